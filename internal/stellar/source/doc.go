@@ -10,6 +10,7 @@
 //     asked for, each of which names the hash of the one before it. Nothing is skipped.
 //   - It fails with a domain.LedgerError, where waiting does not help, and otherwise
 //     waits.
+//   - A Lookup never fails: what cannot be found out in time is a warning of its own.
 //
 // File map:
 //
@@ -17,5 +18,6 @@
 //	poll.go     Poll: waiting for ledgers and servers
 //	chain.go    each ledger follows the one before it
 //	address.go  addresses of servers, and errors without them
+//	lookup.go   Lookup: can a wallet receive an asset yet
 //	reader.go   Reader: from a source's ledgers to the domain's
 package source

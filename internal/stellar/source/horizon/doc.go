@@ -24,5 +24,5 @@
 //	client.go   one request, and what its failure means
 //	source.go   Source: ledgers in order
 //	payment.go  from a record of the list to a payment
-//	lookup.go   Lookup: can a wallet receive an asset yet
+//	lookup.go   what the server knows of a wallet
 package horizon

@@ -17,11 +17,9 @@
 //   - A server's address is logged as its host only: providers put keys into
 //     paths.
 //
-// Lookups never fail: what cannot be found out in time is a warning of its own.
-//
 // File map:
 //
 //	client.go  one JSON-RPC call
 //	source.go  Source: ledgers in order
-//	lookup.go  Lookup: can a wallet receive an asset yet
+//	lookup.go  what the server knows of a wallet
 package rpc

@@ -4,119 +4,49 @@ import (
 	"context"
 	"encoding/base64"
 	"fmt"
-	"log/slog"
 	"slices"
 	"strings"
-	"time"
 
-	lru "github.com/hashicorp/golang-lru/v2"
 	protocol "github.com/stellar/go-stellar-sdk/protocols/rpc"
 	"github.com/stellar/go-stellar-sdk/xdr"
 
 	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/internal/stellar/source"
 )
 
-// Warnings about a wallet (specification, "Watch"). The last says that the
-// question could not be answered.
-const (
-	WarningAccountNotFound = "ACCOUNT_NOT_FOUND"
-	WarningNoTrustline     = "NO_TRUSTLINE:" // and the asset's code
-	WarningLookupFailed    = "LOOKUP_FAILED"
-)
-
-const (
-	lookupTimeout  = 2 * time.Second
-	lookupKept     = time.Second // a wallet that was just funded is not warned of for long
-	lookupsCached  = 1024
-	entriesPerCall = 200 // the most that a Stellar RPC server looks up at once
-)
-
-// Lookup finds out whether a wallet can receive an asset. It may be used by
-// several goroutines.
-type Lookup struct {
-	client *client
-	log    *slog.Logger
-	cache  *lru.Cache[string, found]
-	now    func() time.Time
-}
-
-// found is an earlier answer, and until when it may be given again.
-type found struct {
-	warnings []string
-	until    time.Time
-}
+const entriesPerCall = 200 // the most that a Stellar RPC server looks up at once
 
 // NewLookup makes a lookup at the server of the configuration.
-func NewLookup(config Config) (*Lookup, error) {
+func NewLookup(config Config) (*source.Lookup, error) {
 	c, err := newClient(config.URL, config.HTTPClient)
 	if err != nil {
 		return nil, err
 	}
-	cache, err := lru.New[string, found](lookupsCached)
-	if err != nil {
-		return nil, fmt.Errorf("rpc: making the cache of lookups: %w", err)
-	}
-	log := config.Logger
-	if log == nil {
-		log = slog.New(slog.DiscardHandler)
-	}
-	return &Lookup{client: c, log: log.With("rpc", c.host), cache: cache, now: time.Now}, nil
+	return source.NewLookup(c.wallet, config.Logger, "rpc", c.host)
 }
 
-// Warnings says what keeps a wallet from receiving these assets; nothing, if all
-// is well. It returns within two seconds.
-func (l *Lookup) Warnings(ctx context.Context, wallet string, assets []domain.Asset) []string {
-	question := wallet
-	for _, asset := range assets {
-		question += " " + asset.String()
-	}
-	if earlier, ok := l.cache.Get(question); ok && l.now().Before(earlier.until) {
-		return slices.Clone(earlier.warnings)
-	}
-	ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
-	defer cancel()
-	warnings, err := l.lookUp(ctx, wallet, assets)
-	if err != nil {
-		l.log.Warn("a wallet could not be looked up", "wallet", wallet, "err", err)
-		return []string{WarningLookupFailed}
-	}
-	l.cache.Add(question, found{warnings: slices.Clone(warnings), until: l.now().Add(lookupKept)})
-	return warnings
-}
-
-func (l *Lookup) lookUp(
+func (c *client) wallet(
 	ctx context.Context, wallet string, assets []domain.Asset,
-) ([]string, error) {
+) (source.Wallet, error) {
 	keys, err := keysOf(wallet, assets)
 	if err != nil {
-		return nil, err
+		return source.Wallet{}, err
 	}
-	entries, err := l.entries(ctx, keys)
+	entries, err := c.entries(ctx, keys)
 	if err != nil {
-		return nil, err
+		return source.Wallet{}, err
 	}
-	warnings := []string{}
-	if _, ok := entries[keys[0]]; !ok {
-		warnings = append(warnings, WarningAccountNotFound)
-	}
+	_, exists := entries[keys[0]]
+	known := source.Wallet{Exists: exists, Usable: map[domain.Asset]bool{}}
 	for i, asset := range assets {
-		key := keys[i+1]
-		if key == "" {
-			continue
-		}
-		usable, err := isAuthorised(entries[key])
-		if err != nil {
-			return nil, fmt.Errorf("the trustline for %s: %w", asset, err)
-		}
-		if warning := WarningNoTrustline + asset.Code; !usable && !slices.Contains(warnings, warning) {
-			warnings = append(warnings, warning)
+		if known.Usable[asset], err = isAuthorised(entries[keys[i+1]]); err != nil {
+			return source.Wallet{}, fmt.Errorf("the trustline for %s: %w", asset, err)
 		}
 	}
-	return warnings, nil
+	return known, nil
 }
 
-// keysOf are the keys of the account and of its trustline for each asset, empty
-// where none is needed: for the native asset and those that the wallet issues.
+// keysOf are the keys of the account and of its trustline for each asset.
 func keysOf(wallet string, assets []domain.Asset) ([]string, error) {
 	account, err := xdr.AddressToAccountId(wallet)
 	if err != nil {
@@ -131,10 +61,6 @@ func keysOf(wallet string, assets []domain.Asset) ([]string, error) {
 	}
 	keys := []string{key}
 	for _, asset := range assets {
-		if asset.IsNative() || asset.Issuer == wallet {
-			keys = append(keys, "")
-			continue
-		}
 		line, err := xdr.NewCreditAsset(asset.Code, asset.Issuer)
 		if err != nil {
 			return nil, fmt.Errorf("the asset %s: %w", asset, err)
@@ -152,12 +78,11 @@ func keysOf(wallet string, assets []domain.Asset) ([]string, error) {
 }
 
 // entries asks for ledger entries, by key; what is not there is left out.
-func (l *Lookup) entries(ctx context.Context, keys []string) (map[string]string, error) {
-	asked := slices.DeleteFunc(slices.Clone(keys), func(key string) bool { return key == "" })
+func (c *client) entries(ctx context.Context, keys []string) (map[string]string, error) {
 	entries := map[string]string{}
-	for chunk := range slices.Chunk(asked, entriesPerCall) {
+	for chunk := range slices.Chunk(keys, entriesPerCall) {
 		var got protocol.GetLedgerEntriesResponse
-		if err := l.client.call(ctx, protocol.GetLedgerEntriesMethodName,
+		if err := c.call(ctx, protocol.GetLedgerEntriesMethodName,
 			protocol.GetLedgerEntriesRequest{Keys: chunk}, &got, answerSizeBytesMax); err != nil {
 			return nil, err
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/stellar/go-stellar-sdk/xdr"
 
 	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/internal/stellar/source"
 	"github.com/lumenhook/lumenhook/internal/stellar/source/rpc"
 )
 
@@ -65,7 +66,7 @@ func (n *node) trust(t *testing.T, a string, asset domain.Asset, flags xdr.Trust
 		})
 }
 
-func newLookup(t *testing.T, n *node) *rpc.Lookup {
+func newLookup(t *testing.T, n *node) *source.Lookup {
 	t.Helper()
 	l, err := rpc.NewLookup(rpc.Config{URL: n.server.URL})
 	if err != nil {
@@ -116,7 +117,7 @@ func TestWarningsAreKeptForAMoment(t *testing.T) {
 	n := newNode(t)
 	l := newLookup(t, n)
 	now := time.Unix(1_800_000_000, 0)
-	l.SetNow(func() time.Time { return now })
+	l.Now = func() time.Time { return now }
 	check := func(want []string, asked int) {
 		t.Helper()
 		if got := l.Warnings(t.Context(), wallet, []domain.Asset{xlm}); !slices.Equal(got, want) {
