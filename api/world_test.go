@@ -24,6 +24,7 @@ import (
 
 	"github.com/lumenhook/lumenhook/api"
 	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/internal/testkit"
 )
 
 // world is everything behind the API, in memory: the domain's own Decide and Evolve behind
@@ -34,7 +35,7 @@ type world struct {
 	api    *api.API
 	config api.Config
 	server *httptest.Server
-	log    *safeBuffer
+	log    *testkit.Buffer
 	now    time.Time
 
 	mu        sync.Mutex
@@ -98,7 +99,7 @@ func (w *world) begin() {
 func assemble(t testing.TB, change ...func(*api.Config)) *world {
 	w := &world{
 		t:         t,
-		log:       &safeBuffer{},
+		log:       &testkit.Buffer{},
 		now:       time.Date(2026, 11, 21, 10, 15, 30, 123_456_789, time.UTC),
 		answers:   map[string]domain.Result{},
 		endpoints: map[string]domain.Endpoint{},
@@ -665,23 +666,6 @@ func (s sealer) Open(sealed []byte, associatedData string) ([]byte, error) {
 	}
 	return s.aead.Open(nil, sealed[:s.aead.NonceSize()], sealed[s.aead.NonceSize():],
 		[]byte(associatedData))
-}
-
-type safeBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (s *safeBuffer) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.Write(p)
-}
-
-func (s *safeBuffer) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.String()
 }
 
 // answer is a response, read to its end and checked against openapi.yaml.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/lumenhook/lumenhook/internal/cli"
 	"github.com/lumenhook/lumenhook/internal/runfile"
+	"github.com/lumenhook/lumenhook/internal/testkit"
 )
 
 // exitCode runs the program and returns how it ended and what it said.
@@ -201,7 +202,7 @@ func TestAClosedTerminalDoesNotStopTheService(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &testService{t: t, dir: t.TempDir(), output: &syncBuffer{}, exited: make(chan error, 1)}
+	s := &testService{t: t, dir: t.TempDir(), output: &testkit.Buffer{}, exited: make(chan error, 1)}
 	s.cmd = program(anyPorts(s.dir, "--demo-interval", "50ms", "--ledger-interval", "50ms")...)
 	s.cmd.Stdout, s.cmd.Stderr = write, s.output
 	if err := s.cmd.Start(); err != nil {

@@ -20,6 +20,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/lumenhook/lumenhook/internal/freeport"
+	"github.com/lumenhook/lumenhook/internal/testkit"
 )
 
 // The README's first webhook is followed as it stands there, block by block, beside the demo,
@@ -186,7 +187,7 @@ type shell struct {
 	t      *testing.T
 	cmd    *exec.Cmd
 	input  io.WriteCloser
-	output *syncBuffer
+	output *testkit.Buffer
 	port   string // in place of 8443, which may be somebody's here
 }
 
@@ -204,7 +205,7 @@ func openShell(t *testing.T, home, path string) *shell {
 	sh := &shell{
 		t:      t,
 		cmd:    exec.CommandContext(ctx, "bash", "-euo", "pipefail", "-s"),
-		output: &syncBuffer{},
+		output: &testkit.Buffer{},
 		port:   freePort(t),
 	}
 	sh.cmd.Dir, sh.cmd.WaitDelay = home, time.Second

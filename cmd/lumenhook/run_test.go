@@ -61,26 +61,9 @@ type testService struct {
 	dir    string
 	cmd    *exec.Cmd
 	exited chan error
-	output *syncBuffer
+	output *testkit.Buffer
 	stderr io.Writer // nil: output
 	file   runfile.File
-}
-
-type syncBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (s *syncBuffer) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.Write(p)
-}
-
-func (s *syncBuffer) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.String()
 }
 
 func anyPorts(dir string, more ...string) []string {
@@ -109,7 +92,7 @@ func (s *testService) start(more ...string) {
 // launch runs the program.
 func (s *testService) launch(more ...string) {
 	s.t.Helper()
-	s.output, s.exited = &syncBuffer{}, make(chan error, 1)
+	s.output, s.exited = &testkit.Buffer{}, make(chan error, 1)
 	s.cmd = program(anyPorts(s.dir, more...)...)
 	s.cmd.Stdout, s.cmd.Stderr = s.output, s.output
 	if s.stderr != nil {

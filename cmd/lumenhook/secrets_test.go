@@ -22,6 +22,7 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/runfile"
 	"github.com/lumenhook/lumenhook/internal/sealing"
+	"github.com/lumenhook/lumenhook/internal/testkit"
 	"github.com/lumenhook/lumenhook/streams"
 )
 
@@ -82,7 +83,7 @@ func TestSecretsRewrap(t *testing.T) {
 // folder but run.json and secrets/ (G8).
 func TestNoSecretIsLeftBehind(t *testing.T) {
 	s := &testService{t: t, dir: t.TempDir()}
-	stderr := &syncBuffer{}
+	stderr := &testkit.Buffer{}
 	s.stderr = stderr
 	s.start("--no-demo", "--egress-ports", "1024-65535", "--ledger-interval", "200ms", "--log-level",
 		"debug", "--retry-schedule", "50ms,1h")

@@ -221,12 +221,12 @@ type role struct {
 	args   []string
 	cmd    *exec.Cmd
 	exited chan error
-	output *syncBuffer
+	output *testkit.Buffer
 }
 
 func (r *role) start() {
 	r.t.Helper()
-	r.output, r.exited = &syncBuffer{}, make(chan error, 1)
+	r.output, r.exited = &testkit.Buffer{}, make(chan error, 1)
 	r.cmd = program(r.args...)
 	r.cmd.Stdout, r.cmd.Stderr = r.output, r.output
 	if err := r.cmd.Start(); err != nil {

@@ -2,7 +2,6 @@ package apiserver_test
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -396,7 +395,7 @@ func certificate(t *testing.T, dir string) (certFile, keyFile string, roots *x50
 func TestTLSReloads(t *testing.T) {
 	dir := t.TempDir()
 	certFile, keyFile, first := certificate(t, dir)
-	log := &logBuffer{}
+	log := &testkit.Buffer{}
 	s := newEdge(t, func(c *apiserver.Config) {
 		c.CertFile, c.KeyFile, c.Log = certFile, keyFile, slog.New(slog.NewTextHandler(log, nil))
 	})
@@ -449,23 +448,6 @@ func TestTLSReloads(t *testing.T) {
 	if _, err := get(first, 0); err == nil {
 		t.Error("the old certificate is still in use")
 	}
-}
-
-type logBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *logBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *logBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
 }
 
 func TestNewRefusesNonsense(t *testing.T) {

@@ -1,41 +1,22 @@
 package broker_test
 
 import (
-	"bytes"
 	"context"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/lumenhook/lumenhook/internal/embedded/broker"
+	"github.com/lumenhook/lumenhook/internal/testkit"
 )
 
-// lines is a log that can be read while it is written.
-type lines struct {
-	mu  sync.Mutex
-	all bytes.Buffer
-}
-
-func (l *lines) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.all.Write(p)
-}
-
-func (l *lines) has(text string) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return strings.Contains(l.all.String(), text)
-}
-
 // holding opens a broker that can hold requests.
-func holding(t *testing.T, log *lines) (addr, file string) {
+func holding(t *testing.T, log *testkit.Buffer) (addr, file string) {
 	t.Helper()
 	dir := t.TempDir()
 	file = filepath.Join(dir, "hold")
@@ -75,14 +56,14 @@ func endOf(t *testing.T, addr string) int64 {
 
 // A held request is not written, others continue, and one line holds one request.
 func TestAHeldAppendIsNotWrittenWhileOthersGoOn(t *testing.T) {
-	log := &lines{}
+	log := &testkit.Buffer{}
 	addr, file := holding(t, log)
 	order(t, file, "append "+topic+" 1m\n")
 	ctx, giveUp := context.WithCancel(t.Context())
 	defer giveUp()
 	held := newClient(t, addr, kgo.DefaultProduceTopic(topic))
 	held.Produce(ctx, kgo.StringRecord("held"), nil)
-	for !log.has("FAULT: a request is held") {
+	for !strings.Contains(log.String(), "FAULT: a request is held") {
 		if err := ctx.Err(); err != nil {
 			t.Fatal(err)
 		}
@@ -108,29 +89,30 @@ func TestAHeldAppendIsNotWrittenWhileOthersGoOn(t *testing.T) {
 
 // A held request is handled when its time is over: the commit then succeeds.
 func TestAHeldCommitStandsInTheEnd(t *testing.T) {
-	log := &lines{}
+	log := &testkit.Buffer{}
 	addr, file := holding(t, log)
 	order(t, file, "commit task 10ms\n")
 	if err := write(t, addr, "kept").EndTransaction(t.Context(), kgo.TryCommit); err != nil {
 		t.Fatal(err)
 	}
-	if got := committed(t, addr); len(got) != 1 || !log.has("kind=EndTxn") {
-		t.Errorf("committed: %q, log:\n%s", got, &log.all)
+	if got := committed(t, addr); len(got) != 1 ||
+		!strings.Contains(log.String(), "kind=EndTxn") {
+		t.Errorf("committed: %q, log:\n%s", got, log.String())
 	}
 }
 
 // An invalid line is logged and removed.
 func TestAnOrderThatCannotBeReadIsToldAndTakenAway(t *testing.T) {
 	for _, line := range []string{"", "append x", "fly x 1s", "append x 2m", "append x soon"} {
-		log := &lines{}
+		log := &testkit.Buffer{}
 		addr, file := holding(t, log)
 		order(t, file, line)
 		c := newClient(t, addr, kgo.DefaultProduceTopic(topic))
 		if err := c.ProduceSync(t.Context(), kgo.StringRecord("v")).FirstErr(); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := os.Stat(file); !os.IsNotExist(err) || !log.has("is not followed") {
-			t.Errorf("%q: %v, log:\n%s", line, err, &log.all)
+		if _, err := os.Stat(file); !os.IsNotExist(err) || !strings.Contains(log.String(), "is not followed") {
+			t.Errorf("%q: %v, log:\n%s", line, err, log.String())
 		}
 	}
 }

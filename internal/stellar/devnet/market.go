@@ -267,14 +267,13 @@ func strictSendResult(
 	code xdr.PathPaymentStrictSendResultCode,
 	success *xdr.PathPaymentStrictSendResultSuccess,
 ) (xdr.OperationResult, bool) {
-	result := xdr.PathPaymentStrictSendResult{Code: code}
 	ok := code == xdr.PathPaymentStrictSendResultCodePathPaymentStrictSendSuccess
-	if ok {
-		result.Success = success
+	if !ok {
+		success = nil
 	}
 	return inner(xdr.OperationResultTr{
 		Type:                        xdr.OperationTypePathPaymentStrictSend,
-		PathPaymentStrictSendResult: &result,
+		PathPaymentStrictSendResult: &xdr.PathPaymentStrictSendResult{Code: code, Success: success},
 	}), ok
 }
 
@@ -282,13 +281,12 @@ func strictReceiveResult(
 	code xdr.PathPaymentStrictReceiveResultCode,
 	success *xdr.PathPaymentStrictReceiveResultSuccess,
 ) (xdr.OperationResult, bool) {
-	result := xdr.PathPaymentStrictReceiveResult{Code: code}
 	ok := code == xdr.PathPaymentStrictReceiveResultCodePathPaymentStrictReceiveSuccess
-	if ok {
-		result.Success = success
+	if !ok {
+		success = nil
 	}
 	return inner(xdr.OperationResultTr{
 		Type:                           xdr.OperationTypePathPaymentStrictReceive,
-		PathPaymentStrictReceiveResult: &result,
+		PathPaymentStrictReceiveResult: &xdr.PathPaymentStrictReceiveResult{Code: code, Success: success},
 	}), ok
 }

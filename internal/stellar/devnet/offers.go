@@ -185,7 +185,8 @@ func rest(limit, used int64) int64 {
 	return limit - used
 }
 
-func sellWish(op *xdr.ManageSellOfferOp) wish {
+func sellWish(body xdr.OperationBody) wish {
+	op := body.ManageSellOfferOp
 	return wish{
 		selling: op.Selling,
 		buying:  op.Buying,
@@ -197,7 +198,8 @@ func sellWish(op *xdr.ManageSellOfferOp) wish {
 	}
 }
 
-func buyWish(op *xdr.ManageBuyOfferOp) wish {
+func buyWish(body xdr.OperationBody) wish {
+	op := body.ManageBuyOfferOp
 	return wish{
 		selling: op.Selling,
 		buying:  op.Buying,
@@ -209,7 +211,8 @@ func buyWish(op *xdr.ManageBuyOfferOp) wish {
 	}
 }
 
-func passiveWish(op *xdr.CreatePassiveSellOfferOp) wish {
+func passiveWish(body xdr.OperationBody) wish {
+	op := body.CreatePassiveSellOfferOp
 	return wish{
 		selling: op.Selling,
 		buying:  op.Buying,
@@ -220,51 +223,22 @@ func passiveWish(op *xdr.CreatePassiveSellOfferOp) wish {
 	}
 }
 
-func checkSellOffer(_ xdr.AccountId, body xdr.OperationBody) (xdr.OperationResult, bool) {
-	return sellOfferResult(
-		checkWish(sellWish(body.ManageSellOfferOp)),
-		xdr.ManageOfferSuccessResult{},
-	)
-}
-
-func applySellOffer(
-	l *layer,
-	source xdr.AccountId,
-	body xdr.OperationBody,
-) (xdr.OperationResult, bool) {
-	success, g := l.manage(source, sellWish(body.ManageSellOfferOp))
-	return sellOfferResult(g, success)
-}
-
-func checkBuyOffer(_ xdr.AccountId, body xdr.OperationBody) (xdr.OperationResult, bool) {
-	return buyOfferResult(checkWish(buyWish(body.ManageBuyOfferOp)), xdr.ManageOfferSuccessResult{})
-}
-
-func applyBuyOffer(
-	l *layer,
-	source xdr.AccountId,
-	body xdr.OperationBody,
-) (xdr.OperationResult, bool) {
-	success, g := l.manage(source, buyWish(body.ManageBuyOfferOp))
-	return buyOfferResult(g, success)
-}
-
-// A passive offer's result is that of an offer to sell: the network's own results are, and its
-// readers know it.
-func checkPassiveOffer(_ xdr.AccountId, body xdr.OperationBody) (xdr.OperationResult, bool) {
-	return sellOfferResult(
-		checkWish(passiveWish(body.CreatePassiveSellOfferOp)),
-		xdr.ManageOfferSuccessResult{},
-	)
-}
-
-func applyPassiveOffer(
-	l *layer,
-	source xdr.AccountId,
-	body xdr.OperationBody,
-) (xdr.OperationResult, bool) {
-	success, g := l.manage(source, passiveWish(body.CreatePassiveSellOfferOp))
-	return sellOfferResult(g, success)
+// offering returns the kind of operations that make an offer, change it or take it back.
+func offering(
+	wishOf func(xdr.OperationBody) wish,
+	resultOf func(granted, xdr.ManageOfferSuccessResult) (xdr.OperationResult, bool),
+) operationKind {
+	return operationKind{
+		check: func(_ xdr.AccountId, body xdr.OperationBody) (xdr.OperationResult, bool) {
+			return resultOf(checkWish(wishOf(body)), xdr.ManageOfferSuccessResult{})
+		},
+		apply: func(
+			l *layer, source xdr.AccountId, body xdr.OperationBody,
+		) (xdr.OperationResult, bool) {
+			success, g := l.manage(source, wishOf(body))
+			return resultOf(g, success)
+		},
+	}
 }
 
 func checkWish(w wish) granted {

@@ -26,10 +26,11 @@ var operations = map[xdr.OperationType]operationKind{
 
 	xdr.OperationTypePathPaymentStrictSend:    {check: checkStrictSend, apply: applyStrictSend},
 	xdr.OperationTypePathPaymentStrictReceive: {check: checkStrictReceive, apply: applyStrictReceive},
-	xdr.OperationTypeManageSellOffer:          {check: checkSellOffer, apply: applySellOffer},
-	xdr.OperationTypeManageBuyOffer:           {check: checkBuyOffer, apply: applyBuyOffer},
-	xdr.OperationTypeCreatePassiveSellOffer:   {check: checkPassiveOffer, apply: applyPassiveOffer},
-	xdr.OperationTypeAccountMerge:             {check: checkAccountMerge, apply: applyAccountMerge},
+	xdr.OperationTypeManageSellOffer:          offering(sellWish, sellOfferResult),
+	xdr.OperationTypeManageBuyOffer:           offering(buyWish, buyOfferResult),
+	// The network answers a passive offer in the form of one to sell, and its readers know it.
+	xdr.OperationTypeCreatePassiveSellOffer: offering(passiveWish, sellOfferResult),
+	xdr.OperationTypeAccountMerge:           {check: checkAccountMerge, apply: applyAccountMerge},
 	xdr.OperationTypeCreateClaimableBalance: {
 		check: checkCreateClaimable,
 		apply: applyCreateClaimable,

@@ -47,10 +47,8 @@ func locate(raw []byte, passphrase string) (located, error) {
 		return located{}, err
 	}
 	if parts.header == nil {
-		return located{}, fmt.Errorf("%d bytes hold more or less than one LedgerCloseMeta of a known "+
-			"version", len(
-			raw,
-		))
+		return located{}, fmt.Errorf(
+			"%d bytes hold more or less than one LedgerCloseMeta of a known version", len(raw))
 	}
 	return parts, pair(parts.transactions, envelopes, passphrase)
 }
@@ -67,7 +65,7 @@ func takeApart(raw []byte) (parts located, envelopes []xdr.TransactionEnvelopeVi
 		if len(f.View)+versionSizeBytes == len(raw) {
 			return located{
 				header:       f.LedgerHeader,
-				transactions: processed(f.TxProcessing.MustCount(), f.TxProcessing[4:]),
+				transactions: processed(f.TxProcessing.MustCount(), f.TxProcessing[4:], processingV0),
 			}, f.TxSet.MustTxs().MustAll()
 		}
 	case 1:
@@ -75,7 +73,7 @@ func takeApart(raw []byte) (parts located, envelopes []xdr.TransactionEnvelopeVi
 		if len(f.View)+versionSizeBytes == len(raw) {
 			return located{
 				header:       f.LedgerHeader,
-				transactions: processed(f.TxProcessing.MustCount(), f.TxProcessing[4:]),
+				transactions: processed(f.TxProcessing.MustCount(), f.TxProcessing[4:], processingV0),
 			}, envelopesOf(f.TxSet)
 		}
 	case 2:
@@ -83,43 +81,41 @@ func takeApart(raw []byte) (parts located, envelopes []xdr.TransactionEnvelopeVi
 		if len(f.View)+versionSizeBytes == len(raw) {
 			return located{
 				header:       f.LedgerHeader,
-				transactions: processedV1(f.TxProcessing.MustCount(), f.TxProcessing[4:]),
+				transactions: processed(f.TxProcessing.MustCount(), f.TxProcessing[4:], processingV1),
 			}, envelopesOf(f.TxSet)
 		}
 	}
 	return located{}, nil
 }
 
-// processed reads count TransactionResultMeta, one after another. The SDK has
-// checked the count against the bytes that are there.
-func processed(count int, rest []byte) []transaction {
+// processed reads count transactions, one after another. The SDK has checked the count
+// against the bytes that are there.
+func processed(count int, rest []byte, next processing) []transaction {
 	txs := make([]transaction, count)
 	for i := range txs {
-		f := must(xdr.TransactionResultMetaView(rest).Fields())
-		rest = rest[len(f.View):]
+		size, result, meta := next(rest)
+		rest = rest[size:]
 		txs[i] = transaction{
-			hash:   f.Result.MustTransactionHash().MustValue(),
-			result: f.Result.MustResult(),
-			meta:   f.TxApplyProcessing,
+			hash:   result.MustTransactionHash().MustValue(),
+			result: result.MustResult(),
+			meta:   meta,
 		}
 	}
 	return txs
 }
 
-// processedV1 is processed for TransactionResultMetaV1, which ledgers of version
-// 2 hold.
-func processedV1(count int, rest []byte) []transaction {
-	txs := make([]transaction, count)
-	for i := range txs {
-		f := must(xdr.TransactionResultMetaV1View(rest).Fields())
-		rest = rest[len(f.View):]
-		txs[i] = transaction{
-			hash:   f.Result.MustTransactionHash().MustValue(),
-			result: f.Result.MustResult(),
-			meta:   f.TxApplyProcessing,
-		}
-	}
-	return txs
+// processing reads how the first transaction was processed, and the size of that.
+type processing func(rest []byte) (int, xdr.TransactionResultPairView, xdr.TransactionMetaView)
+
+func processingV0(rest []byte) (int, xdr.TransactionResultPairView, xdr.TransactionMetaView) {
+	f := must(xdr.TransactionResultMetaView(rest).Fields())
+	return len(f.View), f.Result, f.TxApplyProcessing
+}
+
+// processingV1 is of ledgers of version 2.
+func processingV1(rest []byte) (int, xdr.TransactionResultPairView, xdr.TransactionMetaView) {
+	f := must(xdr.TransactionResultMetaV1View(rest).Fields())
+	return len(f.View), f.Result, f.TxApplyProcessing
 }
 
 func envelopesOf(set xdr.GeneralizedTransactionSetView) (all []xdr.TransactionEnvelopeView) {

@@ -1,20 +1,17 @@
 package oracle
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stellar/go-stellar-sdk/ingest"
 	"github.com/stellar/go-stellar-sdk/processors/token_transfer"
 	"github.com/stellar/go-stellar-sdk/xdr"
 
-	"github.com/lumenhook/lumenhook/internal/stellar/devnet"
 	"github.com/lumenhook/lumenhook/internal/stellar/devnet/devtraffic"
 )
 
@@ -320,42 +317,7 @@ func accountHolds(
 // consumed are the ledgers of a development network with this much traffic of every kind.
 func consumed(t *testing.T, steps int) (passphrase string, all []xdr.LedgerCloseMeta) {
 	t.Helper()
-	ids, err := devnet.NewIdentities()
-	if err != nil {
-		t.Fatal(err)
-	}
-	n, err := devnet.Open(
-		devnet.Config{
-			Dir:           t.TempDir(),
-			Identities:    ids,
-			Listen:        "127.0.0.1:0",
-			CloseInterval: time.Hour,
-		},
-	)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan error, 1)
-	go func() { ended <- n.Run(context.Background()) }()
-	defer func() {
-		if err := errors.Join(n.Close(), <-ended); err != nil {
-			t.Error(err)
-		}
-	}()
-	traffic, err := devtraffic.New(t.Context(), n, ids)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer traffic.Close()
-	for step := range steps {
-		if err := traffic.Step(t.Context(), step); err != nil {
-			t.Fatal(err)
-		}
-	}
-	last, err := n.CloseNow()
-	if err != nil {
-		t.Fatal(err)
-	}
+	n, last := trafficked(t, steps)
 	for _, raw := range follow(t, n, last) {
 		var lcm xdr.LedgerCloseMeta
 		if err := lcm.UnmarshalBinary(raw.XDR); err != nil {

@@ -144,40 +144,7 @@ func TestRealLedgers(t *testing.T) {
 
 // Two rounds of every kind that the development network knows.
 func TestDevelopmentNetwork(t *testing.T) {
-	ids, err := devnet.NewIdentities()
-	if err != nil {
-		t.Fatal(err)
-	}
-	n, err := devnet.Open(devnet.Config{
-		Dir:           t.TempDir(),
-		Identities:    ids,
-		Listen:        "127.0.0.1:0",
-		CloseInterval: time.Hour,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan error, 1)
-	go func() { ended <- n.Run(context.Background()) }()
-	defer func() {
-		if err := errors.Join(n.Close(), <-ended); err != nil {
-			t.Error(err)
-		}
-	}()
-	traffic, err := devtraffic.New(t.Context(), n, ids)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer traffic.Close()
-	for step := range 2 * devtraffic.Kinds {
-		if err := traffic.Step(t.Context(), step); err != nil {
-			t.Fatal(err)
-		}
-	}
-	last, err := n.CloseNow()
-	if err != nil {
-		t.Fatal(err)
-	}
+	n, last := trafficked(t, 2*devtraffic.Kinds)
 	used, kinds := map[string]int{}, map[string]int{}
 	for _, raw := range follow(t, n, last) {
 		for _, p := range check(t, raw.XDR, n.Passphrase(), used).Payments {
@@ -190,6 +157,46 @@ func TestDevelopmentNetwork(t *testing.T) {
 		}
 	}
 	logRules(t, used)
+}
+
+// trafficked runs a development network with so many steps of traffic, and returns its last
+// ledger.
+func trafficked(t *testing.T, steps int) (n *devnet.Network, last uint32) {
+	t.Helper()
+	ids, err := devnet.NewIdentities()
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err = devnet.Open(devnet.Config{
+		Dir:           t.TempDir(),
+		Identities:    ids,
+		Listen:        "127.0.0.1:0",
+		CloseInterval: time.Hour,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- n.Run(context.Background()) }()
+	t.Cleanup(func() {
+		if err := errors.Join(n.Close(), <-ended); err != nil {
+			t.Error(err)
+		}
+	})
+	traffic, err := devtraffic.New(t.Context(), n, ids)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = traffic.Close() })
+	for step := range steps {
+		if err := traffic.Step(t.Context(), step); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if last, err = n.CloseNow(); err != nil {
+		t.Fatal(err)
+	}
+	return n, last
 }
 
 // follow reads the network's ledgers from the first to the last.

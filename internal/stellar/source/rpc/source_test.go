@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -18,29 +17,12 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/stellar/ledger"
 	"github.com/lumenhook/lumenhook/internal/stellar/source/rpc"
+	"github.com/lumenhook/lumenhook/internal/testkit"
 )
 
-// logs keeps what was logged.
-type logs struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *logs) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *logs) count(text string) int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return strings.Count(l.b.String(), text)
-}
-
-func newSource(t *testing.T, config rpc.Config) (*rpc.Source, *logs) {
+func newSource(t *testing.T, config rpc.Config) (*rpc.Source, *testkit.Buffer) {
 	t.Helper()
-	l := &logs{}
+	l := &testkit.Buffer{}
 	config.Logger = slog.New(slog.NewTextHandler(l, nil))
 	config.PollInterval, config.BackoffMax = time.Millisecond, 4*time.Millisecond
 	if config.Passphrase == "" {
@@ -106,8 +88,8 @@ func TestPagesAndTheTip(t *testing.T) {
 	if got := next(t, s, 18); !slices.Equal(got, []uint32{18}) {
 		t.Errorf("at the tip %v", got)
 	}
-	if l.count("WARN") != 0 {
-		t.Errorf("waiting at the tip was logged: %s", &l.b)
+	if strings.Count(l.String(), "WARN") != 0 {
+		t.Errorf("waiting at the tip was logged: %s", l)
 	}
 }
 
@@ -153,15 +135,15 @@ func TestFaultsThatPass(t *testing.T) {
 	if got := next(t, s, 1); !slices.Equal(got, []uint32{1, 2, 3}) {
 		t.Errorf("got %v", got)
 	}
-	if l.count("WARN") != 1 || l.count("INFO") != 1 {
-		t.Errorf("want one line for down and one for up, got\n%s", &l.b)
+	if strings.Count(l.String(), "WARN") != 1 || strings.Count(l.String(), "INFO") != 1 {
+		t.Errorf("want one line for down and one for up, got\n%s", l)
 	}
 	n.mu.Lock()
 	n.faults = []fault{unavailable, unavailable}
 	n.mu.Unlock()
 	next(t, s, 2)
-	if l.count("WARN") != 2 || l.count("INFO") != 2 {
-		t.Errorf("want one line more for each change, got\n%s", &l.b)
+	if strings.Count(l.String(), "WARN") != 2 || strings.Count(l.String(), "INFO") != 2 {
+		t.Errorf("want one line more for each change, got\n%s", l)
 	}
 }
 
@@ -183,8 +165,8 @@ func TestNobodyListens(t *testing.T) {
 	if _, err := s.Next(ctx, 1); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("got %v, want to wait until we give up", err)
 	}
-	if l.count("WARN") != 1 || l.count("key-of-a-provider") != 0 {
-		t.Errorf("got\n%s", &l.b)
+	if strings.Count(l.String(), "WARN") != 1 || strings.Count(l.String(), "key-of-a-provider") != 0 {
+		t.Errorf("got\n%s", l)
 	}
 }
 
@@ -208,8 +190,8 @@ func TestSkippedLedgerIsWaitedFor(t *testing.T) {
 	if got := next(t, s, 4); !slices.Equal(got, []uint32{4, 5, 6}) {
 		t.Errorf("after the gap: %v", got)
 	}
-	if l.count("gave ledger 5 where 4 is due") != 1 {
-		t.Errorf("the gap was not logged once:\n%s", &l.b)
+	if strings.Count(l.String(), "gave ledger 5 where 4 is due") != 1 {
+		t.Errorf("the gap was not logged once:\n%s", l)
 	}
 }
 
@@ -266,8 +248,8 @@ func TestNodeThatWentBackInTimeIsWaitedFor(t *testing.T) {
 	if got := next(t, s, 7); !slices.Equal(got, []uint32{7}) {
 		t.Errorf("got %v", got)
 	}
-	if l.count("behind what was read") != 1 {
-		t.Errorf("got\n%s", &l.b)
+	if strings.Count(l.String(), "behind what was read") != 1 {
+		t.Errorf("got\n%s", l)
 	}
 }
 
@@ -295,8 +277,8 @@ func TestMisnamedAndUnreadableLedgers(t *testing.T) {
 	}
 	s, l := newSource(t, rpc.Config{URL: n.server.URL})
 	next(t, s, 1)
-	if l.count("under the name of") != 1 {
-		t.Errorf("got\n%s", &l.b)
+	if strings.Count(l.String(), "under the name of") != 1 {
+		t.Errorf("got\n%s", l)
 	}
 	n.mu.Lock()
 	n.ledgers[2] = ledger.Raw{Sequence: 2, Hash: n.ledgers[2].Hash, XDR: []byte{0, 0, 0, 9}}
@@ -376,8 +358,8 @@ func TestSeveralServers(t *testing.T) {
 			t.Fatalf("got %v", got)
 		}
 	}
-	if len(got) != 15 || l.count("forked") != 0 {
-		t.Errorf("got %v\n%s", got, &l.b)
+	if len(got) != 15 || strings.Count(l.String(), "forked") != 0 {
+		t.Errorf("got %v\n%s", got, l)
 	}
 }
 
