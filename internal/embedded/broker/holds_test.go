@@ -111,7 +111,8 @@ func TestAnOrderThatCannotBeReadIsToldAndTakenAway(t *testing.T) {
 		if err := c.ProduceSync(t.Context(), kgo.StringRecord("v")).FirstErr(); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := os.Stat(file); !os.IsNotExist(err) || !strings.Contains(log.String(), "is not followed") {
+		if _, err := os.Stat(file); !os.IsNotExist(err) ||
+			!strings.Contains(log.String(), "is not followed") {
 			t.Errorf("%q: %v, log:\n%s", line, err, log.String())
 		}
 	}
