@@ -12,7 +12,7 @@ const (
 	PermissionOperate Permission = "operate" // test, enable, disable, replay, resend, backfill
 )
 
-// Permissions lists all of them, in the order in which they are shown.
+// Permissions lists all of them, in display order.
 func Permissions() []Permission {
 	return []Permission{PermissionRead, PermissionWrite, PermissionOperate}
 }
@@ -29,7 +29,7 @@ type Account struct {
 // Exists reports whether the account was created.
 func (a Account) Exists() bool { return a.ID != "" }
 
-// Key finds a key by its identifier.
+// Key returns a key by its identifier.
 func (a Account) Key(id string) (Key, bool) {
 	i := slices.IndexFunc(a.Keys, func(k Key) bool { return k.ID == id })
 	if i < 0 {
@@ -38,8 +38,8 @@ func (a Account) Key(id string) (Key, bool) {
 	return a.Keys[i], true
 }
 
-// DecideAccount answers a command that concerns an account: to create it, or to
-// create, roll or revoke one of its keys.
+// DecideAccount decides a command on an account: to create it, or to create, roll or revoke
+// one of its keys.
 func DecideAccount(state Account, c Command, nowMillis int64) ([]FactBody, *Rejection) {
 	if body, ok := c.Body.(CreateAccount); ok {
 		return DecideCreateAccount(state, body, nowMillis)
@@ -60,7 +60,7 @@ func DecideAccount(state Account, c Command, nowMillis int64) ([]FactBody, *Reje
 	panic("domain: an account cannot answer " + c.Body.CommandType())
 }
 
-// DecideCreateAccount answers a request to open an account with a first key.
+// DecideCreateAccount decides the creation of an account with a first key.
 func DecideCreateAccount(state Account, c CreateAccount, nowMillis int64) ([]FactBody, *Rejection) {
 	if state.Exists() {
 		return nil, &Rejection{
@@ -74,7 +74,7 @@ func DecideCreateAccount(state Account, c CreateAccount, nowMillis int64) ([]Fac
 	}, nil
 }
 
-// EvolveAccount folds one fact into the state of an account.
+// EvolveAccount applies one fact to the state of an account.
 func EvolveAccount(state Account, f Fact) Account {
 	changed, _ := f.Body.(AccountFact)
 	switch body := changed.(type) {

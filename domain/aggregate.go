@@ -2,18 +2,18 @@ package domain
 
 import "strings"
 
-// Kind is what an aggregate is. Deliveries belong to their endpoint.
+// Kind is a kind of aggregate. Deliveries belong to their endpoint.
 type Kind string
 
 // Kinds of aggregate.
 const (
-	KindNone     Kind = "" // no aggregate has such an identifier
+	KindNone     Kind = "" // the identifier is of no aggregate
 	KindAccount  Kind = "account"
 	KindEndpoint Kind = "endpoint"
 	KindWatch    Kind = "watch"
 )
 
-// KindOf returns the kind of the aggregate that has an identifier.
+// KindOf returns the kind of the aggregate with an identifier.
 func KindOf(aggregate string) Kind {
 	switch {
 	case strings.HasPrefix(aggregate, EndpointPrefix):
@@ -26,7 +26,7 @@ func KindOf(aggregate string) Kind {
 	return KindNone
 }
 
-// prefix is what identifiers of the kind begin with.
+// prefix is the prefix of the kind's identifiers.
 func (k Kind) prefix() string {
 	switch k {
 	case KindAccount:
@@ -40,10 +40,9 @@ func (k Kind) prefix() string {
 	return ""
 }
 
-// EvolveEndpoint folds one fact of an endpoint's aggregate into the endpoint, and
-// into the delivery that the fact is about: that of [Fact.EventID]. A delivery is
-// of the epoch that its endpoint is in after the fact. A fact about no delivery
-// leaves the one that is given as it is.
+// EvolveEndpoint applies one fact of an endpoint's aggregate to the endpoint, and to the
+// delivery of the fact, that of [Fact.EventID]. A delivery has the epoch of its endpoint
+// after the fact. A fact about no delivery leaves the given one unchanged.
 func EvolveEndpoint(endpoint Endpoint, delivery Delivery, f Fact) (Endpoint, Delivery) {
 	endpoint = evolveEndpoint(endpoint, f)
 	return endpoint, evolveDelivery(delivery, endpoint.Epoch, f)

@@ -10,15 +10,15 @@ import (
 // StroopsPerUnit is the number of stroops in one unit of any asset.
 const StroopsPerUnit = 10_000_000
 
-// Faults of a decimal amount.
+// Errors of a decimal amount.
 var (
 	ErrAmountSyntax    = errors.New("must be a decimal number such as \"12.5\"")
 	ErrAmountPrecision = errors.New("must have at most 7 digits after the point")
 	ErrAmountRange     = errors.New("must be at most 922337203685.4775807")
 )
 
-// ParseAmount reads a non-negative decimal amount into stroops. It takes plain
-// decimals only: no sign, no exponent, digits on both sides of a point.
+// ParseAmount parses a non-negative decimal amount to stroops. It accepts plain decimals
+// only: no sign, no exponent, digits on both sides of a point.
 func ParseAmount(s string) (stroops int64, err error) {
 	whole, fraction, hasPoint := strings.Cut(s, ".")
 	if !allDigits(whole) || hasPoint && !allDigits(fraction) {
@@ -41,7 +41,7 @@ func ParseAmount(s string) (stroops int64, err error) {
 	return units*StroopsPerUnit + rest, nil
 }
 
-// FormatAmount writes stroops as a decimal with 7 fractional digits.
+// FormatAmount formats stroops as a decimal with 7 fractional digits.
 func FormatAmount(stroops int64) string {
 	sign := ""
 	magnitude := uint64(stroops)

@@ -1,31 +1,32 @@
 package domain
 
-// Codes of rejections, with the status that answers a request with each.
+// Codes of rejections, each with the HTTP status of the answer.
 const (
-	// CodeAlreadyExists: 409. The object was created before, and the answer of
-	// then is forgotten.
+	// CodeAlreadyExists: 409. The object was created before, and the first answer is
+	// forgotten.
 	CodeAlreadyExists = "ALREADY_EXISTS"
-	// CodeNotFound: 404. There is no such object, it was deleted, or another
-	// account owns it; the asker cannot tell which.
+	// CodeNotFound: 404. There is no such object, it was deleted, or another account owns
+	// it; the client cannot tell which.
 	CodeNotFound = "NOT_FOUND"
-	// CodePreconditionFailed: 412. The object has another revision than the
-	// asker has seen.
+	// CodePreconditionFailed: 412. The object's revision is not the one that the client has
+	// seen.
 	CodePreconditionFailed = "PRECONDITION_FAILED"
 	// CodeEndpointDisabled: 409. A disabled endpoint cannot be tested.
 	CodeEndpointDisabled = "ENDPOINT_DISABLED"
-	// CodeEndpointDeleted: 409. The event is there, the endpoint it went to is
-	// not, and so it cannot be sent again.
+	// CodeEndpointDeleted: 409. The event exists, but its endpoint does not, and so it
+	// cannot be sent again.
 	CodeEndpointDeleted = "ENDPOINT_DELETED"
 	// CodeDeliveryCancelled: 409. The test.ping ended with its endpoint and cannot
 	// be sent again.
 	CodeDeliveryCancelled = "DELIVERY_CANCELLED"
-	// CodeDeliveryEnding: 409. The delivery is about to be cancelled, or an attempt
-	// of it is under way: its event cannot go on elsewhere yet.
+	// CodeDeliveryEnding: 409. The delivery is about to be cancelled, or an attempt of it
+	// is in flight: its event cannot continue elsewhere yet.
 	CodeDeliveryEnding = "DELIVERY_ENDING"
-	// CodeNoEndpoint: 409. The delivery was cancelled, and the event's watch names
-	// no endpoint that it can go on at.
+	// CodeNoEndpoint: 409. The delivery was cancelled, and the event's watch names no
+	// endpoint where it can continue.
 	CodeNoEndpoint = "NO_ENDPOINT"
-	// CodeTooManyMoves: 409. The event went on at another endpoint as often as it may.
+	// CodeTooManyMoves: 409. The event has been handed over to other endpoints as often as
+	// allowed.
 	CodeTooManyMoves = "TOO_MANY_MOVES"
 	// CodeTooManySecrets: 409. The endpoint has as many valid secrets as it may.
 	CodeTooManySecrets = "TOO_MANY_SECRETS"
@@ -33,12 +34,11 @@ const (
 	CodeTooManyKeys = "TOO_MANY_KEYS"
 	// CodeKeyRolled: 409. The key was rolled before and has a successor.
 	CodeKeyRolled = "KEY_ROLLED"
-	// CodeTooManyRanges: 409. The watch has covered as many ranges of ledgers
-	// apart from each other as it may.
+	// CodeTooManyRanges: 409. The watch has as many separate covered ranges of ledgers as
+	// it may.
 	CodeTooManyRanges = "TOO_MANY_RANGES"
-	// CodeCommandUnreadable: 503. The engine set the command aside: it is of a
-	// newer version, or malformed. It has no effect, and asked again it is read
-	// again.
+	// CodeCommandUnreadable: 503. The engine set the command aside: it is of a newer
+	// version, or malformed. It has no effect, and a repeat is read again.
 	CodeCommandUnreadable = "COMMAND_UNREADABLE"
 )
 
@@ -53,14 +53,14 @@ func RejectionCodes() []string {
 	}
 }
 
-// Rejection says why a command was refused. It is an answer, not a failure.
+// Rejection is why a command was refused. It is an answer, not a failure.
 type Rejection struct {
 	Code   string
 	Detail string
 }
 
-// Answer is what a command is answered with: a rejection, or the object as the
-// command left it, or what came of it. One of the pointers is set.
+// Answer is the answer to a command: a rejection, the object after the command, or a
+// result. One of the pointers is set.
 type Answer struct {
 	Rejection *Rejection
 	Account   *Account
@@ -70,12 +70,12 @@ type Answer struct {
 	Delivery  *Delivery // of a resend
 	Replay    *ReplayResult
 	Test      *TestResult
-	// Version is the aggregate's after the command: whoever waits until a view
-	// has it sees the change. It is 0 where the object above has its own.
+	// Version is the aggregate's after the command: a client that waits until a view has it
+	// sees the change. It is 0 if the object above has its own.
 	Version uint64
 }
 
-// ReplayResult says what a replay did.
+// ReplayResult is the result of a replay.
 type ReplayResult struct {
 	Queued    int
 	Matched   int
@@ -88,7 +88,7 @@ type TestResult struct {
 	Result  AttemptResult
 }
 
-// Result carries an answer back to whoever waits for it.
+// Result is a command's answer on its way to the client.
 type Result struct {
 	CommandID string
 	BodyHash  []byte

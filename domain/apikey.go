@@ -5,20 +5,20 @@ import (
 	"strings"
 )
 
-// Prefixes of API keys: test keys for every network but the public one.
+// Prefixes of API keys: test keys for every network except the public one.
 const (
 	LiveKeyPrefix = "whk_live_"
 	TestKeyPrefix = "whk_test_"
 )
 
-// Lengths of a key's two parts behind its prefix: 32 random bytes, and a
-// checksum of 40 bits that tells a mistyped key from an unknown one.
+// Lengths of a key's two parts after its prefix: 32 random bytes, and a checksum of 40 bits
+// that distinguishes a mistyped key from an unknown one.
 const (
 	keyEntropyLength  = 52
 	keyChecksumLength = 8
 )
 
-// NewAPIKey makes an API key out of 256 random bits that the caller drew.
+// NewAPIKey makes an API key from 256 random bits of the caller's.
 func NewAPIKey(live bool, entropy [32]byte) string {
 	prefix := TestKeyPrefix
 	if live {
@@ -28,8 +28,8 @@ func NewAPIKey(live bool, entropy [32]byte) string {
 	return key + keyChecksum(key)
 }
 
-// WellFormedAPIKey reports whether a key has the form and the checksum of one that
-// NewAPIKey made. It needs no look-up, so that noise never reaches a table.
+// WellFormedAPIKey reports whether a key has the form and the checksum of NewAPIKey. It
+// needs no look-up, so that garbage never reaches a table.
 func WellFormedAPIKey(key string) bool {
 	random, test := strings.CutPrefix(key, TestKeyPrefix)
 	if !test {
@@ -41,14 +41,14 @@ func WellFormedAPIKey(key string) bool {
 	if len(random) != keyEntropyLength+keyChecksumLength {
 		return false
 	}
-	// The checksum covers the text and not the bits behind it: the last digit of
-	// the random part has spare bits, and each key has one spelling.
+	// The checksum covers the text and not the bits that it encodes: the last digit of the
+	// random part has spare bits, and each key has one spelling.
 	end := len(key) - keyChecksumLength
 	return key[end:] == keyChecksum(key[:end])
 }
 
-// APIKeyHash is what is kept of a key: SHA-256 of the whole of it. A key holds
-// 256 random bits, so a fast hash gives nothing away.
+// APIKeyHash is what is stored of a key: the SHA-256 of all of it. A key has 256 random
+// bits, so a fast hash is safe.
 func APIKeyHash(key string) []byte {
 	sum := sha256.Sum256([]byte(key))
 	return sum[:]
@@ -59,8 +59,7 @@ func keyChecksum(keyWithoutChecksum string) string {
 	return crockford.EncodeToString(sum[:5])
 }
 
-// NewSecret makes an endpoint's signing secret out of 256 random bits that the
-// caller drew.
+// NewSecret makes an endpoint's signing secret from 256 random bits of the caller's.
 func NewSecret(entropy [32]byte) Secret {
 	return SecretPrefix + Secret(crockford.EncodeToString(entropy[:]))
 }

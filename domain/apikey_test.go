@@ -37,8 +37,7 @@ func TestAPIKeys(t *testing.T) {
 	})
 }
 
-// The form of keys is written down for ever: keys that were given out keep
-// working.
+// The form of keys never changes: issued keys keep working.
 func TestAPIKeyGolden(t *testing.T) {
 	var entropy [32]byte
 	for i := range entropy {

@@ -2,8 +2,8 @@ package domain
 
 import "strconv"
 
-// AttemptError is the code of what went wrong with an attempt (specification,
-// "Delivery attempt errors"); empty when nothing did.
+// AttemptError is the error code of an attempt (specification, "Delivery attempt errors");
+// empty if there was none.
 type AttemptError string
 
 // Codes of attempt errors.
@@ -27,8 +27,8 @@ var attemptErrorMeanings = map[AttemptError]string{
 	AttemptBodyTooLarge: "the answer's body was over 64 KB",
 }
 
-// Attempt is one attempt that is to be made: the request, but for its timestamp
-// and signature, which belong to the moment of sending.
+// Attempt is one attempt to make: the request without its timestamp and signature, which
+// are added when it is sent.
 type Attempt struct {
 	EventID    string
 	EndpointID string
@@ -39,39 +39,39 @@ type Attempt struct {
 	Body       []byte
 }
 
-// SentHeader is a [Header] as it is sent, opened.
+// SentHeader is a [Header] with its opened value.
 type SentHeader struct {
 	Name  string
 	Value Secret
 }
 
-// AttemptResult is what one attempt brought back.
+// AttemptResult is the result of one attempt.
 type AttemptResult struct {
 	SentAtMillis   int64
 	DurationMillis int64
 	StatusCode     int // 0: no status arrived
 	Error          AttemptError
 	ResponseBody   []byte // the first 1 KiB, as sent
-	// how long the receiver asks to be left alone; 0: it does not. No fact keeps it
+	// how long the receiver asks to wait; 0: it does not. Not stored in facts
 	RetryAfterMillis int64
 }
 
-// answered reports whether a whole answer arrived. One whose body was too large
-// counts: its status still does (specification, "Delivery attempt errors").
+// answered reports whether a complete answer arrived. One whose body was too large counts:
+// its status is valid (specification, "Delivery attempt errors").
 func (r AttemptResult) answered() bool {
 	return r.StatusCode != 0 && (r.Error == "" || r.Error == AttemptBodyTooLarge)
 }
 
-// Succeeded reports whether the receiver took the event: any 2xx, answered
-// completely in time.
+// Succeeded reports whether the receiver accepted the event: any 2xx, answered completely
+// in time.
 func (r AttemptResult) Succeeded() bool { return r.answered() && r.StatusCode/100 == 2 }
 
-// Gone reports whether the receiver asks never to be sent to again: 410, answered
-// completely in time.
+// Gone reports whether the receiver asks to be sent nothing more: 410, answered completely
+// in time.
 func (r AttemptResult) Gone() bool { return r.answered() && r.StatusCode == 410 }
 
-// Answer says in words what the receiver answered: its status, or that there was none, and
-// what went wrong.
+// Answer describes the receiver's answer: its status, or that there was none, and the
+// error.
 func (r AttemptResult) Answer() string {
 	answer := "no answer"
 	if r.StatusCode != 0 {
@@ -86,11 +86,11 @@ func (r AttemptResult) Answer() string {
 	return answer
 }
 
-// DecideAttempt answers the result of attempt number attemptNumber with all that
-// follows from it, the disabling of the endpoint included. A result for any
-// other attempt than the next one was recorded before. One that arrives while
-// the endpoint is disabled counts like any, and one that arrives after the
-// delivery was cancelled is still history (G7).
+// DecideAttempt decides the result of attempt number attemptNumber, with everything that
+// follows from it, the disabling of the endpoint included. A result for any other attempt
+// than the next one was recorded before. One that arrives while the endpoint is disabled
+// counts like any other, and one that arrives after the delivery was cancelled is still
+// recorded (G7).
 func DecideAttempt(
 	endpoint Endpoint, delivery Delivery, attemptNumber int, r AttemptResult,
 	policy Policy, nowMillis int64,
@@ -121,8 +121,8 @@ func DecideAttempt(
 	return facts
 }
 
-// Awaits reports whether the outcome of an attempt would be recorded: it is the
-// delivery's next one.
+// Awaits reports whether the outcome of an attempt would be recorded: it is the delivery's
+// next one.
 func (d Delivery) Awaits(a Attempt) bool {
 	return d.EndpointID == a.EndpointID && d.awaits(a.Number)
 }
@@ -132,9 +132,9 @@ func (d Delivery) awaits(attemptNumber int) bool {
 	return d.Exists() && !settled && attemptNumber == d.Attempts+1
 }
 
-// afterAttempt is where an attempt leaves its delivery. A 410 leaves it waiting
-// like any failure: what waits is sent when the endpoint is enabled. Nothing
-// waits for an endpoint that was deleted.
+// afterAttempt returns a delivery's state after an attempt. After a 410 it waits as after
+// any failure: waiting deliveries are sent when the endpoint is enabled. Nothing waits for
+// a deleted endpoint.
 func afterAttempt(
 	endpoint Endpoint, delivery Delivery, attemptNumber int, r AttemptResult,
 	policy Policy, nowMillis int64,

@@ -5,21 +5,20 @@ import (
 	"math"
 )
 
-// FirstLedger is the first ledger that can hold a payment: a network begins with
-// one that nobody closed.
+// FirstLedger is the first ledger that can contain a payment: a network's first ledger is
+// created with the network.
 const FirstLedger = 2
 
-// MaxCoveredRanges bounds how many ranges apart from each other a watch keeps as
-// covered. A backfill that would make more is refused; one that joins some is
-// not.
+// MaxCoveredRanges bounds the separate covered ranges of a watch. A backfill that would
+// exceed it is refused; one that joins ranges is not.
 const MaxCoveredRanges = 100
 
-// MaxOpenParts bounds the parts of backfills that a watch keeps as begun.
+// MaxOpenParts bounds the open parts of backfills of a watch.
 const MaxOpenParts = 16
 
-// Part is a range of ledgers that a backfill has begun to read, with the watch as
-// it was then. Whoever reads a ledger of it, and however often, holds the ledger
-// against that: so it finds the same events, byte for byte, for the same endpoint.
+// Part is a range of ledgers that a backfill has begun to read, with the watch as it was
+// then. Every read of a ledger in it uses that watch, so that it finds the same events,
+// byte for byte, for the same endpoint.
 type Part struct {
 	Range
 	BegunAtMillis int64 // when its events are created
@@ -29,14 +28,13 @@ type Part struct {
 	EventTypes    []EventType
 }
 
-// Pinned is the watch as a part has it.
+// Pinned returns the watch as pinned by a part.
 func (w Watch) Pinned(p Part) Watch {
 	w.Label, w.EndpointID, w.Rules, w.EventTypes = p.Label, p.EndpointID, p.Rules, p.EventTypes
 	return w
 }
 
-// OpenPart gives the first part that was begun and has ledgers of a range, cut to
-// it.
+// OpenPart returns the first open part with ledgers of a range, cut to the range.
 func (w Watch) OpenPart(of Range) (first Part, found bool) {
 	for _, p := range w.Parts {
 		if common, some := p.in(of); some && (!found || common.From < first.From) {
@@ -47,8 +45,8 @@ func (w Watch) OpenPart(of Range) (first Part, found bool) {
 	return first, found
 }
 
-// NextPart gives the first ledgers of a range, so many at most, that are not
-// covered. No part of the range is open.
+// NextPart returns the first uncovered ledgers of a range, at most that many. The range
+// must have no open part.
 func (w Watch) NextPart(of Range, most uint32) (next Range, found bool) {
 	missing := w.Uncovered(of)
 	if len(missing) == 0 {
@@ -59,7 +57,7 @@ func (w Watch) NextPart(of Range, most uint32) (next Range, found bool) {
 	return next, true
 }
 
-// Covering is the watch with one range more covered.
+// Covering returns the watch with one more range covered.
 func (w Watch) Covering(x Range) Watch {
 	w.Covered = w.Covered.Add(x)
 	var open []Part
@@ -73,8 +71,7 @@ func (w Watch) Covering(x Range) Watch {
 	return w
 }
 
-// mayBegin reports whether a part may be begun: one of ledgers that nothing else
-// has told of, or tells of.
+// mayBegin reports whether a part may begin: its ledgers must not be read otherwise.
 func (w Watch) mayBegin(x Range) bool {
 	missing := w.Uncovered(x)
 	_, open := w.OpenPart(x)
@@ -82,8 +79,7 @@ func (w Watch) mayBegin(x Range) bool {
 		missing[0] == x
 }
 
-// ends reports whether a backfill of a range ends a part that was begun, and
-// divides none.
+// ends reports whether a covered range completes an open part, and splits none.
 func (w Watch) ends(x Range) bool {
 	ended := false
 	for _, p := range w.Parts {
@@ -96,31 +92,31 @@ func (w Watch) ends(x Range) bool {
 	return ended
 }
 
-// Backfill is the latest request to look for payments to a watch in ledgers of
-// the past, and how far it has come. It is under way until it has ended.
+// Backfill is the latest request to search past ledgers for payments to a watch, with its
+// progress. It is in progress until it has ended.
 type Backfill struct {
-	Request           uint64 // version of the fact that asked for it; 0: nobody has
+	Request           uint64 // version of the fact that requested it; 0: none
 	From              uint32
-	To                uint32 // as asked; 0: to where the live ledger is followed
-	Until             uint32 // the last ledger of it; 0: it was not begun
+	To                uint32 // as requested; 0: up to the live ledger
+	Until             uint32 // its last ledger; 0: not started
 	Next              uint32 // the first ledger that is not done
 	RequestedAtMillis int64
-	EndedAtMillis     int64  // 0: it is under way
+	EndedAtMillis     int64  // 0: in progress
 	Problem           string // why it ended before its last ledger
 }
 
-// UnderWay reports whether there is something left to do.
+// UnderWay reports whether the backfill is in progress.
 func (b Backfill) UnderWay() bool { return b.Request != 0 && b.EndedAtMillis == 0 }
 
-// isUnderWay reports whether the backfill of a request is under way.
+// isUnderWay reports whether the backfill of a request is in progress.
 func (b Backfill) isUnderWay(request uint64) bool { return b.UnderWay() && b.Request == request }
 
 // Done reports whether every ledger of it was read.
 func (b Backfill) Done() bool { return b.EndedAtMillis != 0 && b.Problem == "" }
 
-// Uncovered gives the ledgers of a range whose payments this watch was not held
-// against, as far as it is known: beside what backfills have covered, the watch
-// sees every ledger from LiveSince on.
+// Uncovered returns the ledgers of a range that were not matched against this watch, as far
+// as is known: besides the ledgers that backfills have covered, the watch sees every ledger
+// from LiveSince on.
 func (w Watch) Uncovered(x Range) Ranges {
 	covered := w.Covered
 	if w.LiveSince != 0 {
@@ -129,9 +125,8 @@ func (w Watch) Uncovered(x Range) Ranges {
 	return covered.Missing(x)
 }
 
-// decideBackfill takes a request to look into the past. It takes the place of
-// one that is under way, unless it is the same; what that has covered stays
-// covered.
+// decideBackfill decides a request to search past ledgers. It replaces one in progress,
+// unless it is the same; what that has covered stays covered.
 func decideBackfill(state Watch, c BackfillWatch) ([]FactBody, *Rejection) {
 	c.From = max(c.From, FirstLedger)
 	asked := BackfillRequested{From: c.From, To: c.To}
@@ -158,8 +153,8 @@ func decideBackfill(state Watch, c BackfillWatch) ([]FactBody, *Rejection) {
 	return []FactBody{asked}, nil
 }
 
-// decideCoverage takes the follower's word for what it has read and told. What
-// comes late, of a request that another has replaced, is covered all the same.
+// decideCoverage decides the follower's report of what it has read. A late report, of a
+// request that another has replaced, still counts as covered.
 func decideCoverage(state Watch, c RecordCoverage) (facts []FactBody) {
 	current := state.Backfill.isUnderWay(c.Request)
 	first := c.LiveSince != 0 && state.LiveSince == 0

@@ -7,7 +7,7 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// fullyCovered is a watch with as many ranges apart as it may have: 10, 20, …
+// fullyCovered is a watch with as many separate ranges as it may have: 10, 20, …
 func fullyCovered() domain.Watch {
 	var ranges []domain.FactBody
 	for i := range uint32(domain.MaxCoveredRanges) {
@@ -19,7 +19,7 @@ func fullyCovered() domain.Watch {
 // live is a fact of a watch that is live from ledger 100 on.
 var live = domain.RangeCovered{LiveSince: 100}
 
-// fullOfParts is a watch with as many parts as it may have: 1000 to 1004, 1010 to
+// fullOfParts is a watch with as many open parts as it may have: 1000 to 1004, 1010 to
 // 1014, …
 func fullOfParts(after ...domain.FactBody) domain.Watch {
 	given := facts(domain.RangeCovered{LiveSince: 5000})
@@ -29,7 +29,7 @@ func fullOfParts(after ...domain.FactBody) domain.Watch {
 	return givenWatch(append(given, after...)...)
 }
 
-// A part keeps the watch as it was, and covering takes it away bit by bit.
+// A part pins the watch as it was, and covering removes the part bit by bit.
 func TestPartsPinTheWatch(t *testing.T) {
 	w := givenWatch(live, domain.BackfillRequested{From: 5, To: 90},
 		domain.PartBegun{Request: 3, From: 5, To: 40},
@@ -210,8 +210,8 @@ func TestBackfillCommands(t *testing.T) {
 	}
 }
 
-// TestBackfillFold tells a backfill from its beginning, over what was covered
-// before, to its end, and another after it.
+// TestBackfillFold follows a backfill from its start, over what was covered before, to its
+// end, and another after it.
 func TestBackfillFold(t *testing.T) {
 	given := facts(domain.BackfillRequested{From: 5, To: 90}) // version 2
 	step := func(f domain.FactBody) domain.Watch {
@@ -223,7 +223,7 @@ func TestBackfillFold(t *testing.T) {
 	if w.Backfill != want || !w.Backfill.UnderWay() || w.Backfill.Done() {
 		t.Fatalf("requested as %+v", w.Backfill)
 	}
-	w = step(domain.RangeCovered{Request: 1, From: 30, To: 40}) // of a request before
+	w = step(domain.RangeCovered{Request: 1, From: 30, To: 40}) // of an earlier request
 	if w.Backfill.Until != 0 || !reflect.DeepEqual(w.Covered, domain.Ranges{{30, 40}}) {
 		t.Fatalf("another request's coverage made it %+v", w)
 	}

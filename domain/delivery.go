@@ -2,7 +2,7 @@ package domain
 
 import "slices"
 
-// DeliveryState is where a delivery stands.
+// DeliveryState is the state of a delivery.
 type DeliveryState string
 
 // States of a delivery. The specification names FAILED; the others are ours.
@@ -23,8 +23,8 @@ const (
 	StateCancelled DeliveryState = "CANCELLED"
 )
 
-// transitions lists where each fact may lead a delivery from each state, as
-// docs/state-machines.md does. What was not created is in the state "".
+// transitions lists the states that each fact may lead to from each state, as
+// docs/state-machines.md does. A delivery that was not created has the state "".
 var transitions = map[DeliveryState]map[string][]DeliveryState{
 	"": {"DeliveryCreated": {StateQueued}},
 	StateQueued: {
@@ -44,8 +44,8 @@ var transitions = map[DeliveryState]map[string][]DeliveryState{
 	},
 }
 
-// Allows reports whether a fact may lead a delivery from this state to another.
-// What is decided keeps to it; the fold takes whatever has happened.
+// Allows reports whether a fact may lead a delivery from this state to another. Decisions
+// respect it; the fold accepts whatever has happened.
 func (s DeliveryState) Allows(body FactBody, to DeliveryState) bool {
 	return slices.Contains(transitions[s][body.FactType()], to)
 }
@@ -53,34 +53,35 @@ func (s DeliveryState) Allows(body FactBody, to DeliveryState) bool {
 // Pending reports whether attempts are still to be made.
 func (s DeliveryState) Pending() bool { return s == StateQueued || s == StateWaiting }
 
-// Delivery is one event on its way to one endpoint.
+// Delivery is the delivery of one event to one endpoint.
 type Delivery struct {
 	EventID    string
 	EventType  EventType
 	AccountID  string
 	EndpointID string
-	// of the endpoint at the last fact: due at once if that has another by now
+	// of the endpoint at the last fact: if it differs from the endpoint's, the delivery is
+	// due at once
 	EndpointEpoch       uint32
 	WatchID             string // empty for a test.ping
 	Version             uint64 // of the last fact
 	State               DeliveryState
 	CreatedAtMillis     int64 // of the event: createdAt of its envelope
-	Attempts            int   // made in all
-	Run                 int   // 1 is the first; a requeued delivery begins another
-	RunAttempts         int   // made in this run
+	Attempts            int   // in total
+	Run                 int   // 1 is the first; a requeued delivery starts another
+	RunAttempts         int   // in this run
 	NextAttemptAtMillis int64
 	Moves               int      // hand-overs of the event before this delivery
-	FormerEndpointIDs   []string // where the event was before, the first first
+	FormerEndpointIDs   []string // earlier endpoints of the event, oldest first
 	MovedTo             string   // endpoint that the event was handed over to; empty: none
-	MovedBy             string   // command that asked for that
-	TestCommandID       string   // command that asked for a test.ping; empty otherwise
+	MovedBy             string   // command that requested it
+	TestCommandID       string   // command that requested a test.ping; empty otherwise
 	TestBodyHash        []byte   // its body hash
 }
 
 // Exists reports whether the delivery was created.
 func (d Delivery) Exists() bool { return d.EventID != "" }
 
-// MatchInput is a match as it reaches the endpoint's aggregate.
+// MatchInput is a match as the endpoint's aggregate gets it.
 type MatchInput struct {
 	AccountID     string
 	EndpointID    string
@@ -90,19 +91,18 @@ type MatchInput struct {
 	Moved         Moved
 }
 
-// Moved is what an event has behind it when it is handed over to an endpoint: all
-// zero for an event that was not.
+// Moved is an event's history when it is handed over to an endpoint: all zero for an event
+// that was not handed over.
 type Moved struct {
 	Moves             int
-	Attempts          int // made in all
+	Attempts          int // in total
 	Runs              int
-	FormerEndpointIDs []string // the endpoints, the first first
+	FormerEndpointIDs []string // its earlier endpoints, oldest first
 }
 
-// DecideMatch answers a match that reached the endpoint. The first match of an
-// event wins; any other says nothing new (G2). A match for an endpoint that does
-// not exist, or no longer, is recorded all the same, and cancelled; so is one
-// for an endpoint of another account.
+// DecideMatch decides a match for an endpoint. The first match of an event counts; any
+// other has no effect (G2). A match for an endpoint that does not exist, or no longer does,
+// is recorded nevertheless, and cancelled; so is one for an endpoint of another account.
 func DecideMatch(endpoint Endpoint, delivery Delivery, m MatchInput) []FactBody {
 	if delivery.Exists() && !delivery.precedes(m) {
 		return nil
@@ -121,16 +121,16 @@ func DecideMatch(endpoint Endpoint, delivery Delivery, m MatchInput) []FactBody 
 	return facts
 }
 
-// precedes reports whether a match hands the delivery's event over to another
-// endpoint of the same partition, which keeps one delivery of an event: the latest.
+// precedes reports whether a match hands the delivery's event over to another endpoint of
+// the same partition, which stores one delivery of an event: the latest.
 func (d Delivery) precedes(m MatchInput) bool {
 	return d.EndpointID != m.EndpointID && d.Moves < m.Moved.Moves
 }
 
-// DecideCancel ends a delivery whose endpoint was deleted, and a test.ping whose
-// endpoint was disabled before the first attempt: any other delivery waits until
-// the endpoint is enabled (G3). One that is settled stays as it is. A test.ping
-// that was never attempted leaves its command unanswered, which is answered here.
+// DecideCancel cancels a delivery whose endpoint was deleted, and a test.ping whose
+// endpoint was disabled before the first attempt: any other delivery waits until the
+// endpoint is enabled (G3). A settled one is left unchanged. The command of a test.ping
+// that was never attempted is answered here.
 func DecideCancel(endpoint Endpoint, delivery Delivery) []FactBody {
 	unsent := delivery.awaitsTest()
 	cancels := endpoint.Deleted() || !endpoint.Sends() && unsent
@@ -158,7 +158,7 @@ func DecideCancel(endpoint Endpoint, delivery Delivery) []FactBody {
 	})
 }
 
-// evolveDelivery folds one fact of the delivery; any other changes nothing.
+// evolveDelivery applies one fact of the delivery; any other fact changes nothing.
 func evolveDelivery(state Delivery, endpointEpoch uint32, f Fact) Delivery {
 	changed, ok := f.Body.(DeliveryFact)
 	if !ok {

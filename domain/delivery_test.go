@@ -167,7 +167,7 @@ func TestAttemptResults(t *testing.T) {
 			if (after.NextAttemptAtMillis != 0) != after.State.Pending() {
 				t.Errorf("%s with a next attempt at %d", after.State, after.NextAttemptAtMillis)
 			}
-			want := slices.Clone(facts[:1]) // the rest is not to be taken from what is tested
+			want := slices.Clone(facts[:1]) // the others must not come from the code under test
 			if c.disable != none {
 				want = append(want,
 					domain.EndpointDisabled{
@@ -222,8 +222,8 @@ func TestTheStreak(t *testing.T) {
 	}
 }
 
-// TestRetryAfter: a receiver may lengthen a wait, at most to the next step's
-// base, and only if it is honoured.
+// TestRetryAfter: a receiver may lengthen a wait, at most to the next step's base, and only
+// if the policy honours it.
 func TestRetryAfter(t *testing.T) {
 	schedule := domain.Schedule{WaitsMillis: []int64{30 * second, 120 * second, 600 * second}}
 	for _, c := range []struct {
@@ -329,8 +329,8 @@ func TestResends(t *testing.T) {
 	}
 }
 
-// TestAnEventOfACancelledDeliveryMoves: it goes on at another endpoint, once, with
-// what it has behind it.
+// TestAnEventOfACancelledDeliveryMoves: it continues at another endpoint, once, with its
+// history.
 func TestAnEventOfACancelledDeliveryMoves(t *testing.T) {
 	cancelled := func(m domain.DeliveryCreated) *story {
 		return newStory().given(m, domain.EndpointDeleted{}, domain.DeliveryCancelled{EventID: "evt_1"})
@@ -349,7 +349,7 @@ func TestAnEventOfACancelledDeliveryMoves(t *testing.T) {
 		d.MovedBy != "cmd_7" {
 		t.Errorf("moved as %+v", d)
 	}
-	for _, to := range []string{"ep_2", "ep_3", ""} { // it has gone on, and does so once
+	for _, to := range []string{"ep_2", "ep_3", ""} { // it was handed over, which happens once
 		got, rejection = ask(s, to)
 		expect(t, got, rejection, "")
 	}
@@ -370,8 +370,8 @@ func TestAnEventOfACancelledDeliveryMoves(t *testing.T) {
 	expect(t, got, rejection, domain.CodeDeliveryCancelled)
 }
 
-// TestAMovedEventGoesOn: attempts and runs go on counting, and the endpoint that it
-// comes to keeps one delivery of it.
+// TestAMovedEventGoesOn: the counts of attempts and runs continue, and the receiving
+// endpoint stores one delivery of the event.
 func TestAMovedEventGoesOn(t *testing.T) {
 	s := newStory().given(matched("evt_1"))
 	for range 3 {
@@ -398,7 +398,7 @@ func TestAMovedEventGoesOn(t *testing.T) {
 	if again := domain.DecideMatch(to.endpoint, d, in); len(again) != 0 {
 		t.Errorf("arrives twice: %+v", again)
 	}
-	before.EndpointID = "ep_0" // the former endpoint is of the same partition
+	before.EndpointID = "ep_0" // the former endpoint is in the same partition
 	if facts := domain.DecideMatch(to.endpoint, before, in); len(facts) != 1 {
 		t.Errorf("the latest delivery does not replace the one before: %+v", facts)
 	}
@@ -407,11 +407,11 @@ func TestAMovedEventGoesOn(t *testing.T) {
 	}
 }
 
-// TestReplays: the span's edges, what is taken, and the bound.
+// TestReplays: the bounds of the time range, what is included, and the limit.
 func TestReplays(t *testing.T) {
 	s := newStory()
 	var failed []domain.Delivery
-	for n := range 4 { // recorded long after their events were made, as behind an outage
+	for n := range 4 { // recorded long after their events were created, as after an outage
 		id := fmt.Sprint("evt_", n)
 		m := matched(id)
 		m.Event.CreatedAtMillis = startedAt + int64(n)*second
@@ -469,7 +469,7 @@ func TestReplays(t *testing.T) {
 		result != (domain.ReplayResult{Queued: 1000, Matched: 3000, Truncated: true}) {
 		t.Errorf("%d facts, %+v, %v", len(got), result, rejection)
 	}
-	// As many as one replay queues is not more than that.
+	// Exactly as many as one replay queues.
 	got, result, _ = domain.DecideReplay(s.endpoint, ownAccount, domain.ReplayEndpoint{}, many[:1000],
 		1000, s.nowMillis)
 	if len(got) != 1000 || result != (domain.ReplayResult{Queued: 1000, Matched: 1000}) {
@@ -503,7 +503,7 @@ func TestTests(t *testing.T) {
 	deleted := s.endpoint
 	deleted.Status = domain.StatusDeleted
 	again, rejection = domain.DecideTest(deleted, queued, c, s.nowMillis)
-	expect(t, again, rejection, "") // what ends the delivery answers the command, once
+	expect(t, again, rejection, "") // ending the delivery answers the command, once
 	r := domain.AttemptResult{StatusCode: 500, DurationMillis: 5}
 	made := s.attempt(eventID, r)[0].(domain.AttemptMade)
 	handled, ok := domain.TestAnswered(queued, made)
@@ -532,8 +532,8 @@ func TestTests(t *testing.T) {
 	}
 }
 
-// TestCancelling: what a deleted endpoint leaves pending is cancelled (G3), and
-// a test that was never sent is answered.
+// TestCancelling: pending deliveries of a deleted endpoint are cancelled (G3), and a test
+// that was never sent is answered.
 func TestCancelling(t *testing.T) {
 	cancelled := domain.DeliveryCancelled{EventID: "evt_1"}
 	deleted := domain.EndpointDeleted{}
@@ -553,8 +553,8 @@ func TestCancelling(t *testing.T) {
 	expect(t, cancel(newStory().given(deleted)), nil, "")
 }
 
-// TestATestThatIsNotSentIsAnswered: by why it is not. One that was attempted was
-// answered with that attempt, and waits like any other delivery.
+// TestATestThatIsNotSentIsAnswered: with the reason. A test that was attempted was answered
+// with that attempt, and waits like any other delivery.
 func TestATestThatIsNotSentIsAnswered(t *testing.T) {
 	for name, c := range map[string]struct {
 		then      domain.FactBody

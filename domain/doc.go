@@ -1,17 +1,17 @@
-// Package domain is the core of Lumenhook: accounts, endpoints, watches,
-// payments, events and deliveries, and the pure functions that move them.
+// Package domain is the core of Lumenhook: accounts, endpoints, watches, payments, events
+// and deliveries, and the pure functions that change them.
 //
 // Nothing here performs I/O, reads a clock, draws a random number or starts a
 // goroutine: a caller passes in the time and the entropy, and gets back data.
 // That is what lets one fold serve the running engine, a restore after a crash
 // and a simulation from a seed.
 //
-//   - Decide functions take a state, what is asked and the time, and answer
-//     with facts or with a [Rejection]. They change nothing.
-//   - Evolve functions take a state and a fact and answer with the next state.
-//     They are total: every fact is accepted in every state, because a fact
-//     has already happened. [EvolveEndpoint] folds an endpoint together with the
-//     delivery that the fact is about, which are one aggregate.
+//   - Decide functions take a state, a request and the time, and return facts or a
+//     [Rejection]. They change nothing.
+//   - Evolve functions take a state and a fact and return the next state. They are
+//     total: every fact is accepted in every state, because a fact has already happened.
+//     [EvolveEndpoint] folds an endpoint together with the delivery that the fact is
+//     about, which are one aggregate.
 //   - Commands and facts are closed sums, by aggregate: what a kind of command must
 //     hold and which delivery a fact is about are methods of each, and a fold names
 //     every fact of its aggregate, so that none is forgotten.

@@ -9,8 +9,8 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// TestTheDiagramIsTrue reads the transitions of a delivery out of the page for
-// people: those, and no other, are allowed.
+// TestTheDiagramIsTrue reads the transitions of a delivery from docs/state-machines.md:
+// exactly those are allowed.
 func TestTheDiagramIsTrue(t *testing.T) {
 	text, err := os.ReadFile("../docs/state-machines.md")
 	if err != nil {

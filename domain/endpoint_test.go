@@ -199,8 +199,8 @@ func TestAnotherAccountFindsNothing(t *testing.T) {
 	expect(t, facts, rejection, domain.CodeNotFound)
 }
 
-// TestEndpointFold: what each fact makes of an endpoint. Every change a client
-// can configure moves the revision, and nothing else does.
+// TestEndpointFold: the effect of each fact on an endpoint. Every change that a client can
+// configure increments the revision, and nothing else does.
 func TestEndpointFold(t *testing.T) {
 	s := newStory()
 	e := s.endpoint
@@ -241,7 +241,7 @@ func TestEndpointFold(t *testing.T) {
 		e.Revision != 8 || e.Epoch != 2 || len(e.Secrets) != 0 || len(e.Headers) != 0 {
 		t.Fatalf("deleted as %+v", e)
 	}
-	// Deleted is final, whatever else a journal might hold.
+	// Deleted is final, whatever else a journal might contain.
 	s.given(domain.EndpointEnabled{},
 		domain.EndpointUpdated{Change: domain.EndpointChange{URL: new("x")}})
 	if got := s.endpoint; !got.Deleted() || got.Version != 10 || got.Revision != 8 ||

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// APIVersion is the version that every envelope carries.
+// APIVersion is the version in every envelope.
 const APIVersion = "2026-11-01"
 
 // EventType names what an event reports.
@@ -21,8 +21,8 @@ const (
 	TestPing        EventType = "test.ping"
 )
 
-// Event is what a receiver is told. Body is the envelope, serialised once and
-// sent byte for byte on every attempt.
+// Event is what is sent to a receiver. Body is the envelope, serialised once and sent byte
+// for byte on every attempt.
 type Event struct {
 	ID              string
 	Type            EventType
@@ -54,8 +54,8 @@ func NewPaymentEvent(m Match, nowMillis int64) Event {
 	return Event{ID: m.EventID, Type: m.Type, CreatedAtMillis: nowMillis, Body: body}
 }
 
-// NewTestEvent makes the event of a test.ping. It shows the endpoint as it is
-// then, so that a receiver's author sees which registration sends.
+// NewTestEvent makes the event of a test.ping. It contains the endpoint as it is at that
+// time, so that a receiver's author sees which endpoint sends.
 func NewTestEvent(e Endpoint, eventID string, nowMillis int64) Event {
 	body := encode(envelope{
 		ID:         eventID,
@@ -125,12 +125,12 @@ type AssetView struct {
 	Issuer *string `json:"issuer"`
 }
 
-// ViewAsset puts an asset into the form of the specification.
+// ViewAsset converts an asset to the form of the specification.
 func ViewAsset(a Asset) AssetView {
 	return AssetView{Code: a.Code, Issuer: nullable(a.Issuer)}
 }
 
-// ViewPayment puts a payment into the form of the specification.
+// ViewPayment converts a payment to the form of the specification.
 func ViewPayment(p Payment) PaymentView {
 	v := PaymentView{
 		ID:             p.ID,
@@ -158,8 +158,8 @@ func nullable(s string) *string {
 	return &s
 }
 
-// encode writes JSON without HTML escapes and without a trailing newline.
-// Every type that is encoded is one of ours and can be: a failure is a bug.
+// encode encodes JSON without HTML escapes and without a trailing newline. All encoded
+// types are ours and cannot fail: a failure is a bug.
 func encode(v any) []byte {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -170,13 +170,13 @@ func encode(v any) []byte {
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }
 
-// FormatMillis writes a time as ISO 8601 UTC with milliseconds.
+// FormatMillis formats a time as ISO 8601 UTC with milliseconds.
 func FormatMillis(unixMillis int64) string {
 	return time.UnixMilli(unixMillis).UTC().Format("2006-01-02T15:04:05.000Z")
 }
 
-// FormatSeconds writes a time as ISO 8601 UTC with whole seconds, which is all
-// that a ledger's close time has.
+// FormatSeconds formats a time as ISO 8601 UTC with whole seconds, the precision of a
+// ledger's close time.
 func FormatSeconds(unixSeconds int64) string {
 	return time.Unix(unixSeconds, 0).UTC().Format("2006-01-02T15:04:05Z")
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// What the service writes into Webhook-Signature: one signature for each secret that is
-// valid. The first is that of a published vector (schemas/vectors/signature.json).
+// The value of Webhook-Signature: one signature for each valid secret. The first is that of
+// a published vector (schemas/vectors/signature.json).
 func ExampleSignatureHeader() {
 	newest := domain.Secret("whsec_0q8x2v5c7n1m9k3j6h4g0f2d5s7a1z3x6c9v2b4n8m0q5w7e")
 	before := domain.Secret("whsec_before")
@@ -31,8 +31,8 @@ func ExampleSignatureHeader() {
 	// v1=fd7c3f049f9f182500d657853e8ddf3ffd74f06d93f8daa1c038227b3c25071d
 }
 
-// What a receiver does with each webhook: the raw body first, then the signature, then
-// whether the event was there before, then 200, and only then the work.
+// What a receiver does with each webhook: read the raw body, verify the signature, check
+// whether the event is new, answer 200, and only then do the work.
 func ExampleVerify() {
 	secrets := []domain.Secret{"whsec_0q8x2v5c7n1m9k3j6h4g0f2d5s7a1z3x6c9v2b4n8m0q5w7e"}
 	kept := make(map[string][]byte) // a table of yours, with the id as its key
@@ -51,7 +51,7 @@ func ExampleVerify() {
 			return
 		}
 		id := r.Header.Get("Webhook-Id")
-		if _, before := kept[id]; !before { // events come at least once
+		if _, before := kept[id]; !before { // events may be delivered more than once
 			kept[id] = body
 		}
 		w.WriteHeader(http.StatusOK)
@@ -63,8 +63,8 @@ func ExampleVerify() {
 		fmt.Println(postSigned(server.URL, secrets, `{"id":"evt_1"}`, body), len(kept))
 	}
 	post(`{"id":"evt_1"}`)
-	post(`{"id":"evt_1"}`)  // once more, because an answer was lost
-	post(`{"id":"evt_1" }`) // changed on its way
+	post(`{"id":"evt_1"}`)  // again, because an answer was lost
+	post(`{"id":"evt_1" }`) // modified in transit
 	// Output:
 	// 200 OK 1
 	// 200 OK 1
@@ -89,7 +89,7 @@ func postSigned(url string, secrets []domain.Secret, signed, sent string) string
 	return response.Status
 }
 
-// A receiver tells a clock that is wrong from a secret that is wrong by the error.
+// The error distinguishes a wrong clock from a wrong secret.
 func ExampleVerify_errors() {
 	secrets := []domain.Secret{"whsec_a"}
 	body := []byte(`{"id":"evt_1"}`)
@@ -104,9 +104,8 @@ func ExampleVerify_errors() {
 	// true no signature matches
 }
 
-// For 24 hours after a rotation both secrets sign, so that a receiver may change from one to
-// the other at any moment in between. The secrets of a running service are sealed; these are
-// not.
+// For 24 hours after a rotation both secrets sign, so that a receiver may switch from one
+// to the other at any moment. The secrets of a running service are sealed; these are not.
 func ExampleEndpoint_ValidSecrets() {
 	const dayMillis = 24 * 3_600_000
 	created := domain.EndpointCreated{

@@ -17,19 +17,19 @@ const (
 	CommandPrefix  = "cmd_"
 )
 
-// idLength is the number of base32 characters behind the prefix: 128 bits.
+// idLength is the number of base32 characters after the prefix: 128 bits.
 const idLength = 26
 
 var crockford = base32.NewEncoding("0123456789abcdefghjkmnpqrstvwxyz").WithPadding(base32.NoPadding)
 
-// NewID makes an identifier out of 128 random bits that the caller drew.
+// NewID makes an identifier from 128 random bits of the caller's.
 func NewID(prefix string, entropy [16]byte) string {
 	return prefix + crockford.EncodeToString(entropy[:])
 }
 
-// DeriveID makes the identifier that belongs to parts: the same parts give the
-// same identifier for ever, and no other parts do. Parts are length-framed, so
-// that ("ab", "c") and ("a", "bc") differ.
+// DeriveID derives an identifier from parts: the same parts always give the same
+// identifier, and no other parts do. Parts are length-framed, so that ("ab", "c") and ("a",
+// "bc") differ.
 func DeriveID(prefix string, parts ...string) string {
 	h := sha256.New()
 	for _, p := range parts {
@@ -39,9 +39,9 @@ func DeriveID(prefix string, parts ...string) string {
 	return NewID(prefix, [16]byte(h.Sum(sum[:0])))
 }
 
-// EventID is the identifier of the event that a watch yields for a payment. It
-// is a function of the two alone: however often the ledger is read again, the
-// event keeps its identifier (specification, "What the service does", 4; G2).
+// EventID derives the identifier of the event of a watch and a payment. It depends on
+// nothing else: however often the ledger is read again, the event keeps its identifier
+// (specification, "What the service does", 4; G2).
 func EventID(watchID, paymentID string) string {
 	return DeriveID(EventPrefix, "payment", watchID, paymentID)
 }

@@ -5,11 +5,11 @@ import (
 	"slices"
 )
 
-// MaxKeys bounds the keys of an account that have not ended: all of them are in
-// its one row, which every node that authenticates keeps.
+// MaxKeys bounds the unexpired keys of an account: all of them are in its one row, which
+// every node that authenticates stores.
 const MaxKeys = 100
 
-// Key is an API key as it is kept: its hash, never the key.
+// Key is an API key as it is stored: its hash, never the key.
 type Key struct {
 	ID              string
 	Name            string
@@ -17,15 +17,15 @@ type Key struct {
 	Permissions     []Permission
 	AllowedCIDRs    []string // where it may be used from; empty: anywhere
 	CreatedAtMillis int64
-	ExpiresAtMillis int64  // 0: no end
-	RolledTo        string // identifier of the key that took its place; empty: none
+	ExpiresAtMillis int64  // 0: never
+	RolledTo        string // identifier of its successor; empty: none
 }
 
-// Allows reports whether the key carries a permission.
+// Allows reports whether the key has a permission.
 func (k Key) Allows(p Permission) bool { return slices.Contains(k.Permissions, p) }
 
-// Expired reports whether the key's time has ended. One that has is refused,
-// whether or not it is still in the account's row.
+// Expired reports whether the key has expired. An expired key is refused even if it is
+// still in the account's row.
 func (k Key) Expired(nowMillis int64) bool {
 	return k.ExpiresAtMillis != 0 && nowMillis >= k.ExpiresAtMillis
 }
@@ -42,7 +42,7 @@ func decideCreateKey(state Account, c CreateKey, nowMillis int64) ([]FactBody, *
 	return []FactBody{KeyCreated{Key: c.Key.bornAt(nowMillis)}}, nil
 }
 
-// decideRollKey ends the earlier key after the grace, or at its own end if that
+// decideRollKey makes the earlier key expire after the grace, or at its own expiry if that
 // comes first.
 func decideRollKey(state Account, c RollKey, nowMillis int64) ([]FactBody, *Rejection) {
 	former, found := state.Key(c.KeyID)
@@ -93,7 +93,7 @@ func roomForKey(state Account, k Key, nowMillis int64) *Rejection {
 
 func noKey() *Rejection { return &Rejection{Code: CodeNotFound, Detail: "there is no such key"} }
 
-// rolled marks the key that a roll ends.
+// rolled marks the rolled key with its successor.
 func rolled(keys []Key, r KeyRolled) []Key {
 	next := slices.Clone(keys)
 	for i := range next {
@@ -104,8 +104,8 @@ func rolled(keys []Key, r KeyRolled) []Key {
 	return next
 }
 
-// unexpired copies the keys whose time has not ended: those that have go when
-// the account's keys next change, so that rolling does not make its row grow.
+// unexpired returns the keys that have not expired: expired ones are removed when the
+// account's keys next change, so that rolling does not make its row grow.
 func unexpired(keys []Key, nowMillis int64) []Key {
 	next := make([]Key, 0, len(keys)+1)
 	for _, k := range keys {

@@ -1,6 +1,6 @@
 package domain
 
-// Ledger is a closed ledger of the network, as whoever reads it is given it.
+// Ledger is a closed ledger of the network, as a source returns it.
 type Ledger struct {
 	Sequence       uint32
 	Hash           string // 64 lowercase hex characters
@@ -10,18 +10,18 @@ type Ledger struct {
 	Quarantined    []QuarantinedTransaction
 }
 
-// QuarantinedTransaction is a successful transaction that could not be read: it may
-// hold payments, and none of them is in the ledger's.
+// QuarantinedTransaction is a successful transaction that could not be decoded: it may
+// contain payments, which are missing in the ledger's.
 type QuarantinedTransaction struct {
 	TxHash string
 	Order  int // 1 is the first transaction that was applied
 	Reason string
 }
 
-// LedgerError is why a ledger cannot be had, however long one waits.
+// LedgerError is why a ledger is unavailable, however long one waits.
 type LedgerError string
 
-// The reasons why a ledger cannot be had.
+// The reasons why a ledger is unavailable.
 const (
 	ErrForked          LedgerError = "the network was reset or forked"
 	ErrBehindRetention LedgerError = "the source no longer keeps this ledger"

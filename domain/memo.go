@@ -9,13 +9,13 @@ import (
 	"unicode/utf8"
 )
 
-// MaxMemoTextBytes is how long the network lets a text memo be.
+// MaxMemoTextBytes is the network's limit for a text memo.
 const MaxMemoTextBytes = 28
 
 // memoHashBytes is the length of a hash memo.
 const memoHashBytes = 32
 
-// Faults of a memo value.
+// Errors of a memo value.
 var (
 	ErrMemoType = errors.New("must be text, id or hash")
 	ErrMemoText = errors.New("must be 1 to 28 bytes of UTF-8 for a text memo")
@@ -24,9 +24,9 @@ var (
 	ErrMemoHash = errors.New("must be 32 bytes, as 64 hex digits or in base64, for a hash memo")
 )
 
-// ParseMemo reads a memo as people write it, in the types that the memo rule
-// takes (specification, "Memo rule"). A hash may be hex or base64: wallets show
-// the one, the network's own API the other.
+// ParseMemo parses a memo as people write it, for the types of the memo rule
+// (specification, "Memo rule"). A hash may be hex or base64: wallets show the one, the
+// network's own API the other.
 func ParseMemo(t MemoType, value string) (Memo, error) {
 	switch t {
 	case MemoText:
@@ -49,7 +49,7 @@ func ParseMemo(t MemoType, value string) (Memo, error) {
 			return Memo{}, ErrMemoHash
 		}
 		return Memo{Type: t, Raw: raw}, nil
-	default: // none, and what only payments carry
+	default: // none, and types that only payments have
 		return Memo{}, ErrMemoType
 	}
 }

@@ -72,8 +72,8 @@ func TestParseMemo(t *testing.T) {
 	}
 }
 
-// A memo's text is any 28 bytes. It is shown as Horizon shows it, so that what a
-// merchant reads there and here is the same.
+// A memo's text is any 28 bytes. It is shown as Horizon shows it, so that a merchant reads
+// the same here and there.
 func TestMemoTextIsShownAsHorizonShowsIt(t *testing.T) {
 	for raw, want := range map[string]string{
 		"":                 "",

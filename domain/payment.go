@@ -8,19 +8,19 @@ import (
 // NativeCode is the code of the network's own asset, which has no issuer.
 const NativeCode = "XLM"
 
-// Asset names what is paid. The native asset has the code XLM and no issuer.
+// Asset identifies an asset. The native asset has the code XLM and no issuer.
 type Asset struct {
 	Code   string
 	Issuer string // G address; empty for the native asset
 }
 
-// NativeAsset is the network's own asset.
+// NativeAsset returns the network's own asset.
 func NativeAsset() Asset { return Asset{Code: NativeCode} }
 
 // IsNative reports whether the asset is the network's own.
 func (a Asset) IsNative() bool { return a.Issuer == "" }
 
-// String is the asset as people write it: XLM, or CODE:ISSUER.
+// String formats the asset as people write it: XLM, or CODE:ISSUER.
 func (a Asset) String() string {
 	if a.IsNative() {
 		return a.Code
@@ -28,11 +28,11 @@ func (a Asset) String() string {
 	return a.Code + ":" + a.Issuer
 }
 
-// MemoType is the kind of a memo; the empty one means that there is none.
+// MemoType is the type of a memo; empty means none.
 type MemoType string
 
-// Kinds of memo. Rules take text, id and hash; a payment may carry a return
-// memo too, which no rule equals.
+// Types of memo. Rules accept text, id and hash; a payment may have a return memo too,
+// which no rule equals.
 const (
 	MemoNone   MemoType = ""
 	MemoText   MemoType = "text"
@@ -41,16 +41,16 @@ const (
 	MemoReturn MemoType = "return"
 )
 
-// Memo is a transaction's memo. Raw holds the bytes of a text, the decimal
-// digits of an id, or the 32 bytes of a hash or return memo.
+// Memo is a transaction's memo. Raw is the bytes of a text, the decimal digits of an id, or
+// the 32 bytes of a hash or return memo.
 type Memo struct {
 	Type MemoType
 	Raw  []byte
 }
 
-// String is the memo as events show it: an id in decimal, a hash in lowercase hex,
-// a text as Horizon shows it, with U+FFFD for each byte that is not UTF-8 and
-// without NUL, which databases do not take. Rules compare the bytes as they are.
+// String returns the memo as events show it: an id in decimal, a hash in lowercase hex, a
+// text as Horizon shows it, with U+FFFD for each byte that is not UTF-8 and without NUL,
+// which databases do not accept. Rules compare the raw bytes.
 func (m Memo) String() string {
 	switch m.Type {
 	case MemoHash, MemoReturn:
@@ -75,6 +75,6 @@ type Payment struct {
 	AmountStroops  int64
 }
 
-// PaysOneself reports whether sender and receiver are the same. Such a payment is
-// a trade over a path, or nothing at all: it is no income and matches no watch.
+// PaysOneself reports whether sender and receiver are the same. Such a payment is a trade
+// over a path, or nothing at all: it is no income and matches no watch.
 func (p Payment) PaysOneself() bool { return p.From == p.To }

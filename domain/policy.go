@@ -4,7 +4,7 @@ package domain
 // endpoint is disabled (specification, "Limits").
 const DefaultDisableAfter = 20
 
-// Policy is what a deployment decides about retries and disabling.
+// Policy are a deployment's settings of retries and disabling.
 type Policy struct {
 	Schedule     Schedule
 	DisableAfter int // runs that end FAILED in a row; 0: never
@@ -13,13 +13,13 @@ type Policy struct {
 	HonourRetryAfter bool
 }
 
-// DefaultPolicy is the specification's.
+// DefaultPolicy is that of the specification.
 func DefaultPolicy() Policy {
 	return Policy{Schedule: DefaultSchedule(), DisableAfter: DefaultDisableAfter}
 }
 
-// waitMillis is the wait after an attempt of a run that failed; false when that
-// was the run's last.
+// waitMillis returns the wait after a failed attempt of a run; false if that was the run's
+// last one.
 func (p Policy) waitMillis(
 	eventID string, attemptInRun, attemptNumber int, r AttemptResult,
 ) (int64, bool) {
@@ -30,9 +30,9 @@ func (p Policy) waitMillis(
 	return wait, again
 }
 
-// disables reports whether what an attempt made of its delivery disables the
-// endpoint, and why. A 410 does so whatever the event was; a failed run only
-// counts if it was no test (specification, "States and transitions", Endpoint).
+// disables reports whether an attempt disables the endpoint, and why. A 410 does so
+// whatever the event was; a failed run counts only if it was no test (specification,
+// "States and transitions", Endpoint).
 func (p Policy) disables(e Endpoint, made AttemptMade) (DisabledReason, bool) {
 	switch {
 	case !e.Sends():

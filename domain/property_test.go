@@ -13,9 +13,8 @@ import (
 )
 
 // TestEverySequence feeds random sequences of inputs to an endpoint with several
-// deliveries, as the engine does, and holds the guarantees of
-// docs/architecture.md after every step. What it holds them against is kept by the test
-// in a plain way of its own.
+// deliveries, as the engine does, and checks the guarantees of docs/architecture.md after
+// every step, against an independent model.
 func TestEverySequence(t *testing.T) {
 	reached := make(map[string]int)
 	rapid.Check(t, func(t *rapid.T) {
@@ -38,7 +37,7 @@ func TestEverySequence(t *testing.T) {
 	}
 }
 
-// steps are the inputs; what happens more often is there more often.
+// steps are the inputs; frequent ones are listed repeatedly.
 func (w *world) steps() []func(*rapid.T) {
 	enable := func(t *rapid.T) { w.ask(t, domain.EnableEndpoint{}) }
 	disable := func(t *rapid.T) { w.ask(t, domain.DisableEndpoint{}) }
@@ -58,7 +57,7 @@ func (w *world) steps() []func(*rapid.T) {
 	}
 }
 
-// tally notes what a sequence came to.
+// tally counts the outcomes of a sequence.
 func (w *world) tally(reached map[string]int) {
 	reached[string(w.endpoint.Status)]++
 	for _, f := range w.facts {
@@ -83,16 +82,16 @@ func (w *world) tally(reached map[string]int) {
 	}
 }
 
-// world is the story of one endpoint, with what the engine remembers besides.
+// world is the story of one endpoint, with the engine's other state.
 type world struct {
 	story
 	facts    []domain.Fact
-	inFlight map[string]int        // number of the attempt under way, by event
+	inFlight map[string]int        // number of the attempt in flight, by event
 	made     map[string][]int      // numbers of the attempts recorded, by event
-	ended    map[string]int        // attempts whose outcome came back, by event
+	ended    map[string]int        // attempts with an outcome, by event
 	answered map[string]int        // answers to test commands, by command
 	runs     map[string]int        // runs begun, by event
-	streak   int                   // counted here by hand
+	streak   int                   // counted independently
 	status   domain.EndpointStatus // likewise
 }
 
@@ -123,7 +122,7 @@ func newWorld() *world {
 	return w
 }
 
-// record folds facts and holds each transition of a delivery to the diagram.
+// record folds facts and checks each transition of a delivery against the diagram.
 func (w *world) record(t *rapid.T, commandID string, bodies ...domain.FactBody) {
 	for _, body := range bodies {
 		id := eventOf(body)
@@ -148,7 +147,7 @@ func (w *world) record(t *rapid.T, commandID string, bodies ...domain.FactBody) 
 	}
 }
 
-// keepCount keeps by hand what the fold should come to.
+// keepCount counts independently what the fold should yield.
 func (w *world) keepCount(t *rapid.T, body domain.FactBody) {
 	switch b := body.(type) {
 	case domain.DeliveryCreated:
@@ -179,7 +178,7 @@ func (w *world) keepCount(t *rapid.T, body domain.FactBody) {
 	}
 }
 
-// check holds what is true after every step.
+// check checks what must be true after every step.
 func (w *world) check(t *rapid.T) {
 	e := w.endpoint
 	switch {
@@ -206,7 +205,7 @@ func (w *world) check(t *rapid.T) {
 func (w *world) checkDelivery(t *rapid.T, id string, d domain.Delivery) {
 	switch {
 	case d.State.Pending() != (d.NextAttemptAtMillis != 0):
-		// G3: what is pending has an instant to wake at
+		// G3: a pending delivery has a time to wake at
 		t.Fatalf("G3: %s with a next attempt at %d", d.State, d.NextAttemptAtMillis)
 	case d.Attempts != len(w.made[id]), d.Attempts != w.ended[id]: // G7
 		t.Fatalf("G7: %d attempts, %d in the history, %d were made", d.Attempts, len(w.made[id]),
@@ -216,7 +215,7 @@ func (w *world) checkDelivery(t *rapid.T, id string, d domain.Delivery) {
 	case d.Run != w.runs[id]:
 		t.Fatalf("run %d of %d", d.Run, w.runs[id])
 	case d.State == domain.StateFailed && d.RunAttempts != w.policy.Schedule.Attempts():
-		// G3: not before its schedule ended
+		// G3: not before its schedule ends
 		t.Fatalf("G3: FAILED after %d attempts", d.RunAttempts)
 	case d.State == domain.StateCancelled && w.status != domain.StatusDeleted:
 		t.Fatalf("G3: cancelled while the endpoint is %s", w.status)
@@ -240,7 +239,7 @@ func settled(d domain.Delivery) int {
 	return 1
 }
 
-// checkRefold holds that the states are a fold of the facts (G4).
+// checkRefold checks that the states are a fold of the facts (G4).
 func (w *world) checkRefold(t *rapid.T) {
 	again := story{deliveries: make(map[string]domain.Delivery)}
 	for _, f := range w.facts {
@@ -278,7 +277,7 @@ func (w *world) test(t *rapid.T) {
 		Body:      domain.TestEndpoint{EndpointID: endpointID},
 	}
 	if w.answered[c.ID] > 0 {
-		return // the engine answers as before and decides nothing
+		return // the engine repeats its answer and decides nothing
 	}
 	delivery := w.deliveries[domain.TestEventID(c.ID)]
 	facts, rejection := domain.DecideTest(w.endpoint, delivery, c, w.nowMillis)
@@ -288,7 +287,7 @@ func (w *world) test(t *rapid.T) {
 	w.record(t, c.ID, facts...)
 }
 
-// start begins attempts of what is due, as the engine may.
+// start begins attempts that are due, as the engine may.
 func (w *world) start(t *rapid.T) {
 	if !w.endpoint.Sends() {
 		return
@@ -352,7 +351,7 @@ func (w *world) outcomeAgain(t *rapid.T) {
 	}
 }
 
-// outcomeOfNone invents outcomes of attempts that cannot have been made yet.
+// outcomeOfNone makes up outcomes of attempts that cannot have been made yet.
 func (w *world) outcomeOfNone(t *rapid.T) {
 	if id, ok := w.pick(t, w.runs); ok && len(w.end(t, id, w.ended[id]+2)) > 0 {
 		t.Fatal("an attempt is recorded before the one that precedes it")
@@ -399,8 +398,8 @@ func (w *world) replay(t *rapid.T) {
 	w.record(t, "", facts...)
 }
 
-// ask is a command on the endpoint alone, with a revision that fits, is stale,
-// or is left out.
+// ask decides a command on the endpoint alone, with a revision that is current, stale, or
+// omitted.
 func (w *world) ask(t *rapid.T, body domain.CommandBody) []domain.FactBody {
 	facts, rejection := domain.DecideEndpoint(w.endpoint,
 		domain.Command{AccountID: ownAccount, Body: body}, w.nowMillis)
@@ -440,7 +439,7 @@ func (w *world) delete(t *rapid.T) {
 	}
 }
 
-// sweep cancels some of what a deleted endpoint left pending.
+// sweep cancels some pending deliveries of a deleted endpoint.
 func (w *world) sweep(t *rapid.T) {
 	id, ok := w.pick(t, w.runs)
 	if ok && w.endpoint.Deleted() {
@@ -451,7 +450,7 @@ func (w *world) sweep(t *rapid.T) {
 	}
 }
 
-// pass moves the clock, and now and then sets it back by hours.
+// pass advances the clock, and sometimes sets it back by hours.
 func (w *world) pass(t *rapid.T) {
 	w.nowMillis += rapid.OneOf(rapid.Int64Range(0,
 		10_000), rapid.Int64Range(-7_200_000, 7_200_000)).Draw(
@@ -459,8 +458,8 @@ func (w *world) pass(t *rapid.T) {
 	)
 }
 
-// TestValidSecrets: for any rotations at any times, a secret signs exactly until
-// 24 hours after the rotation that replaced it, and never fewer nor more do.
+// TestValidSecrets: for any rotations at any times, a secret signs exactly until 24 hours
+// after the rotation that replaced it.
 func TestValidSecrets(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := newStory()
@@ -496,8 +495,8 @@ func TestValidSecrets(t *testing.T) {
 	})
 }
 
-// TestTwoDays drives deliveries through the whole schedule by a virtual clock:
-// ten attempts each, within two days and the jitter of them.
+// TestTwoDays runs deliveries through the whole schedule with a virtual clock: ten attempts
+// each, within two days and their jitter.
 func TestTwoDays(t *testing.T) {
 	const deliveries = 1000
 	s := newStory()

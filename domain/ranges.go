@@ -6,18 +6,17 @@ type Range struct {
 	To   uint32
 }
 
-// in gives what of the range lies in another one.
+// in returns the intersection of two ranges.
 func (x Range) in(y Range) (common Range, some bool) {
 	common = Range{max(x.From, y.From), min(x.To, y.To)}
 	return common, common.From <= common.To
 }
 
-// Ranges are sorted, disjoint and apart: between two of them is a ledger that is
-// in none. Nil is no ledger at all. Its methods change nothing and share nothing.
+// Ranges are sorted, disjoint and not adjacent: between two of them is a ledger that is in
+// none. Nil is empty. Its methods modify and share nothing.
 type Ranges []Range
 
-// Add gives these ranges with another one. One that ends before it begins adds
-// nothing.
+// Add returns the ranges with another one added. An empty one adds nothing.
 func (r Ranges) Add(x Range) Ranges {
 	if x.From > x.To {
 		return r
@@ -33,7 +32,7 @@ func (r Ranges) Add(x Range) Ranges {
 	return append(append(sum, x), r[i:]...)
 }
 
-// Missing gives what of a range is in none of these.
+// Missing returns the parts of a range that are in none of these.
 func (r Ranges) Missing(x Range) (gaps Ranges) {
 	for _, c := range r {
 		if c.To < x.From {

@@ -9,7 +9,7 @@ import (
 // MaxReplay is how many deliveries one replay queues (specification, "Limits").
 const MaxReplay = 1000
 
-// RequeueReason says what queued a delivery again.
+// RequeueReason is why a delivery was queued again.
 type RequeueReason string
 
 // Reasons for queueing again.
@@ -18,22 +18,22 @@ const (
 	RequeueResend RequeueReason = "resend"
 )
 
-// Replayable reports whether a replay may queue the delivery: it FAILED, and is
-// no test.ping, which nobody misses.
+// Replayable reports whether a replay may queue the delivery: it FAILED, and is no
+// test.ping.
 func (d Delivery) Replayable() bool { return d.State == StateFailed && d.EventType != TestPing }
 
-// takes reports whether a replay is about the delivery. The span is held against
-// the event's createdAt, which is what people see of it.
+// takes reports whether a replay includes the delivery. The time range applies to the
+// event's createdAt, which is what people see.
 func (c ReplayEndpoint) takes(d Delivery) bool {
 	ended := c.UntilMillis != 0 && d.CreatedAtMillis >= c.UntilMillis
 	return d.Replayable() && d.CreatedAtMillis >= c.SinceMillis && !ended
 }
 
-// DecideReplay answers a request to queue failed deliveries again. Candidates
-// are those of the endpoint that are [Delivery.Replayable] and whose events were
-// created in the span, oldest first, at least the first [MaxReplay] of them;
-// matched is how many there are in all. They queue on a disabled endpoint too,
-// and wait there. Their first attempts begin oldest first as well.
+// DecideReplay decides a request to queue failed deliveries again. Candidates are those of
+// the endpoint that are [Delivery.Replayable] and whose events were created in the time
+// range, oldest first, at least the first [MaxReplay] of them; matched is their total
+// number. They are queued on a disabled endpoint too, and wait there. Their first attempts
+// begin oldest first as well.
 func DecideReplay(
 	endpoint Endpoint, accountID string, c ReplayEndpoint, candidates []Delivery,
 	matched int, nowMillis int64,
@@ -47,7 +47,7 @@ func DecideReplay(
 			break
 		}
 		if c.takes(d) {
-			// A millisecond apart: attempts begin in the order of their time.
+			// A millisecond apart: attempts begin in the order of their due time.
 			facts = append(facts, d.requeued(RequeueReplay, nowMillis+int64(len(facts))))
 		}
 	}
@@ -56,14 +56,13 @@ func DecideReplay(
 	return facts, result, nil
 }
 
-// MaxMoves is how often an event is handed over to another endpoint.
+// MaxMoves is how often an event may be handed over to another endpoint.
 const MaxMoves = 16
 
-// DecideResend answers a request to send one event again. A delivery that is
-// queued, or of which an attempt is under way, is on its way already and is not
-// doubled: no fact. Neither is one whose event was handed over: whoever asks goes
-// on at the endpoint that it names. Only who runs the attempts knows what is in
-// flight.
+// DecideResend decides a request to send one event again. A delivery that is queued, or has
+// an attempt in flight, is not duplicated: no fact. Nor is one whose event was handed over:
+// the caller continues at the endpoint that it names. inFlight must come from the owner of
+// the attempts.
 func DecideResend(
 	endpoint Endpoint, delivery Delivery, accountID string, c ResendEvent,
 	inFlight bool, nowMillis int64,
@@ -88,8 +87,8 @@ func DecideResend(
 	return []FactBody{delivery.requeued(RequeueResend, nowMillis)}, nil
 }
 
-// decideMove hands the event of a cancelled delivery over. This endpoint alone
-// decides it, so an event goes on in one place.
+// decideMove hands the event of a cancelled delivery over. Only this endpoint decides that,
+// so an event continues at one endpoint.
 func decideMove(delivery Delivery, c ResendEvent, inFlight bool) ([]FactBody, *Rejection) {
 	switch {
 	case delivery.WatchID == "":
@@ -124,8 +123,8 @@ func decideMove(delivery Delivery, c ResendEvent, inFlight bool) ([]FactBody, *R
 	}}, nil
 }
 
-// wasAt reports whether the event is or was at an endpoint. It leaves only one that
-// was deleted for good, so it never goes back.
+// wasAt reports whether the event is or was at an endpoint. It leaves only deleted
+// endpoints, so it never goes back.
 func (d Delivery) wasAt(endpointID string) bool {
 	return endpointID == d.EndpointID || slices.Contains(d.FormerEndpointIDs, endpointID)
 }
@@ -138,8 +137,8 @@ func (d Delivery) movedFrom(
 	return d.EndpointID != endpointID && d.Moves > 0
 }
 
-// SeenFrom is the delivery as the endpoint that was asked for it knows it: one that
-// the event has left knows where it went.
+// SeenFrom returns the delivery as another endpoint knows it: an endpoint that the event
+// has left knows where it went.
 func (d Delivery) SeenFrom(endpointID string) Delivery {
 	if !d.movedFrom(endpointID) {
 		return d
@@ -156,11 +155,11 @@ func (d Delivery) SeenFrom(endpointID string) Delivery {
 	}
 }
 
-// HandOver is what the endpoint that a delivery's event was handed over to gets
-// of it. The body is the event's.
+// HandOver returns what the next endpoint of a delivery's event gets. The body is the
+// event's.
 func (d Delivery) HandOver(body []byte) MatchInput {
 	var sent struct{ Data struct{ Watch watchSummary } }
-	_ = json.Unmarshal(body, &sent) // the body is ours; the history alone asks for the wallet
+	_ = json.Unmarshal(body, &sent) // the body is ours; only the history needs the wallet
 	return MatchInput{
 		AccountID:     d.AccountID,
 		EndpointID:    d.MovedTo,

@@ -28,8 +28,8 @@ func reseal(pairs ...string) domain.ResealSecrets {
 	return c
 }
 
-// TestReseal: another seal is all that changes. What was changed between reading
-// and deciding stays as it is.
+// TestReseal: only the seal changes. What was changed between reading and deciding stays as
+// it is.
 func TestReseal(t *testing.T) {
 	s := sealedStory()
 	first := string(s.endpoint.Secrets[1].Sealed)
@@ -113,8 +113,8 @@ func TestReseal(t *testing.T) {
 	expect(t, facts, rejection, domain.CodeNotFound)
 }
 
-// TestHeadersAreKeptAsTheyAre: a change that keeps a header does not say its
-// value, which may have been resealed since the asker read it.
+// TestHeadersAreKeptAsTheyAre: a change that keeps a header does not contain its value,
+// which may have been resealed since the client read it.
 func TestHeadersAreKeptAsTheyAre(t *testing.T) {
 	for name, c := range map[string]struct {
 		wanted []domain.Header
@@ -146,7 +146,7 @@ func TestHeadersAreKeptAsTheyAre(t *testing.T) {
 	}
 }
 
-// TestASealIsForOnePlace: no header's value opens as another's, or as a secret.
+// TestASealIsForOnePlace: no header's value can be opened as another's, or as a secret.
 func TestASealIsForOnePlace(t *testing.T) {
 	places := map[string]bool{"ep_1": true, "ep_2": true}
 	for _, id := range []string{"ep_1", "ep_2"} {

@@ -17,8 +17,8 @@ const (
 	AmountRange AmountKind = "range"
 )
 
-// AmountRule bounds the amount of a payment. AmountStroops belongs to exact,
-// min and max; MinStroops and MaxStroops to range.
+// AmountRule restricts the amount of a payment. AmountStroops belongs to exact, min and
+// max; MinStroops and MaxStroops to range.
 type AmountRule struct {
 	Kind          AmountKind
 	AmountStroops int64
@@ -37,8 +37,8 @@ const (
 	MemoEquals  MemoKind = "equals"
 )
 
-// MemoRule says which memos a payment may carry. Value belongs to equals and is
-// compared byte for byte with the raw memo.
+// MemoRule restricts the memo of a payment. Value belongs to equals and is compared byte
+// for byte with the raw memo.
 type MemoRule struct {
 	Kind  MemoKind
 	Value Memo
@@ -50,7 +50,7 @@ func (r MemoRule) Equal(other MemoRule) bool {
 		bytes.Equal(r.Value.Raw, other.Value.Raw)
 }
 
-// Reason says which rule a payment failed.
+// Reason is a rule that a payment failed.
 type Reason string
 
 // Reasons, in the order in which they are evaluated and reported.
@@ -66,22 +66,22 @@ const (
 	ReasonSenderNotAllowed Reason = "SENDER_NOT_ALLOWED"
 )
 
-// Outcome is the verdict on a payment.
+// Outcome is the result of verifying a payment.
 type Outcome string
 
-// Verdicts.
+// Outcomes.
 const (
 	OutcomeVerified Outcome = "VERIFIED"
 	OutcomeRejected Outcome = "REJECTED"
 )
 
-// Verification is the verdict on a payment and every reason against it.
+// Verification is the result of verifying a payment, with every reason against it.
 type Verification struct {
 	Outcome Outcome
 	Reasons []Reason
 }
 
-// Rules are what a watch asks of a payment to its wallet.
+// Rules are a watch's requirements of a payment to its wallet.
 type Rules struct {
 	Assets          []Asset
 	Amount          AmountRule
@@ -89,8 +89,8 @@ type Rules struct {
 	SenderAllowlist []string // empty: anyone may pay
 }
 
-// Verify holds a payment against the rules. All rules are evaluated, so that a
-// merchant sees every reason at once.
+// Verify checks a payment against the rules. All rules are evaluated, so that a merchant
+// sees every reason at once.
 func (r Rules) Verify(p Payment) Verification {
 	var reasons []Reason
 	if !slices.Contains(r.Assets, p.Asset) {

@@ -6,20 +6,20 @@ import (
 	"slices"
 )
 
-// SecretOverlapMillis is how long a secret goes on signing after another took
-// its place (specification, "Limits").
+// SecretOverlapMillis is how long a secret continues to sign after its rotation
+// (specification, "Limits").
 const SecretOverlapMillis = 24 * 3_600_000
 
-// MaxSecrets bounds the valid secrets of an endpoint: each is a part of the
-// signature's header, and each costs an HMAC at every attempt.
+// MaxSecrets bounds the valid secrets of an endpoint: each adds to the signature's header,
+// and costs an HMAC at every attempt.
 const MaxSecrets = 100
 
-// SealedSecret is a signing secret as it is kept: encrypted, with the end of
-// its validity. The current secret has no end.
+// SealedSecret is a signing secret as it is stored: encrypted, with its expiry. The current
+// secret does not expire.
 type SealedSecret struct {
 	Sealed          []byte
 	CreatedAtMillis int64
-	ExpiresAtMillis int64 // 0: no end
+	ExpiresAtMillis int64 // 0: never
 }
 
 // ValidAt reports whether the secret signs at that time.
@@ -27,7 +27,7 @@ func (s SealedSecret) ValidAt(nowMillis int64) bool {
 	return s.ExpiresAtMillis == 0 || nowMillis < s.ExpiresAtMillis
 }
 
-// ValidSecrets are the secrets that sign at that time, newest first.
+// ValidSecrets returns the secrets that sign at that time, newest first.
 func (e Endpoint) ValidSecrets(nowMillis int64) []SealedSecret {
 	valid := make([]SealedSecret, 0, len(e.Secrets))
 	for _, s := range e.Secrets {
@@ -50,9 +50,9 @@ func decideRotateSecret(state Endpoint, c RotateSecret, nowMillis int64) ([]Fact
 		SecretRotated{Secret: SealedSecret{Sealed: c.SealedSecret, CreatedAtMillis: nowMillis}})
 }
 
-// rotated puts a new secret first. The one that was current gets its end; those
-// before it keep theirs, however often one rotates; those that have ended go
-// (specification, "Signature", 5).
+// rotated puts a new secret first. The current one gets its expiry; earlier ones keep
+// theirs, however often one rotates; expired ones are removed (specification, "Signature",
+// 5).
 func rotated(secrets []SealedSecret, current SealedSecret, atMillis int64) []SealedSecret {
 	next := make([]SealedSecret, 1, 1+len(secrets))
 	next[0] = current
@@ -67,9 +67,9 @@ func rotated(secrets []SealedSecret, current SealedSecret, atMillis int64) []Sea
 	return next
 }
 
-// decideReseal puts values under another seal. Only those that are still as they
-// were when they were opened are replaced: what was rotated, changed or taken
-// away meanwhile stays as it is now. What they say does not change.
+// decideReseal replaces the seals of values. Only values whose seal is still the one that
+// was opened are replaced: what was rotated, changed or removed meanwhile stays as it is.
+// The plaintexts do not change.
 func decideReseal(state Endpoint, c ResealSecrets) []FactBody {
 	resealed := make(map[string][]byte, len(c.Values))
 	for _, v := range c.Values {

@@ -9,29 +9,28 @@ import (
 	"strings"
 )
 
-// SecretPrefix begins every signing secret. The prefix is part of the key.
+// SecretPrefix is the prefix of every signing secret. It is part of the key.
 const SecretPrefix = "whsec_"
 
-// SignatureToleranceSeconds is how far a delivery's timestamp may lie from the
-// receiver's clock, either way.
+// SignatureToleranceSeconds is how far a delivery's timestamp may differ from the
+// receiver's clock, in both directions.
 const SignatureToleranceSeconds = 300
 
-// Faults of a delivery's signature, as its receiver finds them.
+// Errors of verifying a delivery's signature.
 var (
 	ErrTimestampSyntax   = errors.New("the timestamp is not 1 to 12 digits")
 	ErrTimestampTooFar   = errors.New("the timestamp is more than 300 seconds from the clock")
 	ErrSignatureMismatch = errors.New("no signature matches")
 )
 
-// Sign computes a signature as lowercase hex: HMAC-SHA256 with the whole secret
-// as its key over the timestamp, a point and the body (specification,
-// "Signature", 1 and 2).
+// Sign computes a signature as lowercase hex: HMAC-SHA256 with the whole secret as its key
+// over the timestamp, a point and the body (specification, "Signature", 1 and 2).
 func Sign(secret Secret, timestampSeconds int64, body []byte) string {
 	return hex.EncodeToString(mac(secret, strconv.FormatInt(timestampSeconds, 10), body))
 }
 
-// SignatureHeader is the value of Webhook-Signature: one entry for each secret,
-// in the order given (newest first).
+// SignatureHeader returns the value of Webhook-Signature: one entry for each secret, in the
+// order given (newest first).
 func SignatureHeader(secrets []Secret, timestampSeconds int64, body []byte) string {
 	var b strings.Builder
 	for i, s := range secrets {
@@ -44,9 +43,8 @@ func SignatureHeader(secrets []Secret, timestampSeconds int64, body []byte) stri
 	return b.String()
 }
 
-// Verify checks a delivery the way the specification tells receivers to
-// ("Signature", 4). The timestamp is the header's text, the body the bytes as
-// received.
+// Verify verifies a delivery as the specification tells receivers to ("Signature", 4). The
+// timestamp is the header's text, the body the bytes as received.
 func Verify(header, timestamp string, body []byte, secrets []Secret, nowSeconds int64) error {
 	if len(timestamp) > 12 || !allDigits(timestamp) {
 		return ErrTimestampSyntax

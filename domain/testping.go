@@ -1,21 +1,20 @@
 package domain
 
-// TestEventID is the identifier of the event that a test command makes: the
-// command seen again finds its delivery, and sends no second ping.
+// TestEventID derives the identifier of the event of a test command: a repeated command
+// finds its delivery, and sends no second ping.
 func TestEventID(commandID string) string {
 	return DeriveID(EventPrefix, "test", commandID)
 }
 
-// DecideTest answers a request to send a test.ping. Delivery is that of
-// [TestEventID], if it exists: then the command was seen before, and waits for
-// the first attempt (no fact). The command itself is answered when that attempt
-// has ended: [TestAnswered].
+// DecideTest decides a request to send a test.ping. Delivery is that of [TestEventID], if
+// it exists: then the command is a repeat, and waits for the first attempt (no fact). The
+// command itself is answered when that attempt has ended: [TestAnswered].
 func DecideTest(
 	endpoint Endpoint, delivery Delivery, c Command, nowMillis int64,
 ) ([]FactBody, *Rejection) {
 	switch {
 	case delivery.awaitsTest():
-		// even if the endpoint was deleted since: the first answer is on its way
+		// even if the endpoint was deleted since: the first answer is still to come
 		return nil, nil
 	case !endpoint.visibleTo(c.AccountID):
 		return nil, noEndpoint()
@@ -38,9 +37,8 @@ func DecideTest(
 	}}, nil
 }
 
-// TestAnswered is the answer to the command that asked for a test, given the
-// delivery as it was before the attempt. It reports false for every attempt but
-// the first of a test.ping.
+// TestAnswered returns the answer to the command that requested a test, given the delivery
+// before the attempt. It returns false for every attempt but the first of a test.ping.
 func TestAnswered(delivery Delivery, made AttemptMade) (CommandHandled, bool) {
 	if !delivery.awaitsTest() {
 		return CommandHandled{}, false

@@ -2,7 +2,7 @@ package domain
 
 import "slices"
 
-// Watch is a standing order: report payments to one wallet that keep the rules.
+// Watch is an account's request to report payments to one wallet that meet the rules.
 type Watch struct {
 	ID              string
 	AccountID       string
@@ -17,12 +17,12 @@ type Watch struct {
 	UpdatedAtMillis int64
 	DeletedAtMillis int64 // 0: not deleted
 
-	// Covered are the ledgers that backfills have held against the watch, and
-	// LiveSince is the one from which on the follower does (0: not known yet).
+	// Covered are the ledgers that backfills have matched against the watch, and LiveSince
+	// is the first one that the follower does (0: not known yet).
 	Covered   Ranges
 	LiveSince uint32
 	Backfill  Backfill
-	Parts     []Part // of backfills: begun and not covered; no two overlap
+	Parts     []Part // open parts of backfills; they do not overlap
 }
 
 // Exists reports whether the watch was created. A deleted one was.
@@ -31,9 +31,8 @@ func (w Watch) Exists() bool { return w.ID != "" }
 // Deleted reports whether the watch was deleted. Such a watch matches nothing.
 func (w Watch) Deleted() bool { return w.DeletedAtMillis != 0 }
 
-// WatchChange holds the fields of a watch that change; nil leaves one as it is.
-// The wallet address is not among them: a watch of another wallet is another
-// watch.
+// WatchChange are the fields of a watch that change; nil leaves one as it is. The wallet
+// address is not among them: a watch of another wallet is another watch.
 type WatchChange struct {
 	Label           *string
 	EndpointID      *string
@@ -44,7 +43,7 @@ type WatchChange struct {
 	EventTypes      *[]EventType
 }
 
-// since is the change without what the watch has already.
+// since returns the change without what the watch has already.
 func (c WatchChange) since(w Watch) WatchChange {
 	if c.Memo != nil && c.Memo.Equal(w.Rules.Memo) {
 		c.Memo = nil
@@ -71,9 +70,9 @@ func (c WatchChange) to(w Watch) Watch {
 	return w
 }
 
-// DecideWatch answers a command that concerns a watch. A command that would
-// change nothing yields no fact. The caller has checked the fields; that the
-// endpoint exists is checked where endpoints are known.
+// DecideWatch decides a command on a watch. A command that would change nothing yields no
+// fact. The caller has checked the fields; whether the endpoint exists is checked where
+// endpoints are known.
 func DecideWatch(state Watch, c Command, nowMillis int64) ([]FactBody, *Rejection) {
 	if body, ok := c.Body.(CreateWatch); ok {
 		return DecideCreateWatch(state, body, nowMillis)
@@ -100,7 +99,7 @@ func DecideWatch(state Watch, c Command, nowMillis int64) ([]FactBody, *Rejectio
 	panic("domain: a watch cannot answer " + c.Body.CommandType())
 }
 
-// DecideCreateWatch answers a request to create a watch.
+// DecideCreateWatch decides the creation of a watch.
 func DecideCreateWatch(state Watch, c CreateWatch, nowMillis int64) ([]FactBody, *Rejection) {
 	if state.Exists() {
 		return nil, &Rejection{
@@ -113,8 +112,8 @@ func DecideCreateWatch(state Watch, c CreateWatch, nowMillis int64) ([]FactBody,
 	return []FactBody{WatchCreated{Watch: w}}, nil
 }
 
-// EvolveWatch folds one fact into the state of a watch. What backfills do leaves
-// the revision alone: no client has configured anything.
+// EvolveWatch applies one fact to the state of a watch. Backfills do not change the
+// revision: no client has configured anything.
 func EvolveWatch(state Watch, f Fact) Watch {
 	changed, _ := f.Body.(WatchFact)
 	switch body := changed.(type) {
@@ -140,7 +139,7 @@ func EvolveWatch(state Watch, f Fact) Watch {
 	return state
 }
 
-// Match is what one watch makes of one payment.
+// Match is the match of one payment with one watch.
 type Match struct {
 	EventID      string
 	Type         EventType
@@ -149,9 +148,9 @@ type Match struct {
 	Verification Verification
 }
 
-// MatchPayment holds a payment against a watch. It reports false when there is
-// nothing to tell: a deleted watch, another wallet, a payment to oneself, or a verdict that the
-// watch did not ask for.
+// MatchPayment matches a payment against a watch. It returns false if there is nothing to
+// report: a deleted watch, another wallet, a payment to oneself, or an outcome that the
+// watch does not report.
 func MatchPayment(w Watch, p Payment) (Match, bool) {
 	if w.Deleted() || p.To != w.WalletAddress || p.PaysOneself() {
 		return Match{}, false

@@ -6,10 +6,10 @@ import (
 	"slices"
 )
 
-// Bounds of what a command or a match may hold. The API and the follower keep to
-// narrower ones; these hold for whatever else can write to the topics, so that
-// no aggregate outgrows a record, of which a broker takes 1 MiB: an endpoint has
-// up to MaxSecrets sealed secrets beside its headers.
+// Limits of commands and matches. The API and the follower have narrower ones; these apply
+// to whatever else can write to the topics, so that no aggregate outgrows a record, which
+// brokers limit to 1 MiB: an endpoint has up to MaxSecrets sealed secrets besides its
+// headers.
 const (
 	maxIDBytes      = 128
 	maxTextBytes    = 16 << 10
@@ -27,8 +27,8 @@ const (
 	maxStatedMillis = 7_258_118_400_000 // the year 2200
 )
 
-// WellFormed reports what of a command no Decide function may be given: it says
-// why, or nothing. What it lets pass is decided on, and perhaps refused.
+// WellFormed returns why a command must not be passed to a Decide function, or nil. A
+// command that passes is decided, and may be refused.
 func (c Command) WellFormed() error {
 	if err := errors.Join(checkID("command id", CommandPrefix, c.ID),
 		checkID("account", AccountPrefix, c.AccountID),
@@ -50,7 +50,7 @@ func (c RollKey) wellFormed() error {
 		checkMillis("grace", c.GraceMillis))
 }
 
-// RevokeKey, and those below that return nil, hold nothing but the aggregate and a
+// RevokeKey, and those below that return nil, contain nothing but the aggregate and a
 // revision, or what is looked up in it.
 func (RevokeKey) wellFormed() error { return nil }
 
@@ -108,8 +108,8 @@ func (c ResendEvent) wellFormed() error {
 	return err
 }
 
-// headersFormed holds that names are tokens (RFC 9110, section 5.6.2) as far as
-// a line of a request needs it: no space, colon or control character.
+// headersFormed checks that names are tokens (RFC 9110, section 5.6.2) as far as a request
+// line requires it: no space, colon or control character.
 func headersFormed(headers []Header) error {
 	err := atMost("headers", len(headers), maxHeaders)
 	for _, h := range headers {
@@ -181,8 +181,8 @@ func (c WatchChange) wellFormed() error {
 	return err
 }
 
-// wellFormed holds that the rule is one that this program can judge by: one of a
-// newer version would let every payment pass as verified.
+// wellFormed checks that this program knows the rule: one of a newer version would let
+// every payment pass as verified.
 func (r AmountRule) wellFormed() error {
 	kinds := []AmountKind{AmountAny, AmountExact, AmountMin, AmountMax, AmountRange}
 	if !slices.Contains(kinds, r.Kind) {
@@ -226,7 +226,7 @@ func eventTypesFormed(types []EventType) error {
 	return err
 }
 
-// WellFormed reports what of a match no endpoint may be given, or nothing.
+// WellFormed returns why a match must not be passed to an endpoint, or nil.
 func (m MatchInput) WellFormed() error {
 	return errors.Join(
 		checkID("account", AccountPrefix, m.AccountID), checkID("endpoint", EndpointPrefix, m.EndpointID),
@@ -239,11 +239,11 @@ func (m MatchInput) WellFormed() error {
 		within("former endpoints", len(m.Moved.FormerEndpointIDs), 0, m.Moved.Moves))
 }
 
-// maxClosedMillis is the last second of 2105, before what tables of the history hold
-// in 32 bits.
+// maxClosedMillis is the last second of 2105, which the history's tables can store in 32
+// bits.
 const maxClosedMillis = 4_291_747_199_999
 
-// WellFormed reports what of a payment no history may be given, or nothing.
+// WellFormed returns why a payment must not be stored in the history, or nil.
 func (p Payment) WellFormed() error {
 	err := errors.Join(within("payment", len(p.ID), 1, maxIDBytes),
 		within("wallet", len(p.To), 1, maxIDBytes),
@@ -255,8 +255,8 @@ func (p Payment) WellFormed() error {
 	return err
 }
 
-// checkID holds that an identifier can be part of a key of the state: the prefix
-// and then letters, digits, hyphens and underscores.
+// checkID checks that an identifier can be part of a key of the state: the prefix and then
+// letters, digits, hyphens and underscores.
 func checkID(what, prefix, id string) error {
 	if len(id) <= len(prefix) || id[:len(prefix)] != prefix {
 		return fmt.Errorf("%s %.40q does not begin with %s", what, id, prefix)

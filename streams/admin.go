@@ -147,7 +147,7 @@ func (c Cluster) Features(ctx context.Context) (levels map[string]int16, err err
 	return levels, err
 }
 
-// metadataLog is the topic whose quorum tells the time.
+// metadataLog is the topic whose quorum reports the time.
 const metadataLog = "__cluster_metadata"
 
 // Clock returns the cluster's wall clock: that of its active controller, by DescribeQuorum

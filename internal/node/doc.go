@@ -5,7 +5,7 @@
 //
 // Invariants:
 //
-//   - A process has one of each part, however many roles stand on it: one directory,
+//   - A process has one of each part, however many roles use it: one directory,
 //     one client of the engine, one guarded client of receivers.
 //   - Any set of roles makes a node. No role needs another one in its process.
 //   - A role that ends by itself ends the process, through the stack it was started
@@ -21,9 +21,9 @@
 //	shared.go     directory, client of the engine, guarded client
 //	api.go        the API and its sockets
 //	engine.go, follower.go, projector.go, mailer.go
-//	catchup.go    what is said while the follower is behind
-//	history.go    the history as the API asks for it
-//	adapters.go   what one part asks for and another gives
+//	catchup.go    progress reports while the follower is behind
+//	history.go    the history for the API
+//	adapters.go   adapters between the interfaces of the parts
 //	disk.go       the guard over the disk
 //	metrics.go, collectors.go  the numbers
 //	ready.go      waiting until every part is ready

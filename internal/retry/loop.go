@@ -23,7 +23,7 @@ func Sleep(ctx context.Context, wait time.Duration) error {
 }
 
 // Do tries until it succeeds. It returns the last try's error if that is permanent or the
-// policy gives up; joined with the context's if that ends.
+// policy gives up, joined with the context's error if that ends.
 func Do(ctx context.Context, p Policy, try func() error) error {
 	_, err := Value(ctx, p, func() (struct{}, error) { return struct{}{}, try() })
 	return err

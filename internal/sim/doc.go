@@ -46,9 +46,9 @@
 //	model.go      the fold of the journal, by package domain
 //	reference.go  the reference model: what the specification says of endpoints and deliveries
 //	answers.go    what it says of answers, by the reference model
-//	checks.go     what is held while a run goes on
-//	judged.go     what may and must become of each payment
-//	rules.go      who asked for what
+//	checks.go     the checks during a run
+//	judged.go     which matches each payment may and must have
+//	rules.go      which commands lead to which facts
 //	verify.go     state against the fold, and what is held at rest
 //	shrink.go     fewer steps that fail alike
 //	bugs.go       faults of the system itself, planted to see that they are found;

@@ -43,11 +43,11 @@
 //	commands.go  commands to facts and answers
 //	state.go     aggregates in the store, and the fold
 //	scheduler.go what is due becomes attempts
-//	inflight.go  how many are under way, in all and of each endpoint
+//	inflight.go  the attempts in flight, in all and by endpoint
 //	secrets.go   what signs them
 //	effects.go   what a committed turn has its process do, and what comes back
 //	flights.go   carries that out; attempts outlive the task that began them
-//	window.go    how many attempts an endpoint may have under way
+//	window.go    how many attempts an endpoint may have in flight
 //	starts.go    how many an endpoint may get in a second
 //	waiting.go   endpoints that wait for a place, or for their rate limit
 package engine
