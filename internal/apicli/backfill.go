@@ -11,10 +11,10 @@ import (
 	"github.com/lumenhook/lumenhook/internal/terminal"
 )
 
-// backfillInterval is how often a backfill is asked how far it has come.
+// backfillInterval is how often the progress of a backfill is read.
 const backfillInterval = 300 * time.Millisecond
 
-// FollowBackfill says on tell how far the backfill of a watch has come, until it ends.
+// FollowBackfill prints the progress of a watch's backfill until it ends.
 func FollowBackfill(
 	ctx context.Context, c *client.Client, w client.Watch, tell io.Writer,
 ) (client.Watch, error) {
@@ -49,7 +49,7 @@ func FollowBackfill(
 	}
 }
 
-// backfillText says in a line how far a backfill has come.
+// backfillText returns the progress of a backfill in one line.
 func backfillText(b *client.Backfill) string {
 	switch {
 	case b == nil:

@@ -1,11 +1,11 @@
-// Package apicli is what the commands that ask the API have of their own: the flags of
-// endpoints, watches and events, and how the API's answers are shown to a person.
+// Package apicli is the common part of the commands that use the API: the flags of
+// endpoints, watches and events, and how the API's answers are printed for people.
 //
 // It hides how flags become the bodies of requests, and which columns a table has.
 //
 // File map:
 //
-//	endpoint.go, watch.go, event.go, key.go  what the API answers with, and its flags
+//	endpoint.go, watch.go, event.go, key.go  the API's answers, and their flags
 //	secretout.go  a new secret, kept off the terminal
 //	backfill.go   a backfill, followed to its end
 package apicli

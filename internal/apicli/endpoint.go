@@ -13,7 +13,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/cli"
 )
 
-// ShowEndpoint writes an endpoint, a field a line.
+// ShowEndpoint prints an endpoint, one field per line.
 func ShowEndpoint(w io.Writer, e client.Endpoint) {
 	cli.Row(w, "id", e.ID)
 	cli.Row(w, "url", e.URL)
@@ -40,7 +40,7 @@ func ShowEndpoint(w io.Writer, e client.Endpoint) {
 	}
 }
 
-// ShowEndpoints writes a list of them.
+// ShowEndpoints prints a list of them.
 func ShowEndpoints(w io.Writer, l client.List[client.Endpoint]) {
 	cli.Row(w, "ID", "STATUS", "FAILURES", "URL", "DESCRIPTION", "CREATED")
 	for _, e := range l.Data {
@@ -49,7 +49,7 @@ func ShowEndpoints(w io.Writer, l client.List[client.Endpoint]) {
 	cli.More(w, l.NextCursor)
 }
 
-// ShowTest writes what became of a test.
+// ShowTest prints the result of a test.
 func ShowTest(w io.Writer, t client.TestResult) {
 	cli.Row(w, "event", t.EventID)
 	cli.Row(w, "status code", t.Attempt.StatusCode)
@@ -57,7 +57,7 @@ func ShowTest(w io.Writer, t client.TestResult) {
 	cli.Row(w, "error", t.Attempt.Error)
 }
 
-// CheckTest is the error of a test that the receiver did not take.
+// CheckTest returns the error of a test that the receiver did not accept.
 func CheckTest(t client.TestResult) error {
 	var r domain.AttemptResult
 	if t.Attempt.StatusCode != nil {
@@ -74,7 +74,7 @@ func CheckTest(t client.TestResult) error {
 		r.Answer(), t.EventID)
 }
 
-// ShowReplay writes what a replay has queued.
+// ShowReplay prints what a replay has queued.
 func ShowReplay(w io.Writer, a client.ReplayResult) {
 	cli.Row(w, "queued", a.Queued)
 	cli.Row(w, "matched", a.Matched)
@@ -83,7 +83,7 @@ func ShowReplay(w io.Writer, a client.ReplayResult) {
 	}
 }
 
-// Endpoint is the flags of an endpoint's fields.
+// Endpoint are the flags of an endpoint's fields.
 type Endpoint struct {
 	url, description string
 	headers          []string
@@ -101,7 +101,7 @@ func (e *Endpoint) Register(f *pflag.FlagSet) {
 	e.changed = f.Changed
 }
 
-// Create is an endpoint to be registered.
+// Create returns the endpoint to create.
 func (e *Endpoint) Create() (client.EndpointCreate, error) {
 	given, err := e.headerMap()
 	headers := make(map[string]string, len(given))
@@ -116,7 +116,7 @@ func (e *Endpoint) Create() (client.EndpointCreate, error) {
 	}, err
 }
 
-// Patch is what is to be another at an endpoint.
+// Patch returns the changes to an endpoint.
 func (e *Endpoint) Patch() (client.Patch, error) {
 	patch := client.Patch{}
 	if e.changed("url") {

@@ -18,7 +18,7 @@ func stateText(d client.Delivery) string {
 	return d.State
 }
 
-// ShowEvent writes an event and its attempts.
+// ShowEvent prints an event and its attempts.
 func ShowEvent(w io.Writer, e client.Event) {
 	cli.Row(w, "id", e.ID)
 	cli.Row(w, "type", e.Type)
@@ -40,7 +40,7 @@ func ShowEvent(w io.Writer, e client.Event) {
 	}
 }
 
-// ShowEvents writes a list of them.
+// ShowEvents prints a list of them.
 func ShowEvents(w io.Writer, l client.List[client.Event]) {
 	cli.Row(w, "ID", "TYPE", "STATE", "ENDPOINT", "CREATED", "NEXT ATTEMPT")
 	for _, e := range l.Data {
@@ -50,14 +50,14 @@ func ShowEvents(w io.Writer, l client.List[client.Event]) {
 	cli.More(w, l.NextCursor)
 }
 
-// ShowResent writes an event that was queued again.
+// ShowResent prints an event that was queued again.
 func ShowResent(w io.Writer, a client.Resent) {
 	cli.Row(w, "id", a.ID)
 	cli.Row(w, "state", stateText(a.Delivery))
 	cli.Row(w, "endpoint", a.Delivery.EndpointID)
 }
 
-// EventFilter is the flags of a list of events.
+// EventFilter are the flags of a list of events.
 type EventFilter struct {
 	client.EventFilter
 	since, until string
@@ -74,7 +74,7 @@ func (e *EventFilter) Register(f *pflag.FlagSet) {
 	f.StringVar(&e.until, "until", "", "those created before: a time, or how long ago")
 }
 
-// Filter is what was given.
+// Filter returns the filter that the flags describe.
 func (e *EventFilter) Filter() (client.EventFilter, error) {
 	var err, untilErr error
 	filter := e.EventFilter

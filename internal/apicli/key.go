@@ -9,14 +9,14 @@ import (
 
 const keepIt = "\nThe key is shown this once: keep it.\n"
 
-// MadeKey is a key that was made without the API.
+// MadeKey is a key that was created without the API.
 type MadeKey struct {
 	AccountID string `json:"accountId"`
 	KeyID     string `json:"keyId"`
 	Key       string `json:"key"`
 }
 
-// Show writes it, a field a line.
+// Show prints it, one field per line.
 func (m MadeKey) Show(w io.Writer) {
 	cli.Row(w, "account", m.AccountID)
 	cli.Row(w, "key id", m.KeyID)
@@ -24,14 +24,14 @@ func (m MadeKey) Show(w io.Writer) {
 	_, _ = io.WriteString(w, keepIt)
 }
 
-// ShowRolledKey writes the key that took the place of another.
+// ShowRolledKey prints the key that replaced another.
 func ShowRolledKey(w io.Writer, k client.Key) {
 	cli.Row(w, "key id", k.ID)
 	cli.Row(w, "key", k.Key)
 	_, _ = io.WriteString(w, keepIt)
 }
 
-// ShowKeys writes a list of keys.
+// ShowKeys prints a list of keys.
 func ShowKeys(w io.Writer, l client.List[client.Key]) {
 	cli.Row(w, "ID", "NAME", "PERMISSIONS", "FROM", "LAST USED", "EXPIRES", "ROLLED TO")
 	for _, k := range l.Data {

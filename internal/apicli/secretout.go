@@ -19,8 +19,8 @@ func (s *SecretOut) Register(f *pflag.FlagSet) {
 		"instead of being shown; made readable by its owner alone")
 }
 
-// Keep asks for an endpoint with a new secret. The file is opened before: a secret is
-// answered once, and must have where to go.
+// Keep requests an endpoint with a new secret. The file is opened before: a secret is
+// returned only once, and must not be lost.
 func (s *SecretOut) Keep(ask func() (client.Endpoint, error)) (client.Endpoint, error) {
 	if s.file == "" {
 		return ask()

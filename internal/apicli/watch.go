@@ -12,7 +12,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/cli"
 )
 
-// ShowWatch writes a watch, a field a line.
+// ShowWatch prints a watch, one field per line.
 func ShowWatch(w io.Writer, x client.Watch) {
 	cli.Row(w, "id", x.ID)
 	cli.Row(w, "wallet", x.WalletAddress)
@@ -48,7 +48,7 @@ func assetText(a client.Asset) string {
 	return a.Code + ":" + *a.Issuer
 }
 
-// ShowWatches writes a list of them.
+// ShowWatches prints a list of them.
 func ShowWatches(w io.Writer, l client.List[client.Watch]) {
 	cli.Row(w, "ID", "WALLET", "ENDPOINT", "STATUS", "AMOUNT", "LABEL", "CREATED")
 	for _, x := range l.Data {
@@ -57,7 +57,7 @@ func ShowWatches(w io.Writer, l client.List[client.Watch]) {
 	cli.More(w, l.NextCursor)
 }
 
-// Watch is the flags of a watch's fields.
+// Watch are the flags of a watch's fields.
 type Watch struct {
 	label, endpoint, amount, memo string
 	assets, senders, eventTypes   []string
@@ -76,7 +76,7 @@ func (f *Watch) Register(s *pflag.FlagSet) {
 	f.changed = s.Changed
 }
 
-// Create is a watch of a wallet to be made.
+// Create returns the watch to create for a wallet.
 func (f *Watch) Create(wallet string) (client.WatchCreate, error) {
 	assets, amount, memo, err := f.parse()
 	return client.WatchCreate{
@@ -91,7 +91,7 @@ func (f *Watch) Create(wallet string) (client.WatchCreate, error) {
 	}, err
 }
 
-// Patch is what is to be another at a watch.
+// Patch returns the changes to a watch.
 func (f *Watch) Patch() (client.Patch, error) {
 	assets, amount, memo, err := f.parse()
 	if err != nil {

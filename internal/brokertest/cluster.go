@@ -8,7 +8,8 @@ import (
 	"github.com/lumenhook/lumenhook/streams"
 )
 
-// Cluster is how a test reaches its Kafka. A log of nil is none.
+// Cluster returns the connection settings of the test's Kafka. If log is nil, nothing is
+// logged.
 func (k *Broker) Cluster(log *slog.Logger) streams.Cluster {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
@@ -21,7 +22,7 @@ func (k *Broker) Cluster(log *slog.Logger) streams.Cluster {
 	}
 }
 
-// MakeTopics makes the product's topics, those with keys of so many partitions, with
+// MakeTopics creates the product's topics, the keyed ones with this many partitions, with
 // the brokers' own settings.
 func MakeTopics(t testing.TB, c streams.Cluster, partitions int32, replicas int16) {
 	t.Helper()

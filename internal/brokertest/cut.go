@@ -7,8 +7,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// Cut has a broker say, while it is set, that no leader of before wrote a record
-// that is still there, as after an unclean election that cut a topic to nothing.
+// Cut makes a broker report, while it is set, that no earlier leader wrote a record that
+// still exists, as after an unclean election that truncated a topic to nothing.
 type Cut struct{ atomic.Bool }
 
 // NewCut returns the switch of a broker.

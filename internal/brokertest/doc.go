@@ -1,8 +1,7 @@
-// Package brokertest gives tests a Kafka: the embedded broker on a data folder of
-// the test's own or, built with the tag "kafka" (make test-kafka), a real cluster
-// of three brokers that the tests of a package share, and all packages where
-// internal/kafkatest/with runs them. One suite so says of both brokers that the
-// product works on them.
+// Package brokertest provides tests with Kafka: the embedded broker on a data folder of the
+// test's own or, built with the tag "kafka" (make test-kafka), a real cluster of three
+// brokers that the tests of a package share, and all packages if internal/kafkatest/with
+// runs them. So one suite shows that the product works on both brokers.
 //
 // It hides which of the two it is.
 //
@@ -16,7 +15,7 @@
 //
 //	embedded.go  the embedded broker
 //	kafka.go     the real cluster
-//	cluster.go   how a test reaches it, and its topics
+//	cluster.go   its connection settings and topics
 //	cut.go       a topic that was cut
-//	log.go       what stands in topics
+//	log.go       the content of topics
 package brokertest

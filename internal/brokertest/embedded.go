@@ -11,7 +11,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/embedded/broker"
 )
 
-// Patience is how long a test waits for what comes true by itself.
+// Patience is how long a test waits for a condition.
 const Patience = 30 * time.Second
 
 // Broker is one test's Kafka.
@@ -50,13 +50,13 @@ func (k *Broker) start(listen string) {
 // Addrs are the addresses of the brokers.
 func (k *Broker) Addrs() []string { return []string{k.b.Addr()} }
 
-// Prefix goes before the names of all topics, groups and transactional ids.
+// Prefix is the prefix of the names of all topics, groups and transactional ids.
 func (k *Broker) Prefix() string { return "test." }
 
 // Replicas is the replication factor of topics.
 func (k *Broker) Replicas() int16 { return 1 }
 
-// Outage ends all brokers, calls during, and starts them again where they were.
+// Outage stops all brokers, calls during, and restarts them on the same data.
 func (k *Broker) Outage(during func()) {
 	k.t.Helper()
 	addr := k.b.Addr()

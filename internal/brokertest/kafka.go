@@ -43,8 +43,8 @@ func Main(m *testing.M) {
 	os.Exit(code)
 }
 
-// Patience is how long a test waits for what comes true by itself: a turn costs
-// three brokers tens of milliseconds, where the embedded one takes less than one.
+// Patience is how long a test waits for a condition: a turn takes three brokers tens of
+// milliseconds, where the embedded one needs less than one.
 const Patience = 3 * time.Minute
 
 // Broker is one test's Kafka.
@@ -53,7 +53,7 @@ type Broker struct {
 	prefix string
 }
 
-// Start lends a test a share of the cluster.
+// Start provides a test with a share of the cluster.
 func Start(t testing.TB) *Broker {
 	t.Helper()
 	shared.once.Do(func() {
@@ -77,8 +77,8 @@ func Start(t testing.TB) *Broker {
 	return k
 }
 
-// deleteTopics takes away what the test made: brokers work for each partition that
-// there is, whether or not it is used.
+// deleteTopics deletes the test's topics: brokers spend work on every partition, used or
+// not.
 func (k *Broker) deleteTopics() {
 	ctx, cancel := context.WithTimeout(context.Background(), Patience)
 	defer cancel()
@@ -109,14 +109,14 @@ func (k *Broker) deleteTopics() {
 // Addrs are the addresses of the brokers.
 func (k *Broker) Addrs() []string { return shared.cluster.Addrs() }
 
-// Prefix goes before the names of all topics, groups and transactional ids.
+// Prefix is the prefix of the names of all topics, groups and transactional ids.
 func (k *Broker) Prefix() string { return k.prefix }
 
 // Replicas is the replication factor of topics.
 func (k *Broker) Replicas() int16 { return brokers }
 
-// Outage kills all brokers, calls during, and starts them again. No other test
-// of the package may use the cluster meanwhile.
+// Outage kills all brokers, calls during, and restarts them. No other test of the package
+// may use the cluster meanwhile.
 func (k *Broker) Outage(during func()) {
 	k.t.Helper()
 	for _, n := range shared.cluster.Nodes() {
@@ -135,8 +135,8 @@ func (k *Broker) Outage(during func()) {
 	}
 }
 
-// Nodes are the brokers of the cluster that tests share, once one has started it.
-// Whoever kills or pauses one has it back before its test ends.
+// Nodes are the brokers of the shared cluster, once one test has started it. A test that
+// kills or pauses one must bring it back before it ends.
 func Nodes() []*kafkatest.Node { return shared.cluster.Nodes() }
 
 // AwaitNodes waits until that many brokers are alive, as the cluster sees it.

@@ -8,9 +8,9 @@ import (
 	"github.com/lumenhook/lumenhook/streams"
 )
 
-// Log reads topics for a test that asks again and again what stands in them. Its
-// clients stay open, and each record is fetched once: three brokers that share
-// two cores with the test would else work for its questions most of the time.
+// Log reads topics for a test that repeatedly needs their content. Its clients stay open,
+// and each record is fetched once: otherwise three brokers that share two cores with the
+// test would spend most of their time on that.
 type Log struct {
 	t       testing.TB
 	cluster streams.Cluster
@@ -33,8 +33,7 @@ func NewLog(t testing.TB, cluster streams.Cluster) *Log {
 	return l
 }
 
-// Read returns all committed records of a topic up to now. The caller does not
-// change them.
+// Read returns all committed records of a topic up to now. The caller must not change them.
 func (l *Log) Read(topic string) []streams.Record {
 	l.t.Helper()
 	l.mu.Lock()

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// NoArguments wants flags alone.
+// NoArguments accepts flags only.
 func NoArguments(c *cobra.Command, args []string) error {
 	if len(args) > 0 {
 		return fmt.Errorf("%s takes no arguments, and got %q", c.CommandPath(), strings.Join(args, " "))
@@ -16,7 +16,7 @@ func NoArguments(c *cobra.Command, args []string) error {
 	return nil
 }
 
-// OneArgument wants exactly the argument that the command's use line names.
+// OneArgument requires exactly the argument that the command's use line names.
 func OneArgument(c *cobra.Command, args []string) error {
 	name := strings.Fields(c.Use)[1]
 	if len(args) != 1 {
@@ -28,7 +28,7 @@ func OneArgument(c *cobra.Command, args []string) error {
 	return nil
 }
 
-// OptionalArgument wants one argument at most.
+// OptionalArgument accepts one argument at most.
 func OptionalArgument(c *cobra.Command, args []string) error {
 	if len(args) > 1 {
 		return fmt.Errorf("%s takes one argument at most, and got %d: one with spaces in it stands in "+
@@ -39,7 +39,7 @@ func OptionalArgument(c *cobra.Command, args []string) error {
 	return nil
 }
 
-// SomeArguments wants at least one.
+// SomeArguments requires at least one argument.
 func SomeArguments(c *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return fmt.Errorf("%s wants at least one %s", c.CommandPath(), strings.Fields(c.Use)[1])
@@ -47,7 +47,7 @@ func SomeArguments(c *cobra.Command, args []string) error {
 	return nil
 }
 
-// oneSubcommand is the fault of a command that has only others below it.
+// oneSubcommand returns the fault of a command line that lacks a subcommand.
 func oneSubcommand(c *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil

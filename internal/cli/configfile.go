@@ -45,8 +45,8 @@ func fromFiles(flags settings) (faults []error) {
 	return faults
 }
 
-// fromSecrets takes every file of a folder for a secret. The hidden ones are those by
-// which Kubernetes exchanges them all at once.
+// fromSecrets reads every file of a folder as a secret. It skips the hidden ones, with
+// which Kubernetes replaces all of them at once.
 func fromSecrets(flags settings, dir string) (faults []error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -63,8 +63,8 @@ func fromSecrets(flags settings, dir string) (faults []error) {
 	return faults
 }
 
-// fromSecret sets the flag that wants the file's path if there is one, so that who
-// reads it can follow the file; else the secret's own flag.
+// fromSecret sets the flag for the file's path if there is one, so that the file is reread
+// when it changes; else the secret's own flag.
 func fromSecret(flags settings, name, path string) error {
 	f, knownText := flags.find(name)
 	file, knownFile := flags.find(name + "-file")
@@ -116,7 +116,7 @@ func readBounded(path string, sizeMaxBytes int64) ([]byte, error) {
 	return data, err
 }
 
-// configFile is a file that is being taken in.
+// configFile is a file that is being applied.
 type configFile struct {
 	path   string
 	flags  settings
@@ -149,7 +149,7 @@ func (c *configFile) fault(at *yaml.Node, format string, args ...any) {
 	c.faults = append(c.faults, fmt.Errorf(where+format, args...))
 }
 
-// mapping takes settings in: what is below kafka is named kafka-…
+// mapping applies settings: what is below kafka is named kafka-…
 func (c *configFile) mapping(before string, m *yaml.Node) {
 	if m.Kind != yaml.MappingNode {
 		c.fault(m, "must be settings, such as log-level: info")
@@ -180,7 +180,7 @@ func (c *configFile) meant(name string) string {
 	return DidYouMean(name, names, "")
 }
 
-// set sets a flag's value, unless it has one that wins.
+// set sets a flag's value, unless it has one that takes precedence.
 func (c *configFile) set(f *pflag.Flag, value *yaml.Node) {
 	if f.Changed {
 		return

@@ -61,7 +61,7 @@ func write(t *testing.T, dir, name, text string) string {
 	return path
 }
 
-// openZoo reports what is in force, as "name=value from".
+// openZoo returns the effective settings, as "name=value from".
 func openZoo(t *testing.T, args ...string) (code int, said string, settings []string) {
 	t.Helper()
 	return runZoo(t, "open", args...)
@@ -87,8 +87,8 @@ func runZoo(t *testing.T, what string, args ...string) (code int, said string, s
 	return code, stderr.String(), settings
 }
 
-// A flag wins over its variable, that over the secret, that over the file, and that
-// over the default; and it is told which one won.
+// A flag takes precedence over its variable, that over the secret, that over the file, and
+// that over the default; and the origin is reported.
 func TestPrecedence(t *testing.T) {
 	dir, secrets := t.TempDir(), t.TempDir()
 	file := write(t, dir, "a.yaml",
@@ -118,7 +118,7 @@ func TestPrecedence(t *testing.T) {
 	}
 }
 
-// Every fault is told at once, with its place, and no secret is repeated.
+// Every fault is reported at once, with its position, and no secret is repeated.
 func TestFaultsOfFilesAreToldAtOnce(t *testing.T) {
 	dir, secrets := t.TempDir(), t.TempDir()
 	file := write(t, dir, "a.yaml",
@@ -165,8 +165,8 @@ func TestFaultsOfFilesAreToldAtOnce(t *testing.T) {
 	}
 }
 
-// Of the files of another command one takes what it has flags for, by the same
-// precedence, and passes over the rest of what the other knows.
+// From the files of another command, a command uses the settings that it has flags for,
+// with the same precedence, and ignores the rest of what the other knows.
 func TestACommandTakesItsOwnOfAnothersFiles(t *testing.T) {
 	dir, secrets := t.TempDir(), t.TempDir()
 	file := write(t, dir, "a.yaml", "gate:\n  names: [east]\n  password: unread\n"+
@@ -188,8 +188,8 @@ func TestACommandTakesItsOwnOfAnothersFiles(t *testing.T) {
 	}
 }
 
-// What neither command knows is a fault, and so is what only the one that shares does: the
-// file would be refused where it belongs.
+// A setting that neither command knows is a fault, and so is one that only the sharing
+// command knows: the file would be refused by its own command.
 func TestWhatAnothersFilesMayNotSay(t *testing.T) {
 	dir, secrets := t.TempDir(), t.TempDir()
 	file := write(t, dir, "a.yaml", "gate:\n  nams: [east]\nportion: 4\nanimals: many\n")

@@ -13,19 +13,19 @@ import (
 )
 
 const (
-	// VariablePrefix begins the name of every variable of the program.
+	// VariablePrefix is the prefix of every variable of the program.
 	VariablePrefix = "LUMENHOOK_"
-	// TestVariables begins those of its tests, which are not looked at.
+	// TestVariables is the prefix of those of its tests, which are ignored.
 	TestVariables = VariablePrefix + "TEST_"
 )
 
-// Variable is the name of the variable that sets a flag.
+// Variable returns the name of the variable that sets a flag.
 func Variable(flag string) string {
 	return VariablePrefix + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }
 
-// fromEnvironment sets flags that were not given from their variables, and returns
-// every value that does not fit.
+// fromEnvironment sets flags that were not given from their variables, and returns a fault
+// for every invalid value.
 func fromEnvironment(flags *pflag.FlagSet) (faults []error) {
 	flags.VisitAll(func(f *pflag.Flag) {
 		value, set := os.LookupEnv(Variable(f.Name))
@@ -39,8 +39,8 @@ func fromEnvironment(flags *pflag.FlagSet) (faults []error) {
 	return faults
 }
 
-// unknownVariables names every variable with the program's prefix that neither is
-// a flag's of any subcommand nor among those that are read elsewhere.
+// unknownVariables returns a fault for every variable with the program's prefix that is
+// neither of a flag of any subcommand nor read elsewhere.
 func unknownVariables(root *cobra.Command, elsewhere, environment []string) (faults []error) {
 	known := slices.Clone(elsewhere)
 	walk(root, func(c *cobra.Command) {

@@ -15,12 +15,12 @@ import (
 
 // Exit codes of the program, beside 0.
 const (
-	ExitFailure = 1 // what was asked for failed
-	ExitUsage   = 2 // the command line was not understood, and nothing was done
-	ExitDiffers = 3 // what was compared is not the same
+	ExitFailure = 1 // the command failed
+	ExitUsage   = 2 // the command line is invalid, and nothing was done
+	ExitDiffers = 3 // a comparison found differences
 )
 
-// Line is a command line to be understood.
+// Line is a command line.
 type Line struct {
 	Root *cobra.Command
 	Args []string // without the program's name
@@ -29,7 +29,7 @@ type Line struct {
 	Stderr    io.Writer
 }
 
-// Usage marks a fault that a command finds in its own words.
+// Usage marks a usage fault that a command finds itself.
 func Usage(err error) error {
 	if err == nil {
 		return nil
@@ -41,23 +41,21 @@ type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }
 
-// Differs marks that what a command compared is not the same, which is no failure of
-// the command.
+// Differs marks that a comparison found differences, which is no failure of the command.
 func Differs(err error) error { return differsError{err} }
 
 type differsError struct{ error }
 
 func (e differsError) Unwrap() error { return e.error }
 
-// EndsWith marks that a command ends with a code of its own, and has said why.
+// EndsWith makes a command end with an exit code of its own, after it has printed why.
 func EndsWith(code int) error { return endsWith(code) }
 
 type endsWith int
 
 func (e endsWith) Error() string { return fmt.Sprintf("ended with %d", int(e)) }
 
-// Execute does what a command line says, tells its error, and returns the exit
-// code.
+// Execute executes a command line, prints its error, and returns the exit code.
 func Execute(ctx context.Context, line Line) int {
 	began := false // an error before that is one of the command line
 	line.prepare(&began)
@@ -83,7 +81,7 @@ func Execute(ctx context.Context, line Line) int {
 	return ExitUsage
 }
 
-// prepare returns every command of the tree the same rules.
+// prepare applies the same rules to every command of the tree.
 func (l Line) prepare(began *bool) {
 	root := l.Root
 	root.SilenceErrors, root.SilenceUsage = true, true
@@ -107,9 +105,9 @@ func (l Line) prepare(began *bool) {
 	})
 }
 
-// settle takes variables, secrets and a file for flags that are not given, and holds
-// what is set then against what the command needs. What a command checks itself before
-// it runs (PreRunE) is told with the rest.
+// settle sets flags that were not given from variables, secrets and a file, and checks the
+// result against what the command requires. What a command checks itself before it runs
+// (PreRunE) is reported with the rest.
 func (l Line) settle(c *cobra.Command, args []string) error {
 	if c.HasSubCommands() {
 		return nil // it only prints its help
@@ -125,16 +123,16 @@ func (l Line) settle(c *cobra.Command, args []string) error {
 	return errors.Join(faults...)
 }
 
-// oneOf is the annotation of a flag in whose place another one does.
+// oneOf is the annotation of a flag that another flag can replace.
 const oneOf = "lumenhook_one_of"
 
-// RequireOneOf wants one of two flags of a command.
+// RequireOneOf requires one of two flags of a command.
 func RequireOneOf(c *cobra.Command, name, other string) {
 	f := c.Flags().Lookup(name)
 	f.Annotations = map[string][]string{oneOf: {other}}
 }
 
-// missing names every flag that must be given and is not.
+// missing returns a fault for every required flag that is missing.
 func missing(c *cobra.Command) (faults []error) {
 	c.Flags().VisitAll(func(f *pflag.Flag) {
 		for _, other := range f.Annotations[oneOf] {
@@ -150,7 +148,7 @@ func missing(c *cobra.Command) (faults []error) {
 	return faults
 }
 
-// flagFault says in plain words what pflag found.
+// flagFault rewords pflag's error.
 func (l Line) flagFault(c *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
 	var value *pflag.InvalidValueError
@@ -159,7 +157,7 @@ func (l Line) flagFault(c *cobra.Command, err error) error {
 	case errors.As(err, &unknown):
 		if at, rest, findErr := l.Root.Find(l.Args); findErr == nil && at.HasSubCommands() &&
 			len(rest) > 0 && !strings.HasPrefix(rest[0], "-") {
-			return oneSubcommand(at, rest) // the flag is that of a command whose name is wrong
+			return oneSubcommand(at, rest) // the flag belongs to a command whose name is wrong
 		}
 		if unknown.GetSpecifiedShortnames() != "" {
 			return fmt.Errorf("%s has no flag -%s", c.CommandPath(), unknown.GetSpecifiedName())
@@ -176,7 +174,7 @@ func (l Line) flagFault(c *cobra.Command, err error) error {
 	return err
 }
 
-// form says what the value of a flag that is no text looks like.
+// form describes the value of a flag that is no text.
 func form(f *pflag.Flag) string {
 	switch f.Value.Type() {
 	case "bool":
@@ -197,7 +195,7 @@ func form(f *pflag.Flag) string {
 	return "must be of the form " + f.Value.Type()
 }
 
-// helpCommand is cobra's, but an unknown topic is a fault.
+// helpCommand is cobra's, except that an unknown topic is a fault.
 func helpCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "help [COMMAND]",

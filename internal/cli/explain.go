@@ -21,8 +21,8 @@ import (
 	"github.com/lumenhook/lumenhook/api/client"
 )
 
-// Explain tells an error to a person at a terminal: a refusal of the API by the
-// flags that its fields came from, and a dead connection by what to do.
+// Explain formats an error for the terminal: a refusal of the API by the flags that its
+// fields came from, and a dead connection with what to do.
 func Explain(err error, flags *pflag.FlagSet) string {
 	text := withoutPackages(err)
 	var refused *client.Problem
@@ -48,15 +48,15 @@ func Explain(err error, flags *pflag.FlagSet) string {
 	return text
 }
 
-// packages are those whose errors begin with their name, which is for logs: a person
-// who has no use for it is not told it.
+// packages are those whose errors begin with their name, which is for logs and is removed
+// for people.
 var packages = []string{
 	"api", "apiserver", "broker", "client", "commands", "directory", "egress", "engine",
 	"follower", "horizon", "lake", "ledger", "mailer", "mirror", "projections", "receiver", "rpc",
 	"schemas", "sealing", "sim", "streams", "telemetry", "topology", "trial",
 }
 
-// withoutPackages is the text of an error without the names of packages that it, or
+// withoutPackages returns the text of an error without the names of packages that it, or
 // any error that it wraps, begins with.
 func withoutPackages(err error) string {
 	text := err.Error()
@@ -81,15 +81,15 @@ func withoutPackages(err error) string {
 	return text
 }
 
-// isLoginFault reports whether brokers refused a login, or hung up: what they do when
-// they want one and get none, when they want TLS, and when they want none.
+// isLoginFault reports whether brokers refused a login, or closed the connection: they do
+// that if a login is missing, if TLS is missing, and if TLS is not expected.
 func isLoginFault(err error) bool {
 	return errors.As(err, new(*kgo.ErrFirstReadEOF)) ||
 		errors.Is(err, kerr.SaslAuthenticationFailed) ||
 		errors.Is(err, kerr.IllegalSaslState) || errors.Is(err, kerr.UnsupportedSaslMechanism)
 }
 
-// loginAdvice says what to do about a refused login, by what was given.
+// loginAdvice returns what to do about a refused login, depending on the flags.
 func loginAdvice(flags *pflag.FlagSet) string {
 	given := func(name string) bool { return flags.Changed(name) }
 	advice := "the brokers hung up or refused the login: "
@@ -113,7 +113,7 @@ func loginAdvice(flags *pflag.FlagSet) string {
 		"; if they speak TLS, give --kafka-tls, or --kafka-ca-file with the file of their authority"
 }
 
-// base is the part of an address that a person gave.
+// base returns the part of an address that was given as a flag.
 func base(address string) string {
 	u, err := url.Parse(address)
 	if err != nil {
@@ -122,7 +122,7 @@ func base(address string) string {
 	return u.Scheme + "://" + u.Host
 }
 
-// cause says why a connection failed, and what to do.
+// cause returns why a connection failed, and what to do.
 func cause(err error, address string) string {
 	var name *net.DNSError
 	var record tls.RecordHeaderError
@@ -147,8 +147,8 @@ func cause(err error, address string) string {
 	return strings.ReplaceAll(err.Error(), address, "it")
 }
 
-// flagsOf maps fields of the API's bodies and parameters of its lists to the flags
-// that they come from, where the two are not of one name.
+// flagsOf maps fields of the API's bodies and parameters of its lists to their flags, where
+// the names differ.
 var flagsOf = map[string]string{
 	"walletAddress": "wallet",
 	"endpointId":    "endpoint", "watchId": "watch", "assets": "asset", "amountRule": "amount",
@@ -156,7 +156,7 @@ var flagsOf = map[string]string{
 	"rateLimitPerSecond": "rate-limit", "graceSeconds": "grace", "allowedCidrs": "allow-cidr",
 }
 
-// refusal tells each fault by its flag.
+// refusal formats each fault with its flag.
 func refusal(p *client.Problem, flags *pflag.FlagSet) string {
 	if len(p.Errors) == 0 {
 		text := p.Detail
@@ -177,7 +177,7 @@ func refusal(p *client.Problem, flags *pflag.FlagSet) string {
 	return strings.Join(lines, "\n")
 }
 
-// place names the flag of a fault, or the field where there is none.
+// place returns the flag of a fault, or the field if there is none.
 func place(f client.Fault, flags *pflag.FlagSet) string {
 	field, inside := f.Parameter, ""
 	if field == "" {
@@ -200,7 +200,7 @@ func place(f client.Fault, flags *pflag.FlagSet) string {
 	return given + ": "
 }
 
-// nth shows the one of several values that a fault is in.
+// nth returns the one of several values that a fault is in.
 func nth(values []string, inside string) string {
 	index, _, _ := strings.Cut(inside, "/")
 	for i, value := range values {

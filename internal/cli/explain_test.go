@@ -17,8 +17,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// What begins with the name of a package is told without it, wherever it stands; what
-// only looks like one stays.
+// The name of a package at the start of an error is removed, wherever it occurs; what only
+// looks like one stays.
 func TestNamesOfPackagesAreNotTold(t *testing.T) {
 	inner := errors.New("directory: it is behind")
 	for _, c := range []struct {
@@ -41,7 +41,7 @@ func TestNamesOfPackagesAreNotTold(t *testing.T) {
 	}
 }
 
-// The list of packages is that of the module: each whose errors begin with its name.
+// The list contains every package of the module whose errors begin with its name.
 func TestEveryPackageOfErrorsIsKnown(t *testing.T) {
 	begins := regexp.MustCompile("(?:errors\\.New|fmt\\.Errorf)\\([\"`]([a-z]+): ")
 	clause := regexp.MustCompile(`(?m)^package (\w+)$`)
@@ -66,8 +66,8 @@ func TestEveryPackageOfErrorsIsKnown(t *testing.T) {
 	}
 }
 
-// Brokers that hang up are told apart from whoever else does, though both commands
-// have flags for brokers.
+// Brokers that close the connection are distinguished from other servers that do, though
+// both commands have flags for brokers.
 func TestOnlyBrokersAreAskedForALogin(t *testing.T) {
 	flags := pflag.NewFlagSet("test", pflag.ContinueOnError)
 	flags.StringSlice("kafka-brokers", nil, "")

@@ -10,7 +10,7 @@ import (
 	"github.com/lumenhook/lumenhook/api/client"
 )
 
-// PageFlags are those of every list.
+// PageFlags are the flags of every list.
 type PageFlags struct{ client.Page }
 
 // Register adds the flags.
@@ -25,14 +25,14 @@ func (p *PageFlags) Register(c *cobra.Command) {
 	}
 }
 
-// More says how a list goes on.
+// More prints how to continue a list.
 func More(w io.Writer, next *string) {
 	if next != nil {
 		_, _ = fmt.Fprintf(w, "\nmore: --cursor %s\n", *next)
 	}
 }
 
-// InstantFlag reads the value of a flag that is a time, or a span of time before now.
+// InstantFlag parses the value of a flag that is a time, or a duration before now.
 func InstantFlag(name, text string) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil

@@ -2,9 +2,8 @@ package cli
 
 import "strings"
 
-// Nearest returns the name that is most like a word, or "" when none is: names
-// differ from it by two letters or a third of them at most, and by less than half,
-// or begin with it.
+// Nearest returns the name that is most similar to a word, or "" if none is: it differs by
+// two letters or a third of them at most, and by less than half, or begins with the word.
 func Nearest(word string, names []string) string {
 	best, bestDistance := "", max(len(word)/3, min(len(word)/2, 2))+1
 	for _, name := range names {
@@ -19,8 +18,8 @@ func Nearest(word string, names []string) string {
 	return best
 }
 
-// editDistance is how many letters must be added, removed or replaced to make one
-// word of another (Levenshtein).
+// editDistance is the number of letters to add, remove or replace to turn one word into
+// another (Levenshtein).
 func editDistance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {
@@ -41,7 +40,7 @@ func editDistance(a, b string) int {
 	return row[len(b)]
 }
 
-// DidYouMean ends a sentence on a word that is not known.
+// DidYouMean returns the end of a sentence about an unknown word.
 func DidYouMean(word string, names []string, before string) string {
 	if name := Nearest(word, names); name != "" {
 		return "; did you mean " + before + name + "?"

@@ -8,11 +8,11 @@ import (
 
 // Annotations of flags.
 const (
-	originKey = "lumenhook_origin" // where a value came from, unless it is the command line
-	answerKey = "lumenhook_answer" // it is how an answer is printed
+	originKey = "lumenhook_origin" // origin of a value, unless it is the command line
+	answerKey = "lumenhook_answer" // it controls how an answer is printed
 	secretKey = "lumenhook_secret" // the value is not to be shown
-	// sharedKey marks --config of a command that takes the file of another, notSharedKey
-	// a flag that such a file does not set.
+	// sharedKey marks --config of a command that uses the file of another, notSharedKey a
+	// flag that such a file does not set.
 	sharedKey    = "lumenhook_shared"
 	notSharedKey = "lumenhook_not_shared"
 )
@@ -24,8 +24,7 @@ func Secret(flags *pflag.FlagSet, names ...string) {
 	}
 }
 
-// isSetting reports whether a flag says what is to be done, and not how the answer is
-// printed.
+// isSetting reports whether a flag says what to do, rather than how to print the answer.
 func isSetting(f *pflag.Flag) bool { return len(f.Annotations[answerKey]) == 0 }
 
 func isSecret(f *pflag.Flag) bool { return len(f.Annotations[secretKey]) > 0 }
@@ -37,14 +36,14 @@ func annotate(f *pflag.Flag, key, value string) {
 	f.Annotations[key] = []string{value}
 }
 
-// OnCommandLine reports whether a flag was given where the command was, and not by a
-// variable or a file that others read too.
+// OnCommandLine reports whether a flag was given on the command line, and not by a variable
+// or a file that others read too.
 func OnCommandLine(flags *pflag.FlagSet, name string) bool {
 	f := flags.Lookup(name)
 	return f.Changed && len(f.Annotations[originKey]) == 0
 }
 
-// setFrom sets a flag from somewhere else than the command line.
+// setFrom sets a flag from another origin than the command line.
 func setFrom(flags *pflag.FlagSet, f *pflag.Flag, value, origin string) error {
 	if err := flags.Set(f.Name, value); err != nil {
 		return err
@@ -62,7 +61,7 @@ type Setting struct {
 
 const masked = "********"
 
-// Effective lists the values of flags, with where each came from. Secrets are masked.
+// Effective lists the values of flags, with their origins. Secrets are masked.
 func Effective(flags *pflag.FlagSet) (settings []Setting) {
 	flags.VisitAll(func(f *pflag.Flag) {
 		if f.Hidden || f.Name == "help" || !isSetting(f) {

@@ -29,7 +29,7 @@ func (o *Output) Register(f *pflag.FlagSet) {
 	}
 }
 
-// Print writes an answer. show writes it in columns, for people.
+// Print prints an answer. show prints it in columns, for people.
 func (o *Output) Print(w io.Writer, answer any, show func(io.Writer)) error {
 	switch {
 	case o.Field != "":
@@ -45,8 +45,8 @@ func (o *Output) Print(w io.Writer, answer any, show func(io.Writer)) error {
 	return columns.Flush()
 }
 
-// member prints what a path such as data.0.id leads to: a text as it is, anything
-// else as JSON.
+// member prints the value at a path such as data.0.id: a text as it is, anything else as
+// JSON.
 func (o *Output) member(w io.Writer, answer any) error {
 	text, err := json.Marshal(answer)
 	if err != nil {

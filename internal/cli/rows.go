@@ -18,8 +18,7 @@ func Row(w io.Writer, cells ...any) {
 	_, _ = io.WriteString(w, "\n")
 }
 
-// OneLine makes a cell of a value: what is nil is a dash, and what a stranger
-// wrote moves no cursor.
+// OneLine formats a value as a cell: nil as a dash, and without control characters.
 func OneLine(v any) string {
 	text := fmt.Sprint(v)
 	switch v := v.(type) {

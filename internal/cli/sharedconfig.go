@@ -7,9 +7,9 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// ShareConfig adds the same flags to a command that takes the files of those with
-// RegisterConfig: of their settings it takes its own, and passes over the others. Where
-// the flags are there already it does nothing.
+// ShareConfig adds the same flags to a command that uses the files of those with
+// RegisterConfig: it uses the settings that it has flags for, and ignores the others. If
+// the flags exist already it does nothing.
 func ShareConfig(flags *pflag.FlagSet) {
 	if flags.Lookup(configFlag) != nil {
 		return
@@ -21,8 +21,8 @@ func ShareConfig(flags *pflag.FlagSet) {
 	annotate(flags.Lookup(configFlag), sharedKey, "true")
 }
 
-// NotShared has a flag that means something else than the setting of its name in a
-// shared file not be set by it.
+// NotShared prevents a shared file from setting a flag that means something else than the
+// file's setting of its name.
 func NotShared(flags *pflag.FlagSet, name string) {
 	annotate(flags.Lookup(name), notSharedKey, "true")
 }
@@ -35,7 +35,8 @@ type settings struct {
 	owners []*pflag.FlagSet
 }
 
-// settingsOf returns those of a command; root has the commands whose files it may share.
+// settingsOf returns the settings of a command; root has the commands whose files it may
+// share.
 func settingsOf(c, root *cobra.Command) settings {
 	s := settings{FlagSet: c.Flags()}
 	s.shared = isShared(s.Lookup(configFlag))
@@ -49,8 +50,8 @@ func settingsOf(c, root *cobra.Command) settings {
 
 func isShared(f *pflag.Flag) bool { return f != nil && len(f.Annotations[sharedKey]) > 0 }
 
-// find returns the flag that a setting is of, nil if it is not the command's, and reports
-// whether there is such a setting at all.
+// find returns the flag of a setting, nil if it is not the command's, and reports whether
+// the setting exists at all.
 func (s settings) find(name string) (f *pflag.Flag, known bool) {
 	f = s.Lookup(name)
 	if !s.shared {
@@ -67,7 +68,7 @@ func (s settings) find(name string) (f *pflag.Flag, known bool) {
 	return f, known
 }
 
-// visit calls a function with each flag that a file may name.
+// visit calls a function with each flag that a file may set.
 func (s settings) visit(each func(*pflag.Flag)) {
 	named := s.owners
 	if !s.shared {

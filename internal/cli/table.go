@@ -13,9 +13,9 @@ type Column struct {
 	Numbers bool // aligned at the right
 }
 
-// WriteTable writes rows below the names of their columns. Widths are those of a
-// terminal: a character of East Asia takes two places. Cells are written as they are, so
-// control characters are the caller's to remove.
+// WriteTable writes rows below the names of their columns. Widths are those of a terminal:
+// an East Asian character takes two columns. Cells are written as they are: the caller
+// removes control characters.
 func WriteTable(w io.Writer, columns []Column, rows [][]string) error {
 	t := table.NewWriter()
 	t.SetStyle(plain)

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// CheckAddress holds an address to listen on against its form, host:port.
+// CheckAddress checks that an address to listen on is of the form host:port.
 func CheckAddress(address string) error {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
@@ -28,7 +28,7 @@ func CheckAddress(address string) error {
 	return nil
 }
 
-// ParseDays reads a duration that may be in days.
+// ParseDays parses a duration that may be in days.
 func ParseDays(text string) (time.Duration, error) {
 	if days, ok := strings.CutSuffix(text, "d"); ok {
 		n, err := strconv.Atoi(days)
@@ -44,15 +44,15 @@ func ParseDays(text string) (time.Duration, error) {
 	return d, nil
 }
 
-// Faults makes one error of all faults of a command line, in an order that does not
-// depend on who found them; nil where there are none.
+// Faults joins all faults of a command line to one error, in a fixed order; nil if there
+// are none.
 func Faults(faults []error) error {
 	faults = slices.DeleteFunc(faults, func(err error) bool { return err == nil })
 	slices.SortFunc(faults, func(a, b error) int { return cmp.Compare(a.Error(), b.Error()) })
 	return errors.Join(faults...)
 }
 
-// ReadInput reads a file, or standard input for -, up to a bound.
+// ReadInput reads a file, or standard input for -, up to a limit.
 func ReadInput(stdin io.Reader, file string, most int64) ([]byte, error) {
 	if file != "-" {
 		f, err := os.Open(file)

@@ -9,21 +9,21 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// What the linker is told by the Makefile (-ldflags "-X …"). Where it is told
-// nothing, what the compiler wrote into the program counts.
+// Set by the linker (Makefile: -ldflags "-X …"). Otherwise the compiler's build information
+// is used.
 var version, commit, date, modified string
 
-// Build is what a program was built from.
+// Build is the program's build information.
 type Build struct {
 	Version  string `json:"version"`  // of a release its tag; "devel" without one
 	Commit   string `json:"commit"`   // "unknown" where it was not built in a checkout
 	Date     string `json:"date"`     // of the commit, RFC 3339
-	Modified bool   `json:"modified"` // there were changes beside the commit
+	Modified bool   `json:"modified"` // there were uncommitted changes
 	Go       string `json:"go"`
 	Platform string `json:"platform"`
 }
 
-// ThisBuild is that of the running program.
+// ThisBuild returns that of the running program.
 func ThisBuild() Build {
 	b := Build{
 		Version:  "devel",
@@ -54,7 +54,7 @@ func ThisBuild() Build {
 	return b
 }
 
-// String is the build in a line.
+// String returns the build in one line.
 func (b Build) String() string {
 	changed := ""
 	if b.Modified {
@@ -64,7 +64,7 @@ func (b Build) String() string {
 		b.Date, changed, b.Go, b.Platform)
 }
 
-// NewVersion returns the command that shows the build.
+// NewVersion returns the command that prints the build.
 func NewVersion() *cobra.Command {
 	var o Output
 	c := &cobra.Command{

@@ -1,7 +1,7 @@
-// Package kafkaflags is the flags by which every command reaches Kafka, in one
-// place: brokers, prefix, SASL and TLS. Each has its variable LUMENHOOK_….
+// Package kafkaflags are the flags with which every command connects to Kafka: brokers,
+// prefix, SASL and TLS. Each has its variable LUMENHOOK_….
 //
-// It hides how they are held against each other. Files are read at each login and
+// It hides how they are checked against each other. Files are read at each login and
 // connection, so that what is in them can be renewed while the program runs.
 package kafkaflags
 
@@ -53,7 +53,7 @@ func (k *Flags) Register(f *pflag.FlagSet) {
 	cli.Secret(f, "kafka-password")
 }
 
-// Cluster says how Kafka is reached, and names every fault at once.
+// Cluster returns the connection settings, or every fault at once.
 func (k *Flags) Cluster(clientID string, l *slog.Logger) (streams.Cluster, error) {
 	c := streams.Cluster{
 		Brokers:  k.Brokers,

@@ -16,7 +16,7 @@ import (
 	"github.com/lumenhook/lumenhook/streams"
 )
 
-// parsed returns what a command line says of the cluster.
+// parsed returns the connection settings of a command line.
 func parsed(t *testing.T, args ...string) (streams.Cluster, error) {
 	t.Helper()
 	var k Flags
@@ -31,7 +31,7 @@ func parsed(t *testing.T, args ...string) (streams.Cluster, error) {
 // topic is one that the brokers of these tests have, behind the prefix.
 const topic = "reached"
 
-// reached asks for the end of a topic.
+// reached reads the end of a topic.
 func reached(t *testing.T, args ...string) error {
 	t.Helper()
 	c, err := parsed(t, args...)
@@ -56,8 +56,8 @@ func write(t *testing.T, name, text string) string {
 	return path
 }
 
-// newBroker is a broker that asks for TLS and a password, and knows one user by
-// each mechanism.
+// newBroker starts a broker that requires TLS and a password, and has one user for each
+// mechanism.
 func newBroker(t *testing.T) (address, caFile string) {
 	t.Helper()
 	caFile = filepath.Join(t.TempDir(), "ca.pem")
@@ -109,8 +109,7 @@ func TestFlagsReachABroker(t *testing.T) {
 	}
 }
 
-// TestAPasswordFileIsReadAtEachLogin: a client that is open already takes the
-// password of the moment.
+// TestAPasswordFileIsReadAtEachLogin: an open client uses the current password.
 func TestAPasswordFileIsReadAtEachLogin(t *testing.T) {
 	address, caFile := newBroker(t)
 	file := write(t, "password", "not yet known")

@@ -1,8 +1,8 @@
-// Package keyflags is the flags that an API key is made of, for every command that makes
-// one, and the drawing of it.
+// Package keyflags are the flags of API keys, for every command that creates one, and the
+// generation of keys.
 //
-// It hides how permissions, networks and an end are read. The text of a key leaves it
-// once; what is kept of it is a hash.
+// It hides how permissions, networks and an expiry are parsed. The text of a key is
+// returned once; only its hash is stored.
 package keyflags
 
 import (
@@ -28,7 +28,7 @@ type Flags struct {
 	live        bool
 }
 
-// Register adds the flags, with what a key may do when nothing is said.
+// Register adds the flags, with a key's default permissions.
 func (k *Flags) Register(f *pflag.FlagSet, permissions ...string) {
 	f.StringVar(&k.name, "name", "", "name of the key, for people")
 	f.StringSliceVar(&k.permissions, "permissions", permissions, "read, write, operate")
@@ -39,8 +39,8 @@ func (k *Flags) Register(f *pflag.FlagSet, permissions ...string) {
 	f.BoolVar(&k.live, "live", false, "a key for the public network (whk_live_)")
 }
 
-// Draw makes a key: one for the public network where the service or --live says so. All
-// faults of the flags are told at once.
+// Draw generates a key: one for the public network if the service or --live says so. All
+// faults of the flags are reported at once.
 func (k *Flags) Draw(live bool) (key domain.Key, text string, err error) {
 	var id [16]byte
 	rand.Read(id[:])

@@ -10,7 +10,7 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// draw makes a key as a command would whose keys may read when nothing is said.
+// draw generates a key with the default permission read.
 func draw(t *testing.T, live bool, line string) (domain.Key, string, error) {
 	t.Helper()
 	var k Flags

@@ -1,7 +1,7 @@
-// Package nodeflags is the flags of the roles, which `lumenhook run` and `lumenhook serve`
-// have in common, and how a node is configured by them.
+// Package nodeflags are the flags of the roles, which `lumenhook run` and `lumenhook serve`
+// share, and how they configure a node.
 //
-// It hides how each is read and checked, and which parts of a node.Config it fills. A
+// It hides how each is parsed and checked, and which parts of a node.Config it sets. A
 // fault names its flag; secrets are never repeated.
 //
 // File map:

@@ -13,7 +13,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/egress"
 )
 
-// egressFlags say how receivers are reached, beside those of ports and authorities.
+// egressFlags are how receivers are reached, besides ports and authorities.
 type egressFlags struct {
 	allow, deny       []string
 	dnsServer         string
@@ -34,7 +34,7 @@ func (s *egressFlags) register(f *pflag.FlagSet) {
 		"it connects, so it must refuse private addresses itself")
 }
 
-// check parses what is text and returns every fault.
+// check parses the values and returns every fault.
 func (s *egressFlags) check() (faults []error) {
 	fault := func(flag string, err error) {
 		if err != nil {
@@ -55,7 +55,7 @@ func (s *egressFlags) check() (faults []error) {
 	return faults
 }
 
-// parseNameServer takes an address with or without a port.
+// parseNameServer parses an address with or without a port.
 func parseNameServer(text string) (string, error) {
 	if text == "" {
 		return "", nil
@@ -70,8 +70,9 @@ func parseNameServer(text string) (string, error) {
 	return text, nil
 }
 
-// maxIdlePerHost is as many as attempts may go to one host at once: a connection that
-// is not kept costs a TLS handshake, which costs more than twenty attempts.
+// maxIdlePerHost is as many as the attempts that may go to one host at once: without a
+// pooled connection an attempt needs a TLS handshake, which costs more than twenty
+// attempts.
 const maxIdlePerHost = 1024
 
 // systemRoots are the authorities of the system.
@@ -83,7 +84,7 @@ func systemRoots() *x509.CertPool {
 	return roots
 }
 
-// egressConfig is that of the guarded client. Nothing on this machine or in private
+// egressConfig returns that of the guarded client. Nothing on this machine or in private
 // networks may be reached, unless flags allow it.
 func (s *Flags) egressConfig() egress.Config {
 	roots := systemRoots()

@@ -25,7 +25,7 @@ import (
 
 const defaultSchedule = "30s,2m,10m,30m,1h,3h,6h,12h,24h"
 
-// Flags are what was given. Ports is known once Check has returned.
+// Flags are the parsed flags. Ports is set once Check has returned.
 type Flags struct {
 	APIListen     string
 	MetricsListen string         // empty: none
@@ -91,7 +91,7 @@ func (s *Flags) Register(f *pflag.FlagSet, logLevel string) {
 	cli.Secret(f, "egress-proxy")
 }
 
-// Check parses what is text and returns every fault.
+// Check parses the values and returns every fault.
 func (s *Flags) Check() (faults []error) {
 	fault := func(flag, value string, err error) {
 		if err != nil {
@@ -150,7 +150,7 @@ func parseLevel(text string) (slog.Level, error) {
 	return level, nil
 }
 
-// parseSchedule reads waits such as "30s,2m".
+// parseSchedule parses waits such as "30s,2m".
 func parseSchedule(text string) (domain.Schedule, error) {
 	var s domain.Schedule
 	for part := range strings.SplitSeq(text, ",") {
@@ -175,10 +175,10 @@ func (s *Flags) LogLevel() slog.Level {
 	return level
 }
 
-// LeastFreeBytes is the room that the data folder's disk must have.
+// LeastFreeBytes is the free space that the data folder's disk must have.
 func (s *Flags) LeastFreeBytes() uint64 { return uint64(s.leastFreeMiB) << 20 }
 
-// PermitPort has endpoint URLs name a port beside those of the flags.
+// PermitPort permits a port in endpoint URLs besides those of the flags.
 func (s *Flags) PermitPort(port string) (err error) {
 	if s.Ports, err = egress.ParsePorts(s.egressPorts + "," + port); err != nil {
 		return fmt.Errorf("--egress-ports: %w", err)
@@ -195,18 +195,18 @@ func (s *Flags) HasTLS() bool { return s.sockets.tlsCert != "" }
 // HasMailServer reports whether a mail server is named.
 func (s *Flags) HasMailServer() bool { return s.mail.addr != "" }
 
-// MailSender hands mails to the mail server.
+// MailSender returns the sender that uses the mail server.
 func (s *Flags) MailSender() (mailer.Sender, error) { return s.mail.sender() }
 
-// StartTracing makes the tracing, which the stack ends; nil without a collector.
+// StartTracing starts tracing, which the stack closes; nil without a collector.
 func (s *Flags) StartTracing(
 	ctx context.Context, stack *startstop.Stack, instance string,
 ) (*telemetry.Tracing, error) {
 	return s.tracing.start(ctx, stack, instance)
 }
 
-// Config is all of a node that the flags say. A database that they name may be away at
-// the start: it is another's to start.
+// Config returns the node.Config of the flags. A database that they name is external, and
+// may be unavailable at the start.
 func (s *Flags) Config() node.Config {
 	return node.Config{
 		Policy: domain.Policy{

@@ -11,7 +11,7 @@ import (
 	"github.com/lumenhook/lumenhook/projections"
 )
 
-// historyFlags are those of what writes the history.
+// historyFlags are those of writing the history.
 type historyFlags struct {
 	blockRows int
 	blockWait time.Duration
@@ -57,7 +57,7 @@ func (s *historyFlags) check() (faults []error) {
 	return faults
 }
 
-// config is the history of a database; without one it is given later.
+// config returns the history's configuration; without a database it is set later.
 func (s *historyFlags) config(dsn string) node.HistoryConfig {
 	c := node.HistoryConfig{
 		DSN:       dsn,

@@ -12,7 +12,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/webguard"
 )
 
-// socketFlags are those of the API's sockets, beside its address.
+// socketFlags are those of the API's sockets, besides its address.
 type socketFlags struct {
 	tlsCert, tlsKey             string
 	maxConns, maxConnsPerClient int

@@ -2,7 +2,7 @@ package orphans
 
 import "syscall"
 
-// Killed has the kernel kill the process when its parent dies.
+// Killed makes the kernel kill the process when its parent dies.
 func Killed() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 }

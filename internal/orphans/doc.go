@@ -1,5 +1,5 @@
-// Package orphans keeps a process that is killed from leaving others behind: it ends
-// nothing, and a program that it started would go on.
+// Package orphans prevents a killed process from leaving others behind: a program that it
+// started would otherwise continue.
 //
 //	cmd.SysProcAttr = orphans.Killed()
 package orphans

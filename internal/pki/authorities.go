@@ -6,7 +6,7 @@ import (
 	"os"
 )
 
-// ReadAuthorities reads a PEM file of certificates; no name is none.
+// ReadAuthorities reads a PEM file of certificates; an empty name means none.
 func ReadAuthorities(path string) ([]byte, error) {
 	if path == "" {
 		return nil, nil

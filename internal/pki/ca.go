@@ -19,7 +19,7 @@ import (
 
 const (
 	caLife   = 10 * 365 * 24 * time.Hour
-	leafLife = 397 * 24 * time.Hour // what browsers accept at most
+	leafLife = 397 * 24 * time.Hour // the longest that browsers accept
 	// backdate lets a peer whose clock is a little behind accept a new certificate.
 	backdate = time.Hour
 	// KeyFile is the name of the authority's file in its secrets folder.
@@ -37,10 +37,9 @@ type CA struct {
 	leaves map[string]*leaf
 }
 
-// LoadOrCreateCA opens the authority kept in secretsDir, making or renewing it
-// when needed, and writes its certificate, which is public, to certFile. A file
-// that is there but cannot be read as an authority is an error, not a reason to
-// make a new one: clients trust the old.
+// LoadOrCreateCA opens the authority kept in secretsDir, making or renewing it when needed,
+// and writes its certificate, which is public, to certFile. A file that cannot be read as
+// an authority is an error, not a reason to make a new one: clients trust the old one.
 func LoadOrCreateCA(secretsDir, certFile string, now func() time.Time) (*CA, error) {
 	if err := os.MkdirAll(secretsDir, 0o700); err != nil {
 		return nil, fmt.Errorf("make the secrets folder: %w", err)
@@ -97,7 +96,7 @@ func (ca *CA) certify(path string) error {
 	now := ca.now()
 	template := &x509.Certificate{
 		SerialNumber: serial,
-		// The same name each time: what was issued before must find its issuer.
+		// The same name each time: certificates issued before must find their issuer.
 		Subject: pkix.Name{
 			Organization: []string{"Lumenhook"},
 			CommonName:   "Lumenhook local receivers",
@@ -142,7 +141,7 @@ func loopback() []*net.IPNet {
 	}
 }
 
-// nearEnd tells that less than a third of a certificate's life is left.
+// nearEnd reports whether less than a third of a certificate's life is left.
 func nearEnd(cert *x509.Certificate, now time.Time) bool {
 	life := cert.NotAfter.Sub(cert.NotBefore)
 	return now.After(cert.NotAfter.Add(-life/3)) || now.Before(cert.NotBefore)

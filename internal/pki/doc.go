@@ -1,5 +1,5 @@
-// Package pki is a run's own certificate authority: it makes the certificates
-// of the demo receiver and of receivers that a person runs on this machine.
+// Package pki is a run's own certificate authority: it issues the certificates of the demo
+// receiver and of other receivers on this machine.
 //
 // Its certificate is constrained to loopback names and addresses, so that
 // trusting it, in a browser or in a client, trusts nothing else.

@@ -13,7 +13,7 @@ import (
 // maxIDBytes bounds a Webhook-Id; ours have 30.
 const maxIDBytes = 128
 
-// verdict is what a request deserves.
+// verdict is the result of checking a request.
 type verdict struct {
 	status  int
 	webhook Webhook
@@ -38,8 +38,8 @@ func (r *Receiver) handle(w http.ResponseWriter, req *http.Request) {
 	answer(w, v.status, v.webhook.Reason)
 }
 
-// judge follows the specification's order: signature over the raw bytes, then
-// whether the id was seen, and only then what the body says.
+// judge follows the specification's order: signature over the raw bytes, then whether the
+// id was seen, and only then the content of the body.
 func (r *Receiver) judge(header http.Header, body []byte) verdict {
 	id := header.Get("Webhook-Id")
 	signature := strings.Join(header.Values("Webhook-Signature"), ",")

@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	// Path is where webhooks are taken.
+	// Path is the path of webhooks.
 	Path = "/webhooks"
 
 	maxBodyBytes   = 1 << 20
@@ -27,7 +27,7 @@ const (
 	maxWaiting     = 1024
 )
 
-// Webhook is what the receiver makes of one request.
+// Webhook is a request with the receiver's verdict.
 type Webhook struct {
 	ID        string // Webhook-Id; made printable and short when not verified
 	Type      string // the event's type, empty unless verified
@@ -39,7 +39,7 @@ type Webhook struct {
 	Duplicate bool   // verified, and its id was accepted before
 }
 
-// Text says in a line what was made of the webhook.
+// Text returns the webhook and its verdict in one line.
 func (w Webhook) Text() string {
 	switch {
 	case w.Duplicate:
@@ -59,8 +59,8 @@ type Config struct {
 	// Secrets returns the endpoint secrets that may have signed, at the time
 	// of each request.
 	Secrets func() []domain.Secret
-	// OnWebhook is called for each webhook, one at a time, in the order of
-	// arrival, after its answer was decided. Body is the callee's.
+	// OnWebhook is called for each webhook, one at a time, in the order of arrival, after
+	// its answer was decided. It may keep Body.
 	OnWebhook func(Webhook)
 	Now       func() time.Time // time.Now
 	Logger    *slog.Logger     // discards
@@ -126,8 +126,8 @@ func (r *Receiver) newServer() *http.Server {
 		ErrorLog:          slog.NewLogLogger(r.cfg.Logger.Handler(), slog.LevelDebug),
 		Protocols:         new(http.Protocols),
 	}
-	// HTTP/1.1 alone: it costs both sides less than half of HTTP/2 for small
-	// bodies, and this server shares a machine with the sender.
+	// HTTP/1.1 only: for small bodies it costs both sides less than half of HTTP/2, and
+	// this server shares a machine with the sender.
 	s.Protocols.SetHTTP1(true)
 	return s
 }
@@ -152,11 +152,11 @@ func (r *Receiver) Start() error {
 	return nil
 }
 
-// Addr is where the receiver listens, once started.
+// Addr returns the address that the receiver listens on, once started.
 func (r *Receiver) Addr() net.Addr { return r.listener.Addr() }
 
-// URL is where webhooks go, once started. A receiver that listens on every
-// address is named by its loopback one.
+// URL returns the URL of webhooks, once started. For a receiver that listens on all
+// addresses it is the loopback one.
 func (r *Receiver) URL() string {
 	addr := r.listener.Addr().(*net.TCPAddr)
 	host := addr.IP.String()

@@ -9,7 +9,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// EventTrace is the first span of an event's trace.
+// EventTrace returns the first span of an event's trace.
 func EventTrace(eventID string) trace.SpanContext {
 	sum := sha256.Sum256([]byte("lumenhook event trace\x00" + eventID))
 	c := trace.SpanContextConfig{Remote: true}
@@ -18,22 +18,21 @@ func EventTrace(eventID string) trace.SpanContext {
 	return trace.NewSpanContext(c)
 }
 
-// eventKey is the context's key of the event whose trace begins there.
+// eventKey is the context's key of the event whose trace starts there.
 type eventKey struct{}
 
-// beginning is a context in which the next root span is the first of an event's
-// trace.
+// beginning returns a context in which the next root span is the first of an event's trace.
 func beginning(ctx context.Context, eventID string) context.Context {
 	return context.WithValue(ctx, eventKey{}, eventID)
 }
 
-// ofEvent is a context in which spans belong to an event's trace.
+// ofEvent returns a context in which spans belong to an event's trace.
 func ofEvent(ctx context.Context, eventID string) context.Context {
 	return trace.ContextWithRemoteSpanContext(ctx, EventTrace(eventID))
 }
 
-// ids returns spans their ids: those of an event's first span are the event's, all
-// others are random.
+// ids generates span ids: those of an event's first span are derived, all others are
+// random.
 type ids struct{}
 
 var _ sdktrace.IDGenerator = ids{}

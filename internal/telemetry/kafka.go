@@ -44,9 +44,8 @@ func NewKafkaMetrics(registry prometheus.Registerer) *KafkaMetrics {
 	return m
 }
 
-// OnNewClient registers the metrics with the first client. What kprom asks that
-// client alone, how much it has buffered, would not speak for the others and is
-// left out.
+// OnNewClient registers the metrics with the first client. kprom's gauges of buffered
+// records concern that client alone, and are left out.
 func (m *KafkaMetrics) OnNewClient(c *kgo.Client) {
 	m.open.Inc()
 	m.once.Do(func() {
@@ -79,7 +78,7 @@ func (m *KafkaMetrics) OnBrokerDisconnect(b kgo.BrokerMetadata, c net.Conn) {
 	m.counts.OnBrokerDisconnect(b, c)
 }
 
-// OnBrokerThrottle takes note of a broker that asks for patience.
+// OnBrokerThrottle counts throttling by brokers.
 func (m *KafkaMetrics) OnBrokerThrottle(b kgo.BrokerMetadata, wait time.Duration, after bool) {
 	m.counts.OnBrokerThrottle(b, wait, after)
 }
@@ -148,7 +147,7 @@ func contextOf(r *kgo.Record) context.Context {
 	return r.Context
 }
 
-// event is the event that a record tells of; empty: none.
+// event returns the event that a record is about; empty: none.
 func (h eventRecords) event(r *kgo.Record) string {
 	switch strings.TrimPrefix(r.Topic, h.prefix) {
 	case schemas.TopicJournal:

@@ -20,15 +20,15 @@ import (
 	"github.com/lumenhook/lumenhook/streams/follower"
 )
 
-// TracingConfig says where spans go.
+// TracingConfig is where spans are sent.
 type TracingConfig struct {
-	// Endpoint is the URL that a collector takes OTLP over HTTP at, such as
+	// Endpoint is the URL at which a collector accepts OTLP over HTTP, such as
 	// http://localhost:4318/v1/traces.
 	Endpoint string
-	// SampleRatio is which part of the traces is kept, above 0 and up to 1.
+	// SampleRatio is the share of traces that are kept, above 0 and up to 1.
 	SampleRatio float64
 	Version     string // of the program
-	Instance    string // of the process, to tell it from others
+	Instance    string // of the process
 	Logger      *slog.Logger
 }
 
@@ -40,16 +40,16 @@ type Tracing struct {
 
 const (
 	scope = "github.com/lumenhook/lumenhook"
-	// queuedSpans bounds the spans that wait for the collector. What is beyond
-	// it is dropped: no payment ever waits for a trace.
+	// queuedSpans bounds the spans that wait for the collector. More are dropped: no
+	// payment ever waits for a trace.
 	queuedSpans = 8192
-	// exportTimeout bounds one export, and so a shutdown's last.
+	// exportTimeout bounds one export, and so the last one at shutdown.
 	exportTimeout = 5 * time.Second
-	// saidAgain is how often at most a collector that is away is logged.
+	// saidAgain is how often an unavailable collector is logged, at most.
 	saidAgain = time.Minute
 )
 
-// NewTracing returns a tracing that sends to a collector, which need not be there.
+// NewTracing returns a tracing that sends to a collector, which may be unavailable.
 func NewTracing(ctx context.Context, cfg TracingConfig) (*Tracing, error) {
 	if cfg.SampleRatio <= 0 || cfg.SampleRatio > 1 {
 		return nil, fmt.Errorf("telemetry: the ratio of traces to keep is %v: give one above 0 and up "+
@@ -74,8 +74,7 @@ func NewTracing(ctx context.Context, cfg TracingConfig) (*Tracing, error) {
 	return &Tracing{provider: provider, tracer: provider.Tracer(scope)}, nil
 }
 
-// complaints logs the errors of exports, some time apart: a collector may be away
-// for days.
+// complaints logs the errors of exports, rate-limited: a collector may be down for days.
 type complaints struct {
 	logger   *slog.Logger
 	endpoint string
@@ -106,8 +105,8 @@ func (t *Tracing) Close() error {
 	return t.provider.Shutdown(ctx)
 }
 
-// Ledger begins the traces of the events that a ledger brought. Their spans last
-// from the ledger's close to now, when its matches are committed.
+// Ledger starts the traces of a ledger's events. Their spans last from the ledger's close
+// to now, when its matches are committed.
 func (t *Tracing) Ledger(l follower.LedgerSummary, now time.Time) {
 	if t == nil {
 		return
@@ -126,7 +125,7 @@ func (t *Tracing) Ledger(l follower.LedgerSummary, now time.Time) {
 	}
 }
 
-// Fact adds to an event's trace what a fact of its delivery says.
+// Fact adds a fact of a delivery to its event's trace.
 func (t *Tracing) Fact(f domain.Fact) {
 	if t == nil {
 		return
@@ -147,7 +146,7 @@ func (t *Tracing) Fact(f domain.Fact) {
 	}
 }
 
-// moment is a span without length.
+// moment is a span of zero length.
 func (t *Tracing) moment(name, eventID string, at time.Time, attributes ...attribute.KeyValue) {
 	attributes = append(attributes, attribute.String("lumenhook.event.id", eventID))
 	_, span := t.tracer.Start(ofEvent(context.Background(), eventID), name,
@@ -155,7 +154,7 @@ func (t *Tracing) moment(name, eventID string, at time.Time, attributes ...attri
 	span.End(trace.WithTimestamp(at))
 }
 
-// attempt is the span of an attempt, as long as the attempt was.
+// attempt is the span of an attempt, with the attempt's duration.
 func (t *Tracing) attempt(a domain.AttemptMade) {
 	sent := time.UnixMilli(a.Result.SentAtMillis)
 	_, span := t.tracer.Start(ofEvent(context.Background(), a.EventID), "delivery attempt",

@@ -154,8 +154,7 @@ func TestAnEventHasOneTrace(t *testing.T) {
 	}
 }
 
-// TestAllProcessesKeepTheSameTraces: a trace that one process keeps a part of is
-// kept whole.
+// TestAllProcessesKeepTheSameTraces: a trace is sampled by all processes or by none.
 func TestAllProcessesKeepTheSameTraces(t *testing.T) {
 	one, first := newTracing(t, 0.5)
 	other, second := newTracing(t, 0.5)
@@ -185,8 +184,8 @@ func TestAllProcessesKeepTheSameTraces(t *testing.T) {
 	}
 }
 
-// TestTracesCrossTopics: a record of an event carries the event's trace in its
-// headers, and both ends of its way are spans of it. Another record begins none.
+// TestTracesCrossTopics: a record of an event carries the event's trace in its headers, and
+// producing and consuming it are spans of the trace. Other records start none.
 func TestTracesCrossTopics(t *testing.T) {
 	broker, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "t.journal",
 		"t.payments"))
@@ -257,8 +256,8 @@ func TestTracesCrossTopics(t *testing.T) {
 	}
 }
 
-// TestACollectorThatIsAwayHoldsNothingUp: more spans than are kept are made and
-// dropped, the end does not wait for them, and the log says so once.
+// TestACollectorThatIsAwayHoldsNothingUp: excess spans are dropped, the shutdown does not
+// wait for them, and the log reports it once.
 func TestACollectorThatIsAwayHoldsNothingUp(t *testing.T) {
 	var log bytes.Buffer
 	tracing, err := NewTracing(t.Context(), TracingConfig{

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Lines tells a person what happens, in one line each with its time of day. Its Say may
-// be called from any goroutine.
+// Lines prints what happens, in one line each with the time of day. Its Say may be called
+// from any goroutine.
 type Lines struct {
 	mu sync.Mutex
 	w  io.Writer

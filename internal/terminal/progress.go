@@ -22,9 +22,9 @@ const (
 	linesInterval = 10 * time.Second // between two lines where there is no terminal
 )
 
-// Progress shows how far a long piece of work is, with its rate and the time that
-// remains: on a terminal in one line that changes; else, as in a log, in a plain line at
-// the start, now and then, and at the end.
+// Progress shows the progress of long work, with its rate and the remaining time: on a
+// terminal in one line that changes; else, as in a log, in plain lines at the start,
+// periodically, and at the end.
 type Progress struct {
 	out      io.Writer
 	terminal bool
@@ -33,9 +33,9 @@ type Progress struct {
 	mu          sync.Mutex
 	began       time.Time // of the first Show
 	first       int64     // done before it
-	done, total int64     // as last told
+	done, total int64     // as last reported
 	last        time.Time // when that was shown
-	shown       bool      // what was told last is
+	shown       bool      // the last report was shown
 }
 
 // NewProgress shows it on out. Its time begins with the first Show.
@@ -43,7 +43,7 @@ func NewProgress(out io.Writer) *Progress {
 	return &Progress{out: out, terminal: isTerminal(out), now: time.Now}
 }
 
-// Show reports that so many records are done of all. Both may grow.
+// Show reports how many records are done, of how many. Both may grow.
 func (b *Progress) Show(done, total int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -84,12 +84,12 @@ func (b *Progress) line(done, total int64, took time.Duration) string {
 	return line
 }
 
-// End leaves the line, with what was told last.
+// End ends the line, with the last report.
 func (b *Progress) End() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch {
-	case b.began.IsZero(): // nothing was told
+	case b.began.IsZero(): // nothing was reported
 	case b.terminal:
 		fmt.Fprintln(b.out)
 	case !b.shown:
@@ -97,7 +97,7 @@ func (b *Progress) End() {
 	}
 }
 
-// Bar draws what is done of all there is to do.
+// Bar draws the done part of all work.
 func Bar(done, remaining uint32) string {
 	share := float64(done) / float64(uint64(done)+uint64(remaining))
 	full := int(share * barWidth)

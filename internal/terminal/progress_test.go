@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// A log has how far a piece of work is at its start, now and then, and at its end.
+// A log shows progress at the start, periodically, and at the end.
 func TestProgressWithoutATerminal(t *testing.T) {
 	for name, c := range map[string]struct {
 		step time.Duration // between two of a hundred records

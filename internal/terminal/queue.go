@@ -10,13 +10,13 @@ import (
 const (
 	// queueLines bounds what waits to be shown.
 	queueLines = 4096
-	// closeMax bounds the wait for a terminal that takes nothing.
+	// closeMax bounds the wait for a blocked terminal.
 	closeMax = 2 * time.Second
 )
 
-// Queue is a writer of lines that never waits: a terminal that was stopped by Ctrl-S,
-// or a pager that nobody pages, must not hold deliveries back. When too much waits to
-// be shown, lines are left out, and that is said.
+// Queue is a writer of lines that never blocks: a terminal that was paused by Ctrl-S, or a
+// pager, must not delay deliveries. If too many lines wait, some are dropped, and that is
+// reported.
 type Queue struct {
 	to    io.Writer
 	lines chan []byte
@@ -27,7 +27,7 @@ type Queue struct {
 	leftOut int
 }
 
-// NewQueue begins to show what is written. The caller closes it.
+// NewQueue starts to print what is written. The caller closes it.
 func NewQueue(to io.Writer) *Queue {
 	t := &Queue{
 		to:    to,
@@ -38,7 +38,7 @@ func NewQueue(to io.Writer) *Queue {
 	return t
 }
 
-// Write queues a line, or leaves it out.
+// Write queues a line, or drops it.
 func (t *Queue) Write(line []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -56,11 +56,11 @@ func (t *Queue) Write(line []byte) (int, error) {
 func (t *Queue) show() {
 	defer close(t.shown)
 	for line := range t.lines {
-		_, _ = t.to.Write(line) // nobody is left to tell
+		_, _ = t.to.Write(line) // an error cannot be reported
 		t.mu.Lock()
 		n := t.leftOut
 		if len(t.lines) > 0 {
-			n = 0 // it is said where the lines are missing: behind those that wait
+			n = 0 // it is reported where the lines are missing: after those that wait
 		} else {
 			t.leftOut = 0
 		}
@@ -72,7 +72,7 @@ func (t *Queue) show() {
 	}
 }
 
-// Close shows what waits, unless the terminal does not take it in time.
+// Close prints what waits, unless the terminal does not accept it in time.
 func (t *Queue) Close() {
 	t.mu.Lock()
 	t.closed = true

@@ -9,7 +9,7 @@ import (
 
 func TestATerminalThatStandsStillHoldsNothingBack(t *testing.T) {
 	const lines = 2 * queueLines
-	reader, writer := io.Pipe() // takes nothing until it is read
+	reader, writer := io.Pipe() // blocks until it is read
 	shown := NewQueue(writer)
 	for n := range lines {
 		fmt.Fprintf(shown, "line %d\n", n)

@@ -1,6 +1,6 @@
-// Package webguard keeps web pages of other origins out of an HTTP server that
-// browsers on the same machine can reach. It hides what browsers send along and what
-// of it can be believed.
+// Package webguard keeps web pages of other origins out of an HTTP server that browsers on
+// the same machine can reach. It hides which headers browsers send and which of them can be
+// trusted.
 //
 // A page may make its visitor's browser send requests anywhere (cross-site request
 // forgery), and may have its own name point to 127.0.0.1 so that it also reads the
@@ -8,18 +8,18 @@
 // the browser writes:
 //
 //   - A name in Host that is not the server's is refused with 421. An address in Host
-//     is never one that was rebound: whoever names it means it.
+//     cannot be the result of rebinding.
 //   - A request that a page of another origin sent is refused with 403. Requests of
 //     programs have neither Origin nor Sec-Fetch-Site and are let through.
 //
-// net/http's CrossOriginProtection lets every GET through and looks at no Host; the
-// friendbot of a development network acts on GET.
+// net/http's CrossOriginProtection permits every GET and does not check Host; the friendbot
+// of a development network acts on GET.
 //
 // Invariants:
 //
 //   - A refused request reaches no handler, and its body is not read.
-//   - An answer tells another origin nothing: the permission to read it (CORS) is given
-//     to the origins that are configured, and to them alone.
+//   - An answer reveals nothing to another origin: only configured origins get
+//     permission to read it (CORS).
 //
 // File map: webguard.go (everything).
 package webguard
@@ -36,23 +36,23 @@ import (
 	"strings"
 )
 
-// Config says whom a server answers.
+// Config is which requests a server accepts.
 type Config struct {
-	// Listen is the server's address. On a loopback address the only name of the
-	// server is localhost; elsewhere its names are not known, and any is taken
-	// unless Hosts are given.
+	// Listen is the server's address. On a loopback address the only name of the server is
+	// localhost; elsewhere its names are unknown, and any is accepted unless Hosts are
+	// given.
 	Listen string
-	// Hosts are further names of the server, without a port: those that a proxy
-	// before it is asked by. Their pages are its own.
+	// Hosts are further names of the server, without a port: those by which a proxy in
+	// front of it is known. Their pages are its own.
 	Hosts []string
-	// Origins are the pages of others that may use it: https://shop.example.
+	// Origins are other origins that may use it: https://shop.example.
 	Origins []string
 	// Links lets a person follow a link from another page: a GET that opens a page
 	// in a window of its own.
 	Links bool
 }
 
-// Check names what is wrong with hosts and origins that a person gave.
+// Check returns what is wrong with hosts and origins.
 func Check(hosts, origins []string) error {
 	var faults []error
 	for _, h := range hosts {
@@ -72,7 +72,7 @@ func Check(hosts, origins []string) error {
 	return errors.Join(faults...)
 }
 
-// Wrap puts the guard before a handler.
+// Wrap adds the guard to a handler.
 func (c Config) Wrap(next http.Handler) http.Handler {
 	g := &guard{Config: c, next: next}
 	host, _, err := net.SplitHostPort(c.Listen)
@@ -152,7 +152,7 @@ func lower(names []string) []string {
 	return out
 }
 
-// share answers a page that may use the server.
+// share answers a page of a permitted origin.
 func (g *guard) share(w http.ResponseWriter, r *http.Request, origin string) {
 	h := w.Header()
 	h.Set("Access-Control-Allow-Origin", origin)
