@@ -7,18 +7,18 @@ import (
 	"github.com/lumenhook/lumenhook/schemas/kafka"
 )
 
-// EncodeAccount writes a row of the table "accounts".
+// EncodeAccount encodes a row of the table "accounts".
 func EncodeAccount(a domain.Account) Message { return pack("Account", "", accountOut(a)) }
 
-// DecodeAccount reads a row of the table "accounts".
+// DecodeAccount decodes a row of the table "accounts".
 func DecodeAccount(m Message) (domain.Account, error) {
 	return decodeAs(m, "Account", accountIn)
 }
 
-// MarshalAccount writes an account as a task keeps it.
+// MarshalAccount encodes an account as a task stores it.
 func MarshalAccount(a domain.Account) []byte { return EncodeAccount(a).Value }
 
-// UnmarshalAccount reads an account as a task keeps it.
+// UnmarshalAccount decodes an account as a task stores it.
 func UnmarshalAccount(value []byte) (domain.Account, error) {
 	return unmarshalAs(value, accountIn)
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/lumenhook/lumenhook/schemas/kafka"
 )
 
-// EncodeResult writes the answer to a command.
+// EncodeResult encodes the answer to a command.
 func EncodeResult(r domain.Result) Message {
 	return pack("CommandResult", r.CommandID,
 		&kafka.CommandResult{
@@ -18,7 +18,7 @@ func EncodeResult(r domain.Result) Message {
 		})
 }
 
-// DecodeResult reads the answer to a command.
+// DecodeResult decodes the answer to a command.
 func DecodeResult(m Message) (domain.Result, error) {
 	var b kafka.CommandResult
 	err := unpackAs(m, "CommandResult", &b)
@@ -110,12 +110,12 @@ func commandHandledIn(m *kafka.CommandHandled) domain.FactBody {
 	}
 }
 
-// MarshalHandled writes what a task remembers of a command.
+// MarshalHandled encodes what a task remembers of a command.
 func MarshalHandled(h domain.CommandHandled) []byte {
 	return pack("CommandHandled", "", factOut(nil, h)).Value
 }
 
-// UnmarshalHandled reads what a task remembers of a command.
+// UnmarshalHandled decodes what a task remembers of a command.
 func UnmarshalHandled(value []byte) (domain.CommandHandled, error) {
 	var r kafka.CommandHandled
 	err := proto.Unmarshal(value, &r)

@@ -5,7 +5,7 @@ import (
 	"github.com/lumenhook/lumenhook/schemas/kafka"
 )
 
-// backfillOut is nothing for a watch that nobody asked a backfill of.
+// backfillOut returns nil for a watch without a backfill.
 func backfillOut(b domain.Backfill) *kafka.Backfill {
 	if b == (domain.Backfill{}) {
 		return nil

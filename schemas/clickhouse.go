@@ -10,16 +10,16 @@ import (
 //go:embed clickhouse/*.sql
 var clickhouseFiles embed.FS
 
-// Migration is one step of the tables in ClickHouse. Each statement does nothing
-// when it has been done before: ClickHouse has no transactions over them. It
-// names its database by the query parameter "database".
+// Migration is one migration of the tables in ClickHouse. Each statement may be repeated
+// without effect: ClickHouse has no transactions over them. It names its database by the
+// query parameter "database".
 type Migration struct {
 	Version    uint32 // 1 is the first; none is left out
 	Name       string // of the file
 	Statements []string
 }
 
-// ClickHouseMigrations gives all steps in order.
+// ClickHouseMigrations returns all migrations in order.
 func ClickHouseMigrations() []Migration {
 	entries, err := clickhouseFiles.ReadDir("clickhouse") // sorted by name
 	if err != nil {
@@ -44,8 +44,8 @@ func ClickHouseMigrations() []Migration {
 	return migrations
 }
 
-// statements takes a file apart. A statement ends with a semicolon at the end of
-// a line, and a comment has a line of its own.
+// statements splits a file. A statement ends with a semicolon at the end of a line, and a
+// comment has a line of its own.
 func statements(file string) []string {
 	var list []string
 	var statement text.Builder

@@ -9,7 +9,7 @@ import (
 	"github.com/lumenhook/lumenhook/schemas/kafka"
 )
 
-// EncodeCommand writes a command.
+// EncodeCommand encodes a command.
 func EncodeCommand(c domain.Command) Message {
 	meta := &kafka.CommandMeta{
 		CommandId:      c.ID,
@@ -33,10 +33,10 @@ func commandOut(meta *kafka.CommandMeta, body domain.CommandBody) proto.Message 
 	panic(noForm(body))
 }
 
-// noForm says of a kind of command or fact that it was not given a Protobuf form.
+// noForm is the panic message for a command or fact without a Protobuf form.
 func noForm(body any) string { return fmt.Sprintf("schemas: %T has no Protobuf form", body) }
 
-// DecodeCommand reads a command.
+// DecodeCommand decodes a command.
 func DecodeCommand(m Message) (domain.Command, error) {
 	read, known := commandForms[m.Type]
 	if !known {
@@ -46,13 +46,13 @@ func DecodeCommand(m Message) (domain.Command, error) {
 	return read(m)
 }
 
-// commandForms reads each command type.
+// commandForms decodes each command type.
 var commandForms = together(accountCommandForms, endpointCommandForms, watchCommandForms)
 
-// commandForm reads one command type.
+// commandForm decodes one command type.
 type commandForm func(Message) (domain.Command, error)
 
-// command makes the reader of one command type out of how its body is read.
+// command makes the decoder of a command type from the decoder of its body.
 func command[T any, M interface {
 	*T
 	proto.Message

@@ -8,8 +8,8 @@ import (
 	"github.com/lumenhook/lumenhook/schemas/kafka"
 )
 
-// Bounds of what a dead letter keeps of its record. The whole of it stands at
-// its offset for as long as its topic keeps it.
+// Limits of what a dead letter contains of its record. The whole record is at its offset
+// for as long as its topic retains it.
 const (
 	deadKeyBytes    = 1 << 10
 	deadValueBytes  = 4 << 10
@@ -30,7 +30,7 @@ type DeadLetter struct {
 	ValueBytes       int         // of the whole value
 }
 
-// EncodeDeadLetter writes a record of the topic "dead-letters".
+// EncodeDeadLetter encodes a record of the topic "dead-letters".
 func EncodeDeadLetter(d DeadLetter) Message {
 	m := &kafka.DeadLetter{
 		Topic:            d.Topic,
@@ -52,7 +52,7 @@ func EncodeDeadLetter(d DeadLetter) Message {
 	return pack("DeadLetter", "", m)
 }
 
-// DecodeDeadLetter reads a record of the topic "dead-letters".
+// DecodeDeadLetter decodes a record of the topic "dead-letters".
 func DecodeDeadLetter(m Message) (DeadLetter, error) {
 	var b kafka.DeadLetter
 	err := unpackAs(m, "DeadLetter", &b)
@@ -72,8 +72,8 @@ func DecodeDeadLetter(m Message) (DeadLetter, error) {
 	return d, err
 }
 
-// CommandHead gives of a command that cannot be read what every version of one
-// begins with; its headers name the command where its value does not.
+// CommandHead returns the fields that every version of a command begins with, for a command
+// that cannot be decoded; if its value does not name it, its headers do.
 func CommandHead(m Message) (commandID string, bodyHash []byte) {
 	var head kafka.CommandHead
 	if err := proto.Unmarshal(m.Value, &head); err != nil || head.GetMeta().GetCommandId() == "" {
@@ -84,7 +84,7 @@ func CommandHead(m Message) (commandID string, bodyHash []byte) {
 
 func first(b []byte, most int) []byte { return b[:min(len(b), most)] }
 
-// printed is a text of which nothing hinders its being written down.
+// printed makes a text that can be encoded, of limited length.
 func printed(s string, most int) string {
 	return string(bytes.ToValidUTF8([]byte(s[:min(len(s), most)]), []byte("\uFFFD")))
 }

@@ -7,10 +7,10 @@ import (
 	"github.com/lumenhook/lumenhook/schemas/kafka"
 )
 
-// MarshalDelivery writes a delivery as a task keeps it.
+// MarshalDelivery encodes a delivery as a task stores it.
 func MarshalDelivery(d domain.Delivery) []byte { return pack("Delivery", "", deliveryOut(d)).Value }
 
-// UnmarshalDelivery reads a delivery as a task keeps it.
+// UnmarshalDelivery decodes a delivery as a task stores it.
 func UnmarshalDelivery(value []byte) (domain.Delivery, error) {
 	return unmarshalAs(value, deliveryIn)
 }
@@ -107,7 +107,7 @@ func attemptResultIn(r interface {
 	}
 }
 
-// movedIn reads what an event has behind it at other endpoints.
+// movedIn decodes an event's history at other endpoints.
 func movedIn(m interface {
 	GetMoves() uint32
 	GetAttempts() uint32

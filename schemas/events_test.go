@@ -15,8 +15,8 @@ import (
 	"github.com/lumenhook/lumenhook/schemas"
 )
 
-// eventSchemas compiles the schema of each event type. Strict ones let no field
-// pass that they do not name.
+// eventSchemas compiles the schema of each event type. Strict ones allow only fields that
+// they name.
 func eventSchemas(t *testing.T, strict bool) map[domain.EventType]*jsonschema.Schema {
 	t.Helper()
 	compiler := jsonschema.NewCompiler()
@@ -53,8 +53,8 @@ func eventSchemas(t *testing.T, strict bool) map[domain.EventType]*jsonschema.Sc
 	return compiled
 }
 
-// closeObjects forbids unnamed fields in every object that lists what it must
-// have; the others are conditions.
+// closeObjects forbids unnamed fields in every object with required fields; the others are
+// conditions.
 func closeObjects(doc any) {
 	switch v := doc.(type) {
 	case map[string]any:
@@ -81,7 +81,7 @@ func validate(schema *jsonschema.Schema, body []byte) error {
 
 const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
 
-// drawPayment draws any payment that a ledger may hold.
+// drawPayment draws any payment that a ledger may contain.
 func drawPayment(t *rapid.T) domain.Payment {
 	address := func(name, prefix string) string {
 		return prefix + rapid.StringOfN(rapid.RuneFrom([]rune(alphabet)), 55, 55, -1).Draw(t, name)
@@ -123,8 +123,8 @@ func drawMemo(t *rapid.T) domain.Memo {
 	return m
 }
 
-// TestEventsKeepTheirSchema holds the body of any payment's event, and of any
-// test, to the schema of its type, and to no other.
+// TestEventsKeepTheirSchema checks that the body of any payment's event, and of any test,
+// matches the schema of its type, and no other.
 func TestEventsKeepTheirSchema(t *testing.T) {
 	strict := eventSchemas(t, true)
 	reasons := []domain.Reason{
@@ -172,8 +172,7 @@ func TestEventsKeepTheirSchema(t *testing.T) {
 	})
 }
 
-// TestSchemasRefuse holds that the schemas notice what is wrong, and let pass
-// what may be added.
+// TestSchemasRefuse checks that the schemas detect errors, and allow additions.
 func TestSchemasRefuse(t *testing.T) {
 	published := eventSchemas(t, false)
 	if len(published) != 3 {

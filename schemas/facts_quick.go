@@ -8,13 +8,13 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// Two facts of each delivery are nearly all of the journal, so they are read here
-// without the generated code, which took a fifth of a rebuild. What is not exactly
-// as EncodeFact writes it, each field at most once and in the order of its
-// number, is left to the generated code. A test holds that both read alike.
+// Two facts of each delivery are nearly all of the journal, so they are decoded here
+// without the generated code, which took a fifth of a rebuild. A value that is not exactly
+// as EncodeFact writes it, each field at most once and in the order of its number, is left
+// to the generated code. A test checks that both decode alike.
 
-// quickFact reads a DeliveryCreated or an AttemptMade, whose byte fields are
-// those of the record's value.
+// quickFact decodes a DeliveryCreated or an AttemptMade, whose byte fields share the
+// record's memory.
 func quickFact(m Message) (f domain.Fact, ok bool) {
 	if m.Version != firstVersion {
 		return f, false
@@ -82,7 +82,7 @@ func quickMeta(fields *quickFields, f *domain.Fact) {
 	fields.bad = fields.bad || !meta.read()
 }
 
-// quickFields takes the fields of a message from its bytes, one after the other.
+// quickFields reads the fields of a message one after the other.
 type quickFields struct {
 	rest []byte
 	bad  bool // the bytes are not what EncodeFact writes
@@ -137,10 +137,10 @@ func (q *quickFields) message(field protowire.Number) quickFields {
 	return quickFields{rest: q.bytes(field)}
 }
 
-// read reports whether all was read, and as EncodeFact writes it.
+// read reports whether everything was read, and was as EncodeFact writes it.
 func (q *quickFields) read() bool { return !q.bad && len(q.rest) == 0 }
 
-// quickName makes a string; the words that are in most facts are not made anew.
+// quickName returns a string; frequent ones are not allocated.
 func quickName(v []byte) string {
 	switch string(v) {
 	case string(domain.StateDelivered):

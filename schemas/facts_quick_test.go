@@ -11,8 +11,8 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// sameAsGenerated: what the quick reader takes, the generated code reads too, and
-// alike.
+// sameAsGenerated checks that the generated code decodes what the quick decoder accepts, to
+// the same fact.
 func sameAsGenerated(t interface{ Fatalf(string, ...any) }, m Message) (quick bool) {
 	fact, ok := quickFact(m)
 	if !ok {
@@ -26,9 +26,9 @@ func sameAsGenerated(t interface{ Fatalf(string, ...any) }, m Message) (quick bo
 	return true
 }
 
-// TestQuickFactsAreTheGenerated: what EncodeFact writes is read quickly, and
-// every way of reading gives the fact that was written; a record that was changed
-// is read as the generated code reads it, or left to that.
+// TestQuickFactsAreTheGenerated: the quick decoder accepts what EncodeFact writes, and
+// every decoder returns the original fact; a modified record is decoded as the generated
+// code does, or left to it.
 func TestQuickFactsAreTheGenerated(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		fact := drawHotFact(t)
@@ -55,7 +55,7 @@ func TestQuickFactsAreTheGenerated(t *testing.T) {
 	})
 }
 
-// TestDecodedFactsAreTheirOwn: DecodeFact keeps nothing of the record.
+// TestDecodedFactsAreTheirOwn: a fact from DecodeFact shares no memory with the record.
 func TestDecodedFactsAreTheirOwn(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		fact := drawHotFact(t)
@@ -68,7 +68,7 @@ func TestDecodedFactsAreTheirOwn(t *testing.T) {
 	})
 }
 
-// FuzzQuickFacts does the same with any bytes.
+// FuzzQuickFacts does the same with arbitrary bytes.
 func FuzzQuickFacts(f *testing.F) {
 	for _, body := range []domain.FactBody{
 		domain.DeliveryCreated{
@@ -147,7 +147,7 @@ func drawHotFact(t *rapid.T) domain.Fact {
 	return fact
 }
 
-// mangled changes a value: a byte, its length, or a stretch of it twice.
+// mangled modifies a value: a byte, its length, or a repeated part.
 func mangled(t *rapid.T, value []byte) []byte {
 	value = bytes.Clone(value)
 	if len(value) == 0 {

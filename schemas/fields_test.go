@@ -9,9 +9,9 @@ import (
 	"github.com/lumenhook/lumenhook/schemas"
 )
 
-// TestNoFieldIsForgotten fills every field of every fact, command and row, and
-// holds that each comes back: a field that is added to the domain and not to its
-// Protobuf form would be lost at the next restore.
+// TestNoFieldIsForgotten fills every field of every fact, command and row, and checks that
+// each survives encoding: a field that is added to the domain and not to its Protobuf form
+// would be lost at the next restore.
 func TestNoFieldIsForgotten(t *testing.T) {
 	for _, body := range goldenFacts {
 		if _, nested := body.(domain.CommandHandled); nested {
@@ -49,8 +49,8 @@ func TestNoFieldIsForgotten(t *testing.T) {
 	})
 }
 
-// filled is a value like v with no field at its zero, but for what is never
-// written down.
+// filled returns a value like v with all fields non-zero, except those that are never
+// encoded.
 func filled[T any](v T) T {
 	into := reflect.New(reflect.TypeOf(v)).Elem()
 	n := 0

@@ -6,12 +6,12 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
-// EncodeKeyUse writes a row of the topic "key-uses": when a key was last used.
+// EncodeKeyUse encodes a row of the topic "key-uses": when a key was last used.
 func EncodeKeyUse(atMillis int64) Message {
 	return pack("KeyUse", "", timestamppb.New(time.UnixMilli(atMillis)))
 }
 
-// DecodeKeyUse reads a row of the topic "key-uses".
+// DecodeKeyUse decodes a row of the topic "key-uses".
 func DecodeKeyUse(m Message) (atMillis int64, err error) {
 	var at timestamppb.Timestamp
 	err = unpackAs(m, "KeyUse", &at)

@@ -4,7 +4,7 @@ import (
 	"github.com/lumenhook/lumenhook/schemas/kafka"
 )
 
-// LedgerRead says that a ledger was read: the follower's cursor.
+// LedgerRead records that a ledger was read: the follower's cursor.
 type LedgerRead struct {
 	NetworkPassphrase string
 	Sequence          uint32
@@ -16,12 +16,12 @@ type LedgerRead struct {
 	Matches           int
 	// next offset by partition of "watches" when the ledger was matched
 	WatchesOffsets  map[int32]int64
-	MatchesOffsets  map[int32]int64 // by partition of "matches": those of later ledgers are behind
+	MatchesOffsets  map[int32]int64 // by partition of "matches": later ledgers come after
 	PaymentsOffsets map[int32]int64 // by partition of "payments", likewise; nil in older records
 	ReadAtMillis    int64
 }
 
-// EncodeLedgerRead writes a record of the topic "ledgers".
+// EncodeLedgerRead encodes a record of the topic "ledgers".
 func EncodeLedgerRead(l LedgerRead) Message {
 	return pack("LedgerRead", "", &kafka.LedgerRead{
 		NetworkPassphrase: l.NetworkPassphrase,
@@ -39,7 +39,7 @@ func EncodeLedgerRead(l LedgerRead) Message {
 	})
 }
 
-// DecodeLedgerRead reads a record of the topic "ledgers".
+// DecodeLedgerRead decodes a record of the topic "ledgers".
 func DecodeLedgerRead(m Message) (LedgerRead, error) {
 	var b kafka.LedgerRead
 	err := unpackAs(m, "LedgerRead", &b)
@@ -59,7 +59,7 @@ func DecodeLedgerRead(m Message) (LedgerRead, error) {
 	}, err
 }
 
-// TransactionQuarantined says that a transaction could not be read.
+// TransactionQuarantined records that a transaction could not be decoded.
 type TransactionQuarantined struct {
 	NetworkPassphrase string
 	Ledger            uint32
@@ -70,7 +70,7 @@ type TransactionQuarantined struct {
 	ReadAtMillis      int64
 }
 
-// EncodeTransactionQuarantined writes a record of the topic "quarantine".
+// EncodeTransactionQuarantined encodes a record of the topic "quarantine".
 func EncodeTransactionQuarantined(q TransactionQuarantined) Message {
 	return pack("TransactionQuarantined", "", &kafka.TransactionQuarantined{
 		NetworkPassphrase: q.NetworkPassphrase,
@@ -83,7 +83,7 @@ func EncodeTransactionQuarantined(q TransactionQuarantined) Message {
 	})
 }
 
-// DecodeTransactionQuarantined reads a record of the topic "quarantine".
+// DecodeTransactionQuarantined decodes a record of the topic "quarantine".
 func DecodeTransactionQuarantined(m Message) (TransactionQuarantined, error) {
 	var b kafka.TransactionQuarantined
 	err := unpackAs(m, "TransactionQuarantined", &b)

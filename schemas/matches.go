@@ -7,7 +7,7 @@ import (
 	"github.com/lumenhook/lumenhook/schemas/kafka"
 )
 
-// EncodePaymentMatched writes a record of the topic "matches".
+// EncodePaymentMatched encodes a record of the topic "matches".
 func EncodePaymentMatched(m domain.Match, e domain.Event) Message {
 	return pack("PaymentMatched", "", &kafka.PaymentMatched{
 		AccountId:     m.Watch.AccountID,
@@ -24,8 +24,8 @@ func EncodePaymentMatched(m domain.Match, e domain.Event) Message {
 	})
 }
 
-// DecodePaymentMatched reads a record of the topic "matches" as far as the
-// endpoint needs it.
+// DecodePaymentMatched decodes the part of a record of the topic "matches" that the
+// endpoint needs.
 func DecodePaymentMatched(m Message) (domain.MatchInput, error) {
 	var b kafka.PaymentMatched
 	err := unpackAs(m, "PaymentMatched", &b)
@@ -39,8 +39,8 @@ func DecodePaymentMatched(m Message) (domain.MatchInput, error) {
 	}, err
 }
 
-// EncodeHandOver writes a record of the topic "matches" that hands an event over
-// to another endpoint.
+// EncodeHandOver encodes a record of the topic "matches" that hands an event over to
+// another endpoint.
 func EncodeHandOver(m domain.MatchInput) Message {
 	return pack("PaymentMatched", "", &kafka.PaymentMatched{
 		AccountId:         m.AccountID,
@@ -55,16 +55,15 @@ func EncodeHandOver(m domain.MatchInput) Message {
 	})
 }
 
-// MatchMade says that a payment was matched: what a follower asks of a match that
-// was made before.
+// MatchMade is an existing match, as the follower reads it back.
 type MatchMade struct {
 	EventID   string
 	PaymentID string
-	Ledger    uint32 // of the payment; 0: it does not say, or the event is handed over
+	Ledger    uint32 // of the payment; 0: unknown, or the event was handed over
 }
 
-// DecodeMatchMade reads a record of the topic "matches" as far as a follower
-// needs it.
+// DecodeMatchMade decodes the part of a record of the topic "matches" that a follower
+// needs.
 func DecodeMatchMade(m Message) (MatchMade, error) {
 	var b kafka.PaymentMatched
 	err := unpackAs(m, "PaymentMatched", &b)

@@ -14,7 +14,7 @@ const (
 	HeaderCause   = "cause" // identifier of the command that caused it
 )
 
-// Message is a record's value and what its headers say of it.
+// Message is a record's value and the type and version in its headers.
 type Message struct {
 	Type    string
 	Version string
@@ -22,12 +22,12 @@ type Message struct {
 	Value   []byte
 }
 
-// Headers is what gives a record's headers by name; empty when there is none.
+// Headers returns a record's headers by name; empty if there is none.
 type Headers interface {
 	Header(name string) string
 }
 
-// Read puts a record's value and headers together.
+// Read makes a message from a record's value and headers.
 func Read(value []byte, h Headers) Message {
 	return Message{
 		Type:    h.Header(HeaderType),
@@ -37,28 +37,28 @@ func Read(value []byte, h Headers) Message {
 	}
 }
 
-// EachHeader gives the headers that a record of this message carries.
+// EachHeader iterates over the headers of this message's record.
 func (m Message) EachHeader(yield func(name, value string) bool) {
 	_ = yield(HeaderType, m.Type) && yield(HeaderVersion, m.Version) &&
 		(m.Cause == "" || yield(HeaderCause, m.Cause))
 }
 
-// firstVersion is the schema version of every message so far. A message that
-// gets a second one is upcast where it is read.
+// firstVersion is the schema version of every message so far. A message that gets a second
+// version is upcast when it is decoded.
 const firstVersion = "1"
 
 func pack(typ, cause string, m proto.Message) Message {
 	value, err := proto.Marshal(m)
 	if err != nil {
-		// Marshal fails only on strings that are not UTF-8: whoever made the
-		// value checks them, so this is a bug (never a state that can be kept).
+		// Marshal fails only on strings that are not UTF-8: the code that made the value
+		// checks them, so this is a bug (never a state that can be stored).
 		panic(fmt.Sprintf("schemas: encoding %s: %v", typ, err))
 	}
 	return Message{Type: typ, Version: firstVersion, Cause: cause, Value: value}
 }
 
-// ErrNewer is the error of a message of a schema version that this program does
-// not know: a newer program reads it.
+// ErrNewer is the error of a message with a schema version that this program does not know:
+// a newer program decodes it.
 var ErrNewer = errors.New("run a newer lumenhook")
 
 func unpack(m Message, into proto.Message) error {
@@ -82,7 +82,7 @@ func unpackAs(m Message, typ string, into proto.Message) error {
 	return unpack(m, into)
 }
 
-// decodeAs reads a message of a type.
+// decodeAs decodes a message of a type.
 func decodeAs[T any, R any, M interface {
 	*R
 	proto.Message
@@ -92,7 +92,7 @@ func decodeAs[T any, R any, M interface {
 	return in(b), err
 }
 
-// unmarshalAs reads a value that a task keeps.
+// unmarshalAs decodes a value that a task stores.
 func unmarshalAs[T any, R any, M interface {
 	*R
 	proto.Message

@@ -5,19 +5,19 @@ import (
 	"github.com/lumenhook/lumenhook/schemas/kafka"
 )
 
-// PaymentObserved is a payment to a watched wallet, as the follower tells it.
+// PaymentObserved is a payment to a watched wallet, as the follower records it.
 type PaymentObserved struct {
 	Payment          domain.Payment
 	ObservedAtMillis int64
 }
 
-// EncodePaymentObserved writes a record of the topic "payments".
+// EncodePaymentObserved encodes a record of the topic "payments".
 func EncodePaymentObserved(p PaymentObserved) Message {
 	return pack("PaymentObserved", "",
 		&kafka.PaymentObserved{Payment: paymentOut(p.Payment), ObservedAtMillis: p.ObservedAtMillis})
 }
 
-// DecodePaymentObserved reads a record of the topic "payments".
+// DecodePaymentObserved decodes a record of the topic "payments".
 func DecodePaymentObserved(m Message) (PaymentObserved, error) {
 	var b kafka.PaymentObserved
 	err := unpackAs(m, "PaymentObserved", &b)

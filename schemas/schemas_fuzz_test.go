@@ -34,8 +34,8 @@ func goldenMessages(f *testing.F) []schemas.Message {
 	return all
 }
 
-// FuzzDecodeFact: a record of the journal is refused or read, and never panics;
-// what was read is written and read the same way ever after.
+// FuzzDecodeFact: a record of the journal is refused or decoded, without a panic; a decoded
+// fact survives being encoded and decoded again.
 func FuzzDecodeFact(f *testing.F) {
 	for _, m := range goldenMessages(f) {
 		f.Add(m.Type, m.Version, m.Cause, m.Value)
@@ -61,8 +61,8 @@ func FuzzDecodeFact(f *testing.F) {
 	})
 }
 
-// FuzzDecodeRecords: no record of any other topic and no value of a store makes
-// its reader panic.
+// FuzzDecodeRecords: no record of any other topic and no value of a store makes its decoder
+// panic.
 func FuzzDecodeRecords(f *testing.F) {
 	for _, m := range goldenMessages(f) {
 		f.Add(m.Type, m.Value)

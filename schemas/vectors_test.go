@@ -111,8 +111,8 @@ func TestTheSignatureVectorInOpenSSL(t *testing.T) {
 	}
 }
 
-// tool finds a program of independent make. It is needed: a signature that only
-// our own code has checked proves nothing.
+// tool finds an independent program. It is required: a signature that only our own code has
+// checked proves nothing.
 func tool(t *testing.T, name string) string {
 	t.Helper()
 	path, err := exec.LookPath(name)

@@ -7,18 +7,18 @@ import (
 	"github.com/lumenhook/lumenhook/schemas/kafka"
 )
 
-// EncodeWatch writes a row of the table "watches".
+// EncodeWatch encodes a row of the table "watches".
 func EncodeWatch(w domain.Watch) Message { return pack("Watch", "", watchOut(w)) }
 
-// DecodeWatch reads a row of the table "watches".
+// DecodeWatch decodes a row of the table "watches".
 func DecodeWatch(m Message) (domain.Watch, error) {
 	return decodeAs(m, "Watch", watchIn)
 }
 
-// MarshalWatch writes a watch as a task keeps it.
+// MarshalWatch encodes a watch as a task stores it.
 func MarshalWatch(w domain.Watch) []byte { return EncodeWatch(w).Value }
 
-// UnmarshalWatch reads a watch as a task keeps it.
+// UnmarshalWatch decodes a watch as a task stores it.
 func UnmarshalWatch(value []byte) (domain.Watch, error) {
 	return unmarshalAs(value, watchIn)
 }
@@ -69,7 +69,7 @@ func watchIn(w *kafka.Watch) domain.Watch {
 	}
 }
 
-// rulesIn reads the rules of a watch, or those that a part of a backfill pins.
+// rulesIn decodes the rules of a watch, or those that a part of a backfill pins.
 func rulesIn(m interface {
 	GetAssets() []*kafka.Asset
 	GetAmountRule() *kafka.AmountRule

@@ -23,7 +23,9 @@ type confinement struct {
 
 // confinedCommand returns the command of a program that may access only its data folder, the
 // programs and libraries of this machine, and its two ports.
-func confinedCommand(p Program, f folder, l listen, program string, args []string) ([]string, error) {
+func confinedCommand(
+	p Program, f folder, l listen, program string, args []string,
+) ([]string, error) {
 	c := confinement{
 		Write: []string{string(f), "/dev/null"},
 		Read: []string{

@@ -87,8 +87,9 @@ func (c confinement) apply() error {
 		}
 	}
 	for _, path := range c.Write {
-		if err := allowBeneath(ruleset, path, writeFile|renameRights(version)&^unix.LANDLOCK_ACCESS_FS_REFER,
-			writeFolder|renameRights(version)); err != nil {
+		ofFile := writeFile | renameRights(version)&^unix.LANDLOCK_ACCESS_FS_REFER
+		ofFolder := writeFolder | renameRights(version)
+		if err := allowBeneath(ruleset, path, ofFile, ofFolder); err != nil {
 			return err
 		}
 	}
