@@ -499,6 +499,18 @@ func TestTheDemoShowsTheWholePath(t *testing.T) {
 		strings.Count(s.output.String(), "matched "); matched > observed {
 		t.Errorf("%d payments were matched %d times:\n%s", observed, matched, s.output)
 	}
+	paidIn := make(map[string]string) // the ledger of each order
+	for _, seen := range regexp.MustCompile(`observed +ledger (\d+): .*(order-\d+)`).
+		FindAllStringSubmatch(s.output.String(), -1) {
+		ledger, order := seen[1], seen[2]
+		if was := paidIn[order]; was != "" && was != ledger {
+			t.Errorf("%s was paid in ledgers %s and %s", order, was, ledger)
+		}
+		paidIn[order] = ledger
+	}
+	if len(paidIn) == 0 {
+		t.Error("no order was paid")
+	}
 	if _, err := os.Stat(filepath.Join(s.dir, runfile.Name)); !os.IsNotExist(err) {
 		t.Errorf("run.json is left behind: %v", err)
 	}

@@ -27,9 +27,10 @@ func (r *followerRole) Start(context.Context) error {
 			Requests: n.directory,
 			Commands: n.commands,
 		},
-		OnLedger: r.read,
-		Now:      cfg.Now,
-		Logger:   cfg.Logger,
+		OnMatched: cfg.Follower.OnMatched,
+		OnLedger:  r.read,
+		Now:       cfg.Now,
+		Logger:    cfg.Logger,
 	})
 	r.Go("the follower", r.follower.Run)
 	return nil
@@ -39,9 +40,6 @@ func (r *followerRole) read(l follower.LedgerSummary) {
 	now := r.node.cfg.Now()
 	r.node.cfg.Metrics.ledgerRead(l, now)
 	r.node.cfg.Tracing.Ledger(l, now)
-	if tell := r.node.cfg.Follower.OnLedger; tell != nil {
-		tell(l)
-	}
 }
 
 func (r *followerRole) Ready(context.Context) error { return r.follower.Check() }

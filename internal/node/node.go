@@ -67,10 +67,10 @@ type EngineConfig struct {
 
 // FollowerConfig is what a follower reads.
 type FollowerConfig struct {
-	Live     follower.Source
-	Past     follower.Source // another one, for backfills
-	Start    follower.Start
-	OnLedger func(follower.LedgerSummary) // may be nil
+	Live      follower.Source
+	Past      follower.Source // another one, for backfills
+	Start     follower.Start
+	OnMatched func(follower.LedgerSummary) // follower.Config.OnMatched; may be nil
 }
 
 // HistoryConfig is where the history is, and how it is written.

@@ -237,8 +237,13 @@ func (d *demo) pay(ctx context.Context) error {
 	tick := time.NewTicker(d.v.flags.demoInterval)
 	defer tick.Stop()
 	for {
+		// Counted before it is made: after a stop in between, another order is paid, and
+		// none twice.
 		d.state.Payments++
 		n := d.state.Payments
+		if err := d.save(); err != nil {
+			return err
+		}
 		_, err := d.client.Pay(ctx, devclient.PayRequest{
 			From:   d.v.ids.PayerSeed,
 			To:     wallet.Address(),
@@ -250,9 +255,6 @@ func (d *demo) pay(ctx context.Context) error {
 		}
 		if err != nil {
 			d.v.Logger.Warn("the demo could not pay", "error", err)
-		}
-		if err := d.save(); err != nil {
-			return err
 		}
 		select {
 		case <-ctx.Done():

@@ -127,11 +127,13 @@ func (f *Reading) read(
 	if err := f.commitParts(ctx, f.eachRecord(l, s, nowMillis)); err != nil {
 		return err
 	}
+	summary := LedgerSummary{Ledger: l, Observed: s.observed, Matches: s.matches}
+	f.config.OnMatched(summary)
 	if err := f.commitCursor(ctx, l, s, offsets, nowMillis); err != nil {
 		return err
 	}
 	delete(f.existing, l.Sequence)
-	f.config.OnLedger(LedgerSummary{Ledger: l, Observed: s.observed, Matches: s.matches})
+	f.config.OnLedger(summary)
 	return nil
 }
 

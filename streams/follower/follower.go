@@ -50,16 +50,15 @@ type Watches interface {
 	EachUnadmitted(take func(domain.Watch) error) error
 }
 
-// LedgerSummary describes a ledger whose cursor is acknowledged. Observed and Matches are
-// in ledger order.
+// LedgerSummary describes a ledger. Observed and Matches are in ledger order.
 type LedgerSummary struct {
 	Ledger   domain.Ledger
 	Observed []domain.Payment
 	Matches  []domain.Match
 }
 
-// Config configures a follower. All fields but OnLedger and Backfill must be set; Start's
-// zero value is "latest".
+// Config configures a follower. All fields but OnMatched, OnLedger and Backfill must be set;
+// Start's zero value is "latest".
 type Config struct {
 	Cluster    streams.Cluster
 	Source     Source
@@ -67,9 +66,12 @@ type Config struct {
 	Passphrase string // of the network
 	Start      Start  // where to begin when there is no cursor
 	Backfill   BackfillConfig
-	OnLedger   func(LedgerSummary)
-	Now        func() time.Time
-	Logger     *slog.Logger
+	// OnMatched is called when the payments and matches of a ledger are acknowledged; again
+	// if the ledger is read again. The engine may take them from then on.
+	OnMatched func(LedgerSummary)
+	OnLedger  func(LedgerSummary) // called when the cursor is acknowledged, too
+	Now       func() time.Time
+	Logger    *slog.Logger
 }
 
 // Follower is one follower process. It is active while it is elected.

@@ -53,6 +53,9 @@ type Reading struct {
 
 // NewReading makes a reading; it does not use config.Cluster.
 func NewReading(config Config, log Log, isElected func() bool) *Reading {
+	if config.OnMatched == nil {
+		config.OnMatched = func(LedgerSummary) {}
+	}
 	if config.OnLedger == nil {
 		config.OnLedger = func(LedgerSummary) {}
 	}
