@@ -60,7 +60,7 @@ func TestCreateEndpoint(t *testing.T) {
 	}
 }
 
-func TestCreateEndpointTellsOfAHostThatDoesNotResolve(t *testing.T) {
+func TestCreateEndpointWarnsOfAHostThatDoesNotResolve(t *testing.T) {
 	w := newWorld(t)
 	k := w.newKey(account("a"), domain.PermissionWrite)
 	got := w.call("POST", "/v1/endpoints", k, `{"url":"https://shop.invalid","description":null}`)

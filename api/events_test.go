@@ -262,7 +262,7 @@ func (h anew) Event(ctx context.Context, accountID, id string) (api.EventRecord,
 
 // An event of a history that is being refilled is shown as far as it is there, and marked.
 // Nothing is resent while its first endpoint is unknown.
-func TestAHistoryThatIsBuiltAnewSaysSo(t *testing.T) {
+func TestAHistoryThatIsBeingRefilledSaysSo(t *testing.T) {
 	w := newWorld(t)
 	k := w.newKey(account("a"), domain.Permissions()...)
 	event := w.delivered(account("a"), w.newEndpoint(k), domain.StateQueued)

@@ -425,7 +425,7 @@ func withField(t testing.TB, body, field, value string) string {
 	return string(changed)
 }
 
-func TestAllFaultsAreToldAtOnce(t *testing.T) {
+func TestAllFaultsAreReportedAtOnce(t *testing.T) {
 	w := newWorld(t)
 	k := w.newKey(account("a"), domain.PermissionWrite)
 	p := wantProblem(t,

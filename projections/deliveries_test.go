@@ -197,9 +197,9 @@ func TestTheLatestHandOverIsPresent(t *testing.T) {
 	}
 }
 
-// TestTablesOfBeforeAreMadeAnew: older tables have one row for each event and cannot hold
+// TestOlderTablesAreRecreated: older tables have one row for each event and cannot hold
 // two deliveries; they are recreated and filled from the journal.
-func TestTablesOfBeforeAreMadeAnew(t *testing.T) {
+func TestOlderTablesAreRecreated(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	s := newStory(1)

@@ -283,7 +283,7 @@ func TestRepeatedFactsChangeNoAnswer(t *testing.T) {
 	}
 }
 
-func TestLostTablesAreBuiltAnew(t *testing.T) {
+func TestLostTablesAreRebuilt(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	run := r.project(nil)

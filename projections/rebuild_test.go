@@ -168,7 +168,7 @@ func TestRebuildWhileFactsCome(t *testing.T) {
 	}
 }
 
-func TestDroppedTableIsFilledAnew(t *testing.T) {
+func TestDroppedTableIsRefilled(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.world(3)

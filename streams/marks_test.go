@@ -142,7 +142,7 @@ func TestARestoreNoticesAbortedRecords(t *testing.T) {
 }
 
 // A state folder of an older version may hold what such a broker returned: it is rebuilt.
-func TestAStateOfBeforeIsBuiltAnew(t *testing.T) {
+func TestAnOlderStateIsRebuilt(t *testing.T) {
 	r := newRig(t)
 	r.misleading()
 	db, err := pebble.Open(r.dir,

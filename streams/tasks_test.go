@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// TestTasksTellWhatFails: Check reports a partition that fails again and again until a run
+// TestTasksReportWhatFails: Check reports a partition that fails again and again until a run
 // of it has lasted.
-func TestTasksTellWhatFails(t *testing.T) {
+func TestTasksReportWhatFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := NewTasks(nil, slog.New(slog.DiscardHandler))
 		failure := errors.New("no key opens it")

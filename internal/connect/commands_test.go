@@ -28,7 +28,7 @@ func may(operation kmsg.ACLOperation, topic string) kfake.ACL {
 }
 
 // A user without permissions is told which ones are needed, and not that no engine runs.
-func TestWhoMayNotGiveCommandsIsToldSo(t *testing.T) {
+func TestAUserWithoutRightsIsToldWhichAreNeeded(t *testing.T) {
 	for name, rights := range map[string][]kfake.ACL{
 		"nothing": nil,
 		"reads alone": {

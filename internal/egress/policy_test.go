@@ -241,7 +241,7 @@ func TestCheckURL(t *testing.T) {
 	}
 }
 
-func TestCheckURLTellsOfEveryPart(t *testing.T) {
+func TestCheckURLReportsEveryFault(t *testing.T) {
 	var p Policy
 	for raw, want := range map[string][]FaultCode{
 		"http://u:p@10.0.0.1:80/#f": {

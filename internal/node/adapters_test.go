@@ -43,7 +43,7 @@ func TestInternationalHostsAreWrittenAsDNSKnowsThem(t *testing.T) {
 
 // Every fault of a URL is reported, and every spelling of a forbidden address is
 // recognized.
-func TestURLFaultsAreToldAtOnce(t *testing.T) {
+func TestURLFaultsAreReportedAtOnce(t *testing.T) {
 	policy := newURLPolicy(t)
 	for raw, want := range map[string]string{
 		"http://u:p@10.0.0.1:80/#f":      "URL_NOT_HTTPS URL_HAS_CREDENTIALS URL_HAS_FRAGMENT SSRF_BLOCKED URL_PORT_NOT_ALLOWED",

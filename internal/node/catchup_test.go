@@ -26,7 +26,7 @@ func (p *pages) Next(_ context.Context, sequence uint32) (page []domain.Ledger, 
 	return page, nil
 }
 
-func TestCatchingUpIsTold(t *testing.T) {
+func TestCatchingUpIsReported(t *testing.T) {
 	var told []string
 	now := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
 	source := &catchUp{

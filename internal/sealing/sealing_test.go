@@ -113,7 +113,7 @@ func TestTheKeyFileIsPrivate(t *testing.T) {
 	newSealer(t, path)
 }
 
-func TestAFileThatHoldsNoKeyIsKept(t *testing.T) {
+func TestAFileWithoutAKeyIsNotOverwritten(t *testing.T) {
 	dir := t.TempDir()
 	if _, err := sealing.Load(filepath.Join(dir, "none")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("no file gave %v", err)
@@ -143,7 +143,7 @@ func TestAFileThatHoldsNoKeyIsKept(t *testing.T) {
 	}
 }
 
-func TestTwoWhoCreateEndWithOneKey(t *testing.T) {
+func TestConcurrentCreationsEndWithOneKey(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "key")
 	sealers := make([]*sealing.Sealer, 16)
 	var all sync.WaitGroup

@@ -212,7 +212,7 @@ func TestACommandAskedAgainIsAnsweredAgain(t *testing.T) {
 	all.Wait()
 }
 
-func TestACommandWithoutAnswerIsNotConfirmedAndStands(t *testing.T) {
+func TestACommandWithoutAnswerIsNotConfirmedButTakesEffect(t *testing.T) {
 	r := newRig(t)
 	c := r.open(commands.Config{Wait: 100 * time.Millisecond})
 	cmd := command(1)
@@ -299,7 +299,7 @@ func TestAbortedResultsAreNotAnswers(t *testing.T) {
 	wantAnswer(t, c, command(1))
 }
 
-func TestCommandsUnderWayAreBounded(t *testing.T) {
+func TestCommandsInFlightAreBounded(t *testing.T) {
 	r := newRig(t)
 	c := r.open(commands.Config{MaxUnderWay: 2, Wait: time.Minute})
 	ctx, cancel := context.WithCancel(t.Context())

@@ -11,7 +11,7 @@ import (
 )
 
 // Backfills are found while they are in progress, one after the other.
-func TestBackfillsUnderWayAreFound(t *testing.T) {
+func TestBackfillsInProgressAreFound(t *testing.T) {
 	s := memoryStore(t)
 	defer s.Close()
 	d := &Directory{store: s}

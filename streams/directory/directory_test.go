@@ -353,7 +353,7 @@ func TestRestartGoesOnFromTheCheckpoints(t *testing.T) {
 	}
 }
 
-func TestAStoreAheadOfItsTableIsFilledAnew(t *testing.T) {
+func TestAStoreAheadOfItsTableIsRefilled(t *testing.T) {
 	r := newRig(t)
 	r.txn("engine").write(watchRow("wat_1", "GA", 1))
 	d, err := Open(t.Context(),
@@ -412,7 +412,7 @@ func TestCompactionChangesNothing(t *testing.T) {
 	}
 }
 
-func TestAStoreThatWasAwayTooLongIsFilledAnew(t *testing.T) {
+func TestAStoreThatWasClosedTooLongIsRefilled(t *testing.T) {
 	c := compacting(t)
 	r := newRigOn(t, c.ListenAddrs()...)
 	w := r.txn("engine")

@@ -235,7 +235,7 @@ func creation(endpoint string) domain.Command {
 
 // A rebuilt state publishes all its rows again, once: the rows in the tables may come from
 // a state that was not the journal's.
-func TestAStateThatIsBuiltAnewPublishesItsRows(t *testing.T) {
+func TestARebuiltStatePublishesItsRows(t *testing.T) {
 	c := newCore(t)
 	endpoints := make(map[string]bool)
 	for n := range 600 {
@@ -389,10 +389,10 @@ func TestATestOfAnEndpointThatIsDisabledBeforehandIsAnswered(t *testing.T) {
 	}
 }
 
-// TestAnAnswerCallsWhatWaitedInDoubt: found by the simulation. When a receiver has
+// TestAnAnswerEndsTheWaitAmongTheProbing: found by the simulation. When a receiver has
 // answered, deliveries of a later epoch that were waitlisted as probing no longer wait
 // behind other probing endpoints (G6).
-func TestAnAnswerCallsWhatWaitedInDoubt(t *testing.T) {
+func TestAnAnswerEndsTheWaitAmongTheProbing(t *testing.T) {
 	c := newCore(t)
 	const other = "ep_00000000000000000000000002"
 	c.ours = false // nothing starts yet
@@ -410,7 +410,7 @@ func TestAnAnswerCallsWhatWaitedInDoubt(t *testing.T) {
 			AccountID: accountID,
 			Body:      domain.EnableEndpoint{EndpointID: endpointID},
 		})
-	c.pay(other, "evt_doubtful")
+	c.pay(other, "evt_probing")
 	c.now++
 	c.pay(endpointID, "evt_after")
 	if err := c.Close(); err != nil {
@@ -435,9 +435,9 @@ func (c *core) attempted() (events []string) {
 	return events
 }
 
-// TestAPlaceIsGivenToWhoComesLast: found by the simulation. Waitlisted groups that need no
+// TestGroupsThatNeedNoPlaceKeepNone: found by the simulation. Waitlisted groups that need no
 // place any more do not keep it from one that came in the same turn (G6).
-func TestAPlaceIsGivenToWhoComesLast(t *testing.T) {
+func TestGroupsThatNeedNoPlaceKeepNone(t *testing.T) {
 	c := newCore(t)
 	if err := c.Close(); err != nil {
 		t.Fatal(err)

@@ -250,9 +250,9 @@ func TestNoInputStopsAPartition(t *testing.T) {
 	}
 }
 
-// TestWhoWaitsForADeadCommandIsAnswered: a command whose id can be read is refused, and is
+// TestAClientOfADeadCommandIsAnswered: a command whose id can be read is refused, and is
 // not remembered: repeated in a readable form, it takes effect.
-func TestWhoWaitsForADeadCommandIsAnswered(t *testing.T) {
+func TestAClientOfADeadCommandIsAnswered(t *testing.T) {
 	c := newCore(t)
 	c.turn(creation(endpointID))
 	good := asked(domain.DisableEndpoint{EndpointID: endpointID})

@@ -191,9 +191,9 @@ func TestGoneDisablesAndEnablingResumes(t *testing.T) {
 	}
 }
 
-// TestDisabledAgainBeforeAllHasGone: the third enabling sends what two earlier ones left
+// TestDisabledAgainBeforeAllWasSent: the third enabling sends what two earlier ones left
 // behind.
-func TestDisabledAgainBeforeAllHasGone(t *testing.T) {
+func TestDisabledAgainBeforeAllWasSent(t *testing.T) {
 	r := newRig(t)
 	defer r.startWith(r.dir, policy(hour, hour))()
 	id := r.endpoint(1)

@@ -169,7 +169,7 @@ func (r *rig) ended(x *running, watchID string) domain.Watch {
 	}
 }
 
-func TestBackfillTellsEachPaymentOfThePastOnce(t *testing.T) {
+func TestBackfillMatchesEachPastPaymentOnce(t *testing.T) {
 	r := newRig(t)
 	c := r.busyChain()
 	d := &desk{directory: r.directory}

@@ -135,7 +135,7 @@ func TestReadAgainYieldsTheSameIdentifiers(t *testing.T) {
 	}
 }
 
-func TestInterruptedBeforeMatchingBeginsAgainAtTheCursor(t *testing.T) {
+func TestInterruptedBeforeMatchingRestartsAtTheCursor(t *testing.T) {
 	r := newRig(t)
 	watched := r.wallet()
 	r.directory.add("wat_1", watched)

@@ -116,7 +116,7 @@ func TestAWatchThatMovesLeavesItsEvents(t *testing.T) {
 
 // A match that the engine sent to dead letters does not count: the payment is matched
 // again, and delivered.
-func TestWhatIsNotDeliveredDoesNotStand(t *testing.T) {
+func TestADeadLetterIsNoMatch(t *testing.T) {
 	for name, spoil := range map[string]func(*streams.Record){
 		"under another key": func(r *streams.Record) { r.Key = append(r.Key, 'x') },
 		"of another endpoint": func(r *streams.Record) {

@@ -88,7 +88,7 @@ func TestAHeldAppendIsNotWrittenWhileOthersGoOn(t *testing.T) {
 }
 
 // A held request is handled when its time is over: the commit then succeeds.
-func TestAHeldCommitStandsInTheEnd(t *testing.T) {
+func TestAHeldCommitSucceedsInTheEnd(t *testing.T) {
 	log := &testkit.Buffer{}
 	addr, file := holding(t, log)
 	order(t, file, "commit task 10ms\n")
@@ -102,7 +102,7 @@ func TestAHeldCommitStandsInTheEnd(t *testing.T) {
 }
 
 // An invalid line is logged and removed.
-func TestAnOrderThatCannotBeReadIsToldAndTakenAway(t *testing.T) {
+func TestAnInvalidHoldIsLoggedAndRemoved(t *testing.T) {
 	for _, line := range []string{"", "append x", "fly x 1s", "append x 2m", "append x soon"} {
 		log := &testkit.Buffer{}
 		addr, file := holding(t, log)
