@@ -14,8 +14,7 @@ import (
 
 // delivered adds a payment's event to the history, with attempts.
 func (w *world) delivered(
-	accountID, endpointID string, state domain.DeliveryState,
-	attempts ...domain.AttemptResult,
+	accountID, endpointID string, state domain.DeliveryState, attempts ...domain.AttemptResult,
 ) domain.Event {
 	watch := domain.Watch{
 		ID:            domain.DeriveID(domain.WatchPrefix, "1"),

@@ -41,8 +41,7 @@ func lookUp[T any](
 // missing, the request is refused unless it may be a repeat: then the engine decides, which
 // knows its answer to the first one.
 func find[T any](
-	ctx context.Context, a *API, r *request, what, prefix string,
-	look func() (T, bool, error),
+	ctx context.Context, a *API, r *request, what, prefix string, look func() (T, bool, error),
 ) (none T, err error) {
 	if !domain.IsID(prefix, r.subjectID) {
 		return none, noSuch(what)

@@ -47,8 +47,7 @@ var loadRouter = sync.OnceValues(func() (routers.Router, error) {
 
 // checkAgainstOpenAPI compares a request and its response with the document.
 func checkAgainstOpenAPI(
-	t testing.TB, request *http.Request, body string, response *http.Response,
-	got []byte,
+	t testing.TB, request *http.Request, body string, response *http.Response, got []byte,
 ) {
 	t.Helper()
 	if err := compareWithOpenAPI(request, body, response, got); err != nil {

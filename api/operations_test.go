@@ -469,12 +469,8 @@ func TestKeys(t *testing.T) {
 		`{"permissions":["admin","read","read"]}`: {
 			"/permissions/0 INVALID_VALUE", "/permissions/2 DUPLICATE",
 		},
-		`{"permissions":["read"],"expiresAt":"2026-11-21T10:15:30Z"}`: {
-			"/expiresAt OUT_OF_RANGE",
-		},
-		`{"permissions":["read"],"expiresAt":5}`: {
-			"/expiresAt INVALID_TYPE",
-		},
+		`{"permissions":["read"],"expiresAt":"2026-11-21T10:15:30Z"}`: {"/expiresAt OUT_OF_RANGE"},
+		`{"permissions":["read"],"expiresAt":5}`:                      {"/expiresAt INVALID_TYPE"},
 		`{"permissions":["read"],"allowedCidrs":["10.0.0.0/33","x",7,"10.0.0.0/8","10.1.0.0/8"]}`: {
 			"/allowedCidrs/0 INVALID_CIDR", "/allowedCidrs/1 INVALID_CIDR",
 			"/allowedCidrs/2 INVALID_TYPE", "/allowedCidrs/4 DUPLICATE",
@@ -675,9 +671,7 @@ func TestTraceparentIsLogged(t *testing.T) {
 		"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
 	w.call("GET", "/v1/endpoints", k, "", "traceparent", "nonsense")
 	if text := w.log.String(); strings.Count(text,
-		`"trace":"0af7651916cd43dd8448eb211c80319c"`) != 1 || strings.Contains(
-		text, "nonsense",
-	) {
+		`"trace":"0af7651916cd43dd8448eb211c80319c"`) != 1 || strings.Contains(text, "nonsense") {
 		t.Error(text)
 	}
 }

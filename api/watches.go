@@ -179,9 +179,6 @@ func (a *API) judgeNewEndpoint(
 
 func (a *API) deleteWatch(ctx context.Context, r *request) (reply, error) {
 	return a.delete(ctx, r,
-		domain.DeleteWatch{
-			WatchID:    r.subjectID,
-			IfRevision: r.ifMatch.Revision(r.watch.Revision),
-		},
+		domain.DeleteWatch{WatchID: r.subjectID, IfRevision: r.ifMatch.Revision(r.watch.Revision)},
 		a.Directory.AwaitWatchGone)
 }

@@ -455,8 +455,7 @@ func (w *world) Watches(
 
 // pageOf sorts, newest first and then by id, and cuts a page.
 func pageOf[T any](
-	all map[string]T, after *api.Position, limit int,
-	place func(T) (api.Position, bool),
+	all map[string]T, after *api.Position, limit int, place func(T) (api.Position, bool),
 ) (page []T, next *api.Position, err error) {
 	before := func(a, b api.Position) bool {
 		return a.CreatedAtMillis > b.CreatedAtMillis ||

@@ -205,8 +205,7 @@ func (db *DB) queryRow(ctx context.Context, query string, p parameters, dest ...
 
 // query calls scan for each row, with a function that scans the row's columns.
 func (db *DB) query(
-	ctx context.Context, query string, p parameters,
-	scan func(read func(dest ...any) error) error,
+	ctx context.Context, query string, p parameters, scan func(read func(dest ...any) error) error,
 ) error {
 	rows, err := db.server().conn.Query(db.bind(ctx, p), query)
 	if err != nil {

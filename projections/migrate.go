@@ -55,9 +55,7 @@ func Migrate(ctx context.Context, db *DB) error {
 		switch {
 		case int(version) > len(migrations):
 			return fmt.Errorf("projections: the database %s has migration %s, and this program knows %d: "+
-				"run a newer lumenhook", db.name, name, len(
-				migrations,
-			))
+				"run a newer lumenhook", db.name, name, len(migrations))
 		case migrations[version-1].Name != name:
 			return fmt.Errorf("projections: the database %s has migration %s where this program has %s: "+
 				"it was made by a trial version; drop it, and it is built anew from the topics", db.name, name,

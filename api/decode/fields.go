@@ -56,8 +56,7 @@ func NoFields(body []byte) *problem.Faults {
 	root, faults := readRoot(body)
 	if root.is('{') {
 		for _, member := range root.Members() {
-			member.Fault(problem.FaultUnknownField,
-				"is not a field here: this operation takes no body")
+			member.Fault(problem.FaultUnknownField, "is not a field here: this operation takes no body")
 		}
 	}
 	return faults

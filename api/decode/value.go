@@ -52,8 +52,7 @@ func (v Value) is(kind jsontext.Kind) bool {
 		return false
 	}
 	if v.node.kind != kind {
-		v.Fault(problem.FaultInvalidType,
-			"must be "+kindName(kind)+", and is "+kindName(v.node.kind))
+		v.Fault(problem.FaultInvalidType, "must be "+kindName(kind)+", and is "+kindName(v.node.kind))
 	}
 	return v.node.kind == kind
 }

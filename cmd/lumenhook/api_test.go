@@ -311,8 +311,7 @@ func race(
 	ctx context.Context, c *client.Client, e client.Endpoint, who int, deletes bool,
 ) (all []raced) {
 	note := func(what string, e client.Endpoint, err error) {
-		all = append(all,
-			raced{what, e.ETag, e, err})
+		all = append(all, raced{what, e.ETag, e, err})
 	}
 	for n := range 4 {
 		changed, err := c.UpdateEndpoint(ctx, e.ID,

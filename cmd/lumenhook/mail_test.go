@@ -34,9 +34,7 @@ func goneReceiver(t *testing.T, dir string) (url string) {
 		t.Fatal(err)
 	}
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.WriteHeader(
-			http.StatusGone,
-		)
+		w.WriteHeader(http.StatusGone)
 	}))
 	s.TLS = &tls.Config{Certificates: []tls.Certificate{cert}}
 	s.StartTLS()

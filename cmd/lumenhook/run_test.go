@@ -477,8 +477,7 @@ func TestTheDemoShowsTheWholePath(t *testing.T) {
 		"its signature is right",
 	} {
 		s.eventually("a line with "+word, func() bool {
-			return strings.Contains(s.output.String(),
-				word)
+			return strings.Contains(s.output.String(), word)
 		})
 	}
 	if s.file.Receiver == nil || s.file.ClickHouse == nil {

@@ -38,17 +38,13 @@ var kinds = map[string]func() metav1.Object{
 	"apps/v1 Deployment":  func() metav1.Object { return new(appsv1.Deployment) },
 	"apps/v1 StatefulSet": func() metav1.Object { return new(appsv1.StatefulSet) },
 	"autoscaling/v2 HorizontalPodAutoscaler": func() metav1.Object {
-		return new(
-			autoscalingv2.HorizontalPodAutoscaler,
-		)
+		return new(autoscalingv2.HorizontalPodAutoscaler)
 	},
 	"batch/v1 Job":                       func() metav1.Object { return new(batchv1.Job) },
 	"networking.k8s.io/v1 Ingress":       func() metav1.Object { return new(networkingv1.Ingress) },
 	"networking.k8s.io/v1 NetworkPolicy": func() metav1.Object { return new(networkingv1.NetworkPolicy) },
 	"policy/v1 PodDisruptionBudget": func() metav1.Object {
-		return new(
-			policyv1.PodDisruptionBudget,
-		)
+		return new(policyv1.PodDisruptionBudget)
 	},
 	"v1 ConfigMap":      func() metav1.Object { return new(corev1.ConfigMap) },
 	"v1 Service":        func() metav1.Object { return new(corev1.Service) },

@@ -124,8 +124,7 @@ func (p place) accepts(args []string) (settings map[string]string, err error) {
 	}
 	words := local
 	if i := slices.IndexFunc(local, func(arg string) bool {
-		return strings.HasPrefix(arg,
-			"-")
+		return strings.HasPrefix(arg, "-")
 	}); i >= 0 {
 		words = local[:i]
 	}
@@ -158,8 +157,7 @@ func (p place) acceptsServe(args []string) (map[string]string, error) {
 // endsInTime holds the time that a process has for its end against what it may take:
 // an attempt and 2 s, requests under way, and what comes before.
 func endsInTime(
-	t *testing.T, where string, settings map[string]string,
-	given, before time.Duration,
+	t *testing.T, where string, settings map[string]string, given, before time.Duration,
 ) {
 	t.Helper()
 	attempt, err := time.ParseDuration(settings["attempt-timeout"])

@@ -73,9 +73,7 @@ func TestUnitsStartEveryRole(t *testing.T) {
 	listens := make(map[string]string)
 	for _, role := range roles(t) {
 		at := func(text string) string {
-			return strings.NewReplacer("%i", role, "%H", "host-1").Replace(
-				text,
-			)
+			return strings.NewReplacer("%i", role, "%H", "host-1").Replace(text)
 		}
 		dir := t.TempDir()
 		for _, name := range secretsOfRoles[role] {

@@ -35,8 +35,7 @@ func ShowRolledKey(w io.Writer, k client.Key) {
 func ShowKeys(w io.Writer, l client.List[client.Key]) {
 	cli.Row(w, "ID", "NAME", "PERMISSIONS", "FROM", "LAST USED", "EXPIRES", "ROLLED TO")
 	for _, k := range l.Data {
-		cli.Row(w, k.ID, k.Name, k.Permissions, k.AllowedCIDRs,
-			k.LastUsedAt, k.ExpiresAt, k.RolledTo)
+		cli.Row(w, k.ID, k.Name, k.Permissions, k.AllowedCIDRs, k.LastUsedAt, k.ExpiresAt, k.RolledTo)
 	}
 	cli.More(w, l.NextCursor)
 }

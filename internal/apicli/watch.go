@@ -140,8 +140,7 @@ func (f *Watch) parse() (
 	case "range":
 		amount.Min, amount.Max, _ = strings.Cut(rest, ":")
 	default:
-		err = fmt.Errorf("--amount %q: must be any, exact:12.5, min:1, max:9 or range:1:9",
-			f.amount)
+		err = fmt.Errorf("--amount %q: must be any, exact:12.5, min:1, max:9 or range:1:9", f.amount)
 	}
 	kind, rest, _ = strings.Cut(f.memo, ":")
 	switch kind {

@@ -125,8 +125,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 			}
 			_ = open[1].Close()
 			testkit.Eventually(t, "the place is free again", func() bool {
-				return ask(dial(t,
-					addr)) == 200
+				return ask(dial(t, addr)) == 200
 			})
 		})
 	}

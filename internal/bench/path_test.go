@@ -156,9 +156,7 @@ func (r *rig) serveEndpoints(urls map[string]string) {
 		Policy:     domain.DefaultPolicy(),
 		Dispatcher: egress.NewDispatcher(context.Background(), client, time.Now),
 		Unseal: func(sealed []byte, _ string) (domain.Secret, error) {
-			return domain.Secret(
-				sealed,
-			), nil
+			return domain.Secret(sealed), nil
 		},
 		AttemptsInFlight:    512,
 		AttemptsPerEndpoint: 128,

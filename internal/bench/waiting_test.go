@@ -116,9 +116,7 @@ func (r *rig) restore(dir string, idle time.Duration) time.Duration {
 		Policy:     domain.DefaultPolicy(),
 		Dispatcher: deaf{r.b},
 		Unseal: func(sealed []byte, _ string) (domain.Secret, error) {
-			return domain.Secret(
-				sealed,
-			), nil
+			return domain.Secret(sealed), nil
 		},
 		AttemptsInFlight:    512,
 		AttemptsPerEndpoint: 128,

@@ -32,9 +32,7 @@ func OneArgument(c *cobra.Command, args []string) error {
 func OptionalArgument(c *cobra.Command, args []string) error {
 	if len(args) > 1 {
 		return fmt.Errorf("%s takes one argument at most, and got %d: one with spaces in it stands in "+
-			"quotes", c.CommandPath(), len(
-			args,
-		))
+			"quotes", c.CommandPath(), len(args))
 	}
 	return nil
 }

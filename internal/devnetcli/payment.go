@@ -52,8 +52,7 @@ func (m memoFlags) memo(changed func(string) bool) (txnbuild.Memo, error) {
 	var memos []txnbuild.Memo
 	if changed("memo-text") {
 		if len(m.text) > 28 {
-			return nil, fmt.Errorf("--memo-text: %d bytes, and a memo holds at most 28",
-				len(m.text))
+			return nil, fmt.Errorf("--memo-text: %d bytes, and a memo holds at most 28", len(m.text))
 		}
 		memos = append(memos, txnbuild.MemoText(m.text))
 	}

@@ -140,8 +140,7 @@ func (c *Client) connect(
 // connect tries the addresses in the resolver's order, each with a fair share of the rest
 // of the budget.
 func connect(
-	ctx context.Context, dialer net.Dialer, addrs []netip.Addr, port string,
-	deadline time.Time,
+	ctx context.Context, dialer net.Dialer, addrs []netip.Addr, port string, deadline time.Time,
 ) (*net.TCPConn, error) {
 	addrs = addrs[:min(len(addrs), maxAddrsTried)]
 	var firstErr error

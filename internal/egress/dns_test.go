@@ -58,8 +58,7 @@ func nameServer(t *testing.T, answer func(name string, qtype uint16) ([]string, 
 }
 
 func replyWith(
-	w dns.ResponseWriter, q *dns.Msg,
-	answer func(name string, qtype uint16) ([]string, bool),
+	w dns.ResponseWriter, q *dns.Msg, answer func(name string, qtype uint16) ([]string, bool),
 ) {
 	m := new(dns.Msg)
 	m.SetReply(q)

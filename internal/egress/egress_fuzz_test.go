@@ -71,9 +71,7 @@ func FuzzForbiddenForms(f *testing.F) {
 		}
 		for _, a := range raw {
 			if err := c.judgeDial(context.Background(), "tcp", net.JoinHostPort(a.String(),
-				"443"), nil); classify(
-				err,
-			) != SSRFBlocked {
+				"443"), nil); classify(err) != SSRFBlocked {
 				t.Fatalf("a dial of %s is allowed: %v", a, err)
 			}
 			_, err := c.connect(context.Background(), []netip.Addr{a}, "443", time.Now().Add(time.Second))

@@ -31,9 +31,7 @@ func ParsePorts(list string) (PortSet, error) {
 	parts := strings.Split(list, ",")
 	if len(parts) > maxPortRanges {
 		return PortSet{}, fmt.Errorf("%d ports and ranges given, at most %d are accepted: join "+
-			"neighbours into ranges", len(
-			parts,
-		), maxPortRanges)
+			"neighbours into ranges", len(parts), maxPortRanges)
 	}
 	var set PortSet
 	for _, part := range parts {

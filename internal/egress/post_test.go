@@ -332,8 +332,7 @@ func TestPostTLSFaults(t *testing.T) {
 		"expired":       with(func(c *x509.Certificate) { c.NotAfter = time.Now().Add(-time.Hour) }),
 		"not yet valid": with(func(c *x509.Certificate) { c.NotBefore = time.Now().Add(time.Hour) }),
 		"wrong name": with(func(c *x509.Certificate) {
-			c.IPAddresses = []net.IP{net.IPv4(127, 0, 0,
-				2)}
+			c.IPAddresses = []net.IP{net.IPv4(127, 0, 0, 2)}
 		}),
 		"other usage": with(func(c *x509.Certificate) {
 			c.SerialNumber, c.ExtKeyUsage = big.NewInt(9),

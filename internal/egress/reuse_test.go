@@ -259,20 +259,16 @@ func answer200(f *frames.Framer, stream uint32) {
 func TestHTTP2FaultsMakeNoSecondRequest(t *testing.T) {
 	for name, react := range map[string]func(f *frames.Framer, stream uint32) bool{
 		"refused stream": func(f *frames.Framer, s uint32) bool {
-			return f.WriteRSTStream(s,
-				frames.ErrCodeRefusedStream) == nil
+			return f.WriteRSTStream(s, frames.ErrCodeRefusedStream) == nil
 		},
 		"reset": func(f *frames.Framer, s uint32) bool {
-			return f.WriteRSTStream(s,
-				frames.ErrCodeCancel) == nil
+			return f.WriteRSTStream(s, frames.ErrCodeCancel) == nil
 		},
 		"protocol error": func(f *frames.Framer, s uint32) bool {
-			return f.WriteRSTStream(s,
-				frames.ErrCodeProtocol) == nil
+			return f.WriteRSTStream(s, frames.ErrCodeProtocol) == nil
 		},
 		"going away": func(f *frames.Framer, s uint32) bool {
-			return f.WriteGoAway(0, frames.ErrCodeNo,
-				nil) == nil
+			return f.WriteGoAway(0, frames.ErrCodeNo, nil) == nil
 		},
 		"enhance calm": func(f *frames.Framer, s uint32) bool {
 			return f.WriteGoAway(s, frames.ErrCodeEnhanceYourCalm, nil) == nil && false

@@ -34,18 +34,15 @@ func TestHTTP2FloodsEnd(t *testing.T) {
 	quietLog(t)
 	floods := map[string]func(f *frames.Framer, stream uint32) error{
 		"pings": func(f *frames.Framer, _ uint32) error {
-			return f.WritePing(false,
-				[8]byte{1})
+			return f.WritePing(false, [8]byte{1})
 		},
 		"ping answers": func(f *frames.Framer, _ uint32) error { return f.WritePing(true, [8]byte{1}) },
 		"settings":     func(f *frames.Framer, _ uint32) error { return f.WriteSettings() },
 		"resets": func(f *frames.Framer, s uint32) error {
-			return f.WriteRSTStream(s,
-				frames.ErrCodeCancel)
+			return f.WriteRSTStream(s, frames.ErrCodeCancel)
 		},
 		"goodbyes": func(f *frames.Framer, s uint32) error {
-			return f.WriteGoAway(s,
-				frames.ErrCodeNo, nil)
+			return f.WriteGoAway(s, frames.ErrCodeNo, nil)
 		},
 		"window updates": func(f *frames.Framer, s uint32) error { return f.WriteWindowUpdate(0, 1) },
 		"interim answers": func(f *frames.Framer, s uint32) error {
@@ -60,8 +57,7 @@ func TestHTTP2FloodsEnd(t *testing.T) {
 			return f.WriteContinuation(s, false, []byte{0x00, 0x01, 'a', 0x01, 'b'})
 		},
 		"unknown frames": func(f *frames.Framer, s uint32) error {
-			return f.WriteRawFrame(0xee, 0, s,
-				make([]byte, 64))
+			return f.WriteRawFrame(0xee, 0, s, make([]byte, 64))
 		},
 	}
 	for name, flood := range floods {

@@ -63,8 +63,7 @@ func (k *Flags) parsePermissions(key *domain.Key) (faults []error) {
 	for _, name := range k.permissions {
 		p := domain.Permission(name)
 		if !slices.Contains(domain.Permissions(), p) {
-			faults = append(faults,
-				fmt.Errorf("--permissions %q: must be read, write or operate", p))
+			faults = append(faults, fmt.Errorf("--permissions %q: must be read, write or operate", p))
 		}
 		if !slices.Contains(key.Permissions, p) {
 			key.Permissions = append(key.Permissions, p)

@@ -138,9 +138,7 @@ func (r *apiRole) handler() (http.Handler, error) {
 }
 
 // testWait is an attempt's timeout and a margin.
-func testWait(
-	attempt time.Duration,
-) time.Duration {
+func testWait(attempt time.Duration) time.Duration {
 	return min(attempt+3*time.Second, maxTestWait)
 }
 

@@ -128,9 +128,6 @@ func (ca *CA) certify(path string) error {
 // CertFile is where the authority's certificate lies, for clients to trust.
 func (ca *CA) CertFile() string { return ca.certFile }
 
-// Certificate is the authority's certificate.
-func (ca *CA) Certificate() *x509.Certificate { return ca.cert }
-
 // AddTo makes a pool trust what the authority issues.
 func (ca *CA) AddTo(pool *x509.CertPool) { pool.AddCert(ca.cert) }
 

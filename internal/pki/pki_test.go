@@ -170,8 +170,7 @@ func TestConstraints(t *testing.T) {
 		t.Error("example.com verifies")
 	}
 	if err := verify(forge(func(c *x509.Certificate) {
-		c.IPAddresses = []net.IP{net.IPv4(8, 8, 8,
-			8)}
+		c.IPAddresses = []net.IP{net.IPv4(8, 8, 8, 8)}
 	}), "8.8.8.8", start, ca.cert); err == nil {
 		t.Error("8.8.8.8 verifies")
 	}

@@ -48,8 +48,7 @@ func Warn(log *slog.Logger, message string, args ...any) func(Failure) {
 		if f.New {
 			level = slog.LevelWarn
 		}
-		log.With(args...).Log(context.Background(), level, message, "error", f.Err,
-			"wait", f.Wait)
+		log.With(args...).Log(context.Background(), level, message, "error", f.Err, "wait", f.Wait)
 	}
 }
 

@@ -62,9 +62,7 @@ func Rotate(text []byte, stage bool) (rotated []byte, keys []Key, err error) {
 		return nil, nil, ErrStaged
 	case len(before) >= maxKeys && !newest.Staged:
 		return nil, nil, fmt.Errorf("sealing: the master key has %d keys, which is the most: begin a "+
-			"new file", len(
-			before,
-		))
+			"new file", len(before))
 	}
 	m := keyset.NewManagerFromHandle(h)
 	id := newest.ID

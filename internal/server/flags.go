@@ -42,8 +42,7 @@ type Flags struct {
 // Register adds the flags.
 func (s *Flags) Register(f *pflag.FlagSet) {
 	cli.RegisterConfig(f)
-	f.StringSliceVar(&s.roleNames, "roles", nil,
-		"what this process does, of "+node.RoleNames())
+	f.StringSliceVar(&s.roleNames, "roles", nil, "what this process does, of "+node.RoleNames())
 	f.StringVar(&s.nodeName, "node-name", "", "name of this process in its groups, which it keeps "+
 		"when it is restarted: its partitions wait for it, for 6 s; empty: they move at once")
 	f.BoolVar(&s.supervised, supervisedFlag, false, "serve in a child process and, when that dies, "+

@@ -26,10 +26,7 @@ const cellMaxRunes = 80 // of a table; json and csv print all
 func writeTable(w io.Writer, a projections.Answer) error {
 	columns := make([]cli.Column, len(a.Columns))
 	for i, name := range a.Columns {
-		columns[i] = cli.Column{
-			Name:    cell(name),
-			Numbers: len(a.Rows) > 0 && isNumber(a.Rows[0][i]),
-		}
+		columns[i] = cli.Column{Name: cell(name), Numbers: len(a.Rows) > 0 && isNumber(a.Rows[0][i])}
 	}
 	rows := make([][]string, len(a.Rows))
 	for n, row := range a.Rows {

@@ -28,9 +28,7 @@ func answer(t *testing.T, c webguard.Config, in request) *httptest.ResponseRecor
 	}
 	out := httptest.NewRecorder()
 	c.Wrap(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, _ = w.Write(
-			[]byte("let in"),
-		)
+		_, _ = w.Write([]byte("let in"))
 	})).ServeHTTP(out, r)
 	if letIn := out.Body.String() == "let in"; letIn != (out.Code == http.StatusOK) {
 		t.Errorf("%v: %d %s", in, out.Code, out.Body)

@@ -87,8 +87,7 @@ func (d *Directory) awaitGone(
 
 // await registers before it looks, so that no change is missed in between.
 func (d *Directory) await(
-	ctx context.Context, t table, id string, version uint64,
-	stored func() (uint64, error),
+	ctx context.Context, t table, id string, version uint64, stored func() (uint64, error),
 ) error {
 	w, err := d.waiters.add(rowID{t, id}, version)
 	if err != nil {

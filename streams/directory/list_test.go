@@ -212,8 +212,7 @@ func TestLastUsesOfKeys(t *testing.T) {
 		t.Errorf("a key that was never used: %d %v", at, err)
 	}
 	use := func(at int64) streams.Record {
-		return row(schemas.TopicKeyUses, "key_1",
-			schemas.EncodeKeyUse(at))
+		return row(schemas.TopicKeyUses, "key_1", schemas.EncodeKeyUse(at))
 	}
 	w.write(use(60_001), use(120_001))
 	testkit.Eventually(t, "the last use",

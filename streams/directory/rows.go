@@ -75,9 +75,7 @@ func accountOf(row []byte) (domain.Account, error) {
 func endpointOf(row []byte) (domain.Endpoint, error) {
 	return decoded(row, "Endpoint", schemas.DecodeEndpoint)
 }
-func keyUseOf(
-	row []byte,
-) (int64, error) {
+func keyUseOf(row []byte) (int64, error) {
 	return decoded(row, "KeyUse", schemas.DecodeKeyUse)
 }
 func watchOf(row []byte) (domain.Watch, error) { return decoded(row, "Watch", schemas.DecodeWatch) }

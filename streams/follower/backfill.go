@@ -218,8 +218,7 @@ func (b *Backfiller) readPart(
 // appendPage appends the matches of ledgers from the due one up to the end of a part, and
 // returns the last of them.
 func (b *Backfiller) appendPage(
-	ctx context.Context, page []domain.Ledger, w domain.Watch, part domain.Part,
-	due uint32,
+	ctx context.Context, page []domain.Ledger, w domain.Watch, part domain.Part, due uint32,
 ) (last uint32, err error) {
 	last = due - 1
 	for _, l := range page {

@@ -199,8 +199,7 @@ func (f *Reading) commitParts(ctx context.Context, records iter.Seq[streams.Reco
 }
 
 func (f *Reading) commitCursor(
-	ctx context.Context, l domain.Ledger, s matched, offsets map[int32]int64,
-	nowMillis int64,
+	ctx context.Context, l domain.Ledger, s matched, offsets map[int32]int64, nowMillis int64,
 ) error {
 	return f.log.Commit(ctx, record(schemas.TopicLedgers, f.config.Passphrase,
 		schemas.EncodeLedgerRead(schemas.LedgerRead{

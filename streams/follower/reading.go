@@ -130,8 +130,7 @@ const readBatch = 100
 
 // Read reads with a client of its own.
 func (l *kafkaLog) Read(
-	ctx context.Context, topic string, from, ends map[int32]int64,
-	take func(streams.Record) error,
+	ctx context.Context, topic string, from, ends map[int32]int64, take func(streams.Record) error,
 ) error {
 	reader, err := l.cluster.NewReader(streams.ReaderConfig{
 		From:        streams.Offsets{topic: from},

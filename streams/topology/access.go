@@ -116,10 +116,8 @@ func Roles() []Role {
 		{"api", with(look(),
 			read(with(directory, schemas.TopicResults)...),
 			write(schemas.TopicCommands, schemas.TopicKeyUses))},
-		{projectorName, with(look(),
-			group(projectorName), read(projected...))},
-		{mailerName, with(look(),
-			group(mailerName), read(with(directory, schemas.TopicJournal)...))},
+		{projectorName, with(look(), group(projectorName), read(projected...))},
+		{mailerName, with(look(), group(mailerName), read(with(directory, schemas.TopicJournal)...))},
 		// rebuild, verify-projection
 		{"history", []Right{read(projected...)}},
 		// ledger check

@@ -28,10 +28,7 @@ func newGuarded(t *testing.T, users ...string) streams.Cluster {
 	})
 	must(t, err)
 	t.Cleanup(func() { must(t, c.Close()) })
-	return streams.Cluster{
-		Brokers: c.Addrs(),
-		TLS:     streams.TLS{Enabled: true, CAFile: c.CAFile()},
-	}
+	return streams.Cluster{Brokers: c.Addrs(), TLS: streams.TLS{Enabled: true, CAFile: c.CAFile()}}
 }
 
 func passwordOf(user string) string { return kafkatest.Password(user) }

@@ -399,8 +399,7 @@ func workCommands(ctx context.Context, g *guarded, c streams.Cluster) error {
 
 // withDirectory runs work with a read model that was filled.
 func withDirectory(
-	ctx context.Context, g *guarded, c streams.Cluster,
-	then func(*directory.Directory) error,
+	ctx context.Context, g *guarded, c streams.Cluster, then func(*directory.Directory) error,
 ) error {
 	d, err := directory.Open(ctx,
 		directory.Config{Cluster: c, Dir: g.t.TempDir(), Now: time.Now, Logger: c.Logger})
@@ -523,9 +522,7 @@ func workFollower(ctx context.Context, g *guarded, c streams.Cluster) error {
 // watches is the follower's read model.
 type watches struct{ *directory.Directory }
 
-func (w watches) ByWallet(
-	wallet string,
-) ([]domain.Watch, error) {
+func (w watches) ByWallet(wallet string) ([]domain.Watch, error) {
 	return w.WatchesByWallet(wallet)
 }
 

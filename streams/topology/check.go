@@ -100,8 +100,7 @@ func Check(ctx context.Context, c streams.Cluster, o CheckOptions) ([]Fault, err
 		}
 	}
 	return slices.DeleteFunc(faults, func(f Fault) bool {
-		return slices.Contains(o.Accept,
-			f.Name)
+		return slices.Contains(o.Accept, f.Name)
 	}), nil
 }
 

@@ -47,8 +47,7 @@ func TestCompactionWaitsForOpenTransactions(t *testing.T) {
 			kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: {0: kgo.NewOffset().AtStart()}}))
 		defer c.Close()
 		c.PollFetches(t.Context()).EachRecord(func(r *kgo.Record) {
-			values = append(values,
-				string(r.Value))
+			values = append(values, string(r.Value))
 		})
 		return values
 	}

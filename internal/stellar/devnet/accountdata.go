@@ -24,9 +24,7 @@ func checkManageData(_ xdr.AccountId, body xdr.OperationBody) (xdr.OperationResu
 }
 
 func applyManageData(
-	l *layer,
-	source xdr.AccountId,
-	body xdr.OperationBody,
+	l *layer, source xdr.AccountId, body xdr.OperationBody,
 ) (xdr.OperationResult, bool) {
 	op := body.ManageDataOp
 	key := dataKey(source, op.DataName)
@@ -85,9 +83,7 @@ func checkSetOptions(_ xdr.AccountId, body xdr.OperationBody) (xdr.OperationResu
 }
 
 func applySetOptions(
-	l *layer,
-	source xdr.AccountId,
-	body xdr.OperationBody,
+	l *layer, source xdr.AccountId, body xdr.OperationBody,
 ) (xdr.OperationResult, bool) {
 	op := body.SetOptionsOp
 	if op.InflationDest != nil && account(l, *op.InflationDest) == nil {

@@ -139,16 +139,11 @@ func (l *layer) removeOffer(o xdr.OfferEntry) {
 
 // cross takes an offer, in part or whole.
 func (l *layer) cross(
-	o xdr.OfferEntry,
-	wheatReceive, sheepSend int64,
-	round rounding,
+	o xdr.OfferEntry, wheatReceive, sheepSend int64, round rounding,
 ) (xdr.ClaimAtom, exchanged) {
 	l.promise(o, -1)
 	b := bounds{
-		wheatSend: min(
-			int64(o.Amount),
-			l.canGive(o.SellerId, o.Selling),
-		),
+		wheatSend:    min(int64(o.Amount), l.canGive(o.SellerId, o.Selling)),
 		sheepReceive: l.canTake(o.SellerId, o.Buying),
 		wheatReceive: wheatReceive,
 		sheepSend:    sheepSend,

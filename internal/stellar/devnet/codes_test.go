@@ -144,9 +144,7 @@ func TestRefusals(t *testing.T) {
 		{
 			"payment of a bad asset",
 			from(txSpec{edit: func(e *xdr.TransactionEnvelope) {
-				e.V1.Tx.Operations[0].Body.PaymentOp.Asset = badAsset(
-					r,
-				)
+				e.V1.Tx.Operations[0].Body.PaymentOp.Asset = badAsset(r)
 			}}),
 			"PaymentMalformed",
 		},

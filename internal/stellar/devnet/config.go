@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/stellar/go-stellar-sdk/keypair"
 	"github.com/stellar/go-stellar-sdk/xdr"
 )
 
@@ -162,8 +161,3 @@ func setDefault[T comparable](field *T, value T) {
 		*field = value
 	}
 }
-
-// RootSeed is the secret key of the account that held all lumens of the network before the
-// first ledger. As on every Stellar network made for tests, it follows from the passphrase and
-// is no secret.
-func RootSeed(passphrase string) string { return keypair.Root(passphrase).Seed() }

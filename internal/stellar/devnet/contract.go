@@ -119,9 +119,7 @@ func (c transferCall) event(asset xdr.Asset) xdr.ContractEvent {
 	return xdr.ContractEvent{
 		ContractId: &c.contract,
 		Type:       xdr.ContractEventTypeContract,
-		Body: xdr.ContractEventBody{
-			V0: &xdr.ContractEventV0{Topics: topics, Data: data},
-		},
+		Body:       xdr.ContractEventBody{V0: &xdr.ContractEventV0{Topics: topics, Data: data}},
 	}
 }
 

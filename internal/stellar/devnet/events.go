@@ -62,10 +62,7 @@ func (n *Network) getTransactions(
 				answer.Cursor = strconv.FormatInt(id, 10)
 				answer.Transactions = append(
 					answer.Transactions,
-					protocol.TransactionInfo{
-						TransactionDetails: details,
-						LedgerCloseTime:    tx.closeTime,
-					},
+					protocol.TransactionInfo{TransactionDetails: details, LedgerCloseTime: tx.closeTime},
 				)
 				return nil
 			})
@@ -169,11 +166,7 @@ func (n *Network) getEvents(
 		if after.Ledger < t.oldest || after.Ledger > t.latest {
 			return &rpcError{
 				codeInvalidRequest,
-				fmt.Sprintf(
-					"startLedger must be within the ledger range: %d - %d",
-					t.oldest,
-					t.latest,
-				),
+				fmt.Sprintf("startLedger must be within the ledger range: %d - %d", t.oldest, t.latest),
 			}
 		}
 		last := min(t.latest, after.Ledger+maxLedgersScanned-1)
@@ -227,8 +220,7 @@ func scanEvents(
 }
 
 func eventInfos(
-	tx *txRecord,
-	req protocol.GetEventsRequest,
+	tx *txRecord, req protocol.GetEventsRequest,
 ) (found []protocol.EventInfo, err error) {
 	operations, err := tx.events()
 	if err != nil {
@@ -250,9 +242,7 @@ func eventInfos(
 }
 
 func eventInfo(
-	tx *txRecord,
-	op, i int,
-	event xdr.ContractEvent,
+	tx *txRecord, op, i int, event xdr.ContractEvent,
 ) (info protocol.EventInfo, err error) {
 	info = protocol.EventInfo{
 		EventType:      protocol.EventTypeContract,
@@ -314,10 +304,7 @@ func (n *Network) getFeeStats() (answer protocol.GetFeeStatsResponse, err error)
 		answer.InclusionFee, answer.SorobanInclusionFee = atBaseFee(
 			classic,
 			t.latest-first+1,
-		), atBaseFee(
-			calls,
-			t.latest-first+1,
-		)
+		), atBaseFee(calls, t.latest-first+1)
 		return nil
 	})
 	return answer, err

@@ -261,8 +261,7 @@ func paymentRecord(
 }
 
 func putMovement(
-	record map[string]any, from, to xdr.MuxedAccount, asset xdr.Asset,
-	stroops xdr.Int64,
+	record map[string]any, from, to xdr.MuxedAccount, asset xdr.Asset, stroops xdr.Int64,
 ) {
 	putParty(record, "from", from)
 	putParty(record, "to", to)

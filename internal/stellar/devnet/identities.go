@@ -14,7 +14,8 @@ import (
 )
 
 // Identities are the secret keys of the accounts that exist from the first ledger on. The root
-// account is not among them: it follows from the passphrase (RootSeed).
+// account is not among them: as on every Stellar network made for tests, it follows from the
+// passphrase and is no secret.
 type Identities struct {
 	PayerSeed     string `json:"payerSeed"`     // holds lumens and the demo asset, to pay with
 	IssuerSeed    string `json:"issuerSeed"`    // issues the demo asset

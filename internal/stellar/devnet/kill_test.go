@@ -91,8 +91,7 @@ func TestKill(t *testing.T) {
 // killedRound runs a network, pays through it for a while and kills it; it returns the last
 // ledger seen.
 func killedRound(
-	t *testing.T, cfg Config, to string, payments map[string]uint32,
-	life time.Duration,
+	t *testing.T, cfg Config, to string, payments map[string]uint32, life time.Duration,
 ) uint32 {
 	t.Helper()
 	text, err := json.Marshal(childConfig{Dir: cfg.Dir, Identities: cfg.Identities})
@@ -128,8 +127,7 @@ func killedRound(
 }
 
 func payUntilGone(
-	ctx context.Context, t *testing.T, url, payer, to string,
-	payments map[string]uint32,
+	ctx context.Context, t *testing.T, url, payer, to string, payments map[string]uint32,
 ) (latest uint32) {
 	t.Helper()
 	client, err := devclient.New(url, url+"/friendbot")

@@ -18,8 +18,7 @@ func TestMarket(t *testing.T) {
 	r.trust(to, "100")
 	lumens := txnbuild.NativeAsset{}
 	send := func(
-		from *keypair.Full, sell txnbuild.Asset, amount string, buy txnbuild.Asset,
-		least string,
+		from *keypair.Full, sell txnbuild.Asset, amount string, buy txnbuild.Asset, least string,
 	) string {
 		t.Helper()
 		done := r.apply(txSpec{
@@ -514,9 +513,8 @@ func (r *rig) refusesCalls(to *keypair.Full) {
 			ops:  ops(lumensOp(to.Address(), "1")),
 			edit: func(e *xdr.TransactionEnvelope) {
 				e.V1.Tx.Operations = append(e.V1.Tx.Operations, xdr.Operation{Body: xdr.OperationBody{
-					Type: xdr.OperationTypeInvokeHostFunction,
-					InvokeHostFunctionOp: &xdr.InvokeHostFunctionOp{
-						HostFunction: other.HostFunction},
+					Type:                 xdr.OperationTypeInvokeHostFunction,
+					InvokeHostFunctionOp: &xdr.InvokeHostFunctionOp{HostFunction: other.HostFunction},
 				}})
 				e.V1.Tx.Fee = 10_000
 			},

@@ -264,8 +264,7 @@ var strictReceiveCodes = map[xdr.PaymentResultCode]xdr.PathPaymentStrictReceiveR
 }
 
 func strictSendResult(
-	code xdr.PathPaymentStrictSendResultCode,
-	success *xdr.PathPaymentStrictSendResultSuccess,
+	code xdr.PathPaymentStrictSendResultCode, success *xdr.PathPaymentStrictSendResultSuccess,
 ) (xdr.OperationResult, bool) {
 	ok := code == xdr.PathPaymentStrictSendResultCodePathPaymentStrictSendSuccess
 	if !ok {

@@ -35,8 +35,7 @@ func (w wish) malformed() bool {
 
 // manage carries a wish out.
 func (l *layer) manage(
-	source xdr.AccountId,
-	w wish,
+	source xdr.AccountId, w wish,
 ) (success xdr.ManageOfferSuccessResult, g granted) {
 	entry := xdr.OfferEntry{
 		SellerId: source,
@@ -150,11 +149,7 @@ func (l *layer) leave(w wish, d deal, entry xdr.OfferEntry) xdr.ManageOfferSucce
 	left := int64(0)
 	if d.outcome == dealPartly {
 		give := min(rest(w.sell, d.sheep), l.canGive(entry.SellerId, w.selling))
-		left = adjusted(
-			w.price,
-			give,
-			min(rest(w.buy, d.wheat), l.canTake(entry.SellerId, w.buying)),
-		)
+		left = adjusted(w.price, give, min(rest(w.buy, d.wheat), l.canTake(entry.SellerId, w.buying)))
 	}
 	effect := xdr.ManageOfferEffectManageOfferUpdated
 	if entry.OfferId == 0 {
@@ -252,10 +247,7 @@ func sellOfferResult(g granted, success xdr.ManageOfferSuccessResult) (xdr.Opera
 	result := xdr.ManageSellOfferResult{Code: g.code, Success: successful(g, success)}
 	return offerResult(
 		g,
-		xdr.OperationResultTr{
-			Type:                  xdr.OperationTypeManageSellOffer,
-			ManageSellOfferResult: &result,
-		},
+		xdr.OperationResultTr{Type: xdr.OperationTypeManageSellOffer, ManageSellOfferResult: &result},
 	)
 }
 

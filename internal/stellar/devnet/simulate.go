@@ -35,9 +35,7 @@ func (n *Network) simulateTransaction(
 }
 
 func (n *Network) simulate(
-	t tip,
-	s diskState,
-	tx *transaction,
+	t tip, s diskState, tx *transaction,
 ) (answer protocol.SimulateTransactionResponse, err error) {
 	defer catchReadFault(&err)
 	answer.LatestLedger = t.latest
@@ -77,9 +75,7 @@ func (n *Network) simulated(
 			Instructions:  simulatedInstructions,
 			DiskReadBytes: simulatedBytes,
 			WriteBytes:    simulatedBytes,
-			Footprint: xdr.LedgerFootprint{
-				ReadOnly: []xdr.LedgerKey{instanceKey(call.ContractAddress)},
-			},
+			Footprint:     xdr.LedgerFootprint{ReadOnly: []xdr.LedgerKey{instanceKey(call.ContractAddress)}},
 		},
 	}
 	for _, key := range l.order {

@@ -178,9 +178,7 @@ func splitRecords(raw []byte) (ledgers [][]byte, err error) {
 		}
 		if sizeBytes > int64(len(raw)) {
 			return nil, fmt.Errorf("it is no raw XDR, base64, gzip or zstd; as a stream of records it is "+
-				"cut short: record %d has %d bytes, and %d are there", i, sizeBytes, len(
-				raw,
-			))
+				"cut short: record %d has %d bytes, and %d are there", i, sizeBytes, len(raw))
 		}
 		some, err := splitSequence(raw[:sizeBytes])
 		if err != nil {

@@ -154,9 +154,8 @@ func TestFilesThatCannotBeReadSayWhy(t *testing.T) {
 		"after the first 2 ledgers, at byte ":       join(a, b, []byte("\n")),
 		"ledger 2 of a batch of 2":                  batchOf(5, 6, a, b[:1000]),
 		"damaged or cut short":                      a[:len(a)-1],
-		"as one text of ": wrapped(base64.StdEncoding.EncodeToString(a),
-			76)[:77*40],
-		"word 1 is no base64": []byte("payments, please"),
+		"as one text of ":                           wrapped(base64.StdEncoding.EncodeToString(a), 76)[:77*40],
+		"word 1 is no base64":                       []byte("payments, please"),
 	} {
 		if _, err := ledger.ReadFile(bytes.NewReader(file)); err == nil ||
 			!strings.Contains(err.Error(), want) {

@@ -329,8 +329,7 @@ func forge(t *testing.T, version int32, x xdr.StellarValue, closeTimeMillis uint
 }
 
 func forgeOf(
-	t *testing.T, version int32, x xdr.StellarValue, closeTimeMillis uint64,
-	txs ...testTx,
+	t *testing.T, version int32, x xdr.StellarValue, closeTimeMillis uint64, txs ...testTx,
 ) []byte {
 	t.Helper()
 	raw := closeLedger(t, version, txs...)

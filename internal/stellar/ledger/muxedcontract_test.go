@@ -70,13 +70,7 @@ func TestAMuxedContractAmongTheArguments(t *testing.T) {
 	paysG := metaV4(
 		1,
 		event(usd, "transfer", amountValue(0, 5), contract, receiver),
-		event(
-			usd,
-			"transfer",
-			amountWithID(6, 9),
-			contract,
-			contract,
-		),
+		event(usd, "transfer", amountWithID(6, 9), contract, contract),
 		event(usd, "mint", amountWithID(7, 1), receiver),
 	)
 	paysNoG := metaV4(1, event(usd, "transfer", amountWithID(5, 9), sender, contract))
@@ -98,10 +92,7 @@ func TestAMuxedContractAmongTheArguments(t *testing.T) {
 				l,
 				in100(1, 1)+" payment sender>receiver 1 XLM",
 				in100(2, 1)+"-0 invoke_host_function contract>receiver 5 USD:issuer text order 8",
-				in100(
-					2,
-					1,
-				)+"-2 invoke_host_function issuer>receiver 7 USD:issuer muxed 1 text order 8",
+				in100(2, 1)+"-2 invoke_host_function issuer>receiver 7 USD:issuer muxed 1 text order 8",
 				in100(5, 1)+" payment sender>receiver 3 XLM",
 			)
 		}

@@ -117,8 +117,7 @@ func (c *Client) source(address string) *source {
 // execute submits operations as one transaction and waits for the ledger that holds it. A
 // transaction that failed there is an error.
 func (c *Client) execute(
-	ctx context.Context, from *keypair.Full, memo txnbuild.Memo,
-	ops ...txnbuild.Operation,
+	ctx context.Context, from *keypair.Full, memo txnbuild.Memo, ops ...txnbuild.Operation,
 ) (protocol.GetTransactionResponse, error) {
 	hash, validUntil, err := c.submit(ctx, from, memo, ops)
 	if err != nil {
@@ -137,8 +136,7 @@ func (c *Client) execute(
 
 // submit finds the sequence number that the network takes and returns the hash of what it took.
 func (c *Client) submit(
-	ctx context.Context, from *keypair.Full, memo txnbuild.Memo,
-	ops []txnbuild.Operation,
+	ctx context.Context, from *keypair.Full, memo txnbuild.Memo, ops []txnbuild.Operation,
 ) (hash string, validUntil int64, err error) {
 	passphrase, err := c.networkPassphrase(ctx)
 	if err != nil {
