@@ -131,26 +131,3 @@ func (d Delivery) awaits(attemptNumber int) bool {
 	settled := !d.State.Pending() && d.State != StateCancelled || d.MovedTo != ""
 	return d.Exists() && !settled && attemptNumber == d.Attempts+1
 }
-
-// afterAttempt returns a delivery's state after an attempt. After a 410 it waits as after
-// any failure: waiting deliveries are sent when the endpoint is enabled. Nothing waits for
-// a deleted endpoint.
-func afterAttempt(
-	endpoint Endpoint, delivery Delivery, attemptNumber int, r AttemptResult,
-	policy Policy, nowMillis int64,
-) (DeliveryState, int64) {
-	switch {
-	case delivery.State == StateCancelled:
-		return StateCancelled, 0
-	case r.Succeeded():
-		return StateDelivered, 0
-	}
-	wait, again := policy.waitMillis(delivery.EventID, delivery.RunAttempts+1, attemptNumber, r)
-	switch {
-	case !again:
-		return StateFailed, 0
-	case endpoint.Deleted():
-		return StateCancelled, 0
-	}
-	return StateWaiting, nowMillis + wait
-}

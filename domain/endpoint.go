@@ -9,7 +9,7 @@ import (
 // EndpointStatus reports whether an endpoint is sent to.
 type EndpointStatus string
 
-// States of an endpoint (specification, "States and transitions", Endpoint).
+// States of an endpoint (specification, "States and transitions").
 // Deleted is final.
 //
 //	active ──410, 20 runs failed in a row, disable──► disabled

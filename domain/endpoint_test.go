@@ -251,7 +251,7 @@ func TestEndpointFold(t *testing.T) {
 }
 
 // TestRotations: each earlier secret signs until its own 24 hours end, however
-// often one rotates within them (specification, "Signature", 5).
+// often one rotates within them (specification, "Signature").
 func TestRotations(t *testing.T) {
 	const hour = int64(3_600_000)
 	s := newStory()

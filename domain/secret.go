@@ -51,8 +51,7 @@ func decideRotateSecret(state Endpoint, c RotateSecret, nowMillis int64) ([]Fact
 }
 
 // rotated puts a new secret first. The current one gets its expiry; earlier ones keep
-// theirs, however often one rotates; expired ones are removed (specification, "Signature",
-// 5).
+// theirs, however often one rotates; expired ones are removed (specification, "Signature").
 func rotated(secrets []SealedSecret, current SealedSecret, atMillis int64) []SealedSecret {
 	next := make([]SealedSecret, 1, 1+len(secrets))
 	next[0] = current

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 )
@@ -18,13 +19,14 @@ const SignatureToleranceSeconds = 300
 
 // Errors of verifying a delivery's signature.
 var (
-	ErrTimestampSyntax   = errors.New("the timestamp is not 1 to 12 digits")
-	ErrTimestampTooFar   = errors.New("the timestamp is more than 300 seconds from the clock")
+	ErrTimestampSyntax = errors.New("the timestamp is not 1 to 12 digits")
+	ErrTimestampTooFar = fmt.Errorf("the timestamp is more than %d seconds from the clock",
+		SignatureToleranceSeconds)
 	ErrSignatureMismatch = errors.New("no signature matches")
 )
 
 // Sign computes a signature as lowercase hex: HMAC-SHA256 with the whole secret as its key
-// over the timestamp, a point and the body (specification, "Signature", 1 and 2).
+// over the timestamp, a point and the body (specification, "Signature").
 func Sign(secret Secret, timestampSeconds int64, body []byte) string {
 	return hex.EncodeToString(mac(secret, strconv.FormatInt(timestampSeconds, 10), body))
 }
@@ -43,7 +45,7 @@ func SignatureHeader(secrets []Secret, timestampSeconds int64, body []byte) stri
 	return b.String()
 }
 
-// Verify verifies a delivery as the specification tells receivers to ("Signature", 4). The
+// Verify verifies a delivery as receivers are to (specification, "Signature", 1 to 3). The
 // timestamp is the header's text, the body the bytes as received.
 func Verify(header, timestamp string, body []byte, secrets []Secret, nowSeconds int64) error {
 	if len(timestamp) > 12 || !allDigits(timestamp) {

@@ -16,7 +16,7 @@ import (
 
 const vectorsFile = "vectors/signature.json"
 
-// signatureVectors is the published test vector (specification, "Signature", 6).
+// signatureVectors is the published test vector (specification, "Signature").
 type signatureVectors struct {
 	Vectors []struct {
 		Name      string

@@ -14,13 +14,15 @@ import (
 var (
 	citedPage      = regexp.MustCompile(`\bdocs/[a-z0-9/-]+\.md\b`)
 	citedGuarantee = regexp.MustCompile(`\bG[1-9]\b`)
-	// citedSection is broken by a line's end where a comment goes on behind it.
-	citedSection = regexp.MustCompile(`[Ss]pecification,[\s/]+"([^"\n]+)"`)
+	// citedSection may be followed by the number of an item in the section's list.
+	citedSection = regexp.MustCompile(`[Ss]pecification, "([^"]+)"(, \d+)?`)
+	commentLine  = regexp.MustCompile(`\n\s*// ?`) // where a comment goes on
 	citedTest    = regexp.MustCompile("`((?:Test|Fuzz|Benchmark)[A-Z]\\w+)`")
 	citedFile    = regexp.MustCompile("`((?:[a-z]\\w*/)+[a-z_]+\\.(?:go|md))`")
 	link         = regexp.MustCompile(`\]\(([^)#:\s]+)(?:#[^)\s]*)?\)`)
 
 	heading   = regexp.MustCompile(`(?m)^##+ (.+)$`)
+	listItem  = regexp.MustCompile(`(?m)^(\d+)\. `)
 	guarantee = regexp.MustCompile(`(?m)^\*\*(G[0-9])\. `)
 	testFunc  = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Benchmark)\w+)\(`)
 )
@@ -57,7 +59,7 @@ func TestAWrongCitationIsNamed(t *testing.T) {
 	h := house{root: filepath.Join("..", ".."), texts: map[string]string{
 		"docs/page.md": "see [it](nowhere.md), `TestNothing` and `domain/nothing.go`",
 		"a.go": "// as docs/nowhere.md says (G9;\n" +
-			"// specification,\n// \"Nothing\")",
+			"// specification,\n// \"Nothing\" and the specification, \"Signature\n// of\", 9)",
 	}}
 	var all []string
 	for _, path := range []string{"docs/page.md", "a.go"} {
@@ -65,7 +67,8 @@ func TestAWrongCitationIsNamed(t *testing.T) {
 		all = append(all, missing...)
 	}
 	want := []string{"TestNothing", "domain/nothing.go", "nowhere.md",
-		"docs/nowhere.md", `section "Nothing" of the specification`, "G9"}
+		"docs/nowhere.md", `section "Nothing" of the specification`,
+		`section "Signature of", 9 of the specification`, "G9"}
 	if !slices.Equal(all, want) {
 		t.Errorf("missing are %q, not %q", all, want)
 	}
@@ -73,7 +76,7 @@ func TestAWrongCitationIsNamed(t *testing.T) {
 
 // missing returns what a file names and there is not, and how much it names.
 func (h house) missing(path string) (what []string, cited int) {
-	text := h.texts[path]
+	text := commentLine.ReplaceAllString(h.texts[path], " ")
 	each := func(re *regexp.Regexp, group int, exists func(name string) bool, as func(string) string) {
 		for _, m := range re.FindAllStringSubmatch(text, -1) {
 			if cited++; !exists(m[group]) {
@@ -90,8 +93,11 @@ func (h house) missing(path string) (what []string, cited int) {
 			asItIs)
 	}
 	each(citedPage, 0, exists, asItIs)
-	each(citedSection, 1, func(name string) bool { return h.sections[name] },
-		func(name string) string { return `section "` + name + `" of the specification` })
+	for _, m := range citedSection.FindAllStringSubmatch(text, -1) {
+		if cited++; !h.sections[m[1]+m[2]] {
+			what = append(what, `section "`+m[1]+`"`+m[2]+` of the specification`)
+		}
+	}
 	if strings.HasSuffix(path, ".go") {
 		each(citedGuarantee, 0, func(name string) bool { return h.guarantees[name] }, asItIs)
 	}
@@ -128,9 +134,25 @@ func readHouse(t *testing.T) house {
 	if err != nil {
 		t.Fatal(err)
 	}
-	names(h.sections, heading, h.texts["docs/specification.md"])
+	h.readSections(h.texts["docs/specification.md"])
 	names(h.guarantees, guarantee, h.texts["docs/architecture.md"])
 	return h
+}
+
+// readSections notes the sections of the specification, and the items of their lists.
+func (h house) readSections(text string) {
+	starts := heading.FindAllStringSubmatchIndex(text, -1)
+	for i, at := range starts {
+		end := len(text)
+		if i+1 < len(starts) {
+			end = starts[i+1][0]
+		}
+		name := text[at[2]:at[3]]
+		h.sections[name] = true
+		for _, item := range listItem.FindAllStringSubmatch(text[at[0]:end], -1) {
+			h.sections[name+", "+item[1]] = true
+		}
+	}
 }
 
 // leftOut passes over folders that are not of the project.

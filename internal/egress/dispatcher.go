@@ -18,7 +18,7 @@ type poster interface {
 
 // Dispatcher makes attempts until its context ends: it signs a request at the moment of
 // sending and posts it. It hides the form of a delivery request (specification, "Delivery
-// request made by the service to the endpoint URL"). The caller limits how many attempts
+// request"). The caller limits how many attempts
 // are in flight.
 type Dispatcher struct {
 	ctx    context.Context

@@ -45,7 +45,7 @@ var attempt = domain.Attempt{
 
 // TestTheRequest: the request has the unchanged body, the event's identifier, the time of
 // sending in seconds and a signature by each secret (specification, "Delivery request" and
-// "Signature", 1 to 3). The signatures were made with openssl:
+// "Signature"). The signatures were made with openssl:
 //
 //	printf '1793500000.{"id":"evt_1","memo":"ü"}' | openssl dgst -sha256 -hmac whsec_new
 func TestTheRequest(t *testing.T) {

@@ -139,7 +139,7 @@ var mutants = []mutant{
 		"is to be disabled as",
 	},
 	{
-		"Retry-After is not honoured", "domain/policy.go",
+		"Retry-After is not honoured", "domain/retry.go",
 		"if again && p.HonourRetryAfter &&",
 		"if again && !MUTANT && p.HonourRetryAfter &&", "waits",
 	},

@@ -45,11 +45,11 @@
 //
 // File map:
 //
-//	ledger.go     Raw, Header, Extractor
+//	ledger.go     Extractor: a ledger's bytes become its transactions
 //	header.go     the ledger header, and its newer forms (CAP-88)
 //	batch.go      ledgers in files: batches, streams, compression, base64
 //	locate.go     where each transaction's parts are
 //	salvage.go    the same around forms that are not known
-//	operation.go  payments of classic operations
+//	payments.go   a transaction becomes payments: those of classic operations
 //	contract.go   payments of asset contracts
 package ledger

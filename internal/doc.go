@@ -1,0 +1,28 @@
+// Package internal holds no code. The packages below it, by what they are for:
+//
+// The service
+//
+//   - node assembles the roles; standalone is `lumenhook run`, server is `lumenhook serve`.
+//   - egress makes every request to an address that a user chose: webhooks.
+//   - apiserver is the HTTP server around package api.
+//   - stellar is all that knows the Stellar network.
+//   - embedded has the broker, the ClickHouse engine and the development network of run.
+//   - sealing encrypts secrets at rest; pki issues the certificates of a run.
+//   - retry waits and tries again: of loops in this program. Whether a delivery is tried
+//     again is decided in domain/retry.go.
+//   - telemetry, supervise, startstop, orphans, webguard, freeport serve the process.
+//
+// The command line
+//
+//   - cli has its rules, its errors and its answers; terminal shows work under way.
+//   - connect finds the service that a command is for; runfile is a data folder.
+//   - apicli, devnetcli, ledgerread, rewrap, sqlshell, topicview are what commands do.
+//   - packages that end in flags hold flags that several commands share.
+//
+// Tests
+//
+//   - sim runs the product's own engine, follower and directory from a seed, with faults;
+//     trial does so with the real program, from outside.
+//   - brokertest, kafkatest, testkit and receiver are what tests stand on.
+//   - arch holds the rules of the house; bench has the benchmarks of the whole path.
+package internal
