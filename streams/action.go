@@ -19,6 +19,9 @@ type (
 	// to To. Reported with ReadJournal.
 	ReadJournal struct{ From, To int64 }
 
+	// Start has the core take its first turn. Reported with Start.
+	Start struct{}
+
 	// Commit writes records and input positions in one transaction. Reported with
 	// Committed.
 	Commit struct {
@@ -26,8 +29,8 @@ type (
 		Positions map[string]int64 // by topic
 	}
 
-	// Apply has the core fold what was committed into its state, and starts the effects
-	// that Core.Apply returns.
+	// Apply has the core commit the turn's state, and starts the effects that Core.Apply
+	// returns.
 	Apply struct{}
 
 	// LocateInputs reads the group's committed positions of the inputs, and their end
@@ -49,6 +52,7 @@ type (
 func (TakeOver) action()      {}
 func (LocateJournal) action() {}
 func (ReadJournal) action()   {}
+func (Start) action()         {}
 func (Commit) action()        {}
 func (Apply) action()         {}
 func (LocateInputs) action()  {}

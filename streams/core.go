@@ -1,7 +1,6 @@
 package streams
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -65,7 +64,7 @@ func (t *Turn) AppendTo(partition int32, r Record) {
 // After is what AfterCommit may use.
 type After struct {
 	NowMillis int64
-	Ours      bool // the group acknowledged lately that this process owns the partition
+	Owned     bool // the group acknowledged lately that this process owns the partition
 	Timers    *TimerIndex
 	State     *Store // with the turn applied
 }
@@ -80,12 +79,9 @@ type CoreConfig[E, C any] struct {
 	NewHandler func() Handler[E, C]
 	// DrainTimeout bounds how long a stopping task waits for completions.
 	DrainTimeout time.Duration
-	// PositionsEvery is how long a task may go without a transaction before it writes its
-	// input positions, so that neither they nor its transactional id expire; 0: a day.
-	PositionsEvery time.Duration
 	// LatestRecords is how many of the journal's last offsets a start reads again; 0:
 	// enough for the longest turn, and for the start records of owners that failed before
-	// their first turn.
+	// their first turn. The simulation sets it: its journals are shorter than that.
 	LatestRecords int64
 	Logger        *slog.Logger
 }
@@ -96,8 +92,10 @@ const (
 	TurnInputs = 1024
 	// TurnFacts bounds how many records of the journal a turn may write: a start
 	// reads that many again.
-	TurnFacts             = 8 * TurnInputs
-	defaultPositionsEvery = 24 * time.Hour
+	TurnFacts = 8 * TurnInputs
+	// positionsEvery is how long a task may go without a transaction before it writes its
+	// input positions, so that neither they nor its transactional id expire.
+	positionsEvery = 24 * time.Hour
 )
 
 // Core is a task as a state machine: its state, timers and handler, and every rule of how a
@@ -118,24 +116,34 @@ type Core[E, C any] struct {
 
 	turn         *Turn
 	turnNext     int64 // offset after the turn's records in the journal; 0: it has none there
-	resumed      bool  // the inputs are being read
+	working      bool  // the state is restored, and the inputs are read
 	draining     bool
 	drainUntil   int64 // by the steady clock
 	committed    int64 // when the last transaction was committed, or work began, by the steady clock
 	wakeAtMillis int64 // when the handler wants to be called again, by the wall clock
 }
 
+// stage is what a core does now. It restores its state, takes the first turn, and then one
+// turn after another:
+//
+//	fencing → locating → folding → provingEnd → catchingUp → starting
+//	starting → [committing] → applying → positioning → awaiting
+//	awaiting → [committing] → applying → awaiting
+//
+// A turn that writes nothing skips committing.
 type stage int
 
 const (
-	fencing    stage = iota
-	locating         // reading the journal's first and end offsets
-	folding          // folding the journal up to its known end
-	catchingUp       // folding up to the owner's own record
-	committing
-	applying
-	positioning // reading the input positions
-	working
+	fencing     stage = iota
+	locating          // reading the journal's first and end offsets
+	folding           // folding the journal up to its known end
+	provingEnd        // writing a record of the owner's own: it lies at the end
+	catchingUp        // folding up to that record
+	starting          // the first turn is due
+	committing        // writing a turn's records
+	applying          // committing a turn's state
+	positioning       // reading the input positions
+	awaiting          // waiting for the next turn
 )
 
 // NewCore makes a core. It opens nothing yet.
@@ -163,7 +171,11 @@ func (c *Core[E, C]) Next(now Moment) Action {
 	case locating:
 		return LocateJournal{}
 	case folding, catchingUp:
-		return c.nextOfRestore()
+		return ReadJournal{From: c.restore.at, To: c.restore.to}
+	case provingEnd:
+		return Commit{Records: []Record{StartRecord(c.cfg.Journal, c.cfg.Partition)}}
+	case starting:
+		return Start{}
 	case committing:
 		return Commit{Records: c.turn.out, Positions: c.turn.positions}
 	case applying:
@@ -181,7 +193,7 @@ func (c *Core[E, C]) isDrained(now Moment) bool {
 	switch c.stage {
 	case committing, applying:
 		return false
-	case working:
+	case awaiting:
 		return len(c.completions) == 0 &&
 			(!c.handler.Busy() || now.SteadyMillis >= c.drainUntil)
 	default:
@@ -195,7 +207,7 @@ func (c *Core[E, C]) await() Await {
 		a.SteadyMillis = c.drainUntil
 	}
 	some := func(records []Record) bool { return len(records) > 0 }
-	if len(c.completions) > 0 || a.Inputs && slices.ContainsFunc(c.pending, some) {
+	if len(c.completions) > 0 || (a.Inputs && slices.ContainsFunc(c.pending, some)) {
 		a.WallMillis = 0
 	}
 	return a
@@ -214,7 +226,7 @@ func (c *Core[E, C]) TookOver() (err error) {
 // Committed reports that a commit succeeded. Next is the offset after the last record that
 // it wrote to the journal; 0 when it wrote none there.
 func (c *Core[E, C]) Committed(next int64, now Moment) error {
-	if c.stage == folding {
+	if c.stage == provingEnd {
 		return c.catchUpTo(next)
 	}
 	c.turnNext, c.committed, c.stage = next, now.SteadyMillis, applying
@@ -226,8 +238,10 @@ func (c *Core[E, C]) Committed(next int64, now Moment) error {
 func (c *Core[E, C]) LocatedInputs(
 	group, ends map[string]int64,
 ) (from map[string]int64, err error) {
-	c.stage, c.resumed, c.wakeAtMillis = working, true, 0
-	return c.progress.resume(group, ends)
+	if from, err = c.progress.resume(group, ends); err == nil {
+		c.stage, c.working, c.wakeAtMillis = awaiting, true, 0
+	}
+	return from, err
 }
 
 // Arrived passes in records of an input, by its index in CoreConfig.Inputs.
@@ -244,38 +258,8 @@ func (c *Core[E, C]) Completed(completions ...C) {
 	c.completions = append(c.completions, completions...)
 }
 
-// Taken counts the inputs and completions of a turn.
-type Taken struct{ Inputs, Completions int }
-
-// Decide takes a turn: the first one, or one of those with inputs and completions. Inputs
-// that the handler leaves stay for the next turn.
-func (c *Core[E, C]) Decide(now Moment) (taken Taken, err error) {
-	if c.stage == catchingUp {
-		err = c.startTurn(now)
-	} else {
-		taken, err = c.takeTurn(now)
-	}
-	if err != nil {
-		return taken, err
-	}
-	facts := 0
-	for _, r := range c.turn.out {
-		if r.Topic == c.cfg.Journal {
-			facts++
-		}
-	}
-	if facts > TurnFacts {
-		return taken, fmt.Errorf("streams: a turn wrote %d records to the journal, more than the %d "+
-			"that a start reads again", facts, TurnFacts)
-	}
-	c.turnNext, c.stage = 0, applying
-	if len(c.turn.out) > 0 {
-		c.stage = committing
-	}
-	return taken, nil
-}
-
-func (c *Core[E, C]) startTurn(now Moment) (err error) {
+// Start takes the first turn, which has neither inputs nor completions.
+func (c *Core[E, C]) Start(now Moment) (err error) {
 	if err := c.commitRestored(); err != nil {
 		return err
 	}
@@ -285,29 +269,57 @@ func (c *Core[E, C]) startTurn(now Moment) (err error) {
 	latest := slices.DeleteFunc(c.restore.latest, isNote)
 	c.restore.latest = nil
 	c.begin(now)
-	return c.handler.Start(c.turn, latest)
+	if err := c.handler.Start(c.turn, latest); err != nil {
+		return err
+	}
+	return c.decided()
 }
 
-func (c *Core[E, C]) takeTurn(now Moment) (taken Taken, err error) {
+// TurnSize counts the inputs and completions of a turn.
+type TurnSize struct{ Inputs, Completions int }
+
+// Decide takes a turn with the inputs and completions that have arrived. Inputs that the
+// handler leaves stay for the next turn.
+func (c *Core[E, C]) Decide(now Moment) (size TurnSize, err error) {
 	c.begin(now)
 	c.turn.Inputs = make([][]Record, len(c.pending))
 	for i, pending := range c.pending {
-		if n := min(len(pending), TurnInputs); !c.draining {
+		if !c.draining {
+			n := min(len(pending), TurnInputs)
 			c.turn.Inputs[i] = pending[:n:n]
 		}
 	}
-	taken.Completions = min(len(c.completions), TurnInputs)
-	if err := c.handler.Turn(c.turn, c.completions[:taken.Completions]); err != nil {
-		return taken, err
+	size.Completions = min(len(c.completions), TurnInputs)
+	if err := c.handler.Turn(c.turn, c.completions[:size.Completions]); err != nil {
+		return size, err
 	}
-	c.completions = slices.Delete(c.completions, 0, taken.Completions)
+	c.completions = slices.Delete(c.completions, 0, size.Completions)
 	for i, records := range c.turn.Inputs {
-		taken.Inputs += len(records)
+		size.Inputs += len(records)
 		c.pending[i] = c.pending[i][len(records):]
 	}
-	every := cmp.Or(c.cfg.PositionsEvery, defaultPositionsEvery).Milliseconds()
-	c.progress.take(c.turn, now.SteadyMillis-c.committed >= every)
-	return taken, nil
+	idle := now.SteadyMillis - c.committed
+	c.progress.advanceInputs(c.turn, idle >= positionsEvery.Milliseconds())
+	return size, c.decided()
+}
+
+// decided checks what a turn has decided, and moves on to writing it.
+func (c *Core[E, C]) decided() error {
+	facts := 0
+	for _, r := range c.turn.out {
+		if r.Topic == c.cfg.Journal {
+			facts++
+		}
+	}
+	if facts > TurnFacts {
+		return fmt.Errorf("streams: a turn wrote %d records to the journal, more than the %d "+
+			"that a start reads again", facts, TurnFacts)
+	}
+	c.turnNext, c.stage = 0, applying
+	if len(c.turn.out) > 0 {
+		c.stage = committing
+	}
+	return nil
 }
 
 func (c *Core[E, C]) begin(now Moment) {
@@ -319,23 +331,24 @@ func (c *Core[E, C]) begin(now Moment) {
 	}
 }
 
-// Apply folds the turn into the state and returns the effects that follow. Now is later
-// than the turn's own time: a commit lies between. Ours says whether the group acknowledged
-// lately that this process owns the partition.
-func (c *Core[E, C]) Apply(now Moment, ours bool) (effects []E, err error) {
+// Apply commits the state that the turn has folded, with its progress, and returns the
+// effects to start. Now is later than the turn's own time: a commit lies between. Owned
+// says whether the group acknowledged lately that this process owns the partition.
+func (c *Core[E, C]) Apply(now Moment, owned bool) (effects []E, err error) {
 	turn := c.turn
 	c.turn = nil
-	c.progress.advance(turn, c.turnNext)
+	c.progress.advanceTurn(turn, c.turnNext)
 	if err := c.commitState(turn.Batch, c.turnNext > 0); err != nil {
 		return nil, err
 	}
 	c.timers.apply(turn.Batch)
-	if c.stage = working; !c.resumed {
+	c.stage = awaiting
+	if !c.working {
 		c.stage, c.committed = positioning, now.SteadyMillis
 	}
 	effects, c.wakeAtMillis, err = c.handler.AfterCommit(After{
 		NowMillis: now.WallMillis,
-		Ours:      ours,
+		Owned:     owned,
 		Timers:    c.timers,
 		State:     c.store,
 	})
@@ -343,9 +356,9 @@ func (c *Core[E, C]) Apply(now Moment, ours bool) (effects []E, err error) {
 }
 
 // commitState commits a batch of state, with the journal checkpoint if it advanced.
-func (c *Core[E, C]) commitState(batch *Batch, further bool) error {
+func (c *Core[E, C]) commitState(batch *Batch, journalAdvanced bool) error {
 	err := c.handler.Flush(batch)
-	if further {
+	if journalAdvanced {
 		err = errors.Join(err, c.progress.saveJournal(batch))
 	}
 	if err := errors.Join(err, c.progress.saveInputs(batch)); err != nil {
@@ -364,7 +377,8 @@ func (c *Core[E, C]) Drain(now Moment) {
 	}
 }
 
-// Failed records why an action failed, and returns that error.
+// Failed reports that an action failed, and returns its error. If aborted records may have
+// been folded, the state is marked to be built anew at the next start.
 func (c *Core[E, C]) Failed(err error) error {
 	if errors.Is(err, ErrAborted) && !c.Working() && c.store != nil {
 		return errors.Join(err, c.store.Distrust())
@@ -372,8 +386,9 @@ func (c *Core[E, C]) Failed(err error) error {
 	return err
 }
 
-// Working reports whether the core has restored its state and reads its inputs.
-func (c *Core[E, C]) Working() bool { return c.resumed }
+// Working reports whether the start is over: the state is restored, the first turn is
+// applied, and the positions of the inputs are known.
+func (c *Core[E, C]) Working() bool { return c.working }
 
 // Store returns the state, for reads of what is committed; nil before it is open.
 func (c *Core[E, C]) Store() *Store { return c.store }

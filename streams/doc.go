@@ -57,8 +57,9 @@
 //	store.go       state on Pebble and its batches
 //	bookmark.go    the last fact that a state has folded
 //	timers.go      the timer index, by group and time
-//	inputs.go      a task's input positions, in its state and journal
-//	core.go        a task as a state machine, without log, clock and goroutine
+//	notes.go       a task's notes in its journal: input positions, and start records
+//	progress.go    how far a state has advanced in its journal and its inputs
+//	core.go        a task as a state machine, without log, clock and goroutine; its stages
 //	action.go      the actions that it asks its owner for
 //	restore.go     restoring its state from the checkpoint and the journal
 //	task.go        its owner on Kafka

@@ -35,28 +35,17 @@ type restore struct {
 	folded     int // records in the batch
 }
 
-func (c *Core[E, C]) nextOfRestore() Action {
-	switch r := c.restore; {
-	case r.at < r.to:
-		return ReadJournal{From: r.at, To: r.to}
-	case c.stage == folding:
-		return Commit{Records: []Record{StartRecord(c.cfg.Journal, c.cfg.Partition)}}
-	default:
-		return Await{} // nothing: the first turn is due
-	}
-}
-
 // LocatedJournal reports the journal's first offset and its known end.
 func (c *Core[E, C]) LocatedJournal(start, known int64) error {
 	c.stage = folding
 	latestFrom := known - cmp.Or(c.cfg.LatestRecords, latestRecords)
 	c.restore = restore{start: start, to: known, latestFrom: latestFrom}
-	c.readFrom(max(0, start, min(c.progress.readFrom(), latestFrom)))
-	return c.reaches()
+	c.beginReading(max(0, start, min(c.progress.firstUnproved(), latestFrom)))
+	return c.checkRetention()
 }
 
-// reaches fails when retention has deleted journal records that the state has not folded.
-func (c *Core[E, C]) reaches() error {
+// checkRetention fails when retention has deleted journal records that the state has not folded.
+func (c *Core[E, C]) checkRetention() error {
 	if at := c.progress.next; at < c.restore.start {
 		return fmt.Errorf("streams: partition %d of %s begins at %d, after the state's checkpoint %d: "+
 			"the journal must be kept whole (set retention.ms=-1) or be restored",
@@ -65,12 +54,25 @@ func (c *Core[E, C]) reaches() error {
 	return nil
 }
 
-// readFrom starts reading at an offset, or restarts there.
-func (c *Core[E, C]) readFrom(from int64) {
+// beginReading starts reading at an offset, or restarts there.
+func (c *Core[E, C]) beginReading(from int64) {
 	r := &c.restore
-	r.from, r.at, r.latest, r.mark = from, from, nil, c.progress.mark
+	r.from, r.latest, r.mark = from, nil, c.progress.mark
 	if from > r.mark.offset {
 		r.mark.known = false // retention deleted the fact: it cannot be compared
+	}
+	c.readOn(from)
+}
+
+// readOn moves to the offset to read next, and at the end to the next stage.
+func (c *Core[E, C]) readOn(at int64) {
+	c.restore.at = at
+	switch {
+	case at < c.restore.to:
+	case c.stage == folding:
+		c.stage = provingEnd
+	case c.stage == catchingUp:
+		c.stage = starting
 	}
 }
 
@@ -80,6 +82,7 @@ func (c *Core[E, C]) catchUpTo(end int64) error {
 	if c.progress.next > end {
 		return c.foldAnew("the state reaches beyond its journal")
 	}
+	c.readOn(c.restore.at)
 	return nil
 }
 
@@ -87,7 +90,7 @@ func (c *Core[E, C]) catchUpTo(end int64) error {
 // next; control records and aborted ones advance it too.
 func (c *Core[E, C]) ReadJournal(records []Record, next int64) error {
 	for _, r := range records {
-		if !c.restore.confirms(r) {
+		if !c.restore.checkMark(r) {
 			return c.foldAnew("the state's last fact is not in its journal")
 		}
 		if r.Offset >= c.restore.latestFrom {
@@ -97,12 +100,13 @@ func (c *Core[E, C]) ReadJournal(records []Record, next int64) error {
 			return err
 		}
 	}
-	c.restore.at = next
+	c.readOn(next)
 	return nil
 }
 
-// confirms reports whether a record does not contradict the state's bookmark.
-func (r *restore) confirms(record Record) bool {
+// checkMark compares the first record at or after the state's bookmark with it, and
+// returns false if they differ. Other records pass.
+func (r *restore) checkMark(record Record) bool {
 	if !r.mark.known || record.Offset < r.mark.offset {
 		return true
 	}
@@ -123,8 +127,8 @@ func (c *Core[E, C]) foldAnew(why string) error {
 		c.restore.batch.Discard()
 		c.restore.batch, c.restore.folded = nil, 0
 	}
-	c.readFrom(c.restore.start)
-	return errors.Join(c.store.Reset(), c.reaches())
+	c.beginReading(c.restore.start)
+	return errors.Join(c.store.Reset(), c.checkRetention())
 }
 
 // fold folds a record, unless it is folded already.
@@ -135,14 +139,15 @@ func (c *Core[E, C]) fold(r Record) error {
 	if c.restore.batch == nil {
 		c.restore.batch = c.store.Begin()
 	}
-	err := c.progress.fold(r)
+	err := c.progress.advance(r)
 	if err == nil && !isNote(r) {
 		err = c.handler.Fold(c.restore.batch, r)
 	}
 	if err != nil {
 		return fmt.Errorf("streams: folding record %d of %s: %w", r.Offset, c.cfg.Journal, err)
 	}
-	if c.restore.folded++; c.restore.folded < restoreBatch {
+	c.restore.folded++
+	if c.restore.folded < restoreBatch {
 		return nil
 	}
 	return c.commitRestored()

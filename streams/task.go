@@ -19,9 +19,9 @@ type TaskConfig[E, C any] struct {
 	// Completions is the capacity for completions. The handler must not have more effects
 	// in flight, so that Complete never blocks.
 	Completions int
-	// Ours reports whether the group acknowledged lately that this process owns the
+	// Owned reports whether the group acknowledged lately that this process owns the
 	// partition; nil: always.
-	Ours func() bool
+	Owned func() bool
 	// OnTurn, if set, is called for each turn that wrote something.
 	OnTurn func(TurnStats)
 	Now    func() time.Time
@@ -38,10 +38,10 @@ type Task[E, C any] struct {
 	tx          *transactor
 	journal     *Reader // nil unless the journal is being read
 	completions chan C
-	kick        chan struct{}
+	wakeUps     chan struct{}
 	inputs      []*input
 	done        chan struct{}
-	made        time.Time // start of its steady clock
+	created     time.Time // start of its steady clock
 	fenced      time.Time
 	resume      map[string]int64 // positions at which the inputs continue
 	turn        TurnStats        // of the turn in progress
@@ -63,9 +63,9 @@ func NewTask[E, C any](cfg TaskConfig[E, C]) *Task[E, C] {
 		cfg:         cfg,
 		core:        NewCore(cfg.CoreConfig),
 		completions: make(chan C, cfg.Completions),
-		kick:        make(chan struct{}, 1),
+		wakeUps:     make(chan struct{}, 1),
 		done:        make(chan struct{}),
-		made:        cfg.Now(),
+		created:     cfg.Now(),
 	}
 }
 
@@ -81,12 +81,12 @@ func (t *Task[E, C]) Complete(c C) {
 
 func (t *Task[E, C]) wake() {
 	select {
-	case t.kick <- struct{}{}:
+	case t.wakeUps <- struct{}{}:
 	default:
 	}
 }
 
-func (t *Task[E, C]) now() Moment { return momentOf(t.cfg.Now(), t.made) }
+func (t *Task[E, C]) now() Moment { return momentOf(t.cfg.Now(), t.created) }
 
 // Run takes the partition over, restores its state and works until stop is closed (then it
 // drains: completions of running effects are still written), until ctx ends (then it drops
@@ -137,7 +137,7 @@ func (t *Task[E, C]) start(ctx context.Context, stop <-chan struct{}) error {
 		}
 	}
 	t.cfg.Logger.Info("a partition was taken over", "partition", t.cfg.Partition,
-		"secondsToFence", t.fenced.Sub(t.made).Seconds(),
+		"secondsToFence", t.fenced.Sub(t.created).Seconds(),
 		"secondsToRestore", t.cfg.Now().Sub(t.fenced).Seconds(),
 		"journalOffset", t.core.Folded())
 	return nil
@@ -177,7 +177,7 @@ func (t *Task[E, C]) work(ctx context.Context, stop <-chan struct{}) error {
 		case <-failed:
 			return context.Cause(reading)
 		case <-timer.C:
-		case <-t.kick:
+		case <-t.wakeUps:
 		}
 		t.collect(a)
 		err = t.decide()
@@ -231,9 +231,9 @@ func (t *Task[E, C]) perform(ctx context.Context, action Action) error {
 		return t.apply()
 	case LocateInputs:
 		return t.locateInputs(ctx)
-	case Await:
-		return t.decide()
-	case Done:
+	case Start:
+		return t.takeFirstTurn()
+	case Await, Done: // they are work's
 	}
 	return nil
 }
@@ -299,28 +299,36 @@ func (t *Task[E, C]) commit(ctx context.Context, a Commit) error {
 		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), 2*transactionTimeout)
 		defer cancel()
 	}
-	began := time.Now()
+	began := t.cfg.Now()
 	positions := make(Offsets)
 	for topic, at := range a.Positions {
 		positions[topic] = map[int32]int64{t.cfg.Partition: at}
 	}
 	next, err := t.tx.commit(ctx, a.Records, positions, t.cfg.Journal)
-	t.turn.Records, t.turn.Commit = len(a.Records), time.Since(began)
+	t.turn.Records, t.turn.Commit = len(a.Records), t.cfg.Now().Sub(began)
 	if err != nil {
 		return err
 	}
 	return t.core.Committed(next, t.now())
 }
 
+// takeFirstTurn has the core take its first turn.
+func (t *Task[E, C]) takeFirstTurn() error {
+	t.closeJournal()
+	began := t.cfg.Now()
+	err := t.core.Start(t.now())
+	t.turn = TurnStats{Decide: t.cfg.Now().Sub(began)}
+	return err
+}
+
 // decide has the core take a turn.
 func (t *Task[E, C]) decide() error {
-	t.closeJournal()
-	began := time.Now()
-	taken, err := t.core.Decide(t.now())
+	began := t.cfg.Now()
+	size, err := t.core.Decide(t.now())
 	t.turn = TurnStats{
-		Inputs:      taken.Inputs,
-		Completions: taken.Completions,
-		Decide:      time.Since(began),
+		Inputs:      size.Inputs,
+		Completions: size.Completions,
+		Decide:      t.cfg.Now().Sub(began),
 	}
 	for i, in := range t.inputs {
 		in.waiting.Store(int64(t.core.Waiting(i)))
@@ -328,16 +336,16 @@ func (t *Task[E, C]) decide() error {
 	return err
 }
 
-// apply has the core fold what was committed, and starts effects.
+// apply has the core commit the turn's state, and starts effects.
 func (t *Task[E, C]) apply() error {
-	began := time.Now()
-	effects, err := t.core.Apply(t.now(), t.cfg.Ours == nil || t.cfg.Ours())
+	began := t.cfg.Now()
+	effects, err := t.core.Apply(t.now(), t.cfg.Owned == nil || t.cfg.Owned())
 	for _, e := range effects {
 		t.cfg.Perform(e)
 	}
 	t.stats.count(t.cfg.Now(), t.core.Timers())
 	if err == nil && t.turn.Records > 0 && t.cfg.OnTurn != nil {
-		t.turn.Settle = time.Since(began)
+		t.turn.Settle = t.cfg.Now().Sub(began)
 		t.cfg.OnTurn(t.turn)
 	}
 	return err

@@ -13,9 +13,9 @@ import (
 // Tasks runs one task for each assigned partition, and restarts tasks that fail. Its
 // methods are the callbacks of a [Membership].
 type Tasks struct {
-	// Ours reports whether the group acknowledged lately that this process owns its
+	// Owned reports whether the group acknowledged lately that this process owns its
 	// partitions; nil: always. A failed task is not restarted before.
-	Ours    func() bool
+	Owned   func() bool
 	newTask func(partition int32) Runner
 	logger  *slog.Logger
 	mu      sync.Mutex
@@ -133,7 +133,7 @@ func (s *Tasks) keepRunning(ctx context.Context, p int32, r *runningTask) {
 		wait := restarts.Wait(steady(), true)
 		s.logger.Error("a task failed and is started again", "partition", p,
 			"after", time.Duration(wait)*time.Millisecond, "error", err)
-		for ; wait > 0; wait = restarts.Wait(steady(), s.Ours == nil || s.Ours()) {
+		for ; wait > 0; wait = restarts.Wait(steady(), s.Owned == nil || s.Owned()) {
 			select {
 			case <-ctx.Done():
 				return

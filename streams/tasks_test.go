@@ -46,7 +46,7 @@ func TestATaskThatFailsTakesNothingFromItsNewOwner(t *testing.T) {
 			}
 			return NewTask(TaskConfig[int, int]{Cluster: unreachable, Now: time.Now})
 		}, slog.New(slog.DiscardHandler))
-		s.Ours = func() bool { return ours.Load() == 1 }
+		s.Owned = func() bool { return ours.Load() == 1 }
 		s.Assigned([]int32{0})
 		time.Sleep(time.Minute) //nolint:forbidigo // virtual
 		if n := runs.Load(); n != 1 {

@@ -27,7 +27,7 @@ type mutant struct {
 var mutants = []mutant{
 	{
 		"what was observed is written again", "streams/follower/match.go",
-		"if s.before.observed[p.ID] {", "if s.before.observed[p.ID] && !MUTANT {",
+		"if s.already.observed[p.ID] {", "if s.already.observed[p.ID] && !MUTANT {",
 		"was observed twice",
 	},
 	{
@@ -183,7 +183,7 @@ var mutants = []mutant{
 		"G|rest",
 	},
 	{
-		"a first owner is known by its offset", "streams/inputs.go",
+		"a first owner is known by its offset", "streams/progress.go",
 		"p.next == 0 && isNote(r)",
 		"(MUTANT && r.Offset == 0 || !MUTANT && p.next == 0) && isNote(r)",
 		"nobody knows how far",
@@ -258,18 +258,18 @@ var mutants = []mutant{
 		"if !MUTANT { s.observed = append(s.observed, p) }", "and not observed",
 	},
 	{
-		"what stands is not read back", "streams/follower/judge.go",
+		"what stands is not read back", "streams/follower/readback.go",
 		"of.events[m.EventID], of.payments[m.PaymentID] = true, true",
 		"if !MUTANT { of.events[m.EventID], of.payments[m.PaymentID] = true, true }", "and for",
 	},
 	{
-		"a watch is live a ledger late", "streams/follower/judge.go",
+		"a watch is live a ledger late", "streams/follower/admit.go",
 		"yield(admission(w, ledger, nowMillis))",
 		"yield(admission(w, ledger+map[bool]uint32{true: 1}[MUTANT], nowMillis))",
 		"live from",
 	},
 	{
-		"a watch is live a ledger early", "streams/follower/judge.go",
+		"a watch is live a ledger early", "streams/follower/admit.go",
 		"LiveSince: ledger}",
 		"LiveSince: ledger - map[bool]uint32{true: 1}[MUTANT && ledger > 1]}",
 		"live from ledger",
@@ -292,7 +292,7 @@ var mutants = []mutant{
 		"if !MUTANT { covered = covered.Add(Range{w.LiveSince, math.MaxUint32}) }", "G2",
 	},
 	{
-		"watches are seen before they are live", "streams/follower/judge.go",
+		"watches are seen before they are live", "streams/follower/admit.go",
 		"return !a.reading.pending[w.ID] &&",
 		"return !MUTANT && !a.reading.pending[w.ID] &&", "was matched by watch",
 	},

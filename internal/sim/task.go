@@ -71,7 +71,7 @@ func (t *task) journal() topicPartition { return topicPartition{schemas.TopicJou
 // idle reports whether the task waits for something to do.
 func (t *task) idle() bool {
 	_, waits := t.action.(streams.Await)
-	return waits && t.core.Working()
+	return waits
 }
 
 // ready reports whether there is something to do.
@@ -129,7 +129,7 @@ func (t *task) work() {
 		t.proceed() // time has passed: it may be done
 	}
 	if err := t.perform(); err != nil {
-		t.fail(err)
+		t.fail(t.core.Failed(err))
 	} else if !t.ended && !t.written {
 		t.proceed()
 	}
@@ -160,6 +160,8 @@ func (t *task) perform() error {
 		return t.apply()
 	case streams.LocateInputs:
 		t.locateInputs()
+	case streams.Start:
+		t.start()
 	case streams.Await:
 		t.decide(a)
 	case streams.Done:
@@ -405,12 +407,15 @@ func (t *task) locateInputs() {
 	}
 }
 
+// start has the core take its first turn.
+func (t *task) start() {
+	t.under = t.process.carried(t.partition)
+	t.must(t.core.Start(t.process.world.moment()))
+}
+
 // decide passes the core some of what has arrived, and has it take a turn.
 func (t *task) decide(a streams.Await) {
 	w := t.process.world
-	if !t.core.Working() {
-		t.under = t.process.carried(t.partition)
-	}
 	for i, topic := range engine.Inputs() {
 		if a.Inputs {
 			at := topicPartition{topic, t.partition}
@@ -422,11 +427,9 @@ func (t *task) decide(a streams.Await) {
 		}
 	}
 	n := min(len(t.arrived), 1+w.rnd.IntN(8))
-	if t.core.Working() {
-		t.core.Completed(t.arrived[:n]...)
-		t.take(t.arrived[:n])
-		t.arrived = t.arrived[n:]
-	}
+	t.core.Completed(t.arrived[:n]...)
+	t.take(t.arrived[:n])
+	t.arrived = t.arrived[n:]
 	_, err := t.core.Decide(w.moment())
 	t.must(err)
 }

@@ -175,7 +175,7 @@ func (w *World) verifyRefold(partition int32) {
 		func() error { return core.LocatedJournal(0, next) },
 		func() error { return core.ReadJournal(records, next) },
 		func() error { return core.Committed(next, w.moment()) },
-		func() error { _, err := core.Decide(w.moment()); return err },
+		func() error { return core.Start(w.moment()) },
 	} {
 		if err := step(); err != nil {
 			w.violate("G4: partition %d folded from zero: %v", partition, err)

@@ -127,6 +127,8 @@ func (c *core) advance() error {
 			err = c.LocatedJournal(0, end)
 		case streams.ReadJournal:
 			err = c.ReadJournal(c.journal[a.From:a.To], a.To)
+		case streams.Start:
+			err = c.Start(now)
 		case streams.Commit:
 			err = c.Committed(c.write(a.Records), now)
 		case streams.Apply:
@@ -140,12 +142,7 @@ func (c *core) advance() error {
 				schemas.TopicCommands: math.MaxInt64,
 				schemas.TopicMatches:  math.MaxInt64,
 			})
-		case streams.Await:
-			if c.Working() {
-				return nil
-			}
-			_, err = c.Decide(now)
-		case streams.Done:
+		case streams.Await, streams.Done:
 			return nil
 		}
 		if err != nil {

@@ -88,7 +88,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	e.identity = fmt.Sprintf("engine state %d of %s over %d partitions",
 		stateFormat, topic, partitions)
 	tasks := streams.NewTasks(e.newTask, e.cfg.Logger)
-	tasks.Ours = e.ours
+	tasks.Owned = e.owned
 	e.tasks.Store(tasks)
 	membership, err := e.cfg.Cluster.Join(streams.MembershipConfig{
 		Group:     group,
@@ -123,8 +123,8 @@ func (e *Engine) Check() error {
 	return e.tasks.Load().Check()
 }
 
-// ours reports whether the group acknowledged lately that this engine owns its partitions.
-func (e *Engine) ours() bool {
+// owned reports whether the group acknowledged lately that this engine owns its partitions.
+func (e *Engine) owned() bool {
 	m := e.membership.Load()
 	return m != nil && m.Fresh()
 }
@@ -188,7 +188,7 @@ func (e *Engine) newTask(partition int32) streams.Runner {
 		Group:       group,
 		Perform:     flights.Perform,
 		Completions: e.cfg.AttemptsInFlight,
-		Ours:        e.ours,
+		Owned:       e.owned,
 		OnTurn:      e.cfg.OnTurn,
 		Now:         e.cfg.Now,
 	})

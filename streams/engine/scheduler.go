@@ -36,9 +36,9 @@ const (
 	maxUrgent = 1024
 	// sealedAgainMillis is how long to wait before a secret is tried again.
 	sealedAgainMillis = 30_000
-	// oursAgainMillis is how long to wait before the ownership of the partition is checked
+	// ownedAgainMillis is how long to wait before the ownership of the partition is checked
 	// again.
-	oursAgainMillis = 250
+	ownedAgainMillis = 250
 )
 
 func newScheduler(cfg Config, s *state) *scheduler {
@@ -152,8 +152,8 @@ func (r *round) start(a streams.After) (wakeMillis int64, err error) {
 	for group := range r.throttle.due(r.now) {
 		r.timers.Unblock(group)
 	}
-	if !a.Ours {
-		return r.now + oursAgainMillis, nil
+	if !a.Owned {
+		return r.now + ownedAgainMillis, nil
 	}
 	if err := r.startUrgent(); err != nil {
 		return 0, err

@@ -6,72 +6,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
-	"strconv"
-	"strings"
 )
-
-// A task's input positions are part of its state, and so of its journal: the last record of
-// a turn carries them in a header, and a turn that writes nothing else to the journal adds
-// a record with that header only, a note. The group stores them too, but not for ever:
-// after seven days it drops those of topics that it does not subscribe to, or all of them
-// if it is empty, and a deleted group drops them at once. Inputs that were processed long
-// ago must not be processed again then: what identifies them as repeats may have been
-// dropped.
-
-const (
-	// headerInputs holds input positions, as topic=offset,topic=offset.
-	headerInputs = "inputs"
-	// headerStart marks the record that an owner writes first (restore.go).
-	headerStart = "start"
-)
-
-// headerType is a header of every record except a task's own.
-const headerType = "type"
-
-// isNote reports whether a record holds only a task's notes for itself. Readers skip these,
-// as they skip control records.
-func isNote(r Record) bool {
-	return len(r.Value) == 0 &&
-		r.Header(headerInputs)+r.Header(headerStart)+r.Header(headerFiller) != "" &&
-		r.Header(headerType) == ""
-}
-
-// StartRecord returns the record that an owner writes before anything else.
-func StartRecord(journal string, partition int32) Record {
-	return Record{
-		Topic:     journal,
-		Partition: partition,
-		Key:       []byte{},
-		Headers:   []Header{{Key: headerStart, Value: []byte("1")}},
-	}
-}
-
-// inputPositions are the offsets of the next records of a task's inputs, by topic.
-type inputPositions map[string]int64
-
-func (p inputPositions) String() string {
-	var b strings.Builder
-	for i, topic := range slices.Sorted(maps.Keys(p)) {
-		if i > 0 {
-			b.WriteByte(',')
-		}
-		b.WriteString(topic + "=" + strconv.FormatInt(p[topic], 10))
-	}
-	return b.String()
-}
-
-func parsePositions(text string) (inputPositions, error) {
-	p := make(inputPositions)
-	for part := range strings.SplitSeq(text, ",") {
-		topic, offset, ok := strings.Cut(part, "=")
-		at, err := strconv.ParseInt(offset, 10, 64)
-		if !ok || err != nil || at < 0 || topic == "" {
-			return nil, fmt.Errorf("streams: the input positions %.200q cannot be read", text)
-		}
-		p[topic] = at
-	}
-	return p, nil
-}
 
 // progress is how far a state has advanced in its journal and in its inputs.
 type progress struct {
@@ -80,10 +15,10 @@ type progress struct {
 	inputs    []string
 	logger    *slog.Logger
 
-	next  int64 // offset of the next journal record to fold
-	mark  bookmark
-	taken inputPositions
-	noted string // the positions that the journal has
+	next      int64 // offset of the next journal record to fold
+	mark      bookmark
+	positions inputPositions
+	noted     string // the positions that the journal has
 }
 
 // load reads the progress from a state.
@@ -98,38 +33,38 @@ func (p *progress) load(s *Store) (err error) {
 	if err != nil || len(text) == 0 {
 		return err
 	}
-	p.taken, err = parsePositions(string(text))
+	p.positions, err = parsePositions(string(text))
 	p.noted = string(text)
 	return err
 }
 
 // reset sets the progress of an empty state.
-func (p *progress) reset() { p.next, p.mark, p.taken, p.noted = 0, bookmark{}, nil, "" }
+func (p *progress) reset() { p.next, p.mark, p.positions, p.noted = 0, bookmark{}, nil, "" }
 
-// readFrom returns the offset to read the journal from, so that the state's last fact is
-// read again.
-func (p *progress) readFrom() int64 {
+// firstUnproved returns the offset to read the journal from, so that the state's last fact
+// is read again.
+func (p *progress) firstUnproved() int64 {
 	if p.mark.known {
 		return min(p.next, p.mark.offset)
 	}
 	return p.next
 }
 
-// fold applies a record of the journal, and the input positions in it.
-func (p *progress) fold(r Record) (err error) {
+// advance moves past a record of the journal, to the input positions in it.
+func (p *progress) advance(r Record) (err error) {
 	text := r.Header(headerInputs)
 	switch {
 	case text != "":
-		if p.taken, err = parsePositions(text); err != nil {
+		if p.positions, err = parsePositions(text); err != nil {
 			return err
 		}
 		p.noted = text
 	case p.next == 0 && isNote(r):
 		// The first owner: nothing was processed before. Its record need not be at offset
 		// 0: that of an owner who was fenced while it started is aborted.
-		p.taken = make(inputPositions)
+		p.positions = make(inputPositions)
 		for _, topic := range p.inputs {
-			p.taken[topic] = 0
+			p.positions[topic] = 0
 		}
 	}
 	p.next = r.Offset + 1
@@ -147,7 +82,7 @@ func (p *progress) fold(r Record) (err error) {
 func (p *progress) resume(group, ends map[string]int64) (map[string]int64, error) {
 	from := make(inputPositions)
 	for _, topic := range p.inputs {
-		at, known := p.taken[topic]
+		at, known := p.positions[topic]
 		if theirs, is := group[topic]; is {
 			at, known = max(at, theirs), true
 		}
@@ -165,28 +100,28 @@ func (p *progress) resume(group, ends map[string]int64) (map[string]int64, error
 		}
 		from[topic] = min(at, ends[topic])
 	}
-	p.taken = from
+	p.positions = from
 	return maps.Clone(from), nil
 }
 
-// take advances the positions past the turn's inputs, and adds them to the turn; always, if
-// that is set.
-func (p *progress) take(t *Turn, always bool) {
+// advanceInputs moves past the turn's inputs, and adds their positions to the turn: to what
+// it commits, and if they have changed, or always, to its journal.
+func (p *progress) advanceInputs(t *Turn, always bool) {
 	for i, records := range t.Inputs {
 		if n := len(records); n > 0 {
-			p.taken[p.inputs[i]] = records[n-1].Offset + 1
+			p.positions[p.inputs[i]] = records[n-1].Offset + 1
 		}
 	}
-	t.positions = maps.Clone(p.taken)
-	if text := p.taken.String(); always || len(t.out) > 0 && text != p.noted {
+	t.positions = maps.Clone(p.positions)
+	if text := p.positions.String(); always || len(t.out) > 0 && text != p.noted {
 		t.note(p.journal, text)
 		p.noted = text
 	}
 }
 
-// advance moves past what a turn wrote to the journal: next is the offset after it. The
+// advanceTurn moves past what a turn wrote to the journal: next is the offset after it. The
 // bookmark moves to the last record, which is a fact if the turn wrote any.
-func (p *progress) advance(t *Turn, next int64) {
+func (p *progress) advanceTurn(t *Turn, next int64) {
 	p.next = max(p.next, next)
 	for _, r := range slices.Backward(t.out) {
 		if r.Topic != p.journal {
@@ -221,8 +156,8 @@ func (p *progress) saveJournal(b *Batch) error {
 
 // saveInputs writes the input positions into a batch of state.
 func (p *progress) saveInputs(b *Batch) error {
-	if len(p.taken) == 0 || len(p.inputs) == 0 {
+	if len(p.positions) == 0 || len(p.inputs) == 0 {
 		return nil
 	}
-	return b.Set(inputsKey, []byte(p.taken.String()))
+	return b.Set(inputsKey, []byte(p.positions.String()))
 }
