@@ -55,13 +55,13 @@ type Commands interface {
 
 // keepBackfilling runs backfills until the term ends: a part of each in turn, so that a
 // long one does not delay a short one.
-func (f *Reading) keepBackfilling(ctx context.Context) {
-	if f.config.Backfill.Source == nil {
+func (r *Reading) keepBackfilling(ctx context.Context) {
+	if r.config.Backfill.Source == nil {
 		return
 	}
-	b := NewBackfiller(f)
+	b := NewBackfiller(r)
 	after := ""
-	waits := f.config.again("a backfill was interrupted; its last part is read again").Backoff()
+	waits := r.config.retryPolicy("a backfill was interrupted; its last part is read again").Backoff()
 	for ctx.Err() == nil {
 		w, found, err := b.Requests.NextBackfill(after)
 		if err == nil && found {
@@ -89,8 +89,8 @@ type Backfiller struct {
 }
 
 // NewBackfiller makes a backfiller from a reading's configuration.
-func NewBackfiller(f *Reading) *Backfiller {
-	b := &Backfiller{Reading: f, BackfillConfig: f.config.Backfill}
+func NewBackfiller(r *Reading) *Backfiller {
+	b := &Backfiller{Reading: r, BackfillConfig: r.config.Backfill}
 	if b.PartLedgers == 0 {
 		b.PartLedgers = partLedgersDefault
 	}
@@ -115,12 +115,10 @@ func (b *Backfiller) Advance(ctx context.Context, watchID string) error {
 		_ = retry.Sleep(ctx, lookForBackfills) // the watch's first live ledger is not recorded yet
 		return nil
 	}
-	c := domain.RecordCoverage{WatchID: w.ID, Request: w.Backfill.Request, Until: w.Backfill.Until}
-	if c.Until == 0 {
-		c.Until = live
-		if w.Backfill.To != 0 {
-			c.Until = min(live, w.Backfill.To)
-		}
+	c := domain.RecordCoverage{
+		WatchID: w.ID,
+		Request: w.Backfill.Request,
+		Until:   lastOf(w.Backfill, live),
 	}
 	if w.Backfill.From > c.Until {
 		c.Problem = fmt.Sprintf("ledger %d is yet to be read: the watch sees it live, and a backfill "+
@@ -128,49 +126,72 @@ func (b *Backfiller) Advance(ctx context.Context, watchID string) error {
 		return b.report(ctx, w, c)
 	}
 	asked := domain.Range{From: w.Backfill.From, To: c.Until}
-	part, open := w.OpenPart(asked)
-	if !open {
-		if err := b.goOn(w, asked, &c); err != nil {
-			return err
-		}
-		return b.report(ctx, w, c)
+	if part, open := w.OpenPart(asked); open {
+		return b.advancePart(ctx, w, asked, part, c)
 	}
+	if c.Next, c.Problem, err = b.nextPart(w, asked); err != nil {
+		return err
+	}
+	return b.report(ctx, w, c)
+}
+
+// lastOf returns the last ledger of a backfill, which is recorded once it is known.
+func lastOf(f domain.Backfill, live uint32) uint32 {
+	switch {
+	case f.Until != 0:
+		return f.Until
+	case f.To != 0:
+		return min(live, f.To)
+	}
+	return live
+}
+
+// advancePart reads ledgers of the open part and reports them; with the next part, if none
+// are left of this one.
+func (b *Backfiller) advancePart(
+	ctx context.Context, w domain.Watch, asked domain.Range, part domain.Part,
+	c domain.RecordCoverage,
+) error {
 	last, problem, err := b.readPart(ctx, w, part)
 	if err != nil {
 		return err
 	}
-	if c.Problem = problem; last >= part.From {
-		c.From, c.To = part.From, last
-		w = w.Covering(domain.Range{From: part.From, To: last})
-	} else if problem == "" {
+	if last < part.From && problem == "" {
 		return nil // the watch changed meanwhile
 	}
+	c.Problem = problem
+	if last >= part.From {
+		c.From, c.To = part.From, last
+		w = w.Covering(domain.Range{From: part.From, To: last})
+	}
 	if _, open := w.OpenPart(asked); !open && problem == "" {
-		if err := b.goOn(w, asked, &c); err != nil {
+		c.Next, c.Problem, err = b.nextPart(w, asked)
+		if err != nil {
 			return err
 		}
 	}
 	return b.report(ctx, w, c)
 }
 
-// goOn makes a report start the next part of the requested range, or end the backfill if
-// the watch's endpoint is deleted: its events could not be delivered, and would count as
-// covered when the watch has another endpoint.
-func (b *Backfiller) goOn(w domain.Watch, asked domain.Range, c *domain.RecordCoverage) error {
+// nextPart returns the next part of the requested range; none, if the range is covered. It
+// is a problem if the watch's endpoint is deleted: the events could not be delivered, and
+// would count as covered when the watch has another endpoint.
+func (b *Backfiller) nextPart(
+	w domain.Watch, asked domain.Range,
+) (next domain.Range, problem string, err error) {
 	next, more := w.NextPart(asked, b.PartLedgers)
 	if !more {
-		return nil
+		return domain.Range{}, "", nil
 	}
 	e, _, err := b.Requests.Endpoint(w.EndpointID)
 	if err != nil {
-		return err
+		return domain.Range{}, "", err
 	}
-	if c.Next = next; e.Deleted() {
-		c.Next = domain.Range{}
-		c.Problem = fmt.Sprintf("the watch's endpoint was deleted when ledger %d was due: "+
-			"give the watch another endpoint, then ask for the backfill again", next.From)
+	if e.Deleted() {
+		return domain.Range{}, fmt.Sprintf("the watch's endpoint was deleted when ledger %d was due: "+
+			"give the watch another endpoint, then ask for the backfill again", next.From), nil
 	}
-	return nil
+	return next, "", nil
 }
 
 // readPart appends the matches of a part's ledgers for the watch as the part pins it, for
@@ -238,9 +259,6 @@ func (b *Backfiller) page(ctx context.Context, sequence uint32) ([]domain.Ledger
 	waiting, cancel := context.WithTimeout(ctx, pageWait)
 	defer cancel()
 	page, err := b.Source.Next(waiting, sequence)
-	if err == nil && len(page) == 0 {
-		err = errors.New("the source gave none")
-	}
 	if err != nil {
 		return nil, fmt.Errorf("follower: reading ledger %d for a backfill: %w", sequence, err)
 	}
@@ -258,7 +276,7 @@ func (b *Backfiller) appendLedger(
 	if err := b.check(l, due); err != nil {
 		return err
 	}
-	s, err := match(l.Payments, only{w}, written{})
+	s, err := match(l.Payments, only{w}, appended{})
 	if err != nil {
 		return err
 	}
@@ -303,7 +321,7 @@ func (b *Backfiller) report(ctx context.Context, w domain.Watch, c domain.Record
 		IssuedAtMillis: b.config.Now().UnixMilli(),
 		Body:           c,
 	}
-	policy := b.config.again("a backfill could not be reported and is reported again")
+	policy := b.config.retryPolicy("a backfill could not be reported and is reported again")
 	policy.Tries = reportTries
 	result, err := retry.Value(ctx, policy, func() (domain.Result, error) {
 		return b.Commands.Submit(ctx, command)

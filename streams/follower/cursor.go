@@ -21,16 +21,16 @@ const (
 var errOtherNetwork = errors.New("the topics belong to another network")
 
 // readCursor finds the newest LedgerRead.
-func (f *Reading) readCursor(
+func (r *Reading) readCursor(
 	ctx context.Context,
 ) (cursor schemas.LedgerRead, found bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, cursorTimeout)
 	defer cancel()
-	ends, err := f.log.Ends(ctx, schemas.TopicLedgers)
+	ends, err := r.log.Ends(ctx, schemas.TopicLedgers)
 	if err != nil {
 		return cursor, false, err
 	}
-	starts, err := f.log.Starts(ctx, schemas.TopicLedgers)
+	starts, err := r.log.Starts(ctx, schemas.TopicLedgers)
 	if err != nil {
 		return cursor, false, err
 	}
@@ -39,30 +39,33 @@ func (f *Reading) readCursor(
 			"needed: the cursor is its order", schemas.TopicLedgers, len(ends)))
 	}
 	first, end := starts[partition], ends[partition]
-	for from := max(first, end-cursorWindow); end > first; from = first {
-		if cursor, found, err = f.newestCursor(ctx, from, end); found || err != nil || from == first {
-			return cursor, found, err
-		}
+	if first == end {
+		return cursor, false, nil
 	}
-	return cursor, false, nil
+	from := max(first, end-cursorWindow)
+	cursor, found, err = r.newestCursor(ctx, from, end)
+	if !found && err == nil && from > first {
+		return r.newestCursor(ctx, first, end)
+	}
+	return cursor, found, err
 }
 
 // newestCursor reads the topic from an offset to its end. The highest sequence counts,
 // wherever it is.
-func (f *Reading) newestCursor(
+func (r *Reading) newestCursor(
 	ctx context.Context, from, end int64,
 ) (newest schemas.LedgerRead, found bool, err error) {
-	err = f.log.Read(ctx, schemas.TopicLedgers, map[int32]int64{partition: from},
-		map[int32]int64{partition: end}, func(r streams.Record) error {
-			read, err := schemas.DecodeLedgerRead(schemas.Read(r.Value, r))
+	err = r.log.Read(ctx, schemas.TopicLedgers, map[int32]int64{partition: from},
+		map[int32]int64{partition: end}, func(rec streams.Record) error {
+			read, err := schemas.DecodeLedgerRead(schemas.Read(rec.Value, rec))
 			if err != nil {
 				return retry.Permanent(err)
 			}
-			if read.NetworkPassphrase != f.config.Passphrase {
+			if read.NetworkPassphrase != r.config.Passphrase {
 				return retry.Permanent(fmt.Errorf("%w: the cursor at ledger %d is of %q, but %q is to be "+
 					"followed: each network needs topics of its own: name another --data-dir, or with serve "+
 					"another --topic-prefix",
-					errOtherNetwork, read.Sequence, read.NetworkPassphrase, f.config.Passphrase))
+					errOtherNetwork, read.Sequence, read.NetworkPassphrase, r.config.Passphrase))
 			}
 			if !found || read.Sequence > newest.Sequence {
 				newest, found = read, true

@@ -41,7 +41,8 @@
 //	reading.go   a follower without its election, and the log that it needs
 //	follow.go    reading from the cursor on
 //	cursor.go    the cursor in the topic "ledgers"
-//	judge.go     what was appended before, and which watches see a ledger
+//	readback.go  what was appended before
+//	admit.go     which watches see a ledger
 //	match.go     a ledger's payments to watched wallets, and their matches
 //	backfill.go  the past of a watch, read beside the live ledger
 //	priority.go  the live ledger goes before backfills

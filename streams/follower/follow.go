@@ -16,41 +16,41 @@ const appendedAtOnce = 1000
 
 // Follow reads ledgers from the cursor on, until something fails. advanced reports whether
 // it read any.
-func (f *Reading) Follow(ctx context.Context) (advanced bool, err error) {
-	if !f.isElected() {
+func (r *Reading) Follow(ctx context.Context) (advanced bool, err error) {
+	if !r.isElected() {
 		return false, errNotElected
 	}
-	if err := f.log.TakeOver(ctx); err != nil {
+	if err := r.log.TakeOver(ctx); err != nil {
 		return false, err
 	}
-	f.pending = nil
-	next, err := f.position(ctx)
+	r.pending = nil
+	next, err := r.position(ctx)
 	if err != nil {
 		return false, err
 	}
-	f.at.Store(next - 1)
-	f.started()
-	if _, err := f.admit(ctx, next); err != nil {
+	r.at.Store(next - 1)
+	r.started()
+	if _, err := r.admit(ctx, next); err != nil {
 		return false, err
 	}
-	defer f.priority.leave()
+	defer r.priority.end()
 	for {
-		f.priority.leave()
-		page, err := f.config.Source.Next(ctx, next)
-		f.priority.take()
+		r.priority.end()
+		page, err := r.config.Source.Next(ctx, next)
+		r.priority.begin()
 		if err != nil {
 			return advanced, retry.Permanent(err)
 		}
 		// One catch-up serves the page: all its ledgers closed before it.
-		offsets, err := f.admit(ctx, next)
+		offsets, err := r.admit(ctx, next)
 		if err != nil {
 			return advanced, err
 		}
-		if f.ends, err = f.readTopics(ctx); err != nil {
+		if r.ends, err = r.readEnds(ctx); err != nil {
 			return advanced, err
 		}
 		for _, l := range page {
-			if err := f.read(ctx, l, next, offsets); err != nil {
+			if err := r.commitLedger(ctx, l, next, offsets); err != nil {
 				return advanced, err
 			}
 			next, advanced = next+1, true
@@ -60,91 +60,91 @@ func (f *Reading) Follow(ctx context.Context) (advanced bool, err error) {
 
 // position returns the ledger to read next, and reads back what was appended after the
 // cursor.
-func (f *Reading) position(ctx context.Context) (next uint32, err error) {
-	cursor, found, err := f.readCursor(ctx)
+func (r *Reading) position(ctx context.Context) (next uint32, err error) {
+	cursor, found, err := r.readCursor(ctx)
 	if err != nil {
 		return 0, err
 	}
-	if err := f.readBack(ctx, cursor); err != nil {
+	if err := r.readBack(ctx, cursor); err != nil {
 		return 0, err
 	}
 	if found {
-		f.config.Source.Continue(cursor.Sequence, cursor.Hash)
-		f.config.Logger.Info("following the ledger from its cursor", "ledger", cursor.Sequence+1)
+		r.config.Source.Continue(cursor.Sequence, cursor.Hash)
+		r.config.Logger.Info("following the ledger from its cursor", "ledger", cursor.Sequence+1)
 		return cursor.Sequence + 1, nil
 	}
-	f.config.Source.Continue(0, "")
-	if f.config.Start.Sequence > 0 {
-		f.config.Logger.Info("following the ledger from its start", "ledger", f.config.Start.Sequence)
-		return f.config.Start.Sequence, nil
+	r.config.Source.Continue(0, "")
+	if r.config.Start.Sequence > 0 {
+		r.config.Logger.Info("following the ledger from its start", "ledger", r.config.Start.Sequence)
+		return r.config.Start.Sequence, nil
 	}
-	return f.anchor(ctx)
+	return r.anchor(ctx)
 }
 
 // anchor makes the newest ledger the cursor, so that after a crash right after the first
 // start, following does not begin later and skip ledgers in between.
-func (f *Reading) anchor(ctx context.Context) (next uint32, err error) {
-	if !f.isElected() {
+func (r *Reading) anchor(ctx context.Context) (next uint32, err error) {
+	if !r.isElected() {
 		return 0, errNotElected
 	}
-	latest, err := f.config.Source.Latest(ctx)
+	latest, err := r.config.Source.Latest(ctx)
 	if err != nil {
 		return 0, fmt.Errorf("follower: asking for the newest ledger: %w", err)
 	}
-	page, err := f.config.Source.Next(ctx, latest)
+	page, err := r.config.Source.Next(ctx, latest)
 	if err != nil {
 		return 0, retry.Permanent(err)
 	}
 	l := page[0]
-	if err := f.check(l, latest); err != nil {
+	if err := r.check(l, latest); err != nil {
 		return 0, err
 	}
-	f.config.Source.Continue(l.Sequence, l.Hash) // the page may have held more
-	if err := f.commitCursor(ctx, l, matched{}, nil, f.config.Now().UnixMilli()); err != nil {
+	r.config.Source.Continue(l.Sequence, l.Hash) // the page may have held more
+	if err := r.commitCursor(ctx, l, matched{}, nil, r.config.Now().UnixMilli()); err != nil {
 		return 0, err
 	}
-	f.config.Logger.Info("following the ledger from the newest one on", "ledger", l.Sequence+1)
+	r.config.Logger.Info("following the ledger from the newest one on", "ledger", l.Sequence+1)
 	return l.Sequence + 1, nil
 }
 
-// read appends one ledger's payments and matches, and then the cursor. What was already
-// matched of it is kept.
-func (f *Reading) read(
+// commitLedger commits one ledger's payments and matches, and then the cursor. What was
+// already matched of it is kept.
+func (r *Reading) commitLedger(
 	ctx context.Context, l domain.Ledger, due uint32, offsets map[int32]int64,
 ) error {
-	if !f.isElected() {
+	if !r.isElected() {
 		return errNotElected
 	}
-	if err := f.check(l, due); err != nil {
+	if err := r.check(l, due); err != nil {
 		return err
 	}
-	f.at.Store(l.Sequence)
-	s, err := match(l.Payments, admitted{f, l.Sequence}, f.existing.of(l.Sequence))
+	r.at.Store(l.Sequence)
+	s, err := match(l.Payments, admitted{r, l.Sequence}, r.appended.of(l.Sequence))
 	if err != nil {
 		return err
 	}
-	nowMillis := f.config.Now().UnixMilli()
-	if err := f.commitParts(ctx, f.eachRecord(l, s, nowMillis)); err != nil {
+	nowMillis := r.config.Now().UnixMilli()
+	if err := r.commitParts(ctx, r.eachRecord(l, s, nowMillis)); err != nil {
 		return err
 	}
 	summary := LedgerSummary{Ledger: l, Observed: s.observed, Matches: s.matches}
-	f.config.OnMatched(summary)
-	if err := f.commitCursor(ctx, l, s, offsets, nowMillis); err != nil {
+	r.config.OnMatched(summary)
+	if err := r.commitCursor(ctx, l, s, offsets, nowMillis); err != nil {
 		return err
 	}
-	delete(f.existing, l.Sequence)
-	f.config.OnLedger(summary)
+	delete(r.appended, l.Sequence)
+	r.config.OnLedger(summary)
 	return nil
 }
 
 // check checks that a ledger is the one that is due, and logs which of its transactions
 // cannot be read.
-func (f *Reading) check(l domain.Ledger, due uint32) error {
+func (r *Reading) check(l domain.Ledger, due uint32) error {
 	if l.Sequence != due {
 		return retry.Permanent(fmt.Errorf("the source gave ledger %d where %d is due", l.Sequence, due))
 	}
 	for _, q := range l.Quarantined {
-		f.config.Logger.Error("a transaction cannot be read; payments in it, if any, are not reported: "+
+		r.config.Logger.Error("a transaction cannot be read; payments in it, if any, are not reported: "+
 			"docs/operations.md (Protocol changes) says how to deliver them later", "ledger", l.Sequence,
 			"txHash", q.TxHash, "reason", q.Reason)
 	}
@@ -152,16 +152,16 @@ func (f *Reading) check(l domain.Ledger, due uint32) error {
 }
 
 // eachRecord iterates over the records to append for a ledger before its cursor.
-func (f *Reading) eachRecord(l domain.Ledger, s matched, nowMillis int64) iter.Seq[streams.Record] {
+func (r *Reading) eachRecord(l domain.Ledger, s matched, nowMillis int64) iter.Seq[streams.Record] {
 	return func(yield func(streams.Record) bool) {
-		for r := range s.eachRecord(nowMillis) {
-			if !yield(r) {
+		for rec := range s.eachRecord(nowMillis) {
+			if !yield(rec) {
 				return
 			}
 		}
 		for _, q := range l.Quarantined {
 			m := schemas.EncodeTransactionQuarantined(schemas.TransactionQuarantined{
-				NetworkPassphrase: f.config.Passphrase,
+				NetworkPassphrase: r.config.Passphrase,
 				Ledger:            l.Sequence,
 				ClosedAtMillis:    l.ClosedAtMillis,
 				TxHash:            q.TxHash,
@@ -194,26 +194,26 @@ func inParts(records iter.Seq[streams.Record], put func(part []streams.Record) e
 	return put(part)
 }
 
-func (f *Reading) commitParts(ctx context.Context, records iter.Seq[streams.Record]) error {
-	return inParts(records, func(part []streams.Record) error { return f.log.Commit(ctx, part...) })
+func (r *Reading) commitParts(ctx context.Context, records iter.Seq[streams.Record]) error {
+	return inParts(records, func(part []streams.Record) error { return r.log.Commit(ctx, part...) })
 }
 
-func (f *Reading) commitCursor(
+func (r *Reading) commitCursor(
 	ctx context.Context, l domain.Ledger, s matched, offsets map[int32]int64, nowMillis int64,
 ) error {
-	return f.log.Commit(ctx, record(schemas.TopicLedgers, f.config.Passphrase,
+	return r.log.Commit(ctx, record(schemas.TopicLedgers, r.config.Passphrase,
 		schemas.EncodeLedgerRead(schemas.LedgerRead{
-			NetworkPassphrase: f.config.Passphrase,
+			NetworkPassphrase: r.config.Passphrase,
 			Sequence:          l.Sequence,
 			Hash:              l.Hash,
 			ClosedAtMillis:    l.ClosedAtMillis,
 			Transactions:      l.Transactions,
 			Payments:          len(l.Payments),
 			Observed:          len(s.observed),
-			Matches:           len(s.matches) + len(s.before.events),
+			Matches:           len(s.matches) + len(s.already.events),
 			WatchesOffsets:    offsets,
-			MatchesOffsets:    f.ends.matches,
-			PaymentsOffsets:   f.ends.payments,
+			MatchesOffsets:    r.ends.matches,
+			PaymentsOffsets:   r.ends.payments,
 			ReadAtMillis:      nowMillis,
 		})))
 }

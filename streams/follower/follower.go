@@ -33,8 +33,8 @@ type Source interface {
 	// Continue sets which ledger was read last: the next one must name its hash as its
 	// predecessor's. An empty hash accepts any.
 	Continue(sequence uint32, hash string)
-	// Next waits for a ledger and returns it, with those after it that are available too.
-	// It fails only where waiting does not help, with a domain.LedgerError.
+	// Next waits for a ledger and returns it, with those after it that are available too: at
+	// least one. It fails only where waiting does not help, with a domain.LedgerError.
 	Next(ctx context.Context, sequence uint32) ([]domain.Ledger, error)
 }
 
@@ -132,12 +132,13 @@ func (f *Follower) Run(ctx context.Context) error {
 	}
 	f.membership.Store(membership)
 	<-running.Done()
+	failed := ctx.Err() == nil // it ended by itself
 	leaving, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTimeout)
 	defer cancel()
 	err = membership.Leave(leaving)
 	f.end()
-	if failure := context.Cause(running); !errors.Is(context.Cause(ctx), failure) {
-		return fmt.Errorf("follower: %w", failure)
+	if failed {
+		return fmt.Errorf("follower: %w", context.Cause(running))
 	}
 	return err
 }
@@ -146,7 +147,7 @@ func (f *Follower) Run(ctx context.Context) error {
 // network. Until then the follower does not take part in the election: another one may
 // reach the source.
 func (f *Follower) awaitNetwork(ctx context.Context) error {
-	policy := f.config.again("the source of ledgers does not answer; waiting for it")
+	policy := f.config.retryPolicy("the source of ledgers does not answer; waiting for it")
 	policy.If = func(err error) bool { return !errors.Is(err, domain.ErrWrongNetwork) }
 	err := retry.Do(ctx, policy, func() error { return f.config.Source.Check(ctx) })
 	if err == nil || ctx.Err() != nil {
@@ -155,8 +156,8 @@ func (f *Follower) awaitNetwork(ctx context.Context) error {
 	return fmt.Errorf("follower: %w", err)
 }
 
-// again is the retry policy for what is temporarily unavailable.
-func (c Config) again(message string) retry.Policy {
+// retryPolicy is that of what is temporarily unavailable.
+func (c Config) retryPolicy(message string) retry.Policy {
 	return retry.Policy{
 		First:     100 * time.Millisecond,
 		Last:      10 * time.Second,
@@ -196,7 +197,8 @@ func (f *Follower) end() {
 // keepFollowing follows until the term ends or an error needs a person. After each failure
 // of the log it starts again at the cursor: only the log knows what was committed.
 func (f *Follower) keepFollowing(ctx context.Context) {
-	policy := f.config.again("following the ledger was interrupted and begins again at the cursor")
+	policy := f.config.retryPolicy(
+		"following the ledger was interrupted and begins again at the cursor")
 	warn := policy.OnFailure
 	policy.OnFailure = func(failure retry.Failure) {
 		if !errors.Is(failure.Err, errNotElected) {

@@ -380,7 +380,7 @@ func TestWhatCannotBeReadIsKept(t *testing.T) {
 			Order:  2,
 			Reason: "a form that this program does not know",
 		}}
-		raw.Read = &l
+		raw.Ledger = &l
 	})
 	config.Start = follower.Start{Sequence: 2}
 	x := r.start(config)

@@ -12,7 +12,7 @@ import (
 type matched struct {
 	observed []domain.Payment
 	matches  []domain.Match
-	before   written // what an earlier reading has appended for the ledger
+	already  appended // by an earlier reading, for the ledger
 }
 
 // isIncome excludes payments of nothing, and payments to oneself.
@@ -23,8 +23,8 @@ func isIncome(p domain.Payment) bool { return p.AmountStroops > 0 && !p.PaysOnes
 // what was observed is not appended again.
 func match(payments []domain.Payment, watches interface {
 	ByWallet(wallet string) ([]domain.Watch, error)
-}, before written) (s matched, err error) {
-	s.before = before
+}, already appended) (s matched, err error) {
+	s.already = already
 	for _, p := range payments {
 		if !isIncome(p) {
 			continue
@@ -33,12 +33,12 @@ func match(payments []domain.Payment, watches interface {
 		if err != nil {
 			return matched{}, fmt.Errorf("follower: asking for the watches of %s: %w", p.To, err)
 		}
-		if len(watching) == 0 && !before.payments[p.ID] && !before.observed[p.ID] {
+		if len(watching) == 0 && !already.payments[p.ID] && !already.observed[p.ID] {
 			continue
 		}
 		s.observed = append(s.observed, p)
 		for _, w := range watching {
-			if m, ok := domain.MatchPayment(w, p); ok && !before.has(m.EventID) {
+			if m, ok := domain.MatchPayment(w, p); ok && !already.has(m.EventID) {
 				s.matches = append(s.matches, m)
 			}
 		}
@@ -50,7 +50,7 @@ func match(payments []domain.Payment, watches interface {
 func (s matched) eachRecord(nowMillis int64) func(yield func(streams.Record) bool) {
 	return func(yield func(streams.Record) bool) {
 		for _, p := range s.observed {
-			if s.before.observed[p.ID] {
+			if s.already.observed[p.ID] {
 				continue
 			}
 			m := schemas.EncodePaymentObserved(schemas.PaymentObserved{

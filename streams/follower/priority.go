@@ -13,8 +13,8 @@ type priority struct {
 	free chan struct{} // closed when there is no live work; nil: there is none
 }
 
-// take marks the start of live work.
-func (p *priority) take() {
+// begin marks the start of live work.
+func (p *priority) begin() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.free == nil {
@@ -22,8 +22,8 @@ func (p *priority) take() {
 	}
 }
 
-// leave marks its end.
-func (p *priority) leave() {
+// end marks its end.
+func (p *priority) end() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.free != nil {

@@ -20,14 +20,14 @@ func TestTheLiveLedgerGoesFirst(t *testing.T) {
 		if took := waited(t.Context(), &p); took != 0 {
 			t.Errorf("without live work, it waited %s", took)
 		}
-		p.take()
-		p.take() // the next page, while it is catching up
-		time.AfterFunc(300*time.Millisecond, p.leave)
+		p.begin()
+		p.begin() // the next page, while it is catching up
+		time.AfterFunc(300*time.Millisecond, p.end)
 		if took := waited(t.Context(), &p); took != 300*time.Millisecond {
 			t.Errorf("waited %s, want until it was left", took)
 		}
-		p.leave()
-		p.take()
+		p.end()
+		p.begin()
 		if took := waited(t.Context(), &p); took != time.Second {
 			t.Errorf("waited %s, want a second at most", took)
 		}

@@ -41,9 +41,9 @@ type Reading struct {
 	isElected func() bool // reports whether the group has confirmed the election lately
 	started   func()      // called when the position is known
 
-	existing existing        // records after the cursor, written before this reading began
-	pending  map[string]bool // admitted watches whose rows do not say so yet
-	ends     appended        // before the current ledger's records are written
+	appended appendedByLedger // after the cursor, before this reading began
+	pending  map[string]bool  // admitted watches whose rows do not say so yet
+	ends     topicEnds        // before the current ledger's records are written
 
 	// at is the newest ledger that was, or is being, matched in this term; 0: none yet. It
 	// and the priority are for what runs beside the reading.
@@ -64,9 +64,9 @@ func NewReading(config Config, log Log, isElected func() bool) *Reading {
 
 // Beside returns a reading with another configuration and log that shares this one's
 // position: its backfills go as far.
-func (f *Reading) Beside(config Config, log Log) *Reading {
-	beside := NewReading(config, log, f.isElected)
-	beside.at.Store(f.at.Load())
+func (r *Reading) Beside(config Config, log Log) *Reading {
+	beside := NewReading(config, log, r.isElected)
+	beside.at.Store(r.at.Load())
 	return beside
 }
 

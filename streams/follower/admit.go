@@ -1,0 +1,71 @@
+package follower
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/schemas"
+	"github.com/lumenhook/lumenhook/streams"
+)
+
+// admit catches up with the watches, and has the engine record this ledger as the first one
+// of each new watch. That is committed before the first of them is matched: after a crash
+// in between, the ledger is read again with the watch present.
+func (r *Reading) admit(ctx context.Context, ledger uint32) (offsets map[int32]int64, err error) {
+	offsets, err = r.config.Watches.CatchUp(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("follower: catching up with the watches: %w", err)
+	}
+	known, pending := r.pending, make(map[string]bool)
+	nowMillis := r.config.Now().UnixMilli()
+	var listing error
+	err = r.commitParts(ctx, func(yield func(streams.Record) bool) {
+		listing = r.config.Watches.EachUnadmitted(func(w domain.Watch) error {
+			pending[w.ID] = true
+			if !known[w.ID] && !yield(admission(w, ledger, nowMillis)) {
+				return errStopped
+			}
+			return nil
+		})
+	})
+	if err = cmp.Or(err, listing); err != nil {
+		return nil, fmt.Errorf("follower: admitting new watches: %w", err)
+	}
+	r.pending = pending
+	return offsets, nil
+}
+
+// errStopped ends a listing early.
+var errStopped = errors.New("the listing was broken off")
+
+// admission returns the command that records the first ledger of a watch. Its id is derived
+// from both, and the first command of a watch is the one that counts.
+func admission(w domain.Watch, ledger uint32, nowMillis int64) streams.Record {
+	c := domain.Command{
+		ID: domain.DeriveID(domain.CommandPrefix, "live", w.ID,
+			strconv.FormatUint(uint64(ledger), 10)),
+		AccountID:      w.AccountID,
+		IssuedAtMillis: nowMillis,
+		Body:           domain.RecordCoverage{WatchID: w.ID, LiveSince: ledger},
+	}
+	return record(schemas.TopicCommands, w.ID, schemas.EncodeCommand(c))
+}
+
+// admitted are the watches that a ledger is matched against: those whose first ledger is
+// recorded, or will be. Any other was acknowledged too late for it.
+type admitted struct {
+	reading *Reading
+	ledger  uint32
+}
+
+func (a admitted) ByWallet(wallet string) ([]domain.Watch, error) {
+	watches, err := a.reading.config.Watches.ByWallet(wallet)
+	return slices.DeleteFunc(watches, func(w domain.Watch) bool {
+		return !a.reading.pending[w.ID] && (w.LiveSince == 0 || w.LiveSince > a.ledger)
+	}), err
+}

@@ -1,0 +1,141 @@
+package follower
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/lumenhook/lumenhook/internal/retry"
+	"github.com/lumenhook/lumenhook/schemas"
+	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/intake"
+)
+
+// maxReadBack bounds the records of a topic that are read back. After the cursor there are
+// those of one ledger at most: if there are more, cursors were lost.
+const maxReadBack = 4_000_000
+
+// appendedByLedger is what was appended for the ledgers after the cursor.
+type appendedByLedger map[uint32]appended
+
+// ofNoLedger is the key of matches that do not name their ledger.
+const ofNoLedger = 0
+
+// of returns what was already appended for a ledger.
+func (a appendedByLedger) of(ledger uint32) appended {
+	of := a[ledger]
+	of.unplaced = a[ofNoLedger].events
+	return of
+}
+
+// entry returns the entry of a ledger, to add to.
+func (a appendedByLedger) entry(ledger uint32) appended {
+	of, found := a[ledger]
+	if !found {
+		of = appended{
+			observed: make(map[string]bool),
+			events:   make(map[string]bool),
+			payments: make(map[string]bool),
+		}
+		a[ledger] = of
+	}
+	return of
+}
+
+// appended is what was appended for a ledger.
+type appended struct {
+	observed map[string]bool // payments
+	events   map[string]bool
+	payments map[string]bool // payments that were matched
+	unplaced map[string]bool // events without a known ledger
+}
+
+func (a appended) has(eventID string) bool { return a.events[eventID] || a.unplaced[eventID] }
+
+// readBack finds the payments and matches of ledgers after the cursor. They were committed
+// before the cursor could be, and are kept: a payment is not appended again, a match keeps
+// its endpoint and body.
+func (r *Reading) readBack(ctx context.Context, cursor schemas.LedgerRead) (err error) {
+	r.appended = make(appendedByLedger)
+	if r.ends, err = r.readEnds(ctx); err != nil {
+		return err
+	}
+	if err := r.readBackPayments(ctx, cursor); err != nil {
+		return err
+	}
+	return r.readBackMatches(ctx, cursor)
+}
+
+// topicEnds are the ends of the topics that a ledger's records are appended to before its
+// cursor.
+type topicEnds struct{ matches, payments map[int32]int64 }
+
+func (r *Reading) readEnds(ctx context.Context) (ends topicEnds, err error) {
+	ends.matches, err = r.log.Ends(ctx, schemas.TopicMatches)
+	if err != nil {
+		return ends, err
+	}
+	ends.payments, err = r.log.Ends(ctx, schemas.TopicPayments)
+	return ends, err
+}
+
+func (r *Reading) readBackMatches(ctx context.Context, cursor schemas.LedgerRead) error {
+	partitionOf := r.log.PartitionOf(schemas.TopicMatches, len(r.ends.matches))
+	return r.readBackTopic(ctx, schemas.TopicMatches, cursor, cursor.MatchesOffsets, r.ends.matches,
+		func(rec streams.Record) (ledger uint32, add func(appended), err error) {
+			m, err := intake.Matched(rec, partitionOf)
+			return m.Ledger, func(of appended) {
+				of.events[m.EventID], of.payments[m.PaymentID] = true, true
+			}, err
+		})
+}
+
+// readBackPayments skips what a cursor of an older version does not say: its ledger's
+// payments are then appended again, under the same ids.
+func (r *Reading) readBackPayments(ctx context.Context, cursor schemas.LedgerRead) error {
+	if cursor.Sequence > 0 && len(cursor.PaymentsOffsets) == 0 {
+		return nil
+	}
+	return r.readBackTopic(ctx, schemas.TopicPayments, cursor, cursor.PaymentsOffsets,
+		r.ends.payments, func(rec streams.Record) (ledger uint32, add func(appended), err error) {
+			p, err := intake.Payment(rec)
+			return p.Payment.Ledger, func(of appended) { of.observed[p.Payment.ID] = true }, err
+		})
+}
+
+// readBackTopic reads one topic's records of ledgers after the cursor. read returns the
+// ledger of a record, and what to add to the entry of that ledger.
+func (r *Reading) readBackTopic(
+	ctx context.Context, topic string, cursor schemas.LedgerRead, offsets, ends map[int32]int64,
+	read func(streams.Record) (ledger uint32, add func(appended), err error),
+) error {
+	from, err := r.log.Starts(ctx, topic)
+	if err != nil {
+		return err
+	}
+	for p := range from {
+		from[p] = max(from[p], offsets[p])
+	}
+	n := 0
+	err = r.log.Read(ctx, topic, from, ends, func(rec streams.Record) error {
+		ledger, add, err := read(rec)
+		if err != nil { // consumers send it to dead letters: it has no effect
+			r.config.Logger.Warn("a record does not count and is passed over", "topic", topic,
+				"partition", rec.Partition, "offset", rec.Offset, "err", err)
+			return nil
+		}
+		if ledger != ofNoLedger && ledger <= cursor.Sequence {
+			return nil
+		}
+		if n++; n > maxReadBack {
+			return retry.Permanent(fmt.Errorf("the topic %q has more than %d records of ledgers after "+
+				"the cursor %d: the topic %q has lost its last records; restore it, or begin with topics of "+
+				"another prefix", topic, maxReadBack, cursor.Sequence, schemas.TopicLedgers))
+		}
+		add(r.appended.entry(ledger))
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("reading back what the topic %q has after the cursor: %w", topic, err)
+	}
+	return nil
+}
