@@ -87,15 +87,15 @@ func (r AttemptResult) Answer() string {
 }
 
 // DecideAttempt decides the result of attempt number attemptNumber, with everything that
-// follows from it, the disabling of the endpoint included. A result for any other attempt
-// than the next one was recorded before. One that arrives while the endpoint is disabled
-// counts like any other, and one that arrives after the delivery was cancelled is still
-// recorded (G7).
+// follows from it, the disabling of the endpoint included. A result that the delivery does
+// not await decides nothing: it was recorded before, or the delivery is settled, was handed
+// over, or does not exist. One that arrives while the endpoint is disabled counts like any
+// other, and one that arrives after the delivery was cancelled is still recorded (G7).
 func DecideAttempt(
 	endpoint Endpoint, delivery Delivery, attemptNumber int, r AttemptResult,
 	policy Policy, nowMillis int64,
 ) []FactBody {
-	if !delivery.awaits(attemptNumber) {
+	if !delivery.awaitsNumber(attemptNumber) {
 		return nil
 	}
 	made := AttemptMade{
@@ -124,10 +124,10 @@ func DecideAttempt(
 // Awaits reports whether the outcome of an attempt would be recorded: it is the delivery's
 // next one.
 func (d Delivery) Awaits(a Attempt) bool {
-	return d.EndpointID == a.EndpointID && d.awaits(a.Number)
+	return d.EndpointID == a.EndpointID && d.awaitsNumber(a.Number)
 }
 
-func (d Delivery) awaits(attemptNumber int) bool {
-	settled := !d.State.Pending() && d.State != StateCancelled || d.MovedTo != ""
-	return d.Exists() && !settled && attemptNumber == d.Attempts+1
+func (d Delivery) awaitsNumber(attemptNumber int) bool {
+	open := d.MovedTo == "" && (d.State.Pending() || d.State == StateCancelled)
+	return d.Exists() && open && attemptNumber == d.Attempts+1
 }

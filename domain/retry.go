@@ -88,8 +88,7 @@ func (s Schedule) WaitMillis(eventID string, attemptInRun, attemptNumber int) (i
 		return 0, false
 	}
 	base := s.WaitsMillis[attemptInRun-1]
-	return base + base/1_000_000*jitter(eventID, attemptNumber) +
-		base%1_000_000*jitter(eventID, attemptNumber)/1_000_000, true
+	return base + base*jitter(eventID, attemptNumber)/1_000_000, true
 }
 
 // jitter returns a number of millionths, uniformly distributed around zero.
@@ -117,7 +116,7 @@ func (p Policy) disables(e Endpoint, made AttemptMade) (DisabledReason, bool) {
 		return "", false
 	case made.Result.Gone():
 		return DisabledGone, true
-	case made.State == StateFailed && p.DisableAfter > 0 && streak(e, made) > e.ConsecutiveFailures:
+	case made.State == StateFailed && made.EventType != TestPing && p.DisableAfter > 0:
 		return DisabledConsecutiveFailures, streak(e, made) >= p.DisableAfter
 	}
 	return "", false

@@ -31,7 +31,7 @@ type block struct {
 
 	dead []schemas.DeadLetter // records that are left out
 
-	facts        int // records of any topic
+	records      int
 	sizeBytes    int
 	oldestMillis int64                    // time of the journal's oldest fact; 0: there is none
 	from         map[topicPartition]int64 // the block's first offsets
@@ -64,7 +64,7 @@ func (b *block) add(r streams.Record, nowMillis int64) error {
 		return fmt.Errorf("projections: the record at offset %d of %s/%d cannot be projected: %w",
 			r.Offset, r.Topic, r.Partition, err)
 	}
-	b.facts++
+	b.records++
 	b.sizeBytes += rowOverheadBytes + len(r.Value)
 	return nil
 }
@@ -104,5 +104,5 @@ func (b *block) reset() {
 	b.dead = nil
 	clear(b.from)
 	clear(b.next)
-	b.facts, b.sizeBytes, b.oldestMillis = 0, 0, 0
+	b.records, b.sizeBytes, b.oldestMillis = 0, 0, 0
 }

@@ -204,8 +204,8 @@ func watchColumns(rows []row[watchRow]) []column {
 	)
 }
 
-// rowColumns are the position of a row of a table topic, whose offset orders the rows of
-// one key.
+// rowColumns are placeColumns for a table topic, whose offset orders the rows of one key:
+// as the version of a replacing table it is unsigned.
 func rowColumns[B any](rows []row[B]) []column {
 	return []column{
 		{"partition", each(rows, func(r *row[B]) int32 { return r.partition })},

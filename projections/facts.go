@@ -32,7 +32,8 @@ type endpointChange struct {
 // changeEnabled makes waiting deliveries due at once; other changes affect no delivery.
 const changeEnabled = "enabled"
 
-// addFact collects the rows of a fact of the journal. The last cases make none.
+// addFact collects the rows of a fact of the journal. The last case makes none: the rows
+// of accounts and watches come from their tables.
 func (b *block) addFact(r streams.Record) error {
 	f, err := schemas.DecodeFactInPlace(schemas.Read(r.Value, r))
 	if err != nil {
@@ -62,8 +63,8 @@ func (b *block) addFact(r streams.Record) error {
 		b.endpointChanged(r, f, changeEnabled, "")
 	case domain.EndpointDeleted:
 		b.endpointChanged(r, f, "deleted", "")
-	case domain.DeliveryMoved, domain.SecretsResealed, domain.CommandHandled:
-	case domain.AccountCreated, domain.KeyCreated, domain.KeyRolled, domain.KeyRevoked,
+	case domain.DeliveryMoved, domain.SecretsResealed, domain.CommandHandled,
+		domain.AccountCreated, domain.KeyCreated, domain.KeyRolled, domain.KeyRevoked,
 		domain.WatchCreated, domain.WatchUpdated, domain.WatchDeleted, domain.BackfillRequested,
 		domain.RangeCovered, domain.PartBegun, domain.BackfillStopped:
 	}
@@ -121,7 +122,7 @@ func (b *block) endpointChanged(
 func (b *block) addDelivery(r row[delivery]) {
 	key := deliveryKey{r.body.eventID, r.endpointID}
 	i, there := b.at[key]
-	if !there || b.deliveries.at(i).body.sentAtMillis != 0 && r.body.sentAtMillis != 0 {
+	if !there || (b.deliveries.at(i).body.sentAtMillis != 0 && r.body.sentAtMillis != 0) {
 		b.at[key] = b.deliveries.n
 		b.deliveries.add(r)
 		return
@@ -138,7 +139,7 @@ func (b *block) addDelivery(r row[delivery]) {
 	*b.deliveries.at(i) = latest
 }
 
-// join copies what only an earlier fact says.
+// join takes over what one of two facts leaves at zero, and the larger of what both count.
 func (d *delivery) join(earlier delivery) {
 	d.accountID = max(d.accountID, earlier.accountID)
 	d.createdAtMillis = max(d.createdAtMillis, earlier.createdAtMillis)

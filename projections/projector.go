@@ -362,7 +362,7 @@ func (p *Projector) noteWritten(b *block) {
 	p.reportDead(b.dead)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.status.Facts += int64(b.facts)
+	p.status.Facts += int64(b.records)
 	p.status.Blocks++
 	p.status.WrittenAt = p.cfg.Now()
 	if b.oldestMillis > 0 {

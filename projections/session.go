@@ -124,7 +124,7 @@ func (s *session) poll(ctx context.Context, b *block, due time.Time) error {
 		polling, cancel = context.WithTimeout(ctx, due.Sub(s.now()))
 		defer cancel()
 	}
-	err := s.reader.Poll(polling, min(pollMax, s.limits.rows-b.facts), func(r streams.Record) error {
+	err := s.reader.Poll(polling, min(pollMax, s.limits.rows-b.records), func(r streams.Record) error {
 		if err := b.add(r, s.now().UnixMilli()); err != nil {
 			return retry.Permanent(err)
 		}
@@ -143,7 +143,7 @@ func (s *session) poll(ctx context.Context, b *block, due time.Time) error {
 }
 
 func (s *session) full(b *block) bool {
-	return b.facts >= s.limits.rows || b.sizeBytes >= s.limits.sizeBytes
+	return b.records >= s.limits.rows || b.sizeBytes >= s.limits.sizeBytes
 }
 
 // arrived reports whether the block brings the last partition to the target.

@@ -13,25 +13,25 @@ import (
 
 // Raw is a closed ledger as a source gives it. Hash is what the source says, 64
 // lowercase hex characters; XDR is one LedgerCloseMeta. A source that knows the
-// payments but not the XDR, such as Horizon, gives PreviousHash and Read in its place.
+// payments but not the XDR, such as Horizon, gives PreviousHash and Ledger in its place.
 type Raw struct {
 	Sequence     uint32
 	Hash         string
 	XDR          []byte
 	PreviousHash string
-	Read         *domain.Ledger
+	Ledger       *domain.Ledger
 }
 
 // Header gives the ledger's header, as far as the source knows it.
 func (r Raw) Header() (Header, error) {
-	if r.Read == nil {
+	if r.Ledger == nil {
 		return ReadHeader(r.XDR)
 	}
 	return Header{
-		Sequence:       r.Read.Sequence,
-		Hash:           r.Read.Hash,
+		Sequence:       r.Ledger.Sequence,
+		Hash:           r.Ledger.Hash,
 		PreviousHash:   r.PreviousHash,
-		ClosedAtMillis: r.Read.ClosedAtMillis,
+		ClosedAtMillis: r.Ledger.ClosedAtMillis,
 	}, nil
 }
 
@@ -79,8 +79,8 @@ func (e *Extractor) Extract(raw []byte) (domain.Ledger, error) {
 
 // Read gives what is in a ledger, whatever form its source has it in.
 func (e *Extractor) Read(raw Raw) (domain.Ledger, error) {
-	if raw.Read != nil {
-		return *raw.Read, nil
+	if raw.Ledger != nil {
+		return *raw.Ledger, nil
 	}
 	return e.Extract(raw.XDR)
 }

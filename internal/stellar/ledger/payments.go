@@ -205,7 +205,8 @@ func (r *reading) operation(i int, view xdr.OperationView, result xdr.OperationR
 	if err != nil {
 		return err
 	}
-	if p.AmountStroops = int64(moved.amount); p.AmountStroops < 0 {
+	p.AmountStroops = int64(moved.amount)
+	if p.AmountStroops < 0 {
 		return fmt.Errorf("the amount %d is negative", p.AmountStroops)
 	}
 	r.payments = append(r.payments, p)

@@ -182,7 +182,7 @@ func TestRecordedPageAgreesWithTheLedger(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := got[0].Read
+	l := got[0].Ledger
 	if len(l.Quarantined) > 0 || len(l.Payments) < 30 || l.Transactions != 5 ||
 		l.ClosedAtMillis != want.ClosedAtMillis {
 		t.Fatalf("got %d payments, quarantined %v, closed at %d", len(l.Payments),
@@ -278,7 +278,7 @@ func TestStrangeRecords(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := page[0].Read
+	l := page[0].Ledger
 	if len(l.Payments) != 2 || l.Payments[1].TxHash[0] != 'c' || len(l.Quarantined) != 2 ||
 		l.Quarantined[0].Order != 2 || l.Quarantined[1].TxHash[0] != 'd' {
 		t.Errorf("got %+v", l)
@@ -332,13 +332,13 @@ func TestTheMuxedIDZero(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got []string
-	for _, p := range page[0].Read.Payments {
+	for _, p := range page[0].Ledger.Payments {
 		got = append(got, p.ToMuxedID)
 	}
 	if want := []string{"", "0", "9223372036854775808", "0"}; !slices.Equal(got, want) {
 		t.Errorf("got the muxed ids %q, want %q", got, want)
 	}
-	if q := page[0].Read.Quarantined; len(q) != 3 {
+	if q := page[0].Ledger.Quarantined; len(q) != 3 {
 		t.Errorf("of three addresses that make no sense these are quarantined: %v", q)
 	}
 }

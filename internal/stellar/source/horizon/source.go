@@ -144,7 +144,7 @@ func (s *Source) try(ctx context.Context, sequence uint32) ([]ledger.Raw, error)
 			Sequence:     r.Sequence,
 			Hash:         r.Hash,
 			PreviousHash: r.Previous,
-			Read: &domain.Ledger{
+			Ledger: &domain.Ledger{
 				Sequence:       r.Sequence,
 				Hash:           r.Hash,
 				ClosedAtMillis: r.ClosedAt.UnixMilli(),
@@ -196,7 +196,7 @@ func (s *Source) fill(ctx context.Context, page []ledger.Raw) error {
 			if sequence > last {
 				return nil
 			}
-			add(page[sequence-first].Read, r)
+			add(page[sequence-first].Ledger, r)
 		}
 		if len(got.Embedded.Records) < listSizeMax {
 			return nil
