@@ -319,9 +319,9 @@ func (x *TimerIndex) stats() TimerStats {
 	return t
 }
 
-// Take claims one entry out of turn, whether or not it is due. It returns false when there
+// ClaimOne claims one entry out of turn, whether or not it is due. It returns false when there
 // is no such entry, or when it is already claimed.
-func (x *TimerIndex) Take(group string, dueMillis int64, id string) (Claimed, bool, error) {
+func (x *TimerIndex) ClaimOne(group string, dueMillis int64, id string) (Claimed, bool, error) {
 	g := x.groups[group]
 	if g == nil {
 		return Claimed{}, false, nil

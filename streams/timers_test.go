@@ -158,9 +158,9 @@ func TestTimerIndexAgainstAModel(t *testing.T) {
 			"take": func(t *rapid.T) {
 				e := entry{groups.Draw(t, "group"), ids.Draw(t, "id")}
 				due, exists := m.due[e]
-				_, taken, err := index.Take(e.group, due, e.id)
+				_, taken, err := index.ClaimOne(e.group, due, e.id)
 				if err != nil || taken != (exists && !m.claimed[e]) {
-					t.Fatalf("taking %v: %v, %v", e, taken, err)
+					t.Fatalf("claiming %v: %v, %v", e, taken, err)
 				}
 				if taken {
 					m.claimed[e] = true

@@ -151,8 +151,8 @@ var mutants = []mutant{
 	},
 	{
 		"windows are wide open", "streams/engine/window.go",
-		"{ return int(w.size) - w.underWay }",
-		"{ if MUTANT { return 1 << 20 }; return int(w.size) - w.underWay }",
+		"{ return int(w.size) - w.inFlight }",
+		"{ if MUTANT { return 1 << 20 }; return int(w.size) - w.inFlight }",
 		"that it may have",
 	},
 	{

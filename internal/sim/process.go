@@ -389,7 +389,7 @@ func (t *task) open() *core {
 	}
 	return w.newCore(t.partition, e.disks[t.partition],
 		func(cfg engine.Config) streams.Handler[engine.Effect, engine.Outcome] {
-			kept := e.flights[t.partition].TakeUp(submit)
+			kept := e.flights[t.partition].Inherit(submit)
 			return w.spoilHandler(engine.NewHandler(cfg, kept))
 		})
 }

@@ -96,7 +96,7 @@ func (c *core) tryToOpen() error {
 			Logger:        slog.New(slog.DiscardHandler),
 		},
 		NewHandler: func() streams.Handler[engine.Effect, engine.Outcome] {
-			return engine.NewHandler(cfg, c.flights.TakeUp(func(o engine.Outcome) { c.Completed(o) }))
+			return engine.NewHandler(cfg, c.flights.Inherit(func(o engine.Outcome) { c.Completed(o) }))
 		},
 		Logger: slog.New(slog.DiscardHandler),
 	})

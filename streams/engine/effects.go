@@ -26,7 +26,7 @@ func (Begin) effect()      {}
 func (Forget) effect()     {}
 func (Disconnect) effect() {}
 
-// Outcome is the result of an attempt.
+// Outcome is an attempt with its result: the completion of a [Begin].
 type Outcome struct {
 	Attempt domain.Attempt
 	Result  domain.AttemptResult

@@ -179,7 +179,7 @@ func (e *Engine) newTask(partition int32) streams.Runner {
 				Logger:        e.cfg.Logger,
 			},
 			NewHandler: func() streams.Handler[Effect, Outcome] {
-				return NewHandler(e.cfg, flights.TakeUp(task.Complete))
+				return NewHandler(e.cfg, flights.Inherit(task.Complete))
 			},
 			DrainTimeout: e.cfg.DrainTimeout,
 			Logger:       e.cfg.Logger,

@@ -35,9 +35,9 @@ func NewFlights(d Dispatcher) *Flights {
 	return &Flights{dispatcher: d, of: make(map[string]*flight)}
 }
 
-// TakeUp returns the attempts that are held, in a deterministic order. Their results,
+// Inherit returns the attempts that are held, in a deterministic order. Their results,
 // available or future, are passed to submit.
-func (s *Flights) TakeUp(submit func(Outcome)) (held []domain.Attempt) {
+func (s *Flights) Inherit(submit func(Outcome)) (held []domain.Attempt) {
 	s.mu.Lock()
 	s.submit = submit
 	var came []Outcome

@@ -8,7 +8,7 @@ import (
 // inFlight counts the attempts in flight, in all and by endpoint.
 type inFlight struct {
 	perEndpoint int
-	byEvent     map[string]underWay
+	byEvent     map[string]begun
 	windows     map[string]*window // by endpoint
 	probing     int                // attempts in flight to probing endpoints
 	// uncounted is the time until which attempts may have begun that no window counts: when
@@ -16,8 +16,8 @@ type inFlight struct {
 	uncounted int64
 }
 
-// underWay is an attempt that was begun.
-type underWay struct {
+// begun is an attempt in flight.
+type begun struct {
 	claim    streams.Claimed
 	number   int
 	endpoint string
@@ -31,7 +31,7 @@ const rememberedWindows = 16_384
 func newInFlight(perEndpoint int) *inFlight {
 	return &inFlight{
 		perEndpoint: perEndpoint,
-		byEvent:     make(map[string]underWay),
+		byEvent:     make(map[string]begun),
 		windows:     make(map[string]*window),
 	}
 }
@@ -62,7 +62,7 @@ func (f *inFlight) begin(
 	if w.probing {
 		f.probing++
 	}
-	f.byEvent[a.EventID] = underWay{
+	f.byEvent[a.EventID] = begun{
 		claim:    claim,
 		number:   a.Number,
 		endpoint: a.EndpointID,
@@ -75,20 +75,20 @@ func (f *inFlight) begin(
 func (f *inFlight) end(
 	o Outcome, nowMillis int64,
 ) (claim streams.Claimed, unblocked []string, was bool) {
-	u, ok := f.byEvent[o.Attempt.EventID]
-	if !ok || u.number != o.Attempt.Number {
+	attempt, ok := f.byEvent[o.Attempt.EventID]
+	if !ok || attempt.number != o.Attempt.Number {
 		return claim, nil, false
 	}
 	delete(f.byEvent, o.Attempt.EventID)
-	if u.probing {
+	if attempt.probing {
 		f.probing--
 	}
-	w := f.window(u.endpoint)
+	w := f.window(attempt.endpoint)
 	w.end(o.Result)
 	unblocked, w.blocked = w.blocked, nil
-	if w.underWay == 0 && len(f.windows) > rememberedWindows {
-		delete(f.windows, u.endpoint)
+	if w.inFlight == 0 && len(f.windows) > rememberedWindows {
+		delete(f.windows, attempt.endpoint)
 		f.uncounted = nowMillis
 	}
-	return u.claim, unblocked, true
+	return attempt.claim, unblocked, true
 }

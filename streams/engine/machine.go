@@ -17,7 +17,7 @@ type machine struct {
 	cfg       Config
 	state     *state
 	scheduler *scheduler
-	inherited []domain.Attempt     // of former tasks, until they are taken over
+	inherited []domain.Attempt     // of former tasks, until Start counts them in
 	facts     []domain.Fact        // of the turn, for OnFact
 	dead      []schemas.DeadLetter // of the turn
 	rows      map[string]bool      // aggregates whose row the turn publishes
@@ -25,7 +25,7 @@ type machine struct {
 }
 
 // NewHandler makes the handler of one partition. Inherited are the attempts that its former
-// tasks in this process have in flight ([Flights.TakeUp]).
+// tasks in this process have in flight ([Flights.Inherit]).
 func NewHandler(cfg Config, inherited []domain.Attempt) streams.Handler[Effect, Outcome] {
 	s := newState()
 	return &machine{
@@ -104,7 +104,7 @@ func (m *machine) Start(t *streams.Turn, latest []streams.Record) error {
 			}
 		}
 	}
-	if err := m.scheduler.takeUp(t, m.inherited); err != nil {
+	if err := m.scheduler.inherit(t, m.inherited); err != nil {
 		return err
 	}
 	m.inherited = nil

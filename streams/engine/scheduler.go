@@ -52,10 +52,10 @@ func newScheduler(cfg Config, s *state) *scheduler {
 	}
 }
 
-// takeUp counts in the attempts that former tasks of the partition have in flight, and
+// inherit counts in the attempts that former tasks of the partition have in flight, and
 // claims their deliveries, so that none is made again. Those that are recorded already, or
 // were made by another process since, are dropped.
-func (s *scheduler) takeUp(t *streams.Turn, inherited []domain.Attempt) error {
+func (s *scheduler) inherit(t *streams.Turn, inherited []domain.Attempt) error {
 	s.now, s.inFlight.uncounted = t.NowMillis, t.NowMillis
 	for _, attempt := range inherited {
 		delivery, err := s.state.delivery(t.Batch, attempt.EventID)
@@ -68,7 +68,7 @@ func (s *scheduler) takeUp(t *streams.Turn, inherited []domain.Attempt) error {
 		}
 		var claim streams.Claimed
 		if delivery.State.Pending() {
-			claim, _, err = t.Timers.Take(deliveryGroup(delivery.EndpointID, delivery.EndpointEpoch),
+			claim, _, err = t.Timers.ClaimOne(deliveryGroup(delivery.EndpointID, delivery.EndpointEpoch),
 				delivery.NextAttemptAtMillis, delivery.EventID)
 			if err != nil {
 				return err
@@ -216,7 +216,7 @@ func (r *round) claim() error {
 	for {
 		asked := 0
 		for asked < r.probingPlaces() && r.waitlisted.len() > 0 {
-			group, _ := r.waitlisted.take()
+			group, _ := r.waitlisted.pop()
 			if r.granted == nil {
 				r.granted = make(map[string]bool)
 			}
@@ -288,7 +288,7 @@ func (r *round) startUrgent() error {
 // cancelled, for its command would wait until the endpoint is enabled.
 func (r *round) startUrgentOne(delivery domain.Delivery, endpoint domain.Endpoint) error {
 	group := deliveryGroup(delivery.EndpointID, delivery.EndpointEpoch)
-	c, free, err := r.timers.Take(group, delivery.NextAttemptAtMillis, delivery.EventID)
+	c, free, err := r.timers.ClaimOne(group, delivery.NextAttemptAtMillis, delivery.EventID)
 	switch {
 	case err != nil || !free:
 		return err

@@ -24,7 +24,7 @@ func (q *queue) add(group string) {
 
 func (q *queue) len() int { return len(q.order) }
 
-func (q *queue) take() (group string, ok bool) {
+func (q *queue) pop() (group string, ok bool) {
 	if len(q.order) == 0 {
 		return "", false
 	}

@@ -12,7 +12,7 @@ import (
 type window struct {
 	size     float64
 	limit    int
-	underWay int
+	inFlight int
 	probing  bool     // the last attempt failed, or there was none yet
 	blocked  []string // groups that wait for an attempt to end, one for each epoch at most
 
@@ -35,17 +35,17 @@ func newWindow(limit int, unknownUntilMillis int64) *window {
 	return w
 }
 
-func (w *window) free() int { return int(w.size) - w.underWay }
+func (w *window) free() int { return int(w.size) - w.inFlight }
 
 func (w *window) begin(nowMillis int64, limited bool) {
-	w.underWay++
+	w.inFlight++
 	w.starts.add(nowMillis, limited)
 }
 
-// end counts an attempt out. A window's worth of quick successes adds one place, at first
-// doubling it; no answer, or a server error, halves it.
+// end counts an attempt out. A quick success adds a place, so that a window's worth of them
+// doubles it; no answer, or a server error, halves it.
 func (w *window) end(r domain.AttemptResult) {
-	w.underWay--
+	w.inFlight--
 	w.probing = !r.Succeeded()
 	switch {
 	case r.StatusCode == 0 || r.StatusCode >= 500:
