@@ -141,7 +141,7 @@ type BackfillRequested struct {
 	To   uint32 // 0: to where the live ledger is followed
 }
 
-// RangeCovered says that the payments of a range of ledgers were held against a
+// RangeCovered says that the payments of a range of ledgers were matched against a
 // watch, and what came of it is in the log.
 type RangeCovered struct {
 	Request   uint64

@@ -27,7 +27,7 @@ type deaf struct{ b *testing.B }
 func (d deaf) Dispatch(a domain.Attempt, _ func(domain.AttemptResult)) {
 	d.b.Errorf("%s was attempted, and nothing is due", a.EventID)
 }
-func (deaf) Forget(string) {}
+func (deaf) Disconnect(string) {}
 
 // BenchmarkWaiting restores a million deliveries that wait for a retry, from the
 // journal alone and from the state on disk, and measures what they cost while

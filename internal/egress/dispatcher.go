@@ -48,8 +48,8 @@ func (d *Dispatcher) Dispatch(a domain.Attempt, done func(domain.AttemptResult))
 	}()
 }
 
-// Forget closes the idle connections to a URL's host.
-func (d *Dispatcher) Forget(url string) { d.client.DropIdle(url) }
+// Disconnect closes the idle connections to a URL's host.
+func (d *Dispatcher) Disconnect(url string) { d.client.DropIdle(url) }
 
 func (d *Dispatcher) request(a domain.Attempt) Request {
 	timestamp := d.now().Unix()

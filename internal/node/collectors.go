@@ -106,7 +106,7 @@ func (s engineStats) Collect(to chan<- prometheus.Metric) {
 			left += p.End - p.At
 		}
 		total += p.End - p.From
-		underWay += int64(p.UnderWay)
+		underWay += int64(p.InFlight)
 		due, later, heldBack = due+int64(p.Timers.Due), later+int64(p.Timers.Later),
 			heldBack+int64(p.Timers.HeldBack)
 		if since := p.Timers.DueSinceMillis; since > 0 && (dueSince == 0 || since < dueSince) {

@@ -20,7 +20,7 @@ func TestEngineStatsAreAddedUp(t *testing.T) {
 		now: func() time.Time { return time.UnixMilli(10_000) },
 		stats: func() []engine.PartitionStats {
 			return []engine.PartitionStats{
-				{UnderWay: 3, TaskStats: streams.TaskStats{
+				{InFlight: 3, TaskStats: streams.TaskStats{
 					Partition: 0,
 					From:      0,
 					At:        100,

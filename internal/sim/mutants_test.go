@@ -167,8 +167,8 @@ var mutants = []mutant{
 	},
 	{
 		"attempts begin at the time of their turn", "streams/core.go",
-		"NowMillis: now.WallMillis,\n\t\tOurs",
-		"NowMillis: map[bool]int64{true: turn.NowMillis, false: now.WallMillis}[MUTANT],\n\t\tOurs",
+		"NowMillis: now.WallMillis,\n\t\tOwned",
+		"NowMillis: map[bool]int64{true: turn.NowMillis, false: now.WallMillis}[MUTANT],\n\t\tOwned",
 		"G6",
 	},
 	{

@@ -63,7 +63,7 @@ type dispatcher struct {
 	partition int32
 }
 
-func (d dispatcher) Forget(string) {}
+func (d dispatcher) Disconnect(string) {}
 
 // Dispatch starts an attempt.
 func (d dispatcher) Dispatch(a domain.Attempt, done func(domain.AttemptResult)) {

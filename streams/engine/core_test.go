@@ -35,7 +35,7 @@ type core struct {
 	flights     *engine.Flights
 }
 
-func (c *core) Forget(string) {}
+func (c *core) Disconnect(string) {}
 
 func (c *core) Dispatch(a domain.Attempt, done func(domain.AttemptResult)) {
 	c.attempts, c.done = append(c.attempts, a), append(c.done, done)

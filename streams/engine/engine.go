@@ -27,9 +27,9 @@ const stateFormat = 4
 // any goroutine, when the attempt has ended.
 type Dispatcher interface {
 	Dispatch(a domain.Attempt, done func(domain.AttemptResult))
-	// Forget says that an endpoint no longer sends to a URL: connections kept for
+	// Disconnect says that an endpoint no longer sends to a URL: connections kept for
 	// it serve nobody.
-	Forget(url string)
+	Disconnect(url string)
 }
 
 // Config configures an engine.
@@ -132,7 +132,7 @@ func (e *Engine) owned() bool {
 // PartitionStats are the statistics of one partition.
 type PartitionStats struct {
 	streams.TaskStats
-	UnderWay int // attempts in flight
+	InFlight int // attempts in flight
 }
 
 // Stats returns the statistics of this engine's partitions, in their order.
@@ -143,7 +143,7 @@ func (e *Engine) Stats() []PartitionStats {
 	}
 	var all []PartitionStats
 	for _, t := range tasks.Stats() {
-		all = append(all, PartitionStats{TaskStats: t, UnderWay: e.flightsOf(t.Partition).underWay()})
+		all = append(all, PartitionStats{TaskStats: t, InFlight: e.flightsOf(t.Partition).inFlight()})
 	}
 	return all
 }

@@ -63,7 +63,7 @@ func (s *Flights) Perform(e Effect) {
 	case Forget:
 		s.forget(e)
 	case Disconnect:
-		s.dispatcher.Forget(e.URL)
+		s.dispatcher.Disconnect(e.URL)
 	}
 }
 
@@ -95,8 +95,8 @@ func (s *Flights) forget(e Forget) {
 	}
 }
 
-// underWay counts the attempts that have not ended.
-func (s *Flights) underWay() int {
+// inFlight counts the attempts that have not ended.
+func (s *Flights) inFlight() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n := 0

@@ -612,25 +612,25 @@ func TestWindowsAndRatesBoundWhatAnEndpointGets(t *testing.T) {
 	}
 }
 
-// forgetting records the URLs that the engine says are not used any more.
-type forgetting struct {
+// disconnecting records the URLs that the engine says are not used any more.
+type disconnecting struct {
 	engine.Dispatcher
 	mu   sync.Mutex
 	urls []string
 }
 
-func (f *forgetting) Forget(url string) {
+func (f *disconnecting) Disconnect(url string) {
 	f.mu.Lock()
 	f.urls = append(f.urls, url)
 	f.mu.Unlock()
-	f.Dispatcher.Forget(url)
+	f.Dispatcher.Disconnect(url)
 }
 
-// TestConnectionsGoWithTheirEndpoint: Forget is called when an endpoint's URL changes and
+// TestConnectionsGoWithTheirEndpoint: Disconnect is called when an endpoint's URL changes and
 // when it is disabled or deleted, and only then.
 func TestConnectionsGoWithTheirEndpoint(t *testing.T) {
 	r := newRig(t)
-	f := &forgetting{}
+	f := &disconnecting{}
 	r.around = func(d engine.Dispatcher) engine.Dispatcher { f.Dispatcher = d; return f }
 	defer r.startWith(r.dir, policy(hour))()
 	id := r.endpoint(1)

@@ -291,7 +291,7 @@ func newEngine(c streams.Cluster, stateDir string) *engine.Engine {
 type nobody struct{}
 
 func (nobody) Dispatch(domain.Attempt, func(domain.AttemptResult)) {}
-func (nobody) Forget(string)                                       {}
+func (nobody) Disconnect(string)                                   {}
 
 // workEngine lets an engine decide an account, an endpoint and a watch, and set aside a
 // record of each input.
