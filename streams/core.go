@@ -126,9 +126,9 @@ type Core[E, C any] struct {
 // stage is what a core does now. It restores its state, takes the first turn, and then one
 // turn after another:
 //
-//	fencing → locating → folding → provingEnd → catchingUp → starting
-//	starting → [committing] → applying → positioning → awaiting
-//	awaiting → [committing] → applying → awaiting
+//	restore     fencing → locating → folding → provingEnd → catchingUp
+//	first turn  starting → [committing] → applying → positioning
+//	each other  awaiting → [committing] → applying
 //
 // A turn that writes nothing skips committing.
 type stage int
