@@ -169,6 +169,14 @@ type ResendEvent struct {
 	ToEndpointID string // empty: there is none
 }
 
+// RecordMail is a mailer's answer to an order.
+type RecordMail struct {
+	EndpointID string
+	Notice     uint64 // version of the EndpointDisabled
+	Number     int    // of the order
+	Answer     MailAnswer
+}
+
 // CreateWatch asks for a new watch.
 type CreateWatch struct {
 	Watch Watch
@@ -222,6 +230,7 @@ func (ResealSecrets) CommandType() string   { return "ResealSecrets" }
 func (TestEndpoint) CommandType() string    { return "TestEndpoint" }
 func (ReplayEndpoint) CommandType() string  { return "ReplayEndpoint" }
 func (ResendEvent) CommandType() string     { return "ResendEvent" }
+func (RecordMail) CommandType() string      { return "RecordMail" }
 func (CreateWatch) CommandType() string     { return "CreateWatch" }
 func (UpdateWatch) CommandType() string     { return "UpdateWatch" }
 func (DeleteWatch) CommandType() string     { return "DeleteWatch" }
@@ -242,6 +251,7 @@ func (c ResealSecrets) Aggregate() string   { return c.EndpointID }
 func (c TestEndpoint) Aggregate() string    { return c.EndpointID }
 func (c ReplayEndpoint) Aggregate() string  { return c.EndpointID }
 func (c ResendEvent) Aggregate() string     { return c.EndpointID }
+func (c RecordMail) Aggregate() string      { return c.EndpointID }
 func (c CreateWatch) Aggregate() string     { return c.Watch.ID }
 func (c UpdateWatch) Aggregate() string     { return c.WatchID }
 func (c DeleteWatch) Aggregate() string     { return c.WatchID }
@@ -262,6 +272,7 @@ func (ResealSecrets) ofEndpoint()   {}
 func (TestEndpoint) ofEndpoint()    {}
 func (ReplayEndpoint) ofEndpoint()  {}
 func (ResendEvent) ofEndpoint()     {}
+func (RecordMail) ofEndpoint()      {}
 func (CreateWatch) ofWatch()        {}
 func (UpdateWatch) ofWatch()        {}
 func (DeleteWatch) ofWatch()        {}

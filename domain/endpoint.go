@@ -120,7 +120,8 @@ func DecideEndpoint(state Endpoint, c Command, nowMillis int64) ([]FactBody, *Re
 		return decideRotateSecret(state, body, nowMillis)
 	case ResealSecrets:
 		return decideReseal(state, body), nil
-	case CreateEndpoint, TestEndpoint, ReplayEndpoint, ResendEvent: // above, or with deliveries
+	case CreateEndpoint, TestEndpoint, ReplayEndpoint, ResendEvent, RecordMail:
+		// above, or with deliveries and notices
 	}
 	panic("domain: an endpoint alone cannot answer " + c.Body.CommandType())
 }

@@ -47,6 +47,15 @@ type DeliveryFact interface {
 	ofDelivery()
 }
 
+// NoticeFact is a fact about one notice, in the aggregate of its endpoint. The first
+// fact of a notice is the [EndpointDisabled] itself.
+//
+//sumtype:decl
+type NoticeFact interface {
+	FactBody
+	ofNotice()
+}
+
 // WatchFact is a fact that changes a watch.
 //
 //sumtype:decl
@@ -112,6 +121,22 @@ type EndpointDisabled struct {
 	EventID        string
 	LastStatusCode int // 0: no status arrived
 	LastError      AttemptError
+}
+
+// MailOrdered asks a mailer to mail a notice. The order stands in the topic "mails",
+// in the same transaction.
+type MailOrdered struct {
+	Notice       uint64 // version of the EndpointDisabled
+	Number       int    // of the order; 1 is the notice's first
+	NextAtMillis int64  // when it is ordered again if there is no answer
+}
+
+// MailAttempted records what came of an order, or that there is to be none.
+type MailAttempted struct {
+	Notice       uint64
+	Number       int // of the order
+	Outcome      MailOutcome
+	NextAtMillis int64 // of the next order; 0 unless the outcome is MailRetried
 }
 
 // EndpointEnabled lets the sending go on: what waits is due at once.
@@ -242,6 +267,8 @@ func (AttemptMade) FactType() string       { return "AttemptMade" }
 func (DeliveryRequeued) FactType() string  { return "DeliveryRequeued" }
 func (DeliveryCancelled) FactType() string { return "DeliveryCancelled" }
 func (DeliveryMoved) FactType() string     { return "DeliveryMoved" }
+func (MailOrdered) FactType() string       { return "MailOrdered" }
+func (MailAttempted) FactType() string     { return "MailAttempted" }
 func (CommandHandled) FactType() string    { return "CommandHandled" }
 
 func (AccountCreated) eventID() string      { return "" }
@@ -267,6 +294,8 @@ func (b AttemptMade) eventID() string       { return b.EventID }
 func (b DeliveryRequeued) eventID() string  { return b.EventID }
 func (b DeliveryCancelled) eventID() string { return b.EventID }
 func (b DeliveryMoved) eventID() string     { return b.EventID }
+func (MailOrdered) eventID() string         { return "" }
+func (MailAttempted) eventID() string       { return "" }
 func (CommandHandled) eventID() string      { return "" }
 
 func (AccountCreated) ofAccount()     {}
@@ -292,3 +321,5 @@ func (AttemptMade) ofDelivery()       {}
 func (DeliveryRequeued) ofDelivery()  {}
 func (DeliveryCancelled) ofDelivery() {}
 func (DeliveryMoved) ofDelivery()     {}
+func (MailOrdered) ofNotice()         {}
+func (MailAttempted) ofNotice()       {}

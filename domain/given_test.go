@@ -12,6 +12,7 @@ import (
 type story struct {
 	endpoint   domain.Endpoint
 	deliveries map[string]domain.Delivery
+	notices    map[uint64]domain.Notice // those that are settled too
 	nowMillis  int64
 	policy     domain.Policy
 }
@@ -26,6 +27,7 @@ const (
 func newStory() *story {
 	s := &story{
 		deliveries: make(map[string]domain.Delivery),
+		notices:    make(map[uint64]domain.Notice),
 		nowMillis:  startedAt,
 		policy:     domain.DefaultPolicy(),
 	}
@@ -58,6 +60,9 @@ func (s *story) causedBy(commandID string, bodies ...domain.FactBody) *story {
 		s.endpoint, delivery = domain.EvolveEndpoint(s.endpoint, s.deliveries[id], f)
 		if id != "" {
 			s.deliveries[id] = delivery
+		}
+		if version := f.Notice(); version != 0 {
+			s.notices[version] = domain.EvolveNotice(s.notices[version], f)
 		}
 	}
 	return s

@@ -27,6 +27,9 @@ var record = flag.Bool("record", false,
 //	run E STATUS [ERROR]     attempts until E is settled; only the last is shown
 //	runs N E STATUS          the same for N events of their own
 //	outcome E STATUS         the outcome of an attempt that was under way
+//	order N                  the mail about the Nth disabling, when it is due
+//	answer N ANSWER [ORDER]  a mailer's answer to its latest order, or to another
+//	tries N ANSWER           orders and that answer until it is settled, or for a month
 //	enable|disable|delete|rotate S|replay [SINCE]|resend E [TO]|sweep|wait DURATION|secrets
 func TestStories(t *testing.T) {
 	files, err := filepath.Glob("testdata/stories/*.txt")
@@ -107,6 +110,12 @@ func (n *narrator) tell(t *testing.T, words []string) {
 		facts, rejection := domain.DecideTest(n.endpoint, domain.Delivery{},
 			n.command(domain.TestEndpoint{}), n.nowMillis)
 		n.happens(rejection, facts...)
+	case "order":
+		n.happens(nil, n.order(t, words[1])...)
+	case "answer":
+		n.happens(nil, n.answer(t, words[1:])...)
+	case "tries":
+		n.tries(t, words[1:])
 	case "enable":
 		command(domain.EnableEndpoint{})
 	case "disable":
@@ -170,6 +179,55 @@ func (n *narrator) due(eventID string, r domain.AttemptResult) []domain.FactBody
 	return n.decideAttempt(eventID, r)
 }
 
+// notice finds the notice of the Nth disabling that was not asked for.
+func (n *narrator) notice(t *testing.T, word string) (version uint64, notice domain.Notice) {
+	t.Helper()
+	at, err := strconv.Atoi(word)
+	versions := slices.Sorted(maps.Keys(n.notices))
+	if err != nil || at > len(versions) {
+		t.Fatalf("there is no notice %q", word)
+	}
+	return versions[at-1], n.notices[versions[at-1]]
+}
+
+func (n *narrator) order(t *testing.T, word string) []domain.FactBody {
+	t.Helper()
+	_, notice := n.notice(t, word)
+	n.nowMillis = max(n.nowMillis, notice.NextAtMillis)
+	return domain.DecideMail(n.endpoint, notice, n.nowMillis)
+}
+
+func (n *narrator) answer(t *testing.T, words []string) []domain.FactBody {
+	t.Helper()
+	version, notice := n.notice(t, words[0])
+	c := notice.Order(n.endpoint).Answered(domain.MailAnswer(words[1]))
+	c.Notice = version
+	if len(words) > 2 {
+		number, err := strconv.Atoi(words[2])
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Number = number
+	}
+	return domain.DecideMailAnswer(notice, c, n.nowMillis)
+}
+
+// tries tells only the last answer.
+func (n *narrator) tries(t *testing.T, words []string) {
+	t.Helper()
+	const month = 30 * 24 * 3_600_000
+	for began := n.nowMillis; ; {
+		n.given(n.order(t, words[0])...)
+		facts := n.answer(t, words)
+		if facts[0].(domain.MailAttempted).Outcome != domain.MailRetried ||
+			n.nowMillis-began > month {
+			n.happens(nil, facts...)
+			return
+		}
+		n.given(facts...)
+	}
+}
+
 // run folds all attempts of a run but the last, on which it decides.
 func (n *narrator) run(eventID string, r domain.AttemptResult) []domain.FactBody {
 	for {
@@ -192,6 +250,14 @@ func (n *narrator) happens(rejection *domain.Rejection, bodies ...domain.FactBod
 	for _, body := range bodies {
 		n.causedBy("cmd_1", body)
 		id := eventOf(body)
+		switch b := body.(type) {
+		case domain.MailOrdered:
+			n.say("MailOrdered: order %d, again at %s", b.Number, n.since(b.NextAtMillis))
+			continue
+		case domain.MailAttempted:
+			n.say("MailAttempted: order %d, %s%s", b.Number, b.Outcome, n.nextAt(b.NextAtMillis))
+			continue
+		}
 		if id == "" {
 			e := n.endpoint
 			status := strings.TrimSpace(fmt.Sprint(e.Status, " ", e.DisabledReason))
@@ -226,6 +292,13 @@ func idOf(name string) string {
 
 func (n *narrator) since(atMillis int64) string {
 	return (time.Duration(atMillis-startedAt) * time.Millisecond).String()
+}
+
+func (n *narrator) nextAt(atMillis int64) string {
+	if atMillis == 0 {
+		return ""
+	}
+	return ", next at " + n.since(atMillis)
 }
 
 func (n *narrator) say(format string, args ...any) {

@@ -64,6 +64,7 @@ func (b *block) addFact(r streams.Record) error {
 	case domain.EndpointDeleted:
 		b.endpointChanged(r, f, "deleted", "")
 	case domain.DeliveryMoved, domain.SecretsResealed, domain.CommandHandled,
+		domain.MailOrdered, domain.MailAttempted,
 		domain.AccountCreated, domain.KeyCreated, domain.KeyRolled, domain.KeyRevoked,
 		domain.WatchCreated, domain.WatchUpdated, domain.WatchDeleted, domain.BackfillRequested,
 		domain.RangeCovered, domain.PartBegun, domain.BackfillStopped:

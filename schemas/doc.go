@@ -21,6 +21,7 @@
 //	watches.go     watches and their rules: likewise
 //	backfills.go   what a watch keeps of backfills, and their facts
 //	deliveries.go  deliveries, events and attempts: what tasks keep, facts
+//	mails.go       notices as tasks keep them, their facts, orders of mails and answers
 //	matches.go     matches, as followers and endpoints read them
 //	payments.go    payments
 //	ledgers.go     ledgers that were read, and transactions that could not be

@@ -196,6 +196,8 @@ func endpointCommandOut(meta *kafka.CommandMeta, body domain.EndpointCommand) pr
 			EventId:      b.EventID,
 			ToEndpointId: b.ToEndpointID,
 		}
+	case domain.RecordMail:
+		return recordMailOut(meta, b)
 	}
 	panic(noForm(body))
 }
@@ -255,6 +257,7 @@ var endpointCommandForms = map[string]commandForm{
 			ToEndpointID: m.GetToEndpointId(),
 		}
 	}),
+	"RecordMail": command(recordMailIn),
 }
 
 func endpointFactOut(meta *kafka.FactMeta, body domain.EndpointFact) proto.Message {
@@ -331,12 +334,7 @@ func secretsResealedIn(m *kafka.SecretsResealed) domain.FactBody {
 }
 
 func endpointDisabledIn(m *kafka.EndpointDisabled) domain.FactBody {
-	return domain.EndpointDisabled{
-		Reason:         domain.DisabledReason(m.GetReason()),
-		EventID:        m.GetEventId(),
-		LastStatusCode: int(m.GetLastStatusCode()),
-		LastError:      domain.AttemptError(m.GetLastError()),
-	}
+	return disabledIn(m)
 }
 
 func endpointEnabledIn(*kafka.EndpointEnabled) domain.FactBody { return domain.EndpointEnabled{} }

@@ -25,6 +25,8 @@ func factOut(meta *kafka.FactMeta, body domain.FactBody) proto.Message {
 		return endpointFactOut(meta, b)
 	case domain.DeliveryFact:
 		return deliveryFactOut(meta, b)
+	case domain.NoticeFact:
+		return noticeFactOut(meta, b)
 	case domain.WatchFact:
 		return watchFactOut(meta, b)
 	case domain.CommandHandled:
@@ -69,8 +71,8 @@ func decodeFact(m Message) (domain.Fact, error) {
 }
 
 // factForms reads each fact type.
-var factForms = together(accountFactForms, endpointFactForms, deliveryFactForms, watchFactForms,
-	map[string]factForm{"CommandHandled": fact(commandHandledIn)})
+var factForms = together(accountFactForms, endpointFactForms, deliveryFactForms, noticeFactForms,
+	watchFactForms, map[string]factForm{"CommandHandled": fact(commandHandledIn)})
 
 // factForm reads one fact type.
 type factForm func(Message) (domain.Fact, error)

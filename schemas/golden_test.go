@@ -120,7 +120,41 @@ var goldenFacts = []domain.FactBody{
 	domain.PartBegun{Request: 4, From: 100, To: 199},
 	domain.BackfillStopped{Request: 4, Problem: "ledger 100 is not kept"},
 	domain.DeliveryMoved{EventID: "evt_1", ToEndpointID: "ep_2", Moves: 3},
+	domain.MailOrdered{Notice: 9, Number: 2, NextAtMillis: 5000},
+	domain.MailAttempted{
+		Notice:       9,
+		Number:       2,
+		Outcome:      domain.MailRetried,
+		NextAtMillis: 5000,
+	},
 }
+
+// goldenOrder and goldenAnswer are what engine and mailers tell each other.
+var (
+	goldenOrder = domain.MailOrder{
+		EndpointID:  "ep_1",
+		AccountID:   "acc_1",
+		URL:         "https://shop.example/hook",
+		Description: "shop",
+		Enabled:     true,
+		Notice:      9,
+		AtMillis:    1000,
+		Disabled: domain.EndpointDisabled{
+			Reason:         domain.DisabledGone,
+			EventID:        "evt_1",
+			LastStatusCode: 410,
+			LastError:      domain.AttemptBodyTooLarge,
+		},
+		Number:      2,
+		UntilMillis: 5000,
+	}
+	goldenAnswer = domain.Command{
+		ID:             "cmd_1",
+		AccountID:      "acc_1",
+		IssuedAtMillis: 77,
+		Body:           goldenOrder.Answered(domain.MailTaken),
+	}
+)
 
 // Later fields of messages that have a golden file: written once and read back,
 // they are of the same schema version.
@@ -251,24 +285,8 @@ func TestGoldenFacts(t *testing.T) {
 	for _, body := range goldenFacts {
 		f := domain.Fact{Aggregate: "ep_1", Version: 12, AtMillis: 1234, Cause: "cmd_1", Body: body}
 		m := schemas.EncodeFact(f)
-		path := filepath.Join("golden", m.Type+".v"+m.Version+".hex")
 		t.Run(m.Type, func(t *testing.T) {
-			text, err := os.ReadFile(path)
-			if errors.Is(err, os.ErrNotExist) && *record {
-				text = []byte(hex.EncodeToString(m.Value) + "\n")
-				err = os.WriteFile(path, text, 0o644)
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			golden, err := hex.DecodeString(strings.TrimSpace(string(text)))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if !bytes.Equal(golden, m.Value) {
-				t.Errorf("is written as %x, and the golden file has %x: give the new form a new schema version",
-					m.Value, golden)
-			}
+			golden := goldenOf(t, "golden", m)
 			got, err := schemas.DecodeFact(schemas.Message{
 				Type:    m.Type,
 				Version: m.Version,
@@ -287,6 +305,57 @@ func TestGoldenFacts(t *testing.T) {
 	if err != nil || len(files) != len(goldenFacts) {
 		t.Errorf("%d golden files and %d fact types (%v)", len(files), len(goldenFacts), err)
 	}
+}
+
+// goldenOf reads the golden file of a message, and holds that the message is written so.
+func goldenOf(t *testing.T, dir string, m schemas.Message) []byte {
+	t.Helper()
+	path := filepath.Join(dir, m.Type+".v"+m.Version+".hex")
+	text, err := os.ReadFile(path)
+	if errors.Is(err, os.ErrNotExist) && *record {
+		text = []byte(hex.EncodeToString(m.Value) + "\n")
+		err = os.WriteFile(path, text, 0o644)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden, err := hex.DecodeString(strings.TrimSpace(string(text)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(golden, m.Value) {
+		t.Errorf("is written as %x, and the golden file has %x: give the new form a new schema version",
+			m.Value, golden)
+	}
+	return golden
+}
+
+// TestGoldenMails holds what engines and mailers of two versions tell each other.
+func TestGoldenMails(t *testing.T) {
+	order := schemas.EncodeMailOrder(goldenOrder)
+	order.Value = goldenOf(t, "golden/mails", order)
+	if got, err := schemas.DecodeMailOrder(order); err != nil || got != goldenOrder {
+		t.Errorf("the order reads as %+v, %v", got, err)
+	}
+	answer := schemas.EncodeCommand(goldenAnswer)
+	answer.Value = goldenOf(t, "golden/mails", answer)
+	if got, err := schemas.DecodeCommand(answer); err != nil || !reflect.DeepEqual(got, goldenAnswer) {
+		t.Errorf("the answer reads as %+v, %v", got, err)
+	}
+	notice := domain.Notice{
+		EndpointID:    "ep_1",
+		Version:       9,
+		AtMillis:      1000,
+		Disabled:      goldenOrder.Disabled,
+		State:         domain.NoticeOrdered,
+		Number:        2,
+		Tries:         1,
+		FirstAtMillis: 2000,
+		NextAtMillis:  5000,
+	}
+	comesBack(t, notice, func(n domain.Notice) (domain.Notice, error) {
+		return schemas.UnmarshalNotice(schemas.MarshalNotice(n))
+	})
 }
 
 func TestWhatIsUnknownIsRefused(t *testing.T) {
@@ -346,6 +415,7 @@ var everyCommand = []domain.CommandBody{
 		Problem:   "x",
 		Next:      domain.Range{From: 100, To: 199},
 	},
+	goldenAnswer.Body,
 }
 
 func TestCommandsComeBack(t *testing.T) {

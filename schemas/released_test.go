@@ -72,7 +72,8 @@ func written() (all []schemas.Message) {
 			}))
 	}
 	watch := laterWatch()
-	return append(all, schemas.EncodeWatch(watch), schemas.EncodeEndpoint(laterEndpoint),
+	return append(all, schemas.EncodeMailOrder(goldenOrder), schemas.EncodeWatch(watch),
+		schemas.EncodeEndpoint(laterEndpoint),
 		schemas.EncodeAccount(domain.Account{
 			ID:      "acc_1",
 			Version: 3,

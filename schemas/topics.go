@@ -41,6 +41,9 @@ const (
 	// TopicKeyUses holds when each API key was last used, by key id, to the
 	// minute. It is written by whoever authenticates, and losing it costs nothing.
 	TopicKeyUses = "key-uses"
+	// TopicMails holds the orders of mails about disabled endpoints, by endpoint. An
+	// order may be carried out for [domain.MailOrderFor]; what is older says nothing.
+	TopicMails = "mails"
 )
 
 const (
@@ -66,6 +69,13 @@ func Topics() []Topic {
 			Cleanup:         CleanupDelete,
 			RetentionMillis: hourMillis,
 			SegmentMillis:   10 * minuteMillis,
+		},
+		{
+			Name:            TopicMails,
+			Keyed:           true,
+			Cleanup:         CleanupDelete,
+			RetentionMillis: 7 * dayMillis,
+			SegmentMillis:   dayMillis,
 		},
 		{Name: TopicPayments, Keyed: true, Cleanup: CleanupDelete, RetentionMillis: -1},
 		{Name: TopicMatches, Keyed: true, Cleanup: CleanupDelete, RetentionMillis: -1},

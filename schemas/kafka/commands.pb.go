@@ -1073,6 +1073,83 @@ func (x *ResendEvent) GetToEndpointId() string {
 	return ""
 }
 
+// RecordMail comes from the mailer: its answer to a MailOrder.
+type RecordMail struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Meta          *CommandMeta           `protobuf:"bytes,1,opt,name=meta,proto3" json:"meta,omitempty"`
+	EndpointId    string                 `protobuf:"bytes,2,opt,name=endpoint_id,json=endpointId,proto3" json:"endpoint_id,omitempty"`
+	Notice        uint64                 `protobuf:"varint,3,opt,name=notice,proto3" json:"notice,omitempty"` // version of the EndpointDisabled
+	Number        uint32                 `protobuf:"varint,4,opt,name=number,proto3" json:"number,omitempty"` // of the order
+	Answer        string                 `protobuf:"bytes,5,opt,name=answer,proto3" json:"answer,omitempty"`  // taken, deferred, declined, unserved, no_address
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RecordMail) Reset() {
+	*x = RecordMail{}
+	mi := &file_commands_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RecordMail) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RecordMail) ProtoMessage() {}
+
+func (x *RecordMail) ProtoReflect() protoreflect.Message {
+	mi := &file_commands_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RecordMail.ProtoReflect.Descriptor instead.
+func (*RecordMail) Descriptor() ([]byte, []int) {
+	return file_commands_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *RecordMail) GetMeta() *CommandMeta {
+	if x != nil {
+		return x.Meta
+	}
+	return nil
+}
+
+func (x *RecordMail) GetEndpointId() string {
+	if x != nil {
+		return x.EndpointId
+	}
+	return ""
+}
+
+func (x *RecordMail) GetNotice() uint64 {
+	if x != nil {
+		return x.Notice
+	}
+	return 0
+}
+
+func (x *RecordMail) GetNumber() uint32 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *RecordMail) GetAnswer() string {
+	if x != nil {
+		return x.Answer
+	}
+	return ""
+}
+
 type CreateWatch struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Meta          *CommandMeta           `protobuf:"bytes,1,opt,name=meta,proto3" json:"meta,omitempty"`
@@ -1083,7 +1160,7 @@ type CreateWatch struct {
 
 func (x *CreateWatch) Reset() {
 	*x = CreateWatch{}
-	mi := &file_commands_proto_msgTypes[16]
+	mi := &file_commands_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1095,7 +1172,7 @@ func (x *CreateWatch) String() string {
 func (*CreateWatch) ProtoMessage() {}
 
 func (x *CreateWatch) ProtoReflect() protoreflect.Message {
-	mi := &file_commands_proto_msgTypes[16]
+	mi := &file_commands_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1108,7 +1185,7 @@ func (x *CreateWatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateWatch.ProtoReflect.Descriptor instead.
 func (*CreateWatch) Descriptor() ([]byte, []int) {
-	return file_commands_proto_rawDescGZIP(), []int{16}
+	return file_commands_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *CreateWatch) GetMeta() *CommandMeta {
@@ -1137,7 +1214,7 @@ type UpdateWatch struct {
 
 func (x *UpdateWatch) Reset() {
 	*x = UpdateWatch{}
-	mi := &file_commands_proto_msgTypes[17]
+	mi := &file_commands_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1149,7 +1226,7 @@ func (x *UpdateWatch) String() string {
 func (*UpdateWatch) ProtoMessage() {}
 
 func (x *UpdateWatch) ProtoReflect() protoreflect.Message {
-	mi := &file_commands_proto_msgTypes[17]
+	mi := &file_commands_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1162,7 +1239,7 @@ func (x *UpdateWatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateWatch.ProtoReflect.Descriptor instead.
 func (*UpdateWatch) Descriptor() ([]byte, []int) {
-	return file_commands_proto_rawDescGZIP(), []int{17}
+	return file_commands_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *UpdateWatch) GetMeta() *CommandMeta {
@@ -1204,7 +1281,7 @@ type DeleteWatch struct {
 
 func (x *DeleteWatch) Reset() {
 	*x = DeleteWatch{}
-	mi := &file_commands_proto_msgTypes[18]
+	mi := &file_commands_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1216,7 +1293,7 @@ func (x *DeleteWatch) String() string {
 func (*DeleteWatch) ProtoMessage() {}
 
 func (x *DeleteWatch) ProtoReflect() protoreflect.Message {
-	mi := &file_commands_proto_msgTypes[18]
+	mi := &file_commands_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1229,7 +1306,7 @@ func (x *DeleteWatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteWatch.ProtoReflect.Descriptor instead.
 func (*DeleteWatch) Descriptor() ([]byte, []int) {
-	return file_commands_proto_rawDescGZIP(), []int{18}
+	return file_commands_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *DeleteWatch) GetMeta() *CommandMeta {
@@ -1265,7 +1342,7 @@ type BackfillWatch struct {
 
 func (x *BackfillWatch) Reset() {
 	*x = BackfillWatch{}
-	mi := &file_commands_proto_msgTypes[19]
+	mi := &file_commands_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1277,7 +1354,7 @@ func (x *BackfillWatch) String() string {
 func (*BackfillWatch) ProtoMessage() {}
 
 func (x *BackfillWatch) ProtoReflect() protoreflect.Message {
-	mi := &file_commands_proto_msgTypes[19]
+	mi := &file_commands_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1290,7 +1367,7 @@ func (x *BackfillWatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackfillWatch.ProtoReflect.Descriptor instead.
 func (*BackfillWatch) Descriptor() ([]byte, []int) {
-	return file_commands_proto_rawDescGZIP(), []int{19}
+	return file_commands_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *BackfillWatch) GetMeta() *CommandMeta {
@@ -1340,7 +1417,7 @@ type RecordCoverage struct {
 
 func (x *RecordCoverage) Reset() {
 	*x = RecordCoverage{}
-	mi := &file_commands_proto_msgTypes[20]
+	mi := &file_commands_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1352,7 +1429,7 @@ func (x *RecordCoverage) String() string {
 func (*RecordCoverage) ProtoMessage() {}
 
 func (x *RecordCoverage) ProtoReflect() protoreflect.Message {
-	mi := &file_commands_proto_msgTypes[20]
+	mi := &file_commands_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1365,7 +1442,7 @@ func (x *RecordCoverage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordCoverage.ProtoReflect.Descriptor instead.
 func (*RecordCoverage) Descriptor() ([]byte, []int) {
-	return file_commands_proto_rawDescGZIP(), []int{20}
+	return file_commands_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *RecordCoverage) GetMeta() *CommandMeta {
@@ -1451,7 +1528,7 @@ type CommandResult struct {
 
 func (x *CommandResult) Reset() {
 	*x = CommandResult{}
-	mi := &file_commands_proto_msgTypes[21]
+	mi := &file_commands_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1463,7 +1540,7 @@ func (x *CommandResult) String() string {
 func (*CommandResult) ProtoMessage() {}
 
 func (x *CommandResult) ProtoReflect() protoreflect.Message {
-	mi := &file_commands_proto_msgTypes[21]
+	mi := &file_commands_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1476,7 +1553,7 @@ func (x *CommandResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommandResult.ProtoReflect.Descriptor instead.
 func (*CommandResult) Descriptor() ([]byte, []int) {
-	return file_commands_proto_rawDescGZIP(), []int{21}
+	return file_commands_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *CommandResult) GetCommandId() string {
@@ -1518,7 +1595,7 @@ type PaymentObserved struct {
 
 func (x *PaymentObserved) Reset() {
 	*x = PaymentObserved{}
-	mi := &file_commands_proto_msgTypes[22]
+	mi := &file_commands_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1530,7 +1607,7 @@ func (x *PaymentObserved) String() string {
 func (*PaymentObserved) ProtoMessage() {}
 
 func (x *PaymentObserved) ProtoReflect() protoreflect.Message {
-	mi := &file_commands_proto_msgTypes[22]
+	mi := &file_commands_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1543,7 +1620,7 @@ func (x *PaymentObserved) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PaymentObserved.ProtoReflect.Descriptor instead.
 func (*PaymentObserved) Descriptor() ([]byte, []int) {
-	return file_commands_proto_rawDescGZIP(), []int{22}
+	return file_commands_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *PaymentObserved) GetPayment() *Payment {
@@ -1583,7 +1660,7 @@ type PaymentMatched struct {
 
 func (x *PaymentMatched) Reset() {
 	*x = PaymentMatched{}
-	mi := &file_commands_proto_msgTypes[23]
+	mi := &file_commands_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1595,7 +1672,7 @@ func (x *PaymentMatched) String() string {
 func (*PaymentMatched) ProtoMessage() {}
 
 func (x *PaymentMatched) ProtoReflect() protoreflect.Message {
-	mi := &file_commands_proto_msgTypes[23]
+	mi := &file_commands_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1608,7 +1685,7 @@ func (x *PaymentMatched) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PaymentMatched.ProtoReflect.Descriptor instead.
 func (*PaymentMatched) Descriptor() ([]byte, []int) {
-	return file_commands_proto_rawDescGZIP(), []int{23}
+	return file_commands_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *PaymentMatched) GetAccountId() string {
@@ -1695,6 +1772,148 @@ func (x *PaymentMatched) GetFormerEndpointIds() []string {
 	return nil
 }
 
+// MailOrder goes to the topic "mails": it asks a mailer to tell an account holder that
+// an endpoint is disabled.
+type MailOrder struct {
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	EndpointId     string                 `protobuf:"bytes,1,opt,name=endpoint_id,json=endpointId,proto3" json:"endpoint_id,omitempty"`
+	AccountId      string                 `protobuf:"bytes,2,opt,name=account_id,json=accountId,proto3" json:"account_id,omitempty"`
+	Url            string                 `protobuf:"bytes,3,opt,name=url,proto3" json:"url,omitempty"`
+	Description    string                 `protobuf:"bytes,4,opt,name=description,proto3" json:"description,omitempty"`
+	Enabled        bool                   `protobuf:"varint,5,opt,name=enabled,proto3" json:"enabled,omitempty"`                   // again, since
+	Notice         uint64                 `protobuf:"varint,6,opt,name=notice,proto3" json:"notice,omitempty"`                     // version of the EndpointDisabled
+	AtMillis       int64                  `protobuf:"varint,7,opt,name=at_millis,json=atMillis,proto3" json:"at_millis,omitempty"` // of the EndpointDisabled
+	Reason         string                 `protobuf:"bytes,8,opt,name=reason,proto3" json:"reason,omitempty"`
+	EventId        string                 `protobuf:"bytes,9,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
+	LastStatusCode uint32                 `protobuf:"varint,10,opt,name=last_status_code,json=lastStatusCode,proto3" json:"last_status_code,omitempty"` // 0: no status arrived
+	LastError      string                 `protobuf:"bytes,11,opt,name=last_error,json=lastError,proto3" json:"last_error,omitempty"`                   // empty: none
+	Number         uint32                 `protobuf:"varint,12,opt,name=number,proto3" json:"number,omitempty"`                                         // 1 is the notice's first order
+	UntilMillis    int64                  `protobuf:"varint,13,opt,name=until_millis,json=untilMillis,proto3" json:"until_millis,omitempty"`            // nobody is to send it later
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *MailOrder) Reset() {
+	*x = MailOrder{}
+	mi := &file_commands_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MailOrder) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MailOrder) ProtoMessage() {}
+
+func (x *MailOrder) ProtoReflect() protoreflect.Message {
+	mi := &file_commands_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MailOrder.ProtoReflect.Descriptor instead.
+func (*MailOrder) Descriptor() ([]byte, []int) {
+	return file_commands_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *MailOrder) GetEndpointId() string {
+	if x != nil {
+		return x.EndpointId
+	}
+	return ""
+}
+
+func (x *MailOrder) GetAccountId() string {
+	if x != nil {
+		return x.AccountId
+	}
+	return ""
+}
+
+func (x *MailOrder) GetUrl() string {
+	if x != nil {
+		return x.Url
+	}
+	return ""
+}
+
+func (x *MailOrder) GetDescription() string {
+	if x != nil {
+		return x.Description
+	}
+	return ""
+}
+
+func (x *MailOrder) GetEnabled() bool {
+	if x != nil {
+		return x.Enabled
+	}
+	return false
+}
+
+func (x *MailOrder) GetNotice() uint64 {
+	if x != nil {
+		return x.Notice
+	}
+	return 0
+}
+
+func (x *MailOrder) GetAtMillis() int64 {
+	if x != nil {
+		return x.AtMillis
+	}
+	return 0
+}
+
+func (x *MailOrder) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *MailOrder) GetEventId() string {
+	if x != nil {
+		return x.EventId
+	}
+	return ""
+}
+
+func (x *MailOrder) GetLastStatusCode() uint32 {
+	if x != nil {
+		return x.LastStatusCode
+	}
+	return 0
+}
+
+func (x *MailOrder) GetLastError() string {
+	if x != nil {
+		return x.LastError
+	}
+	return ""
+}
+
+func (x *MailOrder) GetNumber() uint32 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *MailOrder) GetUntilMillis() int64 {
+	if x != nil {
+		return x.UntilMillis
+	}
+	return 0
+}
+
 // TransactionQuarantined goes to the topic "quarantine": a transaction that could
 // not be read, so that payments in it, if any, are not reported.
 type TransactionQuarantined struct {
@@ -1712,7 +1931,7 @@ type TransactionQuarantined struct {
 
 func (x *TransactionQuarantined) Reset() {
 	*x = TransactionQuarantined{}
-	mi := &file_commands_proto_msgTypes[24]
+	mi := &file_commands_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1724,7 +1943,7 @@ func (x *TransactionQuarantined) String() string {
 func (*TransactionQuarantined) ProtoMessage() {}
 
 func (x *TransactionQuarantined) ProtoReflect() protoreflect.Message {
-	mi := &file_commands_proto_msgTypes[24]
+	mi := &file_commands_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1737,7 +1956,7 @@ func (x *TransactionQuarantined) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransactionQuarantined.ProtoReflect.Descriptor instead.
 func (*TransactionQuarantined) Descriptor() ([]byte, []int) {
-	return file_commands_proto_rawDescGZIP(), []int{24}
+	return file_commands_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *TransactionQuarantined) GetNetworkPassphrase() string {
@@ -1810,7 +2029,7 @@ type LedgerRead struct {
 
 func (x *LedgerRead) Reset() {
 	*x = LedgerRead{}
-	mi := &file_commands_proto_msgTypes[25]
+	mi := &file_commands_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1822,7 +2041,7 @@ func (x *LedgerRead) String() string {
 func (*LedgerRead) ProtoMessage() {}
 
 func (x *LedgerRead) ProtoReflect() protoreflect.Message {
-	mi := &file_commands_proto_msgTypes[25]
+	mi := &file_commands_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1835,7 +2054,7 @@ func (x *LedgerRead) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerRead.ProtoReflect.Descriptor instead.
 func (*LedgerRead) Descriptor() ([]byte, []int) {
-	return file_commands_proto_rawDescGZIP(), []int{25}
+	return file_commands_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *LedgerRead) GetNetworkPassphrase() string {
@@ -1932,7 +2151,7 @@ type CommandHead struct {
 
 func (x *CommandHead) Reset() {
 	*x = CommandHead{}
-	mi := &file_commands_proto_msgTypes[26]
+	mi := &file_commands_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1944,7 +2163,7 @@ func (x *CommandHead) String() string {
 func (*CommandHead) ProtoMessage() {}
 
 func (x *CommandHead) ProtoReflect() protoreflect.Message {
-	mi := &file_commands_proto_msgTypes[26]
+	mi := &file_commands_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1957,7 +2176,7 @@ func (x *CommandHead) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommandHead.ProtoReflect.Descriptor instead.
 func (*CommandHead) Descriptor() ([]byte, []int) {
-	return file_commands_proto_rawDescGZIP(), []int{26}
+	return file_commands_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *CommandHead) GetMeta() *CommandMeta {
@@ -1986,7 +2205,7 @@ type DeadLetter struct {
 
 func (x *DeadLetter) Reset() {
 	*x = DeadLetter{}
-	mi := &file_commands_proto_msgTypes[27]
+	mi := &file_commands_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1998,7 +2217,7 @@ func (x *DeadLetter) String() string {
 func (*DeadLetter) ProtoMessage() {}
 
 func (x *DeadLetter) ProtoReflect() protoreflect.Message {
-	mi := &file_commands_proto_msgTypes[27]
+	mi := &file_commands_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2011,7 +2230,7 @@ func (x *DeadLetter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeadLetter.ProtoReflect.Descriptor instead.
 func (*DeadLetter) Descriptor() ([]byte, []int) {
-	return file_commands_proto_rawDescGZIP(), []int{27}
+	return file_commands_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *DeadLetter) GetTopic() string {
@@ -2087,7 +2306,7 @@ type DeadHeader struct {
 
 func (x *DeadHeader) Reset() {
 	*x = DeadHeader{}
-	mi := &file_commands_proto_msgTypes[28]
+	mi := &file_commands_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2099,7 +2318,7 @@ func (x *DeadHeader) String() string {
 func (*DeadHeader) ProtoMessage() {}
 
 func (x *DeadHeader) ProtoReflect() protoreflect.Message {
-	mi := &file_commands_proto_msgTypes[28]
+	mi := &file_commands_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2112,7 +2331,7 @@ func (x *DeadHeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeadHeader.ProtoReflect.Descriptor instead.
 func (*DeadHeader) Descriptor() ([]byte, []int) {
-	return file_commands_proto_rawDescGZIP(), []int{28}
+	return file_commands_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *DeadHeader) GetName() string {
@@ -2230,7 +2449,15 @@ const file_commands_proto_rawDesc = "" +
 	"\vendpoint_id\x18\x02 \x01(\tR\n" +
 	"endpointId\x12\x19\n" +
 	"\bevent_id\x18\x03 \x01(\tR\aeventId\x12$\n" +
-	"\x0eto_endpoint_id\x18\x04 \x01(\tR\ftoEndpointId\"s\n" +
+	"\x0eto_endpoint_id\x18\x04 \x01(\tR\ftoEndpointId\"\xaa\x01\n" +
+	"\n" +
+	"RecordMail\x123\n" +
+	"\x04meta\x18\x01 \x01(\v2\x1f.lumenhook.kafka.v1.CommandMetaR\x04meta\x12\x1f\n" +
+	"\vendpoint_id\x18\x02 \x01(\tR\n" +
+	"endpointId\x12\x16\n" +
+	"\x06notice\x18\x03 \x01(\x04R\x06notice\x12\x16\n" +
+	"\x06number\x18\x04 \x01(\rR\x06number\x12\x16\n" +
+	"\x06answer\x18\x05 \x01(\tR\x06answer\"s\n" +
 	"\vCreateWatch\x123\n" +
 	"\x04meta\x18\x01 \x01(\v2\x1f.lumenhook.kafka.v1.CommandMetaR\x04meta\x12/\n" +
 	"\x05watch\x18\x02 \x01(\v2\x19.lumenhook.kafka.v1.WatchR\x05watch\"\xb7\x01\n" +
@@ -2288,7 +2515,25 @@ const file_commands_proto_rawDesc = "" +
 	"\battempts\x18\n" +
 	" \x01(\rR\battempts\x12\x12\n" +
 	"\x04runs\x18\v \x01(\rR\x04runs\x12.\n" +
-	"\x13former_endpoint_ids\x18\f \x03(\tR\x11formerEndpointIds\"\xf6\x01\n" +
+	"\x13former_endpoint_ids\x18\f \x03(\tR\x11formerEndpointIds\"\x85\x03\n" +
+	"\tMailOrder\x12\x1f\n" +
+	"\vendpoint_id\x18\x01 \x01(\tR\n" +
+	"endpointId\x12\x1d\n" +
+	"\n" +
+	"account_id\x18\x02 \x01(\tR\taccountId\x12\x10\n" +
+	"\x03url\x18\x03 \x01(\tR\x03url\x12 \n" +
+	"\vdescription\x18\x04 \x01(\tR\vdescription\x12\x18\n" +
+	"\aenabled\x18\x05 \x01(\bR\aenabled\x12\x16\n" +
+	"\x06notice\x18\x06 \x01(\x04R\x06notice\x12\x1b\n" +
+	"\tat_millis\x18\a \x01(\x03R\batMillis\x12\x16\n" +
+	"\x06reason\x18\b \x01(\tR\x06reason\x12\x19\n" +
+	"\bevent_id\x18\t \x01(\tR\aeventId\x12(\n" +
+	"\x10last_status_code\x18\n" +
+	" \x01(\rR\x0elastStatusCode\x12\x1d\n" +
+	"\n" +
+	"last_error\x18\v \x01(\tR\tlastError\x12\x16\n" +
+	"\x06number\x18\f \x01(\rR\x06number\x12!\n" +
+	"\funtil_millis\x18\r \x01(\x03R\vuntilMillis\"\xf6\x01\n" +
 	"\x16TransactionQuarantined\x12-\n" +
 	"\x12network_passphrase\x18\x01 \x01(\tR\x11networkPassphrase\x12\x16\n" +
 	"\x06ledger\x18\x02 \x01(\rR\x06ledger\x12(\n" +
@@ -2352,7 +2597,7 @@ func file_commands_proto_rawDescGZIP() []byte {
 	return file_commands_proto_rawDescData
 }
 
-var file_commands_proto_msgTypes = make([]protoimpl.MessageInfo, 32)
+var file_commands_proto_msgTypes = make([]protoimpl.MessageInfo, 34)
 var file_commands_proto_goTypes = []any{
 	(*CommandMeta)(nil),            // 0: lumenhook.kafka.v1.CommandMeta
 	(*CreateAccount)(nil),          // 1: lumenhook.kafka.v1.CreateAccount
@@ -2370,44 +2615,46 @@ var file_commands_proto_goTypes = []any{
 	(*TestEndpoint)(nil),           // 13: lumenhook.kafka.v1.TestEndpoint
 	(*ReplayEndpoint)(nil),         // 14: lumenhook.kafka.v1.ReplayEndpoint
 	(*ResendEvent)(nil),            // 15: lumenhook.kafka.v1.ResendEvent
-	(*CreateWatch)(nil),            // 16: lumenhook.kafka.v1.CreateWatch
-	(*UpdateWatch)(nil),            // 17: lumenhook.kafka.v1.UpdateWatch
-	(*DeleteWatch)(nil),            // 18: lumenhook.kafka.v1.DeleteWatch
-	(*BackfillWatch)(nil),          // 19: lumenhook.kafka.v1.BackfillWatch
-	(*RecordCoverage)(nil),         // 20: lumenhook.kafka.v1.RecordCoverage
-	(*CommandResult)(nil),          // 21: lumenhook.kafka.v1.CommandResult
-	(*PaymentObserved)(nil),        // 22: lumenhook.kafka.v1.PaymentObserved
-	(*PaymentMatched)(nil),         // 23: lumenhook.kafka.v1.PaymentMatched
-	(*TransactionQuarantined)(nil), // 24: lumenhook.kafka.v1.TransactionQuarantined
-	(*LedgerRead)(nil),             // 25: lumenhook.kafka.v1.LedgerRead
-	(*CommandHead)(nil),            // 26: lumenhook.kafka.v1.CommandHead
-	(*DeadLetter)(nil),             // 27: lumenhook.kafka.v1.DeadLetter
-	(*DeadHeader)(nil),             // 28: lumenhook.kafka.v1.DeadHeader
-	nil,                            // 29: lumenhook.kafka.v1.LedgerRead.WatchesOffsetsEntry
-	nil,                            // 30: lumenhook.kafka.v1.LedgerRead.MatchesOffsetsEntry
-	nil,                            // 31: lumenhook.kafka.v1.LedgerRead.PaymentsOffsetsEntry
-	(*Key)(nil),                    // 32: lumenhook.kafka.v1.Key
-	(*Header)(nil),                 // 33: lumenhook.kafka.v1.Header
-	(*EndpointChange)(nil),         // 34: lumenhook.kafka.v1.EndpointChange
-	(*Watch)(nil),                  // 35: lumenhook.kafka.v1.Watch
-	(*WatchChange)(nil),            // 36: lumenhook.kafka.v1.WatchChange
-	(*Answer)(nil),                 // 37: lumenhook.kafka.v1.Answer
-	(*Payment)(nil),                // 38: lumenhook.kafka.v1.Payment
-	(*Verification)(nil),           // 39: lumenhook.kafka.v1.Verification
-	(*Event)(nil),                  // 40: lumenhook.kafka.v1.Event
+	(*RecordMail)(nil),             // 16: lumenhook.kafka.v1.RecordMail
+	(*CreateWatch)(nil),            // 17: lumenhook.kafka.v1.CreateWatch
+	(*UpdateWatch)(nil),            // 18: lumenhook.kafka.v1.UpdateWatch
+	(*DeleteWatch)(nil),            // 19: lumenhook.kafka.v1.DeleteWatch
+	(*BackfillWatch)(nil),          // 20: lumenhook.kafka.v1.BackfillWatch
+	(*RecordCoverage)(nil),         // 21: lumenhook.kafka.v1.RecordCoverage
+	(*CommandResult)(nil),          // 22: lumenhook.kafka.v1.CommandResult
+	(*PaymentObserved)(nil),        // 23: lumenhook.kafka.v1.PaymentObserved
+	(*PaymentMatched)(nil),         // 24: lumenhook.kafka.v1.PaymentMatched
+	(*MailOrder)(nil),              // 25: lumenhook.kafka.v1.MailOrder
+	(*TransactionQuarantined)(nil), // 26: lumenhook.kafka.v1.TransactionQuarantined
+	(*LedgerRead)(nil),             // 27: lumenhook.kafka.v1.LedgerRead
+	(*CommandHead)(nil),            // 28: lumenhook.kafka.v1.CommandHead
+	(*DeadLetter)(nil),             // 29: lumenhook.kafka.v1.DeadLetter
+	(*DeadHeader)(nil),             // 30: lumenhook.kafka.v1.DeadHeader
+	nil,                            // 31: lumenhook.kafka.v1.LedgerRead.WatchesOffsetsEntry
+	nil,                            // 32: lumenhook.kafka.v1.LedgerRead.MatchesOffsetsEntry
+	nil,                            // 33: lumenhook.kafka.v1.LedgerRead.PaymentsOffsetsEntry
+	(*Key)(nil),                    // 34: lumenhook.kafka.v1.Key
+	(*Header)(nil),                 // 35: lumenhook.kafka.v1.Header
+	(*EndpointChange)(nil),         // 36: lumenhook.kafka.v1.EndpointChange
+	(*Watch)(nil),                  // 37: lumenhook.kafka.v1.Watch
+	(*WatchChange)(nil),            // 38: lumenhook.kafka.v1.WatchChange
+	(*Answer)(nil),                 // 39: lumenhook.kafka.v1.Answer
+	(*Payment)(nil),                // 40: lumenhook.kafka.v1.Payment
+	(*Verification)(nil),           // 41: lumenhook.kafka.v1.Verification
+	(*Event)(nil),                  // 42: lumenhook.kafka.v1.Event
 }
 var file_commands_proto_depIdxs = []int32{
 	0,  // 0: lumenhook.kafka.v1.CreateAccount.meta:type_name -> lumenhook.kafka.v1.CommandMeta
-	32, // 1: lumenhook.kafka.v1.CreateAccount.key:type_name -> lumenhook.kafka.v1.Key
+	34, // 1: lumenhook.kafka.v1.CreateAccount.key:type_name -> lumenhook.kafka.v1.Key
 	0,  // 2: lumenhook.kafka.v1.CreateKey.meta:type_name -> lumenhook.kafka.v1.CommandMeta
-	32, // 3: lumenhook.kafka.v1.CreateKey.key:type_name -> lumenhook.kafka.v1.Key
+	34, // 3: lumenhook.kafka.v1.CreateKey.key:type_name -> lumenhook.kafka.v1.Key
 	0,  // 4: lumenhook.kafka.v1.RollKey.meta:type_name -> lumenhook.kafka.v1.CommandMeta
-	32, // 5: lumenhook.kafka.v1.RollKey.key:type_name -> lumenhook.kafka.v1.Key
+	34, // 5: lumenhook.kafka.v1.RollKey.key:type_name -> lumenhook.kafka.v1.Key
 	0,  // 6: lumenhook.kafka.v1.RevokeKey.meta:type_name -> lumenhook.kafka.v1.CommandMeta
 	0,  // 7: lumenhook.kafka.v1.CreateEndpoint.meta:type_name -> lumenhook.kafka.v1.CommandMeta
-	33, // 8: lumenhook.kafka.v1.CreateEndpoint.headers:type_name -> lumenhook.kafka.v1.Header
+	35, // 8: lumenhook.kafka.v1.CreateEndpoint.headers:type_name -> lumenhook.kafka.v1.Header
 	0,  // 9: lumenhook.kafka.v1.UpdateEndpoint.meta:type_name -> lumenhook.kafka.v1.CommandMeta
-	34, // 10: lumenhook.kafka.v1.UpdateEndpoint.change:type_name -> lumenhook.kafka.v1.EndpointChange
+	36, // 10: lumenhook.kafka.v1.UpdateEndpoint.change:type_name -> lumenhook.kafka.v1.EndpointChange
 	0,  // 11: lumenhook.kafka.v1.DisableEndpoint.meta:type_name -> lumenhook.kafka.v1.CommandMeta
 	0,  // 12: lumenhook.kafka.v1.EnableEndpoint.meta:type_name -> lumenhook.kafka.v1.CommandMeta
 	0,  // 13: lumenhook.kafka.v1.DeleteEndpoint.meta:type_name -> lumenhook.kafka.v1.CommandMeta
@@ -2417,27 +2664,28 @@ var file_commands_proto_depIdxs = []int32{
 	0,  // 17: lumenhook.kafka.v1.TestEndpoint.meta:type_name -> lumenhook.kafka.v1.CommandMeta
 	0,  // 18: lumenhook.kafka.v1.ReplayEndpoint.meta:type_name -> lumenhook.kafka.v1.CommandMeta
 	0,  // 19: lumenhook.kafka.v1.ResendEvent.meta:type_name -> lumenhook.kafka.v1.CommandMeta
-	0,  // 20: lumenhook.kafka.v1.CreateWatch.meta:type_name -> lumenhook.kafka.v1.CommandMeta
-	35, // 21: lumenhook.kafka.v1.CreateWatch.watch:type_name -> lumenhook.kafka.v1.Watch
-	0,  // 22: lumenhook.kafka.v1.UpdateWatch.meta:type_name -> lumenhook.kafka.v1.CommandMeta
-	36, // 23: lumenhook.kafka.v1.UpdateWatch.change:type_name -> lumenhook.kafka.v1.WatchChange
-	0,  // 24: lumenhook.kafka.v1.DeleteWatch.meta:type_name -> lumenhook.kafka.v1.CommandMeta
-	0,  // 25: lumenhook.kafka.v1.BackfillWatch.meta:type_name -> lumenhook.kafka.v1.CommandMeta
-	0,  // 26: lumenhook.kafka.v1.RecordCoverage.meta:type_name -> lumenhook.kafka.v1.CommandMeta
-	37, // 27: lumenhook.kafka.v1.CommandResult.answer:type_name -> lumenhook.kafka.v1.Answer
-	38, // 28: lumenhook.kafka.v1.PaymentObserved.payment:type_name -> lumenhook.kafka.v1.Payment
-	39, // 29: lumenhook.kafka.v1.PaymentMatched.verification:type_name -> lumenhook.kafka.v1.Verification
-	40, // 30: lumenhook.kafka.v1.PaymentMatched.event:type_name -> lumenhook.kafka.v1.Event
-	29, // 31: lumenhook.kafka.v1.LedgerRead.watches_offsets:type_name -> lumenhook.kafka.v1.LedgerRead.WatchesOffsetsEntry
-	30, // 32: lumenhook.kafka.v1.LedgerRead.matches_offsets:type_name -> lumenhook.kafka.v1.LedgerRead.MatchesOffsetsEntry
-	31, // 33: lumenhook.kafka.v1.LedgerRead.payments_offsets:type_name -> lumenhook.kafka.v1.LedgerRead.PaymentsOffsetsEntry
-	0,  // 34: lumenhook.kafka.v1.CommandHead.meta:type_name -> lumenhook.kafka.v1.CommandMeta
-	28, // 35: lumenhook.kafka.v1.DeadLetter.headers:type_name -> lumenhook.kafka.v1.DeadHeader
-	36, // [36:36] is the sub-list for method output_type
-	36, // [36:36] is the sub-list for method input_type
-	36, // [36:36] is the sub-list for extension type_name
-	36, // [36:36] is the sub-list for extension extendee
-	0,  // [0:36] is the sub-list for field type_name
+	0,  // 20: lumenhook.kafka.v1.RecordMail.meta:type_name -> lumenhook.kafka.v1.CommandMeta
+	0,  // 21: lumenhook.kafka.v1.CreateWatch.meta:type_name -> lumenhook.kafka.v1.CommandMeta
+	37, // 22: lumenhook.kafka.v1.CreateWatch.watch:type_name -> lumenhook.kafka.v1.Watch
+	0,  // 23: lumenhook.kafka.v1.UpdateWatch.meta:type_name -> lumenhook.kafka.v1.CommandMeta
+	38, // 24: lumenhook.kafka.v1.UpdateWatch.change:type_name -> lumenhook.kafka.v1.WatchChange
+	0,  // 25: lumenhook.kafka.v1.DeleteWatch.meta:type_name -> lumenhook.kafka.v1.CommandMeta
+	0,  // 26: lumenhook.kafka.v1.BackfillWatch.meta:type_name -> lumenhook.kafka.v1.CommandMeta
+	0,  // 27: lumenhook.kafka.v1.RecordCoverage.meta:type_name -> lumenhook.kafka.v1.CommandMeta
+	39, // 28: lumenhook.kafka.v1.CommandResult.answer:type_name -> lumenhook.kafka.v1.Answer
+	40, // 29: lumenhook.kafka.v1.PaymentObserved.payment:type_name -> lumenhook.kafka.v1.Payment
+	41, // 30: lumenhook.kafka.v1.PaymentMatched.verification:type_name -> lumenhook.kafka.v1.Verification
+	42, // 31: lumenhook.kafka.v1.PaymentMatched.event:type_name -> lumenhook.kafka.v1.Event
+	31, // 32: lumenhook.kafka.v1.LedgerRead.watches_offsets:type_name -> lumenhook.kafka.v1.LedgerRead.WatchesOffsetsEntry
+	32, // 33: lumenhook.kafka.v1.LedgerRead.matches_offsets:type_name -> lumenhook.kafka.v1.LedgerRead.MatchesOffsetsEntry
+	33, // 34: lumenhook.kafka.v1.LedgerRead.payments_offsets:type_name -> lumenhook.kafka.v1.LedgerRead.PaymentsOffsetsEntry
+	0,  // 35: lumenhook.kafka.v1.CommandHead.meta:type_name -> lumenhook.kafka.v1.CommandMeta
+	30, // 36: lumenhook.kafka.v1.DeadLetter.headers:type_name -> lumenhook.kafka.v1.DeadHeader
+	37, // [37:37] is the sub-list for method output_type
+	37, // [37:37] is the sub-list for method input_type
+	37, // [37:37] is the sub-list for extension type_name
+	37, // [37:37] is the sub-list for extension extendee
+	0,  // [0:37] is the sub-list for field type_name
 }
 
 func init() { file_commands_proto_init() }
@@ -2452,7 +2700,7 @@ func file_commands_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_commands_proto_rawDesc), len(file_commands_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   32,
+			NumMessages:   34,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -659,6 +659,151 @@ func (x *EndpointDisabled) GetLastError() string {
 	return ""
 }
 
+// A notice is the mail about an EndpointDisabled, named by that fact's version.
+type MailOrdered struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Meta          *FactMeta              `protobuf:"bytes,1,opt,name=meta,proto3" json:"meta,omitempty"`
+	Notice        uint64                 `protobuf:"varint,2,opt,name=notice,proto3" json:"notice,omitempty"`
+	Number        uint32                 `protobuf:"varint,3,opt,name=number,proto3" json:"number,omitempty"`                                   // of the order; 1 is the notice's first
+	NextAtMillis  int64                  `protobuf:"varint,4,opt,name=next_at_millis,json=nextAtMillis,proto3" json:"next_at_millis,omitempty"` // when it is ordered again if there is no answer
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MailOrdered) Reset() {
+	*x = MailOrdered{}
+	mi := &file_facts_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MailOrdered) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MailOrdered) ProtoMessage() {}
+
+func (x *MailOrdered) ProtoReflect() protoreflect.Message {
+	mi := &file_facts_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MailOrdered.ProtoReflect.Descriptor instead.
+func (*MailOrdered) Descriptor() ([]byte, []int) {
+	return file_facts_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *MailOrdered) GetMeta() *FactMeta {
+	if x != nil {
+		return x.Meta
+	}
+	return nil
+}
+
+func (x *MailOrdered) GetNotice() uint64 {
+	if x != nil {
+		return x.Notice
+	}
+	return 0
+}
+
+func (x *MailOrdered) GetNumber() uint32 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *MailOrdered) GetNextAtMillis() int64 {
+	if x != nil {
+		return x.NextAtMillis
+	}
+	return 0
+}
+
+type MailAttempted struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Meta          *FactMeta              `protobuf:"bytes,1,opt,name=meta,proto3" json:"meta,omitempty"`
+	Notice        uint64                 `protobuf:"varint,2,opt,name=notice,proto3" json:"notice,omitempty"`
+	Number        uint32                 `protobuf:"varint,3,opt,name=number,proto3" json:"number,omitempty"`                                   // of the order
+	Outcome       string                 `protobuf:"bytes,4,opt,name=outcome,proto3" json:"outcome,omitempty"`                                  // sent, retried, refused, given_up, nobody
+	NextAtMillis  int64                  `protobuf:"varint,5,opt,name=next_at_millis,json=nextAtMillis,proto3" json:"next_at_millis,omitempty"` // of the next order; 0: none
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MailAttempted) Reset() {
+	*x = MailAttempted{}
+	mi := &file_facts_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MailAttempted) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MailAttempted) ProtoMessage() {}
+
+func (x *MailAttempted) ProtoReflect() protoreflect.Message {
+	mi := &file_facts_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MailAttempted.ProtoReflect.Descriptor instead.
+func (*MailAttempted) Descriptor() ([]byte, []int) {
+	return file_facts_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *MailAttempted) GetMeta() *FactMeta {
+	if x != nil {
+		return x.Meta
+	}
+	return nil
+}
+
+func (x *MailAttempted) GetNotice() uint64 {
+	if x != nil {
+		return x.Notice
+	}
+	return 0
+}
+
+func (x *MailAttempted) GetNumber() uint32 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *MailAttempted) GetOutcome() string {
+	if x != nil {
+		return x.Outcome
+	}
+	return ""
+}
+
+func (x *MailAttempted) GetNextAtMillis() int64 {
+	if x != nil {
+		return x.NextAtMillis
+	}
+	return 0
+}
+
 type EndpointEnabled struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Meta          *FactMeta              `protobuf:"bytes,1,opt,name=meta,proto3" json:"meta,omitempty"`
@@ -668,7 +813,7 @@ type EndpointEnabled struct {
 
 func (x *EndpointEnabled) Reset() {
 	*x = EndpointEnabled{}
-	mi := &file_facts_proto_msgTypes[10]
+	mi := &file_facts_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -680,7 +825,7 @@ func (x *EndpointEnabled) String() string {
 func (*EndpointEnabled) ProtoMessage() {}
 
 func (x *EndpointEnabled) ProtoReflect() protoreflect.Message {
-	mi := &file_facts_proto_msgTypes[10]
+	mi := &file_facts_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -693,7 +838,7 @@ func (x *EndpointEnabled) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndpointEnabled.ProtoReflect.Descriptor instead.
 func (*EndpointEnabled) Descriptor() ([]byte, []int) {
-	return file_facts_proto_rawDescGZIP(), []int{10}
+	return file_facts_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *EndpointEnabled) GetMeta() *FactMeta {
@@ -712,7 +857,7 @@ type EndpointDeleted struct {
 
 func (x *EndpointDeleted) Reset() {
 	*x = EndpointDeleted{}
-	mi := &file_facts_proto_msgTypes[11]
+	mi := &file_facts_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -724,7 +869,7 @@ func (x *EndpointDeleted) String() string {
 func (*EndpointDeleted) ProtoMessage() {}
 
 func (x *EndpointDeleted) ProtoReflect() protoreflect.Message {
-	mi := &file_facts_proto_msgTypes[11]
+	mi := &file_facts_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -737,7 +882,7 @@ func (x *EndpointDeleted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndpointDeleted.ProtoReflect.Descriptor instead.
 func (*EndpointDeleted) Descriptor() ([]byte, []int) {
-	return file_facts_proto_rawDescGZIP(), []int{11}
+	return file_facts_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *EndpointDeleted) GetMeta() *FactMeta {
@@ -757,7 +902,7 @@ type WatchCreated struct {
 
 func (x *WatchCreated) Reset() {
 	*x = WatchCreated{}
-	mi := &file_facts_proto_msgTypes[12]
+	mi := &file_facts_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -769,7 +914,7 @@ func (x *WatchCreated) String() string {
 func (*WatchCreated) ProtoMessage() {}
 
 func (x *WatchCreated) ProtoReflect() protoreflect.Message {
-	mi := &file_facts_proto_msgTypes[12]
+	mi := &file_facts_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -782,7 +927,7 @@ func (x *WatchCreated) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchCreated.ProtoReflect.Descriptor instead.
 func (*WatchCreated) Descriptor() ([]byte, []int) {
-	return file_facts_proto_rawDescGZIP(), []int{12}
+	return file_facts_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *WatchCreated) GetMeta() *FactMeta {
@@ -809,7 +954,7 @@ type WatchUpdated struct {
 
 func (x *WatchUpdated) Reset() {
 	*x = WatchUpdated{}
-	mi := &file_facts_proto_msgTypes[13]
+	mi := &file_facts_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -821,7 +966,7 @@ func (x *WatchUpdated) String() string {
 func (*WatchUpdated) ProtoMessage() {}
 
 func (x *WatchUpdated) ProtoReflect() protoreflect.Message {
-	mi := &file_facts_proto_msgTypes[13]
+	mi := &file_facts_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -834,7 +979,7 @@ func (x *WatchUpdated) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchUpdated.ProtoReflect.Descriptor instead.
 func (*WatchUpdated) Descriptor() ([]byte, []int) {
-	return file_facts_proto_rawDescGZIP(), []int{13}
+	return file_facts_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *WatchUpdated) GetMeta() *FactMeta {
@@ -860,7 +1005,7 @@ type WatchDeleted struct {
 
 func (x *WatchDeleted) Reset() {
 	*x = WatchDeleted{}
-	mi := &file_facts_proto_msgTypes[14]
+	mi := &file_facts_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -872,7 +1017,7 @@ func (x *WatchDeleted) String() string {
 func (*WatchDeleted) ProtoMessage() {}
 
 func (x *WatchDeleted) ProtoReflect() protoreflect.Message {
-	mi := &file_facts_proto_msgTypes[14]
+	mi := &file_facts_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -885,7 +1030,7 @@ func (x *WatchDeleted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchDeleted.ProtoReflect.Descriptor instead.
 func (*WatchDeleted) Descriptor() ([]byte, []int) {
-	return file_facts_proto_rawDescGZIP(), []int{14}
+	return file_facts_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *WatchDeleted) GetMeta() *FactMeta {
@@ -906,7 +1051,7 @@ type BackfillRequested struct {
 
 func (x *BackfillRequested) Reset() {
 	*x = BackfillRequested{}
-	mi := &file_facts_proto_msgTypes[15]
+	mi := &file_facts_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -918,7 +1063,7 @@ func (x *BackfillRequested) String() string {
 func (*BackfillRequested) ProtoMessage() {}
 
 func (x *BackfillRequested) ProtoReflect() protoreflect.Message {
-	mi := &file_facts_proto_msgTypes[15]
+	mi := &file_facts_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -931,7 +1076,7 @@ func (x *BackfillRequested) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackfillRequested.ProtoReflect.Descriptor instead.
 func (*BackfillRequested) Descriptor() ([]byte, []int) {
-	return file_facts_proto_rawDescGZIP(), []int{15}
+	return file_facts_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *BackfillRequested) GetMeta() *FactMeta {
@@ -969,7 +1114,7 @@ type RangeCovered struct {
 
 func (x *RangeCovered) Reset() {
 	*x = RangeCovered{}
-	mi := &file_facts_proto_msgTypes[16]
+	mi := &file_facts_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -981,7 +1126,7 @@ func (x *RangeCovered) String() string {
 func (*RangeCovered) ProtoMessage() {}
 
 func (x *RangeCovered) ProtoReflect() protoreflect.Message {
-	mi := &file_facts_proto_msgTypes[16]
+	mi := &file_facts_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -994,7 +1139,7 @@ func (x *RangeCovered) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RangeCovered.ProtoReflect.Descriptor instead.
 func (*RangeCovered) Descriptor() ([]byte, []int) {
-	return file_facts_proto_rawDescGZIP(), []int{16}
+	return file_facts_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *RangeCovered) GetMeta() *FactMeta {
@@ -1052,7 +1197,7 @@ type PartBegun struct {
 
 func (x *PartBegun) Reset() {
 	*x = PartBegun{}
-	mi := &file_facts_proto_msgTypes[17]
+	mi := &file_facts_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1064,7 +1209,7 @@ func (x *PartBegun) String() string {
 func (*PartBegun) ProtoMessage() {}
 
 func (x *PartBegun) ProtoReflect() protoreflect.Message {
-	mi := &file_facts_proto_msgTypes[17]
+	mi := &file_facts_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1077,7 +1222,7 @@ func (x *PartBegun) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PartBegun.ProtoReflect.Descriptor instead.
 func (*PartBegun) Descriptor() ([]byte, []int) {
-	return file_facts_proto_rawDescGZIP(), []int{17}
+	return file_facts_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *PartBegun) GetMeta() *FactMeta {
@@ -1119,7 +1264,7 @@ type BackfillStopped struct {
 
 func (x *BackfillStopped) Reset() {
 	*x = BackfillStopped{}
-	mi := &file_facts_proto_msgTypes[18]
+	mi := &file_facts_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1131,7 +1276,7 @@ func (x *BackfillStopped) String() string {
 func (*BackfillStopped) ProtoMessage() {}
 
 func (x *BackfillStopped) ProtoReflect() protoreflect.Message {
-	mi := &file_facts_proto_msgTypes[18]
+	mi := &file_facts_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1144,7 +1289,7 @@ func (x *BackfillStopped) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackfillStopped.ProtoReflect.Descriptor instead.
 func (*BackfillStopped) Descriptor() ([]byte, []int) {
-	return file_facts_proto_rawDescGZIP(), []int{18}
+	return file_facts_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *BackfillStopped) GetMeta() *FactMeta {
@@ -1188,7 +1333,7 @@ type DeliveryCreated struct {
 
 func (x *DeliveryCreated) Reset() {
 	*x = DeliveryCreated{}
-	mi := &file_facts_proto_msgTypes[19]
+	mi := &file_facts_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1200,7 +1345,7 @@ func (x *DeliveryCreated) String() string {
 func (*DeliveryCreated) ProtoMessage() {}
 
 func (x *DeliveryCreated) ProtoReflect() protoreflect.Message {
-	mi := &file_facts_proto_msgTypes[19]
+	mi := &file_facts_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1213,7 +1358,7 @@ func (x *DeliveryCreated) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeliveryCreated.ProtoReflect.Descriptor instead.
 func (*DeliveryCreated) Descriptor() ([]byte, []int) {
-	return file_facts_proto_rawDescGZIP(), []int{19}
+	return file_facts_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *DeliveryCreated) GetMeta() *FactMeta {
@@ -1313,7 +1458,7 @@ type AttemptMade struct {
 
 func (x *AttemptMade) Reset() {
 	*x = AttemptMade{}
-	mi := &file_facts_proto_msgTypes[20]
+	mi := &file_facts_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1325,7 +1470,7 @@ func (x *AttemptMade) String() string {
 func (*AttemptMade) ProtoMessage() {}
 
 func (x *AttemptMade) ProtoReflect() protoreflect.Message {
-	mi := &file_facts_proto_msgTypes[20]
+	mi := &file_facts_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1338,7 +1483,7 @@ func (x *AttemptMade) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AttemptMade.ProtoReflect.Descriptor instead.
 func (*AttemptMade) Descriptor() ([]byte, []int) {
-	return file_facts_proto_rawDescGZIP(), []int{20}
+	return file_facts_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *AttemptMade) GetMeta() *FactMeta {
@@ -1438,7 +1583,7 @@ type DeliveryRequeued struct {
 
 func (x *DeliveryRequeued) Reset() {
 	*x = DeliveryRequeued{}
-	mi := &file_facts_proto_msgTypes[21]
+	mi := &file_facts_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1450,7 +1595,7 @@ func (x *DeliveryRequeued) String() string {
 func (*DeliveryRequeued) ProtoMessage() {}
 
 func (x *DeliveryRequeued) ProtoReflect() protoreflect.Message {
-	mi := &file_facts_proto_msgTypes[21]
+	mi := &file_facts_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1463,7 +1608,7 @@ func (x *DeliveryRequeued) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeliveryRequeued.ProtoReflect.Descriptor instead.
 func (*DeliveryRequeued) Descriptor() ([]byte, []int) {
-	return file_facts_proto_rawDescGZIP(), []int{21}
+	return file_facts_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *DeliveryRequeued) GetMeta() *FactMeta {
@@ -1511,7 +1656,7 @@ type DeliveryCancelled struct {
 
 func (x *DeliveryCancelled) Reset() {
 	*x = DeliveryCancelled{}
-	mi := &file_facts_proto_msgTypes[22]
+	mi := &file_facts_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1523,7 +1668,7 @@ func (x *DeliveryCancelled) String() string {
 func (*DeliveryCancelled) ProtoMessage() {}
 
 func (x *DeliveryCancelled) ProtoReflect() protoreflect.Message {
-	mi := &file_facts_proto_msgTypes[22]
+	mi := &file_facts_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1536,7 +1681,7 @@ func (x *DeliveryCancelled) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeliveryCancelled.ProtoReflect.Descriptor instead.
 func (*DeliveryCancelled) Descriptor() ([]byte, []int) {
-	return file_facts_proto_rawDescGZIP(), []int{22}
+	return file_facts_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *DeliveryCancelled) GetMeta() *FactMeta {
@@ -1565,7 +1710,7 @@ type DeliveryMoved struct {
 
 func (x *DeliveryMoved) Reset() {
 	*x = DeliveryMoved{}
-	mi := &file_facts_proto_msgTypes[23]
+	mi := &file_facts_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1577,7 +1722,7 @@ func (x *DeliveryMoved) String() string {
 func (*DeliveryMoved) ProtoMessage() {}
 
 func (x *DeliveryMoved) ProtoReflect() protoreflect.Message {
-	mi := &file_facts_proto_msgTypes[23]
+	mi := &file_facts_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1590,7 +1735,7 @@ func (x *DeliveryMoved) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeliveryMoved.ProtoReflect.Descriptor instead.
 func (*DeliveryMoved) Descriptor() ([]byte, []int) {
-	return file_facts_proto_rawDescGZIP(), []int{23}
+	return file_facts_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *DeliveryMoved) GetMeta() *FactMeta {
@@ -1633,7 +1778,7 @@ type CommandHandled struct {
 
 func (x *CommandHandled) Reset() {
 	*x = CommandHandled{}
-	mi := &file_facts_proto_msgTypes[24]
+	mi := &file_facts_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1645,7 +1790,7 @@ func (x *CommandHandled) String() string {
 func (*CommandHandled) ProtoMessage() {}
 
 func (x *CommandHandled) ProtoReflect() protoreflect.Message {
-	mi := &file_facts_proto_msgTypes[24]
+	mi := &file_facts_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1658,7 +1803,7 @@ func (x *CommandHandled) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommandHandled.ProtoReflect.Descriptor instead.
 func (*CommandHandled) Descriptor() ([]byte, []int) {
-	return file_facts_proto_rawDescGZIP(), []int{24}
+	return file_facts_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *CommandHandled) GetMeta() *FactMeta {
@@ -1743,7 +1888,18 @@ const file_facts_proto_rawDesc = "" +
 	"\bevent_id\x18\x03 \x01(\tR\aeventId\x12(\n" +
 	"\x10last_status_code\x18\x04 \x01(\rR\x0elastStatusCode\x12\x1d\n" +
 	"\n" +
-	"last_error\x18\x05 \x01(\tR\tlastError\"C\n" +
+	"last_error\x18\x05 \x01(\tR\tlastError\"\x95\x01\n" +
+	"\vMailOrdered\x120\n" +
+	"\x04meta\x18\x01 \x01(\v2\x1c.lumenhook.kafka.v1.FactMetaR\x04meta\x12\x16\n" +
+	"\x06notice\x18\x02 \x01(\x04R\x06notice\x12\x16\n" +
+	"\x06number\x18\x03 \x01(\rR\x06number\x12$\n" +
+	"\x0enext_at_millis\x18\x04 \x01(\x03R\fnextAtMillis\"\xb1\x01\n" +
+	"\rMailAttempted\x120\n" +
+	"\x04meta\x18\x01 \x01(\v2\x1c.lumenhook.kafka.v1.FactMetaR\x04meta\x12\x16\n" +
+	"\x06notice\x18\x02 \x01(\x04R\x06notice\x12\x16\n" +
+	"\x06number\x18\x03 \x01(\rR\x06number\x12\x18\n" +
+	"\aoutcome\x18\x04 \x01(\tR\aoutcome\x12$\n" +
+	"\x0enext_at_millis\x18\x05 \x01(\x03R\fnextAtMillis\"C\n" +
 	"\x0fEndpointEnabled\x120\n" +
 	"\x04meta\x18\x01 \x01(\v2\x1c.lumenhook.kafka.v1.FactMetaR\x04meta\"C\n" +
 	"\x0fEndpointDeleted\x120\n" +
@@ -1841,7 +1997,7 @@ func file_facts_proto_rawDescGZIP() []byte {
 	return file_facts_proto_rawDescData
 }
 
-var file_facts_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
+var file_facts_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
 var file_facts_proto_goTypes = []any{
 	(*FactMeta)(nil),          // 0: lumenhook.kafka.v1.FactMeta
 	(*AccountCreated)(nil),    // 1: lumenhook.kafka.v1.AccountCreated
@@ -1853,72 +2009,76 @@ var file_facts_proto_goTypes = []any{
 	(*SecretRotated)(nil),     // 7: lumenhook.kafka.v1.SecretRotated
 	(*SecretsResealed)(nil),   // 8: lumenhook.kafka.v1.SecretsResealed
 	(*EndpointDisabled)(nil),  // 9: lumenhook.kafka.v1.EndpointDisabled
-	(*EndpointEnabled)(nil),   // 10: lumenhook.kafka.v1.EndpointEnabled
-	(*EndpointDeleted)(nil),   // 11: lumenhook.kafka.v1.EndpointDeleted
-	(*WatchCreated)(nil),      // 12: lumenhook.kafka.v1.WatchCreated
-	(*WatchUpdated)(nil),      // 13: lumenhook.kafka.v1.WatchUpdated
-	(*WatchDeleted)(nil),      // 14: lumenhook.kafka.v1.WatchDeleted
-	(*BackfillRequested)(nil), // 15: lumenhook.kafka.v1.BackfillRequested
-	(*RangeCovered)(nil),      // 16: lumenhook.kafka.v1.RangeCovered
-	(*PartBegun)(nil),         // 17: lumenhook.kafka.v1.PartBegun
-	(*BackfillStopped)(nil),   // 18: lumenhook.kafka.v1.BackfillStopped
-	(*DeliveryCreated)(nil),   // 19: lumenhook.kafka.v1.DeliveryCreated
-	(*AttemptMade)(nil),       // 20: lumenhook.kafka.v1.AttemptMade
-	(*DeliveryRequeued)(nil),  // 21: lumenhook.kafka.v1.DeliveryRequeued
-	(*DeliveryCancelled)(nil), // 22: lumenhook.kafka.v1.DeliveryCancelled
-	(*DeliveryMoved)(nil),     // 23: lumenhook.kafka.v1.DeliveryMoved
-	(*CommandHandled)(nil),    // 24: lumenhook.kafka.v1.CommandHandled
-	(*Key)(nil),               // 25: lumenhook.kafka.v1.Key
-	(*SealedSecret)(nil),      // 26: lumenhook.kafka.v1.SealedSecret
-	(*Header)(nil),            // 27: lumenhook.kafka.v1.Header
-	(*EndpointChange)(nil),    // 28: lumenhook.kafka.v1.EndpointChange
-	(*Watch)(nil),             // 29: lumenhook.kafka.v1.Watch
-	(*WatchChange)(nil),       // 30: lumenhook.kafka.v1.WatchChange
-	(*Event)(nil),             // 31: lumenhook.kafka.v1.Event
-	(*Answer)(nil),            // 32: lumenhook.kafka.v1.Answer
+	(*MailOrdered)(nil),       // 10: lumenhook.kafka.v1.MailOrdered
+	(*MailAttempted)(nil),     // 11: lumenhook.kafka.v1.MailAttempted
+	(*EndpointEnabled)(nil),   // 12: lumenhook.kafka.v1.EndpointEnabled
+	(*EndpointDeleted)(nil),   // 13: lumenhook.kafka.v1.EndpointDeleted
+	(*WatchCreated)(nil),      // 14: lumenhook.kafka.v1.WatchCreated
+	(*WatchUpdated)(nil),      // 15: lumenhook.kafka.v1.WatchUpdated
+	(*WatchDeleted)(nil),      // 16: lumenhook.kafka.v1.WatchDeleted
+	(*BackfillRequested)(nil), // 17: lumenhook.kafka.v1.BackfillRequested
+	(*RangeCovered)(nil),      // 18: lumenhook.kafka.v1.RangeCovered
+	(*PartBegun)(nil),         // 19: lumenhook.kafka.v1.PartBegun
+	(*BackfillStopped)(nil),   // 20: lumenhook.kafka.v1.BackfillStopped
+	(*DeliveryCreated)(nil),   // 21: lumenhook.kafka.v1.DeliveryCreated
+	(*AttemptMade)(nil),       // 22: lumenhook.kafka.v1.AttemptMade
+	(*DeliveryRequeued)(nil),  // 23: lumenhook.kafka.v1.DeliveryRequeued
+	(*DeliveryCancelled)(nil), // 24: lumenhook.kafka.v1.DeliveryCancelled
+	(*DeliveryMoved)(nil),     // 25: lumenhook.kafka.v1.DeliveryMoved
+	(*CommandHandled)(nil),    // 26: lumenhook.kafka.v1.CommandHandled
+	(*Key)(nil),               // 27: lumenhook.kafka.v1.Key
+	(*SealedSecret)(nil),      // 28: lumenhook.kafka.v1.SealedSecret
+	(*Header)(nil),            // 29: lumenhook.kafka.v1.Header
+	(*EndpointChange)(nil),    // 30: lumenhook.kafka.v1.EndpointChange
+	(*Watch)(nil),             // 31: lumenhook.kafka.v1.Watch
+	(*WatchChange)(nil),       // 32: lumenhook.kafka.v1.WatchChange
+	(*Event)(nil),             // 33: lumenhook.kafka.v1.Event
+	(*Answer)(nil),            // 34: lumenhook.kafka.v1.Answer
 }
 var file_facts_proto_depIdxs = []int32{
 	0,  // 0: lumenhook.kafka.v1.AccountCreated.meta:type_name -> lumenhook.kafka.v1.FactMeta
 	0,  // 1: lumenhook.kafka.v1.KeyCreated.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	25, // 2: lumenhook.kafka.v1.KeyCreated.key:type_name -> lumenhook.kafka.v1.Key
+	27, // 2: lumenhook.kafka.v1.KeyCreated.key:type_name -> lumenhook.kafka.v1.Key
 	0,  // 3: lumenhook.kafka.v1.KeyRolled.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	25, // 4: lumenhook.kafka.v1.KeyRolled.key:type_name -> lumenhook.kafka.v1.Key
+	27, // 4: lumenhook.kafka.v1.KeyRolled.key:type_name -> lumenhook.kafka.v1.Key
 	0,  // 5: lumenhook.kafka.v1.KeyRevoked.meta:type_name -> lumenhook.kafka.v1.FactMeta
 	0,  // 6: lumenhook.kafka.v1.EndpointCreated.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	26, // 7: lumenhook.kafka.v1.EndpointCreated.secret:type_name -> lumenhook.kafka.v1.SealedSecret
-	27, // 8: lumenhook.kafka.v1.EndpointCreated.headers:type_name -> lumenhook.kafka.v1.Header
+	28, // 7: lumenhook.kafka.v1.EndpointCreated.secret:type_name -> lumenhook.kafka.v1.SealedSecret
+	29, // 8: lumenhook.kafka.v1.EndpointCreated.headers:type_name -> lumenhook.kafka.v1.Header
 	0,  // 9: lumenhook.kafka.v1.EndpointUpdated.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	28, // 10: lumenhook.kafka.v1.EndpointUpdated.change:type_name -> lumenhook.kafka.v1.EndpointChange
+	30, // 10: lumenhook.kafka.v1.EndpointUpdated.change:type_name -> lumenhook.kafka.v1.EndpointChange
 	0,  // 11: lumenhook.kafka.v1.SecretRotated.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	26, // 12: lumenhook.kafka.v1.SecretRotated.secret:type_name -> lumenhook.kafka.v1.SealedSecret
+	28, // 12: lumenhook.kafka.v1.SecretRotated.secret:type_name -> lumenhook.kafka.v1.SealedSecret
 	0,  // 13: lumenhook.kafka.v1.SecretsResealed.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	26, // 14: lumenhook.kafka.v1.SecretsResealed.secrets:type_name -> lumenhook.kafka.v1.SealedSecret
-	27, // 15: lumenhook.kafka.v1.SecretsResealed.headers:type_name -> lumenhook.kafka.v1.Header
+	28, // 14: lumenhook.kafka.v1.SecretsResealed.secrets:type_name -> lumenhook.kafka.v1.SealedSecret
+	29, // 15: lumenhook.kafka.v1.SecretsResealed.headers:type_name -> lumenhook.kafka.v1.Header
 	0,  // 16: lumenhook.kafka.v1.EndpointDisabled.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	0,  // 17: lumenhook.kafka.v1.EndpointEnabled.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	0,  // 18: lumenhook.kafka.v1.EndpointDeleted.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	0,  // 19: lumenhook.kafka.v1.WatchCreated.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	29, // 20: lumenhook.kafka.v1.WatchCreated.watch:type_name -> lumenhook.kafka.v1.Watch
-	0,  // 21: lumenhook.kafka.v1.WatchUpdated.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	30, // 22: lumenhook.kafka.v1.WatchUpdated.change:type_name -> lumenhook.kafka.v1.WatchChange
-	0,  // 23: lumenhook.kafka.v1.WatchDeleted.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	0,  // 24: lumenhook.kafka.v1.BackfillRequested.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	0,  // 25: lumenhook.kafka.v1.RangeCovered.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	0,  // 26: lumenhook.kafka.v1.PartBegun.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	0,  // 27: lumenhook.kafka.v1.BackfillStopped.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	0,  // 28: lumenhook.kafka.v1.DeliveryCreated.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	31, // 29: lumenhook.kafka.v1.DeliveryCreated.event:type_name -> lumenhook.kafka.v1.Event
-	0,  // 30: lumenhook.kafka.v1.AttemptMade.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	0,  // 31: lumenhook.kafka.v1.DeliveryRequeued.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	0,  // 32: lumenhook.kafka.v1.DeliveryCancelled.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	0,  // 33: lumenhook.kafka.v1.DeliveryMoved.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	0,  // 34: lumenhook.kafka.v1.CommandHandled.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	32, // 35: lumenhook.kafka.v1.CommandHandled.answer:type_name -> lumenhook.kafka.v1.Answer
-	36, // [36:36] is the sub-list for method output_type
-	36, // [36:36] is the sub-list for method input_type
-	36, // [36:36] is the sub-list for extension type_name
-	36, // [36:36] is the sub-list for extension extendee
-	0,  // [0:36] is the sub-list for field type_name
+	0,  // 17: lumenhook.kafka.v1.MailOrdered.meta:type_name -> lumenhook.kafka.v1.FactMeta
+	0,  // 18: lumenhook.kafka.v1.MailAttempted.meta:type_name -> lumenhook.kafka.v1.FactMeta
+	0,  // 19: lumenhook.kafka.v1.EndpointEnabled.meta:type_name -> lumenhook.kafka.v1.FactMeta
+	0,  // 20: lumenhook.kafka.v1.EndpointDeleted.meta:type_name -> lumenhook.kafka.v1.FactMeta
+	0,  // 21: lumenhook.kafka.v1.WatchCreated.meta:type_name -> lumenhook.kafka.v1.FactMeta
+	31, // 22: lumenhook.kafka.v1.WatchCreated.watch:type_name -> lumenhook.kafka.v1.Watch
+	0,  // 23: lumenhook.kafka.v1.WatchUpdated.meta:type_name -> lumenhook.kafka.v1.FactMeta
+	32, // 24: lumenhook.kafka.v1.WatchUpdated.change:type_name -> lumenhook.kafka.v1.WatchChange
+	0,  // 25: lumenhook.kafka.v1.WatchDeleted.meta:type_name -> lumenhook.kafka.v1.FactMeta
+	0,  // 26: lumenhook.kafka.v1.BackfillRequested.meta:type_name -> lumenhook.kafka.v1.FactMeta
+	0,  // 27: lumenhook.kafka.v1.RangeCovered.meta:type_name -> lumenhook.kafka.v1.FactMeta
+	0,  // 28: lumenhook.kafka.v1.PartBegun.meta:type_name -> lumenhook.kafka.v1.FactMeta
+	0,  // 29: lumenhook.kafka.v1.BackfillStopped.meta:type_name -> lumenhook.kafka.v1.FactMeta
+	0,  // 30: lumenhook.kafka.v1.DeliveryCreated.meta:type_name -> lumenhook.kafka.v1.FactMeta
+	33, // 31: lumenhook.kafka.v1.DeliveryCreated.event:type_name -> lumenhook.kafka.v1.Event
+	0,  // 32: lumenhook.kafka.v1.AttemptMade.meta:type_name -> lumenhook.kafka.v1.FactMeta
+	0,  // 33: lumenhook.kafka.v1.DeliveryRequeued.meta:type_name -> lumenhook.kafka.v1.FactMeta
+	0,  // 34: lumenhook.kafka.v1.DeliveryCancelled.meta:type_name -> lumenhook.kafka.v1.FactMeta
+	0,  // 35: lumenhook.kafka.v1.DeliveryMoved.meta:type_name -> lumenhook.kafka.v1.FactMeta
+	0,  // 36: lumenhook.kafka.v1.CommandHandled.meta:type_name -> lumenhook.kafka.v1.FactMeta
+	34, // 37: lumenhook.kafka.v1.CommandHandled.answer:type_name -> lumenhook.kafka.v1.Answer
+	38, // [38:38] is the sub-list for method output_type
+	38, // [38:38] is the sub-list for method input_type
+	38, // [38:38] is the sub-list for extension type_name
+	38, // [38:38] is the sub-list for extension extendee
+	0,  // [0:38] is the sub-list for field type_name
 }
 
 func init() { file_facts_proto_init() }
@@ -1933,7 +2093,7 @@ func file_facts_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_facts_proto_rawDesc), len(file_facts_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   25,
+			NumMessages:   27,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

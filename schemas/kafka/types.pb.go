@@ -2134,6 +2134,139 @@ func (x *Delivery) GetFormerEndpointIds() []string {
 	return nil
 }
 
+// Notice is the mail about an EndpointDisabled, until it is settled.
+type Notice struct {
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	EndpointId     string                 `protobuf:"bytes,1,opt,name=endpoint_id,json=endpointId,proto3" json:"endpoint_id,omitempty"`
+	Version        uint64                 `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`                   // of the EndpointDisabled
+	AtMillis       int64                  `protobuf:"varint,3,opt,name=at_millis,json=atMillis,proto3" json:"at_millis,omitempty"` // of the EndpointDisabled
+	Reason         string                 `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
+	EventId        string                 `protobuf:"bytes,5,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
+	LastStatusCode uint32                 `protobuf:"varint,6,opt,name=last_status_code,json=lastStatusCode,proto3" json:"last_status_code,omitempty"` // 0: no status arrived
+	LastError      string                 `protobuf:"bytes,7,opt,name=last_error,json=lastError,proto3" json:"last_error,omitempty"`                   // empty: none
+	State          string                 `protobuf:"bytes,8,opt,name=state,proto3" json:"state,omitempty"`
+	Number         uint32                 `protobuf:"varint,9,opt,name=number,proto3" json:"number,omitempty"`                                       // of the latest order; 0: none
+	Tries          uint32                 `protobuf:"varint,10,opt,name=tries,proto3" json:"tries,omitempty"`                                        // that were answered
+	FirstAtMillis  int64                  `protobuf:"varint,11,opt,name=first_at_millis,json=firstAtMillis,proto3" json:"first_at_millis,omitempty"` // of the first order; 0: none
+	NextAtMillis   int64                  `protobuf:"varint,12,opt,name=next_at_millis,json=nextAtMillis,proto3" json:"next_at_millis,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *Notice) Reset() {
+	*x = Notice{}
+	mi := &file_types_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Notice) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Notice) ProtoMessage() {}
+
+func (x *Notice) ProtoReflect() protoreflect.Message {
+	mi := &file_types_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Notice.ProtoReflect.Descriptor instead.
+func (*Notice) Descriptor() ([]byte, []int) {
+	return file_types_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *Notice) GetEndpointId() string {
+	if x != nil {
+		return x.EndpointId
+	}
+	return ""
+}
+
+func (x *Notice) GetVersion() uint64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *Notice) GetAtMillis() int64 {
+	if x != nil {
+		return x.AtMillis
+	}
+	return 0
+}
+
+func (x *Notice) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *Notice) GetEventId() string {
+	if x != nil {
+		return x.EventId
+	}
+	return ""
+}
+
+func (x *Notice) GetLastStatusCode() uint32 {
+	if x != nil {
+		return x.LastStatusCode
+	}
+	return 0
+}
+
+func (x *Notice) GetLastError() string {
+	if x != nil {
+		return x.LastError
+	}
+	return ""
+}
+
+func (x *Notice) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
+func (x *Notice) GetNumber() uint32 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *Notice) GetTries() uint32 {
+	if x != nil {
+		return x.Tries
+	}
+	return 0
+}
+
+func (x *Notice) GetFirstAtMillis() int64 {
+	if x != nil {
+		return x.FirstAtMillis
+	}
+	return 0
+}
+
+func (x *Notice) GetNextAtMillis() int64 {
+	if x != nil {
+		return x.NextAtMillis
+	}
+	return 0
+}
+
 type Answer struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Types that are valid to be assigned to Outcome:
@@ -2154,7 +2287,7 @@ type Answer struct {
 
 func (x *Answer) Reset() {
 	*x = Answer{}
-	mi := &file_types_proto_msgTypes[26]
+	mi := &file_types_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2166,7 +2299,7 @@ func (x *Answer) String() string {
 func (*Answer) ProtoMessage() {}
 
 func (x *Answer) ProtoReflect() protoreflect.Message {
-	mi := &file_types_proto_msgTypes[26]
+	mi := &file_types_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2179,7 +2312,7 @@ func (x *Answer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Answer.ProtoReflect.Descriptor instead.
 func (*Answer) Descriptor() ([]byte, []int) {
-	return file_types_proto_rawDescGZIP(), []int{26}
+	return file_types_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Answer) GetOutcome() isAnswer_Outcome {
@@ -2527,7 +2660,23 @@ const file_types_proto_rawDesc = "" +
 	"\x05moves\x18\x10 \x01(\rR\x05moves\x12\x19\n" +
 	"\bmoved_to\x18\x11 \x01(\tR\amovedTo\x12\x19\n" +
 	"\bmoved_by\x18\x12 \x01(\tR\amovedBy\x12.\n" +
-	"\x13former_endpoint_ids\x18\x13 \x03(\tR\x11formerEndpointIds\"\xef\x03\n" +
+	"\x13former_endpoint_ids\x18\x13 \x03(\tR\x11formerEndpointIds\"\xee\x02\n" +
+	"\x06Notice\x12\x1f\n" +
+	"\vendpoint_id\x18\x01 \x01(\tR\n" +
+	"endpointId\x12\x18\n" +
+	"\aversion\x18\x02 \x01(\x04R\aversion\x12\x1b\n" +
+	"\tat_millis\x18\x03 \x01(\x03R\batMillis\x12\x16\n" +
+	"\x06reason\x18\x04 \x01(\tR\x06reason\x12\x19\n" +
+	"\bevent_id\x18\x05 \x01(\tR\aeventId\x12(\n" +
+	"\x10last_status_code\x18\x06 \x01(\rR\x0elastStatusCode\x12\x1d\n" +
+	"\n" +
+	"last_error\x18\a \x01(\tR\tlastError\x12\x14\n" +
+	"\x05state\x18\b \x01(\tR\x05state\x12\x16\n" +
+	"\x06number\x18\t \x01(\rR\x06number\x12\x14\n" +
+	"\x05tries\x18\n" +
+	" \x01(\rR\x05tries\x12&\n" +
+	"\x0ffirst_at_millis\x18\v \x01(\x03R\rfirstAtMillis\x12$\n" +
+	"\x0enext_at_millis\x18\f \x01(\x03R\fnextAtMillis\"\xef\x03\n" +
 	"\x06Answer\x12=\n" +
 	"\trejection\x18\x01 \x01(\v2\x1d.lumenhook.kafka.v1.RejectionH\x00R\trejection\x127\n" +
 	"\aaccount\x18\x02 \x01(\v2\x1b.lumenhook.kafka.v1.AccountH\x00R\aaccount\x12:\n" +
@@ -2552,7 +2701,7 @@ func file_types_proto_rawDescGZIP() []byte {
 	return file_types_proto_rawDescData
 }
 
-var file_types_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
+var file_types_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
 var file_types_proto_goTypes = []any{
 	(*Asset)(nil),          // 0: lumenhook.kafka.v1.Asset
 	(*Memo)(nil),           // 1: lumenhook.kafka.v1.Memo
@@ -2580,7 +2729,8 @@ var file_types_proto_goTypes = []any{
 	(*ReplayResult)(nil),   // 23: lumenhook.kafka.v1.ReplayResult
 	(*TestResult)(nil),     // 24: lumenhook.kafka.v1.TestResult
 	(*Delivery)(nil),       // 25: lumenhook.kafka.v1.Delivery
-	(*Answer)(nil),         // 26: lumenhook.kafka.v1.Answer
+	(*Notice)(nil),         // 26: lumenhook.kafka.v1.Notice
+	(*Answer)(nil),         // 27: lumenhook.kafka.v1.Answer
 }
 var file_types_proto_depIdxs = []int32{
 	1,  // 0: lumenhook.kafka.v1.Payment.memo:type_name -> lumenhook.kafka.v1.Memo
@@ -2630,7 +2780,7 @@ func file_types_proto_init() {
 	}
 	file_types_proto_msgTypes[14].OneofWrappers = []any{}
 	file_types_proto_msgTypes[15].OneofWrappers = []any{}
-	file_types_proto_msgTypes[26].OneofWrappers = []any{
+	file_types_proto_msgTypes[27].OneofWrappers = []any{
 		(*Answer_Rejection)(nil),
 		(*Answer_Account)(nil),
 		(*Answer_Endpoint)(nil),
@@ -2646,7 +2796,7 @@ func file_types_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_types_proto_rawDesc), len(file_types_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   27,
+			NumMessages:   28,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -1,0 +1,159 @@
+package schemas
+
+import (
+	"google.golang.org/protobuf/proto"
+
+	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/schemas/kafka"
+)
+
+// EncodeMailOrder writes a record of the topic "mails".
+func EncodeMailOrder(o domain.MailOrder) Message {
+	return pack("MailOrder", "", &kafka.MailOrder{
+		EndpointId:     o.EndpointID,
+		AccountId:      o.AccountID,
+		Url:            o.URL,
+		Description:    o.Description,
+		Enabled:        o.Enabled,
+		Notice:         o.Notice,
+		AtMillis:       o.AtMillis,
+		Reason:         string(o.Disabled.Reason),
+		EventId:        o.Disabled.EventID,
+		LastStatusCode: uint32(o.Disabled.LastStatusCode),
+		LastError:      string(o.Disabled.LastError),
+		Number:         uint32(o.Number),
+		UntilMillis:    o.UntilMillis,
+	})
+}
+
+// DecodeMailOrder reads a record of the topic "mails".
+func DecodeMailOrder(m Message) (domain.MailOrder, error) {
+	return decodeAs(m, "MailOrder", mailOrderIn)
+}
+
+func mailOrderIn(m *kafka.MailOrder) domain.MailOrder {
+	return domain.MailOrder{
+		EndpointID:  m.GetEndpointId(),
+		AccountID:   m.GetAccountId(),
+		URL:         m.GetUrl(),
+		Description: m.GetDescription(),
+		Enabled:     m.GetEnabled(),
+		Notice:      m.GetNotice(),
+		AtMillis:    m.GetAtMillis(),
+		Disabled:    disabledIn(m),
+		Number:      int(m.GetNumber()),
+		UntilMillis: m.GetUntilMillis(),
+	}
+}
+
+// disabledIn reads why an endpoint was disabled.
+func disabledIn(m interface {
+	GetReason() string
+	GetEventId() string
+	GetLastStatusCode() uint32
+	GetLastError() string
+}) domain.EndpointDisabled {
+	return domain.EndpointDisabled{
+		Reason:         domain.DisabledReason(m.GetReason()),
+		EventID:        m.GetEventId(),
+		LastStatusCode: int(m.GetLastStatusCode()),
+		LastError:      domain.AttemptError(m.GetLastError()),
+	}
+}
+
+// MarshalNotice writes a notice as a task keeps it.
+func MarshalNotice(n domain.Notice) []byte {
+	return pack("Notice", "", &kafka.Notice{
+		EndpointId:     n.EndpointID,
+		Version:        n.Version,
+		AtMillis:       n.AtMillis,
+		Reason:         string(n.Disabled.Reason),
+		EventId:        n.Disabled.EventID,
+		LastStatusCode: uint32(n.Disabled.LastStatusCode),
+		LastError:      string(n.Disabled.LastError),
+		State:          string(n.State),
+		Number:         uint32(n.Number),
+		Tries:          uint32(n.Tries),
+		FirstAtMillis:  n.FirstAtMillis,
+		NextAtMillis:   n.NextAtMillis,
+	}).Value
+}
+
+// UnmarshalNotice reads a notice as a task keeps it.
+func UnmarshalNotice(value []byte) (domain.Notice, error) {
+	return unmarshalAs(value, func(m *kafka.Notice) domain.Notice {
+		return domain.Notice{
+			EndpointID:    m.GetEndpointId(),
+			Version:       m.GetVersion(),
+			AtMillis:      m.GetAtMillis(),
+			Disabled:      disabledIn(m),
+			State:         domain.NoticeState(m.GetState()),
+			Number:        int(m.GetNumber()),
+			Tries:         int(m.GetTries()),
+			FirstAtMillis: m.GetFirstAtMillis(),
+			NextAtMillis:  m.GetNextAtMillis(),
+		}
+	})
+}
+
+func recordMailOut(meta *kafka.CommandMeta, c domain.RecordMail) proto.Message {
+	return &kafka.RecordMail{
+		Meta:       meta,
+		EndpointId: c.EndpointID,
+		Notice:     c.Notice,
+		Number:     uint32(c.Number),
+		Answer:     string(c.Answer),
+	}
+}
+
+func recordMailIn(m *kafka.RecordMail) domain.CommandBody {
+	return domain.RecordMail{
+		EndpointID: m.GetEndpointId(),
+		Notice:     m.GetNotice(),
+		Number:     int(m.GetNumber()),
+		Answer:     domain.MailAnswer(m.GetAnswer()),
+	}
+}
+
+func noticeFactOut(meta *kafka.FactMeta, body domain.NoticeFact) proto.Message {
+	switch b := body.(type) {
+	case domain.MailOrdered:
+		return &kafka.MailOrdered{
+			Meta:         meta,
+			Notice:       b.Notice,
+			Number:       uint32(b.Number),
+			NextAtMillis: b.NextAtMillis,
+		}
+	case domain.MailAttempted:
+		return &kafka.MailAttempted{
+			Meta:         meta,
+			Notice:       b.Notice,
+			Number:       uint32(b.Number),
+			Outcome:      string(b.Outcome),
+			NextAtMillis: b.NextAtMillis,
+		}
+	}
+	panic(noForm(body))
+}
+
+var noticeFactForms = map[string]factForm{
+	"MailOrdered":   fact(mailOrderedIn),
+	"MailAttempted": fact(mailAttemptedIn),
+}
+
+func mailOrderedIn(m *kafka.MailOrdered) domain.FactBody {
+	return domain.MailOrdered{
+		Notice:       m.GetNotice(),
+		Number:       int(m.GetNumber()),
+		NextAtMillis: m.GetNextAtMillis(),
+	}
+}
+
+func mailAttemptedIn(m *kafka.MailAttempted) domain.FactBody {
+	return domain.MailAttempted{
+		Notice:       m.GetNotice(),
+		Number:       int(m.GetNumber()),
+		Outcome:      domain.MailOutcome(m.GetOutcome()),
+		NextAtMillis: m.GetNextAtMillis(),
+	}
+}
