@@ -23,7 +23,7 @@ func (r *mailerRole) Start(context.Context) error {
 		Sender:       cfg.Sender,
 		DisableAfter: cfg.Policy.DisableAfter,
 		RunTime:      runTime(cfg.Policy.Schedule, cfg.AttemptTimeout),
-		OnOutcome:    cfg.Metrics.mail,
+		OnDeadLetter: cfg.Metrics.deadLetterOf(readerMailer),
 		Now:          cfg.Now,
 		Logger:       cfg.Logger,
 	})

@@ -15,7 +15,6 @@ import (
 	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/engine"
 	"github.com/lumenhook/lumenhook/streams/follower"
-	"github.com/lumenhook/lumenhook/streams/mailer"
 )
 
 // Metrics are the numbers at /metrics. Labels have few values each: never an
@@ -109,8 +108,8 @@ func NewMetrics() *Metrics {
 func (m *Metrics) addSetAside() {
 	m.mails = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "lumenhook_mails_total",
-		Help: "Mails about disabled endpoints, by outcome. A retried one has another outcome later; " +
-			"refused and given_up are reasons to look.",
+		Help: "Mails about disabled endpoints, by the outcome that this process committed to the " +
+			"journal. A retried one has another outcome later; refused and given_up are reasons to look.",
 	}, []string{"outcome"})
 	m.deadLetters = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "lumenhook_dead_letters_total",
@@ -120,7 +119,7 @@ func (m *Metrics) addSetAside() {
 	for _, topic := range engine.Inputs() {
 		m.deadLetters.WithLabelValues(topic, readerEngine)
 	}
-	for _, outcome := range mailer.Outcomes() {
+	for _, outcome := range domain.MailOutcomes() {
 		m.mails.WithLabelValues(string(outcome))
 	}
 }
@@ -166,6 +165,9 @@ func (m *Metrics) handler() http.Handler {
 // fact counts a committed fact.
 func (m *Metrics) fact(f domain.Fact) {
 	m.facts.WithLabelValues(f.Body.FactType()).Inc()
+	if mail, ok := f.Body.(domain.MailAttempted); ok {
+		m.mails.WithLabelValues(string(mail.Outcome)).Inc()
+	}
 	a, ok := f.Body.(domain.AttemptMade)
 	if !ok {
 		return
@@ -183,6 +185,7 @@ const (
 	readerEngine    = "engine"
 	readerDirectory = "directory"
 	readerProjector = "projector"
+	readerMailer    = "mailer"
 )
 
 // deadLetterOf counts the records that a reader set aside.
@@ -197,9 +200,6 @@ func (m *Metrics) turn(t streams.TurnStats) {
 	m.turnSeconds.WithLabelValues("settle").Observe(t.Settle.Seconds())
 	m.turnRecords.Observe(float64(t.Records))
 }
-
-// mail counts what became of a mail.
-func (m *Metrics) mail(o mailer.Outcome) { m.mails.WithLabelValues(string(o)).Inc() }
 
 // ledgerRead counts what a ledger brought.
 func (m *Metrics) ledgerRead(l follower.LedgerSummary, now time.Time) {

@@ -51,7 +51,7 @@ func (m *machine) command(t *streams.Turn, r streams.Record) error {
 }
 
 // decide records what a command changes and returns its answer. A test is answered later,
-// when its first attempt has ended.
+// when its first attempt has ended; a mailer is not answered.
 func (m *machine) decide(
 	t *streams.Turn, c domain.Command,
 ) (answer domain.Answer, answered bool, err error) {
@@ -62,6 +62,8 @@ func (m *machine) decide(
 		return m.decideReplay(t, c, body)
 	case domain.ResendEvent:
 		return m.decideResend(t, c, body)
+	case domain.RecordMail:
+		return domain.Answer{}, false, m.recordMail(t, c, body)
 	default: // decided by its aggregate, without the deliveries
 		answer, err = m.decideAlone(t, c)
 		return answer, err == nil, err

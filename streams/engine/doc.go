@@ -11,6 +11,9 @@
 //     hand-over follows a delivery that was cancelled, with more moves than it had.
 //   - G3: a delivery that is pending has one entry in the timer index, under its
 //     endpoint, at the time of its next attempt; one that is not has none.
+//   - A notice that is not settled has one entry there too, at the time of its next
+//     order. Its order is part of the transaction that records it. While mailers answer
+//     that they have no server, one notice of a partition is ordered at a time.
 //   - G4: every key of the store is a function of the journal. The answers to commands
 //     are forgotten after [rememberCommands], which no reader notices before 24 hours have
 //     passed. Only how far the rows of a rebuilt state are published is the store's own.
@@ -28,10 +31,12 @@
 //	0x12 watch id     watch          0x16 endpoint id, created, event id
 //	0x13 event id     delivery            a delivery that a replay may queue
 //	0x17              behind which key rows are still to be published
+//	0x18 endpoint id / version of the disabling     a notice that is not settled
 //
 // Groups of the timer index: an endpoint's identifier with its epoch holds the deliveries
 // that wait for an attempt since that epoch; "commands" holds answers until they are
-// forgotten. Enabling an endpoint begins an epoch, and makes the group of the previous one
+// forgotten, "mails" the notices that are to be ordered, "orders" those whose order may
+// get no answer. Enabling an endpoint begins an epoch, and makes the group of the previous one
 // due by a single write. So does deleting it; its deliveries are then cancelled as they are
 // claimed, a bounded number in each turn.
 //
@@ -44,6 +49,7 @@
 //	state.go     aggregates in the store, and the fold
 //	scheduler.go what is due becomes attempts
 //	inflight.go  the attempts in flight, in all and by endpoint
+//	notices.go   mails about disabled endpoints: orders and answers
 //	secrets.go   what signs them
 //	effects.go   what a committed turn has its process do, and what comes back
 //	flights.go   carries that out; attempts outlive the task that began them

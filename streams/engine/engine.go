@@ -21,7 +21,7 @@ import (
 const group = "engine"
 
 // stateFormat is incremented when the keys or values of the store change.
-const stateFormat = 4
+const stateFormat = 5
 
 // Dispatcher makes attempts. Dispatch returns at once; done is called once, from
 // any goroutine, when the attempt has ended.

@@ -47,8 +47,8 @@ const (
 func Inputs() []string { return []string{schemas.TopicCommands, schemas.TopicMatches} }
 
 // Bounds of a turn. The number of its facts stays below streams.TurnFacts, since each
-// outcome leads to at most three facts, each match to two, each cancellation to two, and
-// the last command of a turn to one for each delivery of a replay.
+// outcome leads to at most three facts, each match to two, each cancellation to two,
+// each mail to one, and the last command of a turn to one for each delivery of a replay.
 const (
 	// commandFactsAtOnce is how many facts of commands a turn records before it leaves the
 	// remaining commands for the next turn.
@@ -58,7 +58,7 @@ const (
 )
 
 const _ = uint(streams.TurnFacts - (commandFactsAtOnce + domain.MaxReplay +
-	2) - 3*streams.TurnInputs - 2*streams.TurnInputs - 2*cancelAtOnce)
+	2) - 3*streams.TurnInputs - 2*streams.TurnInputs - 2*cancelAtOnce - ordersAtOnce)
 
 // Fold folds a record of the journal during a restore.
 func (m *machine) Fold(batch *streams.Batch, r streams.Record) error {
@@ -108,6 +108,9 @@ func (m *machine) Start(t *streams.Turn, latest []streams.Record) error {
 		return err
 	}
 	m.inherited = nil
+	if err := m.countNotices(t); err != nil {
+		return err
+	}
 	return m.publishRows(t)
 }
 
@@ -149,7 +152,7 @@ func (m *machine) tableRows(t *streams.Turn) error {
 func mayChangeRow(body domain.FactBody) bool {
 	switch b := body.(type) {
 	case domain.DeliveryCreated, domain.DeliveryRequeued, domain.DeliveryCancelled,
-		domain.DeliveryMoved, domain.CommandHandled:
+		domain.DeliveryMoved, domain.MailOrdered, domain.MailAttempted, domain.CommandHandled:
 		return false
 	case domain.AttemptMade:
 		return b.State == domain.StateFailed || b.State == domain.StateDelivered
@@ -172,11 +175,12 @@ func (m *machine) Turn(t *streams.Turn, outcomes []Outcome) error {
 			return err
 		}
 	}
-	if err := m.cancelDeliveries(t); err != nil {
-		return err
-	}
-	if err := m.forgetCommands(t); err != nil {
-		return err
+	for _, due := range []func(*streams.Turn) error{
+		m.cancelDeliveries, m.forgetCommands, m.orderMails,
+	} {
+		if err := due(t); err != nil {
+			return err
+		}
 	}
 	if len(t.Inputs) > 0 {
 		for _, r := range t.Inputs[inputMatches] {
@@ -237,9 +241,14 @@ func (m *machine) apply(t *streams.Turn, f domain.Fact) error {
 		if err := m.handOver(t, f.Aggregate, body.EventID); err != nil {
 			return err
 		}
+	case domain.MailOrdered:
+		if err := m.order(t, c.notice[1]); err != nil {
+			return err
+		}
 	default: // nothing else to do
 	}
 	m.scheduler.noteChange(c.before, c.after)
+	m.scheduler.mails.noteChange(c.notice[0], c.notice[1])
 	m.facts = append(m.facts, f)
 	return nil
 }
@@ -399,8 +408,9 @@ func (m *machine) forgetCommands(t *streams.Turn) error {
 
 // AfterCommit reports the turn's facts and returns the attempts that are due.
 func (m *machine) AfterCommit(a streams.After) ([]Effect, int64, error) {
-	if m.cfg.OnFact != nil {
-		for _, f := range m.facts {
+	for _, f := range m.facts {
+		m.reportGivenUp(f)
+		if m.cfg.OnFact != nil {
 			m.cfg.OnFact(f)
 		}
 	}

@@ -26,6 +26,7 @@ type scheduler struct {
 	effects  []Effect
 	cancels  []streams.Claimed // deliveries of deleted endpoints, tests of disabled ones
 	forgets  []streams.Claimed // expired answers to commands
+	mails    mails
 	draining bool
 	now      int64 // time of the current or latest start
 }
@@ -152,6 +153,8 @@ func (r *round) start(a streams.After) (wakeMillis int64, err error) {
 	for group := range r.throttle.due(r.now) {
 		r.timers.Unblock(group)
 	}
+	r.timers.Unblock(groupMails) // an answer makes room
+	r.timers.Unblock(groupOrders)
 	if !a.Owned {
 		return r.now + ownedAgainMillis, nil
 	}
@@ -161,7 +164,7 @@ func (r *round) start(a streams.After) (wakeMillis int64, err error) {
 	if err := r.claim(); err != nil {
 		return 0, err
 	}
-	if len(r.forgets) > 0 || len(r.cancels) > 0 {
+	if len(r.forgets) > 0 || len(r.cancels) > 0 || len(r.mails.taken) > 0 {
 		return r.now, nil
 	}
 	if r.free() <= 0 {
@@ -189,6 +192,7 @@ func (r *round) setBack(nowMillis int64) {
 		w.sealedUntilMillis = min(w.sealedUntilMillis, nowMillis+sealedAgainMillis)
 	}
 	r.inFlight.uncounted = min(r.inFlight.uncounted, nowMillis)
+	r.mails.resume = min(r.mails.resume, nowMillis+domain.MailLastWait)
 }
 
 // resume unblocks the groups of endpoints that were enabled or deleted, or got another rate
@@ -227,7 +231,7 @@ func (r *round) claim() error {
 		if r.free() <= 0 {
 			return nil
 		}
-		total := r.free() + cancelAtOnce + forgetAtOnce
+		total := r.free() + cancelAtOnce + forgetAtOnce + ordersAtOnce
 		if err := r.timers.Claim(r.now, total, r.allow, r.take); err != nil {
 			return err
 		}
@@ -239,8 +243,12 @@ func (r *round) claim() error {
 
 // take handles a claim according to its group.
 func (r *round) take(c streams.Claimed) error {
-	if c.Group == groupCommands {
+	switch c.Group {
+	case groupCommands:
 		r.forgets = append(r.forgets, c)
+		return nil
+	case groupMails, groupOrders:
+		r.mails.taken = append(r.mails.taken, c)
 		return nil
 	}
 	endpoint, err := r.state.endpoint(r.committed, endpointOf(c.Group))
@@ -302,8 +310,11 @@ func (r *round) startUrgentOne(delivery domain.Delivery, endpoint domain.Endpoin
 // allow returns how many more entries of a group may be claimed now; below zero, no group
 // may claim any.
 func (r *round) allow(group string) int {
-	if group == groupCommands {
+	switch group {
+	case groupCommands:
 		return forgetAtOnce - len(r.forgets)
+	case groupMails, groupOrders:
+		return r.allowMails(group)
 	}
 	endpoint, err := r.state.endpoint(r.committed, endpointOf(group))
 	switch {

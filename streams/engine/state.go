@@ -25,6 +25,7 @@ const (
 	spaceCommand  // 0x15
 	spaceFailed   // 0x16
 	spaceTabled   // 0x17
+	spaceNotice   // 0x18
 )
 
 // groupCommands is the timer group of answers that will be forgotten.
@@ -253,9 +254,12 @@ func noAggregate(id string) error {
 	return fmt.Errorf("engine: %.80q is the identifier of no account, endpoint or watch", id)
 }
 
-// change is an endpoint before and after a fact; zero for facts of accounts and
-// watches.
-type change struct{ before, after domain.Endpoint }
+// change is an endpoint, and a notice of it, before and after a fact; zero for facts
+// of accounts and watches.
+type change struct {
+	before, after domain.Endpoint
+	notice        [2]domain.Notice
+}
 
 // fold applies a fact to the stored state. Each fact must have its aggregate's next
 // version: otherwise a turn that the journal does not hold was folded.
@@ -311,7 +315,7 @@ func (s *state) remember(batch *streams.Batch, f domain.Fact, body domain.Comman
 	return batch.Set(keyOf(spaceCommand, body.CommandID), schemas.MarshalHandled(body))
 }
 
-// foldEndpoint applies a fact to an endpoint and to the fact's delivery.
+// foldEndpoint applies a fact to an endpoint and to the fact's delivery or notice.
 func (s *state) foldEndpoint(batch *streams.Batch, f domain.Fact) (change, error) {
 	endpoint, err := s.endpoint(batch, f.Aggregate)
 	if err != nil {
@@ -332,7 +336,11 @@ func (s *state) foldEndpoint(batch *streams.Batch, f domain.Fact) (change, error
 	if err == nil && eventID != "" {
 		err = s.storeDelivery(batch, f, delivery, delivered)
 	}
-	return change{endpoint, after}, err
+	c := change{before: endpoint, after: after}
+	if err == nil && f.Notice() != 0 {
+		c.notice[0], c.notice[1], err = s.foldNotice(batch, f)
+	}
+	return c, err
 }
 
 // storeDelivery stores a delivery, and moves its entries in the timer index (G3) and among

@@ -38,6 +38,18 @@ func Match(r streams.Record, partitionOf func(key string) int32) (domain.MatchIn
 	return in, errors.Join(belongs(r, in.EndpointID, partitionOf), in.WellFormed())
 }
 
+// MailOrder decodes an order of a mail, or returns why it is invalid.
+func MailOrder(r streams.Record) (domain.MailOrder, error) {
+	if err := checkSize(r); err != nil {
+		return domain.MailOrder{}, err
+	}
+	o, err := schemas.DecodeMailOrder(schemas.Read(r.Value, r))
+	if err != nil {
+		return o, err
+	}
+	return o, errors.Join(belongs(r, o.EndpointID, nil), o.WellFormed())
+}
+
 // Matched decodes what a match matched. It is valid when [Match] says so.
 func Matched(r streams.Record, partitionOf func(key string) int32) (schemas.MatchMade, error) {
 	if _, err := Match(r, partitionOf); err != nil {

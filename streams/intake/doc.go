@@ -14,7 +14,7 @@
 //
 // File map:
 //
-//	commands.go    commands and matches, which the engine takes in
+//	commands.go    commands and matches, which the engine takes in; orders of mails
 //	rows.go        rows of the tables, and payments
 //	deadletter.go  what is set aside
 package intake

@@ -3,10 +3,12 @@ package mailer
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
+
+	lru "github.com/hashicorp/golang-lru/v2"
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/retry"
@@ -14,21 +16,22 @@ import (
 	"github.com/lumenhook/lumenhook/streams"
 )
 
-// Group is the consumer group in which mailers divide the journal.
+// Group is the consumer group in which mailers divide the orders.
 const Group = "mailer"
 
 const (
 	leaveMax = 15 * time.Second
 	drainMax = 10 * time.Second // for a mail that is being sent when its partition is given up
+	// atOnce bounds the mails that are being sent, underWay the orders that were taken
+	// and stand behind a group's position.
+	atOnce   = 8
+	underWay = 256
+	// keptAnswers bounds the orders of which is remembered what was answered.
+	keptAnswers = 4096
 )
 
-// Directory is what the mailer asks about endpoints and accounts.
+// Directory is what the mailer asks about accounts.
 type Directory interface {
-	// AwaitEndpoint waits until the endpoint's row has at least that version, or
-	// is deleted.
-	AwaitEndpoint(ctx context.Context, id string, version uint64) error
-	// Endpoint gives an endpoint's row; not found once it was deleted.
-	Endpoint(id string) (domain.Endpoint, bool, error)
 	// Account gives an account's row.
 	Account(id string) (domain.Account, bool, error)
 	// Confirm waits until the rows are no older than the call.
@@ -52,21 +55,6 @@ func (r *Refusal) Error() string { return "the mail was refused: " + r.Err.Error
 
 func (r *Refusal) Unwrap() error { return r.Err }
 
-// Outcome is what became of a notice, or of one try.
-type Outcome string
-
-// Outcomes. All but Retried settle the notice.
-const (
-	Sent    Outcome = "sent"
-	Retried Outcome = "retried"  // this try failed; another follows
-	Refused Outcome = "refused"  // by the server, for good
-	GivenUp Outcome = "given_up" // after three days, or in the way of others
-	Nobody  Outcome = "nobody"   // the endpoint was deleted, or there is no address
-)
-
-// Outcomes lists all of them.
-func Outcomes() []Outcome { return []Outcome{Sent, Retried, Refused, GivenUp, Nobody} }
-
 // Config says what a mailer works on.
 type Config struct {
 	Cluster   streams.Cluster
@@ -78,182 +66,128 @@ type Config struct {
 	// RunTime is how long all attempts at an event may take: the mail proposes a
 	// replay from so long before the disabling.
 	RunTime time.Duration
-	// wait after the first try that failed, doubled by each further one; 0: 1 s
-	RetryFirst time.Duration
-	RetryLast  time.Duration // longest wait between tries; 0: 5 min
-	OnOutcome  func(Outcome) // may be nil; must not block
-	Now        func() time.Time
-	Logger     *slog.Logger
+	// OnDeadLetter is told of each order that was set aside, by its topic, if it is
+	// set.
+	OnDeadLetter func(topic string)
+	Now          func() time.Time
+	Logger       *slog.Logger
 }
 
 // Mailer is one mailer of a deployment.
 type Mailer struct {
 	cfg        Config
-	membership *streams.Membership
-	joined     chan struct{} // closed when membership is set
-	fail       context.CancelCauseFunc
+	membership atomic.Pointer[streams.Membership]
+	producer   *streams.Producer
+	answered   *lru.Cache[string, domain.MailAnswer] // to orders that were carried out
+	sending    chan struct{}                         // a place for each mail that is being sent
+	failure    atomic.Pointer[failure]               // why the latest round failed; nil: it did not
 
-	mu       sync.Mutex
-	sessions map[int32]*running
-	latest   map[int32]string // of each partition that was ours: the mail taken over last
+	mu    sync.Mutex
+	owned map[int32]bool
+	round *round // that works on them; nil between two
 }
 
-// running is the session of a partition.
-type running struct {
-	end     context.CancelFunc // what is being sent may still be finished
-	abandon context.CancelFunc // at once
-	ended   chan struct{}
+// failure is why a round failed: because of an order, it lasts until one is done.
+type failure struct {
+	error
+	ofOrder bool
 }
 
 // New makes a mailer; Run works it.
 func New(cfg Config) *Mailer {
-	if cfg.RetryFirst == 0 {
-		cfg.RetryFirst = time.Second
+	answered, err := lru.New[string, domain.MailAnswer](keptAnswers)
+	if err != nil {
+		panic(err) // the size is a constant above zero
 	}
-	if cfg.RetryLast == 0 {
-		cfg.RetryLast = 5 * time.Minute
+	return &Mailer{
+		cfg:      cfg,
+		answered: answered,
+		sending:  make(chan struct{}, atOnce),
+		owned:    make(map[int32]bool),
 	}
-	if cfg.OnOutcome == nil {
-		cfg.OnOutcome = func(Outcome) {}
-	}
-	return &Mailer{cfg: cfg, joined: make(chan struct{}),
-		sessions: make(map[int32]*running), latest: make(map[int32]string)}
 }
 
-// Run mails until ctx ends, which is no error; a mail that is being sent then
-// has 10 s left. It waits out what may pass, and fails only when the journal
-// holds what this program cannot read. It may be called once.
-func (m *Mailer) Run(ctx context.Context) error {
-	serving, fail := context.WithCancelCause(ctx)
-	defer fail(nil)
-	m.fail = fail
+// Run carries orders out until ctx ends, which is no error; a mail that is being sent
+// then has 10 s left. It may be called once.
+func (m *Mailer) Run(ctx context.Context) (err error) {
+	if m.producer, err = m.cfg.Cluster.NewProducer(); err != nil {
+		return err
+	}
+	defer m.producer.Close()
 	membership, err := m.cfg.Cluster.Join(streams.MembershipConfig{
-		Group:    Group,
-		Topic:    schemas.TopicJournal,
-		Now:      m.cfg.Now,
-		Assigned: func(partitions []int32) { m.assigned(serving, partitions) },
-		Revoked:  func(partitions []int32) { m.give(partitions, func(r *running) { r.end() }) },
-		Lost:     func(partitions []int32) { m.give(partitions, func(r *running) { r.abandon() }) },
-
+		Group:     Group,
+		Topic:     schemas.TopicMails,
+		Now:       m.cfg.Now,
+		Assigned:  m.assigned,
+		Revoked:   func(partitions []int32) { m.give(partitions).wait() },
+		Lost:      func(partitions []int32) { m.give(partitions) },
 		RevokeMax: drainMax + commitMax,
 	})
 	if err != nil {
 		return err
 	}
-	m.membership = membership
-	close(m.joined)
-	<-serving.Done()
+	m.membership.Store(membership)
+	policy := retry.Policy{
+		First:     100 * time.Millisecond,
+		Last:      10 * time.Second,
+		OnFailure: retry.Warn(m.cfg.Logger, "the mailer begins again at its committed positions"),
+	}
+	failed := retry.Forever(ctx, policy, func() (moved bool, err error) { return m.work(ctx) })
 	leaving, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveMax)
 	defer cancel()
 	if err := membership.Leave(leaving); err != nil {
 		m.cfg.Logger.Warn("the mailer could not leave its group; its partitions are given away after "+
 			"the session timeout", "error", err)
 	}
-	m.give(m.owned(), func(r *running) { r.abandon() })
-	if failure := context.Cause(serving); !errors.Is(context.Cause(ctx), failure) {
-		return fmt.Errorf("mailer: %w", failure)
-	}
-	return nil
+	return failed
 }
 
-func (m *Mailer) assigned(ctx context.Context, partitions []int32) {
+// assigned begins a round anew, with the partitions that became ours.
+func (m *Mailer) assigned(partitions []int32) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, p := range partitions {
-		working, abandon := context.WithCancel(context.WithoutCancel(ctx))
-		reading, end := context.WithCancel(ctx)
-		r := &running{end: end, abandon: func() { end(); abandon() }, ended: make(chan struct{})}
-		m.sessions[p] = r
-		go func() {
-			defer close(r.ended)
-			stop := context.AfterFunc(reading, func() { time.AfterFunc(drainMax, abandon) })
-			defer stop()
-			m.keepRunning(reading, working, p)
-		}()
+		m.owned[p] = true
 	}
+	m.round.stop()
 }
 
-// give ends the sessions of partitions and waits for them.
-func (m *Mailer) give(partitions []int32, how func(*running)) {
-	m.mu.Lock()
-	var ending []*running
-	for _, p := range partitions {
-		if r := m.sessions[p]; r != nil {
-			delete(m.sessions, p)
-			how(r)
-			ending = append(ending, r)
-		}
-	}
-	m.mu.Unlock()
-	for _, r := range ending {
-		<-r.ended
-		r.abandon()
-	}
-}
-
-func (m *Mailer) owned() (partitions []int32) {
+// give ends the round, so that the next is without these partitions, and returns it.
+func (m *Mailer) give(partitions []int32) *round {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for p := range m.sessions {
-		partitions = append(partitions, p)
+	for _, p := range partitions {
+		delete(m.owned, p)
 	}
-	return partitions
+	m.round.stop()
+	return m.round
 }
 
-// keepRunning runs one session after another: after a failure of the log, the
-// committed position says where to go on.
-func (m *Mailer) keepRunning(reading, working context.Context, partition int32) {
-	select {
-	case <-m.joined:
-	case <-reading.Done():
-		return
+// begin makes a round of the partitions that are ours.
+func (m *Mailer) begin(ctx context.Context) *round {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.round = newRound(ctx, m)
+	for p := range m.owned {
+		m.round.lanes[p] = &lane{}
 	}
-	policy := retry.Policy{
-		First: 100 * time.Millisecond,
-		Last:  10 * time.Second,
-		OnFailure: retry.Warn(m.cfg.Logger,
-			"the mailer begins a partition again at its committed position", "partition", partition),
-	}
-	err := retry.Forever(reading, policy, func() (moved bool, err error) {
-		s := &session{Mailer: m, partition: partition}
-		err = s.run(reading, working)
-		if err != nil && reading.Err() != nil {
-			m.cfg.Logger.Warn("the mailer could not commit its last position: a mail may be sent again",
-				"partition", partition, "error", err)
-		}
-		return s.moved, err
-	})
-	if err != nil {
-		m.cfg.Logger.Error("the mailer stops: nobody is told of disabled endpoints any more", "error",
-			err)
-		m.fail(err)
-	}
+	return m.round
 }
 
 var errNotJoined = errors.New("the mailer has not joined its group yet")
 
-// tookOver notes the mail of a partition that was taken over last. Nothing further is
-// sent there before its position is committed, so that one is enough to know.
-func (m *Mailer) tookOver(partition int32, id string) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.latest[partition] = id
-}
-
-// hasTakenOver reports whether a mail was taken over from this process already, and the
-// group gave its partition away, and back, before it took the position.
-func (m *Mailer) hasTakenOver(partition int32, id string) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.latest[partition] == id
-}
-
-// Check fails while the group does not confirm that this mailer is one of it.
+// Check fails while the group does not confirm that this mailer is one of it, and while
+// orders cannot be read or answered.
 func (m *Mailer) Check() error {
-	select {
-	case <-m.joined:
-		return m.membership.Check()
-	default:
+	membership := m.membership.Load()
+	if membership == nil {
+		return errNotJoined
 	}
-	return errNotJoined
+	if err := membership.Check(); err != nil {
+		return err
+	}
+	if f := m.failure.Load(); f != nil {
+		return f.error
+	}
+	return nil
 }

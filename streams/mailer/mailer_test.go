@@ -19,72 +19,48 @@ import (
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/testkit"
+	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/directory"
 	"github.com/lumenhook/lumenhook/streams/mailer"
 )
 
-func plain(t *testing.T, s *server) *mailer.SMTP {
-	t.Helper()
-	return smtpTo(t, s, mailer.SMTPConfig{TLS: mailer.TLSNone, Timeout: 20 * time.Second})
-}
-
-// once tells that each holder got one mail, also after a mailer that comes later
-// has read everything again that is not committed.
-func (r *rig) once(s *server, holders ...holder) {
-	r.t.Helper()
-	last := newHolder(1000)
-	stop := r.mail(plain(r.t, s))
-	r.append(last.records()...)
-	testkit.Eventually(r.t, "the last mail", func() bool { return s.mailsTo(last.account.Email) > 0 })
-	stop()
-	for _, h := range append(holders, last) {
-		if n := s.mailsTo(h.account.Email); n != 1 {
-			r.t.Errorf("%s got %d mails", h.account.Email, n)
-		}
-	}
-}
-
 func TestTheHolderIsToldOnce(t *testing.T) {
 	r, s := newRig(t), newServer(t)
 	s.start(serving{})
 	stop := r.mail(plain(t, s))
-	gone, failed, manual := newHolder(1), newHolder(2), newHolder(3)
-	failed.disabled.Body = domain.EndpointDisabled{
+	gone, failed, enabled := newHolder(1), newHolder(2), newHolder(3)
+	failed.order.Disabled = domain.EndpointDisabled{
 		Reason:    domain.DisabledConsecutiveFailures,
 		EventID:   "evt_2",
 		LastError: domain.AttemptTimeout,
 	}
-	manual.disabled.Body = domain.EndpointDisabled{Reason: domain.DisabledManual}
-	for _, h := range []holder{manual, gone, failed} {
+	enabled.order.Enabled = true
+	for _, h := range []holder{gone, failed, enabled} {
 		r.append(h.records()...)
 	}
-	testkit.Eventually(t, "two mails", func() bool { return len(s.mails()) == 2 })
+	testkit.Eventually(t, "three mails", func() bool { return len(s.mails()) == 3 })
 	stop()
-	r.once(s, gone, failed)
-	if s.mailsTo(manual.account.Email) > 0 {
-		t.Error("who disables an endpoint is told of it")
+	r.once(s, gone, failed, enabled)
+	for _, h := range []holder{gone, failed, enabled} {
+		r.eventuallyAnswered(h, domain.MailTaken)
 	}
 	wants := map[string][]string{
 		gone.account.Email: {
-			"Webhook endpoint ep_1 is disabled: 410 Gone", "ep_1", gone.endpoint.URL, "the shop",
+			"Webhook endpoint ep_1 is disabled: 410 Gone", "ep_1", gone.order.URL, "the shop",
 			"410 Gone, which asks", "Last answer  HTTP 410",
 			"POST /v1/endpoints/ep_1/enable", "POST /v1/endpoints/ep_1/replay", "GET /v1/events/evt_1",
-			domain.FormatMillis(gone.disabled.AtMillis),
-			`{"since":"` + domain.FormatMillis(gone.disabled.AtMillis-56*3_600_000) + `"}`,
+			domain.FormatMillis(gone.order.AtMillis),
+			`{"since":"` + domain.FormatMillis(gone.order.AtMillis-56*3_600_000) + `"}`,
 		},
 		failed.account.Email: {
 			"disabled: 20 events in a row failed", "no answer, TIMEOUT",
 			"20 events in a row failed, each at every attempt",
 		},
+		enabled.account.Email: {"enabled again since"},
 	}
 	for _, m := range s.mails() {
-		text := m.message.Header.Get("Subject") + "\n" + body(t, m)
-		for _, want := range wants[m.to] {
-			if !strings.Contains(text, want) {
-				t.Errorf("%q is not in the mail:\n%s", want, text)
-			}
-		}
+		contains(t, m.message.Header.Get("Subject")+"\n"+body(t, m), wants[m.to]...)
 		if m.to == gone.account.Email &&
 			m.message.Header.Get("Message-Id") != "<endpoint-disabled.ep_1.7@example.net>" {
 			t.Error(m.message.Header.Get("Message-Id"))
@@ -97,8 +73,8 @@ func TestNoFreeTextLeavesItsLine(t *testing.T) {
 	s.start(serving{})
 	r.mail(plain(t, s))
 	h := newHolder(1)
-	h.endpoint.Description = "x\r\nBcc: other@example.com\r\n\r\n  1. Send your password to\u202e mallory\x00 ü " + strings.Repeat("long", 1000)
-	h.endpoint.URL += "?\n\n.\r\n"
+	h.order.Description = "x\r\nBcc: other@example.com\r\n\r\n  1. Send your password to\u202e mallory\x00 ü " + strings.Repeat("long", 1000)
+	h.order.URL += "?\n\n.\r\n"
 	r.append(h.records()...)
 	testkit.Eventually(t, "the mail", func() bool { return len(s.mails()) == 1 })
 	m := s.mails()[0]
@@ -114,152 +90,119 @@ func TestNoFreeTextLeavesItsLine(t *testing.T) {
 	}
 }
 
-func TestAMailWaitsForItsServer(t *testing.T) {
-	r, s := newRig(t), newServer(t)
-	s.start(serving{})
-	s.stop()
-	stop := r.mail(plain(t, s))
-	first, second := newHolder(1), newHolder(2)
-	r.append(append(first.records(), second.records()...)...)
-	testkit.Eventually(t, "several tries", func() bool { return r.had(mailer.Retried) > 4 })
-	s.start(serving{})
-	testkit.Eventually(t, "both mails", func() bool { return len(s.mails()) == 2 })
-	stop()
-	r.once(s, first, second)
-}
-
-// A mailer that is stopped while the server is down leaves its mails to the next.
-func TestMailsThatWaitAreLeftToTheNextMailer(t *testing.T) {
-	r, s := newRig(t), newServer(t)
-	s.start(serving{})
-	s.stop()
-	stop := r.mail(plain(t, s))
-	h := newHolder(1)
-	r.append(h.records()...)
-	testkit.Eventually(t, "a try", func() bool { return r.had(mailer.Retried) > 0 })
-	stop()
-	s.start(serving{})
-	r.once(s, h)
-}
-
-// A recipient who is refused for now is tried on, while others get theirs; what
-// others got is not sent again when a new mailer begins before it.
+// A recipient over whom the server takes its time holds up nobody, and nothing is sent
+// again when a new mailer begins before it.
 func TestOneRecipientHoldsUpNobody(t *testing.T) {
 	r, s := newRig(t), newServer(t)
-	var full atomic.Bool
-	full.Store(true)
+	reached, release := make(chan struct{}), make(chan struct{})
 	holders := []holder{
 		newHolder(0), newHolder(1), newHolder(2), newHolder(3), newHolder(4), newHolder(5),
 	}
-	s.onRcpt = func(to string) error {
-		if to == holders[0].account.Email && full.Load() {
-			return answer(452)
+	var first sync.Once
+	s.onData = func(_ *smtp.Conn, raw []byte) error {
+		if strings.Contains(string(raw), holders[0].account.Email) {
+			first.Do(func() { close(reached); <-release })
 		}
 		return nil
 	}
 	s.start(serving{})
 	stop := r.mail(plain(t, s))
-	for _, h := range holders {
+	r.append(holders[0].records()...)
+	<-reached
+	for _, h := range holders[1:] {
 		r.append(h.records()...)
 	}
 	testkit.Eventually(t, "the others' mails", func() bool { return len(s.mails()) == len(holders)-1 })
-	stop()
-	stop = r.mail(plain(t, s))
-	tries := r.had(mailer.Retried)
-	testkit.Eventually(t, "another try", func() bool { return r.had(mailer.Retried) > tries })
-	full.Store(false)
+	close(release)
 	testkit.Eventually(t, "all mails", func() bool { return len(s.mails()) == len(holders) })
 	stop()
 	r.once(s, holders...)
 }
 
-func TestARecipientWhoIsRefusedForGoodIsSkipped(t *testing.T) {
+// The answer to an order says whose fault it is that a mail was not taken.
+func TestAnOrdersAnswerSaysWhatCameOfIt(t *testing.T) {
 	r, s := newRig(t), newServer(t)
-	refused, other := newHolder(1), newHolder(2)
+	refused, full, poison, silent, stranger := newHolder(1), newHolder(2), newHolder(3),
+		newHolder(4), newHolder(5)
 	s.onRcpt = func(to string) error {
-		if to == refused.account.Email {
+		switch to {
+		case refused.account.Email:
 			return answer(550)
+		case full.account.Email:
+			return answer(452)
 		}
 		return nil
 	}
+	s.onData = drop
+	silent.account.Email = ""
+	stranger.order.AccountID = "acc_nobody"
 	s.start(serving{})
 	stop := r.mail(plain(t, s))
-	r.append(append(refused.records(), other.records()...)...)
-	testkit.Eventually(t, "a refusal and a mail",
-		func() bool { return r.had(mailer.Refused) == 1 && r.had(mailer.Sent) == 1 })
+	for h, want := range map[*holder]domain.MailAnswer{
+		&refused:  domain.MailDeclined,
+		&full:     domain.MailDeferred,
+		&poison:   domain.MailUnserved,
+		&silent:   domain.MailNoAddress,
+		&stranger: domain.MailNoAddress,
+	} {
+		r.append(h.records()...)
+		r.eventuallyAnswered(*h, want)
+	}
+	s.stop()
+	down := newHolder(6)
+	r.append(down.records()...)
+	r.eventuallyAnswered(down, domain.MailUnserved)
 	stop()
-	r.once(s, other)
-	if r.had(mailer.Refused) != 1 {
-		t.Error("what was refused for good was tried again")
+	for key, answers := range r.answers() {
+		if len(answers) != 1 {
+			t.Errorf("order %s was answered %v", key, answers)
+		}
 	}
 }
 
-// A server that takes the content and drops the connection may have it or not:
-// the mail is sent again, under the same Message-ID.
-func TestAMailWithoutAnAnswerIsSentAgain(t *testing.T) {
+// A mailer that was away finds orders that were given again since: it carries out the
+// latest.
+func TestAnOrderWhoseTimeIsOverIsNotCarriedOut(t *testing.T) {
 	r, s := newRig(t), newServer(t)
-	var mu sync.Mutex
-	var ids []string
-	s.onData = func(c *smtp.Conn, raw []byte) error {
-		_, id, _ := strings.Cut(string(raw), "Message-ID: ")
-		id, _, _ = strings.Cut(id, "\r\n")
-		mu.Lock()
-		defer mu.Unlock()
-		if ids = append(ids, id); len(ids) < 3 {
-			return drop(c, raw)
-		}
-		return nil
-	}
 	s.start(serving{})
-	stop := r.mail(plain(t, s))
-	h := newHolder(1)
+	over, h := newHolder(1), newHolder(1)
+	over.order.UntilMillis = time.Now().UnixMilli() - 1
+	h.order.Number = 2
+	r.append(over.records()...)
 	r.append(h.records()...)
-	testkit.Eventually(t, "the mail", func() bool { return len(s.mails()) == 1 })
+	stop := r.mail(plain(t, s))
+	testkit.Eventually(t, "the answer", func() bool { return len(r.answers()["ep_1/2"]) > 0 })
 	stop()
 	r.once(s, h)
-	mu.Lock()
-	defer mu.Unlock()
-	if len(ids) < 3 || ids[0] == "" || ids[0] != ids[1] || ids[1] != ids[2] {
-		t.Errorf("one mail has several ids: %q", ids)
+	if got := r.answers()["ep_1/1"]; len(got) > 0 {
+		t.Errorf("an order whose time was over was answered %v", got)
 	}
 }
 
-// A mail over which the server stumbles each time does not keep others from it.
-func TestAMailThatTheServerCannotTakeHoldsUpNobody(t *testing.T) {
+// An order that cannot be read is set aside, and those behind it are carried out.
+func TestAnOrderThatCannotBeReadIsSetAside(t *testing.T) {
 	r, s := newRig(t), newServer(t)
-	poison := newHolder(0)
-	s.onData = func(c *smtp.Conn, raw []byte) error {
-		if strings.Contains(string(raw), poison.account.Email) {
-			return drop(c, raw)
+	s.start(serving{})
+	newer, torn, other, h := newHolder(1), newHolder(2), newHolder(3), newHolder(4)
+	records := []streams.Record{
+		orderRecord(newer.order), orderRecord(torn.order), orderRecord(other.order),
+	}
+	for i := range records[0].Headers {
+		if records[0].Headers[i].Key == schemas.HeaderVersion {
+			records[0].Headers[i].Value = []byte("99")
 		}
-		return nil
 	}
-	s.start(serving{})
-	r.mail(plain(t, s))
-	r.append(poison.records()...)
-	for n := range 20 {
-		r.append(newHolder(n + 1).records()...)
+	records[1].Value = []byte{0xff}
+	records[2].Key = []byte("ep_4")
+	r.append(records...)
+	r.append(h.records()...)
+	stop := r.mail(plain(t, s))
+	r.eventuallyAnswered(h, domain.MailTaken)
+	stop()
+	if letters := r.log.Read(schemas.TopicDeadLetters); len(letters) != len(records) {
+		t.Errorf("%d of %d records were set aside", len(letters), len(records))
 	}
-	testkit.Eventually(t, "the others' mails", func() bool { return len(s.mails()) == 20 })
-}
-
-// The fact is read before the directory has the endpoint at its version.
-func TestTheDirectoryIsWaitedFor(t *testing.T) {
-	r, s := newRig(t), newServer(t)
-	s.start(serving{})
-	r.mail(plain(t, s))
-	h := newHolder(1)
-	before := h.endpoint
-	before.Version, before.URL = 6, "https://before.example.com/"
-	r.append(accountRow(h.account), endpointRow(before))
-	testkit.Eventually(t, "the directory",
-		func() bool { _, found, err := r.directory.Endpoint(before.ID); return found && err == nil })
-	r.append(fact(h.disabled))
-	r.append(endpointRow(h.endpoint))
-	testkit.Eventually(t, "the mail", func() bool { return len(s.mails()) == 1 })
-	if text := body(t, s.mails()[0]); !strings.Contains(text, h.endpoint.URL) {
-		t.Errorf("the mail tells of an older endpoint:\n%s", text)
-	}
+	r.once(s, h)
 }
 
 // behind is a directory that has an account once it was asked to confirm: tables
@@ -286,45 +229,11 @@ func (b *behind) Account(id string) (domain.Account, bool, error) {
 func TestAnAccountThatIsLateIsWaitedFor(t *testing.T) {
 	r, s := newRig(t), newServer(t)
 	s.start(serving{})
-	late := mailer.New(mailer.Config{
-		Cluster:    r.cluster,
-		Directory:  &behind{Directory: r.directory},
-		Sender:     plain(t, s),
-		RetryFirst: 20 * time.Millisecond,
-		Now:        time.Now,
-		Logger:     r.cluster.Logger,
-	})
+	late := r.mailer(plain(t, s), &behind{Directory: r.directory})
 	r.work("the mailer", late.Run, func() {})
 	h := newHolder(1)
 	r.append(h.records()...)
 	testkit.Eventually(t, "the mail", func() bool { return s.mailsTo(h.account.Email) == 1 })
-}
-
-func TestWhatWasChangedMeanwhile(t *testing.T) {
-	r, s := newRig(t), newServer(t)
-	s.start(serving{})
-	deleted, tombstone, silent, stranger, enabled := newHolder(1), newHolder(2), newHolder(3),
-		newHolder(4), newHolder(5)
-	deleted.endpoint.Status = domain.StatusDeleted
-	silent.account.Email = ""
-	stranger.endpoint.AccountID = "acc_nobody"
-	enabled.endpoint.Status, enabled.endpoint.Version = domain.StatusActive, 9
-	for _, h := range []holder{deleted, tombstone, silent, stranger, enabled} {
-		r.append(h.records()...)
-	}
-	r.append(streams.NewRecord("endpoints", tombstone.endpoint.ID, nil,
-		func(func(string, string) bool) {}))
-	testkit.Eventually(t, "the directory", func() bool {
-		_, found, err := r.directory.Endpoint(tombstone.endpoint.ID)
-		_, last, _ := r.directory.Endpoint(enabled.endpoint.ID)
-		return !found && last && err == nil && r.directory.Fresh() == nil
-	})
-	r.mail(plain(t, s))
-	testkit.Eventually(t, "one mail and four without anybody",
-		func() bool { return r.had(mailer.Sent) == 1 && r.had(mailer.Nobody) == 4 })
-	if text := body(t, s.mails()[0]); !strings.Contains(text, "enabled again since") {
-		t.Errorf("the mail asks for what was done:\n%s", text)
-	}
 }
 
 // A mail that was sent is not sent again because the broker could not remember it
@@ -360,7 +269,7 @@ func TestTheLastCommitIsTriedAgain(t *testing.T) {
 	s.start(serving{})
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	m := r.mailer(plain(t, s))
+	m := r.mailer(plain(t, s), r.directory)
 	go func() { ended <- m.Run(ctx) }()
 	h := newHolder(1)
 	r.append(h.records()...)
@@ -505,7 +414,7 @@ func TestStoppingFinishesWhatIsBeingSent(t *testing.T) {
 	s.start(serving{})
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	m := r.mailer(plain(t, s))
+	m := r.mailer(plain(t, s), r.directory)
 	go func() { ended <- m.Run(ctx) }()
 	h := newHolder(1)
 	r.append(h.records()...)
@@ -516,51 +425,6 @@ func TestStoppingFinishesWhatIsBeingSent(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.once(s, h)
-}
-
-// A group without a position is not told of what is long past.
-func TestOldNewsIsNoNews(t *testing.T) {
-	r, s := newRig(t), newServer(t)
-	s.start(serving{})
-	old := newHolder(1)
-	r.append(old.records()...)
-	m := mailer.New(mailer.Config{
-		Cluster:   r.cluster,
-		Directory: r.directory,
-		Sender:    plain(t, s),
-		Logger:    r.cluster.Logger,
-		Now:       func() time.Time { return time.Now().Add(8 * 24 * time.Hour) },
-	})
-	r.work("the mailer", m.Run, func() {})
-	testkit.Eventually(t, "the mailer's place", func() bool { return m.Check() == nil })
-	fresh := newHolder(2)
-	testkit.Eventually(t, "the new mail", func() bool {
-		// The record's time is the broker's, which does not know that a week has passed.
-		fresh.disabled.Version++
-		fresh.endpoint.Version++
-		r.append(fresh.records()...)
-		return s.mailsTo(fresh.account.Email) > 0
-	})
-	if s.mailsTo(old.account.Email) > 0 {
-		t.Error("a mail told of what is a week old")
-	}
-}
-
-func TestAFactOfTheFutureStopsTheMailer(t *testing.T) {
-	r, s := newRig(t), newServer(t)
-	s.start(serving{})
-	h := newHolder(1)
-	record := fact(h.disabled)
-	for i := range record.Headers {
-		if record.Headers[i].Key == "v" {
-			record.Headers[i].Value = []byte("99")
-		}
-	}
-	r.append(record)
-	if err := r.mailer(plain(t, s)).Run(t.Context()); err == nil ||
-		!strings.Contains(err.Error(), "newer lumenhook") {
-		t.Errorf("ended with %v", err)
-	}
 }
 
 func TestFolderKeepsMails(t *testing.T) {

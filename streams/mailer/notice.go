@@ -25,65 +25,65 @@ type Mail struct {
 	At      time.Time
 }
 
-// mailID names the mail about a fact: from the same fact, always the same.
-func mailID(f domain.Fact) string {
-	return fmt.Sprintf("endpoint-disabled.%s.%d", f.Aggregate, f.Version)
+// mailID names the mail that an order asks for: of each order of a notice the same.
+func mailID(o domain.MailOrder) string {
+	return fmt.Sprintf("endpoint-disabled.%s.%d", o.EndpointID, o.Notice)
 }
 
 // compose writes what the account holder is told. Free text of clients stands in lines
 // of its own and cannot begin one.
-func (m *Mailer) compose(n *notice, e domain.Endpoint, to string) Mail {
-	reason, subject := m.reason(n.disabled, e)
+func (m *Mailer) compose(o domain.MailOrder, to string) Mail {
+	reason, subject := m.reason(o)
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
 	line("Lumenhook has disabled one of your webhook endpoints: nothing is sent to it")
 	line("until it is enabled again.")
 	line("")
-	line("  Endpoint     %s", e.ID)
-	line("  URL          %s", oneLine(e.URL, maxURLRunes))
-	if e.Description != "" {
-		line("  Description  %s", oneLine(e.Description, maxDescriptionRunes))
+	line("  Endpoint     %s", o.EndpointID)
+	line("  URL          %s", oneLine(o.URL, maxURLRunes))
+	if o.Description != "" {
+		line("  Description  %s", oneLine(o.Description, maxDescriptionRunes))
 	}
-	line("  Disabled at  %s", domain.FormatMillis(n.fact.AtMillis))
+	line("  Disabled at  %s", domain.FormatMillis(o.AtMillis))
 	line("  Why          %s", reason)
-	line("  Last event   %s", n.disabled.EventID)
-	line("  Last answer  %s", lastAnswer(n.disabled))
-	if e.Sends() {
+	line("  Last event   %s", o.Disabled.EventID)
+	line("  Last answer  %s", lastAnswer(o.Disabled))
+	if o.Enabled {
 		line("")
 		line("It has been enabled again since, so only step 3 below may be left to do.")
 	}
 	line("")
 	line("What waits: events for this endpoint are recorded as before. They wait, and so")
 	line("do the deliveries that have attempts left. None of them is lost.")
-	m.composeSteps(line, n, e)
-	return Mail{ID: mailID(n.fact), To: to, Subject: subject, Text: b.String(), At: m.cfg.Now()}
+	m.composeSteps(line, o)
+	return Mail{ID: mailID(o), To: to, Subject: subject, Text: b.String(), At: m.cfg.Now()}
 }
 
-func (m *Mailer) composeSteps(line func(string, ...any), n *notice, e domain.Endpoint) {
-	since := domain.FormatMillis(n.fact.AtMillis - m.cfg.RunTime.Milliseconds())
+func (m *Mailer) composeSteps(line func(string, ...any), o domain.MailOrder) {
+	since := domain.FormatMillis(o.AtMillis - m.cfg.RunTime.Milliseconds())
 	line("")
 	line("What to do:")
 	line("")
 	line("  1. Repair the receiver, or give the endpoint another URL:")
-	line("       PATCH /v1/endpoints/%s  {\"url\":\"https://...\"}", e.ID)
+	line("       PATCH /v1/endpoints/%s  {\"url\":\"https://...\"}", o.EndpointID)
 	line("  2. Enable the endpoint. What waits is sent then:")
-	line("       POST /v1/endpoints/%s/enable", e.ID)
+	line("       POST /v1/endpoints/%s/enable", o.EndpointID)
 	line("  3. Deliveries that used up all their attempts are FAILED and stay so. Replay")
 	line("     those since the trouble began, at most 1,000 at a time. For example:")
-	line("       POST /v1/endpoints/%s/replay  {\"since\":%q}", e.ID, since)
+	line("       POST /v1/endpoints/%s/replay  {\"since\":%q}", o.EndpointID, since)
 	line("     Name an earlier time if the trouble began before that.")
 	line("")
 	line("What the receiver answered to each attempt:")
-	line("  GET /v1/events/%s", n.disabled.EventID)
+	line("  GET /v1/events/%s", o.Disabled.EventID)
 	line("")
 	line("If the endpoint is needed no more, delete it:")
-	line("  DELETE /v1/endpoints/%s", e.ID)
+	line("  DELETE /v1/endpoints/%s", o.EndpointID)
 }
 
 // reason tells why, in a sentence and in the subject.
-func (m *Mailer) reason(d domain.EndpointDisabled, e domain.Endpoint) (sentence, subject string) {
-	subject = "Webhook endpoint " + e.ID + " is disabled: "
-	if d.Reason == domain.DisabledGone {
+func (m *Mailer) reason(o domain.MailOrder) (sentence, subject string) {
+	subject = "Webhook endpoint " + o.EndpointID + " is disabled: "
+	if o.Disabled.Reason == domain.DisabledGone {
 		return "its receiver answered 410 Gone, which asks never to be sent to again", subject +
 			"410 Gone"
 	}

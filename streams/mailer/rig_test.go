@@ -4,12 +4,14 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/brokertest"
+	"github.com/lumenhook/lumenhook/internal/testkit"
 	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/directory"
@@ -17,15 +19,14 @@ import (
 )
 
 // rig is a broker on disk, a directory that is filled from its tables, and
-// mailers on both.
+// mailers on both. The test is who orders mails; retries_test.go has an engine do so.
 type rig struct {
 	t         *testing.T
 	cluster   streams.Cluster
 	producer  *streams.Producer
+	log       *brokertest.Log
 	directory *directory.Directory
-
-	mu       sync.Mutex
-	outcomes map[mailer.Outcome]int
+	now       func() time.Time
 }
 
 func TestMain(m *testing.M) { brokertest.Main(m) }
@@ -39,12 +40,7 @@ func newRig(t *testing.T) *rig {
 
 func newRigOn(t *testing.T, replicas int16, cluster streams.Cluster) *rig {
 	t.Helper()
-	logger := cluster.Logger
-	r := &rig{
-		t:        t,
-		outcomes: make(map[mailer.Outcome]int),
-		cluster:  cluster,
-	}
+	r := &rig{t: t, cluster: cluster, log: brokertest.NewLog(t, cluster), now: time.Now}
 	brokertest.MakeTopics(t, r.cluster, 2, replicas)
 	var err error
 	if r.producer, err = r.cluster.NewProducer(); err != nil {
@@ -57,7 +53,7 @@ func newRigOn(t *testing.T, replicas int16, cluster streams.Cluster) *rig {
 			Dir:          t.TempDir(),
 			ConfirmEvery: 50 * time.Millisecond,
 			Now:          time.Now,
-			Logger:       logger,
+			Logger:       cluster.Logger,
 		})
 	if err != nil {
 		t.Fatal(err)
@@ -82,34 +78,21 @@ func (r *rig) work(what string, run func(context.Context) error, after func()) (
 	return stop
 }
 
-func (r *rig) mailer(sender mailer.Sender) *mailer.Mailer {
+func (r *rig) mailer(sender mailer.Sender, d mailer.Directory) *mailer.Mailer {
 	return mailer.New(mailer.Config{
 		Cluster:      r.cluster,
-		Directory:    r.directory,
+		Directory:    d,
 		Sender:       sender,
 		DisableAfter: 20,
 		RunTime:      56 * time.Hour,
-		RetryFirst:   20 * time.Millisecond,
-		RetryLast:    200 * time.Millisecond,
-		Now:          time.Now,
+		Now:          r.now,
 		Logger:       r.cluster.Logger,
-		OnOutcome: func(o mailer.Outcome) {
-			r.mu.Lock()
-			defer r.mu.Unlock()
-			r.outcomes[o]++
-		},
 	})
 }
 
 // mail starts a mailer; the returned function stops it in order.
 func (r *rig) mail(sender mailer.Sender) (stop func()) {
-	return r.work("the mailer", r.mailer(sender).Run, func() {})
-}
-
-func (r *rig) had(o mailer.Outcome) int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.outcomes[o]
+	return r.work("the mailer", r.mailer(sender, r.directory).Run, func() {})
 }
 
 // append appends records one after the other: whoever reads one can read those
@@ -123,58 +106,106 @@ func (r *rig) append(records ...streams.Record) {
 	}
 }
 
+// answers are those that stand in the log, by the order's endpoint and number.
+func (r *rig) answers() map[string][]domain.MailAnswer {
+	r.t.Helper()
+	all := make(map[string][]domain.MailAnswer)
+	for _, record := range r.log.Read(schemas.TopicCommands) {
+		c, err := schemas.DecodeCommand(schemas.Read(record.Value, record))
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		if b, is := c.Body.(domain.RecordMail); is {
+			key := fmt.Sprintf("%s/%d", b.EndpointID, b.Number)
+			all[key] = append(all[key], b.Answer)
+		}
+	}
+	return all
+}
+
+// eventuallyAnswered waits for the answers to a holder's first order.
+func (r *rig) eventuallyAnswered(h holder, want domain.MailAnswer) {
+	r.t.Helper()
+	key := h.order.EndpointID + "/1"
+	testkit.Eventually(r.t, "an answer to "+key, func() bool { return len(r.answers()[key]) > 0 })
+	if got := r.answers()[key]; got[0] != want {
+		r.t.Errorf("the order of %s was answered %v, not %s", h.order.EndpointID, got, want)
+	}
+}
+
+// once holds that each holder got one mail, also after a mailer that comes later
+// has read everything again that is not committed.
+func (r *rig) once(s *server, holders ...holder) {
+	r.t.Helper()
+	last := newHolder(1000)
+	stop := r.mail(plain(r.t, s))
+	r.append(last.records()...)
+	testkit.Eventually(r.t, "the last mail", func() bool { return s.mailsTo(last.account.Email) > 0 })
+	stop()
+	for _, h := range append(holders, last) {
+		if n := s.mailsTo(h.account.Email); n != 1 {
+			r.t.Errorf("%s got %d mails", h.account.Email, n)
+		}
+	}
+}
+
+func plain(t *testing.T, s *server) *mailer.SMTP {
+	t.Helper()
+	return smtpTo(t, s, mailer.SMTPConfig{TLS: mailer.TLSNone, Timeout: 20 * time.Second})
+}
+
 func accountRow(a domain.Account) streams.Record {
 	m := schemas.EncodeAccount(a)
 	return streams.NewRecord(schemas.TopicAccounts, a.ID, m.Value, m.EachHeader)
 }
 
-func endpointRow(e domain.Endpoint) streams.Record {
-	m := schemas.EncodeEndpoint(e)
-	return streams.NewRecord(schemas.TopicEndpoints, e.ID, m.Value, m.EachHeader)
+func orderRecord(o domain.MailOrder) streams.Record {
+	m := schemas.EncodeMailOrder(o)
+	return streams.NewRecord(schemas.TopicMails, o.EndpointID, m.Value, m.EachHeader)
 }
 
-func fact(f domain.Fact) streams.Record {
-	m := schemas.EncodeFact(f)
-	return streams.NewRecord(schemas.TopicJournal, f.Aggregate, m.Value, m.EachHeader)
-}
-
-// holder is an account with an endpoint that is disabled at version 7.
+// holder is an account with an endpoint that was disabled at version 7, and the order
+// to tell it.
 type holder struct {
-	account  domain.Account
-	endpoint domain.Endpoint
-	disabled domain.Fact
+	account domain.Account
+	order   domain.MailOrder
 }
 
 func newHolder(n int) holder {
+	now := time.Now().UnixMilli()
 	h := holder{account: domain.Account{
 		ID:      fmt.Sprintf("acc_%d", n),
 		Version: 1,
 		Email:   fmt.Sprintf("holder%d@example.com", n),
 	}}
-	h.disabled = domain.Fact{
-		Aggregate: fmt.Sprintf("ep_%d", n),
-		Version:   7,
-		AtMillis:  time.Now().UnixMilli(),
-		Body: domain.EndpointDisabled{
+	h.order = domain.MailOrder{
+		EndpointID:  fmt.Sprintf("ep_%d", n),
+		AccountID:   h.account.ID,
+		URL:         fmt.Sprintf("https://shop%d.example.com/hook", n),
+		Description: "the shop",
+		Notice:      7,
+		AtMillis:    now,
+		Disabled: domain.EndpointDisabled{
 			Reason:         domain.DisabledGone,
 			EventID:        fmt.Sprintf("evt_%d", n),
 			LastStatusCode: 410,
 		},
-	}
-	h.endpoint = domain.Endpoint{
-		ID:        h.disabled.Aggregate,
-		AccountID: h.account.ID,
-		Version:   7,
-		EndpointSettings: domain.EndpointSettings{
-			URL:         fmt.Sprintf("https://shop%d.example.com/hook", n),
-			Description: "the shop",
-		},
-		Status:         domain.StatusDisabled,
-		DisabledReason: domain.DisabledGone,
+		Number:      1,
+		UntilMillis: now + domain.MailOrderFor,
 	}
 	return h
 }
 
 func (h holder) records() []streams.Record {
-	return []streams.Record{accountRow(h.account), endpointRow(h.endpoint), fact(h.disabled)}
+	return []streams.Record{accountRow(h.account), orderRecord(h.order)}
+}
+
+// contains holds that a text has each of some words.
+func contains(t *testing.T, text string, wants ...string) {
+	t.Helper()
+	for _, want := range wants {
+		if !strings.Contains(text, want) {
+			t.Errorf("%q is not in the mail:\n%s", want, text)
+		}
+	}
 }

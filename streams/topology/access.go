@@ -106,7 +106,8 @@ func Roles() []Role {
 			transactions(engineName+"-", true), group(engineName),
 			read(schemas.TopicCommands, schemas.TopicMatches, schemas.TopicJournal),
 			write(schemas.TopicJournal, schemas.TopicResults, schemas.TopicAccounts,
-				schemas.TopicEndpoints, schemas.TopicWatches, schemas.TopicDeadLetters))},
+				schemas.TopicEndpoints, schemas.TopicWatches, schemas.TopicMails,
+				schemas.TopicDeadLetters))},
 		{followerName, with(look(),
 			transactions(followerName, false), group(followerName),
 			read(with(directory, schemas.TopicLedgers, schemas.TopicPayments, schemas.TopicMatches,
@@ -117,7 +118,9 @@ func Roles() []Role {
 			read(with(directory, schemas.TopicResults)...),
 			write(schemas.TopicCommands, schemas.TopicKeyUses))},
 		{projectorName, with(look(), group(projectorName), read(projected...))},
-		{mailerName, with(look(), group(mailerName), read(with(directory, schemas.TopicJournal)...))},
+		{mailerName, with(look(),
+			group(mailerName), read(with(directory, schemas.TopicMails)...),
+			write(schemas.TopicCommands, schemas.TopicDeadLetters))},
 		// rebuild, verify-projection
 		{"history", []Right{read(projected...)}},
 		// ledger check

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -275,9 +276,9 @@ func newEngine(c streams.Cluster, stateDir string) *engine.Engine {
 		Cluster:    c,
 		StateDir:   stateDir,
 		Policy:     domain.Policy{Schedule: domain.DefaultSchedule()},
-		Dispatcher: nobody{},
-		Unseal: func([]byte, string) (domain.Secret, error) {
-			return "", errors.New("nothing is sent")
+		Dispatcher: gone{},
+		Unseal: func(sealed []byte, _ string) (domain.Secret, error) {
+			return domain.Secret(sealed), nil
 		},
 		AttemptsInFlight:    1,
 		AttemptsPerEndpoint: 1,
@@ -287,14 +288,17 @@ func newEngine(c streams.Cluster, stateDir string) *engine.Engine {
 	})
 }
 
-// nobody makes no attempts: no match is appended.
-type nobody struct{}
+// gone are receivers that ask never to be sent to again.
+type gone struct{}
 
-func (nobody) Dispatch(domain.Attempt, func(domain.AttemptResult)) {}
-func (nobody) Disconnect(string)                                   {}
+func (gone) Dispatch(_ domain.Attempt, done func(domain.AttemptResult)) {
+	go done(domain.AttemptResult{StatusCode: 410})
+}
 
-// workEngine lets an engine decide an account, an endpoint and a watch, and set aside a
-// record of each input.
+func (gone) Disconnect(string) {}
+
+// workEngine lets an engine decide on an account, an endpoint and a watch, order the
+// mail about an endpoint that a match disables, and set aside a record of each input.
 func workEngine(ctx context.Context, g *guarded, c streams.Cluster) error {
 	if err := check(ctx, c); err != nil {
 		return err
@@ -319,13 +323,42 @@ func workEngine(ctx context.Context, g *guarded, c streams.Cluster) error {
 	if err := submitAll(ctx, g, g.admin); err != nil {
 		return err
 	}
+	mails, err := g.end(ctx, schemas.TopicMails)
+	if err != nil {
+		return err
+	}
+	if err := producer.Append(ctx, g.match()); err != nil {
+		return err
+	}
 	return until(ctx, func() error {
 		after, err := g.end(ctx, schemas.TopicDeadLetters)
 		if err == nil && after < before+2 {
 			err = fmt.Errorf("%d dead letters", after-before)
 		}
-		return err
+		ordered, failed := g.end(ctx, schemas.TopicMails)
+		if failed == nil && ordered == mails {
+			failed = errors.New("no mail is ordered")
+		}
+		return errors.Join(err, failed)
 	})
+}
+
+// match is one for the endpoint that submitAll has made.
+func (g *guarded) match() streams.Record {
+	event := fmt.Sprintf("evt_%d", g.runs)
+	m := schemas.EncodePaymentMatched(
+		domain.Match{
+			EventID: event,
+			Type:    domain.PaymentReceived,
+			Watch: domain.Watch{
+				ID:         fmt.Sprintf("wat_%d", g.runs),
+				AccountID:  fmt.Sprintf("acc_%d", g.runs),
+				EndpointID: fmt.Sprintf("ep_%d", g.runs),
+			},
+		},
+		domain.Event{ID: event, Type: domain.PaymentReceived, Body: []byte("{}")})
+	return streams.NewRecord(schemas.TopicMatches, fmt.Sprintf("ep_%d", g.runs), m.Value,
+		m.EachHeader)
 }
 
 func (g *guarded) end(ctx context.Context, topic string) (int64, error) {
@@ -451,7 +484,8 @@ func useKey(ctx context.Context, c streams.Cluster) error {
 		m.EachHeader))
 }
 
-// workMailer lets a mailer join its group and read the journal.
+// workMailer lets a mailer join its group, set an order aside that it cannot read, and
+// answer one whose account is not there.
 func workMailer(ctx context.Context, g *guarded, c streams.Cluster) error {
 	if err := check(ctx, c); err != nil {
 		return err
@@ -460,7 +494,7 @@ func workMailer(ctx context.Context, g *guarded, c streams.Cluster) error {
 		m := mailer.New(mailer.Config{Cluster: c, Directory: d, Now: time.Now, Logger: c.Logger})
 		failed, end := beside(ctx, m.Run)
 		defer end()
-		err := until(ctx, func() error {
+		return carriedOut(ctx, g, func() error {
 			select {
 			case err := <-failed:
 				return err
@@ -468,8 +502,51 @@ func workMailer(ctx context.Context, g *guarded, c streams.Cluster) error {
 				return m.Check()
 			}
 		})
-		return errors.Join(err, reads(schemas.TopicJournal)(ctx, g, c))
 	})
+}
+
+// carriedOut orders a mail, behind a record that is none, and waits until the one is
+// answered and the other set aside.
+func carriedOut(ctx context.Context, g *guarded, works func() error) error {
+	before, err := mailsEnds(ctx, g)
+	if err != nil {
+		return err
+	}
+	producer, err := g.admin.NewProducer()
+	if err != nil {
+		return err
+	}
+	defer producer.Close()
+	order := schemas.EncodeMailOrder(domain.MailOrder{
+		EndpointID:  "ep_1",
+		AccountID:   "acc_nobody",
+		Number:      1,
+		UntilMillis: math.MaxInt64,
+	})
+	err = producer.Append(ctx, streams.Record{
+		Topic: schemas.TopicMails,
+		Key:   []byte("ep_1"),
+		Value: []byte("v"),
+	}, streams.NewRecord(schemas.TopicMails, "ep_1", order.Value, order.EachHeader))
+	if err != nil {
+		return err
+	}
+	return until(ctx, func() error {
+		after, err := mailsEnds(ctx, g)
+		if err == nil && (after[0] == before[0] || after[1] == before[1]) {
+			err = fmt.Errorf("%v dead letters and answers after %v", after, before)
+		}
+		return errors.Join(works(), err)
+	})
+}
+
+// mailsEnds are the ends of what a mailer writes.
+func mailsEnds(ctx context.Context, g *guarded) (ends [2]int64, err error) {
+	for i, topic := range []string{schemas.TopicDeadLetters, schemas.TopicCommands} {
+		end, failed := g.end(ctx, topic)
+		ends[i], err = end, errors.Join(err, failed)
+	}
+	return ends, err
 }
 
 // workFollower lets a follower read a ledger and write its cursor, and writes what only

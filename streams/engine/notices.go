@@ -1,0 +1,178 @@
+package engine
+
+import (
+	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/schemas"
+	"github.com/lumenhook/lumenhook/streams"
+)
+
+// Timer groups of notices: those that are to be ordered, and those whose order may get
+// no answer.
+const (
+	groupMails  = "mails"
+	groupOrders = "orders"
+)
+
+// ordersAtOnce bounds the orders of a partition that wait for an answer, so that a
+// burst of disablings waits here and not before a mail server that is down.
+const ordersAtOnce = 32
+
+// mails is what the scheduler knows of a partition's notices. While no mail server is
+// there, one notice is ordered at a time, to find out when there is one again.
+type mails struct {
+	pending  int // notices that are not settled
+	ordered  int // those that wait for an answer
+	taken    []streams.Claimed
+	unserved int   // answers in a row that no mail would have been taken
+	resume   int64 // when to order again while there are such
+}
+
+// allowed returns how many more notices may be ordered now.
+func (m *mails) allowed() int {
+	if m.unserved > 0 {
+		return 1 - m.ordered - len(m.taken)
+	}
+	return ordersAtOnce - m.ordered - len(m.taken)
+}
+
+// noteChange counts a notice before and after a fact.
+func (m *mails) noteChange(before, after domain.Notice) {
+	count := func(n domain.Notice, by int) {
+		if n.Exists() {
+			m.pending += by
+		}
+		if n.State == domain.NoticeOrdered {
+			m.ordered += by
+		}
+	}
+	count(before, -1)
+	count(after, 1)
+}
+
+// noteAnswer notes whether there is a mail server.
+func (m *mails) noteAnswer(answer domain.MailAnswer, nowMillis int64) {
+	if answer != domain.MailUnserved {
+		m.unserved = 0
+		return
+	}
+	m.unserved++
+	m.resume = nowMillis + domain.MailWait(m.unserved)
+}
+
+// allowMails returns how many more notices of a group may be claimed. Those that were
+// ordered have their places already.
+func (r *round) allowMails(group string) int {
+	if group == groupOrders {
+		return max(0, ordersAtOnce-len(r.mails.taken))
+	}
+	if r.mails.unserved > 0 && r.mails.resume > r.now {
+		r.throttle.add(r.mails.resume, groupMails)
+		return 0
+	}
+	return max(0, r.mails.allowed())
+}
+
+// notice returns a notice; the zero value when it is settled.
+func (s *state) notice(r reader, id string) (domain.Notice, error) {
+	return load(r, spaceNotice, id, schemas.UnmarshalNotice)
+}
+
+// foldNotice folds a fact into the notice that it is about, and moves its entry in
+// the timer index.
+func (s *state) foldNotice(
+	batch *streams.Batch, f domain.Fact,
+) (before, after domain.Notice, err error) {
+	id := domain.NoticeID(f.Aggregate, f.Notice())
+	if before, err = s.notice(batch, id); err != nil {
+		return before, after, err
+	}
+	after = domain.EvolveNotice(before, f)
+	if before.Exists() {
+		if err := batch.ClearTimer(noticeGroup(before), before.NextAtMillis, id); err != nil {
+			return before, after, err
+		}
+	}
+	if !after.Exists() {
+		return before, after, batch.Delete(keyOf(spaceNotice, id))
+	}
+	if err := batch.SetTimer(noticeGroup(after), after.NextAtMillis, id); err != nil {
+		return before, after, err
+	}
+	return before, after, batch.Set(keyOf(spaceNotice, id), schemas.MarshalNotice(after))
+}
+
+func noticeGroup(n domain.Notice) string {
+	if n.State == domain.NoticeOrdered {
+		return groupOrders
+	}
+	return groupMails
+}
+
+// countNotices counts the notices that a restored state holds.
+func (m *machine) countNotices(t *streams.Turn) error {
+	return t.Batch.Scan([]byte{spaceNotice}, []byte{spaceNotice + 1},
+		func(_, value []byte) (bool, error) {
+			n, err := schemas.UnmarshalNotice(value)
+			m.scheduler.mails.noteChange(domain.Notice{}, n)
+			return err == nil, err
+		})
+}
+
+// orderMails orders the notices that are due.
+func (m *machine) orderMails(t *streams.Turn) error {
+	taken := m.scheduler.mails.taken
+	m.scheduler.mails.taken = nil
+	for _, c := range taken {
+		notice, err := m.state.notice(t.Batch, c.ID)
+		if err != nil {
+			return err
+		}
+		if !notice.Exists() || notice.NextAtMillis != c.DueMillis {
+			continue // answered in this turn
+		}
+		endpoint, err := m.state.endpoint(t.Batch, notice.EndpointID)
+		if err != nil {
+			return err
+		}
+		facts := domain.DecideMail(endpoint, notice, t.NowMillis)
+		if err := m.record(t, notice.EndpointID, "", facts...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// order gives a notice that was ordered to whoever sends it.
+func (m *machine) order(t *streams.Turn, notice domain.Notice) error {
+	endpoint, err := m.state.endpoint(t.Batch, notice.EndpointID)
+	if err != nil {
+		return err
+	}
+	order := schemas.EncodeMailOrder(notice.Order(endpoint))
+	t.Append(streams.NewRecord(
+		schemas.TopicMails, notice.EndpointID, order.Value, order.EachHeader))
+	return nil
+}
+
+// recordMail records a mailer's answer. Nobody waits for an answer to it.
+func (m *machine) recordMail(t *streams.Turn, c domain.Command, body domain.RecordMail) error {
+	notice, err := m.state.notice(t.Batch, domain.NoticeID(body.EndpointID, body.Notice))
+	if err != nil {
+		return err
+	}
+	facts := domain.DecideMailAnswer(notice, body, t.NowMillis)
+	if len(facts) > 0 {
+		m.scheduler.mails.noteAnswer(body.Answer, t.NowMillis)
+	}
+	return m.record(t, body.EndpointID, c.ID, facts...)
+}
+
+// reportGivenUp logs mails that are tried no more.
+func (m *machine) reportGivenUp(f domain.Fact) {
+	made, ok := f.Body.(domain.MailAttempted)
+	if ok && made.Outcome == domain.MailGivenUp {
+		m.cfg.Logger.Error("nobody was told that an endpoint is disabled: the mail was not taken "+
+			"for too long, or it is old news", "endpoint", f.Aggregate,
+			"mail", domain.NoticeID(f.Aggregate, made.Notice), "tries", made.Number-1)
+	}
+}

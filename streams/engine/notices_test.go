@@ -1,0 +1,249 @@
+package engine_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/schemas"
+)
+
+// orders are those that the latest turn gave to mailers.
+func (c *core) orders() (orders []domain.MailOrder) {
+	c.t.Helper()
+	for _, r := range c.writtenTo(schemas.TopicMails) {
+		o, err := schemas.DecodeMailOrder(schemas.Read(r.Value, r))
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		orders = append(orders, o)
+	}
+	return orders
+}
+
+// later takes a turn after so long, and gives what it orders.
+func (c *core) later(millis int64) []domain.MailOrder {
+	c.t.Helper()
+	c.now += millis
+	c.turn()
+	first := c.orders()
+	c.turn()
+	return append(first, c.orders()...)
+}
+
+// answered takes a turn with a mailer's answer.
+func (c *core) answered(o domain.MailOrder, answer domain.MailAnswer) []domain.Fact {
+	c.t.Helper()
+	return c.turn(domain.Command{
+		ID:        fmt.Sprintf("cmd_mail_%d_%d", o.Notice, o.Number),
+		AccountID: accountID,
+		Body:      o.Answered(answer),
+	})
+}
+
+// gone has an endpoint whose receiver is gone.
+func (c *core) gone(endpoint string) {
+	c.t.Helper()
+	c.turn(creation(endpoint))
+	c.pay(endpoint, "evt_"+endpoint)
+	c.answerAll(domain.AttemptResult{StatusCode: 410})
+}
+
+// outcomes are those of mails among facts.
+func outcomes(facts []domain.Fact) (all []domain.MailOutcome) {
+	for _, f := range facts {
+		if made, is := f.Body.(domain.MailAttempted); is {
+			all = append(all, made.Outcome)
+		}
+	}
+	return all
+}
+
+// What an order says is the endpoint as it is then. An answer counts once, and a mail
+// that was sent is ordered no more: also by another process, on a state built anew.
+func TestADisablingIsOrderedOnce(t *testing.T) {
+	c := newCore(t)
+	c.gone("ep_1")
+	orders := c.later(0)
+	if len(orders) != 1 {
+		t.Fatalf("ordered %+v", orders)
+	}
+	o := orders[0]
+	if o.EndpointID != "ep_1" || o.AccountID != accountID || o.URL != "https://shop.example" ||
+		o.Enabled || o.Number != 1 || o.Disabled.Reason != domain.DisabledGone ||
+		o.Disabled.EventID != "evt_ep_1" || o.UntilMillis != c.now+domain.MailOrderFor {
+		t.Errorf("ordered %+v", o)
+	}
+	c.reopen(true)
+	if again := c.later(hour / 2); len(again) > 0 {
+		t.Errorf("ordered again, while its answer is awaited: %+v", again)
+	}
+	if got := outcomes(c.answered(o, domain.MailTaken)); len(got) != 1 || got[0] != domain.MailSent {
+		t.Errorf("the answer led to %v", got)
+	}
+	if facts := c.answered(o, domain.MailTaken); len(facts) > 0 {
+		t.Errorf("the same answer again led to %+v", facts)
+	}
+	for range 2 {
+		if again := c.later(8 * 24 * hour); len(again) > 0 {
+			t.Errorf("what was sent is ordered again: %+v", again)
+		}
+		c.reopen(true)
+	}
+}
+
+// Who disables an endpoint knows.
+func TestADisablingThatWasAskedForIsNotOrdered(t *testing.T) {
+	c := newCore(t)
+	c.turn(creation("ep_1"))
+	c.turn(domain.Command{
+		ID:        "cmd_1",
+		AccountID: accountID,
+		Body:      domain.DisableEndpoint{EndpointID: "ep_1"},
+	})
+	if orders := c.later(hour); len(orders) > 0 {
+		t.Errorf("ordered %+v", orders)
+	}
+}
+
+// An order that is lost is given again, of what the endpoint is by then; one of an
+// endpoint that was deleted is not.
+func TestAnOrderWithoutAnAnswerIsGivenAgain(t *testing.T) {
+	c := newCore(t)
+	c.gone("ep_1")
+	first := c.later(0)
+	c.turn(domain.Command{
+		ID:        "cmd_1",
+		AccountID: accountID,
+		Body:      domain.EnableEndpoint{EndpointID: "ep_1"},
+	})
+	if early := c.later(first[0].UntilMillis - c.now); len(early) > 0 {
+		t.Errorf("ordered again while the first may be carried out: %+v", early)
+	}
+	second := c.later(hour / 6)
+	if len(second) != 1 || second[0].Number != 2 || !second[0].Enabled ||
+		second[0].ID() != first[0].ID() {
+		t.Fatalf("ordered %+v", second)
+	}
+	if facts := c.answered(first[0], domain.MailDeclined); len(facts) > 0 {
+		t.Errorf("an answer to an order of before led to %+v", facts)
+	}
+	c.turn(domain.Command{
+		ID:        "cmd_2",
+		AccountID: accountID,
+		Body:      domain.DeleteEndpoint{EndpointID: "ep_1"},
+	})
+	c.now += 2 * hour
+	c.turn()
+	if got := outcomes(c.turn()); len(got) != 1 || got[0] != domain.MailNobody ||
+		len(c.orders()) > 0 {
+		t.Errorf("of a deleted endpoint: %v, ordered %+v", got, c.orders())
+	}
+}
+
+// A state that is built anew from an old journal tells nobody of what is long past.
+func TestOldNewsIsNotOrdered(t *testing.T) {
+	c := newCore(t)
+	c.ours = false // nothing is ordered yet
+	c.turn(creation("ep_1"))
+	c.ours = true
+	c.pay("ep_1", "evt_1")
+	c.ours = false
+	c.answerAll(domain.AttemptResult{StatusCode: 410})
+	c.now += domain.MailNewsFor + 1
+	c.reopen(true)
+	c.ours = true
+	c.turn()
+	if got := outcomes(c.turn()); len(got) != 1 || got[0] != domain.MailGivenUp {
+		t.Errorf("old news is %v", got)
+	}
+	if orders := c.later(hour); len(orders) > 0 {
+		t.Errorf("ordered %+v", orders)
+	}
+}
+
+// However many endpoints are disabled at once, so many orders wait for an answer; an
+// answer makes room for the next, in another process too.
+func TestOrdersThatWaitForAnAnswerAreBounded(t *testing.T) {
+	c := newCore(t)
+	var orders []domain.MailOrder
+	for n := range 40 {
+		c.gone(fmt.Sprintf("ep_%03d", n))
+		orders = append(orders, c.later(0)...)
+	}
+	if len(orders) != 32 {
+		t.Fatalf("%d orders wait for an answer", len(orders))
+	}
+	c.reopen(false)
+	if more := c.later(0); len(more) > 0 {
+		t.Errorf("another process orders %d more", len(more))
+	}
+	for _, o := range orders[:8] {
+		c.answered(o, domain.MailTaken)
+		if next := c.later(0); len(next) != 1 {
+			t.Errorf("an answer makes room for %d", len(next))
+		}
+	}
+}
+
+// While no server is there, one notice at a time is ordered, ever more rarely; when
+// there is one again, all are.
+func TestAServerThatIsDownIsAskedForOneMailAtATime(t *testing.T) {
+	c := newCore(t)
+	var orders []domain.MailOrder
+	for n := range 10 {
+		c.gone(fmt.Sprintf("ep_%03d", n))
+		orders = append(orders, c.later(0)...)
+	}
+	for _, o := range orders {
+		c.answered(o, domain.MailUnserved)
+	}
+	asked, last := 0, domain.MailOrder{}
+	for range 24 * 60 { // a day, by minutes
+		next := c.later(60_000)
+		if len(next) > 1 {
+			t.Fatalf("%d are ordered at once", len(next))
+		}
+		if asked += len(next); len(next) > 0 {
+			last = next[0]
+			c.answered(last, domain.MailUnserved)
+		}
+	}
+	if asked < 200 || asked > 24*12+1 {
+		t.Errorf("the server was asked %d times in a day", asked)
+	}
+	first := c.later(domain.MailLastWait)
+	if len(first) != 1 {
+		t.Fatalf("%d are ordered", len(first))
+	}
+	c.answered(first[0], domain.MailTaken)
+	if rest := c.later(domain.MailLastWait); len(rest) != 9 {
+		t.Errorf("%d of 9 are ordered when there is a server again", len(rest))
+	}
+}
+
+// An order that was answered in the turn in which it would be given again is not.
+func TestAnAnswerMeetsItsOrdersEnd(t *testing.T) {
+	c := newCore(t)
+	c.gone("ep_1")
+	o := c.later(0)[0]
+	c.now += 2 * hour
+	c.turn() // claims it
+	if got := outcomes(c.answered(o, domain.MailTaken)); len(got) != 1 || len(c.orders()) > 0 {
+		t.Errorf("%v, and ordered %+v", got, c.orders())
+	}
+}
+
+// A mailer's answer that cannot be read is set aside; the order is given again.
+func TestAnAnswerThatCannotBeReadIsSetAside(t *testing.T) {
+	c := newCore(t)
+	c.gone("ep_1")
+	o := c.later(0)[0]
+	c.answered(o, "perhaps")
+	if letters := c.writtenTo(schemas.TopicDeadLetters); len(letters) != 1 {
+		t.Errorf("%d records were set aside", len(letters))
+	}
+	if again := c.later(2 * hour); len(again) != 1 {
+		t.Errorf("ordered %+v", again)
+	}
+}

@@ -1,0 +1,160 @@
+package mailer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/internal/retry"
+	"github.com/lumenhook/lumenhook/schemas"
+	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/intake"
+)
+
+const (
+	directoryMax = 5 * time.Second        // for the directory to have the account
+	notOursPause = 100 * time.Millisecond // until the group is asked about again
+)
+
+// carryOut has an order answered in the log, or set aside. An error means that it is
+// not: it is to be taken again.
+func (r *round) carryOut(record streams.Record) error {
+	order, err := intake.MailOrder(record)
+	if err != nil {
+		return r.setAside(record, err)
+	}
+	key := order.ID() + "/" + strconv.Itoa(order.Number)
+	answer, known := r.answered.Get(key)
+	if !known {
+		if answer, err = r.answer(order); answer == "" {
+			return err
+		}
+		r.report(order, answer, err)
+		r.answered.Add(key, answer)
+	}
+	return r.tell(order, answer)
+}
+
+// answer sends an order's mail and judges what came of it, with the reason. No answer
+// and no error: it is too late for the order, and another follows.
+func (r *round) answer(order domain.MailOrder) (domain.MailAnswer, error) {
+	account, err := r.account(order)
+	if errors.As(err, new(nobody)) {
+		return domain.MailNoAddress, err
+	}
+	if err != nil {
+		return domain.MailDeferred, err // of others it may be known
+	}
+	select {
+	case r.sending <- struct{}{}:
+		defer func() { <-r.sending }()
+	case <-r.reading.Done():
+		return "", r.reading.Err()
+	}
+	for !r.membership.Load().Fresh() {
+		if err := retry.Sleep(r.reading, notOursPause); err != nil {
+			return "", err
+		}
+	}
+	if r.cfg.Now().UnixMilli() > order.UntilMillis {
+		return "", nil
+	}
+	err = r.cfg.Sender.Send(r.working, r.compose(order, account.Email))
+	if err != nil && r.reading.Err() != nil {
+		return "", err // the partition is given up: its next owner tries
+	}
+	return judge(err), err
+}
+
+// judge is what a Sender's answer means.
+func judge(err error) domain.MailAnswer {
+	refusal, own := errors.AsType[*Refusal](err)
+	switch {
+	case err == nil:
+		return domain.MailTaken
+	case own && refusal.Temporary:
+		return domain.MailDeferred
+	case own:
+		return domain.MailDeclined
+	}
+	return domain.MailUnserved
+}
+
+// nobody says why there is nobody to tell, as far as the directory has come.
+type nobody string
+
+func (n nobody) Error() string { return string(n) }
+
+// account is the one that an order is about. One that is not there has not arrived
+// yet: tables, and even partitions of one, are read at their own pace.
+func (r *round) account(order domain.MailOrder) (domain.Account, error) {
+	a, found, err := r.cfg.Directory.Account(order.AccountID)
+	if err == nil && !found {
+		ctx, cancel := context.WithTimeout(r.reading, directoryMax)
+		defer cancel()
+		if err = r.cfg.Directory.Confirm(ctx); err == nil {
+			a, found, err = r.cfg.Directory.Account(order.AccountID)
+		}
+	}
+	if err != nil {
+		return a, fmt.Errorf("asking the directory: %w", err)
+	}
+	if !found || a.Email == "" {
+		return a, nobody(fmt.Sprintf("account %s has no email address", order.AccountID))
+	}
+	return a, nil
+}
+
+// tell has the engine record the answer. Its command's identifier is a function of
+// what it says.
+func (r *round) tell(order domain.MailOrder, answer domain.MailAnswer) error {
+	command := domain.Command{
+		ID: domain.DeriveID(domain.CommandPrefix, "mail", order.ID(),
+			strconv.Itoa(order.Number), string(answer)),
+		AccountID:      order.AccountID,
+		IssuedAtMillis: r.cfg.Now().UnixMilli(),
+		Body:           order.Answered(answer),
+	}
+	m := schemas.EncodeCommand(command)
+	return r.append(streams.NewRecord(schemas.TopicCommands, order.EndpointID, m.Value, m.EachHeader))
+}
+
+func (r *round) setAside(record streams.Record, why error) error {
+	letter := intake.DeadLetter(record, why, r.cfg.Now().UnixMilli())
+	if err := r.append(intake.DeadLetterRecord(letter)); err != nil {
+		return err
+	}
+	r.cfg.Logger.Error("an order of a mail was set aside; the partition goes on (lumenhook topics cat "+
+		"dead-letters shows it)", "partition", record.Partition, "offset", record.Offset, "error", why)
+	if r.cfg.OnDeadLetter != nil {
+		r.cfg.OnDeadLetter(record.Topic)
+	}
+	return nil
+}
+
+func (r *round) append(record streams.Record) error {
+	if err := r.producer.Append(r.working, record); err != nil {
+		return fmt.Errorf("mailer: a mail may be sent again, for its outcome could not be recorded: %w",
+			err)
+	}
+	return nil
+}
+
+// report tells of an answer. Addresses stay out of the log.
+func (r *round) report(order domain.MailOrder, answer domain.MailAnswer, err error) {
+	log := r.cfg.Logger.With("endpoint", order.EndpointID, "mail", mailID(order),
+		"try", order.Number)
+	switch answer {
+	case domain.MailTaken:
+		log.Info("the account holder was told that an endpoint is disabled")
+	case domain.MailDeferred, domain.MailUnserved:
+		log.Warn("a mail could not be sent; it is tried again", "error", err)
+	case domain.MailDeclined:
+		log.Error("nobody was told that an endpoint is disabled: the mail was not taken", "error", err)
+	case domain.MailNoAddress:
+		log.Warn("there is nobody to tell that an endpoint is disabled", "error", err)
+	}
+}

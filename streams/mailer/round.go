@@ -1,0 +1,201 @@
+package mailer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/lumenhook/lumenhook/internal/retry"
+	"github.com/lumenhook/lumenhook/schemas"
+	"github.com/lumenhook/lumenhook/streams"
+)
+
+const (
+	commitMax   = 10 * time.Second
+	commitAgain = 200 * time.Millisecond
+	readBytes   = 1 << 20
+)
+
+// round works on the partitions that are ours, from their committed positions on,
+// until others are ours. The next begins when all of it has ended.
+type round struct {
+	*Mailer
+	reading context.Context // cancelled when no more orders are to be taken
+	working context.Context // cancelled drainMax later
+	cancel  context.CancelCauseFunc
+	abandon context.CancelFunc
+	ended   chan struct{}
+	window  chan struct{} // a place for each order that no position is behind yet
+	orders  sync.WaitGroup
+
+	mu    sync.Mutex
+	lanes map[int32]*lane
+	moved bool // a position was committed
+}
+
+// lane is one partition: the orders that were taken and stand behind its position.
+type lane struct{ taken []taken }
+
+type taken struct {
+	offset int64
+	done   bool
+}
+
+func newRound(ctx context.Context, m *Mailer) *round {
+	r := &round{
+		Mailer: m,
+		ended:  make(chan struct{}),
+		window: make(chan struct{}, underWay),
+		lanes:  make(map[int32]*lane),
+	}
+	r.reading, r.cancel = context.WithCancelCause(ctx)
+	r.working, r.abandon = context.WithCancel(context.WithoutCancel(ctx))
+	context.AfterFunc(r.reading, func() { time.AfterFunc(drainMax, r.abandon) })
+	return r
+}
+
+// stop takes no more orders.
+func (r *round) stop() {
+	if r != nil {
+		r.cancel(nil)
+	}
+}
+
+// wait returns when the round has ended.
+func (r *round) wait() {
+	if r != nil {
+		<-r.ended
+	}
+}
+
+// work makes one round. It returns whether a position was committed, and any reason
+// for which the round ended that is not the group's.
+func (m *Mailer) work(ctx context.Context) (moved bool, err error) {
+	r := m.begin(ctx)
+	defer close(r.ended)
+	defer r.abandon()
+	err = r.run()
+	r.stop()
+	r.orders.Wait()
+	failed := context.Cause(r.reading)
+	ofOrder := err == nil && !errors.Is(failed, context.Canceled)
+	if ofOrder {
+		err = failed
+	}
+	if err == nil || ctx.Err() != nil {
+		return r.moved, nil
+	}
+	m.failure.Store(&failure{err, ofOrder})
+	return r.moved, err
+}
+
+func (r *round) run() error {
+	if len(r.lanes) == 0 {
+		<-r.reading.Done()
+		return nil
+	}
+	committed, err := r.membership.Load().Positions(r.reading)
+	if err != nil {
+		return err
+	}
+	from := make(map[int32]int64)
+	for p := range r.lanes {
+		from[p] = committed[p]
+	}
+	reader, err := r.cfg.Cluster.NewReader(streams.ReaderConfig{
+		From:        streams.Offsets{schemas.TopicMails: from},
+		SkipExpired: true,
+		MaxBytes:    readBytes,
+	})
+	if err != nil {
+		return err
+	}
+	defer reader.Close()
+	if f := r.failure.Load(); f != nil && !f.ofOrder {
+		r.failure.Store(nil)
+	}
+	for {
+		select {
+		case r.window <- struct{}{}: // so there is room for one
+			<-r.window
+		case <-r.reading.Done():
+			return nil
+		}
+		err := reader.Poll(r.reading, cap(r.window)-len(r.window), r.take)
+		if r.reading.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// take begins an order.
+func (r *round) take(record streams.Record) error {
+	r.window <- struct{}{} // there is room for as many as are polled
+	r.mu.Lock()
+	l := r.lanes[record.Partition]
+	l.taken = append(l.taken, taken{offset: record.Offset})
+	r.mu.Unlock()
+	r.orders.Go(func() {
+		err := r.carryOut(record)
+		if err == nil {
+			err = r.done(record)
+		}
+		if err != nil {
+			r.cancel(err) // what is not done is taken again from the committed position
+		}
+	})
+	return nil
+}
+
+// done moves the position of a partition behind the orders that are done, if the first
+// of them is. Positions are committed one after another, so that none goes back.
+func (r *round) done(record streams.Record) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	l := r.lanes[record.Partition]
+	for i := range l.taken {
+		l.taken[i].done = l.taken[i].done || l.taken[i].offset == record.Offset
+	}
+	behind := 0
+	for behind < len(l.taken) && l.taken[behind].done {
+		behind++
+	}
+	if behind == 0 {
+		return nil
+	}
+	if err := r.commit(record.Partition, l.taken[behind-1].offset+1); err != nil {
+		return err
+	}
+	l.taken = l.taken[behind:]
+	for range behind {
+		<-r.window
+	}
+	r.moved = true
+	r.failure.Store(nil)
+	return nil
+}
+
+// commit remembers a position. The group may be dividing its partitions just then, and
+// refuse for that moment.
+func (r *round) commit(partition int32, next int64) error {
+	ctx, cancel := context.WithTimeout(r.working, commitMax)
+	defer cancel()
+	policy := retry.Policy{
+		First: commitAgain,
+		If:    func(err error) bool { return !errors.Is(err, streams.ErrNotMember) },
+		OnFailure: retry.Warn(r.cfg.Logger, "the mailer cannot commit its position and tries again",
+			"partition", partition),
+	}
+	err := retry.Do(ctx, policy, func() error {
+		return r.membership.Load().Commit(ctx, partition, next)
+	})
+	if err != nil {
+		return fmt.Errorf("mailer: a mail may be sent again: %w", err)
+	}
+	return nil
+}
