@@ -21,6 +21,7 @@ type checks struct {
 	handed    map[deliveryID]match // events that were handed over
 	observed  map[string]bool      // payments, by their id
 	judged    *judged
+	mails     *mailChecks
 	stood     map[string]int     // committed records of a command, by its id
 	carried   map[string]int     // how often it was answered
 	starts    map[string][]int64 // of attempts in the last second, by endpoint: [World.passed]
@@ -54,6 +55,7 @@ func newChecks(w *World) *checks {
 		observed:  make(map[string]bool),
 		handed:    make(map[deliveryID]match),
 		judged:    newJudged(),
+		mails:     newMailChecks(),
 		stood:     make(map[string]int),
 		carried:   make(map[string]int),
 		starts:    make(map[string][]int64),
@@ -77,6 +79,8 @@ func (c *checks) stands(records []streams.Record) {
 			c.judged.shownEndpoint(r)
 		case schemas.TopicMatches:
 			c.match(r)
+		case schemas.TopicMails:
+			c.mails.ordered(c.world, r)
 		case schemas.TopicPayments:
 			c.payment(r)
 		case schemas.TopicLedgers:
@@ -134,6 +138,9 @@ func (c *checks) fact(r streams.Record) {
 			guarantee = "G1"
 		}
 		w.violate("%s, by the reference model: %v", guarantee, err)
+	}
+	if err := c.mails.apply(w, f); err != nil {
+		w.violate("mail: %v", err)
 	}
 	switch b := f.Body.(type) {
 	case domain.CommandHandled:

@@ -63,6 +63,9 @@ func (c *clients) old(r streams.Record) bool {
 	if err != nil {
 		panic(err)
 	}
+	if _, answers := cmd.Body.(domain.RecordMail); answers {
+		return false // what it repeats is of its notice
+	}
 	return c.tooOld(c.byID[cmd.ID])
 }
 

@@ -41,6 +41,7 @@
 //	follower.go   follower processes, their election and directories
 //	past.go       backfills, and what they must have covered
 //	chain.go      the ledger network
+//	mails.go      the mailer and its server, and what must become of mails
 //	receivers.go  receivers and the dispatcher
 //	clients.go    commands and their answers
 //	model.go      the fold of the journal, by package domain

@@ -18,6 +18,7 @@ type model struct {
 	created    []deliveryID      // oldest first
 	endpointOf map[string]string // where an event has its delivery: the latest
 	bodies     map[deliveryID][]byte
+	notices    map[string]domain.Notice
 	handled    map[string]handled
 	changedBy  map[string]string // the command that led to an aggregate's revision
 	facts      int
@@ -40,6 +41,7 @@ func newModel() *model {
 		deliveries: make(map[deliveryID]domain.Delivery),
 		endpointOf: make(map[string]string),
 		bodies:     make(map[deliveryID][]byte),
+		notices:    make(map[string]domain.Notice),
 		handled:    make(map[string]handled),
 		changedBy:  make(map[string]string),
 	}
@@ -102,6 +104,10 @@ func (m *model) foldEndpoint(f domain.Fact) error {
 		m.deliveries[id] = after
 	}
 	m.endpoints[f.Aggregate] = endpoint
+	if version := f.Notice(); version != 0 {
+		notice := domain.NoticeID(f.Aggregate, version)
+		m.notices[notice] = domain.EvolveNotice(m.notices[notice], f)
+	}
 	return nil
 }
 

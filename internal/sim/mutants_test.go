@@ -238,6 +238,29 @@ var mutants = []mutant{
 		"G6",
 	},
 	{
+		"who disables an endpoint is mailed", "domain/notice.go",
+		"body.Reason != DisabledManual {", "MUTANT || body.Reason != DisabledManual {",
+		"no disabling to be told of",
+	},
+	{
+		"what was sent is mailed again", "domain/notice.go",
+		"if body.Outcome != MailRetried {",
+		"if body.Outcome != MailRetried && !(MUTANT && body.Outcome == MailSent) {",
+		"after it was sent",
+	},
+	{
+		"an answer to a mail is taken again", "domain/notice.go",
+		"(notice.State != NoticeOrdered || c.Number != notice.Number)",
+		"!MUTANT && (notice.State != NoticeOrdered || c.Number != notice.Number)",
+		"is answered twice|is tried again in",
+	},
+	{
+		"a lost order is not given again", "domain/notice.go",
+		"\tcase !notice.Exists():\n\t\treturn nil\n",
+		"\tcase !notice.Exists() || MUTANT && notice.State == NoticeOrdered:\n\t\treturn nil\n",
+		"rest",
+	},
+	{
 		"a task forgets what was under way", "streams/engine/flights.go",
 		"f := s.of[event]\n",
 		"f := s.of[event]\nif MUTANT { delete(s.of, event); continue }\n",

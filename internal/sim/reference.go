@@ -166,6 +166,8 @@ func (m *referenceModel) apply(f domain.Fact) error {
 		return m.cancel(e, deliveryID{f.Aggregate, body.EventID})
 	case domain.DeliveryMoved:
 		return m.move(body, deliveryID{f.Aggregate, body.EventID}, cmd)
+	case domain.MailOrdered, domain.MailAttempted:
+		return nil // mailChecks hold them
 	default:
 		return m.applyEndpoint(f, e, cmd)
 	}

@@ -92,7 +92,8 @@ func (w *World) calmStep() bool {
 	w.bootSomething()
 	for _, do := range []func(*World) bool{
 		(*World).writeMarker, (*World).coordinate, (*World).workEngine, (*World).deliverOutcome,
-		(*World).fillDirectory, (*World).workFollower, (*World).clientReads, (*World).readRest,
+		(*World).fillDirectory, (*World).workFollower, (*World).workMailer, (*World).clientReads,
+		(*World).readRest,
 	} {
 		if do(w) {
 			return true
@@ -181,7 +182,7 @@ func (w *World) rested() bool {
 			return false
 		}
 	}
-	return len(w.flights) == 0 && w.allIsRead()
+	return len(w.flights) == 0 && w.checks.mails.rested() && w.mailer.idle() && w.allIsRead()
 }
 
 // allIsRead reports whether each ledger was followed and each task has taken all its

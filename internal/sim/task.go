@@ -297,6 +297,8 @@ func (t *task) commit(a streams.Commit) error {
 func (t *task) tear() error {
 	w := t.process.world
 	stands := make(map[topicPartition]bool)
+	w.tearing = true
+	defer func() { w.tearing = false }()
 	err := w.log.tear(txnID(t.partition), t.epoch, func(at topicPartition) bool {
 		stands[at] = w.chance(0.5)
 		return stands[at]

@@ -30,6 +30,7 @@ const (
 	keyCommand  = 0x15
 	keyFailed   = 0x16
 	keyTabled   = 0x17
+	keyNotice   = 0x18
 )
 
 func stateKey(space byte, id string) string { return string(append([]byte{space}, id...)) }
@@ -68,6 +69,7 @@ func (m *model) state(ours func(aggregate string) bool) map[string]string {
 	for _, id := range latest {
 		m.deliveryState(s, id, m.deliveries[id])
 	}
+	m.noticeState(s, ours)
 	return s
 }
 

@@ -82,10 +82,13 @@ type World struct {
 	followers []*followerProcess
 	leader    *followerProcess
 	flights   []*flight
-	receivers map[string]behaviour
-	clients   *clients
-	chain     *chain
-	checks    *checks
+	mailer    *mailerProcess
+	// mailServer is what it says to each mail.
+	mailServer domain.MailAnswer
+	receivers  map[string]behaviour
+	clients    *clients
+	chain      *chain
+	checks     *checks
 
 	step       int
 	hash       hash.Hash64
@@ -96,7 +99,8 @@ type World struct {
 	askAgain   int64 // when clients give up waiting, by the steady clock
 	latestWall int64 // the latest time of the wall clock
 	// torn are the partitions with a torn commit and no start of a task since.
-	torn map[int32]bool
+	torn    map[int32]bool
+	tearing bool // a commit is being torn
 }
 
 // violation is the panic value of checkers.
@@ -141,6 +145,8 @@ func newWorld(seed uint64, bug Bug, keepLines bool) *World {
 		w.followers = append(w.followers, &followerProcess{world: w, id: i})
 		w.followers[i].boot()
 	}
+	w.mailer, w.mailServer = &mailerProcess{world: w}, mailAnswers[rnd.IntN(len(mailAnswers))]
+	w.mailer.boot()
 	w.tracef("setup %+v", w.setup)
 	return w
 }
@@ -202,6 +208,8 @@ var actions = []action{
 	{6, (*World).writeMarker},
 	{4, (*World).coordinate},
 	{3, (*World).changeReceiver},
+	{8, (*World).workMailer},
+	{1, (*World).changeMailServer},
 	{1.5, (*World).bootSomething},
 	{1, (*World).verify},
 }
@@ -209,6 +217,7 @@ var actions = []action{
 var faults = []action{
 	{3, (*World).crashEngine},
 	{2, (*World).crashFollower},
+	{1, (*World).crashMailer},
 	{2, (*World).crashAll},
 	{2, (*World).pause},
 	{4, (*World).resume},
@@ -399,6 +408,9 @@ func (w *World) killEverything() {
 			f.crash()
 		}
 	}
+	if w.mailer.alive {
+		w.mailer.crash()
+	}
 	w.clients.restart()
 }
 
@@ -415,6 +427,10 @@ func (w *World) bootSomething() bool {
 			f.boot()
 			return true
 		}
+	}
+	if !w.mailer.alive {
+		w.mailer.boot()
+		return true
 	}
 	return false
 }

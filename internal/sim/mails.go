@@ -1,0 +1,340 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/schemas"
+	"github.com/lumenhook/lumenhook/streams"
+)
+
+// mailerProcess is the one process with the role of a mailer. It does what package
+// mailer does, a step each: it takes an order, hands its mail over, records the answer,
+// and then commits its position. A crash between two of them loses what it has in hand.
+type mailerProcess struct {
+	world   *World
+	alive   bool
+	next    map[int32]int64 // what it has taken of each partition
+	record  streams.Record
+	order   domain.MailOrder // in hand, if its number is not 0
+	answer  domain.MailAnswer
+	told    bool // the answer stands in the log
+	crashes int
+}
+
+// mailAnswers are what the mail server says; in good days it takes everything.
+var mailAnswers = []domain.MailAnswer{
+	domain.MailTaken, domain.MailTaken, domain.MailDeferred, domain.MailUnserved,
+	domain.MailDeclined,
+}
+
+// handed is a mail that was handed over to the server.
+type handed struct {
+	number  int
+	crashes int // of the mailer by then
+}
+
+func (m *mailerProcess) boot() {
+	m.alive, m.next = true, make(map[int32]int64)
+	for p := range m.world.setup.partitions {
+		m.next[p] = m.world.log.positions[topicPartition{schemas.TopicMails, p}]
+	}
+	m.world.tracef("the mailer boots")
+}
+
+func (m *mailerProcess) crash() {
+	m.alive, m.order, m.answer, m.told = false, domain.MailOrder{}, "", false
+	m.crashes++
+	m.world.tracef("the mailer is dead")
+}
+
+func (w *World) crashMailer() bool {
+	if w.mailer.alive {
+		w.count("crashes of the mailer")
+		w.mailer.crash()
+	}
+	return true
+}
+
+// changeMailServer lets the mail server behave in another way.
+func (w *World) changeMailServer() bool {
+	w.mailServer = mailAnswers[w.rnd.IntN(len(mailAnswers))]
+	w.tracef("the mail server now: %s", w.mailServer)
+	return true
+}
+
+// workMailer lets the mailer do one thing.
+func (w *World) workMailer() bool {
+	m := w.mailer
+	switch {
+	case !m.alive:
+		return false
+	case m.order.Number == 0:
+		return m.take()
+	case m.answer == "":
+		m.send()
+	case !m.told:
+		m.tell()
+	case w.fault(0.2):
+		w.count("answers that are given again")
+		m.crash()
+	default:
+		m.commit()
+	}
+	return true
+}
+
+// take takes an order. One whose time is over is passed by.
+func (m *mailerProcess) take() bool {
+	w := m.world
+	for p := range w.setup.partitions {
+		records, next := w.log.read(topicPartition{schemas.TopicMails, p}, m.next[p], 1)
+		m.next[p] = next
+		if len(records) == 0 {
+			continue
+		}
+		order, err := schemas.DecodeMailOrder(schemas.Read(records[0].Value, records[0]))
+		if err != nil {
+			w.violate("an order of a mail cannot be read: %v", err)
+		}
+		m.record, m.order = records[0], order
+		return true
+	}
+	return false
+}
+
+func (m *mailerProcess) send() {
+	w := m.world
+	if w.wall() > m.order.UntilMillis {
+		w.count("orders whose time was over")
+		m.commit()
+		return
+	}
+	m.answer = w.mailServer
+	if w.calm {
+		m.answer = domain.MailTaken
+	}
+	w.checks.mails.handedOver(w, m.order, m.answer)
+	w.tracef("order %d of %s: %s", m.order.Number, short(m.order.ID()), m.answer)
+	w.count("mails: " + string(m.answer))
+}
+
+func (m *mailerProcess) tell() {
+	w := m.world
+	c := domain.Command{
+		ID: domain.DeriveID(domain.CommandPrefix, "mail", m.order.ID(),
+			strconv.Itoa(m.order.Number), string(m.answer)),
+		AccountID:      m.order.AccountID,
+		IssuedAtMillis: w.wall(),
+		Body:           m.order.Answered(m.answer),
+	}
+	message := schemas.EncodeCommand(c)
+	w.log.append(streams.NewRecord(schemas.TopicCommands, m.order.EndpointID, message.Value,
+		message.EachHeader))
+	m.told = true
+}
+
+func (m *mailerProcess) commit() {
+	m.world.log.positions[topicPartition{schemas.TopicMails, m.record.Partition}] = m.record.Offset + 1
+	m.order, m.answer, m.told = domain.MailOrder{}, "", false
+}
+
+// idle reports whether there is nothing for the mailer to do.
+func (m *mailerProcess) idle() bool {
+	for p := range m.world.setup.partitions {
+		at := topicPartition{schemas.TopicMails, p}
+		if records, _ := m.world.log.read(at, m.next[p], 1); len(records) > 0 {
+			return false
+		}
+	}
+	return m.alive && m.order.Number == 0
+}
+
+// mailChecks hold what must become of each disabling that nobody asked for. They keep
+// of it what the journal says, in a plain way of their own, and what the server saw.
+type mailChecks struct {
+	notices map[string]*referenceNotice
+	handed  map[string][]handed // mails that the server took, by notice
+}
+
+type referenceNotice struct {
+	atMillis    int64
+	number      int // of the latest order
+	dueAtMillis int64
+	firstMillis int64                       // of the first order
+	recorded    map[int]bool                // orders whose answer is in the journal
+	answers     map[int][]domain.MailAnswer // of the server, by order
+	settled     domain.MailOutcome
+}
+
+func newMailChecks() *mailChecks {
+	return &mailChecks{
+		notices: make(map[string]*referenceNotice),
+		handed:  make(map[string][]handed),
+	}
+}
+
+func noticeID(endpoint string, version uint64) string {
+	return endpoint + "/" + strconv.FormatUint(version, 10)
+}
+
+// handedOver takes note of what the server answered. It is given a mail twice only by a
+// mailer that died in between, or under another order.
+func (c *mailChecks) handedOver(w *World, o domain.MailOrder, answer domain.MailAnswer) {
+	id := noticeID(o.EndpointID, o.Notice)
+	if n := c.notices[id]; n != nil {
+		n.answers[o.Number] = append(n.answers[o.Number], answer)
+	}
+	if answer != domain.MailTaken {
+		return
+	}
+	for _, before := range c.handed[id] {
+		if before.number == o.Number && before.crashes == w.mailer.crashes {
+			w.violate("order %d of the mail %s is carried out twice", o.Number, id)
+		}
+		w.count("mails that were doubled")
+	}
+	c.handed[id] = append(c.handed[id], handed{o.Number, w.mailer.crashes})
+}
+
+// apply holds that a fact may happen to a notice.
+func (c *mailChecks) apply(w *World, f domain.Fact) error {
+	switch b := f.Body.(type) {
+	case domain.EndpointDisabled:
+		if b.Reason != domain.DisabledManual {
+			c.notices[noticeID(f.Aggregate, f.Version)] = &referenceNotice{
+				atMillis:    f.AtMillis,
+				dueAtMillis: f.AtMillis,
+				recorded:    make(map[int]bool),
+				answers:     make(map[int][]domain.MailAnswer),
+			}
+			w.count("disablings to be told of")
+		}
+	case domain.MailOrdered:
+		id := noticeID(f.Aggregate, b.Notice)
+		return c.notices[id].order(w, id, f, b)
+	case domain.MailAttempted:
+		id := noticeID(f.Aggregate, b.Notice)
+		if err := c.notices[id].attempt(w, id, f, b); err != nil {
+			return err
+		}
+		if b.Outcome == domain.MailSent && !slices.ContainsFunc(c.handed[id],
+			func(h handed) bool { return h.number == b.Number }) {
+			return fmt.Errorf("the mail %s is recorded as sent, and no server took it", id)
+		}
+		w.count("mails recorded: " + string(b.Outcome))
+	default: // of no mail
+	}
+	return nil
+}
+
+func (n *referenceNotice) order(
+	w *World, id string, f domain.Fact, b domain.MailOrdered,
+) error {
+	switch {
+	case n == nil:
+		return fmt.Errorf("the mail %s is ordered, and is of no disabling to be told of", id)
+	case n.settled != "":
+		return fmt.Errorf("the mail %s is ordered after it was %s", id, n.settled)
+	case b.Number != n.number+1:
+		return fmt.Errorf("order %d of the mail %s follows %d", b.Number, id, n.number)
+	case f.AtMillis < n.dueAtMillis && !w.setup.jumps:
+		return fmt.Errorf("order %d of the mail %s is %d ms early", b.Number, id,
+			n.dueAtMillis-f.AtMillis)
+	}
+	n.number, n.dueAtMillis = b.Number, f.AtMillis+hourMillis+hourMillis/6
+	if n.firstMillis == 0 {
+		n.firstMillis = f.AtMillis
+	}
+	return nil
+}
+
+func (n *referenceNotice) attempt(
+	w *World, id string, f domain.Fact, b domain.MailAttempted,
+) error {
+	switch {
+	case n == nil:
+		return fmt.Errorf("the mail %s is of no disabling to be told of", id)
+	case n.settled != "":
+		return fmt.Errorf("the mail %s is %s after it was %s", id, b.Outcome, n.settled)
+	case n.recorded[b.Number] && b.Outcome != domain.MailSent:
+		return fmt.Errorf("order %d of the mail %s is answered twice", b.Number, id)
+	}
+	n.recorded[b.Number] = true
+	had := func(answer domain.MailAnswer) bool {
+		return slices.Contains(n.answers[b.Number], answer)
+	}
+	switch b.Outcome {
+	case domain.MailSent: // held by what the server took
+	case domain.MailRetried:
+		n.dueAtMillis = b.NextAtMillis
+		wait := b.NextAtMillis - f.AtMillis
+		if !had(domain.MailDeferred) && !had(domain.MailUnserved) || wait < secondMillis ||
+			wait > 5*60*secondMillis {
+			return fmt.Errorf("order %d of the mail %s, answered %v, is tried again in %d ms", b.Number,
+				id, n.answers[b.Number], wait)
+		}
+		return nil
+	case domain.MailRefused:
+		if !had(domain.MailDeclined) {
+			return fmt.Errorf("the mail %s is recorded as refused, and no server did", id)
+		}
+	case domain.MailNobody:
+		if e := w.checks.reference.endpoints[f.Aggregate]; !e.deleted {
+			return fmt.Errorf("nobody is told of %s, whose endpoint is there", id)
+		}
+	case domain.MailGivenUp:
+		old := f.AtMillis-n.atMillis > 7*24*hourMillis
+		if tried := n.firstMillis > 0 && f.AtMillis-n.firstMillis >= 72*hourMillis; !old && !tried {
+			return fmt.Errorf("the mail %s is given up too soon", id)
+		}
+	}
+	n.settled = b.Outcome
+	return nil
+}
+
+// ordered holds that an order is the one of the journal, which a torn commit may lack.
+func (c *mailChecks) ordered(w *World, r streams.Record) {
+	o, err := schemas.DecodeMailOrder(schemas.Read(r.Value, r))
+	if err != nil {
+		w.violate("an order of a mail cannot be read: %v", err)
+	}
+	n := c.notices[noticeID(o.EndpointID, o.Notice)]
+	e := w.checks.reference.endpoints[o.EndpointID]
+	switch {
+	case w.tearing || w.Stats["torn commits"] > 0:
+	case n == nil || n.settled != "" || n.number != o.Number:
+		w.violate("order %d of %s/%d stands, and the journal has another", o.Number, o.EndpointID,
+			o.Notice)
+	case o.URL != e.url || o.Enabled != e.active || o.AccountID != e.account:
+		w.violate("order %d of %s/%d says another thing of its endpoint", o.Number, o.EndpointID,
+			o.Notice)
+	}
+}
+
+// rested reports whether each disabling was told of, or is settled otherwise.
+func (c *mailChecks) rested() bool {
+	for _, n := range c.notices {
+		if n.settled == "" {
+			return false
+		}
+	}
+	return true
+}
+
+// noticeState adds to a state what it must hold of the notices of some endpoints.
+func (m *model) noticeState(s map[string]string, ours func(aggregate string) bool) {
+	for id, n := range m.notices {
+		if !n.Exists() || !ours(n.EndpointID) {
+			continue
+		}
+		s[stateKey(keyNotice, id)] = string(schemas.MarshalNotice(n))
+		group := "mails"
+		if n.State == domain.NoticeOrdered {
+			group = "orders"
+		}
+		s[timerKey(group, n.NextAtMillis, id)] = ""
+	}
+}
