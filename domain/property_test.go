@@ -26,10 +26,12 @@ func TestEverySequence(t *testing.T) {
 		}
 		w.checkRefold(t)
 		w.tally(reached)
+		w.tallyMails(reached)
 	})
 	for _, want := range []string{
 		"QUEUED", "WAITING", "DELIVERED", "FAILED", "CANCELLED", "moved", "gone",
-		"consecutive_failures", "manual", "deleted", "requeued", "tested", "three runs",
+		"consecutive_failures", "manual", "deleted", "requeued", "tested", "three runs", "mail ordered", "mail sent", "mail retried",
+		"mail refused", "mail nobody",
 	} {
 		if reached[want] == 0 {
 			t.Errorf("no sequence came to %s: the test holds less than it says (%v)", want, reached)
@@ -53,7 +55,7 @@ func (w *world) steps() []func(*rapid.T) {
 		w.outcome, w.pass, w.pass, w.pass,
 		w.match, w.match, w.match, w.test, w.outcomeAgain, w.outcomeOfNone, w.resend, w.resend, w.replay,
 		w.replay,
-		enable, enable, enable, disable, w.update, rotate, reseal, w.delete, w.sweep,
+		w.mail, w.mail, w.mail, enable, enable, enable, disable, w.update, rotate, reseal, w.delete, w.sweep,
 	}
 }
 
@@ -99,6 +101,7 @@ func newWorld() *world {
 	w := &world{
 		story: story{
 			deliveries: make(map[string]domain.Delivery),
+			notices:    make(map[uint64]domain.Notice),
 			nowMillis:  startedAt,
 			policy: domain.Policy{
 				Schedule:     domain.Schedule{WaitsMillis: []int64{1000, 5000}},
@@ -241,12 +244,16 @@ func settled(d domain.Delivery) int {
 
 // checkRefold checks that the states are a fold of the facts (G4).
 func (w *world) checkRefold(t *rapid.T) {
-	again := story{deliveries: make(map[string]domain.Delivery)}
+	again := story{
+		deliveries: make(map[string]domain.Delivery),
+		notices:    make(map[uint64]domain.Notice),
+	}
 	for _, f := range w.facts {
 		again.at(f.AtMillis).causedBy(f.Cause, f.Body)
 	}
 	if !reflect.DeepEqual(again.endpoint, w.endpoint) ||
-		!reflect.DeepEqual(again.deliveries, w.deliveries) {
+		!reflect.DeepEqual(again.deliveries, w.deliveries) ||
+		!reflect.DeepEqual(again.notices, w.notices) {
 		t.Fatal("G4: folded again, the states differ")
 	}
 }
