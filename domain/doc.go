@@ -40,6 +40,7 @@
 //	delivery.go   one event on its way to one endpoint
 //	attempt.go    what an attempt brought back, and what follows from it
 //	requeue.go    replay and resend
+//	notice.go    the mail about a disabled endpoint
 //	testping.go   the test.ping and its answer
 //	watch.go      watches, and what they match
 //	backfill.go   what a watch has covered of the past, and is asked to
