@@ -30,8 +30,8 @@ func TestEverySequence(t *testing.T) {
 	})
 	for _, want := range []string{
 		"QUEUED", "WAITING", "DELIVERED", "FAILED", "CANCELLED", "moved", "gone",
-		"consecutive_failures", "manual", "deleted", "requeued", "tested", "three runs", "mail ordered", "mail sent", "mail retried",
-		"mail refused", "mail nobody",
+		"consecutive_failures", "manual", "deleted", "requeued", "tested", "three runs", "mail ordered",
+		"mail sent", "mail retried", "mail refused", "mail nobody",
 	} {
 		if reached[want] == 0 {
 			t.Errorf("no sequence came to %s: the test holds less than it says (%v)", want, reached)
@@ -55,7 +55,8 @@ func (w *world) steps() []func(*rapid.T) {
 		w.outcome, w.pass, w.pass, w.pass,
 		w.match, w.match, w.match, w.test, w.outcomeAgain, w.outcomeOfNone, w.resend, w.resend, w.replay,
 		w.replay,
-		w.mail, w.mail, w.mail, enable, enable, enable, disable, w.update, rotate, reseal, w.delete, w.sweep,
+		w.mail, w.mail, w.mail, enable, enable, enable, disable, w.update, rotate, reseal, w.delete,
+		w.sweep,
 	}
 }
 

@@ -257,6 +257,7 @@ func (n *narrator) happens(rejection *domain.Rejection, bodies ...domain.FactBod
 		case domain.MailAttempted:
 			n.say("MailAttempted: order %d, %s%s", b.Number, b.Outcome, n.nextAt(b.NextAtMillis))
 			continue
+		default: // told below
 		}
 		if id == "" {
 			e := n.endpoint

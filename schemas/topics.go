@@ -56,13 +56,7 @@ const (
 // commands, matches and facts of one endpoint share a partition number.
 func Topics() []Topic {
 	return []Topic{
-		{
-			Name:            TopicCommands,
-			Keyed:           true,
-			Cleanup:         CleanupDelete,
-			RetentionMillis: 7 * dayMillis,
-			SegmentMillis:   dayMillis,
-		},
+		requests(TopicCommands),
 		{
 			Name:            TopicResults,
 			Keyed:           true,
@@ -70,13 +64,7 @@ func Topics() []Topic {
 			RetentionMillis: hourMillis,
 			SegmentMillis:   10 * minuteMillis,
 		},
-		{
-			Name:            TopicMails,
-			Keyed:           true,
-			Cleanup:         CleanupDelete,
-			RetentionMillis: 7 * dayMillis,
-			SegmentMillis:   dayMillis,
-		},
+		requests(TopicMails),
 		{Name: TopicPayments, Keyed: true, Cleanup: CleanupDelete, RetentionMillis: -1},
 		{Name: TopicMatches, Keyed: true, Cleanup: CleanupDelete, RetentionMillis: -1},
 		{
@@ -117,5 +105,16 @@ func Topics() []Topic {
 			RetentionMillis: -1,
 			SegmentMillis:   dayMillis,
 		},
+	}
+}
+
+// requests is a topic of what one part asks of another, and that is done soon.
+func requests(name string) Topic {
+	return Topic{
+		Name:            name,
+		Keyed:           true,
+		Cleanup:         CleanupDelete,
+		RetentionMillis: 7 * dayMillis,
+		SegmentMillis:   dayMillis,
 	}
 }

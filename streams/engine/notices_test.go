@@ -198,15 +198,14 @@ func TestAServerThatIsDownIsAskedForOneMailAtATime(t *testing.T) {
 	for _, o := range orders {
 		c.answered(o, domain.MailUnserved)
 	}
-	asked, last := 0, domain.MailOrder{}
+	asked := 0
 	for range 24 * 60 { // a day, by minutes
 		next := c.later(60_000)
 		if len(next) > 1 {
 			t.Fatalf("%d are ordered at once", len(next))
 		}
 		if asked += len(next); len(next) > 0 {
-			last = next[0]
-			c.answered(last, domain.MailUnserved)
+			c.answered(next[0], domain.MailUnserved)
 		}
 	}
 	if asked < 200 || asked > 24*12+1 {

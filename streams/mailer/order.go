@@ -127,8 +127,8 @@ func (r *round) setAside(record streams.Record, why error) error {
 	if err := r.append(intake.DeadLetterRecord(letter)); err != nil {
 		return err
 	}
-	r.cfg.Logger.Error("an order of a mail was set aside; the partition goes on (lumenhook topics cat "+
-		"dead-letters shows it)", "partition", record.Partition, "offset", record.Offset, "error", why)
+	r.cfg.Logger.Error("an order of a mail was set aside; the partition goes on (lumenhook topics "+
+		"cat dead-letters shows it)", "partition", record.Partition, "offset", record.Offset, "error", why)
 	if r.cfg.OnDeadLetter != nil {
 		r.cfg.OnDeadLetter(record.Topic)
 	}
