@@ -35,7 +35,7 @@
 //
 //	record.go      records and headers
 //	cluster.go     how a cluster is reached
-//	listening.go   whether anybody listens there
+//	listening.go   whether a broker answers
 //	topics.go      topics that must exist
 //	ends.go        first offsets and ends of topics
 //	leaders.go     leaders of partitions, by all brokers but one

@@ -2,36 +2,64 @@ package streams
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"net"
 	"strings"
-	"syscall"
 	"time"
 )
 
-// listeningTimeout bounds one connection of [Cluster.Listening].
-const listeningTimeout = 2 * time.Second
+// listeningTimeout bounds [Cluster.Listening]. A broker answers within milliseconds,
+// whatever its cluster is busy with.
+const listeningTimeout = 5 * time.Second
 
-// Listening fails if every broker address refuses connections, which a wrong address and
-// a stopped cluster have in common. A command reports that at once; a service retries
-// instead. Any other trouble is left to the first request, which knows more about it.
-func (c Cluster) Listening(ctx context.Context) error {
-	var refused error
-	for _, address := range c.Brokers {
-		dialing, cancel := context.WithTimeout(ctx, listeningTimeout)
-		conn, err := new(net.Dialer).DialContext(dialing, "tcp", address)
-		cancel()
-		if err == nil {
-			return conn.Close()
-		}
-		if !errors.Is(err, syscall.ECONNREFUSED) {
-			return nil
-		}
-		refused = err
+// UnreachableError means that no broker can be reached.
+type UnreachableError struct {
+	Brokers []string
+	Causes  []error // one for each broker
+}
+
+func (e *UnreachableError) Error() string {
+	var why strings.Builder
+	for i, broker := range e.Brokers {
+		why.WriteString("; " + broker + ": " + e.Causes[i].Error())
 	}
-	if refused == nil {
+	return "streams: no broker can be reached" + why.String()
+}
+
+func (e *UnreachableError) Unwrap() []error { return e.Causes }
+
+// Listening fails with an *[UnreachableError] unless a broker answers at one of the
+// addresses. A command reports that at once; a service retries instead.
+func (c Cluster) Listening(ctx context.Context) error {
+	if len(c.Brokers) == 0 {
 		return nil
 	}
-	return fmt.Errorf("streams: asking the brokers %s: %w", strings.Join(c.Brokers, ", "), refused)
+	ctx, cancel := context.WithTimeout(ctx, listeningTimeout)
+	defer cancel()
+	type answer struct {
+		of  int
+		err error
+	}
+	answers := make(chan answer, len(c.Brokers))
+	for i, address := range c.Brokers {
+		go func() { answers <- answer{i, c.ping(ctx, address)} }()
+	}
+	failed := &UnreachableError{Brokers: c.Brokers, Causes: make([]error, len(c.Brokers))}
+	for range c.Brokers {
+		a := <-answers
+		if a.err == nil {
+			return nil
+		}
+		failed.Causes[a.of] = a.err
+	}
+	return failed
+}
+
+// ping logs in at one address and sends one request.
+func (c Cluster) ping(ctx context.Context, address string) error {
+	c.Brokers = []string{address}
+	client, err := c.client()
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	return client.Ping(ctx)
 }
