@@ -30,7 +30,8 @@ run: build ## build and start everything; Ctrl-C stops it
 	@./bin/lumenhook run $(ARGS)
 
 build: ## the program, as ./bin/lumenhook
-	$(GO) build -trimpath -ldflags "$(LDFLAGS)" -o bin/lumenhook ./cmd/lumenhook
+	@echo "building bin/lumenhook; the first time takes a minute or so"
+	@$(GO) build -trimpath -ldflags "$(LDFLAGS)" -o bin/lumenhook ./cmd/lumenhook
 
 test: lint ## everything, with real parts
 	@set -e; for module in $(TEST_MODULES); do (cd $$module && $(GO) test -timeout 10m ./...); done

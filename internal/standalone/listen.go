@@ -2,6 +2,7 @@ package standalone
 
 import (
 	"errors"
+	"fmt"
 	"net"
 	"syscall"
 )
@@ -10,7 +11,11 @@ import (
 // replaced.
 func (v *service) address(flag, address string) string {
 	return freeAddress(address, v.flags.changed(flag), func(from, to string) {
-		v.out.Say("%s is taken: --%s is %s this time", from, flag, to)
+		note := fmt.Sprintf("%s is taken: --%s is %s this time", from, flag, to)
+		v.out.Say("%s", note)
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		v.moved = append(v.moved, note)
 	})
 }
 

@@ -48,7 +48,8 @@ type service struct {
 	node     *node.Node
 	demo     *demo // nil with --no-demo
 
-	mu        sync.Mutex // holds published, and file once that is set
+	mu        sync.Mutex // holds moved, published, and file once that is set
+	moved     []string   // notices of default addresses that were taken
 	published bool       // run.json exists, and is kept up to date
 	file      runfile.File
 }
@@ -299,6 +300,11 @@ func (v *service) sayAddresses() {
 		v.out.Say("  receiver   %s", v.file.Receiver.URL)
 	}
 	v.out.Say("  all of it in %s", v.dir.Join(runfile.Name))
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for _, note := range v.moved {
+		v.out.Say("  note: %s", note)
+	}
 }
 
 func (v *service) sayNetwork() {

@@ -1,0 +1,42 @@
+package standalone
+
+import (
+	"net"
+	"strings"
+	"testing"
+
+	"github.com/lumenhook/lumenhook/internal/runfile"
+	"github.com/lumenhook/lumenhook/internal/terminal"
+	"github.com/lumenhook/lumenhook/internal/testkit"
+)
+
+// A default port that is taken is replaced, which is printed at once and again with the
+// addresses: what comes between hides it.
+func TestATakenPortIsPrintedWithTheAddresses(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	dir, err := runfile.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer dir.Close()
+	var out testkit.Buffer
+	v := &service{
+		flags: &Flags{changed: func(string) bool { return false }},
+		out:   &narrator{terminal.NewLines(&out)},
+		dir:   dir,
+	}
+	v.file.KafkaBrokers = []string{"127.0.0.1:9092"}
+	at := v.address("api-listen", taken.Addr().String())
+	note := taken.Addr().String() + " is taken: --api-listen is " + at + " this time"
+	if said := out.String(); at == taken.Addr().String() || !strings.Contains(said, note) {
+		t.Errorf("it listens on %s and printed\n%s", at, said)
+	}
+	v.sayAddresses()
+	if said := out.String(); strings.Count(said, note) != 2 {
+		t.Errorf("with the addresses it printed\n%s", said)
+	}
+}
