@@ -2,6 +2,7 @@ package main
 
 import (
 	"io"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -45,6 +46,29 @@ func TestTheHelpNamesAValueByOneWord(t *testing.T) {
 			if value, _ := pflag.UnquoteUsage(f); strings.Contains(value, " ") {
 				t.Errorf("%s: the value of --%s is called %q", name, f.Name, value)
 			}
+		})
+	}
+}
+
+// byPlace is a text that names flags by where they stand.
+var byPlace = regexp.MustCompile(`(files|flags|one|ones) (above|below)`)
+
+// Help that names flags by where they stand is wrong in any other order.
+func TestTheHelpIsRightInAnyOrder(t *testing.T) {
+	leaves := make(map[string]*cobra.Command)
+	collect(newRoot(), leaves)
+	seen := make(map[string]string) // the flag of each text of a command
+	for name, c := range leaves {
+		_ = c.InheritedFlags()
+		clear(seen)
+		c.Flags().VisitAll(func(f *pflag.Flag) {
+			if byPlace.MatchString(f.Usage) {
+				t.Errorf("%s: --%s is said to be %q", name, f.Name, f.Usage)
+			}
+			if other := seen[f.Usage]; other != "" {
+				t.Errorf("%s: --%s and --%s have one text: %q", name, other, f.Name, f.Usage)
+			}
+			seen[f.Usage] = f.Name
 		})
 	}
 }

@@ -50,14 +50,16 @@ const (
 var (
 	badSince = []string{`--since "x": must be a time`, "--since", "x"}
 	badLimit = []string{"--limit 0: must be from 1 to 250", "--limit", "0"}
+	badState = []string{"--state: must be one of QUEUED, WAITING,", "--state", "DELIVRED"}
 	badTable = []string{`--table "x": must be one of payments,`, "--table", "x"}
 	badDSN   = []string{"--clickhouse-dsn: must be like", "--clickhouse-dsn", "x"}
 	badShop  = []string{
 		`--clickhouse-cluster: the cluster "a b" must be`, "--clickhouse-dsn",
 		"clickhouse://x:9000/x", "--clickhouse-cluster", "a b",
 	}
-	badFrom = []string{`--from "x": must be start, end,`, "--from", "x"}
-	badType = []string{
+	badCursor = []string{"--cursor: ", "--cursor", "x"}
+	badFrom   = []string{`--from "x": must be start, end,`, "--from", "x"}
+	badType   = []string{
 		`--type "AtemptMade": no record is of this type; did you mean AttemptMade?`,
 		"--type", "AtemptMade",
 	}
@@ -73,42 +75,76 @@ var commandFaults = map[string]faultsOf{
 		faults:  [][]string{badKind, {`--account "x": must be acc_`, "--account", "x"}},
 		refused: "there is no such account"},
 	"keys list":   {asks: theAPI, faults: [][]string{badLimit}},
-	"keys revoke": {asks: theAPI, args: []string{noKey}, refused: "There is no such key"},
-	"keys roll":   {asks: theAPI, args: []string{noKey}, refused: "There is no such key"},
-	"endpoints create": {asks: theAPI, args: []string{"--url", "http://x"},
-		faults:  [][]string{{`--header "x": must be Name: value`, "--header", "x"}},
-		refused: "--url: must begin with https://"},
+	"keys revoke": {asks: theAPI, args: []string{noKey}, refused: "There is no such key: " + noKey},
+	"keys roll":   {asks: theAPI, args: []string{noKey}, refused: "There is no such key: " + noKey},
+	"endpoints create": {
+		asks: theAPI,
+		args: []string{"--url", "https://10.0.0.1/"},
+		faults: [][]string{
+			{`--header "x": must be Name: value`, "--header", "x"},
+			{"--url: must begin with https://", "--url", "http://x"},
+		},
+		refused: "--url: ",
+	},
 	"endpoints list": {asks: theAPI, faults: [][]string{badLimit}},
 	"endpoints get": {
 		asks:    theAPI,
 		args:    []string{noEndpoint},
-		refused: "no endpoint with this id",
+		refused: "no endpoint with this id: " + noEndpoint,
 	},
-	"endpoints delete":  {asks: theAPI, args: []string{noEndpoint}, refused: "no such endpoint"},
-	"endpoints enable":  {asks: theAPI, args: []string{noEndpoint}, refused: "no such endpoint"},
-	"endpoints disable": {asks: theAPI, args: []string{noEndpoint}, refused: "no such endpoint"},
-	"endpoints test":    {asks: theAPI, args: []string{noEndpoint}, refused: "no such endpoint"},
+	"endpoints delete": {
+		asks:    theAPI,
+		args:    []string{noEndpoint},
+		refused: "no such endpoint: " + noEndpoint,
+	},
+	"endpoints enable": {
+		asks:    theAPI,
+		args:    []string{noEndpoint},
+		refused: "no such endpoint: " + noEndpoint,
+	},
+	"endpoints disable": {
+		asks:    theAPI,
+		args:    []string{noEndpoint},
+		refused: "no such endpoint: " + noEndpoint,
+	},
+	"endpoints test": {
+		asks:    theAPI,
+		args:    []string{noEndpoint},
+		refused: "no such endpoint: " + noEndpoint,
+	},
 	"endpoints replay": {asks: theAPI, args: []string{noEndpoint, "--since", "1h"},
-		faults: [][]string{badSince}, refused: "no such endpoint"},
+		faults: [][]string{badSince}, refused: "no such endpoint: " + noEndpoint},
 	"endpoints rotate-secret": {asks: theAPI, args: []string{noEndpoint},
-		refused: "no such endpoint"},
+		refused: "no such endpoint: " + noEndpoint},
 	"endpoints update": {asks: theAPI, args: []string{noEndpoint, "--description", "x"},
-		refused: "no such endpoint"},
+		refused: "no such endpoint: " + noEndpoint},
 	"watches create": {asks: theAPI, args: []string{"--wallet", aWallet, "--endpoint", noEndpoint},
 		faults:  [][]string{{`--amount "x": must be any, exact:12.5,`, "--amount", "x"}},
 		refused: "--endpoint: names no endpoint of your account"},
-	"watches list":   {asks: theAPI, faults: [][]string{badLimit}},
-	"watches get":    {asks: theAPI, args: []string{noWatch}, refused: "no watch with this id"},
-	"watches delete": {asks: theAPI, args: []string{noWatch}, refused: "no such watch"},
+	"watches list": {asks: theAPI, faults: [][]string{badLimit}},
+	"watches get": {
+		asks:    theAPI,
+		args:    []string{noWatch},
+		refused: "no watch with this id: " + noWatch,
+	},
+	"watches delete": {asks: theAPI, args: []string{noWatch}, refused: "no such watch: " + noWatch},
 	"watches update": {asks: theAPI, args: []string{noWatch, "--label", "x"},
 		faults:  [][]string{{`--memo "x": must be any, present,`, "--memo", "x"}},
-		refused: "no such watch"},
-	"events list":   {asks: theAPI, faults: [][]string{badLimit, badSince}},
-	"events get":    {asks: theAPI, args: []string{noEvent}, refused: "no event with this id"},
-	"events resend": {asks: theAPI, args: []string{noEvent}, refused: "no event with this id"},
+		refused: "no such watch: " + noWatch},
+	"events list": {asks: theAPI, faults: [][]string{badLimit, badSince, badState, badCursor}},
+	"events get": {
+		asks:    theAPI,
+		args:    []string{noEvent},
+		refused: "no event with this id: " + noEvent,
+	},
+	"events resend": {
+		asks:    theAPI,
+		args:    []string{noEvent},
+		refused: "no event with this id: " + noEvent,
+	},
 	"backfill": {asks: theAPI, args: []string{"--watch", noWatch, "--from", "2"},
 		faults:  [][]string{{"--from 2 --to 1: must be the sequences", "--to", "1"}},
-		refused: "There is no such watch"},
+		refused: "There is no such watch: " + noWatch},
 	"sql": {asks: theHistory, args: []string{"SELECT nothing"},
 		faults: [][]string{
 			badDSN, badShop, {`--format "x": must be table, json or csv`, "--format", "x"},
@@ -234,7 +270,7 @@ func misunderstood(t testing.TB, name string, line []string, c *cobra.Command) {
 	c.InheritedFlags() // has those of its parents among its own
 	c.Flags().VisitAll(func(flag *pflag.Flag) {
 		if strings.HasPrefix(flag.Value.Type(), "string") {
-			says(t, cli.ExitUsage, "--"+flag.Name+" wants a value", line, "--"+flag.Name)
+			says(t, cli.ExitUsage, "--"+flag.Name+" needs a value", line, "--"+flag.Name)
 			return
 		}
 		says(t, cli.ExitUsage, "--"+flag.Name+` "x": must be `, line, "--"+flag.Name+"=x")
@@ -257,12 +293,17 @@ func (s *testService) missed(f faultsOf, line []string) {
 	}
 	says(s.t, cli.ExitFailure, "no service has run in", line, "--data-dir",
 		filepath.Join(s.dir, "nowhere"))
-	const nobody, silent = "127.0.0.1:1", "nothing listens there: is the service running"
+	const nobody, silent = "127.0.0.1:1", "nothing listens there; is the service running"
 	switch f.asks {
+	case theBrokers:
+		says(s.t, cli.ExitFailure, "no broker can be reached at "+nobody+": "+silent, line,
+			"--kafka-brokers", nobody)
+		says(s.t, cli.ExitUsage, `--kafka-brokers "127.0.0.1": must be HOST:PORT`, line,
+			"--kafka-brokers", "127.0.0.1")
 	case theAPI:
 		says(s.t, cli.ExitFailure, silent, line, "--api-url", "http://"+nobody, "--api-key", "x")
 		says(s.t, cli.ExitUsage, "--api-url", line, "--api-url", nobody, "--api-key", "x")
-		says(s.t, cli.ExitFailure, "LUMENHOOK_API_KEY", line,
+		says(s.t, cli.ExitFailure, "the service refuses the API key of --api-key: ", line,
 			"--api-url", s.file.APIURL, "--api-key", "x")
 	}
 }

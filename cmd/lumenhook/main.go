@@ -67,7 +67,8 @@ On a Kafka cluster and a ClickHouse of yours:
 Every flag can be set by a variable: --data-dir by LUMENHOOK_DATA_DIR. A flag
 wins over its variable, and a variable LUMENHOOK_… that sets nothing is an error.
 The program ends with 1 when what was asked for failed, with 2 when the command
-line was not understood, and with 3 when what was compared differs.`,
+line is invalid (a value that is wrong by itself makes it so, though only the service
+can tell), and with 3 when what was compared differs.`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Version:       cli.ThisBuild().String(),

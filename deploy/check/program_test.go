@@ -217,7 +217,8 @@ func authority(t *testing.T) string {
 func roles(t *testing.T) []string {
 	t.Helper()
 	out, _, err := (place{}).run("serve", "--help")
-	_, after, found := strings.Cut(out, "what this process does, of ")
+	words := strings.Join(strings.Fields(out), " ") // lines are wrapped
+	_, after, found := strings.Cut(words, "what this process does, of ")
 	if err != nil || !found {
 		t.Fatalf("%v\n%s", err, out)
 	}

@@ -5,6 +5,7 @@
 //
 // File map:
 //
+//	warning.go    the API's warnings, in words
 //	endpoint.go, watch.go, event.go, key.go  the API's answers, and their flags
 //	secretout.go  a new secret, kept off the terminal
 //	backfill.go   a backfill, followed to its end

@@ -32,7 +32,7 @@ func ShowEndpoint(w io.Writer, e client.Endpoint) {
 	cli.Row(w, "rate limit", e.RateLimitPerSecond)
 	cli.Row(w, "created", e.CreatedAt)
 	for _, warning := range e.Warnings {
-		cli.Row(w, "warning", warning)
+		cli.Row(w, "warning", warningText(warning))
 	}
 	if e.Secret != "" {
 		cli.Row(w, "secret", e.Secret)

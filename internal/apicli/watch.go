@@ -32,7 +32,7 @@ func ShowWatch(w io.Writer, x client.Watch) {
 	}
 	cli.Row(w, "created", x.CreatedAt)
 	for _, warning := range x.Warnings {
-		cli.Row(w, "warning", warning)
+		cli.Row(w, "warning", warningText(warning))
 	}
 }
 
@@ -69,10 +69,13 @@ func (f *Watch) Register(s *pflag.FlagSet) {
 	s.StringVar(&f.endpoint, "endpoint", "", "id of the endpoint that receives the events")
 	s.StringVar(&f.label, "label", "", "a text for people")
 	s.StringSliceVar(&f.assets, "asset", []string{"XLM"}, "XLM or CODE:ISSUER; may be repeated")
-	s.StringVar(&f.amount, "amount", "any", "any, exact:12.5, min:1, max:9 or range:1:9")
+	s.StringVar(&f.amount, "amount", "any", "any, exact:12.5, min:1, max:9 or range:1:9, in "+
+		"units of the asset")
 	s.StringVar(&f.memo, "memo", "any", "any, present, absent, text:…, id:… or hash:…")
-	s.StringSliceVar(&f.senders, "sender", nil, "an address that may pay; anyone when not given")
-	s.StringSliceVar(&f.eventTypes, "event-type", nil, "payment.received, payment.rejected")
+	s.StringSliceVar(&f.senders, "sender", nil, "an address that may pay; may be repeated "+
+		"(default anyone)")
+	s.StringSliceVar(&f.eventTypes, "event-type", nil, "payment.received, payment.rejected or both "+
+		"(default payment.received)")
 	f.changed = s.Changed
 }
 

@@ -8,10 +8,18 @@ import (
 	"github.com/spf13/cobra"
 )
 
+// nameOf returns the name of a command without the program's, which begins every message.
+func nameOf(c *cobra.Command) string {
+	if !c.HasParent() {
+		return "the program"
+	}
+	return strings.TrimPrefix(c.CommandPath(), c.Root().Name()+" ")
+}
+
 // NoArguments accepts flags only.
 func NoArguments(c *cobra.Command, args []string) error {
 	if len(args) > 0 {
-		return fmt.Errorf("%s takes no arguments, and got %q", c.CommandPath(), strings.Join(args, " "))
+		return fmt.Errorf("%s takes no arguments, and got %q", nameOf(c), strings.Join(args, " "))
 	}
 	return nil
 }
@@ -19,8 +27,12 @@ func NoArguments(c *cobra.Command, args []string) error {
 // OneArgument requires exactly the argument that the command's use line names.
 func OneArgument(c *cobra.Command, args []string) error {
 	name := strings.Fields(c.Use)[1]
-	if len(args) != 1 {
-		return fmt.Errorf("%s wants one %s, and got %d arguments", c.CommandPath(), name, len(args))
+	switch len(args) {
+	case 0:
+		return fmt.Errorf("%s needs one %s, and got no argument", nameOf(c), name)
+	case 1:
+	default:
+		return fmt.Errorf("%s needs one %s, and got %d arguments", nameOf(c), name, len(args))
 	}
 	if args[0] == "" {
 		return fmt.Errorf("%s is empty: is the variable that it came from set?", name)
@@ -31,8 +43,8 @@ func OneArgument(c *cobra.Command, args []string) error {
 // OptionalArgument accepts one argument at most.
 func OptionalArgument(c *cobra.Command, args []string) error {
 	if len(args) > 1 {
-		return fmt.Errorf("%s takes one argument at most, and got %d: one with spaces in it stands in "+
-			"quotes", c.CommandPath(), len(args))
+		return fmt.Errorf("%s takes at most one argument, and got %d: put one with spaces in it "+
+			"in quotes", nameOf(c), len(args))
 	}
 	return nil
 }
@@ -40,7 +52,7 @@ func OptionalArgument(c *cobra.Command, args []string) error {
 // SomeArguments requires at least one argument.
 func SomeArguments(c *cobra.Command, args []string) error {
 	if len(args) == 0 {
-		return fmt.Errorf("%s wants at least one %s", c.CommandPath(), strings.Fields(c.Use)[1])
+		return fmt.Errorf("%s needs at least one %s", nameOf(c), strings.Fields(c.Use)[1])
 	}
 	return nil
 }

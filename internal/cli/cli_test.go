@@ -19,6 +19,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/lumenhook/lumenhook/api/client"
+	"github.com/lumenhook/lumenhook/api/problem"
 )
 
 // tree is a small program with commands of every kind.
@@ -85,16 +86,19 @@ func TestACommandLineIsUnderstoodOrHasNoEffect(t *testing.T) {
 		},
 		"help pets lits": {ExitUsage, []string{`did you mean prog pets list?`}},
 		"pets list rex": {
-			ExitUsage, []string{`prog pets list takes no arguments, and got "rex"`},
+			ExitUsage, []string{"prog: pets list takes no arguments, and got \"rex\"\n"},
 		},
 		"pets get": {
-			ExitUsage, []string{"prog pets get wants one PET_ID, and got 0 arguments"},
+			ExitUsage, []string{"prog: pets get needs one PET_ID, and got no argument\n"},
+		},
+		"pets get a b": {
+			ExitUsage, []string{"prog: pets get needs one PET_ID, and got 2 arguments\n"},
 		},
 		"pets get EMPTY": {ExitUsage, []string{"PET_ID is empty"}},
 		"pets list --limits 3": {
 			ExitUsage,
 			[]string{
-				"prog pets list has no flag --limits; did you mean --limit?",
+				"prog: pets list has no flag --limits; did you mean --limit?\n",
 				"See `prog pets list --help`",
 			},
 		},
@@ -214,6 +218,7 @@ func TestOneMemberOfAnAnswer(t *testing.T) {
 		"id":   "ep_1",
 		"data": []any{map[string]any{"id": "evt_1", "n": 12345678901234567}},
 		"none": nil,
+		"list": []any{},
 	}
 	for field, want := range map[string]string{
 		"id":        "ep_1\n",
@@ -228,10 +233,12 @@ func TestOneMemberOfAnAnswer(t *testing.T) {
 		}
 	}
 	for field, want := range map[string]string{
-		"ids":     "there are data, id, none",
-		"data.1":  "the list has 1 members",
-		"id.x":    "has no members",
-		"data.-1": "the list",
+		"ids":        `--field "ids": the answer has no "ids"; it has data, id, list, none`,
+		"data.1":     `data has no "1"; it is a list, whose members are 0 to 0`,
+		"data.0.ids": `data.0 has no "ids"; it has id, n`,
+		"list.0.id":  "list is an empty list",
+		"id.x":       "id has no members",
+		"data.-1":    `data has no "-1"`,
 	} {
 		var out bytes.Buffer
 		if err := (&Output{Field: field}).Print(&out, answer, nil); err == nil ||
@@ -271,13 +278,78 @@ func TestARefusalIsToldByItsFlags(t *testing.T) {
 	}, flags); got != "Not now. (OVERLOADED, request req_1)" {
 		t.Errorf("%s", got)
 	}
-	if got := Explain(&client.Problem{
-		Status:    401,
-		Code:      "UNAUTHENTICATED",
-		Detail:    "No.",
-		RequestID: "req_1",
-	}, flags); !strings.Contains(got, "LUMENHOOK_API_KEY") {
-		t.Errorf("%s", got)
+}
+
+// A key that is refused is named by where it came from, and an id by what it is.
+func TestARefusalNamesTheKeyAndTheID(t *testing.T) {
+	keyless := &client.Problem{Status: http.StatusUnauthorized, Detail: "Send a valid API key."}
+	gone := &client.Problem{Status: http.StatusNotFound, Detail: "There is no such pet."}
+	for _, c := range []struct {
+		refused *client.Problem
+		value   string // of the key's variable
+		args    []string
+		want    string
+	}{
+		{keyless, "", []string{"--api-key", "k"}, "the service refuses the API key of --api-key: "},
+		{keyless, "k", nil, "the service refuses the API key of LUMENHOOK_API_KEY: "},
+		{keyless, "", nil, "the service refuses the API key of the data folder .zoo: "},
+		{gone, "", []string{"pet_1"}, "There is no such pet: pet_1"},
+		{gone, "", []string{"--watch", "wat_1"}, "There is no such pet: wat_1"},
+		{gone, "", nil, "There is no such pet."},
+	} {
+		flags := pflag.NewFlagSet("x", pflag.ContinueOnError)
+		flags.String("api-key", "", "")
+		flags.String("data-dir", ".zoo", "")
+		flags.String("watch", "", "")
+		if err := flags.Parse(c.args); err != nil {
+			t.Fatal(err)
+		}
+		if c.value != "" {
+			t.Setenv(Variable("api-key"), c.value)
+			if faults := fromEnvironment(flags); len(faults) > 0 {
+				t.Fatal(faults)
+			}
+		}
+		if got := Explain(c.refused, flags); !strings.HasPrefix(got, c.want) ||
+			strings.Contains(got, "header") {
+			t.Errorf("%v: %s", c.args, got)
+		}
+		_ = os.Unsetenv(Variable("api-key"))
+	}
+}
+
+// A value that is wrong whatever the service holds is a wrong command line, though only
+// the API can say so.
+func TestAnInvalidValueEndsWith2WhoeverFindsIt(t *testing.T) {
+	fault := func(pointer, code string) *client.Problem {
+		return &client.Problem{Status: http.StatusUnprocessableEntity, Errors: []client.Fault{
+			{Pointer: pointer, Code: code, Detail: "is wrong"},
+		}}
+	}
+	for _, c := range []struct {
+		err  error
+		args []string
+		code int
+	}{
+		{fault("/kind", problem.FaultInvalidValue), []string{"--kind", "x"}, ExitUsage},
+		{
+			&client.Problem{Status: http.StatusBadRequest, Errors: []client.Fault{
+				{Parameter: "kind", Code: problem.FaultInvalidValue, Detail: "is wrong"},
+			}},
+			[]string{"--kind", "x"}, ExitUsage,
+		},
+		{fault("/kind", problem.FaultRequired), nil, ExitFailure},
+		{fault("/other", problem.FaultInvalidValue), []string{"--kind", "x"}, ExitFailure},
+		{fault("/kind", problem.FaultEndpointNotFound), []string{"--kind", "x"}, ExitFailure},
+		{fault("/kind", problem.CodeSSRFBlocked), []string{"--kind", "x"}, ExitFailure},
+		{&client.Problem{Status: http.StatusConflict}, []string{"--kind", "x"}, ExitFailure},
+	} {
+		root := &cobra.Command{Use: "prog", RunE: func(*cobra.Command, []string) error { return c.err }}
+		root.Flags().String("kind", "", "")
+		line := Line{Root: root, Args: append([]string{}, c.args...), Stderr: io.Discard}
+		if code := Execute(t.Context(), line); code != c.code {
+			t.Errorf("%v with %v ended with %d, not %d", c.err, c.args, code, c.code)
+		}
 	}
 }
 
@@ -319,7 +391,7 @@ func TestADeadConnectionIsToldByWhatToDo(t *testing.T) {
 	defer silent.Close()
 	for address, want := range map[string]string{
 		"http://" + nobody: "nothing can be asked at http://" + nobody +
-			": nothing listens there: is the service running",
+			": nothing listens there; is the service running",
 		"https" + strings.TrimPrefix(plain.URL, "http"): "it does not speak TLS: " +
 			"the address begins with http://",
 		secure.URL:                         "name the authority's file with --ca-file",

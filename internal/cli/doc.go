@@ -5,7 +5,10 @@
 // Invariants:
 //
 //   - An invalid command line has no effect, ends with ExitUsage, and its message says
-//     which word is wrong and what is allowed. Later failures end with ExitFailure.
+//     which word is wrong and what is allowed. A value that is wrong by itself makes it
+//     invalid, whether the program finds that or the API does. What depends on the state
+//     of a service (an id that does not exist, a name that leads to a private address, an
+//     answer without the member of --field) ends with ExitFailure.
 //   - Every flag can be set by a variable (--data-dir by LUMENHOOK_DATA_DIR), and a
 //     variable with that prefix which sets nothing is a fault: a misspelt setting must not
 //     silently leave the default. The same holds for a configuration file and a folder of
@@ -21,6 +24,7 @@
 //
 //	execute.go      a command line, from its words to an exit code
 //	arguments.go    how many words a command takes
+//	help.go         flags under headings
 //	environment.go  variables, known and unknown
 //	configfile.go   settings of a YAML file and of a folder of secrets
 //	sharedconfig.go settings from the files of another command

@@ -66,15 +66,11 @@ func Execute(ctx context.Context, line Line) int {
 	if code, said := errors.AsType[endsWith](err); said {
 		return int(code)
 	}
-	text := Explain(err, command.Flags())
-	if !strings.HasPrefix(text, line.Root.Name()+" ") {
-		text = line.Root.Name() + ": " + text
-	}
-	fmt.Fprintln(line.Stderr, text)
+	fmt.Fprintln(line.Stderr, line.Root.Name()+": "+Explain(err, command.Flags()))
 	if errors.As(err, new(differsError)) {
 		return ExitDiffers
 	}
-	if began && !errors.As(err, new(usageError)) {
+	if began && !errors.As(err, new(usageError)) && !isInvalid(err, command.Flags()) {
 		return ExitFailure
 	}
 	fmt.Fprintf(line.Stderr, "See `%s --help`.\n", command.CommandPath())
@@ -87,6 +83,7 @@ func (l Line) prepare(began *bool) {
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.SetArgs(l.Args)
 	root.SetFlagErrorFunc(l.flagFault)
+	root.SetUsageFunc(usage)
 	root.SetHelpCommand(helpCommand())
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd(l.Args...)
@@ -128,8 +125,7 @@ const oneOf = "lumenhook_one_of"
 
 // RequireOneOf requires one of two flags of a command.
 func RequireOneOf(c *cobra.Command, name, other string) {
-	f := c.Flags().Lookup(name)
-	f.Annotations = map[string][]string{oneOf: {other}}
+	annotate(c.Flags().Lookup(name), oneOf, other)
 }
 
 // missing returns a fault for every required flag that is missing.
@@ -140,12 +136,15 @@ func missing(c *cobra.Command) (faults []error) {
 				faults = append(faults, fmt.Errorf("--%s or --%s must be given: %s", f.Name, other, f.Usage))
 			}
 		}
-		if required := f.Annotations[cobra.BashCompOneRequiredFlag]; slices.Equal(required,
-			[]string{"true"}) && !f.Changed {
+		if isRequired(f) && !f.Changed {
 			faults = append(faults, fmt.Errorf("--%s must be given: %s", f.Name, f.Usage))
 		}
 	})
 	return faults
+}
+
+func isRequired(f *pflag.Flag) bool {
+	return slices.Equal(f.Annotations[cobra.BashCompOneRequiredFlag], []string{"true"})
 }
 
 // flagFault rewords pflag's error.
@@ -160,16 +159,16 @@ func (l Line) flagFault(c *cobra.Command, err error) error {
 			return oneSubcommand(at, rest) // the flag belongs to a command whose name is wrong
 		}
 		if unknown.GetSpecifiedShortnames() != "" {
-			return fmt.Errorf("%s has no flag -%s", c.CommandPath(), unknown.GetSpecifiedName())
+			return fmt.Errorf("%s has no flag -%s", nameOf(c), unknown.GetSpecifiedName())
 		}
 		var names []string
 		c.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
-		return fmt.Errorf("%s has no flag --%s%s", c.CommandPath(), unknown.GetSpecifiedName(),
+		return fmt.Errorf("%s has no flag --%s%s", nameOf(c), unknown.GetSpecifiedName(),
 			DidYouMean(unknown.GetSpecifiedName(), names, "--"))
 	case errors.As(err, &value):
 		return fmt.Errorf("--%s %q: %s", value.GetFlag().Name, value.GetValue(), form(value.GetFlag()))
 	case errors.As(err, &bare):
-		return fmt.Errorf("--%s wants a value: %s", bare.GetSpecifiedName(), bare.GetFlag().Usage)
+		return fmt.Errorf("--%s needs a value: %s", bare.GetSpecifiedName(), bare.GetFlag().Usage)
 	}
 	return err
 }

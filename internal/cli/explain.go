@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -10,6 +11,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -19,16 +21,18 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/lumenhook/lumenhook/api/client"
+	"github.com/lumenhook/lumenhook/api/problem"
+	"github.com/lumenhook/lumenhook/streams"
 )
 
 // Explain formats an error for the terminal: a refusal of the API by the flags that its
-// fields came from, and a dead connection with what to do.
+// fields came from, and a dead connection by its address, one cause and what to do.
 func Explain(err error, flags *pflag.FlagSet) string {
 	text := withoutPackages(err)
 	var refused *client.Problem
 	var asking *url.Error
+	var unreachable *streams.UnreachableError
 	var dialing *net.OpError
-	var name *net.DNSError
 	switch {
 	case errors.As(err, &refused):
 		return strings.Replace(text, refused.Error(), refusal(refused, flags), 1)
@@ -36,16 +40,69 @@ func Explain(err error, flags *pflag.FlagSet) string {
 		said := "nothing can be asked at " + base(asking.URL) + ": " + cause(asking.Err, base(asking.URL))
 		return strings.Replace(strings.Replace(text, "asking the API: ", "", 1), asking.Error(), said, 1)
 	case flags.Lookup("kafka-brokers") != nil && isLoginFault(err):
-		return text + ": " + loginAdvice(flags)
-	case errors.As(err, &dialing) && dialing.Op == "dial" && dialing.Addr != nil:
-		said := "nothing can be asked at " + dialing.Addr.String() + ": " +
-			cause(dialing, dialing.Addr.String())
-		return strings.Replace(strings.Replace(text, "unable to dial: ", "", 1), dialing.Error(), said, 1)
-	case errors.As(err, &dialing) && errors.As(err, &name):
-		said := fmt.Sprintf("the name %s does not resolve: is it the right one?", name.Name)
-		return strings.Replace(strings.Replace(text, "unable to dial: ", "", 1), dialing.Error(), said, 1)
+		return replace(text, loginFault(err), loginAdvice(err, flags))
+	case errors.As(err, &unreachable):
+		return replace(text, unreachable, noBroker(unreachable))
+	case errors.As(err, &dialing) && dialing.Op == "dial":
+		said := cause(dialing, "")
+		if dialing.Addr != nil {
+			said = "nothing can be asked at " + dialing.Addr.String() + ": " +
+				cause(dialing, dialing.Addr.String())
+		}
+		return replace(text, dialing, said)
 	}
 	return text
+}
+
+// requests are what the Kafka client and ours say of the request that failed, which is of
+// no use to who cannot reach a broker.
+var requests = regexp.MustCompile(`asking for the (offsets of topic [^ :]+|brokers): |` +
+	`no answer that counts: |context deadline exceeded; the last try: |unable to dial: `)
+
+// replace replaces an inner error in the text of the one that wraps it, and leaves out which
+// request met it. What the failure means to the command stays.
+func replace(text string, inner error, said string) string {
+	before, after, found := strings.Cut(text, withoutPackages(inner))
+	if !found {
+		return said
+	}
+	return requests.ReplaceAllString(before, "") + said + after
+}
+
+// noBroker lists the addresses of brokers, those with the same cause together.
+func noBroker(e *streams.UnreachableError) string {
+	var causes []string
+	with := make(map[string][]string)
+	for i, broker := range e.Brokers {
+		why := brokerCause(e.Causes[i], broker)
+		if with[why] == nil {
+			causes = append(causes, why)
+		}
+		with[why] = append(with[why], broker)
+	}
+	said := "no broker can be reached"
+	for i, why := range causes {
+		if i > 0 {
+			said += ";\nnor"
+		}
+		said += " at " + strings.Join(with[why], ", ") + ": " + why
+	}
+	return said
+}
+
+// brokerCause returns why one broker cannot be reached, and what to do.
+func brokerCause(err error, address string) string {
+	var dialing *net.OpError
+	var name *net.DNSError
+	switch {
+	case errors.As(err, &name), errors.Is(err, syscall.ECONNREFUSED),
+		errors.As(err, &dialing) && dialing.Op == "dial":
+		return cause(err, address)
+	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, context.DeadlineExceeded):
+		return "something listens there, and does not answer as a broker does; " +
+			"is this a broker's address?"
+	}
+	return cause(errors.New(strings.TrimPrefix(withoutPackages(err), "unable to dial: ")), address)
 }
 
 // packages are those whose errors begin with their name, which is for logs and is removed
@@ -89,10 +146,29 @@ func isLoginFault(err error) bool {
 		errors.Is(err, kerr.IllegalSaslState) || errors.Is(err, kerr.UnsupportedSaslMechanism)
 }
 
-// loginAdvice returns what to do about a refused login, depending on the flags.
-func loginAdvice(flags *pflag.FlagSet) string {
+// loginFault returns the inner error that describes a refused login.
+func loginFault(err error) error {
+	var unreachable *streams.UnreachableError
+	var hungUp *kgo.ErrFirstReadEOF
+	var refused *kerr.Error
+	switch {
+	case errors.As(err, &unreachable):
+		return unreachable
+	case errors.As(err, &hungUp):
+		return hungUp
+	case errors.As(err, &refused):
+		return refused
+	}
+	return err
+}
+
+// loginAdvice returns what the brokers did, and what to do, depending on the flags.
+func loginAdvice(err error, flags *pflag.FlagSet) string {
 	given := func(name string) bool { return flags.Changed(name) }
-	advice := "the brokers hung up or refused the login: "
+	advice := "the brokers refused the login: "
+	if errors.As(err, new(*kgo.ErrFirstReadEOF)) {
+		advice = "the brokers hung up: "
+	}
 	switch {
 	case given("kafka-user"):
 		advice += "are --kafka-user, its password and --kafka-sasl right"
@@ -101,7 +177,7 @@ func loginAdvice(flags *pflag.FlagSet) string {
 	case given("kafka-cert-file"):
 		advice += "is the certificate of --kafka-cert-file one that they take"
 	default:
-		advice += "if they want one, give --kafka-user and --kafka-password-file (--kafka-sasl names " +
+		advice += "if they want a login, give --kafka-user and --kafka-password-file (--kafka-sasl names " +
 			"the mechanism)"
 	}
 	for _, name := range []string{"kafka-tls", "kafka-ca-file", "kafka-cert-file"} {
@@ -131,7 +207,7 @@ func cause(err error, address string) string {
 	var invalid x509.CertificateInvalidError
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return "nothing listens there: is the service running, and is this its address?"
+		return "nothing listens there; is the service running, and is this its address?"
 	case errors.Is(err, http.ErrSchemeMismatch), errors.As(err, &record):
 		return "it does not speak TLS: the address begins with http://"
 	case errors.As(err, &unknown):
@@ -140,7 +216,7 @@ func cause(err error, address string) string {
 	case errors.As(err, &host), errors.As(err, &invalid):
 		return err.Error() + ": give the name that the certificate is for"
 	case errors.As(err, &name):
-		return fmt.Sprintf("the name %s does not resolve", name.Name)
+		return fmt.Sprintf("the name %s does not resolve: is it the right one?", name.Name)
 	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, context.DeadlineExceeded):
 		return "it did not answer in time"
 	}
@@ -158,46 +234,93 @@ var flagsOf = map[string]string{
 
 // refusal formats each fault with its flag.
 func refusal(p *client.Problem, flags *pflag.FlagSet) string {
-	if len(p.Errors) == 0 {
-		text := p.Detail
-		if p.Status == http.StatusUnauthorized {
-			text += " The key is that of --api-key, of the variable " + Variable("api-key") +
-				" or of the data folder."
-		}
-		if p.Status >= http.StatusInternalServerError {
-			text += " (" + p.Code + ", request " + p.RequestID + ")"
-		}
-		return text
-	}
 	var lines []string
 	for _, f := range p.Errors {
 		lines = append(lines,
 			place(f, flags)+strings.TrimPrefix(f.Detail, strings.TrimPrefix(f.Pointer, "/")+" "))
 	}
-	return strings.Join(lines, "\n")
+	switch {
+	case len(lines) > 0:
+		return strings.Join(lines, "\n")
+	case p.Status == http.StatusUnauthorized:
+		return keyRefused(flags)
+	case p.Status == http.StatusNotFound && named(flags) != "":
+		return strings.TrimSuffix(p.Detail, ".") + ": " + named(flags)
+	case p.Status >= http.StatusInternalServerError:
+		return p.Detail + " (" + p.Code + ", request " + p.RequestID + ")"
+	}
+	return p.Detail
+}
+
+// keyRefused returns where the refused key came from, and what to do.
+func keyRefused(flags *pflag.FlagSet) string {
+	key, dir := flags.Lookup("api-key"), flags.Lookup("data-dir")
+	switch {
+	case key != nil && key.Changed:
+		return "the service refuses the API key of " + originOf(key) + ": is it complete, of this " +
+			"service, and neither revoked nor expired? `lumenhook keys create` makes another"
+	case dir != nil:
+		return "the service refuses the API key of the data folder " + dir.Value.String() +
+			": was that key revoked? give another with --api-key or " + Variable("api-key")
+	}
+	return "the service refuses the API key"
+}
+
+// named returns the id that a command line names: its argument, or that of --watch.
+func named(flags *pflag.FlagSet) string {
+	if flags.NArg() == 1 {
+		return flags.Arg(0)
+	}
+	if watch := flags.Lookup("watch"); watch != nil {
+		return watch.Value.String()
+	}
+	return ""
+}
+
+// isInvalid reports whether the API refused a flag's value that is invalid by itself,
+// whatever the service holds.
+func isInvalid(err error, flags *pflag.FlagSet) bool {
+	var refused *client.Problem
+	if !errors.As(err, &refused) {
+		return false
+	}
+	return slices.ContainsFunc(refused.Errors, func(f client.Fault) bool {
+		given := flagOf(f, flags)
+		return given != nil && given.Changed && f.Code != problem.FaultEndpointNotFound &&
+			f.Code != problem.CodeSSRFBlocked && f.Code != problem.FaultCannotChange
+	})
 }
 
 // place returns the flag of a fault, or the field if there is none.
 func place(f client.Fault, flags *pflag.FlagSet) string {
-	field, inside := f.Parameter, ""
-	if field == "" {
-		field, inside, _ = strings.Cut(strings.TrimPrefix(f.Pointer, "/"), "/")
-	}
+	field, inside := fieldOf(f)
 	if field == "" {
 		return ""
 	}
-	name, mapped := flagsOf[field]
-	if !mapped {
-		name = field
-	}
-	if flags.Lookup(name) == nil {
+	flag := flagOf(f, flags)
+	if flag == nil {
 		return strings.TrimSuffix(field+"/"+inside, "/") + ": "
 	}
-	given := "--" + name
-	if values, ok := flags.Lookup(name).Value.(pflag.SliceValue); ok {
+	given := "--" + flag.Name
+	if values, ok := flag.Value.(pflag.SliceValue); ok {
 		given += nth(values.GetSlice(), inside)
 	}
 	return given + ": "
+}
+
+// fieldOf returns the parameter or the field of a fault, and the place inside it.
+func fieldOf(f client.Fault) (field, inside string) {
+	if f.Parameter != "" {
+		return f.Parameter, ""
+	}
+	field, inside, _ = strings.Cut(strings.TrimPrefix(f.Pointer, "/"), "/")
+	return field, inside
+}
+
+// flagOf returns the flag of a fault's field; nil if there is none.
+func flagOf(f client.Fault, flags *pflag.FlagSet) *pflag.Flag {
+	field, _ := fieldOf(f)
+	return flags.Lookup(cmp.Or(flagsOf[field], field))
 }
 
 // nth returns the one of several values that a fault is in.

@@ -1,20 +1,25 @@
 package cli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"net"
 	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/spf13/pflag"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/lumenhook/lumenhook/streams"
 )
 
 // The name of a package at the start of an error is removed, wherever it occurs; what only
@@ -81,6 +86,52 @@ func TestOnlyBrokersAreAskedForALogin(t *testing.T) {
 	} {
 		if got := Explain(c.err, flags); strings.Contains(got, "--kafka-user") != c.advice {
 			t.Errorf("%s: advice %t is wanted, and it was told %q", name, c.advice, got)
+		}
+	}
+}
+
+// Brokers that cannot be reached are told by their addresses, one cause and what to do,
+// once each.
+func TestBrokersThatCannotBeReachedAreToldOnce(t *testing.T) {
+	refused := &net.OpError{
+		Op:   "dial",
+		Net:  "tcp",
+		Addr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1},
+		Err:  syscall.ECONNREFUSED,
+	}
+	unknown := &net.OpError{
+		Op:  "dial",
+		Net: "tcp",
+		Err: &net.DNSError{Name: "kafka.invalid", IsNotFound: true},
+	}
+	for want, err := range map[string]error{
+		"opening the account: no broker can be reached at 127.0.0.1:1: nothing listens there; is the service running, " +
+			"and is this its address?": &streams.UnreachableError{
+			Brokers: []string{"127.0.0.1:1"},
+			Causes:  []error{fmt.Errorf("unable to dial: %w", refused)},
+		},
+		"opening the account: no broker can be reached at a:1, b:1: nothing listens there; is the service running, " +
+			"and is this its address?;\nnor at kafka.invalid:9092: the name kafka.invalid does not " +
+			"resolve: is it the right one?;\nnor at c:1: something listens there, and does not " +
+			"answer as a broker does; is this a broker's address?": &streams.UnreachableError{
+			Brokers: []string{"a:1", "kafka.invalid:9092", "b:1", "c:1"},
+			Causes:  []error{refused, unknown, refused, context.DeadlineExceeded},
+		},
+		"opening the account: nothing can be asked at 127.0.0.1:1: nothing listens there; is the " +
+			"service running, and is this its address?": fmt.Errorf(
+			"streams: asking for the offsets of topic x.results: asking for the brokers: "+
+				"no answer that counts: unable to dial: %w", refused),
+		"opening the account: the brokers hung up: if they want a login, give --kafka-user and " +
+			"--kafka-password-file (--kafka-sasl names the mechanism); if they speak TLS, give " +
+			"--kafka-tls, or --kafka-ca-file with the file of their authority": fmt.Errorf(
+			"streams: asking for the offsets of topic x.results: asking for the brokers: "+
+				"no answer that counts: %w", &kgo.ErrFirstReadEOF{}),
+	} {
+		flags := pflag.NewFlagSet("x", pflag.ContinueOnError)
+		flags.StringSlice("kafka-brokers", nil, "")
+		got := Explain(fmt.Errorf("opening the account: %w", err), flags)
+		if got != want {
+			t.Errorf("it was told\n%s\nand not\n%s", got, want)
 		}
 	}
 }

@@ -11,6 +11,8 @@ const (
 	originKey = "lumenhook_origin" // origin of a value, unless it is the command line
 	answerKey = "lumenhook_answer" // it controls how an answer is printed
 	secretKey = "lumenhook_secret" // the value is not to be shown
+	// headingKey has the heading of the help under which the flag stands.
+	headingKey = "lumenhook_heading"
 	// sharedKey marks --config of a command that uses the file of another, notSharedKey a
 	// flag that such a file does not set.
 	sharedKey    = "lumenhook_shared"
@@ -59,6 +61,14 @@ type Setting struct {
 	From  string `json:"from"` // "default", a variable, a file, or a flag
 }
 
+// originOf returns where a value was given: a variable, a file, or the flag itself.
+func originOf(f *pflag.Flag) string {
+	if from := f.Annotations[originKey]; len(from) > 0 {
+		return cmp.Or(from[0], "--"+f.Name)
+	}
+	return "--" + f.Name
+}
+
 const masked = "********"
 
 // Effective lists the values of flags, with their origins. Secrets are masked.
@@ -69,10 +79,7 @@ func Effective(flags *pflag.FlagSet) (settings []Setting) {
 		}
 		s := Setting{Name: f.Name, Value: f.Value.String(), From: "default"}
 		if f.Changed {
-			s.From = "--" + f.Name
-			if from := f.Annotations[originKey]; len(from) > 0 {
-				s.From = cmp.Or(from[0], s.From)
-			}
+			s.From = originOf(f)
 		}
 		if isSecret(f) && s.Value != "" {
 			s.Value = masked

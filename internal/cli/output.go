@@ -58,12 +58,13 @@ func (o *Output) member(w io.Writer, answer any) error {
 	if err := decoder.Decode(&at); err != nil {
 		return err
 	}
+	reached := "the answer"
 	for name := range strings.SplitSeq(o.Field, ".") {
 		inside, there := step(at, name)
 		if !there {
-			return fmt.Errorf("--field %q: the answer has no %q; %s", o.Field, name, members(at))
+			return fmt.Errorf("--field %q: %s", o.Field, lacks(reached, name, at))
 		}
-		at = inside
+		at, reached = inside, strings.TrimPrefix(reached+"."+name, "the answer.")
 	}
 	if text, ok := at.(string); ok {
 		_, err = fmt.Fprintln(w, text)
@@ -85,12 +86,21 @@ func step(at any, name string) (inside any, there bool) {
 	return inside, there
 }
 
-func members(of any) string {
-	switch of := of.(type) {
+// lacks returns why what was reached has no member of a name.
+func lacks(reached, name string, at any) string {
+	switch at := at.(type) {
 	case map[string]any:
-		return "there are " + strings.Join(slices.Sorted(maps.Keys(of)), ", ")
+		if len(at) == 0 {
+			return reached + " has no members"
+		}
+		return fmt.Sprintf("%s has no %q; it has %s",
+			reached, name, strings.Join(slices.Sorted(maps.Keys(at)), ", "))
 	case []any:
-		return fmt.Sprintf("the list has %d members, the first of which is 0", len(of))
+		if len(at) == 0 {
+			return reached + " is an empty list"
+		}
+		return fmt.Sprintf("%s has no %q; it is a list, whose members are 0 to %d",
+			reached, name, len(at)-1)
 	}
-	return "what was reached has no members"
+	return reached + " has no members"
 }

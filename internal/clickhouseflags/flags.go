@@ -33,20 +33,26 @@ type Flags struct {
 
 // Register adds the flags, with what an address is to the command.
 func (s *Flags) Register(f *pflag.FlagSet, dsnUsage string) {
-	f.StringVar(&s.DSN, "clickhouse-dsn", "", dsnUsage)
+	cli.Group(f, "ClickHouse", func(f *pflag.FlagSet) {
+		f.StringVar(&s.DSN, "clickhouse-dsn", "", dsnUsage)
+		s.registerRest(f)
+	})
+}
+
+func (s *Flags) registerRest(f *pflag.FlagSet) {
 	f.StringVar(&s.clusterName, "clickhouse-cluster", "",
-		"cluster of ClickHouse's remote_servers, of one shard, on whose servers the tables are "+
-			"replicated; --clickhouse-dsn may name several of them")
+		"cluster of ClickHouse's remote_servers on which the tables are replicated; it has one shard, "+
+			"and --clickhouse-dsn may name several of its servers")
 	f.StringVar(&s.user, "clickhouse-user", "",
-		"user at ClickHouse, in place of the one in --clickhouse-dsn")
-	f.StringVar(&s.password, "clickhouse-password", "", "password at ClickHouse, in place of the "+
-		"one in --clickhouse-dsn (better given as LUMENHOOK_CLICKHOUSE_PASSWORD or in a file)")
+		"user at ClickHouse, instead of the one in --clickhouse-dsn")
+	f.StringVar(&s.password, "clickhouse-password", "", "password at ClickHouse, instead of "+
+		"the one in --clickhouse-dsn; better given as LUMENHOOK_CLICKHOUSE_PASSWORD or in a file")
 	f.StringVar(&s.passwordFile, "clickhouse-password-file", "",
 		"file of the password at ClickHouse; read at the start")
 	f.BoolVar(&s.tls, "clickhouse-tls", false,
-		"speak TLS with ClickHouse; implied by the files below")
+		"speak TLS with ClickHouse; --clickhouse-ca-file and --clickhouse-cert-file imply it")
 	f.StringVar(&s.files.CAFile, "clickhouse-ca-file", "", "PEM file of the authorities that "+
-		"ClickHouse's certificate may be of; without it, the system's")
+		"sign ClickHouse's certificate (default the system's)")
 	f.StringVar(&s.files.CertFile, "clickhouse-cert-file", "",
 		"PEM file of the client's certificate, for mutual TLS with ClickHouse")
 	f.StringVar(&s.files.KeyFile, "clickhouse-key-file", "",

@@ -10,6 +10,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
+	"strconv"
 
 	"github.com/spf13/pflag"
 
@@ -27,14 +29,16 @@ type Flags struct {
 }
 
 // Register adds the flags.
-func (k *Flags) Register(f *pflag.FlagSet) {
+func (k *Flags) Register(f *pflag.FlagSet) { cli.Group(f, "Kafka", k.register) }
+
+func (k *Flags) register(f *pflag.FlagSet) {
 	f.StringSliceVar(&k.Brokers, "kafka-brokers", nil,
-		"host:port of Kafka brokers, in place of the data folder's")
+		"HOST:PORT of Kafka brokers, instead of the data folder's")
 	f.StringVar(&k.Prefix, "topic-prefix", "lumenhook.",
 		"what the names of topics, groups and transactional ids begin with")
 	f.StringVar(&k.sasl.Mechanism, "kafka-sasl", "",
-		"SASL mechanism: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER; without it SCRAM-SHA-256 "+
-			"with --kafka-user, OAUTHBEARER with --kafka-token-file")
+		"PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER (default SCRAM-SHA-256 with --kafka-user, "+
+			"OAUTHBEARER with --kafka-token-file)")
 	f.StringVar(&k.sasl.User, "kafka-user", "",
 		"user at --kafka-brokers; without one there is no login by password")
 	f.StringVar(&k.sasl.Password, "kafka-password", "",
@@ -44,9 +48,9 @@ func (k *Flags) Register(f *pflag.FlagSet) {
 	f.StringVar(&k.sasl.TokenFile, "kafka-token-file", "",
 		"file of the token for OAUTHBEARER; read at each login")
 	f.BoolVar(&k.tls.Enabled, "kafka-tls", false,
-		"speak TLS with --kafka-brokers; implied by the files below")
+		"speak TLS with --kafka-brokers; --kafka-ca-file and --kafka-cert-file imply it")
 	f.StringVar(&k.tls.CAFile, "kafka-ca-file", "",
-		"PEM file of the authorities that the brokers' certificates may be of; without it, the system's")
+		"PEM file of the authorities that sign the brokers' certificates (default the system's)")
 	f.StringVar(&k.tls.CertFile, "kafka-cert-file", "",
 		"PEM file of the client's certificate, for mutual TLS; read at each connection")
 	f.StringVar(&k.tls.KeyFile, "kafka-key-file", "", "PEM file of the key of --kafka-cert-file")
@@ -73,6 +77,9 @@ func (k *Flags) Cluster(clientID string, l *slog.Logger) (streams.Cluster, error
 	files.Enabled = false
 	c.TLS.Enabled = k.tls.Enabled || files != streams.TLS{}
 	var faults []error
+	for _, broker := range k.Brokers {
+		faults = append(faults, checkBroker(broker))
+	}
 	if err := c.SASL.Check(); err != nil {
 		faults = append(faults,
 			fmt.Errorf("--kafka-sasl, --kafka-user, --kafka-password, --kafka-password-file, "+
@@ -83,4 +90,15 @@ func (k *Flags) Cluster(clientID string, l *slog.Logger) (streams.Cluster, error
 			fmt.Errorf("--kafka-ca-file, --kafka-cert-file, --kafka-key-file: %w", err))
 	}
 	return c, errors.Join(faults...)
+}
+
+// checkBroker reports an address that is not of the form host:port. The Kafka client would
+// add a port of its own.
+func checkBroker(address string) error {
+	host, port, err := net.SplitHostPort(address)
+	if n, portErr := strconv.ParseUint(port, 10, 16); err != nil || portErr != nil || host == "" ||
+		n == 0 {
+		return fmt.Errorf("--kafka-brokers %q: must be HOST:PORT, such as kafka:9092", address)
+	}
+	return nil
 }

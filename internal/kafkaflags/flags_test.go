@@ -2,6 +2,7 @@ package kafkaflags
 
 import (
 	"crypto/tls"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -128,6 +129,23 @@ func TestAPasswordFileIsReadAtEachLogin(t *testing.T) {
 	}
 	if _, err := ends.Of(t.Context(), topic); err != nil {
 		t.Errorf("the new password was not taken: %v", err)
+	}
+}
+
+// TestABrokerNeedsAPort: the Kafka client would take one that nobody named.
+func TestABrokerNeedsAPort(t *testing.T) {
+	for _, bad := range []string{
+		"kafka", "127.0.0.1", "::1", "kafka:", ":9092", "kafka:0", "kafka:x", "kafka:70000",
+		"http://kafka:9092",
+	} {
+		want := fmt.Sprintf("--kafka-brokers %q: must be HOST:PORT", bad)
+		_, err := parsed(t, "--kafka-brokers", "kafka:9092,"+bad)
+		if err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%s: %v", bad, err)
+		}
+	}
+	if _, err := parsed(t, "--kafka-brokers", "kafka:9092,[::1]:9092"); err != nil {
+		t.Error(err)
 	}
 }
 

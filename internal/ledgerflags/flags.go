@@ -19,6 +19,7 @@ import (
 
 	"github.com/lumenhook/lumenhook/api"
 	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/internal/cli"
 	"github.com/lumenhook/lumenhook/internal/stellar/source"
 	"github.com/lumenhook/lumenhook/internal/stellar/source/handover"
 	"github.com/lumenhook/lumenhook/internal/stellar/source/horizon"
@@ -61,19 +62,26 @@ type Flags struct {
 
 // Register adds the flags. The network is the one named when none is.
 func (s *Flags) Register(f *pflag.FlagSet, network string) {
-	f.StringVar(&s.Network, "network", network, "Stellar network: pubnet, testnet, or the "+
-		"passphrase of another; \"lumenhook run\" without it follows a development network of its own")
+	cli.Group(f, "Ledgers", func(f *pflag.FlagSet) {
+		f.StringVar(&s.Network, "network", network, "Stellar network: pubnet, testnet, or the "+
+			"passphrase of another; without it, \"lumenhook run\" starts one of its own")
+		s.registerSource(f)
+	})
+}
+
+func (s *Flags) registerSource(f *pflag.FlagSet) {
 	f.StringVar(&s.kind, "ledger-source", sourceRPC, "where ledgers come from: rpc, horizon or lake")
-	f.StringSliceVar(&s.rpcURLs, "stellar-rpc-url", nil, "URL of a Stellar RPC server; more than "+
-		"one: the next is used when one is not well (testnet: "+testnetRPC+")")
+	f.StringSliceVar(&s.rpcURLs, "stellar-rpc-url", nil, "URL of a Stellar RPC server; of "+
+		"several, the next is used while one fails (default for testnet "+testnetRPC+")")
 	f.StringVar(&s.horizonURL, "horizon-url", "",
-		"URL of a Horizon server (testnet: "+testnetHorizon+")")
+		"URL of a Horizon server (default for testnet "+testnetHorizon+")")
 	f.StringVar(&s.lakeAddress, "ledger-lake", "", "lake of exported ledgers: a folder, "+
-		"s3://bucket/prefix?region=… or gs://bucket/prefix; with rpc, for what the server no "+
-		"longer keeps (pubnet, as the source: that of AWS)")
-	f.Uint32Var(&s.lakeFile, "lake-ledgers-per-file", 0, "layout of a lake without a manifest")
+		"s3://bucket/prefix?region=… or gs://bucket/prefix; with --ledger-source rpc, for ledgers "+
+		"that the server no longer keeps (default for pubnet, as the source, that of AWS)")
+	f.Uint32Var(&s.lakeFile, "lake-ledgers-per-file", 0,
+		"ledgers in each file of a lake that has no manifest")
 	f.Uint32Var(&s.lakePartition, "lake-files-per-partition", 0,
-		"layout of a lake without a manifest")
+		"files in each folder of a lake that has no manifest")
 	f.DurationVar(&s.pollInterval, "ledger-poll-interval", time.Second,
 		"time between looks for the next ledger")
 	f.StringVar(&s.start, "start", "latest", "where to begin when nothing was followed yet: "+

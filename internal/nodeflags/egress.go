@@ -25,11 +25,11 @@ type egressFlags struct {
 
 func (s *egressFlags) register(f *pflag.FlagSet) {
 	f.StringSliceVar(&s.allow, "egress-allow", nil, "private address ranges that receivers may "+
-		"have all the same (10.1.0.0/16); loopback and link-local only by a range within them")
+		"have (10.1.0.0/16); loopback and link-local only if a range lies within them")
 	f.StringSliceVar(&s.deny, "egress-deny", nil,
 		"further address ranges that receivers must not have")
-	f.StringVar(&s.dnsServer, "dns-server", "", "address of the name server that is asked for "+
-		"receivers (192.0.2.53:53); else those of /etc/resolv.conf")
+	f.StringVar(&s.dnsServer, "dns-server", "", "name server to ask for receivers "+
+		"(192.0.2.53:53) (default those of /etc/resolv.conf)")
 	f.StringVar(&s.proxy, "egress-proxy", "", "HTTP proxy for every attempt (http://host:port): "+
 		"it connects, so it must refuse private addresses itself")
 }

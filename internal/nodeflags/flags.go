@@ -55,13 +55,32 @@ type Flags struct {
 
 // Register adds the flags, with a level of the log.
 func (s *Flags) Register(f *pflag.FlagSet, logLevel string) {
-	f.StringVar(&s.APIListen, "api-listen", "127.0.0.1:8080",
-		"address of the API; port 0 picks a free one")
-	f.StringVar(&s.MetricsListen, "metrics-listen", "127.0.0.1:9464",
-		"address of /metrics, for Prometheus, and of /healthz and /readyz; empty: none")
-	s.ClickHouse.Register(f, "ClickHouse of the history: "+
-		"clickhouse://user:password@host:9000/database, with ?secure=true for TLS; "+
-		"with \"lumenhook run\", in place of an embedded one")
+	cli.Group(f, "API", func(f *pflag.FlagSet) {
+		f.StringVar(&s.APIListen, "api-listen", "127.0.0.1:8080",
+			"address of the API; port 0 picks a free one")
+		f.IntVar(&s.apiRateLimit, "api-rate-limit", 10_000,
+			"requests a second that each API key may make, with bursts of twice as many")
+		s.sockets.register(f)
+	})
+	s.ClickHouse.Register(f, "ClickHouse of the history, such as "+
+		"clickhouse://host:9000/lumenhook?secure=true with TLS; without it, \"lumenhook run\" "+
+		"starts one of its own")
+	cli.Group(f, "Delivery", s.registerDelivery)
+	cli.Group(f, "Egress", s.registerEgress)
+	cli.Group(f, "History", s.history.register)
+	cli.Group(f, "Mail", s.mail.register)
+	cli.Group(f, "Metrics and traces", func(f *pflag.FlagSet) {
+		f.StringVar(&s.MetricsListen, "metrics-listen", "127.0.0.1:9464",
+			"address of /metrics, for Prometheus, and of /healthz and /readyz; empty: none")
+		s.tracing.register(f)
+	})
+	f.IntVar(&s.leastFreeMiB, "least-free-mib", 256,
+		"room that the data folder's disk must have; with less, no new work is taken")
+	f.StringVar(&s.logLevel, "log-level", logLevel, "debug, info, warn or error")
+}
+
+// registerDelivery adds the flags of attempts.
+func (s *Flags) registerDelivery(f *pflag.FlagSet) {
 	f.StringVar(&s.retrySchedule, "retry-schedule", defaultSchedule,
 		"waits between attempts, comma-separated; attempts = waits + 1")
 	f.BoolVar(&s.honourRetryAfter, "honour-retry-after", false, "let a receiver's Retry-After "+
@@ -70,24 +89,19 @@ func (s *Flags) Register(f *pflag.FlagSet, logLevel string) {
 		"used up all attempts before an endpoint is disabled; 0: never")
 	f.DurationVar(&s.attemptTimeout, "attempt-timeout", 10*time.Second,
 		"time that a receiver has for a complete answer")
+	f.IntVar(&s.attemptsInFlight, "attempts-in-flight", 512,
+		"attempts under way for each partition")
+	f.IntVar(&s.attemptsPerEndpoint, "attempts-per-endpoint", 128,
+		"attempts under way to one endpoint")
+}
+
+// registerEgress adds the flags of how receivers are reached.
+func (s *Flags) registerEgress(f *pflag.FlagSet) {
 	f.StringVar(&s.egressPorts, "egress-ports", "443,8443",
 		"ports that endpoint URLs may name, with ranges: 443,9000-9100")
 	f.StringVar(&s.egressCA, "egress-ca", "",
 		"PEM file of further certificate authorities to trust")
 	s.egress.register(f)
-	s.sockets.register(f)
-	s.mail.register(f)
-	s.history.register(f)
-	s.tracing.register(f)
-	f.IntVar(&s.attemptsInFlight, "attempts-in-flight", 512,
-		"attempts under way for each partition")
-	f.IntVar(&s.attemptsPerEndpoint, "attempts-per-endpoint", 128,
-		"attempts under way to one endpoint")
-	f.IntVar(&s.leastFreeMiB, "least-free-mib", 256,
-		"room that the data folder's disk must have; with less, no new work is taken")
-	f.IntVar(&s.apiRateLimit, "api-rate-limit", 10_000,
-		"requests a second that each API key may make, with bursts of twice as many")
-	f.StringVar(&s.logLevel, "log-level", logLevel, "debug, info, warn or error")
 	cli.Secret(f, "egress-proxy")
 }
 

@@ -28,13 +28,13 @@ func (s *socketFlags) register(f *pflag.FlagSet) {
 	f.IntVar(&s.maxConns, "api-max-connections", 10_000, "connections that the API keeps open")
 	f.IntVar(&s.maxConnsPerClient, "api-max-connections-per-client", 1_000,
 		"connections that the API keeps open to one address")
-	f.StringSliceVar(&s.hosts, "allowed-hosts", nil, "names by which the HTTP ports may be asked, "+
-		"beside localhost and addresses: those of a proxy before the API; on an address that is "+
-		"not loopback any name, unless some are given")
-	f.StringSliceVar(&s.origins, "allowed-origins", nil, "web pages of other origins that may use "+
-		"the API and the development network: http://localhost:3000")
+	f.StringSliceVar(&s.hosts, "allowed-hosts", nil, "host names, such as a proxy's, by which "+
+		"requests may call this server; localhost and IP addresses always may (default any name where "+
+		"it listens beyond this machine, none elsewhere)")
+	f.StringSliceVar(&s.origins, "allowed-origins", nil, "origins of other web pages that may use "+
+		"the HTTP ports, such as http://localhost:3000")
 	f.StringSliceVar(&s.trustedProxies, "api-trusted-proxies", nil, "address ranges of proxies "+
-		"before the API (10.1.0.0/16): their X-Forwarded-For tells where a key is used from")
+		"before the API (10.1.0.0/16): their X-Forwarded-For says where a key is used from")
 }
 
 // check returns every fault.

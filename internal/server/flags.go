@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"regexp"
 	"slices"
 	"strings"
@@ -83,11 +82,6 @@ func (s *Flags) Check() error {
 	}
 	if len(s.kafka.Brokers) == 0 {
 		fault("--kafka-brokers: name at least one broker, such as kafka:9092")
-	}
-	for _, broker := range s.kafka.Brokers {
-		if host, port, err := net.SplitHostPort(broker); err != nil || host == "" || port == "" {
-			fault("--kafka-brokers %q: must be host:port", broker)
-		}
 	}
 	if _, err := s.cluster(nil); err != nil {
 		faults = append(faults, err)

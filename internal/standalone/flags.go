@@ -41,35 +41,47 @@ type Flags struct {
 // Register adds the flags.
 func (s *Flags) Register(f *pflag.FlagSet) {
 	f.StringVar(&s.dataDir, "data-dir", ".lumenhook", "folder of all data and secrets")
-	f.StringVar(&s.kafkaListen, "kafka-listen", "127.0.0.1:9092",
-		"address of the embedded Kafka broker")
-	f.StringVar(&s.clickhouseNative, "clickhouse-native-listen", "127.0.0.1:9000",
-		"address of the embedded ClickHouse, native protocol")
-	f.StringVar(&s.clickhouseHTTP, "clickhouse-http-listen", "127.0.0.1:8123",
-		"address of the embedded ClickHouse, HTTP")
-	f.StringVar(&s.stellarListen, "stellar-listen", "127.0.0.1:8000",
-		"address of the development network's RPC and friendbot")
-	f.StringVar(&s.receiverListen, "receiver-listen", "127.0.0.1:8444",
-		"address of the demo receiver (HTTPS); 8443 is left to a receiver of yours")
-	f.BoolVar(&s.brokerSync, "broker-sync", false,
-		"fsync every write of the embedded broker; with --network it is on unless it is set")
-	f.BoolVar(&s.noDemo, "no-demo", false, "no demo receiver, endpoint, watch and payments")
-	f.DurationVar(&s.demoInterval, "demo-interval", 15*time.Second,
-		"time between the demo's payments")
-	f.DurationVar(&s.ledgerInterval, "ledger-interval", time.Second,
-		"time between ledgers of the development network")
-	f.Uint32Var(&s.stellarRetention, "stellar-retention", 0,
-		"ledgers that the development network keeps; 0: as many as a public server")
-	f.StringVar(&s.stellarFaults, "stellar-faults", "", "answers of the development network to "+
-		"spoil: KIND@LEDGERxANSWERS, comma-separated; errors, garbage, gap, behind or reset")
-	f.StringVar(&s.stellarLake, "stellar-lake", "",
-		"folder to export the development network's ledgers to, as a lake")
+	cli.Group(f, "Kafka", func(f *pflag.FlagSet) {
+		f.StringVar(&s.kafkaListen, "kafka-listen", "127.0.0.1:9092",
+			"address of the embedded Kafka broker")
+		f.BoolVar(&s.brokerSync, "broker-sync", false,
+			"fsync every write of the embedded broker (default true with --network)")
+	})
+	cli.Group(f, "ClickHouse", func(f *pflag.FlagSet) {
+		f.StringVar(&s.clickhouseNative, "clickhouse-native-listen", "127.0.0.1:9000",
+			"address of the embedded ClickHouse, native protocol")
+		f.StringVar(&s.clickhouseHTTP, "clickhouse-http-listen", "127.0.0.1:8123",
+			"address of the embedded ClickHouse, HTTP")
+	})
+	cli.Group(f, "Demo", func(f *pflag.FlagSet) {
+		f.StringVar(&s.receiverListen, "receiver-listen", "127.0.0.1:8444",
+			"address of the demo receiver (HTTPS); 8443 is left to a receiver of yours")
+		f.BoolVar(&s.noDemo, "no-demo", false, "no demo receiver, endpoint, watch and payments")
+		f.DurationVar(&s.demoInterval, "demo-interval", 15*time.Second,
+			"time between the demo's payments")
+	})
+	cli.Group(f, "Development network", s.registerNetwork)
 	s.source.Register(f, "")
 	s.node.Register(f, "warn")
 	f.StringVar(&s.holdFile, "fault-hold-file", "",
 		"for tests: file that names a request of the broker to hold")
 	_ = f.MarkHidden("fault-hold-file")
 	s.changed = f.Changed
+}
+
+// registerNetwork adds the flags of the own network.
+func (s *Flags) registerNetwork(f *pflag.FlagSet) {
+	f.StringVar(&s.stellarListen, "stellar-listen", "127.0.0.1:8000",
+		"address of the development network's RPC and friendbot")
+	f.DurationVar(&s.ledgerInterval, "ledger-interval", time.Second,
+		"time between ledgers of the development network")
+	f.Uint32Var(&s.stellarRetention, "stellar-retention", 0,
+		"ledgers that the development network keeps; 0: as many as a public server")
+	f.StringVar(&s.stellarFaults, "stellar-faults", "", "for tests: answers of the development "+
+		"network to spoil, KIND@LEDGERxANSWERS, comma-separated; the kinds are errors, garbage, gap, "+
+		"behind and reset")
+	f.StringVar(&s.stellarLake, "stellar-lake", "",
+		"folder to export the development network's ledgers to, as a lake")
 }
 
 // Check parses the values and returns every fault.

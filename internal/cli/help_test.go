@@ -1,0 +1,64 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// The help has flags under headings, in lines that fit a terminal, and marks those that
+// must be given.
+func TestTheHelpGroupsFlags(t *testing.T) {
+	root := &cobra.Command{Use: "prog", Short: "Pets"}
+	c := &cobra.Command{Use: "adopt", RunE: func(*cobra.Command, []string) error { return nil }}
+	f := c.Flags()
+	f.String("name", "", "what it is called")
+	f.String("story", "", strings.TrimSpace(strings.Repeat("word ", 40)))
+	Group(f, "Food", func(f *pflag.FlagSet) {
+		f.String("dry", "", "dry food")
+		f.String("wet", "", "wet food")
+		Group(f, "Water", func(f *pflag.FlagSet) { f.Int("bowls", 2, "how many bowls") })
+	})
+	Group(f, "Food", func(f *pflag.FlagSet) { f.Bool("treats", false, "with treats") })
+	Group(f, "Tests", func(f *pflag.FlagSet) { f.Bool("hidden", false, "for tests") })
+	_ = f.MarkHidden("hidden")
+	_ = c.MarkFlagRequired("name")
+	RequireOneOf(c, "dry", "wet")
+	root.PersistentFlags().Bool("json", false, "print JSON")
+	root.AddCommand(c)
+	var out bytes.Buffer
+	root.SetOut(&out)
+	line := Line{Root: root, Args: []string{"adopt", "--help"}, Stderr: &out}
+	if code := Execute(context.Background(), line); code != 0 {
+		t.Fatalf("it ended with %d: %s", code, &out)
+	}
+	words := func(n int) string { return strings.TrimSpace(strings.Repeat("word ", n)) }
+	want := `Usage:
+  prog adopt [flags]
+
+Flags:
+  -h, --help           help for adopt
+      --name string    what it is called (required)
+      --story string   ` + words(14) + `
+                       ` + words(14) + `
+                       ` + words(12) + `
+
+Food:
+      --dry string   dry food (this or --wet is required)
+      --treats       with treats
+      --wet string   wet food
+
+Water:
+      --bowls int   how many bowls (default 2)
+
+Global Flags:
+      --json   print JSON
+`
+	if got := out.String(); got != want {
+		t.Errorf("the help is\n%s\nand should be\n%s", got, want)
+	}
+}
