@@ -99,14 +99,14 @@ var mutants = []mutant{
 	},
 	{
 		"a replay leaves its first instant out", "streams/engine/state.go",
-		"failedKey(endpointID, sinceMillis, \"\")",
-		"failedKey(endpointID, sinceMillis+map[bool]int64{true: 1}[MUTANT], \"\")",
+		"replayableKey(endpointID, sinceMillis, \"\")",
+		"replayableKey(endpointID, sinceMillis+map[bool]int64{true: 1}[MUTANT], \"\")",
 		"is left out",
 	},
 	{
 		"a replay counts its last instant", "streams/engine/state.go",
-		"failedKey(endpointID, untilMillis, \"\")",
-		"failedKey(endpointID, untilMillis, map[bool]string{true: \"z\"}[MUTANT])",
+		"replayableKey(endpointID, untilMillis, \"\")",
+		"replayableKey(endpointID, untilMillis, map[bool]string{true: \"z\"}[MUTANT])",
 		"is told",
 	},
 	{

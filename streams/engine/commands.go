@@ -177,7 +177,7 @@ func (m *machine) decideReplay(
 	if err != nil {
 		return domain.Answer{}, false, err
 	}
-	candidates, matched, err := m.state.failedBetween(t.Batch, body.EndpointID, body.SinceMillis,
+	candidates, matched, err := m.state.replayableBetween(t.Batch, body.EndpointID, body.SinceMillis,
 		body.UntilMillis)
 	if err != nil {
 		return domain.Answer{}, false, err

@@ -11,9 +11,9 @@ type inFlight struct {
 	byEvent     map[string]begun
 	windows     map[string]*window // by endpoint
 	probing     int                // attempts in flight to probing endpoints
-	// uncounted is the time until which attempts may have begun that no window counts: when
-	// the task began, or when a window was dropped.
-	uncounted int64
+	// uncountedMillis is the time until which attempts may have begun that no window counts:
+	// when the task began, or when a window was dropped.
+	uncountedMillis int64
 }
 
 // begun is an attempt in flight.
@@ -47,7 +47,7 @@ func (f *inFlight) has(eventID string) bool {
 func (f *inFlight) window(endpointID string) *window {
 	w := f.windows[endpointID]
 	if w == nil {
-		w = newWindow(f.perEndpoint, f.uncounted)
+		w = newWindow(f.perEndpoint, f.uncountedMillis)
 		f.windows[endpointID] = w
 	}
 	return w
@@ -88,7 +88,7 @@ func (f *inFlight) end(
 	unblocked, w.blocked = w.blocked, nil
 	if w.inFlight == 0 && len(f.windows) > rememberedWindows {
 		delete(f.windows, attempt.endpoint)
-		f.uncounted = nowMillis
+		f.uncountedMillis = nowMillis
 	}
 	return attempt.claim, unblocked, true
 }

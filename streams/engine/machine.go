@@ -18,7 +18,7 @@ type machine struct {
 	state     *state
 	scheduler *scheduler
 	inherited []domain.Attempt     // of former tasks, until Start counts them in
-	facts     []domain.Fact        // of the turn, for OnFact
+	facts     []domain.Fact        // of the turn: they bound its commands, and are reported
 	dead      []schemas.DeadLetter // of the turn
 	rows      map[string]bool      // aggregates whose row the turn publishes
 	tabled    bool                 // the tables hold every row of this state
@@ -54,11 +54,13 @@ const (
 	// remaining commands for the next turn.
 	commandFactsAtOnce = streams.TurnInputs
 	cancelAtOnce       = 256
-	forgetAtOnce       = 256
+	expireAtOnce       = 256
 )
 
-const _ = uint(streams.TurnFacts - (commandFactsAtOnce + domain.MaxReplay +
-	2) - 3*streams.TurnInputs - 2*streams.TurnInputs - 2*cancelAtOnce - ordersAtOnce)
+// This does not compile if a turn may have more facts than streams.TurnFacts. The last
+// command has at most two beside those of its replay.
+const _ = uint(streams.TurnFacts - (commandFactsAtOnce + domain.MaxReplay + 2) -
+	3*streams.TurnInputs - 2*streams.TurnInputs - 2*cancelAtOnce - ordersAtOnce)
 
 // Fold folds a record of the journal during a restore.
 func (m *machine) Fold(batch *streams.Batch, r streams.Record) error {
@@ -131,20 +133,20 @@ func (m *machine) tableRows(t *streams.Turn) error {
 	if from == nil {
 		from = []byte{spaceAccount}
 	}
-	behind, found := []byte{spaceDelivery}, 0 // accounts, endpoints and watches have lower keys
-	err = t.Batch.Scan(from, behind, func(key, _ []byte) (bool, error) {
+	end, found := []byte{spaceDelivery}, 0 // accounts, endpoints and watches have lower keys
+	err = t.Batch.Scan(from, end, func(key, _ []byte) (bool, error) {
 		if found++; found > rowsAtOnce {
-			behind = bytes.Clone(key)
+			end = bytes.Clone(key)
 			return false, nil
 		}
 		m.rows[string(key[1:])] = true
 		return true, nil
 	})
 	m.tabled = found <= rowsAtOnce
-	if err != nil || bytes.Equal(from, behind) {
+	if err != nil || bytes.Equal(from, end) {
 		return err
 	}
-	return t.Batch.Set(mark, behind)
+	return t.Batch.Set(mark, end)
 }
 
 // mayChangeRow reports whether a fact may change a row of the tables. A settled attempt
@@ -161,14 +163,20 @@ func mayChangeRow(body domain.FactBody) bool {
 	}
 }
 
+// changesRow is mayChangeRow of a fact whose change is known.
+func changesRow(body domain.FactBody, c change) bool {
+	if _, is := body.(domain.AttemptMade); is {
+		return c.before.ConsecutiveFailures != c.after.ConsecutiveFailures
+	}
+	return mayChangeRow(body)
+}
+
 // Turn processes commands, outcomes, due timers and matches, in this order: a flood of
 // payments never delays a person.
 func (m *machine) Turn(t *streams.Turn, outcomes []Outcome) error {
 	m.facts, m.dead = m.facts[:0], m.dead[:0]
-	if len(t.Inputs) > 0 {
-		if err := m.commands(t); err != nil {
-			return err
-		}
+	if err := m.commands(t); err != nil {
+		return err
 	}
 	for _, o := range outcomes {
 		if err := m.outcome(t, o); err != nil {
@@ -176,17 +184,15 @@ func (m *machine) Turn(t *streams.Turn, outcomes []Outcome) error {
 		}
 	}
 	for _, due := range []func(*streams.Turn) error{
-		m.cancelDeliveries, m.forgetCommands, m.orderMails,
+		m.cancelDeliveries, m.expireAnswers, m.orderMails,
 	} {
 		if err := due(t); err != nil {
 			return err
 		}
 	}
-	if len(t.Inputs) > 0 {
-		for _, r := range t.Inputs[inputMatches] {
-			if err := m.match(t, r); err != nil {
-				return fmt.Errorf("engine: match at offset %d: %w", r.Offset, err)
-			}
+	for _, r := range t.Inputs[inputMatches] {
+		if err := m.match(t, r); err != nil {
+			return fmt.Errorf("engine: match at offset %d: %w", r.Offset, err)
 		}
 	}
 	if err := m.tableRows(t); err != nil {
@@ -217,21 +223,20 @@ func (m *machine) record(
 		}
 		message := schemas.EncodeFact(f)
 		t.Append(streams.NewRecord(schemas.TopicJournal, aggregate, message.Value, message.EachHeader))
-		if err := m.apply(t, f); err != nil {
+		if err := m.foldRecorded(t, f); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// apply folds a fact and does what belongs to the same transaction.
-func (m *machine) apply(t *streams.Turn, f domain.Fact) error {
+// foldRecorded folds a fact and does what belongs to the same transaction.
+func (m *machine) foldRecorded(t *streams.Turn, f domain.Fact) error {
 	c, err := m.state.fold(t.Batch, f)
 	if err != nil {
 		return err
 	}
-	if mayChangeRow(f.Body) &&
-		(!isAttempt(f.Body) || c.before.ConsecutiveFailures != c.after.ConsecutiveFailures) {
+	if changesRow(f.Body, c) {
 		m.rows[f.Aggregate] = true
 	}
 	switch body := f.Body.(type) {
@@ -251,11 +256,6 @@ func (m *machine) apply(t *streams.Turn, f domain.Fact) error {
 	m.scheduler.mails.noteChange(c.notice[0], c.notice[1])
 	m.facts = append(m.facts, f)
 	return nil
-}
-
-func isAttempt(body domain.FactBody) bool {
-	_, is := body.(domain.AttemptMade)
-	return is
 }
 
 // handOver appends an event to the partition of the endpoint that it was moved to, as a
@@ -371,7 +371,7 @@ func (m *machine) outcome(t *streams.Turn, o Outcome) error {
 // was disabled before they were sent. One whose endpoint was enabled again meanwhile is
 // sent.
 func (m *machine) cancelDeliveries(t *streams.Turn) error {
-	for _, c := range m.scheduler.takeCancels() {
+	for _, c := range m.scheduler.popCancels() {
 		delivery, err := m.state.delivery(t.Batch, c.ID)
 		if err != nil {
 			return err
@@ -393,9 +393,9 @@ func (m *machine) cancelDeliveries(t *streams.Turn) error {
 	return nil
 }
 
-// forgetCommands deletes expired answers.
-func (m *machine) forgetCommands(t *streams.Turn) error {
-	for _, c := range m.scheduler.takeForgets() {
+// expireAnswers deletes expired answers to commands.
+func (m *machine) expireAnswers(t *streams.Turn) error {
+	for _, c := range m.scheduler.popExpired() {
 		if err := t.Batch.Delete(keyOf(spaceCommand, c.ID)); err != nil {
 			return err
 		}
@@ -414,7 +414,6 @@ func (m *machine) AfterCommit(a streams.After) ([]Effect, int64, error) {
 			m.cfg.OnFact(f)
 		}
 	}
-	m.facts = m.facts[:0]
 	m.tellDead()
 	effects, wakeMillis, err := m.scheduler.start(a)
 	if !m.tabled && !m.scheduler.draining {

@@ -65,8 +65,8 @@ func (r *round) allowMails(group string) int {
 	if group == groupOrders {
 		return max(0, ordersAtOnce-len(r.mails.taken))
 	}
-	if r.mails.unserved > 0 && r.mails.resume > r.now {
-		r.throttle.add(r.mails.resume, groupMails)
+	if r.mails.unserved > 0 && r.mails.resume > r.nowMillis {
+		r.delayed.add(r.mails.resume, groupMails)
 		return 0
 	}
 	return max(0, r.mails.allowed())

@@ -18,17 +18,17 @@ type scheduler struct {
 	secrets    *secrets
 	inFlight   *inFlight
 	waitlisted *queue            // groups that wait for a place among the probing
-	throttle   *wakes            // groups that wait by their rate limit
+	delayed    *wakes            // groups that wait until a time: of their rate limit, or sealed
 	urgent     []string          // events to be attempted out of turn
-	resumed    []domain.Endpoint // enabled or deleted in the turn
-	relimit    []domain.Endpoint // whose rate limit was changed in the turn
+	newEpochs  []domain.Endpoint // whose epoch changed in the turn: enabled or deleted
+	relimited  []domain.Endpoint // whose rate limit was changed in the turn
 	// effects of the turn that do not depend on what is due
-	effects  []Effect
-	cancels  []streams.Claimed // deliveries of deleted endpoints, tests of disabled ones
-	forgets  []streams.Claimed // expired answers to commands
-	mails    mails
-	draining bool
-	now      int64 // time of the current or latest start
+	effects   []Effect
+	cancels   []streams.Claimed // deliveries of deleted endpoints, tests of disabled ones
+	expired   []streams.Claimed // expired answers to commands
+	mails     mails
+	draining  bool
+	nowMillis int64 // time of the current or latest start
 }
 
 const (
@@ -49,7 +49,7 @@ func newScheduler(cfg Config, s *state) *scheduler {
 		secrets:    newSecrets(cfg.Unseal),
 		inFlight:   newInFlight(cfg.AttemptsPerEndpoint),
 		waitlisted: newQueue(),
-		throttle:   newWakes(),
+		delayed:    newWakes(),
 	}
 }
 
@@ -57,7 +57,7 @@ func newScheduler(cfg Config, s *state) *scheduler {
 // claims their deliveries, so that none is made again. Those that are recorded already, or
 // were made by another process since, are dropped.
 func (s *scheduler) inherit(t *streams.Turn, inherited []domain.Attempt) error {
-	s.now, s.inFlight.uncounted = t.NowMillis, t.NowMillis
+	s.nowMillis, s.inFlight.uncountedMillis = t.NowMillis, t.NowMillis
 	for _, attempt := range inherited {
 		delivery, err := s.state.delivery(t.Batch, attempt.EventID)
 		if err != nil {
@@ -75,7 +75,7 @@ func (s *scheduler) inherit(t *streams.Turn, inherited []domain.Attempt) error {
 				return err
 			}
 		}
-		s.inFlight.begin(claim, attempt, s.now, false)
+		s.inFlight.begin(claim, attempt, s.nowMillis, false)
 	}
 	return nil
 }
@@ -88,7 +88,7 @@ func (s *scheduler) forget(a domain.Attempt) {
 // is released.
 func (s *scheduler) end(timers *streams.TimerIndex, o Outcome, recorded bool) {
 	s.forget(o.Attempt)
-	claim, unblocked, was := s.inFlight.end(o, s.now)
+	claim, unblocked, was := s.inFlight.end(o, s.nowMillis)
 	for _, group := range unblocked {
 		timers.Unblock(group)
 	}
@@ -101,25 +101,25 @@ func (s *scheduler) end(timers *streams.TimerIndex, o Outcome, recorded bool) {
 // not used any more are dropped.
 func (s *scheduler) noteChange(before, after domain.Endpoint) {
 	if before.Epoch != after.Epoch {
-		s.resumed = append(s.resumed, after)
+		s.newEpochs = append(s.newEpochs, after)
 	}
 	if before.RateLimitPerSecond != after.RateLimitPerSecond {
-		s.relimit = append(s.relimit, after)
+		s.relimited = append(s.relimited, after)
 	}
 	if before.Sends() && (!after.Sends() || before.URL != after.URL) {
 		s.effects = append(s.effects, Disconnect{URL: before.URL})
 	}
 }
 
-func (s *scheduler) takeCancels() []streams.Claimed {
+func (s *scheduler) popCancels() []streams.Claimed {
 	taken := s.cancels
 	s.cancels = nil
 	return taken
 }
 
-func (s *scheduler) takeForgets() []streams.Claimed {
-	taken := s.forgets
-	s.forgets = nil
+func (s *scheduler) popExpired() []streams.Claimed {
+	taken := s.expired
+	s.expired = nil
 	return taken
 }
 
@@ -145,18 +145,18 @@ func (s *scheduler) start(a streams.After) (effects []Effect, wakeMillis int64, 
 }
 
 func (r *round) start(a streams.After) (wakeMillis int64, err error) {
-	if a.NowMillis < r.now {
+	if a.NowMillis < r.nowMillis {
 		r.setBack(a.NowMillis)
 	}
-	r.now = a.NowMillis
+	r.nowMillis = a.NowMillis
 	r.resume()
-	for group := range r.throttle.due(r.now) {
+	for group := range r.delayed.due(r.nowMillis) {
 		r.timers.Unblock(group)
 	}
 	r.timers.Unblock(groupMails) // an answer makes room
 	r.timers.Unblock(groupOrders)
 	if !a.Owned {
-		return r.now + ownedAgainMillis, nil
+		return r.nowMillis + ownedAgainMillis, nil
 	}
 	if err := r.startUrgent(); err != nil {
 		return 0, err
@@ -164,13 +164,13 @@ func (r *round) start(a streams.After) (wakeMillis int64, err error) {
 	if err := r.claim(); err != nil {
 		return 0, err
 	}
-	if len(r.forgets) > 0 || len(r.cancels) > 0 || len(r.mails.taken) > 0 {
-		return r.now, nil
+	if len(r.expired) > 0 || len(r.cancels) > 0 || len(r.mails.taken) > 0 {
+		return r.nowMillis, nil
 	}
 	if r.free() <= 0 {
 		return math.MaxInt64, nil // the next outcome wakes it
 	}
-	return min(r.timers.NextMillis(), r.throttle.nextMillis()), nil
+	return min(r.timers.NextMillis(), r.delayed.nextMillis()), nil
 }
 
 // free is how many more attempts may be in flight.
@@ -185,13 +185,13 @@ func (s *scheduler) probingPlaces() int {
 // until the clock reaches their time again. Groups that must still wait are scheduled anew,
 // by the present clock.
 func (r *round) setBack(nowMillis int64) {
-	for group := range r.throttle.due(math.MaxInt64) {
+	for group := range r.delayed.due(math.MaxInt64) {
 		r.timers.Unblock(group)
 	}
 	for _, w := range r.inFlight.windows {
 		w.sealedUntilMillis = min(w.sealedUntilMillis, nowMillis+sealedAgainMillis)
 	}
-	r.inFlight.uncounted = min(r.inFlight.uncounted, nowMillis)
+	r.inFlight.uncountedMillis = min(r.inFlight.uncountedMillis, nowMillis)
 	r.mails.resume = min(r.mails.resume, nowMillis+domain.MailLastWait)
 }
 
@@ -199,18 +199,18 @@ func (r *round) setBack(nowMillis int64) {
 // limit. Those of former epochs too, for an endpoint may be disabled again before all
 // deliveries of one epoch were sent.
 func (r *round) resume() {
-	for _, e := range slices.Concat(r.resumed, r.relimit) {
+	for _, e := range slices.Concat(r.newEpochs, r.relimited) {
 		for epoch := range e.Epoch + 1 {
 			r.timers.Unblock(deliveryGroup(e.ID, epoch))
 		}
 	}
-	r.relimit = r.relimit[:0]
-	for _, e := range r.resumed {
+	r.relimited = r.relimited[:0]
+	for _, e := range r.newEpochs {
 		if e.Sends() && len(r.inFlight.windows) < rememberedWindows {
 			r.inFlight.window(e.ID).restart()
 		}
 	}
-	r.resumed = r.resumed[:0]
+	r.newEpochs = r.newEpochs[:0]
 }
 
 // claim claims until nothing more is due or allowed. First, waitlisted groups are granted a
@@ -231,8 +231,8 @@ func (r *round) claim() error {
 		if r.free() <= 0 {
 			return nil
 		}
-		total := r.free() + cancelAtOnce + forgetAtOnce + ordersAtOnce
-		if err := r.timers.Claim(r.now, total, r.allow, r.take); err != nil {
+		total := r.free() + cancelAtOnce + expireAtOnce + ordersAtOnce
+		if err := r.timers.Claim(r.nowMillis, total, r.allow, r.handle); err != nil {
 			return err
 		}
 		if asked == 0 {
@@ -241,11 +241,11 @@ func (r *round) claim() error {
 	}
 }
 
-// take handles a claim according to its group.
-func (r *round) take(c streams.Claimed) error {
+// handle files a claim by its group.
+func (r *round) handle(c streams.Claimed) error {
 	switch c.Group {
 	case groupCommands:
-		r.forgets = append(r.forgets, c)
+		r.expired = append(r.expired, c)
 		return nil
 	case groupMails, groupOrders:
 		r.mails.taken = append(r.mails.taken, c)
@@ -312,7 +312,7 @@ func (r *round) startUrgentOne(delivery domain.Delivery, endpoint domain.Endpoin
 func (r *round) allow(group string) int {
 	switch group {
 	case groupCommands:
-		return forgetAtOnce - len(r.forgets)
+		return expireAtOnce - len(r.expired)
 	case groupMails, groupOrders:
 		return r.allowMails(group)
 	}
@@ -337,13 +337,13 @@ func (r *round) allowAttempts(group string, endpoint domain.Endpoint) int {
 		return -1
 	}
 	w := r.inFlight.window(endpoint.ID)
-	if w.sealedUntilMillis > r.now {
-		r.throttle.add(w.sealedUntilMillis, group)
+	if w.sealedUntilMillis > r.nowMillis {
+		r.delayed.add(w.sealedUntilMillis, group)
 		return 0
 	}
-	allowed, wakeMillis := w.allowance(endpoint.RateLimitPerSecond, r.now)
+	allowed, wakeMillis := w.allowance(endpoint.RateLimitPerSecond, r.nowMillis)
 	if allowed == 0 {
-		r.throttle.add(wakeMillis, group)
+		r.delayed.add(wakeMillis, group)
 		return 0
 	}
 	if w.free() <= 0 {
@@ -380,7 +380,7 @@ func (r *round) begin(c streams.Claimed, endpoint domain.Endpoint) error {
 		return fmt.Errorf("engine: the timer index has delivery %s (%s), which is not pending (G3): "+
 			"delete the state folder to build it anew", c.ID, delivery.State)
 	}
-	sign, headers, err := r.secrets.of(endpoint, r.now)
+	sign, headers, err := r.secrets.of(endpoint, r.nowMillis)
 	if err != nil {
 		r.leaveSealed(c, endpoint, err)
 		return nil
@@ -394,7 +394,7 @@ func (r *round) begin(c streams.Claimed, endpoint domain.Endpoint) error {
 		Secrets:    sign,
 		Body:       body,
 	}
-	r.inFlight.begin(c, attempt, r.now, endpoint.RateLimitPerSecond > 0)
+	r.inFlight.begin(c, attempt, r.nowMillis, endpoint.RateLimitPerSecond > 0)
 	r.attempts = append(r.attempts, Begin{Attempt: attempt})
 	return nil
 }
@@ -404,6 +404,6 @@ func (r *round) begin(c streams.Claimed, endpoint domain.Endpoint) error {
 func (r *round) leaveSealed(c streams.Claimed, endpoint domain.Endpoint, err error) {
 	r.cfg.Logger.Error("nothing can be sent to an endpoint, because its secrets and headers cannot "+
 		"all be opened", "endpoint", endpoint.ID, "again", sealedAgainMillis/1000, "error", err)
-	r.inFlight.window(endpoint.ID).sealedUntilMillis = r.now + sealedAgainMillis
+	r.inFlight.window(endpoint.ID).sealedUntilMillis = r.nowMillis + sealedAgainMillis
 	r.timers.Release(c)
 }

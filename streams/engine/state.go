@@ -17,15 +17,15 @@ import (
 
 // First bytes of the store's keys.
 const (
-	spaceAccount  = streams.FirstKey + iota
-	spaceEndpoint // 0x11
-	spaceWatch    // 0x12
-	spaceDelivery // 0x13
-	spaceBody     // 0x14
-	spaceCommand  // 0x15
-	spaceFailed   // 0x16
-	spaceTabled   // 0x17
-	spaceNotice   // 0x18
+	spaceAccount    = streams.FirstKey + iota
+	spaceEndpoint   // 0x11
+	spaceWatch      // 0x12
+	spaceDelivery   // 0x13
+	spaceBody       // 0x14
+	spaceCommand    // 0x15
+	spaceReplayable // 0x16
+	spaceTabled     // 0x17
+	spaceNotice     // 0x18
 )
 
 // groupCommands is the timer group of answers that will be forgotten.
@@ -62,12 +62,12 @@ func endpointOf(group string) string {
 	return endpointID
 }
 
-// failedKey orders the deliveries of an endpoint that a replay may queue by creation of
+// replayableKey orders the deliveries of an endpoint that a replay may queue by creation of
 // their events.
 //
 //	0x16 | endpoint id | 0x00 | created, 8 bytes, big endian | event id
-func failedKey(endpointID string, createdAtMillis int64, eventID string) []byte {
-	key := append(keyOf(spaceFailed, endpointID), 0)
+func replayableKey(endpointID string, createdAtMillis int64, eventID string) []byte {
+	key := append(keyOf(spaceReplayable, endpointID), 0)
 	return append(binary.BigEndian.AppendUint64(key, uint64(max(createdAtMillis, 0))), eventID...)
 }
 
@@ -197,16 +197,17 @@ func (s *state) body(r reader, eventID string) ([]byte, error) {
 	return r.Get(keyOf(spaceBody, eventID))
 }
 
-// failedBetween returns the first deliveries of an endpoint that a replay may queue and
+// replayableBetween returns the first deliveries of an endpoint that a replay may queue and
 // whose events were created in a time range, up to the limit of one replay, and how many
 // there are, counted up to maxCounted.
-func (s *state) failedBetween(
+func (s *state) replayableBetween(
 	batch *streams.Batch, endpointID string, sinceMillis, untilMillis int64,
 ) (first []domain.Delivery, matched int, err error) {
 	if untilMillis == 0 {
 		untilMillis = math.MaxInt64
 	}
-	lower, upper := failedKey(endpointID, sinceMillis, ""), failedKey(endpointID, untilMillis, "")
+	lower := replayableKey(endpointID, sinceMillis, "")
+	upper := replayableKey(endpointID, untilMillis, "")
 	var ids []string
 	err = batch.Scan(lower, upper, func(key, _ []byte) (bool, error) {
 		if matched++; len(ids) < domain.MaxReplay {
@@ -362,7 +363,7 @@ func (s *state) storeDelivery(
 		}
 	}
 	if before.Replayable() {
-		key := failedKey(before.EndpointID, before.CreatedAtMillis, eventID)
+		key := replayableKey(before.EndpointID, before.CreatedAtMillis, eventID)
 		if err := batch.Delete(key); err != nil {
 			return err
 		}
@@ -373,7 +374,7 @@ func (s *state) storeDelivery(
 		return batch.SetTimer(deliveryGroup(after.EndpointID, after.EndpointEpoch),
 			after.NextAttemptAtMillis, eventID)
 	case after.Replayable():
-		return batch.Set(failedKey(after.EndpointID, after.CreatedAtMillis, eventID), nil)
+		return batch.Set(replayableKey(after.EndpointID, after.CreatedAtMillis, eventID), nil)
 	}
 	return nil
 }
