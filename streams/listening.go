@@ -26,6 +26,9 @@ func (e *UnreachableError) Error() string {
 
 func (e *UnreachableError) Unwrap() []error { return e.Causes }
 
+// Unreached returns the brokers, and one cause for each.
+func (e *UnreachableError) Unreached() ([]string, []error) { return e.Brokers, e.Causes }
+
 // Listening fails with an *[UnreachableError] unless a broker answers at one of the
 // addresses. A command reports that at once; a service retries instead.
 func (c Cluster) Listening(ctx context.Context) error {

@@ -22,7 +22,6 @@ import (
 
 	"github.com/lumenhook/lumenhook/api/client"
 	"github.com/lumenhook/lumenhook/api/problem"
-	"github.com/lumenhook/lumenhook/streams"
 )
 
 // Explain formats an error for the terminal: a refusal of the API by the flags that its
@@ -31,7 +30,7 @@ func Explain(err error, flags *pflag.FlagSet) string {
 	text := withoutPackages(err)
 	var refused *client.Problem
 	var asking *url.Error
-	var unreachable *streams.UnreachableError
+	var unreachable unreachedError
 	var dialing *net.OpError
 	switch {
 	case errors.As(err, &refused):
@@ -69,12 +68,20 @@ func replace(text string, inner error, said string) string {
 	return requests.ReplaceAllString(before, "") + said + after
 }
 
+// unreachedError is an error of brokers, none of which can be reached; it has one cause for
+// each.
+type unreachedError interface {
+	error
+	Unreached() (brokers []string, causes []error)
+}
+
 // noBroker lists the addresses of brokers, those with the same cause together.
-func noBroker(e *streams.UnreachableError) string {
+func noBroker(e unreachedError) string {
+	brokers, faults := e.Unreached()
 	var causes []string
 	with := make(map[string][]string)
-	for i, broker := range e.Brokers {
-		why := brokerCause(e.Causes[i], broker)
+	for i, broker := range brokers {
+		why := brokerCause(faults[i], broker)
 		if with[why] == nil {
 			causes = append(causes, why)
 		}
@@ -148,7 +155,7 @@ func isLoginFault(err error) bool {
 
 // loginFault returns the inner error that describes a refused login.
 func loginFault(err error) error {
-	var unreachable *streams.UnreachableError
+	var unreachable unreachedError
 	var hungUp *kgo.ErrFirstReadEOF
 	var refused *kerr.Error
 	switch {
@@ -177,8 +184,8 @@ func loginAdvice(err error, flags *pflag.FlagSet) string {
 	case given("kafka-cert-file"):
 		advice += "is the certificate of --kafka-cert-file one that they take"
 	default:
-		advice += "if they want a login, give --kafka-user and --kafka-password-file (--kafka-sasl names " +
-			"the mechanism)"
+		advice += "if they want a login, give --kafka-user and --kafka-password-file " +
+			"(--kafka-sasl names the mechanism)"
 	}
 	for _, name := range []string{"kafka-tls", "kafka-ca-file", "kafka-cert-file"} {
 		if given(name) {
