@@ -14,14 +14,17 @@ import (
 // mailer does, a step each: it takes an order, hands its mail over, records the answer,
 // and then commits its position. A crash between two of them loses what it has in hand.
 type mailerProcess struct {
-	world   *World
-	alive   bool
-	next    map[int32]int64 // what it has taken of each partition
-	record  streams.Record
-	order   domain.MailOrder // in hand, if its number is not 0
-	answer  domain.MailAnswer
-	told    bool // the answer stands in the log
-	crashes int
+	world  *World
+	alive  bool
+	next   map[int32]int64 // what it has taken of each partition
+	record streams.Record
+	order  domain.MailOrder // in hand, if its number is not 0
+	answer domain.MailAnswer
+	told   bool // the answer stands in the log
+	// answered is what it remembers of its answers, by order. A torn commit leaves an
+	// order whose fact does not stand, and the same order follows.
+	answered map[string]domain.MailAnswer
+	crashes  int
 }
 
 // mailAnswers are what the mail server says; in good days it takes everything.
@@ -38,6 +41,7 @@ type handed struct {
 
 func (m *mailerProcess) boot() {
 	m.alive, m.next = true, make(map[int32]int64)
+	m.answered = make(map[string]domain.MailAnswer)
 	for p := range m.world.setup.partitions {
 		m.next[p] = m.world.log.positions[topicPartition{schemas.TopicMails, p}]
 	}
@@ -107,6 +111,11 @@ func (m *mailerProcess) take() bool {
 
 func (m *mailerProcess) send() {
 	w := m.world
+	key := fmt.Sprintf("%s/%d", m.order.ID(), m.order.Number)
+	if m.answer = m.answered[key]; m.answer != "" {
+		w.count("orders that were answered before")
+		return
+	}
 	if w.wall() > m.order.UntilMillis {
 		w.count("orders whose time was over")
 		m.commit()
@@ -116,6 +125,7 @@ func (m *mailerProcess) send() {
 	if w.calm {
 		m.answer = domain.MailTaken
 	}
+	m.answered[key] = m.answer
 	w.checks.mails.handedOver(w, m.order, m.answer)
 	w.tracef("order %d of %s: %s", m.order.Number, short(m.order.ID()), m.answer)
 	w.count("mails: " + string(m.answer))
