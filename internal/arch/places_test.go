@@ -20,7 +20,8 @@ func TestThePlacesOfTheGuideAreThere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, section, _ := strings.Cut(string(page), "### From the README to the places that are asked for first\n")
+	_, section, _ := strings.Cut(string(page),
+		"### From the README to the places that are asked for first\n")
 	section, _, _ = strings.Cut(section, "\n## ")
 	rows := placeRow.FindAllStringSubmatch(section, -1)
 	if len(rows) < 6 {

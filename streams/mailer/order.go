@@ -128,7 +128,8 @@ func (r *round) setAside(record streams.Record, why error) error {
 		return err
 	}
 	r.cfg.Logger.Error("an order of a mail was set aside; the partition goes on (lumenhook topics "+
-		"cat dead-letters shows it)", "partition", record.Partition, "offset", record.Offset, "error", why)
+		"cat dead-letters shows it)",
+		"partition", record.Partition, "offset", record.Offset, "error", why)
 	if r.cfg.OnDeadLetter != nil {
 		r.cfg.OnDeadLetter(record.Topic)
 	}
