@@ -33,15 +33,15 @@ func TestListeningFailsUnlessABrokerAnswers(t *testing.T) {
 	defer web.Close()
 	up, hung := b.ListenAddrs()[0], silent.Addr().String()
 	other := strings.TrimPrefix(web.URL, "http://")
-	const down, unknown = "127.0.0.1:1", "no-such-host.invalid:9092"
+	const down = "127.0.0.1:1"
 	for _, c := range []struct {
 		brokers []string
 		fails   bool
 	}{
 		{nil, false},
 		{[]string{up}, false},
-		{[]string{down, unknown, hung, other, up}, false},
-		{[]string{down, unknown}, true},
+		{[]string{down, hung, other, up}, false},
+		{[]string{down, "127.0.0.1:2"}, true},
 		{[]string{other, hung}, true},
 	} {
 		err := streams.Cluster{

@@ -1,13 +1,17 @@
 package connect_test
 
 import (
+	"errors"
 	"log/slog"
+	"net"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/spf13/pflag"
 
 	"github.com/lumenhook/lumenhook/internal/connect"
+	"github.com/lumenhook/lumenhook/streams"
 )
 
 // TestWhereNoServiceRunsEachErrorNamesTheFlagThatWouldDo: every part of the service is
@@ -30,5 +34,23 @@ func TestWhereNoServiceRunsEachErrorNamesTheFlagThatWouldDo(t *testing.T) {
 			!strings.HasSuffix(err.Error(), flag) {
 			t.Errorf("%v, want that no service has run in the folder%s", err, flag)
 		}
+	}
+}
+
+// TestABrokerOfAnUnknownNameIsReported: at once, as every broker that cannot be reached.
+func TestABrokerOfAnUnknownNameIsReported(t *testing.T) {
+	s := connect.Service{DataDir: t.TempDir()}
+	f := pflag.NewFlagSet("test", pflag.ContinueOnError)
+	s.RegisterKafka(f)
+	const unknown = "no-such-host.invalid:9092"
+	if err := f.Set("kafka-brokers", unknown); err != nil {
+		t.Fatal(err)
+	}
+	_, err := s.Cluster(slog.New(slog.DiscardHandler))
+	var unreachable *streams.UnreachableError
+	var name *net.DNSError
+	if !errors.As(err, &unreachable) || !slices.Equal(unreachable.Brokers, []string{unknown}) ||
+		!errors.As(err, &name) {
+		t.Errorf("the error is %v", err)
 	}
 }
