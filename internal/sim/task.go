@@ -372,7 +372,7 @@ func (t *task) applied() error {
 	if back && t.usedUp && w.setup.jumps && w.setup.faults > 0 && !w.calm {
 		w.moveClock(-1 - w.rnd.Int64N(6*hourMillis))
 		t.wakeAt = w.wall() // the limit is checked again within its second
-	} else if hit := w.chance(0.6); hit && t.usedUp && w.setup.faults > 0 && !w.calm {
+	} else if hit := w.chance(0.9); hit && t.usedUp && w.setup.faults > 0 && !w.calm {
 		w.count("failed tasks behind a limit")
 		return errors.New("it fails when a rate limit is used up")
 	}
