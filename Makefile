@@ -41,8 +41,8 @@ test: lint ## everything, with real parts
 # end all brokers. They wait more than they compute, so that two clusters at a time make
 # them half as long. Two packages start brokers of their own only.
 KAFKA_OWN := ./internal/kafkatest ./internal/kafkaflags
-KAFKA_LOGS := ./streams ./streams/commands ./streams/directory ./streams/topology
-KAFKA_ROLES := ./streams/engine ./streams/follower ./streams/mailer ./streams/mirror ./projections
+KAFKA_LOGS := ./streams ./streams/commands ./streams/directory ./streams/topology ./streams/retention
+KAFKA_ROLES := ./streams/engine ./streams/follower ./streams/mailer ./streams/mirror ./streams/transfer ./projections
 KAFKA_TEST := $(GO) test -tags kafka -p 1 -count 1 -timeout 15m
 # What takes minutes by itself is a target of its own: test-kafka-long.
 KAFKA_LONG := RunsOver
@@ -129,7 +129,7 @@ bench: ## the whole path at full speed, beside its floor
 	$(GO) test -run XXX -bench Path -benchtime 1x -timeout 15m ./internal/bench $(ARGS)
 
 bench-waiting: ## a million deliveries that wait: restart, and what they cost; and healthy endpoints beside 50 that hang
-	$(GO) test -run XXX -bench 'Waiting|Fairness' -benchtime 1x -timeout 15m ./internal/bench $(ARGS)
+	$(GO) test -run XXX -bench 'Waiting|TakeOver|Fairness' -benchtime 1x -timeout 15m ./internal/bench $(ARGS)
 
 bench-api: ## requests a second of the API; LUMENHOOK_BENCH_WATCHES=1000000 loads watches first
 	$(GO) test -run XXX -bench API -benchtime 1x -timeout 20m ./cmd/lumenhook $(ARGS)

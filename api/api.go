@@ -164,7 +164,8 @@ func (a *API) routes() []route {
 	patch, del := []string{http.MethodPatch}, []string{http.MethodDelete}
 	const read, write = domain.PermissionRead, domain.PermissionWrite
 	const operate = domain.PermissionOperate
-	endpoint, watch, key, event := a.findEndpoint, a.findWatch, a.findKey, a.findEvent
+	endpoint, watch, key := a.findEndpoint, a.findWatch, a.findKey
+	recalled := a.findRecalled
 	const noBody, emptyBody, jsonBody = decode.BodyIgnored, decode.BodyEmpty, decode.BodyJSON
 	return []route{
 		{"/v1/endpoints", post, write, jsonBody, nil, a.createEndpoint, 0},
@@ -191,7 +192,7 @@ func (a *API) routes() []route {
 		{"/v1/watches/{id}/backfill", post, operate, jsonBody, watch, a.backfillWatch, 0},
 		{"/v1/events", get, read, noBody, nil, a.listEvents, takesQuery},
 		{"/v1/events/{id}", get, read, noBody, nil, a.getEvent, 0},
-		{"/v1/events/{id}/resend", post, operate, emptyBody, event, a.resendEvent, 0},
+		{"/v1/events/{id}/resend", post, operate, emptyBody, recalled, a.resendEvent, 0},
 		{"/v1/api-keys", post, write, jsonBody, nil, a.createKey, 0},
 		{"/v1/api-keys", get, read, noBody, nil, a.listKeys, takesQuery},
 		{"/v1/api-keys/{id}", get, read, noBody, key, a.getKey, 0},

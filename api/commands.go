@@ -91,6 +91,8 @@ func refusalIn(result domain.Result, bodyHash []byte) *problem.Problem {
 	case rejection != nil && rejection.Code == domain.CodeCommandUnreadable:
 		// The engine set the command aside, and may not know the hash of its body.
 		return problem.New(rejection.Code, sentence(rejection.Detail)).RetryAfter(writeRetrySeconds)
+	case rejection.Temporary():
+		return problem.New(rejection.Code, sentence(rejection.Detail)).RetryAfter(historyRetrySeconds)
 	case !bytes.Equal(result.BodyHash, bodyHash):
 		// of two concurrent requests, neither need be a repeat
 		return problem.New(problem.CodeIdempotencyReused,

@@ -255,7 +255,13 @@ type anew struct{ *world }
 
 func (h anew) Event(ctx context.Context, accountID, id string) (api.EventRecord, error) {
 	r, err := h.world.Event(ctx, accountID, id)
-	r.Behind, r.FirstEndpointID = true, ""
+	r.Behind = true
+	return r, err
+}
+
+func (h anew) Recall(ctx context.Context, accountID, id string) (api.RecalledEvent, error) {
+	r, err := h.world.Recall(ctx, accountID, id)
+	r.Deliveries = nil
 	return r, err
 }
 

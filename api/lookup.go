@@ -110,6 +110,27 @@ func (a *API) findEvent(ctx context.Context, r *request) (err error) {
 	return historyError(err)
 }
 
+// findRecalled finds an event of the caller's that is to be sent again, with what the engine
+// may have forgotten of it.
+func (a *API) findRecalled(ctx context.Context, r *request) (err error) {
+	if !domain.IsID(domain.EventPrefix, r.subjectID) {
+		return noSuch("event")
+	}
+	r.recalled, err = a.History.Recall(ctx, r.caller.accountID, r.subjectID)
+	switch {
+	case errors.Is(err, ErrEventNotFound):
+		return noSuch("event")
+	case errors.Is(err, ErrEventExpired):
+		return expired()
+	}
+	return historyError(err)
+}
+
+func expired() *problem.Problem {
+	return problem.New(problem.CodeEventExpired,
+		"The event is too old to be sent again: its body is no longer kept.")
+}
+
 // historyError returns the problem of a history that cannot be read now.
 func historyError(err error) error {
 	unavailable := func(code, detail string) error {

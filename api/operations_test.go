@@ -254,9 +254,9 @@ func TestTestReplayAndResend(t *testing.T) {
 	}
 	wantProblem(t, w.call("POST", "/v1/events/"+domain.EventID("no", "where")+"/resend", k, ""), 404,
 		"NOT_FOUND")
-	w.forgets = true
+	w.historyErr = api.ErrEventExpired
 	wantProblem(t, w.call("POST", resend, k, ""), 410, "EVENT_EXPIRED")
-	w.forgets = false
+	w.historyErr = nil
 	r := w.history[event]
 	r.record.State = domain.StateCancelled
 	w.history[event] = r

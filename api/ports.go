@@ -19,6 +19,9 @@ var (
 	// ErrEventNotFound means that the history is up to date and the account has no such
 	// event.
 	ErrEventNotFound = errors.New("no such event")
+	// ErrEventExpired means that the history has what became of the event, and its body no
+	// longer.
+	ErrEventExpired = errors.New("the event is no longer kept")
 	// ErrHistoryBehind means that the history did not catch up in time, so that it is
 	// unknown whether the event exists.
 	ErrHistoryBehind = errors.New("the history is behind")
@@ -130,6 +133,9 @@ type History interface {
 	// not up to date. An event from a history that is being refilled is marked as Behind.
 	// Its errors are ErrEventNotFound, ErrHistoryBehind and ErrHistoryUnavailable.
 	Event(ctx context.Context, accountID, eventID string) (EventRecord, error)
+	// Recall is Event for an event that is to be sent again. It returns no event that is
+	// Behind, and ErrEventExpired for one that cannot be sent.
+	Recall(ctx context.Context, accountID, eventID string) (RecalledEvent, error)
 	// Events lists events of an account, newest first and without their attempts, from
 	// after a position on, at most limit of them. next is nil at the end; a page may be
 	// shorter than the limit and not be the last. Its errors are ErrHistoryBehind, while
@@ -145,15 +151,24 @@ type History interface {
 // EventRecord is an event with its present delivery. Whether the delivery is held is not
 // part of it: that is the endpoint's state at the time of reading.
 type EventRecord struct {
-	ID         string
-	Body       []byte // the envelope, byte for byte as receivers get it
-	EndpointID string // its present endpoint
-	// its first endpoint; empty in lists, and while it is unknown
-	FirstEndpointID     string
+	ID                  string
+	Body                []byte // the envelope, byte for byte as receivers get it
+	EndpointID          string // its present endpoint
 	State               domain.DeliveryState
 	NextAttemptAtMillis int64           // 0: none
 	Attempts            []AttemptRecord // of all its deliveries, oldest first
 	Behind              bool            // the history is being refilled: this may be an earlier state
+}
+
+// RecalledEvent is an event with what the engine may have forgotten of it.
+type RecalledEvent struct {
+	EventRecord
+	// Deliveries to its endpoints, the first first, but for what its body tells. Empty while
+	// the history lacks one of those before the present one.
+	Deliveries []domain.Delivery
+	// AsOf returns the offset of the journal up to which the history was read, in the
+	// partition of an endpoint.
+	AsOf func(endpointID string) int64
 }
 
 // AttemptRecord is one attempt of a delivery.

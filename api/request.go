@@ -38,6 +38,7 @@ type request struct {
 	watch    domain.Watch
 	key      domain.Key
 	event    EventRecord
+	recalled RecalledEvent // of a resend
 }
 
 // handler makes the answer to a request. Its error is a *problem.Problem, or internal.

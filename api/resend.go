@@ -17,25 +17,27 @@ type resentView struct {
 }
 
 // resendEvent asks the event's first endpoint, and follows the event from there: each
-// endpoint knows where it has handed it over to. So a repeat of the request goes the same
-// way and gets the same answers. A history that is being refilled may not know the first
-// endpoint yet.
+// endpoint knows where it has handed it over to, or is told from the history. So a repeat
+// of the request goes the same way and gets the same answers. A history that is being
+// refilled may not know the first endpoint yet.
 func (a *API) resendEvent(ctx context.Context, r *request) (reply, error) {
-	if r.event.FirstEndpointID == "" {
-		return reply{}, historyError(fmt.Errorf("%w: it has the event's hand-over and not its first "+
-			"delivery", ErrHistoryBehind))
+	if len(r.recalled.Deliveries) == 0 {
+		return reply{}, historyError(fmt.Errorf("%w: it lacks one of the event's first deliveries",
+			ErrHistoryBehind))
 	}
-	to, err := a.presentEndpoint(ctx, r)
+	envelope := r.sent()
+	to, err := a.presentEndpoint(ctx, r, envelope.Data.Watch.ID)
 	if err != nil {
 		return reply{}, err
 	}
 	body := domain.ResendEvent{
-		EndpointID:   r.event.FirstEndpointID,
+		EndpointID:   r.recalled.Deliveries[0].EndpointID,
 		EventID:      r.subjectID,
 		ToEndpointID: to,
 	}
 	commandID := r.commandID
 	for range domain.MaxMoves + 1 {
+		body.Remembered = r.remembered(body.EndpointID, envelope)
 		result, err := a.submitAs(ctx, r, commandID, body)
 		if isProblem(err, domain.CodeNotFound) {
 			return a.unknownAt(r, body, problem.Of(err).Replayed)
@@ -56,17 +58,46 @@ func (a *API) resendEvent(ctx context.Context, r *request) (reply, error) {
 		domain.MaxMoves+1)
 }
 
+// sentEnvelope is what a resend reads of an event's body. A test.ping has no watch.
+type sentEnvelope struct {
+	Type domain.EventType `json:"type"`
+	Data struct {
+		Watch struct {
+			ID string `json:"id"`
+		} `json:"watch"`
+	} `json:"data"`
+}
+
+func (r *request) sent() (e sentEnvelope) {
+	if json.Unmarshal(r.recalled.Body, &e) != nil {
+		return sentEnvelope{} // the body is ours
+	}
+	return e
+}
+
+// remembered returns what the history has of the event for an endpoint that is asked to send
+// it again.
+func (r *request) remembered(endpointID string, envelope sentEnvelope) *domain.Remembered {
+	known := &domain.Remembered{Body: r.recalled.Body, AsOf: r.recalled.AsOf(endpointID)}
+	for _, d := range r.recalled.Deliveries {
+		if d.EndpointID == endpointID {
+			known.Delivery = d
+			known.Delivery.EventType, known.Delivery.WatchID = envelope.Type, envelope.Data.Watch.ID
+		}
+	}
+	return known
+}
+
 // unknownAt answers for an endpoint that does not have the event. The first one had it
 // once, and the history still has: it is only readable now. A later one is about to receive
 // it.
 func (a *API) unknownAt(r *request, asked domain.ResendEvent, replayed bool) (reply, error) {
-	if asked.EndpointID != r.event.FirstEndpointID {
+	if asked.EndpointID != r.recalled.Deliveries[0].EndpointID {
 		return a.resent(r, onItsWay(asked.EndpointID), replayed)
 	}
-	expired := problem.New(problem.CodeEventExpired,
-		"The event is too old to be sent again: it is kept in the history only.")
-	expired.Replayed = replayed
-	return reply{}, expired
+	gone := expired()
+	gone.Replayed = replayed
+	return reply{}, gone
 }
 
 // onItsWay is the delivery of an event that is being handed over to an endpoint.
@@ -87,20 +118,13 @@ func (a *API) resent(r *request, d domain.Delivery, replayed bool) (reply, error
 
 // presentEndpoint returns the endpoint that the event's watch names, empty when there is
 // none to send to.
-func (a *API) presentEndpoint(ctx context.Context, r *request) (string, error) {
-	var sent struct {
-		Data struct {
-			Watch struct {
-				ID string `json:"id"`
-			} `json:"watch"`
-		} `json:"data"`
-	}
-	if err := json.Unmarshal(r.event.Body, &sent); err != nil || sent.Data.Watch.ID == "" {
-		return "", nil // a test.ping has no watch
+func (a *API) presentEndpoint(ctx context.Context, r *request, watchID string) (string, error) {
+	if watchID == "" {
+		return "", nil
 	}
 	endpoint, found, err := lookUp(ctx, a, "endpoint of an event's watch",
 		func() (domain.Endpoint, bool, error) {
-			watch, found, err := a.ownWatch(r, sent.Data.Watch.ID)
+			watch, found, err := a.ownWatch(r, watchID)
 			if err != nil || !found {
 				return domain.Endpoint{}, false, err
 			}

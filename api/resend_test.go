@@ -90,8 +90,7 @@ func TestAMovedEventIsAskedForWhereItIs(t *testing.T) {
 		}
 	}
 	for id, r := range w.history { // the receiving partition has not processed it
-		r.record.FirstEndpointID, r.record.EndpointID = w.left[r.record.FirstEndpointID][0].EndpointID,
-			"ep_elsewhere"
+		r.record.EndpointID = "ep_elsewhere"
 		w.history[id] = r
 	}
 	if got := wantStatus(t, w.call("POST", resend, k, ""), 200); in(t, got.body, "delivery",
@@ -115,12 +114,45 @@ func TestWhatCannotGoOn(t *testing.T) {
 	wantProblem(t, w.call("POST", resend, k, ""), 409, "NO_ENDPOINT")
 	delete(w.watches, id)
 	wantProblem(t, w.call("POST", resend, k, ""), 409, "NO_ENDPOINT")
-	w.forgets = true
-	wantProblem(t, w.call("POST", resend, k, ""), 410, "EVENT_EXPIRED")
-	w.forgets = false
 	for event, r := range w.history {
 		r.record.State = domain.StateWaiting
 		w.history[event] = r
 	}
 	wantProblem(t, w.call("POST", resend, k, ""), 409, "DELIVERY_ENDING")
+}
+
+// TestAForgottenEventIsSentFromTheHistory: the engine forgets what has settled. Where such an
+// event went on is in the history too. A history that is too far behind is not believed.
+func TestAForgottenEventIsSentFromTheHistory(t *testing.T) {
+	w, k, resend, watch := moving(t)
+	w.forgets = true
+	b := w.newEndpoint(k)
+	watch(b)
+	for range 2 { // handed over, and found there
+		got := wantStatus(t, w.call("POST", resend, k, ""), 200)
+		if in(t, got.body, "delivery", "endpointId") != b ||
+			in(t, got.body, "delivery", "state") != "QUEUED" {
+			t.Errorf("sent again as %s", got.body)
+		}
+		for id, r := range w.history {
+			r.record.State = domain.StateDelivered
+			w.history[id] = r
+		}
+	}
+	w.behind = true
+	behind := w.call("POST", resend, k, "")
+	wantProblem(t, behind, 503, "HISTORY_BEHIND")
+	if behind.Header.Get("Retry-After") == "" {
+		t.Error("it does not say when to repeat the request")
+	}
+}
+
+// TestAnEventThatTheEngineLostIsExpired: the history shows it on its way, and the engine does
+// not have it.
+func TestAnEventThatTheEngineLostIsExpired(t *testing.T) {
+	w := newWorld(t)
+	k := w.newKey(account("a"), domain.Permissions()...)
+	e := w.delivered(account("a"), w.newEndpoint(k), domain.StateFailed)
+	w.forgets = true
+	wantProblem(t, w.call("POST", "/v1/events/"+e.ID+"/resend", k, ""), 410, "EVENT_EXPIRED")
 }

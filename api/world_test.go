@@ -2,7 +2,6 @@ package api_test
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"crypto/aes"
 	"crypto/cipher"
@@ -51,7 +50,9 @@ type world struct {
 	used      map[string]int64
 	attempt   domain.AttemptResult // of a test
 	catchUps  int
-	forgets   bool // the engine has no deliveries any more
+	went      []string // endpoints that events have left, in order
+	forgets   bool     // the engine has no deliveries any more
+	behind    bool     // the history lacks too much for the engine
 
 	catchUpErr, freshErr, submitErr, historyErr, directoryErr error
 	// the engine acts, its answer is lost
@@ -326,8 +327,17 @@ func (w *world) decideResend(c domain.Command, body domain.ResendEvent) domain.A
 			delivery = d
 		}
 	}
-	facts, rejection := domain.DecideResend(w.endpoints[body.EndpointID], delivery, c.AccountID, body,
-		false, w.now.UnixMilli())
+	facts, rejection := domain.DecideRecall(delivery, c.AccountID, body, !w.behind)
+	for _, f := range facts {
+		delivery = f.(domain.DeliveryRecalled).Delivery
+	}
+	if !delivery.Exists() {
+		delivery = body.Left()
+	}
+	if rejection == nil {
+		facts, rejection = domain.DecideResend(w.endpoints[body.EndpointID], delivery, c.AccountID, body,
+			false, w.now.UnixMilli())
+	}
 	if rejection != nil {
 		return domain.Answer{Rejection: rejection}
 	}
@@ -349,8 +359,8 @@ func (w *world) move(d domain.Delivery) {
 		w.left = make(map[string][]domain.Delivery)
 	}
 	w.left[d.EndpointID] = append(w.left[d.EndpointID], d)
+	w.went = append(w.went, d.EndpointID)
 	r := w.history[d.EventID]
-	r.record.FirstEndpointID = cmp.Or(r.record.FirstEndpointID, d.EndpointID)
 	r.record.EndpointID, r.record.State = d.MovedTo, domain.StateQueued
 	w.history[d.EventID] = r
 }
@@ -559,8 +569,30 @@ func (w *world) Event(_ context.Context, accountID, eventID string) (api.EventRe
 	if !found || r.accountID != accountID {
 		return api.EventRecord{}, api.ErrEventNotFound
 	}
-	r.record.FirstEndpointID = cmp.Or(r.record.FirstEndpointID, r.record.EndpointID)
 	return r.record, nil
+}
+
+// Recall returns an event with its deliveries. There are moves of one event at most.
+func (w *world) Recall(
+	ctx context.Context, accountID, eventID string,
+) (api.RecalledEvent, error) {
+	r, err := w.Event(ctx, accountID, eventID)
+	found := api.RecalledEvent{EventRecord: r, AsOf: func(string) int64 { return 0 }}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, endpoint := range w.went {
+		for _, d := range w.left[endpoint] {
+			if d.EventID == eventID {
+				found.Deliveries = append(found.Deliveries, d)
+			}
+		}
+	}
+	for _, d := range w.deliveries(r.EndpointID) {
+		if d.EventID == eventID {
+			found.Deliveries = append(found.Deliveries, d)
+		}
+	}
+	return found, err
 }
 
 func (w *world) Warnings(_ context.Context, wallet string, assets []domain.Asset) []string {

@@ -37,6 +37,9 @@ const (
 	// CodeTooManyRanges: 409. The watch has as many separate covered ranges of ledgers as
 	// it may.
 	CodeTooManyRanges = "TOO_MANY_RANGES"
+	// CodeHistoryBehind: 503. The event is forgotten, and the history from which it is asked
+	// for may lack the latest of it. It has no effect, and a repeat is decided anew.
+	CodeHistoryBehind = "HISTORY_BEHIND"
 	// CodeCommandUnreadable: 503. The engine set the command aside: it is of a newer
 	// version, or malformed. It has no effect, and a repeat is read again.
 	CodeCommandUnreadable = "COMMAND_UNREADABLE"
@@ -49,9 +52,13 @@ func RejectionCodes() []string {
 		CodeEndpointDisabled, CodeEndpointDeleted, CodeDeliveryCancelled,
 		CodeDeliveryEnding, CodeNoEndpoint, CodeTooManyMoves, CodeTooManySecrets,
 		CodeTooManyKeys, CodeKeyRolled, CodeTooManyRanges,
-		CodeCommandUnreadable,
+		CodeHistoryBehind, CodeCommandUnreadable,
 	}
 }
+
+// Temporary reports whether a rejection is no answer: it is not recorded, and the same
+// command may be asked again.
+func (r *Rejection) Temporary() bool { return r != nil && r.Code == CodeHistoryBehind }
 
 // Rejection is why a command was refused. It is an answer, not a failure.
 type Rejection struct {

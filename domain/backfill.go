@@ -1,8 +1,8 @@
 package domain
 
 import (
-	"fmt"
 	"math"
+	"slices"
 )
 
 // FirstLedger is the first ledger that can contain a payment: a network's first ledger is
@@ -13,19 +13,23 @@ const FirstLedger = 2
 // exceed it is refused; one that joins ranges is not.
 const MaxCoveredRanges = 100
 
-// MaxOpenParts bounds the open parts of backfills of a watch.
-const MaxOpenParts = 16
-
 // Part is a range of ledgers that a backfill has begun to read, with the watch as it was
-// then. Every read of a ledger in it uses that watch, so that it finds the same events,
-// byte for byte, for the same endpoint.
+// then. A watch has one at most: the next one is begun when it has ended, as it does with the
+// first report of it. Facts of older versions may have left several.
 type Part struct {
 	Range
-	BegunAtMillis int64 // when its events are created
+	Version       uint64 // of the fact that began it: its identity
+	BegunAtMillis int64  // when its events are created
 	Label         string
 	EndpointID    string
 	Rules         Rules
 	EventTypes    []EventType
+	// MatchesFrom is where its matches are: not before this offset of its endpoint's partition
+	// of the topic "matches".
+	MatchesFrom int64
+	// Fenced reports whether they are appended ledger by ledger, by one follower only. Those of
+	// a part of an older version may come from several, and half of a ledger's may be missing.
+	Fenced bool
 }
 
 // Pinned returns the watch as pinned by a part.
@@ -34,19 +38,23 @@ func (w Watch) Pinned(p Part) Watch {
 	return w
 }
 
-// OpenPart returns the first open part with ledgers of a range, cut to the range.
-func (w Watch) OpenPart(of Range) (first Part, found bool) {
-	for _, p := range w.Parts {
-		if common, some := p.in(of); some && (!found || common.From < first.From) {
-			first, found = p, true
-			first.Range = common
-		}
+// Has reports whether a ledger belongs to the part.
+func (p Part) Has(sequence uint32) bool { return p.From <= sequence && sequence <= p.To }
+
+// Within reports whether all ledgers of the part belong to a range.
+func (p Part) Within(x Range) bool { return x.From <= p.From && p.To <= x.To }
+
+// Part returns the open part of an identity.
+func (w Watch) Part(version uint64) (p Part, found bool) {
+	i := slices.IndexFunc(w.Parts, func(p Part) bool { return p.Version == version })
+	if i < 0 {
+		return p, false
 	}
-	return first, found
+	return w.Parts[i], true
 }
 
-// NextPart returns the first uncovered ledgers of a range, at most that many. The range
-// must have no open part.
+// NextPart returns the first uncovered ledgers of a range, at most that many. The watch must
+// have no open part.
 func (w Watch) NextPart(of Range, most uint32) (next Range, found bool) {
 	missing := w.Uncovered(of)
 	if len(missing) == 0 {
@@ -55,6 +63,16 @@ func (w Watch) NextPart(of Range, most uint32) (next Range, found bool) {
 	next = missing[0]
 	next.To = min(next.To, next.From+most-1)
 	return next, true
+}
+
+// Ending returns the watch without one of its parts.
+func (w Watch) Ending(part uint64) Watch {
+	w.Parts = slices.DeleteFunc(slices.Clone(w.Parts),
+		func(p Part) bool { return p.Version == part })
+	if len(w.Parts) == 0 {
+		w.Parts = nil
+	}
+	return w
 }
 
 // Covering returns the watch with one more range covered.
@@ -71,25 +89,12 @@ func (w Watch) Covering(x Range) Watch {
 	return w
 }
 
-// mayBegin reports whether a part may begin: its ledgers must not be read otherwise.
-func (w Watch) mayBegin(x Range) bool {
-	missing := w.Uncovered(x)
-	_, open := w.OpenPart(x)
-	return !open && len(w.Parts) < MaxOpenParts && w.LiveSince != 0 && len(missing) == 1 &&
-		missing[0] == x
-}
-
-// ends reports whether a covered range completes an open part, and splits none.
-func (w Watch) ends(x Range) bool {
-	ended := false
-	for _, p := range w.Parts {
-		common, some := p.in(x)
-		if some && common != p.Range {
-			return false
-		}
-		ended = ended || some
-	}
-	return ended
+// mayBegin reports whether a part may begin: its ledgers must not be read otherwise, and
+// what it pins must be of the endpoint that the watch has.
+func (w Watch) mayBegin(x NextPart) bool {
+	missing := w.Uncovered(x.Range)
+	return len(w.Parts) == 0 && w.LiveSince != 0 && len(missing) == 1 && missing[0] == x.Range &&
+		(x.EndpointID == w.EndpointID || x.EndpointID == "")
 }
 
 // Backfill is the latest request to search past ledgers for payments to a watch, with its
@@ -144,32 +149,45 @@ func decideBackfill(state Watch, c BackfillWatch) ([]FactBody, *Rejection) {
 				"backfill at one of them, or close a gap",
 		}
 	}
-	if len(state.Parts) >= MaxOpenParts && !state.ends(whole) {
-		return nil, &Rejection{Code: CodeTooManyRanges, Detail: fmt.Sprintf(
-			"the watch has %d parts of backfills that were begun and not ended, one of them of the "+
-				"ledgers %d to %d: ask for a backfill that has that part in it, and no other one in part",
-			len(state.Parts), state.Parts[0].From, state.Parts[0].To)}
-	}
 	return []FactBody{asked}, nil
 }
 
-// decideCoverage decides the follower's report of what it has read. A late report, of a
-// request that another has replaced, still counts as covered.
+// decideCoverage decides the follower's report of what it has read. What it says of an open
+// part counts also when another request has replaced its own. What it says of a part that has
+// ended does not: the follower of another term has found out how far that part was read.
 func decideCoverage(state Watch, c RecordCoverage) (facts []FactBody) {
+	if _, open := state.Part(c.Part); c.Part != 0 && !open {
+		return nil
+	}
 	current := state.Backfill.isUnderWay(c.Request)
 	first := c.LiveSince != 0 && state.LiveSince == 0
-	if c.From != 0 || first || current && c.Problem == "" {
-		facts = append(facts,
-			RangeCovered{Request: c.Request, From: c.From, To: c.To, Until: c.Until, LiveSince: c.LiveSince})
+	if c.From != 0 || c.Part != 0 || first || current && c.Problem == "" {
+		facts = append(facts, RangeCovered{
+			Request:   c.Request,
+			From:      c.From,
+			To:        c.To,
+			Until:     c.Until,
+			LiveSince: c.LiveSince,
+			Part:      c.Part,
+		})
 	}
 	if c.Problem != "" && current {
 		facts = append(facts, BackfillStopped{Request: c.Request, Problem: c.Problem})
+	}
+	if c.Part != 0 {
+		state = state.Ending(c.Part)
 	}
 	if c.From != 0 {
 		state = state.Covering(Range{c.From, c.To})
 	}
 	if current && c.Problem == "" && c.Next.From != 0 && state.mayBegin(c.Next) {
-		facts = append(facts, PartBegun{Request: c.Request, From: c.Next.From, To: c.Next.To})
+		facts = append(facts, PartBegun{
+			Request:     c.Request,
+			From:        c.Next.From,
+			To:          c.Next.To,
+			MatchesFrom: c.Next.MatchesFrom,
+			Fenced:      c.Next.EndpointID != "",
+		})
 	}
 	return facts
 }
@@ -187,6 +205,9 @@ func (b BackfillRequested) backfill(f Fact) Backfill {
 
 // cover returns the watch after a range of ledgers was matched against it.
 func (w Watch) cover(body RangeCovered, nowMillis int64) Watch {
+	if body.Part != 0 {
+		w = w.Ending(body.Part)
+	}
 	if body.From != 0 {
 		w = w.Covering(Range{body.From, body.To})
 	}
@@ -200,10 +221,13 @@ func (w Watch) cover(body RangeCovered, nowMillis int64) Watch {
 }
 
 // part pins the watch as it is for a range of ledgers.
-func (w Watch) part(body PartBegun, nowMillis int64) Part {
+func (w Watch) part(body PartBegun, f Fact) Part {
 	return Part{
 		Range:         Range{body.From, body.To},
-		BegunAtMillis: nowMillis,
+		Version:       f.Version,
+		BegunAtMillis: f.AtMillis,
+		MatchesFrom:   body.MatchesFrom,
+		Fenced:        body.Fenced,
 		Label:         w.Label,
 		EndpointID:    w.EndpointID,
 		Rules:         w.Rules,

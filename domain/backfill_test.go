@@ -19,33 +19,43 @@ func fullyCovered() domain.Watch {
 // live is a fact of a watch that is live from ledger 100 on.
 var live = domain.RangeCovered{LiveSince: 100}
 
-// fullOfParts is a watch with as many open parts as it may have: 1000 to 1004, 1010 to
-// 1014, …
-func fullOfParts(after ...domain.FactBody) domain.Watch {
-	given := facts(domain.RangeCovered{LiveSince: 5000})
-	for i := range uint32(domain.MaxOpenParts) {
-		given = append(given, domain.PartBegun{From: 1000 + 10*i, To: 1004 + 10*i})
-	}
-	return givenWatch(append(given, after...)...)
-}
-
-// A part pins the watch as it was, and covering removes the part bit by bit.
+// A part pins the watch as it was, and ends with the first report of it.
 func TestPartsPinTheWatch(t *testing.T) {
 	w := givenWatch(live, domain.BackfillRequested{From: 5, To: 90},
-		domain.PartBegun{Request: 3, From: 5, To: 40},
+		domain.PartBegun{Request: 3, From: 5, To: 40, MatchesFrom: 77, Fenced: true},
 		domain.WatchUpdated{Change: domain.WatchChange{EndpointID: new("ep_2"), Label: new("later")}})
-	part, found := w.OpenPart(domain.Range{From: 20, To: 60})
-	if !found || part.Range != (domain.Range{From: 20, To: 40}) || part.BegunAtMillis != startedAt+3 {
+	part, found := w.Part(4)
+	if !found || part.Range != (domain.Range{From: 5, To: 40}) || part.BegunAtMillis != startedAt+3 ||
+		part.MatchesFrom != 77 || !part.Fenced {
 		t.Fatalf("the open part is %+v", part)
 	}
 	if pinned := w.Pinned(part); pinned.EndpointID != endpointID || pinned.Label != "shop" ||
 		pinned.ID != w.ID {
 		t.Errorf("pinned as %+v", pinned)
 	}
-	if _, found := w.OpenPart(domain.Range{From: 41, To: 60}); found {
-		t.Error("a part of other ledgers is found")
+	if !part.Has(5) || !part.Has(40) || part.Has(4) || part.Has(41) ||
+		!part.Within(domain.Range{From: 5, To: 40}) || part.Within(domain.Range{From: 6, To: 90}) ||
+		part.Within(domain.Range{From: 5, To: 39}) {
+		t.Errorf("it has other ledgers than %v", part.Range)
 	}
-	w = w.Covering(domain.Range{From: 10, To: 19})
+	if _, found := w.Part(3); found {
+		t.Error("a part of another fact is found")
+	}
+	w = w.Ending(4).Covering(domain.Range{From: 5, To: 19})
+	if len(w.Parts) != 0 || !reflect.DeepEqual(w.Covered, domain.Ranges{{5, 19}}) {
+		t.Errorf("left open: %v; covered: %v", w.Parts, w.Covered)
+	}
+	if next, found := w.NextPart(domain.Range{From: 2, To: 90}, 2); !found ||
+		next != (domain.Range{From: 2, To: 3}) {
+		t.Errorf("the next part is %v", next)
+	}
+}
+
+// A report of an older version says which ledgers are covered, and not of which part: the
+// part stays open for the others.
+func TestAReportWithoutAPartCutsIt(t *testing.T) {
+	w := givenWatch(live, domain.BackfillRequested{From: 5, To: 90},
+		domain.PartBegun{Request: 3, From: 5, To: 40}, domain.RangeCovered{From: 10, To: 19})
 	if got := []domain.Range{w.Parts[0].Range, w.Parts[1].Range}; len(w.Parts) != 2 ||
 		got[0] != (domain.Range{From: 5, To: 9}) || got[1] != (domain.Range{From: 20, To: 40}) {
 		t.Errorf("left open: %v", got)
@@ -53,9 +63,14 @@ func TestPartsPinTheWatch(t *testing.T) {
 	if w = w.Covering(domain.Range{From: 5, To: 60}); len(w.Parts) != 0 {
 		t.Errorf("left open: %v", w.Parts)
 	}
-	if next, found := w.NextPart(domain.Range{From: 2, To: 90}, 2); !found ||
-		next != (domain.Range{From: 2, To: 3}) {
-		t.Errorf("the next part is %v", next)
+}
+
+// next is a part to be begun for the watch's endpoint.
+func next(from, to uint32, matchesFrom int64) domain.NextPart {
+	return domain.NextPart{
+		Range:       domain.Range{From: from, To: to},
+		EndpointID:  endpointID,
+		MatchesFrom: matchesFrom,
 	}
 }
 
@@ -141,9 +156,27 @@ func TestBackfillCommands(t *testing.T) {
 		},
 		"begin a part": {
 			givenWatch(live, requested), ownAccount,
-			domain.RecordCoverage{Request: 3, Until: 80, Next: domain.Range{From: 5, To: 9}},
+			domain.RecordCoverage{Request: 3, Until: 80, Next: next(5, 9, 0)},
+			"",
+			facts(domain.RangeCovered{Request: 3, Until: 80},
+				domain.PartBegun{Request: 3, From: 5, To: 9, Fenced: true}),
+		},
+		"begin a part, of an older version": {
+			givenWatch(live, requested), ownAccount,
+			domain.RecordCoverage{
+				Request: 3,
+				Until:   80,
+				Next:    domain.NextPart{Range: domain.Range{From: 5, To: 9}},
+			},
 			"",
 			facts(domain.RangeCovered{Request: 3, Until: 80}, domain.PartBegun{Request: 3, From: 5, To: 9}),
+		},
+		"begin a part, moved meanwhile": {
+			givenWatch(live, requested,
+				domain.WatchUpdated{Change: domain.WatchChange{EndpointID: new("ep_2")}}),
+			ownAccount,
+			domain.RecordCoverage{Request: 3, Until: 80, Next: next(5, 9, 0)},
+			"", facts(domain.RangeCovered{Request: 3, Until: 80}),
 		},
 		"end and begin a part": {
 			givenWatch(live, requested, domain.PartBegun{Request: 3, From: 5, To: 9}),
@@ -153,49 +186,70 @@ func TestBackfillCommands(t *testing.T) {
 				From:    5,
 				To:      9,
 				Until:   80,
-				Next:    domain.Range{From: 10, To: 14},
+				Next:    next(10, 14, 77),
+				Part:    4,
 			},
 			"",
-			facts(domain.RangeCovered{Request: 3, From: 5, To: 9, Until: 80},
-				domain.PartBegun{Request: 3, From: 10, To: 14}),
+			facts(domain.RangeCovered{Request: 3, From: 5, To: 9, Until: 80, Part: 4},
+				domain.PartBegun{Request: 3, From: 10, To: 14, MatchesFrom: 77, Fenced: true}),
+		},
+		"end a part half way": {
+			givenWatch(live, requested, domain.PartBegun{Request: 3, From: 5, To: 9}),
+			ownAccount,
+			domain.RecordCoverage{
+				Request: 3,
+				From:    5,
+				To:      6,
+				Until:   80,
+				Next:    next(7, 16, 0),
+				Part:    4,
+			},
+			"",
+			facts(domain.RangeCovered{Request: 3, From: 5, To: 6, Until: 80, Part: 4},
+				domain.PartBegun{Request: 3, From: 7, To: 16, Fenced: true}),
+		},
+		"end a part, unread": {
+			givenWatch(live, requested, domain.PartBegun{Request: 3, From: 5, To: 9},
+				domain.BackfillRequested{From: 50}),
+			ownAccount,
+			domain.RecordCoverage{Request: 3, Until: 80, Part: 4}, "",
+			facts(domain.RangeCovered{Request: 3, Until: 80, Part: 4}),
+		},
+		"end what has ended": {
+			givenWatch(live, requested, domain.PartBegun{Request: 3, From: 5, To: 9},
+				domain.RangeCovered{Request: 3, From: 5, To: 6, Until: 80, Part: 4}),
+			ownAccount,
+			domain.RecordCoverage{
+				Request: 3,
+				From:    5,
+				To:      9,
+				Until:   80,
+				Problem: "x",
+				Next:    next(10, 14, 0),
+				Part:    4,
+			},
+			"", nil,
 		},
 		"begin what is open": {
 			givenWatch(live, requested, domain.PartBegun{Request: 3, From: 5, To: 9}),
 			ownAccount,
-			domain.RecordCoverage{Request: 3, Until: 80, Next: domain.Range{From: 9, To: 14}},
+			domain.RecordCoverage{Request: 3, Until: 80, Next: next(9, 14, 0)},
 			"", facts(domain.RangeCovered{Request: 3, Until: 80}),
 		},
 		"begin what is covered": {
 			givenWatch(live, requested, domain.RangeCovered{From: 5, To: 9}), ownAccount,
-			domain.RecordCoverage{Request: 3, Until: 80, Next: domain.Range{From: 9, To: 14}},
+			domain.RecordCoverage{Request: 3, Until: 80, Next: next(9, 14, 0)},
 			"", facts(domain.RangeCovered{Request: 3, Until: 80}),
 		},
 		"begin what is live": {
 			givenWatch(live, requested), ownAccount,
-			domain.RecordCoverage{Request: 3, Until: 80, Next: domain.Range{From: 100, To: 101}},
+			domain.RecordCoverage{Request: 3, Until: 80, Next: next(100, 101, 0)},
 			"", facts(domain.RangeCovered{Request: 3, Until: 80}),
 		},
 		"begin, not known live": {
 			givenWatch(requested), ownAccount,
-			domain.RecordCoverage{Request: 2, Until: 80, Next: domain.Range{From: 5, To: 9}},
+			domain.RecordCoverage{Request: 2, Until: 80, Next: next(5, 9, 0)},
 			"", facts(domain.RangeCovered{Request: 2, Until: 80}),
-		},
-		"begin one too many": {
-			fullOfParts(requested), ownAccount,
-			domain.RecordCoverage{Request: 19, Until: 80, Next: domain.Range{From: 5, To: 9}},
-			"", facts(domain.RangeCovered{Request: 19, Until: 80}),
-		},
-		"ask, full of parts": {
-			fullOfParts(), ownAccount, domain.BackfillWatch{From: 2, To: 9},
-			domain.CodeTooManyRanges, nil,
-		},
-		"ask, dividing a part": {
-			fullOfParts(), ownAccount, domain.BackfillWatch{From: 1000, To: 1021},
-			domain.CodeTooManyRanges, nil,
-		},
-		"ask, ending a part": {
-			fullOfParts(), ownAccount, domain.BackfillWatch{From: 1000, To: 1015}, "",
-			facts(domain.BackfillRequested{From: 1000, To: 1015}),
 		},
 		"cover, deleted": {
 			givenWatch(requested, domain.WatchDeleted{}), ownAccount,

@@ -167,6 +167,17 @@ type ResendEvent struct {
 	EndpointID   string
 	EventID      string
 	ToEndpointID string // empty: there is none
+	Remembered   *Remembered
+}
+
+// Remembered is what the history has of an event that is to be sent again: the engine
+// forgets what has settled.
+type Remembered struct {
+	Body     []byte   // the event's, byte for byte
+	Delivery Delivery // to the endpoint; zero if the history has none
+	// AsOf is the offset of the journal, in the partition of the endpoint, that the history
+	// had been read up to.
+	AsOf int64
 }
 
 // RecordMail is a mailer's answer to an order.
@@ -213,7 +224,19 @@ type RecordCoverage struct {
 	// the ledger from which on the follower sees the watch; 0: it says nothing of that
 	LiveSince uint32
 	Problem   string // why it can go no further; empty: it can, or is done
-	Next      Range  // the part to be begun, which pins the watch; From 0: none
+	// Part is the part that ends, with nothing in the log beyond what was read; 0: none. If it
+	// has ended before, the report is late and changes nothing.
+	Part uint64
+	Next NextPart // the part to be begun; From 0: none
+}
+
+// NextPart is the part of a backfill that is to be begun.
+type NextPart struct {
+	Range
+	// EndpointID is the watch's endpoint as the follower knows it. The part is not begun for
+	// another: MatchesFrom is an offset of its partition.
+	EndpointID  string
+	MatchesFrom int64 // [Part.MatchesFrom]
 }
 
 func (CreateAccount) CommandType() string   { return "CreateAccount" }

@@ -15,6 +15,9 @@ type DeliveryState string
 // which is final, and so does disabling it for a test.ping that was not sent. The
 // event of a cancelled delivery may be handed over to another endpoint, once, and
 // has a delivery of its own there.
+//
+// What is DELIVERED or CANCELLED has settled: its body is not kept, and it is forgotten
+// when enough others have settled after it. It is recalled if its event is asked for again.
 const (
 	StateQueued    DeliveryState = "QUEUED"
 	StateWaiting   DeliveryState = "WAITING"
@@ -26,7 +29,10 @@ const (
 // transitions lists the states that each fact may lead to from each state, as
 // docs/state-machines.md does. A delivery that was not created has the state "".
 var transitions = map[DeliveryState]map[string][]DeliveryState{
-	"": {"DeliveryCreated": {StateQueued}},
+	"": {
+		"DeliveryCreated":  {StateQueued},
+		"DeliveryRecalled": {StateDelivered, StateCancelled},
+	},
 	StateQueued: {
 		"AttemptMade":       {StateWaiting, StateDelivered, StateFailed, StateCancelled},
 		"DeliveryCancelled": {StateCancelled},
@@ -36,11 +42,15 @@ var transitions = map[DeliveryState]map[string][]DeliveryState{
 		"DeliveryRequeued":  {StateQueued},
 		"DeliveryCancelled": {StateCancelled},
 	},
-	StateDelivered: {"DeliveryRequeued": {StateQueued}},
-	StateFailed:    {"DeliveryRequeued": {StateQueued}},
+	StateDelivered: {
+		"DeliveryRecalled": {StateDelivered},
+		"DeliveryRequeued": {StateQueued},
+	},
+	StateFailed: {"DeliveryRequeued": {StateQueued}},
 	StateCancelled: {
-		"AttemptMade":   {StateCancelled},
-		"DeliveryMoved": {StateCancelled},
+		"AttemptMade":      {StateCancelled},
+		"DeliveryRecalled": {StateCancelled},
+		"DeliveryMoved":    {StateCancelled},
 	},
 }
 
@@ -52,6 +62,9 @@ func (s DeliveryState) Allows(body FactBody, to DeliveryState) bool {
 
 // Pending reports whether attempts are still to be made.
 func (s DeliveryState) Pending() bool { return s == StateQueued || s == StateWaiting }
+
+// Settled reports whether the delivery has come to an end that only a resend leads on from.
+func (s DeliveryState) Settled() bool { return s == StateDelivered || s == StateCancelled }
 
 // Delivery is the delivery of one event to one endpoint.
 type Delivery struct {
@@ -98,6 +111,10 @@ type Moved struct {
 	Attempts          int // in total
 	Runs              int
 	FormerEndpointIDs []string // its earlier endpoints, oldest first
+	// FromPartition is the partition of the endpoint that it has left, and Number that of the
+	// hand-over: later ones from the partition have higher ones. 0 in data of older versions.
+	FromPartition int32
+	Number        uint64
 }
 
 // DecideMatch decides a match for an endpoint. The first match of an event counts; any
@@ -187,6 +204,8 @@ func evolveDelivery(state Delivery, endpointEpoch uint32, f Fact) Delivery {
 		state.Attempts, state.Run = body.Number, body.Run
 		state.RunAttempts++
 		state.State, state.NextAttemptAtMillis = body.State, body.NextAttemptAtMillis
+	case DeliveryRecalled:
+		state = body.Delivery
 	case DeliveryRequeued:
 		state.State, state.NextAttemptAtMillis = StateQueued, body.NextAttemptAtMillis
 		state.Run, state.RunAttempts = body.Run, 0

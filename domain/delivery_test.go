@@ -276,6 +276,8 @@ func TestResends(t *testing.T) {
 		NextAttemptAtMillis: startedAt,
 		Reason:              domain.RequeueResend,
 	})
+	again := secondRun[0].(domain.DeliveryRequeued)
+	again.Body = []byte("body") // which is kept while it is not settled
 	disabled, deleted, cancelled := domain.EndpointDisabled{}, domain.EndpointDeleted{},
 		domain.DeliveryCancelled{EventID: "evt_1"}
 	for name, c := range map[string]struct {
@@ -288,7 +290,7 @@ func TestResends(t *testing.T) {
 		"in flight":          {created(), true, "", nil},
 		"waiting":            {waiting(), false, "", secondRun},
 		"waiting, in flight": {waiting(), true, "", nil},
-		"delivered":          {delivered(), false, "", secondRun},
+		"delivered":          {delivered(), false, "", facts(again)},
 		"failed":             {failed(), false, "", secondRun},
 		"failed, disabled":   {failed().given(disabled), false, "", secondRun},
 		"cancelled":          {created().given(deleted, cancelled), false, domain.CodeNoEndpoint, nil},
@@ -310,7 +312,7 @@ func TestResends(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := c.given
 			got, rejection := domain.DecideResend(s.endpoint, s.deliveries["evt_1"], ownAccount,
-				domain.ResendEvent{EndpointID: endpointID, EventID: "evt_1"}, c.inFlight, s.nowMillis)
+				asked(""), c.inFlight, s.nowMillis)
 			expect(t, got, rejection, c.code, c.then...)
 			if len(got) == 0 {
 				return
@@ -329,6 +331,87 @@ func TestResends(t *testing.T) {
 	}
 }
 
+// asked is a resend of evt_1 to go on at an endpoint, with its body from the history.
+func asked(to string) domain.ResendEvent {
+	return domain.ResendEvent{
+		EndpointID:   endpointID,
+		EventID:      "evt_1",
+		ToEndpointID: to,
+		Remembered:   &domain.Remembered{Body: []byte("body")},
+	}
+}
+
+// TestAForgottenDeliveryIsRecalled: as the history has it, if that is up to date; then it
+// is resent like any other. One that went on elsewhere is followed, however old the history.
+func TestAForgottenDeliveryIsRecalled(t *testing.T) {
+	was := domain.Delivery{
+		EventID:    "evt_1",
+		AccountID:  ownAccount,
+		EndpointID: endpointID,
+		WatchID:    "wat_1",
+		State:      domain.StateDelivered,
+		Attempts:   4,
+		Run:        2,
+	}
+	with := func(change func(*domain.Delivery)) domain.ResendEvent {
+		d, c := was, asked("ep_2")
+		change(&d)
+		c.Remembered.Delivery = d
+		return c
+	}
+	same := func(*domain.Delivery) {}
+	left := with(func(d *domain.Delivery) { d.State, d.MovedTo = domain.StateCancelled, "ep_2" })
+	recalled := facts(domain.DeliveryRecalled{Delivery: was})
+	for name, c := range map[string]struct {
+		asked    domain.ResendEvent
+		account  string
+		upToDate bool
+		code     string
+		then     []domain.FactBody
+	}{
+		"settled":            {with(same), ownAccount, true, "", recalled},
+		"a history behind":   {with(same), ownAccount, false, domain.CodeHistoryBehind, nil},
+		"of another account": {with(same), "acc_other", true, "", nil},
+		"pending there": {
+			with(func(d *domain.Delivery) { d.State = domain.StateWaiting }), ownAccount, true, "", nil,
+		},
+		"unknown there":          {asked("ep_2"), ownAccount, true, "", nil},
+		"unknown to one behind":  {asked("ep_2"), ownAccount, false, domain.CodeHistoryBehind, nil},
+		"gone on, by one behind": {left, ownAccount, false, "", nil},
+		"nothing is known of it": {
+			domain.ResendEvent{EndpointID: endpointID}, ownAccount, true, "", nil,
+		},
+		"gone on, and of a strange": {left, "acc_other", false, "", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, rejection := domain.DecideRecall(domain.Delivery{}, c.account, c.asked, c.upToDate)
+			expect(t, got, rejection, c.code, c.then...)
+			if got, rejection = domain.DecideRecall(was, c.account, c.asked, c.upToDate); len(got) > 0 ||
+				rejection != nil {
+				t.Errorf("one that is here is recalled: %+v, %+v", got, rejection)
+			}
+		})
+	}
+	s := newStory().given(recalled...)
+	d := s.deliveries["evt_1"]
+	if d.State != domain.StateDelivered || d.Attempts != 4 || d.Version != s.endpoint.Version {
+		t.Fatalf("recalled as %+v", d)
+	}
+	got, rejection := domain.DecideResend(s.endpoint, d, ownAccount, asked(""), false, s.nowMillis)
+	expect(t, got, rejection, "", domain.DeliveryRequeued{
+		EventID:             "evt_1",
+		Run:                 3,
+		NextAttemptAtMillis: startedAt,
+		Reason:              domain.RequeueResend,
+		Body:                []byte("body"),
+	})
+	got, rejection = domain.DecideResend(s.endpoint, left.Left(), "acc_other", left, false,
+		s.nowMillis)
+	expect(t, got, rejection, domain.CodeNotFound)
+	got, rejection = domain.DecideResend(s.endpoint, left.Left(), ownAccount, left, false, s.nowMillis)
+	expect(t, got, rejection, "")
+}
+
 // TestAnEventOfACancelledDeliveryMoves: it continues at another endpoint, once, with its
 // history.
 func TestAnEventOfACancelledDeliveryMoves(t *testing.T) {
@@ -336,13 +419,17 @@ func TestAnEventOfACancelledDeliveryMoves(t *testing.T) {
 		return newStory().given(m, domain.EndpointDeleted{}, domain.DeliveryCancelled{EventID: "evt_1"})
 	}
 	ask := func(s *story, to string) ([]domain.FactBody, *domain.Rejection) {
-		body := domain.ResendEvent{EndpointID: endpointID, EventID: "evt_1", ToEndpointID: to}
-		return domain.DecideResend(s.endpoint, s.deliveries["evt_1"], ownAccount, body, false,
+		return domain.DecideResend(s.endpoint, s.deliveries["evt_1"], ownAccount, asked(to), false,
 			s.nowMillis)
 	}
 	s := cancelled(matched("evt_1"))
 	got, rejection := ask(s, "ep_2")
-	moved := domain.DeliveryMoved{EventID: "evt_1", ToEndpointID: "ep_2", Moves: 1}
+	moved := domain.DeliveryMoved{
+		EventID:      "evt_1",
+		ToEndpointID: "ep_2",
+		Moves:        1,
+		Body:         []byte("body"),
+	}
 	expect(t, got, rejection, "", moved)
 	s.causedBy("cmd_7", moved)
 	if d := s.deliveries["evt_1"]; d.State != domain.StateCancelled || d.MovedTo != "ep_2" ||

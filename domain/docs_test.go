@@ -22,12 +22,13 @@ func TestTheDiagramIsTrue(t *testing.T) {
 	}
 	rows, _, _ = strings.Cut(rows, "\n\n")
 	documented := make(map[domain.DeliveryState]map[string][]domain.DeliveryState)
+	without := strings.NewReplacer("(none)", "", "(forgotten)", "")
 	for line := range strings.SplitSeq(rows, "\n") {
 		cells := strings.Split(strings.Trim(line, "| "), " | ")
 		if len(cells) != 3 {
 			t.Fatalf("a row of %d cells: %s", len(cells), line)
 		}
-		from := domain.DeliveryState(strings.ReplaceAll(cells[0], "(none)", ""))
+		from := domain.DeliveryState(without.Replace(cells[0]))
 		if documented[from] == nil {
 			documented[from] = make(map[string][]domain.DeliveryState)
 		}
@@ -40,8 +41,9 @@ func TestTheDiagramIsTrue(t *testing.T) {
 		domain.StateCancelled,
 	}
 	facts := []domain.FactBody{
-		domain.DeliveryCreated{}, domain.AttemptMade{}, domain.DeliveryRequeued{},
-		domain.DeliveryCancelled{}, domain.DeliveryMoved{}, domain.EndpointDeleted{},
+		domain.DeliveryCreated{}, domain.AttemptMade{}, domain.DeliveryRecalled{},
+		domain.DeliveryRequeued{}, domain.DeliveryCancelled{}, domain.DeliveryMoved{},
+		domain.EndpointDeleted{},
 	}
 	for _, from := range states {
 		for _, fact := range facts {

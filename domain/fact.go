@@ -173,13 +173,16 @@ type RangeCovered struct {
 	From, To  uint32 // From 0: no range, only Until and LiveSince
 	Until     uint32
 	LiveSince uint32
+	Part      uint64 // that ends, with nothing in the log beyond the range; 0: none
 }
 
 // PartBegun says that a range of ledgers is read for a backfill from now on, and
 // pins the watch for it, as it is at this fact.
 type PartBegun struct {
-	Request  uint64
-	From, To uint32
+	Request     uint64
+	From, To    uint32
+	MatchesFrom int64 // [Part.MatchesFrom]
+	Fenced      bool  // [Part.Fenced]
 }
 
 // BackfillStopped ends a backfill before its last ledger.
@@ -214,12 +217,19 @@ type AttemptMade struct {
 	NextAttemptAtMillis int64 // 0 unless the state is WAITING
 }
 
+// DeliveryRecalled restores a delivery that was forgotten, as it had ended, since its
+// event is asked for again.
+type DeliveryRecalled struct {
+	Delivery Delivery
+}
+
 // DeliveryRequeued begins a new run.
 type DeliveryRequeued struct {
 	EventID             string
 	Run                 int
 	NextAttemptAtMillis int64
 	Reason              RequeueReason
+	Body                []byte // the event's, if the delivery had settled
 }
 
 // DeliveryCancelled ends a delivery without another attempt.
@@ -232,7 +242,9 @@ type DeliveryCancelled struct {
 type DeliveryMoved struct {
 	EventID      string
 	ToEndpointID string
-	Moves        int // hand-overs of the event, this one included
+	Moves        int    // hand-overs of the event, this one included
+	Body         []byte // the event's
+	Number       uint64 // [Moved.Number]
 }
 
 // CommandHandled records the answer to a command, so that a repeat of it is
@@ -264,6 +276,7 @@ func (PartBegun) FactType() string         { return "PartBegun" }
 func (BackfillStopped) FactType() string   { return "BackfillStopped" }
 func (DeliveryCreated) FactType() string   { return "DeliveryCreated" }
 func (AttemptMade) FactType() string       { return "AttemptMade" }
+func (DeliveryRecalled) FactType() string  { return "DeliveryRecalled" }
 func (DeliveryRequeued) FactType() string  { return "DeliveryRequeued" }
 func (DeliveryCancelled) FactType() string { return "DeliveryCancelled" }
 func (DeliveryMoved) FactType() string     { return "DeliveryMoved" }
@@ -291,6 +304,7 @@ func (PartBegun) eventID() string           { return "" }
 func (BackfillStopped) eventID() string     { return "" }
 func (b DeliveryCreated) eventID() string   { return b.Event.ID }
 func (b AttemptMade) eventID() string       { return b.EventID }
+func (b DeliveryRecalled) eventID() string  { return b.Delivery.EventID }
 func (b DeliveryRequeued) eventID() string  { return b.EventID }
 func (b DeliveryCancelled) eventID() string { return b.EventID }
 func (b DeliveryMoved) eventID() string     { return b.EventID }
@@ -318,6 +332,7 @@ func (PartBegun) ofWatch()            {}
 func (BackfillStopped) ofWatch()      {}
 func (DeliveryCreated) ofDelivery()   {}
 func (AttemptMade) ofDelivery()       {}
+func (DeliveryRecalled) ofDelivery()  {}
 func (DeliveryRequeued) ofDelivery()  {}
 func (DeliveryCancelled) ofDelivery() {}
 func (DeliveryMoved) ofDelivery()     {}

@@ -20,7 +20,7 @@ func TestEverySequence(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld()
 		steps := w.steps()
-		for range rapid.SampledFrom([]int{10, 100, 400}).Draw(t, "steps") {
+		for range rapid.SampledFrom([]int{10, 100, 400, 800}).Draw(t, "steps") {
 			steps[rapid.IntRange(0, len(steps)-1).Draw(t, "step")](t)
 			w.check(t)
 		}
@@ -55,7 +55,8 @@ func (w *world) steps() []func(*rapid.T) {
 		w.outcome, w.pass, w.pass, w.pass,
 		w.match, w.match, w.match, w.test, w.outcomeAgain, w.outcomeOfNone, w.resend, w.resend, w.replay,
 		w.replay,
-		w.mail, w.mail, w.mail, enable, enable, enable, disable, w.update, rotate, reseal, w.delete,
+		w.mail, w.mail, w.mail, w.mail, w.mail, w.mail, w.mail, w.mail, enable, enable, enable, disable,
+		w.update, rotate, reseal, w.delete,
 		w.sweep,
 	}
 }
@@ -374,7 +375,12 @@ func (w *world) resend(t *rapid.T) {
 	_, busy := w.inFlight[id]
 	before := w.deliveries[id]
 	to := rapid.SampledFrom([]string{"", "ep_2", "ep_3"}).Draw(t, "the watch's endpoint")
-	body := domain.ResendEvent{EndpointID: endpointID, EventID: id, ToEndpointID: to}
+	body := domain.ResendEvent{
+		EndpointID:   endpointID,
+		EventID:      id,
+		ToEndpointID: to,
+		Remembered:   &domain.Remembered{Body: []byte("body")},
+	}
 	facts, rejection := domain.DecideResend(w.endpoint, before, ownAccount, body, busy, w.nowMillis)
 	doubled := busy || before.State == domain.StateQueued || before.MovedTo != ""
 	moves := before.State == domain.StateCancelled && before.WatchID != "" && to != "" && !busy

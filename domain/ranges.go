@@ -6,12 +6,6 @@ type Range struct {
 	To   uint32
 }
 
-// in returns the intersection of two ranges.
-func (x Range) in(y Range) (common Range, some bool) {
-	common = Range{max(x.From, y.From), min(x.To, y.To)}
-	return common, common.From <= common.To
-}
-
 // Ranges are sorted, disjoint and not adjacent: between two of them is a ledger that is in
 // none. Nil is empty. Its methods modify and share nothing.
 type Ranges []Range

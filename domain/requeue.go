@@ -48,7 +48,7 @@ func DecideReplay(
 		}
 		if c.takes(d) {
 			// A millisecond apart: attempts begin in the order of their due time.
-			facts = append(facts, d.requeued(RequeueReplay, nowMillis+int64(len(facts))))
+			facts = append(facts, d.requeued(RequeueReplay, nowMillis+int64(len(facts)), nil))
 		}
 	}
 	result := ReplayResult{Queued: len(facts), Matched: max(matched, len(facts))}
@@ -58,6 +58,43 @@ func DecideReplay(
 
 // MaxMoves is how often an event may be handed over to another endpoint.
 const MaxMoves = 16
+
+// DecideRecall decides a request to send an event again whose delivery here is none, or
+// forgotten: what the history has of it is restored, if it had ended there and the history
+// has all that happened here to what is forgotten, which the caller knows. Then
+// [DecideResend] decides on it, in a later turn: where an event goes on must not depend on
+// how far a history is, when a turn is decided again.
+func DecideRecall(
+	delivery Delivery, accountID string, c ResendEvent, upToDate bool,
+) ([]FactBody, *Rejection) {
+	if delivery.Exists() || c.Remembered == nil || c.Left().Exists() {
+		return nil, nil
+	}
+	was := c.Remembered.Delivery
+	switch {
+	case was.Exists() && was.AccountID != accountID:
+		return nil, nil
+	case !upToDate:
+		return nil, historyBehind("the history does not have yet what became of the event last")
+	case !was.State.Settled():
+		return nil, nil
+	}
+	return []FactBody{DeliveryRecalled{Delivery: was}}, nil
+}
+
+// Left returns the delivery that the event has left for another endpoint, as the history
+// has it; zero if it has not, or the history does not know. It never returns, so the history
+// need not be up to date.
+func (c ResendEvent) Left() Delivery {
+	if c.Remembered == nil || c.Remembered.Delivery.MovedTo == "" {
+		return Delivery{}
+	}
+	return c.Remembered.Delivery
+}
+
+func historyBehind(why string) *Rejection {
+	return &Rejection{Code: CodeHistoryBehind, Detail: why + "; repeat the request"}
+}
 
 // DecideResend decides a request to send one event again. A delivery that is queued, or has
 // an attempt in flight, is not duplicated: no fact. Nor is one whose event was handed over:
@@ -84,7 +121,22 @@ func DecideResend(
 	case delivery.State == StateQueued, inFlight:
 		return nil, nil
 	}
-	return []FactBody{delivery.requeued(RequeueResend, nowMillis)}, nil
+	body, rejection := c.bodyFor(delivery)
+	if rejection != nil {
+		return nil, rejection
+	}
+	return []FactBody{delivery.requeued(RequeueResend, nowMillis, body)}, nil
+}
+
+// bodyFor returns the event's body for a delivery that has settled; another has it.
+func (c ResendEvent) bodyFor(d Delivery) ([]byte, *Rejection) {
+	switch {
+	case !d.State.Settled():
+		return nil, nil
+	case c.Remembered == nil || len(c.Remembered.Body) == 0:
+		return nil, historyBehind("the event's body is in the history only, and was not read there")
+	}
+	return c.Remembered.Body, nil
 }
 
 // decideMove hands the event of a cancelled delivery over. Only this endpoint decides that,
@@ -116,10 +168,15 @@ func decideMove(delivery Delivery, c ResendEvent, inFlight bool) ([]FactBody, *R
 				"%d times, which is the most; read it in the history", MaxMoves),
 		}
 	}
+	body, rejection := c.bodyFor(delivery)
+	if rejection != nil {
+		return nil, rejection
+	}
 	return []FactBody{DeliveryMoved{
 		EventID:      delivery.EventID,
 		ToEndpointID: c.ToEndpointID,
 		Moves:        delivery.Moves + 1,
+		Body:         body,
 	}}, nil
 }
 
@@ -180,11 +237,12 @@ func (d Delivery) HandOver(body []byte) MatchInput {
 	}
 }
 
-func (d Delivery) requeued(reason RequeueReason, nowMillis int64) DeliveryRequeued {
+func (d Delivery) requeued(reason RequeueReason, nowMillis int64, body []byte) DeliveryRequeued {
 	return DeliveryRequeued{
 		EventID:             d.EventID,
 		Run:                 d.Run + 1,
 		NextAttemptAtMillis: nowMillis,
 		Reason:              reason,
+		Body:                body,
 	}
 }

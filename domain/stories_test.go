@@ -127,7 +127,11 @@ func (n *narrator) tell(t *testing.T, words []string) {
 	case "replay":
 		n.replay(t, words[1:])
 	case "resend":
-		body := domain.ResendEvent{EndpointID: endpointID, EventID: words[1]}
+		body := domain.ResendEvent{
+			EndpointID: endpointID,
+			EventID:    words[1],
+			Remembered: &domain.Remembered{Body: []byte(words[1])},
+		}
 		if len(words) > 2 {
 			body.ToEndpointID = words[2]
 		}

@@ -25,6 +25,11 @@ type Watch struct {
 	Parts     []Part // open parts of backfills; they do not overlap
 }
 
+// AwaitsFollower reports whether there is something to do for whoever runs backfills.
+func (w Watch) AwaitsFollower() bool {
+	return (w.Backfill.UnderWay() || len(w.Parts) > 0) && !w.Deleted()
+}
+
 // Exists reports whether the watch was created. A deleted one was.
 func (w Watch) Exists() bool { return w.ID != "" }
 
@@ -131,7 +136,7 @@ func EvolveWatch(state Watch, f Fact) Watch {
 	case RangeCovered:
 		state = state.cover(body, f.AtMillis)
 	case PartBegun:
-		state.Parts = append(slices.Clone(state.Parts), state.part(body, f.AtMillis))
+		state.Parts = append(slices.Clone(state.Parts), state.part(body, f))
 	case BackfillStopped:
 		state.Backfill = state.Backfill.stop(body, f.AtMillis)
 	}

@@ -105,7 +105,38 @@ func (c ResendEvent) wellFormed() error {
 	if c.ToEndpointID != "" {
 		err = errors.Join(err, checkID("endpoint to go on at", EndpointPrefix, c.ToEndpointID))
 	}
+	if c.Remembered != nil {
+		err = errors.Join(err, c.Remembered.wellFormed(c))
+	}
 	return err
+}
+
+// wellFormed checks that a remembered delivery is the one that is asked for, and no larger
+// than one that was matched.
+func (r Remembered) wellFormed(asked ResendEvent) error {
+	d := r.Delivery
+	err := atMost("event's body", len(r.Body), maxEventBytes)
+	if !d.Exists() {
+		return err
+	}
+	if d.EventID != asked.EventID || d.EndpointID != asked.EndpointID {
+		err = errors.Join(err, fmt.Errorf("the delivery of %.40q to %.40q is remembered for another",
+			d.EventID, d.EndpointID))
+	}
+	if d.WatchID != "" {
+		err = errors.Join(err, checkID("watch", WatchPrefix, d.WatchID))
+	}
+	if d.MovedTo != "" {
+		err = errors.Join(err, checkID("endpoint moved to", EndpointPrefix, d.MovedTo))
+	}
+	for _, former := range d.FormerEndpointIDs {
+		err = errors.Join(err, checkID("former endpoint", EndpointPrefix, former))
+	}
+	return errors.Join(err, checkID("account", AccountPrefix, d.AccountID),
+		atMost("event type", len(d.EventType), maxHashBytes),
+		checkMillis("event's time", d.CreatedAtMillis), within("moves", d.Moves, 0, MaxMoves),
+		within("attempts", d.Attempts, 0, maxCount), within("runs", d.Run, 1, maxCount),
+		within("former endpoints", len(d.FormerEndpointIDs), 0, d.Moves))
 }
 
 // headersFormed checks that names are tokens (RFC 9110, section 5.6.2) as far as a request

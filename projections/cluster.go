@@ -80,6 +80,7 @@ var (
 		`CREATE OR REPLACE VIEW \w+\.\w+|` +
 		`ALTER TABLE \w+\.\w+|` +
 		`DROP TABLE IF EXISTS \w+\.\w+|` +
+		`TRUNCATE TABLE \w+\.\w+|` +
 		`RENAME TABLE \w+\.\w+ TO \w+\.\w+|` +
 		`EXCHANGE TABLES \w+\.\w+ AND \w+\.\w+)`)
 )

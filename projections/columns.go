@@ -105,6 +105,7 @@ func deliveryColumns(rows []row[delivery]) []column {
 		column{"event_id", each(rows, func(r *r) string { return r.body.eventID })},
 		column{"account_id", each(rows, func(r *r) string { return r.body.accountID })},
 		column{"moves", each(rows, func(r *r) uint32 { return uint32(r.body.moves) })},
+		column{"moved_to", each(rows, func(r *r) string { return r.body.movedTo })},
 		column{"created_at", each(rows, func(r *r) int64 { return r.body.createdAtMillis })},
 		column{"updated_at", each(rows, func(r *r) int64 { return r.atMillis })},
 		column{"attempts", each(rows, func(r *r) uint32 { return uint32(r.body.attempts) })},

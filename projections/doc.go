@@ -78,9 +78,11 @@
 //	progress.go, lag.go  the progress of the tables
 //	partitions.go        the assigned partitions
 //	projector.go         sessions, restarted after every error; health
+//	done.go              committing to the group how far the tables are
 //	session.go           collecting one block while another is written
 //	refold.go            filling tables beside the live ones
 //	rebuild.go           replacing the live ones by them
+//	anew.go              going on with other topics
 //	verify.go            comparing them with the live ones
 //	history.go, read.go  events with their deliveries and attempts, for the API
 //	list.go              lists of events, for the API; full.go, from complete tables only

@@ -13,6 +13,7 @@ type delivery struct {
 	accountID           string
 	createdAtMillis     int64
 	moves               int
+	movedTo             string
 	state               domain.DeliveryState
 	attempts            int
 	run                 int
@@ -33,7 +34,7 @@ type endpointChange struct {
 const changeEnabled = "enabled"
 
 // addFact collects the rows of a fact of the journal. The last case makes none: the rows
-// of accounts and watches come from their tables.
+// of accounts and watches come from their tables, and a delivery that is recalled has its row.
 func (b *block) addFact(r streams.Record) error {
 	f, err := schemas.DecodeFactInPlace(schemas.Read(r.Value, r))
 	if err != nil {
@@ -51,6 +52,8 @@ func (b *block) addFact(r streams.Record) error {
 		b.deliveryCancelled(r, f, body)
 	case domain.DeliveryRequeued:
 		b.deliveryRequeued(r, f, body)
+	case domain.DeliveryMoved:
+		b.deliveryMoved(r, f, body)
 	case domain.EndpointCreated:
 		b.endpointChanged(r, f, "created", "")
 	case domain.EndpointUpdated:
@@ -63,7 +66,7 @@ func (b *block) addFact(r streams.Record) error {
 		b.endpointChanged(r, f, changeEnabled, "")
 	case domain.EndpointDeleted:
 		b.endpointChanged(r, f, "deleted", "")
-	case domain.DeliveryMoved, domain.SecretsResealed, domain.CommandHandled,
+	case domain.DeliveryRecalled, domain.SecretsResealed, domain.CommandHandled,
 		domain.MailOrdered, domain.MailAttempted,
 		domain.AccountCreated, domain.KeyCreated, domain.KeyRolled, domain.KeyRevoked,
 		domain.WatchCreated, domain.WatchUpdated, domain.WatchDeleted, domain.BackfillRequested,
@@ -111,6 +114,14 @@ func (b *block) deliveryRequeued(r streams.Record, f domain.Fact, body domain.De
 	}))
 }
 
+func (b *block) deliveryMoved(r streams.Record, f domain.Fact, body domain.DeliveryMoved) {
+	b.addDelivery(newRow(r, f, delivery{
+		eventID: body.EventID,
+		state:   domain.StateCancelled,
+		movedTo: body.ToEndpointID,
+	}))
+}
+
 func (b *block) endpointChanged(
 	r streams.Record, f domain.Fact, change string, reason domain.DisabledReason,
 ) {
@@ -145,6 +156,7 @@ func (d *delivery) join(earlier delivery) {
 	d.accountID = max(d.accountID, earlier.accountID)
 	d.createdAtMillis = max(d.createdAtMillis, earlier.createdAtMillis)
 	d.moves = max(d.moves, earlier.moves)
+	d.movedTo = max(d.movedTo, earlier.movedTo)
 	d.attempts = max(d.attempts, earlier.attempts)
 	d.run = max(d.run, earlier.run)
 	d.sentAtMillis = max(d.sentAtMillis, earlier.sentAtMillis)

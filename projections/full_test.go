@@ -3,6 +3,8 @@ package projections_test
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"testing"
 	"time"
 
@@ -161,5 +163,57 @@ func TestWhereAnEventWentFirstIsNotGuessed(t *testing.T) {
 			t.Errorf("it went to %q first and is at %s; want %q", record.FirstEndpointID, record.EndpointID,
 				c.want)
 		}
+	}
+}
+
+// TestWhatIsRecalled: an event that is to be sent again comes with each of its deliveries, and
+// with where it went on as soon as the fact of that is there; and with offsets below which
+// nothing is left out. One without its body has expired.
+func TestWhatIsRecalled(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	first, second := newStory(1), newStory(2)
+	created, id := first.created(1), first.eventID(1)
+	r.append(created, first.attempt(id, domain.StateWaiting, 500),
+		first.fact(domain.DeliveryCancelled{EventID: id}),
+		first.fact(domain.DeliveryMoved{EventID: id, ToEndpointID: second.endpointID, Moves: 1}))
+	r.project(nil)
+	r.awaitProjected()
+	history := r.history(0)
+	want := []projections.DeliveryRecord{{
+		EndpointID: first.endpointID,
+		State:      domain.StateCancelled,
+		MovedTo:    second.endpointID,
+		Attempts:   1,
+		Run:        1,
+	}}
+	for range 2 {
+		ends, err := r.journalEnds(t.Context())
+		must(t, err)
+		record, asOf, err := history.Recall(t.Context(), testAccount, id)
+		must(t, err)
+		if !slices.Equal(record.Deliveries, want) || !maps.Equal(asOf, ends) {
+			t.Errorf("recalled %+v as of %v, want %+v as of %v", record.Deliveries, asOf, want, ends)
+		}
+		moved := created.Body.(domain.DeliveryCreated)
+		moved.EndpointID, moved.Moved = second.endpointID, domain.Moved{Moves: 1, Attempts: 1, Runs: 1}
+		r.append(second.fact(moved))
+		r.awaitProjected()
+		want = append(want, projections.DeliveryRecord{
+			EndpointID: second.endpointID,
+			State:      domain.StateQueued,
+			Moves:      1,
+			Attempts:   1,
+			Run:        2,
+		})
+	}
+	r.exec("ALTER TABLE events DELETE WHERE event_id = '" + id + "' SETTINGS mutations_sync = 2")
+	_, _, err := history.Recall(t.Context(), testAccount, id)
+	if !errors.Is(err, projections.ErrExpired) || !errors.Is(err, projections.ErrNotFound) {
+		t.Errorf("an event without a body: %v", err)
+	}
+	_, err = history.Event(t.Context(), testAccount, id)
+	if !errors.Is(err, projections.ErrNotFound) {
+		t.Errorf("it is read as %v", err)
 	}
 }

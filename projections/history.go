@@ -23,6 +23,8 @@ import (
 var (
 	// ErrNotFound means that the account has no such event at the time of the call.
 	ErrNotFound = errors.New("projections: no such event")
+	// ErrExpired is an ErrNotFound: what became of the event is there, and its body is not.
+	ErrExpired = fmt.Errorf("%w: its body is no longer kept", ErrNotFound)
 	// ErrBehind means that the history did not catch up in time, or that it is unknown how
 	// far it should be: whether the event exists is unknown.
 	ErrBehind = errors.New("projections: the history is behind the journal")
@@ -80,7 +82,18 @@ type EventRecord struct {
 	Run             int    // 1 is the first
 	AttemptsMade    int    // over all runs
 	UpdatedAtMillis int64
-	Attempts        []AttemptRecord // of all its deliveries, oldest first
+	Attempts        []AttemptRecord  // of all its deliveries, oldest first
+	Deliveries      []DeliveryRecord // oldest first
+}
+
+// DeliveryRecord is one delivery of an event.
+type DeliveryRecord struct {
+	EndpointID string
+	State      domain.DeliveryState
+	Moves      int    // hand-overs of the event before it
+	MovedTo    string // endpoint that the event was handed over to; empty: none
+	Attempts   int    // over all runs, those before it included
+	Run        int
 }
 
 // EventHead are an event's identifying fields; the rest is in its body.
@@ -163,6 +176,56 @@ func (h *reading) event(ctx context.Context, accountID, eventID string) (EventRe
 	}
 	record.Behind = true
 	return record, found
+}
+
+// Recall is Event for an event that is to be sent again. AsOf has every partition of the
+// journal: everything below these offsets is in what it returns. An event whose body is not
+// kept is ErrExpired, and tables that are being refilled are ErrBehind.
+func (h *History) Recall(
+	ctx context.Context, accountID, eventID string,
+) (record EventRecord, asOf map[int32]int64, err error) {
+	err = h.ask(ctx, func(of *reading) error {
+		record, asOf, err = of.recall(ctx, accountID, eventID)
+		return err
+	})
+	return record, asOf, err
+}
+
+func (h *reading) recall(
+	ctx context.Context, accountID, eventID string,
+) (record EventRecord, asOf map[int32]int64, err error) {
+	var found error
+	err = h.onFull(ctx, func() error {
+		if asOf, found = h.asOf(ctx); found != nil {
+			return found
+		}
+		record, found = h.await(ctx, accountID, eventID)
+		return found
+	})
+	return record, asOf, cmp.Or(err, found)
+}
+
+// asOf returns the offset of each partition of the journal up to which this server has what
+// is read of the tables afterwards. It asks anew each time: what was asked before may be of
+// tables that were exchanged since.
+func (h *reading) asOf(ctx context.Context) (asOf map[int32]int64, err error) {
+	waiting, cancel := context.WithTimeout(ctx, h.cfg.WaitMax)
+	defer cancel()
+	ends, err := h.cfg.Ends(waiting)
+	if err != nil {
+		return nil, callersFirst(ctx, fmt.Errorf("%w: asking for the journal's ends: %w", ErrBehind, err))
+	}
+	err = h.look(ctx, func(ctx context.Context) error {
+		asOf, err = h.cfg.DB.journalProgress(ctx, schemas.TopicJournal)
+		return err
+	})
+	if err != nil {
+		return nil, callersFirst(ctx, fmt.Errorf("%w: %w", ErrUnavailable, err))
+	}
+	for partition := range ends {
+		asOf[partition] = max(asOf[partition], 0)
+	}
+	return asOf, h.settle(ctx, journalNames()...)
 }
 
 // await looks for an event that may have been written only just now.
@@ -307,6 +370,8 @@ func readFault(ctx context.Context, err error) error {
 	switch {
 	case err == nil:
 		return nil
+	case errors.Is(err, errNoBody):
+		return ErrExpired
 	case errors.Is(err, sql.ErrNoRows), isMissing(err):
 		return ErrNotFound
 	}

@@ -159,13 +159,24 @@ func (p *Projector) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	err = p.keepRunning(ctx)
+	err = p.runAndCommit(ctx, membership)
 	leaving, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveMax)
 	defer cancel()
 	if left := membership.Leave(leaving); left != nil {
 		p.cfg.Logger.Warn("the projector could not leave its group; its partitions are given away "+
 			"after the session timeout", "error", left)
 	}
+	return err
+}
+
+// runAndCommit keeps running, and commits beside it how far it is.
+func (p *Projector) runAndCommit(ctx context.Context, m *streams.Membership) error {
+	committing, end := context.WithCancel(ctx)
+	var beside sync.WaitGroup
+	beside.Go(func() { p.keepCommitting(committing, m) })
+	err := p.keepRunning(ctx)
+	end()
+	beside.Wait()
 	return err
 }
 

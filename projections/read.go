@@ -5,6 +5,7 @@ import (
 	"context"
 	"database/sql"
 	"encoding/binary"
+	"errors"
 	"math/big"
 	"slices"
 	"strconv"
@@ -61,6 +62,7 @@ func (s *standing) join(row standing) {
 type whole struct {
 	standing
 	accountID string
+	movedTo   string // endpoint that the event was handed over to; empty: none
 	createdAt time.Time
 	updatedAt time.Time
 	attempts  uint32
@@ -99,7 +101,7 @@ func (s *standing) unpack(packed *big.Int) {
 // after some analysis.
 const (
 	selectDeliveries = `
-SELECT standing, account_id, endpoint_id, moves, created_at, updated_at, attempts, run,
+SELECT standing, account_id, endpoint_id, moves, moved_to, created_at, updated_at, attempts, run,
     attempt_times
 FROM {database:Identifier}.deliveries
 PREWHERE event_id = {event:String}`
@@ -117,8 +119,8 @@ func (db *DB) deliveries(ctx context.Context, accountID, eventID string) (list [
 		func(read func(...any) error) error {
 			var row whole
 			var packed big.Int
-			err := read(&packed, &row.accountID, &row.endpointID, &row.moves, &row.createdAt, &row.updatedAt,
-				&row.attempts, &row.run, &row.sentAt)
+			err := read(&packed, &row.accountID, &row.endpointID, &row.moves, &row.movedTo,
+				&row.createdAt, &row.updatedAt, &row.attempts, &row.run, &row.sentAt)
 			row.unpack(&packed)
 			i := slices.IndexFunc(list, func(w whole) bool { return w.endpointID == row.endpointID })
 			if i < 0 {
@@ -141,7 +143,7 @@ func (db *DB) deliveries(ctx context.Context, accountID, eventID string) (list [
 // join collapses two rows of a delivery.
 func (w *whole) join(row whole) {
 	w.standing.join(row.standing)
-	w.accountID = max(w.accountID, row.accountID)
+	w.accountID, w.movedTo = max(w.accountID, row.accountID), max(w.movedTo, row.movedTo)
 	w.attempts, w.run = max(w.attempts, row.attempts), max(w.run, row.run)
 	if row.createdAt.After(w.createdAt) {
 		w.createdAt = row.createdAt
@@ -271,6 +273,9 @@ func (db *DB) event(ctx context.Context, accountID, eventID string) (EventRecord
 	if deliveries[0].moves == 0 {
 		r.FirstEndpointID = deliveries[0].endpointID
 	}
+	for _, of := range deliveries {
+		r.Deliveries = append(r.Deliveries, of.record())
+	}
 	reads, reading := errgroup.WithContext(ctx)
 	reads.Go(func() error {
 		by := map[string]standing{eventID: w.standing}
@@ -313,7 +318,25 @@ func (db *DB) readBody(ctx context.Context, w whole, r *EventRecord) error {
 		"created": strconv.FormatInt(w.createdAt.UnixMilli(), 10),
 		"event":   r.ID, "endpoint": w.endpointID,
 	}
-	return db.queryRow(ctx, selectEvent, which, &r.Body)
+	err := db.queryRow(ctx, selectEvent, which, &r.Body)
+	if errors.Is(err, sql.ErrNoRows) {
+		return errNoBody
+	}
+	return err
+}
+
+// errNoBody means that a delivery has outlived the body of its event.
+var errNoBody = errors.New("projections: the event's body is not kept")
+
+func (w whole) record() DeliveryRecord {
+	return DeliveryRecord{
+		EndpointID: w.endpointID,
+		State:      w.state,
+		Moves:      int(w.moves),
+		MovedTo:    w.movedTo,
+		Attempts:   int(w.attempts),
+		Run:        int(w.run),
+	}
 }
 
 // Attempts above the delivery's version are left for the next query, so that state and

@@ -90,18 +90,56 @@ func newRefold(ctx context.Context, cfg RefoldConfig, suffix string) (*refold, e
 		extents:      make(map[string]extent),
 		dead:         make(map[string]int),
 	}
-	for _, topic := range topicsOf(cfg.Tables) {
-		e, err := extentOf(ctx, ends, topic)
-		if err != nil {
-			ends.Close()
-			return nil, err
-		}
-		f.extents[topic] = e
+	if err := f.holdExtents(ctx); err != nil {
+		ends.Close()
+		return nil, err
 	}
 	return f, nil
 }
 
-func (f *refold) close() { f.ends.Close() }
+// holdExtents reads where the topics begin and end, and holds what they have from then on:
+// their owners delete what the live tables have.
+func (f *refold) holdExtents(ctx context.Context) error {
+	if err := f.readExtents(ctx); err != nil {
+		return err
+	}
+	from := make(streams.Offsets)
+	for topic, e := range f.extents {
+		from[topic] = e.starts
+	}
+	if err := f.Cluster.Hold(ctx, f.holder(), from); err != nil {
+		return err
+	}
+	return f.readExtents(ctx) // something may have been deleted before it was held
+}
+
+// HoldersPrefix begins the names of the groups by which rebuilds and verifications hold
+// records.
+const HoldersPrefix = "history-"
+
+func (f *refold) holder() string { return HoldersPrefix + f.DB.Name() + f.suffix }
+
+func (f *refold) readExtents(ctx context.Context) error {
+	for _, topic := range topicsOf(f.Tables) {
+		e, err := extentOf(ctx, f.ends, topic)
+		if err != nil {
+			return err
+		}
+		f.extents[topic] = e
+	}
+	return nil
+}
+
+const releaseMax = 10 * time.Second
+
+func (f *refold) close() {
+	ctx, cancel := context.WithTimeout(context.Background(), releaseMax)
+	defer cancel()
+	if err := f.Cluster.Release(ctx, f.holder()); err != nil {
+		f.Logger.Warn("the topics' records are held until the cluster forgets the group", "error", err)
+	}
+	f.ends.Close()
+}
 
 // beginsLate returns the first partition that no longer begins at offset 0.
 func (f *refold) beginsLate() (at topicPartition, start int64, late bool) {

@@ -110,9 +110,9 @@ func commandHandledIn(m *kafka.CommandHandled) domain.FactBody {
 	}
 }
 
-// MarshalHandled encodes what a task remembers of a command.
-func MarshalHandled(h domain.CommandHandled) []byte {
-	return pack("CommandHandled", "", factOut(nil, h)).Value
+// MarshalHandled encodes what a task remembers of a command to an aggregate.
+func MarshalHandled(aggregate string, h domain.CommandHandled) []byte {
+	return pack("CommandHandled", "", factOut(&kafka.FactMeta{Aggregate: aggregate}, h)).Value
 }
 
 // UnmarshalHandled decodes what a task remembers of a command.
@@ -120,4 +120,11 @@ func UnmarshalHandled(value []byte) (domain.CommandHandled, error) {
 	var r kafka.CommandHandled
 	err := proto.Unmarshal(value, &r)
 	return commandHandledIn(&r).(domain.CommandHandled), err
+}
+
+// HandledFor decodes which aggregate a remembered command was to.
+func HandledFor(value []byte) (aggregate string, err error) {
+	var r kafka.CommandHandled
+	err = proto.Unmarshal(value, &r)
+	return r.GetMeta().GetAggregate(), err
 }

@@ -56,6 +56,9 @@ func partOut(p domain.Part) *kafka.BackfillPart {
 		MemoRule:        memoRuleOut(p.Rules.Memo),
 		SenderAllowlist: p.Rules.SenderAllowlist,
 		EventTypes:      strings[string](p.EventTypes),
+		Version:         p.Version,
+		MatchesFrom:     p.MatchesFrom,
+		Fenced:          p.Fenced,
 	}
 }
 
@@ -67,6 +70,9 @@ func partIn(p *kafka.BackfillPart) domain.Part {
 		EndpointID:    p.GetEndpointId(),
 		Rules:         rulesIn(p),
 		EventTypes:    strings[domain.EventType](p.GetEventTypes()),
+		Version:       p.GetVersion(),
+		MatchesFrom:   p.GetMatchesFrom(),
+		Fenced:        p.GetFenced(),
 	}
 }
 
@@ -81,11 +87,18 @@ func rangeCoveredIn(m *kafka.RangeCovered) domain.FactBody {
 		To:        m.GetTo(),
 		Until:     m.GetUntil(),
 		LiveSince: m.GetLiveSince(),
+		Part:      m.GetPart(),
 	}
 }
 
 func partBegunIn(m *kafka.PartBegun) domain.FactBody {
-	return domain.PartBegun{Request: m.GetRequest(), From: m.GetFrom(), To: m.GetTo()}
+	return domain.PartBegun{
+		Request:     m.GetRequest(),
+		From:        m.GetFrom(),
+		To:          m.GetTo(),
+		MatchesFrom: m.GetMatchesFrom(),
+		Fenced:      m.GetFenced(),
+	}
 }
 
 func backfillStoppedIn(m *kafka.BackfillStopped) domain.FactBody {

@@ -63,6 +63,28 @@ func deliveryIn(d *kafka.Delivery) domain.Delivery {
 	}
 }
 
+func rememberedOut(r *domain.Remembered) *kafka.Remembered {
+	if r == nil {
+		return nil
+	}
+	out := &kafka.Remembered{Body: r.Body, AsOf: r.AsOf}
+	if r.Delivery.Exists() {
+		out.Delivery = deliveryOut(r.Delivery)
+	}
+	return out
+}
+
+func rememberedIn(r *kafka.Remembered) *domain.Remembered {
+	if r == nil {
+		return nil
+	}
+	return &domain.Remembered{
+		Body:     r.GetBody(),
+		Delivery: deliveryIn(r.GetDelivery()),
+		AsOf:     r.GetAsOf(),
+	}
+}
+
 func eventOut(e domain.Event) *kafka.Event {
 	return &kafka.Event{
 		Id:              e.ID,
@@ -113,12 +135,16 @@ func movedIn(m interface {
 	GetAttempts() uint32
 	GetRuns() uint32
 	GetFormerEndpointIds() []string
+	GetFromPartition() int32
+	GetNumber() uint64
 }) domain.Moved {
 	return domain.Moved{
 		Moves:             int(m.GetMoves()),
 		Attempts:          int(m.GetAttempts()),
 		Runs:              int(m.GetRuns()),
 		FormerEndpointIDs: m.GetFormerEndpointIds(),
+		FromPartition:     m.GetFromPartition(),
+		Number:            m.GetNumber(),
 	}
 }
 
@@ -137,6 +163,8 @@ func deliveryFactOut(meta *kafka.FactMeta, body domain.DeliveryFact) proto.Messa
 			Attempts:          uint32(b.Moved.Attempts),
 			Runs:              uint32(b.Moved.Runs),
 			FormerEndpointIds: b.Moved.FormerEndpointIDs,
+			FromPartition:     b.Moved.FromPartition,
+			Number:            b.Moved.Number,
 		}
 	case domain.AttemptMade:
 		r := b.Result
@@ -154,6 +182,8 @@ func deliveryFactOut(meta *kafka.FactMeta, body domain.DeliveryFact) proto.Messa
 			State:               string(b.State),
 			NextAttemptAtMillis: b.NextAttemptAtMillis,
 		}
+	case domain.DeliveryRecalled:
+		return &kafka.DeliveryRecalled{Meta: meta, Delivery: deliveryOut(b.Delivery)}
 	case domain.DeliveryRequeued:
 		return &kafka.DeliveryRequeued{
 			Meta:                meta,
@@ -161,6 +191,7 @@ func deliveryFactOut(meta *kafka.FactMeta, body domain.DeliveryFact) proto.Messa
 			Run:                 uint32(b.Run),
 			NextAttemptAtMillis: b.NextAttemptAtMillis,
 			Reason:              string(b.Reason),
+			Body:                b.Body,
 		}
 	case domain.DeliveryCancelled:
 		return &kafka.DeliveryCancelled{Meta: meta, EventId: b.EventID}
@@ -170,6 +201,8 @@ func deliveryFactOut(meta *kafka.FactMeta, body domain.DeliveryFact) proto.Messa
 			EventId:      b.EventID,
 			ToEndpointId: b.ToEndpointID,
 			Moves:        uint32(b.Moves),
+			Body:         b.Body,
+			Number:       b.Number,
 		}
 	}
 	panic(noForm(body))
@@ -178,6 +211,7 @@ func deliveryFactOut(meta *kafka.FactMeta, body domain.DeliveryFact) proto.Messa
 var deliveryFactForms = map[string]factForm{
 	"DeliveryCreated":   fact(deliveryCreatedIn),
 	"AttemptMade":       fact(attemptMadeIn),
+	"DeliveryRecalled":  fact(deliveryRecalledIn),
 	"DeliveryRequeued":  fact(deliveryRequeuedIn),
 	"DeliveryCancelled": fact(deliveryCancelledIn),
 	"DeliveryMoved":     fact(deliveryMovedIn),
@@ -207,12 +241,17 @@ func attemptMadeIn(m *kafka.AttemptMade) domain.FactBody {
 	}
 }
 
+func deliveryRecalledIn(m *kafka.DeliveryRecalled) domain.FactBody {
+	return domain.DeliveryRecalled{Delivery: deliveryIn(m.GetDelivery())}
+}
+
 func deliveryRequeuedIn(m *kafka.DeliveryRequeued) domain.FactBody {
 	return domain.DeliveryRequeued{
 		EventID:             m.GetEventId(),
 		Run:                 int(m.GetRun()),
 		NextAttemptAtMillis: m.GetNextAttemptAtMillis(),
 		Reason:              domain.RequeueReason(m.GetReason()),
+		Body:                m.GetBody(),
 	}
 }
 
@@ -225,5 +264,7 @@ func deliveryMovedIn(m *kafka.DeliveryMoved) domain.FactBody {
 		EventID:      m.GetEventId(),
 		ToEndpointID: m.GetToEndpointId(),
 		Moves:        int(m.GetMoves()),
+		Body:         m.GetBody(),
+		Number:       m.GetNumber(),
 	}
 }

@@ -195,6 +195,7 @@ func endpointCommandOut(meta *kafka.CommandMeta, body domain.EndpointCommand) pr
 			EndpointId:   b.EndpointID,
 			EventId:      b.EventID,
 			ToEndpointId: b.ToEndpointID,
+			Remembered:   rememberedOut(b.Remembered),
 		}
 	case domain.RecordMail:
 		return recordMailOut(meta, b)
@@ -255,6 +256,7 @@ var endpointCommandForms = map[string]commandForm{
 			EndpointID:   m.GetEndpointId(),
 			EventID:      m.GetEventId(),
 			ToEndpointID: m.GetToEndpointId(),
+			Remembered:   rememberedIn(m.GetRemembered()),
 		}
 	}),
 	"RecordMail": command(recordMailIn),

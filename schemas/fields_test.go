@@ -63,7 +63,7 @@ func fill(v reflect.Value, n *int) {
 	switch v.Kind() {
 	case reflect.String:
 		v.SetString(fmt.Sprint("text ", *n))
-	case reflect.Int, reflect.Int64:
+	case reflect.Int, reflect.Int32, reflect.Int64:
 		v.SetInt(int64(*n))
 	case reflect.Uint8, reflect.Uint32, reflect.Uint64:
 		v.SetUint(uint64(*n))

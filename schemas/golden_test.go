@@ -115,6 +115,19 @@ var goldenFacts = []domain.FactBody{
 		NextAttemptAtMillis: 5000,
 		Reason:              domain.RequeueReplay,
 	},
+	domain.DeliveryRecalled{Delivery: domain.Delivery{
+		EventID:           "evt_1",
+		EventType:         domain.PaymentReceived,
+		AccountID:         "acc_1",
+		EndpointID:        "ep_1",
+		WatchID:           "wat_1",
+		State:             domain.StateDelivered,
+		CreatedAtMillis:   900,
+		Attempts:          4,
+		Run:               2,
+		Moves:             1,
+		FormerEndpointIDs: []string{"ep_0"},
+	}},
 	domain.BackfillRequested{From: 2, To: 900},
 	domain.RangeCovered{Request: 4, From: 2, To: 99, Until: 800, LiveSince: 801},
 	domain.PartBegun{Request: 4, From: 100, To: 199},
@@ -237,6 +250,17 @@ var (
 func laterWatch() domain.Watch {
 	w := goldenWatch
 	w.Version, w.Revision, w.DeletedAtMillis = 5, 4, 3000
+	w.Parts = []domain.Part{{
+		Range:         domain.Range{From: 100, To: 199},
+		Version:       5,
+		BegunAtMillis: 2500,
+		Label:         w.Label,
+		EndpointID:    w.EndpointID,
+		Rules:         w.Rules,
+		EventTypes:    w.EventTypes,
+		MatchesFrom:   1 << 40,
+		Fenced:        true,
+	}}
 	return w
 }
 
@@ -259,7 +283,21 @@ var laterFacts = []domain.FactBody{
 		Event: domain.Event{ID: "evt_1", Type: domain.PaymentReceived},
 		Moved: domain.Moved{Moves: 1, Attempts: 12, Runs: 2, FormerEndpointIDs: []string{"ep_1"}},
 	},
+	domain.DeliveryCreated{
+		Event: domain.Event{ID: "evt_1", Type: domain.PaymentReceived},
+		Moved: domain.Moved{
+			Moves:             1,
+			Attempts:          12,
+			Runs:              2,
+			FormerEndpointIDs: []string{"ep_1"},
+			FromPartition:     5,
+			Number:            1 << 40,
+		},
+	},
+	domain.DeliveryMoved{EventID: "evt_1", ToEndpointID: "ep_2", Moves: 3, Number: 1 << 40},
 	domain.AttemptMade{EventID: "evt_1", State: domain.StateCancelled},
+	domain.DeliveryRequeued{EventID: "evt_1", Run: 2, Body: []byte{5}},
+	domain.DeliveryMoved{EventID: "evt_1", ToEndpointID: "ep_2", Moves: 3, Body: []byte{5}},
 	domain.EndpointUpdated{Change: domain.EndpointChange{Headers: new([]domain.Header)}},
 	domain.EndpointUpdated{},
 	domain.WatchUpdated{Change: domain.WatchChange{
@@ -267,6 +305,8 @@ var laterFacts = []domain.FactBody{
 		EventTypes: new([]domain.EventType),
 	}},
 	domain.WatchUpdated{},
+	domain.RangeCovered{Request: 4, From: 2, To: 99, Until: 800, Part: 5},
+	domain.PartBegun{Request: 4, From: 100, To: 199, MatchesFrom: 1 << 40, Fenced: true},
 }
 
 func TestLaterFactsComeBack(t *testing.T) {
@@ -400,6 +440,11 @@ var everyCommand = []domain.CommandBody{
 	domain.TestEndpoint{EndpointID: "ep_1"},
 	domain.ReplayEndpoint{EndpointID: "ep_1", SinceMillis: 3, UntilMillis: 4},
 	domain.ResendEvent{EndpointID: "ep_1", EventID: "evt_1"},
+	domain.ResendEvent{EndpointID: "ep_1", EventID: "evt_1", Remembered: &domain.Remembered{
+		Body:     []byte{5},
+		Delivery: domain.Delivery{EventID: "evt_1", EndpointID: "ep_1", Run: 1, MovedTo: "ep_2"},
+		AsOf:     77,
+	}},
 	domain.CreateWatch{Watch: goldenWatch},
 	domain.UpdateWatch{WatchID: "wat_1", IfRevision: 3, Change: watchChange},
 	domain.UpdateWatch{WatchID: "wat_1"},
@@ -413,7 +458,20 @@ var everyCommand = []domain.CommandBody{
 		Until:     800,
 		LiveSince: 801,
 		Problem:   "x",
-		Next:      domain.Range{From: 100, To: 199},
+		Next:      domain.NextPart{Range: domain.Range{From: 100, To: 199}},
+	},
+	domain.RecordCoverage{
+		WatchID: "wat_1",
+		Request: 4,
+		From:    2,
+		To:      99,
+		Until:   800,
+		Part:    5,
+		Next: domain.NextPart{
+			Range:       domain.Range{From: 100, To: 199},
+			EndpointID:  "ep_1",
+			MatchesFrom: 1 << 40,
+		},
 	},
 	goldenAnswer.Body,
 }
@@ -506,9 +564,12 @@ func TestAnswersComeBack(t *testing.T) {
 			t.Errorf("%s: %+v, %v", name, got, err)
 		}
 		h := domain.CommandHandled{CommandID: "cmd_1", BodyHash: []byte{5}, Answer: answer}
-		if got, err := schemas.UnmarshalHandled(schemas.MarshalHandled(h)); err != nil ||
-			!reflect.DeepEqual(got, h) {
+		kept := schemas.MarshalHandled("ep_1", h)
+		if got, err := schemas.UnmarshalHandled(kept); err != nil || !reflect.DeepEqual(got, h) {
 			t.Errorf("%s, as kept: %+v, %v", name, got, err)
+		}
+		if of, err := schemas.HandledFor(kept); err != nil || of != "ep_1" {
+			t.Errorf("%s is kept for %q, %v", name, of, err)
 		}
 	}
 }

@@ -52,12 +52,15 @@ func EncodeHandOver(m domain.MatchInput) Message {
 		Attempts:          uint32(m.Moved.Attempts),
 		Runs:              uint32(m.Moved.Runs),
 		FormerEndpointIds: m.Moved.FormerEndpointIDs,
+		FromPartition:     m.Moved.FromPartition,
+		Number:            m.Moved.Number,
 	})
 }
 
 // MatchMade is an existing match, as the follower reads it back.
 type MatchMade struct {
 	EventID   string
+	WatchID   string
 	PaymentID string
 	Ledger    uint32 // of the payment; 0: unknown, or the event was handed over
 }
@@ -69,6 +72,7 @@ func DecodeMatchMade(m Message) (MatchMade, error) {
 	err := unpackAs(m, "PaymentMatched", &b)
 	made := MatchMade{
 		EventID:   b.GetEvent().GetId(),
+		WatchID:   b.GetWatchId(),
 		PaymentID: b.GetPaymentId(),
 		Ledger:    b.GetLedger(),
 	}

@@ -18,6 +18,9 @@ type Topic struct {
 	// SegmentMillis is after how long the cluster begins a new file. Nothing is
 	// deleted of the newest, and nothing compacted. 0: as the cluster has it.
 	SegmentMillis int64
+	// SegmentBytes is after how many bytes the cluster begins a new file. 0: as the cluster
+	// has it.
+	SegmentBytes int64
 }
 
 // Names of the topics, without the prefix.
@@ -44,6 +47,10 @@ const (
 	// TopicMails holds the orders of mails about disabled endpoints, by endpoint. An
 	// order may be carried out for [domain.MailOrderFor]; what is older says nothing.
 	TopicMails = "mails"
+	// TopicSnapshots holds snapshots of the engine's states, one behind the other, in the
+	// partition of their journal. They are chunks, and after them a manifest
+	// (streams/snapshot.go); the engine deletes what no restore needs.
+	TopicSnapshots = "snapshots"
 )
 
 const (
@@ -51,6 +58,9 @@ const (
 	hourMillis   = 60 * minuteMillis
 	dayMillis    = 24 * hourMillis
 )
+
+// snapshotSegmentBytes is small: files are deleted whole, and a state is small.
+const snapshotSegmentBytes = 16 << 20
 
 // Topics lists all topics. Keyed ones share one partition count, so that the
 // commands, matches and facts of one endpoint share a partition number.
@@ -75,6 +85,13 @@ func Topics() []Topic {
 			SegmentMillis:   dayMillis,
 		},
 		{Name: TopicJournal, Keyed: true, Cleanup: CleanupDelete, RetentionMillis: -1},
+		{
+			Name:            TopicSnapshots,
+			Keyed:           true,
+			Cleanup:         CleanupDelete,
+			RetentionMillis: -1,
+			SegmentBytes:    snapshotSegmentBytes,
+		},
 		{
 			Name:            TopicEndpoints,
 			Keyed:           true,

@@ -187,6 +187,10 @@ func watchCommandOut(meta *kafka.CommandMeta, body domain.WatchCommand) proto.Me
 			Problem:   b.Problem,
 			NextFrom:  b.Next.From,
 			NextTo:    b.Next.To,
+			Part:      b.Part,
+
+			NextEndpointId:  b.Next.EndpointID,
+			NextMatchesFrom: b.Next.MatchesFrom,
 		}
 	}
 	panic(noForm(body))
@@ -218,7 +222,12 @@ var watchCommandForms = map[string]commandForm{
 			Until:     m.GetUntil(),
 			LiveSince: m.GetLiveSince(),
 			Problem:   m.GetProblem(),
-			Next:      domain.Range{From: m.GetNextFrom(), To: m.GetNextTo()},
+			Part:      m.GetPart(),
+			Next: domain.NextPart{
+				Range:       domain.Range{From: m.GetNextFrom(), To: m.GetNextTo()},
+				EndpointID:  m.GetNextEndpointId(),
+				MatchesFrom: m.GetNextMatchesFrom(),
+			},
 		}
 	}),
 }
@@ -241,9 +250,17 @@ func watchFactOut(meta *kafka.FactMeta, body domain.WatchFact) proto.Message {
 			To:        b.To,
 			Until:     b.Until,
 			LiveSince: b.LiveSince,
+			Part:      b.Part,
 		}
 	case domain.PartBegun:
-		return &kafka.PartBegun{Meta: meta, Request: b.Request, From: b.From, To: b.To}
+		return &kafka.PartBegun{
+			Meta:        meta,
+			Request:     b.Request,
+			From:        b.From,
+			To:          b.To,
+			MatchesFrom: b.MatchesFrom,
+			Fenced:      b.Fenced,
+		}
 	case domain.BackfillStopped:
 		return &kafka.BackfillStopped{Meta: meta, Request: b.Request, Problem: b.Problem}
 	}

@@ -30,6 +30,7 @@ const (
 	OpDescribe        Operation = "Describe"
 	OpDescribeConfigs Operation = "DescribeConfigs"
 	OpCreate          Operation = "Create"
+	OpDelete          Operation = "Delete"
 	OpAlterConfigs    Operation = "AlterConfigs"
 )
 
@@ -39,6 +40,7 @@ var kafkaOperations = map[Operation]kmsg.ACLOperation{
 	OpDescribe:        kadm.OpDescribe,
 	OpDescribeConfigs: kadm.OpDescribeConfigs,
 	OpCreate:          kadm.OpCreate,
+	OpDelete:          kadm.OpDelete,
 	OpAlterConfigs:    kadm.OpAlterConfigs,
 }
 

@@ -15,6 +15,14 @@ type (
 	// LocatedJournal.
 	LocateJournal struct{}
 
+	// LocateSnapshots reads the first and end offsets of the topic of snapshots. Reported
+	// with LocatedSnapshots.
+	LocateSnapshots struct{}
+
+	// ReadSnapshots reads some or all of the committed records of the topic of snapshots
+	// from offset From up to To. Reported with ReadSnapshots.
+	ReadSnapshots struct{ From, To int64 }
+
 	// ReadJournal reads some or all of the journal's committed records from offset From up
 	// to To. Reported with ReadJournal.
 	ReadJournal struct{ From, To int64 }
@@ -49,12 +57,14 @@ type (
 	Done struct{}
 )
 
-func (TakeOver) action()      {}
-func (LocateJournal) action() {}
-func (ReadJournal) action()   {}
-func (Start) action()         {}
-func (Commit) action()        {}
-func (Apply) action()         {}
-func (LocateInputs) action()  {}
-func (Await) action()         {}
-func (Done) action()          {}
+func (TakeOver) action()        {}
+func (LocateJournal) action()   {}
+func (LocateSnapshots) action() {}
+func (ReadSnapshots) action()   {}
+func (ReadJournal) action()     {}
+func (Start) action()           {}
+func (Commit) action()          {}
+func (Apply) action()           {}
+func (LocateInputs) action()    {}
+func (Await) action()           {}
+func (Done) action()            {}

@@ -122,6 +122,23 @@ func (c Cluster) AlterTopic(ctx context.Context, name string, settings map[strin
 	})
 }
 
+// DeleteTopic deletes a topic. One that does not exist is no error.
+func (c Cluster) DeleteTopic(ctx context.Context, name string) error {
+	return c.WithAdmin(ctx, func(ctx context.Context, admin *kadm.Client) error {
+		_, err := whileTransient(ctx, func() (struct{}, error) {
+			deleted, err := admin.DeleteTopic(ctx, c.fullName(name))
+			if err == nil && !errors.Is(deleted.Err, kerr.UnknownTopicOrPartition) {
+				err = deleted.Err
+			}
+			return struct{}{}, err
+		})
+		if err != nil {
+			return fmt.Errorf("streams: deleting topic %s: %w", c.fullName(name), err)
+		}
+		return nil
+	})
+}
+
 // Features are the finalized features of the cluster, such as
 // transaction.version, by name. One that is left out is at level 0.
 func (c Cluster) Features(ctx context.Context) (levels map[string]int16, err error) {

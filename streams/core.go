@@ -39,8 +39,10 @@ type Handler[E, C any] interface {
 // Turn is one batch of inputs and what the handler decided on it.
 type Turn struct {
 	NowMillis int64
-	Batch     *Batch
-	Timers    *TimerIndex
+	// Next is the offset of the journal that the turn's first record has at least.
+	Next   int64
+	Batch  *Batch
+	Timers *TimerIndex
 	// Inputs are records by topic, in the order of CoreConfig.Inputs. A handler that wants
 	// to leave records for the next turn truncates them here.
 	Inputs [][]Record
@@ -83,6 +85,7 @@ type CoreConfig[E, C any] struct {
 	// enough for the longest turn, and for the start records of owners that failed before
 	// their first turn. The simulation sets it: its journals are shorter than that.
 	LatestRecords int64
+	Snapshots     SnapshotConfig
 	Logger        *slog.Logger
 }
 
@@ -110,7 +113,9 @@ type Core[E, C any] struct {
 	handler  Handler[E, C]
 	progress progress
 	restore  restore
+	loader   loader
 
+	snapshots   snapshots
 	pending     [][]Record // of each input
 	completions []C
 
@@ -126,16 +131,22 @@ type Core[E, C any] struct {
 // stage is what a core does now. It restores its state, takes the first turn, and then one
 // turn after another:
 //
-//	restore     fencing → locating → folding → provingEnd → catchingUp
+//	restore     fencing → locating → [seeking → indexing → loading] → folding →
+//	            provingEnd → catchingUp
 //	first turn  starting → [committing] → applying → positioning
 //	each other  awaiting → [committing] → applying
 //
-// A turn that writes nothing skips committing.
+// A turn that writes nothing skips committing. A state that the journal completes needs no
+// snapshot. Folding and catchingUp go back to seeking or loading when the journal shows that
+// the state is of another.
 type stage int
 
 const (
 	fencing     stage = iota
 	locating          // reading the journal's first and end offsets
+	seeking           // reading the first and end offsets of the topic of snapshots
+	indexing          // reading which snapshots there are
+	loading           // loading one of them
 	folding           // folding the journal up to its known end
 	provingEnd        // writing a record of the owner's own: it lies at the end
 	catchingUp        // folding up to that record
@@ -170,6 +181,10 @@ func (c *Core[E, C]) Next(now Moment) Action {
 		return TakeOver{}
 	case locating:
 		return LocateJournal{}
+	case seeking:
+		return LocateSnapshots{}
+	case indexing, loading:
+		return ReadSnapshots{From: c.loader.at, To: c.loader.to}
 	case folding, catchingUp:
 		return ReadJournal{From: c.restore.at, To: c.restore.to}
 	case provingEnd:
@@ -207,6 +222,9 @@ func (c *Core[E, C]) await() Await {
 		a.SteadyMillis = c.drainUntil
 	}
 	some := func(records []Record) bool { return len(records) > 0 }
+	if c.snapshots.writer != nil && !c.draining {
+		a.WallMillis = 0 // its next record
+	}
 	if len(c.completions) > 0 || (a.Inputs && slices.ContainsFunc(c.pending, some)) {
 		a.WallMillis = 0
 	}
@@ -220,15 +238,17 @@ func (c *Core[E, C]) TookOver() (err error) {
 	}
 	c.handler = c.cfg.NewHandler()
 	c.stage = locating
-	return c.progress.load(c.store)
+	return errors.Join(c.progress.load(c.store), c.snapshots.kept.load(c.store))
 }
 
-// Committed reports that a commit succeeded. Next is the offset after the last record that
-// it wrote to the journal; 0 when it wrote none there.
-func (c *Core[E, C]) Committed(next int64, now Moment) error {
+// Committed reports that a commit succeeded. Ends are the offsets after the last records that
+// it wrote to the owner's partition, by topic.
+func (c *Core[E, C]) Committed(ends map[string]int64, now Moment) error {
+	next := ends[c.cfg.Journal]
 	if c.stage == provingEnd {
 		return c.catchUpTo(next)
 	}
+	c.snapshots.wroteSnapshot(ends[c.cfg.Snapshots.Topic])
 	c.turnNext, c.committed, c.stage = next, now.SteadyMillis, applying
 	return nil
 }
@@ -300,6 +320,9 @@ func (c *Core[E, C]) Decide(now Moment) (size TurnSize, err error) {
 	}
 	idle := now.SteadyMillis - c.committed
 	c.progress.advanceInputs(c.turn, idle >= positionsEvery.Milliseconds())
+	if err := c.writeSnapshot(); err != nil {
+		return size, err
+	}
 	return size, c.decided()
 }
 
@@ -325,6 +348,7 @@ func (c *Core[E, C]) decided() error {
 func (c *Core[E, C]) begin(now Moment) {
 	c.turn = &Turn{
 		NowMillis: now.WallMillis,
+		Next:      c.progress.next,
 		Batch:     c.store.Begin(),
 		Timers:    c.timers,
 		partition: c.cfg.Partition,
@@ -338,6 +362,10 @@ func (c *Core[E, C]) Apply(now Moment, owned bool) (effects []E, err error) {
 	turn := c.turn
 	c.turn = nil
 	c.progress.advanceTurn(turn, c.turnNext)
+	if err := c.noteSnapshot(turn.Batch); err != nil {
+		turn.Batch.Discard()
+		return nil, err
+	}
 	if err := c.commitState(turn.Batch, c.turnNext > 0); err != nil {
 		return nil, err
 	}
@@ -352,7 +380,7 @@ func (c *Core[E, C]) Apply(now Moment, owned bool) (effects []E, err error) {
 		Timers:    c.timers,
 		State:     c.store,
 	})
-	return effects, err
+	return effects, errors.Join(err, c.beginSnapshot())
 }
 
 // commitState commits a batch of state, with the journal checkpoint if it advanced.
@@ -411,7 +439,8 @@ func (c *Core[E, C]) Close() error {
 	}
 	store := c.store
 	c.store = nil
-	return store.Close()
+	c.loader.close()
+	return errors.Join(c.dropSnapshot(), store.Close())
 }
 
 func (c *Core[E, C]) turnBatch() *Batch {

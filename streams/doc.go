@@ -27,6 +27,14 @@
 // offsets being part of the turn (docs/decisions/fencing.md). The owner finds the end of
 // the journal by writing a record of its own (docs/decisions/real-kafka.md).
 //
+// # Snapshots
+//
+// Between its turns a task writes snapshots of its state to a topic. A start without a state
+// of its own, or with one that retention has overtaken, loads the newest and folds what
+// follows in the journal ([Core.NeededFrom], docs/decisions/restore.md).
+//
+// # Errors
+//
 // Any error of a transaction ends the task; its supervisor restarts it, and the journal
 // then shows whether that transaction was committed. There is one recovery
 // path, and every start takes it.
@@ -37,6 +45,7 @@
 //	cluster.go     how a cluster is reached
 //	listening.go   whether a broker answers
 //	topics.go      topics that must exist
+//	deleter.go     deleting records, and how far readers are
 //	ends.go        first offsets and ends of topics
 //	leaders.go     leaders of partitions, by all brokers but one
 //	transient.go   retries of requests
@@ -51,9 +60,14 @@
 //	placer.go      a copy of a topic, at the same offsets
 //	fenced.go      appending in transactions, by one owner at a time
 //	membership.go  group membership, and which partitions it assigns
+//	balance.go     who owns and who stands by for which partition: a pure function
+//	balancer.go    its messages in the group's protocol
 //	moment.go      two clocks, and how long a membership counts by them
 //	removal.go     members of processes that died
+//	replica.go     a state folded beside its owner
 //	positions.go   committed positions of a group, for parts without other state
+//	deleter.go     deleting records, and how far their readers are
+//	hold.go        keeping records from being deleted for a while
 //	store.go       state on Pebble and its batches
 //	bookmark.go    the last fact that a state has folded
 //	timers.go      the timer index, by group and time
@@ -62,8 +76,13 @@
 //	core.go        a task as a state machine, without log, clock and goroutine; its stages
 //	action.go      the actions that it asks its owner for
 //	restore.go     restoring its state from the checkpoint and the journal
+//	snapshot.go    the form of a snapshot: chunks and a manifest, written and read
+//	snapshots.go   when a core writes one, and what a restore may still need
+//	loading.go     loading the newest that fits the journal
 //	task.go        its owner on Kafka
 //	tasks.go       the tasks of one process, started and stopped as partitions move
+//	standby.go     a copy of another's partition: the restoring half of a core, and its owner
+//	standbys.go    those of one process
 //	restarts.go    when a failed task runs again
 //	stats.go       statistics of turns and tasks
 package streams

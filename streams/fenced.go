@@ -32,7 +32,7 @@ func (p *FencedProducer) Append(ctx context.Context, records ...Record) error {
 	for i, r := range records {
 		batch[i] = p.cluster.toKafka(r)
 	}
-	return p.inOne(ctx, batch, func(*kgo.Record) {}, func(identity) error { return nil })
+	return p.inOne(ctx, batch, func(identity) error { return nil })
 }
 
 // Close closes the client.

@@ -29,7 +29,7 @@ func TestATurnIsOfOneProducer(t *testing.T) {
 	}
 	defer owner.close()
 	sum := func() *kgo.Record { return &kgo.Record{Topic: "test.sums", Value: []byte("1")} }
-	err = owner.inOne(t.Context(), []*kgo.Record{sum()}, func(*kgo.Record) {}, func(identity) error {
+	err = owner.inOne(t.Context(), []*kgo.Record{sum()}, func(identity) error {
 		// As a client does that must ask for a new epoch: the open transaction ends.
 		if err := owner.client.EndTransaction(t.Context(), kgo.TryAbort); err != nil {
 			return err

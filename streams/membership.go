@@ -31,7 +31,9 @@ type MembershipConfig struct {
 	// RevokeMax is how long Revoked may take: the group waits that long, and twice a
 	// transaction's timeout, before it continues without this member.
 	RevokeMax time.Duration
-	Now       func() time.Time
+	// Standbys, if set, moves partitions to warm members only.
+	Standbys *StandbyConfig
+	Now      func() time.Time
 }
 
 // Membership is a membership in a group that divides the partitions of a topic. It does
@@ -39,12 +41,16 @@ type MembershipConfig struct {
 type Membership struct {
 	client       *kgo.Client
 	group        string
+	fullName     func(topic string) string
 	instance     *string // nil: without a static name
 	topic        string
 	now          func() Moment
 	acknowledged atomic.Pointer[Moment] // when the latest acknowledged heartbeat was sent
 	prompt       chan struct{}          // requests a heartbeat at once
 	failure      groupFailure
+	standbys     *StandbyConfig
+	warming      atomic.Pointer[[]int32] // standbys that something waits for
+	asked        Moment                  // when the latest rebalance was asked for
 	stop         context.CancelFunc
 	stopped      chan struct{}
 }
@@ -59,17 +65,24 @@ func (f *groupFailure) OnGroupManageError(err error) { f.latest.Store(&err) }
 // their answers. A session survives many lost heartbeats.
 const heartbeatEvery = SessionTimeout / 12
 
+// askEvery bounds how often a member asks for a rebalance because it is warm: each has all
+// members join again, while they work.
+const askEvery = 5 * time.Second
+
 // Join enters a group. The callbacks run until Leave.
 func (c Cluster) Join(cfg MembershipConfig) (*Membership, error) {
 	ctx, stop := context.WithCancel(context.Background())
 	joined := cfg.Now()
 	m := &Membership{
-		group:   c.fullName(cfg.Group),
-		topic:   c.fullName(cfg.Topic),
-		now:     func() Moment { return momentOf(cfg.Now(), joined) },
-		prompt:  make(chan struct{}, 1),
-		stop:    stop,
-		stopped: make(chan struct{}),
+		group:    c.fullName(cfg.Group),
+		fullName: c.fullName,
+		topic:    c.fullName(cfg.Topic),
+		now:      func() Moment { return momentOf(cfg.Now(), joined) },
+		prompt:   make(chan struct{}, 1),
+		standbys: cfg.Standbys,
+		asked:    Moment{SteadyMillis: -askEvery.Milliseconds()},
+		stop:     stop,
+		stopped:  make(chan struct{}),
 	}
 	lost := func(partitions []int32) {
 		m.acknowledged.Store(nil) // acknowledgements of before do not count
@@ -97,7 +110,7 @@ func (c Cluster) Join(cfg MembershipConfig) (*Membership, error) {
 	client, err := c.client(append(static,
 		kgo.ConsumerGroup(m.group),
 		kgo.ConsumeTopics(c.fullName(cfg.Topic)),
-		kgo.Balancers(kgo.CooperativeStickyBalancer()),
+		kgo.Balancers(m.balancers()...),
 		kgo.SessionTimeout(SessionTimeout),
 		kgo.HeartbeatInterval(heartbeatEvery),
 		kgo.RebalanceTimeout(cfg.RevokeMax+2*transactionTimeout),
@@ -116,6 +129,37 @@ func (c Cluster) Join(cfg MembershipConfig) (*Membership, error) {
 	m.client = client
 	go m.beat(ctx)
 	return m, nil
+}
+
+// balancers are the protocols that this member offers, the preferred one first.
+func (m *Membership) balancers() []kgo.GroupBalancer {
+	sticky := kgo.CooperativeStickyBalancer()
+	if m.standbys == nil {
+		return []kgo.GroupBalancer{sticky}
+	}
+	return []kgo.GroupBalancer{
+		&warmBalancer{topic: m.topic, cfg: *m.standbys, assigned: m.standBy},
+		stickyFallback{sticky, m.standBy},
+	}
+}
+
+// standBy follows an assignment's part beside the partitions to own.
+func (m *Membership) standBy(a assignmentData) {
+	m.warming.Store(&a.Warming)
+	m.standbys.StandBy(a.Standbys)
+}
+
+// askWhenWarm asks for a rebalance when a copy is warm that others wait for.
+func (m *Membership) askWhenWarm() {
+	waiting := m.warming.Load()
+	now := m.now()
+	if waiting == nil || len(*waiting) == 0 ||
+		now.SteadyMillis-m.asked.SteadyMillis < askEvery.Milliseconds() ||
+		!m.standbys.warmed(*waiting) {
+		return
+	}
+	m.asked = now
+	m.client.ForceRebalance()
 }
 
 // Fresh reports whether the group acknowledged a heartbeat within the session timeout. If
@@ -165,6 +209,7 @@ func (m *Membership) beat(ctx context.Context) {
 		case <-tick.C:
 		}
 		m.heartbeat(ctx)
+		m.askWhenWarm()
 	}
 }
 

@@ -44,6 +44,19 @@ func StartRecord(journal string, partition int32) Record {
 	}
 }
 
+// TakenRecord returns a note that says how far a task's inputs were taken.
+func TakenRecord(journal string, partition int32, positions map[string]int64) Record {
+	return Record{
+		Topic:     journal,
+		Partition: partition,
+		Key:       []byte{},
+		Headers: []Header{{
+			Key:   headerInputs,
+			Value: []byte(inputPositions(positions).String()),
+		}},
+	}
+}
+
 // inputPositions are the offsets of the next records of a task's inputs, by topic.
 type inputPositions map[string]int64
 

@@ -32,11 +32,19 @@ func (m *Membership) Positions(ctx context.Context) (map[int32]int64, error) {
 // ErrNotMember means that the group has continued without this member.
 var ErrNotMember = errors.New("the group has gone on without this member")
 
-// Commit commits the group's position in a partition: all records below it are done. If the
-// group has reached another generation without this member, it fails with ErrNotMember.
-func (m *Membership) Commit(ctx context.Context, partition int32, next int64) error {
+// Commit commits positions of the group: all records below them are done, and may be deleted
+// ([Deleter]). The topics may be others than the one that the group divides. If the group
+// has reached another generation without this member, it fails with ErrNotMember.
+func (m *Membership) Commit(ctx context.Context, done Offsets) error {
 	var failed error
-	offsets := map[string]map[int32]kgo.EpochOffset{m.topic: {partition: {Epoch: -1, Offset: next}}}
+	offsets := make(map[string]map[int32]kgo.EpochOffset)
+	for topic, by := range done {
+		name := m.fullName(topic)
+		offsets[name] = make(map[int32]kgo.EpochOffset)
+		for partition, next := range by {
+			offsets[name][partition] = kgo.EpochOffset{Epoch: unknownEpoch, Offset: next}
+		}
+	}
 	m.client.CommitOffsetsSync(ctx, offsets, func(
 		_ *kgo.Client, _ *kmsg.OffsetCommitRequest, resp *kmsg.OffsetCommitResponse,
 		err error,
@@ -48,8 +56,7 @@ func (m *Membership) Commit(ctx context.Context, partition int32, next int64) er
 		failed = fmt.Errorf("%w: %w", ErrNotMember, failed)
 	}
 	if failed != nil {
-		return fmt.Errorf("streams: committing the position of group %s in partition %d: %w", m.group,
-			partition, failed)
+		return fmt.Errorf("streams: committing positions of group %s: %w", m.group, failed)
 	}
 	return nil
 }

@@ -31,13 +31,13 @@ func TestPositionsOutliveTheirMember(t *testing.T) {
 	if at, err := first.Positions(t.Context()); err != nil || len(at) != 0 {
 		t.Fatalf("a group that committed nothing is at %v, %v", at, err)
 	}
-	if err := first.Commit(t.Context(), 1, 7); err != nil {
+	if err := first.Commit(t.Context(), streams.Offsets{numbersTopic: {1: 7}}); err != nil {
 		t.Fatal(err)
 	}
 	if err := first.Leave(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if err := first.Commit(t.Context(), 1, 9); err == nil {
+	if err := first.Commit(t.Context(), streams.Offsets{numbersTopic: {1: 9}}); err == nil {
 		t.Error("who has left the group could commit")
 	}
 	second := join()

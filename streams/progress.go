@@ -17,6 +17,7 @@ type progress struct {
 
 	next      int64 // offset of the next journal record to fold
 	mark      bookmark
+	grown     int64 // bytes of the journal that were folded since the latest snapshot
 	positions inputPositions
 	noted     string // the positions that the journal has
 }
@@ -29,6 +30,9 @@ func (p *progress) load(s *Store) (err error) {
 	if p.mark, err = loadBookmark(s); err != nil {
 		return err
 	}
+	if p.grown, err = loadGrown(s); err != nil {
+		return err
+	}
 	text, err := s.Get(inputsKey)
 	if err != nil || len(text) == 0 {
 		return err
@@ -39,7 +43,9 @@ func (p *progress) load(s *Store) (err error) {
 }
 
 // reset sets the progress of an empty state.
-func (p *progress) reset() { p.next, p.mark, p.positions, p.noted = 0, bookmark{}, nil, "" }
+func (p *progress) reset() {
+	p.next, p.mark, p.grown, p.positions, p.noted = 0, bookmark{}, 0, nil, ""
+}
 
 // firstUnproved returns the offset to read the journal from, so that the state's last fact
 // is read again.
@@ -68,6 +74,7 @@ func (p *progress) advance(r Record) (err error) {
 		}
 	}
 	p.next = r.Offset + 1
+	p.grown += r.size()
 	if !isNote(r) {
 		p.mark = bookmarkOf(r.Offset, r)
 	}
@@ -123,14 +130,16 @@ func (p *progress) advanceInputs(t *Turn, always bool) {
 // bookmark moves to the last record, which is a fact if the turn wrote any.
 func (p *progress) advanceTurn(t *Turn, next int64) {
 	p.next = max(p.next, next)
+	last := true
 	for _, r := range slices.Backward(t.out) {
 		if r.Topic != p.journal {
 			continue
 		}
-		if !isNote(r) {
+		if last && !isNote(r) {
 			p.mark = bookmarkOf(next-1, r)
 		}
-		return
+		last = false
+		p.grown += r.size()
 	}
 }
 
@@ -151,7 +160,17 @@ var inputsKey = []byte{keySpaceOwn, 'p'}
 
 // saveJournal writes the journal checkpoint into a batch of state.
 func (p *progress) saveJournal(b *Batch) error {
-	return errors.Join(b.SetCheckpoint(p.journal, p.partition, p.next), p.mark.set(b))
+	return errors.Join(b.SetCheckpoint(p.journal, p.partition, p.next), p.mark.set(b),
+		saveGrown(b, p.grown))
+}
+
+// SetTaken makes a state that was made of another one the state of a partition: its journal
+// is folded up to next, and its inputs are taken up to these offsets, by topic.
+func (b *Batch) SetTaken(
+	journal string, partition int32, next int64, positions map[string]int64,
+) error {
+	return errors.Join(b.SetCheckpoint(journal, partition, next),
+		b.Set(inputsKey, []byte(inputPositions(positions).String())))
 }
 
 // saveInputs writes the input positions into a batch of state.

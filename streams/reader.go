@@ -213,3 +213,67 @@ func (r *Reader) Passed(topic string, ends map[int32]int64) bool {
 
 // Close closes the client.
 func (r *Reader) Close() { r.client.Close() }
+
+// partitionReader reads one partition, of one topic after the other. It is used by one
+// goroutine.
+type partitionReader struct {
+	cluster   Cluster
+	partition int32
+	maxBytes  int32 // as in ReaderConfig
+
+	topic  string
+	reader *Reader // nil until something is read
+}
+
+// from returns a reader at an offset: the latest one if it is there.
+func (p *partitionReader) from(topic string, offset int64) (*Reader, error) {
+	if p.reader != nil && p.topic == topic && p.reader.Position(topic, p.partition) == offset {
+		return p.reader, nil
+	}
+	p.close()
+	reader, err := p.cluster.NewReader(ReaderConfig{
+		From:     Offsets{topic: {p.partition: offset}},
+		Notes:    true,
+		MaxBytes: p.maxBytes,
+	})
+	if err != nil {
+		return nil, err
+	}
+	p.reader, p.topic = reader, topic
+	return reader, nil
+}
+
+// read reads at most so many records between two offsets, and returns the offset to read
+// next.
+func (p *partitionReader) read(
+	ctx context.Context, topic string, from, to int64, most int,
+) (records []Record, next int64, err error) {
+	r, err := p.from(topic, from)
+	if err != nil {
+		return nil, 0, err
+	}
+	err = r.pollTowards(ctx, topic, map[int32]int64{p.partition: to}, most, func(r Record) error {
+		records = append(records, r)
+		return nil
+	})
+	return records, r.Position(topic, p.partition), err
+}
+
+// locate returns the partition's first offset and its end.
+func (p *partitionReader) locate(
+	ctx context.Context, asking *Ends, topic string,
+) (start, end int64, err error) {
+	starts, err := asking.Starts(ctx, topic)
+	if err != nil {
+		return 0, 0, err
+	}
+	ends, err := asking.Of(ctx, topic)
+	return starts[p.partition], ends[p.partition], err
+}
+
+func (p *partitionReader) close() {
+	if p.reader != nil {
+		p.reader.Close()
+		p.reader = nil
+	}
+}

@@ -31,6 +31,18 @@ func (r Record) Header(name string) string {
 	return ""
 }
 
+// size is about how many bytes the record takes in its topic.
+func (r Record) size() int64 {
+	size := recordOverhead + len(r.Key) + len(r.Value)
+	for _, h := range r.Headers {
+		size += len(h.Key) + len(h.Value)
+	}
+	return int64(size)
+}
+
+// recordOverhead is what Kafka's form of a record adds.
+const recordOverhead = 16
+
 // NewRecord makes a record to append. Headers iterates over header names and values.
 func NewRecord(
 	topic, key string, value []byte,

@@ -2,7 +2,6 @@ package streams
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 )
 
@@ -14,6 +13,8 @@ const (
 	idleStarts    = 1024
 	// restoreBatch is how many records are folded in one batch of state.
 	restoreBatch = 4096
+	// chunksAtOnce bounds how many chunks of a snapshot are in memory.
+	chunksAtOnce = 16
 )
 
 // restore is the progress of a start through its journal, from the state's checkpoint to
@@ -37,21 +38,36 @@ type restore struct {
 
 // LocatedJournal reports the journal's first offset and its known end.
 func (c *Core[E, C]) LocatedJournal(start, known int64) error {
-	c.stage = folding
 	latestFrom := known - cmp.Or(c.cfg.LatestRecords, latestRecords)
 	c.restore = restore{start: start, to: known, latestFrom: latestFrom}
-	c.beginReading(max(0, start, min(c.progress.firstUnproved(), latestFrom)))
+	if c.wantsSnapshot() {
+		return c.seekSnapshot()
+	}
+	return c.startFolding()
+}
+
+// startFolding starts reading the journal behind what the state has of it.
+func (c *Core[E, C]) startFolding() error {
+	c.stage = folding
+	r := &c.restore
+	c.beginReading(max(0, r.start, min(c.progress.firstUnproved(), r.latestFrom)))
 	return c.checkRetention()
 }
 
 // checkRetention fails when retention has deleted journal records that the state has not folded.
 func (c *Core[E, C]) checkRetention() error {
-	if at := c.progress.next; at < c.restore.start {
-		return fmt.Errorf("streams: partition %d of %s begins at %d, after the state's checkpoint %d: "+
-			"the journal must be kept whole (set retention.ms=-1) or be restored",
-			c.cfg.Partition, c.cfg.Journal, c.restore.start, at)
+	if c.progress.next < c.restore.start {
+		return c.gap(c.restore.start)
 	}
 	return nil
+}
+
+// gap is the error of a journal that begins behind what the state has folded.
+func (c *Core[E, C]) gap(start int64) error {
+	return fmt.Errorf("streams: partition %d of %s begins at %d, the state of this process ends "+
+		"at %d, and no snapshot leads from there: what lies between is deleted. Restore the topics "+
+		"from a backup, and let nothing but Lumenhook delete of %s (retention.ms=-1)",
+		c.cfg.Partition, c.cfg.Journal, start, c.progress.next, c.cfg.Journal)
 }
 
 // beginReading starts reading at an offset, or restarts there.
@@ -114,27 +130,44 @@ func (r *restore) checkMark(record Record) bool {
 	return bookmarkOf(record.Offset, record) == bookmark{r.mark.offset, r.mark.sum, true}
 }
 
-// foldAnew empties a state that belongs to another journal, and starts reading from the
-// journal's beginning.
+// foldAnew empties a state that belongs to another journal. It is loaded from a snapshot, or
+// from the next one, or folded from the journal's beginning.
 func (c *Core[E, C]) foldAnew(why string) error {
-	c.cfg.Logger.Error(why+
-		": the journal was lost or cut since, and facts with it; the state is built anew from what is "+
-		"left",
-		"journal", c.cfg.Journal, "partition", c.cfg.Partition, "checkpoint", c.progress.next, "end",
-		c.restore.to)
+	c.reportMisfit(why)
 	c.progress.reset()
+	c.snapshots.kept = keptSnapshots{}
 	if c.restore.batch != nil {
 		c.restore.batch.Discard()
 		c.restore.batch, c.restore.folded = nil, 0
 	}
+	if err := c.store.Reset(); err != nil {
+		return err
+	}
+	if c.wantsSnapshot() && (!c.loader.indexed || len(c.loader.left) > 0) {
+		return c.seekSnapshot()
+	}
 	c.beginReading(c.restore.start)
-	return errors.Join(c.store.Reset(), c.checkRetention())
+	return c.checkRetention()
+}
+
+func (c *Core[E, C]) reportMisfit(why string) {
+	message := ": the journal was lost or cut since, and facts with it; the state is built anew " +
+		"from what is left"
+	if c.loader.loaded {
+		message = ": the snapshot is of another journal, or the journal was lost or cut since, and " +
+			"facts with it; the state is built anew from what is left"
+	}
+	c.cfg.Logger.Error(why+message, "journal", c.cfg.Journal, "partition", c.cfg.Partition,
+		"checkpoint", c.progress.next, "end", c.restore.to)
 }
 
 // fold folds a record, unless it is folded already.
 func (c *Core[E, C]) fold(r Record) error {
 	if r.Offset < c.progress.next {
 		return nil
+	}
+	if r.Header(headerFiller) == fillerOfDeleted {
+		return c.gap(r.Offset + 1)
 	}
 	if c.restore.batch == nil {
 		c.restore.batch = c.store.Begin()

@@ -21,9 +21,13 @@ type TaskStats struct {
 	From      int64 // offset at which the restore began
 	At        int64 // offset to fold next
 	End       int64 // offset after the restore's last record
+	Folded    int64 // offset of the journal up to which the state is
+	Loading   bool  // the three are offsets of the snapshot that is read, not of the journal
 	Restored  bool  // the task takes turns
-	Timers    TimerStats
-	Inputs    []InputStats
+	// Needed is what a restore may still read, by this task; before it takes turns, all.
+	Needed NeededFrom
+	Timers TimerStats
+	Inputs []InputStats
 }
 
 // InputStats is how far a task is behind in one input.
@@ -45,18 +49,30 @@ const timerStatsEvery = time.Second
 
 // stats collects a task's statistics. It may be read from any goroutine.
 type stats struct {
-	from, at, end atomic.Int64
-	restored      atomic.Bool
-	timers        atomic.Pointer[TimerStats]
-	inputs        atomic.Pointer[[]*input]
-	counted       time.Time // when the timers were counted, by the task's clock
+	restore  atomic.Pointer[restoreProgress]
+	folded   atomic.Int64
+	restored atomic.Bool
+	needed   atomic.Pointer[NeededFrom]
+	timers   atomic.Pointer[TimerStats]
+	inputs   atomic.Pointer[[]*input]
+	counted  time.Time // when the timers were counted, by the task's clock
 }
 
-func (s *stats) noteRestore(r restore, restored bool) {
-	s.from.Store(r.from)
-	s.at.Store(min(r.at, r.to))
-	s.end.Store(r.to)
+// restoreProgress is where a restore is: offsets of the journal, or of the snapshots.
+type restoreProgress struct {
+	from, at, end int64
+	loading       bool
+}
+
+func (s *stats) noteRestore(p restoreProgress, restored bool) {
+	s.restore.Store(&p)
 	s.restored.Store(restored)
+}
+
+func (s *stats) noteNeeded(from NeededFrom) {
+	if now := s.needed.Load(); now == nil || *now != from {
+		s.needed.Store(&from)
+	}
 }
 
 // count counts the timers, unless that was done just now.
@@ -73,10 +89,14 @@ func (s *stats) count(now time.Time, x *TimerIndex) {
 func (t *Task[E, C]) Stats() TaskStats {
 	s := TaskStats{
 		Partition: t.cfg.Partition,
-		From:      t.stats.from.Load(),
-		At:        t.stats.at.Load(),
-		End:       t.stats.end.Load(),
+		Folded:    t.stats.folded.Load(),
 		Restored:  t.stats.restored.Load(),
+	}
+	if r := t.stats.restore.Load(); r != nil {
+		s.From, s.At, s.End, s.Loading = r.from, r.at, r.end, r.loading
+	}
+	if needed := t.stats.needed.Load(); needed != nil {
+		s.Needed = *needed
 	}
 	if timers := t.stats.timers.Load(); timers != nil {
 		s.Timers = *timers

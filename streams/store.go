@@ -19,16 +19,19 @@ import (
 //
 // Keys, by their first byte:
 //
-//	0x00  the store's own: identity, checkpoints and their epochs, bookmark
+//	0x00  the store's own: identity, checkpoints and their epochs, bookmark, where the
+//	      latest snapshots are
 //	0x01, 0x02  the timer index (timers.go)
 //	0x10… the owner's
 type Store struct {
-	db *pebble.DB
+	db       *pebble.DB
+	identity string
 }
 
 // storeFormat is incremented when stores of older programs must not be used, whatever they
-// cache. From 2 on, stores are filled by readers that notice aborted records.
-const storeFormat = 2
+// cache. From 2 on, stores are filled by readers that notice aborted records; from 3 on, parts
+// of backfills have an identity.
+const storeFormat = 3
 
 // FirstKey is the lowest first byte of keys that are the owner's.
 const FirstKey = 0x10
@@ -63,20 +66,19 @@ func OpenStore(cfg StoreConfig) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{db: db}
-	cfg.Identity = fmt.Sprintf("store %d: %s", storeFormat, cfg.Identity)
+	s := &Store{db: db, identity: fmt.Sprintf("store %d: %s", storeFormat, cfg.Identity)}
 	identity, err := s.get(identityKey)
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
-	if string(identity) == cfg.Identity {
+	if string(identity) == s.identity {
 		return s, nil
 	}
 	if identity != nil {
 		cfg.Logger.Warn("state is of other topics, of another format or not to be trusted, and is "+
 			"built anew", "dir", cfg.Dir)
 	}
-	if err := s.empty(cfg.Identity); err != nil {
+	if err := s.empty(s.identity); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
 	return s, nil
@@ -122,12 +124,17 @@ func (s *Store) empty(identity string) error {
 }
 
 // Reset empties the store: its topic will be folded from the beginning.
-func (s *Store) Reset() error {
-	identity, err := s.get(identityKey)
-	if err != nil {
-		return err
+func (s *Store) Reset() error { return s.empty(s.identity) }
+
+// beginLoading empties the store, and marks it as incomplete: unless endLoading is called,
+// the next OpenStore empties it.
+func (s *Store) beginLoading() error { return s.empty("a part of a snapshot") }
+
+func (s *Store) endLoading() error {
+	if err := s.db.Set(identityKey, []byte(s.identity), pebble.NoSync); err != nil {
+		return fmt.Errorf("streams: ending the loading of a snapshot: %w", err)
 	}
-	return s.empty(string(identity))
+	return nil
 }
 
 // Distrust marks the store as wrong: the next OpenStore empties it. Until then it is
@@ -162,6 +169,12 @@ func (s *Store) Scan(
 	lower, upper []byte, take func(key, value []byte) (more bool, err error),
 ) error {
 	return scan(s.db, lower, upper, take)
+}
+
+// Each calls take for every committed key but the store's own, in order, until it returns
+// false.
+func (s *Store) Each(take func(key, value []byte) (more bool, err error)) error {
+	return s.Scan([]byte{keySpaceOwn + 1}, []byte{0xff, 0xff, 0xff, 0xff}, take)
 }
 
 // Begin opens a batch.

@@ -36,7 +36,7 @@ type Task[E, C any] struct {
 	cfg         TaskConfig[E, C]
 	core        *Core[E, C]
 	tx          *transactor
-	journal     *Reader // nil unless the journal is being read
+	reading     partitionReader // of the journal and the snapshots
 	completions chan C
 	wakeUps     chan struct{}
 	inputs      []*input
@@ -62,6 +62,7 @@ func NewTask[E, C any](cfg TaskConfig[E, C]) *Task[E, C] {
 	return &Task[E, C]{
 		cfg:         cfg,
 		core:        NewCore(cfg.CoreConfig),
+		reading:     partitionReader{cluster: cfg.Cluster, partition: cfg.Partition},
 		completions: make(chan C, cfg.Completions),
 		wakeUps:     make(chan struct{}, 1),
 		done:        make(chan struct{}),
@@ -101,7 +102,7 @@ func (t *Task[E, C]) Run(ctx context.Context, stop <-chan struct{}) (err error) 
 }
 
 func (t *Task[E, C]) close() error {
-	t.closeJournal()
+	t.reading.close()
 	err := t.core.Close()
 	if t.tx != nil {
 		t.tx.close()
@@ -123,7 +124,8 @@ func (t *Task[E, C]) start(ctx context.Context, stop <-chan struct{}) error {
 	}()
 	for !t.core.Working() {
 		err := t.perform(starting, t.core.Next(t.now()))
-		t.stats.noteRestore(t.core.restore, t.core.Working())
+		t.stats.noteRestore(t.core.restoring(), t.core.Working())
+		t.stats.folded.Store(t.core.Folded())
 		if err == nil {
 			continue
 		}
@@ -223,6 +225,10 @@ func (t *Task[E, C]) perform(ctx context.Context, action Action) error {
 		return t.takeOver(ctx)
 	case LocateJournal:
 		return t.locateJournal(ctx)
+	case LocateSnapshots:
+		return t.locateSnapshots(ctx)
+	case ReadSnapshots:
+		return t.readSnapshots(ctx, a)
 	case ReadJournal:
 		return t.readJournal(ctx, a)
 	case Commit:
@@ -248,47 +254,35 @@ func (t *Task[E, C]) takeOver(ctx context.Context) (err error) {
 }
 
 func (t *Task[E, C]) locateJournal(ctx context.Context) error {
-	starts, err := t.tx.ends().Starts(ctx, t.cfg.Journal)
+	start, known, err := t.reading.locate(ctx, t.tx.ends(), t.cfg.Journal)
 	if err != nil {
 		return err
 	}
-	known, err := t.tx.ends().Of(ctx, t.cfg.Journal)
-	if err != nil {
-		return err
-	}
-	return t.core.LocatedJournal(starts[t.cfg.Partition], known[t.cfg.Partition])
+	return t.core.LocatedJournal(start, known)
 }
 
-// readJournal reads a part of the journal; from another offset, if the core asks for that.
-func (t *Task[E, C]) readJournal(ctx context.Context, a ReadJournal) (err error) {
-	p := t.cfg.Partition
-	if t.journal == nil || t.journal.Position(t.cfg.Journal, p) != a.From {
-		t.closeJournal()
-		t.journal, err = t.cfg.Cluster.NewReader(ReaderConfig{
-			From:  Offsets{t.cfg.Journal: {p: a.From}},
-			Notes: true,
-		})
-		if err != nil {
-			return err
-		}
-	}
-	var records []Record
-	err = t.journal.pollTowards(ctx, t.cfg.Journal, map[int32]int64{p: a.To}, restoreBatch,
-		func(r Record) error {
-			records = append(records, r)
-			return nil
-		})
+func (t *Task[E, C]) locateSnapshots(ctx context.Context) error {
+	start, end, err := t.reading.locate(ctx, t.tx.ends(), t.cfg.Snapshots.Topic)
 	if err != nil {
 		return err
 	}
-	return t.core.ReadJournal(records, t.journal.Position(t.cfg.Journal, p))
+	return t.core.LocatedSnapshots(start, end)
 }
 
-func (t *Task[E, C]) closeJournal() {
-	if t.journal != nil {
-		t.journal.Close()
-		t.journal = nil
+func (t *Task[E, C]) readSnapshots(ctx context.Context, a ReadSnapshots) error {
+	records, next, err := t.reading.read(ctx, t.cfg.Snapshots.Topic, a.From, a.To, chunksAtOnce)
+	if err != nil {
+		return err
 	}
+	return t.core.ReadSnapshots(records, next)
+}
+
+func (t *Task[E, C]) readJournal(ctx context.Context, a ReadJournal) error {
+	records, next, err := t.reading.read(ctx, t.cfg.Journal, a.From, a.To, restoreBatch)
+	if err != nil {
+		return err
+	}
+	return t.core.ReadJournal(records, next)
 }
 
 // commit makes a transaction. Once begun it is finished even when the task is being
@@ -304,17 +298,17 @@ func (t *Task[E, C]) commit(ctx context.Context, a Commit) error {
 	for topic, at := range a.Positions {
 		positions[topic] = map[int32]int64{t.cfg.Partition: at}
 	}
-	next, err := t.tx.commit(ctx, a.Records, positions, t.cfg.Journal)
+	ends, err := t.tx.commit(ctx, a.Records, positions, t.cfg.Journal)
 	t.turn.Records, t.turn.Commit = len(a.Records), t.cfg.Now().Sub(began)
 	if err != nil {
 		return err
 	}
-	return t.core.Committed(next, t.now())
+	return t.core.Committed(ends, t.now())
 }
 
 // takeFirstTurn has the core take its first turn.
 func (t *Task[E, C]) takeFirstTurn() error {
-	t.closeJournal()
+	t.reading.close()
 	began := t.cfg.Now()
 	err := t.core.Start(t.now())
 	t.turn = TurnStats{Decide: t.cfg.Now().Sub(began)}
@@ -344,6 +338,8 @@ func (t *Task[E, C]) apply() error {
 		t.cfg.Perform(e)
 	}
 	t.stats.count(t.cfg.Now(), t.core.Timers())
+	t.stats.folded.Store(t.core.Folded())
+	t.stats.noteNeeded(t.core.NeededFrom())
 	if err == nil && t.turn.Records > 0 && t.cfg.OnTurn != nil {
 		t.turn.Settle = t.cfg.Now().Sub(began)
 		t.cfg.OnTurn(t.turn)
@@ -387,14 +383,15 @@ func (t *Task[E, C]) startInputs(
 		t.inputs = append(t.inputs, in)
 		readers.Go(func() {
 			defer r.Close()
-			t.read(ctx, r, in, fail)
+			t.receive(ctx, r, in, fail)
 		})
 	}
 	t.stats.inputs.Store(&t.inputs)
 	return readers, nil
 }
 
-func (t *Task[E, C]) read(
+// receive passes records of an input on as they arrive.
+func (t *Task[E, C]) receive(
 	ctx context.Context, r *Reader, in *input, fail context.CancelCauseFunc,
 ) {
 	for {

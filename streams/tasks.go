@@ -10,16 +10,28 @@ import (
 	"time"
 )
 
-// Tasks runs one task for each assigned partition, and restarts tasks that fail. Its
-// methods are the callbacks of a [Membership].
+// Tasks runs one task for each assigned partition, and restarts tasks that fail; and, if it
+// can make them, standbys of partitions (standbys.go). Its methods are the callbacks
+// of a [Membership].
+//
+// Task and standby of a partition have one folder: each opens it once the one before has
+// closed it.
 type Tasks struct {
+	// NewStandby makes the standby of a partition, which calls following once it has caught
+	// up; nil: there are none.
+	NewStandby func(partition int32, following func()) Standby
 	// Owned reports whether the group acknowledged lately that this process owns its
 	// partitions; nil: always. A failed task is not restarted before.
 	Owned   func() bool
 	newTask func(partition int32) Runner
 	logger  *slog.Logger
-	mu      sync.Mutex
-	running map[int32]*runningTask
+	// catchUp is the right to catch up, of which there are maxCatchingUp.
+	catchUp chan struct{}
+
+	mu       sync.Mutex
+	running  map[int32]*runningTask
+	standbys map[int32]*runningStandby
+	folders  map[int32]<-chan struct{} // closed when the latest user of a folder has ended
 }
 
 // Runner is a [Task], of any type of effects.
@@ -70,7 +82,27 @@ type runningTask struct {
 
 // NewTasks makes an empty set; newTask makes the task of a partition.
 func NewTasks(newTask func(partition int32) Runner, logger *slog.Logger) *Tasks {
-	return &Tasks{newTask: newTask, logger: logger, running: make(map[int32]*runningTask)}
+	return &Tasks{
+		newTask:  newTask,
+		logger:   logger,
+		catchUp:  make(chan struct{}, maxCatchingUp),
+		running:  make(map[int32]*runningTask),
+		standbys: make(map[int32]*runningStandby),
+		folders:  make(map[int32]<-chan struct{}),
+	}
+}
+
+// enter makes a task or standby the next user of a partition's folder, until it closes
+// ended. It may open it when former is closed.
+func (s *Tasks) enter(p int32, ended <-chan struct{}) (former <-chan struct{}) {
+	former = s.folders[p]
+	s.folders[p] = ended
+	if former == nil {
+		nobody := make(chan struct{})
+		close(nobody)
+		return nobody
+	}
+	return former
 }
 
 // Assigned starts the tasks of partitions.
@@ -81,7 +113,13 @@ func (s *Tasks) Assigned(partitions []int32) {
 		ctx, cancel := context.WithCancel(context.Background())
 		r := &runningTask{stop: make(chan struct{}), abandon: cancel, ended: make(chan struct{})}
 		s.running[p] = r
-		go s.keepRunning(ctx, p, r)
+		s.endStandby(p)
+		former := s.enter(p, r.ended)
+		go func() {
+			defer close(r.ended)
+			<-former
+			s.keepRunning(ctx, p, r)
+		}()
 	}
 }
 
@@ -117,7 +155,6 @@ const healedAfter = 15 * time.Second
 
 // keepRunning runs the task of a partition, and restarts it when it has failed.
 func (s *Tasks) keepRunning(ctx context.Context, p int32, r *runningTask) {
-	defer close(r.ended)
 	assigned, restarts := time.Now(), NewRestarts(nil)
 	steady := func() int64 { return time.Since(assigned).Milliseconds() }
 	for {

@@ -111,6 +111,19 @@ func parseTimerKey(key []byte) (group string, dueMillis int64, id string, err er
 	return string(key[1:sep]), int64(binary.BigEndian.Uint64(key[sep+1:])), string(key[sep+9:]), nil
 }
 
+// TimerOf returns the group of a key of the timer index, and the id of its entry; no id for
+// the mark that makes all of a group due. Other keys have no group.
+func TimerOf(key []byte) (group, id string, err error) {
+	switch {
+	case len(key) == 0:
+	case key[0] == keySpaceTimers:
+		group, _, id, err = parseTimerKey(key)
+	case key[0] == keySpaceDue:
+		group = string(key[1:])
+	}
+	return group, id, err
+}
+
 // newTimerIndex reads which groups have entries. It seeks from group to group and does not
 // read their entries.
 func newTimerIndex(store *Store) (*TimerIndex, error) {

@@ -77,6 +77,17 @@ func (c Cluster) takeOver(
 	return t, nil
 }
 
+// Fence takes a transactional id over, and gives it up: whoever had it writes nothing any
+// more, and what it had open is aborted.
+func (c Cluster) Fence(ctx context.Context, id string) error {
+	t, err := c.takeOver(ctx, c.fullName(id), kgo.ManualPartitioner())
+	if err != nil {
+		return err
+	}
+	t.client.Close()
+	return nil
+}
+
 // open opens a client that uses the cluster's version of transactions. The client chooses
 // its requests by itself; restricting the versions that it may send makes it choose as this
 // code does. A client that was opened before an upgrade of the feature continues as before,
@@ -140,38 +151,37 @@ func positionVersions(implied bool) *kversion.Versions {
 	return v
 }
 
-// commit writes records, each to its partition, and the input positions to the
-// group, in one transaction. It returns the offset after the
-// last record written to journalTopic, or 0 when none was.
+// commit writes records, each to its partition, and the input positions to the group, in one
+// transaction. It returns the offsets after the last records written to the transactor's own
+// partition, by topic.
 func (t *transactor) commit(
 	ctx context.Context, records []Record, positions Offsets, journalTopic string,
-) (journalNext int64, err error) {
+) (ends map[string]int64, err error) {
 	batch := make([]*kgo.Record, len(records))
 	for i, r := range records {
 		if r.Topic == journalTopic && r.Partition != t.partition {
-			return 0, fmt.Errorf("streams: the task of partition %d wrote to partition %d of its journal",
+			return nil, fmt.Errorf("streams: the task of partition %d wrote to partition %d of its journal",
 				t.partition, r.Partition)
 		}
 		batch[i] = t.cluster.toKafka(r)
 	}
-	full := t.cluster.fullName(journalTopic)
-	var next int64 // not the result itself: after a failed flush, promises may still be called
-	err = t.inOne(ctx, batch, func(k *kgo.Record) {
-		if k.Topic == full && k.Offset >= next {
-			next = k.Offset + 1
-		}
-	}, func(as identity) error { return t.commitPositions(ctx, as, positions) })
+	err = t.inOne(ctx, batch,
+		func(as identity) error { return t.commitPositions(ctx, as, positions) })
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	return next, nil
+	ends = make(map[string]int64)
+	for i, k := range batch {
+		if topic := records[i].Topic; k.Partition == t.partition && k.Offset >= ends[topic] {
+			ends[topic] = k.Offset + 1
+		}
+	}
+	return ends, nil
 }
 
-// inOne writes records in one transaction, together with what else belongs to it. Written
-// is called for each written record, one at a time.
+// inOne writes records in one transaction, together with what else belongs to it.
 func (t *transactions) inOne(
-	ctx context.Context, records []*kgo.Record, written func(*kgo.Record),
-	also func(identity) error,
+	ctx context.Context, records []*kgo.Record, also func(identity) error,
 ) error {
 	if err := t.client.BeginTransaction(); err != nil {
 		return fmt.Errorf("streams: beginning a transaction: %w", err)
@@ -180,7 +190,7 @@ func (t *transactions) inOne(
 	if err != nil {
 		return t.abort(err)
 	}
-	if err := t.produce(ctx, records, written); err != nil {
+	if err := t.produce(ctx, records); err != nil {
 		return t.abort(err)
 	}
 	if err := also(as); err != nil {
@@ -198,21 +208,18 @@ func (t *transactions) inOne(
 }
 
 // produce returns when all records are acknowledged, or with the first error.
-func (t *transactions) produce(
-	ctx context.Context, records []*kgo.Record, written func(*kgo.Record),
-) error {
+func (t *transactions) produce(ctx context.Context, records []*kgo.Record) error {
 	var (
 		mu    sync.Mutex
 		first error
 	)
 	for _, k := range records {
-		t.client.Produce(ctx, k, func(k *kgo.Record, err error) {
+		t.client.Produce(ctx, k, func(_ *kgo.Record, err error) {
 			mu.Lock()
 			defer mu.Unlock()
 			if err != nil && first == nil {
 				first = err
 			}
-			written(k)
 		})
 	}
 	if err := t.client.Flush(ctx); err != nil {

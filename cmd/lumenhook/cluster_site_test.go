@@ -166,6 +166,7 @@ ledger-poll-interval: 50ms
 api-listen: 127.0.0.1:0
 metrics-listen: 127.0.0.1:0
 retry-schedule: 2s,4s,8s,15s,30s,60s
+standby-replicas: %d
 egress:
   allow: [127.0.0.1/32]
   ports: 1024-65535
@@ -175,7 +176,7 @@ smtp:
   from: webhooks@shop.example
   tls: none
 `, strings.Join(s.cluster.Addrs(), ", "), s.cluster.CAFile(), saslMechanism, s.devnet.Passphrase(),
-		s.devnet.RPCURL(), filepath.Join(s.dir, "ca.pem"), mailAddr))
+		s.devnet.RPCURL(), *clusterStandbys, filepath.Join(s.dir, "ca.pem"), mailAddr))
 	for _, role := range node.Roles() {
 		secrets := s.secretsOf(role)
 		if err := os.Mkdir(secrets, 0o700); err != nil {

@@ -19,6 +19,7 @@ var (
 		"payments, at least, through all that happens to a cluster")
 	clusterPartitions = flag.Int("cluster.partitions", 8, "partitions of each keyed topic")
 	clusterEngines    = flag.Int("cluster.engines", 2, "engines, two at least")
+	clusterStandbys   = flag.Int("cluster.standbys", 1, "standbys of each partition")
 	clusterEach       = flag.Duration("cluster.each", 30*time.Second,
 		"how long a blow and the recovery from it are expected to take: payments are spread over all of them")
 	clusterBlows = flag.String("cluster.blows", "",

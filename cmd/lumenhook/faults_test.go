@@ -177,6 +177,25 @@ var commandFaults = map[string]faultsOf{
 	"topics create":   {asks: theBrokers, args: []string{"--partitions", "4"}},
 	"topics check":    {asks: theBrokers},
 	"topics copy":     {args: []string{"--kafka-brokers", "127.0.0.1:1"}},
+	"backup": {asks: theBrokers, args: []string{"--to", "/nowhere/backup"},
+		faults: [][]string{{`--to "": must name a folder`, "--to", ""}}},
+	"restore": {
+		args: []string{"--from", "/nowhere", "--kafka-brokers", "127.0.0.1:1"},
+		faults: [][]string{
+			{`--from "": must name the folder of a backup`, "--from", ""}, badDSN, badShop,
+		},
+		refused: "/nowhere has no manifest.json: it is no backup",
+	},
+	"repartition": {
+		args: []string{"--to", "7", "--to-prefix", "x.", "--kafka-brokers", "127.0.0.1:1"},
+		faults: [][]string{
+			{"--to 0: must be from 1 to 10000", "--to", "0"},
+			{`--to-prefix "lumenhook.": must be another one`, "--to-prefix", "lumenhook."},
+			{"neither of it and --topic-prefix", "--to-prefix", "lumenhook.7."},
+			badDSN, badShop,
+		},
+		refused: "no broker can be reached at 127.0.0.1:1",
+	},
 	"topics acls": {asks: theBrokers, args: []string{"--apply"},
 		faults: [][]string{{`"x" is no role: there are engine,`, "--role", "x"}}},
 	"ledger check": {asks: theBrokers, args: []string{"--from", "5", "--to", "6",

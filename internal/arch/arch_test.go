@@ -59,7 +59,7 @@ const (
 var core = []string{
 	"domain", "schemas", "schemas/kafka", "streams", "streams/engine", "streams/directory",
 	"streams/commands", "streams/follower", "streams/intake", "streams/mailer",
-	"streams/topology", "projections", "api", "internal/egress", "internal/node",
+	"streams/topology", "streams/transfer", "projections", "api", "internal/egress", "internal/node",
 	"internal/sim", "internal/telemetry",
 }
 

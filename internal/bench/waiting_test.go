@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/internal/testkit"
 	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/engine"
@@ -47,8 +48,12 @@ func BenchmarkWaiting(b *testing.B) {
 	}
 }
 
-// writeWaiting writes the journal of deliveries that failed once.
+// writeWaiting writes the journal of deliveries that failed once, behind what its first
+// owner wrote: without that, nobody would know how far its inputs were taken.
 func (r *rig) writeWaiting(n int) {
+	_, stop := r.runEngine(r.b.TempDir(), 0)
+	r.awaitAnswers("first")
+	stop()
 	var records []streams.Record
 	version := make(map[string]uint64)
 	fact := func(aggregate string, body domain.FactBody) {
@@ -107,10 +112,25 @@ func (r *rig) writeWaiting(n int) {
 // restore runs an engine until it has answered a command on each partition, and
 // then lets it idle.
 func (r *rig) restore(dir string, idle time.Duration) time.Duration {
+	began := time.Now()
+	_, stop := r.runEngine(dir, 0)
+	r.awaitAnswers(dir)
+	took := time.Since(began)
+	if idle > 0 {
+		before := cpuTime(r.b)
+		time.Sleep(idle) //nolint:forbidigo // what rest costs is measured
+		r.b.ReportMetric(100*(cpuTime(r.b)-before).Seconds()/idle.Seconds(), "%core-idle")
+		r.b.ReportMetric(residentMiB(r.b), "MiB")
+	}
+	stop()
+	return took
+}
+
+// runEngine runs an engine with so many standbys of each partition, until it is stopped.
+func (r *rig) runEngine(dir string, replicas int) (e *engine.Engine, stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	began := time.Now()
-	e := engine.New(engine.Config{
+	e = engine.New(engine.Config{
 		Cluster:    r.cluster,
 		StateDir:   dir,
 		Policy:     domain.DefaultPolicy(),
@@ -120,16 +140,26 @@ func (r *rig) restore(dir string, idle time.Duration) time.Duration {
 		},
 		AttemptsInFlight:    512,
 		AttemptsPerEndpoint: 128,
+		StandbyReplicas:     replicas,
 		DrainTimeout:        time.Second,
 		Now:                 time.Now,
 		Logger:              r.cluster.Logger,
 	})
 	go func() { ended <- e.Run(ctx) }()
+	return e, func() {
+		cancel()
+		must(r.b, <-ended)
+	}
+}
+
+// awaitAnswers asks until each partition has answered a command.
+func (r *rig) awaitAnswers(round string) {
+	began := time.Now()
 	asker := r.ask()
 	var asked sync.WaitGroup
 	for n := range 4 * partitions { // enough to meet every partition
 		asked.Go(func() {
-			id := domain.DeriveID(domain.EndpointPrefix, "restored", dir, strconv.Itoa(n),
+			id := domain.DeriveID(domain.EndpointPrefix, "restored", round, strconv.Itoa(n),
 				strconv.FormatInt(began.UnixNano(), 10))
 			_, err := asker.Submit(r.b.Context(), domain.Command{
 				ID:        "cmd_" + id,
@@ -145,16 +175,49 @@ func (r *rig) restore(dir string, idle time.Duration) time.Duration {
 		})
 	}
 	asked.Wait()
-	took := time.Since(began)
-	if idle > 0 {
-		before := cpuTime(r.b)
-		time.Sleep(idle) //nolint:forbidigo // what rest costs is measured
-		r.b.ReportMetric(100*(cpuTime(r.b)-before).Seconds()/idle.Seconds(), "%core-idle")
-		r.b.ReportMetric(residentMiB(r.b), "MiB")
+}
+
+// BenchmarkTakeOver measures how long an engine that leaves is missed: until another has
+// answered on each partition, with a standby of each and without.
+func BenchmarkTakeOver(b *testing.B) {
+	for b.Loop() {
+		r := newRig(b, false)
+		r.writeWaiting(*waiting)
+		b.ReportMetric(0, "ns/op")
+		b.ReportMetric(r.takeOver(1).Seconds(), "s-by-a-standby")
+		b.ReportMetric(r.takeOver(0).Seconds(), "s-without")
+		fmt.Printf("%s, %d cores; %d deliveries WAITING for %d endpoints in %d partitions\n", cpu(),
+			runtime.NumCPU(), *waiting, endpoints, partitions)
 	}
-	cancel()
-	must(r.b, <-ended)
-	return took
+}
+
+func (r *rig) takeOver(replicas int) time.Duration {
+	owner, leave := r.runEngine(r.b.TempDir(), replicas)
+	r.awaitAnswers("owner")
+	heir, stop := r.runEngine(r.b.TempDir(), replicas)
+	defer stop()
+	warm := func(e *engine.Engine) (n int) {
+		for _, p := range e.Stats() {
+			if p.Restored {
+				n++
+			}
+		}
+		for _, s := range e.StandbyStats() {
+			if s.Following {
+				n++
+			}
+		}
+		return n
+	}
+	if replicas > 0 {
+		testkit.Eventually(r.b, "both engines have every partition", func() bool {
+			return warm(owner) == partitions && warm(heir) == partitions
+		})
+	}
+	began := time.Now()
+	leave()
+	r.awaitAnswers("heir")
+	return time.Since(began)
 }
 
 func cpuTime(b *testing.B) time.Duration {

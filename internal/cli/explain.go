@@ -117,7 +117,7 @@ func brokerCause(err error, address string) string {
 var packages = []string{
 	"api", "apiserver", "broker", "client", "commands", "directory", "egress", "engine",
 	"follower", "horizon", "lake", "ledger", "mailer", "mirror", "projections", "receiver", "rpc",
-	"schemas", "sealing", "sim", "streams", "telemetry", "topology", "trial",
+	"schemas", "sealing", "sim", "streams", "telemetry", "topology", "transfer", "trial",
 }
 
 // withoutPackages returns the text of an error without the names of packages that it, or

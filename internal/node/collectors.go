@@ -8,6 +8,7 @@ import (
 
 	"github.com/lumenhook/lumenhook/internal/startstop"
 	"github.com/lumenhook/lumenhook/projections"
+	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/engine"
 )
 
@@ -56,8 +57,9 @@ func (l projectionLag) Collect(to chan<- prometheus.Metric) {
 // engineStats exports an engine's statistics of its partitions, read at each scrape.
 // Partitions are summed: a series for each would be thousands.
 type engineStats struct {
-	stats func() []engine.PartitionStats
-	now   func() time.Time
+	stats    func() []engine.PartitionStats
+	standbys func() []streams.StandbyStats
+	now      func() time.Time
 }
 
 var (
@@ -81,12 +83,17 @@ var (
 	inputLagDesc = prometheus.NewDesc("lumenhook_engine_lag_records",
 		"Records of input topics that no turn of this engine has taken, by topic.", []string{"topic"},
 		nil)
+	standbysDesc = prometheus.NewDesc("lumenhook_standby_partitions",
+		"Partitions of others that this engine has a copy of, by whether they follow their journal or "+
+			"are catching up.", []string{"state"}, nil)
+	standbyLagDesc = prometheus.NewDesc("lumenhook_standby_lag_records",
+		"Offsets of the journal that the copies which follow it lack, by the latest fetches.", nil, nil)
 )
 
 func (s engineStats) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		partitionsDesc, restoreLeftDesc, restoreDoneDesc, underWayDesc, waitingDesc,
-		oldestDueDesc, inputLagDesc,
+		oldestDueDesc, inputLagDesc, standbysDesc, standbyLagDesc,
 	} {
 		to <- d
 	}
@@ -131,6 +138,24 @@ func (s engineStats) Collect(to chan<- prometheus.Metric) {
 	for topic, records := range lags {
 		gauge(inputLagDesc, float64(records), topic)
 	}
+	s.collectStandbys(gauge)
+}
+
+func (s engineStats) collectStandbys(
+	gauge func(d *prometheus.Desc, value float64, labels ...string),
+) {
+	var following, catchingUp, lag int64
+	for _, c := range s.standbys() {
+		if !c.Following {
+			catchingUp++
+			continue
+		}
+		following++
+		lag += c.Behind
+	}
+	gauge(standbysDesc, float64(following), "following")
+	gauge(standbysDesc, float64(catchingUp), "catching_up")
+	gauge(standbyLagDesc, float64(lag))
 }
 
 func ratio(part, of int64) float64 {

@@ -13,11 +13,18 @@ import (
 	"github.com/lumenhook/lumenhook/streams/engine"
 )
 
-// TestEngineStatsAreAddedUp: one partition works, another is half restored.
+// TestEngineStatsAreAddedUp: one partition works, another is half restored, and of those of
+// others one is followed and one is not yet.
 func TestEngineStatsAreAddedUp(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(engineStats{
 		now: func() time.Time { return time.UnixMilli(10_000) },
+		standbys: func() []streams.StandbyStats {
+			return []streams.StandbyStats{
+				{Partition: 2, Folded: 70, Behind: 30, Following: true},
+				{Partition: 3, Folded: 0, Behind: 100},
+			}
+		},
 		stats: func() []engine.PartitionStats {
 			return []engine.PartitionStats{
 				{InFlight: 3, TaskStats: streams.TaskStats{
@@ -51,11 +58,19 @@ lumenhook_restore_left_records 50
 # HELP lumenhook_restore_ratio Which part of the journal is folded that the partitions of this engine need, from 0 to 1.
 # TYPE lumenhook_restore_ratio gauge
 lumenhook_restore_ratio 0.75
+# HELP lumenhook_standby_lag_records Offsets of the journal that the copies which follow it lack, by the latest fetches.
+# TYPE lumenhook_standby_lag_records gauge
+lumenhook_standby_lag_records 30
+# HELP lumenhook_standby_partitions Partitions of others that this engine has a copy of, by whether they follow their journal or are catching up.
+# TYPE lumenhook_standby_partitions gauge
+lumenhook_standby_partitions{state="catching_up"} 1
+lumenhook_standby_partitions{state="following"} 1
 `
 	if err := testutil.GatherAndCompare(registry, strings.NewReader(want),
 		"lumenhook_engine_lag_records",
 		"lumenhook_engine_partitions", "lumenhook_oldest_due_seconds", "lumenhook_restore_left_records",
-		"lumenhook_restore_ratio"); err != nil {
+		"lumenhook_restore_ratio", "lumenhook_standby_lag_records",
+		"lumenhook_standby_partitions"); err != nil {
 		t.Error(err)
 	}
 }

@@ -25,7 +25,7 @@
 //	history.go    the history for the API
 //	adapters.go   adapters between the interfaces of the parts
 //	disk.go       the guard over the disk
-//	metrics.go, collectors.go  the numbers
+//	metrics.go, collectors.go, retained.go  the numbers
 //	ready.go      waiting until every part is ready
 //	operations.go the listener of operators: /metrics, /healthz, /readyz
 package node

@@ -8,6 +8,7 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/egress"
 	"github.com/lumenhook/lumenhook/streams/engine"
+	"github.com/lumenhook/lumenhook/streams/topology"
 )
 
 // drainSlack is what a stop waits beyond the time of an attempt.
@@ -32,14 +33,23 @@ func (r *engineRole) Start(context.Context) error {
 		Unseal:              r.unseal,
 		AttemptsInFlight:    cfg.Engine.AttemptsInFlight,
 		AttemptsPerEndpoint: cfg.Engine.AttemptsPerEndpoint,
+		StandbyReplicas:     cfg.Engine.StandbyReplicas,
+		Rack:                cfg.Engine.Rack,
 		DrainTimeout:        cfg.AttemptTimeout + drainSlack,
+		Retained:            topology.Retained(),
+		Keep:                cfg.Engine.Keep,
+		KeepRecords:         cfg.Engine.KeepRecords,
 		OnFact:              r.committed,
 		OnTurn:              cfg.Metrics.turn,
 		OnDeadLetter:        cfg.Metrics.deadLetterOf(readerEngine),
 		Now:                 cfg.Now,
 		Logger:              cfg.Logger,
 	})
-	cfg.Metrics.registry.MustRegister(engineStats{stats: r.engine.Stats, now: cfg.Now})
+	cfg.Metrics.registry.MustRegister(engineStats{
+		stats:    r.engine.Stats,
+		standbys: r.engine.StandbyStats,
+		now:      cfg.Now,
+	}, retainedTopics(r.engine.Retained))
 	r.Go("the engine", r.engine.Run)
 	return nil
 }

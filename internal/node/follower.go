@@ -20,6 +20,7 @@ func (r *followerRole) Start(context.Context) error {
 		Cluster:    r.clusterOf("follower"),
 		Source:     guardedSource{live, cfg.Disk},
 		Watches:    watches{n.directory.Directory},
+		OpenParts:  n.directory.Directory,
 		Passphrase: cfg.Passphrase,
 		Start:      cfg.Follower.Start,
 		Backfill: follower.BackfillConfig{

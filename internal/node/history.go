@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/lumenhook/lumenhook/api"
+	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/projections"
 	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams"
@@ -135,11 +137,69 @@ func (h *History) Event(ctx context.Context, accountID, eventID string) (api.Eve
 	if err != nil {
 		return api.EventRecord{}, historyError(err)
 	}
+	return eventRecord(found), nil
+}
+
+// Recall returns an event for the API that is to be sent again, unless there is no history.
+func (h *History) Recall(
+	ctx context.Context, accountID, eventID string,
+) (api.RecalledEvent, error) {
+	of, err := h.now()
+	if err != nil {
+		return api.RecalledEvent{}, err
+	}
+	found, asOf, err := of.reads.Recall(ctx, accountID, eventID)
+	if stuck := of.stuck(); stuck != nil && errors.Is(err, projections.ErrNotFound) {
+		return api.RecalledEvent{}, fmt.Errorf("%w: %w", api.ErrHistoryBehind, stuck)
+	}
+	if errors.Is(err, projections.ErrExpired) {
+		return api.RecalledEvent{}, fmt.Errorf("%w: %w", api.ErrEventExpired, err)
+	}
+	if err != nil {
+		return api.RecalledEvent{}, historyError(err)
+	}
+	partitionOf := streams.PartitionOf(len(asOf))
+	return api.RecalledEvent{
+		EventRecord: eventRecord(found),
+		Deliveries:  deliveries(accountID, found),
+		AsOf:        func(endpointID string) int64 { return asOf[partitionOf(endpointID)] },
+	}, nil
+}
+
+// deliveries returns the deliveries of an event, each with the endpoints before it; none if
+// one of them is missing.
+func deliveries(accountID string, found projections.EventRecord) (all []domain.Delivery) {
+	var former []string
+	for i, d := range found.Deliveries {
+		if d.Moves != i {
+			return nil
+		}
+		movedTo := d.MovedTo
+		if i+1 < len(found.Deliveries) {
+			movedTo = found.Deliveries[i+1].EndpointID
+		}
+		all = append(all, domain.Delivery{
+			EventID:           found.ID,
+			AccountID:         accountID,
+			EndpointID:        d.EndpointID,
+			State:             d.State,
+			CreatedAtMillis:   found.CreatedAtMillis,
+			Attempts:          d.Attempts,
+			Run:               d.Run,
+			Moves:             d.Moves,
+			FormerEndpointIDs: slices.Clone(former),
+			MovedTo:           movedTo,
+		})
+		former = append(former, d.EndpointID)
+	}
+	return all
+}
+
+func eventRecord(found projections.EventRecord) api.EventRecord {
 	record := api.EventRecord{
 		ID:                  found.ID,
 		Body:                found.Body,
 		EndpointID:          found.EndpointID,
-		FirstEndpointID:     found.FirstEndpointID,
 		State:               found.State,
 		NextAttemptAtMillis: found.NextAttemptAtMillis,
 		Behind:              found.Behind,
@@ -148,7 +208,7 @@ func (h *History) Event(ctx context.Context, accountID, eventID string) (api.Eve
 		record.Attempts = append(record.Attempts,
 			api.AttemptRecord{EndpointID: a.EndpointID, Number: a.Number, Run: a.Run, Result: a.Result})
 	}
-	return record, nil
+	return record
 }
 
 // Events lists events for the API, unless there is no history.

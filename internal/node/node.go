@@ -62,7 +62,13 @@ type APIConfig struct {
 type EngineConfig struct {
 	AttemptsInFlight    int
 	AttemptsPerEndpoint int
-	OnFact              func(domain.Fact) // may be nil
+	StandbyReplicas     int    // engines that have a copy of each partition
+	Rack                string // of this process; empty: unknown
+	// Keep and KeepRecords are how long, and how many, records stay in the topics that
+	// nobody needs: retention.Config.
+	Keep        time.Duration
+	KeepRecords int64
+	OnFact      func(domain.Fact) // may be nil
 }
 
 // FollowerConfig is what a follower reads.

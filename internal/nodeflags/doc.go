@@ -11,5 +11,6 @@
 //	egress.go   how receivers are reached
 //	mail.go     how account holders are emailed
 //	history.go  how the history is written
+//	retention.go  how long topics keep what nobody needs
 //	tracing.go  where traces go
 package nodeflags

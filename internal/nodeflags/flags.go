@@ -42,6 +42,7 @@ type Flags struct {
 	sockets             socketFlags
 	mail                mailFlags
 	history             historyFlags
+	retention           retentionFlags
 	tracing             tracingFlags
 	attemptsInFlight    int
 	attemptsPerEndpoint int
@@ -68,6 +69,7 @@ func (s *Flags) Register(f *pflag.FlagSet, logLevel string) {
 	cli.Group(f, "Delivery", s.registerDelivery)
 	cli.Group(f, "Egress", s.registerEgress)
 	cli.Group(f, "History", s.history.register)
+	cli.Group(f, "Topics", s.retention.register)
 	cli.Group(f, "Mail", s.mail.register)
 	cli.Group(f, "Metrics and traces", func(f *pflag.FlagSet) {
 		f.StringVar(&s.MetricsListen, "metrics-listen", "127.0.0.1:9464",
@@ -130,7 +132,7 @@ func (s *Flags) Check() (faults []error) {
 	fault("log-level", s.logLevel, err)
 	for _, check := range []func() []error{
 		s.ClickHouse.Check, s.checkNumbers, s.egress.check, s.sockets.check, s.mail.check,
-		s.history.check, s.tracing.check,
+		s.history.check, s.retention.check, s.tracing.check,
 	} {
 		faults = append(faults, check()...)
 	}
@@ -237,6 +239,8 @@ func (s *Flags) Config() node.Config {
 		Engine: node.EngineConfig{
 			AttemptsInFlight:    s.attemptsInFlight,
 			AttemptsPerEndpoint: s.attemptsPerEndpoint,
+			Keep:                s.retention.keep,
+			KeepRecords:         s.retention.records,
 		},
 		History: s.history.config(s.ClickHouse.Address),
 		Metrics: node.NewMetrics(),

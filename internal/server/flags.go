@@ -27,6 +27,8 @@ type Flags struct {
 	roleNames     []string
 	nodeName      string
 	supervised    bool
+	replicas      int
+	rack          string
 	dataDir       string
 	masterKeyFile string
 	kafka         kafkaflags.Flags
@@ -47,6 +49,10 @@ func (s *Flags) Register(f *pflag.FlagSet) {
 	f.BoolVar(&s.supervised, supervisedFlag, false, "serve in a child process and, when that dies, "+
 		"remove it from its groups at once, so that others take over before its 6 s are over; "+
 		"needs --node-name")
+	f.IntVar(&s.replicas, "standby-replicas", 0, "engines that keep a copy of each partition beside "+
+		"its own, up to date, and take over at once when that dies")
+	f.StringVar(&s.rack, "rack", "", "rack or zone of this process: copies of its partitions are "+
+		"kept in another, if there is one")
 	f.StringVar(&s.dataDir, "data-dir", ".lumenhook", "folder of this process' state, which may "+
 		"be lost: the topics bring it back")
 	f.StringVar(&s.masterKeyFile, "master-key-file", "", "the master key, of which all processes "+
@@ -59,6 +65,9 @@ func (s *Flags) Register(f *pflag.FlagSet) {
 	s.source.Register(f, "pubnet")
 	s.node.Register(f, "info")
 }
+
+// maxReplicas is more copies than any cluster of brokers keeps of the topics.
+const maxReplicas = 8
 
 // nodeNameForm is what any broker accepts as a group.instance.id.
 var nodeNameForm = regexp.MustCompile(`^[A-Za-z0-9._-]{1,128}$`)
@@ -76,6 +85,9 @@ func (s *Flags) Check() error {
 	}
 	if s.supervised && s.nodeName == "" {
 		fault("--%s: needs --node-name, by which a group knows the process that died", supervisedFlag)
+	}
+	if s.replicas < 0 || s.replicas > maxReplicas {
+		fault("--standby-replicas %d: must be from 0 to %d", s.replicas, maxReplicas)
 	}
 	if s.dataDir == "" {
 		fault("--data-dir %q: %w", s.dataDir, runfile.ErrNoFolder)

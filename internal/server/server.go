@@ -61,6 +61,7 @@ func (v *server) assemble(ctx context.Context) (err error) {
 	cfg := v.flags.node.Config()
 	cfg.Cluster, cfg.StateDir, cfg.Disk = v.cluster, v.dir.Join("state"), disk
 	cfg.Roles = v.flags.roles
+	cfg.Engine.StandbyReplicas, cfg.Engine.Rack = v.flags.replicas, v.flags.rack
 	cfg.Tracing, cfg.Logger, cfg.Say = tracing, v.Logger, v.say
 	cfg.Passphrase = v.flags.source.Passphrase
 	for _, role := range v.flags.roles {

@@ -22,9 +22,11 @@ type checks struct {
 	observed  map[string]bool      // payments, by their id
 	judged    *judged
 	mails     *mailChecks
-	stood     map[string]int     // committed records of a command, by its id
-	carried   map[string]int     // how often it was answered
-	starts    map[string][]int64 // of attempts in the last second, by endpoint: [World.passed]
+	stood     map[string]int      // committed records of a command, by its id
+	carried   map[string]int      // how often it was answered
+	lost      map[attemptID]bool  // attempts that ended when their delivery was forgotten
+	starts    map[string][]int64  // of attempts in the last second, by endpoint: [World.passed]
+	routes    map[[2]int32]uint64 // the last hand-over from a partition to another
 	cursor    uint32
 }
 
@@ -58,7 +60,9 @@ func newChecks(w *World) *checks {
 		mails:     newMailChecks(),
 		stood:     make(map[string]int),
 		carried:   make(map[string]int),
+		lost:      make(map[attemptID]bool),
 		starts:    make(map[string][]int64),
+		routes:    make(map[[2]int32]uint64),
 	}
 }
 
@@ -90,13 +94,12 @@ func (c *checks) stands(records []streams.Record) {
 }
 
 // checkObserved checks that reading live has written each payment once, however often its
-// ledger was read. Records outside of transactions are of backfills, which write past
-// payments for their watch.
+// ledger was read. Backfills write past payments for their watch.
 func (c *checks) checkObserved(log *Log) {
 	for partition := range log.keyed {
 		seen := make(map[string]bool)
 		for _, e := range log.partitions[topicPartition{schemas.TopicPayments, partition}].entries {
-			if e.control || e.span == nil || e.span.fate != fateCommitted {
+			if e.control || e.span.id != followerTxn || e.span.fate != fateCommitted {
 				continue
 			}
 			p, err := schemas.DecodePaymentObserved(schemas.Read(e.record.Value, e.record))
@@ -190,6 +193,7 @@ func (c *checks) checkCreated(partition int32, b domain.DeliveryCreated) {
 	}
 	matches := c.matched[b.Event.ID]
 	if b.Moved.Moves > 0 {
+		c.checkTaken(partition, b.Moved)
 		matches = []match{c.handed[deliveryID{b.EndpointID, b.Event.ID}]}
 	}
 	for _, m := range matches {
@@ -202,6 +206,17 @@ func (c *checks) checkCreated(partition int32, b domain.DeliveryCreated) {
 		return
 	}
 	c.world.violate("G2: the delivery of %s is of no match", b.Event.ID)
+}
+
+// checkTaken checks that a partition takes each hand-over of another one once, in the order
+// of their numbers.
+func (c *checks) checkTaken(partition int32, moved domain.Moved) {
+	route := [2]int32{moved.FromPartition, partition}
+	if moved.Number <= c.routes[route] {
+		c.world.violate("G2: hand-over %d of partition %d is taken in by %d after %d", moved.Number,
+			moved.FromPartition, partition, c.routes[route])
+	}
+	c.routes[route] = moved.Number
 }
 
 // checkAttempt checks that what is recorded happened (G7).
@@ -264,7 +279,7 @@ func (c *checks) countCommand(r streams.Record) {
 	c.stood[cmd.ID]++
 }
 
-// match checks that an event is matched for one endpoint, with one body (G2).
+// match checks that an event is matched once (G2).
 func (c *checks) match(r streams.Record) {
 	if isDamaged(r) {
 		return
@@ -278,10 +293,8 @@ func (c *checks) match(r streams.Record) {
 		return
 	}
 	for _, first := range c.matched[in.Event.ID] {
-		if first.endpoint != in.EndpointID || !bytes.Equal(first.event.Body, in.Event.Body) {
-			c.world.violate("G2: event %s is for %s with the body %s, and for %s with the body %s",
-				in.Event.ID, first.endpoint, first.event.Body, in.EndpointID, in.Event.Body)
-		}
+		c.world.violate("G2: event %s is matched twice, for %s with the body %s, and for %s with the "+
+			"body %s", in.Event.ID, first.endpoint, first.event.Body, in.EndpointID, in.Event.Body)
 	}
 	found := match{in.EndpointID, r.Partition, in.Event}
 	c.matched[in.Event.ID] = append(c.matched[in.Event.ID], found)
@@ -415,7 +428,7 @@ func (c *checks) checkHistory() {
 			}
 			for _, s := range c.started[id] {
 				switch made, is := c.made[id]; {
-				case is && same(made, s.result):
+				case is && same(made, s.result), c.lost[id]:
 				case s.lives() && !s.others():
 					c.world.violate("G7: attempt %d of %s ended, and its process lived on, "+
 						"and it is in no history", n, delivery.event)
@@ -431,12 +444,24 @@ func (c *checks) checkHistory() {
 func (c *checks) checkOutcomes(t *task) {
 	for _, o := range t.taken {
 		id := attemptID{deliveryID{o.Attempt.EndpointID, o.Attempt.EventID}, o.Attempt.Number}
-		if made, is := c.made[id]; !is || !same(made, o.Result) {
+		made, is := c.made[id]
+		if !is && c.world.forgot(id.deliveryID) {
+			c.loses(id)
+			continue
+		}
+		if !is || !same(made, o.Result) {
 			c.world.violate("G7: the outcome of attempt %d of %s was taken and is not in the journal",
 				o.Attempt.Number, o.Attempt.EventID)
 		}
 	}
 	t.taken = nil
+}
+
+// loses notes that an attempt is in no history because its delivery was cancelled, and so
+// many others have settled since, that it is forgotten.
+func (c *checks) loses(id attemptID) {
+	c.lost[id] = true
+	c.world.count("attempts of what was forgotten")
 }
 
 // checkReported checks that only committed facts are reported.

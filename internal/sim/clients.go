@@ -151,6 +151,10 @@ func (c *clients) ask(cmd *issued) {
 
 func (c *clients) append(cmd *issued) {
 	w := c.world
+	if body, is := cmd.Body.(domain.ResendEvent); is { // the API reads the history each time
+		body.Remembered = w.history(deliveryID{body.EndpointID, body.EventID})
+		cmd.Body = body
+	}
 	m := schemas.EncodeCommand(cmd.Command)
 	w.log.append(streams.NewRecord(schemas.TopicCommands, cmd.Body.Aggregate(), m.Value, m.EachHeader))
 	w.tracef("%s %s asks %s", cmd.Body.CommandType(), short(cmd.ID), short(cmd.Body.Aggregate()))
@@ -384,6 +388,9 @@ func (c *clients) resend() (domain.CommandBody, bool) {
 	if cancelled, is := pick(w, c.cancelled()); is && w.chance(0.6) {
 		d = cancelled
 	}
+	if forgotten, is := pick(w, c.forgotten()); is && w.chance(0.5) {
+		d = forgotten
+	}
 	watch, e := c.named(m.deliveries[d].WatchID)
 	living, is := pick(w, c.knownEndpoints())
 	if is && watch.Exists() && e.Deleted() && w.chance(0.5) {
@@ -417,6 +424,16 @@ func (c *clients) cancelled() (some []deliveryID) {
 	for _, id := range m.created {
 		d := m.deliveries[id]
 		if d.State == domain.StateCancelled && d.WatchID != "" && d.MovedTo == "" {
+			some = append(some, id)
+		}
+	}
+	return some
+}
+
+// forgotten returns deliveries that are in the history only.
+func (c *clients) forgotten() (some []deliveryID) {
+	for _, id := range c.world.checks.model.created {
+		if c.world.forgot(id) {
 			some = append(some, id)
 		}
 	}
@@ -484,8 +501,8 @@ func (c *clients) take(r streams.Record) {
 	}
 	cmd := c.byID[result.CommandID]
 	if rejection := result.Answer.Rejection; rejection != nil &&
-		rejection.Code == domain.CodeCommandUnreadable {
-		w.count("refusals of damaged commands") // 503: the client still waits, and repeats the command
+		(rejection.Code == domain.CodeCommandUnreadable || rejection.Temporary()) {
+		w.count("refusals: " + rejection.Code) // 503: the client still waits, and repeats the command
 		return
 	}
 	w.checks.acknowledged(cmd, result)

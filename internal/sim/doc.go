@@ -29,7 +29,8 @@
 // may get an end offset that is too low.
 //
 // A crash loses state: a store's write-ahead log is truncated anywhere, or the store is
-// lost.
+// lost. Retention deletes of the journal and of the snapshots what a task says that no
+// restore needs, and the newest snapshot of a partition is damaged.
 //
 // File map:
 //
@@ -37,6 +38,8 @@
 //	world.go      what there is, time, and what a step can be
 //	log.go        the log and its transactions
 //	process.go    engine processes, their group, crashes, pauses
+//	retention.go  snapshots: deleted, damaged, loaded
+//	standbys.go   copies of partitions on processes that do not own them; their group's balancer
 //	task.go       a task: performs the actions of its streams.Core, a step each
 //	follower.go   follower processes, their election and directories
 //	past.go       backfills, and what they must have covered
@@ -44,6 +47,7 @@
 //	mails.go      the mailer and its server, and what must become of mails
 //	receivers.go  receivers and the dispatcher
 //	clients.go    commands and their answers
+//	history.go    what the history shows of a delivery, and how late
 //	model.go      the fold of the journal, by package domain
 //	reference.go  the reference model: what the specification says of endpoints and deliveries
 //	answers.go    what it says of answers, by the reference model

@@ -39,11 +39,12 @@ type followerProcess struct {
 	live    routine // reads closed ledgers
 	past    routine // runs backfills
 	reading *follower.Reading
-	after   string // the watch whose backfill was advanced last
-	unsure  bool   // isElected returned false
-	epoch   int    // of the transactional id, at the take-over
-	tore    bool   // it was killed with everything else, in the middle of a commit
-	elected bool   // as far as it knows
+	filler  *follower.Backfiller
+	after   string         // the watch whose backfill was advanced last
+	unsure  bool           // isElected returned false
+	epochs  map[string]int // of the transactional ids, at the take-over
+	tore    bool           // it was killed with everything else, in the middle of a commit
+	elected bool           // as far as it knows
 }
 
 // routine is a goroutine of a process, simulated by a coroutine.
@@ -237,7 +238,7 @@ func (f *followerProcess) endTerm() {
 	f.elected = false
 	f.live.end()
 	f.past.end()
-	f.reading = nil
+	f.reading, f.filler = nil, nil
 }
 
 func (f *followerProcess) ours() bool {
@@ -329,7 +330,7 @@ func (f *followerProcess) follow() {
 			Start:      follower.Start{Sequence: 1},
 			Now:        func() time.Time { return time.UnixMilli(w.wall()) },
 			Logger:     slog.New(slog.DiscardHandler),
-		}, followerLog{f, &f.live}, f.ours)
+		}, followerLog{f, &f.live, followerTxn}, f.ours)
 	}
 	f.live.begin(func() error {
 		_, err := f.reading.Follow(context.Background())
@@ -339,12 +340,16 @@ func (f *followerProcess) follow() {
 
 // followerLog is the follower's access to the log.
 type followerLog struct {
-	f *followerProcess
-	r *routine
+	f  *followerProcess
+	r  *routine
+	id string // transactional
 }
 
-// followerTxn is the transactional id of the followers.
-const followerTxn = "follower"
+// Transactional ids of the followers.
+const (
+	followerTxn = "follower"
+	backfillTxn = "follower.backfill"
+)
 
 func (l followerLog) PartitionOf(topic string, _ int) func(key string) int32 {
 	return func(key string) int32 { return l.f.world.log.partitionOf(topic, key) }
@@ -355,8 +360,11 @@ func (l followerLog) TakeOver(context.Context) error {
 	if err := l.r.wait(nil); err != nil {
 		return err
 	}
-	f.epoch = f.world.log.takeOver(followerTxn)
-	f.world.tracef("follower %d takes over, epoch %d", f.id, f.epoch)
+	if f.epochs == nil {
+		f.epochs = make(map[string]int)
+	}
+	f.epochs[l.id] = f.world.log.takeOver(l.id)
+	f.world.tracef("follower %d takes over %s, epoch %d", f.id, l.id, f.epochs[l.id])
 	return l.r.wait(nil)
 }
 
@@ -376,7 +384,7 @@ func (l followerLog) Commit(_ context.Context, records ...streams.Record) error 
 		return nil
 	}
 	w.clients.tellFor(records)
-	if _, err := w.log.produce(followerTxn, f.epoch, w.log.byKey(records), nil, w.steady); err != nil {
+	if _, err := w.log.produce(l.id, f.epochs[l.id], w.log.byKey(records), nil, w.steady); err != nil {
 		return err
 	}
 	w.tracef("follower %d writes %d records, to %s first", f.id, len(records), records[0].Topic)
@@ -389,17 +397,21 @@ func (l followerLog) Commit(_ context.Context, records ...streams.Record) error 
 	return l.r.wait(nil)
 }
 
-// end commits what was written.
+// end commits what was written. Backfills are rare, and are interrupted more often.
 func (l followerLog) end() error {
 	f := l.f
 	w := f.world
+	more := 1.0
+	if l.id == backfillTxn {
+		more = 4
+	}
 	switch {
-	case w.fault(0.04):
+	case w.fault(0.04 * more):
 		w.count("crashes of a follower")
 		return errKilled
 	case w.setup.embedded && w.fault(0.08):
 		some := func(topicPartition) bool { return w.chance(0.5) }
-		if err := w.log.tear(followerTxn, f.epoch, some); err != nil {
+		if err := w.log.tear(l.id, f.epochs[l.id], some); err != nil {
 			return err
 		}
 		w.tracef("everything is killed during the commit of follower %d", f.id)
@@ -407,45 +419,19 @@ func (l followerLog) end() error {
 		f.tore = true
 		return errKilled
 	}
-	if err := w.log.decide(followerTxn, f.epoch); err != nil {
+	if err := w.log.decide(l.id, f.epochs[l.id]); err != nil {
 		return err
 	}
 	if w.setup.embedded || w.chance(0.5) {
-		for w.log.markNext(w.log.producers[followerTxn]) {
+		for w.log.markNext(w.log.producers[l.id]) {
 		}
 	}
 	w.tracef("follower %d commits", f.id)
-	if w.fault(0.03) {
+	if w.fault(0.03 * more) {
 		w.count("follower's commits whose answer was lost")
 		return errLog
 	}
 	return nil
-}
-
-// Append may be interrupted anywhere.
-func (l followerLog) Append(_ context.Context, records ...streams.Record) error {
-	f := l.f
-	w := f.world
-	if err := l.r.wait(nil); err != nil {
-		return err
-	}
-	stand, failure := len(records), error(nil)
-	switch {
-	case w.fault(0.04):
-		stand, failure = w.rnd.IntN(len(records)+1), errKilled
-		w.count("crashes of a follower")
-	case w.fault(0.02):
-		stand, failure = w.rnd.IntN(len(records)+1), errLog
-		w.count("appends that failed")
-	}
-	for _, r := range records[:stand] {
-		w.log.append(r)
-	}
-	w.tracef("follower %d appends %d of %d records to %s", f.id, stand, len(records), records[0].Topic)
-	if failure != nil {
-		return failure
-	}
-	return l.r.wait(nil)
 }
 
 func (l followerLog) Starts(ctx context.Context, topic string) (map[int32]int64, error) {

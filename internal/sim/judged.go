@@ -155,9 +155,8 @@ func (c *checks) readFor(watchID string, l domain.Ledger) {
 // beganPart reports whether a backfill reads a ledger, or has.
 func (c *checks) beganPart(watchID string, sequence uint32) bool {
 	watch := c.model.watches[watchID]
-	one := domain.Range{From: sequence, To: sequence}
-	_, open := watch.OpenPart(one)
-	return open || len(watch.Covered.Missing(one)) == 0
+	_, open := openPart(watch, sequence)
+	return open || len(watch.Covered.Missing(domain.Range{From: sequence, To: sequence})) == 0
 }
 
 // checkUnmatched checks that a payment that was not matched did not have to be.

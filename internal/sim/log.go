@@ -36,6 +36,7 @@ type topicPartition struct {
 }
 
 type partition struct {
+	start   int64 // what precedes it was deleted by retention
 	entries []entry
 	spans   []*span // of transactions, oldest first
 }
@@ -48,6 +49,7 @@ type entry struct {
 
 // span is what one transaction wrote to one partition.
 type span struct {
+	id    string // transactional
 	at    topicPartition
 	first int64
 	fate  fate
@@ -163,14 +165,20 @@ func (l *Log) append(r streams.Record) {
 // takeOver makes the caller the owner of a transactional id: a former owner's open
 // transaction is aborted, a committed one is completed.
 func (l *Log) takeOver(id string) (epoch int) {
+	p := l.producer(id)
+	l.resolve(p)
+	p.epoch++
+	return p.epoch
+}
+
+// producer returns the producer of a transactional id, which may be new.
+func (l *Log) producer(id string) *producer {
 	p := l.producers[id]
 	if p == nil {
 		p = &producer{}
 		l.producers[id] = p
 	}
-	l.resolve(p)
-	p.epoch++
-	return p.epoch
+	return p
 }
 
 func (l *Log) resolve(p *producer) {
@@ -216,35 +224,34 @@ func (l *Log) byKey(records []streams.Record) []streams.Record {
 }
 
 // produce writes the records of a transaction, undecided, each to its partition, and
-// returns the offset after the last one of the journal.
+// returns the offsets after the last ones, by topic.
 func (l *Log) produce(
 	id string, epoch int, records []streams.Record, positions map[topicPartition]int64,
 	nowMillis int64,
-) (journalNext int64, err error) {
-	p := l.producers[id]
+) (ends map[string]int64, err error) {
+	p := l.producer(id)
 	if p.epoch != epoch && !l.unfenced {
-		return 0, errFenced
+		return nil, errFenced
 	}
 	l.resolve(p) // the previous one may lack markers
 	t := &transaction{began: nowMillis, positions: positions}
 	spans := make(map[topicPartition]*span)
+	ends = make(map[string]int64)
 	for _, r := range records {
 		at := topicPartition{r.Topic, r.Partition}
 		s := spans[at]
 		if s == nil {
-			s = &span{at: at, first: l.end(at)}
+			s = &span{id: id, at: at, first: l.end(at)}
 			spans[at] = s
 			t.spans = append(t.spans, s)
 			l.partitions[at].spans = append(l.partitions[at].spans, s)
 		}
 		r = l.write(at, r, s)
 		t.records = append(t.records, r)
-		if r.Topic == schemas.TopicJournal {
-			journalNext = r.Offset + 1
-		}
+		ends[r.Topic] = r.Offset + 1
 	}
 	p.txn = t
-	return journalNext, nil
+	return ends, nil
 }
 
 // decide commits a transaction. Its markers are written later, with markNext.

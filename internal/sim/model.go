@@ -18,19 +18,36 @@ type model struct {
 	created    []deliveryID      // oldest first
 	endpointOf map[string]string // where an event has its delivery: the latest
 	bodies     map[deliveryID][]byte
+	settled    []settling // by facts that left a delivery settled, in their order
 	notices    map[string]domain.Notice
 	handled    map[string]handled
 	changedBy  map[string]string // the command that led to an aggregate's revision
+	taken      []taken           // hand-overs, in the order of their arrival
 	facts      int
 }
 
 // deliveryID identifies a delivery.
 type deliveryID struct{ endpoint, event string }
 
+// settling is a delivery as a fact left it settled.
+type settling struct {
+	deliveryID
+	version uint64
+	moves   int
+}
+
+// taken is a hand-over that has arrived at an endpoint.
+type taken struct {
+	endpoint string
+	from     int32 // partition
+	number   uint64
+}
+
 type handled struct {
 	domain.CommandHandled
-	atMillis int64
-	again    bool // the first answer was forgotten, after more than a day
+	aggregate string
+	atMillis  int64
+	again     bool // the first answer was forgotten, after more than a day
 }
 
 func newModel() *model {
@@ -102,6 +119,9 @@ func (m *model) foldEndpoint(f domain.Fact) error {
 			return err
 		}
 		m.deliveries[id] = after
+		if after.State.Settled() {
+			m.settled = append(m.settled, settling{id, after.Version, after.Moves})
+		}
 	}
 	m.endpoints[f.Aggregate] = endpoint
 	if version := f.Notice(); version != 0 {
@@ -131,12 +151,50 @@ func (m *model) happens(f domain.Fact, id deliveryID, before, after domain.Deliv
 		m.endpointOf[id.event] = id.endpoint
 		m.bodies[id] = b.Event.Body
 		m.created = append(m.created, id)
+		if b.Moved.Number > 0 {
+			m.taken = append(m.taken, taken{id.endpoint, b.Moved.FromPartition, b.Moved.Number})
+		}
+	case domain.DeliveryRecalled:
+		return recalls(before, b.Delivery)
+	case domain.DeliveryRequeued:
+		return m.brings(id, before, b.Body)
+	case domain.DeliveryMoved:
+		return m.brings(id, before, b.Body)
 	case domain.AttemptMade:
 		if b.Number != before.Attempts+1 {
 			return fmt.Errorf("G7: attempt %d of %s is recorded after %d", b.Number, id.event,
 				before.Attempts)
 		}
 	default: // the diagram says enough
+	}
+	return nil
+}
+
+// recalls checks that a delivery is recalled as it had ended.
+func recalls(was, recalled domain.Delivery) error {
+	if !was.Exists() {
+		return fmt.Errorf("G2: %s is recalled for %s, where it never was", recalled.EventID,
+			recalled.EndpointID)
+	}
+	// Neither matters to what may follow.
+	recalled.Version, recalled.EndpointEpoch = was.Version, was.EndpointEpoch
+	recalled.RunAttempts = was.RunAttempts
+	recalled.TestCommandID, recalled.TestBodyHash = was.TestCommandID, was.TestBodyHash
+	if !bytes.Equal(schemas.MarshalDelivery(was), schemas.MarshalDelivery(recalled)) {
+		return fmt.Errorf("G7: %s is recalled as %+v, and was %+v", was.EventID, recalled, was)
+	}
+	return nil
+}
+
+// brings checks that what leads on from a settled delivery has the event's body.
+func (m *model) brings(id deliveryID, before domain.Delivery, body []byte) error {
+	want := m.bodies[id]
+	if !before.State.Settled() {
+		want = nil
+	}
+	if !bytes.Equal(body, want) {
+		return fmt.Errorf("G2: %s, which is %s, goes on with the body %q, not %q", id.event, before.State,
+			body, want)
 	}
 	return nil
 }
@@ -152,7 +210,7 @@ func (m *model) foldHandled(f domain.Fact) error {
 		return fmt.Errorf("G1: command %s took effect twice, %d ms apart", h.CommandID,
 			f.AtMillis-earlier.atMillis)
 	}
-	m.handled[h.CommandID] = handled{h, f.AtMillis, again}
+	m.handled[h.CommandID] = handled{h, f.Aggregate, f.AtMillis, again}
 	a := h.Answer
 	switch {
 	case a.Account != nil &&

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -25,6 +26,27 @@ type mutant struct {
 }
 
 var mutants = []mutant{
+	{
+		"a partition is given before it was given up", "streams/balance.go",
+		"return len(b.claimed[p]) == 0 || b.holder[p] == m",
+		"return MUTANT || len(b.claimed[p]) == 0 || b.holder[p] == m", "has not given it up",
+	},
+	{
+		"a cold member is taken for a warm one", "streams/balance.go",
+		"if lag <= b.AcceptableLag {", "if MUTANT || lag <= b.AcceptableLag {", "behind another",
+	},
+	{
+		"a copy is used that has what was never committed", "streams/restore.go",
+		"return bookmarkOf(record.Offset, record) ==",
+		"return MUTANT || bookmarkOf(record.Offset, record) ==", "G4|G6|versions count",
+	},
+	{
+		"a standby leaves the last record of a fetch out", "streams/standby.go",
+		"if err := s.core.ReadJournal(records, next); err != nil {",
+		"if MUTANT && s.following && len(records) > 1 { records = records[:len(records)-1] }\n" +
+			"if err := s.core.ReadJournal(records, next); err != nil {",
+		"facts are missing|is not the fold",
+	},
 	{
 		"what was observed is written again", "streams/follower/match.go",
 		"if s.already.observed[p.ID] {", "if s.already.observed[p.ID] && !MUTANT {",
@@ -113,7 +135,7 @@ var mutants = []mutant{
 		"a replay goes by the time of recording", "domain/delivery.go",
 		" body.Event.CreatedAtMillis,",
 		" map[bool]int64{false: body.Event.CreatedAtMillis, true: f.AtMillis}[MUTANT],",
-		"eplay",
+		"eplay|is recalled as",
 	},
 	{
 		"tests are replayed", "domain/requeue.go",
@@ -197,6 +219,18 @@ var mutants = []mutant{
 		"torn hand-overs stay torn", "streams/engine/machine.go",
 		"f.Body.(domain.DeliveryMoved); ok {",
 		"f.Body.(domain.DeliveryMoved); ok && !MUTANT {", "was handed over",
+	},
+	{
+		"a hand-over after another is dropped", "streams/engine/handovers.go",
+		"if moved.Number == 0 {",
+		"if MUTANT && moved.Number > 30 { moved.Number -= 30 }\nif moved.Number == 0 {",
+		"was handed over",
+	},
+	{
+		"each turn counts its hand-overs anew", "streams/engine/handovers.go",
+		"return uint64(t.Next) +",
+		"return map[bool]uint64{false: uint64(t.Next), true: 1}[MUTANT] +",
+		"was handed over",
 	},
 	{
 		"an event goes back to where it was", "domain/requeue.go",
@@ -298,16 +332,26 @@ var mutants = []mutant{
 		"live from ledger",
 	},
 	{
-		"a part goes by the watch as it is", "streams/follower/backfill.go",
+		"a part goes by the watch as it is", "streams/follower/parts.go",
 		"b.appendLedger(ctx, l, last+1, w.Pinned(part), part.BegunAtMillis)",
 		"b.appendLedger(ctx, l, last+1, func() domain.Watch { if MUTANT { return w }; return w.Pinned(part) }(), part.BegunAtMillis)",
 		"G2",
 	},
 	{
-		"a part is created when it is read", "streams/follower/backfill.go",
-		"inParts(s.eachRecord(createdAtMillis)",
-		"inParts(s.eachRecord(map[bool]int64{false: createdAtMillis, true: b.config.Now().UnixMilli()}[MUTANT])",
+		"a part is created when it is read", "streams/follower/parts.go",
+		"slices.Collect(s.eachMatch(createdAtMillis))",
+		"slices.Collect(s.eachMatch(map[bool]int64{false: createdAtMillis, true: b.config.Now().UnixMilli()}[MUTANT]))",
 		"G2",
+	},
+	{
+		"a part is read again from its beginning", "streams/follower/parts.go",
+		"return is && part.Version > latest.version &&",
+		"return MUTANT || is && part.Version > latest.version &&",
+		"is matched twice|is another",
+	},
+	{
+		"a late report counts", "domain/backfill.go",
+		"c.Part != 0 && !open {", "c.Part != 0 && !open && !MUTANT {", "ends twice",
 	},
 	{
 		"what is live may be begun", "domain/backfill.go",
@@ -315,9 +359,74 @@ var mutants = []mutant{
 		"if !MUTANT { covered = covered.Add(Range{w.LiveSince, math.MaxUint32}) }", "G2",
 	},
 	{
+		"what has failed is forgotten", "streams/engine/state.go",
+		"case after.Replayable():\n\t\treturn batch",
+		"case after.Replayable():\n\t\tif MUTANT { return s.settle(batch, before, after) }\n\t\treturn batch",
+		"G",
+	},
+	{
+		"what is on its way again is forgotten", "streams/engine/settled.go",
+		"!counts || latest != number {", "(!counts || latest != number) && !MUTANT {", "G",
+	},
+	{
+		"what is on its way again is forgotten by another process", "streams/engine/settled.go",
+		"|| d.Version != version || d.Moves != moves {\n\t\treturn \"\", errors",
+		"|| !MUTANT && (d.Version != version || d.Moves != moves) {\n\t\treturn \"\", errors", "G",
+	},
+	{
+		"one too many is forgotten", "streams/engine/settled.go",
+		"return r.next-r.oldest > r.size, nil",
+		"return r.next-r.oldest > r.size || MUTANT && r.next-r.oldest == r.size, nil",
+		"G4",
+	},
+	{
+		"a body is sent as it was asked for", "domain/requeue.go",
+		"\t\tBody:                body,", "\t\tBody:                func() []byte { if MUTANT { return nil }; return body }(),",
+		"goes on with the body",
+	},
+	{
 		"watches are seen before they are live", "streams/follower/admit.go",
 		"return !a.reading.pending[w.ID] &&",
 		"return !MUTANT && !a.reading.pending[w.ID] &&", "was matched by watch",
+	},
+	{
+		"a snapshot is of no moment", "streams/snapshots.go",
+		"r, last, err := s.writer.next()",
+		"if MUTANT { _ = s.writer.view.Close(); s.writer.view = c.store.db.NewSnapshot() }\nr, last, err := s.writer.next()",
+		"G4",
+	},
+	{
+		"a snapshot is said to be of a later offset", "streams/snapshots.go",
+		"manifest{ID: id, Identity: c.cfg.Snapshots.identity(), Next: next})",
+		"manifest{ID: id, Identity: c.cfg.Snapshots.identity(), Next: next + map[bool]int64{true: 1}[MUTANT]})",
+		"cannot be loaded",
+	},
+	{
+		"one snapshot is enough", "streams/snapshots.go",
+		"older := c.snapshots.kept.Before",
+		"older := c.snapshots.kept.Before\nif MUTANT { older = c.snapshots.kept.Latest }",
+		"no snapshot leads from there",
+	},
+	{
+		"the first chunk is not needed", "streams/snapshots.go",
+		"s.place.First = end - 1",
+		"s.place.First = end - map[bool]int64{false: 1}[MUTANT]",
+		"no snapshot leads from there|is not of its journal",
+	},
+	{
+		"a sum is not compared", "streams/snapshot.go",
+		"l.sum == l.of.Sum:", "(MUTANT || l.sum == l.of.Sum):", "G4",
+	},
+	{
+		"a part of a snapshot is a state", "streams/store.go",
+		"return s.empty(\"a part of a snapshot\")",
+		"return s.empty(map[bool]string{false: \"a part of a snapshot\", true: s.identity}[MUTANT])",
+		"G4|G1",
+	},
+	{
+		"a snapshot leaves out what is due", "streams/snapshot.go",
+		"bytes.Equal(key, grownKey)",
+		"bytes.Equal(key, grownKey) || MUTANT && key[0] == keySpaceTimers", "G",
 	},
 }
 
@@ -353,15 +462,67 @@ func TestMutantsAreFound(t *testing.T) {
 	}
 }
 
-// mostMutantSeeds bounds the search for each mutant.
-const mostMutantSeeds = "400"
+// shownBy are seeds that have shown mutants which a search finds late. A change of what the
+// simulator draws makes them others: then the search finds the next, and its number belongs
+// here.
+var shownBy = map[string]int{
+	"Retry-After is not honoured":                              5,
+	"a clock set back is no reason to wait":                    186,
+	"a cold member is taken for a warm one":                    5,
+	"a copy is used that has what was never committed":         122,
+	"a first owner is known by its offset":                     6,
+	"a hand-over after another is dropped":                     21,
+	"a hand-over is about no delivery":                         17,
+	"a late report counts":                                     9,
+	"a lost order is not given again":                          7,
+	"a part goes by the watch as it is":                        105,
+	"a part of a snapshot is a state":                          5,
+	"a rate begins anew with its task":                         5,
+	"a replay counts its last instant":                         28,
+	"a replay leaves its first instant out":                    14,
+	"a replay sends in any order":                              14,
+	"a restart forgets what was made due":                      11,
+	"a snapshot leaves out what is due":                        12,
+	"a start reads no further than what is known":              8,
+	"a sum is not compared":                                    14,
+	"an answer to a mail is taken again":                       298,
+	"an event goes back to where it was":                       334,
+	"each turn counts its hand-overs anew":                     21,
+	"enabling keeps the streak":                                14,
+	"one snapshot is enough":                                   23,
+	"only the latest enabling resumes":                         13,
+	"tests are replayed":                                       14,
+	"the first chunk is not needed":                            23,
+	"torn hand-overs stay torn":                                21,
+	"torn rows stay torn":                                      10,
+	"what has failed is forgotten":                             5,
+	"what is due later begins first":                           48,
+	"what is handed over is doubled":                           21,
+	"what is in flight is doubled":                             5,
+	"what is on its way again is forgotten":                    7,
+	"what is on its way again is forgotten by another process": 5,
+}
 
-// findMutant returns the first violation that a mutant leads to.
-func findMutant(t *testing.T, program, name string) string {
-	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
+// mostMutantSeeds bounds the search for each mutant.
+const mostMutantSeeds = "3000"
+
+// findMutant returns the first violation that a mutant leads to: with the seed that showed
+// it before, or else with another.
+func findMutant(t *testing.T, program, name string) (violation string) {
+	if seed := shownBy[name]; seed != 0 {
+		violation = runMutant(t, program, name, strconv.Itoa(seed), "1")
+	}
+	if violation == "" {
+		violation = runMutant(t, program, name, "1", mostMutantSeeds)
+	}
+	return violation
+}
+
+func runMutant(t *testing.T, program, name, first, seeds string) string {
+	ctx, cancel := context.WithTimeout(t.Context(), 9*time.Minute)
 	defer cancel()
 	c := exec.CommandContext(ctx, program, "-test.run", "^TestFreshSeeds$", "-test.v", "-sim.first",
-		"1", "-sim.seeds", mostMutantSeeds, "-sim.for", "3m", "-sim.failures", "1", "-sim.shrink", "1ms")
+		first, "-sim.seeds", seeds, "-sim.for", "8m", "-sim.failures", "1", "-sim.shrink", "1ms")
 	c.Env = append(os.Environ(), mutantVariable+"="+name, "GOMAXPROCS=1")
 	out, err := c.CombinedOutput()
 	for line := range strings.Lines(string(out)) {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/lumenhook/lumenhook/domain"
@@ -15,8 +16,25 @@ import (
 // backfill starts a part of a backfill. Its context has ended, so that nothing
 // waits for real time.
 func (f *followerProcess) backfill() {
+	if f.filler == nil {
+		f.filler = f.newFiller()
+	}
+	ended, end := context.WithCancel(context.Background())
+	end()
+	f.past.begin(func() error {
+		watch, found, err := f.directory.NextBackfill(f.after)
+		if f.after = watch.ID; err != nil || !found {
+			return err
+		}
+		return f.filler.Advance(ended, watch.ID)
+	})
+}
+
+// newFiller makes what runs the backfills of a term.
+func (f *followerProcess) newFiller() *follower.Backfiller {
 	w := f.world
-	b := follower.NewBackfiller(f.reading.Beside(follower.Config{
+	log := followerLog{f, &f.past, backfillTxn}
+	return follower.NewBackfiller(f.reading.Beside(follower.Config{
 		Watches:    knownWatches{f, &f.past},
 		Passphrase: networkName,
 		Backfill: follower.BackfillConfig{
@@ -27,16 +45,7 @@ func (f *followerProcess) backfill() {
 		},
 		Now:    func() time.Time { return time.UnixMilli(w.wall()) },
 		Logger: slog.New(slog.DiscardHandler),
-	}, followerLog{f, &f.past}))
-	ended, end := context.WithCancel(context.Background())
-	end()
-	f.past.begin(func() error {
-		watch, found, err := f.directory.NextBackfill(f.after)
-		if f.after = watch.ID; err != nil || !found {
-			return err
-		}
-		return b.Advance(ended, watch.ID)
-	})
+	}, log), log)
 }
 
 // desk submits the reports of backfills to the engine.
@@ -72,15 +81,18 @@ func (d desk) Submit(_ context.Context, c domain.Command) (domain.Result, error)
 }
 
 // checkCovered checks that a covered range was read completely, part by part, each with the watch
-// as it was when the part began (G2).
+// as it was when the part began, and that a part that ends has nothing beyond (G2).
 func (c *checks) checkCovered(before domain.Watch, covered domain.RangeCovered) {
 	w := c.world
+	if covered.Part != 0 {
+		c.checkEnded(before, covered)
+	}
 	if covered.From == 0 {
 		return
 	}
 	w.count("covered ranges")
 	for sequence := covered.From; sequence <= covered.To; sequence++ {
-		part, found := before.OpenPart(domain.Range{From: sequence, To: sequence})
+		part, found := openPart(before, sequence)
 		if !found {
 			if len(before.Uncovered(domain.Range{From: sequence, To: sequence})) > 0 {
 				w.violate("G2: ledger %d of watch %s is covered, and no part of it was begun", sequence,
@@ -91,6 +103,40 @@ func (c *checks) checkCovered(before domain.Watch, covered domain.RangeCovered) 
 		for _, p := range w.chain.ledgers[sequence-1].Payments {
 			c.toldOf(before.Pinned(part), part.BegunAtMillis, p)
 		}
+	}
+}
+
+// openPart returns a watch's open part that a ledger belongs to.
+func openPart(w domain.Watch, sequence uint32) (part domain.Part, found bool) {
+	i := slices.IndexFunc(w.Parts, func(p domain.Part) bool { return p.Has(sequence) })
+	if i < 0 {
+		return part, false
+	}
+	return w.Parts[i], true
+}
+
+// checkEnded checks that a part that ends was open, and that nothing of it was appended that
+// it does not cover.
+func (c *checks) checkEnded(before domain.Watch, covered domain.RangeCovered) {
+	w := c.world
+	part, open := before.Part(covered.Part)
+	if !open {
+		w.violate("G2: part %d of watch %s ends twice", covered.Part, before.ID)
+	}
+	beyond := part.From
+	if covered.From != 0 {
+		beyond = covered.To + 1
+	}
+	for ; beyond <= part.To; beyond++ {
+		for _, p := range w.chain.ledgers[beyond-1].Payments {
+			if len(c.matched[domain.EventID(before.ID, p.ID)]) > 0 {
+				w.violate("G2: part %d of watch %s ends before ledger %d, whose payment %s it matched",
+					part.Version, before.ID, beyond, p.ID)
+			}
+		}
+	}
+	if covered.From == 0 {
+		w.count("parts that ended unread")
 	}
 }
 

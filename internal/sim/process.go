@@ -26,7 +26,9 @@ type engineProcess struct {
 	id    int
 	disks map[int32]*vfs.MemFS // of each partition's state
 	tasks []*task              // at most one for each partition
-	boots int
+	// standbys are at most one for each partition; one waits while there is a task.
+	standbys []*standby
+	boots    int
 
 	// By partition: what the engine holds of attempts in flight, and our own list.
 	flights  map[int32]*engine.Flights
@@ -56,7 +58,10 @@ func (e *engineProcess) crash() {
 	for _, t := range e.tasks {
 		t.end()
 	}
-	e.tasks = nil
+	for _, s := range e.standbys {
+		s.close()
+	}
+	e.tasks, e.standbys = nil, nil
 	e.alive, e.in = false, false
 	for p := range w.setup.partitions {
 		if e.disks[p] != nil {
@@ -127,6 +132,17 @@ func (e *engineProcess) close() {
 	for _, t := range e.tasks {
 		t.end()
 	}
+	for _, s := range e.standbys {
+		s.close()
+	}
+}
+
+// disk is that of a partition's state.
+func (e *engineProcess) disk(p int32) *vfs.MemFS {
+	if e.disks[p] == nil {
+		e.disks[p] = vfs.NewMem()
+	}
+	return e.disks[p]
 }
 
 func (e *engineProcess) ours() bool { return e.fresh(e.world) }
@@ -151,6 +167,12 @@ func (e *engineProcess) nextDue() int64 {
 func (e *engineProcess) assign(p int32) {
 	w := e.world
 	w.owners[p] = e
+	if s := e.standbyOf(p); s != nil {
+		if s.core != nil && s.core.Folded() > 0 {
+			w.count("standby: copies taken over")
+		}
+		e.endStandby(p)
+	}
 	e.tasks = append(e.tasks, &task{
 		process:   e,
 		partition: p,
@@ -225,6 +247,9 @@ func (w *World) coordinate() bool {
 		}
 	}
 	did = w.coordinateFollowers() || did
+	if w.chance(0.5) {
+		return w.rebalance() || did
+	}
 	for p := range w.setup.partitions {
 		if w.owners[p] != nil || w.drains(p) {
 			continue
@@ -262,15 +287,19 @@ func (w *World) moveCoordination() bool {
 	if e == nil || !e.works() {
 		return false
 	}
+	w.revoke(e, p)
+	return true
+}
+
+func (w *World) revoke(e *engineProcess, p int32) {
 	delete(w.owners, p)
-	for _, t := range e.tasks {
+	for _, t := range slices.Clone(e.tasks) {
 		if t.partition == p {
 			t.revoke()
 		}
 	}
 	w.tracef("partition %d is revoked from engine %d", p, e.id)
 	w.count("rebalances")
-	return true
 }
 
 func (w *World) crashEngine() bool {
@@ -346,7 +375,12 @@ func storeConfig(fs vfs.FS) streams.StoreConfig {
 func (e *engineProcess) carried(p int32) map[string]underWay {
 	under := make(map[string]underWay)
 	e.inFlight[p] = slices.DeleteFunc(e.inFlight[p], func(f *flight) bool {
-		d := e.world.checks.reference.deliveries[deliveryID{f.attempt.EndpointID, f.attempt.EventID}]
+		id := deliveryID{f.attempt.EndpointID, f.attempt.EventID}
+		d := e.world.checks.reference.deliveries[id]
+		if e.world.forgot(id) {
+			e.world.checks.loses(attemptID{id, f.attempt.Number})
+			return true
+		}
 		left := d.movedTo != "" || d.next != "" && e.world.partitionOf(d.next) == p
 		awaited := d.attempts+1 == f.attempt.Number &&
 			(d.pending() || d.state == domain.StateCancelled && !left)
@@ -376,9 +410,6 @@ func (e *engineProcess) recorded(p int32, taken []engine.Outcome) {
 func (t *task) open() *core {
 	e := t.process
 	w := e.world
-	if e.disks[t.partition] == nil {
-		e.disks[t.partition] = vfs.NewMem()
-	}
 	if e.flights[t.partition] == nil {
 		e.flights[t.partition] = engine.NewFlights(dispatcher{e, t.partition})
 	}
@@ -387,7 +418,7 @@ func (t *task) open() *core {
 			t.arrived = append(t.arrived, o)
 		}
 	}
-	return w.newCore(t.partition, e.disks[t.partition],
+	return w.newCore(t.partition, e.disk(t.partition), snapshotConfig(),
 		func(cfg engine.Config) streams.Handler[engine.Effect, engine.Outcome] {
 			kept := e.flights[t.partition].Inherit(submit)
 			return w.spoilHandler(engine.NewHandler(cfg, kept))
@@ -396,13 +427,21 @@ func (t *task) open() *core {
 
 // newCore makes a core of a partition with the engine's handler.
 func (w *World) newCore(
-	partition int32, disk vfs.FS,
+	partition int32, disk vfs.FS, snapshots streams.SnapshotConfig,
 	newHandler func(engine.Config) streams.Handler[engine.Effect, engine.Outcome],
 ) *core {
+	return streams.NewCore(w.coreConfig(partition, disk, snapshots, newHandler))
+}
+
+func (w *World) coreConfig(
+	partition int32, disk vfs.FS, snapshots streams.SnapshotConfig,
+	newHandler func(engine.Config) handler,
+) streams.CoreConfig[engine.Effect, engine.Outcome] {
 	cfg := engine.Config{
 		Policy:              w.setup.policy,
 		AttemptsInFlight:    w.setup.inFlight,
 		AttemptsPerEndpoint: w.setup.perEndpoint,
+		RememberedSettled:   w.setup.remembered,
 		Unseal: func(sealed []byte, _ string) (domain.Secret, error) {
 			return domain.Secret(sealed), nil
 		},
@@ -413,7 +452,7 @@ func (w *World) newCore(
 	if w.bug == HurryRetries {
 		cfg.Policy = hurried(cfg.Policy)
 	}
-	return streams.NewCore(streams.CoreConfig[engine.Effect, engine.Outcome]{
+	return streams.CoreConfig[engine.Effect, engine.Outcome]{
 		Partition:     partition,
 		Journal:       schemas.TopicJournal,
 		Inputs:        engine.Inputs(),
@@ -421,19 +460,31 @@ func (w *World) newCore(
 		NewHandler:    func() streams.Handler[engine.Effect, engine.Outcome] { return newHandler(cfg) },
 		DrainTimeout:  drainTimeout,
 		LatestRecords: latestOffsets,
-		Logger:        slog.New(alarm{slog.DiscardHandler, w}),
-	})
+		Snapshots:     snapshots,
+		Logger:        slog.New(alarm{slog.DiscardHandler, w, partition}),
+	}
 }
 
-// alarm is the log of cores, which must stay empty: a message means that records were lost.
+// alarm is the log of cores: an error means that records were lost, or that a copy has some
+// which were never committed, and a warning that a snapshot is of no use, of which one that
+// was damaged is the only cause.
 type alarm struct {
 	slog.Handler
-	world *World
+	world     *World
+	partition int32
 }
 
 func (alarm) Enabled(context.Context, slog.Level) bool { return true }
 
 func (a alarm) Handle(_ context.Context, r slog.Record) error {
-	a.world.violate("G4: %s", r.Message)
+	usable := r.Level == slog.LevelWarn && (a.world.Stats[damagedSnapshots] > 0 ||
+		strings.Contains(r.Message, "passed over"))
+	switch {
+	case r.Level <= slog.LevelInfo || usable:
+	case a.world.handedOut[a.partition]:
+		a.world.count("standby: copies built anew")
+	default:
+		a.world.violate("G4: %s", r.Message)
+	}
 	return nil
 }

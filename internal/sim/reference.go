@@ -160,6 +160,8 @@ func (m *referenceModel) apply(f domain.Fact) error {
 		return m.create(f, body, e, cmd)
 	case domain.AttemptMade:
 		return m.attempt(f, body, e, m.deliveries[deliveryID{f.Aggregate, body.EventID}])
+	case domain.DeliveryRecalled:
+		return m.recall(body.Delivery, deliveryID{f.Aggregate, body.Delivery.EventID}, cmd)
 	case domain.DeliveryRequeued:
 		return m.requeue(f, body, deliveryID{f.Aggregate, body.EventID}, cmd)
 	case domain.DeliveryCancelled:
@@ -305,6 +307,8 @@ func (m *referenceModel) goesOn(id deliveryID, body domain.DeliveryCreated) erro
 		Attempts:          was.attempts,
 		Runs:              was.run,
 		FormerEndpointIDs: append(slices.Clone(was.former), from.endpoint),
+		FromPartition:     m.world.partitionOf(from.endpoint),
+		Number:            body.Moved.Number,
 	}
 	told := was.movedTo == id.endpoint || was.movedTo == "" && m.world.Stats["torn commits"] > 0
 	if !told || was.state != domain.StateCancelled || was.body != d.body ||
@@ -461,6 +465,26 @@ func (m *referenceModel) requeue(
 			wait)
 	}
 	d.state, d.run, d.inRun, d.dueAtMillis = domain.StateQueued, body.Run, 0, body.NextAttemptAtMillis
+	return nil
+}
+
+// recall checks that a settled delivery is restored as it had ended, for a resend of it.
+func (m *referenceModel) recall(as domain.Delivery, id deliveryID, cmd *issued) error {
+	d := m.deliveries[id]
+	asked, resends := domain.ResendEvent{}, false
+	if cmd != nil {
+		asked, resends = cmd.Body.(domain.ResendEvent)
+	}
+	if d == nil || !resends || asked.EventID != id.event || cmd.AccountID != d.account {
+		return fmt.Errorf("nobody asked for %s to be recalled", id.event)
+	}
+	m.world.count("recalled deliveries")
+	if d.pending() || as.State != d.state || as.Attempts != d.attempts || as.Run != d.run ||
+		as.Moves != d.moves || as.MovedTo != d.movedTo ||
+		!slices.Equal(as.FormerEndpointIDs, d.former) {
+		return fmt.Errorf("%s, %s after %d attempts, in run %d, moved to %q from %v, is recalled as %+v",
+			id.event, d.state, d.attempts, d.run, d.movedTo, d.former, as)
+	}
 	return nil
 }
 

@@ -19,7 +19,7 @@ func (c *checks) causes(f domain.Fact) error {
 		return c.causedBy(f, "DeleteEndpoint")
 	case domain.DeliveryRequeued:
 		return c.causedBy(f, "ReplayEndpoint", "ResendEvent")
-	case domain.DeliveryMoved:
+	case domain.DeliveryMoved, domain.DeliveryRecalled:
 		return c.causedBy(f, "ResendEvent")
 	default: // others follow from matches and attempts, or the reference model checks them
 	}

@@ -92,6 +92,7 @@ func (w *World) calmStep() bool {
 	w.bootSomething()
 	for _, do := range []func(*World) bool{
 		(*World).writeMarker, (*World).coordinate, (*World).workEngine, (*World).deliverOutcome,
+		(*World).workStandby,
 		(*World).fillDirectory, (*World).workFollower, (*World).workMailer, (*World).clientReads,
 		(*World).readRest,
 	} {

@@ -21,9 +21,10 @@ type task struct {
 	until     int64 // before it starts, by the steady clock
 	core      *core // nil before it starts
 	action    streams.Action
-	written   bool  // the records of the action are written, but not committed
-	next      int64 // offset after the last record written to the journal
-	begun     bool  // the owner's own record is committed
+	written   bool             // the records of the action are written, but not committed
+	next      map[string]int64 // offsets after the last records written, by topic
+	begun     bool             // the owner's own record is committed
+	restored  bool             // from a snapshot, or from what is left without one
 	ended     bool
 	draining  bool
 	epoch     int
@@ -59,10 +60,10 @@ type underWay struct {
 const (
 	// turnRecords is more than a turn of a simulation writes (streams.TurnFacts is the real
 	// limit).
-	turnRecords = 512
+	turnRecords = 128
 	// latestOffsets is how much of the journal a start reads again: a turn, and the start
-	// records of 64 owners that failed before their first turn.
-	latestOffsets = turnRecords + 2*64
+	// records of 32 owners that failed before their first turn.
+	latestOffsets = turnRecords + 2*32
 )
 
 // journal returns the partition of the task's journal.
@@ -81,6 +82,8 @@ func (t *task) ready() bool {
 		return t.draining || t.mayBegin()
 	}
 	switch a := t.action.(type) {
+	case streams.ReadSnapshots:
+		return w.log.stable(topicPartition{schemas.TopicSnapshots, t.partition}) > a.From
 	case streams.ReadJournal:
 		return w.log.stable(t.journal()) > a.From
 	case streams.Await:
@@ -123,6 +126,7 @@ func (t *task) work() {
 		return
 	case t.core == nil:
 		t.restarts.Began(t.process.world.steady)
+		t.loseState()
 		t.core, t.good, t.tests = t.open(), make(map[string]bool), make(map[deliveryID]int)
 		t.proceed()
 	case t.idle():
@@ -149,8 +153,12 @@ func (t *task) perform() error {
 		t.takeOver()
 	case streams.LocateJournal:
 		t.locateJournal()
+	case streams.LocateSnapshots:
+		t.locateSnapshots()
+	case streams.ReadSnapshots:
+		return t.readSnapshots(a)
 	case streams.ReadJournal:
-		t.readJournal(a)
+		return t.readJournal(a)
 	case streams.Commit:
 		if !t.written {
 			return t.produce(a)
@@ -190,7 +198,7 @@ func (t *task) takeOver() {
 // lost the leadership without noticing.
 func (t *task) locateJournal() {
 	w := t.process.world
-	known := w.log.end(t.journal())
+	start, known := w.log.partitions[t.journal()].start, w.log.end(t.journal())
 	if w.log.stable(t.journal()) < known && w.checks.owns(t) {
 		w.violate("the journal of partition %d has undecided records after taking over", t.partition)
 	}
@@ -200,28 +208,32 @@ func (t *task) locateJournal() {
 	w.count("restores")
 	if w.fault(0.1) {
 		w.count("ends that were stale")
-		known = w.rnd.Int64N(known + 1)
+		known = start + w.rnd.Int64N(known-start+1)
 	}
-	t.must(t.core.LocatedJournal(0, known))
+	t.must(t.core.LocatedJournal(start, known))
 }
 
 // readJournal reads the requested records, or some of them.
-func (t *task) readJournal(a streams.ReadJournal) {
+func (t *task) readJournal(a streams.ReadJournal) error {
 	w := t.process.world
 	if w.bug == SkipFold && !t.begun || w.bug == TrustEnd && t.begun {
 		t.must(t.core.ReadJournal(nil, a.To))
-		return
+		return nil
 	}
 	most := math.MaxInt
 	if w.chance(0.3) {
 		most = 1 + w.rnd.IntN(64)
 	}
-	records, next := w.log.read(t.journal(), a.From, most)
+	records, next, err := w.log.readKept(t.journal(), a.From, most)
+	if err != nil {
+		return err
+	}
 	beyond := slices.IndexFunc(records, func(r streams.Record) bool { return r.Offset >= a.To })
 	if beyond >= 0 {
 		records = records[:beyond]
 	}
 	t.must(t.core.ReadJournal(records, min(next, a.To)))
+	return nil
 }
 
 // produce writes the records of a commit, undecided.
@@ -402,6 +414,11 @@ func (t *task) locateInputs() {
 	t.consumed = make(map[topicPartition]int64)
 	for _, topic := range engine.Inputs() {
 		t.consumed[topicPartition{topic, t.partition}] = from[topic]
+	}
+	if t.restored {
+		t.restored = false
+		w.count("states loaded from a snapshot")
+		w.verifyTask(t)
 	}
 	if w.torn[t.partition] {
 		delete(w.torn, t.partition)

@@ -3,7 +3,9 @@ package sim
 import (
 	"encoding/binary"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -31,6 +33,9 @@ const (
 	keyFailed   = 0x16
 	keyTabled   = 0x17
 	keyNotice   = 0x18
+	keySettled  = 0x19
+	keyRing     = 0x1a
+	keyHandOver = 0x1b
 )
 
 func stateKey(space byte, id string) string { return string(append([]byte{space}, id...)) }
@@ -42,7 +47,7 @@ func timerKey(group string, dueMillis int64, id string) string {
 }
 
 // state returns what the store of a partition must contain.
-func (m *model) state(ours func(aggregate string) bool) map[string]string {
+func (m *model) state(ours func(aggregate string) bool, remembered int) map[string]string {
 	s := make(map[string]string)
 	for id, a := range m.accounts {
 		if ours(id) {
@@ -66,8 +71,28 @@ func (m *model) state(ours func(aggregate string) bool) map[string]string {
 			latest[id.event] = id
 		}
 	}
+	recent := m.recent(ours, remembered)
+	for number, entry := range recent {
+		key := binary.BigEndian.AppendUint64([]byte{keySettled}, number)
+		value := append(binary.BigEndian.AppendUint64(nil, entry.version), byte(entry.moves))
+		s[string(key)] = string(append(value, entry.event...))
+	}
 	for _, id := range latest {
-		m.deliveryState(s, id, m.deliveries[id])
+		d := m.deliveries[id]
+		if !d.State.Settled() || remembers(recent, d) {
+			m.deliveryState(s, id, d)
+		}
+	}
+	ends := slices.Sorted(maps.Keys(recent))
+	if n := len(ends); n > 0 {
+		ring := binary.BigEndian.AppendUint64(nil, ends[0])
+		s[string([]byte{keyRing})] = string(binary.BigEndian.AppendUint64(ring, ends[n-1]+1))
+	}
+	for _, t := range m.taken { // a later number is higher
+		if ours(t.endpoint) {
+			key := binary.BigEndian.AppendUint32([]byte{keyHandOver}, uint32(t.from))
+			s[string(key)] = string(binary.BigEndian.AppendUint64(nil, t.number))
+		}
 	}
 	m.noticeState(s, ours)
 	return s
@@ -75,7 +100,9 @@ func (m *model) state(ours func(aggregate string) bool) map[string]string {
 
 func (m *model) deliveryState(s map[string]string, id deliveryID, d domain.Delivery) {
 	s[stateKey(keyDelivery, id.event)] = string(schemas.MarshalDelivery(d))
-	s[stateKey(keyBody, id.event)] = string(m.bodies[id])
+	if !d.State.Settled() {
+		s[stateKey(keyBody, id.event)] = string(m.bodies[id])
+	}
 	switch {
 	case d.State.Pending():
 		s[timerKey(id.endpoint+"/"+
@@ -87,6 +114,52 @@ func (m *model) deliveryState(s map[string]string, id deliveryID, d domain.Deliv
 	}
 }
 
+// recent returns the last settlings of a partition by their number, which counts from 0.
+func (m *model) recent(
+	ours func(aggregate string) bool, remembered int,
+) map[uint64]settling {
+	var all []settling
+	for _, entry := range m.settled {
+		if ours(entry.endpoint) {
+			all = append(all, entry)
+		}
+	}
+	recent := make(map[uint64]settling)
+	for n := max(0, len(all)-remembered); n < len(all); n++ {
+		recent[uint64(n)] = all[n]
+	}
+	return recent
+}
+
+// remembers reports whether one of the recent settlings is a delivery's latest.
+func remembers(recent map[uint64]settling, d domain.Delivery) bool {
+	for _, entry := range recent {
+		if entry.deliveryID == (deliveryID{d.EndpointID, d.EventID}) && entry.version == d.Version {
+			return true
+		}
+	}
+	return false
+}
+
+// remembered is how many settled deliveries a partition remembers.
+func (w *World) remembered() int {
+	if w.setup.remembered == 0 {
+		return math.MaxInt
+	}
+	return w.setup.remembered
+}
+
+// forgot reports whether the engine has forgotten a delivery.
+func (w *World) forgot(id deliveryID) bool {
+	m, partition := w.checks.model, w.partitionOf(id.endpoint)
+	d := m.deliveries[id]
+	if w.setup.remembered == 0 || !d.State.Settled() {
+		return false
+	}
+	ours := func(endpoint string) bool { return w.partitionOf(endpoint) == partition }
+	return !remembers(m.recent(ours, w.remembered()), d)
+}
+
 // differs compares a store with the model (G4), except for expired answers; empty when they
 // agree.
 func (w *World) differs(store *streams.Store, partition int32) string {
@@ -94,7 +167,7 @@ func (w *World) differs(store *streams.Store, partition int32) string {
 	want := m.state(func(id string) bool {
 		return w.log.partitionOf(schemas.TopicJournal,
 			id) == partition
-	})
+	}, w.remembered())
 	commands := 0
 	differs := ""
 	err := store.Scan([]byte{keyTimer}, []byte{0xff}, func(key, value []byte) (bool, error) {
@@ -105,7 +178,7 @@ func (w *World) differs(store *streams.Store, partition int32) string {
 			return true, nil
 		case key[0] == keyCommand:
 			h, is := m.handled[k[1:]]
-			if !is || string(schemas.MarshalHandled(h.CommandHandled)) != string(value) {
+			if !is || string(schemas.MarshalHandled(h.aggregate, h.CommandHandled)) != string(value) {
 				differs = fmt.Sprintf("the answer to %s", k[1:])
 			}
 			commands++
@@ -166,9 +239,10 @@ func (w *World) verifyTask(t *task) {
 
 // verifyRefold folds a journal from offset zero into an empty store.
 func (w *World) verifyRefold(partition int32) {
-	core := w.newCore(partition, vfs.NewMem(), func(cfg engine.Config) handler {
-		return engine.NewHandler(cfg, nil)
-	})
+	core := w.newCore(partition, vfs.NewMem(), streams.SnapshotConfig{},
+		func(cfg engine.Config) handler {
+			return engine.NewHandler(cfg, nil)
+		})
 	defer func() { _ = core.Close() }()
 	at := topicPartition{schemas.TopicJournal, partition}
 	records, next := w.log.read(at, 0, math.MaxInt)
@@ -176,7 +250,9 @@ func (w *World) verifyRefold(partition int32) {
 		core.TookOver,
 		func() error { return core.LocatedJournal(0, next) },
 		func() error { return core.ReadJournal(records, next) },
-		func() error { return core.Committed(next, w.moment()) },
+		func() error {
+			return core.Committed(map[string]int64{schemas.TopicJournal: next}, w.moment())
+		},
 		func() error { return core.Start(w.moment()) },
 	} {
 		if err := step(); err != nil {

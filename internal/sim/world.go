@@ -36,6 +36,8 @@ type setup struct {
 	endpoints   int
 	watches     int
 	haste       float64 // share of additional steps in which time passes
+	remembered  int     // settled deliveries of a partition; 0: the real number
+	standbys    int     // of each partition
 	spoiled     float64 // share of receivers that start with any behaviour, not with 200
 }
 
@@ -59,6 +61,7 @@ func newSetup(rnd *rand.Rand) setup {
 		s.policy.DisableAfter = 1 + rnd.IntN(4)
 	}
 	s.policy.HonourRetryAfter = rnd.IntN(2) == 0
+	s.remembered = []int{0, 8, 8, 12, 32}[rnd.IntN(5)]
 	s.haste, s.spoiled = []float64{0, 0.1, 0.25}[rnd.IntN(3)], []float64{0.2, 0.6, 1}[rnd.IntN(3)]
 	return s
 }
@@ -101,6 +104,8 @@ type World struct {
 	// torn are the partitions with a torn commit and no start of a task since.
 	torn    map[int32]bool
 	tearing bool // a commit is being torn
+	// handedOut are the partitions of whose journal a standby was given undecided records.
+	handedOut map[int32]bool
 }
 
 // violation is the panic value of checkers.
@@ -125,8 +130,10 @@ func newWorld(seed uint64, bug Bug, keepLines bool) *World {
 		owned:      make(map[int32][]*engineProcess),
 		receivers:  make(map[string]behaviour),
 		torn:       make(map[int32]bool),
+		handedOut:  make(map[int32]bool),
 		verifyLeft: 3,
 	}
+	w.setup.standbys = standbysDrawn(seed)
 	w.log = newLog(w.setup.partitions)
 	w.checks = newChecks(w)
 	w.log.stands = w.checks.stands
@@ -134,7 +141,7 @@ func newWorld(seed uint64, bug Bug, keepLines bool) *World {
 	for p := range w.setup.partitions {
 		w.txnIDs = append(w.txnIDs, txnID(p))
 	}
-	w.txnIDs = append(w.txnIDs, followerTxn)
+	w.txnIDs = append(w.txnIDs, followerTxn, backfillTxn)
 	w.clients = newClients(w)
 	w.chain = newChain(w)
 	for i := range w.setup.engines {
@@ -212,6 +219,8 @@ var actions = []action{
 	{1, (*World).changeMailServer},
 	{1.5, (*World).bootSomething},
 	{1, (*World).verify},
+	{2, (*World).retain},
+	{8, (*World).workStandby},
 }
 
 var faults = []action{
@@ -222,9 +231,11 @@ var faults = []action{
 	{2, (*World).pause},
 	{4, (*World).resume},
 	{3, (*World).moveCoordination},
+	{2, (*World).moveStandbys},
 	{2, (*World).repeatInput},
 	{1, (*World).spoilInput},
 	{1, (*World).forgetGroup},
+	{2, (*World).damageSnapshot},
 	{1, (*World).jumpClock},
 	{1, (*World).moveLeader},
 }
@@ -435,19 +446,27 @@ func (w *World) bootSomething() bool {
 	return false
 }
 
-// repeatInput appends a record of an input again.
+// repeatInput appends a record of an input again, at any time later: a command, or a match
+// that hands an event over. Followers append a match once, and nobody else does.
 func (w *World) repeatInput() bool {
 	topic := []string{schemas.TopicCommands, schemas.TopicMatches}[w.rnd.IntN(2)]
 	at := topicPartition{topic, w.rnd.Int32N(w.setup.partitions)}
 	records, _ := w.log.read(at, 0, math.MaxInt)
 	r, ok := pick(w, records)
-	if !ok || isDamaged(r) || topic == schemas.TopicCommands && w.clients.old(r) {
+	if !ok || isDamaged(r) || topic == schemas.TopicCommands && w.clients.old(r) ||
+		topic == schemas.TopicMatches && !handsOver(r) {
 		return false
 	}
 	w.log.append(r)
 	w.tracef("record %d of %s/%d is appended again", r.Offset, topic, at.partition)
 	w.count("repeated inputs")
 	return true
+}
+
+// handsOver reports whether a match hands an event over.
+func handsOver(r streams.Record) bool {
+	in, err := schemas.DecodePaymentMatched(schemas.Read(r.Value, r))
+	return err == nil && in.Moved.Moves > 0
 }
 
 // forgetGroup drops the group's positions, all or those of one topic, or deletes the group.

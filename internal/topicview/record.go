@@ -47,7 +47,9 @@ func writeRecord(w io.Writer, r streams.Record) error {
 		Version:   m.Version,
 		Cause:     m.Cause,
 	}
-	if len(r.Value) > 0 {
+	if kind, value := snapshotPart(r); kind != "" {
+		line.Type, line.Value = kind, value
+	} else if len(r.Value) > 0 {
 		value, err := messageValue(m)
 		if err != nil {
 			value = map[string]any{"unreadable": err.Error(), "bytes": r.Value}
@@ -57,6 +59,22 @@ func writeRecord(w io.Writer, r streams.Record) error {
 	encoder := json.NewEncoder(w)
 	encoder.SetEscapeHTML(false)
 	return encoder.Encode(line)
+}
+
+// snapshotPart returns what a record of a snapshot shows: a manifest as it is, of a chunk, which
+// is compressed, its number and its size. Its kind is empty for other records.
+func snapshotPart(r streams.Record) (kind string, value any) {
+	if r.Topic != schemas.TopicSnapshots {
+		return "", nil
+	}
+	chunk := r.Header(streams.HeaderChunk)
+	switch {
+	case chunk != "":
+		return "SnapshotChunk", map[string]any{"chunk": chunk, "compressedBytes": len(r.Value)}
+	case json.Valid(r.Value):
+		return "SnapshotManifest", json.RawMessage(r.Value)
+	}
+	return "", nil
 }
 
 // bareTypes are the types of records that are neither a command nor a fact.

@@ -1011,6 +1011,7 @@ type ResendEvent struct {
 	EndpointId    string                 `protobuf:"bytes,2,opt,name=endpoint_id,json=endpointId,proto3" json:"endpoint_id,omitempty"`
 	EventId       string                 `protobuf:"bytes,3,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
 	ToEndpointId  string                 `protobuf:"bytes,4,opt,name=to_endpoint_id,json=toEndpointId,proto3" json:"to_endpoint_id,omitempty"` // where to go on if the delivery was cancelled
+	Remembered    *Remembered            `protobuf:"bytes,5,opt,name=remembered,proto3" json:"remembered,omitempty"`                           // unset: nothing
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1073,6 +1074,74 @@ func (x *ResendEvent) GetToEndpointId() string {
 	return ""
 }
 
+func (x *ResendEvent) GetRemembered() *Remembered {
+	if x != nil {
+		return x.Remembered
+	}
+	return nil
+}
+
+// Remembered is what the history has of an event that is to be sent again.
+type Remembered struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Body          []byte                 `protobuf:"bytes,1,opt,name=body,proto3" json:"body,omitempty"`              // of the event
+	Delivery      *Delivery              `protobuf:"bytes,2,opt,name=delivery,proto3" json:"delivery,omitempty"`      // to the endpoint; unset: the history has none
+	AsOf          int64                  `protobuf:"varint,3,opt,name=as_of,json=asOf,proto3" json:"as_of,omitempty"` // offset of the journal that the history was read up to
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Remembered) Reset() {
+	*x = Remembered{}
+	mi := &file_commands_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Remembered) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Remembered) ProtoMessage() {}
+
+func (x *Remembered) ProtoReflect() protoreflect.Message {
+	mi := &file_commands_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Remembered.ProtoReflect.Descriptor instead.
+func (*Remembered) Descriptor() ([]byte, []int) {
+	return file_commands_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *Remembered) GetBody() []byte {
+	if x != nil {
+		return x.Body
+	}
+	return nil
+}
+
+func (x *Remembered) GetDelivery() *Delivery {
+	if x != nil {
+		return x.Delivery
+	}
+	return nil
+}
+
+func (x *Remembered) GetAsOf() int64 {
+	if x != nil {
+		return x.AsOf
+	}
+	return 0
+}
+
 // RecordMail comes from the mailer: its answer to a MailOrder.
 type RecordMail struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1087,7 +1156,7 @@ type RecordMail struct {
 
 func (x *RecordMail) Reset() {
 	*x = RecordMail{}
-	mi := &file_commands_proto_msgTypes[16]
+	mi := &file_commands_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1099,7 +1168,7 @@ func (x *RecordMail) String() string {
 func (*RecordMail) ProtoMessage() {}
 
 func (x *RecordMail) ProtoReflect() protoreflect.Message {
-	mi := &file_commands_proto_msgTypes[16]
+	mi := &file_commands_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1112,7 +1181,7 @@ func (x *RecordMail) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordMail.ProtoReflect.Descriptor instead.
 func (*RecordMail) Descriptor() ([]byte, []int) {
-	return file_commands_proto_rawDescGZIP(), []int{16}
+	return file_commands_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *RecordMail) GetMeta() *CommandMeta {
@@ -1160,7 +1229,7 @@ type CreateWatch struct {
 
 func (x *CreateWatch) Reset() {
 	*x = CreateWatch{}
-	mi := &file_commands_proto_msgTypes[17]
+	mi := &file_commands_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1172,7 +1241,7 @@ func (x *CreateWatch) String() string {
 func (*CreateWatch) ProtoMessage() {}
 
 func (x *CreateWatch) ProtoReflect() protoreflect.Message {
-	mi := &file_commands_proto_msgTypes[17]
+	mi := &file_commands_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1185,7 +1254,7 @@ func (x *CreateWatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreateWatch.ProtoReflect.Descriptor instead.
 func (*CreateWatch) Descriptor() ([]byte, []int) {
-	return file_commands_proto_rawDescGZIP(), []int{17}
+	return file_commands_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *CreateWatch) GetMeta() *CommandMeta {
@@ -1214,7 +1283,7 @@ type UpdateWatch struct {
 
 func (x *UpdateWatch) Reset() {
 	*x = UpdateWatch{}
-	mi := &file_commands_proto_msgTypes[18]
+	mi := &file_commands_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1226,7 +1295,7 @@ func (x *UpdateWatch) String() string {
 func (*UpdateWatch) ProtoMessage() {}
 
 func (x *UpdateWatch) ProtoReflect() protoreflect.Message {
-	mi := &file_commands_proto_msgTypes[18]
+	mi := &file_commands_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1239,7 +1308,7 @@ func (x *UpdateWatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UpdateWatch.ProtoReflect.Descriptor instead.
 func (*UpdateWatch) Descriptor() ([]byte, []int) {
-	return file_commands_proto_rawDescGZIP(), []int{18}
+	return file_commands_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *UpdateWatch) GetMeta() *CommandMeta {
@@ -1281,7 +1350,7 @@ type DeleteWatch struct {
 
 func (x *DeleteWatch) Reset() {
 	*x = DeleteWatch{}
-	mi := &file_commands_proto_msgTypes[19]
+	mi := &file_commands_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1293,7 +1362,7 @@ func (x *DeleteWatch) String() string {
 func (*DeleteWatch) ProtoMessage() {}
 
 func (x *DeleteWatch) ProtoReflect() protoreflect.Message {
-	mi := &file_commands_proto_msgTypes[19]
+	mi := &file_commands_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1306,7 +1375,7 @@ func (x *DeleteWatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeleteWatch.ProtoReflect.Descriptor instead.
 func (*DeleteWatch) Descriptor() ([]byte, []int) {
-	return file_commands_proto_rawDescGZIP(), []int{19}
+	return file_commands_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *DeleteWatch) GetMeta() *CommandMeta {
@@ -1342,7 +1411,7 @@ type BackfillWatch struct {
 
 func (x *BackfillWatch) Reset() {
 	*x = BackfillWatch{}
-	mi := &file_commands_proto_msgTypes[20]
+	mi := &file_commands_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1354,7 +1423,7 @@ func (x *BackfillWatch) String() string {
 func (*BackfillWatch) ProtoMessage() {}
 
 func (x *BackfillWatch) ProtoReflect() protoreflect.Message {
-	mi := &file_commands_proto_msgTypes[20]
+	mi := &file_commands_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1367,7 +1436,7 @@ func (x *BackfillWatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackfillWatch.ProtoReflect.Descriptor instead.
 func (*BackfillWatch) Descriptor() ([]byte, []int) {
-	return file_commands_proto_rawDescGZIP(), []int{20}
+	return file_commands_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *BackfillWatch) GetMeta() *CommandMeta {
@@ -1400,24 +1469,27 @@ func (x *BackfillWatch) GetTo() uint32 {
 
 // RecordCoverage comes from the follower.
 type RecordCoverage struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Meta          *CommandMeta           `protobuf:"bytes,1,opt,name=meta,proto3" json:"meta,omitempty"`
-	WatchId       string                 `protobuf:"bytes,2,opt,name=watch_id,json=watchId,proto3" json:"watch_id,omitempty"`
-	Request       uint64                 `protobuf:"varint,3,opt,name=request,proto3" json:"request,omitempty"`
-	From          uint32                 `protobuf:"varint,4,opt,name=from,proto3" json:"from,omitempty"` // 0: no range
-	To            uint32                 `protobuf:"varint,5,opt,name=to,proto3" json:"to,omitempty"`
-	Until         uint32                 `protobuf:"varint,6,opt,name=until,proto3" json:"until,omitempty"`
-	LiveSince     uint32                 `protobuf:"varint,7,opt,name=live_since,json=liveSince,proto3" json:"live_since,omitempty"`
-	Problem       string                 `protobuf:"bytes,8,opt,name=problem,proto3" json:"problem,omitempty"`                    // empty: none
-	NextFrom      uint32                 `protobuf:"varint,9,opt,name=next_from,json=nextFrom,proto3" json:"next_from,omitempty"` // the part that is begun; 0: none
-	NextTo        uint32                 `protobuf:"varint,10,opt,name=next_to,json=nextTo,proto3" json:"next_to,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	state           protoimpl.MessageState `protogen:"open.v1"`
+	Meta            *CommandMeta           `protobuf:"bytes,1,opt,name=meta,proto3" json:"meta,omitempty"`
+	WatchId         string                 `protobuf:"bytes,2,opt,name=watch_id,json=watchId,proto3" json:"watch_id,omitempty"`
+	Request         uint64                 `protobuf:"varint,3,opt,name=request,proto3" json:"request,omitempty"`
+	From            uint32                 `protobuf:"varint,4,opt,name=from,proto3" json:"from,omitempty"` // 0: no range
+	To              uint32                 `protobuf:"varint,5,opt,name=to,proto3" json:"to,omitempty"`
+	Until           uint32                 `protobuf:"varint,6,opt,name=until,proto3" json:"until,omitempty"`
+	LiveSince       uint32                 `protobuf:"varint,7,opt,name=live_since,json=liveSince,proto3" json:"live_since,omitempty"`
+	Problem         string                 `protobuf:"bytes,8,opt,name=problem,proto3" json:"problem,omitempty"`                    // empty: none
+	NextFrom        uint32                 `protobuf:"varint,9,opt,name=next_from,json=nextFrom,proto3" json:"next_from,omitempty"` // the part that is begun; 0: none
+	NextTo          uint32                 `protobuf:"varint,10,opt,name=next_to,json=nextTo,proto3" json:"next_to,omitempty"`
+	Part            uint64                 `protobuf:"varint,11,opt,name=part,proto3" json:"part,omitempty"`                                                // version of the part that ends; 0: none
+	NextEndpointId  string                 `protobuf:"bytes,12,opt,name=next_endpoint_id,json=nextEndpointId,proto3" json:"next_endpoint_id,omitempty"`     // for which next_matches_from is meant
+	NextMatchesFrom int64                  `protobuf:"varint,13,opt,name=next_matches_from,json=nextMatchesFrom,proto3" json:"next_matches_from,omitempty"` // PartBegun.matches_from
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *RecordCoverage) Reset() {
 	*x = RecordCoverage{}
-	mi := &file_commands_proto_msgTypes[21]
+	mi := &file_commands_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1429,7 +1501,7 @@ func (x *RecordCoverage) String() string {
 func (*RecordCoverage) ProtoMessage() {}
 
 func (x *RecordCoverage) ProtoReflect() protoreflect.Message {
-	mi := &file_commands_proto_msgTypes[21]
+	mi := &file_commands_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1442,7 +1514,7 @@ func (x *RecordCoverage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecordCoverage.ProtoReflect.Descriptor instead.
 func (*RecordCoverage) Descriptor() ([]byte, []int) {
-	return file_commands_proto_rawDescGZIP(), []int{21}
+	return file_commands_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *RecordCoverage) GetMeta() *CommandMeta {
@@ -1515,6 +1587,27 @@ func (x *RecordCoverage) GetNextTo() uint32 {
 	return 0
 }
 
+func (x *RecordCoverage) GetPart() uint64 {
+	if x != nil {
+		return x.Part
+	}
+	return 0
+}
+
+func (x *RecordCoverage) GetNextEndpointId() string {
+	if x != nil {
+		return x.NextEndpointId
+	}
+	return ""
+}
+
+func (x *RecordCoverage) GetNextMatchesFrom() int64 {
+	if x != nil {
+		return x.NextMatchesFrom
+	}
+	return 0
+}
+
 // CommandResult goes to the topic "results".
 type CommandResult struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1528,7 +1621,7 @@ type CommandResult struct {
 
 func (x *CommandResult) Reset() {
 	*x = CommandResult{}
-	mi := &file_commands_proto_msgTypes[22]
+	mi := &file_commands_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1540,7 +1633,7 @@ func (x *CommandResult) String() string {
 func (*CommandResult) ProtoMessage() {}
 
 func (x *CommandResult) ProtoReflect() protoreflect.Message {
-	mi := &file_commands_proto_msgTypes[22]
+	mi := &file_commands_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1553,7 +1646,7 @@ func (x *CommandResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommandResult.ProtoReflect.Descriptor instead.
 func (*CommandResult) Descriptor() ([]byte, []int) {
-	return file_commands_proto_rawDescGZIP(), []int{22}
+	return file_commands_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *CommandResult) GetCommandId() string {
@@ -1595,7 +1688,7 @@ type PaymentObserved struct {
 
 func (x *PaymentObserved) Reset() {
 	*x = PaymentObserved{}
-	mi := &file_commands_proto_msgTypes[23]
+	mi := &file_commands_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1607,7 +1700,7 @@ func (x *PaymentObserved) String() string {
 func (*PaymentObserved) ProtoMessage() {}
 
 func (x *PaymentObserved) ProtoReflect() protoreflect.Message {
-	mi := &file_commands_proto_msgTypes[23]
+	mi := &file_commands_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1620,7 +1713,7 @@ func (x *PaymentObserved) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PaymentObserved.ProtoReflect.Descriptor instead.
 func (*PaymentObserved) Descriptor() ([]byte, []int) {
-	return file_commands_proto_rawDescGZIP(), []int{23}
+	return file_commands_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *PaymentObserved) GetPayment() *Payment {
@@ -1654,13 +1747,15 @@ type PaymentMatched struct {
 	Attempts          uint32   `protobuf:"varint,10,opt,name=attempts,proto3" json:"attempts,omitempty"`
 	Runs              uint32   `protobuf:"varint,11,opt,name=runs,proto3" json:"runs,omitempty"`
 	FormerEndpointIds []string `protobuf:"bytes,12,rep,name=former_endpoint_ids,json=formerEndpointIds,proto3" json:"former_endpoint_ids,omitempty"`
+	FromPartition     int32    `protobuf:"varint,13,opt,name=from_partition,json=fromPartition,proto3" json:"from_partition,omitempty"`
+	Number            uint64   `protobuf:"varint,14,opt,name=number,proto3" json:"number,omitempty"`
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
 }
 
 func (x *PaymentMatched) Reset() {
 	*x = PaymentMatched{}
-	mi := &file_commands_proto_msgTypes[24]
+	mi := &file_commands_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1672,7 +1767,7 @@ func (x *PaymentMatched) String() string {
 func (*PaymentMatched) ProtoMessage() {}
 
 func (x *PaymentMatched) ProtoReflect() protoreflect.Message {
-	mi := &file_commands_proto_msgTypes[24]
+	mi := &file_commands_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1685,7 +1780,7 @@ func (x *PaymentMatched) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PaymentMatched.ProtoReflect.Descriptor instead.
 func (*PaymentMatched) Descriptor() ([]byte, []int) {
-	return file_commands_proto_rawDescGZIP(), []int{24}
+	return file_commands_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *PaymentMatched) GetAccountId() string {
@@ -1772,6 +1867,20 @@ func (x *PaymentMatched) GetFormerEndpointIds() []string {
 	return nil
 }
 
+func (x *PaymentMatched) GetFromPartition() int32 {
+	if x != nil {
+		return x.FromPartition
+	}
+	return 0
+}
+
+func (x *PaymentMatched) GetNumber() uint64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
 // MailOrder goes to the topic "mails": it asks a mailer to tell an account holder that
 // an endpoint is disabled.
 type MailOrder struct {
@@ -1795,7 +1904,7 @@ type MailOrder struct {
 
 func (x *MailOrder) Reset() {
 	*x = MailOrder{}
-	mi := &file_commands_proto_msgTypes[25]
+	mi := &file_commands_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1807,7 +1916,7 @@ func (x *MailOrder) String() string {
 func (*MailOrder) ProtoMessage() {}
 
 func (x *MailOrder) ProtoReflect() protoreflect.Message {
-	mi := &file_commands_proto_msgTypes[25]
+	mi := &file_commands_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1820,7 +1929,7 @@ func (x *MailOrder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MailOrder.ProtoReflect.Descriptor instead.
 func (*MailOrder) Descriptor() ([]byte, []int) {
-	return file_commands_proto_rawDescGZIP(), []int{25}
+	return file_commands_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *MailOrder) GetEndpointId() string {
@@ -1931,7 +2040,7 @@ type TransactionQuarantined struct {
 
 func (x *TransactionQuarantined) Reset() {
 	*x = TransactionQuarantined{}
-	mi := &file_commands_proto_msgTypes[26]
+	mi := &file_commands_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1943,7 +2052,7 @@ func (x *TransactionQuarantined) String() string {
 func (*TransactionQuarantined) ProtoMessage() {}
 
 func (x *TransactionQuarantined) ProtoReflect() protoreflect.Message {
-	mi := &file_commands_proto_msgTypes[26]
+	mi := &file_commands_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1956,7 +2065,7 @@ func (x *TransactionQuarantined) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransactionQuarantined.ProtoReflect.Descriptor instead.
 func (*TransactionQuarantined) Descriptor() ([]byte, []int) {
-	return file_commands_proto_rawDescGZIP(), []int{26}
+	return file_commands_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *TransactionQuarantined) GetNetworkPassphrase() string {
@@ -2029,7 +2138,7 @@ type LedgerRead struct {
 
 func (x *LedgerRead) Reset() {
 	*x = LedgerRead{}
-	mi := &file_commands_proto_msgTypes[27]
+	mi := &file_commands_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2041,7 +2150,7 @@ func (x *LedgerRead) String() string {
 func (*LedgerRead) ProtoMessage() {}
 
 func (x *LedgerRead) ProtoReflect() protoreflect.Message {
-	mi := &file_commands_proto_msgTypes[27]
+	mi := &file_commands_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2054,7 +2163,7 @@ func (x *LedgerRead) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerRead.ProtoReflect.Descriptor instead.
 func (*LedgerRead) Descriptor() ([]byte, []int) {
-	return file_commands_proto_rawDescGZIP(), []int{27}
+	return file_commands_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *LedgerRead) GetNetworkPassphrase() string {
@@ -2151,7 +2260,7 @@ type CommandHead struct {
 
 func (x *CommandHead) Reset() {
 	*x = CommandHead{}
-	mi := &file_commands_proto_msgTypes[28]
+	mi := &file_commands_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2163,7 +2272,7 @@ func (x *CommandHead) String() string {
 func (*CommandHead) ProtoMessage() {}
 
 func (x *CommandHead) ProtoReflect() protoreflect.Message {
-	mi := &file_commands_proto_msgTypes[28]
+	mi := &file_commands_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2176,7 +2285,7 @@ func (x *CommandHead) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommandHead.ProtoReflect.Descriptor instead.
 func (*CommandHead) Descriptor() ([]byte, []int) {
-	return file_commands_proto_rawDescGZIP(), []int{28}
+	return file_commands_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *CommandHead) GetMeta() *CommandMeta {
@@ -2205,7 +2314,7 @@ type DeadLetter struct {
 
 func (x *DeadLetter) Reset() {
 	*x = DeadLetter{}
-	mi := &file_commands_proto_msgTypes[29]
+	mi := &file_commands_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2217,7 +2326,7 @@ func (x *DeadLetter) String() string {
 func (*DeadLetter) ProtoMessage() {}
 
 func (x *DeadLetter) ProtoReflect() protoreflect.Message {
-	mi := &file_commands_proto_msgTypes[29]
+	mi := &file_commands_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2230,7 +2339,7 @@ func (x *DeadLetter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeadLetter.ProtoReflect.Descriptor instead.
 func (*DeadLetter) Descriptor() ([]byte, []int) {
-	return file_commands_proto_rawDescGZIP(), []int{29}
+	return file_commands_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *DeadLetter) GetTopic() string {
@@ -2306,7 +2415,7 @@ type DeadHeader struct {
 
 func (x *DeadHeader) Reset() {
 	*x = DeadHeader{}
-	mi := &file_commands_proto_msgTypes[30]
+	mi := &file_commands_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2318,7 +2427,7 @@ func (x *DeadHeader) String() string {
 func (*DeadHeader) ProtoMessage() {}
 
 func (x *DeadHeader) ProtoReflect() protoreflect.Message {
-	mi := &file_commands_proto_msgTypes[30]
+	mi := &file_commands_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2331,7 +2440,7 @@ func (x *DeadHeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeadHeader.ProtoReflect.Descriptor instead.
 func (*DeadHeader) Descriptor() ([]byte, []int) {
-	return file_commands_proto_rawDescGZIP(), []int{30}
+	return file_commands_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *DeadHeader) GetName() string {
@@ -2443,13 +2552,21 @@ const file_commands_proto_rawDesc = "" +
 	"\vendpoint_id\x18\x02 \x01(\tR\n" +
 	"endpointId\x12!\n" +
 	"\fsince_millis\x18\x03 \x01(\x03R\vsinceMillis\x12!\n" +
-	"\funtil_millis\x18\x04 \x01(\x03R\vuntilMillis\"\xa4\x01\n" +
+	"\funtil_millis\x18\x04 \x01(\x03R\vuntilMillis\"\xe4\x01\n" +
 	"\vResendEvent\x123\n" +
 	"\x04meta\x18\x01 \x01(\v2\x1f.lumenhook.kafka.v1.CommandMetaR\x04meta\x12\x1f\n" +
 	"\vendpoint_id\x18\x02 \x01(\tR\n" +
 	"endpointId\x12\x19\n" +
 	"\bevent_id\x18\x03 \x01(\tR\aeventId\x12$\n" +
-	"\x0eto_endpoint_id\x18\x04 \x01(\tR\ftoEndpointId\"\xaa\x01\n" +
+	"\x0eto_endpoint_id\x18\x04 \x01(\tR\ftoEndpointId\x12>\n" +
+	"\n" +
+	"remembered\x18\x05 \x01(\v2\x1e.lumenhook.kafka.v1.RememberedR\n" +
+	"remembered\"o\n" +
+	"\n" +
+	"Remembered\x12\x12\n" +
+	"\x04body\x18\x01 \x01(\fR\x04body\x128\n" +
+	"\bdelivery\x18\x02 \x01(\v2\x1c.lumenhook.kafka.v1.DeliveryR\bdelivery\x12\x13\n" +
+	"\x05as_of\x18\x03 \x01(\x03R\x04asOf\"\xaa\x01\n" +
 	"\n" +
 	"RecordMail\x123\n" +
 	"\x04meta\x18\x01 \x01(\v2\x1f.lumenhook.kafka.v1.CommandMetaR\x04meta\x12\x1f\n" +
@@ -2476,7 +2593,7 @@ const file_commands_proto_rawDesc = "" +
 	"\x04meta\x18\x01 \x01(\v2\x1f.lumenhook.kafka.v1.CommandMetaR\x04meta\x12\x19\n" +
 	"\bwatch_id\x18\x02 \x01(\tR\awatchId\x12\x12\n" +
 	"\x04from\x18\x03 \x01(\rR\x04from\x12\x0e\n" +
-	"\x02to\x18\x04 \x01(\rR\x02to\"\xa3\x02\n" +
+	"\x02to\x18\x04 \x01(\rR\x02to\"\x8d\x03\n" +
 	"\x0eRecordCoverage\x123\n" +
 	"\x04meta\x18\x01 \x01(\v2\x1f.lumenhook.kafka.v1.CommandMetaR\x04meta\x12\x19\n" +
 	"\bwatch_id\x18\x02 \x01(\tR\awatchId\x12\x18\n" +
@@ -2489,7 +2606,10 @@ const file_commands_proto_rawDesc = "" +
 	"\aproblem\x18\b \x01(\tR\aproblem\x12\x1b\n" +
 	"\tnext_from\x18\t \x01(\rR\bnextFrom\x12\x17\n" +
 	"\anext_to\x18\n" +
-	" \x01(\rR\x06nextTo\"\x9b\x01\n" +
+	" \x01(\rR\x06nextTo\x12\x12\n" +
+	"\x04part\x18\v \x01(\x04R\x04part\x12(\n" +
+	"\x10next_endpoint_id\x18\f \x01(\tR\x0enextEndpointId\x12*\n" +
+	"\x11next_matches_from\x18\r \x01(\x03R\x0fnextMatchesFrom\"\x9b\x01\n" +
 	"\rCommandResult\x12\x1d\n" +
 	"\n" +
 	"command_id\x18\x01 \x01(\tR\tcommandId\x12\x1b\n" +
@@ -2498,7 +2618,7 @@ const file_commands_proto_rawDesc = "" +
 	"\breplayed\x18\x04 \x01(\bR\breplayed\"v\n" +
 	"\x0fPaymentObserved\x125\n" +
 	"\apayment\x18\x01 \x01(\v2\x1b.lumenhook.kafka.v1.PaymentR\apayment\x12,\n" +
-	"\x12observed_at_millis\x18\x02 \x01(\x03R\x10observedAtMillis\"\xb6\x03\n" +
+	"\x12observed_at_millis\x18\x02 \x01(\x03R\x10observedAtMillis\"\xf5\x03\n" +
 	"\x0ePaymentMatched\x12\x1d\n" +
 	"\n" +
 	"account_id\x18\x01 \x01(\tR\taccountId\x12\x1f\n" +
@@ -2515,7 +2635,9 @@ const file_commands_proto_rawDesc = "" +
 	"\battempts\x18\n" +
 	" \x01(\rR\battempts\x12\x12\n" +
 	"\x04runs\x18\v \x01(\rR\x04runs\x12.\n" +
-	"\x13former_endpoint_ids\x18\f \x03(\tR\x11formerEndpointIds\"\x85\x03\n" +
+	"\x13former_endpoint_ids\x18\f \x03(\tR\x11formerEndpointIds\x12%\n" +
+	"\x0efrom_partition\x18\r \x01(\x05R\rfromPartition\x12\x16\n" +
+	"\x06number\x18\x0e \x01(\x04R\x06number\"\x85\x03\n" +
 	"\tMailOrder\x12\x1f\n" +
 	"\vendpoint_id\x18\x01 \x01(\tR\n" +
 	"endpointId\x12\x1d\n" +
@@ -2597,7 +2719,7 @@ func file_commands_proto_rawDescGZIP() []byte {
 	return file_commands_proto_rawDescData
 }
 
-var file_commands_proto_msgTypes = make([]protoimpl.MessageInfo, 34)
+var file_commands_proto_msgTypes = make([]protoimpl.MessageInfo, 35)
 var file_commands_proto_goTypes = []any{
 	(*CommandMeta)(nil),            // 0: lumenhook.kafka.v1.CommandMeta
 	(*CreateAccount)(nil),          // 1: lumenhook.kafka.v1.CreateAccount
@@ -2615,46 +2737,48 @@ var file_commands_proto_goTypes = []any{
 	(*TestEndpoint)(nil),           // 13: lumenhook.kafka.v1.TestEndpoint
 	(*ReplayEndpoint)(nil),         // 14: lumenhook.kafka.v1.ReplayEndpoint
 	(*ResendEvent)(nil),            // 15: lumenhook.kafka.v1.ResendEvent
-	(*RecordMail)(nil),             // 16: lumenhook.kafka.v1.RecordMail
-	(*CreateWatch)(nil),            // 17: lumenhook.kafka.v1.CreateWatch
-	(*UpdateWatch)(nil),            // 18: lumenhook.kafka.v1.UpdateWatch
-	(*DeleteWatch)(nil),            // 19: lumenhook.kafka.v1.DeleteWatch
-	(*BackfillWatch)(nil),          // 20: lumenhook.kafka.v1.BackfillWatch
-	(*RecordCoverage)(nil),         // 21: lumenhook.kafka.v1.RecordCoverage
-	(*CommandResult)(nil),          // 22: lumenhook.kafka.v1.CommandResult
-	(*PaymentObserved)(nil),        // 23: lumenhook.kafka.v1.PaymentObserved
-	(*PaymentMatched)(nil),         // 24: lumenhook.kafka.v1.PaymentMatched
-	(*MailOrder)(nil),              // 25: lumenhook.kafka.v1.MailOrder
-	(*TransactionQuarantined)(nil), // 26: lumenhook.kafka.v1.TransactionQuarantined
-	(*LedgerRead)(nil),             // 27: lumenhook.kafka.v1.LedgerRead
-	(*CommandHead)(nil),            // 28: lumenhook.kafka.v1.CommandHead
-	(*DeadLetter)(nil),             // 29: lumenhook.kafka.v1.DeadLetter
-	(*DeadHeader)(nil),             // 30: lumenhook.kafka.v1.DeadHeader
-	nil,                            // 31: lumenhook.kafka.v1.LedgerRead.WatchesOffsetsEntry
-	nil,                            // 32: lumenhook.kafka.v1.LedgerRead.MatchesOffsetsEntry
-	nil,                            // 33: lumenhook.kafka.v1.LedgerRead.PaymentsOffsetsEntry
-	(*Key)(nil),                    // 34: lumenhook.kafka.v1.Key
-	(*Header)(nil),                 // 35: lumenhook.kafka.v1.Header
-	(*EndpointChange)(nil),         // 36: lumenhook.kafka.v1.EndpointChange
-	(*Watch)(nil),                  // 37: lumenhook.kafka.v1.Watch
-	(*WatchChange)(nil),            // 38: lumenhook.kafka.v1.WatchChange
-	(*Answer)(nil),                 // 39: lumenhook.kafka.v1.Answer
-	(*Payment)(nil),                // 40: lumenhook.kafka.v1.Payment
-	(*Verification)(nil),           // 41: lumenhook.kafka.v1.Verification
-	(*Event)(nil),                  // 42: lumenhook.kafka.v1.Event
+	(*Remembered)(nil),             // 16: lumenhook.kafka.v1.Remembered
+	(*RecordMail)(nil),             // 17: lumenhook.kafka.v1.RecordMail
+	(*CreateWatch)(nil),            // 18: lumenhook.kafka.v1.CreateWatch
+	(*UpdateWatch)(nil),            // 19: lumenhook.kafka.v1.UpdateWatch
+	(*DeleteWatch)(nil),            // 20: lumenhook.kafka.v1.DeleteWatch
+	(*BackfillWatch)(nil),          // 21: lumenhook.kafka.v1.BackfillWatch
+	(*RecordCoverage)(nil),         // 22: lumenhook.kafka.v1.RecordCoverage
+	(*CommandResult)(nil),          // 23: lumenhook.kafka.v1.CommandResult
+	(*PaymentObserved)(nil),        // 24: lumenhook.kafka.v1.PaymentObserved
+	(*PaymentMatched)(nil),         // 25: lumenhook.kafka.v1.PaymentMatched
+	(*MailOrder)(nil),              // 26: lumenhook.kafka.v1.MailOrder
+	(*TransactionQuarantined)(nil), // 27: lumenhook.kafka.v1.TransactionQuarantined
+	(*LedgerRead)(nil),             // 28: lumenhook.kafka.v1.LedgerRead
+	(*CommandHead)(nil),            // 29: lumenhook.kafka.v1.CommandHead
+	(*DeadLetter)(nil),             // 30: lumenhook.kafka.v1.DeadLetter
+	(*DeadHeader)(nil),             // 31: lumenhook.kafka.v1.DeadHeader
+	nil,                            // 32: lumenhook.kafka.v1.LedgerRead.WatchesOffsetsEntry
+	nil,                            // 33: lumenhook.kafka.v1.LedgerRead.MatchesOffsetsEntry
+	nil,                            // 34: lumenhook.kafka.v1.LedgerRead.PaymentsOffsetsEntry
+	(*Key)(nil),                    // 35: lumenhook.kafka.v1.Key
+	(*Header)(nil),                 // 36: lumenhook.kafka.v1.Header
+	(*EndpointChange)(nil),         // 37: lumenhook.kafka.v1.EndpointChange
+	(*Delivery)(nil),               // 38: lumenhook.kafka.v1.Delivery
+	(*Watch)(nil),                  // 39: lumenhook.kafka.v1.Watch
+	(*WatchChange)(nil),            // 40: lumenhook.kafka.v1.WatchChange
+	(*Answer)(nil),                 // 41: lumenhook.kafka.v1.Answer
+	(*Payment)(nil),                // 42: lumenhook.kafka.v1.Payment
+	(*Verification)(nil),           // 43: lumenhook.kafka.v1.Verification
+	(*Event)(nil),                  // 44: lumenhook.kafka.v1.Event
 }
 var file_commands_proto_depIdxs = []int32{
 	0,  // 0: lumenhook.kafka.v1.CreateAccount.meta:type_name -> lumenhook.kafka.v1.CommandMeta
-	34, // 1: lumenhook.kafka.v1.CreateAccount.key:type_name -> lumenhook.kafka.v1.Key
+	35, // 1: lumenhook.kafka.v1.CreateAccount.key:type_name -> lumenhook.kafka.v1.Key
 	0,  // 2: lumenhook.kafka.v1.CreateKey.meta:type_name -> lumenhook.kafka.v1.CommandMeta
-	34, // 3: lumenhook.kafka.v1.CreateKey.key:type_name -> lumenhook.kafka.v1.Key
+	35, // 3: lumenhook.kafka.v1.CreateKey.key:type_name -> lumenhook.kafka.v1.Key
 	0,  // 4: lumenhook.kafka.v1.RollKey.meta:type_name -> lumenhook.kafka.v1.CommandMeta
-	34, // 5: lumenhook.kafka.v1.RollKey.key:type_name -> lumenhook.kafka.v1.Key
+	35, // 5: lumenhook.kafka.v1.RollKey.key:type_name -> lumenhook.kafka.v1.Key
 	0,  // 6: lumenhook.kafka.v1.RevokeKey.meta:type_name -> lumenhook.kafka.v1.CommandMeta
 	0,  // 7: lumenhook.kafka.v1.CreateEndpoint.meta:type_name -> lumenhook.kafka.v1.CommandMeta
-	35, // 8: lumenhook.kafka.v1.CreateEndpoint.headers:type_name -> lumenhook.kafka.v1.Header
+	36, // 8: lumenhook.kafka.v1.CreateEndpoint.headers:type_name -> lumenhook.kafka.v1.Header
 	0,  // 9: lumenhook.kafka.v1.UpdateEndpoint.meta:type_name -> lumenhook.kafka.v1.CommandMeta
-	36, // 10: lumenhook.kafka.v1.UpdateEndpoint.change:type_name -> lumenhook.kafka.v1.EndpointChange
+	37, // 10: lumenhook.kafka.v1.UpdateEndpoint.change:type_name -> lumenhook.kafka.v1.EndpointChange
 	0,  // 11: lumenhook.kafka.v1.DisableEndpoint.meta:type_name -> lumenhook.kafka.v1.CommandMeta
 	0,  // 12: lumenhook.kafka.v1.EnableEndpoint.meta:type_name -> lumenhook.kafka.v1.CommandMeta
 	0,  // 13: lumenhook.kafka.v1.DeleteEndpoint.meta:type_name -> lumenhook.kafka.v1.CommandMeta
@@ -2664,28 +2788,30 @@ var file_commands_proto_depIdxs = []int32{
 	0,  // 17: lumenhook.kafka.v1.TestEndpoint.meta:type_name -> lumenhook.kafka.v1.CommandMeta
 	0,  // 18: lumenhook.kafka.v1.ReplayEndpoint.meta:type_name -> lumenhook.kafka.v1.CommandMeta
 	0,  // 19: lumenhook.kafka.v1.ResendEvent.meta:type_name -> lumenhook.kafka.v1.CommandMeta
-	0,  // 20: lumenhook.kafka.v1.RecordMail.meta:type_name -> lumenhook.kafka.v1.CommandMeta
-	0,  // 21: lumenhook.kafka.v1.CreateWatch.meta:type_name -> lumenhook.kafka.v1.CommandMeta
-	37, // 22: lumenhook.kafka.v1.CreateWatch.watch:type_name -> lumenhook.kafka.v1.Watch
-	0,  // 23: lumenhook.kafka.v1.UpdateWatch.meta:type_name -> lumenhook.kafka.v1.CommandMeta
-	38, // 24: lumenhook.kafka.v1.UpdateWatch.change:type_name -> lumenhook.kafka.v1.WatchChange
-	0,  // 25: lumenhook.kafka.v1.DeleteWatch.meta:type_name -> lumenhook.kafka.v1.CommandMeta
-	0,  // 26: lumenhook.kafka.v1.BackfillWatch.meta:type_name -> lumenhook.kafka.v1.CommandMeta
-	0,  // 27: lumenhook.kafka.v1.RecordCoverage.meta:type_name -> lumenhook.kafka.v1.CommandMeta
-	39, // 28: lumenhook.kafka.v1.CommandResult.answer:type_name -> lumenhook.kafka.v1.Answer
-	40, // 29: lumenhook.kafka.v1.PaymentObserved.payment:type_name -> lumenhook.kafka.v1.Payment
-	41, // 30: lumenhook.kafka.v1.PaymentMatched.verification:type_name -> lumenhook.kafka.v1.Verification
-	42, // 31: lumenhook.kafka.v1.PaymentMatched.event:type_name -> lumenhook.kafka.v1.Event
-	31, // 32: lumenhook.kafka.v1.LedgerRead.watches_offsets:type_name -> lumenhook.kafka.v1.LedgerRead.WatchesOffsetsEntry
-	32, // 33: lumenhook.kafka.v1.LedgerRead.matches_offsets:type_name -> lumenhook.kafka.v1.LedgerRead.MatchesOffsetsEntry
-	33, // 34: lumenhook.kafka.v1.LedgerRead.payments_offsets:type_name -> lumenhook.kafka.v1.LedgerRead.PaymentsOffsetsEntry
-	0,  // 35: lumenhook.kafka.v1.CommandHead.meta:type_name -> lumenhook.kafka.v1.CommandMeta
-	30, // 36: lumenhook.kafka.v1.DeadLetter.headers:type_name -> lumenhook.kafka.v1.DeadHeader
-	37, // [37:37] is the sub-list for method output_type
-	37, // [37:37] is the sub-list for method input_type
-	37, // [37:37] is the sub-list for extension type_name
-	37, // [37:37] is the sub-list for extension extendee
-	0,  // [0:37] is the sub-list for field type_name
+	16, // 20: lumenhook.kafka.v1.ResendEvent.remembered:type_name -> lumenhook.kafka.v1.Remembered
+	38, // 21: lumenhook.kafka.v1.Remembered.delivery:type_name -> lumenhook.kafka.v1.Delivery
+	0,  // 22: lumenhook.kafka.v1.RecordMail.meta:type_name -> lumenhook.kafka.v1.CommandMeta
+	0,  // 23: lumenhook.kafka.v1.CreateWatch.meta:type_name -> lumenhook.kafka.v1.CommandMeta
+	39, // 24: lumenhook.kafka.v1.CreateWatch.watch:type_name -> lumenhook.kafka.v1.Watch
+	0,  // 25: lumenhook.kafka.v1.UpdateWatch.meta:type_name -> lumenhook.kafka.v1.CommandMeta
+	40, // 26: lumenhook.kafka.v1.UpdateWatch.change:type_name -> lumenhook.kafka.v1.WatchChange
+	0,  // 27: lumenhook.kafka.v1.DeleteWatch.meta:type_name -> lumenhook.kafka.v1.CommandMeta
+	0,  // 28: lumenhook.kafka.v1.BackfillWatch.meta:type_name -> lumenhook.kafka.v1.CommandMeta
+	0,  // 29: lumenhook.kafka.v1.RecordCoverage.meta:type_name -> lumenhook.kafka.v1.CommandMeta
+	41, // 30: lumenhook.kafka.v1.CommandResult.answer:type_name -> lumenhook.kafka.v1.Answer
+	42, // 31: lumenhook.kafka.v1.PaymentObserved.payment:type_name -> lumenhook.kafka.v1.Payment
+	43, // 32: lumenhook.kafka.v1.PaymentMatched.verification:type_name -> lumenhook.kafka.v1.Verification
+	44, // 33: lumenhook.kafka.v1.PaymentMatched.event:type_name -> lumenhook.kafka.v1.Event
+	32, // 34: lumenhook.kafka.v1.LedgerRead.watches_offsets:type_name -> lumenhook.kafka.v1.LedgerRead.WatchesOffsetsEntry
+	33, // 35: lumenhook.kafka.v1.LedgerRead.matches_offsets:type_name -> lumenhook.kafka.v1.LedgerRead.MatchesOffsetsEntry
+	34, // 36: lumenhook.kafka.v1.LedgerRead.payments_offsets:type_name -> lumenhook.kafka.v1.LedgerRead.PaymentsOffsetsEntry
+	0,  // 37: lumenhook.kafka.v1.CommandHead.meta:type_name -> lumenhook.kafka.v1.CommandMeta
+	31, // 38: lumenhook.kafka.v1.DeadLetter.headers:type_name -> lumenhook.kafka.v1.DeadHeader
+	39, // [39:39] is the sub-list for method output_type
+	39, // [39:39] is the sub-list for method input_type
+	39, // [39:39] is the sub-list for extension type_name
+	39, // [39:39] is the sub-list for extension extendee
+	0,  // [0:39] is the sub-list for field type_name
 }
 
 func init() { file_commands_proto_init() }
@@ -2700,7 +2826,7 @@ func file_commands_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_commands_proto_rawDesc), len(file_commands_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   34,
+			NumMessages:   35,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

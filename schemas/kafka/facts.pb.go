@@ -1108,6 +1108,7 @@ type RangeCovered struct {
 	To            uint32                 `protobuf:"varint,4,opt,name=to,proto3" json:"to,omitempty"`
 	Until         uint32                 `protobuf:"varint,5,opt,name=until,proto3" json:"until,omitempty"`
 	LiveSince     uint32                 `protobuf:"varint,6,opt,name=live_since,json=liveSince,proto3" json:"live_since,omitempty"`
+	Part          uint64                 `protobuf:"varint,7,opt,name=part,proto3" json:"part,omitempty"` // the version of the PartBegun of the part that ends; 0: none
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1184,13 +1185,24 @@ func (x *RangeCovered) GetLiveSince() uint32 {
 	return 0
 }
 
+func (x *RangeCovered) GetPart() uint64 {
+	if x != nil {
+		return x.Part
+	}
+	return 0
+}
+
 // PartBegun pins the watch as it is for a part of a backfill.
 type PartBegun struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Meta          *FactMeta              `protobuf:"bytes,1,opt,name=meta,proto3" json:"meta,omitempty"`
-	Request       uint64                 `protobuf:"varint,2,opt,name=request,proto3" json:"request,omitempty"`
-	From          uint32                 `protobuf:"varint,3,opt,name=from,proto3" json:"from,omitempty"`
-	To            uint32                 `protobuf:"varint,4,opt,name=to,proto3" json:"to,omitempty"`
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Meta    *FactMeta              `protobuf:"bytes,1,opt,name=meta,proto3" json:"meta,omitempty"`
+	Request uint64                 `protobuf:"varint,2,opt,name=request,proto3" json:"request,omitempty"`
+	From    uint32                 `protobuf:"varint,3,opt,name=from,proto3" json:"from,omitempty"`
+	To      uint32                 `protobuf:"varint,4,opt,name=to,proto3" json:"to,omitempty"`
+	// No match of the part lies before this offset of its endpoint's partition of the topic
+	// "matches".
+	MatchesFrom   int64 `protobuf:"varint,5,opt,name=matches_from,json=matchesFrom,proto3" json:"matches_from,omitempty"`
+	Fenced        bool  `protobuf:"varint,6,opt,name=fenced,proto3" json:"fenced,omitempty"` // its matches are appended by one follower only; false in older facts
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1251,6 +1263,20 @@ func (x *PartBegun) GetTo() uint32 {
 		return x.To
 	}
 	return 0
+}
+
+func (x *PartBegun) GetMatchesFrom() int64 {
+	if x != nil {
+		return x.MatchesFrom
+	}
+	return 0
+}
+
+func (x *PartBegun) GetFenced() bool {
+	if x != nil {
+		return x.Fenced
+	}
+	return false
 }
 
 type BackfillStopped struct {
@@ -1327,8 +1353,11 @@ type DeliveryCreated struct {
 	Attempts          uint32   `protobuf:"varint,9,opt,name=attempts,proto3" json:"attempts,omitempty"`
 	Runs              uint32   `protobuf:"varint,10,opt,name=runs,proto3" json:"runs,omitempty"`
 	FormerEndpointIds []string `protobuf:"bytes,11,rep,name=former_endpoint_ids,json=formerEndpointIds,proto3" json:"former_endpoint_ids,omitempty"` // the endpoints, the first first
-	unknownFields     protoimpl.UnknownFields
-	sizeCache         protoimpl.SizeCache
+	// The partition that handed the event over, and its DeliveryMoved.number.
+	FromPartition int32  `protobuf:"varint,12,opt,name=from_partition,json=fromPartition,proto3" json:"from_partition,omitempty"`
+	Number        uint64 `protobuf:"varint,13,opt,name=number,proto3" json:"number,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *DeliveryCreated) Reset() {
@@ -1436,6 +1465,20 @@ func (x *DeliveryCreated) GetFormerEndpointIds() []string {
 		return x.FormerEndpointIds
 	}
 	return nil
+}
+
+func (x *DeliveryCreated) GetFromPartition() int32 {
+	if x != nil {
+		return x.FromPartition
+	}
+	return 0
+}
+
+func (x *DeliveryCreated) GetNumber() uint64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
 }
 
 type AttemptMade struct {
@@ -1570,6 +1613,59 @@ func (x *AttemptMade) GetNextAttemptAtMillis() int64 {
 	return 0
 }
 
+// DeliveryRecalled restores a delivery that was forgotten, as it had ended.
+type DeliveryRecalled struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Meta          *FactMeta              `protobuf:"bytes,1,opt,name=meta,proto3" json:"meta,omitempty"`
+	Delivery      *Delivery              `protobuf:"bytes,2,opt,name=delivery,proto3" json:"delivery,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *DeliveryRecalled) Reset() {
+	*x = DeliveryRecalled{}
+	mi := &file_facts_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *DeliveryRecalled) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*DeliveryRecalled) ProtoMessage() {}
+
+func (x *DeliveryRecalled) ProtoReflect() protoreflect.Message {
+	mi := &file_facts_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use DeliveryRecalled.ProtoReflect.Descriptor instead.
+func (*DeliveryRecalled) Descriptor() ([]byte, []int) {
+	return file_facts_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *DeliveryRecalled) GetMeta() *FactMeta {
+	if x != nil {
+		return x.Meta
+	}
+	return nil
+}
+
+func (x *DeliveryRecalled) GetDelivery() *Delivery {
+	if x != nil {
+		return x.Delivery
+	}
+	return nil
+}
+
 type DeliveryRequeued struct {
 	state               protoimpl.MessageState `protogen:"open.v1"`
 	Meta                *FactMeta              `protobuf:"bytes,1,opt,name=meta,proto3" json:"meta,omitempty"`
@@ -1577,13 +1673,14 @@ type DeliveryRequeued struct {
 	Run                 uint32                 `protobuf:"varint,3,opt,name=run,proto3" json:"run,omitempty"`
 	NextAttemptAtMillis int64                  `protobuf:"varint,4,opt,name=next_attempt_at_millis,json=nextAttemptAtMillis,proto3" json:"next_attempt_at_millis,omitempty"`
 	Reason              string                 `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"` // replay, resend
+	Body                []byte                 `protobuf:"bytes,6,opt,name=body,proto3" json:"body,omitempty"`     // of the event, if the delivery had settled
 	unknownFields       protoimpl.UnknownFields
 	sizeCache           protoimpl.SizeCache
 }
 
 func (x *DeliveryRequeued) Reset() {
 	*x = DeliveryRequeued{}
-	mi := &file_facts_proto_msgTypes[23]
+	mi := &file_facts_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1595,7 +1692,7 @@ func (x *DeliveryRequeued) String() string {
 func (*DeliveryRequeued) ProtoMessage() {}
 
 func (x *DeliveryRequeued) ProtoReflect() protoreflect.Message {
-	mi := &file_facts_proto_msgTypes[23]
+	mi := &file_facts_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1608,7 +1705,7 @@ func (x *DeliveryRequeued) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeliveryRequeued.ProtoReflect.Descriptor instead.
 func (*DeliveryRequeued) Descriptor() ([]byte, []int) {
-	return file_facts_proto_rawDescGZIP(), []int{23}
+	return file_facts_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *DeliveryRequeued) GetMeta() *FactMeta {
@@ -1646,6 +1743,13 @@ func (x *DeliveryRequeued) GetReason() string {
 	return ""
 }
 
+func (x *DeliveryRequeued) GetBody() []byte {
+	if x != nil {
+		return x.Body
+	}
+	return nil
+}
+
 type DeliveryCancelled struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Meta          *FactMeta              `protobuf:"bytes,1,opt,name=meta,proto3" json:"meta,omitempty"`
@@ -1656,7 +1760,7 @@ type DeliveryCancelled struct {
 
 func (x *DeliveryCancelled) Reset() {
 	*x = DeliveryCancelled{}
-	mi := &file_facts_proto_msgTypes[24]
+	mi := &file_facts_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1668,7 +1772,7 @@ func (x *DeliveryCancelled) String() string {
 func (*DeliveryCancelled) ProtoMessage() {}
 
 func (x *DeliveryCancelled) ProtoReflect() protoreflect.Message {
-	mi := &file_facts_proto_msgTypes[24]
+	mi := &file_facts_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1681,7 +1785,7 @@ func (x *DeliveryCancelled) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeliveryCancelled.ProtoReflect.Descriptor instead.
 func (*DeliveryCancelled) Descriptor() ([]byte, []int) {
-	return file_facts_proto_rawDescGZIP(), []int{24}
+	return file_facts_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *DeliveryCancelled) GetMeta() *FactMeta {
@@ -1703,14 +1807,16 @@ type DeliveryMoved struct {
 	Meta          *FactMeta              `protobuf:"bytes,1,opt,name=meta,proto3" json:"meta,omitempty"`
 	EventId       string                 `protobuf:"bytes,2,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
 	ToEndpointId  string                 `protobuf:"bytes,3,opt,name=to_endpoint_id,json=toEndpointId,proto3" json:"to_endpoint_id,omitempty"`
-	Moves         uint32                 `protobuf:"varint,4,opt,name=moves,proto3" json:"moves,omitempty"` // hand-overs of the event, this one included
+	Moves         uint32                 `protobuf:"varint,4,opt,name=moves,proto3" json:"moves,omitempty"`   // hand-overs of the event, this one included
+	Number        uint64                 `protobuf:"varint,5,opt,name=number,proto3" json:"number,omitempty"` // counts up in a partition, with gaps; 0 in older facts
+	Body          []byte                 `protobuf:"bytes,6,opt,name=body,proto3" json:"body,omitempty"`      // of the event
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *DeliveryMoved) Reset() {
 	*x = DeliveryMoved{}
-	mi := &file_facts_proto_msgTypes[25]
+	mi := &file_facts_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1722,7 +1828,7 @@ func (x *DeliveryMoved) String() string {
 func (*DeliveryMoved) ProtoMessage() {}
 
 func (x *DeliveryMoved) ProtoReflect() protoreflect.Message {
-	mi := &file_facts_proto_msgTypes[25]
+	mi := &file_facts_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1735,7 +1841,7 @@ func (x *DeliveryMoved) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeliveryMoved.ProtoReflect.Descriptor instead.
 func (*DeliveryMoved) Descriptor() ([]byte, []int) {
-	return file_facts_proto_rawDescGZIP(), []int{25}
+	return file_facts_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *DeliveryMoved) GetMeta() *FactMeta {
@@ -1766,6 +1872,20 @@ func (x *DeliveryMoved) GetMoves() uint32 {
 	return 0
 }
 
+func (x *DeliveryMoved) GetNumber() uint64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *DeliveryMoved) GetBody() []byte {
+	if x != nil {
+		return x.Body
+	}
+	return nil
+}
+
 type CommandHandled struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Meta          *FactMeta              `protobuf:"bytes,1,opt,name=meta,proto3" json:"meta,omitempty"`
@@ -1778,7 +1898,7 @@ type CommandHandled struct {
 
 func (x *CommandHandled) Reset() {
 	*x = CommandHandled{}
-	mi := &file_facts_proto_msgTypes[26]
+	mi := &file_facts_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1790,7 +1910,7 @@ func (x *CommandHandled) String() string {
 func (*CommandHandled) ProtoMessage() {}
 
 func (x *CommandHandled) ProtoReflect() protoreflect.Message {
-	mi := &file_facts_proto_msgTypes[26]
+	mi := &file_facts_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1803,7 +1923,7 @@ func (x *CommandHandled) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommandHandled.ProtoReflect.Descriptor instead.
 func (*CommandHandled) Descriptor() ([]byte, []int) {
-	return file_facts_proto_rawDescGZIP(), []int{26}
+	return file_facts_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *CommandHandled) GetMeta() *FactMeta {
@@ -1915,7 +2035,7 @@ const file_facts_proto_rawDesc = "" +
 	"\x11BackfillRequested\x120\n" +
 	"\x04meta\x18\x01 \x01(\v2\x1c.lumenhook.kafka.v1.FactMetaR\x04meta\x12\x12\n" +
 	"\x04from\x18\x02 \x01(\rR\x04from\x12\x0e\n" +
-	"\x02to\x18\x03 \x01(\rR\x02to\"\xb3\x01\n" +
+	"\x02to\x18\x03 \x01(\rR\x02to\"\xc7\x01\n" +
 	"\fRangeCovered\x120\n" +
 	"\x04meta\x18\x01 \x01(\v2\x1c.lumenhook.kafka.v1.FactMetaR\x04meta\x12\x18\n" +
 	"\arequest\x18\x02 \x01(\x04R\arequest\x12\x12\n" +
@@ -1923,16 +2043,19 @@ const file_facts_proto_rawDesc = "" +
 	"\x02to\x18\x04 \x01(\rR\x02to\x12\x14\n" +
 	"\x05until\x18\x05 \x01(\rR\x05until\x12\x1d\n" +
 	"\n" +
-	"live_since\x18\x06 \x01(\rR\tliveSince\"{\n" +
+	"live_since\x18\x06 \x01(\rR\tliveSince\x12\x12\n" +
+	"\x04part\x18\a \x01(\x04R\x04part\"\xb6\x01\n" +
 	"\tPartBegun\x120\n" +
 	"\x04meta\x18\x01 \x01(\v2\x1c.lumenhook.kafka.v1.FactMetaR\x04meta\x12\x18\n" +
 	"\arequest\x18\x02 \x01(\x04R\arequest\x12\x12\n" +
 	"\x04from\x18\x03 \x01(\rR\x04from\x12\x0e\n" +
-	"\x02to\x18\x04 \x01(\rR\x02to\"w\n" +
+	"\x02to\x18\x04 \x01(\rR\x02to\x12!\n" +
+	"\fmatches_from\x18\x05 \x01(\x03R\vmatchesFrom\x12\x16\n" +
+	"\x06fenced\x18\x06 \x01(\bR\x06fenced\"w\n" +
 	"\x0fBackfillStopped\x120\n" +
 	"\x04meta\x18\x01 \x01(\v2\x1c.lumenhook.kafka.v1.FactMetaR\x04meta\x12\x18\n" +
 	"\arequest\x18\x02 \x01(\x04R\arequest\x12\x18\n" +
-	"\aproblem\x18\x03 \x01(\tR\aproblem\"\x92\x03\n" +
+	"\aproblem\x18\x03 \x01(\tR\aproblem\"\xd1\x03\n" +
 	"\x0fDeliveryCreated\x120\n" +
 	"\x04meta\x18\x01 \x01(\v2\x1c.lumenhook.kafka.v1.FactMetaR\x04meta\x12\x1d\n" +
 	"\n" +
@@ -1947,7 +2070,9 @@ const file_facts_proto_rawDesc = "" +
 	"\battempts\x18\t \x01(\rR\battempts\x12\x12\n" +
 	"\x04runs\x18\n" +
 	" \x01(\rR\x04runs\x12.\n" +
-	"\x13former_endpoint_ids\x18\v \x03(\tR\x11formerEndpointIds\"\x99\x03\n" +
+	"\x13former_endpoint_ids\x18\v \x03(\tR\x11formerEndpointIds\x12%\n" +
+	"\x0efrom_partition\x18\f \x01(\x05R\rfromPartition\x12\x16\n" +
+	"\x06number\x18\r \x01(\x04R\x06number\"\x99\x03\n" +
 	"\vAttemptMade\x120\n" +
 	"\x04meta\x18\x01 \x01(\v2\x1c.lumenhook.kafka.v1.FactMetaR\x04meta\x12\x19\n" +
 	"\bevent_id\x18\x02 \x01(\tR\aeventId\x12\x1d\n" +
@@ -1963,21 +2088,27 @@ const file_facts_proto_rawDesc = "" +
 	"\rresponse_body\x18\n" +
 	" \x01(\fR\fresponseBody\x12\x14\n" +
 	"\x05state\x18\v \x01(\tR\x05state\x123\n" +
-	"\x16next_attempt_at_millis\x18\f \x01(\x03R\x13nextAttemptAtMillis\"\xbe\x01\n" +
+	"\x16next_attempt_at_millis\x18\f \x01(\x03R\x13nextAttemptAtMillis\"~\n" +
+	"\x10DeliveryRecalled\x120\n" +
+	"\x04meta\x18\x01 \x01(\v2\x1c.lumenhook.kafka.v1.FactMetaR\x04meta\x128\n" +
+	"\bdelivery\x18\x02 \x01(\v2\x1c.lumenhook.kafka.v1.DeliveryR\bdelivery\"\xd2\x01\n" +
 	"\x10DeliveryRequeued\x120\n" +
 	"\x04meta\x18\x01 \x01(\v2\x1c.lumenhook.kafka.v1.FactMetaR\x04meta\x12\x19\n" +
 	"\bevent_id\x18\x02 \x01(\tR\aeventId\x12\x10\n" +
 	"\x03run\x18\x03 \x01(\rR\x03run\x123\n" +
 	"\x16next_attempt_at_millis\x18\x04 \x01(\x03R\x13nextAttemptAtMillis\x12\x16\n" +
-	"\x06reason\x18\x05 \x01(\tR\x06reason\"`\n" +
+	"\x06reason\x18\x05 \x01(\tR\x06reason\x12\x12\n" +
+	"\x04body\x18\x06 \x01(\fR\x04body\"`\n" +
 	"\x11DeliveryCancelled\x120\n" +
 	"\x04meta\x18\x01 \x01(\v2\x1c.lumenhook.kafka.v1.FactMetaR\x04meta\x12\x19\n" +
-	"\bevent_id\x18\x02 \x01(\tR\aeventId\"\x98\x01\n" +
+	"\bevent_id\x18\x02 \x01(\tR\aeventId\"\xc4\x01\n" +
 	"\rDeliveryMoved\x120\n" +
 	"\x04meta\x18\x01 \x01(\v2\x1c.lumenhook.kafka.v1.FactMetaR\x04meta\x12\x19\n" +
 	"\bevent_id\x18\x02 \x01(\tR\aeventId\x12$\n" +
 	"\x0eto_endpoint_id\x18\x03 \x01(\tR\ftoEndpointId\x12\x14\n" +
-	"\x05moves\x18\x04 \x01(\rR\x05moves\"\xb2\x01\n" +
+	"\x05moves\x18\x04 \x01(\rR\x05moves\x12\x16\n" +
+	"\x06number\x18\x05 \x01(\x04R\x06number\x12\x12\n" +
+	"\x04body\x18\x06 \x01(\fR\x04body\"\xb2\x01\n" +
 	"\x0eCommandHandled\x120\n" +
 	"\x04meta\x18\x01 \x01(\v2\x1c.lumenhook.kafka.v1.FactMetaR\x04meta\x12\x1d\n" +
 	"\n" +
@@ -1997,7 +2128,7 @@ func file_facts_proto_rawDescGZIP() []byte {
 	return file_facts_proto_rawDescData
 }
 
-var file_facts_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
+var file_facts_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
 var file_facts_proto_goTypes = []any{
 	(*FactMeta)(nil),          // 0: lumenhook.kafka.v1.FactMeta
 	(*AccountCreated)(nil),    // 1: lumenhook.kafka.v1.AccountCreated
@@ -2022,63 +2153,67 @@ var file_facts_proto_goTypes = []any{
 	(*BackfillStopped)(nil),   // 20: lumenhook.kafka.v1.BackfillStopped
 	(*DeliveryCreated)(nil),   // 21: lumenhook.kafka.v1.DeliveryCreated
 	(*AttemptMade)(nil),       // 22: lumenhook.kafka.v1.AttemptMade
-	(*DeliveryRequeued)(nil),  // 23: lumenhook.kafka.v1.DeliveryRequeued
-	(*DeliveryCancelled)(nil), // 24: lumenhook.kafka.v1.DeliveryCancelled
-	(*DeliveryMoved)(nil),     // 25: lumenhook.kafka.v1.DeliveryMoved
-	(*CommandHandled)(nil),    // 26: lumenhook.kafka.v1.CommandHandled
-	(*Key)(nil),               // 27: lumenhook.kafka.v1.Key
-	(*SealedSecret)(nil),      // 28: lumenhook.kafka.v1.SealedSecret
-	(*Header)(nil),            // 29: lumenhook.kafka.v1.Header
-	(*EndpointChange)(nil),    // 30: lumenhook.kafka.v1.EndpointChange
-	(*Watch)(nil),             // 31: lumenhook.kafka.v1.Watch
-	(*WatchChange)(nil),       // 32: lumenhook.kafka.v1.WatchChange
-	(*Event)(nil),             // 33: lumenhook.kafka.v1.Event
-	(*Answer)(nil),            // 34: lumenhook.kafka.v1.Answer
+	(*DeliveryRecalled)(nil),  // 23: lumenhook.kafka.v1.DeliveryRecalled
+	(*DeliveryRequeued)(nil),  // 24: lumenhook.kafka.v1.DeliveryRequeued
+	(*DeliveryCancelled)(nil), // 25: lumenhook.kafka.v1.DeliveryCancelled
+	(*DeliveryMoved)(nil),     // 26: lumenhook.kafka.v1.DeliveryMoved
+	(*CommandHandled)(nil),    // 27: lumenhook.kafka.v1.CommandHandled
+	(*Key)(nil),               // 28: lumenhook.kafka.v1.Key
+	(*SealedSecret)(nil),      // 29: lumenhook.kafka.v1.SealedSecret
+	(*Header)(nil),            // 30: lumenhook.kafka.v1.Header
+	(*EndpointChange)(nil),    // 31: lumenhook.kafka.v1.EndpointChange
+	(*Watch)(nil),             // 32: lumenhook.kafka.v1.Watch
+	(*WatchChange)(nil),       // 33: lumenhook.kafka.v1.WatchChange
+	(*Event)(nil),             // 34: lumenhook.kafka.v1.Event
+	(*Delivery)(nil),          // 35: lumenhook.kafka.v1.Delivery
+	(*Answer)(nil),            // 36: lumenhook.kafka.v1.Answer
 }
 var file_facts_proto_depIdxs = []int32{
 	0,  // 0: lumenhook.kafka.v1.AccountCreated.meta:type_name -> lumenhook.kafka.v1.FactMeta
 	0,  // 1: lumenhook.kafka.v1.KeyCreated.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	27, // 2: lumenhook.kafka.v1.KeyCreated.key:type_name -> lumenhook.kafka.v1.Key
+	28, // 2: lumenhook.kafka.v1.KeyCreated.key:type_name -> lumenhook.kafka.v1.Key
 	0,  // 3: lumenhook.kafka.v1.KeyRolled.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	27, // 4: lumenhook.kafka.v1.KeyRolled.key:type_name -> lumenhook.kafka.v1.Key
+	28, // 4: lumenhook.kafka.v1.KeyRolled.key:type_name -> lumenhook.kafka.v1.Key
 	0,  // 5: lumenhook.kafka.v1.KeyRevoked.meta:type_name -> lumenhook.kafka.v1.FactMeta
 	0,  // 6: lumenhook.kafka.v1.EndpointCreated.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	28, // 7: lumenhook.kafka.v1.EndpointCreated.secret:type_name -> lumenhook.kafka.v1.SealedSecret
-	29, // 8: lumenhook.kafka.v1.EndpointCreated.headers:type_name -> lumenhook.kafka.v1.Header
+	29, // 7: lumenhook.kafka.v1.EndpointCreated.secret:type_name -> lumenhook.kafka.v1.SealedSecret
+	30, // 8: lumenhook.kafka.v1.EndpointCreated.headers:type_name -> lumenhook.kafka.v1.Header
 	0,  // 9: lumenhook.kafka.v1.EndpointUpdated.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	30, // 10: lumenhook.kafka.v1.EndpointUpdated.change:type_name -> lumenhook.kafka.v1.EndpointChange
+	31, // 10: lumenhook.kafka.v1.EndpointUpdated.change:type_name -> lumenhook.kafka.v1.EndpointChange
 	0,  // 11: lumenhook.kafka.v1.SecretRotated.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	28, // 12: lumenhook.kafka.v1.SecretRotated.secret:type_name -> lumenhook.kafka.v1.SealedSecret
+	29, // 12: lumenhook.kafka.v1.SecretRotated.secret:type_name -> lumenhook.kafka.v1.SealedSecret
 	0,  // 13: lumenhook.kafka.v1.SecretsResealed.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	28, // 14: lumenhook.kafka.v1.SecretsResealed.secrets:type_name -> lumenhook.kafka.v1.SealedSecret
-	29, // 15: lumenhook.kafka.v1.SecretsResealed.headers:type_name -> lumenhook.kafka.v1.Header
+	29, // 14: lumenhook.kafka.v1.SecretsResealed.secrets:type_name -> lumenhook.kafka.v1.SealedSecret
+	30, // 15: lumenhook.kafka.v1.SecretsResealed.headers:type_name -> lumenhook.kafka.v1.Header
 	0,  // 16: lumenhook.kafka.v1.EndpointDisabled.meta:type_name -> lumenhook.kafka.v1.FactMeta
 	0,  // 17: lumenhook.kafka.v1.MailOrdered.meta:type_name -> lumenhook.kafka.v1.FactMeta
 	0,  // 18: lumenhook.kafka.v1.MailAttempted.meta:type_name -> lumenhook.kafka.v1.FactMeta
 	0,  // 19: lumenhook.kafka.v1.EndpointEnabled.meta:type_name -> lumenhook.kafka.v1.FactMeta
 	0,  // 20: lumenhook.kafka.v1.EndpointDeleted.meta:type_name -> lumenhook.kafka.v1.FactMeta
 	0,  // 21: lumenhook.kafka.v1.WatchCreated.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	31, // 22: lumenhook.kafka.v1.WatchCreated.watch:type_name -> lumenhook.kafka.v1.Watch
+	32, // 22: lumenhook.kafka.v1.WatchCreated.watch:type_name -> lumenhook.kafka.v1.Watch
 	0,  // 23: lumenhook.kafka.v1.WatchUpdated.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	32, // 24: lumenhook.kafka.v1.WatchUpdated.change:type_name -> lumenhook.kafka.v1.WatchChange
+	33, // 24: lumenhook.kafka.v1.WatchUpdated.change:type_name -> lumenhook.kafka.v1.WatchChange
 	0,  // 25: lumenhook.kafka.v1.WatchDeleted.meta:type_name -> lumenhook.kafka.v1.FactMeta
 	0,  // 26: lumenhook.kafka.v1.BackfillRequested.meta:type_name -> lumenhook.kafka.v1.FactMeta
 	0,  // 27: lumenhook.kafka.v1.RangeCovered.meta:type_name -> lumenhook.kafka.v1.FactMeta
 	0,  // 28: lumenhook.kafka.v1.PartBegun.meta:type_name -> lumenhook.kafka.v1.FactMeta
 	0,  // 29: lumenhook.kafka.v1.BackfillStopped.meta:type_name -> lumenhook.kafka.v1.FactMeta
 	0,  // 30: lumenhook.kafka.v1.DeliveryCreated.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	33, // 31: lumenhook.kafka.v1.DeliveryCreated.event:type_name -> lumenhook.kafka.v1.Event
+	34, // 31: lumenhook.kafka.v1.DeliveryCreated.event:type_name -> lumenhook.kafka.v1.Event
 	0,  // 32: lumenhook.kafka.v1.AttemptMade.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	0,  // 33: lumenhook.kafka.v1.DeliveryRequeued.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	0,  // 34: lumenhook.kafka.v1.DeliveryCancelled.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	0,  // 35: lumenhook.kafka.v1.DeliveryMoved.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	0,  // 36: lumenhook.kafka.v1.CommandHandled.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	34, // 37: lumenhook.kafka.v1.CommandHandled.answer:type_name -> lumenhook.kafka.v1.Answer
-	38, // [38:38] is the sub-list for method output_type
-	38, // [38:38] is the sub-list for method input_type
-	38, // [38:38] is the sub-list for extension type_name
-	38, // [38:38] is the sub-list for extension extendee
-	0,  // [0:38] is the sub-list for field type_name
+	0,  // 33: lumenhook.kafka.v1.DeliveryRecalled.meta:type_name -> lumenhook.kafka.v1.FactMeta
+	35, // 34: lumenhook.kafka.v1.DeliveryRecalled.delivery:type_name -> lumenhook.kafka.v1.Delivery
+	0,  // 35: lumenhook.kafka.v1.DeliveryRequeued.meta:type_name -> lumenhook.kafka.v1.FactMeta
+	0,  // 36: lumenhook.kafka.v1.DeliveryCancelled.meta:type_name -> lumenhook.kafka.v1.FactMeta
+	0,  // 37: lumenhook.kafka.v1.DeliveryMoved.meta:type_name -> lumenhook.kafka.v1.FactMeta
+	0,  // 38: lumenhook.kafka.v1.CommandHandled.meta:type_name -> lumenhook.kafka.v1.FactMeta
+	36, // 39: lumenhook.kafka.v1.CommandHandled.answer:type_name -> lumenhook.kafka.v1.Answer
+	40, // [40:40] is the sub-list for method output_type
+	40, // [40:40] is the sub-list for method input_type
+	40, // [40:40] is the sub-list for extension type_name
+	40, // [40:40] is the sub-list for extension extendee
+	0,  // [0:40] is the sub-list for field type_name
 }
 
 func init() { file_facts_proto_init() }
@@ -2093,7 +2228,7 @@ func file_facts_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_facts_proto_rawDesc), len(file_facts_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   27,
+			NumMessages:   28,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

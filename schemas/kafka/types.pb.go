@@ -1387,6 +1387,9 @@ type BackfillPart struct {
 	MemoRule        *MemoRule              `protobuf:"bytes,7,opt,name=memo_rule,json=memoRule,proto3" json:"memo_rule,omitempty"`
 	SenderAllowlist []string               `protobuf:"bytes,8,rep,name=sender_allowlist,json=senderAllowlist,proto3" json:"sender_allowlist,omitempty"`
 	EventTypes      []string               `protobuf:"bytes,9,rep,name=event_types,json=eventTypes,proto3" json:"event_types,omitempty"`
+	Version         uint64                 `protobuf:"varint,10,opt,name=version,proto3" json:"version,omitempty"` // of its PartBegun
+	MatchesFrom     int64                  `protobuf:"varint,11,opt,name=matches_from,json=matchesFrom,proto3" json:"matches_from,omitempty"`
+	Fenced          bool                   `protobuf:"varint,12,opt,name=fenced,proto3" json:"fenced,omitempty"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -1482,6 +1485,27 @@ func (x *BackfillPart) GetEventTypes() []string {
 		return x.EventTypes
 	}
 	return nil
+}
+
+func (x *BackfillPart) GetVersion() uint64 {
+	if x != nil {
+		return x.Version
+	}
+	return 0
+}
+
+func (x *BackfillPart) GetMatchesFrom() int64 {
+	if x != nil {
+		return x.MatchesFrom
+	}
+	return 0
+}
+
+func (x *BackfillPart) GetFenced() bool {
+	if x != nil {
+		return x.Fenced
+	}
+	return false
 }
 
 // LedgerRange is closed: both ends belong to it.
@@ -2588,7 +2612,7 @@ const file_types_proto_rawDesc = "" +
 	"\n" +
 	"live_since\x18\x11 \x01(\rR\tliveSince\x128\n" +
 	"\bbackfill\x18\x12 \x01(\v2\x1c.lumenhook.kafka.v1.BackfillR\bbackfill\x126\n" +
-	"\x05parts\x18\x13 \x03(\v2 .lumenhook.kafka.v1.BackfillPartR\x05parts\"\x9f\x03\n" +
+	"\x05parts\x18\x13 \x03(\v2 .lumenhook.kafka.v1.BackfillPartR\x05parts\"\xf4\x03\n" +
 	"\fBackfillPart\x125\n" +
 	"\x05range\x18\x01 \x01(\v2\x1f.lumenhook.kafka.v1.LedgerRangeR\x05range\x12&\n" +
 	"\x0fbegun_at_millis\x18\x02 \x01(\x03R\rbegunAtMillis\x12\x14\n" +
@@ -2601,7 +2625,11 @@ const file_types_proto_rawDesc = "" +
 	"\tmemo_rule\x18\a \x01(\v2\x1c.lumenhook.kafka.v1.MemoRuleR\bmemoRule\x12)\n" +
 	"\x10sender_allowlist\x18\b \x03(\tR\x0fsenderAllowlist\x12\x1f\n" +
 	"\vevent_types\x18\t \x03(\tR\n" +
-	"eventTypes\"1\n" +
+	"eventTypes\x12\x18\n" +
+	"\aversion\x18\n" +
+	" \x01(\x04R\aversion\x12!\n" +
+	"\fmatches_from\x18\v \x01(\x03R\vmatchesFrom\x12\x16\n" +
+	"\x06fenced\x18\f \x01(\bR\x06fenced\"1\n" +
 	"\vLedgerRange\x12\x12\n" +
 	"\x04from\x18\x01 \x01(\rR\x04from\x12\x0e\n" +
 	"\x02to\x18\x02 \x01(\rR\x02to\"\xe4\x01\n" +

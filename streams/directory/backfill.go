@@ -10,9 +10,10 @@ func backfillKey(watchID string) []byte {
 	return append(append(make([]byte, 0, 1+len(watchID)), spaceBackfills), watchID...)
 }
 
-// backfillsOf returns the index key of a watch whose backfill is in progress.
+// backfillsOf returns the index key of a watch with a backfill in progress, or a part of one
+// that is open.
 func backfillsOf(w domain.Watch) [][]byte {
-	if !w.Backfill.UnderWay() || w.Deleted() {
+	if !w.AwaitsFollower() {
 		return nil
 	}
 	return [][]byte{backfillKey(w.ID)}
@@ -34,18 +35,39 @@ func unadmittedOf(w domain.Watch) [][]byte {
 // EachUnadmitted calls take for each watch whose first live ledger is not recorded, in the
 // order of their ids, until it fails. It holds at most a few hundred ids at a time.
 func (d *Directory) EachUnadmitted(take func(domain.Watch) error) error {
-	from, upper := unadmittedKey(""), []byte{spaceUnadmitted + 1}
+	return d.eachIndexed(unadmittedKey, unadmittedOf, take)
+}
+
+// EachOpenPart calls take for each open part of a backfill, as EachUnadmitted does for
+// watches.
+func (d *Directory) EachOpenPart(take func(domain.Part) error) error {
+	return d.eachIndexed(backfillKey, backfillsOf, func(w domain.Watch) error {
+		for _, part := range w.Parts {
+			if err := take(part); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// eachIndexed calls take for each watch that an index has.
+func (d *Directory) eachIndexed(
+	keyOf func(id string) []byte, keysOf func(domain.Watch) [][]byte, take func(domain.Watch) error,
+) error {
+	from := keyOf("")
+	upper := []byte{from[0] + 1}
 	for {
 		ids, err := d.watchIDs(from, upper, 1)
 		if err != nil {
-			return fmt.Errorf("directory: looking for new watches: %w", err)
+			return fmt.Errorf("directory: listing watches: %w", err)
 		}
 		for _, id := range ids {
 			w, found, err := d.Watch(id)
 			if err != nil {
 				return err
 			}
-			if !found || len(unadmittedOf(w)) == 0 {
+			if !found || len(keysOf(w)) == 0 {
 				continue // it changed since the index was read
 			}
 			if err := take(w); err != nil {
@@ -55,12 +77,12 @@ func (d *Directory) EachUnadmitted(take func(domain.Watch) error) error {
 		if len(ids) < watchPage {
 			return nil
 		}
-		from = append(unadmittedKey(ids[len(ids)-1]), 0)
+		from = append(keyOf(ids[len(ids)-1]), 0)
 	}
 }
 
-// NextBackfill returns the first watch after an id, in the order of ids, whose backfill is
-// in progress. An empty id comes before all.
+// NextBackfill returns the first watch after an id, in the order of ids, with a backfill in
+// progress or an open part of one. An empty id comes before all.
 func (d *Directory) NextBackfill(afterWatchID string) (w domain.Watch, found bool, err error) {
 	lower, upper := append(backfillKey(afterWatchID), 0), []byte{spaceBackfills + 1}
 	if afterWatchID == "" {
@@ -78,7 +100,7 @@ func (d *Directory) NextBackfill(afterWatchID string) (w domain.Watch, found boo
 		return w, false, nil
 	}
 	if w, found, err = d.Watch(ids[0]); err == nil &&
-		(!found || !w.Backfill.UnderWay() || w.Deleted()) {
+		(!found || !w.AwaitsFollower()) {
 		return domain.Watch{}, false, nil // it changed since the index was read
 	}
 	return w, found, err

@@ -2,6 +2,7 @@ package directory
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"testing"
 
@@ -46,6 +47,51 @@ func TestBackfillsInProgressAreFound(t *testing.T) {
 	expect("wat_2", "wat_3", "wat_4")
 	applyAll(t, s, put("wat_2", underWay, 9), tombstone(watches.topic, "wat_4"))
 	expect("wat_3")
+}
+
+// Open parts are listed, and their watches found, also when no backfill is in progress: none
+// but a follower ends them.
+func TestOpenPartsAreFound(t *testing.T) {
+	s := memoryStore(t)
+	defer s.Close()
+	d := &Directory{store: s}
+	put := func(id string, deletedAtMillis int64, parts ...domain.Part) streams.Record {
+		return row(watches.topic, id,
+			schemas.EncodeWatch(domain.Watch{
+				ID:              id,
+				AccountID:       "acc_1",
+				WalletAddress:   "GA",
+				Parts:           parts,
+				DeletedAtMillis: deletedAtMillis,
+			}))
+	}
+	part := func(from uint32) domain.Part {
+		return domain.Part{
+			Range:       domain.Range{From: from, To: from + 9},
+			Version:     uint64(from),
+			EndpointID:  "ep_1",
+			MatchesFrom: int64(from),
+			Fenced:      true,
+		}
+	}
+	expect := func(want ...domain.Part) {
+		t.Helper()
+		var got []domain.Part
+		err := d.EachOpenPart(func(p domain.Part) error { got = append(got, p); return nil })
+		if err != nil || !reflect.DeepEqual(got, want) {
+			t.Fatalf("the parts %+v, want %+v (%v)", got, want, err)
+		}
+		w, found, err := d.NextBackfill("")
+		if err != nil || found != (len(want) > 0) || found && !reflect.DeepEqual(w.Parts[0], want[0]) {
+			t.Fatalf("found %+v (%t, %v)", w, found, err)
+		}
+	}
+	expect()
+	applyAll(t, s, put("wat_1", 0, part(2)), put("wat_2", 0), put("wat_3", 0, part(5), part(20)),
+		put("wat_4", 7, part(2)))
+	expect(part(2), part(5), part(20))
+	applyAll(t, s, put("wat_1", 0), put("wat_3", 9, part(5)))
+	expect()
 }
 
 // Watches are listed until their first live ledger is recorded.

@@ -19,7 +19,7 @@ import (
 
 const (
 	// format is the version of the store's format. A store of another one is refilled.
-	format = 3
+	format = 4
 
 	defaultCacheBytes    = 64 << 20
 	defaultMemTableBytes = 16 << 20

@@ -37,7 +37,7 @@
 //	0x17 list, scope, 0x00,    nothing: lists, newest first (list.go). The time is
 //	     inverted time, id     of the creation, so that a row keeps its place
 //	0x18 key id                when the key was last used
-//	0x19 watch id              nothing: watches whose backfill is in progress
+//	0x19 watch id              nothing: watches with a backfill in progress or an open part
 //	0x1a watch id              nothing: watches without a first live ledger
 //
 // Most payments go to wallets that nobody watches. For those, 0x15 needs one lookup of a

@@ -10,7 +10,7 @@ import (
 )
 
 // commands answers the turn's commands, until they have led to so many facts that the rest
-// is left for the next turn.
+// is left for the next turn, or one has recalled the delivery that it will be decided on.
 func (m *machine) commands(t *streams.Turn) error {
 	for i, r := range t.Inputs[inputCommands] {
 		if len(m.facts) >= commandFactsAtOnce {
@@ -19,6 +19,11 @@ func (m *machine) commands(t *streams.Turn) error {
 		}
 		if err := m.command(t, r); err != nil {
 			return fmt.Errorf("engine: command at offset %d: %w", r.Offset, err)
+		}
+		if m.recalled {
+			m.recalled = false
+			t.Inputs[inputCommands] = t.Inputs[inputCommands][:i]
+			return nil
 		}
 	}
 	return nil
@@ -46,8 +51,12 @@ func (m *machine) command(t *streams.Turn, r streams.Record) error {
 	if err != nil || !answered {
 		return err
 	}
-	return m.record(t, c.Body.Aggregate(), c.ID,
-		domain.CommandHandled{CommandID: c.ID, BodyHash: c.BodyHash, Answer: answer})
+	handled = domain.CommandHandled{CommandID: c.ID, BodyHash: c.BodyHash, Answer: answer}
+	if answer.Rejection.Temporary() {
+		m.publishResult(t, handled, false)
+		return nil
+	}
+	return m.record(t, c.Body.Aggregate(), c.ID, handled)
 }
 
 // decide records what a command changes and returns its answer. A test is answered later,
@@ -194,7 +203,8 @@ func (m *machine) decideReplay(
 	return domain.Answer{Replay: &result, Version: version}, true, err
 }
 
-// decideResend queues one delivery again.
+// decideResend queues one delivery again. One that was forgotten is recalled first, and then
+// the command is decided in the next turn.
 func (m *machine) decideResend(
 	t *streams.Turn, c domain.Command, body domain.ResendEvent,
 ) (domain.Answer, bool, error) {
@@ -206,16 +216,34 @@ func (m *machine) decideResend(
 	if err != nil {
 		return domain.Answer{}, false, err
 	}
-	facts, rejection := domain.DecideResend(endpoint, delivery, c.AccountID, body,
-		m.scheduler.inFlight.has(body.EventID), t.NowMillis)
+	facts, rejection := domain.DecideRecall(delivery, c.AccountID, body, m.upToDate(t, body))
+	m.recalled = len(facts) > 0
+	if !delivery.Exists() {
+		delivery = body.Left()
+	}
+	if !m.recalled && rejection == nil {
+		facts, rejection = domain.DecideResend(endpoint, delivery, c.AccountID, body,
+			m.scheduler.inFlight.has(body.EventID), t.NowMillis)
+	}
 	if rejection != nil {
 		return domain.Answer{Rejection: rejection}, true, nil
 	}
-	if err := m.record(t, body.EndpointID, c.ID, facts...); err != nil {
+	if err := m.record(t, body.EndpointID, c.ID, facts...); err != nil || m.recalled {
 		return domain.Answer{}, false, err
 	}
-	if delivery, err = m.state.delivery(t.Batch, body.EventID); err != nil {
+	return m.resent(t, body)
+}
+
+// resent answers with the delivery as a resend has left it.
+func (m *machine) resent(
+	t *streams.Turn, body domain.ResendEvent,
+) (domain.Answer, bool, error) {
+	delivery, err := m.state.delivery(t.Batch, body.EventID)
+	if err != nil {
 		return domain.Answer{}, false, err
+	}
+	if !delivery.Exists() {
+		delivery = body.Left()
 	}
 	delivery = delivery.SeenFrom(body.EndpointID)
 	version, err := m.state.version(t.Batch, body.EndpointID)

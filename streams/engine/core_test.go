@@ -26,6 +26,7 @@ type core struct {
 	now         int64
 	ours        bool
 	inFlight    int
+	settled     int // deliveries that it remembers; 0: the real number
 	partitionOf func(string) int32
 	unseal      func(sealed []byte, boundTo string) (domain.Secret, error)
 	journal     []streams.Record // offsets are indexes
@@ -78,6 +79,7 @@ func (c *core) tryToOpen() error {
 		Policy:              policy(hour),
 		AttemptsInFlight:    c.inFlight,
 		AttemptsPerEndpoint: 8,
+		RememberedSettled:   c.settled,
 		Unseal: func(sealed []byte, boundTo string) (domain.Secret, error) {
 			return c.unseal(sealed, boundTo)
 		},
@@ -142,6 +144,7 @@ func (c *core) advance() error {
 				schemas.TopicCommands: math.MaxInt64,
 				schemas.TopicMatches:  math.MaxInt64,
 			})
+		case streams.LocateSnapshots, streams.ReadSnapshots: // it has no topic of them
 		case streams.Await, streams.Done:
 			return nil
 		}
@@ -152,16 +155,16 @@ func (c *core) advance() error {
 }
 
 // write appends the journal's records, and returns its end if there were any.
-func (c *core) write(records []streams.Record) (next int64) {
-	c.written = records
+func (c *core) write(records []streams.Record) (ends map[string]int64) {
+	c.written, ends = records, make(map[string]int64)
 	for _, r := range records {
 		if r.Topic == schemas.TopicJournal {
 			r.Offset = int64(len(c.journal))
 			c.journal = append(c.journal, r)
-			next = r.Offset + 1
+			ends[r.Topic] = r.Offset + 1
 		}
 	}
-	return next
+	return ends
 }
 
 // take takes a turn with records of the inputs, and returns its facts.

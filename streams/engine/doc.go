@@ -14,6 +14,8 @@
 //   - A notice that is not settled has one entry there too, at the time of its next
 //     order. Its order is part of the transaction that records it. While mailers answer
 //     that they have no server, one notice of a partition is ordered at a time.
+//   - A delivery that is DELIVERED or CANCELLED has no body, and is forgotten when so many
+//     others have settled after it (settled.go). One that is pending or FAILED never is.
 //   - G4: every key of the store is a function of the journal. The answers to commands
 //     are forgotten after [rememberCommands], which no reader notices before 24 hours have
 //     passed. Only how far the rows of a rebuilt state are published is the store's own.
@@ -32,6 +34,9 @@
 //	0x13 event id     delivery            a delivery that a replay may queue
 //	0x17              behind which key rows are still to be published
 //	0x18 endpoint id / version of the disabling     a notice that is not settled
+//	0x19 number            a delivery that settled: version, moves, event id
+//	0x1a              numbers of the first and of the next of these
+//	0x1b partition    the highest number of a hand-over that came from there
 //
 // Groups of the timer index: an endpoint's identifier with its epoch holds the deliveries
 // that wait for an attempt since that epoch; "commands" holds answers until they are
@@ -43,10 +48,13 @@
 // File map:
 //
 //	engine.go    membership, tasks, configuration
+//	owner.go     which aggregate an entry of a state belongs to
 //	machine.go   the turn: inputs to facts
 //	setaside.go  records that do not count (package intake)
 //	commands.go  commands to facts and answers
 //	state.go     aggregates in the store, and the fold
+//	settled.go   which settled deliveries are remembered
+//	handovers.go events that go on in another partition, and arrive once
 //	scheduler.go what is due becomes attempts
 //	inflight.go  the attempts in flight, in all and by endpoint
 //	notices.go   mails about disabled endpoints: orders and answers

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,14 +15,15 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/retention"
 )
 
 // group is the consumer group that divides the partitions among engines, and that stores
 // their input positions.
 const group = "engine"
 
-// stateFormat is incremented when the keys or values of the store change.
-const stateFormat = 5
+// StateFormat is incremented when the keys or values of the store change.
+const StateFormat = 7
 
 // Dispatcher makes attempts. Dispatch returns at once; done is called once, from
 // any goroutine, when the attempt has ended.
@@ -45,8 +47,19 @@ type Config struct {
 	// AttemptsPerEndpoint those to one endpoint.
 	AttemptsInFlight    int
 	AttemptsPerEndpoint int
+	// RememberedSettled is how many of the deliveries that settled last a partition
+	// remembers; 0: 16,384. Tests set it.
+	RememberedSettled int
 	// DrainTimeout bounds how long a stop waits for attempts in flight.
 	DrainTimeout time.Duration
+	// StandbyReplicas is how many other engines keep a copy of each partition, Rack where
+	// this one is, and AcceptableLag that of streams.StandbyConfig.
+	StandbyReplicas int
+	Rack            string
+	AcceptableLag   int64
+	// SnapshotEvery is by how many offsets a journal grows between two snapshots of its
+	// state; 0: as streams.SnapshotConfig has it.
+	SnapshotEvery int64
 	// OnFact, if set, is called for each fact that a turn of this engine committed.
 	OnFact func(domain.Fact)
 	// OnDeadLetter, if set, is called with the topic of each record that became a dead
@@ -54,16 +67,27 @@ type Config struct {
 	OnDeadLetter func(topic string)
 	// OnTurn, if set, is called for each turn that wrote something.
 	OnTurn func(streams.TurnStats)
+	// Retained are the topics of which this engine deletes what nobody needs any more, in its
+	// partitions; Keep and KeepRecords as in retention.Config.
+	Retained    []retention.Topic
+	Keep        time.Duration
+	KeepRecords int64
+	RetainEvery time.Duration // 0: a minute
 	// PartitionOf returns the partition of an aggregate. Run sets it.
 	PartitionOf func(aggregate string) int32
 	Now         func() time.Time
 	Logger      *slog.Logger
 }
 
+// remembered returns how many settled deliveries a partition remembers.
+func (cfg Config) remembered() int { return cmp.Or(cfg.RememberedSettled, rememberedSettled) }
+
 // Engine is one engine process' share of the partitions.
 type Engine struct {
 	cfg        Config
-	identity   string
+	identity   string // of the states on this machine
+	format     string // of the states, wherever they are
+	retention  *retention.Retention
 	membership atomic.Pointer[streams.Membership]
 	tasks      atomic.Pointer[streams.Tasks]
 
@@ -72,7 +96,20 @@ type Engine struct {
 }
 
 // New makes an engine; Run runs it.
-func New(cfg Config) *Engine { return &Engine{cfg: cfg, flights: make(map[int32]*Flights)} }
+func New(cfg Config) *Engine {
+	e := &Engine{cfg: cfg, flights: make(map[int32]*Flights)}
+	e.retention = retention.New(retention.Config{
+		Cluster:     cfg.Cluster,
+		Topics:      cfg.Retained,
+		Keep:        cfg.Keep,
+		KeepRecords: cfg.KeepRecords,
+		Owned:       e.restores,
+		Every:       cfg.RetainEvery,
+		Now:         cfg.Now,
+		Logger:      cfg.Logger,
+	})
+	return e
+}
 
 // Run takes part in the group until ctx ends. Then it waits for the attempts in flight,
 // records them, and gives the partitions up.
@@ -85,10 +122,12 @@ func (e *Engine) Run(ctx context.Context) error {
 		return err
 	}
 	e.cfg.PartitionOf = streams.PartitionOf(partitions)
-	e.identity = fmt.Sprintf("engine state %d of %s over %d partitions",
-		stateFormat, topic, partitions)
+	e.identity = fmt.Sprintf("engine state %d of %s over %d partitions, with %d settled deliveries",
+		StateFormat, topic, partitions, e.cfg.remembered())
+	e.format = SnapshotIdentity(partitions)
 	tasks := streams.NewTasks(e.newTask, e.cfg.Logger)
-	tasks.Owned = e.owned
+	tasks.Owned, tasks.NewStandby = e.owned, e.newStandby
+	defer tasks.Close()
 	e.tasks.Store(tasks)
 	membership, err := e.cfg.Cluster.Join(streams.MembershipConfig{
 		Group:     group,
@@ -98,16 +137,30 @@ func (e *Engine) Run(ctx context.Context) error {
 		Revoked:   tasks.Revoked,
 		Lost:      tasks.Lost,
 		RevokeMax: e.cfg.DrainTimeout,
+		Standbys: &streams.StandbyConfig{
+			Replicas:      e.cfg.StandbyReplicas,
+			Rack:          e.cfg.Rack,
+			AcceptableLag: e.cfg.AcceptableLag,
+			Folded:        tasks.Folded,
+			StandBy:       tasks.StandBy,
+			Lag:           tasks.Lag,
+		},
 	})
 	if err != nil {
 		return err
 	}
 	e.membership.Store(membership)
+	err = e.retention.Run(ctx)
 	<-ctx.Done()
 	leaving, cancel := context.WithTimeout(context.WithoutCancel(ctx),
 		e.cfg.DrainTimeout+10*time.Second)
 	defer cancel()
-	return membership.Leave(leaving)
+	return errors.Join(err, membership.Leave(leaving))
+}
+
+// SnapshotIdentity names the states of so many partitions, whatever cluster they are in.
+func SnapshotIdentity(partitions int) string {
+	return fmt.Sprintf("engine state %d over %d partitions", StateFormat, partitions)
 }
 
 // Check returns an error while the group does not confirm this engine's membership, and
@@ -129,6 +182,21 @@ func (e *Engine) owned() bool {
 	return m != nil && m.Fresh()
 }
 
+// Retained returns how far the topics of this engine's partitions are needed.
+func (e *Engine) Retained() []retention.Status { return e.retention.Statuses() }
+
+// restores returns what a restore of this engine's partitions may read.
+func (e *Engine) restores() []retention.Partition {
+	var list []retention.Partition
+	for _, p := range e.Stats() {
+		list = append(list, retention.Partition{Number: p.Partition, Restores: map[string]int64{
+			schemas.TopicJournal:   p.Needed.Journal,
+			schemas.TopicSnapshots: p.Needed.Snapshots,
+		}})
+	}
+	return list
+}
+
 // PartitionStats are the statistics of one partition.
 type PartitionStats struct {
 	streams.TaskStats
@@ -146,6 +214,16 @@ func (e *Engine) Stats() []PartitionStats {
 		all = append(all, PartitionStats{TaskStats: t, InFlight: e.flightsOf(t.Partition).inFlight()})
 	}
 	return all
+}
+
+// StandbyStats returns the statistics of the partitions that this engine has a copy of for
+// others, in their order.
+func (e *Engine) StandbyStats() []streams.StandbyStats {
+	tasks := e.tasks.Load()
+	if tasks == nil {
+		return nil
+	}
+	return tasks.StandbyStats()
 }
 
 const (
@@ -166,24 +244,12 @@ func (e *Engine) flightsOf(partition int32) *Flights {
 func (e *Engine) newTask(partition int32) streams.Runner {
 	flights := e.flightsOf(partition)
 	var task *streams.Task[Effect, Outcome]
+	core := e.coreConfig(partition)
+	core.NewHandler = func() streams.Handler[Effect, Outcome] {
+		return NewHandler(e.cfg, flights.Inherit(task.Complete))
+	}
 	task = streams.NewTask(streams.TaskConfig[Effect, Outcome]{
-		CoreConfig: streams.CoreConfig[Effect, Outcome]{
-			Partition: partition,
-			Journal:   schemas.TopicJournal,
-			Inputs:    Inputs(),
-			Store: streams.StoreConfig{
-				Dir:           filepath.Join(e.cfg.StateDir, strconv.Itoa(int(partition))),
-				Identity:      e.identity,
-				CacheBytes:    taskCacheBytes,
-				MemTableBytes: taskMemTableBytes,
-				Logger:        e.cfg.Logger,
-			},
-			NewHandler: func() streams.Handler[Effect, Outcome] {
-				return NewHandler(e.cfg, flights.Inherit(task.Complete))
-			},
-			DrainTimeout: e.cfg.DrainTimeout,
-			Logger:       e.cfg.Logger,
-		},
+		CoreConfig:  core,
 		Cluster:     e.cfg.Cluster,
 		Group:       group,
 		Perform:     flights.Perform,
@@ -193,4 +259,38 @@ func (e *Engine) newTask(partition int32) streams.Runner {
 		Now:         e.cfg.Now,
 	})
 	return task
+}
+
+// newStandby makes the standby of a partition: its handler folds, and does nothing else.
+func (e *Engine) newStandby(partition int32, following func()) streams.Standby {
+	core := e.coreConfig(partition)
+	core.NewHandler = func() streams.Handler[Effect, Outcome] { return NewHandler(e.cfg, nil) }
+	return streams.NewStandbyTask(streams.StandbyTaskConfig[Effect, Outcome]{
+		CoreConfig:  core,
+		Cluster:     e.cfg.Cluster,
+		OnFollowing: following,
+	})
+}
+
+// coreConfig is what a partition's task and standby have in common: all but the handler.
+func (e *Engine) coreConfig(partition int32) streams.CoreConfig[Effect, Outcome] {
+	return streams.CoreConfig[Effect, Outcome]{
+		Partition: partition,
+		Journal:   schemas.TopicJournal,
+		Inputs:    Inputs(),
+		Store: streams.StoreConfig{
+			Dir:           filepath.Join(e.cfg.StateDir, strconv.Itoa(int(partition))),
+			Identity:      e.identity,
+			CacheBytes:    taskCacheBytes,
+			MemTableBytes: taskMemTableBytes,
+			Logger:        e.cfg.Logger,
+		},
+		DrainTimeout: e.cfg.DrainTimeout,
+		Snapshots: streams.SnapshotConfig{
+			Topic:    schemas.TopicSnapshots,
+			Identity: e.format,
+			Every:    e.cfg.SnapshotEvery,
+		},
+		Logger: e.cfg.Logger,
+	}
 }

@@ -314,12 +314,24 @@ func TestResend(t *testing.T) {
 	id := r.endpoint(1)
 	eventID := r.pay(id, 1, 1)[0]
 	r.eventuallyIn(id, domain.StateDelivered, 1)
-	answer := r.ask("cmd_again", domain.ResendEvent{EndpointID: id, EventID: eventID})
+	r.receiver.mu.Lock()
+	sent := []byte(r.receiver.got[eventID][0])
+	r.receiver.mu.Unlock()
+	answer := r.ask("cmd_again", domain.ResendEvent{
+		EndpointID: id,
+		EventID:    eventID,
+		Remembered: &domain.Remembered{Body: sent},
+	})
 	if answer.Delivery == nil || answer.Delivery.State != domain.StateQueued ||
 		answer.Delivery.Run != 2 {
 		t.Fatalf("a resend was answered %+v", answer)
 	}
 	testkit.Eventually(t, "the second", func() bool { return r.receiver.attempts(eventID) == 2 })
+	r.receiver.mu.Lock()
+	if got := r.receiver.got[eventID]; got[1] != got[0] {
+		t.Errorf("sent again as %q, not %q", got[1], got[0])
+	}
+	r.receiver.mu.Unlock()
 
 	held := make(chan struct{})
 	r.receiver.answer(func(w http.ResponseWriter, _ *http.Request, _ int) {

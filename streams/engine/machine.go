@@ -21,13 +21,14 @@ type machine struct {
 	facts     []domain.Fact        // of the turn: they bound its commands, and are reported
 	dead      []schemas.DeadLetter // of the turn
 	rows      map[string]bool      // aggregates whose row the turn publishes
+	recalled  bool                 // the present command waits for the next turn
 	tabled    bool                 // the tables hold every row of this state
 }
 
 // NewHandler makes the handler of one partition. Inherited are the attempts that its former
 // tasks in this process have in flight ([Flights.Inherit]).
 func NewHandler(cfg Config, inherited []domain.Attempt) streams.Handler[Effect, Outcome] {
-	s := newState()
+	s := newState(cfg.remembered())
 	return &machine{
 		cfg:       cfg,
 		state:     s,
@@ -101,7 +102,7 @@ func (m *machine) Start(t *streams.Turn, latest []streams.Record) error {
 			m.rows[f.Aggregate] = true
 		}
 		if moved, ok := f.Body.(domain.DeliveryMoved); ok {
-			if err := m.handOver(t, f.Aggregate, moved.EventID); err != nil {
+			if err := m.handOver(t, f.Aggregate, moved); err != nil {
 				return err
 			}
 		}
@@ -153,8 +154,9 @@ func (m *machine) tableRows(t *streams.Turn) error {
 // may: endpoints count how many runs failed in a row.
 func mayChangeRow(body domain.FactBody) bool {
 	switch b := body.(type) {
-	case domain.DeliveryCreated, domain.DeliveryRequeued, domain.DeliveryCancelled,
-		domain.DeliveryMoved, domain.MailOrdered, domain.MailAttempted, domain.CommandHandled:
+	case domain.DeliveryCreated, domain.DeliveryRecalled, domain.DeliveryRequeued,
+		domain.DeliveryCancelled, domain.DeliveryMoved, domain.MailOrdered, domain.MailAttempted,
+		domain.CommandHandled:
 		return false
 	case domain.AttemptMade:
 		return b.State == domain.StateFailed || b.State == domain.StateDelivered
@@ -214,6 +216,10 @@ func (m *machine) record(
 	}
 	for _, body := range bodies {
 		version++
+		if moved, ok := body.(domain.DeliveryMoved); ok {
+			moved.Number = m.handOverNumber(t)
+			body = moved
+		}
 		f := domain.Fact{
 			Aggregate: aggregate,
 			Version:   version,
@@ -243,7 +249,7 @@ func (m *machine) foldRecorded(t *streams.Turn, f domain.Fact) error {
 	case domain.CommandHandled:
 		m.publishResult(t, body, false)
 	case domain.DeliveryMoved:
-		if err := m.handOver(t, f.Aggregate, body.EventID); err != nil {
+		if err := m.handOver(t, f.Aggregate, body); err != nil {
 			return err
 		}
 	case domain.MailOrdered:
@@ -255,23 +261,6 @@ func (m *machine) foldRecorded(t *streams.Turn, f domain.Fact) error {
 	m.scheduler.noteChange(c.before, c.after)
 	m.scheduler.mails.noteChange(c.notice[0], c.notice[1])
 	m.facts = append(m.facts, f)
-	return nil
-}
-
-// handOver appends an event to the partition of the endpoint that it was moved to, as a
-// match. There it is deduplicated.
-func (m *machine) handOver(t *streams.Turn, endpointID, eventID string) error {
-	delivery, err := m.state.delivery(t.Batch, eventID)
-	if err != nil || delivery.EndpointID != endpointID { // it continues in this partition
-		return err
-	}
-	body, err := m.state.body(t.Batch, eventID)
-	if err != nil {
-		return err
-	}
-	message := schemas.EncodeHandOver(delivery.HandOver(body))
-	r := streams.NewRecord(schemas.TopicMatches, delivery.MovedTo, message.Value, message.EachHeader)
-	t.AppendTo(m.cfg.PartitionOf(delivery.MovedTo), r)
 	return nil
 }
 
@@ -328,6 +317,9 @@ func (m *machine) match(t *streams.Turn, r streams.Record) error {
 	if err != nil {
 		m.setAside(t, r, err)
 		return nil
+	}
+	if known, err := m.state.knowsHandOver(t.Batch, in.Moved); err != nil || known {
+		return err
 	}
 	endpoint, err := m.state.endpoint(t.Batch, in.EndpointID)
 	if err != nil {

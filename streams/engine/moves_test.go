@@ -29,7 +29,12 @@ func resending(id, endpoint, to string) domain.Command {
 	return domain.Command{
 		ID:        id,
 		AccountID: accountID,
-		Body:      domain.ResendEvent{EndpointID: endpoint, EventID: movedEvent, ToEndpointID: to},
+		Body: domain.ResendEvent{
+			EndpointID:   endpoint,
+			EventID:      movedEvent,
+			ToEndpointID: to,
+			Remembered:   &domain.Remembered{Body: []byte(movedEvent)},
+		},
 	}
 }
 
@@ -59,8 +64,15 @@ func movedOnce(t *testing.T, partitionOfNext int32) *core {
 	c.turn(removal(leftEndpoint))
 	c.turn()
 	facts := c.turn(resending("cmd_move", leftEndpoint, nextEndpoint))
-	want := domain.DeliveryMoved{EventID: movedEvent, ToEndpointID: nextEndpoint, Moves: 1}
-	if len(facts) != 2 || facts[0].Body != domain.FactBody(want) {
+	moved := facts[0].Body.(domain.DeliveryMoved)
+	want := domain.DeliveryMoved{
+		EventID:      movedEvent,
+		ToEndpointID: nextEndpoint,
+		Moves:        1,
+		Body:         []byte(movedEvent),
+		Number:       moved.Number,
+	}
+	if len(facts) != 2 || moved.Number == 0 || !reflect.DeepEqual(moved, want) {
 		t.Fatalf("a resend of a cancelled delivery led to %+v", facts)
 	}
 	return c
@@ -81,8 +93,14 @@ func TestAnEventIsHandedOver(t *testing.T) {
 	if len(facts) != 1 {
 		t.Fatalf("a hand-over led to %+v", facts)
 	}
-	made, moved := facts[0].Body.(domain.DeliveryCreated),
-		domain.Moved{Moves: 1, Attempts: 1, Runs: 1, FormerEndpointIDs: []string{leftEndpoint}}
+	made := facts[0].Body.(domain.DeliveryCreated)
+	moved := domain.Moved{
+		Moves:             1,
+		Attempts:          1,
+		Runs:              1,
+		FormerEndpointIDs: []string{leftEndpoint},
+		Number:            made.Moved.Number,
+	}
 	if made.Event.ID != movedEvent || string(made.Event.Body) != movedEvent ||
 		made.WatchID != watchID || !reflect.DeepEqual(made.Moved, moved) {
 		t.Errorf("goes on as %+v", made)
@@ -150,6 +168,109 @@ func TestAnEventMovesWithinItsPartition(t *testing.T) {
 		t.Errorf("what arrived in this partition is handed over again: %+v", c.handedOver())
 	}
 	check("folded")
+}
+
+// arrival is a hand-over of an event by a partition.
+func arrival(event string, from int32, number uint64) streams.Record {
+	m := schemas.EncodeHandOver(domain.MatchInput{
+		AccountID:  accountID,
+		EndpointID: nextEndpoint,
+		WatchID:    watchID,
+		Event: domain.Event{
+			ID:              event,
+			Type:            domain.PaymentReceived,
+			CreatedAtMillis: 1,
+			Body:            []byte(event),
+		},
+		Moved: domain.Moved{
+			Moves:             1,
+			Runs:              1,
+			FormerEndpointIDs: []string{leftEndpoint},
+			FromPartition:     from,
+			Number:            number,
+		},
+	})
+	return streams.NewRecord(schemas.TopicMatches, nextEndpoint, m.Value, m.EachHeader)
+}
+
+// TestAHandOverThatComesAgainIsDropped: by its number, whatever is known of its event, and
+// however late it comes.
+func TestAHandOverThatComesAgainIsDropped(t *testing.T) {
+	c := newCore(t)
+	c.turn(creation(nextEndpoint))
+	check := func(when string, event byte, from int32, number uint64, taken bool) {
+		t.Helper()
+		facts := c.match(arrival(fmt.Sprintf("evt_0000000000000000000000000%c", event), from, number))
+		if got := len(facts) > 0; got != taken {
+			t.Errorf("%s: taken in: %t, want %t", when, got, taken)
+		}
+	}
+	check("the first", '1', 3, 40, true)
+	check("again", '2', 3, 40, false)
+	check("a later one", '3', 3, 41, true)
+	check("an earlier one", '4', 3, 40, false)
+	check("of another partition", '5', 2, 40, true)
+	check("of the partition itself", '6', 0, 40, true)
+	check("of an older version", '7', 0, 0, true)
+	c.reopen(false)
+	check("after a start", '8', 3, 41, false)
+	c.reopen(true)
+	check("with a state that was lost", '8', 3, 41, false)
+	check("with a state that was lost, a later one", '8', 3, 42, true)
+}
+
+// TestHandOversAreNumbered: each has a higher number than those before it, of the same turn
+// too, and a start that writes them again keeps their numbers.
+func TestHandOversAreNumbered(t *testing.T) {
+	c := movedOnce(t, 3)
+	number := func(r streams.Record) uint64 {
+		t.Helper()
+		in, err := schemas.DecodePaymentMatched(schemas.Read(r.Value, r))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return in.Moved.Number
+	}
+	first := number(c.handed())
+	c.reopen(false)
+	if again := number(c.handed()); again != first {
+		t.Errorf("number %d is %d after a start", first, again)
+	}
+	var events []string
+	for i := range 3 {
+		events = append(events, fmt.Sprintf("evt_0000000000000000000000001%d", i))
+	}
+	const third = "ep_00000000000000000000000005"
+	c.turn(creation(third))
+	for _, event := range events {
+		c.pay(third, event)
+	}
+	c.turn(removal(third))
+	for _, done := range c.done[len(c.done)-len(events):] {
+		done(domain.AttemptResult{StatusCode: 500})
+	}
+	c.turn()
+	c.turn()
+	var moves []domain.Command
+	for _, event := range events {
+		move := resending("cmd_move_"+event, third, nextEndpoint)
+		body := move.Body.(domain.ResendEvent)
+		body.EventID = event
+		move.Body = body
+		moves = append(moves, move)
+	}
+	c.turn(moves...)
+	handed := c.handedOver()
+	if len(handed) != len(events) {
+		t.Fatalf("%d hand-overs, want %d", len(handed), len(events))
+	}
+	latest := first
+	for _, r := range handed {
+		if n := number(r); n <= latest {
+			t.Errorf("number %d comes after %d", n, latest)
+		}
+		latest = number(r)
+	}
 }
 
 // handedOver returns the hand-overs of the latest turn.

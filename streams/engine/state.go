@@ -26,6 +26,9 @@ const (
 	spaceReplayable // 0x16
 	spaceTabled     // 0x17
 	spaceNotice     // 0x18
+	spaceSettled    // 0x19
+	spaceRing       // 0x1a
+	spaceHandOver   // 0x1b
 )
 
 // groupCommands is the timer group of answers that will be forgotten.
@@ -85,9 +88,11 @@ type state struct {
 	endpoints  writeBackCache[domain.Endpoint]
 	deliveries writeBackCache[domain.Delivery]
 	bodies     *lru.Cache[string, []byte]
+	settled    ring
 }
 
-func newState() *state {
+// newState returns the state of a task that remembers a number of settled deliveries.
+func newState(settled int) *state {
 	return &state{
 		accounts: newWriteBackCache(spaceAccount, cachedAccounts, schemas.MarshalAccount,
 			schemas.UnmarshalAccount, domain.Account.Exists),
@@ -97,7 +102,8 @@ func newState() *state {
 			schemas.UnmarshalEndpoint, domain.Endpoint.Exists),
 		deliveries: newWriteBackCache(spaceDelivery, cachedDeliveries, schemas.MarshalDelivery,
 			schemas.UnmarshalDelivery, domain.Delivery.Exists),
-		bodies: newCache[[]byte](cachedBodies),
+		bodies:  newCache[[]byte](cachedBodies),
+		settled: ring{size: uint64(settled)},
 	}
 }
 
@@ -231,7 +237,7 @@ func (s *state) replayableBetween(
 // flush writes the changed aggregates.
 func (s *state) flush(batch *streams.Batch) error {
 	return errors.Join(s.accounts.flush(batch), s.watches.flush(batch), s.endpoints.flush(batch),
-		s.deliveries.flush(batch))
+		s.deliveries.flush(batch), s.settled.flush(batch))
 }
 
 // version returns the version of an aggregate.
@@ -313,7 +319,7 @@ func (s *state) remember(batch *streams.Batch, f domain.Fact, body domain.Comman
 	if err != nil {
 		return err
 	}
-	return batch.Set(keyOf(spaceCommand, body.CommandID), schemas.MarshalHandled(body))
+	return batch.Set(keyOf(spaceCommand, body.CommandID), schemas.MarshalHandled(f.Aggregate, body))
 }
 
 // foldEndpoint applies a fact to an endpoint and to the fact's delivery or notice.
@@ -344,17 +350,22 @@ func (s *state) foldEndpoint(batch *streams.Batch, f domain.Fact) (change, error
 	return c, err
 }
 
-// storeDelivery stores a delivery, and moves its entries in the timer index (G3) and among
-// the failed.
+// storeDelivery stores a delivery, and moves its entries in the timer index (G3), among the
+// failed and among the settled.
 func (s *state) storeDelivery(
 	batch *streams.Batch, f domain.Fact, before, after domain.Delivery,
 ) error {
 	eventID := f.EventID()
 	if created, ok := f.Body.(domain.DeliveryCreated); ok {
-		if err := batch.Set(keyOf(spaceBody, eventID), created.Event.Body); err != nil {
+		if err := s.noteHandOver(batch, created.Moved); err != nil {
 			return err
 		}
-		s.bodies.Add(eventID, created.Event.Body)
+	}
+	if body := bodyIn(f.Body); len(body) > 0 {
+		if err := batch.Set(keyOf(spaceBody, eventID), body); err != nil {
+			return err
+		}
+		s.bodies.Add(eventID, body)
 	}
 	if before.State.Pending() {
 		if err := batch.ClearTimer(deliveryGroup(before.EndpointID, before.EndpointEpoch),
@@ -369,12 +380,29 @@ func (s *state) storeDelivery(
 		}
 	}
 	s.deliveries.changed[eventID] = after
+	if !after.State.Settled() {
+		s.settled.leave(eventID)
+	}
 	switch {
 	case after.State.Pending():
 		return batch.SetTimer(deliveryGroup(after.EndpointID, after.EndpointEpoch),
 			after.NextAttemptAtMillis, eventID)
 	case after.Replayable():
 		return batch.Set(replayableKey(after.EndpointID, after.CreatedAtMillis, eventID), nil)
+	case after.State.Settled():
+		return s.settle(batch, before, after)
 	}
 	return nil
+}
+
+// bodyIn returns the body that a fact brings to a delivery which is on its way from then on.
+func bodyIn(body domain.FactBody) []byte {
+	switch b := body.(type) {
+	case domain.DeliveryCreated:
+		return b.Event.Body
+	case domain.DeliveryRequeued:
+		return b.Body
+	default:
+		return nil
+	}
 }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/retry"
-	"github.com/lumenhook/lumenhook/streams"
 )
 
 const (
@@ -25,6 +24,9 @@ const (
 	// priorityWait bounds how long one page waits for the live ledger: a backfill advances,
 	// slowly, while the follower catches up for days.
 	priorityWait = time.Second
+	// partAge bounds for how long a part is read or waited for before another takes its place,
+	// and with it how much of the log is read back after a crash.
+	partAge = time.Hour
 	// reportTries bounds how often one report is retried before its part is read again.
 	reportTries = 5
 )
@@ -42,7 +44,7 @@ type BackfillConfig struct {
 
 // Requests is where backfills are found.
 type Requests interface {
-	// NextBackfill returns the first watch after an id whose backfill is in progress.
+	// NextBackfill returns the first watch after an id that [domain.Watch.AwaitsFollower].
 	NextBackfill(afterWatchID string) (w domain.Watch, found bool, err error)
 	Watch(id string) (w domain.Watch, found bool, err error)
 	Endpoint(id string) (e domain.Endpoint, found bool, err error)
@@ -55,11 +57,11 @@ type Commands interface {
 
 // keepBackfilling runs backfills until the term ends: a part of each in turn, so that a
 // long one does not delay a short one.
-func (r *Reading) keepBackfilling(ctx context.Context) {
+func (r *Reading) keepBackfilling(ctx context.Context, log Log) {
 	if r.config.Backfill.Source == nil {
 		return
 	}
-	b := NewBackfiller(r)
+	b := NewBackfiller(r, log)
 	after := ""
 	waits := r.config.retryPolicy("a backfill was interrupted; its last part is read again").Backoff()
 	for ctx.Err() == nil {
@@ -85,29 +87,41 @@ func (r *Reading) keepBackfilling(ctx context.Context) {
 type Backfiller struct {
 	*Reading
 	BackfillConfig
+	log  Log    // with a transactional id of its own
 	next uint32 // the ledger that the source would return next; 0: none
+	// reports are the latest ones, by watch, since the take-over; nil: that is yet to come.
+	reports map[string]reported
 }
 
 // NewBackfiller makes a backfiller from a reading's configuration.
-func NewBackfiller(r *Reading) *Backfiller {
-	b := &Backfiller{Reading: r, BackfillConfig: r.config.Backfill}
+func NewBackfiller(r *Reading, log Log) *Backfiller {
+	b := &Backfiller{Reading: r, BackfillConfig: r.config.Backfill, log: log}
 	if b.PartLedgers == 0 {
 		b.PartLedgers = partLedgersDefault
 	}
 	return b
 }
 
-// Advance reads and reports the next part of a watch's backfill.
+// Advance reads the open part of a watch's backfill and reports it, which ends it and begins
+// the next one.
+//
+// A part is read by the one who had it begun, after its take-over. Any other open part is one
+// of which a former follower may have appended matches, or this one before an error. How far
+// it came is read back from the log, and the part ends there: nothing is appended twice.
 //
 // The position of the live ledger is read after the watch was seen: ledgers that are read
 // from then on, by this follower or the next, are matched against the watch. So a backfill
 // never needs to go further than that.
 func (b *Backfiller) Advance(ctx context.Context, watchID string) error {
+	if err := b.takeOver(ctx); err != nil {
+		return err
+	}
+	// After the take-over: a former follower may have had parts begun until then.
 	if _, err := b.config.Watches.CatchUp(ctx); err != nil {
 		return fmt.Errorf("follower: catching up with the watches: %w", err)
 	}
 	w, found, err := b.Requests.Watch(watchID)
-	if err != nil || !found || w.Deleted() || !w.Backfill.UnderWay() {
+	if err != nil || !found || !w.AwaitsFollower() {
 		return err
 	}
 	live := b.at.Load()
@@ -120,17 +134,17 @@ func (b *Backfiller) Advance(ctx context.Context, watchID string) error {
 		Request: w.Backfill.Request,
 		Until:   lastOf(w.Backfill, live),
 	}
-	if w.Backfill.From > c.Until {
-		c.Problem = fmt.Sprintf("ledger %d is yet to be read: the watch sees it live, and a backfill "+
-			"is for those up to %d", w.Backfill.From, live)
-		return b.report(ctx, w, c)
-	}
 	asked := domain.Range{From: w.Backfill.From, To: c.Until}
-	if part, open := w.OpenPart(asked); open {
-		return b.advancePart(ctx, w, asked, part, c)
+	after := w
+	if len(w.Parts) > 0 {
+		if after, err = b.endPart(ctx, w, asked, &c); err != nil {
+			return err
+		}
 	}
-	if c.Next, c.Problem, err = b.nextPart(w, asked); err != nil {
-		return err
+	if after.Backfill.UnderWay() && len(after.Parts) == 0 && c.Problem == "" {
+		if c.Next, c.Problem, err = b.nextPart(ctx, after, asked, live); err != nil {
+			return err
+		}
 	}
 	return b.report(ctx, w, c)
 }
@@ -146,152 +160,30 @@ func lastOf(f domain.Backfill, live uint32) uint32 {
 	return live
 }
 
-// advancePart reads ledgers of the open part and reports them; with the next part, if none
-// are left of this one.
-func (b *Backfiller) advancePart(
-	ctx context.Context, w domain.Watch, asked domain.Range, part domain.Part,
-	c domain.RecordCoverage,
-) error {
-	last, problem, err := b.readPart(ctx, w, part)
-	if err != nil {
-		return err
-	}
-	if last < part.From && problem == "" {
-		return nil // the watch changed meanwhile
-	}
-	c.Problem = problem
-	if last >= part.From {
-		c.From, c.To = part.From, last
-		w = w.Covering(domain.Range{From: part.From, To: last})
-	}
-	if _, open := w.OpenPart(asked); !open && problem == "" {
-		c.Next, c.Problem, err = b.nextPart(w, asked)
-		if err != nil {
-			return err
-		}
-	}
-	return b.report(ctx, w, c)
-}
-
 // nextPart returns the next part of the requested range; none, if the range is covered. It
 // is a problem if the watch's endpoint is deleted: the events could not be delivered, and
 // would count as covered when the watch has another endpoint.
 func (b *Backfiller) nextPart(
-	w domain.Watch, asked domain.Range,
-) (next domain.Range, problem string, err error) {
-	next, more := w.NextPart(asked, b.PartLedgers)
+	ctx context.Context, w domain.Watch, asked domain.Range, live uint32,
+) (next domain.NextPart, problem string, err error) {
+	if asked.From > asked.To {
+		return next, fmt.Sprintf("ledger %d is yet to be read: the watch sees it live, and a backfill "+
+			"is for those up to %d", asked.From, live), nil
+	}
+	ledgers, more := w.NextPart(asked, b.PartLedgers)
 	if !more {
-		return domain.Range{}, "", nil
+		return next, "", nil
 	}
 	e, _, err := b.Requests.Endpoint(w.EndpointID)
 	if err != nil {
-		return domain.Range{}, "", err
+		return next, "", err
 	}
 	if e.Deleted() {
-		return domain.Range{}, fmt.Sprintf("the watch's endpoint was deleted when ledger %d was due: "+
-			"give the watch another endpoint, then ask for the backfill again", next.From), nil
+		return next, fmt.Sprintf("the watch's endpoint was deleted when ledger %d was due: "+
+			"give the watch another endpoint, then ask for the backfill again", ledgers.From), nil
 	}
-	return next, "", nil
-}
-
-// readPart appends the matches of a part's ledgers for the watch as the part pins it, for
-// as many ledgers as fit into a part's time, and returns the last of them. A problem is an
-// error that waiting does not solve.
-func (b *Backfiller) readPart(
-	ctx context.Context, w domain.Watch, part domain.Part,
-) (last uint32, problem string, err error) {
-	last = part.From - 1
-	if b.next != part.From {
-		b.Source.Continue(0, "")
-	}
-	b.next = 0
-	began := b.config.Now()
-	for last < part.To && b.config.Now().Sub(began) < partTime {
-		b.priority.await(ctx, priorityWait)
-		page, err := b.page(ctx, last+1)
-		if _, permanent := errors.AsType[domain.LedgerError](err); permanent {
-			return last, b.problem(w, last+1, err), nil
-		}
-		if err != nil && last >= part.From && ctx.Err() == nil {
-			// Report what is done; if the source is still unavailable, the next part fails.
-			return last, "", nil
-		}
-		if err != nil {
-			return last, "", err
-		}
-		current, found, err := b.Requests.Watch(w.ID)
-		if err != nil {
-			return last, "", err
-		}
-		if !found || current.Deleted() || current.Backfill.Request != w.Backfill.Request {
-			return last, "", nil
-		}
-		if last, err = b.appendPage(ctx, page, w, part, last+1); err != nil {
-			return last, "", err
-		}
-		if last == page[len(page)-1].Sequence {
-			b.next = last + 1
-		}
-	}
-	return last, "", nil
-}
-
-// appendPage appends the matches of ledgers from the due one up to the end of a part, and
-// returns the last of them.
-func (b *Backfiller) appendPage(
-	ctx context.Context, page []domain.Ledger, w domain.Watch, part domain.Part, due uint32,
-) (last uint32, err error) {
-	last = due - 1
-	for _, l := range page {
-		if l.Sequence > part.To {
-			break
-		}
-		if err := b.appendLedger(ctx, l, last+1, w.Pinned(part), part.BegunAtMillis); err != nil {
-			return last, err
-		}
-		last = l.Sequence
-	}
-	return last, nil
-}
-
-// page reads ledgers from the source.
-func (b *Backfiller) page(ctx context.Context, sequence uint32) ([]domain.Ledger, error) {
-	waiting, cancel := context.WithTimeout(ctx, pageWait)
-	defer cancel()
-	page, err := b.Source.Next(waiting, sequence)
-	if err != nil {
-		return nil, fmt.Errorf("follower: reading ledger %d for a backfill: %w", sequence, err)
-	}
-	return page, nil
-}
-
-// appendLedger appends the payments and matches of one ledger for one watch. It depends only on the
-// ledger, the watch and the time, all of which a part pins.
-func (b *Backfiller) appendLedger(
-	ctx context.Context, l domain.Ledger, due uint32, w domain.Watch, createdAtMillis int64,
-) error {
-	if !b.isElected() {
-		return errNotElected
-	}
-	if err := b.check(l, due); err != nil {
-		return err
-	}
-	s, err := match(l.Payments, only{w}, appended{})
-	if err != nil {
-		return err
-	}
-	return inParts(s.eachRecord(createdAtMillis),
-		func(part []streams.Record) error { return b.log.Append(ctx, part...) })
-}
-
-// only is one watch.
-type only struct{ watch domain.Watch }
-
-func (o only) ByWallet(wallet string) ([]domain.Watch, error) {
-	if wallet != o.watch.WalletAddress {
-		return nil, nil
-	}
-	return []domain.Watch{o.watch}, nil
+	_, end, _, err := b.matchesOf(ctx, w.EndpointID)
+	return domain.NextPart{Range: ledgers, EndpointID: w.EndpointID, MatchesFrom: end}, "", err
 }
 
 // problem returns why a backfill cannot continue, for the client that requested it. What
@@ -310,17 +202,19 @@ func (b *Backfiller) problem(w domain.Watch, sequence uint32, err error) string 
 
 // report has the engine record a backfill's progress. Its identifier is derived from its
 // content and the watch, so it may be repeated. A refusal means that the watch was deleted:
-// nothing is left to do.
+// nothing is left to do. Nothing more is appended to a part that it names,
+// answered or not.
 func (b *Backfiller) report(ctx context.Context, w domain.Watch, c domain.RecordCoverage) error {
 	command := domain.Command{
-		ID: domain.DeriveID(domain.CommandPrefix, "coverage", c.WatchID, strconv.FormatUint(c.Request,
-			10),
-			decimal(c.From), decimal(c.To), decimal(c.Until), c.Problem, decimal(c.Next.From),
-			decimal(c.Next.To), strconv.FormatUint(w.Version, 10)),
+		ID: domain.DeriveID(domain.CommandPrefix, "coverage", c.WatchID, decimal(c.Request),
+			decimal(c.Part), decimal(c.From), decimal(c.To), decimal(c.Until), c.Problem,
+			decimal(c.Next.From), decimal(c.Next.To), c.Next.EndpointID, decimal(c.Next.MatchesFrom),
+			decimal(w.Version)),
 		AccountID:      w.AccountID,
 		IssuedAtMillis: b.config.Now().UnixMilli(),
 		Body:           c,
 	}
+	b.reports[w.ID] = reported{w.Version, b.config.Now()}
 	policy := b.config.retryPolicy("a backfill could not be reported and is reported again")
 	policy.Tries = reportTries
 	result, err := retry.Value(ctx, policy, func() (domain.Result, error) {
@@ -336,4 +230,4 @@ func (b *Backfiller) report(ctx context.Context, w domain.Watch, c domain.Record
 	return nil
 }
 
-func decimal(sequence uint32) string { return strconv.FormatUint(uint64(sequence), 10) }
+func decimal[N uint32 | uint64 | int64](n N) string { return strconv.FormatInt(int64(n), 10) }

@@ -1,6 +1,7 @@
 package follower_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"reflect"
@@ -13,6 +14,8 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/stellar/ledger"
 	"github.com/lumenhook/lumenhook/internal/stellar/source"
+	"github.com/lumenhook/lumenhook/schemas"
+	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/follower"
 )
 
@@ -36,7 +39,7 @@ func (b *directory) NextBackfill(after string) (found domain.Watch, is bool, err
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, w := range b.acknowledged {
-		if w.Backfill.UnderWay() && !w.Deleted() && w.ID > after && (!is || w.ID < found.ID) {
+		if w.AwaitsFollower() && w.ID > after && (!is || w.ID < found.ID) {
 			found, is = w, true
 		}
 	}
@@ -116,7 +119,7 @@ func (r *rig) pastConfig(c *busyChain, d *desk) follower.Config {
 }
 
 // past returns the ids of a watch's events for a range of the chain.
-func (c *busyChain) past(t *testing.T, w domain.Watch, from, to uint32) (ids []string) {
+func (c *busyChain) past(t testing.TB, w domain.Watch, from, to uint32) (ids []string) {
 	t.Helper()
 	source := c.source(t)
 	for from <= to {
@@ -219,8 +222,8 @@ func TestBackfillMatchesEachPastPaymentOnce(t *testing.T) {
 	checkCursors(t, r.cursors())
 }
 
-// A crash after matches were appended and before their range was reported repeats them
-// under the same ids; the follower continues where the reports end.
+// After a crash between the append of matches and the report of their range, the follower
+// continues where the log ends, and appends nothing twice.
 func TestBackfillGoesOnAfterACrash(t *testing.T) {
 	r := newRig(t)
 	c := r.busyChain()
@@ -258,67 +261,289 @@ func TestBackfillGoesOnAfterACrash(t *testing.T) {
 	if err := x.stopped(); err != nil || !w.Backfill.Done() || w.Backfill.Until != 80 {
 		t.Fatalf("ended as %+v (%v)", w.Backfill, err)
 	}
-	all := r.told("wat_1")
-	if got, want := slices.Compact(slices.Clone(all)), c.past(t, w, 2, 80); !slices.Equal(got, want) {
-		t.Errorf("%d different events, want %d", len(got), len(want))
-	}
-	if repeats, want := len(all)-len(c.past(t, w, 2, 80)), len(c.past(t, w, 32, 41)); repeats != want {
-		t.Errorf("%d repeats, want the %d of the part that was not reported", repeats, want)
+	if got, want := r.told("wat_1"), c.past(t, w, 2, 80); !slices.Equal(got, want) {
+		t.Errorf("%d events, want %d, each once", len(got), len(want))
 	}
 }
 
-// A part that is read again after a crash appends the same events, byte for byte and for
-// the same endpoint, even if its watch has changed; later parts use the changed watch.
-func TestABackfillReadAgainTellsTheSame(t *testing.T) {
+// interrupted is a log whose follower loses it at some commit.
+type interrupted struct {
+	follower.Log
+	// at returns what happens to a commit of matches: nothing, or an error instead of it, or one
+	// after it.
+	at func() (before, after error)
+}
+
+func (l interrupted) Commit(ctx context.Context, records ...streams.Record) error {
+	if records[0].Topic != schemas.TopicMatches {
+		return l.Log.Commit(ctx, records...)
+	}
+	before, after := l.at()
+	if before != nil {
+		return before
+	}
+	return cmp.Or(l.Log.Commit(ctx, records...), after)
+}
+
+// pastLife runs a watch's backfill as a separate process would, until it ends or fails.
+func (r *rig) pastLife(c *busyChain, d *desk, at func() (before, after error)) error {
+	r.t.Helper()
+	log, err := follower.OpenPastLog(r.cluster)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer log.Close()
+	reading := follower.NewReading(r.pastConfig(c, d), nil, func() bool { return true })
+	reading.SetAt(busyLast)
+	b := follower.NewBackfiller(reading, interrupted{log, at})
+	for {
+		w, found, err := r.directory.NextBackfill("")
+		if err != nil || !found {
+			return err
+		}
+		if err := b.Advance(r.t.Context(), w.ID); err != nil {
+			return err
+		}
+	}
+}
+
+func uninterrupted() (before, after error) { return nil, nil }
+
+// asked is a rig with a watch whose backfill of the ledgers 2 to 80 is asked for.
+func asked(t *testing.T) (*rig, *busyChain) {
 	r := newRig(t)
 	c := r.busyChain()
-	crashed := make(chan struct{})
-	crash := sync.OnceFunc(func() { close(crashed) })
-	x := r.startReady(r.pastConfig(c, &desk{
-		directory: r.directory,
-		before: func(report domain.RecordCoverage) error {
-			if report.From >= 32 {
-				crash()
-				return errors.New("nobody heard it")
-			}
-			return nil
-		},
-	}))
+	r.directory.ask(domain.RecordCoverage{WatchID: "wat_1", LiveSince: busyLast + 1})
 	r.directory.ask(domain.BackfillWatch{WatchID: "wat_1", From: 2, To: 80})
-	select {
-	case <-crashed:
-	case <-time.After(patience):
-		t.Fatal("the backfill did not come to ledger 32")
+	return r, c
+}
+
+// checkEachOnce checks that the log has each event of the watch's backfill once.
+func (r *rig) checkEachOnce(c *busyChain) {
+	r.t.Helper()
+	w, _, _ := r.directory.Watch("wat_1")
+	if !w.Backfill.Done() || len(w.Parts) != 0 {
+		r.t.Errorf("ended as %+v with %+v", w.Backfill, w.Parts)
 	}
-	if err := x.stopped(); err != nil {
+	if got, want := r.told("wat_1"), c.past(r.t, w, 2, 80); len(want) < 20 ||
+		!slices.Equal(got, want) {
+		r.t.Errorf("%d events, want %d, each once", len(got), len(want))
+	}
+}
+
+// TestAPartReadAgainAppendsTheRestOnly: each life ends at a commit, before it or after it, and
+// the watch has moved when the next begins. A payment that was matched keeps its endpoint.
+func TestAPartReadAgainAppendsTheRestOnly(t *testing.T) {
+	r, c := asked(t)
+	d := &desk{directory: r.directory}
+	for life := range 8 {
+		r.directory.move("wat_1", []string{"ep_1", "ep_2", "ep_3", "ep_4"}[life%4])
+		commits := 0
+		err := r.pastLife(c, d, func() (before, after error) {
+			if commits++; commits < 2 {
+				return nil, nil
+			}
+			if life%2 == 0 {
+				return errKilled, nil
+			}
+			return nil, errKilled
+		})
+		if !errors.Is(err, errKilled) {
+			t.Fatalf("life %d ended with %v", life, err)
+		}
+		if w, _, _ := r.directory.Watch("wat_1"); len(w.Parts) != 1 || !w.Parts[0].Fenced {
+			t.Fatalf("life %d leaves the parts %+v", life, w.Parts)
+		}
+	}
+	if err := r.pastLife(c, d, uninterrupted); err != nil {
 		t.Fatal(err)
 	}
-	r.directory.ask(domain.UpdateWatch{
-		WatchID: "wat_1",
-		Change:  domain.WatchChange{EndpointID: new("ep_other"), Label: new("another label")},
-	})
-	x = r.startReady(r.pastConfig(c, &desk{directory: r.directory}))
-	w := r.ended(x, "wat_1")
-	if err := x.stopped(); err != nil || !w.Backfill.Done() || len(w.Parts) != 0 {
-		t.Fatalf("ended as %+v with %+v (%v)", w.Backfill, w.Parts, err)
-	}
-	first, repeats, moved := make(map[string]domain.MatchInput), 0, 0
+	r.checkEachOnce(c)
+	endpoints := make(map[string]int)
 	for _, m := range r.matches() {
-		before, is := first[m.Event.ID]
-		switch {
-		case is && !reflect.DeepEqual(before, m):
-			t.Errorf("%s is for %s: %s\nand for %s: %s", m.Event.ID, before.EndpointID, before.Event.Body,
-				m.EndpointID, m.Event.Body)
-		case is:
-			repeats++
-		case m.EndpointID == "ep_other":
-			moved++
-		}
-		first[m.Event.ID] = m
+		endpoints[m.EndpointID]++
 	}
-	if want := c.past(t, w, 2, 80); len(first) != len(want) || repeats == 0 || moved == 0 {
-		t.Errorf("%d events, %d of them for the later endpoint, %d repeats; want %d, some and some",
-			len(first), moved, repeats, len(want))
+	if len(endpoints) != 4 {
+		t.Errorf("events by endpoint: %v, want some for each of four", endpoints)
+	}
+}
+
+// TestAPartThatFailsIsReadBackByTheSameTerm: also after an error that is no commit's, such as
+// a group that is silent for a moment.
+func TestAPartThatFailsIsReadBackByTheSameTerm(t *testing.T) {
+	r, c := asked(t)
+	log, err := follower.OpenPastLog(r.cluster)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	asks, failures := 0, 0
+	reading := follower.NewReading(r.pastConfig(c, &desk{directory: r.directory}), nil, func() bool {
+		asks++
+		return asks%11 != 0
+	})
+	reading.SetAt(busyLast)
+	b := follower.NewBackfiller(reading, interrupted{log, uninterrupted})
+	for range 1000 {
+		w, found, err := r.directory.NextBackfill("")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !found {
+			break
+		}
+		if b.Advance(t.Context(), w.ID) != nil {
+			failures++
+		}
+	}
+	if failures == 0 {
+		t.Error("no part failed")
+	}
+	r.checkEachOnce(c)
+}
+
+// TestWhatIsNeeded: what lies behind the cursor, and behind where an open part begins.
+func TestWhatIsNeeded(t *testing.T) {
+	r, c := asked(t)
+	at := func() int64 {
+		t.Helper()
+		needed, err := follower.Needed(t.Context(), r.cluster, c.network.Passphrase(), r.directory)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w, _, _ := r.directory.Watch("wat_1")
+		return needed[schemas.TopicMatches][streams.PartitionOf(2)(w.EndpointID)]
+	}
+	if got := at(); got != 0 {
+		t.Errorf("without a cursor it is needed from %d on", got)
+	}
+	d := &desk{directory: r.directory}
+	commits := 0
+	if err := r.pastLife(c, d, func() (before, after error) {
+		if commits++; commits == 8 {
+			return nil, errKilled
+		}
+		return nil, nil
+	}); !errors.Is(err, errKilled) {
+		t.Fatal(err)
+	}
+	everything := map[int32]int64{0: 1 << 40, 1: 1 << 40}
+	r.appendCursor(schemas.LedgerRead{
+		NetworkPassphrase: c.network.Passphrase(),
+		Sequence:          busyLast,
+		MatchesOffsets:    everything,
+		PaymentsOffsets:   everything,
+	})
+	w, _, _ := r.directory.Watch("wat_1")
+	if got := at(); got != w.Parts[0].MatchesFrom || got == 0 {
+		t.Errorf("with the part %+v it is needed from %d on", w.Parts[0], got)
+	}
+	if err := r.pastLife(c, d, uninterrupted); err != nil {
+		t.Fatal(err)
+	}
+	if got := at(); got != everything[0] {
+		t.Errorf("after the backfill it is needed from %d on", got)
+	}
+}
+
+// TestAFormerFollowerAppendsNothingOfABackfill: one that is paused at any commit, while
+// another reads on, comes back with a part that has ended.
+func TestAFormerFollowerAppendsNothingOfABackfill(t *testing.T) {
+	r, c := asked(t)
+	d := &desk{directory: r.directory}
+	commits := 0
+	err := r.pastLife(c, d, func() (before, after error) {
+		if commits++; commits == 3 { // the one that is about to commit is paused
+			if err := r.pastLife(c, d, uninterrupted); err != nil {
+				t.Errorf("the later follower ended with %v", err)
+			}
+		}
+		return nil, nil
+	})
+	if err == nil {
+		t.Error("the former follower was not refused")
+	}
+	r.checkEachOnce(c)
+}
+
+// TestALateReportChangesNothing: the report of a former follower arrives when another has
+// found out how far the part was read, and reads the rest.
+func TestALateReportChangesNothing(t *testing.T) {
+	r, c := asked(t)
+	var late []domain.RecordCoverage
+	lost := &desk{directory: r.directory, before: func(report domain.RecordCoverage) error {
+		if report.Part == 0 {
+			return nil
+		}
+		late = append(late, report)
+		return errKilled
+	}}
+	if err := r.pastLife(c, lost, uninterrupted); !errors.Is(err, errKilled) || len(late) == 0 {
+		t.Fatalf("the former follower ended with %v after %d reports", err, len(late))
+	}
+	reports := 0
+	d := &desk{directory: r.directory, before: func(domain.RecordCoverage) error {
+		if reports++; reports == 2 {
+			before, _, _ := r.directory.Watch("wat_1")
+			after, rejection := r.directory.ask(late[0])
+			if rejection != nil || !reflect.DeepEqual(after, before) {
+				t.Errorf("a late report makes %+v of %+v (%v)", after, before, rejection)
+			}
+		}
+		return nil
+	}}
+	if err := r.pastLife(c, d, uninterrupted); err != nil {
+		t.Fatal(err)
+	}
+	r.checkEachOnce(c)
+}
+
+// TestAPartOfAnOlderVersionLosesNothing: its matches were appended without a fence, and half
+// of its last ledger's may be missing, so that ledger is read again.
+func TestAPartOfAnOlderVersionLosesNothing(t *testing.T) {
+	r, c := asked(t)
+	w, _ := r.directory.ask(domain.RecordCoverage{
+		WatchID: "wat_1",
+		Request: 2,
+		Until:   80,
+		Next:    domain.NextPart{Range: domain.Range{From: 2, To: 80}},
+	})
+	if len(w.Parts) != 1 || w.Parts[0].Fenced {
+		t.Fatalf("the parts are %+v", w.Parts)
+	}
+	errStop := errors.New("enough")
+	commits := 0
+	d := &desk{directory: r.directory}
+	if err := r.pastLife(c, d, func() (before, after error) {
+		if commits++; commits > 5 {
+			return errStop, nil
+		}
+		return nil, nil
+	}); !errors.Is(err, errStop) {
+		t.Fatal(err)
+	}
+	// What stands is the older version's word, as if its part were open still.
+	r.directory.unreport("wat_1", w)
+	if err := r.pastLife(c, d, uninterrupted); err != nil {
+		t.Fatal(err)
+	}
+	w, _, _ = r.directory.Watch("wat_1")
+	all := r.told("wat_1")
+	if got, want := slices.Compact(slices.Clone(all)), c.past(t, w, 2, 80); !slices.Equal(got, want) ||
+		len(all) == len(got) {
+		t.Errorf("%d events, %d of them different, want %d, and those of one ledger twice",
+			len(all), len(got), len(want))
+	}
+}
+
+// unreport puts a watch back to an earlier state.
+func (b *directory) unreport(watchID string, w domain.Watch) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for i := range b.acknowledged {
+		if b.acknowledged[i].ID == watchID {
+			b.acknowledged[i] = w
+		}
 	}
 }
 

@@ -15,9 +15,10 @@
 // watches as they are then (docs/decisions/one-event.md).
 //
 // Beside the live ledger it runs backfills: requests to match past ledgers against one
-// watch. They have a source of their own, yield to the live ledger, and read in parts, for
-// each of which a fact has pinned the watch. A range is reported as covered once everything
-// in it is acknowledged.
+// watch. They have a source and a transactional id of their own, yield to the live ledger,
+// and read in parts, for each of which a fact has pinned the watch. A range is reported as
+// covered once everything in it is acknowledged. A part that was begun in a former term is
+// not read on, but read back and ended (docs/decisions/backfill.md).
 //
 // Not every payment is income: a payment to oneself is a trade over a path, and an account
 // can be created, merged or credited by a contract with an amount of zero. These are
@@ -45,6 +46,9 @@
 //	admit.go     which watches see a ledger
 //	match.go     a ledger's payments to watched wallets, and their matches
 //	backfill.go  the past of a watch, read beside the live ledger
+//	parts.go     its parts: read, read back, and appended once
+//	needed.go    what of the log a follower may read back yet
+//	done.go      committing that to the group
 //	priority.go  the live ledger goes before backfills
 //	start.go     where to begin when there is no cursor
 package follower

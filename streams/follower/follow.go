@@ -151,12 +151,17 @@ func (r *Reading) check(l domain.Ledger, due uint32) error {
 	return nil
 }
 
-// eachRecord iterates over the records to append for a ledger before its cursor.
+// eachRecord iterates over the records to append for a ledger before its cursor, payments
+// first.
 func (r *Reading) eachRecord(l domain.Ledger, s matched, nowMillis int64) iter.Seq[streams.Record] {
 	return func(yield func(streams.Record) bool) {
-		for rec := range s.eachRecord(nowMillis) {
-			if !yield(rec) {
-				return
+		for _, records := range []iter.Seq[streams.Record]{
+			s.eachPayment(nowMillis), s.eachMatch(nowMillis),
+		} {
+			for rec := range records {
+				if !yield(rec) {
+					return
+				}
 			}
 		}
 		for _, q := range l.Quarantined {

@@ -63,8 +63,9 @@ type Config struct {
 	Cluster    streams.Cluster
 	Source     Source
 	Watches    Watches
-	Passphrase string // of the network
-	Start      Start  // where to begin when there is no cursor
+	OpenParts  OpenParts // of backfills
+	Passphrase string    // of the network
+	Start      Start     // where to begin when there is no cursor
 	Backfill   BackfillConfig
 	// OnMatched is called when the payments and matches of a ledger are acknowledged; again
 	// if the ledger is read again. The engine may take them from then on.
@@ -78,6 +79,7 @@ type Config struct {
 type Follower struct {
 	config      Config
 	reading     *Reading
+	past        Log // of backfills
 	membership  atomic.Pointer[streams.Membership]
 	ready       chan struct{}
 	becomeReady sync.Once
@@ -109,12 +111,17 @@ func (f *Follower) Run(ctx context.Context) error {
 	if err := f.awaitNetwork(ctx); err != nil || ctx.Err() != nil {
 		return err
 	}
-	log, err := openLog(f.config.Cluster)
+	log, err := openLog(f.config.Cluster, liveProducer)
 	if err != nil {
 		return err
 	}
 	defer log.close()
-	f.reading = NewReading(f.config, log, f.isElected)
+	past, err := openLog(f.config.Cluster, pastProducer)
+	if err != nil {
+		return err
+	}
+	defer past.close()
+	f.reading, f.past = NewReading(f.config, log, f.isElected), past
 	f.reading.started = func() { f.becomeReady.Do(func() { close(f.ready) }) }
 	running, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
@@ -176,7 +183,8 @@ func (f *Follower) begin(ctx context.Context) {
 	go func() {
 		defer close(t.ended)
 		var beside sync.WaitGroup
-		beside.Go(func() { f.reading.keepBackfilling(ctx) })
+		beside.Go(func() { f.reading.keepBackfilling(ctx, f.past) })
+		beside.Go(func() { f.keepCommitting(ctx) })
 		f.keepFollowing(ctx)
 		beside.Wait()
 	}()

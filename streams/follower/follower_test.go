@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/stellar/devnet/devclient"
 	"github.com/lumenhook/lumenhook/internal/stellar/ledger"
 	"github.com/lumenhook/lumenhook/internal/stellar/source/rpc"
+	"github.com/lumenhook/lumenhook/internal/testkit"
 	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams/follower"
 )
@@ -63,6 +65,40 @@ func TestPaymentIsObservedMatchedAndRead(t *testing.T) {
 		c.ClosedAtMillis != last.Ledger.ClosedAtMillis {
 		t.Errorf("the cursor is %+v", c)
 	}
+}
+
+// TestTheGroupIsWhereTheFollowerReadsBack: what lies before may be deleted.
+func TestTheGroupIsWhereTheFollowerReadsBack(t *testing.T) {
+	r := newRig(t)
+	watched := r.wallet()
+	r.directory.add("wat_1", watched)
+	x := r.startReady(r.config())
+	x.until(r.pay(watched, "1").Ledger)
+	x.until(r.pay(watched, "2").Ledger) // its cursor names the end behind the first
+	if err := x.stopped(); err != nil {
+		t.Fatal(err)
+	}
+	cfg := r.config()
+	needed, err := follower.Needed(t.Context(), r.cluster, cfg.Passphrase, r.directory)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if sum := needed[schemas.TopicMatches][0] + needed[schemas.TopicMatches][1]; sum == 0 {
+		t.Errorf("all matches are needed: %v", needed)
+	}
+	r.startReady(cfg)
+	d, err := r.cluster.NewDeleter()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	testkit.EventuallyNil(t, "the group is where the follower reads back", func() error {
+		groups, err := d.Positions(t.Context())
+		if have := groups["follower"]; err == nil && !reflect.DeepEqual(have, needed) {
+			return fmt.Errorf("it is at %v, and %v is needed", have, needed)
+		}
+		return err
+	})
 }
 
 // checkCursors checks that each ledger was read once, in order.

@@ -2,6 +2,7 @@ package follower
 
 import (
 	"fmt"
+	"iter"
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/schemas"
@@ -46,8 +47,8 @@ func match(payments []domain.Payment, watches interface {
 	return s, nil
 }
 
-// eachRecord iterates over the records to append, payments first, in ledger order.
-func (s matched) eachRecord(nowMillis int64) func(yield func(streams.Record) bool) {
+// eachPayment iterates over the records of payments to append, in ledger order.
+func (s matched) eachPayment(nowMillis int64) iter.Seq[streams.Record] {
 	return func(yield func(streams.Record) bool) {
 		for _, p := range s.observed {
 			if s.already.observed[p.ID] {
@@ -61,6 +62,12 @@ func (s matched) eachRecord(nowMillis int64) func(yield func(streams.Record) boo
 				return
 			}
 		}
+	}
+}
+
+// eachMatch iterates over the records of matches to append, in ledger order.
+func (s matched) eachMatch(nowMillis int64) iter.Seq[streams.Record] {
+	return func(yield func(streams.Record) bool) {
 		for _, match := range s.matches {
 			m := schemas.EncodePaymentMatched(match, domain.NewPaymentEvent(match, nowMillis))
 			if !yield(record(schemas.TopicMatches, match.Watch.EndpointID, m)) {

@@ -15,10 +15,6 @@ type Log interface {
 	// Commit appends records in one transaction. After an error the outcome is unknown
 	// until the next TakeOver.
 	Commit(ctx context.Context, records ...streams.Record) error
-	// Append appends outside of transactions, without a take-over. It returns when all
-	// records are acknowledged, or with the first error; then some of them may have been
-	// written.
-	Append(ctx context.Context, records ...streams.Record) error
 	// Starts and Ends return the first offset and the end of each partition of a topic.
 	Starts(ctx context.Context, topic string) (map[int32]int64, error)
 	Ends(ctx context.Context, topic string) (map[int32]int64, error)
@@ -47,7 +43,7 @@ type Reading struct {
 
 	// at is the newest ledger that was, or is being, matched in this term; 0: none yet. It
 	// and the priority are for what runs beside the reading.
-	at       atomic.Uint32
+	at       *atomic.Uint32
 	priority priority
 }
 
@@ -59,36 +55,44 @@ func NewReading(config Config, log Log, isElected func() bool) *Reading {
 	if config.OnLedger == nil {
 		config.OnLedger = func(LedgerSummary) {}
 	}
-	return &Reading{config: config, log: log, isElected: isElected, started: func() {}}
+	return &Reading{
+		config:    config,
+		log:       log,
+		isElected: isElected,
+		started:   func() {},
+		at:        new(atomic.Uint32),
+	}
 }
 
 // Beside returns a reading with another configuration and log that shares this one's
 // position: its backfills go as far.
 func (r *Reading) Beside(config Config, log Log) *Reading {
 	beside := NewReading(config, log, r.isElected)
-	beside.at.Store(r.at.Load())
+	beside.at = r.at
 	return beside
 }
 
+// Transactional ids of the deployment's follower, without the prefix.
+const (
+	liveProducer = "follower"
+	pastProducer = "follower.backfill"
+)
+
 // kafkaLog is the log in Kafka.
 type kafkaLog struct {
-	*streams.Producer
 	cluster streams.Cluster
+	id      string // transactional
 	ends    *streams.Ends
 	fenced  *streams.FencedProducer // nil before the first TakeOver
 }
 
-func openLog(c streams.Cluster) (*kafkaLog, error) {
-	producer, err := c.NewProducer()
-	if err != nil {
-		return nil, err
-	}
+// openLog opens a log whose transactions have an id.
+func openLog(c streams.Cluster, id string) (*kafkaLog, error) {
 	ends, err := c.NewEnds()
 	if err != nil {
-		producer.Close()
 		return nil, err
 	}
-	return &kafkaLog{Producer: producer, cluster: c, ends: ends}, nil
+	return &kafkaLog{cluster: c, id: id, ends: ends}, nil
 }
 
 func (l *kafkaLog) close() {
@@ -96,15 +100,14 @@ func (l *kafkaLog) close() {
 		l.fenced.Close()
 	}
 	l.ends.Close()
-	l.Producer.Close()
 }
 
-// TakeOver takes over the transactional id of the deployment's follower.
+// TakeOver takes over the transactional id.
 func (l *kafkaLog) TakeOver(ctx context.Context) (err error) {
 	if l.fenced != nil {
 		l.fenced.Close()
 	}
-	l.fenced, err = l.cluster.NewFencedProducer(ctx, group)
+	l.fenced, err = l.cluster.NewFencedProducer(ctx, l.id)
 	return err
 }
 

@@ -109,6 +109,7 @@ func (r *rig) config() follower.Config {
 		Cluster:    r.cluster,
 		Source:     r.source(),
 		Watches:    r.directory,
+		OpenParts:  r.directory,
 		Passphrase: r.network.Passphrase(),
 		Now:        time.Now,
 		Logger:     slog.New(slog.DiscardHandler),
@@ -336,6 +337,20 @@ func (b *directory) EachUnadmitted(take func(domain.Watch) error) error {
 		}
 		if err := take(w); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+func (b *directory) EachOpenPart(take func(domain.Part) error) error {
+	b.mu.Lock()
+	known := slices.Clone(b.known)
+	b.mu.Unlock()
+	for _, w := range known {
+		for _, part := range w.Parts {
+			if err := take(part); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

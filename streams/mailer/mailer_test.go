@@ -460,3 +460,42 @@ func TestFolderKeepsMails(t *testing.T) {
 		t.Errorf("%d files, %v", len(entries), err)
 	}
 }
+
+// stalled is a directory that comes forward when it is released, and says when it is
+// waited for.
+type stalled struct {
+	mailer.Directory
+	asked, release chan struct{}
+}
+
+func (d stalled) Confirm(ctx context.Context) error {
+	d.asked <- struct{}{}
+	select {
+	case <-d.release:
+		return d.Directory.Confirm(ctx)
+	case <-ctx.Done():
+		return fmt.Errorf("waiting for the tables: %w", context.Cause(ctx))
+	}
+}
+
+// TestAMailerThatStopsCarriesOutWhatItHasTaken: also an order whose account it did not know
+// yet.
+func TestAMailerThatStopsCarriesOutWhatItHasTaken(t *testing.T) {
+	r, s := newRig(t), newServer(t)
+	s.start(serving{})
+	d := stalled{r.directory, make(chan struct{}, 1), make(chan struct{})}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- r.mailer(plain(t, s), d).Run(ctx) }()
+	h := newHolder(1)
+	r.append(orderRecord(h.order))
+	<-d.asked
+	stop()
+	r.append(accountRow(h.account))
+	close(d.release)
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	r.eventuallyAnswered(h, domain.MailTaken)
+	r.once(s, h)
+}

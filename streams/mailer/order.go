@@ -39,7 +39,9 @@ func (r *round) carryOut(record streams.Record) error {
 }
 
 // answer sends an order's mail and judges what came of it, with the reason. No answer
-// and no error: it is too late for the order, and another follows.
+// and no error: it is too late for the order, and another follows. A round that takes no
+// more orders carries out those that it has taken, while it may: the next owner takes again
+// what is not done, and all behind it.
 func (r *round) answer(order domain.MailOrder) (domain.MailAnswer, error) {
 	account, err := r.account(order)
 	if errors.As(err, new(nobody)) {
@@ -51,11 +53,11 @@ func (r *round) answer(order domain.MailOrder) (domain.MailAnswer, error) {
 	select {
 	case r.sending <- struct{}{}:
 		defer func() { <-r.sending }()
-	case <-r.reading.Done():
-		return "", r.reading.Err()
+	case <-r.working.Done():
+		return "", r.working.Err()
 	}
 	for !r.membership.Load().Fresh() {
-		if err := retry.Sleep(r.reading, notOursPause); err != nil {
+		if err := retry.Sleep(r.working, notOursPause); err != nil {
 			return "", err
 		}
 	}
@@ -93,7 +95,7 @@ func (n nobody) Error() string { return string(n) }
 func (r *round) account(order domain.MailOrder) (domain.Account, error) {
 	a, found, err := r.cfg.Directory.Account(order.AccountID)
 	if err == nil && !found {
-		ctx, cancel := context.WithTimeout(r.reading, directoryMax)
+		ctx, cancel := context.WithTimeout(r.working, directoryMax)
 		defer cancel()
 		if err = r.cfg.Directory.Confirm(ctx); err == nil {
 			a, found, err = r.cfg.Directory.Account(order.AccountID)

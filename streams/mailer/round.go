@@ -192,7 +192,8 @@ func (r *round) commit(partition int32, next int64) error {
 			"partition", partition),
 	}
 	err := retry.Do(ctx, policy, func() error {
-		return r.membership.Load().Commit(ctx, partition, next)
+		return r.membership.Load().Commit(ctx,
+			streams.Offsets{schemas.TopicMails: {partition: next}})
 	})
 	if err != nil {
 		return fmt.Errorf("mailer: a mail may be sent again: %w", err)

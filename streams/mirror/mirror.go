@@ -268,6 +268,9 @@ func (b *batch) fillTo(ctx context.Context, offset int64) error {
 	for b.next < offset {
 		b.fill++
 		filler := streams.NewFiller(b.topic, b.number)
+		if b.next < b.start {
+			filler = streams.NewDeletedFiller(b.topic, b.number)
+		}
 		filler.Offset = b.next
 		if err := b.put(ctx, filler); err != nil {
 			return err

@@ -2,6 +2,7 @@ package mirror_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -246,5 +247,37 @@ func TestWhatIsNoCopyIsRefused(t *testing.T) {
 				t.Errorf("answered %v", err)
 			}
 		})
+	}
+}
+
+// TestWhatRetentionDeletedIsMissingInTheCopyToo: a task must not take the fillers for markers.
+func TestWhatRetentionDeletedIsMissingInTheCopyToo(t *testing.T) {
+	from, to := newSide(t, 1), newSide(t, 1)
+	from.busy()
+	const start = 4
+	from.must(from.WithAdmin(t.Context(), func(ctx context.Context, admin *kadm.Client) error {
+		offsets := make(kadm.Offsets)
+		offsets.AddOffset(from.Prefix+schemas.TopicJournal, 0, start, -1)
+		deleted, err := admin.DeleteRecords(ctx, offsets)
+		return errors.Join(err, deleted.Error())
+	}))
+	_, err := mirror.Copy(t.Context(), mirror.Config{From: from.Cluster, To: to.Cluster})
+	to.must(err)
+	reader, err := to.NewReader(streams.ReaderConfig{
+		From:  streams.Offsets{schemas.TopicJournal: {0: 0}},
+		Notes: true,
+	})
+	to.must(err)
+	defer reader.Close()
+	deleted := 0
+	to.must(reader.ReadTo(t.Context(), schemas.TopicJournal,
+		to.ends()[schemas.TopicJournal], 100, func(r streams.Record) error {
+			if r.Header("filler") == "deleted" {
+				deleted++
+			}
+			return nil
+		}))
+	if deleted != start {
+		t.Errorf("%d fillers say that their record was deleted, want %d", deleted, start)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/lumenhook/lumenhook/schemas"
@@ -50,6 +51,38 @@ func transactions(name string, prefixed bool) Right {
 	}
 }
 
+// deleteRecords is the right to delete what nobody needs any more.
+func deleteRecords() Right {
+	r := Right{Resource: streams.ResourceTopic, Operation: streams.OpDelete}
+	for _, topic := range Retained() {
+		r.Names = append(r.Names, topic.Name)
+	}
+	return r
+}
+
+// describeGroups is the right to ask how far all readers are.
+func describeGroups() Right {
+	return Right{
+		Resource:  streams.ResourceGroup,
+		Operation: streams.OpDescribe,
+		Names:     []string{""},
+		Prefixed:  true,
+	}
+}
+
+// holdRecords are the rights to keep records from being deleted for a while.
+func holdRecords() (rights []Right) {
+	for _, op := range []streams.Operation{streams.OpRead, streams.OpDelete} {
+		rights = append(rights, Right{
+			Resource:  streams.ResourceGroup,
+			Operation: op,
+			Names:     []string{historyHolders},
+			Prefixed:  true,
+		})
+	}
+	return rights
+}
+
 // all is an operation on every topic of the deployment.
 func all(op streams.Operation) Right {
 	return Right{Resource: streams.ResourceTopic, Operation: op, Names: []string{""}, Prefixed: true}
@@ -93,8 +126,12 @@ var projected = []string{
 const (
 	engineName    = "engine"
 	followerName  = "follower"
+	backfillName  = followerName + ".backfill"
 	projectorName = "projector"
 	mailerName    = "mailer"
+	// historyHolders begins the names of groups that rebuild and verify-projection hold
+	// records with: projections.HoldersPrefix.
+	historyHolders = "history-"
 )
 
 // Roles lists what each role does in Kafka. It is held against the roles
@@ -104,12 +141,14 @@ func Roles() []Role {
 	return []Role{
 		{engineName, with(look(),
 			transactions(engineName+"-", true), group(engineName),
-			read(schemas.TopicCommands, schemas.TopicMatches, schemas.TopicJournal),
-			write(schemas.TopicJournal, schemas.TopicResults, schemas.TopicAccounts,
+			read(schemas.TopicCommands, schemas.TopicMatches, schemas.TopicJournal,
+				schemas.TopicSnapshots),
+			write(schemas.TopicJournal, schemas.TopicSnapshots, schemas.TopicResults, schemas.TopicAccounts,
 				schemas.TopicEndpoints, schemas.TopicWatches, schemas.TopicMails,
-				schemas.TopicDeadLetters))},
+				schemas.TopicDeadLetters),
+			deleteRecords(), describeGroups())},
 		{followerName, with(look(),
-			transactions(followerName, false), group(followerName),
+			transactions(followerName, false), transactions(backfillName, false), group(followerName),
 			read(with(directory, schemas.TopicLedgers, schemas.TopicPayments, schemas.TopicMatches,
 				schemas.TopicResults)...),
 			write(schemas.TopicPayments, schemas.TopicMatches, schemas.TopicLedgers,
@@ -122,7 +161,11 @@ func Roles() []Role {
 			group(mailerName), read(with(directory, schemas.TopicMails)...),
 			write(schemas.TopicCommands, schemas.TopicDeadLetters))},
 		// rebuild, verify-projection
-		{"history", []Right{read(projected...)}},
+		{"history", with([]Right{read(projected...)}, holdRecords()...)},
+		// backup
+		{"backup", []Right{read(schemas.TopicJournal, schemas.TopicSnapshots, schemas.TopicCommands,
+			schemas.TopicMatches, schemas.TopicPayments, schemas.TopicLedgers, schemas.TopicQuarantine,
+			schemas.TopicDeadLetters, schemas.TopicKeyUses)}},
 		// ledger check
 		{"check", []Right{read(schemas.TopicPayments, schemas.TopicWatches)}},
 		// secrets list, rewrap, drop
@@ -164,6 +207,28 @@ func Groups(roles ...string) (groups []string) {
 		}
 	}
 	return groups
+}
+
+// TransactionalIDs are those that roles take over, without the prefix, in a deployment with
+// so many partitions.
+func TransactionalIDs(partitions int32) (ids []string) {
+	for _, role := range Roles() {
+		for _, right := range role.Rights {
+			if right.Resource != streams.ResourceTransactionalID {
+				continue
+			}
+			for _, name := range right.Names {
+				if !right.Prefixed {
+					ids = append(ids, name)
+					continue
+				}
+				for p := range partitions {
+					ids = append(ids, name+strconv.Itoa(int(p)))
+				}
+			}
+		}
+	}
+	return ids
 }
 
 // Access returns the ACLs of roles, by names; all of them for none. The user of a role

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -17,6 +18,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/stellar/devnet"
 	"github.com/lumenhook/lumenhook/internal/stellar/source"
 	"github.com/lumenhook/lumenhook/internal/stellar/source/rpc"
+	"github.com/lumenhook/lumenhook/projections"
 	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/commands"
@@ -25,6 +27,7 @@ import (
 	"github.com/lumenhook/lumenhook/streams/follower"
 	"github.com/lumenhook/lumenhook/streams/mailer"
 	"github.com/lumenhook/lumenhook/streams/topology"
+	"github.com/lumenhook/lumenhook/streams/transfer"
 )
 
 const (
@@ -73,8 +76,9 @@ var works = map[string]struct {
 	"api":       {work: workAPI, rows: true},
 	"projector": {work: workProjector, seed: ofTheHistory},
 	"mailer":    {work: workMailer, rows: true},
-	"history":   {work: reads(ofTheHistory...), seed: ofTheHistory},
+	"history":   {work: workHistory, seed: ofTheHistory},
 	"check":     {work: reads(schemas.TopicPayments, schemas.TopicWatches), seed: ofTheHistory},
+	"backup":    {work: workBackup, rows: true},
 	"rewrap":    {work: workRewrap, rows: true},
 	"operator":  {work: workCommands},
 	"inspect":   {work: workInspect, seed: []string{schemas.TopicDeadLetters}},
@@ -283,6 +287,9 @@ func newEngine(c streams.Cluster, stateDir string) *engine.Engine {
 		AttemptsInFlight:    1,
 		AttemptsPerEndpoint: 1,
 		DrainTimeout:        time.Second,
+		SnapshotEvery:       1,
+		Retained:            topology.Retained(),
+		RetainEvery:         10 * time.Millisecond,
 		Now:                 time.Now,
 		Logger:              c.Logger,
 	})
@@ -298,12 +305,18 @@ func (gone) Dispatch(_ domain.Attempt, done func(domain.AttemptResult)) {
 func (gone) Disconnect(string) {}
 
 // workEngine lets an engine decide on an account, an endpoint and a watch, order the
-// mail about an endpoint that a match disables, and set aside a record of each input.
+// mail about an endpoint that a match disables, set aside a record of each input, and write
+// a snapshot of its state, which the next one loads.
 func workEngine(ctx context.Context, g *guarded, c streams.Cluster) error {
 	if err := check(ctx, c); err != nil {
 		return err
 	}
-	_, end := beside(ctx, newEngine(c, g.t.TempDir()).Run)
+	reader := streams.Offsets{schemas.TopicJournal: {0: 0}} // whose position is asked for
+	if err := g.admin.Hold(ctx, "projector", reader); err != nil {
+		return err
+	}
+	e := newEngine(c, g.t.TempDir())
+	_, end := beside(ctx, e.Run)
 	defer end()
 	before, err := g.end(ctx, schemas.TopicDeadLetters)
 	if err != nil {
@@ -327,6 +340,10 @@ func workEngine(ctx context.Context, g *guarded, c streams.Cluster) error {
 	if err != nil {
 		return err
 	}
+	snapshots, err := g.end(ctx, schemas.TopicSnapshots)
+	if err != nil {
+		return err
+	}
 	if err := producer.Append(ctx, g.match()); err != nil {
 		return err
 	}
@@ -339,7 +356,14 @@ func workEngine(ctx context.Context, g *guarded, c streams.Cluster) error {
 		if failed == nil && ordered == mails {
 			failed = errors.New("no mail is ordered")
 		}
-		return errors.Join(err, failed)
+		written, unknown := g.end(ctx, schemas.TopicSnapshots)
+		if unknown == nil && written == snapshots {
+			unknown = errors.New("no snapshot is written")
+		}
+		if failed == nil && len(e.Retained()) == 0 {
+			failed = errors.New("nothing was deleted")
+		}
+		return errors.Join(err, failed, unknown)
 	})
 }
 
@@ -572,28 +596,40 @@ func workFollower(ctx context.Context, g *guarded, c streams.Cluster) error {
 			Cluster:    c,
 			Source:     reader,
 			Watches:    watches{d},
+			OpenParts:  d,
 			Passphrase: g.net.Passphrase(),
 			Now:        time.Now,
 			Logger:     c.Logger,
 		}); err != nil {
 			return err
 		}
-		fenced, err := c.NewFencedProducer(ctx, "follower")
-		if err != nil {
+		if err := appendAs(ctx, c, "follower", schemas.TopicPayments, schemas.TopicMatches,
+			schemas.TopicQuarantine); err != nil {
 			return err
 		}
-		defer fenced.Close()
-		for _, topic := range []string{
-			schemas.TopicPayments, schemas.TopicMatches, schemas.TopicQuarantine,
-		} {
-			err := fenced.Append(ctx, streams.Record{Topic: topic, Key: []byte("k"), Value: []byte("v")})
-			if err != nil {
-				return err
-			}
+		if err := appendAs(ctx, c, "follower.backfill", schemas.TopicPayments,
+			schemas.TopicMatches); err != nil {
+			return err
 		}
 		return errors.Join(reads(schemas.TopicMatches, schemas.TopicLedgers)(ctx, g, c),
 			workCommands(ctx, g, c))
 	})
+}
+
+// appendAs appends a record to topics under a transactional id.
+func appendAs(ctx context.Context, c streams.Cluster, id string, topics ...string) error {
+	fenced, err := c.NewFencedProducer(ctx, id)
+	if err != nil {
+		return err
+	}
+	defer fenced.Close()
+	for _, topic := range topics {
+		err := fenced.Append(ctx, streams.Record{Topic: topic, Key: []byte("k"), Value: []byte("v")})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // watches is the follower's read model.
@@ -663,7 +699,21 @@ func workProjector(ctx context.Context, g *guarded, c streams.Cluster) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	return reads(ofTheHistory...)(ctx, g, c)
+	done := make(streams.Offsets)
+	for _, topic := range ofTheHistory {
+		done[topic] = map[int32]int64{0: 0}
+	}
+	return errors.Join(m.Commit(ctx, done), reads(ofTheHistory...)(ctx, g, c))
+}
+
+// workHistory holds what it reads, as rebuild and verify-projection do.
+func workHistory(ctx context.Context, g *guarded, c streams.Cluster) error {
+	holder := projections.HoldersPrefix + "lumenhook_verify"
+	held := streams.Offsets{schemas.TopicJournal: {0: 0}}
+	if err := reads(ofTheHistory...)(ctx, g, c); err != nil {
+		return err
+	}
+	return errors.Join(c.Hold(ctx, holder, held), c.Release(ctx, holder))
 }
 
 // workRewrap makes the requests of `secrets rewrap`.
@@ -744,4 +794,17 @@ func reads(topics ...string) work {
 		}
 		return nil
 	}
+}
+
+func workBackup(ctx context.Context, g *guarded, c streams.Cluster) error {
+	_, err := transfer.WriteBackup(ctx, transfer.SourceConfig{
+		Cluster: c,
+		Scratch: g.t.TempDir(),
+		Now:     time.Now,
+		Logger:  c.Logger,
+	}, filepath.Join(g.t.TempDir(), "backup"), transfer.Telling{
+		Step:     func(string) {},
+		Progress: func(int64, int64) {},
+	})
+	return err
 }

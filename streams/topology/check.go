@@ -28,6 +28,7 @@ func (f Fault) String() string { return f.What + "; " + f.Do }
 const (
 	TransactionVersion = "transaction.version"
 	Clock              = "clock"
+	Closed             = "closed"
 )
 
 // CheckOptions are what is checked, and what is accepted.
@@ -53,7 +54,7 @@ const (
 
 // Names lists the names of all faults.
 func Names() []string {
-	names := []string{topicItself, partitions, TransactionVersion, Clock}
+	names := []string{topicItself, partitions, TransactionVersion, Clock, Closed}
 	for name, rule := range rules {
 		if rule.harm != "" {
 			names = append(names, name)
@@ -75,7 +76,8 @@ func CheckNames(accept []string) error {
 
 // Check returns what could make a cluster lose acknowledged records, or stop the service:
 // missing topics or wrong settings, Kafka's own topics included, old transactions, a clock
-// of this host that differs from the cluster's. What cannot be checked is an error.
+// of this host that differs from the cluster's, topics that are closed. What cannot be
+// checked is an error.
 func Check(ctx context.Context, c streams.Cluster, o CheckOptions) ([]Fault, error) {
 	replicas := cmp.Or(o.Replicas, LeastReplicas)
 	faults, err := checkTopics(ctx, c, Shape{Partitions: o.Partitions, Replicas: replicas})
@@ -90,6 +92,7 @@ func Check(ctx context.Context, c streams.Cluster, o CheckOptions) ([]Fault, err
 	for _, ask := range []func() (*Fault, error){
 		func() (*Fault, error) { return checkTransactions(ctx, c) },
 		func() (*Fault, error) { return checkClock(ctx, c, o.Now) },
+		func() (*Fault, error) { return checkClosed(ctx, c) },
 	} {
 		fault, err := ask()
 		if err != nil {

@@ -16,7 +16,9 @@
 //	topics.go    the required topics
 //	plan.go      how a cluster differs from them
 //	create.go    creating what is missing, changing what is safe to change
+//	closed.go    keeping the service off topics
 //	check.go     what could lose records, and is refused
 //	internal.go  the same of Kafka's own topics
 //	access.go    the rights of each role
+//	retained.go  topics of which is deleted what nobody needs
 package topology

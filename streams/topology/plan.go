@@ -60,6 +60,7 @@ var rules = map[string]struct {
 	maxMessageBytes: {atLeast, "a large record is refused, and its task stands still"},
 	timestampType:   {exactly, "times of records are those of their arrival"},
 	segmentMillis:   {atMost, ""}, // the topic only takes more space
+	segmentBytes:    {atMost, ""}, // likewise
 }
 
 // Plan compares the topics of a cluster with the required ones, and returns every

@@ -87,6 +87,7 @@ const (
 	MinInSync        = "min.insync.replicas"
 	retentionBytes   = "retention.bytes"
 	retentionMillis  = "retention.ms"
+	segmentBytes     = "segment.bytes"
 	segmentMillis    = "segment.ms"
 	uncleanElections = "unclean.leader.election.enable"
 )
@@ -125,6 +126,9 @@ func configs(t schemas.Topic, s Shape) map[string]string {
 	}
 	if t.SegmentMillis > 0 {
 		c[segmentMillis] = strconv.FormatInt(t.SegmentMillis, 10)
+	}
+	if t.SegmentBytes > 0 {
+		c[segmentBytes] = strconv.FormatInt(t.SegmentBytes, 10)
 	}
 	if s.Replicas > 1 { // a single replica has no followers
 		c[uncleanElections] = "false"

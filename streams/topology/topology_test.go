@@ -68,6 +68,8 @@ var wrong = []struct {
 	{schemas.TopicPayments, "max.message.bytes", "100000", false},
 	{schemas.TopicLedgers, "message.timestamp.type", "LogAppendTime", false},
 	{schemas.TopicResults, "segment.ms", "604800000", true},
+	{schemas.TopicSnapshots, "segment.bytes", "1073741824", true},
+	{schemas.TopicSnapshots, "retention.ms", "604800000", false},
 }
 
 func TestEachWrongSettingIsNamedRefusedAndPutRight(t *testing.T) {

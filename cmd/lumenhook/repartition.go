@@ -1,0 +1,168 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lumenhook/lumenhook/internal/cli"
+	"github.com/lumenhook/lumenhook/internal/connect"
+	"github.com/lumenhook/lumenhook/schemas"
+	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/transfer"
+)
+
+// repartition is the command's flags.
+type repartition struct {
+	connect.Service
+	cli.Output
+	scratch
+	newTopicsFlags
+	toPrefix string
+}
+
+func newRepartition() *cobra.Command {
+	var r repartition
+	c := &cobra.Command{
+		Use:   "repartition --to N --to-prefix PREFIX --kafka-brokers HOST:PORT…",
+		Short: "Bring a deployment to another partition count, under another prefix",
+		Long: `Makes the topics of another prefix with N partitions, and folds the states of the
+present ones while the service runs. When they are warm it asks you to stop the service,
+waits until nobody uses the topics any more, copies what came since, writes the states
+anew, and reads them back from the new topics to compare them with the old. That takes
+seconds, for which the service stands still. Then serve with --topic-prefix PREFIX.
+
+Everything goes on: accounts and keys, endpoints with their secrets, watches, events and
+their ids, what is waiting and what has failed, answers to requests, and the follower at
+the ledger where it was. With --clickhouse-dsn the history goes on too: it is brought up
+to date with the old topics first. Without, a database that was filled from the old topics
+refuses the new ones.
+
+Until the new topics are whole, whatever goes wrong leaves the old ones as they were, and
+the service may go on with them. Afterwards they are closed: the service does not start on
+them any more. Delete them when you are sure.`,
+		Example: `  lumenhook repartition --config lumenhook.yaml --kafka-user admin \
+    --to 96 --to-prefix lumenhook96.`,
+		Args: cli.NoArguments,
+		RunE: r.run,
+	}
+	r.Kafka.Register(c.Flags())
+	r.RegisterClickHouse(c.Flags())
+	r.Output.Register(c.Flags())
+	r.scratch.register(c.Flags())
+	c.Flags().Int32Var(&r.shape.Partitions, "to", 0, "partitions of each keyed topic, for ever")
+	c.Flags().StringVar(&r.toPrefix, "to-prefix", "",
+		"what the names of the new topics, groups and transactional ids begin with")
+	r.newTopicsFlags.register(c.Flags(), 0, "; 0: as many as the present journal has")
+	return c
+}
+
+func (r *repartition) run(cmd *cobra.Command, _ []string) error {
+	if err := r.checkPrefixes(); err != nil {
+		return cli.Usage(err)
+	}
+	h, closeHistory, err := openHistory(&r.Service)
+	if err != nil {
+		return err
+	}
+	defer closeHistory()
+	cluster, err := namedCluster(&r.Service)
+	if err != nil {
+		return err
+	}
+	if err := r.shapeOf(cmd.Context(), cluster); err != nil {
+		return err
+	}
+	tell, end := telling(cmd.ErrOrStderr())
+	var moved transfer.Moved
+	err = r.use(func(dir string) error {
+		ask := func(inUse error) {
+			end()
+			fmt.Fprintf(cmd.ErrOrStderr(), "%s. The states are warm: stop every process of the service "+
+				"now (this goes on by itself)\n", inUse)
+			tell.Step("folding what comes, until the service is stopped")
+		}
+		moved, err = transfer.Repartition(cmd.Context(), r.move(cluster, dir, h, tell, ask))
+		return err
+	})
+	end()
+	if cmd.Context().Err() != nil {
+		return fmt.Errorf("interrupted: %w", errors.Join(context.Cause(cmd.Context()), err))
+	}
+	if err != nil {
+		return err
+	}
+	return r.Print(cmd.OutOrStdout(), moved, func(w io.Writer) { showMoved(w, moved) })
+}
+
+func (r *repartition) checkPrefixes() error {
+	from := r.Kafka.Prefix
+	switch {
+	case r.toPrefix == "" || r.toPrefix == from:
+		return fmt.Errorf("--to-prefix %q: must be another one than the present --topic-prefix %q",
+			r.toPrefix, from)
+	case strings.HasPrefix(r.toPrefix, from) || strings.HasPrefix(from, r.toPrefix):
+		return fmt.Errorf("--to-prefix %q: neither of it and --topic-prefix %q may begin with the "+
+			"other, or rights and groups of the one would be of both", r.toPrefix, from)
+	case r.shape.Partitions < 1 || r.shape.Partitions > 10_000:
+		return fmt.Errorf("--to %d: must be from 1 to 10000", r.shape.Partitions)
+	}
+	return nil
+}
+
+// shapeOf has the new topics be like the present ones where no flag says otherwise.
+func (r *repartition) shapeOf(ctx context.Context, c streams.Cluster) error {
+	if r.shape.Replicas == 0 {
+		have, err := c.DescribeTopics(ctx, schemas.TopicJournal)
+		if err != nil {
+			return err
+		}
+		journal, found := have[schemas.TopicJournal]
+		if !found {
+			return fmt.Errorf("there is no topic %s%s: --topic-prefix must be that of the present topics",
+				c.Prefix, schemas.TopicJournal)
+		}
+		r.shape.Replicas = int16(journal.Replicas) // #nosec G115 -- a replication factor
+		return nil
+	}
+	return cli.Usage(r.check())
+}
+
+func (r *repartition) move(
+	c streams.Cluster, dir string, h transfer.History, tell transfer.Telling, stop func(error),
+) transfer.Move {
+	to := c
+	to.Prefix = r.toPrefix
+	return transfer.Move{
+		Source: transfer.SourceConfig{
+			Cluster: c,
+			Scratch: filepath.Join(dir, "source"),
+			Program: cli.ThisBuild().Version,
+			Now:     time.Now,
+			Logger:  stderrLog(),
+		},
+		Target: transfer.TargetConfig{
+			Cluster: to,
+			Shape:   r.shape,
+			Scratch: filepath.Join(dir, "target"),
+			Logger:  stderrLog(),
+		},
+		History: h,
+		Tell:    tell,
+		Stop:    stop,
+	}
+}
+
+func showMoved(w io.Writer, m transfer.Moved) {
+	cli.Row(w, "from", m.From, fmt.Sprint(m.Before, " partitions"))
+	cli.Row(w, "to", m.To, fmt.Sprint(m.Partitions, " partitions"))
+	cli.Row(w, "entries of the states", m.Entries, "read back, and equal")
+	cli.Row(w, "the service stood still for", fmt.Sprintf("%.1f s", m.PauseSeconds))
+	cli.Row(w, "now start it with", "--topic-prefix "+m.To)
+}

@@ -1,0 +1,181 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/lumenhook/lumenhook/internal/cli"
+	"github.com/lumenhook/lumenhook/internal/connect"
+	"github.com/lumenhook/lumenhook/projections"
+	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/topology"
+	"github.com/lumenhook/lumenhook/streams/transfer"
+)
+
+// newTopicsFlags are the flags of commands that make the topics of a deployment.
+type newTopicsFlags struct {
+	shape  topology.Shape
+	accept []string
+}
+
+func (n *newTopicsFlags) register(f *pflag.FlagSet, replicas int16, otherwise string) {
+	f.Int16Var(&n.shape.Replicas, "replication", replicas, "copies of each record"+otherwise)
+	f.StringSliceVar(&n.accept, "accept-loss", nil,
+		"faults of the new topics that you answer for, by name: replication, min.insync.replicas")
+}
+
+func (n *newTopicsFlags) check() error {
+	if n.shape.Partitions < 1 || n.shape.Partitions > 10_000 {
+		return fmt.Errorf("%d partitions: there must be from 1 to 10000", n.shape.Partitions)
+	}
+	if err := topology.CheckShape(n.shape, n.accept); err != nil {
+		return fmt.Errorf("--replication %d: %w", n.shape.Replicas, err)
+	}
+	return nil
+}
+
+// history is the database of a deployment that goes on under other topics.
+type history struct{ db *projections.DB }
+
+// openHistory opens the database that flags name; without one there is none.
+func openHistory(at *connect.Service) (transfer.History, func(), error) {
+	if at.ClickHouse.DSN == "" {
+		return nil, func() {}, nil
+	}
+	db, err := at.Database()
+	if err != nil {
+		return nil, nil, err
+	}
+	return history{db: db}, func() { _ = db.Close() }, nil
+}
+
+func (h history) CatchUp(ctx context.Context, from streams.Cluster) error {
+	return projections.Finish(ctx, projections.ProjectorConfig{
+		DB:      h.db,
+		Cluster: from,
+		Now:     time.Now,
+		Logger:  stderrLog(),
+	})
+}
+
+func (h history) BeginAnew(ctx context.Context) error { return projections.BeginAnew(ctx, h.db) }
+
+// restoring are the flags of restore.
+type restoring struct {
+	at     connect.Service
+	output cli.Output
+	tmp    scratch
+	topics newTopicsFlags
+	from   string
+}
+
+func newRestore() *cobra.Command {
+	var r restoring
+	c := &cobra.Command{
+		Use:   "restore --from FOLDER --kafka-brokers HOST:PORT…",
+		Short: "Make the topics of a new cluster from a backup",
+		Long: `Checks every file of a backup against its checksum, makes the topics, writes them, and
+reads the states back to compare them with those of the backup. Topics that have records
+are refused: nothing is restored into a deployment that lives. The partition count may be
+another one than the backup's.
+
+Then serve with the master key of then: accounts, API keys and secrets go on. What was
+waiting at the moment of the backup is delivered, and the ledgers since then are read
+again, so that payments of since then are told under the ids that they had, also if the
+old cluster has told them.
+
+With --clickhouse-dsn the history of the old deployment goes on, if you still have it or
+have restored it. Without, the history begins at the backup.`,
+		Example: `  lumenhook restore --from /backups/2026-11-23 --kafka-brokers kafka-1:9092
+  lumenhook serve --config lumenhook.yaml`,
+		Args: cli.NoArguments,
+		RunE: r.run,
+	}
+	r.at.Kafka.Register(c.Flags())
+	r.at.RegisterClickHouse(c.Flags())
+	r.output.Register(c.Flags())
+	r.tmp.register(c.Flags())
+	c.Flags().StringVar(&r.from, "from", "", "folder of the backup")
+	c.Flags().Int32Var(&r.topics.shape.Partitions, "partitions", 0,
+		"partitions of each keyed topic, for ever; 0: as many as the backup has")
+	r.topics.register(c.Flags(), topology.LeastReplicas, "")
+	return c
+}
+
+func (r *restoring) run(cmd *cobra.Command, _ []string) error {
+	if r.from == "" {
+		return cli.Usage(fmt.Errorf("--from %q: must name the folder of a backup", r.from))
+	}
+	h, closeHistory, err := openHistory(&r.at)
+	if err != nil {
+		return err
+	}
+	defer closeHistory()
+	m, err := transfer.ReadManifest(r.from)
+	if err != nil {
+		return err
+	}
+	r.topics.shape.Partitions = cmp.Or(r.topics.shape.Partitions, m.Partitions)
+	if err := r.topics.check(); err != nil {
+		return cli.Usage(err)
+	}
+	cluster, err := namedCluster(&r.at)
+	if err != nil {
+		return err
+	}
+	placed, err := r.place(cmd, cluster, h)
+	if err != nil {
+		return err
+	}
+	return r.output.Print(cmd.OutOrStdout(), placed, func(w io.Writer) { showPlaced(w, placed) })
+}
+
+// place writes the backup into a cluster's empty topics, with progress.
+func (r *restoring) place(
+	cmd *cobra.Command, cluster streams.Cluster, h transfer.History,
+) (placed transfer.Placed, err error) {
+	tell, end := telling(cmd.ErrOrStderr())
+	err = r.tmp.use(func(dir string) error {
+		placed, err = transfer.Restore(cmd.Context(), r.from, transfer.TargetConfig{
+			Cluster: cluster,
+			Shape:   r.topics.shape,
+			Scratch: dir,
+			Logger:  stderrLog(),
+		}, h, tell)
+		return err
+	})
+	end()
+	if cmd.Context().Err() != nil {
+		return placed, fmt.Errorf("interrupted; delete the topics of the prefix %s before you repeat "+
+			"it: %w", cluster.Prefix, context.Cause(cmd.Context()))
+	}
+	return placed, err
+}
+
+// namedCluster is the cluster that flags name.
+func namedCluster(at *connect.Service) (streams.Cluster, error) {
+	cluster, err := at.NamedCluster(stderrLog())
+	if err == nil && len(cluster.Brokers) == 0 {
+		err = cli.Usage(fmt.Errorf("--kafka-brokers: must name the brokers of the cluster"))
+	}
+	if err != nil {
+		return cluster, err
+	}
+	return cluster, cluster.Listening(context.Background())
+}
+
+func showPlaced(w io.Writer, p transfer.Placed) {
+	cli.Row(w, "partitions", p.Partitions)
+	cli.Row(w, "entries of the states", p.Entries, "read back, and equal")
+	for _, topic := range slices.Sorted(maps.Keys(p.Records)) {
+		cli.Row(w, "records of "+topic, p.Records[topic])
+	}
+}

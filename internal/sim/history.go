@@ -1,0 +1,70 @@
+package sim
+
+import (
+	"math"
+
+	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/schemas"
+)
+
+// mostHistoryLag bounds by how many records of the journal the history is behind.
+const mostHistoryLag = 60
+
+// history returns what the history has of a delivery, from which the API asks for a resend:
+// each partition of the journal up to some offset.
+func (w *World) history(id deliveryID) *domain.Remembered {
+	at := topicPartition{schemas.TopicJournal, w.partitionOf(id.endpoint)}
+	records, asOf := w.log.read(at, 0, math.MaxInt)
+	if w.chance(0.5) && !w.calm {
+		asOf = max(0, asOf-w.rnd.Int64N(mostHistoryLag))
+	}
+	known := &domain.Remembered{Body: w.checks.model.bodies[id], AsOf: asOf}
+	for _, r := range records {
+		if r.Offset >= asOf || r.Header(schemas.HeaderType) == "" {
+			continue
+		}
+		f, err := schemas.DecodeFact(schemas.Read(r.Value, r))
+		if err != nil {
+			panic(err)
+		}
+		if f.Aggregate == id.endpoint && f.EventID() == id.event {
+			known.Delivery = shown(known.Delivery, f)
+		}
+	}
+	// The partition where it went on may be read further.
+	if d := w.checks.reference.deliveries[id]; known.Delivery.Exists() && d.next != "" &&
+		w.chance(0.7) {
+		known.Delivery.MovedTo = d.next
+	}
+	return known
+}
+
+// shown returns the row of a delivery after a fact.
+func shown(d domain.Delivery, f domain.Fact) domain.Delivery {
+	switch b := f.Body.(type) {
+	case domain.DeliveryCreated:
+		return domain.Delivery{
+			EventID:           b.Event.ID,
+			EventType:         b.Event.Type,
+			AccountID:         b.AccountID,
+			EndpointID:        b.EndpointID,
+			WatchID:           b.WatchID,
+			State:             domain.StateQueued,
+			CreatedAtMillis:   b.Event.CreatedAtMillis,
+			Attempts:          b.Moved.Attempts,
+			Run:               b.Moved.Runs + 1,
+			Moves:             b.Moved.Moves,
+			FormerEndpointIDs: b.Moved.FormerEndpointIDs,
+		}
+	case domain.AttemptMade:
+		d.State, d.Attempts, d.Run = b.State, b.Number, b.Run
+	case domain.DeliveryRequeued:
+		d.State, d.Run = domain.StateQueued, b.Run
+	case domain.DeliveryCancelled:
+		d.State = domain.StateCancelled
+	case domain.DeliveryMoved:
+		d.MovedTo = b.ToEndpointID
+	default: // it makes no row
+	}
+	return d
+}

@@ -1,0 +1,159 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/lumenhook/lumenhook/schemas"
+	"github.com/lumenhook/lumenhook/streams"
+)
+
+const (
+	// snapshotEvery is small, so that a run has many snapshots, and begins to delete soon.
+	snapshotEvery = 24
+	// snapshotChunk is small, so that each has several chunks.
+	snapshotChunk = 1024
+)
+
+// snapshotConfig is where the simulation keeps snapshots.
+func snapshotConfig() streams.SnapshotConfig {
+	return streams.SnapshotConfig{
+		Topic:      schemas.TopicSnapshots,
+		Identity:   "sim",
+		Every:      snapshotEvery,
+		ChunkBytes: snapshotChunk,
+	}
+}
+
+// retain deletes what a task at work says that no restore needs, or a part of that.
+func (w *World) retain() bool {
+	for _, e := range workers(w.engines) {
+		for _, t := range e.tasks {
+			if t.core != nil && t.core.Working() && w.chance(0.5) {
+				needed := t.core.NeededFrom()
+				w.deleteTo(t.journal(), needed.Journal)
+				w.deleteTo(topicPartition{schemas.TopicSnapshots, t.partition}, needed.Snapshots)
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// deleteTo deletes the records of a partition up to an offset. Checkers still see them.
+func (w *World) deleteTo(at topicPartition, offset int64) {
+	p := w.log.partitions[at]
+	if offset <= p.start {
+		return
+	}
+	p.start = offset
+	w.tracef("%s/%d begins at %d", at.topic, at.partition, offset)
+	w.count("deletions from " + at.topic)
+}
+
+// readKept is read, and fails at what is deleted.
+func (l *Log) readKept(
+	at topicPartition, from int64, most int,
+) (records []streams.Record, next int64, err error) {
+	if start := l.partitions[at].start; from < start {
+		return nil, 0, fmt.Errorf("sim: %s/%d begins at %d, after %d", at.topic, at.partition, start,
+			from)
+	}
+	records, next = l.read(at, from, most)
+	return records, next, nil
+}
+
+// loseState loses the state of a partition on one process while no task has it open.
+func (t *task) loseState() {
+	w := t.process.world
+	if w.fault(0.1) {
+		t.process.disks[t.partition] = vfs.NewMem()
+		w.tracef("the state of partition %d on engine %d is gone", t.partition, t.process.id)
+		w.count("state: gone before a start")
+	}
+}
+
+// locateSnapshots reports where the snapshots begin and end.
+func (t *task) locateSnapshots() {
+	w := t.process.world
+	at := topicPartition{schemas.TopicSnapshots, t.partition}
+	t.must(t.core.LocatedSnapshots(w.log.partitions[at].start, w.log.end(at)))
+}
+
+// readSnapshots reads the requested records, or some of them.
+func (t *task) readSnapshots(a streams.ReadSnapshots) error {
+	w := t.process.world
+	records, next, err := w.log.readKept(topicPartition{schemas.TopicSnapshots, t.partition}, a.From,
+		1+w.rnd.IntN(8))
+	if err != nil {
+		return err
+	}
+	beyond := slices.IndexFunc(records, func(r streams.Record) bool { return r.Offset >= a.To })
+	if beyond >= 0 {
+		records = records[:beyond]
+	}
+	t.restored = true
+	t.must(t.core.ReadSnapshots(records, min(next, a.To)))
+	return nil
+}
+
+// snapshotParts are the offsets of a whole snapshot in its partition.
+type snapshotParts struct {
+	chunks   []int64
+	manifest int64
+	damaged  bool
+}
+
+// wholeSnapshots lists the committed snapshots of a partition, oldest first.
+func (l *Log) wholeSnapshots(at topicPartition) (list []snapshotParts) {
+	records, _ := l.read(at, l.partitions[at].start, int(l.end(at)))
+	var s snapshotParts
+	for _, r := range records {
+		if r.Header(streams.HeaderChunk) == "0" {
+			s = snapshotParts{}
+		}
+		s.damaged = s.damaged || isDamaged(r)
+		if r.Header(streams.HeaderManifest) == "" {
+			s.chunks = append(s.chunks, r.Offset)
+			continue
+		}
+		s.manifest = r.Offset
+		list = append(list, s)
+	}
+	return list
+}
+
+// damageSnapshot damages the newest snapshot of a partition, if the one before it is sound:
+// what two are kept for.
+func (w *World) damageSnapshot() bool {
+	at := topicPartition{schemas.TopicSnapshots, w.rnd.Int32N(w.setup.partitions)}
+	list := w.log.wholeSnapshots(at)
+	n := len(list)
+	if n < 2 || list[n-1].damaged || list[n-2].damaged {
+		return false
+	}
+	newest, before := list[n-1], list[n-2]
+	offset := newest.chunks[w.rnd.IntN(len(newest.chunks))]
+	entries := w.log.partitions[at].entries
+	r := &entries[offset].record
+	switch w.rnd.IntN(4) {
+	case 0: // a flipped bit
+		r.Value = slices.Clone(r.Value)
+		r.Value[w.rnd.IntN(len(r.Value))] ^= 1 << w.rnd.IntN(8)
+	case 1: // what an earlier one had there
+		r.Value = entries[before.chunks[w.rnd.IntN(len(before.chunks))]].record.Value
+	case 2: // it is lost
+		r.Key = []byte("lost")
+	case 3:
+		r = &entries[newest.manifest].record
+		r.Value = r.Value[:w.rnd.IntN(len(r.Value))]
+	}
+	r.Headers = append(slices.Clone(r.Headers), streams.Header{Key: headerDamaged, Value: []byte{1}})
+	w.tracef("the newest snapshot of partition %d is damaged", at.partition)
+	w.count(damagedSnapshots)
+	return true
+}
+
+const damagedSnapshots = "damaged snapshots"

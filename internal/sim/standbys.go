@@ -1,0 +1,375 @@
+package sim
+
+import (
+	"math"
+	"slices"
+	"strconv"
+
+	"github.com/lumenhook/lumenhook/schemas"
+	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/engine"
+)
+
+// standby is a copy of a partition on a process that does not own it: a streams.StandbyCore
+// whose owner is the simulation.
+type standby struct {
+	process   *engineProcess
+	partition int32
+	core      *standbyCore // nil before it starts
+	// torn are the undecided transactions whose records a broker handed out as committed.
+	torn []*span
+}
+
+type standbyCore = streams.StandbyCore[engine.Effect, engine.Outcome]
+
+// acceptableLag is streams.BalanceConfig.AcceptableLag; journals of runs are short.
+const acceptableLag = 24
+
+func (s *standby) journal() topicPartition {
+	return topicPartition{schemas.TopicJournal, s.partition}
+}
+
+func (s *standby) snapshots() topicPartition {
+	return topicPartition{schemas.TopicSnapshots, s.partition}
+}
+
+// standBy starts and ends a process' standbys, so that there is one for each of these
+// partitions.
+func (e *engineProcess) standBy(partitions []int32) {
+	for _, s := range slices.Clone(e.standbys) {
+		if !slices.Contains(partitions, s.partition) {
+			e.endStandby(s.partition)
+		}
+	}
+	for _, p := range partitions {
+		if e.standbyOf(p) == nil {
+			e.standbys = append(e.standbys, &standby{process: e, partition: p})
+			e.world.tracef("engine %d stands by for partition %d", e.id, p)
+		}
+	}
+}
+
+func (e *engineProcess) standbyOf(p int32) *standby {
+	for _, s := range e.standbys {
+		if s.partition == p {
+			return s
+		}
+	}
+	return nil
+}
+
+// endStandby closes the copy, for whoever opens it next.
+func (e *engineProcess) endStandby(p int32) {
+	if s := e.standbyOf(p); s != nil {
+		s.close()
+		e.standbys = slices.DeleteFunc(e.standbys, func(o *standby) bool { return o == s })
+	}
+}
+
+func (s *standby) close() {
+	if s.core == nil {
+		return
+	}
+	if err := s.core.Close(); err != nil {
+		s.process.world.violate("closing the copy of partition %d: %v", s.partition, err)
+	}
+	s.core, s.torn = nil, nil
+}
+
+// workStandby lets one standby do one thing, or several.
+func (w *World) workStandby() bool {
+	var ready []*standby
+	for _, e := range workers(w.engines) {
+		for _, s := range e.standbys {
+			if s.ready() {
+				ready = append(ready, s)
+			}
+		}
+	}
+	s, ok := pick(w, ready)
+	if !ok {
+		return false
+	}
+	s.work()
+	for s.ready() && w.chance(goesOn) {
+		s.work()
+	}
+	return true
+}
+
+// ready reports whether there is something to do. The folder is a task's as long as there
+// is one.
+func (s *standby) ready() bool {
+	w := s.process.world
+	if s.core == nil {
+		return !slices.ContainsFunc(s.process.tasks,
+			func(t *task) bool { return t.partition == s.partition })
+	}
+	switch a := s.core.Next().(type) {
+	case streams.ReadJournal:
+		return w.log.stable(s.journal()) > a.From || s.tornSettled()
+	case streams.ReadSnapshots:
+		return w.log.stable(s.snapshots()) > a.From
+	default:
+		return true
+	}
+}
+
+func (s *standby) tornSettled() bool {
+	return slices.ContainsFunc(s.torn, func(t *span) bool { return t.fate != fateOpen })
+}
+
+func (s *standby) work() {
+	w := s.process.world
+	if s.core == nil {
+		s.core = streams.NewStandbyCore(w.coreConfig(s.partition, s.process.disk(s.partition),
+			snapshotConfig(), func(cfg engine.Config) handler { return engine.NewHandler(cfg, nil) }))
+		s.must(s.core.Open())
+		return
+	}
+	switch a := s.core.Next().(type) {
+	case streams.LocateJournal:
+		start, known := w.log.partitions[s.journal()].start, w.log.end(s.journal())
+		if w.fault(0.1) {
+			known = start + w.rnd.Int64N(known-start+1)
+		}
+		s.must(s.core.LocatedJournal(start, known))
+	case streams.LocateSnapshots:
+		start := w.log.partitions[s.snapshots()].start
+		s.must(s.core.LocatedSnapshots(start, w.log.end(s.snapshots())))
+	case streams.ReadSnapshots:
+		s.readSnapshots(a)
+	case streams.ReadJournal:
+		s.readJournal(a)
+	default:
+		w.violate("a standby wants to do %T", a)
+	}
+}
+
+func (s *standby) readSnapshots(a streams.ReadSnapshots) {
+	w := s.process.world
+	records, next, err := w.log.readKept(s.snapshots(), a.From, 1+w.rnd.IntN(8))
+	if err != nil {
+		s.fallBehind(err)
+		return
+	}
+	records = slices.DeleteFunc(records, func(r streams.Record) bool { return r.Offset >= a.To })
+	s.must(s.core.ReadSnapshots(records, min(next, a.To)))
+}
+
+// fallBehind ends a copy that lacks what retention has deleted. The next goes on from a
+// snapshot.
+func (s *standby) fallBehind(err error) {
+	w := s.process.world
+	w.tracef("the copy of partition %d on engine %d: %v", s.partition, s.process.id, err)
+	w.count("standby: copies behind retention")
+	s.close()
+}
+
+func (s *standby) readJournal(a streams.ReadJournal) {
+	w := s.process.world
+	if s.noticesTorn() {
+		w.tracef("engine %d drops its copy of partition %d: it has aborted records", s.process.id,
+			s.partition)
+		w.count("standby: copies distrusted")
+		if err := s.core.Failed(streams.ErrAborted); err == nil {
+			w.violate("a standby that has aborted records goes on")
+		}
+		s.close()
+		return
+	}
+	s.read(a)
+}
+
+// noticesTorn reports whether a marker says that records which were handed out are aborted.
+func (s *standby) noticesTorn() bool {
+	aborted := slices.ContainsFunc(s.torn, func(t *span) bool { return t.fate == fateAborted })
+	s.torn = slices.DeleteFunc(s.torn, func(t *span) bool { return t.fate != fateOpen })
+	return aborted
+}
+
+// read reads some records; sometimes also what is undecided, as a broker hands it out whose
+// list of aborted transactions is wrong.
+func (s *standby) read(a streams.ReadJournal) {
+	w := s.process.world
+	most := math.MaxInt
+	if w.chance(0.3) {
+		most = 1 + w.rnd.IntN(64)
+	}
+	records, next, err := w.log.readKept(s.journal(), a.From, most)
+	if err != nil {
+		s.fallBehind(err)
+		return
+	}
+	if next == w.log.stable(s.journal()) && w.fault(0.5) {
+		var undecided []streams.Record
+		if undecided, s.torn = w.log.undecided(s.journal(), next); len(undecided) > 0 {
+			w.count("standby: undecided records handed out")
+			w.handedOut[s.partition] = true
+			records, next = append(records, undecided...), w.log.end(s.journal())
+		}
+	}
+	s.must(s.core.ReadJournal(records, next))
+	s.verify()
+	if owner := w.owners[s.partition]; len(s.torn) > 0 && owner != nil && owner.alive &&
+		w.chance(0.3) {
+		w.count("standby: crashes of an owner whose undecided records it has")
+		owner.crash()
+	}
+}
+
+// verify compares a copy that has folded everything with the model.
+func (s *standby) verify() {
+	w := s.process.world
+	end := w.log.end(s.journal())
+	if !s.core.Following() || len(s.torn) > 0 || w.log.stable(s.journal()) < end ||
+		s.core.Read() < end || !w.calm && !w.chance(0.1) {
+		return
+	}
+	if d := w.differs(s.core.Store(), s.partition); d != "" {
+		w.violate("G4: the copy of partition %d is not the fold of its journal: %s", s.partition, d)
+	}
+	w.count("standby: copies compared")
+}
+
+func (s *standby) must(err error) {
+	if err != nil {
+		s.process.world.violate("G4: the copy of partition %d: %v", s.partition, err)
+	}
+}
+
+// undecided returns the records behind an offset whose transactions are open, and those.
+func (l *Log) undecided(at topicPartition, from int64) (records []streams.Record, open []*span) {
+	for _, e := range l.partitions[at].entries[from:] {
+		if e.control || e.span == nil || e.span.fate != fateOpen {
+			continue
+		}
+		records = append(records, e.record)
+		if !slices.Contains(open, e.span) {
+			open = append(open, e.span)
+		}
+	}
+	return records, open
+}
+
+// folded is what a process says of its copies when it joins; sometimes it is outdated.
+func (e *engineProcess) folded() map[int32]int64 {
+	by := make(map[int32]int64)
+	for _, s := range e.standbys {
+		by[s.partition] = 0
+		if s.core != nil {
+			by[s.partition] = s.core.Folded()
+		}
+	}
+	for _, t := range e.tasks {
+		by[t.partition] = 0
+		if t.core != nil {
+			by[t.partition] = t.core.Folded()
+		}
+	}
+	return by
+}
+
+// rebalance divides the partitions among the members as an engine's group does. It waits for
+// members that give partitions up, and for those that have not noticed it.
+func (w *World) rebalance() bool {
+	var members []streams.GroupMember
+	by := make(map[string]*engineProcess)
+	for _, e := range w.engines {
+		draining := slices.ContainsFunc(e.tasks, func(t *task) bool { return w.owners[t.partition] != e })
+		switch {
+		case !e.alive || !e.in:
+			continue
+		case e.paused || draining:
+			return false
+		}
+		id := strconv.Itoa(e.id)
+		by[id] = e
+		members = append(members, streams.GroupMember{
+			ID:     id,
+			Rack:   []string{"", "a", "b"}[(e.id+int(w.seed%3))%3], // #nosec G115 -- below 3
+			Owns:   e.owns(),
+			Folded: e.folded(),
+		})
+	}
+	assigned := streams.Balance(members, streams.BalanceConfig{
+		Partitions:    w.setup.partitions,
+		Replicas:      w.setup.standbys,
+		AcceptableLag: acceptableLag,
+	})
+	did := false
+	for _, m := range members {
+		did = w.follow(by[m.ID], assigned[m.ID], members) || did
+	}
+	return did
+}
+
+func (e *engineProcess) owns() (list []int32) {
+	for p := range e.world.setup.partitions {
+		if e.world.owners[p] == e {
+			list = append(list, p)
+		}
+	}
+	return list
+}
+
+// follow has a member do what it is assigned.
+func (w *World) follow(
+	e *engineProcess, a streams.Assignment, members []streams.GroupMember,
+) (did bool) {
+	for _, p := range e.owns() {
+		if !slices.Contains(a.Owns, p) {
+			w.revoke(e, p)
+			did = true
+		}
+	}
+	for _, p := range a.Owns {
+		if w.owners[p] == e {
+			continue
+		}
+		w.checkAssigned(e, p, members)
+		e.assign(p)
+		did = true
+	}
+	e.standBy(a.Standbys)
+	return did
+}
+
+// checkAssigned checks that a partition which a member is given is nobody else's, and that
+// nobody else is warm if this one is not.
+func (w *World) checkAssigned(e *engineProcess, p int32, members []streams.GroupMember) {
+	var furthest int64
+	for _, m := range members {
+		furthest = max(furthest, m.Folded[p])
+		if id := strconv.Itoa(e.id); slices.Contains(m.Owns, p) && m.ID != id {
+			w.violate("G3: partition %d is given to engine %s, and engine %s has not given it up", p, id,
+				m.ID)
+		}
+	}
+	id := slices.IndexFunc(members,
+		func(m streams.GroupMember) bool { return m.ID == strconv.Itoa(e.id) })
+	if lag := furthest - members[id].Folded[p]; lag > acceptableLag {
+		w.violate("partition %d is given to engine %d, which is %d behind another", p, e.id, lag)
+	}
+}
+
+// moveStandbys has processes stand by for any partitions, as after assignments that are not
+// drawn.
+func (w *World) moveStandbys() bool {
+	e, ok := pick(w, workers(w.engines))
+	if !ok || w.setup.standbys == 0 {
+		return false
+	}
+	var some []int32
+	for p := range w.setup.partitions {
+		if w.owners[p] != e && w.chance(0.7) {
+			some = append(some, p)
+		}
+	}
+	e.standBy(some)
+	return true
+}
+
+// standbysDrawn is how many standbys each partition has in a run. It is drawn apart from
+// the other settings.
+func standbysDrawn(seed uint64) int { return []int{0, 1, 1, 2}[seed%4] }

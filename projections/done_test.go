@@ -1,0 +1,67 @@
+package projections_test
+
+import (
+	"fmt"
+	"maps"
+	"testing"
+
+	"github.com/lumenhook/lumenhook/projections"
+	"github.com/lumenhook/lumenhook/schemas"
+	"github.com/lumenhook/lumenhook/streams"
+)
+
+// positions returns what the groups have committed.
+func (r *rig) positions() map[string]streams.Offsets {
+	r.t.Helper()
+	d, err := r.cluster.NewDeleter()
+	must(r.t, err)
+	defer d.Close()
+	groups, err := d.Positions(r.t.Context())
+	must(r.t, err)
+	return groups
+}
+
+// TestTheGroupIsWhereTheHistoryIs: a projector that stops has committed what is in the
+// tables, of every topic.
+func TestTheGroupIsWhereTheHistoryIs(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.world(8)
+	for endpoint := range 8 {
+		s := newStory(endpoint)
+		r.append(s.created(endpoint), s.delivered(endpoint, 1))
+	}
+	run := r.project(nil)
+	r.awaitProjected()
+	run.finish(t)
+	committed := r.positions()[projections.Group]
+	for _, topic := range projections.Topics() {
+		ends, err := r.ends.Of(t.Context(), topic)
+		must(t, err)
+		if !maps.Equal(committed[topic], ends) {
+			t.Errorf("%s is committed up to %v, and ends at %v", topic, committed[topic], ends)
+		}
+	}
+}
+
+// TestARebuildHoldsWhatItReads: from deletion, and no longer than it takes.
+func TestARebuildHoldsWhatItReads(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	s := newStory(1)
+	r.append(s.created(1), s.delivered(1, 1))
+	r.project(nil)
+	r.awaitProjected()
+	holder := projections.HoldersPrefix + r.db.Name() + "_rebuild"
+	held := make(map[string]string)
+	must(t, projections.Rebuild(t.Context(), r.refold(func(cfg *projections.RefoldConfig) {
+		cfg.Report = func(projections.RefoldProgress) {
+			held["while it runs"] = fmt.Sprint(r.positions()[holder][schemas.TopicJournal])
+		}
+	})))
+	held["afterwards"] = fmt.Sprint(r.positions()[holder][schemas.TopicJournal])
+	want := map[string]string{"while it runs": "map[0:0 1:0 2:0 3:0]", "afterwards": "map[]"}
+	if !maps.Equal(held, want) {
+		t.Errorf("the journal is held at %v, want %v", held, want)
+	}
+}

@@ -1,0 +1,128 @@
+package engine
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/schemas"
+	"github.com/lumenhook/lumenhook/streams"
+)
+
+// Owner returns the aggregate that an entry of a task's state belongs to: it lies in that
+// aggregate's partition. What belongs to the partition itself has none, and means nothing
+// beside another journal: numbers of hand-overs are offsets of it. The entry is of s.
+func Owner(s *streams.Store, key, value []byte) (aggregate string, err error) {
+	group, id, err := streams.TimerOf(key)
+	switch {
+	case err != nil:
+		return "", err
+	case group != "":
+		return timerOwner(s, group, id)
+	case len(key) < 2:
+		return "", nil
+	}
+	name := string(key[1:])
+	switch key[0] {
+	case spaceAccount, spaceEndpoint, spaceWatch:
+		return name, nil
+	case spaceDelivery:
+		d, err := schemas.UnmarshalDelivery(value)
+		return owned(name, d.EndpointID, err)
+	case spaceBody:
+		d, err := load(s, spaceDelivery, name, schemas.UnmarshalDelivery)
+		return owned(name, d.EndpointID, err)
+	case spaceCommand:
+		aggregate, err := schemas.HandledFor(value)
+		return owned(name, aggregate, err)
+	case spaceReplayable:
+		endpointID, _, _ := strings.Cut(name, "\x00")
+		return endpointID, nil
+	case spaceNotice:
+		return domain.EndpointOfNotice(name), nil
+	case spaceSettled:
+		d, err := settledAs(s, value)
+		return d.EndpointID, err
+	}
+	return "", nil
+}
+
+// timerOwner is Owner of an entry of the timer index, or of the mark of a group.
+func timerOwner(s *streams.Store, group, id string) (aggregate string, err error) {
+	switch group {
+	case groupCommands:
+		value, err := s.Get(keyOf(spaceCommand, id))
+		if err == nil {
+			aggregate, err = schemas.HandledFor(value)
+		}
+		return owned(id, aggregate, err)
+	case groupMails, groupOrders:
+		return domain.EndpointOfNotice(id), nil
+	default:
+		return endpointOf(group), nil
+	}
+}
+
+func owned(name, aggregate string, err error) (string, error) {
+	if err == nil && domain.KindOf(aggregate) == domain.KindNone {
+		err = noAggregate(aggregate)
+	}
+	if err != nil {
+		return "", fmt.Errorf("engine: whose the entry of %.80q is in the state: %w", name, err)
+	}
+	return aggregate, nil
+}
+
+// IsDelivery reports whether a key of the state is that of a delivery.
+func IsDelivery(key []byte) bool { return len(key) > 1 && key[0] == spaceDelivery }
+
+// IsBody reports whether a key of the state is that of an event's body.
+func IsBody(key []byte) bool { return len(key) > 1 && key[0] == spaceBody }
+
+// Later returns which of two deliveries of an event stays if their partitions become one:
+// that to the endpoint to which the event went last.
+func Later(a, b []byte) ([]byte, error) {
+	first, err := schemas.UnmarshalDelivery(a)
+	if err != nil {
+		return nil, err
+	}
+	second, err := schemas.UnmarshalDelivery(b)
+	if err != nil || first.Moves >= second.Moves {
+		return a, err
+	}
+	return b, nil
+}
+
+// WatchIn returns the watch of an entry of the state; false if it is of something else.
+func WatchIn(key, value []byte) (w domain.Watch, is bool, err error) {
+	if len(key) < 2 || key[0] != spaceWatch {
+		return w, false, nil
+	}
+	w, err = schemas.UnmarshalWatch(value)
+	return w, true, err
+}
+
+// Row returns the row of an entry of the state that tables have: of an account, an endpoint
+// or a watch.
+func Row(key, value []byte) (r streams.Record, is bool, err error) {
+	if len(key) < 2 {
+		return r, false, nil
+	}
+	id := string(key[1:])
+	switch key[0] {
+	case spaceAccount:
+		a, err := schemas.UnmarshalAccount(value)
+		return rowRecord(schemas.TopicAccounts, id, schemas.EncodeAccount(a)), true, err
+	case spaceEndpoint:
+		e, err := schemas.UnmarshalEndpoint(value)
+		return rowRecord(schemas.TopicEndpoints, id, schemas.EncodeEndpoint(e)), true, err
+	case spaceWatch:
+		w, err := schemas.UnmarshalWatch(value)
+		return rowRecord(schemas.TopicWatches, id, schemas.EncodeWatch(w)), true, err
+	}
+	return r, false, nil
+}
+
+func rowRecord(topic, id string, row schemas.Message) streams.Record {
+	return streams.NewRecord(topic, id, row.Value, row.EachHeader)
+}

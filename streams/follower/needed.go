@@ -1,0 +1,61 @@
+package follower
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/schemas"
+	"github.com/lumenhook/lumenhook/streams"
+)
+
+// OpenParts is where open parts of backfills are found: the directory.
+type OpenParts interface {
+	// CatchUp is that of [Watches].
+	CatchUp(ctx context.Context) (offsets map[int32]int64, err error)
+	// EachOpenPart calls take for each open part, until it fails.
+	EachOpenPart(take func(domain.Part) error) error
+}
+
+// Needed returns, for each partition of the topics "matches" and "payments", the offset from
+// which on a follower may yet read back what was appended before. What lies before it, none
+// reads again.
+//
+// A part that the directory does not have after its catch-up has no matches yet: they will
+// lie behind the ends that the cursor names, which was read before.
+func Needed(
+	ctx context.Context, c streams.Cluster, passphrase string, parts OpenParts,
+) (streams.Offsets, error) {
+	log, err := openLog(c, liveProducer) // nothing is appended
+	if err != nil {
+		return nil, err
+	}
+	defer log.close()
+	r := NewReading(Config{Passphrase: passphrase}, log, func() bool { return false })
+	cursor, _, err := r.readCursor(ctx)
+	if err != nil {
+		return nil, err
+	}
+	needed := make(streams.Offsets)
+	for topic, named := range map[string]map[int32]int64{
+		schemas.TopicMatches:  cursor.MatchesOffsets,
+		schemas.TopicPayments: cursor.PaymentsOffsets,
+	} {
+		if needed[topic], err = log.Starts(ctx, topic); err != nil {
+			return nil, err
+		}
+		for p, start := range needed[topic] {
+			needed[topic][p] = max(start, named[p])
+		}
+	}
+	if _, err := parts.CatchUp(ctx); err != nil {
+		return nil, fmt.Errorf("follower: catching up with the watches: %w", err)
+	}
+	of := needed[schemas.TopicMatches]
+	partitionOf := log.PartitionOf(schemas.TopicMatches, len(of))
+	return needed, parts.EachOpenPart(func(part domain.Part) error {
+		at := partitionOf(part.EndpointID)
+		of[at] = min(of[at], part.MatchesFrom)
+		return nil
+	})
+}

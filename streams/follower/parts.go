@@ -1,0 +1,227 @@
+package follower
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/schemas"
+	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/intake"
+)
+
+// reported is what the latest report of a watch since the take-over was based on. A part
+// that is begun later is this backfiller's: former ones append nothing by then, and it has not
+// reported the part.
+type reported struct {
+	version uint64 // of the watch
+	at      time.Time
+}
+
+// takeOver makes this backfiller the only one who appends, unless it is already.
+func (b *Backfiller) takeOver(ctx context.Context) error {
+	if b.reports != nil {
+		return nil
+	}
+	if !b.isElected() {
+		return errNotElected
+	}
+	if err := b.log.TakeOver(ctx); err != nil {
+		return err
+	}
+	b.reports = make(map[string]reported)
+	return nil
+}
+
+// endPart finds out how far the watch's open part is matched, or reads on in it, and adds
+// that to the report. It returns the watch as the report will leave it.
+func (b *Backfiller) endPart(
+	ctx context.Context, w domain.Watch, asked domain.Range, c *domain.RecordCoverage,
+) (after domain.Watch, err error) {
+	part := w.Parts[0]
+	var last uint32
+	if b.mayRead(w, part, asked) {
+		last, c.Problem, err = b.readPart(ctx, w, part)
+		if err != nil {
+			delete(b.reports, w.ID) // what it has appended is read back
+		}
+	} else {
+		last, err = b.readPartBack(ctx, w, part)
+	}
+	if err != nil {
+		return w, err
+	}
+	c.Part = part.Version
+	w = w.Ending(part.Version)
+	if last >= part.From {
+		c.From, c.To = part.From, last
+		w = w.Covering(domain.Range{From: part.From, To: last})
+	}
+	return w, nil
+}
+
+// mayRead reports whether a part was begun here since the take-over, not long ago, for the
+// ledgers that are asked for.
+func (b *Backfiller) mayRead(w domain.Watch, part domain.Part, asked domain.Range) bool {
+	latest, is := b.reports[w.ID]
+	return is && part.Version > latest.version && w.Backfill.UnderWay() && part.Within(asked) &&
+		b.config.Now().Sub(latest.at).Abs() < partAge
+}
+
+// readPartBack returns the last ledger of a part of which the log has matches, or the one
+// before the part. A ledger's matches are appended together, and one ledger after another, so
+// the part was read that far. The end that is read to was asked after the take-over: behind
+// it, no former follower appends.
+func (b *Backfiller) readPartBack(
+	ctx context.Context, w domain.Watch, part domain.Part,
+) (last uint32, err error) {
+	at, end, partitionOf, err := b.matchesOf(ctx, part.EndpointID)
+	if err != nil {
+		return 0, err
+	}
+	starts, err := b.log.Starts(ctx, schemas.TopicMatches)
+	if err != nil {
+		return 0, err
+	}
+	last = part.From - 1
+	from := map[int32]int64{at: max(starts[at], part.MatchesFrom)}
+	err = b.log.Read(ctx, schemas.TopicMatches, from, map[int32]int64{at: end},
+		func(rec streams.Record) error {
+			m, err := intake.Matched(rec, partitionOf)
+			if err == nil && m.WatchID == w.ID && part.Has(m.Ledger) {
+				last = max(last, m.Ledger)
+			}
+			return nil // what does not count has no effect
+		})
+	if err != nil {
+		return 0, fmt.Errorf("follower: reading back a part of a backfill: %w", err)
+	}
+	if !part.Fenced && last >= part.From {
+		last-- // half of it may be missing
+	}
+	return last, nil
+}
+
+// matchesOf returns the partition of an endpoint's matches, and its end.
+func (b *Backfiller) matchesOf(
+	ctx context.Context, endpointID string,
+) (at int32, end int64, partitionOf func(string) int32, err error) {
+	ends, err := b.log.Ends(ctx, schemas.TopicMatches)
+	if err != nil {
+		return 0, 0, nil, err
+	}
+	partitionOf = b.log.PartitionOf(schemas.TopicMatches, len(ends))
+	at = partitionOf(endpointID)
+	return at, ends[at], partitionOf, nil
+}
+
+// readPart appends the matches of a part's ledgers for the watch as the part pins it, for
+// as many ledgers as fit into a part's time, and returns the last of them. A problem is an
+// error that waiting does not solve.
+func (b *Backfiller) readPart(
+	ctx context.Context, w domain.Watch, part domain.Part,
+) (last uint32, problem string, err error) {
+	last = part.From - 1
+	if b.next != part.From {
+		b.Source.Continue(0, "")
+	}
+	b.next = 0
+	began := b.config.Now()
+	for last < part.To && b.config.Now().Sub(began) < partTime {
+		b.priority.await(ctx, priorityWait)
+		page, err := b.page(ctx, last+1)
+		if _, permanent := errors.AsType[domain.LedgerError](err); permanent {
+			return last, b.problem(w, last+1, err), nil
+		}
+		if err != nil && last >= part.From && ctx.Err() == nil {
+			// Report what is done; if the source is still unavailable, the next part fails.
+			return last, "", nil
+		}
+		if err != nil {
+			return last, "", err
+		}
+		current, found, err := b.Requests.Watch(w.ID)
+		if err != nil {
+			return last, "", err
+		}
+		if !found || current.Deleted() || current.Backfill.Request != w.Backfill.Request {
+			return last, "", nil
+		}
+		if last, err = b.appendPage(ctx, page, w, part, last+1); err != nil {
+			return last, "", err
+		}
+		if last == page[len(page)-1].Sequence {
+			b.next = last + 1
+		}
+	}
+	return last, "", nil
+}
+
+// appendPage appends the matches of ledgers from the due one up to the end of a part, and
+// returns the last of them.
+func (b *Backfiller) appendPage(
+	ctx context.Context, page []domain.Ledger, w domain.Watch, part domain.Part, due uint32,
+) (last uint32, err error) {
+	last = due - 1
+	for _, l := range page {
+		if l.Sequence > part.To {
+			break
+		}
+		if err := b.appendLedger(ctx, l, last+1, w.Pinned(part), part.BegunAtMillis); err != nil {
+			return last, err
+		}
+		last = l.Sequence
+	}
+	return last, nil
+}
+
+// page reads ledgers from the source.
+func (b *Backfiller) page(ctx context.Context, sequence uint32) ([]domain.Ledger, error) {
+	waiting, cancel := context.WithTimeout(ctx, pageWait)
+	defer cancel()
+	page, err := b.Source.Next(waiting, sequence)
+	if err != nil {
+		return nil, fmt.Errorf("follower: reading ledger %d for a backfill: %w", sequence, err)
+	}
+	return page, nil
+}
+
+// appendLedger appends the payments and then the matches of one ledger for one watch. The
+// matches are one transaction to one partition: the log has all of them or none. After an
+// error it is unknown which, and the part is read back.
+func (b *Backfiller) appendLedger(
+	ctx context.Context, l domain.Ledger, due uint32, w domain.Watch, createdAtMillis int64,
+) error {
+	if !b.isElected() {
+		return errNotElected
+	}
+	if err := b.check(l, due); err != nil {
+		return err
+	}
+	s, err := match(l.Payments, only{w}, appended{})
+	if err != nil {
+		return err
+	}
+	commit := func(records []streams.Record) error { return b.log.Commit(ctx, records...) }
+	err = inParts(s.eachPayment(createdAtMillis), commit)
+	if matches := slices.Collect(s.eachMatch(createdAtMillis)); err == nil && len(matches) > 0 {
+		err = commit(matches)
+	}
+	if err != nil {
+		b.reports = nil
+	}
+	return err
+}
+
+// only is one watch.
+type only struct{ watch domain.Watch }
+
+func (o only) ByWallet(wallet string) ([]domain.Watch, error) {
+	if wallet != o.watch.WalletAddress {
+		return nil, nil
+	}
+	return []domain.Watch{o.watch}, nil
+}

@@ -1,0 +1,66 @@
+package retention
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/lumenhook/lumenhook/streams"
+)
+
+// Topic is a topic of which records are deleted.
+type Topic struct {
+	Name string
+	// Readers are the groups that read it and commit their positions.
+	Readers []string
+	// Restored says that states are restored from it: [Partition.Restores] bounds what may be
+	// deleted.
+	Restored bool
+	// AtOnce has everything deleted that is not needed, however young.
+	AtOnce bool
+}
+
+// Partition is a partition that a process owns.
+type Partition struct {
+	Number int32
+	// Restores are the first offsets that a restore of its state may read, of the topics
+	// that states are restored from. A topic that is left out may be needed whole.
+	Restores map[string]int64
+}
+
+// ByState is the reader that stands for the states that are restored from a topic.
+const ByState = "state"
+
+// bound is the first offset of a partition that somebody needs, or may need.
+type bound struct {
+	offset int64
+	by     string
+	known  bool // a reader of a topic without a position may need everything
+}
+
+// needed returns the first record of a partition that a restore or a group needs.
+func (t Topic) needed(p Partition, groups map[string]streams.Offsets) bound {
+	b := bound{}
+	lower := func(by string, offset int64) {
+		if !b.known || offset < b.offset {
+			b = bound{offset: offset, by: by, known: true}
+		}
+	}
+	if t.Restored {
+		offset, known := p.Restores[t.Name]
+		if !known {
+			return bound{by: ByState}
+		}
+		lower(ByState, offset)
+	}
+	for _, reader := range t.Readers {
+		if _, known := groups[reader][t.Name][p.Number]; !known {
+			return bound{by: reader}
+		}
+	}
+	for _, group := range slices.Sorted(maps.Keys(groups)) {
+		if offset, known := groups[group][t.Name][p.Number]; known {
+			lower(group, offset)
+		}
+	}
+	return b
+}

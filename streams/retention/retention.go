@@ -1,0 +1,191 @@
+package retention
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/lumenhook/lumenhook/internal/retry"
+	"github.com/lumenhook/lumenhook/streams"
+)
+
+const (
+	everyDefault = time.Minute
+	everyFirst   = time.Second
+	roundMax     = 30 * time.Second
+)
+
+// Config configures a retention.
+type Config struct {
+	Cluster streams.Cluster
+	Topics  []Topic
+	// Keep is how long records stay after their timestamp, 0: for ever; KeepRecords how many
+	// of a partition stay, 0: any number. What exceeds one of them goes.
+	Keep        time.Duration
+	KeepRecords int64
+	// Owned returns the partitions that this process owns.
+	Owned  func() []Partition
+	Every  time.Duration // 0: a minute
+	Now    func() time.Time
+	Logger *slog.Logger
+}
+
+// Retention deletes what is not needed.
+type Retention struct {
+	cfg Config
+
+	mu       sync.Mutex
+	statuses []Status
+	held     map[string]string // by topics: the reader that was last reported
+}
+
+// Status is what the latest round found in a partition.
+type Status struct {
+	Topic     string
+	Partition int32
+	First     int64  // offset of the topic's first record, before the round
+	Safe      int64  // offset below which nobody needs records
+	HeldBy    string // who needs the record at Safe
+	Known     bool   // false: HeldBy has committed no position, and may need everything
+}
+
+// New makes a retention; Run runs it.
+func New(cfg Config) *Retention { return &Retention{cfg: cfg, held: make(map[string]string)} }
+
+// Statuses returns what the latest round found, by topics and partitions.
+func (r *Retention) Statuses() []Status {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.statuses)
+}
+
+// Run deletes from time to time, until its context ends.
+func (r *Retention) Run(ctx context.Context) error {
+	deleter, err := r.cfg.Cluster.NewDeleter()
+	if err != nil {
+		return err
+	}
+	defer deleter.Close()
+	for retry.Sleep(ctx, r.pause()) == nil {
+		round, cancel := context.WithTimeout(ctx, roundMax)
+		err := r.round(round, deleter)
+		cancel()
+		if err != nil && ctx.Err() == nil {
+			r.cfg.Logger.Warn("records that nobody needs could not be deleted, and stay until the next try",
+				"error", err)
+		}
+	}
+	return nil
+}
+
+// pause returns how long to wait for the next round: not long before the first that finds
+// anything.
+func (r *Retention) pause() time.Duration {
+	every := cmp.Or(r.cfg.Every, everyDefault)
+	if len(r.Statuses()) == 0 {
+		return min(every, everyFirst)
+	}
+	return every
+}
+
+// round looks at all topics once.
+func (r *Retention) round(ctx context.Context, d *streams.Deleter) error {
+	owned := r.cfg.Owned()
+	if len(owned) == 0 {
+		r.note(nil)
+		return nil
+	}
+	groups, err := d.Positions(ctx, r.readers()...)
+	if err != nil {
+		return err
+	}
+	below := make(streams.Offsets)
+	var statuses []Status
+	for _, topic := range r.cfg.Topics {
+		starts, err := d.Starts(ctx, topic.Name)
+		if err != nil {
+			return err
+		}
+		old, err := r.old(ctx, d, topic, starts)
+		if err != nil {
+			return err
+		}
+		for _, p := range owned {
+			b := topic.needed(p, groups)
+			statuses = append(statuses, Status{
+				Topic:     topic.Name,
+				Partition: p.Number,
+				First:     starts[p.Number],
+				Safe:      max(b.offset, starts[p.Number]),
+				HeldBy:    b.by,
+				Known:     b.known,
+			})
+			to := starts[p.Number] // deletes nothing, and shows that it would be allowed
+			if b.known {
+				to = max(to, min(b.offset, old[p.Number]))
+			}
+			below.Set(topic.Name, p.Number, to)
+		}
+	}
+	if err := d.DeleteBefore(ctx, below); err != nil {
+		return err
+	}
+	r.note(statuses)
+	return nil
+}
+
+// readers returns the groups that read one of the topics.
+func (r *Retention) readers() (groups []string) {
+	for _, topic := range r.cfg.Topics {
+		groups = append(groups, topic.Readers...)
+	}
+	slices.Sort(groups)
+	return slices.Compact(groups)
+}
+
+// old returns the offsets below which records are older, or more, than are to stay.
+func (r *Retention) old(
+	ctx context.Context, d *streams.Deleter, topic Topic, starts map[int32]int64,
+) (old map[int32]int64, err error) {
+	switch {
+	case topic.AtOnce:
+		return d.Of(ctx, topic.Name)
+	case r.cfg.Keep > 0:
+		old, err = d.Since(ctx, topic.Name, r.cfg.Now().Add(-r.cfg.Keep).UnixMilli())
+	default:
+		old = maps.Clone(starts)
+	}
+	if err != nil || r.cfg.KeepRecords == 0 {
+		return old, err
+	}
+	ends, err := d.Of(ctx, topic.Name)
+	for p, end := range ends {
+		old[p] = max(old[p], end-r.cfg.KeepRecords)
+	}
+	return old, err
+}
+
+// note keeps the statuses, and logs once when somebody begins to hold a whole topic.
+func (r *Retention) note(statuses []Status) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.statuses = statuses
+	for _, topic := range r.cfg.Topics {
+		by := ""
+		for _, s := range statuses {
+			if s.Topic == topic.Name && !s.Known {
+				by = s.HeldBy
+			}
+		}
+		if by != "" && by != r.held[topic.Name] {
+			r.cfg.Logger.Info(fmt.Sprintf("nothing is deleted of topic %s until %s says how far it is",
+				topic.Name, by))
+		}
+		r.held[topic.Name] = by
+	}
+}

@@ -1,0 +1,226 @@
+package retention_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/lumenhook/lumenhook/internal/brokertest"
+	"github.com/lumenhook/lumenhook/internal/testkit"
+	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/retention"
+)
+
+func TestMain(m *testing.M) { brokertest.Main(m) }
+
+// Topics of a rig: events is read by two groups, and states are restored from it.
+const (
+	events = "events"
+	parts  = "parts"
+)
+
+// rig is a broker with records of different ages: ten of an hour ago, ten of now.
+type rig struct {
+	t       *testing.T
+	cluster streams.Cluster
+	deleter *streams.Deleter
+	now     time.Time
+}
+
+const recordsOfAnAge = 10
+
+func newRig(t *testing.T) *rig {
+	t.Helper()
+	logger := slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
+	b := brokertest.Start(t)
+	r := &rig{t: t, cluster: b.Cluster(logger), now: time.Now()}
+	var specs []streams.TopicSpec
+	for _, name := range []string{events, parts} {
+		specs = append(specs, streams.TopicSpec{
+			Name:              name,
+			Partitions:        2,
+			ReplicationFactor: b.Replicas(),
+		})
+	}
+	if err := r.cluster.EnsureTopics(t.Context(), specs); err != nil {
+		t.Fatal(err)
+	}
+	r.append(r.now.Add(-time.Hour))
+	r.append(r.now)
+	var err error
+	if r.deleter, err = r.cluster.NewDeleter(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(r.deleter.Close)
+	return r
+}
+
+func (r *rig) append(at time.Time) {
+	r.t.Helper()
+	client, err := kgo.NewClient(kgo.SeedBrokers(r.cluster.Brokers...),
+		kgo.RecordPartitioner(kgo.ManualPartitioner()))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer client.Close()
+	for _, topic := range []string{events, parts} {
+		for i := range 2 * recordsOfAnAge {
+			record := &kgo.Record{
+				Topic:     r.cluster.Prefix + topic,
+				Partition: int32(i % 2),
+				Value:     []byte("a record"),
+				Timestamp: at,
+			}
+			if err := client.ProduceSync(r.t.Context(), record).FirstErr(); err != nil {
+				r.t.Fatal(err)
+			}
+		}
+	}
+}
+
+// commit commits the positions of a group that has no other member.
+func (r *rig) commit(group string, done streams.Offsets) {
+	r.t.Helper()
+	assigned := make(chan struct{}, 10)
+	m, err := r.cluster.Join(streams.MembershipConfig{
+		Group:    group,
+		Topic:    events,
+		Assigned: func([]int32) { assigned <- struct{}{} },
+		Revoked:  func([]int32) {},
+		Lost:     func([]int32) {},
+		Now:      time.Now,
+	})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	<-assigned
+	if err := m.Commit(r.t.Context(), done); err != nil {
+		r.t.Fatal(err)
+	}
+	if err := m.Leave(r.t.Context()); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// run runs a retention of both topics; it owns partition 0 only.
+func (r *rig) run(change func(*retention.Config)) *retention.Retention {
+	cfg := retention.Config{
+		Cluster: r.cluster,
+		Topics: []retention.Topic{
+			{Name: events, Readers: []string{"projector", "engine"}, Restored: true},
+			{Name: parts, Restored: true, AtOnce: true},
+		},
+		Keep: time.Minute,
+		Owned: func() []retention.Partition {
+			return []retention.Partition{{Restores: map[string]int64{events: 18, parts: 7}}}
+		},
+		Every:  time.Millisecond,
+		Now:    func() time.Time { return r.now },
+		Logger: r.cluster.Logger,
+	}
+	change(&cfg)
+	kept := retention.New(cfg)
+	ctx, cancel := context.WithCancel(r.t.Context())
+	ended := make(chan error)
+	go func() { ended <- kept.Run(ctx) }()
+	r.t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			r.t.Error(err)
+		}
+	})
+	return kept
+}
+
+// wantStatuses waits for what a round finds.
+func (r *rig) wantStatuses(kept *retention.Retention, want ...retention.Status) {
+	r.t.Helper()
+	have := kept.Statuses()
+	testkit.Eventually(r.t, fmt.Sprintf("a round finds %+v", want), func() bool {
+		have = kept.Statuses()
+		return slices.Equal(have, want)
+	})
+}
+
+func (r *rig) wantStarts(topic string, want map[int32]int64) {
+	r.t.Helper()
+	have, err := r.deleter.Starts(r.t.Context(), topic)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	if fmt.Sprint(have) != fmt.Sprint(want) {
+		r.t.Errorf("%s begins at %v, want %v", topic, have, want)
+	}
+}
+
+// TestNothingThatIsNeededIsDeleted: a reader without a position may need everything, and
+// then each in its turn holds what it has not read.
+func TestNothingThatIsNeededIsDeleted(t *testing.T) {
+	r := newRig(t)
+	kept := r.run(func(*retention.Config) {})
+	ofParts := retention.Status{Topic: parts, First: 7, Safe: 7, HeldBy: "state", Known: true}
+	r.wantStatuses(kept, retention.Status{Topic: events, HeldBy: "projector"}, ofParts)
+
+	r.commit("projector", streams.Offsets{events: {0: 5, 1: 20}})
+	r.wantStatuses(kept, retention.Status{Topic: events, HeldBy: "engine"}, ofParts)
+	r.wantStarts(events, map[int32]int64{0: 0, 1: 0})
+
+	r.commit("engine", streams.Offsets{events: {0: 20, 1: 20}})
+	r.wantStatuses(kept,
+		retention.Status{Topic: events, First: 5, Safe: 5, HeldBy: "projector", Known: true}, ofParts)
+
+	r.commit("rebuild", streams.Offsets{events: {0: 6}}) // of whom the topic knows nothing
+	r.commit("projector", streams.Offsets{events: {0: 19, 1: 20}})
+	r.wantStatuses(kept,
+		retention.Status{Topic: events, First: 6, Safe: 6, HeldBy: "rebuild", Known: true}, ofParts)
+
+	r.commit("rebuild", streams.Offsets{events: {0: 20}})
+	r.wantStatuses(kept, // the other ten are too young
+		retention.Status{Topic: events, First: 10, Safe: 18, HeldBy: "state", Known: true}, ofParts)
+	r.wantStarts(events, map[int32]int64{0: 10, 1: 0}) // it does not own partition 1
+	r.wantStarts(parts, map[int32]int64{0: 7, 1: 0})
+}
+
+// TestAStateThatIsNotKnownHoldsEverything: a task that is being restored says nothing yet.
+func TestAStateThatIsNotKnownHoldsEverything(t *testing.T) {
+	r := newRig(t)
+	r.commit("projector", streams.Offsets{events: {0: 20}})
+	r.commit("engine", streams.Offsets{events: {0: 20}})
+	kept := r.run(func(cfg *retention.Config) {
+		cfg.Owned = func() []retention.Partition { return []retention.Partition{{}} }
+	})
+	r.wantStatuses(kept, retention.Status{Topic: events, HeldBy: "state"},
+		retention.Status{Topic: parts, HeldBy: "state"})
+	r.wantStarts(events, map[int32]int64{0: 0, 1: 0})
+}
+
+// TestWhatIsKept: for ever, by time, by number.
+func TestWhatIsKept(t *testing.T) {
+	for name, c := range map[string]struct {
+		keep    time.Duration
+		records int64
+		first   int64
+	}{
+		"everything":       {first: 0},
+		"an hour and more": {keep: 2 * time.Hour, first: 0},
+		"a minute":         {keep: time.Minute, first: 10},
+		"one record":       {records: 1, first: 18},
+		"fifteen records":  {keep: 2 * time.Hour, records: 15, first: 5},
+		"many records":     {keep: 2 * time.Hour, records: 1 << 40, first: 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			r.commit("projector", streams.Offsets{events: {0: 20}})
+			r.commit("engine", streams.Offsets{events: {0: 20}})
+			kept := r.run(func(cfg *retention.Config) { cfg.Keep, cfg.KeepRecords = c.keep, c.records })
+			r.wantStatuses(kept,
+				retention.Status{Topic: events, First: c.first, Safe: 18, HeldBy: "state", Known: true},
+				retention.Status{Topic: parts, First: 7, Safe: 7, HeldBy: "state", Known: true})
+		})
+	}
+}

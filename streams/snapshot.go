@@ -1,0 +1,291 @@
+package streams
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/rand"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"slices"
+	"strconv"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/klauspost/compress/zstd"
+)
+
+// A snapshot is the state of a task as it was at an offset of its journal, in a topic: chunks
+// of keys and values, in the order of the keys, and then a manifest, which counts and sums
+// them. Snapshots of a partition lie one behind the other, and the latest manifest is that of
+// the latest whole one: what precedes the one before it is not needed any more. The task
+// writes them between its turns, a record in the transaction of a turn, so nobody but the
+// owner of the partition can.
+//
+//	key:     the snapshot's id
+//	headers: chunk, with its number, or manifest, with the version of its form
+//	value:   of a chunk zstd of length, key, length, value and so on; of a manifest JSON
+const (
+	// HeaderChunk and HeaderManifest are on the one kind of record and on the other.
+	HeaderChunk    = "chunk"
+	HeaderManifest = "manifest"
+	manifestForm   = "1"
+	// defaultChunkBytes takes about a millisecond, so that no turn is held up.
+	defaultChunkBytes = 384 << 10
+	// mostChunkBytes bounds what is decompressed: a chunk, and the largest value.
+	mostChunkBytes = 64 << 20
+)
+
+// manifest is the last record of a snapshot.
+type manifest struct {
+	ID       string `json:"id"`
+	Identity string `json:"identity"` // of the state and its format
+	Next     int64  `json:"next"`     // offset up to which the journal is folded
+	Chunks   int    `json:"chunks"`
+	Keys     int64  `json:"keys"`
+	Bytes    int64  `json:"bytes"` // of keys and values
+	Sum      uint32 `json:"sum"`   // of all chunks as they were before compression
+}
+
+// onlyOfStore reports whether a key belongs to a store, not to the state that it holds.
+func onlyOfStore(key []byte) bool {
+	return bytes.Equal(key, identityKey) || bytes.Equal(key, snapshotsKey) ||
+		bytes.Equal(key, grownKey)
+}
+
+// snapshotWriter writes one snapshot.
+type snapshotWriter struct {
+	cfg      SnapshotConfig
+	view     *pebble.Snapshot
+	from     []byte // the next key
+	manifest manifest
+	encoder  *zstd.Encoder
+}
+
+// newSnapshotWriter takes a view of the committed state, which later changes are no part of.
+func newSnapshotWriter(s *Store, cfg SnapshotConfig, m manifest) (*snapshotWriter, error) {
+	encoder, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest),
+		zstd.WithEncoderConcurrency(1))
+	if err != nil {
+		return nil, fmt.Errorf("streams: compressing a snapshot: %w", err)
+	}
+	return &snapshotWriter{
+		cfg:      cfg,
+		view:     s.db.NewSnapshot(),
+		from:     []byte{},
+		manifest: m,
+		encoder:  encoder,
+	}, nil
+}
+
+func (w *snapshotWriter) close() error {
+	if err := errors.Join(w.encoder.Close(), w.view.Close()); err != nil {
+		return fmt.Errorf("streams: ending a snapshot: %w", err)
+	}
+	return nil
+}
+
+// next returns the next record, and whether it is the last one: the manifest.
+func (w *snapshotWriter) next() (r Record, last bool, err error) {
+	chunk, err := w.chunk()
+	if err != nil {
+		return Record{}, false, err
+	}
+	m := &w.manifest
+	if len(chunk) > 0 {
+		m.Sum = crc32.Update(m.Sum, castagnoli, chunk)
+		r = w.record(HeaderChunk, strconv.Itoa(m.Chunks), w.encoder.EncodeAll(chunk, nil))
+		m.Chunks++
+		return r, false, nil
+	}
+	value, err := json.Marshal(m)
+	if err != nil {
+		return Record{}, false, fmt.Errorf("streams: writing the manifest of a snapshot: %w", err)
+	}
+	return w.record(HeaderManifest, manifestForm, value), true, nil
+}
+
+func (w *snapshotWriter) record(header, text string, value []byte) Record {
+	return Record{
+		Topic:   w.cfg.Topic,
+		Key:     []byte(w.manifest.ID),
+		Value:   value,
+		Headers: []Header{{Key: header, Value: []byte(text)}},
+	}
+}
+
+// chunk returns some more keys and values; nothing when there are no more.
+func (w *snapshotWriter) chunk() (chunk []byte, err error) {
+	most := cmp.Or(w.cfg.ChunkBytes, defaultChunkBytes)
+	err = scan(w.view, w.from, []byte{0xff, 0xff, 0xff, 0xff}, func(key, value []byte) (bool, error) {
+		if size := len(chunk) + len(key) + len(value); len(chunk) > 0 && size > most {
+			w.from = bytes.Clone(key)
+			return false, nil
+		}
+		w.from = append(append(w.from[:0], key...), 0)
+		if onlyOfStore(key) {
+			return true, nil
+		}
+		w.manifest.Keys++
+		w.manifest.Bytes += int64(len(key) + len(value))
+		chunk = append(binary.AppendUvarint(chunk, uint64(len(key))), key...)
+		chunk = append(binary.AppendUvarint(chunk, uint64(len(value))), value...)
+		return true, nil
+	})
+	return chunk, err
+}
+
+// EachSnapshotRecord calls take for the records of a snapshot of the state of a partition, in
+// the order in which they are to be appended, for a state that is brought to another journal.
+func (s *Store) EachSnapshotRecord(
+	cfg SnapshotConfig, journal string, partition int32, take func(Record) error,
+) error {
+	next, err := s.Checkpoint(journal, partition)
+	if err != nil {
+		return err
+	}
+	var id [8]byte
+	rand.Read(id[:])
+	w, err := newSnapshotWriter(s, cfg, manifest{
+		ID:       fmt.Sprintf("%d.copy.%s", next, hex.EncodeToString(id[:])),
+		Identity: cfg.identity(),
+		Next:     next,
+	})
+	if err != nil {
+		return err
+	}
+	for last := false; !last && err == nil; {
+		var r Record
+		if r, last, err = w.next(); err == nil {
+			r.Partition = partition
+			err = take(r)
+		}
+	}
+	if closed := w.close(); err == nil {
+		err = closed
+	}
+	return err
+}
+
+// foundSnapshot is a manifest in the topic, and where its snapshot lies there.
+type foundSnapshot struct {
+	manifest
+	first, last int64 // offsets of its first chunk and of its manifest
+}
+
+// snapshotIndex is what a topic has of snapshots.
+type snapshotIndex struct {
+	first map[string]int64 // offset of the first chunk, by id
+	found []foundSnapshot  // with a manifest, oldest first
+}
+
+// add takes note of a record. What is no part of a snapshot is skipped.
+func (x *snapshotIndex) add(r Record) {
+	if id := string(r.Key); r.Header(HeaderChunk) == "0" {
+		x.first[id] = r.Offset
+	}
+	if r.Header(HeaderManifest) == "" {
+		return
+	}
+	f := foundSnapshot{last: r.Offset}
+	if r.Header(HeaderManifest) == manifestForm {
+		_ = json.Unmarshal(r.Value, &f.manifest) // a damaged one has no id, or no identity of ours
+	}
+	if first, known := x.first[f.ID]; known {
+		f.first = first
+	}
+	x.found = append(x.found, f)
+}
+
+// fitting returns the snapshots that a journal with this first offset can complete, the
+// newest first, and counts the others.
+func (x *snapshotIndex) fitting(
+	identity string, journalStart int64,
+) (list []foundSnapshot, foreign, tooOld int) {
+	for _, f := range slices.Backward(x.found) {
+		_, begun := x.first[f.ID]
+		switch {
+		case f.Identity != identity || !begun:
+			foreign++
+		case f.Next < journalStart:
+			tooOld++
+		default:
+			list = append(list, f)
+		}
+	}
+	return list, foreign, tooOld
+}
+
+var errTornSnapshot = errors.New("a part of it is missing or damaged")
+
+// snapshotReader writes the chunks of one snapshot into a store.
+type snapshotReader struct {
+	of      foundSnapshot
+	store   *Store
+	decoder *zstd.Decoder
+	chunks  int
+	sum     uint32
+}
+
+func newSnapshotReader(of foundSnapshot, store *Store) (*snapshotReader, error) {
+	decoder, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1),
+		zstd.WithDecoderMaxMemory(mostChunkBytes))
+	if err != nil {
+		return nil, fmt.Errorf("streams: reading a snapshot: %w", err)
+	}
+	return &snapshotReader{of: of, store: store, decoder: decoder}, nil
+}
+
+// take reads a record of the topic, and reports whether it was the manifest, with which the
+// snapshot is whole.
+func (l *snapshotReader) take(r Record) (whole bool, err error) {
+	chunk := r.Header(HeaderChunk)
+	switch {
+	case string(r.Key) != l.of.ID:
+		return false, nil
+	case chunk == strconv.Itoa(l.chunks):
+		l.chunks++
+		return false, l.load(r.Value)
+	case chunk == "" && l.chunks == l.of.Chunks && l.sum == l.of.Sum:
+		return true, nil
+	}
+	return false, errTornSnapshot
+}
+
+// load writes a chunk into the store.
+func (l *snapshotReader) load(compressed []byte) error {
+	chunk, err := l.decoder.DecodeAll(compressed, nil)
+	if err != nil {
+		return errTornSnapshot
+	}
+	l.sum = crc32.Update(l.sum, castagnoli, chunk)
+	b := l.store.db.NewBatch()
+	for len(chunk) > 0 {
+		var key, value []byte
+		if key, chunk, err = cutBytes(chunk); err == nil {
+			value, chunk, err = cutBytes(chunk)
+		}
+		if err == nil && !onlyOfStore(key) {
+			err = b.Set(key, value, nil)
+		}
+		if err != nil {
+			return errors.Join(err, b.Close())
+		}
+	}
+	if err := b.Commit(pebble.NoSync); err != nil {
+		return fmt.Errorf("streams: loading a snapshot: %w", err)
+	}
+	return b.Close()
+}
+
+// cutBytes splits off what is preceded by its length.
+func cutBytes(from []byte) (data, rest []byte, err error) {
+	n, size := binary.Uvarint(from)
+	if size <= 0 || n > uint64(len(from)-size) {
+		return nil, nil, errTornSnapshot
+	}
+	end := size + int(n) // #nosec G115 -- at most len(from)
+	return from[size:end], from[end:], nil
+}

@@ -1,0 +1,186 @@
+package streams
+
+import (
+	"cmp"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+)
+
+// SnapshotConfig is where a core keeps snapshots of its state.
+type SnapshotConfig struct {
+	Topic string // none are kept if it is empty
+	// Identity names what the state is and its format. A snapshot with another identity is
+	// not loaded. It does not name the journal: that the journal confirms, by the last fact
+	// that the snapshot has folded.
+	Identity string
+	// Every is by how many offsets the journal grows between two snapshots; 0: by 65,536, and
+	// by as many bytes as the latest snapshot has. The simulation sets it.
+	Every int64
+	// ChunkBytes is after how many bytes of keys and values a chunk ends; 0: 384 KiB. The
+	// simulation sets it: its states are small.
+	ChunkBytes int
+}
+
+// defaultSnapshotEvery is folded in about a second.
+const defaultSnapshotEvery = 65_536
+
+// identity includes the format of what the store keeps of its own.
+func (c SnapshotConfig) identity() string {
+	return fmt.Sprintf("store %d: %s", storeFormat, c.Identity)
+}
+
+// NeededFrom is what a restore may still read: the offsets of the first records, in the
+// journal and in the topic of snapshots. All before may be deleted.
+type NeededFrom struct{ Journal, Snapshots int64 }
+
+// snapshots is how a core writes snapshots of its state, one at a time: in each turn the
+// next record of it. It begins one when the journal has grown by as many bytes as the state
+// had at the latest.
+type snapshots struct {
+	kept   keptSnapshots
+	writer *snapshotWriter // nil unless one is being written
+	place  keptSnapshot    // of the one that is being written
+	grown  int64           // of the journal, when it began
+	ending bool            // the turn writes its manifest
+}
+
+// keptSnapshots is what a state knows of the snapshots of it.
+type keptSnapshots struct {
+	Latest, Before keptSnapshot // without an ID: there is none
+}
+
+// keptSnapshot is a whole snapshot.
+type keptSnapshot struct {
+	ID    string
+	First int64 // offset of its first chunk
+	Next  int64 // offset up to which the journal is folded
+	Fact  int64 // offset of the last fact, which a start reads again
+	Bytes int64 // of keys and values
+}
+
+var (
+	snapshotsKey = []byte{keySpaceOwn, 's'}
+	// grownKey holds by how many bytes the journal has grown since the latest snapshot.
+	grownKey = []byte{keySpaceOwn, 'g'}
+)
+
+func (k *keptSnapshots) load(s *Store) error {
+	value, err := s.get(snapshotsKey)
+	if err != nil || value == nil {
+		return err
+	}
+	if err := json.Unmarshal(value, k); err != nil {
+		return fmt.Errorf("streams: reading where the latest snapshots are: %w", err)
+	}
+	return nil
+}
+
+func (k *keptSnapshots) save(b *Batch) error {
+	value, err := json.Marshal(k)
+	if err != nil {
+		return fmt.Errorf("streams: noting where the latest snapshots are: %w", err)
+	}
+	return b.Set(snapshotsKey, value)
+}
+
+// NeededFrom returns what a restore by the older of two whole snapshots reads: the newer one
+// may turn out to be damaged. Without two of them, all is needed.
+func (c *Core[E, C]) NeededFrom() NeededFrom {
+	older := c.snapshots.kept.Before
+	latest := older.Next - cmp.Or(c.cfg.LatestRecords, latestRecords)
+	return NeededFrom{Journal: max(0, min(older.Fact, latest)), Snapshots: older.First}
+}
+
+// snapshotDue reports whether the journal has grown enough since the latest snapshot.
+func (c *Core[E, C]) snapshotDue() bool {
+	if c.cfg.Snapshots.Topic == "" || !c.working || c.draining {
+		return false
+	}
+	latest := c.snapshots.kept.Latest
+	offsets := c.progress.next - latest.Next
+	if every := c.cfg.Snapshots.Every; every > 0 {
+		return offsets >= every
+	}
+	return offsets >= defaultSnapshotEvery && c.progress.grown >= latest.Bytes
+}
+
+// beginSnapshot takes a view of the state if a snapshot is due. The turns that follow write
+// it.
+func (c *Core[E, C]) beginSnapshot() (err error) {
+	s := &c.snapshots
+	if s.writer != nil || !c.snapshotDue() {
+		return nil
+	}
+	next := c.progress.next
+	// No two are alike: the start record is another owner's, the sum another journal's.
+	id := fmt.Sprintf("%d.%d.%08x", next, c.restore.to, c.progress.mark.sum)
+	s.place = keptSnapshot{ID: id, Next: next, Fact: c.progress.firstUnproved()}
+	s.grown = c.progress.grown
+	s.writer, err = newSnapshotWriter(c.store, c.cfg.Snapshots,
+		manifest{ID: id, Identity: c.cfg.Snapshots.identity(), Next: next})
+	return err
+}
+
+// writeSnapshot adds the next record of the snapshot to the turn.
+func (c *Core[E, C]) writeSnapshot() error {
+	s := &c.snapshots
+	if s.writer == nil || c.draining {
+		return nil
+	}
+	r, last, err := s.writer.next()
+	if err != nil {
+		return err
+	}
+	c.turn.Append(r)
+	s.ending = last
+	return nil
+}
+
+// wroteSnapshot takes note of a committed record of the snapshot: end is the offset after it.
+func (s *snapshots) wroteSnapshot(end int64) {
+	if s.writer != nil && end > 0 && s.writer.manifest.Chunks == 1 && !s.ending {
+		s.place.First = end - 1
+	}
+}
+
+// noteSnapshot writes into the turn's state that the snapshot is whole, if it is.
+func (c *Core[E, C]) noteSnapshot(b *Batch) error {
+	s := &c.snapshots
+	if !s.ending {
+		return nil
+	}
+	s.ending = false
+	s.place.Bytes = s.writer.manifest.Bytes
+	s.kept = keptSnapshots{Latest: s.place, Before: s.kept.Latest}
+	c.progress.grown -= s.grown
+	if err := c.dropSnapshot(); err != nil {
+		return err
+	}
+	return errors.Join(s.kept.save(b), saveGrown(b, c.progress.grown))
+}
+
+// dropSnapshot ends the writing of a snapshot.
+func (c *Core[E, C]) dropSnapshot() error {
+	s := &c.snapshots
+	if s.writer == nil {
+		return nil
+	}
+	writer := s.writer
+	s.writer = nil
+	return writer.close()
+}
+
+// loadGrown reads by how much the journal has grown since the latest snapshot.
+func loadGrown(s *Store) (int64, error) {
+	value, err := s.get(grownKey)
+	if err != nil || len(value) != 8 {
+		return 0, err
+	}
+	return int64(binary.BigEndian.Uint64(value)), nil
+}
+
+func saveGrown(b *Batch, grown int64) error {
+	return b.Set(grownKey, binary.BigEndian.AppendUint64(nil, uint64(grown)))
+}

@@ -1,0 +1,84 @@
+package topology
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/lumenhook/lumenhook/streams"
+)
+
+// Topics that mark a prefix as closed: the service does not start on its topics.
+const (
+	// markFilling is there while a copy is written into the topics.
+	markFilling = "half-filled"
+	// markMoved is there once what the topics have went on elsewhere.
+	markMoved = "moved-away"
+)
+
+// Closing is why the service must not start on topics.
+type Closing struct{ mark, what, do string }
+
+// Reasons to close topics.
+var (
+	// Filling: a copy is being written into them.
+	Filling = Closing{
+		mark: markFilling,
+		what: "a copy of another deployment was begun here and is not whole",
+		do: "wait for lumenhook restore or repartition to end; if it was interrupted, delete the " +
+			"topics of this prefix and repeat it",
+	}
+	// Moved: their deployment goes on elsewhere.
+	Moved = Closing{
+		mark: markMoved,
+		what: "lumenhook repartition has moved this deployment to another prefix: whatever was " +
+			"delivered there since would be delivered again from here",
+		do: "start with the --topic-prefix that it named",
+	}
+)
+
+// Close keeps the service from starting on the topics of a cluster's prefix.
+func Close(ctx context.Context, c streams.Cluster, why Closing, replicas int16) error {
+	err := c.EnsureTopics(ctx, []streams.TopicSpec{
+		{Name: why.mark, Partitions: 1, ReplicationFactor: replicas},
+	})
+	if err != nil {
+		return fmt.Errorf("topology: closing the topics: %w", err)
+	}
+	return nil
+}
+
+// Open undoes Close.
+func Open(ctx context.Context, c streams.Cluster, why Closing) error {
+	if err := c.DeleteTopic(ctx, why.mark); err != nil {
+		return fmt.Errorf("topology: opening the topics: %w", err)
+	}
+	return nil
+}
+
+// checkClosed returns why the topics are closed; nil if they are not.
+func checkClosed(ctx context.Context, c streams.Cluster) (*Fault, error) {
+	marks, err := c.DescribeTopics(ctx, markFilling, markMoved)
+	if err != nil {
+		return nil, err
+	}
+	for _, why := range []Closing{Filling, Moved} {
+		if _, closed := marks[why.mark]; closed {
+			return &Fault{
+				Name: Closed,
+				What: fmt.Sprintf("the topics with the prefix %s are closed (by %s%s): %s", c.Prefix,
+					c.Prefix, why.mark, why.what),
+				Do: why.do,
+			}, nil
+		}
+	}
+	return nil, nil
+}
+
+// CheckOpen fails if the topics of a cluster's prefix are closed.
+func CheckOpen(ctx context.Context, c streams.Cluster) error {
+	fault, err := checkClosed(ctx, c)
+	if err != nil || fault == nil {
+		return err
+	}
+	return fmt.Errorf("%s", fault)
+}

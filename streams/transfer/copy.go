@@ -1,0 +1,109 @@
+package transfer
+
+import (
+	"errors"
+	"io"
+	"log/slog"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/lumenhook/lumenhook/streams"
+)
+
+// copyFormat is incremented when older programs cannot read a copy any more.
+const copyFormat = 1
+
+// Copy is a deployment at one position: its states, and records of its topics.
+type Copy struct {
+	dir    string // of the records' files
+	states []*streams.Store
+	closer io.Closer // of the states
+	about  Manifest
+}
+
+// Manifest describes a copy.
+type Manifest struct {
+	Format  int       `json:"format"`
+	MadeAt  time.Time `json:"madeAt"`
+	Program string    `json:"program"` // version that made it
+	Prefix  string    `json:"prefix"`  // of the topics
+	// StateFormat is that of the entries of the states.
+	StateFormat int   `json:"stateFormat"`
+	Partitions  int32 `json:"partitions"`
+	// Journal is the position of the copy: up to which offset each partition of the
+	// journal is in it.
+	Journal []int64 `json:"journal"`
+	// Cursor is the last ledger whose payments are all in the copy; nil: none was read.
+	Cursor  *Cursor `json:"cursor,omitempty"`
+	Entries int64   `json:"entries"` // of all states
+	Digest  string  `json:"digest"`  // of all states
+
+	States  []file        `json:"states,omitempty"` // in the order of the partitions
+	Records []recordsFile `json:"records"`
+}
+
+// Cursor is how far the follower had read.
+type Cursor struct {
+	Network        string `json:"network"` // passphrase
+	Ledger         uint32 `json:"ledger"`
+	Hash           string `json:"hash"`
+	ClosedAtMillis int64  `json:"closedAtMillis"`
+}
+
+// recordsFile is a file of records of one topic.
+type recordsFile struct {
+	file
+	Topic string `json:"topic"`
+	// Taken says that the states have taken these records.
+	Taken bool `json:"taken"`
+}
+
+// Manifest describes the copy.
+func (c *Copy) Manifest() Manifest { return c.about }
+
+// Close closes the states.
+func (c *Copy) Close() error { return c.closer.Close() }
+
+// stores are states in a scratch folder.
+type stores []*streams.Store
+
+const (
+	scratchCacheBytes    = 8 << 20
+	scratchMemTableBytes = 4 << 20
+)
+
+// scratchConfig is a state in a scratch folder.
+func scratchConfig(dir string, partition int32, logger *slog.Logger) streams.StoreConfig {
+	return streams.StoreConfig{
+		Dir:           filepath.Join(dir, strconv.Itoa(int(partition))),
+		Identity:      "scratch",
+		CacheBytes:    scratchCacheBytes,
+		MemTableBytes: scratchMemTableBytes,
+		Logger:        logger,
+	}
+}
+
+func openStores(dir string, count int32, logger *slog.Logger) (list stores, err error) {
+	for p := range count {
+		s, err := streams.OpenStore(scratchConfig(dir, p, logger))
+		if err != nil {
+			return nil, errors.Join(err, list.Close())
+		}
+		list = append(list, s)
+	}
+	return list, nil
+}
+
+func (l stores) Close() (err error) {
+	for _, s := range l {
+		err = errors.Join(err, s.Close())
+	}
+	return err
+}
+
+// progressEvery is after how many entries or records progress is told.
+const progressEvery = 10_000
+
+// batchEntries bounds a batch of changes to a store.
+const batchEntries = 4096

@@ -1,0 +1,336 @@
+package transfer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"path/filepath"
+	"slices"
+
+	"github.com/lumenhook/lumenhook/schemas"
+	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/engine"
+	"github.com/lumenhook/lumenhook/streams/topology"
+)
+
+// TargetConfig is where a copy is to go.
+type TargetConfig struct {
+	Cluster streams.Cluster
+	Shape   topology.Shape
+	// Scratch is an empty folder for the states.
+	Scratch string
+	// Progress is called with what is done of the present step, and its total.
+	Progress func(done, total int64)
+	Logger   *slog.Logger
+}
+
+// Placed is what became of a copy.
+type Placed struct {
+	Partitions int32            `json:"partitions"`
+	Entries    int64            `json:"entries"` // of the states
+	Digest     string           `json:"digest"`  // of the states, as they were read back
+	Records    map[string]int64 `json:"records"` // by topic
+}
+
+// target is the topics that a copy goes to.
+type target struct {
+	TargetConfig
+	ends     *streams.Ends
+	producer *streams.Producer
+	states   stores
+	taken    map[int32]int64 // position in matches, by partition
+	placed   Placed
+}
+
+// PrepareTarget makes the topics and closes them. It fails if they have records.
+func PrepareTarget(ctx context.Context, cfg TargetConfig) error {
+	if err := checkEmpty(ctx, cfg.Cluster); err != nil {
+		return err
+	}
+	if err := topology.Close(ctx, cfg.Cluster, topology.Filling, cfg.Shape.Replicas); err != nil {
+		return err
+	}
+	_, err := topology.Create(ctx, cfg.Cluster, cfg.Shape)
+	return err
+}
+
+// checkEmpty fails if there are topics with records.
+func checkEmpty(ctx context.Context, c streams.Cluster) error {
+	if err := topology.CheckOpen(ctx, c); err != nil {
+		return err
+	}
+	var names []string
+	for _, t := range schemas.Topics() {
+		names = append(names, t.Name)
+	}
+	there, err := c.DescribeTopics(ctx, names...)
+	if err != nil {
+		return err
+	}
+	ends, err := c.NewEnds()
+	if err != nil {
+		return err
+	}
+	defer ends.Close()
+	for _, topic := range slices.Sorted(maps.Keys(there)) {
+		by, err := ends.Of(ctx, topic)
+		if err != nil {
+			return err
+		}
+		for p, end := range by {
+			if end > 0 {
+				return fmt.Errorf("transfer: partition %d of %s%s has records, and a copy goes only into "+
+					"empty topics: name another prefix, or delete the topics of this one", p, c.Prefix, topic)
+			}
+		}
+	}
+	return nil
+}
+
+// Place writes a copy into topics that PrepareTarget has made. The states are read back from
+// there, and held against the copy's.
+func Place(ctx context.Context, c *Copy, cfg TargetConfig) (_ Placed, err error) {
+	t := &target{TargetConfig: cfg, taken: make(map[int32]int64)}
+	t.placed.Records = make(map[string]int64)
+	t.placed.Partitions = cfg.Shape.Partitions
+	if t.ends, err = cfg.Cluster.NewEnds(); err != nil {
+		return t.placed, err
+	}
+	defer t.ends.Close()
+	if t.producer, err = cfg.Cluster.NewProducer(); err != nil {
+		return t.placed, err
+	}
+	defer t.producer.Close()
+	dir := filepath.Join(cfg.Scratch, "divided")
+	if t.states, err = openStores(dir, cfg.Shape.Partitions, cfg.Logger); err != nil {
+		return t.placed, err
+	}
+	defer func() { err = errors.Join(err, t.states.Close()) }()
+	return t.placed, t.place(ctx, c)
+}
+
+// place writes what is behind nothing first: a task that found a state before its inputs
+// would take none of them.
+func (t *target) place(ctx context.Context, c *Copy) error {
+	want, err := divide(c.states, t.states, func(n int64) { t.Progress(n, c.about.Entries) })
+	if err != nil {
+		return err
+	}
+	steps := []func(context.Context, *Copy) error{
+		t.placeTaken, t.placeRest, t.placeRows, t.placeCursor, t.placeStates,
+	}
+	for _, step := range steps {
+		if err := step(ctx, c); err != nil {
+			return err
+		}
+	}
+	return t.compare(ctx, want)
+}
+
+// placeTaken writes the inputs that the states have taken. The states go on behind them.
+func (t *target) placeTaken(ctx context.Context, c *Copy) (err error) {
+	if err := t.placeRecords(ctx, c, true); err != nil {
+		return err
+	}
+	t.taken, err = t.ends.Of(ctx, schemas.TopicMatches)
+	return err
+}
+
+func (t *target) placeRest(ctx context.Context, c *Copy) error {
+	return t.placeRecords(ctx, c, false)
+}
+
+// placeRecords appends the records of files, by their keys.
+func (t *target) placeRecords(ctx context.Context, c *Copy, taken bool) error {
+	for _, f := range c.about.Records {
+		if f.Taken != taken {
+			continue
+		}
+		b := batch{target: t, total: f.Tuples}
+		err := readTuples(filepath.Join(c.dir, f.Name), func(fields [][]byte) error {
+			r, err := recordOf(f.Topic, fields)
+			if err != nil {
+				return err
+			}
+			return b.add(ctx, r)
+		})
+		if err == nil {
+			err = b.flush(ctx)
+		}
+		if err != nil {
+			return fmt.Errorf("transfer: writing the records of %s: %w", f.Topic, err)
+		}
+	}
+	return nil
+}
+
+// placeRows writes the rows of tables: who reads them must know every key and watch when the
+// service starts.
+func (t *target) placeRows(ctx context.Context, c *Copy) error {
+	b := batch{target: t, total: c.about.Entries}
+	for _, s := range t.states {
+		err := s.Each(func(key, value []byte) (bool, error) {
+			r, is, err := engine.Row(key, value)
+			if err != nil || !is {
+				return err == nil && !engine.IsDelivery(key), err
+			}
+			return true, b.add(ctx, r)
+		})
+		if err != nil {
+			return fmt.Errorf("transfer: writing the tables: %w", err)
+		}
+	}
+	return b.flush(ctx)
+}
+
+// placeCursor writes the follower's cursor. What was appended after it begins at the
+// beginning of the new topics.
+func (t *target) placeCursor(ctx context.Context, c *Copy) error {
+	from := c.about.Cursor
+	if from == nil {
+		return nil
+	}
+	start := make(map[int32]int64)
+	for p := range t.Shape.Partitions {
+		start[p] = 0
+	}
+	m := schemas.EncodeLedgerRead(schemas.LedgerRead{
+		NetworkPassphrase: from.Network,
+		Sequence:          from.Ledger,
+		Hash:              from.Hash,
+		ClosedAtMillis:    from.ClosedAtMillis,
+		MatchesOffsets:    start,
+		PaymentsOffsets:   start,
+		ReadAtMillis:      c.about.MadeAt.UnixMilli(),
+	})
+	b := batch{target: t, total: 1}
+	err := b.add(ctx, streams.NewRecord(schemas.TopicLedgers, from.Network, m.Value, m.EachHeader))
+	if err != nil {
+		return err
+	}
+	return b.flush(ctx)
+}
+
+// batch collects records that are appended at once.
+type batch struct {
+	*target
+	out         []streams.Record
+	bytes       int
+	done, total int64
+}
+
+const (
+	appendRecords = 2_000
+	appendBytes   = 4 << 20
+)
+
+func (b *batch) add(ctx context.Context, r streams.Record) error {
+	b.out = append(b.out, r)
+	b.bytes += len(r.Key) + len(r.Value)
+	if len(b.out) < appendRecords && b.bytes < appendBytes {
+		return nil
+	}
+	return b.flush(ctx)
+}
+
+func (b *batch) flush(ctx context.Context) error {
+	if err := b.producer.Append(ctx, b.out...); err != nil {
+		return err
+	}
+	for _, r := range b.out {
+		b.placed.Records[r.Topic]++
+	}
+	b.done += int64(len(b.out))
+	b.out, b.bytes = b.out[:0], 0
+	b.Progress(min(b.done, b.total), b.total)
+	return nil
+}
+
+// journalBegins is the first offset of a new journal. Before it is a note, so that nobody
+// takes it for a journal whose state is folded from the beginning.
+const journalBegins = 1
+
+// placeStates begins each journal, and writes each state as a snapshot.
+func (t *target) placeStates(ctx context.Context, _ *Copy) error {
+	below := make(streams.Offsets)
+	placer, err := t.Cluster.NewPlacer()
+	if err != nil {
+		return err
+	}
+	defer placer.Close()
+	for p, s := range t.states {
+		partition := int32(p) // #nosec G115 -- a partition
+		taken := map[string]int64{
+			schemas.TopicCommands: 0,
+			schemas.TopicMatches:  t.taken[partition],
+		}
+		note := streams.TakenRecord(schemas.TopicJournal, partition, taken)
+		if err := placer.Place(ctx, note); err != nil {
+			return err
+		}
+		below.Set(schemas.TopicJournal, partition, journalBegins)
+		if err := t.placeState(ctx, placer, s, partition, taken); err != nil {
+			return fmt.Errorf("transfer: writing the state of partition %d: %w", p, err)
+		}
+		t.Progress(int64(p+1), int64(len(t.states)))
+	}
+	deleter, err := t.Cluster.NewDeleter()
+	if err != nil {
+		return err
+	}
+	defer deleter.Close()
+	return deleter.DeleteBefore(ctx, below)
+}
+
+func (t *target) placeState(
+	ctx context.Context, placer *streams.Placer, s *streams.Store, partition int32,
+	taken map[string]int64,
+) error {
+	batch := s.Begin()
+	err := batch.SetTaken(schemas.TopicJournal, partition, journalBegins, taken)
+	if err != nil {
+		batch.Discard()
+		return err
+	}
+	if err := batch.Commit(); err != nil {
+		return err
+	}
+	var offset int64
+	return s.EachSnapshotRecord(snapshotsOf(len(t.states)), schemas.TopicJournal, partition,
+		func(r streams.Record) error {
+			r.Offset = offset
+			offset++
+			return placer.Place(ctx, r)
+		})
+}
+
+// compare reads the states back from the new topics, and compares them with what they are to
+// be.
+func (t *target) compare(ctx context.Context, want Digest) (err error) {
+	back := &Source{cfg: SourceConfig{
+		Cluster:  t.Cluster,
+		Scratch:  filepath.Join(t.Scratch, "read-back"),
+		Progress: t.Progress,
+		Logger:   t.Logger,
+	}}
+	if err := back.open(ctx); err != nil {
+		return errors.Join(err, back.Close())
+	}
+	defer func() { err = errors.Join(err, back.Close()) }()
+	if err := back.Fold(ctx); err != nil {
+		return err
+	}
+	have, err := digestOf(back.states())
+	if err != nil {
+		return err
+	}
+	t.placed.Entries, t.placed.Digest = have.Entries, have.String()
+	if have != want {
+		return fmt.Errorf("transfer: the new topics have another state than the old ones: %d entries "+
+			"with the digest %.16s… in place of %d with %.16s…: please report this", have.Entries, have,
+			want.Entries, want)
+	}
+	return nil
+}

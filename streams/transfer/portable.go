@@ -1,0 +1,114 @@
+package transfer
+
+import (
+	"fmt"
+
+	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/schemas"
+	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/engine"
+)
+
+// Some entries and records name offsets of "matches": from where on a part of a backfill has
+// appended. The records from there on are copied, and lie at the beginning of the new topic.
+// Numbers of hand-overs are offsets of a journal that the copy does not have: without one, a
+// hand-over is known by its delivery.
+
+// portableEntry returns an entry of a state without offsets.
+func portableEntry(key, value []byte) ([]byte, error) {
+	w, is, err := engine.WatchIn(key, value)
+	if err != nil || !is {
+		return value, err
+	}
+	portable := false
+	for i := range w.Parts {
+		portable = portable || w.Parts[i].MatchesFrom != 0
+		w.Parts[i].MatchesFrom = 0
+	}
+	if !portable {
+		return value, nil
+	}
+	return schemas.MarshalWatch(w), nil
+}
+
+// portableRecord returns a record of an input without offsets.
+func portableRecord(r streams.Record) streams.Record {
+	if r.Topic == schemas.TopicMatches {
+		return portableMatch(r)
+	}
+	if r.Topic != schemas.TopicCommands || r.Header(schemas.HeaderType) != coverageType {
+		return r
+	}
+	c, err := schemas.DecodeCommand(schemas.Read(r.Value, r))
+	if err != nil {
+		return r // the engine sets it aside
+	}
+	body, is := c.Body.(domain.RecordCoverage)
+	if !is || body.Next.MatchesFrom == 0 {
+		return r
+	}
+	body.Next.MatchesFrom = 0
+	c.Body = body
+	return inPlaceOf(r, schemas.EncodeCommand(c))
+}
+
+// portableMatch returns a match without the number of a hand-over.
+func portableMatch(r streams.Record) streams.Record {
+	in, err := schemas.DecodePaymentMatched(schemas.Read(r.Value, r))
+	if err != nil || in.Moved.Number == 0 {
+		return r // or the engine sets it aside
+	}
+	in.Moved.FromPartition, in.Moved.Number = 0, 0
+	return inPlaceOf(r, schemas.EncodeHandOver(in))
+}
+
+// inPlaceOf returns a record with another message.
+func inPlaceOf(r streams.Record, m schemas.Message) streams.Record {
+	portable := streams.NewRecord(r.Topic, string(r.Key), m.Value, m.EachHeader)
+	portable.Timestamp = r.Timestamp
+	return portable
+}
+
+// coverageType is the type of commands that name offsets.
+var coverageType = domain.RecordCoverage{}.CommandType()
+
+// isAhead reports whether a record is a hand-over whose fact is not in the state of the journal
+// that it comes from. It does not go along: what led to it is taken again, and hands over
+// again.
+func (s *Source) isAhead(r streams.Record) bool {
+	if r.Topic != schemas.TopicMatches {
+		return false
+	}
+	in, err := schemas.DecodePaymentMatched(schemas.Read(r.Value, r))
+	from := in.Moved.FromPartition
+	if err != nil || in.Moved.Number == 0 || from < 0 || from >= s.Partitions() {
+		return false
+	}
+	return in.Moved.Number >= uint64(s.replicas[from].Folded())
+}
+
+// readBackFrom lowers offsets of "matches" to where the open parts of backfills began.
+func (s *Source) readBackFrom(offsets map[int32]int64) (map[int32]int64, error) {
+	partitionOf := streams.PartitionOf(len(s.replicas))
+	from := make(map[int32]int64)
+	for p := range s.Partitions() {
+		from[p] = offsets[p]
+	}
+	for _, state := range s.states() {
+		err := state.Each(func(key, value []byte) (bool, error) {
+			w, is, err := engine.WatchIn(key, value)
+			if err != nil || !is {
+				return err == nil, err
+			}
+			for _, part := range w.Parts {
+				p := partitionOf(part.EndpointID)
+				from[p] = min(from[p], part.MatchesFrom)
+			}
+			return true, nil
+		})
+		if err != nil {
+			return nil, fmt.Errorf("transfer: looking for open backfills: %w", err)
+		}
+	}
+	return from, nil
+}

@@ -1,0 +1,45 @@
+package transfer
+
+import (
+	"reflect"
+	"testing"
+
+	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/schemas"
+	"github.com/lumenhook/lumenhook/streams"
+)
+
+// TestAHandOverLeavesItsNumber: and nothing else, since its number would be held against those
+// of another journal. Any other match stays byte for byte.
+func TestAHandOverLeavesItsNumber(t *testing.T) {
+	in := domain.MatchInput{
+		AccountID:  "acc_1",
+		EndpointID: "ep_2",
+		WatchID:    "wat_1",
+		Event: domain.Event{
+			ID:              "evt_1",
+			Type:            domain.PaymentReceived,
+			CreatedAtMillis: 5,
+			Body:            []byte("{}"),
+		},
+		Moved: domain.Moved{
+			Moves:             1,
+			Attempts:          2,
+			Runs:              1,
+			FormerEndpointIDs: []string{"ep_1"},
+			FromPartition:     3,
+			Number:            77,
+		},
+	}
+	m := schemas.EncodeHandOver(in)
+	r := streams.NewRecord(schemas.TopicMatches, in.EndpointID, m.Value, m.EachHeader)
+	portable := portableRecord(r)
+	got, err := schemas.DecodePaymentMatched(schemas.Read(portable.Value, portable))
+	in.Moved.FromPartition, in.Moved.Number = 0, 0
+	if err != nil || !reflect.DeepEqual(got, in) || string(portable.Key) != in.EndpointID {
+		t.Errorf("goes along as %+v (%v), want %+v", got, err, in)
+	}
+	if again := portableRecord(portable); !reflect.DeepEqual(again, portable) {
+		t.Errorf("without a number it goes along as %+v", again)
+	}
+}

@@ -1,0 +1,157 @@
+package transfer
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"github.com/lumenhook/lumenhook/schemas"
+	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/engine"
+)
+
+// A follower reads back what it appended after its cursor, and the engine does not take
+// again what it has taken. So the matches after the cursor go along in two parts: those that
+// the states have taken, and those that they have not.
+
+// part is a part of a topic.
+type part struct {
+	topic    string
+	taken    bool // by the states
+	from, to map[int32]int64
+}
+
+// others are the topics whose records are copied whole: nothing else has them.
+func others() []string {
+	return []string{schemas.TopicQuarantine, schemas.TopicDeadLetters, schemas.TopicKeyUses}
+}
+
+// remains returns the parts of topics that the states do not replace. It is called when the
+// states are folded.
+func (s *Source) remains(ctx context.Context, cursor schemas.LedgerRead) ([]part, error) {
+	taken, err := s.taken()
+	if err != nil {
+		return nil, err
+	}
+	ends := make(map[string]map[int32]int64)
+	for _, topic := range append(others(), schemas.TopicCommands, schemas.TopicMatches,
+		schemas.TopicPayments) {
+		if ends[topic], err = s.ends.Of(ctx, topic); err != nil {
+			return nil, err
+		}
+	}
+	readBack, err := s.readBackFrom(cursor.MatchesOffsets)
+	if err != nil {
+		return nil, err
+	}
+	commands, matches, payments := schemas.TopicCommands, schemas.TopicMatches, schemas.TopicPayments
+	parts := []part{
+		{matches, true, readBack, taken[matches]},
+		{matches, false, taken[matches], ends[matches]},
+		{commands, false, taken[commands], ends[commands]},
+	}
+	if len(cursor.PaymentsOffsets) > 0 {
+		parts = append(parts, part{payments, true, cursor.PaymentsOffsets, ends[payments]})
+	}
+	for _, topic := range others() {
+		parts = append(parts, part{topic, false, nil, ends[topic]})
+	}
+	return parts, nil
+}
+
+// taken returns how far the states have taken their inputs, by topic and partition.
+func (s *Source) taken() (map[string]map[int32]int64, error) {
+	by := make(map[string]map[int32]int64)
+	for _, topic := range engine.Inputs() {
+		by[topic] = make(map[int32]int64)
+	}
+	for p, r := range s.replicas {
+		positions, known := r.Taken()
+		if !known && r.Folded() > 0 {
+			return nil, fmt.Errorf("transfer: the journal of partition %d does not say how far its "+
+				"inputs were taken: it is of an older version; start the engine of this version once", p)
+		}
+		for topic := range by {
+			by[topic][int32(p)] = positions[topic] // #nosec G115 -- a partition
+		}
+	}
+	return by, nil
+}
+
+// copyParts writes parts of topics into files.
+func (s *Source) copyParts(
+	ctx context.Context, dir string, parts []part,
+) (list []recordsFile, err error) {
+	for i, p := range parts {
+		s.cfg.Progress(int64(i), int64(len(parts)))
+		f, err := s.copyPart(ctx, dir, p)
+		if err != nil {
+			return nil, fmt.Errorf("transfer: copying records of %s: %w", p.topic, err)
+		}
+		list = append(list, f)
+	}
+	s.cfg.Progress(int64(len(parts)), int64(len(parts)))
+	return list, nil
+}
+
+func (s *Source) copyPart(ctx context.Context, dir string, p part) (recordsFile, error) {
+	f := recordsFile{Topic: p.topic, Taken: p.taken}
+	starts, err := s.ends.Starts(ctx, p.topic)
+	if err != nil {
+		return f, err
+	}
+	for partition, from := range p.from {
+		starts[partition] = max(starts[partition], from)
+	}
+	name := p.topic + ".zst"
+	if p.taken {
+		name = p.topic + "-taken.zst"
+	}
+	w, err := newTupleWriter(filepath.Join(dir, name), name)
+	if err != nil {
+		return f, err
+	}
+	err = s.read(ctx, p.topic, starts, p.to, func(r streams.Record) error {
+		if s.isAhead(r) {
+			return nil
+		}
+		return w.write(fieldsOf(portableRecord(r))...)
+	})
+	if err != nil {
+		w.abandon()
+		return f, err
+	}
+	f.file, err = w.end()
+	return f, err
+}
+
+// fieldsOf are the fields of a record in a file: time, key, value, and names and values of
+// headers.
+func fieldsOf(r streams.Record) [][]byte {
+	fields := [][]byte{
+		binary.BigEndian.AppendUint64(nil, uint64(r.Timestamp.UnixMilli())), r.Key, r.Value,
+	}
+	for _, h := range r.Headers {
+		fields = append(fields, []byte(h.Key), h.Value)
+	}
+	return fields
+}
+
+// recordOf is the record of fields.
+func recordOf(topic string, fields [][]byte) (streams.Record, error) {
+	if len(fields) < 3 || len(fields)%2 == 0 || len(fields[0]) != 8 {
+		return streams.Record{}, errDamaged
+	}
+	r := streams.Record{
+		Topic:     topic,
+		Timestamp: time.UnixMilli(int64(binary.BigEndian.Uint64(fields[0]))),
+		Key:       fields[1],
+		Value:     fields[2],
+	}
+	for i := 3; i < len(fields); i += 2 {
+		r.Headers = append(r.Headers, streams.Header{Key: string(fields[i]), Value: fields[i+1]})
+	}
+	return r, nil
+}

@@ -1,0 +1,232 @@
+package transfer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/lumenhook/lumenhook/schemas"
+	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/engine"
+)
+
+// replica is a partition's state, folded beside its owner.
+type replica = streams.Replica[engine.Effect, engine.Outcome]
+
+// Source is a deployment that is copied. The service may run meanwhile.
+type Source struct {
+	cfg      SourceConfig
+	ends     *streams.Ends
+	replicas []*replica
+}
+
+// SourceConfig is where a deployment is and what is told.
+type SourceConfig struct {
+	Cluster streams.Cluster
+	// Scratch is an empty folder for the states.
+	Scratch string
+	Program string // version of this program
+	Now     func() time.Time
+	// Progress is called with what is done of the present step, and its total.
+	Progress func(done, total int64)
+	Logger   *slog.Logger
+}
+
+// OpenSource opens empty states for the partitions of a deployment.
+func OpenSource(ctx context.Context, cfg SourceConfig) (*Source, error) {
+	s := &Source{cfg: cfg}
+	if err := s.open(ctx); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+func (s *Source) open(ctx context.Context) (err error) {
+	cfg := s.cfg
+	if s.ends, err = cfg.Cluster.NewEnds(); err != nil {
+		return err
+	}
+	ends, err := s.ends.Of(ctx, schemas.TopicJournal)
+	if err != nil {
+		return err
+	}
+	for p := range int32(len(ends)) { // #nosec G115 -- a partition count
+		r, err := streams.NewReplica(cfg.Cluster,
+			replicaConfig(cfg.Scratch, p, len(ends), cfg.Logger))
+		if err != nil {
+			return err
+		}
+		s.replicas = append(s.replicas, r)
+	}
+	return nil
+}
+
+// states returns the states, in the order of the partitions.
+func (s *Source) states() (list []*streams.Store) {
+	for _, r := range s.replicas {
+		list = append(list, r.Store())
+	}
+	return list
+}
+
+// replicaConfig is a state in a scratch folder, of one partition of so many.
+func replicaConfig(
+	dir string, partition int32, partitions int, logger *slog.Logger,
+) streams.CoreConfig[engine.Effect, engine.Outcome] {
+	return streams.CoreConfig[engine.Effect, engine.Outcome]{
+		Partition: partition,
+		Journal:   schemas.TopicJournal,
+		Inputs:    engine.Inputs(),
+		Store:     scratchConfig(dir, partition, logger),
+		NewHandler: func() streams.Handler[engine.Effect, engine.Outcome] {
+			return engine.NewHandler(engine.Config{Logger: logger}, nil)
+		},
+		LatestRecords: 1, // no turn follows
+		Snapshots:     snapshotsOf(partitions),
+		Logger:        logger,
+	}
+}
+
+func snapshotsOf(partitions int) streams.SnapshotConfig {
+	return streams.SnapshotConfig{
+		Topic:    schemas.TopicSnapshots,
+		Identity: engine.SnapshotIdentity(partitions),
+	}
+}
+
+// Partitions returns how many partitions the deployment has.
+func (s *Source) Partitions() int32 {
+	return int32(len(s.replicas)) // #nosec G115 -- a partition count
+}
+
+// State returns the state of a partition, as far as it is folded.
+func (s *Source) State(partition int32) *streams.Store { return s.replicas[partition].Store() }
+
+// Close closes the states.
+func (s *Source) Close() (err error) {
+	for _, r := range s.replicas {
+		err = errors.Join(err, r.Close())
+	}
+	if s.ends != nil {
+		s.ends.Close()
+	}
+	return err
+}
+
+// Fold folds the journals up to their present ends.
+func (s *Source) Fold(ctx context.Context) error {
+	starts, err := s.ends.Starts(ctx, schemas.TopicJournal)
+	if err != nil {
+		return err
+	}
+	ends, err := s.ends.Of(ctx, schemas.TopicJournal)
+	if err != nil {
+		return err
+	}
+	var done, total int64
+	for p, r := range s.replicas {
+		total += max(0, ends[int32(p)]-r.Folded())
+	}
+	for p, r := range s.replicas {
+		s.cfg.Progress(done, total)
+		before := r.Folded()
+		if err := r.CatchUp(ctx, starts[int32(p)], ends[int32(p)]); err != nil {
+			return err
+		}
+		done += max(0, r.Folded()-before)
+	}
+	s.cfg.Progress(total, total)
+	return nil
+}
+
+// Capture copies the deployment as it is now. Records that are no part of the states go into
+// files in dir; the states stay the source's, which must be open as long as the copy is used.
+func (s *Source) Capture(ctx context.Context, dir string) (*Copy, error) {
+	cursor, found, err := s.readCursor(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.Fold(ctx); err != nil {
+		return nil, err
+	}
+	c := &Copy{dir: dir, states: s.states(), closer: s}
+	c.about = Manifest{
+		Format:      copyFormat,
+		MadeAt:      s.cfg.Now().UTC(),
+		Program:     s.cfg.Program,
+		Prefix:      s.cfg.Cluster.Prefix,
+		StateFormat: engine.StateFormat,
+		Partitions:  s.Partitions(),
+	}
+	if found {
+		c.about.Cursor = &Cursor{
+			Network:        cursor.NetworkPassphrase,
+			Ledger:         cursor.Sequence,
+			Hash:           cursor.Hash,
+			ClosedAtMillis: cursor.ClosedAtMillis,
+		}
+	}
+	for _, r := range s.replicas {
+		c.about.Journal = append(c.about.Journal, r.Folded())
+	}
+	digest, err := digestOf(c.states)
+	if err != nil {
+		return nil, err
+	}
+	c.about.Entries, c.about.Digest = digest.Entries, digest.String()
+	parts, err := s.remains(ctx, cursor)
+	if err != nil {
+		return nil, err
+	}
+	c.about.Records, err = s.copyParts(ctx, dir, parts)
+	return c, err
+}
+
+// readCursor returns the newest cursor of the follower.
+func (s *Source) readCursor(
+	ctx context.Context,
+) (newest schemas.LedgerRead, found bool, err error) {
+	starts, err := s.ends.Starts(ctx, schemas.TopicLedgers)
+	if err != nil {
+		return newest, false, err
+	}
+	ends, err := s.ends.Of(ctx, schemas.TopicLedgers)
+	if err != nil {
+		return newest, false, err
+	}
+	err = s.read(ctx, schemas.TopicLedgers, starts, ends, func(r streams.Record) error {
+		read, err := schemas.DecodeLedgerRead(schemas.Read(r.Value, r))
+		if err != nil {
+			return fmt.Errorf("transfer: the follower's cursor: %w", err)
+		}
+		if !found || read.Sequence > newest.Sequence {
+			newest, found = read, true
+		}
+		return nil
+	})
+	return newest, found, err
+}
+
+const pollRecords = 2_000
+
+// read reads a topic between offsets.
+func (s *Source) read(
+	ctx context.Context, topic string, from, to map[int32]int64, take func(streams.Record) error,
+) error {
+	reader, err := s.cfg.Cluster.NewReader(streams.ReaderConfig{
+		From:        streams.Offsets{topic: from},
+		SkipExpired: true,
+	})
+	if err != nil {
+		return err
+	}
+	defer reader.Close()
+	return reader.ReadTo(ctx, topic, to, pollRecords, func(r streams.Record) error {
+		if r.Offset >= to[r.Partition] {
+			return nil
+		}
+		return take(r)
+	})
+}

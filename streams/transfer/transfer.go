@@ -1,0 +1,206 @@
+package transfer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/lumenhook/lumenhook/internal/retry"
+	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/topology"
+)
+
+// Telling is what a person is told meanwhile.
+type Telling struct {
+	// Step is called when a step begins, and Progress with what is done of it.
+	Step     func(name string)
+	Progress func(done, total int64)
+}
+
+// History is the history in ClickHouse of a deployment that goes on under other topics; nil
+// if it is of no concern.
+type History interface {
+	// CatchUp returns when the history has all that the topics of a cluster have.
+	CatchUp(ctx context.Context, from streams.Cluster) error
+	// BeginAnew has the history go on with what other topics have from their beginning.
+	BeginAnew(ctx context.Context) error
+}
+
+// WriteBackup copies a deployment into a folder, while the service runs.
+func WriteBackup(
+	ctx context.Context, cfg SourceConfig, dir string, tell Telling,
+) (_ Manifest, err error) {
+	if err := PrepareFolder(dir); err != nil {
+		return Manifest{}, err
+	}
+	cfg.Progress = tell.Progress
+	tell.Step("folding the journals")
+	source, err := OpenSource(ctx, cfg)
+	if err != nil {
+		return Manifest{}, err
+	}
+	defer func() { err = errors.Join(err, source.Close()) }()
+	if err := source.Fold(ctx); err != nil {
+		return Manifest{}, err
+	}
+	tell.Step("copying what came since, and what was not taken yet")
+	c, err := source.Capture(ctx, dir)
+	if err != nil {
+		return Manifest{}, err
+	}
+	tell.Step("writing the states")
+	if err := c.Save(tell.Progress); err != nil {
+		return Manifest{}, err
+	}
+	return c.about, nil
+}
+
+// Restore writes a backup into the empty topics of a cluster.
+func Restore(
+	ctx context.Context, dir string, cfg TargetConfig, history History, tell Telling,
+) (_ Placed, err error) {
+	cfg.Progress = tell.Progress
+	tell.Step("checking every file, and loading the states")
+	c, err := Load(dir, cfg.Scratch, cfg.Logger, tell.Progress)
+	if err != nil {
+		return Placed{}, err
+	}
+	defer func() { err = errors.Join(err, c.Close()) }()
+	tell.Step("making the topics")
+	if err := PrepareTarget(ctx, cfg); err != nil {
+		return Placed{}, err
+	}
+	return finish(ctx, c, cfg, history, tell)
+}
+
+// finish writes a copy into topics that are prepared, and opens them.
+func finish(
+	ctx context.Context, c *Copy, cfg TargetConfig, history History, tell Telling,
+) (placed Placed, err error) {
+	tell.Step("writing the topics, and reading the states back")
+	if placed, err = Place(ctx, c, cfg); err != nil {
+		return placed, err
+	}
+	if history != nil {
+		tell.Step("telling the history of the new topics")
+		if err := history.BeginAnew(ctx); err != nil {
+			return placed, err
+		}
+	}
+	return placed, topology.Open(ctx, cfg.Cluster, topology.Filling)
+}
+
+// Move is how a deployment is brought to another prefix.
+type Move struct {
+	Source  SourceConfig
+	Target  TargetConfig
+	History History
+	Tell    Telling
+	// Stop is called once the states are warm, if the service runs: with who still does.
+	Stop func(inUse error)
+}
+
+// Moved is what became of a move.
+type Moved struct {
+	From   string `json:"from"` // prefixes
+	To     string `json:"to"`
+	Before int32  `json:"partitionsBefore"`
+	Placed
+	// PauseSeconds is how long the service stood still: from when nobody used the topics any
+	// more until the new ones were open.
+	PauseSeconds float64 `json:"pauseSeconds"`
+}
+
+// Repartition brings a deployment to another prefix, with another partition count. The
+// service runs while the states are folded, and is stopped for the rest. Until the new topics
+// are whole, an error leaves the old ones as they were.
+func Repartition(ctx context.Context, m Move) (moved Moved, err error) {
+	m.Source.Progress, m.Target.Progress = m.Tell.Progress, m.Tell.Progress
+	from, to := m.Source.Cluster, m.Target.Cluster
+	moved = Moved{From: from.Prefix, To: to.Prefix}
+	if err := topology.CheckOpen(ctx, from); err != nil {
+		return moved, err
+	}
+	m.Tell.Step("making the topics of " + to.Prefix)
+	if err := PrepareTarget(ctx, m.Target); err != nil {
+		return moved, err
+	}
+	source, err := OpenSource(ctx, m.Source)
+	if err != nil {
+		return moved, err
+	}
+	defer func() { err = errors.Join(err, source.Close()) }()
+	moved.Before = source.Partitions()
+	m.Tell.Step("folding the journals of " + from.Prefix)
+	if err := m.untilUnused(ctx, source); err != nil {
+		return moved, err
+	}
+	began := m.Source.Now()
+	if moved.Placed, err = m.moveStill(ctx, source); err != nil {
+		return moved, fmt.Errorf("%w; nothing was moved, and the service may go on with the prefix %s "+
+			"(delete the topics of %s before you repeat this)", err, from.Prefix, to.Prefix)
+	}
+	moved.PauseSeconds = m.Source.Now().Sub(began).Seconds()
+	return moved, nil
+}
+
+// askAgain is how often it is asked whether the service has been stopped.
+const askAgain = 500 * time.Millisecond
+
+// untilUnused folds what comes, until nobody uses the topics any more.
+func (m *Move) untilUnused(ctx context.Context, source *Source) error {
+	for told := false; ; told = true {
+		if err := source.Fold(ctx); err != nil {
+			return err
+		}
+		err := checkUnused(ctx, m.Source.Cluster)
+		if !errors.Is(err, ErrInUse) {
+			return err
+		}
+		if !told {
+			m.Stop(err)
+		}
+		if err := retry.Sleep(ctx, askAgain); err != nil {
+			return fmt.Errorf("transfer: waiting for the service to be stopped: %w", err)
+		}
+	}
+}
+
+// moveStill moves a deployment that nobody uses. If it fails, the old topics are open again.
+func (m *Move) moveStill(ctx context.Context, source *Source) (placed Placed, err error) {
+	from := m.Source.Cluster
+	err = topology.Close(ctx, from, topology.Moved, m.Target.Shape.Replicas)
+	if err != nil {
+		return placed, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, topology.Open(context.WithoutCancel(ctx), from, topology.Moved))
+		}
+	}()
+	if err := checkUnused(ctx, from); err != nil { // who started in between
+		return placed, err
+	}
+	if err := fence(ctx, from, source.Partitions()); err != nil {
+		return placed, err
+	}
+	if m.History != nil {
+		m.Tell.Step("bringing the history up to date")
+		if err := m.History.CatchUp(ctx, from); err != nil {
+			return placed, err
+		}
+	}
+	m.Tell.Step("copying what came since")
+	dir := filepath.Join(m.Source.Scratch, "records")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return placed, fmt.Errorf("transfer: %w", err)
+	}
+	c, err := source.Capture(ctx, dir)
+	if err != nil {
+		return placed, err
+	}
+	return finish(ctx, c, m.Target, m.History, m.Tell)
+}
