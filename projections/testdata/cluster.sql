@@ -61,6 +61,8 @@ CREATE OR REPLACE VIEW history.retry_ladder ON CLUSTER `shop-1` AS …;
 CREATE OR REPLACE VIEW history.first_delivery_times ON CLUSTER `shop-1` AS …;
 CREATE OR REPLACE VIEW history.endpoints_near_disabling ON CLUSTER `shop-1` AS …;
 CREATE OR REPLACE VIEW history.payments_per_watch ON CLUSTER `shop-1` AS …;
+ALTER TABLE history.deliveries ON CLUSTER `shop-1`
+ADD COLUMN IF NOT EXISTS moved_to SimpleAggregateFunction(max, String) COMMENT 'Endpoint that the event was handed over to; empty for none (ep_…)' CODEC(ZSTD(1)) AFTER moves;
 ALTER TABLE history.events ON CLUSTER `shop-1` MODIFY SETTING min_parts_to_merge_at_once = 50;
 ALTER TABLE history.events ON CLUSTER `shop-1` RESET SETTING min_parts_to_merge_at_once;
 ALTER TABLE history.events ON CLUSTER `shop-1` MODIFY TTL toDateTime(created_at) + toIntervalSecond(7776000);
