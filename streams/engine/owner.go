@@ -102,6 +102,17 @@ func WatchIn(key, value []byte) (w domain.Watch, is bool, err error) {
 	return w, true, err
 }
 
+// WatchOf returns a watch of a state; one that the state does not have does not exist.
+func WatchOf(s *streams.Store, id string) (domain.Watch, error) {
+	return load(s, spaceWatch, id, schemas.UnmarshalWatch)
+}
+
+// HasEndpoint reports whether a state has an endpoint. It keeps deleted ones.
+func HasEndpoint(s *streams.Store, id string) (bool, error) {
+	value, err := s.Get(keyOf(spaceEndpoint, id))
+	return value != nil, err
+}
+
 // Row returns the row of an entry of the state that tables have: of an account, an endpoint
 // or a watch.
 func Row(key, value []byte) (r streams.Record, is bool, err error) {

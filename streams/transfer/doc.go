@@ -6,9 +6,9 @@
 //
 // Invariants:
 //
-//   - A copy is consistent. The follower's cursor is read first, then the states are folded
-//     to the ends of the journals, then the ends of the inputs are read. So what follows from
-//     a record of the copy is in the copy too, or is asked for again by an input that is
+//   - A copy is consistent. The follower's cursor is read first, then the ends of the inputs,
+//     then the states are folded to the ends of the journals. So what a record of the copy
+//     follows from is in the copy too, and what follows from the copy is in it or is made again
 //     (docs/decisions/restore.md).
 //   - Every entry of a state belongs to one aggregate ([engine.Owner]) and goes to that
 //     aggregate's partition. The digests of the entries before and after are equal, or the
@@ -24,6 +24,7 @@
 //	transfer.go  the three uses: backup, restore, repartition
 //	source.go    the states of a cluster, folded beside the service, and its position
 //	remains.go   records that the states have not taken, and others that nothing replaces
+//	cut.go       which records belong to the copy's position, and which are made again
 //	portable.go  entries and records without offsets of the old topics
 //	copy.go      what lies between two clusters
 //	digest.go    whether two sets of states are equal

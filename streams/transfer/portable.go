@@ -1,8 +1,6 @@
 package transfer
 
 import (
-	"fmt"
-
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams"
@@ -71,44 +69,3 @@ func inPlaceOf(r streams.Record, m schemas.Message) streams.Record {
 
 // coverageType is the type of commands that name offsets.
 var coverageType = domain.RecordCoverage{}.CommandType()
-
-// isAhead reports whether a record is a hand-over whose fact is not in the state of the journal
-// that it comes from. It does not go along: what led to it is taken again, and hands over
-// again.
-func (s *Source) isAhead(r streams.Record) bool {
-	if r.Topic != schemas.TopicMatches {
-		return false
-	}
-	in, err := schemas.DecodePaymentMatched(schemas.Read(r.Value, r))
-	from := in.Moved.FromPartition
-	if err != nil || in.Moved.Number == 0 || from < 0 || from >= s.Partitions() {
-		return false
-	}
-	return in.Moved.Number >= uint64(s.replicas[from].Folded())
-}
-
-// readBackFrom lowers offsets of "matches" to where the open parts of backfills began.
-func (s *Source) readBackFrom(offsets map[int32]int64) (map[int32]int64, error) {
-	partitionOf := streams.PartitionOf(len(s.replicas))
-	from := make(map[int32]int64)
-	for p := range s.Partitions() {
-		from[p] = offsets[p]
-	}
-	for _, state := range s.states() {
-		err := state.Each(func(key, value []byte) (bool, error) {
-			w, is, err := engine.WatchIn(key, value)
-			if err != nil || !is {
-				return err == nil, err
-			}
-			for _, part := range w.Parts {
-				p := partitionOf(part.EndpointID)
-				from[p] = min(from[p], part.MatchesFrom)
-			}
-			return true, nil
-		})
-		if err != nil {
-			return nil, fmt.Errorf("transfer: looking for open backfills: %w", err)
-		}
-	}
-	return from, nil
-}

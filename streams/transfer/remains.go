@@ -21,6 +21,8 @@ type part struct {
 	topic    string
 	taken    bool // by the states
 	from, to map[int32]int64
+	// keep reports whether a record goes along; nil: all do.
+	keep func(streams.Record) (bool, error)
 }
 
 // others are the topics whose records are copied whole: nothing else has them.
@@ -29,34 +31,55 @@ func others() []string {
 }
 
 // remains returns the parts of topics that the states do not replace. It is called when the
-// states are folded.
-func (s *Source) remains(ctx context.Context, cursor schemas.LedgerRead) ([]part, error) {
+// states are folded, with the cursor and the ends that were read before.
+func (s *Source) remains(
+	ctx context.Context, cursor schemas.LedgerRead, before inputEnds,
+) ([]part, error) {
 	taken, err := s.taken()
 	if err != nil {
 		return nil, err
 	}
-	ends := make(map[string]map[int32]int64)
-	for _, topic := range append(others(), schemas.TopicCommands, schemas.TopicMatches,
-		schemas.TopicPayments) {
-		if ends[topic], err = s.ends.Of(ctx, topic); err != nil {
-			return nil, err
-		}
+	matches, err := s.ends.Of(ctx, schemas.TopicMatches)
+	if err != nil {
+		return nil, err
 	}
 	readBack, err := s.readBackFrom(cursor.MatchesOffsets)
 	if err != nil {
 		return nil, err
 	}
-	commands, matches, payments := schemas.TopicCommands, schemas.TopicMatches, schemas.TopicPayments
 	parts := []part{
-		{matches, true, readBack, taken[matches]},
-		{matches, false, taken[matches], ends[matches]},
-		{commands, false, taken[commands], ends[commands]},
+		{
+			topic: schemas.TopicMatches,
+			taken: true,
+			from:  readBack,
+			to:    taken[schemas.TopicMatches],
+		},
+		{
+			topic: schemas.TopicMatches,
+			from:  taken[schemas.TopicMatches],
+			to:    matches,
+			keep:  func(r streams.Record) (bool, error) { return s.goesAlong(r, before.matches) },
+		},
+		{
+			topic: schemas.TopicCommands,
+			from:  taken[schemas.TopicCommands],
+			to:    before.commands,
+		},
 	}
 	if len(cursor.PaymentsOffsets) > 0 {
-		parts = append(parts, part{payments, true, cursor.PaymentsOffsets, ends[payments]})
+		parts = append(parts, part{
+			topic: schemas.TopicPayments,
+			taken: true,
+			from:  cursor.PaymentsOffsets,
+			to:    before.payments,
+		})
 	}
 	for _, topic := range others() {
-		parts = append(parts, part{topic, false, nil, ends[topic]})
+		end, err := s.ends.Of(ctx, topic)
+		if err != nil {
+			return nil, err
+		}
+		parts = append(parts, part{topic: topic, to: end})
 	}
 	return parts, nil
 }
@@ -114,8 +137,10 @@ func (s *Source) copyPart(ctx context.Context, dir string, p part) (recordsFile,
 		return f, err
 	}
 	err = s.read(ctx, p.topic, starts, p.to, func(r streams.Record) error {
-		if s.isAhead(r) {
-			return nil
+		if p.keep != nil {
+			if keep, err := p.keep(r); err != nil || !keep {
+				return err
+			}
 		}
 		return w.write(fieldsOf(portableRecord(r))...)
 	})

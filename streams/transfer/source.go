@@ -148,7 +148,11 @@ func (s *Source) Capture(ctx context.Context, dir string) (*Copy, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := s.Fold(ctx); err != nil {
+	before, err := s.inputEnds(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.foldWhole(ctx); err != nil {
 		return nil, err
 	}
 	c := &Copy{dir: dir, states: s.states(), closer: s}
@@ -176,7 +180,7 @@ func (s *Source) Capture(ctx context.Context, dir string) (*Copy, error) {
 		return nil, err
 	}
 	c.about.Entries, c.about.Digest = digest.Entries, digest.String()
-	parts, err := s.remains(ctx, cursor)
+	parts, err := s.remains(ctx, cursor, before)
 	if err != nil {
 		return nil, err
 	}

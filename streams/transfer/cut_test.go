@@ -1,0 +1,161 @@
+package transfer_test
+
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/internal/testkit"
+	"github.com/lumenhook/lumenhook/schemas"
+	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/transfer"
+)
+
+// whenFolded calls then once, when a backup has folded the states to its position: while what
+// is not in them is yet to be read.
+func whenFolded(partitions int, then func()) transfer.Telling {
+	steps, calls := 0, 0
+	return transfer.Telling{
+		Step: func(string) { steps++; calls = 0 },
+		Progress: func(int64, int64) {
+			if calls++; steps == 2 && calls == partitions+1 {
+				then()
+			}
+		},
+	}
+}
+
+// backedUp backs the shop up while something happens, and restores it elsewhere.
+func (s *shop) backedUp(to *deployment, meanwhile func()) {
+	s.t.Helper()
+	dir := filepath.Join(s.t.TempDir(), "backup")
+	tell := whenFolded(int(s.partitions), meanwhile)
+	_, err := transfer.WriteBackup(s.t.Context(), s.source(), dir, tell)
+	s.must(err)
+	_, err = transfer.Restore(s.t.Context(), dir, to.target(), nil, silent)
+	s.must(err)
+	to.open()
+}
+
+// otherwise returns a match of something else than a match is of.
+func (s *shop) otherwise(r streams.Record, change func(*domain.Match)) (string, streams.Record) {
+	s.t.Helper()
+	in, err := schemas.DecodePaymentMatched(schemas.Read(r.Value, r))
+	s.must(err)
+	made, err := schemas.DecodeMatchMade(schemas.Read(r.Value, r))
+	s.must(err)
+	m := domain.Match{
+		Type: in.Event.Type,
+		Watch: domain.Watch{
+			ID:            in.WatchID,
+			AccountID:     in.AccountID,
+			EndpointID:    in.EndpointID,
+			WalletAddress: in.WalletAddress,
+		},
+		Payment: domain.Payment{
+			ID:            made.PaymentID,
+			To:            in.WalletAddress,
+			From:          "GFROM",
+			Asset:         domain.NativeAsset(),
+			AmountStroops: 1,
+			Ledger:        made.Ledger,
+		},
+		Verification: domain.Verification{Outcome: domain.OutcomeVerified},
+	}
+	change(&m)
+	m.EventID = domain.EventID(m.Watch.ID, m.Payment.ID)
+	message := schemas.EncodePaymentMatched(m, domain.NewPaymentEvent(m, 1000))
+	return m.EventID, streams.NewRecord(schemas.TopicMatches, m.Watch.EndpointID, message.Value,
+		message.EachHeader)
+}
+
+// matches counts the matches of a deployment, by event.
+func (d *deployment) matches() map[string]int {
+	d.t.Helper()
+	by := make(map[string]int)
+	for _, r := range d.log.Read(schemas.TopicMatches) {
+		made, err := schemas.DecodeMatchMade(schemas.Read(r.Value, r))
+		d.must(err)
+		by[made.EventID]++
+	}
+	return by
+}
+
+// What is made while a backup is taken is in it as a whole or not at all. A watch whose
+// creation the new cluster had yet to take in would miss the ledgers that it reads until then,
+// and a match that is taken in before its endpoint is cancelled. What the new follower does
+// not make again goes along.
+func TestABackupIsOfOneMoment(t *testing.T) {
+	const late = total + 1
+	r := newRig(t)
+	from, to := r.under("from", 4), r.under("to", 4)
+	s, _ := openShop(from)
+	var ofLate, ofLateWatch, again, live, past string
+	s.backedUp(to, func() {
+		s.do(map[string]domain.CommandBody{
+			"cmd_late_endpoint": creationOf(from, late),
+			"cmd_late_watch":    watchOf(late),
+		})
+		var records [5]streams.Record
+		ofLate, records[0] = paid(late, 0, 11)
+		// The watch is new, its endpoint is not.
+		_, match := paid(others, 300, 11)
+		ofLateWatch, records[1] = s.otherwise(match,
+			func(m *domain.Match) { m.Watch.ID = watchID(late) })
+		// No ledger is recorded from which on this watch is live.
+		again, records[2] = paid(others+1, 301, 11)
+		live, records[3] = paid(others, 302, 11)
+		past, records[4] = paid(answering, 303, 5) // of an open part
+		s.append(records[:]...)
+		for _, event := range []string{ofLate, ofLateWatch, again, live, past} {
+			testkit.Eventually(t, "delivered by the old cluster",
+				func() bool { return s.requests(event) == 1 })
+		}
+	})
+	for _, rec := range to.log.Read(schemas.TopicCommands) {
+		c, err := schemas.DecodeCommand(schemas.Read(rec.Value, rec))
+		r.must(err)
+		if of := c.Body.Aggregate(); of == endpointID(late) || of == watchID(late) {
+			t.Errorf("the new cluster has yet to take in %s for %s", c.ID, of)
+		}
+	}
+	there := to.matches()
+	for event, want := range map[string]int{ofLate: 0, ofLateWatch: 0, again: 0, live: 1, past: 1} {
+		if there[event] != want {
+			t.Errorf("the copy has %s %d times, want %d", event, there[event], want)
+		}
+	}
+	defer to.start()()
+	for _, event := range []string{live, past} {
+		testkit.Eventually(t, "delivered by the new cluster",
+			func() bool { return s.requests(event) == 2 })
+	}
+	// The follower makes it again, when what the copy lacks was asked for again.
+	to.do(map[string]domain.CommandBody{
+		"cmd_late_endpoint": creationOf(from, late),
+		"cmd_late_watch":    watchOf(late),
+	})
+	_, match := paid(late, 0, 11)
+	to.append(match)
+	testkit.Eventually(t, "delivered by the new cluster",
+		func() bool { return s.requests(ofLate) == 2 })
+}
+
+// A state may have a watch whose endpoint was made after the end of the endpoint's journal was
+// asked for: brokers do not answer at one moment. The journals are read again.
+func TestABackupHasTheEndpointsOfItsWatches(t *testing.T) {
+	const late = total + 1
+	r := newRig(t)
+	from, to := r.under("from", 4), r.under("to", 4)
+	s, _ := openShop(from)
+	s.do(map[string]domain.CommandBody{"cmd_late_watch": watchOf(late)})
+	s.backedUp(to, func() {
+		s.do(map[string]domain.CommandBody{"cmd_late_endpoint": creationOf(from, late)})
+	})
+	for _, r := range to.log.Read(schemas.TopicEndpoints) {
+		if string(r.Key) == endpointID(late) {
+			return
+		}
+	}
+	t.Error("the endpoint of a watch is missing")
+}
