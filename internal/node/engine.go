@@ -35,6 +35,7 @@ func (r *engineRole) Start(context.Context) error {
 		AttemptsPerEndpoint: cfg.Engine.AttemptsPerEndpoint,
 		StandbyReplicas:     cfg.Engine.StandbyReplicas,
 		Rack:                cfg.Engine.Rack,
+		TornCommits:         cfg.Engine.TornCommits,
 		DrainTimeout:        cfg.AttemptTimeout + drainSlack,
 		Retained:            topology.Retained(),
 		Keep:                cfg.Engine.Keep,

@@ -68,6 +68,7 @@ type EngineConfig struct {
 	// nobody needs: retention.Config.
 	Keep        time.Duration
 	KeepRecords int64
+	TornCommits bool              // the broker is an embedded one
 	OnFact      func(domain.Fact) // may be nil
 }
 

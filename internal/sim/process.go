@@ -442,6 +442,7 @@ func (w *World) coreConfig(
 		AttemptsInFlight:    w.setup.inFlight,
 		AttemptsPerEndpoint: w.setup.perEndpoint,
 		RememberedSettled:   w.setup.remembered,
+		TornCommits:         w.setup.embedded,
 		Unseal: func(sealed []byte, _ string) (domain.Secret, error) {
 			return domain.Secret(sealed), nil
 		},

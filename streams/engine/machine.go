@@ -2,6 +2,7 @@ package engine
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -91,7 +92,8 @@ func (m *machine) Flush(batch *streams.Batch) error { return m.state.flush(batch
 
 // Start publishes again the rows that the latest facts changed, and their hand-overs: a
 // crash of the embedded broker may have kept the facts and lost the rest of the last
-// transaction.
+// transaction. If it has kept a row and lost its fact, nothing says whose row that is, and
+// what it came from may never come again: then every row is published.
 func (m *machine) Start(t *streams.Turn, latest []streams.Record) error {
 	for _, r := range latest {
 		f, err := readFact(r)
@@ -114,6 +116,12 @@ func (m *machine) Start(t *streams.Turn, latest []streams.Record) error {
 	if err := m.countNotices(t); err != nil {
 		return err
 	}
+	if m.cfg.TornCommits {
+		err := t.Batch.Delete([]byte{spaceTabled})
+		if err = cmp.Or(err, m.tableRows(t)); err != nil {
+			return err
+		}
+	}
 	return m.publishRows(t)
 }
 
@@ -121,7 +129,7 @@ func (m *machine) Start(t *streams.Turn, latest []streams.Record) error {
 const rowsAtOnce = 256
 
 // tableRows publishes the rows of a rebuilt state, some in each turn: the published ones
-// may come from a state that was not the journal's.
+// may come from a state that was not the journal's, or from a torn commit.
 func (m *machine) tableRows(t *streams.Turn) error {
 	if m.tabled {
 		return nil
