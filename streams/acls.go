@@ -2,10 +2,14 @@ package streams
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"math"
+	"slices"
 	"strings"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
@@ -96,6 +100,51 @@ func (a ACL) builder() *kadm.ACLBuilder {
 		b.Clusters()
 	}
 	return b
+}
+
+// AllowedOnTopics returns what the cluster's user may do with topics. Topics that do not
+// exist, and those of which the broker does not say it, are left out.
+func (c Cluster) AllowedOnTopics(
+	ctx context.Context, topics ...string,
+) (map[string][]Operation, error) {
+	client, err := c.client()
+	if err != nil {
+		return nil, err
+	}
+	defer client.Close()
+	req := c.metadataRequest(topics)
+	req.IncludeTopicAuthorizedOperations = true
+	return whileTransient(ctx, func() (map[string][]Operation, error) {
+		resp, err := req.RequestWith(ctx, client)
+		if err != nil {
+			return nil, fmt.Errorf("streams: asking what is allowed: %w", err)
+		}
+		by := make(map[string][]Operation)
+		for _, t := range resp.Topics {
+			err := kerr.ErrorForCode(t.ErrorCode)
+			switch {
+			case t.Topic == nil || errors.Is(err, kerr.UnknownTopicOrPartition):
+			case errors.Is(err, kerr.TopicAuthorizationFailed):
+				by[c.shortName(*t.Topic)] = nil
+			case err != nil:
+				return nil, fmt.Errorf("streams: asking what is allowed of topic %s: %w", *t.Topic, err)
+			case t.AuthorizedOperations != math.MinInt32:
+				by[c.shortName(*t.Topic)] = operations(t.AuthorizedOperations)
+			}
+		}
+		return by, nil
+	})
+}
+
+// operations returns those of a set of Kafka's operations that have a name here.
+func operations(set int32) (list []Operation) {
+	allowed := kadm.DecodeACLOperations(set)
+	for name, op := range kafkaOperations {
+		if slices.Contains(allowed, op) {
+			list = append(list, name)
+		}
+	}
+	return list
 }
 
 // CreateACLs creates ACLs; existing ones are left unchanged.

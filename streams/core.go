@@ -159,6 +159,9 @@ const (
 
 // NewCore makes a core. It opens nothing yet.
 func NewCore[E, C any](cfg CoreConfig[E, C]) *Core[E, C] {
+	if cfg.Snapshots.Rest == nil {
+		cfg.Snapshots.Rest = NewSnapshotRest()
+	}
 	return &Core[E, C]{
 		cfg: cfg,
 		progress: progress{
@@ -380,7 +383,7 @@ func (c *Core[E, C]) Apply(now Moment, owned bool) (effects []E, err error) {
 		Timers:    c.timers,
 		State:     c.store,
 	})
-	return effects, errors.Join(err, c.beginSnapshot())
+	return effects, errors.Join(err, c.beginSnapshot(now))
 }
 
 // commitState commits a batch of state, with the journal checkpoint if it advanced.
@@ -406,8 +409,10 @@ func (c *Core[E, C]) Drain(now Moment) {
 }
 
 // Failed reports that an action failed, and returns its error. If aborted records may have
-// been folded, the state is marked to be built anew at the next start.
-func (c *Core[E, C]) Failed(err error) error {
+// been folded, the state is marked to be built anew at the next start. If a record of a
+// snapshot was being written, snapshots rest for a while.
+func (c *Core[E, C]) Failed(err error, now Moment) error {
+	c.failedSnapshot(err, now)
 	if errors.Is(err, ErrAborted) && !c.Working() && c.store != nil {
 		return errors.Join(err, c.store.Distrust())
 	}

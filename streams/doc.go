@@ -78,6 +78,7 @@
 //	restore.go     restoring its state from the checkpoint and the journal
 //	snapshot.go    the form of a snapshot: chunks and a manifest, written and read
 //	snapshots.go   when a core writes one, and what a restore may still need
+//	rest.go        for how long none is written after one could not be
 //	loading.go     loading the newest that fits the journal
 //	task.go        its owner on Kafka
 //	tasks.go       the tasks of one process, started and stopped as partitions move

@@ -21,6 +21,8 @@ type SnapshotConfig struct {
 	// ChunkBytes is after how many bytes of keys and values a chunk ends; 0: 384 KiB. The
 	// simulation sets it: its states are small.
 	ChunkBytes int
+	// Rest is kept over the tasks of a partition; nil: each task tries anew.
+	Rest *SnapshotRest
 }
 
 // defaultSnapshotEvery is folded in about a second.
@@ -44,6 +46,8 @@ type snapshots struct {
 	place  keptSnapshot    // of the one that is being written
 	grown  int64           // of the journal, when it began
 	ending bool            // the turn writes its manifest
+	// writing says that the turn writes a record of it.
+	writing bool
 }
 
 // keptSnapshots is what a state knows of the snapshots of it.
@@ -93,9 +97,11 @@ func (c *Core[E, C]) NeededFrom() NeededFrom {
 	return NeededFrom{Journal: max(0, min(older.Fact, latest)), Snapshots: older.First}
 }
 
-// snapshotDue reports whether the journal has grown enough since the latest snapshot.
-func (c *Core[E, C]) snapshotDue() bool {
-	if c.cfg.Snapshots.Topic == "" || !c.working || c.draining {
+// snapshotDue reports whether the journal has grown enough since the latest snapshot, and no
+// failure is recent.
+func (c *Core[E, C]) snapshotDue(now Moment) bool {
+	if c.cfg.Snapshots.Topic == "" || !c.working || c.draining ||
+		!c.cfg.Snapshots.Rest.over(now.WallMillis) {
 		return false
 	}
 	latest := c.snapshots.kept.Latest
@@ -108,9 +114,9 @@ func (c *Core[E, C]) snapshotDue() bool {
 
 // beginSnapshot takes a view of the state if a snapshot is due. The turns that follow write
 // it.
-func (c *Core[E, C]) beginSnapshot() (err error) {
+func (c *Core[E, C]) beginSnapshot(now Moment) (err error) {
 	s := &c.snapshots
-	if s.writer != nil || !c.snapshotDue() {
+	if s.writer != nil || !c.snapshotDue(now) {
 		return nil
 	}
 	next := c.progress.next
@@ -129,6 +135,7 @@ func (c *Core[E, C]) writeSnapshot() error {
 	if s.writer == nil || c.draining {
 		return nil
 	}
+	s.writing = true
 	r, last, err := s.writer.next()
 	if err != nil {
 		return err
@@ -138,8 +145,21 @@ func (c *Core[E, C]) writeSnapshot() error {
 	return nil
 }
 
+// failedSnapshot has snapshots rest if what failed is a turn that writes a record of one.
+func (c *Core[E, C]) failedSnapshot(why error, now Moment) {
+	if !c.snapshots.writing {
+		return
+	}
+	c.snapshots.writing = false
+	rest := c.cfg.Snapshots.Rest
+	c.cfg.Logger.Warn("a turn with a part of a snapshot failed; the partition goes on without "+
+		"snapshots for a while", "partition", c.cfg.Partition, "topic", c.cfg.Snapshots.Topic,
+		"rest", rest.failed(now.WallMillis), "failures", rest.Failures(), "error", why)
+}
+
 // wroteSnapshot takes note of a committed record of the snapshot: end is the offset after it.
 func (s *snapshots) wroteSnapshot(end int64) {
+	s.writing = false
 	if s.writer != nil && end > 0 && s.writer.manifest.Chunks == 1 && !s.ending {
 		s.place.First = end - 1
 	}
@@ -152,6 +172,7 @@ func (c *Core[E, C]) noteSnapshot(b *Batch) error {
 		return nil
 	}
 	s.ending = false
+	c.cfg.Snapshots.Rest.succeeded()
 	s.place.Bytes = s.writer.manifest.Bytes
 	s.kept = keptSnapshots{Latest: s.place, Before: s.kept.Latest}
 	c.progress.grown -= s.grown

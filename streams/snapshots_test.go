@@ -27,16 +27,27 @@ const (
 func newSnapshotRig(t *testing.T) *rig {
 	t.Helper()
 	r := newRig(t)
-	spec := streams.TopicSpec{Name: snapshotsTopic, Partitions: 2, ReplicationFactor: r.replicas}
-	if err := r.cluster.EnsureTopics(t.Context(), []streams.TopicSpec{spec}); err != nil {
-		t.Fatal(err)
-	}
+	r.makeSnapshotsTopic()
 	return r
+}
+
+func (r *rig) makeSnapshotsTopic() {
+	r.t.Helper()
+	spec := streams.TopicSpec{Name: snapshotsTopic, Partitions: 2, ReplicationFactor: r.replicas}
+	if err := r.cluster.EnsureTopics(r.t.Context(), []streams.TopicSpec{spec}); err != nil {
+		r.t.Fatal(err)
+	}
 }
 
 func (r *rig) snapshotting(
 	dir, identity string, effects func(streams.Claimed),
 ) *summerTask {
+	return streams.NewTask(r.snapshottingConfig(dir, identity, effects))
+}
+
+func (r *rig) snapshottingConfig(
+	dir, identity string, effects func(streams.Claimed),
+) streams.TaskConfig[streams.Claimed, none] {
 	cfg := r.config(dir, effects)
 	cfg.Snapshots = streams.SnapshotConfig{
 		Topic:      snapshotsTopic,
@@ -45,7 +56,7 @@ func (r *rig) snapshotting(
 		ChunkBytes: 256,
 	}
 	cfg.LatestRecords = 8
-	return streams.NewTask(cfg)
+	return cfg
 }
 
 // writtenSnapshot is a snapshot that a task wrote, as it lies in the topic.
@@ -298,10 +309,7 @@ func TestASnapshotOfAnotherJournalIsNotLoaded(t *testing.T) {
 			r := newSnapshotRig(t)
 			list, _ := r.takeSnapshots(2)
 			other := r.elsewhere("other.")
-			spec := streams.TopicSpec{Name: snapshotsTopic, Partitions: 2, ReplicationFactor: r.replicas}
-			if err := other.cluster.EnsureTopics(t.Context(), []streams.TopicSpec{spec}); err != nil {
-				t.Fatal(err)
-			}
+			other.makeSnapshotsTopic()
 			other.rewrite(slices.Concat(list[len(list)-2].records, list[len(list)-1].records)...)
 			stop := other.run(other.task(other.dir, nil)) // writes no snapshots
 			other.feed(5001, 5000+numbers)

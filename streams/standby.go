@@ -84,7 +84,7 @@ func (s *StandbyCore[E, C]) Read() int64 { return s.core.restore.at }
 func (s *StandbyCore[E, C]) Store() *Store { return s.core.Store() }
 
 // Failed is [Core.Failed].
-func (s *StandbyCore[E, C]) Failed(err error) error { return s.core.Failed(err) }
+func (s *StandbyCore[E, C]) Failed(err error) error { return s.core.Failed(err, Moment{}) }
 
 // Close drops what is not committed, and closes the state.
 func (s *StandbyCore[E, C]) Close() error { return s.core.Close() }

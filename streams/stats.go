@@ -26,8 +26,10 @@ type TaskStats struct {
 	Restored  bool  // the task takes turns
 	// Needed is what a restore may still read, by this task; before it takes turns, all.
 	Needed NeededFrom
-	Timers TimerStats
-	Inputs []InputStats
+	// SnapshotFailures is how often a snapshot could not be written since the latest whole one.
+	SnapshotFailures int
+	Timers           TimerStats
+	Inputs           []InputStats
 }
 
 // InputStats is how far a task is behind in one input.
@@ -91,6 +93,8 @@ func (t *Task[E, C]) Stats() TaskStats {
 		Partition: t.cfg.Partition,
 		Folded:    t.stats.folded.Load(),
 		Restored:  t.stats.restored.Load(),
+
+		SnapshotFailures: t.core.cfg.Snapshots.Rest.Failures(),
 	}
 	if r := t.stats.restore.Load(); r != nil {
 		s.From, s.At, s.End, s.Loading = r.from, r.at, r.end, r.loading

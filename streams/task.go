@@ -98,7 +98,10 @@ func (t *Task[E, C]) Run(ctx context.Context, stop <-chan struct{}) (err error) 
 	if err := t.start(ctx, stop); err != nil || !t.core.Working() {
 		return err
 	}
-	return t.work(ctx, stop)
+	if err := t.work(ctx, stop); err != nil {
+		return t.core.Failed(err, t.now())
+	}
+	return nil
 }
 
 func (t *Task[E, C]) close() error {
@@ -129,7 +132,7 @@ func (t *Task[E, C]) start(ctx context.Context, stop <-chan struct{}) error {
 		if err == nil {
 			continue
 		}
-		err = t.core.Failed(err)
+		err = t.core.Failed(err, t.now())
 		select {
 		case <-stop:
 			return nil

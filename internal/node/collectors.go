@@ -83,6 +83,9 @@ var (
 	inputLagDesc = prometheus.NewDesc("lumenhook_engine_lag_records",
 		"Records of input topics that no turn of this engine has taken, by topic.", []string{"topic"},
 		nil)
+	snapshotsRestDesc = prometheus.NewDesc("lumenhook_snapshots_resting_partitions",
+		"Partitions of this engine of which a snapshot could not be written since the latest whole one.",
+		nil, nil)
 	standbysDesc = prometheus.NewDesc("lumenhook_standby_partitions",
 		"Partitions of others that this engine has a copy of, by whether they follow their journal or "+
 			"are catching up.", []string{"state"}, nil)
@@ -93,14 +96,14 @@ var (
 func (s engineStats) Describe(to chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		partitionsDesc, restoreLeftDesc, restoreDoneDesc, underWayDesc, waitingDesc,
-		oldestDueDesc, inputLagDesc, standbysDesc, standbyLagDesc,
+		oldestDueDesc, inputLagDesc, snapshotsRestDesc, standbysDesc, standbyLagDesc,
 	} {
 		to <- d
 	}
 }
 
 func (s engineStats) Collect(to chan<- prometheus.Metric) {
-	var working, restoring, underWay, due, later, heldBack, left, total, dueSince int64
+	var working, restoring, resting, underWay, due, later, heldBack, left, total, dueSince int64
 	lags := make(map[string]int64)
 	for _, topic := range engine.Inputs() {
 		lags[topic] = 0
@@ -111,6 +114,9 @@ func (s engineStats) Collect(to chan<- prometheus.Metric) {
 		} else {
 			restoring++
 			left += p.End - p.At
+		}
+		if p.SnapshotFailures > 0 {
+			resting++
 		}
 		total += p.End - p.From
 		underWay += int64(p.InFlight)
@@ -130,6 +136,7 @@ func (s engineStats) Collect(to chan<- prometheus.Metric) {
 	gauge(partitionsDesc, float64(restoring), "restoring")
 	gauge(restoreLeftDesc, float64(left))
 	gauge(restoreDoneDesc, ratio(total-left, total))
+	gauge(snapshotsRestDesc, float64(resting))
 	gauge(underWayDesc, float64(underWay))
 	gauge(waitingDesc, float64(due), "due")
 	gauge(waitingDesc, float64(later), "later")

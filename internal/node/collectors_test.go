@@ -36,7 +36,13 @@ func TestEngineStatsAreAddedUp(t *testing.T) {
 					Timers:    streams.TimerStats{Due: 1, Later: 2, HeldBack: 3, DueSinceMillis: 7_500},
 					Inputs:    []streams.InputStats{{Topic: schemas.TopicMatches, Behind: 5}},
 				}},
-				{TaskStats: streams.TaskStats{Partition: 1, From: 200, At: 250, End: 300}},
+				{TaskStats: streams.TaskStats{
+					Partition:        1,
+					From:             200,
+					At:               250,
+					End:              300,
+					SnapshotFailures: 2,
+				}},
 			}
 		},
 	})
@@ -58,6 +64,9 @@ lumenhook_restore_left_records 50
 # HELP lumenhook_restore_ratio Which part of the journal is folded that the partitions of this engine need, from 0 to 1.
 # TYPE lumenhook_restore_ratio gauge
 lumenhook_restore_ratio 0.75
+# HELP lumenhook_snapshots_resting_partitions Partitions of this engine of which a snapshot could not be written since the latest whole one.
+# TYPE lumenhook_snapshots_resting_partitions gauge
+lumenhook_snapshots_resting_partitions 1
 # HELP lumenhook_standby_lag_records Offsets of the journal that the copies which follow it lack, by the latest fetches.
 # TYPE lumenhook_standby_lag_records gauge
 lumenhook_standby_lag_records 30
@@ -69,8 +78,8 @@ lumenhook_standby_partitions{state="following"} 1
 	if err := testutil.GatherAndCompare(registry, strings.NewReader(want),
 		"lumenhook_engine_lag_records",
 		"lumenhook_engine_partitions", "lumenhook_oldest_due_seconds", "lumenhook_restore_left_records",
-		"lumenhook_restore_ratio", "lumenhook_standby_lag_records",
-		"lumenhook_standby_partitions"); err != nil {
+		"lumenhook_restore_ratio", "lumenhook_snapshots_resting_partitions",
+		"lumenhook_standby_lag_records", "lumenhook_standby_partitions"); err != nil {
 		t.Error(err)
 	}
 }

@@ -105,6 +105,7 @@ func (v *server) start(ctx context.Context) error {
 	}
 	faults, err := topology.Check(ctx, v.cluster, topology.CheckOptions{
 		Partitions: v.flags.partitions,
+		Roles:      roleNames(v.flags.roles),
 		Accept:     v.flags.accept,
 		Now:        time.Now,
 	})
@@ -124,4 +125,12 @@ func (v *server) start(ctx context.Context) error {
 		v.say("ready")
 	}
 	return nil
+}
+
+// roleNames are the roles' names in the table of rights.
+func roleNames(roles []node.Role) (names []string) {
+	for _, r := range roles {
+		names = append(names, string(r))
+	}
+	return names
 }

@@ -468,7 +468,7 @@ func (w *World) coreConfig(
 
 // alarm is the log of cores: an error means that records were lost, or that a copy has some
 // which were never committed, and a warning that a snapshot is of no use, of which one that
-// was damaged is the only cause.
+// was damaged is the only cause, or that a turn failed which wrote a part of one.
 type alarm struct {
 	slog.Handler
 	world     *World
@@ -479,7 +479,8 @@ func (alarm) Enabled(context.Context, slog.Level) bool { return true }
 
 func (a alarm) Handle(_ context.Context, r slog.Record) error {
 	usable := r.Level == slog.LevelWarn && (a.world.Stats[damagedSnapshots] > 0 ||
-		strings.Contains(r.Message, "passed over"))
+		strings.Contains(r.Message, "passed over") ||
+		strings.Contains(r.Message, "without snapshots for a while"))
 	switch {
 	case r.Level <= slog.LevelInfo || usable:
 	case a.world.handedOut[a.partition]:

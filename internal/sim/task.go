@@ -133,7 +133,7 @@ func (t *task) work() {
 		t.proceed() // time has passed: it may be done
 	}
 	if err := t.perform(); err != nil {
-		t.fail(t.core.Failed(err))
+		t.fail(t.core.Failed(err, t.process.world.moment()))
 	} else if !t.ended && !t.written {
 		t.proceed()
 	}

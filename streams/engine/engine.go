@@ -96,11 +96,16 @@ type Engine struct {
 
 	mu      sync.Mutex
 	flights map[int32]*Flights // by partition
+	rests   map[int32]*streams.SnapshotRest
 }
 
 // New makes an engine; Run runs it.
 func New(cfg Config) *Engine {
-	e := &Engine{cfg: cfg, flights: make(map[int32]*Flights)}
+	e := &Engine{
+		cfg:     cfg,
+		flights: make(map[int32]*Flights),
+		rests:   make(map[int32]*streams.SnapshotRest),
+	}
 	e.retention = retention.New(retention.Config{
 		Cluster:     cfg.Cluster,
 		Topics:      cfg.Retained,
@@ -244,6 +249,16 @@ func (e *Engine) flightsOf(partition int32) *Flights {
 	return e.flights[partition]
 }
 
+// restOf returns the rest of a partition's snapshots, which outlives its task.
+func (e *Engine) restOf(partition int32) *streams.SnapshotRest {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.rests[partition] == nil {
+		e.rests[partition] = streams.NewSnapshotRest()
+	}
+	return e.rests[partition]
+}
+
 func (e *Engine) newTask(partition int32) streams.Runner {
 	flights := e.flightsOf(partition)
 	var task *streams.Task[Effect, Outcome]
@@ -293,6 +308,7 @@ func (e *Engine) coreConfig(partition int32) streams.CoreConfig[Effect, Outcome]
 			Topic:    schemas.TopicSnapshots,
 			Identity: e.format,
 			Every:    e.cfg.SnapshotEvery,
+			Rest:     e.restOf(partition),
 		},
 		Logger: e.cfg.Logger,
 	}

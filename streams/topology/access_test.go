@@ -808,3 +808,40 @@ func workBackup(ctx context.Context, g *guarded, c streams.Cluster) error {
 	})
 	return err
 }
+
+// TestATopicThatMayNotBeWrittenIsAFault: the check at the start of a role asks for what the
+// role does much later, a snapshot for one.
+func TestATopicThatMayNotBeWrittenIsAFault(t *testing.T) {
+	g := newDeployment(t, newGuarded(t, userPrefix+"engine"), "engine")
+	acls, err := topology.Access(g.admin, userPrefix, g.role)
+	must(t, err)
+	rights := single(acls)
+	must(t, topology.Grant(t.Context(), g.admin, rights))
+	g.awaitRights(len(rights))
+	c := g.as(userPrefix+g.role, g.admin.Logger)
+	faults := func() []topology.Fault {
+		t.Helper()
+		list, err := topology.Check(t.Context(), c, topology.CheckOptions{
+			Roles:  []string{g.role},
+			Accept: ofOneReplica,
+			Now:    time.Now,
+		})
+		must(t, err)
+		return list
+	}
+	if list := faults(); len(list) > 0 {
+		t.Errorf("with all rights: %v", list)
+	}
+	for _, one := range rights {
+		if one.Operation != streams.OpWrite || one.Names[0] != "engine."+schemas.TopicSnapshots {
+			continue
+		}
+		must(t, g.admin.DeleteACLs(t.Context(), []streams.ACL{one}))
+		g.awaitRights(len(rights) - 1)
+	}
+	list := faults()
+	if len(list) != 1 || list[0].Name != topology.Rights ||
+		!strings.Contains(list[0].What, "may not write topic engine.snapshots (") {
+		t.Errorf("without the right to write snapshots: %v", list)
+	}
+}

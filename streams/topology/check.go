@@ -29,6 +29,7 @@ const (
 	TransactionVersion = "transaction.version"
 	Clock              = "clock"
 	Closed             = "closed"
+	Rights             = "rights"
 )
 
 // CheckOptions are what is checked, and what is accepted.
@@ -38,6 +39,8 @@ type CheckOptions struct {
 	Partitions int32
 	// Replicas is how many replicas there must be; 0: LeastReplicas.
 	Replicas int16
+	// Roles are those whose rights to read and write topics the user must have.
+	Roles []string
 	// Accept names accepted faults.
 	Accept []string
 	Now    func() time.Time
@@ -54,7 +57,7 @@ const (
 
 // Names lists the names of all faults.
 func Names() []string {
-	names := []string{topicItself, partitions, TransactionVersion, Clock, Closed}
+	names := []string{topicItself, partitions, TransactionVersion, Clock, Closed, Rights}
 	for name, rule := range rules {
 		if rule.harm != "" {
 			names = append(names, name)
@@ -76,8 +79,8 @@ func CheckNames(accept []string) error {
 
 // Check returns what could make a cluster lose acknowledged records, or stop the service:
 // missing topics or wrong settings, Kafka's own topics included, old transactions, a clock
-// of this host that differs from the cluster's, topics that are closed. What cannot be
-// checked is an error.
+// of this host that differs from the cluster's, topics that are closed, or that the user may
+// not read or write. What cannot be checked is an error.
 func Check(ctx context.Context, c streams.Cluster, o CheckOptions) ([]Fault, error) {
 	replicas := cmp.Or(o.Replicas, LeastReplicas)
 	faults, err := checkTopics(ctx, c, Shape{Partitions: o.Partitions, Replicas: replicas})
@@ -93,6 +96,7 @@ func Check(ctx context.Context, c streams.Cluster, o CheckOptions) ([]Fault, err
 		func() (*Fault, error) { return checkTransactions(ctx, c) },
 		func() (*Fault, error) { return checkClock(ctx, c, o.Now) },
 		func() (*Fault, error) { return checkClosed(ctx, c) },
+		func() (*Fault, error) { return checkRights(ctx, c, o.Roles) },
 	} {
 		fault, err := ask()
 		if err != nil {

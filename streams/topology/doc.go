@@ -20,5 +20,6 @@
 //	check.go     what could lose records, and is refused
 //	internal.go  the same of Kafka's own topics
 //	access.go    the rights of each role
+//	rights.go    whether a user has them
 //	retained.go  topics of which is deleted what nobody needs
 package topology
