@@ -35,7 +35,7 @@ build: ## the program, as ./bin/lumenhook
 
 test: lint ## everything, with real parts
 	@set -e; for module in $(TEST_MODULES); do (cd $$module && $(GO) test -timeout 10m ./...); done
-	$(GO) test -timeout 20m ./...
+	$(GO) test -timeout 40m ./...
 
 # The suites that hold on both brokers share a cluster, one package after another: some
 # end all brokers. They wait more than they compute, so that two clusters at a time make
