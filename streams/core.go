@@ -241,7 +241,8 @@ func (c *Core[E, C]) TookOver() (err error) {
 	}
 	c.handler = c.cfg.NewHandler()
 	c.stage = locating
-	return errors.Join(c.progress.load(c.store), c.snapshots.kept.load(c.store))
+	return errors.Join(c.progress.load(c.store), c.snapshots.kept.load(c.store),
+		c.snapshots.held.load(c.store))
 }
 
 // Committed reports that a commit succeeded. Ends are the offsets after the last records that
@@ -291,7 +292,9 @@ func (c *Core[E, C]) Start(now Moment) (err error) {
 	}
 	latest := slices.DeleteFunc(c.restore.latest, isNote)
 	c.restore.latest = nil
-	c.begin(now)
+	if err := c.begin(now); err != nil {
+		return err
+	}
 	if err := c.handler.Start(c.turn, latest); err != nil {
 		return err
 	}
@@ -304,7 +307,9 @@ type TurnSize struct{ Inputs, Completions int }
 // Decide takes a turn with the inputs and completions that have arrived. Inputs that the
 // handler leaves stay for the next turn.
 func (c *Core[E, C]) Decide(now Moment) (size TurnSize, err error) {
-	c.begin(now)
+	if err := c.begin(now); err != nil {
+		return size, err
+	}
 	c.turn.Inputs = make([][]Record, len(c.pending))
 	for i, pending := range c.pending {
 		if !c.draining {
@@ -348,7 +353,7 @@ func (c *Core[E, C]) decided() error {
 	return nil
 }
 
-func (c *Core[E, C]) begin(now Moment) {
+func (c *Core[E, C]) begin(now Moment) error {
 	c.turn = &Turn{
 		NowMillis: now.WallMillis,
 		Next:      c.progress.next,
@@ -356,6 +361,7 @@ func (c *Core[E, C]) begin(now Moment) {
 		Timers:    c.timers,
 		partition: c.cfg.Partition,
 	}
+	return c.snapshots.held.advance(c.turn.Batch, now.WallMillis)
 }
 
 // Apply commits the state that the turn has folded, with its progress, and returns the

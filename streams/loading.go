@@ -20,6 +20,7 @@ type loader struct {
 	left         []foundSnapshot // that were not tried, the newest first
 	reader       *snapshotReader // nil unless one is being loaded
 	loaded       bool            // the state is from a snapshot
+	foreign      string          // identity of the newest snapshot that is not loaded for it
 }
 
 func (l *loader) close() {
@@ -79,13 +80,14 @@ func (c *Core[E, C]) ReadSnapshots(records []Record, next int64) error {
 // snapshotsIndexed chooses the snapshots to try.
 func (c *Core[E, C]) snapshotsIndexed() error {
 	l := &c.loader
-	var foreign, tooOld int
-	l.left, foreign, tooOld = l.index.fitting(c.cfg.Snapshots.identity(), c.restore.start)
-	l.index, l.indexed = snapshotIndex{}, true
-	if foreign+tooOld > 0 {
+	var others unfit
+	l.left, others = l.index.fitting(c.cfg.Snapshots, c.restore.start)
+	l.index, l.indexed, l.foreign = snapshotIndex{}, true, others.newest
+	if others.foreign+others.tooOld > 0 {
 		c.cfg.Logger.Warn("snapshots of the state are passed over: of another format or partition "+
 			"count, damaged, or older than the journal",
-			"partition", c.cfg.Partition, "otherFormat", foreign, "tooOld", tooOld, "left", len(l.left))
+			"partition", c.cfg.Partition, "otherFormat", others.foreign, "tooOld", others.tooOld,
+			"left", len(l.left), "newestOther", others.newest)
 	}
 	return c.loadNext()
 }
@@ -99,7 +101,7 @@ func (c *Core[E, C]) loadNext() (err error) {
 		return c.startFolding()
 	}
 	c.progress.reset()
-	c.snapshots.kept = keptSnapshots{}
+	c.snapshots.reset()
 	if err := c.store.beginLoading(); err != nil {
 		return err
 	}
@@ -163,17 +165,41 @@ func (c *Core[E, C]) loadedSnapshot() error {
 		Fact:  c.progress.firstUnproved(),
 		Bytes: of.Bytes,
 	}}
-	batch := c.store.Begin()
-	if err := c.snapshots.kept.save(batch); err != nil {
-		batch.Discard()
-		return err
-	}
-	if err := errors.Join(batch.Commit(), c.store.endLoading()); err != nil {
+	if err := c.noteLoaded(of); err != nil {
 		return err
 	}
 	c.cfg.Logger.Info("the state was loaded from a snapshot", "partition", c.cfg.Partition,
-		"snapshot", of.ID, "journalOffset", of.Next, "keys", of.Keys, "bytes", of.Bytes)
+		"snapshot", of.ID, "journalOffset", of.Next, "keys", of.Keys, "bytes", of.Bytes,
+		"convertedFrom", converted(of))
 	return c.startFolding()
+}
+
+// noteLoaded notes in a loaded state which snapshot it is of, and if it was converted.
+func (c *Core[E, C]) noteLoaded(of foundSnapshot) error {
+	s := &c.snapshots
+	if err := s.held.load(c.store); err != nil {
+		return err
+	}
+	batch := c.store.Begin()
+	err := s.kept.save(batch)
+	if converted(of) != "" {
+		s.held = held{is: true}
+		err = errors.Join(err, s.held.save(batch))
+	}
+	if err != nil {
+		batch.Discard()
+		return err
+	}
+	return errors.Join(batch.Commit(), c.store.endLoading())
+}
+
+// converted is the identity from which the entries of a snapshot were converted; empty: they
+// were not.
+func converted(of foundSnapshot) string {
+	if of.convert == nil {
+		return ""
+	}
+	return of.Identity
 }
 
 // restoring returns how far the restore is.

@@ -64,10 +64,14 @@ func (c *Core[E, C]) checkRetention() error {
 
 // gap is the error of a journal that begins behind what the state has folded.
 func (c *Core[E, C]) gap(start int64) error {
+	do := fmt.Sprintf("Restore the topics from a backup, and let nothing but Lumenhook delete of %s "+
+		"(retention.ms=-1)", c.cfg.Journal)
+	if advice := c.cfg.Snapshots.advise(c.loader.foreign); advice != "" {
+		do = advice
+	}
 	return fmt.Errorf("streams: partition %d of %s begins at %d, the state of this process ends "+
-		"at %d, and no snapshot leads from there: what lies between is deleted. Restore the topics "+
-		"from a backup, and let nothing but Lumenhook delete of %s (retention.ms=-1)",
-		c.cfg.Partition, c.cfg.Journal, start, c.progress.next, c.cfg.Journal)
+		"at %d, and no snapshot that it reads leads from there: what lies between is deleted. %s",
+		c.cfg.Partition, c.cfg.Journal, start, c.progress.next, do)
 }
 
 // beginReading starts reading at an offset, or restarts there.
@@ -135,7 +139,7 @@ func (r *restore) checkMark(record Record) bool {
 func (c *Core[E, C]) foldAnew(why string) error {
 	c.reportMisfit(why)
 	c.progress.reset()
-	c.snapshots.kept = keptSnapshots{}
+	c.snapshots.reset()
 	if c.restore.batch != nil {
 		c.restore.batch.Discard()
 		c.restore.batch, c.restore.folded = nil, 0

@@ -172,7 +172,8 @@ func (s *Store) EachSnapshotRecord(
 // foundSnapshot is a manifest in the topic, and where its snapshot lies there.
 type foundSnapshot struct {
 	manifest
-	first, last int64 // offsets of its first chunk and of its manifest
+	first, last int64      // offsets of its first chunk and of its manifest
+	convert     Conversion // nil: its entries are as they are today
 }
 
 // snapshotIndex is what a topic has of snapshots.
@@ -199,23 +200,33 @@ func (x *snapshotIndex) add(r Record) {
 	x.found = append(x.found, f)
 }
 
+// unfit are the snapshots that are not loaded.
+type unfit struct {
+	foreign, tooOld int
+	newest          string // identity of the newest that is foreign
+}
+
 // fitting returns the snapshots that a journal with this first offset can complete, the
 // newest first, and counts the others.
 func (x *snapshotIndex) fitting(
-	identity string, journalStart int64,
-) (list []foundSnapshot, foreign, tooOld int) {
+	cfg SnapshotConfig, journalStart int64,
+) (list []foundSnapshot, others unfit) {
 	for _, f := range slices.Backward(x.found) {
 		_, begun := x.first[f.ID]
+		convert, reads := cfg.reads(f.Identity)
 		switch {
-		case f.Identity != identity || !begun:
-			foreign++
+		case !reads || !begun:
+			if others.foreign++; others.newest == "" && !reads {
+				others.newest = f.Identity
+			}
 		case f.Next < journalStart:
-			tooOld++
+			others.tooOld++
 		default:
+			f.convert = convert
 			list = append(list, f)
 		}
 	}
-	return list, foreign, tooOld
+	return list, others
 }
 
 var errTornSnapshot = errors.New("a part of it is missing or damaged")
@@ -268,7 +279,7 @@ func (l *snapshotReader) load(compressed []byte) error {
 			value, chunk, err = cutBytes(chunk)
 		}
 		if err == nil && !onlyOfStore(key) {
-			err = b.Set(key, value, nil)
+			err = l.put(b, key, value)
 		}
 		if err != nil {
 			return errors.Join(err, b.Close())
@@ -278,6 +289,19 @@ func (l *snapshotReader) load(compressed []byte) error {
 		return fmt.Errorf("streams: loading a snapshot: %w", err)
 	}
 	return b.Close()
+}
+
+// put writes an entry as it is today.
+func (l *snapshotReader) put(b *pebble.Batch, key, value []byte) error {
+	set := func(key, value []byte) error { return b.Set(key, value, nil) }
+	if l.of.convert == nil {
+		return set(key, value)
+	}
+	if err := l.of.convert(key, value, set); err != nil {
+		return fmt.Errorf("streams: converting the entry %x of a snapshot of another format: %w", key,
+			err)
+	}
+	return nil
 }
 
 // cutBytes splits off what is preceded by its length.

@@ -6,15 +6,22 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
+	"time"
 )
 
 // SnapshotConfig is where a core keeps snapshots of its state.
 type SnapshotConfig struct {
 	Topic string // none are kept if it is empty
 	// Identity names what the state is and its format. A snapshot with another identity is
-	// not loaded. It does not name the journal: that the journal confirms, by the last fact
-	// that the snapshot has folded.
+	// not loaded, unless it is one of Earlier. It does not name the journal: that the journal
+	// confirms, by the last fact that the snapshot has folded.
 	Identity string
+	// Earlier are the formats of states that are loaded as well.
+	Earlier []EarlierFormat
+	// Advise says what to do about snapshots of an identity that is not loaded, when nothing
+	// else completes the journal; nil or empty: nothing is known about it.
+	Advise func(identity string) string
 	// Every is by how many offsets the journal grows between two snapshots; 0: by 65,536, and
 	// by as many bytes as the latest snapshot has. The simulation sets it.
 	Every int64
@@ -25,12 +32,49 @@ type SnapshotConfig struct {
 	Rest *SnapshotRest
 }
 
+// EarlierFormat is one in which snapshots may lie in the topic, since before an upgrade.
+type EarlierFormat struct {
+	Identity string
+	Convert  Conversion
+}
+
+// Conversion writes an entry of an earlier format as the entries that it is today: any number
+// of them. It is a function of the entry alone, and keeps neither key nor value. It sees all
+// entries of a state, those of the timer index and the store's own too (store.go), and passes
+// on as they are those that mean what they meant.
+type Conversion func(key, value []byte, put func(key, value []byte) error) error
+
 // defaultSnapshotEvery is folded in about a second.
 const defaultSnapshotEvery = 65_536
 
 // identity includes the format of what the store keeps of its own.
-func (c SnapshotConfig) identity() string {
-	return fmt.Sprintf("store %d: %s", storeFormat, c.Identity)
+func (c SnapshotConfig) identity() string { return storeIdentity(c.Identity) }
+
+func storeIdentity(identity string) string {
+	return fmt.Sprintf("store %d: %s", storeFormat, identity)
+}
+
+// reads reports whether snapshots of an identity are loaded, and how their entries are
+// converted: not at all if convert is nil.
+func (c SnapshotConfig) reads(identity string) (convert Conversion, does bool) {
+	if identity == c.identity() {
+		return nil, true
+	}
+	for _, e := range c.Earlier {
+		if identity == storeIdentity(e.Identity) {
+			return e.Convert, true
+		}
+	}
+	return nil, false
+}
+
+// advise is what Advise says.
+func (c SnapshotConfig) advise(identity string) string {
+	_, identity, _ = strings.Cut(identity, ": ")
+	if identity == "" || c.Advise == nil {
+		return ""
+	}
+	return c.Advise(identity)
 }
 
 // NeededFrom is what a restore may still read: the offsets of the first records, in the
@@ -48,7 +92,11 @@ type snapshots struct {
 	ending bool            // the turn writes its manifest
 	// writing says that the turn writes a record of it.
 	writing bool
+	held    held
 }
+
+// reset is of an empty state, which no snapshot is of.
+func (s *snapshots) reset() { s.kept, s.held = keptSnapshots{}, held{} }
 
 // keptSnapshots is what a state knows of the snapshots of it.
 type keptSnapshots struct {
@@ -68,7 +116,49 @@ var (
 	snapshotsKey = []byte{keySpaceOwn, 's'}
 	// grownKey holds by how many bytes the journal has grown since the latest snapshot.
 	grownKey = []byte{keySpaceOwn, 'g'}
+	// heldKey is in a state that was converted, and in its snapshots, for as long as nothing is
+	// deleted for that: since when a task has worked with it, 8 bytes; 0: none has yet.
+	heldKey = []byte{keySpaceOwn, 'h'}
 )
+
+// holdConverted is for how long a state that was converted frees nothing: the program of
+// before finds its snapshots, and the journal from there. It may still have partitions while
+// processes are replaced one by one, and be gone back to.
+const holdConverted = 24 * time.Hour
+
+// held is whether a state was converted, and since when a task has worked with it.
+type held struct {
+	is    bool
+	since int64 // by the wall clock; 0: none has
+}
+
+func (h *held) load(s *Store) error {
+	*h = held{}
+	value, err := s.get(heldKey)
+	if err != nil || len(value) != 8 {
+		return err
+	}
+	h.is, h.since = true, int64(binary.BigEndian.Uint64(value))
+	return nil
+}
+
+func (h *held) save(b *Batch) error {
+	return b.Set(heldKey, binary.BigEndian.AppendUint64(nil, uint64(h.since)))
+}
+
+// advance begins the time for which a converted state frees nothing, or ends it.
+func (h *held) advance(b *Batch, nowMillis int64) error {
+	switch {
+	case !h.is:
+	case h.since == 0:
+		h.since = nowMillis
+		return h.save(b)
+	case nowMillis-h.since >= holdConverted.Milliseconds():
+		*h = held{}
+		return b.Delete(heldKey)
+	}
+	return nil
+}
 
 func (k *keptSnapshots) load(s *Store) error {
 	value, err := s.get(snapshotsKey)
@@ -90,8 +180,12 @@ func (k *keptSnapshots) save(b *Batch) error {
 }
 
 // NeededFrom returns what a restore by the older of two whole snapshots reads: the newer one
-// may turn out to be damaged. Without two of them, all is needed.
+// may turn out to be damaged. Without two of them, all is needed, and for some time after
+// the state was converted.
 func (c *Core[E, C]) NeededFrom() NeededFrom {
+	if c.snapshots.held.is {
+		return NeededFrom{}
+	}
 	older := c.snapshots.kept.Before
 	latest := older.Next - cmp.Or(c.cfg.LatestRecords, latestRecords)
 	return NeededFrom{Journal: max(0, min(older.Fact, latest)), Snapshots: older.First}

@@ -20,7 +20,7 @@ import (
 // Keys, by their first byte:
 //
 //	0x00  the store's own: identity, checkpoints and their epochs, bookmark, where the
-//	      latest snapshots are
+//	      latest snapshots are, for how long nothing is deleted after a conversion
 //	0x01, 0x02  the timer index (timers.go)
 //	0x10… the owner's
 type Store struct {
@@ -30,7 +30,9 @@ type Store struct {
 
 // storeFormat is incremented when stores of older programs must not be used, whatever they
 // cache. From 2 on, stores are filled by readers that notice aborted records; from 3 on, parts
-// of backfills have an identity.
+// of backfills have an identity. Snapshots have it in their identity, and another one makes
+// all that there are unreadable: EarlierFormat has to name it then (the engine's
+// TestEveryFormatIsRead).
 const storeFormat = 3
 
 // FirstKey is the lowest first byte of keys that are the owner's.

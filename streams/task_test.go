@@ -27,6 +27,16 @@ var sumKey = []byte{streams.FirstKey, 's'}
 type summer struct {
 	latest   int
 	draining bool
+	former   bool // it is of the program of before, whose keys of numbers were others
+}
+
+// seenKey is the key by which a number is known.
+func (s *summer) seenKey(number []byte) []byte {
+	kind := byte('k')
+	if s.former {
+		kind = 'n'
+	}
+	return append([]byte{streams.FirstKey, kind}, number...)
 }
 
 // summerTask is a task whose effects are what is due, without completions.
@@ -43,7 +53,7 @@ func (s *summer) Fold(batch *streams.Batch, r streams.Record) error {
 	if err != nil {
 		return err
 	}
-	if err := batch.Set(append([]byte{streams.FirstKey, 'k'}, r.Key...), nil); err != nil {
+	if err := batch.Set(s.seenKey(r.Key), nil); err != nil {
 		return err
 	}
 	if err := batch.SetTimer("numbers", int64(n), string(r.Key)); err != nil {
@@ -68,7 +78,7 @@ func (s *summer) Start(_ *streams.Turn, latest []streams.Record) error {
 func (s *summer) Turn(t *streams.Turn, _ []none) error {
 	for _, r := range t.Inputs {
 		for _, r := range r {
-			seen, err := t.Batch.Get(append([]byte{streams.FirstKey, 'k'}, r.Key...))
+			seen, err := t.Batch.Get(s.seenKey(r.Key))
 			if err != nil {
 				return err
 			}

@@ -31,6 +31,8 @@ type core struct {
 	partitionOf func(string) int32
 	unseal      func(sealed []byte, boundTo string) (domain.Secret, error)
 	journal     []streams.Record // offsets are indexes
+	begins      int64            // the first offset that is left of it
+	snapshot    []streams.Record // what the topic of snapshots has; none: there is no topic
 	written     []streams.Record // by the latest turn
 	attempts    []domain.Attempt
 	done        []func(domain.AttemptResult)
@@ -102,9 +104,17 @@ func (c *core) tryToOpen() error {
 		NewHandler: func() streams.Handler[engine.Effect, engine.Outcome] {
 			return engine.NewHandler(cfg, c.flights.Inherit(func(o engine.Outcome) { c.Completed(o) }))
 		},
-		Logger: slog.New(slog.DiscardHandler),
+		Snapshots: c.snapshots(),
+		Logger:    slog.New(slog.DiscardHandler),
 	})
 	return c.advance()
+}
+
+func (c *core) snapshots() streams.SnapshotConfig {
+	if c.snapshot == nil {
+		return streams.SnapshotConfig{}
+	}
+	return engine.Snapshots(1)
 }
 
 // reopen starts the task in a new process; without its state, if that is lost.
@@ -128,7 +138,7 @@ func (c *core) advance() error {
 		case streams.TakeOver:
 			err = c.TookOver()
 		case streams.LocateJournal:
-			err = c.LocatedJournal(0, end)
+			err = c.LocatedJournal(c.begins, end)
 		case streams.ReadJournal:
 			err = c.ReadJournal(c.journal[a.From:a.To], a.To)
 		case streams.Start:
@@ -146,7 +156,10 @@ func (c *core) advance() error {
 				schemas.TopicCommands: math.MaxInt64,
 				schemas.TopicMatches:  math.MaxInt64,
 			})
-		case streams.LocateSnapshots, streams.ReadSnapshots: // it has no topic of them
+		case streams.LocateSnapshots:
+			err = c.LocatedSnapshots(0, int64(len(c.snapshot)))
+		case streams.ReadSnapshots:
+			err = c.ReadSnapshots(c.snapshot[a.From:a.To], a.To)
 		case streams.Await, streams.Done:
 			return nil
 		}

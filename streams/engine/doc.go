@@ -48,6 +48,7 @@
 // File map:
 //
 //	engine.go    membership, tasks, configuration
+//	formats.go   the number of the state's format, and how earlier ones are read
 //	owner.go     which aggregate an entry of a state belongs to
 //	machine.go   the turn: inputs to facts
 //	setaside.go  records that do not count (package intake)

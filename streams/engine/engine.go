@@ -22,9 +22,6 @@ import (
 // their input positions.
 const group = "engine"
 
-// StateFormat is incremented when the keys or values of the store change.
-const StateFormat = 7
-
 // Dispatcher makes attempts. Dispatch returns at once; done is called once, from
 // any goroutine, when the attempt has ended.
 type Dispatcher interface {
@@ -63,6 +60,8 @@ type Config struct {
 	// SnapshotEvery is by how many offsets a journal grows between two snapshots of its
 	// state; 0: as streams.SnapshotConfig has it.
 	SnapshotEvery int64
+	// Formats are those of the states; without a number, this program's. Tests set them.
+	Formats Formats
 	// OnFact, if set, is called for each fact that a turn of this engine committed.
 	OnFact func(domain.Fact)
 	// OnDeadLetter, if set, is called with the topic of each record that became a dead
@@ -89,7 +88,7 @@ func (cfg Config) remembered() int { return cmp.Or(cfg.RememberedSettled, rememb
 type Engine struct {
 	cfg        Config
 	identity   string // of the states on this machine
-	format     string // of the states, wherever they are
+	snapshots  streams.SnapshotConfig
 	retention  *retention.Retention
 	membership atomic.Pointer[streams.Membership]
 	tasks      atomic.Pointer[streams.Tasks]
@@ -130,9 +129,11 @@ func (e *Engine) Run(ctx context.Context) error {
 		return err
 	}
 	e.cfg.PartitionOf = streams.PartitionOf(partitions)
+	formats := e.cfg.Formats.orToday()
 	e.identity = fmt.Sprintf("engine state %d of %s over %d partitions, with %d settled deliveries",
-		StateFormat, topic, partitions, e.cfg.remembered())
-	e.format = SnapshotIdentity(partitions)
+		formats.Number, topic, partitions, e.cfg.remembered())
+	e.snapshots = formats.snapshots(partitions)
+	e.snapshots.Every = e.cfg.SnapshotEvery
 	tasks := streams.NewTasks(e.newTask, e.cfg.Logger)
 	tasks.Owned, tasks.NewStandby = e.owned, e.newStandby
 	defer tasks.Close()
@@ -164,11 +165,6 @@ func (e *Engine) Run(ctx context.Context) error {
 		e.cfg.DrainTimeout+10*time.Second)
 	defer cancel()
 	return errors.Join(err, membership.Leave(leaving))
-}
-
-// SnapshotIdentity names the states of so many partitions, whatever cluster they are in.
-func SnapshotIdentity(partitions int) string {
-	return fmt.Sprintf("engine state %d over %d partitions", StateFormat, partitions)
 }
 
 // Check returns an error while the group does not confirm this engine's membership, and
@@ -292,6 +288,8 @@ func (e *Engine) newStandby(partition int32, following func()) streams.Standby {
 
 // coreConfig is what a partition's task and standby have in common: all but the handler.
 func (e *Engine) coreConfig(partition int32) streams.CoreConfig[Effect, Outcome] {
+	snapshots := e.snapshots
+	snapshots.Rest = e.restOf(partition)
 	return streams.CoreConfig[Effect, Outcome]{
 		Partition: partition,
 		Journal:   schemas.TopicJournal,
@@ -304,12 +302,7 @@ func (e *Engine) coreConfig(partition int32) streams.CoreConfig[Effect, Outcome]
 			Logger:        e.cfg.Logger,
 		},
 		DrainTimeout: e.cfg.DrainTimeout,
-		Snapshots: streams.SnapshotConfig{
-			Topic:    schemas.TopicSnapshots,
-			Identity: e.format,
-			Every:    e.cfg.SnapshotEvery,
-			Rest:     e.restOf(partition),
-		},
-		Logger: e.cfg.Logger,
+		Snapshots:    snapshots,
+		Logger:       e.cfg.Logger,
 	}
 }

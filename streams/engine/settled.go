@@ -12,7 +12,8 @@ import (
 
 // rememberedSettled is how many of the deliveries that settled last a partition remembers.
 // That a resend finds what is forgotten in the history depends on it: the history may be as
-// many records behind ([machine.upToDate]).
+// many records behind ([machine.upToDate]). Another number is another StateFormat: a state
+// that remembered fewer has forgotten what this program believes to have.
 const rememberedSettled = 16_384
 
 // This does not compile if a turn could forget what it has settled itself.

@@ -298,7 +298,7 @@ func (t *target) placeState(
 		return err
 	}
 	var offset int64
-	return s.EachSnapshotRecord(snapshotsOf(len(t.states)), schemas.TopicJournal, partition,
+	return s.EachSnapshotRecord(engine.Snapshots(len(t.states)), schemas.TopicJournal, partition,
 		func(r streams.Record) error {
 			r.Offset = offset
 			offset++

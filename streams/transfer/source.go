@@ -84,15 +84,8 @@ func replicaConfig(
 			return engine.NewHandler(engine.Config{Logger: logger}, nil)
 		},
 		LatestRecords: 1, // no turn follows
-		Snapshots:     snapshotsOf(partitions),
+		Snapshots:     engine.Snapshots(partitions),
 		Logger:        logger,
-	}
-}
-
-func snapshotsOf(partitions int) streams.SnapshotConfig {
-	return streams.SnapshotConfig{
-		Topic:    schemas.TopicSnapshots,
-		Identity: engine.SnapshotIdentity(partitions),
 	}
 }
 

@@ -1,0 +1,4 @@
+package engine
+
+// RememberedSettled is how many settled deliveries a partition remembers.
+const RememberedSettled = rememberedSettled

@@ -1,0 +1,109 @@
+package engine
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/lumenhook/lumenhook/schemas"
+	"github.com/lumenhook/lumenhook/streams"
+)
+
+// StateFormat is incremented when the same journal is folded into other keys or values than
+// before, or into as many settled deliveries as another rememberedSettled leaves. conversions
+// then has what makes the former entries of it, and testdata a folder of the new format
+// (formats_test.go).
+const StateFormat = 7
+
+// conversions has, by the number of each earlier format, what makes entries of it entries of
+// the next one. None is ever removed: a partition that is quiet for years has a snapshot of
+// then.
+var conversions = map[int]streams.Conversion{}
+
+// Formats are the format of the states of an engine, and those that it reads.
+type Formats struct {
+	Number      int // of today's
+	Conversions map[int]streams.Conversion
+}
+
+// orToday is the format of this program, unless a test names another.
+func (f Formats) orToday() Formats {
+	if f.Number == 0 {
+		return Formats{Number: StateFormat, Conversions: conversions}
+	}
+	return f
+}
+
+// identityOf names the states of a format of so many partitions, whatever cluster they are in.
+func identityOf(format, partitions int) string {
+	return fmt.Sprintf("engine state %d over %d partitions", format, partitions)
+}
+
+// Snapshots says where the snapshots of the states of so many partitions are, and which of
+// them are read.
+func Snapshots(partitions int) streams.SnapshotConfig {
+	return Formats{}.orToday().snapshots(partitions)
+}
+
+func (f Formats) snapshots(partitions int) streams.SnapshotConfig {
+	cfg := streams.SnapshotConfig{
+		Topic:    schemas.TopicSnapshots,
+		Identity: identityOf(f.Number, partitions),
+		Advise: func(identity string) string {
+			return f.advise(identity, partitions)
+		},
+	}
+	convert := streams.Conversion(nil)
+	for n := f.Number - 1; f.Conversions[n] != nil; n-- {
+		convert = following(f.Conversions[n], convert)
+		cfg.Earlier = append(cfg.Earlier, streams.EarlierFormat{
+			Identity: identityOf(n, partitions),
+			Convert:  convert,
+		})
+	}
+	return cfg
+}
+
+// following converts by one conversion and then by the next ones; nil: there are none.
+func following(first, rest streams.Conversion) streams.Conversion {
+	if rest == nil {
+		return first
+	}
+	return func(key, value []byte, put func(key, value []byte) error) error {
+		return first(key, value, func(key, value []byte) error { return rest(key, value, put) })
+	}
+}
+
+// reads lists the numbers of the formats that are read, the lowest first.
+func (f Formats) reads() []int {
+	numbers := []int{f.Number}
+	for n := f.Number - 1; f.Conversions[n] != nil; n-- {
+		numbers = append(numbers, n)
+	}
+	slices.Reverse(numbers)
+	return numbers
+}
+
+// advise says what to do about snapshots that are not read, where the journal does not reach
+// back to its beginning any more.
+func (f Formats) advise(identity string, partitions int) string {
+	var format, count int
+	_, err := fmt.Sscanf(identity, "engine state %d over %d partitions", &format, &count)
+	if err != nil {
+		return ""
+	}
+	are := fmt.Sprintf("The snapshots that there are have state format %d, and this version reads "+
+		"%s: ", format, strings.Trim(fmt.Sprint(f.reads()), "[]"))
+	switch {
+	case count != partitions:
+		return fmt.Sprintf("The snapshots that there are were made of %d partitions, and the topics "+
+			"have %d: restore the topics from a backup", count, partitions)
+	case format > f.Number:
+		return are + "a newer version wrote them. Nothing is lost: start that version again, or a " +
+			"later one (docs/decisions/upgrades.md)"
+	case slices.Contains(f.reads(), format):
+		return ""
+	}
+	return are + "an older version wrote them. Nothing is lost: start that version again, and go " +
+		"from there to one that still reads them (docs/decisions/upgrades.md)"
+}

@@ -1,0 +1,340 @@
+package engine_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"reflect"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/schemas"
+	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/engine"
+)
+
+// testdata/formatN has, for each StateFormat that ever was, a journal, the snapshot that the
+// program of then made of it, and what it was compiled with. They are written once, by
+//
+//	go test ./streams/engine -run TestTheFormatOfToday -write-format
+//
+// and never changed: every later program reads them.
+
+var writeFormat = flag.Bool("write-format", false,
+	"write testdata/formatN, if StateFormat is new and has none")
+
+// about is what a format was made with.
+type about struct {
+	RememberedSettled int `json:"rememberedSettled"`
+}
+
+// kept is a record of a file of testdata.
+type kept struct {
+	Key     []byte
+	Value   []byte
+	Headers []streams.Header
+}
+
+func formatDir(format int) string { return filepath.Join("testdata", fmt.Sprint("format", format)) }
+
+// stateOfEverything is a partition whose state has entries of every kind.
+func stateOfEverything(t *testing.T) *core {
+	c := newCore(t)
+	c.partitionOf = func(id string) int32 {
+		if id == nextEndpoint {
+			return 3
+		}
+		return 0
+	}
+	c.reopen(false)
+	key := domain.Key{
+		ID:           "key_1",
+		Name:         "shop",
+		Hash:         []byte{1},
+		Permissions:  []domain.Permission{domain.PermissionRead},
+		AllowedCIDRs: []string{"10.0.0.0/8"},
+	}
+	c.turn(domain.Command{ID: "cmd_account", AccountID: accountID, Body: domain.CreateAccount{
+		AccountID: accountID,
+		Email:     "a@b.example",
+		Key:       key,
+	}})
+	c.take(commandRecord(asked(domain.CreateWatch{Watch: goodWatch()})))
+	c.endpoints()
+	c.gone("ep_gone") // a notice that is ordered, one that is tried again, and one that waits
+	c.answered(c.later(0)[0], domain.MailDeferred)
+	c.gone("ep_gone_too")
+	c.handsOver()
+	for range 3 { // the endpoint has one attempt at a time by now
+		c.now += 2 * hour
+		c.turn()
+		c.answerAll(domain.AttemptResult{StatusCode: 500}) // FAILED at last
+	}
+	c.pay(endpointID, "evt_under_way")
+	c.turn(domain.Command{
+		ID:        "cmd_disable",
+		AccountID: accountID,
+		Body:      domain.DisableEndpoint{EndpointID: endpointID},
+	}, domain.Command{
+		ID:        "cmd_enable",
+		AccountID: accountID,
+		Body:      domain.EnableEndpoint{EndpointID: endpointID},
+	})
+	return c
+}
+
+// endpoints makes two, with deliveries in every state.
+func (c *core) endpoints() {
+	c.t.Helper()
+	c.turn(creation(endpointID))
+	c.settles("evt_delivered", 200)
+	c.settles("evt_failing", 500)
+	c.turn(creation("ep_deleted"))
+	c.pay("ep_deleted", "evt_cancelled")
+	c.done[len(c.done)-1](domain.AttemptResult{StatusCode: 500, ResponseBody: []byte("no")})
+	c.turn(removal("ep_deleted"))
+	c.turn()
+	c.turn(domain.Command{
+		ID:        "cmd_test",
+		AccountID: accountID,
+		BodyHash:  []byte("hash"),
+		Body:      domain.TestEndpoint{EndpointID: endpointID},
+	})
+	c.done[len(c.done)-1](domain.AttemptResult{Error: domain.AttemptTimeout})
+	c.turn()
+	c.done = nil
+}
+
+// handsOver has an event leave for another partition, and one come from another.
+func (c *core) handsOver() {
+	c.t.Helper()
+	c.turn(creation(leftEndpoint))
+	c.pay(leftEndpoint, movedEvent)
+	c.done[len(c.done)-1](domain.AttemptResult{StatusCode: 500})
+	c.turn()
+	c.done = nil
+	c.turn(removal(leftEndpoint))
+	c.turn()
+	c.turn(resending("cmd_move", leftEndpoint, nextEndpoint))
+	if len(c.handedOver()) != 1 {
+		c.t.Fatal("nothing was handed over")
+	}
+	message := schemas.EncodeHandOver(domain.MatchInput{
+		EndpointID: endpointID,
+		AccountID:  accountID,
+		WatchID:    watchID,
+		Event: domain.Event{
+			ID:   "evt_came",
+			Type: domain.PaymentReceived,
+			Body: []byte("came"),
+		},
+		Moved: domain.Moved{Moves: 1, Attempts: 2, Runs: 1, FromPartition: 5, Number: 77},
+	})
+	c.match(streams.NewRecord(schemas.TopicMatches, endpointID, message.Value, message.EachHeader))
+}
+
+// folded is a partition with a journal, and a state that was folded from it.
+func folded(t *testing.T, journal []streams.Record) *core {
+	t.Helper()
+	c := newCore(t)
+	return c.on(func() { c.journal = journal })
+}
+
+// loaded is a partition with a snapshot, of whose journal is left what is behind it.
+func loaded(t *testing.T, journal, snapshot []streams.Record) (*core, error) {
+	t.Helper()
+	c := newCore(t)
+	if err := c.Close(); err != nil {
+		t.Fatal(err)
+	}
+	c.disk, c.journal, c.snapshot = vfs.NewMem(), journal, snapshot
+	c.begins = int64(len(journal))
+	c.flights = engine.NewFlights(c)
+	return c, c.tryToOpen()
+}
+
+// on opens the partition anew, without its state, after something has changed.
+func (c *core) on(change func()) *core {
+	c.t.Helper()
+	change()
+	c.reopen(true)
+	return c
+}
+
+func snapshotOf(t *testing.T, c *core) (records []streams.Record) {
+	t.Helper()
+	err := c.Store().EachSnapshotRecord(engine.Snapshots(1), schemas.TopicJournal, 0,
+		func(r streams.Record) error {
+			r.Offset = int64(len(records))
+			records = append(records, r)
+			return nil
+		})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return records
+}
+
+// TestTheFormatOfToday: what this program folds a journal into is what the files of its
+// StateFormat have. If that changes, StateFormat has to, and to read states of before needs a
+// conversion; a deployment whose journal was shortened has nothing else.
+func TestTheFormatOfToday(t *testing.T) {
+	dir := formatDir(engine.StateFormat)
+	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) && *writeFormat {
+		writeFormatOfToday(t, dir)
+	}
+	var made about
+	readJSON(t, filepath.Join(dir, "about.json"), &made)
+	if made.RememberedSettled != engine.RememberedSettled {
+		t.Errorf("a partition remembers %d settled deliveries, and in state format %d it is %d: "+
+			"increment StateFormat, and say by a conversion what becomes of a state that has "+
+			"forgotten more or less", engine.RememberedSettled, engine.StateFormat,
+			made.RememberedSettled)
+	}
+	journal, snapshot := readRecords(t, dir, "journal"), readRecords(t, dir, "snapshot")
+	today := folded(t, journal)
+	wantSameIdentity(t, snapshotOf(t, today), snapshot)
+	kinds := make(map[byte]bool)
+	for key := range today.everything() {
+		kinds[key[0]] = true
+	}
+	for kind := byte(0x10); kind <= 0x1b; kind++ {
+		kinds[tabled] = true // the store's own, and no part of what is compared
+		if !kinds[kind] || !kinds[0x01] || !kinds[0x02] {
+			t.Errorf("the state has no entry of %#x (%v), so nothing was found out", kind, kinds)
+		}
+	}
+}
+
+// wantSameIdentity compares what two snapshots say that they are.
+func wantSameIdentity(t *testing.T, a, b []streams.Record) {
+	t.Helper()
+	var of [2]struct{ Identity string }
+	for i, records := range [][]streams.Record{a, b} {
+		if err := json.Unmarshal(records[len(records)-1].Value, &of[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if of[0] != of[1] {
+		t.Errorf("a snapshot of today is of %q, and the one of this StateFormat of %q: give the new "+
+			"form a StateFormat of its own", of[0].Identity, of[1].Identity)
+	}
+}
+
+// TestEveryFormatIsRead: the snapshot of every format that ever was is loaded where nothing is
+// left of its journal, and becomes the state that this program folds that journal into.
+func TestEveryFormatIsRead(t *testing.T) {
+	dirs, err := filepath.Glob(filepath.Join("testdata", "format*"))
+	if err != nil || len(dirs) == 0 {
+		t.Fatalf("there are no formats: %v", err)
+	}
+	for _, dir := range dirs {
+		t.Run(filepath.Base(dir), func(t *testing.T) {
+			journal, snapshot := readRecords(t, dir, "journal"), readRecords(t, dir, "snapshot")
+			wants := folded(t, journal).everything()
+			c, err := loaded(t, journal, snapshot)
+			if err != nil {
+				t.Fatalf("its snapshot is not read; conversions has what makes its entries those of "+
+					"the next format, and none is ever removed: %v", err)
+			}
+			differ(t, c.everything(), wants)
+		})
+	}
+}
+
+// differ reports every entry in which a state differs from what was wanted.
+func differ(t *testing.T, have, want map[string]string) {
+	t.Helper()
+	if reflect.DeepEqual(have, want) {
+		return
+	}
+	t.Error("the state that was loaded is not what the journal is folded into today: increment " +
+		"StateFormat, and convert what was before")
+	for key, value := range want {
+		if got, found := have[key]; !found || got != value {
+			t.Errorf("%q is %x, not %x", key, got, value)
+		}
+	}
+	for key, value := range have {
+		if _, wanted := want[key]; !wanted {
+			t.Errorf("%q is %x, and is not to be", key, value)
+		}
+	}
+}
+
+func writeFormatOfToday(t *testing.T, dir string) {
+	t.Helper()
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	text, err := json.MarshalIndent(about{engine.RememberedSettled}, "", "  ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "about.json"), append(text, '\n'), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	c := stateOfEverything(t)
+	c.reopen(true)
+	writeRecords(t, dir, "journal", c.journal)
+	writeRecords(t, dir, "snapshot", snapshotOf(t, c))
+}
+
+func writeRecords(t *testing.T, dir, name string, records []streams.Record) {
+	t.Helper()
+	var text bytes.Buffer
+	for _, r := range records {
+		line, err := json.Marshal(kept{r.Key, r.Value, r.Headers})
+		if err != nil {
+			t.Fatal(err)
+		}
+		text.Write(append(line, '\n'))
+	}
+	if err := os.WriteFile(filepath.Join(dir, name+".jsonl"), text.Bytes(), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func readRecords(t *testing.T, dir, name string) (records []streams.Record) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(dir, name+".jsonl"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range bytes.Lines(text) {
+		var r kept
+		if err := json.Unmarshal(line, &r); err != nil {
+			t.Fatal(err)
+		}
+		topic := schemas.TopicJournal
+		if name == "snapshot" {
+			topic = schemas.TopicSnapshots
+		}
+		records = append(records, streams.Record{
+			Topic:   topic,
+			Offset:  int64(len(records)),
+			Key:     r.Key,
+			Value:   r.Value,
+			Headers: r.Headers,
+		})
+	}
+	return records
+}
+
+func readJSON(t *testing.T, path string, into any) {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err == nil {
+		err = json.Unmarshal(text, into)
+	}
+	if err != nil {
+		t.Fatalf("%v (a new StateFormat is written down by -write-format)", err)
+	}
+}
