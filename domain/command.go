@@ -1,5 +1,7 @@
 package domain
 
+import "math"
+
 // Command asks for a change. Its identifier makes it idempotent: asked again, it
 // is answered as before and changes nothing.
 type Command struct {
@@ -179,6 +181,10 @@ type Remembered struct {
 	// had been read up to.
 	AsOf int64
 }
+
+// AsOfAnotherJournal is the AsOf of what was read in the history of another journal: it is
+// behind any.
+const AsOfAnotherJournal = math.MinInt64 / 2
 
 // RecordMail is a mailer's answer to an order.
 type RecordMail struct {

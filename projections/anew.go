@@ -20,8 +20,9 @@ const truncateTable = "TRUNCATE TABLE {database:Identifier}.{table:Identifier} "
 	"SETTINGS max_table_size_to_drop = 0"
 
 // BeginAnew has the projectors go on from the beginning of other topics, which continue those
-// that the tables were filled from. No projector may run meanwhile. It may be repeated.
-func BeginAnew(ctx context.Context, db *DB) error {
+// that the tables were filled from, up to these offsets of the partitions of their journal. No
+// projector may run meanwhile. It may be repeated.
+func BeginAnew(ctx context.Context, db *DB, journal []int64) error {
 	db, err := db.pin(ctx)
 	if err != nil {
 		return err
@@ -34,7 +35,90 @@ func BeginAnew(ctx context.Context, db *DB) error {
 			return fmt.Errorf("projections: emptying %s: %w", name, err)
 		}
 	}
+	return db.recordProgress(ctx, layout{journalTable: {generation: begunAnew}}, positionsOf(journal))
+}
+
+// begunAnew is the generation of progress that tables had when they were to go on with other
+// topics. It counts until they have any of those: a copy into them may have been interrupted,
+// and is repeated.
+const begunAnew = "00000000-0000-0000-0000-000000000000"
+
+// journalTable is one of the tables that are filled from the journal.
+const journalTable = "deliveries"
+
+// positionsOf are offsets of the journal, by partition.
+func positionsOf(journal []int64) map[topicPartition]int64 {
+	by := make(map[topicPartition]int64)
+	for p, next := range journal {
+		by[topicPartition{schemas.TopicJournal, int32(p)}] = next // #nosec G115 -- a partition
+	}
+	return by
+}
+
+// CheckAt fails unless the tables have all of a journal below these offsets of its partitions,
+// and nothing else: up to ends it has nothing more than ends of transactions. Topics that
+// continue what is below them must not go on with other tables: of what these lack no later
+// fact tells, and of what they have too much, later facts have the versions again. Tables that
+// have nothing yet may begin there.
+func CheckAt(ctx context.Context, db *DB, journal, ends []int64) error {
+	db, err := db.pin(ctx)
+	if err != nil {
+		return err
+	}
+	var databases uint64
+	if err := db.firstAnswer(ctx, countDatabases, &databases); err != nil {
+		return fmt.Errorf("projections: reaching ClickHouse: %w", err)
+	}
+	progress, err := db.journalProgress(ctx, schemas.TopicJournal)
+	if errors.As(err, new(errTablesMissing)) {
+		return nil
+	}
+	if err == nil && len(progress) == 0 {
+		var deliveries uint64
+		if progress, err = db.begunAnewAt(ctx); err == nil {
+			err = db.queryRow(ctx, countDeliveries, nil, &deliveries)
+		}
+		if err == nil && len(progress) == 0 && deliveries == 0 {
+			return nil
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("projections: asking how far the history is: %w", err)
+	}
+	for p := range progress {
+		if int(p) >= len(journal) {
+			return fmt.Errorf("projections: the history in the database %s has partition %d of its "+
+				"journal, and the copy's has %d partitions: %s", db.name, p, len(journal), otherHistory)
+		}
+	}
+	for p := range journal {
+		is, has := "newer", progress[int32(p)] // #nosec G115 -- a partition
+		if has < journal[p] {
+			is = "older"
+		} else if has <= ends[p] {
+			continue
+		}
+		return fmt.Errorf("projections: the history in the database %s is %s than the copy: of "+
+			"partition %d of the journal it has what is below offset %d, and the copy what is below %d: %s",
+			db.name, is, p, has, journal[p], otherHistory)
+	}
 	return nil
+}
+
+const countDeliveries = `SELECT count() FROM {database:Identifier}.deliveries`
+
+// otherHistory is what to do when a history is not that of a copy.
+const otherHistory = "restore the database of the same position (RESTORE DATABASE), or let the " +
+	"new topics have an empty database, and keep this one to read in"
+
+// begunAnewAt returns how far the tables were when they were to go on with other topics.
+func (db *DB) begunAnewAt(ctx context.Context) (map[int32]int64, error) {
+	at, err := db.progress(ctx, layout{journalTable: {generation: begunAnew}})
+	by := make(map[int32]int64)
+	for p, next := range at {
+		by[p.partition] = next
+	}
+	return by, err
 }
 
 // currentTables are the tables whose rows are ordered by their offset.

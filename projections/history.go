@@ -209,12 +209,6 @@ func (h *reading) recall(
 // is read of the tables afterwards. It asks anew each time: what was asked before may be of
 // tables that were exchanged since.
 func (h *reading) asOf(ctx context.Context) (asOf map[int32]int64, err error) {
-	waiting, cancel := context.WithTimeout(ctx, h.cfg.WaitMax)
-	defer cancel()
-	ends, err := h.cfg.Ends(waiting)
-	if err != nil {
-		return nil, callersFirst(ctx, fmt.Errorf("%w: asking for the journal's ends: %w", ErrBehind, err))
-	}
 	err = h.look(ctx, func(ctx context.Context) error {
 		asOf, err = h.cfg.DB.journalProgress(ctx, schemas.TopicJournal)
 		return err
@@ -222,7 +216,17 @@ func (h *reading) asOf(ctx context.Context) (asOf map[int32]int64, err error) {
 	if err != nil {
 		return nil, callersFirst(ctx, fmt.Errorf("%w: %w", ErrUnavailable, err))
 	}
-	for partition := range ends {
+	waiting, cancel := context.WithTimeout(ctx, h.cfg.WaitMax)
+	defer cancel()
+	ends, err := h.cfg.Ends(waiting) // after the progress, which cannot have passed them
+	if err != nil {
+		return nil, callersFirst(ctx, fmt.Errorf("%w: asking for the journal's ends: %w", ErrBehind, err))
+	}
+	for partition, end := range ends {
+		if asOf[partition] > end {
+			return nil, fmt.Errorf("%w: it has partition %d of another one, up to offset %d, and this one "+
+				"ends at %d", ErrBehind, partition, asOf[partition], end)
+		}
 		asOf[partition] = max(asOf[partition], 0)
 	}
 	return asOf, h.settle(ctx, journalNames()...)

@@ -167,14 +167,16 @@ func (db *DB) ensureDatabase(ctx context.Context) error {
 
 // firstAnswer makes the first query to ClickHouse. It is retried if the connection was
 // reset: a server that reopens its ports, as it may soon after its start, resets
-// connections that it had not accepted yet.
+// connections that it had not accepted yet, and refuses those of the moment in between.
 func (db *DB) firstAnswer(ctx context.Context, query string, dest ...any) error {
 	ctx, cancel := context.WithTimeout(ctx, statementMax)
 	defer cancel()
 	wasReset := retry.Policy{
 		First: 400 * time.Millisecond,
 		Tries: 5,
-		If:    func(err error) bool { return errors.Is(err, syscall.ECONNRESET) },
+		If: func(err error) bool {
+			return errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.ECONNREFUSED)
+		},
 	}
 	return retry.Do(ctx, wasReset, func() error { return db.queryRow(ctx, query, nil, dest...) })
 }

@@ -66,7 +66,13 @@ func (h history) CatchUp(ctx context.Context, from streams.Cluster) error {
 	})
 }
 
-func (h history) BeginAnew(ctx context.Context) error { return projections.BeginAnew(ctx, h.db) }
+func (h history) CheckAt(ctx context.Context, of transfer.Manifest) error {
+	return projections.CheckAt(ctx, h.db, of.Journal, of.Ends())
+}
+
+func (h history) BeginAnew(ctx context.Context, of transfer.Manifest) error {
+	return projections.BeginAnew(ctx, h.db, of.Journal)
+}
 
 // restoring are the flags of restore.
 type restoring struct {
@@ -92,8 +98,10 @@ waiting at the moment of the backup is delivered, and the ledgers since then are
 again, so that payments of since then are told under the ids that they had, also if the
 old cluster has told them.
 
-With --clickhouse-dsn the history of the old deployment goes on, if you still have it or
-have restored it. Without, the history begins at the backup.`,
+With --clickhouse-dsn the history of the old deployment goes on, if you have it as of the
+very position of the backup: one that is older or newer is refused, since later attempts
+could not be told from those that it has, or lacks. Without, and with an empty database, the
+history begins at the backup; keep the old one to read in.`,
 		Example: `  lumenhook restore --from /backups/2026-11-23 --kafka-brokers kafka-1:9092
   lumenhook serve --config lumenhook.yaml`,
 		Args: cli.NoArguments,

@@ -3,11 +3,15 @@ package main
 import (
 	"encoding/json"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	driver "github.com/ClickHouse/clickhouse-go/v2"
+
 	"github.com/lumenhook/lumenhook/api/client"
 	"github.com/lumenhook/lumenhook/internal/apicli"
+	"github.com/lumenhook/lumenhook/projections"
 	"github.com/lumenhook/lumenhook/streams/transfer"
 )
 
@@ -138,9 +142,22 @@ func TestANewClusterIsMadeOfABackup(t *testing.T) {
 			func() bool { return a.hooks.count() > told+2 })
 	})
 	old.kill()
-	a.program("restore", "--config", config, "--secrets-dir", secrets, "--topic-prefix", "new.",
+	restore := []string{
+		"restore", "--config", config, "--secrets-dir", secrets, "--topic-prefix", "new.",
 		"--from", dir, "--partitions", "5", "--replication", "1", "--scratch", t.TempDir(),
-		"--clickhouse-dsn", a.history)
+	}
+	newer := &role{
+		t:    t,
+		name: "restore",
+		args: append(slices.Clone(restore), "--clickhouse-dsn", a.history),
+	}
+	newer.start()
+	if err := <-newer.exited; err == nil || !strings.Contains(newer.output.String(),
+		"is newer than the copy") {
+		t.Fatalf("a history that goes on from behind the backup: %v\n%s", err, newer.output)
+	}
+	a.forgetHistory()
+	a.program(restore...)
 	present := a.serving(config, secrets, "new.")
 	paid = append(paid, a.payThrough(func() {
 		told := a.hooks.count()
@@ -160,6 +177,25 @@ func TestANewClusterIsMadeOfABackup(t *testing.T) {
 		t.Errorf("the key of before: %v", err)
 	}
 	present.terminate()
+}
+
+// forgetHistory drops the tables, as an empty database has none.
+func (a *addresses) forgetHistory() {
+	a.t.Helper()
+	opts, err := driver.ParseDSN(a.history)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	db, err := driver.Open(opts)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	defer db.Close()
+	for _, table := range projections.Tables() {
+		if err := db.Exec(a.t.Context(), "DROP TABLE "+table); err != nil {
+			a.t.Fatal(err)
+		}
+	}
 }
 
 // delivered lists the events that were delivered.

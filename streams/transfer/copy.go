@@ -34,6 +34,9 @@ type Manifest struct {
 	// Journal is the position of the copy: up to which offset each partition of the
 	// journal is in it.
 	Journal []int64 `json:"journal"`
+	// JournalEnds is up to which offset each partition was read: from Journal on there are no
+	// records, only ends of transactions.
+	JournalEnds []int64 `json:"journalEnds,omitempty"`
 	// Cursor is the last ledger whose payments are all in the copy; nil: none was read.
 	Cursor  *Cursor `json:"cursor,omitempty"`
 	Entries int64   `json:"entries"` // of all states
@@ -41,6 +44,14 @@ type Manifest struct {
 
 	States  []file        `json:"states,omitempty"` // in the order of the partitions
 	Records []recordsFile `json:"records"`
+}
+
+// Ends returns up to which offset each partition of the journal was read.
+func (m Manifest) Ends() []int64 {
+	if len(m.JournalEnds) != len(m.Journal) { // of an older version
+		return m.Journal
+	}
+	return m.JournalEnds
 }
 
 // Cursor is how far the follower had read.

@@ -9,6 +9,8 @@ import (
 
 // Some entries and records name offsets of "matches": from where on a part of a backfill has
 // appended. The records from there on are copied, and lie at the beginning of the new topic.
+// A resend names the offset of the journal up to which the history had been read: in another
+// journal it says nothing, and the request has to be repeated.
 // Numbers of hand-overs are offsets of a journal that the copy does not have: without one, a
 // hand-over is known by its delivery.
 
@@ -34,20 +36,49 @@ func portableRecord(r streams.Record) streams.Record {
 	if r.Topic == schemas.TopicMatches {
 		return portableMatch(r)
 	}
-	if r.Topic != schemas.TopicCommands || r.Header(schemas.HeaderType) != coverageType {
+	if r.Topic != schemas.TopicCommands {
+		return r
+	}
+	var portable func(domain.Command) (domain.Command, bool)
+	switch r.Header(schemas.HeaderType) {
+	case domain.RecordCoverage{}.CommandType():
+		portable = portableCoverage
+	case domain.ResendEvent{}.CommandType():
+		portable = portableResend
+	default:
 		return r
 	}
 	c, err := schemas.DecodeCommand(schemas.Read(r.Value, r))
 	if err != nil {
 		return r // the engine sets it aside
 	}
+	c, changed := portable(c)
+	if !changed {
+		return r
+	}
+	return inPlaceOf(r, schemas.EncodeCommand(c))
+}
+
+func portableCoverage(c domain.Command) (domain.Command, bool) {
 	body, is := c.Body.(domain.RecordCoverage)
 	if !is || body.Next.MatchesFrom == 0 {
-		return r
+		return c, false
 	}
 	body.Next.MatchesFrom = 0
 	c.Body = body
-	return inPlaceOf(r, schemas.EncodeCommand(c))
+	return c, true
+}
+
+func portableResend(c domain.Command) (domain.Command, bool) {
+	body, is := c.Body.(domain.ResendEvent)
+	if !is || body.Remembered == nil {
+		return c, false
+	}
+	remembered := *body.Remembered
+	remembered.AsOf = domain.AsOfAnotherJournal
+	body.Remembered = &remembered
+	c.Body = body
+	return c, true
 }
 
 // portableMatch returns a match without the number of a hand-over.
@@ -66,6 +97,3 @@ func inPlaceOf(r streams.Record, m schemas.Message) streams.Record {
 	portable.Timestamp = r.Timestamp
 	return portable
 }
-
-// coverageType is the type of commands that name offsets.
-var coverageType = domain.RecordCoverage{}.CommandType()

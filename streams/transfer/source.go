@@ -20,6 +20,7 @@ type Source struct {
 	cfg      SourceConfig
 	ends     *streams.Ends
 	replicas []*replica
+	journal  map[int32]int64 // its ends, up to which the states are folded
 }
 
 // SourceConfig is where a deployment is and what is told.
@@ -130,6 +131,7 @@ func (s *Source) Fold(ctx context.Context) error {
 		}
 		done += max(0, r.Folded()-before)
 	}
+	s.journal = ends
 	s.cfg.Progress(total, total)
 	return nil
 }
@@ -165,8 +167,10 @@ func (s *Source) Capture(ctx context.Context, dir string) (*Copy, error) {
 			ClosedAtMillis: cursor.ClosedAtMillis,
 		}
 	}
-	for _, r := range s.replicas {
+	for p, r := range s.replicas {
+		end := max(r.Folded(), s.journal[int32(p)]) // #nosec G115 -- a partition
 		c.about.Journal = append(c.about.Journal, r.Folded())
+		c.about.JournalEnds = append(c.about.JournalEnds, end)
 	}
 	digest, err := digestOf(c.states)
 	if err != nil {

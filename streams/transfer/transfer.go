@@ -25,8 +25,11 @@ type Telling struct {
 type History interface {
 	// CatchUp returns when the history has all that the topics of a cluster have.
 	CatchUp(ctx context.Context, from streams.Cluster) error
-	// BeginAnew has the history go on with what other topics have from their beginning.
-	BeginAnew(ctx context.Context) error
+	// CheckAt fails unless the history is as far as a copy.
+	CheckAt(ctx context.Context, of Manifest) error
+	// BeginAnew has the history, which is as far as a copy, go on with what the copy's topics
+	// have from their beginning.
+	BeginAnew(ctx context.Context, of Manifest) error
 }
 
 // WriteBackup copies a deployment into a folder, while the service runs.
@@ -69,6 +72,12 @@ func Restore(
 		return Placed{}, err
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
+	if history != nil {
+		tell.Step("comparing the history with the backup")
+		if err := history.CheckAt(ctx, c.about); err != nil {
+			return Placed{}, err
+		}
+	}
 	tell.Step("making the topics")
 	if err := PrepareTarget(ctx, cfg); err != nil {
 		return Placed{}, err
@@ -86,7 +95,7 @@ func finish(
 	}
 	if history != nil {
 		tell.Step("telling the history of the new topics")
-		if err := history.BeginAnew(ctx); err != nil {
+		if err := history.BeginAnew(ctx, c.about); err != nil {
 			return placed, err
 		}
 	}
@@ -199,6 +208,9 @@ func (m *Move) moveStill(ctx context.Context, source *Source) (placed Placed, er
 		return placed, fmt.Errorf("transfer: %w", err)
 	}
 	c, err := source.Capture(ctx, dir)
+	if err == nil && m.History != nil {
+		err = m.History.CheckAt(ctx, c.about)
+	}
 	if err != nil {
 		return placed, err
 	}

@@ -146,6 +146,30 @@ func (s *shop) payOn() {
 	kept, notYet := s.handOver("evt_handed_over", 1), s.handOver(fromTheFuture, 1<<40)
 	s.append(kept, notYet)
 	s.untaken["evt_handed_over"] = true
+	s.append(command("cmd_resend", forgotten()))
+}
+
+// forgotten asks for an event again that the history of the old topics had as it ended.
+func forgotten() domain.ResendEvent {
+	event := fmt.Sprintf("evt_%026d", 1)
+	return domain.ResendEvent{
+		EndpointID: endpointID(answering),
+		EventID:    event,
+		Remembered: &domain.Remembered{
+			Body: []byte("{}"),
+			Delivery: domain.Delivery{
+				EventID:    event,
+				EventType:  domain.PaymentReceived,
+				AccountID:  account,
+				EndpointID: endpointID(answering),
+				WatchID:    watchID(answering),
+				State:      domain.StateDelivered,
+				Attempts:   1,
+				Run:        1,
+			},
+			AsOf: 4,
+		},
+	}
 }
 
 // fromTheFuture is an event that was handed over by a fact which the copy does not have.
@@ -231,6 +255,12 @@ func (s *shop) goesOn(to *deployment) {
 	}
 	testkit.Eventually(s.t, "a command that was not taken is answered",
 		func() bool { return len(to.answersTo("cmd_late")) == 1 })
+	testkit.Eventually(s.t, "a resend that was not taken is answered",
+		func() bool { return len(to.answersTo("cmd_resend")) == 1 })
+	said := to.answersTo("cmd_resend")[0].Answer.Rejection
+	if said == nil || said.Code != domain.CodeHistoryBehind {
+		s.t.Errorf("what the history of the old topics had is believed: %+v", said)
+	}
 	for id, body := range opened(s.deployment) {
 		to.append(command(id, body))
 	}

@@ -1,0 +1,83 @@
+package projections_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/projections"
+)
+
+// A history goes on with other topics only if these continue what it has: of one that is
+// older or newer, later facts could not tell the truth. A copy that was interrupted after the
+// history had been told is repeated.
+func TestAHistoryGoesOnFromTheCopysPositionOnly(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	at := []int64{0, 0, 0, 0}
+	check := func(want string, journal, ends []int64) {
+		t.Helper()
+		err := projections.CheckAt(t.Context(), r.db, journal, ends)
+		switch {
+		case want == "" && err != nil:
+			t.Error(err)
+		case want != "" && (err == nil || !strings.Contains(err.Error(), want)):
+			t.Errorf("at %v: %v, want %q", journal, err, want)
+		}
+	}
+	check("", []int64{9}, []int64{9}) // there is none: it begins there
+	first := newStory(1)
+	r.append(first.created(1), first.attempt(first.eventID(1), domain.StateWaiting, 500))
+	run := r.project(nil)
+	r.awaitProjected()
+	run.finish(t)
+	ends, err := r.journalEnds(t.Context())
+	must(t, err)
+	for p, end := range ends {
+		at[p] = end
+	}
+	with := slices.Index(at, slices.Max(at))
+	moved := func(by int64) []int64 {
+		other := slices.Clone(at)
+		other[with] += by
+		return other
+	}
+	for range 2 {
+		check("", at, at)
+		check("", moved(-1), at) // the end of a transaction lies between
+		check("older", moved(1), moved(1))
+		check("newer", moved(-1), moved(-1))
+		check("partitions", at[:with], at[:with])
+		must(t, projections.BeginAnew(t.Context(), r.db, at))
+	}
+}
+
+// A history that has more of a journal than there is, is that of another: what it says of an
+// event may be what another attempt is to be called.
+func TestTheHistoryOfAnotherJournalRecallsNothing(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	first := newStory(1)
+	r.append(first.created(1))
+	r.project(nil)
+	r.awaitProjected()
+	ends, err := r.journalEnds(t.Context())
+	must(t, err)
+	for p := range ends {
+		ends[p] = max(0, ends[p]-1)
+	}
+	history := projections.NewHistory(projections.HistoryConfig{
+		DB:      r.db,
+		Ends:    func(context.Context) (map[int32]int64, error) { return ends, nil },
+		WaitMax: time.Second,
+		ReadMax: readMax,
+	})
+	_, _, err = history.Recall(t.Context(), testAccount, first.eventID(1))
+	if !errors.Is(err, projections.ErrBehind) || !strings.Contains(err.Error(), "of another one") {
+		t.Errorf("recalled: %v", err)
+	}
+}
