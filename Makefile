@@ -24,7 +24,7 @@ MODIFIED ?= $(if $(shell git status --porcelain 2>/dev/null),true,false)
 CLI := github.com/lumenhook/lumenhook/internal/cli
 LDFLAGS := -X $(CLI).version=$(VERSION) -X $(CLI).commit=$(COMMIT) -X $(CLI).date=$(DATE) -X $(CLI).modified=$(MODIFIED)
 
-.PHONY: run build test test-kafka test-kafka-long test-cluster test-browser lint lint-units lint-openapi vuln fuzz race sim trial bench bench-waiting bench-api bench-projections bench-ledger recording release-forms release-snapshot generate clean
+.PHONY: run build test test-kafka test-kafka-long test-cluster test-browser lint lint-units lint-openapi vuln fuzz race sim trial bench bench-waiting bench-api bench-projections bench-ledger bench-restore recording release-forms release-snapshot generate clean
 
 run: build ## build and start everything; Ctrl-C stops it
 	@./bin/lumenhook run $(ARGS)
@@ -140,6 +140,14 @@ bench-projections: ## rebuild, live projector, and reads among 10,000,000 attemp
 bench-ledger: ## from ledgers to payments: real ones, and one of 1,000 payments as RPC JSON, zstd and XDR, on one core
 	$(GO) test -run XXX -bench 'From' -cpu 1 -benchtime 5s -timeout 10m ./internal/stellar/source/sourcestest $(ARGS)
 	$(GO) test -run XXX -bench 'ExtractReal' -cpu 1 -benchtime 3s -timeout 10m ./internal/stellar/ledger $(ARGS)
+
+# The deployment is made once, and kept in the user's cache folder; making it goes on where it
+# was interrupted.
+PAST ?= 10000000
+WAITING ?= 100000
+PARTITIONS ?= 4
+bench-restore: ## restores, take-overs, topics and snapshots behind PAST=10000000 deliveries beside WAITING=100000, in PARTITIONS=4
+	$(GO) run ./internal/bench/restoring -past $(PAST) -waiting $(WAITING) -partitions $(PARTITIONS) $(ARGS)
 
 recording: build ## the picture of the README: its first webhook, followed in a shell on a service of its own
 	$(GO) run ./docs/recording

@@ -59,8 +59,9 @@ const (
 	dayMillis    = 24 * hourMillis
 )
 
-// snapshotSegmentBytes is small: files are deleted whole, and a state is small.
-const snapshotSegmentBytes = 16 << 20
+// deletedSegmentBytes is of the topics of which the engine deletes what nobody needs: files are
+// deleted whole, and what is needed of a partition is as small as its state.
+const deletedSegmentBytes = 16 << 20
 
 // Topics lists all topics. Keyed ones share one partition count, so that the
 // commands, matches and facts of one endpoint share a partition number.
@@ -75,8 +76,8 @@ func Topics() []Topic {
 			SegmentMillis:   10 * minuteMillis,
 		},
 		requests(TopicMails),
-		{Name: TopicPayments, Keyed: true, Cleanup: CleanupDelete, RetentionMillis: -1},
-		{Name: TopicMatches, Keyed: true, Cleanup: CleanupDelete, RetentionMillis: -1},
+		deleted(TopicPayments),
+		deleted(TopicMatches),
 		{
 			Name:            TopicLedgers,
 			Keyed:           false,
@@ -84,14 +85,8 @@ func Topics() []Topic {
 			RetentionMillis: -1,
 			SegmentMillis:   dayMillis,
 		},
-		{Name: TopicJournal, Keyed: true, Cleanup: CleanupDelete, RetentionMillis: -1},
-		{
-			Name:            TopicSnapshots,
-			Keyed:           true,
-			Cleanup:         CleanupDelete,
-			RetentionMillis: -1,
-			SegmentBytes:    snapshotSegmentBytes,
-		},
+		deleted(TopicJournal),
+		deleted(TopicSnapshots),
 		{
 			Name:            TopicEndpoints,
 			Keyed:           true,
@@ -122,6 +117,17 @@ func Topics() []Topic {
 			RetentionMillis: -1,
 			SegmentMillis:   dayMillis,
 		},
+	}
+}
+
+// deleted are those of which the engine deletes, and the cluster nothing.
+func deleted(name string) Topic {
+	return Topic{
+		Name:            name,
+		Keyed:           true,
+		Cleanup:         CleanupDelete,
+		RetentionMillis: -1,
+		SegmentBytes:    deletedSegmentBytes,
 	}
 }
 

@@ -87,7 +87,11 @@ func OpenStore(cfg StoreConfig) (*Store, error) {
 }
 
 func openPebble(cfg StoreConfig) (*pebble.DB, error) {
-	cache := pebble.NewCache(cfg.CacheBytes)
+	// Pebble takes its write buffers out of the cache: the one that is written, and one that is
+	// being flushed. Without room for them no block stays, and each read is one of the disk.
+	const buffers = 2
+	size := cfg.CacheBytes + buffers*int64(cfg.MemTableBytes) // #nosec G115 -- some MB
+	cache := pebble.NewCache(size)
 	defer cache.Unref()
 	if err := cfg.FS.MkdirAll(cfg.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("streams: making the state folder %s: %w", cfg.Dir, err)
