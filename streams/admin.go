@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -120,6 +121,55 @@ func (c Cluster) AlterTopic(ctx context.Context, name string, settings map[strin
 		}
 		return nil
 	})
+}
+
+// BrokerSettings returns the value of a setting of each broker, by the broker's number; empty
+// where a broker does not have it.
+func (c Cluster) BrokerSettings(
+	ctx context.Context, setting string,
+) (values map[int32]string, err error) {
+	err = c.WithAdmin(ctx, func(ctx context.Context, admin *kadm.Client) error {
+		values, err = whileTransient(ctx, func() (map[int32]string, error) {
+			return brokerSettings(ctx, admin, setting)
+		})
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("streams: asking brokers for %s: %w", setting, err)
+	}
+	return values, nil
+}
+
+func brokerSettings(
+	ctx context.Context, admin *kadm.Client, setting string,
+) (map[int32]string, error) {
+	brokers, err := admin.ListBrokers(ctx)
+	if err != nil {
+		return nil, err
+	}
+	described, err := admin.DescribeBrokerConfigs(ctx, brokers.NodeIDs()...)
+	if err != nil {
+		return nil, err
+	}
+	values := make(map[int32]string)
+	for _, broker := range described {
+		if broker.Err != nil {
+			return nil, broker.Err
+		}
+		id, err := strconv.ParseInt(broker.Name, 10, 32)
+		if err != nil {
+			return nil, err
+		}
+		for _, c := range broker.Configs {
+			if c.Key == setting {
+				values[int32(id)] = c.MaybeValue()
+			}
+		}
+		if _, has := values[int32(id)]; !has {
+			values[int32(id)] = ""
+		}
+	}
+	return values, nil
 }
 
 // DeleteTopic deletes a topic. One that does not exist is no error.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -26,6 +27,30 @@ type topologyFlags struct {
 	accept []string
 	ofRun  bool // it is held to what `lumenhook run` promises of its broker
 	copies *pflag.Flag
+	tiered bool
+	local  string // how long tiered topics are kept on the brokers, too
+}
+
+func (t *topologyFlags) registerTiered(f *pflag.FlagSet) {
+	f.BoolVar(&t.tiered, "topic-tiered", false, "journal, matches, payments and commands are to be "+
+		"tiered: brokers keep older files in their remote storage")
+	f.StringVar(&t.local, "topic-local-retention", "7d",
+		"how long brokers keep files of tiered topics on their own disks as well")
+}
+
+// tier is what the flags say of tiered topics.
+func (t *topologyFlags) tier() error {
+	local, err := cli.ParseDays(t.local)
+	if err == nil && local <= 0 {
+		err = errors.New("must be more than 0")
+	}
+	if err != nil {
+		return cli.Usage(fmt.Errorf("--topic-local-retention %q: %w", t.local, err))
+	}
+	if t.tiered {
+		t.shape.LocalMillis = local.Milliseconds()
+	}
+	return nil
 }
 
 func (t *topologyFlags) registerShape(f *pflag.FlagSet) {
@@ -35,6 +60,7 @@ func (t *topologyFlags) registerShape(f *pflag.FlagSet) {
 	f.Int16Var(&t.shape.Replicas, "replication", topology.LeastReplicas,
 		"copies of each record; of a data folder's broker 1, unless it is given")
 	t.copies = f.Lookup("replication")
+	t.registerTiered(f)
 }
 
 func (t *topologyFlags) registerAccept(f *pflag.FlagSet) {
@@ -49,6 +75,9 @@ func (t *topologyFlags) reach() (streams.Cluster, error) {
 	if t.shape.Partitions < 0 || t.shape.Partitions > 10_000 || t.shape.Replicas < 0 {
 		return streams.Cluster{}, cli.Usage(fmt.Errorf("--partitions %d --replication %d: "+
 			"must be from 0 to 10000, and at least 1", t.shape.Partitions, t.shape.Replicas))
+	}
+	if err := t.tier(); err != nil {
+		return streams.Cluster{}, err
 	}
 	cluster, err := t.Cluster(stderrLog())
 	asked := t.copies != nil && t.copies.Changed
@@ -183,10 +212,11 @@ of this host is far from the cluster's. Nothing is changed. The broker of a data
 				return err
 			}
 			faults, err := topology.Check(cmd.Context(), cluster, topology.CheckOptions{
-				Partitions: t.shape.Partitions,
-				Replicas:   t.shape.Replicas,
-				Accept:     t.accept,
-				Now:        time.Now,
+				Partitions:  t.shape.Partitions,
+				Replicas:    t.shape.Replicas,
+				LocalMillis: t.shape.LocalMillis,
+				Accept:      t.accept,
+				Now:         time.Now,
 			})
 			if err != nil {
 				return err
@@ -208,6 +238,7 @@ of this host is far from the cluster's. Nothing is changed. The broker of a data
 	t.Output.Register(f)
 	f.Int32Var(&t.shape.Partitions, "partitions", 0,
 		"partitions that each keyed topic must have; 0: as many as they have")
+	t.registerTiered(f)
 	t.registerAccept(f)
 	return c
 }

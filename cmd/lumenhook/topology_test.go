@@ -78,6 +78,15 @@ func TestTopicsArePlannedCreatedAndChecked(t *testing.T) {
 		},
 		{"create again", [][]string{{"create"}, one, lossy}, 0, []string{"0 differences were put right"}},
 		{"nothing differs", [][]string{{"plan"}, one}, 0, []string{"the topics are as they must be"}},
+		{
+			"brokers that cannot tier", [][]string{{"create", "--topic-tiered"}, one, lossy},
+			cli.ExitFailure,
+			[]string{"remote.log.storage.system.enable of broker", "leave --topic-tiered out"},
+		},
+		{
+			"nothing is kept here", [][]string{{"plan", "--topic-local-retention", "0"}, one},
+			cli.ExitUsage, []string{"--topic-local-retention", "more than 0"},
+		},
 		{"three copies are wanted", [][]string{{"plan"}}, cli.ExitDiffers, []string{"at least 3"}},
 		{
 			"check", [][]string{{"check"}}, cli.ExitFailure,

@@ -1,5 +1,5 @@
 // Package kafka carries the pinned Apache Kafka that the tests run against. It
-// hides where the two files lie; README.md says how they are renewed.
+// hides where the files lie; README.md says how they are renewed.
 package kafka
 
 import (
@@ -15,6 +15,12 @@ var pom []byte
 //go:embed SHA256SUMS
 var sums string
 
+//go:embed tiered/pom.xml
+var tieredPOM []byte
+
+//go:embed tiered/SHA256SUMS
+var tieredSums string
+
 // Pin is the version to run, and what every file of it must be.
 type Pin struct {
 	Version string
@@ -22,8 +28,13 @@ type Pin struct {
 	SHA256  map[string]string // by file name, lower-case hex
 }
 
-// Pinned returns the pin. The error says which of its files is wrong.
-func Pinned() (Pin, error) {
+// Pinned returns the pin of Kafka. The error says which of its files is wrong.
+func Pinned() (Pin, error) { return pinned(pom, sums, "kafka_2.13-%s.jar") }
+
+// Tiered returns the pin of what brokers of tests keep tiered topics with, beside Kafka.
+func Tiered() (Pin, error) { return pinned(tieredPOM, tieredSums, "kafka-storage-%s-test.jar") }
+
+func pinned(pom []byte, sums, main string) (Pin, error) {
 	var project struct {
 		Version string `xml:"version"`
 	}
@@ -42,8 +53,8 @@ func Pinned() (Pin, error) {
 		}
 		p.SHA256[fields[1]] = fields[0]
 	}
-	if _, found := p.SHA256["kafka_2.13-"+p.Version+".jar"]; !found {
-		return Pin{}, fmt.Errorf("deploy/kafka/SHA256SUMS does not list Kafka %s", p.Version)
+	if jar := fmt.Sprintf(main, p.Version); p.SHA256[jar] == "" {
+		return Pin{}, fmt.Errorf("deploy/kafka/SHA256SUMS does not list %s", jar)
 	}
 	return p, nil
 }

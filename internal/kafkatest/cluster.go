@@ -34,6 +34,8 @@ type Config struct {
 	// Users exist besides Admin, with SASL PLAIN, each with its [Password]. With
 	// OAUTHBEARER every name is accepted: see [Token].
 	Users []string
+	// Tiered gives the brokers a remote storage: the folder [Cluster.RemoteDir].
+	Tiered bool
 	// Properties are added to every broker's configuration.
 	Properties map[string]string
 }
@@ -43,6 +45,7 @@ type Cluster struct {
 	cfg      Config
 	id       string
 	jars     string
+	tiered   string // folder of the jar with the remote storage; empty: there is none
 	nodes    []*Node
 	security *security // nil: not secure
 }
@@ -55,6 +58,11 @@ func Start(ctx context.Context, cfg Config) (*Cluster, error) {
 		return nil, err
 	}
 	c := &Cluster{cfg: cfg, id: "bHVtZW5ob29rLXRlc3Qtaw", jars: jars}
+	if cfg.Tiered {
+		if c.tiered, err = installTiered(ctx); err != nil {
+			return nil, err
+		}
+	}
 	if err := c.prepare(); err != nil {
 		return nil, err
 	}
@@ -120,6 +128,9 @@ func freeAddrs(n int) (addrs []string, err error) {
 }
 
 func (c *Cluster) loggingFile() string { return filepath.Join(c.cfg.Dir, "log4j2.properties") }
+
+// RemoteDir is the folder that is the remote storage of tiered topics.
+func (c *Cluster) RemoteDir() string { return filepath.Join(c.cfg.Dir, "remote") }
 
 // Node returns the broker with an id, from 1 on.
 func (c *Cluster) Node(id int) *Node { return c.nodes[id-1] }

@@ -63,8 +63,31 @@ func (c *Cluster) properties(n *Node) map[string]string {
 		}
 		p["listener.security.protocol.map"] += "," + mutualListener + ":SSL"
 	}
+	if c.cfg.Tiered {
+		maps.Copy(p, c.remoteStorage(replicas))
+	}
 	maps.Copy(p, c.cfg.Properties)
 	return p
+}
+
+// remoteStorage is Kafka's own for tests, which moves files to it within seconds.
+func (c *Cluster) remoteStorage(replicas int) map[string]string {
+	const (
+		storage  = "org.apache.kafka.server.log.remote.storage.LocalTieredStorage"
+		metadata = "rlmm.config.remote.log.metadata.topic."
+	)
+	return map[string]string{
+		"remote.log.storage.system.enable":          "true",
+		"remote.log.storage.manager.class.name":     storage,
+		"remote.log.storage.manager.class.path":     filepath.Join(c.tiered, "*"),
+		"rsm.config.dir":                            c.RemoteDir(),
+		"remote.log.metadata.manager.listener.name": clientListener,
+		metadata + "num.partitions":                 "1",
+		metadata + "replication.factor":             strconv.Itoa(replicas),
+		"remote.log.manager.task.interval.ms":       "500",
+		"log.retention.check.interval.ms":           "500",
+		"log.initial.task.delay.ms":                 "500",
+	}
 }
 
 // voters lists the controllers in Kafka's format.

@@ -31,11 +31,25 @@ func Install(ctx context.Context) (dir string, err error) {
 	if err != nil {
 		return "", err
 	}
+	return install(ctx, pin.Version, pin)
+}
+
+// installTiered returns the folder of the jar with a remote storage.
+func installTiered(ctx context.Context) (dir string, err error) {
+	pin, err := kafka.Tiered()
+	if err != nil {
+		return "", err
+	}
+	return install(ctx, pin.Version+"-tiered", pin)
+}
+
+// install returns a folder of the cache with what is pinned.
+func install(ctx context.Context, name string, pin kafka.Pin) (dir string, err error) {
 	root, err := cacheDir()
 	if err != nil {
 		return "", err
 	}
-	dir = filepath.Join(root, pin.Version)
+	dir = filepath.Join(root, name)
 	ctx, cancel := context.WithTimeout(ctx, installTimeout)
 	defer cancel()
 	lock := flock.New(dir + ".lock")

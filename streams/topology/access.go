@@ -107,6 +107,13 @@ func lookInside() (rights []Right) {
 	return rights
 }
 
+// describeBrokers is the right to ask whether brokers can tier topics.
+func describeBrokers() Right {
+	r := clock()
+	r.Operation = streams.OpDescribeConfigs
+	return r
+}
+
 // clock is the right to ask the cluster for its time.
 func clock() Right {
 	return Right{Resource: streams.ResourceCluster, Operation: streams.OpDescribe, Names: []string{""}}
@@ -179,10 +186,12 @@ func Roles() []Role {
 		// accounts create, keys create without the API
 		{"operator", commands},
 		// topics cat, tail, describe, plan, check
-		{"inspect", with(lookInside(), all(streams.OpRead), all(streams.OpDescribeConfigs), clock())},
+		{"inspect", with(lookInside(), all(streams.OpRead), all(streams.OpDescribeConfigs), clock(),
+			describeBrokers())},
 		// topics create, plan, check
 		{"topics", with(lookInside(),
-			all(streams.OpDescribe), all(streams.OpCreate), all(streams.OpAlterConfigs), clock())},
+			all(streams.OpDescribe), all(streams.OpCreate), all(streams.OpAlterConfigs), clock(),
+			describeBrokers())},
 	}
 }
 

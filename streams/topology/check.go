@@ -39,6 +39,8 @@ type CheckOptions struct {
 	Partitions int32
 	// Replicas is how many replicas there must be; 0: LeastReplicas.
 	Replicas int16
+	// LocalMillis is that of tiered topics, as in Shape.
+	LocalMillis int64
 	// Roles are those whose rights to read and write topics the user must have.
 	Roles []string
 	// Accept names accepted faults.
@@ -57,7 +59,9 @@ const (
 
 // Names lists the names of all faults.
 func Names() []string {
-	names := []string{topicItself, partitions, TransactionVersion, Clock, Closed, Rights}
+	names := []string{
+		topicItself, partitions, TransactionVersion, Clock, Closed, Rights, RemoteStorage,
+	}
 	for name, rule := range rules {
 		if rule.harm != "" {
 			names = append(names, name)
@@ -83,7 +87,8 @@ func CheckNames(accept []string) error {
 // not read or write. What cannot be checked is an error.
 func Check(ctx context.Context, c streams.Cluster, o CheckOptions) ([]Fault, error) {
 	replicas := cmp.Or(o.Replicas, LeastReplicas)
-	faults, err := checkTopics(ctx, c, Shape{Partitions: o.Partitions, Replicas: replicas})
+	want := Shape{Partitions: o.Partitions, Replicas: replicas, LocalMillis: o.LocalMillis}
+	faults, err := checkTopics(ctx, c, want)
 	if err != nil {
 		return nil, err
 	}
@@ -93,6 +98,7 @@ func Check(ctx context.Context, c streams.Cluster, o CheckOptions) ([]Fault, err
 	}
 	faults = append(faults, internal...)
 	for _, ask := range []func() (*Fault, error){
+		func() (*Fault, error) { return want.tierable(ctx, c) },
 		func() (*Fault, error) { return checkTransactions(ctx, c) },
 		func() (*Fault, error) { return checkClock(ctx, c, o.Now) },
 		func() (*Fault, error) { return checkClosed(ctx, c) },
@@ -156,6 +162,8 @@ func faultsOf(differences []Difference) (faults []Fault) {
 // advice returns what to do.
 func (d Difference) advice() string {
 	switch {
+	case d.Setting == remoteStorage:
+		return "run `lumenhook topics create --topic-tiered`"
 	case d.Remedy != RemedyByHand:
 		return "run `lumenhook topics create`"
 	case d.Setting == partitions:

@@ -21,5 +21,6 @@
 //	internal.go  the same of Kafka's own topics
 //	access.go    the rights of each role
 //	rights.go    whether a user has them
+//	tiered.go    topics of which brokers keep the older files elsewhere
 //	retained.go  topics of which is deleted what nobody needs
 package topology

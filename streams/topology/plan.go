@@ -59,8 +59,10 @@ var rules = map[string]struct {
 	deleteRetention: {atLeast, "who was away misses that a row was deleted"},
 	maxMessageBytes: {atLeast, "a large record is refused, and its task stands still"},
 	timestampType:   {exactly, "times of records are those of their arrival"},
-	segmentMillis:   {atMost, ""}, // the topic only takes more space
-	segmentBytes:    {atMost, ""}, // likewise
+	remoteStorage:   {exactly, "the brokers' own disks keep all of it"},
+	localRetention:  {exactly, ""}, // the brokers' disks keep more or less of it
+	segmentMillis:   {atMost, ""},  // the topic only takes more space
+	segmentBytes:    {atMost, ""},  // likewise
 }
 
 // Plan compares the topics of a cluster with the required ones, and returns every
@@ -69,6 +71,9 @@ var rules = map[string]struct {
 // Without a partition count it uses that of the journal.
 func Plan(ctx context.Context, c streams.Cluster, want Shape) ([]Difference, error) {
 	want, err := want.withCount(ctx, c)
+	if err == nil {
+		err = want.refuseUntierable(ctx, c)
+	}
 	if err != nil {
 		return nil, err
 	}

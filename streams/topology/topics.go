@@ -15,6 +15,9 @@ import (
 type Shape struct {
 	Partitions int32 // of keyed topics; the others have one
 	Replicas   int16
+	// LocalMillis is how long tiered topics keep files on the brokers too; 0: topics need not
+	// be tiered.
+	LocalMillis int64
 }
 
 // withCount sets a missing partition count to that of the journal.
@@ -82,9 +85,11 @@ const (
 const (
 	cleanupPolicy    = "cleanup.policy"
 	deleteRetention  = "delete.retention.ms"
+	localRetention   = "local.retention.ms"
 	maxMessageBytes  = "max.message.bytes"
 	timestampType    = "message.timestamp.type"
 	MinInSync        = "min.insync.replicas"
+	remoteStorage    = "remote.storage.enable"
 	retentionBytes   = "retention.bytes"
 	retentionMillis  = "retention.ms"
 	segmentBytes     = "segment.bytes"
@@ -129,6 +134,10 @@ func configs(t schemas.Topic, s Shape) map[string]string {
 	}
 	if t.SegmentBytes > 0 {
 		c[segmentBytes] = strconv.FormatInt(t.SegmentBytes, 10)
+	}
+	if s.LocalMillis > 0 && isTiered(t.Name) {
+		c[remoteStorage] = "true"
+		c[localRetention] = strconv.FormatInt(s.localMillis(t), 10)
 	}
 	if s.Replicas > 1 { // a single replica has no followers
 		c[uncleanElections] = "false"

@@ -1,0 +1,194 @@
+//go:build kafka
+
+package topology_test
+
+import (
+	"crypto/rand"
+	"io/fs"
+	"log/slog"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lumenhook/lumenhook/internal/kafkatest"
+	"github.com/lumenhook/lumenhook/internal/testkit"
+	"github.com/lumenhook/lumenhook/schemas"
+	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/topology"
+)
+
+// counter is a handler that counts what it folds.
+type counter struct{ folded int }
+
+func (c *counter) Fold(*streams.Batch, streams.Record) error { c.folded++; return nil }
+
+func (c *counter) Start(*streams.Turn, []streams.Record) error { return nil }
+func (c *counter) Turn(*streams.Turn, []struct{}) error        { return nil }
+func (c *counter) Flush(*streams.Batch) error                  { return nil }
+func (c *counter) AfterCommit(streams.After) ([]struct{}, int64, error) {
+	return nil, 0, nil
+}
+func (c *counter) Drain()     {}
+func (c *counter) Busy() bool { return false }
+
+// tieredCluster is a broker with a remote storage, and tiered topics with small files that
+// leave the broker's disk a second after they are closed.
+type tieredCluster struct {
+	streams.Cluster
+	t       *testing.T
+	brokers *kafkatest.Cluster
+}
+
+func newTieredCluster(t *testing.T) *tieredCluster {
+	t.Helper()
+	brokers, err := kafkatest.Start(t.Context(), kafkatest.Config{
+		Dir:     t.TempDir(),
+		Brokers: 1,
+		Tiered:  true,
+	})
+	must(t, err)
+	t.Cleanup(func() { must(t, brokers.Close()) })
+	c := &tieredCluster{t: t, brokers: brokers, Cluster: streams.Cluster{
+		Brokers:  brokers.Addrs(),
+		Prefix:   "test.",
+		ClientID: "test",
+		Logger:   slog.New(slog.DiscardHandler),
+	}}
+	shape := topology.Shape{Partitions: 1, Replicas: 1, LocalMillis: 1000}
+	mustCreate(t, c.Cluster, shape)
+	if left := mustPlan(t, c.Cluster, shape); len(left) > 0 {
+		t.Fatalf("differences are left: %+v", left)
+	}
+	must(t, c.AlterTopic(t.Context(), schemas.TopicJournal, map[string]string{
+		"segment.bytes":        strconv.Itoa(1 << 20),
+		"file.delete.delay.ms": "100",
+	}))
+	return c
+}
+
+// write appends records to the journal, in transactions as an engine does.
+func (c *tieredCluster) write(n int) {
+	c.t.Helper()
+	producer, err := c.NewFencedProducer(c.t.Context(), "engine-0")
+	must(c.t, err)
+	defer producer.Close()
+	for range n {
+		value := make([]byte, 64<<10)
+		rand.Read(value)
+		must(c.t, producer.Append(c.t.Context(), streams.Record{
+			Topic: schemas.TopicJournal,
+			Key:   []byte("k"),
+			Value: value,
+		}))
+	}
+}
+
+// files lists the offsets at which the journal's files in a folder begin.
+func (c *tieredCluster) files(dir string) (begin []int64) {
+	c.t.Helper()
+	err := filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, ".log") || !strings.Contains(path, "test.journal-0") {
+			return nil // it was deleted meanwhile, or is something else
+		}
+		digits, _, _ := strings.Cut(filepath.Base(path), ".")
+		digits, _, _ = strings.Cut(digits, "-")
+		offset, err := strconv.ParseInt(digits, 10, 64)
+		begin = append(begin, offset)
+		return err
+	})
+	must(c.t, err)
+	return begin
+}
+
+func (c *tieredCluster) remote() []int64 { return c.files(c.brokers.RemoteDir()) }
+
+func (c *tieredCluster) local() []int64 {
+	return c.files(filepath.Join(filepath.Dir(c.brokers.Node(1).LogFile()), "data"))
+}
+
+// bounds returns the first offset of the journal and its end.
+func (c *tieredCluster) bounds() (start, end int64) {
+	c.t.Helper()
+	ends, err := c.NewEnds()
+	must(c.t, err)
+	defer ends.Close()
+	starts, err := ends.Starts(c.t.Context(), schemas.TopicJournal)
+	must(c.t, err)
+	of, err := ends.Of(c.t.Context(), schemas.TopicJournal)
+	must(c.t, err)
+	return starts[0], of[0]
+}
+
+// fold folds the journal as a start without a state does.
+func (c *tieredCluster) fold() (records int, err error) {
+	c.t.Helper()
+	count := new(counter)
+	replica, err := streams.NewReplica(c.Cluster, streams.CoreConfig[struct{}, struct{}]{
+		Journal: schemas.TopicJournal,
+		Store: streams.StoreConfig{
+			Dir:           c.t.TempDir(),
+			Identity:      "test",
+			CacheBytes:    1 << 20,
+			MemTableBytes: 1 << 20,
+			Logger:        c.Logger,
+		},
+		NewHandler:    func() streams.Handler[struct{}, struct{}] { return count },
+		LatestRecords: 1,
+		Logger:        c.Logger,
+	})
+	must(c.t, err)
+	defer func() { must(c.t, replica.Close()) }()
+	start, end := c.bounds()
+	err = replica.CatchUp(c.t.Context(), start, end)
+	return count.folded, err
+}
+
+// TestATieredJournalIsFoldedWhole: its older files are in the remote storage alone, a fold from
+// the beginning reads them all, and what is deleted of it, as retention does, is deleted there.
+func TestATieredJournalIsFoldedWhole(t *testing.T) {
+	c := newTieredCluster(t)
+	const records = 80
+	c.write(records)
+	testkit.Eventually(t, "older files are in the remote storage alone",
+		func() bool {
+			local, remote := c.local(), c.remote()
+			return len(remote) >= 3 && len(local) > 0 && !containsBelow(local, 16)
+		})
+	if n, err := c.fold(); err != nil || n != records {
+		t.Fatalf("%d of %d records were folded: %v", n, records, err)
+	}
+	deleter, err := c.NewDeleter()
+	must(t, err)
+	defer deleter.Close()
+	before := len(c.remote())
+	below := make(streams.Offsets)
+	below.Set(schemas.TopicJournal, 0, 60)
+	must(t, deleter.DeleteBefore(t.Context(), below))
+	if start, _ := c.bounds(); start != 60 {
+		t.Errorf("the journal begins at %d", start)
+	}
+	testkit.Eventually(t, "its files are gone from the remote storage",
+		func() bool {
+			remote := c.remote()
+			return len(remote) < before && !containsBelow(remote, 30)
+		})
+	if _, err := c.fold(); err == nil || !strings.Contains(err.Error(), "begins at 60") {
+		t.Errorf("a fold of what is left ended with %v", err)
+	}
+	ago := time.Now().Add(-time.Hour).UnixMilli()
+	since, err := deleter.Since(t.Context(), schemas.TopicJournal, ago)
+	if err != nil || since[0] < 60 {
+		t.Errorf("by time, the journal begins at %d: %v", since[0], err)
+	}
+}
+
+func containsBelow(offsets []int64, limit int64) bool {
+	for _, o := range offsets {
+		if o < limit {
+			return true
+		}
+	}
+	return false
+}

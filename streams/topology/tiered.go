@@ -1,0 +1,72 @@
+package topology
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/lumenhook/lumenhook/schemas"
+	"github.com/lumenhook/lumenhook/streams"
+)
+
+// RemoteStorage is the setting of a broker with which topics can be tiered.
+const RemoteStorage = "remote.log.storage.system.enable"
+
+// tieredTopics are those that grow with every payment. Tables cannot be tiered (Kafka does
+// not tier what it compacts), and snapshots are read and deleted soon.
+var tieredTopics = []string{
+	schemas.TopicCommands, schemas.TopicMatches, schemas.TopicPayments, schemas.TopicJournal,
+}
+
+func isTiered(topic string) bool { return slices.Contains(tieredTopics, topic) }
+
+// localMillis is how long a topic keeps files on the brokers. Kafka refuses more than it
+// keeps them at all.
+func (s Shape) localMillis(t schemas.Topic) int64 {
+	if t.RetentionMillis < 0 {
+		return s.LocalMillis
+	}
+	return min(s.LocalMillis, t.RetentionMillis)
+}
+
+// tierable returns a fault if topics are to be tiered and brokers cannot.
+func (s Shape) tierable(ctx context.Context, c streams.Cluster) (*Fault, error) {
+	if s.LocalMillis == 0 {
+		return nil, nil
+	}
+	values, err := c.BrokerSettings(ctx, RemoteStorage)
+	if err != nil {
+		return nil, err
+	}
+	for _, broker := range slices.Sorted(maps.Keys(values)) {
+		if have := values[broker]; have != "true" {
+			return notTierable(broker, have), nil
+		}
+	}
+	return nil, nil
+}
+
+func notTierable(broker int32, have string) *Fault {
+	if have == "" {
+		have = "not set"
+	}
+	return &Fault{
+		Name: RemoteStorage,
+		What: fmt.Sprintf("%s of broker %d is %s and must be true: no topic can be tiered",
+			RemoteStorage, broker, have),
+		Do: "give every broker a remote storage, or leave --topic-tiered out",
+	}
+}
+
+// refuseUntierable returns an error if topics are to be tiered and brokers cannot.
+func (s Shape) refuseUntierable(ctx context.Context, c streams.Cluster) error {
+	fault, err := s.tierable(ctx, c)
+	if err == nil && fault != nil {
+		err = fmt.Errorf("%s", fault)
+	}
+	if err != nil {
+		return fmt.Errorf("topology: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,83 @@
+package topology_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lumenhook/lumenhook/schemas"
+	"github.com/lumenhook/lumenhook/streams/topology"
+)
+
+const dayMillis = 24 * 60 * 60 * 1000
+
+// TestWhatGrowsIsTiered: the topics of which retention deletes, without the snapshots, and
+// nothing that is compacted. A topic that is kept for a week has no longer local retention.
+func TestWhatGrowsIsTiered(t *testing.T) {
+	shape := topology.Shape{Partitions: 1, Replicas: 1, LocalMillis: 30 * dayMillis}
+	var tiered []string
+	for _, spec := range topology.Wanted(shape) {
+		local, remote := spec.Configs["local.retention.ms"], spec.Configs["remote.storage.enable"]
+		if (remote == "true") != (local != "") {
+			t.Errorf("%s has remote storage %q and local retention %q", spec.Name, remote, local)
+		}
+		if remote == "" {
+			continue
+		}
+		tiered = append(tiered, spec.Name)
+		want := "2592000000"
+		if spec.Name == schemas.TopicCommands {
+			want = spec.Configs["retention.ms"]
+		}
+		if local != want || spec.Configs["cleanup.policy"] != "delete" {
+			t.Errorf("%s is kept for %s ms on brokers, not for %s", spec.Name, local, want)
+		}
+	}
+	want := []string{
+		schemas.TopicCommands, schemas.TopicPayments, schemas.TopicMatches, schemas.TopicJournal,
+	}
+	if !slices.Equal(tiered, want) {
+		t.Errorf("tiered are %v, not %v", tiered, want)
+	}
+	shape.LocalMillis = 0
+	for _, spec := range topology.Wanted(shape) {
+		if spec.Configs["remote.storage.enable"] != "" {
+			t.Errorf("%s is tiered without being asked for", spec.Name)
+		}
+	}
+}
+
+// TestBrokersThatCannotTierAreRefused, before anything is changed.
+func TestBrokersThatCannotTierAreRefused(t *testing.T) {
+	c, shape := newCluster(t)
+	shape.LocalMillis = dayMillis
+	_, planned := topology.Plan(t.Context(), c, shape)
+	_, created := topology.Create(t.Context(), c, shape)
+	for _, err := range []error{planned, created} {
+		if err == nil || !strings.Contains(err.Error(), topology.RemoteStorage) ||
+			!strings.Contains(err.Error(), "--topic-tiered") {
+			t.Errorf("it was answered with %v", err)
+		}
+	}
+	have, err := c.DescribeTopics(t.Context(), schemas.TopicJournal)
+	if err != nil || len(have) > 0 {
+		t.Errorf("topics were made: %v, %v", have, err)
+	}
+	shape.LocalMillis = 0
+	mustCreate(t, c, shape)
+	faults, err := topology.Check(t.Context(), c, topology.CheckOptions{
+		Replicas:    shape.Replicas,
+		LocalMillis: dayMillis,
+		Accept:      []string{topology.MinInSync, topology.TransactionVersion, topology.Replication},
+		Now:         time.Now,
+	})
+	must(t, err)
+	var names []string
+	for _, f := range faults {
+		names = append(names, f.Name)
+	}
+	if !slices.Equal(names, []string{"remote.storage.enable", topology.RemoteStorage}) {
+		t.Errorf("refused for %v", names)
+	}
+}
