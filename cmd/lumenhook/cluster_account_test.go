@@ -68,7 +68,7 @@ func (s *site) account(p *paying, blows []*blow) {
 	if out := s.as("inspect", "topics", "cat", "dead-letters"); len(out) > 0 {
 		s.t.Errorf("records were set aside:\n%s", out)
 	}
-	s.tell(observed, blows)
+	s.tell(paid, observed, blows)
 }
 
 // observed are the times at which payments were written down, one for each.
@@ -236,12 +236,15 @@ func (s *site) charge(blows []*blow, id string, p post) {
 }
 
 // tell prints what is known in the end only.
-func (s *site) tell(observed []time.Time, blows []*blow) {
+func (s *site) tell(paid []payment, observed []time.Time, blows []*blow) {
 	events, posts := s.receipts.accepted()
 	s.t.Logf("%d payments observed, %d events taken, %d posts", len(observed), events, posts)
 	for _, b := range blows {
 		s.t.Logf("%-45s longest time between two observed payments %4.1f s; "+
 			"%d attempts were lost and made again", b.name, longestGap(observed, b).Seconds(), b.lost)
+		if strings.Contains(b.name, "an engine") {
+			s.t.Log(s.failOverOf(b, paid))
+		}
 	}
 	for _, r := range s.order {
 		s.t.Logf("%s had %d MiB in memory at most since its last start, and complained: %v",

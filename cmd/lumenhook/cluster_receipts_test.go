@@ -161,6 +161,17 @@ func (r *receipts) first(payment string) (at time.Time, came bool) {
 	return e.posts[0].at, true
 }
 
+// posts counts those of a payment.
+func (r *receipts) posts(payment string) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	e := r.events[r.of[payment]]
+	if e == nil {
+		return 0
+	}
+	return len(e.posts)
+}
+
 // accepted counts the events that a receiver took, and the posts.
 func (r *receipts) accepted() (events, posts int) {
 	r.mu.Lock()

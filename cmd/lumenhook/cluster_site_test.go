@@ -14,7 +14,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -431,40 +430,4 @@ func (s *site) said(r *role) string {
 		s.t.Error(err)
 	}
 	return string(text) + r.output.String()
-}
-
-// takeOvers says how partitions were taken over since a blow: how many until when, one
-// wave after another, and the most that fencing the former owner and restoring took.
-func (s *site) takeOvers(b *blow) string {
-	s.t.Helper()
-	var after []float64
-	var fence, restore float64
-	for _, r := range s.order {
-		for line := range strings.Lines(s.said(r)) {
-			var said struct {
-				Time                             time.Time
-				Msg                              string
-				SecondsToFence, SecondsToRestore float64
-			}
-			if json.Unmarshal([]byte(line), &said) != nil || said.Time.Before(b.from) ||
-				said.Msg != "a partition was taken over" {
-				continue
-			}
-			after = append(after, said.Time.Sub(b.from).Seconds())
-			fence, restore = max(fence, said.SecondsToFence), max(restore, said.SecondsToRestore)
-		}
-	}
-	slices.Sort(after)
-	const wave = 3 // seconds in which nothing is taken over end one
-	text := "no partition was taken over"
-	for i, at := range after {
-		if i == 0 {
-			text = fmt.Sprintf("partitions taken over (fencing %.1f s, restoring %.1f s at most):",
-				fence, restore)
-		}
-		if i == len(after)-1 || after[i+1]-at > wave {
-			text += fmt.Sprintf(" %d by %.1f s", i+1, at)
-		}
-	}
-	return text
 }

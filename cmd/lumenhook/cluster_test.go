@@ -67,7 +67,8 @@ func TestClusterDeliversEachPaymentOnce(t *testing.T) {
 		t.Logf("%s: over after %.1f s; every wallet had an attempt after %.1f s; the longest wait "+
 			"of a payment was %.1f s; %s; %d payments, %d events taken, %d posts so far",
 			b.name, b.to.Sub(b.from).Seconds(), s.firstToEach(paying.made(), b).Seconds(),
-			s.longestWait(paying.made(), b).Seconds(), s.takeOvers(b), len(paying.made()), events, posts)
+			s.longestWait(paying.made(), b).Seconds(), sayTakeOvers(s.takeOvers(b)), len(paying.made()),
+			events, posts)
 	}
 	paying.finish()
 	s.account(paying, blows)
