@@ -22,6 +22,9 @@ type TaskConfig[E, C any] struct {
 	// Owned reports whether the group acknowledged lately that this process owns the
 	// partition; nil: always.
 	Owned func() bool
+	// Allowed, if set, is asked whether the task may go on once it has taken the partition over.
+	// Whoever forbids it, and then takes the partition over, has stopped it for good.
+	Allowed func(context.Context) error
 	// OnTurn, if set, is called for each turn that wrote something.
 	OnTurn func(TurnStats)
 	Now    func() time.Time
@@ -253,6 +256,11 @@ func (t *Task[E, C]) takeOver(ctx context.Context) (err error) {
 		return err
 	}
 	t.fenced = t.cfg.Now()
+	if t.cfg.Allowed != nil {
+		if err := t.cfg.Allowed(ctx); err != nil {
+			return err
+		}
+	}
 	return t.core.TookOver()
 }
 

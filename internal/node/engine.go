@@ -40,6 +40,7 @@ func (r *engineRole) Start(context.Context) error {
 		Retained:            topology.Retained(),
 		Keep:                cfg.Engine.Keep,
 		KeepRecords:         cfg.Engine.KeepRecords,
+		Allowed:             r.node.mayTakeOver,
 		OnFact:              r.committed,
 		OnTurn:              cfg.Metrics.turn,
 		OnDeadLetter:        cfg.Metrics.deadLetterOf(readerEngine),

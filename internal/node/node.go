@@ -17,6 +17,7 @@ import (
 	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/follower"
 	"github.com/lumenhook/lumenhook/streams/mailer"
+	"github.com/lumenhook/lumenhook/streams/topology"
 )
 
 // Config says what a node is made of. The fields down to Say are required; those
@@ -91,6 +92,12 @@ type HistoryConfig struct {
 	Keep *time.Duration
 	// MayBeAway has the projector wait for a ClickHouse that does not answer.
 	MayBeAway bool
+}
+
+// mayTakeOver fails when the deployment's topics were closed since the process started, as
+// while it was paused: whoever has closed them has fenced it, too.
+func (n *Node) mayTakeOver(ctx context.Context) error {
+	return topology.CheckOpen(ctx, n.cfg.Cluster)
 }
 
 // Node is the roles of one process.

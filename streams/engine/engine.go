@@ -62,6 +62,9 @@ type Config struct {
 	SnapshotEvery int64
 	// Formats are those of the states; without a number, this program's. Tests set them.
 	Formats Formats
+	// Allowed, if set, is asked by each task that has taken its partition over whether it may
+	// go on: topics may have been left for others while the process was paused.
+	Allowed func(context.Context) error
 	// OnFact, if set, is called for each fact that a turn of this engine committed.
 	OnFact func(domain.Fact)
 	// OnDeadLetter, if set, is called with the topic of each record that became a dead
@@ -269,6 +272,7 @@ func (e *Engine) newTask(partition int32) streams.Runner {
 		Perform:     flights.Perform,
 		Completions: e.cfg.AttemptsInFlight,
 		Owned:       e.owned,
+		Allowed:     e.cfg.Allowed,
 		OnTurn:      e.cfg.OnTurn,
 		Now:         e.cfg.Now,
 	})

@@ -57,8 +57,8 @@ type LedgerSummary struct {
 	Matches  []domain.Match
 }
 
-// Config configures a follower. All fields but OnMatched, OnLedger and Backfill must be set;
-// Start's zero value is "latest".
+// Config configures a follower. All fields but Allowed, OnMatched, OnLedger and Backfill must
+// be set; Start's zero value is "latest".
 type Config struct {
 	Cluster    streams.Cluster
 	Source     Source
@@ -67,6 +67,9 @@ type Config struct {
 	Passphrase string    // of the network
 	Start      Start     // where to begin when there is no cursor
 	Backfill   BackfillConfig
+	// Allowed is asked by a term that has taken the deployment's follower over whether it may
+	// go on: topics may have been left for others while the process was paused.
+	Allowed func(context.Context) error
 	// OnMatched is called when the payments and matches of a ledger are acknowledged; again
 	// if the ledger is read again. The engine may take them from then on.
 	OnMatched func(LedgerSummary)
@@ -121,6 +124,7 @@ func (f *Follower) Run(ctx context.Context) error {
 		return err
 	}
 	defer past.close()
+	log.allowed, past.allowed = f.config.Allowed, f.config.Allowed
 	f.reading, f.past = NewReading(f.config, log, f.isElected), past
 	f.reading.started = func() { f.becomeReady.Do(func() { close(f.ready) }) }
 	running, fail := context.WithCancelCause(ctx)

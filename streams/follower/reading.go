@@ -81,7 +81,8 @@ const (
 // kafkaLog is the log in Kafka.
 type kafkaLog struct {
 	cluster streams.Cluster
-	id      string // transactional
+	id      string                      // transactional
+	allowed func(context.Context) error // as in Config
 	ends    *streams.Ends
 	fenced  *streams.FencedProducer // nil before the first TakeOver
 }
@@ -107,8 +108,10 @@ func (l *kafkaLog) TakeOver(ctx context.Context) (err error) {
 	if l.fenced != nil {
 		l.fenced.Close()
 	}
-	l.fenced, err = l.cluster.NewFencedProducer(ctx, l.id)
-	return err
+	if l.fenced, err = l.cluster.NewFencedProducer(ctx, l.id); err != nil || l.allowed == nil {
+		return err
+	}
+	return l.allowed(ctx)
 }
 
 func (l *kafkaLog) Commit(ctx context.Context, records ...streams.Record) error {

@@ -176,8 +176,11 @@ func (d *deployment) start() (stop func()) {
 		AttemptsInFlight:    64,
 		AttemptsPerEndpoint: 16,
 		DrainTimeout:        10 * time.Second,
-		Now:                 time.Now,
-		Logger:              d.Logger,
+		Allowed: func(ctx context.Context) error {
+			return topology.CheckOpen(ctx, d.Cluster)
+		},
+		Now:    time.Now,
+		Logger: d.Logger,
 	})
 	ended := make(chan error, 1)
 	go func() { ended <- e.Run(ctx) }()
