@@ -9,20 +9,33 @@ import (
 // Replica is the state of a partition, folded from its journal without taking the partition
 // over: its owner goes on. It is used by one goroutine.
 type Replica[E, C any] struct {
-	core    *Core[E, C]
-	cfg     CoreConfig[E, C]
-	cluster Cluster
-	readers map[string]*Reader // by topic
+	core *Core[E, C]
+	cfg  CoreConfig[E, C]
+	log  ReplicaLog
+}
+
+// ReplicaLog is what a replica reads: one partition of topics.
+type ReplicaLog interface {
+	// Bounds returns the first and end offsets of a topic.
+	Bounds(ctx context.Context, topic string) (start, end int64, err error)
+	// ReadSome returns committed records of a topic and its task's notes, from an offset on
+	// towards an end, and the offset to read next.
+	ReadSome(ctx context.Context, topic string, from, to int64) (list []Record, next int64, err error)
+	Close()
 }
 
 // NewReplica opens the state of a replica, which goes on where it was.
 func NewReplica[E, C any](cluster Cluster, cfg CoreConfig[E, C]) (*Replica[E, C], error) {
-	r := &Replica[E, C]{
-		core:    NewCore(cfg),
-		cfg:     cfg,
-		cluster: cluster,
-		readers: make(map[string]*Reader),
-	}
+	return NewReplicaOn(&replicaReaders{
+		cluster:   cluster,
+		partition: cfg.Partition,
+		readers:   make(map[string]*Reader),
+	}, cfg)
+}
+
+// NewReplicaOn is NewReplica on any log, which the replica closes.
+func NewReplicaOn[E, C any](log ReplicaLog, cfg CoreConfig[E, C]) (*Replica[E, C], error) {
+	r := &Replica[E, C]{core: NewCore(cfg), cfg: cfg, log: log}
 	if err := r.core.TookOver(); err != nil {
 		return nil, err
 	}
@@ -55,49 +68,21 @@ func (r *Replica[E, C]) CatchUp(ctx context.Context, start, end int64) error {
 }
 
 func (r *Replica[E, C]) locateSnapshots(ctx context.Context) error {
-	ends, err := r.cluster.NewEnds()
+	start, end, err := r.log.Bounds(ctx, r.cfg.Snapshots.Topic)
 	if err != nil {
 		return err
 	}
-	defer ends.Close()
-	topic, p := r.cfg.Snapshots.Topic, r.cfg.Partition
-	starts, err := ends.Starts(ctx, topic)
-	if err != nil {
-		return err
-	}
-	known, err := ends.Of(ctx, topic)
-	if err != nil {
-		return err
-	}
-	return r.core.LocatedSnapshots(starts[p], known[p])
+	return r.core.LocatedSnapshots(start, end)
 }
 
-// read reads some records of a topic's partition, from an offset on towards an end.
 func (r *Replica[E, C]) read(
 	ctx context.Context, topic string, from, to int64, take func([]Record, int64) error,
-) (err error) {
-	p := r.cfg.Partition
-	reader := r.readers[topic]
-	if reader == nil || reader.Position(topic, p) != from {
-		if reader != nil {
-			reader.Close()
-		}
-		reader, err = r.cluster.NewReader(ReaderConfig{From: Offsets{topic: {p: from}}, Notes: true})
-		if err != nil {
-			return err
-		}
-		r.readers[topic] = reader
-	}
-	var records []Record
-	err = reader.pollTowards(ctx, topic, map[int32]int64{p: to}, restoreBatch,
-		func(rec Record) error {
-			records = append(records, rec)
-			return nil
-		})
+) error {
+	records, next, err := r.log.ReadSome(ctx, topic, from, to)
 	if err != nil {
 		return err
 	}
-	return take(records, reader.Position(topic, p))
+	return take(records, next)
 }
 
 // Folded returns the offset of the journal that is folded next.
@@ -114,8 +99,56 @@ func (r *Replica[E, C]) Store() *Store { return r.core.Store() }
 
 // Close closes the state.
 func (r *Replica[E, C]) Close() error {
-	for _, reader := range r.readers {
+	r.log.Close()
+	return r.core.Close()
+}
+
+// replicaReaders is a partition of a cluster.
+type replicaReaders struct {
+	cluster   Cluster
+	partition int32
+	readers   map[string]*Reader // by topic
+}
+
+func (l *replicaReaders) Bounds(ctx context.Context, topic string) (start, end int64, err error) {
+	ends, err := l.cluster.NewEnds()
+	if err != nil {
+		return 0, 0, err
+	}
+	defer ends.Close()
+	starts, err := ends.Starts(ctx, topic)
+	if err != nil {
+		return 0, 0, err
+	}
+	known, err := ends.Of(ctx, topic)
+	return starts[l.partition], known[l.partition], err
+}
+
+func (l *replicaReaders) ReadSome(
+	ctx context.Context, topic string, from, to int64,
+) (list []Record, next int64, err error) {
+	p := l.partition
+	reader := l.readers[topic]
+	if reader == nil || reader.Position(topic, p) != from {
+		if reader != nil {
+			reader.Close()
+		}
+		reader, err = l.cluster.NewReader(ReaderConfig{From: Offsets{topic: {p: from}}, Notes: true})
+		if err != nil {
+			return nil, 0, err
+		}
+		l.readers[topic] = reader
+	}
+	err = reader.pollTowards(ctx, topic, map[int32]int64{p: to}, restoreBatch,
+		func(r Record) error {
+			list = append(list, r)
+			return nil
+		})
+	return list, reader.Position(topic, p), err
+}
+
+func (l *replicaReaders) Close() {
+	for _, reader := range l.readers {
 		reader.Close()
 	}
-	return r.core.Close()
 }

@@ -26,6 +26,7 @@ type issued struct {
 	domain.Command
 	atMillis int64 // by the wall clock
 	asks     int   // repeats without an answer since
+	unsure   bool  // it was asked with a history that did not say that the event went on
 	answer   *domain.Result
 }
 
@@ -154,6 +155,9 @@ func (c *clients) append(cmd *issued) {
 	if body, is := cmd.Body.(domain.ResendEvent); is { // the API reads the history each time
 		body.Remembered = w.history(deliveryID{body.EndpointID, body.EventID})
 		cmd.Body = body
+		if of := c.byID[cmd.ID]; body.Remembered.Delivery.MovedTo == "" {
+			of.unsure = true
+		}
 	}
 	m := schemas.EncodeCommand(cmd.Command)
 	w.log.append(streams.NewRecord(schemas.TopicCommands, cmd.Body.Aggregate(), m.Value, m.EachHeader))
@@ -388,8 +392,14 @@ func (c *clients) resend() (domain.CommandBody, bool) {
 	if cancelled, is := pick(w, c.cancelled()); is && w.chance(0.6) {
 		d = cancelled
 	}
-	if forgotten, is := pick(w, c.forgotten()); is && w.chance(0.5) {
-		d = forgotten
+	if some := c.forgotten(); len(some) > 0 && w.chance(0.5) {
+		d = some[w.rnd.IntN(len(some))]
+		if w.chance(0.5) { // a history that is behind may lack what became of it
+			d = some[len(some)-1]
+		}
+		if left, is := pick(w, c.gone(some)); is && w.chance(0.6) {
+			d = left
+		}
 	}
 	watch, e := c.named(m.deliveries[d].WatchID)
 	living, is := pick(w, c.knownEndpoints())
@@ -430,13 +440,23 @@ func (c *clients) cancelled() (some []deliveryID) {
 	return some
 }
 
-// forgotten returns deliveries that are in the history only.
+// gone returns those of some deliveries whose events went on elsewhere.
+func (c *clients) gone(some []deliveryID) []deliveryID {
+	return slices.DeleteFunc(slices.Clone(some), func(id deliveryID) bool {
+		return c.world.checks.reference.deliveries[id].next == ""
+	})
+}
+
+// forgotten returns deliveries that are in the history only, by when they settled.
 func (c *clients) forgotten() (some []deliveryID) {
-	for _, id := range c.world.checks.model.created {
-		if c.world.forgot(id) {
+	seen := make(map[deliveryID]bool)
+	for _, entry := range slices.Backward(c.world.checks.model.settled) {
+		if id := entry.deliveryID; !seen[id] && c.world.forgot(id) {
 			some = append(some, id)
 		}
+		seen[entry.deliveryID] = true
 	}
+	slices.Reverse(some)
 	return some
 }
 
@@ -503,6 +523,10 @@ func (c *clients) take(r streams.Record) {
 	if rejection := result.Answer.Rejection; rejection != nil &&
 		(rejection.Code == domain.CodeCommandUnreadable || rejection.Temporary()) {
 		w.count("refusals: " + rejection.Code) // 503: the client still waits, and repeats the command
+		if _, resends := cmd.Body.(domain.ResendEvent); resends && rejection.Temporary() && !cmd.unsure {
+			w.violate("G1: %s is refused with %s, and the history says where the event went", cmd.ID,
+				rejection.Code)
+		}
 		return
 	}
 	w.checks.acknowledged(cmd, result)

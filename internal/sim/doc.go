@@ -39,6 +39,7 @@
 //	log.go        the log and its transactions
 //	process.go    engine processes, their group, crashes, pauses
 //	retention.go  snapshots: deleted, damaged, loaded
+//	moves.go      the deployment is brought to another partition count
 //	standbys.go   copies of partitions on processes that do not own them; their group's balancer
 //	task.go       a task: performs the actions of its streams.Core, a step each
 //	follower.go   follower processes, their election and directories

@@ -391,18 +391,23 @@ func (l followerLog) Commit(_ context.Context, records ...streams.Record) error 
 	if err := l.r.wait(nil); err != nil {
 		return err
 	}
-	if err := l.end(); err != nil {
+	if err := l.end(records[0].Topic); err != nil {
 		return err
 	}
 	return l.r.wait(nil)
 }
 
-// end commits what was written. Backfills are rare, and are interrupted more often.
-func (l followerLog) end() error {
+// end commits what was written. Backfills are rare, and are interrupted more often, most of
+// all when they have appended matches, which another must read back.
+func (l followerLog) end(topic string) error {
 	f := l.f
 	w := f.world
 	more := 1.0
-	if l.id == backfillTxn {
+	switch {
+	case l.id != backfillTxn:
+	case topic == schemas.TopicMatches:
+		more = 8
+	default:
 		more = 4
 	}
 	switch {

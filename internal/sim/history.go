@@ -5,10 +5,11 @@ import (
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/schemas"
+	"github.com/lumenhook/lumenhook/streams"
 )
 
 // mostHistoryLag bounds by how many records of the journal the history is behind.
-const mostHistoryLag = 60
+const mostHistoryLag = 120
 
 // history returns what the history has of a delivery, from which the API asks for a resend:
 // each partition of the journal up to some offset.
@@ -19,17 +20,8 @@ func (w *World) history(id deliveryID) *domain.Remembered {
 		asOf = max(0, asOf-w.rnd.Int64N(mostHistoryLag))
 	}
 	known := &domain.Remembered{Body: w.checks.model.bodies[id], AsOf: asOf}
-	for _, r := range records {
-		if r.Offset >= asOf || r.Header(schemas.HeaderType) == "" {
-			continue
-		}
-		f, err := schemas.DecodeFact(schemas.Read(r.Value, r))
-		if err != nil {
-			panic(err)
-		}
-		if f.Aggregate == id.endpoint && f.EventID() == id.event {
-			known.Delivery = shown(known.Delivery, f)
-		}
+	for _, f := range append(w.whatWas(id), factsOf(id, records, asOf)...) {
+		known.Delivery = shown(known.Delivery, f)
 	}
 	// The partition where it went on may be read further.
 	if d := w.checks.reference.deliveries[id]; known.Delivery.Exists() && d.next != "" &&
@@ -37,6 +29,23 @@ func (w *World) history(id deliveryID) *domain.Remembered {
 		known.Delivery.MovedTo = d.next
 	}
 	return known
+}
+
+// factsOf returns the facts of a delivery among records below an offset.
+func factsOf(id deliveryID, records []streams.Record, below int64) (facts []domain.Fact) {
+	for _, r := range records {
+		if r.Offset >= below || r.Header(schemas.HeaderType) == "" {
+			continue
+		}
+		f, err := schemas.DecodeFact(schemas.Read(r.Value, r))
+		if err != nil {
+			panic(err)
+		}
+		if f.Aggregate == id.endpoint && f.EventID() == id.event {
+			facts = append(facts, f)
+		}
+	}
+	return facts
 }
 
 // shown returns the row of a delivery after a fact.

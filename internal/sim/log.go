@@ -19,6 +19,7 @@ const transactionTimeoutMillis = 10_000
 // from its marker on, which is a record that takes an offset.
 type Log struct {
 	keyed      int32 // partitions of keyed topics
+	place      func(key string) int32
 	partitions map[topicPartition]*partition
 	positions  map[topicPartition]int64
 	producers  map[string]*producer
@@ -85,6 +86,11 @@ func newLog(keyed int32) *Log {
 		stands:     func([]streams.Record) {},
 		loses:      func(streams.Record) bool { return false },
 	}
+	l.place = func(key string) int32 {
+		h := fnv.New32a()
+		h.Write([]byte(key))
+		return int32(h.Sum32() % uint32(keyed))
+	}
 	for _, t := range schemas.Topics() {
 		for p := range l.count(t.Name) {
 			l.partitions[topicPartition{t.Name, p}] = &partition{}
@@ -107,9 +113,10 @@ func (w *World) partitionOf(aggregate string) int32 {
 
 // partitionOf returns the partition of a key's records.
 func (l *Log) partitionOf(topic, key string) int32 {
-	h := fnv.New32a()
-	h.Write([]byte(key))
-	return int32(h.Sum32() % uint32(l.count(topic)))
+	if l.count(topic) == 1 {
+		return 0
+	}
+	return l.place(key)
 }
 
 func (l *Log) write(at topicPartition, r streams.Record, s *span) streams.Record {

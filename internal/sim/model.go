@@ -24,6 +24,12 @@ type model struct {
 	changedBy  map[string]string // the command that led to an aggregate's revision
 	taken      []taken           // hand-overs, in the order of their arrival
 	facts      int
+
+	// After a move: deliveries that had been forgotten, and no fact since; how many settled
+	// ones the partition of each endpoint began with.
+	wasMoved bool
+	out      map[deliveryID]bool
+	rings    map[string]int
 }
 
 // deliveryID identifies a delivery.
@@ -61,6 +67,7 @@ func newModel() *model {
 		notices:    make(map[string]domain.Notice),
 		handled:    make(map[string]handled),
 		changedBy:  make(map[string]string),
+		out:        make(map[deliveryID]bool),
 	}
 }
 
@@ -119,6 +126,7 @@ func (m *model) foldEndpoint(f domain.Fact) error {
 			return err
 		}
 		m.deliveries[id] = after
+		delete(m.out, id)
 		if after.State.Settled() {
 			m.settled = append(m.settled, settling{id, after.Version, after.Moves})
 		}

@@ -40,6 +40,14 @@ const drainTimeout = 15 * time.Second
 
 func txnID(partition int32) string { return "engine-" + strconv.Itoa(int(partition)) }
 
+// engineTxns are the transactional ids of all partitions.
+func engineTxns(partitions int32) (ids []string) {
+	for p := range partitions {
+		ids = append(ids, txnID(p))
+	}
+	return ids
+}
+
 func (e *engineProcess) boot() {
 	if e.disks == nil {
 		e.disks = make(map[int32]*vfs.MemFS)
@@ -418,7 +426,7 @@ func (t *task) open() *core {
 			t.arrived = append(t.arrived, o)
 		}
 	}
-	return w.newCore(t.partition, e.disk(t.partition), snapshotConfig(),
+	return w.newCore(t.partition, e.disk(t.partition), w.snapshotConfig(),
 		func(cfg engine.Config) streams.Handler[engine.Effect, engine.Outcome] {
 			kept := e.flights[t.partition].Inherit(submit)
 			return w.spoilHandler(engine.NewHandler(cfg, kept))

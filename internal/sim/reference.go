@@ -310,6 +310,9 @@ func (m *referenceModel) goesOn(id deliveryID, body domain.DeliveryCreated) erro
 		FromPartition:     m.world.partitionOf(from.endpoint),
 		Number:            body.Moved.Number,
 	}
+	if body.Moved.Number == 0 && m.world.checks.model.wasMoved {
+		want.FromPartition = 0 // it was on its way during a move
+	}
 	told := was.movedTo == id.endpoint || was.movedTo == "" && m.world.Stats["torn commits"] > 0
 	if !told || was.state != domain.StateCancelled || was.body != d.body ||
 		!reflect.DeepEqual(body.Moved, want) {

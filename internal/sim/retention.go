@@ -8,6 +8,7 @@ import (
 
 	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/engine"
 )
 
 const (
@@ -17,14 +18,14 @@ const (
 	snapshotChunk = 1024
 )
 
-// snapshotConfig is where the simulation keeps snapshots.
-func snapshotConfig() streams.SnapshotConfig {
-	return streams.SnapshotConfig{
-		Topic:      schemas.TopicSnapshots,
-		Identity:   "sim",
-		Every:      snapshotEvery,
-		ChunkBytes: snapshotChunk,
+// snapshotConfig is where the simulation keeps snapshots. Those of a copy are the engine's.
+func (w *World) snapshotConfig() streams.SnapshotConfig {
+	cfg := streams.SnapshotConfig{Topic: schemas.TopicSnapshots, Identity: "sim"}
+	if len(w.setup.moves) > 0 {
+		cfg = engine.Snapshots(int(w.setup.partitions))
 	}
+	cfg.Every, cfg.ChunkBytes = snapshotEvery, snapshotChunk
+	return cfg
 }
 
 // retain deletes what a task at work says that no restore needs, or a part of that.

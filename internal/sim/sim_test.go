@@ -220,6 +220,7 @@ func TestEveryFaultHappens(t *testing.T) {
 		"covered ranges", "events of backfills", "reports lost before the log", "fenced followers",
 		"follower's commits whose answer was lost", "acknowledged commands",
 		"deliveries DELIVERED", "deliveries WAITING", "deliveries FAILED", "deliveries CANCELLED",
+		"moves", "moves: zombies that go on",
 		"hand-overs", "torn hand-overs", "events moved", "ends that were stale",
 	}
 	for _, b := range behaviours {

@@ -123,7 +123,7 @@ func (s *standby) work() {
 	w := s.process.world
 	if s.core == nil {
 		s.core = streams.NewStandbyCore(w.coreConfig(s.partition, s.process.disk(s.partition),
-			snapshotConfig(), func(cfg engine.Config) handler { return engine.NewHandler(cfg, nil) }))
+			w.snapshotConfig(), func(cfg engine.Config) handler { return engine.NewHandler(cfg, nil) }))
 		s.must(s.core.Open())
 		return
 	}

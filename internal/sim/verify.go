@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"maps"
@@ -67,7 +68,7 @@ func (m *model) state(ours func(aggregate string) bool, remembered int) map[stri
 	latest := make(map[string]deliveryID) // a partition stores one delivery of an event
 	for id, d := range m.deliveries {
 		other, is := latest[id.event]
-		if ours(id.endpoint) && (!is || m.deliveries[other].Moves < d.Moves) {
+		if ours(id.endpoint) && !m.out[id] && (!is || m.deliveries[other].Moves < d.Moves) {
 			latest[id.event] = id
 		}
 	}
@@ -84,7 +85,9 @@ func (m *model) state(ours func(aggregate string) bool, remembered int) map[stri
 		}
 	}
 	ends := slices.Sorted(maps.Keys(recent))
-	if n := len(ends); n > 0 {
+	if n := len(ends); n == 0 && m.wasMoved {
+		s[string([]byte{keyRing})] = string(make([]byte, 16))
+	} else if n > 0 {
 		ring := binary.BigEndian.AppendUint64(nil, ends[0])
 		s[string([]byte{keyRing})] = string(binary.BigEndian.AppendUint64(ring, ends[n-1]+1))
 	}
@@ -124,6 +127,12 @@ func (m *model) recent(
 			all = append(all, entry)
 		}
 	}
+	for id, began := range m.rings { // one is forgotten for one that is added
+		if ours(id) {
+			remembered = max(remembered, began)
+			break
+		}
+	}
 	recent := make(map[uint64]settling)
 	for n := max(0, len(all)-remembered); n < len(all); n++ {
 		recent[uint64(n)] = all[n]
@@ -153,8 +162,11 @@ func (w *World) remembered() int {
 func (w *World) forgot(id deliveryID) bool {
 	m, partition := w.checks.model, w.partitionOf(id.endpoint)
 	d := m.deliveries[id]
-	if w.setup.remembered == 0 || !d.State.Settled() {
+	switch {
+	case w.setup.remembered == 0 || !d.State.Settled():
 		return false
+	case m.out[id]:
+		return true
 	}
 	ours := func(endpoint string) bool { return w.partitionOf(endpoint) == partition }
 	return !remembers(m.recent(ours, w.remembered()), d)
@@ -239,16 +251,30 @@ func (w *World) verifyTask(t *task) {
 
 // verifyRefold folds a journal from offset zero into an empty store.
 func (w *World) verifyRefold(partition int32) {
-	core := w.newCore(partition, vfs.NewMem(), streams.SnapshotConfig{},
-		func(cfg engine.Config) handler {
-			return engine.NewHandler(cfg, nil)
-		})
+	var snapshots streams.SnapshotConfig
+	var begins int64 // the journal
+	if len(w.former) > 0 {
+		snapshots, begins = w.snapshotConfig(), 1
+	}
+	core := w.newCore(partition, vfs.NewMem(), snapshots, func(cfg engine.Config) handler {
+		return engine.NewHandler(cfg, nil)
+	})
 	defer func() { _ = core.Close() }()
 	at := topicPartition{schemas.TopicJournal, partition}
-	records, next := w.log.read(at, 0, math.MaxInt)
+	records, next := w.log.read(at, begins, math.MaxInt)
+	first := topicPartition{schemas.TopicSnapshots, partition}
+	chunks, end := w.log.readCopied(first)
 	for _, step := range []func() error{
 		core.TookOver,
-		func() error { return core.LocatedJournal(0, next) },
+		func() error { return core.LocatedJournal(begins, next) },
+		func() error {
+			if begins == 0 {
+				return nil
+			}
+			core.Next(w.moment())
+			return cmp.Or(core.LocatedSnapshots(0, end), core.ReadSnapshots(chunks, end),
+				core.ReadSnapshots(chunks, end))
+		},
 		func() error { return core.ReadJournal(records, next) },
 		func() error {
 			return core.Committed(map[string]int64{schemas.TopicJournal: next}, w.moment())
@@ -262,6 +288,17 @@ func (w *World) verifyRefold(partition int32) {
 	if d := w.differs(core.Store(), partition); d != "" {
 		w.violate("G4: partition %d folded from zero: %s", partition, d)
 	}
+}
+
+// readCopied returns the first snapshot of a partition, which a move has written there.
+func (l *Log) readCopied(at topicPartition) (chunks []streams.Record, end int64) {
+	for _, e := range l.partitions[at].entries {
+		chunks = append(chunks, e.record)
+		if e.record.Header(streams.HeaderManifest) != "" {
+			break
+		}
+	}
+	return chunks, int64(len(chunks))
 }
 
 // verifyEnd checks what must be true when nothing more happens.
@@ -283,7 +320,10 @@ func (w *World) verifyEnd() {
 		}
 	}
 	w.checks.checkHistory()
-	w.checks.checkObserved(w.log)
+	seen := make(map[string]bool)
+	for _, log := range append(slices.Clone(w.former), w.log) {
+		w.checks.checkObserved(log, seen)
+	}
 	w.verifyEvents()
 	w.verifyDeadLetters()
 	for _, e := range w.engines {
@@ -319,8 +359,12 @@ func (w *World) verifyDeadLetters() {
 	}
 	letters := make(map[stand]int)
 	for p := range w.setup.partitions {
-		records, _ := w.log.read(topicPartition{schemas.TopicDeadLetters, p}, 0, math.MaxInt)
+		at := topicPartition{schemas.TopicDeadLetters, p}
+		records, _ := w.log.read(at, 0, math.MaxInt)
 		for _, r := range records {
+			if w.log.partitions[at].entries[r.Offset].span == nil {
+				continue // copied, of the log of before
+			}
 			d, err := schemas.DecodeDeadLetter(schemas.Read(r.Value, r))
 			if err != nil {
 				w.violate("a dead letter cannot be read: %v", err)
@@ -336,6 +380,7 @@ func (w *World) verifyDeadLetters() {
 				switch n := letters[stand{at, r.Offset}]; {
 				case n > 0 && !isDamaged(r):
 					w.violate("record %d of %s/%d can be read and was set aside", r.Offset, topic, p)
+				case r.Offset < w.copiedTo[at] && n == 0: // perhaps it was, before a move
 				case n == 0 && isDamaged(r) && w.Stats["torn commits"] == 0:
 					w.violate("record %d of %s/%d cannot be read and was not set aside", r.Offset, topic, p)
 				case n > 1 && w.Stats["torn commits"] == 0:
@@ -375,7 +420,7 @@ func (w *World) verifyEvents() {
 // finds the later delivery.
 func (w *World) overtook(endpoint string, d *referenceDelivery) bool {
 	return w.Stats["torn commits"] > 0 && d.movedTo == "" &&
-		w.partitionOf(endpoint) == w.partitionOf(d.next)
+		(w.partitionOf(endpoint) == w.partitionOf(d.next) || len(w.former) > 0)
 }
 
 // verifyRows checks that the tables' latest rows of a partition agree with its journal

@@ -39,6 +39,7 @@ type setup struct {
 	remembered  int     // settled deliveries of a partition; 0: the real number
 	standbys    int     // of each partition
 	spoiled     float64 // share of receivers that start with any behaviour, not with 200
+	moves       []int   // steps in which the deployment is moved
 }
 
 func newSetup(rnd *rand.Rand) setup {
@@ -106,6 +107,10 @@ type World struct {
 	tearing bool // a commit is being torn
 	// handedOut are the partitions of whose journal a standby was given undecided records.
 	handedOut map[int32]bool
+	// former are the logs that the deployment was moved away from, and copiedTo where what
+	// was copied of inputs ends in the present one.
+	former   []*Log
+	copiedTo map[topicPartition]int64
 }
 
 // violation is the panic value of checkers.
@@ -133,15 +138,15 @@ func newWorld(seed uint64, bug Bug, keepLines bool) *World {
 		handedOut:  make(map[int32]bool),
 		verifyLeft: 3,
 	}
-	w.setup.standbys = standbysDrawn(seed)
+	w.setup.standbys, w.setup.moves = standbysDrawn(seed), movesDrawn(seed)
 	w.log = newLog(w.setup.partitions)
+	if len(w.setup.moves) > 0 {
+		w.log.byClient()
+	}
 	w.checks = newChecks(w)
 	w.log.stands = w.checks.stands
 	w.log.loses, w.log.unfenced, w.log.leaks = w.losesRecord, bug == NoFence, bug == LeakAborted
-	for p := range w.setup.partitions {
-		w.txnIDs = append(w.txnIDs, txnID(p))
-	}
-	w.txnIDs = append(w.txnIDs, followerTxn, backfillTxn)
+	w.txnIDs = append(engineTxns(w.setup.partitions), followerTxn, backfillTxn)
 	w.clients = newClients(w)
 	w.chain = newChain(w)
 	for i := range w.setup.engines {
@@ -248,6 +253,10 @@ const faultShare = 0.08
 func (w *World) takeStep(i int) {
 	w.step = i
 	w.rnd = newStepRand(w.seed, i)
+	if slices.Contains(w.setup.moves, i) {
+		w.move()
+		return
+	}
 	if w.chance(w.setup.haste) {
 		w.passTime()
 		w.log.expire(w.txnIDs, w.steady)
@@ -452,6 +461,9 @@ func (w *World) repeatInput() bool {
 	topic := []string{schemas.TopicCommands, schemas.TopicMatches}[w.rnd.IntN(2)]
 	at := topicPartition{topic, w.rnd.Int32N(w.setup.partitions)}
 	records, _ := w.log.read(at, 0, math.MaxInt)
+	if topic == schemas.TopicMatches {
+		records = w.handOvers(records)
+	}
 	r, ok := pick(w, records)
 	if !ok || isDamaged(r) || topic == schemas.TopicCommands && w.clients.old(r) ||
 		topic == schemas.TopicMatches && !handsOver(r) {
@@ -461,6 +473,26 @@ func (w *World) repeatInput() bool {
 	w.tracef("record %d of %s/%d is appended again", r.Offset, topic, at.partition)
 	w.count("repeated inputs")
 	return true
+}
+
+// handOvers returns the hand-overs among matches; those whose delivery is forgotten, if
+// there are any: nothing but their number tells that they come again.
+func (w *World) handOvers(matches []streams.Record) []streams.Record {
+	var all, forgotten []streams.Record
+	for _, r := range matches {
+		in, err := schemas.DecodePaymentMatched(schemas.Read(r.Value, r))
+		if err != nil || isDamaged(r) || in.Moved.Number == 0 {
+			continue
+		}
+		all = append(all, r)
+		if w.forgot(deliveryID{in.EndpointID, in.Event.ID}) {
+			forgotten = append(forgotten, r)
+		}
+	}
+	if len(forgotten) > 0 {
+		return forgotten
+	}
+	return all
 }
 
 // handsOver reports whether a match hands an event over.

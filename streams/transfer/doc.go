@@ -22,6 +22,7 @@
 // File map:
 //
 //	transfer.go  the three uses: backup, restore, repartition
+//	log.go       the topics of a cluster, and what else may be in their place
 //	source.go    the states of a cluster, folded beside the service, and its position
 //	remains.go   records that the states have not taken, and others that nothing replaces
 //	cut.go       which records belong to the copy's position, and which are made again

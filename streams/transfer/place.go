@@ -18,6 +18,7 @@ import (
 // TargetConfig is where a copy is to go.
 type TargetConfig struct {
 	Cluster streams.Cluster
+	Log     Log // if set, it is written to in place of the cluster
 	Shape   topology.Shape
 	// Scratch is an empty folder for the states.
 	Scratch string
@@ -37,11 +38,10 @@ type Placed struct {
 // target is the topics that a copy goes to.
 type target struct {
 	TargetConfig
-	ends     *streams.Ends
-	producer *streams.Producer
-	states   stores
-	taken    map[int32]int64 // position in matches, by partition
-	placed   Placed
+	log    Log
+	states stores
+	taken  map[int32]int64 // position in matches, by partition
+	placed Placed
 }
 
 // PrepareTarget makes the topics and closes them. It fails if they have records.
@@ -95,14 +95,10 @@ func Place(ctx context.Context, c *Copy, cfg TargetConfig) (_ Placed, err error)
 	t := &target{TargetConfig: cfg, taken: make(map[int32]int64)}
 	t.placed.Records = make(map[string]int64)
 	t.placed.Partitions = cfg.Shape.Partitions
-	if t.ends, err = cfg.Cluster.NewEnds(); err != nil {
+	if t.log, err = openLog(cfg.Log, cfg.Cluster); err != nil {
 		return t.placed, err
 	}
-	defer t.ends.Close()
-	if t.producer, err = cfg.Cluster.NewProducer(); err != nil {
-		return t.placed, err
-	}
-	defer t.producer.Close()
+	defer t.log.Close()
 	dir := filepath.Join(cfg.Scratch, "divided")
 	if t.states, err = openStores(dir, cfg.Shape.Partitions, cfg.Logger); err != nil {
 		return t.placed, err
@@ -134,7 +130,7 @@ func (t *target) placeTaken(ctx context.Context, c *Copy) (err error) {
 	if err := t.placeRecords(ctx, c, true); err != nil {
 		return err
 	}
-	t.taken, err = t.ends.Of(ctx, schemas.TopicMatches)
+	t.taken, err = t.log.Of(ctx, schemas.TopicMatches)
 	return err
 }
 
@@ -236,7 +232,7 @@ func (b *batch) add(ctx context.Context, r streams.Record) error {
 }
 
 func (b *batch) flush(ctx context.Context) error {
-	if err := b.producer.Append(ctx, b.out...); err != nil {
+	if err := b.log.Append(ctx, b.out...); err != nil {
 		return err
 	}
 	for _, r := range b.out {
@@ -255,11 +251,6 @@ const journalBegins = 1
 // placeStates begins each journal, and writes each state as a snapshot.
 func (t *target) placeStates(ctx context.Context, _ *Copy) error {
 	below := make(streams.Offsets)
-	placer, err := t.Cluster.NewPlacer()
-	if err != nil {
-		return err
-	}
-	defer placer.Close()
 	for p, s := range t.states {
 		partition := int32(p) // #nosec G115 -- a partition
 		taken := map[string]int64{
@@ -267,26 +258,20 @@ func (t *target) placeStates(ctx context.Context, _ *Copy) error {
 			schemas.TopicMatches:  t.taken[partition],
 		}
 		note := streams.TakenRecord(schemas.TopicJournal, partition, taken)
-		if err := placer.Place(ctx, note); err != nil {
+		if err := t.log.Place(ctx, note); err != nil {
 			return err
 		}
 		below.Set(schemas.TopicJournal, partition, journalBegins)
-		if err := t.placeState(ctx, placer, s, partition, taken); err != nil {
+		if err := t.placeState(ctx, s, partition, taken); err != nil {
 			return fmt.Errorf("transfer: writing the state of partition %d: %w", p, err)
 		}
 		t.Progress(int64(p+1), int64(len(t.states)))
 	}
-	deleter, err := t.Cluster.NewDeleter()
-	if err != nil {
-		return err
-	}
-	defer deleter.Close()
-	return deleter.DeleteBefore(ctx, below)
+	return t.log.DeleteBefore(ctx, below)
 }
 
 func (t *target) placeState(
-	ctx context.Context, placer *streams.Placer, s *streams.Store, partition int32,
-	taken map[string]int64,
+	ctx context.Context, s *streams.Store, partition int32, taken map[string]int64,
 ) error {
 	batch := s.Begin()
 	err := batch.SetTaken(schemas.TopicJournal, partition, journalBegins, taken)
@@ -302,7 +287,7 @@ func (t *target) placeState(
 		func(r streams.Record) error {
 			r.Offset = offset
 			offset++
-			return placer.Place(ctx, r)
+			return t.log.Place(ctx, r)
 		})
 }
 
@@ -311,6 +296,7 @@ func (t *target) placeState(
 func (t *target) compare(ctx context.Context, want Digest) (err error) {
 	back := &Source{cfg: SourceConfig{
 		Cluster:  t.Cluster,
+		Log:      t.Log,
 		Scratch:  filepath.Join(t.Scratch, "read-back"),
 		Progress: t.Progress,
 		Logger:   t.Logger,

@@ -12,13 +12,10 @@ import (
 	"github.com/lumenhook/lumenhook/streams/engine"
 )
 
-// replica is a partition's state, folded beside its owner.
-type replica = streams.Replica[engine.Effect, engine.Outcome]
-
 // Source is a deployment that is copied. The service may run meanwhile.
 type Source struct {
 	cfg      SourceConfig
-	ends     *streams.Ends
+	ends     Log
 	replicas []*replica
 	journal  map[int32]int64 // its ends, up to which the states are folded
 }
@@ -26,6 +23,8 @@ type Source struct {
 // SourceConfig is where a deployment is and what is told.
 type SourceConfig struct {
 	Cluster streams.Cluster
+	// Log, if set, is read in place of the cluster.
+	Log Log
 	// Scratch is an empty folder for the states.
 	Scratch string
 	Program string // version of this program
@@ -46,7 +45,7 @@ func OpenSource(ctx context.Context, cfg SourceConfig) (*Source, error) {
 
 func (s *Source) open(ctx context.Context) (err error) {
 	cfg := s.cfg
-	if s.ends, err = cfg.Cluster.NewEnds(); err != nil {
+	if s.ends, err = openLog(cfg.Log, cfg.Cluster); err != nil {
 		return err
 	}
 	ends, err := s.ends.Of(ctx, schemas.TopicJournal)
@@ -54,8 +53,7 @@ func (s *Source) open(ctx context.Context) (err error) {
 		return err
 	}
 	for p := range int32(len(ends)) { // #nosec G115 -- a partition count
-		r, err := streams.NewReplica(cfg.Cluster,
-			replicaConfig(cfg.Scratch, p, len(ends), cfg.Logger))
+		r, err := s.ends.Replica(replicaConfig(cfg.Scratch, p, len(ends), cfg.Logger))
 		if err != nil {
 			return err
 		}
@@ -210,21 +208,11 @@ func (s *Source) readCursor(
 	return newest, found, err
 }
 
-const pollRecords = 2_000
-
 // read reads a topic between offsets.
 func (s *Source) read(
 	ctx context.Context, topic string, from, to map[int32]int64, take func(streams.Record) error,
 ) error {
-	reader, err := s.cfg.Cluster.NewReader(streams.ReaderConfig{
-		From:        streams.Offsets{topic: from},
-		SkipExpired: true,
-	})
-	if err != nil {
-		return err
-	}
-	defer reader.Close()
-	return reader.ReadTo(ctx, topic, to, pollRecords, func(r streams.Record) error {
+	return s.ends.Read(ctx, topic, from, to, func(r streams.Record) error {
 		if r.Offset >= to[r.Partition] {
 			return nil
 		}

@@ -1,0 +1,416 @@
+package sim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"math"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/schemas"
+	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/engine"
+	"github.com/lumenhook/lumenhook/streams/topology"
+	"github.com/lumenhook/lumenhook/streams/transfer"
+)
+
+// A move brings the deployment to topics of another partition count, as lumenhook repartition
+// does: package transfer reads the old log and fills the new one, after which everything
+// starts on that. Who hung meanwhile goes on while the copy is made, and must be refused.
+
+// movesDrawn are the steps in which a run moves: none in most. They are drawn apart from the
+// other settings.
+func movesDrawn(seed uint64) []int {
+	if seed/4%4 != 0 {
+		return nil
+	}
+	first := 150 + int(seed/16%7)*75 // #nosec G115 -- below 1000
+	if seed/112%2 == 0 {
+		return []int{first}
+	}
+	return []int{first, first + 40 + int(seed/224%5)*90} // #nosec G115 -- below 1000
+}
+
+// move brings everything to another partition count.
+func (w *World) move() {
+	dir, err := os.MkdirTemp(inMemory(), "lumenhook-sim-")
+	if err != nil {
+		panic(err)
+	}
+	defer os.RemoveAll(dir)
+	source, err := transfer.OpenSource(context.Background(), transfer.SourceConfig{
+		Log:      copied{w, w.log},
+		Scratch:  dir,
+		Now:      func() time.Time { return time.UnixMilli(w.wall()) },
+		Progress: func(int64, int64) {},
+		Logger:   slog.New(slog.DiscardHandler),
+	})
+	w.moving(err)
+	defer func() { w.moving(source.Close()) }()
+	w.moving(source.Fold(context.Background())) // while the service runs
+	w.standStill()
+	for _, id := range topology.TransactionalIDs(w.setup.partitions) {
+		w.log.takeOver(id)
+	}
+	c, err := source.Capture(context.Background(), dir)
+	w.moving(err)
+	to := newLog(1 + (w.setup.partitions+w.rnd.Int32N(2))%3)
+	to.byClient()
+	_, err = transfer.Place(context.Background(), c, transfer.TargetConfig{
+		Log:      copied{w, to},
+		Shape:    topology.Shape{Partitions: to.keyed},
+		Scratch:  dir,
+		Progress: func(int64, int64) {},
+		Logger:   slog.New(slog.DiscardHandler),
+	})
+	w.moving(err)
+	w.tracef("moved from %d partitions to %d", w.setup.partitions, to.keyed)
+	w.count("moves")
+	w.goOnWith(to)
+}
+
+// inMemory is a folder in memory, where the system has one: a move writes files.
+func inMemory() string {
+	const shared = "/dev/shm"
+	if info, err := os.Stat(shared); err == nil && info.IsDir() {
+		return shared
+	}
+	return ""
+}
+
+func (w *World) moving(err error) {
+	if err != nil {
+		w.violate("a move fails: %v", err)
+	}
+}
+
+// standStill stops every process: in order, by a crash, or it hangs until the group has
+// given it up.
+func (w *World) standStill() {
+	hangs := false
+	for _, e := range w.engines {
+		switch draw := w.rnd.IntN(3); {
+		case !e.alive:
+		case e.paused || draw == 0 && w.setup.faults > 0:
+			e.paused, hangs = true, true
+			w.tracef("engine %d hangs during the move", e.id)
+		case draw == 1 && w.setup.faults > 0:
+			e.crash()
+		default:
+			e.stop()
+		}
+	}
+	for _, f := range w.followers {
+		switch {
+		case !f.alive:
+		case f.paused || w.setup.faults > 0 && w.chance(0.5):
+			f.paused, hangs = true, true
+			w.tracef("follower %d hangs during the move", f.id)
+		default:
+			f.crash()
+		}
+	}
+	if w.mailer.alive {
+		w.mailer.crash()
+	}
+	if hangs {
+		w.advance(streams.SessionTimeout.Milliseconds() + 1)
+		w.log.expire(w.txnIDs, w.steady)
+	}
+	for _, e := range w.engines {
+		e.in = false
+	}
+	for _, f := range w.followers {
+		f.in = false
+	}
+	clear(w.owners)
+	w.leader = nil
+}
+
+// stop ends a process in order: its attempts in flight end first, or their time is over.
+func (e *engineProcess) stop() {
+	w := e.world
+	for _, p := range e.owns() {
+		w.revoke(e, p)
+	}
+	for range 1000 {
+		if !e.alive || len(e.tasks) == 0 {
+			break
+		}
+		ready := slices.DeleteFunc(slices.Clone(e.tasks), func(t *task) bool { return !t.ready() })
+		if t, is := pick(w, ready); is {
+			t.work()
+		} else if !w.deliverOutcome() {
+			w.advance(secondMillis)
+		}
+	}
+	if e.alive {
+		e.crash()
+	}
+}
+
+// goOnAsZombies lets processes that hung write, as they meant to: nothing may stand.
+func (w *World) goOnAsZombies() {
+	for _, e := range w.engines {
+		for _, t := range slices.Clone(e.tasks) {
+			if e.alive && e.paused && t.core != nil && !t.ended && t.ready() && w.chance(0.3) {
+				w.count("moves: zombies that go on")
+				t.work()
+			}
+		}
+	}
+	for _, f := range w.followers {
+		if f.alive && f.paused && f.ready() && w.chance(0.3) {
+			w.count("moves: zombies that go on")
+			f.work()
+		}
+	}
+}
+
+// goOnWith ends whatever is left of the old deployment. New processes go on with another log.
+func (w *World) goOnWith(to *Log) {
+	for _, e := range w.engines {
+		if e.alive {
+			e.crash()
+		}
+		e.disks = nil
+	}
+	for _, f := range w.followers {
+		if f.alive {
+			f.crash()
+		}
+		f.disk, f.epochs = nil, nil
+	}
+	from := w.log
+	w.former = append(w.former, from)
+	to.stands, to.loses, to.unfenced, to.leaks = from.stands, from.loses, from.unfenced, from.leaks
+	w.checks.moved(from, to)
+	w.log, w.setup.partitions = to, to.keyed
+	w.txnIDs = append(engineTxns(to.keyed), followerTxn, backfillTxn)
+	w.copiedTo = make(map[topicPartition]int64)
+	for _, topic := range engine.Inputs() {
+		for p := range to.keyed {
+			at := topicPartition{topic, p}
+			w.copiedTo[at] = to.end(at)
+		}
+	}
+	clear(w.owned)
+	clear(w.torn)
+	clear(w.handedOut)
+	w.clients.from = make(map[topicPartition]int64)
+	w.clients.restart()
+}
+
+// byClient places keys as Kafka's clients do, which is what a copy does.
+func (l *Log) byClient() {
+	l.place = streams.PartitionOf(int(l.keyed))
+}
+
+// copied is a log as package transfer reads and fills it.
+type copied struct {
+	world *World
+	*Log
+}
+
+func (c copied) Close() {}
+
+func (c copied) Starts(_ context.Context, topic string) (map[int32]int64, error) {
+	by := make(map[int32]int64)
+	for p := range c.count(topic) {
+		by[p] = c.partitions[topicPartition{topic, p}].start
+	}
+	return by, nil
+}
+
+// Of returns how far the log is decided.
+func (c copied) Of(_ context.Context, topic string) (map[int32]int64, error) {
+	by := make(map[int32]int64)
+	for p := range c.count(topic) {
+		by[p] = c.stable(topicPartition{topic, p})
+	}
+	return by, nil
+}
+
+func (c copied) Read(
+	_ context.Context, topic string, from, to map[int32]int64, take func(streams.Record) error,
+) error {
+	if c.Log == c.world.log {
+		c.world.goOnAsZombies()
+	}
+	for _, p := range slices.Sorted(maps.Keys(to)) {
+		at := topicPartition{topic, p}
+		records, _, err := c.readKept(at, max(from[p], c.partitions[at].start), math.MaxInt)
+		if err != nil {
+			return err
+		}
+		for _, r := range records {
+			if r.Offset >= to[p] {
+				break
+			}
+			if err := take(r); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (c copied) Append(_ context.Context, records ...streams.Record) error {
+	for _, r := range records {
+		c.write(topicPartition{r.Topic, c.partitionOf(r.Topic, string(r.Key))}, r, nil)
+	}
+	return nil
+}
+
+func (c copied) Place(_ context.Context, records ...streams.Record) error {
+	for _, r := range records {
+		at := topicPartition{r.Topic, r.Partition}
+		if end := c.end(at); r.Offset != end {
+			return fmt.Errorf("sim: a record of %s/%d is placed at %d, and the end is %d", at.topic,
+				at.partition, r.Offset, end)
+		}
+		c.write(at, r, nil)
+	}
+	return nil
+}
+
+func (c copied) DeleteBefore(_ context.Context, below streams.Offsets) error {
+	for topic, by := range below {
+		for p, offset := range by {
+			c.partitions[topicPartition{topic, p}].start = offset
+		}
+	}
+	return nil
+}
+
+// Replica folds with the run's settings, on a disk in memory.
+func (c copied) Replica(
+	cfg streams.CoreConfig[engine.Effect, engine.Outcome],
+) (*streams.Replica[engine.Effect, engine.Outcome], error) {
+	w := c.world
+	cfg.Store.FS = vfs.NewMem()
+	cfg.NewHandler = func() handler {
+		return engine.NewHandler(engine.Config{
+			RememberedSettled: w.setup.remembered,
+			Logger:            slog.New(slog.DiscardHandler),
+		}, nil)
+	}
+	return streams.NewReplicaOn(copiedPartition{c.Log, cfg.Partition}, cfg)
+}
+
+// copiedPartition is a partition as a replica reads it.
+type copiedPartition struct {
+	log       *Log
+	partition int32
+}
+
+func (c copiedPartition) Close() {}
+
+func (c copiedPartition) Bounds(
+	_ context.Context, topic string,
+) (start, end int64, err error) {
+	at := topicPartition{topic, c.partition}
+	return c.log.partitions[at].start, c.log.stable(at), nil
+}
+
+func (c copiedPartition) ReadSome(
+	_ context.Context, topic string, from, to int64,
+) (list []streams.Record, next int64, err error) {
+	list, next, err = c.log.readKept(topicPartition{topic, c.partition}, from, math.MaxInt)
+	list = slices.DeleteFunc(list, func(r streams.Record) bool { return r.Offset >= to })
+	if err == nil && next < to {
+		err = errors.New("sim: a copy reads what is undecided")
+	}
+	return list, min(next, to), err
+}
+
+// moved has the checkers expect what a move leaves of numbers and of places.
+func (c *checks) moved(from, to *Log) {
+	place := func(id string) int32 { return to.partitionOf(schemas.TopicJournal, id) }
+	clear(c.routes)
+	for _, found := range c.matched {
+		for i := range found {
+			found[i].partition = place(found[i].endpoint)
+		}
+	}
+	for id, m := range c.handed {
+		m.partition = place(m.endpoint)
+		c.handed[id] = m
+	}
+	c.model.moved(c.world, from, to)
+}
+
+// moved leaves what the states have of the old journals: neither numbers of hand-overs nor
+// offsets of parts, and of the settled deliveries those that were remembered. They are as many
+// as all partitions remembered that they come from.
+func (m *model) moved(w *World, from, to *Log) {
+	m.taken = nil
+	for id, watch := range m.watches {
+		watch.Parts = slices.Clone(watch.Parts)
+		for i := range watch.Parts {
+			watch.Parts[i].MatchesFrom = 0
+		}
+		m.watches[id] = watch
+	}
+	for _, id := range m.created {
+		if w.forgot(id) {
+			m.out[id] = true
+		}
+	}
+	var kept []settling
+	for p := range from.keyed {
+		recent := m.recent(func(id string) bool {
+			return from.partitionOf(schemas.TopicJournal, id) == p
+		}, w.remembered())
+		for _, n := range slices.Sorted(maps.Keys(recent)) {
+			entry := recent[n]
+			if m.isLatest(entry, from) && m.isLatest(entry, to) {
+				kept = append(kept, entry)
+			}
+		}
+	}
+	m.settled, m.rings = kept, make(map[string]int)
+	by := make(map[int32]int)
+	for _, entry := range kept {
+		by[to.partitionOf(schemas.TopicJournal, entry.endpoint)]++
+	}
+	for id := range m.endpoints {
+		m.rings[id] = by[to.partitionOf(schemas.TopicJournal, id)]
+	}
+	m.wasMoved = true
+}
+
+// isLatest reports whether an entry is of a delivery as it is, and no later one of its event
+// is in the same partition.
+func (m *model) isLatest(entry settling, log *Log) bool {
+	d := m.deliveries[entry.deliveryID]
+	if d.Version != entry.version || d.Moves != entry.moves {
+		return false
+	}
+	at := log.partitionOf(schemas.TopicJournal, entry.endpoint)
+	for id, other := range m.deliveries {
+		if id.event == entry.event && other.Moves > d.Moves && !m.out[id] &&
+			log.partitionOf(schemas.TopicJournal, id.endpoint) == at {
+			return false
+		}
+	}
+	return true
+}
+
+// whatWas returns the facts of a delivery before moves. The history has read those topics to
+// their ends.
+func (w *World) whatWas(id deliveryID) (facts []domain.Fact) {
+	for _, log := range w.former {
+		at := topicPartition{schemas.TopicJournal, log.partitionOf(schemas.TopicJournal, id.endpoint)}
+		records, next := log.read(at, 0, math.MaxInt)
+		facts = append(facts, factsOf(id, records, next)...)
+	}
+	return facts
+}
