@@ -136,8 +136,8 @@ const (
 	backfillName  = followerName + ".backfill"
 	projectorName = "projector"
 	mailerName    = "mailer"
-	// historyHolders begins the names of groups that rebuild and verify-projection hold
-	// records with: projections.HoldersPrefix.
+	// historyHolders begins the names of groups that rebuild, verify-projection
+	// (projections.HoldersPrefix) and backup hold records with.
 	historyHolders = "history-"
 )
 
@@ -170,9 +170,10 @@ func Roles() []Role {
 		// rebuild, verify-projection
 		{"history", with([]Right{read(projected...)}, holdRecords()...)},
 		// backup
-		{"backup", []Right{read(schemas.TopicJournal, schemas.TopicSnapshots, schemas.TopicCommands,
-			schemas.TopicMatches, schemas.TopicPayments, schemas.TopicLedgers, schemas.TopicQuarantine,
-			schemas.TopicDeadLetters, schemas.TopicKeyUses)}},
+		{"backup", with([]Right{read(schemas.TopicJournal, schemas.TopicSnapshots,
+			schemas.TopicCommands, schemas.TopicMatches, schemas.TopicPayments, schemas.TopicLedgers,
+			schemas.TopicQuarantine, schemas.TopicDeadLetters, schemas.TopicKeyUses)},
+			holdRecords()...)},
 		// ledger check
 		{"check", []Right{read(schemas.TopicPayments, schemas.TopicWatches)}},
 		// secrets list, rewrap, drop

@@ -18,7 +18,7 @@ func TestWhoReadsATopicHoldsIt(t *testing.T) {
 				continue
 			}
 			for _, group := range topology.Groups(role.Name) {
-				if group != "history-" { // held while rebuild and verify-projection read
+				if group != "history-" { // held while rebuild, verify-projection and backup read
 					want = append(want, group)
 				}
 			}

@@ -2,6 +2,7 @@ package transfer_test
 
 import (
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/lumenhook/lumenhook/domain"
@@ -139,6 +140,45 @@ func TestABackupIsOfOneMoment(t *testing.T) {
 	to.append(match)
 	testkit.Eventually(t, "delivered by the new cluster",
 		func() bool { return s.requests(ofLate) == 2 })
+}
+
+// What a backup reads is held meanwhile, so that no engine deletes it; if somebody does, the
+// backup fails and does not leave it out.
+func TestABackupHasNoGaps(t *testing.T) {
+	r := newRig(t)
+	from := r.under("from", 4)
+	s, stop := openShop(from)
+	stop()
+	s.payOn()
+	deleter, err := from.NewDeleter()
+	r.must(err)
+	defer deleter.Close()
+	dir := filepath.Join(t.TempDir(), "backup")
+	held := func() map[int32]int64 {
+		groups, err := deleter.Positions(t.Context())
+		r.must(err)
+		return groups["history-copy"][schemas.TopicMatches]
+	}
+	_, err = transfer.WriteBackup(t.Context(), from.source(), dir, whenFolded(4, func() {
+		if len(held()) != 4 {
+			t.Errorf("it holds %v", held())
+		}
+		ends, err := deleter.Of(t.Context(), schemas.TopicMatches)
+		r.must(err)
+		for p := range ends {
+			ends[p]-- // the last one stays
+		}
+		r.must(deleter.DeleteBefore(t.Context(), streams.Offsets{schemas.TopicMatches: ends}))
+	}))
+	if err == nil || !strings.Contains(err.Error(), "records were deleted") {
+		t.Errorf("what is missing is left out: %v", err)
+	}
+	if len(held()) != 0 {
+		t.Errorf("it still holds %v", held())
+	}
+	if _, err := transfer.ReadManifest(dir); err == nil {
+		t.Error("it seems to be a backup")
+	}
 }
 
 // A state may have a watch whose endpoint was made after the end of the endpoint's journal was

@@ -121,12 +121,9 @@ func (s *Source) copyParts(
 
 func (s *Source) copyPart(ctx context.Context, dir string, p part) (recordsFile, error) {
 	f := recordsFile{Topic: p.topic, Taken: p.taken}
-	starts, err := s.ends.Starts(ctx, p.topic)
+	starts, err := s.startsOf(ctx, p)
 	if err != nil {
 		return f, err
-	}
-	for partition, from := range p.from {
-		starts[partition] = max(starts[partition], from)
 	}
 	name := p.topic + ".zst"
 	if p.taken {
@@ -148,8 +145,29 @@ func (s *Source) copyPart(ctx context.Context, dir string, p part) (recordsFile,
 		w.abandon()
 		return f, err
 	}
-	f.file, err = w.end()
+	if f.file, err = w.end(); err == nil {
+		_, err = s.startsOf(ctx, p) // what was deleted meanwhile was passed over
+	}
 	return f, err
+}
+
+// startsOf returns from where on to read a part. It fails if records of it were deleted. Topics
+// without positions keep what they keep.
+func (s *Source) startsOf(ctx context.Context, p part) (map[int32]int64, error) {
+	starts, err := s.ends.Starts(ctx, p.topic)
+	if err != nil {
+		return nil, err
+	}
+	for partition, from := range p.from {
+		start := starts[partition]
+		if from > 0 && start > from && from < p.to[partition] {
+			return nil, fmt.Errorf("partition %d of %s begins at offset %d, and what is needed begins at "+
+				"%d: records were deleted; begin again, and let nothing but Lumenhook delete of this topic",
+				partition, p.topic, start, from)
+		}
+		starts[partition] = max(start, from)
+	}
+	return starts, nil
 }
 
 // fieldsOf are the fields of a record in a file: time, key, value, and names and values of

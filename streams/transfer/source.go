@@ -107,6 +107,31 @@ func (s *Source) Close() (err error) {
 	return err
 }
 
+// holder is the group that holds what is read: its name is of those that the rights allow.
+const holder = "history-copy"
+
+const releaseMax = 10 * time.Second
+
+// holding reads while the owners of partitions delete nothing of the topics that is there now.
+func (s *Source) holding(ctx context.Context, read func() error) error {
+	from := make(streams.Offsets)
+	for _, topic := range append(engine.Inputs(), schemas.TopicJournal, schemas.TopicSnapshots,
+		schemas.TopicPayments) {
+		starts, err := s.ends.Starts(ctx, topic)
+		if err != nil {
+			return err
+		}
+		from[topic] = starts
+	}
+	if err := s.cfg.Cluster.Hold(ctx, holder, from); err != nil {
+		return err
+	}
+	err := read()
+	releasing, cancel := context.WithTimeout(context.WithoutCancel(ctx), releaseMax)
+	defer cancel()
+	return errors.Join(err, s.cfg.Cluster.Release(releasing, holder))
+}
+
 // Fold folds the journals up to their present ends.
 func (s *Source) Fold(ctx context.Context) error {
 	starts, err := s.ends.Starts(ctx, schemas.TopicJournal)

@@ -46,11 +46,15 @@ func WriteBackup(
 		return Manifest{}, err
 	}
 	defer func() { err = errors.Join(err, source.Close()) }()
-	if err := source.Fold(ctx); err != nil {
-		return Manifest{}, err
-	}
-	tell.Step("copying what came since, and what was not taken yet")
-	c, err := source.Capture(ctx, dir)
+	var c *Copy
+	err = source.holding(ctx, func() error {
+		if err := source.Fold(ctx); err != nil {
+			return err
+		}
+		tell.Step("copying what came since, and what was not taken yet")
+		c, err = source.Capture(ctx, dir)
+		return err
+	})
 	if err != nil {
 		return Manifest{}, err
 	}
@@ -144,7 +148,9 @@ func Repartition(ctx context.Context, m Move) (moved Moved, err error) {
 	defer func() { err = errors.Join(err, source.Close()) }()
 	moved.Before = source.Partitions()
 	m.Tell.Step("folding the journals of " + from.Prefix)
-	if err := m.untilUnused(ctx, source); err != nil {
+	// Once nobody uses the topics, nobody deletes anything.
+	err = source.holding(ctx, func() error { return m.untilUnused(ctx, source) })
+	if err != nil {
 		return moved, err
 	}
 	began := m.Source.Now()
