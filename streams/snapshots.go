@@ -90,6 +90,9 @@ type snapshots struct {
 	place  keptSnapshot    // of the one that is being written
 	grown  int64           // of the journal, when it began
 	ending bool            // the turn writes its manifest
+	// Of the turn that writes records of one: how many, and whether the first is among them.
+	records int
+	begins  bool
 	// writing says that the turn writes a record of it.
 	writing bool
 	held    held
@@ -223,19 +226,40 @@ func (c *Core[E, C]) beginSnapshot(now Moment) (err error) {
 	return err
 }
 
-// writeSnapshot adds the next record of the snapshot to the turn.
+const (
+	// snapshotPace is how many bytes of the state are written for each byte that a turn adds to
+	// the journal.
+	snapshotPace = 4
+	// mostChunksOfATurn bounds how many chunks a turn writes.
+	mostChunksOfATurn = 16
+)
+
+// writeSnapshot adds the next records of the snapshot to the turn, at least one: so many that
+// it is whole when the journal has grown by a quarter of the state, however large the turns
+// are. Until then the journal stays from where the snapshot before the latest one begins.
 func (c *Core[E, C]) writeSnapshot() error {
 	s := &c.snapshots
 	if s.writer == nil || c.draining {
 		return nil
 	}
 	s.writing = true
-	r, last, err := s.writer.next()
-	if err != nil {
-		return err
+	m := &s.writer.manifest
+	s.begins, s.records = m.Chunks == 0, 0
+	until := m.Bytes
+	for _, r := range c.turn.out {
+		if r.Topic == c.cfg.Journal {
+			until += snapshotPace * r.size()
+		}
 	}
-	c.turn.Append(r)
-	s.ending = last
+	for !s.ending && s.records < mostChunksOfATurn && (s.records == 0 || m.Bytes < until) {
+		r, last, err := s.writer.next()
+		if err != nil {
+			return err
+		}
+		c.turn.Append(r)
+		s.ending = last
+		s.records++
+	}
 	return nil
 }
 
@@ -251,12 +275,13 @@ func (c *Core[E, C]) failedSnapshot(why error, now Moment) {
 		"rest", rest.failed(now.WallMillis), "failures", rest.Failures(), "error", why)
 }
 
-// wroteSnapshot takes note of a committed record of the snapshot: end is the offset after it.
+// wroteSnapshot takes note of committed records of the snapshot: end is the offset after them.
 func (s *snapshots) wroteSnapshot(end int64) {
 	s.writing = false
-	if s.writer != nil && end > 0 && s.writer.manifest.Chunks == 1 && !s.ending {
-		s.place.First = end - 1
+	if s.writer != nil && end > 0 && s.begins && s.writer.manifest.Chunks > 0 {
+		s.place.First = end - int64(s.records)
 	}
+	s.begins = false
 }
 
 // noteSnapshot writes into the turn's state that the snapshot is whole, if it is.

@@ -384,3 +384,27 @@ func TestACopyOfAJournalThatWasCutIsNotFolded(t *testing.T) {
 		t.Errorf("the task ended with %v", err)
 	}
 }
+
+// TestASnapshotKeepsUpWithLargeTurns: a turn that adds much to the journal writes many chunks,
+// so that the journal does not grow by a multiple of the state meanwhile.
+func TestASnapshotKeepsUpWithLargeTurns(t *testing.T) {
+	r := newSnapshotRig(t)
+	r.feed(1, 8*streams.TurnInputs)
+	turns := 0
+	cfg := r.snapshottingConfig(r.dir, sumsIdentity, nil)
+	cfg.OnTurn = func(streams.TurnStats) { turns++ }
+	stop := r.run(streams.NewTask(cfg))
+	r.wantJournal(r.onPartition(0))
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+	chunks := 0
+	for _, rec := range r.read(snapshotsTopic) {
+		if rec.Partition == 0 && rec.Header("chunk") != "" {
+			chunks++
+		}
+	}
+	if chunks <= turns {
+		t.Errorf("%d turns wrote %d chunks", turns, chunks)
+	}
+}
