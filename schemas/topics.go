@@ -59,9 +59,8 @@ const (
 	dayMillis    = 24 * hourMillis
 )
 
-// deletedSegmentBytes is of the topics of which the engine deletes what nobody needs: files are
-// deleted whole, and what is needed of a partition is as small as its state.
-const deletedSegmentBytes = 16 << 20
+// snapshotSegmentBytes is small: files are deleted whole, and a state is small.
+const snapshotSegmentBytes = 16 << 20
 
 // Topics lists all topics. Keyed ones share one partition count, so that the
 // commands, matches and facts of one endpoint share a partition number.
@@ -76,8 +75,8 @@ func Topics() []Topic {
 			SegmentMillis:   10 * minuteMillis,
 		},
 		requests(TopicMails),
-		deleted(TopicPayments),
-		deleted(TopicMatches),
+		{Name: TopicPayments, Keyed: true, Cleanup: CleanupDelete, RetentionMillis: -1},
+		{Name: TopicMatches, Keyed: true, Cleanup: CleanupDelete, RetentionMillis: -1},
 		{
 			Name:            TopicLedgers,
 			Keyed:           false,
@@ -85,8 +84,14 @@ func Topics() []Topic {
 			RetentionMillis: -1,
 			SegmentMillis:   dayMillis,
 		},
-		deleted(TopicJournal),
-		deleted(TopicSnapshots),
+		{Name: TopicJournal, Keyed: true, Cleanup: CleanupDelete, RetentionMillis: -1},
+		{
+			Name:            TopicSnapshots,
+			Keyed:           true,
+			Cleanup:         CleanupDelete,
+			RetentionMillis: -1,
+			SegmentBytes:    snapshotSegmentBytes,
+		},
 		{
 			Name:            TopicEndpoints,
 			Keyed:           true,
@@ -117,17 +122,6 @@ func Topics() []Topic {
 			RetentionMillis: -1,
 			SegmentMillis:   dayMillis,
 		},
-	}
-}
-
-// deleted are those of which the engine deletes, and the cluster nothing.
-func deleted(name string) Topic {
-	return Topic{
-		Name:            name,
-		Keyed:           true,
-		Cleanup:         CleanupDelete,
-		RetentionMillis: -1,
-		SegmentBytes:    deletedSegmentBytes,
 	}
 }
 

@@ -29,17 +29,25 @@ type topologyFlags struct {
 	copies *pflag.Flag
 	tiered bool
 	local  string // how long tiered topics are kept on the brokers, too
+	keep   string // how long the engine keeps what nobody needs
 }
 
-func (t *topologyFlags) registerTiered(f *pflag.FlagSet) {
+func (t *topologyFlags) registerRetention(f *pflag.FlagSet) {
+	f.StringVar(&t.keep, "topic-retention", "0", "that of serve: with one, files of journal, "+
+		"matches, payments and commands are of 16 MiB, since they are deleted whole")
 	f.BoolVar(&t.tiered, "topic-tiered", false, "journal, matches, payments and commands are to be "+
 		"tiered: brokers keep older files in their remote storage")
 	f.StringVar(&t.local, "topic-local-retention", "7d",
 		"how long brokers keep files of tiered topics on their own disks as well")
 }
 
-// tier is what the flags say of tiered topics.
-func (t *topologyFlags) tier() error {
+// retain is what the flags say of topics that are shortened or tiered.
+func (t *topologyFlags) retain() error {
+	keep, err := cli.ParseDays(t.keep)
+	if err != nil {
+		return cli.Usage(fmt.Errorf("--topic-retention %q: %w", t.keep, err))
+	}
+	t.shape.Shortened = keep > 0
 	local, err := cli.ParseDays(t.local)
 	if err == nil && local <= 0 {
 		err = errors.New("must be more than 0")
@@ -60,7 +68,7 @@ func (t *topologyFlags) registerShape(f *pflag.FlagSet) {
 	f.Int16Var(&t.shape.Replicas, "replication", topology.LeastReplicas,
 		"copies of each record; of a data folder's broker 1, unless it is given")
 	t.copies = f.Lookup("replication")
-	t.registerTiered(f)
+	t.registerRetention(f)
 }
 
 func (t *topologyFlags) registerAccept(f *pflag.FlagSet) {
@@ -76,7 +84,7 @@ func (t *topologyFlags) reach() (streams.Cluster, error) {
 		return streams.Cluster{}, cli.Usage(fmt.Errorf("--partitions %d --replication %d: "+
 			"must be from 0 to 10000, and at least 1", t.shape.Partitions, t.shape.Replicas))
 	}
-	if err := t.tier(); err != nil {
+	if err := t.retain(); err != nil {
 		return streams.Cluster{}, err
 	}
 	cluster, err := t.Cluster(stderrLog())
@@ -215,6 +223,7 @@ of this host is far from the cluster's. Nothing is changed. The broker of a data
 				Partitions:  t.shape.Partitions,
 				Replicas:    t.shape.Replicas,
 				LocalMillis: t.shape.LocalMillis,
+				Shortened:   t.shape.Shortened,
 				Accept:      t.accept,
 				Now:         time.Now,
 			})
@@ -238,7 +247,7 @@ of this host is far from the cluster's. Nothing is changed. The broker of a data
 	t.Output.Register(f)
 	f.Int32Var(&t.shape.Partitions, "partitions", 0,
 		"partitions that each keyed topic must have; 0: as many as they have")
-	t.registerTiered(f)
+	t.registerRetention(f)
 	t.registerAccept(f)
 	return c
 }

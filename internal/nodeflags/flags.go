@@ -191,6 +191,9 @@ func (s *Flags) LogLevel() slog.Level {
 	return level
 }
 
+// ShortensTopics reports whether what nobody needs is deleted of topics.
+func (s *Flags) ShortensTopics() bool { return s.retention.keep > 0 || s.retention.records > 0 }
+
 // LeastFreeBytes is the free space that the data folder's disk must have.
 func (s *Flags) LeastFreeBytes() uint64 { return uint64(s.leastFreeMiB) << 20 }
 

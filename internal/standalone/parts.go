@@ -47,7 +47,11 @@ func (v *service) startBroker(ctx context.Context) error {
 	v.OnStop(b.Close)
 	v.file.KafkaBrokers, v.file.Kafka = []string{b.Addr()}, v.logins.Kafka
 	v.cluster = brokerOf(b, v.logins, "lumenhook", v.Logger)
-	shape := topology.Shape{Partitions: partitions, Replicas: 1}
+	shape := topology.Shape{
+		Partitions: partitions,
+		Replicas:   1,
+		Shortened:  v.flags.node.ShortensTopics(),
+	}
 	return v.cluster.EnsureTopics(ctx, topology.Wanted(shape))
 }
 

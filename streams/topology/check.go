@@ -41,6 +41,8 @@ type CheckOptions struct {
 	Replicas int16
 	// LocalMillis is that of tiered topics, as in Shape.
 	LocalMillis int64
+	// Shortened is that of Shape.
+	Shortened bool
 	// Roles are those whose rights to read and write topics the user must have.
 	Roles []string
 	// Accept names accepted faults.
@@ -87,7 +89,12 @@ func CheckNames(accept []string) error {
 // not read or write. What cannot be checked is an error.
 func Check(ctx context.Context, c streams.Cluster, o CheckOptions) ([]Fault, error) {
 	replicas := cmp.Or(o.Replicas, LeastReplicas)
-	want := Shape{Partitions: o.Partitions, Replicas: replicas, LocalMillis: o.LocalMillis}
+	want := Shape{
+		Partitions:  o.Partitions,
+		Replicas:    replicas,
+		LocalMillis: o.LocalMillis,
+		Shortened:   o.Shortened,
+	}
 	faults, err := checkTopics(ctx, c, want)
 	if err != nil {
 		return nil, err

@@ -13,13 +13,14 @@ import (
 // RemoteStorage is the setting of a broker with which topics can be tiered.
 const RemoteStorage = "remote.log.storage.system.enable"
 
-// tieredTopics are those that grow with every payment. Tables cannot be tiered (Kafka does
-// not tier what it compacts), and snapshots are read and deleted soon.
-var tieredTopics = []string{
+// growing are the topics that grow with every payment, and can be tiered or shortened. Tables
+// cannot be tiered (Kafka does not tier what it compacts), and snapshots are read and deleted
+// soon.
+var growing = []string{
 	schemas.TopicCommands, schemas.TopicMatches, schemas.TopicPayments, schemas.TopicJournal,
 }
 
-func isTiered(topic string) bool { return slices.Contains(tieredTopics, topic) }
+func grows(topic string) bool { return slices.Contains(growing, topic) }
 
 // localMillis is how long a topic keeps files on the brokers. Kafka refuses more than it
 // keeps them at all.

@@ -12,6 +12,40 @@ import (
 
 const dayMillis = 24 * 60 * 60 * 1000
 
+// TestWhatIsShortenedIsInSmallFiles: and what is kept is in files as the cluster has them.
+func TestWhatIsShortenedIsInSmallFiles(t *testing.T) {
+	small := func(shape topology.Shape) (names []string) {
+		for _, spec := range topology.Wanted(shape) {
+			switch spec.Configs["segment.bytes"] {
+			case "16777216":
+				names = append(names, spec.Name)
+			case "":
+			default:
+				t.Errorf("%s has files of %s", spec.Name, spec.Configs["segment.bytes"])
+			}
+		}
+		return names
+	}
+	shape := topology.Shape{Partitions: 1, Replicas: 1}
+	if names := small(shape); !slices.Equal(names, []string{schemas.TopicSnapshots}) {
+		t.Errorf("in small files are %v", names)
+	}
+	shape.Shortened = true
+	want := make(map[string]bool)
+	for _, topic := range topology.Retained() {
+		want[topic.Name] = true
+	}
+	for _, name := range small(shape) {
+		if !want[name] {
+			t.Errorf("%s is in small files, and nothing of it is deleted", name)
+		}
+		delete(want, name)
+	}
+	if len(want) > 0 {
+		t.Errorf("deleted of, and in large files: %v", want)
+	}
+}
+
 // TestWhatGrowsIsTiered: the topics of which retention deletes, without the snapshots, and
 // nothing that is compacted. A topic that is kept for a week has no longer local retention.
 func TestWhatGrowsIsTiered(t *testing.T) {

@@ -18,6 +18,8 @@ type Shape struct {
 	// LocalMillis is how long tiered topics keep files on the brokers too; 0: topics need not
 	// be tiered.
 	LocalMillis int64
+	// Shortened says that the engine deletes what nobody needs any more (--topic-retention).
+	Shortened bool
 }
 
 // withCount sets a missing partition count to that of the journal.
@@ -69,6 +71,9 @@ const (
 	// tombstonesMillis is how long tombstones are kept. The directory empties its store
 	// when it was down for half as long.
 	tombstonesMillis = 24 * 60 * 60 * 1000
+	// shortenedSegmentBytes is small: files are deleted whole, and what is needed of a
+	// partition is as small as its state.
+	shortenedSegmentBytes = 16 << 20
 	// messageBytes is the largest batch that our producers send, with Kafka's own overhead;
 	// it is Kafka's default too.
 	messageBytes = 1_048_588
@@ -135,7 +140,10 @@ func configs(t schemas.Topic, s Shape) map[string]string {
 	if t.SegmentBytes > 0 {
 		c[segmentBytes] = strconv.FormatInt(t.SegmentBytes, 10)
 	}
-	if s.LocalMillis > 0 && isTiered(t.Name) {
+	if s.Shortened && grows(t.Name) {
+		c[segmentBytes] = strconv.Itoa(shortenedSegmentBytes)
+	}
+	if s.LocalMillis > 0 && grows(t.Name) {
 		c[remoteStorage] = "true"
 		c[localRetention] = strconv.FormatInt(s.localMillis(t), 10)
 	}

@@ -29,7 +29,11 @@ const (
 // fill makes the deployment: an engine takes matches, and makes each attempt at once. Those
 // of the first are refused, and wait. When ctx ends, what was begun is finished.
 func (l *lab) fill(ctx context.Context, d *deployment) error {
-	shape := topology.Shape{Partitions: int32(l.opt.partitions), Replicas: 1} // #nosec G115 -- a few
+	shape := topology.Shape{
+		Partitions: int32(l.opt.partitions), // #nosec G115 -- a few
+		Replicas:   1,
+		Shortened:  true,
+	}
 	if _, err := topology.Create(ctx, l.cluster, shape); err != nil {
 		return err
 	}
