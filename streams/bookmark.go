@@ -5,14 +5,15 @@ import (
 	"hash/crc32"
 )
 
-// bookmark identifies the last fact that is folded into a state: its offset in the journal,
-// and a checksum. A checkpoint alone is not enough: a journal that was truncated since, by
-// an unclean election or by hand, and has grown past the checkpoint again has another fact
-// at that offset, or none.
+// bookmark identifies the last record that is folded into a state, a fact or a note: its
+// offset in the journal, and a checksum. A checkpoint alone is not enough: a journal that was
+// truncated since, by an unclean election or by hand, and has grown past the checkpoint again
+// has another record at that offset, or none; and a copy may have been handed a record that
+// was never committed. Notes count, since input positions are taken from them.
 type bookmark struct {
 	offset int64
 	sum    uint32
-	known  bool // false: nothing is folded yet, or an older program folded it
+	known  bool // false: nothing is folded yet, or a program without bookmarks folded it
 }
 
 var bookmarkKey = []byte{keySpaceOwn, 'b'}

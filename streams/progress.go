@@ -47,8 +47,8 @@ func (p *progress) reset() {
 	p.next, p.mark, p.grown, p.positions, p.noted = 0, bookmark{}, 0, nil, ""
 }
 
-// firstUnproved returns the offset to read the journal from, so that the state's last fact
-// is read again.
+// firstUnproved returns the offset to read the journal from, so that the last record that
+// the state has folded is read again.
 func (p *progress) firstUnproved() int64 {
 	if p.mark.known {
 		return min(p.next, p.mark.offset)
@@ -75,9 +75,7 @@ func (p *progress) advance(r Record) (err error) {
 	}
 	p.next = r.Offset + 1
 	p.grown += r.size()
-	if !isNote(r) {
-		p.mark = bookmarkOf(r.Offset, r)
-	}
+	p.mark = bookmarkOf(r.Offset, r)
 	return nil
 }
 
@@ -127,7 +125,7 @@ func (p *progress) advanceInputs(t *Turn, always bool) {
 }
 
 // advanceTurn moves past what a turn wrote to the journal: next is the offset after it. The
-// bookmark moves to the last record, which is a fact if the turn wrote any.
+// bookmark moves to the last record.
 func (p *progress) advanceTurn(t *Turn, next int64) {
 	p.next = max(p.next, next)
 	last := true
@@ -135,7 +133,7 @@ func (p *progress) advanceTurn(t *Turn, next int64) {
 		if r.Topic != p.journal {
 			continue
 		}
-		if last && !isNote(r) {
+		if last {
 			p.mark = bookmarkOf(next-1, r)
 		}
 		last = false

@@ -111,7 +111,7 @@ func (c *Core[E, C]) catchUpTo(end int64) error {
 func (c *Core[E, C]) ReadJournal(records []Record, next int64) error {
 	for _, r := range records {
 		if !c.restore.checkMark(r) {
-			return c.foldAnew("the state's last fact is not in its journal")
+			return c.foldAnew("the last record that the state has folded is not in its journal")
 		}
 		if r.Offset >= c.restore.latestFrom {
 			c.restore.latest = append(c.restore.latest, r)

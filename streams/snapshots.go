@@ -15,7 +15,7 @@ type SnapshotConfig struct {
 	Topic string // none are kept if it is empty
 	// Identity names what the state is and its format. A snapshot with another identity is
 	// not loaded, unless it is one of Earlier. It does not name the journal: that the journal
-	// confirms, by the last fact that the snapshot has folded.
+	// confirms, by the last record that the snapshot has folded.
 	Identity string
 	// Earlier are the formats of states that are loaded as well.
 	Earlier []EarlierFormat
@@ -111,7 +111,7 @@ type keptSnapshot struct {
 	ID    string
 	First int64 // offset of its first chunk
 	Next  int64 // offset up to which the journal is folded
-	Fact  int64 // offset of the last fact, which a start reads again
+	Fact  int64 // offset of the last record folded, which a start reads again
 	Bytes int64 // of keys and values
 }
 

@@ -408,6 +408,7 @@ func (t *task) locateInputs() {
 	}
 	from, err := t.core.LocatedInputs(group, ends)
 	t.must(err)
+	w.checkTaken(t, from, group)
 	if w.bug == GroupPositions {
 		from = group
 	}

@@ -1,0 +1,79 @@
+package streams_test
+
+import (
+	"log/slog"
+	"math"
+	"testing"
+
+	"github.com/lumenhook/lumenhook/streams"
+)
+
+// TestACopyWithAnUndecidedNoteIsBuiltAnew: a broker whose list of aborted transactions was
+// wrong handed out a note that was never committed, and the copy that has folded it becomes
+// the owner's state. The positions in the note are no one's: what they pass over was not
+// taken.
+func TestACopyWithAnUndecidedNoteIsBuiltAnew(t *testing.T) {
+	cfg := summing(streams.Cluster{Logger: slog.New(slog.DiscardHandler)}, t.TempDir(), 0,
+		func() streams.Handler[streams.Claimed, none] { return &summer{} }).CoreConfig
+	at := func(offset int64, r streams.Record) streams.Record {
+		r.Offset = offset
+		return r
+	}
+	taken := func(n int64) streams.Record {
+		return streams.TakenRecord(sumsTopic, 0, map[string]int64{numbersTopic: n})
+	}
+	fact := streams.Record{Topic: sumsTopic, Key: []byte("number-3"), Value: []byte("3")}
+	began := streams.StartRecord(sumsTopic, 0)
+	committed := []streams.Record{at(0, began), at(2, fact), at(3, taken(1))}
+
+	standby := streams.NewStandbyCore(cfg)
+	must(t, standby.Open())
+	must(t, standby.LocatedJournal(0, 4))
+	must(t, standby.ReadJournal(committed, 4))
+	must(t, standby.ReadJournal([]streams.Record{at(5, taken(7))}, 6)) // its transaction is open
+	must(t, standby.Close())
+
+	core := streams.NewCore(cfg)
+	defer core.Close()
+	must(t, core.TookOver())
+	must(t, core.LocatedJournal(0, 6))
+	for begun := false; !core.Working(); {
+		switch a := core.Next(streams.Moment{}).(type) {
+		case streams.ReadJournal:
+			all := committed
+			if begun {
+				all = append(all, at(7, streams.StartRecord(sumsTopic, 0)))
+			}
+			var records []streams.Record
+			for _, r := range all {
+				if r.Offset >= a.From {
+					records = append(records, r)
+				}
+			}
+			must(t, core.ReadJournal(records, a.To))
+		case streams.Commit:
+			begun = true
+			must(t, core.Committed(map[string]int64{sumsTopic: 8}, streams.Moment{}))
+		case streams.Start:
+			must(t, core.Start(streams.Moment{}))
+		case streams.Apply:
+			_, err := core.Apply(streams.Moment{}, true)
+			must(t, err)
+		case streams.LocateInputs:
+			from, err := core.LocatedInputs(nil, map[string]int64{numbersTopic: math.MaxInt64})
+			must(t, err)
+			if from[numbersTopic] != 1 {
+				t.Errorf("the owner goes on at %d of its input, of which 1 was taken", from[numbersTopic])
+			}
+		default:
+			t.Fatalf("it wants to do %T", a)
+		}
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
