@@ -45,7 +45,8 @@ type Assignment struct {
 // Each partition stays where it is, but for what balances the members within one. It moves
 // only to a member that is warm; until one is, it stays, and a member that has too few
 // warms it. A partition without an owner goes to a warm member, or else to the one that is
-// least behind, whatever the balance. A member is given what another one still has only
+// least behind, whatever the balance; in such a round nobody gives up a partition for the
+// balance. A member is given what another one still has only
 // after that one has given it up, which takes an assignment more (KIP-429). The way to
 // balance by warming is that of KIP-441.
 //
@@ -75,6 +76,7 @@ type balancing struct {
 	target   []int   // who warms it to own it later
 	standbys [][]int
 	awaited  [][]int // those of the standbys that something waits for
+	filling  bool    // a partition without an owner gets one
 	// By member:
 	load    []int // partitions that it owns or will own
 	warming []int
@@ -172,6 +174,7 @@ func (b *balancing) assignUnowned() {
 		}
 		b.owner[p] = best
 		b.load[best]++
+		b.filling = true
 	}
 }
 
@@ -182,7 +185,9 @@ type move struct {
 }
 
 // level moves partitions until the members have the same number of them within one: now
-// where the member is warm, and later where it is not.
+// where the member is warm, and later where it is not. While others begin to work, nobody is
+// interrupted for the balance alone: the member that is to have such a partition asks for it
+// a little later.
 func (b *balancing) level() {
 	for {
 		best, found := b.bestMove()
@@ -193,7 +198,7 @@ func (b *balancing) level() {
 		b.load[b.owner[p]]--
 		b.load[to]++
 		switch {
-		case b.warm(to, p):
+		case b.warm(to, p) && (!b.filling || len(b.claimed[p]) == 0):
 			b.owner[p] = to
 		case b.warming[to] < maxWarming:
 			b.warming[to]++

@@ -121,6 +121,7 @@ func (g *groupModel) check(before []GroupMember) {
 			g.checkMove(before, p, owner)
 		}
 	}
+	g.checkUndisturbed(before)
 	for id, a := range g.latest {
 		warming := 0
 		for _, p := range a.Warming {
@@ -133,6 +134,27 @@ func (g *groupModel) check(before []GroupMember) {
 		}
 		if g.cfg.Replicas == 0 && warming > maxWarming {
 			g.t.Fatalf("%s warms %d partitions at once", id, warming)
+		}
+	}
+}
+
+// checkUndisturbed holds that nobody gives up a partition in the round in which one that is
+// nobody's is given to somebody.
+func (g *groupModel) checkUndisturbed(before []GroupMember) {
+	holder, generation := make(map[int32]string), make(map[int32]int32)
+	for _, m := range before { // as Balance sees them, in the order of their ids
+		for _, p := range m.Owns {
+			if holder[p] == "" || m.Generation > generation[p] {
+				holder[p], generation[p] = m.ID, m.Generation
+			}
+		}
+	}
+	if len(holder) == int(g.cfg.Partitions) {
+		return
+	}
+	for p, id := range holder {
+		if !slices.Contains(g.latest[id].Owns, p) {
+			g.t.Fatalf("%s gives partition %d up while another is nobody's", id, p)
 		}
 	}
 }
@@ -323,5 +345,25 @@ func TestAMemberThatJoinsIsWarmedFirst(t *testing.T) {
 	by = Balance([]GroupMember{owner, joins}, cfg)
 	if !slices.Equal(by["b"].Owns, []int32{0}) {
 		t.Fatalf("when it was given up: %+v", by)
+	}
+}
+
+// TestAnHeirIsNotRelievedAtOnce: the only warm member gets what the dead one had, though it
+// has more to do. What it already works on is not interrupted in the same round; the one that
+// has less to do asks for it.
+func TestAnHeirIsNotRelievedAtOnce(t *testing.T) {
+	cfg := BalanceConfig{Partitions: 4, AcceptableLag: 10}
+	heir := GroupMember{ID: "heir", Owns: []int32{0, 1}, Generation: 4}
+	heir.Folded = map[int32]int64{0: 90, 1: 90, 2: 500}
+	other := GroupMember{ID: "other", Owns: []int32{3}, Generation: 4}
+	other.Folded = map[int32]int64{1: 90, 3: 70}
+	by := Balance([]GroupMember{heir, other}, cfg)
+	if !slices.Equal(by["heir"].Owns, []int32{0, 1, 2}) ||
+		!slices.Equal(ids(by, warming, 1), []string{"other"}) {
+		t.Fatalf("at first: %+v", by)
+	}
+	heir.Owns = by["heir"].Owns
+	if by = Balance([]GroupMember{heir, other}, cfg); !slices.Equal(by["heir"].Owns, []int32{0, 2}) {
+		t.Fatalf("then: %+v", by)
 	}
 }

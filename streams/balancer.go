@@ -214,11 +214,11 @@ func (c StandbyConfig) acceptableLag() int64 {
 	return c.AcceptableLag
 }
 
-// warmed reports whether one of the copies that others wait for is warm: by half of what is
-// acceptable, so that it still is when the members have joined.
-func (c StandbyConfig) warmed(waiting []int32) bool {
-	return slices.ContainsFunc(waiting, func(p int32) bool {
+// warmed returns which of the copies that others wait for are warm: by half of what is
+// acceptable, so that they still are when the members have joined.
+func (c StandbyConfig) warmed(waiting []int32) []int32 {
+	return slices.DeleteFunc(slices.Clone(waiting), func(p int32) bool {
 		lag, known := c.Lag(p)
-		return known && lag <= c.acceptableLag()/2
+		return !known || lag > c.acceptableLag()/2
 	})
 }

@@ -114,6 +114,8 @@ type Core[E, C any] struct {
 	progress progress
 	restore  restore
 	loader   loader
+	// read says that somebody has read the state and goes by it: it must not begin anew.
+	read bool
 
 	snapshots   snapshots
 	pending     [][]Record // of each input
@@ -437,6 +439,16 @@ func (c *Core[E, C]) Timers() *TimerIndex { return c.timers }
 
 // Folded returns the offset of the journal that is folded next.
 func (c *Core[E, C]) Folded() int64 { return c.progress.next }
+
+// FoldedOf returns how much of its journal, as far as that is known, the state has folded:
+// what a member may say of its copy. The state may be of a journal that was cut or recreated
+// since, or of none, and reach further.
+func (c *Core[E, C]) FoldedOf() int64 {
+	if c.working {
+		return c.progress.next
+	}
+	return min(c.progress.next, c.restore.at)
+}
 
 // Close drops uncommitted changes and closes the state.
 func (c *Core[E, C]) Close() error {

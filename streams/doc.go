@@ -62,6 +62,7 @@
 //	membership.go  group membership, and which partitions it assigns
 //	balance.go     who owns and who stands by for which partition: a pure function
 //	balancer.go    its messages in the group's protocol
+//	asks.go        when a member asks for another balance
 //	moment.go      two clocks, and how long a membership counts by them
 //	removal.go     members of processes that died
 //	replica.go     a state folded beside its owner

@@ -50,7 +50,7 @@ type Membership struct {
 	failure      groupFailure
 	standbys     *StandbyConfig
 	warming      atomic.Pointer[[]int32] // standbys that something waits for
-	asked        Moment                  // when the latest rebalance was asked for
+	asks         *asks                   // for rebalances, since they are warm
 	stop         context.CancelFunc
 	stopped      chan struct{}
 }
@@ -65,10 +65,6 @@ func (f *groupFailure) OnGroupManageError(err error) { f.latest.Store(&err) }
 // their answers. A session survives many lost heartbeats.
 const heartbeatEvery = SessionTimeout / 12
 
-// askEvery bounds how often a member asks for a rebalance because it is warm: each has all
-// members join again, while they work.
-const askEvery = 5 * time.Second
-
 // Join enters a group. The callbacks run until Leave.
 func (c Cluster) Join(cfg MembershipConfig) (*Membership, error) {
 	ctx, stop := context.WithCancel(context.Background())
@@ -80,7 +76,7 @@ func (c Cluster) Join(cfg MembershipConfig) (*Membership, error) {
 		now:      func() Moment { return momentOf(cfg.Now(), joined) },
 		prompt:   make(chan struct{}, 1),
 		standbys: cfg.Standbys,
-		asked:    Moment{SteadyMillis: -askEvery.Milliseconds()},
+		asks:     newAsks(),
 		stop:     stop,
 		stopped:  make(chan struct{}),
 	}
@@ -152,14 +148,9 @@ func (m *Membership) standBy(a assignmentData) {
 // askWhenWarm asks for a rebalance when a copy is warm that others wait for.
 func (m *Membership) askWhenWarm() {
 	waiting := m.warming.Load()
-	now := m.now()
-	if waiting == nil || len(*waiting) == 0 ||
-		now.SteadyMillis-m.asked.SteadyMillis < askEvery.Milliseconds() ||
-		!m.standbys.warmed(*waiting) {
-		return
+	if waiting != nil && m.asks.due(m.standbys.warmed(*waiting), m.now().SteadyMillis) {
+		m.client.ForceRebalance()
 	}
-	m.asked = now
-	m.client.ForceRebalance()
 }
 
 // Fresh reports whether the group acknowledged a heartbeat within the session timeout. If

@@ -71,6 +71,43 @@ func TestACopyWithAnUndecidedNoteIsBuiltAnew(t *testing.T) {
 	}
 }
 
+// TestACopyClaimsNoMoreThanItsJournalHas: a folder with the state of another journal, which
+// was longer, would win the partition.
+func TestACopyClaimsNoMoreThanItsJournalHas(t *testing.T) {
+	cfg := summing(streams.Cluster{Logger: slog.New(slog.DiscardHandler)}, t.TempDir(), 0,
+		func() streams.Handler[streams.Claimed, none] { return &summer{} }).CoreConfig
+	const far = 1_000_000_000_000
+	foreign := streams.NewStandbyCore(cfg)
+	must(t, foreign.Open())
+	must(t, foreign.LocatedJournal(0, far+1))
+	one := streams.Record{Topic: sumsTopic, Key: []byte("number-1"), Value: []byte("1"), Offset: far}
+	must(t, foreign.ReadJournal([]streams.Record{one}, far+1))
+	if have := foreign.Folded(); have != far+1 {
+		t.Errorf("of a journal up to %d it has folded %d", far+1, have)
+	}
+	must(t, foreign.Close())
+
+	standby := streams.NewStandbyCore(cfg)
+	must(t, standby.Open())
+	opened := standby.Folded()
+	must(t, standby.LocatedJournal(0, 5))
+	located := standby.Folded()
+	must(t, standby.ReadJournal(nil, 5))
+	if have := max(opened, located, standby.Folded()); have > 5 {
+		t.Errorf("a standby says that it has folded %d of a journal up to 5", have)
+	}
+	must(t, standby.Close())
+
+	core := streams.NewCore(cfg)
+	must(t, core.TookOver())
+	opened = core.FoldedOf()
+	must(t, core.LocatedJournal(0, 5))
+	if have := max(opened, core.FoldedOf()); have > 5 {
+		t.Errorf("an owner that starts says that it has folded %d of a journal up to 5", have)
+	}
+	must(t, core.Close())
+}
+
 func must(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {

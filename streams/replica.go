@@ -43,7 +43,9 @@ func NewReplicaOn[E, C any](log ReplicaLog, cfg CoreConfig[E, C]) (*Replica[E, C
 }
 
 // CatchUp folds what the journal has from its first offset up to an end. It may be called
-// again with a later one.
+// again with a later one. The first call builds a state anew that is not of the journal; a
+// later one fails then, since its caller has gone by the state that was: what was copied of
+// the inputs by its positions would be missing.
 func (r *Replica[E, C]) CatchUp(ctx context.Context, start, end int64) error {
 	if err := r.core.LocatedJournal(start, end); err != nil {
 		return err
@@ -58,6 +60,7 @@ func (r *Replica[E, C]) CatchUp(ctx context.Context, start, end int64) error {
 		case ReadSnapshots:
 			err = r.read(ctx, r.cfg.Snapshots.Topic, a.From, a.To, r.core.ReadSnapshots)
 		default: // the next action would be the owner's
+			r.core.read = true
 			return r.core.commitRestored()
 		}
 		if err != nil {

@@ -40,6 +40,9 @@ type restore struct {
 func (c *Core[E, C]) LocatedJournal(start, known int64) error {
 	latestFrom := known - cmp.Or(c.cfg.LatestRecords, latestRecords)
 	c.restore = restore{start: start, to: known, latestFrom: latestFrom}
+	if c.read && c.progress.next > 0 && c.progress.next < start {
+		return c.gap(start)
+	}
 	if c.wantsSnapshot() {
 		return c.seekSnapshot()
 	}
@@ -137,6 +140,10 @@ func (r *restore) checkMark(record Record) bool {
 // foldAnew empties a state that belongs to another journal. It is loaded from a snapshot, or
 // from the next one, or folded from the journal's beginning.
 func (c *Core[E, C]) foldAnew(why string) error {
+	if c.read {
+		return fmt.Errorf("streams: partition %d of %s: %s: the journal was lost or cut while the state "+
+			"was followed", c.cfg.Partition, c.cfg.Journal, why)
+	}
 	c.reportMisfit(why)
 	c.progress.reset()
 	c.snapshots.reset()

@@ -74,8 +74,8 @@ func (s *StandbyCore[E, C]) follow() error {
 // Following reports whether the journal is folded as far as it was known at the start.
 func (s *StandbyCore[E, C]) Following() bool { return s.following }
 
-// Folded returns the offset of the journal that is folded next.
-func (s *StandbyCore[E, C]) Folded() int64 { return s.core.Folded() }
+// Folded is [Core.FoldedOf].
+func (s *StandbyCore[E, C]) Folded() int64 { return s.core.FoldedOf() }
 
 // Read returns the offset of the journal that is read next.
 func (s *StandbyCore[E, C]) Read() int64 { return s.core.restore.at }
@@ -190,7 +190,7 @@ func (t *StandbyTask[E, C]) locatedJournal(start, end int64) error {
 	if err := t.core.LocatedJournal(start, end); err != nil {
 		return err
 	}
-	t.folded.Store(min(t.core.Folded(), end)) // the state may be of a journal that was cut since
+	t.folded.Store(t.core.Folded())
 	return nil
 }
 

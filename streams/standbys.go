@@ -15,7 +15,7 @@ const maxCatchingUp = 2
 type runningStandby struct {
 	cancel context.CancelFunc
 	ended  chan struct{}
-	latest Standby // of the runs, under Tasks.mu; nil before the first
+	latest Standby // that runs, under Tasks.mu; nil between runs
 }
 
 // StandBy starts and ends standbys, so that there is one for each of these partitions. A
@@ -101,6 +101,7 @@ func (s *Tasks) standOnce(ctx context.Context, p int32, r *runningStandby) error
 	defer following()
 	standby := s.NewStandby(p, following)
 	s.note(func() { r.latest = standby })
+	defer s.note(func() { r.latest = nil }) // what it had may be gone
 	return standby.Run(ctx)
 }
 

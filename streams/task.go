@@ -131,7 +131,7 @@ func (t *Task[E, C]) start(ctx context.Context, stop <-chan struct{}) error {
 	for !t.core.Working() {
 		err := t.perform(starting, t.core.Next(t.now()))
 		t.stats.noteRestore(t.core.restoring(), t.core.Working())
-		t.stats.folded.Store(t.core.Folded())
+		t.stats.folded.Store(t.core.FoldedOf())
 		if err == nil {
 			continue
 		}
@@ -349,7 +349,7 @@ func (t *Task[E, C]) apply() error {
 		t.cfg.Perform(e)
 	}
 	t.stats.count(t.cfg.Now(), t.core.Timers())
-	t.stats.folded.Store(t.core.Folded())
+	t.stats.folded.Store(t.core.FoldedOf())
 	t.stats.noteNeeded(t.core.NeededFrom())
 	if err == nil && t.turn.Records > 0 && t.cfg.OnTurn != nil {
 		t.turn.Settle = t.cfg.Now().Sub(began)

@@ -105,11 +105,14 @@ func (s *Tasks) enter(p int32, ended <-chan struct{}) (former <-chan struct{}) {
 	return former
 }
 
-// Assigned starts the tasks of partitions.
+// Assigned starts the tasks of partitions. Those that run already go on.
 func (s *Tasks) Assigned(partitions []int32) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, p := range partitions {
+		if s.running[p] != nil {
+			continue
+		}
 		ctx, cancel := context.WithCancel(context.Background())
 		r := &runningTask{stop: make(chan struct{}), abandon: cancel, ended: make(chan struct{})}
 		s.running[p] = r

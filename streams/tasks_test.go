@@ -1,6 +1,7 @@
 package streams
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"sync/atomic"
@@ -58,5 +59,59 @@ func TestATaskThatFailsTakesNothingFromItsNewOwner(t *testing.T) {
 			t.Error("it is not started again when the partition is ours")
 		}
 		s.Lost([]int32{0})
+	})
+}
+
+// lasting is a task that runs until it is stopped.
+type lasting struct{}
+
+func (lasting) Stats() TaskStats { return TaskStats{} }
+
+func (lasting) Run(ctx context.Context, stop <-chan struct{}) error {
+	select {
+	case <-ctx.Done():
+	case <-stop:
+	}
+	return nil
+}
+
+// TestAPartitionThatIsAssignedAgainGoesOn: a second task would wait for ever for the first,
+// which nobody would stop.
+func TestAPartitionThatIsAssignedAgainGoesOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		made := 0
+		s := NewTasks(func(int32) Runner {
+			made++
+			return lasting{}
+		}, slog.New(slog.DiscardHandler))
+		s.Assigned([]int32{0})
+		synctest.Wait()
+		first := s.running[0]
+		s.Assigned([]int32{0, 1})
+		synctest.Wait()
+		if s.running[0] != first || made != 2 {
+			t.Errorf("%d tasks were made of two partitions", made)
+		}
+		s.Revoked([]int32{0, 1})
+	})
+}
+
+// failing is a standby that has folded much when it fails.
+type failing struct{}
+
+func (failing) Run(context.Context) error { return errors.New("it has aborted records") }
+func (failing) Stats() StandbyStats       { return StandbyStats{Folded: 500, Following: true} }
+
+// TestAStandbyThatEndedSaysNothing: its copy may be gone, and nobody folds it.
+func TestAStandbyThatEndedSaysNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := NewTasks(nil, slog.New(slog.DiscardHandler))
+		s.NewStandby = func(int32, func()) Standby { return failing{} }
+		s.StandBy([]int32{2})
+		synctest.Wait() // it waits for its next run
+		if _, known := s.Lag(2); known || s.Folded()[2] != 0 {
+			t.Errorf("it has folded %d, and its lag is known: %v", s.Folded()[2], known)
+		}
+		s.Close()
 	})
 }

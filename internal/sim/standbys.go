@@ -303,7 +303,7 @@ func (e *engineProcess) folded() map[int32]int64 {
 	for _, t := range e.tasks {
 		by[t.partition] = 0
 		if t.core != nil {
-			by[t.partition] = t.core.Folded()
+			by[t.partition] = t.core.FoldedOf()
 		}
 	}
 	return by
