@@ -52,6 +52,9 @@ func timerOwner(s *streams.Store, group, id string) (aggregate string, err error
 	switch group {
 	case groupCommands:
 		value, err := s.Get(keyOf(spaceCommand, id))
+		if err == nil && value == nil {
+			return "", nil // a command that was handled anew has a second time, and no answer by then
+		}
 		if err == nil {
 			aggregate, err = schemas.HandledFor(value)
 		}
