@@ -30,6 +30,12 @@ type issued struct {
 	answer   *domain.Result
 }
 
+// isToldWhere reports whether it is a resend, each of whose records says where the event went.
+func (cmd *issued) isToldWhere() bool {
+	_, resends := cmd.Body.(domain.ResendEvent)
+	return resends && !cmd.unsure
+}
+
 // account owns what the clients create; stranger is another, for which it must not exist.
 var (
 	account  = domain.DeriveID(domain.AccountPrefix, "holder")
@@ -523,7 +529,7 @@ func (c *clients) take(r streams.Record) {
 	if rejection := result.Answer.Rejection; rejection != nil &&
 		(rejection.Code == domain.CodeCommandUnreadable || rejection.Temporary()) {
 		w.count("refusals: " + rejection.Code) // 503: the client still waits, and repeats the command
-		if _, resends := cmd.Body.(domain.ResendEvent); resends && rejection.Temporary() && !cmd.unsure {
+		if cmd != nil && rejection.Temporary() && cmd.isToldWhere() {
 			w.violate("G1: %s is refused with %s, and the history says where the event went", cmd.ID,
 				rejection.Code)
 		}

@@ -435,13 +435,13 @@ var mutants = []mutant{
 		"one snapshot is enough", "streams/snapshots.go",
 		"older := c.snapshots.kept.Before",
 		"older := c.snapshots.kept.Before\nif MUTANT { older = c.snapshots.kept.Latest }",
-		"no snapshot leads from there",
+		"leads from there",
 	},
 	{
 		"the first chunk is not needed", "streams/snapshots.go",
 		"s.place.First = end - 1",
 		"s.place.First = end - map[bool]int64{false: 1}[MUTANT]",
-		"no snapshot leads from there|is not of its journal",
+		"leads from there|is not of its journal",
 	},
 	{
 		"a sum is not compared", "streams/snapshot.go",
