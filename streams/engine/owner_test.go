@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -125,4 +126,21 @@ func TestTheRowsOfAState(t *testing.T) {
 	if err != nil || rows != 1 {
 		t.Errorf("%d rows, %v", rows, err)
 	}
+}
+
+// A command that is handled anew after its answer was forgotten may leave a second time of
+// forgetting behind (docs/simulation.md, Limits). It is nobody's once the answer is gone.
+func TestATimeWithoutAnAnswerIsNobodys(t *testing.T) {
+	c := newCore(t)
+	c.turn(creation("ep_1"))
+	b := c.Store().Begin()
+	if err := errors.Join(b.Delete([]byte("\x15cmd_ep_1")), b.Commit()); err != nil {
+		t.Fatal(err)
+	}
+	for key, owner := range c.owners() {
+		if owner == "" && strings.HasSuffix(key, "cmd_ep_1") {
+			return
+		}
+	}
+	t.Error("there was no such time")
 }
