@@ -34,6 +34,9 @@ const (
 	manifestForm   = "1"
 	// defaultChunkBytes takes about a millisecond, so that no turn is held up.
 	defaultChunkBytes = 384 << 10
+	// compressesTo is into which part of its size a chunk is mostly compressed: what is made
+	// room for.
+	compressesTo = 4
 	// mostChunkBytes bounds what is decompressed: a chunk, and the largest value.
 	mostChunkBytes = 64 << 20
 )
@@ -62,6 +65,7 @@ type snapshotWriter struct {
 	from     []byte // the next key
 	manifest manifest
 	encoder  *zstd.Encoder
+	buffer   []byte // of chunks before compression
 }
 
 // newSnapshotWriter takes a view of the committed state, which later changes are no part of.
@@ -96,7 +100,8 @@ func (w *snapshotWriter) next() (r Record, last bool, err error) {
 	m := &w.manifest
 	if len(chunk) > 0 {
 		m.Sum = crc32.Update(m.Sum, castagnoli, chunk)
-		r = w.record(HeaderChunk, strconv.Itoa(m.Chunks), w.encoder.EncodeAll(chunk, nil))
+		compressed := w.encoder.EncodeAll(chunk, make([]byte, 0, len(chunk)/compressesTo))
+		r = w.record(HeaderChunk, strconv.Itoa(m.Chunks), compressed)
 		m.Chunks++
 		return r, false, nil
 	}
@@ -116,9 +121,12 @@ func (w *snapshotWriter) record(header, text string, value []byte) Record {
 	}
 }
 
-// chunk returns some more keys and values; nothing when there are no more.
+// chunk returns some more keys and values, until it is called again; nothing when there are
+// no more.
 func (w *snapshotWriter) chunk() (chunk []byte, err error) {
 	most := cmp.Or(w.cfg.ChunkBytes, defaultChunkBytes)
+	chunk = w.buffer[:0]
+	defer func() { w.buffer = chunk }()
 	err = scan(w.view, w.from, []byte{0xff, 0xff, 0xff, 0xff}, func(key, value []byte) (bool, error) {
 		if size := len(chunk) + len(key) + len(value); len(chunk) > 0 && size > most {
 			w.from = bytes.Clone(key)
@@ -236,6 +244,7 @@ type snapshotReader struct {
 	of      foundSnapshot
 	store   *Store
 	decoder *zstd.Decoder
+	buffer  []byte // of chunks after decompression
 	chunks  int
 	sum     uint32
 }
@@ -267,10 +276,11 @@ func (l *snapshotReader) take(r Record) (whole bool, err error) {
 
 // load writes a chunk into the store.
 func (l *snapshotReader) load(compressed []byte) error {
-	chunk, err := l.decoder.DecodeAll(compressed, nil)
+	chunk, err := l.decoder.DecodeAll(compressed, l.buffer[:0])
 	if err != nil {
 		return errTornSnapshot
 	}
+	l.buffer = chunk
 	l.sum = crc32.Update(l.sum, castagnoli, chunk)
 	b := l.store.db.NewBatch()
 	for len(chunk) > 0 {
