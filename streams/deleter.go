@@ -93,6 +93,32 @@ func (d *Deleter) Since(ctx context.Context, topic string, millis int64) (map[in
 	return since, nil
 }
 
+// Sizes returns how many bytes brokers hold of partitions: of each its largest replica. What
+// was deleted counts until the broker has freed the file that it is in.
+func (d *Deleter) Sizes(
+	ctx context.Context, partitions []int32, topics ...string,
+) (map[string]map[int32]int64, error) {
+	asked := make(kadm.TopicsSet)
+	for _, topic := range topics {
+		asked.Add(d.cluster.fullName(topic), partitions...)
+	}
+	brokers, err := kadm.NewClient(d.client).DescribeAllLogDirs(ctx, asked)
+	for _, dirs := range brokers {
+		err = errors.Join(err, dirs.Error())
+	}
+	if err != nil {
+		return nil, fmt.Errorf("streams: asking how large topics are: %w", err)
+	}
+	by := make(Offsets)
+	for _, dirs := range brokers {
+		dirs.EachPartition(func(p kadm.DescribedLogDirPartition) {
+			topic := d.cluster.shortName(p.Topic)
+			by.Set(topic, p.Partition, max(by[topic][p.Partition], p.Size))
+		})
+	}
+	return by, nil
+}
+
 // DeleteBefore deletes the records below offsets. The first offset of a partition may be
 // beyond the asked one already; then nothing happens.
 func (d *Deleter) DeleteBefore(ctx context.Context, below Offsets) error {

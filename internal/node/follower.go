@@ -28,7 +28,7 @@ func (r *followerRole) Start(context.Context) error {
 			Requests: n.directory,
 			Commands: n.commands,
 		},
-		Allowed:   n.mayTakeOver,
+		Allowed:   mayTakeOver(r.clusterOf("follower")),
 		OnMatched: cfg.Follower.OnMatched,
 		OnLedger:  r.read,
 		Now:       cfg.Now,

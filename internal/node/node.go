@@ -69,6 +69,7 @@ type EngineConfig struct {
 	// nobody needs: retention.Config.
 	Keep        time.Duration
 	KeepRecords int64
+	KeepBytes   int64
 	TornCommits bool              // the broker is an embedded one
 	OnFact      func(domain.Fact) // may be nil
 }
@@ -92,12 +93,6 @@ type HistoryConfig struct {
 	Keep *time.Duration
 	// MayBeAway has the projector wait for a ClickHouse that does not answer.
 	MayBeAway bool
-}
-
-// mayTakeOver fails when the deployment's topics were closed since the process started, as
-// while it was paused: whoever has closed them has fenced it, too.
-func (n *Node) mayTakeOver(ctx context.Context) error {
-	return topology.CheckOpen(ctx, n.cfg.Cluster)
 }
 
 // Node is the roles of one process.
@@ -149,6 +144,12 @@ func (p part) clusterOf(name string) streams.Cluster {
 	cluster := p.node.cfg.Cluster
 	cluster.ClientID += "-" + name
 	return cluster
+}
+
+// mayTakeOver returns what fails when the deployment's topics were closed since the process
+// started, as while it was paused: whoever has closed them has fenced it, too.
+func mayTakeOver(cluster streams.Cluster) func(context.Context) error {
+	return func(ctx context.Context) error { return topology.CheckOpen(ctx, cluster) }
 }
 
 // Ready of a part that is ready once it is started.

@@ -192,7 +192,7 @@ func (s *Flags) LogLevel() slog.Level {
 }
 
 // ShortensTopics reports whether what nobody needs is deleted of topics.
-func (s *Flags) ShortensTopics() bool { return s.retention.keep > 0 || s.retention.records > 0 }
+func (s *Flags) ShortensTopics() bool { return s.retention.bounds() }
 
 // LeastFreeBytes is the free space that the data folder's disk must have.
 func (s *Flags) LeastFreeBytes() uint64 { return uint64(s.leastFreeMiB) << 20 }
@@ -244,6 +244,7 @@ func (s *Flags) Config() node.Config {
 			AttemptsPerEndpoint: s.attemptsPerEndpoint,
 			Keep:                s.retention.keep,
 			KeepRecords:         s.retention.records,
+			KeepBytes:           s.retention.mib << 20,
 		},
 		History: s.history.config(s.ClickHouse.Address),
 		Metrics: node.NewMetrics(),

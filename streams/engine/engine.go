@@ -73,10 +73,11 @@ type Config struct {
 	// OnTurn, if set, is called for each turn that wrote something.
 	OnTurn func(streams.TurnStats)
 	// Retained are the topics of which this engine deletes what nobody needs any more, in its
-	// partitions; Keep and KeepRecords as in retention.Config.
+	// partitions; Keep, KeepRecords and KeepBytes as in retention.Config.
 	Retained    []retention.Topic
 	Keep        time.Duration
 	KeepRecords int64
+	KeepBytes   int64
 	RetainEvery time.Duration // 0: a minute
 	// PartitionOf returns the partition of an aggregate. Run sets it.
 	PartitionOf func(aggregate string) int32
@@ -113,6 +114,7 @@ func New(cfg Config) *Engine {
 		Topics:      cfg.Retained,
 		Keep:        cfg.Keep,
 		KeepRecords: cfg.KeepRecords,
+		KeepBytes:   cfg.KeepBytes,
 		Owned:       e.restores,
 		Every:       cfg.RetainEvery,
 		Now:         cfg.Now,

@@ -2,8 +2,8 @@
 //
 // It hides who needs what. A record is needed while a group that reads its topic has not
 // committed a position beyond it, and while the state of its partition may be restored from
-// it. What is not needed stays for the time, or up to the number, that the operator asks for;
-// then it is deleted by Kafka's DeleteRecords. A topic's own settings keep everything: a
+// it. What is not needed stays for the time, or up to the number or size, that the operator asks
+// for; then it is deleted by Kafka's DeleteRecords. A topic's own settings keep everything: a
 // broker that deletes by age does not know who has read what.
 //
 // Each process does this for the partitions whose tasks it runs. Two that believe to own a
@@ -21,5 +21,6 @@
 // File map:
 //
 //	retention.go  what is deleted, and when
+//	growth.go     how large records are
 //	needed.go     who needs which records
 package retention

@@ -25,9 +25,11 @@ type Config struct {
 	Cluster streams.Cluster
 	Topics  []Topic
 	// Keep is how long records stay after their timestamp, 0: for ever; KeepRecords how many
-	// of a partition stay, 0: any number. What exceeds one of them goes.
+	// of a partition stay, and KeepBytes how many bytes of them, 0: any number. What exceeds
+	// one of them goes.
 	Keep        time.Duration
 	KeepRecords int64
+	KeepBytes   int64
 	// Owned returns the partitions that this process owns.
 	Owned  func() []Partition
 	Every  time.Duration // 0: a minute
@@ -37,7 +39,8 @@ type Config struct {
 
 // Retention deletes what is not needed.
 type Retention struct {
-	cfg Config
+	cfg    Config
+	growth growths
 
 	mu       sync.Mutex
 	statuses []Status
@@ -55,7 +58,9 @@ type Status struct {
 }
 
 // New makes a retention; Run runs it.
-func New(cfg Config) *Retention { return &Retention{cfg: cfg, held: make(map[string]string)} }
+func New(cfg Config) *Retention {
+	return &Retention{cfg: cfg, growth: make(growths), held: make(map[string]string)}
+}
 
 // Statuses returns what the latest round found, by topics and partitions.
 func (r *Retention) Statuses() []Status {
@@ -102,6 +107,9 @@ func (r *Retention) round(ctx context.Context, d *streams.Deleter) error {
 	}
 	groups, err := d.Positions(ctx, r.readers()...)
 	if err != nil {
+		return err
+	}
+	if err := r.measure(ctx, d, owned); err != nil {
 		return err
 	}
 	below := make(streams.Offsets)
@@ -160,12 +168,17 @@ func (r *Retention) old(
 	default:
 		old = maps.Clone(starts)
 	}
-	if err != nil || r.cfg.KeepRecords == 0 {
+	if err != nil || r.cfg.KeepRecords == 0 && r.cfg.KeepBytes == 0 {
 		return old, err
 	}
 	ends, err := d.Of(ctx, topic.Name)
 	for p, end := range ends {
-		old[p] = max(old[p], end-r.cfg.KeepRecords)
+		if r.cfg.KeepRecords > 0 {
+			old[p] = max(old[p], end-r.cfg.KeepRecords)
+		}
+		if r.cfg.KeepBytes > 0 {
+			old[p] = max(old[p], end-r.growth.offsets(topic.Name, p, r.cfg.KeepBytes))
+		}
 	}
 	return old, err
 }

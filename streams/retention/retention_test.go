@@ -224,3 +224,44 @@ func TestWhatIsKept(t *testing.T) {
 		})
 	}
 }
+
+// TestWhatExceedsASizeIsDeleted: when it is known how large records are. A broker that frees
+// files late does not lead to more being deleted.
+func TestWhatExceedsASizeIsDeleted(t *testing.T) {
+	r := newRig(t)
+	sizes, err := r.deleter.Sizes(t.Context(), []int32{0}, events)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const kept = 15
+	record := sizes[events][0] / (2 * recordsOfAnAge)
+	far := streams.Offsets{events: {0: 1000}}
+	r.commit("projector", far)
+	r.commit("engine", far)
+	rounds := make(chan struct{}) // each begins when it is told to
+	retained := r.run(func(cfg *retention.Config) {
+		cfg.Keep, cfg.KeepBytes = 0, kept*record
+		cfg.Owned = func() []retention.Partition {
+			select {
+			case rounds <- struct{}{}:
+			case <-t.Context().Done():
+			}
+			return []retention.Partition{{Restores: map[string]int64{events: 1000, parts: 7}}}
+		}
+	})
+	want := func(first int64) {
+		t.Helper()
+		for range 4 { // one may see what the one before has deleted; more see nothing else
+			<-rounds
+		}
+		statuses := retained.Statuses()
+		if len(statuses) == 0 || statuses[0].First != first {
+			t.Errorf("the first record is %+v, want %d", statuses, first)
+		}
+	}
+	want(0) // it has not grown
+	for end := int64(30); end <= 50; end += recordsOfAnAge {
+		r.append(r.now)
+		want(end - kept)
+	}
+}

@@ -18,7 +18,8 @@ type Shape struct {
 	// LocalMillis is how long tiered topics keep files on the brokers too; 0: topics need not
 	// be tiered.
 	LocalMillis int64
-	// Shortened says that the engine deletes what nobody needs any more (--topic-retention).
+	// Shortened says that the engine deletes what nobody needs any more (--topic-retention and
+	// its like).
 	Shortened bool
 }
 

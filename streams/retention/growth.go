@@ -1,0 +1,79 @@
+package retention
+
+import (
+	"context"
+	"math"
+
+	"github.com/lumenhook/lumenhook/streams"
+)
+
+// growth is what is known of the size of a partition's records. A broker says how large its
+// files are, and frees whole files, some time after records were deleted: who divides that by
+// the number of records that are left takes each for larger with every deletion, and deletes
+// on and on. So only what is added counts, since the size was first asked for or files were
+// freed. Files that are freed unnoticed, as more was added meanwhile, have records taken for
+// smaller, and more of them stay.
+type growth struct {
+	size, end int64 // then
+	latest    int64 // size
+	known     bool
+	mean      float64 // bytes of an offset; 0: it has not grown yet
+}
+
+func (g *growth) observe(size, end int64) {
+	switch {
+	case !g.known || size < g.latest:
+		g.size, g.end, g.known = size, end, true
+	case size > g.size && end > g.end:
+		g.mean = float64(size-g.size) / float64(end-g.end)
+	}
+	g.latest = size
+}
+
+// growths are those of the partitions of topics that this process has owned.
+type growths map[string]map[int32]*growth
+
+// offsets returns how many offsets of a partition have so many bytes; while nothing is known
+// of them, any number.
+func (g growths) offsets(topic string, partition int32, size int64) int64 {
+	of := g[topic][partition]
+	if of == nil || of.mean == 0 {
+		return math.MaxInt64
+	}
+	return int64(min(math.Ceil(float64(size)/of.mean), math.MaxInt64/2))
+}
+
+// measure looks how far the owned partitions have grown.
+func (r *Retention) measure(ctx context.Context, d *streams.Deleter, owned []Partition) error {
+	if r.cfg.KeepBytes == 0 {
+		return nil
+	}
+	var partitions []int32
+	for _, p := range owned {
+		partitions = append(partitions, p.Number)
+	}
+	var topics []string
+	for _, topic := range r.cfg.Topics {
+		topics = append(topics, topic.Name)
+	}
+	sizes, err := d.Sizes(ctx, partitions, topics...)
+	if err != nil {
+		return err
+	}
+	for _, topic := range topics {
+		ends, err := d.Of(ctx, topic)
+		if err != nil {
+			return err
+		}
+		if r.growth[topic] == nil {
+			r.growth[topic] = make(map[int32]*growth)
+		}
+		for _, p := range partitions {
+			if r.growth[topic][p] == nil {
+				r.growth[topic][p] = &growth{}
+			}
+			r.growth[topic][p].observe(sizes[topic][p], ends[p])
+		}
+	}
+	return nil
+}
