@@ -4,7 +4,6 @@ import (
 	"math"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams"
@@ -260,35 +259,6 @@ func (l *Log) undecided(at topicPartition, from int64) (records []streams.Record
 		}
 	}
 	return records, open
-}
-
-// checkTaken checks that a task goes on no further in its inputs than was taken of them, by
-// what is committed in its journal and in the group.
-func (w *World) checkTaken(t *task, from, group map[string]int64) {
-	journal := w.log.taken(t.journal())
-	for _, topic := range engine.Inputs() {
-		if at, taken := from[topic], max(journal[topic], group[topic]); at > taken {
-			w.violate("G1: partition %d goes on at %d of %s, of which it has taken %d", t.partition, at,
-				topic, taken)
-		}
-	}
-}
-
-// taken returns the input positions in the last committed record of a journal that has some.
-func (l *Log) taken(at topicPartition) map[string]int64 {
-	by := make(map[string]int64)
-	for _, e := range slices.Backward(l.partitions[at].entries) {
-		text := e.record.Header("inputs")
-		if e.control || text == "" || e.span != nil && e.span.fate != fateCommitted {
-			continue
-		}
-		for part := range strings.SplitSeq(text, ",") {
-			topic, offset, _ := strings.Cut(part, "=")
-			by[topic], _ = strconv.ParseInt(offset, 10, 64)
-		}
-		break
-	}
-	return by
 }
 
 // folded is what a process says of its copies when it joins; sometimes it is outdated.

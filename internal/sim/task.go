@@ -408,7 +408,6 @@ func (t *task) locateInputs() {
 	}
 	from, err := t.core.LocatedInputs(group, ends)
 	t.must(err)
-	w.checkTaken(t, from, group)
 	if w.bug == GroupPositions {
 		from = group
 	}
