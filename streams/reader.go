@@ -158,6 +158,20 @@ func (r *Reader) ReadTo(
 	return nil
 }
 
+// ReadBetween reads a topic's partitions from offsets to others with a reader of its own, up
+// to max records at a time. Records beyond the others may come along. What retention has
+// deleted is skipped.
+func (c Cluster) ReadBetween(
+	ctx context.Context, topic string, from, to map[int32]int64, max int, take func(Record) error,
+) error {
+	r, err := c.NewReader(ReaderConfig{From: Offsets{topic: from}, SkipExpired: true})
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	return r.ReadTo(ctx, topic, to, max, take)
+}
+
 // pollTowards is one Poll on the way to these ends.
 func (r *Reader) pollTowards(
 	ctx context.Context, topic string, ends map[int32]int64, max int,

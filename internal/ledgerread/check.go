@@ -133,15 +133,7 @@ func (c Check) readTopic(
 	if err != nil {
 		return err
 	}
-	reader, err := c.Cluster.NewReader(streams.ReaderConfig{
-		From:        streams.Offsets{topic: starts},
-		SkipExpired: true,
-	})
-	if err != nil {
-		return err
-	}
-	defer reader.Close()
-	err = reader.ReadTo(ctx, topic, until, pollRecords, take)
+	err = c.Cluster.ReadBetween(ctx, topic, starts, until, pollRecords, take)
 	if err != nil {
 		return fmt.Errorf("reading the topic %q: %w", topic, err)
 	}

@@ -38,14 +38,6 @@ func (w *walker) waiting(ctx context.Context) (map[uint32]int, error) {
 	if err != nil {
 		return nil, err
 	}
-	reader, err := w.cluster.NewReader(streams.ReaderConfig{
-		From:        streams.Offsets{schemas.TopicCommands: from},
-		SkipExpired: true,
-	})
-	if err != nil {
-		return nil, err
-	}
-	defer reader.Close()
 	count := func(record streams.Record) error {
 		c, err := schemas.DecodeCommand(schemas.Read(record.Value, record))
 		if err != nil {
@@ -57,7 +49,7 @@ func (w *walker) waiting(ctx context.Context) (map[uint32]int, error) {
 		}
 		return nil
 	}
-	return byKey, reader.ReadTo(ctx, schemas.TopicCommands, ends, pollRecords, count)
+	return byKey, w.cluster.ReadBetween(ctx, schemas.TopicCommands, from, ends, pollRecords, count)
 }
 
 // inUse counts the values that a key sealed. Commands that wait are looked at before

@@ -139,21 +139,14 @@ func (w *walker) rows(
 	if start >= end {
 		return nil, nil
 	}
-	reader, err := w.cluster.NewReader(streams.ReaderConfig{
-		From:        streams.Offsets{schemas.TopicEndpoints: {partition: start}},
-		SkipExpired: true,
-	})
-	if err != nil {
-		return nil, err
-	}
-	defer reader.Close()
 	rows := make(map[string]domain.Endpoint)
-	at, until := start, map[int32]int64{partition: end}
-	err = reader.ReadTo(ctx, schemas.TopicEndpoints, until, pollRecords, func(r streams.Record) error {
-		w.advance(r.Offset + 1 - at)
-		at = r.Offset + 1
-		return w.fold(rows, r)
-	})
+	at, from, until := start, map[int32]int64{partition: start}, map[int32]int64{partition: end}
+	err := w.cluster.ReadBetween(ctx, schemas.TopicEndpoints, from, until, pollRecords,
+		func(r streams.Record) error {
+			w.advance(r.Offset + 1 - at)
+			at = r.Offset + 1
+			return w.fold(rows, r)
+		})
 	w.advance(end - at)
 	return slices.Collect(maps.Values(rows)), err
 }

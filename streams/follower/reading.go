@@ -138,13 +138,5 @@ const readBatch = 100
 func (l *kafkaLog) Read(
 	ctx context.Context, topic string, from, ends map[int32]int64, take func(streams.Record) error,
 ) error {
-	reader, err := l.cluster.NewReader(streams.ReaderConfig{
-		From:        streams.Offsets{topic: from},
-		SkipExpired: true,
-	})
-	if err != nil {
-		return err
-	}
-	defer reader.Close()
-	return reader.ReadTo(ctx, topic, ends, readBatch, take)
+	return l.cluster.ReadBetween(ctx, topic, from, ends, readBatch, take)
 }

@@ -56,15 +56,7 @@ const pollRecords = 2_000
 func (l *clusterLog) Read(
 	ctx context.Context, topic string, from, to map[int32]int64, take func(streams.Record) error,
 ) error {
-	reader, err := l.cluster.NewReader(streams.ReaderConfig{
-		From:        streams.Offsets{topic: from},
-		SkipExpired: true,
-	})
-	if err != nil {
-		return err
-	}
-	defer reader.Close()
-	return reader.ReadTo(ctx, topic, to, pollRecords, take)
+	return l.cluster.ReadBetween(ctx, topic, from, to, pollRecords, take)
 }
 
 func (l *clusterLog) Replica(
