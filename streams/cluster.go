@@ -44,6 +44,10 @@ func (c Cluster) shortName(topic string) string { return strings.TrimPrefix(topi
 // it.
 const hungTimeout = 5 * time.Second
 
+// maxBatchBytes bounds what a batch may take when it is decompressed: producers make them of
+// at most 1 MiB.
+const maxBatchBytes = 16 << 20
+
 // client opens a Kafka client. Dead brokers are noticed within seconds.
 func (c Cluster) client(opts ...kgo.Opt) (*kgo.Client, error) {
 	if err := errors.Join(c.SASL.Check(), c.TLS.Check()); err != nil {
@@ -57,6 +61,9 @@ func (c Cluster) client(opts ...kgo.Opt) (*kgo.Client, error) {
 		kgo.MetadataMinAge(250 * time.Millisecond),
 		kgo.RetryTimeout(30 * time.Second),
 		kgo.RequestTimeoutOverhead(hungTimeout),
+		// Why Snappy: docs/decisions/topics.md.
+		kgo.ProducerBatchCompression(kgo.SnappyCompression(), kgo.NoCompression()),
+		kgo.MaxDecompressBatchBytes(maxBatchBytes),
 		kgo.WithHooks(c.Hooks...),
 	}
 	base = append(base, c.SASL.Option()...)

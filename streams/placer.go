@@ -48,7 +48,6 @@ func (c Cluster) NewPlacer() (*Placer, error) {
 		kgo.RecordPartitioner(kgo.ManualPartitioner()),
 		kgo.ProducerBatchMaxBytes(1<<20),
 		kgo.MaxBufferedRecords(10_000),
-		kgo.ProducerBatchCompression(kgo.NoCompression()),
 		kgo.ProducerLinger(0),
 	)
 	if err != nil {

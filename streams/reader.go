@@ -31,7 +31,8 @@ type ReaderConfig struct {
 	SkipExpired bool
 	// Notes also returns the notes of tasks in their journal, and the fillers of a copy.
 	Notes bool
-	// MaxBytes bounds what is fetched and not yet polled, for each broker.
+	// MaxBytes bounds what is fetched and not yet polled, for each broker; 0: 4 MiB. What is
+	// compressed takes about four times as much in memory.
 	MaxBytes int32
 	// StallTimeout is how long ReadTo waits for the next record before it fails; 0: 60 s.
 	// It is longer than the open transaction of a dead owner can last: its timeout, a
@@ -53,7 +54,7 @@ type Reader struct {
 }
 
 const (
-	defaultReaderMaxBytes = 8 << 20
+	defaultReaderMaxBytes = 4 << 20
 	defaultStallTimeout   = 6 * transactionTimeout
 )
 

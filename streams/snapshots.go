@@ -23,7 +23,7 @@ type SnapshotConfig struct {
 	// else completes the journal; nil or empty: nothing is known about it.
 	Advise func(identity string) string
 	// Every is by how many offsets the journal grows between two snapshots; 0: by 65,536, and
-	// by as many bytes as the latest snapshot has. The simulation sets it.
+	// by twice as many bytes as the latest snapshot has. The simulation sets it.
 	Every int64
 	// ChunkBytes is after how many bytes of keys and values a chunk ends; 0: 384 KiB. The
 	// simulation sets it: its states are small.
@@ -44,8 +44,13 @@ type EarlierFormat struct {
 // on as they are those that mean what they meant.
 type Conversion func(key, value []byte, put func(key, value []byte) error) error
 
-// defaultSnapshotEvery is folded in about a second.
-const defaultSnapshotEvery = 65_536
+const (
+	// defaultSnapshotEvery is folded in about a second.
+	defaultSnapshotEvery = 65_536
+	// snapshotGrowth is how many bytes the journal grows for each byte of the latest snapshot
+	// before the next one begins.
+	snapshotGrowth = 2
+)
 
 // identity includes the format of what the store keeps of its own.
 func (c SnapshotConfig) identity() string { return storeIdentity(c.Identity) }
@@ -82,8 +87,8 @@ func (c SnapshotConfig) advise(identity string) string {
 type NeededFrom struct{ Journal, Snapshots int64 }
 
 // snapshots is how a core writes snapshots of its state, one at a time: in each turn the
-// next record of it. It begins one when the journal has grown by as many bytes as the state
-// had at the latest.
+// next records of it. It begins one when the journal has grown by twice as many bytes as the
+// state had at the latest.
 type snapshots struct {
 	kept   keptSnapshots
 	writer *snapshotWriter // nil unless one is being written
@@ -206,7 +211,7 @@ func (c *Core[E, C]) snapshotDue(now Moment) bool {
 	if every := c.cfg.Snapshots.Every; every > 0 {
 		return offsets >= every
 	}
-	return offsets >= defaultSnapshotEvery && c.progress.grown >= latest.Bytes
+	return offsets >= defaultSnapshotEvery && c.progress.grown >= snapshotGrowth*latest.Bytes
 }
 
 // beginSnapshot takes a view of the state if a snapshot is due. The turns that follow write

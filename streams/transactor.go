@@ -102,7 +102,6 @@ func (t *transactions) open(ctx context.Context, partitioner kgo.Partitioner) er
 			kgo.RecordPartitioner(partitioner),
 			kgo.ProducerBatchMaxBytes(1<<20),
 			kgo.MaxBufferedRecords(100_000),
-			kgo.ProducerBatchCompression(kgo.NoCompression()),
 			kgo.ProducerLinger(0),
 		)
 		if err != nil || !t.implied {

@@ -189,7 +189,11 @@ func (c *childFlags) engine(ctx context.Context) error {
 	e := engine.New(cfg)
 	watching, end := context.WithCancel(context.Background())
 	defer end()
-	go watch(watching, e, reports)
+	look := 5 * time.Millisecond
+	if c.receiver != "" { // the deliver path is measured
+		look = 250 * time.Millisecond
+	}
+	go watch(watching, e, look, reports)
 	return e.Run(ctx)
 }
 
@@ -256,9 +260,10 @@ func (d redirected) Dispatch(a domain.Attempt, done func(domain.AttemptResult)) 
 	d.Dispatcher.Dispatch(a, done)
 }
 
-// watch reports which partitions an engine has.
-func watch(ctx context.Context, e *engine.Engine, reports *reporter) {
-	tick := time.NewTicker(5 * time.Millisecond)
+// watch reports which partitions an engine has, as often as it looks: that takes processor
+// time, of which the cost of a delivery is to be free.
+func watch(ctx context.Context, e *engine.Engine, every time.Duration, reports *reporter) {
+	tick := time.NewTicker(every)
 	defer tick.Stop()
 	var latest event
 	for ctx.Err() == nil {
