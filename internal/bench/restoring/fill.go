@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/internal/bench/measuring"
 	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/commands"
 	"github.com/lumenhook/lumenhook/streams/engine"
@@ -39,7 +40,7 @@ func (l *lab) fill(ctx context.Context, d *deployment) error {
 	}
 	refused := make(map[string]bool)
 	for n := range l.opt.waiting {
-		refused[eventID(runWaiting, n)] = true
+		refused[measuring.EventID(runWaiting, n)] = true
 	}
 	var made atomic.Int64
 	dir, err := os.MkdirTemp(l.dir, "state")
@@ -138,13 +139,13 @@ func (l *lab) createEndpoints(ctx context.Context, url string) error {
 	running, stop := context.WithCancel(ctx)
 	ended := make(chan error, 1)
 	go func() { ended <- asker.Run(running) }()
-	for n := range endpoints {
+	for n, id := range payments.Endpoints {
 		var result domain.Result
 		result, err = asker.Submit(ctx, domain.Command{
 			ID:        "cmd_restoring" + strconv.Itoa(n),
 			AccountID: account,
 			Body: domain.CreateEndpoint{
-				EndpointID:       endpointID(n),
+				EndpointID:       id,
 				AccountID:        account,
 				EndpointSettings: domain.EndpointSettings{URL: url},
 				SealedSecret:     []byte("whsec_of_the_benchmark"),

@@ -17,6 +17,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/lumenhook/lumenhook/internal/bench/measuring"
 	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/topology"
@@ -139,7 +140,7 @@ func (l *lab) topics(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	during := meanwhile()
+	during := measuring.Meanwhile()
 	var samples []map[string]int64
 	// Until two snapshots are written, the journal still has its beginning.
 	err = l.delivering(ctx, p, r, 2*l.cycle(), func() error { return nil })
@@ -150,7 +151,7 @@ func (l *lab) topics(ctx context.Context) error {
 			return err
 		})
 	}
-	if err := errors.Join(err, p.stop(syscall.SIGTERM)); err != nil {
+	if err := errors.Join(err, p.Stop(syscall.SIGTERM)); err != nil {
 		return err
 	}
 	live, compressed, err := l.snapshotBytes(ctx)
@@ -162,7 +163,7 @@ func (l *lab) topics(ctx context.Context) error {
 }
 
 func (l *lab) reportTopics(
-	during load, samples []map[string]int64, live, compressed float64,
+	during measuring.Load, samples []map[string]int64, live, compressed float64,
 ) {
 	l.results.add(during, "live state by the newest snapshots", "MB", 0, live/1e6)
 	l.results.add(during, "these snapshots in their topic", "MB", 0, compressed/1e6)
@@ -204,8 +205,8 @@ func (l *lab) delivering(
 		select {
 		case err := <-ended:
 			return err
-		case <-p.ended:
-			return errors.New("the engine ended; see " + p.log)
+		case <-p.Ended:
+			return errors.New("the engine ended; see " + p.Log())
 		case <-tick.C:
 		}
 		if err := errors.Join(l.readAll(ctx), look()); err != nil {
@@ -228,7 +229,7 @@ func (l *lab) cost(ctx context.Context) error {
 	if _, err := l.path(ctx, r, true, l.cycle()); err != nil { // its first is not counted
 		return err
 	}
-	during := meanwhile()
+	during := measuring.Meanwhile()
 	var with, without []pathRun
 	for pair := range l.opt.pairs {
 		for _, on := range []bool{pair%2 == 0, pair%2 != 0} {
@@ -247,7 +248,7 @@ func (l *lab) cost(ctx context.Context) error {
 	return nil
 }
 
-func (l *lab) reportCost(during load, with, without []pathRun) {
+func (l *lab) reportCost(during measuring.Load, with, without []pathRun) {
 	each := func(runs []pathRun, what func(pathRun) float64) (list []float64) {
 		for _, r := range runs {
 			list = append(list, what(r))
@@ -290,10 +291,10 @@ func (l *lab) path(
 	if err != nil {
 		return run, err
 	}
-	err = p.await("every partition", restoreMax, func(events []event) bool {
+	err = p.Await("every partition", restoreMax, func(events []event) bool {
 		return len(latest(events).Owned) == l.opt.partitions
 	})
-	defer func() { err = errors.Join(err, p.stop(syscall.SIGTERM)) }()
+	defer func() { err = errors.Join(err, p.Stop(syscall.SIGTERM)) }()
 	if err != nil {
 		return run, err
 	}
@@ -325,8 +326,8 @@ func (l *lab) path(
 // used returns the processor time of an engine and of this process, in seconds, and how many
 // records the topic of snapshots has had.
 func (l *lab) used(ctx context.Context, p *child) (list [3]float64, err error) {
-	for i, pid := range []int{p.cmd.Process.Pid, os.Getpid()} {
-		time, err := processorTime(pid)
+	for i, pid := range []int{p.PID(), os.Getpid()} {
+		time, err := measuring.ProcessorTime(pid)
 		if err != nil {
 			return list, err
 		}

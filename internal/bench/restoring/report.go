@@ -1,38 +1,25 @@
 package main
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
 	"os"
 	"runtime"
-	"slices"
-	"strconv"
-	"strings"
 	"text/tabwriter"
 	"time"
+
+	"github.com/lumenhook/lumenhook/internal/bench/measuring"
 )
 
 // figure is what was measured, as often as it was.
 type figure struct {
-	Name   string    `json:"name"`
-	Unit   string    `json:"unit"`
-	Values []float64 `json:"values"`
-	Min    float64   `json:"min"`
-	Median float64   `json:"median"`
-	Max    float64   `json:"max"`
-	Aim    float64   `json:"aim,omitempty"` // at most; 0: none
-	Met    *bool     `json:"met,omitempty"` // by the median
-	Load   load      `json:"load"`
-}
-
-// load is what the machine did meanwhile.
-type load struct {
-	Before1m float64 `json:"loadAverage1mBefore"`
-	Steal    float64 `json:"stealPercent"` // of all processors' time
-	Idle     float64 `json:"idlePercent"`
-	Seconds  float64 `json:"seconds"`
+	Name string `json:"name"`
+	Unit string `json:"unit"`
+	measuring.Spread
+	Aim  float64        `json:"aim,omitempty"` // at most; 0: none
+	Met  *bool          `json:"met,omitempty"` // by the median
+	Load measuring.Load `json:"load"`
 }
 
 type results struct {
@@ -54,7 +41,7 @@ func (r *results) begin(o options) {
 		Command: fmt.Sprintf("make bench-restore PAST=%d WAITING=%d PARTITIONS=%d", o.past, o.waiting,
 			o.partitions),
 		At:         time.Now().UTC().Truncate(time.Second),
-		Machine:    machine(),
+		Machine:    measuring.Machine(),
 		Cores:      runtime.NumCPU(),
 		Go:         runtime.Version(),
 		Past:       o.past,
@@ -64,15 +51,11 @@ func (r *results) begin(o options) {
 }
 
 // add adds a figure. Its aim is an upper bound, of its median.
-func (r *results) add(during load, name, unit string, aim float64, values ...float64) {
-	sorted := slices.Sorted(slices.Values(values))
+func (r *results) add(during measuring.Load, name, unit string, aim float64, values ...float64) {
 	f := figure{
 		Name:   name,
 		Unit:   unit,
-		Values: values,
-		Min:    sorted[0],
-		Median: (sorted[(len(sorted)-1)/2] + sorted[len(sorted)/2]) / 2,
-		Max:    sorted[len(sorted)-1],
+		Spread: measuring.SpreadOf(values...),
 		Aim:    aim,
 		Load:   during,
 	}
@@ -81,18 +64,8 @@ func (r *results) add(during load, name, unit string, aim float64, values ...flo
 		f.Met = &met
 	}
 	r.Figures = append(r.Figures, f)
-	fmt.Fprintf(os.Stderr, "  %s: %s %s (%s to %s)\n", name, short(f.Median), unit, short(f.Min),
-		short(f.Max))
-}
-
-func short(v float64) string {
-	switch {
-	case v >= 1000 || v == float64(int64(v)):
-		return strconv.FormatFloat(v, 'f', 0, 64)
-	case v >= 10:
-		return strconv.FormatFloat(v, 'f', 1, 64)
-	}
-	return strconv.FormatFloat(v, 'f', 3, 64)
+	fmt.Fprintf(os.Stderr, "  %s: %s %s (%s to %s)\n", name, measuring.Short(f.Median), unit,
+		measuring.Short(f.Min), measuring.Short(f.Max))
 }
 
 // end prints the figures as a table and as JSON.
@@ -104,11 +77,11 @@ func (r *results) end(w io.Writer, file string) error {
 	for _, f := range r.Figures {
 		aim, met := "", ""
 		if f.Met != nil {
-			aim, met = "≤ "+short(f.Aim), map[bool]string{true: "met", false: "MISSED"}[*f.Met]
+			aim, met = "≤ "+measuring.Short(f.Aim), map[bool]string{true: "met", false: "MISSED"}[*f.Met]
 		}
 		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\t%.1f\t%.0f%%\t%.0f%%\n", f.Name, f.Unit,
-			short(f.Min), short(f.Median), short(f.Max), len(f.Values), aim, met, f.Load.Before1m,
-			f.Load.Steal, f.Load.Idle)
+			measuring.Short(f.Min), measuring.Short(f.Median), measuring.Short(f.Max), len(f.Values),
+			aim, met, f.Load.Before1m, f.Load.Steal, f.Load.Idle)
 	}
 	if err := table.Flush(); err != nil {
 		return err
@@ -118,56 +91,4 @@ func (r *results) end(w io.Writer, file string) error {
 		return err
 	}
 	return os.WriteFile(file, append(text, '\n'), 0o600)
-}
-
-// machine names the processor.
-func machine() string {
-	data, _ := os.ReadFile("/proc/cpuinfo")
-	for line := range strings.SplitSeq(string(data), "\n") {
-		if name, ok := strings.CutPrefix(line, "model name"); ok {
-			return strings.TrimSpace(strings.TrimLeft(name, "\t :"))
-		}
-	}
-	return "unknown machine"
-}
-
-// meanwhile returns what the machine did until it is called.
-func meanwhile() func() load {
-	began, average := time.Now(), loadAverage()
-	before := processorTimes()
-	return func() load {
-		after, all := processorTimes(), 0.0
-		for i := range after {
-			after[i] -= before[i]
-			all += after[i]
-		}
-		const idle, waits, steal = 3, 4, 7
-		percent := func(part float64) float64 { return 100 * part / max(all, 1) }
-		return load{
-			Before1m: average,
-			Steal:    percent(after[steal]),
-			Idle:     percent(after[idle] + after[waits]),
-			Seconds:  time.Since(began).Seconds(),
-		}
-	}
-}
-
-// processorTimes are those of /proc/stat: user, nice, system, idle, waiting, two of
-// interrupts, stolen.
-func processorTimes() (times [8]float64) {
-	data, _ := os.ReadFile("/proc/stat")
-	line, _, _ := strings.Cut(string(data), "\n")
-	for i, field := range strings.Fields(line) {
-		if i > 0 && i <= len(times) {
-			times[i-1], _ = strconv.ParseFloat(field, 64)
-		}
-	}
-	return times
-}
-
-func loadAverage() float64 {
-	data, _ := os.ReadFile("/proc/loadavg")
-	first, _, _ := strings.Cut(string(data), " ")
-	average, _ := strconv.ParseFloat(cmp.Or(first, "0"), 64)
-	return average
 }

@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/lumenhook/lumenhook/internal/bench/measuring"
 	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams"
 )
@@ -44,7 +45,7 @@ func (l *lab) everyPartition() (list []int32) {
 
 // cold measures engines without local state: until every partition has made an attempt.
 func (l *lab) cold(ctx context.Context) error {
-	during := meanwhile()
+	during := measuring.Meanwhile()
 	var took, used []float64
 	for n := range l.opt.times {
 		dir := filepath.Join(l.dir, fmt.Sprintf("cold-%d", n))
@@ -69,7 +70,7 @@ func (l *lab) local(ctx context.Context) error {
 	if _, _, err := l.restore(ctx, dir, true); err != nil {
 		return err
 	}
-	during := meanwhile()
+	during := measuring.Meanwhile()
 	var took []float64
 	for range l.opt.times {
 		seconds, _, err := l.restore(ctx, dir, false)
@@ -95,15 +96,15 @@ func (l *lab) restore(
 	if err != nil {
 		return 0, 0, err
 	}
-	last, err := p.attemptedAll(l.everyPartition(), restoreMax)
+	last, err := attemptedAll(p, l.everyPartition(), restoreMax)
 	if err != nil {
-		return 0, 0, errors.Join(err, p.stop(syscall.SIGKILL))
+		return 0, 0, errors.Join(err, p.Stop(syscall.SIGKILL))
 	}
-	used, err := processorTime(p.cmd.Process.Pid)
-	if err := errors.Join(err, p.stop(syscall.SIGTERM)); err != nil {
+	used, err := measuring.ProcessorTime(p.PID())
+	if err := errors.Join(err, p.Stop(syscall.SIGTERM)); err != nil {
 		return 0, 0, err
 	}
-	log, err := os.ReadFile(p.log)
+	log, err := os.ReadFile(p.Log())
 	if err != nil {
 		return 0, 0, err
 	}
@@ -112,9 +113,9 @@ func (l *lab) restore(
 		want = l.opt.partitions
 	}
 	if n := bytes.Count(log, []byte("was loaded from a snapshot")); n != want {
-		return 0, 0, fmt.Errorf("%d states were loaded from snapshots, want %d; see %s", n, want, p.log)
+		return 0, 0, fmt.Errorf("%d states were loaded from snapshots, want %d; see %s", n, want, p.Log())
 	}
-	return last.Sub(p.began).Seconds(), used.Seconds(), nil
+	return last.Sub(p.Began).Seconds(), used.Seconds(), nil
 }
 
 // fold measures the fold of the whole journal, beside that of the newest snapshots and what
@@ -154,16 +155,16 @@ func (l *lab) fold(ctx context.Context) error {
 	return ctx.Err()
 }
 
-func (l *lab) foldOnce(name string, snapshots bool) ([]stateSize, load, float64, error) {
+func (l *lab) foldOnce(name string, snapshots bool) ([]stateSize, measuring.Load, float64, error) {
 	dir := filepath.Join(l.dir, "fold-"+name)
 	defer os.RemoveAll(dir)
-	during := meanwhile()
+	during := measuring.Meanwhile()
 	p, err := l.begin(childFlags{kind: "fold", dir: dir, snapshots: snapshots})
 	if err != nil {
-		return nil, load{}, 0, err
+		return nil, measuring.Load{}, 0, err
 	}
 	var done, counted event
-	err = p.await("the fold", foldMax, func(events []event) bool {
+	err = p.Await("the fold", foldMax, func(events []event) bool {
 		for _, e := range events {
 			switch e.Kind {
 			case eventDone:
@@ -175,8 +176,8 @@ func (l *lab) foldOnce(name string, snapshots bool) ([]stateSize, load, float64,
 		return counted.States != nil
 	})
 	if err != nil {
-		return nil, load{}, 0, errors.Join(err, p.stop(syscall.SIGKILL))
+		return nil, measuring.Load{}, 0, errors.Join(err, p.Stop(syscall.SIGKILL))
 	}
-	<-p.ended
-	return counted.States, during(), time.Unix(0, done.At).Sub(p.began).Seconds(), p.err
+	<-p.Ended
+	return counted.States, during(), time.Unix(0, done.At).Sub(p.Began).Seconds(), p.Err
 }

@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"slices"
 	"syscall"
 	"time"
 
+	"github.com/lumenhook/lumenhook/internal/bench/measuring"
 	"github.com/lumenhook/lumenhook/streams"
 )
 
@@ -31,11 +31,11 @@ func (l *lab) takeOvers(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	err = owner.await("every partition", warmMax, func(events []event) bool {
+	err = owner.Await("every partition", warmMax, func(events []event) bool {
 		return len(latest(events).Owned) == l.opt.partitions
 	})
 	by := make(map[syscall.Signal][]float64)
-	during := meanwhile()
+	during := measuring.Meanwhile()
 	signals := []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL}
 	for n := range 2 * l.opt.times {
 		if err != nil {
@@ -52,7 +52,7 @@ func (l *lab) takeOvers(ctx context.Context) error {
 		}
 		owner = heir
 	}
-	if err = errors.Join(err, owner.stop(syscall.SIGTERM)); err != nil {
+	if err = errors.Join(err, owner.Stop(syscall.SIGTERM)); err != nil {
 		return err
 	}
 	l.results.add(during(), "take-over by a standby: SIGTERM to the last partition's first attempt",
@@ -78,19 +78,17 @@ func (l *lab) takeOver(owner, heir *child, how syscall.Signal) (seconds float64,
 		return len(has.Owned) >= half && len(has.Owned)+len(has.Standing) == l.opt.partitions
 	}
 	for _, p := range []*child{owner, heir} {
-		err := p.await("half of the partitions, and a copy of the others", warmMax, shared)
+		err := p.Await("half of the partitions, and a copy of the others", warmMax, shared)
 		if err != nil {
 			return 0, err
 		}
 	}
-	owner.mu.Lock()
-	orphans := slices.Clone(latest(owner.events).Owned)
-	owner.mu.Unlock()
+	orphans := latest(owner.Events()).Owned
 	stop := l.pace(paceEvery)
 	<-time.After(2 * time.Second)
 	began := time.Now()
 	ended := make(chan error, 1)
-	go func() { ended <- owner.stop(how) }()
-	last, err := heir.attemptedAll(orphans, warmMax)
+	go func() { ended <- owner.Stop(how) }()
+	last, err := attemptedAll(heir, orphans, warmMax)
 	return last.Sub(began).Seconds(), errors.Join(err, stop(), <-ended)
 }
