@@ -125,8 +125,12 @@ SCRIPT ?=
 trial: ## the real program from outside: fresh seeds for FOR=60s, or SEED=n, or SCRIPT=file; OPS=n operations; failures are shrunk and kept in KEEP
 	$(GO) test -count 1 -timeout 24h -v -run TestFreshSeeds ./internal/trial -trial.seed=$(SEED) -trial.ops=$(OPS) -trial.for=$(FOR) -trial.script=$(SCRIPT) -trial.keep=$(KEEP)
 
-bench: ## the whole path at full speed, beside its floor
-	$(GO) test -run XXX -bench Path -benchtime 1x -timeout 15m ./internal/bench $(ARGS)
+# Figures are of one machine and hour: they are kept beside the repository, and not in it.
+LINES ?= deliver,latency
+REPS ?= 5
+DELIVERIES ?= 200000
+bench: build ## the real program beside its floors: LINES=deliver,latency REPS=5 DELIVERIES=200000; an hour and more, so name a part; also bench/results/latest.json
+	$(GO) run ./internal/bench/speed -service bin/lumenhook -lines $(LINES) -reps $(REPS) -deliveries $(DELIVERIES) -json bench/results/latest.json $(ARGS)
 
 bench-waiting: ## a million deliveries that wait: restart, and what they cost; and healthy endpoints beside 50 that hang
 	$(GO) test -run XXX -bench 'Waiting|TakeOver|Fairness' -benchtime 1x -timeout 15m ./internal/bench $(ARGS)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"runtime"
 	"slices"
 	"strconv"
@@ -16,6 +17,7 @@ import (
 	"time"
 
 	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/internal/bench/measuring"
 	"github.com/lumenhook/lumenhook/internal/testkit"
 	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams"
@@ -44,7 +46,7 @@ func BenchmarkWaiting(b *testing.B) {
 		b.ReportMetric(fromJournal.Seconds(), "s-from-journal")
 		b.ReportMetric(float64(2**waiting)/fromJournal.Seconds(), "facts/s")
 		b.ReportMetric(fromState.Seconds(), "s-from-state")
-		fmt.Printf("%s, %d cores; %d deliveries WAITING for %d endpoints in %d partitions, two facts each\n", cpu(), runtime.NumCPU(), *waiting, endpoints, partitions)
+		fmt.Printf("%s, %d cores; %d deliveries WAITING for %d endpoints in %d partitions, two facts each\n", measuring.Machine(), runtime.NumCPU(), *waiting, endpoints, partitions)
 	}
 }
 
@@ -120,7 +122,9 @@ func (r *rig) restore(dir string, idle time.Duration) time.Duration {
 		before := cpuTime(r.b)
 		time.Sleep(idle) //nolint:forbidigo // what rest costs is measured
 		r.b.ReportMetric(100*(cpuTime(r.b)-before).Seconds()/idle.Seconds(), "%core-idle")
-		r.b.ReportMetric(residentMiB(r.b), "MiB")
+		resident, err := measuring.ResidentMiB(os.Getpid())
+		must(r.b, err)
+		r.b.ReportMetric(resident, "MiB")
 	}
 	stop()
 	return took
@@ -186,7 +190,7 @@ func BenchmarkTakeOver(b *testing.B) {
 		b.ReportMetric(0, "ns/op")
 		b.ReportMetric(r.takeOver(1).Seconds(), "s-by-a-standby")
 		b.ReportMetric(r.takeOver(0).Seconds(), "s-without")
-		fmt.Printf("%s, %d cores; %d deliveries WAITING for %d endpoints in %d partitions\n", cpu(),
+		fmt.Printf("%s, %d cores; %d deliveries WAITING for %d endpoints in %d partitions\n", measuring.Machine(),
 			runtime.NumCPU(), *waiting, endpoints, partitions)
 	}
 }
@@ -238,7 +242,7 @@ func BenchmarkFairness(b *testing.B) {
 		b.ReportMetric(millis(beside50), "p50-ms-beside")
 		b.ReportMetric(millis(beside99), "p99-ms-beside")
 		b.ReportMetric(alone99.Seconds()/max(beside99.Seconds(), 1e-9), "alone/beside")
-		fmt.Printf("%s, %d cores; %d healthy endpoints at 500/s in all, beside %d that hang for 10 s each and get 100/s\n", cpu(), runtime.NumCPU(), fairEndpoints, fairEndpoints)
+		fmt.Printf("%s, %d cores; %d healthy endpoints at 500/s in all, beside %d that hang for 10 s each and get 100/s\n", measuring.Machine(), runtime.NumCPU(), fairEndpoints, fairEndpoints)
 	}
 }
 

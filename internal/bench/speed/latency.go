@@ -1,0 +1,179 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/lumenhook/lumenhook/internal/bench/measuring"
+)
+
+const (
+	latencyEndpoints = 8
+	// restTime is how long a service has nothing to do before its latency is measured.
+	restTime = 2 * time.Second
+)
+
+// latencyRun is one run of a latency line.
+type latencyRun struct {
+	Line       string  `json:"line"`
+	Sync       bool    `json:"brokerSync"`
+	Repetition int     `json:"repetition"`
+	Half       bool    `json:"halfOfFullSpeed"`
+	PerSecond  float64 `json:"perSecond"`
+
+	Service times          `json:"service"`
+	Bare    times          `json:"netHttpClient"`
+	Load    measuring.Load `json:"load"`
+}
+
+// times are those from sending to arrival, in milliseconds.
+type times struct {
+	N    int     `json:"n"`
+	P50  float64 `json:"p50"`
+	P99  float64 `json:"p99"`
+	Max  float64 `json:"max"`
+	Late float64 `json:"loadLateP99"` // behind the time at which it was to send
+}
+
+func latencyLine(rate float64, half, sync bool) string {
+	name := fmt.Sprintf("latency at %.0f/s", rate)
+	if half {
+		name = "latency at half of full speed"
+	}
+	if sync {
+		name += ", --broker-sync"
+	}
+	return name
+}
+
+// latency measures a service of its own: at rest, and then at half of its full speed.
+func (l *lab) latency(
+	ctx context.Context, repetition int, sync bool,
+) (runs []latencyRun, err error) {
+	s, err := l.serve(ctx, sync, latencyEndpoints)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, s.stop()) }()
+	if err := l.warm(ctx, s); err != nil {
+		return nil, err
+	}
+	for _, rate := range l.opt.rates {
+		r := latencyRun{
+			Line:       latencyLine(rate, false, sync),
+			Sync:       sync,
+			Repetition: repetition,
+			PerSecond:  rate,
+		}
+		if err := l.latencyBy(ctx, s, &r); err != nil {
+			return runs, err
+		}
+		runs = append(runs, r)
+	}
+	l.say("full speed, for its half")
+	full, err := l.deliverAll(ctx, s, task{
+		Run:     "full",
+		AtLeast: l.opt.warm,
+		Time:    l.opt.floorTime,
+		Backlog: l.opt.backlog,
+	})
+	if err != nil {
+		return runs, err
+	}
+	half := float64(full.n) / full.inHistory.Sub(full.began).Seconds() / 2
+	r := latencyRun{
+		Line:       latencyLine(half, true, sync),
+		Sync:       sync,
+		Repetition: repetition,
+		Half:       true,
+		PerSecond:  half,
+	}
+	err = l.latencyBy(ctx, s, &r)
+	return append(runs, r), err
+}
+
+// latencyBy measures a bare client and then the service, at one rate.
+func (l *lab) latencyBy(ctx context.Context, s *service, r *latencyRun) (err error) {
+	l.say(r.Line)
+	during := measuring.Meanwhile()
+	run := r.Line + strconv.Itoa(r.Repetition)
+	t := task{
+		Rate:     r.PerSecond,
+		Time:     l.opt.paceTime,
+		AtLeast:  int(r.PerSecond * l.opt.paceTime.Seconds()),
+		Counter:  l.receiver.Counter,
+		Warm:     l.opt.warm,
+		Receiver: l.receiver.URL + "/0",
+		Roots:    l.roots,
+		Payments: s.payments,
+		Cluster:  s.cluster(),
+	}
+	t.Kind, t.Run = loadPacedPosts, run+" bare"
+	if r.Bare, err = l.paced(ctx, t); err != nil {
+		return err
+	}
+	if err := rest(ctx, restTime); err != nil {
+		return err
+	}
+	if err := l.arrived().expect(ctx, t.AtLeast); err != nil {
+		return err
+	}
+	t.Kind, t.Run = loadPacedAppend, run
+	if r.Service, err = l.paced(ctx, t); err != nil {
+		return err
+	}
+	s.expected += r.Service.N
+	r.Load = during()
+	return s.history.await(ctx, s.expected)
+}
+
+// paced sends at a rate and waits until all has arrived.
+func (l *lab) paced(ctx context.Context, t task) (took times, err error) {
+	l.posts++
+	t.Sent = filepath.Join(l.dir, "sent-"+strconv.Itoa(l.posts))
+	done, err := l.load(ctx, t)
+	if err != nil {
+		return took, err
+	}
+	if _, err := l.arrived().await(ctx, done.n); err != nil {
+		return took, err
+	}
+	sent, err := sentTimes(t.Sent)
+	if err != nil {
+		return took, err
+	}
+	arrivals, err := l.arrived().arrivals(ctx)
+	if err != nil {
+		return took, err
+	}
+	took, err = timesOf(t.Run, sent, arrivals)
+	took.Late = done.late
+	return took, err
+}
+
+// timesOf returns the times of a run from sending to arrival.
+func timesOf(run string, sent []int64, arrivals map[string]int64) (took times, err error) {
+	if len(sent) == 0 {
+		return took, errors.New("nothing was sent at this rate in this time")
+	}
+	list := make([]float64, len(sent))
+	for n, at := range sent {
+		arrived, is := arrivals[measuring.EventID(run, n)]
+		if !is {
+			return took, fmt.Errorf("the %dth of %s did not arrive", n, run)
+		}
+		list[n] = float64(arrived-at) / 1e6
+	}
+	slices.Sort(list)
+	return times{
+		N:   len(list),
+		P50: percentile(list, 50),
+		P99: percentile(list, 99),
+		Max: list[len(list)-1],
+	}, nil
+}

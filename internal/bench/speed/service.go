@@ -1,0 +1,145 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/lumenhook/lumenhook/api/client"
+	"github.com/lumenhook/lumenhook/internal/bench/measuring"
+	"github.com/lumenhook/lumenhook/internal/runfile"
+	"github.com/lumenhook/lumenhook/streams"
+)
+
+const (
+	servicePrefix = "lumenhook."
+	readyMax      = 3 * time.Minute
+	historyMax    = 10 * time.Minute
+)
+
+// service is the real program on a data folder of its own.
+type service struct {
+	process  *measuring.Process[struct{}]
+	dir      string
+	run      runfile.File
+	history  history
+	payments measuring.Payments
+	expected int // attempts that the history is to hold
+}
+
+// serve starts the program with so many endpoints, and returns when its history answers.
+func (l *lab) serve(ctx context.Context, sync bool, endpoints int) (s *service, err error) {
+	l.services++
+	s = &service{dir: filepath.Join(l.dir, fmt.Sprintf("service-%d", l.services))}
+	args := []string{
+		"run", "--data-dir", s.dir, "--no-demo", "--egress-ports", "1-65535",
+		"--egress-ca", l.roots, "--broker-sync=" + strconv.FormatBool(sync),
+	}
+	for _, part := range []string{
+		"api", "metrics", "kafka", "stellar", "receiver", "clickhouse-native", "clickhouse-http",
+	} {
+		args = append(args, "--"+part+"-listen", "127.0.0.1:0")
+	}
+	s.process, err = measuring.Begin[struct{}](measuring.Command{
+		Program: l.opt.service,
+		Args:    args,
+		Log:     s.dir + ".log",
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err = s.ready(ctx); err == nil {
+		err = s.createEndpoints(ctx, l.receiver.URL, endpoints)
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.process.Stop(syscall.SIGKILL))
+	}
+	return s, nil
+}
+
+// ready waits until the service is, and its history answers.
+func (s *service) ready(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, readyMax)
+	defer cancel()
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	for {
+		run, err := runfile.Read(s.dir)
+		if err == nil && run.ClickHouse != nil {
+			s.run, s.history = run, history{run.ClickHouse}
+			if _, err = s.history.rows(ctx); err == nil {
+				return nil
+			}
+		}
+		select {
+		case <-tick.C:
+		case <-s.process.Ended:
+			return fmt.Errorf("the service ended: %w; see %s", s.process.Err, s.process.Log())
+		case <-ctx.Done():
+			return fmt.Errorf("the service is not ready: %w; see %s", errors.Join(err, ctx.Err()),
+				s.process.Log())
+		}
+	}
+}
+
+func (s *service) createEndpoints(ctx context.Context, receiver string, n int) error {
+	api, err := client.New(s.run.APIURL, s.run.APIKey, http.DefaultClient)
+	if err != nil {
+		return err
+	}
+	s.payments = paymentsTo(s.run.AccountID)
+	for i := range n {
+		made, err := api.CreateEndpoint(ctx,
+			client.EndpointCreate{URL: receiver + "/" + strconv.Itoa(i)})
+		if err != nil {
+			return fmt.Errorf("creating an endpoint: %w", err)
+		}
+		s.payments.Endpoints = append(s.payments.Endpoints, made.ID)
+	}
+	return nil
+}
+
+// cluster is how to reach its broker.
+func (s *service) cluster() cluster {
+	return cluster{
+		Broker: s.run.KafkaBrokers[0],
+		Prefix: servicePrefix,
+		SASL: streams.SASL{
+			Mechanism: s.run.Kafka.Mechanism,
+			User:      s.run.Kafka.User,
+			Password:  s.run.Kafka.Password,
+		},
+	}
+}
+
+// used is what the service and the processes that it started have used so far, in seconds.
+func (s *service) used() (service, children float64, err error) {
+	own, err := measuring.ProcessorTime(s.process.PID())
+	if err != nil {
+		return 0, 0, err
+	}
+	for _, pid := range measuring.Descendants(s.process.PID()) {
+		time, err := measuring.ProcessorTime(pid)
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			return 0, 0, err
+		}
+		children += time.Seconds()
+	}
+	return own.Seconds(), children, nil
+}
+
+// stop ends it in order and removes its data.
+func (s *service) stop() error {
+	err := s.process.Stop(syscall.SIGINT)
+	if err == nil && strings.HasPrefix(filepath.Base(s.dir), "service-") {
+		err = os.RemoveAll(s.dir) // #nosec G703 -- made by serve
+	}
+	return err
+}
