@@ -206,6 +206,10 @@ func (r *Reading) commitParts(ctx context.Context, records iter.Seq[streams.Reco
 func (r *Reading) commitCursor(
 	ctx context.Context, l domain.Ledger, s matched, offsets map[int32]int64, nowMillis int64,
 ) error {
+	behind := r.ends
+	if r.appended.behind(l.Sequence) { // whoever follows reads that back, too
+		behind = r.readFrom
+	}
 	return r.log.Commit(ctx, record(schemas.TopicLedgers, r.config.Passphrase,
 		schemas.EncodeLedgerRead(schemas.LedgerRead{
 			NetworkPassphrase: r.config.Passphrase,
@@ -217,8 +221,8 @@ func (r *Reading) commitCursor(
 			Observed:          len(s.observed),
 			Matches:           len(s.matches) + len(s.already.events),
 			WatchesOffsets:    offsets,
-			MatchesOffsets:    r.ends.matches,
-			PaymentsOffsets:   r.ends.payments,
+			MatchesOffsets:    behind.matches,
+			PaymentsOffsets:   behind.payments,
 			ReadAtMillis:      nowMillis,
 		})))
 }

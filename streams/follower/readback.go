@@ -11,7 +11,7 @@ import (
 )
 
 // maxReadBack bounds the records of a topic that are read back. After the cursor there are
-// those of one ledger at most: if there are more, cursors were lost.
+// those of one ledger, or of a few in a copy: if there are more, cursors were lost.
 const maxReadBack = 4_000_000
 
 // appendedByLedger is what was appended for the ledgers after the cursor.
@@ -41,6 +41,17 @@ func (a appendedByLedger) entry(ledger uint32) appended {
 	return of
 }
 
+// behind reports whether something is of a later ledger. A copy of a deployment has that: its
+// follower went on after the cursor was read (package transfer).
+func (a appendedByLedger) behind(ledger uint32) bool {
+	for of := range a {
+		if of > ledger {
+			return true
+		}
+	}
+	return false
+}
+
 // appended is what was appended for a ledger.
 type appended struct {
 	observed map[string]bool // payments
@@ -59,14 +70,14 @@ func (r *Reading) readBack(ctx context.Context, cursor schemas.LedgerRead) (err 
 	if r.ends, err = r.readEnds(ctx); err != nil {
 		return err
 	}
-	if err := r.readBackPayments(ctx, cursor); err != nil {
+	if r.readFrom.payments, err = r.readBackPayments(ctx, cursor); err != nil {
 		return err
 	}
-	return r.readBackMatches(ctx, cursor)
+	r.readFrom.matches, err = r.readBackMatches(ctx, cursor)
+	return err
 }
 
-// topicEnds are the ends of the topics that a ledger's records are appended to before its
-// cursor.
+// topicEnds are offsets of the topics that a ledger's records are appended to before its cursor.
 type topicEnds struct{ matches, payments map[int32]int64 }
 
 func (r *Reading) readEnds(ctx context.Context) (ends topicEnds, err error) {
@@ -78,7 +89,9 @@ func (r *Reading) readEnds(ctx context.Context) (ends topicEnds, err error) {
 	return ends, err
 }
 
-func (r *Reading) readBackMatches(ctx context.Context, cursor schemas.LedgerRead) error {
+func (r *Reading) readBackMatches(
+	ctx context.Context, cursor schemas.LedgerRead,
+) (from map[int32]int64, err error) {
 	partitionOf := r.log.PartitionOf(schemas.TopicMatches, len(r.ends.matches))
 	return r.readBackTopic(ctx, schemas.TopicMatches, cursor, cursor.MatchesOffsets, r.ends.matches,
 		func(rec streams.Record) (ledger uint32, add func(appended), err error) {
@@ -91,9 +104,11 @@ func (r *Reading) readBackMatches(ctx context.Context, cursor schemas.LedgerRead
 
 // readBackPayments skips what a cursor of an older version does not say: its ledger's
 // payments are then appended again, under the same ids.
-func (r *Reading) readBackPayments(ctx context.Context, cursor schemas.LedgerRead) error {
+func (r *Reading) readBackPayments(
+	ctx context.Context, cursor schemas.LedgerRead,
+) (from map[int32]int64, err error) {
 	if cursor.Sequence > 0 && len(cursor.PaymentsOffsets) == 0 {
-		return nil
+		return nil, nil
 	}
 	return r.readBackTopic(ctx, schemas.TopicPayments, cursor, cursor.PaymentsOffsets,
 		r.ends.payments, func(rec streams.Record) (ledger uint32, add func(appended), err error) {
@@ -102,15 +117,14 @@ func (r *Reading) readBackPayments(ctx context.Context, cursor schemas.LedgerRea
 		})
 }
 
-// readBackTopic reads one topic's records of ledgers after the cursor. read returns the
-// ledger of a record, and what to add to the entry of that ledger.
+// readBackTopic reads one topic's records of ledgers after the cursor, and returns from where on.
+// read returns the ledger of a record, and what to add to the entry of that ledger.
 func (r *Reading) readBackTopic(
 	ctx context.Context, topic string, cursor schemas.LedgerRead, offsets, ends map[int32]int64,
 	read func(streams.Record) (ledger uint32, add func(appended), err error),
-) error {
-	from, err := r.log.Starts(ctx, topic)
-	if err != nil {
-		return err
+) (from map[int32]int64, err error) {
+	if from, err = r.log.Starts(ctx, topic); err != nil {
+		return nil, err
 	}
 	for p := range from {
 		from[p] = max(from[p], offsets[p])
@@ -135,7 +149,7 @@ func (r *Reading) readBackTopic(
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("reading back what the topic %q has after the cursor: %w", topic, err)
+		return nil, fmt.Errorf("reading back what the topic %q has after the cursor: %w", topic, err)
 	}
-	return nil
+	return from, nil
 }

@@ -114,6 +114,57 @@ func TestAWatchThatMovesLeavesItsEvents(t *testing.T) {
 	}
 }
 
+// cursorless is a log that loses cursors.
+type cursorless struct{ follower.Log }
+
+func (c cursorless) Commit(ctx context.Context, records ...streams.Record) error {
+	return c.Log.Commit(ctx, slices.DeleteFunc(slices.Clone(records), func(r streams.Record) bool {
+		return r.Topic == schemas.TopicLedgers
+	})...)
+}
+
+// A copy of a deployment has matches of several ledgers behind its cursor (package transfer). None
+// is appended again, however often a follower starts until its cursor has passed them.
+func TestMatchesOfLaterLedgersAreReadBackAtEachStart(t *testing.T) {
+	r := newRig(t)
+	watched := r.wallet()
+	r.directory.add("wat_1", watched)
+	first := r.pay(watched, "1")
+	r.pay(watched, "2")
+	last := r.pay(watched, "3")
+	config := r.config()
+	config.Start = follower.Start{Sequence: first.Ledger}
+	diesAt := func(sequence uint32) func(streams.Record) bool {
+		return func(record streams.Record) bool { return isCursor(record, sequence) }
+	}
+	log, err := follower.OpenLog(r.cluster)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	_, err = follower.NewReading(config, mortal{cursorless{log}, diesAt(last.Ledger)},
+		func() bool { return true }).Follow(t.Context())
+	if !errors.Is(err, errKilled) {
+		t.Fatal(err)
+	}
+	for i, sequence := range []uint32{first.Ledger + 1, last.Ledger + 1} {
+		r.directory.move("wat_1", []string{"ep_2", "ep_3"}[i])
+		if err := r.life(config, diesAt(sequence)); !errors.Is(err, errKilled) {
+			t.Fatalf("life %d ended with %v", i, err)
+		}
+	}
+	var endpoints []string
+	for _, m := range r.matches() {
+		endpoints = append(endpoints, m.EndpointID)
+	}
+	if want := slices.Repeat([]string{"ep_wat_1"}, 3); !slices.Equal(endpoints, want) {
+		t.Errorf("the matches are for %v, want those of before: %v", endpoints, want)
+	}
+	if observed := r.observed(); len(observed) != 3 {
+		t.Errorf("%d payments are observed, and three were made", len(observed))
+	}
+}
+
 // A match that the engine sent to dead letters does not count: the payment is matched
 // again, and delivered.
 func TestADeadLetterIsNoMatch(t *testing.T) {
