@@ -6,10 +6,10 @@ import (
 )
 
 const (
-	// latestRecords is how many offsets a start reads again: a turn's facts and the marker
+	// LatestRecords is how many offsets a start reads again: a turn's facts and the marker
 	// that ends its transaction, and the start records of owners that failed before their
 	// first turn.
-	latestRecords = TurnFacts + 1 + 2*idleStarts
+	LatestRecords = TurnFacts + 1 + 2*idleStarts
 	idleStarts    = 1024
 	// restoreBatch is how many records are folded in one batch of state.
 	restoreBatch = 4096
@@ -38,7 +38,7 @@ type restore struct {
 
 // LocatedJournal reports the journal's first offset and its known end.
 func (c *Core[E, C]) LocatedJournal(start, known int64) error {
-	latestFrom := known - cmp.Or(c.cfg.LatestRecords, latestRecords)
+	latestFrom := known - cmp.Or(c.cfg.LatestRecords, LatestRecords)
 	c.restore = restore{start: start, to: known, latestFrom: latestFrom}
 	if c.read && c.progress.next > 0 && c.progress.next < start {
 		return c.gap(start)

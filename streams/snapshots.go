@@ -195,7 +195,7 @@ func (c *Core[E, C]) NeededFrom() NeededFrom {
 		return NeededFrom{}
 	}
 	older := c.snapshots.kept.Before
-	latest := older.Next - cmp.Or(c.cfg.LatestRecords, latestRecords)
+	latest := older.Next - cmp.Or(c.cfg.LatestRecords, LatestRecords)
 	return NeededFrom{Journal: max(0, min(older.Fact, latest)), Snapshots: older.First}
 }
 

@@ -38,6 +38,29 @@ func (m *machine) handOver(t *streams.Turn, endpointID string, moved domain.Deli
 	return nil
 }
 
+// HandOverOf returns the match by which a fact hands an event over, by the state of the fact's
+// partition; false if the fact is another, or the event went on in that partition.
+func HandOverOf(s *streams.Store, r streams.Record) (match streams.Record, is bool, err error) {
+	f, err := readFact(r)
+	moved, hands := f.Body.(domain.DeliveryMoved)
+	if err != nil || !hands {
+		return match, false, err
+	}
+	d, err := load(s, spaceDelivery, moved.EventID, schemas.UnmarshalDelivery)
+	if err != nil || d.EndpointID != f.Aggregate || d.MovedTo == "" {
+		return match, false, err
+	}
+	in := d.HandOver(moved.Body)
+	in.Moved.FromPartition, in.Moved.Number = r.Partition, moved.Number
+	m := schemas.EncodeHandOver(in)
+	return streams.NewRecord(schemas.TopicMatches, in.EndpointID, m.Value, m.EachHeader), true, nil
+}
+
+// KnowsHandOver reports whether a state has taken in a hand-over of a partition.
+func KnowsHandOver(s *streams.Store, moved domain.Moved) (bool, error) {
+	return new(state).knowsHandOver(s, moved)
+}
+
 // handOverNumber returns the number of a hand-over whose fact is the next one of a turn: the
 // offset of the journal that the fact has, or would have if nothing else stood before it.
 func (m *machine) handOverNumber(t *streams.Turn) uint64 {

@@ -199,3 +199,45 @@ func TestABackupHasTheEndpointsOfItsWatches(t *testing.T) {
 	}
 	t.Error("the endpoint of a watch is missing")
 }
+
+// A kill of the embedded broker may keep the fact that hands an event over, and lose the hand-over,
+// which the next start writes again. A copy that is made before has it, too.
+func TestABackupHasTheHandOversThatATornCommitLost(t *testing.T) {
+	r := newRig(t)
+	from, to := r.under("from", 4), r.under("to", 3)
+	s, stop := openShop(from)
+	event, match := paid(deleted, 0, 10)
+	in, err := schemas.DecodePaymentMatched(schemas.Read(match.Value, match))
+	r.must(err)
+	var last domain.Fact // of its endpoint
+	var at streams.Record
+	testkit.Eventually(t, "the delivery is cancelled", func() (is bool) {
+		for _, rec := range from.log.Read(schemas.TopicJournal) {
+			if string(rec.Key) != endpointID(deleted) {
+				continue
+			}
+			last, err = schemas.DecodeFact(schemas.Read(rec.Value, rec))
+			r.must(err)
+			is, at = is || last.EventID() == event, rec
+		}
+		return is
+	})
+	stop()
+	fact := schemas.EncodeFact(domain.Fact{
+		Aggregate: endpointID(deleted),
+		Version:   last.Version + 1,
+		AtMillis:  last.AtMillis,
+		Cause:     "cmd_resend",
+		Body: domain.DeliveryMoved{
+			EventID:      event,
+			ToEndpointID: endpointID(others),
+			Moves:        1,
+			Body:         in.Event.Body,
+			Number:       uint64(at.Offset + 1),
+		},
+	})
+	s.append(streams.NewRecord(schemas.TopicJournal, endpointID(deleted), fact.Value, fact.EachHeader))
+	s.backedUp(to, func() {})
+	to.start()
+	testkit.Eventually(t, "the event goes on", func() bool { return s.requests(event) == 1 })
+}
