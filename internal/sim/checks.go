@@ -28,6 +28,12 @@ type checks struct {
 	starts    map[string][]int64  // of attempts in the last second, by endpoint: [World.passed]
 	routes    map[[2]int32]uint64 // the last hand-over from a partition to another
 	cursor    uint32
+
+	// For runs with a disaster: what the facts since the last copy were folded onto, these facts
+	// in the order in which they were committed, and the payments that had been observed by then.
+	base      timeline
+	committed []streams.Record
+	since     observed
 }
 
 type attemptID struct {
@@ -72,6 +78,9 @@ func (c *checks) stands(records []streams.Record) {
 		switch r.Topic {
 		case schemas.TopicJournal:
 			if r.Header(schemas.HeaderType) != "" { // otherwise it is a task's note
+				if len(c.world.setup.disasters) > 0 {
+					c.committed = append(c.committed, r)
+				}
 				c.fact(r)
 			}
 		case schemas.TopicCommands:

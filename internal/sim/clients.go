@@ -28,6 +28,7 @@ type issued struct {
 	asks     int   // repeats without an answer since
 	unsure   bool  // it was asked with a history that did not say that the event went on
 	answer   *domain.Result
+	lost     bool // it was answered, and a disaster took what it led to
 }
 
 // isToldWhere reports whether it is a resend, each of whose records says where the event went.

@@ -40,6 +40,8 @@
 //	process.go    engine processes, their group, crashes, pauses
 //	retention.go  snapshots: deleted, damaged, loaded
 //	moves.go      the deployment is brought to another partition count
+//	backups.go    disasters: all is lost but a backup, which is restored
+//	goback.go     the checkers go back to what a backup has
 //	standbys.go   copies of partitions on processes that do not own them; their group's balancer
 //	task.go       a task: performs the actions of its streams.Core, a step each
 //	follower.go   follower processes, their election and directories

@@ -166,16 +166,22 @@ func (m *mailerProcess) idle() bool {
 // of it what the journal says, in a plain way of their own, and what the server saw.
 type mailChecks struct {
 	notices map[string]*referenceNotice
-	handed  map[string][]handed // mails that the server took, by notice
+	handed  map[string][]handed                 // mails that the server took, by notice
+	answers map[mailOrderID][]domain.MailAnswer // of the server
+}
+
+// mailOrderID identifies an order of a mail.
+type mailOrderID struct {
+	notice string
+	number int
 }
 
 type referenceNotice struct {
 	atMillis    int64
 	number      int // of the latest order
 	dueAtMillis int64
-	firstMillis int64                       // of the first order
-	recorded    map[int]bool                // orders whose answer is in the journal
-	answers     map[int][]domain.MailAnswer // of the server, by order
+	firstMillis int64        // of the first order
+	recorded    map[int]bool // orders whose answer is in the journal
 	settled     domain.MailOutcome
 }
 
@@ -183,6 +189,7 @@ func newMailChecks() *mailChecks {
 	return &mailChecks{
 		notices: make(map[string]*referenceNotice),
 		handed:  make(map[string][]handed),
+		answers: make(map[mailOrderID][]domain.MailAnswer),
 	}
 }
 
@@ -194,9 +201,7 @@ func noticeID(endpoint string, version uint64) string {
 // mailer that died in between, or under another order.
 func (c *mailChecks) handedOver(w *World, o domain.MailOrder, answer domain.MailAnswer) {
 	id := noticeID(o.EndpointID, o.Notice)
-	if n := c.notices[id]; n != nil {
-		n.answers[o.Number] = append(n.answers[o.Number], answer)
-	}
+	c.answers[mailOrderID{id, o.Number}] = append(c.answers[mailOrderID{id, o.Number}], answer)
 	if answer != domain.MailTaken {
 		return
 	}
@@ -218,7 +223,6 @@ func (c *mailChecks) apply(w *World, f domain.Fact) error {
 				atMillis:    f.AtMillis,
 				dueAtMillis: f.AtMillis,
 				recorded:    make(map[int]bool),
-				answers:     make(map[int][]domain.MailAnswer),
 			}
 			w.count("disablings to be told of")
 		}
@@ -273,9 +277,8 @@ func (n *referenceNotice) attempt(
 		return fmt.Errorf("order %d of the mail %s is answered twice", b.Number, id)
 	}
 	n.recorded[b.Number] = true
-	had := func(answer domain.MailAnswer) bool {
-		return slices.Contains(n.answers[b.Number], answer)
-	}
+	answers := w.checks.mails.answers[mailOrderID{id, b.Number}]
+	had := func(answer domain.MailAnswer) bool { return slices.Contains(answers, answer) }
 	switch b.Outcome {
 	case domain.MailSent: // held by what the server took
 	case domain.MailRetried:
@@ -284,7 +287,7 @@ func (n *referenceNotice) attempt(
 		if !had(domain.MailDeferred) && !had(domain.MailUnserved) || wait < secondMillis ||
 			wait > 5*60*secondMillis {
 			return fmt.Errorf("order %d of the mail %s, answered %v, is tried again in %d ms", b.Number,
-				id, n.answers[b.Number], wait)
+				id, answers, wait)
 		}
 		return nil
 	case domain.MailRefused:

@@ -11,8 +11,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/cockroachdb/pebble/v2/vfs"
-
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams"
@@ -40,6 +38,7 @@ func movesDrawn(seed uint64) []int {
 
 // move brings everything to another partition count.
 func (w *World) move() {
+	const what = "a move"
 	dir, err := os.MkdirTemp(inMemory(), "lumenhook-sim-")
 	if err != nil {
 		panic(err)
@@ -52,15 +51,15 @@ func (w *World) move() {
 		Progress: func(int64, int64) {},
 		Logger:   slog.New(slog.DiscardHandler),
 	})
-	w.moving(err)
-	defer func() { w.moving(source.Close()) }()
-	w.moving(source.Fold(context.Background())) // while the service runs
+	w.copying(what, err)
+	defer func() { w.copying(what, source.Close()) }()
+	w.copying(what, source.Fold(context.Background())) // while the service runs
 	w.standStill()
 	for _, id := range topology.TransactionalIDs(w.setup.partitions) {
 		w.log.takeOver(id)
 	}
 	c, err := source.Capture(context.Background(), dir)
-	w.moving(err)
+	w.copying(what, err)
 	to := newLog(1 + (w.setup.partitions+w.rnd.Int32N(2))%3)
 	to.byClient()
 	_, err = transfer.Place(context.Background(), c, transfer.TargetConfig{
@@ -70,10 +69,10 @@ func (w *World) move() {
 		Progress: func(int64, int64) {},
 		Logger:   slog.New(slog.DiscardHandler),
 	})
-	w.moving(err)
+	w.copying(what, err)
 	w.tracef("moved from %d partitions to %d", w.setup.partitions, to.keyed)
 	w.count("moves")
-	w.goOnWith(to)
+	w.goOnWith(to, nil)
 }
 
 // inMemory is a folder in memory, where the system has one: a move writes files.
@@ -83,12 +82,6 @@ func inMemory() string {
 		return shared
 	}
 	return ""
-}
-
-func (w *World) moving(err error) {
-	if err != nil {
-		w.violate("a move fails: %v", err)
-	}
 }
 
 // standStill stops every process: in order, by a crash, or it hangs until the group has
@@ -174,8 +167,9 @@ func (w *World) goOnAsZombies() {
 	}
 }
 
-// goOnWith ends whatever is left of the old deployment. New processes go on with another log.
-func (w *World) goOnWith(to *Log) {
+// goOnWith ends whatever is left of the old deployment. New processes go on with another log, which
+// has the journals of the old one up to some offsets; nil: up to their ends.
+func (w *World) goOnWith(to *Log, until []int64) {
 	for _, e := range w.engines {
 		if e.alive {
 			e.crash()
@@ -189,7 +183,7 @@ func (w *World) goOnWith(to *Log) {
 		f.disk, f.epochs = nil, nil
 	}
 	from := w.log
-	w.former = append(w.former, from)
+	w.former = append(w.former, formerLog{from, until})
 	to.stands, to.loses, to.unfenced, to.leaks = from.stands, from.loses, from.unfenced, from.leaks
 	w.checks.moved(from, to)
 	w.log, w.setup.partitions = to, to.keyed
@@ -206,6 +200,14 @@ func (w *World) goOnWith(to *Log) {
 	clear(w.handedOut)
 	w.clients.from = make(map[topicPartition]int64)
 	w.clients.restart()
+	w.checks.rebase()
+}
+
+// formerLog is a log that was left, and up to which offsets its journals still count; nil: all
+// that they have.
+type formerLog struct {
+	*Log
+	until []int64
 }
 
 // byClient places keys as Kafka's clients do, which is what a copy does.
@@ -244,6 +246,12 @@ func (c copied) Read(
 	if c.Log == c.world.log {
 		c.world.goOnAsZombies()
 	}
+	return c.readTo(topic, from, to, take)
+}
+
+func (c copied) readTo(
+	topic string, from, to map[int32]int64, take func(streams.Record) error,
+) error {
 	for _, p := range slices.Sorted(maps.Keys(to)) {
 		at := topicPartition{topic, p}
 		records, _, err := c.readKept(at, max(from[p], c.partitions[at].start), math.MaxInt)
@@ -290,19 +298,10 @@ func (c copied) DeleteBefore(_ context.Context, below streams.Offsets) error {
 	return nil
 }
 
-// Replica folds with the run's settings, on a disk in memory.
 func (c copied) Replica(
 	cfg streams.CoreConfig[engine.Effect, engine.Outcome],
 ) (*streams.Replica[engine.Effect, engine.Outcome], error) {
-	w := c.world
-	cfg.Store.FS = vfs.NewMem()
-	cfg.NewHandler = func() handler {
-		return engine.NewHandler(engine.Config{
-			RememberedSettled: w.setup.remembered,
-			Logger:            slog.New(slog.DiscardHandler),
-		}, nil)
-	}
-	return streams.NewReplicaOn(copiedPartition{c.Log, cfg.Partition}, cfg)
+	return c.replicaOn(copiedPartition{c.Log, cfg.Partition}, cfg)
 }
 
 // copiedPartition is a partition as a replica reads it.
@@ -343,6 +342,13 @@ func (c *checks) moved(from, to *Log) {
 	for id, m := range c.handed {
 		m.partition = place(m.endpoint)
 		c.handed[id] = m
+	}
+	// One that a torn commit has lost stands in the copy only.
+	for _, r := range to.copiedRecords(schemas.TopicMatches) {
+		in, err := schemas.DecodePaymentMatched(schemas.Read(r.Value, r))
+		if err == nil && !isDamaged(r) && in.Moved.Moves > 0 {
+			c.checkHandOver(r, in)
+		}
 	}
 	c.model.moved(c.world, from, to)
 }
@@ -409,8 +415,11 @@ func (m *model) isLatest(entry settling, log *Log) bool {
 func (w *World) whatWas(id deliveryID) (facts []domain.Fact) {
 	for _, log := range w.former {
 		at := topicPartition{schemas.TopicJournal, log.partitionOf(schemas.TopicJournal, id.endpoint)}
-		records, next := log.read(at, 0, math.MaxInt)
-		facts = append(facts, factsOf(id, records, next)...)
+		records, until := log.read(at, 0, math.MaxInt)
+		if log.until != nil {
+			until = log.until[at.partition]
+		}
+		facts = append(facts, factsOf(id, records, until)...)
 	}
 	return facts
 }

@@ -21,7 +21,7 @@ const (
 // snapshotConfig is where the simulation keeps snapshots. Those of a copy are the engine's.
 func (w *World) snapshotConfig() streams.SnapshotConfig {
 	cfg := streams.SnapshotConfig{Topic: schemas.TopicSnapshots, Identity: "sim"}
-	if len(w.setup.moves) > 0 {
+	if w.setup.isCopied() {
 		cfg = engine.Snapshots(int(w.setup.partitions))
 	}
 	cfg.Every, cfg.ChunkBytes = snapshotEvery, snapshotChunk
@@ -30,6 +30,9 @@ func (w *World) snapshotConfig() streams.SnapshotConfig {
 
 // retain deletes what a task at work says that no restore needs, or a part of that.
 func (w *World) retain() bool {
+	if w.held {
+		return false
+	}
 	for _, e := range workers(w.engines) {
 		for _, t := range e.tasks {
 			if t.core != nil && t.core.Working() && w.chance(0.5) {

@@ -30,6 +30,7 @@ type Report struct {
 // takes until nothing more happens.
 func Run(o Options) (r Report) {
 	w := newWorld(o.Seed, o.Bug, o.Lines)
+	defer w.removeFolders()
 	defer func() {
 		if p := recover(); p != nil {
 			r.Violation = describe(p)

@@ -320,10 +320,7 @@ func (w *World) verifyEnd() {
 		}
 	}
 	w.checks.checkHistory()
-	seen := make(map[string]bool)
-	for _, log := range append(slices.Clone(w.former), w.log) {
-		w.checks.checkObserved(log, seen)
-	}
+	w.checks.allObserved()
 	w.verifyEvents()
 	w.verifyDeadLetters()
 	for _, e := range w.engines {

@@ -40,6 +40,7 @@ type setup struct {
 	standbys    int     // of each partition
 	spoiled     float64 // share of receivers that start with any behaviour, not with 200
 	moves       []int   // steps in which the deployment is moved
+	disasters   []disaster
 }
 
 func newSetup(rnd *rand.Rand) setup {
@@ -109,8 +110,12 @@ type World struct {
 	handedOut map[int32]bool
 	// former are the logs that the deployment was moved away from, and copiedTo where what
 	// was copied of inputs ends in the present one.
-	former   []*Log
+	former   []formerLog
 	copiedTo map[topicPartition]int64
+	// backup is the latest one, and held while one is written: nothing is deleted.
+	backup  *backup
+	held    bool
+	folders []string
 }
 
 // violation is the panic value of checkers.
@@ -139,11 +144,15 @@ func newWorld(seed uint64, bug Bug, keepLines bool) *World {
 		verifyLeft: 3,
 	}
 	w.setup.standbys, w.setup.moves = standbysDrawn(seed), movesDrawn(seed)
+	if disasters, moves := disastersDrawn(seed); len(disasters) > 0 {
+		w.setup.disasters, w.setup.moves = disasters, moves
+	}
 	w.log = newLog(w.setup.partitions)
-	if len(w.setup.moves) > 0 {
+	if w.setup.isCopied() {
 		w.log.byClient()
 	}
 	w.checks = newChecks(w)
+	w.checks.rebase()
 	w.log.stands = w.checks.stands
 	w.log.loses, w.log.unfenced, w.log.leaks = w.losesRecord, bug == NoFence, bug == LeakAborted
 	w.txnIDs = append(engineTxns(w.setup.partitions), followerTxn, backfillTxn)
@@ -255,6 +264,9 @@ func (w *World) takeStep(i int) {
 	w.rnd = newStepRand(w.seed, i)
 	if slices.Contains(w.setup.moves, i) {
 		w.move()
+		return
+	}
+	if w.strike(i) {
 		return
 	}
 	if w.chance(w.setup.haste) {

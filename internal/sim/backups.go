@@ -1,0 +1,282 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"maps"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/lumenhook/lumenhook/schemas"
+	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/engine"
+	"github.com/lumenhook/lumenhook/streams/topology"
+	"github.com/lumenhook/lumenhook/streams/transfer"
+)
+
+// A disaster takes everything but a backup: the topics, the processes, their disks. A backup is
+// written as by lumenhook backup, while the service runs, and later restored as by lumenhook
+// restore, into topics of any partition count. What came after it never was.
+
+// disaster is the step in which a backup is written, and the one in which all else is lost.
+type disaster struct{ copied, lost int }
+
+// disastersDrawn are the disasters of a run: none in most. Of the others some are moved before.
+func disastersDrawn(seed uint64) (list []disaster, moves []int) {
+	if seed/4%4 != 2 || seed/16%2 != 1 {
+		return nil, nil
+	}
+	n := int(seed / 32) // #nosec G115 -- it is only drawn from
+	first := disaster{copied: 140 + n%7*70}
+	first.lost = first.copied + 15 + n/7%5*60
+	list = append(list, first)
+	if n/35%2 == 0 {
+		second := disaster{copied: first.lost + 90 + n/70%3*90}
+		second.lost = second.copied + 15 + n/210%4*70
+		list = append(list, second)
+	}
+	if n%3 == 0 {
+		moves = []int{first.copied - 60}
+	}
+	return list, moves
+}
+
+// isCopied reports whether the run writes journals that begin with a snapshot of a copy.
+func (s setup) isCopied() bool { return len(s.moves)+len(s.disasters) > 0 }
+
+// strike writes a backup, or loses everything else, if this is the step for it.
+func (w *World) strike(step int) bool {
+	for _, d := range w.setup.disasters {
+		switch step {
+		case d.copied:
+			w.backUp()
+			return true
+		case d.lost:
+			if w.backup != nil { // its step may be left out
+				w.loseAll()
+			}
+			return true
+		}
+	}
+	return false
+}
+
+// backup is a folder with a backup, and what checkers keep of the moment at which it was begun.
+type backup struct {
+	dir   string
+	about transfer.Manifest
+	// facts is how many had been committed since the last copy, and matched the events that had
+	// been matched.
+	facts   int
+	matched map[string]bool
+}
+
+// backUp writes a backup while the service runs.
+func (w *World) backUp() {
+	b := &backup{dir: w.newFolder(), facts: len(w.checks.committed), matched: make(map[string]bool)}
+	for event := range w.checks.matched {
+		b.matched[event] = true
+	}
+	scratch := w.newFolder()
+	w.held = true
+	defer func() { w.held = false }()
+	ctx, what := context.Background(), "a backup"
+	source, err := transfer.OpenSource(ctx, transfer.SourceConfig{
+		Log:      served{copied{w, w.log}},
+		Scratch:  scratch,
+		Now:      func() time.Time { return time.UnixMilli(w.wall()) },
+		Progress: func(int64, int64) {},
+		Logger:   slog.New(slog.DiscardHandler),
+	})
+	w.copying(what, err)
+	w.copying(what, source.Fold(ctx))
+	c, err := source.Capture(ctx, b.dir)
+	w.copying(what, err)
+	w.copying(what, c.Save(func(int64, int64) {}))
+	w.copying(what, source.Close())
+	b.about = c.Manifest()
+	w.backup = b
+	w.tracef("a backup has the journals up to %v", b.about.Journal)
+	w.count("backups")
+}
+
+// newFolder is a folder that is there until the run ends.
+func (w *World) newFolder() string {
+	dir, err := os.MkdirTemp(inMemory(), "lumenhook-sim-")
+	if err != nil {
+		panic(err)
+	}
+	w.folders = append(w.folders, dir)
+	return dir
+}
+
+func (w *World) removeFolders() {
+	for _, dir := range w.folders {
+		_ = os.RemoveAll(dir)
+	}
+	w.folders = nil
+}
+
+// loseAll loses everything but the backup, and goes on with what is made of it, some time later.
+func (w *World) loseAll() {
+	b := w.backup
+	w.tracef("all is lost but a backup")
+	w.count("disasters")
+	w.killEverything()
+	clear(w.owners)
+	w.leader = nil
+	w.advance(streams.SessionTimeout.Milliseconds() + w.rnd.Int64N(6*hourMillis))
+	to := newLog(1 + w.rnd.Int32N(3))
+	to.byClient()
+	ctx, what, scratch := context.Background(), "a restore", w.newFolder()
+	c, err := transfer.Load(b.dir, scratch, slog.New(slog.DiscardHandler), func(int64, int64) {})
+	w.copying(what, err)
+	_, err = transfer.Place(ctx, c, transfer.TargetConfig{
+		Log:      copied{w, to},
+		Shape:    topology.Shape{Partitions: to.keyed},
+		Scratch:  scratch,
+		Progress: func(int64, int64) {},
+		Logger:   slog.New(slog.DiscardHandler),
+	})
+	w.copying(what, err)
+	w.copying(what, c.Close())
+	w.tracef("restored into %d partitions", to.keyed)
+	w.checks.goBack(b, to)
+	w.goOnWith(to, b.about.Journal)
+	w.clients.askForTheLost()
+}
+
+func (w *World) copying(what string, err error) {
+	if err != nil {
+		w.violate("%s fails: %v", what, err)
+	}
+}
+
+// served is a log that is read while its deployment runs: something happens between any two
+// answers, and brokers do not answer at one moment.
+type served struct{ copied }
+
+// goOnBeside lets a few things happen while a backup is written.
+func (w *World) goOnBeside() {
+	for range w.rnd.IntN(4) {
+		from := actions
+		if w.rnd.Float64() < faultShare*w.setup.faults {
+			from = faults
+		}
+		w.act(from)
+		w.log.expire(w.txnIDs, w.steady)
+	}
+}
+
+// patience is after how many things that happen time passes until a transaction is aborted.
+const patience = 40
+
+// untilDecided lets things happen until a partition is decided up to an offset.
+func (w *World) untilDecided(at topicPartition, end int64) {
+	for n := 0; w.log.stable(at) < end; n++ {
+		w.goOnBeside()
+		if n > patience {
+			w.writeMarker()
+			w.advance(secondMillis)
+		}
+	}
+}
+
+func (s served) Starts(ctx context.Context, topic string) (map[int32]int64, error) {
+	s.world.goOnBeside()
+	return s.copied.Starts(ctx, topic)
+}
+
+// Of returns the ends, undecided records included.
+func (s served) Of(_ context.Context, topic string) (map[int32]int64, error) {
+	by := make(map[int32]int64)
+	for _, p := range s.world.rnd.Perm(int(s.count(topic))) {
+		s.world.goOnBeside()
+		p := int32(p) // #nosec G115 -- a partition
+		by[p] = s.end(topicPartition{topic, p})
+	}
+	return by, nil
+}
+
+func (s served) Read(
+	_ context.Context, topic string, from, to map[int32]int64, take func(streams.Record) error,
+) error {
+	for _, p := range slices.Sorted(maps.Keys(to)) {
+		s.world.untilDecided(topicPartition{topic, p}, to[p])
+	}
+	return s.readTo(topic, from, to, take)
+}
+
+func (s served) Replica(
+	cfg streams.CoreConfig[engine.Effect, engine.Outcome],
+) (*streams.Replica[engine.Effect, engine.Outcome], error) {
+	return s.replicaOn(servedPartition{copiedPartition{s.Log, cfg.Partition}, s.world}, cfg)
+}
+
+// servedPartition is a partition as a replica reads it beside its owner.
+type servedPartition struct {
+	copiedPartition
+	world *World
+}
+
+func (s servedPartition) Bounds(
+	_ context.Context, topic string,
+) (start, end int64, err error) {
+	at := topicPartition{topic, s.partition}
+	start = s.log.partitions[at].start
+	s.world.goOnBeside()
+	return start, s.log.end(at), nil
+}
+
+func (s servedPartition) ReadSome(
+	_ context.Context, topic string, from, to int64,
+) (list []streams.Record, next int64, err error) {
+	at := topicPartition{topic, s.partition}
+	s.world.goOnBeside()
+	s.world.untilDecided(at, from+1)
+	list, next, err = s.log.readKept(at, from, 1+s.world.rnd.IntN(64))
+	list = slices.DeleteFunc(list, func(r streams.Record) bool { return r.Offset >= to })
+	return list, min(next, to), err
+}
+
+// replicaOn folds with the run's settings, on a disk in memory.
+func (c copied) replicaOn(
+	log streams.ReplicaLog, cfg streams.CoreConfig[engine.Effect, engine.Outcome],
+) (*streams.Replica[engine.Effect, engine.Outcome], error) {
+	w := c.world
+	cfg.Store.FS = vfs.NewMem()
+	cfg.NewHandler = func() handler {
+		return engine.NewHandler(engine.Config{
+			RememberedSettled: w.setup.remembered,
+			Logger:            slog.New(slog.DiscardHandler),
+		}, nil)
+	}
+	return streams.NewReplicaOn(log, cfg)
+}
+
+// copiedRecords returns what a new log has of a topic, which is all copied.
+func (l *Log) copiedRecords(topic string) (all []streams.Record) {
+	for p := range l.count(topic) {
+		for _, e := range l.partitions[topicPartition{topic, p}].entries {
+			all = append(all, e.record)
+		}
+	}
+	return all
+}
+
+// payments are the ids of the payments that a new log has.
+func (l *Log) payments() map[string]bool {
+	ids := make(map[string]bool)
+	for _, r := range l.copiedRecords(schemas.TopicPayments) {
+		p, err := schemas.DecodePaymentObserved(schemas.Read(r.Value, r))
+		if err != nil {
+			panic(fmt.Sprintf("a payment cannot be read: %v", err))
+		}
+		ids[p.Payment.ID] = true
+	}
+	return ids
+}

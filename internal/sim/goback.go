@@ -1,0 +1,268 @@
+package sim
+
+import (
+	"bytes"
+	"maps"
+	"slices"
+
+	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/schemas"
+	"github.com/lumenhook/lumenhook/streams"
+)
+
+// A restore goes back in time, and the checkers go with it: to the facts that the backup has. What
+// happened outside stays as it was: attempts that receivers got, mails that a server took, ledgers,
+// what was written into the log. What clients were told of later facts counts no more.
+
+// timeline is what checkers fold of the journals.
+type timeline struct {
+	model     *model
+	reference *referenceModel
+	notices   map[string]*referenceNotice
+	carried   map[string]int
+}
+
+// observed are payments that were observed in logs of before.
+type observed struct {
+	ids  map[string]bool
+	logs int // so many of the former ones are in it
+}
+
+// rebase keeps what the facts that follow are folded onto.
+func (c *checks) rebase() {
+	if len(c.world.setup.disasters) == 0 {
+		return
+	}
+	c.committed = nil
+	c.base = timeline{c.model.clone(), c.reference.clone(), cloneNotices(c.mails.notices),
+		maps.Clone(c.carried)}
+}
+
+func (m *model) clone() *model {
+	return &model{
+		accounts:   maps.Clone(m.accounts),
+		endpoints:  maps.Clone(m.endpoints),
+		watches:    maps.Clone(m.watches),
+		deliveries: maps.Clone(m.deliveries),
+		created:    slices.Clone(m.created),
+		endpointOf: maps.Clone(m.endpointOf),
+		bodies:     maps.Clone(m.bodies),
+		settled:    slices.Clone(m.settled),
+		notices:    maps.Clone(m.notices),
+		handled:    maps.Clone(m.handled),
+		changedBy:  maps.Clone(m.changedBy),
+		taken:      slices.Clone(m.taken),
+		facts:      m.facts,
+		wasMoved:   m.wasMoved,
+		out:        maps.Clone(m.out),
+		rings:      maps.Clone(m.rings),
+	}
+}
+
+func (m *referenceModel) clone() *referenceModel {
+	clone := newReferenceModel(m.world)
+	for id, e := range m.endpoints {
+		copied := *e
+		copied.secrets, copied.events = slices.Clone(e.secrets), slices.Clone(e.events)
+		clone.endpoints[id] = &copied
+	}
+	for id, d := range m.deliveries {
+		copied := *d
+		clone.deliveries[id] = &copied
+	}
+	for id, list := range m.requeued {
+		clone.requeued[id] = slices.Clone(list)
+	}
+	for id, list := range m.replays {
+		clone.replays[id] = slices.Clone(list)
+	}
+	clone.latest = maps.Clone(m.latest)
+	return clone
+}
+
+func cloneNotices(notices map[string]*referenceNotice) map[string]*referenceNotice {
+	clone := make(map[string]*referenceNotice)
+	for id, n := range notices {
+		copied := *n
+		copied.recorded = maps.Clone(n.recorded)
+		clone[id] = &copied
+	}
+	return clone
+}
+
+// goBack has the checkers go back to what a backup has, of which a new log was made. It checks
+// that what stood when the backup was begun is in it.
+func (c *checks) goBack(b *backup, to *Log) {
+	c.model, c.reference = c.base.model, c.base.reference
+	c.mails.notices, c.carried = c.base.notices, c.base.carried
+	for i, r := range c.committed {
+		switch {
+		case r.Offset < b.about.Journal[r.Partition]:
+			c.refold(r)
+		case i < b.facts:
+			c.world.violate("G1: a fact was committed before the backup was begun, and the backup has the "+
+				"journal of partition %d up to %d, not up to it: %d", r.Partition,
+				b.about.Journal[r.Partition], r.Offset)
+		}
+	}
+	c.allObserved()
+	c.cursor = 0
+	if b.about.Cursor != nil {
+		c.cursor = b.about.Cursor.Ledger
+	}
+	c.goBackToMatches(b, to)
+	c.goBackToPayments(to)
+	c.judged.goBack(c.model, c.cursor, to)
+	c.world.clients.goBack(c.model)
+}
+
+// refold folds a fact again.
+func (c *checks) refold(r streams.Record) {
+	f, err := schemas.DecodeFact(schemas.Read(r.Value, r))
+	if err == nil {
+		err = c.model.fold(f)
+	}
+	if err != nil {
+		c.world.violate("a backup: %v", err)
+	}
+	err = c.reference.apply(f)
+	if handled, is := f.Body.(domain.CommandHandled); is {
+		c.carried[handled.CommandID]++
+		err = nil // the answer may say that something was in flight, and nothing is now
+	}
+	if err != nil {
+		c.world.violate("G3, by the reference model of a backup: %v", err)
+	}
+	if err := c.mails.apply(c.world, f); err != nil {
+		c.world.violate("mail, in a backup: %v", err)
+	}
+}
+
+// goBackToMatches leaves the matches that the new log has, and those whose delivery is there. None
+// may be lost that had been appended before, unless its ledger is read again. Those that are still
+// to be taken need their endpoint: without it they would be cancelled.
+func (c *checks) goBackToMatches(b *backup, to *Log) {
+	w, there := c.world, make(map[string]bool)
+	for _, r := range to.copiedRecords(schemas.TopicMatches) {
+		in, err := schemas.DecodePaymentMatched(schemas.Read(r.Value, r))
+		if err != nil || isDamaged(r) {
+			continue
+		}
+		there[in.Event.ID] = true
+		if _, is := c.model.endpoints[in.EndpointID]; !is && in.Moved.Moves == 0 {
+			w.violate("G2: a backup has a match for %s, and not that endpoint", in.EndpointID)
+		}
+	}
+	for event := range c.model.endpointOf {
+		there[event] = true
+	}
+	for _, l := range w.chain.ledgers[:c.cursor] {
+		for _, p := range l.Payments {
+			for _, watch := range w.clients.watches {
+				if event := domain.EventID(watch, p.ID); b.matched[event] && !there[event] {
+					w.violate("G2: event %s of ledger %d was matched before the backup was begun, which has "+
+						"the ledgers up to %d and not the event", event, l.Sequence, c.cursor)
+				}
+			}
+		}
+	}
+	maps.DeleteFunc(c.matched, func(event string, _ []match) bool { return !there[event] })
+}
+
+// allObserved checks that no payment was observed twice since the last disaster.
+func (c *checks) allObserved() {
+	seen := maps.Clone(c.since.ids)
+	if seen == nil {
+		seen = make(map[string]bool)
+	}
+	for _, log := range c.world.former[c.since.logs:] {
+		c.checkObserved(log.Log, seen)
+	}
+	c.checkObserved(c.world.log, seen)
+}
+
+// goBackToPayments leaves the payments of the ledgers that are not read again, and those that the
+// new log has.
+func (c *checks) goBackToPayments(to *Log) {
+	there := to.payments()
+	for _, l := range c.world.chain.ledgers[:c.cursor] {
+		for _, p := range l.Payments {
+			there[p.ID] = there[p.ID] || c.observed[p.ID]
+		}
+	}
+	maps.DeleteFunc(c.observed, func(id string, _ bool) bool { return !there[id] })
+	c.since = observed{maps.Clone(c.observed), len(c.world.former) + 1}
+}
+
+// goBack leaves the settings of watches that there are, what clients know of them, and which
+// ledgers were read.
+func (j *judged) goBack(m *model, cursor uint32, to *Log) {
+	for id, settings := range j.settings {
+		j.settings[id] = slices.DeleteFunc(settings, func(w domain.Watch) bool {
+			return w.Revision > m.watches[id].Revision
+		})
+	}
+	clamp := func(known map[string]int) {
+		for id, i := range known {
+			if last := len(j.settings[id]) - 1; last < 0 {
+				delete(known, id)
+			} else {
+				known[id] = min(i, last)
+			}
+		}
+	}
+	clamp(j.known)
+	for sequence, least := range j.least {
+		clamp(least)
+		if sequence > cursor {
+			delete(j.read, sequence)
+		}
+	}
+	admitted := make(map[string]bool)
+	for _, r := range to.copiedRecords(schemas.TopicCommands) {
+		cmd, err := schemas.DecodeCommand(schemas.Read(r.Value, r))
+		if body, is := cmd.Body.(domain.RecordCoverage); err == nil && is && body.LiveSince != 0 {
+			admitted[body.WatchID] = true
+		}
+	}
+	maps.DeleteFunc(j.since, func(id string, _ uint32) bool {
+		return m.watches[id].LiveSince == 0 && !admitted[id]
+	})
+	maps.DeleteFunc(j.gone, func(id string, _ bool) bool { return !m.endpoints[id].Deleted() })
+}
+
+// goBack forgets what clients were told of facts that never were.
+func (c *clients) goBack(m *model) {
+	for id, cmd := range c.byID {
+		if cmd.answer != nil && !m.tells(id, cmd.answer.Answer) {
+			cmd.answer, cmd.lost = nil, true
+		}
+	}
+}
+
+// tells reports whether a command has an answer: one that was handled again, a day later, has
+// another than before.
+func (m *model) tells(id string, a domain.Answer) bool {
+	h, is := m.handled[id]
+	of := func(a domain.Answer) []byte {
+		return schemas.EncodeResult(domain.Result{CommandID: id, Answer: a}).Value
+	}
+	return is && bytes.Equal(of(h.Answer), of(a))
+}
+
+// askForTheLost has clients repeat what they were told of and is gone: most of it, and always what
+// they need to go on.
+func (c *clients) askForTheLost() {
+	w := c.world
+	for _, cmd := range c.commands {
+		if !cmd.lost {
+			continue
+		}
+		cmd.lost = false
+		_, needed := cmd.Body.(domain.CreateAccount)
+		w.count("acknowledged commands that a disaster took")
+		if (needed || w.chance(0.7)) && !c.tooOld(cmd) {
+			c.ask(cmd)
+		}
+	}
+}
