@@ -29,6 +29,7 @@ const (
 	receiverChild = "receiver"
 	relayChild    = "relay"
 	loadChild     = "load"
+	serviceChild  = "service" // with its own arguments
 )
 
 // task is what a child is told, as JSON on its standard input: it has a password, which is no
@@ -76,11 +77,12 @@ func (c cluster) open() streams.Cluster {
 type event struct {
 	Kind      string  `json:"kind"`
 	At        int64   `json:"at"`                  // Unix nanoseconds
-	URL       string  `json:"url,omitempty"`       // of a receiver
+	URL       string  `json:"url,omitempty"`       // of a receiver, or a file
 	Counter   string  `json:"counter,omitempty"`   // of a receiver and a relay
 	Broker    string  `json:"broker,omitempty"`    // of a relay
 	N         int     `json:"n,omitempty"`         // how many were appended or posted
 	Processor float64 `json:"processor,omitempty"` // seconds that the load used
+	Fault     string  `json:"fault,omitempty"`     // of a profile
 	Late      float64 `json:"late,omitempty"`      // p99 of what was sent at a rate, milliseconds
 }
 
@@ -88,6 +90,9 @@ const (
 	eventReady = "ready"
 	eventBegan = "began"
 	eventDone  = "done"
+
+	eventProfiling = "profiling"
+	eventProfiled  = "profiled"
 )
 
 func report(e event) {
@@ -100,6 +105,11 @@ func report(e event) {
 }
 
 func runChild(args []string) error {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	defer stop()
+	if len(args) > 0 && args[0] == serviceChild {
+		return runService(ctx, args[1:])
+	}
 	if len(args) != 1 {
 		return errors.New("a child has one kind")
 	}
@@ -107,8 +117,6 @@ func runChild(args []string) error {
 	if err := json.NewDecoder(os.Stdin).Decode(&t); err != nil {
 		return fmt.Errorf("reading what is to be done: %w", err)
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
-	defer stop()
 	switch args[0] {
 	case receiverChild:
 		return t.receive(ctx)

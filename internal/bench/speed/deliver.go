@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strconv"
 	"syscall"
@@ -83,7 +84,7 @@ func (l *lab) deliver(
 	if r.Kafka, err = l.kafkaFloor(ctx, sync); err != nil {
 		return r, fmt.Errorf("the floor of Kafka: %w", err)
 	}
-	s, err := l.serve(ctx, sync, endpoints)
+	s, err := l.serve(ctx, sync, endpoints, false)
 	if err != nil {
 		return r, err
 	}
@@ -108,9 +109,13 @@ type delivered struct {
 	arrived, inHistory time.Time
 }
 
-// deliverAll appends at full speed and waits until the history has every attempt.
+// deliverAll appends, at full speed unless another load is named, and waits until the history
+// has every attempt.
 func (l *lab) deliverAll(ctx context.Context, s *service, t task) (d delivered, err error) {
-	t.Kind, t.Counter = loadAppends, l.receiver.Counter
+	if t.Kind == "" {
+		t.Kind = loadAppends
+	}
+	t.Counter = l.receiver.Counter
 	t.Cluster, t.Payments = s.cluster(), s.payments
 	if err := l.arrived().expect(ctx, t.AtLeast); err != nil {
 		return d, err
@@ -232,14 +237,14 @@ func (l *lab) postFloor(ctx context.Context, kind string) (f floorRun, err error
 func (l *lab) kafkaFloor(ctx context.Context, sync bool) (f floorRun, err error) {
 	during := measuring.Meanwhile()
 	l.posts++
-	p, err := l.begin(relayChild, task{
-		Dir:  filepath.Join(l.dir, "relay-"+strconv.Itoa(l.posts)),
-		Sync: sync,
-	})
+	dir := filepath.Join(l.dir, "relay-"+strconv.Itoa(l.posts))
+	p, err := l.begin(relayChild, task{Dir: dir, Sync: sync})
 	if err != nil {
 		return f, err
 	}
-	defer func() { err = errors.Join(err, p.Stop(syscall.SIGTERM)) }()
+	defer func() {
+		err = errors.Join(err, p.Stop(syscall.SIGTERM), os.RemoveAll(dir)) // #nosec G703 -- made here
+	}()
 	ready, err := reported(p, eventReady, startMax)
 	if err != nil {
 		return f, err

@@ -20,6 +20,11 @@
 //	          500/s, and at half of the full speed that it had just before. Beside each: a bare
 //	          net/http client that posts at the same rate, from a post's beginning to its arrival.
 //
+//	profile   where the processor time of one delivery goes, at the last of the rates and at
+//	          full speed: by process, and within the service by part, from its profile. Here
+//	          the service is this program, which does what `lumenhook run` does and can take
+//	          profiles; what it shows is not compared with floors.
+//
 // Each repetition has a service of its own, on an empty data folder. The endpoints are paths of
 // one receiver (HTTP/1.1 over TLS, connections are kept).
 //
@@ -37,5 +42,6 @@
 //	history.go  what the history holds
 //	deliver.go  the deliver lines
 //	latency.go  the latency lines
+//	profile.go  the profile line
 //	report.go   figures beside floors and aims, as text and as JSON
 package main

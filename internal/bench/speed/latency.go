@@ -55,7 +55,7 @@ func latencyLine(rate float64, half, sync bool) string {
 func (l *lab) latency(
 	ctx context.Context, repetition int, sync bool,
 ) (runs []latencyRun, err error) {
-	s, err := l.serve(ctx, sync, latencyEndpoints)
+	s, err := l.serve(ctx, sync, latencyEndpoints, false)
 	if err != nil {
 		return nil, err
 	}

@@ -20,6 +20,7 @@ import (
 const (
 	lineDeliver = "deliver"
 	lineLatency = "latency"
+	lineProfile = "profile"
 )
 
 // options are the flags. Those that a figure depends on are reported with it.
@@ -43,6 +44,7 @@ type options struct {
 }
 
 func main() {
+	clickhouse.MaybeChild() // of a service that is profiled
 	var err error
 	if len(os.Args) > 1 && os.Args[1] == childArg {
 		err = runChild(os.Args[2:])
@@ -76,7 +78,8 @@ func parse(args []string) (o options, err error) {
 	f.StringVar(&o.scratch, "scratch", "",
 		"where data folders are made; empty: the system's own place")
 	f.StringVar(&o.json, "json", "", "a file for the figures")
-	lines := f.String("lines", lineDeliver+","+lineLatency, "what is measured")
+	lines := f.String("lines", lineDeliver+","+lineLatency,
+		"what is measured; profile tells where the service's processor time goes")
 	f.IntVar(&o.reps, "reps", 5, "how often")
 	f.IntVar(&o.warm, "warm", 2000, "deliveries and posts that are not counted, before each run")
 	f.IntVar(&o.deliveries, "deliveries", 200_000, "deliveries of a run at full speed, at least")
@@ -92,7 +95,7 @@ func parse(args []string) (o options, err error) {
 	}
 	o.lines = strings.Split(*lines, ",")
 	for _, line := range o.lines {
-		if !slices.Contains([]string{lineDeliver, lineLatency}, line) {
+		if !slices.Contains([]string{lineDeliver, lineLatency, lineProfile}, line) {
 			return o, fmt.Errorf("-lines: there is no line %q", line)
 		}
 	}
@@ -174,6 +177,13 @@ func (l *lab) repetition(ctx context.Context, n int, r *results) error {
 			steps = append(steps, func() error {
 				runs, err := l.latency(ctx, n, sync)
 				r.addLatency(runs...)
+				return err
+			})
+		}
+		if slices.Contains(l.opt.lines, lineProfile) {
+			steps = append(steps, func() error {
+				runs, err := l.profile(ctx, n, sync)
+				r.Profile = append(r.Profile, runs...)
 				return err
 			})
 		}

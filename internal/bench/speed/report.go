@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -48,6 +49,7 @@ type results struct {
 	Lines   []row        `json:"lines"`
 	Deliver []deliverRun `json:"deliver,omitempty"`
 	Latency []latencyRun `json:"latency,omitempty"`
+	Profile []profileRun `json:"profile,omitempty"`
 }
 
 // row is a line's figure beside a floor of the same repetitions.
@@ -211,6 +213,23 @@ func (r *results) print(w io.Writer) error {
 	fmt.Fprintf(w, "runs at full speed of at least %d deliveries and %.0f s, %d ahead; at a rate of "+
 		"%.0f s; floors of %.0f s; bodies of %d bytes\n\n", r.Deliveries, r.Seconds, r.Backlog,
 		r.SecondsOfPace, r.SecondsOfFloors, r.BodyBytes)
+	if err := r.printLines(w); err != nil {
+		return err
+	}
+	if err := r.printProcessors(w); err != nil {
+		return err
+	}
+	if err := r.printProfiles(w); err != nil {
+		return err
+	}
+	return r.printLoads(w)
+}
+
+// printLines prints each line beside its floors and its aim.
+func (r *results) printLines(w io.Writer) error {
+	if len(r.Lines) == 0 {
+		return nil
+	}
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(table, "line\tunit\tmin\tmedian\tmax\tn\tfloor\tmedian\tratio\t(min to max)\taim\t")
 	for _, row := range r.Lines {
@@ -233,13 +252,7 @@ func (r *results) print(w io.Writer) error {
 			measuring.Short(row.Figure.Max), len(row.Figure.Values), row.FloorName,
 			measuring.Short(row.Floor.Median), ratio, row.Aim, met)
 	}
-	if err := table.Flush(); err != nil {
-		return err
-	}
-	if err := r.printProcessors(w); err != nil {
-		return err
-	}
-	return r.printLoads(w)
+	return table.Flush()
 }
 
 // printProcessors prints what a delivery took of each process, and a post of the floors.
@@ -279,6 +292,30 @@ func (r *results) printProcessors(w io.Writer) error {
 	return table.Flush()
 }
 
+// printProfiles prints where the time of one delivery goes.
+func (r *results) printProfiles(w io.Writer) error {
+	for _, p := range r.Profile {
+		fmt.Fprintf(w, "\n%s, run %d: %d deliveries, %.0f/s; processor time in µs for one\n", p.Line,
+			p.Repetition, p.Deliveries, p.PerSecond)
+		table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+		ordered := func(indent string, by map[string]float64) {
+			names := slices.SortedFunc(maps.Keys(by),
+				func(a, b string) int { return cmp.Compare(by[b], by[a]) })
+			for _, name := range names {
+				fmt.Fprintf(table, "%.1f\t%.0f%%\t  %s%s\n", by[name],
+					100*by[name]/sum(p.Processor), indent, name)
+			}
+		}
+		ordered("", p.Processor)
+		fmt.Fprintf(table, "%.1f\t\t  the service by its profile:\n", sum(p.Parts))
+		ordered("  ", p.Parts)
+		if err := table.Flush(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // printLoads prints what the machine did during each run, and how the history followed.
 func (r *results) printLoads(w io.Writer) error {
 	fmt.Fprintln(w, "\nthe machine meanwhile")
@@ -291,6 +328,9 @@ func (r *results) printLoads(w io.Writer) error {
 	for _, d := range r.Deliver {
 		add(d.Line, d.Repetition, d.Load, fmt.Sprintf("%d deliveries, %.0f/s until the last arrived, "+
 			"history complete %.1f s later", d.Deliveries, d.Arriving, d.Behind))
+	}
+	for _, p := range r.Profile {
+		add(p.Line, p.Repetition, p.Load, "")
 	}
 	for _, d := range r.Latency {
 		add(d.Line, d.Repetition, d.Load, fmt.Sprintf("%d at %.0f/s, longest %.0f ms (bare %.0f), "+

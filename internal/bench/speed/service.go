@@ -26,29 +26,35 @@ const (
 
 // service is the real program on a data folder of its own.
 type service struct {
-	process  *measuring.Process[struct{}]
+	process  *child
 	dir      string
 	run      runfile.File
 	history  history
 	payments measuring.Payments
 	expected int // attempts that the history is to hold
+	profiles int // that were begun
 }
 
-// serve starts the program with so many endpoints, and returns when its history answers.
-func (l *lab) serve(ctx context.Context, sync bool, endpoints int) (s *service, err error) {
+// serve starts the program with so many endpoints, and returns when its history answers. If
+// profiles are to be taken of it, it is this program that does the same.
+func (l *lab) serve(
+	ctx context.Context, sync bool, endpoints int, profiled bool,
+) (s *service, err error) {
 	l.services++
 	s = &service{dir: filepath.Join(l.dir, fmt.Sprintf("service-%d", l.services))}
-	args := []string{
-		"run", "--data-dir", s.dir, "--no-demo", "--egress-ports", "1-65535",
-		"--egress-ca", l.roots, "--broker-sync=" + strconv.FormatBool(sync),
+	program, args := l.opt.service, []string{"run"}
+	if profiled {
+		program, args = "", []string{childArg, serviceChild, l.dir}
 	}
+	args = append(args, "--data-dir", s.dir, "--no-demo", "--egress-ports", "1-65535",
+		"--egress-ca", l.roots, "--broker-sync="+strconv.FormatBool(sync))
 	for _, part := range []string{
 		"api", "metrics", "kafka", "stellar", "receiver", "clickhouse-native", "clickhouse-http",
 	} {
 		args = append(args, "--"+part+"-listen", "127.0.0.1:0")
 	}
-	s.process, err = measuring.Begin[struct{}](measuring.Command{
-		Program: l.opt.service,
+	s.process, err = measuring.Begin[event](measuring.Command{
+		Program: program,
 		Args:    args,
 		Log:     s.dir + ".log",
 	})

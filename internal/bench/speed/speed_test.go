@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,10 +12,12 @@ import (
 	"time"
 
 	"github.com/lumenhook/lumenhook/internal/bench/measuring"
+	"github.com/lumenhook/lumenhook/internal/embedded/clickhouse"
 )
 
 // TestMain: the children of a run are this program again.
 func TestMain(m *testing.M) {
+	clickhouse.MaybeChild()
 	if len(os.Args) > 1 && os.Args[1] == childArg {
 		main()
 		return
@@ -39,7 +42,8 @@ func TestASmallRun(t *testing.T) {
 	o, err := parse([]string{
 		"-service", program, "-json", file, "-scratch", t.TempDir(), "-reps", "1",
 		"-warm", "300", "-deliveries", "500", "-time", "1ms", "-backlog", "200", "-endpoints", "3",
-		"-sync", "true", "-rates", "50", "-pace-time", "500ms", "-floor-time", "1ms",
+		"-lines", "deliver,latency,profile", "-sync", "true", "-rates", "50",
+		"-pace-time", "500ms", "-floor-time", "1ms",
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -119,6 +123,10 @@ func checkRuns(t *testing.T, r results) {
 			}
 		}
 	}
+	if n := len(r.Profile); n != 2 || r.Profile[0].Deliveries != 25 ||
+		r.Profile[1].Deliveries != 500 || sum(r.Profile[1].Parts) <= 0 {
+		t.Errorf("profiles: %+v", r.Profile)
+	}
 	for _, l := range r.Latency {
 		want := int(l.PerSecond * 0.5)
 		if l.Service.N != want || l.Bare.N != want || l.Service.P50 > l.Service.P99 {
@@ -193,6 +201,46 @@ func TestATimeIsOfItsOwnEvent(t *testing.T) {
 	delete(arrivals, measuring.EventID("a", 1))
 	if took, err := timesOf("a", sent, arrivals); err == nil {
 		t.Errorf("%+v without the second arrival", took)
+	}
+}
+
+// TestASampleBelongsToItsCaller: what has no rule of its own belongs to who called it.
+func TestASampleBelongsToItsCaller(t *testing.T) {
+	const traces = `File: speed
+Type: cpu
+Duration: 2s, Total samples = 20ms
+-----------+-------------------------------------------------------
+   10000us   internal/runtime/syscall.Syscall6
+             crypto/tls.(*Conn).Write
+             github.com/lumenhook/lumenhook/internal/egress.(*Client).Post (inline)
+             github.com/lumenhook/lumenhook/streams/engine.(*Flights).start
+-----------+-------------------------------------------------------
+   20000us   runtime.memmove
+             github.com/cockroachdb/pebble/v2/sstable.(*Reader).read
+             github.com/lumenhook/lumenhook/streams.(*Store).Get
+-----------+-------------------------------------------------------
+   30000us   runtime.scanobject
+             runtime.gcBgMarkWorker.func2
+             runtime.systemstack
+-----------+-------------------------------------------------------
+   40000us   runtime.futex
+             runtime.schedule
+             runtime.mcall
+-----------+-------------------------------------------------------
+   50000us   crypto/sha256.block
+             main.other
+-----------+-------------------------------------------------------
+`
+	got, err := readTraces(strings.NewReader(traces))
+	want := map[string]time.Duration{
+		"egress: HTTP and TLS": 10 * time.Millisecond,
+		"Pebble":               20 * time.Millisecond,
+		partGC:                 30 * time.Millisecond,
+		partScheduler:          40 * time.Millisecond,
+		partRest:               50 * time.Millisecond,
+	}
+	if err != nil || !maps.Equal(got, want) {
+		t.Errorf("%v, %v; want %v", got, err, want)
 	}
 }
 
