@@ -13,10 +13,10 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// Names of the events of a change of balance. The two layouts are
-// those before and after CAP-67: transaction meta of version 3, where a mint
-// and a clawback name their admin first, and version 4, where the amount may
-// come in a map with a muxed identifier.
+// Names of the events of a change of balance. Before CAP-67 a mint and a clawback name their
+// admin first; since then the amount may come in a map with a muxed identifier. Which it is
+// shows in the event itself. The version of the meta does not say: no hash covers it, and a
+// newer program writes older ledgers in its own version.
 const (
 	eventTransfer = "transfer"
 	eventMint     = "mint"
@@ -48,13 +48,13 @@ type balanceChange struct {
 
 // contractCall collects the payments of the contract call at operation index i.
 func (r *reading) contractCall(i int) error {
-	events, layout, err := eventsOf(r.tx.meta, i, len(r.body.operations))
+	events, err := eventsOf(r.tx.meta, i, len(r.body.operations))
 	if err != nil {
 		return err
 	}
 	n := 0
 	for _, event := range events {
-		change, ok, err := r.extractor.balanceChange(event, layout)
+		change, ok, err := r.extractor.balanceChange(event)
 		if err != nil {
 			return err
 		}
@@ -69,29 +69,27 @@ func (r *reading) contractCall(i int) error {
 	return nil
 }
 
-// eventsOf returns the contract events of an operation, and the version of
-// the transaction meta, which fixes their layout.
+// eventsOf returns the contract events of an operation.
 func eventsOf(
 	meta xdr.TransactionMetaView, i, operations int,
-) ([]xdr.ContractEventView, int32, error) {
-	version := meta.MustV()
-	switch version {
+) ([]xdr.ContractEventView, error) {
+	switch meta.MustV() {
 	case 0, 1, 2: // from before there were contracts
-		return nil, version, nil
+		return nil, nil
 	case 3:
 		soroban, ok := meta.MustV3().MustSorobanMeta().MustUnwrap()
 		if !ok || operations != 1 { // a contract call is always alone
-			return nil, version, nil
+			return nil, nil
 		}
-		return soroban.MustEvents().MustAll(), version, nil
+		return soroban.MustEvents().MustAll(), nil
 	}
 	all := meta.MustV4().MustOperations()
 	if all.MustCount() != operations {
-		return nil, version, fmt.Errorf("its transaction has %d operations and the meta of %d",
+		return nil, fmt.Errorf("its transaction has %d operations and the meta of %d",
 			operations,
 			all.MustCount())
 	}
-	return all.MustAt(i).MustEvents().MustAll(), version, nil
+	return all.MustAt(i).MustEvents().MustAll(), nil
 }
 
 // credit adds the payment of the n-th balance change, if it is one: something
@@ -128,9 +126,7 @@ func (r *reading) credit(i, n int, c balanceChange) error {
 
 // balanceChange reads an event, if it comes from the contract of the asset that
 // it names.
-func (e *Extractor) balanceChange(
-	view xdr.ContractEventView, layout int32,
-) (balanceChange, bool, error) {
+func (e *Extractor) balanceChange(view xdr.ContractEventView) (balanceChange, bool, error) {
 	if !mayChangeBalance(view) {
 		return balanceChange{}, false, nil
 	}
@@ -151,7 +147,7 @@ func (e *Extractor) balanceChange(
 		return balanceChange{}, false, nil
 	}
 	change := balanceChange{asset: contract.asset}
-	if !change.readAmount(event.Body.MustV0().Data, layout) || !change.readParties(topics, layout) {
+	if !change.readAmount(event.Body.MustV0().Data) || !change.readParties(topics) {
 		return balanceChange{}, false, nil
 	}
 	return change, true, nil
@@ -179,11 +175,11 @@ func mayChangeBalance(view xdr.ContractEventView) bool {
 	return false
 }
 
-// readAmount reads the event's data: the amount, or from version 4 on a map of
-// the amount and a muxed identifier.
-func (c *balanceChange) readAmount(data xdr.ScVal, layout int32) (ok bool) {
+// readAmount reads the event's data: the amount, or a map of the amount and a muxed
+// identifier.
+func (c *balanceChange) readAmount(data xdr.ScVal) (ok bool) {
 	entries, isMap := data.GetMap()
-	if !isMap || layout < 4 {
+	if !isMap {
 		c.amount, ok = data.GetI128()
 		return ok
 	}
@@ -206,7 +202,7 @@ func (c *balanceChange) readAmount(data xdr.ScVal, layout int32) (ok bool) {
 }
 
 // readParties reads the addresses between the event's name and the asset's.
-func (c *balanceChange) readParties(topics xdr.ScVec, layout int32) bool {
+func (c *balanceChange) readParties(topics xdr.ScVec) bool {
 	name, _ := topics[0].GetSym()
 	var parties []xdr.ScAddress
 	for _, topic := range topics[1 : len(topics)-1] {
@@ -216,11 +212,8 @@ func (c *balanceChange) readParties(topics xdr.ScVec, layout int32) bool {
 		}
 		parties = append(parties, party)
 	}
-	if layout < 4 && (name == eventMint || name == eventClawback) {
-		if len(parties) != 2 {
-			return false
-		}
-		parties = parties[1:]
+	if len(parties) == 2 && (name == eventMint || name == eventClawback) {
+		parties = parties[1:] // the admin comes first
 	}
 	switch {
 	case name == eventTransfer && len(parties) == 2:

@@ -201,25 +201,28 @@ func call(meta xdr.TransactionMeta, memo xdr.Memo) testTx {
 	}
 }
 
+// An event's own form says in which layout it is. No hash covers the version of the meta.
 func TestContractTransfersInBothLayouts(t *testing.T) {
 	one := amountValue(0, 1)
 	old := metaV3(
 		event(usd, "transfer", one, contract, receiver),
-		event(usd, "approve", one, sender, receiver),                 // no balance change: not counted
-		event(usd, "clawback", one, issuer, sender),                  // counted
-		event(usd, "burn", one, sender),                              // counted
-		event(usd, "transfer", one, sender, contract),                // counted
-		event(native, "mint", one, receiver),                         // of the other layout: not counted
-		event(usd, "transfer", amountWithID(1, 2), sender, receiver), // of the other layout: not counted
+		event(usd, "approve", one, sender, receiver),  // no balance change: not counted
+		event(usd, "clawback", one, issuer, sender),   // counted
+		event(usd, "burn", one, sender),               // counted
+		event(usd, "transfer", one, sender, contract), // counted
+		event(usd, "mint", one, receiver),
+		event(usd, "transfer", amountWithID(1, 2), sender, receiver),
 		event(longCode, "mint", amountValue(0, 8), contract, receiver),
 	)
 	l := extract(t, passphrase, closeLedger(t, 1, call(old, xdr.Memo{})))
 	checkPayments(t, l, in100(1, 1)+"-0 invoke_host_function contract>receiver 1 USD:issuer",
-		in100(1, 1)+"-4 invoke_host_function issuer>receiver 8 LUMENHOOK:issuer")
+		in100(1, 1)+"-4 invoke_host_function issuer>receiver 1 USD:issuer",
+		in100(1, 1)+"-5 invoke_host_function sender>receiver 1 USD:issuer muxed 2",
+		in100(1, 1)+"-6 invoke_host_function issuer>receiver 8 LUMENHOOK:issuer")
 
 	recent := metaV4(1,
 		event(usd, "clawback", one, sender),
-		event(usd, "mint", one, issuer, receiver), // of the other layout: not counted
+		event(usd, "mint", one, issuer, receiver),
 		event(native, "transfer", amountWithID(7, 42), contract, receiver),
 		event(usd, "mint", amountValue(0, 9), receiver),
 		event(usd, "set_authorized", one, receiver),
@@ -227,9 +230,10 @@ func TestContractTransfersInBothLayouts(t *testing.T) {
 	)
 	l = extract(t, passphrase, closeLedger(t, 2, call(recent, xdr.MemoID(5))))
 	checkPayments(t, l,
-		in100(1, 1)+"-1 invoke_host_function contract>receiver 7 XLM muxed 42 id 5",
-		in100(1, 1)+"-2 invoke_host_function issuer>receiver 9 USD:issuer id 5",
-		in100(1, 1)+"-3 invoke_host_function sender>receiver 9223372036854775807 USD:issuer id 5")
+		in100(1, 1)+"-1 invoke_host_function issuer>receiver 1 USD:issuer id 5",
+		in100(1, 1)+"-2 invoke_host_function contract>receiver 7 XLM muxed 42 id 5",
+		in100(1, 1)+"-3 invoke_host_function issuer>receiver 9 USD:issuer id 5",
+		in100(1, 1)+"-4 invoke_host_function sender>receiver 9223372036854775807 USD:issuer id 5")
 	checkQuarantined(t, l)
 }
 
