@@ -201,7 +201,10 @@ var commandFaults = map[string]faultsOf{
 	"ledger check": {asks: theBrokers, args: []string{"--from", "5", "--to", "6",
 		"--stellar-rpc-url", "http://127.0.0.1:1"}, faults: [][]string{
 		{"--from 5 --to 4: must be the sequences", "--to", "4"},
-		{`--ledger-source "x": must be rpc, horizon or lake`, "--ledger-source", "x"}}},
+		{`--ledger-source "x": must be rpc, horizon or lake`, "--ledger-source", "x"},
+		{`--trusted-ledger "5": must be a ledger's sequence and the 64 hex`, "--trusted-ledger", "5"},
+		{"where --start begins, does not follow it", "--start", "9", "--trusted-ledger",
+			"7:" + strings.Repeat("ab", 32)}}},
 	"ledger payments": {args: []string{"/nowhere"}, refused: "/nowhere: no such file"},
 	"verify": {args: []string{"--secret-file", "/nowhere", "--timestamp", "1", "--signature", "v1="},
 		faults:  [][]string{{"leave --timestamp, --signature and --body out", "--webhook", "-"}},

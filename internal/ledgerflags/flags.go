@@ -50,6 +50,8 @@ type Flags struct {
 	Passphrase string
 	StartAt    follower.Start // where to begin when nothing was followed yet
 
+	OnRefused func() // called for each ledger that is refused; may be nil
+
 	kind          string
 	rpcURLs       []string
 	horizonURL    string
@@ -57,6 +59,8 @@ type Flags struct {
 	lakeFile      uint32
 	lakePartition uint32
 	start         string
+	trusted       string
+	anchor        source.Anchor
 	pollInterval  time.Duration
 }
 
@@ -84,6 +88,8 @@ func (s *Flags) registerSource(f *pflag.FlagSet) {
 		"files in each folder of a lake that has no manifest")
 	f.DurationVar(&s.pollInterval, "ledger-poll-interval", time.Second,
 		"time between looks for the next ledger")
+	f.StringVar(&s.trusted, "trusted-ledger", "", "SEQUENCE:HASH of a ledger that is known from "+
+		"elsewhere; without --start, following begins after it when nothing was followed yet")
 	f.StringVar(&s.start, "start", "latest", "where to begin when nothing was followed yet: "+
 		"latest, or a ledger's sequence")
 }
@@ -162,6 +168,19 @@ func (s *Flags) CheckStart() (err error) {
 	if s.StartAt, err = follower.ParseStart(s.start); err != nil {
 		return fmt.Errorf("--start: %w", err)
 	}
+	if s.trusted == "" {
+		return nil
+	}
+	if s.anchor, err = source.ParseAnchor(s.trusted); err != nil {
+		return fmt.Errorf("--trusted-ledger %q: %w", s.trusted, err)
+	}
+	switch after := s.anchor.Sequence + 1; {
+	case s.StartAt == follower.Start{}:
+		s.StartAt.Sequence = after
+	case s.StartAt.Sequence > after:
+		return fmt.Errorf("--trusted-ledger %q: ledger %d, where --start begins, does not follow it: "+
+			"name the one before it, or a later one", s.trusted, s.StartAt.Sequence)
+	}
 	return nil
 }
 
@@ -200,6 +219,10 @@ func (s *Flags) Open(log *slog.Logger) (*source.Reader, error) {
 func (s *Flags) open(log *slog.Logger) (source.Source, error) {
 	switch s.kind {
 	case sourceHorizon:
+		if log != nil {
+			log.Warn("what Horizon tells of ledgers is believed: it gives nothing that could be verified, " +
+				"unlike Stellar RPC and lakes")
+		}
 		return horizon.New(s.horizonConfig(log))
 	case sourceLake:
 		return s.openLake(log)
@@ -233,6 +256,7 @@ func (s *Flags) openLake(log *slog.Logger) (source.Source, error) {
 		Passphrase:   s.Passphrase,
 		Logger:       log,
 		PollInterval: s.pollInterval,
+		Trust:        s.trust(),
 		Layout:       lake.Layout{LedgersPerFile: s.lakeFile, FilesPerPartition: s.lakePartition},
 	})
 }
@@ -244,7 +268,12 @@ func (s *Flags) rpcConfig(log *slog.Logger) rpc.Config {
 		Passphrase:   s.Passphrase,
 		Logger:       log,
 		PollInterval: s.pollInterval,
+		Trust:        s.trust(),
 	}
+}
+
+func (s *Flags) trust() source.Trust {
+	return source.Trust{Anchor: s.anchor, OnRefused: s.OnRefused}
 }
 
 func (s *Flags) horizonConfig(log *slog.Logger) horizon.Config {
@@ -253,6 +282,7 @@ func (s *Flags) horizonConfig(log *slog.Logger) horizon.Config {
 		Passphrase:   s.Passphrase,
 		Logger:       log,
 		PollInterval: s.pollInterval,
+		Trust:        s.trust(),
 	}
 }
 

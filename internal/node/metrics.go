@@ -31,6 +31,7 @@ type Metrics struct {
 	observed       prometheus.Counter
 	matches        prometheus.Counter
 	quarantined    prometheus.Counter
+	refused        prometheus.Counter
 	requests       *prometheus.CounterVec
 	requestSeconds *prometheus.HistogramVec
 	closeToMatch   prometheus.Histogram
@@ -97,15 +98,18 @@ func NewMetrics() *Metrics {
 	m.registry.MustRegister(
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		m.facts, m.attempts, m.attemptSeconds, m.ledger, m.ledgerAt, m.payments, m.observed, m.matches,
-		m.quarantined,
+		m.quarantined, m.refused,
 		m.requests, m.requestSeconds, m.closeToMatch, m.mails, m.deadLetters, m.turnSeconds,
 		m.turnRecords,
 	)
 	return m
 }
 
-// addSetAside adds the counters of mails and of records that could not be read.
+// addSetAside adds the counters of mails, and of ledgers and records that do not count.
 func (m *Metrics) addSetAside() {
+	m.refused = counter("lumenhook_ledgers_refused_total",
+		"Ledgers from a source that were not what their hashes say, each time that it gave one. Any is "+
+			"a reason to look.")
 	m.mails = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "lumenhook_mails_total",
 		Help: "Mails about disabled endpoints, by the outcome that this process committed to the " +
@@ -200,6 +204,9 @@ func (m *Metrics) turn(t streams.TurnStats) {
 	m.turnSeconds.WithLabelValues("settle").Observe(t.Settle.Seconds())
 	m.turnRecords.Observe(float64(t.Records))
 }
+
+// LedgerRefused counts an answer of a source that was not what its hashes say.
+func (m *Metrics) LedgerRefused() { m.refused.Inc() }
 
 // ledgerRead counts what a ledger brought.
 func (m *Metrics) ledgerRead(l follower.LedgerSummary, now time.Time) {

@@ -158,6 +158,7 @@ func (v *service) equip(cfg *node.Config) (err error) {
 		return err
 	}
 	cfg.Follower.Start = v.flags.source.StartAt
+	v.flags.source.OnRefused = cfg.Metrics.LedgerRefused
 	cfg.Follower.Live, cfg.Follower.Past, err = v.flags.source.OpenBoth(v.Logger)
 	return err
 }

@@ -399,9 +399,21 @@ func (f faulty) Next(ctx context.Context, sequence uint32) ([]ledger.Raw, error)
 	for i := range page {
 		for _, tamper := range f.tamper {
 			tamper(&page[i])
+			page[i] = unverified(page[i])
 		}
 	}
 	return page, err
+}
+
+// unverified is a ledger as a source has it that verifies nothing.
+func unverified(raw ledger.Raw) ledger.Raw {
+	return ledger.Raw{
+		Sequence:     raw.Sequence,
+		Hash:         raw.Hash,
+		XDR:          raw.XDR,
+		PreviousHash: raw.PreviousHash,
+		Ledger:       raw.Ledger,
+	}
 }
 
 // patient fails its first checks.

@@ -1,17 +1,23 @@
 package follower_test
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
 	"regexp"
 	"slices"
+	"strconv"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/stellar/go-stellar-sdk/xdr"
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/stellar/devnet"
@@ -191,6 +197,127 @@ func (c *busyChain) stumbling(t *testing.T) *httptest.Server {
 	}))
 	t.Cleanup(server.Close)
 	return server
+}
+
+// lies are what a server may say of a ledger with at least one transaction.
+func lies() []func(*xdr.LedgerCloseMetaV2) {
+	return []func(*xdr.LedgerCloseMetaV2){
+		func(l *xdr.LedgerCloseMetaV2) { // a payment failed
+			l.TxProcessing[0].Result.Result.Result = xdr.TransactionResultResult{
+				Code: xdr.TransactionResultCodeTxTooLate,
+			}
+		},
+		func(l *xdr.LedgerCloseMetaV2) { l.TxProcessing[0].Result.Result.FeeCharged++ },
+		func(l *xdr.LedgerCloseMetaV2) { l.LedgerHeader.Header.ScpValue.CloseTime++ },
+		func(l *xdr.LedgerCloseMetaV2) { // a transaction never was
+			l.TxProcessing = l.TxProcessing[1:]
+			*l.TxSet.V1TxSet.Phases[0].V0Components = nil
+		},
+		func(l *xdr.LedgerCloseMetaV2) { // another memo
+			for _, c := range *l.TxSet.V1TxSet.Phases[0].V0Components {
+				c.TxsMaybeDiscountedFee.Txs[0].V1.Tx.Memo = xdr.MemoID(666)
+			}
+		},
+		func(l *xdr.LedgerCloseMetaV2) { // nothing was emitted
+			for i := range l.TxProcessing {
+				for j := range l.TxProcessing[i].TxApplyProcessing.V4.Operations {
+					l.TxProcessing[i].TxApplyProcessing.V4.Operations[j].Events = nil
+				}
+			}
+		},
+	}
+}
+
+// lying is a server in front of the network that tells each lie that it can of each ledger, one
+// after the other, and in the end the truth.
+func (c *busyChain) lying(t *testing.T) *httptest.Server {
+	t.Helper()
+	target, err := url.Parse(c.network.RPCURL())
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := httputil.NewSingleHostReverseProxy(target)
+	told := map[uint32]int{}
+	proxy.ModifyResponse = func(answer *http.Response) error {
+		raw, err := io.ReadAll(answer.Body)
+		if err != nil {
+			return err
+		}
+		var page struct {
+			Result struct {
+				Ledgers []map[string]any `json:"ledgers"`
+			} `json:"result"`
+		}
+		if err := json.Unmarshal(raw, &page); err == nil && len(page.Result.Ledgers) > 0 {
+			first := page.Result.Ledgers[0]
+			if before := first["metadataXdr"].(string); lie(t, told, first) {
+				after := first["metadataXdr"].(string)
+				raw = bytes.Replace(raw, []byte(before), []byte(after), 1)
+			}
+		}
+		answer.Body = io.NopCloser(bytes.NewReader(raw))
+		answer.ContentLength = int64(len(raw))
+		answer.Header.Set("Content-Length", strconv.Itoa(len(raw)))
+		return nil
+	}
+	server := httptest.NewServer(proxy)
+	t.Cleanup(server.Close)
+	return server
+}
+
+// lie tells the next lie of a ledger that changes it.
+func lie(t *testing.T, told map[uint32]int, l map[string]any) bool {
+	sequence := uint32(l["sequence"].(float64))
+	for before := l["metadataXdr"].(string); told[sequence] < len(lies()); {
+		var meta xdr.LedgerCloseMeta
+		if err := xdr.SafeUnmarshalBase64(before, &meta); err != nil {
+			t.Error(err)
+			return false
+		}
+		tell := lies()[told[sequence]]
+		told[sequence]++
+		if components := *meta.V2.TxSet.V1TxSet.Phases[0].V0Components; len(components) == 0 ||
+			components[0].TxsMaybeDiscountedFee.Txs[0].V1 == nil {
+			continue
+		}
+		tell(meta.V2)
+		after, err := xdr.MarshalBase64(meta)
+		if err != nil {
+			continue // what is no ledger is no lie
+		}
+		if l["metadataXdr"] = after; after != before {
+			return true
+		}
+	}
+	return false
+}
+
+// A server that says what is not so delays what it tells of, and nothing else: nothing of a lie
+// is appended, no ledger is skipped, and each is told of.
+func TestLiesAreRefused(t *testing.T) {
+	r := newRig(t)
+	c := r.busyChain()
+	want := r.facts(c, "honest", c.rpc(t, c.network.RPCURL()))
+	refused := 0
+	from, err := rpc.New(rpc.Config{
+		URL:          c.lying(t).URL,
+		Passphrase:   c.network.Passphrase(),
+		PollInterval: time.Millisecond,
+		BackoffMax:   time.Millisecond,
+		PageSize:     1,
+		Trust:        source.Trust{OnRefused: func() { refused++ }},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := r.facts(c, "lying", from); !slices.Equal(got, want) {
+		t.Errorf("%d facts of a server that lies, %d of one that does not, and they differ", len(got),
+			len(want))
+	}
+	if refused < int(c.last) {
+		t.Errorf("%d lies were refused in %d ledgers", refused, c.last)
+	}
+	t.Logf("%d lies were refused", refused)
 }
 
 // Whatever source a follower reads, and however unreliable it is at times, the follower

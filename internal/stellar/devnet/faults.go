@@ -159,8 +159,8 @@ func (n *Network) distort(f Fault, answer *rpcResponse) {
 	}
 }
 
-// ofAnotherChain is the ledger as another history would have it: other hashes, and all else the
-// same.
+// ofAnotherChain is the ledger as another history would have it: after another ledger, and all
+// else the same.
 func ofAnotherChain(info protocol.LedgerInfo) protocol.LedgerInfo {
 	raw, err := base64.StdEncoding.DecodeString(info.LedgerMetadata)
 	if err != nil {
@@ -170,8 +170,11 @@ func ofAnotherChain(info protocol.LedgerInfo) protocol.LedgerInfo {
 	if err := xdr.SafeUnmarshal(raw, &meta); err != nil {
 		return info
 	}
-	meta.V2.LedgerHeader.Hash[0] ^= 0xff
-	meta.V2.LedgerHeader.Header.PreviousLedgerHash[0] ^= 0xff
+	header := meta.V2.LedgerHeader.Header
+	header.PreviousLedgerHash[0] ^= 0xff
+	if meta.V2.LedgerHeader, err = hashHeader(header); err != nil {
+		return info
+	}
 	if raw, err = meta.MarshalBinary(); err != nil {
 		return info
 	}

@@ -50,6 +50,9 @@
 //	batch.go      ledgers in files: batches, streams, compression, base64
 //	locate.go     where each transaction's parts are
 //	salvage.go    the same around forms that are not known
+//	verify.go     a ledger is what its hashes say
+//	unproved.go   the same where nobody knows how long something is
+//	rewritten.go  the same of events that were rewritten since they were hashed
 //	payments.go   a transaction becomes payments: those of classic operations
 //	contract.go   payments of asset contracts
 package ledger

@@ -20,6 +20,8 @@ type Raw struct {
 	XDR          []byte
 	PreviousHash string
 	Ledger       *domain.Ledger
+
+	verified *opened // once Verify has passed it
 }
 
 // Header gives the ledger's header, as far as the source knows it.
@@ -70,11 +72,12 @@ func NewExtractor(passphrase string) (*Extractor, error) {
 // Extract reads one LedgerCloseMeta. It fails when the ledger as a whole cannot
 // be read; a caller must then stop, never skip it.
 func (e *Extractor) Extract(raw []byte) (domain.Ledger, error) {
-	l, err := e.extract(raw)
+	parts, err := open(raw, e.passphrase, believing)
 	if err != nil {
-		return l, fmt.Errorf("ledger: reading a LedgerCloseMeta of %d bytes: %w", len(raw), err)
+		return domain.Ledger{}, fmt.Errorf("ledger: reading a LedgerCloseMeta of %d bytes: %w",
+			len(raw), err)
 	}
-	return l, nil
+	return e.extract(parts), nil
 }
 
 // Read gives what is in a ledger, whatever form its source has it in.
@@ -82,30 +85,41 @@ func (e *Extractor) Read(raw Raw) (domain.Ledger, error) {
 	if raw.Ledger != nil {
 		return *raw.Ledger, nil
 	}
+	if raw.verified != nil {
+		return e.extract(raw.verified), nil
+	}
 	return e.Extract(raw.XDR)
 }
 
-func (e *Extractor) extract(raw []byte) (domain.Ledger, error) {
+// opened is a ledger that was taken apart.
+type opened struct {
+	head Header
+	located
+}
+
+// open takes a ledger apart.
+func open(raw []byte, passphrase string, how demands) (*opened, error) {
 	normal, closeTimeMillis, err := normalise(raw)
 	if err != nil {
-		return domain.Ledger{}, err
+		return nil, err
 	}
-	parts, err := locate(normal, e.passphrase)
+	parts, err := locate(normal, passphrase, how)
 	if err != nil {
-		return domain.Ledger{}, err
+		return nil, err
 	}
-	header, err := readHeader(parts.header, closeTimeMillis)
-	if err != nil {
-		return domain.Ledger{}, err
-	}
+	head, err := readHeader(parts.header, closeTimeMillis)
+	return &opened{head: head, located: parts}, err
+}
+
+func (e *Extractor) extract(parts *opened) domain.Ledger {
 	l := domain.Ledger{
-		Sequence:       header.Sequence,
-		Hash:           header.Hash,
-		ClosedAtMillis: header.ClosedAtMillis,
+		Sequence:       parts.head.Sequence,
+		Hash:           parts.head.Hash,
+		ClosedAtMillis: parts.head.ClosedAtMillis,
 		Transactions:   len(parts.transactions),
 	}
 	for i, tx := range parts.transactions {
-		payments, err := e.paymentsOf(header, i+1, tx)
+		payments, err := e.paymentsOf(parts.head, i+1, tx)
 		if err != nil {
 			l.Quarantined = append(l.Quarantined, domain.QuarantinedTransaction{
 				TxHash: tx.hexHash(),
@@ -116,7 +130,7 @@ func (e *Extractor) extract(raw []byte) (domain.Ledger, error) {
 		}
 		l.Payments = append(l.Payments, payments...)
 	}
-	return l, nil
+	return l
 }
 
 // succeeded reads a result's code. A fee bump succeeded if what it carries did.

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"encoding/hex"
+	"errors"
 	"fmt"
 
 	"github.com/stellar/go-stellar-sdk/network"
@@ -16,8 +17,10 @@ type transaction struct {
 	envelope xdr.TransactionEnvelopeView
 	result   xdr.TransactionResultView
 	meta     xdr.TransactionMetaView
-	fault    error // it holds a form that is not known
-	failed   bool  // so it does, but it failed
+	pair     xdr.TransactionResultPairView // hash and result; nil: its end is not known
+	rest     []byte                        // then: what begins with it
+	fault    error                         // it holds a form that is not known
+	failed   bool                          // so it does, but it failed
 
 	// call is set in the place of envelope for a contract call whose arguments hold a form that is
 	// not known: what comes before them, which is all of it that payments are made of.
@@ -30,18 +33,32 @@ func (t transaction) hexHash() string { return hex.EncodeToString(t.hash[:]) }
 // were applied, which is not the order of the envelopes.
 type located struct {
 	header       xdr.LedgerHeaderHistoryEntryView
+	set          []byte // the transaction set
+	generalized  bool   // it is of the form since protocol 20
 	transactions []transaction
 }
 
+// demands is what is asked of a ledger while it is taken apart.
+type demands struct {
+	check   func(located) error // before results are held against envelopes
+	unknown bool                // it may hold forms that are not known
+}
+
+// believing asks nothing.
+var believing = demands{check: func(located) error { return nil }, unknown: true}
+
 // locate finds the parts of a ledger. Every byte must belong to it.
-func locate(raw []byte, passphrase string) (located, error) {
+func locate(raw []byte, passphrase string, how demands) (located, error) {
 	var (
 		parts     located
 		envelopes []xdr.TransactionEnvelopeView
 	)
 	err := xdr.TryVoid(func() { parts, envelopes = takeApart(raw) })
-	if isUnknownForm(err) {
-		return salvage(raw, passphrase)
+	if how.unknown && isUnknownForm(err) {
+		if parts, err = salvage(raw, passphrase); err != nil {
+			return located{}, err
+		}
+		return parts, how.check(parts)
 	}
 	if err != nil {
 		return located{}, err
@@ -49,6 +66,9 @@ func locate(raw []byte, passphrase string) (located, error) {
 	if parts.header == nil {
 		return located{}, fmt.Errorf(
 			"%d bytes hold more or less than one LedgerCloseMeta of a known version", len(raw))
+	}
+	if err := how.check(parts); err != nil {
+		return located{}, err
 	}
 	return parts, pair(parts.transactions, envelopes, passphrase)
 }
@@ -65,6 +85,7 @@ func takeApart(raw []byte) (parts located, envelopes []xdr.TransactionEnvelopeVi
 		if len(f.View)+versionSizeBytes == len(raw) {
 			return located{
 				header:       f.LedgerHeader,
+				set:          f.TxSet,
 				transactions: processed(f.TxProcessing.MustCount(), f.TxProcessing[4:], processingV0),
 			}, f.TxSet.MustTxs().MustAll()
 		}
@@ -73,6 +94,8 @@ func takeApart(raw []byte) (parts located, envelopes []xdr.TransactionEnvelopeVi
 		if len(f.View)+versionSizeBytes == len(raw) {
 			return located{
 				header:       f.LedgerHeader,
+				set:          f.TxSet,
+				generalized:  true,
 				transactions: processed(f.TxProcessing.MustCount(), f.TxProcessing[4:], processingV0),
 			}, envelopesOf(f.TxSet)
 		}
@@ -81,6 +104,8 @@ func takeApart(raw []byte) (parts located, envelopes []xdr.TransactionEnvelopeVi
 		if len(f.View)+versionSizeBytes == len(raw) {
 			return located{
 				header:       f.LedgerHeader,
+				set:          f.TxSet,
+				generalized:  true,
 				transactions: processed(f.TxProcessing.MustCount(), f.TxProcessing[4:], processingV1),
 			}, envelopesOf(f.TxSet)
 		}
@@ -99,6 +124,7 @@ func processed(count int, rest []byte, next processing) []transaction {
 			hash:   result.MustTransactionHash().MustValue(),
 			result: result.MustResult(),
 			meta:   meta,
+			pair:   result,
 		}
 	}
 	return txs
@@ -135,6 +161,8 @@ func envelopesOf(set xdr.GeneralizedTransactionSetView) (all []xdr.TransactionEn
 	return all
 }
 
+var errNoEnvelope = errors.New("no envelope has the hash")
+
 // pair gives each transaction its envelope. The envelopes are those that the
 // network agreed on, in an order of their own: only the hash tells them apart.
 func pair(txs []transaction, envelopes []xdr.TransactionEnvelopeView, passphrase string) error {
@@ -156,8 +184,8 @@ func pair(txs []transaction, envelopes []xdr.TransactionEnvelopeView, passphrase
 	for i := range txs {
 		envelope, found := byHash[txs[i].hash]
 		if !found {
-			return fmt.Errorf("no envelope has the hash %s of transaction %d: the ledger is damaged, or "+
-				"of another network than %q", txs[i].hexHash(), i+1, passphrase)
+			return fmt.Errorf("%w %s of transaction %d: the ledger is damaged, or of another network "+
+				"than %q", errNoEnvelope, txs[i].hexHash(), i+1, passphrase)
 		}
 		txs[i].envelope = envelope
 	}

@@ -70,9 +70,11 @@ func salvage(raw []byte, passphrase string) (parts located, err error) {
 	if parts.header, err = s.header(); err != nil {
 		return located{}, err
 	}
+	set := s.rest
 	if err := s.transactionSet(); err != nil {
 		return located{}, fmt.Errorf("the transaction set: %w", err)
 	}
+	parts.set, parts.generalized = set[:len(set)-len(s.rest)], s.version > 0
 	parts.transactions, err = s.processing()
 	return parts, err
 }
@@ -285,6 +287,10 @@ func (s *salvager) places() ([]place, error) {
 // something else behind it. It fails for what is damage, and no unknown form.
 func (s *salvager) transaction(p place, raw []byte, last bool) (transaction, error) {
 	tx := transaction{hash: p.hash, envelope: s.envelopes[p.hash], call: s.calls[p.hash]}
+	tx.rest = raw[s.resultOffset()-hashSizeBytes:]
+	if pair, err := xdr.TransactionResultPairView(tx.rest).Raw(); err == nil {
+		tx.pair = pair
+	}
 	sizeBytes, err := s.applied(&tx, raw)
 	switch {
 	case isUnknownForm(err):
@@ -300,10 +306,11 @@ func (s *salvager) transaction(p place, raw []byte, last bool) (transaction, err
 	case err == nil:
 		err = errUnknownForm
 	}
-	if failed(raw[s.resultOffset():]) {
-		return transaction{hash: p.hash, failed: true}, nil
+	unread := transaction{hash: p.hash, pair: tx.pair, rest: tx.rest}
+	if unread.failed = failed(raw[s.resultOffset():]); !unread.failed {
+		unread.fault = err
 	}
-	return transaction{hash: p.hash, fault: err}, nil
+	return unread, nil
 }
 
 // findBeginning finds the result and where the meta begins when its end is of an unknown form. What

@@ -46,6 +46,24 @@ func payOne(stroops int64) testTx {
 // kind, with more in it than it had, and names the transaction by its new hash.
 func makeUnknown(t testing.TB, raw []byte, x testTx, n int64) []byte {
 	t.Helper()
+	before := marshal(t, x.envelope())
+	after, old, hash := unknownForm(t, x, n)
+	if bytes.Equal(before, after) || !bytes.Contains(raw, before) {
+		t.Fatal("the marked transaction is not in the ledger")
+	}
+	raw = bytes.Replace(raw, before, after, 1)
+	return bytes.ReplaceAll(raw, old[:], hash[:])
+}
+
+// renamed names a marked transaction by its new hash.
+func renamed(t testing.TB, raw []byte, x testTx) []byte {
+	t.Helper()
+	_, old, hash := unknownForm(t, x, 0)
+	return bytes.ReplaceAll(raw, old[:], hash[:])
+}
+
+func unknownForm(t testing.TB, x testTx, n int64) (after []byte, old, hash [32]byte) {
+	t.Helper()
 	envelope := x.envelope()
 	old, err := network.HashTransactionInEnvelope(envelope, passphrase)
 	if err != nil {
@@ -56,15 +74,10 @@ func makeUnknown(t testing.TB, raw []byte, x testTx, n int64) []byte {
 		uint64(bumpTo+n))
 	strange := append([]byte{0, 0, 0, unknownKind},
 		bytes.Repeat([]byte{0, 0, 0, 0, 0xab, 0xcd, 0xef, byte(n)}, 9)...)
-	after := bytes.Replace(before, operation, strange, 1)
+	after = bytes.Replace(before, operation, strange, 1)
 	signaturesSizeBytes := 4 // none
 	id := network.ID(passphrase)
-	hash := sha256.Sum256(append(id[:], after[:len(after)-signaturesSizeBytes]...))
-	if bytes.Equal(before, after) || !bytes.Contains(raw, before) {
-		t.Fatal("the marked transaction is not in the ledger")
-	}
-	raw = bytes.Replace(raw, before, after, 1)
-	return bytes.ReplaceAll(raw, old[:], hash[:])
+	return after, old, sha256.Sum256(append(id[:], after[:len(after)-signaturesSizeBytes]...))
 }
 
 func TestAnUnknownOperationQuarantinesItsTransactionAlone(t *testing.T) {

@@ -1,6 +1,7 @@
 package source
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/lumenhook/lumenhook/domain"
@@ -17,40 +18,60 @@ type chain struct {
 	hash     string
 }
 
-// check holds a ledger from a source against the one that is due. Its errors
-// are ErrForked, ErrUnreadable, or say that the source gave another one than was
-// asked for, which may pass. from names the source.
-func (c chain) check(raw ledger.Raw, due uint32, from string) error {
+// check holds a ledger from a source against its hashes and against the one that is due, and
+// gives it back taken apart. Its errors are a domain.LedgerError, or say that the source gave
+// something else than was asked for, which may pass. from names the source.
+func (p *Poll) check(
+	c chain, raw ledger.Raw, due uint32, from string,
+) (ledger.Raw, error) {
 	if raw.Sequence != due {
-		return fmt.Errorf("%s gave ledger %d where %d is due", from, raw.Sequence, due)
+		return raw, fmt.Errorf("%s gave ledger %d where %d is due", from, raw.Sequence, due)
 	}
 	header, err := raw.Header()
 	if err != nil {
-		return fmt.Errorf("%w: ledger %d from %s: %w", domain.ErrUnreadable, due, from, err)
+		return raw, fmt.Errorf("%w: ledger %d from %s: %w", domain.ErrUnreadable, due, from, err)
 	}
 	if header.Sequence != due || header.Hash != raw.Hash {
-		return fmt.Errorf("%s gave ledger %d with hash %s under the name of %d with hash %q", from,
+		return raw, fmt.Errorf("%s gave ledger %d with hash %s under the name of %d with hash %q", from,
 			header.Sequence, header.Hash, raw.Sequence, raw.Hash[:min(len(raw.Hash), hashSizeMax)])
 	}
+	raw, err = ledger.Verify(raw, p.Passphrase)
+	switch {
+	case errors.Is(err, ledger.ErrNotProved):
+		return raw, fmt.Errorf("ledger %d from %s is refused: %w", due, from, err)
+	case err != nil && IsPermanent(err):
+		return raw, fmt.Errorf("ledger %d from %s: %w", due, from, err)
+	case err != nil:
+		return raw, fmt.Errorf("%w: ledger %d from %s cannot be read, and skipping it would miss its "+
+			"payments: a newer lumenhook may read it: %w", domain.ErrUnreadable, due, from, err)
+	}
+	if err := p.Trust.Anchor.check(header); err != nil {
+		return raw, fmt.Errorf("ledger %d from %s is refused: %w", due, from, err)
+	}
 	if c.hash != "" && c.sequence+1 == due && c.hash != header.PreviousHash {
-		return fmt.Errorf("%w: ledger %d from %s follows %s, but ledger %d was read with hash %s: set "+
-			"the address of a source of the network that was followed, or begin anew with data and topics "+
-			"of their own",
+		return raw, fmt.Errorf("%w: ledger %d from %s follows %s, but ledger %d was read with hash %s: "+
+			"set the address of a source of the network that was followed, or begin anew with data and "+
+			"topics of their own",
 			domain.ErrForked, due, from, header.PreviousHash, c.sequence, c.hash)
 	}
-	return nil
+	return raw, nil
 }
 
 // fitting is Poll.Fitting.
-func (c chain) fitting(page []ledger.Raw, due uint32, from string) ([]ledger.Raw, error) {
-	for i, raw := range page {
-		if err := c.check(raw, due+uint32(i), from); err != nil {
-			if i == 0 {
-				return nil, err
-			}
+func (p *Poll) fitting(page []ledger.Raw, due uint32, from string) ([]ledger.Raw, error) {
+	c := p.chain
+	for i := range page {
+		raw, err := p.check(c, page[i], due+uint32(i), from)
+		if errors.Is(err, ledger.ErrNotProved) {
+			p.refuse(err, due+uint32(i))
+		}
+		if err != nil && i > 0 {
 			return page[:i], nil
 		}
-		c = chain{raw.Sequence, raw.Hash}
+		if err != nil {
+			return nil, err
+		}
+		page[i], c = raw, chain{raw.Sequence, raw.Hash}
 	}
 	return page, nil
 }

@@ -8,6 +8,9 @@
 //
 //   - Next of every source returns consecutive ledgers from the one that was
 //     asked for, each of which names the hash of the one before it. Nothing is skipped.
+//   - What a ledger holds is proved by its hashes before Next returns it, where its source gives
+//     the whole of it (docs/decisions/verified-ledgers.md). One that is not what they say is
+//     reported and asked for again.
 //   - It fails with a domain.LedgerError, where waiting does not help, and otherwise
 //     waits.
 //   - A Lookup never fails: what cannot be found out in time is a warning of its own.
@@ -16,7 +19,8 @@
 //
 //	source.go   Source
 //	poll.go     Poll: waiting for ledgers and servers
-//	chain.go    each ledger follows the one before it
+//	chain.go    each ledger is what its hashes say, and follows the one before it
+//	trust.go    a ledger whose hash is known, and who is told of false ones
 //	address.go  addresses of servers, and errors without them
 //	lookup.go   Lookup: can a wallet receive an asset yet
 //	reader.go   Reader: from a source's ledgers to the domain's

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"time"
 
@@ -23,12 +24,16 @@ type Poll struct {
 	Name   string // as people do: the Stellar RPC
 	Server string // the one that is asked now; without secrets
 
+	Passphrase string // of the network whose ledgers they are
+	Trust      Trust
+
 	Interval   time.Duration // between looks for the next ledger; 1 s when 0
 	BackoffMax time.Duration // longest wait after repeated failures; 15 s when 0
 	Log        *slog.Logger  // silent when nil
 
-	chain chain
-	state string // as last logged
+	chain   chain
+	state   string // as last logged
+	refused string // server and ledger that were last logged as refused
 }
 
 // NewPoll fills in what is not set.
@@ -49,7 +54,7 @@ func (p *Poll) Continue(sequence uint32, hash string) { p.chain = chain{sequence
 // last, from due on. It fails when the first does not fit: what does not fit later is
 // the first of the next page. from names the source.
 func (p *Poll) Fitting(page []ledger.Raw, due uint32, from string) ([]ledger.Raw, error) {
-	return p.chain.fitting(page, due, from)
+	return p.fitting(page, due, from)
 }
 
 // Next looks until there is a page of fitting ledgers, or an error that waiting does not
@@ -82,6 +87,20 @@ func (p *Poll) Next(
 		if err != nil {
 			return nil, err
 		}
+	}
+}
+
+// refuse reports a ledger that is not what its hashes say: once in the log, however often it
+// is asked for again.
+func (p *Poll) refuse(why error, sequence uint32) {
+	if p.Trust.OnRefused != nil {
+		p.Trust.OnRefused()
+	}
+	if this := fmt.Sprintf("%s %d", p.Server, sequence); p.refused != this {
+		p.refused = this
+		p.Log.Error("a ledger is refused, and nothing of it counts: it is asked for again, of "+
+			"every server there is, until it is what its hashes say", p.Kind, p.Server,
+			"ledger", sequence, "err", why)
 	}
 }
 

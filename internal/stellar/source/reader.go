@@ -15,8 +15,9 @@ const paymentsAtOnce = 10_000
 // goroutine, as its source is.
 type Reader struct {
 	Source
-	extractor *ledger.Extractor
-	page      []ledger.Raw // what of the source's last page is still to be read
+	extractor  *ledger.Extractor
+	passphrase string
+	page       []ledger.Raw // what of the source's last page is still to be read
 }
 
 // NewReader makes a reader of ledgers of the network with this passphrase.
@@ -25,7 +26,7 @@ func NewReader(s Source, passphrase string) (*Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Reader{Source: s, extractor: extractor}, nil
+	return &Reader{Source: s, extractor: extractor, passphrase: passphrase}, nil
 }
 
 // Continue says which ledger was read last: the next must follow it.
@@ -57,7 +58,11 @@ func (r *Reader) Next(ctx context.Context, sequence uint32) (read []domain.Ledge
 }
 
 func (r *Reader) read(raw ledger.Raw) (domain.Ledger, error) {
-	l, err := r.extractor.Read(raw)
+	raw, err := ledger.Verify(raw, r.passphrase) // sources have done so
+	var l domain.Ledger
+	if err == nil {
+		l, err = r.extractor.Read(raw)
+	}
 	if err != nil {
 		return l, fmt.Errorf("%w: ledger %d cannot be read, and skipping it would miss its "+
 			"payments: a newer lumenhook may read it: %w", domain.ErrUnreadable, raw.Sequence, err)

@@ -26,6 +26,7 @@ const (
 type Config struct {
 	URL          string
 	Passphrase   string        // of the network that the server must serve
+	Trust        source.Trust  // in what it gives
 	HTTPClient   *http.Client  // one of our own when nil
 	Logger       *slog.Logger  // silent when nil
 	PollInterval time.Duration // between looks at the tip; 1 s when 0
@@ -55,6 +56,8 @@ func New(config Config) (*Source, error) {
 		Kind:       "horizon",
 		Name:       "Horizon",
 		Server:     c.base.Host,
+		Passphrase: config.Passphrase,
+		Trust:      config.Trust,
 		Interval:   config.PollInterval,
 		BackoffMax: config.BackoffMax,
 		Log:        config.Logger,

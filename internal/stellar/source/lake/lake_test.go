@@ -44,14 +44,8 @@ func add(t *testing.T, dir string, layout lake.Layout, first, last uint32) {
 	}
 	for sequence := first; sequence <= last; sequence++ {
 		meta := xdr.LedgerCloseMeta{V: 2, V2: &xdr.LedgerCloseMetaV2{
-			LedgerHeader: xdr.LedgerHeaderHistoryEntry{
-				Hash: hashOf(sequence),
-				Header: xdr.LedgerHeader{
-					LedgerSeq:          xdr.Uint32(sequence),
-					PreviousLedgerHash: hashOf(sequence - 1),
-				},
-			},
-			TxSet: xdr.GeneralizedTransactionSet{V: 1, V1TxSet: &xdr.TransactionSetV1{}},
+			LedgerHeader: headerOf(t, sequence),
+			TxSet:        noTransactions,
 		}}
 		raw, err := meta.MarshalBinary()
 		if err != nil {
@@ -63,7 +57,36 @@ func add(t *testing.T, dir string, layout lake.Layout, first, last uint32) {
 	}
 }
 
-func hashOf(sequence uint32) xdr.Hash { return xdr.Hash{byte(sequence >> 8), byte(sequence), 7} }
+var noTransactions = xdr.GeneralizedTransactionSet{V: 1, V1TxSet: &xdr.TransactionSetV1{}}
+
+// headers are the chain of the empty ledgers, from 0 on.
+var headers []xdr.LedgerHeaderHistoryEntry
+
+func headerOf(t *testing.T, sequence uint32) xdr.LedgerHeaderHistoryEntry {
+	t.Helper()
+	for next := len(headers); next <= int(sequence); next++ {
+		header := xdr.LedgerHeader{
+			LedgerSeq:       xdr.Uint32(next),
+			ScpValue:        xdr.StellarValue{TxSetHash: hashXDR(t, noTransactions)},
+			TxSetResultHash: hashXDR(t, xdr.TransactionResultSet{}),
+		}
+		if next > 0 {
+			header.PreviousLedgerHash = headers[next-1].Hash
+		}
+		headers = append(headers,
+			xdr.LedgerHeaderHistoryEntry{Hash: hashXDR(t, header), Header: header})
+	}
+	return headers[sequence]
+}
+
+func hashXDR(t *testing.T, v any) xdr.Hash {
+	t.Helper()
+	hash, err := xdr.HashXdr(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return hash
+}
 
 func newSource(t *testing.T, store lake.Store) *lake.Source {
 	t.Helper()

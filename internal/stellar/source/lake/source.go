@@ -27,6 +27,7 @@ const (
 type Config struct {
 	Store        Store
 	Passphrase   string        // of the network that the lake must be of
+	Trust        source.Trust  // in what it gives
 	Layout       Layout        // of a lake without a manifest
 	Logger       *slog.Logger  // silent when nil
 	PollInterval time.Duration // between looks for the next file; 1 s when 0
@@ -67,11 +68,13 @@ func New(config Config) (*Source, error) {
 		}
 	}
 	poll, err := source.NewPoll(source.Poll{
-		Kind:     "lake",
-		Name:     "the lake",
-		Server:   config.Store.String(),
-		Interval: config.PollInterval,
-		Log:      config.Logger,
+		Kind:       "lake",
+		Name:       "the lake",
+		Server:     config.Store.String(),
+		Passphrase: config.Passphrase,
+		Trust:      config.Trust,
+		Interval:   config.PollInterval,
+		Log:        config.Logger,
 	})
 	if err != nil {
 		return nil, err

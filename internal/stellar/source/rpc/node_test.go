@@ -2,7 +2,6 @@ package rpc_test
 
 import (
 	"compress/gzip"
-	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -86,26 +85,34 @@ type closed struct {
 
 func closeLedger(t *testing.T, sequence uint32, before xdr.Hash, seed byte) closed {
 	t.Helper()
+	set := xdr.GeneralizedTransactionSet{V: 1, V1TxSet: &xdr.TransactionSetV1{}}
 	header := xdr.LedgerHeader{
 		LedgerVersion:      23,
 		PreviousLedgerHash: before,
 		LedgerSeq:          xdr.Uint32(sequence),
+		ScpValue:           xdr.StellarValue{TxSetHash: hashOf(t, set)},
+		TxSetResultHash:    hashOf(t, xdr.TransactionResultSet{}),
 		BucketListHash:     xdr.Hash{seed},
 	}
-	encoded, err := header.MarshalBinary()
-	if err != nil {
-		t.Fatal(err)
-	}
-	hash := xdr.Hash(sha256.Sum256(encoded))
+	hash := hashOf(t, header)
 	meta := xdr.LedgerCloseMeta{V: 2, V2: &xdr.LedgerCloseMetaV2{
 		LedgerHeader: xdr.LedgerHeaderHistoryEntry{Hash: hash, Header: header},
-		TxSet:        xdr.GeneralizedTransactionSet{V: 1, V1TxSet: &xdr.TransactionSetV1{}},
+		TxSet:        set,
 	}}
 	raw, err := meta.MarshalBinary()
 	if err != nil {
 		t.Fatal(err)
 	}
 	return closed{ledger.Raw{Sequence: sequence, Hash: hash.HexString(), XDR: raw}, hash}
+}
+
+func hashOf(t *testing.T, v any) xdr.Hash {
+	t.Helper()
+	hash, err := xdr.HashXdr(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return hash
 }
 
 // addReal gives the node a real ledger.

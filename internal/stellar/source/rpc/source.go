@@ -31,6 +31,7 @@ type Config struct {
 	URL          string
 	FallbackURLs []string      // further servers of the same network, for when the first is not well
 	Passphrase   string        // of the network that the server must serve
+	Trust        source.Trust  // in what it gives
 	HTTPClient   *http.Client  // one of our own when nil
 	Logger       *slog.Logger  // silent when nil
 	PollInterval time.Duration // between looks at the tip; 1 s when 0
@@ -71,6 +72,8 @@ func New(config Config) (*Source, error) {
 		Kind:       "rpc",
 		Name:       "the Stellar RPC",
 		Server:     clients[0].host,
+		Passphrase: config.Passphrase,
+		Trust:      config.Trust,
 		Interval:   config.PollInterval,
 		BackoffMax: config.BackoffMax,
 		Log:        config.Logger,

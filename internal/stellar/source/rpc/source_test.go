@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/stellar/ledger"
+	"github.com/lumenhook/lumenhook/internal/stellar/source"
 	"github.com/lumenhook/lumenhook/internal/stellar/source/rpc"
 	"github.com/lumenhook/lumenhook/internal/testkit"
 )
@@ -401,5 +403,41 @@ func TestFinalErrorsNeedEveryServer(t *testing.T) {
 	mixed, _ := newSource(t, rpc.Config{URL: a.server.URL, FallbackURLs: []string{other.server.URL}})
 	if err := mixed.Check(within(t)); !errors.Is(err, domain.ErrWrongNetwork) {
 		t.Errorf("a server of another network passed: %v", err)
+	}
+}
+
+// A chain that is right in itself is refused where it is not that of the trusted ledger, and a
+// server that has the right one is asked instead.
+func TestATrustedLedgerIsTheOne(t *testing.T) {
+	honest, other := newNode(t), newNode(t)
+	honest.grow(t, 1, 6, 0)
+	other.grow(t, 1, 6, 1)
+	for _, trusted := range []uint32{2, 3} { // the one before the first that is read, and that one
+		anchor, err := source.ParseAnchor(fmt.Sprintf("%d:%s", trusted, honest.ledgers[trusted].Hash))
+		if err != nil {
+			t.Fatal(err)
+		}
+		refused := 0
+		s, l := newSource(t, rpc.Config{
+			URL:          other.server.URL,
+			FallbackURLs: []string{honest.server.URL},
+			Trust:        source.Trust{Anchor: anchor, OnRefused: func() { refused++ }},
+		})
+		page, err := s.Next(within(t), 3)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if page[0].Hash != honest.ledgers[3].Hash || refused != 1 {
+			t.Errorf("got %s, %d refused", page[0].Hash, refused)
+		}
+		if !strings.Contains(l.String(), "a ledger is refused") ||
+			!strings.Contains(l.String(), strings.TrimPrefix(other.server.URL, "http://")) {
+			t.Errorf("the log does not name who lied:\n%s", l)
+		}
+	}
+	for _, wrong := range []string{"", "5", "0:" + strings.Repeat("ab", 32), "5:ab"} {
+		if _, err := source.ParseAnchor(wrong); err == nil {
+			t.Errorf("%q passed", wrong)
+		}
 	}
 }

@@ -1,0 +1,162 @@
+package ledger
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"hash"
+
+	"github.com/stellar/go-stellar-sdk/xdr"
+)
+
+// Where a form that this program does not know ends, nobody can tell. If a hash covers it, the
+// hash tells: of the places that are possible, it ends where the bytes have the hash. A source
+// can then not hide a result or an event behind a form that nobody knows.
+
+// Bounds of such a search.
+const (
+	unprovedMax         = 10_000 // ways that are tried
+	valueSizeBytesMax   = 4 << 10
+	unknownMetaVersion  = 16 // versions of metas are smaller
+	pairHeadSizeBytes   = hashSizeBytes + 8 + 4
+	eventsHeadSizeBytes = 4
+	resultsSizeBytesMax = envelopeSizeBytesMax
+	eventsSizeBytesMax  = envelopeSizeBytesMax
+)
+
+// checkUnknownResults goes on from a result of a form that is not known: it ends before what
+// can be the changes of the fee and a meta.
+func (p located) checkUnknownResults(claimed xdr.Hash, from int, digest hash.Hash) error {
+	tries := unprovedMax
+	last := &Mismatch{What: "the results, some of a form that is not known,", Claimed: claimed}
+	var search func(i int, digest hash.Hash) bool
+	search = func(i int, digest hash.Hash) bool {
+		for ; i < len(p.transactions) && p.transactions[i].pair != nil; i++ {
+			digest.Write(p.transactions[i].pair)
+		}
+		if i == len(p.transactions) {
+			tries--
+			digest.Sum(last.Computed[:0])
+			return last.Computed == claimed
+		}
+		for end := range pairEnds(p.transactions[i].rest) {
+			next, err := digest.(hash.Cloner).Clone()
+			if err != nil || tries <= 0 {
+				return false
+			}
+			next.Write(p.transactions[i].rest[:end])
+			if search(i+1, next) {
+				return true
+			}
+		}
+		return false
+	}
+	if !search(from, digest) {
+		return last
+	}
+	return nil
+}
+
+// pairEnds gives each place where a result pair may end.
+func pairEnds(rest []byte) func(yield func(end int) bool) {
+	return func(yield func(end int) bool) {
+		for end := pairHeadSizeBytes; end < min(len(rest), resultsSizeBytesMax); end += 4 {
+			changes, err := xdr.LedgerEntryChangesView(rest[end:]).Raw()
+			if err != nil || len(rest) < end+len(changes)+4 ||
+				binary.BigEndian.Uint32(rest[end+len(changes):]) > unknownMetaVersion {
+				continue
+			}
+			if !yield(end) {
+				return
+			}
+		}
+	}
+}
+
+// provesUnknown looks for events and a return value, some of an unknown form, that have the
+// hash. found reports whether it knows where they begin: if not, it is something that no hash
+// covers that is not known.
+func provesUnknown(
+	claimed xdr.Hash, meta xdr.TransactionMetaView, operations int,
+) (proved, found bool) {
+	var events []byte
+	err := xdr.TryVoid(func() {
+		if all := meta.MustV4().MustOperations(); operations == 1 && all.MustCount() == 1 {
+			events = all.MustAt(0).MustEvents()
+		}
+	})
+	if err != nil || len(events) == 0 {
+		return false, meta.MustV() != metaUnified
+	}
+	ends := func(yield func(end int) bool) {
+		if known, err := xdr.OperationMetaV2EventsView(events).Raw(); err == nil {
+			yield(len(known))
+			return
+		}
+		for end := eventsHeadSizeBytes; end < min(len(events), eventsSizeBytesMax); end += 4 {
+			if !yield(end) {
+				return
+			}
+		}
+	}
+	tries := unprovedMax
+	for end := range ends {
+		value, ok := valueAfter(events[end:])
+		if !ok {
+			continue
+		}
+		found = true
+		for size := range valueSizes(value) {
+			if tries--; tries < 0 {
+				return false, true
+			}
+			if hasHash(claimed, value[:size], events[:end]) {
+				return true, true
+			}
+		}
+	}
+	return false, found
+}
+
+// metaUnified is the version of metas since protocol 23. Older ledgers are of known forms.
+const metaUnified = 4
+
+// valueAfter finds the return value in what follows the only operation of a meta.
+func valueAfter(rest []byte) (value []byte, ok bool) {
+	changes, err := xdr.LedgerEntryChangesView(rest).Raw()
+	if err != nil {
+		return nil, false
+	}
+	c := cursor{rest: rest[len(changes):]}
+	if c.uint32() != 1 || c.short {
+		return nil, false
+	}
+	extension, err := xdr.SorobanTransactionMetaExtView(c.rest).Raw()
+	if err != nil {
+		return nil, false
+	}
+	c.skip(len(extension))
+	if c.uint32() != 1 || c.short {
+		return nil, false
+	}
+	return c.rest, true
+}
+
+// valueSizes gives the sizes that a value at the beginning of these bytes may have.
+func valueSizes(value []byte) func(yield func(size int) bool) {
+	return func(yield func(size int) bool) {
+		if known, err := xdr.ScValView(value).Raw(); err == nil {
+			yield(len(known))
+			return
+		}
+		for size := 4; size <= min(len(value), valueSizeBytesMax); size += 4 {
+			if !yield(size) {
+				return
+			}
+		}
+	}
+}
+
+func hasHash(claimed xdr.Hash, parts ...[]byte) bool {
+	return sha256.Sum256(bytes.Join(parts, nil)) == claimed
+}

@@ -1,0 +1,295 @@
+package ledger
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash"
+
+	"github.com/stellar/go-stellar-sdk/xdr"
+
+	"github.com/lumenhook/lumenhook/domain"
+)
+
+// What a ledger says is proved by hashes, from its name on: the ledger's hash is that of
+// its header. The header names the hash of the header before it, of the transaction set, and
+// of the results in the order of application. A transaction's hash leads from a result to its
+// envelope, and the result of a contract call names the hash of its return value and events.
+// Payments are made of these bytes and of no others: docs/decisions/verified-ledgers.md.
+
+// ErrNotProved is why a ledger is not believed: it is damaged or false, and another answer, or
+// another source, may give it as it is.
+var ErrNotProved = errors.New("the ledger is not what its hashes say")
+
+// Mismatch says that bytes of a ledger do not have the hash that the ledger gives for them.
+type Mismatch struct {
+	What              string // whose hash it is
+	Claimed, Computed xdr.Hash
+}
+
+// Unwrap makes every mismatch an ErrNotProved.
+func (m *Mismatch) Unwrap() error { return ErrNotProved }
+
+func (m *Mismatch) Error() string {
+	return fmt.Sprintf("the hash of %s is %x, but the ledger says %x", m.What, m.Computed[:],
+		m.Claimed[:])
+}
+
+// protocolKnown is the newest protocol of which real ledgers were read: up to it every form
+// is known.
+const protocolKnown = 26
+
+// errUnproved is why payments of a contract call are not believed when a newer protocol's
+// form stands before its return value.
+var errUnproved = errors.New("the hash of its events cannot be computed: its meta holds a form " +
+	"that this program does not know: a newer lumenhook may")
+
+// Verify holds a ledger against its hashes, and takes it apart on the way, so that an
+// Extractor need not do it again. It fails with ErrNotProved, with a domain.LedgerError, or
+// because of a form that is not known. Whether the ledger's own hash is the network's, the
+// chain of ledgers tells. A ledger that its source took apart is given back as it came: it has
+// nothing that could be verified.
+func Verify(raw Raw, passphrase string) (Raw, error) {
+	if raw.Ledger != nil || raw.verified != nil {
+		return raw, nil
+	}
+	v, err := verify(raw.XDR, passphrase)
+	if err != nil {
+		return raw, fmt.Errorf("ledger: verifying a LedgerCloseMeta of %d bytes: %w", len(raw.XDR), err)
+	}
+	raw.verified = v
+	return raw, nil
+}
+
+func verify(raw []byte, passphrase string) (*opened, error) {
+	protocol, err := checkHeader(raw)
+	if err != nil {
+		return nil, err
+	}
+	parts, err := open(raw, passphrase, demands{unknown: protocol > protocolKnown,
+		check: func(parts located) error {
+			if err := parts.checkSet(); err != nil {
+				return err
+			}
+			return parts.checkResults()
+		}})
+	switch {
+	case errors.Is(err, errNoEnvelope):
+		return nil, fmt.Errorf("%w: %w", domain.ErrWrongNetwork, err)
+	case err != nil && protocol <= protocolKnown:
+		return nil, fmt.Errorf("%w: %w", ErrNotProved, err)
+	case err != nil:
+		return nil, err
+	}
+	for i := range parts.transactions {
+		if err := parts.transactions[i].checkEvents(protocol); err != nil {
+			return nil, err
+		}
+	}
+	return parts, nil
+}
+
+// checkHeader hashes the header as it came, not as it was normalised.
+func checkHeader(raw []byte) (protocol uint32, err error) {
+	raw = raw[:min(len(raw), headSizeBytesMax)]
+	normal, _, err := normalise(raw)
+	if err != nil {
+		return 0, err
+	}
+	entry, err := xdr.LedgerCloseMetaView(normal).LedgerHeader()
+	if err != nil {
+		return 0, fmt.Errorf("reading the header: %w", err)
+	}
+	var claimed xdr.Hash
+	var header []byte
+	err = xdr.TryVoid(func() {
+		claimed, header = entry.MustHash().MustValue(), entry.MustHeader().MustRaw()
+		protocol = entry.MustHeader().MustLedgerVersion().MustValue()
+	})
+	if err != nil {
+		return 0, fmt.Errorf("reading the header: %w", err)
+	}
+	at := headerOffset(raw)
+	return protocol, check("the header", claimed, raw[at:at+len(header)+len(raw)-len(normal)])
+}
+
+// headerOffset is where the header begins, after its hash. normalise has seen to the version.
+func headerOffset(raw []byte) int {
+	c := cursor{rest: raw}
+	if version := c.uint32(); version > 0 {
+		if extension := c.uint32(); extension == 1 {
+			c.skip(4 + 8)
+		}
+	}
+	return len(raw) - len(c.rest) + hashSizeBytes
+}
+
+func check(what string, claimed xdr.Hash, parts ...[]byte) error {
+	digest := sha256.New()
+	for _, part := range parts {
+		digest.Write(part)
+	}
+	return compare(what, claimed, digest)
+}
+
+func compare(what string, claimed xdr.Hash, digest hash.Hash) error {
+	var computed xdr.Hash
+	if digest.Sum(computed[:0]); computed != claimed {
+		return &Mismatch{What: what, Claimed: claimed, Computed: computed}
+	}
+	return nil
+}
+
+// checkSet hashes the transaction set: the older form without the number of its envelopes. A
+// set that the network replaced by an empty one (CAP-83) is named by zeros.
+func (p located) checkSet() error {
+	var claimed xdr.Hash
+	var form xdr.StellarValueType
+	err := xdr.TryVoid(func() {
+		value := p.header.MustHeader().MustScpValue()
+		claimed, form = value.MustTxSetHash().MustValue(), value.MustExt().MustV()
+	})
+	if err != nil {
+		return fmt.Errorf("reading the header: %w", err)
+	}
+	switch {
+	case form == xdr.StellarValueTypeStellarValueEmptyTxSet && len(p.transactions) > 0:
+		return fmt.Errorf("%d transactions are in the set, which the header says is empty: %w",
+			len(p.transactions), &Mismatch{What: "the transaction set", Claimed: claimed})
+	case form == xdr.StellarValueTypeStellarValueEmptyTxSet && claimed == xdr.Hash{}:
+		return nil
+	case p.generalized:
+		return check("the transaction set", claimed, p.set)
+	case len(p.set) < hashSizeBytes+4:
+		return errShort
+	}
+	return check("the transaction set", claimed, p.set[:hashSizeBytes], p.set[hashSizeBytes+4:])
+}
+
+// checkResults hashes the results in the order of application.
+func (p located) checkResults() error {
+	claimed, err := xdr.Try(func() xdr.Hash {
+		return p.header.MustHeader().MustTxSetResultHash().MustValue()
+	})
+	if err != nil {
+		return fmt.Errorf("reading the header: %w", err)
+	}
+	digest := sha256.New()
+	digest.Write(binary.BigEndian.AppendUint32(nil, uint32(len(p.transactions))))
+	for i, tx := range p.transactions {
+		if tx.pair == nil {
+			return p.checkUnknownResults(claimed, i, digest)
+		}
+		digest.Write(tx.pair)
+	}
+	return compare("the results", claimed, digest)
+}
+
+// checkEvents holds the events of each contract call of a transaction against the hash in its
+// result. What cannot be computed around an unknown form is a fault of the transaction.
+func (t *transaction) checkEvents(protocol uint32) error {
+	if t.failed || t.fault != nil || !bytes.Contains(t.pair, invoked) {
+		return nil
+	}
+	var mismatch error
+	err := xdr.TryVoid(func() {
+		if ok := must(succeeded(t.result)); !ok {
+			return
+		}
+		results := operationResults(t.result)
+		for i, result := range results {
+			if claimed, ok := eventsHash(result); ok && mismatch == nil {
+				mismatch = t.checkCall(call{i, len(results), claimed}, protocol)
+			}
+		}
+	})
+	if err != nil {
+		return fmt.Errorf("transaction %s: %w", t.hexHash(), err)
+	}
+	return mismatch
+}
+
+// call is one that succeeded: the operation's index, and the hash of its events.
+type call struct {
+	index, operations int
+	claimed           xdr.Hash
+}
+
+// invoked is how the result of a contract call begins that succeeded: the hash of its events
+// follows.
+var invoked = binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(
+	binary.BigEndian.AppendUint32(nil, uint32(xdr.OperationResultCodeOpInner)),
+	uint32(xdr.OperationTypeInvokeHostFunction)),
+	uint32(xdr.InvokeHostFunctionResultCodeInvokeHostFunctionSuccess))
+
+func eventsHash(result xdr.OperationResultView) (h xdr.Hash, ok bool) {
+	if len(result) < len(invoked)+hashSizeBytes || !bytes.HasPrefix(result, invoked) {
+		return h, false
+	}
+	return xdr.Hash(result[len(invoked) : len(invoked)+hashSizeBytes]), true
+}
+
+// checkCall holds the events of a call against their hash. In ledgers of the first protocols
+// with contracts they may have been rewritten.
+func (t *transaction) checkCall(c call, protocol uint32) error {
+	mismatch := &Mismatch{Claimed: c.claimed,
+		What: fmt.Sprintf("the events of operation %d of transaction %s", c.index+1, t.hexHash())}
+	var returned, events []byte
+	err := xdr.TryVoid(func() {
+		events, returned = eventBytes(t.meta, c.index, c.operations), returnValue(t.meta)
+	})
+	switch {
+	case err == nil && returned != nil && events != nil:
+		err := check(mismatch.What, c.claimed, returned, events)
+		if err != nil && protocol >= protocolContracts && protocol < protocolUnified &&
+			provesRewritten(c.claimed, returned, events, t.envelope) {
+			return nil
+		}
+		return err
+	case !isUnknownForm(err):
+		return fmt.Errorf("%w (its meta has no return value or no events)", mismatch)
+	}
+	switch proved, found := provesUnknown(c.claimed, t.meta, c.operations); {
+	case proved:
+		return nil
+	case found:
+		return fmt.Errorf("%w (some of them of a form that is not known)", mismatch)
+	}
+	t.fault = errUnproved
+	return nil
+}
+
+// eventBytes are an operation's events as they are hashed, with their number; nil where there
+// are none. It panics as the SDK's Must functions do.
+func eventBytes(meta xdr.TransactionMetaView, i, operations int) []byte {
+	switch meta.MustV() {
+	case 3:
+		if soroban, ok := meta.MustV3().MustSorobanMeta().MustUnwrap(); ok && operations == 1 {
+			return soroban.MustEvents().MustRaw()
+		}
+	case 4:
+		if all := meta.MustV4().MustOperations(); all.MustCount() == operations {
+			return all.MustAt(i).MustEvents().MustRaw()
+		}
+	}
+	return nil
+}
+
+// returnValue is what the call returned; nil where that is not said.
+func returnValue(meta xdr.TransactionMetaView) []byte {
+	switch meta.MustV() {
+	case 3:
+		if soroban, ok := meta.MustV3().MustSorobanMeta().MustUnwrap(); ok {
+			return soroban.MustReturnValue().MustRaw()
+		}
+	case 4:
+		if soroban, ok := meta.MustV4().MustSorobanMeta().MustUnwrap(); ok {
+			if value, ok := soroban.MustReturnValue().MustUnwrap(); ok {
+				return value.MustRaw()
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,371 @@
+package ledger_test
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stellar/go-stellar-sdk/xdr"
+
+	"github.com/lumenhook/lumenhook/internal/stellar/ledger"
+)
+
+func verify(raw []byte, passphrase string) error {
+	_, err := ledger.Verify(ledger.Raw{XDR: raw}, passphrase)
+	return err
+}
+
+func TestRealLedgersAreWhatTheirHashesSay(t *testing.T) {
+	for _, sequence := range realLedgers {
+		raw := readReal(t, sequence)
+		if err := verify(raw, publicNetwork); err != nil {
+			t.Errorf("ledger %d: %v", sequence, err)
+		}
+		if verify(raw, passphrase) == nil {
+			t.Errorf("ledger %d passes for one of another network", sequence)
+		}
+	}
+}
+
+// span is a part of a ledger that a hash covers.
+type span struct{ from, to int }
+
+// hashCovered finds with the SDK's own decoding what the hashes of a ledger cover.
+func hashCovered(t testing.TB, raw []byte) map[string][]span {
+	t.Helper()
+	var whole xdr.LedgerCloseMeta
+	if err := whole.UnmarshalBinary(raw); err != nil {
+		t.Fatal(err)
+	}
+	at, spans := 0, map[string][]span{}
+	find := func(kind string, v interface{ MarshalBinary() ([]byte, error) }) {
+		t.Helper()
+		part := marshal(t, v)
+		place := bytes.Index(raw[at:], part)
+		if place < 0 {
+			t.Fatalf("the ledger's %s is not found", kind)
+		}
+		at += place
+		spans[kind] = append(spans[kind], span{at, at + len(part)})
+		at += len(part)
+	}
+	entry := whole.LedgerHeaderHistoryEntry()
+	find("header", xdr.LedgerHeaderHistoryEntry{Hash: entry.Hash, Header: entry.Header})
+	spans["header"][0].to -= 4 // an extension that is not the header's
+	find("transaction set", setIn(whole))
+	for i := range whole.CountTransactions() {
+		pair := whole.TransactionResultPair(i)
+		find("result", pair)
+		results, _ := pair.Result.OperationResults()
+		if !pair.Result.Successful() || len(results) != 1 ||
+			results[0].Tr.Type != xdr.OperationTypeInvokeHostFunction {
+			continue
+		}
+		meta := whole.TxApplyProcessing(i)
+		image := xdr.InvokeHostFunctionSuccessPreImage{
+			ReturnValue: xdr.ScVal{Type: xdr.ScValTypeScvVoid},
+			Events:      meta.MustV4().Operations[0].Events,
+		}
+		find("events", encoded(marshal(t, image)[4:]))
+		v4 := *meta.V4
+		whole := marshal(t, v4)
+		v4.Events, v4.DiagnosticEvents = nil, nil
+		end := bytes.Index(raw[spans["result"][i].to:], whole) + spans["result"][i].to
+		end += len(marshal(t, v4)) - 8 // two empty lists
+		spans["return value"] = append(spans["return value"],
+			span{end - len(marshal(t, v4.SorobanMeta.ReturnValue)), end})
+	}
+	return spans
+}
+
+type encoded []byte
+
+func (e encoded) MarshalBinary() ([]byte, error) { return e, nil }
+
+func setIn(whole xdr.LedgerCloseMeta) interface{ MarshalBinary() ([]byte, error) } {
+	switch whole.V {
+	case 0:
+		return whole.V0.TxSet
+	case 1:
+		return whole.V1.TxSet
+	}
+	return whole.V2.TxSet
+}
+
+// changes is how many bytes are changed, in all ledgers together.
+const changes = 10_000
+
+// Whichever byte that a hash covers is changed, the ledger is refused. Half of the changes are
+// of one bit.
+func TestNoChangeOfWhatAHashCoversPasses(t *testing.T) {
+	random := rand.New(rand.NewPCG(16, 1))
+	var kinds []string
+	tried := map[string]int{}
+	for n, sequence := range realLedgers {
+		raw := readReal(t, sequence)
+		spans := hashCovered(t, raw)
+		kinds = kinds[:0]
+		for kind := range spans {
+			kinds = append(kinds, kind)
+		}
+		slices.Sort(kinds)
+		for range (changes + n) / len(realLedgers) {
+			kind := kinds[random.IntN(len(kinds))]
+			part := spans[kind][random.IntN(len(spans[kind]))]
+			at := part.from + random.IntN(part.to-part.from)
+			before, change := raw[at], byte(1)<<random.IntN(8)
+			if random.IntN(2) == 0 {
+				change = byte(1 + random.IntN(255))
+			}
+			raw[at] ^= change
+			if err := verify(raw, publicNetwork); err == nil {
+				t.Fatalf("ledger %d: byte %d of its %s, %#x instead of %#x, passed", sequence, at, kind,
+					raw[at], before)
+			}
+			raw[at] = before
+			tried[kind]++
+		}
+	}
+	total := 0
+	for _, n := range tried {
+		total += n
+	}
+	if t.Logf("%d changes were refused: %v", total, tried); total != changes || len(tried) != 5 {
+		t.Errorf("%d changes were tried, want %d in 5 kinds of parts", total, changes)
+	}
+}
+
+// sealed gives a ledger the hashes that it should have. change may bring in what the SDK cannot
+// encode, in every part alike.
+func sealed(
+	t testing.TB, raw []byte, protocol xdr.Uint32, change func(part []byte) []byte,
+) []byte {
+	t.Helper()
+	var whole xdr.LedgerCloseMeta
+	if err := whole.UnmarshalBinary(raw); err != nil {
+		t.Fatal(err)
+	}
+	if change == nil {
+		change = bytes.Clone
+	}
+	set := change(marshal(t, setIn(whole)))
+	if whole.V == 0 {
+		set = slices.Concat(set[:32], set[36:]) // without the number of transactions
+	}
+	var results xdr.TransactionResultSet
+	for i := range whole.CountTransactions() {
+		results.Results = append(results.Results, whole.TransactionResultPair(i))
+	}
+	was := whole.LedgerHeaderHistoryEntry()
+	is := was
+	is.Header.LedgerVersion = protocol
+	is.Header.ScpValue.TxSetHash = sha256.Sum256(set)
+	is.Header.TxSetResultHash = sha256.Sum256(change(marshal(t, results)))
+	is.Hash = sha256.Sum256(marshal(t, is.Header))
+	return bytes.Replace(change(raw), marshal(t, was), marshal(t, is), 1)
+}
+
+// Every form of ledger is verified, and is refused when its set, its results or its header are
+// another's.
+func TestLedgersOfEveryForm(t *testing.T) {
+	called := call(metaV4(1, event(usd, "transfer", amountValue(0, 1), sender, receiver)), xdr.Memo{})
+	withHash(t, &called)
+	old := call(metaV3(event(usd, "mint", amountValue(0, 1), issuer, receiver)), xdr.Memo{})
+	withHash(t, &old)
+	bumped := payOne(4)
+	bumped.feeBump = true
+	v0 := payOne(5)
+	v0.v0, v0.source = true, xdr.MustMuxedAddress(sender)
+	for version := range int32(3) {
+		txs := []testTx{payOne(1), payOne(2), bumped, v0, everyOperation(metaV4(7))}
+		if version > 0 {
+			txs = append(txs, called, old)
+		}
+		raw := sealed(t, closeLedger(t, version, txs...), 23, nil)
+		if err := verify(raw, passphrase); err != nil {
+			t.Errorf("version %d: %v", version, err)
+		}
+		if err := verify(sealed(t, closeLedger(t, version), 23, nil), passphrase); err != nil {
+			t.Errorf("version %d without transactions: %v", version, err)
+		}
+		others := map[string][]testTx{"an amount": slices.Clone(txs), "a failure": slices.Clone(txs)}
+		others["an amount"][0] = payOne(9)
+		others["a failure"][1].failed = true
+		for what, other := range others {
+			entry := func(raw []byte) []byte {
+				var whole xdr.LedgerCloseMeta
+				if err := whole.UnmarshalBinary(raw); err != nil {
+					t.Fatal(err)
+				}
+				return marshal(t, whole.LedgerHeaderHistoryEntry())
+			}
+			false1 := closeLedger(t, version, other...)
+			false1 = bytes.Replace(false1, entry(false1), entry(raw), 1)
+			if err := verify(false1, passphrase); !errors.Is(err, ledger.ErrNotProved) {
+				t.Errorf("version %d: a ledger in which %s differs: %v", version, what, err)
+			}
+		}
+	}
+}
+
+// withHash gives the result of a call the hash of its events.
+func withHash(t testing.TB, x *testTx) {
+	t.Helper()
+	image := xdr.InvokeHostFunctionSuccessPreImage{ReturnValue: xdr.ScVal{Type: xdr.ScValTypeScvVoid}}
+	if x.meta.V == 3 {
+		x.meta.V3.SorobanMeta.ReturnValue = image.ReturnValue
+		image.Events = x.meta.V3.SorobanMeta.Events
+	} else {
+		x.meta.V4.SorobanMeta = &xdr.SorobanTransactionMetaV2{ReturnValue: &image.ReturnValue}
+		image.Events = x.meta.V4.Operations[0].Events
+	}
+	hash := xdr.Hash(sha256.Sum256(marshal(t, image)))
+	x.results = []xdr.OperationResult{resultOf(xdr.OperationTypeInvokeHostFunction,
+		xdr.InvokeHostFunctionResult{Success: &hash})}
+}
+
+// Events that differ from those that the result names are refused, and so is a call without
+// them.
+func TestFalseEventsAreRefused(t *testing.T) {
+	amount := func(n uint64) xdr.TransactionMeta {
+		return metaV4(1, event(usd, "transfer", amountValue(0, n), sender, receiver))
+	}
+	right := call(amount(1), xdr.Memo{})
+	withHash(t, &right)
+	other := call(amount(2), xdr.Memo{})
+	withHash(t, &other)
+	older := metaV3(event(usd, "transfer", amountValue(0, 2), sender, receiver))
+	none := right.meta
+	v4 := *none.V4
+	v4.SorobanMeta, none.V4 = nil, &v4
+	for name, meta := range map[string]xdr.TransactionMeta{
+		"another amount": other.meta, "another version": older, "no return value": none,
+		"no events": metaV0(), "events of two operations": metaV4(2),
+	} {
+		false1 := right
+		false1.meta = meta
+		raw := sealed(t, closeLedger(t, 2, payOne(1), false1), 23, nil)
+		if err := verify(raw, passphrase); !errors.Is(err, ledger.ErrNotProved) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	right.failed = true // then nobody is paid, and no hash says anything
+	right.meta = metaV0()
+	raw := sealed(t, closeLedger(t, 2, right), 23, nil)
+	if err := verify(raw, passphrase); err != nil {
+		t.Error(err)
+	}
+}
+
+// A newer protocol may hold forms that are not known; what is proved around them is read. In a
+// protocol whose forms are all known there are none.
+func TestUnknownFormsAreProvedOrRefused(t *testing.T) {
+	strange := marked(0)
+	plain := closeLedger(t, 2, payOne(1), strange, payOne(3))
+	makeStrange := func(part []byte) []byte {
+		if !bytes.Contains(part, marshal(t, strange.envelope())) { // results
+			return renamed(t, part, strange)
+		}
+		return makeUnknown(t, part, strange, 0)
+	}
+	raw := sealed(t, plain, 31, makeStrange)
+	read, err := ledger.Verify(ledger.Raw{XDR: raw}, passphrase)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := newExtractor(t, passphrase).Read(read)
+	if err != nil || len(l.Payments) != 2 || len(l.Quarantined) != 1 {
+		t.Errorf("got %d payments, %d quarantined (%v)", len(l.Payments), len(l.Quarantined), err)
+	}
+	raw = sealed(t, plain, 23, makeStrange)
+	if err := verify(raw, passphrase); !errors.Is(err, ledger.ErrNotProved) {
+		t.Errorf("an unknown form in protocol 23: %v", err)
+	}
+	result := []byte{0, 0, 0, 0, 0, 0, 0, byte(xdr.OperationTypeBumpSequence), 0, 0, 0, 0}
+	longer := append([]byte{0, 0, 0, 0, 0, 0, 0, unknownKind}, bytes.Repeat([]byte{9}, 24)...)
+	raw = sealed(t, plain, 31, func(part []byte) []byte {
+		return bytes.Replace(makeStrange(part), result, longer, 1)
+	})
+	if err := verify(raw, passphrase); err != nil {
+		t.Errorf("a result of an unknown form: %v", err)
+	}
+	raw = bytes.Replace(raw, longer, append(longer[:8:8], bytes.Repeat([]byte{8}, 24)...), 1)
+	if err := verify(raw, passphrase); !errors.Is(err, ledger.ErrNotProved) {
+		t.Errorf("another result of an unknown form: %v", err)
+	}
+}
+
+// A set that the network replaced by an empty one is named by zeros (CAP-83).
+func TestEmptySets(t *testing.T) {
+	empty := func(txs ...testTx) []byte {
+		var whole xdr.LedgerCloseMeta
+		raw := sealed(t, closeLedger(t, 2, txs...), 28, nil)
+		if err := whole.UnmarshalBinary(raw); err != nil {
+			t.Fatal(err)
+		}
+		entry := &whole.V2.LedgerHeader
+		entry.Header.ScpValue.TxSetHash = xdr.Hash{}
+		entry.Header.ScpValue.Ext = xdr.StellarValueExt{
+			V: xdr.StellarValueTypeStellarValueEmptyTxSet,
+			ProposedValue: &xdr.StellarValueProposedValue{LcValueSignature: xdr.LedgerCloseValueSignature{
+				NodeId: xdr.NodeId(xdr.MustAddress(sender)),
+			}},
+		}
+		entry.Hash = sha256.Sum256(marshal(t, entry.Header))
+		return marshal(t, whole)
+	}
+	if err := verify(empty(), passphrase); err != nil {
+		t.Error(err)
+	}
+	if err := verify(empty(payOne(1)), passphrase); !errors.Is(err, ledger.ErrNotProved) {
+		t.Errorf("a transaction in an empty set: %v", err)
+	}
+}
+
+// cpu is the processor time that this process has used.
+func cpu(b *testing.B) time.Duration {
+	b.Helper()
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// BenchmarkVerify measures what verifying adds to extraction, in turns, so that what else the
+// machine does falls on both alike. The figures are of processor time.
+func BenchmarkVerify(b *testing.B) {
+	for _, sequence := range realLedgers {
+		raw := readReal(b, sequence)
+		e := newExtractor(b, publicNetwork)
+		b.Run(fmt.Sprint(sequence), func(b *testing.B) {
+			var extracting, verifying time.Duration
+			for b.Loop() {
+				began := cpu(b)
+				if _, err := e.Extract(raw); err != nil {
+					b.Fatal(err)
+				}
+				between := cpu(b)
+				verified, err := ledger.Verify(ledger.Raw{XDR: raw}, publicNetwork)
+				if err == nil {
+					_, err = e.Read(verified)
+				}
+				if err != nil {
+					b.Fatal(err)
+				}
+				extracting += between - began
+				verifying += cpu(b) - between
+			}
+			per := func(d time.Duration) float64 { return float64(d.Microseconds()) / float64(b.N) }
+			b.ReportMetric(per(extracting), "extract-us")
+			b.ReportMetric(per(verifying), "verify+extract-us")
+			b.ReportMetric(100*(float64(verifying)/float64(extracting)-1), "%-more")
+		})
+	}
+}
