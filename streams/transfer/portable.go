@@ -1,6 +1,8 @@
 package transfer
 
 import (
+	"slices"
+
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams"
@@ -91,9 +93,16 @@ func portableMatch(r streams.Record) streams.Record {
 	return inPlaceOf(r, schemas.EncodeHandOver(in))
 }
 
-// inPlaceOf returns a record with another message.
+// inPlaceOf returns a record with another message. It has the headers of before that are not
+// the message's.
 func inPlaceOf(r streams.Record, m schemas.Message) streams.Record {
 	portable := streams.NewRecord(r.Topic, string(r.Key), m.Value, m.EachHeader)
 	portable.Timestamp = r.Timestamp
+	for _, h := range r.Headers {
+		is := func(other streams.Header) bool { return other.Key == h.Key }
+		if !slices.ContainsFunc(portable.Headers, is) {
+			portable.Headers = append(portable.Headers, h)
+		}
+	}
 	return portable
 }

@@ -43,3 +43,25 @@ func TestAHandOverLeavesItsNumber(t *testing.T) {
 		t.Errorf("without a number it goes along as %+v", again)
 	}
 }
+
+// TestOtherHeadersGoAlong: what somebody else wrote beside a message stays beside it.
+func TestOtherHeadersGoAlong(t *testing.T) {
+	m := schemas.EncodeCommand(domain.Command{
+		ID:        "cmd_1",
+		AccountID: "acc_1",
+		Body: domain.ResendEvent{
+			EndpointID: "ep_1",
+			EventID:    "evt_1",
+			Remembered: &domain.Remembered{AsOf: 7},
+		},
+	})
+	r := streams.NewRecord(schemas.TopicCommands, "ep_1", m.Value, m.EachHeader)
+	r.Headers = append(r.Headers, streams.Header{Key: "traceparent", Value: []byte("00-1-2-01")})
+	portable := portableRecord(r)
+	if reflect.DeepEqual(portable.Value, r.Value) {
+		t.Error("the resend still names an offset of the old journal")
+	}
+	if !reflect.DeepEqual(portable.Headers, r.Headers) {
+		t.Errorf("its headers are %q, want %q", portable.Headers, r.Headers)
+	}
+}
