@@ -3,7 +3,6 @@ package ledger
 import (
 	"crypto/sha256"
 	"encoding/binary"
-	"strings"
 
 	"github.com/stellar/go-stellar-sdk/xdr"
 )
@@ -15,10 +14,19 @@ import (
 // events as they were. What was left out is found again: it is one of a few addresses, and the
 // hash says which.
 
-// Protocols whose asset contracts wrote events in the older form.
+// Protocols whose asset contracts wrote events in the older form: from the first up to, and not
+// with, the second. The ledger that upgrades the network names the newer protocol, and what was
+// called in it ran before.
 const (
 	protocolContracts = 20
 	protocolUnified   = 23
+)
+
+// Bounds of events that may have been rewritten, and of those who may have been administrators:
+// several times what the network allows.
+const (
+	rewrittenSizeBytesMax = 128 << 10
+	administratorsMax     = 256
 )
 
 const eventSetAuthorized = "set_authorized"
@@ -29,10 +37,17 @@ type rewritable struct {
 	forms [][]byte
 }
 
+func (p *prover) mayBeRewritten() bool {
+	return p.protocol >= protocolContracts && p.protocol <= protocolUnified
+}
+
 // provesRewritten reports whether events have the hash as they were before they were rewritten.
-func provesRewritten(
+func (p *prover) provesRewritten(
 	claimed xdr.Hash, returned, encoded []byte, envelope xdr.TransactionEnvelopeView,
 ) bool {
+	if len(returned)+len(encoded) > rewrittenSizeBytesMax {
+		return false
+	}
 	var image xdr.InvokeHostFunctionSuccessPreImage
 	if image.UnmarshalBinary(append(returned[:len(returned):len(returned)], encoded...)) != nil {
 		return false
@@ -42,9 +57,10 @@ func provesRewritten(
 		return false
 	}
 	administrators := addressesOf(transaction)
+	administrators = administrators[:min(len(administrators), administratorsMax)]
 	all := make([]rewritable, len(image.Events))
 	for i, event := range image.Events {
-		forms, err := formerForms(event, administrators)
+		forms, err := p.formerForms(event, administrators)
 		if err != nil {
 			return false
 		}
@@ -52,30 +68,30 @@ func provesRewritten(
 	}
 	head := binary.BigEndian.AppendUint32(returned[:len(returned):len(returned)],
 		uint32(len(all)))
-	if tryForms(claimed, head, all) {
+	if p.tryForms(claimed, head, all) {
 		return true
 	}
 	for i := range all {
 		all[i].group = ""
 	}
-	return tryForms(claimed, head, all)
+	return p.tryForms(claimed, head, all)
 }
 
 // tryForms looks for the forms that have the hash. Events without a group are on their own.
-func tryForms(claimed xdr.Hash, head []byte, all []rewritable) bool {
+func (p *prover) tryForms(claimed xdr.Hash, head []byte, all []rewritable) bool {
 	tries := unprovedMax
 	chosen := map[string]int{}
 	var search func(i int, image []byte) bool
 	search = func(i int, image []byte) bool {
 		if i == len(all) {
 			tries--
-			return sha256.Sum256(image) == claimed
+			return p.spend(len(image)) && sha256.Sum256(image) == claimed
 		}
 		e := all[i]
 		if form, ok := chosen[e.group]; ok && form < len(e.forms) {
 			return search(i+1, append(image, e.forms[form]...))
 		}
-		for form := 0; form < len(e.forms) && tries > 0; form++ {
+		for form := 0; form < len(e.forms) && tries > 0 && p.leftBytes > 0; form++ {
 			if e.group != "" {
 				chosen[e.group] = form
 			}
@@ -89,9 +105,9 @@ func tryForms(claimed xdr.Hash, head []byte, all []rewritable) bool {
 	return search(0, head[:len(head):len(head)])
 }
 
-// formerForms gives the forms that an event may have had. It has the one that it has, unless
-// no older asset contract wrote that.
-func formerForms(
+// formerForms gives the forms that an event may have had. Only those of an asset's own contract
+// were rewritten, and all of them: of those only a burn may have been as it is.
+func (p *prover) formerForms(
 	event xdr.ContractEvent, administrators []xdr.ScAddress,
 ) (r rewritable, err error) {
 	add := func(topics ...xdr.ScVal) {
@@ -101,27 +117,27 @@ func formerForms(
 		if e != nil {
 			err = e
 		}
+		p.spend(len(encoded))
 		r.forms = append(r.forms, encoded)
 	}
 	topics := event.Body.MustV0().Topics
-	add(topics...)
-	if len(topics) != 3 || event.ContractId == nil {
+	asset, ok := p.issuedBy(event)
+	if !ok || len(topics) != 3 {
+		add(topics...)
 		return r, err
 	}
 	kind, _ := topics[0].GetSym()
-	name, _ := topics[2].GetStr()
-	_, issuer, named := strings.Cut(string(name), ":")
-	asset, ok := parseAsset(string(name))
-	if !ok || !named {
-		return r, err
-	}
 	r.group = string(kind) + " " + asset.StringCanonical()
-	issuing := addressValue(accountAddress(xdr.MustAddress(issuer)))
+	issuing := addressValue(accountAddress(xdr.MustAddress(asset.GetIssuer())))
 	switch kind {
 	case eventMint:
 		add(symbolValue(eventTransfer), issuing, topics[1], topics[2])
 	case eventBurn:
+		add(topics...)
 		add(symbolValue(eventTransfer), topics[1], issuing, topics[2])
+	case eventClawback, eventSetAuthorized:
+	default:
+		add(topics...)
 	}
 	if kind == eventMint || kind == eventClawback || kind == eventSetAuthorized {
 		add(topics[0], issuing, topics[1], topics[2])
@@ -130,6 +146,25 @@ func formerForms(
 		}
 	}
 	return r, err
+}
+
+// issuedBy gives the asset that an event names last, if it has an issuer and the event is of its
+// contract on this network.
+func (p *prover) issuedBy(event xdr.ContractEvent) (asset xdr.Asset, ok bool) {
+	topics := event.Body.MustV0().Topics
+	if len(topics) == 0 || event.ContractId == nil {
+		return asset, false
+	}
+	name, _ := topics[len(topics)-1].GetStr()
+	if len(name) > assetNameSizeBytesMax {
+		return asset, false
+	}
+	asset, ok = parseAsset(string(name))
+	if !ok || asset.IsNative() {
+		return asset, false
+	}
+	id, err := asset.ContractID(p.passphrase)
+	return asset, err == nil && id == *event.ContractId
 }
 
 // addressesOf are those who may have been an asset's administrator in a contract call: whoever

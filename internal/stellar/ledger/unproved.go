@@ -22,29 +22,35 @@ const (
 	eventsHeadSizeBytes = 4
 	resultsSizeBytesMax = envelopeSizeBytesMax
 	eventsSizeBytesMax  = envelopeSizeBytesMax
+	feesSizeBytesMax    = 16 << 10 // changes of the entries that pay a fee
+	changesSizeBytesMax = 1 << 20  // changes of entries in a call
+	placeSizeBytes      = 256      // what looking at a place counts for
 )
 
 // checkUnknownResults goes on from a result of a form that is not known: it ends before what
 // can be the changes of the fee and a meta.
-func (p located) checkUnknownResults(claimed xdr.Hash, from int, digest hash.Hash) error {
+func (l located) checkUnknownResults(
+	p *prover, claimed xdr.Hash, from int, digest hash.Hash,
+) error {
 	tries := unprovedMax
 	last := &Mismatch{What: "the results, some of a form that is not known,", Claimed: claimed}
 	var search func(i int, digest hash.Hash) bool
 	search = func(i int, digest hash.Hash) bool {
-		for ; i < len(p.transactions) && p.transactions[i].pair != nil; i++ {
-			digest.Write(p.transactions[i].pair)
+		for ; i < len(l.transactions) && l.transactions[i].pair != nil; i++ {
+			p.spend(len(l.transactions[i].pair))
+			digest.Write(l.transactions[i].pair)
 		}
-		if i == len(p.transactions) {
+		if i == len(l.transactions) {
 			tries--
 			digest.Sum(last.Computed[:0])
 			return last.Computed == claimed
 		}
-		for end := range pairEnds(p.transactions[i].rest) {
+		for end := range p.pairEnds(l.transactions[i].rest) {
 			next, err := digest.(hash.Cloner).Clone()
-			if err != nil || tries <= 0 {
+			if err != nil || tries <= 0 || !p.spend(end) {
 				return false
 			}
-			next.Write(p.transactions[i].rest[:end])
+			next.Write(l.transactions[i].rest[:end])
 			if search(i+1, next) {
 				return true
 			}
@@ -58,10 +64,14 @@ func (p located) checkUnknownResults(claimed xdr.Hash, from int, digest hash.Has
 }
 
 // pairEnds gives each place where a result pair may end.
-func pairEnds(rest []byte) func(yield func(end int) bool) {
+func (p *prover) pairEnds(rest []byte) func(yield func(end int) bool) {
 	return func(yield func(end int) bool) {
 		for end := pairHeadSizeBytes; end < min(len(rest), resultsSizeBytesMax); end += 4 {
-			changes, err := xdr.LedgerEntryChangesView(rest[end:]).Raw()
+			if !p.spend(placeSizeBytes) {
+				return
+			}
+			window := rest[end:min(len(rest), end+feesSizeBytesMax)]
+			changes, err := xdr.LedgerEntryChangesView(window).Raw()
 			if err != nil || len(rest) < end+len(changes)+4 ||
 				binary.BigEndian.Uint32(rest[end+len(changes):]) > unknownMetaVersion {
 				continue
@@ -76,7 +86,7 @@ func pairEnds(rest []byte) func(yield func(end int) bool) {
 // provesUnknown looks for events and a return value, some of an unknown form, that have the
 // hash. found reports whether it knows where they begin: if not, it is something that no hash
 // covers that is not known.
-func provesUnknown(
+func (p *prover) provesUnknown(
 	claimed xdr.Hash, meta xdr.TransactionMetaView, operations int,
 ) (proved, found bool) {
 	var events []byte
@@ -101,13 +111,16 @@ func provesUnknown(
 	}
 	tries := unprovedMax
 	for end := range ends {
+		if !p.spend(placeSizeBytes) {
+			return false, true
+		}
 		value, ok := valueAfter(events[end:])
 		if !ok {
 			continue
 		}
 		found = true
 		for size := range valueSizes(value) {
-			if tries--; tries < 0 {
+			if tries--; tries < 0 || !p.spend(size+end) {
 				return false, true
 			}
 			if hasHash(claimed, value[:size], events[:end]) {
@@ -123,7 +136,8 @@ const metaUnified = 4
 
 // valueAfter finds the return value in what follows the only operation of a meta.
 func valueAfter(rest []byte) (value []byte, ok bool) {
-	changes, err := xdr.LedgerEntryChangesView(rest).Raw()
+	window := rest[:min(len(rest), changesSizeBytesMax)]
+	changes, err := xdr.LedgerEntryChangesView(window).Raw()
 	if err != nil {
 		return nil, false
 	}

@@ -63,17 +63,40 @@ func Verify(raw Raw, passphrase string) (Raw, error) {
 	return raw, nil
 }
 
+// effortMax bounds what is hashed and looked through to prove one ledger around events that
+// were rewritten and forms that are not known: a source that lies cannot keep the processor. A
+// call's events in these ledgers take 16 KiB at most.
+const effortMax = 256 << 20
+
+// prover is what proving one ledger takes beside the ledger.
+type prover struct {
+	passphrase string
+	protocol   uint32
+	leftBytes  int // of effortMax
+}
+
+// spend reports whether so much may still be hashed or looked through.
+func (p *prover) spend(sizeBytes int) bool {
+	p.leftBytes -= sizeBytes
+	return p.leftBytes >= 0
+}
+
 func verify(raw []byte, passphrase string) (*opened, error) {
 	protocol, err := checkHeader(raw)
 	if err != nil {
 		return nil, err
+	}
+	p := &prover{
+		passphrase: passphrase,
+		protocol:   protocol,
+		leftBytes:  effortMax,
 	}
 	parts, err := open(raw, passphrase, demands{unknown: protocol > protocolKnown,
 		check: func(parts located) error {
 			if err := parts.checkSet(); err != nil {
 				return err
 			}
-			return parts.checkResults()
+			return parts.checkResults(p)
 		}})
 	switch {
 	case errors.Is(err, errNoEnvelope):
@@ -84,7 +107,7 @@ func verify(raw []byte, passphrase string) (*opened, error) {
 		return nil, err
 	}
 	for i := range parts.transactions {
-		if err := parts.transactions[i].checkEvents(protocol); err != nil {
+		if err := parts.transactions[i].checkEvents(p); err != nil {
 			return nil, err
 		}
 	}
@@ -144,43 +167,43 @@ func compare(what string, claimed xdr.Hash, digest hash.Hash) error {
 
 // checkSet hashes the transaction set: the older form without the number of its envelopes. A
 // set that the network replaced by an empty one (CAP-83) is named by zeros.
-func (p located) checkSet() error {
+func (l located) checkSet() error {
 	var claimed xdr.Hash
 	var form xdr.StellarValueType
 	err := xdr.TryVoid(func() {
-		value := p.header.MustHeader().MustScpValue()
+		value := l.header.MustHeader().MustScpValue()
 		claimed, form = value.MustTxSetHash().MustValue(), value.MustExt().MustV()
 	})
 	if err != nil {
 		return fmt.Errorf("reading the header: %w", err)
 	}
 	switch {
-	case form == xdr.StellarValueTypeStellarValueEmptyTxSet && len(p.transactions) > 0:
+	case form == xdr.StellarValueTypeStellarValueEmptyTxSet && len(l.transactions) > 0:
 		return fmt.Errorf("%d transactions are in the set, which the header says is empty: %w",
-			len(p.transactions), &Mismatch{What: "the transaction set", Claimed: claimed})
+			len(l.transactions), &Mismatch{What: "the transaction set", Claimed: claimed})
 	case form == xdr.StellarValueTypeStellarValueEmptyTxSet && claimed == xdr.Hash{}:
 		return nil
-	case p.generalized:
-		return check("the transaction set", claimed, p.set)
-	case len(p.set) < hashSizeBytes+4:
+	case l.generalized:
+		return check("the transaction set", claimed, l.set)
+	case len(l.set) < hashSizeBytes+4:
 		return errShort
 	}
-	return check("the transaction set", claimed, p.set[:hashSizeBytes], p.set[hashSizeBytes+4:])
+	return check("the transaction set", claimed, l.set[:hashSizeBytes], l.set[hashSizeBytes+4:])
 }
 
 // checkResults hashes the results in the order of application.
-func (p located) checkResults() error {
+func (l located) checkResults(p *prover) error {
 	claimed, err := xdr.Try(func() xdr.Hash {
-		return p.header.MustHeader().MustTxSetResultHash().MustValue()
+		return l.header.MustHeader().MustTxSetResultHash().MustValue()
 	})
 	if err != nil {
 		return fmt.Errorf("reading the header: %w", err)
 	}
 	digest := sha256.New()
-	digest.Write(binary.BigEndian.AppendUint32(nil, uint32(len(p.transactions))))
-	for i, tx := range p.transactions {
+	digest.Write(binary.BigEndian.AppendUint32(nil, uint32(len(l.transactions))))
+	for i, tx := range l.transactions {
 		if tx.pair == nil {
-			return p.checkUnknownResults(claimed, i, digest)
+			return l.checkUnknownResults(p, claimed, i, digest)
 		}
 		digest.Write(tx.pair)
 	}
@@ -189,7 +212,7 @@ func (p located) checkResults() error {
 
 // checkEvents holds the events of each contract call of a transaction against the hash in its
 // result. What cannot be computed around an unknown form is a fault of the transaction.
-func (t *transaction) checkEvents(protocol uint32) error {
+func (t *transaction) checkEvents(p *prover) error {
 	if t.failed || t.fault != nil || !bytes.Contains(t.pair, invoked) {
 		return nil
 	}
@@ -201,7 +224,7 @@ func (t *transaction) checkEvents(protocol uint32) error {
 		results := operationResults(t.result)
 		for i, result := range results {
 			if claimed, ok := eventsHash(result); ok && mismatch == nil {
-				mismatch = t.checkCall(call{i, len(results), claimed}, protocol)
+				mismatch = t.checkCall(call{i, len(results), claimed}, p)
 			}
 		}
 	})
@@ -233,7 +256,7 @@ func eventsHash(result xdr.OperationResultView) (h xdr.Hash, ok bool) {
 
 // checkCall holds the events of a call against their hash. In ledgers of the first protocols
 // with contracts they may have been rewritten.
-func (t *transaction) checkCall(c call, protocol uint32) error {
+func (t *transaction) checkCall(c call, p *prover) error {
 	mismatch := &Mismatch{Claimed: c.claimed,
 		What: fmt.Sprintf("the events of operation %d of transaction %s", c.index+1, t.hexHash())}
 	var returned, events []byte
@@ -243,15 +266,18 @@ func (t *transaction) checkCall(c call, protocol uint32) error {
 	switch {
 	case err == nil && returned != nil && events != nil:
 		err := check(mismatch.What, c.claimed, returned, events)
-		if err != nil && protocol >= protocolContracts && protocol < protocolUnified &&
-			provesRewritten(c.claimed, returned, events, t.envelope) {
+		if err != nil && p.mayBeRewritten() && p.provesRewritten(c.claimed, returned, events,
+			t.envelope) {
 			return nil
 		}
 		return err
+	case p.protocol > protocolKnown && t.hasNewerMeta():
+		t.fault = errUnproved
+		return nil
 	case !isUnknownForm(err):
 		return fmt.Errorf("%w (its meta has no return value or no events)", mismatch)
 	}
-	switch proved, found := provesUnknown(c.claimed, t.meta, c.operations); {
+	switch proved, found := p.provesUnknown(c.claimed, t.meta, c.operations); {
 	case proved:
 		return nil
 	case found:
@@ -259,6 +285,12 @@ func (t *transaction) checkCall(c call, protocol uint32) error {
 	}
 	t.fault = errUnproved
 	return nil
+}
+
+// hasNewerMeta reports whether the meta is of a version that this program does not know.
+func (t *transaction) hasNewerMeta() bool {
+	version, err := t.meta.V()
+	return err == nil && version > metaUnified
 }
 
 // eventBytes are an operation's events as they are hashed, with their number; nil where there
