@@ -134,11 +134,15 @@ func TestKillsLeaveNoRowMissingOrDoubled(t *testing.T) {
 	// Not before everything is compared: libchdb may crash from it.
 	t.Cleanup(k.killProjector)
 	stop := k.load()
-	read := k.readMeanwhile()
+	answers, stopReading := k.readMeanwhile()
 
 	tick := time.NewTimer(0)
 	defer tick.Stop()
-	for range *kills {
+	for n := range *kills {
+		if n == *kills/2 {
+			// On a slow machine the first kills may all come before the tables are there.
+			testkit.Eventually(t, "something is read", func() bool { return answers.Load() > 0 })
+		}
 		tick.Reset(time.Duration(20+chance.IntN(300)) * time.Millisecond)
 		<-tick.C
 		if chance.IntN(2) == 0 {
@@ -150,11 +154,8 @@ func TestKillsLeaveNoRowMissingOrDoubled(t *testing.T) {
 	}
 	events := stop()
 	k.awaitProjected()
-	answers := read()
-	t.Logf("%d events, and %d answers while they came", events, answers)
-	if answers == 0 {
-		t.Error("nothing was read during the kills")
-	}
+	stopReading()
+	t.Logf("%d events, and %d answers while they came", events, answers.Load())
 
 	// As the API shows it.
 	history := k.history(0)
@@ -199,11 +200,11 @@ func TestKillsLeaveNoRowMissingOrDoubled(t *testing.T) {
 	}
 }
 
-// readMeanwhile reads events and checks that the parts of each answer belong together. The
-// returned function stops it and returns the number of answers.
-func (k *killed) readMeanwhile() (stop func() int64) {
+// readMeanwhile reads events, counts the answers, and checks that the parts of each belong
+// together. The returned function stops it.
+func (k *killed) readMeanwhile() (answers *atomic.Int64, stop func()) {
 	ctx, cancel := context.WithCancel(k.t.Context())
-	var answers atomic.Int64
+	answers = new(atomic.Int64)
 	ended := make(chan struct{})
 	history := k.history(50 * time.Millisecond)
 	go func() {
@@ -229,9 +230,8 @@ func (k *killed) readMeanwhile() (stop func() int64) {
 			}
 		}
 	}()
-	return func() int64 {
+	return answers, func() {
 		cancel()
 		<-ended
-		return answers.Load()
 	}
 }
