@@ -47,9 +47,9 @@ func TestLedgerPaymentsReproducesHorizon(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	files, err := filepath.Glob(filepath.Join(ledgerData, "pubnet-*.xdr.gz"))
-	if err != nil || len(files) != 3 {
-		t.Fatalf("found %v (%v)", files, err)
+	var files []string // those that the Horizon ingested
+	for _, sequence := range []string{"51000294", "57500008", "63092988"} {
+		files = append(files, filepath.Join(ledgerData, "pubnet-"+sequence+".xdr.gz"))
 	}
 	got, _, err := ledgerCommand(t, nil, append([]string{"payments"}, files...)...)
 	if err != nil {
