@@ -221,16 +221,25 @@ func (l *lab) postFloor(ctx context.Context, kind string) (f floorRun, err error
 		return f, err
 	}
 	after, err := measuring.ProcessorTime(l.receives.PID())
-	n, warmed := float64(done.n), float64(done.n+l.opt.warm)
+	each := (after - before).Seconds() / float64(done.n+l.opt.warm)
+	return floorOf(done, all, ofReceiver, each, during()), err
+}
+
+// floorOf is what a load did, with the seconds of processor time that one took of the process
+// that it did it to.
+func floorOf(
+	done loaded, all count, process string, seconds float64, during measuring.Load,
+) floorRun {
+	n := float64(done.n)
 	return floorRun{
 		N:    done.n,
 		Rate: n / time.Unix(0, all.Last).Sub(done.began).Seconds(),
 		Processor: map[string]float64{
-			ofLoad:     done.processor / n * 1e6,
-			ofReceiver: (after - before).Seconds() / warmed * 1e6,
+			ofLoad:  done.processor / n * 1e6,
+			process: seconds * 1e6,
 		},
-		Load: during(),
-	}, err
+		Load: during,
+	}
 }
 
 // kafkaFloor passes matches on by transactions for a while.
@@ -272,16 +281,7 @@ func (l *lab) kafkaFloor(ctx context.Context, sync bool) (f floorRun, err error)
 		return f, err
 	}
 	after, err := measuring.ProcessorTime(p.PID())
-	n := float64(done.n)
-	return floorRun{
-		N:    done.n,
-		Rate: n / time.Unix(0, all.Last).Sub(done.began).Seconds(),
-		Processor: map[string]float64{
-			ofLoad:  done.processor / n * 1e6,
-			ofRelay: (after - before).Seconds() / n * 1e6,
-		},
-		Load: during(),
-	}, err
+	return floorOf(done, all, ofRelay, (after-before).Seconds()/float64(done.n), during()), err
 }
 
 // relayed appends for a relay and waits until it has passed on all.
