@@ -25,13 +25,26 @@ func (m *referenceModel) answered(
 		}
 		return nil
 	}
-	if _, creates := cmd.Body.(domain.CreateEndpoint); !creates && cmd.AccountID != e.account {
+	_, creates := cmd.Body.(domain.CreateEndpoint)
+	if !creates && cmd.AccountID != m.ownerOf(endpointID, e, cmd) {
 		return fmt.Errorf("%s of another account's endpoint is not refused", cmd.Body.CommandType())
 	}
 	if err := m.done(endpointID, e, cmd, h.Answer, requeued); err != nil {
 		return fmt.Errorf("%s is answered, and %w", cmd.Body.CommandType(), err)
 	}
 	return nil
+}
+
+// ownerOf returns the account that may ask a command: the endpoint's, or the delivery's for
+// an event that is sent again. They differ where a disaster took an endpoint that a watch
+// still named: its matches were cancelled, and their account may send them to another.
+func (m *referenceModel) ownerOf(endpointID string, e *referenceEndpoint, cmd *issued) string {
+	if resend, resends := cmd.Body.(domain.ResendEvent); resends {
+		if d := m.deliveries[deliveryID{endpointID, resend.EventID}]; d != nil {
+			return d.account
+		}
+	}
+	return e.account
 }
 
 // refused checks that a refusal has a reason.
