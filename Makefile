@@ -24,7 +24,7 @@ MODIFIED ?= $(if $(shell git status --porcelain 2>/dev/null),true,false)
 CLI := github.com/lumenhook/lumenhook/internal/cli
 LDFLAGS := -X $(CLI).version=$(VERSION) -X $(CLI).commit=$(COMMIT) -X $(CLI).date=$(DATE) -X $(CLI).modified=$(MODIFIED)
 
-.PHONY: run build test test-kafka test-kafka-long test-cluster test-browser lint lint-units lint-openapi vuln fuzz race sim trial bench bench-waiting bench-api bench-projections bench-ledger bench-restore recording release-forms release-snapshot generate clean
+.PHONY: run build test test-kafka test-kafka-long test-cluster test-browser lint lint-units lint-openapi vuln fuzz race sim trial bench bench-waiting bench-api bench-match bench-projections bench-ledger bench-restore recording release-forms release-snapshot generate clean
 
 run: build ## build and start everything; Ctrl-C stops it
 	@./bin/lumenhook run $(ARGS)
@@ -137,6 +137,9 @@ bench-waiting: ## a million deliveries that wait: restart, and what they cost; a
 
 bench-api: ## requests a second of the API; LUMENHOOK_BENCH_WATCHES=1000000 loads watches first
 	$(GO) test -run XXX -bench API -benchtime 1x -timeout 20m ./cmd/lumenhook $(ARGS)
+
+bench-match: ## payments against 1,000,000 watches, beside a look-up in a map; ARGS='-watches 100000' for fewer
+	$(GO) test -run XXX -bench Match -cpu 1 -benchtime 3s -timeout 20m ./streams/follower $(ARGS)
 
 bench-projections: ## rebuild, live projector, and reads among 10,000,000 attempts; ARGS='-attempts 1000000' for fewer
 	$(GO) test -run XXX -bench 'Rebuild|LiveProjector|Reads' -benchtime 1x -timeout 40m ./projections $(ARGS)

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -19,7 +20,7 @@ import (
 
 const (
 	// format is the version of the store's format. A store of another one is refilled.
-	format = 4
+	format = 5
 
 	defaultCacheBytes    = 64 << 20
 	defaultMemTableBytes = 16 << 20
@@ -61,6 +62,7 @@ type Directory struct {
 	close    func()
 	progress *progress
 	waiters  *waiters
+	wallets  atomic.Pointer[walletFilter]
 	fresh    freshness
 
 	stopping chan struct{}
@@ -181,6 +183,9 @@ func (d *Directory) begin(ctx context.Context) error {
 		if err := d.noteWhole(now); err != nil {
 			return err
 		}
+	}
+	if err := d.filterWallets(); err != nil {
+		return err
 	}
 	d.fresh.begin(whole)
 	d.progress = newProgress(from)

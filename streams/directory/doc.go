@@ -23,7 +23,9 @@
 //   - A table's end is its high watermark. A read-committed reader that has reached it
 //     has seen everything that was acknowledged before the request, also what was in a
 //     transaction that was still open then.
-//   - Nothing is kept in memory per watch, endpoint or account.
+//   - Nothing is kept in memory per endpoint or account, and of a watch at most 6 bytes: a
+//     filter of the wallets that are watched (wallets.go). It may take a wallet for a watched
+//     one, and never denies one that is.
 //
 // Keys of the store, by their first byte; every entry is in the store's order:
 //
@@ -32,16 +34,12 @@
 //	0x12 watch id              the row
 //	0x13 key hash              the account's id
 //	0x14 wallet 0x00 watch id  nothing: the watches of a wallet, by watch id
-//	0x15 FNV-1a of a wallet    how many watches have such a wallet
 //	0x16                       when the store last was known to be whole
 //	0x17 list, scope, 0x00,    nothing: lists, newest first (list.go). The time is
 //	     inverted time, id     of the creation, so that a row keeps its place
 //	0x18 key id                when the key was last used
 //	0x19 watch id              nothing: watches with a backfill in progress or an open part
 //	0x1a watch id              nothing: watches without a first live ledger
-//
-// Most payments go to wallets that nobody watches. For those, 0x15 needs one lookup of a
-// short key: a million of them fit the block cache.
 //
 // A record that is no row of its table is logged and skipped; the previous row stays. A row
 // of a newer schema version ends Run: its content must not be missed.
@@ -51,6 +49,7 @@
 //	directory.go  opening, running, closing
 //	rows.go       rows and index entries, written
 //	read.go       rows and index entries, read
+//	wallets.go    wallets that nobody watches, told from others without a read
 //	backfill.go   watches that the follower has something to do for
 //	list.go       lists by account, in pages
 //	fill.go       the goroutine that fills the store

@@ -144,6 +144,9 @@ func (d *Directory) Take(r Positions, records []streams.Record) (err error) {
 			}
 		}
 	}
+	if err := d.watch(changes); err != nil {
+		return err
+	}
 	if err := batch.Commit(); err != nil {
 		return err
 	}

@@ -93,8 +93,8 @@ func (d *Directory) WatchesByWallet(wallet string) ([]domain.Watch, error) {
 // it fails. It holds at most a few hundred ids at a time. A watch that changes meanwhile is
 // passed as it was or as it is.
 func (d *Directory) EachWatchOfWallet(wallet string, take func(domain.Watch) error) error {
-	if some, err := d.store.Get(walletCountKey(wallet)); err != nil || some == nil {
-		return err
+	if !d.wallets.Load().mayHave(wallet) {
+		return nil
 	}
 	from, upper := walletKey(wallet, ""), walletKey(wallet, "\xff")
 	for {

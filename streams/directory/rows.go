@@ -1,10 +1,8 @@
 package directory
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/fnv"
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/schemas"
@@ -14,17 +12,16 @@ import (
 
 // The first bytes of the store's keys (doc.go).
 const (
-	spaceAccounts    = streams.FirstKey + 0
-	spaceEndpoints   = streams.FirstKey + 1
-	spaceWatches     = streams.FirstKey + 2
-	spaceKeyHashes   = streams.FirstKey + 3
-	spaceWallets     = streams.FirstKey + 4
-	spaceWalletCount = streams.FirstKey + 5
-	spaceWhole       = streams.FirstKey + 6
-	spaceLists       = streams.FirstKey + 7
-	spaceKeyUses     = streams.FirstKey + 8
-	spaceBackfills   = streams.FirstKey + 9
-	spaceUnadmitted  = streams.FirstKey + 10
+	spaceAccounts   = streams.FirstKey + 0
+	spaceEndpoints  = streams.FirstKey + 1
+	spaceWatches    = streams.FirstKey + 2
+	spaceKeyHashes  = streams.FirstKey + 3
+	spaceWallets    = streams.FirstKey + 4
+	spaceWhole      = streams.FirstKey + 6 // up to format 4 there were counts under 5
+	spaceLists      = streams.FirstKey + 7
+	spaceKeyUses    = streams.FirstKey + 8
+	spaceBackfills  = streams.FirstKey + 9
+	spaceUnadmitted = streams.FirstKey + 10
 )
 
 var wholeKey = []byte{spaceWhole}
@@ -42,14 +39,6 @@ func walletKey(wallet, watchID string) []byte {
 	key := append(make([]byte, 0, 2+len(wallet)+len(watchID)), spaceWallets)
 	key = append(key, wallet...)
 	return append(append(key, 0), watchID...)
-}
-
-// walletCountKey is shared by wallets of one hash: the count only tells whether a lookup is
-// worthwhile.
-func walletCountKey(wallet string) []byte {
-	h := fnv.New64a()
-	h.Write([]byte(wallet))
-	return h.Sum(append(make([]byte, 0, 9), spaceWalletCount))
 }
 
 // A row is stored with the schema version of its record's headers: length of the version's
@@ -99,6 +88,7 @@ type change struct {
 	id      string
 	version uint64
 	deleted bool
+	wallet  string // of a watch that has another than before, or is new
 }
 
 // apply applies one record of a table to the rows and indexes.
@@ -181,12 +171,11 @@ func applyWatch(batch *streams.Batch, id string, rec streams.Record) (change, er
 		return c, err
 	}
 	if before.WalletAddress != "" {
-		err = errors.Join(batch.Delete(walletKey(before.WalletAddress, id)),
-			count(batch, before.WalletAddress, -1))
+		err = batch.Delete(walletKey(before.WalletAddress, id))
 	}
 	if err == nil && after.WalletAddress != "" {
-		err = errors.Join(batch.Set(walletKey(after.WalletAddress, id), nil),
-			count(batch, after.WalletAddress, 1))
+		c.wallet = after.WalletAddress
+		err = batch.Set(walletKey(after.WalletAddress, id), nil)
 	}
 	return c, err
 }
@@ -224,21 +213,4 @@ func replace[T any](
 		return after, batch.Delete(t.rowKey(id))
 	}
 	return after, batch.Set(t.rowKey(id), packRow(schemas.Read(rec.Value, rec)))
-}
-
-// count maintains the number of watches whose wallets share a hash.
-func count(batch *streams.Batch, wallet string, by int64) error {
-	key := walletCountKey(wallet)
-	value, err := batch.Get(key)
-	if err != nil {
-		return err
-	}
-	n := by
-	if len(value) == 8 {
-		n += int64(binary.BigEndian.Uint64(value))
-	}
-	if n <= 0 {
-		return batch.Delete(key)
-	}
-	return batch.Set(key, binary.BigEndian.AppendUint64(nil, uint64(n)))
 }

@@ -85,10 +85,6 @@ func (m *model) check(t fatal, d *Directory, wallets []string, hashes [][]byte) 
 		if !slices.Equal(got, want) {
 			t.Fatalf("wallet %s has the watches %v, want %v", wallet, got, want)
 		}
-		counted, err := d.store.Get(walletCountKey(wallet))
-		if err != nil || (counted != nil) != (len(want) > 0) {
-			t.Fatalf("wallet %s with %d watches has the count %v (%v)", wallet, len(want), counted, err)
-		}
 	}
 	for _, hash := range hashes {
 		_, account, found, err := d.KeyByHash(hash)

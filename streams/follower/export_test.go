@@ -1,6 +1,9 @@
 package follower
 
-import "github.com/lumenhook/lumenhook/streams"
+import (
+	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/streams"
+)
 
 // OpenLog opens a follower's log, for tests that wrap it.
 func OpenLog(c streams.Cluster) (*kafkaLog, error) { return openLog(c, liveProducer) }
@@ -13,3 +16,13 @@ func (l *kafkaLog) Close() { l.close() }
 
 // SetAt sets the newest ledger that was read live.
 func (r *Reading) SetAt(sequence uint32) { r.at.Store(sequence) }
+
+// Matcher returns the matching of a ledger's payments, without what appends and commits it:
+// how many payments it observes and how many matches they make.
+func Matcher(config Config) func(domain.Ledger) (observed, matches int, err error) {
+	r := NewReading(config, nil, nil)
+	return func(l domain.Ledger) (observed, matches int, err error) {
+		s, err := match(l.Payments, admitted{r, l.Sequence}, r.appended.of(l.Sequence))
+		return len(s.observed), len(s.matches), err
+	}
+}

@@ -1,0 +1,123 @@
+package directory
+
+import (
+	"bytes"
+	"hash/maphash"
+	"math/bits"
+	"sync/atomic"
+)
+
+const (
+	// leastWallets is the smallest capacity of a filter.
+	leastWallets = 1 << 12
+	// bitsOfWallet are a filter's bits for each wallet of its capacity, of which each wallet
+	// sets walletProbes. Of wallets that are not watched it then takes 2 in 10,000 for watched
+	// ones when it is full, and far fewer before.
+	bitsOfWallet = 24
+	walletProbes = 6
+
+	blockWords = 8 // 64 bytes: a cache line
+	blockBits  = blockWords * 64
+)
+
+// walletFilter is a blocked Bloom filter of the wallets in the index 0x14: most payments go
+// to wallets that nobody watches, and those cost no read of the store. It never denies a
+// wallet that was added. A wallet whose last watch is gone stays until the filter is made
+// anew, and costs a read.
+//
+// One goroutine adds, any may ask.
+type walletFilter struct {
+	seed  maphash.Seed
+	words []uint64 // blocks of blockWords; each wallet has all its bits in one
+	room  int      // how many wallets may still be added
+}
+
+// newWalletFilter makes a filter of wallets by their hashes, with room for as many again.
+func newWalletFilter(seed maphash.Seed, hashes []uint64) *walletFilter {
+	capacity := max(leastWallets, 2*len(hashes))
+	blocks := (capacity*bitsOfWallet + blockBits - 1) / blockBits
+	f := &walletFilter{seed: seed, words: make([]uint64, blocks*blockWords), room: capacity}
+	for _, h := range hashes {
+		f.addHash(h)
+	}
+	return f
+}
+
+// block returns the words of a hash's block.
+func (f *walletFilter) block(h uint64) *[blockWords]uint64 {
+	n, _ := bits.Mul64(h, uint64(len(f.words)/blockWords))
+	return (*[blockWords]uint64)(f.words[n*blockWords:])
+}
+
+// probes are the bits of a hash in its block, 9 bits of the result for each. The block is
+// chosen by the hash's high bits, so that these are of a product's, which differ from them.
+func probes(h uint64) uint64 { return (h * 0x9e3779b97f4a7c15) >> (64 - 9*walletProbes) }
+
+// addHash adds a wallet by its hash. One that it seems to have takes no room.
+func (f *walletFilter) addHash(h uint64) {
+	block, added := f.block(h), false
+	for p, n := probes(h), 0; n < walletProbes; p, n = p>>9, n+1 {
+		bit := uint64(1) << (p & 63)
+		if atomic.OrUint64(&block[p>>6%blockWords], bit)&bit == 0 {
+			added = true
+		}
+	}
+	if added {
+		f.room--
+	}
+}
+
+func (f *walletFilter) add(wallet string) { f.addHash(maphash.String(f.seed, wallet)) }
+
+// mayHave reports whether a wallet may have been added. Without a filter any may.
+func (f *walletFilter) mayHave(wallet string) bool {
+	if f == nil {
+		return true
+	}
+	h := maphash.String(f.seed, wallet)
+	block := f.block(h)
+	for p, n := probes(h), 0; n < walletProbes; p, n = p>>9, n+1 {
+		if atomic.LoadUint64(&block[p>>6%blockWords])&(1<<(p&63)) == 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// filterWallets makes the filter from what the store holds.
+func (d *Directory) filterWallets() error {
+	seed := maphash.MakeSeed()
+	var hashes []uint64
+	var last []byte
+	err := d.store.Scan([]byte{spaceWallets}, []byte{spaceWallets + 1},
+		func(key, _ []byte) (bool, error) {
+			end := bytes.IndexByte(key, 0)
+			if wallet := key[1:max(1, end)]; !bytes.Equal(wallet, last) {
+				last = append(last[:0], wallet...)
+				hashes = append(hashes, maphash.Bytes(seed, wallet))
+			}
+			return true, nil
+		})
+	if err != nil {
+		return err
+	}
+	d.wallets.Store(newWalletFilter(seed, hashes))
+	return nil
+}
+
+// watch adds the wallets of changes to the filter, before they are committed: whoever reads
+// them finds them in it.
+func (d *Directory) watch(changes []change) error {
+	if d.wallets.Load().room <= 0 {
+		if err := d.filterWallets(); err != nil {
+			return err
+		}
+	}
+	f := d.wallets.Load()
+	for _, c := range changes {
+		if c.wallet != "" {
+			f.add(c.wallet)
+		}
+	}
+	return nil
+}
