@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -48,7 +49,14 @@ type balanceChange struct {
 
 // contractCall collects the payments of the contract call at operation index i.
 func (r *reading) contractCall(i int) error {
-	events, err := eventsOf(r.tx.meta, i, len(r.body.operations))
+	var failure error
+	err := xdr.TryVoid(func() { failure = r.readCall(i) })
+	return cmp.Or(err, failure)
+}
+
+// readCall may panic with a *xdr.ViewError, as the SDK's Must functions do.
+func (r *reading) readCall(i int) error {
+	events, err := r.tx.eventsOf(i, r.body.operations)
 	if err != nil {
 		return err
 	}
@@ -69,10 +77,13 @@ func (r *reading) contractCall(i int) error {
 	return nil
 }
 
-// eventsOf returns the contract events of an operation.
-func eventsOf(
-	meta xdr.TransactionMetaView, i, operations int,
-) ([]xdr.ContractEventView, error) {
+// eventsOf returns the contract events of an operation, but for some of those that are no
+// changes of a balance.
+func (t *transaction) eventsOf(i, operations int) ([]xdr.ContractEventView, error) {
+	if t.emitted != nil && operations == 1 {
+		return t.emitted.changes, nil
+	}
+	meta := t.meta
 	switch meta.MustV() {
 	case 0, 1, 2: // from before there were contracts
 		return nil, nil
@@ -98,11 +109,10 @@ func (r *reading) credit(i, n int, c balanceChange) error {
 	if !c.credited || c.to.Type != xdr.ScAddressTypeScAddressTypeAccount {
 		return nil
 	}
-	p := r.payment(i, "invoke_host_function")
-	p.ID += "-" + strconv.Itoa(n)
+	p := r.payment(i, "invoke_host_function", "-"+strconv.Itoa(n))
 	p.Asset, p.ToMuxedID, p.From = c.asset, c.muxedID, c.asset.Issuer
 	var err error
-	if p.To, err = c.to.String(); err != nil {
+	if p.To, err = r.address(c.to.AccountId.Ed25519[:]); err != nil {
 		return fmt.Errorf("the receiver: %w", err)
 	}
 	if !c.minted {
@@ -115,12 +125,13 @@ func (r *reading) credit(i, n int, c balanceChange) error {
 	}
 	if c.amount.Hi != 0 || c.amount.Lo > math.MaxInt64 {
 		if p.To == c.asset.Issuer {
-			return nil // a burn of what only contracts can hold; no account's balance is so large
+			// a burn of what only contracts can hold; no account's balance is so large
+			r.payments = r.payments[:len(r.payments)-1]
+			return nil
 		}
 		return errors.New("the amount does not fit an account's balance")
 	}
 	p.AmountStroops = int64(c.amount.Lo)
-	r.payments = append(r.payments, p)
 	return nil
 }
 
@@ -247,13 +258,15 @@ func (e *Extractor) deriveContract(name string) assetContract {
 	if !ok {
 		return assetContract{}
 	}
-	named, err := assetOf(asset)
+	called, err := named(asset)
 	if err != nil {
 		return assetContract{}
 	}
 	id, err := asset.ContractID(e.passphrase)
-	return assetContract{asset: named, id: id, known: err == nil}
+	return assetContract{asset: called, id: id, known: err == nil}
 }
+
+var native = xdr.Asset{Type: xdr.AssetTypeAssetTypeNative}
 
 func parseAsset(name string) (xdr.Asset, bool) {
 	if name == "native" {
@@ -265,4 +278,12 @@ func parseAsset(name string) (xdr.Asset, bool) {
 	}
 	asset, err := xdr.NewCreditAsset(code, issuer)
 	return asset, err == nil
+}
+
+// decode reads one value from exactly these bytes.
+func decode(what string, into interface{ UnmarshalBinary([]byte) error }, raw []byte) error {
+	if err := into.UnmarshalBinary(raw); err != nil {
+		return fmt.Errorf("%s cannot be read: %w", what, err)
+	}
+	return nil
 }

@@ -34,10 +34,12 @@
 //
 // A ledger is taken apart in two steps, which are the seam for a newer SDK:
 // locate finds the bytes of every transaction (envelope, result, meta) without
-// decoding them, and each successful transaction is then read on its own. Where
-// locate meets a form that the SDK does not know, such as an operation of a
-// newer protocol, it cannot step over it, since XDR does not say how long an
-// unknown thing is. Then salvage tells the transactions apart by their hashes,
+// decoding them, and each successful transaction is then read on its own. A scanner
+// does so for ledgers of plain forms, in one pass; what it does not know, or what is
+// damaged, it leaves to the SDK, which decides what that is. Where the SDK meets a
+// form that it does not know, such as an operation of a newer protocol, it cannot be
+// stepped over, since XDR does not say how long an unknown thing is. Then salvage
+// tells the transactions apart by their hashes,
 // and only those with an unknown form are quarantined. Of a contract call with an
 // unknown form among its arguments (such as a W address, CAP-84) what payments are
 // made of is read all the same: the memo before them, and the meta up to the
@@ -49,10 +51,13 @@
 //	header.go     the ledger header, and its newer forms (CAP-88)
 //	batch.go      ledgers in files: batches, streams, compression, base64
 //	locate.go     where each transaction's parts are
+//	scan.go       the same for plain forms, in one pass
 //	salvage.go    the same around forms that are not known
 //	verify.go     a ledger is what its hashes say
 //	unproved.go   the same where nobody knows how long something is
 //	rewritten.go  the same of events that were rewritten since they were hashed
 //	payments.go   a transaction becomes payments: those of classic operations
 //	contract.go   payments of asset contracts
+//	results.go    what the results of transactions and operations say
+//	workspace.go  memory that is used for one ledger after the other
 package ledger

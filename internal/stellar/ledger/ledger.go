@@ -3,10 +3,11 @@ package ledger
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
+	"sync"
 
 	lru "github.com/hashicorp/golang-lru/v2"
-	"github.com/stellar/go-stellar-sdk/xdr"
 
 	"github.com/lumenhook/lumenhook/domain"
 )
@@ -54,6 +55,7 @@ const assetsCached = 4096
 type Extractor struct {
 	passphrase string
 	contracts  *lru.Cache[string, assetContract]
+	workspaces sync.Pool // of *workspace
 }
 
 // NewExtractor makes an extractor for the network with this passphrase.
@@ -118,41 +120,26 @@ func (e *Extractor) extract(parts *opened) domain.Ledger {
 		ClosedAtMillis: parts.head.ClosedAtMillis,
 		Transactions:   len(parts.transactions),
 	}
-	for i, tx := range parts.transactions {
-		payments, err := e.paymentsOf(parts.head, i+1, tx)
-		if err != nil {
+	w, ok := e.workspaces.Get().(*workspace)
+	if !ok {
+		w = new(workspace)
+	}
+	for i := range parts.transactions {
+		tx, before := &parts.transactions[i], len(w.payments)
+		if err := e.paymentsOf(parts.head, i+1, tx, w); err != nil {
+			w.payments = w.payments[:before] // nothing of it is believed
 			l.Quarantined = append(l.Quarantined, domain.QuarantinedTransaction{
 				TxHash: tx.hexHash(),
 				Order:  i + 1,
 				Reason: err.Error(),
 			})
-			continue
 		}
-		l.Payments = append(l.Payments, payments...)
 	}
+	if len(w.payments) > 0 {
+		l.Payments = slices.Clone(w.payments)
+	}
+	clear(w.payments) // others need not keep what this ledger's texts take
+	w.payments = w.payments[:0]
+	e.workspaces.Put(w)
 	return l
-}
-
-// succeeded reads a result's code. A fee bump succeeded if what it carries did.
-func succeeded(result xdr.TransactionResultView) (bool, error) {
-	return xdr.Try(func() bool {
-		body := result.MustResult()
-		switch body.MustCode() {
-		case xdr.TransactionResultCodeTxSuccess:
-			return true
-		case xdr.TransactionResultCodeTxFeeBumpInnerSuccess:
-			inner := body.MustInnerResultPair().MustResult().MustResult()
-			return inner.MustCode() == xdr.TransactionResultCodeTxSuccess
-		}
-		return false
-	})
-}
-
-// operationResults are the results of a successful transaction.
-func operationResults(result xdr.TransactionResultView) []xdr.OperationResultView {
-	body := result.MustResult()
-	if body.MustCode() == xdr.TransactionResultCodeTxFeeBumpInnerSuccess {
-		return body.MustInnerResultPair().MustResult().MustResult().MustResults().MustAll()
-	}
-	return body.MustResults().MustAll()
 }

@@ -1,9 +1,12 @@
 package ledger
 
 import (
+	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"hash"
 
 	"github.com/stellar/go-stellar-sdk/network"
 	"github.com/stellar/go-stellar-sdk/xdr"
@@ -18,6 +21,7 @@ type transaction struct {
 	result   xdr.TransactionResultView
 	meta     xdr.TransactionMetaView
 	pair     xdr.TransactionResultPairView // hash and result; nil: its end is not known
+	calls    bool                          // a contract call may have succeeded in it
 	rest     []byte                        // then: what begins with it
 	fault    error                         // it holds a form that is not known
 	failed   bool                          // so it does, but it failed
@@ -25,6 +29,9 @@ type transaction struct {
 	// call is set in the place of envelope for a contract call whose arguments hold a form that is
 	// not known: what comes before them, which is all of it that payments are made of.
 	call *body
+
+	// emitted is set where the only operation's events were found already.
+	emitted *emitted
 }
 
 func (t transaction) hexHash() string { return hex.EncodeToString(t.hash[:]) }
@@ -49,11 +56,15 @@ var believing = demands{check: func(located) error { return nil }, unknown: true
 
 // locate finds the parts of a ledger. Every byte must belong to it.
 func locate(raw []byte, passphrase string, how demands) (located, error) {
-	var (
-		parts     located
-		envelopes []xdr.TransactionEnvelopeView
-	)
-	err := xdr.TryVoid(func() { parts, envelopes = takeApart(raw) })
+	parts, envelopes, plain := scan(raw)
+	var err error
+	if !plain {
+		err = xdr.TryVoid(func() {
+			var views []xdr.TransactionEnvelopeView
+			parts, views = takeApart(raw)
+			envelopes = signedOf(views)
+		})
+	}
 	if how.unknown && isUnknownForm(err) {
 		if parts, err = salvage(raw, passphrase); err != nil {
 			return located{}, err
@@ -73,7 +84,8 @@ func locate(raw []byte, passphrase string, how demands) (located, error) {
 	return parts, pair(parts.transactions, envelopes, passphrase)
 }
 
-// takeApart panics with a *xdr.ViewError on malformed bytes, as the SDK's Must
+// takeApart reads what is not plain.
+// It panics with a *xdr.ViewError on malformed bytes, as the SDK's Must
 // functions do; its caller recovers it. It returns nothing when the version
 // is not known or bytes are left over.
 func takeApart(raw []byte) (parts located, envelopes []xdr.TransactionEnvelopeView) {
@@ -125,6 +137,7 @@ func processed(count int, rest []byte, next processing) []transaction {
 			result: result.MustResult(),
 			meta:   meta,
 			pair:   result,
+			calls:  mayCall(result),
 		}
 	}
 	return txs
@@ -161,25 +174,35 @@ func envelopesOf(set xdr.GeneralizedTransactionSetView) (all []xdr.TransactionEn
 	return all
 }
 
+// signedOf finds what the hashes of envelopes are of. It panics as takeApart does.
+func signedOf(views []xdr.TransactionEnvelopeView) []envelope {
+	envelopes := make([]envelope, len(views))
+	for i, view := range views {
+		envelopes[i].view = view
+		switch view.MustType() {
+		case xdr.EnvelopeTypeEnvelopeTypeTxV0:
+			envelopes[i].signed = view.MustV0().MustTx().MustRaw()
+		case xdr.EnvelopeTypeEnvelopeTypeTx:
+			envelopes[i].signed = view.MustV1().MustTx().MustRaw()
+		case xdr.EnvelopeTypeEnvelopeTypeTxFeeBump:
+			envelopes[i].signed = view.MustFeeBump().MustTx().MustRaw()
+		}
+	}
+	return envelopes
+}
+
 var errNoEnvelope = errors.New("no envelope has the hash")
 
 // pair gives each transaction its envelope. The envelopes are those that the
 // network agreed on, in an order of their own: only the hash tells them apart.
-func pair(txs []transaction, envelopes []xdr.TransactionEnvelopeView, passphrase string) error {
+func pair(txs []transaction, envelopes []envelope, passphrase string) error {
 	if len(txs) != len(envelopes) {
 		return fmt.Errorf("%d transactions were applied, but %d are in the set", len(txs), len(envelopes))
 	}
-	hasher, err := network.NewTransactionViewHasher(passphrase)
-	if err != nil {
-		return fmt.Errorf("hashing transactions: %w", err)
-	}
-	byHash := make(map[xdr.Hash]xdr.TransactionEnvelopeView, len(envelopes))
-	for _, envelope := range envelopes {
-		hash, err := hasher.Hash(envelope)
-		if err != nil {
-			return fmt.Errorf("hashing a transaction: %w", err)
-		}
-		byHash[hash] = envelope
+	hasher := newHasher(passphrase)
+	byHash := make(map[xdr.Hash]int, len(envelopes))
+	for i := range envelopes {
+		byHash[hasher.hash(&envelopes[i])] = i
 	}
 	for i := range txs {
 		envelope, found := byHash[txs[i].hash]
@@ -187,9 +210,41 @@ func pair(txs []transaction, envelopes []xdr.TransactionEnvelopeView, passphrase
 			return fmt.Errorf("%w %s of transaction %d: the ledger is damaged, or of another network "+
 				"than %q", errNoEnvelope, txs[i].hexHash(), i+1, passphrase)
 		}
-		txs[i].envelope = envelope
+		txs[i].envelope = envelopes[envelope].view
 	}
 	return nil
+}
+
+// hasher hashes transactions of one network, as the SDK's network.TransactionViewHasher does
+// once their parts are found.
+type hasher struct {
+	digest hash.Hash
+	// the network, a kind, and the kind of account that the oldest form leaves out
+	head [hashSizeBytes + 4 + 4]byte
+}
+
+func newHasher(passphrase string) *hasher {
+	h := &hasher{digest: sha256.New()}
+	id := network.ID(passphrase)
+	copy(h.head[:], id[:])
+	return h
+}
+
+// hash gives the hash of a transaction. What is signed of the oldest form is the newer one that it
+// is equal to.
+func (h *hasher) hash(e *envelope) (sum xdr.Hash) {
+	head := h.head[:]
+	copy(head[hashSizeBytes:], e.view[:4])
+	if xdr.EnvelopeType(binary.BigEndian.Uint32(e.view)) == xdr.EnvelopeTypeEnvelopeTypeTxV0 {
+		binary.BigEndian.PutUint32(head[hashSizeBytes:], uint32(xdr.EnvelopeTypeEnvelopeTypeTx))
+	} else {
+		head = head[:hashSizeBytes+4]
+	}
+	h.digest.Reset()
+	h.digest.Write(head)
+	h.digest.Write(e.signed)
+	h.digest.Sum(sum[:0])
+	return sum
 }
 
 // must is the SDK's convention for views: it panics with the *xdr.ViewError,

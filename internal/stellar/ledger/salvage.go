@@ -289,7 +289,7 @@ func (s *salvager) transaction(p place, raw []byte, last bool) (transaction, err
 	tx := transaction{hash: p.hash, envelope: s.envelopes[p.hash], call: s.calls[p.hash]}
 	tx.rest = raw[s.resultOffset()-hashSizeBytes:]
 	if pair, err := xdr.TransactionResultPairView(tx.rest).Raw(); err == nil {
-		tx.pair = pair
+		tx.pair, tx.calls = pair, mayCall(pair)
 	}
 	sizeBytes, err := s.applied(&tx, raw)
 	switch {
@@ -306,7 +306,7 @@ func (s *salvager) transaction(p place, raw []byte, last bool) (transaction, err
 	case err == nil:
 		err = errUnknownForm
 	}
-	unread := transaction{hash: p.hash, pair: tx.pair, rest: tx.rest}
+	unread := transaction{hash: p.hash, pair: tx.pair, calls: tx.calls, rest: tx.rest}
 	if unread.failed = failed(raw[s.resultOffset():]); !unread.failed {
 		unread.fault = err
 	}

@@ -1,7 +1,6 @@
 package ledger
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
@@ -213,25 +212,38 @@ func (l located) checkResults(p *prover) error {
 // checkEvents holds the events of each contract call of a transaction against the hash in its
 // result. What cannot be computed around an unknown form is a fault of the transaction.
 func (t *transaction) checkEvents(p *prover) error {
-	if t.failed || t.fault != nil || !bytes.Contains(t.pair, invoked) {
+	if t.failed || t.fault != nil || !t.calls {
 		return nil
 	}
-	var mismatch error
-	err := xdr.TryVoid(func() {
-		if ok := must(succeeded(t.result)); !ok {
-			return
-		}
-		results := operationResults(t.result)
-		for i, result := range results {
-			if claimed, ok := eventsHash(result); ok && mismatch == nil {
-				mismatch = t.checkCall(call{i, len(results), claimed}, p)
-			}
-		}
-	})
-	if err != nil {
-		return fmt.Errorf("transaction %s: %w", t.hexHash(), err)
+	ok, err := succeeded(t.result)
+	if err != nil || !ok {
+		return t.named(err)
 	}
-	return mismatch
+	results := resultsOf(t.result)
+	for i := range results.count {
+		claimed, ok := eventsHash(results.of(i))
+		if results.bad {
+			return t.named(errResult)
+		}
+		if !ok {
+			continue
+		}
+		if err := t.checkCall(call{i, results.count, claimed}, p); err != nil {
+			return err
+		}
+	}
+	if results.bad {
+		return t.named(errResult)
+	}
+	return nil
+}
+
+// named says whose fault it is.
+func (t *transaction) named(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("transaction %s: %w", t.hexHash(), err)
 }
 
 // call is one that succeeded: the operation's index, and the hash of its events.
@@ -240,29 +252,20 @@ type call struct {
 	claimed           xdr.Hash
 }
 
-// invoked is how the result of a contract call begins that succeeded: the hash of its events
-// follows.
-var invoked = binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(
-	binary.BigEndian.AppendUint32(nil, uint32(xdr.OperationResultCodeOpInner)),
-	uint32(xdr.OperationTypeInvokeHostFunction)),
-	uint32(xdr.InvokeHostFunctionResultCodeInvokeHostFunctionSuccess))
-
-func eventsHash(result xdr.OperationResultView) (h xdr.Hash, ok bool) {
-	if len(result) < len(invoked)+hashSizeBytes || !bytes.HasPrefix(result, invoked) {
-		return h, false
-	}
-	return xdr.Hash(result[len(invoked) : len(invoked)+hashSizeBytes]), true
-}
-
 // checkCall holds the events of a call against their hash. In ledgers of the first protocols
 // with contracts they may have been rewritten.
 func (t *transaction) checkCall(c call, p *prover) error {
 	mismatch := &Mismatch{Claimed: c.claimed,
 		What: fmt.Sprintf("the events of operation %d of transaction %s", c.index+1, t.hexHash())}
 	var returned, events []byte
-	err := xdr.TryVoid(func() {
-		events, returned = eventBytes(t.meta, c.index, c.operations), returnValue(t.meta)
-	})
+	var err error
+	if t.emitted != nil && c.operations == 1 {
+		events, returned = t.emitted.events, t.emitted.returned
+	} else {
+		err = xdr.TryVoid(func() {
+			events, returned = eventBytes(t.meta, c.index, c.operations), returnValue(t.meta)
+		})
+	}
 	switch {
 	case err == nil && returned != nil && events != nil:
 		err := check(mismatch.What, c.claimed, returned, events)

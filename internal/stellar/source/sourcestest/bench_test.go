@@ -3,6 +3,7 @@ package sourcestest
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/klauspost/compress/zstd"
+	"github.com/stellar/go-stellar-sdk/xdr"
 
 	"github.com/lumenhook/lumenhook/internal/stellar/devnet"
 	"github.com/lumenhook/lumenhook/internal/stellar/devnet/devtraffic"
@@ -134,7 +136,17 @@ func measure(b *testing.B, one func() (payments int, err error)) {
 			b.Fatalf("%d payments (%v)", got, err)
 		}
 	}
-	b.ReportMetric(float64(b.N)/(cpu(b)-began).Seconds(), "ledgers/core-s")
+	b.ReportMetric(float64(b.N)/(cpu(b)-began).Seconds(), "ledgers/s")
+}
+
+// follow verifies a ledger and counts its payments, as a follower does.
+func follow(e *ledger.Extractor, raw ledger.Raw, passphrase string) (payments int, err error) {
+	raw, err = ledger.Verify(raw, passphrase)
+	if err != nil {
+		return 0, err
+	}
+	l, err := e.Read(raw)
+	return len(l.Payments), err
 }
 
 func newExtractor(b *testing.B, passphrase string) *ledger.Extractor {
@@ -187,8 +199,7 @@ func BenchmarkFromZstd(b *testing.B) {
 		if err != nil {
 			return 0, err
 		}
-		l, err := e.Extract(parts[0])
-		return len(l.Payments), err
+		return follow(e, ledger.Raw{XDR: parts[0]}, passphrase)
 	})
 }
 
@@ -196,8 +207,51 @@ func BenchmarkFromXDR(b *testing.B) {
 	raw, passphrase := bigLedger(b)
 	e := newExtractor(b, passphrase)
 	b.SetBytes(int64(len(raw.XDR)))
+	measure(b, func() (int, error) { return follow(e, ledger.Raw{XDR: raw.XDR}, passphrase) })
+}
+
+// BenchmarkFromXDRAlone verifies nothing, and tells in verify-% how much more verifying takes:
+// both in turns, so that what else the machine does falls on both alike.
+func BenchmarkFromXDRAlone(b *testing.B) {
+	raw, passphrase := bigLedger(b)
+	e := newExtractor(b, passphrase)
+	b.SetBytes(int64(len(raw.XDR)))
+	var alone, verified time.Duration
+	for b.Loop() {
+		began := cpu(b)
+		if _, err := e.Extract(raw.XDR); err != nil {
+			b.Fatal(err)
+		}
+		between := cpu(b)
+		if _, err := follow(e, ledger.Raw{XDR: raw.XDR}, passphrase); err != nil {
+			b.Fatal(err)
+		}
+		alone += between - began
+		verified += cpu(b) - between
+	}
+	b.ReportMetric(float64(b.N)/alone.Seconds(), "ledgers/s")
+	b.ReportMetric(100*(float64(verified)/float64(alone)-1), "verify-%")
+}
+
+// The floors: what the SDK takes to decode the same bytes, and what it takes to hash them all.
+
+func BenchmarkFloorFromXDRBySDK(b *testing.B) {
+	raw, _ := bigLedger(b)
+	b.SetBytes(int64(len(raw.XDR)))
 	measure(b, func() (int, error) {
-		l, err := e.Extract(raw.XDR)
-		return len(l.Payments), err
+		var whole xdr.LedgerCloseMeta
+		err := whole.UnmarshalBinary(raw.XDR)
+		return whole.CountTransactions(), err
 	})
+}
+
+func BenchmarkFloorFromXDRByHash(b *testing.B) {
+	raw, _ := bigLedger(b)
+	b.SetBytes(int64(len(raw.XDR)))
+	var sum [sha256.Size]byte
+	measure(b, func() (int, error) {
+		sum = sha256.Sum256(raw.XDR)
+		return benchPayments, nil
+	})
+	b.Logf("%x", sum)
 }

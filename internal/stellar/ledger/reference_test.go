@@ -1,0 +1,513 @@
+package ledger
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/stellar/go-stellar-sdk/network"
+	"github.com/stellar/go-stellar-sdk/strkey"
+	"github.com/stellar/go-stellar-sdk/xdr"
+
+	"github.com/lumenhook/lumenhook/domain"
+)
+
+// The scanner's oracle: ledgers taken apart by the SDK's views, and payments decoded by the SDK.
+// So they were read before there was the scanner.
+
+// ReadBySDK is Extract without the scanner.
+func ReadBySDK(raw []byte, passphrase string) (domain.Ledger, error) {
+	e, err := NewExtractor(passphrase)
+	if err != nil {
+		return domain.Ledger{}, err
+	}
+	normal, closeTimeMillis, err := normalise(raw)
+	if err != nil {
+		return domain.Ledger{}, err
+	}
+	parts, err := locateBySDK(normal, passphrase)
+	if err != nil {
+		return domain.Ledger{}, err
+	}
+	head, err := readHeader(parts.header, closeTimeMillis)
+	if err != nil {
+		return domain.Ledger{}, err
+	}
+	l := domain.Ledger{
+		Sequence:       head.Sequence,
+		Hash:           head.Hash,
+		ClosedAtMillis: head.ClosedAtMillis,
+		Transactions:   len(parts.transactions),
+	}
+	for i, tx := range parts.transactions {
+		payments, err := e.sdkPaymentsOf(head, i+1, tx)
+		if err != nil {
+			l.Quarantined = append(l.Quarantined, domain.QuarantinedTransaction{
+				TxHash: tx.hexHash(),
+				Order:  i + 1,
+				Reason: err.Error(),
+			})
+			continue
+		}
+		l.Payments = append(l.Payments, payments...)
+	}
+	return l, nil
+}
+
+func locateBySDK(raw []byte, passphrase string) (parts located, err error) {
+	var envelopes []xdr.TransactionEnvelopeView
+	err = xdr.TryVoid(func() { parts, envelopes = takeApart(raw) })
+	if isUnknownForm(err) {
+		return salvage(raw, passphrase)
+	}
+	if err != nil {
+		return located{}, err
+	}
+	if parts.header == nil || len(envelopes) != len(parts.transactions) {
+		return located{}, errors.New("it is no ledger")
+	}
+	hasher, err := network.NewTransactionViewHasher(passphrase)
+	if err != nil {
+		return located{}, err
+	}
+	byHash := map[xdr.Hash]xdr.TransactionEnvelopeView{}
+	for _, envelope := range envelopes {
+		hash, err := hasher.Hash(envelope)
+		if err != nil {
+			return located{}, err
+		}
+		byHash[hash] = envelope
+	}
+	for i := range parts.transactions {
+		tx := &parts.transactions[i]
+		if tx.envelope = byHash[tx.hash]; tx.envelope == nil {
+			return located{}, errNoEnvelope
+		}
+	}
+	return parts, nil
+}
+
+// IsPlain reports whether the scanner reads a ledger by itself, and CompareScan whether it then
+// finds what the SDK finds.
+func IsPlain(raw []byte) bool {
+	normal, _, err := normalise(raw)
+	if err != nil {
+		return false
+	}
+	_, _, plain := scan(normal)
+	return plain
+}
+
+func CompareScan(raw []byte, passphrase string) error {
+	normal, _, err := normalise(raw)
+	if err != nil {
+		return nil //nolint:nilerr // it is no ledger
+	}
+	parts, envelopes, plain := scan(normal)
+	if !plain {
+		return nil
+	}
+	var other located
+	var views []xdr.TransactionEnvelopeView
+	err = xdr.TryVoid(func() { other, views = takeApart(normal) })
+	switch {
+	case err != nil:
+		return fmt.Errorf("the SDK cannot read it: %w", err)
+	case string(parts.header) != string(other.header) || string(parts.set) != string(other.set) ||
+		parts.generalized != other.generalized:
+		return errors.New("the header or the set differs")
+	case len(envelopes) != len(views) || len(parts.transactions) != len(other.transactions):
+		return errors.New("the number of transactions differs")
+	}
+	if err := compareHashes(envelopes, views, passphrase); err != nil {
+		return err
+	}
+	for i := range parts.transactions {
+		if err := compareTransactions(&parts.transactions[i], &other.transactions[i]); err != nil {
+			return fmt.Errorf("transaction %d: %w", i+1, err)
+		}
+	}
+	return nil
+}
+
+func compareHashes(
+	envelopes []envelope, views []xdr.TransactionEnvelopeView, passphrase string,
+) error {
+	hasher, err := network.NewTransactionViewHasher(passphrase)
+	if err != nil {
+		return err
+	}
+	ours := newHasher(passphrase)
+	for i, view := range views {
+		hash, err := hasher.Hash(view)
+		if err != nil || ours.hash(&envelopes[i]) != hash || string(view) != string(envelopes[i].view) {
+			return fmt.Errorf("envelope %d, or its hash, differs (%v)", i+1, err)
+		}
+	}
+	return nil
+}
+
+func compareTransactions(one, other *transaction) (err error) {
+	if one.hash != other.hash || one.calls != other.calls ||
+		string(one.pair) != string(other.pair) ||
+		string(must(one.result.Raw())) != string(must(other.result.Raw())) ||
+		string(one.meta) != string(other.meta) {
+		return errors.New("the hash, result or meta differs")
+	}
+	if one.emitted == nil {
+		return nil
+	}
+	return errors.Join(err, xdr.TryVoid(func() {
+		if string(one.emitted.events) != string(eventBytes(other.meta, 0, 1)) ||
+			string(one.emitted.returned) != string(returnValue(other.meta)) {
+			err = errors.New("events or the return value differ")
+			return
+		}
+		var changes []xdr.ContractEventView
+		for _, event := range must(other.eventsOf(0, 1)) {
+			if mayChangeBalance(event) {
+				changes = append(changes, event.MustRaw())
+			}
+		}
+		if fmt.Sprint(changes) != fmt.Sprint(one.emitted.changes) {
+			err = errors.New("changes of balances differ")
+		}
+	}))
+}
+
+func sdkSucceeded(result xdr.TransactionResultView) (bool, error) {
+	return xdr.Try(func() bool {
+		body := result.MustResult()
+		switch body.MustCode() {
+		case xdr.TransactionResultCodeTxSuccess:
+			return true
+		case xdr.TransactionResultCodeTxFeeBumpInnerSuccess:
+			inner := body.MustInnerResultPair().MustResult().MustResult()
+			return inner.MustCode() == xdr.TransactionResultCodeTxSuccess
+		}
+		return false
+	})
+}
+
+func sdkResults(result xdr.TransactionResultView) []xdr.OperationResultView {
+	body := result.MustResult()
+	if body.MustCode() == xdr.TransactionResultCodeTxFeeBumpInnerSuccess {
+		return body.MustInnerResultPair().MustResult().MustResult().MustResults().MustAll()
+	}
+	return body.MustResults().MustAll()
+}
+
+// call reads a contract call as the scanner would without what it found already.
+func (r *sdkReading) call(i int) error {
+	tx := r.tx
+	tx.emitted = nil
+	made := reading{
+		extractor: r.extractor,
+		workspace: new(workspace),
+		ledger:    r.ledger,
+		order:     r.order,
+		tx:        &tx,
+		body:      body{memo: r.body.memo, operations: len(r.body.operations)},
+	}
+	err := made.readCall(i)
+	r.payments = append(r.payments, made.payments...)
+	return err
+}
+
+// body is the part of an envelope that payments are made of: of a fee bump, the
+// transaction inside.
+type sdkBody struct {
+	source     xdr.MuxedAccount
+	memo       domain.Memo
+	operations []xdr.OperationView
+}
+
+// reading is a transaction while its payments are read.
+type sdkReading struct {
+	extractor *Extractor
+	ledger    Header
+	order     int // 1 is the first
+	tx        transaction
+	body      sdkBody
+	payments  []domain.Payment
+}
+
+// paymentsOf reads the payments of one transaction. order counts from 1 in the
+// order of application.
+func (e *Extractor) sdkPaymentsOf(l Header, order int, tx transaction) ([]domain.Payment, error) {
+	if tx.failed || tx.fault != nil {
+		return nil, tx.fault
+	}
+	ok, err := sdkSucceeded(tx.result)
+	if err != nil || !ok {
+		return nil, err
+	}
+	r := sdkReading{extractor: e, ledger: l, order: order, tx: tx}
+	var failure error
+	if err := xdr.TryVoid(func() { failure = r.read() }); err != nil {
+		return nil, err
+	}
+	return r.payments, failure
+}
+
+// read collects the payments. Like the SDK's Must functions it may panic with a
+// *xdr.ViewError.
+func (r *sdkReading) read() error {
+	if err := r.sdkReadBody(); err != nil {
+		return err
+	}
+	results := sdkResults(r.tx.result)
+	if len(results) != len(r.body.operations) {
+		return fmt.Errorf("it has %d operations and %d results", len(r.body.operations), len(results))
+	}
+	if r.order > transactionsMax || len(results) > operationsMax {
+		return errors.New("its place in the ledger has no identifier (SEP-35)")
+	}
+	if r.tx.call != nil {
+		return r.call(0)
+	}
+	for i, operation := range r.body.operations {
+		if err := r.operation(i, operation, results[i]); err != nil {
+			return fmt.Errorf("operation %d: %w", i+1, err)
+		}
+	}
+	return nil
+}
+
+func (r *sdkReading) sdkReadBody() (err error) {
+	if r.tx.call != nil {
+		r.body.memo, r.body.operations = r.tx.call.memo, make([]xdr.OperationView, 1)
+		return nil
+	}
+	r.body, err = sdkReadBody(r.tx.envelope)
+	return err
+}
+
+func sdkReadBody(envelope xdr.TransactionEnvelopeView) (b sdkBody, err error) {
+	var memo xdr.MemoView
+	switch envelope.MustType() {
+	case xdr.EnvelopeTypeEnvelopeTypeTxV0:
+		f := must(envelope.MustV0().MustTx().Fields())
+		key := f.SourceAccountEd25519.MustValue()
+		b.source = xdr.MuxedAccount{Type: xdr.CryptoKeyTypeKeyTypeEd25519, Ed25519: &key}
+		b.operations, memo = f.Operations.MustAll(), f.Memo
+	case xdr.EnvelopeTypeEnvelopeTypeTx:
+		b.operations, memo, err = sdkReadBodyV1(envelope.MustV1().MustTx(), &b.source)
+	case xdr.EnvelopeTypeEnvelopeTypeTxFeeBump:
+		b.operations, memo, err = sdkReadBodyV1(
+			envelope.MustFeeBump().MustTx().MustInnerTx().MustV1().MustTx(), &b.source,
+		)
+	}
+	if err != nil {
+		return sdkBody{}, err
+	}
+	b.memo, err = sdkReadMemo(memo)
+	return b, err
+}
+
+func sdkReadBodyV1(
+	tx xdr.TransactionView, source *xdr.MuxedAccount,
+) ([]xdr.OperationView, xdr.MemoView, error) {
+	f := must(tx.Fields())
+	return f.Operations.MustAll(), f.Memo, decode("the source account", source,
+		f.SourceAccount.MustRaw())
+}
+
+func sdkReadMemo(view xdr.MemoView) (domain.Memo, error) {
+	var memo xdr.Memo
+	if err := decode("the memo", &memo, view.MustRaw()); err != nil {
+		return domain.Memo{}, err
+	}
+	switch memo.Type {
+	case xdr.MemoTypeMemoText:
+		return domain.Memo{Type: domain.MemoText, Raw: []byte(memo.MustText())}, nil
+	case xdr.MemoTypeMemoId:
+		return domain.Memo{Type: domain.MemoID, Raw: strconv.AppendUint(nil, uint64(memo.MustId()),
+			10)}, nil
+	case xdr.MemoTypeMemoHash:
+		hash := memo.MustHash()
+		return domain.Memo{Type: domain.MemoHash, Raw: hash[:]}, nil
+	case xdr.MemoTypeMemoReturn:
+		hash := memo.MustRetHash()
+		return domain.Memo{Type: domain.MemoReturn, Raw: hash[:]}, nil
+	}
+	return domain.Memo{}, nil
+}
+
+// operation collects the payments of the operation at index i.
+func (r *sdkReading) operation(
+	i int, view xdr.OperationView, result xdr.OperationResultView,
+) error {
+	kind := view.MustBody().MustType()
+	switch kind {
+	case xdr.OperationTypeInvokeHostFunction:
+		return r.call(i)
+	case xdr.OperationTypeCreateAccount, xdr.OperationTypePayment,
+		xdr.OperationTypePathPaymentStrictReceive,
+		xdr.OperationTypePathPaymentStrictSend, xdr.OperationTypeAccountMerge:
+	default:
+		return nil
+	}
+	var op xdr.Operation
+	if err := decode("the operation", &op, view.MustRaw()); err != nil {
+		return err
+	}
+	moved, err := movementOf(op.Body, result)
+	if err != nil {
+		return err
+	}
+	from := r.body.source
+	if op.SourceAccount != nil {
+		from = *op.SourceAccount
+	}
+	p := r.payment(i, moved.name)
+	p.From, _, err = sdkAddress(from)
+	if err != nil {
+		return err
+	}
+	p.To, p.ToMuxedID, err = sdkAddress(moved.to)
+	if err != nil {
+		return err
+	}
+	p.Asset, err = sdkAssetOf(moved.asset)
+	if err != nil {
+		return err
+	}
+	p.AmountStroops = int64(moved.amount)
+	if p.AmountStroops < 0 {
+		return fmt.Errorf("the amount %d is negative", p.AmountStroops)
+	}
+	r.payments = append(r.payments, p)
+	return nil
+}
+
+// payment begins the payment of the operation at index i.
+func (r *sdkReading) payment(i int, name string) domain.Payment {
+	id := uint64(r.ledger.Sequence)<<32 | uint64(r.order)<<12 | uint64(i+1)
+	return domain.Payment{
+		ID:             strconv.FormatUint(id, 10),
+		TxHash:         r.tx.hexHash(),
+		Ledger:         r.ledger.Sequence,
+		ClosedAtMillis: r.ledger.ClosedAtMillis,
+		Operation:      name,
+		Memo:           r.body.memo,
+	}
+}
+
+// movement is what a classic operation moved, and to whom.
+type movement struct {
+	name   string
+	to     xdr.MuxedAccount
+	asset  xdr.Asset
+	amount xdr.Int64
+}
+
+// movementOf reads an operation that succeeded. The amounts of merges and of
+// strict-send path payments are known only from the result.
+func movementOf(op xdr.OperationBody, result xdr.OperationResultView) (movement, error) {
+	switch op.Type {
+	case xdr.OperationTypeCreateAccount:
+		o := op.MustCreateAccountOp()
+		return movement{"create_account", o.Destination.ToMuxedAccount(), native, o.StartingBalance}, nil
+	case xdr.OperationTypePayment:
+		o := op.MustPaymentOp()
+		return movement{"payment", o.Destination, o.Asset, o.Amount}, nil
+	case xdr.OperationTypePathPaymentStrictReceive:
+		o := op.MustPathPaymentStrictReceiveOp()
+		return movement{"path_payment_strict_receive", o.Destination, o.DestAsset, o.DestAmount}, nil
+	}
+	var outcome xdr.OperationResult
+	if err := decode("the operation's result", &outcome, result.MustRaw()); err != nil {
+		return movement{}, err
+	}
+	tr, _ := outcome.GetTr()
+	if op.Type == xdr.OperationTypeAccountMerge {
+		merge, _ := tr.GetAccountMergeResult()
+		if merge.SourceAccountBalance == nil {
+			return movement{}, errors.New("its transaction succeeded, but its result is not that of a " +
+				"merge that did")
+		}
+		return movement{"account_merge", op.MustDestination(), native, *merge.SourceAccountBalance}, nil
+	}
+	o := op.MustPathPaymentStrictSendOp()
+	send, _ := tr.GetPathPaymentStrictSendResult()
+	if send.Success == nil {
+		return movement{}, errors.New("its transaction succeeded, but its result is not that of a path " +
+			"payment that did")
+	}
+	sent := send.Success.Last.Amount
+	return movement{"path_payment_strict_send", o.Destination, o.DestAsset, sent}, nil
+}
+
+// address writes an account as a G address, and the identifier that an M address
+// carries besides.
+func sdkAddress(a xdr.MuxedAccount) (account, muxedID string, err error) {
+	key := a.Ed25519
+	if a.Type == xdr.CryptoKeyTypeKeyTypeMuxedEd25519 {
+		key, muxedID = &a.Med25519.Ed25519, strconv.FormatUint(uint64(a.Med25519.Id), 10)
+	}
+	if key == nil {
+		return "", "", fmt.Errorf("accounts of type %d are not known", a.Type)
+	}
+	account, err = strkey.Encode(strkey.VersionByteAccountID, key[:])
+	return account, muxedID, err
+}
+
+// assetOf names an asset. Codes are padded with NUL on the wire, and made of
+// letters and digits alone.
+func sdkAssetOf(a xdr.Asset) (domain.Asset, error) {
+	if a.Type == xdr.AssetTypeAssetTypeNative {
+		return domain.NativeAsset(), nil
+	}
+	code := strings.TrimRight(a.GetCode(), "\x00")
+	for _, c := range []byte(code) {
+		if (c < '0' || c > '9') && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z') {
+			return domain.Asset{}, fmt.Errorf("the asset code %q is none", code)
+		}
+	}
+	if code == "" {
+		return domain.Asset{}, errors.New("the asset has no code")
+	}
+	return domain.Asset{Code: code, Issuer: a.GetIssuer()}, nil
+}
+
+// Renamed gives each result of a ledger the hash of an envelope: those that no result names go to
+// the results that name none, in order.
+func Renamed(raw []byte, passphrase string) (renamed []byte, err error) {
+	var parts located
+	var views []xdr.TransactionEnvelopeView
+	if err := xdr.TryVoid(func() { parts, views = takeApart(raw) }); err != nil {
+		return nil, err
+	}
+	hasher, err := network.NewTransactionViewHasher(passphrase)
+	if err != nil {
+		return nil, err
+	}
+	named := map[xdr.Hash]bool{}
+	for i := range parts.transactions {
+		named[parts.transactions[i].hash] = true
+	}
+	var unnamed []xdr.Hash
+	envelopes := map[xdr.Hash]bool{}
+	for _, view := range views {
+		hash, err := hasher.Hash(view)
+		if err != nil {
+			return nil, err
+		}
+		if envelopes[hash] = true; !named[hash] {
+			unnamed = append(unnamed, hash)
+		}
+	}
+	renamed = bytes.Clone(raw)
+	for i := range parts.transactions {
+		tx := &parts.transactions[i]
+		if !envelopes[tx.hash] && len(unnamed) > 0 {
+			at := cap(raw) - cap(tx.pair)
+			copy(renamed[at:], unnamed[0][:])
+			unnamed = unnamed[1:]
+		}
+	}
+	return renamed, nil
+}

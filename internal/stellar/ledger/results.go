@@ -1,0 +1,118 @@
+package ledger
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+
+	"github.com/stellar/go-stellar-sdk/xdr"
+)
+
+var errResult = errors.New("its result cannot be read")
+
+// Where things stand in a result.
+const (
+	feeChargedSizeBytes = 8
+	codeSizeBytes       = 4
+	innerResultOffset   = feeChargedSizeBytes + codeSizeBytes + hashSizeBytes // of a fee bump
+)
+
+// codeOf reads a result's code; ok is false at the end.
+func codeOf(result []byte) (code xdr.TransactionResultCode, ok bool) {
+	if len(result) < feeChargedSizeBytes+codeSizeBytes {
+		return 0, false
+	}
+	return xdr.TransactionResultCode(binary.BigEndian.Uint32(result[feeChargedSizeBytes:])), true
+}
+
+// succeeded reads a result's code. A fee bump succeeded if what it carries did.
+func succeeded(result xdr.TransactionResultView) (bool, error) {
+	switch code, ok := codeOf(result); {
+	case !ok:
+		return false, errResult
+	case code == xdr.TransactionResultCodeTxSuccess:
+		return true, nil
+	}
+	return xdr.Try(func() bool {
+		body := result.MustResult()
+		if body.MustCode() != xdr.TransactionResultCodeTxFeeBumpInnerSuccess {
+			return false
+		}
+		inner := body.MustInnerResultPair().MustResult().MustResult()
+		return inner.MustCode() == xdr.TransactionResultCodeTxSuccess
+	})
+}
+
+// results are those of the operations of a transaction that succeeded.
+type results struct {
+	scanner
+	count int
+	next  int // which one the scanner is at
+}
+
+func resultsOf(result []byte) (r results) {
+	r.raw = result
+	r.take(feeChargedSizeBytes)
+	if xdr.TransactionResultCode(r.uint32()) == xdr.TransactionResultCodeTxFeeBumpInnerSuccess {
+		r.at = 0
+		r.take(innerResultOffset + feeChargedSizeBytes + codeSizeBytes)
+	}
+	r.count = r.scanner.count(listed)
+	return r
+}
+
+// of gives the result at index i. They are asked for in order.
+func (r *results) of(i int) []byte {
+	for ; r.next < i; r.next++ {
+		over[xdr.OperationResultView](&r.scanner)
+	}
+	at := r.at
+	result := over[xdr.OperationResultView](&r.scanner)
+	r.at = at
+	return result
+}
+
+// amountOf reads the amount of a merge or of a strict-send path payment.
+func (r *results) amountOf(o *operation, i int) error {
+	result := r.of(i)
+	if r.bad {
+		return errResult
+	}
+	var outcome xdr.OperationResult
+	if err := decode("the operation's result", &outcome, result); err != nil {
+		return err
+	}
+	tr, _ := outcome.GetTr()
+	if o.kind == xdr.OperationTypeAccountMerge {
+		merge, _ := tr.GetAccountMergeResult()
+		if merge.SourceAccountBalance == nil {
+			return errors.New("its transaction succeeded, but its result is not that of a merge that did")
+		}
+		o.amount = int64(*merge.SourceAccountBalance)
+		return nil
+	}
+	send, _ := tr.GetPathPaymentStrictSendResult()
+	if send.Success == nil {
+		return errors.New("its transaction succeeded, but its result is not that of a path payment " +
+			"that did")
+	}
+	o.amount = int64(send.Success.Last.Amount)
+	return nil
+}
+
+// invoked is how the result of a contract call begins that succeeded: the hash of its events
+// follows.
+var invoked = binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint32(
+	binary.BigEndian.AppendUint32(nil, uint32(xdr.OperationResultCodeOpInner)),
+	uint32(xdr.OperationTypeInvokeHostFunction)),
+	uint32(xdr.InvokeHostFunctionResultCodeInvokeHostFunctionSuccess))
+
+// mayCall reports whether a result may be of a contract call that succeeded.
+func mayCall(pair []byte) bool { return bytes.Contains(pair, invoked) }
+
+func eventsHash(result []byte) (h xdr.Hash, ok bool) {
+	if len(result) < len(invoked)+hashSizeBytes || !bytes.HasPrefix(result, invoked) {
+		return h, false
+	}
+	return xdr.Hash(result[len(invoked) : len(invoked)+hashSizeBytes]), true
+}

@@ -1,0 +1,145 @@
+package ledger_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"testing"
+
+	"github.com/stellar/go-stellar-sdk/xdr"
+
+	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/internal/stellar/ledger"
+)
+
+// sameAsSDK holds what the scanner makes of a ledger against what the SDK does.
+func sameAsSDK(t *testing.T, e *ledger.Extractor, raw []byte, network string) {
+	t.Helper()
+	if err := ledger.CompareScan(raw, network); err != nil {
+		t.Error(err)
+	}
+	got, err := e.Extract(raw)
+	want, wantErr := ledger.ReadBySDK(raw, network)
+	if (err == nil) != (wantErr == nil) {
+		t.Fatalf("the scanner's error is %v, and the SDK's %v", err, wantErr)
+	}
+	withoutReasons(&got)
+	withoutReasons(&want)
+	if err == nil && !reflect.DeepEqual(got, want) {
+		t.Errorf("the scanner reads\n%+v\nand the SDK\n%+v", got, want)
+	}
+}
+
+// withoutReasons takes away the words of why a transaction could not be read.
+func withoutReasons(l *domain.Ledger) {
+	for i := range l.Quarantined {
+		l.Quarantined[i].Reason = ""
+	}
+}
+
+func TestRealLedgersAreReadAsBySDK(t *testing.T) {
+	e := newExtractor(t, publicNetwork)
+	for _, sequence := range slices.Concat(realLedgers, otherLedgers) {
+		raw := readReal(t, sequence)
+		if !ledger.IsPlain(raw) {
+			t.Errorf("ledger %d is not read by the scanner alone", sequence)
+		}
+		sameAsSDK(t, e, raw, publicNetwork)
+	}
+}
+
+// plainLedgers hold every form that the scanner reads by itself.
+func plainLedgers(t testing.TB) (all [][]byte) {
+	called := call(metaV4(1, event(usd, "transfer", amountWithID(1, 5), sender, receiver),
+		event(usd, "approve", amountValue(0, 1), sender, receiver)), xdr.Memo{})
+	withHash(t, &called)
+	old := call(metaV3(event(usd, "mint", amountValue(0, 1), issuer, receiver)), xdr.Memo{})
+	withHash(t, &old)
+	bumped := payOne(4)
+	bumped.feeBump = true
+	bumped.source = muxed(sender, 9)
+	v0 := payOne(5)
+	v0.v0, v0.source = true, xdr.MustMuxedAddress(sender)
+	failed := payOne(6)
+	failed.failed = true
+	v0.memo = xdr.MemoText("hello")
+	id := xdr.Uint64(77)
+	bumped.memo = xdr.Memo{Type: xdr.MemoTypeMemoId, Id: &id}
+	for version := range int32(3) {
+		txs := []testTx{payOne(1), bumped, v0, failed, everyOperation(metaV4(7)),
+			everyOperation(metaV2())}
+		if version > 0 {
+			txs = append(txs, called, old)
+		}
+		all = append(all, closeLedger(t, version, txs...))
+	}
+	return all
+}
+
+// What is changed in them is read alike, or refused alike.
+func TestChangedLedgersAreReadAsBySDK(t *testing.T) {
+	random := rand.New(rand.NewPCG(15, 2))
+	e := newExtractor(t, passphrase)
+	plain, changed := 0, 0
+	for _, raw := range plainLedgers(t) {
+		if !ledger.IsPlain(raw) {
+			t.Error("a ledger is not read by the scanner alone")
+		}
+		sameAsSDK(t, e, raw, passphrase)
+		for range 4000 {
+			mutated := bytes.Clone(raw)
+			for range 1 + random.IntN(2) {
+				change(random, mutated)
+			}
+			mutated = renamedAll(mutated)
+			sameAsSDK(t, e, mutated, passphrase)
+			if changed++; ledger.IsPlain(mutated) {
+				plain++
+			}
+		}
+	}
+	if t.Logf("%d of %d changed ledgers were plain", plain, changed); plain < changed/10 ||
+		plain > changed*9/10 {
+		t.Errorf("%d of %d changed ledgers were plain", plain, changed)
+	}
+}
+
+// change changes a number, or a byte.
+func change(random *rand.Rand, raw []byte) {
+	at := random.IntN(len(raw)) &^ 3
+	switch random.IntN(3) {
+	case 0:
+		raw[at+random.IntN(4)] ^= 1 << random.IntN(8)
+	case 1:
+		binary.BigEndian.PutUint32(raw[at:], uint32(random.IntN(16)))
+	case 2:
+		number := binary.BigEndian.Uint32(raw[at:])
+		binary.BigEndian.PutUint32(raw[at:], number+uint32(random.IntN(5))-2)
+	}
+}
+
+// renamedAll gives the results the hashes of the envelopes as they are now, so that changed ones
+// are found.
+func renamedAll(raw []byte) []byte {
+	renamed, err := ledger.Renamed(raw, passphrase)
+	if err != nil {
+		return raw
+	}
+	return renamed
+}
+
+func FuzzScan(f *testing.F) {
+	ledgers := plainLedgers(f)
+	for i := range ledgers {
+		f.Add(uint8(i), uint32(900), []byte{1}, uint32(0))
+	}
+	e := newExtractor(f, passphrase)
+	f.Fuzz(func(t *testing.T, which uint8, at uint32, patch []byte, cut uint32) {
+		mutated := bytes.Clone(ledgers[int(which)%len(ledgers)])
+		copy(mutated[int(at)%len(mutated):], patch)
+		mutated = mutated[:len(mutated)-int(cut)%len(mutated)]
+		sameAsSDK(t, e, renamedAll(mutated), passphrase)
+	})
+}
