@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"sync"
 
 	"github.com/lumenhook/lumenhook/internal/stellar/source"
 )
@@ -17,6 +18,8 @@ const (
 	answerSizeBytesMax = 1 << 20
 	pageSizeBytesMax   = 128 << 20
 	detailSizeBytesMax = 200 // of a server's own words in our errors
+
+	bodyKeptSizeBytesMax = 8 << 20 // of an answer's memory, for the next
 )
 
 var errTooLarge = errors.New("the answer is too large")
@@ -88,7 +91,23 @@ func (c *client) exchange(
 		return source.WithoutAddress(err)
 	}
 	defer resp.Body.Close()
-	raw, err := readBody(resp, sizeBytesMax)
+	return parseBody(resp, result, sizeBytesMax)
+}
+
+// bodies is memory of answers that were parsed.
+var bodies sync.Pool
+
+func parseBody(resp *http.Response, result any, sizeBytesMax int64) error {
+	body, ok := bodies.Get().(*bytes.Buffer)
+	if !ok {
+		body = new(bytes.Buffer)
+	}
+	defer func() {
+		if body.Cap() <= bodyKeptSizeBytesMax {
+			bodies.Put(body)
+		}
+	}()
+	raw, err := readBody(body, resp, sizeBytesMax)
 	if err != nil {
 		return fmt.Errorf("reading the answer: %w", err)
 	}
@@ -101,10 +120,10 @@ func (c *client) exchange(
 	return parse(raw, result)
 }
 
-// readBody reads one byte more than is allowed, at most. Pages weigh megabytes:
-// the buffer is allocated once, if the server says how large they are.
-func readBody(resp *http.Response, sizeBytesMax int64) ([]byte, error) {
-	var body bytes.Buffer
+// readBody reads one byte more than is allowed, at most. Pages weigh megabytes: the buffer is
+// allocated once, if the server says how large they are.
+func readBody(body *bytes.Buffer, resp *http.Response, sizeBytesMax int64) ([]byte, error) {
+	body.Reset()
 	if resp.ContentLength > 0 {
 		body.Grow(int(min(resp.ContentLength, sizeBytesMax)) + bytes.MinRead)
 	}

@@ -20,6 +20,7 @@
 // File map:
 //
 //	client.go  one JSON-RPC call
+//	page.go    an answer full of ledgers is read
 //	source.go  Source: ledgers in order
 //	lookup.go  what the server knows of a wallet
 package rpc

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"time"
 
-	jsonv2 "github.com/go-json-experiment/json"
 	protocol "github.com/stellar/go-stellar-sdk/protocols/rpc"
 
 	"github.com/lumenhook/lumenhook/domain"
@@ -243,33 +242,6 @@ func (s *Source) health(ctx context.Context) (protocol.GetHealthResponse, error)
 		err = fmt.Errorf("the Stellar RPC at %s has no ledger yet", s.client.host)
 	}
 	return health, err
-}
-
-// ledgers is an answer to getLedgers. JSON gives bytes as base64.
-type ledgers struct {
-	Ledgers []struct {
-		Sequence uint32 `json:"sequence"`
-		Hash     string `json:"hash"`
-		XDR      []byte `json:"metadataXdr"`
-	} `json:"ledgers"`
-}
-
-// parse reads the whole answer in one pass.
-func (l *ledgers) parse(raw []byte) error {
-	var a struct {
-		Result *ledgers     `json:"result"`
-		Error  *serverError `json:"error"`
-	}
-	switch err := jsonv2.Unmarshal(raw, &a); {
-	case err != nil:
-		return fmt.Errorf("its answer has an unexpected form: %w", err)
-	case a.Error != nil:
-		return a.Error
-	case a.Result == nil:
-		return errors.New("its answer has no result")
-	}
-	*l = *a.Result
-	return nil
 }
 
 // page asks for ledgers and holds each against the one before it. It answers
