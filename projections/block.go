@@ -3,6 +3,7 @@ package projections
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/schemas"
@@ -33,6 +34,7 @@ type block struct {
 
 	records      int
 	sizeBytes    int
+	began        time.Time                // when its first records came
 	oldestMillis int64                    // time of the journal's oldest fact; 0: there is none
 	from         map[topicPartition]int64 // the block's first offsets
 	next         map[topicPartition]int64 // the offsets after the block; only partitions that advanced
@@ -104,5 +106,6 @@ func (b *block) reset() {
 	b.dead = nil
 	clear(b.from)
 	clear(b.next)
+	b.began = time.Time{}
 	b.records, b.sizeBytes, b.oldestMillis = 0, 0, 0
 }

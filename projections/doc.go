@@ -12,10 +12,13 @@
 //	endpoint_changes, events       ┘
 //
 // One block is written while the next is collected; when that is full too, nothing more is
-// read. Any error ends the session: what was collected is dropped, and after a wait a new
-// session begins at the recorded progress. There is one recovery path, and every start,
-// every change of partitions, every exchanged table and every return of an unavailable
-// ClickHouse takes it. Tables that were dropped are recreated.
+// read. A block waits for more rows, for longer while no reader of this process is there, and
+// not at all if it has what one waits for.
+//
+// Any error ends the session: what was collected is dropped, and after a wait a new session
+// begins at the recorded progress. There is one recovery path, and every start, every change
+// of partitions, every exchanged table and every return of an unavailable ClickHouse takes
+// it. Tables that were dropped are recreated.
 //
 // # Generations
 //
@@ -80,6 +83,7 @@
 //	projector.go         sessions, restarted after every error; health
 //	done.go              committing to the group how far the tables are
 //	session.go           collecting one block while another is written
+//	asking.go            blocks that do not wait, because somebody reads
 //	refold.go            filling tables beside the live ones
 //	rebuild.go           replacing the live ones by them
 //	anew.go              going on with other topics

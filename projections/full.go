@@ -31,6 +31,13 @@ func (f *fullTables) known() map[string]string {
 	return f.tables
 }
 
+// lacking returns what the tables must hold to be complete; nil: not read yet.
+func (f *fullTables) lacking() map[int32]int64 {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.owed
+}
+
 // lost records that the tables have been replaced.
 func (f *fullTables) lost(tables map[string]string) {
 	f.mu.Lock()
@@ -51,6 +58,7 @@ func (f *fullTables) forget() {
 // when these tables were first seen. Later rows may be missing for a moment, but no answer
 // shows only a part of earlier ones. Without tables there is nothing: [ErrNotFound].
 func (h *reading) onFull(ctx context.Context, read func() error) error {
+	h.cfg.Ask(ctx, nil)
 	waiting, cancel := context.WithTimeout(ctx, h.cfg.WaitMax)
 	defer cancel()
 	for reads := 1; reads <= readsMin || waiting.Err() == nil; reads++ {
@@ -90,6 +98,7 @@ func (h *reading) awaitFull(ctx context.Context) (map[string]string, error) {
 		case waiting.Err() == nil && !errors.Is(err, ErrBehind):
 			return nil, err
 		}
+		h.cfg.Ask(waiting, h.full.lacking())
 		select {
 		case <-tick.C:
 		case <-waiting.Done():
@@ -151,10 +160,7 @@ func (h *reading) checkFull(ctx context.Context) error {
 // readOwed returns what the journal held when the tables were first seen to be unknown. It is
 // called by one goroutine at a time.
 func (h *reading) readOwed(ctx context.Context) (map[int32]int64, error) {
-	h.full.mu.Lock()
-	owed := h.full.owed
-	h.full.mu.Unlock()
-	if owed != nil {
+	if owed := h.full.lacking(); owed != nil {
 		return owed, nil
 	}
 	owed, err := h.cfg.Ends(ctx)

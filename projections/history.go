@@ -44,6 +44,9 @@ type HistoryConfig struct {
 	DB *DB
 	// Ends returns the high watermark of each partition of the journal.
 	Ends func(context.Context) (map[int32]int64, error)
+	// Ask, if set, is Projector.Ask of the projector that fills the tables, if that is in this
+	// process: it is called with each read, and with the ends that a read waits for.
+	Ask func(ctx context.Context, ends map[int32]int64)
 	// WaitMax bounds the wait for a history that is behind; 0: 2 s.
 	WaitMax time.Duration
 	// ReadMax bounds one lookup; 0: 2 s. One that was cut off is retried once, and may take
@@ -119,6 +122,9 @@ var readSettings = clickhouse.WithSettings(clickhouse.Settings{"max_threads": 1}
 func NewHistory(cfg HistoryConfig) *History {
 	cfg.WaitMax = cmp.Or(cfg.WaitMax, defaultWait)
 	cfg.ReadMax = cmp.Or(cfg.ReadMax, defaultRead)
+	if cfg.Ask == nil {
+		cfg.Ask = func(context.Context, map[int32]int64) {}
+	}
 	h := &History{db: cfg.DB}
 	for _, one := range cfg.DB.servers() {
 		of := cfg
@@ -264,6 +270,7 @@ func (h *reading) catchUp(ctx context.Context) error {
 	tick := time.NewTicker(progressPoll)
 	defer tick.Stop()
 	for {
+		h.cfg.Ask(waiting, ends)
 		progress, err := h.progress(waiting)
 		switch {
 		case (err == nil || isMissing(err)) && passed(progress, ends):

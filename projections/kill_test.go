@@ -1,6 +1,7 @@
 package projections_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -9,6 +10,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -28,23 +30,28 @@ var (
 	killSeed = flag.Uint64("kill-seed", 0, "seed of the kills; 0 takes one from the clock")
 )
 
-// childVariable makes the test binary a projector: "brokers DSN group prefix".
+// childVariable makes the test binary a projector: "brokers DSN group prefix wait rows unasked".
 const childVariable = "LUMENHOOK_TEST_PROJECTOR"
 
 // projectorChild projects until it is killed.
 func projectorChild() int {
 	settings := strings.Fields(os.Getenv(childVariable))
 	logger := slog.New(slog.NewTextHandler(os.Stderr, nil))
+	wait, unread := time.ParseDuration(settings[4])
+	rows, noNumber := strconv.Atoi(settings[5])
+	unasked, unreadToo := time.ParseDuration(settings[6])
 	db, err := projections.Open(settings[1])
+	err = errors.Join(err, unread, noNumber, unreadToo)
 	if err == nil {
 		var p *projections.Projector
 		p, err = projections.NewProjector(projections.ProjectorConfig{
-			DB:        db,
-			Logger:    logger,
-			Now:       time.Now,
-			Group:     settings[2],
-			BlockWait: 20 * time.Millisecond,
-			BlockRows: 2000,
+			DB:          db,
+			Logger:      logger,
+			Now:         time.Now,
+			Group:       settings[2],
+			BlockWait:   wait,
+			BlockRows:   rows,
+			UnaskedWait: unasked,
 			Cluster: streams.Cluster{
 				Brokers:  strings.Split(settings[0], ","),
 				Prefix:   settings[3],
@@ -67,6 +74,7 @@ type killed struct {
 	cfg       clickhouse.Config
 	projector *exec.Cmd
 	started   int
+	blocks    string // BlockWait, BlockRows, UnaskedWait of the projector; small ones when empty
 }
 
 // startProjector uses a new group each time: the former one keeps its partitions for
@@ -76,8 +84,9 @@ func (k *killed) startProjector() {
 	k.t.Helper()
 	k.started++
 	k.projector = exec.Command(os.Args[0])
-	k.projector.Env = append(os.Environ(), fmt.Sprintf("%s=%s %s projector-%d %s", childVariable,
-		strings.Join(k.cluster.Brokers, ","), k.engine.DSN(), k.started, k.cluster.Prefix))
+	k.projector.Env = append(os.Environ(), fmt.Sprintf("%s=%s %s projector-%d %s %s", childVariable,
+		strings.Join(k.cluster.Brokers, ","), k.engine.DSN(), k.started, k.cluster.Prefix,
+		cmp.Or(k.blocks, "20ms 2000 20ms")))
 	k.projector.Stderr = k.t.Output()
 	must(k.t, k.projector.Start())
 }

@@ -51,6 +51,9 @@ type ProjectorConfig struct {
 	BlockRows  int           // 50,000
 	BlockBytes int           // 32 MiB
 	BlockWait  time.Duration // 200 ms
+	// UnaskedWait is BlockWait while nobody asks (Projector.Ask): a block costs ClickHouse
+	// much the same however few rows it has. It is at least BlockWait; 0: BlockWait.
+	UnaskedWait time.Duration
 }
 
 // Projector writes the records of its partitions to ClickHouse. Several projectors share
@@ -62,9 +65,12 @@ type Projector struct {
 	ends  *streams.Ends
 	dead  *streams.Producer
 
-	mu     sync.Mutex
-	status Status
-	next   map[topicPartition]int64 // offsets in the tables, of the assigned partitions
+	asking asking
+
+	mu      sync.Mutex
+	status  Status
+	next    map[topicPartition]int64 // offsets in the tables, of the assigned partitions
+	changed chan struct{}            // closed when next changes, and replaced
 }
 
 // Status is the state of a projector.
@@ -100,6 +106,8 @@ func NewProjector(cfg ProjectorConfig) (*Projector, error) {
 		ends:  ends,
 		dead:  dead,
 		next:  make(map[topicPartition]int64),
+
+		changed: make(chan struct{}),
 	}, nil
 }
 
@@ -137,10 +145,12 @@ func (p *Projector) reportDead(letters []schemas.DeadLetter) {
 }
 
 func (p *Projector) limits() limits {
+	wait := cmp.Or(p.cfg.BlockWait, defaultBlockWait)
 	return limits{
 		rows:      cmp.Or(p.cfg.BlockRows, defaultBlockRows),
 		sizeBytes: cmp.Or(p.cfg.BlockBytes, defaultBlockBytes),
-		wait:      cmp.Or(p.cfg.BlockWait, defaultBlockWait),
+		wait:      wait,
+		unasked:   max(wait, p.cfg.UnaskedWait),
 	}
 }
 
@@ -254,6 +264,7 @@ func (p *Projector) projectOn(ctx context.Context, db *DB, owned []int32) error 
 		layout:    l,
 		limits:    p.limits(),
 		now:       p.cfg.Now,
+		asking:    &p.asking,
 		onWritten: p.noteWritten,
 		setAside:  p.setAside,
 		position:  maps.Clone(from),
@@ -365,6 +376,7 @@ func (p *Projector) noteBegin(from map[topicPartition]int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.next = maps.Clone(from)
+	p.tell()
 	p.clearFailure()
 }
 
@@ -380,6 +392,7 @@ func (p *Projector) noteWritten(b *block) {
 		p.status.Delay = max(0, p.status.WrittenAt.Sub(time.UnixMilli(b.oldestMillis)))
 	}
 	maps.Copy(p.next, b.next)
+	p.tell()
 	p.clearFailure()
 }
 

@@ -376,7 +376,13 @@ func (f *refold) fold(
 		position:  from,
 		target:    target,
 		onWritten: onWritten,
-		limits:    limits{rows: refoldBlockRows, sizeBytes: refoldBlockBytes, wait: refoldBlockWait},
+		asking:    new(asking),
+		limits: limits{
+			rows:      refoldBlockRows,
+			sizeBytes: refoldBlockBytes,
+			wait:      refoldBlockWait,
+			unasked:   refoldBlockWait,
+		},
 	}).run(ctx)
 }
 

@@ -35,6 +35,7 @@ type sessionConfig struct {
 	layout    layout
 	limits    limits
 	now       func() time.Time
+	asking    *asking
 	onWritten func(*block)
 	// setAside is called before a block is written; it may be nil
 	setAside func(context.Context, []schemas.DeadLetter) error
@@ -47,7 +48,8 @@ type sessionConfig struct {
 type limits struct {
 	rows      int
 	sizeBytes int
-	wait      time.Duration
+	wait      time.Duration // while somebody reads
+	unasked   time.Duration // while nobody does
 }
 
 func newSession(cfg sessionConfig) *session {
@@ -83,32 +85,30 @@ func (s *session) run(ctx context.Context) error {
 // up to its limits; beyond them nothing is read.
 func (s *session) gather(ctx context.Context) error {
 	defer close(s.toWrite)
+	defer s.asking.onAsked(nil)
 	b, err := s.fresh(ctx)
 	if err != nil {
 		return nil
 	}
-	var due time.Time
+	var busy time.Time // when the writer, which was busy, is offered the block again
 	for ctx.Err() == nil {
-		if err := s.poll(ctx, b, due); err != nil {
+		if err := s.poll(ctx, b, busy); err != nil {
 			return errors.Join(err, s.hand(b))
 		}
 		switch now := s.now(); {
 		case b.empty():
 			continue
-		case s.full(b) || s.arrived(b):
+		case s.full(b) || s.arrived(b, s.target):
 			if s.hand(b) != nil {
 				return nil
 			}
-		case due.IsZero():
-			due = now.Add(s.limits.wait)
-			continue
-		case now.Before(due):
+		case now.Before(s.due(b, busy)):
 			continue
 		case !s.offer(b):
-			due = now.Add(askAgain)
+			busy = now.Add(askAgain)
 			continue
 		}
-		due = time.Time{}
+		busy = time.Time{}
 		if b, err = s.fresh(ctx); err != nil {
 			return nil
 		}
@@ -116,12 +116,31 @@ func (s *session) gather(ctx context.Context) error {
 	return s.hand(b)
 }
 
-// poll reads until there are records, the block is due, or the context ends.
-func (s *session) poll(ctx context.Context, b *block, due time.Time) error {
-	polling := ctx
-	if !due.IsZero() {
+// due returns when a block is to be written, which has something: at once if it has what
+// somebody waits for; and not before a time.
+func (s *session) due(b *block, notBefore time.Time) time.Time {
+	lately, until := s.asking.reading(s.now())
+	wait := s.limits.unasked
+	if lately {
+		wait = s.limits.wait
+	}
+	if s.arrived(b, until) {
+		wait = 0
+	}
+	if at := b.began.Add(wait); at.After(notBefore) {
+		return at
+	}
+	return notBefore
+}
+
+// poll reads until there are records, the block is due, somebody asks, or the context ends.
+func (s *session) poll(ctx context.Context, b *block, notBefore time.Time) error {
+	polling, wake := context.WithCancel(ctx)
+	defer wake()
+	s.asking.onAsked(wake) // before it is read what was asked
+	if !b.empty() {
 		var cancel context.CancelFunc
-		polling, cancel = context.WithTimeout(ctx, due.Sub(s.now()))
+		polling, cancel = context.WithTimeout(polling, s.due(b, notBefore).Sub(s.now()))
 		defer cancel()
 	}
 	err := s.reader.Poll(polling, min(pollMax, s.limits.rows-b.records), func(r streams.Record) error {
@@ -136,6 +155,9 @@ func (s *session) poll(ctx context.Context, b *block, due time.Time) error {
 			s.position[p] = next
 		}
 	}
+	if b.began.IsZero() && !b.empty() {
+		b.began = s.now()
+	}
 	if polling.Err() != nil && errors.Is(err, polling.Err()) {
 		return nil
 	}
@@ -146,10 +168,10 @@ func (s *session) full(b *block) bool {
 	return b.records >= s.limits.rows || b.sizeBytes >= s.limits.sizeBytes
 }
 
-// arrived reports whether the block brings the last partition to the target.
-func (s *session) arrived(b *block) bool {
+// arrived reports whether the block brings the last partition to a target.
+func (s *session) arrived(b *block, target map[topicPartition]int64) bool {
 	moved := false
-	for p, end := range s.target {
+	for p, end := range target {
 		next, ours := s.position[p]
 		if ours && next < end {
 			return false

@@ -101,7 +101,7 @@ func (r *apiRole) openHistory() error {
 		return fmt.Errorf("--clickhouse-dsn: %w", err)
 	}
 	r.OnStop(func() { _ = db.Close() })
-	closed, err := r.node.history.readFrom(db, r.clusterOf("history"))
+	closed, err := r.node.history.readFrom(db, r.clusterOf("history"), nil)
 	if err != nil {
 		return err
 	}

@@ -53,9 +53,11 @@ func (h *History) now() (written, error) {
 	return *h.of, nil
 }
 
-// readFrom opens the history of a database that others write to. The caller closes the
-// result.
-func (h *History) readFrom(db *projections.DB, cluster streams.Cluster) (closed func(), err error) {
+// readFrom opens the history of a database. Ask is of the projector of this process; nil:
+// others write. The caller closes the result.
+func (h *History) readFrom(
+	db *projections.DB, cluster streams.Cluster, ask func(context.Context, map[int32]int64),
+) (closed func(), err error) {
 	ends, err := cluster.NewEnds()
 	if err != nil {
 		return nil, err
@@ -71,7 +73,7 @@ func (h *History) readFrom(db *projections.DB, cluster streams.Cluster) (closed 
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.of = &written{
-		reads: projections.NewHistory(projections.HistoryConfig{DB: db, Ends: journal}),
+		reads: projections.NewHistory(projections.HistoryConfig{DB: db, Ends: journal, Ask: ask}),
 		stuck: func() error { return nil },
 		lag:   lag.Records,
 	}

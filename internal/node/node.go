@@ -89,6 +89,9 @@ type HistoryConfig struct {
 
 	BlockRows int
 	BlockWait time.Duration
+	// OneProcess tells that every reader that shall find new rows soon is in this process:
+	// while none is there, blocks wait longer.
+	OneProcess bool
 	// Keep is after how long rows are deleted, 0 for never; nil: it stays as it is.
 	Keep *time.Duration
 	// MayBeAway has the projector wait for a ClickHouse that does not answer.

@@ -7,6 +7,9 @@ import (
 	"github.com/lumenhook/lumenhook/projections"
 )
 
+// unaskedFactor is how much longer a block of history waits while nobody reads.
+const unaskedFactor = 5
+
 type projectorRole struct{ part }
 
 func (r *projectorRole) Name() string { return string(RoleProjector) }
@@ -21,6 +24,10 @@ func (r *projectorRole) Start(ctx context.Context) error {
 	if err := r.prepare(ctx, db); err != nil {
 		return err
 	}
+	unasked := cfg.History.BlockWait
+	if cfg.History.OneProcess {
+		unasked *= unaskedFactor
+	}
 	p, err := projections.NewProjector(projections.ProjectorConfig{
 		DB:           db,
 		Cluster:      r.clusterOf("projector"),
@@ -28,6 +35,7 @@ func (r *projectorRole) Start(ctx context.Context) error {
 		Logger:       cfg.Logger,
 		BlockRows:    cfg.History.BlockRows,
 		BlockWait:    cfg.History.BlockWait,
+		UnaskedWait:  unasked,
 		Retention:    cfg.History.Keep,
 		OnDeadLetter: cfg.Metrics.deadLetterOf(readerProjector),
 	})
@@ -35,7 +43,7 @@ func (r *projectorRole) Start(ctx context.Context) error {
 		return err
 	}
 	r.OnStop(p.Close)
-	closeReads, err := r.node.history.readFrom(db, r.clusterOf("history"))
+	closeReads, err := r.node.history.readFrom(db, r.clusterOf("history"), p.Ask)
 	if err != nil {
 		return err
 	}

@@ -24,7 +24,8 @@ func (s *historyFlags) register(f *pflag.FlagSet) {
 	f.IntVar(&s.blockRows, "history-block-rows", 50_000,
 		"records after which a block of history is written")
 	f.DurationVar(&s.blockWait, "history-block-wait", 200*time.Millisecond, "time after which a "+
-		"block of history is written, however small: less is fresher, and more work for ClickHouse")
+		"block of history is written, however small: less is fresher, and more work for ClickHouse. "+
+		"In run it is five times as long while the API is not asked for events")
 	f.Int64Var(&s.lagMax, "history-lag-max", 1_000_000,
 		"records that the history may be behind before /readyz fails")
 	f.StringVar(&s.retention, "history-retention", "", "after how many days rows of the history "+

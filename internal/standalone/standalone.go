@@ -144,6 +144,7 @@ func (v *service) assemble(ctx context.Context) error {
 	v.reachDevnet(&cfg.Egress)
 	cfg.API.Server.Listen = v.address("api-listen", v.flags.node.APIListen)
 	cfg.Engine.TornCommits = true
+	cfg.History.OneProcess = true
 	cfg.Engine.OnFact, cfg.Follower.OnMatched = v.out.fact, v.out.ledger
 	v.node = node.New(cfg, v.Stack)
 	return nil
