@@ -59,7 +59,8 @@ var saneRequestID = regexp.MustCompile(`^[A-Za-z0-9._:-]{1,128}$`)
 
 // requestID uses the client's id, so that its logs and ours can be correlated.
 func (a *API) requestID(r *http.Request) string {
-	if id := r.Header.Get(headerRequestID); saneRequestID.MatchString(id) && !holdsSecret(id) {
+	id := r.Header.Get(headerRequestID)
+	if id != "" && saneRequestID.MatchString(id) && !holdsSecret(id) {
 		return id
 	}
 	var entropy [16]byte
@@ -75,7 +76,11 @@ var traceParent = regexp.MustCompile(
 
 // traceID is the trace that a request belongs to, for the log; empty: none.
 func traceID(h http.Header) string {
-	if found := traceParent.FindStringSubmatch(h.Get("traceparent")); found != nil {
+	parent := h.Get("traceparent")
+	if parent == "" {
+		return ""
+	}
+	if found := traceParent.FindStringSubmatch(parent); found != nil {
 		return found[1]
 	}
 	return ""
@@ -152,6 +157,17 @@ func (a *API) answerPanic(w *recorder, r *request, cause any) {
 // logLine names a request by its route's template, never by its path, its
 // query, its headers or its body.
 func (a *API) logLine(w *recorder, r *request, took time.Duration) {
+	level := slog.LevelInfo
+	if r.caller.keyID == "" && w.status < http.StatusBadRequest {
+		level = slog.LevelDebug // health checks and scrapes come every few seconds
+	}
+	if r.problem != nil && r.problem.Status >= http.StatusInternalServerError {
+		level = slog.LevelError
+	}
+	ctx := context.WithoutCancel(r.http.Context())
+	if !a.Log.Enabled(ctx, level) {
+		return
+	}
 	attributes := []slog.Attr{
 		slog.String("method", knownMethod(r.http.Method)),
 		slog.String("route", r.route),
@@ -168,10 +184,6 @@ func (a *API) logLine(w *recorder, r *request, took time.Duration) {
 	if r.traceID != "" {
 		attributes = append(attributes, slog.String("trace", r.traceID))
 	}
-	level := slog.LevelInfo
-	if r.caller.keyID == "" && w.status < http.StatusBadRequest {
-		level = slog.LevelDebug // health checks and scrapes come every few seconds
-	}
 	if p := r.problem; p != nil {
 		attributes = append(attributes, slog.String("code", p.Code))
 		if p.CommandID != "" {
@@ -180,11 +192,8 @@ func (a *API) logLine(w *recorder, r *request, took time.Duration) {
 		if p.Cause != nil {
 			attributes = append(attributes, slog.String("error", redact(p.Cause.Error())))
 		}
-		if p.Status >= http.StatusInternalServerError {
-			level = slog.LevelError
-		}
 	}
-	a.Log.LogAttrs(context.WithoutCancel(r.http.Context()), level, "request", attributes...)
+	a.Log.LogAttrs(ctx, level, "request", attributes...)
 }
 
 // knownMethod replaces unknown methods, so that a client's own text does not get into the

@@ -81,8 +81,8 @@ func (a *API) answer(w http.ResponseWriter, r *request, rt route) (reply, error)
 			return reply{}, err
 		}
 	}
-	// The time for the work starts here, and again after the body: a body that arrived
-	// slowly uses up none of it.
+	// What finds the subject has bounds of its own, and the time for the work starts after
+	// the body: a body that arrived slowly uses up none of it.
 	if err := a.beforeBody(r, rt); err != nil {
 		return reply{}, err
 	}
@@ -120,9 +120,7 @@ func (a *API) beforeBody(r *request, rt route) (err error) {
 	if rt.subject == nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(r.http.Context(), workTimeout)
-	defer cancel()
-	return rt.subject(ctx, r)
+	return rt.subject(r.http.Context(), r)
 }
 
 // readBody reads the body and, for a write, derives the id of its command.

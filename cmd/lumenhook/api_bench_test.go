@@ -1,13 +1,16 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"os"
+	"os/exec"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,14 +20,19 @@ import (
 	"time"
 
 	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/internal/bench/measuring"
+	"github.com/lumenhook/lumenhook/internal/orphans"
 	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams"
 )
 
 // BenchmarkAPI measures the API of the real program with the broker's default
 // writes: creations and reads at several concurrencies, and one creation at a
-// time. LUMENHOOK_BENCH_WATCHES=1000000 loads as many watches first, through
-// their table.
+// time. Beside each stands a floor: a bare net/http server, in a process of its own too,
+// that answers the same requests with bodies of the same size. The load writes prepared
+// requests to open connections, so that little of the processors is its own; the processor
+// time of each process is given for one request.
+// LUMENHOOK_BENCH_WATCHES=1000000 loads as many watches first, through their table.
 //
 //	make bench-api
 func BenchmarkAPI(b *testing.B) {
@@ -32,81 +40,239 @@ func BenchmarkAPI(b *testing.B) {
 	s.start("--no-demo", "--egress-ports", "1024-65535", "--api-rate-limit", "1000000", "--log-level",
 		"error", "--least-free-mib", "64")
 	defer s.interrupt()
-	l := &load{b: b, s: s, http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 512}}}
+	l := &load{b: b, s: s, address: strings.TrimPrefix(s.file.APIURL, "http://")}
+	l.floor, l.floorPID = startFloor(b)
 	var wallet struct{ Address string }
 	s.devnet(&wallet, "account", "--json")
 	endpointBody := `{"url":"https://127.0.0.1:8443/bench"}`
 	var endpoint struct{ ID string }
-	if err := json.Unmarshal(l.post("/v1/endpoints", endpointBody), &endpoint); err != nil {
+	made := l.once(http.MethodPost, "/v1/endpoints", endpointBody)
+	if err := json.Unmarshal(made, &endpoint); err != nil {
 		b.Fatal(err)
 	}
-	watchBody := fmt.Sprintf(`{"walletAddress":%q,"endpointId":%q,"assets":[{"code":"XLM","issuer":null}]}`, wallet.Address, endpoint.ID)
+	watchBody := fmt.Sprintf(`{"walletAddress":%q,"endpointId":%q,"assets":[{"code":"XLM","issuer":null}]}`,
+		wallet.Address, endpoint.ID)
 	if n, _ := strconv.Atoi(os.Getenv("LUMENHOOK_BENCH_WATCHES")); n > 0 {
 		l.loadWatches(n)
 	}
-	l.measure("one endpoint at a time", 1, 500, func() { l.post("/v1/endpoints", endpointBody) })
-	l.measure("one watch at a time", 1, 500, func() { l.post("/v1/watches", watchBody) })
+	l.measure("one endpoint at a time", 1, 500, http.MethodPost, "/v1/endpoints", endpointBody)
+	l.measure("one watch at a time", 1, 500, http.MethodPost, "/v1/watches", watchBody)
 	for _, at := range []int{32, 128} {
-		l.measure("endpoints", at, 6000, func() { l.post("/v1/endpoints", endpointBody) })
-		l.measure("watches", at, 6000, func() { l.post("/v1/watches", watchBody) })
-		l.measure("reads of an endpoint", at, 20_000, func() { l.get("/v1/endpoints/" + endpoint.ID) })
-		l.measure("lists of 50 watches", at, 1000, func() { l.get("/v1/watches") })
+		l.measure("endpoints", at, 12_000, http.MethodPost, "/v1/endpoints", endpointBody)
+		l.measure("watches", at, 12_000, http.MethodPost, "/v1/watches", watchBody)
+		l.measure("reads of an endpoint", at, 40_000, http.MethodGet, "/v1/endpoints/"+endpoint.ID, "")
+		l.measure("lists of 50 watches", at, 2000, http.MethodGet, "/v1/watches", "")
 	}
 	b.Logf("resident: %s", residentMemory(s.cmd.Process.Pid))
 	b.ReportMetric(0, "ns/op")
 }
 
-// load asks the API and keeps how long each answer took.
+// load asks the API.
 type load struct {
-	b    *testing.B
-	s    *testService
-	http *http.Client
+	b        *testing.B
+	s        *testService
+	address  string
+	floor    string // address of the bare server
+	floorPID int
 }
 
-func (l *load) post(path, body string) []byte { return l.ask(http.MethodPost, path, body, 201) }
-func (l *load) get(path string) []byte        { return l.ask(http.MethodGet, path, "", 200) }
-
-func (l *load) ask(method, path, body string, want int) []byte {
-	request, err := http.NewRequest(method, l.s.file.APIURL+path, bytes.NewReader([]byte(body)))
-	if err != nil {
-		l.b.Error(err)
-		return nil
-	}
-	request.Header.Set("Authorization", "Bearer "+l.s.file.APIKey)
-	request.Header.Set("Content-Type", "application/json")
-	response, err := l.http.Do(request)
-	if err != nil {
-		l.b.Error(err)
-		return nil
-	}
-	defer response.Body.Close()
-	got, err := io.ReadAll(response.Body)
-	if err != nil || response.StatusCode != want {
-		l.b.Errorf("%s %s: %d %v %s", method, path, response.StatusCode, err, got)
-	}
-	return got
+// request returns a request as it is written to a connection.
+func (l *load) request(method, path, body string) []byte {
+	return fmt.Appendf(nil, "%s %s HTTP/1.1\r\nHost: %s\r\nAuthorization: Bearer %s\r\n"+
+		"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", method, path, l.address,
+		l.s.file.APIKey, len(body), body)
 }
 
-// measure makes n requests, so many at once, and reports their rate and times.
-func (l *load) measure(what string, at, n int, ask func()) {
+// once sends a request and returns the answer's body.
+func (l *load) once(method, path, body string) []byte {
+	c := l.dial(l.address)
+	defer c.close()
+	answer, err := c.ask(l.request(method, path, body))
+	if err != nil {
+		l.b.Fatal(err)
+	}
+	return answer
+}
+
+// answers are what a process did with a load.
+type answers struct {
+	perSecond    float64
+	p50, p99     time.Duration
+	server, load time.Duration // processor time of one request
+	answerBytes  int
+}
+
+// measure makes n requests of the service, so many at once, and then of the floor, and
+// reports their rates, times, and the processor time of one request.
+func (l *load) measure(what string, at, n int, method, path, body string) {
+	l.b.Run(fmt.Sprintf("%s/%d at once", what, at), func(b *testing.B) {
+		l := *l
+		l.b = b
+		request := l.request(method, path, body)
+		service := l.drive(l.address, l.s.cmd.Process.Pid, at, n, request)
+		floor := l.drive(l.floor, l.floorPID, at, n,
+			l.request(method, fmt.Sprintf("/?bytes=%d", service.answerBytes), body))
+		service.report(b, "")
+		floor.report(b, "bare-")
+		b.ReportMetric(micros(service.load), "load-cpu-µs")
+		b.ReportMetric(0, "ns/op")
+	})
+}
+
+func (a answers) report(b *testing.B, of string) {
+	b.Helper()
+	b.ReportMetric(a.perSecond, of+"requests/s")
+	b.ReportMetric(micros(a.server), of+"cpu-µs")
+	b.ReportMetric(micros(a.p50)/1000, of+"p50-ms")
+	b.ReportMetric(micros(a.p99)/1000, of+"p99-ms")
+}
+
+func micros(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1000 }
+
+// drive makes n requests of a process, on so many connections.
+func (l *load) drive(address string, pid, at, n int, request []byte) answers {
 	took := make([]time.Duration, n)
 	var next atomic.Int64
+	var size atomic.Int64
+	conns := make([]*conn, at)
+	for i := range conns {
+		conns[i] = l.dial(address)
+		defer conns[i].close()
+	}
 	var all sync.WaitGroup
-	began := time.Now()
-	for range at {
+	server, own, began := processorOf(l.b, pid), processorOf(l.b, os.Getpid()), time.Now()
+	for _, c := range conns {
 		all.Go(func() {
 			for i := next.Add(1); i <= int64(n); i = next.Add(1) {
 				asked := time.Now()
-				ask()
+				answer, err := c.ask(request)
+				if err != nil {
+					l.b.Error(err)
+					return
+				}
 				took[i-1] = time.Since(asked)
+				size.Store(int64(len(answer)))
 			}
 		})
 	}
 	all.Wait()
 	seconds := time.Since(began).Seconds()
 	slices.Sort(took)
-	l.b.Logf("%-24s %3d at once: %6.0f/s   p50 %6.2f ms   p99 %6.2f ms", what, at, float64(n)/seconds,
-		float64(took[n/2].Microseconds())/1000, float64(took[n*99/100].Microseconds())/1000)
+	return answers{
+		perSecond:   float64(n) / seconds,
+		p50:         took[n/2],
+		p99:         took[n*99/100],
+		server:      (processorOf(l.b, pid) - server) / time.Duration(n),
+		load:        (processorOf(l.b, os.Getpid()) - own) / time.Duration(n),
+		answerBytes: int(size.Load()),
+	}
+}
+
+// conn is an open connection to a server.
+type conn struct {
+	net.Conn
+	in   *bufio.Reader
+	body []byte
+}
+
+func (l *load) dial(address string) *conn {
+	l.b.Helper()
+	c, err := net.Dial("tcp", address)
+	if err != nil {
+		l.b.Fatal(err)
+	}
+	return &conn{Conn: c, in: bufio.NewReader(c)}
+}
+
+func (c *conn) close() { _ = c.Close() }
+
+// ask sends a request and returns the answer's body, which is valid until the next one.
+func (c *conn) ask(request []byte) ([]byte, error) {
+	if _, err := c.Write(request); err != nil {
+		return nil, err
+	}
+	status, err := c.in.ReadSlice('\n')
+	if err != nil {
+		return nil, err
+	}
+	ok := bytes.HasPrefix(status, []byte("HTTP/1.1 20"))
+	length := 0
+	for {
+		header, err := c.in.ReadSlice('\n')
+		if err != nil {
+			return nil, err
+		}
+		if len(header) <= 2 {
+			break
+		}
+		if size, is := bytes.CutPrefix(header, []byte("Content-Length: ")); is {
+			if length, err = strconv.Atoi(string(bytes.TrimSpace(size))); err != nil {
+				return nil, err
+			}
+		}
+	}
+	c.body = slices.Grow(c.body[:0], length)[:length]
+	if _, err := io.ReadFull(c.in, c.body); err != nil {
+		return nil, err
+	}
+	if !ok {
+		return nil, fmt.Errorf("the answer is %s", c.body)
+	}
+	return c.body, nil
+}
+
+// asFloor makes the test binary a bare server, which prints its address.
+const asFloor = "LUMENHOOK_TEST_FLOOR"
+
+// serveFloor answers each request with as many bytes as it asks for.
+func serveFloor() {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(l.Addr())
+	body := bytes.Repeat([]byte("x"), 1<<20)
+	panic(http.Serve(l, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		n, _ := strconv.Atoi(strings.TrimPrefix(r.URL.RawQuery, "bytes="))
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("Content-Length", strconv.Itoa(n))
+		_, _ = w.Write(body[:n])
+	})))
+}
+
+// startFloor starts a bare server.
+func startFloor(b *testing.B) (address string, pid int) {
+	b.Helper()
+	c := exec.Command(os.Args[0])
+	c.Env = append(os.Environ(), asFloor+"=1")
+	c.SysProcAttr = orphans.Killed()
+	out, err := c.StdoutPipe()
+	if err == nil {
+		err = c.Start()
+	}
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() {
+		_ = c.Process.Kill()
+		_ = c.Wait()
+	})
+	address, err = bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		b.Fatal(err)
+	}
+	return strings.TrimSpace(address), c.Process.Pid
+}
+
+// processorOf returns the processor time that a process has used, without its children's.
+func processorOf(b *testing.B, pid int) time.Duration {
+	b.Helper()
+	spent, err := measuring.ProcessorTime(pid)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return spent
 }
 
 // loadWatches writes rows of watches, as the engine would have published them,

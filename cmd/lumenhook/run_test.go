@@ -39,6 +39,9 @@ func TestMain(m *testing.M) {
 		main()
 		return
 	}
+	if os.Getenv(asFloor) != "" {
+		serveFloor()
+	}
 	// The program fetches the engine beside its start, and these tests want a history.
 	_, err := clickhouse.Ensure(context.Background(), clickhouse.Options{Progress: os.Stderr})
 	if err != nil {

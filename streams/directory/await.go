@@ -24,7 +24,7 @@ func (d *Directory) AwaitAccount(ctx context.Context, id string, version uint64)
 // AwaitEndpoint waits until the endpoint's row has at least that version.
 func (d *Directory) AwaitEndpoint(ctx context.Context, id string, version uint64) error {
 	return d.await(ctx, endpoints, id, version, func() (uint64, error) {
-		e, _, err := d.Endpoint(id)
+		e, _, err := d.readEndpoint(id)
 		return e.Version, err
 	})
 }
@@ -42,7 +42,7 @@ func (d *Directory) AwaitWatch(ctx context.Context, id string, version uint64) e
 // deleted.
 func (d *Directory) AwaitEndpointGone(ctx context.Context, id string) error {
 	return d.awaitGone(ctx, endpoints, id, func() (bool, error) {
-		e, found, err := d.Endpoint(id)
+		e, found, err := d.readEndpoint(id)
 		return found && !e.Deleted(), err
 	})
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams"
 )
@@ -63,7 +64,11 @@ type Directory struct {
 	progress *progress
 	waiters  *waiters
 	wallets  atomic.Pointer[walletFilter]
-	fresh    freshness
+
+	keys      *rowCache[ownedKey] // by their hashes
+	endpoints *rowCache[domain.Endpoint]
+
+	fresh freshness
 
 	stopping chan struct{}
 	mu       sync.Mutex
@@ -119,6 +124,9 @@ func OpenOn(ctx context.Context, cfg Config, identity string, ends Ends) (*Direc
 		waiters:  newWaiters(),
 		stopping: make(chan struct{}),
 		ended:    make(chan struct{}),
+
+		keys:      newRowCache[ownedKey](cachedKeys),
+		endpoints: newRowCache[domain.Endpoint](cachedEndpoints),
 	}
 	var err error
 	d.store, err = streams.OpenStore(streams.StoreConfig{

@@ -23,9 +23,10 @@
 //   - A table's end is its high watermark. A read-committed reader that has reached it
 //     has seen everything that was acknowledged before the request, also what was in a
 //     transaction that was still open then.
-//   - Nothing is kept in memory per endpoint or account, and of a watch at most 6 bytes: a
-//     filter of the wallets that are watched (wallets.go). It may take a wallet for a watched
-//     one, and never denies one that is.
+//   - Nothing is kept in memory per endpoint or account, but for a bounded number that was
+//     read lately (cache.go); of a watch it is at most 6 bytes: a filter of the wallets that
+//     are watched (wallets.go). It may take a wallet for a watched one, and never denies one
+//     that is.
 //
 // Keys of the store, by their first byte; every entry is in the store's order:
 //
@@ -49,6 +50,7 @@
 //	directory.go  opening, running, closing
 //	rows.go       rows and index entries, written
 //	read.go       rows and index entries, read
+//	cache.go      API keys and endpoints that were read lately
 //	wallets.go    wallets that nobody watches, told from others without a read
 //	backfill.go   watches that the follower has something to do for
 //	list.go       lists by account, in pages

@@ -150,6 +150,7 @@ func (d *Directory) Take(r Positions, records []streams.Record) (err error) {
 	if err := batch.Commit(); err != nil {
 		return err
 	}
+	d.drop(changes)
 	d.progress.move(moved)
 	d.waiters.wake(changes)
 	return nil

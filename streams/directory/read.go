@@ -18,24 +18,38 @@ const (
 // once: use EachWatchOfWallet.
 var ErrTooManyWatches = errors.New("the wallet has more than 10,000 watches")
 
-// KeyByHash finds an API key by the SHA-256 of the whole key, and its account.
+// ownedKey is an API key and its account.
+type ownedKey struct {
+	key       domain.Key
+	accountID string
+}
+
+// KeyByHash finds an API key by the SHA-256 of the whole key, and its account. The key is
+// shared: it must not be changed.
 func (d *Directory) KeyByHash(
 	hash []byte,
 ) (key domain.Key, accountID string, found bool, err error) {
+	owned, found, err := d.keys.get(string(hash), func() (ownedKey, bool, error) {
+		return d.readKey(hash)
+	})
+	return owned.key, owned.accountID, found, err
+}
+
+func (d *Directory) readKey(hash []byte) (owned ownedKey, found bool, err error) {
 	id, err := d.store.Get(hashKey(hash))
 	if err != nil || id == nil {
-		return domain.Key{}, "", false, err
+		return ownedKey{}, false, err
 	}
 	a, found, err := d.Account(string(id))
 	if err != nil || !found {
-		return domain.Key{}, "", false, err
+		return ownedKey{}, false, err
 	}
 	for _, k := range a.Keys {
 		if bytes.Equal(k.Hash, hash) {
-			return k, a.ID, true, nil
+			return ownedKey{key: k, accountID: a.ID}, true, nil
 		}
 	}
-	return domain.Key{}, "", false, nil
+	return ownedKey{}, false, nil
 }
 
 // Account returns an account's row.
@@ -43,8 +57,12 @@ func (d *Directory) Account(id string) (domain.Account, bool, error) {
 	return get(d, accounts, id, accountOf)
 }
 
-// Endpoint returns an endpoint's row.
+// Endpoint returns an endpoint's row. It is shared: what it points to must not be changed.
 func (d *Directory) Endpoint(id string) (domain.Endpoint, bool, error) {
+	return d.endpoints.get(id, func() (domain.Endpoint, bool, error) { return d.readEndpoint(id) })
+}
+
+func (d *Directory) readEndpoint(id string) (domain.Endpoint, bool, error) {
 	return get(d, endpoints, id, endpointOf)
 }
 

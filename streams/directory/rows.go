@@ -88,7 +88,8 @@ type change struct {
 	id      string
 	version uint64
 	deleted bool
-	wallet  string // of a watch that has another than before, or is new
+	wallet  string   // of a watch that has another than before, or is new
+	hashes  []string // of the keys that an account had or has
 }
 
 // apply applies one record of a table to the rows and indexes.
@@ -128,13 +129,16 @@ func applyAccount(batch *streams.Batch, id string, rec streams.Record) (change, 
 	if err != nil {
 		return change{}, err
 	}
+	c := change{table: accounts, id: id, version: after.Version, deleted: len(rec.Value) == 0}
 	for _, k := range before.Keys {
+		c.hashes = append(c.hashes, string(k.Hash))
 		err = errors.Join(err, batch.Delete(hashKey(k.Hash)))
 	}
 	for _, k := range after.Keys {
+		c.hashes = append(c.hashes, string(k.Hash))
 		err = errors.Join(err, batch.Set(hashKey(k.Hash), []byte(id)))
 	}
-	return change{table: accounts, id: id, version: after.Version, deleted: len(rec.Value) == 0}, err
+	return c, err
 }
 
 func applyEndpoint(batch *streams.Batch, id string, rec streams.Record) (change, error) {
