@@ -54,6 +54,7 @@
 //	scan.go       the same for plain forms, in one pass
 //	salvage.go    the same around forms that are not known
 //	verify.go     a ledger is what its hashes say
+//	judge.go      what cannot be read: damage, or a newer form
 //	unproved.go   the same where nobody knows how long something is
 //	rewritten.go  the same of events that were rewritten since they were hashed
 //	payments.go   a transaction becomes payments: those of classic operations

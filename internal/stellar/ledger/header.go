@@ -20,6 +20,7 @@ const (
 )
 
 const (
+	versionMax           = 2 // of a LedgerCloseMeta
 	hashSizeBytes        = 32
 	closeMillisSizeBytes = 8
 	upgradesMax          = 6
@@ -61,7 +62,7 @@ func valueFormOffset(raw []byte) (int, error) {
 	c := cursor{rest: raw}
 	switch version := c.uint32(); version {
 	case 0:
-	case 1, 2:
+	case 1, versionMax:
 		if extension := c.uint32(); extension == 1 {
 			c.skip(4 + 8) // LedgerCloseMetaExtV1: its own extension point, a fee
 		}

@@ -102,7 +102,7 @@ func (s *salvager) transactionSet() error {
 		return s.list(s.envelope)
 	}
 	if form := s.uint32(); form != 1 {
-		return fmt.Errorf("its form %d is not known", form)
+		return fmt.Errorf("its form %d is not known: %w", form, errUnknownForm)
 	}
 	s.skip(hashSizeBytes)
 	return s.list(s.phase)
@@ -113,7 +113,7 @@ func (s *salvager) phase() error {
 	case 0:
 		return s.list(func() error {
 			if kind := s.uint32(); kind != 0 {
-				return fmt.Errorf("components of kind %d are not known", kind)
+				return fmt.Errorf("components of kind %d are not known: %w", kind, errUnknownForm)
 			}
 			s.optionalFee()
 			return s.list(s.envelope)
@@ -122,7 +122,7 @@ func (s *salvager) phase() error {
 		s.optionalFee()
 		return s.list(func() error { return s.list(func() error { return s.list(s.envelope) }) })
 	default:
-		return fmt.Errorf("phases of form %d are not known", form)
+		return fmt.Errorf("phases of form %d are not known: %w", form, errUnknownForm)
 	}
 }
 

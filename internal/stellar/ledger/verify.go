@@ -81,16 +81,13 @@ func (p *prover) spend(sizeBytes int) bool {
 }
 
 func verify(raw []byte, passphrase string) (*opened, error) {
-	protocol, err := checkHeader(raw)
+	p := &prover{passphrase: passphrase, leftBytes: effortMax}
+	header, err := checkHeader(raw)
 	if err != nil {
-		return nil, err
+		return nil, p.judgeHeader(raw, err)
 	}
-	p := &prover{
-		passphrase: passphrase,
-		protocol:   protocol,
-		leftBytes:  effortMax,
-	}
-	parts, err := open(raw, passphrase, demands{unknown: protocol > protocolKnown,
+	p.protocol = header.protocol
+	parts, err := open(raw, passphrase, demands{unknown: p.protocol > protocolKnown,
 		check: func(parts located) error {
 			if err := parts.checkSet(); err != nil {
 				return err
@@ -100,10 +97,8 @@ func verify(raw []byte, passphrase string) (*opened, error) {
 	switch {
 	case errors.Is(err, errNoEnvelope):
 		return nil, fmt.Errorf("%w: %w", domain.ErrWrongNetwork, err)
-	case err != nil && protocol <= protocolKnown:
-		return nil, fmt.Errorf("%w: %w", ErrNotProved, err)
 	case err != nil:
-		return nil, err
+		return nil, p.judge(raw, header, err)
 	}
 	for i := range parts.transactions {
 		if err := parts.transactions[i].checkEvents(p); err != nil {
@@ -113,28 +108,40 @@ func verify(raw []byte, passphrase string) (*opened, error) {
 	return parts, nil
 }
 
+// provedHeader is what of a header that has its hash is needed to prove the rest.
+type provedHeader struct {
+	protocol uint32
+	setHash  xdr.Hash
+	setAt    int // where the transaction set begins
+}
+
 // checkHeader hashes the header as it came, not as it was normalised.
-func checkHeader(raw []byte) (protocol uint32, err error) {
+func checkHeader(raw []byte) (h provedHeader, err error) {
 	raw = raw[:min(len(raw), headSizeBytesMax)]
 	normal, _, err := normalise(raw)
 	if err != nil {
-		return 0, err
+		return h, err
 	}
 	entry, err := xdr.LedgerCloseMetaView(normal).LedgerHeader()
 	if err != nil {
-		return 0, fmt.Errorf("reading the header: %w", err)
+		return h, fmt.Errorf("reading the header: %w", err)
 	}
 	var claimed xdr.Hash
-	var header []byte
+	var own []byte
 	err = xdr.TryVoid(func() {
-		claimed, header = entry.MustHash().MustValue(), entry.MustHeader().MustRaw()
-		protocol = entry.MustHeader().MustLedgerVersion().MustValue()
+		header := entry.MustHeader()
+		claimed, own = entry.MustHash().MustValue(), header.MustRaw()
+		h.protocol = header.MustLedgerVersion().MustValue()
+		h.setHash = header.MustScpValue().MustTxSetHash().MustValue()
 	})
 	if err != nil {
-		return 0, fmt.Errorf("reading the header: %w", err)
+		return h, fmt.Errorf("reading the header: %w", err)
 	}
 	at := headerOffset(raw)
-	return protocol, check("the header", claimed, raw[at:at+len(header)+len(raw)-len(normal)])
+	end := at + len(own) + len(raw) - len(normal)
+	const extensionSizeBytes = 4 // of the header's entry
+	h.setAt = min(end+extensionSizeBytes, len(raw))
+	return h, check("the header", claimed, raw[at:end])
 }
 
 // headerOffset is where the header begins, after its hash. normalise has seen to the version.

@@ -370,3 +370,63 @@ func BenchmarkVerify(b *testing.B) {
 		})
 	}
 }
+
+// Damage is never taken for a newer form, which would not pass: not even in ledgers of newer
+// protocols, and not in headers of any.
+func TestDamageIsAskedForAgain(t *testing.T) {
+	random := rand.New(rand.NewPCG(15, 3))
+	newer := sealed(t, closeLedger(t, 2, payOne(1), everyOperation(metaV4(7)), payOne(3)), 27, nil)
+	known := readReal(t, 63092988)
+	headEnd := hashCovered(t, known)["header"][0].to
+	refused := 0
+	for n := range 3000 {
+		raw, network, until := newer, passphrase, len(newer)
+		if n%3 == 0 {
+			raw, network, until = known, publicNetwork, headEnd
+		}
+		const versionSizeBytes = 4
+		at := versionSizeBytes + random.IntN(until-versionSizeBytes)
+		before := raw[at]
+		raw[at] ^= 1 << random.IntN(8)
+		if n%10 == 0 {
+			raw = raw[:at]
+		}
+		err := verify(raw, network)
+		if err != nil && !errors.Is(err, ledger.ErrNotProved) {
+			t.Errorf("byte %d of %d, %#x instead of %#x: %v", at, until, raw[:at+1][at], before, err)
+		}
+		if err != nil {
+			refused++
+		}
+		raw[:at+1][at] = before
+	}
+	if refused < 2000 {
+		t.Errorf("%d were refused", refused)
+	}
+}
+
+// What is of a newer form, and has its hash, is said to be: nobody asks for it again and again.
+func TestProvedNewerFormsAreNotDamage(t *testing.T) {
+	plain := closeLedger(t, 2, payOne(1), payOne(2))
+	phase := func(part []byte) []byte {
+		two := []byte{0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0}
+		return bytes.Replace(part, two, append(two[:7:7], append([]byte{9}, two[8:]...)...), 1)
+	}
+	raw := sealed(t, plain, 31, phase)
+	if err := verify(raw, passphrase); err == nil || errors.Is(err, ledger.ErrNotProved) {
+		t.Errorf("a set of a newer form: %v", err)
+	}
+	raw[len(raw)/4] ^= 1
+	if err := verify(raw, passphrase); !errors.Is(err, ledger.ErrNotProved) {
+		t.Errorf("a damaged set of a newer form: %v", err)
+	}
+	version := bytes.Clone(plain)
+	version[3] = 3
+	if err := verify(version, passphrase); err == nil || errors.Is(err, ledger.ErrNotProved) {
+		t.Errorf("a newer LedgerCloseMeta: %v", err)
+	}
+	version[0] = 1
+	if err := verify(version, passphrase); !errors.Is(err, ledger.ErrNotProved) {
+		t.Errorf("a LedgerCloseMeta of a version that there will not be: %v", err)
+	}
+}

@@ -29,6 +29,10 @@ func (p *Poll) check(
 	}
 	header, err := raw.Header()
 	if err != nil {
+		// Verify tells damage from what is of a newer form.
+		if _, why := ledger.Verify(raw, p.Passphrase); errors.Is(why, ledger.ErrNotProved) {
+			return raw, fmt.Errorf("ledger %d from %s is refused: %w", due, from, why)
+		}
 		return raw, fmt.Errorf("%w: ledger %d from %s: %w", domain.ErrUnreadable, due, from, err)
 	}
 	if header.Sequence != due || header.Hash != raw.Hash {
@@ -62,11 +66,11 @@ func (p *Poll) fitting(page []ledger.Raw, due uint32, from string) ([]ledger.Raw
 	c := p.chain
 	for i := range page {
 		raw, err := p.check(c, page[i], due+uint32(i), from)
-		if errors.Is(err, ledger.ErrNotProved) {
-			p.refuse(err, due+uint32(i))
-		}
 		if err != nil && i > 0 {
-			return page[:i], nil
+			return page[:i], nil // it is the first of the next page, if it is given again
+		}
+		if errors.Is(err, ledger.ErrNotProved) {
+			p.refuse(err, due)
 		}
 		if err != nil {
 			return nil, err

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"time"
 
@@ -32,8 +31,8 @@ type Poll struct {
 	Log        *slog.Logger  // silent when nil
 
 	chain   chain
-	state   string // as last logged
-	refused string // server and ledger that were last logged as refused
+	state   string            // as last logged
+	refused map[string]uint32 // the ledger of each server that was last logged as refused
 }
 
 // NewPoll fills in what is not set.
@@ -44,6 +43,7 @@ func NewPoll(p Poll) (*Poll, error) {
 	p.Interval = cmp.Or(p.Interval, pollIntervalDefault)
 	p.BackoffMax = cmp.Or(p.BackoffMax, backoffMaxDefault)
 	p.Log = cmp.Or(p.Log, slog.New(slog.DiscardHandler))
+	p.refused = map[string]uint32{}
 	return &p, nil
 }
 
@@ -96,8 +96,8 @@ func (p *Poll) refuse(why error, sequence uint32) {
 	if p.Trust.OnRefused != nil {
 		p.Trust.OnRefused()
 	}
-	if this := fmt.Sprintf("%s %d", p.Server, sequence); p.refused != this {
-		p.refused = this
+	if p.refused[p.Server] != sequence {
+		p.refused[p.Server] = sequence
 		p.Log.Error("a ledger is refused, and nothing of it counts: it is asked for again, of "+
 			"every server there is, until it is what its hashes say", p.Kind, p.Server,
 			"ledger", sequence, "err", why)

@@ -10,10 +10,12 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/stellar/go-stellar-sdk/network"
+	protocol "github.com/stellar/go-stellar-sdk/protocols/rpc"
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/stellar/ledger"
@@ -439,5 +441,64 @@ func TestATrustedLedgerIsTheOne(t *testing.T) {
 		if _, err := source.ParseAnchor(wrong); err == nil {
 			t.Errorf("%q passed", wrong)
 		}
+	}
+}
+
+// A false ledger counts each time that it is given when it is due, and is logged once for each
+// server that gives it.
+func TestRefusalsAreCountedAndLoggedOnce(t *testing.T) {
+	a, b := newNode(t), newNode(t)
+	var rounds atomic.Int32
+	for _, n := range []*node{a, b} {
+		n.grow(t, 1, 4, 0)
+		right := n.ledgers[3]
+		damaged := right
+		damaged.XDR = bytes.Clone(right.XDR)
+		damaged.XDR[100] ^= 1
+		n.ledgers[3] = damaged
+		n.onRequest = func(method string) {
+			if method != protocol.GetLedgersMethodName {
+				return
+			}
+			if rounds.Add(1) > 9 {
+				n.ledgers[3] = right
+			}
+		}
+	}
+	refused := 0
+	s, l := newSource(t, rpc.Config{
+		URL:          a.server.URL,
+		FallbackURLs: []string{b.server.URL},
+		Trust:        source.Trust{OnRefused: func() { refused++ }},
+	})
+	if got := next(t, s, 1); !slices.Equal(got, []uint32{1, 2}) || refused != 0 {
+		t.Errorf("got %v, and %d refused before they were due", got, refused)
+	}
+	if got := next(t, s, 3); !slices.Equal(got, []uint32{3, 4}) || refused != 8 {
+		t.Errorf("got %v, and %d refused, want 8", got, refused)
+	}
+	if n := strings.Count(l.String(), "a ledger is refused"); n != 2 {
+		t.Errorf("%d lines for two servers:\n%s", n, l)
+	}
+}
+
+// Damage in a header is asked for again, as any.
+func TestADamagedHeaderIsAskedForAgain(t *testing.T) {
+	n := newNode(t)
+	n.grow(t, 1, 2, 0)
+	right := n.ledgers[2]
+	damaged := right
+	damaged.XDR = bytes.Clone(right.XDR)
+	const valueForm = 4 + 4 + 32 + 4 + 32 + 32 + 8 + 4 // of a StellarValue
+	damaged.XDR[valueForm] ^= 1
+	n.ledgers[2] = damaged
+	n.onRequest = func(string) {
+		if n.requests[protocol.GetLedgersMethodName] > 3 {
+			n.ledgers[2] = right
+		}
+	}
+	s, _ := newSource(t, rpc.Config{URL: n.server.URL})
+	if got := next(t, s, 2); !slices.Equal(got, []uint32{2}) {
+		t.Errorf("got %v", got)
 	}
 }

@@ -1,0 +1,76 @@
+package ledger
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/stellar/go-stellar-sdk/xdr"
+)
+
+// What cannot be read is damage, or of a form that this program does not know. Damage passes when
+// the ledger is asked for again, and a form does not. Only bytes that have the hash that is
+// named for them are of a form; nobody can tell of others what they were.
+
+// judgeHeader says of a header that cannot be read which of the two it is. The version of the
+// LedgerCloseMeta and its extension stand before everything that has a hash: those that are near
+// are believed.
+func (p *prover) judgeHeader(raw []byte, err error) error {
+	if errors.Is(err, ErrNotProved) {
+		return err
+	}
+	c := cursor{rest: raw}
+	version := c.uint32()
+	if version > versionMax && version <= unknownMetaVersion {
+		return err
+	}
+	extension := uint32(0)
+	if version > 0 {
+		extension = c.uint32()
+	}
+	at := headerOffset(raw)
+	if len(raw) < at+4 {
+		return notProved(err)
+	}
+	newer := binary.BigEndian.Uint32(raw[at:]) > protocolKnown
+	claimed := xdr.Hash(raw[at-hashSizeBytes : at])
+	found := p.provesPrefix(claimed, raw[at:min(len(raw), headSizeBytesMax)])
+	switch {
+	case extension > 1 && !found && extension <= unknownMetaVersion: // it has a length of its own
+		return err
+	case extension <= 1 && found && newer:
+		return err
+	}
+	return notProved(err)
+}
+
+// judge says of a ledger that cannot be read behind its header, which was proved, which of the two
+// it is.
+func (p *prover) judge(raw []byte, h provedHeader, err error) error {
+	if h.protocol <= protocolKnown || !errors.Is(err, errUnknownForm) ||
+		!p.provesPrefix(h.setHash, raw[h.setAt:]) {
+		return notProved(err)
+	}
+	return err
+}
+
+func notProved(err error) error {
+	if errors.Is(err, ErrNotProved) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", ErrNotProved, err)
+}
+
+// provesPrefix reports whether what these bytes begin with has the hash.
+func (p *prover) provesPrefix(claimed xdr.Hash, raw []byte) bool {
+	digest := sha256.New()
+	var sum xdr.Hash
+	for at := 0; at+4 <= len(raw) && p.spend(placeSizeBytes); at += 4 {
+		digest.Write(raw[at : at+4])
+		if digest.Sum(sum[:0]); sum == claimed {
+			return true
+		}
+	}
+	return false
+}
