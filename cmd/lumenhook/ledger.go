@@ -31,8 +31,10 @@ the files, payments in the order of the ledger.
 
 A file holds LedgerCloseMeta and LedgerCloseMetaBatch, one after another: as raw
 XDR, as a stream of records such as stellar-core writes, or as base64, compressed
-by gzip or zstd or not; - is standard input. What cannot be read is an error, and
-so is a transaction that cannot: the others are printed first.`,
+by gzip or zstd or not; - is standard input. Each ledger is held against its hashes,
+and one that is not what they say is an error: nothing of it is printed. Whether its
+own hash is the network's, nobody can tell of a file. What cannot be read is an
+error, and so is a transaction that cannot: the others are printed first.`,
 		Example: "  lumenhook ledger payments FFFFFD5D--63092988.xdr.zst\n" +
 			"  curl … | jq -r '.result.ledgers[].metadataXdr' | lumenhook ledger payments -",
 		Args: cli.SomeArguments,
@@ -42,10 +44,11 @@ so is a transaction that cannot: the others are printed first.`,
 				return fmt.Errorf("--network-passphrase: %w", err)
 			}
 			return ledgerread.Payments{
-				Extractor: e,
-				Stdin:     cmd.InOrStdin(),
-				Out:       cmd.OutOrStdout(),
-				Notes:     cmd.ErrOrStderr(),
+				Extractor:  e,
+				Passphrase: passphrase,
+				Stdin:      cmd.InOrStdin(),
+				Out:        cmd.OutOrStdout(),
+				Notes:      cmd.ErrOrStderr(),
 			}.Print(cmd.Context(), files)
 		},
 	}

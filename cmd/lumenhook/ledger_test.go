@@ -92,6 +92,33 @@ func TestLedgerPaymentsFromStandardInput(t *testing.T) {
 	}
 }
 
+// A close time that was changed in a file is not printed: only the header's hash tells of it.
+func TestLedgerPaymentsVerifies(t *testing.T) {
+	zipped, err := os.Open(filepath.Join(ledgerData, "pubnet-51000294.xdr.gz"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer zipped.Close()
+	z, err := gzip.NewReader(zipped)
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := io.ReadAll(z)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "changed.xdr")
+	const closeTime = 4 + 4 + 12 + 32 + 4 + 32 + 32 // behind an extension, hashes and the protocol
+	raw[closeTime+7] ^= 1
+	if err := os.WriteFile(file, raw, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, _, err := ledgerCommand(t, nil, "payments", file)
+	if err == nil || !strings.Contains(err.Error(), "the hash of the header") || out != "" {
+		t.Errorf("got %v and %q", err, out)
+	}
+}
+
 func TestLedgerPaymentsRefusesWhatItCannotRead(t *testing.T) {
 	good := filepath.Join(ledgerData, "pubnet-51000294.xdr.gz")
 	for name, args := range map[string][]string{

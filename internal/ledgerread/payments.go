@@ -15,10 +15,11 @@ import (
 
 // Payments prints the payments in files of ledgers. All fields are required.
 type Payments struct {
-	Extractor *ledger.Extractor
-	Stdin     io.Reader // read for the file -
-	Out       io.Writer // a line of JSON for each payment
-	Notes     io.Writer // what cannot be read
+	Extractor  *ledger.Extractor
+	Passphrase string    // of the extractor's network
+	Stdin      io.Reader // read for the file -
+	Out        io.Writer // a line of JSON for each payment
+	Notes      io.Writer // what cannot be read
 }
 
 // paymentLine is a payment as it is printed.
@@ -90,7 +91,11 @@ func (p Payments) printFile(
 		if ctx.Err() != nil {
 			return unread, ctx.Err()
 		}
-		l, err := p.Extractor.Extract(raw)
+		verified, err := ledger.Verify(ledger.Raw{XDR: raw}, p.Passphrase)
+		if err != nil {
+			return unread, fmt.Errorf("%s: %w", file, err)
+		}
+		l, err := p.Extractor.Read(verified)
 		if err != nil {
 			return unread, fmt.Errorf("%s: %w", file, err)
 		}
