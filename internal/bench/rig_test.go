@@ -33,6 +33,7 @@ import (
 var (
 	paced   = flag.Int("paced", 3000, "deliveries at 500/s")
 	waiting = flag.Int("waiting", 1_000_000, "deliveries that wait")
+	many    = flag.Int("many", 100_000, "endpoints of which one's share is measured")
 )
 
 const (
@@ -79,6 +80,8 @@ type rig struct {
 	roots    *x509.CertPool
 	cluster  streams.Cluster
 	producer *streams.Producer
+
+	emptyHeap float64 // what an engine takes that has nothing
 }
 
 func newRig(b *testing.B, sync bool) *rig {

@@ -1,9 +1,7 @@
 package bench
 
 import (
-	"bytes"
 	"context"
-	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -32,9 +30,9 @@ func (d deaf) Dispatch(a domain.Attempt, _ func(domain.AttemptResult)) {
 }
 func (deaf) Disconnect(string) {}
 
-// BenchmarkWaiting restores a million deliveries that wait for a retry, from the
-// journal alone and from the state on disk, and measures what they cost while
-// they wait.
+// BenchmarkWaiting restores a million deliveries that wait for a retry, from the journal alone
+// and from the state on disk, and measures what they cost while they wait, how much memory and
+// disk each takes, and how late others are attempted that are due meanwhile.
 func BenchmarkWaiting(b *testing.B) {
 	for b.Loop() {
 		r := newRig(b, false)
@@ -42,20 +40,21 @@ func BenchmarkWaiting(b *testing.B) {
 		dir := b.TempDir()
 		fromJournal := r.restore(dir, 0)
 		fromState := r.restore(dir, 5*time.Second)
+		b.ReportMetric(bytesOf(b, dir)/float64(*waiting), "disk-bytes/waiting")
+		r.dueBeside(dir)
 		b.ReportMetric(0, "ns/op")
 		b.ReportMetric(fromJournal.Seconds(), "s-from-journal")
 		b.ReportMetric(float64(2**waiting)/fromJournal.Seconds(), "facts/s")
 		b.ReportMetric(fromState.Seconds(), "s-from-state")
-		fmt.Printf("%s, %d cores; %d deliveries WAITING for %d endpoints in %d partitions, two facts each\n", measuring.Machine(), runtime.NumCPU(), *waiting, endpoints, partitions)
+		b.Logf("%s, %d cores; %d deliveries WAITING for %d endpoints in %d partitions, two facts each",
+			measuring.Machine(), runtime.NumCPU(), *waiting, endpoints, partitions)
 	}
 }
 
 // writeWaiting writes the journal of deliveries that failed once, behind what its first
 // owner wrote: without that, nobody would know how far its inputs were taken.
 func (r *rig) writeWaiting(n int) {
-	_, stop := r.runEngine(r.b.TempDir(), 0)
-	r.awaitAnswers("first")
-	stop()
+	r.emptyHeap = r.engineHeap(r.b.TempDir(), "first")
 	var records []streams.Record
 	version := make(map[string]uint64)
 	fact := func(aggregate string, body domain.FactBody) {
@@ -80,6 +79,7 @@ func (r *rig) writeWaiting(n int) {
 			})
 	}
 	due := time.Now().Add(time.Hour).UnixMilli()
+	paid := measuring.Payments{Account: "acc_1", Endpoints: []string{"ep_1"}}
 	for i := range n {
 		id, event := endpointID(i%endpoints), domain.EventID("waiting", strconv.Itoa(i))
 		fact(id,
@@ -90,7 +90,7 @@ func (r *rig) writeWaiting(n int) {
 				Event: domain.Event{
 					ID:   event,
 					Type: domain.PaymentReceived,
-					Body: bytes.Repeat([]byte("x"), 200),
+					Body: paid.Body("waiting", i),
 				},
 			})
 		fact(id,
@@ -114,11 +114,14 @@ func (r *rig) writeWaiting(n int) {
 // restore runs an engine until it has answered a command on each partition, and
 // then lets it idle.
 func (r *rig) restore(dir string, idle time.Duration) time.Duration {
+	heap := heapBytes()
 	began := time.Now()
 	_, stop := r.runEngine(dir, 0)
 	r.awaitAnswers(dir)
 	took := time.Since(began)
 	if idle > 0 {
+		more := heapBytes() - heap - r.emptyHeap
+		r.b.ReportMetric(more/float64(*waiting), "memory-bytes/waiting")
 		before := cpuTime(r.b)
 		time.Sleep(idle) //nolint:forbidigo // what rest costs is measured
 		r.b.ReportMetric(100*(cpuTime(r.b)-before).Seconds()/idle.Seconds(), "%core-idle")
@@ -132,9 +135,15 @@ func (r *rig) restore(dir string, idle time.Duration) time.Duration {
 
 // runEngine runs an engine with so many standbys of each partition, until it is stopped.
 func (r *rig) runEngine(dir string, replicas int) (e *engine.Engine, stop func()) {
+	return r.runEngineWith(dir, func(c *engine.Config) { c.StandbyReplicas = replicas })
+}
+
+func (r *rig) runEngineWith(
+	dir string, more func(*engine.Config),
+) (e *engine.Engine, stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
-	e = engine.New(engine.Config{
+	c := engine.Config{
 		Cluster:    r.cluster,
 		StateDir:   dir,
 		Policy:     domain.DefaultPolicy(),
@@ -144,11 +153,12 @@ func (r *rig) runEngine(dir string, replicas int) (e *engine.Engine, stop func()
 		},
 		AttemptsInFlight:    512,
 		AttemptsPerEndpoint: 128,
-		StandbyReplicas:     replicas,
 		DrainTimeout:        time.Second,
 		Now:                 time.Now,
 		Logger:              r.cluster.Logger,
-	})
+	}
+	more(&c)
+	e = engine.New(c)
 	go func() { ended <- e.Run(ctx) }()
 	return e, func() {
 		cancel()
@@ -190,8 +200,8 @@ func BenchmarkTakeOver(b *testing.B) {
 		b.ReportMetric(0, "ns/op")
 		b.ReportMetric(r.takeOver(1).Seconds(), "s-by-a-standby")
 		b.ReportMetric(r.takeOver(0).Seconds(), "s-without")
-		fmt.Printf("%s, %d cores; %d deliveries WAITING for %d endpoints in %d partitions\n", measuring.Machine(),
-			runtime.NumCPU(), *waiting, endpoints, partitions)
+		b.Logf("%s, %d cores; %d deliveries WAITING for %d endpoints in %d partitions",
+			measuring.Machine(), runtime.NumCPU(), *waiting, endpoints, partitions)
 	}
 }
 
@@ -242,7 +252,8 @@ func BenchmarkFairness(b *testing.B) {
 		b.ReportMetric(millis(beside50), "p50-ms-beside")
 		b.ReportMetric(millis(beside99), "p99-ms-beside")
 		b.ReportMetric(alone99.Seconds()/max(beside99.Seconds(), 1e-9), "alone/beside")
-		fmt.Printf("%s, %d cores; %d healthy endpoints at 500/s in all, beside %d that hang for 10 s each and get 100/s\n", measuring.Machine(), runtime.NumCPU(), fairEndpoints, fairEndpoints)
+		b.Logf("%s, %d cores; %d healthy endpoints at 500/s in all, beside %d that hang for 10 s each "+
+			"and get 100/s", measuring.Machine(), runtime.NumCPU(), fairEndpoints, fairEndpoints)
 	}
 }
 

@@ -1,0 +1,174 @@
+package bench
+
+import (
+	"io/fs"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/schemas"
+	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/engine"
+)
+
+const (
+	dueWait      = 10 * time.Second // from a delivery's first attempt to its second
+	duePerSecond = 1000
+	dueEvery     = 10 * time.Millisecond
+)
+
+// secondTime refuses each first attempt, and notes how late each second one is.
+type secondTime struct {
+	mu   sync.Mutex
+	due  map[string]int64 // Unix milliseconds, by event
+	late []time.Duration
+	all  chan struct{}
+	want int
+}
+
+func (s *secondTime) Dispatch(a domain.Attempt, done func(domain.AttemptResult)) {
+	now := time.Now()
+	result := domain.AttemptResult{SentAtMillis: now.UnixMilli(), StatusCode: 404}
+	if a.Number > 1 {
+		result.StatusCode = 200
+		s.second(a.EventID, now)
+	}
+	done(result)
+}
+
+func (s *secondTime) second(event string, now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.late = append(s.late, now.Sub(time.UnixMilli(s.due[event])))
+	if len(s.late) == s.want {
+		close(s.all)
+	}
+}
+
+func (*secondTime) Disconnect(string) {}
+
+func (s *secondTime) fact(f domain.Fact) {
+	made, is := f.Body.(domain.AttemptMade)
+	if !is || made.NextAttemptAtMillis == 0 {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.due[made.EventID] = made.NextAttemptAtMillis
+}
+
+// dueBeside has 1,000 deliveries a second come due, whose first attempts were refused ten
+// seconds before, beside those that wait, and reports how late their second attempts begin.
+func (r *rig) dueBeside(dir string) {
+	s := &secondTime{due: make(map[string]int64), all: make(chan struct{}), want: 5 * *paced}
+	_, stop := r.runEngineWith(dir, func(c *engine.Config) {
+		c.Dispatcher, c.OnFact = s, s.fact
+		c.Policy = domain.Policy{Schedule: domain.Schedule{WaitsMillis: []int64{dueWait.Milliseconds()}}}
+	})
+	defer stop()
+	r.awaitAnswers("due")
+	began := time.Now()
+	tick := time.NewTicker(dueEvery)
+	defer tick.Stop()
+	const batch = duePerSecond * int(dueEvery) / int(time.Second)
+	for n := 0; n < s.want; {
+		<-tick.C
+		var records []streams.Record
+		for range min(batch, s.want-n) {
+			_, record := matchFor("due", n, endpointID(n%endpoints))
+			records = append(records, record)
+			n++
+		}
+		must(r.b, r.producer.Append(r.b.Context(), records...))
+	}
+	appended := time.Since(began)
+	select {
+	case <-s.all:
+	case <-time.After(time.Minute):
+		r.b.Fatal("not all deliveries that were due were attempted again")
+	}
+	slices.Sort(s.late)
+	r.b.ReportMetric(millis(s.late[len(s.late)/2]), "p50-ms-late")
+	r.b.ReportMetric(millis(s.late[len(s.late)*99/100]), "p99-ms-late")
+	r.b.ReportMetric(float64(s.want)/appended.Seconds(), "due/s")
+}
+
+// BenchmarkEndpoints measures what an engine takes for each endpoint, in memory and on disk.
+func BenchmarkEndpoints(b *testing.B) {
+	n := *many
+	for b.Loop() {
+		r := newRig(b, false)
+		dir := b.TempDir()
+		none := r.engineHeap(dir, "none")
+		diskBefore := bytesOf(b, dir)
+		r.writeEndpoints(n)
+		r.restore(dir, 0)
+		b.ReportMetric((bytesOf(b, dir)-diskBefore)/float64(n), "disk-bytes/endpoint")
+		b.ReportMetric((r.engineHeap(dir, "many")-none)/float64(n), "memory-bytes/endpoint")
+		b.ReportMetric(0, "ns/op")
+	}
+}
+
+// engineHeap is what an engine takes of the heap when it has answered on each partition.
+func (r *rig) engineHeap(dir, round string) float64 {
+	before := heapBytes()
+	_, stop := r.runEngine(dir, 0)
+	defer stop()
+	r.awaitAnswers(round)
+	return heapBytes() - before
+}
+
+// writeEndpoints writes the facts of endpoints that were created.
+func (r *rig) writeEndpoints(n int) {
+	var records []streams.Record
+	for i := range n {
+		id := domain.DeriveID(domain.EndpointPrefix, "many", strconv.Itoa(i))
+		m := schemas.EncodeFact(domain.Fact{
+			Aggregate: id,
+			Version:   1,
+			AtMillis:  time.Now().UnixMilli(),
+			Body: domain.EndpointCreated{
+				EndpointID: id,
+				AccountID:  domain.DeriveID(domain.AccountPrefix, "many", strconv.Itoa(i/10)),
+				EndpointSettings: domain.EndpointSettings{
+					URL: "https://merchant.example.org/webhooks/" + strconv.Itoa(i),
+				},
+				Secret: domain.SealedSecret{Sealed: make([]byte, 100)},
+			},
+		})
+		records = append(records, streams.NewRecord(schemas.TopicJournal, id, m.Value, m.EachHeader))
+		if len(records) == 4000 || i == n-1 {
+			must(r.b, r.producer.Append(r.b.Context(), records...))
+			records = records[:0]
+		}
+	}
+}
+
+// heapBytes is what this process has in use, without garbage.
+func heapBytes() float64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return float64(m.HeapAlloc)
+}
+
+// bytesOf is what the files of a folder take.
+func bytesOf(b *testing.B, dir string) (sum float64) {
+	must(b, filepath.WalkDir(dir, func(_ string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		info, err := entry.Info()
+		if err == nil {
+			sum += float64(info.Size())
+		}
+		return err
+	}))
+	return sum
+}
