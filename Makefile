@@ -48,7 +48,7 @@ KAFKA_TEST := $(GO) test -tags kafka -p 1 -count 1 -timeout 15m
 KAFKA_LONG := RunsOver
 .PHONY: kafka-installed kafka-own kafka-logs kafka-roles
 test-kafka: kafka-installed ## the suites of everything that uses Kafka, on three real brokers; needs Java 17 and, once, Maven
-	$(GO) vet -tags kafka $(KAFKA_OWN) $(KAFKA_LOGS) $(KAFKA_ROLES)
+	$(GO) vet -tags kafka $(KAFKA_OWN) $(KAFKA_LOGS) $(KAFKA_ROLES) ./internal/bench/speed
 	$(MAKE) -j 2 --output-sync=target kafka-roles kafka-logs kafka-own
 
 kafka-installed:
@@ -57,6 +57,7 @@ kafka-installed:
 
 kafka-own:
 	$(KAFKA_TEST) $(KAFKA_OWN)
+	$(KAFKA_TEST) -run RealKafka ./internal/bench/speed
 
 kafka-logs:
 	$(GO) run ./internal/kafkatest/with $(KAFKA_TEST) -skip '$(KAFKA_LONG)' $(KAFKA_LOGS)
@@ -126,11 +127,12 @@ trial: ## the real program from outside: fresh seeds for FOR=60s, or SEED=n, or 
 	$(GO) test -count 1 -timeout 24h -v -run TestFreshSeeds ./internal/trial -trial.seed=$(SEED) -trial.ops=$(OPS) -trial.for=$(FOR) -trial.script=$(SCRIPT) -trial.keep=$(KEEP)
 
 # Figures are of one machine and hour: they are kept beside the repository, and not in it.
-LINES ?= deliver,latency
+LINES ?= all
 REPS ?= 5
 DELIVERIES ?= 200000
-bench: build ## the real program beside its floors: LINES=deliver,latency REPS=5 DELIVERIES=200000; an hour and more, so name a part; also bench/results/latest.json
-	$(GO) run ./internal/bench/speed -service bin/lumenhook -lines $(LINES) -reps $(REPS) -deliveries $(DELIVERIES) -json bench/results/latest.json $(ARGS)
+RESUME ?=
+bench: build ## the table of docs/benchmarks.md: LINES=all REPS=5; three hours, so LINES=deliver,latency REPS=1 names a part and RESUME=1 goes on; ARGS=-help lists lines and their times
+	$(GO) run ./internal/bench/speed -service bin/lumenhook -lines $(LINES) -reps $(REPS) -deliveries $(DELIVERIES) -past $(PAST) -json bench/results/latest.json -markdown bench/results/latest.md -runs bench/results/runs.jsonl $(if $(RESUME),-resume) $(ARGS)
 
 bench-waiting: ## a million deliveries that wait: restart, and what they cost; and healthy endpoints beside 50 that hang
 	$(GO) test -run XXX -bench 'Waiting|TakeOver|Fairness' -benchtime 1x -timeout 15m ./internal/bench $(ARGS)

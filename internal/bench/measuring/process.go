@@ -21,7 +21,9 @@ type Command struct {
 	Program string // empty: this one
 	Args    []string
 	Input   []byte
-	Log     string // a file for what it prints, but for its events
+	Dir     string   // where it works; empty: here
+	Env     []string // beside this one's
+	Log     string   // a file for what it prints, but for its events
 }
 
 // Process is a running one. Each line of its standard output that is a JSON object is an
@@ -53,7 +55,11 @@ func Begin[E any](c Command) (*Process[E], error) {
 		Ended:   make(chan struct{}),
 		changed: make(chan struct{}),
 	}
+	p.cmd.Dir, p.cmd.Env = c.Dir, append(os.Environ(), c.Env...)
 	p.cmd.Stdin, p.cmd.SysProcAttr = bytes.NewReader(c.Input), orphans.Killed()
+	if p.cmd.SysProcAttr != nil {
+		p.cmd.SysProcAttr.Setpgid = true // what a terminal interrupts is this process alone
+	}
 	out, err := p.cmd.StdoutPipe()
 	if err != nil {
 		return nil, err

@@ -77,3 +77,17 @@ func ResidentMiB(pid int) (float64, error) {
 	}
 	return resident * float64(os.Getpagesize()) / (1 << 20), nil
 }
+
+// MostResidentMiB is the most memory that a process ever had in use.
+func MostResidentMiB(pid int) (float64, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return 0, err
+	}
+	_, most, found := strings.Cut(string(text), "\nVmHWM:")
+	var kib float64
+	if _, err := fmt.Sscan(most, &kib); !found || err != nil {
+		return 0, fmt.Errorf("/proc/%d/status has no VmHWM: %w", pid, err)
+	}
+	return kib / 1024, nil
+}

@@ -54,6 +54,8 @@ type task struct {
 	Backlog  int                `json:"backlog,omitempty"`
 	Rate     float64            `json:"rate,omitempty"`
 	Sent     string             `json:"sent,omitempty"` // a file: when each was sent
+	Network  network            `json:"network,omitzero"`
+	Ledgers  time.Duration      `json:"ledgers,omitempty"` // from one to the next
 }
 
 // cluster is how to reach a broker.
@@ -81,6 +83,7 @@ type event struct {
 	Counter   string  `json:"counter,omitempty"`   // of a receiver and a relay
 	Broker    string  `json:"broker,omitempty"`    // of a relay
 	N         int     `json:"n,omitempty"`         // how many were appended or posted
+	Warm      int     `json:"warm,omitempty"`      // how many before those
 	Processor float64 `json:"processor,omitempty"` // seconds that the load used
 	Fault     string  `json:"fault,omitempty"`     // of a profile
 	Late      float64 `json:"late,omitempty"`      // p99 of what was sent at a rate, milliseconds

@@ -18,6 +18,7 @@ type deliverRun struct {
 	Line       string `json:"line"`
 	Endpoints  int    `json:"endpoints"`
 	Sync       bool   `json:"brokerSync"`
+	RealKafka  bool   `json:"realKafka"` // three brokers of it, in place of the embedded one
 	Repetition int    `json:"repetition"`
 
 	Deliveries int     `json:"deliveries"`
@@ -27,8 +28,8 @@ type deliverRun struct {
 	Behind     float64 `json:"historyBehindSeconds"` // from the last arrival
 
 	NetHTTP floorRun `json:"netHttpClient"`
-	Egress  floorRun `json:"egressClient"`
-	Kafka   floorRun `json:"kafkaConsumeTransactProduce"`
+	Egress  floorRun `json:"egressClient,omitzero"`
+	Kafka   floorRun `json:"kafkaConsumeTransactProduce,omitzero"`
 
 	// Processor is the time in microseconds that a delivery took of each process.
 	Processor map[string]float64 `json:"processorMicros"`
@@ -51,6 +52,7 @@ const (
 	ofReceiver   = "receiver"
 	ofLoad       = "load"
 	ofRelay      = "broker and relay"
+	ofBrokers    = "real brokers"
 )
 
 func deliverLine(endpoints int, sync bool) string {
@@ -64,6 +66,37 @@ func deliverLine(endpoints int, sync bool) string {
 	return name
 }
 
+// deliverSteps are a run of each number of endpoints, with fsync and without.
+func (l *lab) deliverSteps() (steps []step) {
+	for _, sync := range l.opt.syncs {
+		for _, endpoints := range l.opt.endpoints {
+			steps = append(steps, step{
+				name:  deliverLine(endpoints, sync),
+				takes: l.deliverTakes(l.opt.Deliveries) + 3*(l.opt.FloorTime+2*time.Second),
+				run: func(ctx context.Context, n int) (got record, err error) {
+					run, err := l.deliver(ctx, n, endpoints, sync)
+					if err == nil {
+						got.Deliver = append(got.Deliver, run)
+					}
+					return got, err
+				},
+			})
+		}
+	}
+	return steps
+}
+
+// usualRate is about what two cores deliver in a second: for what is said of how long it takes.
+const usualRate = 6500
+
+// deliverTakes is about how long a run at full speed takes, with the service's start and end.
+func (l *lab) deliverTakes(deliveries int) time.Duration {
+	const startAndEnd = 12 * time.Second
+	ahead := float64(l.opt.Backlog+2*l.opt.Warm) / usualRate
+	run := max(l.opt.Time.Seconds()+ahead, float64(deliveries)/usualRate)
+	return startAndEnd + time.Duration(run*float64(time.Second))
+}
+
 // deliver measures the floors, and then a service of its own.
 func (l *lab) deliver(
 	ctx context.Context, repetition, endpoints int, sync bool,
@@ -74,7 +107,6 @@ func (l *lab) deliver(
 		Sync:       sync,
 		Repetition: repetition,
 	}
-	l.say(r.Line)
 	if r.NetHTTP, err = l.postFloor(ctx, loadPosts); err != nil {
 		return r, fmt.Errorf("the floor of net/http: %w", err)
 	}
@@ -84,23 +116,38 @@ func (l *lab) deliver(
 	if r.Kafka, err = l.kafkaFloor(ctx, sync); err != nil {
 		return r, fmt.Errorf("the floor of Kafka: %w", err)
 	}
-	s, err := l.serve(ctx, sync, endpoints, false)
+	return r, l.deliverFresh(ctx, &r, l.full())
+}
+
+// full is what is appended in a run at full speed.
+func (l *lab) full() task {
+	return task{AtLeast: l.opt.Deliveries, Time: l.opt.Time, Backlog: l.opt.Backlog}
+}
+
+// deliverFresh measures a service of its own.
+func (l *lab) deliverFresh(ctx context.Context, r *deliverRun, t task) error {
+	s, err := l.serve(ctx, serving{sync: r.Sync, endpoints: r.Endpoints})
 	if err != nil {
-		return r, err
+		return err
 	}
 	err = l.warm(ctx, s)
 	if err == nil {
-		err = l.deliverBy(ctx, s, &r)
+		err = l.deliverBy(ctx, s, r, t)
 	}
-	return r, errors.Join(err, s.stop())
+	return errors.Join(err, s.stop())
 }
-
-func (l *lab) say(what string) { l.opt.say(what + " …") }
 
 // warm makes deliveries that are not counted.
 func (l *lab) warm(ctx context.Context, s *service) error {
-	_, err := l.deliverAll(ctx, s, task{Run: "warm", AtLeast: l.opt.warm, Backlog: l.opt.warm})
+	_, err := l.deliverAll(ctx, s,
+		task{Run: l.ownRun("warm"), AtLeast: l.opt.Warm, Backlog: l.opt.Warm})
 	return err
+}
+
+// ownRun names a run whose events nobody had before, not even a deployment that is kept.
+func (l *lab) ownRun(name string) string {
+	l.runs++
+	return fmt.Sprintf("%s %s %d", name, filepath.Base(l.dir), l.runs)
 }
 
 // delivered is when matches were appended, arrived and were in the history.
@@ -127,25 +174,20 @@ func (l *lab) deliverAll(ctx context.Context, s *service, t task) (d delivered, 
 	if err != nil {
 		return d, err
 	}
-	s.expected += d.n
-	err = s.history.await(ctx, s.expected)
+	err = s.awaitHistory(ctx, d.n+d.warm)
 	d.arrived, d.inHistory = time.Unix(0, all.Last), time.Now()
 	return d, err
 }
 
 // deliverBy measures a service that is warm.
-func (l *lab) deliverBy(ctx context.Context, s *service, r *deliverRun) error {
+func (l *lab) deliverBy(ctx context.Context, s *service, r *deliverRun, t task) error {
 	during := measuring.Meanwhile()
 	before, err := l.used(s)
 	if err != nil {
 		return err
 	}
-	d, err := l.deliverAll(ctx, s, task{
-		Run:     r.Line + strconv.Itoa(r.Repetition),
-		AtLeast: l.opt.deliveries,
-		Time:    l.opt.time,
-		Backlog: l.opt.backlog,
-	})
+	t.Run = l.ownRun(r.Line)
+	d, err := l.deliverAll(ctx, s, t)
 	if err != nil {
 		return err
 	}
@@ -173,11 +215,16 @@ func (l *lab) used(s *service) (map[string]float64, error) {
 		return nil, err
 	}
 	receiver, err := measuring.ProcessorTime(l.receives.PID())
-	return map[string]float64{
+	by := map[string]float64{
 		ofService:    own,
 		ofClickHouse: children,
 		ofReceiver:   receiver.Seconds(),
-	}, err
+	}
+	for _, pid := range s.brokers {
+		time, fault := measuring.ProcessorTime(pid)
+		by[ofBrokers], err = by[ofBrokers]+time.Seconds(), errors.Join(err, fault)
+	}
+	return by, err
 }
 
 // resident is the memory in use, in MiB.
@@ -186,7 +233,7 @@ func (s *service) resident() (by map[string]float64, err error) {
 	if by[ofService], err = measuring.ResidentMiB(s.process.PID()); err != nil {
 		return nil, err
 	}
-	for _, pid := range measuring.Descendants(s.process.PID()) {
+	for _, pid := range s.others() {
 		if mib, err := measuring.ResidentMiB(pid); err == nil { // it may have ended
 			by[ofClickHouse] += mib
 		}
@@ -209,9 +256,9 @@ func (l *lab) postFloor(ctx context.Context, kind string) (f floorRun, err error
 		Roots:    l.roots,
 		Receiver: l.receiver.URL + "/0",
 		Counter:  l.receiver.Counter,
-		Warm:     l.opt.warm,
-		AtLeast:  l.opt.warm,
-		Time:     l.opt.floorTime,
+		Warm:     l.opt.Warm,
+		AtLeast:  l.opt.Warm,
+		Time:     l.opt.FloorTime,
 	})
 	if err != nil {
 		return f, err
@@ -221,7 +268,7 @@ func (l *lab) postFloor(ctx context.Context, kind string) (f floorRun, err error
 		return f, err
 	}
 	after, err := measuring.ProcessorTime(l.receives.PID())
-	each := (after - before).Seconds() / float64(done.n+l.opt.warm)
+	each := (after - before).Seconds() / float64(done.n+l.opt.Warm)
 	return floorOf(done, all, ofReceiver, each, during()), err
 }
 
@@ -264,8 +311,8 @@ func (l *lab) kafkaFloor(ctx context.Context, sync bool) (f floorRun, err error)
 		Counter:  ready.Counter,
 		Cluster:  cluster{Broker: ready.Broker, Prefix: relayPrefix},
 		Payments: paymentsTo("acc_1", relayEndpoints()...),
-		AtLeast:  l.opt.warm,
-		Backlog:  l.opt.backlog,
+		AtLeast:  l.opt.Warm,
+		Backlog:  l.opt.Backlog,
 	}
 	// Its first record comes when its group has settled.
 	if _, _, err = l.relayed(ctx, t); err != nil {
@@ -275,7 +322,7 @@ func (l *lab) kafkaFloor(ctx context.Context, sync bool) (f floorRun, err error)
 	if err != nil {
 		return f, err
 	}
-	t.Run, t.Time = "relay", l.opt.floorTime
+	t.Run, t.Time = "relay", l.opt.FloorTime
 	done, all, err := l.relayed(ctx, t)
 	if err != nil {
 		return f, err

@@ -30,8 +30,13 @@ type lab struct {
 	receives *child
 	children int
 	services int
-	posts    int // counts posts' runs, so that each has events of its own
+	posts    int               // counts posts' runs, so that each has events of its own
+	runs     int               // and those of services
+	root     string            // of the module
+	programs map[string]string // of Go's benchmarks, by their package's folder
 }
+
+func (l *lab) say(what string) { l.opt.say("  " + what + " …") }
 
 // openLab starts the receiver.
 func openLab(o options, dir string) (l *lab, err error) {
@@ -79,6 +84,7 @@ func reported(p *child, kind string, within time.Duration) (found event, err err
 type loaded struct {
 	began     time.Time
 	n         int
+	warm      int     // sent before
 	processor float64 // seconds
 	late      float64 // milliseconds
 }
@@ -93,16 +99,27 @@ func (l *lab) load(ctx context.Context, t task) (done loaded, err error) {
 	defer stop()
 	end, err := reported(p, eventDone, loadMax)
 	if err != nil {
-		return done, errors.Join(err, p.Stop(syscall.SIGKILL))
+		return done, errors.Join(err, p.Stop(syscall.SIGKILL), lastWords(p.Log()))
 	}
 	began, err := reported(p, eventBegan, startMax)
 	<-p.Ended
 	return loaded{
 		began:     time.Unix(0, began.At),
 		n:         end.N,
+		warm:      end.Warm,
 		processor: end.Processor,
 		late:      end.Late,
 	}, errors.Join(err, p.Err)
+}
+
+// lastWords are the end of what a process said.
+func lastWords(log string) error {
+	const most = 500
+	text, err := os.ReadFile(log) // #nosec G304 G703 -- the lab's own
+	if err == nil && len(text) > 0 {
+		err = errors.New(string(text[max(0, len(text)-most):]))
+	}
+	return err
 }
 
 // arrived asks the receiver.

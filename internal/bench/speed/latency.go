@@ -12,16 +12,13 @@ import (
 	"github.com/lumenhook/lumenhook/internal/bench/measuring"
 )
 
-const (
-	latencyEndpoints = 8
-	// restTime is how long a service has nothing to do before its latency is measured.
-	restTime = 2 * time.Second
-)
+const latencyEndpoints = 8
 
 // latencyRun is one run of a latency line.
 type latencyRun struct {
 	Line       string  `json:"line"`
 	Sync       bool    `json:"brokerSync"`
+	RealKafka  bool    `json:"realKafka"`
 	Repetition int     `json:"repetition"`
 	Half       bool    `json:"halfOfFullSpeed"`
 	PerSecond  float64 `json:"perSecond"`
@@ -38,6 +35,30 @@ type times struct {
 	P99  float64 `json:"p99"`
 	Max  float64 `json:"max"`
 	Late float64 `json:"loadLateP99"` // behind the time at which it was to send
+
+	warm int // sent before, by the same client
+}
+
+// latencySteps are a service with fsync, and one without.
+func (l *lab) latencySteps() (steps []step) {
+	each := 2*l.opt.PaceTime + l.opt.rest + 2*time.Second
+	const startAndEnd = 14 * time.Second
+	for _, sync := range l.opt.syncs {
+		name := "latency"
+		if sync {
+			name += ", --broker-sync"
+		}
+		steps = append(steps, step{
+			name: name,
+			takes: time.Duration(len(l.opt.rates)+1)*each + 2*l.opt.FloorTime + startAndEnd +
+				time.Duration(l.opt.Backlog/usualRate)*time.Second,
+			run: func(ctx context.Context, n int) (record, error) {
+				runs, err := l.latency(ctx, n, sync)
+				return record{Latency: runs}, err
+			},
+		})
+	}
+	return steps
 }
 
 func latencyLine(rate float64, half, sync bool) string {
@@ -55,7 +76,7 @@ func latencyLine(rate float64, half, sync bool) string {
 func (l *lab) latency(
 	ctx context.Context, repetition int, sync bool,
 ) (runs []latencyRun, err error) {
-	s, err := l.serve(ctx, sync, latencyEndpoints, false)
+	s, err := l.serve(ctx, serving{sync: sync, endpoints: latencyEndpoints})
 	if err != nil {
 		return nil, err
 	}
@@ -63,24 +84,15 @@ func (l *lab) latency(
 	if err := l.warm(ctx, s); err != nil {
 		return nil, err
 	}
-	for _, rate := range l.opt.rates {
-		r := latencyRun{
-			Line:       latencyLine(rate, false, sync),
-			Sync:       sync,
-			Repetition: repetition,
-			PerSecond:  rate,
-		}
-		if err := l.latencyBy(ctx, s, &r); err != nil {
-			return runs, err
-		}
-		runs = append(runs, r)
+	if runs, err = l.atRates(ctx, s, latencyRun{Sync: sync, Repetition: repetition}); err != nil {
+		return runs, err
 	}
 	l.say("full speed, for its half")
 	full, err := l.deliverAll(ctx, s, task{
-		Run:     "full",
-		AtLeast: l.opt.warm,
-		Time:    l.opt.floorTime,
-		Backlog: l.opt.backlog,
+		Run:     l.ownRun("full"),
+		AtLeast: l.opt.Warm,
+		Time:    l.opt.FloorTime,
+		Backlog: l.opt.Backlog,
 	})
 	if err != nil {
 		return runs, err
@@ -97,17 +109,35 @@ func (l *lab) latency(
 	return append(runs, r), err
 }
 
+// atRates measures a service that is warm and at rest, at each of the rates.
+func (l *lab) atRates(
+	ctx context.Context, s *service, like latencyRun,
+) (runs []latencyRun, err error) {
+	for _, rate := range l.opt.rates {
+		r := like
+		r.PerSecond, r.Line = rate, latencyLine(rate, false, like.Sync)
+		if like.RealKafka {
+			r.Line += ", " + realBrokers
+		}
+		if err := l.latencyBy(ctx, s, &r); err != nil {
+			return runs, err
+		}
+		runs = append(runs, r)
+	}
+	return runs, nil
+}
+
 // latencyBy measures a bare client and then the service, at one rate.
 func (l *lab) latencyBy(ctx context.Context, s *service, r *latencyRun) (err error) {
 	l.say(r.Line)
 	during := measuring.Meanwhile()
-	run := r.Line + strconv.Itoa(r.Repetition)
+	run := l.ownRun(r.Line)
 	t := task{
 		Rate:     r.PerSecond,
-		Time:     l.opt.paceTime,
-		AtLeast:  int(r.PerSecond * l.opt.paceTime.Seconds()),
+		Time:     l.opt.PaceTime,
+		AtLeast:  int(r.PerSecond * l.opt.PaceTime.Seconds()),
 		Counter:  l.receiver.Counter,
-		Warm:     l.opt.warm,
+		Warm:     l.opt.Warm,
 		Receiver: l.receiver.URL + "/0",
 		Roots:    l.roots,
 		Payments: s.payments,
@@ -117,7 +147,7 @@ func (l *lab) latencyBy(ctx context.Context, s *service, r *latencyRun) (err err
 	if r.Bare, err = l.paced(ctx, t); err != nil {
 		return err
 	}
-	if err := rest(ctx, restTime); err != nil {
+	if err := rest(ctx, l.opt.rest); err != nil {
 		return err
 	}
 	if err := l.arrived().expect(ctx, t.AtLeast); err != nil {
@@ -127,9 +157,8 @@ func (l *lab) latencyBy(ctx context.Context, s *service, r *latencyRun) (err err
 	if r.Service, err = l.paced(ctx, t); err != nil {
 		return err
 	}
-	s.expected += r.Service.N
 	r.Load = during()
-	return s.history.await(ctx, s.expected)
+	return s.awaitHistory(ctx, r.Service.N+r.Service.warm)
 }
 
 // paced sends at a rate and waits until all has arrived.
@@ -152,15 +181,12 @@ func (l *lab) paced(ctx context.Context, t task) (took times, err error) {
 		return took, err
 	}
 	took, err = timesOf(t.Run, sent, arrivals)
-	took.Late = done.late
+	took.Late, took.warm = done.late, done.warm
 	return took, err
 }
 
 // timesOf returns the times of a run from sending to arrival.
 func timesOf(run string, sent []int64, arrivals map[string]int64) (took times, err error) {
-	if len(sent) == 0 {
-		return took, errors.New("nothing was sent at this rate in this time")
-	}
 	list := make([]float64, len(sent))
 	for n, at := range sent {
 		arrived, is := arrivals[measuring.EventID(run, n)]
@@ -168,6 +194,14 @@ func timesOf(run string, sent []int64, arrivals map[string]int64) (took times, e
 			return took, fmt.Errorf("the %dth of %s did not arrive", n, run)
 		}
 		list[n] = float64(arrived-at) / 1e6
+	}
+	return timesOfAll(list)
+}
+
+// timesOfAll returns how a list of times is spread.
+func timesOfAll(list []float64) (took times, err error) {
+	if len(list) == 0 {
+		return took, errors.New("nothing was sent at this rate in this time")
 	}
 	slices.Sort(list)
 	return times{

@@ -26,6 +26,7 @@ const (
 	loadEgress      = "egress"       // by a bare client of the product's
 	loadPacedAppend = "paced-append" // matches, at a rate
 	loadPacedPosts  = "paced-posts"  // by a bare net/http client
+	loadPays        = "pays"         // payments on the development network, at a rate
 )
 
 const (
@@ -49,6 +50,8 @@ func (t *task) load(ctx context.Context) error {
 		return t.pacedAppend(ctx)
 	case loadPacedPosts:
 		return t.pacedPosts(ctx)
+	case loadPays:
+		return t.pays(ctx)
 	}
 	return fmt.Errorf("there is no load %q", t.Kind)
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/lumenhook/lumenhook/internal/bench/measuring"
+	"github.com/lumenhook/lumenhook/streams"
 )
 
 // underWay is how many sends at a rate may wait for their answer.
@@ -22,10 +23,26 @@ func (t *task) pacedAppend(ctx context.Context) error {
 		return err
 	}
 	defer producer.Close()
-	return t.pace(ctx, func(ctx context.Context, n int) func() error {
+	if err := t.warmProducer(ctx, producer); err != nil {
+		return err
+	}
+	return t.pace(ctx, 1, func(ctx context.Context, n int) func() error {
 		record := t.Payments.Match(t.Run, n)
 		return func() error { return producer.Append(ctx, record) }
 	})
+}
+
+// warmProducer appends a match that is not counted: what appends facts in a service has long
+// been known to the brokers.
+func (t *task) warmProducer(ctx context.Context, producer *streams.Producer) error {
+	if err := producer.Append(ctx, t.Payments.Match(t.Run+" warm", 0)); err != nil {
+		return err
+	}
+	arrived := counter{t.Counter}
+	if _, err := arrived.await(ctx, 1); err != nil {
+		return err
+	}
+	return arrived.expect(ctx, t.AtLeast)
 }
 
 // pacedPosts posts at a rate, over connections that are open.
@@ -40,7 +57,7 @@ func (t *task) pacedPosts(ctx context.Context) error {
 	if err := (counter{t.Counter}).expect(ctx, t.AtLeast); err != nil {
 		return err
 	}
-	return t.pace(ctx, func(ctx context.Context, n int) func() error {
+	return t.pace(ctx, 0, func(ctx context.Context, n int) func() error {
 		id := measuring.EventID(t.Run, n)
 		return func() error { return post(ctx, id) }
 	})
@@ -49,7 +66,7 @@ func (t *task) pacedPosts(ctx context.Context) error {
 // pace sends at a rate: none waits for another, so that one that is held up does not hide how
 // long others would have waited. It writes down when each was sent.
 func (t *task) pace(
-	ctx context.Context, prepare func(ctx context.Context, n int) (send func() error),
+	ctx context.Context, warm int, prepare func(ctx context.Context, n int) (send func() error),
 ) error {
 	count := int(t.Rate * t.Time.Seconds())
 	sent, errs := make([]int64, count), make([]error, count)
@@ -86,7 +103,13 @@ func (t *task) pace(
 		return err
 	}
 	slices.Sort(late)
-	report(event{Kind: eventDone, N: count, Processor: used, Late: percentile(late, 99)})
+	report(event{
+		Kind:      eventDone,
+		N:         count,
+		Warm:      warm,
+		Processor: used,
+		Late:      percentile(late, 99),
+	})
 	return nil
 }
 

@@ -215,11 +215,30 @@ func (s *service) toggle(to string) (said event, err error) {
 	return said, err
 }
 
+// profileSteps are a service with fsync, and one without.
+func (l *lab) profileSteps() (steps []step) {
+	for _, sync := range l.opt.syncs {
+		name := "profile"
+		if sync {
+			name += ", --broker-sync"
+		}
+		steps = append(steps, step{
+			name:  name,
+			takes: l.deliverTakes(l.opt.Deliveries) + l.opt.PaceTime + 2*l.opt.rest,
+			run: func(ctx context.Context, n int) (record, error) {
+				runs, err := l.profile(ctx, n, sync)
+				return record{Profile: runs}, err
+			},
+		})
+	}
+	return steps
+}
+
 // profile takes profiles at full speed and at the last of the rates.
 func (l *lab) profile(
 	ctx context.Context, repetition int, sync bool,
 ) (runs []profileRun, err error) {
-	s, err := l.serve(ctx, sync, latencyEndpoints, true)
+	s, err := l.serve(ctx, serving{sync: sync, endpoints: latencyEndpoints, profiled: true})
 	if err != nil {
 		return nil, err
 	}
@@ -229,16 +248,16 @@ func (l *lab) profile(
 	}
 	rate := l.opt.rates[len(l.opt.rates)-1]
 	for _, t := range []task{
-		{Kind: loadPacedAppend, Rate: rate, Time: l.opt.paceTime, Run: fmt.Sprintf("at %.0f/s", rate)},
+		{Kind: loadPacedAppend, Rate: rate, Time: l.opt.PaceTime, Run: fmt.Sprintf("at %.0f/s", rate)},
 		{
 			Kind:    loadAppends,
 			Run:     "at full speed",
-			AtLeast: l.opt.deliveries,
-			Time:    l.opt.time,
-			Backlog: l.opt.backlog,
+			AtLeast: l.opt.Deliveries,
+			Time:    l.opt.Time,
+			Backlog: l.opt.Backlog,
 		},
 	} {
-		if err := rest(ctx, restTime); err != nil {
+		if err := rest(ctx, l.opt.rest); err != nil {
 			return runs, err
 		}
 		r, err := l.profileBy(ctx, s, t)
@@ -262,7 +281,7 @@ func (l *lab) profileBy(ctx context.Context, s *service, t task) (r profileRun, 
 	if err != nil {
 		return r, err
 	}
-	t.Sent = filepath.Join(l.dir, "sent-profile")
+	t.Sent, t.Run = filepath.Join(l.dir, "sent-profile"), l.ownRun(t.Run)
 	var d delivered
 	of, err := s.profiled(ctx, func() error {
 		d, err = l.deliverAll(ctx, s, t)

@@ -8,12 +8,12 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
 	"github.com/lumenhook/lumenhook/api/client"
 	"github.com/lumenhook/lumenhook/internal/bench/measuring"
+	"github.com/lumenhook/lumenhook/internal/embedded/clickhouse"
 	"github.com/lumenhook/lumenhook/internal/runfile"
 	"github.com/lumenhook/lumenhook/streams"
 )
@@ -24,30 +24,70 @@ const (
 	historyMax    = 10 * time.Minute
 )
 
-// service is the real program on a data folder of its own.
+// service is the real program on a data folder.
 type service struct {
 	process  *child
 	dir      string
+	kept     bool // the folder is not this run's alone
 	run      runfile.File
 	history  history
 	payments measuring.Payments
-	expected int // attempts that the history is to hold
-	profiles int // that were begun
+	since    time.Time          // of the deliveries that are expected
+	before   int                // rows of the history then
+	expected int                // attempts that the history is to hold since
+	profiles int                // that were begun
+	engine   *clickhouse.Engine // nil: the service's own child
+	brokers  []int              // processes of real ones
+	ends     []func() error
+}
+
+// others are the processes that work for the service beside its own.
+func (s *service) others() []int {
+	if s.engine != nil {
+		return []int{s.engine.PID()}
+	}
+	return measuring.Descendants(s.process.PID())
+}
+
+// serving is how a service is started.
+type serving struct {
+	sync      bool
+	endpoints int
+	profiled  bool
+	dir       string // of its data; empty: one of its own
+	args      []string
 }
 
 // serve starts the program with so many endpoints, and returns when its history answers. If
 // profiles are to be taken of it, it is this program that does the same.
-func (l *lab) serve(
-	ctx context.Context, sync bool, endpoints int, profiled bool,
-) (s *service, err error) {
+func (l *lab) serve(ctx context.Context, how serving) (s *service, err error) {
+	s, err = l.startRun(ctx, how)
+	if err != nil {
+		return nil, err
+	}
+	if err = s.createEndpoints(ctx, l.receiver.URL, how.endpoints); err == nil {
+		err = s.begin(ctx)
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.process.Stop(syscall.SIGKILL))
+	}
+	return s, nil
+}
+
+// startRun starts the program and waits until it is ready.
+func (l *lab) startRun(ctx context.Context, how serving) (s *service, err error) {
 	l.services++
-	s = &service{dir: filepath.Join(l.dir, fmt.Sprintf("service-%d", l.services))}
+	name := fmt.Sprintf("service-%d", l.services)
+	s = &service{dir: how.dir, kept: how.dir != ""}
+	if !s.kept {
+		s.dir = filepath.Join(l.dir, name)
+	}
 	program, args := l.opt.service, []string{"run"}
-	if profiled {
+	if how.profiled {
 		program, args = "", []string{childArg, serviceChild, l.dir}
 	}
 	args = append(args, "--data-dir", s.dir, "--no-demo", "--egress-ports", "1-65535",
-		"--egress-ca", l.roots, "--broker-sync="+strconv.FormatBool(sync))
+		"--egress-ca", l.roots, "--broker-sync="+strconv.FormatBool(how.sync))
 	for _, part := range []string{
 		"api", "metrics", "kafka", "stellar", "receiver", "clickhouse-native", "clickhouse-http",
 	} {
@@ -55,19 +95,23 @@ func (l *lab) serve(
 	}
 	s.process, err = measuring.Begin[event](measuring.Command{
 		Program: program,
-		Args:    args,
-		Log:     s.dir + ".log",
+		Args:    append(args, how.args...),
+		Log:     filepath.Join(l.dir, name+".log"),
 	})
 	if err != nil {
 		return nil, err
 	}
-	if err = s.ready(ctx); err == nil {
-		err = s.createEndpoints(ctx, l.receiver.URL, endpoints)
-	}
-	if err != nil {
+	if err = s.ready(ctx); err != nil {
 		return nil, errors.Join(err, s.process.Stop(syscall.SIGKILL))
 	}
 	return s, nil
+}
+
+// begin remembers what the history holds before anything is delivered here.
+func (s *service) begin(ctx context.Context) (err error) {
+	s.since, s.expected = time.Now(), 0
+	s.before, err = s.history.rows(ctx)
+	return err
 }
 
 // ready waits until the service is, and its history answers.
@@ -78,7 +122,7 @@ func (s *service) ready(ctx context.Context) error {
 	defer tick.Stop()
 	for {
 		run, err := runfile.Read(s.dir)
-		if err == nil && run.ClickHouse != nil {
+		if err == nil && run.ClickHouse != nil && run.PID == s.process.PID() {
 			s.run, s.history = run, history{run.ClickHouse}
 			if _, err = s.history.rows(ctx); err == nil {
 				return nil
@@ -131,7 +175,7 @@ func (s *service) used() (service, children float64, err error) {
 	if err != nil {
 		return 0, 0, err
 	}
-	for _, pid := range measuring.Descendants(s.process.PID()) {
+	for _, pid := range s.others() {
 		time, err := measuring.ProcessorTime(pid)
 		if err != nil && !errors.Is(err, os.ErrNotExist) {
 			return 0, 0, err
@@ -141,11 +185,14 @@ func (s *service) used() (service, children float64, err error) {
 	return own.Seconds(), children, nil
 }
 
-// stop ends it in order and removes its data.
+// stop ends it in order, and what was started for it, and removes its data.
 func (s *service) stop() error {
 	err := s.process.Stop(syscall.SIGINT)
-	if err == nil && strings.HasPrefix(filepath.Base(s.dir), "service-") {
-		err = os.RemoveAll(s.dir) // #nosec G703 -- made by serve
+	for _, end := range s.ends {
+		err = errors.Join(err, end())
+	}
+	if err == nil && !s.kept {
+		err = os.RemoveAll(s.dir) // #nosec G703 -- made by startRun
 	}
 	return err
 }
