@@ -171,6 +171,8 @@ func NewCore[E, C any](cfg CoreConfig[E, C]) *Core[E, C] {
 			partition: cfg.Partition,
 			inputs:    cfg.Inputs,
 			logger:    cfg.Logger,
+
+			groupedMillis: -groupEvery.Milliseconds(),
 		},
 		pending: make([][]Record, len(cfg.Inputs)),
 	}
@@ -329,7 +331,7 @@ func (c *Core[E, C]) Decide(now Moment) (size TurnSize, err error) {
 		c.pending[i] = c.pending[i][len(records):]
 	}
 	idle := now.SteadyMillis - c.committed
-	c.progress.advanceInputs(c.turn, idle >= positionsEvery.Milliseconds())
+	c.progress.advanceInputs(c.turn, now.SteadyMillis, idle >= positionsEvery.Milliseconds())
 	if err := c.writeSnapshot(); err != nil {
 		return size, err
 	}

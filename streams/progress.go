@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"time"
 )
 
 // progress is how far a state has advanced in its journal and in its inputs.
@@ -20,7 +21,16 @@ type progress struct {
 	grown     int64 // bytes of the journal that were folded since the latest snapshot
 	positions inputPositions
 	noted     string // the positions that the journal has
+	// grouped are the positions that the group has, and groupedMillis is when this owner
+	// gave it any, by the steady clock: those of its first turn at once.
+	grouped       string
+	groupedMillis int64
 }
+
+// groupEvery is how often the group gets the input positions. Only what shows how far
+// behind an engine is, and what deletes records, reads them there: a turn need not wait for
+// another request to the broker.
+const groupEvery = time.Second
 
 // load reads the progress from a state.
 func (p *progress) load(s *Store) (err error) {
@@ -106,19 +116,31 @@ func (p *progress) resume(group, ends map[string]int64) (map[string]int64, error
 		from[topic] = min(at, ends[topic])
 	}
 	p.positions = from
+	differs := func(topic string) bool { return group[topic] != from[topic] }
+	if !slices.ContainsFunc(p.inputs, differs) {
+		p.grouped = from.String()
+	}
 	return maps.Clone(from), nil
 }
 
-// advanceInputs moves past the turn's inputs, and adds their positions to the turn: to what
-// it commits, and if they have changed, or always, to its journal.
-func (p *progress) advanceInputs(t *Turn, always bool) {
+// advanceInputs moves past the turn's inputs, and adds their positions to the turn: to its
+// journal if they have changed, or always, and now and then to what it commits for the
+// group. A turn that writes nothing else writes a note then: without a record there is no
+// transaction.
+func (p *progress) advanceInputs(t *Turn, steadyMillis int64, always bool) {
 	for i, records := range t.Inputs {
 		if n := len(records); n > 0 {
 			p.positions[p.inputs[i]] = records[n-1].Offset + 1
 		}
 	}
-	t.positions = maps.Clone(p.positions)
-	if text := p.positions.String(); always || len(t.out) > 0 && text != p.noted {
+	text := p.positions.String()
+	group := always ||
+		text != p.grouped && steadyMillis-p.groupedMillis >= groupEvery.Milliseconds()
+	if group {
+		t.positions = maps.Clone(p.positions)
+		p.grouped, p.groupedMillis = text, steadyMillis
+	}
+	if group && len(t.out) == 0 || len(t.out) > 0 && text != p.noted {
 		t.note(p.journal, text)
 		p.noted = text
 	}

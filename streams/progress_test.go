@@ -170,3 +170,31 @@ func TestIdleTasksKeepTheirPositions(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// TestTheGroupGetsPositionsNowAndThen: the group gets the positions of an owner's first
+// turn, and then once a second, also when no turn follows. The journal has each turn's.
+func TestTheGroupGetsPositionsNowAndThen(t *testing.T) {
+	r := newRig(t)
+	began := time.Now()
+	var given, seconds atomic.Int64
+	now := func() time.Time { return began.Add(time.Duration(seconds.Load()) * time.Second) }
+	stop := r.run(r.counted(r.dir, &given, now))
+	r.feed(1, 40)
+	r.wantJournal(r.onPartition(0))
+	testkit.Eventually(t, "the group has the first turn's", func() bool { return r.groupAt() > 0 })
+	first := r.groupAt()
+	r.feed(41, 80)
+	r.wantJournal(r.onPartition(0))
+	r.feed(81, 120)
+	r.wantJournal(r.onPartition(0))
+	if at, end := r.groupAt(), r.end(numbersTopic); at >= end {
+		t.Errorf("within a second the group's position went from %d to %d, the end", first, at)
+	}
+	testkit.Eventually(t, "the group has the last turn's", func() bool {
+		seconds.Add(1)
+		return r.groupAt() == r.end(numbersTopic)
+	})
+	if err := stop(); err != nil {
+		t.Fatal(err)
+	}
+}
