@@ -8,6 +8,9 @@ import (
 	"net/http"
 	"sync/atomic"
 	"testing"
+	"time"
+
+	"github.com/lumenhook/lumenhook/domain"
 )
 
 const benchParallel = 16
@@ -59,6 +62,25 @@ func benchPost(b *testing.B, http2 bool) {
 			b.Errorf("not delivered: %+v", r)
 		}
 		return err
+	})
+}
+
+// BenchmarkDispatch makes attempts as the engine does: signed, and each in a goroutine.
+func BenchmarkDispatch(b *testing.B) {
+	url := benchReceiver(b, false)
+	c := newClient(b, nil)
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	d := NewDispatcher(ctx, c, time.Now)
+	a := attempt
+	a.URL, a.Body = url, benchBody
+	perSecond(b, func() error {
+		ended := make(chan domain.AttemptResult, 1)
+		d.Dispatch(a, func(r domain.AttemptResult) { ended <- r })
+		if r := <-ended; r.StatusCode != http.StatusOK {
+			b.Errorf("not delivered: %+v", r)
+		}
+		return nil
 	})
 }
 

@@ -54,6 +54,7 @@
 //	setaside.go  records that do not count (package intake)
 //	commands.go  commands to facts and answers
 //	state.go     aggregates in the store, and the fold
+//	known.go     which deliveries there are, without a look into the store
 //	settled.go   which settled deliveries are remembered
 //	handovers.go events that go on in another partition, and arrive once
 //	scheduler.go what is due becomes attempts

@@ -185,6 +185,9 @@ func changesRow(body domain.FactBody, c change) bool {
 // payments never delays a person.
 func (m *machine) Turn(t *streams.Turn, outcomes []Outcome) error {
 	m.facts, m.dead = m.facts[:0], m.dead[:0]
+	if err := m.state.known.scan(t.Batch); err != nil {
+		return err
+	}
 	if err := m.commands(t); err != nil {
 		return err
 	}

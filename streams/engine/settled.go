@@ -142,6 +142,7 @@ func (s *state) settle(batch *streams.Batch, before, after domain.Delivery) erro
 	if err != nil || eventID == "" {
 		return err
 	}
+	s.known.remove(eventID)
 	return s.deliveries.remove(batch, eventID)
 }
 

@@ -89,6 +89,7 @@ type state struct {
 	deliveries writeBackCache[domain.Delivery]
 	bodies     *lru.Cache[string, []byte]
 	settled    ring
+	known      *known
 }
 
 // newState returns the state of a task that remembers a number of settled deliveries.
@@ -104,6 +105,7 @@ func newState(settled int) *state {
 			schemas.UnmarshalDelivery, domain.Delivery.Exists),
 		bodies:  newCache[[]byte](cachedBodies),
 		settled: ring{size: uint64(settled)},
+		known:   newKnown(),
 	}
 }
 
@@ -188,6 +190,9 @@ func (s *state) watch(r reader, id string) (domain.Watch, error) {
 }
 
 func (s *state) delivery(r reader, eventID string) (domain.Delivery, error) {
+	if s.known.lacks(eventID) {
+		return domain.Delivery{}, nil
+	}
 	return s.deliveries.get(r, eventID)
 }
 
@@ -378,6 +383,9 @@ func (s *state) storeDelivery(
 		if err := batch.Delete(key); err != nil {
 			return err
 		}
+	}
+	if !before.Exists() {
+		s.known.add(eventID)
 	}
 	s.deliveries.changed[eventID] = after
 	if !after.State.Settled() {
