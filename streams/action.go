@@ -45,9 +45,9 @@ type (
 	// offsets. Reported with LocatedInputs.
 	LocateInputs struct{}
 
-	// Await waits until records or completions arrive (Arrived, Completed) or one of the
-	// clocks reaches a time, and then has the core take a turn (Decide). While the core
-	// drains, inputs are not wanted.
+	// Await waits until one of the clocks reaches a time, and then has the core take a turn
+	// (Decide). Records or completions that arrive meanwhile (Arrived, Completed) may make
+	// one due at once, or soon ([Core.Due]). While the core drains, inputs are not wanted.
 	Await struct {
 		Inputs                   bool
 		WallMillis, SteadyMillis int64

@@ -34,6 +34,9 @@ type Handler[E, C any] interface {
 	Drain()
 	// Busy reports whether effects are in flight whose completion has not arrived.
 	Busy() bool
+	// Unhurried reports whether completions may wait a few milliseconds for inputs, to share
+	// a turn with them: nothing waits for what they make room for.
+	Unhurried() bool
 }
 
 // Turn is one batch of inputs and what the handler decided on it.
@@ -99,6 +102,9 @@ const (
 	// positionsEvery is how long a task may go without a transaction before it writes its
 	// input positions, so that neither they nor its transactional id expire.
 	positionsEvery = 24 * time.Hour
+	// completionsWait is how long completions wait for inputs if the handler is unhurried.
+	// Where inputs come more often, a turn takes both, and there are half as many.
+	completionsWait = 20 * time.Millisecond
 )
 
 // Core is a task as a state machine: its state, timers and handler, and every rule of how a
@@ -120,6 +126,7 @@ type Core[E, C any] struct {
 	snapshots   snapshots
 	pending     [][]Record // of each input
 	completions []C
+	completed   int64 // when the first of completions was seen, by the steady clock; 0: there is none
 
 	turn         *Turn
 	turnNext     int64 // offset after the turn's records in the journal; 0: it has none there
@@ -205,8 +212,14 @@ func (c *Core[E, C]) Next(now Moment) Action {
 	case positioning:
 		return LocateInputs{}
 	default:
-		return c.await()
+		return c.await(now)
 	}
+}
+
+// Due reports whether a turn is due that was awaited.
+func (c *Core[E, C]) Due(now Moment) bool {
+	a, awaits := c.Next(now).(Await)
+	return !awaits || now.WallMillis >= a.WallMillis || now.SteadyMillis >= a.SteadyMillis
 }
 
 // isDrained reports whether a stopping core may end now. During a restore there is nothing to
@@ -223,7 +236,7 @@ func (c *Core[E, C]) isDrained(now Moment) bool {
 	}
 }
 
-func (c *Core[E, C]) await() Await {
+func (c *Core[E, C]) await(now Moment) Await {
 	a := Await{Inputs: !c.draining, WallMillis: c.wakeAtMillis, SteadyMillis: math.MaxInt64}
 	if c.draining {
 		a.SteadyMillis = c.drainUntil
@@ -232,8 +245,17 @@ func (c *Core[E, C]) await() Await {
 	if c.snapshots.writer != nil && !c.draining {
 		a.WallMillis = 0 // its next record
 	}
-	if len(c.completions) > 0 || (a.Inputs && slices.ContainsFunc(c.pending, some)) {
+	switch {
+	case a.Inputs && slices.ContainsFunc(c.pending, some):
 		a.WallMillis = 0
+	case len(c.completions) == 0:
+	case c.draining || !c.handler.Unhurried():
+		a.WallMillis = 0
+	default:
+		if c.completed == 0 {
+			c.completed = max(1, now.SteadyMillis)
+		}
+		a.SteadyMillis = min(a.SteadyMillis, c.completed+completionsWait.Milliseconds())
 	}
 	return a
 }
@@ -325,7 +347,7 @@ func (c *Core[E, C]) Decide(now Moment) (size TurnSize, err error) {
 	if err := c.handler.Turn(c.turn, c.completions[:size.Completions]); err != nil {
 		return size, err
 	}
-	c.completions = slices.Delete(c.completions, 0, size.Completions)
+	c.completions, c.completed = slices.Delete(c.completions, 0, size.Completions), 0
 	for i, records := range c.turn.Inputs {
 		size.Inputs += len(records)
 		c.pending[i] = c.pending[i][len(records):]

@@ -174,6 +174,7 @@ func (t *Task[E, C]) work(ctx context.Context, stop <-chan struct{}) error {
 			failed = nil // while it drains, the readers were cancelled
 		}
 		timer.Reset(t.waitFor(a))
+		timed := false
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
@@ -185,10 +186,13 @@ func (t *Task[E, C]) work(ctx context.Context, stop <-chan struct{}) error {
 		case <-failed:
 			return context.Cause(reading)
 		case <-timer.C:
+			timed = true
 		case <-t.wakeUps:
 		}
 		t.collect(a)
-		err = t.decide()
+		if timed || t.core.Due(t.now()) {
+			err = t.decide()
+		}
 	}
 	return err
 }

@@ -106,8 +106,9 @@ func (s *summer) AfterCommit(a streams.After) (due []streams.Claimed, wake int64
 
 func (s *summer) Flush(*streams.Batch) error { return nil }
 
-func (s *summer) Drain()     { s.draining = true }
-func (s *summer) Busy() bool { return false }
+func (s *summer) Drain()          { s.draining = true }
+func (s *summer) Busy() bool      { return false }
+func (s *summer) Unhurried() bool { return false }
 
 type rig struct {
 	t       *testing.T

@@ -11,6 +11,7 @@ type inFlight struct {
 	byEvent     map[string]begun
 	windows     map[string]*window // by endpoint
 	probing     int                // attempts in flight to probing endpoints
+	blocking    int                // windows that groups wait for
 	// uncountedMillis is the time until which attempts may have begun that no window counts:
 	// when the task began, or when a window was dropped.
 	uncountedMillis int64
@@ -70,6 +71,14 @@ func (f *inFlight) begin(
 	}
 }
 
+// block notes a group that waits for an attempt to its endpoint to end.
+func (f *inFlight) block(w *window, group string) {
+	if len(w.blocked) == 0 {
+		f.blocking++
+	}
+	w.block(group)
+}
+
 // end counts an attempt out, if it is in flight. It returns its claim, and the groups of
 // its endpoint that waited for it to end.
 func (f *inFlight) end(
@@ -85,6 +94,9 @@ func (f *inFlight) end(
 	}
 	w := f.window(attempt.endpoint)
 	w.end(o.Result)
+	if len(w.blocked) > 0 {
+		f.blocking--
+	}
 	unblocked, w.blocked = w.blocked, nil
 	if w.inFlight == 0 && len(f.windows) > rememberedWindows {
 		delete(f.windows, attempt.endpoint)

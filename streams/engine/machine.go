@@ -430,3 +430,9 @@ func (m *machine) Drain() { m.scheduler.draining = true }
 
 // Busy reports whether attempts are in flight.
 func (m *machine) Busy() bool { return m.scheduler.inFlight.len() > 0 }
+
+// Unhurried reports whether no delivery waits for an attempt to end.
+func (m *machine) Unhurried() bool {
+	s := m.scheduler
+	return s.free() > 0 && s.waitlisted.len() == 0 && s.inFlight.blocking == 0
+}

@@ -347,7 +347,7 @@ func (r *round) allowAttempts(group string, endpoint domain.Endpoint) int {
 		return 0
 	}
 	if w.free() <= 0 {
-		w.block(group)
+		r.inFlight.block(w, group)
 		return 0
 	}
 	allowed = min(allowed, w.free(), free)
@@ -361,8 +361,8 @@ func (r *round) allowAttempts(group string, endpoint domain.Endpoint) int {
 	case places > 0 && r.waitlisted.len() == 0:
 		return min(allowed, places)
 	}
-	r.waitlisted.add(group) // after those that wait already
-	w.block(group)          // unless the endpoint answers meanwhile and stops probing
+	r.waitlisted.add(group)    // after those that wait already
+	r.inFlight.block(w, group) // unless the endpoint answers meanwhile and stops probing
 	return 0
 }
 

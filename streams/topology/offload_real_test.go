@@ -30,8 +30,9 @@ func (c *counter) Flush(*streams.Batch) error                  { return nil }
 func (c *counter) AfterCommit(streams.After) ([]struct{}, int64, error) {
 	return nil, 0, nil
 }
-func (c *counter) Drain()     {}
-func (c *counter) Busy() bool { return false }
+func (c *counter) Drain()          {}
+func (c *counter) Busy() bool      { return false }
+func (c *counter) Unhurried() bool { return false }
 
 // tieredCluster is a broker with a remote storage, and tiered topics with small files that
 // leave the broker's disk a second after they are closed.

@@ -1,0 +1,58 @@
+package engine_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/streams"
+)
+
+// TestOutcomesWaitForInputs: an outcome waits some milliseconds for a match to share its
+// turn with, unless a delivery waits for the place that it makes.
+func TestOutcomesWaitForInputs(t *testing.T) {
+	c := newCore(t)
+	c.turn(creation("ep_1"))
+	due := func(afterMillis int64) bool {
+		return c.Due(streams.Moment{WallMillis: c.now, SteadyMillis: 1000 + afterMillis})
+	}
+	answer := func(n int) { c.done[n](domain.AttemptResult{StatusCode: 200}) }
+	c.pay("ep_1", "evt_0")
+	if due(0) {
+		t.Fatal("a turn is due when nothing has arrived")
+	}
+	answer(0)
+	if due(0) || due(19) || !due(20) || !due(2000) {
+		t.Errorf("after 0, 19, 20 and 2000 ms, a turn with an outcome is due: %t, %t, %t, %t", due(0), due(19),
+			due(20), due(2000))
+	}
+	c.turn()
+
+	c.pay("ep_1", "evt_1")
+	answer(1)
+	c.Arrived(1, []streams.Record{{Topic: "matches"}})
+	if !due(0) {
+		t.Error("an outcome beside a match waits")
+	}
+	c.turn()
+
+	begun := len(c.done)
+	for n := range 2 + 3 + 4 + 5 { // more than its window has grown to
+		c.pay("ep_1", fmt.Sprintf("evt_1%d", n))
+	}
+	if len(c.done)-begun > 8 {
+		t.Fatalf("%d attempts are under way: nothing waits", len(c.done)-begun)
+	}
+	answer(begun)
+	if !due(0) {
+		t.Error("an outcome waits, though deliveries wait for the place that it makes")
+	}
+	c.turn()
+	for n := begun + 1; n < len(c.done); n++ {
+		answer(n)
+		c.turn()
+	}
+	if due(0) {
+		t.Error("a turn is due when all has ended")
+	}
+}
