@@ -2,8 +2,13 @@ package projections_test
 
 import (
 	"context"
+	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/lumenhook/lumenhook/projections"
 )
@@ -77,5 +82,53 @@ func TestAskingEndsWithItsContextAndIgnoresOthersPartitions(t *testing.T) {
 	p.Ask(ctx, ends)
 	if ctx.Err() == nil {
 		t.Error("asking for what the journal does not hold yet returned before its context ended")
+	}
+}
+
+// fetches counts the reads of a client.
+type fetches struct{ n atomic.Int64 }
+
+func (f *fetches) OnBrokerE2E(_ kgo.BrokerMetadata, key int16, _ kgo.BrokerE2E) {
+	if key == int16(kmsg.Fetch) {
+		f.n.Add(1)
+	}
+}
+
+// TestRecordsThatComeAloneAreReadTogether: while nobody asks, a record that comes alone does
+// not take a read of its own; for who asks, the next reads are at once.
+func TestRecordsThatComeAloneAreReadTogether(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	reads := new(fetches)
+	var later atomic.Int64
+	p := r.project(func(cfg *projections.ProjectorConfig) {
+		cfg.Cluster.Hooks = append(slices.Clone(cfg.Cluster.Hooks), reads)
+		cfg.BlockWait, cfg.UnaskedWait = time.Second, time.Hour
+		cfg.Now = func() time.Time { return time.Now().Add(time.Duration(later.Load())) }
+	})
+	history := projections.NewHistory(projections.HistoryConfig{
+		DB:      r.db,
+		Ends:    r.journalEnds,
+		Ask:     p.Ask,
+		WaitMax: eventualMax,
+		ReadMax: readMax,
+	})
+	s := newStory(1)
+	r.append(s.created(0))
+	must(t, history.CatchUp(t.Context()))
+	later.Store(int64(time.Minute)) // who asked has gone
+	before, began := reads.n.Load(), time.Now()
+	const alone = 500
+	for n := range alone {
+		r.append(s.created(1 + n))
+	}
+	must(t, history.CatchUp(t.Context()))
+	if n := r.count("SELECT count() FROM events"); n != 1+alone {
+		t.Errorf("%d events of %d are written", n, 1+alone)
+	}
+	// Two for each wait: what came while the one before was answered, and what came since.
+	most := 10 + 3*int64(time.Since(began)/(50*time.Millisecond))
+	if n := reads.n.Load() - before; n > most {
+		t.Errorf("%d records that came alone were read by %d requests, more than %d", alone, n, most)
 	}
 }

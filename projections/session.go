@@ -16,6 +16,10 @@ const (
 	pollMax  = 10_000                // records of one poll
 	askAgain = 20 * time.Millisecond // until a block that is due is offered again to a busy writer
 	drainMax = 2 * time.Second       // for writing what was collected when the session ends
+
+	// A read of fewer records than trickle, while nobody asks, is followed by a wait.
+	trickle     = 100
+	trickleWait = 50 * time.Millisecond
 )
 
 // session projects some partitions from the recorded progress on, until its context ends or
@@ -26,6 +30,8 @@ type session struct {
 	toWrite chan *block
 	spare   chan *block // holds the blocks that are neither being collected nor written
 	gone    chan struct{}
+
+	trickles bool // the latest read brought few records
 }
 
 // sessionConfig is what a session reads and where it writes.
@@ -143,15 +149,20 @@ func (s *session) poll(ctx context.Context, b *block, notBefore time.Time) error
 		polling, cancel = context.WithTimeout(polling, s.due(b, notBefore).Sub(s.now()))
 		defer cancel()
 	}
+	if !s.leave(polling, b) {
+		return nil
+	}
+	before := b.records
 	err := s.reader.Poll(polling, min(pollMax, s.limits.rows-b.records), func(r streams.Record) error {
 		if err := b.add(r, s.now().UnixMilli()); err != nil {
 			return retry.Permanent(err)
 		}
 		return nil
 	})
-	for p, before := range s.position {
-		if next := s.reader.Position(p.topic, p.partition); next > before {
-			b.cover(p, before, next)
+	s.trickles = b.records-before < trickle
+	for p, at := range s.position {
+		if next := s.reader.Position(p.topic, p.partition); next > at {
+			b.cover(p, at, next)
 			s.position[p] = next
 		}
 	}
@@ -162,6 +173,23 @@ func (s *session) poll(ctx context.Context, b *block, notBefore time.Time) error
 		return nil
 	}
 	return err
+}
+
+// leave leaves records at the broker for a while if the latest read brought few and nobody
+// asks: else each record that comes alone takes a request of its own. It reports whether to
+// read now.
+func (s *session) leave(polling context.Context, b *block) bool {
+	if lately, _ := s.asking.reading(s.now()); lately || b.empty() || !s.trickles {
+		return true
+	}
+	over := time.NewTimer(trickleWait)
+	defer over.Stop()
+	select {
+	case <-over.C:
+		return true
+	case <-polling.Done():
+		return false
+	}
 }
 
 func (s *session) full(b *block) bool {
