@@ -39,7 +39,8 @@ func TestATaskSaysHowItDoes(t *testing.T) {
 	// A turn of nothing but repeats writes nothing and is not reported, or, once a second, a
 	// note of how far the inputs are taken.
 	notes := all.Records - keys
-	if notes < 0 || notes > 1+int(time.Since(began)/time.Second) || all.Inputs < keys || all.Inputs > 2*keys || all.Commit <= 0 {
+	most := 1 + int(time.Since(began)/time.Second)
+	if notes < 0 || notes > most || all.Inputs < keys || all.Inputs > 2*keys || all.Commit <= 0 {
 		t.Errorf("turns that took %d of %d inputs wrote %d of %d records, and committed for %s",
 			all.Inputs, 2*keys, all.Records, keys, all.Commit)
 	}

@@ -509,7 +509,7 @@ var shownBy = map[string]int{
 	"a clock set back is no reason to wait":                    168,
 	"a cold member is taken for a warm one":                    6,
 	"a copy is used that has what was never committed":         60,
-	"a copy lacks hand-overs that were torn off":               2427,
+	"a copy lacks hand-overs that were torn off":               5108,
 	"a first owner is known by its offset":                     6,
 	"a hand-over after another is dropped":                     21,
 	"a hand-over that comes again is taken in":                 422,
