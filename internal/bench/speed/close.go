@@ -56,7 +56,7 @@ func (l *lab) closeSteps() []step {
 			if err := errors.Join(err, s.stop()); err != nil {
 				return got, err
 			}
-			const name = "a ledger's close, seen at its RPC, to arrival"
+			const name = "a ledger's close to arrival"
 			got.Figures = []figure{
 				{
 					Row:   name + ", p99",
@@ -72,8 +72,8 @@ func (l *lab) closeSteps() []step {
 	}}
 }
 
-// closeBy has payments made, and returns the times from the moment at which the ledger of each
-// could be read to its webhook's arrival.
+// closeBy has payments made, and returns the times from the last moment at which the ledger of
+// each could not be read yet to its webhook's arrival.
 func (l *lab) closeBy(ctx context.Context, s *service) (took times, err error) {
 	n, err := l.wallets(ctx, s)
 	if err != nil {
@@ -170,8 +170,8 @@ func (l *lab) wallets(ctx context.Context, s *service) (n network, err error) {
 	return n, rest(ctx, 2*l.opt.ledgers)
 }
 
-// pays makes payments at a rate, and writes down when the ledger of each could first be read,
-// by the event that tells of it.
+// pays makes payments at a rate, and writes down when the ledger of each could not be read yet
+// for the last time, by the event that tells of it.
 func (t *task) pays(ctx context.Context) error {
 	pays, err := devclient.New(t.Network.RPC, t.Network.Friendbot)
 	if err != nil {
@@ -240,7 +240,8 @@ func (t *task) payAll(ctx context.Context, pays *devclient.Client) (map[string]u
 	return by, errors.Join(errs...)
 }
 
-// closes are when ledgers could first be read, Unix nanoseconds.
+// closes are when ledgers could not be read yet for the last time, Unix nanoseconds: they
+// closed later, so that what is counted from there is never too short.
 type closes struct {
 	at   map[uint32]int64
 	last atomic.Uint32 // the one that is waited for
@@ -251,10 +252,10 @@ type closes struct {
 func (c *closes) look(ctx context.Context, url string, every time.Duration) error {
 	rpc := rpcclient.NewClient(url, http.DefaultClient)
 	defer rpc.Close()
-	latest := uint32(0)
+	latest, without := uint32(0), time.Now()
 	for {
+		asked, wait := time.Now(), askLedgerEvery
 		now, err := rpc.GetLatestLedger(ctx)
-		at, wait := time.Now(), askLedgerEvery
 		if err != nil {
 			return err
 		}
@@ -263,10 +264,11 @@ func (c *closes) look(ctx context.Context, url string, every time.Duration) erro
 				latest = now.Sequence - 1
 			}
 			for n := latest + 1; n <= now.Sequence; n++ {
-				c.at[n] = at.UnixNano()
+				c.at[n] = without.UnixNano()
 			}
-			latest, wait = now.Sequence, every*9/10
+			latest, wait = now.Sequence, every/2
 		}
+		without = asked
 		if latest >= c.last.Load() {
 			return nil
 		}

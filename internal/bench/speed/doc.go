@@ -19,8 +19,9 @@
 //	latency   from a match's append to its webhook's arrival, on a service at rest at 100/s and
 //	          500/s, and at half of the full speed that it had just before. Beside each: a bare
 //	          net/http client that posts at the same rate, from a post's beginning to its arrival.
-//	close     payments on the development network of `lumenhook run`: from the moment at which a
-//	          ledger can be read at its RPC, which is asked every 2 ms, to the webhooks' arrival.
+//	close     payments on the development network of `lumenhook run`: from the last
+//	          moment at which a ledger could not be read at its RPC, which is asked every 2 ms, to
+//	          the webhooks' arrival.
 //	extract, match, waiting, hanging, rebuild, api
 //	          Go's benchmarks of the parts, which stand beside them and are run as they are.
 //	kafka     deliver and latency of `lumenhook serve` on three brokers of Apache Kafka.

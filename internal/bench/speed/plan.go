@@ -38,7 +38,7 @@ func lines() []line {
 			steps: (*lab).deliverSteps},
 		{name: "latency", what: "append to arrival at 100/s, 500/s and half of full speed",
 			steps: (*lab).latencySteps},
-		{name: "close", what: "a ledger's close, seen at its RPC, to arrival",
+		{name: "close", what: "a ledger's close to arrival",
 			steps: (*lab).closeSteps},
 		{name: "extract", what: "ledgers of 1,000 payments to payments, on one core",
 			steps: (*lab).extractSteps},

@@ -90,8 +90,8 @@ func TestASmallRun(t *testing.T) {
 		"latency at 50/s, --broker-sync, p99 beside net/http client ≤ +15 ms",
 		"latency at half of full speed, --broker-sync, p50 beside net/http client ",
 		"latency at half of full speed, --broker-sync, p99 beside net/http client ≤ 25 ms",
-		"a ledger's close, seen at its RPC, to arrival, p99 beside  ≤ 100 ms",
-		"a ledger's close, seen at its RPC, to arrival, p50 beside  ",
+		"a ledger's close to arrival, p99 beside  ≤ 100 ms",
+		"a ledger's close to arrival, p50 beside  ",
 		"payments of which that is beside  ",
 	})
 	checkRuns(t, r)
