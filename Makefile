@@ -118,7 +118,7 @@ STEPS ?= 1500
 FOR ?= 60s
 SEEDS ?= 0
 sim: ## simulated runs: SEED=n STEPS=n for one and its transcript; else fresh seeds for FOR=60s, at most SEEDS=n
-	$(GO) test -count 1 -timeout 24h -v -run TestFreshSeeds ./internal/sim -sim.seed=$(SEED) -sim.steps=$(STEPS) -sim.for=$(FOR) -sim.seeds=$(SEEDS)
+	$(GO) test -count 1 -timeout 24h -v -run TestSeeds ./internal/sim -sim.first=0 -sim.seed=$(SEED) -sim.steps=$(STEPS) -sim.for=$(FOR) -sim.seeds=$(SEEDS)
 
 OPS ?= 250
 KEEP ?= $(CURDIR)/trials

@@ -568,7 +568,7 @@ func findMutant(t *testing.T, program, name string) (violation string) {
 func runMutant(t *testing.T, program, name, first, seeds string) string {
 	ctx, cancel := context.WithTimeout(t.Context(), 9*time.Minute)
 	defer cancel()
-	c := exec.CommandContext(ctx, program, "-test.run", "^TestFreshSeeds$", "-test.v", "-sim.first",
+	c := exec.CommandContext(ctx, program, "-test.run", "^TestSeeds$", "-test.v", "-sim.first",
 		first, "-sim.seeds", seeds, "-sim.for", "8m", "-sim.failures", "1", "-sim.shrink", "1ms")
 	c.Env = append(os.Environ(), mutantVariable+"="+name, "GOMAXPROCS=1")
 	out, err := c.CombinedOutput()

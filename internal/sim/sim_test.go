@@ -19,17 +19,18 @@ import (
 var (
 	seedFlag  = flag.Uint64("sim.seed", 0, "make this one run and show its transcript")
 	stepsFlag = flag.Int("sim.steps", 1500, "steps of a run with faults")
-	forFlag   = flag.Duration("sim.for", 40*time.Second, "how long fresh seeds are tried")
+	forFlag   = flag.Duration("sim.for", 40*time.Second, "how long seeds are tried")
 	seedsFlag = flag.Int("sim.seeds", 0,
-		"how many fresh seeds are tried, at most; 0: as many as the time allows")
-	firstFlag  = flag.Uint64("sim.first", 0, "the first of the fresh seeds; 0: by the clock")
+		"how many seeds are tried, at most; 0: as many as the time allows")
+	firstFlag  = flag.Uint64("sim.first", 1, "the first of the seeds; 0: by the clock")
 	failFlag   = flag.Int("sim.failures", 3, "after how many failing seeds the search ends")
 	shrinkFlag = flag.Duration("sim.shrink", 20*time.Second,
 		"how long a shorter transcript of a failing seed is looked for")
 )
 
-// TestFreshSeeds tries new seeds.
-func TestFreshSeeds(t *testing.T) {
+// TestSeeds tries seeds: the first ones, so that a change is judged by what it does and
+// not by luck, or by `make sim` fresh ones. A change of the product makes other runs of them.
+func TestSeeds(t *testing.T) {
 	if *seedFlag != 0 {
 		oneSeed(t)
 		return
@@ -197,14 +198,9 @@ func TestASeedRepeats(t *testing.T) {
 }
 
 // TestEveryFaultHappens checks that the simulation does what it says: each fault, each
-// receiver, each kind of command and each end of a delivery occurs.
+// receiver, each kind of command and each end of a delivery occurs, the rarest of them in one
+// of some thirty runs.
 func TestEveryFaultHappens(t *testing.T) {
-	totals := make(map[string]int)
-	for seed := range uint64(60) {
-		for what, n := range Run(Options{Seed: seed, Steps: 1500}).Stats {
-			totals[what] += n
-		}
-	}
 	want := []string{
 		"clock jumps", "commands appended twice", "commands lost before the log", "commits that failed",
 		"commits whose answer was lost",
@@ -235,10 +231,12 @@ func TestEveryFaultHappens(t *testing.T) {
 	} {
 		want = append(want, "acknowledged: "+body)
 	}
-	for _, what := range want {
-		if totals[what] == 0 {
-			t.Errorf("%s: never", what)
-		}
+	for seed := uint64(0); len(want) > 0 && seed < 300; seed++ {
+		r := Run(Options{Seed: seed, Steps: 1500})
+		want = slices.DeleteFunc(want, func(what string) bool { return r.Stats[what] > 0 })
+	}
+	if len(want) > 0 {
+		t.Errorf("never: %s", strings.Join(want, ", "))
 	}
 }
 
