@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"hash/crc32"
 	"log/slog"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/lumenhook/lumenhook/internal/testkit"
 )
 
 const benchDeliveries = 50_000
@@ -59,7 +59,7 @@ func BenchmarkSnapshot(b *testing.B) {
 	var records []Record
 	var whole manifest
 	b.Run("write", func(b *testing.B) {
-		since := processorTime(b)
+		since := testkit.ProcessorTime(b)
 		for b.Loop() {
 			records, whole = nil, manifest{}
 			w, err := newSnapshotWriter(state, SnapshotConfig{}, manifest{ID: "1"})
@@ -89,7 +89,7 @@ func BenchmarkSnapshot(b *testing.B) {
 	b.Run("load", func(b *testing.B) {
 		into := newBenchStore(b, 0)
 		defer into.Close()
-		since := processorTime(b)
+		since := testkit.ProcessorTime(b)
 		for b.Loop() {
 			if err := into.beginLoading(); err != nil {
 				b.Fatal(err)
@@ -113,15 +113,6 @@ func BenchmarkSnapshot(b *testing.B) {
 // clock would report others' work.
 func perDelivery(b *testing.B, since time.Duration) {
 	b.Helper()
-	used := processorTime(b) - since
+	used := testkit.ProcessorTime(b) - since
 	b.ReportMetric(float64(used.Nanoseconds())/float64(b.N)/benchDeliveries, "cpu-ns/delivery")
-}
-
-func processorTime(b *testing.B) time.Duration {
-	b.Helper()
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		b.Fatal(err)
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }

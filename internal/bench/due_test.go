@@ -1,9 +1,6 @@
 package bench
 
 import (
-	"io/fs"
-	"path/filepath"
-	"runtime"
 	"slices"
 	"strconv"
 	"sync"
@@ -11,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/internal/testkit"
 	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/engine"
@@ -105,10 +103,10 @@ func BenchmarkEndpoints(b *testing.B) {
 		r := newRig(b, false)
 		dir := b.TempDir()
 		none := r.engineHeap(dir, "none")
-		diskBefore := bytesOf(b, dir)
+		diskBefore := testkit.FolderBytes(b, dir)
 		r.writeEndpoints(n)
 		r.restore(dir, 0)
-		b.ReportMetric((bytesOf(b, dir)-diskBefore)/float64(n), "disk-bytes/endpoint")
+		b.ReportMetric((testkit.FolderBytes(b, dir)-diskBefore)/float64(n), "disk-bytes/endpoint")
 		b.ReportMetric((r.engineHeap(dir, "many")-none)/float64(n), "memory-bytes/endpoint")
 		b.ReportMetric(0, "ns/op")
 	}
@@ -116,11 +114,11 @@ func BenchmarkEndpoints(b *testing.B) {
 
 // engineHeap is what an engine takes of the heap when it has answered on each partition.
 func (r *rig) engineHeap(dir, round string) float64 {
-	before := heapBytes()
+	before := testkit.HeapBytes()
 	_, stop := r.runEngine(dir, 0)
 	defer stop()
 	r.awaitAnswers(round)
-	return heapBytes() - before
+	return testkit.HeapBytes() - before
 }
 
 // writeEndpoints writes the facts of endpoints that were created.
@@ -147,28 +145,4 @@ func (r *rig) writeEndpoints(n int) {
 			records = records[:0]
 		}
 	}
-}
-
-// heapBytes is what this process has in use, without garbage.
-func heapBytes() float64 {
-	runtime.GC()
-	runtime.GC()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return float64(m.HeapAlloc)
-}
-
-// bytesOf is what the files of a folder take.
-func bytesOf(b *testing.B, dir string) (sum float64) {
-	must(b, filepath.WalkDir(dir, func(_ string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
-			return err
-		}
-		info, err := entry.Info()
-		if err == nil {
-			sum += float64(info.Size())
-		}
-		return err
-	}))
-	return sum
 }

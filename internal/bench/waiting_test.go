@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -40,7 +39,7 @@ func BenchmarkWaiting(b *testing.B) {
 		dir := b.TempDir()
 		fromJournal := r.restore(dir, 0)
 		fromState := r.restore(dir, 5*time.Second)
-		b.ReportMetric(bytesOf(b, dir)/float64(*waiting), "disk-bytes/waiting")
+		b.ReportMetric(testkit.FolderBytes(b, dir)/float64(*waiting), "disk-bytes/waiting")
 		r.dueBeside(dir)
 		b.ReportMetric(0, "ns/op")
 		b.ReportMetric(fromJournal.Seconds(), "s-from-journal")
@@ -114,17 +113,17 @@ func (r *rig) writeWaiting(n int) {
 // restore runs an engine until it has answered a command on each partition, and
 // then lets it idle.
 func (r *rig) restore(dir string, idle time.Duration) time.Duration {
-	heap := heapBytes()
+	heap := testkit.HeapBytes()
 	began := time.Now()
 	_, stop := r.runEngine(dir, 0)
 	r.awaitAnswers(dir)
 	took := time.Since(began)
 	if idle > 0 {
-		more := heapBytes() - heap - r.emptyHeap
+		more := testkit.HeapBytes() - heap - r.emptyHeap
 		r.b.ReportMetric(more/float64(*waiting), "memory-bytes/waiting")
-		before := cpuTime(r.b)
+		before := testkit.ProcessorTime(r.b)
 		time.Sleep(idle) //nolint:forbidigo // what rest costs is measured
-		r.b.ReportMetric(100*(cpuTime(r.b)-before).Seconds()/idle.Seconds(), "%core-idle")
+		r.b.ReportMetric(100*(testkit.ProcessorTime(r.b)-before).Seconds()/idle.Seconds(), "%core-idle")
 		resident, err := measuring.ResidentMiB(os.Getpid())
 		must(r.b, err)
 		r.b.ReportMetric(resident, "MiB")
@@ -232,12 +231,6 @@ func (r *rig) takeOver(replicas int) time.Duration {
 	leave()
 	r.awaitAnswers("heir")
 	return time.Since(began)
-}
-
-func cpuTime(b *testing.B) time.Duration {
-	var u syscall.Rusage
-	must(b, syscall.Getrusage(syscall.RUSAGE_SELF, &u))
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 // BenchmarkFairness paces deliveries to healthy endpoints, alone and beside as

@@ -4,19 +4,17 @@ import (
 	"context"
 	"flag"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"math/rand/v2"
-	"path/filepath"
 	"runtime"
 	"strconv"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stellar/go-stellar-sdk/strkey"
 
 	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/internal/testkit"
 	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams"
 	tables "github.com/lumenhook/lumenhook/streams/directory"
@@ -51,7 +49,7 @@ func BenchmarkMatch(b *testing.B) {
 func (w *watched) match(b *testing.B, ledgers []domain.Ledger) {
 	matcher := follower.Matcher(follower.Config{Watches: w.directory})
 	b.ReportAllocs()
-	observed, n, began := 0, 0, cpuTime(b)
+	observed, n, began := 0, 0, testkit.ProcessorTime(b)
 	for b.Loop() {
 		o, matches, err := matcher(ledgers[n%len(ledgers)])
 		if err != nil || matches > o {
@@ -60,7 +58,7 @@ func (w *watched) match(b *testing.B, ledgers []domain.Ledger) {
 		observed += o
 		n++
 	}
-	w.report(b, n, observed, cpuTime(b)-began)
+	w.report(b, n, observed, testkit.ProcessorTime(b)-began)
 	b.ReportMetric(w.memoryBytes/float64(w.count), "memory-bytes/watch")
 	b.ReportMetric(w.diskBytes/float64(w.count), "disk-bytes/watch")
 	runtime.KeepAlive(matcher)
@@ -74,7 +72,7 @@ func (w *watched) floor(b *testing.B, ledgers []domain.Ledger) {
 	}
 	b.ReportAllocs()
 	b.ResetTimer()
-	observed, n, began := 0, 0, cpuTime(b)
+	observed, n, began := 0, 0, testkit.ProcessorTime(b)
 	for b.Loop() {
 		for i := range ledgers[n%len(ledgers)].Payments {
 			if _, is := known[ledgers[n%len(ledgers)].Payments[i].To]; is {
@@ -83,7 +81,7 @@ func (w *watched) floor(b *testing.B, ledgers []domain.Ledger) {
 		}
 		n++
 	}
-	w.report(b, n, observed, cpuTime(b)-began)
+	w.report(b, n, observed, testkit.ProcessorTime(b)-began)
 }
 
 // report reports rates by the processor time that the process took, which other work on the
@@ -126,13 +124,13 @@ func newWatched(b *testing.B, count int) *watched {
 		Logger: slog.New(slog.DiscardHandler),
 	}
 	w.fill(b, cfg)
-	w.diskBytes = bytesOf(b, cfg.Dir)
+	w.diskBytes = testkit.FolderBytes(b, cfg.Dir)
 	// What is kept of watches, without Pebble's cache and buffers.
 	small := cfg
 	small.CacheBytes, small.MemTableBytes = 1<<20, 1<<20
-	before := heapBytes()
+	before := testkit.HeapBytes()
 	d := w.open(b, small)
-	w.memoryBytes = heapBytes() - before
+	w.memoryBytes = testkit.HeapBytes() - before
 	if err := d.Close(); err != nil {
 		b.Fatal(err)
 	}
@@ -295,37 +293,3 @@ func (w *watched) Of(context.Context, string) (map[int32]int64, error) {
 }
 
 func (w *watched) OfEpochs(context.Context, string, map[int32]int32) map[int32]int64 { return nil }
-
-// cpuTime returns the processor time of the process so far.
-func cpuTime(b *testing.B) time.Duration {
-	b.Helper()
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		b.Fatal(err)
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
-}
-
-func heapBytes() float64 {
-	runtime.GC()
-	runtime.GC()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return float64(m.HeapAlloc)
-}
-
-func bytesOf(b *testing.B, dir string) (sum float64) {
-	b.Helper()
-	err := filepath.WalkDir(dir, func(_ string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
-			return err
-		}
-		info, err := entry.Info()
-		sum += float64(info.Size())
-		return err
-	})
-	if err != nil {
-		b.Fatal(err)
-	}
-	return sum
-}

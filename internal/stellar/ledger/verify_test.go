@@ -7,13 +7,13 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/stellar/go-stellar-sdk/xdr"
 
 	"github.com/lumenhook/lumenhook/internal/stellar/ledger"
+	"github.com/lumenhook/lumenhook/internal/testkit"
 )
 
 func verify(raw []byte, passphrase string) error {
@@ -329,16 +329,6 @@ func TestEmptySets(t *testing.T) {
 	}
 }
 
-// cpu is the processor time that this process has used.
-func cpu(b *testing.B) time.Duration {
-	b.Helper()
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		b.Fatal(err)
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
-}
-
 // BenchmarkVerify measures what verifying adds to extraction, in turns, so that what else the
 // machine does falls on both alike. The figures are of processor time. The floor is SHA-256 of
 // what is hashed, and of nothing else.
@@ -350,11 +340,11 @@ func BenchmarkVerify(b *testing.B) {
 			var extracting, verifying, hashing time.Duration
 			spans := hashCovered(b, raw)
 			for b.Loop() {
-				began := cpu(b)
+				began := testkit.ProcessorTime(b)
 				if _, err := e.Extract(raw); err != nil {
 					b.Fatal(err)
 				}
-				between := cpu(b)
+				between := testkit.ProcessorTime(b)
 				verified, err := ledger.Verify(ledger.Raw{XDR: raw}, publicNetwork)
 				if err == nil {
 					_, err = e.Read(verified)
@@ -362,7 +352,7 @@ func BenchmarkVerify(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
-				after := cpu(b)
+				after := testkit.ProcessorTime(b)
 				digest := sha256.New()
 				for _, covered := range spans {
 					for _, part := range covered {
@@ -371,7 +361,7 @@ func BenchmarkVerify(b *testing.B) {
 				}
 				extracting += between - began
 				verifying += after - between
-				hashing += cpu(b) - after
+				hashing += testkit.ProcessorTime(b) - after
 			}
 			per := func(d time.Duration) float64 { return float64(d.Microseconds()) / float64(b.N) }
 			b.ReportMetric(per(extracting), "extract-us")

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"syscall"
 	"testing"
 	"time"
 
@@ -20,6 +19,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/stellar/devnet/devtraffic"
 	"github.com/lumenhook/lumenhook/internal/stellar/ledger"
 	"github.com/lumenhook/lumenhook/internal/stellar/source/rpc"
+	"github.com/lumenhook/lumenhook/internal/testkit"
 )
 
 // benchPayments is how many payments the synthetic ledger holds.
@@ -114,29 +114,19 @@ func cannedRPC(b *testing.B, raw ledger.Raw) http.RoundTripper {
 	}
 }
 
-// cpu is the processor time that this process has used.
-func cpu(b *testing.B) time.Duration {
-	b.Helper()
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		b.Fatal(err)
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
-}
-
 // measure runs one ledger after the other. The figure is per second of one
 // core's time, garbage collection included, so that a busy machine does not
 // spoil it.
 func measure(b *testing.B, one func() (payments int, err error)) {
 	b.Helper()
 	b.ReportAllocs()
-	began := cpu(b)
+	began := testkit.ProcessorTime(b)
 	for b.Loop() {
 		if got, err := one(); err != nil || got != benchPayments {
 			b.Fatalf("%d payments (%v)", got, err)
 		}
 	}
-	b.ReportMetric(float64(b.N)/(cpu(b)-began).Seconds(), "ledgers/s")
+	b.ReportMetric(float64(b.N)/(testkit.ProcessorTime(b)-began).Seconds(), "ledgers/s")
 }
 
 // follow verifies a ledger and counts its payments, as a follower does.
@@ -218,16 +208,16 @@ func BenchmarkFromXDRAlone(b *testing.B) {
 	b.SetBytes(int64(len(raw.XDR)))
 	var alone, verified time.Duration
 	for b.Loop() {
-		began := cpu(b)
+		began := testkit.ProcessorTime(b)
 		if _, err := e.Extract(raw.XDR); err != nil {
 			b.Fatal(err)
 		}
-		between := cpu(b)
+		between := testkit.ProcessorTime(b)
 		if _, err := follow(e, ledger.Raw{XDR: raw.XDR}, passphrase); err != nil {
 			b.Fatal(err)
 		}
 		alone += between - began
-		verified += cpu(b) - between
+		verified += testkit.ProcessorTime(b) - between
 	}
 	b.ReportMetric(float64(b.N)/alone.Seconds(), "ledgers/s")
 	b.ReportMetric(100*(float64(verified)/float64(alone)-1), "verify-%")
