@@ -15,6 +15,7 @@ const (
 	WatchPrefix    = "wat_"
 	EventPrefix    = "evt_"
 	CommandPrefix  = "cmd_"
+	MovePrefix     = "mov_"
 )
 
 // idLength is the number of base32 characters after the prefix: 128 bits.

@@ -8,6 +8,9 @@ type Ledger struct {
 	Transactions   int       // failed ones too
 	Payments       []Payment // in ledger order
 	Quarantined    []QuarantinedTransaction
+	// Moves reads the balance moves of the wallets that it is told are watched, and asks of each
+	// once. It fails only as watched does. nil: the source gives none, or was not asked to.
+	Moves func(watched func(wallet string) (bool, error)) (LedgerMoves, error)
 }
 
 // QuarantinedTransaction is a successful transaction that could not be decoded: it may

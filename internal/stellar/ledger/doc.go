@@ -32,6 +32,10 @@
 //     whose place in the ledger is known but which does not make sense is quarantined:
 //     named in the ledger's Quarantined, and none of its payments is reported.
 //
+// Balance moves are made of the changes of accounts and trust lines in the metas, which no hash
+// covers (docs/decisions/statements.md). They are read only when somebody asks, and asks with the
+// wallets that matter.
+//
 // A ledger is taken apart in two steps, which are the seam for a newer SDK:
 // locate finds the bytes of every transaction (envelope, result, meta) without
 // decoding them, and each successful transaction is then read on its own. A scanner
@@ -59,6 +63,9 @@
 //	rewritten.go  the same of events that were rewritten since they were hashed
 //	payments.go   a transaction becomes payments: those of classic operations
 //	contract.go   payments of asset contracts
+//	moves.go      which balances of chosen wallets changed
+//	entries.go    the changes of entries that say so
+//	movekind.go   what changed them
 //	results.go    what the results of transactions and operations say
 //	workspace.go  memory that is used for one ledger after the other
 package ledger

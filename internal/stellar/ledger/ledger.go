@@ -56,7 +56,13 @@ type Extractor struct {
 	passphrase string
 	contracts  *lru.Cache[string, assetContract]
 	workspaces sync.Pool // of *workspace
+	moves      bool      // ledgers that are read give them
 }
+
+// GiveMoves has ledgers give the balance moves in them, from now on. Until a ledger is let go of,
+// its bytes are kept for that; nothing is read of them before they are asked for. It is called
+// before anything is read.
+func (e *Extractor) GiveMoves() { e.moves = true }
 
 // NewExtractor makes an extractor for the network with this passphrase.
 func NewExtractor(passphrase string) (*Extractor, error) {
@@ -141,5 +147,11 @@ func (e *Extractor) extract(parts *opened) domain.Ledger {
 	clear(w.payments) // others need not keep what this ledger's texts take
 	w.payments = w.payments[:0]
 	e.workspaces.Put(w)
+	if e.moves {
+		payments := l.Payments
+		l.Moves = func(watched func(string) (bool, error)) (domain.LedgerMoves, error) {
+			return movesOf(parts, payments, watched)
+		}
+	}
 	return l
 }

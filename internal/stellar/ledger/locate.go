@@ -32,6 +32,11 @@ type transaction struct {
 
 	// emitted is set where the only operation's events were found already.
 	emitted *emitted
+
+	// fees and refunds are the changes of entries by the fee: what was charged before any
+	// transaction was applied, and what was given back after all. nil: there are none.
+	fees, refunds []byte
+	partly        bool // its fees, refunds or the end of its meta are not known
 }
 
 func (t transaction) hexHash() string { return hex.EncodeToString(t.hash[:]) }
@@ -130,31 +135,34 @@ func takeApart(raw []byte) (parts located, envelopes []xdr.TransactionEnvelopeVi
 func processed(count int, rest []byte, next processing) []transaction {
 	txs := make([]transaction, count)
 	for i := range txs {
-		size, result, meta := next(rest)
+		var result xdr.TransactionResultPairView
+		size := next(rest, &txs[i], &result)
 		rest = rest[size:]
-		txs[i] = transaction{
-			hash:   result.MustTransactionHash().MustValue(),
-			result: result.MustResult(),
-			meta:   meta,
-			pair:   result,
-			calls:  mayCall(result),
-		}
+		tx := &txs[i]
+		tx.hash, tx.result = result.MustTransactionHash().MustValue(), result.MustResult()
+		tx.pair, tx.calls = result, mayCall(result)
 	}
 	return txs
 }
 
-// processing reads how the first transaction was processed, and the size of that.
-type processing func(rest []byte) (int, xdr.TransactionResultPairView, xdr.TransactionMetaView)
+// processing reads how the first transaction was processed, into tx and result, and the size of
+// that.
+type processing func(
+	rest []byte, tx *transaction, result *xdr.TransactionResultPairView,
+) (sizeBytes int)
 
-func processingV0(rest []byte) (int, xdr.TransactionResultPairView, xdr.TransactionMetaView) {
+func processingV0(rest []byte, tx *transaction, result *xdr.TransactionResultPairView) int {
 	f := must(xdr.TransactionResultMetaView(rest).Fields())
-	return len(f.View), f.Result, f.TxApplyProcessing
+	*result, tx.fees, tx.meta = f.Result, f.FeeProcessing, f.TxApplyProcessing
+	return len(f.View)
 }
 
 // processingV1 is of ledgers of version 2.
-func processingV1(rest []byte) (int, xdr.TransactionResultPairView, xdr.TransactionMetaView) {
+func processingV1(rest []byte, tx *transaction, result *xdr.TransactionResultPairView) int {
 	f := must(xdr.TransactionResultMetaV1View(rest).Fields())
-	return len(f.View), f.Result, f.TxApplyProcessing
+	*result, tx.fees, tx.meta = f.Result, f.FeeProcessing, f.TxApplyProcessing
+	tx.refunds = f.PostTxApplyFeeProcessing
+	return len(f.View)
 }
 
 func envelopesOf(set xdr.GeneralizedTransactionSetView) (all []xdr.TransactionEnvelopeView) {

@@ -306,7 +306,8 @@ func (s *salvager) transaction(p place, raw []byte, last bool) (transaction, err
 	case err == nil:
 		err = errUnknownForm
 	}
-	unread := transaction{hash: p.hash, pair: tx.pair, calls: tx.calls, rest: tx.rest}
+	unread := transaction{hash: p.hash, pair: tx.pair, calls: tx.calls, rest: tx.rest,
+		partly: true}
 	if unread.failed = failed(raw[s.resultOffset():]); !unread.failed {
 		unread.fault = err
 	}
@@ -318,6 +319,7 @@ func (s *salvager) transaction(p place, raw []byte, last bool) (transaction, err
 // all.
 func (s *salvager) findBeginning(tx *transaction, raw []byte) (err error) {
 	var pair xdr.TransactionResultPairView
+	tx.partly = true
 	if s.version == 2 {
 		view := xdr.TransactionResultMetaV1View(raw)
 		if tx.meta, err = view.TxApplyProcessing(); err == nil {
@@ -344,12 +346,14 @@ func (s *salvager) applied(tx *transaction, raw []byte) (sizeBytes int, err erro
 			return 0, err
 		}
 		pair, tx.meta, sizeBytes = f.Result, f.TxApplyProcessing, len(f.View)
+		tx.fees, tx.refunds = f.FeeProcessing, f.PostTxApplyFeeProcessing
 	} else {
 		f, err := xdr.TransactionResultMetaView(raw).Fields()
 		if err != nil {
 			return 0, err
 		}
 		pair, tx.meta, sizeBytes = f.Result, f.TxApplyProcessing, len(f.View)
+		tx.fees = f.FeeProcessing
 	}
 	tx.result, err = pair.Result()
 	return sizeBytes, err

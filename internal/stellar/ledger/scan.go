@@ -463,21 +463,23 @@ func (s *scanner) processed(version uint32) []transaction {
 		tx.calls = mayCall(tx.pair)
 		tx.hash = xdr.Hash(tx.pair[:hashSizeBytes])
 		tx.result = xdr.TransactionResultView(tx.pair[hashSizeBytes:])
-		s.changes() // of the fee
+		tx.fees = s.changes()
 		from := s.at
 		s.meta(tx)
 		tx.meta = s.raw[from:s.at:s.at]
 		if version == 2 {
-			s.changes()
+			tx.refunds = s.changes()
 		}
 	}
 	return txs
 }
 
-func (s *scanner) changes() {
-	if !s.empty() {
-		over[xdr.LedgerEntryChangesView](s)
+// changes steps over a list of changes of entries, and gives it; nil when there are none.
+func (s *scanner) changes() []byte {
+	if s.empty() {
+		return nil
 	}
+	return over[xdr.LedgerEntryChangesView](s)
 }
 
 // meta steps over one, and keeps what its only operation emitted.

@@ -132,13 +132,33 @@ func read(
 	t *testing.T, s source.Source, passphrase string, first, last uint32,
 ) (all []domain.Ledger) {
 	t.Helper()
+	e, err := ledger.NewExtractor(passphrase)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return readWith(t, e, s, first, last)
+}
+
+// readMoving reads ledgers that give their balance moves.
+func readMoving(
+	t *testing.T, s source.Source, passphrase string, first, last uint32,
+) (all []domain.Ledger) {
+	t.Helper()
+	e, err := ledger.NewExtractor(passphrase)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.GiveMoves()
+	return readWith(t, e, s, first, last)
+}
+
+func readWith(
+	t *testing.T, e *ledger.Extractor, s source.Source, first, last uint32,
+) (all []domain.Ledger) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	if err := s.Check(ctx); err != nil {
-		t.Fatal(err)
-	}
-	e, err := ledger.NewExtractor(passphrase)
-	if err != nil {
 		t.Fatal(err)
 	}
 	for next := first; next <= last; {
