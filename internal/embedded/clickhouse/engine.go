@@ -154,6 +154,7 @@ func (e *Engine) launch(ctx context.Context) (*child, error) {
 				last, e.folder.log())
 		case <-tick.C:
 			if last = e.prepare(ctx); last == nil {
+				c.lower(e.cfg.Niceness)
 				return c, nil
 			}
 			if errors.Is(last, ErrOpen) {

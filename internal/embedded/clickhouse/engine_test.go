@@ -6,10 +6,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -198,6 +201,59 @@ func TestHungChildIsReplaced(t *testing.T) {
 	must(t, connect(t, e.DSN()).Ping(ctx))
 }
 
+// TestNiceness: every thread of a child that serves has the lower priority, also of one that took
+// another's place, and also threads that it starts later.
+func TestNiceness(t *testing.T) {
+	e := clickhousetest.StartWith(t, clickhouse.Config{
+		Program:        clickhousetest.Program(t),
+		DataDir:        t.TempDir(),
+		HealthInterval: 50 * time.Millisecond,
+		Niceness:       3,
+	})
+	ctx := deadline(t, 20*time.Second)
+	nice := func() {
+		t.Helper()
+		before := nicenesses(t, e.PID())
+		for range 40 {
+			must(t, connect(t, e.DSN()).Ping(ctx)) // each connection has a thread of its own
+		}
+		after := nicenesses(t, e.PID())
+		want := nicenesses(t, os.Getpid())[0] + 3
+		if i := slices.IndexFunc(after, func(n int) bool { return n != want }); i >= 0 {
+			t.Errorf("a thread has niceness %d, want %d", after[i], want)
+		}
+		if len(after) <= len(before) {
+			t.Errorf("%d threads, no more than before", len(after))
+		}
+	}
+	nice()
+	first := e.PID()
+	must(t, syscall.Kill(first, syscall.SIGKILL))
+	testkit.Eventually(t, "another child serves", func() bool {
+		return e.Restarts() >= 1 && e.Ready(ctx) == nil && e.PID() != first
+	})
+	nice()
+}
+
+// nicenesses are those of a process's threads (proc(5), the 19th field of stat).
+func nicenesses(t *testing.T, pid int) (out []int) {
+	t.Helper()
+	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+	must(t, err)
+	for _, path := range threads {
+		stat, err := os.ReadFile(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // it ended
+		}
+		must(t, err)
+		fields := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))
+		n, err := strconv.Atoi(fields[19-3])
+		must(t, err)
+		out = append(out, n)
+	}
+	return out
+}
+
 // startParent runs a process that owns an engine, and returns it with the engine's
 // process and DSN.
 func startParent(t *testing.T, dataDir string) (parent *exec.Cmd, enginePID int, dsn string) {
@@ -382,6 +438,7 @@ func TestSettingsAreCheckedByName(t *testing.T) {
 		"DataDir":        func(c *clickhouse.Config) { c.DataDir = "" },
 		"Database":       func(c *clickhouse.Config) { c.Database = "a`; DROP" },
 		"MaxMemoryBytes": func(c *clickhouse.Config) { c.MaxMemoryBytes = 1 },
+		"Niceness":       func(c *clickhouse.Config) { c.Niceness = 20 },
 		"HangAfter":      func(c *clickhouse.Config) { c.HangAfter = -1 },
 		"NativeAddr":     func(c *clickhouse.Config) { c.NativeAddr = "0.0.0.0:0" },
 		"HTTPAddr":       func(c *clickhouse.Config) { c.HTTPAddr = "127.0.0.1" },

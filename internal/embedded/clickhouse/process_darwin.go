@@ -27,3 +27,5 @@ func processIdentity(pid int) string {
 }
 
 func dupOnto(from, to int) error { return unix.Dup2(from, to) }
+
+func ownNiceness() (int, error) { return unix.Getpriority(unix.PRIO_PROCESS, 0) }

@@ -32,3 +32,9 @@ func processIdentity(pid int) string {
 }
 
 func dupOnto(from, to int) error { return unix.Dup3(from, to, 0) }
+
+// ownNiceness is this process's. The system call answers 20 less it, so as to be positive.
+func ownNiceness() (int, error) {
+	answer, err := unix.Getpriority(unix.PRIO_PROCESS, 0)
+	return 20 - answer, err
+}

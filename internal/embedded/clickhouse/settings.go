@@ -35,6 +35,9 @@ type Config struct {
 	// Grants are further rights of Service, each as written between GRANT and TO.
 	Grants []string
 
+	// Niceness, 0 to 19, lowers the child's priority below this process's once it serves.
+	Niceness int
+
 	MaxMemoryBytes int64         // 1.5 GiB, for the server as a whole
 	HealthInterval time.Duration // 1 s between two pings
 	HangAfter      time.Duration // 15 s without an answer before the child is restarted
@@ -47,6 +50,7 @@ const (
 		"else."
 	defaultMaxMemoryBytes = 3 << 29
 	minMaxMemoryBytes     = 512 << 20
+	maxNiceness           = 19 // of any process, setpriority(2)
 
 	// codeAuthenticationFailed is ClickHouse's error code of a refused login.
 	codeAuthenticationFailed = 516
@@ -86,6 +90,9 @@ func (c Config) complete() (Config, error) {
 	}
 	if c.Service.User == c.Reader.User {
 		fault("Service.User and Reader.User must differ, both are %q", c.Reader.User)
+	}
+	if c.Niceness < 0 || c.Niceness > maxNiceness {
+		fault("Niceness %d must be from 0 to %d", c.Niceness, maxNiceness)
 	}
 	if c.MaxMemoryBytes == 0 {
 		c.MaxMemoryBytes = defaultMaxMemoryBytes

@@ -6,6 +6,8 @@ import (
 	"os/exec"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 const (
@@ -69,6 +71,15 @@ func spawn(p Program, f folder, l listen, database string) (*child, error) {
 		return nil, err
 	}
 	return c, nil
+}
+
+// lower gives all threads of a child, and with them those that they start later, a priority
+// below this process's. It cannot be taken back, and would delay a start on a busy machine: so it
+// is for children that serve. Where a system refuses, the child goes on as it is.
+func (c *child) lower(niceness int) {
+	if own, err := ownNiceness(); err == nil && niceness > 0 {
+		_ = unix.Setpriority(unix.PRIO_PGRP, c.cmd.Process.Pid, min(own+niceness, maxNiceness))
+	}
 }
 
 // childEnvironment passes on what a process needs and none of our secrets.
