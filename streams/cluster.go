@@ -61,6 +61,9 @@ func (c Cluster) client(opts ...kgo.Opt) (*kgo.Client, error) {
 		kgo.MetadataMinAge(250 * time.Millisecond),
 		kgo.RetryTimeout(30 * time.Second),
 		kgo.RequestTimeoutOverhead(hungTimeout),
+		// Metrics are Prometheus's to fetch: the embedded broker asks each client for all that it
+		// has twice a minute (KIP-714), and drops it.
+		kgo.DisableClientMetrics(),
 		// Why Snappy: docs/decisions/topics.md.
 		kgo.ProducerBatchCompression(kgo.SnappyCompression(), kgo.NoCompression()),
 		kgo.MaxDecompressBatchBytes(maxBatchBytes),

@@ -48,13 +48,12 @@ func (b *Broker) hook(kind kmsg.Key, look func(kmsg.Request) kmsg.Response) {
 	})
 }
 
-// hooks makes kfake respect the limits above, compact when possible, and ask for no metrics.
+// hooks makes kfake respect the limits above, and compact when possible.
 func (b *Broker) hooks() {
 	b.hook(kmsg.Fetch, b.boundFetch)
 	b.hook(kmsg.CreateTopics, b.boundCreated)
 	b.hook(kmsg.AlterConfigs, boundAltered)
 	b.hook(kmsg.IncrementalAlterConfigs, boundAlteredOne)
-	b.hook(kmsg.GetTelemetrySubscriptions, wantNoMetrics)
 }
 
 // boundFetch divides what a fetch asks for among its partitions. In a session a request
