@@ -21,9 +21,9 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/cli"
 	"github.com/lumenhook/lumenhook/internal/stellar/source"
-	"github.com/lumenhook/lumenhook/internal/stellar/source/handover"
 	"github.com/lumenhook/lumenhook/internal/stellar/source/horizon"
 	"github.com/lumenhook/lumenhook/internal/stellar/source/lake"
+	"github.com/lumenhook/lumenhook/internal/stellar/source/quorum"
 	"github.com/lumenhook/lumenhook/internal/stellar/source/rpc"
 	"github.com/lumenhook/lumenhook/streams/follower"
 )
@@ -50,7 +50,8 @@ type Flags struct {
 	Passphrase string
 	StartAt    follower.Start // where to begin when nothing was followed yet
 
-	OnRefused func() // called for each ledger that is refused; may be nil
+	OnRefused func()                    // called for each ledger that is refused; may be nil
+	OnLeft    func(name, reason string) // called when one of several sources is left; may be nil
 
 	kind          string
 	rpcURLs       []string
@@ -62,6 +63,7 @@ type Flags struct {
 	trusted       string
 	anchor        source.Anchor
 	pollInterval  time.Duration
+	quorum        int
 }
 
 // Register adds the flags. The network is the one named when none is.
@@ -88,6 +90,9 @@ func (s *Flags) registerSource(f *pflag.FlagSet) {
 		"files in each folder of a lake that has no manifest")
 	f.DurationVar(&s.pollInterval, "ledger-poll-interval", time.Second,
 		"time between looks for the next ledger")
+	f.IntVar(&s.quorum, "ledger-quorum", 1, "how many servers must name the same hash before a "+
+		"ledger counts; from 2 on all take part that --stellar-rpc-url, --ledger-lake and --horizon-url "+
+		"name, whatever --ledger-source is")
 	f.StringVar(&s.trusted, "trusted-ledger", "", "SEQUENCE:HASH of a ledger that is known from "+
 		"elsewhere; without --start, following begins after it when nothing was followed yet")
 	f.StringVar(&s.start, "start", "latest", "where to begin when nothing was followed yet: "+
@@ -116,8 +121,34 @@ func (s *Flags) Check() error {
 	if s.pollInterval < time.Millisecond || s.pollInterval > time.Minute {
 		fault("ledger-poll-interval", s.pollInterval.String(), "must be from 1ms to 1m")
 	}
-	faults = append(faults, s.CheckStart())
+	faults = append(faults, s.checkQuorum(), s.CheckStart())
 	return errors.Join(faults...)
+}
+
+// checkQuorum holds the servers that are named against how many must agree.
+func (s *Flags) checkQuorum() error {
+	if s.quorum == 1 {
+		return nil
+	}
+	whole := len(s.rpcURLs)
+	if s.lakeAddress != "" {
+		whole++
+	}
+	named := whole
+	if s.horizonURL != "" {
+		named++
+	}
+	switch {
+	case s.quorum < 1:
+		return fmt.Errorf("--ledger-quorum %d: must be 1 or more", s.quorum)
+	case named < s.quorum:
+		return fmt.Errorf("--ledger-quorum %d: %d servers are named: name one more than must agree, or "+
+			"as many, with --stellar-rpc-url, --ledger-lake and --horizon-url", s.quorum, named)
+	case whole == 0:
+		return fmt.Errorf("--ledger-quorum %d: Horizon names hashes only: name a Stellar RPC server "+
+			"or a lake, too", s.quorum)
+	}
+	return nil
 }
 
 // checkServers names what the kind of source needs and does not have.
@@ -217,6 +248,9 @@ func (s *Flags) Open(log *slog.Logger) (*source.Reader, error) {
 }
 
 func (s *Flags) open(log *slog.Logger) (source.Source, error) {
+	if s.quorum > 1 {
+		return s.openQuorum(log)
+	}
 	switch s.kind {
 	case sourceHorizon:
 		if log != nil {
@@ -235,7 +269,83 @@ func (s *Flags) open(log *slog.Logger) (source.Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	return handover.New(near, far, log), nil
+	return s.openSeveral(log, 1, []quorum.Member{
+		{Name: rpcName(s.rpcURLs...), Source: near},
+		{Name: s.lakeName(), Source: far},
+	})
+}
+
+func (s *Flags) openSeveral(
+	log *slog.Logger, need int, members []quorum.Member,
+) (source.Source, error) {
+	return quorum.New(quorum.Config{
+		Members:  members,
+		Need:     need,
+		Interval: s.pollInterval,
+		Log:      log,
+		OnLeft:   s.OnLeft,
+	})
+}
+
+// openQuorum makes every server that is named one of several sources.
+func (s *Flags) openQuorum(log *slog.Logger) (source.Source, error) {
+	var members []quorum.Member
+	for _, address := range s.rpcURLs {
+		config := s.rpcConfig(log)
+		config.URL, config.FallbackURLs = address, nil
+		from, err := rpc.New(config)
+		if err != nil {
+			return nil, err
+		}
+		members = append(members, quorum.Member{Name: rpcName(address), Source: from})
+	}
+	if s.lakeAddress != "" {
+		from, err := s.openLake(log)
+		if err != nil {
+			return nil, err
+		}
+		members = append(members, quorum.Member{Name: s.lakeName(), Source: from})
+	}
+	if s.horizonURL != "" {
+		from, err := horizon.New(s.horizonConfig(log))
+		if err != nil {
+			return nil, err
+		}
+		members = append(members, quorum.Member{
+			Name:    "horizon " + hostOf(s.horizonURL),
+			Source:  horizon.Witness{Source: from},
+			Witness: true,
+		})
+	}
+	several, err := s.openSeveral(log, s.quorum, members)
+	if err != nil {
+		return nil, fmt.Errorf("--ledger-quorum %d: %w", s.quorum, err)
+	}
+	return several, nil
+}
+
+// rpcName names servers by their hosts: what else is in their URLs may be a provider's key.
+func rpcName(addresses ...string) string {
+	var hosts []string
+	for _, address := range addresses {
+		hosts = append(hosts, hostOf(address))
+	}
+	return "rpc " + strings.Join(hosts, ",")
+}
+
+// hostOf is empty for what Check refuses.
+func hostOf(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return ""
+	}
+	return u.Host
+}
+
+// lakeName leaves out what follows the lake's place in its address.
+func (s *Flags) lakeName() string {
+	place, _, _ := strings.Cut(s.lakeAddress, "?")
+	return "lake " + place
 }
 
 // OpenBoth makes a reader of the live ledger, and one of the past.
@@ -246,7 +356,7 @@ func (s *Flags) OpenBoth(log *slog.Logger) (live, past follower.Source, err erro
 	return live, past, err
 }
 
-func (s *Flags) openLake(log *slog.Logger) (source.Source, error) {
+func (s *Flags) openLake(log *slog.Logger) (*lake.Source, error) {
 	store, err := lake.Open(s.lakeAddress)
 	if err != nil {
 		return nil, fmt.Errorf("--ledger-lake: %w", err)

@@ -32,6 +32,7 @@ type Metrics struct {
 	matches        prometheus.Counter
 	quarantined    prometheus.Counter
 	refused        prometheus.Counter
+	sourcesLeft    *prometheus.CounterVec
 	requests       *prometheus.CounterVec
 	requestSeconds *prometheus.HistogramVec
 	closeToMatch   prometheus.Histogram
@@ -98,7 +99,7 @@ func NewMetrics() *Metrics {
 	m.registry.MustRegister(
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		m.facts, m.attempts, m.attemptSeconds, m.ledger, m.ledgerAt, m.payments, m.observed, m.matches,
-		m.quarantined, m.refused,
+		m.quarantined, m.refused, m.sourcesLeft,
 		m.requests, m.requestSeconds, m.closeToMatch, m.mails, m.deadLetters, m.turnSeconds,
 		m.turnRecords,
 	)
@@ -110,6 +111,11 @@ func (m *Metrics) addSetAside() {
 	m.refused = counter("lumenhook_ledgers_refused_total",
 		"Ledgers from a source that were not what their hashes say, each time that it gave one. Any is "+
 			"a reason to look.")
+	m.sourcesLeft = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "lumenhook_ledger_sources_left_total",
+		Help: "Times that one of several sources of ledgers was left alone for a while, by source and " +
+			"reason. Any that is refused, forked or disagrees is a reason to look.",
+	}, []string{"source", "reason"})
 	m.mails = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "lumenhook_mails_total",
 		Help: "Mails about disabled endpoints, by the outcome that this process committed to the " +
@@ -207,6 +213,11 @@ func (m *Metrics) turn(t streams.TurnStats) {
 
 // LedgerRefused counts an answer of a source that was not what its hashes say.
 func (m *Metrics) LedgerRefused() { m.refused.Inc() }
+
+// SourceLeft counts that one of several sources of ledgers was left alone, and why.
+func (m *Metrics) SourceLeft(name, reason string) {
+	m.sourcesLeft.WithLabelValues(name, reason).Inc()
+}
 
 // ledgerRead counts what a ledger brought.
 func (m *Metrics) ledgerRead(l follower.LedgerSummary, now time.Time) {

@@ -86,6 +86,7 @@ func (v *server) equip(cfg *node.Config, role node.Role) (err error) {
 	case node.RoleFollower:
 		cfg.Follower.Start = v.flags.source.StartAt
 		v.flags.source.OnRefused = cfg.Metrics.LedgerRefused
+		v.flags.source.OnLeft = cfg.Metrics.SourceLeft
 		cfg.Follower.Live, cfg.Follower.Past, err = v.flags.source.OpenBoth(v.Logger)
 	case node.RoleMailer:
 		cfg.Sender, err = v.flags.node.MailSender()

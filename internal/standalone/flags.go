@@ -128,7 +128,7 @@ func (s *Flags) ownNetwork() bool { return s.source.Network == "" }
 var (
 	otherNetworkFlags = []string{
 		"ledger-source", "stellar-rpc-url", "horizon-url", "ledger-lake", "lake-ledgers-per-file",
-		"lake-files-per-partition", "ledger-poll-interval", "trusted-ledger",
+		"lake-files-per-partition", "ledger-poll-interval", "trusted-ledger", "ledger-quorum",
 	}
 	ownNetworkFlags = []string{
 		"stellar-retention", "stellar-faults", "stellar-lake", "ledger-interval",

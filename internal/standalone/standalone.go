@@ -160,6 +160,7 @@ func (v *service) equip(cfg *node.Config) (err error) {
 	}
 	cfg.Follower.Start = v.flags.source.StartAt
 	v.flags.source.OnRefused = cfg.Metrics.LedgerRefused
+	v.flags.source.OnLeft = cfg.Metrics.SourceLeft
 	cfg.Follower.Live, cfg.Follower.Past, err = v.flags.source.OpenBoth(v.Logger)
 	return err
 }

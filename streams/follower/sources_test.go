@@ -23,9 +23,9 @@ import (
 	"github.com/lumenhook/lumenhook/internal/stellar/devnet"
 	"github.com/lumenhook/lumenhook/internal/stellar/devnet/devtraffic"
 	"github.com/lumenhook/lumenhook/internal/stellar/source"
-	"github.com/lumenhook/lumenhook/internal/stellar/source/handover"
 	"github.com/lumenhook/lumenhook/internal/stellar/source/horizon"
 	"github.com/lumenhook/lumenhook/internal/stellar/source/lake"
+	"github.com/lumenhook/lumenhook/internal/stellar/source/quorum"
 	"github.com/lumenhook/lumenhook/internal/stellar/source/rpc"
 	"github.com/lumenhook/lumenhook/streams/follower"
 )
@@ -121,6 +121,26 @@ func (c *busyChain) lake(t testing.TB) *lake.Source {
 		Passphrase:   c.network.Passphrase(),
 		PollInterval: 2 * time.Millisecond,
 	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// several joins sources of which so many must agree.
+func (c *busyChain) several(t testing.TB, need int, from ...source.Looker) *quorum.Source {
+	t.Helper()
+	config := quorum.Config{
+		Need:      need,
+		Interval:  2 * time.Millisecond,
+		LeftFirst: 2 * time.Millisecond,
+		LeftLast:  20 * time.Millisecond,
+	}
+	for i, s := range from {
+		config.Members = append(config.Members,
+			quorum.Member{Name: fmt.Sprintf("source %d", i+1), Source: s})
+	}
+	s, err := quorum.New(config)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -332,7 +352,7 @@ func TestEverySourceLeadsToTheSameFacts(t *testing.T) {
 	for name, from := range map[string]source.Source{
 		"lake":      c.lake(t),
 		"horizon":   c.horizon(t),
-		"handover":  handover.New(c.rpc(t, c.network.RPCURL()), c.lake(t), nil),
+		"handover":  c.several(t, 1, c.rpc(t, c.network.RPCURL()), c.lake(t)),
 		"stumbling": c.rpc(t, c.stumbling(t).URL),
 	} {
 		got := r.facts(c, name, from)

@@ -210,32 +210,34 @@ func splitSequence(raw []byte) (ledgers [][]byte, err error) {
 	return ledgers, nil
 }
 
-// SplitBatch takes a LedgerCloseMetaBatch apart; a LedgerCloseMeta stays whole.
+// SplitBatch takes a LedgerCloseMetaBatch apart; a LedgerCloseMeta stays whole. With an error it
+// gives the ledgers before the one that cannot be told from what follows it, and as the last one
+// all that is left.
 func SplitBatch(raw []byte) ([][]byte, error) {
 	count, ok := batchCount(raw)
 	if !ok {
 		return [][]byte{raw}, nil
 	}
 	ledgers, rest, err := takeLedgers(raw[batchHeadSizeBytes:], count)
+	if err == nil && len(rest) > 0 {
+		err = fmt.Errorf("%d bytes are left over after the %d ledgers of the batch", len(rest), count)
+	}
 	if err != nil {
-		return nil, err
+		ledgers = append(ledgers, rest)
 	}
-	if len(rest) > 0 {
-		return nil, fmt.Errorf("%d bytes are left over after the %d ledgers of the batch", len(rest),
-			count)
-	}
-	return ledgers, nil
+	return ledgers, err
 }
 
-// takeLedgers takes so many ledgers that follow each other.
+// takeLedgers takes so many ledgers that follow each other. With an error it gives those before
+// the one that cannot be taken, with which the rest begins.
 func takeLedgers(raw []byte, count int) (ledgers [][]byte, rest []byte, err error) {
 	for i := range count {
 		sizeBytes, err := ledgerSize(raw)
 		if err != nil && count > 1 {
-			return nil, nil, fmt.Errorf("ledger %d of a batch of %d: %w", i+1, count, err)
+			return ledgers, raw, fmt.Errorf("ledger %d of a batch of %d: %w", i+1, count, err)
 		}
 		if err != nil {
-			return nil, nil, fmt.Errorf("a ledger that is damaged or cut short: %w", err)
+			return ledgers, raw, fmt.Errorf("a ledger that is damaged or cut short: %w", err)
 		}
 		ledgers, raw = append(ledgers, raw[:sizeBytes]), raw[sizeBytes:]
 	}

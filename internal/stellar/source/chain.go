@@ -70,7 +70,7 @@ func (p *Poll) fitting(page []ledger.Raw, due uint32, from string) ([]ledger.Raw
 			return page[:i], nil // it is the first of the next page, if it is given again
 		}
 		if errors.Is(err, ledger.ErrNotProved) {
-			p.refuse(err, due)
+			p.Refuse(err, due)
 		}
 		if err != nil {
 			return nil, err

@@ -17,7 +17,7 @@
 //
 // File map:
 //
-//	source.go   Source
+//	source.go   Source, and Looker: one that can be asked without being waited for
 //	poll.go     Poll: waiting for ledgers and servers
 //	chain.go    each ledger is what its hashes say, and follows the one before it
 //	trust.go    a ledger whose hash is known, and who is told of false ones

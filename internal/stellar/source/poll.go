@@ -90,9 +90,9 @@ func (p *Poll) Next(
 	}
 }
 
-// refuse reports a ledger that is not what its hashes say: once in the log, however often it
+// Refuse reports a ledger that is not what its hashes say: once in the log, however often it
 // is asked for again.
-func (p *Poll) refuse(why error, sequence uint32) {
+func (p *Poll) Refuse(why error, sequence uint32) {
 	if p.Trust.OnRefused != nil {
 		p.Trust.OnRefused()
 	}

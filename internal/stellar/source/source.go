@@ -24,6 +24,16 @@ type Source interface {
 	Next(ctx context.Context, sequence uint32) ([]ledger.Raw, error)
 }
 
+// Looker is a source that can be asked without being waited for, as one of several is
+// (package quorum). It is used by one goroutine at a time.
+type Looker interface {
+	Source
+	// Look asks once for a ledger and those after it that are there too. No page and no error
+	// mean that the ledger is not there yet. It does not say which ledger was read: Continue
+	// does, before the next look.
+	Look(ctx context.Context, sequence uint32) ([]ledger.Raw, error)
+}
+
 // IsPermanent reports whether a source's error is one that waiting does not help
 // against.
 func IsPermanent(err error) bool {

@@ -110,7 +110,27 @@ func (s *Source) Continue(sequence uint32, hash string) { s.poll.Continue(sequen
 // and those after it that are there too, at most a page. It fails only for what
 // waiting does not help.
 func (s *Source) Next(ctx context.Context, sequence uint32) ([]ledger.Raw, error) {
-	return s.poll.Next(ctx, sequence, func() ([]ledger.Raw, error) { return s.try(ctx, sequence) })
+	return s.poll.Next(ctx, sequence, func() ([]ledger.Raw, error) { return s.Look(ctx, sequence) })
+}
+
+// Look looks once: see source.Looker.
+func (s *Source) Look(ctx context.Context, sequence uint32) ([]ledger.Raw, error) {
+	page, err := s.headers(ctx, sequence)
+	if err != nil || len(page) == 0 {
+		return nil, err
+	}
+	if err := s.fill(ctx, page); err != nil {
+		return nil, err
+	}
+	return page, nil
+}
+
+// Witness is a Source that looks for the hashes of ledgers, and for none of the payments in them.
+type Witness struct{ *Source }
+
+// Look looks once: see source.Looker. What it gives has no payments.
+func (w Witness) Look(ctx context.Context, sequence uint32) ([]ledger.Raw, error) {
+	return w.headers(ctx, sequence)
 }
 
 // ledgers is a page of the list of ledgers.
@@ -127,8 +147,8 @@ type ledgers struct {
 	} `json:"_embedded"`
 }
 
-// try looks once. No page and no error: the ledger is not there yet.
-func (s *Source) try(ctx context.Context, sequence uint32) ([]ledger.Raw, error) {
+// headers gives ledgers without their payments, once.
+func (s *Source) headers(ctx context.Context, sequence uint32) ([]ledger.Raw, error) {
 	var got ledgers
 	query := list(uint64(sequence-1)<<32, s.config.PageSize)
 	if err := s.client.get(ctx, "/ledgers", query, &got); err != nil {
@@ -155,11 +175,7 @@ func (s *Source) try(ctx context.Context, sequence uint32) ([]ledger.Raw, error)
 			},
 		})
 	}
-	page, err := s.poll.Fitting(page, sequence, "the Horizon at "+s.client.base.Host)
-	if err != nil {
-		return nil, err
-	}
-	return page, s.fill(ctx, page)
+	return s.poll.Fitting(page, sequence, "the Horizon at "+s.client.base.Host)
 }
 
 // gap tells a history that begins later from a hole in it.

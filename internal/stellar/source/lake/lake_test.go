@@ -1,6 +1,7 @@
 package lake_test
 
 import (
+	"bytes"
 	"context"
 	"crypto/md5"
 	"encoding/hex"
@@ -16,14 +17,18 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/klauspost/compress/zstd"
 	"github.com/stellar/go-stellar-sdk/xdr"
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/stellar/ledger"
+	"github.com/lumenhook/lumenhook/internal/stellar/source"
 	"github.com/lumenhook/lumenhook/internal/stellar/source/lake"
+	"github.com/lumenhook/lumenhook/internal/testkit"
 )
 
 const passphrase = "Lumenhook test network"
@@ -396,5 +401,114 @@ func TestBuckets(t *testing.T) {
 				t.Errorf("%d requests were signed", b.signed)
 			}
 		})
+	}
+}
+
+// A damaged file is no end: what stands before the damage is given, the rest is refused, counted
+// and asked for again, and read once the file is right.
+func TestDamageIsRefusedAndAskedForAgain(t *testing.T) {
+	layout := lake.Layout{LedgersPerFile: 8, FilesPerPartition: 1}
+	const body = 330 // bytes from a ledger's beginning on, into its header
+	for name, damage := range map[string]func(plain []byte) []byte{
+		"cut":         func(plain []byte) []byte { return plain[:len(plain)*5/8] },
+		"count":       func(plain []byte) []byte { plain[11]++; return plain },
+		"head":        func(plain []byte) []byte { plain[0] = 0x70; return plain },
+		"value":       func(plain []byte) []byte { plain[len(plain)*5/8+128] ^= 1; return plain },
+		"no ledger":   func([]byte) []byte { return []byte("no ledger") },
+		"a hash":      func(plain []byte) []byte { plain[len(plain)-body] ^= 1; return plain },
+		"nothing":     func([]byte) []byte { return nil },
+		"half a head": func(plain []byte) []byte { return plain[:7] },
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := fill(t, layout, 64, 79)
+			file := filepath.Join(dir, layout.Key(72))
+			right, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			plain, err := ledger.Decompress(right)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var packed bytes.Buffer
+			z, err := zstd.NewWriter(&packed)
+			if err == nil {
+				_, err = z.Write(damage(plain))
+			}
+			if err := errors.Join(err, z.Close()); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(file, packed.Bytes(), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			var refused atomic.Int32
+			s, err := lake.New(lake.Config{
+				Store:        folder(t, dir),
+				Passphrase:   passphrase,
+				PollInterval: time.Millisecond,
+				Trust:        source.Trust{OnRefused: func() { refused.Add(1) }},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			readAll(t, s, 64, 71)
+			got, ctx := make(chan error, 1), within(t)
+			go func() {
+				for due := uint32(72); due <= 79; {
+					page, err := s.Next(ctx, due)
+					if err != nil {
+						got <- err
+						return
+					}
+					due += uint32(len(page))
+				}
+				got <- nil
+			}()
+			testkit.Eventually(t, "it is refused more than once", func() bool {
+				return refused.Load() > 1 || len(got) > 0
+			})
+			if refused.Load() == 0 {
+				t.Errorf("it was not refused: %v", <-got)
+				return
+			}
+			if err := os.WriteFile(file, right, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if err := <-got; err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// A ledger of a lake that is right in itself is refused where it is not the trusted one.
+func TestALakeOfAnotherHistory(t *testing.T) {
+	layout := lake.Layout{LedgersPerFile: 1, FilesPerPartition: 1}
+	dir := fill(t, layout, 64, 70)
+	headerOf(t, 70)
+	last := headers[70].Header
+	last.ScpValue.CloseTime++ // right in itself, and of another history
+	anchor := source.Anchor{Sequence: 70, Hash: hashXDR(t, last).HexString()}
+	refused := make(chan struct{}, 1000)
+	s, err := lake.New(lake.Config{
+		Store:        folder(t, dir),
+		Passphrase:   passphrase,
+		PollInterval: time.Millisecond,
+		Trust:        source.Trust{Anchor: anchor, OnRefused: func() { refused <- struct{}{} }},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	readAll(t, s, 64, 69)
+	ctx, cancel := context.WithCancel(within(t))
+	ended := make(chan error, 1)
+	go func() {
+		_, err := s.Next(ctx, 70)
+		ended <- err
+	}()
+	<-refused
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("a ledger that is not the trusted one: got %v", err)
 	}
 }

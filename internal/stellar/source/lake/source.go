@@ -48,7 +48,12 @@ type Source struct {
 // fetched is a file's ledgers, by the first sequence that its name gives.
 type fetched struct {
 	ledgers []ledger.Raw
-	err     error
+	err     error // of what is behind these ledgers
+}
+
+// has reports whether a ledger is there, or the file is whole without it.
+func (f fetched) has(sequence uint32) bool {
+	return f.err == nil || len(f.ledgers) > 0 && f.ledgers[len(f.ledgers)-1].Sequence >= sequence
 }
 
 // New makes a source. It reads nothing yet.
@@ -137,14 +142,29 @@ func (s *Source) Continue(sequence uint32, hash string) { s.poll.Continue(sequen
 // and those after it in its file, at most 64. It fails only for what waiting does
 // not help.
 func (s *Source) Next(ctx context.Context, sequence uint32) ([]ledger.Raw, error) {
-	return s.poll.Next(ctx, sequence, func() ([]ledger.Raw, error) { return s.try(ctx, sequence) })
+	return s.poll.Next(ctx, sequence, func() ([]ledger.Raw, error) { return s.Look(ctx, sequence) })
 }
 
-// try looks once. No page and no error: the ledger is not there yet.
-func (s *Source) try(ctx context.Context, sequence uint32) ([]ledger.Raw, error) {
+// Look looks once: see source.Looker. Damage in a file is reported as a ledger that is refused:
+// the file may be put right, or another source have the ledger.
+func (s *Source) Look(ctx context.Context, sequence uint32) ([]ledger.Raw, error) {
 	if err := s.open(ctx); err != nil {
 		return nil, err
 	}
+	page, err := s.try(ctx, sequence)
+	if damage, is := errors.AsType[*damage](err); is {
+		s.poll.Refuse(damage, sequence)
+	}
+	return page, err
+}
+
+// damage is why a file cannot be read, and another look may find it whole.
+type damage struct{ error }
+
+// Unwrap makes damage a ledger.ErrNotProved.
+func (d *damage) Unwrap() error { return ledger.ErrNotProved }
+
+func (s *Source) try(ctx context.Context, sequence uint32) ([]ledger.Raw, error) {
 	if s.newest == 0 { // so that what is there is fetched ahead
 		if _, err := s.Latest(ctx); err != nil {
 			return nil, err
@@ -220,7 +240,7 @@ func (s *Source) file(ctx context.Context, sequence uint32) ([]ledger.Raw, error
 	if errors.Is(got.err, context.Canceled) && ctx.Err() == nil { // another call began it
 		got = <-s.fetch(ctx, first)
 	}
-	if got.err == nil {
+	if got.has(sequence) {
 		for i := range s.config.FilesAhead {
 			next := uint64(last) + 1 + uint64(i)*uint64(s.layout.LedgersPerFile)
 			if _, ok := s.ahead[uint32(next)]; !ok && next <= uint64(s.newest) {
@@ -253,20 +273,30 @@ func (s *Source) read(ctx context.Context, key string) ([]ledger.Raw, error) {
 		return nil, err
 	}
 	if raw, err = ledger.Decompress(raw); err != nil {
-		return nil, fmt.Errorf("lake %s: file %s: %w", s.config.Store, key, err)
+		return nil, &damage{fmt.Errorf("lake %s: file %s: %w", s.config.Store, key, err)}
 	}
-	parts, err := ledger.SplitBatch(raw)
-	if err != nil {
-		return nil, fmt.Errorf("%w: lake %s: file %s: %w", domain.ErrUnreadable, s.config.Store, key, err)
-	}
+	parts, split := ledger.SplitBatch(raw)
 	var ledgers []ledger.Raw
 	for _, part := range parts {
 		header, err := ledger.ReadHeader(part)
 		if err != nil {
-			return nil, fmt.Errorf("%w: lake %s: file %s: %w", domain.ErrUnreadable, s.config.Store, key,
-				err)
+			return ledgers, s.unreadable(key, part, err)
 		}
 		ledgers = append(ledgers, ledger.Raw{Sequence: header.Sequence, Hash: header.Hash, XDR: part})
 	}
+	if split != nil && len(ledgers) > 0 { // the last one is all that is left
+		last := len(ledgers) - 1
+		return ledgers[:last], s.unreadable(key, ledgers[last].XDR, split)
+	}
 	return ledgers, nil
+}
+
+// unreadable tells damage from what is of a newer form.
+func (s *Source) unreadable(key string, part []byte, err error) error {
+	err = fmt.Errorf("lake %s: file %s: %w", s.config.Store, key, err)
+	_, why := ledger.Verify(ledger.Raw{XDR: part}, s.config.Passphrase)
+	if why == nil || errors.Is(why, ledger.ErrNotProved) {
+		return &damage{err}
+	}
+	return fmt.Errorf("%w: %w: a newer lumenhook may read it: %w", domain.ErrUnreadable, err, why)
 }

@@ -157,15 +157,18 @@ func (s *Source) Continue(sequence uint32, hash string) { s.poll.Continue(sequen
 // and those after it that are there too, at most a page. It fails only for what
 // waiting does not help: see domain.LedgerError.
 func (s *Source) Next(ctx context.Context, sequence uint32) ([]ledger.Raw, error) {
-	return s.poll.Next(ctx, sequence, func() ([]ledger.Raw, error) {
-		for {
-			page, err := s.tryEach(ctx, sequence)
-			if !errors.Is(err, errTooLarge) || s.pageSize == 1 {
-				return page, err
-			}
-			s.pageSize /= 2
+	return s.poll.Next(ctx, sequence, func() ([]ledger.Raw, error) { return s.Look(ctx, sequence) })
+}
+
+// Look asks each server once, at most: see source.Looker.
+func (s *Source) Look(ctx context.Context, sequence uint32) ([]ledger.Raw, error) {
+	for {
+		page, err := s.tryEach(ctx, sequence)
+		if !errors.Is(err, errTooLarge) || s.pageSize == 1 {
+			return page, err
 		}
-	})
+		s.pageSize /= 2
+	}
 }
 
 // tryEach looks at one server after the other until one has the ledger. A

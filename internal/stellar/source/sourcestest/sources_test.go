@@ -14,9 +14,9 @@ import (
 	"github.com/lumenhook/lumenhook/internal/stellar/devnet/devtraffic"
 	"github.com/lumenhook/lumenhook/internal/stellar/ledger"
 	"github.com/lumenhook/lumenhook/internal/stellar/source"
-	"github.com/lumenhook/lumenhook/internal/stellar/source/handover"
 	"github.com/lumenhook/lumenhook/internal/stellar/source/horizon"
 	"github.com/lumenhook/lumenhook/internal/stellar/source/lake"
+	"github.com/lumenhook/lumenhook/internal/stellar/source/quorum"
 	"github.com/lumenhook/lumenhook/internal/stellar/source/rpc"
 )
 
@@ -83,7 +83,21 @@ func (c *chain) grow(t *testing.T, last uint32) {
 
 const poll = time.Millisecond
 
-func (c *chain) rpc(t *testing.T) source.Source {
+// handover joins two sources as the flags do.
+func handover(t *testing.T, near, far source.Looker) source.Source {
+	t.Helper()
+	s, err := quorum.New(quorum.Config{
+		Members:  []quorum.Member{{Name: "near", Source: near}, {Name: "far", Source: far}},
+		Need:     1,
+		Interval: poll,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func (c *chain) rpc(t *testing.T) source.Looker {
 	t.Helper()
 	s, err := rpc.New(rpc.Config{
 		URL:          c.network.RPCURL(),
@@ -110,7 +124,7 @@ func (c *chain) horizon(t *testing.T) source.Source {
 	return s
 }
 
-func (c *chain) lake(t *testing.T) source.Source {
+func (c *chain) lake(t *testing.T) source.Looker {
 	t.Helper()
 	store, err := lake.OpenFolder(c.lakeDir)
 	if err != nil {
@@ -248,7 +262,7 @@ func TestHandoverFromLakeToRPC(t *testing.T) {
 	if _, err := c.rpc(t).Next(t.Context(), firstLedger); !errors.Is(err, domain.ErrBehindRetention) {
 		t.Fatalf("the RPC server still has the first ledger: %v", err)
 	}
-	s := handover.New(c.rpc(t), c.lake(t), nil)
+	s := handover(t, c.rpc(t), c.lake(t))
 	got := read(t, s, passphrase, firstLedger, 100)
 	compare(t, "the lake to its end", got[:96-firstLedger],
 		read(t, c.lake(t), passphrase, firstLedger, 95))
@@ -259,7 +273,7 @@ func TestHandoverFromLakeToRPC(t *testing.T) {
 			t.Errorf("ledger %d where %d is due", l.Sequence, 101+i)
 		}
 	}
-	behind := handover.New(c.rpc(t), c.rpc(t), nil)
+	behind := handover(t, c.rpc(t), c.rpc(t))
 	if _, err := behind.Next(t.Context(), firstLedger); !errors.Is(err, domain.ErrBehindRetention) {
 		t.Errorf("neither has the first ledger: %v", err)
 	}

@@ -1,0 +1,164 @@
+package quorum
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/internal/retry"
+	"github.com/lumenhook/lumenhook/internal/stellar/ledger"
+	"github.com/lumenhook/lumenhook/internal/stellar/source"
+)
+
+// Reasons why a source is left alone, as OnLeft is given them.
+const (
+	reasonAway      = "away"      // it does not answer, or not with a ledger
+	reasonLate      = "late"      // it takes longer to answer than Config.Late
+	reasonRefused   = "refused"   // it gives what is not as the ledger's hashes say
+	reasonForked    = "forked"    // its ledger does not follow the one before it
+	reasonDisagrees = "disagrees" // it names another hash than Need others
+	reasonBehind    = "behind"    // it no longer keeps the ledger
+	reasonUnknown   = "unknown"   // its ledger is of a form that is not known, or another network's
+)
+
+// Reasons are all of them.
+func Reasons() []string {
+	return []string{
+		reasonAway, reasonLate, reasonRefused, reasonForked, reasonDisagrees, reasonBehind,
+		reasonUnknown,
+	}
+}
+
+// reasonOf says why a source is left that answered with an error.
+func reasonOf(err error) string {
+	switch {
+	case errors.Is(err, ledger.ErrNotProved):
+		return reasonRefused
+	case errors.Is(err, domain.ErrForked):
+		return reasonForked
+	case errors.Is(err, domain.ErrBehindRetention):
+		return reasonBehind
+	case source.IsPermanent(err):
+		return reasonUnknown
+	}
+	return reasonAway
+}
+
+// answer is what a look came to.
+type answer struct {
+	member   *member
+	turn     uint64
+	sequence uint32
+	page     []ledger.Raw
+	err      error
+}
+
+// member is one of the sources, as the loop knows it.
+type member struct {
+	Member
+	life context.Context // of its requests: what it fetches ahead outlives a look
+	end  context.CancelFunc
+
+	turn   uint64 // of its looks: an answer to an earlier one is of before a Continue
+	asking bool
+	asked  time.Time
+	cut    *time.Timer // ends a look that takes too long
+
+	votes []ledger.Raw // what it gave, from the ledger that is due on
+
+	until   time.Time      // it is not asked before
+	left    *retry.Backoff // how long it is left alone
+	again   *retry.Backoff // until it is asked again what nobody else says
+	reason  string         // why it is left; empty: it is not
+	idle    int            // looks in a row that found the ledger not there yet
+	final   error          // its last word about finalAt that waiting does not help against
+	finalAt uint32
+}
+
+// vote is what it gave for a ledger.
+func (m *member) vote(sequence uint32) (l ledger.Raw, found bool) {
+	if len(m.votes) == 0 || sequence < m.votes[0].Sequence {
+		return l, false
+	}
+	at := sequence - m.votes[0].Sequence
+	if uint64(at) >= uint64(len(m.votes)) {
+		return l, false
+	}
+	return m.votes[at], true
+}
+
+// forget drops what it gave for ledgers before this one.
+func (m *member) forget(due uint32) {
+	for len(m.votes) > 0 && m.votes[0].Sequence < due {
+		m.votes = m.votes[1:]
+	}
+	if len(m.votes) > 0 && m.votes[0].Sequence != due {
+		m.votes = nil
+	}
+}
+
+// ask begins to look, without waiting for it.
+func (m *member) ask(ctx context.Context, before chain, due uint32, s *Source) {
+	if m.life == nil || m.life.Err() != nil {
+		m.life, m.end = context.WithCancel(context.WithoutCancel(ctx))
+	}
+	m.asking, m.asked = true, s.config.Now()
+	m.cut = time.AfterFunc(lookMax, m.end)
+	life, turn := m.life, m.turn
+	m.Source.Continue(before.sequence, before.hash)
+	go func() {
+		page, err := m.Source.Look(life, due)
+		s.answers <- answer{m, turn, due, page, err}
+	}()
+}
+
+// leave leaves it alone for a while.
+func (s *Source) leave(m *member, reason string, sequence uint32, why error) {
+	wait := m.left.Next()
+	if reason == reasonAway || reason == reasonBehind {
+		wait = min(wait, s.config.LeftLast/4)
+	}
+	m.votes, m.until, m.idle = nil, s.config.Now().Add(wait), 0
+	s.report(m, reason, sequence, why, wait)
+}
+
+// report says why a source is not counted on: in the log once for each reason.
+func (s *Source) report(
+	m *member, reason string, sequence uint32, why error, wait time.Duration,
+) {
+	if m.reason == reason {
+		return
+	}
+	m.reason = reason
+	if reason == reasonBehind && s.config.Need == 1 { // as was to be expected
+		return
+	}
+	if s.config.OnLeft != nil {
+		s.config.OnLeft(m.Name, reason)
+	}
+	if reason == reasonLate {
+		s.config.Log.Warn("a source of ledgers is late: the others are not kept waiting", "source",
+			m.Name, "ledger", sequence, "late", s.config.Late)
+		return
+	}
+	level := slog.LevelWarn
+	if reason == reasonRefused || reason == reasonForked || reason == reasonDisagrees {
+		level = slog.LevelError
+	}
+	s.config.Log.Log(context.Background(), level, "a source of ledgers is left alone for a while, "+
+		"and then asked again", "source", m.Name, "reason", reason, "ledger", sequence, "err", why,
+		"wait", wait)
+}
+
+// well says that it is counted on again.
+func (s *Source) well(m *member, sequence uint32) {
+	m.until = time.Time{}
+	m.left.Reset()
+	m.again.Reset()
+	if m.reason != "" && (m.reason != reasonBehind || s.config.Need > 1) {
+		s.config.Log.Info("a source of ledgers is counted on again", "source", m.Name, "ledger", sequence)
+	}
+	m.reason = ""
+}

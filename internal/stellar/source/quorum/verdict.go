@@ -1,0 +1,161 @@
+package quorum
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/internal/stellar/ledger"
+)
+
+// agreed gives the ledgers from the due one on for which enough sources name the same hash, and
+// leaves those alone that name another.
+func (s *Source) agreed(due uint32) (page []ledger.Raw) {
+	for next := due; len(page) < pageSizeMax; next++ {
+		l, found := s.choose(next)
+		if !found {
+			break
+		}
+		s.before = chain{l.Sequence, l.Hash}
+		s.remembered[l.Sequence%rememberedMax] = s.before
+		page = append(page, l)
+		for _, m := range s.members {
+			if vote, voted := m.vote(next); voted && vote.Hash != l.Hash {
+				s.disagrees(m, vote, l.Hash)
+			} else if voted {
+				s.well(m, next)
+			}
+		}
+	}
+	return page
+}
+
+// choose gives the ledger whose hash Need sources name, from one that gives the whole of it. When
+// two hashes are named by as many, nobody can tell.
+func (s *Source) choose(sequence uint32) (l ledger.Raw, found bool) {
+	votes, whole := map[string]int{}, map[string]ledger.Raw{}
+	for _, m := range s.members {
+		vote, voted := m.vote(sequence)
+		if !voted {
+			continue
+		}
+		votes[vote.Hash]++
+		if _, has := whole[vote.Hash]; !has && !m.Witness {
+			whole[vote.Hash] = vote
+			if s.config.Need == 1 {
+				s.gives(m, sequence)
+				return vote, true
+			}
+		}
+	}
+	enough := 0
+	for hash, n := range votes {
+		if n < s.config.Need {
+			continue
+		}
+		enough++
+		l, found = whole[hash]
+	}
+	return l, found && enough == 1
+}
+
+// gives logs where ledgers come from, when it changes.
+func (s *Source) gives(m *member, sequence uint32) {
+	if s.giver != m.Name {
+		s.giver = m.Name
+		s.config.Log.Info("ledgers are being read", "source", m.Name, "ledger", sequence)
+	}
+}
+
+// hopeless says when waiting does not help: so many sources can never give the ledger that too
+// few are left. That they are forked counts only when Need of them say so: fewer may come back
+// to the chain that was read. A ledger that others no longer keep will not come from those who
+// do not have it yet.
+func (s *Source) hopeless(due uint32) error {
+	var final error
+	finals, forked, behind, waiting := 0, 0, 0, 0
+	for _, m := range s.members {
+		switch {
+		case m.final != nil && m.finalAt == due:
+			finals++
+			if final == nil || errors.Is(m.final, domain.ErrForked) {
+				final = m.final
+			}
+			if errors.Is(m.final, domain.ErrForked) {
+				forked++
+			}
+			if errors.Is(m.final, domain.ErrBehindRetention) {
+				behind++
+			}
+		case m.idle > 0:
+			waiting++
+		}
+	}
+	if behind > 0 {
+		finals += waiting
+	}
+	left := len(s.members) - s.config.Need
+	if finals <= left || finals-forked <= left && forked < s.config.Need {
+		return nil
+	}
+	if len(s.members) == 1 {
+		return final
+	}
+	return fmt.Errorf("%w; %d of %d sources of ledgers are needed (%s)", final, s.config.Need,
+		len(s.members), s.standing(due))
+}
+
+// tell says, once for each ledger, that fewer sources can be counted on than are needed.
+func (s *Source) tell(due uint32) {
+	able := 0
+	hashes := map[string]bool{}
+	for _, m := range s.members {
+		vote, voted := m.vote(due)
+		if voted {
+			hashes[vote.Hash] = true
+		}
+		if voted || m.idle > 0 || m.asking && m.reason == "" {
+			able++
+		}
+	}
+	if s.told == due || able >= s.config.Need && len(hashes) < 2 {
+		return
+	}
+	if able >= s.config.Need && s.pending() {
+		return
+	}
+	s.told = due
+	s.config.Log.Error("fewer sources of ledgers agree on the next ledger than are needed: it is "+
+		"waited for, and nothing is skipped", "ledger", due, "needed", s.config.Need, "sources",
+		s.standing(due))
+}
+
+// pending reports whether an answer is under way that may decide.
+func (s *Source) pending() bool {
+	for _, m := range s.members {
+		if m.asking && m.reason == "" {
+			return true
+		}
+	}
+	return false
+}
+
+// standing says of each source what it is at.
+func (s *Source) standing(due uint32) string {
+	var all []string
+	for _, m := range s.members {
+		vote, voted := m.vote(due)
+		state := "asked"
+		switch {
+		case voted:
+			state = "hash " + vote.Hash
+		case m.reason != "":
+			state = m.reason
+		case m.idle > 0:
+			state = "does not have it yet"
+		}
+		all = append(all, m.Name+": "+state)
+	}
+	return strings.Join(all, "; ")
+}
