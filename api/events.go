@@ -30,6 +30,7 @@ type deliveryView struct {
 	State         domain.DeliveryState `json:"state"`
 	Held          bool                 `json:"held"`
 	EndpointID    string               `json:"endpointId"`
+	Sequence      *uint64              `json:"sequence"`
 	NextAttemptAt *string              `json:"nextAttemptAt"`
 }
 
@@ -152,7 +153,12 @@ func (a *API) held(r EventRecord) (bool, error) {
 // viewDelivery converts the present delivery of an event. One that has ended is not held.
 func viewDelivery(r EventRecord, held bool) deliveryView {
 	held = held && r.State.Pending()
-	v := deliveryView{State: r.State, Held: held, EndpointID: r.EndpointID}
+	v := deliveryView{
+		State:      r.State,
+		Held:       held,
+		EndpointID: r.EndpointID,
+		Sequence:   unlessZero(r.Sequence),
+	}
 	if r.State.Pending() && !held {
 		v.NextAttemptAt = instant(r.NextAttemptAtMillis)
 	}

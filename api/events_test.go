@@ -42,6 +42,7 @@ func (w *world) delivered(
 	r := api.EventRecord{
 		Body:                event.Body,
 		EndpointID:          endpointID,
+		Sequence:            12,
 		State:               state,
 		NextAttemptAtMillis: w.now.UnixMilli() + 1000,
 	}
@@ -70,7 +71,7 @@ func TestGetEvent(t *testing.T) {
 		},
 	)
 	got := w.call("GET", "/v1/events/"+event.ID, k, "")
-	want := string(event.Body[:len(event.Body)-1]) + fmt.Sprintf(`,"delivery":{"state":"WAITING","held":false,"endpointId":%[1]q,"nextAttemptAt":"2026-11-21T10:15:31.123Z"},`+
+	want := string(event.Body[:len(event.Body)-1]) + fmt.Sprintf(`,"delivery":{"state":"WAITING","held":false,"endpointId":%[1]q,"sequence":12,"nextAttemptAt":"2026-11-21T10:15:31.123Z"},`+
 		`"attempts":[{"number":1,"run":1,"endpointId":%[1]q,"sentAt":"2026-11-21T10:15:30.123Z","durationMs":10000,"statusCode":null,"error":"TIMEOUT","responseBody":""},`+
 		`{"number":2,"run":1,"endpointId":%[1]q,"sentAt":"2026-11-21T10:15:30.124Z","durationMs":3,"statusCode":500,"error":null,"responseBody":"oh`+"\uFFFD"+` <no>"}],"historyBehind":false}`,
 		e)

@@ -242,7 +242,7 @@ func TestTestReplayAndResend(t *testing.T) {
 
 	resend := "/v1/events/" + event + "/resend"
 	resent := wantStatus(t, w.call("POST", resend, k, ""), 200)
-	if want := fmt.Sprintf(`{"id":%q,"delivery":{"state":"QUEUED","held":false,"endpointId":%q,"nextAttemptAt":"2026-11-21T10:15:30.123Z"}}`, event, e); string(
+	if want := fmt.Sprintf(`{"id":%q,"delivery":{"state":"QUEUED","held":false,"endpointId":%q,"sequence":13,"nextAttemptAt":"2026-11-21T10:15:30.123Z"}}`, event, e); string(
 		resent.body,
 	) != want {
 		t.Errorf("%s", resent.body)

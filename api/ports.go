@@ -154,6 +154,7 @@ type EventRecord struct {
 	ID                  string
 	Body                []byte // the envelope, byte for byte as receivers get it
 	EndpointID          string // its present endpoint
+	Sequence            uint64 // number among that endpoint's deliveries; 0: none
 	State               domain.DeliveryState
 	NextAttemptAtMillis int64           // 0: none
 	Attempts            []AttemptRecord // of all its deliveries, oldest first

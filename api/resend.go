@@ -109,6 +109,7 @@ func (a *API) resent(r *request, d domain.Delivery, replayed bool) (reply, error
 	record := EventRecord{
 		State:               d.State,
 		EndpointID:          d.EndpointID,
+		Sequence:            d.Sequence,
 		NextAttemptAtMillis: d.NextAttemptAtMillis,
 	}
 	held, err := a.held(record)

@@ -259,6 +259,7 @@ func (w *world) decideTest(c domain.Command, body domain.TestEndpoint) domain.An
 		api.EventRecord{
 			Body:       event.Body,
 			EndpointID: e.ID,
+			Sequence:   13,
 			State:      state,
 			Attempts:   []api.AttemptRecord{{EndpointID: e.ID, Number: 1, Run: 1, Result: w.attempt}},
 		},
@@ -274,6 +275,7 @@ func (w *world) deliveries(endpointID string) (all []domain.Delivery) {
 				EventID:         id,
 				AccountID:       r.accountID,
 				EndpointID:      endpointID,
+				Sequence:        r.record.Sequence,
 				WatchID:         watchOf(w.t, r.record.Body),
 				State:           r.record.State,
 				CreatedAtMillis: createdAt(w.t, r.record.Body),

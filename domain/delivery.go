@@ -83,6 +83,7 @@ type Delivery struct {
 	Run                 int   // 1 is the first; a requeued delivery starts another
 	RunAttempts         int   // in this run
 	NextAttemptAtMillis int64
+	Sequence            uint64   // [DeliveryCreated.Sequence]
 	Moves               int      // hand-overs of the event before this delivery
 	FormerEndpointIDs   []string // earlier endpoints of the event, oldest first
 	MovedTo             string   // endpoint that the event was handed over to; empty: none
@@ -131,6 +132,7 @@ func DecideMatch(endpoint Endpoint, delivery Delivery, m MatchInput) []FactBody 
 		WalletAddress: m.WalletAddress,
 		Event:         m.Event,
 		Moved:         m.Moved,
+		Sequence:      endpoint.Sequence + 1,
 	}}
 	if !endpoint.visibleTo(m.AccountID) {
 		facts = append(facts, DeliveryCancelled{EventID: m.Event.ID})
@@ -192,6 +194,7 @@ func evolveDelivery(state Delivery, endpointEpoch uint32, f Fact) Delivery {
 			State:               StateQueued,
 			CreatedAtMillis:     body.Event.CreatedAtMillis,
 			NextAttemptAtMillis: f.AtMillis,
+			Sequence:            body.Sequence,
 			Moves:               body.Moved.Moves,
 			FormerEndpointIDs:   body.Moved.FormerEndpointIDs,
 			Attempts:            body.Moved.Attempts,

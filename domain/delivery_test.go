@@ -26,6 +26,7 @@ func TestMatches(t *testing.T) {
 		WatchID:       "wat_1",
 		WalletAddress: "GWALLET",
 		Event:         match.Event,
+		Sequence:      1,
 	}
 	cancelled := domain.DeliveryCancelled{EventID: "evt_1"}
 	other := match
@@ -47,12 +48,50 @@ func TestMatches(t *testing.T) {
 			WatchID:       "wat_1",
 			WalletAddress: "GWALLET",
 			Event:         match.Event,
+			Sequence:      1,
 		}, cancelled)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			expect(t, domain.DecideMatch(c.given.endpoint, c.given.deliveries["evt_1"], c.when), nil, "",
 				c.then...)
 		})
+	}
+}
+
+// TestEachDeliveryHasTheNextNumber: whatever creates it, also on an endpoint that was
+// deleted; facts that gave none take none.
+func TestEachDeliveryHasTheNextNumber(t *testing.T) {
+	s := newStory().given(matched("evt_of_before"))
+	next := func(facts []domain.FactBody) uint64 {
+		t.Helper()
+		s.given(facts...)
+		return facts[0].(domain.DeliveryCreated).Sequence
+	}
+	match := func(id string) []domain.FactBody {
+		return domain.DecideMatch(s.endpoint, domain.Delivery{}, domain.MatchInput{
+			AccountID:  ownAccount,
+			EndpointID: endpointID,
+			WatchID:    "wat_1",
+			Event:      domain.Event{ID: id, Type: domain.PaymentReceived},
+			Moved:      domain.Moved{Moves: 1, Attempts: 3, Runs: 1},
+		})
+	}
+	first := next(match("evt_1"))
+	test, rejection := domain.DecideTest(s.endpoint, domain.Delivery{},
+		s.command(domain.TestEndpoint{EndpointID: endpointID}), s.nowMillis)
+	if rejection != nil {
+		t.Fatal(rejection)
+	}
+	second := next(test)
+	s.failedRun("evt_1", 500)
+	s.given(domain.DeliveryRequeued{EventID: "evt_1", Run: 3}, domain.EndpointDeleted{})
+	third, fourth := next(match("evt_2")), next(match("evt_3"))
+	if first != 1 || second != 2 || third != 3 || fourth != 4 {
+		t.Errorf("the numbers are %d, %d, %d, %d", first, second, third, fourth)
+	}
+	if none, kept := s.deliveries["evt_of_before"], s.deliveries["evt_1"]; none.Sequence != 0 ||
+		kept.Sequence != 1 || s.endpoint.Sequence != 4 {
+		t.Errorf("%+v, %+v, of an endpoint at %d", none, kept, s.endpoint.Sequence)
 	}
 }
 
@@ -582,6 +621,7 @@ func TestTests(t *testing.T) {
 			CreatedAtMillis: startedAt,
 			Body:            []byte(body),
 		},
+		Sequence: 1,
 	})
 	s.causedBy(c.ID, created...)
 	queued := s.deliveries[eventID]

@@ -74,6 +74,9 @@ type Endpoint struct {
 	// runs that ended FAILED in a row while active, since the last success or enabling
 	ConsecutiveFailures int
 	EnabledVersion      uint64 // version of the last EndpointEnabled; 0: none
+	// of the delivery that was created last: [DeliveryCreated.Sequence]. It outlives the
+	// endpoint, and the deliveries, which are forgotten
+	Sequence uint64
 	// counts enablings and the deletion. What waits under an earlier epoch is due at once
 	Epoch           uint32
 	CreatedAtMillis int64
@@ -260,6 +263,9 @@ func noEndpoint() *Rejection {
 // evolveEndpoint folds one fact of the endpoint or of its deliveries.
 func evolveEndpoint(state Endpoint, f Fact) Endpoint {
 	state.Version = f.Version
+	if created, ok := f.Body.(DeliveryCreated); ok {
+		state.Sequence = max(state.Sequence, created.Sequence)
+	}
 	if state.Deleted() {
 		return state
 	}

@@ -203,6 +203,9 @@ type DeliveryCreated struct {
 	// has ended.
 	TestBodyHash []byte
 	Moved        Moved // what the event has behind it at other endpoints
+	// Sequence is the endpoint's next number: its deliveries are 1, 2, 3 and so on, without
+	// a gap, in the order of their creation. 0 in facts of versions that gave none.
+	Sequence uint64
 }
 
 // AttemptMade records one attempt and what it made of the delivery. The next

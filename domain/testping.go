@@ -34,6 +34,7 @@ func DecideTest(
 		EndpointID:   endpoint.ID,
 		Event:        NewTestEvent(endpoint, TestEventID(c.ID), nowMillis),
 		TestBodyHash: c.BodyHash,
+		Sequence:     endpoint.Sequence + 1,
 	}}, nil
 }
 

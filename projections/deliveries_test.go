@@ -13,7 +13,8 @@ import (
 // or the same one.
 func (s *story) also(first domain.Fact, laterMillis int64) domain.Fact {
 	body := first.Body.(domain.DeliveryCreated)
-	body.EndpointID = s.endpointID
+	s.sequence++
+	body.EndpointID, body.Sequence = s.endpointID, s.sequence
 	if laterMillis > 0 {
 		body.Event.CreatedAtMillis += laterMillis
 		body.Event.Body = bytes.Replace(body.Event.Body, []byte("xxx"), []byte("yyy"), 1)

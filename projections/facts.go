@@ -12,6 +12,7 @@ type delivery struct {
 	eventID             string
 	accountID           string
 	createdAtMillis     int64
+	sequence            uint64
 	moves               int
 	movedTo             string
 	state               domain.DeliveryState
@@ -81,6 +82,7 @@ func (b *block) deliveryCreated(r streams.Record, f domain.Fact, body domain.Del
 		eventID:             body.Event.ID,
 		accountID:           body.AccountID,
 		createdAtMillis:     body.Event.CreatedAtMillis,
+		sequence:            body.Sequence,
 		moves:               body.Moved.Moves,
 		attempts:            body.Moved.Attempts,
 		run:                 body.Moved.Runs + 1,
@@ -155,6 +157,7 @@ func (b *block) addDelivery(r row[delivery]) {
 func (d *delivery) join(earlier delivery) {
 	d.accountID = max(d.accountID, earlier.accountID)
 	d.createdAtMillis = max(d.createdAtMillis, earlier.createdAtMillis)
+	d.sequence = max(d.sequence, earlier.sequence)
 	d.moves = max(d.moves, earlier.moves)
 	d.movedTo = max(d.movedTo, earlier.movedTo)
 	d.attempts = max(d.attempts, earlier.attempts)

@@ -184,6 +184,7 @@ func TestWhatIsRecalled(t *testing.T) {
 	want := []projections.DeliveryRecord{{
 		EndpointID: first.endpointID,
 		State:      domain.StateCancelled,
+		Sequence:   1,
 		MovedTo:    second.endpointID,
 		Attempts:   1,
 		Run:        1,
@@ -198,11 +199,13 @@ func TestWhatIsRecalled(t *testing.T) {
 		}
 		moved := created.Body.(domain.DeliveryCreated)
 		moved.EndpointID, moved.Moved = second.endpointID, domain.Moved{Moves: 1, Attempts: 1, Runs: 1}
+		moved.Sequence = 9
 		r.append(second.fact(moved))
 		r.awaitProjected()
 		want = append(want, projections.DeliveryRecord{
 			EndpointID: second.endpointID,
 			State:      domain.StateQueued,
+			Sequence:   9,
 			Moves:      1,
 			Attempts:   1,
 			Run:        2,

@@ -93,6 +93,7 @@ type EventRecord struct {
 type DeliveryRecord struct {
 	EndpointID string
 	State      domain.DeliveryState
+	Sequence   uint64 // domain.DeliveryCreated.Sequence; 0: none
 	Moves      int    // hand-overs of the event before it
 	MovedTo    string // endpoint that the event was handed over to; empty: none
 	Attempts   int    // over all runs, those before it included
@@ -104,6 +105,7 @@ type EventHead struct {
 	ID              string
 	EndpointID      string
 	CreatedAtMillis int64
+	Sequence        uint64 // of its delivery to the endpoint; 0: none
 }
 
 // AttemptRecord is one attempt of a delivery.

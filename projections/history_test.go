@@ -23,8 +23,19 @@ func TestHistoryWaitsForWhatWasWritten(t *testing.T) {
 		r.append(s.created(n), s.delivered(n, 1))
 		record, err := history.Event(t.Context(), testAccount, s.eventID(n))
 		must(t, err)
-		if record.State != domain.StateDelivered || len(record.Attempts) != 1 {
+		if record.State != domain.StateDelivered || len(record.Attempts) != 1 ||
+			record.Sequence != uint64(n+1) {
 			t.Errorf("the record is %+v", record)
+		}
+	}
+	for _, state := range []domain.DeliveryState{"", domain.StateDelivered} {
+		page, err := history.Events(t.Context(),
+			projections.EventFilter{AccountID: testAccount, State: state}, 5, projections.EventPosition{})
+		must(t, err)
+		for i, record := range page.Events {
+			if record.Sequence != uint64(5-i) {
+				t.Errorf("in a list of %q: %+v", state, record)
+			}
 		}
 	}
 

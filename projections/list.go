@@ -284,16 +284,16 @@ func (l *lister) withBodies() bool { return l.filter.State == "" }
 
 func (l *lister) columns() string {
 	if l.withBodies() {
-		return "event_id, endpoint_id, created_at, body"
+		return "event_id, endpoint_id, created_at, sequence, body"
 	}
-	return "event_id, endpoint_id, created_at"
+	return "event_id, endpoint_id, created_at, sequence"
 }
 
 func (l *lister) readHead(read func(...any) error) (r EventRecord, err error) {
 	var created time.Time
-	into := []any{&r.ID, &r.EndpointID, &created, &r.Body}
+	into := []any{&r.ID, &r.EndpointID, &created, &r.Sequence, &r.Body}
 	if !l.withBodies() {
-		into = into[:3]
+		into = into[:4]
 	}
 	err = read(into...)
 	r.CreatedAtMillis = created.UnixMilli()

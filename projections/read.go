@@ -62,6 +62,7 @@ func (s *standing) join(row standing) {
 type whole struct {
 	standing
 	accountID string
+	sequence  uint64 // of the endpoint's deliveries; 0: none
 	movedTo   string // endpoint that the event was handed over to; empty: none
 	createdAt time.Time
 	updatedAt time.Time
@@ -101,8 +102,8 @@ func (s *standing) unpack(packed *big.Int) {
 // after some analysis.
 const (
 	selectDeliveries = `
-SELECT standing, account_id, endpoint_id, moves, moved_to, created_at, updated_at, attempts, run,
-    attempt_times
+SELECT standing, account_id, endpoint_id, sequence, moves, moved_to, created_at, updated_at,
+    attempts, run, attempt_times
 FROM {database:Identifier}.deliveries
 PREWHERE event_id = {event:String}`
 
@@ -119,8 +120,8 @@ func (db *DB) deliveries(ctx context.Context, accountID, eventID string) (list [
 		func(read func(...any) error) error {
 			var row whole
 			var packed big.Int
-			err := read(&packed, &row.accountID, &row.endpointID, &row.moves, &row.movedTo,
-				&row.createdAt, &row.updatedAt, &row.attempts, &row.run, &row.sentAt)
+			err := read(&packed, &row.accountID, &row.endpointID, &row.sequence, &row.moves,
+				&row.movedTo, &row.createdAt, &row.updatedAt, &row.attempts, &row.run, &row.sentAt)
 			row.unpack(&packed)
 			i := slices.IndexFunc(list, func(w whole) bool { return w.endpointID == row.endpointID })
 			if i < 0 {
@@ -144,6 +145,7 @@ func (db *DB) deliveries(ctx context.Context, accountID, eventID string) (list [
 func (w *whole) join(row whole) {
 	w.standing.join(row.standing)
 	w.accountID, w.movedTo = max(w.accountID, row.accountID), max(w.movedTo, row.movedTo)
+	w.sequence = max(w.sequence, row.sequence)
 	w.attempts, w.run = max(w.attempts, row.attempts), max(w.run, row.run)
 	if row.createdAt.After(w.createdAt) {
 		w.createdAt = row.createdAt
@@ -265,6 +267,7 @@ func (db *DB) event(ctx context.Context, accountID, eventID string) (EventRecord
 			ID:              eventID,
 			EndpointID:      w.endpointID,
 			CreatedAtMillis: w.createdAt.UnixMilli(),
+			Sequence:        w.sequence,
 		},
 		Run:             int(w.run),
 		AttemptsMade:    int(w.attempts),
@@ -332,6 +335,7 @@ func (w whole) record() DeliveryRecord {
 	return DeliveryRecord{
 		EndpointID: w.endpointID,
 		State:      w.state,
+		Sequence:   w.sequence,
 		Moves:      int(w.moves),
 		MovedTo:    w.movedTo,
 		Attempts:   int(w.attempts),

@@ -245,6 +245,7 @@ func isFault(t testing.TB, err, want error) {
 type story struct {
 	endpointID string
 	version    uint64
+	sequence   uint64 // of the delivery that was created last
 }
 
 func newStory(n int) *story {
@@ -268,7 +269,9 @@ func (s *story) eventID(n int) string {
 
 func (s *story) created(n int) domain.Fact {
 	id := s.eventID(n)
+	s.sequence++
 	return s.fact(domain.DeliveryCreated{
+		Sequence:      s.sequence,
 		AccountID:     testAccount,
 		EndpointID:    s.endpointID,
 		WatchID:       "wat_00000000000000000000000001",

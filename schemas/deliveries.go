@@ -36,6 +36,7 @@ func deliveryOut(d domain.Delivery) *kafka.Delivery {
 		FormerEndpointIds:   d.FormerEndpointIDs,
 		MovedTo:             d.MovedTo,
 		MovedBy:             d.MovedBy,
+		Sequence:            d.Sequence,
 	}
 }
 
@@ -60,6 +61,7 @@ func deliveryIn(d *kafka.Delivery) domain.Delivery {
 		FormerEndpointIDs:   d.GetFormerEndpointIds(),
 		MovedTo:             d.GetMovedTo(),
 		MovedBy:             d.GetMovedBy(),
+		Sequence:            d.GetSequence(),
 	}
 }
 
@@ -165,6 +167,7 @@ func deliveryFactOut(meta *kafka.FactMeta, body domain.DeliveryFact) proto.Messa
 			FormerEndpointIds: b.Moved.FormerEndpointIDs,
 			FromPartition:     b.Moved.FromPartition,
 			Number:            b.Moved.Number,
+			Sequence:          b.Sequence,
 		}
 	case domain.AttemptMade:
 		r := b.Result
@@ -226,6 +229,7 @@ func deliveryCreatedIn(m *kafka.DeliveryCreated) domain.FactBody {
 		Event:         eventIn(m.GetEvent()),
 		TestBodyHash:  m.GetTestBodyHash(),
 		Moved:         movedIn(m),
+		Sequence:      m.GetSequence(),
 	}
 }
 

@@ -43,6 +43,7 @@ func endpointOut(e domain.Endpoint) *kafka.Endpoint {
 		Headers:             mapped(e.Headers, headerOut),
 		RateLimitPerSecond:  uint32(e.RateLimitPerSecond),
 		DeletedAtMillis:     e.DeletedAtMillis,
+		Sequence:            e.Sequence,
 	}
 }
 
@@ -63,6 +64,7 @@ func endpointIn(e *kafka.Endpoint) domain.Endpoint {
 		EnabledVersion:      e.GetEnabledVersion(),
 		Epoch:               e.GetEpoch(),
 		DeletedAtMillis:     e.GetDeletedAtMillis(),
+		Sequence:            e.GetSequence(),
 	}
 }
 

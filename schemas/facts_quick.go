@@ -54,6 +54,7 @@ func quickDeliveryCreated(fields *quickFields, f *domain.Fact) domain.DeliveryCr
 		Attempts: int(uint32(fields.number(9))),
 		Runs:     int(uint32(fields.number(10))),
 	}
+	body.Sequence = fields.number(14)
 	return body
 }
 

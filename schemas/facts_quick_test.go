@@ -143,6 +143,7 @@ func drawHotFact(t *rapid.T) domain.Fact {
 			Body:            some.Draw(t, "body"),
 		},
 		TestBodyHash: some.Draw(t, "hash"),
+		Sequence:     rapid.OneOf(rapid.Just(uint64(0)), rapid.Uint64()).Draw(t, "sequence"),
 	}
 	return fact
 }

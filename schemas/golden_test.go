@@ -230,6 +230,7 @@ var (
 		EventType:           domain.TestPing,
 		AccountID:           "acc_1",
 		EndpointID:          "ep_1",
+		Sequence:            7,
 		EndpointEpoch:       2,
 		WatchID:             "wat_1",
 		Version:             9,
@@ -293,6 +294,10 @@ var laterFacts = []domain.FactBody{
 			FromPartition:     5,
 			Number:            1 << 40,
 		},
+	},
+	domain.DeliveryCreated{
+		Event:    domain.Event{ID: "evt_1", Type: domain.PaymentReceived},
+		Sequence: 1 << 40,
 	},
 	domain.DeliveryMoved{EventID: "evt_1", ToEndpointID: "ep_2", Moves: 3, Number: 1 << 40},
 	domain.AttemptMade{EventID: "evt_1", State: domain.StateCancelled},

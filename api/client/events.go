@@ -26,6 +26,7 @@ type Delivery struct {
 	State         string     `json:"state"`
 	Held          bool       `json:"held"`
 	EndpointID    string     `json:"endpointId"`
+	Sequence      *int64     `json:"sequence"` // among the endpoint's events; nil: it has none
 	NextAttemptAt *time.Time `json:"nextAttemptAt"`
 }
 

@@ -24,6 +24,7 @@ func ShowEvent(w io.Writer, e client.Event) {
 	cli.Row(w, "type", e.Type)
 	cli.Row(w, "created", e.CreatedAt)
 	cli.Row(w, "endpoint", e.Delivery.EndpointID)
+	cli.Row(w, "sequence", e.Delivery.Sequence)
 	cli.Row(w, "state", stateText(e.Delivery))
 	cli.Row(w, "next attempt", e.Delivery.NextAttemptAt)
 	if e.HistoryBehind {
@@ -42,10 +43,10 @@ func ShowEvent(w io.Writer, e client.Event) {
 
 // ShowEvents prints a list of them.
 func ShowEvents(w io.Writer, l client.List[client.Event]) {
-	cli.Row(w, "ID", "TYPE", "STATE", "ENDPOINT", "CREATED", "NEXT ATTEMPT")
+	cli.Row(w, "ID", "TYPE", "STATE", "ENDPOINT", "SEQUENCE", "CREATED", "NEXT ATTEMPT")
 	for _, e := range l.Data {
 		cli.Row(w, e.ID, e.Type, stateText(e.Delivery), e.Delivery.EndpointID,
-			e.CreatedAt, e.Delivery.NextAttemptAt)
+			e.Delivery.Sequence, e.CreatedAt, e.Delivery.NextAttemptAt)
 	}
 	cli.More(w, l.NextCursor)
 }

@@ -59,6 +59,10 @@ func (d *Dispatcher) request(a domain.Attempt) Request {
 		{Name: "Webhook-Timestamp", Value: strconv.FormatInt(timestamp, 10)},
 		{Name: "Webhook-Signature", Value: domain.SignatureHeader(a.Secrets, timestamp, a.Body)},
 	}
+	if a.Sequence != 0 {
+		header = append(header,
+			Field{Name: "Webhook-Sequence", Value: strconv.FormatUint(a.Sequence, 10)})
+	}
 	for _, own := range a.Headers {
 		header = append(header, Field{Name: own.Name, Value: string(own.Value)})
 	}

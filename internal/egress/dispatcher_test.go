@@ -37,6 +37,7 @@ var attempt = domain.Attempt{
 	EventID:    "evt_1",
 	EndpointID: "ep_1",
 	Number:     3,
+	Sequence:   17,
 	URL:        "https://shop.example/hooks",
 	Body:       []byte(`{"id":"evt_1","memo":"ü"}`),
 	Headers:    []domain.SentHeader{{Name: "X-Till", Value: "7"}},
@@ -62,10 +63,20 @@ func TestTheRequest(t *testing.T) {
 			Value: "v1=3b866770af6381131d067dec8835f71f04a7bc571c4d143e97bcbe765689bc0f," +
 				"v1=0976afafb631664bb327c526614433a0104fa0e9bfb4bd73a909f27d97932f47",
 		},
+		{Name: "Webhook-Sequence", Value: "17"},
 		{Name: "X-Till", Value: "7"},
 	}}
 	if got := <-h.requests; !reflect.DeepEqual(got, want) {
 		t.Errorf("\n%+v, not\n%+v", got, want)
+	}
+	unnumbered := attempt // of a delivery that an earlier version created
+	unnumbered.Sequence = 0
+	h.answers <- Result{}
+	d.Dispatch(unnumbered, func(domain.AttemptResult) {})
+	for _, field := range (<-h.requests).Header {
+		if field.Name == "Webhook-Sequence" {
+			t.Errorf("what has no number is sent as number %s", field.Value)
+		}
 	}
 }
 

@@ -188,6 +188,7 @@ func deliveries(accountID string, found projections.EventRecord) (all []domain.D
 			CreatedAtMillis:   found.CreatedAtMillis,
 			Attempts:          d.Attempts,
 			Run:               d.Run,
+			Sequence:          d.Sequence,
 			Moves:             d.Moves,
 			FormerEndpointIDs: slices.Clone(former),
 			MovedTo:           movedTo,
@@ -202,6 +203,7 @@ func eventRecord(found projections.EventRecord) api.EventRecord {
 		ID:                  found.ID,
 		Body:                found.Body,
 		EndpointID:          found.EndpointID,
+		Sequence:            found.Sequence,
 		State:               found.State,
 		NextAttemptAtMillis: found.NextAttemptAtMillis,
 		Behind:              found.Behind,
@@ -244,6 +246,7 @@ func (h *History) Events(
 			ID:                  e.ID,
 			Body:                e.Body,
 			EndpointID:          e.EndpointID,
+			Sequence:            e.Sequence,
 			State:               e.State,
 			NextAttemptAtMillis: e.NextAttemptAtMillis,
 		}

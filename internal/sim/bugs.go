@@ -72,6 +72,7 @@ func (w *World) plant(t *task) {
 				EventID:    id.event,
 				EndpointID: id.endpoint,
 				Number:     d.Attempts + 1,
+				Sequence:   d.Sequence,
 				URL:        e.URL,
 				Body:       m.bodies[id],
 			}, func(domain.AttemptResult) {})

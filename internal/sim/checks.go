@@ -365,6 +365,9 @@ func (c *checks) checkStart(t *task, a domain.Attempt) {
 	case a.Number != want.attempts+1:
 		w.violate("G7: attempt %d of %s starts after %d were recorded", a.Number, a.EventID,
 			want.attempts)
+	case a.Sequence != want.sequence:
+		w.violate("attempt %d of %s carries number %d, and its delivery has %d", a.Number, a.EventID,
+			a.Sequence, want.sequence)
 	case want.dueAtMillis > t.nowMillis && !want.firstTest():
 		w.violate("G3: attempt %d of %s starts %d ms early", a.Number, a.EventID,
 			want.dueAtMillis-t.nowMillis)

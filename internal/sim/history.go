@@ -62,6 +62,7 @@ func shown(d domain.Delivery, f domain.Fact) domain.Delivery {
 			CreatedAtMillis:   b.Event.CreatedAtMillis,
 			Attempts:          b.Moved.Attempts,
 			Run:               b.Moved.Runs + 1,
+			Sequence:          b.Sequence,
 			Moves:             b.Moved.Moves,
 			FormerEndpointIDs: b.Moved.FormerEndpointIDs,
 		}

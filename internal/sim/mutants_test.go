@@ -59,6 +59,22 @@ var mutants = []mutant{
 		"nobody asked for EndpointDisabled",
 	},
 	{
+		"a deleted endpoint counts no further", "domain/endpoint.go",
+		"if created, ok := f.Body.(DeliveryCreated); ok {",
+		"if created, ok := f.Body.(DeliveryCreated); ok && !(MUTANT && state.Deleted()) {",
+		"of its endpoint, and is to be",
+	},
+	{
+		"a restore forgets the number of an endpoint", "schemas/endpoints.go",
+		"e.GetSequence(),", "map[bool]uint64{false: e.GetSequence()}[MUTANT],",
+		"of its endpoint, and is to be",
+	},
+	{
+		"an attempt carries the number of another", "streams/engine/scheduler.go",
+		"delivery.Sequence,", "delivery.Sequence + map[bool]uint64{true: 1}[MUTANT],",
+		"and its delivery has",
+	},
+	{
 		"tests count to the streak", "domain/endpoint.go",
 		"case a.EventType == TestPing:\n", "case a.EventType == TestPing && !MUTANT:\n",
 		"nobody asked for EndpointDisabled",

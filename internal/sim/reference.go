@@ -31,6 +31,7 @@ type referenceEndpoint struct {
 	ratePerSecond   int
 	secrets         []referenceSecret // oldest first
 	streak          int
+	sequence        uint64                   // of the delivery that was created last
 	events          []string                 // oldest first
 	disabling       *domain.EndpointDisabled // what its next fact must be
 }
@@ -45,6 +46,7 @@ type referenceDelivery struct {
 	account         string
 	createdAtMillis int64 // of the envelope
 	test            bool
+	sequence        uint64
 	attempts, run   int
 	inRun           int // attempts made in this run
 	dueAtMillis     int64
@@ -254,7 +256,8 @@ func (e *referenceEndpoint) resealed(cmd *issued, body domain.SecretsResealed) e
 	return nil
 }
 
-// create checks that a test goes to an active endpoint, and was requested.
+// create checks that a test goes to an active endpoint, and was requested, and that the
+// endpoint's deliveries are numbered 1, 2, 3 and so on.
 func (m *referenceModel) create(
 	f domain.Fact, body domain.DeliveryCreated, e *referenceEndpoint, cmd *issued,
 ) error {
@@ -263,11 +266,16 @@ func (m *referenceModel) create(
 		return fmt.Errorf("a test of an endpoint that is active: %t", e.active)
 	}
 	id := deliveryID{f.Aggregate, body.Event.ID}
+	if e.sequence++; body.Sequence != e.sequence {
+		return fmt.Errorf("%s is number %d of its endpoint, and is to be %d", id.event, body.Sequence,
+			e.sequence)
+	}
 	m.deliveries[id] = &referenceDelivery{
 		state:           domain.StateQueued,
 		account:         body.AccountID,
 		createdAtMillis: body.Event.CreatedAtMillis,
 		test:            test,
+		sequence:        body.Sequence,
 		run:             1,
 		dueAtMillis:     f.AtMillis,
 		body:            string(body.Event.Body),
@@ -483,7 +491,7 @@ func (m *referenceModel) recall(as domain.Delivery, id deliveryID, cmd *issued) 
 	}
 	m.world.count("recalled deliveries")
 	if d.pending() || as.State != d.state || as.Attempts != d.attempts || as.Run != d.run ||
-		as.Moves != d.moves || as.MovedTo != d.movedTo ||
+		as.Moves != d.moves || as.MovedTo != d.movedTo || as.Sequence != d.sequence ||
 		!slices.Equal(as.FormerEndpointIDs, d.former) {
 		return fmt.Errorf("%s, %s after %d attempts, in run %d, moved to %q from %v, is recalled as %+v",
 			id.event, d.state, d.attempts, d.run, d.movedTo, d.former, as)

@@ -439,7 +439,7 @@ func (w *World) verifyRows(partition int32) {
 	}
 	for id, want := range m.endpoints {
 		have, err := schemas.DecodeEndpoint(schemas.Read(rows[id].Value, rows[id]))
-		want.Version = have.Version
+		want.Version, want.Sequence = have.Version, have.Sequence
 		differ(id, want.Exists(), schemas.MarshalEndpoint(have), schemas.MarshalEndpoint(want), err)
 	}
 	for id, want := range m.watches {
@@ -473,7 +473,8 @@ func (w *World) verifyDirectory(f *followerProcess) {
 	for id, want := range m.endpoints {
 		if want.Exists() {
 			have, found, err := f.directory.Endpoint(id)
-			want.Version = have.Version // deliveries increment it without a new row
+			// Deliveries increment them without a new row.
+			want.Version, want.Sequence = have.Version, have.Sequence
 			differ("endpoint", id, found, err, schemas.MarshalEndpoint(have), schemas.MarshalEndpoint(want))
 		}
 	}

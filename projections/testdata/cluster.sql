@@ -63,6 +63,12 @@ CREATE OR REPLACE VIEW history.endpoints_near_disabling ON CLUSTER `shop-1` AS �
 CREATE OR REPLACE VIEW history.payments_per_watch ON CLUSTER `shop-1` AS …;
 ALTER TABLE history.deliveries ON CLUSTER `shop-1`
 ADD COLUMN IF NOT EXISTS moved_to SimpleAggregateFunction(max, String) COMMENT 'Endpoint that the event was handed over to; empty for none (ep_…)' CODEC(ZSTD(1)) AFTER moves;
+ALTER TABLE history.events ON CLUSTER `shop-1`
+ADD COLUMN IF NOT EXISTS sequence UInt64 COMMENT 'Number of the event among those of its endpoint, 1, 2, 3 …, as Webhook-Sequence has it; 0 in rows of versions that gave none' CODEC(Delta, ZSTD(1)) AFTER ledger_closed_at;
+ALTER TABLE history.deliveries ON CLUSTER `shop-1`
+ADD COLUMN IF NOT EXISTS sequence SimpleAggregateFunction(max, UInt64) COMMENT 'Number of the event among those of its endpoint, 1, 2, 3 …, as Webhook-Sequence has it; 0 in rows of versions that gave none' CODEC(ZSTD(1)) AFTER endpoint_id;
+ALTER TABLE history.events_rebuild ON CLUSTER `shop-1`
+ADD COLUMN IF NOT EXISTS sequence UInt64 COMMENT 'Number of the event among those of its endpoint, 1, 2, 3 …, as Webhook-Sequence has it; 0 in rows of versions that gave none' CODEC(Delta, ZSTD(1)) AFTER ledger_closed_at;
 ALTER TABLE history.events ON CLUSTER `shop-1` MODIFY SETTING min_parts_to_merge_at_once = 50;
 ALTER TABLE history.events ON CLUSTER `shop-1` RESET SETTING min_parts_to_merge_at_once;
 ALTER TABLE history.events ON CLUSTER `shop-1` MODIFY TTL toDateTime(created_at) + toIntervalSecond(7776000);

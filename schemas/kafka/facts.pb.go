@@ -1356,6 +1356,7 @@ type DeliveryCreated struct {
 	// The partition that handed the event over, and its DeliveryMoved.number.
 	FromPartition int32  `protobuf:"varint,12,opt,name=from_partition,json=fromPartition,proto3" json:"from_partition,omitempty"`
 	Number        uint64 `protobuf:"varint,13,opt,name=number,proto3" json:"number,omitempty"`
+	Sequence      uint64 `protobuf:"varint,14,opt,name=sequence,proto3" json:"sequence,omitempty"` // the endpoint's next number; 0: written before there were any
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1477,6 +1478,13 @@ func (x *DeliveryCreated) GetFromPartition() int32 {
 func (x *DeliveryCreated) GetNumber() uint64 {
 	if x != nil {
 		return x.Number
+	}
+	return 0
+}
+
+func (x *DeliveryCreated) GetSequence() uint64 {
+	if x != nil {
+		return x.Sequence
 	}
 	return 0
 }
@@ -2055,7 +2063,7 @@ const file_facts_proto_rawDesc = "" +
 	"\x0fBackfillStopped\x120\n" +
 	"\x04meta\x18\x01 \x01(\v2\x1c.lumenhook.kafka.v1.FactMetaR\x04meta\x12\x18\n" +
 	"\arequest\x18\x02 \x01(\x04R\arequest\x12\x18\n" +
-	"\aproblem\x18\x03 \x01(\tR\aproblem\"\xd1\x03\n" +
+	"\aproblem\x18\x03 \x01(\tR\aproblem\"\xed\x03\n" +
 	"\x0fDeliveryCreated\x120\n" +
 	"\x04meta\x18\x01 \x01(\v2\x1c.lumenhook.kafka.v1.FactMetaR\x04meta\x12\x1d\n" +
 	"\n" +
@@ -2072,7 +2080,8 @@ const file_facts_proto_rawDesc = "" +
 	" \x01(\rR\x04runs\x12.\n" +
 	"\x13former_endpoint_ids\x18\v \x03(\tR\x11formerEndpointIds\x12%\n" +
 	"\x0efrom_partition\x18\f \x01(\x05R\rfromPartition\x12\x16\n" +
-	"\x06number\x18\r \x01(\x04R\x06number\"\x99\x03\n" +
+	"\x06number\x18\r \x01(\x04R\x06number\x12\x1a\n" +
+	"\bsequence\x18\x0e \x01(\x04R\bsequence\"\x99\x03\n" +
 	"\vAttemptMade\x120\n" +
 	"\x04meta\x18\x01 \x01(\v2\x1c.lumenhook.kafka.v1.FactMetaR\x04meta\x12\x19\n" +
 	"\bevent_id\x18\x02 \x01(\tR\aeventId\x12\x1d\n" +

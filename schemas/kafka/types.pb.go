@@ -732,6 +732,7 @@ type Endpoint struct {
 	Headers             []*Header              `protobuf:"bytes,16,rep,name=headers,proto3" json:"headers,omitempty"`
 	RateLimitPerSecond  uint32                 `protobuf:"varint,17,opt,name=rate_limit_per_second,json=rateLimitPerSecond,proto3" json:"rate_limit_per_second,omitempty"` // 0: none
 	DeletedAtMillis     int64                  `protobuf:"varint,18,opt,name=deleted_at_millis,json=deletedAtMillis,proto3" json:"deleted_at_millis,omitempty"`            // 0: not deleted
+	Sequence            uint64                 `protobuf:"varint,19,opt,name=sequence,proto3" json:"sequence,omitempty"`                                                   // of the delivery that was created last; 0: none has one
 	unknownFields       protoimpl.UnknownFields
 	sizeCache           protoimpl.SizeCache
 }
@@ -888,6 +889,13 @@ func (x *Endpoint) GetRateLimitPerSecond() uint32 {
 func (x *Endpoint) GetDeletedAtMillis() int64 {
 	if x != nil {
 		return x.DeletedAtMillis
+	}
+	return 0
+}
+
+func (x *Endpoint) GetSequence() uint64 {
+	if x != nil {
+		return x.Sequence
 	}
 	return 0
 }
@@ -1991,6 +1999,7 @@ type Delivery struct {
 	MovedTo             string                 `protobuf:"bytes,17,opt,name=moved_to,json=movedTo,proto3" json:"moved_to,omitempty"`                                 // endpoint that the event was handed over to
 	MovedBy             string                 `protobuf:"bytes,18,opt,name=moved_by,json=movedBy,proto3" json:"moved_by,omitempty"`                                 // command that asked for that
 	FormerEndpointIds   []string               `protobuf:"bytes,19,rep,name=former_endpoint_ids,json=formerEndpointIds,proto3" json:"former_endpoint_ids,omitempty"` // where the event was before, the first first
+	Sequence            uint64                 `protobuf:"varint,20,opt,name=sequence,proto3" json:"sequence,omitempty"`                                             // number among those of the endpoint; 0: none
 	unknownFields       protoimpl.UnknownFields
 	sizeCache           protoimpl.SizeCache
 }
@@ -2156,6 +2165,13 @@ func (x *Delivery) GetFormerEndpointIds() []string {
 		return x.FormerEndpointIds
 	}
 	return nil
+}
+
+func (x *Delivery) GetSequence() uint64 {
+	if x != nil {
+		return x.Sequence
+	}
+	return 0
 }
 
 // Notice is the mail about an EndpointDisabled, until it is settled.
@@ -2536,7 +2552,7 @@ const file_types_proto_rawDesc = "" +
 	"\x11expires_at_millis\x18\x03 \x01(\x03R\x0fexpiresAtMillis\":\n" +
 	"\x06Header\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
-	"\x06sealed\x18\x03 \x01(\fR\x06sealedJ\x04\b\x02\x10\x03\"\xad\x05\n" +
+	"\x06sealed\x18\x03 \x01(\fR\x06sealedJ\x04\b\x02\x10\x03\"\xc9\x05\n" +
 	"\bEndpoint\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1d\n" +
 	"\n" +
@@ -2557,7 +2573,8 @@ const file_types_proto_rawDesc = "" +
 	"\x05epoch\x18\x0f \x01(\rR\x05epoch\x124\n" +
 	"\aheaders\x18\x10 \x03(\v2\x1a.lumenhook.kafka.v1.HeaderR\aheaders\x121\n" +
 	"\x15rate_limit_per_second\x18\x11 \x01(\rR\x12rateLimitPerSecond\x12*\n" +
-	"\x11deleted_at_millis\x18\x12 \x01(\x03R\x0fdeletedAtMillis\"<\n" +
+	"\x11deleted_at_millis\x18\x12 \x01(\x03R\x0fdeletedAtMillis\x12\x1a\n" +
+	"\bsequence\x18\x13 \x01(\x04R\bsequence\"<\n" +
 	"\n" +
 	"HeaderList\x12.\n" +
 	"\x04list\x18\x01 \x03(\v2\x1a.lumenhook.kafka.v1.HeaderR\x04list\":\n" +
@@ -2664,7 +2681,7 @@ const file_types_proto_rawDesc = "" +
 	"\n" +
 	"TestResult\x12\x19\n" +
 	"\bevent_id\x18\x01 \x01(\tR\aeventId\x129\n" +
-	"\x06result\x18\x02 \x01(\v2!.lumenhook.kafka.v1.AttemptResultR\x06result\"\xf2\x04\n" +
+	"\x06result\x18\x02 \x01(\v2!.lumenhook.kafka.v1.AttemptResultR\x06result\"\x8e\x05\n" +
 	"\bDelivery\x12\x19\n" +
 	"\bevent_id\x18\x01 \x01(\tR\aeventId\x12\x1d\n" +
 	"\n" +
@@ -2688,7 +2705,8 @@ const file_types_proto_rawDesc = "" +
 	"\x05moves\x18\x10 \x01(\rR\x05moves\x12\x19\n" +
 	"\bmoved_to\x18\x11 \x01(\tR\amovedTo\x12\x19\n" +
 	"\bmoved_by\x18\x12 \x01(\tR\amovedBy\x12.\n" +
-	"\x13former_endpoint_ids\x18\x13 \x03(\tR\x11formerEndpointIds\"\xee\x02\n" +
+	"\x13former_endpoint_ids\x18\x13 \x03(\tR\x11formerEndpointIds\x12\x1a\n" +
+	"\bsequence\x18\x14 \x01(\x04R\bsequence\"\xee\x02\n" +
 	"\x06Notice\x12\x1f\n" +
 	"\vendpoint_id\x18\x01 \x01(\tR\n" +
 	"endpointId\x12\x18\n" +

@@ -13,12 +13,18 @@ import (
 // before, or into as many settled deliveries as another rememberedSettled leaves. conversions
 // then has what makes the former entries of it, and testdata a folder of the new format
 // (formats_test.go).
-const StateFormat = 7
+const StateFormat = 8
 
 // conversions has, by the number of each earlier format, what makes entries of it entries of
 // the next one. None is ever removed: a partition that is quiet for years has a snapshot of
 // then.
-var conversions = map[int]streams.Conversion{}
+var conversions = map[int]streams.Conversion{
+	7: unchanged, // 8 numbers the deliveries of each endpoint: entries of 7 have none
+}
+
+func unchanged(key, value []byte, put func(key, value []byte) error) error {
+	return put(key, value)
+}
 
 // Formats are the format of the states of an engine, and those that it reads.
 type Formats struct {

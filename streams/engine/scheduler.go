@@ -389,6 +389,7 @@ func (r *round) begin(c streams.Claimed, endpoint domain.Endpoint) error {
 		EventID:    c.ID,
 		EndpointID: endpoint.ID,
 		Number:     delivery.Attempts + 1,
+		Sequence:   delivery.Sequence,
 		URL:        endpoint.URL,
 		Headers:    headers,
 		Secrets:    sign,
