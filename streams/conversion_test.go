@@ -38,7 +38,10 @@ func (r *rig) ofRelease(of release, dir string, effects func(streams.Claimed)) *
 		cfg.Snapshots.Identity = formerIdentity
 	}
 	if of.reads {
-		cfg.Snapshots.Earlier = []streams.EarlierFormat{{Identity: formerIdentity, Convert: toToday}}
+		cfg.Snapshots.Earlier = []streams.EarlierFormat{{
+			Identity: formerIdentity,
+			Convert:  streams.Conversion{Entry: toToday},
+		}}
 	}
 	if of.now != nil {
 		cfg.Now = of.now

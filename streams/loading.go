@@ -2,6 +2,7 @@ package streams
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 )
 
@@ -165,6 +166,11 @@ func (c *Core[E, C]) loadedSnapshot() error {
 		Fact:  c.progress.firstUnproved(),
 		Bytes: of.Bytes,
 	}}
+	if of.convert != nil && of.convert.Whole != nil {
+		if err := of.convert.Whole(c.store); err != nil {
+			return fmt.Errorf("streams: converting a snapshot of another format: %w", err)
+		}
+	}
 	if err := c.noteLoaded(of); err != nil {
 		return err
 	}

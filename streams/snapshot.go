@@ -180,8 +180,8 @@ func (s *Store) EachSnapshotRecord(
 // foundSnapshot is a manifest in the topic, and where its snapshot lies there.
 type foundSnapshot struct {
 	manifest
-	first, last int64      // offsets of its first chunk and of its manifest
-	convert     Conversion // nil: its entries are as they are today
+	first, last int64       // offsets of its first chunk and of its manifest
+	convert     *Conversion // nil: its format is today's
 }
 
 // snapshotIndex is what a topic has of snapshots.
@@ -304,10 +304,10 @@ func (l *snapshotReader) load(compressed []byte) error {
 // put writes an entry as it is today.
 func (l *snapshotReader) put(b *pebble.Batch, key, value []byte) error {
 	set := func(key, value []byte) error { return b.Set(key, value, nil) }
-	if l.of.convert == nil {
+	if l.of.convert == nil || l.of.convert.Entry == nil {
 		return set(key, value)
 	}
-	if err := l.of.convert(key, value, set); err != nil {
+	if err := l.of.convert.Entry(key, value, set); err != nil {
 		return fmt.Errorf("streams: converting the entry %x of a snapshot of another format: %w", key,
 			err)
 	}

@@ -38,11 +38,16 @@ type EarlierFormat struct {
 	Convert  Conversion
 }
 
-// Conversion writes an entry of an earlier format as the entries that it is today: any number
-// of them. It is a function of the entry alone, and keeps neither key nor value. It sees all
-// entries of a state, those of the timer index and the store's own too (store.go), and passes
-// on as they are those that mean what they meant.
-type Conversion func(key, value []byte, put func(key, value []byte) error) error
+// Conversion makes a state of an earlier format one of today.
+type Conversion struct {
+	// Entry writes an entry as the entries that it is today: any number of them. It is a function
+	// of the entry alone, and keeps neither key nor value. It sees all entries of a state, those
+	// of the timer index and the store's own too (store.go), and passes on as they are those that
+	// mean what they meant. nil: all of them do.
+	Entry func(key, value []byte, put func(key, value []byte) error) error
+	// Whole does what an entry alone does not tell, once all are in the store. nil: nothing.
+	Whole func(*Store) error
+}
 
 const (
 	// defaultSnapshotEvery is folded in about a second.
@@ -61,13 +66,13 @@ func storeIdentity(identity string) string {
 
 // reads reports whether snapshots of an identity are loaded, and how their entries are
 // converted: not at all if convert is nil.
-func (c SnapshotConfig) reads(identity string) (convert Conversion, does bool) {
+func (c SnapshotConfig) reads(identity string) (convert *Conversion, does bool) {
 	if identity == c.identity() {
 		return nil, true
 	}
 	for _, e := range c.Earlier {
 		if identity == storeIdentity(e.Identity) {
-			return e.Convert, true
+			return &e.Convert, true
 		}
 	}
 	return nil, false

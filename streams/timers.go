@@ -14,8 +14,11 @@ import (
 // memory there is one small record for each group that has any, so a million entries of one
 // group cost nothing while they wait.
 //
-//	key: 0x01 | group | 0x00 | due, 8 bytes, big endian | id
-//	key: 0x02 | group, where all entries of the group count as due
+//	0x01 | group | 0x00 | due, 8 bytes, big endian | id -> what the entry carries
+//	0x02 | group, where all entries of the group count as due
+//
+// What an entry carries is read with it, in the order in which entries are due, while its
+// owner's own key would be read at random.
 //
 // A million entries are made due by one write, that of the second kind. It applies to
 // entries that are added later too, until the group has none.
@@ -35,6 +38,7 @@ type Claimed struct {
 	Group     string
 	ID        string
 	DueMillis int64
+	Value     []byte // as it was set with the entry; empty: none
 }
 
 type timerGroup struct {
@@ -74,15 +78,20 @@ const (
 
 // SetTimer adds an entry.
 func (b *Batch) SetTimer(group string, dueMillis int64, id string) error {
-	key := timerKey(group, dueMillis, id)
+	return b.SetTimerCarrying(group, dueMillis, id, nil)
+}
+
+// SetTimerCarrying adds an entry that carries a value.
+func (b *Batch) SetTimerCarrying(group string, dueMillis int64, id string, value []byte) error {
+	key := TimerKey(group, dueMillis, id)
 	b.timer = append(b.timer,
 		timerChange{kind: timerSet, key: key, group: group, id: id, due: dueMillis})
-	return b.Set(key, nil)
+	return b.Set(key, value)
 }
 
 // ClearTimer removes an entry, and with it its claim.
 func (b *Batch) ClearTimer(group string, dueMillis int64, id string) error {
-	key := timerKey(group, dueMillis, id)
+	key := TimerKey(group, dueMillis, id)
 	b.timer = append(b.timer, timerChange{kind: timerCleared, key: key, group: group, id: id})
 	return b.Delete(key)
 }
@@ -95,7 +104,8 @@ func (b *Batch) MakeDue(group string) error {
 
 func dueKey(group string) []byte { return append([]byte{keySpaceDue}, group...) }
 
-func timerKey(group string, dueMillis int64, id string) []byte {
+// TimerKey is the key of an entry, by which what it carries can be read.
+func TimerKey(group string, dueMillis int64, id string) []byte {
 	key := make([]byte, 0, len(group)+len(id)+10)
 	key = append(key, keySpaceTimers)
 	key = append(key, group...)
@@ -122,6 +132,19 @@ func TimerOf(key []byte) (group, id string, err error) {
 		group = string(key[1:])
 	}
 	return group, id, err
+}
+
+// ScanTimers calls take with every committed entry, whether or not it is due, in the order of
+// their groups.
+func (s *Store) ScanTimers(take func(Claimed) error) error {
+	return s.Scan([]byte{keySpaceTimers}, []byte{keySpaceTimers + 1},
+		func(key, value []byte) (bool, error) {
+			group, due, id, err := parseTimerKey(key)
+			if err != nil {
+				return false, err
+			}
+			return true, take(Claimed{Group: group, ID: id, DueMillis: due, Value: value})
+		})
 }
 
 // newTimerIndex reads which groups have entries. It seeks from group to group and does not
@@ -339,7 +362,7 @@ func (x *TimerIndex) ClaimOne(group string, dueMillis int64, id string) (Claimed
 	if g == nil {
 		return Claimed{}, false, nil
 	}
-	key := timerKey(group, dueMillis, id)
+	key := TimerKey(group, dueMillis, id)
 	if _, taken := g.claimed[id]; taken {
 		return Claimed{}, false, nil
 	}
@@ -348,7 +371,7 @@ func (x *TimerIndex) ClaimOne(group string, dueMillis int64, id string) (Claimed
 		return Claimed{}, false, err
 	}
 	g.claimed[id] = key
-	return Claimed{Group: group, ID: id, DueMillis: dueMillis}, true, nil
+	return Claimed{Group: group, ID: id, DueMillis: dueMillis, Value: value}, true, nil
 }
 
 // claimQuantum is how many entries a group may claim before it is another's turn.
@@ -394,7 +417,7 @@ func (x *TimerIndex) Claim(
 // next entry belongs.
 func (x *TimerIndex) claimOf(g *timerGroup, nowMillis int64, n int) (claimed []Claimed, err error) {
 	g.nextMillis = math.MaxInt64
-	err = x.store.Scan(g.from, upperOf(g.name), func(key, _ []byte) (bool, error) {
+	err = x.store.Scan(g.from, upperOf(g.name), func(key, value []byte) (bool, error) {
 		_, entryDue, id, err := parseTimerKey(key)
 		if err != nil {
 			return false, err
@@ -413,7 +436,12 @@ func (x *TimerIndex) claimOf(g *timerGroup, nowMillis int64, n int) (claimed []C
 		n--
 		g.claimed[id] = bytes.Clone(key)
 		g.from = append(bytes.Clone(key), 0)
-		claimed = append(claimed, Claimed{Group: g.name, ID: id, DueMillis: entryDue})
+		claimed = append(claimed, Claimed{
+			Group:     g.name,
+			ID:        id,
+			DueMillis: entryDue,
+			Value:     bytes.Clone(value),
+		})
 		return true, nil
 	})
 	switch {

@@ -160,8 +160,8 @@ var mutants = []mutant{
 	},
 	{
 		"what is due later begins first", "streams/timers.go",
-		"ID: id, DueMillis: entryDue})",
-		"ID: id, DueMillis: entryDue})\nif last := len(claimed) - 1; MUTANT { claimed[0], claimed[last] = claimed[last], claimed[0] }",
+		"Value:     bytes.Clone(value),\n\t\t})",
+		"Value:     bytes.Clone(value),\n\t\t})\nif last := len(claimed) - 1; MUTANT { claimed[0], claimed[last] = claimed[last], claimed[0] }",
 		"which its replay queued first",
 	},
 	{
@@ -414,9 +414,18 @@ var mutants = []mutant{
 		"if !MUTANT { covered = covered.Add(Range{w.LiveSince, math.MaxUint32}) }", "G2",
 	},
 	{
+		"a body stays behind", "streams/engine/carried.go",
+		"if hadOwn {", "if hadOwn && !MUTANT {", "G4",
+	},
+	{
+		"a body is lost with the first attempt", "streams/engine/carried.go",
+		"case !unattempted(after) && body != nil:",
+		"case !unattempted(after) && body != nil && !(MUTANT && unattempted(before)):", "G4|G",
+	},
+	{
 		"what has failed is forgotten", "streams/engine/state.go",
 		"case after.Replayable():\n\t\treturn batch",
-		"case after.Replayable():\n\t\tif MUTANT { return s.settle(batch, before, after) }\n\t\treturn batch",
+		"case after.Replayable():\n\t\tif MUTANT { return s.settle(batch, after) }\n\t\treturn batch",
 		"G",
 	},
 	{

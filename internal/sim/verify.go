@@ -102,14 +102,22 @@ func (m *model) state(ours func(aggregate string) bool, remembered int) map[stri
 }
 
 func (m *model) deliveryState(s map[string]string, id deliveryID, d domain.Delivery) {
-	s[stateKey(keyDelivery, id.event)] = string(schemas.MarshalDelivery(d))
+	delivery := schemas.MarshalDelivery(d)
+	s[stateKey(keyDelivery, id.event)] = string(delivery)
+	timer := timerKey(id.endpoint+"/"+strconv.Itoa(int(d.EndpointEpoch)), d.NextAttemptAtMillis,
+		id.event)
+	body := string(m.bodies[id])
+	if d.State.Pending() && d.Attempts == 0 { // its entry of the timer index carries both
+		length := string(binary.AppendUvarint(nil, uint64(len(delivery))))
+		s[timer] = length + string(delivery) + body
+		return
+	}
 	if !d.State.Settled() {
-		s[stateKey(keyBody, id.event)] = string(m.bodies[id])
+		s[stateKey(keyBody, id.event)] = body
 	}
 	switch {
 	case d.State.Pending():
-		s[timerKey(id.endpoint+"/"+
-			strconv.Itoa(int(d.EndpointEpoch)), d.NextAttemptAtMillis, id.event)] = ""
+		s[timer] = ""
 	case d.Replayable():
 		created := binary.BigEndian.AppendUint64(append([]byte(id.endpoint), 0),
 			uint64(max(d.CreatedAtMillis, 0)))

@@ -28,7 +28,7 @@
 //
 // Keys of the store, by their first byte:
 //
-//	0x10 account id   account        0x14 event id    the body to send
+//	0x10 account id   account        0x14 event id    its body, see carried.go
 //	0x11 endpoint id  endpoint       0x15 command id  its answer
 //	0x12 watch id     watch          0x16 endpoint id, created, event id
 //	0x13 event id     delivery            a delivery that a replay may queue
@@ -39,7 +39,8 @@
 //	0x1b partition    the highest number of a hand-over that came from there
 //
 // Groups of the timer index: an endpoint's identifier with its epoch holds the deliveries
-// that wait for an attempt since that epoch; "commands" holds answers until they are
+// that wait for an attempt since that epoch, and until the first one also their bodies;
+// "commands" holds answers until they are
 // forgotten, "mails" the notices that are to be ordered, "orders" those whose order may
 // get no answer. Enabling an endpoint begins an epoch, and makes the group of the previous one
 // due by a single write. So does deleting it; its deliveries are then cancelled as they are
@@ -55,6 +56,7 @@
 //	commands.go  commands to facts and answers
 //	state.go     aggregates in the store, and the fold
 //	known.go     which deliveries there are, without a look into the store
+//	carried.go   where an event's body is
 //	settled.go   which settled deliveries are remembered
 //	handovers.go events that go on in another partition, and arrive once
 //	scheduler.go what is due becomes attempts

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,17 +14,14 @@ import (
 // before, or into as many settled deliveries as another rememberedSettled leaves. conversions
 // then has what makes the former entries of it, and testdata a folder of the new format
 // (formats_test.go).
-const StateFormat = 8
+const StateFormat = 9
 
 // conversions has, by the number of each earlier format, what makes entries of it entries of
 // the next one. None is ever removed: a partition that is quiet for years has a snapshot of
 // then.
 var conversions = map[int]streams.Conversion{
-	7: unchanged, // 8 numbers the deliveries of each endpoint: entries of 7 have none
-}
-
-func unchanged(key, value []byte, put func(key, value []byte) error) error {
-	return put(key, value)
+	7: {}, // 8 numbers the deliveries of each endpoint: entries of 7 have none
+	8: {Whole: carryBodies},
 }
 
 // Formats are the format of the states of an engine, and those that it reads.
@@ -59,8 +57,8 @@ func (f Formats) snapshots(partitions int) streams.SnapshotConfig {
 			return f.advise(identity, partitions)
 		},
 	}
-	convert := streams.Conversion(nil)
-	for n := f.Number - 1; f.Conversions[n] != nil; n-- {
+	var convert streams.Conversion
+	for n := f.Number - 1; f.has(n); n-- {
 		convert = following(f.Conversions[n], convert)
 		cfg.Earlier = append(cfg.Earlier, streams.EarlierFormat{
 			Identity: identityOf(n, partitions),
@@ -70,20 +68,42 @@ func (f Formats) snapshots(partitions int) streams.SnapshotConfig {
 	return cfg
 }
 
-// following converts by one conversion and then by the next ones; nil: there are none.
-func following(first, rest streams.Conversion) streams.Conversion {
-	if rest == nil {
-		return first
+// has reports whether the format before the next one is read.
+func (f Formats) has(number int) bool {
+	_, has := f.Conversions[number]
+	return has
+}
+
+// following converts by one conversion and then by the next ones. Every entry is converted
+// before any whole: an Entry that follows a Whole sees entries as they were before that.
+func following(first, rest streams.Conversion) (both streams.Conversion) {
+	switch {
+	case first.Entry == nil:
+		both.Entry = rest.Entry
+	case rest.Entry == nil:
+		both.Entry = first.Entry
+	default:
+		both.Entry = func(key, value []byte, put func(key, value []byte) error) error {
+			return first.Entry(key, value, func(key, value []byte) error {
+				return rest.Entry(key, value, put)
+			})
+		}
 	}
-	return func(key, value []byte, put func(key, value []byte) error) error {
-		return first(key, value, func(key, value []byte) error { return rest(key, value, put) })
+	switch {
+	case first.Whole == nil:
+		both.Whole = rest.Whole
+	case rest.Whole == nil:
+		both.Whole = first.Whole
+	default:
+		both.Whole = func(s *streams.Store) error { return errors.Join(first.Whole(s), rest.Whole(s)) }
 	}
+	return both
 }
 
 // reads lists the numbers of the formats that are read, the lowest first.
 func (f Formats) reads() []int {
 	numbers := []int{f.Number}
-	for n := f.Number - 1; f.Conversions[n] != nil; n-- {
+	for n := f.Number - 1; f.has(n); n-- {
 		numbers = append(numbers, n)
 	}
 	slices.Reverse(numbers)

@@ -368,11 +368,7 @@ func (r *round) allowAttempts(group string, endpoint domain.Endpoint) int {
 
 // begin starts an attempt of a delivery, with the endpoint's current url and secrets.
 func (r *round) begin(c streams.Claimed, endpoint domain.Endpoint) error {
-	delivery, err := r.state.delivery(r.committed, c.ID)
-	if err != nil {
-		return err
-	}
-	body, err := r.state.body(r.committed, c.ID)
+	delivery, body, err := r.state.claimed(r.committed, c)
 	if err != nil {
 		return err
 	}

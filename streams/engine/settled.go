@@ -125,15 +125,9 @@ func (r *ring) drop(
 	return eventID, batch.Delete(key)
 }
 
-// settle remembers a delivery that a fact has left settled, without its body, and forgets
-// the one that settled longest ago.
-func (s *state) settle(batch *streams.Batch, before, after domain.Delivery) error {
-	if !before.State.Settled() {
-		s.bodies.Remove(after.EventID)
-		if err := batch.Delete(keyOf(spaceBody, after.EventID)); err != nil {
-			return err
-		}
-	}
+// settle remembers a delivery that a fact has left settled, and forgets the one that settled
+// longest ago.
+func (s *state) settle(batch *streams.Batch, after domain.Delivery) error {
 	full, err := s.settled.add(batch, after)
 	if err != nil || !full {
 		return err

@@ -200,14 +200,6 @@ func (s *state) endpoint(r reader, id string) (domain.Endpoint, error) {
 	return s.endpoints.get(r, id)
 }
 
-// body returns what is sent of an event; nil when there is none.
-func (s *state) body(r reader, eventID string) ([]byte, error) {
-	if body, ok := s.bodies.Get(eventID); ok {
-		return body, nil
-	}
-	return r.Get(keyOf(spaceBody, eventID))
-}
-
 // replayableBetween returns the first deliveries of an endpoint that a replay may queue and
 // whose events were created in a time range, up to the limit of one replay, and how many
 // there are, counted up to maxCounted.
@@ -366,11 +358,9 @@ func (s *state) storeDelivery(
 			return err
 		}
 	}
-	if body := bodyIn(f.Body); len(body) > 0 {
-		if err := batch.Set(keyOf(spaceBody, eventID), body); err != nil {
-			return err
-		}
-		s.bodies.Add(eventID, body)
+	body, err := s.moveBody(batch, f, before, after)
+	if err != nil {
+		return err
 	}
 	if before.State.Pending() {
 		if err := batch.ClearTimer(deliveryGroup(before.EndpointID, before.EndpointEpoch),
@@ -392,25 +382,16 @@ func (s *state) storeDelivery(
 		s.settled.leave(eventID)
 	}
 	switch {
+	case unattempted(after):
+		return batch.SetTimerCarrying(deliveryGroup(after.EndpointID, after.EndpointEpoch),
+			after.NextAttemptAtMillis, eventID, carried(after, body))
 	case after.State.Pending():
 		return batch.SetTimer(deliveryGroup(after.EndpointID, after.EndpointEpoch),
 			after.NextAttemptAtMillis, eventID)
 	case after.Replayable():
 		return batch.Set(replayableKey(after.EndpointID, after.CreatedAtMillis, eventID), nil)
 	case after.State.Settled():
-		return s.settle(batch, before, after)
+		return s.settle(batch, after)
 	}
 	return nil
-}
-
-// bodyIn returns the body that a fact brings to a delivery which is on its way from then on.
-func bodyIn(body domain.FactBody) []byte {
-	switch b := body.(type) {
-	case domain.DeliveryCreated:
-		return b.Event.Body
-	case domain.DeliveryRequeued:
-		return b.Body
-	default:
-		return nil
-	}
 }

@@ -92,12 +92,16 @@ func TestTheNextVersionStartsOnAJournalThatWasCut(t *testing.T) {
 	next := engine.Formats{
 		Number: engine.StateFormat + 2,
 		Conversions: map[int]streams.Conversion{
-			engine.StateFormat: func(key, value []byte, put func(key, value []byte) error) error {
-				converted.Add(1)
-				return put(append([]byte{0xfe}, key...), value) // to where nobody looks for it
+			engine.StateFormat: {
+				Entry: func(key, value []byte, put func(key, value []byte) error) error {
+					converted.Add(1)
+					return put(append([]byte{0xfe}, key...), value) // to where nobody looks for it
+				},
 			},
-			engine.StateFormat + 1: func(key, value []byte, put func(key, value []byte) error) error {
-				return put(key[1:], value)
+			engine.StateFormat + 1: {
+				Entry: func(key, value []byte, put func(key, value []byte) error) error {
+					return put(key[1:], value)
+				},
 			},
 		},
 	}

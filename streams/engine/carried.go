@@ -1,0 +1,168 @@
+package engine
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/schemas"
+	"github.com/lumenhook/lumenhook/streams"
+)
+
+// Where an event's body is:
+//
+//   - before the first attempt, in the delivery's entry of the timer index, with a copy of the
+//     delivery. So what is claimed next is read in the order of its keys. Most deliveries need
+//     one attempt, and their bodies are read and written nowhere else;
+//   - afterwards, while the delivery may be attempted again, in a record of its own (spaceBody),
+//     which a retry does not write again;
+//   - once it is settled, nowhere: the history has it.
+
+// unattempted reports whether a delivery's entry of the timer index carries it, and its body.
+func unattempted(d domain.Delivery) bool { return d.State.Pending() && d.Attempts == 0 }
+
+// carried is what an entry of the timer index carries.
+//
+//	length of the delivery, varint | delivery | body
+func carried(d domain.Delivery, body []byte) []byte {
+	delivery := schemas.MarshalDelivery(d)
+	value := make([]byte, 0, binary.MaxVarintLen32+len(delivery)+len(body))
+	value = binary.AppendUvarint(value, uint64(len(delivery)))
+	return append(append(value, delivery...), body...)
+}
+
+// splitCarried returns the two parts of what an entry carries.
+func splitCarried(value []byte) (delivery, body []byte, err error) {
+	n, size := binary.Uvarint(value)
+	if size <= 0 || n > uint64(len(value)-size) {
+		return nil, nil, errors.New("engine: an entry of the timer index carries half of a delivery: " +
+			"delete the state folder to build it anew")
+	}
+	end := size + int(n) // #nosec G115 -- at most len(value)
+	if body = value[end:]; len(body) == 0 {
+		body = nil
+	}
+	return value[size:end:end], body, nil
+}
+
+// claimed returns a claimed delivery with its body, which is nil when there is none.
+func (s *state) claimed(
+	r reader, c streams.Claimed,
+) (d domain.Delivery, body []byte, err error) {
+	if len(c.Value) == 0 {
+		if d, err = s.delivery(r, c.ID); err != nil {
+			return d, nil, err
+		}
+		body, err = s.body(r, d)
+		return d, body, err
+	}
+	delivery, body, err := splitCarried(c.Value)
+	if err != nil {
+		return d, nil, err
+	}
+	if d, cached := s.deliveries.clean.Get(c.ID); cached {
+		return d, body, nil
+	}
+	if d, err = schemas.UnmarshalDelivery(delivery); err != nil {
+		return d, nil, fmt.Errorf("engine: decoding what the timer index carries of %s: %w", c.ID, err)
+	}
+	s.deliveries.clean.Add(c.ID, d)
+	return d, body, nil
+}
+
+// body returns what is sent of a delivery's event; nil when there is none.
+func (s *state) body(r reader, d domain.Delivery) ([]byte, error) {
+	if body, ok := s.bodies.Get(d.EventID); ok {
+		return body, nil
+	}
+	if !unattempted(d) {
+		return r.Get(keyOf(spaceBody, d.EventID))
+	}
+	value, err := r.Get(streams.TimerKey(deliveryGroup(d.EndpointID, d.EndpointEpoch),
+		d.NextAttemptAtMillis, d.EventID))
+	if err != nil || len(value) == 0 {
+		return nil, err
+	}
+	_, body, err := splitCarried(value)
+	return body, err
+}
+
+// moveBody writes or deletes a body's own record, as a fact's delivery is before and after it,
+// and returns the body, where an entry of the timer index is to carry it.
+func (s *state) moveBody(
+	batch *streams.Batch, f domain.Fact, before, after domain.Delivery,
+) (body []byte, err error) {
+	if !after.Exists() {
+		return nil, nil
+	}
+	own := keyOf(spaceBody, after.EventID)
+	hadOwn := before.Exists() && !before.State.Settled() && !unattempted(before)
+	if after.State.Settled() {
+		s.bodies.Remove(after.EventID)
+		if hadOwn {
+			return nil, batch.Delete(own)
+		}
+		return nil, nil
+	}
+	if body = bodyIn(f.Body); len(body) > 0 {
+		s.bodies.Add(after.EventID, body)
+	} else if hadOwn && !unattempted(after) {
+		return nil, nil // it stays where it is
+	} else if body, err = s.body(batch, before); err != nil {
+		return nil, err
+	}
+	switch {
+	case !unattempted(after) && body != nil:
+		return nil, batch.Set(own, body)
+	case hadOwn:
+		return body, batch.Delete(own)
+	}
+	return body, nil
+}
+
+// bodyIn returns the body that a fact brings to a delivery which is on its way from then on.
+func bodyIn(body domain.FactBody) []byte {
+	switch b := body.(type) {
+	case domain.DeliveryCreated:
+		return b.Event.Body
+	case domain.DeliveryRequeued:
+		return b.Body
+	default:
+		return nil
+	}
+}
+
+// carryAtOnce is how many bodies are moved by one batch.
+const carryAtOnce = 256
+
+// carryBodies makes a state of format 8, in which every body that is needed had a record of its
+// own, one in which the timer index carries those of deliveries that were not attempted yet.
+func carryBodies(s *streams.Store) error {
+	batch, moved := s.Begin(), 0
+	err := s.ScanTimers(func(c streams.Claimed) error {
+		if domain.KindOf(endpointOf(c.Group)) != domain.KindEndpoint {
+			return nil
+		}
+		d, err := load(s, spaceDelivery, c.ID, schemas.UnmarshalDelivery)
+		if err != nil || !unattempted(d) {
+			return err
+		}
+		body, err := s.Get(keyOf(spaceBody, c.ID))
+		if err != nil {
+			return err
+		}
+		key := streams.TimerKey(c.Group, c.DueMillis, c.ID)
+		err = errors.Join(batch.Set(key, carried(d, body)), batch.Delete(keyOf(spaceBody, c.ID)))
+		if moved++; moved%carryAtOnce == 0 && err == nil {
+			err = batch.Commit()
+			batch = s.Begin()
+		}
+		return err
+	})
+	if err != nil {
+		batch.Discard()
+		return err
+	}
+	return batch.Commit()
+}
