@@ -386,6 +386,11 @@ func (s *Flags) trust() source.Trust {
 	return source.Trust{Anchor: s.anchor, OnRefused: s.OnRefused}
 }
 
+// Trusted is the ledger of --trusted-ledger, if there is one.
+func (s *Flags) Trusted() follower.Trusted {
+	return follower.Trusted{Sequence: s.anchor.Sequence, Hash: s.anchor.Hash}
+}
+
 func (s *Flags) horizonConfig(log *slog.Logger) horizon.Config {
 	return horizon.Config{
 		URL:          s.horizonURL,

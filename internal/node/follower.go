@@ -23,6 +23,7 @@ func (r *followerRole) Start(context.Context) error {
 		OpenParts:  n.directory.Directory,
 		Passphrase: cfg.Passphrase,
 		Start:      cfg.Follower.Start,
+		Trusted:    cfg.Follower.Trusted,
 		Backfill: follower.BackfillConfig{
 			Source:   guardedSource{cfg.Follower.Past, cfg.Disk},
 			Requests: n.directory,

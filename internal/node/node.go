@@ -79,6 +79,7 @@ type FollowerConfig struct {
 	Live      follower.Source
 	Past      follower.Source // another one, for backfills
 	Start     follower.Start
+	Trusted   follower.Trusted
 	OnMatched func(follower.LedgerSummary) // follower.Config.OnMatched; may be nil
 }
 

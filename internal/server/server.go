@@ -85,6 +85,7 @@ func (v *server) equip(cfg *node.Config, role node.Role) (err error) {
 		cfg.Sealer, cfg.MasterKey, err = v.flags.masterKey().OpenExisting()
 	case node.RoleFollower:
 		cfg.Follower.Start = v.flags.source.StartAt
+		cfg.Follower.Trusted = v.flags.source.Trusted()
 		v.flags.source.OnRefused = cfg.Metrics.LedgerRefused
 		v.flags.source.OnLeft = cfg.Metrics.SourceLeft
 		cfg.Follower.Live, cfg.Follower.Past, err = v.flags.source.OpenBoth(v.Logger)

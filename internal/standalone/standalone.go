@@ -159,6 +159,7 @@ func (v *service) equip(cfg *node.Config) (err error) {
 		return err
 	}
 	cfg.Follower.Start = v.flags.source.StartAt
+	cfg.Follower.Trusted = v.flags.source.Trusted()
 	v.flags.source.OnRefused = cfg.Metrics.LedgerRefused
 	v.flags.source.OnLeft = cfg.Metrics.SourceLeft
 	cfg.Follower.Live, cfg.Follower.Past, err = v.flags.source.OpenBoth(v.Logger)

@@ -51,4 +51,5 @@
 //	done.go      committing that to the group
 //	priority.go  the live ledger goes before backfills
 //	start.go     where to begin when there is no cursor
+//	trusted.go   a ledger that is known from elsewhere, and lies behind the cursor
 package follower

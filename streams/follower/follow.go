@@ -69,6 +69,9 @@ func (r *Reading) position(ctx context.Context) (next uint32, err error) {
 		return 0, err
 	}
 	if found {
+		if err := r.checkTrusted(ctx, cursor); err != nil {
+			return 0, err
+		}
 		r.config.Source.Continue(cursor.Sequence, cursor.Hash)
 		r.config.Logger.Info("following the ledger from its cursor", "ledger", cursor.Sequence+1)
 		return cursor.Sequence + 1, nil

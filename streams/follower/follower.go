@@ -57,8 +57,8 @@ type LedgerSummary struct {
 	Matches  []domain.Match
 }
 
-// Config configures a follower. All fields but Allowed, OnMatched, OnLedger and Backfill must
-// be set; Start's zero value is "latest".
+// Config configures a follower. All fields but Trusted, Allowed, OnMatched, OnLedger and Backfill
+// must be set; Start's zero value is "latest".
 type Config struct {
 	Cluster    streams.Cluster
 	Source     Source
@@ -66,6 +66,7 @@ type Config struct {
 	OpenParts  OpenParts // of backfills
 	Passphrase string    // of the network
 	Start      Start     // where to begin when there is no cursor
+	Trusted    Trusted   // held against what was followed, if it lies there
 	Backfill   BackfillConfig
 	// Allowed is asked by a term that has taken the deployment's follower over whether it may
 	// go on: topics may have been left for others while the process was paused.

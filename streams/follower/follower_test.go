@@ -4,9 +4,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/stellar/devnet/devclient"
@@ -269,6 +271,61 @@ func TestForkStops(t *testing.T) {
 	})
 	if err := r.start(r.config()).end(); !errors.Is(err, domain.ErrForked) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// A trusted ledger that was followed already is held against what was followed; one that was
+// forgotten is told of.
+func TestATrustedLedgerBehindTheCursor(t *testing.T) {
+	hash := func(digits string) string { return strings.Repeat(digits, 32) }
+	r := newRig(t)
+	for sequence := uint32(7); sequence <= 9; sequence++ {
+		r.appendCursor(schemas.LedgerRead{
+			NetworkPassphrase: r.network.Passphrase(),
+			Sequence:          sequence,
+			Hash:              hash(fmt.Sprintf("0%d", sequence)),
+		})
+	}
+	for name, c := range map[string]struct {
+		trusted follower.Trusted
+		wrong   bool
+		said    string
+	}{
+		"as the cursor":      {follower.Trusted{Sequence: 9, Hash: hash("09")}, false, "is the one"},
+		"not as the cursor":  {follower.Trusted{Sequence: 9, Hash: hash("08")}, true, ""},
+		"as was followed":    {follower.Trusted{Sequence: 8, Hash: hash("08")}, false, "is the one"},
+		"of another history": {follower.Trusted{Sequence: 8, Hash: hash("09")}, true, ""},
+		"forgotten":          {follower.Trusted{Sequence: 6, Hash: hash("06")}, false, "no longer kept"},
+		"none":               {follower.Trusted{}, false, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var log testkit.Buffer
+			config := r.config()
+			config.Trusted = c.trusted
+			config.Logger = slog.New(slog.NewTextHandler(&log, nil))
+			x := r.start(config)
+			if c.wrong {
+				err := x.end()
+				if !errors.Is(err, domain.ErrForked) || !strings.Contains(err.Error(), "--trusted-ledger") {
+					t.Errorf("got %v", err)
+				}
+				return
+			}
+			select { // the network is at an earlier ledger, which is waited for
+			case <-x.Ready():
+			case err := <-x.ended:
+				t.Fatal(err)
+			case <-time.After(patience):
+				t.Fatal("the follower did not become ready")
+			}
+			if err := x.stopped(); err != nil {
+				t.Error(err)
+			}
+			if c.said != "" && !strings.Contains(log.String(), "trusted ledger") ||
+				!strings.Contains(log.String(), c.said) {
+				t.Errorf("the log has no %q:\n%s", c.said, log.String())
+			}
+		})
 	}
 }
 
