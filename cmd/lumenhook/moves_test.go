@@ -91,7 +91,7 @@ func (s *testService) agrees(c *client.Client, id string, want client.Event) {
 		}
 		var events client.List[client.Event]
 		if s.cli(&events, "events", "list"); len(events.Data) != 1 ||
-			events.Data[0].Delivery != want.Delivery {
+			!reflect.DeepEqual(events.Data[0].Delivery, want.Delivery) {
 			s.t.Errorf("listed as %+v", events.Data)
 		}
 		if out := s.must("verify-projection", "--all"); !strings.Contains(out,

@@ -52,6 +52,9 @@ type Flags struct {
 
 	OnRefused func()                    // called for each ledger that is refused; may be nil
 	OnLeft    func(name, reason string) // called when one of several sources is left; may be nil
+	// OnSource is called with each of several sources and each reason to leave it, before any is;
+	// it may be nil.
+	OnSource func(name, reason string)
 
 	kind          string
 	rpcURLs       []string
@@ -278,13 +281,25 @@ func (s *Flags) open(log *slog.Logger) (source.Source, error) {
 func (s *Flags) openSeveral(
 	log *slog.Logger, need int, members []quorum.Member,
 ) (source.Source, error) {
-	return quorum.New(quorum.Config{
+	several, err := quorum.New(quorum.Config{
 		Members:  members,
 		Need:     need,
 		Interval: s.pollInterval,
 		Log:      log,
 		OnLeft:   s.OnLeft,
 	})
+	if err != nil {
+		return nil, err
+	}
+	if s.OnSource == nil {
+		return several, nil
+	}
+	for _, m := range members {
+		for _, reason := range quorum.Reasons() {
+			s.OnSource(m.Name, reason)
+		}
+	}
+	return several, nil
 }
 
 // openQuorum makes every server that is named one of several sources.

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/spf13/pflag"
+
+	"github.com/lumenhook/lumenhook/internal/stellar/source/quorum"
 )
 
 func parse(t *testing.T, args ...string) *Flags {
@@ -20,6 +22,8 @@ func parse(t *testing.T, args ...string) *Flags {
 }
 
 // So many servers are to agree as are named, at most, and Horizon is none that gives ledgers.
+// Where there are several, each is known with every reason to leave it: an alert sees an increase
+// only from a count that was there before.
 func TestWhoMayBeAQuorum(t *testing.T) {
 	const two, three = "--ledger-quorum=2", "--ledger-quorum=3"
 	named := map[string]string{
@@ -49,6 +53,8 @@ func TestWhoMayBeAQuorum(t *testing.T) {
 			args = append(args, named[who])
 		}
 		s := parse(t, args...)
+		counts := make(map[string]bool)
+		s.OnSource = func(name, reason string) { counts[name+" "+reason] = true }
 		err := s.Check()
 		if err == nil {
 			_, _, err = s.OpenBoth(slog.New(slog.DiscardHandler))
@@ -58,6 +64,14 @@ func TestWhoMayBeAQuorum(t *testing.T) {
 			t.Errorf("%s of %s: %v", c.quorum, c.who, err)
 		case c.fault != "" && (err == nil || !strings.Contains(err.Error(), c.fault)):
 			t.Errorf("%s of %s: got %v, want %q", c.quorum, c.who, err, c.fault)
+		}
+		want := len(strings.Fields(c.who)) * len(quorum.Reasons())
+		if c.fault != "" || want == len(quorum.Reasons()) {
+			want = 0
+		}
+		if len(counts) != want {
+			t.Errorf("%s of %s: %d counts are there before any is needed, not %d", c.quorum, c.who,
+				len(counts), want)
 		}
 	}
 	if got := rpcName("https://a.example/secret-key"); got != "rpc a.example" {

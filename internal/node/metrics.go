@@ -214,6 +214,10 @@ func (m *Metrics) turn(t streams.TurnStats) {
 // LedgerRefused counts an answer of a source that was not what its hashes say.
 func (m *Metrics) LedgerRefused() { m.refused.Inc() }
 
+// KnowSource shows that one of several sources of ledgers was not left so far: alerts see an
+// increase only from a count that was there before.
+func (m *Metrics) KnowSource(name, reason string) { m.sourcesLeft.WithLabelValues(name, reason) }
+
 // SourceLeft counts that one of several sources of ledgers was left alone, and why.
 func (m *Metrics) SourceLeft(name, reason string) {
 	m.sourcesLeft.WithLabelValues(name, reason).Inc()

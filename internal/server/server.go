@@ -87,7 +87,7 @@ func (v *server) equip(cfg *node.Config, role node.Role) (err error) {
 		cfg.Follower.Start = v.flags.source.StartAt
 		cfg.Follower.Trusted = v.flags.source.Trusted()
 		v.flags.source.OnRefused = cfg.Metrics.LedgerRefused
-		v.flags.source.OnLeft = cfg.Metrics.SourceLeft
+		v.flags.source.OnSource, v.flags.source.OnLeft = cfg.Metrics.KnowSource, cfg.Metrics.SourceLeft
 		cfg.Follower.Live, cfg.Follower.Past, err = v.flags.source.OpenBoth(v.Logger)
 	case node.RoleMailer:
 		cfg.Sender, err = v.flags.node.MailSender()
