@@ -3,6 +3,7 @@ package domain
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 )
 
@@ -282,6 +283,33 @@ func (p Payment) WellFormed() error {
 	if p.ClosedAtMillis < 0 || p.ClosedAtMillis > maxClosedMillis {
 		err = errors.Join(err,
 			fmt.Errorf("its ledger's close %d is not a time in milliseconds", p.ClosedAtMillis))
+	}
+	return err
+}
+
+// maxPaymentsOfMove is more than one operation can pay to one wallet: a contract call's events take
+// 16 KiB by the network's settings, an event of a payment more than 100 bytes of it.
+const maxPaymentsOfMove = 10_000
+
+// WellFormed returns why a move must not be stored in the history, or nil.
+func (m BalanceMove) WellFormed() error {
+	err := errors.Join(checkID("move", MovePrefix, m.ID),
+		within("wallet", len(m.Wallet), 1, maxIDBytes),
+		within("kind", len(m.Kind), 1, maxIDBytes),
+		within("transaction", len(m.TxHash), 1, maxIDBytes),
+		within("operation", m.Operation, 0, math.MaxInt32),
+		atMost("pool", len(m.Pool), maxIDBytes),
+		atMost("payments", len(m.PaymentIDs), maxPaymentsOfMove),
+		assetsFormed([]Asset{m.Asset}))
+	for _, id := range m.PaymentIDs {
+		err = errors.Join(err, within("payment", len(id), 1, maxIDBytes))
+	}
+	if m.BeforeStroops < 0 || m.AfterStroops < 0 {
+		err = errors.Join(err, errors.New("a balance is negative"))
+	}
+	if m.ClosedAtMillis < 0 || m.ClosedAtMillis > maxClosedMillis {
+		err = errors.Join(err,
+			fmt.Errorf("its ledger's close %d is not a time in milliseconds", m.ClosedAtMillis))
 	}
 	return err
 }

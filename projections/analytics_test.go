@@ -177,8 +177,8 @@ func TestEveryQuestionHasAnAnswer(t *testing.T) {
 	doc, err := os.ReadFile("../docs/analytics.md")
 	must(t, err)
 	questions := regexp.MustCompile("(?s)```sql\n(.*?)```").FindAllStringSubmatch(string(doc), -1)
-	if len(questions) != 20 {
-		t.Errorf("there are %d questions, not 20", len(questions))
+	if len(questions) != 21 {
+		t.Errorf("there are %d questions, not 21", len(questions))
 	}
 	console, err := projections.OpenConsole(t.Context(),
 		projections.ConsoleConfig{DSN: r.engine.ReaderDSN(), RowsMax: 1000, TimeMax: 20 * time.Second})

@@ -22,6 +22,7 @@ func (p topicPartition) String() string { return fmt.Sprintf("%s/%d", p.topic, p
 // block collects the rows of records, and the positions that it advances partitions to.
 type block struct {
 	payments   rows[schemas.PaymentObserved]
+	moves      rows[schemas.BalanceMoved]
 	endpoints  rows[endpointRow]
 	watches    rows[watchRow]
 	attempts   rows[domain.AttemptMade]
@@ -96,6 +97,7 @@ func (b *block) cover(p topicPartition, from, next int64) {
 // reset empties the block and keeps its memory.
 func (b *block) reset() {
 	b.payments.reset()
+	b.moves.reset()
 	b.endpoints.reset()
 	b.watches.reset()
 	b.attempts.reset()

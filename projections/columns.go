@@ -13,6 +13,8 @@ func (b *block) table(name string) table {
 	switch name {
 	case "payments":
 		return tableOf(name, &b.payments, paymentColumns)
+	case "balance_moves":
+		return tableOf(name, &b.moves, moveColumns)
 	case "endpoints":
 		return tableOf(name, &b.endpoints, endpointColumns)
 	case "watches":
@@ -146,6 +148,28 @@ func paymentColumns(rows []row[schemas.PaymentObserved]) []column {
 		column{"asset_code", each(rows, func(r *r) string { return r.body.Payment.Asset.Code })},
 		column{"asset_issuer", each(rows, func(r *r) string { return r.body.Payment.Asset.Issuer })},
 		column{"amount_stroops", each(rows, func(r *r) int64 { return r.body.Payment.AmountStroops })},
+		column{"observed_at", each(rows, func(r *r) int64 { return r.body.ObservedAtMillis })},
+	)
+}
+
+func moveColumns(rows []row[schemas.BalanceMoved]) []column {
+	type r = row[schemas.BalanceMoved]
+	return append(placeColumns(rows),
+		column{"move_id", each(rows, func(r *r) string { return r.body.Move.ID })},
+		column{"wallet_address", each(rows, func(r *r) string { return r.body.Move.Wallet })},
+		column{"balance", each(rows, func(r *r) string { return r.body.Move.BalanceName() })},
+		column{"kind", each(rows, func(r *r) string { return string(r.body.Move.Kind) })},
+		column{"ledger", each(rows, func(r *r) uint32 { return r.body.Move.Ledger })},
+		column{
+			"ledger_closed_at",
+			each(rows, func(r *r) int64 { return r.body.Move.ClosedAtMillis / 1000 }),
+		},
+		column{"place", each(rows, func(r *r) uint64 { return r.body.Move.Place })},
+		column{"tx_hash", each(rows, func(r *r) string { return r.body.Move.TxHash })},
+		column{"operation", each(rows, func(r *r) uint32 { return uint32(r.body.Move.Operation) })},
+		column{"before_stroops", each(rows, func(r *r) int64 { return r.body.Move.BeforeStroops })},
+		column{"after_stroops", each(rows, func(r *r) int64 { return r.body.Move.AfterStroops })},
+		column{"payment_ids", each(rows, func(r *r) []string { return r.body.Move.PaymentIDs })},
 		column{"observed_at", each(rows, func(r *r) int64 { return r.body.ObservedAtMillis })},
 	)
 }

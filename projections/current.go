@@ -18,7 +18,14 @@ type watchRow struct {
 	gone bool
 }
 
+// addPayment collects the row of a payment, or of a move of a balance.
 func (b *block) addPayment(r streams.Record) error {
+	if m, is, err := intake.Move(r); is {
+		if err == nil {
+			b.moves.add(placed(r, m))
+		}
+		return err
+	}
 	p, err := intake.Payment(r)
 	if err == nil {
 		b.payments.add(placed(r, p))

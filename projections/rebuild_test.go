@@ -82,6 +82,67 @@ func (r *rig) world(endpoints int) {
 					Payment:          p,
 					ObservedAtMillis: startMillis + int64(again),
 				}))
+			for i, m := range movesOf(n) {
+				r.appendRecord(schemas.TopicPayments, m.Wallet,
+					schemas.EncodeBalanceMoved(schemas.BalanceMoved{
+						Move:             m,
+						ObservedAtMillis: startMillis + int64(again) + int64(i),
+					}))
+			}
+		}
+	}
+}
+
+// movesOf are the moves of the n-th ledger of the world: a fee, a payment, and shares in a pool.
+func movesOf(n int) []domain.BalanceMove {
+	move := domain.BalanceMove{
+		Wallet:         "GWALLET",
+		Ledger:         uint32(100 + n),
+		ClosedAtMillis: startMillis,
+		TxHash:         strings.Repeat("ab", 32),
+		Asset:          domain.NativeAsset(),
+	}
+	fee, paid, shares := move, move, move
+	fee.ID, fee.Kind, fee.Place = fmt.Sprintf("mov_%da", n), domain.MoveFee, 1
+	fee.BeforeStroops, fee.AfterStroops = int64(1000+10*n), int64(1000+10*n-5)
+	paid.ID, paid.Kind, paid.Place = fmt.Sprintf("mov_%db", n), domain.MovePaymentIn, 1<<63
+	paid.BeforeStroops, paid.AfterStroops = fee.AfterStroops, fee.AfterStroops+15
+	paid.Operation, paid.PaymentIDs = 1, []string{fmt.Sprint(4096 * (n + 1))}
+	shares.ID, shares.Kind, shares.Place = fmt.Sprintf("mov_%dc", n), domain.MovePool, 2
+	shares.Asset, shares.Pool = domain.Asset{}, strings.Repeat("ef", 32)
+	shares.BeforeStroops, shares.AfterStroops = int64(n), int64(n+1)
+	return []domain.BalanceMove{fee, paid, shares}
+}
+
+// Moves that chain are explained, in whatever order their records came; one that is missing shows,
+// and only there.
+func TestAMissingMoveShows(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.world(5)
+	r.project(nil)
+	r.awaitProjected()
+	if n := r.count("SELECT count() FROM balance_moves FINAL WHERE change_stroops != 0"); n != 15 {
+		t.Errorf("there are %d moves, not 15", n)
+	}
+	if n := r.count("SELECT count() FROM unexplained_moves"); n != 0 {
+		t.Errorf("%d moves are unexplained", n)
+	}
+	late := movesOf(7)
+	for _, m := range late {
+		r.appendRecord(schemas.TopicPayments, m.Wallet,
+			schemas.EncodeBalanceMoved(schemas.BalanceMoved{Move: m, ObservedAtMillis: startMillis}))
+	}
+	r.awaitProjected()
+	for query, want := range map[string]int{
+		"SELECT count() FROM unexplained_moves":                                                    2,
+		"SELECT toUInt64(unexplained_stroops) FROM unexplained_moves WHERE move_id = 'mov_7a'":     20,
+		"SELECT toUInt64(unexplained_stroops) FROM unexplained_moves WHERE balance LIKE 'pool:%'":  2,
+		"SELECT count() FROM balance_moves FINAL WHERE payment_ids = ['4096'] AND balance = 'XLM'": 1,
+		"SELECT toUInt64(change * 10000000) FROM balance_moves FINAL WHERE move_id = 'mov_7b'":     15,
+	} {
+		if got := r.count(query); got != want {
+			t.Errorf("%s: %d, want %d", query, got, want)
 		}
 	}
 }
@@ -424,8 +485,8 @@ func TestAProjectorSetsTheRetentionOfTheTablesItMakes(t *testing.T) {
 	r.append(newStory(1).paid(0, 5, startMillis))
 	r.awaitProjected()
 	if n := r.count("SELECT count() FROM system.tables WHERE database = currentDatabase()" +
-		" AND engine_full LIKE '%TTL toDateTime(%toIntervalSecond(2592000)%'"); n != 5 {
-		t.Errorf("%d tables have the TTL, not 5", n)
+		" AND engine_full LIKE '%TTL toDateTime(%toIntervalSecond(2592000)%'"); n != 6 {
+		t.Errorf("%d tables have the TTL, not 6", n)
 	}
 }
 
@@ -438,12 +499,12 @@ func TestRetentionBecomesATTL(t *testing.T) {
 	}
 	must(t, projections.SetRetention(t.Context(), r.db, 90*24*time.Hour))
 	must(t, projections.SetRetention(t.Context(), r.db, 90*24*time.Hour))
-	if n := ttls(); n != 5 {
-		t.Errorf("%d tables have the TTL, not 5", n)
+	if n := ttls(); n != 6 {
+		t.Errorf("%d tables have the TTL, not 6", n)
 	}
 	must(t, projections.Rebuild(t.Context(), r.refold(nil)))
-	if n := ttls(); n != 5 {
-		t.Errorf("%d tables have the TTL after a rebuild, not 5", n)
+	if n := ttls(); n != 6 {
+		t.Errorf("%d tables have the TTL after a rebuild, not 6", n)
 	}
 	must(t, projections.SetRetention(t.Context(), r.db, 0))
 	if n := ttls(); n != 0 {

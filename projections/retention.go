@@ -13,6 +13,7 @@ import (
 // expire.
 var ageColumns = map[string]string{
 	"payments":         "ledger_closed_at",
+	"balance_moves":    "ledger_closed_at",
 	"attempts":         "sent_at",
 	"endpoint_changes": "changed_at", "events": "created_at", "deliveries": "updated_at",
 }

@@ -14,6 +14,7 @@ type tableTopic struct{ table, topic string }
 // tableTopics lists the tables; the last of them is written last (P3).
 var tableTopics = []tableTopic{
 	{"payments", schemas.TopicPayments},
+	{"balance_moves", schemas.TopicPayments},
 	{"endpoints", schemas.TopicEndpoints},
 	{"watches", schemas.TopicWatches},
 	{"attempts", schemas.TopicJournal},

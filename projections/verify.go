@@ -48,7 +48,8 @@ type Verification struct {
 
 // verified is how the rows of a table are identified and grouped.
 var verified = map[string]struct{ key, day, only string }{
-	"payments": {key: "payment_id", day: "ledger_closed_at"},
+	"payments":      {key: "payment_id", day: "ledger_closed_at"},
+	"balance_moves": {key: "move_id", day: "ledger_closed_at"},
 	"attempts": {
 		key: "concat(event_id, '/', endpoint_id, '/', toString(number))",
 		day: "sent_at",

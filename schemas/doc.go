@@ -24,6 +24,7 @@
 //	mails.go       notices as tasks keep them, their facts, orders of mails and answers
 //	matches.go     matches, as followers and endpoints read them
 //	payments.go    payments
+//	moves.go       changes of balances
 //	ledgers.go     ledgers that were read, and transactions that could not be
 //	keyuse.go      when a key was last used
 //	deadletter.go  records that do not count

@@ -68,7 +68,7 @@ func FuzzDecodeRecords(f *testing.F) {
 		f.Add(m.Type, m.Value)
 	}
 	for _, name := range []string{
-		"CreateEndpoint", "CreateWatch", "CommandResult", "PaymentObserved",
+		"CreateEndpoint", "CreateWatch", "CommandResult", "PaymentObserved", "BalanceMoved",
 		"PaymentMatched", "LedgerRead", "Account", "Endpoint", "Watch",
 	} {
 		f.Add(name, []byte{10, 0})
@@ -78,6 +78,7 @@ func FuzzDecodeRecords(f *testing.F) {
 		_, _ = schemas.DecodeCommand(m)
 		_, _ = schemas.DecodeResult(m)
 		_, _ = schemas.DecodePaymentObserved(m)
+		_, _ = schemas.DecodeBalanceMoved(m)
 		_, _ = schemas.DecodePaymentMatched(m)
 		_, _ = schemas.DecodeLedgerRead(m)
 		_, _ = schemas.DecodeAccount(m)

@@ -32,7 +32,7 @@ line editing, in which a query ends with a semicolon. Nothing can be written.
 What the topics hold at the time of asking is waited for, for 2 s at most: whether it is
 all there is said on standard error. With --clickhouse-dsn that needs --kafka-brokers.
 
-Tables, views and twenty questions: docs/analytics.md.`,
+Tables, views and twenty-one questions: docs/analytics.md.`,
 		Args: cli.OptionalArgument,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			write, known := sqlshell.Formats[format]

@@ -67,6 +67,7 @@ type Flags struct {
 	anchor        source.Anchor
 	pollInterval  time.Duration
 	quorum        int
+	balanceMoves  bool
 }
 
 // Register adds the flags. The network is the one named when none is.
@@ -100,6 +101,14 @@ func (s *Flags) registerSource(f *pflag.FlagSet) {
 		"elsewhere; without --start, following begins after it when nothing was followed yet")
 	f.StringVar(&s.start, "start", "latest", "where to begin when nothing was followed yet: "+
 		"latest, or a ledger's sequence")
+}
+
+// RegisterMoves adds the flag of who records balance moves.
+func (s *Flags) RegisterMoves(f *pflag.FlagSet) {
+	cli.Group(f, "Ledgers", func(f *pflag.FlagSet) {
+		f.BoolVar(&s.balanceMoves, "balance-moves", false, "record every change of a watched wallet's "+
+			"balances, for statements; turn it on once all processes are of this version")
+	})
 }
 
 // Check reads what is text and names every fault at once.
@@ -170,6 +179,10 @@ func (s *Flags) checkServers() (faults []error) {
 	case s.kind != sourceRPC && s.kind != sourceHorizon && s.kind != sourceLake:
 		faults = append(faults,
 			fmt.Errorf("--ledger-source %q: must be rpc, horizon or lake", s.kind))
+	}
+	if s.balanceMoves && s.kind == sourceHorizon && s.quorum <= 1 {
+		faults = append(faults, errors.New("--balance-moves: a Horizon does not tell of balances: "+
+			"choose rpc or lake as --ledger-source"))
 	}
 	for _, address := range append([]string{s.horizonURL}, s.rpcURLs...) {
 		if address != "" && !isHTTP(address) {
@@ -363,12 +376,18 @@ func (s *Flags) lakeName() string {
 	return "lake " + place
 }
 
-// OpenBoth makes a reader of the live ledger, and one of the past.
+// OpenBoth makes a reader of the live ledger, which gives balance moves if they are wanted, and one
+// of the past.
 func (s *Flags) OpenBoth(log *slog.Logger) (live, past follower.Source, err error) {
-	if live, err = s.Open(log); err == nil {
-		past, err = s.Open(log)
+	reader, err := s.Open(log)
+	if err != nil {
+		return nil, nil, err
 	}
-	return live, past, err
+	if s.balanceMoves {
+		reader.GiveMoves()
+	}
+	past, err = s.Open(log)
+	return reader, past, err
 }
 
 func (s *Flags) openLake(log *slog.Logger) (*lake.Source, error) {

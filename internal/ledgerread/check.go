@@ -74,6 +74,9 @@ type known struct {
 func (c Check) readTopics(ctx context.Context) (known, error) {
 	all := known{payments: map[string]domain.Payment{}, wallets: map[string]int64{}}
 	err := c.readTopic(ctx, schemas.TopicPayments, func(r streams.Record) error {
+		if schemas.IsBalanceMoved(r) {
+			return nil
+		}
 		observed, err := intake.Payment(r)
 		if err != nil {
 			return all.leaveOut(err)

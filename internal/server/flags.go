@@ -63,6 +63,7 @@ func (s *Flags) Register(f *pflag.FlagSet) {
 	f.StringSliceVar(&s.accept, "accept-loss", nil,
 		"faults of the cluster to put up with, of "+strings.Join(topology.Names(), ", "))
 	s.source.Register(f, "pubnet")
+	s.source.RegisterMoves(f)
 	s.node.Register(f, "info")
 }
 

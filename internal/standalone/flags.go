@@ -62,6 +62,7 @@ func (s *Flags) Register(f *pflag.FlagSet) {
 	})
 	cli.Group(f, "Development network", s.registerNetwork)
 	s.source.Register(f, "")
+	s.source.RegisterMoves(f)
 	s.node.Register(f, "warn")
 	f.StringVar(&s.holdFile, "fault-hold-file", "",
 		"for tests: file that names a request of the broker to hold")

@@ -79,7 +79,7 @@ func snapshotPart(r streams.Record) (kind string, value any) {
 
 // bareTypes are the types of records that are neither a command nor a fact.
 var bareTypes = []string{
-	"Account", "CommandResult", "DeadLetter", "Endpoint", "KeyUse", "LedgerRead",
+	"Account", "BalanceMoved", "CommandResult", "DeadLetter", "Endpoint", "KeyUse", "LedgerRead",
 	"PaymentMatched", "PaymentObserved", "TransactionQuarantined", "Watch",
 }
 

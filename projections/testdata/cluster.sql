@@ -69,6 +69,12 @@ ALTER TABLE history.deliveries ON CLUSTER `shop-1`
 ADD COLUMN IF NOT EXISTS sequence SimpleAggregateFunction(max, UInt64) COMMENT 'Number of the event among those of its endpoint, 1, 2, 3 …, as Webhook-Sequence has it; 0 in rows of versions that gave none' CODEC(ZSTD(1)) AFTER endpoint_id;
 ALTER TABLE history.events_rebuild ON CLUSTER `shop-1`
 ADD COLUMN IF NOT EXISTS sequence UInt64 COMMENT 'Number of the event among those of its endpoint, 1, 2, 3 …, as Webhook-Sequence has it; 0 in rows of versions that gave none' CODEC(Delta, ZSTD(1)) AFTER ledger_closed_at;
+CREATE TABLE IF NOT EXISTS history.balance_moves ON CLUSTER `shop-1` (…)
+ENGINE = ReplicatedReplacingMergeTree(first_wins)
+PARTITION BY toYYYYMM(ledger_closed_at)
+ORDER BY (wallet_address, ledger_closed_at, move_id)
+COMMENT 'Changes of the balances of watched wallets, one row each. May hold copies of a row until parts are merged: read with FINAL';
+CREATE OR REPLACE VIEW history.unexplained_moves ON CLUSTER `shop-1` AS …;
 ALTER TABLE history.events ON CLUSTER `shop-1` MODIFY SETTING min_parts_to_merge_at_once = 50;
 ALTER TABLE history.events ON CLUSTER `shop-1` RESET SETTING min_parts_to_merge_at_once;
 ALTER TABLE history.events ON CLUSTER `shop-1` MODIFY TTL toDateTime(created_at) + toIntervalSecond(7776000);

@@ -1730,6 +1730,59 @@ func (x *PaymentObserved) GetObservedAtMillis() int64 {
 	return 0
 }
 
+// BalanceMoved goes to the topic "payments": a change of a watched wallet's balance.
+type BalanceMoved struct {
+	state            protoimpl.MessageState `protogen:"open.v1"`
+	Move             *BalanceMove           `protobuf:"bytes,1,opt,name=move,proto3" json:"move,omitempty"`
+	ObservedAtMillis int64                  `protobuf:"varint,2,opt,name=observed_at_millis,json=observedAtMillis,proto3" json:"observed_at_millis,omitempty"`
+	unknownFields    protoimpl.UnknownFields
+	sizeCache        protoimpl.SizeCache
+}
+
+func (x *BalanceMoved) Reset() {
+	*x = BalanceMoved{}
+	mi := &file_commands_proto_msgTypes[25]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BalanceMoved) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BalanceMoved) ProtoMessage() {}
+
+func (x *BalanceMoved) ProtoReflect() protoreflect.Message {
+	mi := &file_commands_proto_msgTypes[25]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BalanceMoved.ProtoReflect.Descriptor instead.
+func (*BalanceMoved) Descriptor() ([]byte, []int) {
+	return file_commands_proto_rawDescGZIP(), []int{25}
+}
+
+func (x *BalanceMoved) GetMove() *BalanceMove {
+	if x != nil {
+		return x.Move
+	}
+	return nil
+}
+
+func (x *BalanceMoved) GetObservedAtMillis() int64 {
+	if x != nil {
+		return x.ObservedAtMillis
+	}
+	return 0
+}
+
 // PaymentMatched goes to the topic "matches".
 type PaymentMatched struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1755,7 +1808,7 @@ type PaymentMatched struct {
 
 func (x *PaymentMatched) Reset() {
 	*x = PaymentMatched{}
-	mi := &file_commands_proto_msgTypes[25]
+	mi := &file_commands_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1767,7 +1820,7 @@ func (x *PaymentMatched) String() string {
 func (*PaymentMatched) ProtoMessage() {}
 
 func (x *PaymentMatched) ProtoReflect() protoreflect.Message {
-	mi := &file_commands_proto_msgTypes[25]
+	mi := &file_commands_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1780,7 +1833,7 @@ func (x *PaymentMatched) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PaymentMatched.ProtoReflect.Descriptor instead.
 func (*PaymentMatched) Descriptor() ([]byte, []int) {
-	return file_commands_proto_rawDescGZIP(), []int{25}
+	return file_commands_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *PaymentMatched) GetAccountId() string {
@@ -1904,7 +1957,7 @@ type MailOrder struct {
 
 func (x *MailOrder) Reset() {
 	*x = MailOrder{}
-	mi := &file_commands_proto_msgTypes[26]
+	mi := &file_commands_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1916,7 +1969,7 @@ func (x *MailOrder) String() string {
 func (*MailOrder) ProtoMessage() {}
 
 func (x *MailOrder) ProtoReflect() protoreflect.Message {
-	mi := &file_commands_proto_msgTypes[26]
+	mi := &file_commands_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1929,7 +1982,7 @@ func (x *MailOrder) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MailOrder.ProtoReflect.Descriptor instead.
 func (*MailOrder) Descriptor() ([]byte, []int) {
-	return file_commands_proto_rawDescGZIP(), []int{26}
+	return file_commands_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *MailOrder) GetEndpointId() string {
@@ -2040,7 +2093,7 @@ type TransactionQuarantined struct {
 
 func (x *TransactionQuarantined) Reset() {
 	*x = TransactionQuarantined{}
-	mi := &file_commands_proto_msgTypes[27]
+	mi := &file_commands_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2052,7 +2105,7 @@ func (x *TransactionQuarantined) String() string {
 func (*TransactionQuarantined) ProtoMessage() {}
 
 func (x *TransactionQuarantined) ProtoReflect() protoreflect.Message {
-	mi := &file_commands_proto_msgTypes[27]
+	mi := &file_commands_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2065,7 +2118,7 @@ func (x *TransactionQuarantined) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TransactionQuarantined.ProtoReflect.Descriptor instead.
 func (*TransactionQuarantined) Descriptor() ([]byte, []int) {
-	return file_commands_proto_rawDescGZIP(), []int{27}
+	return file_commands_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *TransactionQuarantined) GetNetworkPassphrase() string {
@@ -2138,7 +2191,7 @@ type LedgerRead struct {
 
 func (x *LedgerRead) Reset() {
 	*x = LedgerRead{}
-	mi := &file_commands_proto_msgTypes[28]
+	mi := &file_commands_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2150,7 +2203,7 @@ func (x *LedgerRead) String() string {
 func (*LedgerRead) ProtoMessage() {}
 
 func (x *LedgerRead) ProtoReflect() protoreflect.Message {
-	mi := &file_commands_proto_msgTypes[28]
+	mi := &file_commands_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2163,7 +2216,7 @@ func (x *LedgerRead) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerRead.ProtoReflect.Descriptor instead.
 func (*LedgerRead) Descriptor() ([]byte, []int) {
-	return file_commands_proto_rawDescGZIP(), []int{28}
+	return file_commands_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *LedgerRead) GetNetworkPassphrase() string {
@@ -2260,7 +2313,7 @@ type CommandHead struct {
 
 func (x *CommandHead) Reset() {
 	*x = CommandHead{}
-	mi := &file_commands_proto_msgTypes[29]
+	mi := &file_commands_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2272,7 +2325,7 @@ func (x *CommandHead) String() string {
 func (*CommandHead) ProtoMessage() {}
 
 func (x *CommandHead) ProtoReflect() protoreflect.Message {
-	mi := &file_commands_proto_msgTypes[29]
+	mi := &file_commands_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2285,7 +2338,7 @@ func (x *CommandHead) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommandHead.ProtoReflect.Descriptor instead.
 func (*CommandHead) Descriptor() ([]byte, []int) {
-	return file_commands_proto_rawDescGZIP(), []int{29}
+	return file_commands_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *CommandHead) GetMeta() *CommandMeta {
@@ -2314,7 +2367,7 @@ type DeadLetter struct {
 
 func (x *DeadLetter) Reset() {
 	*x = DeadLetter{}
-	mi := &file_commands_proto_msgTypes[30]
+	mi := &file_commands_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2326,7 +2379,7 @@ func (x *DeadLetter) String() string {
 func (*DeadLetter) ProtoMessage() {}
 
 func (x *DeadLetter) ProtoReflect() protoreflect.Message {
-	mi := &file_commands_proto_msgTypes[30]
+	mi := &file_commands_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2339,7 +2392,7 @@ func (x *DeadLetter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeadLetter.ProtoReflect.Descriptor instead.
 func (*DeadLetter) Descriptor() ([]byte, []int) {
-	return file_commands_proto_rawDescGZIP(), []int{30}
+	return file_commands_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *DeadLetter) GetTopic() string {
@@ -2415,7 +2468,7 @@ type DeadHeader struct {
 
 func (x *DeadHeader) Reset() {
 	*x = DeadHeader{}
-	mi := &file_commands_proto_msgTypes[31]
+	mi := &file_commands_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2427,7 +2480,7 @@ func (x *DeadHeader) String() string {
 func (*DeadHeader) ProtoMessage() {}
 
 func (x *DeadHeader) ProtoReflect() protoreflect.Message {
-	mi := &file_commands_proto_msgTypes[31]
+	mi := &file_commands_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2440,7 +2493,7 @@ func (x *DeadHeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeadHeader.ProtoReflect.Descriptor instead.
 func (*DeadHeader) Descriptor() ([]byte, []int) {
-	return file_commands_proto_rawDescGZIP(), []int{31}
+	return file_commands_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *DeadHeader) GetName() string {
@@ -2618,6 +2671,9 @@ const file_commands_proto_rawDesc = "" +
 	"\breplayed\x18\x04 \x01(\bR\breplayed\"v\n" +
 	"\x0fPaymentObserved\x125\n" +
 	"\apayment\x18\x01 \x01(\v2\x1b.lumenhook.kafka.v1.PaymentR\apayment\x12,\n" +
+	"\x12observed_at_millis\x18\x02 \x01(\x03R\x10observedAtMillis\"q\n" +
+	"\fBalanceMoved\x123\n" +
+	"\x04move\x18\x01 \x01(\v2\x1f.lumenhook.kafka.v1.BalanceMoveR\x04move\x12,\n" +
 	"\x12observed_at_millis\x18\x02 \x01(\x03R\x10observedAtMillis\"\xf5\x03\n" +
 	"\x0ePaymentMatched\x12\x1d\n" +
 	"\n" +
@@ -2719,7 +2775,7 @@ func file_commands_proto_rawDescGZIP() []byte {
 	return file_commands_proto_rawDescData
 }
 
-var file_commands_proto_msgTypes = make([]protoimpl.MessageInfo, 35)
+var file_commands_proto_msgTypes = make([]protoimpl.MessageInfo, 36)
 var file_commands_proto_goTypes = []any{
 	(*CommandMeta)(nil),            // 0: lumenhook.kafka.v1.CommandMeta
 	(*CreateAccount)(nil),          // 1: lumenhook.kafka.v1.CreateAccount
@@ -2746,39 +2802,41 @@ var file_commands_proto_goTypes = []any{
 	(*RecordCoverage)(nil),         // 22: lumenhook.kafka.v1.RecordCoverage
 	(*CommandResult)(nil),          // 23: lumenhook.kafka.v1.CommandResult
 	(*PaymentObserved)(nil),        // 24: lumenhook.kafka.v1.PaymentObserved
-	(*PaymentMatched)(nil),         // 25: lumenhook.kafka.v1.PaymentMatched
-	(*MailOrder)(nil),              // 26: lumenhook.kafka.v1.MailOrder
-	(*TransactionQuarantined)(nil), // 27: lumenhook.kafka.v1.TransactionQuarantined
-	(*LedgerRead)(nil),             // 28: lumenhook.kafka.v1.LedgerRead
-	(*CommandHead)(nil),            // 29: lumenhook.kafka.v1.CommandHead
-	(*DeadLetter)(nil),             // 30: lumenhook.kafka.v1.DeadLetter
-	(*DeadHeader)(nil),             // 31: lumenhook.kafka.v1.DeadHeader
-	nil,                            // 32: lumenhook.kafka.v1.LedgerRead.WatchesOffsetsEntry
-	nil,                            // 33: lumenhook.kafka.v1.LedgerRead.MatchesOffsetsEntry
-	nil,                            // 34: lumenhook.kafka.v1.LedgerRead.PaymentsOffsetsEntry
-	(*Key)(nil),                    // 35: lumenhook.kafka.v1.Key
-	(*Header)(nil),                 // 36: lumenhook.kafka.v1.Header
-	(*EndpointChange)(nil),         // 37: lumenhook.kafka.v1.EndpointChange
-	(*Delivery)(nil),               // 38: lumenhook.kafka.v1.Delivery
-	(*Watch)(nil),                  // 39: lumenhook.kafka.v1.Watch
-	(*WatchChange)(nil),            // 40: lumenhook.kafka.v1.WatchChange
-	(*Answer)(nil),                 // 41: lumenhook.kafka.v1.Answer
-	(*Payment)(nil),                // 42: lumenhook.kafka.v1.Payment
-	(*Verification)(nil),           // 43: lumenhook.kafka.v1.Verification
-	(*Event)(nil),                  // 44: lumenhook.kafka.v1.Event
+	(*BalanceMoved)(nil),           // 25: lumenhook.kafka.v1.BalanceMoved
+	(*PaymentMatched)(nil),         // 26: lumenhook.kafka.v1.PaymentMatched
+	(*MailOrder)(nil),              // 27: lumenhook.kafka.v1.MailOrder
+	(*TransactionQuarantined)(nil), // 28: lumenhook.kafka.v1.TransactionQuarantined
+	(*LedgerRead)(nil),             // 29: lumenhook.kafka.v1.LedgerRead
+	(*CommandHead)(nil),            // 30: lumenhook.kafka.v1.CommandHead
+	(*DeadLetter)(nil),             // 31: lumenhook.kafka.v1.DeadLetter
+	(*DeadHeader)(nil),             // 32: lumenhook.kafka.v1.DeadHeader
+	nil,                            // 33: lumenhook.kafka.v1.LedgerRead.WatchesOffsetsEntry
+	nil,                            // 34: lumenhook.kafka.v1.LedgerRead.MatchesOffsetsEntry
+	nil,                            // 35: lumenhook.kafka.v1.LedgerRead.PaymentsOffsetsEntry
+	(*Key)(nil),                    // 36: lumenhook.kafka.v1.Key
+	(*Header)(nil),                 // 37: lumenhook.kafka.v1.Header
+	(*EndpointChange)(nil),         // 38: lumenhook.kafka.v1.EndpointChange
+	(*Delivery)(nil),               // 39: lumenhook.kafka.v1.Delivery
+	(*Watch)(nil),                  // 40: lumenhook.kafka.v1.Watch
+	(*WatchChange)(nil),            // 41: lumenhook.kafka.v1.WatchChange
+	(*Answer)(nil),                 // 42: lumenhook.kafka.v1.Answer
+	(*Payment)(nil),                // 43: lumenhook.kafka.v1.Payment
+	(*BalanceMove)(nil),            // 44: lumenhook.kafka.v1.BalanceMove
+	(*Verification)(nil),           // 45: lumenhook.kafka.v1.Verification
+	(*Event)(nil),                  // 46: lumenhook.kafka.v1.Event
 }
 var file_commands_proto_depIdxs = []int32{
 	0,  // 0: lumenhook.kafka.v1.CreateAccount.meta:type_name -> lumenhook.kafka.v1.CommandMeta
-	35, // 1: lumenhook.kafka.v1.CreateAccount.key:type_name -> lumenhook.kafka.v1.Key
+	36, // 1: lumenhook.kafka.v1.CreateAccount.key:type_name -> lumenhook.kafka.v1.Key
 	0,  // 2: lumenhook.kafka.v1.CreateKey.meta:type_name -> lumenhook.kafka.v1.CommandMeta
-	35, // 3: lumenhook.kafka.v1.CreateKey.key:type_name -> lumenhook.kafka.v1.Key
+	36, // 3: lumenhook.kafka.v1.CreateKey.key:type_name -> lumenhook.kafka.v1.Key
 	0,  // 4: lumenhook.kafka.v1.RollKey.meta:type_name -> lumenhook.kafka.v1.CommandMeta
-	35, // 5: lumenhook.kafka.v1.RollKey.key:type_name -> lumenhook.kafka.v1.Key
+	36, // 5: lumenhook.kafka.v1.RollKey.key:type_name -> lumenhook.kafka.v1.Key
 	0,  // 6: lumenhook.kafka.v1.RevokeKey.meta:type_name -> lumenhook.kafka.v1.CommandMeta
 	0,  // 7: lumenhook.kafka.v1.CreateEndpoint.meta:type_name -> lumenhook.kafka.v1.CommandMeta
-	36, // 8: lumenhook.kafka.v1.CreateEndpoint.headers:type_name -> lumenhook.kafka.v1.Header
+	37, // 8: lumenhook.kafka.v1.CreateEndpoint.headers:type_name -> lumenhook.kafka.v1.Header
 	0,  // 9: lumenhook.kafka.v1.UpdateEndpoint.meta:type_name -> lumenhook.kafka.v1.CommandMeta
-	37, // 10: lumenhook.kafka.v1.UpdateEndpoint.change:type_name -> lumenhook.kafka.v1.EndpointChange
+	38, // 10: lumenhook.kafka.v1.UpdateEndpoint.change:type_name -> lumenhook.kafka.v1.EndpointChange
 	0,  // 11: lumenhook.kafka.v1.DisableEndpoint.meta:type_name -> lumenhook.kafka.v1.CommandMeta
 	0,  // 12: lumenhook.kafka.v1.EnableEndpoint.meta:type_name -> lumenhook.kafka.v1.CommandMeta
 	0,  // 13: lumenhook.kafka.v1.DeleteEndpoint.meta:type_name -> lumenhook.kafka.v1.CommandMeta
@@ -2789,29 +2847,30 @@ var file_commands_proto_depIdxs = []int32{
 	0,  // 18: lumenhook.kafka.v1.ReplayEndpoint.meta:type_name -> lumenhook.kafka.v1.CommandMeta
 	0,  // 19: lumenhook.kafka.v1.ResendEvent.meta:type_name -> lumenhook.kafka.v1.CommandMeta
 	16, // 20: lumenhook.kafka.v1.ResendEvent.remembered:type_name -> lumenhook.kafka.v1.Remembered
-	38, // 21: lumenhook.kafka.v1.Remembered.delivery:type_name -> lumenhook.kafka.v1.Delivery
+	39, // 21: lumenhook.kafka.v1.Remembered.delivery:type_name -> lumenhook.kafka.v1.Delivery
 	0,  // 22: lumenhook.kafka.v1.RecordMail.meta:type_name -> lumenhook.kafka.v1.CommandMeta
 	0,  // 23: lumenhook.kafka.v1.CreateWatch.meta:type_name -> lumenhook.kafka.v1.CommandMeta
-	39, // 24: lumenhook.kafka.v1.CreateWatch.watch:type_name -> lumenhook.kafka.v1.Watch
+	40, // 24: lumenhook.kafka.v1.CreateWatch.watch:type_name -> lumenhook.kafka.v1.Watch
 	0,  // 25: lumenhook.kafka.v1.UpdateWatch.meta:type_name -> lumenhook.kafka.v1.CommandMeta
-	40, // 26: lumenhook.kafka.v1.UpdateWatch.change:type_name -> lumenhook.kafka.v1.WatchChange
+	41, // 26: lumenhook.kafka.v1.UpdateWatch.change:type_name -> lumenhook.kafka.v1.WatchChange
 	0,  // 27: lumenhook.kafka.v1.DeleteWatch.meta:type_name -> lumenhook.kafka.v1.CommandMeta
 	0,  // 28: lumenhook.kafka.v1.BackfillWatch.meta:type_name -> lumenhook.kafka.v1.CommandMeta
 	0,  // 29: lumenhook.kafka.v1.RecordCoverage.meta:type_name -> lumenhook.kafka.v1.CommandMeta
-	41, // 30: lumenhook.kafka.v1.CommandResult.answer:type_name -> lumenhook.kafka.v1.Answer
-	42, // 31: lumenhook.kafka.v1.PaymentObserved.payment:type_name -> lumenhook.kafka.v1.Payment
-	43, // 32: lumenhook.kafka.v1.PaymentMatched.verification:type_name -> lumenhook.kafka.v1.Verification
-	44, // 33: lumenhook.kafka.v1.PaymentMatched.event:type_name -> lumenhook.kafka.v1.Event
-	32, // 34: lumenhook.kafka.v1.LedgerRead.watches_offsets:type_name -> lumenhook.kafka.v1.LedgerRead.WatchesOffsetsEntry
-	33, // 35: lumenhook.kafka.v1.LedgerRead.matches_offsets:type_name -> lumenhook.kafka.v1.LedgerRead.MatchesOffsetsEntry
-	34, // 36: lumenhook.kafka.v1.LedgerRead.payments_offsets:type_name -> lumenhook.kafka.v1.LedgerRead.PaymentsOffsetsEntry
-	0,  // 37: lumenhook.kafka.v1.CommandHead.meta:type_name -> lumenhook.kafka.v1.CommandMeta
-	31, // 38: lumenhook.kafka.v1.DeadLetter.headers:type_name -> lumenhook.kafka.v1.DeadHeader
-	39, // [39:39] is the sub-list for method output_type
-	39, // [39:39] is the sub-list for method input_type
-	39, // [39:39] is the sub-list for extension type_name
-	39, // [39:39] is the sub-list for extension extendee
-	0,  // [0:39] is the sub-list for field type_name
+	42, // 30: lumenhook.kafka.v1.CommandResult.answer:type_name -> lumenhook.kafka.v1.Answer
+	43, // 31: lumenhook.kafka.v1.PaymentObserved.payment:type_name -> lumenhook.kafka.v1.Payment
+	44, // 32: lumenhook.kafka.v1.BalanceMoved.move:type_name -> lumenhook.kafka.v1.BalanceMove
+	45, // 33: lumenhook.kafka.v1.PaymentMatched.verification:type_name -> lumenhook.kafka.v1.Verification
+	46, // 34: lumenhook.kafka.v1.PaymentMatched.event:type_name -> lumenhook.kafka.v1.Event
+	33, // 35: lumenhook.kafka.v1.LedgerRead.watches_offsets:type_name -> lumenhook.kafka.v1.LedgerRead.WatchesOffsetsEntry
+	34, // 36: lumenhook.kafka.v1.LedgerRead.matches_offsets:type_name -> lumenhook.kafka.v1.LedgerRead.MatchesOffsetsEntry
+	35, // 37: lumenhook.kafka.v1.LedgerRead.payments_offsets:type_name -> lumenhook.kafka.v1.LedgerRead.PaymentsOffsetsEntry
+	0,  // 38: lumenhook.kafka.v1.CommandHead.meta:type_name -> lumenhook.kafka.v1.CommandMeta
+	32, // 39: lumenhook.kafka.v1.DeadLetter.headers:type_name -> lumenhook.kafka.v1.DeadHeader
+	40, // [40:40] is the sub-list for method output_type
+	40, // [40:40] is the sub-list for method input_type
+	40, // [40:40] is the sub-list for extension type_name
+	40, // [40:40] is the sub-list for extension extendee
+	0,  // [0:40] is the sub-list for field type_name
 }
 
 func init() { file_commands_proto_init() }
@@ -2826,7 +2885,7 @@ func file_commands_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_commands_proto_rawDesc), len(file_commands_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   35,
+			NumMessages:   36,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

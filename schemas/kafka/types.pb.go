@@ -252,6 +252,147 @@ func (x *Payment) GetAmountStroops() int64 {
 	return 0
 }
 
+// BalanceMove is one change of one balance of a wallet's account.
+type BalanceMove struct {
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	Id             string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Wallet         string                 `protobuf:"bytes,2,opt,name=wallet,proto3" json:"wallet,omitempty"`
+	Ledger         uint32                 `protobuf:"varint,3,opt,name=ledger,proto3" json:"ledger,omitempty"`
+	ClosedAtMillis int64                  `protobuf:"varint,4,opt,name=closed_at_millis,json=closedAtMillis,proto3" json:"closed_at_millis,omitempty"`
+	Place          uint64                 `protobuf:"fixed64,5,opt,name=place,proto3" json:"place,omitempty"` // orders the moves of a ledger
+	TxHash         string                 `protobuf:"bytes,6,opt,name=tx_hash,json=txHash,proto3" json:"tx_hash,omitempty"`
+	Operation      uint32                 `protobuf:"varint,7,opt,name=operation,proto3" json:"operation,omitempty"` // 1 is the first; 0: beside the operations
+	Kind           string                 `protobuf:"bytes,8,opt,name=kind,proto3" json:"kind,omitempty"`
+	Asset          *Asset                 `protobuf:"bytes,9,opt,name=asset,proto3" json:"asset,omitempty"` // none: shares in a pool
+	Pool           string                 `protobuf:"bytes,10,opt,name=pool,proto3" json:"pool,omitempty"`  // 64 hex characters
+	BeforeStroops  int64                  `protobuf:"varint,11,opt,name=before_stroops,json=beforeStroops,proto3" json:"before_stroops,omitempty"`
+	AfterStroops   int64                  `protobuf:"varint,12,opt,name=after_stroops,json=afterStroops,proto3" json:"after_stroops,omitempty"`
+	PaymentIds     []string               `protobuf:"bytes,13,rep,name=payment_ids,json=paymentIds,proto3" json:"payment_ids,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *BalanceMove) Reset() {
+	*x = BalanceMove{}
+	mi := &file_types_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BalanceMove) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BalanceMove) ProtoMessage() {}
+
+func (x *BalanceMove) ProtoReflect() protoreflect.Message {
+	mi := &file_types_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BalanceMove.ProtoReflect.Descriptor instead.
+func (*BalanceMove) Descriptor() ([]byte, []int) {
+	return file_types_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *BalanceMove) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *BalanceMove) GetWallet() string {
+	if x != nil {
+		return x.Wallet
+	}
+	return ""
+}
+
+func (x *BalanceMove) GetLedger() uint32 {
+	if x != nil {
+		return x.Ledger
+	}
+	return 0
+}
+
+func (x *BalanceMove) GetClosedAtMillis() int64 {
+	if x != nil {
+		return x.ClosedAtMillis
+	}
+	return 0
+}
+
+func (x *BalanceMove) GetPlace() uint64 {
+	if x != nil {
+		return x.Place
+	}
+	return 0
+}
+
+func (x *BalanceMove) GetTxHash() string {
+	if x != nil {
+		return x.TxHash
+	}
+	return ""
+}
+
+func (x *BalanceMove) GetOperation() uint32 {
+	if x != nil {
+		return x.Operation
+	}
+	return 0
+}
+
+func (x *BalanceMove) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *BalanceMove) GetAsset() *Asset {
+	if x != nil {
+		return x.Asset
+	}
+	return nil
+}
+
+func (x *BalanceMove) GetPool() string {
+	if x != nil {
+		return x.Pool
+	}
+	return ""
+}
+
+func (x *BalanceMove) GetBeforeStroops() int64 {
+	if x != nil {
+		return x.BeforeStroops
+	}
+	return 0
+}
+
+func (x *BalanceMove) GetAfterStroops() int64 {
+	if x != nil {
+		return x.AfterStroops
+	}
+	return 0
+}
+
+func (x *BalanceMove) GetPaymentIds() []string {
+	if x != nil {
+		return x.PaymentIds
+	}
+	return nil
+}
+
 type AmountRule struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Kind          string                 `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
@@ -264,7 +405,7 @@ type AmountRule struct {
 
 func (x *AmountRule) Reset() {
 	*x = AmountRule{}
-	mi := &file_types_proto_msgTypes[3]
+	mi := &file_types_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -276,7 +417,7 @@ func (x *AmountRule) String() string {
 func (*AmountRule) ProtoMessage() {}
 
 func (x *AmountRule) ProtoReflect() protoreflect.Message {
-	mi := &file_types_proto_msgTypes[3]
+	mi := &file_types_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -289,7 +430,7 @@ func (x *AmountRule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AmountRule.ProtoReflect.Descriptor instead.
 func (*AmountRule) Descriptor() ([]byte, []int) {
-	return file_types_proto_rawDescGZIP(), []int{3}
+	return file_types_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *AmountRule) GetKind() string {
@@ -330,7 +471,7 @@ type MemoRule struct {
 
 func (x *MemoRule) Reset() {
 	*x = MemoRule{}
-	mi := &file_types_proto_msgTypes[4]
+	mi := &file_types_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -342,7 +483,7 @@ func (x *MemoRule) String() string {
 func (*MemoRule) ProtoMessage() {}
 
 func (x *MemoRule) ProtoReflect() protoreflect.Message {
-	mi := &file_types_proto_msgTypes[4]
+	mi := &file_types_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -355,7 +496,7 @@ func (x *MemoRule) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MemoRule.ProtoReflect.Descriptor instead.
 func (*MemoRule) Descriptor() ([]byte, []int) {
-	return file_types_proto_rawDescGZIP(), []int{4}
+	return file_types_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *MemoRule) GetKind() string {
@@ -382,7 +523,7 @@ type Verification struct {
 
 func (x *Verification) Reset() {
 	*x = Verification{}
-	mi := &file_types_proto_msgTypes[5]
+	mi := &file_types_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -394,7 +535,7 @@ func (x *Verification) String() string {
 func (*Verification) ProtoMessage() {}
 
 func (x *Verification) ProtoReflect() protoreflect.Message {
-	mi := &file_types_proto_msgTypes[5]
+	mi := &file_types_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -407,7 +548,7 @@ func (x *Verification) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Verification.ProtoReflect.Descriptor instead.
 func (*Verification) Descriptor() ([]byte, []int) {
-	return file_types_proto_rawDescGZIP(), []int{5}
+	return file_types_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Verification) GetOutcome() string {
@@ -440,7 +581,7 @@ type Key struct {
 
 func (x *Key) Reset() {
 	*x = Key{}
-	mi := &file_types_proto_msgTypes[6]
+	mi := &file_types_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -452,7 +593,7 @@ func (x *Key) String() string {
 func (*Key) ProtoMessage() {}
 
 func (x *Key) ProtoReflect() protoreflect.Message {
-	mi := &file_types_proto_msgTypes[6]
+	mi := &file_types_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -465,7 +606,7 @@ func (x *Key) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Key.ProtoReflect.Descriptor instead.
 func (*Key) Descriptor() ([]byte, []int) {
-	return file_types_proto_rawDescGZIP(), []int{6}
+	return file_types_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Key) GetId() string {
@@ -537,7 +678,7 @@ type Account struct {
 
 func (x *Account) Reset() {
 	*x = Account{}
-	mi := &file_types_proto_msgTypes[7]
+	mi := &file_types_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -549,7 +690,7 @@ func (x *Account) String() string {
 func (*Account) ProtoMessage() {}
 
 func (x *Account) ProtoReflect() protoreflect.Message {
-	mi := &file_types_proto_msgTypes[7]
+	mi := &file_types_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -562,7 +703,7 @@ func (x *Account) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Account.ProtoReflect.Descriptor instead.
 func (*Account) Descriptor() ([]byte, []int) {
-	return file_types_proto_rawDescGZIP(), []int{7}
+	return file_types_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Account) GetId() string {
@@ -611,7 +752,7 @@ type SealedSecret struct {
 
 func (x *SealedSecret) Reset() {
 	*x = SealedSecret{}
-	mi := &file_types_proto_msgTypes[8]
+	mi := &file_types_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -623,7 +764,7 @@ func (x *SealedSecret) String() string {
 func (*SealedSecret) ProtoMessage() {}
 
 func (x *SealedSecret) ProtoReflect() protoreflect.Message {
-	mi := &file_types_proto_msgTypes[8]
+	mi := &file_types_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -636,7 +777,7 @@ func (x *SealedSecret) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SealedSecret.ProtoReflect.Descriptor instead.
 func (*SealedSecret) Descriptor() ([]byte, []int) {
-	return file_types_proto_rawDescGZIP(), []int{8}
+	return file_types_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *SealedSecret) GetSealed() []byte {
@@ -670,7 +811,7 @@ type Header struct {
 
 func (x *Header) Reset() {
 	*x = Header{}
-	mi := &file_types_proto_msgTypes[9]
+	mi := &file_types_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -682,7 +823,7 @@ func (x *Header) String() string {
 func (*Header) ProtoMessage() {}
 
 func (x *Header) ProtoReflect() protoreflect.Message {
-	mi := &file_types_proto_msgTypes[9]
+	mi := &file_types_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -695,7 +836,7 @@ func (x *Header) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Header.ProtoReflect.Descriptor instead.
 func (*Header) Descriptor() ([]byte, []int) {
-	return file_types_proto_rawDescGZIP(), []int{9}
+	return file_types_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Header) GetName() string {
@@ -739,7 +880,7 @@ type Endpoint struct {
 
 func (x *Endpoint) Reset() {
 	*x = Endpoint{}
-	mi := &file_types_proto_msgTypes[10]
+	mi := &file_types_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -751,7 +892,7 @@ func (x *Endpoint) String() string {
 func (*Endpoint) ProtoMessage() {}
 
 func (x *Endpoint) ProtoReflect() protoreflect.Message {
-	mi := &file_types_proto_msgTypes[10]
+	mi := &file_types_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -764,7 +905,7 @@ func (x *Endpoint) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Endpoint.ProtoReflect.Descriptor instead.
 func (*Endpoint) Descriptor() ([]byte, []int) {
-	return file_types_proto_rawDescGZIP(), []int{10}
+	return file_types_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Endpoint) GetId() string {
@@ -910,7 +1051,7 @@ type HeaderList struct {
 
 func (x *HeaderList) Reset() {
 	*x = HeaderList{}
-	mi := &file_types_proto_msgTypes[11]
+	mi := &file_types_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -922,7 +1063,7 @@ func (x *HeaderList) String() string {
 func (*HeaderList) ProtoMessage() {}
 
 func (x *HeaderList) ProtoReflect() protoreflect.Message {
-	mi := &file_types_proto_msgTypes[11]
+	mi := &file_types_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -935,7 +1076,7 @@ func (x *HeaderList) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeaderList.ProtoReflect.Descriptor instead.
 func (*HeaderList) Descriptor() ([]byte, []int) {
-	return file_types_proto_rawDescGZIP(), []int{11}
+	return file_types_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *HeaderList) GetList() []*Header {
@@ -954,7 +1095,7 @@ type AssetList struct {
 
 func (x *AssetList) Reset() {
 	*x = AssetList{}
-	mi := &file_types_proto_msgTypes[12]
+	mi := &file_types_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -966,7 +1107,7 @@ func (x *AssetList) String() string {
 func (*AssetList) ProtoMessage() {}
 
 func (x *AssetList) ProtoReflect() protoreflect.Message {
-	mi := &file_types_proto_msgTypes[12]
+	mi := &file_types_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -979,7 +1120,7 @@ func (x *AssetList) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AssetList.ProtoReflect.Descriptor instead.
 func (*AssetList) Descriptor() ([]byte, []int) {
-	return file_types_proto_rawDescGZIP(), []int{12}
+	return file_types_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *AssetList) GetList() []*Asset {
@@ -998,7 +1139,7 @@ type StringList struct {
 
 func (x *StringList) Reset() {
 	*x = StringList{}
-	mi := &file_types_proto_msgTypes[13]
+	mi := &file_types_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1010,7 +1151,7 @@ func (x *StringList) String() string {
 func (*StringList) ProtoMessage() {}
 
 func (x *StringList) ProtoReflect() protoreflect.Message {
-	mi := &file_types_proto_msgTypes[13]
+	mi := &file_types_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1023,7 +1164,7 @@ func (x *StringList) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StringList.ProtoReflect.Descriptor instead.
 func (*StringList) Descriptor() ([]byte, []int) {
-	return file_types_proto_rawDescGZIP(), []int{13}
+	return file_types_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *StringList) GetList() []string {
@@ -1046,7 +1187,7 @@ type EndpointChange struct {
 
 func (x *EndpointChange) Reset() {
 	*x = EndpointChange{}
-	mi := &file_types_proto_msgTypes[14]
+	mi := &file_types_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1058,7 +1199,7 @@ func (x *EndpointChange) String() string {
 func (*EndpointChange) ProtoMessage() {}
 
 func (x *EndpointChange) ProtoReflect() protoreflect.Message {
-	mi := &file_types_proto_msgTypes[14]
+	mi := &file_types_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1071,7 +1212,7 @@ func (x *EndpointChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndpointChange.ProtoReflect.Descriptor instead.
 func (*EndpointChange) Descriptor() ([]byte, []int) {
-	return file_types_proto_rawDescGZIP(), []int{14}
+	return file_types_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *EndpointChange) GetUrl() string {
@@ -1118,7 +1259,7 @@ type WatchChange struct {
 
 func (x *WatchChange) Reset() {
 	*x = WatchChange{}
-	mi := &file_types_proto_msgTypes[15]
+	mi := &file_types_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1130,7 +1271,7 @@ func (x *WatchChange) String() string {
 func (*WatchChange) ProtoMessage() {}
 
 func (x *WatchChange) ProtoReflect() protoreflect.Message {
-	mi := &file_types_proto_msgTypes[15]
+	mi := &file_types_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1143,7 +1284,7 @@ func (x *WatchChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchChange.ProtoReflect.Descriptor instead.
 func (*WatchChange) Descriptor() ([]byte, []int) {
-	return file_types_proto_rawDescGZIP(), []int{15}
+	return file_types_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *WatchChange) GetLabel() string {
@@ -1222,7 +1363,7 @@ type Watch struct {
 
 func (x *Watch) Reset() {
 	*x = Watch{}
-	mi := &file_types_proto_msgTypes[16]
+	mi := &file_types_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1234,7 +1375,7 @@ func (x *Watch) String() string {
 func (*Watch) ProtoMessage() {}
 
 func (x *Watch) ProtoReflect() protoreflect.Message {
-	mi := &file_types_proto_msgTypes[16]
+	mi := &file_types_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1247,7 +1388,7 @@ func (x *Watch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Watch.ProtoReflect.Descriptor instead.
 func (*Watch) Descriptor() ([]byte, []int) {
-	return file_types_proto_rawDescGZIP(), []int{16}
+	return file_types_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Watch) GetId() string {
@@ -1404,7 +1545,7 @@ type BackfillPart struct {
 
 func (x *BackfillPart) Reset() {
 	*x = BackfillPart{}
-	mi := &file_types_proto_msgTypes[17]
+	mi := &file_types_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1416,7 +1557,7 @@ func (x *BackfillPart) String() string {
 func (*BackfillPart) ProtoMessage() {}
 
 func (x *BackfillPart) ProtoReflect() protoreflect.Message {
-	mi := &file_types_proto_msgTypes[17]
+	mi := &file_types_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1429,7 +1570,7 @@ func (x *BackfillPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackfillPart.ProtoReflect.Descriptor instead.
 func (*BackfillPart) Descriptor() ([]byte, []int) {
-	return file_types_proto_rawDescGZIP(), []int{17}
+	return file_types_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *BackfillPart) GetRange() *LedgerRange {
@@ -1527,7 +1668,7 @@ type LedgerRange struct {
 
 func (x *LedgerRange) Reset() {
 	*x = LedgerRange{}
-	mi := &file_types_proto_msgTypes[18]
+	mi := &file_types_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1539,7 +1680,7 @@ func (x *LedgerRange) String() string {
 func (*LedgerRange) ProtoMessage() {}
 
 func (x *LedgerRange) ProtoReflect() protoreflect.Message {
-	mi := &file_types_proto_msgTypes[18]
+	mi := &file_types_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1552,7 +1693,7 @@ func (x *LedgerRange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerRange.ProtoReflect.Descriptor instead.
 func (*LedgerRange) Descriptor() ([]byte, []int) {
-	return file_types_proto_rawDescGZIP(), []int{18}
+	return file_types_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *LedgerRange) GetFrom() uint32 {
@@ -1585,7 +1726,7 @@ type Backfill struct {
 
 func (x *Backfill) Reset() {
 	*x = Backfill{}
-	mi := &file_types_proto_msgTypes[19]
+	mi := &file_types_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1597,7 +1738,7 @@ func (x *Backfill) String() string {
 func (*Backfill) ProtoMessage() {}
 
 func (x *Backfill) ProtoReflect() protoreflect.Message {
-	mi := &file_types_proto_msgTypes[19]
+	mi := &file_types_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1610,7 +1751,7 @@ func (x *Backfill) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Backfill.ProtoReflect.Descriptor instead.
 func (*Backfill) Descriptor() ([]byte, []int) {
-	return file_types_proto_rawDescGZIP(), []int{19}
+	return file_types_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Backfill) GetRequest() uint64 {
@@ -1681,7 +1822,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_types_proto_msgTypes[20]
+	mi := &file_types_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1693,7 +1834,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_types_proto_msgTypes[20]
+	mi := &file_types_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1706,7 +1847,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_types_proto_rawDescGZIP(), []int{20}
+	return file_types_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Event) GetId() string {
@@ -1747,7 +1888,7 @@ type Rejection struct {
 
 func (x *Rejection) Reset() {
 	*x = Rejection{}
-	mi := &file_types_proto_msgTypes[21]
+	mi := &file_types_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1759,7 +1900,7 @@ func (x *Rejection) String() string {
 func (*Rejection) ProtoMessage() {}
 
 func (x *Rejection) ProtoReflect() protoreflect.Message {
-	mi := &file_types_proto_msgTypes[21]
+	mi := &file_types_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1772,7 +1913,7 @@ func (x *Rejection) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rejection.ProtoReflect.Descriptor instead.
 func (*Rejection) Descriptor() ([]byte, []int) {
-	return file_types_proto_rawDescGZIP(), []int{21}
+	return file_types_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Rejection) GetCode() string {
@@ -1803,7 +1944,7 @@ type AttemptResult struct {
 
 func (x *AttemptResult) Reset() {
 	*x = AttemptResult{}
-	mi := &file_types_proto_msgTypes[22]
+	mi := &file_types_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1815,7 +1956,7 @@ func (x *AttemptResult) String() string {
 func (*AttemptResult) ProtoMessage() {}
 
 func (x *AttemptResult) ProtoReflect() protoreflect.Message {
-	mi := &file_types_proto_msgTypes[22]
+	mi := &file_types_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1828,7 +1969,7 @@ func (x *AttemptResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AttemptResult.ProtoReflect.Descriptor instead.
 func (*AttemptResult) Descriptor() ([]byte, []int) {
-	return file_types_proto_rawDescGZIP(), []int{22}
+	return file_types_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *AttemptResult) GetSentAtMillis() int64 {
@@ -1877,7 +2018,7 @@ type ReplayResult struct {
 
 func (x *ReplayResult) Reset() {
 	*x = ReplayResult{}
-	mi := &file_types_proto_msgTypes[23]
+	mi := &file_types_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1889,7 +2030,7 @@ func (x *ReplayResult) String() string {
 func (*ReplayResult) ProtoMessage() {}
 
 func (x *ReplayResult) ProtoReflect() protoreflect.Message {
-	mi := &file_types_proto_msgTypes[23]
+	mi := &file_types_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1902,7 +2043,7 @@ func (x *ReplayResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplayResult.ProtoReflect.Descriptor instead.
 func (*ReplayResult) Descriptor() ([]byte, []int) {
-	return file_types_proto_rawDescGZIP(), []int{23}
+	return file_types_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ReplayResult) GetQueued() uint32 {
@@ -1936,7 +2077,7 @@ type TestResult struct {
 
 func (x *TestResult) Reset() {
 	*x = TestResult{}
-	mi := &file_types_proto_msgTypes[24]
+	mi := &file_types_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1948,7 +2089,7 @@ func (x *TestResult) String() string {
 func (*TestResult) ProtoMessage() {}
 
 func (x *TestResult) ProtoReflect() protoreflect.Message {
-	mi := &file_types_proto_msgTypes[24]
+	mi := &file_types_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1961,7 +2102,7 @@ func (x *TestResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TestResult.ProtoReflect.Descriptor instead.
 func (*TestResult) Descriptor() ([]byte, []int) {
-	return file_types_proto_rawDescGZIP(), []int{24}
+	return file_types_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *TestResult) GetEventId() string {
@@ -2006,7 +2147,7 @@ type Delivery struct {
 
 func (x *Delivery) Reset() {
 	*x = Delivery{}
-	mi := &file_types_proto_msgTypes[25]
+	mi := &file_types_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2018,7 +2159,7 @@ func (x *Delivery) String() string {
 func (*Delivery) ProtoMessage() {}
 
 func (x *Delivery) ProtoReflect() protoreflect.Message {
-	mi := &file_types_proto_msgTypes[25]
+	mi := &file_types_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2031,7 +2172,7 @@ func (x *Delivery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Delivery.ProtoReflect.Descriptor instead.
 func (*Delivery) Descriptor() ([]byte, []int) {
-	return file_types_proto_rawDescGZIP(), []int{25}
+	return file_types_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *Delivery) GetEventId() string {
@@ -2195,7 +2336,7 @@ type Notice struct {
 
 func (x *Notice) Reset() {
 	*x = Notice{}
-	mi := &file_types_proto_msgTypes[26]
+	mi := &file_types_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2207,7 +2348,7 @@ func (x *Notice) String() string {
 func (*Notice) ProtoMessage() {}
 
 func (x *Notice) ProtoReflect() protoreflect.Message {
-	mi := &file_types_proto_msgTypes[26]
+	mi := &file_types_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2220,7 +2361,7 @@ func (x *Notice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Notice.ProtoReflect.Descriptor instead.
 func (*Notice) Descriptor() ([]byte, []int) {
-	return file_types_proto_rawDescGZIP(), []int{26}
+	return file_types_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Notice) GetEndpointId() string {
@@ -2327,7 +2468,7 @@ type Answer struct {
 
 func (x *Answer) Reset() {
 	*x = Answer{}
-	mi := &file_types_proto_msgTypes[27]
+	mi := &file_types_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2339,7 +2480,7 @@ func (x *Answer) String() string {
 func (*Answer) ProtoMessage() {}
 
 func (x *Answer) ProtoReflect() protoreflect.Message {
-	mi := &file_types_proto_msgTypes[27]
+	mi := &file_types_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2352,7 +2493,7 @@ func (x *Answer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Answer.ProtoReflect.Descriptor instead.
 func (*Answer) Descriptor() ([]byte, []int) {
-	return file_types_proto_rawDescGZIP(), []int{27}
+	return file_types_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Answer) GetOutcome() isAnswer_Outcome {
@@ -2516,7 +2657,23 @@ const file_types_proto_rawDesc = "" +
 	"\x04memo\x18\t \x01(\v2\x18.lumenhook.kafka.v1.MemoR\x04memo\x12/\n" +
 	"\x05asset\x18\n" +
 	" \x01(\v2\x19.lumenhook.kafka.v1.AssetR\x05asset\x12%\n" +
-	"\x0eamount_stroops\x18\v \x01(\x03R\ramountStroops\"\x89\x01\n" +
+	"\x0eamount_stroops\x18\v \x01(\x03R\ramountStroops\"\x8a\x03\n" +
+	"\vBalanceMove\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
+	"\x06wallet\x18\x02 \x01(\tR\x06wallet\x12\x16\n" +
+	"\x06ledger\x18\x03 \x01(\rR\x06ledger\x12(\n" +
+	"\x10closed_at_millis\x18\x04 \x01(\x03R\x0eclosedAtMillis\x12\x14\n" +
+	"\x05place\x18\x05 \x01(\x06R\x05place\x12\x17\n" +
+	"\atx_hash\x18\x06 \x01(\tR\x06txHash\x12\x1c\n" +
+	"\toperation\x18\a \x01(\rR\toperation\x12\x12\n" +
+	"\x04kind\x18\b \x01(\tR\x04kind\x12/\n" +
+	"\x05asset\x18\t \x01(\v2\x19.lumenhook.kafka.v1.AssetR\x05asset\x12\x12\n" +
+	"\x04pool\x18\n" +
+	" \x01(\tR\x04pool\x12%\n" +
+	"\x0ebefore_stroops\x18\v \x01(\x03R\rbeforeStroops\x12#\n" +
+	"\rafter_stroops\x18\f \x01(\x03R\fafterStroops\x12\x1f\n" +
+	"\vpayment_ids\x18\r \x03(\tR\n" +
+	"paymentIds\"\x89\x01\n" +
 	"\n" +
 	"AmountRule\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12%\n" +
@@ -2747,76 +2904,78 @@ func file_types_proto_rawDescGZIP() []byte {
 	return file_types_proto_rawDescData
 }
 
-var file_types_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
+var file_types_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
 var file_types_proto_goTypes = []any{
 	(*Asset)(nil),          // 0: lumenhook.kafka.v1.Asset
 	(*Memo)(nil),           // 1: lumenhook.kafka.v1.Memo
 	(*Payment)(nil),        // 2: lumenhook.kafka.v1.Payment
-	(*AmountRule)(nil),     // 3: lumenhook.kafka.v1.AmountRule
-	(*MemoRule)(nil),       // 4: lumenhook.kafka.v1.MemoRule
-	(*Verification)(nil),   // 5: lumenhook.kafka.v1.Verification
-	(*Key)(nil),            // 6: lumenhook.kafka.v1.Key
-	(*Account)(nil),        // 7: lumenhook.kafka.v1.Account
-	(*SealedSecret)(nil),   // 8: lumenhook.kafka.v1.SealedSecret
-	(*Header)(nil),         // 9: lumenhook.kafka.v1.Header
-	(*Endpoint)(nil),       // 10: lumenhook.kafka.v1.Endpoint
-	(*HeaderList)(nil),     // 11: lumenhook.kafka.v1.HeaderList
-	(*AssetList)(nil),      // 12: lumenhook.kafka.v1.AssetList
-	(*StringList)(nil),     // 13: lumenhook.kafka.v1.StringList
-	(*EndpointChange)(nil), // 14: lumenhook.kafka.v1.EndpointChange
-	(*WatchChange)(nil),    // 15: lumenhook.kafka.v1.WatchChange
-	(*Watch)(nil),          // 16: lumenhook.kafka.v1.Watch
-	(*BackfillPart)(nil),   // 17: lumenhook.kafka.v1.BackfillPart
-	(*LedgerRange)(nil),    // 18: lumenhook.kafka.v1.LedgerRange
-	(*Backfill)(nil),       // 19: lumenhook.kafka.v1.Backfill
-	(*Event)(nil),          // 20: lumenhook.kafka.v1.Event
-	(*Rejection)(nil),      // 21: lumenhook.kafka.v1.Rejection
-	(*AttemptResult)(nil),  // 22: lumenhook.kafka.v1.AttemptResult
-	(*ReplayResult)(nil),   // 23: lumenhook.kafka.v1.ReplayResult
-	(*TestResult)(nil),     // 24: lumenhook.kafka.v1.TestResult
-	(*Delivery)(nil),       // 25: lumenhook.kafka.v1.Delivery
-	(*Notice)(nil),         // 26: lumenhook.kafka.v1.Notice
-	(*Answer)(nil),         // 27: lumenhook.kafka.v1.Answer
+	(*BalanceMove)(nil),    // 3: lumenhook.kafka.v1.BalanceMove
+	(*AmountRule)(nil),     // 4: lumenhook.kafka.v1.AmountRule
+	(*MemoRule)(nil),       // 5: lumenhook.kafka.v1.MemoRule
+	(*Verification)(nil),   // 6: lumenhook.kafka.v1.Verification
+	(*Key)(nil),            // 7: lumenhook.kafka.v1.Key
+	(*Account)(nil),        // 8: lumenhook.kafka.v1.Account
+	(*SealedSecret)(nil),   // 9: lumenhook.kafka.v1.SealedSecret
+	(*Header)(nil),         // 10: lumenhook.kafka.v1.Header
+	(*Endpoint)(nil),       // 11: lumenhook.kafka.v1.Endpoint
+	(*HeaderList)(nil),     // 12: lumenhook.kafka.v1.HeaderList
+	(*AssetList)(nil),      // 13: lumenhook.kafka.v1.AssetList
+	(*StringList)(nil),     // 14: lumenhook.kafka.v1.StringList
+	(*EndpointChange)(nil), // 15: lumenhook.kafka.v1.EndpointChange
+	(*WatchChange)(nil),    // 16: lumenhook.kafka.v1.WatchChange
+	(*Watch)(nil),          // 17: lumenhook.kafka.v1.Watch
+	(*BackfillPart)(nil),   // 18: lumenhook.kafka.v1.BackfillPart
+	(*LedgerRange)(nil),    // 19: lumenhook.kafka.v1.LedgerRange
+	(*Backfill)(nil),       // 20: lumenhook.kafka.v1.Backfill
+	(*Event)(nil),          // 21: lumenhook.kafka.v1.Event
+	(*Rejection)(nil),      // 22: lumenhook.kafka.v1.Rejection
+	(*AttemptResult)(nil),  // 23: lumenhook.kafka.v1.AttemptResult
+	(*ReplayResult)(nil),   // 24: lumenhook.kafka.v1.ReplayResult
+	(*TestResult)(nil),     // 25: lumenhook.kafka.v1.TestResult
+	(*Delivery)(nil),       // 26: lumenhook.kafka.v1.Delivery
+	(*Notice)(nil),         // 27: lumenhook.kafka.v1.Notice
+	(*Answer)(nil),         // 28: lumenhook.kafka.v1.Answer
 }
 var file_types_proto_depIdxs = []int32{
 	1,  // 0: lumenhook.kafka.v1.Payment.memo:type_name -> lumenhook.kafka.v1.Memo
 	0,  // 1: lumenhook.kafka.v1.Payment.asset:type_name -> lumenhook.kafka.v1.Asset
-	1,  // 2: lumenhook.kafka.v1.MemoRule.value:type_name -> lumenhook.kafka.v1.Memo
-	6,  // 3: lumenhook.kafka.v1.Account.keys:type_name -> lumenhook.kafka.v1.Key
-	8,  // 4: lumenhook.kafka.v1.Endpoint.secrets:type_name -> lumenhook.kafka.v1.SealedSecret
-	9,  // 5: lumenhook.kafka.v1.Endpoint.headers:type_name -> lumenhook.kafka.v1.Header
-	9,  // 6: lumenhook.kafka.v1.HeaderList.list:type_name -> lumenhook.kafka.v1.Header
-	0,  // 7: lumenhook.kafka.v1.AssetList.list:type_name -> lumenhook.kafka.v1.Asset
-	11, // 8: lumenhook.kafka.v1.EndpointChange.headers:type_name -> lumenhook.kafka.v1.HeaderList
-	12, // 9: lumenhook.kafka.v1.WatchChange.assets:type_name -> lumenhook.kafka.v1.AssetList
-	3,  // 10: lumenhook.kafka.v1.WatchChange.amount_rule:type_name -> lumenhook.kafka.v1.AmountRule
-	4,  // 11: lumenhook.kafka.v1.WatchChange.memo_rule:type_name -> lumenhook.kafka.v1.MemoRule
-	13, // 12: lumenhook.kafka.v1.WatchChange.sender_allowlist:type_name -> lumenhook.kafka.v1.StringList
-	13, // 13: lumenhook.kafka.v1.WatchChange.event_types:type_name -> lumenhook.kafka.v1.StringList
-	0,  // 14: lumenhook.kafka.v1.Watch.assets:type_name -> lumenhook.kafka.v1.Asset
-	3,  // 15: lumenhook.kafka.v1.Watch.amount_rule:type_name -> lumenhook.kafka.v1.AmountRule
-	4,  // 16: lumenhook.kafka.v1.Watch.memo_rule:type_name -> lumenhook.kafka.v1.MemoRule
-	18, // 17: lumenhook.kafka.v1.Watch.covered:type_name -> lumenhook.kafka.v1.LedgerRange
-	19, // 18: lumenhook.kafka.v1.Watch.backfill:type_name -> lumenhook.kafka.v1.Backfill
-	17, // 19: lumenhook.kafka.v1.Watch.parts:type_name -> lumenhook.kafka.v1.BackfillPart
-	18, // 20: lumenhook.kafka.v1.BackfillPart.range:type_name -> lumenhook.kafka.v1.LedgerRange
-	0,  // 21: lumenhook.kafka.v1.BackfillPart.assets:type_name -> lumenhook.kafka.v1.Asset
-	3,  // 22: lumenhook.kafka.v1.BackfillPart.amount_rule:type_name -> lumenhook.kafka.v1.AmountRule
-	4,  // 23: lumenhook.kafka.v1.BackfillPart.memo_rule:type_name -> lumenhook.kafka.v1.MemoRule
-	22, // 24: lumenhook.kafka.v1.TestResult.result:type_name -> lumenhook.kafka.v1.AttemptResult
-	21, // 25: lumenhook.kafka.v1.Answer.rejection:type_name -> lumenhook.kafka.v1.Rejection
-	7,  // 26: lumenhook.kafka.v1.Answer.account:type_name -> lumenhook.kafka.v1.Account
-	10, // 27: lumenhook.kafka.v1.Answer.endpoint:type_name -> lumenhook.kafka.v1.Endpoint
-	16, // 28: lumenhook.kafka.v1.Answer.watch:type_name -> lumenhook.kafka.v1.Watch
-	6,  // 29: lumenhook.kafka.v1.Answer.key:type_name -> lumenhook.kafka.v1.Key
-	25, // 30: lumenhook.kafka.v1.Answer.delivery:type_name -> lumenhook.kafka.v1.Delivery
-	23, // 31: lumenhook.kafka.v1.Answer.replay:type_name -> lumenhook.kafka.v1.ReplayResult
-	24, // 32: lumenhook.kafka.v1.Answer.test:type_name -> lumenhook.kafka.v1.TestResult
-	33, // [33:33] is the sub-list for method output_type
-	33, // [33:33] is the sub-list for method input_type
-	33, // [33:33] is the sub-list for extension type_name
-	33, // [33:33] is the sub-list for extension extendee
-	0,  // [0:33] is the sub-list for field type_name
+	0,  // 2: lumenhook.kafka.v1.BalanceMove.asset:type_name -> lumenhook.kafka.v1.Asset
+	1,  // 3: lumenhook.kafka.v1.MemoRule.value:type_name -> lumenhook.kafka.v1.Memo
+	7,  // 4: lumenhook.kafka.v1.Account.keys:type_name -> lumenhook.kafka.v1.Key
+	9,  // 5: lumenhook.kafka.v1.Endpoint.secrets:type_name -> lumenhook.kafka.v1.SealedSecret
+	10, // 6: lumenhook.kafka.v1.Endpoint.headers:type_name -> lumenhook.kafka.v1.Header
+	10, // 7: lumenhook.kafka.v1.HeaderList.list:type_name -> lumenhook.kafka.v1.Header
+	0,  // 8: lumenhook.kafka.v1.AssetList.list:type_name -> lumenhook.kafka.v1.Asset
+	12, // 9: lumenhook.kafka.v1.EndpointChange.headers:type_name -> lumenhook.kafka.v1.HeaderList
+	13, // 10: lumenhook.kafka.v1.WatchChange.assets:type_name -> lumenhook.kafka.v1.AssetList
+	4,  // 11: lumenhook.kafka.v1.WatchChange.amount_rule:type_name -> lumenhook.kafka.v1.AmountRule
+	5,  // 12: lumenhook.kafka.v1.WatchChange.memo_rule:type_name -> lumenhook.kafka.v1.MemoRule
+	14, // 13: lumenhook.kafka.v1.WatchChange.sender_allowlist:type_name -> lumenhook.kafka.v1.StringList
+	14, // 14: lumenhook.kafka.v1.WatchChange.event_types:type_name -> lumenhook.kafka.v1.StringList
+	0,  // 15: lumenhook.kafka.v1.Watch.assets:type_name -> lumenhook.kafka.v1.Asset
+	4,  // 16: lumenhook.kafka.v1.Watch.amount_rule:type_name -> lumenhook.kafka.v1.AmountRule
+	5,  // 17: lumenhook.kafka.v1.Watch.memo_rule:type_name -> lumenhook.kafka.v1.MemoRule
+	19, // 18: lumenhook.kafka.v1.Watch.covered:type_name -> lumenhook.kafka.v1.LedgerRange
+	20, // 19: lumenhook.kafka.v1.Watch.backfill:type_name -> lumenhook.kafka.v1.Backfill
+	18, // 20: lumenhook.kafka.v1.Watch.parts:type_name -> lumenhook.kafka.v1.BackfillPart
+	19, // 21: lumenhook.kafka.v1.BackfillPart.range:type_name -> lumenhook.kafka.v1.LedgerRange
+	0,  // 22: lumenhook.kafka.v1.BackfillPart.assets:type_name -> lumenhook.kafka.v1.Asset
+	4,  // 23: lumenhook.kafka.v1.BackfillPart.amount_rule:type_name -> lumenhook.kafka.v1.AmountRule
+	5,  // 24: lumenhook.kafka.v1.BackfillPart.memo_rule:type_name -> lumenhook.kafka.v1.MemoRule
+	23, // 25: lumenhook.kafka.v1.TestResult.result:type_name -> lumenhook.kafka.v1.AttemptResult
+	22, // 26: lumenhook.kafka.v1.Answer.rejection:type_name -> lumenhook.kafka.v1.Rejection
+	8,  // 27: lumenhook.kafka.v1.Answer.account:type_name -> lumenhook.kafka.v1.Account
+	11, // 28: lumenhook.kafka.v1.Answer.endpoint:type_name -> lumenhook.kafka.v1.Endpoint
+	17, // 29: lumenhook.kafka.v1.Answer.watch:type_name -> lumenhook.kafka.v1.Watch
+	7,  // 30: lumenhook.kafka.v1.Answer.key:type_name -> lumenhook.kafka.v1.Key
+	26, // 31: lumenhook.kafka.v1.Answer.delivery:type_name -> lumenhook.kafka.v1.Delivery
+	24, // 32: lumenhook.kafka.v1.Answer.replay:type_name -> lumenhook.kafka.v1.ReplayResult
+	25, // 33: lumenhook.kafka.v1.Answer.test:type_name -> lumenhook.kafka.v1.TestResult
+	34, // [34:34] is the sub-list for method output_type
+	34, // [34:34] is the sub-list for method input_type
+	34, // [34:34] is the sub-list for extension type_name
+	34, // [34:34] is the sub-list for extension extendee
+	0,  // [0:34] is the sub-list for field type_name
 }
 
 func init() { file_types_proto_init() }
@@ -2824,9 +2983,9 @@ func file_types_proto_init() {
 	if File_types_proto != nil {
 		return
 	}
-	file_types_proto_msgTypes[14].OneofWrappers = []any{}
 	file_types_proto_msgTypes[15].OneofWrappers = []any{}
-	file_types_proto_msgTypes[27].OneofWrappers = []any{
+	file_types_proto_msgTypes[16].OneofWrappers = []any{}
+	file_types_proto_msgTypes[28].OneofWrappers = []any{
 		(*Answer_Rejection)(nil),
 		(*Answer_Account)(nil),
 		(*Answer_Endpoint)(nil),
@@ -2842,7 +3001,7 @@ func file_types_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_types_proto_rawDesc), len(file_types_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   28,
+			NumMessages:   29,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

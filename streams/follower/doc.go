@@ -7,7 +7,8 @@
 //  1. the watches are read to the end of their topic, so that a watch that was
 //     acknowledged before the ledger closed sees it; new watches are admitted: the first
 //     ledger that they see is recorded;
-//  2. PaymentObserved and PaymentMatched are committed;
+//  2. PaymentObserved, BalanceMoved where the source gives them, and PaymentMatched are
+//     committed;
 //  3. LedgerRead is committed: the cursor.
 //
 // A crash between 2 and 3 reads the ledger again. What was already appended for it is read
@@ -45,6 +46,7 @@
 //	readback.go  what was appended before
 //	admit.go     which watches see a ledger
 //	match.go     a ledger's payments to watched wallets, and their matches
+//	moves.go     changes of watched wallets' balances
 //	backfill.go  the past of a watch, read beside the live ledger
 //	parts.go     its parts: read, read back, and appended once
 //	needed.go    what of the log a follower may read back yet

@@ -49,10 +49,11 @@ func (r *Reading) Follow(ctx context.Context) (advanced bool, err error) {
 		if r.ends, err = r.readEnds(ctx); err != nil {
 			return advanced, err
 		}
-		for _, l := range page {
+		for i, l := range page {
 			if err := r.commitLedger(ctx, l, next, offsets); err != nil {
 				return advanced, err
 			}
+			page[i] = domain.Ledger{} // what its moves were read of is let go of
 			next, advanced = next+1, true
 		}
 	}
@@ -126,6 +127,10 @@ func (r *Reading) commitLedger(
 	if err != nil {
 		return err
 	}
+	if s.moves, err = r.moves(l); err != nil {
+		return err
+	}
+	l.Moves = nil // they are read
 	nowMillis := r.config.Now().UnixMilli()
 	if err := r.commitParts(ctx, r.eachRecord(l, s, nowMillis)); err != nil {
 		return err
@@ -159,7 +164,7 @@ func (r *Reading) check(l domain.Ledger, due uint32) error {
 func (r *Reading) eachRecord(l domain.Ledger, s matched, nowMillis int64) iter.Seq[streams.Record] {
 	return func(yield func(streams.Record) bool) {
 		for _, records := range []iter.Seq[streams.Record]{
-			s.eachPayment(nowMillis), s.eachMatch(nowMillis),
+			s.eachPayment(nowMillis), s.eachMove(nowMillis), s.eachMatch(nowMillis),
 		} {
 			for rec := range records {
 				if !yield(rec) {

@@ -13,6 +13,7 @@ import (
 type matched struct {
 	observed []domain.Payment
 	matches  []domain.Match
+	moves    []domain.BalanceMove
 	already  appended // by an earlier reading, for the ledger
 }
 

@@ -33,6 +33,7 @@ func (a appendedByLedger) entry(ledger uint32) appended {
 	if !found {
 		of = appended{
 			observed: make(map[string]bool),
+			moves:    make(map[string]bool),
 			events:   make(map[string]bool),
 			payments: make(map[string]bool),
 		}
@@ -55,6 +56,7 @@ func (a appendedByLedger) behind(ledger uint32) bool {
 // appended is what was appended for a ledger.
 type appended struct {
 	observed map[string]bool // payments
+	moves    map[string]bool // of balances
 	events   map[string]bool
 	payments map[string]bool // payments that were matched
 	unplaced map[string]bool // events without a known ledger
@@ -112,6 +114,9 @@ func (r *Reading) readBackPayments(
 	}
 	return r.readBackTopic(ctx, schemas.TopicPayments, cursor, cursor.PaymentsOffsets,
 		r.ends.payments, func(rec streams.Record) (ledger uint32, add func(appended), err error) {
+			if m, is, err := intake.Move(rec); is {
+				return m.Move.Ledger, func(of appended) { of.moves[m.Move.ID] = true }, err
+			}
 			p, err := intake.Payment(rec)
 			return p.Payment.Ledger, func(of appended) { of.observed[p.Payment.ID] = true }, err
 		})
