@@ -48,6 +48,8 @@ type Config struct {
 	Now       func() time.Time
 	Log       *slog.Logger
 
+	// SigningKeys are the deployment's keys of signatures by Ed25519; nil: there are none.
+	SigningKeys SigningKeys
 	// Uses is called when keys are used; nil: uses are not recorded.
 	Uses KeyUses
 	// DeriveKey derives 256 bits from a label and a secret that all nodes share, so that a
@@ -202,6 +204,7 @@ func (a *API) routes() []route {
 		{"/v1/openapi.json", get, "", noBody, nil, a.getOpenAPIJSON, 0},
 		{"/docs", get, "", noBody, nil, a.getDocs, 0},
 		{"/docs/signature-vectors.json", get, "", noBody, nil, a.getVectors, 0},
+		{"/.well-known/jwks.json", get, "", noBody, nil, a.getJWKS, 0},
 		{"/healthz", get, "", noBody, nil, a.getHealth, 0},
 		{"/readyz", get, "", noBody, nil, a.getReadiness, 0},
 	}

@@ -42,6 +42,7 @@
 //	endpoints.go       endpoints: their life, tests and replays
 //	endpoint_wire.go   their fields, as a client sends and gets them
 //	headers.go         sealing and opening an endpoint's own headers
+//	signatures.go      signatures that an endpoint may ask for, and the published keys
 //	watches.go         watches
 //	watch_wire.go      their fields, as a client sends and gets them
 //	rules.go           the rules of a watch, likewise

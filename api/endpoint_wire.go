@@ -32,6 +32,7 @@ type endpointView struct {
 	Headers             map[string]string      `json:"headers"`
 	LostHeaders         []string               `json:"lostHeaders,omitempty"`
 	RateLimitPerSecond  *int                   `json:"rateLimitPerSecond"`
+	Signatures          []string               `json:"signatures,omitempty"`
 	Status              domain.EndpointStatus  `json:"status"`
 	DisabledReason      *domain.DisabledReason `json:"disabledReason"`
 	DisabledAt          *string                `json:"disabledAt"`
@@ -58,6 +59,7 @@ func viewEndpoint(e domain.Endpoint, headers map[string]string, lost []string) e
 		Headers:             headers,
 		LostHeaders:         lost,
 		RateLimitPerSecond:  unlessZero(e.RateLimitPerSecond),
+		Signatures:          e.Signatures.Names(),
 		Status:              e.Status,
 		DisabledReason:      unlessZero(e.DisabledReason),
 		DisabledAt:          instant(e.DisabledAtMillis),
@@ -87,6 +89,7 @@ func (b *endpointBody) fields(have []domain.Header) []decode.Field {
 			limit, _ := v.Integer(1, maxRatePerSecond)
 			return limit
 		}),
+		decode.IntoNew("signatures", &b.Signatures, readSignatures),
 	}
 }
 
@@ -114,6 +117,7 @@ func (b *endpointBody) create(id, accountID string) domain.CreateEndpoint {
 			URL:                *b.URL,
 			Description:        *b.Description,
 			RateLimitPerSecond: *b.RateLimitPerSecond,
+			Signatures:         *b.Signatures,
 		},
 	}
 }

@@ -47,6 +47,7 @@ func (a *API) createEndpoint(ctx context.Context, r *request) (reply, error) {
 		return made, err
 	})
 	warnings, _ := a.judgeURL(ctx, body.URL, repeated, faults) // nothing is created twice
+	a.judgeSignatures(body.Signatures, 0, repeated, faults)
 	if err := faults.Err(); err != nil {
 		return reply{}, err
 	}
@@ -164,6 +165,7 @@ func (a *API) listEndpoints(_ context.Context, r *request) (reply, error) {
 func (a *API) updateEndpoint(ctx context.Context, r *request) (reply, error) {
 	body, faults := decodeEndpointPatch(r.body, r.endpoint)
 	warnings, unjudged := a.judgeURL(ctx, body.URL, a.mayRepeatChange(r), faults)
+	a.judgeSignatures(body.Signatures, r.endpoint.Signatures, a.mayRepeatChange(r), faults)
 	if err := faults.Err(); err != nil {
 		return reply{}, err
 	}

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"crypto/ed25519"
 	"errors"
 
 	"github.com/lumenhook/lumenhook/domain"
@@ -185,6 +186,21 @@ type AttemptRecord struct {
 type Sealer interface {
 	Seal(plaintext []byte, associatedData string) ([]byte, error)
 	Open(sealed []byte, associatedData string) ([]byte, error)
+}
+
+// SigningKeys are the keys with which the deployment signs for endpoints that ask for it.
+type SigningKeys interface {
+	// Published returns the public keys, with those that sign later, and those that what they
+	// signed may still be verified with.
+	Published() []PublicKey
+	// Signs reports whether a key signs now.
+	Signs() bool
+}
+
+// PublicKey is an Ed25519 key.
+type PublicKey struct {
+	ID  string
+	Key ed25519.PublicKey
 }
 
 // Wallets looks wallets up on the ledger network.

@@ -18,6 +18,7 @@ type reply struct {
 	contentType string // empty: application/json
 	location    string
 	etag        string
+	caching     string // Cache-Control; empty: no-store
 	policy      string // Content-Security-Policy; empty: nothing is allowed
 	replayed    bool
 	view        any    // is encoded as the body
@@ -47,6 +48,9 @@ func (answer reply) write(w http.ResponseWriter) {
 	}
 	if answer.etag != "" {
 		h.Set("ETag", answer.etag)
+	}
+	if answer.caching != "" {
+		h.Set("Cache-Control", answer.caching)
 	}
 	if answer.policy != "" {
 		h.Set("Content-Security-Policy", answer.policy)

@@ -38,6 +38,10 @@ type Attempt struct {
 	Headers    []SentHeader // the endpoint's own
 	Secrets    []Secret     // newest first
 	Body       []byte
+	Signatures Signatures // besides the specification's
+	// SigningKeys are the deployment's private Ed25519 keys that sign now, newest first, where
+	// Signatures ask for one.
+	SigningKeys []Secret
 }
 
 // SentHeader is a [Header] with its opened value.

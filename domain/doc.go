@@ -30,6 +30,7 @@
 //	rules.go      amount and memo rules, sender allowlists, the verification of a payment
 //	event.go      the envelope that receivers get, byte for byte
 //	signature.go  the signature of a delivery and its verification
+//	standardwebhooks.go  signatures besides it, of Standard Webhooks
 //	retry.go      whether a delivery is tried again and when, and what disables an endpoint
 //	aggregate.go  what aggregates there are, and the fold of an endpoint with its deliveries
 //	account.go    accounts

@@ -55,6 +55,8 @@ type EndpointSettings struct {
 	Description        string
 	Headers            []Header
 	RateLimitPerSecond int // 0: none
+	// Signatures are those that its deliveries carry besides the specification's.
+	Signatures Signatures
 }
 
 // Endpoint is where an account's events go. Its deliveries belong to the same
@@ -154,6 +156,7 @@ type EndpointChange struct {
 	Description        *string
 	Headers            *[]Header
 	RateLimitPerSecond *int
+	Signatures         *Signatures
 }
 
 // wellFormed bounds the settings: [Command.WellFormed].
@@ -163,6 +166,7 @@ func (s EndpointSettings) wellFormed() error {
 		Description:        &s.Description,
 		Headers:            &s.Headers,
 		RateLimitPerSecond: &s.RateLimitPerSecond,
+		Signatures:         &s.Signatures,
 	}.wellFormed()
 }
 
@@ -179,6 +183,9 @@ func (c EndpointChange) wellFormed() error {
 	}
 	if c.RateLimitPerSecond != nil {
 		err = errors.Join(err, within("rate limit", *c.RateLimitPerSecond, 0, maxRate))
+	}
+	if c.Signatures != nil {
+		err = errors.Join(err, within("signatures", int(*c.Signatures), 0, int(everySignature)))
 	}
 	return err
 }
@@ -211,6 +218,7 @@ func (c EndpointChange) since(e Endpoint) EndpointChange {
 		Description:        differing(c.Description, e.Description),
 		Headers:            differingHeaders(c.Headers, e.Headers),
 		RateLimitPerSecond: differing(c.RateLimitPerSecond, e.RateLimitPerSecond),
+		Signatures:         differing(c.Signatures, e.Signatures),
 	}
 }
 
@@ -219,6 +227,7 @@ func (c EndpointChange) to(e Endpoint) Endpoint {
 	replace(&e.Description, c.Description)
 	replace(&e.Headers, c.Headers)
 	replace(&e.RateLimitPerSecond, c.RateLimitPerSecond)
+	replace(&e.Signatures, c.Signatures)
 	return e
 }
 

@@ -45,6 +45,15 @@ func SignatureHeader(secrets []Secret, timestampSeconds int64, body []byte) stri
 	return b.String()
 }
 
+// SignatureHeader returns the value of Webhook-Signature at an attempt of that time: what
+// [SignatureHeader] returns, unless the endpoint asks for other signatures besides.
+func (a Attempt) SignatureHeader(timestampSeconds int64) string {
+	if a.Signatures == 0 {
+		return SignatureHeader(a.Secrets, timestampSeconds, a.Body)
+	}
+	return a.joinedSignatures(timestampSeconds)
+}
+
 // Verify verifies a delivery as receivers are to (specification, "Signature", 1 to 3). The
 // timestamp is the header's text, the body the bytes as received.
 func Verify(header, timestamp string, body []byte, secrets []Secret, nowSeconds int64) error {

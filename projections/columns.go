@@ -197,6 +197,7 @@ func endpointColumns(rows []row[endpointRow]) []column {
 			"rate_limit_per_second",
 			each(rows, func(r *r) uint32 { return uint32(r.body.RateLimitPerSecond) }),
 		},
+		column{"signatures", each(rows, func(r *r) []string { return r.body.Signatures.Names() })},
 		column{
 			"consecutive_failures",
 			each(rows, func(r *r) uint32 { return uint32(r.body.ConsecutiveFailures) }),

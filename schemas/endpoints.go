@@ -44,6 +44,7 @@ func endpointOut(e domain.Endpoint) *kafka.Endpoint {
 		RateLimitPerSecond:  uint32(e.RateLimitPerSecond),
 		DeletedAtMillis:     e.DeletedAtMillis,
 		Sequence:            e.Sequence,
+		Signatures:          uint32(e.Signatures),
 	}
 }
 
@@ -74,12 +75,14 @@ func endpointSettingsIn(m interface {
 	GetDescription() string
 	GetHeaders() []*kafka.Header
 	GetRateLimitPerSecond() uint32
+	GetSignatures() uint32
 }) domain.EndpointSettings {
 	return domain.EndpointSettings{
 		URL:                m.GetUrl(),
 		Description:        m.GetDescription(),
 		Headers:            mapped(m.GetHeaders(), headerIn),
 		RateLimitPerSecond: int(m.GetRateLimitPerSecond()),
+		Signatures:         domain.Signatures(m.GetSignatures()),
 	}
 }
 
@@ -90,6 +93,9 @@ func endpointChangeOut(c domain.EndpointChange) *kafka.EndpointChange {
 	}
 	if c.RateLimitPerSecond != nil {
 		out.RateLimitPerSecond = pointer(uint32(*c.RateLimitPerSecond))
+	}
+	if c.Signatures != nil {
+		out.Signatures = pointer(uint32(*c.Signatures))
 	}
 	return out
 }
@@ -105,6 +111,9 @@ func endpointChangeIn(c *kafka.EndpointChange) domain.EndpointChange {
 	}
 	if c.RateLimitPerSecond != nil {
 		in.RateLimitPerSecond = pointer(int(c.GetRateLimitPerSecond()))
+	}
+	if c.Signatures != nil {
+		in.Signatures = pointer(domain.Signatures(c.GetSignatures()))
 	}
 	return in
 }
@@ -155,6 +164,7 @@ func endpointCommandOut(meta *kafka.CommandMeta, body domain.EndpointCommand) pr
 			SealedSecret:       b.SealedSecret,
 			Headers:            mapped(b.Headers, headerOut),
 			RateLimitPerSecond: uint32(b.RateLimitPerSecond),
+			Signatures:         uint32(b.Signatures),
 		}
 	case domain.UpdateEndpoint:
 		return &kafka.UpdateEndpoint{
@@ -276,6 +286,7 @@ func endpointFactOut(meta *kafka.FactMeta, body domain.EndpointFact) proto.Messa
 			Secret:             secretOut(b.Secret),
 			Headers:            mapped(b.Headers, headerOut),
 			RateLimitPerSecond: uint32(b.RateLimitPerSecond),
+			Signatures:         uint32(b.Signatures),
 		}
 	case domain.EndpointUpdated:
 		return &kafka.EndpointUpdated{Meta: meta, Change: endpointChangeOut(b.Change)}

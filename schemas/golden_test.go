@@ -271,7 +271,12 @@ var laterFacts = []domain.FactBody{
 	domain.EndpointCreated{EndpointID: "ep_1", EndpointSettings: domain.EndpointSettings{
 		Headers:            headers,
 		RateLimitPerSecond: 30,
+		Signatures:         domain.StandardWebhooksEd25519,
 	}},
+	domain.EndpointUpdated{Change: domain.EndpointChange{
+		Signatures: new(domain.StandardWebhooks | domain.StandardWebhooksEd25519),
+	}},
+	domain.EndpointUpdated{Change: domain.EndpointChange{Signatures: new(domain.Signatures)}},
 	domain.DeliveryCreated{
 		Event:        domain.Event{ID: "evt_1", Type: domain.TestPing},
 		TestBodyHash: []byte{6},

@@ -16,6 +16,7 @@ type Endpoint struct {
 	Headers             map[string]string `json:"headers"`
 	LostHeaders         []string          `json:"lostHeaders,omitempty"`
 	RateLimitPerSecond  *int              `json:"rateLimitPerSecond"`
+	Signatures          []string          `json:"signatures,omitempty"`
 	Status              string            `json:"status"`
 	DisabledReason      *string           `json:"disabledReason"`
 	DisabledAt          *time.Time        `json:"disabledAt"`
@@ -34,6 +35,7 @@ type EndpointCreate struct {
 	Description        string            `json:"description,omitempty"`
 	Headers            map[string]string `json:"headers,omitempty"`
 	RateLimitPerSecond int               `json:"rateLimitPerSecond,omitempty"`
+	Signatures         []string          `json:"signatures,omitempty"` // besides the specification's
 }
 
 // EndpointFilter selects endpoints; empty fields do not filter.

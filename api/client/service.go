@@ -47,6 +47,11 @@ func (c *Client) GetSignatureVectors(ctx context.Context) ([]byte, error) {
 	return c.text(ctx, "/docs/signature-vectors.json")
 }
 
+// GetSigningKeys reads the public keys of signatures by Ed25519, as a JWK set (RFC 7517).
+func (c *Client) GetSigningKeys(ctx context.Context) ([]byte, error) {
+	return c.text(ctx, "/.well-known/jwks.json")
+}
+
 // GetDocs reads the API's documentation page, in HTML.
 func (c *Client) GetDocs(ctx context.Context) ([]byte, error) { return c.text(ctx, "/docs") }
 

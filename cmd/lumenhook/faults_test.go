@@ -214,6 +214,12 @@ var commandFaults = map[string]faultsOf{
 	"secrets drop":   {args: []string{"1"}},
 	"secrets rewrap": {faults: [][]string{
 		{"--stage, --key-only and --resume: give one of them", "--stage", "--resume"}}},
+	"secrets signing create": {faults: [][]string{
+		{"--after -1s: must be from 0s to 2160h0m0s", "--after", "-1s"}}},
+	"secrets signing list": {},
+	"secrets signing rotate": {faults: [][]string{
+		{"--after 1h0m0s: must be from 2h0m0s to 2160h0m0s", "--after", "1h"}}},
+	"secrets signing drop": {args: []string{"x"}},
 	"devnet account": {
 		asks:   aFolder,
 		faults: [][]string{{`--asset "x": must be CODE:ISSUER`, "--asset", "x"}},

@@ -15,6 +15,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/connect"
 	"github.com/lumenhook/lumenhook/internal/rewrap"
 	"github.com/lumenhook/lumenhook/internal/sealing"
+	"github.com/lumenhook/lumenhook/internal/signing"
 	"github.com/lumenhook/lumenhook/internal/terminal"
 	"github.com/lumenhook/lumenhook/streams"
 )
@@ -25,11 +26,18 @@ type masterKeyPlace struct {
 	connect.Service
 	file   string
 	asJSON bool
+	// signingFile is empty for the one beside the master key
+	signingFile string
 }
 
 // key is where the master key is.
 func (p *masterKeyPlace) key() sealing.Place {
 	return sealing.Place{File: p.file, DataDir: p.DataDir}
+}
+
+// signingKeys is where the signing keys are.
+func (p *masterKeyPlace) signingKeys() string {
+	return cmp.Or(p.signingFile, signing.Beside(p.key().Path()))
 }
 
 // walk says what a walk over all endpoints needs. It tells on out how far it is, until
@@ -38,6 +46,7 @@ func (p *masterKeyPlace) walk(out io.Writer) (rewrap.Config, *terminal.Progress)
 	bar := terminal.NewProgress(out)
 	return rewrap.Config{
 		Key:      p.key(),
+		Signing:  p.signingKeys(),
 		Progress: bar.Show,
 		Cluster:  func() (streams.Cluster, error) { return p.Cluster(stderrLog()) },
 		Logger:   slog.New(slog.NewTextHandler(out, nil)),
@@ -60,8 +69,10 @@ LUMENHOOK_MASTER_KEY, then in the folder of a run (--data-dir).`,
 	place.RegisterKafka(c.PersistentFlags())
 	c.PersistentFlags().StringVar(&place.file, "master-key-file", "",
 		"the master key's file, where it is not a run's")
+	c.PersistentFlags().StringVar(&place.signingFile, "signing-keys-file", "",
+		"file of the keys of signatures by Ed25519; default: "+signing.FileName+" beside the master key")
 	c.AddCommand(newSecretsCreate(&place), newSecretsList(&place),
-		newSecretsRewrap(&place), newSecretsDrop(&place))
+		newSecretsRewrap(&place), newSecretsDrop(&place), newSigningKeys(&place))
 	return c
 }
 

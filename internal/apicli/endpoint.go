@@ -30,6 +30,9 @@ func ShowEndpoint(w io.Writer, e client.Endpoint) {
 		cli.Row(w, "header", name+": its value cannot be read any more, and nothing is sent: set it anew")
 	}
 	cli.Row(w, "rate limit", e.RateLimitPerSecond)
+	if len(e.Signatures) > 0 {
+		cli.Row(w, "signatures", strings.Join(e.Signatures, ", "))
+	}
 	cli.Row(w, "created", e.CreatedAt)
 	for _, warning := range e.Warnings {
 		cli.Row(w, "warning", warningText(warning))
@@ -88,6 +91,7 @@ type Endpoint struct {
 	url, description string
 	headers          []string
 	rateLimit        int
+	signatures       []string
 	changed          func(name string) bool
 }
 
@@ -98,6 +102,8 @@ func (e *Endpoint) Register(f *pflag.FlagSet) {
 	f.StringArrayVar(&e.headers, "header", nil, "a header of your own, Name: value; "+
 		"may be repeated; when updating, Name: alone takes it away")
 	f.IntVar(&e.rateLimit, "rate-limit", 0, "deliveries a second at most; 0: no limit")
+	f.StringSliceVar(&e.signatures, "signature", nil, "signature besides the usual one, of "+
+		strings.Join(domain.SignatureNames(), ", ")+"; may be repeated; empty: none")
 	e.changed = f.Changed
 }
 
@@ -113,6 +119,7 @@ func (e *Endpoint) Create() (client.EndpointCreate, error) {
 		Description:        e.description,
 		Headers:            headers,
 		RateLimitPerSecond: e.rateLimit,
+		Signatures:         e.signatures,
 	}, err
 }
 
@@ -138,9 +145,12 @@ func (e *Endpoint) Patch() (client.Patch, error) {
 			patch["rateLimitPerSecond"] = e.rateLimit
 		}
 	}
+	if e.changed("signature") {
+		patch["signatures"] = append([]string{}, e.signatures...)
+	}
 	if len(patch) == 0 {
 		return nil, cli.Usage(errors.New("nothing to change: " +
-			"give --url, --description, --header or --rate-limit"))
+			"give --url, --description, --header, --rate-limit or --signature"))
 	}
 	return patch, nil
 }

@@ -117,7 +117,7 @@ func brokerCause(err error, address string) string {
 var packages = []string{
 	"api", "apiserver", "broker", "client", "commands", "directory", "egress", "engine",
 	"follower", "horizon", "lake", "ledger", "mailer", "mirror", "projections", "receiver", "rpc",
-	"schemas", "sealing", "sim", "streams", "telemetry", "topology", "transfer", "trial",
+	"schemas", "sealing", "signing", "sim", "streams", "telemetry", "topology", "transfer", "trial",
 }
 
 // withoutPackages returns the text of an error without the names of packages that it, or
@@ -236,7 +236,7 @@ var flagsOf = map[string]string{
 	"walletAddress": "wallet",
 	"endpointId":    "endpoint", "watchId": "watch", "assets": "asset", "amountRule": "amount",
 	"memoRule": "memo", "senderAllowlist": "sender", "eventTypes": "event-type", "headers": "header",
-	"rateLimitPerSecond": "rate-limit", "graceSeconds": "grace", "allowedCidrs": "allow-cidr",
+	"rateLimitPerSecond": "rate-limit", "signatures": "signature", "graceSeconds": "grace", "allowedCidrs": "allow-cidr",
 }
 
 // refusal formats each fault with its flag.

@@ -57,7 +57,7 @@ func (d *Dispatcher) request(a domain.Attempt) Request {
 		{Name: "Content-Type", Value: "application/json"},
 		{Name: "Webhook-Id", Value: a.EventID},
 		{Name: "Webhook-Timestamp", Value: strconv.FormatInt(timestamp, 10)},
-		{Name: "Webhook-Signature", Value: domain.SignatureHeader(a.Secrets, timestamp, a.Body)},
+		{Name: "Webhook-Signature", Value: a.SignatureHeader(timestamp)},
 	}
 	if a.Sequence != 0 {
 		header = append(header,

@@ -16,6 +16,7 @@ import (
 	"github.com/lumenhook/lumenhook/api"
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/egress"
+	"github.com/lumenhook/lumenhook/internal/signing"
 	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/commands"
@@ -24,6 +25,19 @@ import (
 
 // The parts do not know each other: the adapters here implement one part's interface with
 // another part.
+
+// publishedKeys shows the API the public half of the signing keys.
+type publishedKeys struct{ ring *signing.Ring }
+
+func (p publishedKeys) Signs() bool { return p.ring.Signs() }
+
+func (p publishedKeys) Published() []api.PublicKey {
+	var public []api.PublicKey
+	for _, k := range p.ring.Published() {
+		public = append(public, api.PublicKey{ID: k.ID, Key: k.Public})
+	}
+	return public
+}
 
 // submitter is the API's command client, while there is disk space.
 type submitter struct {

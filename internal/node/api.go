@@ -121,6 +121,7 @@ func (r *apiRole) handler() (http.Handler, error) {
 		Directory:      reads{n.directory.Directory},
 		History:        n.history,
 		Sealer:         cfg.Sealer,
+		SigningKeys:    publishedKeys{cfg.SigningKeys},
 		Wallets:        cfg.API.Wallets,
 		URLs:           urlPolicy{n.receivers.client},
 		Entropy:        rand.Reader,

@@ -12,6 +12,7 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/egress"
 	"github.com/lumenhook/lumenhook/internal/sealing"
+	"github.com/lumenhook/lumenhook/internal/signing"
 	"github.com/lumenhook/lumenhook/internal/startstop"
 	"github.com/lumenhook/lumenhook/internal/telemetry"
 	"github.com/lumenhook/lumenhook/streams"
@@ -42,7 +43,9 @@ type Config struct {
 	// Sealer seals and opens what is secret, MasterKey is its text: api, engine.
 	Sealer    *sealing.Sealer
 	MasterKey []byte
-	Egress    egress.Config // api, engine
+	// SigningKeys sign for endpoints that ask for Ed25519: api, engine.
+	SigningKeys *signing.Ring
+	Egress      egress.Config // api, engine
 
 	API      APIConfig
 	Engine   EngineConfig

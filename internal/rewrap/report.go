@@ -17,6 +17,8 @@ type Report struct {
 	Secrets   Counts   `json:"secrets"`
 	Headers   Counts   `json:"headers"`
 	Keys      []KeyUse `json:"keys"`
+	// SigningKeysResealed counts the keys of signatures by Ed25519.
+	SigningKeysResealed int `json:"signingKeysResealed"`
 }
 
 // KeyUse is the use of one key of the master key.
@@ -63,6 +65,9 @@ func (r Report) Show(w io.Writer) {
 	cli.Row(w, fmt.Sprintf("OF %d ENDPOINTS", r.Endpoints), "RESEALED", "ALREADY NEW", "UNOPENED")
 	cli.Row(w, "signing secrets", r.Secrets.Resealed, r.Secrets.AlreadyNew, r.Secrets.Unopened)
 	cli.Row(w, "header values", r.Headers.Resealed, r.Headers.AlreadyNew, r.Headers.Unopened)
+	if r.SigningKeysResealed > 0 {
+		cli.Row(w, "signing keys", r.SigningKeysResealed)
+	}
 	_, _ = io.WriteString(w, "\n")
 	cli.Row(w, "KEY", "USE", "SEALED VALUES")
 	removable := false

@@ -2,7 +2,9 @@ package rewrap
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"time"
@@ -10,6 +12,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/connect"
 	"github.com/lumenhook/lumenhook/internal/retry"
 	"github.com/lumenhook/lumenhook/internal/sealing"
+	"github.com/lumenhook/lumenhook/internal/signing"
 	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams"
 )
@@ -24,6 +27,7 @@ const (
 // Config configures the walk over sealed values. All fields are required.
 type Config struct {
 	Key     sealing.Place
+	Signing string                          // the file of the signing keys, which need not exist
 	Cluster func() (streams.Cluster, error) // called once the master key is read
 	// Progress is called with records and endpoints, done and in total.
 	Progress func(done, total int64)
@@ -50,6 +54,10 @@ func Run(ctx context.Context, cfg Config, resume bool) (Report, error) {
 	if err != nil {
 		return Report{}, interrupted(err)
 	}
+	signingKeys, err := signing.Reseal(cfg.Signing, w.sealer)
+	if err != nil {
+		return Report{}, interrupted(err)
+	}
 	text, err := cfg.Key.Text()
 	if err != nil {
 		return Report{}, err
@@ -58,7 +66,9 @@ func Run(ctx context.Context, cfg Config, resume bool) (Report, error) {
 	if err != nil {
 		return Report{}, err
 	}
-	return reportOf(found, w.sealer.Newest(), keys), nil
+	report := reportOf(found, w.sealer.Newest(), keys)
+	report.SigningKeysResealed = signingKeys
+	return report, nil
 }
 
 func interrupted(err error) error {
@@ -122,13 +132,16 @@ func Drop(ctx context.Context, cfg Config, id uint32) (left []byte, keys []seali
 		return nil, nil, err
 	}
 	inUse, err := cfg.inUse(ctx, id)
+	if err == nil && inUse == 0 {
+		inUse, err = signingInUse(cfg.Signing, id)
+	}
 	switch {
 	case err != nil:
 		return nil, nil, fmt.Errorf("the key was not dropped, "+
 			"for it is not known whether it is in use: %w", err)
 	case inUse > 0:
 		return nil, nil, fmt.Errorf("key %s is in use and was not dropped: "+
-			"%d values of endpoints open with it alone; "+
+			"%d values of endpoints, or signing keys, open with it alone; "+
 			"run `lumenhook secrets rewrap --resume` first", KeyName(id), inUse)
 	}
 	if _, isVariable := cfg.Key.FromVariable(); isVariable {
@@ -136,6 +149,20 @@ func Drop(ctx context.Context, cfg Config, id uint32) (left []byte, keys []seali
 	}
 	keys, err = sealing.DropFile(cfg.Key.Path(), id)
 	return nil, keys, err
+}
+
+// signingInUse counts the signing keys that a key sealed.
+func signingInUse(path string, id uint32) (n int, err error) {
+	keys, err := signing.Read(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil
+	}
+	for _, k := range keys {
+		if by, _ := sealing.KeyOf(k.Sealed); by == id {
+			n++
+		}
+	}
+	return n, err
 }
 
 // inUse counts the values that a key sealed, once nothing more is sealed with it.

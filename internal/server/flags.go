@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/pflag"
 
@@ -18,6 +19,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/nodeflags"
 	"github.com/lumenhook/lumenhook/internal/runfile"
 	"github.com/lumenhook/lumenhook/internal/sealing"
+	"github.com/lumenhook/lumenhook/internal/signing"
 	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/topology"
 )
@@ -31,11 +33,13 @@ type Flags struct {
 	rack          string
 	dataDir       string
 	masterKeyFile string
-	kafka         kafkaflags.Flags
-	partitions    int32
-	accept        []string
-	source        ledgerflags.Flags
-	node          nodeflags.Flags
+	// signingKeysFile is empty for the one beside the master key
+	signingKeysFile string
+	kafka           kafkaflags.Flags
+	partitions      int32
+	accept          []string
+	source          ledgerflags.Flags
+	node            nodeflags.Flags
 
 	roles []node.Role
 }
@@ -57,6 +61,9 @@ func (s *Flags) Register(f *pflag.FlagSet) {
 		"be lost: the topics bring it back")
 	f.StringVar(&s.masterKeyFile, "master-key-file", "", "the master key, of which all processes "+
 		"have the same; a changed file is followed")
+	f.StringVar(&s.signingKeysFile, "signing-keys-file", "", "keys of signatures by Ed25519, of "+
+		"which all processes have the same; a changed file is followed; default: "+signing.FileName+
+		" beside the master key")
 	s.kafka.Register(f)
 	f.Int32Var(&s.partitions, "partitions", 0,
 		"partitions that keyed topics must have; 0: as many as they have")
@@ -131,6 +138,18 @@ func (s *Flags) checkRoles() (faults []error) {
 		faults = append(faults, err)
 	}
 	return faults
+}
+
+// openKeys opens the master key and the signing keys of the roles api and engine.
+func (s *Flags) openKeys(cfg *node.Config) (err error) {
+	if cfg.Sealer, cfg.MasterKey, err = s.masterKey().OpenExisting(); err != nil {
+		return err
+	}
+	path := cmp.Or(s.signingKeysFile, signing.Beside(s.masterKey().Path()))
+	if cfg.SigningKeys, err = signing.Open(path, cfg.Sealer, time.Now); err != nil {
+		return fmt.Errorf("--signing-keys-file: %w", err)
+	}
+	return nil
 }
 
 func (s *Flags) masterKey() sealing.Place {

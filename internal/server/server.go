@@ -80,9 +80,9 @@ func (v *server) equip(cfg *node.Config, role node.Role) (err error) {
 		if cfg.API.Wallets, err = v.flags.source.Lookup(v.Logger); err != nil {
 			return err
 		}
-		cfg.Sealer, cfg.MasterKey, err = v.flags.masterKey().OpenExisting()
+		err = v.flags.openKeys(cfg)
 	case node.RoleEngine:
-		cfg.Sealer, cfg.MasterKey, err = v.flags.masterKey().OpenExisting()
+		err = v.flags.openKeys(cfg)
 	case node.RoleFollower:
 		cfg.Follower.Start = v.flags.source.StartAt
 		cfg.Follower.Trusted = v.flags.source.Trusted()

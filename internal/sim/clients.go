@@ -244,6 +244,7 @@ func (c *clients) newEndpoint() domain.CommandBody {
 		EndpointSettings: domain.EndpointSettings{
 			URL:                "https://shop.example/" + n,
 			RateLimitPerSecond: limit,
+			Signatures:         domain.Signatures(len(c.endpoints) % 4),
 		},
 		SealedSecret: []byte("secret-" + n),
 	}
@@ -357,7 +358,10 @@ func (c *clients) endpointCommand() (domain.CommandBody, bool) {
 		return domain.UpdateEndpoint{
 			EndpointID: id,
 			IfRevision: revision,
-			Change:     domain.EndpointChange{RateLimitPerSecond: &rate},
+			Change: domain.EndpointChange{
+				RateLimitPerSecond: &rate,
+				Signatures:         new(domain.Signatures(rate % 4)),
+			},
 		}, true
 	case draw < 16:
 		url := fmt.Sprintf("https://shop.example/%s/%d", id, w.rnd.IntN(4))

@@ -441,6 +441,9 @@ func (w *World) newCore(
 	return streams.NewCore(w.coreConfig(partition, disk, snapshots, newHandler))
 }
 
+// signingKeys are the deployment's.
+func signingKeys() []domain.Secret { return []domain.Secret{"a signing key"} }
+
 func (w *World) coreConfig(
 	partition int32, disk vfs.FS, snapshots streams.SnapshotConfig,
 	newHandler func(engine.Config) handler,
@@ -454,6 +457,7 @@ func (w *World) coreConfig(
 		Unseal: func(sealed []byte, _ string) (domain.Secret, error) {
 			return domain.Secret(sealed), nil
 		},
+		SigningKeys: func(int64) ([]domain.Secret, error) { return signingKeys(), nil },
 		PartitionOf: w.partitionOf,
 		OnFact:      w.checks.checkReported,
 		Logger:      slog.New(slog.DiscardHandler),

@@ -29,6 +29,7 @@ type referenceEndpoint struct {
 	active, deleted bool
 	url             string
 	ratePerSecond   int
+	signatures      domain.Signatures
 	secrets         []referenceSecret // oldest first
 	streak          int
 	sequence        uint64                   // of the delivery that was created last
@@ -124,6 +125,14 @@ func (e *referenceEndpoint) signs(nowMillis int64) []domain.Secret {
 	return valid
 }
 
+// signingKeys returns the keys of the deployment that sign for the endpoint.
+func (e *referenceEndpoint) signingKeys() []domain.Secret {
+	if e.signatures&domain.StandardWebhooksEd25519 != 0 {
+		return signingKeys()
+	}
+	return nil
+}
+
 // apply folds a fact of an endpoint or of its deliveries, and returns an error if the
 // specification does not allow it.
 func (m *referenceModel) apply(f domain.Fact) error {
@@ -137,6 +146,7 @@ func (m *referenceModel) apply(f domain.Fact) error {
 			active:        true,
 			url:           body.URL,
 			ratePerSecond: body.RateLimitPerSecond,
+			signatures:    body.Signatures,
 			secrets:       []referenceSecret{{string(body.Secret.Sealed), math.MaxInt64}},
 		}
 		return nil
@@ -196,6 +206,9 @@ func (m *referenceModel) applyEndpoint(
 		}
 		if body.Change.RateLimitPerSecond != nil {
 			e.ratePerSecond = *body.Change.RateLimitPerSecond
+		}
+		if body.Change.Signatures != nil {
+			e.signatures = *body.Change.Signatures
 		}
 	case domain.SecretRotated:
 		e.secrets[len(e.secrets)-1].endsAtMillis = f.AtMillis + 24*hourMillis

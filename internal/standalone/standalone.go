@@ -17,6 +17,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/pki"
 	"github.com/lumenhook/lumenhook/internal/runfile"
 	"github.com/lumenhook/lumenhook/internal/sealing"
+	"github.com/lumenhook/lumenhook/internal/signing"
 	"github.com/lumenhook/lumenhook/internal/startstop"
 	"github.com/lumenhook/lumenhook/internal/stellar/devnet"
 	"github.com/lumenhook/lumenhook/internal/terminal"
@@ -43,6 +44,7 @@ type service struct {
 	ca       *pki.CA
 	sealer   *sealing.Sealer
 	keyText  []byte // of the master key
+	signing  *signing.Ring
 	ids      devnet.Identities
 	disk     *node.DiskGuard
 	node     *node.Node
@@ -108,6 +110,10 @@ func (v *service) readSecrets() (err error) {
 	if v.sealer, v.keyText, err = v.dir.MasterKey().Open(); err != nil {
 		return err
 	}
+	v.signing, err = signing.Open(signing.Beside(v.dir.MasterKey().Path()), v.sealer, time.Now)
+	if err != nil {
+		return err
+	}
 	if v.logins, err = v.dir.Logins(); err != nil {
 		return err
 	}
@@ -140,7 +146,7 @@ func (v *service) assemble(ctx context.Context) error {
 	cfg.Cluster, cfg.StateDir, cfg.Disk = v.cluster, v.dir.Join("state"), v.disk
 	cfg.Tracing, cfg.Logger, cfg.Say = tracing, v.Logger, v.out.Say
 	cfg.Passphrase = v.file.Stellar.NetworkPassphrase
-	cfg.Sealer, cfg.MasterKey = v.sealer, v.keyText
+	cfg.Sealer, cfg.MasterKey, cfg.SigningKeys = v.sealer, v.keyText, v.signing
 	v.reachDevnet(&cfg.Egress)
 	cfg.API.Server.Listen = v.address("api-listen", v.flags.node.APIListen)
 	cfg.Engine.TornCommits = true

@@ -75,6 +75,8 @@ PARTITION BY toYYYYMM(ledger_closed_at)
 ORDER BY (wallet_address, ledger_closed_at, move_id)
 COMMENT 'Changes of the balances of watched wallets, one row each. May hold copies of a row until parts are merged: read with FINAL';
 CREATE OR REPLACE VIEW history.unexplained_moves ON CLUSTER `shop-1` AS …;
+ALTER TABLE history.endpoints ON CLUSTER `shop-1`
+ADD COLUMN IF NOT EXISTS signatures Array(LowCardinality(String)) COMMENT 'Signatures of its deliveries besides the usual one: standard-webhooks, standard-webhooks-ed25519' AFTER rate_limit_per_second;
 ALTER TABLE history.events ON CLUSTER `shop-1` MODIFY SETTING min_parts_to_merge_at_once = 50;
 ALTER TABLE history.events ON CLUSTER `shop-1` RESET SETTING min_parts_to_merge_at_once;
 ALTER TABLE history.events ON CLUSTER `shop-1` MODIFY TTL toDateTime(created_at) + toIntervalSecond(7776000);

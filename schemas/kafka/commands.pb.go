@@ -366,6 +366,7 @@ type CreateEndpoint struct {
 	SealedSecret       []byte                 `protobuf:"bytes,6,opt,name=sealed_secret,json=sealedSecret,proto3" json:"sealed_secret,omitempty"`
 	Headers            []*Header              `protobuf:"bytes,7,rep,name=headers,proto3" json:"headers,omitempty"`
 	RateLimitPerSecond uint32                 `protobuf:"varint,8,opt,name=rate_limit_per_second,json=rateLimitPerSecond,proto3" json:"rate_limit_per_second,omitempty"` // 0: none
+	Signatures         uint32                 `protobuf:"varint,12,opt,name=signatures,proto3" json:"signatures,omitempty"`                                              // the bits of Endpoint.signatures
 	unknownFields      protoimpl.UnknownFields
 	sizeCache          protoimpl.SizeCache
 }
@@ -452,6 +453,13 @@ func (x *CreateEndpoint) GetHeaders() []*Header {
 func (x *CreateEndpoint) GetRateLimitPerSecond() uint32 {
 	if x != nil {
 		return x.RateLimitPerSecond
+	}
+	return 0
+}
+
+func (x *CreateEndpoint) GetSignatures() uint32 {
+	if x != nil {
+		return x.Signatures
 	}
 	return 0
 }
@@ -2544,7 +2552,7 @@ const file_commands_proto_rawDesc = "" +
 	"\x04meta\x18\x01 \x01(\v2\x1f.lumenhook.kafka.v1.CommandMetaR\x04meta\x12\x1d\n" +
 	"\n" +
 	"account_id\x18\x02 \x01(\tR\taccountId\x12\x15\n" +
-	"\x06key_id\x18\x03 \x01(\tR\x05keyId\"\xc7\x02\n" +
+	"\x06key_id\x18\x03 \x01(\tR\x05keyId\"\xe7\x02\n" +
 	"\x0eCreateEndpoint\x123\n" +
 	"\x04meta\x18\x01 \x01(\v2\x1f.lumenhook.kafka.v1.CommandMetaR\x04meta\x12\x1f\n" +
 	"\vendpoint_id\x18\x02 \x01(\tR\n" +
@@ -2555,7 +2563,10 @@ const file_commands_proto_rawDesc = "" +
 	"\vdescription\x18\x05 \x01(\tR\vdescription\x12#\n" +
 	"\rsealed_secret\x18\x06 \x01(\fR\fsealedSecret\x124\n" +
 	"\aheaders\x18\a \x03(\v2\x1a.lumenhook.kafka.v1.HeaderR\aheaders\x121\n" +
-	"\x15rate_limit_per_second\x18\b \x01(\rR\x12rateLimitPerSecond\"\xc3\x01\n" +
+	"\x15rate_limit_per_second\x18\b \x01(\rR\x12rateLimitPerSecond\x12\x1e\n" +
+	"\n" +
+	"signatures\x18\f \x01(\rR\n" +
+	"signatures\"\xc3\x01\n" +
 	"\x0eUpdateEndpoint\x123\n" +
 	"\x04meta\x18\x01 \x01(\v2\x1f.lumenhook.kafka.v1.CommandMetaR\x04meta\x12\x1f\n" +
 	"\vendpoint_id\x18\x02 \x01(\tR\n" +

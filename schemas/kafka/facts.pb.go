@@ -328,6 +328,7 @@ type EndpointCreated struct {
 	Secret             *SealedSecret          `protobuf:"bytes,6,opt,name=secret,proto3" json:"secret,omitempty"`
 	Headers            []*Header              `protobuf:"bytes,7,rep,name=headers,proto3" json:"headers,omitempty"`
 	RateLimitPerSecond uint32                 `protobuf:"varint,8,opt,name=rate_limit_per_second,json=rateLimitPerSecond,proto3" json:"rate_limit_per_second,omitempty"` // 0: none
+	Signatures         uint32                 `protobuf:"varint,12,opt,name=signatures,proto3" json:"signatures,omitempty"`                                              // the bits of Endpoint.signatures
 	unknownFields      protoimpl.UnknownFields
 	sizeCache          protoimpl.SizeCache
 }
@@ -414,6 +415,13 @@ func (x *EndpointCreated) GetHeaders() []*Header {
 func (x *EndpointCreated) GetRateLimitPerSecond() uint32 {
 	if x != nil {
 		return x.RateLimitPerSecond
+	}
+	return 0
+}
+
+func (x *EndpointCreated) GetSignatures() uint32 {
+	if x != nil {
+		return x.Signatures
 	}
 	return 0
 }
@@ -1988,7 +1996,7 @@ const file_facts_proto_rawDesc = "" +
 	"\n" +
 	"KeyRevoked\x120\n" +
 	"\x04meta\x18\x01 \x01(\v2\x1c.lumenhook.kafka.v1.FactMetaR\x04meta\x12\x15\n" +
-	"\x06key_id\x18\x02 \x01(\tR\x05keyId\"\xda\x02\n" +
+	"\x06key_id\x18\x02 \x01(\tR\x05keyId\"\xfa\x02\n" +
 	"\x0fEndpointCreated\x120\n" +
 	"\x04meta\x18\x01 \x01(\v2\x1c.lumenhook.kafka.v1.FactMetaR\x04meta\x12\x1f\n" +
 	"\vendpoint_id\x18\x02 \x01(\tR\n" +
@@ -1999,7 +2007,10 @@ const file_facts_proto_rawDesc = "" +
 	"\vdescription\x18\x05 \x01(\tR\vdescription\x128\n" +
 	"\x06secret\x18\x06 \x01(\v2 .lumenhook.kafka.v1.SealedSecretR\x06secret\x124\n" +
 	"\aheaders\x18\a \x03(\v2\x1a.lumenhook.kafka.v1.HeaderR\aheaders\x121\n" +
-	"\x15rate_limit_per_second\x18\b \x01(\rR\x12rateLimitPerSecond\"\x7f\n" +
+	"\x15rate_limit_per_second\x18\b \x01(\rR\x12rateLimitPerSecond\x12\x1e\n" +
+	"\n" +
+	"signatures\x18\f \x01(\rR\n" +
+	"signatures\"\x7f\n" +
 	"\x0fEndpointUpdated\x120\n" +
 	"\x04meta\x18\x01 \x01(\v2\x1c.lumenhook.kafka.v1.FactMetaR\x04meta\x12:\n" +
 	"\x06change\x18\x02 \x01(\v2\".lumenhook.kafka.v1.EndpointChangeR\x06change\"{\n" +

@@ -874,8 +874,10 @@ type Endpoint struct {
 	RateLimitPerSecond  uint32                 `protobuf:"varint,17,opt,name=rate_limit_per_second,json=rateLimitPerSecond,proto3" json:"rate_limit_per_second,omitempty"` // 0: none
 	DeletedAtMillis     int64                  `protobuf:"varint,18,opt,name=deleted_at_millis,json=deletedAtMillis,proto3" json:"deleted_at_millis,omitempty"`            // 0: not deleted
 	Sequence            uint64                 `protobuf:"varint,19,opt,name=sequence,proto3" json:"sequence,omitempty"`                                                   // of the delivery that was created last; 0: none has one
-	unknownFields       protoimpl.UnknownFields
-	sizeCache           protoimpl.SizeCache
+	// Signatures besides the specification's. 1: standard-webhooks, 2: standard-webhooks-ed25519
+	Signatures    uint32 `protobuf:"varint,24,opt,name=signatures,proto3" json:"signatures,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Endpoint) Reset() {
@@ -1041,6 +1043,13 @@ func (x *Endpoint) GetSequence() uint64 {
 	return 0
 }
 
+func (x *Endpoint) GetSignatures() uint32 {
+	if x != nil {
+		return x.Signatures
+	}
+	return 0
+}
+
 // Wrappers tell a list that changes to an empty one from a list that stays.
 type HeaderList struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1181,6 +1190,7 @@ type EndpointChange struct {
 	Description        *string                `protobuf:"bytes,2,opt,name=description,proto3,oneof" json:"description,omitempty"`
 	Headers            *HeaderList            `protobuf:"bytes,3,opt,name=headers,proto3" json:"headers,omitempty"`
 	RateLimitPerSecond *uint32                `protobuf:"varint,4,opt,name=rate_limit_per_second,json=rateLimitPerSecond,proto3,oneof" json:"rate_limit_per_second,omitempty"`
+	Signatures         *uint32                `protobuf:"varint,8,opt,name=signatures,proto3,oneof" json:"signatures,omitempty"`
 	unknownFields      protoimpl.UnknownFields
 	sizeCache          protoimpl.SizeCache
 }
@@ -1239,6 +1249,13 @@ func (x *EndpointChange) GetHeaders() *HeaderList {
 func (x *EndpointChange) GetRateLimitPerSecond() uint32 {
 	if x != nil && x.RateLimitPerSecond != nil {
 		return *x.RateLimitPerSecond
+	}
+	return 0
+}
+
+func (x *EndpointChange) GetSignatures() uint32 {
+	if x != nil && x.Signatures != nil {
+		return *x.Signatures
 	}
 	return 0
 }
@@ -2709,7 +2726,7 @@ const file_types_proto_rawDesc = "" +
 	"\x11expires_at_millis\x18\x03 \x01(\x03R\x0fexpiresAtMillis\":\n" +
 	"\x06Header\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
-	"\x06sealed\x18\x03 \x01(\fR\x06sealedJ\x04\b\x02\x10\x03\"\xc9\x05\n" +
+	"\x06sealed\x18\x03 \x01(\fR\x06sealedJ\x04\b\x02\x10\x03\"\xe9\x05\n" +
 	"\bEndpoint\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1d\n" +
 	"\n" +
@@ -2731,7 +2748,10 @@ const file_types_proto_rawDesc = "" +
 	"\aheaders\x18\x10 \x03(\v2\x1a.lumenhook.kafka.v1.HeaderR\aheaders\x121\n" +
 	"\x15rate_limit_per_second\x18\x11 \x01(\rR\x12rateLimitPerSecond\x12*\n" +
 	"\x11deleted_at_millis\x18\x12 \x01(\x03R\x0fdeletedAtMillis\x12\x1a\n" +
-	"\bsequence\x18\x13 \x01(\x04R\bsequence\"<\n" +
+	"\bsequence\x18\x13 \x01(\x04R\bsequence\x12\x1e\n" +
+	"\n" +
+	"signatures\x18\x18 \x01(\rR\n" +
+	"signatures\"<\n" +
 	"\n" +
 	"HeaderList\x12.\n" +
 	"\x04list\x18\x01 \x03(\v2\x1a.lumenhook.kafka.v1.HeaderR\x04list\":\n" +
@@ -2739,15 +2759,19 @@ const file_types_proto_rawDesc = "" +
 	"\x04list\x18\x01 \x03(\v2\x19.lumenhook.kafka.v1.AssetR\x04list\" \n" +
 	"\n" +
 	"StringList\x12\x12\n" +
-	"\x04list\x18\x01 \x03(\tR\x04list\"\xf2\x01\n" +
+	"\x04list\x18\x01 \x03(\tR\x04list\"\xa6\x02\n" +
 	"\x0eEndpointChange\x12\x15\n" +
 	"\x03url\x18\x01 \x01(\tH\x00R\x03url\x88\x01\x01\x12%\n" +
 	"\vdescription\x18\x02 \x01(\tH\x01R\vdescription\x88\x01\x01\x128\n" +
 	"\aheaders\x18\x03 \x01(\v2\x1e.lumenhook.kafka.v1.HeaderListR\aheaders\x126\n" +
-	"\x15rate_limit_per_second\x18\x04 \x01(\rH\x02R\x12rateLimitPerSecond\x88\x01\x01B\x06\n" +
+	"\x15rate_limit_per_second\x18\x04 \x01(\rH\x02R\x12rateLimitPerSecond\x88\x01\x01\x12#\n" +
+	"\n" +
+	"signatures\x18\b \x01(\rH\x03R\n" +
+	"signatures\x88\x01\x01B\x06\n" +
 	"\x04_urlB\x0e\n" +
 	"\f_descriptionB\x18\n" +
-	"\x16_rate_limit_per_second\"\xa7\x03\n" +
+	"\x16_rate_limit_per_secondB\r\n" +
+	"\v_signatures\"\xa7\x03\n" +
 	"\vWatchChange\x12\x19\n" +
 	"\x05label\x18\x01 \x01(\tH\x00R\x05label\x88\x01\x01\x12$\n" +
 	"\vendpoint_id\x18\x02 \x01(\tH\x01R\n" +

@@ -30,6 +30,7 @@ type core struct {
 	settled     int  // deliveries that it remembers; 0: the real number
 	partitionOf func(string) int32
 	unseal      func(sealed []byte, boundTo string) (domain.Secret, error)
+	signingKeys func(nowMillis int64) ([]domain.Secret, error)
 	journal     []streams.Record // offsets are indexes
 	begins      int64            // the first offset that is left of it
 	snapshot    []streams.Record // what the topic of snapshots has; none: there is no topic
@@ -52,6 +53,7 @@ func newCore(t *testing.T) *core {
 	c.unseal = func(sealed []byte, _ string) (domain.Secret, error) {
 		return domain.Secret(sealed), nil
 	}
+	c.signingKeys = func(int64) ([]domain.Secret, error) { return nil, nil }
 	c.open()
 	t.Cleanup(func() {
 		if err := c.Close(); err != nil {
@@ -87,6 +89,7 @@ func (c *core) tryToOpen() error {
 		Unseal: func(sealed []byte, boundTo string) (domain.Secret, error) {
 			return c.unseal(sealed, boundTo)
 		},
+		SigningKeys: func(nowMillis int64) ([]domain.Secret, error) { return c.signingKeys(nowMillis) },
 		Logger:      slog.New(slog.DiscardHandler),
 		PartitionOf: c.partitionOf,
 	}
@@ -627,6 +630,47 @@ func TestASealOpensWhereItBelongs(t *testing.T) {
 	if last := c.attempts[len(c.attempts)-1]; len(c.attempts) != 3 || last.EndpointID != "ep_2" ||
 		!slices.Equal(last.Secrets, []domain.Secret{"second"}) {
 		t.Errorf("attempts %+v", c.attempts)
+	}
+}
+
+// TestAttemptsCarryTheSignaturesThatAreAskedFor: an endpoint that asks for a signature of the
+// deployment's keys waits until there is a key, and no other does; what an endpoint asks for
+// outlives its task and its state.
+func TestAttemptsCarryTheSignaturesThatAreAskedFor(t *testing.T) {
+	c := newCore(t)
+	asking := func(endpoint string, asked domain.Signatures) domain.Command {
+		cmd := creation(endpoint)
+		body := cmd.Body.(domain.CreateEndpoint)
+		body.Signatures = asked
+		cmd.Body = body
+		return cmd
+	}
+	both := domain.StandardWebhooks | domain.StandardWebhooksEd25519
+	c.turn(asking("ep_1", 0), asking("ep_2", domain.StandardWebhooks), asking("ep_3", both))
+	c.reopen(true)
+	for n, id := range []string{"ep_1", "ep_2", "ep_3"} {
+		c.pay(id, "evt_"+strconv.Itoa(n))
+	}
+	if len(c.attempts) != 2 || c.attempts[0].Signatures != 0 || c.attempts[0].SigningKeys != nil ||
+		c.attempts[1].Signatures != domain.StandardWebhooks || c.attempts[1].SigningKeys != nil {
+		t.Fatalf("without a key: attempts %+v", c.attempts)
+	}
+	c.signingKeys = func(int64) ([]domain.Secret, error) { return nil, errors.New("it does not open") }
+	c.now += hour
+	c.turn()
+	if len(c.attempts) != 2 {
+		t.Fatalf("with a key that does not open: attempts %+v", c.attempts)
+	}
+	c.signingKeys = func(at int64) ([]domain.Secret, error) {
+		return []domain.Secret{domain.Secret(strconv.FormatInt(at, 10))}, nil
+	}
+	c.now += hour
+	c.turn()
+	last := c.attempts[len(c.attempts)-1]
+	now := domain.Secret(strconv.FormatInt(c.now, 10))
+	if len(c.attempts) != 3 || last.EndpointID != "ep_3" || last.Signatures != both ||
+		!slices.Equal(last.SigningKeys, []domain.Secret{now}) {
+		t.Errorf("with a key: attempts %+v", c.attempts)
 	}
 }
 

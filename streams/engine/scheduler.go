@@ -46,7 +46,7 @@ func newScheduler(cfg Config, s *state) *scheduler {
 	return &scheduler{
 		cfg:        cfg,
 		state:      s,
-		secrets:    newSecrets(cfg.Unseal),
+		secrets:    newSecrets(cfg.Unseal, cfg.SigningKeys),
 		inFlight:   newInFlight(cfg.AttemptsPerEndpoint),
 		waitlisted: newQueue(),
 		delayed:    newWakes(),
@@ -376,7 +376,11 @@ func (r *round) begin(c streams.Claimed, endpoint domain.Endpoint) error {
 		return fmt.Errorf("engine: the timer index has delivery %s (%s), which is not pending (G3): "+
 			"delete the state folder to build it anew", c.ID, delivery.State)
 	}
+	var signingKeys []domain.Secret
 	sign, headers, err := r.secrets.of(endpoint, r.nowMillis)
+	if err == nil && endpoint.Signatures.Has(domain.StandardWebhooksEd25519) {
+		signingKeys, err = r.secrets.signing(endpoint, r.nowMillis)
+	}
 	if err != nil {
 		r.leaveSealed(c, endpoint, err)
 		return nil
@@ -390,6 +394,9 @@ func (r *round) begin(c streams.Claimed, endpoint domain.Endpoint) error {
 		Headers:    headers,
 		Secrets:    sign,
 		Body:       body,
+
+		Signatures:  endpoint.Signatures,
+		SigningKeys: signingKeys,
 	}
 	r.inFlight.begin(c, attempt, r.nowMillis, endpoint.RateLimitPerSecond > 0)
 	r.attempts = append(r.attempts, Begin{Attempt: attempt})
@@ -400,7 +407,8 @@ func (r *round) begin(c streams.Claimed, endpoint domain.Endpoint) error {
 // master key was lost: its deliveries wait, and others continue.
 func (r *round) leaveSealed(c streams.Claimed, endpoint domain.Endpoint, err error) {
 	r.cfg.Logger.Error("nothing can be sent to an endpoint, because its secrets and headers cannot "+
-		"all be opened", "endpoint", endpoint.ID, "again", sealedAgainMillis/1000, "error", err)
+		"all be opened, or nothing signs as it asks for",
+		"endpoint", endpoint.ID, "again", sealedAgainMillis/1000, "error", err)
 	r.inFlight.window(endpoint.ID).sealedUntilMillis = r.nowMillis + sealedAgainMillis
 	r.timers.Release(c)
 }

@@ -12,13 +12,35 @@ import (
 // secrets opens sealed values of endpoints, and caches the recently opened ones.
 type secrets struct {
 	unseal func(sealed []byte, boundTo string) (domain.Secret, error)
-	opened *lru.Cache[string, domain.Secret] // by what they are bound to, and the sealed value
+	keys   func(nowMillis int64) ([]domain.Secret, error) // nil: the deployment has none
+	// opened is by what values are bound to, and the sealed value
+	opened *lru.Cache[string, domain.Secret]
 }
 
 const cachedSecrets = 4096
 
-func newSecrets(unseal func(sealed []byte, boundTo string) (domain.Secret, error)) *secrets {
-	return &secrets{unseal: unseal, opened: newCache[domain.Secret](cachedSecrets)}
+func newSecrets(
+	unseal func(sealed []byte, boundTo string) (domain.Secret, error),
+	keys func(nowMillis int64) ([]domain.Secret, error),
+) *secrets {
+	return &secrets{unseal: unseal, keys: keys, opened: newCache[domain.Secret](cachedSecrets)}
+}
+
+// signing returns the deployment's keys that sign now, newest first: at least one, or an
+// error. An endpoint that asks for their signature is sent nothing without it.
+func (s *secrets) signing(e domain.Endpoint, nowMillis int64) ([]domain.Secret, error) {
+	var keys []domain.Secret
+	err := errors.New("this engine has no signing key that signs now: make one with " +
+		"`lumenhook secrets signing create`, or bring the file of the others here")
+	if s.keys != nil {
+		if given, keysErr := s.keys(nowMillis); keysErr != nil || len(given) > 0 {
+			keys, err = given, keysErr
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("engine: signing with Ed25519 for endpoint %s: %w", e.ID, err)
+	}
+	return keys, nil
 }
 
 // of returns the secrets that sign for an endpoint now, newest first, and the values of its

@@ -1,0 +1,72 @@
+package api
+
+import (
+	"context"
+	"encoding/base64"
+
+	"github.com/lumenhook/lumenhook/api/decode"
+	"github.com/lumenhook/lumenhook/api/problem"
+	"github.com/lumenhook/lumenhook/domain"
+)
+
+// jwksCaching is for how long receivers may keep the published keys. A key is published for
+// longer before it signs.
+const jwksCaching = "public, max-age=3600"
+
+// jwkView is a public key as RFC 7517 has it; "OKP" is of RFC 8037.
+type jwkView struct {
+	Kty string `json:"kty"`
+	Crv string `json:"crv"`
+	X   string `json:"x"`
+	Kid string `json:"kid"`
+	Use string `json:"use"`
+	Alg string `json:"alg"`
+}
+
+type jwksView struct {
+	Keys []jwkView `json:"keys"`
+}
+
+// getJWKS answers with the public keys of signatures by Ed25519, in advance of their use.
+func (a *API) getJWKS(context.Context, *request) (reply, error) {
+	view := jwksView{Keys: []jwkView{}}
+	if a.SigningKeys != nil {
+		for _, k := range a.SigningKeys.Published() {
+			view.Keys = append(view.Keys, jwkView{
+				Kty: "OKP",
+				Crv: "Ed25519",
+				X:   base64.RawURLEncoding.EncodeToString(k.Key),
+				Kid: k.ID,
+				Use: "sig",
+				Alg: "EdDSA",
+			})
+		}
+	}
+	return reply{view: view, contentType: "application/jwk-set+json", caching: jwksCaching}, nil
+}
+
+// readSignatures reads the names of signatures that an endpoint asks for.
+func readSignatures(v decode.Value) (asked domain.Signatures) {
+	elements, _ := v.Elements(len(domain.SignatureNames()))
+	for _, name := range words(elements,
+		"must be standard-webhooks or standard-webhooks-ed25519", domain.SignatureNames()...) {
+		asked |= domain.SignatureNamed(name)
+	}
+	return asked
+}
+
+// judgeSignatures refuses a signature that nothing could make. What the endpoint has already
+// is not judged again, nor is a repeat.
+func (a *API) judgeSignatures(
+	asked *domain.Signatures, have domain.Signatures, repeated bool, faults *problem.Faults,
+) {
+	const ed25519 = domain.StandardWebhooksEd25519
+	if asked == nil || !asked.Has(ed25519) || have.Has(ed25519) || repeated {
+		return
+	}
+	if a.SigningKeys == nil || !a.SigningKeys.Signs() {
+		faults.Add("/signatures", problem.FaultInvalidValue,
+			"cannot have standard-webhooks-ed25519: this deployment has no signing key that signs now, "+
+				"and its operator makes one with `lumenhook secrets signing create`")
+	}
+}

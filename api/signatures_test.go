@@ -1,0 +1,123 @@
+package api_test
+
+import (
+	"crypto/ed25519"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/lumenhook/lumenhook/api"
+	"github.com/lumenhook/lumenhook/api/problem"
+	"github.com/lumenhook/lumenhook/domain"
+)
+
+// signingKeys are a deployment's, of which one may sign.
+type signingKeys struct {
+	public []api.PublicKey
+	signs  bool
+}
+
+func (s *signingKeys) Published() []api.PublicKey { return s.public }
+func (s *signingKeys) Signs() bool                { return s.signs }
+
+func wantFault(t *testing.T, got answer, want string) {
+	t.Helper()
+	p := decode[problem.Problem](t, got.body)
+	if got.StatusCode != 422 || !slices.Equal(pointers(p), []string{want}) {
+		t.Errorf("%d %v, want %s", got.StatusCode, pointers(p), want)
+	}
+}
+
+// TestSignaturesOfAnEndpoint: what an endpoint asks for is kept and shown, and left out where
+// it asks for nothing; what the deployment cannot sign is refused, and kept where it was asked
+// for before.
+func TestSignaturesOfAnEndpoint(t *testing.T) {
+	keys := &signingKeys{}
+	w := newWorld(t, func(c *api.Config) { c.SigningKeys = keys })
+	k := w.newKey(account("a"), domain.Permissions()...)
+	create := func(signatures string) answer {
+		t.Helper()
+		return w.call("POST", "/v1/endpoints", k,
+			`{"url":"https://a.example/","signatures":`+signatures+`}`)
+	}
+	const both = `["standard-webhooks-ed25519","standard-webhooks"]`
+	wantFault(t, create(both), "/signatures INVALID_VALUE")
+	for sent, want := range map[string]string{
+		`["v1"]`:              "/signatures/0 INVALID_VALUE",
+		`"standard-webhooks"`: "/signatures INVALID_TYPE",
+		`["standard-webhooks","standard-webhooks"]`: "/signatures/1 DUPLICATE",
+	} {
+		wantFault(t, create(sent), want)
+	}
+
+	keys.signs = true
+	made := wantStatus(t, create(both), 201)
+	path := "/v1/endpoints/" + in(t, made.body, "id").(string)
+	shows := func(want any) {
+		t.Helper()
+		got := in(t, wantStatus(t, w.call("GET", path, k, ""), 200).body, "signatures")
+		if fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Errorf("shows %v, want %v", got, want)
+		}
+	}
+	shows("[standard-webhooks standard-webhooks-ed25519]")
+	patch := func(signatures string) answer {
+		t.Helper()
+		return w.call("PATCH", path, k, `{"signatures":`+signatures+`}`,
+			"Content-Type", "application/merge-patch+json")
+	}
+	keys.signs = false
+	wantStatus(t, patch(`["standard-webhooks-ed25519"]`), 200)
+	shows("[standard-webhooks-ed25519]")
+	wantStatus(t, patch(`null`), 200)
+	shows(nil)
+	wantFault(t, patch(both), "/signatures INVALID_VALUE")
+	wantStatus(t, patch(`["standard-webhooks"]`), 200)
+	shows("[standard-webhooks]")
+	wantStatus(t, patch(`[]`), 200)
+	shows(nil)
+}
+
+// TestPublishedKeys: anyone may read the public keys, and keep them for a while. The key and
+// its id are those of RFC 8037, appendix A.
+func TestPublishedKeys(t *testing.T) {
+	const x, kid = "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo",
+		"kPrK_qmxVWaYVA9wwBF6Iuo3vVzz7TxHCTwXBygrS4k"
+	keys := &signingKeys{}
+	w := newWorld(t, func(c *api.Config) { c.SigningKeys = keys })
+	read := func() string {
+		t.Helper()
+		got := wantStatus(t, w.call("GET", "/.well-known/jwks.json", "", ""), 200)
+		if got.Header.Get("Content-Type") != "application/jwk-set+json" ||
+			got.Header.Get("Cache-Control") != "public, max-age=3600" {
+			t.Errorf("headers %v", got.Header)
+		}
+		return string(got.body)
+	}
+	if got := read(); got != `{"keys":[]}` {
+		t.Errorf("without keys: %s", got)
+	}
+	public, err := base64.RawURLEncoding.DecodeString(x)
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys.public = []api.PublicKey{{ID: kid, Key: ed25519.PublicKey(public)}}
+	var set struct {
+		Keys []map[string]string
+	}
+	if err := json.Unmarshal([]byte(read()), &set); err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]string{
+		"kty": "OKP", "crv": "Ed25519", "x": x, "kid": kid, "use": "sig", "alg": "EdDSA",
+	}
+	if len(set.Keys) != 1 || fmt.Sprint(set.Keys[0]) != fmt.Sprint(want) {
+		t.Errorf("published %v, want %v", set.Keys, want)
+	}
+	w.restart(func(c *api.Config) { c.SigningKeys = nil })
+	if got := read(); got != `{"keys":[]}` {
+		t.Errorf("of a deployment without keys: %s", got)
+	}
+}

@@ -1,0 +1,178 @@
+package main
+
+import (
+	"encoding/base64"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lumenhook/lumenhook/internal/cli"
+	"github.com/lumenhook/lumenhook/internal/sealing"
+	"github.com/lumenhook/lumenhook/internal/signing"
+)
+
+func newSigningKeys(place *masterKeyPlace) *cobra.Command {
+	c := &cobra.Command{
+		Use:   "signing",
+		Short: "Look after the keys of signatures by Ed25519",
+		Long: `An endpoint whose signatures contain standard-webhooks-ed25519 gets deliveries that
+are signed with a key of the deployment, which anyone can check with the public
+keys at /.well-known/jwks.json. The private keys are in the file signing-keys beside
+the master key's, sealed with it. API and engines need it, the same on each
+machine, and follow it within a second.`,
+	}
+	c.AddCommand(newSigningCreate(place), newSigningList(place), newSigningRotate(place),
+		newSigningDrop(place))
+	return c
+}
+
+func newSigningCreate(place *masterKeyPlace) *cobra.Command {
+	var after time.Duration
+	c := &cobra.Command{
+		Use:   "create",
+		Short: "Make the file of signing keys, with a first key",
+		Long: `Makes the file with a first key. It signs at once; where several machines have a
+copy of the file, let it sign --after the time that you need to bring it to all of
+them. What is due to an endpoint that asks for its signature waits until then.`,
+		Example: `  lumenhook secrets signing create
+  lumenhook secrets signing create --after 1h --master-key-file secrets/engine/master-key`,
+		Args: cli.NoArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if after < 0 || after > maxSigningLead {
+				return cli.Usage(fmt.Errorf("--after %s: must be from 0s to %s", after, maxSigningLead))
+			}
+			return place.changeSigning(cmd, func(s *sealing.Sealer) ([]signing.Key, error) {
+				now := time.Now()
+				return signing.Create(place.signingKeys(), s, now, now.Add(after))
+			})
+		},
+	}
+	c.Flags().DurationVar(&after, "after", 0, "how long until it signs")
+	return c
+}
+
+// maxSigningLead bounds how long a key may wait before it signs.
+const maxSigningLead = 90 * 24 * time.Hour
+
+func newSigningList(place *masterKeyPlace) *cobra.Command {
+	c := &cobra.Command{
+		Use:     "list",
+		Short:   "List the signing keys, with their public halves alone",
+		Example: "  lumenhook secrets signing list --json",
+		Args:    cli.NoArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			keys, err := signing.Read(place.signingKeys())
+			if err != nil {
+				return err
+			}
+			return place.printSigning(cmd, keys)
+		},
+	}
+	c.Flags().BoolVar(&place.asJSON, "json", false, "print the keys as JSON")
+	return c
+}
+
+func newSigningRotate(place *masterKeyPlace) *cobra.Command {
+	var after time.Duration
+	var stolen bool
+	c := &cobra.Command{
+		Use:   "rotate",
+		Short: "Add a signing key, which signs later",
+		Long: `Adds a key that is published at once and signs --after a while, in which every
+machine and every receiver gets it. From then on both it and the key before sign,
+for 24 hours; then it alone. The key before stays published until it is dropped.
+
+With --stolen a new key takes the place of all others, and signs at once. Nothing
+that they signed is verified any more, and receivers that keep the published keys
+for up to an hour refuse what comes until they look again.`,
+		Example: `  lumenhook secrets signing rotate
+  lumenhook secrets signing rotate --after 72h`,
+		Args: cli.NoArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if after < signing.LeastLead || after > maxSigningLead {
+				return cli.Usage(fmt.Errorf("--after %s: must be from %s to %s; --stolen replaces all keys "+
+					"at once", after, signing.LeastLead, maxSigningLead))
+			}
+			return place.changeSigning(cmd, func(s *sealing.Sealer) ([]signing.Key, error) {
+				now := time.Now()
+				if stolen {
+					return signing.Replace(place.signingKeys(), s, now)
+				}
+				return signing.Rotate(place.signingKeys(), s, now, now.Add(after))
+			})
+		},
+	}
+	c.Flags().DurationVar(&after, "after", 24*time.Hour, "how long until it signs, 2h at least")
+	c.Flags().BoolVar(&stolen, "stolen", false, "take all earlier keys away, and sign at once")
+	return c
+}
+
+func newSigningDrop(place *masterKeyPlace) *cobra.Command {
+	return &cobra.Command{
+		Use:   "drop KEY_ID",
+		Short: "Take a signing key away that signed last 30 days ago or before",
+		Example: "  lumenhook secrets signing drop " +
+			"kPrK_qmxVWaYVA9wwBF6Iuo3vVzz7TxHCTwXBygrS4k",
+		Args: cli.OneArgument,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			keys, err := signing.Drop(place.signingKeys(), args[0], time.Now())
+			if err != nil {
+				return err
+			}
+			return place.printSigning(cmd, keys)
+		},
+	}
+}
+
+// changeSigning changes the signing keys with the master key, and prints them.
+func (p *masterKeyPlace) changeSigning(
+	cmd *cobra.Command, by func(*sealing.Sealer) ([]signing.Key, error),
+) error {
+	text, err := p.key().Text()
+	if err != nil {
+		return err
+	}
+	sealer, err := sealing.Parse(text)
+	if err != nil {
+		return err
+	}
+	keys, err := by(sealer)
+	if err != nil {
+		return err
+	}
+	return p.printSigning(cmd, keys)
+}
+
+// signingKeyView is a signing key without its private half. The public key is as Standard
+// Webhooks writes it.
+type signingKeyView struct {
+	ID         string     `json:"kid"`
+	PublicKey  string     `json:"publicKey"`
+	SignsFrom  time.Time  `json:"signsFrom"`
+	SignsUntil *time.Time `json:"signsUntil"` // null: no key follows it
+}
+
+func (p *masterKeyPlace) printSigning(cmd *cobra.Command, keys []signing.Key) error {
+	var views []signingKeyView
+	for i, k := range keys {
+		view := signingKeyView{
+			ID:        k.ID,
+			PublicKey: "whpk_" + base64.StdEncoding.EncodeToString(k.Public),
+			SignsFrom: k.SignsFrom,
+		}
+		if until := signing.SignsUntil(keys, i); !until.IsZero() {
+			view.SignsUntil = &until
+		}
+		views = append(views, view)
+	}
+	out := cli.Output{JSON: p.asJSON}
+	err := out.Print(cmd.OutOrStdout(), views, func(w io.Writer) {
+		cli.Row(w, "KEY", "PUBLIC KEY", "SIGNS FROM", "UNTIL")
+		for _, v := range views {
+			cli.Row(w, v.ID, v.PublicKey, v.SignsFrom, v.SignsUntil)
+		}
+	})
+	return err
+}

@@ -1,0 +1,171 @@
+package main
+
+import (
+	"crypto/ed25519"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+
+	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
+
+	"github.com/lumenhook/lumenhook/api/client"
+	"github.com/lumenhook/lumenhook/internal/rewrap"
+	"github.com/lumenhook/lumenhook/internal/sealing"
+	"github.com/lumenhook/lumenhook/internal/signing"
+)
+
+// wantStandard verifies a request by the library of Standard Webhooks, with each secret as it
+// was shown, and the signature of the deployment by the keys that it publishes.
+func (r received) wantStandard(t *testing.T, keySet []byte, secrets ...string) {
+	t.Helper()
+	for _, secret := range secrets {
+		library, err := standardwebhooks.NewWebhook(secret)
+		if err == nil {
+			err = library.Verify(r.body, r.header)
+		}
+		if err != nil {
+			t.Errorf("the library refuses %q: %v", r.header.Get("Webhook-Signature"), err)
+		}
+		changed := append([]byte(" "), r.body...)
+		if err := library.Verify(changed, r.header); !errors.Is(err,
+			standardwebhooks.ErrNoMatchingSignature) {
+			t.Errorf("the library answers %v for another body", err)
+		}
+	}
+	var set struct{ Keys []struct{ X string } }
+	if err := json.Unmarshal(keySet, &set); err != nil {
+		t.Fatal(err)
+	}
+	message := []byte(r.header.Get("Webhook-Id") + "." + r.header.Get("Webhook-Timestamp") + "." +
+		string(r.body))
+	verified := 0
+	for entry := range strings.SplitSeq(r.header.Get("Webhook-Signature"), " ") {
+		text, ok := strings.CutPrefix(entry, "v1a,")
+		if !ok {
+			continue
+		}
+		signature, err := base64.StdEncoding.DecodeString(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, k := range set.Keys {
+			public, err := base64.RawURLEncoding.DecodeString(k.X)
+			if err == nil && ed25519.Verify(public, message, signature) {
+				verified++
+			}
+		}
+	}
+	if verified != 1 {
+		t.Errorf("%d signatures of %q verify by %s", verified, r.header.Get("Webhook-Signature"), keySet)
+	}
+}
+
+// TestOthersVerifyWhatIsSent: an endpoint asks for signatures of Standard Webhooks, which is
+// refused until the deployment has a key, and what it gets verifies by their library, by the
+// published keys and as before; before and after rotations of its secret and of the master key,
+// whose former key then nothing needs.
+func TestOthersVerifyWhatIsSent(t *testing.T) {
+	s := &testService{t: t, dir: t.TempDir()}
+	s.start("--no-demo", "--egress-ports", "1024-65535")
+	l := startListener(t, s.dir)
+	asking := []string{
+		"endpoints", "create", "--url", l.url, "--signature", "standard-webhooks",
+		"--signature", "standard-webhooks-ed25519", "--json",
+	}
+	if _, err := s.tryCLI(asking...); err == nil ||
+		!strings.Contains(err.Error(), "lumenhook secrets signing create") {
+		t.Fatalf("without a key: %v", err)
+	}
+	if out, err := s.tryCLI("secrets", "signing", "create"); err != nil ||
+		!strings.Contains(out, "whpk_") {
+		t.Fatalf("%s, %v", out, err)
+	}
+	var keySet []byte
+	s.eventually("the key is published", func() bool {
+		keySet = s.keySet()
+		return strings.Contains(string(keySet), `"Ed25519"`)
+	})
+	var e client.Endpoint
+	s.cli(&e, asking...)
+	sent := func() received {
+		t.Helper()
+		before := len(l.of("test.ping"))
+		if _, err := s.tryCLI("endpoints", "test", e.ID); err != nil {
+			t.Fatal(err)
+		}
+		all := l.of("test.ping")
+		if len(all) != before+1 {
+			t.Fatalf("%d requests arrived, of %d", len(all), before+1)
+		}
+		return all[before]
+	}
+	sent().wantStandard(t, keySet, e.Secret)
+
+	var rotated client.Endpoint
+	if status := s.call("POST", "/v1/endpoints/"+e.ID+"/rotate-secret", struct{}{},
+		&rotated); status != http.StatusOK {
+		t.Fatalf("the rotation was answered %d", status)
+	}
+	old := s.ring()[0].ID
+	if _, err := s.tryCLI("secrets", "rewrap", "--key-only"); err != nil {
+		t.Fatal(err)
+	}
+	report := s.rewrap("--resume", "--json")
+	if report.SigningKeysResealed != 1 {
+		t.Errorf("the rewrap did %+v", report)
+	}
+	if _, err := s.tryCLI("secrets", "drop", rewrap.KeyName(old)); err != nil {
+		t.Fatal(err)
+	}
+	s.interrupt()
+	s.start("--no-demo", "--egress-ports", "1024-65535")
+	r := sent()
+	r.wantStandard(t, s.keySet(), rotated.Secret, e.Secret)
+	r.verify(t, rotated.Secret, e.Secret)
+
+	if _, err := s.tryCLI("endpoints", "update", e.ID, "--signature", ""); err != nil {
+		t.Fatal(err)
+	}
+	r = sent()
+	r.verify(t, rotated.Secret, e.Secret)
+	if header := r.header.Get("Webhook-Signature"); !strings.HasPrefix(header, "v1=") {
+		t.Errorf("an endpoint that asks for nothing gets %q", header)
+	}
+}
+
+// keySet reads the published keys.
+func (s *testService) keySet() []byte {
+	s.t.Helper()
+	set, err := s.client("").GetSigningKeys(s.t.Context())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return set
+}
+
+// TestAMasterKeyThatSigningKeysNeedIsNotDropped: nor are they lost with it.
+func TestAMasterKeyThatSigningKeysNeedIsNotDropped(t *testing.T) {
+	s := &testService{t: t, dir: t.TempDir()}
+	s.start("--no-demo")
+	if _, err := s.tryCLI("secrets", "signing", "create"); err != nil {
+		t.Fatal(err)
+	}
+	old := s.ring()[0].ID
+	if _, err := s.tryCLI("secrets", "rewrap", "--key-only"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.tryCLI("secrets", "drop", rewrap.KeyName(old)); err == nil ||
+		!strings.Contains(err.Error(), "1 values of endpoints, or signing keys") {
+		t.Errorf("the key was dropped: %v", err)
+	}
+	keys, err := signing.Read(signing.Beside(sealing.PathIn(s.dir)))
+	if err != nil || len(keys) != 1 {
+		t.Fatalf("%+v, %v", keys, err)
+	}
+	if by, _ := sealing.KeyOf(keys[0].Sealed); by != old {
+		t.Errorf("the signing key lies under %d", by)
+	}
+}

@@ -1,0 +1,203 @@
+package signing
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+)
+
+// FileName is the name of the keys' file, in the folder of the master key's.
+const FileName = "signing-keys"
+
+// Beside returns the path of the keys' file in the folder of a master key's file.
+func Beside(masterKeyFile string) string {
+	return filepath.Join(filepath.Dir(masterKeyFile), FileName)
+}
+
+// Create makes the file with a first key, which signs from then on or later.
+func Create(path string, s Sealer, now, signsFrom time.Time) ([]Key, error) {
+	return replace(path, func(text []byte) ([]Key, error) {
+		if text != nil {
+			return nil, fmt.Errorf("signing: %s exists: `lumenhook secrets signing rotate` makes another "+
+				"key in it", path)
+		}
+		k, err := newKey(s, now, signsFrom)
+		return []Key{k}, err
+	})
+}
+
+// Rotate adds a key that signs from a time on, which is LeastLead away or more.
+func Rotate(path string, s Sealer, now, signsFrom time.Time) ([]Key, error) {
+	return change(path, func(keys []Key) ([]Key, error) {
+		newest := keys[len(keys)-1]
+		switch {
+		case signsFrom.Before(now.Add(LeastLead)):
+			return nil, fmt.Errorf("signing: a key must be published for %s before it signs, because "+
+				"receivers keep the published keys for a while: let it sign later, or replace all keys at "+
+				"once if one was stolen", LeastLead)
+		case newest.SignsFrom.After(now):
+			return nil, fmt.Errorf("signing: key %s was made already and signs from %s: rotate after that",
+				newest.ID, newest.SignsFrom.Format(time.RFC3339))
+		case len(keys) >= maxKeys:
+			return nil, fmt.Errorf("signing: there are %d keys, which is the most: drop those that nothing "+
+				"is verified by any more", maxKeys)
+		}
+		k, err := newKey(s, now, signsFrom)
+		return append(keys, k), err
+	})
+}
+
+// Replace makes a new key in place of all, which signs at once: nothing that an earlier one
+// signed is verified any more.
+func Replace(path string, s Sealer, now time.Time) ([]Key, error) {
+	return change(path, func([]Key) ([]Key, error) {
+		k, err := newKey(s, now, now)
+		return []Key{k}, err
+	})
+}
+
+// Drop takes a key out of the file that signed last KeptPublished ago.
+func Drop(path, id string, now time.Time) ([]Key, error) {
+	return change(path, func(keys []Key) ([]Key, error) {
+		i := slices.IndexFunc(keys, func(k Key) bool { return k.ID == id })
+		if i < 0 {
+			return nil, fmt.Errorf("signing: there is no key %s in %s", id, path)
+		}
+		until := SignsUntil(keys, i)
+		if until.IsZero() {
+			return nil, fmt.Errorf("signing: key %s is the newest, and was not dropped: rotate first", id)
+		}
+		if end := until.Add(KeptPublished); now.Before(end) {
+			return nil, fmt.Errorf("signing: key %s was not dropped: it stays published until %s, for "+
+				"those who verify later what it signed", id, end.Format(time.RFC3339))
+		}
+		return slices.Delete(keys, i, i+1), nil
+	})
+}
+
+// Reseal puts the private keys under the newest master key, and returns how many it did. No
+// file is none.
+func Reseal(path string, s Sealer) (resealed int, err error) {
+	keys, err := Read(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	old := func(k Key) bool {
+		_, changed, err := s.Reseal(k.Sealed, sealedFor(k.ID))
+		return changed || err != nil
+	}
+	if !slices.ContainsFunc(keys, old) {
+		return 0, nil
+	}
+	_, err = change(path, func(keys []Key) ([]Key, error) {
+		for i, k := range keys {
+			sealed, changed, err := s.Reseal(k.Sealed, sealedFor(k.ID))
+			if err != nil {
+				return nil, fmt.Errorf("signing: key %s of %s: %w", k.ID, path, err)
+			}
+			if changed {
+				keys[i].Sealed, resealed = sealed, resealed+1
+			}
+		}
+		return keys, nil
+	})
+	return resealed, err
+}
+
+// Read returns the keys of a file, oldest first.
+func Read(path string) ([]Key, error) {
+	text, err := readFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("signing: %w", err)
+	}
+	keys, err := parse(text)
+	if err != nil {
+		return nil, fmt.Errorf("signing: %s: %w", path, err)
+	}
+	return keys, nil
+}
+
+func readFile(path string) ([]byte, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() || info.Size() > maxFileBytes {
+		return nil, fmt.Errorf("%s: %w", path, errNotKeys)
+	}
+	return os.ReadFile(path)
+}
+
+// change replaces the keys of a file that exists.
+func change(path string, by func([]Key) ([]Key, error)) ([]Key, error) {
+	return replace(path, func(text []byte) ([]Key, error) {
+		if text == nil {
+			return nil, fmt.Errorf("signing: there is no %s: `lumenhook secrets signing create` makes it",
+				path)
+		}
+		keys, err := parse(text)
+		if err != nil {
+			return nil, fmt.Errorf("signing: %s: %w", path, err)
+		}
+		return by(keys)
+	})
+}
+
+// replace writes a file anew, atomically. It gives its present text to by, nil if there is
+// none.
+func replace(path string, by func(text []byte) ([]Key, error)) ([]Key, error) {
+	// The new file's name excludes a second process that changes it at once.
+	temp := path + ".new"
+	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, fs.ErrExist) {
+		return nil, fmt.Errorf("signing: %s exists: another change is under way; if none is, one was "+
+			"cut short: remove the file and repeat the command", temp)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("signing: %w", err)
+	}
+	keys, err := replaceInto(f, path, by)
+	if err := errors.Join(err, f.Close()); err != nil {
+		return nil, errors.Join(err, os.Remove(temp))
+	}
+	if err := os.Rename(temp, path); err != nil {
+		return nil, fmt.Errorf("signing: %w", err)
+	}
+	return keys, syncFolder(filepath.Dir(path))
+}
+
+func replaceInto(
+	f *os.File, path string, by func(text []byte) ([]Key, error),
+) ([]Key, error) {
+	text, err := readFile(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("signing: %w", err)
+	}
+	keys, err := by(text)
+	if err != nil {
+		return nil, err
+	}
+	encoded, err := encode(keys)
+	if err == nil {
+		_, err = f.Write(encoded)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("signing: writing %s: %w", f.Name(), err)
+	}
+	return keys, f.Sync()
+}
+
+func syncFolder(dir string) error {
+	f, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}

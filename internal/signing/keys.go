@@ -1,0 +1,141 @@
+package signing
+
+import (
+	"bytes"
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/lumenhook/lumenhook/domain"
+)
+
+const (
+	// Overlap is how long a key goes on signing beside the one that follows it: as secrets do.
+	Overlap = domain.SecretOverlapMillis * time.Millisecond
+	// LeastLead is how long a key that follows another is published before it signs, at least.
+	LeastLead = 2 * time.Hour
+	// KeptPublished is how long a key stays published after it signed last, at least.
+	KeptPublished = 30 * 24 * time.Hour
+
+	// maxKeys bounds the file: one a month fills it in eight years.
+	maxKeys = 100
+	// maxFileBytes is more than maxKeys need.
+	maxFileBytes = 1 << 20
+)
+
+// Key is one key of the file.
+type Key struct {
+	ID        string    `json:"kid"` // the JWK thumbprint (RFC 7638)
+	Public    []byte    `json:"publicKey"`
+	Sealed    []byte    `json:"sealedPrivateKey"` // the seed, under the master key
+	MadeAt    time.Time `json:"madeAt"`
+	SignsFrom time.Time `json:"signsFrom"`
+}
+
+// keyset is the file: oldest first.
+type keyset struct {
+	Keys []Key `json:"keys"`
+}
+
+// Sealer seals and opens private keys: a sealing.Sealer.
+type Sealer interface {
+	Seal(plaintext []byte, associatedData string) ([]byte, error)
+	Open(sealed []byte, associatedData string) ([]byte, error)
+	Reseal(sealed []byte, associatedData string) (resealed []byte, changed bool, err error)
+}
+
+// sealedFor is what a private key is bound to.
+func sealedFor(id string) string { return "signing key " + id }
+
+// newKey draws a key and seals it.
+func newKey(s Sealer, now, signsFrom time.Time) (Key, error) {
+	public, private, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		return Key{}, fmt.Errorf("signing: drawing a key: %w", err)
+	}
+	k := Key{
+		ID:        thumbprint(public),
+		Public:    public,
+		MadeAt:    now.UTC().Truncate(time.Second),
+		SignsFrom: signsFrom.UTC().Truncate(time.Second),
+	}
+	k.Sealed, err = s.Seal(private.Seed(), sealedFor(k.ID))
+	return k, err
+}
+
+// thumbprint is the JWK thumbprint of a public key (RFC 7638; RFC 8037, appendix A.3).
+func thumbprint(public ed25519.PublicKey) string {
+	sum := sha256.Sum256([]byte(`{"crv":"Ed25519","kty":"OKP","x":"` +
+		base64.RawURLEncoding.EncodeToString(public) + `"}`))
+	return base64.RawURLEncoding.EncodeToString(sum[:])
+}
+
+// open returns the private key.
+func (k Key) open(s Sealer) (ed25519.PrivateKey, error) {
+	seed, err := s.Open(k.Sealed, sealedFor(k.ID))
+	if err != nil {
+		return nil, fmt.Errorf("signing: opening key %s (is this the master key it was sealed with?): %w",
+			k.ID, err)
+	}
+	if len(seed) != ed25519.SeedSize {
+		return nil, fmt.Errorf("signing: key %s: what was sealed is no Ed25519 key", k.ID)
+	}
+	private := ed25519.NewKeyFromSeed(seed)
+	if !bytes.Equal(private.Public().(ed25519.PublicKey), k.Public) {
+		return nil, fmt.Errorf("signing: key %s: its public key is another's: restore the file from "+
+			"a copy", k.ID)
+	}
+	return private, nil
+}
+
+// SignsUntil returns when the i-th key signs last; the zero time while no other follows it.
+func SignsUntil(keys []Key, i int) time.Time {
+	if i == len(keys)-1 {
+		return time.Time{}
+	}
+	return keys[i+1].SignsFrom.Add(Overlap)
+}
+
+// signersAt returns the keys that sign at a time, newest first.
+func signersAt(keys []Key, now time.Time) (signers []Key) {
+	for i := len(keys) - 1; i >= 0; i-- {
+		until := SignsUntil(keys, i)
+		if !keys[i].SignsFrom.After(now) && (until.IsZero() || now.Before(until)) {
+			signers = append(signers, keys[i])
+		}
+	}
+	return signers
+}
+
+// errNotKeys replaces the decoder's own error.
+var errNotKeys = errors.New("it does not hold signing keys as `lumenhook secrets signing create` " +
+	"makes them: restore it from a copy")
+
+func parse(text []byte) ([]Key, error) {
+	var set keyset
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&set); err != nil || decoder.More() {
+		return nil, errNotKeys
+	}
+	if len(set.Keys) == 0 || len(set.Keys) > maxKeys {
+		return nil, errNotKeys
+	}
+	for i, k := range set.Keys {
+		inOrder := i == 0 || !k.SignsFrom.Before(set.Keys[i-1].SignsFrom)
+		if len(k.Public) != ed25519.PublicKeySize || k.ID != thumbprint(k.Public) || !inOrder {
+			return nil, errNotKeys
+		}
+	}
+	return set.Keys, nil
+}
+
+func encode(keys []Key) ([]byte, error) {
+	text, err := json.MarshalIndent(keyset{keys}, "", "  ")
+	return append(text, '\n'), err
+}

@@ -1,0 +1,108 @@
+package signing
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/lumenhook/lumenhook/domain"
+)
+
+// lookEvery is how often the file is checked for changes.
+const lookEvery = time.Second
+
+// Ring is the keys of a running process. It may be used by many goroutines. One that is nil
+// has no keys.
+type Ring struct {
+	path   string
+	sealer Sealer
+	now    func() time.Time
+
+	mu     sync.Mutex // holds those below
+	looked time.Time
+	info   fs.FileInfo // of the file that was read; nil: there was none
+	keys   []Key
+	opened map[string]domain.Secret // private keys by id
+}
+
+// Open returns the keys of a file, which need not exist yet.
+func Open(path string, s Sealer, now func() time.Time) (*Ring, error) {
+	r := &Ring{path: path, sealer: s, now: now, opened: make(map[string]domain.Secret)}
+	err := r.read()
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	return r, err
+}
+
+// read reads the file. The caller holds the lock, or is the only one.
+func (r *Ring) read() error {
+	r.looked = time.Now()
+	info, err := os.Stat(r.path)
+	if err != nil {
+		return err
+	}
+	if r.info != nil && os.SameFile(info, r.info) && info.Size() == r.info.Size() &&
+		info.ModTime().Equal(r.info.ModTime()) {
+		return nil
+	}
+	keys, err := Read(r.path)
+	if err == nil {
+		r.keys, r.info = keys, info
+		clear(r.opened)
+	}
+	return err
+}
+
+// current returns the keys, after a look at the file now and then. The caller holds the lock.
+func (r *Ring) current() []Key {
+	if time.Since(r.looked) >= lookEvery {
+		_ = r.read() // else the known keys stay in use
+	}
+	return r.keys
+}
+
+// Published returns the keys that are published, oldest first.
+func (r *Ring) Published() []Key {
+	if r == nil {
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.current()
+}
+
+// Signs reports whether a key signs now.
+func (r *Ring) Signs() bool {
+	if r == nil {
+		return false
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(signersAt(r.current(), r.now())) > 0
+}
+
+// Signers returns the private keys that sign at a time, newest first.
+func (r *Ring) Signers(nowMillis int64) ([]domain.Secret, error) {
+	if r == nil {
+		return nil, nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var private []domain.Secret
+	for _, k := range signersAt(r.current(), time.UnixMilli(nowMillis)) {
+		plain, ok := r.opened[k.ID]
+		if !ok {
+			key, err := k.open(r.sealer)
+			if err != nil {
+				return nil, err
+			}
+			plain = domain.Secret(key)
+			r.opened[k.ID] = plain
+		}
+		private = append(private, plain)
+	}
+	return private, nil
+}

@@ -1,0 +1,296 @@
+package signing_test
+
+import (
+	"crypto/ed25519"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lumenhook/lumenhook/internal/sealing"
+	"github.com/lumenhook/lumenhook/internal/signing"
+)
+
+var begin = time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
+
+// place is a folder with a master key, and perhaps signing keys.
+type place struct {
+	t      *testing.T
+	master string
+	path   string
+	sealer *sealing.Sealer
+}
+
+func newPlace(t *testing.T) *place {
+	t.Helper()
+	p := &place{t: t, master: filepath.Join(t.TempDir(), "master-key")}
+	p.path = signing.Beside(p.master)
+	var err error
+	if p.sealer, err = sealing.LoadOrCreate(p.master); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func (p *place) create() signing.Key {
+	p.t.Helper()
+	keys, err := signing.Create(p.path, p.sealer, begin, begin)
+	if err != nil || len(keys) != 1 {
+		p.t.Fatalf("%d keys, %v", len(keys), err)
+	}
+	return keys[0]
+}
+
+func (p *place) rotate(now, from time.Time) signing.Key {
+	p.t.Helper()
+	keys, err := signing.Rotate(p.path, p.sealer, now, from)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return keys[len(keys)-1]
+}
+
+func (p *place) open() *signing.Ring {
+	p.t.Helper()
+	r, err := signing.Open(p.path, p.sealer, func() time.Time { return begin })
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return r
+}
+
+// wantSigners holds who signs at a time, newest first: what they sign verifies.
+func (p *place) wantSigners(r *signing.Ring, at time.Time, want ...signing.Key) {
+	p.t.Helper()
+	signers, err := r.Signers(at.UnixMilli())
+	if err != nil || len(signers) != len(want) {
+		p.t.Fatalf("at %s %d sign (%v), want %d", at, len(signers), err, len(want))
+	}
+	for i, k := range want {
+		signature := ed25519.Sign(ed25519.PrivateKey(signers[i]), []byte("x"))
+		if !ed25519.Verify(k.Public, []byte("x"), signature) {
+			p.t.Errorf("at %s signer %d is not %s", at, i, k.ID)
+		}
+	}
+}
+
+func wantErr(t *testing.T, err error, text string) {
+	t.Helper()
+	if err == nil || !strings.Contains(err.Error(), text) {
+		t.Errorf("got %v, want %q", err, text)
+	}
+}
+
+// TestWhoSignsWhen: a key is published before it signs, signs beside the one before for a day,
+// and is published long after.
+func TestWhoSignsWhen(t *testing.T) {
+	p := newPlace(t)
+	first := p.create()
+	_, err := signing.Create(p.path, p.sealer, begin, begin)
+	wantErr(t, err, "exists")
+	_, err = signing.Rotate(p.path, p.sealer, begin, begin.Add(2*time.Hour-time.Second))
+	wantErr(t, err, "must be published for 2h0m0s before it signs")
+	from := begin.Add(48 * time.Hour)
+	second := p.rotate(begin.Add(time.Hour), from)
+	_, err = signing.Rotate(p.path, p.sealer, begin.Add(2*time.Hour), from.Add(time.Hour))
+	wantErr(t, err, "was made already and signs from 2026-11-25T12:00:00Z")
+
+	r := p.open()
+	p.wantSigners(r, begin.Add(-time.Second))
+	p.wantSigners(r, begin, first)
+	p.wantSigners(r, from.Add(-time.Second), first)
+	p.wantSigners(r, from, second, first)
+	p.wantSigners(r, from.Add(signing.Overlap-time.Second), second, first)
+	p.wantSigners(r, from.Add(signing.Overlap), second)
+	if keys := r.Published(); len(keys) != 2 || keys[0].ID != first.ID || keys[1].ID != second.ID {
+		t.Errorf("published %+v", keys)
+	}
+
+	gone := from.Add(signing.Overlap + signing.KeptPublished)
+	_, err = signing.Drop(p.path, first.ID, gone.Add(-time.Second))
+	wantErr(t, err, "stays published until 2026-12-26T12:00:00Z")
+	_, err = signing.Drop(p.path, second.ID, gone)
+	wantErr(t, err, "is the newest")
+	_, err = signing.Drop(p.path, "x", gone)
+	wantErr(t, err, "there is no key x")
+	if keys, err := signing.Drop(p.path, first.ID, gone); err != nil || len(keys) != 1 ||
+		keys[0].ID != second.ID {
+		t.Errorf("left %+v, %v", keys, err)
+	}
+}
+
+// TestAStolenKeyIsReplacedAtOnce: nothing verifies by it any more.
+func TestAStolenKeyIsReplacedAtOnce(t *testing.T) {
+	p := newPlace(t)
+	p.create()
+	p.rotate(begin, begin.Add(24*time.Hour))
+	keys, err := signing.Replace(p.path, p.sealer, begin.Add(time.Hour))
+	if err != nil || len(keys) != 1 {
+		t.Fatalf("%+v, %v", keys, err)
+	}
+	p.wantSigners(p.open(), begin.Add(time.Hour), keys[0])
+}
+
+// TestARunningProcessFollows: a process sees a file that is made after its start, and its
+// rotation, and keeps the keys when the file breaks or goes away.
+func TestARunningProcessFollows(t *testing.T) {
+	p := newPlace(t)
+	r := p.open()
+	if r.Signs() || len(r.Published()) != 0 {
+		t.Error("keys without a file")
+	}
+	p.wantSigners(r, begin)
+	await := func(n int) {
+		t.Helper()
+		tick := time.NewTicker(10 * time.Millisecond)
+		defer tick.Stop()
+		for deadline := time.Now().Add(10 * time.Second); len(r.Published()) != n; <-tick.C {
+			if time.Now().After(deadline) {
+				t.Fatalf("%d keys are published, never %d", len(r.Published()), n)
+			}
+		}
+	}
+	first := p.create()
+	await(1)
+	if !r.Signs() {
+		t.Error("the first key does not sign")
+	}
+	second := p.rotate(begin, begin.Add(2*time.Hour))
+	await(2)
+	p.wantSigners(r, begin.Add(2*time.Hour), second, first)
+	for _, spoil := range []func() error{
+		func() error { return os.WriteFile(p.path, []byte("{}"), 0o600) },
+		func() error { return os.Remove(p.path) },
+	} {
+		if err := spoil(); err != nil {
+			t.Fatal(err)
+		}
+		if err := r.Look(); err == nil {
+			t.Error("the file is still good")
+		}
+		p.wantSigners(r, begin.Add(2*time.Hour), second, first)
+	}
+	var none *signing.Ring
+	keys, err := none.Signers(0)
+	if none.Signs() || none.Published() != nil || keys != nil || err != nil {
+		t.Error("a process without signing keys has some")
+	}
+}
+
+// TestPrivateKeysAreSealed: the file holds no private key, none opens with another master key
+// or in another's place, and a rewrap puts all under the newest master key.
+func TestPrivateKeysAreSealed(t *testing.T) {
+	p := newPlace(t)
+	first := p.create()
+	second := p.rotate(begin, begin.Add(2*time.Hour))
+	opened, err := p.sealer.Open(first.Sealed, "signing key "+first.ID)
+	if err != nil || len(opened) != ed25519.SeedSize {
+		t.Fatalf("%d bytes, %v", len(opened), err)
+	}
+	other := newPlace(t)
+	r, err := signing.Open(p.path, other.sealer, time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = r.Signers(begin.UnixMilli())
+	wantErr(t, err, "is this the master key it was sealed with?")
+	if !errors.Is(err, sealing.ErrUnknownKey) {
+		t.Errorf("got %v", err)
+	}
+
+	if n, err := signing.Reseal(p.path, p.sealer); n != 0 || err != nil {
+		t.Errorf("resealed %d, %v", n, err)
+	}
+	old := p.sealer.Newest()
+	if _, err := sealing.RotateFile(p.master, false); err != nil {
+		t.Fatal(err)
+	}
+	fresh, err := sealing.Load(p.master)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, err := signing.Reseal(p.path, fresh); n != 2 || err != nil {
+		t.Errorf("resealed %d, %v", n, err)
+	}
+	keys, err := signing.Read(p.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, k := range keys {
+		if by, _ := sealing.KeyOf(k.Sealed); by == old || by != fresh.Newest() {
+			t.Errorf("key %s lies under %d", k.ID, by)
+		}
+	}
+	p.wantSigners(p.open(), begin.Add(2*time.Hour), second, first)
+	if n, err := signing.Reseal(filepath.Join(t.TempDir(), "none"), fresh); n != 0 || err != nil {
+		t.Errorf("no file: %d, %v", n, err)
+	}
+
+	keys[0].Sealed, keys[1].Sealed = keys[1].Sealed, keys[0].Sealed
+	text, err := json.Marshal(map[string]any{"keys": keys})
+	if err == nil {
+		err = os.WriteFile(p.path, text, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = p.open().Signers(begin.UnixMilli())
+	if !errors.Is(err, sealing.ErrAltered) {
+		t.Errorf("a key in another's place: %v", err)
+	}
+}
+
+// TestWhatAFileMayHold: what commands did not write is refused whole, by its name alone.
+func TestWhatAFileMayHold(t *testing.T) {
+	p := newPlace(t)
+	_, err := signing.Rotate(p.path, p.sealer, begin, begin.Add(24*time.Hour))
+	wantErr(t, err, "`lumenhook secrets signing create` makes it")
+	if _, err := signing.Read(p.path); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("no file: %v", err)
+	}
+	p.create()
+	p.rotate(begin, begin.Add(2*time.Hour))
+	keys, err := signing.Read(p.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	changed := func(change func(*signing.Key)) []signing.Key {
+		all := slices.Clone(keys)
+		change(&all[1])
+		return all
+	}
+	for name, all := range map[string][]signing.Key{
+		"no keys":        {},
+		"another id":     changed(func(k *signing.Key) { k.ID = "x" }),
+		"another key":    changed(func(k *signing.Key) { k.Public = slices.Clone(keys[0].Public) }),
+		"half a key":     changed(func(k *signing.Key) { k.Public = k.Public[:16] }),
+		"another order":  changed(func(k *signing.Key) { k.SignsFrom = begin.Add(-time.Hour) }),
+		"more than many": slices.Repeat(keys[:1], 101),
+	} {
+		text, err := json.Marshal(map[string]any{"keys": all})
+		if err == nil {
+			err = os.WriteFile(p.path, text, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := signing.Open(p.path, p.sealer, time.Now); err == nil ||
+			!strings.Contains(err.Error(), "restore it from a copy") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if err := os.WriteFile(p.path, []byte("topsecret"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := signing.Read(p.path); err == nil || strings.Contains(err.Error(), "topsecret") {
+		t.Errorf("nonsense: %v", err)
+	}
+	if entries, err := os.ReadDir(filepath.Dir(p.path)); err != nil || len(entries) != 2 {
+		t.Errorf("the folder holds %v (%v)", entries, err)
+	}
+}
