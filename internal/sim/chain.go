@@ -3,6 +3,7 @@ package sim
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/lumenhook/lumenhook/domain"
 )
@@ -98,12 +99,13 @@ func (s source) Continue(sequence uint32, hash string) {
 	}
 }
 
-// Next waits for a ledger, and returns some of those after it too.
+// Next waits for a ledger, and returns some of those after it too. The page is the follower's,
+// which empties it.
 func (s source) Next(_ context.Context, sequence uint32) ([]domain.Ledger, error) {
 	c := s.follower.world.chain
 	if err := s.r.wait(func() bool { return c.latest() >= sequence }); err != nil {
 		return nil, err
 	}
 	last := min(c.latest(), sequence+uint32(c.world.rnd.IntN(3)))
-	return c.ledgers[sequence-1 : last], nil
+	return slices.Clone(c.ledgers[sequence-1 : last]), nil
 }

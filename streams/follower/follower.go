@@ -34,7 +34,8 @@ type Source interface {
 	// predecessor's. An empty hash accepts any.
 	Continue(sequence uint32, hash string)
 	// Next waits for a ledger and returns it, with those after it that are available too: at
-	// least one. It fails only where waiting does not help, with a domain.LedgerError.
+	// least one. The page is the caller's. It fails only where waiting does not help, with a
+	// domain.LedgerError.
 	Next(ctx context.Context, sequence uint32) ([]domain.Ledger, error)
 }
 
