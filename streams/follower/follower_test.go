@@ -122,7 +122,7 @@ func between(from, have, to streams.Offsets) bool {
 }
 
 // checkCursors checks that each ledger was read once, in order.
-func checkCursors(t *testing.T, cursors []schemas.LedgerRead) {
+func checkCursors(t testing.TB, cursors []schemas.LedgerRead) {
 	t.Helper()
 	for i := 1; i < len(cursors); i++ {
 		if cursors[i].Sequence != cursors[i-1].Sequence+1 {

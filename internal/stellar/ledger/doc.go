@@ -57,6 +57,7 @@
 //	locate.go     where each transaction's parts are
 //	scan.go       the same for plain forms, in one pass
 //	salvage.go    the same around forms that are not known
+//	apart.go      where hashes of transactions were copied
 //	verify.go     a ledger is what its hashes say
 //	judge.go      what cannot be read: damage, or a newer form
 //	unproved.go   the same where nobody knows how long something is

@@ -54,6 +54,7 @@ type located struct {
 type demands struct {
 	check   func(located) error // before results are held against envelopes
 	unknown bool                // it may hold forms that are not known
+	proves  bool                // check refuses results that the ledger does not name
 }
 
 // believing asks nothing.
@@ -71,10 +72,7 @@ func locate(raw []byte, passphrase string, how demands) (located, error) {
 		})
 	}
 	if how.unknown && isUnknownForm(err) {
-		if parts, err = salvage(raw, passphrase); err != nil {
-			return located{}, err
-		}
-		return parts, how.check(parts)
+		return salvage(raw, passphrase, how)
 	}
 	if err != nil {
 		return located{}, err

@@ -60,7 +60,7 @@ func locateBySDK(raw []byte, passphrase string) (parts located, err error) {
 	var envelopes []xdr.TransactionEnvelopeView
 	err = xdr.TryVoid(func() { parts, envelopes = takeApart(raw) })
 	if isUnknownForm(err) {
-		return salvage(raw, passphrase)
+		return salvage(raw, passphrase, believing)
 	}
 	if err != nil {
 		return located{}, err

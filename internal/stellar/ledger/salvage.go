@@ -17,8 +17,10 @@ import (
 // hash: an envelope ends where the hash of what was read is one of those that
 // the ledger lists as applied, and what was applied begins at those hashes.
 //
-// Nobody can put words into the mouth of another transaction that way: a hash
-// that is found in more than one place leaves the whole ledger unread.
+// Nobody can put words into the mouth of another transaction that way: of a hash
+// that is found in more than one place, only the hashes of the ledger say which is
+// the transaction's (apart.go). Where they are not asked, the whole ledger is left
+// unread.
 
 // Bounds of a transaction in a set.
 const (
@@ -54,12 +56,12 @@ type salvager struct {
 }
 
 // salvage is locate for ledgers with unknown forms in them.
-func salvage(raw []byte, passphrase string) (parts located, err error) {
+func salvage(raw []byte, passphrase string, how demands) (parts located, err error) {
 	hasher, err := network.NewTransactionViewHasher(passphrase)
 	if err != nil {
 		return located{}, fmt.Errorf("hashing transactions: %w", err)
 	}
-	s := &salvager{
+	s := salvager{
 		cursor:    cursor{rest: raw},
 		raw:       raw,
 		networkID: network.ID(passphrase),
@@ -75,7 +77,21 @@ func salvage(raw []byte, passphrase string) (parts located, err error) {
 		return located{}, fmt.Errorf("the transaction set: %w", err)
 	}
 	parts.set, parts.generalized = set[:len(set)-len(s.rest)], s.version > 0
-	parts.transactions, err = s.processing()
+	places, err := s.places()
+	if err != nil {
+		return located{}, err
+	}
+	read := func(places []place) (err error) {
+		if parts.transactions, err = s.processing(places); err == nil {
+			err = how.check(parts)
+		}
+		return err
+	}
+	if len(places) != len(s.envelopes) {
+		err = s.tellApart(places, how, read)
+	} else {
+		err = read(places)
+	}
 	return parts, err
 }
 
@@ -227,20 +243,12 @@ type place struct {
 	hash xdr.Hash
 }
 
-// processing finds what was applied: it begins at the hashes.
-func (s *salvager) processing() ([]transaction, error) {
-	n := s.uint32()
-	if s.short || int64(n) != int64(len(s.envelopes)) {
-		return nil, fmt.Errorf("%d transactions were applied, but %d are in the set", n, len(s.envelopes))
-	}
-	if n == 0 {
+// processing reads what was applied at these places.
+func (s *salvager) processing(places []place) (txs []transaction, err error) {
+	if len(places) == 0 {
 		return nil, nil
 	}
-	places, err := s.places()
-	if err != nil {
-		return nil, err
-	}
-	txs := make([]transaction, len(places))
+	txs = make([]transaction, len(places))
 	for i, p := range places {
 		sizeBytes := len(s.rest) - p.at
 		if i+1 < len(places) {
@@ -253,8 +261,12 @@ func (s *salvager) processing() ([]transaction, error) {
 	return txs, nil
 }
 
-// places finds each hash, which must be there once, and the first at once.
-func (s *salvager) places() ([]place, error) {
+// places finds each hash: what was applied begins at them. The first is there at once.
+func (s *salvager) places() (places []place, err error) {
+	n := s.uint32()
+	if s.short || int64(n) != int64(len(s.envelopes)) {
+		return nil, fmt.Errorf("%d transactions were applied, but %d are in the set", n, len(s.envelopes))
+	}
 	before := 0
 	if s.version == 2 {
 		before = 4 // an extension point comes first
@@ -263,18 +275,15 @@ func (s *salvager) places() ([]place, error) {
 	for hash := range s.envelopes {
 		known[binary.BigEndian.Uint64(hash[:hashPrefixSizeBytes])] = hash
 	}
-	var places []place
+	distinct := map[xdr.Hash]bool{}
 	for at := before; at+hashSizeBytes <= len(s.rest); at += 4 {
 		hash, ok := known[binary.BigEndian.Uint64(s.rest[at:])]
 		if ok && bytes.Equal(hash[:], s.rest[at:at+hashSizeBytes]) {
 			places = append(places, place{at: at - before, hash: hash})
+			distinct[hash] = true
 		}
 	}
-	distinct := map[xdr.Hash]bool{}
-	for _, p := range places {
-		distinct[p.hash] = true
-	}
-	if len(places) != len(s.envelopes) || len(distinct) != len(places) || places[0].at != 0 {
+	if len(distinct) != len(s.envelopes) || n > 0 && places[0].at != 0 {
 		return nil, fmt.Errorf("it holds an unknown form, and of its %d transactions %d are found in "+
 			"%d places: the ledger is damaged, or of another network", len(
 			s.envelopes,

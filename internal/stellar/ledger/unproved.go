@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
+	"errors"
 	"hash"
 
 	"github.com/stellar/go-stellar-sdk/xdr"
@@ -63,24 +64,50 @@ func (l located) checkUnknownResults(
 	return nil
 }
 
-// pairEnds gives each place where a result pair may end.
+// pairEnds gives each place where a result pair may end: first those from which what is known goes
+// on to the transaction's end. Of many results of unknown forms, most of which hold places where
+// they could end, each is then tried at the right place first.
 func (p *prover) pairEnds(rest []byte) func(yield func(end int) bool) {
 	return func(yield func(end int) bool) {
-		for end := pairHeadSizeBytes; end < min(len(rest), resultsSizeBytesMax); end += 4 {
-			if !p.spend(placeSizeBytes) {
-				return
-			}
-			window := rest[end:min(len(rest), end+feesSizeBytesMax)]
-			changes, err := xdr.LedgerEntryChangesView(window).Raw()
-			if err != nil || len(rest) < end+len(changes)+4 ||
-				binary.BigEndian.Uint32(rest[end+len(changes):]) > unknownMetaVersion {
-				continue
-			}
-			if !yield(end) {
-				return
+		for _, whole := range []bool{true, false} {
+			for end := pairHeadSizeBytes; end < min(len(rest), resultsSizeBytesMax); end += 4 {
+				if !p.spend(placeSizeBytes) {
+					return
+				}
+				may, fits := p.mayFollowResult(rest[end:])
+				if may && fits == whole && !yield(end) {
+					return
+				}
 			}
 		}
 	}
+}
+
+// mayFollowResult reports whether these bytes can be the changes by a fee and a meta, and whether
+// all of them then are a transaction's: after the meta may come changes by what of the fee was
+// given back.
+func (p *prover) mayFollowResult(rest []byte) (may, fits bool) {
+	changes, err := xdr.LedgerEntryChangesView(rest[:min(len(rest), feesSizeBytesMax)]).Raw()
+	if err != nil || len(rest) < len(changes)+4 ||
+		binary.BigEndian.Uint32(rest[len(changes):]) > unknownMetaVersion {
+		return false, false
+	}
+	rest = rest[len(changes):]
+	if binary.BigEndian.Uint32(rest) > metaUnified {
+		return true, false
+	}
+	meta, err := xdr.TransactionMetaView(rest).Raw()
+	if view, ok := errors.AsType[*xdr.ViewError](err); ok {
+		p.spend(int(view.Offset)) // so far it was read
+	}
+	if err != nil || !p.spend(len(meta)) {
+		return true, false
+	}
+	if rest = rest[len(meta):]; len(rest) == 0 {
+		return true, true
+	}
+	refunds, err := xdr.LedgerEntryChangesView(rest).Raw()
+	return true, err == nil && len(refunds) == len(rest)
 }
 
 // provesUnknown looks for events and a return value, some of an unknown form, that have the

@@ -88,7 +88,7 @@ func verify(raw []byte, passphrase string) (*opened, error) {
 	}
 	p.protocol = header.protocol
 	parts, err := open(raw, passphrase, demands{unknown: p.protocol > protocolKnown,
-		check: func(parts located) error {
+		proves: true, check: func(parts located) error {
 			if err := parts.checkSet(); err != nil {
 				return err
 			}
