@@ -74,8 +74,8 @@ func (r record) payments(of domain.Ledger) ([]domain.Payment, error) {
 	if !r.Successful {
 		return nil, nil
 	}
-	if len(r.TxHash) != 64 {
-		return nil, fmt.Errorf("payment %s has the transaction hash %.80q", r.ID, r.TxHash)
+	if !isHash(r.TxHash) {
+		return nil, fmt.Errorf("payment %.40q has the transaction hash %.80q", r.ID, r.TxHash)
 	}
 	memo, err := r.Transaction.memo()
 	if err != nil {
@@ -143,12 +143,34 @@ func (a asset) named() domain.Asset {
 	return domain.Asset{Code: a.Code, Issuer: a.Issuer}
 }
 
-// check refuses what a changed API might leave out.
+// hashSize is that of a transaction's hash, in hex.
+const hashSize = 64
+
+func isHash(text string) bool {
+	for i := range len(text) {
+		if c := text[i]; (c < '0' || c > '9') && (c < 'a' || c > 'f') {
+			return false
+		}
+	}
+	return len(text) == hashSize
+}
+
+// check refuses what a changed API might leave out, and what no ledger could hold.
 func check(p domain.Payment) error {
-	if len(p.From) != 56 || len(p.To) != 56 || p.To[0] != 'G' {
+	from := strkey.IsValidEd25519PublicKey(p.From) || strkey.IsValidContractAddress(p.From)
+	if !from || !strkey.IsValidEd25519PublicKey(p.To) {
 		return fmt.Errorf("it is from %.60q to %.60q", p.From, p.To)
 	}
-	if p.Asset.Code == "" || p.Asset != domain.NativeAsset() && len(p.Asset.Issuer) != 56 {
+	if p.ToMuxedID != "" {
+		if _, err := strconv.ParseUint(p.ToMuxedID, 10, 64); err != nil {
+			return fmt.Errorf("its muxed id is %.40q", p.ToMuxedID)
+		}
+	}
+	if p.Asset == domain.NativeAsset() {
+		return nil
+	}
+	if _, err := xdr.NewCreditAsset(p.Asset.Code, p.Asset.Issuer); err != nil ||
+		!strkey.IsValidEd25519PublicKey(p.Asset.Issuer) {
 		return fmt.Errorf("its asset is %.80q", p.Asset)
 	}
 	return nil

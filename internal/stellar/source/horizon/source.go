@@ -231,7 +231,7 @@ func add(l *domain.Ledger, r record) {
 	if err != nil {
 		id, _ := strconv.ParseUint(r.ID, 10, 63)
 		l.Quarantined = append(l.Quarantined, domain.QuarantinedTransaction{
-			TxHash: r.TxHash,
+			TxHash: r.TxHash[:min(len(r.TxHash), hashSize)],
 			Order:  int(id >> 12 & (1<<20 - 1)),
 			Reason: err.Error(),
 		})

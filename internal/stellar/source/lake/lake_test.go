@@ -34,14 +34,14 @@ import (
 const passphrase = "Lumenhook test network"
 
 // fill makes a lake of empty ledgers that follow each other.
-func fill(t *testing.T, layout lake.Layout, first, last uint32) (dir string) {
+func fill(t testing.TB, layout lake.Layout, first, last uint32) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
 	add(t, dir, layout, first, last)
 	return dir
 }
 
-func add(t *testing.T, dir string, layout lake.Layout, first, last uint32) {
+func add(t testing.TB, dir string, layout lake.Layout, first, last uint32) {
 	t.Helper()
 	w, err := lake.NewWriter(dir, layout, passphrase)
 	if err != nil {
@@ -67,7 +67,7 @@ var noTransactions = xdr.GeneralizedTransactionSet{V: 1, V1TxSet: &xdr.Transacti
 // headers are the chain of the empty ledgers, from 0 on.
 var headers []xdr.LedgerHeaderHistoryEntry
 
-func headerOf(t *testing.T, sequence uint32) xdr.LedgerHeaderHistoryEntry {
+func headerOf(t testing.TB, sequence uint32) xdr.LedgerHeaderHistoryEntry {
 	t.Helper()
 	for next := len(headers); next <= int(sequence); next++ {
 		header := xdr.LedgerHeader{
@@ -84,7 +84,7 @@ func headerOf(t *testing.T, sequence uint32) xdr.LedgerHeaderHistoryEntry {
 	return headers[sequence]
 }
 
-func hashXDR(t *testing.T, v any) xdr.Hash {
+func hashXDR(t testing.TB, v any) xdr.Hash {
 	t.Helper()
 	hash, err := xdr.HashXdr(v)
 	if err != nil {

@@ -1,0 +1,80 @@
+package lake_test
+
+import (
+	"context"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/lumenhook/lumenhook/internal/stellar/ledger"
+	"github.com/lumenhook/lumenhook/internal/stellar/source/lake"
+)
+
+// fuzzLayout is of the files that are tried.
+var fuzzLayout = lake.Layout{LedgersPerFile: 8, FilesPerPartition: 1}
+
+// drawer is a store of one file.
+type drawer struct {
+	key string
+	raw []byte
+}
+
+func (d drawer) Get(_ context.Context, key string, _ int64) ([]byte, error) {
+	if key != d.key {
+		return nil, fs.ErrNotExist
+	}
+	return d.raw, nil
+}
+
+func (d drawer) First(context.Context, int) ([]string, error) { return []string{d.key}, nil }
+
+func (d drawer) String() string { return "drawer" }
+
+// Whatever is in a file of a lake, compressed or not, it gives the ledgers that are due, each of
+// them what its hashes say, or none.
+func FuzzFile(f *testing.F) {
+	const due = 64
+	key := fuzzLayout.Key(due)
+	packed, err := os.ReadFile(filepath.Join(fill(f, fuzzLayout, due, due+7), key))
+	if err != nil {
+		f.Fatal(err)
+	}
+	plain, err := ledger.Decompress(packed)
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, cut := range []int{0, 1, len(plain) / 8, len(plain) / 2} {
+		f.Add(plain[:len(plain)-cut], true)
+		f.Add(packed[:len(packed)-min(cut, len(packed))], false)
+	}
+	encoder, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1))
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, raw []byte, compress bool) {
+		if compress {
+			raw = encoder.EncodeAll(raw, nil)
+		}
+		s, err := lake.New(lake.Config{
+			Store:      drawer{key: key, raw: raw},
+			Passphrase: passphrase,
+			Layout:     fuzzLayout,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		page, err := s.Look(t.Context(), due)
+		if err != nil && len(page) > 0 {
+			t.Errorf("%d ledgers beside the error %v", len(page), err)
+		}
+		for i, got := range page {
+			_, err := ledger.Verify(ledger.Raw{XDR: got.XDR}, passphrase)
+			if got.Sequence != uint32(due+i) || err != nil {
+				t.Errorf("ledger %d where %d is due: %v", got.Sequence, due+i, err)
+			}
+		}
+	})
+}
