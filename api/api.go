@@ -98,6 +98,7 @@ type API struct {
 	warnings *warnings
 	usage    *keyUsage
 	unread   *unreadWrites
+	waiters  *waiters
 	// cursorKey is shared by the nodes, so that a cursor of one is valid at another.
 	cursorKey [32]byte
 }
@@ -117,6 +118,7 @@ func New(c Config) (*API, error) {
 		warnings: newWarnings(),
 		usage:    newKeyUsage(),
 		unread:   newUnreadWrites(),
+		waiters:  newWaiters(),
 	}
 	if c.DeriveKey != nil {
 		a.cursorKey = c.DeriveKey("cursors of lists")
@@ -158,6 +160,7 @@ type takes int
 const (
 	takesQuery   takes = 1 << iota // parameters, which its handler checks
 	takesIfMatch                   // a precondition
+	mayWait                        // up to waitMax, besides its work
 )
 
 // routes is the one list of operations.
@@ -186,6 +189,7 @@ func (a *API) routes() []route {
 		},
 		{"/v1/endpoints/{id}/test", post, operate, emptyBody, endpoint, a.testEndpoint, 0},
 		{"/v1/endpoints/{id}/replay", post, operate, jsonBody, endpoint, a.replayEndpoint, 0},
+		{"/v1/endpoints/{id}/events", get, read, noBody, endpoint, a.pullEvents, takesQuery | mayWait},
 		{"/v1/watches", post, write, jsonBody, nil, a.createWatch, 0},
 		{"/v1/watches", get, read, noBody, nil, a.listWatches, takesQuery},
 		{"/v1/watches/{id}", get, read, noBody, watch, a.getWatch, 0},

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/lumenhook/lumenhook/api/problem"
 	"github.com/lumenhook/lumenhook/domain"
@@ -35,15 +36,10 @@ func (a *API) authenticate(h http.Header, r *request, needed domain.Permission) 
 			"This node has not confirmed the newest keys and endpoints. Repeat the request after the time "+
 				"in Retry-After.").RetryAfter(directoryRetrySeconds).Because(err)
 	}
-	hash := domain.APIKeyHash(text)
-	key, accountID, known, err := a.Directory.KeyByHash(hash)
-	if err != nil {
-		return fmt.Errorf("looking up an API key: %w", err)
-	}
 	now := a.Now()
-	if !known || subtle.ConstantTimeCompare(key.Hash, hash) != 1 || key.Expired(now.UnixMilli()) ||
-		!a.usableFrom(key, r.http) {
-		return unauthenticated()
+	key, accountID, err := a.validKey(r, text, now)
+	if err != nil {
+		return err
 	}
 	r.caller = caller{accountID: accountID, keyID: key.ID, permissions: key.Permissions}
 	a.noteUse(key.ID, now)
@@ -55,6 +51,30 @@ func (a *API) authenticate(h http.Header, r *request, needed domain.Permission) 
 			fmt.Sprintf("The API key lacks the permission %q. Use a key that has it.", needed))
 	}
 	return nil
+}
+
+// validKey finds the key that a request was sent with.
+func (a *API) validKey(
+	r *request, text string, now time.Time,
+) (key domain.Key, accountID string, err error) {
+	hash := domain.APIKeyHash(text)
+	key, accountID, known, err := a.Directory.KeyByHash(hash)
+	if err != nil {
+		return key, "", fmt.Errorf("looking up an API key: %w", err)
+	}
+	if !known || subtle.ConstantTimeCompare(key.Hash, hash) != 1 || key.Expired(now.UnixMilli()) ||
+		!a.usableFrom(key, r.http) {
+		return key, "", unauthenticated()
+	}
+	return key, accountID, nil
+}
+
+// stillValid refuses a request that has waited, if its key was revoked or has expired
+// meanwhile.
+func (a *API) stillValid(r *request) error {
+	text, _ := bearerKey(r.http.Header.Values("Authorization"))
+	_, _, err := a.validKey(r, text, a.Now())
+	return err
 }
 
 func unauthenticated() error {

@@ -48,6 +48,8 @@
 //	rules.go           the rules of a watch, likewise
 //	backfill.go        backfills of a watch
 //	events.go          events: reading, listing
+//	pull.go            events of an endpoint by their numbers
+//	waiters.go         how many requests may wait for one
 //	resend.go          events: sending them again, where they go now
 //	keys.go            API keys
 //	key_wire.go        their fields, as a client sends and gets them

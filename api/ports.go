@@ -144,10 +144,36 @@ type History interface {
 	Events(
 		ctx context.Context, f EventFilter, after *Position, limit int,
 	) (page []EventRecord, next *Position, err error)
+	// Numbered returns the events of an endpoint whose numbers are above one, in their order,
+	// of limit numbers at most. No number is left out that is still to come. Its errors are
+	// those of Events.
+	Numbered(
+		ctx context.Context, accountID, endpointID string, after uint64, limit int,
+	) (NumberedPage, error)
+	// AwaitMore returns when there may be more events of an endpoint than there were at a
+	// page's AsOf, or an error of Events, or the context's.
+	AwaitMore(ctx context.Context, endpointID string, asOf int64) error
 	// AwaitWrites returns when the history holds everything that was acknowledged before
 	// the call, or ErrHistoryBehind or ErrHistoryUnavailable after a bounded time.
 	AwaitWrites(ctx context.Context) error
 }
+
+// NumberedPage are events of an endpoint that follow a number.
+type NumberedPage struct {
+	Events  []NumberedEvent // in the order of their numbers
+	Missing []Numbers       // before and between them: of events that are no longer kept
+	AsOf    int64           // how far the history was read, for AwaitMore
+}
+
+// NumberedEvent is an event as its endpoint gets it.
+type NumberedEvent struct {
+	ID       string
+	Sequence uint64
+	Body     []byte // the envelope, byte for byte as receivers get it
+}
+
+// Numbers are the numbers from one to another, both included.
+type Numbers struct{ From, To uint64 }
 
 // EventRecord is an event with its present delivery. Whether the delivery is held is not
 // part of it: that is the endpoint's state at the time of reading.
@@ -195,6 +221,8 @@ type SigningKeys interface {
 	Published() []PublicKey
 	// Signs reports whether a key signs now.
 	Signs() bool
+	// Signers returns the private keys that sign at a time, newest first.
+	Signers(nowMillis int64) ([]domain.Secret, error)
 }
 
 // PublicKey is an Ed25519 key.

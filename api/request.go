@@ -89,7 +89,11 @@ func (a *API) answer(w http.ResponseWriter, r *request, rt route) (reply, error)
 	if err := a.readBody(w, r, rt); err != nil {
 		return reply{}, err
 	}
-	ctx, cancel := context.WithTimeout(r.http.Context(), max(workTimeout, a.TestWait+2*time.Second))
+	longest := max(workTimeout, a.TestWait+2*time.Second)
+	if rt.takes&mayWait != 0 {
+		longest = waitMax + waitMargin
+	}
+	ctx, cancel := context.WithTimeout(r.http.Context(), longest)
 	defer cancel()
 	answer, err := rt.handle(ctx, r)
 	if r.missing != "" && isProblem(err, problem.CodeValidationFailed) {

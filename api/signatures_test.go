@@ -15,12 +15,15 @@ import (
 
 // signingKeys are a deployment's, of which one may sign.
 type signingKeys struct {
-	public []api.PublicKey
-	signs  bool
+	public  []api.PublicKey
+	signs   bool
+	private []domain.Secret
 }
 
 func (s *signingKeys) Published() []api.PublicKey { return s.public }
 func (s *signingKeys) Signs() bool                { return s.signs }
+
+func (s *signingKeys) Signers(int64) ([]domain.Secret, error) { return s.private, nil }
 
 func wantFault(t *testing.T, got answer, want string) {
 	t.Helper()

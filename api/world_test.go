@@ -45,6 +45,9 @@ type world struct {
 	accounts  map[string]domain.Account
 	seen      map[string]uint64 // versions that the directory shows
 	history   map[string]record
+	numbered  map[string]api.NumberedPage  // events that are pulled, by endpoint
+	more      chan struct{}                // closed when there are more of them
+	waiting   int                          // requests that wait for more
 	left      map[string][]domain.Delivery // by the endpoint that the event has left
 	wallets   map[string][]domain.Asset
 	used      map[string]int64
@@ -110,6 +113,8 @@ func assemble(t testing.TB, change ...func(*api.Config)) *world {
 		attempt:   domain.AttemptResult{SentAtMillis: 1, DurationMillis: 12, StatusCode: 204},
 		seen:      map[string]uint64{},
 		history:   map[string]record{},
+		numbered:  map[string]api.NumberedPage{},
+		more:      make(chan struct{}),
 		wallets:   map[string][]domain.Asset{},
 	}
 	config := api.Config{
@@ -556,6 +561,66 @@ func (w *world) Events(
 		records = append(records, r.record)
 	}
 	return records, next, err
+}
+
+// Numbered returns what was added with number.
+func (w *world) Numbered(
+	_ context.Context, accountID, endpointID string, after uint64, limit int,
+) (page api.NumberedPage, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.historyErr != nil {
+		return page, fmt.Errorf("reading: %w", w.historyErr)
+	}
+	all := w.numbered[endpointID]
+	for _, e := range all.Events {
+		if e.Sequence > after && len(page.Events) < limit {
+			page.Events = append(page.Events, e)
+		}
+	}
+	for _, m := range all.Missing {
+		if m.To > after {
+			page.Missing = append(page.Missing, api.Numbers{From: max(m.From, after+1), To: m.To})
+		}
+	}
+	page.AsOf = all.AsOf
+	return page, nil
+}
+
+// AwaitMore waits until number is called with the endpoint.
+func (w *world) AwaitMore(ctx context.Context, endpointID string, asOf int64) error {
+	w.mu.Lock()
+	w.waiting++
+	w.mu.Unlock()
+	defer func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.waiting--
+	}()
+	for {
+		w.mu.Lock()
+		at, more := w.numbered[endpointID].AsOf, w.more
+		w.mu.Unlock()
+		if at != asOf {
+			return nil
+		}
+		select {
+		case <-more:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// number gives an endpoint an event with a number.
+func (w *world) number(endpointID string, e api.NumberedEvent) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	page := w.numbered[endpointID]
+	page.Events, page.AsOf = append(page.Events, e), page.AsOf+1
+	w.numbered[endpointID] = page
+	close(w.more)
+	w.more = make(chan struct{})
 }
 
 // AwaitWrites has nothing to wait for.

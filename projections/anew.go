@@ -69,7 +69,7 @@ func CheckAt(ctx context.Context, db *DB, journal, ends []int64) error {
 	if err := db.firstAnswer(ctx, countDatabases, &databases); err != nil {
 		return fmt.Errorf("projections: reaching ClickHouse: %w", err)
 	}
-	progress, err := db.journalProgress(ctx, schemas.TopicJournal)
+	progress, err := db.journalProgress(ctx)
 	if errors.As(err, new(errTablesMissing)) {
 		return nil
 	}

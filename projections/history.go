@@ -9,6 +9,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -16,7 +17,6 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"github.com/lumenhook/lumenhook/domain"
-	"github.com/lumenhook/lumenhook/schemas"
 )
 
 // Errors of reading the history.
@@ -67,6 +67,8 @@ type reading struct {
 	cfg    HistoryConfig
 	flight singleflight.Group // progress is read once for all waiting callers
 	full   fullTables
+	// of the journal, for which they are for ever; 0: not asked yet
+	partitions atomic.Int32
 }
 
 // EventRecord is an event with its present delivery. Whether the delivery is held is not
@@ -218,7 +220,7 @@ func (h *reading) recall(
 // tables that were exchanged since.
 func (h *reading) asOf(ctx context.Context) (asOf map[int32]int64, err error) {
 	err = h.look(ctx, func(ctx context.Context) error {
-		asOf, err = h.cfg.DB.journalProgress(ctx, schemas.TopicJournal)
+		asOf, err = h.cfg.DB.journalProgress(ctx)
 		return err
 	})
 	if err != nil {
@@ -325,7 +327,7 @@ func (h *reading) progress(ctx context.Context) (map[int32]int64, error) {
 	read := h.flight.DoChan("progress", func() (any, error) {
 		reading, cancel := context.WithTimeout(context.WithoutCancel(ctx), h.cfg.ReadMax)
 		defer cancel()
-		return h.cfg.DB.journalProgress(reading, schemas.TopicJournal)
+		return h.cfg.DB.journalProgress(reading)
 	})
 	select {
 	case r := <-read:

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/lumenhook/lumenhook/schemas"
 )
 
 const selectProgress = `
@@ -111,7 +113,7 @@ func (db *DB) checkContinuity(ctx context.Context, l layout, from map[topicParti
 }
 
 // journalProgress returns the progress of the live tables that the API reads.
-func (db *DB) journalProgress(ctx context.Context, topic string) (map[int32]int64, error) {
+func (db *DB) journalProgress(ctx context.Context) (map[int32]int64, error) {
 	l, err := db.live(ctx)
 	if err != nil {
 		return nil, err
@@ -119,7 +121,7 @@ func (db *DB) journalProgress(ctx context.Context, topic string) (map[int32]int6
 	all, err := db.progress(ctx, l)
 	by := make(map[int32]int64)
 	for p, next := range all {
-		if p.topic == topic {
+		if p.topic == schemas.TopicJournal {
 			by[p.partition] = next
 		}
 	}

@@ -3,6 +3,8 @@ package client
 import (
 	"context"
 	"encoding/json"
+	"net/url"
+	"strconv"
 	"time"
 )
 
@@ -69,4 +71,61 @@ func (c *Client) GetEvent(ctx context.Context, eventID string) (Event, error) {
 // ResendEvent queues an event again.
 func (c *Client) ResendEvent(ctx context.Context, eventID string, o ...Option) (Resent, error) {
 	return ask[Resent](ctx, c, post, id(events, eventID, "resend"), nil, o)
+}
+
+// Pull selects events of an endpoint by their numbers.
+type Pull struct {
+	After int64         // numbers above this; NextAfter of the answer before
+	Limit int           // 0: 50
+	Wait  time.Duration // for an event, if there is none: whole seconds, 30 at most; 0: none
+}
+
+// PulledEvents are events of an endpoint, in the order of their numbers.
+type PulledEvents struct {
+	Data      []PulledEvent `json:"data"`
+	Missing   []Numbers     `json:"missing"`   // of events that are no longer kept
+	NextAfter int64         `json:"nextAfter"` // of the next [Pull]
+}
+
+// PulledEvent is an event with the headers of a delivery that is made now. The bytes of the
+// body are what is signed.
+type PulledEvent struct {
+	Sequence int64           `json:"sequence"`
+	Headers  DeliveryHeaders `json:"headers"`
+	Body     string          `json:"body"`
+}
+
+// DeliveryHeaders are the headers of a delivery.
+type DeliveryHeaders struct {
+	ID        string `json:"Webhook-Id"`
+	Timestamp string `json:"Webhook-Timestamp"`
+	Signature string `json:"Webhook-Signature"`
+	Sequence  string `json:"Webhook-Sequence"`
+}
+
+// Numbers are the numbers from one to another, both included.
+type Numbers struct {
+	From int64 `json:"from"`
+	To   int64 `json:"to"`
+}
+
+// PullEvents reads the next events of an endpoint, and waits for the first of them if asked to.
+// An HTTP client that is given to [New] must allow for the wait.
+func (c *Client) PullEvents(
+	ctx context.Context, endpointID string, p Pull,
+) (answer PulledEvents, err error) {
+	query := url.Values{"after": {strconv.FormatInt(p.After, 10)}}
+	if p.Limit != 0 {
+		query.Set("limit", strconv.Itoa(p.Limit))
+	}
+	if p.Wait != 0 {
+		query.Set("waitSeconds", strconv.FormatInt(int64(p.Wait/time.Second), 10))
+	}
+	err = c.do(ctx, call{
+		method: get,
+		path:   id(endpoints, endpointID, "events"),
+		query:  query,
+		into:   &answer,
+	})
+	return answer, err
 }

@@ -110,6 +110,18 @@ func (q *Query) Count(name string, byDefault, most int) int {
 	return int(n)
 }
 
+// Number returns an optional number from 0 on; without it, 0.
+func (q *Query) Number(name string, most uint64) uint64 {
+	if !q.values.Has(name) {
+		return 0
+	}
+	n, err := strconv.ParseUint(q.values.Get(name), 10, 64)
+	if err != nil || n > most {
+		q.Fault(name, problem.FaultOutOfRange, fmt.Sprintf("must be a number from 0 to %d", most))
+	}
+	return n
+}
+
 var errTime = errors.New("must be a time in ISO 8601 UTC, such as 2026-11-21T10:15:30.123Z, from " +
 	"the year 1970 to 9999")
 

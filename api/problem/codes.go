@@ -35,6 +35,7 @@ const (
 	CodeHistoryUnavailable   = "HISTORY_UNAVAILABLE"
 	CodeEventExpired         = "EVENT_EXPIRED"
 	CodeOverloaded           = "OVERLOADED"
+	CodeTooManyWaiting       = "TOO_MANY_WAITING"
 )
 
 // Codes of problems that the server returns before any handler sees a request.
@@ -115,6 +116,7 @@ var kinds = map[string]kind{
 	},
 	CodeEventExpired:         {http.StatusGone, "The event is no longer kept"},
 	CodeRateLimited:          {http.StatusTooManyRequests, "Too many requests with this API key"},
+	CodeTooManyWaiting:       {http.StatusTooManyRequests, "Too many requests wait for events"},
 	CodeRequestTimeout:       {http.StatusRequestTimeout, "The body did not arrive in time"},
 	domain.CodeAlreadyExists: {http.StatusConflict, "It exists already"},
 	CodeRequestTooLarge:      {http.StatusRequestEntityTooLarge, "The body is too large"},

@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -16,6 +18,7 @@ func newEvents() *cobra.Command {
 	a.register(c)
 	c.AddCommand(
 		newEventsList(&a),
+		newEventsPull(&a),
 		asking(&a, "get EVENT_ID", "Show an event and every attempt to deliver it", cli.OneArgument,
 			func(ctx context.Context, c *client.Client, args []string) (client.Event, error) {
 				return c.GetEvent(ctx, args[0])
@@ -43,4 +46,80 @@ func newEventsList(a *apiFlags) *cobra.Command {
 	p.Register(c)
 	f.Register(c.Flags())
 	return c
+}
+
+// eventsPull is `lumenhook events pull`.
+type eventsPull struct {
+	*apiFlags
+	endpointID, file string
+	after            int64
+	follow           bool
+}
+
+func newEventsPull(a *apiFlags) *cobra.Command {
+	p := eventsPull{apiFlags: a}
+	c := &cobra.Command{
+		Use:   "pull --endpoint ENDPOINT_ID [--to FILE | --after N] [--follow]",
+		Short: "Pull an endpoint's events in the order of their numbers",
+		Long: `Prints the events of an endpoint, whatever became of their deliveries: a line of JSON
+each, with its number, and with a signature of this moment, which "lumenhook verify
+--webhook" checks. Each comes once, in the order of the numbers (Webhook-Sequence), and
+none is passed over. What retention has removed is told of.
+
+With --to the lines are appended to a file, which also remembers how far it is: called
+again, it goes on after its last line, so that each event stands in it once, even if it
+was killed in the middle. Without, --after says where to go on: the number of the last
+event that you had.
+
+--follow waits for more until it is interrupted, and goes on by itself when the service
+was away.`,
+		Example: `  lumenhook events pull --endpoint ep_… --to events.jsonl --follow
+
+  lumenhook events pull --endpoint ep_… --after 17 | head -n 1 > next.json
+  lumenhook verify --secret-file hook.secret --webhook next.json`,
+		Args: cli.NoArguments,
+		RunE: p.run,
+	}
+	f := c.Flags()
+	f.StringVar(&p.endpointID, "endpoint", "", "id of the endpoint")
+	f.StringVar(&p.file, "to", "", "file that lines are appended to, after the last one in it")
+	f.Int64Var(&p.after, "after", 0, "number of the last event that you had; 0: from the first on")
+	f.BoolVar(&p.follow, "follow", false, "wait for more, until it is interrupted")
+	_ = c.MarkFlagRequired("endpoint")
+	return c
+}
+
+func (p *eventsPull) run(cmd *cobra.Command, _ []string) (err error) {
+	switch {
+	case p.after < 0:
+		return cli.Usage(fmt.Errorf("--after %d: must be a number from 0 on", p.after))
+	case p.Field != "":
+		return cli.Usage(errors.New("--field: events are pulled as whole lines of JSON: leave it out"))
+	}
+	c, err := p.API()
+	if err != nil {
+		return err
+	}
+	puller := apicli.Puller{
+		Client:     c,
+		EndpointID: p.endpointID,
+		After:      p.after,
+		Follow:     p.follow,
+		Out:        cmd.OutOrStdout(),
+		Tell:       cmd.ErrOrStderr(),
+	}
+	if p.file == "" {
+		return puller.Run(cmd.Context())
+	}
+	file, err := apicli.OpenPullFile(p.file, p.endpointID)
+	if err != nil {
+		return fmt.Errorf("--to: %w", err)
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	if file.After > 0 && cmd.Flags().Changed("after") && p.after != file.After {
+		return cli.Usage(fmt.Errorf("--after %d: %s goes on after number %d: leave --after out, or name "+
+			"another file", p.after, p.file, file.After))
+	}
+	puller.After, puller.Out = max(p.after, file.After), file
+	return puller.Run(cmd.Context())
 }

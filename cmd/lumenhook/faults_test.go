@@ -137,6 +137,15 @@ var commandFaults = map[string]faultsOf{
 		args:    []string{noEvent},
 		refused: "no event with this id: " + noEvent,
 	},
+	"events pull": {
+		asks: theAPI,
+		args: []string{"--endpoint", noEndpoint},
+		faults: [][]string{
+			{"--after -1: must be a number from 0 on", "--after", "-1"},
+			{"--field: events are pulled as whole lines", "--field", "id"},
+		},
+		refused: "Your account has no endpoint with this id",
+	},
 	"events resend": {
 		asks:    theAPI,
 		args:    []string{noEvent},

@@ -40,7 +40,7 @@ the body in a file then. --secret works too, and is seen by everybody who can li
 the processes of this machine.
 
 --webhook takes all three at once: a line of JSON as the receiver for development
-prints them.`,
+or "lumenhook events pull" prints them.`,
 		Example: `  lumenhook devnet receiver --secret-file hook.secret --json > hooks.jsonl
   tail -n 1 hooks.jsonl | lumenhook verify --secret-file hook.secret --webhook -
 
@@ -60,8 +60,8 @@ prints them.`,
 	f.StringVar(&v.timestamp, "timestamp", "", "value of the header Webhook-Timestamp")
 	f.StringVar(&v.signature, "signature", "", "value of the header Webhook-Signature")
 	f.StringVar(&v.file, "body", "-", "file with the raw body; - for standard input")
-	f.StringVar(&v.webhook, "webhook", "", "file with a line of \"devnet receiver --json\", "+
-		"in place of --timestamp, --signature and --body; - for standard input")
+	f.StringVar(&v.webhook, "webhook", "", "file with a line of \"devnet receiver --json\" or "+
+		"\"events pull\", in place of --timestamp, --signature and --body; - for standard input")
 	f.BoolVar(&v.anyTime, "any-time", false, "accept an old timestamp")
 	cli.RequireOneOf(c, "secret-file", "secret")
 	for _, name := range []string{"timestamp", "signature"} {

@@ -8,5 +8,6 @@
 //	warning.go    the API's warnings, in words
 //	endpoint.go, watch.go, event.go, key.go  the API's answers, and their flags
 //	secretout.go  a new secret, kept off the terminal
+//	pull.go       an endpoint's events as lines, appended to a file
 //	backfill.go   a backfill, followed to its end
 package apicli

@@ -26,10 +26,14 @@ import (
 // The parts do not know each other: the adapters here implement one part's interface with
 // another part.
 
-// publishedKeys shows the API the public half of the signing keys.
+// publishedKeys shows the API the signing keys: the public half, and what signs what is pulled.
 type publishedKeys struct{ ring *signing.Ring }
 
 func (p publishedKeys) Signs() bool { return p.ring.Signs() }
+
+func (p publishedKeys) Signers(nowMillis int64) ([]domain.Secret, error) {
+	return p.ring.Signers(nowMillis)
+}
 
 func (p publishedKeys) Published() []api.PublicKey {
 	var public []api.PublicKey

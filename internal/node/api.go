@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/http"
 	"net/netip"
 	"time"
 
@@ -59,8 +58,10 @@ func (r *apiRole) Start(context.Context) error {
 	if err != nil {
 		return fmt.Errorf("--api-listen: %w", err)
 	}
+	guarded := api.NewServer(cfg.Guard(cfg.Listen).Wrap(handler), r.Logger)
+	guarded.RegisterOnShutdown(handler.EndWaits)
 	server, err := apiserver.New(apiserver.Config{
-		Server:            api.NewServer(cfg.Guard(cfg.Listen).Wrap(handler), r.Logger),
+		Server:            guarded,
 		CertFile:          cfg.CertFile,
 		KeyFile:           cfg.KeyFile,
 		MaxConns:          cfg.MaxConns,
@@ -109,7 +110,7 @@ func (r *apiRole) openHistory() error {
 	return nil
 }
 
-func (r *apiRole) handler() (http.Handler, error) {
+func (r *apiRole) handler() (*api.API, error) {
 	n, cfg := r.node, r.node.cfg
 	uses, err := newKeyUses(r.clusterOf("api"), cfg.Logger)
 	if err != nil {

@@ -258,6 +258,40 @@ func (h *History) Events(
 	return records, next, nil
 }
 
+// Numbered returns events of an endpoint by their numbers, unless there is no history.
+func (h *History) Numbered(
+	ctx context.Context, accountID, endpointID string, after uint64, limit int,
+) (page api.NumberedPage, err error) {
+	of, err := h.now()
+	if err != nil {
+		return page, err
+	}
+	found, err := of.reads.Numbered(ctx, accountID, endpointID, after, limit)
+	if err != nil {
+		return page, historyError(err)
+	}
+	page.AsOf = found.AsOf
+	for _, e := range found.Events {
+		page.Events = append(page.Events, api.NumberedEvent(e))
+	}
+	for _, m := range found.Missing {
+		page.Missing = append(page.Missing, api.Numbers(m))
+	}
+	return page, nil
+}
+
+// AwaitMore waits until there may be more events of an endpoint.
+func (h *History) AwaitMore(ctx context.Context, endpointID string, asOf int64) error {
+	of, err := h.now()
+	if err != nil {
+		return err
+	}
+	if err := of.reads.AwaitMore(ctx, endpointID, asOf); err != nil {
+		return historyError(err)
+	}
+	return nil
+}
+
 // AwaitWrites waits for the history to show what was acknowledged.
 func (h *History) AwaitWrites(ctx context.Context) error {
 	of, err := h.now()

@@ -77,6 +77,15 @@ COMMENT 'Changes of the balances of watched wallets, one row each. May hold copi
 CREATE OR REPLACE VIEW history.unexplained_moves ON CLUSTER `shop-1` AS …;
 ALTER TABLE history.endpoints ON CLUSTER `shop-1`
 ADD COLUMN IF NOT EXISTS signatures Array(LowCardinality(String)) COMMENT 'Signatures of its deliveries besides the usual one: standard-webhooks, standard-webhooks-ed25519' AFTER rate_limit_per_second;
+ALTER TABLE history.events ON CLUSTER `shop-1`
+ADD INDEX IF NOT EXISTS by_sequence sequence TYPE minmax GRANULARITY 1;
+ALTER TABLE history.events ON CLUSTER `shop-1`
+MATERIALIZE INDEX by_sequence;
+CREATE OR REPLACE VIEW history.current_deliveries ON CLUSTER `shop-1` AS …;
+ALTER TABLE history.events_rebuild ON CLUSTER `shop-1`
+ADD INDEX IF NOT EXISTS by_sequence sequence TYPE minmax GRANULARITY 1;
+ALTER TABLE history.events_rebuild ON CLUSTER `shop-1`
+MATERIALIZE INDEX by_sequence;
 ALTER TABLE history.events ON CLUSTER `shop-1` MODIFY SETTING min_parts_to_merge_at_once = 50;
 ALTER TABLE history.events ON CLUSTER `shop-1` RESET SETTING min_parts_to_merge_at_once;
 ALTER TABLE history.events ON CLUSTER `shop-1` MODIFY TTL toDateTime(created_at) + toIntervalSecond(7776000);

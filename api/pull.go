@@ -1,0 +1,192 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/lumenhook/lumenhook/api/decode"
+	"github.com/lumenhook/lumenhook/domain"
+)
+
+// A receiver may pull the events of its endpoint, in the order of their numbers, and have a
+// request wait for the next.
+const (
+	waitMax    = 30 * time.Second
+	waitMargin = 7 * time.Second // for reading; with waitMax less than writeTimeout
+	// maxSequence is what JSON carries exactly everywhere (RFC 8259, section 6).
+	maxSequence = 1<<53 - 1
+)
+
+// pulledView is a page of an endpoint's events.
+type pulledView struct {
+	Data      []pulledEventView `json:"data"`
+	Missing   []numbersView     `json:"missing"`
+	NextAfter uint64            `json:"nextAfter"`
+}
+
+// pulledEventView is a delivery as it would be posted now: what its signature is of is the
+// body's text.
+type pulledEventView struct {
+	Sequence uint64          `json:"sequence"`
+	Headers  deliveryHeaders `json:"headers"`
+	Body     string          `json:"body"`
+}
+
+// deliveryHeaders are those of a delivery's request, as its endpoint gets it.
+type deliveryHeaders struct {
+	ID        string `json:"Webhook-Id"`
+	Timestamp string `json:"Webhook-Timestamp"`
+	Signature string `json:"Webhook-Signature"`
+	Sequence  string `json:"Webhook-Sequence"`
+}
+
+type numbersView struct {
+	From uint64 `json:"from"`
+	To   uint64 `json:"to"`
+}
+
+// pullRequest is what is asked of an endpoint's events.
+type pullRequest struct {
+	after uint64
+	limit int
+	wait  time.Duration
+}
+
+func readPull(r *request) (pullRequest, error) {
+	q := decode.NewQuery(r.http.URL, "after", "limit", "waitSeconds")
+	p := pullRequest{
+		after: q.Number("after", maxSequence),
+		limit: q.Count("limit", defaultPage, maxPage),
+	}
+	seconds := q.Number("waitSeconds", uint64(waitMax/time.Second))
+	p.wait = time.Duration(seconds) * time.Second // #nosec G115 -- at most 30
+	return p, q.Err()
+}
+
+// pullEvents answers with the events of an endpoint after a number, and waits for the first of
+// them if asked to. An event is shown whatever became of its delivery.
+func (a *API) pullEvents(ctx context.Context, r *request) (reply, error) {
+	p, err := readPull(r)
+	if err != nil {
+		return reply{}, err
+	}
+	a.awaitOwnWrites(ctx, r.caller.accountID)
+	page, err := a.pull(ctx, r, p)
+	if err != nil {
+		return reply{}, err
+	}
+	view, err := a.viewPulled(r.endpoint, page)
+	view.NextAfter = p.after
+	if n := len(view.Data); n > 0 {
+		view.NextAfter = view.Data[n-1].Sequence
+	}
+	return reply{view: view}, err
+}
+
+// pull reads a page, and reads again for as long as it may wait for one.
+func (a *API) pull(ctx context.Context, r *request, p pullRequest) (NumberedPage, error) {
+	read := func() (NumberedPage, error) {
+		page, err := a.History.Numbered(ctx, r.caller.accountID, r.subjectID, p.after, p.limit)
+		return page, historyError(err)
+	}
+	page, err := read()
+	if err != nil || len(page.Events) > 0 || p.wait == 0 {
+		return page, err
+	}
+	if err := a.waiters.enter(r.caller.accountID); err != nil {
+		return page, err
+	}
+	defer a.waiters.leave(r.caller.accountID)
+	waiting, cancel := context.WithTimeout(ctx, p.wait)
+	defer cancel()
+	defer context.AfterFunc(a.waiters.ending, cancel)()
+	for len(page.Events) == 0 {
+		err := a.History.AwaitMore(waiting, r.subjectID, page.AsOf)
+		switch {
+		case waiting.Err() != nil:
+			return page, a.afterWait(ctx, r)
+		case err != nil:
+			return page, historyError(err)
+		}
+		if page, err = read(); err != nil {
+			return page, err
+		}
+	}
+	return page, a.afterWait(ctx, r)
+}
+
+// afterWait holds a request that has waited against what is true now: its key, and the endpoint
+// with its secrets.
+func (a *API) afterWait(ctx context.Context, r *request) error {
+	if err := ctx.Err(); errors.Is(err, context.Canceled) {
+		return err // nobody reads the answer
+	}
+	if err := a.stillValid(r); err != nil {
+		return err
+	}
+	return a.findEndpoint(ctx, r)
+}
+
+// viewPulled signs events as deliveries of this moment.
+func (a *API) viewPulled(e domain.Endpoint, page NumberedPage) (pulledView, error) {
+	now := a.Now()
+	secrets, keys, err := a.signersOf(e, now.UnixMilli())
+	view := pulledView{
+		Data:    make([]pulledEventView, len(page.Events)),
+		Missing: make([]numbersView, len(page.Missing)),
+	}
+	for i, one := range page.Events {
+		signed := domain.Attempt{
+			EventID:     one.ID,
+			Secrets:     secrets,
+			Body:        one.Body,
+			Signatures:  e.Signatures,
+			SigningKeys: keys,
+		}
+		view.Data[i] = pulledEventView{
+			Sequence: one.Sequence,
+			Headers: deliveryHeaders{
+				ID:        one.ID,
+				Timestamp: strconv.FormatInt(now.Unix(), 10),
+				Signature: signed.SignatureHeader(now.Unix()),
+				Sequence:  strconv.FormatUint(one.Sequence, 10),
+			},
+			Body: string(one.Body),
+		}
+	}
+	for i, m := range page.Missing {
+		view.Missing[i] = numbersView(m)
+	}
+	return view, err
+}
+
+// signersOf returns the secrets that sign for an endpoint now, and the deployment's keys if it
+// asks for their signature: it is given nothing without it, as it is sent nothing.
+func (a *API) signersOf(
+	e domain.Endpoint, nowMillis int64,
+) (secrets, keys []domain.Secret, err error) {
+	for _, valid := range e.ValidSecrets(nowMillis) {
+		plain, err := a.Sealer.Open(valid.Sealed, e.ID)
+		if err != nil {
+			return nil, nil, fmt.Errorf("opening the secret of %s (is this the master key it was sealed "+
+				"with?): %w", e.ID, err)
+		}
+		secrets = append(secrets, domain.Secret(plain))
+	}
+	if !e.Signatures.Has(domain.StandardWebhooksEd25519) {
+		return secrets, nil, nil
+	}
+	if a.SigningKeys != nil {
+		keys, err = a.SigningKeys.Signers(nowMillis)
+	}
+	if err == nil && len(keys) == 0 {
+		err = errors.New("no key signs now: `lumenhook secrets signing create` makes one")
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("signing with Ed25519 for %s: %w", e.ID, err)
+	}
+	return secrets, keys, nil
+}

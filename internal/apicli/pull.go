@@ -1,0 +1,208 @@
+package apicli
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/gofrs/flock"
+
+	"github.com/lumenhook/lumenhook/api/client"
+	"github.com/lumenhook/lumenhook/internal/retry"
+)
+
+const (
+	pullPage = 250
+	pullWait = 30 * time.Second
+	// maxLineBytes is far above what a line has.
+	maxLineBytes = 64 << 20
+)
+
+// PulledLine is an event of an endpoint as a line of JSON, with what it takes to check its
+// signature.
+type PulledLine struct {
+	Sequence   int64  `json:"sequence"` // the first member, by which lines are known
+	EndpointID string `json:"endpointId"`
+	ID         string `json:"id"`
+	Timestamp  string `json:"timestamp"`
+	Signature  string `json:"signature"`
+	Body       string `json:"body"`
+}
+
+// lineHead is how each line begins.
+const lineHead = `{"sequence":`
+
+// Puller reads the events of an endpoint.
+type Puller struct {
+	Client     *client.Client
+	EndpointID string
+	After      int64 // the number before the first
+	Follow     bool  // waits for more, and outlasts a service that is away
+	Out        io.Writer
+	Tell       io.Writer // what else there is to say
+}
+
+// Run writes the events, until there are no more, or, if it follows, until ctx ends.
+func (p *Puller) Run(ctx context.Context) error {
+	pull := client.Pull{After: p.After, Limit: pullPage}
+	backoff := retry.Policy{First: time.Second, Last: 30 * time.Second}.Backoff()
+	for answered := false; ; {
+		page, err := p.Client.PullEvents(ctx, p.EndpointID, pull)
+		switch {
+		case p.Follow && ctx.Err() != nil:
+			return nil
+		case err != nil && p.Follow && answered && mayPass(err):
+			_, _ = fmt.Fprintf(p.Tell, "%v; going on from %d once the service answers\n", err, pull.After)
+			if backoff.Wait(ctx, err) != nil {
+				return nil
+			}
+			continue
+		case err != nil:
+			return err
+		}
+		answered = true
+		backoff.Reset()
+		if err := p.write(page); err != nil {
+			return err
+		}
+		pull.After = page.NextAfter
+		if p.Follow {
+			pull.Wait = pullWait
+		} else if len(page.Data) == 0 {
+			return nil
+		}
+	}
+}
+
+// mayPass reports whether the same request may succeed later.
+func mayPass(err error) bool {
+	var refused *client.Problem
+	if !errors.As(err, &refused) {
+		return true
+	}
+	return refused.Status >= http.StatusInternalServerError ||
+		refused.Status == http.StatusTooManyRequests
+}
+
+// write writes a page with one call, so that a reader gets whole lines.
+func (p *Puller) write(page client.PulledEvents) error {
+	for _, m := range page.Missing {
+		_, _ = fmt.Fprintf(p.Tell, "the events %d to %d are no longer kept, and never come\n",
+			m.From, m.To)
+	}
+	var lines bytes.Buffer
+	e := json.NewEncoder(&lines)
+	e.SetEscapeHTML(false)
+	for _, one := range page.Data {
+		err := e.Encode(PulledLine{
+			Sequence:   one.Sequence,
+			EndpointID: p.EndpointID,
+			ID:         one.Headers.ID,
+			Timestamp:  one.Headers.Timestamp,
+			Signature:  one.Headers.Signature,
+			Body:       one.Body,
+		})
+		if err != nil {
+			return err
+		}
+	}
+	if lines.Len() == 0 {
+		return nil
+	}
+	_, err := p.Out.Write(lines.Bytes())
+	return err
+}
+
+// PullFile is a file of lines to which a puller appends. It remembers how far the puller is: in
+// it each event stands once, whenever the puller is killed.
+type PullFile struct {
+	*os.File
+	lock *flock.Flock
+	// After is the number of the last event in it; 0: it is empty.
+	After int64
+}
+
+// OpenPullFile opens or creates the file of an endpoint's events, for one puller at a time. A
+// last line that a killed puller left unfinished is removed.
+func OpenPullFile(path, endpointID string) (*PullFile, error) {
+	lock := flock.New(path)
+	switch ok, err := lock.TryLock(); {
+	case err != nil:
+		return nil, fmt.Errorf("opening %s: %w", path, err)
+	case !ok:
+		return nil, fmt.Errorf("another puller is writing to %s: name another file", path)
+	}
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("opening %s: %w", path, err), lock.Unlock())
+	}
+	p := &PullFile{File: f, lock: lock}
+	if err := p.goOn(endpointID); err != nil {
+		return nil, errors.Join(fmt.Errorf("going on with %s: %w", path, err), p.Close())
+	}
+	return p, nil
+}
+
+// Close lets others write to the file.
+func (p *PullFile) Close() error { return errors.Join(p.File.Close(), p.lock.Unlock()) }
+
+// goOn goes to where the next line belongs.
+func (p *PullFile) goOn(endpointID string) error {
+	size, err := p.Seek(0, io.SeekEnd)
+	if err != nil || size == 0 {
+		return err
+	}
+	last, torn, err := lastLine(p, size)
+	if err != nil {
+		return err
+	}
+	if n := min(len(torn), len(lineHead)); string(torn[:n]) != lineHead[:n] {
+		return errNotPulled
+	}
+	if len(last) > 0 {
+		var l PulledLine
+		if err := json.Unmarshal(last, &l); err != nil || l.Sequence < 1 {
+			return errNotPulled
+		}
+		if l.EndpointID != endpointID {
+			return fmt.Errorf("it has events of %s: name a file of its own for %s", l.EndpointID,
+				endpointID)
+		}
+		p.After = l.Sequence
+	}
+	whole := size - int64(len(torn))
+	if err := p.Truncate(whole); err != nil {
+		return err
+	}
+	_, err = p.Seek(whole, io.SeekStart)
+	return err
+}
+
+var errNotPulled = errors.New("its last line is none of `lumenhook events pull`: name another file")
+
+// lastLine returns the last whole line of a file, and what follows it.
+func lastLine(f io.ReaderAt, size int64) (last, torn []byte, err error) {
+	for window := int64(64 << 10); ; window *= 2 {
+		from := max(0, size-window)
+		tail := make([]byte, size-from)
+		if _, err := f.ReadAt(tail, from); err != nil {
+			return nil, nil, err
+		}
+		end := bytes.LastIndexByte(tail, '\n')
+		begin := bytes.LastIndexByte(tail[:max(0, end)], '\n')
+		switch {
+		case end >= 0 && (begin >= 0 || from == 0):
+			return tail[begin+1 : end], tail[end+1:], nil
+		case from == 0:
+			return nil, tail, nil
+		case window > maxLineBytes:
+			return nil, nil, errNotPulled
+		}
+	}
+}

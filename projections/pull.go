@@ -1,0 +1,226 @@
+package projections
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/lumenhook/lumenhook/internal/retry"
+	"github.com/lumenhook/lumenhook/streams"
+)
+
+// NumberedEvent is an event as its endpoint gets it.
+type NumberedEvent struct {
+	ID       string
+	Sequence uint64 // [domain.DeliveryCreated.Sequence]
+	Body     []byte // byte for byte as it is sent
+}
+
+// Numbers are the numbers from one to another, both included.
+type Numbers struct{ From, To uint64 }
+
+// NumberedPage are the events of an endpoint that follow a number.
+type NumberedPage struct {
+	Events  []NumberedEvent // in the order of their numbers
+	Missing []Numbers       // before and between them: of events that are no longer kept
+	// AsOf is the offset of the endpoint's partition up to which the tables were filled at
+	// least: once they have more, there may be another event. For [History.AwaitMore].
+	AsOf int64
+}
+
+// pullPoll is how often waiting readers look whether the tables have more. They share it: it is
+// one query for all of them.
+const pullPoll = 250 * time.Millisecond
+
+// An endpoint's numbers have no gap, and are in the order of its facts. So what is read may be
+// shown up to the first number that is not there. If none is left by that, the number is either
+// of a row that is still to be written, or of one that retention has removed: then whoever reads
+// waits until the tables have what the journal held after the gap was seen. What is not there
+// then never comes, for the fact of a number is before those of greater ones. Offsets in rows
+// would be no help: a copied deployment has rows with offsets of another journal.
+const (
+	selectNextNumber = `
+SELECT min(sequence) FROM {database:Identifier}.events
+PREWHERE account_id = {account:String} AND endpoint_id = {endpoint:String}
+    AND sequence > {after:UInt64}`
+
+	// Copies of a row are equal. Two events have the same number where a backup was gone back
+	// to: both are shown.
+	selectNumbered = `
+SELECT event_id, sequence, body FROM {database:Identifier}.events
+PREWHERE account_id = {account:String} AND endpoint_id = {endpoint:String}
+    AND sequence > {after:UInt64} AND sequence <= {upTo:UInt64}
+ORDER BY sequence, event_id LIMIT 1 BY sequence, event_id`
+)
+
+// Numbered returns the events of an endpoint whose numbers are above one, in their order, of
+// limit (1 to 250) numbers at most. No number is left out that is still to come: those that are
+// missing never do. The page is empty if nothing follows yet. Its errors are ErrBehind,
+// ErrUnavailable and the context's own.
+func (h *History) Numbered(
+	ctx context.Context, accountID, endpointID string, after uint64, limit int,
+) (page NumberedPage, err error) {
+	if limit < 1 || limit > listMax {
+		return page, fmt.Errorf("projections: a page has 1 to %d numbers, not %d", listMax, limit)
+	}
+	err = h.ask(ctx, func(of *reading) error {
+		page, err = of.numbered(ctx, pull{accountID, endpointID, after, limit})
+		return err
+	})
+	return page, err
+}
+
+// AwaitMore returns when the tables have more of an endpoint's partition than a page's AsOf. Its
+// errors are those of Numbered.
+func (h *History) AwaitMore(ctx context.Context, endpointID string, asOf int64) error {
+	return h.ask(ctx, func(of *reading) error {
+		for {
+			of.cfg.Ask(ctx, nil)
+			by, err := of.nextProgress(ctx)
+			if err != nil {
+				return err
+			}
+			at, err := of.progressOf(ctx, endpointID, by)
+			if err != nil || at != asOf {
+				return err
+			}
+		}
+	})
+}
+
+// pull is what is asked of an endpoint's events.
+type pull struct {
+	accountID, endpointID string
+	after                 uint64
+	limit                 int
+}
+
+func (h *reading) numbered(ctx context.Context, p pull) (page NumberedPage, err error) {
+	progress, err := h.progress(ctx) // before the rows
+	if err != nil && !isMissing(err) {
+		return page, err
+	}
+	asOf, err := h.progressOf(ctx, p.endpointID, progress)
+	if err != nil {
+		return page, err
+	}
+	err = h.onFull(ctx, func() error {
+		page, err = h.readNumbered(ctx, p)
+		return err
+	})
+	page.AsOf = asOf
+	return page, err
+}
+
+// readNumbered reads a page from tables that stay what they are.
+func (h *reading) readNumbered(ctx context.Context, p pull) (page NumberedPage, err error) {
+	next, err := h.nextNumber(ctx, p)
+	if err != nil || next == 0 {
+		return page, err
+	}
+	final := next > p.after+1
+	if final {
+		if err := h.catchUp(ctx); err != nil {
+			return page, err
+		}
+		if next, err = h.nextNumber(ctx, p); err != nil || next == 0 {
+			return page, err
+		}
+	}
+	events, err := h.numberedFrom(ctx, p, next-1)
+	if err != nil {
+		return page, err
+	}
+	return pageOf(p.after, events, final), nil
+}
+
+// pageOf makes a page of what was read. Unless gaps are final, it ends before the first one.
+func pageOf(after uint64, events []NumberedEvent, final bool) (page NumberedPage) {
+	for _, e := range events {
+		if e.Sequence > after+1 {
+			if !final {
+				return page
+			}
+			page.Missing = append(page.Missing, Numbers{From: after + 1, To: e.Sequence - 1})
+		}
+		page.Events, after = append(page.Events, e), e.Sequence
+	}
+	return page
+}
+
+// nextNumber returns the least number above one; 0: there is none.
+func (h *reading) nextNumber(ctx context.Context, p pull) (next uint64, err error) {
+	which := parameters{
+		"account":  p.accountID,
+		"endpoint": p.endpointID,
+		"after":    strconv.FormatUint(p.after, 10),
+	}
+	err = h.look(ctx, func(ctx context.Context) error {
+		return h.cfg.DB.queryRow(ctx, selectNextNumber, which, &next)
+	})
+	return next, readFault(ctx, err)
+}
+
+func (h *reading) numberedFrom(
+	ctx context.Context, p pull, after uint64,
+) (events []NumberedEvent, err error) {
+	which := parameters{
+		"account":  p.accountID,
+		"endpoint": p.endpointID,
+		"after":    strconv.FormatUint(after, 10),
+		"upTo":     strconv.FormatUint(after+uint64(p.limit), 10), // #nosec G115 -- 1 to 250
+	}
+	err = h.look(ctx, func(ctx context.Context) error {
+		events = events[:0]
+		return h.cfg.DB.query(ctx, selectNumbered, which, func(read func(...any) error) error {
+			var e NumberedEvent
+			err := read(&e.ID, &e.Sequence, &e.Body)
+			events = append(events, e)
+			return err
+		})
+	})
+	return events, readFault(ctx, err)
+}
+
+// nextProgress reads the progress a while from now, once for all who wait.
+func (h *reading) nextProgress(ctx context.Context) (by map[int32]int64, err error) {
+	read := h.flight.DoChan("next progress", func() (any, error) {
+		_ = retry.Sleep(context.WithoutCancel(ctx), pullPoll)
+		reading, cancel := context.WithTimeout(context.WithoutCancel(ctx), h.cfg.ReadMax)
+		defer cancel()
+		return h.cfg.DB.journalProgress(reading)
+	})
+	select {
+	case r := <-read:
+		if r.Err == nil {
+			return r.Val.(map[int32]int64), nil
+		}
+		if isMissing(r.Err) {
+			return nil, nil
+		}
+		return nil, fmt.Errorf("%w: %w", ErrUnavailable, r.Err)
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// progressOf returns the progress of the partition that an endpoint's facts are in.
+func (h *reading) progressOf(
+	ctx context.Context, endpointID string, by map[int32]int64,
+) (int64, error) {
+	if h.partitions.Load() == 0 {
+		asking, cancel := context.WithTimeout(ctx, h.cfg.WaitMax)
+		defer cancel()
+		ends, err := h.cfg.Ends(asking)
+		if err == nil && len(ends) == 0 {
+			err = errors.New("it has no partitions")
+		}
+		if err != nil {
+			return 0, callersFirst(ctx, fmt.Errorf("%w: asking for the journal's ends: %w", ErrBehind, err))
+		}
+		h.partitions.Store(int32(len(ends))) // #nosec G115 -- partitions
+	}
+	return by[streams.PartitionOf(int(h.partitions.Load()))(endpointID)], nil
+}
