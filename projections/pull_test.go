@@ -72,6 +72,10 @@ func TestEventsByTheirNumbers(t *testing.T) {
 			t.Errorf("after the last one there is %s", got)
 		}
 	}
+	if n := r.count("SELECT uniqExact(endpoint_id, sequence) FROM current_deliveries " +
+		"WHERE sequence BETWEEN 1 AND 120"); n != 2*events {
+		t.Errorf("the view has %d numbers, not %d", n, 2*events)
+	}
 	page, err := h.Numbered(t.Context(), "acc_00000000000000000000000002", one.endpointID, 0, 50)
 	if err != nil || pulled(page) != "" {
 		t.Errorf("another account sees %s, %v", pulled(page), err)
