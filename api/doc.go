@@ -50,6 +50,7 @@
 //	events.go          events: reading, listing
 //	pull.go            events of an endpoint by their numbers
 //	waiters.go         how many requests may wait for one
+//	filters.go         filters of lists of events by what was paid
 //	resend.go          events: sending them again, where they go now
 //	keys.go            API keys
 //	key_wire.go        their fields, as a client sends and gets them

@@ -94,7 +94,8 @@ func (a *API) listEvents(ctx context.Context, r *request) (reply, error) {
 
 func readEventFilter(r *request) (*decode.Query, EventFilter) {
 	q := newListQuery(r,
-		"endpointId", "watchId", "walletAddress", "type", "state", "since", "until")
+		"endpointId", "watchId", "walletAddress", "type", "state", "since", "until",
+		"paymentId", "txHash", "sender", "memo", "asset", "minAmount", "maxAmount")
 	f := EventFilter{
 		AccountID:     r.caller.accountID,
 		EndpointID:    idParameter(q, "endpointId", domain.EndpointPrefix),
@@ -104,11 +105,21 @@ func readEventFilter(r *request) (*decode.Query, EventFilter) {
 			domain.PaymentReceived, domain.PaymentRejected, domain.TestPing),
 		State: decode.OneOf(q, "state", domain.StateQueued, domain.StateWaiting,
 			domain.StateDelivered, domain.StateFailed, domain.StateCancelled),
+		PaymentID:   paymentParameter(q, "paymentId"),
+		TxHash:      hashParameter(q, "txHash"),
+		Sender:      senderParameter(q, "sender"),
+		Memo:        memoParameter(q, "memo"),
+		Asset:       assetParameter(q, "asset"),
+		MinStroops:  amountParameter(q, "minAmount"),
+		MaxStroops:  amountParameter(q, "maxAmount"),
 		SinceMillis: q.Time("since"),
 		UntilMillis: q.Time("until"),
 	}
 	if f.SinceMillis != 0 && f.UntilMillis != 0 && f.UntilMillis <= f.SinceMillis {
 		q.Fault("until", problem.FaultRangeIsEmpty, "must be later than since")
+	}
+	if f.MinStroops != nil && f.MaxStroops != nil && *f.MaxStroops < *f.MinStroops {
+		q.Fault("maxAmount", problem.FaultRangeIsEmpty, "must not be less than minAmount")
 	}
 	return q, f
 }

@@ -101,8 +101,15 @@ type EventFilter struct {
 	WalletAddress string
 	Type          domain.EventType
 	State         domain.DeliveryState
-	SinceMillis   int64 // created at or after
-	UntilMillis   int64 // created before; 0: no end
+	PaymentID     string
+	TxHash        string
+	Sender        string
+	Memo          string // as events show it
+	Asset         domain.Asset
+	MinStroops    *int64 // paid at least
+	MaxStroops    *int64 // paid at most
+	SinceMillis   int64  // created at or after
+	UntilMillis   int64  // created before; 0: no end
 }
 
 // Position is a position in a list: the object that was returned last.

@@ -16,6 +16,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -546,13 +547,27 @@ func (w *world) Events(
 			ID   string
 			Type domain.EventType
 			Data struct {
-				Watch struct{ ID, WalletAddress string }
+				Watch   struct{ ID, WalletAddress string }
+				Payment struct {
+					ID, TxHash, From, AmountStroops string
+					Memo                            *string
+					Asset                           struct {
+						Code   string
+						Issuer *string
+					}
+				}
 			}
 		}](w.t, r.record.Body)
 		return api.Position{CreatedAtMillis: at, ID: e.ID}, r.accountID == f.AccountID &&
 			(f.EndpointID == "" || r.record.EndpointID == f.EndpointID) &&
 			(f.WatchID == "" || e.Data.Watch.ID == f.WatchID) &&
 			(f.WalletAddress == "" || e.Data.Watch.WalletAddress == f.WalletAddress) &&
+			(f.PaymentID == "" || e.Data.Payment.ID == f.PaymentID) &&
+			(f.TxHash == "" || e.Data.Payment.TxHash == f.TxHash) &&
+			(f.Sender == "" || e.Data.Payment.From == f.Sender) &&
+			(f.Memo == "" || e.Data.Payment.Memo != nil && *e.Data.Payment.Memo == f.Memo) &&
+			(f.Asset.Code == "" || f.Asset == assetIn(e.Data.Payment.Asset)) &&
+			isBetween(e.Data.Payment.AmountStroops, f.MinStroops, f.MaxStroops) &&
 			(f.Type == "" || e.Type == f.Type) && (f.State == "" || r.record.State == f.State) &&
 			at >= f.SinceMillis && (f.UntilMillis == 0 || at < f.UntilMillis)
 	})
@@ -621,6 +636,24 @@ func (w *world) number(endpointID string, e api.NumberedEvent) {
 	w.numbered[endpointID] = page
 	close(w.more)
 	w.more = make(chan struct{})
+}
+
+func assetIn(a struct {
+	Code   string
+	Issuer *string
+}) domain.Asset {
+	if a.Issuer == nil {
+		return domain.Asset{Code: a.Code}
+	}
+	return domain.Asset{Code: a.Code, Issuer: *a.Issuer}
+}
+
+// isBetween reports whether an amount, empty for none, is in a range of which both ends may be
+// open.
+func isBetween(stroops string, least, most *int64) bool {
+	n, err := strconv.ParseInt(stroops, 10, 64)
+	return least == nil && most == nil || err == nil && (least == nil || n >= *least) &&
+		(most == nil || n <= *most)
 }
 
 // AwaitWrites has nothing to wait for.

@@ -4,11 +4,16 @@ import (
 	"bytes"
 	"strconv"
 	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // paid are the fields of an envelope's payment; zero for a test.ping.
 type paid struct {
 	paymentID       string
+	txHash          string
+	from            string
+	memo            string // as the event shows it
 	closedAtSeconds int64
 	assetCode       string
 	assetIssuer     string
@@ -24,16 +29,42 @@ func readPaid(body []byte) (p paid) {
 		return p
 	}
 	p.paymentID = id
+	p.txHash, rest = textAfter(rest, `"txHash":"`)
 	closed, rest := textAfter(rest, `"ledgerClosedAt":"`)
 	if at, err := time.Parse(time.RFC3339, closed); err == nil {
 		p.closedAtSeconds = at.Unix()
 	}
+	p.from, rest = textAfter(rest, `"from":"`)
+	p.memo = memoIn(rest)
 	p.assetCode, rest = textAfter(rest, `"asset":{"code":"`)
 	// it follows at once, or is null
 	p.assetIssuer, _ = textAfter(rest[:min(len(rest), 96)], `,"issuer":"`)
 	stroops, _ := textAfter(rest, `"amountStroops":"`)
 	p.amountStroops, _ = strconv.ParseInt(stroops, 10, 64)
 	return p
+}
+
+// memoIn returns the memo, which is any text and so may have escapes; empty: there is none.
+func memoIn(rest []byte) string {
+	_, quoted, found := bytes.Cut(rest, []byte(`,"memo":"`))
+	if !found {
+		return ""
+	}
+	end := 0
+	for ; end < len(quoted) && quoted[end] != '"'; end++ {
+		if quoted[end] == '\\' {
+			end++
+		}
+	}
+	text := quoted[:min(end, len(quoted))]
+	if bytes.IndexByte(text, '\\') < 0 {
+		return string(text)
+	}
+	text = append(append([]byte{'"'}, text...), '"')
+	if text, err := jsontext.AppendUnquote(nil, text); err == nil {
+		return string(text)
+	}
+	return ""
 }
 
 // textAfter returns the text from after a mark up to a quote, and what follows it; if the

@@ -2,6 +2,7 @@ package projections
 
 import (
 	"context"
+	"encoding/hex"
 	"fmt"
 	"slices"
 	"strconv"
@@ -34,8 +35,15 @@ type EventFilter struct {
 	WalletAddress string
 	Type          domain.EventType
 	State         domain.DeliveryState
-	FromMillis    int64 // created at or after
-	ToMillis      int64 // created before
+	PaymentID     string
+	TxHash        string
+	Sender        string
+	Memo          string // as events show it
+	Asset         domain.Asset
+	MinStroops    *int64 // paid at least
+	MaxStroops    *int64 // paid at most
+	FromMillis    int64  // created at or after
+	ToMillis      int64  // created before
 }
 
 // EventPosition is a position in a list: the event that was returned last. Zero is the
@@ -258,6 +266,10 @@ func (l *lister) heads(after EventPosition, n int) (query string, which paramete
 	same("watch_id", f.WatchID)
 	same("wallet_address", f.WalletAddress)
 	same("type", string(f.Type))
+	same("payment_id", f.PaymentID)
+	same("tx_hash", f.TxHash)
+	same("from_address", f.Sender)
+	where = append(where, f.paid(which)...)
 	at := func(compare string, millis int64) {
 		if millis != 0 {
 			where = append(where,
@@ -276,6 +288,28 @@ func (l *lister) heads(after EventPosition, n int) (query string, which paramete
 	return `SELECT ` + l.columns() + ` FROM {database:Identifier}.events
 WHERE ` + strings.Join(where, " AND ") +
 		` ORDER BY account_id DESC, created_at DESC, event_id DESC LIMIT {limit:UInt32}`, which
+}
+
+// paid returns the conditions on what was paid. A memo is any text, so it is sent in hex.
+func (f EventFilter) paid(which parameters) (where []string) {
+	if f.Memo != "" {
+		where = append(where, "memo = unhex({memo:String})")
+		which["memo"] = hex.EncodeToString([]byte(f.Memo))
+	}
+	if f.Asset != (domain.Asset{}) {
+		where = append(where, "asset_code = {code:String}", "asset_issuer = {issuer:String}")
+		which["code"], which["issuer"] = f.Asset.Code, f.Asset.Issuer
+	}
+	if f.MinStroops != nil {
+		where = append(where, fmt.Sprintf("amount_stroops >= %d", *f.MinStroops))
+	}
+	if f.MaxStroops != nil {
+		where = append(where, fmt.Sprintf("amount_stroops <= %d", *f.MaxStroops))
+	}
+	if f.MinStroops != nil || f.MaxStroops != nil { // a test.ping pays nothing
+		where = append(where, "payment_id != ''")
+	}
+	return where
 }
 
 // withBodies reports whether envelopes are read at once: without a filter by state, the

@@ -54,13 +54,19 @@ type Resent struct {
 type EventFilter struct {
 	EndpointID, WatchID, WalletAddress, Type, State string
 	Since, Until                                    time.Time
+
+	// What was paid. Amounts are in units, such as "12.5", and both ends are included; an asset
+	// is XLM or CODE:ISSUER; a memo is as events show it.
+	PaymentID, TxHash, Sender, Memo, Asset, MinAmount, MaxAmount string
 }
 
 // ListEvents lists events, newest first and without their attempts.
 func (c *Client) ListEvents(ctx context.Context, f EventFilter, p Page) (List[Event], error) {
 	return list[Event](ctx, c, events, p,
 		"endpointId", f.EndpointID, "watchId", f.WatchID, "walletAddress", f.WalletAddress,
-		"type", f.Type, "state", f.State, "since", instant(f.Since), "until", instant(f.Until))
+		"type", f.Type, "state", f.State, "since", instant(f.Since), "until", instant(f.Until),
+		"paymentId", f.PaymentID, "txHash", f.TxHash, "sender", f.Sender, "memo", f.Memo,
+		"asset", f.Asset, "minAmount", f.MinAmount, "maxAmount", f.MaxAmount)
 }
 
 // GetEvent reads an event and every attempt to deliver it.

@@ -131,7 +131,11 @@ var commandFaults = map[string]faultsOf{
 	"watches update": {asks: theAPI, args: []string{noWatch, "--label", "x"},
 		faults:  [][]string{{`--memo "x": must be any, present,`, "--memo", "x"}},
 		refused: "no such watch: " + noWatch},
-	"events list": {asks: theAPI, faults: [][]string{badLimit, badSince, badState, badCursor}},
+	"events list": {asks: theAPI, faults: [][]string{
+		badLimit, badSince, badState, badCursor, {"--tx: must be a transaction's hash", "--tx", "x"},
+		{"--payment: must be a payment's id", "--payment", "x"},
+		{"--min-amount", "--min-amount", "x"}, {"--asset: must be XLM", "--asset", "USD"},
+	}},
 	"events get": {
 		asks:    theAPI,
 		args:    []string{noEvent},

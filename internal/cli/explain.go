@@ -234,9 +234,12 @@ func cause(err error, address string) string {
 // the names differ.
 var flagsOf = map[string]string{
 	"walletAddress": "wallet",
-	"endpointId":    "endpoint", "watchId": "watch", "assets": "asset", "amountRule": "amount",
+	"paymentId":     "payment",
+	"txHash":        "tx", "minAmount": "min-amount", "maxAmount": "max-amount",
+	"endpointId": "endpoint", "watchId": "watch", "assets": "asset", "amountRule": "amount",
 	"memoRule": "memo", "senderAllowlist": "sender", "eventTypes": "event-type", "headers": "header",
-	"rateLimitPerSecond": "rate-limit", "signatures": "signature", "graceSeconds": "grace", "allowedCidrs": "allow-cidr",
+	"rateLimitPerSecond": "rate-limit", "signatures": "signature", "graceSeconds": "grace",
+	"allowedCidrs": "allow-cidr",
 }
 
 // refusal formats each fault with its flag.

@@ -234,6 +234,13 @@ func (h *History) Events(
 		WalletAddress: f.WalletAddress,
 		Type:          f.Type,
 		State:         f.State,
+		PaymentID:     f.PaymentID,
+		TxHash:        f.TxHash,
+		Sender:        f.Sender,
+		Memo:          f.Memo,
+		Asset:         f.Asset,
+		MinStroops:    f.MinStroops,
+		MaxStroops:    f.MaxStroops,
 		FromMillis:    f.SinceMillis,
 		ToMillis:      f.UntilMillis,
 	}, limit, from)

@@ -86,6 +86,22 @@ ALTER TABLE history.events_rebuild ON CLUSTER `shop-1`
 ADD INDEX IF NOT EXISTS by_sequence sequence TYPE minmax GRANULARITY 1;
 ALTER TABLE history.events_rebuild ON CLUSTER `shop-1`
 MATERIALIZE INDEX by_sequence;
+ALTER TABLE history.events ON CLUSTER `shop-1`
+ADD COLUMN IF NOT EXISTS tx_hash String DEFAULT visitParamExtractString(body, 'txHash') COMMENT 'Hash of the payment''s transaction, 64 hex digits; empty for test.ping' CODEC(ZSTD(1)) AFTER payment_id,
+ADD COLUMN IF NOT EXISTS from_address String DEFAULT visitParamExtractString(body, 'from') COMMENT 'Sender of the payment (G… or C…); empty for test.ping' CODEC(ZSTD(1)) AFTER tx_hash,
+ADD COLUMN IF NOT EXISTS memo String DEFAULT visitParamExtractString(body, 'memo') COMMENT 'Memo of the payment as the event shows it; empty when there is none' CODEC(ZSTD(1)) AFTER from_address,
+ADD INDEX IF NOT EXISTS by_payment payment_id TYPE bloom_filter(0.01) GRANULARITY 16,
+ADD INDEX IF NOT EXISTS by_transaction tx_hash TYPE bloom_filter(0.01) GRANULARITY 16,
+ADD INDEX IF NOT EXISTS by_sender from_address TYPE bloom_filter(0.01) GRANULARITY 16,
+ADD INDEX IF NOT EXISTS by_memo memo TYPE bloom_filter(0.01) GRANULARITY 16;
+ALTER TABLE history.events_rebuild ON CLUSTER `shop-1`
+ADD COLUMN IF NOT EXISTS tx_hash String DEFAULT visitParamExtractString(body, 'txHash') COMMENT 'Hash of the payment''s transaction, 64 hex digits; empty for test.ping' CODEC(ZSTD(1)) AFTER payment_id,
+ADD COLUMN IF NOT EXISTS from_address String DEFAULT visitParamExtractString(body, 'from') COMMENT 'Sender of the payment (G… or C…); empty for test.ping' CODEC(ZSTD(1)) AFTER tx_hash,
+ADD COLUMN IF NOT EXISTS memo String DEFAULT visitParamExtractString(body, 'memo') COMMENT 'Memo of the payment as the event shows it; empty when there is none' CODEC(ZSTD(1)) AFTER from_address,
+ADD INDEX IF NOT EXISTS by_payment payment_id TYPE bloom_filter(0.01) GRANULARITY 16,
+ADD INDEX IF NOT EXISTS by_transaction tx_hash TYPE bloom_filter(0.01) GRANULARITY 16,
+ADD INDEX IF NOT EXISTS by_sender from_address TYPE bloom_filter(0.01) GRANULARITY 16,
+ADD INDEX IF NOT EXISTS by_memo memo TYPE bloom_filter(0.01) GRANULARITY 16;
 ALTER TABLE history.events ON CLUSTER `shop-1` MODIFY SETTING min_parts_to_merge_at_once = 50;
 ALTER TABLE history.events ON CLUSTER `shop-1` RESET SETTING min_parts_to_merge_at_once;
 ALTER TABLE history.events ON CLUSTER `shop-1` MODIFY TTL toDateTime(created_at) + toIntervalSecond(7776000);

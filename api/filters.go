@@ -1,0 +1,103 @@
+package api
+
+import (
+	"encoding/hex"
+	"regexp"
+	"strings"
+
+	"github.com/lumenhook/lumenhook/api/decode"
+	"github.com/lumenhook/lumenhook/api/problem"
+	"github.com/lumenhook/lumenhook/domain"
+)
+
+// Filters of lists of events by what was paid. Each is left out, or matches exactly.
+
+// paymentForm is a payment's id: an operation's, and for contract calls which of its changes.
+var paymentForm = regexp.MustCompile(`^[1-9][0-9]{0,18}(-[0-9]{1,9})?$`)
+
+func paymentParameter(q *decode.Query, name string) string {
+	s := q.Text(name)
+	if s != "" && !paymentForm.MatchString(s) {
+		q.Fault(name, problem.FaultInvalidValue,
+			"must be a payment's id: digits, or digits-digits, as data.payment.id of an event has it")
+		return ""
+	}
+	return s
+}
+
+func hashParameter(q *decode.Query, name string) string {
+	s := strings.ToLower(q.Text(name))
+	if s == "" {
+		return ""
+	}
+	if raw, err := hex.DecodeString(s); err != nil || len(raw) != 32 {
+		q.Fault(name, problem.FaultInvalidValue,
+			"must be a transaction's hash: 64 hex digits, as data.payment.txHash of an event has it")
+		return ""
+	}
+	return s
+}
+
+// senderParameter reads the address of an account or a contract.
+func senderParameter(q *decode.Query, name string) string {
+	s := q.Text(name)
+	if s == "" {
+		return ""
+	}
+	if code, detail := senderFault(s); code != "" {
+		q.Fault(name, code, detail)
+		return ""
+	}
+	return s
+}
+
+// maxMemoBytes is more than any memo has as events show it: 64 hex digits, or 28 bytes of text,
+// of which each may be shown as three.
+const maxMemoBytes = 84
+
+func memoParameter(q *decode.Query, name string) string {
+	s := q.Text(name)
+	if len(s) > maxMemoBytes {
+		q.Fault(name, problem.FaultTooLong,
+			"must be a memo as data.payment.memo of an event has it: a text of at most 28 bytes, an id, "+
+				"or 64 hex digits")
+		return ""
+	}
+	return s
+}
+
+// assetParameter reads an asset as people write it.
+func assetParameter(q *decode.Query, name string) (asset domain.Asset) {
+	s := q.Text(name)
+	if s == "" || s == domain.NativeCode {
+		if s != "" {
+			asset = domain.NativeAsset()
+		}
+		return asset
+	}
+	code, issuer, ok := strings.Cut(s, ":")
+	if !ok || !isAssetCode(code) {
+		q.Fault(name, problem.FaultInvalidValue,
+			"must be XLM, or CODE:ISSUER with a code of 1 to 12 letters and digits")
+		return asset
+	}
+	if faulty, detail := accountFault(issuer); faulty != "" {
+		q.Fault(name, faulty, "the issuer "+detail)
+		return asset
+	}
+	return domain.Asset{Code: code, Issuer: issuer}
+}
+
+// amountParameter reads an amount in units; nil: none.
+func amountParameter(q *decode.Query, name string) *int64 {
+	s := q.Text(name)
+	if s == "" {
+		return nil
+	}
+	stroops, err := domain.ParseAmount(s)
+	if err != nil {
+		q.Fault(name, problem.FaultInvalidAmount, err.Error())
+		return nil
+	}
+	return &stroops
+}

@@ -1,0 +1,97 @@
+package projections_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/projections"
+)
+
+// Lists are filtered by what was paid, exactly; and a row that a version without these columns has
+// written is found all the same.
+func TestListsByWhatWasPaid(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.project(nil)
+	s := newStory(1)
+	const memo = "a \"memo\":\"x\" \\ \u2028 '\t\x01\xff &<é"
+	usd := domain.Asset{Code: "USD", Issuer: "G" + strings.Repeat("A", 55)}
+	paid := func(n int, p domain.Payment) string {
+		p.ID, p.TxHash, p.To = fmt.Sprint(100+n), fmt.Sprintf("%064x", n), "GWALLET"
+		match, ok := domain.MatchPayment(domain.Watch{
+			ID:            "wat_00000000000000000000000001",
+			EndpointID:    s.endpointID,
+			WalletAddress: "GWALLET",
+			EventTypes:    []domain.EventType{domain.PaymentReceived},
+			Rules:         domain.Rules{Assets: []domain.Asset{usd, domain.NativeAsset()}},
+		}, p)
+		if !ok {
+			t.Fatal("no match")
+		}
+		created := s.created(n).Body.(domain.DeliveryCreated)
+		created.Event = domain.NewPaymentEvent(match, startMillis+int64(n))
+		r.append(s.fact(created))
+		return created.Event.ID
+	}
+	first := paid(1, domain.Payment{
+		From:          "GPAYER",
+		Asset:         usd,
+		AmountStroops: 1<<63 - 1,
+		Memo:          domain.Memo{Type: domain.MemoText, Raw: []byte(memo)},
+	})
+	second := paid(2, domain.Payment{
+		From:          "CCONTRACT",
+		Asset:         domain.NativeAsset(),
+		AmountStroops: 90_071_992_547_409_93, // no float64 is
+		Memo:          domain.Memo{Type: domain.MemoID, Raw: []byte("42")},
+	})
+	third := paid(3, domain.Payment{From: "GPAYER", Asset: domain.NativeAsset(), AmountStroops: 1})
+	test := s.created(4)
+	r.append(test)
+	r.awaitProjected()
+
+	stroops := func(n int64) *int64 { return &n }
+	shown := domain.Memo{Type: domain.MemoText, Raw: []byte(memo)}.String()
+	check := func(when string) {
+		t.Helper()
+		for name, c := range map[string]struct {
+			filter projections.EventFilter
+			want   []string
+		}{
+			"a transaction": {projections.EventFilter{TxHash: fmt.Sprintf("%064x", 2)}, []string{second}},
+			"a payment":     {projections.EventFilter{PaymentID: "103"}, []string{third}},
+			"a sender":      {projections.EventFilter{Sender: "GPAYER"}, []string{third, first}},
+			"a memo":        {projections.EventFilter{Memo: shown}, []string{first}},
+			"another memo":  {projections.EventFilter{Memo: "42"}, []string{second}},
+			"no such memo":  {projections.EventFilter{Memo: "4"}, nil},
+			"an asset":      {projections.EventFilter{Asset: usd}, []string{first}},
+			"the native asset": {
+				projections.EventFilter{Asset: domain.NativeAsset()}, []string{third, second},
+			},
+			"at least": {
+				projections.EventFilter{MinStroops: stroops(90_071_992_547_409_93)}, []string{second, first},
+			},
+			"more": {
+				projections.EventFilter{MinStroops: stroops(90_071_992_547_409_94)}, []string{first},
+			},
+			"at most": {projections.EventFilter{MaxStroops: stroops(1)}, []string{third}},
+			"between, with a state": {projections.EventFilter{
+				MinStroops: stroops(0), MaxStroops: stroops(2), State: domain.StateQueued,
+			}, []string{third}},
+		} {
+			c.filter.AccountID = testAccount
+			if got := r.list(c.filter, 1); !slices.Equal(got, c.want) {
+				t.Errorf("%s, %s: %v, not %v", when, name, got, c.want)
+			}
+		}
+	}
+	check("as it is written")
+	for _, column := range []string{"tx_hash", "from_address", "memo"} {
+		r.exec("ALTER TABLE events UPDATE " + column + " = '' WHERE 1 SETTINGS mutations_sync = 1")
+		r.exec("ALTER TABLE events CLEAR COLUMN " + column + " SETTINGS mutations_sync = 1")
+	}
+	check("as versions before it wrote it")
+}
