@@ -24,9 +24,11 @@ type text []byte
 
 // parse reads the whole answer. Nearly all of it is base64: it is taken out first, so that what
 // reads JSON need not look at each byte of it. Where that does not go, as in an answer that
-// escapes a slash, JSON is read as it is.
+// escapes a slash, JSON is read as it is; and so it is where something that was taken out was no
+// ledger's, which nobody has looked at then.
 func (l *ledgers) parse(raw []byte) error {
 	short, texts := takeOut(raw)
+	left := len(texts)
 	err := l.unmarshal(short, jsonv2.WithUnmarshalers(jsonv2.UnmarshalFromFunc(
 		func(d *jsontext.Decoder, t *text) (err error) {
 			value, err := d.ReadValue()
@@ -37,10 +39,11 @@ func (l *ledgers) parse(raw []byte) error {
 			if !ok {
 				return jsonv2.Unmarshal(value, (*[]byte)(t))
 			}
+			left--
 			*t, err = decode(encoded)
 			return err
 		})))
-	if err == nil {
+	if err == nil && left == 0 {
 		return nil
 	}
 	*l = ledgers{}
