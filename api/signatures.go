@@ -30,8 +30,10 @@ type jwksView struct {
 // getJWKS answers with the public keys of signatures by Ed25519, in advance of their use.
 func (a *API) getJWKS(context.Context, *request) (reply, error) {
 	view := jwksView{Keys: []jwkView{}}
+	caching := "" // an empty set is not kept: the first key signs at once
 	if a.SigningKeys != nil {
 		for _, k := range a.SigningKeys.Published() {
+			caching = jwksCaching
 			view.Keys = append(view.Keys, jwkView{
 				Kty: "OKP",
 				Crv: "Ed25519",
@@ -42,7 +44,7 @@ func (a *API) getJWKS(context.Context, *request) (reply, error) {
 			})
 		}
 	}
-	return reply{view: view, contentType: "application/jwk-set+json", caching: jwksCaching}, nil
+	return reply{view: view, contentType: "application/jwk-set+json", caching: caching}, nil
 }
 
 // readSignatures reads the names of signatures that an endpoint asks for.

@@ -141,12 +141,12 @@ func (s *Flags) checkRoles() (faults []error) {
 }
 
 // openKeys opens the master key and the signing keys of the roles api and engine.
-func (s *Flags) openKeys(cfg *node.Config) (err error) {
+func (s *Flags) openKeys(cfg *node.Config, logger *slog.Logger) (err error) {
 	if cfg.Sealer, cfg.MasterKey, err = s.masterKey().OpenExisting(); err != nil {
 		return err
 	}
 	path := cmp.Or(s.signingKeysFile, signing.Beside(s.masterKey().Path()))
-	if cfg.SigningKeys, err = signing.Open(path, cfg.Sealer, time.Now); err != nil {
+	if cfg.SigningKeys, err = signing.Open(path, cfg.Sealer, time.Now, logger); err != nil {
 		return fmt.Errorf("--signing-keys-file: %w", err)
 	}
 	return nil

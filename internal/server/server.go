@@ -80,9 +80,9 @@ func (v *server) equip(cfg *node.Config, role node.Role) (err error) {
 		if cfg.API.Wallets, err = v.flags.source.Lookup(v.Logger); err != nil {
 			return err
 		}
-		err = v.flags.openKeys(cfg)
+		err = v.flags.openKeys(cfg, v.Logger)
 	case node.RoleEngine:
-		err = v.flags.openKeys(cfg)
+		err = v.flags.openKeys(cfg, v.Logger)
 	case node.RoleFollower:
 		cfg.Follower.Start = v.flags.source.StartAt
 		cfg.Follower.Trusted = v.flags.source.Trusted()

@@ -13,7 +13,8 @@
 //   - A key is dropped at the earliest 30 days after it signed last, unless all are replaced,
 //     as after a theft.
 //   - The file changes atomically, by one process at a time, and running processes follow it
-//     within a second. When it cannot be read, they keep the keys that they know.
+//     within a second. When it cannot be read, they keep the keys that they know,
+//     and say so once.
 //   - No error contains a private key.
 //
 // File map:

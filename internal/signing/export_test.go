@@ -1,8 +1,9 @@
 package signing
 
-// Look reads the file now, and reports what a running process passes over.
-func (r *Ring) Look() error {
+// Look reads the file now, and reports whether that failed, which a running process says once.
+func (r *Ring) Look() (failed bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.read()
+	r.follow()
+	return r.said
 }

@@ -3,6 +3,7 @@ package signing
 import (
 	"errors"
 	"io/fs"
+	"log/slog"
 	"os"
 	"sync"
 	"time"
@@ -19,17 +20,25 @@ type Ring struct {
 	path   string
 	sealer Sealer
 	now    func() time.Time
+	logger *slog.Logger
 
 	mu     sync.Mutex // holds those below
 	looked time.Time
+	said   bool        // that the file could not be followed
 	info   fs.FileInfo // of the file that was read; nil: there was none
 	keys   []Key
 	opened map[string]domain.Secret // private keys by id
 }
 
 // Open returns the keys of a file, which need not exist yet.
-func Open(path string, s Sealer, now func() time.Time) (*Ring, error) {
-	r := &Ring{path: path, sealer: s, now: now, opened: make(map[string]domain.Secret)}
+func Open(path string, s Sealer, now func() time.Time, logger *slog.Logger) (*Ring, error) {
+	r := &Ring{
+		path:   path,
+		sealer: s,
+		now:    now,
+		logger: logger,
+		opened: make(map[string]domain.Secret),
+	}
 	err := r.read()
 	if errors.Is(err, fs.ErrNotExist) {
 		err = nil
@@ -59,9 +68,25 @@ func (r *Ring) read() error {
 // current returns the keys, after a look at the file now and then. The caller holds the lock.
 func (r *Ring) current() []Key {
 	if time.Since(r.looked) >= lookEvery {
-		_ = r.read() // else the known keys stay in use
+		r.follow()
 	}
 	return r.keys
+}
+
+// follow reads the file. If that fails, the known keys stay in use, which is said once: a key
+// that was made since would not sign here, and the process would not start again. The caller
+// holds the lock.
+func (r *Ring) follow() {
+	err := r.read()
+	if errors.Is(err, fs.ErrNotExist) && r.info == nil {
+		err = nil // there was none either
+	}
+	if err != nil && !r.said {
+		r.logger.Error("the file of signing keys cannot be read; the keys that it had stay in use, and "+
+			"a start without it would have none: make it readable for this process, or restore it",
+			"file", r.path, "error", err)
+	}
+	r.said = err != nil
 }
 
 // Published returns the keys that are published, oldest first.

@@ -1,10 +1,12 @@
 package signing_test
 
 import (
+	"bytes"
 	"crypto/ed25519"
 	"encoding/json"
 	"errors"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
@@ -24,6 +26,7 @@ type place struct {
 	master string
 	path   string
 	sealer *sealing.Sealer
+	logged bytes.Buffer // by processes that follow the file
 }
 
 func newPlace(t *testing.T) *place {
@@ -57,7 +60,8 @@ func (p *place) rotate(now, from time.Time) signing.Key {
 
 func (p *place) open() *signing.Ring {
 	p.t.Helper()
-	r, err := signing.Open(p.path, p.sealer, func() time.Time { return begin })
+	r, err := signing.Open(p.path, p.sealer, func() time.Time { return begin },
+		slog.New(slog.NewTextHandler(&p.logged, nil)))
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -163,17 +167,35 @@ func TestARunningProcessFollows(t *testing.T) {
 	second := p.rotate(begin, begin.Add(2*time.Hour))
 	await(2)
 	p.wantSigners(r, begin.Add(2*time.Hour), second, first)
-	for _, spoil := range []func() error{
+	good, err := os.ReadFile(p.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if said := p.logged.String(); said != "" {
+		t.Errorf("nothing was wrong: %s", said)
+	}
+	for n, spoil := range []func() error{
 		func() error { return os.WriteFile(p.path, []byte("{}"), 0o600) },
 		func() error { return os.Remove(p.path) },
 	} {
 		if err := spoil(); err != nil {
 			t.Fatal(err)
 		}
-		if err := r.Look(); err == nil {
-			t.Error("the file is still good")
+		for range 2 {
+			if !r.Look() {
+				t.Error("the file is still good")
+			}
 		}
 		p.wantSigners(r, begin.Add(2*time.Hour), second, first)
+		if said := strings.Count(p.logged.String(), "cannot be read"); said != n+1 {
+			t.Errorf("it was said %d times, of %d: %s", said, n+1, p.logged.String())
+		}
+		if err := os.WriteFile(p.path, good, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if r.Look() {
+			t.Error("a file that is good again cannot be read")
+		}
 	}
 	var none *signing.Ring
 	keys, err := none.Signers(0)
@@ -193,7 +215,7 @@ func TestPrivateKeysAreSealed(t *testing.T) {
 		t.Fatalf("%d bytes, %v", len(opened), err)
 	}
 	other := newPlace(t)
-	r, err := signing.Open(p.path, other.sealer, time.Now)
+	r, err := signing.Open(p.path, other.sealer, time.Now, slog.Default())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -279,7 +301,7 @@ func TestWhatAFileMayHold(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := signing.Open(p.path, p.sealer, time.Now); err == nil ||
+		if _, err := signing.Open(p.path, p.sealer, time.Now, slog.Default()); err == nil ||
 			!strings.Contains(err.Error(), "restore it from a copy") {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -110,7 +110,8 @@ func (v *service) readSecrets() (err error) {
 	if v.sealer, v.keyText, err = v.dir.MasterKey().Open(); err != nil {
 		return err
 	}
-	v.signing, err = signing.Open(signing.Beside(v.dir.MasterKey().Path()), v.sealer, time.Now)
+	v.signing, err = signing.Open(signing.Beside(v.dir.MasterKey().Path()), v.sealer, time.Now,
+		v.Logger)
 	if err != nil {
 		return err
 	}
