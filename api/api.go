@@ -41,6 +41,7 @@ type Config struct {
 	Commands  Commands
 	Directory Directory
 	History   History
+	Ledgers   Ledgers
 	Sealer    Sealer
 	Wallets   Wallets
 	URLs      URLPolicy
@@ -74,7 +75,8 @@ func (c Config) validate() error {
 	var missing []error
 	for name, absent := range map[string]bool{
 		"Commands":  c.Commands == nil,
-		"Directory": c.Directory == nil, "History": c.History == nil, "Sealer": c.Sealer == nil,
+		"Directory": c.Directory == nil, "History": c.History == nil, "Ledgers": c.Ledgers == nil,
+		"Sealer":  c.Sealer == nil,
 		"Wallets": c.Wallets == nil,
 		"URLs":    c.URLs == nil, "Entropy": c.Entropy == nil, "Now": c.Now == nil, "Log": c.Log == nil,
 	} {
@@ -204,6 +206,8 @@ func (a *API) routes() []route {
 		{"/v1/api-keys/{id}", get, read, noBody, key, a.getKey, 0},
 		{"/v1/api-keys/{id}", del, write, noBody, key, a.revokeKey, 0},
 		{"/v1/api-keys/{id}/roll", post, write, decode.BodyOptional, key, a.rollKey, 0},
+		{"/v1/wallets/{address}/statement", get, read, noBody, nil, a.getStatement, takesQuery},
+		{"/v1/coverage", get, read, noBody, nil, a.getCoverage, 0},
 		{"/v1/openapi.yaml", get, "", noBody, nil, a.getOpenAPI, 0},
 		{"/v1/openapi.json", get, "", noBody, nil, a.getOpenAPIJSON, 0},
 		{"/docs", get, "", noBody, nil, a.getDocs, 0},

@@ -52,6 +52,8 @@
 //	waiters.go         how many requests may wait for one
 //	filters.go         filters of lists of events by what was paid
 //	resend.go          events: sending them again, where they go now
+//	statement.go       statements of a wallet; statement_csv.go, the same as CSV
+//	coverage.go        which ledgers were read, and verified
 //	keys.go            API keys
 //	key_wire.go        their fields, as a client sends and gets them
 //	operations.go      /healthz, /readyz, /v1/openapi.yaml

@@ -285,7 +285,11 @@ func docAnswers(o *openapi3.Operation) (all []docAnswer) {
 	for _, status := range slices.Sorted(maps.Keys(o.Responses.Map())) {
 		r := o.Responses.Value(status).Value
 		answer := docAnswer{Status: status, Description: prose(*r.Description)}
-		for _, media := range r.Content {
+		for _, kind := range slices.Sorted(maps.Keys(r.Content)) {
+			media := r.Content[kind]
+			if media.Schema.Ref == "" && answer.Schema != "" {
+				continue // the same in another form
+			}
 			answer.Schema = nameOf(media.Schema)
 			if status < "300" {
 				answer.Examples = docExamples(media)

@@ -57,6 +57,9 @@ func (a *API) cursorSum(r *request, q *decode.Query, at Position) []byte {
 	part := func(s string) { fmt.Fprintf(mac, "%d:%s", len(s), s) }
 	part(r.route)
 	part(r.caller.accountID)
+	if r.subjectID != "" {
+		part(r.subjectID) // a list of something that the path names
+	}
 	for _, name := range q.Names() {
 		if name != "limit" && name != "cursor" {
 			part(name)
@@ -118,9 +121,14 @@ func list[T, V any](
 		}
 	}
 	if next != nil {
-		raw := binary.BigEndian.AppendUint64(nil, uint64(next.CreatedAtMillis))
-		raw = append(append(raw, a.cursorSum(r, q, *next)...), next.ID...)
-		shown.NextCursor = pointer(base64.RawURLEncoding.EncodeToString(raw))
+		shown.NextCursor = pointer(a.cursorText(r, q, *next))
 	}
 	return reply{view: shown}, nil
+}
+
+// cursorText is the cursor of a position, as clients get it.
+func (a *API) cursorText(r *request, q *decode.Query, at Position) string {
+	raw := binary.BigEndian.AppendUint64(nil, uint64(at.CreatedAtMillis))
+	raw = append(append(raw, a.cursorSum(r, q, at)...), at.ID...)
+	return base64.RawURLEncoding.EncodeToString(raw)
 }

@@ -26,6 +26,8 @@ var (
 	// ErrHistoryBehind means that the history did not catch up in time, so that it is
 	// unknown whether the event exists.
 	ErrHistoryBehind = errors.New("the history is behind")
+	// ErrManyBalances means that more balances of a wallet moved than one statement has.
+	ErrManyBalances = errors.New("too many balances moved")
 	// ErrHistoryUnavailable means that the history cannot be read.
 	ErrHistoryUnavailable = errors.New("the history is unavailable")
 )
@@ -160,6 +162,14 @@ type History interface {
 	// AwaitMore returns when there may be more events of an endpoint than there were at a
 	// page's AsOf, or an error of Events, or the context's.
 	AwaitMore(ctx context.Context, endpointID string, asOf int64) error
+
+	// Statement reads a page of a wallet's balance moves, oldest first, from after a position on
+	// (zero: the beginning), at most limit of them. It waits for a bounded time for what the follower
+	// recorded before the call. Its errors are ErrManyBalances, ErrHistoryBehind and
+	// ErrHistoryUnavailable.
+	Statement(
+		ctx context.Context, f StatementFilter, after StatementPosition, limit int,
+	) (Statement, error)
 	// AwaitWrites returns when the history holds everything that was acknowledged before
 	// the call, or ErrHistoryBehind or ErrHistoryUnavailable after a bounded time.
 	AwaitWrites(ctx context.Context) error
@@ -181,6 +191,82 @@ type NumberedEvent struct {
 
 // Numbers are the numbers from one to another, both included.
 type Numbers struct{ From, To uint64 }
+
+// StatementFilter selects balance moves of a wallet.
+type StatementFilter struct {
+	AccountID string // whose events are named
+	Wallet    string
+	Balance   string // domain.BalanceMove.BalanceName; empty: all
+
+	// RecordSince is the first ledger that is looked at; from it on, a move before the statement
+	// tells where a balance stood.
+	RecordSince uint32
+	FirstLedger uint32 // of the statement
+	LastLedger  uint32 // of the statement, included
+	FromMillis  int64  // closed at or after; 0: no bound
+	ToMillis    int64  // closed before; 0: no bound
+}
+
+// StatementPosition is the move that was returned last.
+type StatementPosition struct {
+	Ledger uint32
+	Place  uint64
+	MoveID string
+}
+
+// Statement is a page of moves; its balances are those of all pages.
+type Statement struct {
+	Balances        []BalanceRecord
+	Moves           []MoveRecord
+	Next            StatementPosition // zero at the end
+	KeptSinceMillis int64             // earlier moves are not kept; 0: all are
+}
+
+// BalanceRecord is one balance over a statement.
+type BalanceRecord struct {
+	Balance            string
+	Moves              uint64
+	OpeningStroops     int64
+	ClosingStroops     int64
+	UnexplainedStroops int64 // of all gaps, each without its sign
+}
+
+// MoveRecord is a move with its payments. Balance names its asset or pool.
+type MoveRecord struct {
+	domain.BalanceMove
+	Balance            string
+	UnexplainedStroops int64 // how far before is from where the last move ended
+	Payments           []PaidRecord
+}
+
+// PaidRecord is a payment with the account's events of it.
+type PaidRecord struct {
+	Payment domain.Payment
+	Events  []PaidEvent
+}
+
+// PaidEvent is an event that tells of a payment.
+type PaidEvent struct{ ID, WatchID string }
+
+// Ledgers is how far ledgers were followed.
+type Ledgers interface {
+	// Followed returns what is true of a ledger that was read at most a second before the call,
+	// or later. Its zero value: none was read yet.
+	Followed(ctx context.Context) (Followed, error)
+}
+
+// Followed is what the follower's cursor says.
+type Followed struct {
+	NetworkPassphrase string
+	Ledger            uint32 // the newest that was read
+	Hash              string // its hash, 64 lowercase hex characters
+	ClosedAtMillis    int64
+	ReadAtMillis      int64
+	Coverage          domain.Coverage // nil: a follower of an older release read it
+	// From this ledger on balance moves were recorded, without a break; 0: they are not.
+	MovesSince       uint32
+	MovesSinceMillis int64 // when it closed
+}
 
 // EventRecord is an event with its present delivery. Whether the delivery is held is not
 // part of it: that is the endpoint's state at the time of reading.

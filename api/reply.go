@@ -19,6 +19,7 @@ type reply struct {
 	location    string
 	etag        string
 	caching     string // Cache-Control; empty: no-store
+	link        string // of the next page, where the body has no cursor
 	policy      string // Content-Security-Policy; empty: nothing is allowed
 	replayed    bool
 	view        any    // is encoded as the body
@@ -45,6 +46,9 @@ func (answer reply) write(w http.ResponseWriter) {
 	h.Set("Content-Length", strconv.Itoa(len(answer.body)))
 	if answer.location != "" {
 		h.Set("Location", answer.location)
+	}
+	if answer.link != "" {
+		h.Set("Link", answer.link)
 	}
 	if answer.etag != "" {
 		h.Set("ETag", answer.etag)

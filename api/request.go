@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"net/http"
@@ -22,7 +23,7 @@ type request struct {
 	id             string
 	traceID        string // of traceparent; empty: none
 	route          string // template of the path: the path itself may contain anything
-	subjectID      string // the id in the path; empty: it has none
+	subjectID      string // the id or address in the path; empty: it has none
 	caller         caller
 	idempotencyKey string
 	ifMatch        decode.Precondition
@@ -53,7 +54,8 @@ func requestOf(r *http.Request) *request { return r.Context().Value(requestKey{}
 func (a *API) answering(rt route) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, hr *http.Request) {
 		r := requestOf(hr)
-		r.http, r.route, r.subjectID = hr, rt.path, mux.Vars(hr)["id"]
+		named := mux.Vars(hr)
+		r.http, r.route, r.subjectID = hr, rt.path, cmp.Or(named["id"], named["address"])
 		answer, err := a.answer(w, r, rt)
 		if err == nil {
 			err = answer.encode()

@@ -58,6 +58,11 @@ type world struct {
 	forgets   bool     // the engine has no deliveries any more
 	behind    bool     // the history lacks too much for the engine
 
+	followed   api.Followed
+	ledgersErr error
+	statement  api.Statement
+	statements []api.StatementFilter // that were asked for
+
 	catchUpErr, freshErr, submitErr, historyErr, directoryErr error
 	// the engine acts, its answer is lost
 	loseAnswer bool
@@ -122,6 +127,7 @@ func assemble(t testing.TB, change ...func(*api.Config)) *world {
 		Commands:  w,
 		Directory: w,
 		History:   w,
+		Ledgers:   w,
 		Sealer:    newSealer(t),
 		Wallets:   w,
 		URLs:      w,
@@ -657,6 +663,33 @@ func isBetween(stroops string, least, most *int64) bool {
 }
 
 // AwaitWrites has nothing to wait for.
+func (w *world) Followed(context.Context) (api.Followed, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.followed, w.ledgersErr
+}
+
+func (w *world) Statement(
+	_ context.Context, f api.StatementFilter, after api.StatementPosition, limit int,
+) (api.Statement, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.historyErr != nil {
+		return api.Statement{}, fmt.Errorf("reading: %w", w.historyErr)
+	}
+	w.statements = append(w.statements, f)
+	s := w.statement
+	i := slices.IndexFunc(s.Moves, func(m api.MoveRecord) bool {
+		return m.Ledger == after.Ledger && m.Place == after.Place && m.ID == after.MoveID
+	})
+	if s.Moves = s.Moves[i+1:]; len(s.Moves) > limit {
+		s.Moves = s.Moves[:limit]
+		last := s.Moves[limit-1]
+		s.Next = api.StatementPosition{Ledger: last.Ledger, Place: last.Place, MoveID: last.ID}
+	}
+	return s, nil
+}
+
 func (w *world) AwaitWrites(context.Context) error { return nil }
 
 func (w *world) Event(_ context.Context, accountID, eventID string) (api.EventRecord, error) {

@@ -47,6 +47,7 @@
 //	watch.go      watches, and what they match
 //	backfill.go   what a watch has covered of the past, and is asked to
 //	ranges.go     ranges of ledgers
+//	coverage.go   which ledgers were read, and verified
 //	command.go    what can be asked
 //	wellformed.go what no Decide function may be given
 //	answer.go     what is answered

@@ -6,6 +6,7 @@ type Ledger struct {
 	Hash           string // 64 lowercase hex characters
 	ClosedAtMillis int64
 	Transactions   int       // failed ones too
+	Verified       bool      // it was held against its hashes: its source gives the whole of it
 	Payments       []Payment // in ledger order
 	Quarantined    []QuarantinedTransaction
 	// Moves reads the balance moves of the wallets that it is told are watched, and asks of each

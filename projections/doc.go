@@ -89,6 +89,7 @@
 //	anew.go              going on with other topics
 //	verify.go            comparing them with the live ones
 //	history.go, read.go  events with their deliveries and attempts, for the API
+//	statement.go         statements of a wallet, for the API
 //	list.go              lists of events, for the API; full.go, from complete tables only
 //	pull.go              events of an endpoint by their numbers
 //	console.go           queries of people

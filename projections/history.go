@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/schemas"
 )
 
 // Errors of reading the history.
@@ -44,6 +45,8 @@ type HistoryConfig struct {
 	DB *DB
 	// Ends returns the high watermark of each partition of the journal.
 	Ends func(context.Context) (map[int32]int64, error)
+	// PaymentsEnds returns that of the topic "payments"; only statements need it.
+	PaymentsEnds func(context.Context) (map[int32]int64, error)
 	// Ask, if set, is Projector.Ask of the projector that fills the tables, if that is in this
 	// process: it is called with each read, and with the ends that a read waits for.
 	Ask func(ctx context.Context, ends map[int32]int64)
@@ -321,13 +324,18 @@ func callersFirst(ctx context.Context, err error) error {
 	return err
 }
 
-// progress reads the progress once for all concurrent callers. Any result holds for all of
-// them: progress only grows.
+// progress reads the progress of the journal's tables.
 func (h *reading) progress(ctx context.Context) (map[int32]int64, error) {
-	read := h.flight.DoChan("progress", func() (any, error) {
+	return h.topicProgress(ctx, schemas.TopicJournal)
+}
+
+// topicProgress reads the progress of a topic once for all concurrent callers. Any result holds
+// for all of them: progress only grows.
+func (h *reading) topicProgress(ctx context.Context, topic string) (map[int32]int64, error) {
+	read := h.flight.DoChan("progress of "+topic, func() (any, error) {
 		reading, cancel := context.WithTimeout(context.WithoutCancel(ctx), h.cfg.ReadMax)
 		defer cancel()
-		return h.cfg.DB.journalProgress(reading)
+		return h.cfg.DB.topicProgress(reading, topic)
 	})
 	select {
 	case r := <-read:

@@ -114,6 +114,11 @@ func (db *DB) checkContinuity(ctx context.Context, l layout, from map[topicParti
 
 // journalProgress returns the progress of the live tables that the API reads.
 func (db *DB) journalProgress(ctx context.Context) (map[int32]int64, error) {
+	return db.topicProgress(ctx, schemas.TopicJournal)
+}
+
+// topicProgress returns the progress of the live tables that are filled from a topic.
+func (db *DB) topicProgress(ctx context.Context, topic string) (map[int32]int64, error) {
 	l, err := db.live(ctx)
 	if err != nil {
 		return nil, err
@@ -121,7 +126,7 @@ func (db *DB) journalProgress(ctx context.Context) (map[int32]int64, error) {
 	all, err := db.progress(ctx, l)
 	by := make(map[int32]int64)
 	for p, next := range all {
-		if p.topic == schemas.TopicJournal {
+		if p.topic == topic {
 			by[p.partition] = next
 		}
 	}

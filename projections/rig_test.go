@@ -163,6 +163,10 @@ func (r *rig) journalEnds(ctx context.Context) (map[int32]int64, error) {
 	return r.ends.Of(ctx, schemas.TopicJournal)
 }
 
+func (r *rig) paymentsEnds(ctx context.Context) (map[int32]int64, error) {
+	return r.ends.Of(ctx, schemas.TopicPayments)
+}
+
 // append appends facts to the journal.
 func (r *rig) append(facts ...domain.Fact) {
 	r.t.Helper()

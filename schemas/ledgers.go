@@ -1,6 +1,7 @@
 package schemas
 
 import (
+	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/schemas/kafka"
 )
 
@@ -19,10 +20,19 @@ type LedgerRead struct {
 	MatchesOffsets  map[int32]int64 // by partition of "matches": later ledgers come after
 	PaymentsOffsets map[int32]int64 // by partition of "payments", likewise; nil in older records
 	ReadAtMillis    int64
+	// Coverage is what was read up to this ledger; nil in older records.
+	Coverage domain.Coverage
+	// From this ledger on balance moves were recorded, without a break; 0: they were not.
+	MovesSince       uint32
+	MovesSinceMillis int64 // when it closed
 }
 
 // EncodeLedgerRead encodes a record of the topic "ledgers".
 func EncodeLedgerRead(l LedgerRead) Message {
+	var read []*kafka.LedgersRead
+	for _, r := range l.Coverage {
+		read = append(read, &kafka.LedgersRead{From: r.From, To: r.To, Verified: r.Verified})
+	}
 	return pack("LedgerRead", "", &kafka.LedgerRead{
 		NetworkPassphrase: l.NetworkPassphrase,
 		Sequence:          l.Sequence,
@@ -36,6 +46,9 @@ func EncodeLedgerRead(l LedgerRead) Message {
 		MatchesOffsets:    l.MatchesOffsets,
 		PaymentsOffsets:   l.PaymentsOffsets,
 		ReadAtMillis:      l.ReadAtMillis,
+		Read:              read,
+		MovesSince:        l.MovesSince,
+		MovesSinceMillis:  l.MovesSinceMillis,
 	})
 }
 
@@ -43,6 +56,13 @@ func EncodeLedgerRead(l LedgerRead) Message {
 func DecodeLedgerRead(m Message) (LedgerRead, error) {
 	var b kafka.LedgerRead
 	err := unpackAs(m, "LedgerRead", &b)
+	var coverage domain.Coverage
+	for _, r := range b.GetRead() {
+		coverage = append(coverage, domain.LedgersRead{
+			Range:    domain.Range{From: r.GetFrom(), To: r.GetTo()},
+			Verified: r.GetVerified(),
+		})
+	}
 	return LedgerRead{
 		NetworkPassphrase: b.GetNetworkPassphrase(),
 		Sequence:          b.GetSequence(),
@@ -56,6 +76,9 @@ func DecodeLedgerRead(m Message) (LedgerRead, error) {
 		MatchesOffsets:    b.GetMatchesOffsets(),
 		PaymentsOffsets:   b.GetPaymentsOffsets(),
 		ReadAtMillis:      b.GetReadAtMillis(),
+		Coverage:          coverage,
+		MovesSince:        b.GetMovesSince(),
+		MovesSinceMillis:  b.GetMovesSinceMillis(),
 	}, err
 }
 

@@ -20,5 +20,7 @@
 //	watches.go    watches, likewise
 //	events.go     events, likewise
 //	keys.go       API keys, likewise
+//	coverage.go   which ledgers were read
+//	statement.go  what moved a wallet's balances
 //	service.go    health, readiness, and what the service says of itself
 package client

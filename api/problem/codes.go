@@ -33,6 +33,8 @@ const (
 	CodeDirectoryBehind      = "DIRECTORY_BEHIND"
 	CodeHistoryBehind        = "HISTORY_BEHIND"
 	CodeHistoryUnavailable   = "HISTORY_UNAVAILABLE"
+	CodeLedgersUnavailable   = "LEDGERS_UNAVAILABLE"
+	CodeMovesNotRecorded     = "BALANCE_MOVES_NOT_RECORDED"
 	CodeEventExpired         = "EVENT_EXPIRED"
 	CodeOverloaded           = "OVERLOADED"
 	CodeTooManyWaiting       = "TOO_MANY_WAITING"
@@ -141,6 +143,8 @@ var kinds = map[string]kind{
 	CodeDirectoryBehind:    {http.StatusServiceUnavailable, "This node is not up to date"},
 	CodeHistoryBehind:      {http.StatusServiceUnavailable, "The history is not up to date"},
 	CodeHistoryUnavailable: {http.StatusServiceUnavailable, "The history cannot be read"},
+	CodeMovesNotRecorded:   {http.StatusNotImplemented, "Balance moves are not recorded"},
+	CodeLedgersUnavailable: {http.StatusServiceUnavailable, "The ledgers' cursor cannot be read"},
 	CodeOverloaded:         {http.StatusServiceUnavailable, "Too many requests at once"},
 
 	CodeExpectationFailed: {http.StatusExpectationFailed, "The expectation cannot be met"},

@@ -131,6 +131,18 @@ var commandFaults = map[string]faultsOf{
 	"watches update": {asks: theAPI, args: []string{noWatch, "--label", "x"},
 		faults:  [][]string{{`--memo "x": must be any, present,`, "--memo", "x"}},
 		refused: "no such watch: " + noWatch},
+	"coverage": {asks: theAPI},
+	"statement": {
+		asks: theAPI,
+		args: []string{"--wallet", aWallet},
+		faults: [][]string{
+			{`--from "x": must be a time`, "--from", "x"},
+			{`--to "0": must be a ledger from 1`, "--to", "0"},
+			{"--asset: must be XLM, a code and its issuer", "--asset", "x"},
+			{"--csv: is another form than --json", "--csv", "--json"},
+		},
+		refused: "Your account watches no wallet with this address",
+	},
 	"events list": {asks: theAPI, faults: [][]string{
 		badLimit, badSince, badState, badCursor, {"--tx: must be a transaction's hash", "--tx", "x"},
 		{"--payment: must be a payment's id", "--payment", "x"},

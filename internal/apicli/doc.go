@@ -9,5 +9,7 @@
 //	endpoint.go, watch.go, event.go, key.go  the API's answers, and their flags
 //	secretout.go  a new secret, kept off the terminal
 //	pull.go       an endpoint's events as lines, appended to a file
+//	coverage.go   which ledgers were read
+//	statement.go  what moved a wallet's balances
 //	backfill.go   a backfill, followed to its end
 package apicli

@@ -15,6 +15,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/apiserver"
 	"github.com/lumenhook/lumenhook/internal/webguard"
 	"github.com/lumenhook/lumenhook/projections"
+	"github.com/lumenhook/lumenhook/streams/follower"
 )
 
 const (
@@ -117,10 +118,16 @@ func (r *apiRole) handler() (*api.API, error) {
 		return nil, err
 	}
 	r.OnStop(uses.close)
+	cursor, err := follower.OpenCursor(r.clusterOf("api"), cfg.Passphrase)
+	if err != nil {
+		return nil, err
+	}
+	r.OnStop(cursor.Close)
 	return api.New(api.Config{
 		Commands:       submitter{n.commands.Client, cfg.Disk},
 		Directory:      reads{n.directory.Directory},
 		History:        n.history,
+		Ledgers:        newLedgers(cursor.Newest, cfg.Now),
 		Sealer:         cfg.Sealer,
 		SigningKeys:    publishedKeys{cfg.SigningKeys},
 		Wallets:        cfg.API.Wallets,

@@ -23,6 +23,7 @@
 //	engine.go, follower.go, projector.go, mailer.go
 //	catchup.go    progress reports while the follower is behind
 //	history.go    the history for the API
+//	ledgers.go    how far ledgers were followed, for the API
 //	adapters.go   adapters between the interfaces of the parts
 //	disk.go       the guard over the disk
 //	metrics.go, collectors.go, retained.go  the numbers

@@ -70,10 +70,18 @@ func (h *History) readFrom(
 	journal := func(ctx context.Context) (map[int32]int64, error) {
 		return ends.Of(ctx, schemas.TopicJournal)
 	}
+	payments := func(ctx context.Context) (map[int32]int64, error) {
+		return ends.Of(ctx, schemas.TopicPayments)
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.of = &written{
-		reads: projections.NewHistory(projections.HistoryConfig{DB: db, Ends: journal, Ask: ask}),
+		reads: projections.NewHistory(projections.HistoryConfig{
+			DB:           db,
+			Ends:         journal,
+			PaymentsEnds: payments,
+			Ask:          ask,
+		}),
 		stuck: func() error { return nil },
 		lag:   lag.Records,
 	}
@@ -297,6 +305,47 @@ func (h *History) AwaitMore(ctx context.Context, endpointID string, asOf int64) 
 		return historyError(err)
 	}
 	return nil
+}
+
+// Statement reads a statement for the API, unless there is no history.
+func (h *History) Statement(
+	ctx context.Context, f api.StatementFilter, after api.StatementPosition, limit int,
+) (api.Statement, error) {
+	of, err := h.now()
+	if err != nil {
+		return api.Statement{}, err
+	}
+	page, err := of.reads.Statement(ctx, projections.StatementFilter(f), limit,
+		projections.StatementPosition(after))
+	if errors.Is(err, projections.ErrManyBalances) {
+		return api.Statement{}, fmt.Errorf("%w: %w", api.ErrManyBalances, err)
+	}
+	if err != nil {
+		return api.Statement{}, historyError(err)
+	}
+	s := api.Statement{
+		Next:            api.StatementPosition(page.Next),
+		KeptSinceMillis: page.KeptSinceMillis,
+	}
+	for _, b := range page.Balances {
+		s.Balances = append(s.Balances, api.BalanceRecord(b))
+	}
+	for _, m := range page.Moves {
+		moved := api.MoveRecord{
+			BalanceMove:        m.BalanceMove,
+			Balance:            m.Balance,
+			UnexplainedStroops: m.UnexplainedStroops,
+		}
+		for _, p := range m.Payments {
+			paid := api.PaidRecord{Payment: p.Payment}
+			for _, e := range p.Events {
+				paid.Events = append(paid.Events, api.PaidEvent(e))
+			}
+			moved.Payments = append(moved.Payments, paid)
+		}
+		s.Moves = append(s.Moves, moved)
+	}
+	return s, nil
 }
 
 // AwaitWrites waits for the history to show what was acknowledged.

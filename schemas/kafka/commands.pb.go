@@ -2193,6 +2193,9 @@ type LedgerRead struct {
 	ReadAtMillis      int64                  `protobuf:"varint,10,opt,name=read_at_millis,json=readAtMillis,proto3" json:"read_at_millis,omitempty"`
 	MatchesOffsets    map[int32]int64        `protobuf:"bytes,11,rep,name=matches_offsets,json=matchesOffsets,proto3" json:"matches_offsets,omitempty" protobuf_key:"varint,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`    // by partition of "matches": those of later ledgers are behind
 	PaymentsOffsets   map[int32]int64        `protobuf:"bytes,12,rep,name=payments_offsets,json=paymentsOffsets,proto3" json:"payments_offsets,omitempty" protobuf_key:"varint,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"` // by partition of "payments", likewise
+	Read              []*LedgersRead         `protobuf:"bytes,13,rep,name=read,proto3" json:"read,omitempty"`                                                                                                                          // up to this ledger, oldest first; none in older records
+	MovesSince        uint32                 `protobuf:"varint,14,opt,name=moves_since,json=movesSince,proto3" json:"moves_since,omitempty"`                                                                                           // from this ledger on balance moves were recorded; 0: they were not
+	MovesSinceMillis  int64                  `protobuf:"varint,15,opt,name=moves_since_millis,json=movesSinceMillis,proto3" json:"moves_since_millis,omitempty"`                                                                       // when it closed
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
 }
@@ -2311,6 +2314,88 @@ func (x *LedgerRead) GetPaymentsOffsets() map[int32]int64 {
 	return nil
 }
 
+func (x *LedgerRead) GetRead() []*LedgersRead {
+	if x != nil {
+		return x.Read
+	}
+	return nil
+}
+
+func (x *LedgerRead) GetMovesSince() uint32 {
+	if x != nil {
+		return x.MovesSince
+	}
+	return 0
+}
+
+func (x *LedgerRead) GetMovesSinceMillis() int64 {
+	if x != nil {
+		return x.MovesSinceMillis
+	}
+	return 0
+}
+
+// LedgersRead are ledgers that were read one after the other.
+type LedgersRead struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	From          uint32                 `protobuf:"varint,1,opt,name=from,proto3" json:"from,omitempty"`
+	To            uint32                 `protobuf:"varint,2,opt,name=to,proto3" json:"to,omitempty"`
+	Verified      bool                   `protobuf:"varint,3,opt,name=verified,proto3" json:"verified,omitempty"` // held against their hashes
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *LedgersRead) Reset() {
+	*x = LedgersRead{}
+	mi := &file_commands_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LedgersRead) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LedgersRead) ProtoMessage() {}
+
+func (x *LedgersRead) ProtoReflect() protoreflect.Message {
+	mi := &file_commands_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LedgersRead.ProtoReflect.Descriptor instead.
+func (*LedgersRead) Descriptor() ([]byte, []int) {
+	return file_commands_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *LedgersRead) GetFrom() uint32 {
+	if x != nil {
+		return x.From
+	}
+	return 0
+}
+
+func (x *LedgersRead) GetTo() uint32 {
+	if x != nil {
+		return x.To
+	}
+	return 0
+}
+
+func (x *LedgersRead) GetVerified() bool {
+	if x != nil {
+		return x.Verified
+	}
+	return false
+}
+
 // CommandHead is what can be read of every command, of newer versions too.
 type CommandHead struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2321,7 +2406,7 @@ type CommandHead struct {
 
 func (x *CommandHead) Reset() {
 	*x = CommandHead{}
-	mi := &file_commands_proto_msgTypes[30]
+	mi := &file_commands_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2333,7 +2418,7 @@ func (x *CommandHead) String() string {
 func (*CommandHead) ProtoMessage() {}
 
 func (x *CommandHead) ProtoReflect() protoreflect.Message {
-	mi := &file_commands_proto_msgTypes[30]
+	mi := &file_commands_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2346,7 +2431,7 @@ func (x *CommandHead) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommandHead.ProtoReflect.Descriptor instead.
 func (*CommandHead) Descriptor() ([]byte, []int) {
-	return file_commands_proto_rawDescGZIP(), []int{30}
+	return file_commands_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *CommandHead) GetMeta() *CommandMeta {
@@ -2375,7 +2460,7 @@ type DeadLetter struct {
 
 func (x *DeadLetter) Reset() {
 	*x = DeadLetter{}
-	mi := &file_commands_proto_msgTypes[31]
+	mi := &file_commands_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2387,7 +2472,7 @@ func (x *DeadLetter) String() string {
 func (*DeadLetter) ProtoMessage() {}
 
 func (x *DeadLetter) ProtoReflect() protoreflect.Message {
-	mi := &file_commands_proto_msgTypes[31]
+	mi := &file_commands_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2400,7 +2485,7 @@ func (x *DeadLetter) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeadLetter.ProtoReflect.Descriptor instead.
 func (*DeadLetter) Descriptor() ([]byte, []int) {
-	return file_commands_proto_rawDescGZIP(), []int{31}
+	return file_commands_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *DeadLetter) GetTopic() string {
@@ -2476,7 +2561,7 @@ type DeadHeader struct {
 
 func (x *DeadHeader) Reset() {
 	*x = DeadHeader{}
-	mi := &file_commands_proto_msgTypes[32]
+	mi := &file_commands_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2488,7 +2573,7 @@ func (x *DeadHeader) String() string {
 func (*DeadHeader) ProtoMessage() {}
 
 func (x *DeadHeader) ProtoReflect() protoreflect.Message {
-	mi := &file_commands_proto_msgTypes[32]
+	mi := &file_commands_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2501,7 +2586,7 @@ func (x *DeadHeader) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeadHeader.ProtoReflect.Descriptor instead.
 func (*DeadHeader) Descriptor() ([]byte, []int) {
-	return file_commands_proto_rawDescGZIP(), []int{32}
+	return file_commands_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *DeadHeader) GetName() string {
@@ -2730,7 +2815,7 @@ const file_commands_proto_rawDesc = "" +
 	"\atx_hash\x18\x04 \x01(\tR\x06txHash\x12\x14\n" +
 	"\x05order\x18\x05 \x01(\rR\x05order\x12\x16\n" +
 	"\x06reason\x18\x06 \x01(\tR\x06reason\x12$\n" +
-	"\x0eread_at_millis\x18\a \x01(\x03R\freadAtMillis\"\x95\x06\n" +
+	"\x0eread_at_millis\x18\a \x01(\x03R\freadAtMillis\"\x99\a\n" +
 	"\n" +
 	"LedgerRead\x12-\n" +
 	"\x12network_passphrase\x18\x01 \x01(\tR\x11networkPassphrase\x12\x1a\n" +
@@ -2745,7 +2830,11 @@ const file_commands_proto_rawDesc = "" +
 	"\x0eread_at_millis\x18\n" +
 	" \x01(\x03R\freadAtMillis\x12[\n" +
 	"\x0fmatches_offsets\x18\v \x03(\v22.lumenhook.kafka.v1.LedgerRead.MatchesOffsetsEntryR\x0ematchesOffsets\x12^\n" +
-	"\x10payments_offsets\x18\f \x03(\v23.lumenhook.kafka.v1.LedgerRead.PaymentsOffsetsEntryR\x0fpaymentsOffsets\x1aA\n" +
+	"\x10payments_offsets\x18\f \x03(\v23.lumenhook.kafka.v1.LedgerRead.PaymentsOffsetsEntryR\x0fpaymentsOffsets\x123\n" +
+	"\x04read\x18\r \x03(\v2\x1f.lumenhook.kafka.v1.LedgersReadR\x04read\x12\x1f\n" +
+	"\vmoves_since\x18\x0e \x01(\rR\n" +
+	"movesSince\x12,\n" +
+	"\x12moves_since_millis\x18\x0f \x01(\x03R\x10movesSinceMillis\x1aA\n" +
 	"\x13WatchesOffsetsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\x05R\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\x1aA\n" +
@@ -2754,7 +2843,11 @@ const file_commands_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\x1aB\n" +
 	"\x14PaymentsOffsetsEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\x05R\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"B\n" +
+	"\x05value\x18\x02 \x01(\x03R\x05value:\x028\x01\"M\n" +
+	"\vLedgersRead\x12\x12\n" +
+	"\x04from\x18\x01 \x01(\rR\x04from\x12\x0e\n" +
+	"\x02to\x18\x02 \x01(\rR\x02to\x12\x1a\n" +
+	"\bverified\x18\x03 \x01(\bR\bverified\"B\n" +
 	"\vCommandHead\x123\n" +
 	"\x04meta\x18\x01 \x01(\v2\x1f.lumenhook.kafka.v1.CommandMetaR\x04meta\"\xa2\x02\n" +
 	"\n" +
@@ -2786,7 +2879,7 @@ func file_commands_proto_rawDescGZIP() []byte {
 	return file_commands_proto_rawDescData
 }
 
-var file_commands_proto_msgTypes = make([]protoimpl.MessageInfo, 36)
+var file_commands_proto_msgTypes = make([]protoimpl.MessageInfo, 37)
 var file_commands_proto_goTypes = []any{
 	(*CommandMeta)(nil),            // 0: lumenhook.kafka.v1.CommandMeta
 	(*CreateAccount)(nil),          // 1: lumenhook.kafka.v1.CreateAccount
@@ -2818,36 +2911,37 @@ var file_commands_proto_goTypes = []any{
 	(*MailOrder)(nil),              // 27: lumenhook.kafka.v1.MailOrder
 	(*TransactionQuarantined)(nil), // 28: lumenhook.kafka.v1.TransactionQuarantined
 	(*LedgerRead)(nil),             // 29: lumenhook.kafka.v1.LedgerRead
-	(*CommandHead)(nil),            // 30: lumenhook.kafka.v1.CommandHead
-	(*DeadLetter)(nil),             // 31: lumenhook.kafka.v1.DeadLetter
-	(*DeadHeader)(nil),             // 32: lumenhook.kafka.v1.DeadHeader
-	nil,                            // 33: lumenhook.kafka.v1.LedgerRead.WatchesOffsetsEntry
-	nil,                            // 34: lumenhook.kafka.v1.LedgerRead.MatchesOffsetsEntry
-	nil,                            // 35: lumenhook.kafka.v1.LedgerRead.PaymentsOffsetsEntry
-	(*Key)(nil),                    // 36: lumenhook.kafka.v1.Key
-	(*Header)(nil),                 // 37: lumenhook.kafka.v1.Header
-	(*EndpointChange)(nil),         // 38: lumenhook.kafka.v1.EndpointChange
-	(*Delivery)(nil),               // 39: lumenhook.kafka.v1.Delivery
-	(*Watch)(nil),                  // 40: lumenhook.kafka.v1.Watch
-	(*WatchChange)(nil),            // 41: lumenhook.kafka.v1.WatchChange
-	(*Answer)(nil),                 // 42: lumenhook.kafka.v1.Answer
-	(*Payment)(nil),                // 43: lumenhook.kafka.v1.Payment
-	(*BalanceMove)(nil),            // 44: lumenhook.kafka.v1.BalanceMove
-	(*Verification)(nil),           // 45: lumenhook.kafka.v1.Verification
-	(*Event)(nil),                  // 46: lumenhook.kafka.v1.Event
+	(*LedgersRead)(nil),            // 30: lumenhook.kafka.v1.LedgersRead
+	(*CommandHead)(nil),            // 31: lumenhook.kafka.v1.CommandHead
+	(*DeadLetter)(nil),             // 32: lumenhook.kafka.v1.DeadLetter
+	(*DeadHeader)(nil),             // 33: lumenhook.kafka.v1.DeadHeader
+	nil,                            // 34: lumenhook.kafka.v1.LedgerRead.WatchesOffsetsEntry
+	nil,                            // 35: lumenhook.kafka.v1.LedgerRead.MatchesOffsetsEntry
+	nil,                            // 36: lumenhook.kafka.v1.LedgerRead.PaymentsOffsetsEntry
+	(*Key)(nil),                    // 37: lumenhook.kafka.v1.Key
+	(*Header)(nil),                 // 38: lumenhook.kafka.v1.Header
+	(*EndpointChange)(nil),         // 39: lumenhook.kafka.v1.EndpointChange
+	(*Delivery)(nil),               // 40: lumenhook.kafka.v1.Delivery
+	(*Watch)(nil),                  // 41: lumenhook.kafka.v1.Watch
+	(*WatchChange)(nil),            // 42: lumenhook.kafka.v1.WatchChange
+	(*Answer)(nil),                 // 43: lumenhook.kafka.v1.Answer
+	(*Payment)(nil),                // 44: lumenhook.kafka.v1.Payment
+	(*BalanceMove)(nil),            // 45: lumenhook.kafka.v1.BalanceMove
+	(*Verification)(nil),           // 46: lumenhook.kafka.v1.Verification
+	(*Event)(nil),                  // 47: lumenhook.kafka.v1.Event
 }
 var file_commands_proto_depIdxs = []int32{
 	0,  // 0: lumenhook.kafka.v1.CreateAccount.meta:type_name -> lumenhook.kafka.v1.CommandMeta
-	36, // 1: lumenhook.kafka.v1.CreateAccount.key:type_name -> lumenhook.kafka.v1.Key
+	37, // 1: lumenhook.kafka.v1.CreateAccount.key:type_name -> lumenhook.kafka.v1.Key
 	0,  // 2: lumenhook.kafka.v1.CreateKey.meta:type_name -> lumenhook.kafka.v1.CommandMeta
-	36, // 3: lumenhook.kafka.v1.CreateKey.key:type_name -> lumenhook.kafka.v1.Key
+	37, // 3: lumenhook.kafka.v1.CreateKey.key:type_name -> lumenhook.kafka.v1.Key
 	0,  // 4: lumenhook.kafka.v1.RollKey.meta:type_name -> lumenhook.kafka.v1.CommandMeta
-	36, // 5: lumenhook.kafka.v1.RollKey.key:type_name -> lumenhook.kafka.v1.Key
+	37, // 5: lumenhook.kafka.v1.RollKey.key:type_name -> lumenhook.kafka.v1.Key
 	0,  // 6: lumenhook.kafka.v1.RevokeKey.meta:type_name -> lumenhook.kafka.v1.CommandMeta
 	0,  // 7: lumenhook.kafka.v1.CreateEndpoint.meta:type_name -> lumenhook.kafka.v1.CommandMeta
-	37, // 8: lumenhook.kafka.v1.CreateEndpoint.headers:type_name -> lumenhook.kafka.v1.Header
+	38, // 8: lumenhook.kafka.v1.CreateEndpoint.headers:type_name -> lumenhook.kafka.v1.Header
 	0,  // 9: lumenhook.kafka.v1.UpdateEndpoint.meta:type_name -> lumenhook.kafka.v1.CommandMeta
-	38, // 10: lumenhook.kafka.v1.UpdateEndpoint.change:type_name -> lumenhook.kafka.v1.EndpointChange
+	39, // 10: lumenhook.kafka.v1.UpdateEndpoint.change:type_name -> lumenhook.kafka.v1.EndpointChange
 	0,  // 11: lumenhook.kafka.v1.DisableEndpoint.meta:type_name -> lumenhook.kafka.v1.CommandMeta
 	0,  // 12: lumenhook.kafka.v1.EnableEndpoint.meta:type_name -> lumenhook.kafka.v1.CommandMeta
 	0,  // 13: lumenhook.kafka.v1.DeleteEndpoint.meta:type_name -> lumenhook.kafka.v1.CommandMeta
@@ -2858,30 +2952,31 @@ var file_commands_proto_depIdxs = []int32{
 	0,  // 18: lumenhook.kafka.v1.ReplayEndpoint.meta:type_name -> lumenhook.kafka.v1.CommandMeta
 	0,  // 19: lumenhook.kafka.v1.ResendEvent.meta:type_name -> lumenhook.kafka.v1.CommandMeta
 	16, // 20: lumenhook.kafka.v1.ResendEvent.remembered:type_name -> lumenhook.kafka.v1.Remembered
-	39, // 21: lumenhook.kafka.v1.Remembered.delivery:type_name -> lumenhook.kafka.v1.Delivery
+	40, // 21: lumenhook.kafka.v1.Remembered.delivery:type_name -> lumenhook.kafka.v1.Delivery
 	0,  // 22: lumenhook.kafka.v1.RecordMail.meta:type_name -> lumenhook.kafka.v1.CommandMeta
 	0,  // 23: lumenhook.kafka.v1.CreateWatch.meta:type_name -> lumenhook.kafka.v1.CommandMeta
-	40, // 24: lumenhook.kafka.v1.CreateWatch.watch:type_name -> lumenhook.kafka.v1.Watch
+	41, // 24: lumenhook.kafka.v1.CreateWatch.watch:type_name -> lumenhook.kafka.v1.Watch
 	0,  // 25: lumenhook.kafka.v1.UpdateWatch.meta:type_name -> lumenhook.kafka.v1.CommandMeta
-	41, // 26: lumenhook.kafka.v1.UpdateWatch.change:type_name -> lumenhook.kafka.v1.WatchChange
+	42, // 26: lumenhook.kafka.v1.UpdateWatch.change:type_name -> lumenhook.kafka.v1.WatchChange
 	0,  // 27: lumenhook.kafka.v1.DeleteWatch.meta:type_name -> lumenhook.kafka.v1.CommandMeta
 	0,  // 28: lumenhook.kafka.v1.BackfillWatch.meta:type_name -> lumenhook.kafka.v1.CommandMeta
 	0,  // 29: lumenhook.kafka.v1.RecordCoverage.meta:type_name -> lumenhook.kafka.v1.CommandMeta
-	42, // 30: lumenhook.kafka.v1.CommandResult.answer:type_name -> lumenhook.kafka.v1.Answer
-	43, // 31: lumenhook.kafka.v1.PaymentObserved.payment:type_name -> lumenhook.kafka.v1.Payment
-	44, // 32: lumenhook.kafka.v1.BalanceMoved.move:type_name -> lumenhook.kafka.v1.BalanceMove
-	45, // 33: lumenhook.kafka.v1.PaymentMatched.verification:type_name -> lumenhook.kafka.v1.Verification
-	46, // 34: lumenhook.kafka.v1.PaymentMatched.event:type_name -> lumenhook.kafka.v1.Event
-	33, // 35: lumenhook.kafka.v1.LedgerRead.watches_offsets:type_name -> lumenhook.kafka.v1.LedgerRead.WatchesOffsetsEntry
-	34, // 36: lumenhook.kafka.v1.LedgerRead.matches_offsets:type_name -> lumenhook.kafka.v1.LedgerRead.MatchesOffsetsEntry
-	35, // 37: lumenhook.kafka.v1.LedgerRead.payments_offsets:type_name -> lumenhook.kafka.v1.LedgerRead.PaymentsOffsetsEntry
-	0,  // 38: lumenhook.kafka.v1.CommandHead.meta:type_name -> lumenhook.kafka.v1.CommandMeta
-	32, // 39: lumenhook.kafka.v1.DeadLetter.headers:type_name -> lumenhook.kafka.v1.DeadHeader
-	40, // [40:40] is the sub-list for method output_type
-	40, // [40:40] is the sub-list for method input_type
-	40, // [40:40] is the sub-list for extension type_name
-	40, // [40:40] is the sub-list for extension extendee
-	0,  // [0:40] is the sub-list for field type_name
+	43, // 30: lumenhook.kafka.v1.CommandResult.answer:type_name -> lumenhook.kafka.v1.Answer
+	44, // 31: lumenhook.kafka.v1.PaymentObserved.payment:type_name -> lumenhook.kafka.v1.Payment
+	45, // 32: lumenhook.kafka.v1.BalanceMoved.move:type_name -> lumenhook.kafka.v1.BalanceMove
+	46, // 33: lumenhook.kafka.v1.PaymentMatched.verification:type_name -> lumenhook.kafka.v1.Verification
+	47, // 34: lumenhook.kafka.v1.PaymentMatched.event:type_name -> lumenhook.kafka.v1.Event
+	34, // 35: lumenhook.kafka.v1.LedgerRead.watches_offsets:type_name -> lumenhook.kafka.v1.LedgerRead.WatchesOffsetsEntry
+	35, // 36: lumenhook.kafka.v1.LedgerRead.matches_offsets:type_name -> lumenhook.kafka.v1.LedgerRead.MatchesOffsetsEntry
+	36, // 37: lumenhook.kafka.v1.LedgerRead.payments_offsets:type_name -> lumenhook.kafka.v1.LedgerRead.PaymentsOffsetsEntry
+	30, // 38: lumenhook.kafka.v1.LedgerRead.read:type_name -> lumenhook.kafka.v1.LedgersRead
+	0,  // 39: lumenhook.kafka.v1.CommandHead.meta:type_name -> lumenhook.kafka.v1.CommandMeta
+	33, // 40: lumenhook.kafka.v1.DeadLetter.headers:type_name -> lumenhook.kafka.v1.DeadHeader
+	41, // [41:41] is the sub-list for method output_type
+	41, // [41:41] is the sub-list for method input_type
+	41, // [41:41] is the sub-list for extension type_name
+	41, // [41:41] is the sub-list for extension extendee
+	0,  // [0:41] is the sub-list for field type_name
 }
 
 func init() { file_commands_proto_init() }
@@ -2896,7 +2991,7 @@ func file_commands_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_commands_proto_rawDesc), len(file_commands_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   36,
+			NumMessages:   37,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -77,3 +77,28 @@ func (r *Reading) newestCursor(
 	}
 	return newest, found, nil
 }
+
+// Cursor reads how far ledgers were followed, for whoever does not follow. It may be used by many
+// goroutines.
+type Cursor struct {
+	log        *kafkaLog
+	passphrase string
+}
+
+// OpenCursor opens the cursor of a deployment that follows the network with this passphrase.
+func OpenCursor(c streams.Cluster, passphrase string) (*Cursor, error) {
+	log, err := openLog(c, liveProducer) // nothing is appended
+	if err != nil {
+		return nil, err
+	}
+	return &Cursor{log, passphrase}, nil
+}
+
+// Newest returns the newest cursor that was committed before the call.
+func (c *Cursor) Newest(ctx context.Context) (cursor schemas.LedgerRead, found bool, err error) {
+	r := NewReading(Config{Passphrase: c.passphrase}, c.log, func() bool { return false })
+	return r.readCursor(ctx)
+}
+
+// Close frees what the cursor holds.
+func (c *Cursor) Close() { c.log.close() }

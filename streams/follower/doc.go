@@ -42,7 +42,7 @@
 //	follower.go  Config, Follower, Run and the election
 //	reading.go   a follower without its election, and the log that it needs
 //	follow.go    reading from the cursor on
-//	cursor.go    the cursor in the topic "ledgers"
+//	cursor.go    the cursor in the topic "ledgers", also for whoever does not follow
 //	readback.go  what was appended before
 //	admit.go     which watches see a ledger
 //	match.go     a ledger's payments to watched wallets, and their matches

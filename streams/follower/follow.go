@@ -69,6 +69,7 @@ func (r *Reading) position(ctx context.Context) (next uint32, err error) {
 	if err := r.readBack(ctx, cursor); err != nil {
 		return 0, err
 	}
+	r.covered = covered{cursor.Coverage, cursor.MovesSince, cursor.MovesSinceMillis}
 	if found {
 		if err := r.checkTrusted(ctx, cursor); err != nil {
 			return 0, err
@@ -104,6 +105,7 @@ func (r *Reading) anchor(ctx context.Context) (next uint32, err error) {
 		return 0, err
 	}
 	r.config.Source.Continue(l.Sequence, l.Hash) // the page may have held more
+	// Nothing in it was looked at, so nothing covers it.
 	if err := r.commitCursor(ctx, l, matched{}, nil, r.config.Now().UnixMilli()); err != nil {
 		return 0, err
 	}
@@ -130,6 +132,7 @@ func (r *Reading) commitLedger(
 	if s.moves, err = r.moves(l); err != nil {
 		return err
 	}
+	covered := r.covered.with(l)
 	l.Moves = nil // they are read
 	nowMillis := r.config.Now().UnixMilli()
 	if err := r.commitParts(ctx, r.eachRecord(l, s, nowMillis)); err != nil {
@@ -137,6 +140,7 @@ func (r *Reading) commitLedger(
 	}
 	summary := LedgerSummary{Ledger: l, Observed: s.observed, Matches: s.matches}
 	r.config.OnMatched(summary)
+	r.covered = covered
 	if err := r.commitCursor(ctx, l, s, offsets, nowMillis); err != nil {
 		return err
 	}
@@ -232,5 +236,27 @@ func (r *Reading) commitCursor(
 			MatchesOffsets:    behind.matches,
 			PaymentsOffsets:   behind.payments,
 			ReadAtMillis:      nowMillis,
+			Coverage:          r.covered.ledgers,
+			MovesSince:        r.covered.movesSince,
+			MovesSinceMillis:  r.covered.movesSinceMillis,
 		})))
+}
+
+// covered is what each cursor says of all ledgers before it, and of its own.
+type covered struct {
+	ledgers          domain.Coverage
+	movesSince       uint32 // 0: no moves are recorded
+	movesSinceMillis int64
+}
+
+// with returns it with the next ledger. Whether its moves are recorded is told by its Moves.
+func (c covered) with(l domain.Ledger) covered {
+	c.ledgers = c.ledgers.Read(l.Sequence, l.Verified)
+	switch {
+	case l.Moves == nil:
+		c.movesSince, c.movesSinceMillis = 0, 0
+	case c.movesSince == 0:
+		c.movesSince, c.movesSinceMillis = l.Sequence, l.ClosedAtMillis
+	}
+	return c
 }

@@ -83,6 +83,11 @@ func TestEachMoveOfAWatchedWalletIsAppendedOnce(t *testing.T) {
 	if moves[0].AfterStroops != moves[1].BeforeStroops {
 		t.Errorf("%+v does not follow %+v", moves[1], moves[0])
 	}
+	for _, c := range r.cursors() {
+		if c.MovesSince != first.Ledger || c.MovesSinceMillis == 0 {
+			t.Errorf("the cursor %d says that moves are recorded since %d", c.Sequence, c.MovesSince)
+		}
+	}
 }
 
 // A follower whose source gives no moves, as before, appends none.
@@ -97,7 +102,50 @@ func TestMovesAreAppendedOnlyWhereTheyAreGiven(t *testing.T) {
 	if err := r.life(config, at); !errors.Is(err, errKilled) {
 		t.Fatal(err)
 	}
+	for _, c := range r.cursors() {
+		if c.MovesSince != 0 {
+			t.Errorf("the cursor %d says that moves are recorded", c.Sequence)
+		}
+	}
 	if len(r.observed()) != 1 || len(r.moved()) != 0 {
 		t.Errorf("%v, moves %v", r.observed(), r.moved())
+	}
+}
+
+// Every cursor says which ledgers were read, over restarts, without the one that following was
+// anchored to: nothing in it was looked at.
+func TestTheCursorSaysWhatWasRead(t *testing.T) {
+	r := newRig(t)
+	watched := r.wallet()
+	r.directory.add("wat_1", watched)
+	config := r.moving()
+	admission := func(record streams.Record) bool { return record.Topic == schemas.TopicCommands }
+	if err := r.life(config, admission); !errors.Is(err, errKilled) {
+		t.Fatal(err)
+	}
+	paid := r.pay(watched, "1")
+	for _, last := range []uint32{paid.Ledger, paid.Ledger + 2} {
+		at := func(record streams.Record) bool { return isCursor(record, last) }
+		if err := r.life(config, at); !errors.Is(err, errKilled) {
+			t.Fatal(err)
+		}
+	}
+	all := r.cursors()
+	if all[0].Coverage != nil || all[0].MovesSince != 0 {
+		t.Errorf("the cursor of the anchor says %v", all[0].Coverage)
+	}
+	first := all[0].Sequence + 1
+	for _, c := range all[1:] {
+		want := domain.Coverage{{
+			Range:    domain.Range{From: first, To: c.Sequence},
+			Verified: true,
+		}}
+		if !slices.Equal(c.Coverage, want) || c.MovesSince != first {
+			t.Errorf("the cursor %d says %v and %d, want %v and %d", c.Sequence, c.Coverage, c.MovesSince,
+				want, first)
+		}
+	}
+	if last := all[len(all)-1].Sequence; last != paid.Ledger+1 {
+		t.Errorf("the last cursor is %d, not %d", last, paid.Ledger+1)
 	}
 }

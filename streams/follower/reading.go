@@ -40,6 +40,7 @@ type Reading struct {
 	appended appendedByLedger // after the cursor, before this reading began
 	pending  map[string]bool  // admitted watches whose rows do not say so yet
 	ends     topicEnds        // before the current ledger's records are written
+	covered  covered          // what the next cursor says of the ledgers before it
 	readFrom topicEnds        // the offsets from which on was read back
 
 	// at is the newest ledger that was, or is being, matched in this term; 0: none yet. It

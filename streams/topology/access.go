@@ -161,7 +161,7 @@ func Roles() []Role {
 			write(schemas.TopicPayments, schemas.TopicMatches, schemas.TopicLedgers,
 				schemas.TopicQuarantine, schemas.TopicCommands))},
 		{"api", with(look(),
-			read(with(directory, schemas.TopicResults)...),
+			read(with(directory, schemas.TopicResults, schemas.TopicLedgers)...),
 			write(schemas.TopicCommands, schemas.TopicKeyUses))},
 		{projectorName, with(look(), group(projectorName), read(projected...))},
 		{mailerName, with(look(),

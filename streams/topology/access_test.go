@@ -74,7 +74,7 @@ var works = map[string]struct {
 }{
 	"engine":    {work: workEngine},
 	"follower":  {work: workFollower, seed: []string{schemas.TopicMatches}, rows: true},
-	"api":       {work: workAPI, rows: true},
+	"api":       {work: workAPI, seed: []string{schemas.TopicLedgers}, rows: true},
 	"projector": {work: workProjector, seed: ofTheHistory},
 	"mailer":    {work: workMailer, rows: true},
 	"history":   {work: workHistory, seed: ofTheHistory},
@@ -494,7 +494,7 @@ func workAPI(ctx context.Context, g *guarded, c streams.Cluster) error {
 				return err
 			}
 		}
-		return workCommands(ctx, g, c)
+		return errors.Join(reads(schemas.TopicLedgers)(ctx, g, c), workCommands(ctx, g, c))
 	})
 }
 

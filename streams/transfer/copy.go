@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/streams"
 )
 
@@ -60,6 +61,34 @@ type Cursor struct {
 	Ledger         uint32 `json:"ledger"`
 	Hash           string `json:"hash"`
 	ClosedAtMillis int64  `json:"closedAtMillis"`
+	// What it says of the ledgers before it; absent in older copies.
+	Coverage         []CursorRange `json:"coverage,omitempty"`
+	MovesSince       uint32        `json:"movesSince,omitempty"`
+	MovesSinceMillis int64         `json:"movesSinceMillis,omitempty"`
+}
+
+// CursorRange is a domain.LedgersRead.
+type CursorRange struct {
+	From     uint32 `json:"from"`
+	To       uint32 `json:"to"`
+	Verified bool   `json:"verified"`
+}
+
+func cursorRanges(c domain.Coverage) (ranges []CursorRange) {
+	for _, r := range c {
+		ranges = append(ranges, CursorRange{r.From, r.To, r.Verified})
+	}
+	return ranges
+}
+
+func (c *Cursor) coverage() (all domain.Coverage) {
+	for _, r := range c.Coverage {
+		all = append(all, domain.LedgersRead{
+			Range:    domain.Range{From: r.From, To: r.To},
+			Verified: r.Verified,
+		})
+	}
+	return all
 }
 
 // recordsFile is a file of records of one topic.

@@ -200,6 +200,9 @@ func (t *target) placeCursor(ctx context.Context, c *Copy) error {
 		MatchesOffsets:    start,
 		PaymentsOffsets:   start,
 		ReadAtMillis:      c.about.MadeAt.UnixMilli(),
+		Coverage:          from.coverage(),
+		MovesSince:        from.MovesSince,
+		MovesSinceMillis:  from.MovesSinceMillis,
 	})
 	b := batch{target: t, total: 1}
 	err := b.add(ctx, streams.NewRecord(schemas.TopicLedgers, from.Network, m.Value, m.EachHeader))

@@ -184,10 +184,13 @@ func (s *Source) Capture(ctx context.Context, dir string) (*Copy, error) {
 	}
 	if found {
 		c.about.Cursor = &Cursor{
-			Network:        cursor.NetworkPassphrase,
-			Ledger:         cursor.Sequence,
-			Hash:           cursor.Hash,
-			ClosedAtMillis: cursor.ClosedAtMillis,
+			Network:          cursor.NetworkPassphrase,
+			Ledger:           cursor.Sequence,
+			Hash:             cursor.Hash,
+			ClosedAtMillis:   cursor.ClosedAtMillis,
+			Coverage:         cursorRanges(cursor.Coverage),
+			MovesSince:       cursor.MovesSince,
+			MovesSinceMillis: cursor.MovesSinceMillis,
 		}
 	}
 	for p, r := range s.replicas {

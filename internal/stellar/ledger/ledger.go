@@ -94,7 +94,9 @@ func (e *Extractor) Read(raw Raw) (domain.Ledger, error) {
 		return *raw.Ledger, nil
 	}
 	if raw.verified != nil {
-		return e.extract(raw.verified), nil
+		l := e.extract(raw.verified)
+		l.Verified = true
+		return l, nil
 	}
 	return e.Extract(raw.XDR)
 }

@@ -1,0 +1,376 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/stellar/go-stellar-sdk/strkey"
+
+	"github.com/lumenhook/lumenhook/api/decode"
+	"github.com/lumenhook/lumenhook/api/problem"
+	"github.com/lumenhook/lumenhook/domain"
+)
+
+// Bounds of a statement.
+const (
+	ownWatchesMax = 10_000 // of a wallet that are looked at, the newest first
+	reasonsMax    = 20     // watches of which it is said why they took no payment
+)
+
+// Why a watch took no payment, besides the reasons of its rules (domain.Reason).
+const (
+	reasonWatchedLater = "WATCHED_LATER" // the ledger closed before the watch saw any
+	reasonNotReported  = "NOT_REPORTED"  // its eventTypes leave out verified payments
+	reasonRulesChanged = "RULES_CHANGED" // its rules take it now, and were changed since
+	reasonPending      = "PENDING"       // its event is not in the history yet
+)
+
+type statementView struct {
+	WalletAddress string        `json:"walletAddress"`
+	Asset         *string       `json:"asset"`
+	RecordedSince *uint32       `json:"recordedSince"`
+	KeptSince     *string       `json:"keptSince"`
+	BeginsLater   bool          `json:"beginsLater"`
+	ThroughLedger *uint32       `json:"throughLedger"`
+	Balances      []balanceView `json:"balances"`
+	Data          []moveView    `json:"data"`
+	NextCursor    *string       `json:"nextCursor"`
+}
+
+type balanceView struct {
+	Asset       string `json:"asset"`
+	Opening     string `json:"opening"`
+	Closing     string `json:"closing"`
+	Moves       uint64 `json:"moves"`
+	Unexplained string `json:"unexplained"`
+}
+
+type moveView struct {
+	ID             string          `json:"id"`
+	Asset          string          `json:"asset"`
+	Kind           domain.MoveKind `json:"kind"`
+	Ledger         uint32          `json:"ledger"`
+	LedgerClosedAt string          `json:"ledgerClosedAt"`
+	TxHash         string          `json:"txHash"`
+	Operation      *int            `json:"operation"`
+	Before         string          `json:"before"`
+	After          string          `json:"after"`
+	Change         string          `json:"change"`
+	Unexplained    string          `json:"unexplained"`
+	Payments       []paidView      `json:"payments"`
+}
+
+type paidView struct {
+	ID       string         `json:"id"`
+	From     string         `json:"from"`
+	Amount   string         `json:"amount"`
+	EventIDs []string       `json:"eventIds"`
+	NotTaken []notTakenView `json:"notTaken"`
+}
+
+// notTakenView is why a watch made no event of a payment.
+type notTakenView struct {
+	WatchID string   `json:"watchId"`
+	Reasons []string `json:"reasons"`
+}
+
+// statementQuery is what is asked for.
+type statementQuery struct {
+	asset    string
+	from, to boundary
+	csv      bool
+	after    StatementPosition
+	through  uint32 // of the first page; 0: this is it
+	limit    int
+}
+
+// boundary is a ledger or a time.
+type boundary struct {
+	ledger uint32
+	millis int64
+}
+
+func (a *API) getStatement(ctx context.Context, r *request) (reply, error) {
+	q, asked, err := a.readStatementQuery(r)
+	if err != nil {
+		return reply{}, err
+	}
+	watches, err := a.findOwnWatches(ctx, r)
+	if err != nil {
+		return reply{}, err
+	}
+	followed, err := a.followed(ctx)
+	if err != nil {
+		return reply{}, err
+	}
+	if followed.MovesSince == 0 {
+		return reply{}, problem.New(problem.CodeMovesNotRecorded,
+			"Balance moves are not recorded. Whoever runs the service turns it on with --balance-moves, on "+
+				"every follower and with rpc or lake as --ledger-source; a statement begins from then on.")
+	}
+	view, f := newStatement(r, asked, watches, followed)
+	statement := Statement{}
+	if f.FirstLedger <= f.LastLedger {
+		a.awaitOwnWrites(ctx, r.caller.accountID)
+		statement, err = a.History.Statement(ctx, f, asked.after, asked.limit)
+	}
+	if errors.Is(err, ErrManyBalances) {
+		q.Fault("asset", problem.FaultRequired, "must name one balance: more than 2000 moved")
+		return reply{}, q.Err()
+	}
+	if err := historyError(err); err != nil {
+		return reply{}, err
+	}
+	view.fill(statement, watches, asked)
+	if next := statement.Next; next != (StatementPosition{}) {
+		view.NextCursor = pointer(a.cursorText(r, q, Position{
+			CreatedAtMillis: int64(f.LastLedger),
+			ID:              fmt.Sprintf("%d.%d.%s", next.Ledger, next.Place, next.MoveID),
+		}))
+	}
+	if asked.csv {
+		return view.csv(r, q)
+	}
+	return reply{view: view}, nil
+}
+
+func (a *API) readStatementQuery(r *request) (*decode.Query, statementQuery, error) {
+	q := newListQuery(r, "asset", "from", "to", "format")
+	asked := statementQuery{
+		asset: balanceParameter(q, "asset"),
+		from:  boundaryParameter(q, "from"),
+		to:    boundaryParameter(q, "to"),
+		csv:   decode.OneOf(q, "format", "json", "csv") == "csv",
+	}
+	if from, to := asked.from, asked.to; to.ledger != 0 && to.ledger < from.ledger ||
+		from.millis != 0 && to.millis != 0 && to.millis <= from.millis {
+		q.Fault("to", problem.FaultRangeIsEmpty, "must not be before from")
+	}
+	position, limit, err := a.page(r, q)
+	if err != nil {
+		return q, asked, err
+	}
+	asked.limit = limit
+	if position != nil {
+		asked.through = uint32(position.CreatedAtMillis) // #nosec G115 -- the cursor is signed
+		_, err = fmt.Sscanf(strings.ReplaceAll(position.ID, ".", " "), "%d %d %s", &asked.after.Ledger,
+			&asked.after.Place, &asked.after.MoveID)
+	}
+	return q, asked, err
+}
+
+// assetForm and poolForm are names of balances: a code and its issuer, and shares in a pool.
+var (
+	assetForm = regexp.MustCompile(`^([A-Za-z0-9]{1,12}):(G[A-Z2-7]{55})$`)
+	poolForm  = regexp.MustCompile(`^pool:[0-9a-f]{64}$`)
+)
+
+// balanceParameter reads the name of a balance.
+func balanceParameter(q *decode.Query, name string) string {
+	s := q.Text(name)
+	asset := assetForm.FindStringSubmatch(s)
+	if s == "" || s == domain.NativeCode || poolForm.MatchString(s) ||
+		asset != nil && strkey.IsValidEd25519PublicKey(asset[2]) {
+		return s
+	}
+	if looksLikeSecretKey(s) {
+		q.Fault(name, problem.CodeSecretKeyRefused, "is a secret key: it is needed nowhere here")
+		return ""
+	}
+	q.Fault(name, problem.FaultInvalidValue,
+		"must be XLM, a code and its issuer such as USDC:G…, or pool: and the id of a liquidity pool")
+	return ""
+}
+
+var ledgerForm = regexp.MustCompile(`^[0-9]+$`)
+
+// boundaryParameter reads a ledger or a time.
+func boundaryParameter(q *decode.Query, name string) boundary {
+	s := q.Get(name)
+	if !ledgerForm.MatchString(s) {
+		return boundary{millis: q.Time(name)}
+	}
+	n, err := strconv.ParseUint(s, 10, 31)
+	if err != nil || n == 0 {
+		q.Fault(name, problem.FaultOutOfRange,
+			"must be a ledger from 1 to 2147483647, or a time such as 2026-11-21T10:15:30.123Z")
+	}
+	return boundary{ledger: uint32(n)}
+}
+
+// findOwnWatches returns the caller's watches of the wallet that the path names, the newest first.
+// A watch that was deleted, or whose endpoint was, watches nothing: without another, the answer is
+// the same as for a wallet that nobody has ever watched.
+func (a *API) findOwnWatches(ctx context.Context, r *request) ([]domain.Watch, error) {
+	none := problem.New(problem.CodeNotFound, "Your account watches no wallet with this address: a "+
+		"statement is of what an active watch of yours sees.")
+	if code, _ := accountFault(r.subjectID); code != "" {
+		return nil, none
+	}
+	found, any, err := lookUp(ctx, a, "watches of a wallet", func() ([]domain.Watch, bool, error) {
+		own, err := a.ownWatches(r.caller.accountID, r.subjectID)
+		return own, len(own) > 0, err
+	})
+	if err == nil && !any {
+		return nil, none
+	}
+	return found, err
+}
+
+func (a *API) ownWatches(accountID, wallet string) (own []domain.Watch, err error) {
+	f := WatchFilter{AccountID: accountID, WalletAddress: wallet}
+	known := make(map[string]watchStatus) // by endpoint
+	var after *Position
+	for looked := 0; looked < ownWatchesMax; {
+		page, next, err := a.Directory.Watches(f, after, maxPage)
+		if err != nil {
+			return nil, err
+		}
+		for _, w := range page {
+			status, asked := known[w.EndpointID]
+			if !asked {
+				if status, err = a.statusOf(w); err != nil {
+					return nil, err
+				}
+				known[w.EndpointID] = status
+			}
+			if status == watchActive {
+				own = append(own, w)
+			}
+		}
+		if next == nil {
+			return own, nil
+		}
+		looked += max(1, len(page))
+		after = next
+	}
+	return own, nil
+}
+
+// newStatement says which moves are asked for, and which the caller may see: those of ledgers that
+// a watch of its own saw, after recording began.
+func newStatement(
+	r *request, asked statementQuery, watches []domain.Watch, followed Followed,
+) (statementView, StatementFilter) {
+	var since uint32
+	var sinceMillis int64 // nothing that closed before was seen
+	for _, w := range watches {
+		if w.LiveSince != 0 && (since == 0 || w.LiveSince < since) {
+			since, sinceMillis = w.LiveSince, w.CreatedAtMillis
+		}
+	}
+	f := StatementFilter{
+		AccountID:   r.caller.accountID,
+		Wallet:      r.subjectID,
+		Balance:     asked.asset,
+		RecordSince: max(since, followed.MovesSince),
+		LastLedger:  followed.Ledger,
+		FromMillis:  asked.from.millis,
+		ToMillis:    asked.to.millis,
+	}
+	f.FirstLedger = max(f.RecordSince, asked.from.ledger)
+	for _, last := range []uint32{asked.to.ledger, asked.through} {
+		if last != 0 {
+			f.LastLedger = min(f.LastLedger, last)
+		}
+	}
+	v := statementView{
+		WalletAddress: r.subjectID,
+		Asset:         unlessZero(asked.asset),
+		ThroughLedger: &f.LastLedger,
+		Balances:      []balanceView{},
+		Data:          []moveView{},
+	}
+	if since == 0 { // the follower has not met the watch yet
+		f.FirstLedger, f.LastLedger = 1, 0
+		v.ThroughLedger = nil
+		v.BeginsLater = true
+		return v, f
+	}
+	v.RecordedSince = &f.RecordSince
+	sinceMillis = max(sinceMillis, followed.MovesSinceMillis)
+	v.BeginsLater = asked.from.ledger < f.RecordSince && asked.from.millis < sinceMillis
+	return v, f
+}
+
+// fill adds what the history has.
+func (v *statementView) fill(s Statement, watches []domain.Watch, asked statementQuery) {
+	v.KeptSince = instant(s.KeptSinceMillis)
+	if asked.from.millis < s.KeptSinceMillis && asked.from.ledger == 0 {
+		v.BeginsLater = true
+	}
+	for _, b := range s.Balances {
+		v.Balances = append(v.Balances, balanceView{
+			Asset:       b.Balance,
+			Opening:     domain.FormatAmount(b.OpeningStroops),
+			Closing:     domain.FormatAmount(b.ClosingStroops),
+			Moves:       b.Moves,
+			Unexplained: domain.FormatAmount(b.UnexplainedStroops),
+		})
+	}
+	for _, m := range s.Moves {
+		v.Data = append(v.Data, viewMove(m, watches))
+	}
+}
+
+func viewMove(m MoveRecord, watches []domain.Watch) moveView {
+	v := moveView{
+		ID:             m.ID,
+		Asset:          m.Balance,
+		Kind:           m.Kind,
+		Ledger:         m.Ledger,
+		LedgerClosedAt: domain.FormatMillis(m.ClosedAtMillis),
+		TxHash:         m.TxHash,
+		Operation:      unlessZero(m.Operation),
+		Before:         domain.FormatAmount(m.BeforeStroops),
+		After:          domain.FormatAmount(m.AfterStroops),
+		Change:         domain.FormatAmount(m.ChangeStroops()),
+		Unexplained:    domain.FormatAmount(m.UnexplainedStroops),
+		Payments:       []paidView{},
+	}
+	for _, p := range m.Payments {
+		paid := paidView{
+			ID:       p.Payment.ID,
+			From:     p.Payment.From,
+			Amount:   domain.FormatAmount(p.Payment.AmountStroops),
+			EventIDs: []string{},
+			NotTaken: []notTakenView{},
+		}
+		for _, e := range p.Events {
+			paid.EventIDs = append(paid.EventIDs, e.ID)
+		}
+		if len(p.Events) == 0 {
+			for _, w := range watches[:min(len(watches), reasonsMax)] {
+				paid.NotTaken = append(paid.NotTaken, notTakenView{w.ID, notTaken(w, p.Payment)})
+			}
+		}
+		v.Payments = append(v.Payments, paid)
+	}
+	return v
+}
+
+// notTaken returns why a watch, as it is now, made no event of a payment.
+func notTaken(w domain.Watch, p domain.Payment) (reasons []string) {
+	if w.LiveSince == 0 || w.LiveSince > p.Ledger {
+		return []string{reasonWatchedLater}
+	}
+	match, takes := domain.MatchPayment(w, p)
+	switch {
+	case takes && w.UpdatedAtMillis > p.ClosedAtMillis:
+		return []string{reasonRulesChanged}
+	case takes:
+		return []string{reasonPending}
+	}
+	for _, reason := range match.Verification.Reasons {
+		reasons = append(reasons, string(reason))
+	}
+	if len(reasons) == 0 {
+		return []string{reasonNotReported}
+	}
+	return slices.Clip(reasons)
+}

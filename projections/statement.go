@@ -1,0 +1,423 @@
+package projections
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/schemas"
+)
+
+const (
+	statementBalancesMax = 2000
+	statementMovesMax    = 250
+)
+
+// ErrManyBalances means that a wallet has moved more than 2,000 balances: one is to be named.
+var ErrManyBalances = errors.New("projections: more than 2,000 balances moved")
+
+// StatementFilter selects balance moves of a wallet. All but Balance, FromMillis and ToMillis must
+// be set.
+type StatementFilter struct {
+	AccountID string // whose events are named
+	Wallet    string
+	Balance   string // BalanceMove.BalanceName; empty: all
+
+	// RecordSince is the first ledger that is looked at: what a balance was before a statement
+	// begins is told by a move from it on.
+	RecordSince uint32
+	FirstLedger uint32 // of the statement
+	LastLedger  uint32 // of the statement, included
+	FromMillis  int64  // closed at or after; 0: no bound
+	ToMillis    int64  // closed before; 0: no bound
+}
+
+// StatementPosition is the move that was returned last. Zero is the beginning.
+type StatementPosition struct {
+	Ledger uint32
+	Place  uint64
+	MoveID string
+}
+
+// StatementPage is one page of a statement. Its balances are those of all pages.
+type StatementPage struct {
+	Balances        []BalanceRecord // by name
+	Moves           []MoveRecord    // oldest first
+	Next            StatementPosition
+	KeptSinceMillis int64 // moves of ledgers that closed earlier are not kept; 0: all are
+}
+
+// BalanceRecord is one balance over a statement.
+type BalanceRecord struct {
+	Balance            string
+	Moves              uint64
+	OpeningStroops     int64
+	ClosingStroops     int64
+	UnexplainedStroops int64 // of all gaps, each without its sign; at most what an int64 holds
+}
+
+// MoveRecord is a move with its payments.
+type MoveRecord struct {
+	domain.BalanceMove // Asset and Pool are empty: Balance names it
+	Balance            string
+	UnexplainedStroops int64 // how far before is from where the last move of the balance ended
+	Payments           []PaidRecord
+}
+
+// PaidRecord is a payment to the wallet, with the account's events of it.
+type PaidRecord struct {
+	Payment domain.Payment
+	Events  []PaidEvent
+}
+
+// PaidEvent is an event that tells of a payment.
+type PaidEvent struct{ ID, WatchID string }
+
+// Statement returns a page of at most limit (1 to 250) moves of a wallet, and its balances. It
+// waits, for a bounded time, for the moves that the topic held at the time of the call. Its errors
+// are ErrBehind, ErrUnavailable, ErrManyBalances and the context's own.
+func (h *History) Statement(
+	ctx context.Context, f StatementFilter, limit int, after StatementPosition,
+) (page StatementPage, err error) {
+	if f.AccountID == "" || f.Wallet == "" || limit < 1 || limit > statementMovesMax {
+		return page, fmt.Errorf("projections: a statement is of one account, one wallet and 1 to %d "+
+			"moves, not of %q, %q and %d", statementMovesMax, f.AccountID, f.Wallet, limit)
+	}
+	err = h.ask(ctx, func(of *reading) error {
+		page = StatementPage{}
+		if err := of.awaitMoves(ctx); err != nil {
+			return err
+		}
+		err := of.look(ctx, func(ctx context.Context) error {
+			s := statement{db: of.cfg.DB, filter: f, limit: limit, after: after}
+			err := s.read(ctx)
+			page = s.page
+			return err
+		})
+		if errors.Is(err, ErrManyBalances) {
+			return err
+		}
+		if err = readFault(ctx, err); errors.Is(err, ErrNotFound) {
+			return fmt.Errorf("%w: its tables are being made", ErrBehind)
+		}
+		return err
+	})
+	return page, err
+}
+
+// awaitMoves returns when the tables hold what the topic "payments" held at the time of the call.
+func (h *reading) awaitMoves(ctx context.Context) error {
+	h.cfg.Ask(ctx, nil)
+	if err := h.settle(ctx, "projection_progress"); err != nil {
+		return err
+	}
+	waiting, cancel := context.WithTimeout(ctx, h.cfg.WaitMax)
+	defer cancel()
+	ends, err := h.cfg.PaymentsEnds(waiting)
+	if err != nil {
+		return callersFirst(ctx, fmt.Errorf("%w: asking for the payments' ends: %w", ErrBehind, err))
+	}
+	tick := time.NewTicker(progressPoll)
+	defer tick.Stop()
+	for {
+		progress, err := h.topicProgress(waiting, schemas.TopicPayments)
+		switch {
+		case err == nil && passed(progress, ends):
+			return h.settle(ctx, "balance_moves", "payments")
+		case err != nil && waiting.Err() == nil && !isMissing(err):
+			return err
+		}
+		h.cfg.Ask(waiting, nil)
+		select {
+		case <-tick.C:
+		case <-waiting.Done():
+			return callersFirst(ctx,
+				fmt.Errorf("%w: the moves were not brought up to date within %s", ErrBehind, h.cfg.WaitMax))
+		}
+	}
+}
+
+// statement makes one page.
+type statement struct {
+	db     *DB
+	filter StatementFilter
+	limit  int
+	after  StatementPosition
+	page   StatementPage
+	before map[string]int64 // where each balance was before the page's first move
+}
+
+func (s *statement) read(ctx context.Context) error {
+	if err := s.readKept(ctx); err != nil {
+		return err
+	}
+	opening, err := s.standing(ctx, "NOT ("+s.began()+")")
+	if err != nil {
+		return err
+	}
+	if err := s.readBalances(ctx, opening); err != nil {
+		return err
+	}
+	if s.before = opening; s.after != (StatementPosition{}) {
+		if s.before, err = s.standing(ctx, "(ledger, place, move_id) <= "+s.position()); err != nil {
+			return err
+		}
+	}
+	if err := s.readMoves(ctx); err != nil {
+		return err
+	}
+	return s.readPayments(ctx)
+}
+
+const selectNow = `SELECT toInt64(toUnixTimestamp(now()))`
+
+// readKept reads from when on moves are kept: older ones may be gone or there.
+func (s *statement) readKept(ctx context.Context) error {
+	retention, err := s.db.retention(ctx, "balance_moves")
+	if err != nil || retention == 0 {
+		return err
+	}
+	var now int64
+	if err := s.db.queryRow(ctx, selectNow, nil, &now); err != nil {
+		return err
+	}
+	s.page.KeptSinceMillis = now*1000 - retention.Milliseconds()
+	return nil
+}
+
+// position is the last move that was returned, as a tuple. Its id is a parameter.
+func (s *statement) position() string {
+	return fmt.Sprintf("(%d, %d, {after:String})", s.after.Ledger, s.after.Place)
+}
+
+// began is the condition of what lies in the statement and not before it.
+func (s *statement) began() string {
+	return fmt.Sprintf("ledger >= %d AND ledger_closed_at >= %s", s.filter.FirstLedger,
+		closing(s.filter.FromMillis))
+}
+
+// closing is the first close, in whole seconds, that is not before a time.
+func closing(millis int64) string {
+	return fmt.Sprintf("toDateTime(%d, 'UTC')", min((max(millis, 0)+999)/1000, math.MaxUint32))
+}
+
+// recorded is the condition of every move that may be looked at.
+func (s *statement) recorded() string {
+	f := s.filter
+	where := fmt.Sprintf("wallet_address = {wallet:String} AND ledger BETWEEN %d AND %d"+
+		" AND ledger_closed_at >= %s", f.RecordSince, f.LastLedger, closing(s.page.KeptSinceMillis))
+	if f.ToMillis != 0 {
+		where += " AND ledger_closed_at < " + closing(f.ToMillis)
+	}
+	if f.Balance != "" {
+		where += " AND balance = {balance:String}"
+	}
+	return where
+}
+
+func (s *statement) which() parameters {
+	return parameters{
+		"wallet":  s.filter.Wallet,
+		"balance": s.filter.Balance,
+		"after":   s.after.MoveID,
+	}
+}
+
+// Copies of a row lie in one month.
+const monthByMonth = ` SETTINGS do_not_merge_across_partitions_select_final = 1`
+
+// standing returns where the last recorded move with a condition left each balance.
+func (s *statement) standing(ctx context.Context, condition string) (map[string]int64, error) {
+	at := make(map[string]int64)
+	query := `SELECT balance, argMax(after_stroops, (ledger, place))
+FROM {database:Identifier}.balance_moves FINAL
+WHERE ` + s.recorded() + ` AND ` + condition + ` GROUP BY balance` + monthByMonth
+	err := s.db.query(ctx, query, s.which(), func(read func(...any) error) error {
+		var balance string
+		var stroops int64
+		err := read(&balance, &stroops)
+		at[balance] = stroops
+		return err
+	})
+	return at, err
+}
+
+// readBalances fills in the balances: those that moved, and those that did before.
+func (s *statement) readBalances(ctx context.Context, opening map[string]int64) error {
+	query := `SELECT balance, count(), argMin(before_stroops, (ledger, place)),
+    argMax(after_stroops, (ledger, place)),
+    toInt64(least(sum(toInt256(abs(gap))), toInt256(9223372036854775807)))
+FROM (
+    SELECT balance, ledger, place, before_stroops, after_stroops,
+        before_stroops - lagInFrame(after_stroops, 1, before_stroops) OVER (PARTITION BY balance
+            ORDER BY ledger, place, move_id ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) AS gap
+    FROM {database:Identifier}.balance_moves FINAL
+    WHERE ` + s.recorded() + ` AND ` + s.began() + `
+)
+GROUP BY balance` + monthByMonth
+	moved := make(map[string]bool)
+	err := s.db.query(ctx, query, s.which(), func(read func(...any) error) error {
+		var b BalanceRecord
+		err := read(&b.Balance, &b.Moves, &b.OpeningStroops, &b.ClosingStroops, &b.UnexplainedStroops)
+		if was, known := opening[b.Balance]; known {
+			b.UnexplainedStroops = addCapped(b.UnexplainedStroops, abs(b.OpeningStroops-was))
+			b.OpeningStroops = was
+		}
+		moved[b.Balance] = true
+		s.page.Balances = append(s.page.Balances, b)
+		return err
+	})
+	for balance, stroops := range opening {
+		if !moved[balance] {
+			s.page.Balances = append(s.page.Balances,
+				BalanceRecord{Balance: balance, OpeningStroops: stroops, ClosingStroops: stroops})
+		}
+	}
+	if len(s.page.Balances) > statementBalancesMax && err == nil {
+		return ErrManyBalances
+	}
+	slices.SortFunc(s.page.Balances,
+		func(a, b BalanceRecord) int { return strings.Compare(a.Balance, b.Balance) })
+	return err
+}
+
+func abs(n int64) int64 { return max(n, -n) }
+
+// addCapped adds what is not negative.
+func addCapped(a, b int64) int64 {
+	if a > math.MaxInt64-b {
+		return math.MaxInt64
+	}
+	return a + b
+}
+
+// readMoves fills in the moves, and one more to tell whether there are others.
+func (s *statement) readMoves(ctx context.Context) error {
+	query := `SELECT move_id, balance, kind, ledger, ledger_closed_at, place, tx_hash, operation,
+    before_stroops, after_stroops, payment_ids
+FROM {database:Identifier}.balance_moves FINAL
+WHERE ` + s.recorded() + ` AND ` + s.began() + ` AND (ledger, place, move_id) > ` + s.position() + `
+ORDER BY ledger, place, move_id LIMIT ` + strconv.Itoa(s.limit+1) + monthByMonth
+	at := s.before
+	err := s.db.query(ctx, query, s.which(), func(read func(...any) error) error {
+		m, err := readMove(read)
+		if was, known := at[m.Balance]; known {
+			m.UnexplainedStroops = m.BeforeStroops - was
+		}
+		at[m.Balance] = m.AfterStroops
+		m.Wallet = s.filter.Wallet
+		s.page.Moves = append(s.page.Moves, m)
+		return err
+	})
+	if len(s.page.Moves) > s.limit {
+		s.page.Moves = s.page.Moves[:s.limit]
+		last := s.page.Moves[s.limit-1]
+		s.page.Next = StatementPosition{Ledger: last.Ledger, Place: last.Place, MoveID: last.ID}
+	}
+	return err
+}
+
+func readMove(read func(...any) error) (m MoveRecord, err error) {
+	var kind string
+	var closed time.Time
+	var operation uint32
+	err = read(&m.ID, &m.Balance, &kind, &m.Ledger, &closed, &m.Place, &m.TxHash, &operation,
+		&m.BeforeStroops, &m.AfterStroops, &m.PaymentIDs)
+	m.Kind, m.ClosedAtMillis, m.Operation = domain.MoveKind(kind), closed.UnixMilli(), int(operation)
+	return m, err
+}
+
+const (
+	selectPaid = `
+SELECT payment_id, operation, from_address, to_muxed_id, memo, memo_type, asset_code, asset_issuer,
+    amount_stroops, ledger, ledger_closed_at, tx_hash
+FROM {database:Identifier}.payments
+WHERE to_address = {wallet:String} AND payment_id IN {payments:Array(String)}
+LIMIT 1 BY payment_id`
+
+	// An event is made after its payment's ledger closed; clocks may differ a little.
+	selectPaidEvents = `
+SELECT event_id, watch_id, payment_id FROM {database:Identifier}.events
+WHERE account_id = {account:String} AND wallet_address = {wallet:String}
+    AND created_at >= fromUnixTimestamp64Milli({since:Int64}, 'UTC') AND moves = 0
+    AND payment_id IN {payments:Array(String)}
+ORDER BY created_at, event_id
+LIMIT 1 BY event_id`
+
+	clocksDifferMillis = 3_600_000
+)
+
+// readPayments fills in the payments of the moves, and the account's events of them.
+func (s *statement) readPayments(ctx context.Context) error {
+	var ids []string
+	for _, m := range s.page.Moves {
+		ids = append(ids, m.PaymentIDs...)
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	which := parameters{
+		"account":  s.filter.AccountID,
+		"wallet":   s.filter.Wallet,
+		"payments": arrayOf(ids),
+		"since": strconv.FormatInt(max(0, s.page.Moves[0].ClosedAtMillis-clocksDifferMillis),
+			10),
+	}
+	paid := make(map[string]*PaidRecord, len(ids))
+	err := s.db.query(ctx, selectPaid, which, func(read func(...any) error) error {
+		p, err := readPaidRow(read)
+		p.To = s.filter.Wallet
+		paid[p.ID] = &PaidRecord{Payment: p}
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	err = s.db.query(ctx, selectPaidEvents, which, func(read func(...any) error) error {
+		var e PaidEvent
+		var paymentID string
+		err := read(&e.ID, &e.WatchID, &paymentID)
+		if p := paid[paymentID]; p != nil {
+			p.Events = append(p.Events, e)
+		}
+		return err
+	})
+	for i := range s.page.Moves {
+		m := &s.page.Moves[i]
+		for _, id := range m.PaymentIDs {
+			if p := paid[id]; p != nil { // what is no income was not observed
+				m.Payments = append(m.Payments, *p)
+			}
+		}
+	}
+	return err
+}
+
+// readPaidRow reads a payment. Its memo is the one that was shown: of a text that is no UTF-8
+// that is all that is kept.
+func readPaidRow(read func(...any) error) (p domain.Payment, err error) {
+	var muxed, memo *string
+	var memoType string
+	var closed time.Time
+	err = read(&p.ID, &p.Operation, &p.From, &muxed, &memo, &memoType, &p.Asset.Code, &p.Asset.Issuer,
+		&p.AmountStroops, &p.Ledger, &closed, &p.TxHash)
+	p.ClosedAtMillis = closed.UnixMilli()
+	if muxed != nil {
+		p.ToMuxedID = *muxed
+	}
+	if p.Memo.Type = domain.MemoType(memoType); memo == nil || memoType == "" {
+		return p, err
+	}
+	p.Memo.Raw = []byte(*memo)
+	if parsed, invalid := domain.ParseMemo(domain.MemoHash, *memo); invalid == nil &&
+		(p.Memo.Type == domain.MemoHash || p.Memo.Type == domain.MemoReturn) {
+		p.Memo.Raw = parsed.Raw
+	}
+	return p, err
+}

@@ -1,0 +1,264 @@
+package projections_test
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/internal/testkit"
+	"github.com/lumenhook/lumenhook/projections"
+	"github.com/lumenhook/lumenhook/schemas"
+)
+
+// move appends a move of the wallet in the n-th ledger, which closes n seconds after the first.
+func (r *rig) move(n uint32, before, after int64, change func(*domain.BalanceMove)) {
+	r.t.Helper()
+	m := domain.BalanceMove{
+		Wallet:         "GWALLET",
+		Ledger:         n,
+		ClosedAtMillis: startMillis + int64(n)*1000,
+		Place:          1 << 63,
+		TxHash:         strings.Repeat("ab", 32),
+		Operation:      1,
+		Kind:           domain.MoveOutgoing,
+		Asset:          domain.NativeAsset(),
+		BeforeStroops:  before,
+		AfterStroops:   after,
+	}
+	if change != nil {
+		change(&m)
+	}
+	m.ID = domain.MoveID(m.Wallet, m.BalanceName(), m.TxHash, fmt.Sprint(n), int(m.Place>>62), 0)
+	r.appendRecord(schemas.TopicPayments, m.Wallet,
+		schemas.EncodeBalanceMoved(schemas.BalanceMoved{Move: m, ObservedAtMillis: startMillis}))
+}
+
+// statements is a history that may be asked for statements.
+func (r *rig) statements() *projections.History {
+	return projections.NewHistory(projections.HistoryConfig{
+		DB:           r.db,
+		Ends:         r.journalEnds,
+		PaymentsEnds: r.paymentsEnds,
+		WaitMax:      eventualMax,
+		ReadMax:      readMax,
+	})
+}
+
+func wholeStatement() projections.StatementFilter {
+	return projections.StatementFilter{
+		AccountID:   testAccount,
+		Wallet:      "GWALLET",
+		RecordSince: 1,
+		FirstLedger: 1,
+		LastLedger:  100,
+	}
+}
+
+func TestAStatementHasEveryMoveAndWhatIsMissing(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.project(nil)
+	pool := func(m *domain.BalanceMove) {
+		m.Asset, m.Pool, m.Place = domain.Asset{}, strings.Repeat("ef", 32), 7
+	}
+	for range 2 { // each record comes twice
+		r.move(2, 10, 20, nil)
+		r.move(3, 20, 25, nil)
+		r.move(3, 0, 5, pool)
+		r.move(5, 30, 22, nil) // 5 more than the last one left
+		r.move(6, 22, 0, nil)
+		r.move(9, 1, 2, func(m *domain.BalanceMove) { m.Wallet = "GOTHER" })
+	}
+	history := r.statements()
+	poolName := "pool:" + strings.Repeat("ef", 32)
+	balance := func(
+		name string, moves uint64, opening, closing, unexplained int64,
+	) projections.BalanceRecord {
+		return projections.BalanceRecord{
+			Balance:            name,
+			Moves:              moves,
+			OpeningStroops:     opening,
+			ClosingStroops:     closing,
+			UnexplainedStroops: unexplained,
+		}
+	}
+	for name, c := range map[string]struct {
+		change func(*projections.StatementFilter)
+		want   []projections.BalanceRecord
+		gaps   []int64
+	}{
+		"all": {
+			func(*projections.StatementFilter) {},
+			[]projections.BalanceRecord{balance("XLM", 4, 10, 0, 5), balance(poolName, 1, 0, 5, 0)},
+			[]int64{0, 0, 0, 5, 0},
+		},
+		"one balance": {
+			func(f *projections.StatementFilter) { f.Balance = poolName },
+			[]projections.BalanceRecord{balance(poolName, 1, 0, 5, 0)}, []int64{0},
+		},
+		"another wallet": {
+			func(f *projections.StatementFilter) { f.Wallet = "GOTHER" },
+			[]projections.BalanceRecord{balance("XLM", 1, 1, 2, 0)}, []int64{0},
+		},
+		"from a ledger, with what was before it": {
+			func(f *projections.StatementFilter) { f.FirstLedger = 5 },
+			[]projections.BalanceRecord{balance("XLM", 2, 25, 0, 5), balance(poolName, 0, 5, 5, 0)},
+			[]int64{5, 0},
+		},
+		"from a ledger that is the first of the record": {
+			func(f *projections.StatementFilter) { f.FirstLedger, f.RecordSince = 5, 5 },
+			[]projections.BalanceRecord{balance("XLM", 2, 30, 0, 0)}, []int64{0, 0},
+		},
+		"to a ledger": {
+			func(f *projections.StatementFilter) { f.LastLedger = 2 },
+			[]projections.BalanceRecord{balance("XLM", 1, 10, 20, 0)}, []int64{0},
+		},
+		"between times": {
+			func(f *projections.StatementFilter) {
+				f.FromMillis, f.ToMillis = startMillis+3000, startMillis+5001
+			},
+			[]projections.BalanceRecord{balance("XLM", 2, 20, 22, 5), balance(poolName, 1, 0, 5, 0)},
+			[]int64{0, 0, 5},
+		},
+		"between times that are no whole seconds": {
+			func(f *projections.StatementFilter) {
+				f.FromMillis, f.ToMillis = startMillis+2001, startMillis+5000
+			},
+			[]projections.BalanceRecord{balance("XLM", 1, 20, 25, 0), balance(poolName, 1, 0, 5, 0)},
+			[]int64{0, 0},
+		},
+		"nothing": {
+			func(f *projections.StatementFilter) { f.LastLedger, f.RecordSince = 1, 1 }, nil, nil,
+		},
+	} {
+		filter := wholeStatement()
+		c.change(&filter)
+		for _, limit := range []int{250, 1, 2} {
+			var gaps []int64
+			var after projections.StatementPosition
+			for pages := 0; ; pages++ {
+				page, err := history.Statement(t.Context(), filter, limit, after)
+				must(t, err)
+				if !reflect.DeepEqual(page.Balances, c.want) {
+					t.Fatalf("%s: the balances are %+v, want %+v", name, page.Balances, c.want)
+				}
+				for _, m := range page.Moves {
+					gaps = append(gaps, m.UnexplainedStroops)
+				}
+				if after = page.Next; after == (projections.StatementPosition{}) || pages > 10 {
+					break
+				}
+			}
+			if !slices.Equal(gaps, c.gaps) {
+				t.Errorf("%s, by %d: the gaps are %v, want %v", name, limit, gaps, c.gaps)
+			}
+		}
+	}
+}
+
+// A payment names the events of the account that asks, and no other's.
+func TestAStatementsPaymentsNameTheAccountsEvents(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.project(nil)
+	paid := domain.Payment{
+		ID:             "4096",
+		TxHash:         strings.Repeat("ab", 32),
+		Ledger:         7,
+		ClosedAtMillis: startMillis,
+		Operation:      "payment",
+		From:           "GPAYER",
+		To:             "GWALLET",
+		ToMuxedID:      "17",
+		Memo:           domain.Memo{Type: domain.MemoHash, Raw: []byte(strings.Repeat("\xab", 32))},
+		Asset:          domain.Asset{Code: "USDC", Issuer: "GISSUER"},
+		AmountStroops:  5,
+	}
+	other := paid
+	other.ID, other.Memo = "4097", domain.Memo{Type: domain.MemoText, Raw: []byte("1042")}
+	for _, p := range []domain.Payment{paid, other} {
+		observed := schemas.PaymentObserved{Payment: p, ObservedAtMillis: startMillis}
+		r.appendRecord(schemas.TopicPayments, p.To, schemas.EncodePaymentObserved(observed))
+	}
+	r.move(7, 0, 10, func(m *domain.BalanceMove) {
+		m.Kind, m.Asset = domain.MovePaymentIn, paid.Asset
+		m.PaymentIDs = []string{paid.ID, "9999", other.ID}
+	})
+	told := newStory(1)
+	for n, account := range []string{testAccount, otherAccount} {
+		f := told.created(n)
+		body := f.Body.(domain.DeliveryCreated)
+		body.AccountID = account
+		body.Event.Body = []byte(`{"data":{"payment":{"id":"4096"}}}`)
+		f.Body = body
+		r.append(f)
+	}
+	history := r.statements()
+	want := []projections.PaidRecord{
+		{
+			Payment: paid,
+			Events: []projections.PaidEvent{
+				{ID: told.eventID(0), WatchID: "wat_00000000000000000000000001"},
+			},
+		},
+		{Payment: other},
+	}
+	testkit.EventuallyNil(t, "the payment names its event", func() error {
+		page, err := history.Statement(t.Context(), wholeStatement(), 10, projections.StatementPosition{})
+		must(t, err)
+		if !reflect.DeepEqual(page.Moves[0].Payments, want) {
+			return fmt.Errorf("the payments are %+v, want %+v", page.Moves[0].Payments, want)
+		}
+		return nil
+	})
+}
+
+// Moves that are not in the tables yet are waited for; while nothing writes them, nothing is told.
+func TestAStatementIsNeverShort(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	run := r.project(nil)
+	r.move(2, 10, 20, nil)
+	r.awaitProjected()
+	run.finish(t)
+	r.move(3, 20, 30, nil)
+	history := projections.NewHistory(projections.HistoryConfig{
+		DB:           r.db,
+		Ends:         r.journalEnds,
+		PaymentsEnds: r.paymentsEnds,
+		WaitMax:      200 * time.Millisecond,
+		ReadMax:      readMax,
+	})
+	_, err := history.Statement(t.Context(), wholeStatement(), 10, projections.StatementPosition{})
+	isFault(t, err, projections.ErrBehind)
+	r.project(nil)
+	page, err := r.statements().Statement(t.Context(), wholeStatement(), 10,
+		projections.StatementPosition{})
+	must(t, err)
+	if len(page.Moves) != 2 {
+		t.Errorf("%d moves", len(page.Moves))
+	}
+}
+
+// What a retention may have deleted is not told of, and the statement says so.
+func TestAStatementBeginsWhereMovesAreKept(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	week := 7 * 24 * time.Hour
+	r.project(func(c *projections.ProjectorConfig) { c.Retention = &week })
+	now := time.Now().UnixMilli()
+	r.move(2, 10, 20, func(m *domain.BalanceMove) { m.ClosedAtMillis = now - 8*24*3_600_000 })
+	r.move(3, 20, 30, func(m *domain.BalanceMove) { m.ClosedAtMillis = now - 24*3_600_000 })
+	r.awaitProjected()
+	page, err := r.statements().Statement(t.Context(), wholeStatement(), 10,
+		projections.StatementPosition{})
+	must(t, err)
+	if len(page.Moves) != 1 || page.Moves[0].Ledger != 3 || page.Balances[0].OpeningStroops != 20 ||
+		page.KeptSinceMillis < now-week.Milliseconds()-1000 {
+		t.Errorf("%+v", page)
+	}
+}
