@@ -21,8 +21,8 @@ import (
 const Group = "projector"
 
 const (
-	defaultBlockRows  = 50_000
-	defaultBlockBytes = 32 << 20
+	defaultBlockRows  = 100_000
+	defaultBlockBytes = 64 << 20
 	defaultBlockWait  = 200 * time.Millisecond
 
 	firstWait  = 100 * time.Millisecond // before a session that follows a failed one
@@ -48,11 +48,12 @@ type ProjectorConfig struct {
 
 	// A block is written when it has that many facts or bytes, or when its first
 	// fact has waited that long.
-	BlockRows  int           // 50,000
-	BlockBytes int           // 32 MiB
+	BlockRows  int           // 100,000
+	BlockBytes int           // 64 MiB
 	BlockWait  time.Duration // 200 ms
 	// UnaskedWait is BlockWait while nobody asks (Projector.Ask): a block costs ClickHouse
-	// much the same however few rows it has. It is at least BlockWait; 0: BlockWait.
+	// much the same however few rows it has. A block of 5,000 records and more waits three times as
+	// long. It is at least BlockWait; 0: BlockWait.
 	UnaskedWait time.Duration
 }
 

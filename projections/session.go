@@ -20,6 +20,11 @@ const (
 	// A read of fewer records than trickle, while nobody asks, is followed by a wait.
 	trickle     = 100
 	trickleWait = 50 * time.Millisecond
+
+	// A block with so many records waits so many times as long while nobody asks: under load half
+	// of ClickHouse's work is to merge blocks, which takes the less the fewer there are.
+	many       = 5_000
+	manyFactor = 3
 )
 
 // session projects some partitions from the recorded progress on, until its context ends or
@@ -129,6 +134,9 @@ func (s *session) due(b *block, notBefore time.Time) time.Time {
 	wait := s.limits.unasked
 	if lately {
 		wait = s.limits.wait
+	}
+	if !lately && b.records >= many {
+		wait *= manyFactor
 	}
 	if s.arrived(b, until) {
 		wait = 0
