@@ -41,9 +41,17 @@ func twoServers(t *testing.T) (first, second *clickhouse.Engine, dsn string) {
 func killServer(t *testing.T, e *clickhouse.Engine) {
 	t.Helper()
 	must(t, e.Ready(t.Context()))
-	if err := syscall.Kill(e.PID(), syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
+	killed := e.PID()
+	if err := syscall.Kill(killed, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
 		t.Fatal(err)
 	}
+	// Until the engine has seen its server die, it calls it ready.
+	testkit.EventuallyNil(t, "the server has died", func() error {
+		if e.PID() == killed {
+			return fmt.Errorf("%d lives", killed)
+		}
+		return nil
+	})
 }
 
 // connect opens a server for the statements of a test.
