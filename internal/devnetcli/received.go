@@ -46,7 +46,8 @@ func writeReceived(out io.Writer, w receiver.Webhook) error {
 	return e.Encode(r)
 }
 
-var errNotReceived = errors.New("must be one line of `lumenhook devnet receiver --json` or `events pull`: " +
+var errNotReceived = errors.New("must be one line of `lumenhook devnet receiver " +
+	"--json` or `events pull`: " +
 	"`tail -n 1 FILE` gives the last")
 
 // ReadReceived reads one line.
