@@ -207,6 +207,20 @@ func compare(t *testing.T, name string, got, want []domain.Ledger) {
 	}
 }
 
+// believed returns ledgers, which were held against their hashes, as a source gives them whose
+// word has to be taken.
+func believed(t *testing.T, verified []domain.Ledger) []domain.Ledger {
+	t.Helper()
+	all := slices.Clone(verified)
+	for i := range all {
+		if !all[i].Verified {
+			t.Fatalf("ledger %d was not held against its hashes", all[i].Sequence)
+		}
+		all[i].Verified = false
+	}
+	return all
+}
+
 // All sources give the same ledgers with the same payments under the same
 // identifiers, over a chain with every kind of operation, fee bump, failure,
 // muxed account and memo.
@@ -217,7 +231,7 @@ func TestAllSourcesAgree(t *testing.T) {
 	passphrase := c.network.Passphrase()
 	want := read(t, c.rpc(t), passphrase, firstLedger, last)
 	compare(t, "the lake", read(t, c.lake(t), passphrase, firstLedger, last), want)
-	compare(t, "Horizon", read(t, c.horizon(t), passphrase, firstLedger, last), want)
+	compare(t, "Horizon", read(t, c.horizon(t), passphrase, firstLedger, last), believed(t, want))
 
 	kinds, memos, muxed, senders, count := map[string]int{}, map[domain.MemoType]int{}, 0,
 		map[string]bool{}, 0
