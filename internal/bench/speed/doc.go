@@ -24,7 +24,8 @@
 //	          the webhooks' arrival.
 //	extract, match, waiting, hanging, rebuild, api
 //	          Go's benchmarks of the parts, which stand beside them and are run as they are.
-//	kafka     deliver and latency of `lumenhook serve` on three brokers of Apache Kafka.
+//	kafka     deliver and latency of `lumenhook serve` on three brokers of Apache Kafka; beside
+//	          the latency, too: transactions of the same matches at the same rate, alone.
 //	memory    of one endpoint, by a Go benchmark; of the service at rest and at full speed; and
 //	          how long it takes from its start until it is ready, on a folder that it has used.
 //	history   deliver on a deployment that has past deliveries, just after one that has none. It
@@ -59,6 +60,7 @@
 //	receiver.go the receiver
 //	load.go     the load: appending and posting at full speed
 //	pace.go     the same at a rate
+//	commits.go  transactions alone, at a rate
 //	relay.go    the floor of Kafka
 //	service.go  the real program
 //	history.go  what the history holds

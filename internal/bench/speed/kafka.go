@@ -34,7 +34,7 @@ func (l *lab) kafkaSteps() []step {
 	return []step{{
 		name: "kafka",
 		takes: 45*time.Second + l.deliverTakes(l.opt.Deliveries) + l.opt.FloorTime +
-			time.Duration(len(l.opt.rates))*(2*l.opt.PaceTime+l.opt.rest+2*time.Second),
+			time.Duration(len(l.opt.rates))*(3*l.opt.PaceTime+2*l.opt.rest+4*time.Second),
 		run: func(ctx context.Context, n int) (got record, err error) {
 			before := measuring.Descendants(os.Getpid())
 			brokers, err := kafkatest.Start(ctx, kafkatest.Config{

@@ -18,6 +18,8 @@ func TestASmallRunOnRealKafka(t *testing.T) {
 		line + " beside the embedded broker ",
 		at + ", p50 beside net/http client ",
 		at + ", p99 beside net/http client ",
+		at + ", p50 beside Kafka, one transaction ",
+		at + ", p99 beside Kafka, one transaction ",
 	})
 	for _, d := range r.deliver() {
 		if d.Deliveries != 500 || d.RealKafka != (d.Processor[ofBrokers] > 0) {

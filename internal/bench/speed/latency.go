@@ -2,8 +2,10 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -25,6 +27,7 @@ type latencyRun struct {
 
 	Service times          `json:"service"`
 	Bare    times          `json:"netHttpClient"`
+	Commits times          `json:"kafkaTransactions,omitzero"` // on real brokers
 	Load    measuring.Load `json:"load"`
 }
 
@@ -150,6 +153,11 @@ func (l *lab) latencyBy(ctx context.Context, s *service, r *latencyRun) (err err
 	if err := rest(ctx, l.opt.rest); err != nil {
 		return err
 	}
+	if r.RealKafka {
+		if r.Commits, err = l.commits(ctx, t, run); err != nil {
+			return err
+		}
+	}
 	if err := l.arrived().expect(ctx, t.AtLeast); err != nil {
 		return err
 	}
@@ -183,6 +191,28 @@ func (l *lab) paced(ctx context.Context, t task) (took times, err error) {
 	took, err = timesOf(t.Run, sent, arrivals)
 	took.Late, took.warm = done.late, done.warm
 	return took, err
+}
+
+// commits measures transactions alone, on the service's brokers, at the rate of t.
+func (l *lab) commits(ctx context.Context, t task, run string) (took times, err error) {
+	l.posts++
+	t.Kind, t.Run = loadCommits, run+" commits"
+	t.Sent = filepath.Join(l.dir, "committed-"+strconv.Itoa(l.posts))
+	if _, err := l.load(ctx, t); err != nil {
+		return took, err
+	}
+	text, err := os.ReadFile(t.Sent) // #nosec G703 -- the lab's own
+	if err != nil {
+		return took, err
+	}
+	var list []float64
+	if err := json.Unmarshal(text, &list); err != nil {
+		return took, err
+	}
+	if took, err = timesOfAll(list); err != nil {
+		return took, err
+	}
+	return took, rest(ctx, l.opt.rest)
 }
 
 // timesOf returns the times of a run from sending to arrival.

@@ -26,6 +26,7 @@ const (
 	loadEgress      = "egress"       // by a bare client of the product's
 	loadPacedAppend = "paced-append" // matches, at a rate
 	loadPacedPosts  = "paced-posts"  // by a bare net/http client
+	loadCommits     = "commits"      // matches by transactions, at a rate
 	loadPays        = "pays"         // payments on the development network, at a rate
 )
 
@@ -50,6 +51,8 @@ func (t *task) load(ctx context.Context) error {
 		return t.pacedAppend(ctx)
 	case loadPacedPosts:
 		return t.pacedPosts(ctx)
+	case loadCommits:
+		return t.pacedCommits(ctx)
 	case loadPays:
 		return t.pays(ctx)
 	}

@@ -1,6 +1,9 @@
 package main
 
-import "strconv"
+import (
+	"slices"
+	"strconv"
+)
 
 const (
 	aimDeliver   = 45.0 // percent of the bare net/http client
@@ -15,6 +18,7 @@ const (
 	namedRelay   = "Kafka, consume-transact-produce"
 	namedWithout = "without --broker-sync"
 	namedOwn     = "the embedded broker"
+	namedCommits = "Kafka, one transaction"
 	realBrokers  = "three real brokers"
 )
 
@@ -104,7 +108,7 @@ func (r *results) latencyFigures(l latencyRun) []figure {
 	p99 := part("p99", func(t times) float64 { return t.P99 })
 	switch {
 	case l.RealKafka:
-		return append([]figure{p50, p99}, r.besideOwn(l)...)
+		return slices.Concat([]figure{p50, p99}, besideCommits(l), r.besideOwn(l))
 	case l.Half:
 		p50.Aside = true
 		p99.Aim = atMost(ofFigure, aimHalfP99, "ms")
@@ -114,6 +118,21 @@ func (r *results) latencyFigures(l latencyRun) []figure {
 		p50.Aim, p99.Aim = atMost(ofAbove, aimP50, "ms"), atMost(ofAbove, aimP99, "ms")
 	}
 	return []figure{p50, p99}
+}
+
+// besideCommits compares times on real brokers with those of transactions alone.
+func besideCommits(l latencyRun) []figure {
+	beside := func(name string, value, floor float64) figure {
+		return figure{
+			Row:       l.Line + ", " + name,
+			Unit:      "ms",
+			Value:     value,
+			FloorName: namedCommits,
+			Floor:     floor,
+		}
+	}
+	return []figure{beside("p50", l.Service.P50, l.Commits.P50),
+		beside("p99", l.Service.P99, l.Commits.P99)}
 }
 
 // besideOwn compares times on real brokers with those on the embedded one.
