@@ -64,7 +64,7 @@ func (t *task) commitAll(ctx context.Context, writers []*commits) error {
 		close(w.due)
 	}
 	all.Wait()
-	if err := errors.Join(append(errs, failed)...); err != nil {
+	if err := errors.Join(failed, errors.Join(errs...)); err != nil {
 		return err
 	}
 	var took []float64
