@@ -359,7 +359,8 @@ func transactionRecord(tx *txRecord, envelope xdr.TransactionEnvelope) map[strin
 	return record
 }
 
-// serveAccount serves an account and its trustlines.
+// serveAccount serves an account and its trustlines. As with Horizon, a header says after which
+// ledger that was, also where there is no account.
 func (n *Network) serveAccount(w http.ResponseWriter, r *http.Request) {
 	address := r.PathValue("id")
 	if !strkey.IsValidEd25519PublicKey(address) {
@@ -369,6 +370,7 @@ func (n *Network) serveAccount(w http.ResponseWriter, r *http.Request) {
 	}
 	var record map[string]any
 	err := n.read(func(t tip, r pebble.Reader) (err error) {
+		w.Header().Set("Latest-Ledger", strconv.FormatUint(uint64(t.latest), 10))
 		record, err = accountRecord(r, xdr.MustAddress(address))
 		return err
 	})

@@ -17,11 +17,12 @@
 //
 // File map:
 //
-//	source.go   Source, and Looker: one that can be asked without being waited for
-//	poll.go     Poll: waiting for ledgers and servers
-//	chain.go    each ledger is what its hashes say, and follows the one before it
-//	trust.go    a ledger whose hash is known, and who is told of false ones
-//	address.go  addresses of servers, and errors without them
-//	lookup.go   Lookup: can a wallet receive an asset yet
-//	reader.go   Reader: from a source's ledgers to the domain's
+//	source.go    Source, and Looker: one that can be asked without being waited for
+//	poll.go      Poll: waiting for ledgers and servers
+//	chain.go     each ledger is what its hashes say, and follows the one before it
+//	trust.go     a ledger whose hash is known, and who is told of false ones
+//	address.go   addresses of servers, and errors without them
+//	lookup.go    Lookup: can a wallet receive an asset yet
+//	accounts.go  Accounts: what an account holds
+//	reader.go    Reader: from a source's ledgers to the domain's
 package source

@@ -44,13 +44,24 @@ var errNotFound = errors.New("it is not there")
 
 // get asks for one thing. A status of 410 says that history begins later.
 func (c *client) get(ctx context.Context, path string, query url.Values, into any) error {
-	if err := c.exchange(ctx, path, query, into); err != nil {
-		return fmt.Errorf("asking the Horizon at %s for %s: %w", c.base.Host, path, err)
-	}
-	return nil
+	_, err := c.getWithHeader(ctx, path, query, into)
+	return err
 }
 
-func (c *client) exchange(ctx context.Context, path string, query url.Values, into any) error {
+// getWithHeader returns the header of a refusal, too.
+func (c *client) getWithHeader(
+	ctx context.Context, path string, query url.Values, into any,
+) (http.Header, error) {
+	header, err := c.exchange(ctx, path, query, into)
+	if err != nil {
+		err = fmt.Errorf("asking the Horizon at %s for %s: %w", c.base.Host, path, err)
+	}
+	return header, err
+}
+
+func (c *client) exchange(
+	ctx context.Context, path string, query url.Values, into any,
+) (http.Header, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	u := *c.base
@@ -62,27 +73,27 @@ func (c *client) exchange(ctx context.Context, path string, query url.Values, in
 	u.RawQuery = all.Encode()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
 	if err != nil {
-		return source.WithoutAddress(err)
+		return nil, source.WithoutAddress(err)
 	}
 	req.Header.Set("Accept", "application/hal+json, application/json")
 	resp, err := c.http.Do(req)
 	if err != nil {
-		return source.WithoutAddress(err)
+		return nil, source.WithoutAddress(err)
 	}
 	defer resp.Body.Close()
 	raw, err := io.ReadAll(io.LimitReader(resp.Body, answerSizeBytesMax+1))
 	switch {
 	case err != nil:
-		return fmt.Errorf("reading the answer: %w", err)
+		return nil, fmt.Errorf("reading the answer: %w", err)
 	case len(raw) > answerSizeBytesMax:
-		return fmt.Errorf("the answer is larger than %d bytes", answerSizeBytesMax)
+		return nil, fmt.Errorf("the answer is larger than %d bytes", answerSizeBytesMax)
 	case resp.StatusCode != http.StatusOK:
-		return refusal(resp, raw)
+		return resp.Header, refusal(resp, raw)
 	}
 	if err := json.Unmarshal(raw, into); err != nil {
-		return fmt.Errorf("its answer has an unexpected form: %w", err)
+		return nil, fmt.Errorf("its answer has an unexpected form: %w", err)
 	}
-	return nil
+	return resp.Header, nil
 }
 
 // refusal reads what a status other than 200 means.

@@ -21,8 +21,9 @@
 //
 // File map:
 //
-//	client.go   one request, and what its failure means
-//	source.go   Source: ledgers in order
-//	payment.go  from a record of the list to a payment
-//	lookup.go   what the server knows of a wallet
+//	client.go    one request, and what its failure means
+//	source.go    Source: ledgers in order
+//	payment.go   from a record of the list to a payment
+//	lookup.go    what the server knows of a wallet
+//	holdings.go  what an account holds
 package horizon

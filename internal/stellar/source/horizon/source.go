@@ -75,17 +75,17 @@ type root struct {
 	Latest     uint32 `json:"history_latest_ledger"`
 }
 
-func (s *Source) root(ctx context.Context) (r root, err error) {
-	err = s.client.get(ctx, "/", nil, &r)
+func (c *client) root(ctx context.Context) (r root, err error) {
+	err = c.get(ctx, "/", nil, &r)
 	if err == nil && r.Latest == 0 {
-		err = fmt.Errorf("the Horizon at %s has no ledger yet", s.client.base.Host)
+		err = fmt.Errorf("the Horizon at %s has no ledger yet", c.base.Host)
 	}
 	return r, err
 }
 
 // Check asks once whether the server is there and serves our network.
 func (s *Source) Check(ctx context.Context) error {
-	r, err := s.root(ctx)
+	r, err := s.client.root(ctx)
 	if err != nil {
 		return err
 	}
@@ -99,7 +99,7 @@ func (s *Source) Check(ctx context.Context) error {
 
 // Latest asks once for the sequence of the newest ledger.
 func (s *Source) Latest(ctx context.Context) (uint32, error) {
-	r, err := s.root(ctx)
+	r, err := s.client.root(ctx)
 	return r.Latest, err
 }
 
@@ -180,7 +180,7 @@ func (s *Source) headers(ctx context.Context, sequence uint32) ([]ledger.Raw, er
 
 // gap tells a history that begins later from a hole in it.
 func (s *Source) gap(ctx context.Context, sequence, first uint32) error {
-	r, err := s.root(ctx)
+	r, err := s.client.root(ctx)
 	if err != nil {
 		return err
 	}

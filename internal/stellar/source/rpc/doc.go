@@ -19,8 +19,9 @@
 //
 // File map:
 //
-//	client.go  one JSON-RPC call
-//	page.go    an answer full of ledgers is read
-//	source.go  Source: ledgers in order
-//	lookup.go  what the server knows of a wallet
+//	client.go    one JSON-RPC call
+//	page.go      an answer full of ledgers is read
+//	source.go    Source: ledgers in order
+//	lookup.go    what the server knows of a wallet
+//	holdings.go  what an account holds
 package rpc

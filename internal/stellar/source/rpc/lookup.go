@@ -52,12 +52,9 @@ func keysOf(wallet string, assets []domain.Asset) ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the wallet address %s: %w", clip(wallet), err)
 	}
-	key, err := xdr.MarshalBase64(xdr.LedgerKey{
-		Type:    xdr.LedgerEntryTypeAccount,
-		Account: &xdr.LedgerKeyAccount{AccountId: account},
-	})
+	key, err := accountKey(account)
 	if err != nil {
-		return nil, fmt.Errorf("the key of account %s: %w", wallet, err)
+		return nil, err
 	}
 	keys := []string{key}
 	for _, asset := range assets {
@@ -65,25 +62,43 @@ func keysOf(wallet string, assets []domain.Asset) ([]string, error) {
 		if err != nil {
 			return nil, fmt.Errorf("the asset %s: %w", asset, err)
 		}
-		key, err := xdr.MarshalBase64(xdr.LedgerKey{
-			Type:      xdr.LedgerEntryTypeTrustline,
-			TrustLine: &xdr.LedgerKeyTrustLine{AccountId: account, Asset: line.ToTrustLineAsset()},
-		})
+		key, err := trustLineKey(account, line.ToTrustLineAsset())
 		if err != nil {
-			return nil, fmt.Errorf("the key of the trustline for %s: %w", asset, err)
+			return nil, err
 		}
 		keys = append(keys, key)
 	}
 	return keys, nil
 }
 
+func accountKey(account xdr.AccountId) (string, error) {
+	key, err := xdr.MarshalBase64(xdr.LedgerKey{
+		Type:    xdr.LedgerEntryTypeAccount,
+		Account: &xdr.LedgerKeyAccount{AccountId: account},
+	})
+	if err != nil {
+		return "", fmt.Errorf("the key of account %s: %w", account.Address(), err)
+	}
+	return key, nil
+}
+
+func trustLineKey(account xdr.AccountId, asset xdr.TrustLineAsset) (string, error) {
+	key, err := xdr.MarshalBase64(xdr.LedgerKey{
+		Type:      xdr.LedgerEntryTypeTrustline,
+		TrustLine: &xdr.LedgerKeyTrustLine{AccountId: account, Asset: asset},
+	})
+	if err != nil {
+		return "", fmt.Errorf("the key of a trustline of %s: %w", account.Address(), err)
+	}
+	return key, nil
+}
+
 // entries asks for ledger entries, by key; what is not there is left out.
 func (c *client) entries(ctx context.Context, keys []string) (map[string]string, error) {
 	entries := map[string]string{}
 	for chunk := range slices.Chunk(keys, entriesPerCall) {
-		var got protocol.GetLedgerEntriesResponse
-		if err := c.call(ctx, protocol.GetLedgerEntriesMethodName,
-			protocol.GetLedgerEntriesRequest{Keys: chunk}, &got, answerSizeBytesMax); err != nil {
+		got, err := c.entriesOnce(ctx, chunk)
+		if err != nil {
 			return nil, err
 		}
 		for _, entry := range got.Entries {
@@ -91,6 +106,15 @@ func (c *client) entries(ctx context.Context, keys []string) (map[string]string,
 		}
 	}
 	return entries, nil
+}
+
+// entriesOnce asks for entriesPerCall entries, at most.
+func (c *client) entriesOnce(
+	ctx context.Context, keys []string,
+) (got protocol.GetLedgerEntriesResponse, err error) {
+	err = c.call(ctx, protocol.GetLedgerEntriesMethodName,
+		protocol.GetLedgerEntriesRequest{Keys: keys}, &got, answerSizeBytesMax)
+	return got, err
 }
 
 // isAuthorised reads a trustline; none is "".
