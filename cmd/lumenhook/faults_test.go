@@ -143,6 +143,19 @@ var commandFaults = map[string]faultsOf{
 		},
 		refused: "Your account watches no wallet with this address",
 	},
+	"reconcile": {
+		asks: theAPI,
+		args: []string{"--wallet", aWallet},
+		faults: [][]string{
+			{`--ledger-source "lake": must be rpc or horizon`, "--ledger-source", "lake"},
+			{"--stellar-rpc-url and --horizon-url: must be like", "--horizon-url", "x"},
+			{`--horizon-url "": name a Horizon server`, "--ledger-source", "horizon"},
+			{`--network "pubnet": the service follows another`, "--network", "pubnet"},
+			{"--timeout 0s: must be from 1s to 10m0s", "--timeout", "0s"},
+			{"--asset: must be XLM, a code and its issuer", "--asset", "x"},
+		},
+		refused: "Your account watches no wallet with this address",
+	},
 	"events list": {asks: theAPI, faults: [][]string{
 		badLimit, badSince, badState, badCursor, {"--tx: must be a transaction's hash", "--tx", "x"},
 		{"--payment: must be a payment's id", "--payment", "x"},

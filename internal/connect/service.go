@@ -43,6 +43,9 @@ func (s *Service) RegisterAPI(f *pflag.FlagSet) {
 		"certificate may be of; the data folder's when it is not given")
 }
 
+// NamesAPI reports whether a flag names the API, and not a data folder.
+func (s *Service) NamesAPI() bool { return s.apiURL != "" }
+
 // RegisterKafka adds the flags of commands that read topics or submit commands, which the
 // files of `lumenhook serve` set too.
 func (s *Service) RegisterKafka(f *pflag.FlagSet) {

@@ -1,8 +1,3 @@
-// Package ledgerflags is the flags by which every command reaches a Stellar network, in
-// one place: which network, and from where its ledgers come.
-//
-// It hides the public servers of networks that have some, how flags of several kinds of
-// sources are held against each other, and how a source is made of them.
 package ledgerflags
 
 import (
@@ -79,12 +74,17 @@ func (s *Flags) Register(f *pflag.FlagSet, network string) {
 	})
 }
 
-func (s *Flags) registerSource(f *pflag.FlagSet) {
-	f.StringVar(&s.kind, "ledger-source", sourceRPC, "where ledgers come from: rpc, horizon or lake")
+// registerServers adds the flags of servers, which know of accounts, too.
+func (s *Flags) registerServers(f *pflag.FlagSet) {
 	f.StringSliceVar(&s.rpcURLs, "stellar-rpc-url", nil, "URL of a Stellar RPC server; of "+
 		"several, the next is used while one fails (default for testnet "+testnetRPC+")")
 	f.StringVar(&s.horizonURL, "horizon-url", "",
 		"URL of a Horizon server (default for testnet "+testnetHorizon+")")
+}
+
+func (s *Flags) registerSource(f *pflag.FlagSet) {
+	f.StringVar(&s.kind, "ledger-source", sourceRPC, "where ledgers come from: rpc, horizon or lake")
+	s.registerServers(f)
 	f.StringVar(&s.lakeAddress, "ledger-lake", "", "lake of exported ledgers: a folder, "+
 		"s3://bucket/prefix?region=… or gs://bucket/prefix; with --ledger-source rpc, for ledgers "+
 		"that the server no longer keeps (default for pubnet, as the source, that of AWS)")

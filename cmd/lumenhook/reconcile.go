@@ -1,0 +1,110 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lumenhook/lumenhook/internal/cli"
+	"github.com/lumenhook/lumenhook/internal/ledgerflags"
+	"github.com/lumenhook/lumenhook/internal/reconcile"
+)
+
+// reconcileTimeoutMax bounds --timeout.
+const reconcileTimeoutMax = 10 * time.Minute
+
+// reconcileFlags are the flags of `lumenhook reconcile`.
+type reconcileFlags struct {
+	apiFlags
+	source        ledgerflags.Flags
+	wallet, asset string
+	timeout       time.Duration
+}
+
+func newReconcile() *cobra.Command {
+	var r reconcileFlags
+	c := &cobra.Command{
+		Use:   "reconcile --wallet G…",
+		Short: "Compare a wallet's statement with what its account holds on the network",
+		Long: `Asks a live source (Stellar RPC or Horizon) what the wallet's account holds after its
+newest ledger, waits until the service has read that ledger, and holds the closing
+balances of the statement against it. A balance that differs, or has something
+unexplained, is named, and the command ends with 3.
+
+A source that the service does not follow shows most: name one with --stellar-rpc-url,
+or --ledger-source horizon and --horizon-url. Without these it is the network of the
+service in --data-dir, or the public server of the test network. A balance of which no
+move is recorded (see lumenhook statement) is shown, and not compared.`,
+		Example: "  lumenhook reconcile --wallet G… --stellar-rpc-url https://…\n" +
+			"  lumenhook reconcile --wallet G… --ledger-source horizon --horizon-url https://… --json",
+		Args: cli.NoArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			report, err := r.run(cmd.Context())
+			if err != nil {
+				return err
+			}
+			err = r.Print(cmd.OutOrStdout(), report, func(w io.Writer) { report.Show(w) })
+			if found := report.Findings(); err == nil && found != nil {
+				return cli.Differs(found)
+			}
+			return err
+		},
+	}
+	r.register(c)
+	f := c.Flags()
+	f.StringVar(&r.wallet, "wallet", "", "the wallet's public address")
+	f.StringVar(&r.asset, "asset", "",
+		"only this balance: XLM, CODE:ISSUER, or pool:ID for shares in a liquidity pool")
+	f.DurationVar(&r.timeout, "timeout", time.Minute,
+		"how long to wait for the service to read what the source has")
+	r.source.RegisterAccounts(f)
+	_ = c.MarkFlagRequired("wallet")
+	return c
+}
+
+func (r *reconcileFlags) run(ctx context.Context) (report reconcile.Report, err error) {
+	if err := r.source.CheckAccounts(); err != nil {
+		return report, cli.Usage(err)
+	}
+	if r.timeout < time.Second || r.timeout > reconcileTimeoutMax {
+		return report, cli.Usage(fmt.Errorf("--timeout %v: must be from 1s to %v", r.timeout,
+			reconcileTimeoutMax))
+	}
+	c, err := r.API()
+	if err != nil {
+		return report, err
+	}
+	coverage, err := c.GetCoverage(ctx)
+	if err != nil {
+		return report, err
+	}
+	if coverage.NetworkPassphrase == nil {
+		return report, errors.New("the service has read no ledger yet: does it follow a network " +
+			"(lumenhook health)?")
+	}
+	if !r.NamesAPI() && !r.source.NamesServer() && r.source.Network == "" {
+		run, err := r.Run("name the source with --stellar-rpc-url")
+		if err != nil {
+			return report, err
+		}
+		if run.Stellar.RPCURL != "" {
+			r.source.UseServer(run.Stellar.RPCURL, run.Stellar.NetworkPassphrase)
+		}
+	}
+	accounts, name, err := r.source.OpenAccounts(*coverage.NetworkPassphrase)
+	if err != nil {
+		return report, err
+	}
+	return reconcile.Check{
+		API:      c,
+		Accounts: accounts,
+		Source:   name,
+		Wallet:   r.wallet,
+		Asset:    r.asset,
+		Timeout:  r.timeout,
+	}.Run(ctx)
+}

@@ -1,0 +1,188 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stellar/go-stellar-sdk/clients/rpcclient"
+	"github.com/stellar/go-stellar-sdk/keypair"
+	protocol "github.com/stellar/go-stellar-sdk/protocols/rpc"
+	"github.com/stellar/go-stellar-sdk/txnbuild"
+
+	"github.com/lumenhook/lumenhook/api/client"
+	"github.com/lumenhook/lumenhook/internal/reconcile"
+	"github.com/lumenhook/lumenhook/internal/stellar/devnet"
+)
+
+// nobodysURL is of an endpoint where nothing listens.
+const nobodysURL = "https://127.0.0.1:1025/nobody"
+
+// A wallet's statement is what its account holds, by RPC and by Horizon, until a payment is not
+// seen: then the balance differs, and is unexplained from the next move on. A wallet that was merged
+// holds nothing on both sides.
+func TestAWalletIsReconciled(t *testing.T) {
+	s := &testService{t: t, dir: t.TempDir()}
+	s.start("--no-demo", "--egress-ports", "1024-65535", "--ledger-interval", "200ms",
+		"--retry-schedule", "1h", "--balance-moves")
+	var wallet struct{ Address, Secret string }
+	s.devnet(&wallet, "account", "--json")
+	var endpoint client.Endpoint
+	s.cli(&endpoint, "endpoints", "create", "--url", nobodysURL)
+	var watch client.Watch
+	s.cli(&watch, "watches", "create", "--wallet", wallet.Address, "--endpoint", endpoint.ID)
+	pay := func(amount string) {
+		s.devnet(nil, "pay", "--to", wallet.Address, "--amount", amount)
+	}
+	pay("5")
+	horizon := []string{"--ledger-source", "horizon", "--horizon-url", s.file.Stellar.RPCURL}
+	for _, source := range [][]string{nil, horizon, {"--asset", "XLM"}} {
+		r := s.reconciled(0, "", wallet.Address, source...)
+		if b := r.Balances[0]; len(r.Balances) != 1 || b.Moves != 1 || *b.Closing != b.Held ||
+			*b.Opening != "10000.0000000" || b.Held != "10005.0000000" || !r.AccountExists {
+			t.Errorf("%v: %+v", source, r)
+		}
+	}
+	s.sourcesThatAreNotTheServices(wallet.Address)
+
+	// Nobody watches while the watch has no endpoint.
+	s.cli(nil, "endpoints", "delete", endpoint.ID)
+	pay("3")
+	s.cli(&endpoint, "endpoints", "create", "--url", nobodysURL)
+	s.cli(&watch, "watches", "update", watch.ID, "--endpoint", endpoint.ID)
+	r := s.reconciled(3, "XLM: the source has 10008.0000000 and the statement 10005.0000000",
+		wallet.Address)
+	if b := r.Balances[0]; *b.Difference != "3.0000000" || *b.Unexplained != "0.0000000" {
+		t.Errorf("%+v", r)
+	}
+	pay("1")
+	r = s.reconciled(3, "XLM: 3.0000000 is unexplained", wallet.Address, horizon...)
+	if b := r.Balances[0]; *b.Difference != "0.0000000" || *b.Unexplained != "3.0000000" ||
+		b.Moves != 2 || b.Held != "10009.0000000" {
+		t.Errorf("%+v", r)
+	}
+
+	var merged struct{ Address, Secret string }
+	s.devnet(&merged, "account", "--json")
+	s.cli(nil, "watches", "create", "--wallet", merged.Address, "--endpoint", endpoint.ID)
+	s.merge(merged.Secret, wallet.Address)
+	for _, source := range [][]string{nil, horizon} {
+		r = s.reconciled(0, "", merged.Address, source...)
+		if b := r.Balances[0]; r.AccountExists || *b.Closing != "0.0000000" || b.Moves != 2 ||
+			b.Held != "0.0000000" {
+			t.Errorf("merged: %+v", r)
+		}
+	}
+	if out := s.must("reconcile", "--wallet", merged.Address); !strings.Contains(out,
+		"it was merged into another") || !strings.Contains(out, "DIFFERENCE") {
+		t.Errorf("it prints %s", out)
+	}
+	s.interrupt()
+}
+
+// reconciled runs the command, which ends with a code and says something.
+func (s *testService) reconciled(
+	code int, says, wallet string, more ...string,
+) (r reconcile.Report) {
+	s.t.Helper()
+	out, stderr, err := s.command(append([]string{"reconcile", "--wallet", wallet, "--json"},
+		more...)...)
+	got := 0
+	var ended *exec.ExitError
+	if errors.As(err, &ended) {
+		got = ended.ExitCode()
+	}
+	if got != code || !strings.Contains(stderr, says) {
+		s.t.Fatalf("%v: it ended with %d and not %d, and should say %q: %s %s", more, got, code, says,
+			out, stderr)
+	}
+	if code == 1 || code == 2 {
+		return r
+	}
+	if err := json.Unmarshal([]byte(out), &r); err != nil || len(r.Balances) == 0 {
+		s.t.Fatalf("%v: %v in %s", more, err, out)
+	}
+	return r
+}
+
+// sourcesThatAreNotTheServices are errors, and never a difference: one of another network, one that
+// is behind the record, one that is ahead of the service, and one where nobody is.
+func (s *testService) sourcesThatAreNotTheServices(wallet string) {
+	s.t.Helper()
+	at := func(url string) []string { return []string{"--stellar-rpc-url", url} }
+	s.reconciled(1, "the source serves another network", wallet,
+		at(s.otherNetwork("another network", time.Hour))...)
+	s.reconciled(1, "the source is behind: rpc 127.0.0.1:", wallet,
+		at(s.otherNetwork("", time.Hour))...)
+	s.reconciled(1, "127.0.0.1:1", wallet, at("http://127.0.0.1:1")...)
+	fast := at(s.otherNetwork("", 50*time.Millisecond))
+	s.eventually("the service is behind the faster network", func() bool {
+		_, stderr, err := s.command(append([]string{
+			"reconcile", "--wallet", wallet, "--timeout", "1s",
+		}, fast...)...)
+		return err != nil && strings.Contains(stderr, "the service is behind: it has read up to ledger")
+	})
+}
+
+// otherNetwork runs a development network; of the service's passphrase where none is given.
+func (s *testService) otherNetwork(passphrase string, interval time.Duration) (url string) {
+	s.t.Helper()
+	ids, err := devnet.NewIdentities()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	n, err := devnet.Open(devnet.Config{
+		Dir:           s.t.TempDir(),
+		Identities:    ids,
+		Passphrase:    passphrase,
+		Listen:        "127.0.0.1:0",
+		CloseInterval: interval,
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- n.Run(s.t.Context()) }()
+	s.t.Cleanup(func() { _ = errors.Join(n.Close(), <-ended) })
+	return n.RPCURL()
+}
+
+// merge merges an account into another.
+func (s *testService) merge(secret, into string) {
+	s.t.Helper()
+	ctx, key := s.t.Context(), keypair.MustParseFull(secret)
+	rpc := rpcclient.NewClient(s.file.Stellar.RPCURL, nil)
+	defer rpc.Close()
+	account, err := rpc.LoadAccount(ctx, key.Address())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	tx, err := txnbuild.NewTransaction(txnbuild.TransactionParams{
+		SourceAccount:        account,
+		IncrementSequenceNum: true,
+		Operations:           []txnbuild.Operation{&txnbuild.AccountMerge{Destination: into}},
+		BaseFee:              devnet.BaseFeeStroops,
+		Preconditions:        txnbuild.Preconditions{TimeBounds: txnbuild.NewInfiniteTimeout()},
+	})
+	if err == nil {
+		tx, err = tx.Sign(devnet.DefaultPassphrase, key)
+	}
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	envelope, err := tx.Base64()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	sent, err := rpc.SendTransaction(ctx, protocol.SendTransactionRequest{Transaction: envelope})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.eventually("the merge", func() bool {
+		got, err := rpc.GetTransaction(ctx, protocol.GetTransactionRequest{Hash: sent.Hash})
+		return err == nil && got.Status == protocol.TransactionStatusSuccess
+	})
+}

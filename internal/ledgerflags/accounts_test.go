@@ -1,0 +1,53 @@
+package ledgerflags
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/spf13/pflag"
+	"github.com/stellar/go-stellar-sdk/network"
+)
+
+// Whoever is asked is of the network that the service follows, and named by its host alone.
+func TestWhoIsAskedForAccounts(t *testing.T) {
+	const pubnet, testnet = network.PublicNetworkPassphrase, network.TestNetworkPassphrase
+	for _, c := range []struct {
+		args, follows string
+		name          string // of who is asked
+		fault         string // empty: none
+	}{
+		{"--stellar-rpc-url=https://a.example/key", pubnet, "rpc a.example", ""},
+		{"--stellar-rpc-url=https://a.example/key --network=pubnet", pubnet, "rpc a.example", ""},
+		{"--stellar-rpc-url=https://a.example,https://b.example", "own", "rpc a.example,b.example", ""},
+		{"--stellar-rpc-url=https://a.example --network=own", "own", "rpc a.example", ""},
+		{"", testnet, "rpc soroban-testnet.stellar.org", ""},
+		{"--ledger-source=horizon", testnet, "horizon horizon-testnet.stellar.org", ""},
+		{
+			"--ledger-source=horizon --horizon-url=https://h.example/?key=x", pubnet, "horizon h.example",
+			"",
+		},
+		{"", pubnet, "", `--stellar-rpc-url "": name a Stellar RPC server`},
+		{"--ledger-source=horizon", "own", "", `--horizon-url "": name a Horizon server`},
+		{"--network=testnet", pubnet, "", `--network "testnet": the service follows another network`},
+		{"--network=own", "other", "", `--network "own": the service follows another network: "other"`},
+		{"--ledger-source=lake", pubnet, "", `--ledger-source "lake": must be rpc or horizon`},
+		{"--stellar-rpc-url=x", pubnet, "", "must be like https://host:port/path"},
+	} {
+		var s Flags
+		f := pflag.NewFlagSet("test", pflag.ContinueOnError)
+		s.RegisterAccounts(f)
+		if err := f.Parse(strings.Fields(c.args)); err != nil {
+			t.Fatal(err)
+		}
+		name, err := "", s.CheckAccounts()
+		if err == nil {
+			_, name, err = s.OpenAccounts(c.follows)
+		}
+		switch {
+		case c.fault == "" && (err != nil || name != c.name):
+			t.Errorf("%q: %q is asked, not %q: %v", c.args, name, c.name, err)
+		case c.fault != "" && (err == nil || !strings.Contains(err.Error(), c.fault)):
+			t.Errorf("%q: got %v, want %q", c.args, err, c.fault)
+		}
+	}
+}
