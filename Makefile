@@ -24,7 +24,7 @@ MODIFIED ?= $(if $(shell git status --porcelain 2>/dev/null),true,false)
 CLI := github.com/lumenhook/lumenhook/internal/cli
 LDFLAGS := -X $(CLI).version=$(VERSION) -X $(CLI).commit=$(COMMIT) -X $(CLI).date=$(DATE) -X $(CLI).modified=$(MODIFIED)
 
-.PHONY: run build test test-kafka test-kafka-long test-cluster test-browser test-signatures lint lint-units lint-openapi vuln fuzz race sim trial bench bench-waiting bench-api bench-match bench-projections bench-ledger bench-restore recording release-forms release-snapshot generate clean
+.PHONY: run build test test-kafka test-kafka-long test-cluster test-browser test-signatures lint lint-units lint-openapi vuln fuzz race sim trial reconcile-soak bench bench-waiting bench-api bench-match bench-projections bench-ledger bench-restore recording release-forms release-snapshot generate clean
 
 run: build ## build and start everything; Ctrl-C stops it
 	@./bin/lumenhook run $(ARGS)
@@ -130,6 +130,10 @@ KEEP ?= $(CURDIR)/trials
 SCRIPT ?=
 trial: ## the real program from outside: fresh seeds for FOR=60s, or SEED=n, or SCRIPT=file; OPS=n operations; failures are shrunk and kept in KEEP
 	$(GO) test -count 1 -timeout 24h -v -run TestFreshSeeds ./internal/trial -trial.seed=$(SEED) -trial.ops=$(OPS) -trial.for=$(FOR) -trial.script=$(SCRIPT) -trial.keep=$(KEEP)
+
+SOAK ?= 1000000
+reconcile-soak: ## SOAK=1000000 payments to watched wallets, while the source misbehaves and the program is killed: nothing may be unexplained
+	$(GO) test -count 1 -v -run PaymentsThroughFaults -timeout 6h ./cmd/lumenhook -soak.payments=$(SOAK) -soak.rounds=20
 
 # Figures are of one machine and hour: they are kept beside the repository, and not in it.
 LINES ?= all

@@ -3,6 +3,7 @@ package devclient_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -149,6 +150,58 @@ func TestPay(t *testing.T) {
 }
 
 // Faults of a request are told before anything is sent, all at once, and no secret among them.
+// Payments of one transaction are all made, in one ledger, or none is.
+func TestPayMany(t *testing.T) {
+	r := start(t)
+	to, secret, err := r.CreateAccount(r.ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	one := devclient.PayRequest{From: r.id.PayerSeed, To: to, Amount: "0.5"}
+	ledger, err := r.PayMany(r.ctx, slices.Repeat([]devclient.PayRequest{one}, 100))
+	if err != nil || ledger == 0 {
+		t.Fatalf("ledger %d: %v", ledger, err)
+	}
+	if got := r.lumens(to); got != 10_050*10_000_000 {
+		t.Errorf("the wallet holds %d stroops", got)
+	}
+	unpayable, strange := one, one
+	unpayable.Amount = "900000000000"
+	strange.From = secret
+	for _, bad := range [][]devclient.PayRequest{
+		nil, slices.Repeat([]devclient.PayRequest{one}, 101), {one, unpayable}, {one, strange}, {one, {}},
+	} {
+		if _, err := r.PayMany(r.ctx, bad); err == nil {
+			t.Errorf("%d payments were made", len(bad))
+		}
+	}
+	if got := r.lumens(to); got != 10_050*10_000_000 {
+		t.Errorf("after payments that are refused the wallet holds %d stroops", got)
+	}
+}
+
+// lumens reads what an account holds.
+func (r *rig) lumens(address string) (stroops xdr.Int64) {
+	r.t.Helper()
+	id := xdr.MustAddress(address)
+	key, err := xdr.MarshalBase64(xdr.LedgerKey{
+		Type:    xdr.LedgerEntryTypeAccount,
+		Account: &xdr.LedgerKeyAccount{AccountId: id},
+	})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	got, err := r.rpc.GetLedgerEntries(r.ctx, protocol.GetLedgerEntriesRequest{Keys: []string{key}})
+	if err != nil || len(got.Entries) != 1 {
+		r.t.Fatalf("%v: %d entries", err, len(got.Entries))
+	}
+	var entry xdr.LedgerEntryData
+	if err := xdr.SafeUnmarshalBase64(got.Entries[0].DataXDR, &entry); err != nil {
+		r.t.Fatal(err)
+	}
+	return entry.Account.Balance
+}
+
 func TestPayRequestFaults(t *testing.T) {
 	c, err := devclient.New("http://127.0.0.1:1", "")
 	if err != nil {

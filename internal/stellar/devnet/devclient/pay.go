@@ -52,6 +52,34 @@ func (c *Client) Pay(ctx context.Context, req PayRequest) (Payment, error) {
 	}, nil
 }
 
+// paymentsMax is how many operations a transaction may have (the protocol's MAX_OPS_PER_TX).
+const paymentsMax = 100
+
+// PayMany makes payments of one payer in one transaction, and returns after its ledger is closed:
+// all are made, or none. The memo is that of the first.
+func (c *Client) PayMany(ctx context.Context, requests []PayRequest) (ledger uint32, err error) {
+	if len(requests) == 0 || len(requests) > paymentsMax {
+		return 0, fmt.Errorf("%d payments: a transaction has 1 to %d", len(requests), paymentsMax)
+	}
+	var from *keypair.Full
+	ops := make([]txnbuild.Operation, len(requests))
+	for i, r := range requests {
+		payer, op, err := r.operation()
+		if err != nil {
+			return 0, fmt.Errorf("payment %d: %w", i, err)
+		}
+		if from != nil && from.Address() != payer.Address() {
+			return 0, fmt.Errorf("payment %d: its payer is not that of the first", i)
+		}
+		from, ops[i] = payer, op
+	}
+	answer, err := c.execute(ctx, from, requests[0].Memo, ops...)
+	if err != nil {
+		return 0, fmt.Errorf("make %d payments: %w", len(requests), err)
+	}
+	return answer.Ledger, nil
+}
+
 func (r PayRequest) operation() (*keypair.Full, txnbuild.Operation, error) {
 	from, fromErr := parseSeed("from", r.From)
 	to, toErr := destination(r.To, r.MuxedID)
