@@ -22,8 +22,8 @@ import (
 const nobodysURL = "https://127.0.0.1:1025/nobody"
 
 // A wallet's statement is what its account holds, by RPC and by Horizon, until a payment is not
-// seen: then the balance differs, and is unexplained from the next move on. A wallet that was merged
-// holds nothing on both sides.
+// seen: then the balance differs, and is unexplained from the next move on. A wallet that was
+// merged holds nothing on both sides.
 func TestAWalletIsReconciled(t *testing.T) {
 	s := &testService{t: t, dir: t.TempDir()}
 	s.start("--no-demo", "--egress-ports", "1024-65535", "--ledger-interval", "200ms",

@@ -56,14 +56,14 @@ func (s *Flags) OpenAccounts(passphrase string) (accounts source.Accounts, name 
 		s.Passphrase = named
 	}
 	if s.Passphrase != passphrase {
-		return nil, "", cli.Usage(fmt.Errorf("--network %q: the service follows another network: %q", named,
-			passphrase))
+		return nil, "", cli.Usage(fmt.Errorf("--network %q: the service follows another network: %q",
+			named, passphrase))
 	}
 	s.preset()
 	switch {
 	case s.kind == sourceHorizon && s.horizonURL == "":
-		return nil, "", cli.Usage(errors.New(`--horizon-url "": name a Horizon server of the network, or ` +
-			"choose rpc as --ledger-source"))
+		return nil, "", cli.Usage(errors.New(`--horizon-url "": name a Horizon server of the network, ` +
+			"or choose rpc as --ledger-source"))
 	case s.kind == sourceHorizon:
 		accounts, err = horizon.NewAccounts(s.horizonConfig(nil))
 		return accounts, "horizon " + hostOf(s.horizonURL), err

@@ -53,8 +53,8 @@ func (c Check) Run(ctx context.Context) (Report, error) {
 			return Report{}, err
 		}
 		if !held.Exists && len(statement.Balances) == 0 {
-			return Report{}, fmt.Errorf("in ledger %d %s has no account %s, and no move of it was recorded: "+
-				"it was merged into another, or is not there yet", held.Ledger, c.Source, c.Wallet)
+			return Report{}, fmt.Errorf("in ledger %d %s has no account %s, and no move of it was "+
+				"recorded: it was merged into another, or is not there yet", held.Ledger, c.Source, c.Wallet)
 		}
 		// A balance that moved for the first time was not asked for: a newer ledger is, with it.
 		all := c.balances(statement)
@@ -117,12 +117,12 @@ func (c Check) late(s client.Statement, to uint32, err error) error {
 	case err != nil:
 		return fmt.Errorf("after %v the statement is not there: %w", c.Timeout, err)
 	case s.ThroughLedger == nil || s.RecordedSince == nil:
-		return fmt.Errorf("after %v no watch of the wallet has seen a ledger: does the service follow the "+
-			"network (lumenhook coverage)?", c.Timeout)
+		return fmt.Errorf("after %v no watch of the wallet has seen a ledger: does the service follow "+
+			"the network (lumenhook coverage)?", c.Timeout)
 	}
-	return fmt.Errorf("the service is behind: it has read up to ledger %d, and %s is at ledger %d; it "+
-		"was waited for %v (lumenhook coverage shows whether it goes on)", *s.ThroughLedger, c.Source, to,
-		c.Timeout)
+	return fmt.Errorf("the service is behind: it has read up to ledger %d, and %s is at ledger %d; "+
+		"it was waited for %v (lumenhook coverage shows whether it goes on)", *s.ThroughLedger,
+		c.Source, to, c.Timeout)
 }
 
 func (c Check) report(s client.Statement, held source.Holdings) Report {

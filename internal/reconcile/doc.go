@@ -6,8 +6,8 @@
 //
 // Invariants:
 //
-//   - What is compared is of one ledger. A service or a source that is behind is an error, and never
-//     a difference.
+//   - What is compared is of one ledger. A service or a source that is behind is an error, and
+//     never a difference.
 //   - Waiting is bounded by Check.Timeout.
 //   - A balance of which no move is recorded is shown, and is neither equal nor different: nothing
 //     is known of it.

@@ -22,8 +22,8 @@ type Report struct {
 	Balances      []Balance  `json:"balances"`  // XLM first, then by name
 }
 
-// Balance is one balance of both. Where no move of it is recorded, the statement knows nothing of it:
-// what comes from there is nil.
+// Balance is one balance of both. Where no move of it is recorded, the statement knows nothing of
+// it: what comes from there is nil.
 type Balance struct {
 	Asset       string  `json:"asset"`
 	Opening     *string `json:"opening"`
@@ -81,9 +81,10 @@ func (r Report) Findings() error {
 	if len(found) == 0 {
 		return nil
 	}
-	return fmt.Errorf("after ledger %d %d of %d balances do not agree: %s. Either no watch saw the wallet "+
-		"for a while, or a ledger is missing (lumenhook coverage), or a source was wrong; `lumenhook "+
-		"statement` names the move", r.Ledger, len(found), len(r.Balances), strings.Join(found, "; "))
+	return fmt.Errorf("after ledger %d %d of %d balances do not agree: %s. Either no watch saw the "+
+		"wallet for a while, or a ledger is missing (lumenhook coverage), or a source was wrong; "+
+		"`lumenhook statement` names the move", r.Ledger, len(found), len(r.Balances),
+		strings.Join(found, "; "))
 }
 
 // Show prints a report for people.
