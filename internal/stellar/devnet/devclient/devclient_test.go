@@ -149,7 +149,6 @@ func TestPay(t *testing.T) {
 	}
 }
 
-// Faults of a request are told before anything is sent, all at once, and no secret among them.
 // Payments of one transaction are all made, in one ledger, or none is.
 func TestPayMany(t *testing.T) {
 	r := start(t)
@@ -202,6 +201,7 @@ func (r *rig) lumens(address string) (stroops xdr.Int64) {
 	return entry.Account.Balance
 }
 
+// Faults of a request are told before anything is sent, all at once, and no secret among them.
 func TestPayRequestFaults(t *testing.T) {
 	c, err := devclient.New("http://127.0.0.1:1", "")
 	if err != nil {
