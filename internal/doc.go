@@ -8,7 +8,8 @@
 //   - stellar is all that knows the Stellar network.
 //   - embedded has the broker, the ClickHouse engine and the development network of run.
 //   - signing keeps the deployment's keys of signatures by Ed25519.
-//   - sealing encrypts secrets at rest; pki issues the certificates of a run.
+//   - sealing encrypts secrets at rest; pki issues the certificates of a run; secretfile
+//     changes files of keys.
 //   - retry waits and tries again: of loops in this program. Whether a delivery is tried
 //     again is decided in domain/retry.go.
 //   - telemetry, supervise, startstop, orphans, webguard, freeport serve the process.

@@ -13,6 +13,8 @@ import (
 	"github.com/tink-crypto/tink-go/v2/aead"
 	"github.com/tink-crypto/tink-go/v2/insecurecleartextkeyset"
 	"github.com/tink-crypto/tink-go/v2/keyset"
+
+	"github.com/lumenhook/lumenhook/internal/secretfile"
 )
 
 // maxKeyFileBytes bounds the size of a master key file.
@@ -178,7 +180,7 @@ func create(path string) (err error) {
 			return err
 		}
 	}
-	return syncFolder(filepath.Dir(path))
+	return secretfile.SyncFolder(filepath.Dir(path))
 }
 
 func newKeyset() ([]byte, error) {
@@ -195,12 +197,4 @@ func writeKeyset(h *keyset.Handle) ([]byte, error) {
 		return nil, err
 	}
 	return b.Bytes(), nil
-}
-
-func syncFolder(dir string) error {
-	f, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
 }

@@ -3,13 +3,12 @@ package sealing
 import (
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
-	"path/filepath"
 	"slices"
 
 	"github.com/tink-crypto/tink-go/v2/aead"
 	"github.com/tink-crypto/tink-go/v2/keyset"
+
+	"github.com/lumenhook/lumenhook/internal/secretfile"
 )
 
 // maxKeys bounds the keys in a master key file; one a month fills it in eight years.
@@ -118,41 +117,16 @@ func DropFile(path string, id uint32) ([]Key, error) {
 	return rewriteFile(path, func(text []byte) ([]byte, []Key, error) { return Drop(text, id) })
 }
 
-// rewrite makes a new text from a master key's.
-type rewrite func(text []byte) ([]byte, []Key, error)
-
-func rewriteFile(path string, change rewrite) ([]Key, error) {
-	// The new file's name excludes a second process that changes it at once.
-	temp := path + ".new"
-	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if errors.Is(err, fs.ErrExist) {
-		return nil, fmt.Errorf("sealing: %s exists: another change is under way; if none is, one was "+
-			"cut short: remove the file and repeat the command", temp)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("sealing: %w", err)
-	}
-	keys, err := rewriteInto(f, path, change)
-	if err := errors.Join(err, f.Close()); err != nil {
-		return nil, errors.Join(err, os.Remove(temp))
-	}
-	if err := os.Rename(temp, path); err != nil {
-		return nil, fmt.Errorf("sealing: %w", err)
-	}
-	return keys, syncFolder(filepath.Dir(path))
-}
-
-func rewriteInto(f *os.File, path string, change rewrite) ([]Key, error) {
-	text, _, err := readKeyFile(path)
-	if err != nil {
-		return nil, err
-	}
-	changed, keys, err := change(text)
-	if err != nil {
-		return nil, err
-	}
-	if _, err := f.Write(changed); err != nil {
-		return nil, fmt.Errorf("sealing: writing %s: %w", f.Name(), err)
-	}
-	return keys, f.Sync()
+func rewriteFile(
+	path string, change func(text []byte) ([]byte, []Key, error),
+) (keys []Key, err error) {
+	err = secretfile.Change(path, func() ([]byte, error) {
+		text, _, err := readKeyFile(path)
+		if err != nil {
+			return nil, err
+		}
+		text, keys, err = change(text)
+		return text, err
+	})
+	return keys, err
 }

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"slices"
 	"time"
+
+	"github.com/lumenhook/lumenhook/internal/secretfile"
 )
 
 // FileName is the name of the keys' file, in the folder of the master key's.
@@ -150,54 +152,17 @@ func change(path string, by func([]Key) ([]Key, error)) ([]Key, error) {
 	})
 }
 
-// replace writes a file anew, atomically. It gives its present text to by, nil if there is
-// none.
-func replace(path string, by func(text []byte) ([]Key, error)) ([]Key, error) {
-	// The new file's name excludes a second process that changes it at once.
-	temp := path + ".new"
-	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if errors.Is(err, fs.ErrExist) {
-		return nil, fmt.Errorf("signing: %s exists: another change is under way; if none is, one was "+
-			"cut short: remove the file and repeat the command", temp)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("signing: %w", err)
-	}
-	keys, err := replaceInto(f, path, by)
-	if err := errors.Join(err, f.Close()); err != nil {
-		return nil, errors.Join(err, os.Remove(temp))
-	}
-	if err := os.Rename(temp, path); err != nil {
-		return nil, fmt.Errorf("signing: %w", err)
-	}
-	return keys, syncFolder(filepath.Dir(path))
-}
-
-func replaceInto(
-	f *os.File, path string, by func(text []byte) ([]Key, error),
-) ([]Key, error) {
-	text, err := readFile(path)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("signing: %w", err)
-	}
-	keys, err := by(text)
-	if err != nil {
-		return nil, err
-	}
-	encoded, err := encode(keys)
-	if err == nil {
-		_, err = f.Write(encoded)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("signing: writing %s: %w", f.Name(), err)
-	}
-	return keys, f.Sync()
-}
-
-func syncFolder(dir string) error {
-	f, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
+// replace writes a file anew. It gives its present text to by, nil if there is none.
+func replace(path string, by func(text []byte) ([]Key, error)) (keys []Key, err error) {
+	err = secretfile.Change(path, func() ([]byte, error) {
+		text, err := readFile(path)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("signing: %w", err)
+		}
+		if keys, err = by(text); err != nil {
+			return nil, err
+		}
+		return encode(keys)
+	})
+	return keys, err
 }
