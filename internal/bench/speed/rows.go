@@ -122,17 +122,7 @@ func (r *results) latencyFigures(l latencyRun) []figure {
 
 // besideCommits compares times on real brokers with those of transactions alone.
 func besideCommits(l latencyRun) []figure {
-	beside := func(name string, value, floor float64) figure {
-		return figure{
-			Row:       l.Line + ", " + name,
-			Unit:      "ms",
-			Value:     value,
-			FloorName: namedCommits,
-			Floor:     floor,
-		}
-	}
-	return []figure{beside("p50", l.Service.P50, l.Commits.P50),
-		beside("p99", l.Service.P99, l.Commits.P99)}
+	return l.beside(namedCommits, l.Commits)
 }
 
 // besideOwn compares times on real brokers with those on the embedded one.
@@ -141,19 +131,23 @@ func (r *results) besideOwn(l latencyRun) (all []figure) {
 		if o.Repetition != l.Repetition || o.PerSecond != l.PerSecond || o.Half || o.Sync || o.RealKafka {
 			continue
 		}
-		beside := func(name string, value, floor float64) figure {
-			return figure{
-				Row:       l.Line + ", " + name,
-				Unit:      "ms",
-				Value:     value,
-				FloorName: namedOwn,
-				Floor:     floor,
-			}
-		}
-		all = append(all, beside("p50", l.Service.P50, o.Service.P50),
-			beside("p99", l.Service.P99, o.Service.P99))
+		all = append(all, l.beside(namedOwn, o.Service)...)
 	}
 	return all
+}
+
+// beside compares p50 and p99 of the service with those of something else.
+func (l latencyRun) beside(name string, floor times) []figure {
+	row := func(of string, value, floor float64) figure {
+		return figure{
+			Row:       l.Line + ", " + of,
+			Unit:      "ms",
+			Value:     value,
+			FloorName: name,
+			Floor:     floor,
+		}
+	}
+	return []figure{row("p50", l.Service.P50, floor.P50), row("p99", l.Service.P99, floor.P99)}
 }
 
 // short prints a figure with its unit.
