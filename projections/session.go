@@ -21,8 +21,8 @@ const (
 	trickle     = 100
 	trickleWait = 50 * time.Millisecond
 
-	// A block with so many records waits so many times as long while nobody asks: under load half
-	// of ClickHouse's work is to merge blocks, which takes the less the fewer there are.
+	// A block with so many records waits so many times as long while nobody asks: under load
+	// most of ClickHouse's work is to merge blocks, and there is less of it the fewer they are.
 	many       = 5_000
 	manyFactor = 3
 )
