@@ -6,12 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"net/netip"
 	"time"
 
 	"github.com/stellar/go-stellar-sdk/network"
 
 	"github.com/lumenhook/lumenhook/api"
+	"github.com/lumenhook/lumenhook/api/console"
 	"github.com/lumenhook/lumenhook/internal/apiserver"
 	"github.com/lumenhook/lumenhook/internal/webguard"
 	"github.com/lumenhook/lumenhook/projections"
@@ -41,7 +43,8 @@ func (c ServerConfig) Guard(listen string) webguard.Config {
 
 type apiRole struct {
 	part
-	url string
+	url     string
+	console *console.Console
 }
 
 func (r *apiRole) Name() string { return string(RoleAPI) }
@@ -59,7 +62,10 @@ func (r *apiRole) Start(context.Context) error {
 	if err != nil {
 		return fmt.Errorf("--api-listen: %w", err)
 	}
-	guarded := api.NewServer(cfg.Guard(cfg.Listen).Wrap(handler), r.Logger)
+	if r.console, err = r.newConsole(handler); err != nil {
+		return err
+	}
+	guarded := api.NewServer(cfg.Guard(cfg.Listen).Wrap(r.console.Mount(handler)), r.Logger)
 	guarded.RegisterOnShutdown(handler.EndWaits)
 	server, err := apiserver.New(apiserver.Config{
 		Server:            guarded,
@@ -143,6 +149,19 @@ func (r *apiRole) handler() (*api.API, error) {
 		RateLimit:      cfg.API.RateLimit,
 		TestWait:       testWait(cfg.AttemptTimeout),
 		TrustedProxies: cfg.API.Server.TrustedProxies,
+	})
+}
+
+// newConsole makes the pages beside the API, which ask it as any client does.
+func (r *apiRole) newConsole(handler http.Handler) (*console.Console, error) {
+	cfg := r.node.cfg
+	return console.New(console.Config{
+		API:       handler,
+		Keys:      reads{r.node.directory.Directory},
+		Entropy:   rand.Reader,
+		Now:       cfg.Now,
+		Log:       cfg.Logger,
+		DeriveKey: deriver(cfg.MasterKey),
 	})
 }
 

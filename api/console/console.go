@@ -1,0 +1,206 @@
+package console
+
+import (
+	"crypto/cipher"
+	"crypto/rand"
+	"crypto/sha256"
+	"embed"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"html/template"
+	"io"
+	"io/fs"
+	"log/slog"
+	"net/http"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/lumenhook/lumenhook/domain"
+)
+
+// Path is where the console is: every address of it is this one, or below it.
+const Path = "/console"
+
+// policy lets a page use this server's own style sheet, script and icon, and post its forms
+// here, and nothing else.
+const policy = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; " +
+	"form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+
+//go:embed templates/*.html
+var templateFiles embed.FS
+
+//go:embed assets/*
+var assetFiles embed.FS
+
+// Keys finds API keys. It is the API's own directory, and tells what a key may do: only to leave
+// out buttons that the API would refuse.
+type Keys interface {
+	KeyByHash(hash []byte) (key domain.Key, accountID string, found bool, err error)
+}
+
+// Config are the dependencies of the console. All are required but DeriveKey.
+type Config struct {
+	API     http.Handler // answers /v1
+	Keys    Keys
+	Entropy io.Reader // of session ids and nonces: crypto/rand.Reader
+	Now     func() time.Time
+	Log     *slog.Logger
+	// DeriveKey derives 256 bits from a label and a secret that all nodes share, so that they
+	// share sessions. Without it sessions end with the process.
+	DeriveKey func(label string) [32]byte
+}
+
+func (c Config) validate() error {
+	switch {
+	case c.API == nil, c.Keys == nil, c.Entropy == nil, c.Now == nil, c.Log == nil:
+		return errors.New("console: Config.API, Keys, Entropy, Now and Log are required: set them")
+	}
+	return nil
+}
+
+// Console answers requests below Path. It is safe for concurrent use.
+type Console struct {
+	Config
+	mux      *http.ServeMux
+	sealed   cipher.AEAD
+	tokenKey [32]byte
+	pages    map[string]*template.Template
+	assets   map[string]asset
+	names    assetNames
+	signIns  *signInLimits
+	links    *usedLinks
+}
+
+// asset is a file that pages use. Its address names its content, so that browsers keep it.
+type asset struct {
+	content     []byte
+	contentType string
+}
+
+// assetNames are the addresses of the assets.
+type assetNames struct{ Style, Script, Icon string }
+
+// New makes the console.
+func New(c Config) (*Console, error) {
+	if err := c.validate(); err != nil {
+		return nil, err
+	}
+	if c.DeriveKey == nil {
+		var own [32]byte
+		if _, err := io.ReadFull(rand.Reader, own[:]); err != nil {
+			return nil, fmt.Errorf("console: %w", err)
+		}
+		c.DeriveKey = func(label string) [32]byte { return sha256.Sum256(append(own[:], label...)) }
+	}
+	x := &Console{
+		Config:   c,
+		tokenKey: c.DeriveKey("console: tokens of forms"),
+		assets:   make(map[string]asset),
+		signIns:  newSignInLimits(),
+		links:    newUsedLinks(),
+	}
+	var err error
+	if x.sealed, err = newAEAD(c.DeriveKey("console: sessions")); err != nil {
+		return nil, fmt.Errorf("console: %w", err)
+	}
+	if err := x.readAssets(); err != nil {
+		return nil, fmt.Errorf("console: %w", err)
+	}
+	if x.pages, err = readPages(); err != nil {
+		return nil, fmt.Errorf("console: %w", err)
+	}
+	x.mux = x.routes()
+	return x, nil
+}
+
+// Mount makes a handler of the console and of the API beside it.
+func (x *Console) Mount(api http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == Path || strings.HasPrefix(r.URL.Path, Path+"/") {
+			x.ServeHTTP(w, r)
+			return
+		}
+		api.ServeHTTP(w, r)
+	})
+}
+
+// routes is the one list of pages and of what they post.
+func (x *Console) routes() *http.ServeMux {
+	mux := http.NewServeMux()
+	get := func(p string, show pageHandler) { mux.Handle("GET "+Path+p, x.showing(show)) }
+	post := func(p string, act postHandler) { mux.Handle("POST "+Path+p, x.acting(act)) }
+	get("", x.overview)
+	get("/endpoints", x.listEndpoints)
+	get("/endpoints/{id}", x.showEndpoint)
+	get("/endpoints/{id}/replay", x.countReplay)
+	get("/events", x.listEvents)
+	get("/events/{id}", x.showEvent)
+	get("/watches", x.listWatches)
+	get("/watches/{id}", x.showWatch)
+	post("/endpoints/{id}/test", x.testEndpoint)
+	post("/endpoints/{id}/enable", x.enableEndpoint)
+	post("/endpoints/{id}/disable", x.disableEndpoint)
+	post("/endpoints/{id}/replay", x.replayEndpoint)
+	post("/events/{id}/resend", x.resendEvent)
+	post("/sign-out", x.signOut)
+	mux.HandleFunc("GET "+Path+"/sign-in", x.showSignIn)
+	mux.HandleFunc("POST "+Path+"/sign-in", x.signIn)
+	mux.HandleFunc("GET "+Path+"/link", x.followLink)
+	mux.HandleFunc("GET "+Path+"/assets/{name}", x.serveAsset)
+	mux.Handle(Path+"/", x.showing(func(*visit) (page, error) { return page{}, errNoPage }))
+	return mux
+}
+
+// ServeHTTP answers with a page.
+func (x *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	h := w.Header()
+	h.Set("Content-Security-Policy", policy)
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("Cross-Origin-Opener-Policy", "same-origin")
+	h.Set("Cross-Origin-Resource-Policy", "same-origin")
+	h.Set("Cache-Control", "no-store")
+	x.mux.ServeHTTP(w, r)
+}
+
+func (x *Console) readAssets() error {
+	types := map[string]string{
+		".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8",
+		".svg": "image/svg+xml",
+	}
+	return fs.WalkDir(assetFiles, "assets", func(file string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		content, err := assetFiles.ReadFile(file)
+		if err != nil {
+			return err
+		}
+		sum := sha256.Sum256(content)
+		ext := path.Ext(file)
+		name := strings.TrimSuffix(path.Base(file), ext) + "-" + hex.EncodeToString(sum[:6]) + ext
+		x.assets[name] = asset{content: content, contentType: types[ext]}
+		switch at := Path + "/assets/" + name; ext {
+		case ".css":
+			x.names.Style = at
+		case ".js":
+			x.names.Script = at
+		case ".svg":
+			x.names.Icon = at
+		}
+		return nil
+	})
+}
+
+func (x *Console) serveAsset(w http.ResponseWriter, r *http.Request) {
+	file, found := x.assets[r.PathValue("name")]
+	if !found {
+		http.NotFound(w, r)
+		return
+	}
+	w.Header().Set("Content-Type", file.contentType)
+	w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")
+	_, _ = w.Write(file.content) // the browser may be gone: the error concerns nobody
+}

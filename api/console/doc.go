@@ -1,0 +1,30 @@
+// Package console is what people look at: pages below /console, made on the server. It hides
+// HTML, sessions and forms from every other part. It is a client of the API (package client),
+// whose requests it runs through the API's own handler with the key of the session, so that
+// whatever the API refuses the console cannot do; docs/decisions/console.md says why.
+//
+// Invariants:
+//
+//   - Nothing is read or changed but through the API. What a key may do is looked up besides,
+//     to leave out buttons.
+//   - A node keeps nothing of a session: the browser holds it, sealed. A key that is revoked
+//     ends its sessions with the next request.
+//   - A form that does not carry its session's token changes nothing, and one that is sent twice
+//     changes something once.
+//   - A page runs no script and has no style but this package's files, and loads nothing from
+//     another address. What other people wrote is text in it.
+//
+// File map:
+//
+//	console.go    configuration, routes, headers, assets
+//	session.go    sealed sessions, cookies, tokens of forms
+//	signin.go     signing in, with a key or a link, and out
+//	backend.go    requests to the API within the process
+//	page.go       the frame of a page, and what stands in a page's way
+//	words.go      times, states and rules in words
+//	plot.go       bars by minute
+//	overview.go   the first page
+//	endpoints.go  endpoints, and what is done with them
+//	events.go     events, likewise
+//	watches.go    watches
+package console

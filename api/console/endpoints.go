@@ -1,0 +1,223 @@
+package console
+
+import (
+	"net/url"
+	"slices"
+	"time"
+
+	"maps"
+
+	"github.com/lumenhook/lumenhook/api/client"
+)
+
+// replayPages bounds what is counted before a replay.
+const replayPages = 4
+
+// endpointRow is an endpoint in a list.
+type endpointRow struct {
+	client.Endpoint
+	Word    stateWord
+	Why     string // it is disabled
+	Since   *moment
+	Created *moment
+	Most    int // failures in a row that disable it
+}
+
+func (x *Console) endpointRow(e client.Endpoint) endpointRow {
+	row := endpointRow{
+		Endpoint: e,
+		Word:     stateWord{"Active", "delivered"},
+		Since:    x.moment(e.DisabledAt),
+		Created:  x.moment(&e.CreatedAt),
+		Most:     disablesAfter,
+	}
+	switch {
+	case e.Status == "disabled":
+		row.Word = stateWord{"Disabled", "failed"}
+		if e.DisabledReason != nil {
+			row.Why = worded(disabledWords, *e.DisabledReason)
+		}
+	case e.ConsecutiveFailures >= disablesAfter/2:
+		row.Word = stateWord{"Failing", "waiting"}
+	}
+	return row
+}
+
+// listView is a page of a list.
+type listView[T any] struct {
+	Rows   []T
+	Filter any
+	First  bool   // it is the first page
+	Next   string // address of the next page; empty: none
+}
+
+// nextPage is the address of the next page with the same filters.
+func (v *visit) nextPage(cursor *string) string {
+	if cursor == nil {
+		return ""
+	}
+	q := v.r.URL.Query()
+	q.Set("cursor", *cursor)
+	return v.r.URL.Path + "?" + q.Encode()
+}
+
+func (x *Console) listEndpoints(v *visit) (page, error) {
+	q := v.r.URL.Query()
+	found, err := v.api.ListEndpoints(v.r.Context(), client.EndpointFilter{Status: q.Get("status")},
+		client.Page{Limit: listPage, Cursor: q.Get("cursor")})
+	if err != nil {
+		return page{}, err
+	}
+	view := listView[endpointRow]{
+		Filter: q.Get("status"),
+		First:  !q.Has("cursor"),
+		Next:   v.nextPage(found.NextCursor),
+	}
+	for _, e := range found.Data {
+		view.Rows = append(view.Rows, x.endpointRow(e))
+	}
+	return page{"endpoints", "Endpoints", "endpoints", view}, nil
+}
+
+// endpointView is one endpoint.
+type endpointView struct {
+	endpointRow
+	HeaderNames []string
+	Waiting     string
+	Failed      string
+	Plot        plot
+	Recent      []eventRow
+	History     *troubleView // in place of the counts and events
+}
+
+func (x *Console) showEndpoint(v *visit) (page, error) {
+	e, err := v.api.GetEndpoint(v.r.Context(), v.r.PathValue("id"))
+	if err != nil {
+		return page{}, err
+	}
+	view := endpointView{
+		endpointRow: x.endpointRow(e),
+		HeaderNames: append(slices.Sorted(maps.Keys(e.Headers)), e.LostHeaders...),
+	}
+	if err := x.countEndpoint(v, &view); err != nil {
+		trouble := x.trouble(v.r, err)
+		view.History = &trouble
+	}
+	return page{"endpoint", "Endpoint", "endpoints", view}, nil
+}
+
+// countEndpoint reads what the history has of an endpoint.
+func (x *Console) countEndpoint(v *visit, view *endpointView) error {
+	of := func(state string) client.EventFilter {
+		return client.EventFilter{EndpointID: view.ID, State: state}
+	}
+	queued, wholeQueued, err := v.events(of("QUEUED"), 1)
+	if err != nil {
+		return err
+	}
+	waiting, wholeWaiting, err := v.events(of("WAITING"), 1)
+	if err != nil {
+		return err
+	}
+	failed, wholeFailed, err := v.events(of("FAILED"), 1)
+	if err != nil {
+		return err
+	}
+	view.Waiting = countWords(len(queued)+len(waiting), wholeQueued && wholeWaiting)
+	view.Failed = countWords(len(failed), wholeFailed)
+	since := x.Now().Add(-overviewSpan)
+	recent, _, err := v.events(client.EventFilter{EndpointID: view.ID}, 1)
+	if err != nil {
+		return err
+	}
+	view.Plot = newPlot(since, overviewSpan)
+	for i, e := range recent {
+		view.Plot.add(e.CreatedAt, e.Delivery.State)
+		if i < 10 {
+			view.Recent = append(view.Recent, x.eventRow(e))
+		}
+	}
+	view.Plot.draw()
+	return nil
+}
+
+func (v *visit) endpointPath(done string) string {
+	return Path + "/endpoints/" + url.PathEscape(v.r.PathValue("id")) + "?done=" + done
+}
+
+func (x *Console) enableEndpoint(v *visit) (string, error) {
+	_, err := v.api.EnableEndpoint(v.r.Context(), v.r.PathValue("id"), v.once())
+	return v.endpointPath("enabled"), err
+}
+
+func (x *Console) disableEndpoint(v *visit) (string, error) {
+	_, err := v.api.DisableEndpoint(v.r.Context(), v.r.PathValue("id"), v.once())
+	return v.endpointPath("disabled"), err
+}
+
+// testEndpoint sends a test, and shows its event.
+func (x *Console) testEndpoint(v *visit) (string, error) {
+	result, err := v.api.TestEndpoint(v.r.Context(), v.r.PathValue("id"), v.once())
+	return Path + "/events/" + url.PathEscape(result.EventID) + "?done=tested", err
+}
+
+// replayView says how much a replay would queue, before it does.
+type replayView struct {
+	ID, URL  string
+	Since    string // as the API takes it
+	At       *moment
+	Count    string
+	None     bool
+	Hours    int
+	Disabled bool
+}
+
+// replaySpans are the choices of how far back a replay goes, in hours.
+var replaySpans = map[string]int{"1": 1, "24": 24, "168": 168, "720": 720}
+
+// countReplay counts the failed deliveries of a time.
+func (x *Console) countReplay(v *visit) (page, error) {
+	e, err := v.api.GetEndpoint(v.r.Context(), v.r.PathValue("id"))
+	if err != nil {
+		return page{}, err
+	}
+	hours, known := replaySpans[v.r.URL.Query().Get("hours")]
+	if !known {
+		hours = 24
+	}
+	since := x.Now().Add(-time.Duration(hours) * time.Hour).UTC().Truncate(time.Second)
+	found, whole, err := v.events(client.EventFilter{
+		EndpointID: e.ID,
+		State:      "FAILED",
+		Since:      since,
+	}, replayPages)
+	if err != nil {
+		return page{}, err
+	}
+	return page{"replay", "Replay", "endpoints", replayView{
+		ID:       e.ID,
+		URL:      e.URL,
+		Since:    since.Format(time.RFC3339),
+		At:       x.moment(&since),
+		Count:    countWords(len(found), whole),
+		None:     len(found) == 0,
+		Hours:    hours,
+		Disabled: e.Status == "disabled",
+	}}, nil
+}
+
+// replayEndpoint queues what failed since a time, and goes on to the failed events: those that
+// were queued are there no longer.
+func (x *Console) replayEndpoint(v *visit) (string, error) {
+	since, err := time.Parse(time.RFC3339, v.r.PostFormValue("since"))
+	if err != nil {
+		return "", &client.Problem{
+			Status: 422,
+			Title:  "Nothing was replayed",
+			Detail: "The time from which to replay is not one: count again, and repeat it.",
+		}
+	}
+	_, err = v.api.ReplayEndpoint(v.r.Context(), v.r.PathValue("id"), client.Replay{Since: since},
+		v.once())
+	return v.endpointPath("replayed"), err
+}

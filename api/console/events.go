@@ -1,0 +1,292 @@
+package console
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/lumenhook/lumenhook/api/client"
+)
+
+// paid is what a page shows of an event's data: schemas/events say it all.
+type paid struct {
+	Payment struct {
+		ID, TxHash     string
+		Ledger         uint32
+		LedgerClosedAt time.Time
+		From, To       string
+		ToMuxedID      *string
+		Memo, MemoType *string
+		Asset          client.Asset
+		Amount         string
+	}
+	Watch struct {
+		ID, Label, WalletAddress string
+	}
+	Verification struct {
+		Outcome string
+		Reasons []string
+	}
+}
+
+// eventRow is an event in a list.
+type eventRow struct {
+	client.Event
+	Kind    string
+	Word    stateWord
+	Created *moment
+	Next    *moment
+	Paid    paid
+	Amount  string // with its asset; empty: nothing was paid
+	at      time.Time
+}
+
+func (x *Console) eventRow(e client.Event) eventRow {
+	row := eventRow{
+		Event:   e,
+		Kind:    worded(typeWords, e.Type),
+		Word:    wordOf(e.Delivery),
+		Created: x.moment(&e.CreatedAt),
+		Next:    x.moment(e.Delivery.NextAttemptAt),
+		at:      e.CreatedAt,
+	}
+	// Data of another form leaves out what is not understood: the body is shown as it is.
+	if json.Unmarshal(e.Data, &row.Paid) == nil && row.Paid.Payment.ID != "" {
+		row.Amount = row.Paid.Payment.Amount + " " + row.Paid.Payment.Asset.Code
+	}
+	return row
+}
+
+// eventFields are the filters of the list, as the API names them.
+var eventFields = []string{
+	"endpointId", "watchId", "walletAddress", "type", "state", "since", "until", "paymentId",
+	"txHash", "sender", "memo", "asset", "minAmount", "maxAmount",
+}
+
+// The choices of the filters.
+var (
+	eventStates = []string{"QUEUED", "WAITING", "DELIVERED", "FAILED", "CANCELLED"}
+	eventTypes  = []string{"payment.received", "payment.rejected", "test.ping"}
+)
+
+// eventFilter reads the filters of an address. The API judges them, but for times.
+func eventFilter(q url.Values) (f client.EventFilter, err error) {
+	for _, t := range []struct {
+		name string
+		into *time.Time
+	}{{"since", &f.Since}, {"until", &f.Until}} {
+		text := strings.TrimSpace(q.Get(t.name))
+		if text == "" {
+			continue
+		}
+		if *t.into, err = readTime(text); err != nil {
+			return f, &client.Problem{
+				Status: 400,
+				Title:  "A filter is not valid",
+				Detail: "The time of " + t.name + " must be like 2026-11-23T10:15, in UTC.",
+			}
+		}
+	}
+	text := func(name string) string { return strings.TrimSpace(q.Get(name)) }
+	f.EndpointID, f.WatchID = text("endpointId"), text("watchId")
+	f.WalletAddress = text("walletAddress")
+	f.Type, f.State = text("type"), text("state")
+	f.PaymentID, f.TxHash, f.Sender = text("paymentId"), text("txHash"), text("sender")
+	f.Memo, f.Asset = q.Get("memo"), text("asset")
+	f.MinAmount, f.MaxAmount = text("minAmount"), text("maxAmount")
+	return f, nil
+}
+
+// readTime reads a time as browsers send it, which is taken as UTC, or as the API takes it.
+func readTime(text string) (t time.Time, err error) {
+	for _, form := range []string{"2006-01-02T15:04", "2006-01-02T15:04:05", time.RFC3339Nano} {
+		if t, err = time.Parse(form, text); err == nil {
+			return t, nil
+		}
+	}
+	return t, err
+}
+
+func (x *Console) listEvents(v *visit) (page, error) {
+	q := v.r.URL.Query()
+	f, err := eventFilter(q)
+	if err != nil {
+		return page{}, err
+	}
+	found, err := v.api.ListEvents(v.r.Context(), f,
+		client.Page{Limit: listPage, Cursor: q.Get("cursor")})
+	if err != nil {
+		return page{}, err
+	}
+	given := make(map[string]string)
+	for _, name := range eventFields {
+		if text := q.Get(name); text != "" {
+			given[name] = text
+		}
+	}
+	view := listView[eventRow]{
+		Filter: given,
+		First:  !q.Has("cursor"),
+		Next:   v.nextPage(found.NextCursor),
+	}
+	for _, e := range found.Data {
+		view.Rows = append(view.Rows, x.eventRow(e))
+	}
+	return page{"events", "Events", "events", view}, nil
+}
+
+// eventView is one event.
+type eventView struct {
+	eventRow
+	Closed   *moment
+	Asset    string
+	Reasons  []string
+	Runs     []runView
+	Body     string // byte for byte
+	URL      string // of the endpoint; empty: it is gone
+	Signed   *client.DeliveryHeaders
+	Headers  []string // names of the endpoint's own
+	Curl     string
+	CanAgain bool
+}
+
+// runView is the attempts of one run.
+type runView struct {
+	Number   int
+	Attempts []attemptView
+}
+
+// attemptView is one attempt and its answer.
+type attemptView struct {
+	client.Attempt
+	Sent  *moment
+	Word  stateWord
+	Why   string // no complete answer came
+	Moved bool   // to another endpoint than the present one
+}
+
+func (x *Console) showEvent(v *visit) (page, error) {
+	e, err := v.api.GetEvent(v.r.Context(), v.r.PathValue("id"))
+	if err != nil {
+		return page{}, err
+	}
+	body, err := envelope(v.backend.last)
+	if err != nil {
+		return page{}, fmt.Errorf("reading the body of the event %s: %w", e.ID, err)
+	}
+	view := eventView{eventRow: x.eventRow(e), Body: string(body), Runs: x.runs(e)}
+	if view.Amount != "" {
+		view.Closed = x.moment(&view.Paid.Payment.LedgerClosedAt)
+		view.Asset = assetWords(view.Paid.Payment.Asset)
+	}
+	for _, reason := range view.Paid.Verification.Reasons {
+		view.Reasons = append(view.Reasons, worded(reasonWords, reason))
+	}
+	view.CanAgain = e.Delivery.State == "DELIVERED" || e.Delivery.State == "FAILED" ||
+		e.Delivery.State == "CANCELLED"
+	if err := x.addReceiver(v, &view); err != nil {
+		return page{}, err
+	}
+	return page{"event", "Event", "events", view}, nil
+}
+
+// envelope is the body of an event as its receivers got it: the API adds its own members at the
+// end, and leaves the bytes before them as they are.
+func envelope(answer []byte) ([]byte, error) {
+	d := json.NewDecoder(bytes.NewReader(answer))
+	if _, err := d.Token(); err != nil {
+		return nil, err
+	}
+	for d.More() {
+		end := d.InputOffset()
+		name, err := d.Token()
+		if err != nil {
+			return nil, err
+		}
+		if name == "delivery" {
+			return append(bytes.Clone(answer[:end]), '}'), nil
+		}
+		var value json.RawMessage
+		if err := d.Decode(&value); err != nil {
+			return nil, err
+		}
+	}
+	return nil, fmt.Errorf("the answer has no delivery")
+}
+
+func (x *Console) runs(e client.Event) (runs []runView) {
+	for _, a := range e.Attempts {
+		if n := len(runs); n == 0 || runs[n-1].Number != a.Run {
+			runs = append(runs, runView{Number: a.Run})
+		}
+		one := attemptView{
+			Attempt: a,
+			Sent:    x.moment(&a.SentAt),
+			Word:    stateWord{"No answer", "failed"},
+			Moved:   a.EndpointID != e.Delivery.EndpointID,
+		}
+		if a.StatusCode != nil {
+			one.Word = stateWord{fmt.Sprintf("HTTP %d", *a.StatusCode), "failed"}
+			if *a.StatusCode/100 == 2 && (a.Error == nil || *a.Error == "BODY_TOO_LARGE") {
+				one.Word.Class = "delivered"
+			}
+		}
+		if a.Error != nil {
+			one.Why = worded(attemptWords, *a.Error)
+		}
+		last := &runs[len(runs)-1]
+		last.Attempts = append(last.Attempts, one)
+	}
+	return runs
+}
+
+// addReceiver adds the endpoint, and the headers with which a delivery would be sent now. The
+// pull of events signs them; without it the page shows the body alone.
+func (x *Console) addReceiver(v *visit, view *eventView) error {
+	e, err := v.api.GetEndpoint(v.r.Context(), view.Delivery.EndpointID)
+	if isCode(err, "NOT_FOUND") {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	view.URL = e.URL
+	for name := range e.Headers {
+		view.Headers = append(view.Headers, name)
+	}
+	if n := view.Delivery.Sequence; n != nil && *n > 0 {
+		pulled, err := v.api.PullEvents(v.r.Context(), e.ID, client.Pull{After: *n - 1, Limit: 1})
+		if err == nil && len(pulled.Data) == 1 && pulled.Data[0].Headers.ID == view.ID {
+			view.Signed = &pulled.Data[0].Headers
+		}
+	}
+	view.Curl = curl(*view)
+	return nil
+}
+
+// curl is a command that sends the body as a delivery of this moment.
+func curl(v eventView) string {
+	lines := []string{"curl " + quoted(v.URL), "-H 'Content-Type: application/json'"}
+	if s := v.Signed; s != nil {
+		for _, h := range [][2]string{
+			{"Webhook-Id", s.ID}, {"Webhook-Timestamp", s.Timestamp},
+			{"Webhook-Signature", s.Signature}, {"Webhook-Sequence", s.Sequence},
+		} {
+			lines = append(lines, "-H "+quoted(h[0]+": "+h[1]))
+		}
+	}
+	lines = append(lines, "--data-raw "+quoted(v.Body))
+	return strings.Join(lines, " \\\n  ")
+}
+
+// quoted is a text as one word of a POSIX shell.
+func quoted(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
+
+func (x *Console) resendEvent(v *visit) (string, error) {
+	id := v.r.PathValue("id")
+	_, err := v.api.ResendEvent(v.r.Context(), id, v.once())
+	return Path + "/events/" + url.PathEscape(id) + "?done=resent", err
+}

@@ -1,0 +1,130 @@
+package console
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/lumenhook/lumenhook/api/client"
+	"github.com/lumenhook/lumenhook/domain"
+)
+
+const (
+	listPage    = 50
+	longestPage = 250
+	// overviewSpan is what the overview looks back on, and overviewPages how many pages of events
+	// it reads of that at most.
+	overviewSpan  = time.Hour
+	overviewPages = 4
+	// disablesAfter runs in a row that end FAILED disable an endpoint (specification, "Endpoint
+	// health"), and the overview names those that are at half of it.
+	disablesAfter = domain.DefaultDisableAfter
+)
+
+// overviewView is the state of an account at a glance.
+type overviewView struct {
+	Endpoints  int
+	More       bool // there are more than were read
+	AtRisk     []endpointRow
+	History    *troubleView // in place of what follows
+	Plot       plot
+	Events     int
+	Partial    *moment // events before it were not counted
+	Rate       string  // of what has ended
+	Pending    string
+	Failed     int
+	Oldest     *eventRow // that waits
+	OldestFrom bool      // older ones may wait
+}
+
+func (x *Console) overview(v *visit) (page, error) {
+	endpoints, err := v.api.ListEndpoints(v.r.Context(), client.EndpointFilter{},
+		client.Page{Limit: longestPage})
+	if err != nil {
+		return page{}, err
+	}
+	view := overviewView{Endpoints: len(endpoints.Data), More: endpoints.NextCursor != nil}
+	for _, e := range endpoints.Data {
+		if e.Status != "active" || e.ConsecutiveFailures >= disablesAfter/2 {
+			view.AtRisk = append(view.AtRisk, x.endpointRow(e))
+		}
+	}
+	if err := x.lookBack(v, &view); err != nil {
+		trouble := x.trouble(v.r, err)
+		view.History = &trouble
+	}
+	return page{"overview", "Overview", "overview", view}, nil
+}
+
+// lookBack reads the events of the last hour, newest first, and what waits.
+func (x *Console) lookBack(v *visit, view *overviewView) error {
+	now := x.Now()
+	since := now.Add(-overviewSpan)
+	recent, whole, err := v.events(client.EventFilter{Since: since}, overviewPages)
+	if err != nil {
+		return err
+	}
+	counts := make(map[string]int)
+	view.Plot = newPlot(since, overviewSpan)
+	for _, e := range recent {
+		counts[e.Delivery.State]++
+		view.Plot.add(e.CreatedAt, e.Delivery.State)
+	}
+	view.Plot.draw()
+	view.Events, view.Failed = len(recent), counts["FAILED"]
+	if !whole && len(recent) > 0 {
+		view.Partial = x.moment(&recent[len(recent)-1].CreatedAt)
+	}
+	if ended := counts["DELIVERED"] + counts["FAILED"]; ended > 0 {
+		view.Rate = fmt.Sprintf("%.1f%%", 100*float64(counts["DELIVERED"])/float64(ended))
+	}
+	return x.lookAtPending(v, view)
+}
+
+// lookAtPending counts what waits, and finds the oldest of it.
+func (x *Console) lookAtPending(v *visit, view *overviewView) error {
+	pending, all := 0, true
+	for _, state := range []string{"QUEUED", "WAITING"} {
+		found, whole, err := v.events(client.EventFilter{State: state}, 1)
+		if err != nil {
+			return err
+		}
+		pending += len(found)
+		all = all && whole
+		if n := len(found); n > 0 {
+			last := found[n-1]
+			if view.Oldest == nil || last.CreatedAt.Before(view.Oldest.at) {
+				row := x.eventRow(last)
+				view.Oldest, view.OldestFrom = &row, !whole
+			}
+		}
+	}
+	view.Pending = countWords(pending, all)
+	return nil
+}
+
+// events reads pages of events; whole is false if there are more.
+func (v *visit) events(
+	f client.EventFilter, pages int,
+) (found []client.Event, whole bool, err error) {
+	p := client.Page{Limit: longestPage}
+	for range pages {
+		one, err := v.api.ListEvents(v.r.Context(), f, p)
+		if err != nil {
+			return nil, false, err
+		}
+		found = append(found, one.Data...)
+		if one.NextCursor == nil {
+			return found, true, nil
+		}
+		p.Cursor = *one.NextCursor
+	}
+	return found, false, nil
+}
+
+// countWords is a number, or says that it is a lower bound.
+func countWords(n int, whole bool) string {
+	if whole {
+		return fmt.Sprint(n)
+	}
+	return fmt.Sprintf("%d or more", n)
+}

@@ -1,0 +1,298 @@
+package console
+
+import (
+	"bytes"
+	"crypto/rand"
+	"errors"
+	"html/template"
+	"io/fs"
+	"net/http"
+	"net/url"
+	"path"
+	"strings"
+
+	"github.com/lumenhook/lumenhook/api/client"
+	"github.com/lumenhook/lumenhook/api/problem"
+	"github.com/lumenhook/lumenhook/domain"
+)
+
+// errNoPage is for an address of the console at which there is nothing.
+var errNoPage = &client.Problem{
+	Status: http.StatusNotFound,
+	Code:   problem.CodeNotFound,
+	Detail: "There is no page at this address.",
+}
+
+// visit is one request of somebody who is signed in.
+type visit struct {
+	w       http.ResponseWriter
+	r       *http.Request
+	console *Console
+	session session
+	api     *client.Client
+	backend *backend
+	key     domain.Key
+	account string
+}
+
+// page is what a handler shows: a template and its data.
+type page struct {
+	name    string
+	title   string
+	section string // of the navigation
+	data    any
+}
+
+type (
+	pageHandler func(*visit) (page, error)
+	// postHandler returns where the browser goes on.
+	postHandler func(*visit) (string, error)
+)
+
+// frame is the data of a whole page.
+type frame struct {
+	Title, Section string
+	Assets         assetNames
+	Notice         string
+	Page           any
+
+	// Of somebody who is signed in; Token is empty for others.
+	Token, Once       string
+	Account, KeyName  string
+	Read, Write, Oper bool
+}
+
+// readPages parses each page with the frame around it.
+func readPages() (map[string]*template.Template, error) {
+	common, err := template.New("frame").Funcs(template.FuncMap{
+		"states": func() []string { return eventStates },
+		"types":  func() []string { return eventTypes },
+	}).ParseFS(templateFiles, "templates/_*.html")
+	if err != nil {
+		return nil, err
+	}
+	files, err := fs.Glob(templateFiles, "templates/[a-z]*.html")
+	if err != nil {
+		return nil, err
+	}
+	pages := make(map[string]*template.Template, len(files))
+	for _, file := range files {
+		own, err := common.Clone()
+		if err == nil {
+			own, err = own.ParseFS(templateFiles, file)
+		}
+		if err != nil {
+			return nil, err
+		}
+		pages[strings.TrimSuffix(path.Base(file), ".html")] = own
+	}
+	return pages, nil
+}
+
+// visiting finds out who asks. Without a session, it answers and returns nil.
+func (x *Console) visiting(w http.ResponseWriter, r *http.Request) *visit {
+	s, ok := x.held(r, forSession)
+	if !ok {
+		x.toSignIn(w, r, "")
+		return nil
+	}
+	c, b, err := x.clientOf(r, s.Key)
+	if err != nil {
+		x.fail(w, r, err)
+		return nil
+	}
+	v := &visit{w: w, r: r, console: x, session: s, api: c, backend: b}
+	// The API decides what the key may do. This is for the buttons, and so that a page that
+	// asks the API nothing is not shown to a key that is gone.
+	key, account, known, err := x.Keys.KeyByHash(domain.APIKeyHash(s.Key))
+	switch {
+	case err != nil:
+		x.fail(w, r, err)
+		return nil
+	case !known || key.Expired(x.Now().UnixMilli()):
+		forget(w, r, forSession)
+		x.toSignIn(w, r, "ended")
+		return nil
+	}
+	v.key, v.account = key, account
+	return v
+}
+
+// toSignIn sends a browser to the sign-in page. A browser that follows another site's link
+// leaves the session out (SameSite=Strict): it is asked to come again, from here.
+func (x *Console) toSignIn(w http.ResponseWriter, r *http.Request, why string) {
+	query := url.Values{}
+	if r.Method == http.MethodGet || r.Method == http.MethodHead {
+		if r.Header.Get("Sec-Fetch-Site") == "cross-site" {
+			x.write(w, r, http.StatusOK, "again", frame{Title: "One moment", Page: r.URL.RequestURI()})
+			return
+		}
+		query.Set("next", r.URL.RequestURI())
+	}
+	if why != "" {
+		query.Set(why, "")
+	}
+	http.Redirect(w, r, Path+"/sign-in?"+query.Encode(), http.StatusSeeOther)
+}
+
+// showing makes the handler of a page.
+func (x *Console) showing(show pageHandler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		v := x.visiting(w, r)
+		if v == nil {
+			return
+		}
+		p, err := show(v)
+		v.answer(p, err)
+	})
+}
+
+// acting makes the handler of what a form posts: it does it once, however often it is sent.
+func (x *Console) acting(act postHandler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		v := x.visiting(w, r)
+		if v == nil {
+			return
+		}
+		r.Body = http.MaxBytesReader(w, r.Body, maxFormBytes)
+		if !x.posted(r, v.session) {
+			v.answer(page{}, &client.Problem{
+				Status: http.StatusForbidden,
+				Code:   "FORM_NOT_OURS",
+				Detail: "The form was not made for this session, so nothing was done. Go back, load the " +
+					"page again, and repeat it.",
+			})
+			return
+		}
+		to, err := act(v)
+		if err != nil {
+			v.answer(page{}, err)
+			return
+		}
+		http.Redirect(w, r, to, http.StatusSeeOther)
+	})
+}
+
+// once names what a form posts, so that the API does it once.
+func (v *visit) once() client.Option {
+	once := v.r.PostFormValue("once")
+	if len(once) < 16 || len(once) > 64 {
+		once = rand.Text()
+	}
+	return client.IdempotencyKey("console-" + once)
+}
+
+// answer shows a page, or what stands in its way.
+func (v *visit) answer(p page, err error) {
+	status := http.StatusOK
+	if err != nil {
+		if isCode(err, problem.CodeUnauthenticated) {
+			forget(v.w, v.r, forSession)
+			v.console.toSignIn(v.w, v.r, "ended")
+			return
+		}
+		view := v.console.trouble(v.r, err)
+		view.Retry = v.r.Method == http.MethodGet && view.Retry
+		if v.backend.retrySeconds != "" {
+			v.w.Header().Set("Retry-After", v.backend.retrySeconds)
+		}
+		status, p = view.Status, page{name: "trouble", title: view.Title, data: view}
+	}
+	v.console.write(v.w, v.r, status, p.name, frame{
+		Title:   p.title,
+		Section: p.section,
+		Notice:  notices[v.r.URL.Query().Get("done")],
+		Page:    p.data,
+		Token:   v.console.token(v.session),
+		Once:    rand.Text(),
+		Account: v.account,
+		KeyName: keyName(v.key),
+		Read:    v.key.Allows(domain.PermissionRead),
+		Write:   v.key.Allows(domain.PermissionWrite),
+		Oper:    v.key.Allows(domain.PermissionOperate),
+	})
+}
+
+// notices are what a page says after something was done.
+var notices = map[string]string{
+	"tested":   "A test was sent. What came back is below.",
+	"enabled":  "The endpoint is enabled. What waited is sent now.",
+	"disabled": "The endpoint is disabled. Its deliveries wait until it is enabled.",
+	"resent":   "The event is queued again.",
+	"replayed": "What failed is queued again, up to the most that one replay takes.",
+}
+
+func keyName(k domain.Key) string {
+	if k.Name != "" {
+		return k.Name
+	}
+	return k.ID
+}
+
+// troubleView is a refusal, for people.
+type troubleView struct {
+	Status        int
+	Kind          string // denied, missing, behind, or refused
+	Title, Detail string
+	Faults        []client.Fault
+	Request       string // its id in the log
+	Again         string // the address
+	Retry         bool   // it may help to ask again
+}
+
+// trouble says what an error means to a person. What is no refusal of the API goes to the log.
+func (x *Console) trouble(r *http.Request, err error) troubleView {
+	var p *client.Problem
+	if !errors.As(err, &p) {
+		x.Log.Error("a page of the console could not be made", "path", r.Pattern, "error", err)
+		p = &client.Problem{
+			Status: http.StatusInternalServerError,
+			Detail: "The server failed. Its log says why.",
+		}
+	}
+	t := troubleView{
+		Status: p.Status, Title: p.Title, Detail: p.Detail, Faults: p.Errors, Request: p.RequestID,
+		Kind: "refused", Again: r.URL.RequestURI(),
+	}
+	switch {
+	case p.Code == problem.CodeMissingPermission:
+		t.Kind, t.Title = "denied", "This key may not do that"
+	case p.Status == http.StatusNotFound:
+		t.Kind, t.Title = "missing", "Not found"
+	case p.Code == problem.CodeHistoryBehind, p.Code == problem.CodeDirectoryBehind:
+		t.Kind, t.Title, t.Retry = "behind", "Still catching up", true
+	case p.Status == http.StatusServiceUnavailable, p.Status == http.StatusTooManyRequests:
+		t.Retry = true
+	case t.Title == "":
+		t.Title = "That was not done"
+	}
+	return t
+}
+
+func isCode(err error, code string) bool {
+	var p *client.Problem
+	return errors.As(err, &p) && p.Code == code
+}
+
+// write writes a page as a whole, or a plain error if it cannot be made.
+func (x *Console) write(
+	w http.ResponseWriter, r *http.Request, status int, name string, f frame,
+) {
+	f.Assets = x.names
+	var out bytes.Buffer
+	if err := x.pages[name].ExecuteTemplate(&out, "frame", f); err != nil {
+		x.fail(w, r, err)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(status)
+	if r.Method != http.MethodHead {
+		_, _ = w.Write(out.Bytes()) // the browser may be gone: the error concerns nobody
+	}
+}
+
+// fail answers when no page can be made.
+func (x *Console) fail(w http.ResponseWriter, r *http.Request, err error) {
+	x.Log.Error("a page of the console could not be made", "path", r.Pattern, "error", err)
+	http.Error(w, "The server failed. Its log says why.", http.StatusInternalServerError)
+}

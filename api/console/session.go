@@ -1,0 +1,148 @@
+package console
+
+import (
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+)
+
+const (
+	// sessionMax is how long a session lasts after the sign-in.
+	sessionMax = 8 * time.Hour
+	// formMax is how long a sign-in page that was opened can be sent.
+	formMax = time.Hour
+	// maxSealedBytes is more than any session of ours has.
+	maxSealedBytes = 1024
+)
+
+// What a sealed text is for. One is never taken for another.
+const (
+	forSession = "session"
+	forForm    = "sign-in form"
+	forLink    = "link"
+)
+
+// session is what a browser holds, sealed: nodes keep nothing of it. One without a key ties the
+// form of the sign-in page to the browser that opened it, in a cookie of its own: a page of
+// another site that opens the sign-in page ends no session.
+type session struct {
+	ID      []byte `json:"id"`
+	Key     string `json:"key,omitempty"`
+	EndsSec int64  `json:"ends"`
+}
+
+func newAEAD(key [32]byte) (cipher.AEAD, error) {
+	block, err := aes.NewCipher(key[:])
+	if err != nil {
+		return nil, err
+	}
+	return cipher.NewGCM(block)
+}
+
+// newSession makes a session that ends after a time.
+func (x *Console) newSession(apiKey string, lasts time.Duration) (session, error) {
+	s := session{ID: make([]byte, 16), Key: apiKey, EndsSec: x.Now().Add(lasts).Unix()}
+	_, err := io.ReadFull(x.Entropy, s.ID)
+	return s, err
+}
+
+func (x *Console) seal(s session, purpose string) (string, error) {
+	plain, err := json.Marshal(s)
+	if err != nil {
+		return "", err
+	}
+	nonce := make([]byte, x.sealed.NonceSize(), maxSealedBytes)
+	if _, err := io.ReadFull(x.Entropy, nonce); err != nil {
+		return "", fmt.Errorf("sealing a session: %w", err)
+	}
+	sealed := x.sealed.Seal(nonce, nonce, plain, []byte(purpose))
+	return base64.RawURLEncoding.EncodeToString(sealed), nil
+}
+
+// open returns a session that this deployment sealed and that has not ended.
+func (x *Console) open(text, purpose string) (s session, ok bool) {
+	raw, err := base64.RawURLEncoding.Strict().DecodeString(text)
+	if err != nil || len(raw) < x.sealed.NonceSize() || len(raw) > maxSealedBytes {
+		return s, false
+	}
+	nonce, sealed := raw[:x.sealed.NonceSize()], raw[x.sealed.NonceSize():]
+	plain, err := x.sealed.Open(nil, nonce, sealed, []byte(purpose))
+	if err != nil || json.Unmarshal(plain, &s) != nil || x.Now().Unix() >= s.EndsSec {
+		return session{}, false
+	}
+	return s, true
+}
+
+// cookieName is one that only this host can set, where TLS allows to ask for that.
+func cookieName(purpose string, secure bool) string {
+	name := "lumenhook-console"
+	if purpose == forForm {
+		name += "-form"
+	}
+	if secure {
+		return "__Host-" + name
+	}
+	return name
+}
+
+// isSecure reports whether the browser speaks TLS, to us or to a proxy. Who sends the header
+// without a proxy only keeps a cookie from working.
+func isSecure(r *http.Request) bool {
+	return r.TLS != nil || r.Header.Get("X-Forwarded-Proto") == "https"
+}
+
+// held returns the session that a browser holds for a purpose.
+func (x *Console) held(r *http.Request, purpose string) (session, bool) {
+	cookie, err := r.Cookie(cookieName(purpose, isSecure(r)))
+	if err != nil {
+		return session{}, false
+	}
+	return x.open(cookie.Value, purpose)
+}
+
+// keep has the browser hold a session until it is closed.
+func (x *Console) keep(w http.ResponseWriter, r *http.Request, s session, purpose string) error {
+	value, err := x.seal(s, purpose)
+	if err == nil {
+		http.SetCookie(w, cookie(r, purpose, value))
+	}
+	return err
+}
+
+// forget has the browser forget a session.
+func forget(w http.ResponseWriter, r *http.Request, purpose string) {
+	gone := cookie(r, purpose, "")
+	gone.MaxAge = -1
+	http.SetCookie(w, gone)
+}
+
+func cookie(r *http.Request, purpose, value string) *http.Cookie {
+	secure := isSecure(r)
+	return &http.Cookie{
+		Name:     cookieName(purpose, secure),
+		Value:    value,
+		Path:     "/", // __Host- asks for it
+		HttpOnly: true,
+		Secure:   secure,
+		SameSite: http.SameSiteStrictMode,
+	}
+}
+
+// token is what each form of a session posts, and what no other site can know.
+func (x *Console) token(s session) string {
+	mac := hmac.New(sha256.New, x.tokenKey[:])
+	mac.Write(s.ID)
+	return base64.RawURLEncoding.EncodeToString(mac.Sum(nil))
+}
+
+// posted reports whether a form was made for a session.
+func (x *Console) posted(r *http.Request, s session) bool {
+	return hmac.Equal([]byte(r.PostFormValue("token")), []byte(x.token(s)))
+}

@@ -1,0 +1,238 @@
+package console
+
+import (
+	"crypto/rand"
+	"errors"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
+	"golang.org/x/time/rate"
+
+	"github.com/lumenhook/lumenhook/api/client"
+	"github.com/lumenhook/lumenhook/api/problem"
+	"github.com/lumenhook/lumenhook/domain"
+)
+
+const (
+	maxClients   = 8192
+	freeRefusals = 10              // at once, by one client
+	refusalEvery = 6 * time.Second // restores one
+	linkMax      = 10 * time.Minute
+	maxLinks     = 1024
+	maxFormBytes = 16 << 10
+)
+
+// signInLimits counts the sign-ins of each client that were refused. A key has 256 random bits,
+// so that guessing is hopeless at any speed; this saves the work that guesses cause.
+type signInLimits struct {
+	mu      sync.Mutex
+	clients *simplelru.LRU[netip.Prefix, *rate.Limiter]
+}
+
+func newSignInLimits() *signInLimits {
+	clients, err := simplelru.NewLRU[netip.Prefix, *rate.Limiter](maxClients, nil)
+	if err != nil {
+		panic("console: " + err.Error()) // of a size that is not positive
+	}
+	return &signInLimits{clients: clients}
+}
+
+// of returns the limiter of a client: an IPv4 address, or the network of an IPv6 one.
+func (l *signInLimits) of(r *http.Request) *rate.Limiter {
+	var client netip.Prefix
+	if end, err := netip.ParseAddrPort(r.RemoteAddr); err == nil {
+		address, bits := end.Addr().Unmap().WithZone(""), 32
+		if address.Is6() {
+			bits = 64
+		}
+		client, _ = address.Prefix(bits)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	limiter, known := l.clients.Get(client)
+	if !known {
+		limiter = rate.NewLimiter(rate.Every(refusalEvery), freeRefusals)
+		l.clients.Add(client, limiter)
+	}
+	return limiter
+}
+
+// signInView is the sign-in page.
+type signInView struct {
+	Token, Next, Fault string
+	SignedOut, Ended   bool
+}
+
+// nextOf is where a person wanted to go: a page of the console, and nothing else.
+func nextOf(text string) string {
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme != "" || u.Host != "" || u.User != nil ||
+		strings.ContainsAny(text, "\\\r\n") ||
+		u.Path != Path && !strings.HasPrefix(u.Path, Path+"/") || strings.Contains(u.Path, "..") {
+		return Path
+	}
+	return u.RequestURI()
+}
+
+func (x *Console) showSignIn(w http.ResponseWriter, r *http.Request) {
+	q := r.URL.Query()
+	x.askForKey(w, r, http.StatusOK, signInView{
+		Next:      nextOf(q.Get("next")),
+		SignedOut: q.Has("out"),
+		Ended:     q.Has("ended"),
+	})
+}
+
+// askForKey shows the sign-in page, with a session that ties its form to the browser.
+func (x *Console) askForKey(w http.ResponseWriter, r *http.Request, status int, v signInView) {
+	s, have := x.held(r, forForm)
+	if !have {
+		var err error
+		if s, err = x.newSession("", formMax); err == nil {
+			err = x.keep(w, r, s, forForm)
+		}
+		if err != nil {
+			x.fail(w, r, err)
+			return
+		}
+	}
+	v.Token = x.token(s)
+	x.write(w, r, status, "sign-in", frame{Title: "Sign in", Page: v})
+}
+
+// signIn exchanges a key for a session. Whether the key is good, the API says.
+func (x *Console) signIn(w http.ResponseWriter, r *http.Request) {
+	r.Body = http.MaxBytesReader(w, r.Body, maxFormBytes)
+	v := signInView{Next: nextOf(r.PostFormValue("next"))}
+	s, ok := x.held(r, forForm)
+	if !ok || !x.posted(r, s) {
+		v.Fault = "This page was open for too long, or the browser keeps no cookies. Try again."
+		x.askForKey(w, r, http.StatusForbidden, v)
+		return
+	}
+	limiter := x.signIns.of(r)
+	if limiter.TokensAt(x.Now()) < 1 {
+		w.Header().Set("Retry-After", "6")
+		v.Fault = "Too many keys from this address were refused. Wait a few seconds, and try again."
+		x.askForKey(w, r, http.StatusTooManyRequests, v)
+		return
+	}
+	apiKey := strings.TrimSpace(r.PostFormValue("key"))
+	if err := x.admits(r, apiKey); err != nil {
+		status, fault := refusalOf(err)
+		if status == http.StatusUnauthorized {
+			limiter.AllowN(x.Now(), 1)
+		}
+		v.Fault = fault
+		x.askForKey(w, r, status, v)
+		return
+	}
+	x.begin(w, r, apiKey, v.Next)
+}
+
+// admits asks the API whether it takes a key from this browser.
+func (x *Console) admits(r *http.Request, apiKey string) error {
+	if !domain.WellFormedAPIKey(apiKey) {
+		return &client.Problem{Status: http.StatusUnauthorized, Code: problem.CodeUnauthenticated}
+	}
+	c, _, err := x.clientOf(r, apiKey)
+	if err != nil {
+		return err
+	}
+	_, err = c.ListEndpoints(r.Context(), client.EndpointFilter{}, client.Page{Limit: 1})
+	var p *client.Problem
+	if errors.As(err, &p) && p.Code == problem.CodeMissingPermission {
+		return nil // it is a key: its pages say what it may not do
+	}
+	return err
+}
+
+func refusalOf(err error) (status int, fault string) {
+	var p *client.Problem
+	switch {
+	case !errors.As(err, &p):
+		return http.StatusInternalServerError, "The server failed. Its log says why."
+	case p.Status == http.StatusUnauthorized:
+		return p.Status, "This key is not valid here: it is mistyped, revoked or expired, or may " +
+			"not be used from this address."
+	}
+	return p.Status, p.Detail
+}
+
+// begin signs in: with a session of a new id, whatever the browser held before.
+func (x *Console) begin(w http.ResponseWriter, r *http.Request, apiKey, next string) {
+	s, err := x.newSession(apiKey, sessionMax)
+	if err == nil {
+		err = x.keep(w, r, s, forSession)
+	}
+	if err != nil {
+		x.fail(w, r, err)
+		return
+	}
+	forget(w, r, forForm)
+	http.Redirect(w, r, next, http.StatusSeeOther)
+}
+
+// signOut has the browser forget the session.
+func (x *Console) signOut(v *visit) (string, error) {
+	forget(v.w, v.r, forSession)
+	return Path + "/sign-in?out", nil
+}
+
+// SignInLink returns the path of a page that signs in with a key. It works once, at this console,
+// for ten minutes.
+func (x *Console) SignInLink(apiKey string) (string, error) {
+	s, err := x.newSession(apiKey, linkMax)
+	if err != nil {
+		return "", err
+	}
+	text, err := x.seal(s, forLink+x.links.of)
+	return Path + "/link?to=" + text, err
+}
+
+// usedLinks remembers links until they have ended.
+type usedLinks struct {
+	of   string // this console, so that no other takes its links
+	mu   sync.Mutex
+	used map[string]int64 // when it ends, by session id
+}
+
+func newUsedLinks() *usedLinks { return &usedLinks{of: rand.Text(), used: make(map[string]int64)} }
+
+// use reports whether a link had not been used. When too many are remembered, none works.
+func (l *usedLinks) use(s session, nowSec int64) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for id, ends := range l.used {
+		if nowSec >= ends {
+			delete(l.used, id)
+		}
+	}
+	if _, used := l.used[string(s.ID)]; used || len(l.used) >= maxLinks {
+		return false
+	}
+	l.used[string(s.ID)] = s.EndsSec
+	return true
+}
+
+func (x *Console) followLink(w http.ResponseWriter, r *http.Request) {
+	s, ok := x.open(r.URL.Query().Get("to"), forLink+x.links.of)
+	if !ok || !x.links.use(s, x.Now().Unix()) {
+		x.askForKey(w, r, http.StatusForbidden, signInView{
+			Next:  Path,
+			Fault: "This link was used, or is too old. Sign in with an API key.",
+		})
+		return
+	}
+	if err := x.admits(r, s.Key); err != nil {
+		status, fault := refusalOf(err)
+		x.askForKey(w, r, status, signInView{Next: Path, Fault: fault})
+		return
+	}
+	x.begin(w, r, s.Key, Path)
+}

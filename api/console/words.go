@@ -1,0 +1,188 @@
+package console
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/lumenhook/lumenhook/api/client"
+)
+
+// moment is a point of time as a page shows it.
+type moment struct{ ISO, Text, Ago string }
+
+// moment is nil for no time.
+func (x *Console) moment(t *time.Time) *moment {
+	if t == nil || t.IsZero() {
+		return nil
+	}
+	at := t.UTC()
+	return &moment{
+		ISO:  at.Format(time.RFC3339Nano),
+		Text: at.Format("2 Jan 2006 15:04:05") + " UTC",
+		Ago:  away(x.Now().Sub(at)),
+	}
+}
+
+// away says how long ago something was, or in how long it will be.
+func away(d time.Duration) string {
+	if d < 0 {
+		return "in " + span(-d)
+	}
+	return span(d) + " ago"
+}
+
+// span is a duration in its largest unit.
+func span(d time.Duration) string {
+	switch {
+	case d < time.Second:
+		return "a moment"
+	case d < time.Minute:
+		return fmt.Sprintf("%d s", int(d.Seconds()))
+	case d < time.Hour:
+		return fmt.Sprintf("%d min", int(d.Minutes()))
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%d h", int(d.Hours()))
+	}
+	return fmt.Sprintf("%d days", int(d.Hours()/24))
+}
+
+// short cuts an address or an id to its ends.
+func short(s string) string {
+	if len(s) <= 16 {
+		return s
+	}
+	return s[:6] + "…" + s[len(s)-6:]
+}
+
+// stateWord is a delivery's state in a word, and the class of its colour.
+type stateWord struct{ Word, Class string }
+
+func wordOf(d client.Delivery) stateWord {
+	if d.Held {
+		return stateWord{"Held", "held"}
+	}
+	switch d.State {
+	case "QUEUED":
+		return stateWord{"Queued", "queued"}
+	case "WAITING":
+		return stateWord{"Waiting", "waiting"}
+	case "DELIVERED":
+		return stateWord{"Delivered", "delivered"}
+	case "FAILED":
+		return stateWord{"Failed", "failed"}
+	case "CANCELLED":
+		return stateWord{"Cancelled", "cancelled"}
+	}
+	return stateWord{d.State, "cancelled"}
+}
+
+var typeWords = map[string]string{
+	"payment.received": "Payment received",
+	"payment.rejected": "Payment rejected",
+	"test.ping":        "Test",
+}
+
+var disabledWords = map[string]string{
+	"gone":                 "its receiver answered 410 Gone",
+	"consecutive_failures": "too many deliveries in a row failed",
+	"manual":               "somebody disabled it",
+}
+
+var attemptWords = map[string]string{
+	"TIMEOUT":        "no complete answer in time",
+	"DNS":            "the host name did not resolve",
+	"CONN_REFUSED":   "the connection could not be made, or was dropped",
+	"TLS":            "the certificate is not valid, or the TLS handshake failed",
+	"REDIRECT":       "it redirects, which is not followed",
+	"SSRF_BLOCKED":   "the host name leads to an internal address",
+	"BODY_TOO_LARGE": "the answer's body was over 64 KB",
+}
+
+var reasonWords = map[string]string{
+	"ASSET_NOT_ACCEPTED": "the asset is not one of the watch's",
+	"AMOUNT_MISMATCH":    "the amount is not the one that was asked for",
+	"AMOUNT_TOO_LOW":     "the amount is too low",
+	"AMOUNT_TOO_HIGH":    "the amount is too high",
+	"MEMO_REQUIRED":      "it has no memo",
+	"MEMO_NOT_ALLOWED":   "it has a memo",
+	"MEMO_TYPE_MISMATCH": "the memo is of another type",
+	"MEMO_MISMATCH":      "the memo is another",
+	"SENDER_NOT_ALLOWED": "the sender is not on the list",
+}
+
+// worded is what a word of the API means, or the word itself.
+func worded(words map[string]string, word string) string {
+	if meaning, known := words[word]; known {
+		return meaning
+	}
+	return word
+}
+
+// assetWords names an asset with the end of its issuer: codes alone can be anybody's.
+func assetWords(a client.Asset) string {
+	if a.Issuer == nil {
+		return a.Code
+	}
+	return a.Code + " of " + short(*a.Issuer)
+}
+
+// rulesInWords says which payments a watch tells of, a sentence a line.
+func rulesInWords(w client.Watch) []string {
+	assets := make([]string, len(w.Assets))
+	for i, a := range w.Assets {
+		assets[i] = assetWords(a)
+	}
+	lines := []string{
+		"The asset is " + orList(assets) + ".",
+		amountInWords(w.AmountRule),
+		memoInWords(w.MemoRule),
+	}
+	switch n := len(w.SenderAllowlist); n {
+	case 0:
+		lines = append(lines, "Anybody may send it.")
+	case 1:
+		lines = append(lines, "Only "+short(w.SenderAllowlist[0])+" may send it.")
+	default:
+		lines = append(lines, fmt.Sprintf("Only %d listed senders may send it.", n))
+	}
+	return lines
+}
+
+func amountInWords(r client.AmountRule) string {
+	switch r.Kind {
+	case "any":
+		return "The amount may be any."
+	case "exact":
+		return "The amount is exactly " + r.Amount + "."
+	case "min":
+		return "The amount is " + r.Amount + " or more."
+	case "max":
+		return "The amount is " + r.Amount + " or less."
+	case "range":
+		return "The amount is between " + r.Min + " and " + r.Max + ", both included."
+	}
+	return "The amount follows a rule that this console does not know: " + r.Kind + "."
+}
+
+func memoInWords(r client.MemoRule) string {
+	switch r.Kind {
+	case "any":
+		return "A memo may be there or not."
+	case "present":
+		return "There is a memo."
+	case "absent":
+		return "There is no memo."
+	case "equals":
+		return "The memo is the " + r.Type + " “" + r.Value + "”."
+	}
+	return "The memo follows a rule that this console does not know: " + r.Kind + "."
+}
+
+// orList joins words with commas and an or.
+func orList(words []string) string {
+	if n := len(words); n > 1 {
+		return strings.Join(words[:n-1], ", ") + " or " + words[n-1]
+	}
+	return strings.Join(words, "")
+}

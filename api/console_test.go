@@ -1,0 +1,636 @@
+package api_test
+
+import (
+	"crypto/rand"
+	"fmt"
+	"html"
+	"io"
+	"net/http"
+	"net/http/cookiejar"
+	"net/http/httptest"
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lumenhook/lumenhook/api"
+	"github.com/lumenhook/lumenhook/api/console"
+	"github.com/lumenhook/lumenhook/domain"
+)
+
+// desk is a person's browser at the console of a world.
+type desk struct {
+	t       testing.TB
+	world   *world
+	console *console.Console
+	address string
+	browser *http.Client
+}
+
+func newConsole(t testing.TB, w *world) *console.Console {
+	c, err := console.New(console.Config{
+		API:       w.api,
+		Keys:      w,
+		Entropy:   rand.Reader,
+		Now:       func() time.Time { return w.now },
+		Log:       w.api.Log,
+		DeriveKey: w.config.DeriveKey,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// newDesk opens a browser, which follows no redirect by itself.
+func newDesk(t testing.TB, w *world) *desk {
+	c := newConsole(t, w)
+	server := httptest.NewServer(c.Mount(w.api))
+	t.Cleanup(server.Close)
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &desk{t: t, world: w, console: c, address: server.URL, browser: &http.Client{
+		Jar: jar,
+		CheckRedirect: func(*http.Request, []*http.Request) error {
+			return http.ErrUseLastResponse
+		},
+	}}
+}
+
+// sheet is a page as a browser got it.
+type sheet struct {
+	*http.Response
+	text string
+}
+
+func (d *desk) do(method, path string, form url.Values, header ...string) sheet {
+	d.t.Helper()
+	r, err := http.NewRequest(method, d.address+path, strings.NewReader(form.Encode()))
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	if form != nil {
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	}
+	for i := 0; i+1 < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	response, err := d.browser.Do(r)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return sheet{response, string(text)}
+}
+
+func (d *desk) get(path string) sheet { d.t.Helper(); return d.do("GET", path, nil) }
+
+// open gets a page that must be there.
+func (d *desk) open(path string) string {
+	d.t.Helper()
+	s := d.get(path)
+	if s.StatusCode != http.StatusOK {
+		d.t.Fatalf("%s: %d %s\n%s", path, s.StatusCode, s.Header.Get("Location"), s.text)
+	}
+	return s.text
+}
+
+var hiddenField = regexp.MustCompile(`<input type="hidden" name="(\w+)" value="([^"]*)">`)
+
+// form are the hidden fields of the form that posts to an address.
+func (s sheet) form(t testing.TB, action string) url.Values {
+	t.Helper()
+	_, rest, found := strings.Cut(s.text, `<form method="post" action="`+action+`">`)
+	if !found {
+		t.Fatalf("no form posts to %s:\n%s", action, s.text)
+	}
+	rest, _, _ = strings.Cut(rest, "</form>")
+	form := url.Values{}
+	for _, field := range hiddenField.FindAllStringSubmatch(rest, -1) {
+		form.Set(field[1], html.UnescapeString(field[2]))
+	}
+	return form
+}
+
+// press posts the form of a page, with fields of its own.
+func (d *desk) press(page, action string, fields ...string) sheet {
+	d.t.Helper()
+	form := d.get(page).form(d.t, action)
+	for i := 0; i+1 < len(fields); i += 2 {
+		form.Set(fields[i], fields[i+1])
+	}
+	return d.do("POST", action, form)
+}
+
+func (d *desk) signIn(apiKey string) sheet {
+	d.t.Helper()
+	return d.press("/console/sign-in", "/console/sign-in", "key", apiKey)
+}
+
+// signedIn is a browser that is signed in with a new key of the account a.
+func signedIn(
+	t testing.TB, w *world, permissions ...domain.Permission,
+) (d *desk, apiKey string) {
+	t.Helper()
+	k := w.newKey(account("a"), permissions...)
+	d = newDesk(t, w)
+	if s := d.signIn(k); s.StatusCode != http.StatusSeeOther {
+		t.Fatalf("%d %s", s.StatusCode, s.text)
+	}
+	return d, k
+}
+
+func TestConsoleSignsInAndOut(t *testing.T) {
+	w := newWorld(t)
+	k := w.newKey(account("a"), domain.Permissions()...)
+	d := newDesk(t, w)
+	s := d.get("/console/events?state=FAILED")
+	if to := s.Header.Get("Location"); s.StatusCode != http.StatusSeeOther ||
+		to != "/console/sign-in?next=%2Fconsole%2Fevents%3Fstate%3DFAILED" {
+		t.Fatalf("%d %s", s.StatusCode, to)
+	}
+	s = d.press(s.Header.Get("Location"), "/console/sign-in", "key", k+" ")
+	if to := s.Header.Get("Location"); to != "/console/events?state=FAILED" {
+		t.Errorf("went on to %q", to)
+	}
+	cookie := sessionCookie(t, s)
+	if !cookie.HttpOnly || cookie.SameSite != http.SameSiteStrictMode || cookie.Secure ||
+		cookie.MaxAge != 0 || !cookie.Expires.IsZero() {
+		t.Errorf("%+v", cookie)
+	}
+	if strings.Contains(cookie.Value, k) {
+		t.Error("the cookie shows the key")
+	}
+	d.open("/console")
+	if s = d.press("/console", "/console/sign-out"); s.StatusCode != http.StatusSeeOther {
+		t.Fatalf("%d %s", s.StatusCode, s.text)
+	}
+	if s = d.get("/console"); s.StatusCode != http.StatusSeeOther {
+		t.Errorf("signed out, the overview is %d", s.StatusCode)
+	}
+	if strings.Contains(w.log.String(), k) {
+		t.Error("the log shows the key")
+	}
+}
+
+func sessionCookie(t testing.TB, s sheet) *http.Cookie {
+	t.Helper()
+	for _, c := range s.Cookies() {
+		if strings.HasSuffix(c.Name, "lumenhook-console") {
+			return c
+		}
+	}
+	t.Fatalf("no session in %v", s.Header)
+	return nil
+}
+
+// TestConsoleCookiesBehindTLS: a proxy that ends TLS says so, and the cookie is the host's alone.
+func TestConsoleCookiesBehindTLS(t *testing.T) {
+	w := newWorld(t)
+	k := w.newKey(account("a"), domain.PermissionRead)
+	d := newDesk(t, w)
+	tls := []string{"X-Forwarded-Proto", "https"}
+	s := d.do("GET", "/console/sign-in", nil, tls...)
+	form := s.form(t, "/console/sign-in")
+	form.Set("key", k)
+	// the browser keeps no cookie of TLS for this test's plain server, so it is sent by hand
+	s = d.do("POST", "/console/sign-in", form, append(tls, "Cookie", s.Header.Get("Set-Cookie"))...)
+	if s.StatusCode != http.StatusSeeOther {
+		t.Fatalf("%d %s", s.StatusCode, s.text)
+	}
+	if c := sessionCookie(t, s); c.Name != "__Host-lumenhook-console" || !c.Secure || c.Path != "/" {
+		t.Errorf("%+v", c)
+	}
+}
+
+func TestConsoleRefusesKeysAndLimitsThem(t *testing.T) {
+	w := newWorld(t)
+	d := newDesk(t, w)
+	for _, k := range []string{
+		"", "whk_test_x", "<script>alert(1)</script>", strings.Repeat("k", 9000),
+	} {
+		s := d.signIn(k)
+		if s.StatusCode != http.StatusUnauthorized || !strings.Contains(s.text, "not valid here") {
+			t.Errorf("%.20q: %d %s", k, s.StatusCode, s.text)
+		}
+		if k != "" && strings.Contains(s.text, k) {
+			t.Errorf("the page shows %.20q", k)
+		}
+	}
+	for range 6 {
+		d.signIn("whk_test_x")
+	}
+	k := w.newKey(account("a"), domain.PermissionRead)
+	if s := d.signIn(k); s.StatusCode != http.StatusTooManyRequests {
+		t.Errorf("the eleventh is %d", s.StatusCode)
+	}
+	w.now = w.now.Add(6 * time.Second)
+	if s := d.signIn(k); s.StatusCode != http.StatusSeeOther {
+		t.Errorf("after the wait it is %d", s.StatusCode)
+	}
+}
+
+func TestConsoleSessionsEnd(t *testing.T) {
+	w := newWorld(t)
+	d, _ := signedIn(t, w, domain.Permissions()...)
+	d.open("/console/endpoints")
+	t.Run("with their key", func(t *testing.T) {
+		w.mu.Lock()
+		held := w.accounts[account("a")]
+		w.accounts[account("a")] = domain.Account{ID: held.ID, Version: held.Version}
+		w.mu.Unlock()
+		s := d.get("/console/endpoints")
+		if to := s.Header.Get("Location"); !strings.Contains(to, "ended") {
+			t.Errorf("%d %s", s.StatusCode, to)
+		}
+		if c := sessionCookie(t, s); c.MaxAge >= 0 {
+			t.Errorf("the cookie is kept: %+v", c)
+		}
+	})
+	t.Run("by time", func(t *testing.T) {
+		d, _ := signedIn(t, w, domain.PermissionRead)
+		w.now = w.now.Add(8*time.Hour - time.Second)
+		d.open("/console")
+		w.now = w.now.Add(time.Second)
+		if s := d.get("/console"); s.StatusCode != http.StatusSeeOther {
+			t.Errorf("%d", s.StatusCode)
+		}
+	})
+}
+
+// TestConsoleNodesShareSessions: another node opens the session, one of another deployment does
+// not, and a sealed text of one kind is no other kind.
+func TestConsoleNodesShareSessions(t *testing.T) {
+	w := newWorld(t)
+	d, k := signedIn(t, w, domain.PermissionRead)
+	at, err := url.Parse(d.address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ask := func(c *console.Console, value string) int {
+		r := httptest.NewRequest("GET", "/console", nil)
+		r.AddCookie(&http.Cookie{Name: "lumenhook-console", Value: value})
+		out := httptest.NewRecorder()
+		c.ServeHTTP(out, r)
+		return out.Code
+	}
+	value := d.browser.Jar.Cookies(at)[0].Value
+	if got := ask(newConsole(t, w), value); got != http.StatusOK {
+		t.Errorf("another node: %d", got)
+	}
+	link, err := d.console.SignInLink(k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, sealed, _ := strings.Cut(link, "to=")
+	changed := "A" + value[1:]
+	if changed == value {
+		changed = "B" + value[1:]
+	}
+	for name, wrong := range map[string]string{
+		"changed": changed, "cut": value[:20], "a link": sealed,
+		"no base64": "%%%", "long": strings.Repeat("A", 4000),
+	} {
+		if got := ask(d.console, wrong); got != http.StatusSeeOther {
+			t.Errorf("%s: %d", name, got)
+		}
+	}
+	w.config.DeriveKey = nil
+	if got := ask(newConsole(t, w), value); got != http.StatusSeeOther {
+		t.Errorf("another deployment: %d", got)
+	}
+}
+
+func TestConsoleLinkSignsInOnce(t *testing.T) {
+	w := newWorld(t)
+	k := w.newKey(account("a"), domain.PermissionRead)
+	d := newDesk(t, w)
+	link, err := d.console.SignInLink(k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := d.get(link); s.Header.Get("Location") != "/console" {
+		t.Fatalf("%d %s", s.StatusCode, s.text)
+	}
+	d.open("/console")
+	if s := newDesk(t, w).get(link); s.StatusCode != http.StatusForbidden {
+		t.Errorf("at another console: %d", s.StatusCode)
+	}
+	if s := d.get(link); s.StatusCode != http.StatusForbidden {
+		t.Errorf("again: %d", s.StatusCode)
+	}
+	late, err := d.console.SignInLink(k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.now = w.now.Add(10 * time.Minute)
+	if s := d.get(late); s.StatusCode != http.StatusForbidden {
+		t.Errorf("late: %d", s.StatusCode)
+	}
+}
+
+// TestConsoleRefusesForgedForms: without the token, or with another session's, nothing is done.
+func TestConsoleRefusesForgedForms(t *testing.T) {
+	w := newWorld(t)
+	d, k := signedIn(t, w, domain.Permissions()...)
+	e := w.newEndpoint(k)
+	other, _ := signedIn(t, w, domain.Permissions()...)
+	page, action := "/console/endpoints/"+e, "/console/endpoints/"+e+"/disable"
+	stolen := other.get(page).form(t, action).Get("token")
+	for _, token := range []string{"", "x", stolen} {
+		s := d.do("POST", action, url.Values{"token": {token}})
+		if s.StatusCode != http.StatusForbidden {
+			t.Errorf("%q: %d", token, s.StatusCode)
+		}
+	}
+	if s := d.do("POST", "/console/sign-in", url.Values{"key": {k}}); s.StatusCode != 403 {
+		t.Errorf("signing in: %d", s.StatusCode)
+	}
+	if w.endpoints[e].Status != domain.StatusActive {
+		t.Error("the endpoint was disabled")
+	}
+	if s := d.press(page, action); s.StatusCode != http.StatusSeeOther ||
+		w.endpoints[e].Status != domain.StatusDisabled {
+		t.Errorf("the form itself: %d, %s", s.StatusCode, w.endpoints[e].Status)
+	}
+}
+
+// TestConsoleComesAgainFromItself: a session's cookie is left out when another site's page links
+// here, so the browser is asked to come again, and nothing of its session is lost.
+func TestConsoleComesAgainFromItself(t *testing.T) {
+	d := newDesk(t, newWorld(t))
+	s := d.do("GET", "/console/events?memo=%22%3E%3Cscript%3E", nil, "Sec-Fetch-Site", "cross-site")
+	if s.StatusCode != http.StatusOK || len(s.Cookies()) != 0 ||
+		!strings.Contains(s.text, `http-equiv="refresh"`) || strings.Contains(s.text, "<script>") {
+		t.Errorf("%d %v\n%s", s.StatusCode, s.Cookies(), s.text)
+	}
+}
+
+func TestConsoleGoesOnToItsOwnPagesOnly(t *testing.T) {
+	w := newWorld(t)
+	for _, next := range []string{
+		"https://evil.example/console", "//evil.example/console", `/\evil.example`, "/v1/events",
+		"/console/../v1", "/console\r\nX: y", "javascript:alert(1)", "/consolex",
+	} {
+		d := newDesk(t, w)
+		k := w.newKey(account("a"), domain.PermissionRead)
+		s := d.press("/console/sign-in?next="+url.QueryEscape(next), "/console/sign-in", "key", k)
+		if to := s.Header.Get("Location"); to != "/console" {
+			t.Errorf("%q leads to %q", next, to)
+		}
+	}
+}
+
+// TestConsolePagesAreClosed: a page loads and runs nothing but the console's own files, and its
+// files are there.
+func TestConsolePagesAreClosed(t *testing.T) {
+	w := newWorld(t)
+	d, k := signedIn(t, w, domain.Permissions()...)
+	e := w.newEndpoint(k)
+	event := w.delivered(account("a"), e, domain.StateFailed, domain.AttemptResult{StatusCode: 500})
+	inline := regexp.MustCompile(`(?i)<script>|<style| style=| on\w+=|javascript:|https?://`)
+	loaded := regexp.MustCompile(`(?:src|rel="stylesheet" href|rel="icon" href)="([^"]+)"`)
+	for _, path := range []string{
+		"", "/endpoints", "/endpoints/" + e, "/endpoints/" + e + "/replay", "/events",
+		"/events/" + event.ID, "/watches", "/sign-in", "/none",
+	} {
+		s := d.get("/console" + path)
+		policy := s.Header.Get("Content-Security-Policy")
+		if !strings.HasPrefix(policy, "default-src 'none'; ") || strings.Contains(policy, "unsafe") ||
+			!strings.Contains(policy, "frame-ancestors 'none'") ||
+			s.Header.Get("Cache-Control") != "no-store" ||
+			s.Header.Get("X-Content-Type-Options") != "nosniff" {
+			t.Errorf("%s: %v", path, s.Header)
+		}
+		text := strings.ReplaceAll(s.text, "https://a.example", "")
+		text = strings.ReplaceAll(text, "https://shop.example", "")
+		if found := inline.FindString(text); found != "" {
+			t.Errorf("%s holds %q", path, found)
+		}
+		files := loaded.FindAllStringSubmatch(s.text, -1)
+		if len(files) < 3 {
+			t.Errorf("%s loads %v", path, files)
+		}
+		for _, file := range files {
+			if got := d.get(file[1]); got.StatusCode != 200 || len(got.text) == 0 {
+				t.Errorf("%s loads %s: %d", path, file[1], got.StatusCode)
+			}
+		}
+	}
+}
+
+// TestConsoleShowsWhatOthersWroteAsText: labels, descriptions, memos and answers are text.
+func TestConsoleShowsWhatOthersWroteAsText(t *testing.T) {
+	const hostile = `</pre></script><script>alert(1)</script><img src=x onerror=alert(2)>"'`
+	w := newWorld(t)
+	d, k := signedIn(t, w, domain.Permissions()...)
+	made := w.call("POST", "/v1/endpoints", k,
+		`{"url":"https://a.example/?q=%3Cscript%3E","description":"<script>alert(3)</script>"}`)
+	e := decode[endpointAnswer](t, made.body).ID
+	label := `,"label":"\"><script>alert(4)</script>","memoRule":{"kind":"equals","type":"text",` +
+		`"value":"<script>x</script>"}`
+	watch := decode[struct{ ID string }](t, w.call("POST", "/v1/watches", k, watchBody(e, label)).body)
+	event := w.delivered(account("a"), e, domain.StateFailed,
+		domain.AttemptResult{StatusCode: 500, ResponseBody: []byte(hostile)})
+	for path, want := range map[string]string{
+		"/endpoints":           "&lt;script&gt;alert(3)",
+		"/endpoints/" + e:      "&lt;script&gt;alert(3)",
+		"/watches":             "&lt;script&gt;alert(4)",
+		"/watches/" + watch.ID: "&lt;script&gt;x",
+		"/events":              "a &lt;b&gt; &amp;",
+		"/events/" + event.ID:  "&lt;/pre&gt;&lt;/script&gt;&lt;script&gt;alert(1)",
+		"/events?memo=" + url.QueryEscape(`"><script>`):    "&#34;&gt;&lt;script&gt;",
+		"/watches?endpointId=" + url.QueryEscape(`"><b>x`): "",
+	} {
+		text := d.get("/console" + path).text
+		if strings.Contains(text, "<script>") || strings.Contains(text, "<img src=x") ||
+			strings.Contains(text, "<b>") || !strings.Contains(text, want) {
+			t.Errorf("%s: %s", path, text)
+		}
+	}
+}
+
+// TestConsoleLeavesOutWhatAKeyMayNot: a button is for who may press it, and the API refuses who
+// presses it all the same.
+func TestConsoleLeavesOutWhatAKeyMayNot(t *testing.T) {
+	w := newWorld(t)
+	e := w.newEndpoint(w.newKey(account("a"), domain.Permissions()...))
+	d, _ := signedIn(t, w, domain.PermissionRead)
+	s := d.get("/console/endpoints/" + e)
+	if strings.Contains(s.text, "/disable") || !strings.Contains(s.text, "permission") {
+		t.Errorf("%s", s.text)
+	}
+	token := s.form(t, "/console/sign-out")
+	s = d.do("POST", "/console/endpoints/"+e+"/disable", token)
+	if s.StatusCode != http.StatusForbidden || !strings.Contains(s.text, "This key may not do that") ||
+		w.endpoints[e].Status != domain.StatusActive {
+		t.Errorf("%d %s", s.StatusCode, s.text)
+	}
+	writer, _ := signedIn(t, w, domain.PermissionWrite)
+	for _, path := range []string{"", "/endpoints", "/events", "/watches"} {
+		if s := writer.get("/console" + path); s.StatusCode != http.StatusForbidden {
+			t.Errorf("%s is %d for a key that may not read", path, s.StatusCode)
+		}
+	}
+}
+
+func TestConsoleShowsNothingOfOtherAccounts(t *testing.T) {
+	w := newWorld(t)
+	theirs := w.newKey(account("b"), domain.Permissions()...)
+	e := w.newEndpoint(theirs)
+	made := w.call("POST", "/v1/watches", theirs, watchBody(e, ""))
+	watch := decode[struct{ ID string }](t, made.body)
+	event := w.delivered(account("b"), e, domain.StateFailed)
+	d, _ := signedIn(t, w, domain.Permissions()...)
+	token := d.get("/console").form(t, "/console/sign-out")
+	for _, path := range []string{"/endpoints/" + e, "/watches/" + watch.ID, "/events/" + event.ID} {
+		if s := d.get("/console" + path); s.StatusCode != http.StatusNotFound {
+			t.Errorf("%s: %d", path, s.StatusCode)
+		}
+	}
+	for _, path := range []string{
+		"/endpoints/" + e + "/disable", "/endpoints/" + e + "/test", "/events/" + event.ID + "/resend",
+	} {
+		if s := d.do("POST", "/console"+path, token); s.StatusCode != http.StatusNotFound {
+			t.Errorf("%s: %d", path, s.StatusCode)
+		}
+	}
+	if text := d.open("/console/events"); strings.Contains(text, event.ID) {
+		t.Error("the list shows their event")
+	}
+}
+
+// TestConsoleDoesWhatItsButtonsSay, and once, however often a form is sent.
+func TestConsoleDoesWhatItsButtonsSay(t *testing.T) {
+	w := newWorld(t)
+	d, k := signedIn(t, w, domain.Permissions()...)
+	e := w.newEndpoint(k)
+	page := "/console/endpoints/" + e
+	form := d.get(page).form(t, page+"/test")
+	first, again := d.do("POST", page+"/test", form), d.do("POST", page+"/test", form)
+	to := first.Header.Get("Location")
+	if to == "" || to != again.Header.Get("Location") || len(w.history) != 1 {
+		t.Fatalf("%q, then %q: %d events", to, again.Header.Get("Location"), len(w.history))
+	}
+	if text := d.open(to); !strings.Contains(text, "HTTP 204") {
+		t.Errorf("the test's event: %s", text)
+	}
+	event := w.delivered(account("a"), e, domain.StateFailed)
+	w.now = w.now.Add(time.Minute)
+	text := d.open(page + "/replay?hours=1")
+	if !strings.Contains(text, "<strong>1</strong> failed delivery") {
+		t.Errorf("the count: %s", text)
+	}
+	if s := d.press(page+"/replay?hours=1", page+"/replay"); s.StatusCode != http.StatusSeeOther ||
+		w.history[event.ID].record.State != domain.StateQueued {
+		t.Errorf("replayed: %d, %s", s.StatusCode, w.history[event.ID].record.State)
+	}
+	if text := d.open(page + "/replay?hours=1"); !strings.Contains(text, "nothing to replay") {
+		t.Errorf("the count after it: %s", text)
+	}
+	event = w.delivered(account("a"), e, domain.StateDelivered)
+	at := "/console/events/" + event.ID
+	if s := d.press(at, at+"/resend"); s.StatusCode != http.StatusSeeOther ||
+		w.history[event.ID].record.State != domain.StateQueued {
+		t.Errorf("resent: %d %s", s.StatusCode, s.text)
+	}
+	d.press(page, page+"/disable")
+	if text := d.open(page); !strings.Contains(text, "somebody disabled it") {
+		t.Errorf("disabled: %s", text)
+	}
+	if text := d.open(at); !strings.Contains(text, "Held") {
+		t.Errorf("the event of a disabled endpoint: %s", text)
+	}
+	d.press(page, page+"/enable")
+	if w.endpoints[e].Status != domain.StatusActive {
+		t.Error("not enabled")
+	}
+}
+
+// TestConsoleShowsAnEventAsItIsSent: the body byte for byte, and the headers that sign it.
+func TestConsoleShowsAnEventAsItIsSent(t *testing.T) {
+	w := newWorld(t)
+	d, k := signedIn(t, w, domain.PermissionRead, domain.PermissionWrite)
+	e := w.newEndpoint(k)
+	event := w.delivered(account("a"), e, domain.StateWaiting,
+		domain.AttemptResult{Error: domain.AttemptTimeout})
+	w.number(e, api.NumberedEvent{ID: event.ID, Sequence: 12, Body: event.Body})
+	text := d.open("/console/events/" + event.ID)
+	for _, want := range []string{
+		string(event.Body), "Webhook-Id: " + event.ID, "Webhook-Sequence: 12", "v1=",
+		"no complete answer in time", "12.5000000 XLM", `--data-raw '` + string(event.Body) + `'`,
+	} {
+		if !strings.Contains(html.UnescapeString(text), want) {
+			t.Errorf("%s is not in %s", want, text)
+		}
+	}
+}
+
+func TestConsoleSaysWhatStandsInItsWay(t *testing.T) {
+	w := newWorld(t)
+	d, k := signedIn(t, w, domain.Permissions()...)
+	if text := d.open("/console"); !strings.Contains(text, "Nothing is sent anywhere yet") {
+		t.Errorf("empty: %s", text)
+	}
+	e := w.newEndpoint(k)
+	w.historyErr = api.ErrHistoryBehind
+	for path, status := range map[string]int{"": 200, "/endpoints/" + e: 200, "/events": 503} {
+		s := d.get("/console" + path)
+		if s.StatusCode != status || !strings.Contains(s.text, "Still catching up") {
+			t.Errorf("behind, %s: %d %s", path, s.StatusCode, s.text)
+		}
+	}
+	w.historyErr = nil
+	s := d.get("/console/events?state=NONSENSE&minAmount=x")
+	if s.StatusCode != http.StatusBadRequest || !strings.Contains(s.text, "<code>minAmount</code>") ||
+		!strings.Contains(s.text, "<code>state</code>") {
+		t.Errorf("filters: %d %s", s.StatusCode, s.text)
+	}
+	if s := d.get("/console/events?since=yesterday"); s.StatusCode != http.StatusBadRequest {
+		t.Errorf("a time: %d", s.StatusCode)
+	}
+	w.freshErr = io.ErrUnexpectedEOF
+	if s := d.get("/console/endpoints"); s.StatusCode != http.StatusServiceUnavailable ||
+		s.Header.Get("Retry-After") == "" || strings.Contains(s.text, "EOF") {
+		t.Errorf("the directory: %d %s", s.StatusCode, s.text)
+	}
+}
+
+// TestConsoleCountsTheLastHour holds the figures of the overview against events of known states.
+func TestConsoleCountsTheLastHour(t *testing.T) {
+	w := newWorld(t)
+	d, k := signedIn(t, w, domain.PermissionRead, domain.PermissionWrite)
+	e := w.newEndpoint(k)
+	event := w.delivered(account("a"), e, domain.StateDelivered)
+	r := w.history[event.ID]
+	for i, state := range []domain.DeliveryState{
+		domain.StateDelivered, domain.StateDelivered, domain.StateFailed, domain.StateWaiting,
+	} {
+		id := domain.DeriveID(domain.EventPrefix, fmt.Sprint(i))
+		one := r
+		one.record.State = state
+		one.record.Body = []byte(strings.ReplaceAll(string(event.Body), event.ID, id))
+		w.history[id] = one
+	}
+	w.now = w.now.Add(30 * time.Minute)
+	text := d.open("/console")
+	for _, want := range []string{
+		"<dd>75.0%</dd>", "<dd>5</dd>", "<dd>1</dd>", "30 min ago", `<rect class="delivered"`,
+		`<td class="n">3</td><td class="n">1</td><td class="n">1</td><td class="n">0</td>`,
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("%s is not in %s", want, text)
+		}
+	}
+	w.now = w.now.Add(time.Hour)
+	if text := d.open("/console"); !strings.Contains(text, "No event in the last hour") {
+		t.Errorf("an hour later: %s", text)
+	}
+}
