@@ -15,8 +15,8 @@ const (
 	// it reads of that at most.
 	overviewSpan  = time.Hour
 	overviewPages = 4
-	// disablesAfter runs in a row that end FAILED disable an endpoint (specification, "Endpoint
-	// health"), and the overview names those that are at half of it.
+	// disablesAfter runs in a row that end FAILED disable an endpoint, unless the node is
+	// set otherwise, and the overview names those that are at half of it.
 	disablesAfter = domain.DefaultDisableAfter
 )
 

@@ -207,6 +207,13 @@ func (n *Node) Ready(ctx context.Context) []startstop.Report {
 // APIURL is where the API is served, once it is.
 func (n *Node) APIURL() string { return n.api.url }
 
+// ConsoleLink returns the address of a page that signs in to the console with a key, once, within
+// ten minutes.
+func (n *Node) ConsoleLink(apiKey string) (string, error) {
+	path, err := n.api.console.SignInLink(apiKey)
+	return n.api.url + path, err
+}
+
 // History is the history as the API asks for it.
 func (n *Node) History() *History { return n.history }
 

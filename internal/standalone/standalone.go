@@ -11,6 +11,7 @@ import (
 
 	"github.com/stellar/go-stellar-sdk/network"
 
+	"github.com/lumenhook/lumenhook/api/console"
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/egress"
 	"github.com/lumenhook/lumenhook/internal/node"
@@ -302,6 +303,7 @@ func (v *service) sayReady() {
 
 func (v *service) sayAddresses() {
 	v.out.Say("  API        %s   key %s", v.file.APIURL, v.file.APIKey)
+	v.sayConsole()
 	if v.file.MetricsURL != "" {
 		v.out.Say("  metrics    %s", v.file.MetricsURL)
 	}
@@ -317,6 +319,16 @@ func (v *service) sayAddresses() {
 	for _, note := range v.moved {
 		v.out.Say("  note: %s", note)
 	}
+}
+
+// sayConsole says where the console is, with a link that signs in.
+func (v *service) sayConsole() {
+	link, err := v.node.ConsoleLink(v.file.APIKey)
+	if err != nil {
+		v.out.Say("  console    %s%s   (sign in with the key)", v.file.APIURL, console.Path)
+		return
+	}
+	v.out.Say("  console    %s   (signs in once, within 10 minutes)", link)
 }
 
 func (v *service) sayNetwork() {
