@@ -316,6 +316,11 @@ func TestConsoleLinkSignsInOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	w.freshErr = io.ErrUnexpectedEOF
+	if s := d.get(link); s.StatusCode != http.StatusServiceUnavailable {
+		t.Errorf("while the node is behind: %d", s.StatusCode)
+	}
+	w.freshErr = nil
 	if s := d.get(link); s.Header.Get("Location") != "/console" {
 		t.Fatalf("%d %s", s.StatusCode, s.text)
 	}

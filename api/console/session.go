@@ -62,6 +62,7 @@ func (x *Console) seal(s session, purpose string) (string, error) {
 	if _, err := io.ReadFull(x.Entropy, nonce); err != nil {
 		return "", fmt.Errorf("sealing a session: %w", err)
 	}
+	// #nosec G407 -- the nonce was read from Entropy
 	sealed := x.sealed.Seal(nonce, nonce, plain, []byte(purpose))
 	return base64.RawURLEncoding.EncodeToString(sealed), nil
 }
@@ -118,14 +119,14 @@ func (x *Console) keep(w http.ResponseWriter, r *http.Request, s session, purpos
 
 // forget has the browser forget a session.
 func forget(w http.ResponseWriter, r *http.Request, purpose string) {
-	gone := cookie(r, purpose, "")
+	gone := cookie(r, purpose, "") // #nosec G124 -- as cookie says
 	gone.MaxAge = -1
 	http.SetCookie(w, gone)
 }
 
 func cookie(r *http.Request, purpose, value string) *http.Cookie {
 	secure := isSecure(r)
-	return &http.Cookie{
+	return &http.Cookie{ // #nosec G124 -- Secure where there is TLS: run has none, on loopback
 		Name:     cookieName(purpose, secure),
 		Value:    value,
 		Path:     "/", // __Host- asks for it

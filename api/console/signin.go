@@ -222,16 +222,18 @@ func (l *usedLinks) use(s session, nowSec int64) bool {
 
 func (x *Console) followLink(w http.ResponseWriter, r *http.Request) {
 	s, ok := x.open(r.URL.Query().Get("to"), forLink+x.links.of)
+	if ok {
+		if err := x.admits(r, s.Key); err != nil { // the link can be followed again
+			status, fault := refusalOf(err)
+			x.askForKey(w, r, status, signInView{Next: Path, Fault: fault})
+			return
+		}
+	}
 	if !ok || !x.links.use(s, x.Now().Unix()) {
 		x.askForKey(w, r, http.StatusForbidden, signInView{
 			Next:  Path,
 			Fault: "This link was used, or is too old. Sign in with an API key.",
 		})
-		return
-	}
-	if err := x.admits(r, s.Key); err != nil {
-		status, fault := refusalOf(err)
-		x.askForKey(w, r, status, signInView{Next: Path, Fault: fault})
 		return
 	}
 	x.begin(w, r, s.Key, Path)
