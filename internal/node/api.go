@@ -57,13 +57,13 @@ func (r *apiRole) Start(context.Context) error {
 	if err != nil {
 		return err
 	}
+	if r.console, err = r.newConsole(handler); err != nil {
+		return err
+	}
 	cfg := r.node.cfg.API.Server
 	listener, err := net.Listen("tcp", cfg.Listen)
 	if err != nil {
 		return fmt.Errorf("--api-listen: %w", err)
-	}
-	if r.console, err = r.newConsole(handler); err != nil {
-		return err
 	}
 	guarded := api.NewServer(cfg.Guard(cfg.Listen).Wrap(r.console.Mount(handler)), r.Logger)
 	guarded.RegisterOnShutdown(handler.EndWaits)

@@ -36,7 +36,8 @@ func TestATakenPortIsPrintedWithTheAddresses(t *testing.T) {
 		t.Errorf("it listens on %s and printed\n%s", at, said)
 	}
 	v.sayAddresses()
-	if said := out.String(); strings.Count(said, note) != 2 {
+	if said := out.String(); strings.Count(said, note) != 2 ||
+		!strings.Contains(said, "/console   (sign in with the key)") {
 		t.Errorf("with the addresses it printed\n%s", said)
 	}
 }

@@ -51,6 +51,8 @@ type service struct {
 	node     *node.Node
 	demo     *demo // nil with --no-demo
 
+	consoleLink string // signs in, once
+
 	mu        sync.Mutex // holds moved, published, and file once that is set
 	moved     []string   // notices of default addresses that were taken
 	published bool       // run.json exists, and is kept up to date
@@ -271,6 +273,7 @@ func (v *service) ready(ctx context.Context) error {
 		v.out.Say("started, and says ready when it is")
 		v.Go("the wait until everything is ready", v.readyLater)
 	}
+	v.consoleLink = v.node.ConsoleLink(v.file.APIKey)
 	v.sayAddresses()
 	return nil
 }
@@ -323,12 +326,11 @@ func (v *service) sayAddresses() {
 
 // sayConsole says where the console is, with a link that signs in.
 func (v *service) sayConsole() {
-	link, err := v.node.ConsoleLink(v.file.APIKey)
-	if err != nil {
+	if v.consoleLink == "" {
 		v.out.Say("  console    %s%s   (sign in with the key)", v.file.APIURL, console.Path)
 		return
 	}
-	v.out.Say("  console    %s   (signs in once, within 10 minutes)", link)
+	v.out.Say("  console    %s   (signs in once, within 10 minutes)", v.consoleLink)
 }
 
 func (v *service) sayNetwork() {
