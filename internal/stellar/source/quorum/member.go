@@ -114,6 +114,14 @@ func (m *member) ask(ctx context.Context, before chain, due uint32, s *Source) {
 	}()
 }
 
+// answered notes that it may be asked again.
+func (m *member) answered() {
+	m.asking = false
+	if m.cut != nil {
+		m.cut.Stop()
+	}
+}
+
 // leave leaves it alone for a while.
 func (s *Source) leave(m *member, reason string, sequence uint32, why error) {
 	wait := m.left.Next()

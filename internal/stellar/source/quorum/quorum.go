@@ -23,6 +23,7 @@ const (
 	rememberedMax   = 1024
 	lookMax         = 3 * time.Minute
 	latestMax       = 10 * time.Second
+	graceMax        = time.Second // for those that were asked beside Need that have answered
 	intervalDefault = time.Second
 	leftFirst       = time.Second
 	leftLast        = time.Minute
@@ -111,8 +112,8 @@ func New(config Config) (*Source, error) {
 	return s, nil
 }
 
-// Check asks all. One that does not answer is forgiven as long as Need others do; one of another
-// network never is.
+// Check asks all. One that does not answer is forgiven as long as Need others do, and holds nobody
+// up by more than graceMax then; one that says that it is of another network never is.
 func (s *Source) Check(ctx context.Context) error {
 	_, err := each(ctx, s, func(ctx context.Context, m *member) (struct{}, error) {
 		return struct{}{}, m.Source.Check(ctx)
@@ -120,8 +121,8 @@ func (s *Source) Check(ctx context.Context) error {
 	return err
 }
 
-// Latest asks all for their newest ledger, and gives the newest that Need of them have; with
-// Need 1 that of the first that answers, in their order.
+// Latest asks all for their newest ledger, and gives the newest that Need of those have that answer
+// in time, as with Check; with Need 1 that of the first of them, in their order.
 func (s *Source) Latest(ctx context.Context) (uint32, error) {
 	latest, err := each(ctx, s, func(ctx context.Context, m *member) (uint32, error) {
 		return m.Source.Latest(ctx)
@@ -143,60 +144,98 @@ func each[T any](
 	s.await(ctx)
 	ctx, cancel := context.WithTimeout(ctx, latestMax)
 	defer cancel()
-	type said struct {
-		value T
-		err   error
-	}
-	all := make([]chan said, len(s.members))
+	values, failed := make([]T, len(s.members)), make([]error, len(s.members))
+	open := map[*member]int{}
 	for i, m := range s.members {
-		all[i] = make(chan said, 1)
+		failed[i] = fmt.Errorf("%s has not answered yet", m.Name)
 		if m.asking {
-			all[i] <- said{err: fmt.Errorf("%s has not answered yet", m.Name)}
 			continue
 		}
+		open[m] = i
+		// Until it answers nothing else is asked of it, and an answer that comes too late is of a
+		// turn that has ended.
+		turn := m.turn
+		m.turn++
+		m.asking, m.asked = true, s.config.Now()
 		go func() {
 			value, err := ask(ctx, m)
-			all[i] <- said{value, err}
+			values[i] = value
+			s.answers <- answer{member: m, turn: turn, err: err}
 		}()
 	}
-	var failed []error
-	for i := range all {
-		got := <-all[i]
-		switch {
-		case errors.Is(got.err, domain.ErrWrongNetwork):
-			failed, err = append(failed, got.err), got.err
-		case got.err != nil:
-			failed = append(failed, got.err)
-		default:
-			answers = append(answers, got.value)
+	s.collect(ctx, open, failed)
+	for i, why := range failed {
+		if why == nil {
+			answers = append(answers, values[i])
+		}
+		if errors.Is(why, domain.ErrWrongNetwork) {
+			return nil, why
 		}
 	}
-	switch {
-	case err != nil:
-		return nil, err
+	switch why := errors.Join(failed...); {
 	case len(answers) < s.config.Need:
 		return nil, fmt.Errorf("%d of %d sources of ledgers answered, and %d are needed: %w",
-			len(answers), len(s.members), s.config.Need, errors.Join(failed...))
-	case len(failed) > 0:
-		s.config.Log.Warn("a source of ledgers cannot be used now", "err", errors.Join(failed...))
+			len(answers), len(s.members), s.config.Need, why)
+	case why != nil:
+		s.config.Log.Warn("a source of ledgers cannot be used now", "err", why)
 	}
 	return answers, nil
 }
 
+// collect notes what came of each that was asked, until all have answered, or Need of them have and
+// the others had as long again as graceMax, or one is of another network.
+func (s *Source) collect(ctx context.Context, open map[*member]int, failed []error) {
+	var grace <-chan time.Time
+	for well := 0; len(open) > 0; {
+		select {
+		case a := <-s.answers:
+			a.member.answered()
+			i, asked := open[a.member]
+			if !asked {
+				continue
+			}
+			delete(open, a.member)
+			if failed[i] = a.err; errors.Is(a.err, domain.ErrWrongNetwork) {
+				return
+			}
+			if a.err == nil {
+				well++
+			}
+			if well == s.config.Need && grace == nil {
+				grace = time.After(graceMax)
+			}
+		case <-grace:
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
 // await ends what is under way, for a call that takes the place of it.
 func (s *Source) await(ctx context.Context) {
+	busy := 0
 	for _, m := range s.members {
-		if m.asking && m.end != nil {
-			m.end()
+		if m.asking {
+			busy++
+			if m.end != nil {
+				m.end()
+			}
 		}
 	}
 	timer := time.NewTimer(s.config.Late)
 	defer timer.Stop()
-	for slices.ContainsFunc(s.members, func(m *member) bool { return m.asking }) {
+	var grace <-chan time.Time
+	for busy > 0 {
+		if grace == nil && len(s.members)-busy >= s.config.Need {
+			grace = time.After(graceMax)
+		}
 		select {
 		case a := <-s.answers:
-			a.member.asking = false
-			a.member.cut.Stop()
+			a.member.answered()
+			busy--
+		case <-grace:
+			return
 		case <-timer.C:
 			return
 		case <-ctx.Done():
@@ -314,8 +353,7 @@ func (s *Source) wait() time.Duration {
 // take notes what a source answered.
 func (s *Source) take(a answer, due uint32) {
 	m := a.member
-	m.asking = false
-	m.cut.Stop()
+	m.answered()
 	if a.turn != m.turn {
 		return
 	}

@@ -241,6 +241,64 @@ func TestASlowServerHoldsNobodyUp(t *testing.T) {
 		h.ledgers[forgedAt+2-firstLedger:])
 }
 
+// One that says nothing when all are asked for their network and newest ledger keeps nobody waiting
+// until it may no longer be waited for: once enough have answered, it is asked no more. It is
+// counted on again when it answers, and what it answers too late is nothing.
+func TestASilentServerKeepsNobodyWaiting(t *testing.T) {
+	h := newHistory(t)
+	a, b := h.serve(t, quorumLast), h.serve(t, quorumLast)
+	members := servers(t, "mute", h.serve(t, quorumLast), "a", a, "b", b)
+	mute := &muteSource{
+		Looker: members[0].Source,
+		ended:  make(chan error, 2),
+		hold:   make(chan struct{}),
+	}
+	members[0].Source = mute
+	p := newPanel(t, 2, never, members...)
+	if err := p.Check(within(t)); err != nil {
+		t.Error(err)
+	}
+	latest, err := p.Latest(within(t))
+	if err != nil || latest != quorumLast {
+		t.Errorf("the newest ledger is %d: %v", latest, err)
+	}
+	if err := <-mute.ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("it was asked until %v", err)
+	}
+	if len(mute.ended) > 0 {
+		t.Error("it was asked for the newest ledger before it had answered for its network")
+	}
+	if !strings.Contains(p.log.String(), "mute has not answered yet") {
+		t.Errorf("the log: %s", p.log.String())
+	}
+	compare(t, "without it", read(t, unchecked{p}, h.passphrase, firstLedger, forgedAt),
+		h.ledgers[:forgedAt+1-firstLedger])
+	close(mute.hold)
+	p.Continue(forgedAt, h.honest[forgedAt].Hash)
+	b.silent()
+	if g := <-p.begin(within(t), forgedAt+1); g.err != nil ||
+		g.page[0].Hash != h.honest[forgedAt+1].Hash {
+		t.Errorf("with it and one other: %+v", g)
+	}
+}
+
+// muteSource answers for its network and newest ledger only when it is no longer held, however
+// early it was no longer asked.
+type muteSource struct {
+	source.Looker
+	ended chan error // why it was no longer asked
+	hold  chan struct{}
+}
+
+func (m *muteSource) Check(ctx context.Context) error {
+	<-ctx.Done()
+	m.ended <- ctx.Err()
+	<-m.hold
+	return domain.ErrWrongNetwork
+}
+
+func (m *muteSource) Latest(ctx context.Context) (uint32, error) { return 0, m.Check(ctx) }
+
 // unchecked is a source of which it is known whose network it is.
 type unchecked struct{ source.Source }
 
