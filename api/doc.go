@@ -39,7 +39,7 @@
 //	readyourwrites.go  a request sees what the one before it wrote
 //	warnings.go        what this node warned of, for repeats
 //	keyusage.go        when keys were used
-//	endpoints.go       endpoints: their life, tests and replays
+//	endpoints.go       endpoints: their life, and tests
 //	endpoint_wire.go   their fields, as a client sends and gets them
 //	headers.go         sealing and opening an endpoint's own headers
 //	signatures.go      signatures that an endpoint may ask for, and the published keys
@@ -51,6 +51,8 @@
 //	pull.go            events of an endpoint by their numbers
 //	waiters.go         how many requests may wait for one
 //	filters.go         filters of lists of events by what was paid
+//	selection.go       events that a body selects, with the filters of lists
+//	replay.go          failed deliveries of an endpoint, queued again
 //	resend.go          events: sending them again, where they go now
 //	statement.go       statements of a wallet; statement_csv.go, the same as CSV
 //	coverage.go        which ledgers were read, and verified

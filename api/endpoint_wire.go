@@ -201,22 +201,3 @@ func readHeaderValue(v decode.Value) string {
 	}
 	return value
 }
-
-// decodeReplay decodes the time range of a replay.
-func decodeReplay(body []byte) (replay domain.ReplayEndpoint, faults *problem.Faults) {
-	faults = decode.Object(body,
-		decode.Into("since", &replay.SinceMillis, func(v decode.Value) int64 {
-			v.Require("is required: failed deliveries that were created at that time or later are " +
-				"queued again")
-			since, _ := v.Time()
-			return since
-		}),
-		decode.Into("until", &replay.UntilMillis, func(v decode.Value) int64 {
-			until, given := v.Time()
-			if given && !v.Faulty() && until <= replay.SinceMillis {
-				v.Fault(problem.FaultRangeIsEmpty, "must be later than since")
-			}
-			return until
-		}))
-	return replay, faults
-}

@@ -275,24 +275,3 @@ func (a *API) testEndpoint(ctx context.Context, r *request) (reply, error) {
 	view := testView{made.EventID, testAttemptView{shown.StatusCode, shown.DurationMs, shown.Error}}
 	return reply{view: view, replayed: result.Replayed}, nil
 }
-
-// replayView is the result of a replay.
-type replayView struct {
-	Queued    int  `json:"queued"`
-	Matched   int  `json:"matched"`
-	Truncated bool `json:"truncated"`
-}
-
-func (a *API) replayEndpoint(ctx context.Context, r *request) (reply, error) {
-	body, faults := decodeReplay(r.body)
-	if err := faults.Err(); err != nil {
-		return reply{}, err
-	}
-	body.EndpointID = r.subjectID
-	result, err := a.submit(ctx, r, body)
-	made, err := partOf(result, err, result.Answer.Replay)
-	if err != nil {
-		return reply{}, err
-	}
-	return reply{view: replayView(*made), replayed: result.Replayed}, nil
-}

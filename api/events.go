@@ -93,9 +93,19 @@ func (a *API) listEvents(ctx context.Context, r *request) (reply, error) {
 }
 
 func readEventFilter(r *request) (*decode.Query, EventFilter) {
-	q := newListQuery(r,
+	q := newListQuery(r, eventFilters()...)
+	return q, eventFilterOf(r, q)
+}
+
+// eventFilters are the names of the filters of events.
+func eventFilters() []string {
+	return []string{
 		"endpointId", "watchId", "walletAddress", "type", "state", "since", "until",
-		"paymentId", "txHash", "sender", "memo", "asset", "minAmount", "maxAmount")
+		"paymentId", "txHash", "sender", "memo", "asset", "minAmount", "maxAmount",
+	}
+}
+
+func eventFilterOf(r *request, q *decode.Query) EventFilter {
 	f := EventFilter{
 		AccountID:     r.caller.accountID,
 		EndpointID:    idParameter(q, "endpointId", domain.EndpointPrefix),
@@ -121,7 +131,7 @@ func readEventFilter(r *request) (*decode.Query, EventFilter) {
 	if f.MinStroops != nil && f.MaxStroops != nil && *f.MaxStroops < *f.MinStroops {
 		q.Fault("maxAmount", problem.FaultRangeIsEmpty, "must not be less than minAmount")
 	}
-	return q, f
+	return f
 }
 
 // viewEvents converts a page of events to the form of a list.

@@ -82,6 +82,15 @@ func (a *API) page(r *request, q *decode.Query) (after *Position, limit int, err
 	if text == "" {
 		return nil, limit, nil
 	}
+	after, ok := a.position(r, q, text)
+	if !ok {
+		return nil, 0, invalidCursor(problem.Fault{Parameter: "cursor"})
+	}
+	return after, limit, nil
+}
+
+// position returns where a cursor continues.
+func (a *API) position(r *request, q *decode.Query, text string) (*Position, bool) {
 	raw, err := base64.RawURLEncoding.Strict().DecodeString(text)
 	if err == nil && len(raw) > 8+cursorSumBytes {
 		at := Position{
@@ -89,18 +98,19 @@ func (a *API) page(r *request, q *decode.Query) (after *Position, limit int, err
 			ID:              string(raw[8+cursorSumBytes:]),
 		}
 		if hmac.Equal(raw[8:8+cursorSumBytes], a.cursorSum(r, q, at)) {
-			return &at, limit, nil
+			return &at, true
 		}
 	}
+	return nil, false
+}
+
+func invalidCursor(at problem.Fault) *problem.Problem {
 	p := problem.New(problem.CodeInvalidCursor,
 		"The cursor was not given by this list with these filters. Begin without a cursor, and repeat "+
 			"the same filters with the cursor that is answered.")
-	p.Errors = []problem.Fault{{
-		Parameter: "cursor",
-		Code:      problem.FaultInvalidValue,
-		Detail:    "was not given by this list with these filters",
-	}}
-	return nil, 0, p
+	at.Code, at.Detail = problem.FaultInvalidValue, "was not given by this list with these filters"
+	p.Errors = []problem.Fault{at}
+	return p
 }
 
 // listView is a page of a list.

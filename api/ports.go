@@ -112,6 +112,7 @@ type EventFilter struct {
 	MaxStroops    *int64 // paid at most
 	SinceMillis   int64  // created at or after
 	UntilMillis   int64  // created before; 0: no end
+	NoTests       bool   // without events of the type test.ping
 }
 
 // Position is a position in a list: the object that was returned last.
@@ -137,6 +138,9 @@ func (e HistoryMissing) Error() string {
 
 func (e HistoryMissing) Unwrap() error { return ErrHistoryUnavailable }
 
+// ChooseMax is how many events a filter selects at most, for what is done with them.
+const ChooseMax = 10_000
+
 // History is the view of events and attempts.
 type History interface {
 	// Event returns an event of an account, waiting for a bounded time if the history is
@@ -153,6 +157,12 @@ type History interface {
 	Events(
 		ctx context.Context, f EventFilter, after *Position, limit int,
 	) (page []EventRecord, next *Position, err error)
+	// Choose returns which events a filter selects, newest first, from after a position on, at
+	// most limit of them (to ChooseMax). next is nil at the end; it may end before the limit and
+	// go on. Its errors are those of Events.
+	Choose(
+		ctx context.Context, f EventFilter, after *Position, limit int,
+	) (chosen []Position, next *Position, err error)
 	// Numbered returns the events of an endpoint whose numbers are above one, in their order,
 	// of limit numbers at most. No number is left out that is still to come. Its errors are
 	// those of Events.

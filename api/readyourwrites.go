@@ -81,8 +81,8 @@ func (u *unreadWrites) read(accountID string, since time.Time) {
 // concernsDeliveries reports whether a command changes what the history shows.
 func concernsDeliveries(c domain.CommandBody) bool {
 	switch c.(type) {
-	case domain.TestEndpoint, domain.ReplayEndpoint, domain.ResendEvent, domain.EnableEndpoint,
-		domain.DeleteEndpoint:
+	case domain.TestEndpoint, domain.ReplayEndpoint, domain.ReplayEvents, domain.ResendEvent,
+		domain.EnableEndpoint, domain.DeleteEndpoint:
 		return true
 	default:
 		return false

@@ -193,6 +193,8 @@ func (w *world) decide(c domain.Command) domain.Answer {
 		return w.decideTest(c, body)
 	case domain.ReplayEndpoint:
 		return w.decideReplay(c, body)
+	case domain.ReplayEvents:
+		return w.decideReplayEvents(c, body)
 	case domain.ResendEvent:
 		return w.decideResend(c, body)
 	default: // decided by the endpoint alone
@@ -318,6 +320,24 @@ func createdAt(t testing.TB, envelope []byte) int64 {
 func (w *world) decideReplay(c domain.Command, body domain.ReplayEndpoint) domain.Answer {
 	facts, result, rejection := domain.DecideReplay(w.endpoints[body.EndpointID], c.AccountID, body,
 		w.deliveries(body.EndpointID), 0, w.now.UnixMilli())
+	if rejection != nil {
+		return domain.Answer{Rejection: rejection}
+	}
+	w.requeue(facts)
+	return domain.Answer{Replay: &result}
+}
+
+func (w *world) decideReplayEvents(c domain.Command, body domain.ReplayEvents) domain.Answer {
+	var chosen []domain.Delivery
+	for _, id := range body.EventIDs {
+		for _, d := range w.deliveries(body.EndpointID) {
+			if d.EventID == id {
+				chosen = append(chosen, d)
+			}
+		}
+	}
+	facts, result, rejection := domain.DecideReplayEvents(w.endpoints[body.EndpointID], c.AccountID,
+		body, chosen, w.now.UnixMilli())
 	if rejection != nil {
 		return domain.Answer{Rejection: rejection}
 	}
@@ -575,6 +595,7 @@ func (w *world) Events(
 			(f.Asset.Code == "" || f.Asset == assetIn(e.Data.Payment.Asset)) &&
 			isBetween(e.Data.Payment.AmountStroops, f.MinStroops, f.MaxStroops) &&
 			(f.Type == "" || e.Type == f.Type) && (f.State == "" || r.record.State == f.State) &&
+			(!f.NoTests || e.Type != domain.TestPing) &&
 			at >= f.SinceMillis && (f.UntilMillis == 0 || at < f.UntilMillis)
 	})
 	var records []api.EventRecord
@@ -582,6 +603,18 @@ func (w *world) Events(
 		records = append(records, r.record)
 	}
 	return records, next, err
+}
+
+// Choose returns which events Events lists.
+func (w *world) Choose(
+	ctx context.Context, f api.EventFilter, after *api.Position, limit int,
+) (chosen []api.Position, next *api.Position, err error) {
+	records, next, err := w.Events(ctx, f, after, limit)
+	for _, r := range records {
+		id := decode[struct{ ID string }](w.t, r.Body).ID
+		chosen = append(chosen, api.Position{CreatedAtMillis: createdAt(w.t, r.Body), ID: id})
+	}
+	return chosen, next, err
 }
 
 // Numbered returns what was added with number.

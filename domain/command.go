@@ -163,6 +163,15 @@ type ReplayEndpoint struct {
 	UntilMillis int64 // exclusive; 0: no end
 }
 
+// ReplayEvents asks for failed deliveries that were chosen to be queued again: those of the
+// events that are still failed. The choice is the asker's, made out of the history, and the
+// command carries it, so that a repeat finds the first one. It is kept as a [ReplayEndpoint].
+type ReplayEvents struct {
+	EndpointID string
+	EventIDs   []string // at most [MaxReplay], in the order in which they are queued
+	Matched    int      // of how many they were chosen
+}
+
 // ResendEvent asks for one delivery to be queued again, or, if it was cancelled,
 // for its event to be handed over to the endpoint that its watch has now.
 type ResendEvent struct {
@@ -258,6 +267,7 @@ func (RotateSecret) CommandType() string    { return "RotateSecret" }
 func (ResealSecrets) CommandType() string   { return "ResealSecrets" }
 func (TestEndpoint) CommandType() string    { return "TestEndpoint" }
 func (ReplayEndpoint) CommandType() string  { return "ReplayEndpoint" }
+func (ReplayEvents) CommandType() string    { return "ReplayEndpoint" }
 func (ResendEvent) CommandType() string     { return "ResendEvent" }
 func (RecordMail) CommandType() string      { return "RecordMail" }
 func (CreateWatch) CommandType() string     { return "CreateWatch" }
@@ -279,6 +289,7 @@ func (c RotateSecret) Aggregate() string    { return c.EndpointID }
 func (c ResealSecrets) Aggregate() string   { return c.EndpointID }
 func (c TestEndpoint) Aggregate() string    { return c.EndpointID }
 func (c ReplayEndpoint) Aggregate() string  { return c.EndpointID }
+func (c ReplayEvents) Aggregate() string    { return c.EndpointID }
 func (c ResendEvent) Aggregate() string     { return c.EndpointID }
 func (c RecordMail) Aggregate() string      { return c.EndpointID }
 func (c CreateWatch) Aggregate() string     { return c.Watch.ID }
@@ -300,6 +311,7 @@ func (RotateSecret) ofEndpoint()    {}
 func (ResealSecrets) ofEndpoint()   {}
 func (TestEndpoint) ofEndpoint()    {}
 func (ReplayEndpoint) ofEndpoint()  {}
+func (ReplayEvents) ofEndpoint()    {}
 func (ResendEvent) ofEndpoint()     {}
 func (RecordMail) ofEndpoint()      {}
 func (CreateWatch) ofWatch()        {}

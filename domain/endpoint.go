@@ -125,7 +125,7 @@ func DecideEndpoint(state Endpoint, c Command, nowMillis int64) ([]FactBody, *Re
 		return decideRotateSecret(state, body, nowMillis)
 	case ResealSecrets:
 		return decideReseal(state, body), nil
-	case CreateEndpoint, TestEndpoint, ReplayEndpoint, ResendEvent, RecordMail:
+	case CreateEndpoint, TestEndpoint, ReplayEndpoint, ReplayEvents, ResendEvent, RecordMail:
 		// above, or with deliveries and notices
 	}
 	panic("domain: an endpoint alone cannot answer " + c.Body.CommandType())

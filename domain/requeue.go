@@ -56,6 +56,33 @@ func DecideReplay(
 	return facts, result, nil
 }
 
+// DecideReplayEvents decides a request to queue chosen deliveries again. Candidates are the
+// deliveries of the chosen events, in the order of the choice. One that is no longer FAILED, or
+// not at the endpoint, is left alone.
+func DecideReplayEvents(
+	endpoint Endpoint, accountID string, c ReplayEvents, candidates []Delivery, nowMillis int64,
+) ([]FactBody, ReplayResult, *Rejection) {
+	if !endpoint.visibleTo(accountID) {
+		return nil, ReplayResult{}, noEndpoint()
+	}
+	var facts []FactBody
+	queued := make(map[string]bool, len(candidates))
+	for _, d := range candidates {
+		if len(facts) == MaxReplay {
+			break
+		}
+		if d.Replayable() && d.EndpointID == c.EndpointID && !queued[d.EventID] {
+			queued[d.EventID] = true
+			facts = append(facts, d.requeued(RequeueReplay, nowMillis+int64(len(facts)), nil))
+		}
+	}
+	return facts, ReplayResult{
+		Queued:    len(facts),
+		Matched:   c.Matched,
+		Truncated: c.Matched > len(c.EventIDs),
+	}, nil
+}
+
 // MaxMoves is how often an event may be handed over to another endpoint.
 const MaxMoves = 16
 

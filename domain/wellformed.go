@@ -101,6 +101,15 @@ func (c ReplayEndpoint) wellFormed() error {
 	return errors.Join(checkMillis("since", c.SinceMillis), checkMillis("until", c.UntilMillis))
 }
 
+func (c ReplayEvents) wellFormed() error {
+	err := errors.Join(within("chosen events", len(c.EventIDs), 0, MaxReplay),
+		within("matching events", c.Matched, len(c.EventIDs), math.MaxInt32))
+	for _, id := range c.EventIDs {
+		err = errors.Join(err, checkID("event", EventPrefix, id))
+	}
+	return err
+}
+
 func (c ResendEvent) wellFormed() error {
 	err := checkID("event", EventPrefix, c.EventID)
 	if c.ToEndpointID != "" {

@@ -90,6 +90,7 @@
 //	verify.go            comparing them with the live ones
 //	history.go, read.go  events with their deliveries and attempts, for the API
 //	statement.go         statements of a wallet, for the API
+//	choose.go            which events a filter selects, for what is done with them
 //	list.go              lists of events, for the API; full.go, from complete tables only
 //	pull.go              events of an endpoint by their numbers
 //	console.go           queries of people

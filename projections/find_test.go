@@ -49,8 +49,9 @@ func TestListsByWhatWasPaid(t *testing.T) {
 		Memo:          domain.Memo{Type: domain.MemoID, Raw: []byte("42")},
 	})
 	third := paid(3, domain.Payment{From: "GPAYER", Asset: domain.NativeAsset(), AmountStroops: 1})
-	test := s.created(4)
-	r.append(test)
+	test := s.created(4).Body.(domain.DeliveryCreated)
+	test.Event.Type = domain.TestPing
+	r.append(s.fact(test))
 	r.awaitProjected()
 
 	stroops := func(n int64) *int64 { return &n }
@@ -86,12 +87,42 @@ func TestListsByWhatWasPaid(t *testing.T) {
 			if got := r.list(c.filter, 1); !slices.Equal(got, c.want) {
 				t.Errorf("%s, %s: %v, not %v", when, name, got, c.want)
 			}
+			if got := r.choose(c.filter, 1); !slices.Equal(got, c.want) {
+				t.Errorf("%s, %s: %v are chosen, not %v", when, name, got, c.want)
+			}
 		}
 	}
 	check("as it is written")
+	all := projections.EventFilter{AccountID: testAccount}
+	if got := r.choose(all, 100); len(got) != 4 {
+		t.Errorf("%v are chosen of all", got)
+	}
+	all.NoTests = true
+	if got := r.choose(all, 3); !slices.Equal(got, []string{third, second, first}) {
+		t.Errorf("without tests %v are chosen", got)
+	}
 	for _, column := range []string{"tx_hash", "from_address", "memo"} {
 		r.exec("ALTER TABLE events UPDATE " + column + " = '' WHERE 1 SETTINGS mutations_sync = 1")
 		r.exec("ALTER TABLE events CLEAR COLUMN " + column + " SETTINGS mutations_sync = 1")
 	}
 	check("as versions before it wrote it")
+}
+
+// choose returns the chosen events, in steps of a size.
+func (r *rig) choose(f projections.EventFilter, limit int) (ids []string) {
+	r.t.Helper()
+	var after projections.EventPosition
+	for {
+		chosen, next, err := r.history(0).Choose(r.t.Context(), f, limit, after)
+		if err != nil || len(chosen) > limit {
+			r.t.Fatal(len(chosen), err)
+		}
+		for _, at := range chosen {
+			ids = append(ids, at.EventID)
+		}
+		if next == (projections.EventPosition{}) {
+			return ids
+		}
+		after = next
+	}
 }

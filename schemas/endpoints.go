@@ -201,6 +201,8 @@ func endpointCommandOut(meta *kafka.CommandMeta, body domain.EndpointCommand) pr
 			SinceMillis: b.SinceMillis,
 			UntilMillis: b.UntilMillis,
 		}
+	case domain.ReplayEvents:
+		return replayEventsOut(meta, b)
 	case domain.ResendEvent:
 		return &kafka.ResendEvent{
 			Meta:         meta,
@@ -213,6 +215,21 @@ func endpointCommandOut(meta *kafka.CommandMeta, body domain.EndpointCommand) pr
 		return recordMailOut(meta, b)
 	}
 	panic(noForm(body))
+}
+
+// emptySpan is both ends of the span of a replay of chosen events: there is nothing in it.
+const emptySpan = 1
+
+func replayEventsOut(meta *kafka.CommandMeta, b domain.ReplayEvents) proto.Message {
+	return &kafka.ReplayEndpoint{
+		Meta:        meta,
+		EndpointId:  b.EndpointID,
+		SinceMillis: emptySpan,
+		UntilMillis: emptySpan,
+		Chosen:      true,
+		EventIds:    b.EventIDs,
+		Matched:     uint32(b.Matched),
+	}
 }
 
 var endpointCommandForms = map[string]commandForm{
@@ -257,6 +274,13 @@ var endpointCommandForms = map[string]commandForm{
 		return domain.TestEndpoint{EndpointID: m.GetEndpointId()}
 	}),
 	"ReplayEndpoint": command(func(m *kafka.ReplayEndpoint) domain.CommandBody {
+		if m.GetChosen() {
+			return domain.ReplayEvents{
+				EndpointID: m.GetEndpointId(),
+				EventIDs:   m.GetEventIds(),
+				Matched:    int(m.GetMatched()),
+			}
+		}
 		return domain.ReplayEndpoint{
 			EndpointID:  m.GetEndpointId(),
 			SinceMillis: m.GetSinceMillis(),

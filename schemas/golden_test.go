@@ -449,6 +449,7 @@ var everyCommand = []domain.CommandBody{
 	},
 	domain.TestEndpoint{EndpointID: "ep_1"},
 	domain.ReplayEndpoint{EndpointID: "ep_1", SinceMillis: 3, UntilMillis: 4},
+	domain.ReplayEvents{EndpointID: "ep_1", EventIDs: []string{"evt_1", "evt_2"}, Matched: 4},
 	domain.ResendEvent{EndpointID: "ep_1", EventID: "evt_1"},
 	domain.ResendEvent{EndpointID: "ep_1", EventID: "evt_1", Remembered: &domain.Remembered{
 		Body:     []byte{5},

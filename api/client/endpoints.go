@@ -42,17 +42,31 @@ type EndpointCreate struct {
 type EndpointFilter struct{ Status string }
 
 // Replay selects the failed deliveries to queue again: those created at Since or later, and
-// before Until if that is set.
+// before Until if that is set. The other fields are those of [EventFilter]; empty ones do not
+// filter.
 type Replay struct {
-	Since time.Time  `json:"since"`
-	Until *time.Time `json:"until,omitempty"`
+	Since         time.Time  `json:"since"`
+	Until         *time.Time `json:"until,omitempty"`
+	WatchID       string     `json:"watchId,omitempty"`
+	WalletAddress string     `json:"walletAddress,omitempty"`
+	Type          string     `json:"type,omitempty"`
+	PaymentID     string     `json:"paymentId,omitempty"`
+	TxHash        string     `json:"txHash,omitempty"`
+	Sender        string     `json:"sender,omitempty"`
+	Memo          string     `json:"memo,omitempty"`
+	Asset         string     `json:"asset,omitempty"`
+	MinAmount     string     `json:"minAmount,omitempty"`
+	MaxAmount     string     `json:"maxAmount,omitempty"`
+	DryRun        bool       `json:"dryRun,omitempty"` // count them, and queue none
 }
 
-// ReplayResult is how many deliveries were queued.
+// ReplayResult is how many deliveries were queued, of those that matched. After a dry run
+// Truncated says that one replay queues, or one dry run counts, fewer than match.
 type ReplayResult struct {
 	Queued    int  `json:"queued"`
 	Matched   int  `json:"matched"`
 	Truncated bool `json:"truncated"`
+	DryRun    bool `json:"dryRun,omitempty"`
 }
 
 // TestResult is the first attempt of a test.ping.

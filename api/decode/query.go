@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/lumenhook/lumenhook/api/problem"
 )
 
@@ -31,7 +33,12 @@ func NewQuery(u *url.URL, names ...string) *Query {
 			fmt.Sprintf("the query is not well-formed, or has more than %d bytes", maxQueryBytes))
 		return q
 	}
-	q.values = values
+	return QueryOf(values, names...)
+}
+
+// QueryOf makes a query of values that came in another way.
+func QueryOf(values url.Values, names ...string) *Query {
+	q := &Query{values: values}
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		switch {
 		case !slices.Contains(names, name):
@@ -52,6 +59,13 @@ func (q *Query) Fault(name, code, detail string) { q.faults.AddParameter(name, c
 
 // Err returns nil if there are no faults, else a *problem.Problem.
 func (q *Query) Err() error { return q.faults.QueryErr() }
+
+// FaultsAsFields adds the faults to those of a body whose fields the values were.
+func (q *Query) FaultsAsFields(f *problem.Faults) {
+	for _, fault := range q.faults.List() {
+		f.Add(jsontext.Pointer("").AppendToken(fault.Parameter), fault.Code, fault.Detail)
+	}
+}
 
 // Names returns the names of the non-empty parameters, in order.
 func (q *Query) Names() []string {

@@ -102,6 +102,18 @@ func (v Value) Integer(least, most int) (int, bool) {
 	return int(f), true
 }
 
+// Boolean returns an optional true or false.
+func (v Value) Boolean() (value, given bool) {
+	if !v.Given() {
+		return false, false
+	}
+	if v.node.kind != 't' && v.node.kind != 'f' {
+		v.Fault(problem.FaultInvalidType, "must be true or false, and is "+kindName(v.node.kind))
+		return false, false
+	}
+	return v.node.kind == 't', true
+}
+
 // Time returns an optional time as Unix milliseconds.
 func (v Value) Time() (int64, bool) {
 	s, ok := v.Text(maxTimeCharacters)

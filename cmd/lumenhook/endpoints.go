@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 
 	"github.com/spf13/cobra"
 
@@ -116,25 +115,20 @@ func newEndpointsList(a *apiFlags) *cobra.Command {
 }
 
 func newEndpointsReplay(a *apiFlags) *cobra.Command {
-	var since, until string
+	var f apicli.Replay
 	c := asking(a, "replay ENDPOINT_ID --since 24h", "Queue failed deliveries again", cli.OneArgument,
 		func(ctx context.Context, c *client.Client, args []string) (client.ReplayResult, error) {
-			from, err := cli.InstantFlag("since", since)
-			to, untilErr := cli.InstantFlag("until", until)
-			if err := errors.Join(err, untilErr); err != nil {
+			body, err := f.Body()
+			if err != nil {
 				return client.ReplayResult{}, err
-			}
-			body := client.Replay{Since: from.UTC()}
-			if !to.IsZero() {
-				to = to.UTC()
-				body.Until = &to
 			}
 			return c.ReplayEndpoint(ctx, args[0], body)
 		}, apicli.ShowReplay)
-	c.Flags().StringVar(&since, "since", "",
-		"those whose createdAt is then or later: a time, or how long ago")
-	c.Flags().StringVar(&until, "until", "",
-		"those whose createdAt is before: a time, or how long ago")
+	c.Long = `Queues up to 1,000 failed deliveries of an endpoint again: those of a span of time, or of
+those the ones that every filter takes. --dry-run says how many they are, and queues none.`
+	c.Example = `  lumenhook endpoints replay ep_… --since 24h --dry-run
+  lumenhook endpoints replay ep_… --since 24h --asset XLM --min-amount 100`
+	f.Register(c.Flags())
 	_ = c.MarkFlagRequired("since")
 	return c
 }

@@ -77,15 +77,6 @@ func CheckTest(t client.TestResult) error {
 		r.Answer(), t.EventID)
 }
 
-// ShowReplay prints what a replay has queued.
-func ShowReplay(w io.Writer, a client.ReplayResult) {
-	cli.Row(w, "queued", a.Queued)
-	cli.Row(w, "matched", a.Matched)
-	if a.Truncated {
-		_, _ = io.WriteString(w, "\nMore matched than one replay queues: replay again.\n")
-	}
-}
-
 // Endpoint are the flags of an endpoint's fields.
 type Endpoint struct {
 	url, description string

@@ -67,10 +67,17 @@ type EventFilter struct {
 // Register adds the flags.
 func (e *EventFilter) Register(f *pflag.FlagSet) {
 	f.StringVar(&e.EndpointID, "endpoint", "", "only those of this endpoint")
+	f.StringVar(&e.State, "state", "", "QUEUED, WAITING, DELIVERED, FAILED or CANCELLED")
+	e.registerPaid(f)
+	f.StringVar(&e.since, "since", "", "those created then or later: a time, or how long ago")
+	f.StringVar(&e.until, "until", "", "those created before: a time, or how long ago")
+}
+
+// registerPaid adds the flags of what was paid, to whom.
+func (e *EventFilter) registerPaid(f *pflag.FlagSet) {
 	f.StringVar(&e.WatchID, "watch", "", "only those of this watch")
 	f.StringVar(&e.WalletAddress, "wallet", "", "only payments to this wallet")
 	f.StringVar(&e.Type, "type", "", "payment.received, payment.rejected or test.ping")
-	f.StringVar(&e.State, "state", "", "QUEUED, WAITING, DELIVERED, FAILED or CANCELLED")
 	f.StringVar(&e.PaymentID, "payment", "", "only those of this payment: data.payment.id")
 	f.StringVar(&e.TxHash, "tx", "", "only those of this transaction: its hash, 64 hex digits")
 	f.StringVar(&e.Sender, "sender", "", "only payments from this account or contract")
@@ -78,8 +85,6 @@ func (e *EventFilter) Register(f *pflag.FlagSet) {
 	f.StringVar(&e.Asset, "asset", "", "only payments in this asset: XLM or CODE:ISSUER")
 	f.StringVar(&e.MinAmount, "min-amount", "", "only payments of this amount or more, such as 12.5")
 	f.StringVar(&e.MaxAmount, "max-amount", "", "only payments of this amount or less")
-	f.StringVar(&e.since, "since", "", "those created then or later: a time, or how long ago")
-	f.StringVar(&e.until, "until", "", "those created before: a time, or how long ago")
 }
 
 // Filter returns the filter that the flags describe.

@@ -235,23 +235,7 @@ func (h *History) Events(
 	if after != nil {
 		from = projections.EventPosition{CreatedAtMillis: after.CreatedAtMillis, EventID: after.ID}
 	}
-	page, err := of.reads.Events(ctx, projections.EventFilter{
-		AccountID:     f.AccountID,
-		EndpointID:    f.EndpointID,
-		WatchID:       f.WatchID,
-		WalletAddress: f.WalletAddress,
-		Type:          f.Type,
-		State:         f.State,
-		PaymentID:     f.PaymentID,
-		TxHash:        f.TxHash,
-		Sender:        f.Sender,
-		Memo:          f.Memo,
-		Asset:         f.Asset,
-		MinStroops:    f.MinStroops,
-		MaxStroops:    f.MaxStroops,
-		FromMillis:    f.SinceMillis,
-		ToMillis:      f.UntilMillis,
-	}, limit, from)
+	page, err := of.reads.Events(ctx, eventFilter(f), limit, from)
 	if err != nil {
 		return nil, nil, historyError(err)
 	}
@@ -271,6 +255,52 @@ func (h *History) Events(
 	}
 	next := &api.Position{CreatedAtMillis: page.Next.CreatedAtMillis, ID: page.Next.EventID}
 	return records, next, nil
+}
+
+// Choose returns which events a filter selects, unless there is no history.
+func (h *History) Choose(
+	ctx context.Context, f api.EventFilter, after *api.Position, limit int,
+) (chosen []api.Position, next *api.Position, err error) {
+	of, err := h.now()
+	if err != nil {
+		return nil, nil, err
+	}
+	var from projections.EventPosition
+	if after != nil {
+		from = projections.EventPosition{CreatedAtMillis: after.CreatedAtMillis, EventID: after.ID}
+	}
+	found, to, err := of.reads.Choose(ctx, eventFilter(f), limit, from)
+	if err != nil {
+		return nil, nil, historyError(err)
+	}
+	for _, at := range found {
+		chosen = append(chosen, api.Position{CreatedAtMillis: at.CreatedAtMillis, ID: at.EventID})
+	}
+	if to != (projections.EventPosition{}) {
+		next = &api.Position{CreatedAtMillis: to.CreatedAtMillis, ID: to.EventID}
+	}
+	return chosen, next, nil
+}
+
+func eventFilter(f api.EventFilter) projections.EventFilter {
+	return projections.EventFilter{
+		AccountID:     f.AccountID,
+		EndpointID:    f.EndpointID,
+		WatchID:       f.WatchID,
+		WalletAddress: f.WalletAddress,
+		Type:          f.Type,
+		State:         f.State,
+		PaymentID:     f.PaymentID,
+		TxHash:        f.TxHash,
+		Sender:        f.Sender,
+		Memo:          f.Memo,
+		Asset:         f.Asset,
+		MinStroops:    f.MinStroops,
+		MaxStroops:    f.MaxStroops,
+		FromMillis:    f.SinceMillis,
+		ToMillis:      f.UntilMillis,
+		NoTests:       f.NoTests,
+	}
 }
 
 // Numbered returns events of an endpoint by their numbers, unless there is no history.

@@ -90,7 +90,7 @@ func sealedIn(body domain.CommandBody) (sealed [][]byte) {
 			sealed = append(sealed, v.Sealed)
 		}
 	case domain.DisableEndpoint, domain.EnableEndpoint, domain.DeleteEndpoint, domain.TestEndpoint,
-		domain.ReplayEndpoint, domain.ResendEvent, domain.RecordMail:
+		domain.ReplayEndpoint, domain.ReplayEvents, domain.ResendEvent, domain.RecordMail:
 	case domain.CreateAccount, domain.CreateKey, domain.RollKey, domain.RevokeKey:
 	case domain.CreateWatch, domain.UpdateWatch, domain.DeleteWatch, domain.BackfillWatch,
 		domain.RecordCoverage:

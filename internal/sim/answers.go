@@ -123,6 +123,15 @@ func (m *referenceModel) done(
 		return wrong(a.Delivery.EventID != body.EventID || !onItsWay, "the event is not on its way")
 	case domain.ReplayEndpoint:
 		return m.replayed(endpointID, e, body, *a.Replay, requeued)
+	case domain.ReplayEvents:
+		for _, event := range body.EventIDs {
+			if d := m.deliveries[deliveryID{endpointID, event}]; d != nil && !d.test &&
+				d.state == domain.StateFailed {
+				return fmt.Errorf("%s was chosen and is left out", event)
+			}
+		}
+		return wrong(a.Replay.Queued != len(requeued) || a.Replay.Matched != body.Matched ||
+			a.Replay.Truncated, "it is not what was queued")
 	default:
 		return nil
 	}

@@ -475,10 +475,18 @@ func (c *clients) forgotten() (some []deliveryID) {
 func (c *clients) replay(endpoint string) domain.CommandBody {
 	w := c.world
 	var failed []int64
+	var chosen []string
 	for _, id := range w.checks.model.created {
-		if d := w.checks.model.deliveries[id]; id.endpoint == endpoint && d.State == domain.StateFailed {
+		d := w.checks.model.deliveries[id]
+		if id.endpoint == endpoint && d.State == domain.StateFailed {
 			failed = append(failed, d.CreatedAtMillis)
 		}
+		if id.endpoint == endpoint && len(chosen) < 8 && w.chance(0.3) { // whatever became of them
+			chosen = append(chosen, id.event)
+		}
+	}
+	if w.chance(0.3) {
+		return domain.ReplayEvents{EndpointID: endpoint, EventIDs: chosen, Matched: len(chosen)}
 	}
 	instant := func(otherwise int64) int64 {
 		if at, ok := pick(w, failed); ok && w.chance(0.7) {

@@ -473,6 +473,14 @@ func (m *referenceModel) requeue(
 		m.requeued[f.Cause] = append(earlier, id)
 		m.replays[f.Cause] = append(m.replays[f.Cause], id)
 		d.replay = f.Cause
+	case domain.ReplayEvents:
+		if !slices.Contains(asked.EventIDs, id.event) || d.state != domain.StateFailed || d.test {
+			return fmt.Errorf("a replay of %v queues %s, which is %s, a test: %t", asked.EventIDs, id.event,
+				d.state, d.test)
+		}
+		m.requeued[f.Cause] = append(m.requeued[f.Cause], id)
+		d.replay = ""
+		m.world.count("replayed events")
 	default:
 		return fmt.Errorf("%s queues %s again", cmd.Body.CommandType(), id.event)
 	case domain.ResendEvent:

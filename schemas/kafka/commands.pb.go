@@ -946,11 +946,16 @@ func (x *TestEndpoint) GetEndpointId() string {
 }
 
 type ReplayEndpoint struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Meta          *CommandMeta           `protobuf:"bytes,1,opt,name=meta,proto3" json:"meta,omitempty"`
-	EndpointId    string                 `protobuf:"bytes,2,opt,name=endpoint_id,json=endpointId,proto3" json:"endpoint_id,omitempty"`
-	SinceMillis   int64                  `protobuf:"varint,3,opt,name=since_millis,json=sinceMillis,proto3" json:"since_millis,omitempty"` // inclusive
-	UntilMillis   int64                  `protobuf:"varint,4,opt,name=until_millis,json=untilMillis,proto3" json:"until_millis,omitempty"` // exclusive; 0: no end
+	state       protoimpl.MessageState `protogen:"open.v1"`
+	Meta        *CommandMeta           `protobuf:"bytes,1,opt,name=meta,proto3" json:"meta,omitempty"`
+	EndpointId  string                 `protobuf:"bytes,2,opt,name=endpoint_id,json=endpointId,proto3" json:"endpoint_id,omitempty"`
+	SinceMillis int64                  `protobuf:"varint,3,opt,name=since_millis,json=sinceMillis,proto3" json:"since_millis,omitempty"` // inclusive
+	UntilMillis int64                  `protobuf:"varint,4,opt,name=until_millis,json=untilMillis,proto3" json:"until_millis,omitempty"` // exclusive; 0: no end
+	// With these the span of time is empty, so that a program that does not know them queues
+	// nothing.
+	Chosen        bool     `protobuf:"varint,5,opt,name=chosen,proto3" json:"chosen,omitempty"`                    // those of the events, whenever they were created
+	EventIds      []string `protobuf:"bytes,6,rep,name=event_ids,json=eventIds,proto3" json:"event_ids,omitempty"` // in the order in which they are queued
+	Matched       uint32   `protobuf:"varint,7,opt,name=matched,proto3" json:"matched,omitempty"`                  // of how many they were chosen
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1009,6 +1014,27 @@ func (x *ReplayEndpoint) GetSinceMillis() int64 {
 func (x *ReplayEndpoint) GetUntilMillis() int64 {
 	if x != nil {
 		return x.UntilMillis
+	}
+	return 0
+}
+
+func (x *ReplayEndpoint) GetChosen() bool {
+	if x != nil {
+		return x.Chosen
+	}
+	return false
+}
+
+func (x *ReplayEndpoint) GetEventIds() []string {
+	if x != nil {
+		return x.EventIds
+	}
+	return nil
+}
+
+func (x *ReplayEndpoint) GetMatched() uint32 {
+	if x != nil {
+		return x.Matched
 	}
 	return 0
 }
@@ -2695,13 +2721,16 @@ const file_commands_proto_rawDesc = "" +
 	"\fTestEndpoint\x123\n" +
 	"\x04meta\x18\x01 \x01(\v2\x1f.lumenhook.kafka.v1.CommandMetaR\x04meta\x12\x1f\n" +
 	"\vendpoint_id\x18\x02 \x01(\tR\n" +
-	"endpointId\"\xac\x01\n" +
+	"endpointId\"\xfb\x01\n" +
 	"\x0eReplayEndpoint\x123\n" +
 	"\x04meta\x18\x01 \x01(\v2\x1f.lumenhook.kafka.v1.CommandMetaR\x04meta\x12\x1f\n" +
 	"\vendpoint_id\x18\x02 \x01(\tR\n" +
 	"endpointId\x12!\n" +
 	"\fsince_millis\x18\x03 \x01(\x03R\vsinceMillis\x12!\n" +
-	"\funtil_millis\x18\x04 \x01(\x03R\vuntilMillis\"\xe4\x01\n" +
+	"\funtil_millis\x18\x04 \x01(\x03R\vuntilMillis\x12\x16\n" +
+	"\x06chosen\x18\x05 \x01(\bR\x06chosen\x12\x1b\n" +
+	"\tevent_ids\x18\x06 \x03(\tR\beventIds\x12\x18\n" +
+	"\amatched\x18\a \x01(\rR\amatched\"\xe4\x01\n" +
 	"\vResendEvent\x123\n" +
 	"\x04meta\x18\x01 \x01(\v2\x1f.lumenhook.kafka.v1.CommandMetaR\x04meta\x12\x1f\n" +
 	"\vendpoint_id\x18\x02 \x01(\tR\n" +

@@ -69,6 +69,8 @@ func (m *machine) decide(
 		return m.decideTest(t, c, body)
 	case domain.ReplayEndpoint:
 		return m.decideReplay(t, c, body)
+	case domain.ReplayEvents:
+		return m.decideReplayEvents(t, c, body)
 	case domain.ResendEvent:
 		return m.decideResend(t, c, body)
 	case domain.RecordMail:
@@ -196,10 +198,42 @@ func (m *machine) decideReplay(
 	if rejection != nil {
 		return domain.Answer{Rejection: rejection}, true, nil
 	}
-	if err := m.record(t, body.EndpointID, c.ID, facts...); err != nil {
+	return m.replayed(t, c, facts, result)
+}
+
+// decideReplayEvents queues failed deliveries again that somebody chose.
+func (m *machine) decideReplayEvents(
+	t *streams.Turn, c domain.Command, body domain.ReplayEvents,
+) (domain.Answer, bool, error) {
+	endpoint, err := m.state.endpoint(t.Batch, body.EndpointID)
+	if err != nil {
 		return domain.Answer{}, false, err
 	}
-	version, err := m.state.version(t.Batch, body.EndpointID)
+	chosen := make([]domain.Delivery, 0, len(body.EventIDs))
+	for _, id := range body.EventIDs {
+		d, err := m.state.delivery(t.Batch, id)
+		if err != nil {
+			return domain.Answer{}, false, err
+		}
+		chosen = append(chosen, d)
+	}
+	facts, result, rejection := domain.DecideReplayEvents(endpoint, c.AccountID, body, chosen,
+		t.NowMillis)
+	if rejection != nil {
+		return domain.Answer{Rejection: rejection}, true, nil
+	}
+	return m.replayed(t, c, facts, result)
+}
+
+// replayed records what a replay queues, and answers with it.
+func (m *machine) replayed(
+	t *streams.Turn, c domain.Command, facts []domain.FactBody, result domain.ReplayResult,
+) (domain.Answer, bool, error) {
+	endpointID := c.Body.Aggregate()
+	if err := m.record(t, endpointID, c.ID, facts...); err != nil {
+		return domain.Answer{}, false, err
+	}
+	version, err := m.state.version(t.Batch, endpointID)
 	return domain.Answer{Replay: &result, Version: version}, true, err
 }
 

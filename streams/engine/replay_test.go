@@ -124,3 +124,45 @@ func TestReplayOrder(t *testing.T) {
 		})
 	}
 }
+
+// TestReplayOfChosenEvents: those of the choice that are FAILED and at the endpoint, in the order
+// of the choice; a repeat is answered as before, after a restart too, whatever it chooses.
+func TestReplayOfChosenEvents(t *testing.T) {
+	r := newRig(t)
+	stop := r.startWith(r.dir, domain.Policy{})
+	id, other := r.endpoint(1), r.endpoint(2)
+	r.receiver.answer(status(500))
+	ids := r.pay(id, 0, 6)
+	elsewhere := r.pay(other, 50, 1)
+	r.eventuallyIn(id, domain.StateFailed, 6)
+	r.eventuallyIn(other, domain.StateFailed, 1)
+	r.receiver.answer(status(200))
+	unknown := domain.DeriveID(domain.EventPrefix, "unknown")
+	chosen := domain.ReplayEvents{
+		EndpointID: id,
+		EventIDs:   []string{ids[4], unknown, ids[1], elsewhere[0], ids[4]},
+		Matched:    9,
+	}
+	want := domain.ReplayResult{Queued: 2, Matched: 9, Truncated: true}
+	answer := r.ask("cmd_chosen", chosen)
+	if answer.Replay == nil || *answer.Replay != want {
+		t.Fatalf("a replay was answered %+v", answer)
+	}
+	r.eventuallyIn(id, domain.StateDelivered, 2)
+	stop()
+	defer r.startWith(r.dir, domain.Policy{})()
+	chosen.EventIDs = ids
+	if again := r.ask("cmd_chosen", chosen); again.Replay == nil || *again.Replay != want {
+		t.Errorf("a repeat was answered %+v", again)
+	}
+	_, after := r.fold(id)
+	for n, eventID := range ids {
+		if replayed := after[eventID].Run == 2; replayed != (n == 4 || n == 1) {
+			t.Errorf("event %d is in run %d", n, after[eventID].Run)
+		}
+	}
+	foreign := r.ask("cmd_other", domain.ReplayEvents{EndpointID: other, EventIDs: ids, Matched: 6})
+	if foreign.Replay == nil || foreign.Replay.Queued != 0 {
+		t.Errorf("another endpoint's events were answered %+v", foreign)
+	}
+}
