@@ -91,11 +91,20 @@ type Backfiller struct {
 	next uint32 // the ledger that the source would return next; 0: none
 	// reports are the latest ones, by watch, since the take-over; nil: that is yet to come.
 	reports map[string]reported
+	// ends are where backfills came to, by watch, and keptSince is the first ledger of which the
+	// topic of cursors had a hash, when it was last read.
+	ends      map[string]chainEnd
+	keptSince uint32
 }
 
 // NewBackfiller makes a backfiller from a reading's configuration.
 func NewBackfiller(r *Reading, log Log) *Backfiller {
-	b := &Backfiller{Reading: r, BackfillConfig: r.config.Backfill, log: log}
+	b := &Backfiller{
+		Reading:        r,
+		BackfillConfig: r.config.Backfill,
+		log:            log,
+		ends:           map[string]chainEnd{},
+	}
 	if b.PartLedgers == 0 {
 		b.PartLedgers = partLedgersDefault
 	}
@@ -194,6 +203,9 @@ func (b *Backfiller) problem(w domain.Watch, sequence uint32, err error) string 
 	case errors.Is(err, domain.ErrBehindRetention):
 		return fmt.Sprintf("ledger %d is older than what the source of ledgers keeps: begin at a later "+
 			"one, or have a source with a longer history followed", sequence)
+	case errors.Is(err, errNotFollowed):
+		return fmt.Sprintf("from ledger %d on the source tells of another history than the one that was "+
+			"followed", sequence)
 	case errors.Is(err, domain.ErrForked), errors.Is(err, domain.ErrWrongNetwork):
 		return fmt.Sprintf("ledger %d of the source does not belong to the chain before it", sequence)
 	}
@@ -224,6 +236,7 @@ func (b *Backfiller) report(ctx context.Context, w domain.Watch, c domain.Record
 		return fmt.Errorf("follower: reporting a backfill: %w", err)
 	}
 	if after := result.Answer.Watch; after != nil && !after.Backfill.UnderWay() {
+		delete(b.ends, w.ID)
 		b.config.Logger.Info("a backfill has ended", "watch", w.ID, "from", after.Backfill.From, "until",
 			after.Backfill.Until, "problem", after.Backfill.Problem)
 	}

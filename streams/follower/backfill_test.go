@@ -614,6 +614,93 @@ func TestBackfillSaysWhyItStops(t *testing.T) {
 	}
 }
 
+// A backfill's source is held against the ledgers that were followed: nothing counts of a page in
+// which one has another hash, and the problem says why. One that tells the same goes on.
+func TestABackfillIsHeldAgainstWhatWasFollowed(t *testing.T) {
+	r := newRig(t)
+	c := r.busyChain()
+	hashes := map[uint32]string{}
+	for from, s := uint32(2), c.source(t); from <= busyLast; {
+		page, err := s.Next(t.Context(), from)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, l := range page {
+			hashes[l.Sequence], from = l.Hash, l.Sequence+1
+		}
+	}
+	follow := func(sequence uint32, hash string) {
+		r.appendCursor(schemas.LedgerRead{
+			NetworkPassphrase: c.network.Passphrase(),
+			Sequence:          sequence,
+			Hash:              hash,
+		})
+	}
+	const known, lied = 40, 55
+	follow(known, hashes[known])
+	follow(lied, strings.Repeat("ab", 32))
+	follow(busyLast, hashes[busyLast])
+	config := r.pastConfig(c, &desk{directory: r.directory})
+	x := r.startReady(config)
+	r.directory.ask(domain.BackfillWatch{WatchID: "wat_1", From: 2})
+	w := r.ended(x, "wat_1")
+	const why = "on the source tells of another history than the one that was followed"
+	if w.Backfill.Done() || !strings.Contains(w.Backfill.Problem, why) || len(w.Covered) != 1 ||
+		w.Covered[0].To < known || w.Covered[0].To >= lied {
+		t.Fatalf("ended as %+v with %v", w.Backfill, w.Covered)
+	}
+	want := c.past(t, w, 2, w.Covered[0].To)
+	if got := r.told("wat_1"); len(want) == 0 || !slices.Equal(got, want) {
+		t.Errorf("%d events, want the %d of what is covered", len(got), len(want))
+	}
+	follow(lied, hashes[lied])
+	r.directory.ask(domain.BackfillWatch{WatchID: "wat_1", From: 2})
+	if w = r.ended(x, "wat_1"); !w.Backfill.Done() {
+		t.Errorf("it ended as %+v", w.Backfill)
+	}
+	if err := x.stopped(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Each part follows the one before it, also where other backfills are read in between: a source
+// that goes over to another history between them is found out.
+func TestPartsOfABackfillAreAChain(t *testing.T) {
+	r := newRig(t)
+	c := r.busyChain()
+	config := r.pastConfig(c, &desk{directory: r.directory})
+	chain := &continued{Source: config.Backfill.Source}
+	config.Backfill.Source = chain
+	r.directory.ask(domain.BackfillWatch{WatchID: "wat_1", From: 2})
+	r.directory.ask(domain.BackfillWatch{WatchID: "wat_2", From: 5})
+	x := r.startReady(config)
+	if one, two := r.ended(x, "wat_1"), r.ended(x, "wat_2"); !one.Backfill.Done() ||
+		!two.Backfill.Done() {
+		t.Errorf("ended as %+v and %+v", one.Backfill, two.Backfill)
+	}
+	if err := x.stopped(); err != nil {
+		t.Fatal(err)
+	}
+	if chain.resumed == 0 {
+		t.Errorf("%d parts began a chain, and none went on with one", chain.anew)
+	}
+}
+
+// continued counts what the source is told of ledgers before the next.
+type continued struct {
+	follower.Source
+	anew, resumed int
+}
+
+func (c *continued) Continue(sequence uint32, hash string) {
+	if hash == "" {
+		c.anew++
+	} else {
+		c.resumed++
+	}
+	c.Source.Continue(sequence, hash)
+}
+
 // forgetful no longer keeps ledgers before one, and its ledger 90 is damaged.
 type forgetful struct {
 	source.Source

@@ -53,5 +53,6 @@
 //	done.go      committing that to the group
 //	priority.go  the live ledger goes before backfills
 //	start.go     where to begin when there is no cursor
+//	followed.go  what was followed, by which backfills are held
 //	trusted.go   a ledger that is known from elsewhere, and lies behind the cursor
 package follower

@@ -125,14 +125,21 @@ func (b *Backfiller) readPart(
 	ctx context.Context, w domain.Watch, part domain.Part,
 ) (last uint32, problem string, err error) {
 	last = part.From - 1
+	followed, err := b.followed(ctx, part.Range)
+	if err != nil {
+		return last, "", err
+	}
 	if b.next != part.From {
-		b.Source.Continue(0, "")
+		b.resume(w.ID, part.From)
 	}
 	b.next = 0
 	began := b.config.Now()
 	for last < part.To && b.config.Now().Sub(began) < partTime {
 		b.priority.await(ctx, priorityWait)
 		page, err := b.page(ctx, last+1)
+		if err == nil {
+			err = followed.check(page)
+		}
 		if _, permanent := errors.AsType[domain.LedgerError](err); permanent {
 			return last, b.problem(w, last+1, err), nil
 		}
@@ -153,6 +160,7 @@ func (b *Backfiller) readPart(
 		if last, err = b.appendPage(ctx, page, w, part, last+1); err != nil {
 			return last, "", err
 		}
+		b.cameTo(w.ID, page, last)
 		if last == page[len(page)-1].Sequence {
 			b.next = last + 1
 		}

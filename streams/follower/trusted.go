@@ -7,7 +7,6 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/retry"
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
 )
 
 // Trusted is a ledger whose hash is known from elsewhere. The zero value is none.
@@ -50,22 +49,6 @@ func (r *Reading) checkTrusted(ctx context.Context, cursor schemas.LedgerRead) e
 
 // hashRead returns the hash that a ledger was followed with; empty: it is no longer kept.
 func (r *Reading) hashRead(ctx context.Context, sequence uint32) (hash string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, cursorTimeout)
-	defer cancel()
-	starts, err := r.log.Starts(ctx, schemas.TopicLedgers)
-	if err != nil {
-		return "", err
-	}
-	ends, err := r.log.Ends(ctx, schemas.TopicLedgers)
-	if err != nil {
-		return "", err
-	}
-	err = r.log.Read(ctx, schemas.TopicLedgers, starts, ends, func(rec streams.Record) error {
-		read, err := schemas.DecodeLedgerRead(schemas.Read(rec.Value, rec))
-		if err == nil && read.Sequence == sequence {
-			hash = read.Hash
-		}
-		return err
-	})
-	return hash, err
+	hashes, _, err := hashesRead(ctx, r.log, domain.Range{From: sequence, To: sequence})
+	return hashes[sequence], err
 }

@@ -1,0 +1,110 @@
+package follower
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/schemas"
+	"github.com/lumenhook/lumenhook/streams"
+)
+
+// endsMax bounds of how many backfills it is known where they came to.
+const endsMax = 10_000
+
+// errNotFollowed is of a ledger that was followed live with another hash.
+var errNotFollowed = errors.New(
+	"the source tells of another history than the one that was followed",
+)
+
+// chainEnd is the last ledger of what a backfill has appended.
+type chainEnd struct {
+	sequence uint32
+	hash     string
+}
+
+// followed is what the topic of cursors keeps of a part's ledgers, by which the source of the past
+// is held: the live one may be another, or have told something else.
+type followed map[uint32]string // hashes, by sequence
+
+// check holds a page against it. A page is a chain, so that none of it counts if one ledger of it
+// is another.
+func (f followed) check(page []domain.Ledger) error {
+	for _, l := range page {
+		if hash := f[l.Sequence]; hash != "" && hash != l.Hash {
+			return fmt.Errorf("%w: %w: ledger %d has hash %s, and was followed with %s; what the same "+
+				"backfill read of earlier ledgers may be of that history, too", domain.ErrForked,
+				errNotFollowed, l.Sequence, l.Hash, hash)
+		}
+	}
+	return nil
+}
+
+// followed returns what is kept of a part's ledgers, which for old ones is nothing.
+func (b *Backfiller) followed(ctx context.Context, part domain.Range) (followed, error) {
+	if part.To < b.keptSince {
+		return nil, nil
+	}
+	hashes, oldest, err := hashesRead(ctx, b.log, part)
+	if err != nil {
+		return nil, fmt.Errorf("follower: reading the hashes that ledgers were followed with: %w", err)
+	}
+	b.keptSince = oldest
+	return hashes, nil
+}
+
+// resume tells the source which ledger the next one must follow: where a former part of the same
+// backfill came to, if it is known.
+func (b *Backfiller) resume(watchID string, from uint32) {
+	if end := b.ends[watchID]; end.hash != "" && end.sequence+1 == from {
+		b.Source.Continue(end.sequence, end.hash)
+		return
+	}
+	b.Source.Continue(0, "")
+}
+
+// cameTo notes the last ledger of a page that was appended.
+func (b *Backfiller) cameTo(watchID string, page []domain.Ledger, last uint32) {
+	for _, l := range page {
+		if l.Sequence != last {
+			continue
+		}
+		if len(b.ends) >= endsMax {
+			clear(b.ends)
+		}
+		b.ends[watchID] = chainEnd{l.Sequence, l.Hash}
+	}
+}
+
+// hashesRead returns the hashes with which ledgers of a range were followed, of those that are
+// still kept: the topic is compacted. oldest is the first ledger that is; 0: none.
+func hashesRead(
+	ctx context.Context, log Log, ledgers domain.Range,
+) (hashes followed, oldest uint32, err error) {
+	ctx, cancel := context.WithTimeout(ctx, cursorTimeout)
+	defer cancel()
+	starts, err := log.Starts(ctx, schemas.TopicLedgers)
+	if err != nil {
+		return nil, 0, err
+	}
+	ends, err := log.Ends(ctx, schemas.TopicLedgers)
+	if err != nil {
+		return nil, 0, err
+	}
+	hashes = followed{}
+	err = log.Read(ctx, schemas.TopicLedgers, starts, ends, func(rec streams.Record) error {
+		read, err := schemas.DecodeLedgerRead(schemas.Read(rec.Value, rec))
+		if err != nil {
+			return err
+		}
+		if oldest == 0 || read.Sequence < oldest {
+			oldest = read.Sequence
+		}
+		if ledgers.From <= read.Sequence && read.Sequence <= ledgers.To {
+			hashes[read.Sequence] = read.Hash
+		}
+		return nil
+	})
+	return hashes, oldest, err
+}
