@@ -189,7 +189,7 @@ func (a *API) routes() []route {
 			"/v1/endpoints/{id}/rotate-secret", post, write, emptyBody, endpoint,
 			a.rotateSecret, takesIfMatch,
 		},
-		{"/v1/endpoints/{id}/test", post, operate, emptyBody, endpoint, a.testEndpoint, 0},
+		{"/v1/endpoints/{id}/test", post, operate, decode.BodyOptional, endpoint, a.testEndpoint, 0},
 		{"/v1/endpoints/{id}/replay", post, operate, jsonBody, endpoint, a.replayEndpoint, 0},
 		{"/v1/endpoints/{id}/events", get, read, noBody, endpoint, a.pullEvents, takesQuery | mayWait},
 		{"/v1/watches", post, write, jsonBody, nil, a.createWatch, 0},

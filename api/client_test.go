@@ -58,6 +58,7 @@ func TestTheClientsStructsAreTheDocuments(t *testing.T) {
 		},
 		{reflect.TypeFor[client.EndpointCreate](), []string{"EndpointCreate"}},
 		{reflect.TypeFor[client.TestResult](), []string{"TestResult"}},
+		{reflect.TypeFor[client.Test](), []string{"Test"}},
 		{reflect.TypeFor[client.Replay](), []string{"Replay"}},
 		{reflect.TypeFor[client.ReplayResult](), []string{"ReplayResult"}},
 		{reflect.TypeFor[client.Asset](), []string{"Asset"}},
@@ -244,7 +245,7 @@ func TestTheClient(t *testing.T) {
 	must("get", err, e.Secret == "" && *e.RateLimitPerSecond == 5)
 	list, err := c.ListEndpoints(ctx, client.EndpointFilter{Status: "active"}, client.Page{Limit: 1})
 	must("list", err, len(list.Data) == 1 && list.NextCursor == nil)
-	test, err := c.TestEndpoint(ctx, e.ID)
+	test, err := c.TestEndpoint(ctx, e.ID, client.Test{})
 	must("test", err, *test.Attempt.StatusCode == 204)
 	event, err := c.GetEvent(ctx, test.EventID)
 	must("event", err, event.Delivery.State == "DELIVERED" && len(event.Attempts) == 1)

@@ -265,8 +265,30 @@ type testAttemptView struct {
 	Error      *domain.AttemptError `json:"error"`
 }
 
+// decodeTest decodes which event a test sends. There may be no body.
+func decodeTest(r *request) (body domain.TestEndpoint, err error) {
+	body.EndpointID = r.subjectID
+	if len(r.body) == 0 {
+		return body, nil
+	}
+	faults := decode.Object(r.body, decode.Field{Name: "type", Read: func(v decode.Value) {
+		switch asked, given := v.Text(maxFilterCharacters); {
+		case !given, asked == string(domain.TestPing):
+		case asked == string(domain.PaymentReceived):
+			body.Sample = domain.PaymentReceived
+		default:
+			v.Fault(problem.FaultInvalidValue, "must be test.ping or payment.received")
+		}
+	}})
+	return body, faults.Err()
+}
+
 func (a *API) testEndpoint(ctx context.Context, r *request) (reply, error) {
-	result, err := a.submit(ctx, r, domain.TestEndpoint{EndpointID: r.subjectID})
+	body, err := decodeTest(r)
+	if err != nil {
+		return reply{}, err
+	}
+	result, err := a.submit(ctx, r, body)
 	made, err := partOf(result, err, result.Answer.Test)
 	if err != nil {
 		return reply{}, err

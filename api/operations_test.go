@@ -860,3 +860,44 @@ func TestWhatAnOperationDoesNotTakeIsRefused(t *testing.T) {
 	wantProblem(t, w.call("DELETE", path+"?force=true", k, ""), 400, "INVALID_PARAMETER")
 	wantStatus(t, w.call("GET", "/healthz?at=1", "", ""), 200)
 }
+
+// TestASampleIsWorthNothing: it has the form of a payment, is a test to everything but its
+// receiver, and no list finds it as a payment.
+func TestASampleIsWorthNothing(t *testing.T) {
+	w := newWorld(t)
+	k := w.newKey(account("a"), domain.Permissions()...)
+	path := "/v1/endpoints/" + w.newEndpoint(k) + "/test"
+	sent := wantStatus(t, w.call("POST", path, k, `{"type":"payment.received"}`), 200)
+	event := in(t, sent.body, "eventId").(string)
+	read := wantStatus(t, w.call("GET", "/v1/events/"+event, k, ""), 200)
+	for want, at := range map[string][]string{
+		"payment.received":   {"type"},
+		"0.0000000":          {"data", "payment", "amount"},
+		"0":                  {"data", "payment", "id"},
+		domain.SampleAccount: {"data", "watch", "walletAddress"},
+		"VERIFIED":           {"data", "verification", "outcome"},
+	} {
+		if got := in(t, read.body, at...); got != want {
+			t.Errorf("%v is %v, not %s", at, got, want)
+		}
+	}
+	w.forgets = true // the engine learns from the history what it is
+	wantStatus(t, w.call("POST", "/v1/events/"+event+"/resend", k, ""), 200)
+	for _, answered := range w.answers {
+		d := answered.Answer.Delivery
+		if d != nil && (d.EventType != domain.TestPing || d.WatchID != "") {
+			t.Errorf("resent, it is a %s of the watch %q", d.EventType, d.WatchID)
+		}
+	}
+	w.forgets = false
+	ping := wantStatus(t, w.call("POST", path, k, `{"type":"test.ping"}`), 200)
+	read = wantStatus(t, w.call("GET", "/v1/events/"+in(t, ping.body, "eventId").(string), k, ""), 200)
+	if in(t, read.body, "type") != "test.ping" {
+		t.Errorf("%s", read.body)
+	}
+	for _, body := range []string{
+		`{"type":"payment.rejected"}`, `{"type":""}`, `{"type":1}`, `{"x":1}`,
+	} {
+		wantProblem(t, w.call("POST", path, k, body), 422, "VALIDATION_FAILED")
+	}
+}

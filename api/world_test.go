@@ -264,6 +264,9 @@ func (w *world) decideTest(c domain.Command, body domain.TestEndpoint) domain.An
 	}
 	id := domain.TestEventID(c.ID)
 	event := domain.NewTestEvent(e, id, w.now.UnixMilli())
+	if body.Sample != "" {
+		event = domain.NewSampleEvent(id, w.now.UnixMilli())
+	}
 	state := domain.StateWaiting
 	if w.attempt.Succeeded() {
 		state = domain.StateDelivered

@@ -149,10 +149,11 @@ type Resealed struct {
 	Was, Sealed []byte
 }
 
-// TestEndpoint asks for a test.ping, and to be answered with its first attempt.
-// The event is made where it is decided, out of the endpoint as it then is.
+// TestEndpoint asks for a test.ping, or a sample of another type, and to be answered with its
+// first attempt. The event is made where it is decided, out of the endpoint as it then is.
 type TestEndpoint struct {
 	EndpointID string
+	Sample     EventType // empty: a test.ping; else PaymentReceived
 }
 
 // ReplayEndpoint asks for the failed deliveries that were created in a span of

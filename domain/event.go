@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -65,6 +66,42 @@ func NewTestEvent(e Endpoint, eventID string, nowMillis int64) Event {
 		Data:       testData{Endpoint: endpointSummary{ID: e.ID, URL: e.URL, Description: e.Description}},
 	})
 	return Event{ID: eventID, Type: TestPing, CreatedAtMillis: nowMillis, Body: body}
+}
+
+// SampleAccount is the sender and the wallet of a sample: its public key is 32 bytes of zero, for
+// which nobody has the secret, so it never gets or pays anything.
+const SampleAccount = "GAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAWHF"
+
+// SampleWatchID is the watch of a sample. No watch has this id: theirs are hashes.
+const SampleWatchID = WatchPrefix + "00000000000000000000000000"
+
+// NewSampleEvent makes a test whose body has the form of a payment.received. The event is a
+// [TestPing] to all but its receiver. Nothing in it is worth anything, or is anybody's: the
+// amount and the hash are zero, as are the ids of the payment and of the watch, which no payment
+// and no watch has.
+func NewSampleEvent(eventID string, nowMillis int64) Event {
+	event := NewPaymentEvent(Match{
+		EventID: eventID,
+		Type:    PaymentReceived,
+		Payment: Payment{
+			ID:             "0",
+			TxHash:         strings.Repeat("0", 64),
+			Ledger:         1,
+			ClosedAtMillis: nowMillis,
+			From:           SampleAccount,
+			To:             SampleAccount,
+			Memo:           Memo{Type: MemoText, Raw: []byte("sample")},
+			Asset:          NativeAsset(),
+		},
+		Watch: Watch{
+			ID:            SampleWatchID,
+			Label:         "sample: no payment",
+			WalletAddress: SampleAccount,
+		},
+		Verification: Verification{Outcome: OutcomeVerified},
+	}, nowMillis)
+	event.Type = TestPing
+	return event
 }
 
 type envelope struct {

@@ -6,9 +6,10 @@ func TestEventID(commandID string) string {
 	return DeriveID(EventPrefix, "test", commandID)
 }
 
-// DecideTest decides a request to send a test.ping. Delivery is that of [TestEventID], if
-// it exists: then the command is a repeat, and waits for the first attempt (no fact). The
-// command itself is answered when that attempt has ended: [TestAnswered].
+// DecideTest decides a request to send a test.ping, or a sample, which is one in all but its
+// body. Delivery is that of [TestEventID], if it exists: then the command is a repeat, and waits
+// for the first attempt (no fact). The command itself is answered when that attempt has ended:
+// [TestAnswered].
 func DecideTest(
 	endpoint Endpoint, delivery Delivery, c Command, nowMillis int64,
 ) ([]FactBody, *Rejection) {
@@ -29,10 +30,14 @@ func DecideTest(
 			Detail: "the endpoint is disabled and nothing is sent to it; enable it first",
 		}
 	}
+	event := NewTestEvent(endpoint, TestEventID(c.ID), nowMillis)
+	if asked, _ := c.Body.(TestEndpoint); asked.Sample == PaymentReceived {
+		event = NewSampleEvent(TestEventID(c.ID), nowMillis)
+	}
 	return []FactBody{DeliveryCreated{
 		AccountID:    endpoint.AccountID,
 		EndpointID:   endpoint.ID,
-		Event:        NewTestEvent(endpoint, TestEventID(c.ID), nowMillis),
+		Event:        event,
 		TestBodyHash: c.BodyHash,
 		Sequence:     endpoint.Sequence + 1,
 	}}, nil

@@ -95,7 +95,12 @@ func (c ResealSecrets) wellFormed() error {
 	return err
 }
 
-func (TestEndpoint) wellFormed() error { return nil }
+func (c TestEndpoint) wellFormed() error {
+	if c.Sample != "" && c.Sample != PaymentReceived {
+		return fmt.Errorf("there is no sample of %.40q", c.Sample)
+	}
+	return nil
+}
 
 func (c ReplayEndpoint) wellFormed() error {
 	return errors.Join(checkMillis("since", c.SinceMillis), checkMillis("until", c.UntilMillis))

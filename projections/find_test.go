@@ -50,7 +50,7 @@ func TestListsByWhatWasPaid(t *testing.T) {
 	})
 	third := paid(3, domain.Payment{From: "GPAYER", Asset: domain.NativeAsset(), AmountStroops: 1})
 	test := s.created(4).Body.(domain.DeliveryCreated)
-	test.Event.Type = domain.TestPing
+	test.Event = domain.NewSampleEvent(test.Event.ID, test.Event.CreatedAtMillis) // pays nothing
 	r.append(s.fact(test))
 	r.awaitProjected()
 

@@ -193,14 +193,9 @@ func endpointCommandOut(meta *kafka.CommandMeta, body domain.EndpointCommand) pr
 			Values:     mapped(b.Values, resealedOut),
 		}
 	case domain.TestEndpoint:
-		return &kafka.TestEndpoint{Meta: meta, EndpointId: b.EndpointID}
+		return testEndpointOut(meta, b)
 	case domain.ReplayEndpoint:
-		return &kafka.ReplayEndpoint{
-			Meta:        meta,
-			EndpointId:  b.EndpointID,
-			SinceMillis: b.SinceMillis,
-			UntilMillis: b.UntilMillis,
-		}
+		return replayEndpointOut(meta, b)
 	case domain.ReplayEvents:
 		return replayEventsOut(meta, b)
 	case domain.ResendEvent:
@@ -219,6 +214,23 @@ func endpointCommandOut(meta *kafka.CommandMeta, body domain.EndpointCommand) pr
 
 // emptySpan is both ends of the span of a replay of chosen events: there is nothing in it.
 const emptySpan = 1
+
+func testEndpointOut(meta *kafka.CommandMeta, b domain.TestEndpoint) proto.Message {
+	return &kafka.TestEndpoint{
+		Meta:       meta,
+		EndpointId: b.EndpointID,
+		Sample:     string(b.Sample),
+	}
+}
+
+func replayEndpointOut(meta *kafka.CommandMeta, b domain.ReplayEndpoint) proto.Message {
+	return &kafka.ReplayEndpoint{
+		Meta:        meta,
+		EndpointId:  b.EndpointID,
+		SinceMillis: b.SinceMillis,
+		UntilMillis: b.UntilMillis,
+	}
+}
 
 func replayEventsOut(meta *kafka.CommandMeta, b domain.ReplayEvents) proto.Message {
 	return &kafka.ReplayEndpoint{
@@ -271,7 +283,10 @@ var endpointCommandForms = map[string]commandForm{
 		}
 	}),
 	"TestEndpoint": command(func(m *kafka.TestEndpoint) domain.CommandBody {
-		return domain.TestEndpoint{EndpointID: m.GetEndpointId()}
+		return domain.TestEndpoint{
+			EndpointID: m.GetEndpointId(),
+			Sample:     domain.EventType(m.GetSample()),
+		}
 	}),
 	"ReplayEndpoint": command(func(m *kafka.ReplayEndpoint) domain.CommandBody {
 		if m.GetChosen() {

@@ -162,6 +162,7 @@ func TestEventsKeepTheirSchema(t *testing.T) {
 		for _, event := range []domain.Event{
 			domain.NewPaymentEvent(match, nowMillis),
 			domain.NewTestEvent(endpoint, domain.TestEventID(p.ID), nowMillis),
+			sampleEvent(p.ID, nowMillis),
 		} {
 			for typ, schema := range strict {
 				if err := validate(schema, event.Body); (err == nil) != (typ == event.Type) {
@@ -170,6 +171,13 @@ func TestEventsKeepTheirSchema(t *testing.T) {
 			}
 		}
 	})
+}
+
+// sampleEvent is a sample as its receiver sees it.
+func sampleEvent(id string, nowMillis int64) domain.Event {
+	event := domain.NewSampleEvent(domain.TestEventID(id), nowMillis)
+	event.Type = domain.PaymentReceived
+	return event
 }
 
 // TestSchemasRefuse checks that the schemas detect errors, and allow additions.

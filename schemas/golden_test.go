@@ -448,6 +448,7 @@ var everyCommand = []domain.CommandBody{
 		Values:     []domain.Resealed{{Was: []byte{1}, Sealed: []byte{2}}},
 	},
 	domain.TestEndpoint{EndpointID: "ep_1"},
+	domain.TestEndpoint{EndpointID: "ep_1", Sample: domain.PaymentReceived},
 	domain.ReplayEndpoint{EndpointID: "ep_1", SinceMillis: 3, UntilMillis: 4},
 	domain.ReplayEvents{EndpointID: "ep_1", EventIDs: []string{"evt_1", "evt_2"}, Matched: 4},
 	domain.ResendEvent{EndpointID: "ep_1", EventID: "evt_1"},

@@ -69,7 +69,12 @@ type ReplayResult struct {
 	DryRun    bool `json:"dryRun,omitempty"`
 }
 
-// TestResult is the first attempt of a test.ping.
+// Test is what a test sends: a test.ping, or with the type payment.received a sample of one.
+type Test struct {
+	Type string `json:"type,omitempty"`
+}
+
+// TestResult is the first attempt of a test.
 type TestResult struct {
 	EventID string      `json:"eventId"`
 	Attempt TestAttempt `json:"attempt"`
@@ -135,11 +140,11 @@ func (c *Client) RotateSecret(
 	return ask[Endpoint](ctx, c, post, id(endpoints, endpointID, "rotate-secret"), nil, o)
 }
 
-// TestEndpoint sends a test.ping and waits for its first attempt.
+// TestEndpoint sends a test and waits for its first attempt.
 func (c *Client) TestEndpoint(
-	ctx context.Context, endpointID string, o ...Option,
+	ctx context.Context, endpointID string, t Test, o ...Option,
 ) (TestResult, error) {
-	return ask[TestResult](ctx, c, post, id(endpoints, endpointID, "test"), nil, o)
+	return ask[TestResult](ctx, c, post, id(endpoints, endpointID, "test"), t, o)
 }
 
 // ReplayEndpoint queues failed deliveries again.

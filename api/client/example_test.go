@@ -107,7 +107,7 @@ func ExampleClient_TestEndpoint() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	result, err := c.TestEndpoint(ctx, endpoint.ID)
+	result, err := c.TestEndpoint(ctx, endpoint.ID, client.Test{})
 	if err != nil {
 		log.Fatal(err)
 	}

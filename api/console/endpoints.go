@@ -157,7 +157,7 @@ func (x *Console) disableEndpoint(v *visit) (string, error) {
 
 // testEndpoint sends a test, and shows its event.
 func (x *Console) testEndpoint(v *visit) (string, error) {
-	result, err := v.api.TestEndpoint(v.r.Context(), v.r.PathValue("id"), v.once())
+	result, err := v.api.TestEndpoint(v.r.Context(), v.r.PathValue("id"), client.Test{}, v.once())
 	return Path + "/events/" + url.PathEscape(result.EventID) + "?done=tested", err
 }
 

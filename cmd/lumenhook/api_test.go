@@ -148,7 +148,7 @@ func TestTheAPIFromEndToEnd(t *testing.T) {
 	if e.Status != "disabled" || *e.DisabledReason != "manual" {
 		t.Errorf("%+v", e)
 	}
-	_, err = c.TestEndpoint(ctx, e.ID)
+	_, err = c.TestEndpoint(ctx, e.ID, client.Test{})
 	s.wantCode(err, "ENDPOINT_DISABLED")
 	s.cli(&resent, "events", "resend", delivered)
 	if event, err = c.GetEvent(ctx, delivered); err != nil || !resent.Delivery.Held ||
@@ -248,7 +248,7 @@ func (s *testService) failing(c *client.Client) {
 		t.Fatal(err)
 	}
 	since := time.Now().Add(-time.Minute)
-	test, err := c.TestEndpoint(ctx, e.ID)
+	test, err := c.TestEndpoint(ctx, e.ID, client.Test{})
 	if err != nil || test.Attempt.StatusCode != nil || test.Attempt.Error == nil ||
 		*test.Attempt.Error != "CONN_REFUSED" {
 		t.Errorf("%v %+v", err, test)

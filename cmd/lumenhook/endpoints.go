@@ -68,13 +68,18 @@ func newEndpointsRotate(a *apiFlags) *cobra.Command {
 
 func newEndpointsTest(a *apiFlags) *cobra.Command {
 	var result client.TestResult
-	c := asking(a, "test ENDPOINT_ID", "Send a test.ping and show its first attempt",
+	var test client.Test
+	c := asking(a, "test ENDPOINT_ID", "Send a test and show its first attempt",
 		cli.OneArgument,
 		func(ctx context.Context, c *client.Client, args []string) (_ client.TestResult, err error) {
-			result, err = c.TestEndpoint(ctx, args[0])
+			result, err = c.TestEndpoint(ctx, args[0], test)
 			return result, err
 		}, apicli.ShowTest)
-	c.Long = `Sends a test.ping to an endpoint, waits for its first attempt and shows it.
+	c.Flags().StringVar(&test.Type, "type", "", "test.ping, or payment.received for a sample of one")
+	c.Example = `  lumenhook endpoints test ep_…
+  lumenhook endpoints test ep_… --type payment.received`
+	c.Long = `Sends a test.ping to an endpoint, or a sample payment of nothing to nobody's wallet,
+waits for its first attempt and shows it.
 
 The program ends with 0 when the receiver took the test (it answered 2xx), and with 1
 when it answered anything else, or nothing; what was asked for is printed either way.`

@@ -897,6 +897,7 @@ type TestEndpoint struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Meta          *CommandMeta           `protobuf:"bytes,1,opt,name=meta,proto3" json:"meta,omitempty"`
 	EndpointId    string                 `protobuf:"bytes,2,opt,name=endpoint_id,json=endpointId,proto3" json:"endpoint_id,omitempty"`
+	Sample        string                 `protobuf:"bytes,3,opt,name=sample,proto3" json:"sample,omitempty"` // the type that the body has; empty: test.ping
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -941,6 +942,13 @@ func (x *TestEndpoint) GetMeta() *CommandMeta {
 func (x *TestEndpoint) GetEndpointId() string {
 	if x != nil {
 		return x.EndpointId
+	}
+	return ""
+}
+
+func (x *TestEndpoint) GetSample() string {
+	if x != nil {
+		return x.Sample
 	}
 	return ""
 }
@@ -2717,11 +2725,12 @@ const file_commands_proto_rawDesc = "" +
 	"\x06values\x18\x03 \x03(\v2\x1c.lumenhook.kafka.v1.ResealedR\x06values\"4\n" +
 	"\bResealed\x12\x10\n" +
 	"\x03was\x18\x01 \x01(\fR\x03was\x12\x16\n" +
-	"\x06sealed\x18\x02 \x01(\fR\x06sealed\"d\n" +
+	"\x06sealed\x18\x02 \x01(\fR\x06sealed\"|\n" +
 	"\fTestEndpoint\x123\n" +
 	"\x04meta\x18\x01 \x01(\v2\x1f.lumenhook.kafka.v1.CommandMetaR\x04meta\x12\x1f\n" +
 	"\vendpoint_id\x18\x02 \x01(\tR\n" +
-	"endpointId\"\xfb\x01\n" +
+	"endpointId\x12\x16\n" +
+	"\x06sample\x18\x03 \x01(\tR\x06sample\"\xfb\x01\n" +
 	"\x0eReplayEndpoint\x123\n" +
 	"\x04meta\x18\x01 \x01(\v2\x1f.lumenhook.kafka.v1.CommandMetaR\x04meta\x12\x1f\n" +
 	"\vendpoint_id\x18\x02 \x01(\tR\n" +

@@ -73,8 +73,9 @@ func TestReplayLeavesTestsOut(t *testing.T) {
 	id := r.endpoint(1)
 	r.receiver.answer(status(500))
 	r.ask("cmd_test", domain.TestEndpoint{EndpointID: id})
+	r.ask("cmd_sample", domain.TestEndpoint{EndpointID: id, Sample: domain.PaymentReceived})
 	paid := r.pay(id, 1, 1)[0]
-	r.eventuallyIn(id, domain.StateFailed, 2)
+	r.eventuallyIn(id, domain.StateFailed, 3)
 	r.receiver.answer(status(200))
 	answer := r.ask("cmd_replay", domain.ReplayEndpoint{EndpointID: id})
 	if answer.Replay == nil || *answer.Replay != (domain.ReplayResult{Queued: 1, Matched: 1}) {
@@ -82,6 +83,9 @@ func TestReplayLeavesTestsOut(t *testing.T) {
 	}
 	r.eventuallyIn(id, domain.StateDelivered, 1)
 	_, after := r.fold(id)
+	if sample := after[domain.TestEventID("cmd_sample")]; sample.Run != 1 {
+		t.Errorf("the sample is in run %d", sample.Run)
+	}
 	if ping := after[domain.TestEventID("cmd_test")]; ping.Run != 1 || after[paid].Run != 2 {
 		t.Errorf("the test is in run %d, the payment in run %d", ping.Run, after[paid].Run)
 	}
