@@ -73,7 +73,7 @@ test-cluster: kafka-installed ## PAYMENTS=20000 through the real program in seve
 	$(GO) vet -tags kafka ./cmd/lumenhook
 	$(GO) test -tags kafka -count 1 -v -run ClusterDelivers -timeout 60m ./cmd/lumenhook -cluster.payments=$(PAYMENTS) $(ARGS)
 
-test-browser: ## pages of other origins, in a real Chromium, against every port of run
+test-browser: ## in a real Chromium: a person at the console, and pages of other origins against every port of run; needs Node
 	$(GO) vet -tags browser ./cmd/lumenhook
 	$(GO) test -tags browser -run Browser -timeout 10m ./cmd/lumenhook
 

@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"bufio"
 	"crypto/rand"
 	"fmt"
 	"html"
@@ -17,6 +18,7 @@ import (
 	"github.com/lumenhook/lumenhook/api"
 	"github.com/lumenhook/lumenhook/api/console"
 	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/internal/testkit"
 )
 
 // desk is a person's browser at the console of a world.
@@ -30,12 +32,14 @@ type desk struct {
 
 func newConsole(t testing.TB, w *world) *console.Console {
 	c, err := console.New(console.Config{
-		API:       w.api,
-		Keys:      w,
-		Entropy:   rand.Reader,
-		Now:       func() time.Time { return w.now },
-		Log:       w.api.Log,
-		DeriveKey: w.config.DeriveKey,
+		API:          w.api,
+		Keys:         w,
+		Entropy:      rand.Reader,
+		Now:          func() time.Time { return w.now },
+		Log:          w.api.Log,
+		DeriveKey:    w.config.DeriveKey,
+		DisableAfter: 3,
+		LookEvery:    time.Millisecond,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -639,4 +643,109 @@ func TestConsoleCountsTheLastHour(t *testing.T) {
 	if text := d.open("/console"); !strings.Contains(text, "No event in the last hour") {
 		t.Errorf("an hour later: %s", text)
 	}
+}
+
+// TestConsoleNamesEndpointsInTrouble: from half of the failures in a row that disable one.
+func TestConsoleNamesEndpointsInTrouble(t *testing.T) {
+	w := newWorld(t)
+	d, k := signedIn(t, w, domain.Permissions()...)
+	e := w.newEndpoint(k)
+	for streak, want := range map[int]string{
+		1: "None of 1", 2: "2 of 3 failures in a row",
+	} {
+		held := w.endpoints[e]
+		held.ConsecutiveFailures = streak
+		w.endpoints[e] = held
+		if text := d.open("/console"); !strings.Contains(text, want) {
+			t.Errorf("%d failures: %s", streak, text)
+		}
+	}
+}
+
+var liveAddress = regexp.MustCompile(`data-live="([^"]+)"`)
+
+// follow opens the stream that a page names.
+func (d *desk) follow(page string) *bufio.Reader {
+	d.t.Helper()
+	found := liveAddress.FindStringSubmatch(d.open(page))
+	if found == nil {
+		d.t.Fatalf("%s names no stream", page)
+	}
+	stream, err := d.browser.Get(d.address + html.UnescapeString(found[1]))
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	d.t.Cleanup(func() { _ = stream.Body.Close() })
+	if stream.StatusCode != http.StatusOK ||
+		stream.Header.Get("Content-Type") != "text/event-stream" {
+		d.t.Fatalf("%s is answered %s", found[1], stream.Status)
+	}
+	return bufio.NewReader(stream.Body)
+}
+
+// TestConsolePagesFollowChanges: a stream says nothing while a page is what the API has, and once
+// that it has changed, without what has; and ends with the server.
+func TestConsolePagesFollowChanges(t *testing.T) {
+	w := newWorld(t)
+	d, k := signedIn(t, w, domain.Permissions()...)
+	e := w.newEndpoint(k)
+	event := w.delivered(account("a"), e, domain.StateFailed)
+	list, one := d.follow("/console/events?state=FAILED"), d.follow("/console/events/"+event.ID)
+	d.press("/console/events/"+event.ID, "/console/events/"+event.ID+"/resend")
+	for name, stream := range map[string]*bufio.Reader{"list": list, "event": one} {
+		said := ""
+		for !strings.HasSuffix(said, "\n\ndata: changed\n\n") && len(said) < 200 {
+			line, err := stream.ReadString('\n')
+			if err != nil {
+				t.Fatalf("%s: %q: %v", name, said, err)
+			}
+			if said += line; strings.HasPrefix(line, "id: ") {
+				said = strings.TrimSuffix(said, line)
+			}
+		}
+		if said != "retry: 1000\n\ndata: changed\n\n" {
+			t.Errorf("%s: %q", name, said)
+		}
+	}
+	d.console.EndStreams()
+	if rest, err := io.ReadAll(list); err != nil || len(rest) > 0 {
+		t.Errorf("after the end: %q %v", rest, err)
+	}
+	if rest, err := io.ReadAll(d.follow("/console/events")); err != nil ||
+		string(rest) != "retry: 1000\n\n" {
+		t.Errorf("of a server that ends: %q %v", rest, err)
+	}
+}
+
+// TestConsoleStreamsEndWithTheirSession: and are not opened without one.
+func TestConsoleStreamsEndWithTheirSession(t *testing.T) {
+	w := newWorld(t)
+	if s := newDesk(t, w).get("/console/events/live"); s.StatusCode != http.StatusSeeOther {
+		t.Errorf("without a session: %d", s.StatusCode)
+	}
+	d, _ := signedIn(t, w, domain.PermissionRead)
+	stream := d.follow("/console/events")
+	w.mu.Lock()
+	held := w.accounts[account("a")]
+	w.accounts[account("a")] = domain.Account{ID: held.ID, Version: held.Version}
+	w.mu.Unlock()
+	if rest, err := io.ReadAll(stream); err != nil || string(rest) != "retry: 1000\n\n" {
+		t.Errorf("%q %v", rest, err)
+	}
+}
+
+// TestConsoleFollowsSoManyPagesAtOnce: one more is told to stay away, and an ended one makes room.
+func TestConsoleFollowsSoManyPagesAtOnce(t *testing.T) {
+	w := newWorld(t)
+	d, _ := signedIn(t, w, domain.PermissionRead)
+	for range 16 {
+		d.follow("/console/events")
+	}
+	if s := d.get("/console/events/live"); s.StatusCode != http.StatusNoContent {
+		t.Errorf("the seventeenth is %d", s.StatusCode)
+	}
+	d.console.EndStreams()
+	testkit.Eventually(t, "room for another", func() bool {
+		return d.get("/console/events/live").StatusCode == http.StatusOK
+	})
 }

@@ -23,10 +23,10 @@ import (
 // Path is where the console is: every address of it is this one, or below it.
 const Path = "/console"
 
-// policy lets a page use this server's own style sheet, script and icon, and post its forms
-// here, and nothing else.
+// policy lets a page use this server's own style sheet, script and icon, post its forms here and
+// follow changes from here, and nothing else.
 const policy = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; " +
-	"form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+	"connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
 
 //go:embed templates/*.html
 var templateFiles embed.FS
@@ -50,6 +50,10 @@ type Config struct {
 	// DeriveKey derives 256 bits from a label and a secret that all nodes share, so that they
 	// share sessions. Without it sessions end with the process.
 	DeriveKey func(label string) [32]byte
+	// DisableAfter runs in a row that end FAILED disable an endpoint; 0: none do.
+	DisableAfter int
+	// LookEvery is how often an open page's changes are looked for; 0: 2 seconds.
+	LookEvery time.Duration
 }
 
 func (c Config) validate() error {
@@ -71,6 +75,7 @@ type Console struct {
 	names    assetNames
 	signIns  *signInLimits
 	links    *usedLinks
+	streams  *streams
 }
 
 // asset is a file that pages use. Its address names its content, so that browsers keep it.
@@ -94,12 +99,16 @@ func New(c Config) (*Console, error) {
 		}
 		c.DeriveKey = func(label string) [32]byte { return sha256.Sum256(append(own[:], label...)) }
 	}
+	if c.LookEvery <= 0 {
+		c.LookEvery = lookEvery
+	}
 	x := &Console{
 		Config:   c,
 		tokenKey: c.DeriveKey("console: tokens of forms"),
 		assets:   make(map[string]asset),
 		signIns:  newSignInLimits(),
 		links:    newUsedLinks(),
+		streams:  newStreams(),
 	}
 	var err error
 	if x.sealed, err = newAEAD(c.DeriveKey("console: sessions")); err != nil {
@@ -139,6 +148,8 @@ func (x *Console) routes() *http.ServeMux {
 	get("/events/{id}", x.showEvent)
 	get("/watches", x.listWatches)
 	get("/watches/{id}", x.showWatch)
+	mux.Handle("GET "+Path+"/events/live", x.streaming(x.followEvents))
+	mux.Handle("GET "+Path+"/events/{id}/live", x.streaming(x.followEvent))
 	post("/endpoints/{id}/test", x.testEndpoint)
 	post("/endpoints/{id}/enable", x.enableEndpoint)
 	post("/endpoints/{id}/disable", x.disableEndpoint)

@@ -27,4 +27,5 @@
 //	endpoints.go  endpoints, and what is done with them
 //	events.go     events, likewise
 //	watches.go    watches
+//	live.go       what tells an open page that it has changed
 package console

@@ -29,7 +29,7 @@ func (x *Console) endpointRow(e client.Endpoint) endpointRow {
 		Word:     stateWord{"Active", "delivered"},
 		Since:    x.moment(e.DisabledAt),
 		Created:  x.moment(&e.CreatedAt),
-		Most:     disablesAfter,
+		Most:     x.DisableAfter,
 	}
 	switch {
 	case e.Status == "disabled":
@@ -37,10 +37,15 @@ func (x *Console) endpointRow(e client.Endpoint) endpointRow {
 		if e.DisabledReason != nil {
 			row.Why = worded(disabledWords, *e.DisabledReason)
 		}
-	case e.ConsecutiveFailures >= disablesAfter/2:
+	case x.isFailing(e):
 		row.Word = stateWord{"Failing", "waiting"}
 	}
 	return row
+}
+
+// isFailing reports whether an endpoint is halfway to being disabled.
+func (x *Console) isFailing(e client.Endpoint) bool {
+	return x.DisableAfter > 0 && e.ConsecutiveFailures >= (x.DisableAfter+1)/2
 }
 
 // listView is a page of a list.
@@ -49,6 +54,7 @@ type listView[T any] struct {
 	Filter any
 	First  bool   // it is the first page
 	Next   string // address of the next page; empty: none
+	Live   string // address of the stream that tells of changes; empty: none
 }
 
 // nextPage is the address of the next page with the same filters.

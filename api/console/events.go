@@ -132,6 +132,13 @@ func (x *Console) listEvents(v *visit) (page, error) {
 		First:  !q.Has("cursor"),
 		Next:   v.nextPage(found.NextCursor),
 	}
+	if view.First {
+		follow := url.Values{"shown": {v.shown()}}
+		for name, text := range given {
+			follow.Set(name, text)
+		}
+		view.Live = Path + "/events/live?" + follow.Encode()
+	}
 	for _, e := range found.Data {
 		view.Rows = append(view.Rows, x.eventRow(e))
 	}
@@ -151,6 +158,7 @@ type eventView struct {
 	Headers  []string // names of the endpoint's own
 	Curl     string
 	CanAgain bool
+	Live     string // address of the stream that tells of changes
 }
 
 // runView is the attempts of one run.
@@ -178,6 +186,7 @@ func (x *Console) showEvent(v *visit) (page, error) {
 		return page{}, fmt.Errorf("reading the body of the event %s: %w", e.ID, err)
 	}
 	view := eventView{eventRow: x.eventRow(e), Body: string(body), Runs: x.runs(e)}
+	view.Live = Path + "/events/" + url.PathEscape(e.ID) + "/live?shown=" + v.shown()
 	if view.Amount != "" {
 		view.Closed = x.moment(&view.Paid.Payment.LedgerClosedAt)
 		view.Asset = assetWords(view.Paid.Payment.Asset)

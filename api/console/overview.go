@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/lumenhook/lumenhook/api/client"
-	"github.com/lumenhook/lumenhook/domain"
 )
 
 const (
@@ -15,9 +14,6 @@ const (
 	// it reads of that at most.
 	overviewSpan  = time.Hour
 	overviewPages = 4
-	// disablesAfter runs in a row that end FAILED disable an endpoint, unless the node is
-	// set otherwise, and the overview names those that are at half of it.
-	disablesAfter = domain.DefaultDisableAfter
 )
 
 // overviewView is the state of an account at a glance.
@@ -44,7 +40,7 @@ func (x *Console) overview(v *visit) (page, error) {
 	}
 	view := overviewView{Endpoints: len(endpoints.Data), More: endpoints.NextCursor != nil}
 	for _, e := range endpoints.Data {
-		if e.Status != "active" || e.ConsecutiveFailures >= disablesAfter/2 {
+		if e.Status != "active" || x.isFailing(e) {
 			view.AtRisk = append(view.AtRisk, x.endpointRow(e))
 		}
 	}

@@ -11,7 +11,6 @@ import (
 	"maps"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -107,27 +106,6 @@ func (l language) install(dir string) error {
 		}
 	}
 	return nil
-}
-
-// command runs a program in a folder.
-func command(dir string, args ...string) (string, error) {
-	cmd := exec.Command(args[0], args[1:]...)
-	cmd.Dir = dir
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		return "", &commandError{args, string(out), err}
-	}
-	return string(out), nil
-}
-
-type commandError struct {
-	args []string
-	said string
-	err  error
-}
-
-func (e *commandError) Error() string {
-	return strings.Join(e.args, " ") + ": " + e.err.Error() + "\n" + e.said
 }
 
 // wants runs a receiver over files, and holds whether v1 and v1a of each verify.

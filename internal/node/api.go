@@ -67,6 +67,7 @@ func (r *apiRole) Start(context.Context) error {
 	}
 	guarded := api.NewServer(cfg.Guard(cfg.Listen).Wrap(r.console.Mount(handler)), r.Logger)
 	guarded.RegisterOnShutdown(handler.EndWaits)
+	guarded.RegisterOnShutdown(r.console.EndStreams)
 	server, err := apiserver.New(apiserver.Config{
 		Server:            guarded,
 		CertFile:          cfg.CertFile,
@@ -156,12 +157,13 @@ func (r *apiRole) handler() (*api.API, error) {
 func (r *apiRole) newConsole(handler http.Handler) (*console.Console, error) {
 	cfg := r.node.cfg
 	return console.New(console.Config{
-		API:       handler,
-		Keys:      reads{r.node.directory.Directory},
-		Entropy:   rand.Reader,
-		Now:       cfg.Now,
-		Log:       cfg.Logger,
-		DeriveKey: deriver(cfg.MasterKey),
+		API:          handler,
+		Keys:         reads{r.node.directory.Directory},
+		Entropy:      rand.Reader,
+		Now:          cfg.Now,
+		Log:          cfg.Logger,
+		DeriveKey:    deriver(cfg.MasterKey),
+		DisableAfter: cfg.Policy.DisableAfter,
 	})
 }
 

@@ -1,0 +1,140 @@
+package console
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/lumenhook/lumenhook/api/client"
+)
+
+const (
+	// lookEvery is how often a stream asks the API, and streamMax how long one lasts: the
+	// browser comes again by itself. It is within what the server allows an answer.
+	lookEvery = 2 * time.Second
+	streamMax = 25 * time.Second
+	// At one node; a browser has one for each page that is seen.
+	maxStreams        = 256
+	maxAccountStreams = 16
+)
+
+// streams counts the pages that are told of changes.
+type streams struct {
+	ending context.Context // ends when the server stops
+	end    context.CancelFunc
+
+	mu        sync.Mutex
+	all       int
+	byAccount map[string]int
+}
+
+func newStreams() *streams {
+	s := &streams{byAccount: make(map[string]int)}
+	s.ending, s.end = context.WithCancel(context.Background())
+	return s
+}
+
+// enter takes a place, and reports whether there was one.
+func (s *streams) enter(accountID string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.all >= maxStreams || s.byAccount[accountID] >= maxAccountStreams {
+		return false
+	}
+	s.all++
+	s.byAccount[accountID]++
+	return true
+}
+
+func (s *streams) leave(accountID string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.all--
+	if s.byAccount[accountID]--; s.byAccount[accountID] == 0 {
+		delete(s.byAccount, accountID)
+	}
+}
+
+// EndStreams ends what tells pages of changes: for http.Server.RegisterOnShutdown.
+func (x *Console) EndStreams() { x.streams.end() }
+
+// shown names what the API answered last: another name is another answer.
+func (v *visit) shown() string {
+	sum := sha256.Sum256(v.backend.last)
+	return hex.EncodeToString(sum[:12])
+}
+
+// streaming makes the handler of a stream of server-sent events, which says that a page is no
+// longer what the API has. What changed it does not say: the page's script loads the page.
+func (x *Console) streaming(read func(*visit) error) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		v := x.visiting(w, r)
+		if v == nil {
+			return
+		}
+		if !x.streams.enter(v.account) {
+			w.WriteHeader(http.StatusNoContent) // a browser does not come again after it
+			return
+		}
+		defer x.streams.leave(v.account)
+		w.Header().Set("Content-Type", "text/event-stream")
+		w.Header().Set("X-Accel-Buffering", "no") // a proxy must pass it on at once
+		if v.say("retry: 1000\n\n") == nil {
+			x.follow(v, read)
+		}
+	})
+}
+
+// follow asks the API until the stream ends, and says when its answer is another.
+func (x *Console) follow(v *visit, read func(*visit) error) {
+	ctx, cancel := context.WithTimeout(v.r.Context(), streamMax)
+	defer cancel()
+	defer context.AfterFunc(x.streams.ending, cancel)()
+	v.r = v.r.WithContext(ctx)
+	ticker := time.NewTicker(x.LookEvery)
+	defer ticker.Stop()
+	last := v.r.Header.Get("Last-Event-ID") // of the stream before
+	if last == "" {
+		last = v.r.URL.Query().Get("shown")
+	}
+	for x.Now().Unix() < v.session.EndsSec && read(v) == nil {
+		if now := v.shown(); now != last {
+			if v.say(fmt.Sprintf("id: %s\ndata: changed\n\n", now)) != nil {
+				return
+			}
+			last = now
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+// say writes a part of a stream, and sends it on its way.
+func (v *visit) say(text string) error {
+	// #nosec G705 -- constants and hexadecimal digits, and no HTML
+	if _, err := v.w.Write([]byte(text)); err != nil {
+		return err
+	}
+	return http.NewResponseController(v.w).Flush()
+}
+
+// followEvents tells the first page of the list, with its filters.
+func (x *Console) followEvents(v *visit) error {
+	f, err := eventFilter(v.r.URL.Query())
+	if err == nil {
+		_, err = v.api.ListEvents(v.r.Context(), f, client.Page{Limit: listPage})
+	}
+	return err
+}
+
+func (x *Console) followEvent(v *visit) error {
+	_, err := v.api.GetEvent(v.r.Context(), v.r.PathValue("id"))
+	return err
+}

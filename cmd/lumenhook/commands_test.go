@@ -1,0 +1,29 @@
+//go:build browser || signatures
+
+package main
+
+import (
+	"os/exec"
+	"strings"
+)
+
+// command runs a program in a folder.
+func command(dir string, args ...string) (string, error) {
+	cmd := exec.Command(args[0], args[1:]...)
+	cmd.Dir = dir
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		return "", &commandError{args, string(out), err}
+	}
+	return string(out), nil
+}
+
+type commandError struct {
+	args []string
+	said string
+	err  error
+}
+
+func (e *commandError) Error() string {
+	return strings.Join(e.args, " ") + ": " + e.err.Error() + "\n" + e.said
+}

@@ -1,0 +1,179 @@
+//go:build browser
+
+package main
+
+import (
+	"crypto/tls"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/lumenhook/lumenhook/internal/pki"
+)
+
+// picturesVariable names a folder that keeps the pictures which the test makes of each page.
+const picturesVariable = "CONSOLE_PICTURES"
+
+// hostileMemo is as long as a text memo may be, 28 bytes.
+const hostileMemo = `"><img src=x onerror=hit=1>`
+
+// watchedShop is an endpoint, and a watch that tells it of payments to a wallet.
+type watchedShop struct {
+	Endpoint string `json:"endpoint"`
+	Watch    string `json:"watch"`
+	wallet   string
+
+	// What others have written.
+	Label  string `json:"label"`
+	Memo   string `json:"memo"`
+	Answer string `json:"answer"`
+}
+
+// consoleRig is what a person at the console has before them.
+type consoleRig struct {
+	*testService
+	answers atomic.Int64 // the status of the shop's receiver
+	shops   map[string]*watchedShop
+}
+
+// TestBrowserPersonAtTheConsole: somebody signs in, sees payments come without loading the page
+// again, resends, disables, enables and replays, in a real Chromium. Each page is held against
+// axe's rules, and what others wrote in it is text.
+func TestBrowserPersonAtTheConsole(t *testing.T) {
+	chromium, err := exec.LookPath("chromium")
+	if err != nil {
+		t.Fatal("this test needs Chromium: apt-get install chromium")
+	}
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS(filepath.Join("testdata", "console"))); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := command(dir, "npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"); err != nil {
+		t.Fatal(err)
+	}
+	s := &testService{t: t, dir: t.TempDir()}
+	s.start("--no-demo", "--egress-ports", "1024-65535", "--ledger-interval", "200ms",
+		"--retry-schedule", "500ms", "--attempt-timeout", "2s")
+	defer s.interrupt()
+	r := &consoleRig{testService: s, shops: make(map[string]*watchedShop)}
+	r.answers.Store(http.StatusOK)
+	r.openShop("shop", "Orders of the web shop", watchedShop{
+		Label:  "Web shop",
+		Answer: "thank you",
+	})
+	r.openShop("hostile", "<script>hit=1</script>", watchedShop{
+		Label:  `"><img src=x onerror=hit=1><script>hit=1</script>`,
+		Memo:   hostileMemo,
+		Answer: `</pre></main><script>window.hit=1</script><svg onload=hit=1>`,
+	})
+	control := httptest.NewServer(http.HandlerFunc(r.control))
+	defer control.Close()
+	link := regexp.MustCompile(`http\S+/console/link\S+`)
+	s.eventually("the link", func() bool { return link.MatchString(s.output.String()) })
+	r.visit(dir, map[string]any{
+		"api": s.file.APIURL, "key": s.file.APIKey, "link": link.FindString(s.output.String()),
+		"chromium": chromium, "pictures": r.pictures(), "control": control.URL,
+		// another site for a browser, as 127.0.0.1 is the console's
+		"elsewhere": strings.Replace(control.URL, "127.0.0.1", "localhost", 1),
+		"shop":      r.shops["shop"], "hostile": r.shops["hostile"],
+	})
+}
+
+// visit runs the script of the person.
+func (r *consoleRig) visit(dir string, on map[string]any) {
+	r.t.Helper()
+	args, err := json.Marshal(on)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	if said, err := command(dir, "node", "console.mjs", string(args)); err != nil {
+		r.t.Fatalf("%v\n%s", err, said)
+	}
+}
+
+func (r *consoleRig) pictures() string {
+	if dir := os.Getenv(picturesVariable); dir != "" {
+		return dir
+	}
+	return r.t.TempDir()
+}
+
+// openShop makes a receiver, an endpoint and a watch.
+func (r *consoleRig) openShop(name, description string, shop watchedShop) {
+	r.t.Helper()
+	ca, err := pki.LoadOrCreateCA(filepath.Join(r.dir, "secrets"), filepath.Join(r.dir, "ca.pem"),
+		time.Now)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	server := httptest.NewUnstartedServer(http.HandlerFunc(
+		func(w http.ResponseWriter, _ *http.Request) {
+			status := int(r.answers.Load())
+			if name == "hostile" {
+				status = http.StatusTeapot
+			}
+			w.Header().Set("X-Answer", "<script>hit=1</script>")
+			w.WriteHeader(status)
+			_, _ = io.WriteString(w, shop.Answer)
+		}))
+	cert, err := ca.Issue()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	server.TLS = &tls.Config{Certificates: []tls.Certificate{cert}}
+	server.StartTLS()
+	r.t.Cleanup(server.Close)
+	var made struct{ ID string }
+	if status := r.call("POST", "/v1/endpoints", map[string]any{
+		"url": server.URL + "/webhooks", "description": description,
+		"headers": map[string]string{"X-Shop": "<script>hit=1</script>"},
+	}, &made); status != http.StatusCreated {
+		r.t.Fatalf("the endpoint was answered %d", status)
+	}
+	shop.Endpoint = made.ID
+	var wallet struct{ Address string }
+	r.devnet(&wallet, "account", "--json")
+	shop.wallet = wallet.Address
+	if status := r.call("POST", "/v1/watches", map[string]any{
+		"walletAddress": wallet.Address, "endpointId": made.ID, "label": shop.Label,
+		"assets": []map[string]any{{"code": "XLM", "issuer": nil}},
+	}, &made); status != http.StatusCreated {
+		r.t.Fatalf("the watch was answered %d", status)
+	}
+	shop.Watch = made.ID
+	r.shops[name] = &shop
+}
+
+// control does what the script cannot: it pays, and changes what the receiver answers. It is
+// another site's page too.
+func (r *consoleRig) control(w http.ResponseWriter, q *http.Request) {
+	switch at := q.URL.Path; at {
+	case "/pay":
+		r.devnet(nil, "pay", "--to", r.shops[q.FormValue("to")].wallet,
+			"--amount", q.FormValue("amount"), "--memo-text", q.FormValue("memo"))
+	case "/receiver":
+		status, err := strconv.Atoi(q.FormValue("answers"))
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		r.answers.Store(int64(status))
+	case "/":
+		w.Header().Set("Content-Type", "text/html")
+		_, _ = io.WriteString(w, `<title>Elsewhere</title><a href="`+r.file.APIURL+
+			`/console/events">Console</a><form method="post" action="`+r.file.APIURL+
+			`/console/endpoints/`+r.shops["shop"].Endpoint+`/disable"><button>Forged</button></form>`)
+	default:
+		http.NotFound(w, q)
+	}
+}

@@ -1,0 +1,174 @@
+// A person at the console, in Chromium: the test gives the addresses and pays. It ends with
+// an error at the first thing that is not as it should be.
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import path from "node:path";
+import { chromium } from "playwright-core";
+
+const on = JSON.parse(process.argv[2]);
+const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+const faults = [];
+
+const browser = await chromium.launch({
+  executablePath: on.chromium,
+  args: ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"],
+});
+
+// visitor is a browser of its own, in which nothing may run that the console has not written.
+async function visitor() {
+  const context = await browser.newContext({ viewport: { width: 1280, height: 860 } });
+  context.setDefaultTimeout(60_000);
+  const page = await context.newPage();
+  page.on("dialog", (d) => { faults.push("a dialog: " + d.message()); d.dismiss(); });
+  page.on("pageerror", (e) => faults.push("an error of a script: " + e));
+  page.on("console", (m) => { if (/Content Security Policy|Refused/.test(m.text())) faults.push(m.text()); });
+  page.on("request", (r) => {
+    if (!r.url().startsWith(on.api) && !r.url().startsWith(on.elsewhere)) faults.push("it loads " + r.url());
+  });
+  return page;
+}
+
+// tell has the test do something: pay, or change what the receiver answers.
+async function tell(what) {
+  const answer = await fetch(on.control + "/" + what, { method: "POST" });
+  assert.equal(answer.status, 200, await answer.text());
+}
+
+// looked holds a page against axe's rules, in both colour schemes and on a phone, where nothing
+// may be wider than the screen, and pictures it.
+async function looked(page, name) {
+  for (const [colors, width] of [["light", 1280], ["dark", 1280], ["light", 390]]) {
+    await page.emulateMedia({ colorScheme: colors });
+    await page.setViewportSize({ width, height: width < 500 ? 844 : 860 });
+    const client = await page.context().newCDPSession(page);
+    await client.send("Runtime.evaluate", { expression: axe }); // the policy of the page forbids it to pages
+    const { passed, found } = JSON.parse((await client.send("Runtime.evaluate", {
+      expression: `axe.run(document).then((r) => JSON.stringify({ passed: r.passes.length,
+        found: r.violations.map((v) => v.id + ": " + v.help + " " + v.nodes.map((n) => n.html).join(" ")) }))`,
+      awaitPromise: true, returnByValue: true,
+    })).result.value);
+    assert.ok(passed > 10, `axe looked at ${name} by ${passed} rules`);
+    for (const v of found) faults.push(`${name} (${colors}, ${width}): ${v}`);
+    await client.detach();
+    const wide = await page.evaluate(() => document.scrollingElement.scrollWidth - innerWidth);
+    if (wide > 0) faults.push(`${name} is ${wide} px wider than a screen of ${width}`);
+    await page.screenshot({ path: path.join(on.pictures, `${name}-${colors}-${width}.png`), fullPage: true });
+  }
+  await page.emulateMedia({ colorScheme: "light" });
+  await page.setViewportSize({ width: 1280, height: 860 });
+}
+
+const press = (page, name) => page.getByRole("button", { name, exact: true }).click();
+const state = (page, word) => page.locator("[data-part=state] .state", { hasText: word }).waitFor();
+
+async function signIn(page) {
+  await page.goto(on.api + "/console/events");
+  await looked(page, "sign-in");
+  await page.fill("#key", "whk_test_wrong");
+  await press(page, "Sign in");
+  await page.getByRole("alert").waitFor();
+  await page.keyboard.type(on.key); // the field has the focus
+  await page.keyboard.press("Enter");
+  await page.getByRole("heading", { name: "Events", exact: true }).waitFor();
+}
+
+// A payment comes into the open list by itself, and its page follows what becomes of it.
+async function seePayments(page) {
+  await page.evaluate(() => { window.sameDocument = true; });
+  await tell("pay?to=shop&amount=25&memo=order+1042");
+  const row = page.getByRole("row").filter({ hasText: "25.0000000 XLM" });
+  await row.getByText("Delivered").waitFor();
+  await tell("receiver?answers=500");
+  await tell("pay?to=shop&amount=99.5&memo=order+1043");
+  await page.getByRole("row").filter({ hasText: "99.5000000 XLM" }).waitFor();
+  assert.equal(await page.evaluate(() => window.sameDocument), true, "the page was loaded again");
+  await looked(page, "events");
+  await page.getByRole("row").filter({ hasText: "99.5000000 XLM" }).getByRole("link").first().click();
+  await state(page, "Failed");
+  assert.equal(await page.locator(".ladder li").count(), 2);
+  await page.getByText("Answer", { exact: true }).first().click();
+  await looked(page, "event");
+}
+
+async function steer(page) {
+  await page.goto(`${on.api}/console/endpoints/${on.shop.endpoint}`);
+  await press(page, "Disable");
+  await page.getByText("somebody disabled it").waitFor();
+  await looked(page, "endpoint-disabled");
+  await press(page, "Enable");
+  await page.getByRole("button", { name: "Send a test" }).waitFor();
+  await tell("receiver?answers=200");
+  await press(page, "Send a test");
+  await state(page, "Delivered");
+  await page.goto(`${on.api}/console/endpoints/${on.shop.endpoint}`);
+  await page.getByRole("link", { name: /Replay what failed/ }).click();
+  assert.equal(await page.locator(".count strong").textContent(), "1");
+  await looked(page, "replay");
+  await press(page, "Replay 1");
+  await page.getByRole("status").waitFor();
+  await page.goto(`${on.api}/console/events?minAmount=99`);
+  await page.getByText("Delivered", { exact: true }).waitFor();
+  await page.getByRole("row").filter({ hasText: "99.5000000 XLM" }).getByRole("link").first().click();
+  await press(page, "Send again");
+  await page.getByRole("heading", { name: "Run 3" }).waitFor();
+  await state(page, "Delivered");
+}
+
+// What others write in labels, descriptions, memos and answers is shown, and is text.
+async function hostile(page) {
+  await tell("pay?to=hostile&amount=7&memo=" + encodeURIComponent(on.hostile.memo));
+  await page.goto(`${on.api}/console/events?watchId=${on.hostile.watch}`);
+  await page.locator("[data-part=events]").getByText(on.hostile.label).waitFor();
+  await page.locator("[data-part=events] th a").click();
+  await state(page, "Failed");
+  await page.getByText("Answer", { exact: true }).first().click();
+  for (const text of [on.hostile.memo, on.hostile.answer]) {
+    assert.ok((await page.locator("main").innerText()).includes(text), "not shown: " + text);
+  }
+  for (const at of ["watches", "watches/" + on.hostile.watch, "endpoints", "endpoints/" + on.hostile.endpoint,
+    "events?memo=" + encodeURIComponent(on.hostile.memo)]) {
+    await page.goto(on.api + "/console/" + at);
+    await looked(page, "hostile-" + at.split(/[_?]/)[0].replace("/", "-"));
+  }
+  assert.equal(await page.evaluate(() => window.hit), undefined, "a text was run");
+}
+
+// Another site's link opens the console, its frame and its form do not.
+async function fromElsewhere(page) {
+  await page.goto(on.elsewhere + "/");
+  await page.getByRole("link", { name: "Console" }).click();
+  await page.getByRole("heading", { name: "Events", exact: true }).waitFor();
+  await page.goto(on.elsewhere + "/");
+  await page.getByRole("button", { name: "Forged" }).click();
+  await page.getByText("ORIGIN_NOT_ALLOWED").waitFor();
+}
+
+const page = await visitor();
+await signIn(page);
+await seePayments(page);
+await steer(page);
+await page.goto(on.api + "/console");
+await page.getByRole("heading", { name: "Overview" }).waitFor();
+await looked(page, "overview");
+for (const at of ["endpoints", "watches"]) {
+  await page.goto(`${on.api}/console/${at}`);
+  await looked(page, at);
+}
+await page.goto(`${on.api}/console/watches/${on.shop.watch}`);
+await looked(page, "watch");
+await page.goto(`${on.api}/console/endpoints/${on.shop.endpoint}`);
+await looked(page, "endpoint");
+await page.goto(on.api + "/console/endpoints/ep_none");
+await looked(page, "missing");
+await fromElsewhere(page);
+await hostile(page);
+await page.goto(on.api + "/console");
+await press(page, "Sign out");
+await page.getByText("You are signed out.").waitFor();
+
+const guest = await visitor();
+await guest.goto(on.link);
+await guest.getByRole("heading", { name: "Overview" }).waitFor();
+await browser.close();
+assert.deepEqual(faults, []);
