@@ -266,6 +266,7 @@ func (s *testService) failing(c *client.Client) {
 		client.IdempotencyKey("replay")); err != nil || again != replay {
 		t.Errorf("%v %+v", err, again)
 	}
+	s.sampled(c, e.ID, since)
 	if _, err := c.ResendEvent(ctx, test.EventID); err != nil {
 		t.Error(err)
 	}
@@ -276,6 +277,38 @@ func (s *testService) failing(c *client.Client) {
 	})
 	if err := c.DeleteEndpoint(ctx, e.ID); err != nil {
 		t.Error(err)
+	}
+}
+
+// sampled fails a sample payment, which is found as a test and not as what it shows, so that no
+// replay chooses it.
+func (s *testService) sampled(c *client.Client, endpointID string, since time.Time) {
+	t, ctx := s.t, s.t.Context()
+	sample, err := c.TestEndpoint(ctx, endpointID, client.Test{Type: "payment.received"})
+	if err != nil || sample.Attempt.Error == nil || *sample.Attempt.Error != "CONN_REFUSED" {
+		t.Errorf("%v %+v", err, sample)
+	}
+	s.eventually("the sample has failed", func() bool {
+		event, err := c.GetEvent(ctx, sample.EventID)
+		return err == nil && event.Delivery.State == "FAILED" && event.Type == "payment.received"
+	})
+	tests, err := c.ListEvents(ctx, client.EventFilter{EndpointID: endpointID, Type: "test.ping"},
+		client.Page{})
+	if err != nil || len(tests.Data) != 2 {
+		t.Errorf("%v, %d tests", err, len(tests.Data))
+	}
+	paid, err := c.ListEvents(ctx, client.EventFilter{EndpointID: endpointID, Asset: "XLM"},
+		client.Page{})
+	if err != nil || len(paid.Data) != 0 {
+		t.Errorf("%v, %d payments", err, len(paid.Data))
+	}
+	dry, err := c.ReplayEndpoint(ctx, endpointID, client.Replay{Since: since, DryRun: true})
+	if err != nil || dry != (client.ReplayResult{DryRun: true}) {
+		t.Errorf("%v %+v", err, dry)
+	}
+	none, err := c.ReplayEndpoint(ctx, endpointID, client.Replay{Since: since, Asset: "XLM"})
+	if err != nil || none != (client.ReplayResult{}) {
+		t.Errorf("%v %+v", err, none)
 	}
 }
 
