@@ -132,8 +132,11 @@ var mutants = []mutant{
 		"d.Run + map[bool]int{false: 1}[MUTANT],", "is queued again as run",
 	},
 	{
-		"a replay sends in any order", "domain/requeue.go", "nowMillis+int64(len(facts))",
-		"nowMillis+map[bool]int64{false: int64(len(facts))}[MUTANT]", "behind a later one",
+		"a replay sends in any order", "domain/requeue.go",
+		"due time.\n\t\t\tfacts = append(facts, d.requeued(RequeueReplay, nowMillis+int64(len(facts)), nil))",
+		"due time.\n\t\t\tfacts = append(facts, d.requeued(RequeueReplay, " +
+			"nowMillis+map[bool]int64{false: int64(len(facts))}[MUTANT], nil))",
+		"behind a later one",
 	},
 	{
 		"a replay leaves its first instant out", "streams/engine/state.go",
@@ -548,7 +551,7 @@ var shownBy = map[string]int{
 	"a rate begins anew with its task":                         5,
 	"a replay counts its last instant":                         17,
 	"a replay leaves its first instant out":                    14,
-	"a replay sends in any order":                              14,
+	"a replay sends in any order":                              90,
 	"a restart forgets what was made due":                      19,
 	"a snapshot leaves out what is due":                        12,
 	"a start reads no further than what is known":              8,
