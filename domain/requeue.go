@@ -73,7 +73,8 @@ func DecideReplayEvents(
 		}
 		if d.Replayable() && d.EndpointID == c.EndpointID && !queued[d.EventID] {
 			queued[d.EventID] = true
-			facts = append(facts, d.requeued(RequeueReplay, nowMillis+int64(len(facts)), nil))
+			dueMillis := nowMillis + int64(len(facts))
+			facts = append(facts, d.requeued(RequeueReplay, dueMillis, nil))
 		}
 	}
 	return facts, ReplayResult{
