@@ -143,8 +143,8 @@ RESUME ?=
 bench: build ## the table of docs/benchmarks.md: LINES=all REPS=5; three hours, so LINES=deliver,latency REPS=1 names a part and RESUME=1 goes on; ARGS=-help lists lines and their times
 	$(GO) run ./internal/bench/speed -service bin/lumenhook -lines $(LINES) -reps $(REPS) -deliveries $(DELIVERIES) -past $(PAST) -json bench/results/latest.json -markdown bench/results/latest.md -runs bench/results/runs.jsonl $(if $(RESUME),-resume) $(ARGS)
 
-bench-waiting: ## a million deliveries that wait: restart, and what they cost; and healthy endpoints beside 50 that hang
-	$(GO) test -run XXX -bench 'Waiting|TakeOver|Fairness' -benchtime 1x -timeout 15m ./internal/bench $(ARGS)
+bench-waiting: ## a million deliveries that wait: restart, and what they cost; healthy endpoints beside 50 that hang; and wallets in their order
+	$(GO) test -run XXX -bench 'Waiting|TakeOver|Fairness|Ordering' -benchtime 1x -timeout 15m ./internal/bench $(ARGS)
 
 bench-api: ## requests a second of the API; LUMENHOOK_BENCH_WATCHES=1000000 loads watches first
 	$(GO) test -run XXX -bench API -benchtime 1x -timeout 20m ./cmd/lumenhook $(ARGS)

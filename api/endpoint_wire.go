@@ -33,6 +33,7 @@ type endpointView struct {
 	LostHeaders         []string               `json:"lostHeaders,omitempty"`
 	RateLimitPerSecond  *int                   `json:"rateLimitPerSecond"`
 	Signatures          []string               `json:"signatures,omitempty"`
+	Ordering            domain.Ordering        `json:"ordering,omitempty"`
 	Status              domain.EndpointStatus  `json:"status"`
 	DisabledReason      *domain.DisabledReason `json:"disabledReason"`
 	DisabledAt          *string                `json:"disabledAt"`
@@ -60,6 +61,7 @@ func viewEndpoint(e domain.Endpoint, headers map[string]string, lost []string) e
 		LostHeaders:         lost,
 		RateLimitPerSecond:  unlessZero(e.RateLimitPerSecond),
 		Signatures:          e.Signatures.Names(),
+		Ordering:            e.Ordering,
 		Status:              e.Status,
 		DisabledReason:      unlessZero(e.DisabledReason),
 		DisabledAt:          instant(e.DisabledAtMillis),
@@ -90,7 +92,16 @@ func (b *endpointBody) fields(have []domain.Header) []decode.Field {
 			return limit
 		}),
 		decode.IntoNew("signatures", &b.Signatures, readSignatures),
+		decode.IntoNew("ordering", &b.Ordering, readOrdering),
 	}
+}
+
+func readOrdering(v decode.Value) domain.Ordering {
+	name, given := v.AnyText()
+	if given && domain.Ordering(name) != domain.OrderingWallet {
+		v.Fault(problem.FaultInvalidValue, "must be wallet, or null or left out for none")
+	}
+	return domain.Ordering(name)
 }
 
 // decodeNewEndpoint decodes the body of a creation.
@@ -118,6 +129,7 @@ func (b *endpointBody) create(id, accountID string) domain.CreateEndpoint {
 			Description:        *b.Description,
 			RateLimitPerSecond: *b.RateLimitPerSecond,
 			Signatures:         *b.Signatures,
+			Ordering:           *b.Ordering,
 		},
 	}
 }

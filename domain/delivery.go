@@ -72,8 +72,8 @@ type Delivery struct {
 	EventType  EventType
 	AccountID  string
 	EndpointID string
-	// of the endpoint at the last fact: if it differs from the endpoint's, the delivery is
-	// due at once
+	// of the endpoint at the last fact, or when its turn came in its line: if it differs from
+	// the endpoint's, the delivery is due at once
 	EndpointEpoch       uint32
 	WatchID             string // empty for a test.ping
 	Version             uint64 // of the last fact
@@ -90,6 +90,12 @@ type Delivery struct {
 	MovedBy             string   // command that requested it
 	TestCommandID       string   // command that requested a test.ping; empty otherwise
 	TestBodyHash        []byte   // its body hash
+	// Line is the wallet in whose line at the endpoint it stands until it has ended
+	// ([OrderingWallet]); empty: in none.
+	Line string
+	// Behind: another stands before it in its line, so that it is not due. The owner of the
+	// lines sets it, and that it is no longer so is no fact of its own.
+	Behind bool
 }
 
 // Exists reports whether the delivery was created.
@@ -133,11 +139,17 @@ func DecideMatch(endpoint Endpoint, delivery Delivery, m MatchInput) []FactBody 
 		Event:         m.Event,
 		Moved:         m.Moved,
 		Sequence:      endpoint.Sequence + 1,
+		Ordered:       endpoint.orders(m),
 	}}
 	if !endpoint.visibleTo(m.AccountID) {
 		facts = append(facts, DeliveryCancelled{EventID: m.Event.ID})
 	}
 	return facts
+}
+
+// orders reports whether a match stands in a line at the endpoint.
+func (e Endpoint) orders(m MatchInput) bool {
+	return e.Ordering == OrderingWallet && m.WalletAddress != "" && e.visibleTo(m.AccountID)
 }
 
 // precedes reports whether a match hands the delivery's event over to another endpoint of
@@ -203,6 +215,9 @@ func evolveDelivery(state Delivery, endpointEpoch uint32, f Fact) Delivery {
 		if body.Event.Type == TestPing {
 			state.TestCommandID, state.TestBodyHash = f.Cause, body.TestBodyHash
 		}
+		if body.Ordered {
+			state.Line = body.WalletAddress
+		}
 	case AttemptMade:
 		state.Attempts, state.Run = body.Number, body.Run
 		state.RunAttempts++
@@ -216,6 +231,9 @@ func evolveDelivery(state Delivery, endpointEpoch uint32, f Fact) Delivery {
 		state.State, state.NextAttemptAtMillis = StateCancelled, 0
 	case DeliveryMoved:
 		state.MovedTo, state.MovedBy = body.ToEndpointID, f.Cause
+	}
+	if !state.State.Pending() { // what is sent again after its end goes out of turn
+		state.Line, state.Behind = "", false
 	}
 	state.Version, state.EndpointEpoch = f.Version, endpointEpoch
 	return state

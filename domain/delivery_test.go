@@ -95,6 +95,68 @@ func TestEachDeliveryHasTheNextNumber(t *testing.T) {
 	}
 }
 
+// TestWhichEventsStandInALine: those that come while the endpoint has the order of wallets,
+// until they have ended; what is queued again after that stands in none.
+func TestWhichEventsStandInALine(t *testing.T) {
+	s := newStory()
+	change := func(to domain.Ordering) domain.FactBody {
+		return domain.EndpointUpdated{Change: domain.EndpointChange{Ordering: &to}}
+	}
+	match := func(event, wallet string) domain.Delivery {
+		t.Helper()
+		s.given(domain.DecideMatch(s.endpoint, domain.Delivery{}, domain.MatchInput{
+			AccountID:     ownAccount,
+			EndpointID:    endpointID,
+			WalletAddress: wallet,
+			Event:         domain.Event{ID: event, Type: domain.PaymentReceived},
+		})...)
+		return s.deliveries[event]
+	}
+	before := match("evt_before", "GA")
+	s.given(change(domain.OrderingWallet))
+	while, ofNone := match("evt_while", "GA"), match("evt_of_none", "")
+	s.given(change(domain.OrderingNone))
+	after := match("evt_after", "GA")
+	if before.Line != "" || while.Line != "GA" || ofNone.Line != "" || after.Line != "" {
+		t.Errorf("the lines are %q, %q, %q and %q", before.Line, while.Line, ofNone.Line, after.Line)
+	}
+	s.given(domain.DeliveryRequeued{EventID: "evt_while", Run: 2})
+	if d := s.deliveries["evt_while"]; d.Line != "GA" {
+		t.Errorf("sent again before it has ended: %+v", d)
+	}
+	s.failedRun("evt_while", 500)
+	if d := s.deliveries["evt_while"]; d.State != domain.StateFailed || d.Line != "" {
+		t.Errorf("at its end: %+v", d)
+	}
+	s.given(domain.DeliveryRequeued{EventID: "evt_while", Run: 3})
+	if d := s.deliveries["evt_while"]; d.Line != "" {
+		t.Errorf("sent again: %+v", d)
+	}
+	s.given(change(domain.OrderingWallet), domain.EndpointDeleted{})
+	if d := match("evt_late", "GA"); d.Line != "" {
+		t.Errorf("of a deleted endpoint: %+v", d)
+	}
+}
+
+// TestAnOrderingThatIsNone is in no command and no change.
+func TestAnOrderingThatIsNone(t *testing.T) {
+	for ordering, want := range map[domain.Ordering]bool{
+		domain.OrderingNone: true, domain.OrderingWallet: true, "endpoint": false,
+	} {
+		err := domain.Command{
+			ID:        "cmd_1",
+			AccountID: domain.DeriveID(domain.AccountPrefix, "1"),
+			Body: domain.UpdateEndpoint{
+				EndpointID: domain.DeriveID(domain.EndpointPrefix, "1"),
+				Change:     domain.EndpointChange{Ordering: &ordering},
+			},
+		}.WellFormed()
+		if (err == nil) != want {
+			t.Errorf("%q: %v", ordering, err)
+		}
+	}
+}
+
 // TestAttemptResults: given facts, when an attempt ends, then the state of its
 // delivery and the disabling that follows.
 func TestAttemptResults(t *testing.T) {

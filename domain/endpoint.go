@@ -3,6 +3,7 @@ package domain
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"slices"
 )
 
@@ -57,6 +58,26 @@ type EndpointSettings struct {
 	RateLimitPerSecond int // 0: none
 	// Signatures are those that its deliveries carry besides the specification's.
 	Signatures Signatures
+	Ordering   Ordering // of the events that come from now on
+}
+
+// Ordering is what holds an endpoint's events back until others have ended. An event keeps
+// what the endpoint had when it came.
+type Ordering string
+
+// Orderings.
+const (
+	OrderingNone Ordering = "" // an event is due at once
+	// Each event waits until those of its wallet that came to the endpoint before it have
+	// ended: DELIVERED, FAILED or CANCELLED.
+	OrderingWallet Ordering = "wallet"
+)
+
+func (o Ordering) wellFormed() error {
+	if o != OrderingNone && o != OrderingWallet {
+		return fmt.Errorf("ordering: %q is none", o)
+	}
+	return nil
 }
 
 // Endpoint is where an account's events go. Its deliveries belong to the same
@@ -157,6 +178,7 @@ type EndpointChange struct {
 	Headers            *[]Header
 	RateLimitPerSecond *int
 	Signatures         *Signatures
+	Ordering           *Ordering
 }
 
 // wellFormed bounds the settings: [Command.WellFormed].
@@ -167,6 +189,7 @@ func (s EndpointSettings) wellFormed() error {
 		Headers:            &s.Headers,
 		RateLimitPerSecond: &s.RateLimitPerSecond,
 		Signatures:         &s.Signatures,
+		Ordering:           &s.Ordering,
 	}.wellFormed()
 }
 
@@ -186,6 +209,9 @@ func (c EndpointChange) wellFormed() error {
 	}
 	if c.Signatures != nil {
 		err = errors.Join(err, within("signatures", int(*c.Signatures), 0, int(everySignature)))
+	}
+	if c.Ordering != nil {
+		err = errors.Join(err, c.Ordering.wellFormed())
 	}
 	return err
 }
@@ -219,6 +245,7 @@ func (c EndpointChange) since(e Endpoint) EndpointChange {
 		Headers:            differingHeaders(c.Headers, e.Headers),
 		RateLimitPerSecond: differing(c.RateLimitPerSecond, e.RateLimitPerSecond),
 		Signatures:         differing(c.Signatures, e.Signatures),
+		Ordering:           differing(c.Ordering, e.Ordering),
 	}
 }
 
@@ -228,6 +255,7 @@ func (c EndpointChange) to(e Endpoint) Endpoint {
 	replace(&e.Headers, c.Headers)
 	replace(&e.RateLimitPerSecond, c.RateLimitPerSecond)
 	replace(&e.Signatures, c.Signatures)
+	replace(&e.Ordering, c.Ordering)
 	return e
 }
 

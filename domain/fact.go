@@ -206,6 +206,7 @@ type DeliveryCreated struct {
 	// Sequence is the endpoint's next number: its deliveries are 1, 2, 3 and so on, without
 	// a gap, in the order of their creation. 0 in facts of versions that gave none.
 	Sequence uint64
+	Ordered  bool // it stands in the line of its wallet: [OrderingWallet]
 }
 
 // AttemptMade records one attempt and what it made of the delivery. The next

@@ -244,7 +244,7 @@ func (d Delivery) SeenFrom(endpointID string) Delivery {
 // event's.
 func (d Delivery) HandOver(body []byte) MatchInput {
 	var sent struct{ Data struct{ Watch watchSummary } }
-	_ = json.Unmarshal(body, &sent) // the body is ours; only the history needs the wallet
+	_ = json.Unmarshal(body, &sent) // the body is ours
 	return MatchInput{
 		AccountID:     d.AccountID,
 		EndpointID:    d.MovedTo,

@@ -206,6 +206,7 @@ func endpointColumns(rows []row[endpointRow]) []column {
 			each(rows, func(r *r) uint32 { return uint32(r.body.RateLimitPerSecond) }),
 		},
 		column{"signatures", each(rows, func(r *r) []string { return r.body.Signatures.Names() })},
+		column{"ordering", each(rows, func(r *r) string { return string(r.body.Ordering) })},
 		column{
 			"consecutive_failures",
 			each(rows, func(r *r) uint32 { return uint32(r.body.ConsecutiveFailures) }),

@@ -37,6 +37,8 @@ func deliveryOut(d domain.Delivery) *kafka.Delivery {
 		MovedTo:             d.MovedTo,
 		MovedBy:             d.MovedBy,
 		Sequence:            d.Sequence,
+		Line:                d.Line,
+		Behind:              d.Behind,
 	}
 }
 
@@ -62,6 +64,8 @@ func deliveryIn(d *kafka.Delivery) domain.Delivery {
 		MovedTo:             d.GetMovedTo(),
 		MovedBy:             d.GetMovedBy(),
 		Sequence:            d.GetSequence(),
+		Line:                d.GetLine(),
+		Behind:              d.GetBehind(),
 	}
 }
 
@@ -168,6 +172,7 @@ func deliveryFactOut(meta *kafka.FactMeta, body domain.DeliveryFact) proto.Messa
 			FromPartition:     b.Moved.FromPartition,
 			Number:            b.Moved.Number,
 			Sequence:          b.Sequence,
+			Ordered:           b.Ordered,
 		}
 	case domain.AttemptMade:
 		r := b.Result
@@ -230,6 +235,7 @@ func deliveryCreatedIn(m *kafka.DeliveryCreated) domain.FactBody {
 		TestBodyHash:  m.GetTestBodyHash(),
 		Moved:         movedIn(m),
 		Sequence:      m.GetSequence(),
+		Ordered:       m.GetOrdered(),
 	}
 }
 

@@ -45,6 +45,7 @@ func endpointOut(e domain.Endpoint) *kafka.Endpoint {
 		DeletedAtMillis:     e.DeletedAtMillis,
 		Sequence:            e.Sequence,
 		Signatures:          uint32(e.Signatures),
+		Ordering:            string(e.Ordering),
 	}
 }
 
@@ -76,6 +77,7 @@ func endpointSettingsIn(m interface {
 	GetHeaders() []*kafka.Header
 	GetRateLimitPerSecond() uint32
 	GetSignatures() uint32
+	GetOrdering() string
 }) domain.EndpointSettings {
 	return domain.EndpointSettings{
 		URL:                m.GetUrl(),
@@ -83,6 +85,7 @@ func endpointSettingsIn(m interface {
 		Headers:            mapped(m.GetHeaders(), headerIn),
 		RateLimitPerSecond: int(m.GetRateLimitPerSecond()),
 		Signatures:         domain.Signatures(m.GetSignatures()),
+		Ordering:           domain.Ordering(m.GetOrdering()),
 	}
 }
 
@@ -96,6 +99,9 @@ func endpointChangeOut(c domain.EndpointChange) *kafka.EndpointChange {
 	}
 	if c.Signatures != nil {
 		out.Signatures = pointer(uint32(*c.Signatures))
+	}
+	if c.Ordering != nil {
+		out.Ordering = pointer(string(*c.Ordering))
 	}
 	return out
 }
@@ -114,6 +120,9 @@ func endpointChangeIn(c *kafka.EndpointChange) domain.EndpointChange {
 	}
 	if c.Signatures != nil {
 		in.Signatures = pointer(domain.Signatures(c.GetSignatures()))
+	}
+	if c.Ordering != nil {
+		in.Ordering = pointer(domain.Ordering(c.GetOrdering()))
 	}
 	return in
 }
@@ -152,20 +161,25 @@ func resealedIn(r *kafka.Resealed) domain.Resealed {
 	return domain.Resealed{Was: r.GetWas(), Sealed: r.GetSealed()}
 }
 
+func createEndpointOut(meta *kafka.CommandMeta, b domain.CreateEndpoint) *kafka.CreateEndpoint {
+	return &kafka.CreateEndpoint{
+		Meta:               meta,
+		EndpointId:         b.EndpointID,
+		AccountId:          b.AccountID,
+		Url:                b.URL,
+		Description:        b.Description,
+		SealedSecret:       b.SealedSecret,
+		Headers:            mapped(b.Headers, headerOut),
+		RateLimitPerSecond: uint32(b.RateLimitPerSecond),
+		Signatures:         uint32(b.Signatures),
+		Ordering:           string(b.Ordering),
+	}
+}
+
 func endpointCommandOut(meta *kafka.CommandMeta, body domain.EndpointCommand) proto.Message {
 	switch b := body.(type) {
 	case domain.CreateEndpoint:
-		return &kafka.CreateEndpoint{
-			Meta:               meta,
-			EndpointId:         b.EndpointID,
-			AccountId:          b.AccountID,
-			Url:                b.URL,
-			Description:        b.Description,
-			SealedSecret:       b.SealedSecret,
-			Headers:            mapped(b.Headers, headerOut),
-			RateLimitPerSecond: uint32(b.RateLimitPerSecond),
-			Signatures:         uint32(b.Signatures),
-		}
+		return createEndpointOut(meta, b)
 	case domain.UpdateEndpoint:
 		return &kafka.UpdateEndpoint{
 			Meta:       meta,
@@ -326,6 +340,7 @@ func endpointFactOut(meta *kafka.FactMeta, body domain.EndpointFact) proto.Messa
 			Headers:            mapped(b.Headers, headerOut),
 			RateLimitPerSecond: uint32(b.RateLimitPerSecond),
 			Signatures:         uint32(b.Signatures),
+			Ordering:           string(b.Ordering),
 		}
 	case domain.EndpointUpdated:
 		return &kafka.EndpointUpdated{Meta: meta, Change: endpointChangeOut(b.Change)}

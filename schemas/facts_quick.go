@@ -55,6 +55,7 @@ func quickDeliveryCreated(fields *quickFields, f *domain.Fact) domain.DeliveryCr
 		Runs:     int(uint32(fields.number(10))),
 	}
 	body.Sequence = fields.number(14)
+	body.Ordered = fields.number(15) != 0
 	return body
 }
 

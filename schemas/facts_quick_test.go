@@ -144,6 +144,7 @@ func drawHotFact(t *rapid.T) domain.Fact {
 		},
 		TestBodyHash: some.Draw(t, "hash"),
 		Sequence:     rapid.OneOf(rapid.Just(uint64(0)), rapid.Uint64()).Draw(t, "sequence"),
+		Ordered:      rapid.Bool().Draw(t, "ordered"),
 	}
 	return fact
 }

@@ -277,6 +277,17 @@ var laterFacts = []domain.FactBody{
 		Signatures: new(domain.StandardWebhooks | domain.StandardWebhooksEd25519),
 	}},
 	domain.EndpointUpdated{Change: domain.EndpointChange{Signatures: new(domain.Signatures)}},
+	domain.EndpointCreated{EndpointID: "ep_1", EndpointSettings: domain.EndpointSettings{
+		Ordering: domain.OrderingWallet,
+	}},
+	domain.EndpointUpdated{Change: domain.EndpointChange{Ordering: new(domain.OrderingWallet)}},
+	domain.EndpointUpdated{Change: domain.EndpointChange{Ordering: new(domain.Ordering)}},
+	domain.DeliveryCreated{
+		WalletAddress: "GWALLET",
+		Event:         domain.Event{ID: "evt_1", Type: domain.PaymentReceived},
+		Sequence:      4,
+		Ordered:       true,
+	},
 	domain.DeliveryCreated{
 		Event:        domain.Event{ID: "evt_1", Type: domain.TestPing},
 		TestBodyHash: []byte{6},

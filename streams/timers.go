@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"strings"
 
 	"github.com/cockroachdb/pebble/v2"
 )
@@ -33,6 +34,10 @@ type TimerIndex struct {
 	ready  []*timerGroup // groups that may have entries due, in turn
 }
 
+// ParkedSuffix ends the names of groups whose entries wait for something other than their time
+// and their owner's leave. Statistics leave them out.
+const ParkedSuffix = "/behind"
+
 // Claimed is a due entry that was claimed.
 type Claimed struct {
 	Group     string
@@ -47,6 +52,7 @@ type timerGroup struct {
 	from       []byte            // no unclaimed entry lies before this key
 	claimed    map[string][]byte // key by id
 	allDue     bool              // whatever their due times
+	parked     bool              // [ParkedSuffix]
 	place      groupPlace
 	heapIndex  int
 }
@@ -203,7 +209,12 @@ func (x *TimerIndex) readGroups() error {
 func (x *TimerIndex) group(name string) *timerGroup {
 	g := x.groups[name]
 	if g == nil {
-		g = &timerGroup{name: name, nextMillis: math.MaxInt64, claimed: make(map[string][]byte)}
+		g = &timerGroup{
+			name:       name,
+			nextMillis: math.MaxInt64,
+			claimed:    make(map[string][]byte),
+			parked:     strings.HasSuffix(name, ParkedSuffix),
+		}
 		x.groups[name] = g
 	}
 	return g
@@ -341,14 +352,20 @@ func (x *TimerIndex) NextMillis() int64 {
 
 // stats counts the groups by what they wait for.
 func (x *TimerIndex) stats() TimerStats {
-	t := TimerStats{Due: len(x.ready), Later: len(x.future)}
+	var t TimerStats
 	for _, g := range x.groups {
-		if g.place == placeBlocked {
+		switch {
+		case g.parked && !g.allDue:
+		case g.place == placeBlocked:
 			t.HeldBack++
+		case g.place == placeReady:
+			t.Due++
+		case g.place == placeFuture:
+			t.Later++
 		}
 	}
 	for _, g := range x.ready {
-		if !g.allDue && (t.DueSinceMillis == 0 || g.nextMillis < t.DueSinceMillis) {
+		if !g.allDue && !g.parked && (t.DueSinceMillis == 0 || g.nextMillis < t.DueSinceMillis) {
 			t.DueSinceMillis = g.nextMillis
 		}
 	}

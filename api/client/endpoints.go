@@ -17,6 +17,7 @@ type Endpoint struct {
 	LostHeaders         []string          `json:"lostHeaders,omitempty"`
 	RateLimitPerSecond  *int              `json:"rateLimitPerSecond"`
 	Signatures          []string          `json:"signatures,omitempty"`
+	Ordering            string            `json:"ordering,omitempty"`
 	Status              string            `json:"status"`
 	DisabledReason      *string           `json:"disabledReason"`
 	DisabledAt          *time.Time        `json:"disabledAt"`
@@ -36,6 +37,7 @@ type EndpointCreate struct {
 	Headers            map[string]string `json:"headers,omitempty"`
 	RateLimitPerSecond int               `json:"rateLimitPerSecond,omitempty"`
 	Signatures         []string          `json:"signatures,omitempty"` // besides the specification's
+	Ordering           string            `json:"ordering,omitempty"`   // "wallet"; empty: none
 }
 
 // EndpointFilter selects endpoints; empty fields do not filter.

@@ -33,6 +33,9 @@ func ShowEndpoint(w io.Writer, e client.Endpoint) {
 	if len(e.Signatures) > 0 {
 		cli.Row(w, "signatures", strings.Join(e.Signatures, ", "))
 	}
+	if e.Ordering != "" {
+		cli.Row(w, "ordering", e.Ordering)
+	}
 	cli.Row(w, "created", e.CreatedAt)
 	for _, warning := range e.Warnings {
 		cli.Row(w, "warning", warningText(warning))
@@ -83,6 +86,7 @@ type Endpoint struct {
 	headers          []string
 	rateLimit        int
 	signatures       []string
+	ordering         string
 	changed          func(name string) bool
 }
 
@@ -95,6 +99,8 @@ func (e *Endpoint) Register(f *pflag.FlagSet) {
 	f.IntVar(&e.rateLimit, "rate-limit", 0, "deliveries a second at most; 0: no limit")
 	f.StringSliceVar(&e.signatures, "signature", nil, "signature besides the usual one, of "+
 		strings.Join(domain.SignatureNames(), ", ")+"; may be repeated; empty: none")
+	f.StringVar(&e.ordering, "ordering", "", "wallet: the events of a wallet arrive one after "+
+		"another, each when the one before has ended; empty: none waits for another")
 	e.changed = f.Changed
 }
 
@@ -111,6 +117,7 @@ func (e *Endpoint) Create() (client.EndpointCreate, error) {
 		Headers:            headers,
 		RateLimitPerSecond: e.rateLimit,
 		Signatures:         e.signatures,
+		Ordering:           e.ordering,
 	}, err
 }
 
@@ -138,6 +145,12 @@ func (e *Endpoint) Patch() (client.Patch, error) {
 	}
 	if e.changed("signature") {
 		patch["signatures"] = append([]string{}, e.signatures...)
+	}
+	if e.changed("ordering") {
+		patch["ordering"] = nil
+		if e.ordering != "" {
+			patch["ordering"] = e.ordering
+		}
 	}
 	if len(patch) == 0 {
 		return nil, cli.Usage(errors.New("nothing to change: " +

@@ -200,6 +200,11 @@ func endpointID(n int) string {
 
 // matchFor is one PaymentMatched fact with a body of about 900 bytes.
 func matchFor(run string, n int, endpoint string) (id string, r streams.Record) {
+	return matchTo(run, n, endpoint, strings.Repeat("G", 56))
+}
+
+// matchTo is one of a payment to a wallet.
+func matchTo(run string, n int, endpoint, wallet string) (id string, r streams.Record) {
 	m := domain.Match{
 		EventID: domain.EventID(run, strconv.Itoa(n)),
 		Type:    domain.PaymentReceived,
@@ -207,14 +212,14 @@ func matchFor(run string, n int, endpoint string) (id string, r streams.Record) 
 			ID:            "wat_1",
 			AccountID:     "acc_1",
 			EndpointID:    endpoint,
-			WalletAddress: strings.Repeat("G", 56),
+			WalletAddress: wallet,
 			Label:         strings.Repeat("l", 140),
 		},
 		Payment: domain.Payment{
 			ID:            strconv.Itoa(n),
 			TxHash:        strings.Repeat("a", 64),
 			From:          strings.Repeat("F", 56),
-			To:            strings.Repeat("G", 56),
+			To:            wallet,
 			Asset:         domain.NativeAsset(),
 			AmountStroops: 1,
 		},

@@ -386,6 +386,11 @@ func (c *checks) checkStart(t *task, a domain.Attempt) {
 	if began(a.EventID) {
 		w.violate("an attempt of %s starts while another is under way", a.EventID)
 	}
+	if first := to.first(want, a.EventID); first != a.EventID {
+		w.violate("attempt %d of %s starts before %s has ended, which stands before it in the line of %s",
+			a.Number, a.EventID, first, want.line)
+	}
+	c.oneOfAWallet(a, want.line)
 	if earlier, is := c.reference.overtaken(id, began); is {
 		w.violate("G3: attempt %d of %s starts before %s, which its replay queued first", a.Number,
 			a.EventID, earlier.event)
@@ -401,6 +406,25 @@ func (c *checks) checkStart(t *task, a domain.Attempt) {
 	}
 	if !want.firstTest() {
 		c.bounds(t, a.EndpointID, to.ratePerSecond)
+	}
+}
+
+// oneOfAWallet checks that no other attempt of a line is under way at its receiver, unless its
+// process has died, or another has owned its partition since.
+func (c *checks) oneOfAWallet(a domain.Attempt, line string) {
+	if line == "" {
+		return
+	}
+	c.world.count("attempts of the first in a line")
+	if len(c.reference.endpoints[a.EndpointID].lines[line]) > 1 {
+		c.world.count("attempts that others stand behind")
+	}
+	for _, f := range c.world.flights {
+		if f.line == line && f.attempt.EndpointID == a.EndpointID && f.attempt.EventID != a.EventID &&
+			f.lives() && !f.others() {
+			c.world.violate("attempt %d of %s starts while %s is under way, of the same wallet", a.Number,
+				a.EventID, f.attempt.EventID)
+		}
 	}
 }
 
@@ -515,7 +539,8 @@ func (c *checks) checkDue(t *task, nowMillis int64) {
 		d, e := c.reference.deliveries[id], c.reference.endpoints[id.endpoint]
 		if w.log.partitionOf(schemas.TopicJournal, id.endpoint) != t.partition || !d.pending() ||
 			!e.active ||
-			d.dueAtMillis > nowMillis || sending[id.endpoint] || probingFull && !t.good[id.endpoint] {
+			d.dueAtMillis > nowMillis || e.first(d, id.event) != id.event || sending[id.endpoint] ||
+			probingFull && !t.good[id.endpoint] {
 			continue
 		}
 		if e.ratePerSecond > 0 {

@@ -227,6 +227,11 @@ func (c *clients) key() domain.Key {
 	return domain.Key{ID: id, Name: id, Hash: []byte(id), Permissions: domain.Permissions()}
 }
 
+// orderings are what endpoints have, in turn.
+var orderings = []domain.Ordering{
+	domain.OrderingNone, domain.OrderingWallet, domain.OrderingWallet,
+}
+
 func (c *clients) newEndpoint() domain.CommandBody {
 	n := fmt.Sprint(len(c.endpoints))
 	id := domain.DeriveID(domain.EndpointPrefix, n)
@@ -245,6 +250,7 @@ func (c *clients) newEndpoint() domain.CommandBody {
 			URL:                "https://shop.example/" + n,
 			RateLimitPerSecond: limit,
 			Signatures:         domain.Signatures(len(c.endpoints) % 4),
+			Ordering:           orderings[len(c.endpoints)%len(orderings)],
 		},
 		SealedSecret: []byte("secret-" + n),
 	}
@@ -361,6 +367,7 @@ func (c *clients) endpointCommand() (domain.CommandBody, bool) {
 			Change: domain.EndpointChange{
 				RateLimitPerSecond: &rate,
 				Signatures:         new(domain.Signatures(rate % 4)),
+				Ordering:           new(orderings[rate%len(orderings)]),
 			},
 		}, true
 	case draw < 16:

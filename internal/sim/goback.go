@@ -52,6 +52,7 @@ func (m *model) clone() *model {
 		handled:    maps.Clone(m.handled),
 		changedBy:  maps.Clone(m.changedBy),
 		taken:      slices.Clone(m.taken),
+		lines:      maps.Clone(m.lines),
 		facts:      m.facts,
 		wasMoved:   m.wasMoved,
 		out:        maps.Clone(m.out),
@@ -64,6 +65,7 @@ func (m *referenceModel) clone() *referenceModel {
 	for id, e := range m.endpoints {
 		copied := *e
 		copied.secrets, copied.events = slices.Clone(e.secrets), slices.Clone(e.events)
+		copied.lines = maps.Clone(e.lines)
 		clone.endpoints[id] = &copied
 	}
 	for id, d := range m.deliveries {

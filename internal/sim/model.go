@@ -2,7 +2,9 @@ package sim
 
 import (
 	"bytes"
+	"encoding/binary"
 	"fmt"
+	"slices"
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/schemas"
@@ -23,6 +25,7 @@ type model struct {
 	handled    map[string]handled
 	changedBy  map[string]string // the command that led to an aggregate's revision
 	taken      []taken           // hand-overs, in the order of their arrival
+	lines      map[lineID]line   // that are not empty
 	facts      int
 
 	// After a move: deliveries that had been forgotten, and no fact since; how many settled
@@ -49,6 +52,15 @@ type taken struct {
 	number   uint64
 }
 
+// lineID identifies a line: pending deliveries that are made one after another.
+type lineID struct{ endpoint, wallet string }
+
+// line is one, in its order.
+type line struct {
+	members []domain.Delivery
+	last    uint64 // sequence of the one that joined last
+}
+
 type handled struct {
 	domain.CommandHandled
 	aggregate string
@@ -68,6 +80,7 @@ func newModel() *model {
 		handled:    make(map[string]handled),
 		changedBy:  make(map[string]string),
 		out:        make(map[deliveryID]bool),
+		lines:      make(map[lineID]line),
 	}
 }
 
@@ -125,7 +138,7 @@ func (m *model) foldEndpoint(f domain.Fact) error {
 		if err := m.happens(f, id, before, after); err != nil {
 			return err
 		}
-		m.deliveries[id] = after
+		m.deliveries[id] = m.stand(f, endpoint, before, after)
 		delete(m.out, id)
 		if after.State.Settled() {
 			m.settled = append(m.settled, settling{id, after.Version, after.Moves})
@@ -137,6 +150,49 @@ func (m *model) foldEndpoint(f domain.Fact) error {
 		m.notices[notice] = domain.EvolveNotice(m.notices[notice], f)
 	}
 	return nil
+}
+
+// stand has a delivery join its line or leave it, and returns it as it then is. If the head
+// leaves, the next one is the head and due, unless the endpoint is deleted.
+func (m *model) stand(
+	f domain.Fact, endpoint domain.Endpoint, before, after domain.Delivery,
+) domain.Delivery {
+	switch {
+	case before.Line == "" && after.Line != "":
+		at := lineID{after.EndpointID, after.Line}
+		l := m.lines[at]
+		after.Behind = len(l.members) > 0
+		m.lines[at] = line{append(slices.Clone(l.members), after), after.Sequence}
+	case before.Line != "" && after.Line == "":
+		at := lineID{before.EndpointID, before.Line}
+		l := m.lines[at]
+		l.members = slices.DeleteFunc(slices.Clone(l.members),
+			func(d domain.Delivery) bool { return d.EventID == before.EventID })
+		m.lines[at] = l
+		if len(l.members) == 0 {
+			delete(m.lines, at)
+		} else if !before.Behind && !endpoint.Deleted() {
+			id := deliveryID{before.EndpointID, l.members[0].EventID}
+			next := m.deliveries[id]
+			next.Behind, next.EndpointEpoch = false, endpoint.Epoch
+			next.NextAttemptAtMillis = f.AtMillis
+			m.deliveries[id] = next
+		}
+	}
+	return after
+}
+
+// lineState adds what the store has of a line.
+func (m *model) lineState(s map[string]string, id lineID, l line) {
+	wallet := id.endpoint + "\x00" + id.wallet
+	for _, member := range l.members {
+		if !m.deliveries[deliveryID{id.endpoint, member.EventID}].Behind {
+			s[stateKey(keyLine, wallet)] = string(binary.BigEndian.AppendUint64(nil, l.last))
+			continue
+		}
+		place := binary.BigEndian.AppendUint64([]byte(wallet+"\x00"), member.Sequence)
+		s[stateKey(keyBehind, string(place))] = member.EventID
+	}
 }
 
 // happens checks that a fact may happen to a delivery.

@@ -75,6 +75,32 @@ var mutants = []mutant{
 		"and its delivery has",
 	},
 	{
+		"what stands behind another is due", "streams/engine/scheduler.go",
+		"case isBehindGroup(group):", "case isBehindGroup(group) && !MUTANT:",
+		"which stands before it in the line",
+	},
+	{
+		"a failed attempt lets the next one pass", "domain/delivery.go",
+		"if !state.State.Pending() { // what", "if !state.State.Pending() || MUTANT && state.State == StateWaiting { // what",
+		"which stands before it in the line",
+	},
+	{
+		"a line ends when its head ends", "streams/engine/lines.go",
+		"== d.Sequence || endpoint.Deleted() {", "== d.Sequence || endpoint.Deleted() || MUTANT {",
+		"G4|G6",
+	},
+	{
+		"an event joins the line of another's endpoint", "domain/delivery.go",
+		"e.Ordering == OrderingWallet && m.WalletAddress",
+		"(e.Ordering == OrderingWallet || MUTANT) && m.WalletAddress",
+		"stands in a line",
+	},
+	{
+		"what is behind has no owner", "streams/engine/owner.go",
+		"case spaceReplayable, spaceLine, spaceBehind:", "case spaceReplayable, spaceLine, spaceBehind:\nif MUTANT && key[0] != spaceReplayable { return \"\", nil }",
+		"G4|G6",
+	},
+	{
 		"tests count to the streak", "domain/endpoint.go",
 		"case a.EventType == TestPing:\n", "case a.EventType == TestPing && !MUTANT:\n",
 		"nobody asked for EndpointDisabled",

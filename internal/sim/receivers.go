@@ -44,6 +44,7 @@ type flight struct {
 	result  domain.AttemptResult
 	due     int64 // by the steady clock
 	done    func(domain.AttemptResult)
+	line    string // wallet in whose line the delivery stood when it began
 }
 
 // lives reports whether the process that made the attempt still lives.
@@ -87,6 +88,7 @@ func (d dispatcher) Dispatch(a domain.Attempt, done func(domain.AttemptResult)) 
 		result:  r,
 		due:     w.steady + b.millis,
 		done:    done,
+		line:    w.checks.reference.deliveries[deliveryID{a.EndpointID, a.EventID}].line,
 	}
 	w.flights = append(w.flights, f)
 	t.process.inFlight[t.partition] = append(t.process.inFlight[t.partition], f)

@@ -32,8 +32,10 @@ type referenceEndpoint struct {
 	signatures      domain.Signatures
 	secrets         []referenceSecret // oldest first
 	streak          int
-	sequence        uint64                   // of the delivery that was created last
-	events          []string                 // oldest first
+	sequence        uint64   // of the delivery that was created last
+	events          []string // oldest first
+	ordering        domain.Ordering
+	lines           map[string][]string      // pending events that wait for each other, by wallet
 	disabling       *domain.EndpointDisabled // what its next fact must be
 }
 
@@ -58,6 +60,7 @@ type referenceDelivery struct {
 	former          []string // endpoints that the event has left
 	movedTo         string   // endpoint that the event was handed over to
 	next            string   // endpoint of the event's next delivery
+	line            string   // wallet in whose line it stands; empty: in none
 }
 
 func newReferenceModel(w *World) *referenceModel {
@@ -147,6 +150,7 @@ func (m *referenceModel) apply(f domain.Fact) error {
 			url:           body.URL,
 			ratePerSecond: body.RateLimitPerSecond,
 			signatures:    body.Signatures,
+			ordering:      body.Ordering,
 			secrets:       []referenceSecret{{string(body.Secret.Sealed), math.MaxInt64}},
 		}
 		return nil
@@ -177,7 +181,7 @@ func (m *referenceModel) apply(f domain.Fact) error {
 	case domain.DeliveryRequeued:
 		return m.requeue(f, body, deliveryID{f.Aggregate, body.EventID}, cmd)
 	case domain.DeliveryCancelled:
-		return m.cancel(e, deliveryID{f.Aggregate, body.EventID})
+		return m.cancel(f, e, deliveryID{f.Aggregate, body.EventID})
 	case domain.DeliveryMoved:
 		return m.move(body, deliveryID{f.Aggregate, body.EventID}, cmd)
 	case domain.MailOrdered, domain.MailAttempted:
@@ -209,6 +213,9 @@ func (m *referenceModel) applyEndpoint(
 		}
 		if body.Change.Signatures != nil {
 			e.signatures = *body.Change.Signatures
+		}
+		if body.Change.Ordering != nil {
+			e.ordering = *body.Change.Ordering
 		}
 	case domain.SecretRotated:
 		e.secrets[len(e.secrets)-1].endsAtMillis = f.AtMillis + 24*hourMillis
@@ -294,18 +301,63 @@ func (m *referenceModel) create(
 		body:            string(body.Event.Body),
 	}
 	e.events = append(e.events, id.event)
+	ordered := e.ordering == domain.OrderingWallet && !e.deleted && e.account == body.AccountID &&
+		!test
+	if body.Ordered != ordered {
+		return fmt.Errorf("%s stands in a line: %t", id.event, body.Ordered)
+	}
+	if ordered {
+		e.stand(m.deliveries[id], id.event, body.WalletAddress)
+	}
 	return m.goesOn(id, body)
+}
+
+// stand has a delivery stand at the end of its wallet's line.
+func (e *referenceEndpoint) stand(d *referenceDelivery, event, wallet string) {
+	if e.lines == nil {
+		e.lines = make(map[string][]string)
+	}
+	d.line = wallet
+	e.lines[wallet] = append(slices.Clone(e.lines[wallet]), event)
+}
+
+// ends takes a delivery that has ended out of its line. If it was the first, the next one is
+// due.
+func (m *referenceModel) ends(
+	f domain.Fact, event string, e *referenceEndpoint, d *referenceDelivery,
+) {
+	if d.line == "" || d.pending() {
+		return
+	}
+	was := e.lines[d.line]
+	is := slices.DeleteFunc(slices.Clone(was),
+		func(other string) bool { return other == event })
+	if len(is) > 0 && is[0] != was[0] {
+		m.deliveries[deliveryID{f.Aggregate, is[0]}].dueAtMillis = f.AtMillis
+	}
+	e.lines[d.line], d.line = is, ""
+}
+
+// first returns the event that a delivery waits for, itself if for none.
+func (e *referenceEndpoint) first(d *referenceDelivery, event string) string {
+	if d.line == "" {
+		return event
+	}
+	return e.lines[d.line][0]
 }
 
 // cancel checks that a delivery is cancelled with its endpoint, or without one, or as a
 // test that was not sent.
-func (m *referenceModel) cancel(e *referenceEndpoint, id deliveryID) error {
+func (m *referenceModel) cancel(
+	f domain.Fact, e *referenceEndpoint, id deliveryID,
+) error {
 	d := m.deliveries[id]
 	unsent := d.firstTest() && !e.active // its command is answered
 	if !e.deleted && e.account == d.account && !unsent {
 		return fmt.Errorf("%s is cancelled, and its endpoint was not deleted", id.event)
 	}
 	d.state = domain.StateCancelled
+	m.ends(f, id.event, e, d)
 	return nil
 }
 
@@ -410,6 +462,7 @@ func (m *referenceModel) attempt(
 	}
 	d.state, d.attempts, d.inRun, d.dueAtMillis = want, d.attempts+1, d.inRun+1,
 		made.NextAttemptAtMillis
+	m.ends(f, made.EventID, e, d)
 	switch {
 	case d.test:
 	case want == domain.StateDelivered:

@@ -218,6 +218,7 @@ func TestEveryFaultHappens(t *testing.T) {
 		"deliveries DELIVERED", "deliveries WAITING", "deliveries FAILED", "deliveries CANCELLED",
 		"moves", "moves: zombies that go on", "backups", "disasters",
 		"acknowledged commands that a disaster took",
+		"attempts that others stand behind",
 		"hand-overs", "torn hand-overs", "events moved", "ends that were stale",
 	}
 	for _, b := range behaviours {

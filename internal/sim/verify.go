@@ -37,6 +37,8 @@ const (
 	keySettled  = 0x19
 	keyRing     = 0x1a
 	keyHandOver = 0x1b
+	keyLine     = 0x1c
+	keyBehind   = 0x1d
 )
 
 func stateKey(space byte, id string) string { return string(append([]byte{space}, id...)) }
@@ -97,6 +99,11 @@ func (m *model) state(ours func(aggregate string) bool, remembered int) map[stri
 			s[string(key)] = string(binary.BigEndian.AppendUint64(nil, t.number))
 		}
 	}
+	for id, l := range m.lines {
+		if ours(id.endpoint) {
+			m.lineState(s, id, l)
+		}
+	}
 	m.noticeState(s, ours)
 	return s
 }
@@ -104,8 +111,11 @@ func (m *model) state(ours func(aggregate string) bool, remembered int) map[stri
 func (m *model) deliveryState(s map[string]string, id deliveryID, d domain.Delivery) {
 	delivery := schemas.MarshalDelivery(d)
 	s[stateKey(keyDelivery, id.event)] = string(delivery)
-	timer := timerKey(id.endpoint+"/"+strconv.Itoa(int(d.EndpointEpoch)), d.NextAttemptAtMillis,
-		id.event)
+	group := id.endpoint + "/" + strconv.Itoa(int(d.EndpointEpoch))
+	if d.Behind {
+		group = id.endpoint + "/behind"
+	}
+	timer := timerKey(group, d.NextAttemptAtMillis, id.event)
 	body := string(m.bodies[id])
 	if d.State.Pending() && d.Attempts == 0 { // its entry of the timer index carries both
 		length := string(binary.AppendUvarint(nil, uint64(len(delivery))))

@@ -102,6 +102,8 @@ ADD INDEX IF NOT EXISTS by_payment payment_id TYPE bloom_filter(0.01) GRANULARIT
 ADD INDEX IF NOT EXISTS by_transaction tx_hash TYPE bloom_filter(0.01) GRANULARITY 16,
 ADD INDEX IF NOT EXISTS by_sender from_address TYPE bloom_filter(0.01) GRANULARITY 16,
 ADD INDEX IF NOT EXISTS by_memo memo TYPE bloom_filter(0.01) GRANULARITY 16;
+ALTER TABLE history.endpoints ON CLUSTER `shop-1`
+ADD COLUMN IF NOT EXISTS ordering LowCardinality(String) COMMENT 'wallet: the events of a wallet are sent one after another; empty: they wait for none' AFTER signatures;
 ALTER TABLE history.events ON CLUSTER `shop-1` MODIFY SETTING min_parts_to_merge_at_once = 50;
 ALTER TABLE history.events ON CLUSTER `shop-1` RESET SETTING min_parts_to_merge_at_once;
 ALTER TABLE history.events ON CLUSTER `shop-1` MODIFY TTL toDateTime(created_at) + toIntervalSecond(7776000);

@@ -367,6 +367,7 @@ type CreateEndpoint struct {
 	Headers            []*Header              `protobuf:"bytes,7,rep,name=headers,proto3" json:"headers,omitempty"`
 	RateLimitPerSecond uint32                 `protobuf:"varint,8,opt,name=rate_limit_per_second,json=rateLimitPerSecond,proto3" json:"rate_limit_per_second,omitempty"` // 0: none
 	Signatures         uint32                 `protobuf:"varint,12,opt,name=signatures,proto3" json:"signatures,omitempty"`                                              // the bits of Endpoint.signatures
+	Ordering           string                 `protobuf:"bytes,13,opt,name=ordering,proto3" json:"ordering,omitempty"`                                                   // of Endpoint.ordering
 	unknownFields      protoimpl.UnknownFields
 	sizeCache          protoimpl.SizeCache
 }
@@ -462,6 +463,13 @@ func (x *CreateEndpoint) GetSignatures() uint32 {
 		return x.Signatures
 	}
 	return 0
+}
+
+func (x *CreateEndpoint) GetOrdering() string {
+	if x != nil {
+		return x.Ordering
+	}
+	return ""
 }
 
 type UpdateEndpoint struct {
@@ -2671,7 +2679,7 @@ const file_commands_proto_rawDesc = "" +
 	"\x04meta\x18\x01 \x01(\v2\x1f.lumenhook.kafka.v1.CommandMetaR\x04meta\x12\x1d\n" +
 	"\n" +
 	"account_id\x18\x02 \x01(\tR\taccountId\x12\x15\n" +
-	"\x06key_id\x18\x03 \x01(\tR\x05keyId\"\xe7\x02\n" +
+	"\x06key_id\x18\x03 \x01(\tR\x05keyId\"\x83\x03\n" +
 	"\x0eCreateEndpoint\x123\n" +
 	"\x04meta\x18\x01 \x01(\v2\x1f.lumenhook.kafka.v1.CommandMetaR\x04meta\x12\x1f\n" +
 	"\vendpoint_id\x18\x02 \x01(\tR\n" +
@@ -2685,7 +2693,8 @@ const file_commands_proto_rawDesc = "" +
 	"\x15rate_limit_per_second\x18\b \x01(\rR\x12rateLimitPerSecond\x12\x1e\n" +
 	"\n" +
 	"signatures\x18\f \x01(\rR\n" +
-	"signatures\"\xc3\x01\n" +
+	"signatures\x12\x1a\n" +
+	"\bordering\x18\r \x01(\tR\bordering\"\xc3\x01\n" +
 	"\x0eUpdateEndpoint\x123\n" +
 	"\x04meta\x18\x01 \x01(\v2\x1f.lumenhook.kafka.v1.CommandMetaR\x04meta\x12\x1f\n" +
 	"\vendpoint_id\x18\x02 \x01(\tR\n" +

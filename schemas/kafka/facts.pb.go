@@ -329,6 +329,7 @@ type EndpointCreated struct {
 	Headers            []*Header              `protobuf:"bytes,7,rep,name=headers,proto3" json:"headers,omitempty"`
 	RateLimitPerSecond uint32                 `protobuf:"varint,8,opt,name=rate_limit_per_second,json=rateLimitPerSecond,proto3" json:"rate_limit_per_second,omitempty"` // 0: none
 	Signatures         uint32                 `protobuf:"varint,12,opt,name=signatures,proto3" json:"signatures,omitempty"`                                              // the bits of Endpoint.signatures
+	Ordering           string                 `protobuf:"bytes,13,opt,name=ordering,proto3" json:"ordering,omitempty"`                                                   // of Endpoint.ordering
 	unknownFields      protoimpl.UnknownFields
 	sizeCache          protoimpl.SizeCache
 }
@@ -424,6 +425,13 @@ func (x *EndpointCreated) GetSignatures() uint32 {
 		return x.Signatures
 	}
 	return 0
+}
+
+func (x *EndpointCreated) GetOrdering() string {
+	if x != nil {
+		return x.Ordering
+	}
+	return ""
 }
 
 type EndpointUpdated struct {
@@ -1365,6 +1373,7 @@ type DeliveryCreated struct {
 	FromPartition int32  `protobuf:"varint,12,opt,name=from_partition,json=fromPartition,proto3" json:"from_partition,omitempty"`
 	Number        uint64 `protobuf:"varint,13,opt,name=number,proto3" json:"number,omitempty"`
 	Sequence      uint64 `protobuf:"varint,14,opt,name=sequence,proto3" json:"sequence,omitempty"` // the endpoint's next number; 0: written before there were any
+	Ordered       bool   `protobuf:"varint,15,opt,name=ordered,proto3" json:"ordered,omitempty"`   // it stands in the line of its wallet
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1495,6 +1504,13 @@ func (x *DeliveryCreated) GetSequence() uint64 {
 		return x.Sequence
 	}
 	return 0
+}
+
+func (x *DeliveryCreated) GetOrdered() bool {
+	if x != nil {
+		return x.Ordered
+	}
+	return false
 }
 
 type AttemptMade struct {
@@ -1996,7 +2012,7 @@ const file_facts_proto_rawDesc = "" +
 	"\n" +
 	"KeyRevoked\x120\n" +
 	"\x04meta\x18\x01 \x01(\v2\x1c.lumenhook.kafka.v1.FactMetaR\x04meta\x12\x15\n" +
-	"\x06key_id\x18\x02 \x01(\tR\x05keyId\"\xfa\x02\n" +
+	"\x06key_id\x18\x02 \x01(\tR\x05keyId\"\x96\x03\n" +
 	"\x0fEndpointCreated\x120\n" +
 	"\x04meta\x18\x01 \x01(\v2\x1c.lumenhook.kafka.v1.FactMetaR\x04meta\x12\x1f\n" +
 	"\vendpoint_id\x18\x02 \x01(\tR\n" +
@@ -2010,7 +2026,8 @@ const file_facts_proto_rawDesc = "" +
 	"\x15rate_limit_per_second\x18\b \x01(\rR\x12rateLimitPerSecond\x12\x1e\n" +
 	"\n" +
 	"signatures\x18\f \x01(\rR\n" +
-	"signatures\"\x7f\n" +
+	"signatures\x12\x1a\n" +
+	"\bordering\x18\r \x01(\tR\bordering\"\x7f\n" +
 	"\x0fEndpointUpdated\x120\n" +
 	"\x04meta\x18\x01 \x01(\v2\x1c.lumenhook.kafka.v1.FactMetaR\x04meta\x12:\n" +
 	"\x06change\x18\x02 \x01(\v2\".lumenhook.kafka.v1.EndpointChangeR\x06change\"{\n" +
@@ -2074,7 +2091,7 @@ const file_facts_proto_rawDesc = "" +
 	"\x0fBackfillStopped\x120\n" +
 	"\x04meta\x18\x01 \x01(\v2\x1c.lumenhook.kafka.v1.FactMetaR\x04meta\x12\x18\n" +
 	"\arequest\x18\x02 \x01(\x04R\arequest\x12\x18\n" +
-	"\aproblem\x18\x03 \x01(\tR\aproblem\"\xed\x03\n" +
+	"\aproblem\x18\x03 \x01(\tR\aproblem\"\x87\x04\n" +
 	"\x0fDeliveryCreated\x120\n" +
 	"\x04meta\x18\x01 \x01(\v2\x1c.lumenhook.kafka.v1.FactMetaR\x04meta\x12\x1d\n" +
 	"\n" +
@@ -2092,7 +2109,8 @@ const file_facts_proto_rawDesc = "" +
 	"\x13former_endpoint_ids\x18\v \x03(\tR\x11formerEndpointIds\x12%\n" +
 	"\x0efrom_partition\x18\f \x01(\x05R\rfromPartition\x12\x16\n" +
 	"\x06number\x18\r \x01(\x04R\x06number\x12\x1a\n" +
-	"\bsequence\x18\x0e \x01(\x04R\bsequence\"\x99\x03\n" +
+	"\bsequence\x18\x0e \x01(\x04R\bsequence\x12\x18\n" +
+	"\aordered\x18\x0f \x01(\bR\aordered\"\x99\x03\n" +
 	"\vAttemptMade\x120\n" +
 	"\x04meta\x18\x01 \x01(\v2\x1c.lumenhook.kafka.v1.FactMetaR\x04meta\x12\x19\n" +
 	"\bevent_id\x18\x02 \x01(\tR\aeventId\x12\x1d\n" +

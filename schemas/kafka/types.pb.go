@@ -876,6 +876,7 @@ type Endpoint struct {
 	Sequence            uint64                 `protobuf:"varint,19,opt,name=sequence,proto3" json:"sequence,omitempty"`                                                   // of the delivery that was created last; 0: none has one
 	// Signatures besides the specification's. 1: standard-webhooks, 2: standard-webhooks-ed25519
 	Signatures    uint32 `protobuf:"varint,24,opt,name=signatures,proto3" json:"signatures,omitempty"`
+	Ordering      string `protobuf:"bytes,25,opt,name=ordering,proto3" json:"ordering,omitempty"` // "wallet"; empty: none
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1050,6 +1051,13 @@ func (x *Endpoint) GetSignatures() uint32 {
 	return 0
 }
 
+func (x *Endpoint) GetOrdering() string {
+	if x != nil {
+		return x.Ordering
+	}
+	return ""
+}
+
 // Wrappers tell a list that changes to an empty one from a list that stays.
 type HeaderList struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1191,6 +1199,7 @@ type EndpointChange struct {
 	Headers            *HeaderList            `protobuf:"bytes,3,opt,name=headers,proto3" json:"headers,omitempty"`
 	RateLimitPerSecond *uint32                `protobuf:"varint,4,opt,name=rate_limit_per_second,json=rateLimitPerSecond,proto3,oneof" json:"rate_limit_per_second,omitempty"`
 	Signatures         *uint32                `protobuf:"varint,8,opt,name=signatures,proto3,oneof" json:"signatures,omitempty"`
+	Ordering           *string                `protobuf:"bytes,9,opt,name=ordering,proto3,oneof" json:"ordering,omitempty"`
 	unknownFields      protoimpl.UnknownFields
 	sizeCache          protoimpl.SizeCache
 }
@@ -1258,6 +1267,13 @@ func (x *EndpointChange) GetSignatures() uint32 {
 		return *x.Signatures
 	}
 	return 0
+}
+
+func (x *EndpointChange) GetOrdering() string {
+	if x != nil && x.Ordering != nil {
+		return *x.Ordering
+	}
+	return ""
 }
 
 // WatchChange holds what changes; what is absent stays.
@@ -2158,6 +2174,8 @@ type Delivery struct {
 	MovedBy             string                 `protobuf:"bytes,18,opt,name=moved_by,json=movedBy,proto3" json:"moved_by,omitempty"`                                 // command that asked for that
 	FormerEndpointIds   []string               `protobuf:"bytes,19,rep,name=former_endpoint_ids,json=formerEndpointIds,proto3" json:"former_endpoint_ids,omitempty"` // where the event was before, the first first
 	Sequence            uint64                 `protobuf:"varint,20,opt,name=sequence,proto3" json:"sequence,omitempty"`                                             // number among those of the endpoint; 0: none
+	Line                string                 `protobuf:"bytes,21,opt,name=line,proto3" json:"line,omitempty"`                                                      // wallet in whose line it stands; empty: in none
+	Behind              bool                   `protobuf:"varint,22,opt,name=behind,proto3" json:"behind,omitempty"`                                                 // another stands before it
 	unknownFields       protoimpl.UnknownFields
 	sizeCache           protoimpl.SizeCache
 }
@@ -2330,6 +2348,20 @@ func (x *Delivery) GetSequence() uint64 {
 		return x.Sequence
 	}
 	return 0
+}
+
+func (x *Delivery) GetLine() string {
+	if x != nil {
+		return x.Line
+	}
+	return ""
+}
+
+func (x *Delivery) GetBehind() bool {
+	if x != nil {
+		return x.Behind
+	}
+	return false
 }
 
 // Notice is the mail about an EndpointDisabled, until it is settled.
@@ -2726,7 +2758,7 @@ const file_types_proto_rawDesc = "" +
 	"\x11expires_at_millis\x18\x03 \x01(\x03R\x0fexpiresAtMillis\":\n" +
 	"\x06Header\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
-	"\x06sealed\x18\x03 \x01(\fR\x06sealedJ\x04\b\x02\x10\x03\"\xe9\x05\n" +
+	"\x06sealed\x18\x03 \x01(\fR\x06sealedJ\x04\b\x02\x10\x03\"\x85\x06\n" +
 	"\bEndpoint\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1d\n" +
 	"\n" +
@@ -2751,7 +2783,8 @@ const file_types_proto_rawDesc = "" +
 	"\bsequence\x18\x13 \x01(\x04R\bsequence\x12\x1e\n" +
 	"\n" +
 	"signatures\x18\x18 \x01(\rR\n" +
-	"signatures\"<\n" +
+	"signatures\x12\x1a\n" +
+	"\bordering\x18\x19 \x01(\tR\bordering\"<\n" +
 	"\n" +
 	"HeaderList\x12.\n" +
 	"\x04list\x18\x01 \x03(\v2\x1a.lumenhook.kafka.v1.HeaderR\x04list\":\n" +
@@ -2759,7 +2792,7 @@ const file_types_proto_rawDesc = "" +
 	"\x04list\x18\x01 \x03(\v2\x19.lumenhook.kafka.v1.AssetR\x04list\" \n" +
 	"\n" +
 	"StringList\x12\x12\n" +
-	"\x04list\x18\x01 \x03(\tR\x04list\"\xa6\x02\n" +
+	"\x04list\x18\x01 \x03(\tR\x04list\"\xd4\x02\n" +
 	"\x0eEndpointChange\x12\x15\n" +
 	"\x03url\x18\x01 \x01(\tH\x00R\x03url\x88\x01\x01\x12%\n" +
 	"\vdescription\x18\x02 \x01(\tH\x01R\vdescription\x88\x01\x01\x128\n" +
@@ -2767,11 +2800,13 @@ const file_types_proto_rawDesc = "" +
 	"\x15rate_limit_per_second\x18\x04 \x01(\rH\x02R\x12rateLimitPerSecond\x88\x01\x01\x12#\n" +
 	"\n" +
 	"signatures\x18\b \x01(\rH\x03R\n" +
-	"signatures\x88\x01\x01B\x06\n" +
+	"signatures\x88\x01\x01\x12\x1f\n" +
+	"\bordering\x18\t \x01(\tH\x04R\bordering\x88\x01\x01B\x06\n" +
 	"\x04_urlB\x0e\n" +
 	"\f_descriptionB\x18\n" +
 	"\x16_rate_limit_per_secondB\r\n" +
-	"\v_signatures\"\xa7\x03\n" +
+	"\v_signaturesB\v\n" +
+	"\t_ordering\"\xa7\x03\n" +
 	"\vWatchChange\x12\x19\n" +
 	"\x05label\x18\x01 \x01(\tH\x00R\x05label\x88\x01\x01\x12$\n" +
 	"\vendpoint_id\x18\x02 \x01(\tH\x01R\n" +
@@ -2862,7 +2897,7 @@ const file_types_proto_rawDesc = "" +
 	"\n" +
 	"TestResult\x12\x19\n" +
 	"\bevent_id\x18\x01 \x01(\tR\aeventId\x129\n" +
-	"\x06result\x18\x02 \x01(\v2!.lumenhook.kafka.v1.AttemptResultR\x06result\"\x8e\x05\n" +
+	"\x06result\x18\x02 \x01(\v2!.lumenhook.kafka.v1.AttemptResultR\x06result\"\xba\x05\n" +
 	"\bDelivery\x12\x19\n" +
 	"\bevent_id\x18\x01 \x01(\tR\aeventId\x12\x1d\n" +
 	"\n" +
@@ -2887,7 +2922,9 @@ const file_types_proto_rawDesc = "" +
 	"\bmoved_to\x18\x11 \x01(\tR\amovedTo\x12\x19\n" +
 	"\bmoved_by\x18\x12 \x01(\tR\amovedBy\x12.\n" +
 	"\x13former_endpoint_ids\x18\x13 \x03(\tR\x11formerEndpointIds\x12\x1a\n" +
-	"\bsequence\x18\x14 \x01(\x04R\bsequence\"\xee\x02\n" +
+	"\bsequence\x18\x14 \x01(\x04R\bsequence\x12\x12\n" +
+	"\x04line\x18\x15 \x01(\tR\x04line\x12\x16\n" +
+	"\x06behind\x18\x16 \x01(\bR\x06behind\"\xee\x02\n" +
 	"\x06Notice\x12\x1f\n" +
 	"\vendpoint_id\x18\x01 \x01(\tR\n" +
 	"endpointId\x12\x18\n" +

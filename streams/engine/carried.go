@@ -79,8 +79,7 @@ func (s *state) body(r reader, d domain.Delivery) ([]byte, error) {
 	if !unattempted(d) {
 		return r.Get(keyOf(spaceBody, d.EventID))
 	}
-	value, err := r.Get(streams.TimerKey(deliveryGroup(d.EndpointID, d.EndpointEpoch),
-		d.NextAttemptAtMillis, d.EventID))
+	value, err := r.Get(streams.TimerKey(groupOf(d), d.NextAttemptAtMillis, d.EventID))
 	if err != nil || len(value) == 0 {
 		return nil, err
 	}

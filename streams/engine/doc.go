@@ -10,7 +10,8 @@
 //   - G2: a partition holds one delivery of an event: the first match wins, and a
 //     hand-over follows a delivery that was cancelled, with more moves than it had.
 //   - G3: a delivery that is pending has one entry in the timer index, under its
-//     endpoint, at the time of its next attempt; one that is not has none.
+//     endpoint, at the time of its next attempt; one that is not has none. While it stands
+//     behind another in its line, its entry is in a group of which nothing is claimed.
 //   - A notice that is not settled has one entry there too, at the time of its next
 //     order. Its order is part of the transaction that records it. While mailers answer
 //     that they have no server, one notice of a partition is ordered at a time.
@@ -37,6 +38,8 @@
 //	0x19 number            a delivery that settled: version, moves, event id
 //	0x1a              numbers of the first and of the next of these
 //	0x1b partition    the highest number of a hand-over that came from there
+//	0x1c endpoint id, wallet            a line: see lines.go
+//	0x1d endpoint id, wallet, sequence  a delivery that stands behind another in its line
 //
 // Groups of the timer index: an endpoint's identifier with its epoch holds the deliveries
 // that wait for an attempt since that epoch, and until the first one also their bodies;
@@ -44,7 +47,9 @@
 // forgotten, "mails" the notices that are to be ordered, "orders" those whose order may
 // get no answer. Enabling an endpoint begins an epoch, and makes the group of the previous one
 // due by a single write. So does deleting it; its deliveries are then cancelled as they are
-// claimed, a bounded number in each turn.
+// claimed, a bounded number in each turn. An endpoint's identifier with "behind" holds those
+// that stand behind another in their line: they go over to the group of the epoch when their
+// turn comes.
 //
 // File map:
 //
@@ -57,6 +62,7 @@
 //	state.go     aggregates in the store, and the fold
 //	known.go     which deliveries there are, without a look into the store
 //	carried.go   where an event's body is
+//	lines.go     deliveries of a wallet that are made one after another
 //	settled.go   which settled deliveries are remembered
 //	handovers.go events that go on in another partition, and arrive once
 //	scheduler.go what is due becomes attempts

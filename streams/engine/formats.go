@@ -14,7 +14,7 @@ import (
 // before, or into as many settled deliveries as another rememberedSettled leaves. conversions
 // then has what makes the former entries of it, and testdata a folder of the new format
 // (formats_test.go).
-const StateFormat = 9
+const StateFormat = 10
 
 // conversions has, by the number of each earlier format, what makes entries of it entries of
 // the next one. None is ever removed: a partition that is quiet for years has a snapshot of
@@ -22,6 +22,7 @@ const StateFormat = 9
 var conversions = map[int]streams.Conversion{
 	7: {}, // 8 numbers the deliveries of each endpoint: entries of 7 have none
 	8: {Whole: carryBodies},
+	9: {}, // 10 has lines of deliveries: at no endpoint of 9 is there one
 }
 
 // Formats are the format of the states of an engine, and those that it reads.

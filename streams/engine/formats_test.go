@@ -72,6 +72,7 @@ func stateOfEverything(t *testing.T) *core {
 	c.answered(c.later(0)[0], domain.MailDeferred)
 	c.gone("ep_gone_too")
 	c.handsOver()
+	c.stand()
 	for range 3 { // the endpoint has one attempt at a time by now
 		c.now += 2 * hour
 		c.turn()
@@ -140,6 +141,15 @@ func (c *core) handsOver() {
 	c.match(streams.NewRecord(schemas.TopicMatches, endpointID, message.Value, message.EachHeader))
 }
 
+// stand makes an endpoint with a line: its head waits, and two stand behind it.
+func (c *core) stand() {
+	c.t.Helper()
+	c.turn(orderedCreation("ep_ordered"))
+	for _, event := range []string{"evt_head", "evt_next", "evt_last"} {
+		c.take(paidTo("ep_ordered", "GTO", event))
+	}
+}
+
 // folded is a partition with a journal, and a state that was folded from it.
 func folded(t *testing.T, journal []streams.Record) *core {
 	t.Helper()
@@ -205,7 +215,7 @@ func TestTheFormatOfToday(t *testing.T) {
 	for key := range today.everything() {
 		kinds[key[0]] = true
 	}
-	for kind := byte(0x10); kind <= 0x1b; kind++ {
+	for kind := byte(0x10); kind <= 0x1d; kind++ {
 		kinds[tabled] = true // the store's own, and no part of what is compared
 		if !kinds[kind] || !kinds[0x01] || !kinds[0x02] {
 			t.Errorf("the state has no entry of %#x (%v), so nothing was found out", kind, kinds)

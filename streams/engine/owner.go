@@ -35,7 +35,7 @@ func Owner(s *streams.Store, key, value []byte) (aggregate string, err error) {
 	case spaceCommand:
 		aggregate, err := schemas.HandledFor(value)
 		return owned(name, aggregate, err)
-	case spaceReplayable:
+	case spaceReplayable, spaceLine, spaceBehind:
 		endpointID, _, _ := strings.Cut(name, "\x00")
 		return endpointID, nil
 	case spaceNotice:

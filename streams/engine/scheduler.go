@@ -69,8 +69,8 @@ func (s *scheduler) inherit(t *streams.Turn, inherited []domain.Attempt) error {
 		}
 		var claim streams.Claimed
 		if delivery.State.Pending() {
-			claim, _, err = t.Timers.ClaimOne(deliveryGroup(delivery.EndpointID, delivery.EndpointEpoch),
-				delivery.NextAttemptAtMillis, delivery.EventID)
+			claim, _, err = t.Timers.ClaimOne(groupOf(delivery), delivery.NextAttemptAtMillis,
+				delivery.EventID)
 			if err != nil {
 				return err
 			}
@@ -203,6 +203,9 @@ func (r *round) resume() {
 		for epoch := range e.Epoch + 1 {
 			r.timers.Unblock(deliveryGroup(e.ID, epoch))
 		}
+		if e.Deleted() {
+			r.timers.Unblock(behindGroup(e.ID))
+		}
 	}
 	r.relimited = r.relimited[:0]
 	for _, e := range r.newEpochs {
@@ -295,8 +298,8 @@ func (r *round) startUrgent() error {
 // startUrgentOne attempts an event that is not in flight. A test of a disabled endpoint is
 // cancelled, for its command would wait until the endpoint is enabled.
 func (r *round) startUrgentOne(delivery domain.Delivery, endpoint domain.Endpoint) error {
-	group := deliveryGroup(delivery.EndpointID, delivery.EndpointEpoch)
-	c, free, err := r.timers.ClaimOne(group, delivery.NextAttemptAtMillis, delivery.EventID)
+	c, free, err := r.timers.ClaimOne(groupOf(delivery), delivery.NextAttemptAtMillis,
+		delivery.EventID)
 	switch {
 	case err != nil || !free:
 		return err
@@ -324,6 +327,8 @@ func (r *round) allow(group string) int {
 		return cancelAtOnce - len(r.cancels)
 	case !endpoint.Sends():
 		return 0 // until it is enabled (G3)
+	case isBehindGroup(group):
+		return 0 // each goes over to another group when its turn comes
 	}
 	return r.allowAttempts(group, endpoint)
 }

@@ -29,6 +29,8 @@ const (
 	spaceSettled    // 0x19
 	spaceRing       // 0x1a
 	spaceHandOver   // 0x1b
+	spaceLine       // 0x1c
+	spaceBehind     // 0x1d
 )
 
 // groupCommands is the timer group of answers that will be forgotten.
@@ -337,6 +339,9 @@ func (s *state) foldEndpoint(batch *streams.Batch, f domain.Fact) (change, error
 	if after.Epoch != endpoint.Epoch { // waiting deliveries continue, or are cancelled, at once
 		err = batch.MakeDue(deliveryGroup(endpoint.ID, endpoint.Epoch))
 	}
+	if err == nil && after.Deleted() && !endpoint.Deleted() {
+		err = s.dissolve(batch, endpoint.ID)
+	}
 	if err == nil && eventID != "" {
 		err = s.storeDelivery(batch, f, delivery, delivered)
 	}
@@ -357,14 +362,24 @@ func (s *state) storeDelivery(
 		if err := s.noteHandOver(batch, created.Moved); err != nil {
 			return err
 		}
+		if after.Line != "" {
+			var err error
+			if after, err = s.join(batch, after); err != nil {
+				return err
+			}
+		}
 	}
 	body, err := s.moveBody(batch, f, before, after)
 	if err != nil {
 		return err
 	}
 	if before.State.Pending() {
-		if err := batch.ClearTimer(deliveryGroup(before.EndpointID, before.EndpointEpoch),
-			before.NextAttemptAtMillis, eventID); err != nil {
+		if err := s.clearTimer(batch, before); err != nil {
+			return err
+		}
+	}
+	if before.Line != "" && after.Line == "" {
+		if err := s.leave(batch, before, f.AtMillis); err != nil {
 			return err
 		}
 	}
@@ -382,12 +397,8 @@ func (s *state) storeDelivery(
 		s.settled.leave(eventID)
 	}
 	switch {
-	case unattempted(after):
-		return batch.SetTimerCarrying(deliveryGroup(after.EndpointID, after.EndpointEpoch),
-			after.NextAttemptAtMillis, eventID, carried(after, body))
 	case after.State.Pending():
-		return batch.SetTimer(deliveryGroup(after.EndpointID, after.EndpointEpoch),
-			after.NextAttemptAtMillis, eventID)
+		return s.setTimer(batch, after, body)
 	case after.Replayable():
 		return batch.Set(replayableKey(after.EndpointID, after.CreatedAtMillis, eventID), nil)
 	case after.State.Settled():

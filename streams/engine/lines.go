@@ -1,0 +1,158 @@
+package engine
+
+import (
+	"encoding/binary"
+	"strings"
+
+	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/streams"
+)
+
+// A line is the pending deliveries of one wallet at one endpoint, in the order of their
+// sequence, as far as they came while the endpoint had [domain.OrderingWallet]. Only its head
+// is due. When that ends, in the same fold, the next one becomes the head
+// (docs/decisions/ordering.md).
+//
+//	0x1c | endpoint id | 0x00 | wallet -> sequence of the last of the line, 8 bytes, big endian
+//	0x1d | endpoint id | 0x00 | wallet | 0x00 | sequence, 8 bytes, big endian -> event id,
+//	       of each one behind the head
+//
+// So a line of one, which most are, is one key, and the next of a long one is found by one
+// step forward from the place of its former head: what has ended is not passed again.
+// A deleted endpoint's lines do not advance: what stands in them is cancelled where it stands.
+
+// behindGroup is the timer group of an endpoint's deliveries that stand behind another. Nothing
+// of it is claimed unless the endpoint is deleted. That it is enabled changes nothing of it.
+func behindGroup(endpointID string) string { return endpointID + behindSuffix }
+
+const behindSuffix = streams.ParkedSuffix
+
+// isBehindGroup reports whether a timer group is of deliveries that stand behind another.
+func isBehindGroup(group string) bool { return strings.HasSuffix(group, behindSuffix) }
+
+// groupOf returns the timer group of a pending delivery (G3).
+func groupOf(d domain.Delivery) string {
+	if d.Behind {
+		return behindGroup(d.EndpointID)
+	}
+	return deliveryGroup(d.EndpointID, d.EndpointEpoch)
+}
+
+// lineKey is the key of a line, or of its place among those behind its head.
+func lineKey(space byte, endpointID, wallet string) []byte {
+	return append(append(keyOf(space, endpointID), 0), wallet...)
+}
+
+func behindKey(d domain.Delivery, sequence uint64) []byte {
+	key := append(lineKey(spaceBehind, d.EndpointID, d.Line), 0)
+	return binary.BigEndian.AppendUint64(key, sequence)
+}
+
+// join has a delivery that was created stand at the end of its line.
+func (s *state) join(batch *streams.Batch, d domain.Delivery) (domain.Delivery, error) {
+	key := lineKey(spaceLine, d.EndpointID, d.Line)
+	last, err := batch.Get(key)
+	if err != nil {
+		return d, err
+	}
+	if d.Behind = last != nil; d.Behind {
+		if err := batch.Set(behindKey(d, d.Sequence), []byte(d.EventID)); err != nil {
+			return d, err
+		}
+	}
+	return d, batch.Set(key, binary.BigEndian.AppendUint64(nil, d.Sequence))
+}
+
+// leave takes a delivery that has ended at a time out of its line. If it was the head, the
+// next one is due from then on.
+func (s *state) leave(batch *streams.Batch, d domain.Delivery, atMillis int64) error {
+	if d.Behind {
+		return batch.Delete(behindKey(d, d.Sequence))
+	}
+	key := lineKey(spaceLine, d.EndpointID, d.Line)
+	last, err := batch.Get(key)
+	if err != nil {
+		return err
+	}
+	endpoint, err := s.endpoint(batch, d.EndpointID)
+	if err != nil {
+		return err
+	}
+	if len(last) != 8 || binary.BigEndian.Uint64(last) == d.Sequence || endpoint.Deleted() {
+		return batch.Delete(key)
+	}
+	next, err := s.nextOf(batch, d)
+	switch {
+	case err != nil:
+		return err
+	case next == "":
+		return batch.Delete(key)
+	}
+	return s.advance(batch, next, endpoint.Epoch, atMillis)
+}
+
+// nextOf returns the event of the first delivery behind another in its line; empty: none.
+func (s *state) nextOf(batch *streams.Batch, d domain.Delivery) (event string, err error) {
+	end := append(lineKey(spaceBehind, d.EndpointID, d.Line), 1)
+	err = batch.Scan(behindKey(d, d.Sequence), end, func(_, value []byte) (bool, error) {
+		event = string(value)
+		return false, nil
+	})
+	return event, err
+}
+
+// advance makes a delivery the head of its line. It is due at the time of its turn and not at
+// that of its creation: the clock may have been set back since.
+func (s *state) advance(
+	batch *streams.Batch, eventID string, epoch uint32, atMillis int64,
+) error {
+	before, err := s.delivery(batch, eventID)
+	if err != nil {
+		return err
+	}
+	after := before
+	after.Behind, after.EndpointEpoch, after.NextAttemptAtMillis = false, epoch, atMillis
+	var body []byte
+	if unattempted(before) {
+		if body, err = s.body(batch, before); err != nil {
+			return err
+		}
+	}
+	if err := batch.Delete(behindKey(before, before.Sequence)); err != nil {
+		return err
+	}
+	if err := s.clearTimer(batch, before); err != nil {
+		return err
+	}
+	s.deliveries.changed[eventID] = after
+	return s.setTimer(batch, after, body)
+}
+
+// clearTimer removes the entry of a pending delivery from the timer index.
+func (s *state) clearTimer(batch *streams.Batch, d domain.Delivery) error {
+	return batch.ClearTimer(groupOf(d), d.NextAttemptAtMillis, d.EventID)
+}
+
+// setTimer adds the entry of a pending delivery to the timer index. It carries the delivery
+// and its body until the first attempt.
+func (s *state) setTimer(batch *streams.Batch, d domain.Delivery, body []byte) error {
+	if unattempted(d) {
+		return batch.SetTimerCarrying(groupOf(d), d.NextAttemptAtMillis, d.EventID, carried(d, body))
+	}
+	return batch.SetTimer(groupOf(d), d.NextAttemptAtMillis, d.EventID)
+}
+
+// dissolve makes what stands behind others at a deleted endpoint due, to be cancelled.
+func (s *state) dissolve(batch *streams.Batch, endpointID string) error {
+	stand := false
+	from := lineKey(spaceBehind, endpointID, "")
+	end := append(keyOf(spaceBehind, endpointID), 1)
+	err := batch.Scan(from, end, func(_, _ []byte) (bool, error) {
+		stand = true
+		return false, nil
+	})
+	if err != nil || !stand {
+		return err
+	}
+	return batch.MakeDue(behindGroup(endpointID))
+}
