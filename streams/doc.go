@@ -82,6 +82,7 @@
 //	rest.go        for how long none is written after one could not be
 //	loading.go     loading the newest that fits the journal
 //	task.go        its owner on Kafka
+//	input.go       a topic that it reads
 //	tasks.go       the tasks of one process, started and stopped as partitions move
 //	standby.go     a copy of another's partition: the restoring half of a core, and its owner
 //	standbys.go    those of one process

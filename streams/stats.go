@@ -108,7 +108,7 @@ func (t *Task[E, C]) Stats() TaskStats {
 	if inputs := t.stats.inputs.Load(); inputs != nil {
 		for _, in := range *inputs {
 			s.Inputs = append(s.Inputs,
-				InputStats{Topic: in.topic, Behind: in.behind.Load() + in.waiting.Load()})
+				InputStats{Topic: in.topic, Behind: in.lag()})
 		}
 	}
 	return s

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"time"
 )
 
@@ -49,15 +48,6 @@ type Task[E, C any] struct {
 	resume      map[string]int64 // positions at which the inputs continue
 	turn        TurnStats        // of the turn in progress
 	stats       stats
-}
-
-// input is one topic that the task reads: a goroutine fills arrivals.
-type input struct {
-	topic    string
-	arrivals chan []Record
-
-	behind  atomic.Int64 // offsets not fetched yet
-	waiting atomic.Int64 // records that no turn has taken
 }
 
 // NewTask makes a task; Run runs it.
@@ -212,11 +202,7 @@ func (t *Task[E, C]) collect(a Await) {
 		if !a.Inputs || t.core.Waiting(i) >= TurnInputs {
 			continue
 		}
-		select {
-		case records := <-in.arrivals:
-			t.core.Arrived(i, records)
-		default:
-		}
+		t.core.Arrived(i, in.take())
 	}
 	for range cap(t.completions) {
 		select {
@@ -340,7 +326,7 @@ func (t *Task[E, C]) decide() error {
 		Decide:      t.cfg.Now().Sub(began),
 	}
 	for i, in := range t.inputs {
-		in.waiting.Store(int64(t.core.Waiting(i)))
+		in.inCore.Store(int64(t.core.Waiting(i)))
 	}
 	return err
 }
@@ -394,7 +380,7 @@ func (t *Task[E, C]) startInputs(
 		if err != nil {
 			return readers, err
 		}
-		in := &input{topic: topic, arrivals: make(chan []Record, 1)}
+		in := newInput(topic)
 		t.inputs = append(t.inputs, in)
 		readers.Go(func() {
 			defer r.Close()
@@ -423,11 +409,9 @@ func (t *Task[E, C]) receive(
 		if len(records) == 0 {
 			continue
 		}
-		select {
-		case in.arrivals <- records:
-			t.wake()
-		case <-ctx.Done():
+		if !in.add(ctx, records) {
 			return
 		}
+		t.wake()
 	}
 }
