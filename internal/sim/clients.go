@@ -232,6 +232,13 @@ var orderings = []domain.Ordering{
 	domain.OrderingNone, domain.OrderingWallet, domain.OrderingWallet,
 }
 
+func (c *clients) ordering(n int) domain.Ordering {
+	if !c.world.setup.options {
+		return domain.OrderingNone
+	}
+	return orderings[n%len(orderings)]
+}
+
 func (c *clients) newEndpoint() domain.CommandBody {
 	n := fmt.Sprint(len(c.endpoints))
 	id := domain.DeriveID(domain.EndpointPrefix, n)
@@ -250,7 +257,7 @@ func (c *clients) newEndpoint() domain.CommandBody {
 			URL:                "https://shop.example/" + n,
 			RateLimitPerSecond: limit,
 			Signatures:         domain.Signatures(len(c.endpoints) % 4),
-			Ordering:           orderings[len(c.endpoints)%len(orderings)],
+			Ordering:           c.ordering(len(c.endpoints)),
 		},
 		SealedSecret: []byte("secret-" + n),
 	}
@@ -367,7 +374,7 @@ func (c *clients) endpointCommand() (domain.CommandBody, bool) {
 			Change: domain.EndpointChange{
 				RateLimitPerSecond: &rate,
 				Signatures:         new(domain.Signatures(rate % 4)),
-				Ordering:           new(orderings[rate%len(orderings)]),
+				Ordering:           new(c.ordering(rate)),
 			},
 		}, true
 	case draw < 16:
@@ -488,11 +495,12 @@ func (c *clients) replay(endpoint string) domain.CommandBody {
 		if id.endpoint == endpoint && d.State == domain.StateFailed {
 			failed = append(failed, d.CreatedAtMillis)
 		}
-		if id.endpoint == endpoint && len(chosen) < 8 && w.chance(0.3) { // whatever became of them
+		// Whatever became of them.
+		if w.setup.options && id.endpoint == endpoint && len(chosen) < 8 && w.chance(0.3) {
 			chosen = append(chosen, id.event)
 		}
 	}
-	if w.chance(0.3) {
+	if w.setup.options && w.chance(0.3) {
 		return domain.ReplayEvents{EndpointID: endpoint, EventIDs: chosen, Matched: len(chosen)}
 	}
 	instant := func(otherwise int64) int64 {
