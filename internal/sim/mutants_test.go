@@ -283,11 +283,6 @@ var mutants = []mutant{
 		"|| slices.Contains(d.FormerEndpointIDs, endpointID) && !MUTANT", "is moved",
 	},
 	{
-		"a hand-over that comes again is taken in", "streams/engine/handovers.go",
-		"return moved.Number <= binary", "return !MUTANT && moved.Number <= binary",
-		"is taken in by|second delivery|is created for",
-	},
-	{
 		"any history is believed", "streams/engine/settled.go",
 		"at-c.Remembered.AsOf < int64", "at-c.Remembered.AsOf < map[bool]int64{true: 1 << 62}[MUTANT]+int64",
 		"recalled|where it never was|nothing is the matter",
@@ -566,7 +561,6 @@ var shownBy = map[string]int{
 	"a copy lacks hand-overs that were torn off":               5108,
 	"a first owner is known by its offset":                     6,
 	"a hand-over after another is dropped":                     21,
-	"a hand-over that comes again is taken in":                 422,
 	"a hand-over is about no delivery":                         6,
 	"a late report counts":                                     109,
 	"a lost order is not given again":                          2,
