@@ -214,7 +214,7 @@ func TestConsoleCookiesBehindTLS(t *testing.T) {
 	}
 }
 
-func TestConsoleRefusesKeysAndLimitsThem(t *testing.T) {
+func TestConsoleRefusesWrongKeysOnly(t *testing.T) {
 	w := newWorld(t)
 	d := newDesk(t, w)
 	for _, k := range []string{
@@ -228,16 +228,12 @@ func TestConsoleRefusesKeysAndLimitsThem(t *testing.T) {
 			t.Errorf("the page shows %.20q", k)
 		}
 	}
-	for range 6 {
+	for range 20 {
 		d.signIn("whk_test_x")
 	}
 	k := w.newKey(account("a"), domain.PermissionRead)
-	if s := d.signIn(k); s.StatusCode != http.StatusTooManyRequests {
-		t.Errorf("the eleventh is %d", s.StatusCode)
-	}
-	w.now = w.now.Add(6 * time.Second)
 	if s := d.signIn(k); s.StatusCode != http.StatusSeeOther {
-		t.Errorf("after the wait it is %d", s.StatusCode)
+		t.Errorf("after many keys that were refused, a good one from the same address is: %d", s.StatusCode)
 	}
 }
 

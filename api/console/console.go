@@ -73,7 +73,6 @@ type Console struct {
 	pages    map[string]*template.Template
 	assets   map[string]asset
 	names    assetNames
-	signIns  *signInLimits
 	links    *usedLinks
 	streams  *streams
 }
@@ -106,7 +105,6 @@ func New(c Config) (*Console, error) {
 		Config:   c,
 		tokenKey: c.DeriveKey("console: tokens of forms"),
 		assets:   make(map[string]asset),
-		signIns:  newSignInLimits(),
 		links:    newUsedLinks(),
 		streams:  newStreams(),
 	}

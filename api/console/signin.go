@@ -4,14 +4,10 @@ import (
 	"crypto/rand"
 	"errors"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/hashicorp/golang-lru/v2/simplelru"
-	"golang.org/x/time/rate"
 
 	"github.com/lumenhook/lumenhook/api/client"
 	"github.com/lumenhook/lumenhook/api/problem"
@@ -19,48 +15,10 @@ import (
 )
 
 const (
-	maxClients   = 8192
-	freeRefusals = 10              // at once, by one client
-	refusalEvery = 6 * time.Second // restores one
 	linkMax      = 10 * time.Minute
 	maxLinks     = 1024
 	maxFormBytes = 16 << 10
 )
-
-// signInLimits counts the sign-ins of each client that were refused. A key has 256 random bits,
-// so that guessing is hopeless at any speed; this saves the work that guesses cause.
-type signInLimits struct {
-	mu      sync.Mutex
-	clients *simplelru.LRU[netip.Prefix, *rate.Limiter]
-}
-
-func newSignInLimits() *signInLimits {
-	clients, err := simplelru.NewLRU[netip.Prefix, *rate.Limiter](maxClients, nil)
-	if err != nil {
-		panic("console: " + err.Error()) // of a size that is not positive
-	}
-	return &signInLimits{clients: clients}
-}
-
-// of returns the limiter of a client: an IPv4 address, or the network of an IPv6 one.
-func (l *signInLimits) of(r *http.Request) *rate.Limiter {
-	var client netip.Prefix
-	if end, err := netip.ParseAddrPort(r.RemoteAddr); err == nil {
-		address, bits := end.Addr().Unmap().WithZone(""), 32
-		if address.Is6() {
-			bits = 64
-		}
-		client, _ = address.Prefix(bits)
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	limiter, known := l.clients.Get(client)
-	if !known {
-		limiter = rate.NewLimiter(rate.Every(refusalEvery), freeRefusals)
-		l.clients.Add(client, limiter)
-	}
-	return limiter
-}
 
 // signInView is the sign-in page.
 type signInView struct {
@@ -115,19 +73,9 @@ func (x *Console) signIn(w http.ResponseWriter, r *http.Request) {
 		x.askForKey(w, r, http.StatusForbidden, v)
 		return
 	}
-	limiter := x.signIns.of(r)
-	if limiter.TokensAt(x.Now()) < 1 {
-		w.Header().Set("Retry-After", "6")
-		v.Fault = "Too many keys from this address were refused. Wait a few seconds, and try again."
-		x.askForKey(w, r, http.StatusTooManyRequests, v)
-		return
-	}
 	apiKey := strings.TrimSpace(r.PostFormValue("key"))
 	if err := x.admits(r, apiKey); err != nil {
 		status, fault := refusalOf(err)
-		if status == http.StatusUnauthorized {
-			limiter.AllowN(x.Now(), 1)
-		}
 		v.Fault = fault
 		x.askForKey(w, r, status, v)
 		return
