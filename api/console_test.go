@@ -473,6 +473,10 @@ func TestConsoleLeavesOutWhatAKeyMayNot(t *testing.T) {
 	if strings.Contains(s.text, "/disable") || !strings.Contains(s.text, "permission") {
 		t.Errorf("%s", s.text)
 	}
+	if text := d.open("/console/endpoints/" + e + "/replay"); !strings.Contains(text, "permission") ||
+		strings.Contains(text, "<form method=\"post\" action=\"/console/endpoints/") {
+		t.Errorf("the replay: %s", text)
+	}
 	token := s.form(t, "/console/sign-out")
 	s = d.do("POST", "/console/endpoints/"+e+"/disable", token)
 	if s.StatusCode != http.StatusForbidden || !strings.Contains(s.text, "This key may not do that") ||
@@ -527,6 +531,10 @@ func TestConsoleDoesWhatItsButtonsSay(t *testing.T) {
 	}
 	if text := d.open(to); !strings.Contains(text, "HTTP 204") {
 		t.Errorf("the test's event: %s", text)
+	}
+	for id, test := range w.history { // a replay leaves tests out, so it does not count them
+		test.record.State = domain.StateFailed
+		w.history[id] = test
 	}
 	event := w.delivered(account("a"), e, domain.StateFailed)
 	w.now = w.now.Add(time.Minute)

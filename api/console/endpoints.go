@@ -8,10 +8,8 @@ import (
 	"maps"
 
 	"github.com/lumenhook/lumenhook/api/client"
+	"github.com/lumenhook/lumenhook/domain"
 )
-
-// replayPages bounds what is counted before a replay.
-const replayPages = 4
 
 // endpointRow is an endpoint in a list.
 type endpointRow struct {
@@ -172,8 +170,9 @@ type replayView struct {
 	ID, URL  string
 	Since    string // as the API takes it
 	At       *moment
-	Count    string
+	Count    string // empty: the key may not replay
 	None     bool
+	Oldest   int // how many of them one replay queues; 0: all
 	Hours    int
 	Disabled bool
 }
@@ -181,7 +180,7 @@ type replayView struct {
 // replaySpans are the choices of how far back a replay goes, in hours.
 var replaySpans = map[string]int{"1": 1, "24": 24, "168": 168, "720": 720}
 
-// countReplay counts the failed deliveries of a time.
+// countReplay counts what a replay of a time would queue, by a dry run of it.
 func (x *Console) countReplay(v *visit) (page, error) {
 	e, err := v.api.GetEndpoint(v.r.Context(), v.r.PathValue("id"))
 	if err != nil {
@@ -192,24 +191,28 @@ func (x *Console) countReplay(v *visit) (page, error) {
 		hours = 24
 	}
 	since := x.Now().Add(-time.Duration(hours) * time.Hour).UTC().Truncate(time.Second)
-	found, whole, err := v.events(client.EventFilter{
-		EndpointID: e.ID,
-		State:      "FAILED",
-		Since:      since,
-	}, replayPages)
-	if err != nil {
-		return page{}, err
-	}
-	return page{"replay", "Replay", "endpoints", replayView{
+	view := replayView{
 		ID:       e.ID,
 		URL:      e.URL,
 		Since:    since.Format(time.RFC3339),
 		At:       x.moment(&since),
-		Count:    countWords(len(found), whole),
-		None:     len(found) == 0,
 		Hours:    hours,
 		Disabled: e.Status == "disabled",
-	}}, nil
+	}
+	if v.key.Allows(domain.PermissionOperate) {
+		counted, err := v.api.ReplayEndpoint(v.r.Context(), e.ID, client.Replay{
+			Since:  since,
+			DryRun: true,
+		})
+		if err != nil {
+			return page{}, err
+		}
+		view.Count, view.None = countWords(counted.Matched, !counted.Truncated), counted.Matched == 0
+		if counted.Truncated {
+			view.Oldest = domain.MaxReplay
+		}
+	}
+	return page{"replay", "Replay", "endpoints", view}, nil
 }
 
 // replayEndpoint queues what failed since a time, and goes on to the failed events: those that
