@@ -463,6 +463,24 @@ func TestConsoleShowsWhatOthersWroteAsText(t *testing.T) {
 	}
 }
 
+// TestConsoleSaysHowManyOneReplayQueues where more failed than one replay queues.
+func TestConsoleSaysHowManyOneReplayQueues(t *testing.T) {
+	w := newWorld(t)
+	d, k := signedIn(t, w, domain.Permissions()...)
+	e := w.newEndpoint(k)
+	event := w.delivered(account("a"), e, domain.StateFailed)
+	for i := range domain.MaxReplay {
+		w.history[fmt.Sprint(event.ID, i)] = w.history[event.ID]
+	}
+	w.now = w.now.Add(time.Minute)
+	text := d.open("/console/endpoints/" + e + "/replay?hours=1")
+	for _, s := range []string{"<strong>1001 or more</strong>", "Replay the oldest 1000<"} {
+		if !strings.Contains(text, s) {
+			t.Errorf("%q is missing in %s", s, text)
+		}
+	}
+}
+
 // TestConsoleLeavesOutWhatAKeyMayNot: a button is for who may press it, and the API refuses who
 // presses it all the same.
 func TestConsoleLeavesOutWhatAKeyMayNot(t *testing.T) {
