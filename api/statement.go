@@ -28,6 +28,8 @@ const (
 	reasonNotReported  = "NOT_REPORTED"  // its eventTypes leave out verified payments
 	reasonRulesChanged = "RULES_CHANGED" // its rules take it now, and were changed since
 	reasonPending      = "PENDING"       // its event is not in the history yet
+	reasonExpired      = "EXPIRED"       // the ledger closed after the watch expired
+	reasonFulfilled    = "FULFILLED"     // the watch is for one payment, and took another
 )
 
 type statementView struct {
@@ -368,6 +370,12 @@ func notTaken(w domain.Watch, p domain.Payment) (reasons []string) {
 	}
 	for _, reason := range match.Verification.Reasons {
 		reasons = append(reasons, string(reason))
+	}
+	if w.Expired(p.ClosedAtMillis) {
+		reasons = append(reasons, reasonExpired)
+	}
+	if w.Fulfilled.Is() {
+		reasons = append(reasons, reasonFulfilled)
 	}
 	if len(reasons) == 0 {
 		return []string{reasonNotReported}

@@ -127,10 +127,17 @@ func TestAStatementSaysWhyNoWatchTookAPayment(t *testing.T) {
 		w.watching(k, e, 0, ""):                                           "WATCHED_LATER",
 		w.watching(k, e, 40, `,"eventTypes":["payment.rejected"]`):        "NOT_REPORTED",
 		w.watching(k, e, 40, `,"memoRule":{"kind":"present"}`):            "MEMO_REQUIRED",
+		w.watching(k, e, 40, `,"expiresAt":"2026-01-01T00:00:00Z"`):       "EXPIRED",
+		w.watching(k, e, 40, `,"once":true`):                              "FULFILLED",
 		w.watching(k, e, 40, `,"amountRule":{"kind":"max","amount":"2"}`): "RULES_CHANGED",
 	}
 	w.mu.Lock()
 	for id, reason := range want {
+		if reason == "FULFILLED" {
+			watch := w.watches[id]
+			watch.Fulfilled = domain.Fulfilment{PaymentID: "1-2", Ledger: 9}
+			w.watches[id] = watch
+		}
 		if reason == "RULES_CHANGED" {
 			watch := w.watches[id]
 			watch.UpdatedAtMillis = closedMillis + 1

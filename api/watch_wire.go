@@ -2,6 +2,7 @@ package api
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/lumenhook/lumenhook/api/decode"
 	"github.com/lumenhook/lumenhook/api/problem"
@@ -30,8 +31,31 @@ type watchView struct {
 	SenderAllowlist []string           `json:"senderAllowlist"`
 	EventTypes      []domain.EventType `json:"eventTypes"`
 	Backfill        *backfillView      `json:"backfill"`
+	ExpiresAt       *string            `json:"expiresAt"`
+	Once            bool               `json:"once"`
+	Fulfilled       *fulfilledView     `json:"fulfilled"`
 	CreatedAt       string             `json:"createdAt"`
 	UpdatedAt       string             `json:"updatedAt"`
+}
+
+// fulfilledView is the payment that a watch for one payment has taken.
+type fulfilledView struct {
+	PaymentID      string `json:"paymentId"`
+	EventID        string `json:"eventId"`
+	Ledger         uint32 `json:"ledger"`
+	LedgerClosedAt string `json:"ledgerClosedAt"`
+}
+
+func viewFulfilled(w domain.Watch) *fulfilledView {
+	if !w.Fulfilled.Is() {
+		return nil
+	}
+	return &fulfilledView{
+		PaymentID:      w.Fulfilled.PaymentID,
+		EventID:        domain.EventID(w.ID, w.Fulfilled.PaymentID),
+		Ledger:         w.Fulfilled.Ledger,
+		LedgerClosedAt: domain.FormatMillis(w.Fulfilled.ClosedAtMillis),
+	}
 }
 
 // watchMade is a watch in the answer to its creation or update.
@@ -40,13 +64,16 @@ type watchMade struct {
 	Warnings []string `json:"warnings"`
 }
 
-// watchStatus is whether a watch's events can be delivered.
+// watchStatus is whether a watch takes payments, and can deliver them.
 type watchStatus string
 
-// A watch outlives its endpoint, and matches nothing until it gets another.
+// A watch outlives its endpoint, and matches nothing until it gets another. One that is fulfilled
+// takes nothing more, whatever else is the matter with it.
 const (
 	watchActive          watchStatus = "active"
 	watchEndpointDeleted watchStatus = "endpoint_deleted"
+	watchExpired         watchStatus = "expired"
+	watchFulfilled       watchStatus = "fulfilled"
 )
 
 // viewWatch converts a watch to the form of the specification's "Watch".
@@ -62,6 +89,9 @@ func viewWatch(w domain.Watch, status watchStatus) watchView {
 		SenderAllowlist: w.Rules.SenderAllowlist,
 		EventTypes:      w.EventTypes,
 		Backfill:        viewBackfill(w.Backfill),
+		ExpiresAt:       instant(w.ExpiresAtMillis),
+		Once:            w.Once,
+		Fulfilled:       viewFulfilled(w),
 		CreatedAt:       domain.FormatMillis(w.CreatedAtMillis),
 		UpdatedAt:       domain.FormatMillis(w.UpdatedAtMillis),
 	}
@@ -94,6 +124,10 @@ func (b *watchBody) fields(have domain.Watch) []decode.Field {
 		}),
 		decode.IntoNew("senderAllowlist", &b.SenderAllowlist, readSenders),
 		decode.IntoNew("eventTypes", &b.EventTypes, readEventTypes),
+		decode.IntoNew("expiresAt", &b.ExpiresAtMillis, func(v decode.Value) int64 {
+			expiry, _ := v.Time()
+			return expiry
+		}),
 	}
 }
 
@@ -108,9 +142,15 @@ func (b *watchBody) complete(v decode.Value, have map[string]string) decode.Valu
 func decodeNewWatch(body []byte) (domain.Watch, *problem.Faults) {
 	var b watchBody
 	var wallet string
+	var once bool
 	faults := decode.Object(body, append([]decode.Field{
 		decode.Into("walletAddress", &wallet, readWallet),
+		decode.Into("once", &once, func(v decode.Value) bool {
+			one, _ := v.Boolean()
+			return one
+		}),
 	}, b.fields(domain.Watch{})...)...)
+	refuseRejections(once, b.EventTypes, faults)
 	return domain.Watch{
 		WalletAddress: wallet,
 		Label:         orZero(b.Label),
@@ -122,7 +162,19 @@ func decodeNewWatch(body []byte) (domain.Watch, *problem.Faults) {
 			SenderAllowlist: orZero(b.SenderAllowlist),
 		},
 		EventTypes: orZero(b.EventTypes),
+
+		ExpiresAtMillis: orZero(b.ExpiresAtMillis),
+		Once:            once,
 	}, faults
+}
+
+// refuseRejections adds a fault if a watch for one payment is to report payments that fail its
+// rules: it has one event.
+func refuseRejections(once bool, types *[]domain.EventType, faults *problem.Faults) {
+	if once && types != nil && slices.Contains(*types, domain.PaymentRejected) {
+		faults.Add("/eventTypes", problem.FaultNotAllowed,
+			"must not have payment.rejected in a watch for one payment: report these by another watch")
+	}
 }
 
 // orZero returns the value of a field, or the zero value if it was not read.
@@ -141,7 +193,13 @@ func decodeWatchPatch(body []byte, have domain.Watch) (b watchBody, faults *prob
 		Name: "walletAddress",
 		Read: func(v decode.Value) { refuseOtherWallet(v, have.WalletAddress) },
 	}
-	faults = decode.Patch(body, append([]decode.Field{sameWallet}, b.fields(have)...)...)
+	sameOnce := decode.Field{Name: "once", Read: func(v decode.Value) {
+		if once, _ := v.Boolean(); !v.Faulty() && once != have.Once {
+			v.Fault(problem.FaultCannotChange, "cannot be changed: create another watch")
+		}
+	}}
+	faults = decode.Patch(body, append([]decode.Field{sameWallet, sameOnce}, b.fields(have)...)...)
+	refuseRejections(have.Once, b.EventTypes, faults)
 	return b, faults
 }
 

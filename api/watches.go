@@ -83,10 +83,22 @@ func (a *API) statusOf(w domain.Watch) (watchStatus, error) {
 	return watchActive, nil
 }
 
+// presentStatus returns a watch's status, given that of its endpoint. Whether a payment came in
+// time is decided by when its ledger closed; this is what the clock says.
+func (a *API) presentStatus(w domain.Watch, endpoint watchStatus) watchStatus {
+	switch {
+	case w.Fulfilled.Is():
+		return watchFulfilled
+	case w.Expired(a.Now().UnixMilli()):
+		return watchExpired
+	}
+	return endpoint
+}
+
 // showWatch converts a watch, with its present status.
 func (a *API) showWatch(w domain.Watch) (watchView, error) {
 	status, err := a.statusOf(w)
-	return viewWatch(w, status), err
+	return viewWatch(w, a.presentStatus(w, status)), err
 }
 
 func (a *API) getWatch(_ context.Context, r *request) (reply, error) {
@@ -119,7 +131,7 @@ func (a *API) listWatches(_ context.Context, r *request) (reply, error) {
 			}
 			known[w.EndpointID] = status
 		}
-		return viewWatch(w, status), nil
+		return viewWatch(w, a.presentStatus(w, status)), nil
 	})
 }
 

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stellar/go-stellar-sdk/keypair"
 	"github.com/stellar/go-stellar-sdk/strkey"
@@ -96,7 +97,7 @@ func TestCreateWatchWithTheLeast(t *testing.T) {
 	}
 	id := decode[struct{ ID string }](t, got.body).ID
 	want := fmt.Sprintf(`{"id":%q,"walletAddress":%q,"label":"","endpointId":%q,"status":"active","assets":[{"code":"XLM","issuer":null}],"amountRule":{"kind":"any"},"memoRule":{"kind":"any"},`+
-		`"senderAllowlist":[],"eventTypes":["payment.received"],"backfill":null,"createdAt":"2026-11-21T10:15:30.123Z","updatedAt":"2026-11-21T10:15:30.123Z","warnings":["ACCOUNT_NOT_FOUND"]}`,
+		`"senderAllowlist":[],"eventTypes":["payment.received"],"backfill":null,"expiresAt":null,"once":false,"fulfilled":null,"createdAt":"2026-11-21T10:15:30.123Z","updatedAt":"2026-11-21T10:15:30.123Z","warnings":["ACCOUNT_NOT_FOUND"]}`,
 		id, wallet, e)
 	if string(got.body) != want || got.Header.Get("Location") != "/v1/watches/"+id {
 		t.Errorf("got  %s\nwant %s", got.body, want)
@@ -126,7 +127,7 @@ func TestCreateWatchWithEverything(t *testing.T) {
 	id := decode[struct{ ID string }](t, got.body).ID
 	want := fmt.Sprintf(`{"id":%q,"walletAddress":%q,"label":"Café <1>","endpointId":%q,"status":"active","assets":[{"code":"XLM","issuer":null},{"code":"EUR","issuer":%q},{"code":"eur","issuer":%q}],`+
 		`"amountRule":{"kind":"range","min":"0.5000000","max":"10.0000000"},"memoRule":{"kind":"equals","value":%q,"type":"hash"},`+
-		`"senderAllowlist":[%q,%q],"eventTypes":["payment.rejected","payment.received"],"backfill":null,"createdAt":"2026-11-21T10:15:30.123Z","updatedAt":"2026-11-21T10:15:30.123Z","warnings":["NO_TRUSTLINE:eur"]}`,
+		`"senderAllowlist":[%q,%q],"eventTypes":["payment.rejected","payment.received"],"backfill":null,"expiresAt":null,"once":false,"fulfilled":null,"createdAt":"2026-11-21T10:15:30.123Z","updatedAt":"2026-11-21T10:15:30.123Z","warnings":["NO_TRUSTLINE:eur"]}`,
 		id, wallet, e, issuer, issuer, strings.Repeat("0", 64), payer, contract)
 	if got.StatusCode != 201 || string(got.body) != want {
 		t.Errorf("got  %s\nwant %s", got.body, want)
@@ -158,8 +159,10 @@ func TestWatchRulesThatAreTaken(t *testing.T) {
 		`"memoRule":{"kind":"equals","type":"hash","value":"` + strings.Repeat("AB",
 			32) + `"}`: `"memoRule":{"kind":"equals","value":"` + strings.Repeat("ab",
 			32) + `","type":"hash"}`,
-		`"senderAllowlist":[]`:              `"senderAllowlist":[]`,
-		`"eventTypes":["payment.rejected"]`: `"eventTypes":["payment.rejected"]`,
+		`"senderAllowlist":[]`:                           `"senderAllowlist":[]`,
+		`"expiresAt":"2026-11-22T11:00:00Z","once":true`: `"expiresAt":"2026-11-22T11:00:00.000Z","once":true,"fulfilled":null`,
+		`"expiresAt":null,"once":null`:                   `"expiresAt":null,"once":false`,
+		`"eventTypes":["payment.rejected"]`:              `"eventTypes":["payment.rejected"]`,
 	} {
 		if got := w.call("POST", "/v1/watches", k, watchBody(e, ","+more)); got.StatusCode != 201 ||
 			!strings.Contains(string(got.body), want) {
@@ -174,6 +177,9 @@ var fieldFaults = []struct {
 	field, value string
 	faults       []string
 }{
+	{"expiresAt", `"tomorrow"`, []string{"/expiresAt INVALID_TIME"}},
+	{"expiresAt", `7`, []string{"/expiresAt INVALID_TYPE"}},
+	{"once", `"yes"`, []string{"/once INVALID_TYPE"}},
 	{"walletAddress", `null`, []string{"/walletAddress REQUIRED"}},
 	{"walletAddress", `7`, []string{"/walletAddress INVALID_TYPE"}},
 	{"walletAddress", `""`, []string{"/walletAddress INVALID_ADDRESS"}},
@@ -586,4 +592,66 @@ type unknowing struct{}
 
 func (unknowing) Warnings(context.Context, string, []domain.Asset) []string {
 	return []string{"LOOKUP_FAILED"}
+}
+
+// A watch for one payment reports no rejections, and stays one.
+func TestAWatchForOnePaymentIsForReceivedPayments(t *testing.T) {
+	w := newWorld(t)
+	k := w.newKey(account("a"), domain.Permissions()...)
+	e := w.newEndpoint(k)
+	both := `,"once":true,"eventTypes":["payment.received","payment.rejected"]`
+	got := wantStatus(t, w.call("POST", "/v1/watches", k, watchBody(e, both)), 422)
+	if !strings.Contains(string(got.body), `"pointer":"/eventTypes","code":"NOT_ALLOWED"`) {
+		t.Errorf("%s", got.body)
+	}
+	made := wantStatus(t, w.call("POST", "/v1/watches", k, watchBody(e, `,"once":true`)), 201)
+	path := "/v1/watches/" + in(t, made.body, "id").(string)
+	for body, fault := range map[string]string{
+		`{"once":false}`:                      `"pointer":"/once","code":"CANNOT_CHANGE"`,
+		`{"eventTypes":["payment.rejected"]}`: `"pointer":"/eventTypes","code":"NOT_ALLOWED"`,
+	} {
+		got := wantStatus(t, w.call("PATCH", path, k, body), 422)
+		if !strings.Contains(string(got.body), fault) {
+			t.Errorf("%s: %s", body, got.body)
+		}
+	}
+	wantStatus(t, w.call("PATCH", path, k, `{"once":true,"label":"x"}`), 200)
+}
+
+// What a watch is shows in lists, and in the watch itself: active, expired or fulfilled.
+func TestWatchesThatAreOver(t *testing.T) {
+	w := newWorld(t)
+	k := w.newKey(account("a"), domain.Permissions()...)
+	e := w.newEndpoint(k)
+	expiry := w.now.Add(time.Hour).UTC().Format(time.RFC3339Nano)
+	made := wantStatus(t, w.call("POST", "/v1/watches", k,
+		watchBody(e, `,"once":true,"expiresAt":"`+expiry+`"`)), 201)
+	id := in(t, made.body, "id").(string)
+	shows := func(status string) {
+		t.Helper()
+		one := wantStatus(t, w.call("GET", "/v1/watches/"+id, k, ""), 200)
+		listed := in(t, wantStatus(t, w.call("GET", "/v1/watches", k, ""), 200).body, "data")
+		if in(t, one.body, "status") != status || listed.([]any)[0].(map[string]any)["status"] != status {
+			t.Errorf("not %s: %s, %v", status, one.body, listed)
+		}
+	}
+	shows("active")
+	w.now = w.now.Add(time.Hour)
+	shows("active")
+	w.now = w.now.Add(time.Second)
+	shows("expired")
+	wantStatus(t, w.call("PATCH", "/v1/watches/"+id, k, `{"expiresAt":null}`), 200)
+	shows("active")
+	w.mu.Lock()
+	watch := w.watches[id]
+	watch.Fulfilled = domain.Fulfilment{PaymentID: "1-2", Ledger: 9, ClosedAtMillis: 1000}
+	w.watches[id] = watch
+	w.mu.Unlock()
+	shows("fulfilled")
+	one := w.call("GET", "/v1/watches/"+id, k, "")
+	want := fmt.Sprintf(`"fulfilled":{"paymentId":"1-2","eventId":%q,"ledger":9,`+
+		`"ledgerClosedAt":"1970-01-01T00:00:01.000Z"}`, domain.EventID(id, "1-2"))
+	if !strings.Contains(string(one.body), want) {
+		t.Errorf("%s", one.body)
+	}
 }

@@ -24,6 +24,9 @@ type Part struct {
 	EndpointID    string
 	Rules         Rules
 	EventTypes    []EventType
+	// ExpiresAtMillis and Revision are the watch's.
+	ExpiresAtMillis int64
+	Revision        uint64
 	// MatchesFrom is where its matches are: not before this offset of its endpoint's partition
 	// of the topic "matches".
 	MatchesFrom int64
@@ -35,6 +38,7 @@ type Part struct {
 // Pinned returns the watch as pinned by a part.
 func (w Watch) Pinned(p Part) Watch {
 	w.Label, w.EndpointID, w.Rules, w.EventTypes = p.Label, p.EndpointID, p.Rules, p.EventTypes
+	w.ExpiresAtMillis, w.Revision = p.ExpiresAtMillis, p.Revision
 	return w
 }
 
@@ -156,6 +160,9 @@ func decideBackfill(state Watch, c BackfillWatch) ([]FactBody, *Rejection) {
 // part counts also when another request has replaced its own. What it says of a part that has
 // ended does not: the follower of another term has found out how far that part was read.
 func decideCoverage(state Watch, c RecordCoverage) (facts []FactBody) {
+	if c.Fulfils.Is() {
+		return decideFulfilment(state, c)
+	}
 	if _, open := state.Part(c.Part); c.Part != 0 && !open {
 		return nil
 	}
@@ -192,6 +199,16 @@ func decideCoverage(state Watch, c RecordCoverage) (facts []FactBody) {
 	return facts
 }
 
+// decideFulfilment decides whether a payment is the one that the watch is for. The first that is
+// asked for is, if it was judged by what the watch has now; who has judged by something else is
+// answered with that, and judges again.
+func decideFulfilment(state Watch, c RecordCoverage) []FactBody {
+	if !state.MustClaim() || state.Revision != c.IfRevision {
+		return nil
+	}
+	return []FactBody{RangeCovered{Fulfilled: c.Fulfils}}
+}
+
 // backfill returns the backfill that a fact begins.
 func (b BackfillRequested) backfill(f Fact) Backfill {
 	return Backfill{
@@ -214,6 +231,9 @@ func (w Watch) cover(body RangeCovered, nowMillis int64) Watch {
 	if w.LiveSince == 0 {
 		w.LiveSince = body.LiveSince
 	}
+	if body.Fulfilled.Is() {
+		w.Fulfilled = body.Fulfilled
+	}
 	if w.Backfill.isUnderWay(body.Request) {
 		w.Backfill = w.advance(body.Until, nowMillis)
 	}
@@ -232,6 +252,9 @@ func (w Watch) part(body PartBegun, f Fact) Part {
 		EndpointID:    w.EndpointID,
 		Rules:         w.Rules,
 		EventTypes:    w.EventTypes,
+
+		ExpiresAtMillis: w.ExpiresAtMillis,
+		Revision:        w.Revision,
 	}
 }
 

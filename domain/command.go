@@ -231,7 +231,8 @@ type BackfillWatch struct {
 }
 
 // RecordCoverage is the follower's word for what it has done of a backfill, whose
-// matches are all in the log by then, or for where the watch is live.
+// matches are all in the log by then, or for where the watch is live; or it asks whether a payment
+// is the one that a watch is for.
 type RecordCoverage struct {
 	WatchID  string
 	Request  uint64 // Backfill.Request
@@ -244,6 +245,11 @@ type RecordCoverage struct {
 	// has ended before, the report is late and changes nothing.
 	Part uint64
 	Next NextPart // the part to be begun; From 0: none
+	// Fulfils is a payment that a watch for one payment would take, judged by its revision
+	// IfRevision. It is answered by the watch, whose Fulfilled says what it has taken. With it,
+	// nothing else is reported.
+	Fulfils    Fulfilment
+	IfRevision uint64
 }
 
 // NextPart is the part of a backfill that is to be begun.

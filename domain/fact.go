@@ -167,13 +167,14 @@ type BackfillRequested struct {
 }
 
 // RangeCovered says that the payments of a range of ledgers were matched against a
-// watch, and what came of it is in the log.
+// watch, and what came of it is in the log; or that a watch for one payment has it.
 type RangeCovered struct {
 	Request   uint64
 	From, To  uint32 // From 0: no range, only Until and LiveSince
 	Until     uint32
 	LiveSince uint32
 	Part      uint64 // that ends, with nothing in the log beyond the range; 0: none
+	Fulfilled Fulfilment
 }
 
 // PartBegun says that a range of ledgers is read for a backfill from now on, and

@@ -23,7 +23,35 @@ type Watch struct {
 	LiveSince uint32
 	Backfill  Backfill
 	Parts     []Part // open parts of backfills; they do not overlap
+
+	// Payments of ledgers that close after ExpiresAtMillis are not taken; 0: it never expires.
+	ExpiresAtMillis int64
+	// Once is a watch for one payment: the one that it has Fulfilled it by.
+	Once      bool
+	Fulfilled Fulfilment
 }
+
+// Fulfilment is the payment that a watch for one payment has taken. It takes no other.
+type Fulfilment struct {
+	PaymentID      string // empty: none yet
+	Ledger         uint32
+	ClosedAtMillis int64 // of the ledger
+}
+
+// FulfilledBy returns the fulfilment by a payment.
+func FulfilledBy(p Payment) Fulfilment { return Fulfilment{p.ID, p.Ledger, p.ClosedAtMillis} }
+
+// Is reports whether there is one.
+func (f Fulfilment) Is() bool { return f.PaymentID != "" }
+
+// Expired reports whether the watch takes nothing of a ledger that closed at a time.
+func (w Watch) Expired(closedAtMillis int64) bool {
+	return w.ExpiresAtMillis != 0 && closedAtMillis > w.ExpiresAtMillis
+}
+
+// MustClaim reports whether a payment that matches may be taken only once the watch itself has
+// recorded that it is the one ([RecordCoverage]).
+func (w Watch) MustClaim() bool { return w.Once && !w.Fulfilled.Is() }
 
 // AwaitsFollower reports whether there is something to do for whoever runs backfills.
 func (w Watch) AwaitsFollower() bool {
@@ -37,7 +65,8 @@ func (w Watch) Exists() bool { return w.ID != "" }
 func (w Watch) Deleted() bool { return w.DeletedAtMillis != 0 }
 
 // WatchChange are the fields of a watch that change; nil leaves one as it is. The wallet
-// address is not among them: a watch of another wallet is another watch.
+// address is not among them: a watch of another wallet is another watch. Nor is whether it is
+// for one payment.
 type WatchChange struct {
 	Label           *string
 	EndpointID      *string
@@ -46,6 +75,7 @@ type WatchChange struct {
 	Memo            *MemoRule
 	SenderAllowlist *[]string
 	EventTypes      *[]EventType
+	ExpiresAtMillis *int64 // 0: the watch does not expire
 }
 
 // since returns the change without what the watch has already.
@@ -61,6 +91,7 @@ func (c WatchChange) since(w Watch) WatchChange {
 		Memo:            c.Memo,
 		SenderAllowlist: differingList(c.SenderAllowlist, w.Rules.SenderAllowlist),
 		EventTypes:      differingList(c.EventTypes, w.EventTypes),
+		ExpiresAtMillis: differing(c.ExpiresAtMillis, w.ExpiresAtMillis),
 	}
 }
 
@@ -72,6 +103,7 @@ func (c WatchChange) to(w Watch) Watch {
 	replace(&w.Rules.Memo, c.Memo)
 	replace(&w.Rules.SenderAllowlist, c.SenderAllowlist)
 	replace(&w.EventTypes, c.EventTypes)
+	replace(&w.ExpiresAtMillis, c.ExpiresAtMillis)
 	return w
 }
 
@@ -154,8 +186,10 @@ type Match struct {
 }
 
 // MatchPayment matches a payment against a watch. It returns false if there is nothing to
-// report: a deleted watch, another wallet, a payment to oneself, or an outcome that the
-// watch does not report.
+// report: a deleted watch, another wallet, a payment to oneself, a ledger that closed after the
+// watch expired, an outcome that the watch does not report, or, of a watch for one payment, a
+// payment that is not the one. What has fulfilled a watch matches it for good, whatever its
+// rules are by then: its ledger may be read again.
 func MatchPayment(w Watch, p Payment) (Match, bool) {
 	if w.Deleted() || p.To != w.WalletAddress || p.PaysOneself() {
 		return Match{}, false
@@ -167,8 +201,13 @@ func MatchPayment(w Watch, p Payment) (Match, bool) {
 		Payment:      p,
 		Verification: w.Rules.Verify(p),
 	}
-	if m.Verification.Outcome == OutcomeRejected {
+	switch {
+	case w.Fulfilled.Is() && w.Fulfilled.PaymentID == p.ID:
+		m.Verification = Verification{Outcome: OutcomeVerified}
+		return m, true
+	case m.Verification.Outcome == OutcomeRejected:
 		m.Type = PaymentRejected
 	}
-	return m, slices.Contains(w.EventTypes, m.Type)
+	one := w.Once && (w.Fulfilled.Is() || m.Type == PaymentRejected)
+	return m, !one && !w.Expired(p.ClosedAtMillis) && slices.Contains(w.EventTypes, m.Type)
 }

@@ -55,6 +55,7 @@ func TestWatchCommands(t *testing.T) {
 		Memo:            &otherMemo,
 		SenderAllowlist: &[]string{"GA"},
 		EventTypes:      &[]domain.EventType{domain.PaymentRejected},
+		ExpiresAtMillis: new(int64(5)),
 	}
 	same := domain.WatchChange{
 		Label:           new("shop"),
@@ -64,6 +65,7 @@ func TestWatchCommands(t *testing.T) {
 		Memo:            &sameMemo,
 		SenderAllowlist: &[]string{},
 		EventTypes:      &[]domain.EventType{domain.PaymentReceived},
+		ExpiresAtMillis: new(int64(0)),
 	}
 	created := domain.Watch{ID: "wat_1", AccountID: ownAccount}
 	stamped := created

@@ -173,14 +173,15 @@ func headersFormed(headers []Header) error {
 
 func (c CreateWatch) wellFormed() error {
 	w := c.Watch
-	if w.DeletedAtMillis != 0 {
-		return errors.New("a watch is created as deleted")
+	if w.DeletedAtMillis != 0 || w.Fulfilled.Is() {
+		return errors.New("a watch is created as deleted or fulfilled")
 	}
 	return errors.Join(checkID("account", AccountPrefix, w.AccountID),
 		checkID("endpoint", EndpointPrefix, w.EndpointID),
 		checkName("wallet", w.WalletAddress), atMost("label", len(w.Label), maxTextBytes),
 		assetsFormed(w.Rules.Assets), sendersFormed(w.Rules.SenderAllowlist),
-		w.Rules.Amount.wellFormed(), w.Rules.Memo.wellFormed(), eventTypesFormed(w.EventTypes))
+		w.Rules.Amount.wellFormed(), w.Rules.Memo.wellFormed(), eventTypesFormed(w.EventTypes),
+		checkMillis("expiry", w.ExpiresAtMillis))
 }
 
 func (c UpdateWatch) wellFormed() error { return c.Change.wellFormed() }
@@ -198,7 +199,8 @@ func (c RecordCoverage) wellFormed() error {
 	if c.From > c.To {
 		return fmt.Errorf("the ledgers %d to %d are none", c.From, c.To)
 	}
-	return atMost("problem", len(c.Problem), maxTextBytes)
+	return errors.Join(atMost("problem", len(c.Problem), maxTextBytes),
+		atMost("payment", len(c.Fulfils.PaymentID), maxIDBytes))
 }
 
 func (c WatchChange) wellFormed() error {
@@ -223,6 +225,9 @@ func (c WatchChange) wellFormed() error {
 	}
 	if c.EventTypes != nil {
 		err = errors.Join(err, eventTypesFormed(*c.EventTypes))
+	}
+	if c.ExpiresAtMillis != nil {
+		err = errors.Join(err, checkMillis("expiry", *c.ExpiresAtMillis))
 	}
 	return err
 }

@@ -59,6 +59,8 @@ func partOut(p domain.Part) *kafka.BackfillPart {
 		Version:         p.Version,
 		MatchesFrom:     p.MatchesFrom,
 		Fenced:          p.Fenced,
+		ExpiresAtMillis: p.ExpiresAtMillis,
+		Revision:        p.Revision,
 	}
 }
 
@@ -73,6 +75,9 @@ func partIn(p *kafka.BackfillPart) domain.Part {
 		Version:       p.GetVersion(),
 		MatchesFrom:   p.GetMatchesFrom(),
 		Fenced:        p.GetFenced(),
+
+		ExpiresAtMillis: p.GetExpiresAtMillis(),
+		Revision:        p.GetRevision(),
 	}
 }
 
@@ -88,6 +93,7 @@ func rangeCoveredIn(m *kafka.RangeCovered) domain.FactBody {
 		Until:     m.GetUntil(),
 		LiveSince: m.GetLiveSince(),
 		Part:      m.GetPart(),
+		Fulfilled: fulfilmentIn(m.GetFulfilled()),
 	}
 }
 

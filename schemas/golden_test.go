@@ -261,7 +261,12 @@ func laterWatch() domain.Watch {
 		EventTypes:    w.EventTypes,
 		MatchesFrom:   1 << 40,
 		Fenced:        true,
+
+		ExpiresAtMillis: 4000,
+		Revision:        4,
 	}}
+	w.ExpiresAtMillis, w.Once = 4000, true
+	w.Fulfilled = domain.Fulfilment{PaymentID: "1-2", Ledger: 99, ClosedAtMillis: 2600}
 	return w
 }
 
@@ -327,6 +332,8 @@ var laterFacts = []domain.FactBody{
 	}},
 	domain.WatchUpdated{},
 	domain.RangeCovered{Request: 4, From: 2, To: 99, Until: 800, Part: 5},
+	domain.RangeCovered{Fulfilled: domain.Fulfilment{PaymentID: "1-2", Ledger: 99, ClosedAtMillis: 7}},
+	domain.WatchUpdated{Change: domain.WatchChange{ExpiresAtMillis: new(int64(0))}},
 	domain.PartBegun{Request: 4, From: 100, To: 199, MatchesFrom: 1 << 40, Fenced: true},
 }
 
@@ -495,6 +502,11 @@ var everyCommand = []domain.CommandBody{
 			EndpointID:  "ep_1",
 			MatchesFrom: 1 << 40,
 		},
+	},
+	domain.RecordCoverage{
+		WatchID:    "wat_1",
+		Fulfils:    domain.Fulfilment{PaymentID: "1-2", Ledger: 99, ClosedAtMillis: 7},
+		IfRevision: 3,
 	},
 	goldenAnswer.Body,
 }

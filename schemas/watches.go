@@ -45,6 +45,9 @@ func watchOut(w domain.Watch) *kafka.Watch {
 		LiveSince:       w.LiveSince,
 		Backfill:        backfillOut(w.Backfill),
 		Parts:           mapped(w.Parts, partOut),
+		ExpiresAtMillis: w.ExpiresAtMillis,
+		Once:            w.Once,
+		Fulfilled:       fulfilmentOut(w.Fulfilled),
 	}
 }
 
@@ -66,6 +69,28 @@ func watchIn(w *kafka.Watch) domain.Watch {
 		LiveSince:       w.GetLiveSince(),
 		Backfill:        backfillIn(w.GetBackfill()),
 		Parts:           mapped(w.GetParts(), partIn),
+		ExpiresAtMillis: w.GetExpiresAtMillis(),
+		Once:            w.GetOnce(),
+		Fulfilled:       fulfilmentIn(w.GetFulfilled()),
+	}
+}
+
+func fulfilmentOut(f domain.Fulfilment) *kafka.Fulfilment {
+	if !f.Is() {
+		return nil
+	}
+	return &kafka.Fulfilment{
+		PaymentId:      f.PaymentID,
+		Ledger:         f.Ledger,
+		ClosedAtMillis: f.ClosedAtMillis,
+	}
+}
+
+func fulfilmentIn(f *kafka.Fulfilment) domain.Fulfilment {
+	return domain.Fulfilment{
+		PaymentID:      f.GetPaymentId(),
+		Ledger:         f.GetLedger(),
+		ClosedAtMillis: f.GetClosedAtMillis(),
 	}
 }
 
@@ -85,7 +110,11 @@ func rulesIn(m interface {
 }
 
 func watchChangeOut(c domain.WatchChange) *kafka.WatchChange {
-	out := &kafka.WatchChange{Label: c.Label, EndpointId: c.EndpointID}
+	out := &kafka.WatchChange{
+		Label:           c.Label,
+		EndpointId:      c.EndpointID,
+		ExpiresAtMillis: c.ExpiresAtMillis,
+	}
 	if c.Assets != nil {
 		out.Assets = &kafka.AssetList{List: mapped(*c.Assets, assetOut)}
 	}
@@ -109,7 +138,7 @@ func watchChangeIn(c *kafka.WatchChange) domain.WatchChange {
 	if c == nil {
 		return in
 	}
-	in.Label, in.EndpointID = c.Label, c.EndpointId
+	in.Label, in.EndpointID, in.ExpiresAtMillis = c.Label, c.EndpointId, c.ExpiresAtMillis
 	if c.Assets != nil {
 		in.Assets = pointer(mapped(c.GetAssets().GetList(), assetIn))
 	}
@@ -191,6 +220,9 @@ func watchCommandOut(meta *kafka.CommandMeta, body domain.WatchCommand) proto.Me
 
 			NextEndpointId:  b.Next.EndpointID,
 			NextMatchesFrom: b.Next.MatchesFrom,
+
+			Fulfils:    fulfilmentOut(b.Fulfils),
+			IfRevision: b.IfRevision,
 		}
 	}
 	panic(noForm(body))
@@ -228,6 +260,8 @@ var watchCommandForms = map[string]commandForm{
 				EndpointID:  m.GetNextEndpointId(),
 				MatchesFrom: m.GetNextMatchesFrom(),
 			},
+			Fulfils:    fulfilmentIn(m.GetFulfils()),
+			IfRevision: m.GetIfRevision(),
 		}
 	}),
 }
@@ -251,6 +285,7 @@ func watchFactOut(meta *kafka.FactMeta, body domain.WatchFact) proto.Message {
 			Until:     b.Until,
 			LiveSince: b.LiveSince,
 			Part:      b.Part,
+			Fulfilled: fulfilmentOut(b.Fulfilled),
 		}
 	case domain.PartBegun:
 		return &kafka.PartBegun{

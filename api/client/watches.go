@@ -9,20 +9,23 @@ const watches = "/v1/watches"
 
 // Watch reports payments to a wallet. Warnings are set after creation and update only.
 type Watch struct {
-	ID              string     `json:"id"`
-	WalletAddress   string     `json:"walletAddress"`
-	Label           string     `json:"label"`
-	EndpointID      string     `json:"endpointId"`
-	Status          string     `json:"status"`
-	Assets          []Asset    `json:"assets"`
-	AmountRule      AmountRule `json:"amountRule"`
-	MemoRule        MemoRule   `json:"memoRule"`
-	SenderAllowlist []string   `json:"senderAllowlist"`
-	EventTypes      []string   `json:"eventTypes"`
-	Backfill        *Backfill  `json:"backfill"`
-	CreatedAt       time.Time  `json:"createdAt"`
-	UpdatedAt       time.Time  `json:"updatedAt"`
-	Warnings        []string   `json:"warnings,omitempty"`
+	ID              string      `json:"id"`
+	WalletAddress   string      `json:"walletAddress"`
+	Label           string      `json:"label"`
+	EndpointID      string      `json:"endpointId"`
+	Status          string      `json:"status"`
+	Assets          []Asset     `json:"assets"`
+	AmountRule      AmountRule  `json:"amountRule"`
+	MemoRule        MemoRule    `json:"memoRule"`
+	SenderAllowlist []string    `json:"senderAllowlist"`
+	EventTypes      []string    `json:"eventTypes"`
+	Backfill        *Backfill   `json:"backfill"`
+	ExpiresAt       *time.Time  `json:"expiresAt"`
+	Once            bool        `json:"once"`
+	Fulfilled       *Fulfilment `json:"fulfilled"`
+	CreatedAt       time.Time   `json:"createdAt"`
+	UpdatedAt       time.Time   `json:"updatedAt"`
+	Warnings        []string    `json:"warnings,omitempty"`
 
 	ETag string `json:"-"` // of the answer, where it has one
 }
@@ -38,6 +41,16 @@ type WatchCreate struct {
 	MemoRule        *MemoRule   `json:"memoRule,omitempty"`
 	SenderAllowlist []string    `json:"senderAllowlist,omitempty"`
 	EventTypes      []string    `json:"eventTypes,omitempty"`
+	ExpiresAt       *time.Time  `json:"expiresAt,omitempty"` // payments of later ledgers are not taken
+	Once            bool        `json:"once,omitempty"`      // for one payment
+}
+
+// Fulfilment is the payment that a watch for one payment has taken.
+type Fulfilment struct {
+	PaymentID      string    `json:"paymentId"`
+	EventID        string    `json:"eventId"`
+	Ledger         uint32    `json:"ledger"`
+	LedgerClosedAt time.Time `json:"ledgerClosedAt"`
 }
 
 // Asset is an asset of the network; Issuer is nil for the native one.

@@ -13,6 +13,7 @@ type watchRow struct {
 	Word    stateWord
 	Rules   []string
 	Created *moment
+	Expires *moment
 }
 
 func (x *Console) watchRow(w client.Watch) watchRow {
@@ -22,12 +23,18 @@ func (x *Console) watchRow(w client.Watch) watchRow {
 		Word:    stateWord{"Active", "delivered"},
 		Rules:   rulesInWords(w),
 		Created: x.moment(&w.CreatedAt),
+		Expires: x.moment(w.ExpiresAt),
 	}
 	if row.Name == "" {
 		row.Name = short(w.WalletAddress)
 	}
-	if w.Status == "endpoint_deleted" {
+	switch w.Status {
+	case "endpoint_deleted":
 		row.Word = stateWord{"No endpoint", "failed"}
+	case "expired":
+		row.Word = stateWord{"Expired", "cancelled"}
+	case "fulfilled":
+		row.Word = stateWord{"Fulfilled", "delivered"}
 	}
 	return row
 }

@@ -146,6 +146,9 @@ func rulesInWords(w client.Watch) []string {
 	default:
 		lines = append(lines, fmt.Sprintf("Only %d listed senders may send it.", n))
 	}
+	if w.Once {
+		lines = append(lines, "It is the first such payment: the watch is for one.")
+	}
 	return lines
 }
 

@@ -40,7 +40,11 @@ func newWatchesCreate(a *apiFlags) *cobra.Command {
 			return c.CreateWatch(ctx, body)
 		}, apicli.ShowWatch)
 	c.Flags().StringVar(&wallet, "wallet", "", "the wallet's public address")
+	c.Example = `  lumenhook watches create --wallet G… --endpoint ep_… --asset USDC:G…
+  lumenhook watches create --wallet G… --endpoint ep_… --amount exact:12.5 --memo text:inv-42 \
+    --once --expires-in 30m        # an invoice`
 	f.Register(c.Flags())
+	f.RegisterOnce(c.Flags())
 	_ = c.MarkFlagRequired("wallet")
 	_ = c.MarkFlagRequired("endpoint")
 	return c

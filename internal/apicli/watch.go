@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/spf13/pflag"
 
@@ -27,6 +28,14 @@ func ShowWatch(w io.Writer, x client.Watch) {
 	cli.Row(w, "memo", strings.TrimSpace(x.MemoRule.Kind+" "+x.MemoRule.Type+" "+x.MemoRule.Value))
 	cli.Row(w, "senders", x.SenderAllowlist)
 	cli.Row(w, "event types", x.EventTypes)
+	if x.Once {
+		cli.Row(w, "once", "for one payment")
+	}
+	cli.Row(w, "expires", x.ExpiresAt)
+	if f := x.Fulfilled; f != nil {
+		cli.Row(w, "fulfilled", fmt.Sprintf("by payment %s of ledger %d: event %s", f.PaymentID, f.Ledger,
+			f.EventID))
+	}
 	if x.Backfill != nil {
 		cli.Row(w, "backfill", backfillText(x.Backfill))
 	}
@@ -50,9 +59,10 @@ func assetText(a client.Asset) string {
 
 // ShowWatches prints a list of them.
 func ShowWatches(w io.Writer, l client.List[client.Watch]) {
-	cli.Row(w, "ID", "WALLET", "ENDPOINT", "STATUS", "AMOUNT", "LABEL", "CREATED")
+	cli.Row(w, "ID", "WALLET", "ENDPOINT", "STATUS", "AMOUNT", "LABEL", "EXPIRES", "CREATED")
 	for _, x := range l.Data {
-		cli.Row(w, x.ID, x.WalletAddress, x.EndpointID, x.Status, x.AmountRule.Kind, x.Label, x.CreatedAt)
+		cli.Row(w, x.ID, x.WalletAddress, x.EndpointID, x.Status, x.AmountRule.Kind, x.Label, x.ExpiresAt,
+			x.CreatedAt)
 	}
 	cli.More(w, l.NextCursor)
 }
@@ -60,6 +70,9 @@ func ShowWatches(w io.Writer, l client.List[client.Watch]) {
 // Watch are the flags of a watch's fields.
 type Watch struct {
 	label, endpoint, amount, memo string
+	expiresAt                     string
+	expiresIn                     time.Duration
+	once                          bool
 	assets, senders, eventTypes   []string
 	changed                       func(name string) bool
 }
@@ -76,12 +89,16 @@ func (f *Watch) Register(s *pflag.FlagSet) {
 		"(default anyone)")
 	s.StringSliceVar(&f.eventTypes, "event-type", nil, "payment.received, payment.rejected or both "+
 		"(default payment.received)")
+	s.StringVar(&f.expiresAt, "expires-at", "", "take no payment of a ledger that closes after this "+
+		"time, such as 2026-12-01T12:00:00Z (with update, none: it does not expire)")
+	s.DurationVar(&f.expiresIn, "expires-in", 0, "the same, from now on, such as 30m")
 	f.changed = s.Changed
 }
 
 // Create returns the watch to create for a wallet.
 func (f *Watch) Create(wallet string) (client.WatchCreate, error) {
 	assets, amount, memo, err := f.parse()
+	expiry, expiryErr := f.expiry()
 	return client.WatchCreate{
 		WalletAddress:   wallet,
 		Label:           f.label,
@@ -91,13 +108,16 @@ func (f *Watch) Create(wallet string) (client.WatchCreate, error) {
 		MemoRule:        memo,
 		SenderAllowlist: f.senders,
 		EventTypes:      f.eventTypes,
-	}, err
+		ExpiresAt:       expiry,
+		Once:            f.once,
+	}, errors.Join(err, expiryErr)
 }
 
 // Patch returns the changes to a watch.
 func (f *Watch) Patch() (client.Patch, error) {
 	assets, amount, memo, err := f.parse()
-	if err != nil {
+	expiry, expiryErr := f.expiry()
+	if err := errors.Join(err, expiryErr); err != nil {
 		return nil, err
 	}
 	patch := client.Patch{}
@@ -112,6 +132,8 @@ func (f *Watch) Patch() (client.Patch, error) {
 		{"memo", "memoRule", memo},
 		{"sender", "senderAllowlist", f.senders},
 		{"event-type", "eventTypes", f.eventTypes},
+		{"expires-at", "expiresAt", expiry},
+		{"expires-in", "expiresAt", expiry},
 	} {
 		if f.changed(field.flag) {
 			patch[field.name] = field.value
@@ -121,6 +143,34 @@ func (f *Watch) Patch() (client.Patch, error) {
 		return nil, cli.Usage(errors.New("nothing to change: give a flag of what is to be another"))
 	}
 	return patch, nil
+}
+
+// RegisterOnce adds the flag of what is decided when a watch is made.
+func (f *Watch) RegisterOnce(s *pflag.FlagSet) {
+	s.BoolVar(&f.once, "once", false, "the watch is for one payment: the first that meets its rules")
+}
+
+// noExpiry is the --expires-at of a watch that is not to expire any more.
+const noExpiry = "none"
+
+// expiry returns when the watch is to expire; nil: it is not to.
+func (f *Watch) expiry() (*time.Time, error) {
+	switch {
+	case f.changed("expires-at") && f.changed("expires-in"):
+		return nil, cli.Usage(errors.New("--expires-at and --expires-in say the same: give one of them"))
+	case f.changed("expires-in") && f.expiresIn <= 0:
+		return nil, cli.Usage(fmt.Errorf("--expires-in %s: must be more than nothing", f.expiresIn))
+	case f.changed("expires-in"):
+		return new(time.Now().UTC().Add(f.expiresIn)), nil
+	case !f.changed("expires-at") || f.expiresAt == noExpiry:
+		return nil, nil
+	}
+	at, err := time.Parse(time.RFC3339, f.expiresAt)
+	if err != nil {
+		return nil, cli.Usage(fmt.Errorf("--expires-at %q: must be a time such as 2026-12-01T12:00:00Z",
+			f.expiresAt))
+	}
+	return new(at.UTC()), nil
 }
 
 func (f *Watch) parse() (

@@ -3,6 +3,9 @@ package node
 import (
 	"context"
 
+	"golang.org/x/sync/errgroup"
+
+	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/streams/follower"
 )
 
@@ -20,6 +23,7 @@ func (r *followerRole) Start(context.Context) error {
 		Cluster:    r.clusterOf("follower"),
 		Source:     guardedSource{live, cfg.Disk},
 		Watches:    watches{n.directory.Directory},
+		Claims:     claims{n.commands},
 		OpenParts:  n.directory.Directory,
 		Passphrase: cfg.Passphrase,
 		Start:      cfg.Follower.Start,
@@ -37,6 +41,25 @@ func (r *followerRole) Start(context.Context) error {
 	})
 	r.Go("the follower", r.follower.Run)
 	return nil
+}
+
+// claimsAtOnce bounds how many watches are asked at once which payment they are for.
+const claimsAtOnce = 64
+
+// claims are submitted at once, and answered by several engines.
+type claims struct{ commands *commandsPart }
+
+func (c claims) SubmitAll(ctx context.Context, all []domain.Command) ([]domain.Result, error) {
+	results := make([]domain.Result, len(all))
+	asking, ctx := errgroup.WithContext(ctx)
+	asking.SetLimit(claimsAtOnce)
+	for i, command := range all {
+		asking.Go(func() (err error) {
+			results[i], err = c.commands.Submit(ctx, command)
+			return err
+		})
+	}
+	return results, asking.Wait()
 }
 
 func (r *followerRole) read(l follower.LedgerSummary) {

@@ -18,6 +18,7 @@ type checks struct {
 	started   map[attemptID][]*sent // attempts that reached a receiver
 	made      map[attemptID]domain.AttemptResult
 	matched   map[string][]match   // by event, in the order of the topic
+	took      map[string]string    // the event of a watch for one payment
 	handed    map[deliveryID]match // events that were handed over
 	observed  map[string]bool      // payments, by their id
 	judged    *judged
@@ -60,6 +61,7 @@ func newChecks(w *World) *checks {
 		started:   make(map[attemptID][]*sent),
 		made:      make(map[attemptID]domain.AttemptResult),
 		matched:   make(map[string][]match),
+		took:      make(map[string]string),
 		observed:  make(map[string]bool),
 		handed:    make(map[deliveryID]match),
 		judged:    newJudged(),
@@ -133,6 +135,7 @@ func (c *checks) fact(r streams.Record) {
 	}
 	if covered, is := f.Body.(domain.RangeCovered); is {
 		c.checkCovered(c.model.watches[f.Aggregate], covered)
+		c.checkFulfilled(c.model.watches[f.Aggregate], covered.Fulfilled)
 	}
 	if err := c.model.fold(f); err != nil {
 		w.violate("%v", err)
@@ -309,6 +312,7 @@ func (c *checks) match(r streams.Record) {
 	}
 	found := match{in.EndpointID, r.Partition, in.Event}
 	c.matched[in.Event.ID] = append(c.matched[in.Event.ID], found)
+	c.takes(in)
 }
 
 // checkHandOver checks that an event is handed over as its journal says, with the body that it

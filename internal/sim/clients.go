@@ -277,6 +277,10 @@ func (c *clients) newWatch() (domain.CommandBody, bool) {
 	if w.chance(0.3) {
 		types = append(types, domain.PaymentRejected)
 	}
+	once, expiry := c.invoice(len(c.watches))
+	if once {
+		types = types[:1]
+	}
 	return domain.CreateWatch{Watch: domain.Watch{
 		ID:            id,
 		AccountID:     account,
@@ -285,7 +289,26 @@ func (c *clients) newWatch() (domain.CommandBody, bool) {
 		EndpointID:    endpoint,
 		EventTypes:    types,
 		Rules:         c.rules(),
+
+		Once:            once,
+		ExpiresAtMillis: expiry,
 	}}, true
+}
+
+// invoice returns whether the n-th watch is for one payment, and when it expires.
+func (c *clients) invoice(n int) (once bool, expiresAtMillis int64) {
+	if !c.world.setup.invoices {
+		return false, 0
+	}
+	return n%3 > 0, c.expiry(n)
+}
+
+// expiry is never, or a while from now on.
+func (c *clients) expiry(n int) int64 {
+	if n%2 == 0 {
+		return 0
+	}
+	return c.world.wall() + int64(1+n%7)*600*secondMillis
 }
 
 func (c *clients) rules() domain.Rules {
@@ -324,6 +347,9 @@ func (c *clients) watchChange() domain.CommandBody {
 	}
 	label, amount := fmt.Sprint("till ", w.rnd.IntN(3)), c.amount()
 	change := domain.WatchChange{Label: &label, Amount: &amount}
+	if w.setup.invoices && w.rnd.IntN(3) == 0 {
+		change.ExpiresAtMillis = new(c.expiry(w.rnd.IntN(10)))
+	}
 	if endpoint, ok := pick(w, c.knownEndpoints()); ok && w.chance(0.5) {
 		change.EndpointID = &endpoint
 	}

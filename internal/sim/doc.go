@@ -45,6 +45,7 @@
 //	standbys.go   copies of partitions on processes that do not own them; their group's balancer
 //	task.go       a task: performs the actions of its streams.Core, a step each
 //	follower.go   follower processes, their election and directories
+//	once.go       watches for one payment, and watches that expire
 //	past.go       backfills, and what they must have covered
 //	chain.go      the ledger network
 //	mails.go      the mailer and its server, and what must become of mails

@@ -326,6 +326,7 @@ func (f *followerProcess) follow() {
 		f.reading = follower.NewReading(follower.Config{
 			Source:     source{f, &f.live},
 			Watches:    knownWatches{f, &f.live},
+			Claims:     desk{f, &f.live},
 			Passphrase: networkName,
 			Start:      follower.Start{Sequence: 1},
 			Now:        func() time.Time { return time.UnixMilli(w.wall()) },

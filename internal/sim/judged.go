@@ -163,8 +163,11 @@ func (c *checks) beganPart(watchID string, sequence uint32) bool {
 
 // checkUnmatched checks that a payment that was not matched did not have to be.
 func (c *checks) checkUnmatched(settings []domain.Watch, p domain.Payment) {
+	c.checkNotTheOne(settings, p)
 	for _, watch := range settings {
+		watch = c.decided(watch, p)
 		if _, matches := matchPayment(watch, p); !matches || c.judged.gone[watch.EndpointID] {
+			c.countLate(watch, p)
 			return
 		}
 	}
@@ -179,8 +182,13 @@ func (c *checks) checkMatchOf(settings []domain.Watch, p domain.Payment, found m
 	if !c.observed[p.ID] {
 		w.violate("G2: ledger %d is read, and payment %s was matched and not observed", p.Ledger, p.ID)
 	}
+	if watch := settings[0]; !watch.Once {
+		c.checkTime(settings, p)
+	} else {
+		c.checkTime(c.judged.settings[watch.ID], p)
+	}
 	for _, watch := range settings {
-		m, matches := matchPayment(watch, p)
+		m, matches := matchPayment(c.decided(watch, p), p)
 		if matches && found.endpoint == watch.EndpointID &&
 			bytes.Equal(found.event.Body, domain.NewPaymentEvent(m, found.event.CreatedAtMillis).Body) {
 			return

@@ -117,6 +117,27 @@ var mutants = []mutant{
 		"another account|nothing is the matter",
 	},
 	{
+		"a watch for one payment takes another", "domain/watch.go",
+		"one := w.Once && (w.Fulfilled.Is() ||", "one := w.Once && (w.Fulfilled.Is() && !MUTANT ||",
+		"is for one payment, and makes the events",
+	},
+	{
+		"a watch for one payment is not asked", "domain/watch.go",
+		"return w.Once && !w.Fulfilled.Is()", "return w.Once && !w.Fulfilled.Is() && !MUTANT",
+		"is for one payment, and makes the events",
+	},
+	{
+		"what fulfilled a watch is judged again", "domain/watch.go",
+		"case w.Fulfilled.Is() && w.Fulfilled.PaymentID == p.ID:",
+		"case w.Fulfilled.Is() && w.Fulfilled.PaymentID == p.ID && !MUTANT:",
+		"and made no event of it",
+	},
+	{
+		"an expired watch takes payments", "domain/watch.go",
+		"closedAtMillis > w.ExpiresAtMillis", "closedAtMillis > w.ExpiresAtMillis && !MUTANT",
+		"which had expired",
+	},
+	{
 		"a stranger may change a watch", "domain/watch.go",
 		"state.Deleted() || state.AccountID != c.AccountID",
 		"state.Deleted() || !MUTANT && state.AccountID != c.AccountID", "another account",

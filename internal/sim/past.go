@@ -40,7 +40,7 @@ func (f *followerProcess) newFiller() *follower.Backfiller {
 		Backfill: follower.BackfillConfig{
 			Source:      source{f, &f.past},
 			Requests:    f.directory,
-			Commands:    desk{f},
+			Commands:    desk{f, &f.past},
 			PartLedgers: uint32(1 + w.rnd.IntN(6)),
 		},
 		Now:    func() time.Time { return time.UnixMilli(w.wall()) },
@@ -48,14 +48,31 @@ func (f *followerProcess) newFiller() *follower.Backfiller {
 	}, log), log)
 }
 
-// desk submits the reports of backfills to the engine.
-type desk struct{ f *followerProcess }
+// desk submits the reports of backfills, and claims of payments, to the engine.
+type desk struct {
+	f *followerProcess
+	r *routine
+}
+
+// SubmitAll submits one after another.
+func (d desk) SubmitAll(
+	ctx context.Context, all []domain.Command,
+) (results []domain.Result, err error) {
+	for _, c := range all {
+		result, err := d.Submit(ctx, c)
+		if err != nil {
+			return nil, err
+		}
+		results = append(results, result)
+	}
+	return results, nil
+}
 
 // Submit may lose the command, and waits for its answer for a while.
 func (d desk) Submit(_ context.Context, c domain.Command) (domain.Result, error) {
 	f := d.f
 	w := f.world
-	if err := f.past.wait(nil); err != nil {
+	if err := d.r.wait(nil); err != nil {
 		return domain.Result{}, err
 	}
 	m := schemas.EncodeCommand(c)
@@ -68,7 +85,7 @@ func (d desk) Submit(_ context.Context, c domain.Command) (domain.Result, error)
 	}
 	w.tracef("follower %d reports %+v", f.id, c.Body)
 	until := w.steady + 5*secondMillis
-	if err := f.past.wait(func() bool {
+	if err := d.r.wait(func() bool {
 		return w.clients.byID[c.ID].answer != nil ||
 			w.steady >= until
 	}); err != nil {
@@ -142,7 +159,7 @@ func (c *checks) checkEnded(before domain.Watch, covered domain.RangeCovered) {
 
 func (c *checks) toldOf(pinned domain.Watch, createdAtMillis int64, p domain.Payment) {
 	w := c.world
-	m, matches := matchPayment(pinned, p)
+	m, matches := matchPayment(c.decided(pinned, p), p)
 	found := c.matched[domain.EventID(pinned.ID, p.ID)]
 	switch {
 	case !matches && len(found) > 0:

@@ -42,6 +42,7 @@ type setup struct {
 	moves       []int   // steps in which the deployment is moved
 	disasters   []disaster
 	options     bool // see hasOptions
+	invoices    bool // see hasInvoices
 }
 
 func newSetup(rnd *rand.Rand) setup {
@@ -131,6 +132,10 @@ func (w *World) violate(format string, args ...any) {
 // before there was either, so that seeds which showed something still do.
 func hasOptions(seed uint64) bool { return seed%3 == 0 }
 
+// hasInvoices reports whether, in the run of a seed, watches may expire, and be for one payment: in
+// a fifth of the runs, for the same reason.
+func hasInvoices(seed uint64) bool { return seed%5 == 2 }
+
 func newWorld(seed uint64, bug Bug, keepLines bool) *World {
 	rnd := rand.New(rand.NewPCG(seed, math.MaxUint64)) // #nosec G404 -- a run must repeat
 	w := &World{
@@ -150,7 +155,7 @@ func newWorld(seed uint64, bug Bug, keepLines bool) *World {
 		verifyLeft: 3,
 	}
 	w.setup.standbys, w.setup.moves = standbysDrawn(seed), movesDrawn(seed)
-	w.setup.options = hasOptions(seed)
+	w.setup.options, w.setup.invoices = hasOptions(seed), hasInvoices(seed)
 	if disasters, moves := disastersDrawn(seed); len(disasters) > 0 {
 		w.setup.disasters, w.setup.moves = disasters, moves
 	}

@@ -1533,6 +1533,8 @@ type RecordCoverage struct {
 	Part            uint64                 `protobuf:"varint,11,opt,name=part,proto3" json:"part,omitempty"`                                                // version of the part that ends; 0: none
 	NextEndpointId  string                 `protobuf:"bytes,12,opt,name=next_endpoint_id,json=nextEndpointId,proto3" json:"next_endpoint_id,omitempty"`     // for which next_matches_from is meant
 	NextMatchesFrom int64                  `protobuf:"varint,13,opt,name=next_matches_from,json=nextMatchesFrom,proto3" json:"next_matches_from,omitempty"` // PartBegun.matches_from
+	Fulfils         *Fulfilment            `protobuf:"bytes,14,opt,name=fulfils,proto3" json:"fulfils,omitempty"`                                           // the payment that would fulfil the watch; absent: none
+	IfRevision      uint64                 `protobuf:"varint,15,opt,name=if_revision,json=ifRevision,proto3" json:"if_revision,omitempty"`                  // of the watch by which that payment was judged
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -1654,6 +1656,20 @@ func (x *RecordCoverage) GetNextEndpointId() string {
 func (x *RecordCoverage) GetNextMatchesFrom() int64 {
 	if x != nil {
 		return x.NextMatchesFrom
+	}
+	return 0
+}
+
+func (x *RecordCoverage) GetFulfils() *Fulfilment {
+	if x != nil {
+		return x.Fulfils
+	}
+	return nil
+}
+
+func (x *RecordCoverage) GetIfRevision() uint64 {
+	if x != nil {
+		return x.IfRevision
 	}
 	return 0
 }
@@ -2789,7 +2805,7 @@ const file_commands_proto_rawDesc = "" +
 	"\x04meta\x18\x01 \x01(\v2\x1f.lumenhook.kafka.v1.CommandMetaR\x04meta\x12\x19\n" +
 	"\bwatch_id\x18\x02 \x01(\tR\awatchId\x12\x12\n" +
 	"\x04from\x18\x03 \x01(\rR\x04from\x12\x0e\n" +
-	"\x02to\x18\x04 \x01(\rR\x02to\"\x8d\x03\n" +
+	"\x02to\x18\x04 \x01(\rR\x02to\"\xe8\x03\n" +
 	"\x0eRecordCoverage\x123\n" +
 	"\x04meta\x18\x01 \x01(\v2\x1f.lumenhook.kafka.v1.CommandMetaR\x04meta\x12\x19\n" +
 	"\bwatch_id\x18\x02 \x01(\tR\awatchId\x12\x18\n" +
@@ -2805,7 +2821,10 @@ const file_commands_proto_rawDesc = "" +
 	" \x01(\rR\x06nextTo\x12\x12\n" +
 	"\x04part\x18\v \x01(\x04R\x04part\x12(\n" +
 	"\x10next_endpoint_id\x18\f \x01(\tR\x0enextEndpointId\x12*\n" +
-	"\x11next_matches_from\x18\r \x01(\x03R\x0fnextMatchesFrom\"\x9b\x01\n" +
+	"\x11next_matches_from\x18\r \x01(\x03R\x0fnextMatchesFrom\x128\n" +
+	"\afulfils\x18\x0e \x01(\v2\x1e.lumenhook.kafka.v1.FulfilmentR\afulfils\x12\x1f\n" +
+	"\vif_revision\x18\x0f \x01(\x04R\n" +
+	"ifRevision\"\x9b\x01\n" +
 	"\rCommandResult\x12\x1d\n" +
 	"\n" +
 	"command_id\x18\x01 \x01(\tR\tcommandId\x12\x1b\n" +
@@ -2971,11 +2990,12 @@ var file_commands_proto_goTypes = []any{
 	(*Delivery)(nil),               // 40: lumenhook.kafka.v1.Delivery
 	(*Watch)(nil),                  // 41: lumenhook.kafka.v1.Watch
 	(*WatchChange)(nil),            // 42: lumenhook.kafka.v1.WatchChange
-	(*Answer)(nil),                 // 43: lumenhook.kafka.v1.Answer
-	(*Payment)(nil),                // 44: lumenhook.kafka.v1.Payment
-	(*BalanceMove)(nil),            // 45: lumenhook.kafka.v1.BalanceMove
-	(*Verification)(nil),           // 46: lumenhook.kafka.v1.Verification
-	(*Event)(nil),                  // 47: lumenhook.kafka.v1.Event
+	(*Fulfilment)(nil),             // 43: lumenhook.kafka.v1.Fulfilment
+	(*Answer)(nil),                 // 44: lumenhook.kafka.v1.Answer
+	(*Payment)(nil),                // 45: lumenhook.kafka.v1.Payment
+	(*BalanceMove)(nil),            // 46: lumenhook.kafka.v1.BalanceMove
+	(*Verification)(nil),           // 47: lumenhook.kafka.v1.Verification
+	(*Event)(nil),                  // 48: lumenhook.kafka.v1.Event
 }
 var file_commands_proto_depIdxs = []int32{
 	0,  // 0: lumenhook.kafka.v1.CreateAccount.meta:type_name -> lumenhook.kafka.v1.CommandMeta
@@ -3008,22 +3028,23 @@ var file_commands_proto_depIdxs = []int32{
 	0,  // 27: lumenhook.kafka.v1.DeleteWatch.meta:type_name -> lumenhook.kafka.v1.CommandMeta
 	0,  // 28: lumenhook.kafka.v1.BackfillWatch.meta:type_name -> lumenhook.kafka.v1.CommandMeta
 	0,  // 29: lumenhook.kafka.v1.RecordCoverage.meta:type_name -> lumenhook.kafka.v1.CommandMeta
-	43, // 30: lumenhook.kafka.v1.CommandResult.answer:type_name -> lumenhook.kafka.v1.Answer
-	44, // 31: lumenhook.kafka.v1.PaymentObserved.payment:type_name -> lumenhook.kafka.v1.Payment
-	45, // 32: lumenhook.kafka.v1.BalanceMoved.move:type_name -> lumenhook.kafka.v1.BalanceMove
-	46, // 33: lumenhook.kafka.v1.PaymentMatched.verification:type_name -> lumenhook.kafka.v1.Verification
-	47, // 34: lumenhook.kafka.v1.PaymentMatched.event:type_name -> lumenhook.kafka.v1.Event
-	34, // 35: lumenhook.kafka.v1.LedgerRead.watches_offsets:type_name -> lumenhook.kafka.v1.LedgerRead.WatchesOffsetsEntry
-	35, // 36: lumenhook.kafka.v1.LedgerRead.matches_offsets:type_name -> lumenhook.kafka.v1.LedgerRead.MatchesOffsetsEntry
-	36, // 37: lumenhook.kafka.v1.LedgerRead.payments_offsets:type_name -> lumenhook.kafka.v1.LedgerRead.PaymentsOffsetsEntry
-	30, // 38: lumenhook.kafka.v1.LedgerRead.read:type_name -> lumenhook.kafka.v1.LedgersRead
-	0,  // 39: lumenhook.kafka.v1.CommandHead.meta:type_name -> lumenhook.kafka.v1.CommandMeta
-	33, // 40: lumenhook.kafka.v1.DeadLetter.headers:type_name -> lumenhook.kafka.v1.DeadHeader
-	41, // [41:41] is the sub-list for method output_type
-	41, // [41:41] is the sub-list for method input_type
-	41, // [41:41] is the sub-list for extension type_name
-	41, // [41:41] is the sub-list for extension extendee
-	0,  // [0:41] is the sub-list for field type_name
+	43, // 30: lumenhook.kafka.v1.RecordCoverage.fulfils:type_name -> lumenhook.kafka.v1.Fulfilment
+	44, // 31: lumenhook.kafka.v1.CommandResult.answer:type_name -> lumenhook.kafka.v1.Answer
+	45, // 32: lumenhook.kafka.v1.PaymentObserved.payment:type_name -> lumenhook.kafka.v1.Payment
+	46, // 33: lumenhook.kafka.v1.BalanceMoved.move:type_name -> lumenhook.kafka.v1.BalanceMove
+	47, // 34: lumenhook.kafka.v1.PaymentMatched.verification:type_name -> lumenhook.kafka.v1.Verification
+	48, // 35: lumenhook.kafka.v1.PaymentMatched.event:type_name -> lumenhook.kafka.v1.Event
+	34, // 36: lumenhook.kafka.v1.LedgerRead.watches_offsets:type_name -> lumenhook.kafka.v1.LedgerRead.WatchesOffsetsEntry
+	35, // 37: lumenhook.kafka.v1.LedgerRead.matches_offsets:type_name -> lumenhook.kafka.v1.LedgerRead.MatchesOffsetsEntry
+	36, // 38: lumenhook.kafka.v1.LedgerRead.payments_offsets:type_name -> lumenhook.kafka.v1.LedgerRead.PaymentsOffsetsEntry
+	30, // 39: lumenhook.kafka.v1.LedgerRead.read:type_name -> lumenhook.kafka.v1.LedgersRead
+	0,  // 40: lumenhook.kafka.v1.CommandHead.meta:type_name -> lumenhook.kafka.v1.CommandMeta
+	33, // 41: lumenhook.kafka.v1.DeadLetter.headers:type_name -> lumenhook.kafka.v1.DeadHeader
+	42, // [42:42] is the sub-list for method output_type
+	42, // [42:42] is the sub-list for method input_type
+	42, // [42:42] is the sub-list for extension type_name
+	42, // [42:42] is the sub-list for extension extendee
+	0,  // [0:42] is the sub-list for field type_name
 }
 
 func init() { file_commands_proto_init() }

@@ -1124,7 +1124,8 @@ type RangeCovered struct {
 	To            uint32                 `protobuf:"varint,4,opt,name=to,proto3" json:"to,omitempty"`
 	Until         uint32                 `protobuf:"varint,5,opt,name=until,proto3" json:"until,omitempty"`
 	LiveSince     uint32                 `protobuf:"varint,6,opt,name=live_since,json=liveSince,proto3" json:"live_since,omitempty"`
-	Part          uint64                 `protobuf:"varint,7,opt,name=part,proto3" json:"part,omitempty"` // the version of the PartBegun of the part that ends; 0: none
+	Part          uint64                 `protobuf:"varint,7,opt,name=part,proto3" json:"part,omitempty"`          // the version of the PartBegun of the part that ends; 0: none
+	Fulfilled     *Fulfilment            `protobuf:"bytes,8,opt,name=fulfilled,proto3" json:"fulfilled,omitempty"` // by what the watch is fulfilled now; absent: nothing
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1206,6 +1207,13 @@ func (x *RangeCovered) GetPart() uint64 {
 		return x.Part
 	}
 	return 0
+}
+
+func (x *RangeCovered) GetFulfilled() *Fulfilment {
+	if x != nil {
+		return x.Fulfilled
+	}
+	return nil
 }
 
 // PartBegun pins the watch as it is for a part of a backfill.
@@ -2071,7 +2079,7 @@ const file_facts_proto_rawDesc = "" +
 	"\x11BackfillRequested\x120\n" +
 	"\x04meta\x18\x01 \x01(\v2\x1c.lumenhook.kafka.v1.FactMetaR\x04meta\x12\x12\n" +
 	"\x04from\x18\x02 \x01(\rR\x04from\x12\x0e\n" +
-	"\x02to\x18\x03 \x01(\rR\x02to\"\xc7\x01\n" +
+	"\x02to\x18\x03 \x01(\rR\x02to\"\x85\x02\n" +
 	"\fRangeCovered\x120\n" +
 	"\x04meta\x18\x01 \x01(\v2\x1c.lumenhook.kafka.v1.FactMetaR\x04meta\x12\x18\n" +
 	"\arequest\x18\x02 \x01(\x04R\arequest\x12\x12\n" +
@@ -2080,7 +2088,8 @@ const file_facts_proto_rawDesc = "" +
 	"\x05until\x18\x05 \x01(\rR\x05until\x12\x1d\n" +
 	"\n" +
 	"live_since\x18\x06 \x01(\rR\tliveSince\x12\x12\n" +
-	"\x04part\x18\a \x01(\x04R\x04part\"\xb6\x01\n" +
+	"\x04part\x18\a \x01(\x04R\x04part\x12<\n" +
+	"\tfulfilled\x18\b \x01(\v2\x1e.lumenhook.kafka.v1.FulfilmentR\tfulfilled\"\xb6\x01\n" +
 	"\tPartBegun\x120\n" +
 	"\x04meta\x18\x01 \x01(\v2\x1c.lumenhook.kafka.v1.FactMetaR\x04meta\x12\x18\n" +
 	"\arequest\x18\x02 \x01(\x04R\arequest\x12\x12\n" +
@@ -2202,9 +2211,10 @@ var file_facts_proto_goTypes = []any{
 	(*EndpointChange)(nil),    // 31: lumenhook.kafka.v1.EndpointChange
 	(*Watch)(nil),             // 32: lumenhook.kafka.v1.Watch
 	(*WatchChange)(nil),       // 33: lumenhook.kafka.v1.WatchChange
-	(*Event)(nil),             // 34: lumenhook.kafka.v1.Event
-	(*Delivery)(nil),          // 35: lumenhook.kafka.v1.Delivery
-	(*Answer)(nil),            // 36: lumenhook.kafka.v1.Answer
+	(*Fulfilment)(nil),        // 34: lumenhook.kafka.v1.Fulfilment
+	(*Event)(nil),             // 35: lumenhook.kafka.v1.Event
+	(*Delivery)(nil),          // 36: lumenhook.kafka.v1.Delivery
+	(*Answer)(nil),            // 37: lumenhook.kafka.v1.Answer
 }
 var file_facts_proto_depIdxs = []int32{
 	0,  // 0: lumenhook.kafka.v1.AccountCreated.meta:type_name -> lumenhook.kafka.v1.FactMeta
@@ -2235,23 +2245,24 @@ var file_facts_proto_depIdxs = []int32{
 	0,  // 25: lumenhook.kafka.v1.WatchDeleted.meta:type_name -> lumenhook.kafka.v1.FactMeta
 	0,  // 26: lumenhook.kafka.v1.BackfillRequested.meta:type_name -> lumenhook.kafka.v1.FactMeta
 	0,  // 27: lumenhook.kafka.v1.RangeCovered.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	0,  // 28: lumenhook.kafka.v1.PartBegun.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	0,  // 29: lumenhook.kafka.v1.BackfillStopped.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	0,  // 30: lumenhook.kafka.v1.DeliveryCreated.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	34, // 31: lumenhook.kafka.v1.DeliveryCreated.event:type_name -> lumenhook.kafka.v1.Event
-	0,  // 32: lumenhook.kafka.v1.AttemptMade.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	0,  // 33: lumenhook.kafka.v1.DeliveryRecalled.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	35, // 34: lumenhook.kafka.v1.DeliveryRecalled.delivery:type_name -> lumenhook.kafka.v1.Delivery
-	0,  // 35: lumenhook.kafka.v1.DeliveryRequeued.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	0,  // 36: lumenhook.kafka.v1.DeliveryCancelled.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	0,  // 37: lumenhook.kafka.v1.DeliveryMoved.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	0,  // 38: lumenhook.kafka.v1.CommandHandled.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	36, // 39: lumenhook.kafka.v1.CommandHandled.answer:type_name -> lumenhook.kafka.v1.Answer
-	40, // [40:40] is the sub-list for method output_type
-	40, // [40:40] is the sub-list for method input_type
-	40, // [40:40] is the sub-list for extension type_name
-	40, // [40:40] is the sub-list for extension extendee
-	0,  // [0:40] is the sub-list for field type_name
+	34, // 28: lumenhook.kafka.v1.RangeCovered.fulfilled:type_name -> lumenhook.kafka.v1.Fulfilment
+	0,  // 29: lumenhook.kafka.v1.PartBegun.meta:type_name -> lumenhook.kafka.v1.FactMeta
+	0,  // 30: lumenhook.kafka.v1.BackfillStopped.meta:type_name -> lumenhook.kafka.v1.FactMeta
+	0,  // 31: lumenhook.kafka.v1.DeliveryCreated.meta:type_name -> lumenhook.kafka.v1.FactMeta
+	35, // 32: lumenhook.kafka.v1.DeliveryCreated.event:type_name -> lumenhook.kafka.v1.Event
+	0,  // 33: lumenhook.kafka.v1.AttemptMade.meta:type_name -> lumenhook.kafka.v1.FactMeta
+	0,  // 34: lumenhook.kafka.v1.DeliveryRecalled.meta:type_name -> lumenhook.kafka.v1.FactMeta
+	36, // 35: lumenhook.kafka.v1.DeliveryRecalled.delivery:type_name -> lumenhook.kafka.v1.Delivery
+	0,  // 36: lumenhook.kafka.v1.DeliveryRequeued.meta:type_name -> lumenhook.kafka.v1.FactMeta
+	0,  // 37: lumenhook.kafka.v1.DeliveryCancelled.meta:type_name -> lumenhook.kafka.v1.FactMeta
+	0,  // 38: lumenhook.kafka.v1.DeliveryMoved.meta:type_name -> lumenhook.kafka.v1.FactMeta
+	0,  // 39: lumenhook.kafka.v1.CommandHandled.meta:type_name -> lumenhook.kafka.v1.FactMeta
+	37, // 40: lumenhook.kafka.v1.CommandHandled.answer:type_name -> lumenhook.kafka.v1.Answer
+	41, // [41:41] is the sub-list for method output_type
+	41, // [41:41] is the sub-list for method input_type
+	41, // [41:41] is the sub-list for extension type_name
+	41, // [41:41] is the sub-list for extension extendee
+	0,  // [0:41] is the sub-list for field type_name
 }
 
 func init() { file_facts_proto_init() }

@@ -1286,6 +1286,7 @@ type WatchChange struct {
 	MemoRule        *MemoRule              `protobuf:"bytes,5,opt,name=memo_rule,json=memoRule,proto3" json:"memo_rule,omitempty"`
 	SenderAllowlist *StringList            `protobuf:"bytes,6,opt,name=sender_allowlist,json=senderAllowlist,proto3" json:"sender_allowlist,omitempty"`
 	EventTypes      *StringList            `protobuf:"bytes,7,opt,name=event_types,json=eventTypes,proto3" json:"event_types,omitempty"`
+	ExpiresAtMillis *int64                 `protobuf:"varint,8,opt,name=expires_at_millis,json=expiresAtMillis,proto3,oneof" json:"expires_at_millis,omitempty"` // 0: it does not expire
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -1369,6 +1370,13 @@ func (x *WatchChange) GetEventTypes() *StringList {
 	return nil
 }
 
+func (x *WatchChange) GetExpiresAtMillis() int64 {
+	if x != nil && x.ExpiresAtMillis != nil {
+		return *x.ExpiresAtMillis
+	}
+	return 0
+}
+
 type Watch struct {
 	state           protoimpl.MessageState `protogen:"open.v1"`
 	Id              string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -1389,7 +1397,10 @@ type Watch struct {
 	Covered         []*LedgerRange         `protobuf:"bytes,16,rep,name=covered,proto3" json:"covered,omitempty"`
 	LiveSince       uint32                 `protobuf:"varint,17,opt,name=live_since,json=liveSince,proto3" json:"live_since,omitempty"` // 0: not known
 	Backfill        *Backfill              `protobuf:"bytes,18,opt,name=backfill,proto3" json:"backfill,omitempty"`
-	Parts           []*BackfillPart        `protobuf:"bytes,19,rep,name=parts,proto3" json:"parts,omitempty"` // begun and not covered
+	Parts           []*BackfillPart        `protobuf:"bytes,19,rep,name=parts,proto3" json:"parts,omitempty"`                                               // begun and not covered
+	ExpiresAtMillis int64                  `protobuf:"varint,20,opt,name=expires_at_millis,json=expiresAtMillis,proto3" json:"expires_at_millis,omitempty"` // 0: it does not expire
+	Once            bool                   `protobuf:"varint,21,opt,name=once,proto3" json:"once,omitempty"`
+	Fulfilled       *Fulfilment            `protobuf:"bytes,22,opt,name=fulfilled,proto3" json:"fulfilled,omitempty"` // absent: not yet
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -1557,6 +1568,88 @@ func (x *Watch) GetParts() []*BackfillPart {
 	return nil
 }
 
+func (x *Watch) GetExpiresAtMillis() int64 {
+	if x != nil {
+		return x.ExpiresAtMillis
+	}
+	return 0
+}
+
+func (x *Watch) GetOnce() bool {
+	if x != nil {
+		return x.Once
+	}
+	return false
+}
+
+func (x *Watch) GetFulfilled() *Fulfilment {
+	if x != nil {
+		return x.Fulfilled
+	}
+	return nil
+}
+
+// Fulfilment is the payment that a watch for one payment has taken.
+type Fulfilment struct {
+	state          protoimpl.MessageState `protogen:"open.v1"`
+	PaymentId      string                 `protobuf:"bytes,1,opt,name=payment_id,json=paymentId,proto3" json:"payment_id,omitempty"`
+	Ledger         uint32                 `protobuf:"varint,2,opt,name=ledger,proto3" json:"ledger,omitempty"`
+	ClosedAtMillis int64                  `protobuf:"varint,3,opt,name=closed_at_millis,json=closedAtMillis,proto3" json:"closed_at_millis,omitempty"` // of the ledger
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
+}
+
+func (x *Fulfilment) Reset() {
+	*x = Fulfilment{}
+	mi := &file_types_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Fulfilment) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Fulfilment) ProtoMessage() {}
+
+func (x *Fulfilment) ProtoReflect() protoreflect.Message {
+	mi := &file_types_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Fulfilment.ProtoReflect.Descriptor instead.
+func (*Fulfilment) Descriptor() ([]byte, []int) {
+	return file_types_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *Fulfilment) GetPaymentId() string {
+	if x != nil {
+		return x.PaymentId
+	}
+	return ""
+}
+
+func (x *Fulfilment) GetLedger() uint32 {
+	if x != nil {
+		return x.Ledger
+	}
+	return 0
+}
+
+func (x *Fulfilment) GetClosedAtMillis() int64 {
+	if x != nil {
+		return x.ClosedAtMillis
+	}
+	return 0
+}
+
 // BackfillPart is a range of ledgers with the watch as it was when it was begun.
 type BackfillPart struct {
 	state           protoimpl.MessageState `protogen:"open.v1"`
@@ -1572,13 +1665,15 @@ type BackfillPart struct {
 	Version         uint64                 `protobuf:"varint,10,opt,name=version,proto3" json:"version,omitempty"` // of its PartBegun
 	MatchesFrom     int64                  `protobuf:"varint,11,opt,name=matches_from,json=matchesFrom,proto3" json:"matches_from,omitempty"`
 	Fenced          bool                   `protobuf:"varint,12,opt,name=fenced,proto3" json:"fenced,omitempty"`
+	ExpiresAtMillis int64                  `protobuf:"varint,13,opt,name=expires_at_millis,json=expiresAtMillis,proto3" json:"expires_at_millis,omitempty"` // Watch.expires_at_millis
+	Revision        uint64                 `protobuf:"varint,14,opt,name=revision,proto3" json:"revision,omitempty"`                                        // Watch.revision
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
 
 func (x *BackfillPart) Reset() {
 	*x = BackfillPart{}
-	mi := &file_types_proto_msgTypes[18]
+	mi := &file_types_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1590,7 +1685,7 @@ func (x *BackfillPart) String() string {
 func (*BackfillPart) ProtoMessage() {}
 
 func (x *BackfillPart) ProtoReflect() protoreflect.Message {
-	mi := &file_types_proto_msgTypes[18]
+	mi := &file_types_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1603,7 +1698,7 @@ func (x *BackfillPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackfillPart.ProtoReflect.Descriptor instead.
 func (*BackfillPart) Descriptor() ([]byte, []int) {
-	return file_types_proto_rawDescGZIP(), []int{18}
+	return file_types_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *BackfillPart) GetRange() *LedgerRange {
@@ -1690,6 +1785,20 @@ func (x *BackfillPart) GetFenced() bool {
 	return false
 }
 
+func (x *BackfillPart) GetExpiresAtMillis() int64 {
+	if x != nil {
+		return x.ExpiresAtMillis
+	}
+	return 0
+}
+
+func (x *BackfillPart) GetRevision() uint64 {
+	if x != nil {
+		return x.Revision
+	}
+	return 0
+}
+
 // LedgerRange is closed: both ends belong to it.
 type LedgerRange struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1701,7 +1810,7 @@ type LedgerRange struct {
 
 func (x *LedgerRange) Reset() {
 	*x = LedgerRange{}
-	mi := &file_types_proto_msgTypes[19]
+	mi := &file_types_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1713,7 +1822,7 @@ func (x *LedgerRange) String() string {
 func (*LedgerRange) ProtoMessage() {}
 
 func (x *LedgerRange) ProtoReflect() protoreflect.Message {
-	mi := &file_types_proto_msgTypes[19]
+	mi := &file_types_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1726,7 +1835,7 @@ func (x *LedgerRange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerRange.ProtoReflect.Descriptor instead.
 func (*LedgerRange) Descriptor() ([]byte, []int) {
-	return file_types_proto_rawDescGZIP(), []int{19}
+	return file_types_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *LedgerRange) GetFrom() uint32 {
@@ -1759,7 +1868,7 @@ type Backfill struct {
 
 func (x *Backfill) Reset() {
 	*x = Backfill{}
-	mi := &file_types_proto_msgTypes[20]
+	mi := &file_types_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1771,7 +1880,7 @@ func (x *Backfill) String() string {
 func (*Backfill) ProtoMessage() {}
 
 func (x *Backfill) ProtoReflect() protoreflect.Message {
-	mi := &file_types_proto_msgTypes[20]
+	mi := &file_types_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1784,7 +1893,7 @@ func (x *Backfill) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Backfill.ProtoReflect.Descriptor instead.
 func (*Backfill) Descriptor() ([]byte, []int) {
-	return file_types_proto_rawDescGZIP(), []int{20}
+	return file_types_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Backfill) GetRequest() uint64 {
@@ -1855,7 +1964,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_types_proto_msgTypes[21]
+	mi := &file_types_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1867,7 +1976,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_types_proto_msgTypes[21]
+	mi := &file_types_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1880,7 +1989,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_types_proto_rawDescGZIP(), []int{21}
+	return file_types_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Event) GetId() string {
@@ -1921,7 +2030,7 @@ type Rejection struct {
 
 func (x *Rejection) Reset() {
 	*x = Rejection{}
-	mi := &file_types_proto_msgTypes[22]
+	mi := &file_types_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1933,7 +2042,7 @@ func (x *Rejection) String() string {
 func (*Rejection) ProtoMessage() {}
 
 func (x *Rejection) ProtoReflect() protoreflect.Message {
-	mi := &file_types_proto_msgTypes[22]
+	mi := &file_types_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1946,7 +2055,7 @@ func (x *Rejection) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rejection.ProtoReflect.Descriptor instead.
 func (*Rejection) Descriptor() ([]byte, []int) {
-	return file_types_proto_rawDescGZIP(), []int{22}
+	return file_types_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Rejection) GetCode() string {
@@ -1977,7 +2086,7 @@ type AttemptResult struct {
 
 func (x *AttemptResult) Reset() {
 	*x = AttemptResult{}
-	mi := &file_types_proto_msgTypes[23]
+	mi := &file_types_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1989,7 +2098,7 @@ func (x *AttemptResult) String() string {
 func (*AttemptResult) ProtoMessage() {}
 
 func (x *AttemptResult) ProtoReflect() protoreflect.Message {
-	mi := &file_types_proto_msgTypes[23]
+	mi := &file_types_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2002,7 +2111,7 @@ func (x *AttemptResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AttemptResult.ProtoReflect.Descriptor instead.
 func (*AttemptResult) Descriptor() ([]byte, []int) {
-	return file_types_proto_rawDescGZIP(), []int{23}
+	return file_types_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *AttemptResult) GetSentAtMillis() int64 {
@@ -2051,7 +2160,7 @@ type ReplayResult struct {
 
 func (x *ReplayResult) Reset() {
 	*x = ReplayResult{}
-	mi := &file_types_proto_msgTypes[24]
+	mi := &file_types_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2063,7 +2172,7 @@ func (x *ReplayResult) String() string {
 func (*ReplayResult) ProtoMessage() {}
 
 func (x *ReplayResult) ProtoReflect() protoreflect.Message {
-	mi := &file_types_proto_msgTypes[24]
+	mi := &file_types_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2076,7 +2185,7 @@ func (x *ReplayResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplayResult.ProtoReflect.Descriptor instead.
 func (*ReplayResult) Descriptor() ([]byte, []int) {
-	return file_types_proto_rawDescGZIP(), []int{24}
+	return file_types_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ReplayResult) GetQueued() uint32 {
@@ -2110,7 +2219,7 @@ type TestResult struct {
 
 func (x *TestResult) Reset() {
 	*x = TestResult{}
-	mi := &file_types_proto_msgTypes[25]
+	mi := &file_types_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2122,7 +2231,7 @@ func (x *TestResult) String() string {
 func (*TestResult) ProtoMessage() {}
 
 func (x *TestResult) ProtoReflect() protoreflect.Message {
-	mi := &file_types_proto_msgTypes[25]
+	mi := &file_types_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2135,7 +2244,7 @@ func (x *TestResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TestResult.ProtoReflect.Descriptor instead.
 func (*TestResult) Descriptor() ([]byte, []int) {
-	return file_types_proto_rawDescGZIP(), []int{25}
+	return file_types_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *TestResult) GetEventId() string {
@@ -2182,7 +2291,7 @@ type Delivery struct {
 
 func (x *Delivery) Reset() {
 	*x = Delivery{}
-	mi := &file_types_proto_msgTypes[26]
+	mi := &file_types_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2194,7 +2303,7 @@ func (x *Delivery) String() string {
 func (*Delivery) ProtoMessage() {}
 
 func (x *Delivery) ProtoReflect() protoreflect.Message {
-	mi := &file_types_proto_msgTypes[26]
+	mi := &file_types_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2207,7 +2316,7 @@ func (x *Delivery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Delivery.ProtoReflect.Descriptor instead.
 func (*Delivery) Descriptor() ([]byte, []int) {
-	return file_types_proto_rawDescGZIP(), []int{26}
+	return file_types_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Delivery) GetEventId() string {
@@ -2385,7 +2494,7 @@ type Notice struct {
 
 func (x *Notice) Reset() {
 	*x = Notice{}
-	mi := &file_types_proto_msgTypes[27]
+	mi := &file_types_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2397,7 +2506,7 @@ func (x *Notice) String() string {
 func (*Notice) ProtoMessage() {}
 
 func (x *Notice) ProtoReflect() protoreflect.Message {
-	mi := &file_types_proto_msgTypes[27]
+	mi := &file_types_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2410,7 +2519,7 @@ func (x *Notice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Notice.ProtoReflect.Descriptor instead.
 func (*Notice) Descriptor() ([]byte, []int) {
-	return file_types_proto_rawDescGZIP(), []int{27}
+	return file_types_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Notice) GetEndpointId() string {
@@ -2517,7 +2626,7 @@ type Answer struct {
 
 func (x *Answer) Reset() {
 	*x = Answer{}
-	mi := &file_types_proto_msgTypes[28]
+	mi := &file_types_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2529,7 +2638,7 @@ func (x *Answer) String() string {
 func (*Answer) ProtoMessage() {}
 
 func (x *Answer) ProtoReflect() protoreflect.Message {
-	mi := &file_types_proto_msgTypes[28]
+	mi := &file_types_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2542,7 +2651,7 @@ func (x *Answer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Answer.ProtoReflect.Descriptor instead.
 func (*Answer) Descriptor() ([]byte, []int) {
-	return file_types_proto_rawDescGZIP(), []int{28}
+	return file_types_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Answer) GetOutcome() isAnswer_Outcome {
@@ -2806,7 +2915,7 @@ const file_types_proto_rawDesc = "" +
 	"\f_descriptionB\x18\n" +
 	"\x16_rate_limit_per_secondB\r\n" +
 	"\v_signaturesB\v\n" +
-	"\t_ordering\"\xa7\x03\n" +
+	"\t_ordering\"\xee\x03\n" +
 	"\vWatchChange\x12\x19\n" +
 	"\x05label\x18\x01 \x01(\tH\x00R\x05label\x88\x01\x01\x12$\n" +
 	"\vendpoint_id\x18\x02 \x01(\tH\x01R\n" +
@@ -2817,9 +2926,11 @@ const file_types_proto_rawDesc = "" +
 	"\tmemo_rule\x18\x05 \x01(\v2\x1c.lumenhook.kafka.v1.MemoRuleR\bmemoRule\x12I\n" +
 	"\x10sender_allowlist\x18\x06 \x01(\v2\x1e.lumenhook.kafka.v1.StringListR\x0fsenderAllowlist\x12?\n" +
 	"\vevent_types\x18\a \x01(\v2\x1e.lumenhook.kafka.v1.StringListR\n" +
-	"eventTypesB\b\n" +
+	"eventTypes\x12/\n" +
+	"\x11expires_at_millis\x18\b \x01(\x03H\x02R\x0fexpiresAtMillis\x88\x01\x01B\b\n" +
 	"\x06_labelB\x0e\n" +
-	"\f_endpoint_id\"\x95\x06\n" +
+	"\f_endpoint_idB\x14\n" +
+	"\x12_expires_at_millis\"\x93\a\n" +
 	"\x05Watch\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1d\n" +
 	"\n" +
@@ -2845,7 +2956,16 @@ const file_types_proto_rawDesc = "" +
 	"\n" +
 	"live_since\x18\x11 \x01(\rR\tliveSince\x128\n" +
 	"\bbackfill\x18\x12 \x01(\v2\x1c.lumenhook.kafka.v1.BackfillR\bbackfill\x126\n" +
-	"\x05parts\x18\x13 \x03(\v2 .lumenhook.kafka.v1.BackfillPartR\x05parts\"\xf4\x03\n" +
+	"\x05parts\x18\x13 \x03(\v2 .lumenhook.kafka.v1.BackfillPartR\x05parts\x12*\n" +
+	"\x11expires_at_millis\x18\x14 \x01(\x03R\x0fexpiresAtMillis\x12\x12\n" +
+	"\x04once\x18\x15 \x01(\bR\x04once\x12<\n" +
+	"\tfulfilled\x18\x16 \x01(\v2\x1e.lumenhook.kafka.v1.FulfilmentR\tfulfilled\"m\n" +
+	"\n" +
+	"Fulfilment\x12\x1d\n" +
+	"\n" +
+	"payment_id\x18\x01 \x01(\tR\tpaymentId\x12\x16\n" +
+	"\x06ledger\x18\x02 \x01(\rR\x06ledger\x12(\n" +
+	"\x10closed_at_millis\x18\x03 \x01(\x03R\x0eclosedAtMillis\"\xbc\x04\n" +
 	"\fBackfillPart\x125\n" +
 	"\x05range\x18\x01 \x01(\v2\x1f.lumenhook.kafka.v1.LedgerRangeR\x05range\x12&\n" +
 	"\x0fbegun_at_millis\x18\x02 \x01(\x03R\rbegunAtMillis\x12\x14\n" +
@@ -2862,7 +2982,9 @@ const file_types_proto_rawDesc = "" +
 	"\aversion\x18\n" +
 	" \x01(\x04R\aversion\x12!\n" +
 	"\fmatches_from\x18\v \x01(\x03R\vmatchesFrom\x12\x16\n" +
-	"\x06fenced\x18\f \x01(\bR\x06fenced\"1\n" +
+	"\x06fenced\x18\f \x01(\bR\x06fenced\x12*\n" +
+	"\x11expires_at_millis\x18\r \x01(\x03R\x0fexpiresAtMillis\x12\x1a\n" +
+	"\brevision\x18\x0e \x01(\x04R\brevision\"1\n" +
 	"\vLedgerRange\x12\x12\n" +
 	"\x04from\x18\x01 \x01(\rR\x04from\x12\x0e\n" +
 	"\x02to\x18\x02 \x01(\rR\x02to\"\xe4\x01\n" +
@@ -2965,7 +3087,7 @@ func file_types_proto_rawDescGZIP() []byte {
 	return file_types_proto_rawDescData
 }
 
-var file_types_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
+var file_types_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
 var file_types_proto_goTypes = []any{
 	(*Asset)(nil),          // 0: lumenhook.kafka.v1.Asset
 	(*Memo)(nil),           // 1: lumenhook.kafka.v1.Memo
@@ -2985,17 +3107,18 @@ var file_types_proto_goTypes = []any{
 	(*EndpointChange)(nil), // 15: lumenhook.kafka.v1.EndpointChange
 	(*WatchChange)(nil),    // 16: lumenhook.kafka.v1.WatchChange
 	(*Watch)(nil),          // 17: lumenhook.kafka.v1.Watch
-	(*BackfillPart)(nil),   // 18: lumenhook.kafka.v1.BackfillPart
-	(*LedgerRange)(nil),    // 19: lumenhook.kafka.v1.LedgerRange
-	(*Backfill)(nil),       // 20: lumenhook.kafka.v1.Backfill
-	(*Event)(nil),          // 21: lumenhook.kafka.v1.Event
-	(*Rejection)(nil),      // 22: lumenhook.kafka.v1.Rejection
-	(*AttemptResult)(nil),  // 23: lumenhook.kafka.v1.AttemptResult
-	(*ReplayResult)(nil),   // 24: lumenhook.kafka.v1.ReplayResult
-	(*TestResult)(nil),     // 25: lumenhook.kafka.v1.TestResult
-	(*Delivery)(nil),       // 26: lumenhook.kafka.v1.Delivery
-	(*Notice)(nil),         // 27: lumenhook.kafka.v1.Notice
-	(*Answer)(nil),         // 28: lumenhook.kafka.v1.Answer
+	(*Fulfilment)(nil),     // 18: lumenhook.kafka.v1.Fulfilment
+	(*BackfillPart)(nil),   // 19: lumenhook.kafka.v1.BackfillPart
+	(*LedgerRange)(nil),    // 20: lumenhook.kafka.v1.LedgerRange
+	(*Backfill)(nil),       // 21: lumenhook.kafka.v1.Backfill
+	(*Event)(nil),          // 22: lumenhook.kafka.v1.Event
+	(*Rejection)(nil),      // 23: lumenhook.kafka.v1.Rejection
+	(*AttemptResult)(nil),  // 24: lumenhook.kafka.v1.AttemptResult
+	(*ReplayResult)(nil),   // 25: lumenhook.kafka.v1.ReplayResult
+	(*TestResult)(nil),     // 26: lumenhook.kafka.v1.TestResult
+	(*Delivery)(nil),       // 27: lumenhook.kafka.v1.Delivery
+	(*Notice)(nil),         // 28: lumenhook.kafka.v1.Notice
+	(*Answer)(nil),         // 29: lumenhook.kafka.v1.Answer
 }
 var file_types_proto_depIdxs = []int32{
 	1,  // 0: lumenhook.kafka.v1.Payment.memo:type_name -> lumenhook.kafka.v1.Memo
@@ -3016,27 +3139,28 @@ var file_types_proto_depIdxs = []int32{
 	0,  // 15: lumenhook.kafka.v1.Watch.assets:type_name -> lumenhook.kafka.v1.Asset
 	4,  // 16: lumenhook.kafka.v1.Watch.amount_rule:type_name -> lumenhook.kafka.v1.AmountRule
 	5,  // 17: lumenhook.kafka.v1.Watch.memo_rule:type_name -> lumenhook.kafka.v1.MemoRule
-	19, // 18: lumenhook.kafka.v1.Watch.covered:type_name -> lumenhook.kafka.v1.LedgerRange
-	20, // 19: lumenhook.kafka.v1.Watch.backfill:type_name -> lumenhook.kafka.v1.Backfill
-	18, // 20: lumenhook.kafka.v1.Watch.parts:type_name -> lumenhook.kafka.v1.BackfillPart
-	19, // 21: lumenhook.kafka.v1.BackfillPart.range:type_name -> lumenhook.kafka.v1.LedgerRange
-	0,  // 22: lumenhook.kafka.v1.BackfillPart.assets:type_name -> lumenhook.kafka.v1.Asset
-	4,  // 23: lumenhook.kafka.v1.BackfillPart.amount_rule:type_name -> lumenhook.kafka.v1.AmountRule
-	5,  // 24: lumenhook.kafka.v1.BackfillPart.memo_rule:type_name -> lumenhook.kafka.v1.MemoRule
-	23, // 25: lumenhook.kafka.v1.TestResult.result:type_name -> lumenhook.kafka.v1.AttemptResult
-	22, // 26: lumenhook.kafka.v1.Answer.rejection:type_name -> lumenhook.kafka.v1.Rejection
-	8,  // 27: lumenhook.kafka.v1.Answer.account:type_name -> lumenhook.kafka.v1.Account
-	11, // 28: lumenhook.kafka.v1.Answer.endpoint:type_name -> lumenhook.kafka.v1.Endpoint
-	17, // 29: lumenhook.kafka.v1.Answer.watch:type_name -> lumenhook.kafka.v1.Watch
-	7,  // 30: lumenhook.kafka.v1.Answer.key:type_name -> lumenhook.kafka.v1.Key
-	26, // 31: lumenhook.kafka.v1.Answer.delivery:type_name -> lumenhook.kafka.v1.Delivery
-	24, // 32: lumenhook.kafka.v1.Answer.replay:type_name -> lumenhook.kafka.v1.ReplayResult
-	25, // 33: lumenhook.kafka.v1.Answer.test:type_name -> lumenhook.kafka.v1.TestResult
-	34, // [34:34] is the sub-list for method output_type
-	34, // [34:34] is the sub-list for method input_type
-	34, // [34:34] is the sub-list for extension type_name
-	34, // [34:34] is the sub-list for extension extendee
-	0,  // [0:34] is the sub-list for field type_name
+	20, // 18: lumenhook.kafka.v1.Watch.covered:type_name -> lumenhook.kafka.v1.LedgerRange
+	21, // 19: lumenhook.kafka.v1.Watch.backfill:type_name -> lumenhook.kafka.v1.Backfill
+	19, // 20: lumenhook.kafka.v1.Watch.parts:type_name -> lumenhook.kafka.v1.BackfillPart
+	18, // 21: lumenhook.kafka.v1.Watch.fulfilled:type_name -> lumenhook.kafka.v1.Fulfilment
+	20, // 22: lumenhook.kafka.v1.BackfillPart.range:type_name -> lumenhook.kafka.v1.LedgerRange
+	0,  // 23: lumenhook.kafka.v1.BackfillPart.assets:type_name -> lumenhook.kafka.v1.Asset
+	4,  // 24: lumenhook.kafka.v1.BackfillPart.amount_rule:type_name -> lumenhook.kafka.v1.AmountRule
+	5,  // 25: lumenhook.kafka.v1.BackfillPart.memo_rule:type_name -> lumenhook.kafka.v1.MemoRule
+	24, // 26: lumenhook.kafka.v1.TestResult.result:type_name -> lumenhook.kafka.v1.AttemptResult
+	23, // 27: lumenhook.kafka.v1.Answer.rejection:type_name -> lumenhook.kafka.v1.Rejection
+	8,  // 28: lumenhook.kafka.v1.Answer.account:type_name -> lumenhook.kafka.v1.Account
+	11, // 29: lumenhook.kafka.v1.Answer.endpoint:type_name -> lumenhook.kafka.v1.Endpoint
+	17, // 30: lumenhook.kafka.v1.Answer.watch:type_name -> lumenhook.kafka.v1.Watch
+	7,  // 31: lumenhook.kafka.v1.Answer.key:type_name -> lumenhook.kafka.v1.Key
+	27, // 32: lumenhook.kafka.v1.Answer.delivery:type_name -> lumenhook.kafka.v1.Delivery
+	25, // 33: lumenhook.kafka.v1.Answer.replay:type_name -> lumenhook.kafka.v1.ReplayResult
+	26, // 34: lumenhook.kafka.v1.Answer.test:type_name -> lumenhook.kafka.v1.TestResult
+	35, // [35:35] is the sub-list for method output_type
+	35, // [35:35] is the sub-list for method input_type
+	35, // [35:35] is the sub-list for extension type_name
+	35, // [35:35] is the sub-list for extension extendee
+	0,  // [0:35] is the sub-list for field type_name
 }
 
 func init() { file_types_proto_init() }
@@ -3046,7 +3170,7 @@ func file_types_proto_init() {
 	}
 	file_types_proto_msgTypes[15].OneofWrappers = []any{}
 	file_types_proto_msgTypes[16].OneofWrappers = []any{}
-	file_types_proto_msgTypes[28].OneofWrappers = []any{
+	file_types_proto_msgTypes[29].OneofWrappers = []any{
 		(*Answer_Rejection)(nil),
 		(*Answer_Account)(nil),
 		(*Answer_Endpoint)(nil),
@@ -3062,7 +3186,7 @@ func file_types_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_types_proto_rawDesc), len(file_types_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   29,
+			NumMessages:   30,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

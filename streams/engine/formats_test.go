@@ -66,7 +66,14 @@ func stateOfEverything(t *testing.T) *core {
 		Email:     "a@b.example",
 		Key:       key,
 	}})
-	c.take(commandRecord(asked(domain.CreateWatch{Watch: goodWatch()})))
+	invoice := goodWatch()
+	invoice.Once, invoice.ExpiresAtMillis = true, c.now+hour
+	c.take(commandRecord(asked(domain.CreateWatch{Watch: invoice})))
+	c.turn(domain.Command{ID: "cmd_fulfil", AccountID: accountID, Body: domain.RecordCoverage{
+		WatchID:    invoice.ID,
+		Fulfils:    domain.Fulfilment{PaymentID: "7-1", Ledger: 7, ClosedAtMillis: c.now},
+		IfRevision: 1,
+	}})
 	c.endpoints()
 	c.gone("ep_gone") // a notice that is ordered, one that is tried again, and one that waits
 	c.answered(c.later(0)[0], domain.MailDeferred)

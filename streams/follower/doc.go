@@ -46,6 +46,7 @@
 //	readback.go  what was appended before
 //	admit.go     which watches see a ledger
 //	match.go     a ledger's payments to watched wallets, and their matches
+//	once.go      watches for one payment: which one it is
 //	moves.go     changes of watched wallets' balances
 //	backfill.go  the past of a watch, read beside the live ledger
 //	parts.go     its parts: read, read back, and appended once

@@ -22,7 +22,7 @@ func (r *Reading) SetAt(sequence uint32) { r.at.Store(sequence) }
 func Matcher(config Config) func(domain.Ledger) (observed, matches int, err error) {
 	r := NewReading(config, nil, nil)
 	return func(l domain.Ledger) (observed, matches int, err error) {
-		s, err := match(l.Payments, admitted{r, l.Sequence}, r.appended.of(l.Sequence))
+		s, err := match(l.Payments, admitted{r, l.Sequence}, r.appended.of(l.Sequence), nil)
 		return len(s.observed), len(s.matches), err
 	}
 }

@@ -125,7 +125,7 @@ func (r *Reading) commitLedger(
 		return err
 	}
 	r.at.Store(l.Sequence)
-	s, err := match(l.Payments, admitted{r, l.Sequence}, r.appended.of(l.Sequence))
+	s, err := match(l.Payments, admitted{r, l.Sequence}, r.appended.of(l.Sequence), r.claims(ctx))
 	if err != nil {
 		return err
 	}

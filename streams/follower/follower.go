@@ -64,6 +64,7 @@ type Config struct {
 	Cluster    streams.Cluster
 	Source     Source
 	Watches    Watches
+	Claims     Claims
 	OpenParts  OpenParts // of backfills
 	Passphrase string    // of the network
 	Start      Start     // where to begin when there is no cursor

@@ -22,10 +22,10 @@ func isIncome(p domain.Payment) bool { return p.AmountStroops > 0 && !p.PaysOnes
 
 // match selects the payments to watched wallets and matches each against the watches. What
 // was matched of the ledger before is not matched again, even if its watch has changed, and
-// what was observed is not appended again.
+// what was observed is not appended again. Matches of watches for one payment are claimed.
 func match(payments []domain.Payment, watches interface {
 	ByWallet(wallet string) ([]domain.Watch, error)
-}, already appended) (s matched, err error) {
+}, already appended, claims claiming) (s matched, err error) {
 	s.already = already
 	for _, p := range payments {
 		if !isIncome(p) {
@@ -45,7 +45,7 @@ func match(payments []domain.Payment, watches interface {
 			}
 		}
 	}
-	return s, nil
+	return s, s.claim(claims)
 }
 
 // eachPayment iterates over the records of payments to append, in ledger order.

@@ -157,7 +157,12 @@ func (b *Backfiller) readPart(
 		if !found || current.Deleted() || current.Backfill.Request != w.Backfill.Request {
 			return last, "", nil
 		}
-		if last, err = b.appendPage(ctx, page, w, part, last+1); err != nil {
+		w.Fulfilled = current.Fulfilled
+		last, err = b.appendPage(ctx, page, w, part, last+1)
+		if errors.Is(err, errUnpinned) {
+			return last, "", nil // nothing of the ledger was appended
+		}
+		if err != nil {
 			return last, "", err
 		}
 		b.cameTo(w.ID, page, last)
@@ -209,7 +214,7 @@ func (b *Backfiller) appendLedger(
 	if err := b.check(l, due); err != nil {
 		return err
 	}
-	s, err := match(l.Payments, only{w}, appended{})
+	s, err := match(l.Payments, only{w}, appended{}, b.claims(ctx))
 	if err != nil {
 		return err
 	}
