@@ -61,6 +61,10 @@ func TestTheClientsStructsAreTheDocuments(t *testing.T) {
 		{reflect.TypeFor[client.Test](), []string{"Test"}},
 		{reflect.TypeFor[client.Replay](), []string{"Replay"}},
 		{reflect.TypeFor[client.ReplayResult](), []string{"ReplayResult"}},
+		{reflect.TypeFor[client.ResendMany](), []string{"ResendMany"}},
+		{reflect.TypeFor[client.ResendManyResult](), []string{"ResendManyResult"}},
+		{reflect.TypeFor[client.ResendRefused](), []string{"ResendRefused"}},
+		{reflect.TypeFor[client.Fulfilment](), []string{"Fulfilment"}},
 		{reflect.TypeFor[client.Asset](), []string{"Asset"}},
 		{reflect.TypeFor[client.AmountRule](), []string{"AmountRuleInput"}},
 		{reflect.TypeFor[client.MemoRule](), []string{"MemoRuleInput"}},
@@ -257,6 +261,8 @@ func TestTheClient(t *testing.T) {
 	must("resend", err, resent.Delivery.State == "QUEUED")
 	replay, err := c.ReplayEndpoint(ctx, e.ID, client.Replay{Since: w.now})
 	must("replay", err, replay.Queued == 0)
+	many, err := c.ResendEvents(ctx, client.ResendMany{EndpointID: e.ID, Type: "test.ping"})
+	must("resend many", err, many.Queued == 1 && many.Matched == 1 && many.NextCursor == nil)
 	watch, err := c.CreateWatch(ctx,
 		client.WatchCreate{
 			WalletAddress: wallet,

@@ -54,6 +54,7 @@
 //	selection.go       events that a body selects, with the filters of lists
 //	replay.go          failed deliveries of an endpoint, queued again
 //	resend.go          events: sending them again, where they go now
+//	resend_many.go     the same of all that a filter selects
 //	statement.go       statements of a wallet; statement_csv.go, the same as CSV
 //	coverage.go        which ledgers were read, and verified
 //	keys.go            API keys

@@ -16,6 +16,14 @@ import (
 func (w *world) delivered(
 	accountID, endpointID string, state domain.DeliveryState, attempts ...domain.AttemptResult,
 ) domain.Event {
+	return w.deliveredOf("221517461192705", accountID, endpointID, state, attempts...)
+}
+
+// deliveredOf adds the event of a payment.
+func (w *world) deliveredOf(
+	paymentID, accountID, endpointID string, state domain.DeliveryState,
+	attempts ...domain.AttemptResult,
+) domain.Event {
 	watch := domain.Watch{
 		ID:            domain.DeriveID(domain.WatchPrefix, "1"),
 		WalletAddress: wallet,
@@ -25,7 +33,7 @@ func (w *world) delivered(
 		EventTypes:    []domain.EventType{domain.PaymentReceived},
 	}
 	match, ok := domain.MatchPayment(watch, domain.Payment{
-		ID:             "221517461192705",
+		ID:             paymentID,
 		TxHash:         strings.Repeat("ab", 32),
 		Ledger:         5,
 		ClosedAtMillis: 1_795_000_000_000,

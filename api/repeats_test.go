@@ -34,6 +34,7 @@ var repeatable = map[string]func(*repetition) string{
 	"deleteWatch":     text(``),
 	"backfillWatch":   text(`{"from":1}`),
 	"resendEvent":     text(``),
+	"resendEvents":    text(`{"asset":"XLM"}`),
 	"createKey":       text(`{"permissions":["read"],"expiresAt":"2026-11-21T10:30:00Z"}`),
 	"rollKey":         text(`{"expiresAt":"2026-11-21T10:30:00Z"}`),
 	"revokeKey":       text(``),

@@ -79,6 +79,50 @@ func (c *Client) ResendEvent(ctx context.Context, eventID string, o ...Option) (
 	return ask[Resent](ctx, c, post, id(events, eventID, "resend"), nil, o)
 }
 
+// ResendMany selects events to queue again, by one filter at least. Empty fields do not filter.
+type ResendMany struct {
+	EndpointID    string     `json:"endpointId,omitempty"`
+	WatchID       string     `json:"watchId,omitempty"`
+	WalletAddress string     `json:"walletAddress,omitempty"`
+	Type          string     `json:"type,omitempty"`
+	State         string     `json:"state,omitempty"`
+	Since         *time.Time `json:"since,omitempty"`
+	Until         *time.Time `json:"until,omitempty"`
+	PaymentID     string     `json:"paymentId,omitempty"`
+	TxHash        string     `json:"txHash,omitempty"`
+	Sender        string     `json:"sender,omitempty"`
+	Memo          string     `json:"memo,omitempty"`
+	Asset         string     `json:"asset,omitempty"`
+	MinAmount     string     `json:"minAmount,omitempty"`
+	MaxAmount     string     `json:"maxAmount,omitempty"`
+	Cursor        string     `json:"cursor,omitempty"` // NextCursor of the answer before
+	DryRun        bool       `json:"dryRun,omitempty"` // count them, and queue none
+}
+
+// ResendManyResult is how many events were queued, or are on their way already, of those that
+// matched.
+type ResendManyResult struct {
+	Queued     int             `json:"queued"`
+	Matched    int             `json:"matched"`
+	Refused    []ResendRefused `json:"refused"`
+	Truncated  bool            `json:"truncated"`
+	NextCursor *string         `json:"nextCursor"`
+	DryRun     bool            `json:"dryRun,omitempty"`
+}
+
+// ResendRefused is an event that cannot be sent again, and the code of why.
+type ResendRefused struct {
+	EventID string `json:"eventId"`
+	Code    string `json:"code"`
+}
+
+// ResendEvents queues events again that filters select, up to 1,000.
+func (c *Client) ResendEvents(
+	ctx context.Context, s ResendMany, o ...Option,
+) (ResendManyResult, error) {
+	return ask[ResendManyResult](ctx, c, post, events+"/resend", s, o)
+}
+
 // Pull selects events of an endpoint by their numbers.
 type Pull struct {
 	After int64         // numbers above this; NextAfter of the answer before

@@ -23,12 +23,45 @@ func newEvents() *cobra.Command {
 			func(ctx context.Context, c *client.Client, args []string) (client.Event, error) {
 				return c.GetEvent(ctx, args[0])
 			}, apicli.ShowEvent),
-		asking(&a, "resend EVENT_ID", "Queue an event again, delivered or not; one cancelled with "+
-			"its endpoint goes to the one that its watch names now", cli.OneArgument,
-			func(ctx context.Context, c *client.Client, args []string) (client.Resent, error) {
-				return c.ResendEvent(ctx, args[0])
-			}, apicli.ShowResent),
+		newEventsResend(&a),
 	)
+	return c
+}
+
+// anEventOrFilters accepts an event or, where filters are given, none.
+func anEventOrFilters(c *cobra.Command, args []string, filtered bool) error {
+	switch {
+	case filtered && len(args) == 0:
+		return nil
+	case filtered:
+		return errors.New("lumenhook events resend takes an EVENT_ID or filters, and got both")
+	case len(args) == 0:
+		return errors.New("lumenhook events resend needs an EVENT_ID, or a filter such as --since 24h")
+	}
+	return cli.OneArgument(c, args)
+}
+
+func newEventsResend(a *apiFlags) *cobra.Command {
+	var f apicli.Resend
+	c := asking(a, "resend [EVENT_ID]", "Queue events again, delivered or not",
+		func(c *cobra.Command, args []string) error { return anEventOrFilters(c, args, f.Given()) },
+		func(ctx context.Context, c *client.Client, args []string) (any, error) {
+			if len(args) == 1 {
+				return c.ResendEvent(ctx, args[0])
+			}
+			body, err := f.Body()
+			if err != nil {
+				return nil, err
+			}
+			return c.ResendEvents(ctx, body)
+		}, apicli.ShowAnyResent)
+	c.Long = `Queues an event again, delivered or not, or up to 1,000 that every filter takes, newest
+first. One that was cancelled with its endpoint goes to the one that its watch names now.
+--dry-run says how many events match, and queues none.`
+	c.Example = `  lumenhook events resend evt_…
+  lumenhook events resend --endpoint ep_… --since 24h --dry-run
+  lumenhook events resend --tx 3f…`
+	f.Register(c.Flags())
 	return c
 }
 

@@ -165,6 +165,9 @@ var commandFaults = map[string]faultsOf{
 		asks:    theAPI,
 		args:    []string{noEvent},
 		refused: "no event with this id: " + noEvent,
+		faults: [][]string{
+			{"takes an EVENT_ID or filters, and got both", "--since", "24h"},
+		},
 	},
 	"events pull": {
 		asks: theAPI,

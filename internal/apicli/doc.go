@@ -8,6 +8,7 @@
 //	warning.go    the API's warnings, in words
 //	endpoint.go, watch.go, event.go, key.go  the API's answers, and their flags
 //	replay.go                                the flags of a replay, and its answer
+//	resend.go                                the flags of a resend of many events, and its answer
 //	secretout.go  a new secret, kept off the terminal
 //	pull.go       an endpoint's events as lines, appended to a file
 //	coverage.go   which ledgers were read

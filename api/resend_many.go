@@ -1,0 +1,171 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/lumenhook/lumenhook/api/decode"
+	"github.com/lumenhook/lumenhook/api/problem"
+	"github.com/lumenhook/lumenhook/domain"
+)
+
+// Bounds of a resend of many events.
+const (
+	maxResend       = 1000
+	resendAtOnce    = 16
+	resendBeginning = 8 * time.Second // what does not begin in it is left for the next request
+	maxCursor       = 512
+)
+
+// resendManyView is the result of a resend of many events, or of its dry run.
+type resendManyView struct {
+	Queued     int           `json:"queued"`
+	Matched    int           `json:"matched"`
+	Refused    []refusedView `json:"refused"`
+	Truncated  bool          `json:"truncated"`
+	NextCursor *string       `json:"nextCursor"`
+	DryRun     bool          `json:"dryRun,omitzero"`
+}
+
+// refusedView is an event that cannot be sent again.
+type refusedView struct {
+	EventID string `json:"eventId"`
+	Code    string `json:"code"`
+}
+
+// decodeResend decodes the filters of a resend, and where it goes on.
+func (a *API) decodeResend(r *request) (s selection, after *Position, err error) {
+	var cursor string
+	s, faults := decodeSelection(r, eventFilters(),
+		decode.Into("cursor", &cursor, func(v decode.Value) string {
+			text, _ := v.Text(maxCursor)
+			return text
+		}))
+	if !faults.Any() && !s.filtered() {
+		faults.Add("", problem.FaultRequired,
+			"name one filter at least, such as since: what it takes is sent again")
+	}
+	if err := faults.Err(); err != nil {
+		return s, nil, err
+	}
+	s.filter.NoTests = s.filter.Type != domain.TestPing
+	if cursor == "" {
+		return s, nil, nil
+	}
+	after, ok := a.position(r, s.values, cursor)
+	if !ok {
+		return s, nil, invalidCursor(problem.Fault{Pointer: "/cursor"})
+	}
+	return s, after, nil
+}
+
+// resendEvents sends again what a filter selects in the history, newest first, whatever became
+// of it. Each event is asked for by a command of its own, whose id is derived from the request's
+// and the event's: a repeat of the request sends none of them twice, and goes on with those that
+// it did not come to.
+func (a *API) resendEvents(ctx context.Context, r *request) (reply, error) {
+	asked, after, err := a.decodeResend(r)
+	if err != nil {
+		return reply{}, err
+	}
+	most := maxResend
+	if asked.dryRun {
+		most = ChooseMax
+	}
+	chosen, more, err := a.choose(ctx, asked.filter, after, most)
+	if err != nil {
+		return reply{}, err
+	}
+	if asked.dryRun {
+		view := resendManyView{
+			Matched:   len(chosen),
+			Refused:   []refusedView{},
+			Truncated: more != nil || len(chosen) > maxResend,
+			DryRun:    true,
+		}
+		return reply{view: view}, nil
+	}
+	view, replayed, err := a.resendChosen(ctx, r, chosen)
+	if err != nil {
+		return reply{}, err
+	}
+	if view.Matched < len(chosen) {
+		more = &chosen[view.Matched-1]
+	}
+	if more != nil {
+		view.Truncated = true
+		view.NextCursor = pointer(a.cursorText(r, asked.values, *more))
+	}
+	return reply{view: view, replayed: replayed}, nil
+}
+
+// resendChosen sends the chosen events again, as many as begin in time, and the first in any case.
+// What one of them is refused for is said of it; an error is what holds all of them up.
+func (a *API) resendChosen(
+	ctx context.Context, r *request, chosen []Position,
+) (view resendManyView, replayed bool, err error) {
+	beginning, end := context.WithTimeout(ctx, resendBeginning)
+	defer end()
+	view.Refused = []refusedView{}
+	replayed = len(chosen) > 0
+	var mu sync.Mutex
+	sending, within := errgroup.WithContext(ctx)
+	sending.SetLimit(resendAtOnce)
+	for _, at := range chosen {
+		if view.Matched > 0 && (beginning.Err() != nil || within.Err() != nil) {
+			break
+		}
+		view.Matched++
+		sending.Go(func() error {
+			again, code, err := a.resendOne(within, r, at.ID)
+			mu.Lock()
+			defer mu.Unlock()
+			replayed = replayed && again
+			switch {
+			case err != nil:
+				return err
+			case code != "":
+				view.Refused = append(view.Refused, refusedView{at.ID, code})
+			default:
+				view.Queued++
+			}
+			return nil
+		})
+	}
+	err = sending.Wait()
+	slices.SortFunc(view.Refused, func(a, b refusedView) int {
+		return strings.Compare(a.EventID, b.EventID)
+	})
+	return view, replayed, err
+}
+
+// resendOne sends one of many events again. code is why that one cannot be.
+func (a *API) resendOne(
+	ctx context.Context, r *request, eventID string,
+) (replayed bool, code string, err error) {
+	one := *r
+	one.subjectID = eventID
+	one.commandID = domain.DeriveID(domain.CommandPrefix, r.commandID, "resend", eventID)
+	if err = a.findRecalled(ctx, &one); err == nil {
+		var answer reply
+		answer, err = a.resendEvent(ctx, &one)
+		replayed = answer.replayed
+	}
+	if err == nil {
+		return replayed, "", nil
+	}
+	switch p := problem.Of(err); {
+	case p.Code == problem.CodeIdempotencyReused:
+		return false, "", err
+	case p.Status == http.StatusNotFound, p.Status == http.StatusConflict,
+		p.Status == http.StatusGone:
+		return p.Replayed, p.Code, nil
+	}
+	return false, "", err
+}
