@@ -771,3 +771,34 @@ func TestConsoleFollowsSoManyPagesAtOnce(t *testing.T) {
 		return d.get("/console/events/live").StatusCode == http.StatusOK
 	})
 }
+
+// TestConsoleShowsWatchesThatAreOver: in the list and on their pages, with when they expire and
+// what has fulfilled them.
+func TestConsoleShowsWatchesThatAreOver(t *testing.T) {
+	w := newWorld(t)
+	d, k := signedIn(t, w, domain.Permissions()...)
+	e := w.newEndpoint(k)
+	ends := `,"once":true,"expiresAt":"2026-11-21T10:15:31Z"`
+	id := decode[struct{ ID string }](t, w.call("POST", "/v1/watches", k, watchBody(e, ends)).body).ID
+	shows := func(word string, more ...string) {
+		t.Helper()
+		list, page := d.get("/console/watches").text, d.get("/console/watches/"+id).text
+		for _, text := range append(more, ">"+word+"<", "the watch is for one", "21 Nov 2026 10:15:31") {
+			if !strings.Contains(page, text) {
+				t.Errorf("the page lacks %q: %s", text, page)
+			}
+		}
+		if !strings.Contains(list, ">"+word+"<") || !strings.Contains(list, "21 Nov 2026 10:15:31") {
+			t.Errorf("the list does not say %s: %s", word, list)
+		}
+	}
+	shows("Active")
+	w.now = w.now.Add(time.Second)
+	shows("Expired")
+	w.mu.Lock()
+	watch := w.watches[id]
+	watch.Fulfilled = domain.Fulfilment{PaymentID: "1-2", Ledger: 9, ClosedAtMillis: 1000}
+	w.watches[id] = watch
+	w.mu.Unlock()
+	shows("Fulfilled", domain.EventID(id, "1-2"), "in ledger 9")
+}

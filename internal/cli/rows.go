@@ -32,6 +32,11 @@ func OneLine(v any) string {
 		if v != nil {
 			text = fmt.Sprint(*v)
 		}
+	case *int64:
+		text = "-"
+		if v != nil {
+			text = fmt.Sprint(*v)
+		}
 	case *time.Time:
 		text = "-"
 		if v != nil {
