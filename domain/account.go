@@ -38,8 +38,8 @@ func (a Account) Key(id string) (Key, bool) {
 	return a.Keys[i], true
 }
 
-// DecideAccount decides a command on an account: to create it, or to create, roll or revoke
-// one of its keys.
+// DecideAccount decides a command on an account: to create it, to change its email, or to create,
+// roll or revoke one of its keys.
 func DecideAccount(state Account, c Command, nowMillis int64) ([]FactBody, *Rejection) {
 	if body, ok := c.Body.(CreateAccount); ok {
 		return DecideCreateAccount(state, body, nowMillis)
@@ -49,6 +49,11 @@ func DecideAccount(state Account, c Command, nowMillis int64) ([]FactBody, *Reje
 	}
 	asked, _ := c.Body.(AccountCommand)
 	switch body := asked.(type) {
+	case UpdateAccount:
+		if body.Email == state.Email {
+			return nil, nil
+		}
+		return []FactBody{AccountCreated{AccountID: state.ID, Email: body.Email, Updated: true}}, nil
 	case CreateKey:
 		return decideCreateKey(state, body, nowMillis)
 	case RollKey:
@@ -79,7 +84,10 @@ func EvolveAccount(state Account, f Fact) Account {
 	changed, _ := f.Body.(AccountFact)
 	switch body := changed.(type) {
 	case AccountCreated:
-		state.ID, state.Email, state.CreatedAtMillis = body.AccountID, body.Email, f.AtMillis
+		state.ID, state.Email = body.AccountID, body.Email
+		if !body.Updated {
+			state.CreatedAtMillis = f.AtMillis
+		}
 	case KeyCreated:
 		state.Keys = append(unexpired(state.Keys, f.AtMillis), body.Key)
 	case KeyRolled:

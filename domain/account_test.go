@@ -71,6 +71,17 @@ func TestAccountCommands(t *testing.T) {
 			givenAccount(), ownAccount, domain.CreateAccount{AccountID: ownAccount},
 			domain.CodeAlreadyExists, nil,
 		},
+		"update": {
+			givenAccount(), ownAccount, domain.UpdateAccount{AccountID: ownAccount, Email: "other"}, "",
+			facts(domain.AccountCreated{AccountID: ownAccount, Email: "other", Updated: true}),
+		},
+		"update, the same": {
+			givenAccount(), ownAccount,
+			domain.UpdateAccount{AccountID: ownAccount, Email: givenAccount().Email}, "", nil,
+		},
+		"update, no account": {
+			domain.Account{}, "", domain.UpdateAccount{Email: "other"}, domain.CodeNotFound, nil,
+		},
 		"key": {
 			givenAccount(), ownAccount, domain.CreateKey{Key: asked}, "",
 			facts(domain.KeyCreated{Key: made}),
@@ -167,5 +178,20 @@ func TestAccountFold(t *testing.T) {
 	handled := domain.EvolveAccount(a, domain.Fact{Version: 9, Body: domain.CommandHandled{}})
 	if handled.Version != 9 || !reflect.DeepEqual(handled.Keys, a.Keys) {
 		t.Errorf("%+v", handled)
+	}
+}
+
+// An account that gets another email stays what it is: its keys, and since when it is there.
+func TestAnAccountGetsAnotherEmail(t *testing.T) {
+	a := givenAccount()
+	updated := domain.EvolveAccount(a, domain.Fact{
+		Version:  a.Version + 1,
+		AtMillis: startedAt + 9,
+		Body:     domain.AccountCreated{AccountID: a.ID, Email: "other", Updated: true},
+	})
+	want := a
+	want.Email, want.Version = "other", a.Version+1
+	if !reflect.DeepEqual(updated, want) {
+		t.Errorf("%+v, not %+v", updated, want)
 	}
 }

@@ -74,6 +74,13 @@ type CreateAccount struct {
 	Key       Key
 }
 
+// UpdateAccount asks for another address to tell the holder of an account at. It comes from whoever
+// runs the service, and is kept as a [CreateAccount].
+type UpdateAccount struct {
+	AccountID string
+	Email     string
+}
+
 // CreateKey asks for another API key.
 type CreateKey struct {
 	AccountID string
@@ -262,6 +269,7 @@ type NextPart struct {
 }
 
 func (CreateAccount) CommandType() string   { return "CreateAccount" }
+func (UpdateAccount) CommandType() string   { return "CreateAccount" }
 func (CreateKey) CommandType() string       { return "CreateKey" }
 func (RollKey) CommandType() string         { return "RollKey" }
 func (RevokeKey) CommandType() string       { return "RevokeKey" }
@@ -284,6 +292,7 @@ func (BackfillWatch) CommandType() string   { return "BackfillWatch" }
 func (RecordCoverage) CommandType() string  { return "RecordCoverage" }
 
 func (c CreateAccount) Aggregate() string   { return c.AccountID }
+func (c UpdateAccount) Aggregate() string   { return c.AccountID }
 func (c CreateKey) Aggregate() string       { return c.AccountID }
 func (c RollKey) Aggregate() string         { return c.AccountID }
 func (c RevokeKey) Aggregate() string       { return c.AccountID }
@@ -306,6 +315,7 @@ func (c BackfillWatch) Aggregate() string   { return c.WatchID }
 func (c RecordCoverage) Aggregate() string  { return c.WatchID }
 
 func (CreateAccount) ofAccount()    {}
+func (UpdateAccount) ofAccount()    {}
 func (CreateKey) ofAccount()        {}
 func (RollKey) ofAccount()          {}
 func (RevokeKey) ofAccount()        {}

@@ -64,10 +64,11 @@ type WatchFact interface {
 	ofWatch()
 }
 
-// AccountCreated opens an account.
+// AccountCreated opens an account, or gives one that is there another email.
 type AccountCreated struct {
 	AccountID string
 	Email     string
+	Updated   bool // it was there
 }
 
 // KeyCreated adds an API key to an account.

@@ -44,6 +44,10 @@ func (c CreateAccount) wellFormed() error {
 	return errors.Join(atMost("email", len(c.Email), maxNameBytes), c.Key.wellFormed())
 }
 
+func (c UpdateAccount) wellFormed() error {
+	return within("email", len(c.Email), 1, maxNameBytes)
+}
+
 func (c CreateKey) wellFormed() error { return c.Key.wellFormed() }
 
 func (c RollKey) wellFormed() error {

@@ -78,6 +78,8 @@ func accountCommandOut(meta *kafka.CommandMeta, body domain.AccountCommand) prot
 			Email:     b.Email,
 			Key:       keyOut(b.Key),
 		}
+	case domain.UpdateAccount:
+		return &kafka.CreateAccount{Meta: meta, AccountId: b.AccountID, Email: b.Email, Update: true}
 	case domain.CreateKey:
 		return &kafka.CreateKey{Meta: meta, AccountId: b.AccountID, Key: keyOut(b.Key)}
 	case domain.RollKey:
@@ -96,6 +98,9 @@ func accountCommandOut(meta *kafka.CommandMeta, body domain.AccountCommand) prot
 
 var accountCommandForms = map[string]commandForm{
 	"CreateAccount": command(func(m *kafka.CreateAccount) domain.CommandBody {
+		if m.GetUpdate() {
+			return domain.UpdateAccount{AccountID: m.GetAccountId(), Email: m.GetEmail()}
+		}
 		return domain.CreateAccount{
 			AccountID: m.GetAccountId(),
 			Email:     m.GetEmail(),
@@ -121,7 +126,12 @@ var accountCommandForms = map[string]commandForm{
 func accountFactOut(meta *kafka.FactMeta, body domain.AccountFact) proto.Message {
 	switch b := body.(type) {
 	case domain.AccountCreated:
-		return &kafka.AccountCreated{Meta: meta, AccountId: b.AccountID, Email: b.Email}
+		return &kafka.AccountCreated{
+			Meta:      meta,
+			AccountId: b.AccountID,
+			Email:     b.Email,
+			Updated:   b.Updated,
+		}
 	case domain.KeyCreated:
 		return &kafka.KeyCreated{Meta: meta, Key: keyOut(b.Key)}
 	case domain.KeyRolled:
@@ -145,7 +155,11 @@ var accountFactForms = map[string]factForm{
 }
 
 func accountCreatedIn(m *kafka.AccountCreated) domain.FactBody {
-	return domain.AccountCreated{AccountID: m.GetAccountId(), Email: m.GetEmail()}
+	return domain.AccountCreated{
+		AccountID: m.GetAccountId(),
+		Email:     m.GetEmail(),
+		Updated:   m.GetUpdated(),
+	}
 }
 
 func keyCreatedIn(m *kafka.KeyCreated) domain.FactBody {

@@ -272,6 +272,7 @@ func laterWatch() domain.Watch {
 
 // laterFacts have fields that the golden file of their type was written without.
 var laterFacts = []domain.FactBody{
+	domain.AccountCreated{AccountID: "acc_1", Email: "b@example.com", Updated: true},
 	domain.KeyCreated{Key: laterKey},
 	domain.EndpointCreated{EndpointID: "ep_1", EndpointSettings: domain.EndpointSettings{
 		Headers:            headers,
@@ -440,6 +441,7 @@ func TestWhatIsUnknownIsRefused(t *testing.T) {
 
 // everyCommand has every type of command, updates twice.
 var everyCommand = []domain.CommandBody{
+	domain.UpdateAccount{AccountID: "acc_1", Email: "b@example.com"},
 	domain.CreateAccount{AccountID: "acc_1", Email: "a@example.com", Key: goldenKey},
 	domain.CreateKey{AccountID: "acc_1", Key: laterKey},
 	domain.RollKey{AccountID: "acc_1", KeyID: "key_1", Key: laterKey, GraceMillis: 5},

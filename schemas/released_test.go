@@ -275,7 +275,7 @@ func TestAFormThatTheReleaseBeforeCannotReadIsNamed(t *testing.T) {
 	for _, m := range reserved.File[1].MessageType {
 		if m.GetName() == "AccountCreated" {
 			gone := m.Field[2].GetNumber()
-			m.Field = m.Field[:2]
+			m.Field = slices.Delete(m.Field, 2, 3)
 			m.ReservedRange = append(m.ReservedRange, &descriptorpb.DescriptorProto_ReservedRange{
 				Start: proto.Int32(gone),
 				End:   proto.Int32(gone + 1),

@@ -15,10 +15,10 @@ import (
 
 func newAccounts() *cobra.Command {
 	var r apiFlags
-	c := &cobra.Command{Use: "accounts", Short: "Open accounts on a running service"}
+	c := &cobra.Command{Use: "accounts", Short: "Open, list and update accounts of a running service"}
 	r.register(c)
 	r.RegisterKafka(c.PersistentFlags())
-	c.AddCommand(newAccountsCreate(&r))
+	c.AddCommand(newAccountsCreate(&r), newAccountsList(&r), newAccountsUpdate(&r))
 	return c
 }
 
@@ -31,10 +31,8 @@ func newAccountsCreate(r *apiFlags) *cobra.Command {
 		Example: "  lumenhook accounts create --email ops@shop.example --json",
 		Args:    cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			address, err := mail.ParseAddress(email)
-			if err != nil || address.Address != email {
-				return cli.Usage(fmt.Errorf("--email %q: must be an address such as "+
-					"you@example.com", email))
+			if err := checkEmail(email); err != nil {
+				return err
 			}
 			key, text, err := k.Draw(r.IsLive())
 			if err != nil {
@@ -53,6 +51,65 @@ func newAccountsCreate(r *apiFlags) *cobra.Command {
 	c.Flags().StringVar(&email, "email", "",
 		"where the account's holder is told of a disabled endpoint")
 	k.Register(c.Flags(), "read", "write", "operate")
+	_ = c.MarkFlagRequired("email")
+	return c
+}
+
+func checkEmail(email string) error {
+	address, err := mail.ParseAddress(email)
+	if err != nil || address.Address != email {
+		return cli.Usage(fmt.Errorf("--email %q: must be an address such as you@example.com", email))
+	}
+	return nil
+}
+
+func newAccountsList(r *apiFlags) *cobra.Command {
+	return &cobra.Command{
+		Use:   "list",
+		Short: "List the accounts of a service, oldest first",
+		Long: `Lists the accounts of a service, oldest first, with where their holders are told of a
+disabled endpoint. They are read from the brokers: no key of the API sees another's account.`,
+		Example: "  lumenhook accounts list",
+		Args:    cli.NoArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			all, err := r.Accounts(cmd.Context())
+			if err != nil {
+				return err
+			}
+			list := apicli.ViewAccounts(all)
+			return r.Print(cmd.OutOrStdout(), list, list.Show)
+		},
+	}
+}
+
+func newAccountsUpdate(r *apiFlags) *cobra.Command {
+	var account, email string
+	c := &cobra.Command{
+		Use:   "update --email you@example.com",
+		Short: "Change where an account's holder is told of a disabled endpoint",
+		Long: `Changes where an account's holder is told of a disabled endpoint. Notices that are
+not mailed yet go to the new address.`,
+		Example: "  lumenhook accounts update --account acc_… --email ops@shop.example",
+		Args:    cli.NoArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			id, err := r.Account(account)
+			if err != nil {
+				return err
+			}
+			if err := checkEmail(email); err != nil {
+				return err
+			}
+			update := domain.UpdateAccount{AccountID: id, Email: email}
+			answer, err := r.Submit(cmd.Context(), update, id)
+			if err != nil {
+				return fmt.Errorf("updating the account: %w", err)
+			}
+			shown := apicli.ViewAccount(*answer.Account)
+			return r.Print(cmd.OutOrStdout(), shown, shown.Show)
+		},
+	}
+	c.Flags().StringVar(&account, "account", "", "the account; the data folder's when not given")
+	c.Flags().StringVar(&email, "email", "", "the new address")
 	_ = c.MarkFlagRequired("email")
 	return c
 }

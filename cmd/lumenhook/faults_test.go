@@ -71,6 +71,11 @@ var (
 var commandFaults = map[string]faultsOf{
 	"accounts create": {asks: theBrokers, args: []string{"--email", "a@b.example"},
 		faults: [][]string{badKind, {`--email "x": must be an address`, "--email", "x"}}},
+	"accounts list": {asks: theBrokers},
+	"accounts update": {asks: theBrokers, args: []string{"--account", noAccount, "--email",
+		"a@b.example"},
+		faults:  [][]string{{`--email "x": must be an address`, "--email", "x"}},
+		refused: "there is no such account"},
 	"keys create": {asks: theBrokers, args: []string{"--account", noAccount, "--permissions", "read"},
 		faults:  [][]string{badKind, {`--account "x": must be acc_`, "--account", "x"}},
 		refused: "there is no such account"},

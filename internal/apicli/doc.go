@@ -6,6 +6,7 @@
 // File map:
 //
 //	warning.go    the API's warnings, in words
+//	account.go                               accounts, as whoever runs the service sees them
 //	endpoint.go, watch.go, event.go, key.go  the API's answers, and their flags
 //	replay.go                                the flags of a replay, and its answer
 //	resend.go                                the flags of a resend of many events, and its answer

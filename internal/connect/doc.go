@@ -20,4 +20,5 @@
 //	history.go   the history in ClickHouse
 //	health.go    the health of a process
 //	commands.go  commands to the engine, without the API
+//	accounts.go  the accounts of a deployment, as their table has them
 package connect

@@ -98,6 +98,7 @@ type CreateAccount struct {
 	AccountId     string                 `protobuf:"bytes,2,opt,name=account_id,json=accountId,proto3" json:"account_id,omitempty"`
 	Email         string                 `protobuf:"bytes,3,opt,name=email,proto3" json:"email,omitempty"`
 	Key           *Key                   `protobuf:"bytes,4,opt,name=key,proto3" json:"key,omitempty"`
+	Update        bool                   `protobuf:"varint,5,opt,name=update,proto3" json:"update,omitempty"` // of an account that is there, without a key
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -158,6 +159,13 @@ func (x *CreateAccount) GetKey() *Key {
 		return x.Key
 	}
 	return nil
+}
+
+func (x *CreateAccount) GetUpdate() bool {
+	if x != nil {
+		return x.Update
+	}
+	return false
 }
 
 type CreateKey struct {
@@ -2672,13 +2680,14 @@ const file_commands_proto_rawDesc = "" +
 	"\n" +
 	"account_id\x18\x02 \x01(\tR\taccountId\x12\x1b\n" +
 	"\tbody_hash\x18\x03 \x01(\fR\bbodyHash\x12(\n" +
-	"\x10issued_at_millis\x18\x04 \x01(\x03R\x0eissuedAtMillis\"\xa4\x01\n" +
+	"\x10issued_at_millis\x18\x04 \x01(\x03R\x0eissuedAtMillis\"\xbc\x01\n" +
 	"\rCreateAccount\x123\n" +
 	"\x04meta\x18\x01 \x01(\v2\x1f.lumenhook.kafka.v1.CommandMetaR\x04meta\x12\x1d\n" +
 	"\n" +
 	"account_id\x18\x02 \x01(\tR\taccountId\x12\x14\n" +
 	"\x05email\x18\x03 \x01(\tR\x05email\x12)\n" +
-	"\x03key\x18\x04 \x01(\v2\x17.lumenhook.kafka.v1.KeyR\x03key\"\x8a\x01\n" +
+	"\x03key\x18\x04 \x01(\v2\x17.lumenhook.kafka.v1.KeyR\x03key\x12\x16\n" +
+	"\x06update\x18\x05 \x01(\bR\x06update\"\x8a\x01\n" +
 	"\tCreateKey\x123\n" +
 	"\x04meta\x18\x01 \x01(\v2\x1f.lumenhook.kafka.v1.CommandMetaR\x04meta\x12\x1d\n" +
 	"\n" +

@@ -91,6 +91,7 @@ type AccountCreated struct {
 	Meta          *FactMeta              `protobuf:"bytes,1,opt,name=meta,proto3" json:"meta,omitempty"`
 	AccountId     string                 `protobuf:"bytes,2,opt,name=account_id,json=accountId,proto3" json:"account_id,omitempty"`
 	Email         string                 `protobuf:"bytes,3,opt,name=email,proto3" json:"email,omitempty"`
+	Updated       bool                   `protobuf:"varint,4,opt,name=updated,proto3" json:"updated,omitempty"` // it was there already, and has another email from now on
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -144,6 +145,13 @@ func (x *AccountCreated) GetEmail() string {
 		return x.Email
 	}
 	return ""
+}
+
+func (x *AccountCreated) GetUpdated() bool {
+	if x != nil {
+		return x.Updated
+	}
+	return false
 }
 
 type KeyCreated struct {
@@ -2002,12 +2010,13 @@ const file_facts_proto_rawDesc = "" +
 	"\bFactMeta\x12\x1c\n" +
 	"\taggregate\x18\x01 \x01(\tR\taggregate\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\x04R\aversion\x12\x1b\n" +
-	"\tat_millis\x18\x03 \x01(\x03R\batMillis\"w\n" +
+	"\tat_millis\x18\x03 \x01(\x03R\batMillis\"\x91\x01\n" +
 	"\x0eAccountCreated\x120\n" +
 	"\x04meta\x18\x01 \x01(\v2\x1c.lumenhook.kafka.v1.FactMetaR\x04meta\x12\x1d\n" +
 	"\n" +
 	"account_id\x18\x02 \x01(\tR\taccountId\x12\x14\n" +
-	"\x05email\x18\x03 \x01(\tR\x05email\"i\n" +
+	"\x05email\x18\x03 \x01(\tR\x05email\x12\x18\n" +
+	"\aupdated\x18\x04 \x01(\bR\aupdated\"i\n" +
 	"\n" +
 	"KeyCreated\x120\n" +
 	"\x04meta\x18\x01 \x01(\v2\x1c.lumenhook.kafka.v1.FactMetaR\x04meta\x12)\n" +

@@ -14,7 +14,7 @@ import (
 // before, or into as many settled deliveries as another rememberedSettled leaves. conversions
 // then has what makes the former entries of it, and testdata a folder of the new format
 // (formats_test.go).
-const StateFormat = 11
+const StateFormat = 12
 
 // conversions has, by the number of each earlier format, what makes entries of it entries of
 // the next one. None is ever removed: a partition that is quiet for years has a snapshot of
@@ -24,6 +24,7 @@ var conversions = map[int]streams.Conversion{
 	8:  {Whole: carryBodies},
 	9:  {}, // 10 has lines of deliveries: at no endpoint of 9 is there one
 	10: {}, // 11 has watches that expire, and that are for one payment: there are none in 10
+	11: {}, // 12 gives accounts other emails: in 11 none had
 }
 
 // Formats are the format of the states of an engine, and those that it reads.

@@ -66,6 +66,10 @@ func stateOfEverything(t *testing.T) *core {
 		Email:     "a@b.example",
 		Key:       key,
 	}})
+	c.turn(domain.Command{ID: "cmd_email", AccountID: accountID, Body: domain.UpdateAccount{
+		AccountID: accountID,
+		Email:     "b@b.example",
+	}})
 	invoice := goodWatch()
 	invoice.Once, invoice.ExpiresAtMillis = true, c.now+hour
 	c.take(commandRecord(asked(domain.CreateWatch{Watch: invoice})))

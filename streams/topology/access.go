@@ -186,7 +186,7 @@ func Roles() []Role {
 			})},
 		// accounts create, keys create without the API
 		{"operator", commands},
-		// topics cat, tail, describe, plan, check
+		// topics cat, tail, describe, plan, check; accounts list
 		{"inspect", with(lookInside(), all(streams.OpRead), all(streams.OpDescribeConfigs), clock(),
 			describeBrokers())},
 		// topics create, plan, check
