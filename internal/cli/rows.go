@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"io"
+	"reflect"
 	"strings"
 	"time"
 )
@@ -18,30 +19,22 @@ func Row(w io.Writer, cells ...any) {
 	_, _ = io.WriteString(w, "\n")
 }
 
-// OneLine formats a value as a cell: nil as a dash, and without control characters.
+// OneLine formats a value as a cell: a pointer as what it points to, nil as a
+// dash, and without control characters.
 func OneLine(v any) string {
+	if v == nil {
+		return "-"
+	}
+	if pointer := reflect.ValueOf(v); pointer.Kind() == reflect.Pointer {
+		if pointer.IsNil() {
+			return "-"
+		}
+		if _, says := v.(fmt.Stringer); !says || pointer.Type().Elem().Implements(reflect.TypeFor[fmt.Stringer]()) {
+			return OneLine(pointer.Elem().Interface())
+		}
+	}
 	text := fmt.Sprint(v)
 	switch v := v.(type) {
-	case *string:
-		text = "-"
-		if v != nil {
-			text = *v
-		}
-	case *int:
-		text = "-"
-		if v != nil {
-			text = fmt.Sprint(*v)
-		}
-	case *int64:
-		text = "-"
-		if v != nil {
-			text = fmt.Sprint(*v)
-		}
-	case *time.Time:
-		text = "-"
-		if v != nil {
-			text = v.UTC().Format(time.RFC3339)
-		}
 	case time.Time:
 		text = v.UTC().Format(time.RFC3339)
 	case []string:

@@ -1,22 +1,38 @@
 package cli_test
 
 import (
+	"net/netip"
+	"net/url"
 	"testing"
+	"time"
 
 	"github.com/lumenhook/lumenhook/internal/cli"
 )
 
-// A number that may be missing is a number in a table, not where it is in memory.
-func TestCellsOfNumbersThatMayBeMissing(t *testing.T) {
-	number, long := 7, int64(8)
-	for want, cell := range map[string]any{"7": &number, "8": &long} {
-		if got := cli.OneLine(cell); got != want {
-			t.Errorf("%q, not %s", got, want)
-		}
-	}
-	for _, cell := range []any{(*int)(nil), (*int64)(nil)} {
-		if got := cli.OneLine(cell); got != "-" {
-			t.Errorf("%T that is missing is %q", cell, got)
+func TestACellShowsWhatAPointerPointsTo(t *testing.T) {
+	noon := time.Date(2026, 11, 24, 12, 0, 0, 0, time.FixedZone("", 3600))
+	address := netip.MustParseAddr("192.0.2.1")
+	for _, c := range []struct {
+		cell any
+		want string
+	}{
+		{new(int64(7)), "7"},
+		{new(uint32(8)), "8"},
+		{new(true), "true"},
+		{new("text\nof two lines"), "text of two lines"},
+		{new(""), "-"},
+		{&noon, "2026-11-24T11:00:00Z"},
+		{noon, "2026-11-24T11:00:00Z"},
+		{&address, "192.0.2.1"},
+		{&url.URL{Scheme: "https", Host: "example.com"}, "https://example.com"},
+		{(*int64)(nil), "-"},
+		{(*time.Time)(nil), "-"},
+		{(*url.URL)(nil), "-"},
+		{nil, "-"},
+		{[]string{"a", "b"}, "a,b"},
+	} {
+		if got := cli.OneLine(c.cell); got != c.want {
+			t.Errorf("a cell of %T shows %q; want %q", c.cell, got, c.want)
 		}
 	}
 }
