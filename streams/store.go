@@ -46,6 +46,8 @@ const (
 
 var identityKey = []byte{keySpaceOwn, 'i'}
 
+const denseBlockBytes = 16 << 10
+
 // StoreConfig is a store's folder and what it caches.
 type StoreConfig struct {
 	Dir string
@@ -56,7 +58,10 @@ type StoreConfig struct {
 	// CacheBytes bounds the block cache, MemTableBytes each write buffer.
 	CacheBytes    int64
 	MemTableBytes uint64
-	Logger        *slog.Logger
+	// Dense compresses what has settled by zstd, in blocks of denseBlockBytes: for stores that
+	// are read and written rarely for their size.
+	Dense  bool
+	Logger *slog.Logger
 }
 
 // OpenStore opens a store. It is empty if it is new or caches something else.
@@ -105,6 +110,10 @@ func openPebble(cfg StoreConfig) (*pebble.DB, error) {
 	}
 	for i := range opts.Levels {
 		opts.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
+	}
+	if cfg.Dense {
+		opts.ApplyCompressionSettings(func() pebble.DBCompressionSettings { return pebble.DBCompressionGood })
+		opts.Levels[len(opts.Levels)-1].BlockSize = denseBlockBytes
 	}
 	db, err := pebble.Open(cfg.Dir, opts)
 	if err != nil {

@@ -58,7 +58,7 @@ func (d *Directory) eachIndexed(
 	from := keyOf("")
 	upper := []byte{from[0] + 1}
 	for {
-		ids, err := d.watchIDs(from, upper, 1)
+		ids, err := d.watchIDs(from, upper)
 		if err != nil {
 			return fmt.Errorf("directory: listing watches: %w", err)
 		}
@@ -104,4 +104,14 @@ func (d *Directory) NextBackfill(afterWatchID string) (w domain.Watch, found boo
 		return domain.Watch{}, false, nil // it changed since the index was read
 	}
 	return w, found, err
+}
+
+// watchIDs returns a page of watch ids from an index by them.
+func (d *Directory) watchIDs(lower, upper []byte) ([]string, error) {
+	var ids []string
+	err := d.store.Scan(lower, upper, func(key, _ []byte) (bool, error) {
+		ids = append(ids, string(key[1:]))
+		return len(ids) < watchPage, nil
+	})
+	return ids, err
 }

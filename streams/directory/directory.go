@@ -21,7 +21,7 @@ import (
 
 const (
 	// format is the version of the store's format. A store of another one is refilled.
-	format = 5
+	format = 6
 
 	defaultCacheBytes    = 64 << 20
 	defaultMemTableBytes = 16 << 20
@@ -135,6 +135,7 @@ func OpenOn(ctx context.Context, cfg Config, identity string, ends Ends) (*Direc
 		FS:            cfg.FS,
 		CacheBytes:    cfg.CacheBytes,
 		MemTableBytes: cfg.MemTableBytes,
+		Dense:         true,
 		Logger:        cfg.Logger,
 	})
 	if err != nil {

@@ -201,7 +201,7 @@ func (r *rig) caughtUp(d *Directory) map[int32]int64 {
 
 func (r *rig) wantWatches(d *Directory, wallet string, want ...string) {
 	r.t.Helper()
-	ws, err := d.WatchesByWallet(wallet)
+	ws, err := ofWallet(d, wallet)
 	if err != nil {
 		r.t.Fatal(err)
 	}

@@ -1,9 +1,11 @@
 package directory
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/streams"
@@ -35,16 +37,41 @@ type WatchFilter struct {
 
 // Kinds of lists, the second byte of their keys.
 const (
-	listEndpoints        = 'e' // scope: account
-	listWatches          = 'w' // scope: account
-	listWatchesEndpoint  = 'p' // scope: account and endpoint
-	listWatchesOfAddress = 'a' // scope: account and wallet
+	listEndpoints       = 'e' // scope: account
+	listWatches         = 'w' // scope: account
+	listWatchesEndpoint = 'p' // scope: account and endpoint
 )
 
-// listKey is the key of an entry in a list: newest first, then by id.
-func listKey(kind byte, scope string, createdAtMillis int64, id string) []byte {
-	key := append(make([]byte, 0, 11+len(scope)+len(id)), spaceLists, kind)
-	key = append(append(key, scope...), 0)
+// listOf is the prefix of a list's keys.
+func listOf(kind byte, scope string) []byte {
+	key := append(make([]byte, 0, 3+len(scope)), spaceLists, kind)
+	return append(append(key, scope...), 0)
+}
+
+// walletPrefix is the prefix of the watches of a wallet, whosever they are.
+func walletPrefix(wallet string) []byte {
+	key := append(make([]byte, 0, 2+len(wallet)), spaceWallets)
+	return append(append(key, wallet...), 0)
+}
+
+// walletList is the prefix of an account's watches of a wallet: a list of the API, and a part
+// of what matching reads.
+func walletList(wallet, accountID string) []byte {
+	return append(append(walletPrefix(wallet), accountID...), 0)
+}
+
+// endOf is behind the last key with a prefix of the above, which all end with 0x00.
+func endOf(prefix []byte) []byte {
+	end := bytes.Clone(prefix)
+	end[len(end)-1]++
+	return end
+}
+
+const entryTimeBytes = 8 // of the creation, in an entry's key
+
+// entryKey is the key of an entry in a list: newest first, then by id.
+func entryKey(list []byte, createdAtMillis int64, id string) []byte {
+	key := append(make([]byte, 0, len(list)+entryTimeBytes+len(id)), list...)
 	key = binary.BigEndian.AppendUint64(key, math.MaxUint64-uint64(createdAtMillis))
 	return append(key, id...)
 }
@@ -55,7 +82,7 @@ func placesOfEndpoint(e domain.Endpoint) [][]byte {
 	if !e.Exists() || e.Deleted() {
 		return nil
 	}
-	return [][]byte{listKey(listEndpoints, e.AccountID, e.CreatedAtMillis, e.ID)}
+	return [][]byte{entryKey(listOf(listEndpoints, e.AccountID), e.CreatedAtMillis, e.ID)}
 }
 
 // placesOfWatch returns the keys under which a watch is listed.
@@ -64,20 +91,37 @@ func placesOfWatch(w domain.Watch) [][]byte {
 		return nil
 	}
 	return [][]byte{
-		listKey(listWatches, w.AccountID, w.CreatedAtMillis, w.ID),
-		listKey(listWatchesEndpoint, w.AccountID+"/"+w.EndpointID, w.CreatedAtMillis, w.ID),
-		listKey(listWatchesOfAddress, w.AccountID+"/"+w.WalletAddress, w.CreatedAtMillis, w.ID),
+		entryKey(listOf(listWatches, w.AccountID), w.CreatedAtMillis, w.ID),
+		entryKey(listOf(listWatchesEndpoint, w.AccountID+"/"+w.EndpointID), w.CreatedAtMillis, w.ID),
 	}
 }
 
-// relist moves an object from its former keys to its present ones.
+// walletOf returns the key under which a watch, also a deleted one, is found by its wallet.
+func walletOf(w domain.Watch) [][]byte {
+	if w.WalletAddress == "" {
+		return nil
+	}
+	return [][]byte{entryKey(walletList(w.WalletAddress, w.AccountID), w.CreatedAtMillis, w.ID)}
+}
+
+// relist moves an object from its former keys to its present ones. What stays is not written
+// again.
 func relist(batch *streams.Batch, before, after [][]byte) error {
+	has := func(keys [][]byte, key []byte) bool {
+		return slices.ContainsFunc(keys, func(k []byte) bool { return bytes.Equal(k, key) })
+	}
 	for _, key := range before {
+		if has(after, key) {
+			continue
+		}
 		if err := batch.Delete(key); err != nil {
 			return err
 		}
 	}
 	for _, key := range after {
+		if has(before, key) {
+			continue
+		}
 		if err := batch.Set(key, nil); err != nil {
 			return err
 		}
@@ -91,7 +135,7 @@ func relist(batch *streams.Batch, before, after [][]byte) error {
 func (d *Directory) Endpoints(
 	f EndpointFilter, after *Position, limit int,
 ) (page []domain.Endpoint, next *Position, err error) {
-	return list(d, listEndpoints, f.AccountID, after, limit, d.Endpoint, func(e domain.Endpoint) bool {
+	return list(d, listOf(listEndpoints, f.AccountID), after, limit, d.Endpoint, func(e domain.Endpoint) bool {
 		return e.AccountID == f.AccountID && !e.Deleted() && (f.Status == "" || e.Status == f.Status)
 	})
 }
@@ -100,14 +144,14 @@ func (d *Directory) Endpoints(
 func (d *Directory) Watches(
 	f WatchFilter, after *Position, limit int,
 ) (page []domain.Watch, next *Position, err error) {
-	kind, scope := byte(listWatches), f.AccountID
+	entries := listOf(listWatches, f.AccountID)
 	switch {
 	case f.WalletAddress != "":
-		kind, scope = listWatchesOfAddress, f.AccountID+"/"+f.WalletAddress
+		entries = walletList(f.WalletAddress, f.AccountID)
 	case f.EndpointID != "":
-		kind, scope = listWatchesEndpoint, f.AccountID+"/"+f.EndpointID
+		entries = listOf(listWatchesEndpoint, f.AccountID+"/"+f.EndpointID)
 	}
-	return list(d, kind, scope, after, limit, d.Watch, func(w domain.Watch) bool {
+	return list(d, entries, after, limit, d.Watch, func(w domain.Watch) bool {
 		return w.AccountID == f.AccountID && !w.Deleted() &&
 			(f.EndpointID == "" || w.EndpointID == f.EndpointID) &&
 			(f.WalletAddress == "" || w.WalletAddress == f.WalletAddress)
@@ -117,15 +161,12 @@ func (d *Directory) Watches(
 // list reads a page. An object that changes meanwhile is returned as it was or as it is;
 // one that left the list is left out.
 func list[T any](
-	d *Directory, kind byte, scope string, after *Position, limit int,
+	d *Directory, entries []byte, after *Position, limit int,
 	row func(string) (T, bool, error), keep func(T) bool,
 ) (page []T, next *Position, err error) {
-	lower := listKey(kind, scope, math.MaxInt64, "")
-	upper := listKey(kind, scope, -1, "")
-	upper = append(upper[:len(upper)-8], 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff)
-	prefix := len(lower) // up to where the id begins
+	lower, upper := entries, endOf(entries)
 	if after != nil {
-		lower = append(listKey(kind, scope, after.CreatedAtMillis, after.ID), 0)
+		lower = append(entryKey(entries, after.CreatedAtMillis, after.ID), 0)
 	}
 	var last Position
 	looked, more := 0, false
@@ -136,8 +177,8 @@ func list[T any](
 		}
 		looked++
 		last = Position{
-			int64(math.MaxUint64 - binary.BigEndian.Uint64(key[prefix-8:prefix])),
-			string(key[prefix:]),
+			int64(math.MaxUint64 - binary.BigEndian.Uint64(key[len(entries):])),
+			string(key[len(entries)+entryTimeBytes:]),
 		}
 		object, found, err := row(last.ID)
 		if err != nil || !found {

@@ -2,21 +2,12 @@ package directory
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-const (
-	// maxWatchesOfWallet bounds what WatchesByWallet loads into memory.
-	maxWatchesOfWallet = 10_000
-	watchPage          = 256
-)
-
-// ErrTooManyWatches means that a wallet has more watches than WatchesByWallet returns at
-// once: use EachWatchOfWallet.
-var ErrTooManyWatches = errors.New("the wallet has more than 10,000 watches")
+const watchPage = 256 // ids that are read at a time
 
 // ownedKey is an API key and its account.
 type ownedKey struct {
@@ -90,33 +81,17 @@ func get[T any](d *Directory, t table, id string, decode func([]byte) (T, error)
 	return value, row != nil, nil
 }
 
-// WatchesByWallet returns the watches of a wallet in the order of their ids. If there are
-// more than 10,000 it returns ErrTooManyWatches and none of them.
-func (d *Directory) WatchesByWallet(wallet string) ([]domain.Watch, error) {
-	var all []domain.Watch
-	err := d.EachWatchOfWallet(wallet, func(w domain.Watch) error {
-		if len(all) == maxWatchesOfWallet {
-			return fmt.Errorf("directory: %s: %w", wallet, ErrTooManyWatches)
-		}
-		all = append(all, w)
-		return nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	return all, nil
-}
-
-// EachWatchOfWallet calls take for each watch of a wallet in the order of their ids, until
-// it fails. It holds at most a few hundred ids at a time. A watch that changes meanwhile is
+// EachWatchOfWallet calls take for each watch of a wallet until it fails: by account, newest
+// first. It holds at most a few hundred ids at a time. A watch that changes meanwhile is
 // passed as it was or as it is.
 func (d *Directory) EachWatchOfWallet(wallet string, take func(domain.Watch) error) error {
 	if !d.wallets.Load().mayHave(wallet) {
 		return nil
 	}
-	from, upper := walletKey(wallet, ""), walletKey(wallet, "\xff")
+	from := walletPrefix(wallet)
+	upper := endOf(from)
 	for {
-		ids, err := d.watchIDs(from, upper, len(wallet)+2)
+		ids, last, err := d.watchesOfWallet(from, upper)
 		if err != nil {
 			return fmt.Errorf("directory: the watches of %s: %w", wallet, err)
 		}
@@ -135,8 +110,20 @@ func (d *Directory) EachWatchOfWallet(wallet string, take func(domain.Watch) err
 		if len(ids) < watchPage {
 			return nil
 		}
-		from = append(walletKey(wallet, ids[len(ids)-1]), 0)
+		from = append(last, 0)
 	}
+}
+
+// watchesOfWallet returns a page of watch ids from the wallet index, and its last key.
+func (d *Directory) watchesOfWallet(from, upper []byte) (ids []string, last []byte, err error) {
+	prefix := len(upper) // as long as the wallet's
+	err = d.store.Scan(from, upper, func(key, _ []byte) (bool, error) {
+		account := bytes.IndexByte(key[prefix:], 0)
+		ids = append(ids, string(key[prefix+account+1+entryTimeBytes:]))
+		last = append(last[:0], key...)
+		return len(ids) < watchPage, nil
+	})
+	return ids, last, err
 }
 
 // EachMatchingWatch is EachWatchOfWallet without the watches that match nothing: those that
@@ -153,14 +140,4 @@ func (d *Directory) EachMatchingWatch(wallet string, take func(domain.Watch) err
 		}
 		return take(w)
 	})
-}
-
-// watchIDs returns a page of watch ids from the wallet index.
-func (d *Directory) watchIDs(lower, upper []byte, prefixLength int) ([]string, error) {
-	var ids []string
-	err := d.store.Scan(lower, upper, func(key, _ []byte) (bool, error) {
-		ids = append(ids, string(key[prefixLength:]))
-		return len(ids) < watchPage, nil
-	})
-	return ids, err
 }

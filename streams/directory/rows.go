@@ -34,13 +34,6 @@ func hashKey(hash []byte) []byte {
 	return append(append(make([]byte, 0, 1+len(hash)), spaceKeyHashes), hash...)
 }
 
-// walletKey is the prefix of a wallet's entries; with a watch id, the key of one entry.
-func walletKey(wallet, watchID string) []byte {
-	key := append(make([]byte, 0, 2+len(wallet)+len(watchID)), spaceWallets)
-	key = append(key, wallet...)
-	return append(append(key, 0), watchID...)
-}
-
 // A row is stored with the schema version of its record's headers: length of the version's
 // name (1 byte), the name, the record's value.
 func packRow(m schemas.Message) []byte {
@@ -162,26 +155,20 @@ func applyWatch(batch *streams.Batch, id string, rec streams.Record) (change, er
 	after, err := replace(batch, watches, id, rec, schemas.DecodeWatch,
 		func(w domain.Watch) string { return w.ID })
 	c := change{table: watches, id: id, version: after.Version, deleted: len(rec.Value) == 0}
-	if err == nil {
-		err = relist(batch, placesOfWatch(before), placesOfWatch(after))
-	}
-	if err == nil {
-		err = relist(batch, backfillsOf(before), backfillsOf(after))
-	}
-	if err == nil {
-		err = relist(batch, unadmittedOf(before), unadmittedOf(after))
-	}
-	if err != nil || before.WalletAddress == after.WalletAddress {
+	if err != nil {
 		return c, err
 	}
-	if before.WalletAddress != "" {
-		err = batch.Delete(walletKey(before.WalletAddress, id))
-	}
-	if err == nil && after.WalletAddress != "" {
+	if after.WalletAddress != before.WalletAddress {
 		c.wallet = after.WalletAddress
-		err = batch.Set(walletKey(after.WalletAddress, id), nil)
 	}
-	return c, err
+	for _, placesOf := range []func(domain.Watch) [][]byte{
+		placesOfWatch, walletOf, backfillsOf, unadmittedOf,
+	} {
+		if err := relist(batch, placesOf(before), placesOf(after)); err != nil {
+			return c, err
+		}
+	}
+	return c, nil
 }
 
 func readRow[T any](

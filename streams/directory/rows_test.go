@@ -1,6 +1,7 @@
 package directory
 
 import (
+	"cmp"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -74,7 +75,7 @@ func (m *model) check(t fatal, d *Directory, wallets []string, hashes [][]byte) 
 				want = append(want, fmt.Sprint(id, " ", m.watches[id].Version))
 			}
 		}
-		have, err := d.WatchesByWallet(wallet)
+		have, err := ofWallet(d, wallet)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -82,6 +83,7 @@ func (m *model) check(t fatal, d *Directory, wallets []string, hashes [][]byte) 
 		for _, w := range have {
 			got = append(got, fmt.Sprint(w.ID, " ", w.Version))
 		}
+		slices.Sort(got)
 		if !slices.Equal(got, want) {
 			t.Fatalf("wallet %s has the watches %v, want %v", wallet, got, want)
 		}
@@ -160,8 +162,16 @@ func TestIndexesFollowTheRows(t *testing.T) {
 	})
 }
 
-// Of a wallet with more watches than a page, each is returned once, in order; too many for
-// one answer are an error, not a part.
+// ofWallet returns the watches of a wallet, in the order in which they are read.
+func ofWallet(d *Directory, wallet string) (all []domain.Watch, err error) {
+	err = d.EachWatchOfWallet(wallet, func(w domain.Watch) error {
+		all = append(all, w)
+		return nil
+	})
+	return all, err
+}
+
+// Of a wallet with more watches than a page, each is returned once: by account, newest first.
 func TestManyWatchesOfOneWallet(t *testing.T) {
 	s := memoryStore(t)
 	defer func() { _ = s.Close() }()
@@ -169,35 +179,31 @@ func TestManyWatchesOfOneWallet(t *testing.T) {
 	add := func(from, to int) {
 		var batch []streams.Record
 		for i := from; i < to; i++ {
-			w := domain.Watch{ID: fmt.Sprintf("wat_%08d", i), Version: 1, WalletAddress: "GPOPULAR"}
+			w := domain.Watch{
+				ID:              fmt.Sprintf("wat_%08d", i),
+				AccountID:       fmt.Sprintf("acc_%d", i%3),
+				Version:         1,
+				WalletAddress:   "GPOPULAR",
+				CreatedAtMillis: int64(i / 100),
+			}
 			batch = append(batch, row(schemas.TopicWatches, w.ID, schemas.EncodeWatch(w)))
 		}
 		applyAll(t, s, batch...)
 	}
-	for _, n := range []int{
-		watchPage - 1, watchPage, watchPage + 1, 3*watchPage + 7, maxWatchesOfWallet,
-	} {
-		have, err := d.WatchesByWallet("GPOPULAR")
-		if err != nil {
-			t.Fatal(err)
-		}
-		add(len(have), n)
-		if have, err = d.WatchesByWallet("GPOPULAR"); err != nil || len(have) != n {
+	n := 0
+	for _, next := range []int{watchPage - 1, watchPage, watchPage + 1, 3*watchPage + 7} {
+		add(n, next)
+		n = next
+		have, err := ofWallet(d, "GPOPULAR")
+		if err != nil || len(have) != n {
 			t.Fatalf("%d watches, want %d (%v)", len(have), n, err)
 		}
-		if !slices.IsSortedFunc(have,
-			func(a, b domain.Watch) int { return map[bool]int{true: -1, false: 1}[a.ID < b.ID] }) {
+		if !slices.IsSortedFunc(have, func(a, b domain.Watch) int {
+			return cmp.Or(cmp.Compare(a.AccountID, b.AccountID),
+				cmp.Compare(b.CreatedAtMillis, a.CreatedAtMillis), cmp.Compare(a.ID, b.ID))
+		}) {
 			t.Fatal("the watches are not in order")
 		}
-	}
-	add(maxWatchesOfWallet, maxWatchesOfWallet+1)
-	if have, err := d.WatchesByWallet("GPOPULAR"); err == nil || have != nil {
-		t.Errorf("one watch too many gave %d watches and the error %v", len(have), err)
-	}
-	n := 0
-	err := d.EachWatchOfWallet("GPOPULAR", func(domain.Watch) error { n++; return nil })
-	if err != nil || n != maxWatchesOfWallet+1 {
-		t.Errorf("EachWatchOfWallet gave %d (%v)", n, err)
 	}
 }
 
@@ -222,68 +228,6 @@ func TestRowsThatCannotBeKept(t *testing.T) {
 }
 
 func wallet(i int) string { return fmt.Sprintf("G%055d", i) }
-
-// BenchmarkWatchesByWallet looks wallets up among 100,000 watches, in a store
-// that was closed and opened again.
-func BenchmarkWatchesByWallet(b *testing.B) {
-	const total = 100_000
-	cfg := streams.StoreConfig{
-		Dir:           b.TempDir(),
-		Identity:      "bench",
-		CacheBytes:    defaultCacheBytes,
-		MemTableBytes: defaultMemTableBytes,
-		Logger:        slog.New(slog.DiscardHandler),
-	}
-	s, err := streams.OpenStore(cfg)
-	if err != nil {
-		b.Fatal(err)
-	}
-	var batch []streams.Record
-	for i := range total {
-		w := domain.Watch{
-			ID:            domain.DeriveID(domain.WatchPrefix, fmt.Sprint(i)),
-			AccountID:     "acc_00000000000000000000000000",
-			EndpointID:    "ep_00000000000000000000000000",
-			Version:       1,
-			WalletAddress: wallet(i * 7919),
-			EventTypes:    []domain.EventType{domain.PaymentReceived},
-			Rules:         domain.Rules{Assets: []domain.Asset{{Code: "XLM"}}},
-		}
-		batch = append(batch, row(schemas.TopicWatches, w.ID, schemas.EncodeWatch(w)))
-		if len(batch) == fillBatch {
-			applyAll(b, s, batch...)
-			batch = batch[:0]
-		}
-	}
-	applyAll(b, s, batch...)
-	if err := s.Close(); err != nil {
-		b.Fatal(err)
-	}
-	if s, err = streams.OpenStore(cfg); err != nil {
-		b.Fatal(err)
-	}
-	defer func() { _ = s.Close() }()
-	d := &Directory{store: s}
-	look := func(of func(i int) string, want int) func(b *testing.B) {
-		return func(b *testing.B) {
-			names := make([]string, 1<<14)
-			for i := range names {
-				names[i] = of(i)
-			}
-			b.ReportAllocs()
-			i := 0
-			for b.Loop() {
-				ws, err := d.WatchesByWallet(names[i&(len(names)-1)])
-				if err != nil || len(ws) != want {
-					b.Fatal(len(ws), err)
-				}
-				i++
-			}
-		}
-	}
-	b.Run("not watched", look(func(i int) string { return wallet(i*7919 + 1) }, 0))
-	b.Run("watched", look(func(i int) string { return wallet(i * 7919) }, 1))
-}
 
 // TestWatchesThatMatchNothing: deleted ones, and those whose endpoint was deleted, until
 // they get another.

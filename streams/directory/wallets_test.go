@@ -57,7 +57,7 @@ func TestNoWatchedWalletIsDenied(t *testing.T) {
 	holds := func(from, to int) {
 		t.Helper()
 		for i := from; i < to; i++ {
-			if ws, err := d.WatchesByWallet(wallet(i)); err != nil || len(ws) != 1 {
+			if ws, err := ofWallet(d, wallet(i)); err != nil || len(ws) != 1 {
 				t.Fatalf("of %d wallets, no. %d has %d watches (%v)", to, i, len(ws), err)
 			}
 		}

@@ -637,8 +637,12 @@ func appendAs(ctx context.Context, c streams.Cluster, id string, topics ...strin
 // watches is the follower's read model.
 type watches struct{ *directory.Directory }
 
-func (w watches) ByWallet(wallet string) ([]domain.Watch, error) {
-	return w.WatchesByWallet(wallet)
+func (w watches) ByWallet(wallet string) (all []domain.Watch, err error) {
+	err = w.EachMatchingWatch(wallet, func(one domain.Watch) error {
+		all = append(all, one)
+		return nil
+	})
+	return all, err
 }
 
 // startNetwork starts the deployment's development network, whose ledgers close often.
