@@ -112,7 +112,9 @@ func openPebble(cfg StoreConfig) (*pebble.DB, error) {
 		opts.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
 	}
 	if cfg.Dense {
-		opts.ApplyCompressionSettings(func() pebble.DBCompressionSettings { return pebble.DBCompressionGood })
+		opts.ApplyCompressionSettings(func() pebble.DBCompressionSettings {
+			return pebble.DBCompressionGood
+		})
 		opts.Levels[len(opts.Levels)-1].BlockSize = denseBlockBytes
 	}
 	db, err := pebble.Open(cfg.Dir, opts)

@@ -29,8 +29,10 @@ func OneLine(v any) string {
 		if pointer.IsNil() {
 			return "-"
 		}
-		if _, says := v.(fmt.Stringer); !says || pointer.Type().Elem().Implements(reflect.TypeFor[fmt.Stringer]()) {
-			return OneLine(pointer.Elem().Interface())
+		_, says := v.(fmt.Stringer)
+		pointee := pointer.Elem().Interface()
+		if _, itself := pointee.(fmt.Stringer); itself || !says {
+			return OneLine(pointee)
 		}
 	}
 	text := fmt.Sprint(v)

@@ -91,7 +91,8 @@ func sealedIn(body domain.CommandBody) (sealed [][]byte) {
 		}
 	case domain.DisableEndpoint, domain.EnableEndpoint, domain.DeleteEndpoint, domain.TestEndpoint,
 		domain.ReplayEndpoint, domain.ReplayEvents, domain.ResendEvent, domain.RecordMail:
-	case domain.CreateAccount, domain.UpdateAccount, domain.CreateKey, domain.RollKey, domain.RevokeKey:
+	case domain.CreateAccount, domain.UpdateAccount, domain.CreateKey, domain.RollKey,
+		domain.RevokeKey:
 	case domain.CreateWatch, domain.UpdateWatch, domain.DeleteWatch, domain.BackfillWatch,
 		domain.RecordCoverage:
 	}

@@ -135,7 +135,8 @@ func relist(batch *streams.Batch, before, after [][]byte) error {
 func (d *Directory) Endpoints(
 	f EndpointFilter, after *Position, limit int,
 ) (page []domain.Endpoint, next *Position, err error) {
-	return list(d, listOf(listEndpoints, f.AccountID), after, limit, d.Endpoint, func(e domain.Endpoint) bool {
+	entries := listOf(listEndpoints, f.AccountID)
+	return list(d, entries, after, limit, d.Endpoint, func(e domain.Endpoint) bool {
 		return e.AccountID == f.AccountID && !e.Deleted() && (f.Status == "" || e.Status == f.Status)
 	})
 }
