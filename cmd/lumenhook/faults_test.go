@@ -170,9 +170,6 @@ var commandFaults = map[string]faultsOf{
 		asks:    theAPI,
 		args:    []string{noEvent},
 		refused: "no event with this id: " + noEvent,
-		faults: [][]string{
-			{"takes an EVENT_ID or filters, and got both", "--since", "24h"},
-		},
 	},
 	"events pull": {
 		asks: theAPI,
@@ -187,6 +184,9 @@ var commandFaults = map[string]faultsOf{
 		asks:    theAPI,
 		args:    []string{noEvent},
 		refused: "no event with this id: " + noEvent,
+		faults: [][]string{
+			{"takes an EVENT_ID or filters, and got both", "--since", "24h"},
+		},
 	},
 	"backfill": {asks: theAPI, args: []string{"--watch", noWatch, "--from", "2"},
 		faults:  [][]string{{"--from 2 --to 1: must be the sequences", "--to", "1"}},
