@@ -17,7 +17,10 @@
 //   - A child never outlives its parent by more than a few seconds, however the
 //     parent ends: its standard input is a pipe from the parent, and the query
 //     that keeps the server up reads that pipe to its end.
-//   - Only loopback addresses are bound, the native port and the HTTP port.
+//   - Only loopback addresses are bound: the native port and the HTTP port, which clients
+//     use, and two of the server's own behind them.
+//   - No client of those two ports ends the server, by what it says or how it leaves
+//     (package gateway).
 //   - Without one of the two passwords no statement can be executed, on either port, at
 //     any moment of a child's life. With them one database can be filled, or read; nothing
 //     outside of it can be read or written. An engine that does not enforce this is

@@ -16,6 +16,7 @@ import (
 
 	"github.com/gofrs/flock"
 
+	"github.com/lumenhook/lumenhook/internal/embedded/clickhouse/gateway"
 	"github.com/lumenhook/lumenhook/internal/retry"
 )
 
@@ -33,7 +34,9 @@ const (
 type Engine struct {
 	cfg    Config
 	folder folder
-	listen listen
+	listen listen // where clients connect
+	inner  listen // where the server listens, behind the gateway
+	ports  []*gateway.Port
 	token  string // our child's answer to getMacro('lumenhook')
 	lock   *flock.Flock
 	http   *http.Client
@@ -76,6 +79,7 @@ func Start(ctx context.Context, cfg Config) (*Engine, error) {
 	}
 	c, err := e.first(ctx)
 	if err != nil {
+		e.closePorts()
 		_ = e.lock.Unlock()
 		return nil, err
 	}
@@ -106,28 +110,52 @@ func (e *Engine) lockFolder() error {
 	return nil
 }
 
-// first starts the first child. If a port of our own choice was taken meanwhile, it chooses
-// again.
+// first opens the ports and starts the first child. If a port of the child's was taken before it
+// could bind it, it chooses again.
 func (e *Engine) first(ctx context.Context) (*child, error) {
 	if err := endStaleChild(e.folder, e.cfg.Logger); err != nil {
 		return nil, err
 	}
 	for try := 1; ; try++ {
-		var err error
-		if e.listen, err = chooseListen(e.cfg.NativeAddr, e.cfg.HTTPAddr); err != nil {
+		if err := e.openPorts(); err != nil {
 			return nil, err
 		}
-		if err := writeServerConfig(e.folder, e.listen, e.token, e.cfg); err != nil {
+		if err := writeServerConfig(e.folder, e.inner, e.token, e.cfg); err != nil {
 			return nil, err
 		}
 		c, err := e.launch(ctx)
 		if err == nil {
 			return c, nil
 		}
-		if !e.listen.picked || try == portTries ||
-			!strings.Contains(err.Error(), "Address already in use") {
+		if try == portTries || !strings.Contains(err.Error(), "Address already in use") {
 			return nil, err
 		}
+		e.closePorts()
+	}
+}
+
+// openPorts binds the ports of the clients, and chooses two for the server behind them.
+func (e *Engine) openPorts() error {
+	native, http, err := bindAll(e.cfg.NativeAddr, e.cfg.HTTPAddr)
+	if err != nil {
+		return err
+	}
+	e.listen = listenOf(native, http)
+	if e.inner, err = freeListen(innerHost(e.listen.host)); err != nil {
+		native.Close()
+		http.Close()
+		return err
+	}
+	e.ports = []*gateway.Port{
+		gateway.Serve(native, e.inner.nativeAddr(), gateway.Native(e.cfg.allows, e.HTTPURL())),
+		gateway.Serve(http, e.inner.httpAddr(), nil),
+	}
+	return nil
+}
+
+func (e *Engine) closePorts() {
+	for _, p := range e.ports {
+		p.Close()
 	}
 }
 
@@ -136,7 +164,7 @@ func (e *Engine) launch(ctx context.Context) (*child, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, e.cfg.StartMax,
 		fmt.Errorf("it did not serve within %s", e.cfg.StartMax))
 	defer cancel()
-	c, err := spawn(e.cfg.Program, e.folder, e.listen, e.cfg.Database)
+	c, err := spawn(e.cfg.Program, e.folder, e.inner, e.cfg.Database)
 	if err != nil {
 		return nil, err
 	}
@@ -253,12 +281,16 @@ func (e *Engine) request(
 // supervise owns the child: it alone starts, ends and replaces it.
 func (e *Engine) supervise(ctx context.Context, c *child) {
 	defer close(e.done)
+	defer e.closePorts()
 	waits := e.restarting().Backoff()
 	for {
 		began := time.Now()
 		err := e.watch(ctx, c)
 		e.setDown(err)
 		if ctx.Err() != nil {
+			for _, p := range e.ports {
+				p.Drain()
+			}
 			e.stopErr = c.stop()
 			return
 		}

@@ -3,6 +3,7 @@ package clickhouse
 import (
 	"bytes"
 	"cmp"
+	"crypto/rand"
 	"encoding/xml"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strconv"
 	"syscall"
 	"text/template"
@@ -120,50 +122,76 @@ func (c Config) complete() (Config, error) {
 	return c, errors.Join(faults...)
 }
 
-// listen is where the server listens: one loopback host, two ports.
+// listen is one loopback host and its two ports.
 type listen struct {
 	host                 string
 	nativePort, httpPort int
-	picked               bool // at least one port was chosen by us
 }
 
 func (l listen) nativeAddr() string { return net.JoinHostPort(l.host, strconv.Itoa(l.nativePort)) }
 func (l listen) httpAddr() string   { return net.JoinHostPort(l.host, strconv.Itoa(l.httpPort)) }
 
-// chooseListen tries the two addresses by binding them, which also finds a free port for
-// each 0. The ports are free again when it returns: the server binds them itself, and fails
-// if another process was faster.
-func chooseListen(nativeAddr, httpAddr string) (listen, error) {
-	var l listen
-	var hosts [2]string
-	var ports [2]int
-	for i, in := range []struct{ setting, addr string }{
-		{"NativeAddr", nativeAddr}, {"HTTPAddr", httpAddr},
-	} {
-		addr := in.addr
-		if addr == "" {
-			addr = "127.0.0.1:0"
-		}
-		host, port, err := splitLoopback(in.setting, addr)
-		if err != nil {
-			return listen{}, err
-		}
-		ln, err := bind(host, port)
-		if errors.Is(err, syscall.EADDRINUSE) {
-			return listen{}, &PortTakenError{Setting: in.setting, Addr: addr}
-		}
-		if err != nil {
-			return listen{}, fmt.Errorf("%s %s cannot be bound: %w", in.setting, addr, err)
-		}
-		defer ln.Close() // both stay bound until both are chosen, so that they differ
-		hosts[i], ports[i] = host, ln.Addr().(*net.TCPAddr).Port
-		l.picked = l.picked || port == 0
+func listenOf(native, http net.Listener) listen {
+	at, other := native.Addr().(*net.TCPAddr), http.Addr().(*net.TCPAddr)
+	return listen{host: at.IP.String(), nativePort: at.Port, httpPort: other.Port}
+}
+
+// innerHost is where the server listens for the gateway: on Linux, where all of 127.0.0.0/8 is
+// this machine, an address that no web page and no scan of a host's ports comes across.
+func innerHost(host string) string {
+	if runtime.GOOS != "linux" {
+		return host
 	}
-	if hosts[0] != hosts[1] {
-		return listen{}, fmt.Errorf("NativeAddr and HTTPAddr must be on the same host, they are on %s "+
-			"and %s", hosts[0], hosts[1])
+	var b [3]byte
+	_, _ = rand.Read(b[:]) // never fails, crypto/rand
+	return net.IPv4(127, b[0]&0x7f, b[1], b[2]|1).String()
+}
+
+// freeListen finds two free ports of a host. They are free again when it returns: the server
+// binds them itself, and fails if another process was faster.
+func freeListen(host string) (listen, error) {
+	anywhere := net.JoinHostPort(host, "0")
+	native, http, err := bindAll(anywhere, anywhere)
+	if err != nil {
+		return listen{}, err
 	}
-	l.host, l.nativePort, l.httpPort = hosts[0], ports[0], ports[1]
+	native.Close()
+	http.Close()
+	return listenOf(native, http), nil
+}
+
+// bindAll binds two addresses of one host.
+func bindAll(nativeAddr, httpAddr string) (native, http net.Listener, err error) {
+	if native, err = bindSetting("NativeAddr", nativeAddr); err != nil {
+		return nil, nil, err
+	}
+	if http, err = bindSetting("HTTPAddr", httpAddr); err != nil {
+		native.Close()
+		return nil, nil, err
+	}
+	a, b := native.Addr().(*net.TCPAddr).IP, http.Addr().(*net.TCPAddr).IP
+	if !a.Equal(b) {
+		native.Close()
+		http.Close()
+		return nil, nil, fmt.Errorf("NativeAddr and HTTPAddr must be on the same host, they are on %s "+
+			"and %s", a, b)
+	}
+	return native, http, nil
+}
+
+func bindSetting(setting, addr string) (net.Listener, error) {
+	addr = cmp.Or(addr, "127.0.0.1:0")
+	host, port, err := splitLoopback(setting, addr)
+	if err != nil {
+		return nil, err
+	}
+	l, err := bind(host, port)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return nil, &PortTakenError{Setting: setting, Addr: addr}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s %s cannot be bound: %w", setting, addr, err)
+	}
 	return l, nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"crypto/rand"
 	"crypto/sha256"
+	"crypto/subtle"
 	"encoding/hex"
 	"strings"
 )
@@ -16,6 +17,17 @@ type Login struct {
 
 // String leaves the password out.
 func (l Login) String() string { return l.User }
+
+// allows says whether a user with this password may log in.
+func (c Config) allows(user, password string) bool {
+	given := sha256.Sum256([]byte(user + "\x00" + password))
+	var same int
+	for _, l := range []Login{c.Service, c.Reader} {
+		want := sha256.Sum256([]byte(l.User + "\x00" + l.Password))
+		same |= subtle.ConstantTimeCompare(given[:], want[:])
+	}
+	return same == 1
+}
 
 // complete generates what is missing.
 func (l Login) complete(user string) Login {

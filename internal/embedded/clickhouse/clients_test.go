@@ -1,0 +1,156 @@
+package clickhouse_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	driver "github.com/ClickHouse/clickhouse-go/v2"
+
+	"github.com/lumenhook/lumenhook/internal/embedded/clickhouse/clickhousetest"
+)
+
+// hello is the first packet of a client of the native protocol.
+func hello(database, user, password string) string {
+	var b []byte
+	text := func(s string) {
+		b = binary.AppendUvarint(b, uint64(len(s)))
+		b = append(b, s...)
+	}
+	b = binary.AppendUvarint(b, 0)
+	text("a test")
+	for _, n := range []uint64{1, 1, 54_448} {
+		b = binary.AppendUvarint(b, n)
+	}
+	text(database)
+	text(user)
+	text(password)
+	return string(b)
+}
+
+// Whatever a client says or however it leaves, the process that serves all others goes on. Each
+// of these ended it when clients reached it directly, but those marked.
+func TestNoClientEndsTheEngine(t *testing.T) {
+	t.Parallel()
+	e := clickhousetest.Start(t)
+	pid := e.PID()
+	service := hello(e.Database(), e.Service().User, e.Service().Password)
+	http := strings.TrimPrefix(e.HTTPURL(), "http://")
+	for _, c := range []struct {
+		name, addr, says string
+		reads            int  // bytes of the answer before it leaves
+		resets           bool // and does not end in order
+		answer           string
+	}{
+		{name: "garbage", addr: e.NativeAddr(), says: "no protocol at all", answer: "Unexpected packet"},
+		{name: "a name without an end", addr: e.NativeAddr(), says: "\x00\xff\xff\xff\xff\x7fa"},
+		{
+			name: "a wrong password", addr: e.NativeAddr(),
+			says: hello("", e.Service().User, "wrong"), answer: "Authentication failed",
+		},
+		{name: "nobody", addr: e.NativeAddr(), says: hello("", "", ""), answer: "Authentication failed"},
+		{name: "garbage after Hello", addr: e.NativeAddr(), says: service + "no protocol at all"},
+		{name: "a packet that does not exist", addr: e.NativeAddr(), says: service + "\x00\x7f"},
+		{name: "a reset at once", addr: e.NativeAddr(), resets: true},
+		{name: "a reset within Hello", addr: e.NativeAddr(), says: service[:9], resets: true},
+		{name: "a reset after Hello", addr: e.NativeAddr(), says: service, reads: 8, resets: true},
+		{name: "a reset with an answer unread", addr: e.NativeAddr(), says: service, resets: true},
+		{name: "a reset within a request", addr: http, says: "GET / HT", resets: true},
+		{name: "HTTP on the native port", addr: e.NativeAddr(), // harmless before
+			says: "GET / HTTP/1.1\r\nHost: a\r\n\r\n", answer: e.HTTPURL()},
+		{name: "Hello cut short", addr: e.NativeAddr(), says: service[:9]}, // harmless before
+		{name: "nothing", addr: e.NativeAddr()},                            // harmless before
+		{name: "a reset within a body", addr: http, resets: true, // harmless before
+			says: "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nab"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			for range 5 {
+				answer, err := converse(c.addr, c.says, c.reads, c.resets)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if !bytes.Contains(answer, []byte(c.answer)) {
+					t.Errorf("it is answered %q, not %q", answer, c.answer)
+				}
+			}
+		})
+	}
+	t.Run("clients of clickhouse-go that give up", func(t *testing.T) {
+		for range 20 {
+			conn := connect(t, e.DSN())
+			ctx, giveUp := context.WithCancel(deadline(t, time.Minute))
+			rows, err := conn.Query(ctx, "SELECT number FROM system.numbers")
+			must(t, err)
+			if !rows.Next() {
+				t.Fatal("there are no numbers")
+			}
+			giveUp()
+			rows.Close()
+			conn.Close()
+		}
+	})
+	t.Run("a database that is not there", func(t *testing.T) {
+		var refused *driver.Exception
+		err := connect(t, strings.Replace(e.DSN(), "/"+e.Database(), "/nowhere", 1)).
+			Ping(deadline(t, time.Minute))
+		if !errors.As(err, &refused) {
+			t.Errorf("the answer is %v", err)
+		}
+	})
+	must(t, connect(t, e.DSN()).Ping(deadline(t, time.Minute)))
+	if e.PID() != pid || e.Restarts() != 0 {
+		t.Errorf("process %d has become %d, after %d restarts", pid, e.PID(), e.Restarts())
+	}
+}
+
+// converse says something to a port and returns what it answered.
+func converse(
+	addr, says string, reads int, resets bool,
+) (answer []byte, err error) {
+	conn, err := net.Dial("tcp", addr)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	if err := conn.SetDeadline(time.Now().Add(time.Minute)); err != nil {
+		return nil, err
+	}
+	tcp := conn.(*net.TCPConn)
+	if _, err := io.WriteString(tcp, says); err != nil {
+		return nil, err
+	}
+	if resets {
+		answer = make([]byte, reads)
+		if _, err := io.ReadFull(tcp, answer); err != nil {
+			return nil, fmt.Errorf("reading %d bytes: %w", reads, err)
+		}
+		return answer, tcp.SetLinger(0)
+	}
+	if err := tcp.CloseWrite(); err != nil {
+		return nil, err
+	}
+	return io.ReadAll(tcp)
+}
+
+// More clients than there are places wait, and are served when others leave.
+func TestClientsBeyondTheLimitWait(t *testing.T) {
+	t.Parallel()
+	e := clickhousetest.Start(t)
+	var held []net.Conn
+	for range 250 {
+		conn, err := net.Dial("tcp", e.NativeAddr())
+		must(t, err)
+		held = append(held, conn)
+	}
+	for _, conn := range held {
+		conn.Close()
+	}
+	must(t, connect(t, e.DSN()).Ping(deadline(t, time.Minute)))
+}

@@ -1,0 +1,174 @@
+package gateway
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"sync"
+	"time"
+)
+
+const (
+	connectionsMax = 240 // at once and port, below what the server allows
+	dialMax        = 5 * time.Second
+	refusedMax     = time.Second // for a client to take its refusal
+	acceptPause    = 10 * time.Millisecond
+)
+
+// Opening reads what a client says first. It returns all that it read, which is then passed on
+// to the server, or an answer for a client that is refused; an error ends the connection without
+// one.
+type Opening func(client io.Reader) (said, refusal []byte, err error)
+
+// Port relays the connections of a listener to a server.
+type Port struct {
+	listener net.Listener
+	server   string
+	opening  Opening
+	slots    chan struct{}
+	work     sync.WaitGroup
+
+	mu       sync.Mutex
+	draining bool
+	open     map[*net.TCPConn]*net.TCPConn // clients, and the connections to the server
+}
+
+// Serve relays what comes to a TCP listener, of which it becomes the owner, to a server's
+// address, until Drain. A nil opening lets everybody in.
+func Serve(l net.Listener, server string, opening Opening) *Port {
+	p := &Port{
+		listener: l,
+		server:   server,
+		opening:  opening,
+		slots:    make(chan struct{}, connectionsMax),
+		open:     make(map[*net.TCPConn]*net.TCPConn),
+	}
+	p.work.Go(p.accept)
+	return p
+}
+
+func (p *Port) accept() {
+	for {
+		p.slots <- struct{}{}
+		conn, err := p.listener.Accept()
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		client, isTCP := conn.(*net.TCPConn)
+		if err != nil || !isTCP {
+			<-p.slots
+			<-time.After(acceptPause) // such as no file left to open
+			continue
+		}
+		p.work.Go(func() {
+			defer func() { <-p.slots }()
+			p.relay(client)
+		})
+	}
+}
+
+// remember notes a client and, once there is one, its connection to the server. It is false when
+// the port is draining.
+func (p *Port) remember(client, server *net.TCPConn) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.draining {
+		p.open[client] = server
+	}
+	return !p.draining
+}
+
+func (p *Port) forget(client *net.TCPConn) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.open, client)
+}
+
+func (p *Port) relay(client *net.TCPConn) {
+	defer client.Close()
+	defer p.forget(client)
+	if !p.remember(client, nil) {
+		return
+	}
+	var said []byte
+	if p.opening != nil {
+		var refusal []byte
+		var err error
+		_ = client.SetReadDeadline(time.Now().Add(openingMax))
+		if said, refusal, err = p.opening(client); err != nil {
+			return
+		}
+		if refusal != nil {
+			refuse(client, refusal)
+			return
+		}
+		_ = client.SetReadDeadline(time.Time{})
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), dialMax)
+	defer cancel()
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", p.server)
+	if err != nil {
+		return // it is being started again
+	}
+	server := conn.(*net.TCPConn)
+	defer server.Close()
+	if !p.remember(client, server) {
+		return
+	}
+	var up sync.WaitGroup
+	up.Go(func() {
+		if _, err := server.Write(said); err == nil {
+			_, _ = io.Copy(server, client)
+		}
+		_ = server.CloseWrite()
+	})
+	_, _ = io.Copy(client, server)
+	// A client that left does not end the reading: what the server still says is read to its
+	// end, as closing before would reset the connection.
+	_, _ = io.Copy(io.Discard, server)
+	_ = client.CloseWrite()
+	_ = client.SetReadDeadline(time.Now())
+	up.Wait()
+}
+
+// refuse answers, and gives the client the time to read it: closing with unread bytes would
+// take the answer away.
+func refuse(client *net.TCPConn, answer []byte) {
+	_ = client.SetDeadline(time.Now().Add(refusedMax))
+	if _, err := client.Write(answer); err != nil {
+		return
+	}
+	_ = client.CloseWrite()
+	_, _ = io.Copy(io.Discard, io.LimitReader(client, openingBytesMax))
+}
+
+// Drain accepts no further clients and tells the server that those it has will say nothing more,
+// so that it can end in order.
+func (p *Port) Drain() {
+	p.listener.Close()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.draining = true
+	for client, server := range p.open {
+		if server == nil {
+			client.Close()
+		} else {
+			_ = server.CloseWrite()
+		}
+	}
+}
+
+// Close ends what is left, once the server is gone, and returns when nothing is.
+func (p *Port) Close() {
+	p.Drain()
+	p.mu.Lock()
+	for client, server := range p.open {
+		client.Close()
+		if server != nil {
+			server.Close()
+		}
+	}
+	p.mu.Unlock()
+	p.work.Wait()
+}

@@ -1,0 +1,120 @@
+package gateway
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+)
+
+const (
+	openingMax      = 10 * time.Second
+	openingBytesMax = 16 << 10
+
+	helloPacket     = 0 // ClickHouse's numbers of packets, in its Core/Protocol.h
+	exceptionPacket = 2
+
+	codeUnexpectedPacket     = 101 // and of its errors, in Common/ErrorCodes.cpp
+	codeAuthenticationFailed = 516
+)
+
+// Native reads the first packet of ClickHouse's native protocol and refuses whoever is not
+// allowed to log in. httpURL is named to those who speak HTTP instead.
+func Native(allowed func(user, password string) bool, httpURL string) Opening {
+	return func(client io.Reader) (said, refusal []byte, err error) {
+		var all bytes.Buffer
+		r := bufio.NewReader(io.LimitReader(io.TeeReader(client, &all), openingBytesMax))
+		user, password, err := readHello(r)
+		switch {
+		case errors.Is(err, errHTTP):
+			return nil, httpRefusal(httpURL), nil
+		case errors.Is(err, errNoHello):
+			return nil, exception(codeUnexpectedPacket, "Unexpected packet from client: "+
+				"a connection begins with Hello, in at most 16 KiB"), nil
+		case err != nil:
+			return nil, nil, err
+		case !allowed(user, password):
+			return nil, exception(codeAuthenticationFailed, user+": Authentication failed: "+
+				"password is incorrect, or there is no user with such name."), nil
+		}
+		return all.Bytes(), nil, nil
+	}
+}
+
+var (
+	errHTTP    = errors.New("an HTTP request")
+	errNoHello = errors.New("no Hello of ClickHouse's native protocol")
+)
+
+// readHello reads a Hello: the client's name, version and revision, the database, the user and
+// the password.
+func readHello(r *bufio.Reader) (user, password string, err error) {
+	for _, method := range []string{"GET ", "POST ", "PUT ", "HEAD ", "OPTIONS "} {
+		if first, err := r.Peek(1); err != nil {
+			return "", "", err
+		} else if first[0] != method[0] {
+			continue
+		}
+		if text, err := r.Peek(len(method)); err == nil && string(text) == method {
+			return "", "", errHTTP
+		}
+	}
+	h := helloReader{r: r}
+	if h.number() != helloPacket && h.err == nil {
+		return "", "", errNoHello
+	}
+	h.text() // the client's name
+	for range 3 {
+		h.number() // major and minor version, revision
+	}
+	h.text() // the database
+	user, password = h.text(), h.text()
+	return user, password, h.err
+}
+
+// helloReader remembers the first error.
+type helloReader struct {
+	r   *bufio.Reader
+	err error
+}
+
+func (h *helloReader) number() (n uint64) {
+	if h.err == nil {
+		n, h.err = binary.ReadUvarint(h.r)
+	}
+	return n
+}
+
+func (h *helloReader) text() string {
+	n := h.number()
+	if h.err == nil && n > openingBytesMax {
+		h.err = errNoHello
+	}
+	if h.err != nil {
+		return ""
+	}
+	b := make([]byte, n)
+	_, h.err = io.ReadFull(h.r, b)
+	return string(b)
+}
+
+// exception is a server's packet that ends a connection.
+func exception(code uint32, message string) []byte {
+	b := binary.AppendUvarint(nil, exceptionPacket)
+	b = binary.LittleEndian.AppendUint32(b, code)
+	const name = "DB::Exception"
+	for _, text := range []string{name, name + ": " + message, ""} { // the last: a stack trace
+		b = binary.AppendUvarint(b, uint64(len(text)))
+		b = append(b, text...)
+	}
+	return append(b, 0) // no exception within
+}
+
+func httpRefusal(httpURL string) []byte {
+	body := "This port speaks ClickHouse's native protocol. HTTP is spoken at " + httpURL + "\n"
+	return fmt.Appendf(nil, "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\n"+
+		"Content-Length: %d\r\nConnection: close\r\n\r\n%s", len(body), body)
+}
