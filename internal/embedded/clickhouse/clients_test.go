@@ -14,6 +14,7 @@ import (
 
 	driver "github.com/ClickHouse/clickhouse-go/v2"
 
+	"github.com/lumenhook/lumenhook/internal/embedded/clickhouse"
 	"github.com/lumenhook/lumenhook/internal/embedded/clickhouse/clickhousetest"
 )
 
@@ -139,18 +140,35 @@ func converse(
 	return io.ReadAll(tcp)
 }
 
-// More clients than there are places wait, and are served when others leave.
+// Clients that take every place and say nothing, on both ports, keep neither the supervisor from
+// seeing that the engine is well nor, once they leave, others from being served.
 func TestClientsBeyondTheLimitWait(t *testing.T) {
 	t.Parallel()
-	e := clickhousetest.Start(t)
+	const hangAfter = 500 * time.Millisecond
+	e := clickhousetest.StartWith(t, clickhouse.Config{
+		Program:        clickhousetest.Program(t),
+		DataDir:        t.TempDir(),
+		HealthInterval: 20 * time.Millisecond,
+		HangAfter:      hangAfter,
+	})
+	conn := connect(t, e.DSN())
+	must(t, conn.Ping(deadline(t, time.Minute)))
 	var held []net.Conn
-	for range 250 {
-		conn, err := net.Dial("tcp", e.NativeAddr())
-		must(t, err)
-		held = append(held, conn)
+	for _, addr := range []string{e.NativeAddr(), strings.TrimPrefix(e.HTTPURL(), "http://")} {
+		for range 300 {
+			c, err := net.Dial("tcp", addr)
+			must(t, err)
+			held = append(held, c)
+		}
 	}
-	for _, conn := range held {
-		conn.Close()
+	for began := time.Now(); time.Since(began) < 4*hangAfter; {
+		must(t, conn.Exec(deadline(t, time.Minute), "SELECT 1"))
+	}
+	if e.Restarts() != 0 {
+		t.Errorf("silent clients had the engine restarted %d times", e.Restarts())
+	}
+	for _, c := range held {
+		c.Close()
 	}
 	must(t, connect(t, e.DSN()).Ping(deadline(t, time.Minute)))
 }

@@ -212,7 +212,7 @@ func (e *Engine) prepare(ctx context.Context) error {
 		return err
 	}
 	if token != e.token {
-		return fmt.Errorf("another ClickHouse answers on %s", e.listen.httpAddr())
+		return fmt.Errorf("another ClickHouse answers on %s", e.inner.httpAddr())
 	}
 	for _, probe := range []struct {
 		who Login
@@ -252,10 +252,13 @@ func (e *Engine) ping(ctx context.Context) error {
 	return err
 }
 
+// request asks the server itself: clients that fill the ports must not look like a server that
+// hangs.
 func (e *Engine) request(
 	ctx context.Context, method, path string, who Login, body string,
 ) (string, error) {
-	req, err := http.NewRequestWithContext(ctx, method, e.HTTPURL()+path, strings.NewReader(body))
+	req, err := http.NewRequestWithContext(
+		ctx, method, "http://"+e.inner.httpAddr()+path, strings.NewReader(body))
 	if err != nil {
 		return "", err
 	}

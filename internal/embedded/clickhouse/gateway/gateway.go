@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	connectionsMax = 240 // at once and port, below what the server allows
+	connectionsMax = 120 // of a port: both together stay below the server's max_connections, 256
 	dialMax        = 5 * time.Second
 	refusedMax     = time.Second // for a client to take its refusal
 	acceptPause    = 10 * time.Millisecond
