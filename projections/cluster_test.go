@@ -1,9 +1,7 @@
 package projections
 
 import (
-	"fmt"
 	"log/slog"
-	"net"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -28,21 +26,19 @@ func knowsClusters(t *testing.T) (dsn func(database, cluster string) string) {
 			"CLUSTER, CREATE TEMPORARY TABLE ON *.*", "READ ON REMOTE",
 			"SYSTEM SYNC REPLICA ON *.*"),
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	cfg.NativeAddr = l.Addr().String()
-	_, port, _ := net.SplitHostPort(cfg.NativeAddr)
-	l.Close()
-	shard := fmt.Sprintf("<shard><replica><host>127.0.0.1</host><port>%s</port><user>lumenhook</user><password>of-the-cluster</password></replica></shard>", port)
 	further := filepath.Join(cfg.DataDir, "config.d")
 	if err := os.MkdirAll(further, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	clusters := "<clickhouse><remote_servers><one>" + shard + "</one>" +
+	// The engine may connect to nobody (confine_linux.go), so the one replica must be itself: to
+	// ClickHouse that is its own port on 127.0.0.1, and no other address of 127.0.0.0/8. Nothing
+	// connects to it.
+	const shard = "<shard><replica><host>127.0.0.1</host><port incl='tcp_port'/>" +
+		"<user>lumenhook</user><password>of-the-cluster</password></replica></shard>"
+	clusters := "<clickhouse><include_from>" + filepath.Join(cfg.DataDir, "config.xml") +
+		"</include_from><remote_servers><one>" + shard + "</one>" +
 		"<two>" + shard + shard + "</two></remote_servers></clickhouse>"
-	err = os.WriteFile(filepath.Join(further, "clusters.xml"), []byte(clusters), 0o600)
+	err := os.WriteFile(filepath.Join(further, "clusters.xml"), []byte(clusters), 0o600)
 	if err != nil {
 		t.Fatal(err)
 	}
