@@ -169,6 +169,12 @@ type History interface {
 	Numbered(
 		ctx context.Context, accountID, endpointID string, after uint64, limit int,
 	) (NumberedPage, error)
+	// NumberBefore returns the number after which an endpoint's events begin that were created
+	// at a time (Unix milliseconds) or later; if there is none, the last number. Its errors are
+	// those of Events.
+	NumberBefore(
+		ctx context.Context, accountID, endpointID string, sinceMillis int64,
+	) (uint64, error)
 	// AwaitMore returns when there may be more events of an endpoint than there were at a
 	// page's AsOf, or an error of Events, or the context's.
 	AwaitMore(ctx context.Context, endpointID string, asOf int64) error

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lumenhook/lumenhook/api/decode"
+	"github.com/lumenhook/lumenhook/api/problem"
 	"github.com/lumenhook/lumenhook/domain"
 )
 
@@ -51,18 +52,23 @@ type numbersView struct {
 // pullRequest is what is asked of an endpoint's events.
 type pullRequest struct {
 	after uint64
+	since int64 // Unix milliseconds, in place of after; 0: none
 	limit int
 	wait  time.Duration
 }
 
 func readPull(r *request) (pullRequest, error) {
-	q := decode.NewQuery(r.http.URL, "after", "limit", "waitSeconds")
+	q := decode.NewQuery(r.http.URL, "after", "since", "limit", "waitSeconds")
 	p := pullRequest{
 		after: q.Number("after", maxSequence),
+		since: q.Time("since"),
 		limit: q.Count("limit", defaultPage, maxPage),
 	}
 	seconds := q.Number("waitSeconds", uint64(waitMax/time.Second))
 	p.wait = time.Duration(seconds) * time.Second // #nosec G115 -- at most 30
+	if q.Get("after") != "" && q.Get("since") != "" {
+		q.Fault("since", problem.FaultNotAllowed, "say either after which number or since when")
+	}
 	return p, q.Err()
 }
 
@@ -74,6 +80,12 @@ func (a *API) pullEvents(ctx context.Context, r *request) (reply, error) {
 		return reply{}, err
 	}
 	a.awaitOwnWrites(ctx, r.caller.accountID)
+	if p.since > 0 {
+		p.after, err = a.History.NumberBefore(ctx, r.caller.accountID, r.subjectID, p.since)
+		if err != nil {
+			return reply{}, historyError(err)
+		}
+	}
 	page, err := a.pull(ctx, r, p)
 	if err != nil {
 		return reply{}, err

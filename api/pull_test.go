@@ -116,6 +116,33 @@ func TestPulledEventsHaveTheSignaturesOfTheirEndpoint(t *testing.T) {
 	}
 }
 
+// Whoever has no number yet says since when: events begin there, or, where none was created
+// since, after the last.
+func TestPullingBeginsAtATime(t *testing.T) {
+	w := newWorld(t)
+	k := w.newKey(account("a"), domain.Permissions()...)
+	e := w.newEndpoint(k)
+	for n := range uint64(4) {
+		w.number(e, numberedEvent(n+1))
+	}
+	got := w.pull(e, k, "?since=1970-01-01T00:00:02.5Z")
+	if !slices.Equal(got.numbers(), []uint64{3, 4}) || got.NextAfter != 4 {
+		t.Errorf("%+v", got)
+	}
+	if got := w.pull(e, k, "?since=2026-01-01T00:00:00Z"); len(got.Data) != 0 || got.NextAfter != 4 {
+		t.Errorf("%+v", got)
+	}
+	done := w.awaits(e, k, "?since=2026-01-01T00:00:00Z&waitSeconds=30")
+	w.number(e, numberedEvent(5))
+	got = decode[pulled](t, wantStatus(t, <-done, 200).body)
+	if !slices.Equal(got.numbers(), []uint64{5}) {
+		t.Errorf("%+v", got)
+	}
+	w.historyErr = api.ErrHistoryBehind
+	wantProblem(t, w.call("GET", "/v1/endpoints/"+e+"/events?since=1970-01-01T00:00:02Z", k, ""), 503,
+		"HISTORY_BEHIND")
+}
+
 func TestPullingSaysWhatIsMissing(t *testing.T) {
 	w := newWorld(t)
 	k := w.newKey(account("a"), domain.PermissionRead, domain.PermissionWrite)
@@ -140,6 +167,7 @@ func TestPullingIsRefused(t *testing.T) {
 		"?after=-1": "after", "?after=x": "after", "?after=9007199254740992": "after",
 		"?limit=0": "limit", "?limit=251": "limit", "?waitSeconds=31": "waitSeconds",
 		"?waitSeconds=-1": "waitSeconds", "?cursor=x": "cursor", "?after=": "after",
+		"?since=": "since", "?since=1h": "since", "?after=0&since=2026-11-21T10:00:00Z": "since",
 	} {
 		got := wantProblem(t, w.call("GET", path+query, k, ""), 400, "INVALID_PARAMETER")
 		if !slices.ContainsFunc(got.Errors,

@@ -644,6 +644,23 @@ func (w *world) Numbered(
 	return page, nil
 }
 
+// NumberBefore takes it that number n was created n seconds after 1970 began.
+func (w *world) NumberBefore(
+	_ context.Context, accountID, endpointID string, sinceMillis int64,
+) (before uint64, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.historyErr != nil {
+		return 0, fmt.Errorf("reading: %w", w.historyErr)
+	}
+	for _, e := range w.numbered[endpointID].Events {
+		if int64(e.Sequence)*1000 < sinceMillis {
+			before = e.Sequence
+		}
+	}
+	return before, nil
+}
+
 // AwaitMore waits until number is called with the endpoint.
 func (w *world) AwaitMore(ctx context.Context, endpointID string, asOf int64) error {
 	w.mu.Lock()

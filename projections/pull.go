@@ -46,6 +46,12 @@ SELECT min(sequence) FROM {database:Identifier}.events
 PREWHERE account_id = {account:String} AND endpoint_id = {endpoint:String}
     AND sequence > {after:UInt64}`
 
+	selectNumberBefore = `
+SELECT if(countIf(since) > 0, toUInt64(minIf(sequence, since) - 1), max(sequence)) FROM (
+    SELECT sequence, created_at >= fromUnixTimestamp64Milli({since:Int64}) AS since
+    FROM {database:Identifier}.events
+    PREWHERE account_id = {account:String} AND endpoint_id = {endpoint:String} AND sequence > 0)`
+
 	// Copies of a row are equal. Two events have the same number where a backup was gone back
 	// to: both are shown.
 	selectNumbered = `
@@ -70,6 +76,30 @@ func (h *History) Numbered(
 		return err
 	})
 	return page, err
+}
+
+// NumberBefore returns the number after which an endpoint's events begin that were created at a
+// time or later, of all that were acknowledged before the call. If there is none it is the last
+// number. Its errors are those of Numbered.
+func (h *History) NumberBefore(
+	ctx context.Context, accountID, endpointID string, sinceMillis int64,
+) (before uint64, err error) {
+	which := parameters{
+		"account":  accountID,
+		"endpoint": endpointID,
+		"since":    strconv.FormatInt(sinceMillis, 10),
+	}
+	err = h.ask(ctx, func(of *reading) error {
+		if err := of.catchUp(ctx); err != nil { // a lower number may still have to be written
+			return err
+		}
+		return of.onFull(ctx, func() error {
+			return readFault(ctx, of.look(ctx, func(ctx context.Context) error {
+				return of.cfg.DB.queryRow(ctx, selectNumberBefore, which, &before)
+			}))
+		})
+	})
+	return before, err
 }
 
 // AwaitMore returns when the tables have more of an endpoint's partition than a page's AsOf. Its

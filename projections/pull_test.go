@@ -87,6 +87,42 @@ func TestEventsByTheirNumbers(t *testing.T) {
 	}
 }
 
+// Whoever has no number yet begins with the first event that was created at a time, or after the
+// last one, whatever order times are in.
+func TestTheNumberBeforeATime(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.project(nil)
+	one, two := newStory(1), newStory(2)
+	h := r.history(0)
+	before := func(s *story, since time.Time) uint64 {
+		t.Helper()
+		n, err := h.NumberBefore(t.Context(), testAccount, s.endpointID, since.UnixMilli())
+		must(t, err)
+		return n
+	}
+	if got := before(one, time.UnixMilli(0)); got != 0 {
+		t.Fatalf("an empty history begins after %d", got)
+	}
+	start := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
+	for n, minute := range []int{0, 1, 5, 4, 9} { // the clock of a node that took over was behind
+		f := one.created(n)
+		d := f.Body.(domain.DeliveryCreated)
+		d.Event.CreatedAtMillis = start.Add(time.Duration(minute) * time.Minute).UnixMilli()
+		f.Body = d
+		r.append(f, two.created(n))
+	}
+	for minute, want := range map[int]uint64{-1: 0, 0: 0, 1: 1, 2: 2, 5: 2, 6: 4, 9: 4, 10: 5} {
+		if got := before(one, start.Add(time.Duration(minute)*time.Minute)); got != want {
+			t.Errorf("since minute %d begins after %d, not %d", minute, got, want)
+		}
+	}
+	n, err := h.NumberBefore(t.Context(), "acc_00000000000000000000000002", one.endpointID, 0)
+	if err != nil || n != 0 {
+		t.Errorf("another account begins after %d, %v", n, err)
+	}
+}
+
 // A number whose row is still to be written holds back those that follow it: what was shown is
 // never followed by less. One that retention has removed holds nothing back, and is told of.
 func TestNoNumberIsPassedOver(t *testing.T) {

@@ -126,6 +126,7 @@ func (c *Client) ResendEvents(
 // Pull selects events of an endpoint by their numbers.
 type Pull struct {
 	After int64         // numbers above this; NextAfter of the answer before
+	Since time.Time     // in place of After: from the first that was created then or later
 	Limit int           // 0: 50
 	Wait  time.Duration // for an event, if there is none: whole seconds, 30 at most; 0: none
 }
@@ -164,7 +165,13 @@ type Numbers struct {
 func (c *Client) PullEvents(
 	ctx context.Context, endpointID string, p Pull,
 ) (answer PulledEvents, err error) {
-	query := url.Values{"after": {strconv.FormatInt(p.After, 10)}}
+	query := url.Values{}
+	if p.After != 0 {
+		query.Set("after", strconv.FormatInt(p.After, 10))
+	}
+	if !p.Since.IsZero() {
+		query.Set("since", instant(p.Since))
+	}
 	if p.Limit != 0 {
 		query.Set("limit", strconv.Itoa(p.Limit))
 	}

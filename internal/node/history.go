@@ -325,6 +325,21 @@ func (h *History) Numbered(
 	return page, nil
 }
 
+// NumberBefore finds where an endpoint's events of a time begin, unless there is no history.
+func (h *History) NumberBefore(
+	ctx context.Context, accountID, endpointID string, sinceMillis int64,
+) (uint64, error) {
+	of, err := h.now()
+	if err != nil {
+		return 0, err
+	}
+	before, err := of.reads.NumberBefore(ctx, accountID, endpointID, sinceMillis)
+	if err != nil {
+		return 0, historyError(err)
+	}
+	return before, nil
+}
+
 // AwaitMore waits until there may be more events of an endpoint.
 func (h *History) AwaitMore(ctx context.Context, endpointID string, asOf int64) error {
 	of, err := h.now()
