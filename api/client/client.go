@@ -117,11 +117,7 @@ func (c *Client) do(ctx context.Context, one call, options ...Option) error {
 		if err == nil || wait < 0 || repeat == maxRepeats {
 			return err
 		}
-		timer := time.NewTimer(wait)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
+		if !sleep(ctx, wait) {
 			return err
 		}
 	}

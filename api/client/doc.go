@@ -19,6 +19,7 @@
 //	endpoints.go  endpoints, and what is done with them
 //	watches.go    watches, likewise
 //	events.go     events, likewise
+//	listen.go     an endpoint's events as they come, for who has no public address
 //	keys.go       API keys, likewise
 //	coverage.go   which ledgers were read
 //	statement.go  what moved a wallet's balances

@@ -180,6 +180,19 @@ var commandFaults = map[string]faultsOf{
 		},
 		refused: "Your account has no endpoint with this id",
 	},
+	"listen": {
+		asks: theAPI,
+		args: []string{"--endpoint", noEndpoint},
+		faults: [][]string{
+			badSince,
+			{"--field: events are shown as whole lines", "--field", "id"},
+			{`--forward-to "x": must be an address such as`, "--forward-to", "x"},
+			{"--fail and --header are for events that are posted", "--fail", "503"},
+			{`--fail: "x": must be a status from 400 to 599, timeout or reset`, "--fail", "x"},
+			{`--header "x": must be Name: value`, "--header", "x"},
+		},
+		refused: "Your account has no endpoint with this id",
+	},
 	"events resend": {
 		asks:    theAPI,
 		args:    []string{noEvent},

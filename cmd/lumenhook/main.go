@@ -76,7 +76,7 @@ can tell), and with 3 when what was compared differs.`,
 	root.AddCommand(
 		newRun(), newServe(), newConfig(), newDevnet(), newLedger(), newVerify(), newSecrets(),
 		newAccounts(), newKeys(), newEndpoints(), newWatches(), newBackfill(), newEvents(),
-		newCoverage(), newStatement(), newReconcile(),
+		newCoverage(), newStatement(), newReconcile(), newListen(),
 		newSQL(), newTopics(), newBackup(), newRestore(), newRepartition(), newRebuild(),
 		newVerifyProjection(), newMigrate(), newHealth(),
 		cli.NewVersion(),

@@ -7,19 +7,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"os"
-	"time"
 
 	"github.com/gofrs/flock"
 
 	"github.com/lumenhook/lumenhook/api/client"
-	"github.com/lumenhook/lumenhook/internal/retry"
 )
 
 const (
 	pullPage = 250
-	pullWait = 30 * time.Second
 	// maxLineBytes is far above what a line has.
 	maxLineBytes = 64 << 20
 )
@@ -50,72 +46,49 @@ type Puller struct {
 
 // Run writes the events, until there are no more, or, if it follows, until ctx ends.
 func (p *Puller) Run(ctx context.Context) error {
-	pull := client.Pull{After: p.After, Limit: pullPage}
-	backoff := retry.Policy{First: time.Second, Last: 30 * time.Second}.Backoff()
-	for answered := false; ; {
-		page, err := p.Client.PullEvents(ctx, p.EndpointID, pull)
-		switch {
-		case p.Follow && ctx.Err() != nil:
-			return nil
-		case err != nil && p.Follow && answered && mayPass(err):
-			_, _ = fmt.Fprintf(p.Tell, "%v; going on from %d once the service answers\n", err, pull.After)
-			if backoff.Wait(ctx, err) != nil {
-				return nil
-			}
-			continue
-		case err != nil:
-			return err
-		}
-		answered = true
-		backoff.Reset()
-		if err := p.write(page); err != nil {
-			return err
-		}
-		pull.After = page.NextAfter
-		if p.Follow {
-			pull.Wait = pullWait
-		} else if len(page.Data) == 0 {
-			return nil
-		}
+	l := client.Listener{
+		Client:     p.Client,
+		EndpointID: p.EndpointID,
+		From:       client.Pull{After: p.After, Limit: pullPage},
+		Once:       !p.Follow,
+		Handle:     func(_ context.Context, e client.PulledEvent) error { return p.write(e) },
+		Missing:    TellMissing(p.Tell),
+		Away:       TellAway(p.Tell),
+	}
+	return l.Run(ctx)
+}
+
+// TellMissing tells whoever runs a command of events that never come.
+func TellMissing(to io.Writer) func(client.Numbers) {
+	return func(m client.Numbers) {
+		_, _ = fmt.Fprintf(to, "the events %d to %d are no longer kept, and never come\n", m.From, m.To)
 	}
 }
 
-// mayPass reports whether the same request may succeed later.
-func mayPass(err error) bool {
-	var refused *client.Problem
-	if !errors.As(err, &refused) {
-		return true
+// TellAway tells whoever runs a command that the service does not answer.
+func TellAway(to io.Writer) func(error, int64) {
+	return func(err error, after int64) {
+		_, _ = fmt.Fprintf(to, "%v; going on from %d once the service answers\n", err, after)
 	}
-	return refused.Status >= http.StatusInternalServerError ||
-		refused.Status == http.StatusTooManyRequests
 }
 
-// write writes a page with one call, so that a reader gets whole lines.
-func (p *Puller) write(page client.PulledEvents) error {
-	for _, m := range page.Missing {
-		_, _ = fmt.Fprintf(p.Tell, "the events %d to %d are no longer kept, and never come\n",
-			m.From, m.To)
+// write writes an event with one call, so that a reader gets whole lines.
+func (p *Puller) write(e client.PulledEvent) error {
+	var line bytes.Buffer
+	encoder := json.NewEncoder(&line)
+	encoder.SetEscapeHTML(false)
+	err := encoder.Encode(PulledLine{
+		Sequence:   e.Sequence,
+		EndpointID: p.EndpointID,
+		ID:         e.Headers.ID,
+		Timestamp:  e.Headers.Timestamp,
+		Signature:  e.Headers.Signature,
+		Body:       e.Body,
+	})
+	if err != nil {
+		return err
 	}
-	var lines bytes.Buffer
-	e := json.NewEncoder(&lines)
-	e.SetEscapeHTML(false)
-	for _, one := range page.Data {
-		err := e.Encode(PulledLine{
-			Sequence:   one.Sequence,
-			EndpointID: p.EndpointID,
-			ID:         one.Headers.ID,
-			Timestamp:  one.Headers.Timestamp,
-			Signature:  one.Headers.Signature,
-			Body:       one.Body,
-		})
-		if err != nil {
-			return err
-		}
-	}
-	if lines.Len() == 0 {
-		return nil
-	}
-	_, err := p.Out.Write(lines.Bytes())
+	_, err = p.Out.Write(line.Bytes())
 	return err
 }
 

@@ -1,0 +1,182 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lumenhook/lumenhook/api/client"
+	"github.com/lumenhook/lumenhook/internal/apicli"
+	"github.com/lumenhook/lumenhook/internal/cli"
+	"github.com/lumenhook/lumenhook/internal/forward"
+)
+
+// listenPage is how many events are pulled at once: few, since each is signed when it is pulled.
+const listenPage = 25
+
+// listening is `lumenhook listen`.
+type listening struct {
+	apiFlags
+	endpointID, url, since string
+	fail, types, headers   []string
+}
+
+func newListen() *cobra.Command {
+	var l listening
+	c := &cobra.Command{
+		Use:   "listen [--endpoint ENDPOINT_ID] [--forward-to URL] [--since 2h] [--fail 503,…]",
+		Short: "Post an endpoint's events to a receiver on this machine, as they come",
+		Long: `Pulls the events of an endpoint as they come, and posts each to a receiver that the
+service cannot reach, such as one that you are writing: with the body, the id and the
+signature of a delivery, one after another in the order of their numbers. No public
+address is needed. Without --forward-to it only shows them.
+
+It begins now, or --since a time. What a receiver answers is shown, and the next event
+follows: an event that was not accepted comes again with --since. Where nothing listens at
+the address it waits for it. It outlasts a service that is away and a machine that sleeps,
+until it is interrupted.
+
+--fail has every event fail first, in these ways in turn, as deliveries do:
+  503 (or any from 400 to 599)  something before the receiver answers so: it gets nothing
+  timeout                       the receiver gets it, and its answer is not heard
+  reset                         the connection breaks off in the middle of the body
+Then it is posted once more: a receiver that takes each event once has it once.
+
+--endpoint may be left out where there is one endpoint only. The service goes on posting to
+the endpoint's own URL: "lumenhook endpoints disable" ends that, and events are still
+numbered and pulled.`,
+		Example: `  lumenhook listen --forward-to http://127.0.0.1:3000/webhooks
+  lumenhook listen --endpoint ep_… --since 2h --forward-to http://127.0.0.1:3000/webhooks
+  lumenhook listen --forward-to http://127.0.0.1:3000/webhooks --fail 503,timeout,reset
+  lumenhook listen --events payment.received --json`,
+		Args: cli.NoArguments,
+		RunE: l.run,
+	}
+	l.register(c)
+	f := c.Flags()
+	f.StringVar(&l.endpointID, "endpoint", "", "id of the endpoint; may be left out where "+
+		"there is one")
+	f.StringVar(&l.url, "forward-to", "", "address that events are posted to; empty: none, they are "+
+		"shown")
+	f.StringVar(&l.since, "since", "", "begin with the first event that was created then or later: a "+
+		"time, or how long ago; empty: now")
+	f.StringSliceVar(&l.fail, "fail", nil, "how each event's first attempts fail, in turn: a status, "+
+		"timeout or reset; at most 8")
+	f.StringSliceVar(&l.types, "events", nil, "only events of these types, such as payment.received")
+	f.StringArrayVar(&l.headers, "header", nil, "a further header of each request, Name: value; "+
+		"may be repeated")
+	return c
+}
+
+func (l *listening) run(cmd *cobra.Command, _ []string) error {
+	report := &forward.Report{
+		Out:  cmd.OutOrStdout(),
+		Tell: cmd.ErrOrStderr(),
+		JSON: l.JSON,
+		Now:  time.Now,
+	}
+	forwarder, from, err := l.flags(report)
+	if err != nil {
+		return err
+	}
+	c, err := l.API()
+	if err != nil {
+		return err
+	}
+	ctx := cmd.Context()
+	endpoint, err := l.endpoint(ctx, c)
+	if err != nil {
+		return err
+	}
+	l.tell(report, endpoint)
+	listener := client.Listener{
+		Client:     c,
+		EndpointID: endpoint.ID,
+		From:       client.Pull{Since: from, Limit: listenPage},
+		Handle:     forwarder.Handle,
+		Missing:    apicli.TellMissing(report.Tell),
+		Away:       apicli.TellAway(report.Tell),
+	}
+	err = listener.Run(ctx)
+	if err == nil && l.url != "" {
+		fmt.Fprintf(report.Tell, "%d events were accepted, %d were not\n", report.Events, report.Refused)
+	}
+	return err
+}
+
+// flags makes of the flags how events are forwarded, and since when.
+func (l *listening) flags(report *forward.Report) (*forward.Forwarder, time.Time, error) {
+	from, sinceErr := cli.InstantFlag("since", l.since)
+	if l.since == "" {
+		from = time.Now()
+	}
+	forwarder := forward.New(l.url, report)
+	forwarder.Types = l.types
+	var failErr, urlErr, fieldErr error
+	if forwarder.Faults, failErr = forward.ParseFaults(l.fail); failErr != nil {
+		failErr = cli.Usage(fmt.Errorf("--fail: %w", failErr))
+	}
+	if l.url != "" {
+		if urlErr = forward.CheckURL(l.url); urlErr != nil {
+			urlErr = cli.Usage(fmt.Errorf("--forward-to %w", urlErr))
+		}
+	} else if len(l.fail)+len(l.headers) > 0 {
+		urlErr = cli.Usage(errors.New("--fail and --header are for events that are posted: give " +
+			"--forward-to"))
+	}
+	if l.Field != "" {
+		fieldErr = cli.Usage(errors.New("--field: events are shown as whole lines: leave it out"))
+	}
+	var headerErr error
+	forwarder.Header, headerErr = headersOf(l.headers)
+	return forwarder, from, cli.Faults([]error{sinceErr, failErr, urlErr, fieldErr, headerErr})
+}
+
+func headersOf(flags []string) (http.Header, error) {
+	headers := http.Header{}
+	for _, text := range flags {
+		name, value, ok := strings.Cut(text, ":")
+		if !ok || strings.TrimSpace(name) == "" {
+			return nil, cli.Usage(fmt.Errorf("--header %q: must be Name: value", text))
+		}
+		headers.Add(strings.TrimSpace(name), strings.TrimSpace(value))
+	}
+	return headers, nil
+}
+
+// endpoint is the one that was named, or the only one.
+func (l *listening) endpoint(ctx context.Context, c *client.Client) (client.Endpoint, error) {
+	if l.endpointID != "" {
+		return c.GetEndpoint(ctx, l.endpointID)
+	}
+	list, err := c.ListEndpoints(ctx, client.EndpointFilter{}, client.Page{Limit: 2})
+	switch {
+	case err != nil:
+		return client.Endpoint{}, err
+	case len(list.Data) == 0:
+		return client.Endpoint{}, errors.New("there is no endpoint: `lumenhook endpoints create --url " +
+			"https://…` makes one; its address need not be reached")
+	case len(list.Data) > 1:
+		return client.Endpoint{}, errors.New("--endpoint: there are several endpoints: name one of " +
+			"`lumenhook endpoints list`")
+	}
+	return list.Data[0], nil
+}
+
+// tell says what is about to happen.
+func (l *listening) tell(report *forward.Report, e client.Endpoint) {
+	to := "showing them"
+	if l.url != "" {
+		to = "posting them to " + l.url
+	}
+	fmt.Fprintf(report.Tell, "listening for the events of %s, %s; Ctrl-C ends it\n", e.ID, to)
+	if e.Status == "active" && l.url != "" {
+		fmt.Fprintf(report.Tell, "the service posts them to %s too, until you disable the endpoint\n",
+			e.URL)
+	}
+}

@@ -1,0 +1,13 @@
+// Package forward posts events that were pulled to a receiver on this machine, as the service
+// would post them: it is `lumenhook listen`.
+//
+// It hides what is waited for (a receiver that is being started), what is not (an answer that
+// refuses an event is shown, and the next one follows), and how deliveries are made to fail on
+// purpose.
+//
+// File map:
+//
+//	forwarder.go  events posted, one after another
+//	fault.go      failures on purpose
+//	report.go     what is said of each
+package forward

@@ -1,0 +1,175 @@
+package forward
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/lumenhook/lumenhook/api/client"
+	"github.com/lumenhook/lumenhook/internal/retry"
+)
+
+const (
+	// attemptMax is that of the service's own attempts: over connecting, headers and body.
+	attemptMax = 10 * time.Second
+	// answerMax is how much of an answer is read, and shown where it refuses an event.
+	answerMax = 1 << 10
+	// waitMax is how long a receiver is waited for with one signature.
+	waitMax   = 30 * time.Second
+	firstWait = 250 * time.Millisecond
+	lastWait  = 2 * time.Second
+)
+
+var errBroken = errors.New("the connection was broken off on purpose")
+
+// Forwarder posts events to a receiver. It is used by one goroutine.
+type Forwarder struct {
+	URL    string      // empty: events are shown, and posted nowhere
+	Header http.Header // further ones, such as an endpoint has of its own
+	Faults []Fault     // of each event's first attempts
+	Types  []string    // empty: all; others are passed over
+
+	Report *Report
+
+	client http.Client
+	away   bool // the receiver, when it was asked last
+
+	// Attempts that were made of an event that was to be pulled again.
+	sequence int64
+	made     int
+}
+
+// New makes a forwarder. Redirects are not followed, as the service follows none.
+func New(url string, report *Report) *Forwarder {
+	return &Forwarder{
+		URL:    url,
+		Report: report,
+		client: http.Client{
+			Timeout:   attemptMax,
+			Transport: &http.Transport{DisableKeepAlives: true}, // a receiver may be restarted
+			CheckRedirect: func(*http.Request, []*http.Request) error {
+				return http.ErrUseLastResponse
+			},
+		},
+	}
+}
+
+// Handle posts one event, for a [client.Listener]. Its error is of the report's output, or
+// [client.ErrPullAgain] while the receiver is not there.
+func (f *Forwarder) Handle(ctx context.Context, e client.PulledEvent) error {
+	kind := typeOf(e.Body)
+	if len(f.Types) > 0 && !slices.Contains(f.Types, kind) {
+		return nil
+	}
+	line := Line{Sequence: e.Sequence, ID: e.Headers.ID, Type: kind}
+	if f.URL == "" {
+		return f.Report.event(line, e.Body)
+	}
+	if f.sequence != e.Sequence {
+		f.sequence, f.made = e.Sequence, 0
+	}
+	for ; f.made <= len(f.Faults); f.made++ {
+		var fault Fault
+		if f.made < len(f.Faults) {
+			fault = f.Faults[f.made]
+		}
+		line.Attempt = f.made + 1
+		if err := f.attempt(ctx, e, line, fault); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// attempt posts an event once there is a receiver, and reports how it went.
+func (f *Forwarder) attempt(
+	ctx context.Context, e client.PulledEvent, line Line, fault Fault,
+) error {
+	line.OnPurpose = fault.name
+	if fault.status != 0 {
+		line.Status = fault.status
+		return f.Report.attempt(line)
+	}
+	began := time.Now()
+	wait := retry.Policy{First: firstWait, Last: lastWait, Within: waitMax, If: isAway}
+	err := retry.Do(ctx, wait, func() error {
+		began = time.Now()
+		status, answer, err := f.post(ctx, e, fault)
+		if isAway(err) {
+			f.tellAway(err)
+		}
+		line.Status, line.Answer = status, answer
+		return err
+	})
+	switch {
+	case ctx.Err() != nil, isAway(err):
+		return client.ErrPullAgain
+	case err != nil:
+		line.Error = err.Error()
+	}
+	f.away = false
+	line.Millis = time.Since(began).Milliseconds()
+	return f.Report.attempt(line)
+}
+
+// tellAway says once that the receiver is waited for.
+func (f *Forwarder) tellAway(err error) {
+	if !f.away {
+		f.Report.tell("nothing listens at %s (%v): waiting for it", f.URL, err)
+	}
+	f.away = true
+}
+
+// isAway reports whether nothing listens at the address yet.
+func isAway(err error) bool { return errors.Is(err, syscall.ECONNREFUSED) }
+
+func (f *Forwarder) post(
+	ctx context.Context, e client.PulledEvent, fault Fault,
+) (status int, answer string, err error) {
+	request, err := e.Request(ctx, f.URL)
+	if err != nil {
+		return 0, "", err
+	}
+	for name, values := range f.Header {
+		request.Header[name] = values
+	}
+	if fault.half {
+		request.Body = brokenBody(e.Body)
+		request.GetBody = nil
+	}
+	response, err := f.client.Do(request)
+	if errors.Is(err, errBroken) {
+		return 0, "", errBroken
+	}
+	if err != nil {
+		return 0, "", err
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(response.Body, answerMax))
+	return response.StatusCode, string(bytes.ToValidUTF8(text, []byte("\uFFFD"))), err
+}
+
+// typeOf is an event's type; empty if the body is no event.
+func typeOf(body string) string {
+	var event struct{ Type string }
+	if err := json.Unmarshal([]byte(body), &event); err != nil {
+		return ""
+	}
+	return event.Type
+}
+
+// CheckURL checks an address to forward to.
+func CheckURL(text string) error {
+	r, err := http.NewRequest(http.MethodPost, text, nil) //nolint:noctx // it is never sent
+	if err != nil || r.URL.Host == "" || r.URL.Scheme != "http" && r.URL.Scheme != "https" {
+		return fmt.Errorf("%q: must be an address such as http://127.0.0.1:3000/webhooks", text)
+	}
+	return nil
+}
