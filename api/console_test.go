@@ -3,6 +3,7 @@ package api_test
 import (
 	"bufio"
 	"crypto/rand"
+	"crypto/sha256"
 	"fmt"
 	"html"
 	"io"
@@ -39,6 +40,7 @@ func newConsole(t testing.TB, w *world) *console.Console {
 		Log:          w.api.Log,
 		DeriveKey:    w.config.DeriveKey,
 		DisableAfter: 3,
+		Schedule:     domain.DefaultSchedule(),
 		LookEvery:    time.Millisecond,
 	})
 	if err != nil {
@@ -598,10 +600,43 @@ func TestConsoleShowsAnEventAsItIsSent(t *testing.T) {
 	for _, want := range []string{
 		string(event.Body), "Webhook-Id: " + event.ID, "Webhook-Sequence: 12", "v1=",
 		"no complete answer in time", "12.5000000 XLM", `--data-raw '` + string(event.Body) + `'`,
+		// the ladder: one attempt was made, nine are left of ten
+		"if that fails too, about 24 h later", "<strong>10</strong>",
+		// the check of the signature
+		signedDigest(w, event.Body), "the newest secret",
 	} {
 		if !strings.Contains(html.UnescapeString(text), want) {
 			t.Errorf("%s is not in %s", want, text)
 		}
+	}
+}
+
+// signedDigest names what is signed at the world's time.
+func signedDigest(w *world, body []byte) string {
+	return fmt.Sprintf("%x", sha256.Sum256(fmt.Appendf(nil, "%d.%s", w.now.Unix(), body)))
+}
+
+// TestConsoleNamesEntriesOfASignature while two secrets are valid, and of Standard Webhooks.
+func TestConsoleNamesEntriesOfASignature(t *testing.T) {
+	w := newWorld(t)
+	d, k := signedIn(t, w, domain.Permissions()...)
+	e := w.newEndpoint(k)
+	wantStatus(t, w.call("PATCH", "/v1/endpoints/"+e, k, `{"signatures":["standard-webhooks"]}`), 200)
+	secret := decode[endpointAnswer](t,
+		wantStatus(t, w.call("POST", "/v1/endpoints/"+e+"/rotate-secret", k, ""), 200).body).Secret
+	event := w.delivered(account("a"), e, domain.StateDelivered)
+	w.number(e, api.NumberedEvent{ID: event.ID, Sequence: 12, Body: event.Body})
+	text := html.UnescapeString(d.open("/console/events/" + event.ID))
+	for want, times := range map[string]int{
+		"<th scope=\"row\"><code>v1=": 2, "<th scope=\"row\"><code>v1,": 2,
+		"<td>the newest secret": 2, "<td>the secret before it": 2,
+	} {
+		if got := strings.Count(text, want); got != times {
+			t.Errorf("%q is there %d times, not %d", want, got, times)
+		}
+	}
+	if secret == "" || strings.Contains(text, secret) {
+		t.Error("the page shows the secret")
 	}
 }
 

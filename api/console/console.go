@@ -52,6 +52,7 @@ type Config struct {
 	DeriveKey func(label string) [32]byte
 	// DisableAfter runs in a row that end FAILED disable an endpoint; 0: none do.
 	DisableAfter int
+	Schedule     domain.Schedule // of attempts; empty: one is made
 	// LookEvery is how often an open page's changes are looked for; 0: 2 seconds.
 	LookEvery time.Duration
 }

@@ -155,7 +155,9 @@ type eventView struct {
 	Body     string // byte for byte
 	URL      string // of the endpoint; empty: it is gone
 	Signed   *client.DeliveryHeaders
-	Headers  []string // names of the endpoint's own
+	Check    *signatureView // of Signed
+	Coming   []comingView   // attempts that are not made yet
+	Headers  []string       // names of the endpoint's own
 	Curl     string
 	CanAgain bool
 	Live     string // address of the stream that tells of changes
@@ -185,7 +187,9 @@ func (x *Console) showEvent(v *visit) (page, error) {
 	if err != nil {
 		return page{}, fmt.Errorf("reading the body of the event %s: %w", e.ID, err)
 	}
-	view := eventView{eventRow: x.eventRow(e), Body: string(body), Runs: x.runs(e)}
+	view := eventView{
+		eventRow: x.eventRow(e), Body: string(body), Runs: x.runs(e), Coming: x.coming(e),
+	}
 	view.Live = Path + "/events/" + url.PathEscape(e.ID) + "/live?shown=" + v.shown()
 	if view.Amount != "" {
 		view.Closed = x.moment(&view.Paid.Payment.LedgerClosedAt)
@@ -252,6 +256,41 @@ func (x *Console) runs(e client.Event) (runs []runView) {
 	return runs
 }
 
+// comingView is an attempt of the present run that is not made yet.
+type comingView struct {
+	Number int // over all runs
+	At     *moment
+	After  string // the attempt before it has failed, about so long; empty: it is next
+}
+
+// coming are the attempts that are left of a run: the next, and those that follow if it fails.
+// The waits before them differ by some percent, so that deliveries that failed together are not
+// sent together again.
+func (x *Console) coming(e client.Event) (coming []comingView) {
+	made := 0 // in the run
+	switch e.Delivery.State {
+	case "QUEUED":
+	case "WAITING":
+		for _, a := range e.Attempts {
+			if a.Run == e.Attempts[len(e.Attempts)-1].Run {
+				made++
+			}
+		}
+	default:
+		return nil
+	}
+	for n := made; n < x.Schedule.Attempts(); n++ {
+		one := comingView{Number: len(e.Attempts) + n - made + 1}
+		if n == made {
+			one.At = x.moment(e.Delivery.NextAttemptAt)
+		} else {
+			one.After = span(time.Duration(x.Schedule.WaitsMillis[n-1]) * time.Millisecond)
+		}
+		coming = append(coming, one)
+	}
+	return coming
+}
+
 // addReceiver adds the endpoint, and the headers with which a delivery would be sent now. The
 // pull of events signs them; without it the page shows the body alone.
 func (x *Console) addReceiver(v *visit, view *eventView) error {
@@ -272,6 +311,7 @@ func (x *Console) addReceiver(v *visit, view *eventView) error {
 			view.Signed = &pulled.Data[0].Headers
 		}
 	}
+	view.Check = x.viewSignature(view.Signed, view.Body)
 	view.Curl = curl(*view)
 	return nil
 }

@@ -164,6 +164,7 @@ func (r *apiRole) newConsole(handler http.Handler) (*console.Console, error) {
 		Log:          cfg.Logger,
 		DeriveKey:    deriver(cfg.MasterKey),
 		DisableAfter: cfg.Policy.DisableAfter,
+		Schedule:     cfg.Policy.Schedule,
 	})
 }
 

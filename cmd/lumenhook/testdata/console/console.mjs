@@ -1,6 +1,7 @@
 // A person at the console, in Chromium: the test gives the addresses and pays. It ends with
 // an error at the first thing that is not as it should be.
 import assert from "node:assert/strict";
+import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import path from "node:path";
@@ -88,6 +89,9 @@ async function seePayments(page) {
   await state(page, "Failed");
   assert.equal(await page.locator(".ladder li").count(), 2);
   await page.getByText("Answer", { exact: true }).first().click();
+  const timestamp = /Webhook-Timestamp: (\d+)/.exec(await page.locator("#headers").textContent())[1];
+  const signed = createHash("sha256").update(timestamp + "." + await page.locator("#body").textContent());
+  assert.equal(await page.locator("#digest").textContent(), signed.digest("hex"));
   await looked(page, "event");
 }
 

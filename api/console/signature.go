@@ -1,0 +1,87 @@
+package console
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/lumenhook/lumenhook/api/client"
+	"github.com/lumenhook/lumenhook/domain"
+)
+
+// signedStart is how much of what is signed is shown, in bytes: the body is shown by itself.
+const signedStart = 96
+
+// signatureView follows a receiver's check of a signature, step by step, on headers that the
+// server signed for this moment. It knows no secret, and asks for none: a person who doubts
+// compares what is signed, by its digest, with what their own program has signed.
+type signatureView struct {
+	Timestamp string
+	Start     string // of what is signed
+	Cut       bool   // there is more of it
+	Bytes     int
+	SHA256    string // of what is signed
+	Entries   []signatureEntry
+	Until     *moment // receivers take it
+	Tolerance string
+}
+
+// signatureEntry is one candidate of the header.
+type signatureEntry struct{ Text, Scheme, Key string }
+
+// viewSignature explains headers; nil if there are none.
+func (x *Console) viewSignature(h *client.DeliveryHeaders, body string) *signatureView {
+	if h == nil {
+		return nil
+	}
+	signed := h.Timestamp + "." + body
+	sum := sha256.Sum256([]byte(signed))
+	v := signatureView{
+		Timestamp: h.Timestamp,
+		Start:     signed,
+		Bytes:     len(signed),
+		SHA256:    hex.EncodeToString(sum[:]),
+		Entries:   signatureEntries(h.Signature),
+		Tolerance: fmt.Sprintf("%d minutes", domain.SignatureToleranceSeconds/60),
+	}
+	if len(signed) > signedStart {
+		v.Start, v.Cut = strings.ToValidUTF8(signed[:signedStart], ""), true
+	}
+	if seconds, err := strconv.ParseInt(h.Timestamp, 10, 64); err == nil {
+		until := time.Unix(seconds+domain.SignatureToleranceSeconds, 0)
+		v.Until = x.moment(&until)
+	}
+	return &v
+}
+
+// signatureEntries takes a Webhook-Signature apart, as receivers do (docs/decisions/signatures.md).
+func signatureEntries(header string) (entries []signatureEntry) {
+	secrets := map[string]int{}
+	add := func(text, scheme string) {
+		key := "the newest secret"
+		switch {
+		case scheme == "v1a":
+			key = "the deployment's public key, at /.well-known/jwks.json"
+		case secrets[scheme] > 0:
+			key = "the secret before it, for as long as both are valid"
+		}
+		secrets[scheme]++
+		entries = append(entries, signatureEntry{Text: text, Scheme: scheme, Key: key})
+	}
+	for word := range strings.FieldsSeq(header) {
+		if version, _, standard := strings.Cut(word, ","); standard &&
+			(version == "v1" || version == "v1a") {
+			add(word, version)
+			continue
+		}
+		for own := range strings.SplitSeq(word, ",") {
+			if own != "" {
+				add(own, "v1=")
+			}
+		}
+	}
+	return entries
+}
