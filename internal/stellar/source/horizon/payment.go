@@ -169,7 +169,7 @@ func check(p domain.Payment) error {
 	if p.Asset == domain.NativeAsset() {
 		return nil
 	}
-	if _, err := xdr.NewCreditAsset(p.Asset.Code, p.Asset.Issuer); err != nil ||
+	if !xdr.ValidAssetCode.MatchString(p.Asset.Code) ||
 		!strkey.IsValidEd25519PublicKey(p.Asset.Issuer) {
 		return fmt.Errorf("its asset is %.80q", p.Asset)
 	}

@@ -26,6 +26,9 @@ var oddRecords = []string{
 	`{"transaction_successful":true,"transaction_hash":"` + odd + odd[:8] + `","type":"payment",` +
 		`"transaction":{"memo_type":"none"},"from":"` + wallet + `","to":"` + wallet + `",` +
 		`"amount":"1","asset_type":"native"}`,
+	`{"id":"1","transaction_successful":true,"transaction_hash":"` + zeros + `","type":"payment",` +
+		`"transaction":{"memo_type":"none"},"from":"` + wallet + `","to":"` + wallet + `",` +
+		`"amount":"1","asset_type":"credit_alphanum4","asset_code":"U~DC","asset_issuer":"` + wallet + `"}`,
 	`{"transaction_successful":true,"transaction_hash":"` + zeros + `",` +
 		`"type":"invoke_host_function","transaction":{"memo_type":"id","memo":"18446744073709551616"},` +
 		`"asset_balance_changes":[{"type":"mint","to":"G","amount":"-1"},` +
