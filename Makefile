@@ -24,7 +24,7 @@ MODIFIED ?= $(if $(shell git status --porcelain 2>/dev/null),true,false)
 CLI := github.com/lumenhook/lumenhook/internal/cli
 LDFLAGS := -X $(CLI).version=$(VERSION) -X $(CLI).commit=$(COMMIT) -X $(CLI).date=$(DATE) -X $(CLI).modified=$(MODIFIED)
 
-.PHONY: run build test test-kafka test-kafka-long test-cluster test-browser test-signatures lint lint-units lint-openapi vuln fuzz race sim trial reconcile-soak bench bench-waiting bench-api bench-match bench-projections bench-ledger bench-restore recording release-forms release-snapshot generate clean
+.PHONY: run build test test-kafka test-kafka-long test-cluster test-browser test-signatures test-receivers lint lint-units lint-openapi vuln fuzz race sim trial reconcile-soak bench bench-waiting bench-api bench-match bench-projections bench-ledger bench-restore recording release-forms release-snapshot generate clean
 
 run: build ## build and start everything; Ctrl-C stops it
 	@./bin/lumenhook run $(ARGS)
@@ -82,10 +82,15 @@ test-signatures: ## Standard Webhooks libraries in five languages verify what is
 	$(GO) vet -tags signatures ./cmd/lumenhook
 	$(GO) test -tags signatures -count 1 -run LibrariesVerify -timeout 10m ./cmd/lumenhook
 
+# What a kit needs is fetched once, at the versions of its lock file, into its own folder.
+test-receivers: ## the kits of examples/receivers, as processes: good, repeated, tampered, stale, rotated, oversized, killed; needs what test-signatures needs
+	$(GO) vet -tags receivers ./cmd/lumenhook
+	$(GO) test -tags receivers -count 1 -run ReceiverKits -timeout 10m ./cmd/lumenhook
+
 lint: ## vet, golangci-lint (.golangci.yml), known vulnerabilities
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$unformatted" || { echo "not formatted: $$unformatted"; exit 1; }
 	$(GO) vet ./...
-	$(GO) vet -tags kafka,browser,signatures,noengine ./...
+	$(GO) vet -tags kafka,browser,signatures,receivers,noengine ./...
 	@set -e; for module in $(TEST_MODULES); do (cd $$module && $(GO) vet ./...); done
 	$(GOLANGCI)
 	$(GOLANGCI) --build-tags embedded $(EMBEDDED_ONLY)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"io/fs"
 	"math"
+	"os"
 	"strings"
 	"testing"
 
@@ -219,4 +220,93 @@ func TestSchemasRefuse(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+}
+
+// TestPublishedEventsUseTheSchemasInFull: the events that receivers hold their types against
+// match their schemas, and among them is every field, every value of an enumeration, and every
+// field that may be null both ways.
+func TestPublishedEventsUseTheSchemasInFull(t *testing.T) {
+	text, err := os.ReadFile("vectors/events.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var events []json.RawMessage
+	if err := json.Unmarshal(text, &events); err != nil {
+		t.Fatal(err)
+	}
+	strict := eventSchemas(t, true)
+	for _, event := range events {
+		var typed struct{ Type domain.EventType }
+		if err := json.Unmarshal(event, &typed); err != nil {
+			t.Fatal(err)
+		}
+		if err := validate(strict[typed.Type], event); err != nil {
+			t.Errorf("%s: %v", event, err)
+		}
+	}
+	for word := range wordsOf(t) {
+		if !bytes.Contains(text, []byte(word)) {
+			t.Errorf("no published event has %s", word)
+		}
+	}
+	for _, name := range []string{"toMuxedId", "memo", "memoType", "issuer"} {
+		for _, value := range []string{`":null`, `":"`} {
+			if !bytes.Contains(text, []byte(`"`+name+value)) {
+				t.Errorf("no published event has \"%s%s", name, value)
+			}
+		}
+	}
+}
+
+// wordsOf returns what events are written in by their schemas: names of fields, with a colon,
+// and values of enumerations.
+func wordsOf(t *testing.T) map[string]bool {
+	t.Helper()
+	words := make(map[string]bool)
+	var walk func(doc any)
+	walk = func(doc any) {
+		switch v := doc.(type) {
+		case map[string]any:
+			if properties, ok := v["properties"].(map[string]any); ok {
+				for name := range properties {
+					words[`"`+name+`":`] = true
+				}
+			}
+			if values, ok := v["enum"].([]any); ok {
+				for _, value := range values {
+					quoted, err := json.Marshal(value)
+					if err != nil {
+						t.Fatal(err)
+					}
+					words[string(quoted)] = true
+				}
+			}
+			for _, each := range v {
+				walk(each)
+			}
+		case []any:
+			for _, each := range v {
+				walk(each)
+			}
+		}
+	}
+	files, err := fs.Glob(schemas.Events, "events/*.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		text, err := schemas.Events.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var doc any
+		if err := json.Unmarshal(text, &doc); err != nil {
+			t.Fatal(err)
+		}
+		walk(doc)
+	}
+	if len(words) < 40 {
+		t.Fatalf("the schemas have %d words", len(words))
+	}
+	return words
 }

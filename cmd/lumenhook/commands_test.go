@@ -1,4 +1,4 @@
-//go:build browser || signatures
+//go:build browser || signatures || receivers
 
 package main
 

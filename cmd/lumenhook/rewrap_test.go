@@ -44,13 +44,8 @@ type received struct {
 
 func startListener(t *testing.T, dir string) *listener {
 	t.Helper()
-	ca, err := pki.LoadOrCreateCA(filepath.Join(dir,
-		"secrets"), filepath.Join(dir, "ca.pem"), time.Now)
-	if err != nil {
-		t.Fatal(err)
-	}
 	l := &listener{}
-	s := httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+	l.url = serveTLS(t, dir, func(_ http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
 			t.Error(err)
@@ -58,15 +53,26 @@ func startListener(t *testing.T, dir string) *listener {
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		l.got = append(l.got, received{r.Header.Clone(), body, time.Now()})
-	}))
+	})
+	return l
+}
+
+// serveTLS serves by a certificate of a run's own authority, which the run trusts.
+func serveTLS(t *testing.T, dir string, handle http.HandlerFunc) (url string) {
+	t.Helper()
+	ca, err := pki.LoadOrCreateCA(filepath.Join(dir,
+		"secrets"), filepath.Join(dir, "ca.pem"), time.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := httptest.NewUnstartedServer(handle)
 	s.TLS = &tls.Config{
 		GetCertificate: ca.GetCertificate(pki.DefaultHosts()...),
 		MinVersion:     tls.VersionTLS12,
 	}
 	s.StartTLS()
 	t.Cleanup(s.Close)
-	l.url = strings.Replace(s.URL, "127.0.0.1", "localhost", 1)
-	return l
+	return strings.Replace(s.URL, "127.0.0.1", "localhost", 1)
 }
 
 // of returns the requests of an event that holds a text.

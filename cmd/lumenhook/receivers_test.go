@@ -1,0 +1,287 @@
+//go:build receivers
+
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/lumenhook/lumenhook/api/client"
+	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/internal/orphans"
+	"github.com/lumenhook/lumenhook/internal/testkit"
+)
+
+// kits are the receivers of examples/receivers, a language each, with an example for each
+// framework. All of them are held to the same by TestReceiverKitsConform.
+const kits = "../../examples/receivers"
+
+// kit is a receiver kit. What prepare installs is kept in its folder, where git does not see it.
+type kit struct {
+	name    string
+	prepare [][]string
+	check   []string // its own tests: the published vectors, and events in its types
+	apps    []kitApp
+}
+
+// kitApp is an example, by its command in the kit's folder. Each takes PORT, DATABASE,
+// LUMENHOOK_SECRET_FILE and WORKER, and shows at /processed what it did.
+type kitApp struct {
+	name string
+	run  []string
+	env  []string
+}
+
+var allKits = []kit{
+	{
+		"go",
+		[][]string{{"go", "build", "-o", "build/example", "./example"}},
+		[]string{"go", "test", "./..."},
+		[]kitApp{{"net-http", []string{"build/example"}, nil}},
+	},
+}
+
+// TestReceiverKitsConform: each example takes what a receiver is to take, refuses what it is to
+// refuse, and processes each event once, wherever it is killed; and takes a payment from the
+// program itself.
+func TestReceiverKitsConform(t *testing.T) {
+	var preparing errgroup.Group
+	for _, k := range allKits {
+		preparing.Go(k.install)
+	}
+	s := &testService{t: t, dir: t.TempDir()}
+	s.start("--no-demo", "--egress-ports", "1024-65535", "--ledger-interval", "200ms")
+	var apps []*receiverApp
+	for _, k := range allKits {
+		for _, a := range k.apps {
+			apps = append(apps, s.newReceiverApp(k, a))
+		}
+	}
+	if err := preparing.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	t.Run("kits", func(t *testing.T) {
+		for _, a := range apps {
+			t.Run(a.name, func(t *testing.T) {
+				t.Parallel()
+				a.t = t
+				a.conforms(s)
+			})
+		}
+	})
+}
+
+// install prepares a kit in its folder, and runs its own tests.
+func (k kit) install() error {
+	dir := filepath.Join(kits, k.name)
+	for _, args := range append(k.prepare[:len(k.prepare):len(k.prepare)], k.check) {
+		if _, err := command(dir, args...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// receiverApp is an example with an endpoint of the service, whose secret it has.
+type receiverApp struct {
+	t       *testing.T
+	name    string
+	dir     string // of its kit
+	app     kitApp
+	own     string // its secret file and its database
+	held    []domain.Secret
+	wallet  string
+	port    atomic.Pointer[string]
+	process *receiverProcess
+	sent    int
+}
+
+// newReceiverApp makes an endpoint of an example, and a watch of a wallet. Its address, by
+// HTTPS, leads to the example, as a proxy in front of it does.
+func (s *testService) newReceiverApp(k kit, app kitApp) *receiverApp {
+	a := &receiverApp{
+		name: k.name + "/" + app.name,
+		dir:  filepath.Join(kits, k.name),
+		app:  app,
+		own:  s.t.TempDir(),
+		held: []domain.Secret{"whsec_of_the_time_before"},
+	}
+	proxy := httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
+		r.SetURL(&url.URL{Scheme: "http", Host: net.JoinHostPort("127.0.0.1", *a.port.Load())})
+	}}
+	hook := serveTLS(s.t.(*testing.T), s.dir, proxy.ServeHTTP) + "/webhooks"
+	secrets := filepath.Join(a.own, "secrets")
+	if err := os.WriteFile(secrets, []byte(a.held[0]+"\n"), 0o600); err != nil {
+		s.t.Fatal(err)
+	}
+	var e client.Endpoint
+	s.cli(&e, "endpoints", "create", "--url", hook, "--secret-out", secrets)
+	text, err := os.ReadFile(secrets)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for line := range strings.FieldsSeq(string(text)) {
+		a.held = append(a.held, domain.Secret(line))
+	}
+	a.held = a.held[1:]
+	if len(a.held) != 2 {
+		s.t.Fatalf("the example is to hold two secrets, and not %d", len(a.held))
+	}
+	var wallet struct{ Address string }
+	s.devnet(&wallet, "account", "--json")
+	a.wallet = wallet.Address
+	s.cli(nil, "watches", "create", "--wallet", a.wallet, "--endpoint", e.ID)
+	return a
+}
+
+// receiverProcess is one run of an example.
+type receiverProcess struct {
+	cmd    *exec.Cmd
+	output *testkit.Buffer
+	over   chan struct{}
+}
+
+// start runs the example on its database, until it answers. Without a worker it only receives.
+func (a *receiverApp) start(worker string) {
+	a.t.Helper()
+	port := freePort(a.t)
+	p := &receiverProcess{output: &testkit.Buffer{}, over: make(chan struct{})}
+	p.cmd = exec.Command(a.app.run[0], a.app.run[1:]...)
+	p.cmd.Dir = a.dir
+	p.cmd.Env = append(os.Environ(), "PORT="+port, "WORKER="+worker,
+		"DATABASE="+filepath.Join(a.own, "shop.db"),
+		"LUMENHOOK_SECRET_FILE="+filepath.Join(a.own, "secrets"))
+	p.cmd.Env = append(p.cmd.Env, a.app.env...)
+	p.cmd.Stdout, p.cmd.Stderr = p.output, p.output
+	p.cmd.SysProcAttr = orphans.Killed()
+	p.cmd.SysProcAttr.Setpgid = true // frameworks start processes of their own
+	if err := p.cmd.Start(); err != nil {
+		a.t.Fatal(err)
+	}
+	go func() {
+		_ = p.cmd.Wait() // it is killed
+		close(p.over)
+	}()
+	a.t.Cleanup(p.kill)
+	a.process = p
+	a.port.Store(&port)
+	a.eventually("it answers", func() error {
+		_, err := a.processed()
+		return err
+	})
+}
+
+// kill ends the process and what it started, as a crash does.
+func (p *receiverProcess) kill() {
+	_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL) // it may have ended
+	<-p.over
+}
+
+func (a *receiverApp) eventually(what string, holds func() error) {
+	a.t.Helper()
+	testkit.EventuallyNil(a.t, what, func() error {
+		err := holds()
+		select {
+		case <-a.process.over:
+			a.t.Fatalf("the example ended before %s (%v):\n%s", what, err, a.process.output)
+		default:
+		}
+		if err != nil {
+			return fmt.Errorf("%w\nthe example says:\n%s", err, a.process.output)
+		}
+		return nil
+	})
+}
+
+// receiverDone is what an example did: each event that it handled, and the stroops credited for
+// each payment.
+type receiverDone struct {
+	Events  []string
+	Credits map[string]string
+}
+
+func (a *receiverApp) processed() (done receiverDone, err error) {
+	response, err := http.Get("http://127.0.0.1:" + *a.port.Load() + "/processed")
+	if err != nil {
+		return done, err
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil || response.StatusCode != http.StatusOK {
+		return done, fmt.Errorf("answered %d: %s (%v)", response.StatusCode, text, err)
+	}
+	return done, json.Unmarshal(text, &done)
+}
+
+// processes waits until every event of want was handled, and holds that each was once and that
+// nothing else was.
+func (a *receiverApp) processes(want []string) receiverDone {
+	a.t.Helper()
+	var done receiverDone
+	a.eventually("every event is processed", func() (err error) {
+		if done, err = a.processed(); err != nil {
+			return err
+		}
+		for _, id := range want {
+			if !slices.Contains(done.Events, id) {
+				return fmt.Errorf("%s is not processed, of %d that are to be", id, len(want))
+			}
+		}
+		return nil
+	})
+	got := slices.Sorted(slices.Values(done.Events))
+	want = slices.Sorted(slices.Values(want))
+	if !slices.Equal(got, want) {
+		a.t.Errorf("processed were\n%q\nand not\n%q", got, want)
+	}
+	return done
+}
+
+// post sends a request to the example, and returns the status; 0 if it got no answer.
+func (a *receiverApp) post(d hook) (status int, says string) {
+	request, err := http.NewRequest(http.MethodPost,
+		"http://127.0.0.1:"+*a.port.Load()+"/webhooks", bytes.NewReader(d.body))
+	if err != nil {
+		return 0, err.Error()
+	}
+	request.Header = d.header
+	if d.chunked {
+		request.ContentLength = -1
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return 0, err.Error()
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(response.Body, 4<<10))
+	if err != nil {
+		return 0, err.Error()
+	}
+	return response.StatusCode, string(text)
+}
+
+// takes posts requests that are to be answered 200.
+func (a *receiverApp) takes(hooks ...hook) {
+	a.t.Helper()
+	for _, d := range hooks {
+		if status, says := a.post(d); status != http.StatusOK {
+			a.t.Errorf("%s was answered %d: %s\n%s", d.body, status, says, a.process.output)
+		}
+	}
+}

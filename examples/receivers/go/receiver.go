@@ -1,0 +1,81 @@
+package receiver
+
+import (
+	"errors"
+	"io"
+	"log/slog"
+	"mime"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// maxBodyBytes bounds a body. An event has less than 4 KB.
+const maxBodyBytes = 64 << 10
+
+// Receiver is the handler of a webhook's URL. It answers 200 when the event is recorded, or was
+// before; 503, so that the service tries again, when it could not be; and 4xx to what is no
+// event of the service.
+type Receiver struct {
+	Secrets []string // of the endpoint, whole (whsec_…); several after a rotation
+	Inbox   *Inbox
+}
+
+// ServeHTTP implements [http.Handler].
+func (rc *Receiver) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	status, says := rc.receive(w, r)
+	if status != http.StatusOK {
+		slog.Warn("a webhook was not taken", "status", status, "because", says)
+	}
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.WriteHeader(status)
+	_, _ = io.WriteString(w, says+"\n") // who went away needs no answer
+}
+
+func (rc *Receiver) receive(w http.ResponseWriter, r *http.Request) (status int, says string) {
+	if r.Method != http.MethodPost {
+		w.Header().Set("Allow", http.MethodPost)
+		return http.StatusMethodNotAllowed, "a webhook is a POST"
+	}
+	if !isPlainJSON(r.Header) {
+		return http.StatusUnsupportedMediaType, "a webhook is application/json in UTF-8, not compressed"
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBodyBytes))
+	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
+		return http.StatusRequestEntityTooLarge, "the body is too large"
+	}
+	if err != nil {
+		return http.StatusBadRequest, "the body could not be read"
+	}
+	if err := Verify(r.Header, body, rc.Secrets, time.Now()); err != nil {
+		return http.StatusUnauthorized, err.Error()
+	}
+	event, err := ParseEvent(body)
+	if err != nil {
+		return http.StatusBadRequest, err.Error()
+	}
+	// The header is not signed, and the body is: who recorded a webhook could send it again
+	// under other ids.
+	if r.Header.Get("Webhook-Id") != event.ID {
+		return http.StatusBadRequest, "Webhook-Id is not the id of the body"
+	}
+	isNew, err := rc.Inbox.Record(r.Context(), event.ID, body)
+	if err != nil {
+		slog.Error("an event could not be recorded", "error", err)
+		return http.StatusServiceUnavailable, "the event could not be recorded: send it again"
+	}
+	if !isNew {
+		return http.StatusOK, "had before"
+	}
+	return http.StatusOK, "recorded"
+}
+
+// isPlainJSON reports whether the body is what its bytes say, and no form of it.
+func isPlainJSON(header http.Header) bool {
+	kind, parameters, err := mime.ParseMediaType(header.Get("Content-Type"))
+	charset, hasCharset := parameters["charset"]
+	encoding := header.Get("Content-Encoding")
+	return err == nil && kind == "application/json" &&
+		(!hasCharset || strings.EqualFold(charset, "utf-8")) &&
+		(encoding == "" || strings.EqualFold(encoding, "identity"))
+}
