@@ -32,11 +32,15 @@ import (
 // framework. All of them are held to the same by TestReceiverKitsConform.
 const kits = "../../examples/receivers"
 
-// kit is a receiver kit. What prepare installs is kept in its folder, where git does not see it.
+// kit is a receiver kit. What is installed and built is kept in its folder, where git does not
+// see it.
 type kit struct {
 	name    string
-	prepare [][]string
-	check   []string // its own tests: the published vectors, and events in its types
+	lock    string     // the file that names what is installed
+	fetch   []string   // installs it: once, until the file changes
+	prepare [][]string // builds the kit and its examples
+	check   []string   // its own tests: the published vectors, and events in its types
+	env     []string
 	apps    []kitApp
 }
 
@@ -45,15 +49,29 @@ type kit struct {
 type kitApp struct {
 	name string
 	run  []string
-	env  []string
 }
 
 var allKits = []kit{
 	{
-		"go",
-		[][]string{{"go", "build", "-o", "build/example", "./example"}},
-		[]string{"go", "test", "./..."},
-		[]kitApp{{"net-http", []string{"build/example"}, nil}},
+		name:    "go",
+		prepare: [][]string{{"go", "build", "-o", "build/example", "./example"}},
+		check:   []string{"go", "test", "./..."},
+		apps:    []kitApp{{"net-http", []string{"build/example"}}},
+	},
+	{
+		name: "python",
+		lock: "requirements.txt",
+		fetch: []string{
+			"python3", "-m", "pip", "install", "--quiet", "--require-hashes", "--only-binary",
+			":all:", "--upgrade", "--target", "build/deps", "--requirement", "requirements.txt",
+		},
+		check: []string{"python3", "-m", "unittest", "discover", "-s", "tests"},
+		env:   []string{"PYTHONPATH=src:build/deps"},
+		apps: []kitApp{
+			{"flask", []string{"python3", "examples/flask_app.py"}},
+			{"fastapi", []string{"python3", "examples/fastapi_app.py"}},
+			{"django", []string{"python3", "examples/django_app.py"}},
+		},
 	},
 }
 
@@ -90,12 +108,39 @@ func TestReceiverKitsConform(t *testing.T) {
 // install prepares a kit in its folder, and runs its own tests.
 func (k kit) install() error {
 	dir := filepath.Join(kits, k.name)
+	if err := k.fetchOnce(dir); err != nil {
+		return err
+	}
 	for _, args := range append(k.prepare[:len(k.prepare):len(k.prepare)], k.check) {
-		if _, err := command(dir, args...); err != nil {
-			return err
+		cmd := exec.Command(args[0], args[1:]...)
+		cmd.Dir, cmd.Env = dir, append(os.Environ(), k.env...)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return fmt.Errorf("%s: %v: %w\n%s", k.name, args, err, out)
 		}
 	}
 	return nil
+}
+
+// fetchOnce installs what the kit's lock file names, unless that is what was installed last.
+func (k kit) fetchOnce(dir string) error {
+	if k.lock == "" {
+		return nil
+	}
+	lock, err := os.ReadFile(filepath.Join(dir, k.lock))
+	if err != nil {
+		return err
+	}
+	installed := filepath.Join(dir, "build", "installed")
+	if last, err := os.ReadFile(installed); err == nil && bytes.Equal(last, lock) {
+		return nil
+	}
+	if _, err := command(dir, k.fetch...); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(installed), 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(installed, lock, 0o600)
 }
 
 // receiverApp is an example with an endpoint of the service, whose secret it has.
@@ -103,7 +148,8 @@ type receiverApp struct {
 	t       *testing.T
 	name    string
 	dir     string // of its kit
-	app     kitApp
+	run     []string
+	env     []string
 	own     string // its secret file and its database
 	held    []domain.Secret
 	wallet  string
@@ -118,7 +164,8 @@ func (s *testService) newReceiverApp(k kit, app kitApp) *receiverApp {
 	a := &receiverApp{
 		name: k.name + "/" + app.name,
 		dir:  filepath.Join(kits, k.name),
-		app:  app,
+		run:  app.run,
+		env:  k.env,
 		own:  s.t.TempDir(),
 		held: []domain.Secret{"whsec_of_the_time_before"},
 	}
@@ -162,12 +209,12 @@ func (a *receiverApp) start(worker string) {
 	a.t.Helper()
 	port := freePort(a.t)
 	p := &receiverProcess{output: &testkit.Buffer{}, over: make(chan struct{})}
-	p.cmd = exec.Command(a.app.run[0], a.app.run[1:]...)
+	p.cmd = exec.Command(a.run[0], a.run[1:]...)
 	p.cmd.Dir = a.dir
 	p.cmd.Env = append(os.Environ(), "PORT="+port, "WORKER="+worker,
 		"DATABASE="+filepath.Join(a.own, "shop.db"),
 		"LUMENHOOK_SECRET_FILE="+filepath.Join(a.own, "secrets"))
-	p.cmd.Env = append(p.cmd.Env, a.app.env...)
+	p.cmd.Env = append(p.cmd.Env, a.env...)
 	p.cmd.Stdout, p.cmd.Stderr = p.output, p.output
 	p.cmd.SysProcAttr = orphans.Killed()
 	p.cmd.SysProcAttr.Setpgid = true // frameworks start processes of their own

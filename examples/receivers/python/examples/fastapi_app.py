@@ -1,0 +1,36 @@
+"""A receiver with FastAPI, served by uvicorn: python examples/fastapi_app.py"""
+
+import uvicorn
+from fastapi import FastAPI, Request
+from fastapi.concurrency import run_in_threadpool
+from fastapi.responses import PlainTextResponse
+
+from lumenhook_receiver import MAX_BODY_BYTES
+from shop import PORT, open_shop, processed
+
+app = FastAPI()
+receiver, inbox = open_shop()
+
+
+@app.post("/webhooks")
+async def webhook(request: Request) -> PlainTextResponse:
+    body = b""
+    async for part in request.stream():  # raw: nothing has parsed it
+        body += part
+        if len(body) > MAX_BODY_BYTES:
+            break
+    # A header that was sent twice says the same as one with a comma between.
+    headers = request.headers.mutablecopy()
+    headers["webhook-signature"] = ",".join(request.headers.getlist("webhook-signature"))
+    # The database is written in a thread, so that others are answered meanwhile.
+    answer = await run_in_threadpool(receiver.receive, headers, body)
+    return PlainTextResponse(answer.text, answer.status)
+
+
+@app.get("/processed")
+def show() -> dict:
+    return processed(inbox)
+
+
+if __name__ == "__main__":
+    uvicorn.run(app, host="127.0.0.1", port=PORT)

@@ -1,0 +1,26 @@
+"""A receiver with Flask, served by waitress: python examples/flask_app.py"""
+
+import waitress
+from flask import Flask, request
+
+from lumenhook_receiver import MAX_BODY_BYTES
+from shop import PORT, open_shop, processed
+
+app = Flask(__name__)
+receiver, inbox = open_shop()
+
+
+@app.post("/webhooks")
+def webhook():
+    body = request.stream.read(MAX_BODY_BYTES + 1)  # raw: nothing has parsed it
+    answer = receiver.receive(request.headers, body)
+    return answer.text, answer.status, {"Content-Type": "text/plain"}
+
+
+@app.get("/processed")
+def show():
+    return processed(inbox)
+
+
+if __name__ == "__main__":
+    waitress.serve(app, host="127.0.0.1", port=PORT)

@@ -1,0 +1,49 @@
+"""What the three examples share: a shop that credits the payments it is told of."""
+
+import os
+import pathlib
+import sqlite3
+from contextlib import closing
+
+from lumenhook_receiver import Event, Inbox, Receiver
+from lumenhook_receiver.events import PAYMENT_RECEIVED
+
+PORT = int(os.environ.get("PORT", "8081"))
+
+# A payment that two watches match is two events: the payment's own id keeps it from being
+# credited twice.
+_CREATE = """
+CREATE TABLE IF NOT EXISTS credits (
+  payment_id TEXT PRIMARY KEY, wallet TEXT, asset TEXT, stroops TEXT);
+CREATE TABLE IF NOT EXISTS processed (event_id TEXT);
+"""
+
+
+def open_shop() -> tuple[Receiver, Inbox]:
+    """The receiver of this shop. WORKER=off only receives: the work is another process's."""
+    secrets = pathlib.Path(os.environ["LUMENHOOK_SECRET_FILE"]).read_text("ascii").split()
+    inbox = Inbox(os.environ.get("DATABASE", "shop.db"))
+    with closing(inbox.connect()) as db:
+        db.executescript(_CREATE)
+    if os.environ.get("WORKER") != "off":
+        inbox.start(credit)
+    return Receiver(secrets, inbox), inbox
+
+
+def credit(db: sqlite3.Connection, event: Event) -> None:
+    """What this shop does with an event."""
+    if event.type == PAYMENT_RECEIVED:
+        payment = event.payment().payment
+        db.execute(
+            "INSERT INTO credits VALUES (?, ?, ?, ?) ON CONFLICT (payment_id) DO NOTHING",
+            (payment.id, payment.to, payment.asset.code, str(payment.stroops)),
+        )
+    db.execute("INSERT INTO processed VALUES (?)", (event.id,))
+
+
+def processed(inbox: Inbox) -> dict:
+    """What was done so far."""
+    with closing(inbox.connect()) as db:
+        events = db.execute("SELECT event_id FROM processed ORDER BY rowid").fetchall()
+        credits = db.execute("SELECT payment_id, stroops FROM credits").fetchall()
+    return {"events": [row[0] for row in events], "credits": dict(credits)}

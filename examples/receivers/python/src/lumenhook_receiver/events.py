@@ -1,0 +1,157 @@
+"""The payloads, typed after the JSON Schemas of schemas/events.
+
+Fields have their names with underscores: txHash is tx_hash, and from is from_, for "from" is a
+word of Python. Unknown fields are passed over, because fields may be added at any time.
+"""
+
+import json
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Any, Literal, TypeVar, get_args, get_type_hints
+
+PAYMENT_RECEIVED = "payment.received"
+PAYMENT_REJECTED = "payment.rejected"
+TEST_PING = "test.ping"
+
+
+@dataclass(frozen=True)
+class Asset:
+    """What was paid. The issuer is None for XLM, the network's own."""
+
+    code: str
+    issuer: str | None
+
+
+@dataclass(frozen=True)
+class Payment:
+    """A payment of the Stellar network."""
+
+    id: str
+    tx_hash: str
+    ledger: int
+    ledger_closed_at: str
+    from_: str
+    to: str
+    to_muxed_id: str | None
+    memo: str | None
+    memo_type: Literal["text", "id", "hash", "return"] | None
+    asset: Asset
+    amount: str
+    amount_stroops: str
+
+    @property
+    def stroops(self) -> int:
+        """The amount as an integer, 10,000,000 to one unit: compute with this."""
+        if not (self.amount_stroops.isascii() and self.amount_stroops.isdigit()):
+            raise ValueError(f"payment {self.id}: {self.amount_stroops!r} is no amount")
+        return int(self.amount_stroops)
+
+
+@dataclass(frozen=True)
+class Watch:
+    """The watch that the payment matched."""
+
+    id: str
+    label: str
+    wallet_address: str
+
+
+@dataclass(frozen=True)
+class Verification:
+    """How the payment did by the rules of the watch, with every reason against it."""
+
+    outcome: Literal["VERIFIED", "REJECTED"]
+    reasons: list[str]
+
+
+@dataclass(frozen=True)
+class PaymentData:
+    """The data of payment.received and payment.rejected."""
+
+    payment: Payment
+    watch: Watch
+    verification: Verification
+
+
+@dataclass(frozen=True)
+class PingEndpoint:
+    """The endpoint as it was when the test was asked for."""
+
+    id: str
+    url: str
+    description: str
+
+
+@dataclass(frozen=True)
+class PingData:
+    """The data of test.ping."""
+
+    endpoint: PingEndpoint
+
+
+@dataclass(frozen=True)
+class Event:
+    """The body of a webhook. What data holds depends on type: payment() and ping() read it."""
+
+    id: str
+    type: str
+    api_version: str
+    created_at: str
+    data: dict[str, Any]
+
+    def payment(self) -> PaymentData:
+        """The data of payment.received or payment.rejected."""
+        return _read(PaymentData, self.data, self.id)
+
+    def ping(self) -> PingData:
+        """The data of test.ping."""
+        return _read(PingData, self.data, self.id)
+
+
+def parse_event(body: bytes) -> Event:
+    """Read a body: one JSON object in UTF-8 with the fields of every event."""
+    try:
+        # Decoded here: json.loads would guess UTF-16 from bytes.
+        value = json.loads(body.decode("utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise ValueError("the body is not JSON in UTF-8") from error
+    if not isinstance(value, dict) or not value.get("id") or not value.get("type"):
+        raise ValueError("the body is no event: it has no id or no type")
+    return _read(Event, value, "the body")
+
+
+def json_name(name: str) -> str:
+    """The name of a field in JSON."""
+    first, *rest = name.rstrip("_").split("_")
+    return first + "".join(word.capitalize() for word in rest)
+
+
+T = TypeVar("T")
+
+
+def _read(kind: type[T], value: Any, of: str) -> T:
+    if not isinstance(value, dict):
+        raise ValueError(f"{of}: {kind.__name__} is no JSON object")
+    hints = get_type_hints(kind)
+    found = {}
+    for field in fields(kind):  # type: ignore[arg-type]
+        name = json_name(field.name)
+        if name not in value:
+            raise ValueError(f"{of}: {kind.__name__} has no {name}")
+        hint, given = hints[field.name], value[name]
+        if is_dataclass(hint):
+            given = _read(hint, given, of)
+        elif not isinstance(given, _plain(hint)):
+            raise ValueError(f"{of}: {name} of {kind.__name__} has another type")
+        found[field.name] = given
+    return kind(**found)
+
+
+def _plain(hint: Any) -> tuple[type, ...]:
+    """The classes of values of a hint that names no dataclass."""
+    if isinstance(hint, type) and not get_args(hint):
+        return (hint,)
+    if getattr(hint, "__origin__", None) in (list, dict):
+        return (hint.__origin__,)
+    if getattr(hint, "__origin__", None) is Literal:
+        return (str,)
+    return tuple(kind for part in get_args(hint) for kind in _plain(part))

@@ -1,0 +1,80 @@
+"""What to answer to a webhook, whatever the framework."""
+
+import logging
+import sqlite3
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from email.message import Message
+
+from .events import parse_event
+from .inbox import Inbox
+from .signature import SignatureError, verify
+
+MAX_BODY_BYTES = 65_536
+"""An event has less than 4 KB. Read one byte more than this at most, and hand that over."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A status, and a line of text that says why."""
+
+    status: int
+    text: str
+
+
+@dataclass(frozen=True)
+class Receiver:
+    """Checks and records webhooks.
+
+    It answers 200 when the event is recorded, or was before; 503, so that the service tries
+    again, when it could not be; and 4xx to what is no event of the service.
+    """
+
+    secrets: Sequence[str]  # of the endpoint, whole (whsec_…); several after a rotation
+    inbox: Inbox
+
+    def receive(self, headers: Mapping[str, str], body: bytes) -> Answer:
+        """Headers are a mapping that does not mind case, as those of frameworks are."""
+        answer = self._receive(headers, body)
+        if answer.status != 200:
+            logging.warning("a webhook was not taken: %d, %s", answer.status, answer.text)
+        return answer
+
+    def _receive(self, headers: Mapping[str, str], body: bytes) -> Answer:
+        if not _is_plain_json(headers):
+            return Answer(415, "a webhook is application/json in UTF-8, not compressed")
+        if len(body) > MAX_BODY_BYTES:
+            return Answer(413, "the body is too large")
+        timestamp = headers.get("Webhook-Timestamp", "")
+        signature = headers.get("Webhook-Signature", "")
+        try:
+            verify(timestamp, signature, body, self.secrets, time.time())
+        except SignatureError as error:
+            return Answer(401, str(error))
+        try:
+            event = parse_event(body)
+        except ValueError as error:
+            return Answer(400, str(error))
+        # The header is not signed, and the body is: who recorded a webhook could send it again
+        # under other ids.
+        if headers.get("Webhook-Id") != event.id:
+            return Answer(400, "Webhook-Id is not the id of the body")
+        try:
+            is_new = self.inbox.record(event.id, body)
+        except sqlite3.Error:
+            logging.exception("%s could not be recorded", event.id)
+            return Answer(503, "the event could not be recorded: send it again")
+        return Answer(200, "recorded" if is_new else "had before")
+
+
+def _is_plain_json(headers: Mapping[str, str]) -> bool:
+    """Whether the body is what its bytes say, and no form of it."""
+    kind = Message()
+    kind["Content-Type"] = headers.get("Content-Type") or "none/none"
+    encoding = headers.get("Content-Encoding") or "identity"
+    return (
+        kind.get_content_type() == "application/json"
+        and (kind.get_content_charset() or "utf-8") == "utf-8"
+        and encoding.lower() == "identity"
+    )

@@ -1,0 +1,39 @@
+"""The signature of a webhook."""
+
+import hashlib
+import hmac
+import re
+from collections.abc import Iterable
+
+TOLERANCE_SECONDS = 300
+
+# Written out, because int() and bytes.fromhex() take more: other digits, spaces, underscores.
+_TIMESTAMP = re.compile(r"[0-9]{1,12}")
+_SIGNATURE = re.compile(r"v1=([0-9a-fA-F]{64})")
+
+
+class SignatureError(Exception):
+    """The webhook was not signed by a secret of yours, or not now."""
+
+
+def verify(
+    timestamp: str, signature: str, body: bytes, secrets: Iterable[str], now_seconds: float
+) -> None:
+    """Check that one of the secrets (whsec_…, whole) signed the body within 300 seconds of now.
+
+    timestamp and signature are the values of Webhook-Timestamp and Webhook-Signature; the body
+    is what was received, byte for byte. Several secrets are for the time after a rotation.
+    """
+    if not _TIMESTAMP.fullmatch(timestamp):
+        raise SignatureError("Webhook-Timestamp is missing or malformed")
+    if abs(int(now_seconds) - int(timestamp)) > TOLERANCE_SECONDS:
+        raise SignatureError("Webhook-Timestamp is more than 300 seconds from the clock")
+    # Entries of other kinds may stand beside: they are passed over.
+    found = (_SIGNATURE.fullmatch(entry.strip()) for entry in signature.split(","))
+    given = [bytes.fromhex(match[1]) for match in found if match]
+    for secret in secrets:
+        message = timestamp.encode() + b"." + body
+        expected = hmac.digest(secret.encode(), message, hashlib.sha256)
+        if any(hmac.compare_digest(each, expected) for each in given):
+            return
+    raise SignatureError("no signature in Webhook-Signature matches the body and a secret")
