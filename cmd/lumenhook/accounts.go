@@ -19,6 +19,7 @@ func newAccounts() *cobra.Command {
 	r.register(c)
 	r.RegisterKafka(c.PersistentFlags())
 	c.AddCommand(newAccountsCreate(&r), newAccountsList(&r), newAccountsUpdate(&r))
+	c.Example = examplesOf(c, "create", "list")
 	return c
 }
 
@@ -26,10 +27,11 @@ func newAccountsCreate(r *apiFlags) *cobra.Command {
 	var email string
 	var k keyflags.Flags
 	c := &cobra.Command{
-		Use:     "create --email you@example.com",
-		Short:   "Open an account with a first API key",
-		Example: "  lumenhook accounts create --email ops@shop.example --json",
-		Args:    cli.NoArguments,
+		Use:   "create --email you@example.com",
+		Short: "Open an account with a first API key",
+		Example: `  # An account for a shop, with a key that may do everything, shown once
+  lumenhook accounts create --email ops@shop.example --json`,
+		Args: cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := checkEmail(email); err != nil {
 				return err
@@ -69,8 +71,9 @@ func newAccountsList(r *apiFlags) *cobra.Command {
 		Short: "List the accounts of a service, oldest first",
 		Long: `Lists the accounts of a service, oldest first, with where their holders are told of a
 disabled endpoint. They are read from the brokers: no key of the API sees another's account.`,
-		Example: "  lumenhook accounts list",
-		Args:    cli.NoArguments,
+		Example: `  # Who has an account, and where they are told of a disabled endpoint
+  lumenhook accounts list`,
+		Args: cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			all, err := r.Accounts(cmd.Context())
 			if err != nil {
@@ -89,8 +92,9 @@ func newAccountsUpdate(r *apiFlags) *cobra.Command {
 		Short: "Change where an account's holder is told of a disabled endpoint",
 		Long: `Changes where an account's holder is told of a disabled endpoint. Notices that are
 not mailed yet go to the new address.`,
-		Example: "  lumenhook accounts update --account acc_… --email ops@shop.example",
-		Args:    cli.NoArguments,
+		Example: `  # Notices go to another address from now on
+  lumenhook accounts update --account acc_… --email ops@shop.example`,
+		Args: cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			id, err := r.Account(account)
 			if err != nil {

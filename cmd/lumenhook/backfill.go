@@ -29,8 +29,9 @@ Ledgers come from where the service follows them: as far back as its Stellar RPC
 server keeps them, or its lake. The command shows how far it has come and returns
 at the end. Interrupted, it leaves the backfill at work: "lumenhook watches get"
 shows it.`,
-		Example: "  lumenhook backfill --watch wat_… --from 63092000 --to 63093000",
-		Args:    cli.NoArguments,
+		Example: `  # Deliver what a wallet was paid in these ledgers, before it was watched
+  lumenhook backfill --watch wat_… --from 63092000 --to 63093000`,
+		Args: cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ask := client.BackfillCreate{From: from}
 			if to != 0 {

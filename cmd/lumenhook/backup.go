@@ -53,11 +53,16 @@ func telling(out io.Writer) (tell transfer.Telling, end func()) {
 	}, end
 }
 
+// backingUp are the flags of backup.
+type backingUp struct {
+	at     connect.Service
+	output cli.Output
+	tmp    scratch
+	to     string
+}
+
 func newBackup() *cobra.Command {
-	var at connect.Service
-	var output cli.Output
-	var tmp scratch
-	var to string
+	var b backingUp
 	c := &cobra.Command{
 		Use:   "backup --to FOLDER",
 		Short: "Copy everything that nothing else has into a folder, while the service runs",
@@ -73,46 +78,51 @@ that moment, and what was paid since: the follower reads on from where it was.
 Not in it: the master key, without which nothing is signed (keep a copy of its file apart:
 the backup has secrets as they are sealed, and who has both has all), and the history,
 which is a database of its own (BACKUP DATABASE, a statement of ClickHouse).`,
-		Example: `  lumenhook backup --to /backups/2026-11-23
+		Example: `  # Of the service of this machine, while it runs
+  lumenhook backup --to /backups/2026-11-23
+
+  # Of a service on a Kafka cluster, by a user who may read
   lumenhook backup --config lumenhook.yaml --kafka-user backup --to /mnt/bucket/2026-11-23`,
 		Args: cli.NoArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if to == "" {
-				return cli.Usage(fmt.Errorf("--to %q: must name a folder", to))
-			}
-			cluster, err := at.Cluster(stderrLog())
-			if err != nil {
-				return err
-			}
-			tell, end := telling(cmd.ErrOrStderr())
-			var m transfer.Manifest
-			err = tmp.use(func(dir string) error {
-				m, err = transfer.WriteBackup(cmd.Context(), transfer.SourceConfig{
-					Cluster: cluster,
-					Scratch: dir,
-					Program: cli.ThisBuild().Version,
-					Now:     time.Now,
-					Logger:  stderrLog(),
-				}, to, tell)
-				return err
-			})
-			end()
-			if cmd.Context().Err() != nil {
-				return fmt.Errorf("interrupted; what is in %s is no backup: %w", to,
-					context.Cause(cmd.Context()))
-			}
-			if err != nil {
-				return err
-			}
-			return output.Print(cmd.OutOrStdout(), m, func(w io.Writer) { showBackup(w, to, m) })
-		},
+		RunE: b.run,
 	}
-	at.Register(c.Flags())
-	at.RegisterKafka(c.Flags())
-	output.Register(c.Flags())
-	tmp.register(c.Flags())
-	c.Flags().StringVar(&to, "to", "", "folder to write; it must be empty, or not there yet")
+	b.at.Register(c.Flags())
+	b.at.RegisterKafka(c.Flags())
+	b.output.Register(c.Flags())
+	b.tmp.register(c.Flags())
+	c.Flags().StringVar(&b.to, "to", "", "folder to write; it must be empty, or not there yet")
 	return c
+}
+
+func (b *backingUp) run(cmd *cobra.Command, _ []string) error {
+	if b.to == "" {
+		return cli.Usage(fmt.Errorf("--to %q: must name a folder", b.to))
+	}
+	cluster, err := b.at.Cluster(stderrLog())
+	if err != nil {
+		return err
+	}
+	tell, end := telling(cmd.ErrOrStderr())
+	var m transfer.Manifest
+	err = b.tmp.use(func(dir string) error {
+		m, err = transfer.WriteBackup(cmd.Context(), transfer.SourceConfig{
+			Cluster: cluster,
+			Scratch: dir,
+			Program: cli.ThisBuild().Version,
+			Now:     time.Now,
+			Logger:  stderrLog(),
+		}, b.to, tell)
+		return err
+	})
+	end()
+	if cmd.Context().Err() != nil {
+		return fmt.Errorf("interrupted; what is in %s is no backup: %w", b.to,
+			context.Cause(cmd.Context()))
+	}
+	if err != nil {
+		return err
+	}
+	return b.output.Print(cmd.OutOrStdout(), m, func(w io.Writer) { showBackup(w, b.to, m) })
 }
 
 func showBackup(w io.Writer, to string, m transfer.Manifest) {

@@ -13,6 +13,7 @@ import (
 func newConfig() *cobra.Command {
 	c := &cobra.Command{Use: "config", Short: "Look at the configuration of `lumenhook serve`"}
 	c.AddCommand(newConfigCheck())
+	c.Example = examplesOf(c, "check")
 	return c
 }
 
@@ -26,6 +27,11 @@ func newConfigCheck() *cobra.Command {
 			`, names every fault of them,
 and prints the settings that count, with secrets masked. Nobody is asked anything:
 whether the cluster is fit is the question of ` + "`lumenhook topics check`" + `.`,
+		Example: `  # Before a restart: is the file right, and what counts?
+  lumenhook config check --config lumenhook.yaml
+
+  # Where one setting comes from, among file, variables and flags
+  lumenhook config check --config lumenhook.yaml | grep topic-prefix`,
 		Args: cli.NoArguments,
 	}
 	s.Register(c.Flags())

@@ -18,8 +18,12 @@ func newCoverage() *cobra.Command {
 held against its hashes. Following goes on where it ended, so that there is one range,
 and another where its source gave nothing to verify (Horizon). Between two ranges
 ledgers may be missing: then the command ends with 3.`,
-		Example: "  lumenhook coverage\n  lumenhook coverage --field cursor.ledger",
-		Args:    cli.NoArguments,
+		Example: `  # Was every ledger read, without a gap?
+  lumenhook coverage
+
+  # How far the service is, for a script
+  lumenhook coverage --field cursor.ledger`,
+		Args: cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := a.API()
 			if err != nil {

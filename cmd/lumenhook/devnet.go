@@ -24,6 +24,7 @@ func newDevnet() *cobra.Command {
 	c.PersistentFlags().StringVar(&dir, "data-dir", ".lumenhook", "data folder of the running service")
 	c.AddCommand(newDevnetPay(&dir), newDevnetAccount(&dir), newDevnetAsset(&dir),
 		newDevnetCert(&dir), newDevnetReceiver(&dir))
+	c.Example = examplesOf(c, "account", "pay")
 	return c
 }
 
@@ -31,10 +32,14 @@ func newDevnetPay(dir *string) *cobra.Command {
 	var payment devnetcli.Payment
 	var out cli.Output
 	c := &cobra.Command{
-		Use:     "pay --to G… --amount 12.5",
-		Short:   "Pay a wallet from the payer's account, and wait for the ledger",
-		Example: "  lumenhook devnet pay --to GABC… --amount 12.5 --memo-text order-42",
-		Args:    cli.NoArguments,
+		Use:   "pay --to G… --amount 12.5",
+		Short: "Pay a wallet from the payer's account, and wait for the ledger",
+		Example: `  # A payment to a watched wallet, as a customer would make it
+  lumenhook devnet pay --to G… --amount 12.5 --memo-text order-42
+
+  # One in an asset of "devnet asset", to a wallet that trusts it
+  lumenhook devnet pay --to G… --amount 12.5 --asset USDC:G…`,
+		Args: cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			req, err := payment.Request()
 			if err != nil {
@@ -74,9 +79,8 @@ func newDevnetAsset(dir *string) *cobra.Command {
 		Long: `Makes an account that issues an asset, has the payer of the development network trust
 it, and issues an amount to the payer, so that "devnet pay --asset" can send it. A wallet
 must trust an asset before it can receive it: "devnet account --asset" makes one that does.`,
-		Example: "  lumenhook devnet asset --code USDC          # prints USDC:G…\n" +
-			"  lumenhook devnet account --asset USDC:G…    # a wallet that trusts it\n" +
-			"  lumenhook devnet pay --to G… --amount 12.5 --asset USDC:G…",
+		Example: `  # An asset of the development network; its name USDC:G… is printed
+  lumenhook devnet asset --code USDC`,
 		Args: cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			err := errors.Join(devnetcli.CheckCode(code), devnetcli.CheckAmount(amount))
@@ -117,7 +121,12 @@ func newDevnetAccount(dir *string) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "account [--asset CODE:ISSUER]",
 		Short: "Make and fund a wallet, and print its address and secret",
-		Args:  cli.NoArguments,
+		Example: `  # A wallet with 10,000 XLM
+  lumenhook devnet account
+
+  # One that can also be paid in an asset of "devnet asset"
+  lumenhook devnet account --asset USDC:G…`,
+		Args: cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			for _, asset := range assets {
 				if err := devnetcli.CheckAsset(asset); err != nil {
@@ -157,8 +166,9 @@ func newDevnetCert(dir *string) *cobra.Command {
 certificate for 127.0.0.1, ::1 and localhost, and its key, which its owner alone can
 read. Repeated, it makes a new certificate for the same key. A certificate of anybody
 else, or a key of another kind, is left as it is, and that is an error.`,
-		Example: "  lumenhook devnet cert --out hook",
-		Args:    cli.NoArguments,
+		Example: `  # A certificate for a receiver of your own, and its key, in the folder hook
+  lumenhook devnet cert --out hook`,
+		Args: cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if out == "" {
 				return cli.Usage(fmt.Errorf("--out %q: %w", out, runfile.ErrNoFolder))
@@ -208,10 +218,15 @@ The file of secrets is read at each webhook, so that the endpoint may be made la
   lumenhook endpoints create --url https://127.0.0.1:8443/webhooks --secret-out hook.secret
 
 With --json each webhook is a line that "lumenhook verify --webhook" takes.`,
+		Example: `  # A receiver at https://127.0.0.1:8443, with secrets of "endpoints create"
+  lumenhook devnet receiver --secret-file hook.secret
+
+  # The same, which keeps what it receives
+  lumenhook devnet receiver --secret-file hook.secret --json > hooks.jsonl`,
 		Args: cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			r.DataDir = *dir
-			return r.Run(cmd.Context(), cmd.OutOrStdout())
+			return r.Run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
 	f := c.Flags()

@@ -17,24 +17,30 @@ func newEndpoints() *cobra.Command {
 	c.AddCommand(
 		newEndpointsCreate(&a), newEndpointsList(&a), newEndpointsUpdate(&a),
 		newEndpointsReplay(&a), newEndpointsRotate(&a), newEndpointsTest(&a),
-		asking(&a, "get ENDPOINT_ID", "Show an endpoint", cli.OneArgument,
+		withExample(asking(&a, "get ENDPOINT_ID", "Show an endpoint", cli.OneArgument,
 			func(ctx context.Context, c *client.Client, args []string) (client.Endpoint, error) {
 				return c.GetEndpoint(ctx, args[0])
-			}, apicli.ShowEndpoint),
-		asking(&a, "enable ENDPOINT_ID", "Let the sending go on, with what has waited", cli.OneArgument,
+			}, apicli.ShowEndpoint), `  # Its state: failures in a row, and why it is disabled
+  lumenhook endpoints get ep_…`),
+		withExample(asking(&a, "enable ENDPOINT_ID", "Let the sending go on, with what has waited",
+			cli.OneArgument,
 			func(ctx context.Context, c *client.Client, args []string) (client.Endpoint, error) {
 				return c.EnableEndpoint(ctx, args[0])
-			}, apicli.ShowEndpoint),
-		asking(&a, "disable ENDPOINT_ID", "Stop the sending; events wait", cli.OneArgument,
+			}, apicli.ShowEndpoint), `  # The shop is well again: send what has waited
+  lumenhook endpoints enable ep_…`),
+		withExample(asking(&a, "disable ENDPOINT_ID", "Stop the sending; events wait", cli.OneArgument,
 			func(ctx context.Context, c *client.Client, args []string) (client.Endpoint, error) {
 				return c.DisableEndpoint(ctx, args[0])
-			}, apicli.ShowEndpoint),
-		asking(&a, "delete ENDPOINT_ID", "Delete an endpoint; what waits for it is cancelled",
+			}, apicli.ShowEndpoint), `  # The shop is being mended: let everything wait
+  lumenhook endpoints disable ep_…`),
+		withExample(asking(&a, "delete ENDPOINT_ID", "Delete an endpoint; what waits for it is cancelled",
 			cli.OneArgument,
 			func(ctx context.Context, c *client.Client, args []string) (struct{}, error) {
 				return struct{}{}, c.DeleteEndpoint(ctx, args[0])
-			}, showDeleted),
+			}, showDeleted), `  # For good
+  lumenhook endpoints delete ep_…`),
 	)
+	c.Example = examplesOf(c, "create", "test")
 	return c
 }
 
@@ -50,6 +56,11 @@ func newEndpointsCreate(a *apiFlags) *cobra.Command {
 			}
 			return keep.Keep(func() (client.Endpoint, error) { return c.CreateEndpoint(ctx, body) })
 		}, apicli.ShowEndpoint)
+	c.Example = `  # Where a shop wants its payments told
+  lumenhook endpoints create --url https://shop.example:8443/hook --description "the shop"
+
+  # The receiver of "devnet receiver"; the secret goes into a file, and not onto the screen
+  lumenhook endpoints create --url https://127.0.0.1:8443/webhooks --secret-out hook.secret`
 	e.Register(c.Flags())
 	keep.Register(c.Flags())
 	_ = c.MarkFlagRequired("url")
@@ -62,6 +73,8 @@ func newEndpointsRotate(a *apiFlags) *cobra.Command {
 		func(ctx context.Context, c *client.Client, args []string) (client.Endpoint, error) {
 			return keep.Keep(func() (client.Endpoint, error) { return c.RotateSecret(ctx, args[0]) })
 		}, apicli.ShowEndpoint)
+	c.Example = `  # A new secret; the former one signs beside it for 24 hours
+  lumenhook endpoints rotate-secret ep_… --secret-out hook.secret`
 	keep.Register(c.Flags())
 	return c
 }
@@ -76,7 +89,10 @@ func newEndpointsTest(a *apiFlags) *cobra.Command {
 			return result, err
 		}, apicli.ShowTest)
 	c.Flags().StringVar(&test.Type, "type", "", "test.ping, or payment.received for a sample of one")
-	c.Example = `  lumenhook endpoints test ep_…
+	c.Example = `  # Does the receiver answer, and take the signature?
+  lumenhook endpoints test ep_…
+
+  # With the body of a payment, for the code behind the signature
   lumenhook endpoints test ep_… --type payment.received`
 	c.Long = `Sends a test.ping to an endpoint, or a sample payment of nothing to nobody's wallet,
 waits for its first attempt and shows it.
@@ -103,6 +119,11 @@ func newEndpointsUpdate(a *apiFlags) *cobra.Command {
 			}
 			return c.UpdateEndpoint(ctx, args[0], patch)
 		}, apicli.ShowEndpoint)
+	c.Example = `  # At most 20 webhooks a second
+  lumenhook endpoints update ep_… --rate-limit 20
+
+  # A header of your own with each of them
+  lumenhook endpoints update ep_… --header "X-Shop: 7"`
 	e.Register(c.Flags())
 	return c
 }
@@ -114,6 +135,11 @@ func newEndpointsList(a *apiFlags) *cobra.Command {
 		func(ctx context.Context, c *client.Client, _ []string) (client.List[client.Endpoint], error) {
 			return c.ListEndpoints(ctx, f, p.Page)
 		}, apicli.ShowEndpoints)
+	c.Example = `  # All of them, with their failures in a row
+  lumenhook endpoints list
+
+  # Those to which nothing is sent
+  lumenhook endpoints list --status disabled`
 	p.Register(c)
 	c.Flags().StringVar(&f.Status, "status", "", "active or disabled")
 	return c
@@ -131,7 +157,10 @@ func newEndpointsReplay(a *apiFlags) *cobra.Command {
 		}, apicli.ShowReplay)
 	c.Long = `Queues up to 1,000 failed deliveries of an endpoint again: those of a span of time, or of
 those the ones that every filter takes. --dry-run says how many they are, and queues none.`
-	c.Example = `  lumenhook endpoints replay ep_… --since 24h --dry-run
+	c.Example = `  # How many deliveries of a day have failed?
+  lumenhook endpoints replay ep_… --since 24h --dry-run
+
+  # Queue those again that matter most
   lumenhook endpoints replay ep_… --since 24h --asset XLM --min-amount 100`
 	f.Register(c.Flags())
 	_ = c.MarkFlagRequired("since")

@@ -19,12 +19,15 @@ func newEvents() *cobra.Command {
 	c.AddCommand(
 		newEventsList(&a),
 		newEventsPull(&a),
-		asking(&a, "get EVENT_ID", "Show an event and every attempt to deliver it", cli.OneArgument,
+		withExample(asking(&a, "get EVENT_ID", "Show an event and every attempt to deliver it",
+			cli.OneArgument,
 			func(ctx context.Context, c *client.Client, args []string) (client.Event, error) {
 				return c.GetEvent(ctx, args[0])
-			}, apicli.ShowEvent),
+			}, apicli.ShowEvent), `  # Why did it not arrive? Each attempt, with what the receiver answered
+  lumenhook events get evt_…`),
 		newEventsResend(&a),
 	)
+	c.Example = examplesOf(c, "list", "get")
 	return c
 }
 
@@ -58,8 +61,13 @@ func newEventsResend(a *apiFlags) *cobra.Command {
 	c.Long = `Queues an event again, delivered or not, or up to 1,000 that every filter takes, newest
 first. One that was cancelled with its endpoint goes to the one that its watch names now.
 --dry-run says how many events match, and queues none.`
-	c.Example = `  lumenhook events resend evt_…
+	c.Example = `  # One event, which the shop has lost
+  lumenhook events resend evt_…
+
+  # How many would a day of an endpoint be?
   lumenhook events resend --endpoint ep_… --since 24h --dry-run
+
+  # The events of one transaction
   lumenhook events resend --tx 3f…`
 	f.Register(c.Flags())
 	return c
@@ -76,6 +84,14 @@ func newEventsList(a *apiFlags) *cobra.Command {
 			}
 			return c.ListEvents(ctx, filter, p.Page)
 		}, apicli.ShowEvents)
+	c.Example = `  # What waits for another attempt
+  lumenhook events list --state WAITING
+
+  # What a wallet was paid since yesterday, of 10 XLM or more
+  lumenhook events list --wallet G… --since 24h --asset XLM --min-amount 10
+
+  # The event of an order, for a script
+  lumenhook events list --memo order-42 --limit 1 --field data.0.id`
 	p.Register(c)
 	f.Register(c.Flags())
 	return c
@@ -106,9 +122,14 @@ event that you had.
 
 --follow waits for more until it is interrupted, and goes on by itself when the service
 was away.`,
-		Example: `  lumenhook events pull --endpoint ep_… --to events.jsonl --follow
+		Example: `  # Everything so far, into a file; called again, it adds what is new
+  lumenhook events pull --endpoint ep_… --to events.jsonl
 
-  lumenhook events pull --endpoint ep_… --after 17 | head -n 1 > next.json
+  # What comes after number 1, as it comes
+  lumenhook events pull --endpoint ep_… --after 1 --follow
+
+  # One event, whose signature is then checked as a receiver would
+  lumenhook events pull --endpoint ep_… --after 1 | head -n 1 > next.json
   lumenhook verify --secret-file hook.secret --webhook next.json`,
 		Args: cli.NoArguments,
 		RunE: p.run,

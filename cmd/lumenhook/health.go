@@ -22,8 +22,13 @@ one does not, or when nobody answers in time.
 
 With --alive it asks /healthz: whether the process answers at all. Use that where the
 answer decides about a restart: a process whose Kafka is away does not get better by it.`,
-		Example: `  lumenhook health
+		Example: `  # Of the service of this machine
+  lumenhook health
+
+  # Of the process that serves by this file, as a probe asks
   lumenhook health --config /etc/lumenhook/lumenhook.yaml
+
+  # Of a process elsewhere, with each part as JSON
   lumenhook health --metrics-listen 10.0.0.7:9464 --json`,
 		Args: cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {

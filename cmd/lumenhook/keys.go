@@ -21,6 +21,7 @@ func newKeys() *cobra.Command {
 	r.register(c)
 	r.RegisterKafka(c.PersistentFlags())
 	c.AddCommand(newKeysCreate(&r), newKeysList(&r), newKeysRoll(&r), newKeysRevoke(&r))
+	c.Example = examplesOf(c, "create", "roll")
 	return c
 }
 
@@ -30,7 +31,12 @@ func newKeysCreate(r *apiFlags) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "create --permissions read,write",
 		Short: "Make an API key for an account, without the API",
-		Args:  cli.NoArguments,
+		Example: `  # A key for a dashboard, which may look and change nothing
+  lumenhook keys create --permissions read
+
+  # The account's of another service, by its brokers
+  lumenhook keys create --account acc_… --permissions read,write --json`,
+		Args: cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			id, err := r.Account(account)
 			if err != nil {
@@ -60,6 +66,8 @@ func newKeysList(a *apiFlags) *cobra.Command {
 		func(ctx context.Context, c *client.Client, _ []string) (client.List[client.Key], error) {
 			return c.ListKeys(ctx, p.Page)
 		}, apicli.ShowKeys)
+	c.Example = `  # The keys, what each may do, and when it was last used
+  lumenhook keys list`
 	p.Register(c)
 	return c
 }
@@ -72,6 +80,8 @@ func newKeysRoll(a *apiFlags) *cobra.Command {
 			seconds := int(grace.Seconds())
 			return c.RollKey(ctx, args[0], client.KeyRoll{GraceSeconds: &seconds})
 		}, apicli.ShowRolledKey)
+	c.Example = `  # A new key; the former one works for an hour, in which you put it in place
+  lumenhook keys roll key_… --grace 1h`
 	c.Flags().DurationVar(&grace, "grace", 24*time.Hour, "how long the former key goes on working")
 	return c
 }
@@ -81,7 +91,9 @@ func newKeysRevoke(r *apiFlags) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "revoke KEY_ID",
 		Short: "End an API key",
-		Args:  cli.OneArgument,
+		Example: `  # A key that may have been seen ends at once
+  lumenhook keys revoke key_…`,
+		Args: cli.OneArgument,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if account == "" {
 				c, err := r.API()

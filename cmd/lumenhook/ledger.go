@@ -17,6 +17,7 @@ func newLedger() *cobra.Command {
 		Short: "Read ledgers of the Stellar network, and what is paid in them",
 	}
 	c.AddCommand(newLedgerPayments(), newLedgerCheck())
+	c.Example = examplesOf(c, "payments", "check")
 	return c
 }
 
@@ -35,8 +36,11 @@ by gzip or zstd or not; - is standard input. Each ledger is held against its has
 and one that is not what they say is an error: nothing of it is printed. Whether its
 own hash is the network's, nobody can tell of a file. What cannot be read is an
 error, and so is a transaction that cannot: the others are printed first.`,
-		Example: "  lumenhook ledger payments FFFFFD5D--63092988.xdr.zst\n" +
-			"  curl … | jq -r '.result.ledgers[].metadataXdr' | lumenhook ledger payments -",
+		Example: `  # The payments in a file of a ledger lake
+  lumenhook ledger payments FFFFFD5D--63092988.xdr.zst
+
+  # The same through a pipe, as when the file is fetched
+  cat FFFFFD5D--63092988.xdr.zst | lumenhook ledger payments -`,
 		Args: cli.SomeArguments,
 		RunE: func(cmd *cobra.Command, files []string) error {
 			e, err := ledger.NewExtractor(passphrase)

@@ -36,8 +36,12 @@ the former one has been over its ledger.
 The topics are those of a running service (--data-dir), or of --kafka-brokers;
 without flags for a source, its development network is read. With differences the
 command ends with 3.`,
-		Example: "  lumenhook ledger check --from 63092000 --to 63093000 " +
-			"--kafka-brokers kafka:9092 --stellar-rpc-url https://…",
+		Example: `  # After an upgrade: would these ledgers be seen as they were?
+  lumenhook ledger check --from 63092000 --to 63093000
+
+  # The same on a cluster, with ledgers of another server
+  lumenhook ledger check --from 63092000 --to 63093000 --kafka-brokers kafka-1:9092 \
+    --stellar-rpc-url https://rpc.example`,
 		Args: cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return k.run(cmd.Context(), cmd.OutOrStdout())

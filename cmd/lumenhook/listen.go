@@ -50,10 +50,18 @@ Then it is posted once more: a receiver that takes each event once has it once.
 --endpoint may be left out where there is one endpoint only. The service goes on posting to
 the endpoint's own URL: "lumenhook endpoints disable" ends that, and events are still
 numbered and pulled.`,
-		Example: `  lumenhook listen --forward-to http://127.0.0.1:3000/webhooks
+		Example: `  # Events of the only endpoint go to a server on this machine
+  lumenhook listen --forward-to http://127.0.0.1:3000/webhooks
+
+  # Those of the last two hours first
   lumenhook listen --endpoint ep_… --since 2h --forward-to http://127.0.0.1:3000/webhooks
-  lumenhook listen --forward-to http://127.0.0.1:3000/webhooks --fail 503,timeout,reset
-  lumenhook listen --events payment.received --json`,
+
+  # Is the server right when deliveries fail? Each event fails three times, and then arrives
+  lumenhook listen --endpoint ep_… --forward-to http://127.0.0.1:3000/webhooks \
+    --fail 503,timeout,reset
+
+  # Only look, at payments alone
+  lumenhook listen --endpoint ep_… --events payment.received --json`,
 		Args: cli.NoArguments,
 		RunE: l.run,
 	}

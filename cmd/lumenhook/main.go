@@ -81,5 +81,6 @@ can tell), and with 3 when what was compared differs.`,
 		newVerifyProjection(), newMigrate(), newHealth(),
 		cli.NewVersion(),
 	)
+	root.Example = examplesOf(root, "run")
 	return root
 }

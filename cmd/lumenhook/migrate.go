@@ -18,7 +18,12 @@ func newMigrate() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "migrate",
 		Short: "Make the tables of the history, or bring them to this program's form",
-		Args:  cli.NoArguments,
+		Example: `  # The history of the service of this machine
+  lumenhook migrate
+
+  # And have rows of 90 days ago deleted from now on
+  lumenhook migrate --history-retention 90d`,
+		Args: cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			keep, err := cli.ParseDays(retention)
 			if err != nil {

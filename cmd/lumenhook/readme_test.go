@@ -193,14 +193,7 @@ type shell struct {
 
 func openShell(t *testing.T, home, path string) *shell {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Join(home, "bin"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	wrapper := fmt.Sprintf("#!/bin/sh\n%s=1 exec %q \"$@\"\n", asProgram, os.Args[0])
-	program := filepath.Join(home, "bin", "lumenhook")
-	if err := os.WriteFile(program, []byte(wrapper), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	installProgram(t, filepath.Join(home, "bin"))
 	ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
 	sh := &shell{
 		t:      t,
@@ -225,6 +218,19 @@ func openShell(t *testing.T, home, path string) *shell {
 		cancel()
 	})
 	return sh
+}
+
+// installProgram puts this program into a folder, as lumenhook.
+func installProgram(t *testing.T, dir string) {
+	t.Helper()
+	wrapper := fmt.Sprintf("#!/bin/sh\n%s=1 exec %q \"$@\"\n", asProgram, os.Args[0])
+	err := os.MkdirAll(dir, 0o755)
+	if err == nil {
+		err = os.WriteFile(filepath.Join(dir, "lumenhook"), []byte(wrapper), 0o755)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 func freePort(t *testing.T) string {

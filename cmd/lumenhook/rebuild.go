@@ -78,6 +78,11 @@ func newRebuild() *cobra.Command {
 the live end, exchanges them atomically and drops the old ones. Reading and
 writing go on meanwhile. Interrupted, it is taken up by the next rebuild of the
 same tables; failed, it leaves the live tables as they were.`,
+		Example: `  # One table, such as one that verify-projection has named
+  lumenhook rebuild --table attempts
+
+  # The whole history, while the service goes on
+  lumenhook rebuild --all`,
 		Args: cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, end, err := flags.config(cmd.ErrOrStderr())

@@ -39,8 +39,12 @@ A source that the service does not follow shows most: name one with --stellar-rp
 or --ledger-source horizon and --horizon-url. Without these it is the network of the
 service in --data-dir, or the public server of the test network. A balance of which no
 move is recorded (see lumenhook statement) is shown, and not compared.`,
-		Example: "  lumenhook reconcile --wallet G… --stellar-rpc-url https://…\n" +
-			"  lumenhook reconcile --wallet G… --ledger-source horizon --horizon-url https://… --json",
+		Example: `  # Does the account hold what its statement says?
+  lumenhook reconcile --wallet G… --stellar-rpc-url https://rpc.example
+
+  # By a Horizon, as JSON
+  lumenhook reconcile --wallet G… --ledger-source horizon --json \
+    --horizon-url https://horizon.example`,
 		Args: cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			report, err := r.run(cmd.Context())

@@ -47,7 +47,8 @@ refuses the new ones.
 Until the new topics are whole, whatever goes wrong leaves the old ones as they were, and
 the service may go on with them. Afterwards they are closed: the service does not start on
 them any more. Delete them when you are sure.`,
-		Example: `  lumenhook repartition --config lumenhook.yaml --kafka-user admin \
+		Example: `  # From the topics of the file to 96 partitions under another prefix
+  lumenhook repartition --config lumenhook.yaml --kafka-user admin \
     --to 96 --to-prefix lumenhook96.`,
 		Args: cli.NoArguments,
 		RunE: r.run,

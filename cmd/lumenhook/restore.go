@@ -102,8 +102,8 @@ With --clickhouse-dsn the history of the old deployment goes on, if you have it 
 very position of the backup: one that is older or newer is refused, since later attempts
 could not be told from those that it has, or lacks. Without, and with an empty database, the
 history begins at the backup; keep the old one to read in.`,
-		Example: `  lumenhook restore --from /backups/2026-11-23 --kafka-brokers kafka-1:9092
-  lumenhook serve --config lumenhook.yaml`,
+		Example: `  # Into a new cluster; serve there afterwards, with the master key of then
+  lumenhook restore --from /backups/2026-11-23 --kafka-brokers kafka-1:9092`,
 		Args: cli.NoArguments,
 		RunE: r.run,
 	}

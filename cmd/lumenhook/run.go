@@ -26,7 +26,10 @@ was told by fsync: the whole service for one merchant, on one machine.
 Once everything is ready it says so and writes run.json into the data folder: the
 addresses and the API key. What is not ready after 10 s, such as a network that does
 not answer, is named and waited for beside the rest.`,
-		Example: `  lumenhook run
+		Example: `  # Everything, with a network of its own and a demo
+  lumenhook run
+
+  # On Stellar's test network, for a service in a folder of its own
   lumenhook run --network testnet --no-demo --data-dir testnet`,
 		Args: cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -73,15 +73,17 @@ LUMENHOOK_MASTER_KEY, then in the folder of a run (--data-dir).`,
 		"file of the keys of signatures by Ed25519; default: "+signing.FileName+" beside the master key")
 	c.AddCommand(newSecretsCreate(&place), newSecretsList(&place),
 		newSecretsRewrap(&place), newSecretsDrop(&place), newSigningKeys(&place))
+	c.Example = examplesOf(c, "create", "rewrap")
 	return c
 }
 
 func newSecretsCreate(place *masterKeyPlace) *cobra.Command {
 	return &cobra.Command{
-		Use:     "create --master-key-file FILE",
-		Short:   "Make a master key, for all processes of a service",
-		Example: "  lumenhook secrets create --master-key-file /etc/lumenhook/master-key.json",
-		Args:    cli.NoArguments,
+		Use:   "create --master-key-file FILE",
+		Short: "Make a master key, for all processes of a service",
+		Example: `  # Once, before the first process serves
+  lumenhook secrets create --master-key-file /etc/lumenhook/master-key.json`,
+		Args: cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if place.file == "" {
 				return cli.Usage(errors.New("--master-key-file must be given: the file to make"))
@@ -110,7 +112,9 @@ func newSecretsList(place *masterKeyPlace) *cobra.Command {
 	return &cobra.Command{
 		Use:   "list",
 		Short: "List the keys of the master key, by their ids alone",
-		Args:  cli.NoArguments,
+		Example: `  # Which keys there are, and which of them seals
+  lumenhook secrets list`,
+		Args: cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			text, err := place.key().Text()
 			if err != nil {
@@ -146,7 +150,10 @@ value is printed: give it to every process, then run the command with --resume.
 If a key may have been copied by someone who can also read the topics, rotate the
 endpoint secrets too (POST /v1/endpoints/:id/rotate-secret) and the headers'
 values: facts in the journal stay as they were sealed, and open with the copy.`,
-		Example: `  lumenhook secrets rewrap
+		Example: `  # A new key, and everything under it
+  lumenhook secrets rewrap
+
+  # Go on with what was cut short
   lumenhook secrets rewrap --resume --json`,
 		Args: cli.NoArguments,
 		PreRunE: func(*cobra.Command, []string) error {
@@ -223,6 +230,8 @@ service keeps anything that only it opens; else it refuses and changes nothing. 
 is printed.
 
 ` + rewrap.WhatDroppingMeans,
+		Example: `  # Take a key away that "secrets list" shows, and rewrap has left behind
+  lumenhook secrets drop 1483920075`,
 		Args: cli.OneArgument,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			id, err := strconv.ParseUint(args[0], 10, 32)

@@ -34,8 +34,11 @@ With --supervised a small process starts the one that serves, passes SIGTERM on,
 as that does, with 137 where kill -9 ended it. A process that dies is removed from its
 groups at once: others take its partitions over without waiting for the 6 s after which
 the groups give it up by themselves.`,
-		Example: `  lumenhook serve --config /etc/lumenhook.yaml
-  lumenhook serve --roles engine --kafka-brokers kafka:9092 --master-key-file key.json`,
+		Example: `  # The roles and everything else that the file says
+  lumenhook serve --config /etc/lumenhook/lumenhook.yaml
+
+  # An engine alone
+  lumenhook serve --roles engine --kafka-brokers kafka-1:9092 --master-key-file key.json`,
 		Args:    cli.NoArguments,
 		PreRunE: func(*cobra.Command, []string) error { return s.Check() },
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -25,6 +25,7 @@ machine, and follow it within a second.`,
 	}
 	c.AddCommand(newSigningCreate(place), newSigningList(place), newSigningRotate(place),
 		newSigningDrop(place))
+	c.Example = examplesOf(c, "create", "rotate")
 	return c
 }
 
@@ -36,7 +37,10 @@ func newSigningCreate(place *masterKeyPlace) *cobra.Command {
 		Long: `Makes the file with a first key. It signs at once; where several machines have a
 copy of the file, let it sign --after the time that you need to bring it to all of
 them. What is due to an endpoint that asks for its signature waits until then.`,
-		Example: `  lumenhook secrets signing create
+		Example: `  # For the service of this machine
+  lumenhook secrets signing create
+
+  # In an hour, until which every machine has the file
   lumenhook secrets signing create --after 1h --master-key-file secrets/engine/master-key`,
 		Args: cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -58,10 +62,11 @@ const maxSigningLead = 90 * 24 * time.Hour
 
 func newSigningList(place *masterKeyPlace) *cobra.Command {
 	c := &cobra.Command{
-		Use:     "list",
-		Short:   "List the signing keys, with their public halves alone",
-		Example: "  lumenhook secrets signing list --json",
-		Args:    cli.NoArguments,
+		Use:   "list",
+		Short: "List the signing keys, with their public halves alone",
+		Example: `  # Their ids and public halves
+  lumenhook secrets signing list --json`,
+		Args: cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			keys, err := signing.Read(place.signingKeys())
 			if err != nil {
@@ -87,7 +92,10 @@ for 24 hours; then it alone. The key before stays published until it is dropped.
 With --stolen a new key takes the place of all others, and signs at once. Nothing
 that they signed is verified any more, and receivers that keep the published keys
 for up to an hour refuse what comes until they look again.`,
-		Example: `  lumenhook secrets signing rotate
+		Example: `  # A key that signs from tomorrow on
+  lumenhook secrets signing rotate
+
+  # Or in three days, where receivers keep the published keys for long
   lumenhook secrets signing rotate --after 72h`,
 		Args: cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -113,8 +121,8 @@ func newSigningDrop(place *masterKeyPlace) *cobra.Command {
 	return &cobra.Command{
 		Use:   "drop KEY_ID",
 		Short: "Take a signing key away that signed last 30 days ago or before",
-		Example: "  lumenhook secrets signing drop " +
-			"kPrK_qmxVWaYVA9wwBF6Iuo3vVzz7TxHCTwXBygrS4k",
+		Example: `  # A key of "secrets signing list" that signed last a month ago is published no more
+  lumenhook secrets signing drop kPrK_qmxVWaYVA9wwBF6Iuo3vVzz7TxHCTwXBygrS4k`,
 		Args: cli.OneArgument,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			keys, err := signing.Drop(place.signingKeys(), args[0], time.Now())

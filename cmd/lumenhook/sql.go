@@ -25,14 +25,18 @@ func newSQL() *cobra.Command {
 a query it reads them from standard input; on a terminal that is a shell with
 line editing, in which a query ends with a semicolon. Nothing can be written.
 
-  lumenhook sql "SELECT * FROM retry_ladder"
-  lumenhook sql --format csv "SELECT * FROM attempts_per_minute" > minutes.csv
-  lumenhook sql "SHOW TABLES"
-
 What the topics hold at the time of asking is waited for, for 2 s at most: whether it is
 all there is said on standard error. With --clickhouse-dsn that needs --kafka-brokers.
 
 Tables, views and twenty-one questions: docs/analytics.md.`,
+		Example: `  # How attempts went: how many a rung of the ladder has, and how many succeeded
+  lumenhook sql "SELECT * FROM retry_ladder"
+
+  # For a spreadsheet
+  lumenhook sql --format csv "SELECT * FROM attempts_per_minute" > minutes.csv
+
+  # Which tables there are
+  lumenhook sql "SHOW TABLES"`,
 		Args: cli.OptionalArgument,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			write, known := sqlshell.Formats[format]

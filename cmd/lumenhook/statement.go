@@ -24,8 +24,11 @@ is unexplained, and the command ends with 3.
 
 The service records moves with --balance-moves, of wallets that are watched. A
 statement begins with the first ledger that the oldest active watch of the account saw.`,
-		Example: "  lumenhook statement --wallet G… --asset XLM --from 2026-11-01T00:00:00Z\n" +
-			"  lumenhook statement --wallet G… --from 63092000 --to 63093000 --csv > moves.csv",
+		Example: `  # A month of a wallet in XLM
+  lumenhook statement --wallet G… --asset XLM --from 2026-11-01T00:00:00Z
+
+  # A range of ledgers, for a spreadsheet
+  lumenhook statement --wallet G… --from 63092000 --to 63093000 --csv > moves.csv`,
 		Args: cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if asCSV && (a.JSON || a.Field != "") {

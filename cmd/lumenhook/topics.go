@@ -15,6 +15,7 @@ func newTopics() *cobra.Command {
 	t.RegisterKafka(c.PersistentFlags())
 	c.AddCommand(newTopicsCat(&t), newTopicsTail(&t), newTopicsDescribe(&t),
 		newTopicsPlan(&t), newTopicsCreate(&t), newTopicsCheck(&t), newTopicsACLs(&t), newTopicsCopy(&t))
+	c.Example = examplesOf(c, "describe", "cat", "check")
 	return c
 }
 
@@ -23,7 +24,10 @@ func newTopicsCat(t *connect.Service) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "cat NAME",
 		Short: "Print a topic's records up to its end",
-		Example: `  lumenhook topics cat journal --key ep_… --type AttemptMade
+		Example: `  # What became of an endpoint's attempts
+  lumenhook topics cat journal --key ep_… --type AttemptMade
+
+  # The payments of the last ten minutes
   lumenhook topics cat payments --from 10m`,
 		Args:    cli.OneArgument,
 		PreRunE: func(*cobra.Command, []string) error { return r.Check() },
@@ -38,9 +42,10 @@ func newTopicsCat(t *connect.Service) *cobra.Command {
 func newTopicsTail(t *connect.Service) *cobra.Command {
 	var r topicview.Reading
 	c := &cobra.Command{
-		Use:     "tail NAME",
-		Short:   "Print a topic's records as they come, until Ctrl-C",
-		Example: `  lumenhook topics tail journal --from 1m`,
+		Use:   "tail NAME",
+		Short: "Print a topic's records as they come, until Ctrl-C",
+		Example: `  # Every change of state, as it happens, and those of the last minute
+  lumenhook topics tail journal --from 1m`,
 		Args:    cli.OneArgument,
 		PreRunE: func(*cobra.Command, []string) error { return r.Check() },
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -69,7 +74,12 @@ func newTopicsDescribe(t *connect.Service) *cobra.Command {
 	return &cobra.Command{
 		Use:   "describe [NAME]",
 		Short: "Print partitions, offsets and settings of one topic, or of all",
-		Args:  cli.OptionalArgument,
+		Example: `  # How much there is in each topic
+  lumenhook topics describe
+
+  # The partitions and settings of one
+  lumenhook topics describe journal`,
+		Args: cli.OptionalArgument,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			cluster, err := t.Cluster(stderrLog())
 			if err != nil {

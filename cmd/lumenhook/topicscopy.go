@@ -35,7 +35,7 @@ is who creates the rights of the roles (lumenhook topics acls --apply).
 
 Then serve with the folder's secrets (its master key, and its accounts' API keys go on),
 and build the history there: it is made of the topics.`,
-		Example: `  lumenhook topics create --kafka-brokers kafka-1:9092 --partitions 4
+		Example: `  # From one machine to a cluster, whose topics were made with as many partitions
   lumenhook topics copy --data-dir .lumenhook --kafka-brokers kafka-1:9092`,
 		Args: cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {

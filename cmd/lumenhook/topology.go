@@ -121,6 +121,11 @@ func newTopicsPlan(at *connect.Service) *cobra.Command {
 		Long: `Prints what differs, and changes nothing. It ends with 0 when nothing does, and with 3
 when something does. The broker of a data folder (--data-dir) is to have one copy of each
 record, as ` + "`lumenhook run`" + ` makes it.`,
+		Example: `  # Are the topics of this machine as they must be?
+  lumenhook topics plan
+
+  # What "topics create" would do on a cluster
+  lumenhook topics plan --kafka-brokers kafka-1:9092,kafka-2:9092 --partitions 48`,
 		Args: cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cluster, err := t.reach()
@@ -176,8 +181,9 @@ command ends with 3. It returns when every broker knows every topic; several at
 once do no harm.
 
 The number of partitions is for ever: records are placed by it.`,
-		Example: "  lumenhook topics create --kafka-brokers kafka-1:9092,kafka-2:9092 --partitions 48",
-		Args:    cli.NoArguments,
+		Example: `  # The topics of a new deployment
+  lumenhook topics create --kafka-brokers kafka-1:9092,kafka-2:9092 --partitions 48`,
+		Args: cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return t.create(cmd.Context(), cmd.OutOrStdout())
 		},
@@ -220,6 +226,11 @@ func newTopicsCheck(at *connect.Service) *cobra.Command {
 retention), where transactions are of an older kind than KIP-890, and where the clock
 of this host is far from the cluster's. Nothing is changed. The broker of a data folder
 (--data-dir) is held to what ` + "`lumenhook run`" + ` promises: one copy.`,
+		Example: `  # Does this machine keep what it has promised to keep?
+  lumenhook topics check
+
+  # Is a cluster fit for a service, before one is started on it?
+  lumenhook topics check --kafka-brokers kafka-1:9092`,
 		Args: cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cluster, err := t.reach()
@@ -278,7 +289,10 @@ The user of a role is --user-prefix and the role's name: lumenhook-engine. Where
 come by certificates, the prefix is CN=lumenhook-.
 
 A process of several roles needs a user with the rights of them all.`,
-		Example: `  lumenhook topics acls --role engine
+		Example: `  # The commands for one role, for whoever keeps the cluster
+  lumenhook topics acls --role engine
+
+  # Create the rights of all roles
   lumenhook topics acls --apply --kafka-brokers kafka-1:9092 --kafka-user admin`,
 		Args: cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {

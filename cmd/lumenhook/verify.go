@@ -41,9 +41,10 @@ the processes of this machine.
 
 --webhook takes all three at once: a line of JSON as the receiver for development
 or "lumenhook events pull" prints them.`,
-		Example: `  lumenhook devnet receiver --secret-file hook.secret --json > hooks.jsonl
+		Example: `  # The last webhook that "devnet receiver --json" has kept
   tail -n 1 hooks.jsonl | lumenhook verify --secret-file hook.secret --webhook -
 
+  # One of a log: its two headers, and its body as it was received
   lumenhook verify --secret-file hook.secret --timestamp 1793620801 \
     --signature v1=c80045e0917a30… --body body.json --any-time`,
 		Args: cli.NoArguments,

@@ -25,6 +25,11 @@ rebuild mends it. Rows that change meanwhile are left out.
 
 It also ends with 3 when the topics themselves have an event with two live
 deliveries, and names it: no rebuild mends that.`,
+		Example: `  # Does the history say what the topics say?
+  lumenhook verify-projection --all
+
+  # One table of it
+  lumenhook verify-projection --table attempts`,
 		Args: cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, end, err := flags.config(cmd.ErrOrStderr())

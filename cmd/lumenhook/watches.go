@@ -16,15 +16,18 @@ func newWatches() *cobra.Command {
 	a.register(c)
 	c.AddCommand(
 		newWatchesCreate(&a), newWatchesList(&a), newWatchesUpdate(&a),
-		asking(&a, "get WATCH_ID", "Show a watch", cli.OneArgument,
+		withExample(asking(&a, "get WATCH_ID", "Show a watch", cli.OneArgument,
 			func(ctx context.Context, c *client.Client, args []string) (client.Watch, error) {
 				return c.GetWatch(ctx, args[0])
-			}, apicli.ShowWatch),
-		asking(&a, "delete WATCH_ID", "Delete a watch", cli.OneArgument,
+			}, apicli.ShowWatch), `  # Its rules, its warnings, and how far its backfill is
+  lumenhook watches get wat_…`),
+		withExample(asking(&a, "delete WATCH_ID", "Delete a watch", cli.OneArgument,
 			func(ctx context.Context, c *client.Client, args []string) (struct{}, error) {
 				return struct{}{}, c.DeleteWatch(ctx, args[0])
-			}, showDeleted),
+			}, showDeleted), `  # Tell of this wallet no more
+  lumenhook watches delete wat_…`),
 	)
+	c.Example = examplesOf(c, "create")
 	return c
 }
 
@@ -40,9 +43,15 @@ func newWatchesCreate(a *apiFlags) *cobra.Command {
 			return c.CreateWatch(ctx, body)
 		}, apicli.ShowWatch)
 	c.Flags().StringVar(&wallet, "wallet", "", "the wallet's public address")
-	c.Example = `  lumenhook watches create --wallet G… --endpoint ep_… --asset USDC:G…
-  lumenhook watches create --wallet G… --endpoint ep_… --amount exact:12.5 --memo text:inv-42 \
-    --once --expires-in 30m        # an invoice`
+	c.Example = `  # Every payment in XLM to a wallet
+  lumenhook watches create --wallet G… --endpoint ep_… --label "the till"
+
+  # An invoice: one payment of this amount with this memo, within half an hour
+  lumenhook watches create --wallet G… --endpoint ep_… --amount exact:12.5 --memo text:order-42 \
+    --once --expires-in 30m
+
+  # Of 5 and more, in an asset
+  lumenhook watches create --wallet G… --endpoint ep_… --asset USDC:G… --amount min:5`
 	f.Register(c.Flags())
 	f.RegisterOnce(c.Flags())
 	_ = c.MarkFlagRequired("wallet")
@@ -60,6 +69,8 @@ func newWatchesUpdate(a *apiFlags) *cobra.Command {
 			}
 			return c.UpdateWatch(ctx, args[0], patch)
 		}, apicli.ShowWatch)
+	c.Example = `  # Tell of payments that the rules reject as well
+  lumenhook watches update wat_… --event-type payment.received,payment.rejected`
 	f.Register(c.Flags())
 	return c
 }
@@ -71,6 +82,11 @@ func newWatchesList(a *apiFlags) *cobra.Command {
 		func(ctx context.Context, c *client.Client, _ []string) (client.List[client.Watch], error) {
 			return c.ListWatches(ctx, f, p.Page)
 		}, apicli.ShowWatches)
+	c.Example = `  # All of them
+  lumenhook watches list
+
+  # Those of one wallet
+  lumenhook watches list --wallet G…`
 	p.Register(c)
 	c.Flags().StringVar(&f.EndpointID, "endpoint", "", "only those of this endpoint")
 	c.Flags().StringVar(&f.WalletAddress, "wallet", "", "only those of this wallet")

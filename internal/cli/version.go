@@ -70,7 +70,12 @@ func NewVersion() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "version",
 		Short: "Show what this program was built from",
-		Args:  NoArguments,
+		Example: `  # For a report of a fault
+  lumenhook version
+
+  # For a script
+  lumenhook version --field version`,
+		Args: NoArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
 			b := ThisBuild()
 			return o.Print(c.OutOrStdout(), b, func(w io.Writer) {

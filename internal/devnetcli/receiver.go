@@ -32,8 +32,8 @@ type Receiver struct {
 	JSON       bool   // a line of JSON each
 }
 
-// Run receives until ctx ends.
-func (r *Receiver) Run(ctx context.Context, out io.Writer) error {
+// Run receives until ctx ends. Where it listens is said on tell, where the output is JSON.
+func (r *Receiver) Run(ctx context.Context, out, tell io.Writer) error {
 	if err := cli.CheckAddress(r.Listen); err != nil {
 		return cli.Usage(fmt.Errorf("--listen %q: %w", r.Listen, err))
 	}
@@ -65,7 +65,10 @@ func (r *Receiver) Run(ctx context.Context, out io.Writer) error {
 	case err != nil:
 		return fmt.Errorf("--listen: %w", err)
 	}
-	fmt.Fprintf(out, "listening at %s\n", server.URL())
+	if !r.JSON {
+		tell = out
+	}
+	fmt.Fprintf(tell, "listening at %s\n", server.URL())
 	<-ctx.Done()
 	ending, cancel := context.WithTimeout(context.Background(), closeMax)
 	defer cancel()

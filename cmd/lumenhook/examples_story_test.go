@@ -1,0 +1,310 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lumenhook/lumenhook/api/client"
+	"github.com/lumenhook/lumenhook/internal/cli"
+	"github.com/lumenhook/lumenhook/internal/devnetcli"
+	"github.com/lumenhook/lumenhook/internal/embedded/broker"
+	"github.com/lumenhook/lumenhook/internal/runfile"
+	"github.com/lumenhook/lumenhook/internal/sealing"
+	"github.com/lumenhook/lumenhook/internal/signing"
+	"github.com/lumenhook/lumenhook/streams/topology"
+)
+
+const clusterPassword = "not told to anybody"
+
+// theExamplesStory is a day of somebody who follows the helps. Scenes are of commands that need
+// something to be there first, or to be gone; all others are run in the middle, at everythingElse.
+func theExamplesStory() []scene {
+	return append(append(aFirstDay(), scene{}), aLaterDay()...)
+}
+
+// aFirstDay starts a service, and has a payment told.
+func aFirstDay() []scene {
+	const listening = "listening for the events of"
+	receiverPort := []string{"LUMENHOOK_LISTEN=127.0.0.1:8443"} // of which the port is another, too
+	return []scene{
+		{command: "run", only: "a demo", ready: "  ready\n", stays: true, after: (*stage).meet,
+			// Ports of this machine may be taken; the receiver of the examples has another, too.
+			env: append(anyPortsAsVariables(), "LUMENHOOK_EGRESS_PORTS=1024-65535",
+				"LUMENHOOK_LEDGER_INTERVAL=200ms", "LUMENHOOK_BALANCE_MOVES=true")},
+		// Nobody is asked outside of this machine: it says what it waits for, and goes on.
+		{command: "run", only: "test network", ready: "not ready yet: follower", stays: true,
+			env: append(anyPortsAsVariables(), "LUMENHOOK_STELLAR_RPC_URL=http://127.0.0.1:1")},
+		// Before there is a second endpoint.
+		{command: "listen", only: "the only endpoint", ready: listening},
+		{command: "devnet receiver", only: "with secrets", ready: "listening at", env: receiverPort},
+		{command: "devnet receiver", ready: "listening at", stays: true, env: receiverPort},
+		{command: "endpoints create"},
+		{command: "endpoints test"},
+		{command: "devnet account", only: "10,000"},
+		{command: "devnet asset"},
+		{command: "devnet account"},
+		{command: "watches create"},
+		{command: "devnet pay", after: (*stage).isTold},
+		{command: "events pull", only: "--follow", ready: `"evt_`},
+		{command: "events pull"},
+		{command: "listen", ready: listening},
+		{command: "topics tail", ready: `"type":"`},
+		{command: "verify", before: (*stage).keepsAWebhook},
+		{command: "ledger payments", before: (*stage).hasALedgersFile},
+		{command: "secrets create"},
+	}
+}
+
+// aLaterDay is of what changes much, and of clusters.
+func aLaterDay() []scene {
+	return append([]scene{
+		{command: "health", only: "this machine"},
+		{command: "topics check", only: "this machine"},
+		{command: "topics plan", only: "this machine"},
+		{command: "ledger check", only: "upgrade"},
+		{command: "endpoints rotate-secret"},
+		{command: "endpoints disable"},
+		{command: "endpoints replay"},
+		{command: "endpoints enable"},
+		{command: "keys create"},
+		{command: "keys roll"},
+		{command: "keys revoke"},
+		{command: "secrets rewrap"},
+		{command: "secrets drop", before: (*stage).knowsAnOldKey},
+		{command: "secrets signing create", before: (*stage).hasAMasterKey},
+		{command: "secrets signing list", after: (*stage).hasOtherSigningKeys},
+		{command: "secrets signing rotate", only: "tomorrow"},
+		// There is one key at a time that does not sign yet.
+		{command: "secrets signing rotate", env: []string{"LUMENHOOK_SIGNING_KEYS_FILE=other-keys"}},
+		{command: "secrets signing drop", before: (*stage).waitsForAMonth},
+		{command: "backup", only: "this machine"},
+		{command: "watches delete"},
+		{command: "endpoints delete"},
+	}, onACluster()...)
+}
+
+// onACluster has the broker of the stage in place of a cluster: it is alone, and so the topics
+// have one copy, and what is lost by that is accepted.
+func onACluster() []scene {
+	// As many partitions as a run has, which are copied.
+	four := map[string]string{"48": "4"}
+	seven := map[string]string{"96": "7"}                   // 96 on this broker take long
+	oneUser := map[string]string{"--kafka-user backup": ""} // there is no other
+	return []scene{
+		{command: "topics plan", env: cluster("copied."), stands: four, code: cli.ExitDiffers},
+		{command: "topics create", env: cluster("copied."), stands: four},
+		{command: "topics check", env: cluster("copied.")},
+		{command: "topics acls", env: cluster("copied.")},
+		{command: "topics copy", env: cluster("copied.")},
+		{command: "ledger check", env: append(cluster("copied."), "LUMENHOOK_NETWORK=PASSPHRASE")},
+		{command: "restore", env: cluster("served.")},
+		{command: "serve", only: "the file", env: cluster("served."), ready: "the API at http://",
+			stays: true, after: (*stage).serves},
+		{command: "health"},
+		{command: "serve", env: append(cluster("served."), "LUMENHOOK_DATA_DIR=engine",
+			"LUMENHOOK_METRICS_LISTEN=127.0.0.1:0"), ready: "readiness at http://",
+			before: (*stage).hasItsKey},
+		{command: "backup", env: cluster("served."), stands: oneUser},
+		{command: "repartition", env: cluster("copied."), stands: seven},
+	}
+}
+
+// cluster is the configuration of who reaches the cluster. Its logins have a user alone.
+func cluster(prefix string) []string {
+	return []string{
+		"LUMENHOOK_TOPIC_PREFIX=" + prefix,
+		"LUMENHOOK_KAFKA_USER=admin",
+		"LUMENHOOK_KAFKA_PASSWORD=" + clusterPassword,
+		"LUMENHOOK_REPLICATION=1",
+		"LUMENHOOK_ACCEPT_LOSS=" + strings.Join(topology.Names(), ","),
+	}
+}
+
+// anyPortsAsVariables has a run listen at free ports.
+func anyPortsAsVariables() (env []string) {
+	args := anyPorts("")
+	for i, arg := range args {
+		if strings.HasSuffix(arg, "-listen") {
+			env = append(env, cli.Variable(strings.TrimPrefix(arg, "--"))+"="+args[i+1])
+		}
+	}
+	return env
+}
+
+// furnish starts what a reader has beside the service, and names it.
+func (s *stage) furnish(t *testing.T) {
+	t.Helper()
+	b, err := broker.Start(broker.Config{
+		Dir:      t.TempDir(),
+		Listen:   "127.0.0.1:0",
+		Logger:   slog.New(slog.DiscardHandler),
+		User:     "admin",
+		Password: clusterPassword,
+		Failed:   func(err error) { t.Error(err) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(b.Close)
+	s.names = map[string]string{
+		"kafka-1:9092,kafka-2:9092": b.Addr(),
+		"kafka-1:9092":              b.Addr(),
+		"8443":                      freePort(t),
+		"10.0.0.7:9464":             "127.0.0.1:" + freePort(t),
+		"/etc/lumenhook/":           "etc/",
+		"/backups/":                 "backups/",
+		"/mnt/bucket/":              "bucket/",
+		"2026-11-01T00:00:00Z":      time.Now().Add(-time.Hour).UTC().Format(time.RFC3339),
+	}
+}
+
+// meet is after the start: the service has addresses, and a file for a cluster is written.
+func (s *stage) meet() {
+	s.t.Helper()
+	s.eventually("the service has a history", func() bool {
+		var err error
+		s.file, err = runfile.Read(s.dir)
+		return err == nil && s.file.ClickHouse != nil
+	})
+	history := s.file.ClickHouse
+	s.names["PASSPHRASE"] = s.file.Stellar.NetworkPassphrase
+	s.names["acc_…"] = s.file.AccountID
+	s.names["https://rpc.example"] = s.file.Stellar.RPCURL
+	s.names["https://horizon.example"] = s.file.Stellar.RPCURL // which answers as a Horizon, too
+	config := fmt.Sprintf(`roles: [api, engine]
+kafka-brokers: [%q]
+clickhouse-dsn: %q
+master-key-file: %q
+network: %q
+stellar-rpc-url: [%q]
+api-listen: 127.0.0.1:0
+metrics-listen: %s
+data-dir: served
+`, s.names["kafka-1:9092"], fmt.Sprintf("clickhouse://%s:%s@%s/%s", history.User,
+		history.Password, history.Native, history.Database), sealing.PathIn(s.dir),
+		s.file.Stellar.NetworkPassphrase, s.file.Stellar.RPCURL, s.names["10.0.0.7:9464"])
+	for _, name := range []string{"lumenhook.yaml", "etc/lumenhook.yaml"} {
+		s.write(name, []byte(config))
+	}
+}
+
+// serves waits until all parts of the process on the cluster do their work.
+func (s *stage) serves() {
+	s.t.Helper()
+	s.eventually("the process on the cluster is ready", func() bool {
+		resp, err := http.Get("http://" + s.names["10.0.0.7:9464"] + "/readyz")
+		if err != nil {
+			return false
+		}
+		defer resp.Body.Close()
+		return resp.StatusCode == http.StatusOK
+	})
+}
+
+// itsIDs is how an answer shows what was made.
+var itsIDs = regexp.MustCompile(
+	`(?m)^(?:id|address|asset|key id) +((ep_|wat_|key_|G|USDC:G)\w{20,})$`)
+
+// learn has examples go on with what former ones have made.
+func (s *stage) learn(output string) {
+	for _, found := range itsIDs.FindAllStringSubmatch(output, -1) {
+		s.names[found[2]+"…"] = found[1]
+	}
+}
+
+// isTold waits until the payment has arrived, and the history has it.
+func (s *stage) isTold() {
+	s.t.Helper()
+	var list client.List[client.Event]
+	s.eventually("the payment is told", func() bool {
+		status := s.call("GET", "/v1/events?memo=order-42&state=DELIVERED", nil, &list)
+		return status == http.StatusOK && len(list.Data) > 1 // a watch of all payments, and an invoice
+	})
+	s.names["evt_…"] = list.Data[0].ID
+	var told struct {
+		Payment struct {
+			TxHash string
+			Ledger int
+		}
+	}
+	if err := json.Unmarshal(list.Data[0].Data, &told); err != nil {
+		s.t.Fatal(err)
+	}
+	s.names["3f…"] = told.Payment.TxHash
+	s.names["63092000"], s.names["63093000"] = strconv.Itoa(told.Payment.Ledger),
+		strconv.Itoa(told.Payment.Ledger+1)
+}
+
+// keepsAWebhook takes the parts of one that the receiver has kept, as they stand in a log.
+func (s *stage) keepsAWebhook() {
+	s.t.Helper()
+	lines := strings.Split(strings.TrimSpace(string(s.read("hooks.jsonl"))), "\n")
+	received, err := devnetcli.ReadReceived([]byte(lines[len(lines)-1]))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.names["1793620801"] = received.Timestamp
+	s.names["v1=c80045e0917a30…"] = strconv.Quote(received.Signature)
+	s.write("body.json", received.RawBody())
+}
+
+// hasALedgersFile takes a file out of a lake.
+func (s *stage) hasALedgersFile() {
+	s.t.Helper()
+	text, err := os.ReadFile(filepath.Join(ledgerData, "pubnet-63092988.xdr.gz"))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.write("FFFFFD5D--63092988.xdr.zst", text)
+}
+
+// knowsAnOldKey names the key that the rewrap has left behind.
+func (s *stage) knowsAnOldKey() {
+	s.t.Helper()
+	s.names["1483920075"] = strconv.FormatUint(uint64(s.ring()[0].ID), 10)
+}
+
+func (s *stage) masterKey() []byte {
+	s.t.Helper()
+	text, err := os.ReadFile(sealing.PathIn(s.dir))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return text
+}
+
+func (s *stage) hasAMasterKey() { s.write("secrets/engine/master-key", s.masterKey()) }
+func (s *stage) hasItsKey()     { s.write("key.json", s.masterKey()) }
+
+// hasOtherSigningKeys copies the file, in which a key signs already.
+func (s *stage) hasOtherSigningKeys() {
+	s.write("other-keys", s.read(".lumenhook/secrets/"+signing.FileName))
+}
+
+// signsFrom is since when a key signs.
+var signsFrom = regexp.MustCompile(`"signsFrom": ?"[^"]*"`)
+
+// waitsForAMonth has keys be older than they are: the first is not needed any more.
+func (s *stage) waitsForAMonth() {
+	s.t.Helper()
+	const name = ".lumenhook/secrets/" + signing.FileName
+	month := 0
+	s.write(name, signsFrom.ReplaceAllFunc(s.read(name), func([]byte) []byte {
+		month++
+		return fmt.Appendf(nil, `"signsFrom":"2020-%02d-01T00:00:00Z"`, month)
+	}))
+	keys, err := signing.Read(filepath.Join(s.home, name))
+	if err != nil || len(keys) != 2 {
+		s.t.Fatalf("%d keys: %v", len(keys), err)
+	}
+	s.names["kPrK_qmxVWaYVA9wwBF6Iuo3vVzz7TxHCTwXBygrS4k"] = keys[0].ID
+}
