@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"sort"
 	"strings"
 	"time"
@@ -28,8 +29,10 @@ type Cluster struct {
 	SASL       SASL
 	// of every client, such as metrics and traces; they are shared and must be safe for
 	// that
-	Hooks  []kgo.Hook
-	TLS    TLS
+	Hooks []kgo.Hook
+	TLS   TLS
+	// Dial opens each connection, to a broker within this process; nil: by TCP. It excludes TLS.
+	Dial   func(ctx context.Context, network, address string) (net.Conn, error)
 	Logger *slog.Logger
 	// Quiet suppresses the Kafka client's own log messages, for commands whose user sees
 	// the returned error.
@@ -57,7 +60,7 @@ func (c Cluster) client(opts ...kgo.Opt) (*kgo.Client, error) {
 		kgo.SeedBrokers(c.Brokers...),
 		kgo.ClientID(c.ClientID),
 		kgo.WithLogger(kslog.New(c.clientLogger())),
-		c.TLS.option(c.Logger),
+		c.dialer(),
 		kgo.MetadataMinAge(250 * time.Millisecond),
 		kgo.RetryTimeout(30 * time.Second),
 		kgo.RequestTimeoutOverhead(hungTimeout),
@@ -75,6 +78,14 @@ func (c Cluster) client(opts ...kgo.Opt) (*kgo.Client, error) {
 		return nil, fmt.Errorf("streams: opening a Kafka client: %w", err)
 	}
 	return client, nil
+}
+
+// dialer returns the client's option of how connections are opened.
+func (c Cluster) dialer() kgo.Opt {
+	if c.Dial != nil {
+		return kgo.Dialer(c.Dial)
+	}
+	return c.TLS.option(c.Logger)
 }
 
 // WithAdmin runs f with a client for administration.

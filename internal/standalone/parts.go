@@ -64,6 +64,7 @@ func brokerOf(
 		Prefix:   topicPrefix,
 		ClientID: clientID,
 		SASL:     logins.Kafka.SASL(),
+		Dial:     b.Dial,
 		Logger:   l,
 	}
 }

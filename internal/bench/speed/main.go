@@ -21,6 +21,7 @@ type options struct {
 	settings
 	service  string
 	scratch  string
+	profiles string
 	cache    string
 	json     string
 	runs     string // the file of records
@@ -106,6 +107,8 @@ func (o *options) register(f *flag.FlagSet) (lists func() error) {
 		"where data folders are made; empty: the system's own place")
 	f.StringVar(&o.cache, "cache", filepath.Join(cache, "lumenhook", "bench-history"),
 		"where the deployment with a past is kept")
+	f.StringVar(&o.profiles, "profiles", "",
+		"profile: a folder where the profiles stay, for go tool pprof; empty: nowhere")
 	f.StringVar(&o.json, "json", "", "a file for the figures")
 	f.StringVar(&o.runs, "runs", "", "a file that each finished step is appended to, for -resume")
 	f.StringVar(&o.markdown, "markdown", "", "a file for the table as Markdown")

@@ -193,6 +193,11 @@ func run(ctx context.Context, o options) (r *results, err error) {
 	if r, err = newResults(ctx, o); err != nil {
 		return nil, err
 	}
+	if o.profiles != "" {
+		if err := os.MkdirAll(o.profiles, 0o750); err != nil {
+			return r, err
+		}
+	}
 	dir, err := os.MkdirTemp(o.scratch, "speed-")
 	if err != nil {
 		return r, err

@@ -140,7 +140,7 @@ func readTraces(in io.Reader) (map[string]time.Duration, error) {
 // one, and the next ends it.
 func runService(ctx context.Context, args []string) error {
 	if len(args) < 1 {
-		return errors.New("the folder of profiles is missing")
+		return errors.New("what names of profiles begin with is missing")
 	}
 	var s standalone.Flags
 	flags := pflag.NewFlagSet("run", pflag.ContinueOnError)
@@ -155,12 +155,12 @@ func runService(ctx context.Context, args []string) error {
 	return standalone.Run(ctx, &s, os.Stdout)
 }
 
-func profiles(dir string) {
+func profiles(prefix string) {
 	asked := make(chan os.Signal, 1)
 	signal.Notify(asked, syscall.SIGUSR1)
 	for n := 1; ; n++ {
 		<-asked
-		name := filepath.Join(dir, "cpu-"+strconv.Itoa(n)+".pprof")
+		name := prefix + "-cpu-" + strconv.Itoa(n) + ".pprof"
 		file, err := os.Create(name) // #nosec G703 -- the lab's own
 		if err == nil {
 			err = pprof.StartCPUProfile(file)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -84,7 +85,8 @@ func (l *lab) startRun(ctx context.Context, how serving) (s *service, err error)
 	}
 	program, args := l.opt.service, []string{"run"}
 	if how.profiled {
-		program, args = "", []string{childArg, serviceChild, l.dir}
+		at := filepath.Join(cmp.Or(l.opt.profiles, l.dir), name)
+		program, args = "", []string{childArg, serviceChild, at}
 	}
 	args = append(args, "--data-dir", s.dir, "--no-demo", "--egress-ports", "1-65535",
 		"--egress-ca", l.roots, "--broker-sync="+strconv.FormatBool(how.sync))

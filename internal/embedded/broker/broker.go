@@ -51,6 +51,7 @@ type Config struct {
 // Broker is a running broker.
 type Broker struct {
 	cluster *kfake.Cluster
+	door    *door
 	addr    string
 	dir     string
 	login   []kgo.Opt // of our own clients
@@ -87,14 +88,14 @@ func Start(cfg Config) (*Broker, error) {
 			return nil, errors.Join(err, listener.Close())
 		}
 	}
-	door := &door{Listener: listener, open: make(chan struct{})}
-	b.cluster, err = kfake.NewCluster(b.options(cfg, door)...)
+	b.door = newDoor(listener)
+	b.cluster, err = kfake.NewCluster(b.options(cfg, b.door)...)
 	if err == nil {
 		b.hooks()
 	}
-	close(door.open)
+	close(b.door.open)
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("broker: opening %s: %w", cfg.Dir, err), listener.Close())
+		return nil, errors.Join(fmt.Errorf("broker: opening %s: %w", cfg.Dir, err), b.door.Close())
 	}
 	if cfg.HoldFile != "" {
 		b.holdRequests(cfg.HoldFile)
@@ -161,18 +162,6 @@ func (b *Broker) Close() {
 	}
 	// Without the file the next start only takes longer.
 	_ = os.WriteFile(b.closedFile(), nil, 0o600)
-}
-
-// door is a listener that accepts nobody before it is opened: requests before the hooks are
-// in place would be handled without them.
-type door struct {
-	net.Listener
-	open chan struct{}
-}
-
-func (d *door) Accept() (net.Conn, error) {
-	<-d.open
-	return d.Listener.Accept()
 }
 
 // oneListener passes the listener that we opened to the cluster's one broker, so that an

@@ -1,11 +1,14 @@
 package broker_test
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
+	"syscall"
 	"testing"
 	"time"
 
@@ -147,5 +150,45 @@ func TestATransactionThatACloseLeftOpenEndsAtTheNextStart(t *testing.T) {
 	b.Close()
 	if got := committed(t, start(t, dir)); len(got) != 0 {
 		t.Errorf("committed: %q", got)
+	}
+}
+
+// TestClientsWithinTheProcess: a client without a socket meets the same broker, with as much as
+// many times a connection's own buffer, and is refused once the broker is closed.
+func TestClientsWithinTheProcess(t *testing.T) {
+	b, err := broker.Start(broker.Config{
+		Dir:    t.TempDir(),
+		Listen: "127.0.0.1:0",
+		Logger: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	within := newClient(t, b.Addr(), kgo.Dialer(b.Dial), kgo.DefaultProduceTopic(topic),
+		kgo.ProducerBatchCompression(kgo.NoCompression()))
+	if _, err := kadm.NewClient(within).CreateTopic(t.Context(), 1, 1, nil, topic); err != nil {
+		t.Fatal(err)
+	}
+	want := make([]byte, 900_000)
+	for i := range want {
+		want[i] = byte(i * i >> 8)
+	}
+	err = within.ProduceSync(t.Context(), &kgo.Record{Value: want}).FirstErr()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, opts := range map[string][]kgo.Opt{
+		"by a socket": nil, "within": {kgo.Dialer(b.Dial)},
+	} {
+		reader := newClient(t, b.Addr(), append(opts, kgo.ConsumeTopics(topic))...)
+		got := reader.PollRecords(t.Context(), 1).Records()
+		if len(got) != 1 || !bytes.Equal(got[0].Value, want) {
+			t.Errorf("%s: %d records, or another value", name, len(got))
+		}
+	}
+	b.Close()
+	if _, err := b.Dial(t.Context(), "tcp", b.Addr()); !errors.Is(err, syscall.ECONNREFUSED) {
+		t.Errorf("after the end: %v", err)
 	}
 }

@@ -1,0 +1,93 @@
+package broker
+
+import (
+	"context"
+	"net"
+	"os"
+	"sync"
+	"syscall"
+)
+
+// door is the listener that the cluster is given: it accepts who comes by the network, and
+// clients of this process. Nobody is let in before it is opened: requests before the hooks are in
+// place would be handled without them.
+type door struct {
+	net.Listener
+	open   chan struct{}
+	within chan net.Conn // of this process
+	came   chan accepted // by the network
+	once   sync.Once
+	closed chan struct{}
+}
+
+type accepted struct {
+	conn net.Conn
+	err  error
+}
+
+func newDoor(l net.Listener) *door {
+	d := &door{
+		Listener: l,
+		open:     make(chan struct{}),
+		within:   make(chan net.Conn),
+		came:     make(chan accepted),
+		closed:   make(chan struct{}),
+	}
+	go d.listen()
+	return d
+}
+
+// listen hands over who comes by the network, until the listener is closed.
+func (d *door) listen() {
+	for {
+		conn, err := d.Listener.Accept()
+		select {
+		case d.came <- accepted{conn, err}:
+		case <-d.closed:
+			if conn != nil {
+				_ = conn.Close()
+			}
+			return
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// Accept returns the next connection.
+func (d *door) Accept() (net.Conn, error) {
+	<-d.open
+	select {
+	case conn := <-d.within:
+		return conn, nil
+	case a := <-d.came:
+		return a.conn, a.err
+	case <-d.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+// Close lets nobody in any more.
+func (d *door) Close() error {
+	d.once.Do(func() { close(d.closed) })
+	return d.Listener.Close()
+}
+
+// dial connects a client of this process.
+func (d *door) dial(ctx context.Context) (net.Conn, error) {
+	client, server := pipe(d.Addr())
+	select {
+	case d.within <- server:
+		return client, nil
+	case <-d.closed:
+		return nil, d.refused(os.NewSyscallError("connect", syscall.ECONNREFUSED))
+	case <-ctx.Done():
+		return nil, d.refused(ctx.Err())
+	}
+}
+
+// refused is the error of a broker's address where nobody listens: clients try that again.
+func (d *door) refused(why error) error {
+	return &net.OpError{Op: "dial", Net: d.Addr().Network(), Addr: d.Addr(), Err: why}
+}
