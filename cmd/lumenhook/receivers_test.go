@@ -73,6 +73,25 @@ var allKits = []kit{
 			{"django", []string{"python3", "examples/django_app.py"}},
 		},
 	},
+	{
+		name:  "javascript",
+		lock:  "package-lock.json",
+		fetch: []string{"npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"},
+		prepare: [][]string{
+			{"node", "node_modules/typescript/bin/tsc"},
+			{"node", "node_modules/next/dist/bin/next", "build", "examples/next"},
+		},
+		check: []string{"node", "--test", "test/"},
+		env:   []string{"NEXT_TELEMETRY_DISABLED=1", "NODE_ENV=production"},
+		apps: []kitApp{
+			{"express", []string{"node", "examples/express.js"}},
+			{"fastify", []string{"node", "examples/fastify.js"}},
+			{"next", []string{
+				"sh", "-c",
+				`exec node node_modules/next/dist/bin/next start examples/next --hostname 127.0.0.1 --port $PORT`,
+			}},
+		},
+	},
 }
 
 // TestReceiverKitsConform: each example takes what a receiver is to take, refuses what it is to

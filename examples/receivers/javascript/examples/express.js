@@ -1,0 +1,21 @@
+// A receiver with Express: node examples/express.js
+import express from "express";
+import { maxBodyBytes } from "lumenhook-receiver";
+import { openShop, port } from "./shop.js";
+
+const { receiver, processed } = openShop();
+const app = express();
+
+// Raw: before any parser of the application. What is too large or compressed ends here.
+const raw = express.raw({ type: () => true, limit: maxBodyBytes, inflate: false });
+
+app.post("/webhooks", raw, (request, response) => {
+  const body = Buffer.isBuffer(request.body) ? request.body : Buffer.alloc(0);
+  const answer = receiver.receive((name) => request.get(name), body);
+  response.status(answer.status).type("text").send(answer.text);
+});
+app.all("/webhooks", (_request, response) => response.sendStatus(405));
+app.get("/processed", (_request, response) => response.json(processed()));
+
+app.use((error, _request, response, _next) => response.sendStatus(error.status ?? 500));
+app.listen(port, "127.0.0.1");

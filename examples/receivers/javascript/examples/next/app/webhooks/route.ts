@@ -1,0 +1,20 @@
+import { maxBodyBytes } from "lumenhook-receiver";
+import { shop } from "../../shop";
+
+export async function POST(request: Request): Promise<Response> {
+  const body = await readAtMost(request, maxBodyBytes + 1); // raw: nothing has parsed it
+  const answer = shop().receiver.receive((name) => request.headers.get(name), body);
+  return new Response(answer.text, { status: answer.status });
+}
+
+/** Reads a body until it has more than it may: request.arrayBuffer() has no bound. */
+async function readAtMost(request: Request, bytes: number): Promise<Uint8Array> {
+  const parts: Uint8Array[] = [];
+  let length = 0;
+  for await (const part of request.body ?? []) {
+    parts.push(part);
+    length += part.length;
+    if (length >= bytes) break;
+  }
+  return Buffer.concat(parts);
+}
