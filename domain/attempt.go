@@ -59,6 +59,9 @@ type AttemptResult struct {
 	ResponseBody   []byte // the first 1 KiB, as sent
 	// how long the receiver asks to wait; 0: it does not. Not stored in facts
 	RetryAfterMillis int64
+	// SHA-256 of the body and of the value of Webhook-Signature that were sent, or would have
+	// been. Facts have them in [LogEntry]
+	BodySHA256, SignatureSHA256 []byte
 }
 
 // answered reports whether a complete answer arrived. One whose body was too large counts:
@@ -111,6 +114,10 @@ func DecideAttempt(
 		Result:    r,
 	}
 	made.Result.RetryAfterMillis = 0
+	made.Entry.BodySHA256, made.Result.BodySHA256 = r.BodySHA256, nil
+	made.Entry.SignatureSHA256, made.Result.SignatureSHA256 = r.SignatureSHA256, nil
+	// The fact is the first of those that follow from the result.
+	made.Entry = endpoint.Log.next(endpoint.Version+1, delivery.EndpointID, made)
 	made.State, made.NextAttemptAtMillis = afterAttempt(endpoint, delivery, attemptNumber, r, policy,
 		nowMillis)
 	facts := []FactBody{made}

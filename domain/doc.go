@@ -41,6 +41,7 @@
 //	redacted.go   text that is not printed
 //	delivery.go   one event on its way to one endpoint
 //	attempt.go    what an attempt brought back, and what follows from it
+//	attemptlog.go the transparency log of an endpoint's attempts
 //	requeue.go    replay and resend
 //	notice.go    the mail about a disabled endpoint
 //	testping.go   the test.ping and its answer

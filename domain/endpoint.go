@@ -100,6 +100,7 @@ type Endpoint struct {
 	// of the delivery that was created last: [DeliveryCreated.Sequence]. It outlives the
 	// endpoint, and the deliveries, which are forgotten
 	Sequence uint64
+	Log      AttemptLog // of its attempts. It outlives the endpoint, too
 	// counts enablings and the deletion. What waits under an earlier epoch is due at once
 	Epoch           uint32
 	CreatedAtMillis int64
@@ -303,10 +304,14 @@ func evolveEndpoint(state Endpoint, f Fact) Endpoint {
 	if created, ok := f.Body.(DeliveryCreated); ok {
 		state.Sequence = max(state.Sequence, created.Sequence)
 	}
+	made, attempted := f.Body.(AttemptMade)
+	if attempted {
+		state.Log = state.Log.with(made.Entry)
+	}
 	if state.Deleted() {
 		return state
 	}
-	if made, ok := f.Body.(AttemptMade); ok {
+	if attempted {
 		state.ConsecutiveFailures = streak(state, made)
 	}
 	changed, ok := f.Body.(EndpointFact)

@@ -218,9 +218,10 @@ type AttemptMade struct {
 	EventType           EventType
 	Number              int // counts over all runs; 1 is the first
 	Run                 int
-	Result              AttemptResult // without RetryAfterMillis, which is not kept
+	Result              AttemptResult // without RetryAfterMillis, which is not kept, and hashes
 	State               DeliveryState
 	NextAttemptAtMillis int64 // 0 unless the state is WAITING
+	Entry               LogEntry
 }
 
 // DeliveryRecalled restores a delivery that was forgotten, as it had ended, since its

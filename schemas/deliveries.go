@@ -189,6 +189,7 @@ func deliveryFactOut(meta *kafka.FactMeta, body domain.DeliveryFact) proto.Messa
 			ResponseBody:        r.ResponseBody,
 			State:               string(b.State),
 			NextAttemptAtMillis: b.NextAttemptAtMillis,
+			Entry:               entryOut(b.Entry),
 		}
 	case domain.DeliveryRecalled:
 		return &kafka.DeliveryRecalled{Meta: meta, Delivery: deliveryOut(b.Delivery)}
@@ -248,6 +249,7 @@ func attemptMadeIn(m *kafka.AttemptMade) domain.FactBody {
 		Result:              attemptResultIn(m),
 		State:               domain.DeliveryState(m.GetState()),
 		NextAttemptAtMillis: m.GetNextAttemptAtMillis(),
+		Entry:               entryIn(m.GetEntry()),
 	}
 }
 

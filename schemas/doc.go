@@ -20,6 +20,7 @@
 //	endpoints.go   endpoints, their secrets and headers: likewise
 //	watches.go     watches and their rules: likewise
 //	backfills.go   what a watch keeps of backfills, and their facts
+//	attemptlog.go  what facts and states have of the logs of attempts
 //	deliveries.go  deliveries, events and attempts: what tasks keep, facts
 //	mails.go       notices as tasks keep them, their facts, orders of mails and answers
 //	matches.go     matches, as followers and endpoints read them

@@ -7,7 +7,8 @@ import (
 	"github.com/lumenhook/lumenhook/schemas/kafka"
 )
 
-// EncodeEndpoint writes a row of the table "endpoints".
+// EncodeEndpoint writes a row of the table "endpoints", which has nothing of the endpoint's
+// log.
 func EncodeEndpoint(e domain.Endpoint) Message { return pack("Endpoint", "", endpointOut(e)) }
 
 // DecodeEndpoint reads a row of the table "endpoints".
@@ -16,7 +17,11 @@ func DecodeEndpoint(m Message) (domain.Endpoint, error) {
 }
 
 // MarshalEndpoint writes an endpoint as a task keeps it.
-func MarshalEndpoint(e domain.Endpoint) []byte { return EncodeEndpoint(e).Value }
+func MarshalEndpoint(e domain.Endpoint) []byte {
+	out := endpointOut(e)
+	out.Log = logOut(e.Log)
+	return pack("Endpoint", "", out).Value
+}
 
 // UnmarshalEndpoint reads an endpoint as a task keeps it.
 func UnmarshalEndpoint(value []byte) (domain.Endpoint, error) {
@@ -67,6 +72,7 @@ func endpointIn(e *kafka.Endpoint) domain.Endpoint {
 		Epoch:               e.GetEpoch(),
 		DeletedAtMillis:     e.GetDeletedAtMillis(),
 		Sequence:            e.GetSequence(),
+		Log:                 logIn(e.GetLog()),
 	}
 }
 

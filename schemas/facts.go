@@ -45,6 +45,9 @@ func DecodeFact(m Message) (domain.Fact, error) {
 		f.Body = body
 	case domain.AttemptMade:
 		body.Result.ResponseBody = bytes.Clone(body.Result.ResponseBody)
+		body.Entry.BodySHA256 = bytes.Clone(body.Entry.BodySHA256)
+		body.Entry.SignatureSHA256 = bytes.Clone(body.Entry.SignatureSHA256)
+		body.Entry.Hashes = bytes.Clone(body.Entry.Hashes)
 		f.Body = body
 	default: // unpacked, and its bytes are its own
 	}

@@ -61,7 +61,7 @@ func quickDeliveryCreated(fields *quickFields, f *domain.Fact) domain.DeliveryCr
 
 func quickAttemptMade(fields *quickFields, f *domain.Fact) domain.AttemptMade {
 	quickMeta(fields, f)
-	return domain.AttemptMade{
+	made := domain.AttemptMade{
 		EventID:   fields.text(2),
 		EventType: domain.EventType(fields.text(3)),
 		Number:    int(uint32(fields.number(4))),
@@ -76,6 +76,16 @@ func quickAttemptMade(fields *quickFields, f *domain.Fact) domain.AttemptMade {
 		State:               domain.DeliveryState(fields.text(11)),
 		NextAttemptAtMillis: int64(fields.number(12)),
 	}
+	entry := fields.message(13)
+	made.Entry = domain.LogEntry{
+		From:            entry.number(1),
+		Number:          entry.number(2),
+		BodySHA256:      entry.bytes(3),
+		SignatureSHA256: entry.bytes(4),
+		Hashes:          entry.bytes(5),
+	}
+	fields.bad = fields.bad || !entry.read()
+	return made
 }
 
 func quickMeta(fields *quickFields, f *domain.Fact) {

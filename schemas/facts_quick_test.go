@@ -83,6 +83,13 @@ func FuzzQuickFacts(f *testing.F) {
 			Run:                 2,
 			State:               domain.StateWaiting,
 			NextAttemptAtMillis: 5,
+			Entry: domain.LogEntry{
+				From:            7,
+				Number:          2,
+				BodySHA256:      []byte{1},
+				SignatureSHA256: []byte{2},
+				Hashes:          []byte{3, 4},
+			},
 		},
 	} {
 		f.Add(EncodeFact(domain.Fact{Aggregate: "ep_1", Version: 1, Body: body}).Value)
@@ -113,7 +120,18 @@ func drawHotFact(t *rapid.T) domain.Fact {
 	kind := domain.EventType(rapid.OneOf(rapid.Just(string(domain.PaymentReceived)), text).Draw(t,
 		"type"))
 	if rapid.Bool().Draw(t, "attempt") {
+		var entry domain.LogEntry
+		if rapid.Bool().Draw(t, "logged") {
+			entry = domain.LogEntry{
+				From:            rapid.Uint64().Draw(t, "from"),
+				Number:          rapid.Uint64Min(1).Draw(t, "leaf"),
+				BodySHA256:      some.Draw(t, "body's hash"),
+				SignatureSHA256: some.Draw(t, "signature's hash"),
+				Hashes:          some.Draw(t, "hashes"),
+			}
+		}
 		fact.Body = domain.AttemptMade{
+			Entry:     entry,
 			EventID:   text.Draw(t, "event"),
 			EventType: kind,
 			Number:    small.Draw(t, "number"),

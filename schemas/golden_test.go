@@ -323,6 +323,13 @@ var laterFacts = []domain.FactBody{
 	},
 	domain.DeliveryMoved{EventID: "evt_1", ToEndpointID: "ep_2", Moves: 3, Number: 1 << 40},
 	domain.AttemptMade{EventID: "evt_1", State: domain.StateCancelled},
+	domain.AttemptMade{EventID: "evt_1", Entry: domain.LogEntry{
+		From:            7,
+		Number:          2,
+		BodySHA256:      []byte{1},
+		SignatureSHA256: []byte{2},
+		Hashes:          []byte{3},
+	}},
 	domain.DeliveryRequeued{EventID: "evt_1", Run: 2, Body: []byte{5}},
 	domain.DeliveryMoved{EventID: "evt_1", ToEndpointID: "ep_2", Moves: 3, Body: []byte{5}},
 	domain.EndpointUpdated{Change: domain.EndpointChange{Headers: new([]domain.Header)}},

@@ -2,6 +2,7 @@ package egress
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"strconv"
 	"time"
@@ -36,10 +37,13 @@ func NewDispatcher(ctx context.Context, client poster, now func() time.Time) *Di
 // context ended first: a cancelled attempt has no outcome.
 func (d *Dispatcher) Dispatch(a domain.Attempt, done func(domain.AttemptResult)) {
 	go func() {
-		result, err := d.client.Post(d.ctx, d.request(a))
+		request, signature := d.request(a)
+		result, err := d.client.Post(d.ctx, request)
 		switch {
 		case err == nil:
-			done(outcome(result))
+			made := outcome(result)
+			made.BodySHA256, made.SignatureSHA256 = hashOf(request.Body), hashOf(signature)
+			done(made)
 		case d.ctx.Err() == nil:
 			// Only an invalid header leads here, and ours are valid.
 			panic(fmt.Sprintf("dispatcher: attempt %d of %s could not be made: %v",
@@ -51,13 +55,15 @@ func (d *Dispatcher) Dispatch(a domain.Attempt, done func(domain.AttemptResult))
 // Disconnect closes the idle connections to a URL's host.
 func (d *Dispatcher) Disconnect(url string) { d.client.DropIdle(url) }
 
-func (d *Dispatcher) request(a domain.Attempt) Request {
+// request returns the request of an attempt, and its signature.
+func (d *Dispatcher) request(a domain.Attempt) (r Request, signature string) {
 	timestamp := d.now().Unix()
+	signature = a.SignatureHeader(timestamp)
 	header := []Field{
 		{Name: "Content-Type", Value: "application/json"},
 		{Name: "Webhook-Id", Value: a.EventID},
 		{Name: "Webhook-Timestamp", Value: strconv.FormatInt(timestamp, 10)},
-		{Name: "Webhook-Signature", Value: a.SignatureHeader(timestamp)},
+		{Name: "Webhook-Signature", Value: signature},
 	}
 	if a.Sequence != 0 {
 		header = append(header,
@@ -66,7 +72,12 @@ func (d *Dispatcher) request(a domain.Attempt) Request {
 	for _, own := range a.Headers {
 		header = append(header, Field{Name: own.Name, Value: string(own.Value)})
 	}
-	return Request{URL: a.URL, Body: a.Body, Header: header}
+	return Request{URL: a.URL, Body: a.Body, Header: header}, signature
+}
+
+func hashOf[T []byte | string](sent T) []byte {
+	sum := sha256.Sum256([]byte(sent))
+	return sum[:]
 }
 
 // outcome converts a result to the domain's terms. The client's detail is left out: it may

@@ -2,6 +2,7 @@ package egress
 
 import (
 	"context"
+	"crypto/sha256"
 	"reflect"
 	"testing"
 	"testing/synctest"
@@ -96,6 +97,8 @@ func TestTheOutcome(t *testing.T) {
 	}
 	told := make(chan domain.AttemptResult, 1)
 	d.Dispatch(attempt, func(r domain.AttemptResult) { told <- r })
+	sent := <-h.requests
+	body, signature := sha256.Sum256(sent.Body), sha256.Sum256([]byte(sent.Header[3].Value))
 	want := domain.AttemptResult{
 		SentAtMillis:     1_793_500_000_123,
 		DurationMillis:   1234,
@@ -103,6 +106,8 @@ func TestTheOutcome(t *testing.T) {
 		Error:            domain.AttemptBodyTooLarge,
 		ResponseBody:     []byte("later\xff"),
 		RetryAfterMillis: 90_000,
+		BodySHA256:       body[:],
+		SignatureSHA256:  signature[:],
 	}
 	if got := <-told; !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v, not %+v", got, want)

@@ -168,6 +168,7 @@ func (c *checks) fact(r streams.Record) {
 		c.noteTest(r.Partition, deliveryID{f.Aggregate, b.Event.ID})
 	case domain.AttemptMade:
 		c.checkAttempt(f.Aggregate, b)
+		c.checkLog(f, b.Entry)
 	case domain.EndpointEnabled:
 		for _, e := range w.engines {
 			for _, t := range e.tasks {
@@ -244,6 +245,16 @@ func (c *checks) checkAttempt(endpoint string, b domain.AttemptMade) {
 	c.made[id] = b.Result
 	c.world.count("recorded attempts")
 	c.world.count("deliveries " + string(b.State))
+}
+
+// checkLog checks that an attempt is the next leaf of its endpoint's log: the fold closes a log
+// that any other one is given to.
+func (c *checks) checkLog(f domain.Fact, e domain.LogEntry) {
+	log := c.model.endpoints[f.Aggregate].Log
+	if e.Number == 0 || log.Size != e.Number || log.From != e.From {
+		c.world.violate("G4: fact %d of %s is leaf %d of the log from %d, and the log is %+v", f.Version,
+			f.Aggregate, e.Number, e.From, log)
+	}
 }
 
 // askedFor is the Retry-After of an attempt's result.

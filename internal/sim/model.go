@@ -280,8 +280,8 @@ func (m *model) foldHandled(f domain.Fact) error {
 	case a.Account != nil &&
 		!bytes.Equal(schemas.MarshalAccount(*a.Account), schemas.MarshalAccount(m.accounts[f.Aggregate])),
 		a.Endpoint != nil &&
-			!bytes.Equal(schemas.MarshalEndpoint(*a.Endpoint),
-				schemas.MarshalEndpoint(m.endpoints[f.Aggregate])),
+			!bytes.Equal(schemas.EncodeEndpoint(*a.Endpoint).Value,
+				schemas.EncodeEndpoint(m.endpoints[f.Aggregate]).Value),
 		a.Watch != nil &&
 			!bytes.Equal(schemas.MarshalWatch(*a.Watch), schemas.MarshalWatch(m.watches[f.Aggregate])),
 		a.Delivery != nil && a.Delivery.Version != 0 &&

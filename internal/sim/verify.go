@@ -458,7 +458,8 @@ func (w *World) verifyRows(partition int32) {
 	for id, want := range m.endpoints {
 		have, err := schemas.DecodeEndpoint(schemas.Read(rows[id].Value, rows[id]))
 		want.Version, want.Sequence = have.Version, have.Sequence
-		differ(id, want.Exists(), schemas.MarshalEndpoint(have), schemas.MarshalEndpoint(want), err)
+		differ(id, want.Exists(), schemas.EncodeEndpoint(have).Value,
+			schemas.EncodeEndpoint(want).Value, err)
 	}
 	for id, want := range m.watches {
 		have, err := schemas.DecodeWatch(schemas.Read(rows[id].Value, rows[id]))
@@ -493,7 +494,8 @@ func (w *World) verifyDirectory(f *followerProcess) {
 			have, found, err := f.directory.Endpoint(id)
 			// Deliveries increment them without a new row.
 			want.Version, want.Sequence = have.Version, have.Sequence
-			differ("endpoint", id, found, err, schemas.MarshalEndpoint(have), schemas.MarshalEndpoint(want))
+			differ("endpoint", id, found, err, schemas.EncodeEndpoint(have).Value,
+				schemas.EncodeEndpoint(want).Value)
 		}
 	}
 	for id, want := range m.watches {

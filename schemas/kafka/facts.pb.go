@@ -1543,6 +1543,7 @@ type AttemptMade struct {
 	ResponseBody        []byte                 `protobuf:"bytes,10,opt,name=response_body,json=responseBody,proto3" json:"response_body,omitempty"`
 	State               string                 `protobuf:"bytes,11,opt,name=state,proto3" json:"state,omitempty"`
 	NextAttemptAtMillis int64                  `protobuf:"varint,12,opt,name=next_attempt_at_millis,json=nextAttemptAtMillis,proto3" json:"next_attempt_at_millis,omitempty"`
+	Entry               *LogEntry              `protobuf:"bytes,13,opt,name=entry,proto3" json:"entry,omitempty"` // absent: written before there were logs
 	unknownFields       protoimpl.UnknownFields
 	sizeCache           protoimpl.SizeCache
 }
@@ -1661,6 +1662,90 @@ func (x *AttemptMade) GetNextAttemptAtMillis() int64 {
 	return 0
 }
 
+func (x *AttemptMade) GetEntry() *LogEntry {
+	if x != nil {
+		return x.Entry
+	}
+	return nil
+}
+
+// LogEntry is an attempt's leaf in the transparency log of its endpoint.
+type LogEntry struct {
+	state           protoimpl.MessageState `protogen:"open.v1"`
+	From            uint64                 `protobuf:"varint,1,opt,name=from,proto3" json:"from,omitempty"`     // version of the fact that is the log's first leaf
+	Number          uint64                 `protobuf:"varint,2,opt,name=number,proto3" json:"number,omitempty"` // of the leaf; 1 is the first
+	BodySha256      []byte                 `protobuf:"bytes,3,opt,name=body_sha256,json=bodySha256,proto3" json:"body_sha256,omitempty"`
+	SignatureSha256 []byte                 `protobuf:"bytes,4,opt,name=signature_sha256,json=signatureSha256,proto3" json:"signature_sha256,omitempty"` // of the value of Webhook-Signature
+	Hashes          []byte                 `protobuf:"bytes,5,opt,name=hashes,proto3" json:"hashes,omitempty"`                                          // the leaf's, and of each subtree that it completes, 32 bytes each
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
+}
+
+func (x *LogEntry) Reset() {
+	*x = LogEntry{}
+	mi := &file_facts_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *LogEntry) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*LogEntry) ProtoMessage() {}
+
+func (x *LogEntry) ProtoReflect() protoreflect.Message {
+	mi := &file_facts_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use LogEntry.ProtoReflect.Descriptor instead.
+func (*LogEntry) Descriptor() ([]byte, []int) {
+	return file_facts_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *LogEntry) GetFrom() uint64 {
+	if x != nil {
+		return x.From
+	}
+	return 0
+}
+
+func (x *LogEntry) GetNumber() uint64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
+func (x *LogEntry) GetBodySha256() []byte {
+	if x != nil {
+		return x.BodySha256
+	}
+	return nil
+}
+
+func (x *LogEntry) GetSignatureSha256() []byte {
+	if x != nil {
+		return x.SignatureSha256
+	}
+	return nil
+}
+
+func (x *LogEntry) GetHashes() []byte {
+	if x != nil {
+		return x.Hashes
+	}
+	return nil
+}
+
 // DeliveryRecalled restores a delivery that was forgotten, as it had ended.
 type DeliveryRecalled struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1672,7 +1757,7 @@ type DeliveryRecalled struct {
 
 func (x *DeliveryRecalled) Reset() {
 	*x = DeliveryRecalled{}
-	mi := &file_facts_proto_msgTypes[23]
+	mi := &file_facts_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1684,7 +1769,7 @@ func (x *DeliveryRecalled) String() string {
 func (*DeliveryRecalled) ProtoMessage() {}
 
 func (x *DeliveryRecalled) ProtoReflect() protoreflect.Message {
-	mi := &file_facts_proto_msgTypes[23]
+	mi := &file_facts_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1697,7 +1782,7 @@ func (x *DeliveryRecalled) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeliveryRecalled.ProtoReflect.Descriptor instead.
 func (*DeliveryRecalled) Descriptor() ([]byte, []int) {
-	return file_facts_proto_rawDescGZIP(), []int{23}
+	return file_facts_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *DeliveryRecalled) GetMeta() *FactMeta {
@@ -1728,7 +1813,7 @@ type DeliveryRequeued struct {
 
 func (x *DeliveryRequeued) Reset() {
 	*x = DeliveryRequeued{}
-	mi := &file_facts_proto_msgTypes[24]
+	mi := &file_facts_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1740,7 +1825,7 @@ func (x *DeliveryRequeued) String() string {
 func (*DeliveryRequeued) ProtoMessage() {}
 
 func (x *DeliveryRequeued) ProtoReflect() protoreflect.Message {
-	mi := &file_facts_proto_msgTypes[24]
+	mi := &file_facts_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1753,7 +1838,7 @@ func (x *DeliveryRequeued) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeliveryRequeued.ProtoReflect.Descriptor instead.
 func (*DeliveryRequeued) Descriptor() ([]byte, []int) {
-	return file_facts_proto_rawDescGZIP(), []int{24}
+	return file_facts_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *DeliveryRequeued) GetMeta() *FactMeta {
@@ -1808,7 +1893,7 @@ type DeliveryCancelled struct {
 
 func (x *DeliveryCancelled) Reset() {
 	*x = DeliveryCancelled{}
-	mi := &file_facts_proto_msgTypes[25]
+	mi := &file_facts_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1820,7 +1905,7 @@ func (x *DeliveryCancelled) String() string {
 func (*DeliveryCancelled) ProtoMessage() {}
 
 func (x *DeliveryCancelled) ProtoReflect() protoreflect.Message {
-	mi := &file_facts_proto_msgTypes[25]
+	mi := &file_facts_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1833,7 +1918,7 @@ func (x *DeliveryCancelled) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeliveryCancelled.ProtoReflect.Descriptor instead.
 func (*DeliveryCancelled) Descriptor() ([]byte, []int) {
-	return file_facts_proto_rawDescGZIP(), []int{25}
+	return file_facts_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *DeliveryCancelled) GetMeta() *FactMeta {
@@ -1864,7 +1949,7 @@ type DeliveryMoved struct {
 
 func (x *DeliveryMoved) Reset() {
 	*x = DeliveryMoved{}
-	mi := &file_facts_proto_msgTypes[26]
+	mi := &file_facts_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1876,7 +1961,7 @@ func (x *DeliveryMoved) String() string {
 func (*DeliveryMoved) ProtoMessage() {}
 
 func (x *DeliveryMoved) ProtoReflect() protoreflect.Message {
-	mi := &file_facts_proto_msgTypes[26]
+	mi := &file_facts_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1889,7 +1974,7 @@ func (x *DeliveryMoved) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeliveryMoved.ProtoReflect.Descriptor instead.
 func (*DeliveryMoved) Descriptor() ([]byte, []int) {
-	return file_facts_proto_rawDescGZIP(), []int{26}
+	return file_facts_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *DeliveryMoved) GetMeta() *FactMeta {
@@ -1946,7 +2031,7 @@ type CommandHandled struct {
 
 func (x *CommandHandled) Reset() {
 	*x = CommandHandled{}
-	mi := &file_facts_proto_msgTypes[27]
+	mi := &file_facts_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1958,7 +2043,7 @@ func (x *CommandHandled) String() string {
 func (*CommandHandled) ProtoMessage() {}
 
 func (x *CommandHandled) ProtoReflect() protoreflect.Message {
-	mi := &file_facts_proto_msgTypes[27]
+	mi := &file_facts_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1971,7 +2056,7 @@ func (x *CommandHandled) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommandHandled.ProtoReflect.Descriptor instead.
 func (*CommandHandled) Descriptor() ([]byte, []int) {
-	return file_facts_proto_rawDescGZIP(), []int{27}
+	return file_facts_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *CommandHandled) GetMeta() *FactMeta {
@@ -2128,7 +2213,7 @@ const file_facts_proto_rawDesc = "" +
 	"\x0efrom_partition\x18\f \x01(\x05R\rfromPartition\x12\x16\n" +
 	"\x06number\x18\r \x01(\x04R\x06number\x12\x1a\n" +
 	"\bsequence\x18\x0e \x01(\x04R\bsequence\x12\x18\n" +
-	"\aordered\x18\x0f \x01(\bR\aordered\"\x99\x03\n" +
+	"\aordered\x18\x0f \x01(\bR\aordered\"\xcd\x03\n" +
 	"\vAttemptMade\x120\n" +
 	"\x04meta\x18\x01 \x01(\v2\x1c.lumenhook.kafka.v1.FactMetaR\x04meta\x12\x19\n" +
 	"\bevent_id\x18\x02 \x01(\tR\aeventId\x12\x1d\n" +
@@ -2144,7 +2229,15 @@ const file_facts_proto_rawDesc = "" +
 	"\rresponse_body\x18\n" +
 	" \x01(\fR\fresponseBody\x12\x14\n" +
 	"\x05state\x18\v \x01(\tR\x05state\x123\n" +
-	"\x16next_attempt_at_millis\x18\f \x01(\x03R\x13nextAttemptAtMillis\"~\n" +
+	"\x16next_attempt_at_millis\x18\f \x01(\x03R\x13nextAttemptAtMillis\x122\n" +
+	"\x05entry\x18\r \x01(\v2\x1c.lumenhook.kafka.v1.LogEntryR\x05entry\"\x9a\x01\n" +
+	"\bLogEntry\x12\x12\n" +
+	"\x04from\x18\x01 \x01(\x04R\x04from\x12\x16\n" +
+	"\x06number\x18\x02 \x01(\x04R\x06number\x12\x1f\n" +
+	"\vbody_sha256\x18\x03 \x01(\fR\n" +
+	"bodySha256\x12)\n" +
+	"\x10signature_sha256\x18\x04 \x01(\fR\x0fsignatureSha256\x12\x16\n" +
+	"\x06hashes\x18\x05 \x01(\fR\x06hashes\"~\n" +
 	"\x10DeliveryRecalled\x120\n" +
 	"\x04meta\x18\x01 \x01(\v2\x1c.lumenhook.kafka.v1.FactMetaR\x04meta\x128\n" +
 	"\bdelivery\x18\x02 \x01(\v2\x1c.lumenhook.kafka.v1.DeliveryR\bdelivery\"\xd2\x01\n" +
@@ -2184,7 +2277,7 @@ func file_facts_proto_rawDescGZIP() []byte {
 	return file_facts_proto_rawDescData
 }
 
-var file_facts_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
+var file_facts_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
 var file_facts_proto_goTypes = []any{
 	(*FactMeta)(nil),          // 0: lumenhook.kafka.v1.FactMeta
 	(*AccountCreated)(nil),    // 1: lumenhook.kafka.v1.AccountCreated
@@ -2209,69 +2302,71 @@ var file_facts_proto_goTypes = []any{
 	(*BackfillStopped)(nil),   // 20: lumenhook.kafka.v1.BackfillStopped
 	(*DeliveryCreated)(nil),   // 21: lumenhook.kafka.v1.DeliveryCreated
 	(*AttemptMade)(nil),       // 22: lumenhook.kafka.v1.AttemptMade
-	(*DeliveryRecalled)(nil),  // 23: lumenhook.kafka.v1.DeliveryRecalled
-	(*DeliveryRequeued)(nil),  // 24: lumenhook.kafka.v1.DeliveryRequeued
-	(*DeliveryCancelled)(nil), // 25: lumenhook.kafka.v1.DeliveryCancelled
-	(*DeliveryMoved)(nil),     // 26: lumenhook.kafka.v1.DeliveryMoved
-	(*CommandHandled)(nil),    // 27: lumenhook.kafka.v1.CommandHandled
-	(*Key)(nil),               // 28: lumenhook.kafka.v1.Key
-	(*SealedSecret)(nil),      // 29: lumenhook.kafka.v1.SealedSecret
-	(*Header)(nil),            // 30: lumenhook.kafka.v1.Header
-	(*EndpointChange)(nil),    // 31: lumenhook.kafka.v1.EndpointChange
-	(*Watch)(nil),             // 32: lumenhook.kafka.v1.Watch
-	(*WatchChange)(nil),       // 33: lumenhook.kafka.v1.WatchChange
-	(*Fulfilment)(nil),        // 34: lumenhook.kafka.v1.Fulfilment
-	(*Event)(nil),             // 35: lumenhook.kafka.v1.Event
-	(*Delivery)(nil),          // 36: lumenhook.kafka.v1.Delivery
-	(*Answer)(nil),            // 37: lumenhook.kafka.v1.Answer
+	(*LogEntry)(nil),          // 23: lumenhook.kafka.v1.LogEntry
+	(*DeliveryRecalled)(nil),  // 24: lumenhook.kafka.v1.DeliveryRecalled
+	(*DeliveryRequeued)(nil),  // 25: lumenhook.kafka.v1.DeliveryRequeued
+	(*DeliveryCancelled)(nil), // 26: lumenhook.kafka.v1.DeliveryCancelled
+	(*DeliveryMoved)(nil),     // 27: lumenhook.kafka.v1.DeliveryMoved
+	(*CommandHandled)(nil),    // 28: lumenhook.kafka.v1.CommandHandled
+	(*Key)(nil),               // 29: lumenhook.kafka.v1.Key
+	(*SealedSecret)(nil),      // 30: lumenhook.kafka.v1.SealedSecret
+	(*Header)(nil),            // 31: lumenhook.kafka.v1.Header
+	(*EndpointChange)(nil),    // 32: lumenhook.kafka.v1.EndpointChange
+	(*Watch)(nil),             // 33: lumenhook.kafka.v1.Watch
+	(*WatchChange)(nil),       // 34: lumenhook.kafka.v1.WatchChange
+	(*Fulfilment)(nil),        // 35: lumenhook.kafka.v1.Fulfilment
+	(*Event)(nil),             // 36: lumenhook.kafka.v1.Event
+	(*Delivery)(nil),          // 37: lumenhook.kafka.v1.Delivery
+	(*Answer)(nil),            // 38: lumenhook.kafka.v1.Answer
 }
 var file_facts_proto_depIdxs = []int32{
 	0,  // 0: lumenhook.kafka.v1.AccountCreated.meta:type_name -> lumenhook.kafka.v1.FactMeta
 	0,  // 1: lumenhook.kafka.v1.KeyCreated.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	28, // 2: lumenhook.kafka.v1.KeyCreated.key:type_name -> lumenhook.kafka.v1.Key
+	29, // 2: lumenhook.kafka.v1.KeyCreated.key:type_name -> lumenhook.kafka.v1.Key
 	0,  // 3: lumenhook.kafka.v1.KeyRolled.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	28, // 4: lumenhook.kafka.v1.KeyRolled.key:type_name -> lumenhook.kafka.v1.Key
+	29, // 4: lumenhook.kafka.v1.KeyRolled.key:type_name -> lumenhook.kafka.v1.Key
 	0,  // 5: lumenhook.kafka.v1.KeyRevoked.meta:type_name -> lumenhook.kafka.v1.FactMeta
 	0,  // 6: lumenhook.kafka.v1.EndpointCreated.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	29, // 7: lumenhook.kafka.v1.EndpointCreated.secret:type_name -> lumenhook.kafka.v1.SealedSecret
-	30, // 8: lumenhook.kafka.v1.EndpointCreated.headers:type_name -> lumenhook.kafka.v1.Header
+	30, // 7: lumenhook.kafka.v1.EndpointCreated.secret:type_name -> lumenhook.kafka.v1.SealedSecret
+	31, // 8: lumenhook.kafka.v1.EndpointCreated.headers:type_name -> lumenhook.kafka.v1.Header
 	0,  // 9: lumenhook.kafka.v1.EndpointUpdated.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	31, // 10: lumenhook.kafka.v1.EndpointUpdated.change:type_name -> lumenhook.kafka.v1.EndpointChange
+	32, // 10: lumenhook.kafka.v1.EndpointUpdated.change:type_name -> lumenhook.kafka.v1.EndpointChange
 	0,  // 11: lumenhook.kafka.v1.SecretRotated.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	29, // 12: lumenhook.kafka.v1.SecretRotated.secret:type_name -> lumenhook.kafka.v1.SealedSecret
+	30, // 12: lumenhook.kafka.v1.SecretRotated.secret:type_name -> lumenhook.kafka.v1.SealedSecret
 	0,  // 13: lumenhook.kafka.v1.SecretsResealed.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	29, // 14: lumenhook.kafka.v1.SecretsResealed.secrets:type_name -> lumenhook.kafka.v1.SealedSecret
-	30, // 15: lumenhook.kafka.v1.SecretsResealed.headers:type_name -> lumenhook.kafka.v1.Header
+	30, // 14: lumenhook.kafka.v1.SecretsResealed.secrets:type_name -> lumenhook.kafka.v1.SealedSecret
+	31, // 15: lumenhook.kafka.v1.SecretsResealed.headers:type_name -> lumenhook.kafka.v1.Header
 	0,  // 16: lumenhook.kafka.v1.EndpointDisabled.meta:type_name -> lumenhook.kafka.v1.FactMeta
 	0,  // 17: lumenhook.kafka.v1.MailOrdered.meta:type_name -> lumenhook.kafka.v1.FactMeta
 	0,  // 18: lumenhook.kafka.v1.MailAttempted.meta:type_name -> lumenhook.kafka.v1.FactMeta
 	0,  // 19: lumenhook.kafka.v1.EndpointEnabled.meta:type_name -> lumenhook.kafka.v1.FactMeta
 	0,  // 20: lumenhook.kafka.v1.EndpointDeleted.meta:type_name -> lumenhook.kafka.v1.FactMeta
 	0,  // 21: lumenhook.kafka.v1.WatchCreated.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	32, // 22: lumenhook.kafka.v1.WatchCreated.watch:type_name -> lumenhook.kafka.v1.Watch
+	33, // 22: lumenhook.kafka.v1.WatchCreated.watch:type_name -> lumenhook.kafka.v1.Watch
 	0,  // 23: lumenhook.kafka.v1.WatchUpdated.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	33, // 24: lumenhook.kafka.v1.WatchUpdated.change:type_name -> lumenhook.kafka.v1.WatchChange
+	34, // 24: lumenhook.kafka.v1.WatchUpdated.change:type_name -> lumenhook.kafka.v1.WatchChange
 	0,  // 25: lumenhook.kafka.v1.WatchDeleted.meta:type_name -> lumenhook.kafka.v1.FactMeta
 	0,  // 26: lumenhook.kafka.v1.BackfillRequested.meta:type_name -> lumenhook.kafka.v1.FactMeta
 	0,  // 27: lumenhook.kafka.v1.RangeCovered.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	34, // 28: lumenhook.kafka.v1.RangeCovered.fulfilled:type_name -> lumenhook.kafka.v1.Fulfilment
+	35, // 28: lumenhook.kafka.v1.RangeCovered.fulfilled:type_name -> lumenhook.kafka.v1.Fulfilment
 	0,  // 29: lumenhook.kafka.v1.PartBegun.meta:type_name -> lumenhook.kafka.v1.FactMeta
 	0,  // 30: lumenhook.kafka.v1.BackfillStopped.meta:type_name -> lumenhook.kafka.v1.FactMeta
 	0,  // 31: lumenhook.kafka.v1.DeliveryCreated.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	35, // 32: lumenhook.kafka.v1.DeliveryCreated.event:type_name -> lumenhook.kafka.v1.Event
+	36, // 32: lumenhook.kafka.v1.DeliveryCreated.event:type_name -> lumenhook.kafka.v1.Event
 	0,  // 33: lumenhook.kafka.v1.AttemptMade.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	0,  // 34: lumenhook.kafka.v1.DeliveryRecalled.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	36, // 35: lumenhook.kafka.v1.DeliveryRecalled.delivery:type_name -> lumenhook.kafka.v1.Delivery
-	0,  // 36: lumenhook.kafka.v1.DeliveryRequeued.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	0,  // 37: lumenhook.kafka.v1.DeliveryCancelled.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	0,  // 38: lumenhook.kafka.v1.DeliveryMoved.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	0,  // 39: lumenhook.kafka.v1.CommandHandled.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	37, // 40: lumenhook.kafka.v1.CommandHandled.answer:type_name -> lumenhook.kafka.v1.Answer
-	41, // [41:41] is the sub-list for method output_type
-	41, // [41:41] is the sub-list for method input_type
-	41, // [41:41] is the sub-list for extension type_name
-	41, // [41:41] is the sub-list for extension extendee
-	0,  // [0:41] is the sub-list for field type_name
+	23, // 34: lumenhook.kafka.v1.AttemptMade.entry:type_name -> lumenhook.kafka.v1.LogEntry
+	0,  // 35: lumenhook.kafka.v1.DeliveryRecalled.meta:type_name -> lumenhook.kafka.v1.FactMeta
+	37, // 36: lumenhook.kafka.v1.DeliveryRecalled.delivery:type_name -> lumenhook.kafka.v1.Delivery
+	0,  // 37: lumenhook.kafka.v1.DeliveryRequeued.meta:type_name -> lumenhook.kafka.v1.FactMeta
+	0,  // 38: lumenhook.kafka.v1.DeliveryCancelled.meta:type_name -> lumenhook.kafka.v1.FactMeta
+	0,  // 39: lumenhook.kafka.v1.DeliveryMoved.meta:type_name -> lumenhook.kafka.v1.FactMeta
+	0,  // 40: lumenhook.kafka.v1.CommandHandled.meta:type_name -> lumenhook.kafka.v1.FactMeta
+	38, // 41: lumenhook.kafka.v1.CommandHandled.answer:type_name -> lumenhook.kafka.v1.Answer
+	42, // [42:42] is the sub-list for method output_type
+	42, // [42:42] is the sub-list for method input_type
+	42, // [42:42] is the sub-list for extension type_name
+	42, // [42:42] is the sub-list for extension extendee
+	0,  // [0:42] is the sub-list for field type_name
 }
 
 func init() { file_facts_proto_init() }
@@ -2286,7 +2381,7 @@ func file_facts_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_facts_proto_rawDesc), len(file_facts_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   28,
+			NumMessages:   29,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -875,8 +875,9 @@ type Endpoint struct {
 	DeletedAtMillis     int64                  `protobuf:"varint,18,opt,name=deleted_at_millis,json=deletedAtMillis,proto3" json:"deleted_at_millis,omitempty"`            // 0: not deleted
 	Sequence            uint64                 `protobuf:"varint,19,opt,name=sequence,proto3" json:"sequence,omitempty"`                                                   // of the delivery that was created last; 0: none has one
 	// Signatures besides the specification's. 1: standard-webhooks, 2: standard-webhooks-ed25519
-	Signatures    uint32 `protobuf:"varint,24,opt,name=signatures,proto3" json:"signatures,omitempty"`
-	Ordering      string `protobuf:"bytes,25,opt,name=ordering,proto3" json:"ordering,omitempty"` // "wallet"; empty: none
+	Signatures    uint32      `protobuf:"varint,24,opt,name=signatures,proto3" json:"signatures,omitempty"`
+	Ordering      string      `protobuf:"bytes,25,opt,name=ordering,proto3" json:"ordering,omitempty"` // "wallet"; empty: none
+	Log           *AttemptLog `protobuf:"bytes,26,opt,name=log,proto3" json:"log,omitempty"`           // of its attempts, in states only; absent: there is none
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1058,6 +1059,74 @@ func (x *Endpoint) GetOrdering() string {
 	return ""
 }
 
+func (x *Endpoint) GetLog() *AttemptLog {
+	if x != nil {
+		return x.Log
+	}
+	return nil
+}
+
+// AttemptLog is as much of a transparency log as its next leaf needs.
+type AttemptLog struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	From          uint64                 `protobuf:"varint,1,opt,name=from,proto3" json:"from,omitempty"` // version of the fact that is its first leaf
+	Size          uint64                 `protobuf:"varint,2,opt,name=size,proto3" json:"size,omitempty"`
+	Peaks         []byte                 `protobuf:"bytes,3,opt,name=peaks,proto3" json:"peaks,omitempty"` // hashes of its largest complete subtrees, 32 bytes each
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AttemptLog) Reset() {
+	*x = AttemptLog{}
+	mi := &file_types_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AttemptLog) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AttemptLog) ProtoMessage() {}
+
+func (x *AttemptLog) ProtoReflect() protoreflect.Message {
+	mi := &file_types_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AttemptLog.ProtoReflect.Descriptor instead.
+func (*AttemptLog) Descriptor() ([]byte, []int) {
+	return file_types_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *AttemptLog) GetFrom() uint64 {
+	if x != nil {
+		return x.From
+	}
+	return 0
+}
+
+func (x *AttemptLog) GetSize() uint64 {
+	if x != nil {
+		return x.Size
+	}
+	return 0
+}
+
+func (x *AttemptLog) GetPeaks() []byte {
+	if x != nil {
+		return x.Peaks
+	}
+	return nil
+}
+
 // Wrappers tell a list that changes to an empty one from a list that stays.
 type HeaderList struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1068,7 +1137,7 @@ type HeaderList struct {
 
 func (x *HeaderList) Reset() {
 	*x = HeaderList{}
-	mi := &file_types_proto_msgTypes[12]
+	mi := &file_types_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1080,7 +1149,7 @@ func (x *HeaderList) String() string {
 func (*HeaderList) ProtoMessage() {}
 
 func (x *HeaderList) ProtoReflect() protoreflect.Message {
-	mi := &file_types_proto_msgTypes[12]
+	mi := &file_types_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1093,7 +1162,7 @@ func (x *HeaderList) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeaderList.ProtoReflect.Descriptor instead.
 func (*HeaderList) Descriptor() ([]byte, []int) {
-	return file_types_proto_rawDescGZIP(), []int{12}
+	return file_types_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *HeaderList) GetList() []*Header {
@@ -1112,7 +1181,7 @@ type AssetList struct {
 
 func (x *AssetList) Reset() {
 	*x = AssetList{}
-	mi := &file_types_proto_msgTypes[13]
+	mi := &file_types_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1124,7 +1193,7 @@ func (x *AssetList) String() string {
 func (*AssetList) ProtoMessage() {}
 
 func (x *AssetList) ProtoReflect() protoreflect.Message {
-	mi := &file_types_proto_msgTypes[13]
+	mi := &file_types_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1137,7 +1206,7 @@ func (x *AssetList) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AssetList.ProtoReflect.Descriptor instead.
 func (*AssetList) Descriptor() ([]byte, []int) {
-	return file_types_proto_rawDescGZIP(), []int{13}
+	return file_types_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *AssetList) GetList() []*Asset {
@@ -1156,7 +1225,7 @@ type StringList struct {
 
 func (x *StringList) Reset() {
 	*x = StringList{}
-	mi := &file_types_proto_msgTypes[14]
+	mi := &file_types_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1168,7 +1237,7 @@ func (x *StringList) String() string {
 func (*StringList) ProtoMessage() {}
 
 func (x *StringList) ProtoReflect() protoreflect.Message {
-	mi := &file_types_proto_msgTypes[14]
+	mi := &file_types_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1181,7 +1250,7 @@ func (x *StringList) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StringList.ProtoReflect.Descriptor instead.
 func (*StringList) Descriptor() ([]byte, []int) {
-	return file_types_proto_rawDescGZIP(), []int{14}
+	return file_types_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *StringList) GetList() []string {
@@ -1206,7 +1275,7 @@ type EndpointChange struct {
 
 func (x *EndpointChange) Reset() {
 	*x = EndpointChange{}
-	mi := &file_types_proto_msgTypes[15]
+	mi := &file_types_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1218,7 +1287,7 @@ func (x *EndpointChange) String() string {
 func (*EndpointChange) ProtoMessage() {}
 
 func (x *EndpointChange) ProtoReflect() protoreflect.Message {
-	mi := &file_types_proto_msgTypes[15]
+	mi := &file_types_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1231,7 +1300,7 @@ func (x *EndpointChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndpointChange.ProtoReflect.Descriptor instead.
 func (*EndpointChange) Descriptor() ([]byte, []int) {
-	return file_types_proto_rawDescGZIP(), []int{15}
+	return file_types_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *EndpointChange) GetUrl() string {
@@ -1293,7 +1362,7 @@ type WatchChange struct {
 
 func (x *WatchChange) Reset() {
 	*x = WatchChange{}
-	mi := &file_types_proto_msgTypes[16]
+	mi := &file_types_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1305,7 +1374,7 @@ func (x *WatchChange) String() string {
 func (*WatchChange) ProtoMessage() {}
 
 func (x *WatchChange) ProtoReflect() protoreflect.Message {
-	mi := &file_types_proto_msgTypes[16]
+	mi := &file_types_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1318,7 +1387,7 @@ func (x *WatchChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchChange.ProtoReflect.Descriptor instead.
 func (*WatchChange) Descriptor() ([]byte, []int) {
-	return file_types_proto_rawDescGZIP(), []int{16}
+	return file_types_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *WatchChange) GetLabel() string {
@@ -1407,7 +1476,7 @@ type Watch struct {
 
 func (x *Watch) Reset() {
 	*x = Watch{}
-	mi := &file_types_proto_msgTypes[17]
+	mi := &file_types_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1419,7 +1488,7 @@ func (x *Watch) String() string {
 func (*Watch) ProtoMessage() {}
 
 func (x *Watch) ProtoReflect() protoreflect.Message {
-	mi := &file_types_proto_msgTypes[17]
+	mi := &file_types_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1432,7 +1501,7 @@ func (x *Watch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Watch.ProtoReflect.Descriptor instead.
 func (*Watch) Descriptor() ([]byte, []int) {
-	return file_types_proto_rawDescGZIP(), []int{17}
+	return file_types_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Watch) GetId() string {
@@ -1601,7 +1670,7 @@ type Fulfilment struct {
 
 func (x *Fulfilment) Reset() {
 	*x = Fulfilment{}
-	mi := &file_types_proto_msgTypes[18]
+	mi := &file_types_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1613,7 +1682,7 @@ func (x *Fulfilment) String() string {
 func (*Fulfilment) ProtoMessage() {}
 
 func (x *Fulfilment) ProtoReflect() protoreflect.Message {
-	mi := &file_types_proto_msgTypes[18]
+	mi := &file_types_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1626,7 +1695,7 @@ func (x *Fulfilment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Fulfilment.ProtoReflect.Descriptor instead.
 func (*Fulfilment) Descriptor() ([]byte, []int) {
-	return file_types_proto_rawDescGZIP(), []int{18}
+	return file_types_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Fulfilment) GetPaymentId() string {
@@ -1673,7 +1742,7 @@ type BackfillPart struct {
 
 func (x *BackfillPart) Reset() {
 	*x = BackfillPart{}
-	mi := &file_types_proto_msgTypes[19]
+	mi := &file_types_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1685,7 +1754,7 @@ func (x *BackfillPart) String() string {
 func (*BackfillPart) ProtoMessage() {}
 
 func (x *BackfillPart) ProtoReflect() protoreflect.Message {
-	mi := &file_types_proto_msgTypes[19]
+	mi := &file_types_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1698,7 +1767,7 @@ func (x *BackfillPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackfillPart.ProtoReflect.Descriptor instead.
 func (*BackfillPart) Descriptor() ([]byte, []int) {
-	return file_types_proto_rawDescGZIP(), []int{19}
+	return file_types_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *BackfillPart) GetRange() *LedgerRange {
@@ -1810,7 +1879,7 @@ type LedgerRange struct {
 
 func (x *LedgerRange) Reset() {
 	*x = LedgerRange{}
-	mi := &file_types_proto_msgTypes[20]
+	mi := &file_types_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1822,7 +1891,7 @@ func (x *LedgerRange) String() string {
 func (*LedgerRange) ProtoMessage() {}
 
 func (x *LedgerRange) ProtoReflect() protoreflect.Message {
-	mi := &file_types_proto_msgTypes[20]
+	mi := &file_types_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1835,7 +1904,7 @@ func (x *LedgerRange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerRange.ProtoReflect.Descriptor instead.
 func (*LedgerRange) Descriptor() ([]byte, []int) {
-	return file_types_proto_rawDescGZIP(), []int{20}
+	return file_types_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *LedgerRange) GetFrom() uint32 {
@@ -1868,7 +1937,7 @@ type Backfill struct {
 
 func (x *Backfill) Reset() {
 	*x = Backfill{}
-	mi := &file_types_proto_msgTypes[21]
+	mi := &file_types_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1880,7 +1949,7 @@ func (x *Backfill) String() string {
 func (*Backfill) ProtoMessage() {}
 
 func (x *Backfill) ProtoReflect() protoreflect.Message {
-	mi := &file_types_proto_msgTypes[21]
+	mi := &file_types_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1893,7 +1962,7 @@ func (x *Backfill) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Backfill.ProtoReflect.Descriptor instead.
 func (*Backfill) Descriptor() ([]byte, []int) {
-	return file_types_proto_rawDescGZIP(), []int{21}
+	return file_types_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Backfill) GetRequest() uint64 {
@@ -1964,7 +2033,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_types_proto_msgTypes[22]
+	mi := &file_types_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1976,7 +2045,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_types_proto_msgTypes[22]
+	mi := &file_types_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1989,7 +2058,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_types_proto_rawDescGZIP(), []int{22}
+	return file_types_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Event) GetId() string {
@@ -2030,7 +2099,7 @@ type Rejection struct {
 
 func (x *Rejection) Reset() {
 	*x = Rejection{}
-	mi := &file_types_proto_msgTypes[23]
+	mi := &file_types_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2042,7 +2111,7 @@ func (x *Rejection) String() string {
 func (*Rejection) ProtoMessage() {}
 
 func (x *Rejection) ProtoReflect() protoreflect.Message {
-	mi := &file_types_proto_msgTypes[23]
+	mi := &file_types_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2055,7 +2124,7 @@ func (x *Rejection) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rejection.ProtoReflect.Descriptor instead.
 func (*Rejection) Descriptor() ([]byte, []int) {
-	return file_types_proto_rawDescGZIP(), []int{23}
+	return file_types_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Rejection) GetCode() string {
@@ -2086,7 +2155,7 @@ type AttemptResult struct {
 
 func (x *AttemptResult) Reset() {
 	*x = AttemptResult{}
-	mi := &file_types_proto_msgTypes[24]
+	mi := &file_types_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2098,7 +2167,7 @@ func (x *AttemptResult) String() string {
 func (*AttemptResult) ProtoMessage() {}
 
 func (x *AttemptResult) ProtoReflect() protoreflect.Message {
-	mi := &file_types_proto_msgTypes[24]
+	mi := &file_types_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2111,7 +2180,7 @@ func (x *AttemptResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AttemptResult.ProtoReflect.Descriptor instead.
 func (*AttemptResult) Descriptor() ([]byte, []int) {
-	return file_types_proto_rawDescGZIP(), []int{24}
+	return file_types_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *AttemptResult) GetSentAtMillis() int64 {
@@ -2160,7 +2229,7 @@ type ReplayResult struct {
 
 func (x *ReplayResult) Reset() {
 	*x = ReplayResult{}
-	mi := &file_types_proto_msgTypes[25]
+	mi := &file_types_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2172,7 +2241,7 @@ func (x *ReplayResult) String() string {
 func (*ReplayResult) ProtoMessage() {}
 
 func (x *ReplayResult) ProtoReflect() protoreflect.Message {
-	mi := &file_types_proto_msgTypes[25]
+	mi := &file_types_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2185,7 +2254,7 @@ func (x *ReplayResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplayResult.ProtoReflect.Descriptor instead.
 func (*ReplayResult) Descriptor() ([]byte, []int) {
-	return file_types_proto_rawDescGZIP(), []int{25}
+	return file_types_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ReplayResult) GetQueued() uint32 {
@@ -2219,7 +2288,7 @@ type TestResult struct {
 
 func (x *TestResult) Reset() {
 	*x = TestResult{}
-	mi := &file_types_proto_msgTypes[26]
+	mi := &file_types_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2231,7 +2300,7 @@ func (x *TestResult) String() string {
 func (*TestResult) ProtoMessage() {}
 
 func (x *TestResult) ProtoReflect() protoreflect.Message {
-	mi := &file_types_proto_msgTypes[26]
+	mi := &file_types_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2244,7 +2313,7 @@ func (x *TestResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TestResult.ProtoReflect.Descriptor instead.
 func (*TestResult) Descriptor() ([]byte, []int) {
-	return file_types_proto_rawDescGZIP(), []int{26}
+	return file_types_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *TestResult) GetEventId() string {
@@ -2291,7 +2360,7 @@ type Delivery struct {
 
 func (x *Delivery) Reset() {
 	*x = Delivery{}
-	mi := &file_types_proto_msgTypes[27]
+	mi := &file_types_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2303,7 +2372,7 @@ func (x *Delivery) String() string {
 func (*Delivery) ProtoMessage() {}
 
 func (x *Delivery) ProtoReflect() protoreflect.Message {
-	mi := &file_types_proto_msgTypes[27]
+	mi := &file_types_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2316,7 +2385,7 @@ func (x *Delivery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Delivery.ProtoReflect.Descriptor instead.
 func (*Delivery) Descriptor() ([]byte, []int) {
-	return file_types_proto_rawDescGZIP(), []int{27}
+	return file_types_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Delivery) GetEventId() string {
@@ -2494,7 +2563,7 @@ type Notice struct {
 
 func (x *Notice) Reset() {
 	*x = Notice{}
-	mi := &file_types_proto_msgTypes[28]
+	mi := &file_types_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2506,7 +2575,7 @@ func (x *Notice) String() string {
 func (*Notice) ProtoMessage() {}
 
 func (x *Notice) ProtoReflect() protoreflect.Message {
-	mi := &file_types_proto_msgTypes[28]
+	mi := &file_types_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2519,7 +2588,7 @@ func (x *Notice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Notice.ProtoReflect.Descriptor instead.
 func (*Notice) Descriptor() ([]byte, []int) {
-	return file_types_proto_rawDescGZIP(), []int{28}
+	return file_types_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Notice) GetEndpointId() string {
@@ -2626,7 +2695,7 @@ type Answer struct {
 
 func (x *Answer) Reset() {
 	*x = Answer{}
-	mi := &file_types_proto_msgTypes[29]
+	mi := &file_types_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2638,7 +2707,7 @@ func (x *Answer) String() string {
 func (*Answer) ProtoMessage() {}
 
 func (x *Answer) ProtoReflect() protoreflect.Message {
-	mi := &file_types_proto_msgTypes[29]
+	mi := &file_types_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2651,7 +2720,7 @@ func (x *Answer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Answer.ProtoReflect.Descriptor instead.
 func (*Answer) Descriptor() ([]byte, []int) {
-	return file_types_proto_rawDescGZIP(), []int{29}
+	return file_types_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Answer) GetOutcome() isAnswer_Outcome {
@@ -2867,7 +2936,7 @@ const file_types_proto_rawDesc = "" +
 	"\x11expires_at_millis\x18\x03 \x01(\x03R\x0fexpiresAtMillis\":\n" +
 	"\x06Header\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
-	"\x06sealed\x18\x03 \x01(\fR\x06sealedJ\x04\b\x02\x10\x03\"\x85\x06\n" +
+	"\x06sealed\x18\x03 \x01(\fR\x06sealedJ\x04\b\x02\x10\x03\"\xb7\x06\n" +
 	"\bEndpoint\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1d\n" +
 	"\n" +
@@ -2893,7 +2962,13 @@ const file_types_proto_rawDesc = "" +
 	"\n" +
 	"signatures\x18\x18 \x01(\rR\n" +
 	"signatures\x12\x1a\n" +
-	"\bordering\x18\x19 \x01(\tR\bordering\"<\n" +
+	"\bordering\x18\x19 \x01(\tR\bordering\x120\n" +
+	"\x03log\x18\x1a \x01(\v2\x1e.lumenhook.kafka.v1.AttemptLogR\x03log\"J\n" +
+	"\n" +
+	"AttemptLog\x12\x12\n" +
+	"\x04from\x18\x01 \x01(\x04R\x04from\x12\x12\n" +
+	"\x04size\x18\x02 \x01(\x04R\x04size\x12\x14\n" +
+	"\x05peaks\x18\x03 \x01(\fR\x05peaks\"<\n" +
 	"\n" +
 	"HeaderList\x12.\n" +
 	"\x04list\x18\x01 \x03(\v2\x1a.lumenhook.kafka.v1.HeaderR\x04list\":\n" +
@@ -3087,7 +3162,7 @@ func file_types_proto_rawDescGZIP() []byte {
 	return file_types_proto_rawDescData
 }
 
-var file_types_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
+var file_types_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
 var file_types_proto_goTypes = []any{
 	(*Asset)(nil),          // 0: lumenhook.kafka.v1.Asset
 	(*Memo)(nil),           // 1: lumenhook.kafka.v1.Memo
@@ -3101,24 +3176,25 @@ var file_types_proto_goTypes = []any{
 	(*SealedSecret)(nil),   // 9: lumenhook.kafka.v1.SealedSecret
 	(*Header)(nil),         // 10: lumenhook.kafka.v1.Header
 	(*Endpoint)(nil),       // 11: lumenhook.kafka.v1.Endpoint
-	(*HeaderList)(nil),     // 12: lumenhook.kafka.v1.HeaderList
-	(*AssetList)(nil),      // 13: lumenhook.kafka.v1.AssetList
-	(*StringList)(nil),     // 14: lumenhook.kafka.v1.StringList
-	(*EndpointChange)(nil), // 15: lumenhook.kafka.v1.EndpointChange
-	(*WatchChange)(nil),    // 16: lumenhook.kafka.v1.WatchChange
-	(*Watch)(nil),          // 17: lumenhook.kafka.v1.Watch
-	(*Fulfilment)(nil),     // 18: lumenhook.kafka.v1.Fulfilment
-	(*BackfillPart)(nil),   // 19: lumenhook.kafka.v1.BackfillPart
-	(*LedgerRange)(nil),    // 20: lumenhook.kafka.v1.LedgerRange
-	(*Backfill)(nil),       // 21: lumenhook.kafka.v1.Backfill
-	(*Event)(nil),          // 22: lumenhook.kafka.v1.Event
-	(*Rejection)(nil),      // 23: lumenhook.kafka.v1.Rejection
-	(*AttemptResult)(nil),  // 24: lumenhook.kafka.v1.AttemptResult
-	(*ReplayResult)(nil),   // 25: lumenhook.kafka.v1.ReplayResult
-	(*TestResult)(nil),     // 26: lumenhook.kafka.v1.TestResult
-	(*Delivery)(nil),       // 27: lumenhook.kafka.v1.Delivery
-	(*Notice)(nil),         // 28: lumenhook.kafka.v1.Notice
-	(*Answer)(nil),         // 29: lumenhook.kafka.v1.Answer
+	(*AttemptLog)(nil),     // 12: lumenhook.kafka.v1.AttemptLog
+	(*HeaderList)(nil),     // 13: lumenhook.kafka.v1.HeaderList
+	(*AssetList)(nil),      // 14: lumenhook.kafka.v1.AssetList
+	(*StringList)(nil),     // 15: lumenhook.kafka.v1.StringList
+	(*EndpointChange)(nil), // 16: lumenhook.kafka.v1.EndpointChange
+	(*WatchChange)(nil),    // 17: lumenhook.kafka.v1.WatchChange
+	(*Watch)(nil),          // 18: lumenhook.kafka.v1.Watch
+	(*Fulfilment)(nil),     // 19: lumenhook.kafka.v1.Fulfilment
+	(*BackfillPart)(nil),   // 20: lumenhook.kafka.v1.BackfillPart
+	(*LedgerRange)(nil),    // 21: lumenhook.kafka.v1.LedgerRange
+	(*Backfill)(nil),       // 22: lumenhook.kafka.v1.Backfill
+	(*Event)(nil),          // 23: lumenhook.kafka.v1.Event
+	(*Rejection)(nil),      // 24: lumenhook.kafka.v1.Rejection
+	(*AttemptResult)(nil),  // 25: lumenhook.kafka.v1.AttemptResult
+	(*ReplayResult)(nil),   // 26: lumenhook.kafka.v1.ReplayResult
+	(*TestResult)(nil),     // 27: lumenhook.kafka.v1.TestResult
+	(*Delivery)(nil),       // 28: lumenhook.kafka.v1.Delivery
+	(*Notice)(nil),         // 29: lumenhook.kafka.v1.Notice
+	(*Answer)(nil),         // 30: lumenhook.kafka.v1.Answer
 }
 var file_types_proto_depIdxs = []int32{
 	1,  // 0: lumenhook.kafka.v1.Payment.memo:type_name -> lumenhook.kafka.v1.Memo
@@ -3128,39 +3204,40 @@ var file_types_proto_depIdxs = []int32{
 	7,  // 4: lumenhook.kafka.v1.Account.keys:type_name -> lumenhook.kafka.v1.Key
 	9,  // 5: lumenhook.kafka.v1.Endpoint.secrets:type_name -> lumenhook.kafka.v1.SealedSecret
 	10, // 6: lumenhook.kafka.v1.Endpoint.headers:type_name -> lumenhook.kafka.v1.Header
-	10, // 7: lumenhook.kafka.v1.HeaderList.list:type_name -> lumenhook.kafka.v1.Header
-	0,  // 8: lumenhook.kafka.v1.AssetList.list:type_name -> lumenhook.kafka.v1.Asset
-	12, // 9: lumenhook.kafka.v1.EndpointChange.headers:type_name -> lumenhook.kafka.v1.HeaderList
-	13, // 10: lumenhook.kafka.v1.WatchChange.assets:type_name -> lumenhook.kafka.v1.AssetList
-	4,  // 11: lumenhook.kafka.v1.WatchChange.amount_rule:type_name -> lumenhook.kafka.v1.AmountRule
-	5,  // 12: lumenhook.kafka.v1.WatchChange.memo_rule:type_name -> lumenhook.kafka.v1.MemoRule
-	14, // 13: lumenhook.kafka.v1.WatchChange.sender_allowlist:type_name -> lumenhook.kafka.v1.StringList
-	14, // 14: lumenhook.kafka.v1.WatchChange.event_types:type_name -> lumenhook.kafka.v1.StringList
-	0,  // 15: lumenhook.kafka.v1.Watch.assets:type_name -> lumenhook.kafka.v1.Asset
-	4,  // 16: lumenhook.kafka.v1.Watch.amount_rule:type_name -> lumenhook.kafka.v1.AmountRule
-	5,  // 17: lumenhook.kafka.v1.Watch.memo_rule:type_name -> lumenhook.kafka.v1.MemoRule
-	20, // 18: lumenhook.kafka.v1.Watch.covered:type_name -> lumenhook.kafka.v1.LedgerRange
-	21, // 19: lumenhook.kafka.v1.Watch.backfill:type_name -> lumenhook.kafka.v1.Backfill
-	19, // 20: lumenhook.kafka.v1.Watch.parts:type_name -> lumenhook.kafka.v1.BackfillPart
-	18, // 21: lumenhook.kafka.v1.Watch.fulfilled:type_name -> lumenhook.kafka.v1.Fulfilment
-	20, // 22: lumenhook.kafka.v1.BackfillPart.range:type_name -> lumenhook.kafka.v1.LedgerRange
-	0,  // 23: lumenhook.kafka.v1.BackfillPart.assets:type_name -> lumenhook.kafka.v1.Asset
-	4,  // 24: lumenhook.kafka.v1.BackfillPart.amount_rule:type_name -> lumenhook.kafka.v1.AmountRule
-	5,  // 25: lumenhook.kafka.v1.BackfillPart.memo_rule:type_name -> lumenhook.kafka.v1.MemoRule
-	24, // 26: lumenhook.kafka.v1.TestResult.result:type_name -> lumenhook.kafka.v1.AttemptResult
-	23, // 27: lumenhook.kafka.v1.Answer.rejection:type_name -> lumenhook.kafka.v1.Rejection
-	8,  // 28: lumenhook.kafka.v1.Answer.account:type_name -> lumenhook.kafka.v1.Account
-	11, // 29: lumenhook.kafka.v1.Answer.endpoint:type_name -> lumenhook.kafka.v1.Endpoint
-	17, // 30: lumenhook.kafka.v1.Answer.watch:type_name -> lumenhook.kafka.v1.Watch
-	7,  // 31: lumenhook.kafka.v1.Answer.key:type_name -> lumenhook.kafka.v1.Key
-	27, // 32: lumenhook.kafka.v1.Answer.delivery:type_name -> lumenhook.kafka.v1.Delivery
-	25, // 33: lumenhook.kafka.v1.Answer.replay:type_name -> lumenhook.kafka.v1.ReplayResult
-	26, // 34: lumenhook.kafka.v1.Answer.test:type_name -> lumenhook.kafka.v1.TestResult
-	35, // [35:35] is the sub-list for method output_type
-	35, // [35:35] is the sub-list for method input_type
-	35, // [35:35] is the sub-list for extension type_name
-	35, // [35:35] is the sub-list for extension extendee
-	0,  // [0:35] is the sub-list for field type_name
+	12, // 7: lumenhook.kafka.v1.Endpoint.log:type_name -> lumenhook.kafka.v1.AttemptLog
+	10, // 8: lumenhook.kafka.v1.HeaderList.list:type_name -> lumenhook.kafka.v1.Header
+	0,  // 9: lumenhook.kafka.v1.AssetList.list:type_name -> lumenhook.kafka.v1.Asset
+	13, // 10: lumenhook.kafka.v1.EndpointChange.headers:type_name -> lumenhook.kafka.v1.HeaderList
+	14, // 11: lumenhook.kafka.v1.WatchChange.assets:type_name -> lumenhook.kafka.v1.AssetList
+	4,  // 12: lumenhook.kafka.v1.WatchChange.amount_rule:type_name -> lumenhook.kafka.v1.AmountRule
+	5,  // 13: lumenhook.kafka.v1.WatchChange.memo_rule:type_name -> lumenhook.kafka.v1.MemoRule
+	15, // 14: lumenhook.kafka.v1.WatchChange.sender_allowlist:type_name -> lumenhook.kafka.v1.StringList
+	15, // 15: lumenhook.kafka.v1.WatchChange.event_types:type_name -> lumenhook.kafka.v1.StringList
+	0,  // 16: lumenhook.kafka.v1.Watch.assets:type_name -> lumenhook.kafka.v1.Asset
+	4,  // 17: lumenhook.kafka.v1.Watch.amount_rule:type_name -> lumenhook.kafka.v1.AmountRule
+	5,  // 18: lumenhook.kafka.v1.Watch.memo_rule:type_name -> lumenhook.kafka.v1.MemoRule
+	21, // 19: lumenhook.kafka.v1.Watch.covered:type_name -> lumenhook.kafka.v1.LedgerRange
+	22, // 20: lumenhook.kafka.v1.Watch.backfill:type_name -> lumenhook.kafka.v1.Backfill
+	20, // 21: lumenhook.kafka.v1.Watch.parts:type_name -> lumenhook.kafka.v1.BackfillPart
+	19, // 22: lumenhook.kafka.v1.Watch.fulfilled:type_name -> lumenhook.kafka.v1.Fulfilment
+	21, // 23: lumenhook.kafka.v1.BackfillPart.range:type_name -> lumenhook.kafka.v1.LedgerRange
+	0,  // 24: lumenhook.kafka.v1.BackfillPart.assets:type_name -> lumenhook.kafka.v1.Asset
+	4,  // 25: lumenhook.kafka.v1.BackfillPart.amount_rule:type_name -> lumenhook.kafka.v1.AmountRule
+	5,  // 26: lumenhook.kafka.v1.BackfillPart.memo_rule:type_name -> lumenhook.kafka.v1.MemoRule
+	25, // 27: lumenhook.kafka.v1.TestResult.result:type_name -> lumenhook.kafka.v1.AttemptResult
+	24, // 28: lumenhook.kafka.v1.Answer.rejection:type_name -> lumenhook.kafka.v1.Rejection
+	8,  // 29: lumenhook.kafka.v1.Answer.account:type_name -> lumenhook.kafka.v1.Account
+	11, // 30: lumenhook.kafka.v1.Answer.endpoint:type_name -> lumenhook.kafka.v1.Endpoint
+	18, // 31: lumenhook.kafka.v1.Answer.watch:type_name -> lumenhook.kafka.v1.Watch
+	7,  // 32: lumenhook.kafka.v1.Answer.key:type_name -> lumenhook.kafka.v1.Key
+	28, // 33: lumenhook.kafka.v1.Answer.delivery:type_name -> lumenhook.kafka.v1.Delivery
+	26, // 34: lumenhook.kafka.v1.Answer.replay:type_name -> lumenhook.kafka.v1.ReplayResult
+	27, // 35: lumenhook.kafka.v1.Answer.test:type_name -> lumenhook.kafka.v1.TestResult
+	36, // [36:36] is the sub-list for method output_type
+	36, // [36:36] is the sub-list for method input_type
+	36, // [36:36] is the sub-list for extension type_name
+	36, // [36:36] is the sub-list for extension extendee
+	0,  // [0:36] is the sub-list for field type_name
 }
 
 func init() { file_types_proto_init() }
@@ -3168,9 +3245,9 @@ func file_types_proto_init() {
 	if File_types_proto != nil {
 		return
 	}
-	file_types_proto_msgTypes[15].OneofWrappers = []any{}
 	file_types_proto_msgTypes[16].OneofWrappers = []any{}
-	file_types_proto_msgTypes[29].OneofWrappers = []any{
+	file_types_proto_msgTypes[17].OneofWrappers = []any{}
+	file_types_proto_msgTypes[30].OneofWrappers = []any{
 		(*Answer_Rejection)(nil),
 		(*Answer_Account)(nil),
 		(*Answer_Endpoint)(nil),
@@ -3186,7 +3263,7 @@ func file_types_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_types_proto_rawDesc), len(file_types_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   30,
+			NumMessages:   31,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -1,0 +1,143 @@
+package domain
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"strconv"
+)
+
+// AttemptLog is the transparency log of an endpoint's attempts, as far as the next one needs
+// it: its leaves are the attempts, in the order of their facts, under a Merkle tree (RFC 6962).
+// A log that cannot go on without a gap is closed, and the next attempt begins another
+// (docs/decisions/receipts.md).
+type AttemptLog struct {
+	From uint64 // version of the fact that is the first leaf, which names the log; 0: there is no log
+	Size uint64 // leaves
+	// Peaks are the hashes of the largest complete subtrees that the leaves make, the largest first.
+	// There is one for each bit that is set in Size.
+	Peaks []byte
+}
+
+// LogEntry is what an [AttemptMade] adds to its endpoint's log.
+type LogEntry struct {
+	From   uint64 // [AttemptLog.From]
+	Number uint64 // of the leaf: 1, 2, 3 and so on; 0 in facts of versions that had no logs
+	// SHA-256 of the request's body, and of the value of its Webhook-Signature.
+	BodySHA256, SignatureSHA256 []byte
+	// Hashes are the leaf's own and those of the subtrees that it completes, the smallest
+	// first.
+	Hashes []byte
+}
+
+// AttemptRecord is what a leaf of the log is the hash of: one attempt as it is told to others.
+type AttemptRecord struct {
+	EventID        string
+	EndpointID     string
+	Number         int // of the attempt
+	SentAtMillis   int64
+	DurationMillis int64
+	// BodySHA256 and SignatureSHA256 are those of [LogEntry].
+	BodySHA256, SignatureSHA256 []byte
+	StatusCode                  int // 0: no status arrived
+	Error                       AttemptError
+	AnswerSHA256                []byte // of what is kept of the answer: its first 1 KiB
+}
+
+// Record is what the attempt's leaf is the hash of.
+func (b AttemptMade) Record(endpointID string) AttemptRecord {
+	answer := sha256.Sum256(b.Result.ResponseBody)
+	return AttemptRecord{
+		EventID:         b.EventID,
+		EndpointID:      endpointID,
+		Number:          b.Number,
+		SentAtMillis:    b.Result.SentAtMillis,
+		DurationMillis:  b.Result.DurationMillis,
+		BodySHA256:      b.Entry.BodySHA256,
+		SignatureSHA256: b.Entry.SignatureSHA256,
+		StatusCode:      b.Result.StatusCode,
+		Error:           b.Result.Error,
+		AnswerSHA256:    answer[:],
+	}
+}
+
+// Text is the canonical form of the record: ten lines, each ended by a line feed. Another form
+// has another first line.
+func (r AttemptRecord) Text() []byte {
+	text := make([]byte, 0, 512)
+	line := func(name string, value string) {
+		text = append(append(append(append(text, name...), ' '), value...), '\n')
+	}
+	hash := func(name string, value []byte) {
+		text = hex.AppendEncode(append(append(text, name...), ' '), value)
+		text = append(text, '\n')
+	}
+	number := func(name string, value int64) {
+		text = strconv.AppendInt(append(append(text, name...), ' '), value, 10)
+		text = append(text, '\n')
+	}
+	line("lumenhook-attempt", "v1")
+	line("event", r.EventID)
+	line("endpoint", r.EndpointID)
+	number("attempt", int64(r.Number))
+	number("sent-at-ms", r.SentAtMillis)
+	number("duration-ms", r.DurationMillis)
+	hash("body-sha256", r.BodySHA256)
+	hash("signature-sha256", r.SignatureSHA256)
+	answer := strconv.Itoa(r.StatusCode)
+	if r.Error != "" {
+		answer += " " + string(r.Error)
+	}
+	line("answer", answer)
+	hash("answer-sha256", r.AnswerSHA256)
+	return text
+}
+
+// leafHash and nodeHash are those of RFC 6962, section 2.1.
+func leafHash(text []byte) [sha256.Size]byte {
+	return sha256.Sum256(append([]byte{0}, text...))
+}
+
+func nodeHash(left []byte, right [sha256.Size]byte) [sha256.Size]byte {
+	var b [1 + 2*sha256.Size]byte
+	b[0] = 1
+	copy(b[1:], left)
+	copy(b[1+sha256.Size:], right[:])
+	return sha256.Sum256(b[:])
+}
+
+// next is the entry of an attempt whose fact has this version.
+func (l AttemptLog) next(version uint64, endpointID string, made AttemptMade) LogEntry {
+	entry := made.Entry
+	if l.From == 0 {
+		l = AttemptLog{From: version}
+	}
+	entry.From, entry.Number = l.From, l.Size+1
+	hash := leafHash(made.Record(endpointID).Text())
+	entry.Hashes = append(entry.Hashes, hash[:]...)
+	for size, peaks := l.Size, l.Peaks; size&1 == 1; size >>= 1 {
+		last := len(peaks) - sha256.Size
+		hash = nodeHash(peaks[last:], hash)
+		entry.Hashes, peaks = append(entry.Hashes, hash[:]...), peaks[:last]
+	}
+	return entry
+}
+
+// with is the log with one entry more. An attempt without one, of an engine that had no logs,
+// closes the log, for a log tells of every attempt between its first and its last.
+func (l AttemptLog) with(e LogEntry) AttemptLog {
+	if e.Number == 1 {
+		l = AttemptLog{From: e.From}
+	}
+	// A peak of one hash gives way for each subtree that is completed.
+	kept := len(l.Peaks) - (len(e.Hashes) - sha256.Size)
+	if e.Number != l.Size+1 || e.From != l.From || len(e.Hashes) < sha256.Size || kept < 0 {
+		return AttemptLog{}
+	}
+	last := e.Hashes[len(e.Hashes)-sha256.Size:]
+	return AttemptLog{
+		From:  l.From,
+		Size:  e.Number,
+		Peaks: append(bytes.Clone(l.Peaks[:kept]), last...),
+	}
+}
