@@ -28,4 +28,5 @@
 //	events.go     events, likewise
 //	watches.go    watches
 //	live.go       what tells an open page that it has changed
+//	signature.go  a check of a signature, step by step
 package console
