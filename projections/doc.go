@@ -79,6 +79,7 @@
 //	rows.go              the collected rows of a table
 //	write.go             columns into ClickHouse
 //	progress.go, lag.go  the progress of the tables
+//	inspect.go           what its servers say of themselves, for `lumenhook doctor`
 //	partitions.go        the assigned partitions
 //	projector.go         sessions, restarted after every error; health
 //	done.go              committing to the group how far the tables are

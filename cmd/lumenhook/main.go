@@ -78,7 +78,7 @@ can tell), and with 3 when what was compared differs.`,
 		newAccounts(), newKeys(), newEndpoints(), newWatches(), newBackfill(), newEvents(),
 		newCoverage(), newStatement(), newReconcile(), newListen(),
 		newSQL(), newTopics(), newBackup(), newRestore(), newRepartition(), newRebuild(),
-		newVerifyProjection(), newMigrate(), newHealth(),
+		newVerifyProjection(), newMigrate(), newHealth(), newDoctor(),
 		cli.NewVersion(),
 	)
 	root.Example = examplesOf(root, "run")

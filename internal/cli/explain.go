@@ -7,6 +7,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/url"
@@ -108,6 +109,9 @@ func brokerCause(err error, address string) string {
 	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, context.DeadlineExceeded):
 		return "something listens there, and does not answer as a broker does; " +
 			"is this a broker's address?"
+	case errors.Is(err, io.EOF):
+		return "it hung up, as a broker does that refuses a login, or expects TLS: are --kafka-user, " +
+			"its password, --kafka-sasl and --kafka-tls right?"
 	}
 	return cause(errors.New(strings.TrimPrefix(withoutPackages(err), "unable to dial: ")), address)
 }

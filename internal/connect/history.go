@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/url"
 	"strings"
 	"time"
 
@@ -91,12 +90,5 @@ func (s *Service) dsn(who func(*runfile.ClickHouse) runfile.Login) (string, erro
 		return "", errors.New("the running service has no ClickHouse of its own, or not yet " +
 			"(its terminal says which): name the one it uses with --clickhouse-dsn")
 	}
-	login := who(run.ClickHouse)
-	u := url.URL{
-		Scheme: "clickhouse",
-		User:   url.UserPassword(login.User, login.Password),
-		Host:   run.ClickHouse.Native,
-		Path:   "/" + run.ClickHouse.Database,
-	}
-	return u.String(), nil
+	return run.ClickHouse.DSN(who(run.ClickHouse)), nil
 }

@@ -43,5 +43,5 @@
 // handshake; resolver.go and dns.go names and their cache; dispatcher.go attempts of the
 // engine as requests; proxy.go tunnels; sessions.go TLS sessions; wire.go metered reading;
 // pool.go idle connections; probe.go whether one of them is still usable; http1.go and
-// http2.go the exchanges; body.go bounded reading.
+// http2.go the exchanges; body.go bounded reading; try.go the way to a receiver without a request.
 package egress

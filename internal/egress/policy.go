@@ -129,6 +129,9 @@ func containsAddr(prefixes []netip.Prefix, addr netip.Addr) bool {
 // permitsPort applies the default ports when none were set.
 func (p *Policy) permitsPort(port uint16) bool { return p.ports().Contains(port) }
 
+// OpenPorts are the ports that endpoint URLs may name.
+func (p *Policy) OpenPorts() PortSet { return p.ports() }
+
 func (p *Policy) ports() PortSet {
 	if p.Ports.Empty() {
 		return DefaultPorts()

@@ -8,4 +8,5 @@
 //
 //	flags.go     Flags: where ledgers come from
 //	accounts.go  who is asked what accounts hold
+//	servers.go   each server by itself, for `lumenhook doctor`
 package ledgerflags

@@ -214,6 +214,22 @@ func (s *Flags) HasTLS() bool { return s.sockets.tlsCert != "" }
 // HasMailServer reports whether a mail server is named.
 func (s *Flags) HasMailServer() bool { return s.mail.addr != "" }
 
+// MailServer is the address of the mail server; empty: none is named.
+func (s *Flags) MailServer() string { return s.mail.addr }
+
+// TryMail makes what tries the mail server; nil where none is named.
+func (s *Flags) TryMail() (*mailer.SMTP, error) {
+	if !s.HasMailServer() {
+		return nil, nil
+	}
+	return s.mail.sender()
+}
+
+// Connections is how many connections to receivers the attempts of some partitions may have open.
+func (s *Flags) Connections(partitions int) uint64 {
+	return uint64(max(1, partitions)) * uint64(s.attemptsInFlight) // #nosec G115 -- positive
+}
+
 // MailSender returns the sender that uses the mail server.
 func (s *Flags) MailSender() (mailer.Sender, error) { return s.mail.sender() }
 

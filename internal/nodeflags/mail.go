@@ -106,7 +106,7 @@ func (m *mailFlags) readPassword() error {
 }
 
 // sender hands mails to the configured server.
-func (m *mailFlags) sender() (mailer.Sender, error) {
+func (m *mailFlags) sender() (*mailer.SMTP, error) {
 	return mailer.NewSMTP(mailer.SMTPConfig{
 		Addr:     m.addr,
 		From:     m.from,

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -42,6 +43,17 @@ type ClickHouse struct {
 	Database string `json:"database"`
 	Login           // may fill the database
 	Reader   Login  `json:"reader"` // may read it
+}
+
+// DSN is the address of the history for one of its logins.
+func (c *ClickHouse) DSN(as Login) string {
+	u := url.URL{
+		Scheme: "clickhouse",
+		User:   url.UserPassword(as.User, as.Password),
+		Host:   c.Native,
+		Path:   "/" + c.Database,
+	}
+	return u.String()
 }
 
 // Stellar is the network that is followed.

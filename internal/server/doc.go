@@ -9,5 +9,6 @@
 //
 //	flags.go       the flags of `lumenhook serve`
 //	server.go      the process
+//	checkup.go     what `lumenhook doctor` checks of it
 //	supervised.go  a small supervising process, which outlives it
 package server

@@ -122,17 +122,7 @@ func (s *SMTP) Send(ctx context.Context, m Mail) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
 	defer cancel()
-	// The library leaves connections open on some errors, and reads without a
-	// context: the connection is closed when this call ends, or ctx does.
-	opts := append(s.opts[:len(s.opts):len(s.opts)],
-		mail.WithDialContextFunc(func(dialing context.Context, network, addr string) (net.Conn, error) {
-			conn, err := s.dial(dialing, network, addr)
-			if err == nil {
-				context.AfterFunc(ctx, func() { _ = conn.Close() })
-			}
-			return conn, err
-		}))
-	client, err := mail.NewClient(s.host, opts...)
+	client, err := s.client(ctx)
 	if err != nil {
 		return err
 	}
@@ -146,6 +136,35 @@ func (s *SMTP) Send(ctx context.Context, m Mail) error {
 		return nil
 	}
 	return s.classified(err, m.To)
+}
+
+// Try connects, secures the connection, logs in and leaves: no mail is sent.
+func (s *SMTP) Try(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
+	defer cancel()
+	client, err := s.client(ctx)
+	if err != nil {
+		return err
+	}
+	conversation, err := client.DialToSMTPClientWithContext(ctx)
+	if err != nil {
+		return fmt.Errorf("connecting to the mail server %s: %w", s.cfg.Addr, err)
+	}
+	_, _ = conversation.Text.Cmd("QUIT") // it may answer or not: it did its part
+	return nil
+}
+
+// client makes one whose connections are closed when ctx ends: the library leaves some open on
+// errors, and reads without a context.
+func (s *SMTP) client(ctx context.Context) (*mail.Client, error) {
+	return mail.NewClient(s.host, append(s.opts[:len(s.opts):len(s.opts)],
+		mail.WithDialContextFunc(func(dialing context.Context, network, addr string) (net.Conn, error) {
+			conn, err := s.dial(dialing, network, addr)
+			if err == nil {
+				context.AfterFunc(ctx, func() { _ = conn.Close() })
+			}
+			return conn, err
+		}))...)
 }
 
 func (s *SMTP) dial(ctx context.Context, network, addr string) (net.Conn, error) {

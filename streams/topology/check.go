@@ -87,41 +87,68 @@ func CheckNames(accept []string) error {
 // missing topics or wrong settings, Kafka's own topics included, old transactions, a clock
 // of this host that differs from the cluster's, topics that are closed, or that the user may
 // not read or write. What cannot be checked is an error.
-func Check(ctx context.Context, c streams.Cluster, o CheckOptions) ([]Fault, error) {
-	replicas := cmp.Or(o.Replicas, LeastReplicas)
+func Check(ctx context.Context, c streams.Cluster, o CheckOptions) (faults []Fault, err error) {
+	for _, part := range Parts(c, o) {
+		found, err := part.Ask(ctx)
+		if err != nil {
+			return nil, err
+		}
+		faults = append(faults, found...)
+	}
+	return faults, nil
+}
+
+// Part is one question of Check: it may fail while others are answered.
+type Part struct {
+	// Name is that of its faults; those of topics are named by their settings.
+	Name string
+	// Ask returns the faults that are not accepted.
+	Ask func(context.Context) ([]Fault, error)
+}
+
+// Topics is the name of the part about settings of topics.
+const Topics = "topics"
+
+// Parts are the questions of Check, in its order.
+func Parts(c streams.Cluster, o CheckOptions) []Part {
 	want := Shape{
 		Partitions:  o.Partitions,
-		Replicas:    replicas,
+		Replicas:    cmp.Or(o.Replicas, LeastReplicas),
 		LocalMillis: o.LocalMillis,
 		Shortened:   o.Shortened,
 	}
-	faults, err := checkTopics(ctx, c, want)
-	if err != nil {
-		return nil, err
-	}
-	internal, err := checkInternal(ctx, c)
-	if err != nil {
-		return nil, err
-	}
-	faults = append(faults, internal...)
-	for _, ask := range []func() (*Fault, error){
-		func() (*Fault, error) { return want.tierable(ctx, c) },
-		func() (*Fault, error) { return checkTransactions(ctx, c) },
-		func() (*Fault, error) { return checkClock(ctx, c, o.Now) },
-		func() (*Fault, error) { return checkClosed(ctx, c) },
-		func() (*Fault, error) { return checkRights(ctx, c, o.Roles) },
-	} {
-		fault, err := ask()
-		if err != nil {
-			return nil, fmt.Errorf("topology: %w", err)
-		}
-		if fault != nil {
-			faults = append(faults, *fault)
+	one := func(ask func(context.Context) (*Fault, error)) func(context.Context) ([]Fault, error) {
+		return func(ctx context.Context) ([]Fault, error) {
+			fault, err := ask(ctx)
+			if err != nil || fault == nil {
+				return nil, err
+			}
+			return []Fault{*fault}, nil
 		}
 	}
-	return slices.DeleteFunc(faults, func(f Fault) bool {
-		return slices.Contains(o.Accept, f.Name)
-	}), nil
+	parts := []Part{
+		{Topics, func(ctx context.Context) ([]Fault, error) { return checkTopics(ctx, c, want) }},
+		{Topics, func(ctx context.Context) ([]Fault, error) { return checkInternal(ctx, c) }},
+		{RemoteStorage, one(func(ctx context.Context) (*Fault, error) { return want.tierable(ctx, c) })},
+		{TransactionVersion, one(func(ctx context.Context) (*Fault, error) {
+			return checkTransactions(ctx, c)
+		})},
+		{Clock, one(func(ctx context.Context) (*Fault, error) { return checkClock(ctx, c, o.Now) })},
+		{Closed, one(func(ctx context.Context) (*Fault, error) { return checkClosed(ctx, c) })},
+		{Rights, one(func(ctx context.Context) (*Fault, error) { return checkRights(ctx, c, o.Roles) })},
+	}
+	for i, part := range parts {
+		parts[i].Ask = func(ctx context.Context) ([]Fault, error) {
+			faults, err := part.Ask(ctx)
+			if err != nil {
+				return nil, fmt.Errorf("topology: %w", err)
+			}
+			return slices.DeleteFunc(faults, func(f Fault) bool {
+				return slices.Contains(o.Accept, f.Name)
+			}), nil
+		}
+	}
+	return parts
 }
 
 func checkTopics(ctx context.Context, c streams.Cluster, s Shape) ([]Fault, error) {
@@ -131,7 +158,7 @@ func checkTopics(ctx context.Context, c streams.Cluster, s Shape) ([]Fault, erro
 	}
 	have, err := c.DescribeTopics(ctx, names...)
 	if err != nil {
-		return nil, fmt.Errorf("topology: %w", err)
+		return nil, err
 	}
 	if s.Partitions == 0 { // the journal cannot be repartitioned
 		s.Partitions = int32(have[schemas.TopicJournal].Partitions)

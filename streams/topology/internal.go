@@ -22,7 +22,7 @@ func checkInternal(ctx context.Context, c streams.Cluster) ([]Fault, error) {
 	c.Prefix = ""
 	have, err := c.DescribeTopics(ctx, transactionState, groupPositions)
 	if err != nil {
-		return nil, fmt.Errorf("topology: %w", err)
+		return nil, err
 	}
 	inSync := map[string]string{MinInSync: fmt.Sprint(LeastInSync)}
 	var differences []Difference

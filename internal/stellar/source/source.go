@@ -3,6 +3,7 @@ package source
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/stellar/ledger"
@@ -32,6 +33,19 @@ type Looker interface {
 	// mean that the ledger is not there yet. It does not say which ledger was read: Continue
 	// does, before the next look.
 	Look(ctx context.Context, sequence uint32) ([]ledger.Raw, error)
+}
+
+// Report is what a source says of itself. What it does not say is zero.
+type Report struct {
+	Oldest, Latest uint32    // ledgers that it has
+	ClosedAt       time.Time // the latest
+}
+
+// Reporter is a source that says what it has.
+type Reporter interface {
+	Source
+	// Report asks once.
+	Report(ctx context.Context) (Report, error)
 }
 
 // IsPermanent reports whether a source's error is one that waiting does not help

@@ -70,9 +70,10 @@ func New(config Config) (*Source, error) {
 
 // root is what the server says about itself.
 type root struct {
-	Passphrase string `json:"network_passphrase"`
-	Oldest     uint32 `json:"history_elder_ledger"`
-	Latest     uint32 `json:"history_latest_ledger"`
+	Passphrase string    `json:"network_passphrase"`
+	Oldest     uint32    `json:"history_elder_ledger"`
+	Latest     uint32    `json:"history_latest_ledger"`
+	ClosedAt   time.Time `json:"history_latest_ledger_closed_at"`
 }
 
 func (c *client) root(ctx context.Context) (r root, err error) {
@@ -101,6 +102,12 @@ func (s *Source) Check(ctx context.Context) error {
 func (s *Source) Latest(ctx context.Context) (uint32, error) {
 	r, err := s.client.root(ctx)
 	return r.Latest, err
+}
+
+// Report asks once what the server has.
+func (s *Source) Report(ctx context.Context) (source.Report, error) {
+	r, err := s.client.root(ctx)
+	return source.Report{Oldest: r.Oldest, Latest: r.Latest, ClosedAt: r.ClosedAt}, err
 }
 
 // Continue tells the source which ledger was read last: the next must follow it.

@@ -135,6 +135,13 @@ func (s *Source) Latest(ctx context.Context) (uint32, error) {
 	return 0, fmt.Errorf("the lake %s has no ledger yet", s.config.Store)
 }
 
+// Report asks for the newest ledger. When it closed, and which is the oldest, is in files that a
+// question does not read.
+func (s *Source) Report(ctx context.Context) (source.Report, error) {
+	latest, err := s.Latest(ctx)
+	return source.Report{Latest: latest}, err
+}
+
 // Continue tells the source which ledger was read last: the next must follow it.
 func (s *Source) Continue(sequence uint32, hash string) { s.poll.Continue(sequence, hash) }
 

@@ -149,6 +149,16 @@ func (s *Source) Latest(ctx context.Context) (latest uint32, err error) {
 	return 0, err
 }
 
+// Report asks the server in use what it has.
+func (s *Source) Report(ctx context.Context) (source.Report, error) {
+	health, err := s.health(ctx)
+	report := source.Report{Oldest: health.OldestLedger, Latest: health.LatestLedger}
+	if health.LatestLedgerCloseTime > 0 {
+		report.ClosedAt = time.Unix(health.LatestLedgerCloseTime, 0)
+	}
+	return report, err
+}
+
 // Continue tells the source which ledger was read last, before a restart: the
 // next one must follow it.
 func (s *Source) Continue(sequence uint32, hash string) { s.poll.Continue(sequence, hash) }

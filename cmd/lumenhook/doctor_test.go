@@ -1,0 +1,92 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/lumenhook/lumenhook/internal/cli"
+	"github.com/lumenhook/lumenhook/internal/doctor"
+	"github.com/lumenhook/lumenhook/internal/runfile"
+)
+
+// examined runs `lumenhook doctor` in this process.
+func examined(t *testing.T, args ...string) (code int, out, said string) {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	line := commandLine(append([]string{"doctor"}, args...))
+	line.Root.SetOut(&stdout)
+	line.Stderr = &stderr
+	code = cli.Execute(t.Context(), line)
+	return code, stdout.String(), stderr.String()
+}
+
+// A service that runs is well in every respect, and what is said of it has no secret.
+func TestDoctorOfARunningService(t *testing.T) {
+	s := &testService{t: t, dir: t.TempDir()}
+	s.start("--no-demo", "--ledger-interval", "200ms")
+	s.eventually("a history", func() bool {
+		file, err := runfile.Read(s.dir)
+		s.file = file
+		return err == nil && file.ClickHouse != nil
+	})
+	var report doctor.Report
+	s.eventually("all is well", func() bool {
+		code, out, said := examined(t, "--data-dir", s.dir, "--json")
+		if err := json.Unmarshal([]byte(out), &report); err != nil {
+			t.Fatalf("%v: %s%s", err, out, said)
+		}
+		return code == 0
+	})
+	if len(report.Checks) != len(doctor.Names()) {
+		t.Errorf("%d checks were made", len(report.Checks))
+	}
+	_, table, _ := examined(t, "--data-dir", s.dir)
+	for _, want := range []string{"the broker of lumenhook run answers", "ClickHouse 2"} {
+		if !strings.Contains(table, want) {
+			t.Errorf("it does not say %q:\n%s", want, table)
+		}
+	}
+	for _, secret := range []string{
+		s.file.APIKey, s.file.Kafka.Password, s.file.ClickHouse.Password,
+		s.file.ClickHouse.Reader.Password,
+	} {
+		if secret == "" || strings.Contains(table, secret) {
+			t.Errorf("it prints the secret %q", secret)
+		}
+	}
+	s.interrupt()
+}
+
+// What serve would fail with is said before a start, by its own files.
+func TestDoctorTakesTheFilesOfServe(t *testing.T) {
+	file, secrets := aFileOfServe(t, newGuardedBroker(t, "file", "right"), "wrong-password")
+	if err := os.Remove(filepath.Join(secrets, "smtp-password")); err != nil { // it needs --smtp-addr
+		t.Fatal(err)
+	}
+	files := []string{
+		"--config", file, "--secrets-dir", secrets, "--roles", "projector", "--data-dir", t.TempDir(),
+	}
+	code, out, said := examined(t, append(files, "--only", "kafka,topics,clickhouse,disk")...)
+	if code != cli.ExitFailure || strings.Contains(out+said, "wrong-password") {
+		t.Errorf("it ended with %d:\n%s%s", code, out, said)
+	}
+	for _, want := range []string{
+		"it hung up, as a broker does that refuses a login", "topics         unknown  no broker answers",
+		"clickhouse     PROBLEM  ", "disk           ok",
+	} {
+		if !strings.Contains(out, want) {
+			t.Errorf("it does not say %q:\n%s", want, out)
+		}
+	}
+	if !strings.Contains(said, "there are problems: kafka, clickhouse") {
+		t.Error(said)
+	}
+	code, out, _ = examined(t, append(files, "--only", "configuration", "--partitions", "-1")...)
+	if code != cli.ExitUsage || !strings.Contains(out, "--partitions -1: must be 0 or more") {
+		t.Errorf("it ended with %d:\n%s", code, out)
+	}
+}

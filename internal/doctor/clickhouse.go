@@ -1,0 +1,106 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/lumenhook/lumenhook/projections"
+)
+
+const (
+	// mostReplicaDelay is how far a replica may be behind before readers notice.
+	mostReplicaDelay = 30 * time.Second
+	// leastDiskShare is the share of a ClickHouse's disk that merges need to be free.
+	leastDiskShare = 10 // percent
+)
+
+func (cfg *Config) clickhouse(ctx context.Context, f *findings) {
+	if cfg.ClickHouse == "" {
+		f.ok("there is none to check: %s", cfg.NoClickHouse)
+		return
+	}
+	db, err := projections.Open(cfg.ClickHouse)
+	if err != nil {
+		f.failed(err, "correct --clickhouse-dsn")
+		return
+	}
+	defer db.Close()
+	states, errs := db.Inspect(ctx, cfg.Now)
+	for i, state := range states {
+		if errs[i] != nil {
+			f.failed(errs[i], "start it, or correct --clickhouse-dsn, the user and the password")
+			continue
+		}
+		cfg.server(state, db.Name(), f)
+	}
+}
+
+func (cfg *Config) server(s projections.ServerState, database string, f *findings) {
+	f.ok("%s answers, ClickHouse %s", s.Address, s.Version)
+	switch {
+	case len(s.Newer) > 0:
+		f.add(Problem, "run the lumenhook that made them, or a newer one",
+			"the database %s has migrations of a newer program: %s", database, strings.Join(s.Newer, ", "))
+	case len(s.Pending) > 0:
+		f.add(Warning, "run `lumenhook migrate`, or start a projector, which does so",
+			"the database %s lacks %d migrations, such as %s", database, len(s.Pending), s.Pending[0])
+	default:
+		f.ok("all migrations of the database %s were applied", database)
+	}
+	if len(s.Denied) > 0 {
+		rights := strings.Join(s.Denied, ", ")
+		f.add(Problem, fmt.Sprintf("run `GRANT %s ON %s.* TO USER`, as an administrator", rights,
+			database),
+			"the user lacks rights on the database %s: %s", database, rights)
+	}
+	for _, disk := range s.Disks {
+		free := percent(disk.FreeBytes, disk.TotalBytes)
+		if free < leastDiskShare {
+			f.add(Warning, "make room, or keep the history for a shorter time (--history-retention)",
+				"its disk %s has %s free, %d %%: merges may not find room", disk.Name, bytes(disk.FreeBytes),
+				free)
+			continue
+		}
+		f.ok("its disk %s has %s free, %d %%", disk.Name, bytes(disk.FreeBytes), free)
+	}
+	replicas(s.Replicas, f)
+	if cfg.Embedded {
+		return // its disk is the data folder's, and its user may ask for no more
+	}
+	slices.SortFunc(s.Unknown, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
+	for _, err := range s.Unknown {
+		f.add(Warning, "grant the user to read it, or look yourself", "it does not tell %s",
+			f.explain(err))
+	}
+}
+
+func replicas(list []projections.ReplicaState, f *findings) {
+	for _, r := range list {
+		switch {
+		case r.ReadOnly:
+			f.add(Problem, "see whether Keeper is there, and the log of ClickHouse",
+				"the replica of %s can only be read", r.Table)
+		case r.Delay > mostReplicaDelay:
+			f.add(Warning, "see what holds it up: its log, disk and network",
+				"the replica of %s is %s behind", r.Table, r.Delay)
+		}
+	}
+}
+
+func percent(part, whole uint64) uint64 {
+	if whole == 0 {
+		return 0
+	}
+	return part / (whole/100 + 1)
+}
+
+// bytes is a size for people.
+func bytes(n uint64) string {
+	if n >= 1<<30 {
+		return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30))
+	}
+	return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
+}

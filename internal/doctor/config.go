@@ -1,0 +1,60 @@
+package doctor
+
+import (
+	"time"
+
+	"github.com/lumenhook/lumenhook/internal/egress"
+	"github.com/lumenhook/lumenhook/internal/ledgerflags"
+	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/mailer"
+	"github.com/lumenhook/lumenhook/streams/topology"
+)
+
+// Config is what is to be checked.
+type Config struct {
+	What        string   // what is checked, in words
+	Faults      []error  // of its settings
+	SecretFiles []string // that others must not read
+
+	Cluster  streams.Cluster
+	Embedded bool // broker and database are those of lumenhook run
+	Topology topology.CheckOptions
+
+	ClickHouse   string // DSN; empty: there is none
+	NoClickHouse string // why
+	Ledgers      []ledgerflags.Server
+	Clocks       []ledgerflags.Server // the same once more, since each is asked by one goroutine
+	Quorum       int                  // of them
+	NoLedgers    error
+	Egress       egress.Config
+	TryURL       string // a receiver's; empty: none is tried
+	DataDir      string
+	LeastFree    uint64 // bytes, of the data folder's disk
+	LeastFiles   uint64 // that the process must be allowed to have open
+	Mail         *mailer.SMTP
+	MailServer   string
+	Only         []string // names of checks; none: all
+	Timeout      time.Duration
+	Explain      func(error) string
+	Now          func() time.Time
+}
+
+// checks are all checks, in the order in which they are listed.
+func (cfg *Config) checks() []check {
+	return []check{
+		{"configuration", cfg.configuration},
+		{"files", cfg.files},
+		{"kafka", cfg.kafka},
+		{"topics", cfg.topics},
+		{"transactions", cfg.transactions},
+		{"rights", cfg.rights},
+		{"clickhouse", cfg.clickhouse},
+		{"ledgers", cfg.ledgers},
+		{"clock", cfg.clock},
+		{"dns", cfg.dns},
+		{"egress", cfg.egress},
+		{"disk", cfg.disk},
+		{"limits", cfg.limits},
+		{"mail", cfg.mail},
+	}
+}

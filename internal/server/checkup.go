@@ -1,0 +1,224 @@
+package server
+
+import (
+	"cmp"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/lumenhook/lumenhook/internal/cli"
+	"github.com/lumenhook/lumenhook/internal/doctor"
+	"github.com/lumenhook/lumenhook/internal/egress"
+	"github.com/lumenhook/lumenhook/internal/node"
+	"github.com/lumenhook/lumenhook/internal/pki"
+	"github.com/lumenhook/lumenhook/internal/runfile"
+	"github.com/lumenhook/lumenhook/internal/signing"
+	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/topology"
+)
+
+// Checkup are the flags of `lumenhook doctor`: those of a process of `lumenhook serve`, or the
+// data folder of a service of `lumenhook run`.
+type Checkup struct {
+	Flags
+	only    []string
+	timeout time.Duration
+	url     string
+	flags   *pflag.FlagSet
+}
+
+// Register adds the flags.
+func (c *Checkup) Register(f *pflag.FlagSet) {
+	c.Flags.Register(f)
+	f.Lookup("data-dir").Usage = "folder of a process' state, or of a service of lumenhook run, " +
+		"which is checked when no --kafka-brokers are named"
+	f.StringSliceVar(&c.only, "only", nil, "only these checks, of "+
+		strings.Join(doctor.Names(), ", "))
+	f.DurationVar(&c.timeout, "timeout", 10*time.Second, "time that each check has")
+	f.StringVar(&c.url, "url", "", "https:// address of a receiver: a connection to it is opened, as "+
+		"an attempt would; nothing is sent to it")
+	c.flags = f
+}
+
+// Config returns what is to be checked. An error is of the flags of the command itself, or says
+// that there is nothing to check.
+func (c *Checkup) Config() (doctor.Config, error) {
+	var faults []error
+	if err := doctor.CheckNames(c.only); err != nil {
+		faults = append(faults, fmt.Errorf("--only: %w", err))
+	}
+	if c.timeout < 100*time.Millisecond || c.timeout > 5*time.Minute {
+		faults = append(faults, fmt.Errorf("--timeout %s: must be from 100ms to 5m", c.timeout))
+	}
+	if err := cli.Faults(faults); err != nil {
+		return doctor.Config{}, cli.Usage(err)
+	}
+	cfg := doctor.Config{
+		DataDir: c.dataDir,
+		Only:    c.only,
+		Timeout: c.timeout,
+		TryURL:  c.url,
+		Explain: func(err error) string { return cli.OneLine(cli.Explain(err, c.flags)) },
+		Now:     time.Now,
+	}
+	err := c.fill(&cfg)
+	return cfg, err
+}
+
+// fill takes the service from the flags, or from a data folder.
+func (c *Checkup) fill(cfg *doctor.Config) error {
+	if len(c.kafka.Brokers) > 0 {
+		c.ofServe(cfg)
+	} else if err := c.ofRun(cfg); err != nil {
+		return err
+	}
+	cfg.LeastFree = c.node.LeastFreeBytes()
+	cfg.LeastFiles = c.node.Connections(1)
+	cfg.MailServer = c.node.MailServer()
+	var err error
+	if cfg.Mail, err = c.node.TryMail(); err != nil {
+		cfg.Mail = nil // a fault of the configuration
+	}
+	return nil
+}
+
+// ofServe checks a process of `lumenhook serve`.
+func (c *Checkup) ofServe(cfg *doctor.Config) {
+	cfg.Faults = each(c.Check())
+	names := roleNames(c.roles)
+	cfg.What = "a process of lumenhook serve with the roles " + strings.Join(names, ", ")
+	if len(names) == 0 {
+		cfg.What = "a process of lumenhook serve without roles"
+	}
+	cfg.Cluster, _ = c.cluster(slog.New(slog.DiscardHandler)) // Check has named its faults
+	cfg.Cluster.Quiet = true
+	cfg.Topology = topology.CheckOptions{
+		Partitions: c.partitions,
+		Roles:      names,
+		Accept:     c.accept,
+		Now:        time.Now,
+	}
+	cfg.ClickHouse = c.node.ClickHouse.Address
+	cfg.NoClickHouse = "no --clickhouse-dsn is given"
+	cfg.SecretFiles = c.secretFiles()
+	cfg.Egress = c.node.Config().Egress
+	if !slices.Contains(c.roles, node.RoleFollower) && !slices.Contains(c.roles, node.RoleAPI) {
+		return
+	}
+	c.askLedgers(cfg)
+}
+
+// each separates faults that were joined.
+func each(err error) []error {
+	several, are := err.(interface{ Unwrap() []error })
+	switch {
+	case are:
+		return several.Unwrap()
+	case err != nil:
+		return []error{err}
+	}
+	return nil
+}
+
+func (c *Checkup) askLedgers(cfg *doctor.Config) {
+	var again error
+	cfg.Ledgers, cfg.NoLedgers = c.source.Servers()
+	cfg.Clocks, again = c.source.Servers()
+	cfg.NoLedgers = cmp.Or(cfg.NoLedgers, again)
+	cfg.Quorum = c.source.Quorum()
+}
+
+// secretFiles are the files that the settings name, certificates and authorities aside.
+func (c *Checkup) secretFiles() (paths []string) {
+	c.flags.VisitAll(func(f *pflag.Flag) {
+		secret := strings.HasSuffix(f.Name, "-password-file") || strings.HasSuffix(f.Name, "-key-file") ||
+			strings.HasSuffix(f.Name, "-token-file") || f.Name == "api-tls-key"
+		if path := f.Value.String(); secret && path != "" {
+			paths = append(paths, path)
+		}
+	})
+	key := c.masterKey()
+	if _, set := key.FromVariable(); !set && c.masterKeyFile == "" &&
+		(slices.Contains(c.roles, node.RoleAPI) || slices.Contains(c.roles, node.RoleEngine)) {
+		paths = append(paths, key.Path())
+	}
+	beside := cmp.Or(c.signingKeysFile, signing.Beside(key.Path()))
+	if _, err := os.Stat(beside); err == nil || c.signingKeysFile != "" {
+		paths = append(paths, beside)
+	}
+	return paths
+}
+
+// ofRun checks a service of `lumenhook run`, by what its data folder says.
+func (c *Checkup) ofRun(cfg *doctor.Config) error {
+	run, err := runfile.Read(c.dataDir)
+	if err != nil {
+		return fmt.Errorf("%w; or give the settings of lumenhook serve (--config, --kafka-brokers)", err)
+	}
+	cfg.Faults = each(cli.Faults(c.node.Check()))
+	cfg.What = fmt.Sprintf("the service of %s, which runs as process %d", c.dataDir, run.PID)
+	cfg.Cluster, _ = c.cluster(slog.New(slog.DiscardHandler))
+	cfg.Cluster.Brokers, cfg.Cluster.SASL, cfg.Cluster.TLS = run.KafkaBrokers, run.Kafka.SASL(),
+		streams.TLS{}
+	cfg.Cluster.Quiet, cfg.Embedded = true, true
+	cfg.Topology = topology.CheckOptions{
+		Replicas: 1, // as it promises: one copy of each record, on this machine
+		Roles:    roleNames(node.Roles()),
+		Accept:   []string{topology.Replication, topology.MinInSync},
+		Now:      time.Now,
+	}
+	cfg.NoClickHouse = "the service has no history, or not yet"
+	if run.ClickHouse != nil {
+		cfg.ClickHouse = run.ClickHouse.DSN(run.ClickHouse.Login)
+	}
+	cfg.SecretFiles = filesIn(filepath.Join(c.dataDir, "secrets"))
+	cfg.SecretFiles = append(cfg.SecretFiles, filepath.Join(c.dataDir, runfile.Name))
+	c.source.Follow(run.Stellar.RPCURL, run.Stellar.NetworkPassphrase, "", time.Second)
+	if run.Stellar.RPCURL != "" {
+		c.askLedgers(cfg)
+	}
+	cfg.Egress, err = c.egressOfRun(run)
+	return err
+}
+
+// egressOfRun is the policy of a service of `lumenhook run` on its own network: receivers on this
+// machine may be reached.
+func (c *Checkup) egressOfRun(run runfile.File) (egress.Config, error) {
+	cfg := c.node.Config().Egress
+	ports, err := egress.ParsePorts(run.EgressPorts)
+	authorities, readErr := pki.ReadAuthorities(run.CAFile)
+	if err := errors.Join(err, readErr); err != nil {
+		return cfg, fmt.Errorf("reading what the service may reach: %w", err)
+	}
+	cfg.Policy.Ports = ports
+	if cfg.RootCAs == nil {
+		cfg.RootCAs = x509.NewCertPool()
+	}
+	cfg.RootCAs.AppendCertsFromPEM(authorities)
+	if run.Stellar.FriendbotURL != "" {
+		cfg.Policy.Allow = append(cfg.Policy.Allow, egress.LoopbackPrefixes()...)
+	}
+	return cfg, nil
+}
+
+// filesIn are the files of a folder.
+func filesIn(dir string) (paths []string) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return []string{dir}
+	}
+	for _, e := range entries {
+		if e.Type().IsRegular() {
+			paths = append(paths, filepath.Join(dir, e.Name()))
+		}
+	}
+	return paths
+}

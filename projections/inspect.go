@@ -1,0 +1,156 @@
+package projections
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/lumenhook/lumenhook/schemas"
+)
+
+// ServerState is what a server of ClickHouse says of itself. What the user may not ask is in
+// Unknown.
+type ServerState struct {
+	Address string
+	Version string
+	Clock   time.Time
+	Asked   [2]time.Time // before and after the question for its clock
+
+	Pending []string // migrations of this program that its database lacks; all, if it has none
+	Newer   []string // of a newer program
+	Denied  []string // rights on the database that the user lacks
+
+	Disks    []DiskState
+	Replicas []ReplicaState
+	Unknown  []error
+}
+
+// DiskState is a disk of ClickHouse.
+type DiskState struct {
+	Name                  string
+	FreeBytes, TotalBytes uint64
+}
+
+// ReplicaState is a replicated table.
+type ReplicaState struct {
+	Table    string
+	ReadOnly bool
+	Delay    time.Duration
+}
+
+// rights are those with which a projector works and a history is read.
+var rights = []string{
+	"SELECT", "INSERT", "ALTER TABLE", "CREATE TABLE", "DROP TABLE", "TRUNCATE",
+}
+
+// Inspect asks each server. An error is of one that does not answer, in its place.
+func (db *DB) Inspect(
+	ctx context.Context, now func() time.Time,
+) (states []ServerState, errs []error) {
+	for _, one := range db.servers() {
+		state, err := one.inspect(ctx, now)
+		states, errs = append(states, state), append(errs, err)
+	}
+	return states, errs
+}
+
+// Clocks asks each server for its version and its time alone.
+func (db *DB) Clocks(
+	ctx context.Context, now func() time.Time,
+) (states []ServerState, errs []error) {
+	for _, one := range db.servers() {
+		state, err := one.clock(ctx, now)
+		states, errs = append(states, state), append(errs, err)
+	}
+	return states, errs
+}
+
+func (db *DB) clock(ctx context.Context, now func() time.Time) (ServerState, error) {
+	state := ServerState{Address: db.addr}
+	state.Asked[0] = now()
+	err := db.queryRow(ctx, `SELECT version(), now64(3, 'UTC')`, nil, &state.Version, &state.Clock)
+	if err != nil {
+		return state, fmt.Errorf("projections: asking ClickHouse at %s: %w", db.addr, err)
+	}
+	state.Asked[1] = now()
+	return state, nil
+}
+
+func (db *DB) inspect(ctx context.Context, now func() time.Time) (ServerState, error) {
+	state, err := db.clock(ctx, now)
+	if err != nil {
+		return state, err
+	}
+	for what, ask := range map[string]func(context.Context, *ServerState) error{
+		"migrations": db.inspectMigrations,
+		"rights":     db.inspectRights,
+		"disks":      db.inspectDisks,
+		"replicas":   db.inspectReplicas,
+	} {
+		if err := ask(ctx, &state); err != nil {
+			state.Unknown = append(state.Unknown, fmt.Errorf("its %s: %w", what, err))
+		}
+	}
+	return state, nil
+}
+
+func (db *DB) inspectMigrations(ctx context.Context, state *ServerState) error {
+	applied, err := db.appliedVersions(ctx)
+	if err != nil && !isMissing(err) {
+		return err
+	}
+	known := schemas.ClickHouseMigrations()
+	for _, m := range known {
+		if _, done := applied[m.Version]; !done {
+			state.Pending = append(state.Pending, m.Name)
+		}
+	}
+	for version, name := range applied {
+		if int(version) > len(known) {
+			state.Newer = append(state.Newer, name)
+		}
+	}
+	return nil
+}
+
+func (db *DB) inspectRights(ctx context.Context, state *ServerState) error {
+	for _, right := range rights {
+		var granted uint8
+		err := db.queryRow(ctx, `CHECK GRANT `+right+` ON `+db.name+`.*`, nil, &granted)
+		if err != nil {
+			return err
+		}
+		if granted == 0 {
+			state.Denied = append(state.Denied, right)
+		}
+	}
+	return nil
+}
+
+func (db *DB) inspectDisks(ctx context.Context, state *ServerState) error {
+	// Object storage has no end.
+	const disks = `SELECT name, unreserved_space, total_space FROM system.disks
+WHERE total_space < 1152921504606846976 ORDER BY name`
+	return db.query(ctx, disks, nil, func(read func(...any) error) error {
+		var d DiskState
+		err := read(&d.Name, &d.FreeBytes, &d.TotalBytes)
+		state.Disks = append(state.Disks, d)
+		return err
+	})
+}
+
+func (db *DB) inspectReplicas(ctx context.Context, state *ServerState) error {
+	const replicas = `SELECT table, is_readonly, absolute_delay FROM system.replicas
+WHERE database = {database:String} ORDER BY table`
+	return db.query(ctx, replicas, nil, func(read func(...any) error) error {
+		var (
+			r        ReplicaState
+			readOnly uint8
+			seconds  uint64
+		)
+		err := read(&r.Table, &readOnly, &seconds)
+		r.ReadOnly, r.Delay = readOnly != 0, time.Duration(min(seconds, 1<<30))*time.Second
+		state.Replicas = append(state.Replicas, r)
+		return err
+	})
+}
