@@ -24,7 +24,7 @@ MODIFIED ?= $(if $(shell git status --porcelain 2>/dev/null),true,false)
 CLI := github.com/lumenhook/lumenhook/internal/cli
 LDFLAGS := -X $(CLI).version=$(VERSION) -X $(CLI).commit=$(COMMIT) -X $(CLI).date=$(DATE) -X $(CLI).modified=$(MODIFIED)
 
-.PHONY: run build test test-kafka test-kafka-long test-cluster test-browser test-signatures test-receivers lint lint-units lint-openapi vuln fuzz race sim trial reconcile-soak bench bench-waiting bench-api bench-match bench-projections bench-ledger bench-restore recording release-forms release-snapshot generate clean
+.PHONY: run build test test-kafka test-kafka-long test-cluster test-browser test-signatures test-receivers lint lint-units lint-openapi vuln fuzz race sim trial reconcile-soak bench bench-waiting bench-api bench-match bench-projections bench-ledger bench-restore recording site site-serve release-forms release-snapshot generate clean
 
 run: build ## build and start everything; Ctrl-C stops it
 	@./bin/lumenhook run $(ARGS)
@@ -73,9 +73,9 @@ test-cluster: kafka-installed ## PAYMENTS=20000 through the real program in seve
 	$(GO) vet -tags kafka ./cmd/lumenhook
 	$(GO) test -tags kafka -count 1 -v -run ClusterDelivers -timeout 60m ./cmd/lumenhook -cluster.payments=$(PAYMENTS) $(ARGS)
 
-test-browser: ## in a real Chromium: a person at the console, and pages of other origins against every port of run; needs Node
-	$(GO) vet -tags browser ./cmd/lumenhook
-	$(GO) test -tags browser -run Browser -timeout 10m ./cmd/lumenhook
+test-browser: ## in a real Chromium: a person at the console, the site on wide and narrow screens, and pages of other origins against every port of run; needs Node
+	$(GO) vet -tags browser ./cmd/lumenhook ./docs/site
+	$(GO) test -tags browser -run Browser -timeout 10m ./cmd/lumenhook ./docs/site
 
 # Each is fetched from its registry at the version of its lock file.
 test-signatures: ## Standard Webhooks libraries in five languages verify what is sent; needs Node, Python with pip, Java 17 with javac, Maven and Rust
@@ -171,6 +171,13 @@ WAITING ?= 100000
 PARTITIONS ?= 4
 bench-restore: ## restores, take-overs, topics and snapshots behind PAST=10000000 deliveries beside WAITING=100000, in PARTITIONS=4
 	$(GO) run ./internal/bench/restoring -past $(PAST) -waiting $(WAITING) -partitions $(PARTITIONS) $(ARGS)
+
+site: ## these pages as static files, in bin/site: guides, reference, search
+	@$(GO) run ./docs/site -out bin/site
+
+SITE_LISTEN ?= 127.0.0.1:8181
+site-serve: ## the same in a browser, at SITE_LISTEN=127.0.0.1:8181
+	@$(GO) run ./docs/site -out bin/site -listen $(SITE_LISTEN)
 
 recording: build ## the picture of the README: its first webhook, followed in a shell on a service of its own
 	$(GO) run ./docs/recording

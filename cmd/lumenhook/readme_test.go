@@ -249,10 +249,7 @@ func freePort(t *testing.T) string {
 // follow types a block, and waits until something is shown.
 func (sh *shell) follow(block, shown string) {
 	sh.t.Helper()
-	block = strings.ReplaceAll(block, "8443", sh.port)
-	if _, err := io.WriteString(sh.input, block); err != nil && !errors.Is(err, syscall.EPIPE) {
-		sh.t.Fatal(err)
-	}
+	sh.types(block)
 	deadline := time.NewTimer(60 * time.Second)
 	defer deadline.Stop()
 	tick := time.NewTicker(20 * time.Millisecond)
@@ -263,6 +260,15 @@ func (sh *shell) follow(block, shown string) {
 			sh.t.Fatalf("%s\nnever showed %q:\n%s", block, shown, sh.output)
 		case <-tick.C:
 		}
+	}
+}
+
+// types types a block.
+func (sh *shell) types(block string) {
+	sh.t.Helper()
+	block = strings.ReplaceAll(block, "8443", sh.port)
+	if _, err := io.WriteString(sh.input, block); err != nil && !errors.Is(err, syscall.EPIPE) {
+		sh.t.Fatal(err)
 	}
 }
 

@@ -1,0 +1,333 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lumenhook/lumenhook/internal/pages"
+)
+
+// Blocks of code on the pages are held by their language:
+//
+//   - sh: a page below docs/guides and docs/start is followed from its first block to its last,
+//     each page in a shell of its own, beside one service (TestPagesAreFollowed). A block of text
+//     after one of sh is what the program shows: its lines come in this order, and … stands for
+//     anything. Sections of other pages have tests of their own (followedApart). In all of them,
+//     and in indented blocks, what calls the program names commands and flags that exist.
+//   - sql: asked beside the same service; those of docs/analytics.md by TestAnalyticsDocAnswers.
+//   - json: parsed.
+//   - languages of receivers: a piece of the file that the paragraph before links. These files are
+//     run with their own toolchains (make test-signatures, and examples_test.go of each package).
+//   - mermaid: read by the site's generator.
+//   - text, http and diff: nothing to run. A fence without a language is not allowed.
+//
+// What is held by none of these stands in notHeld, with a reason.
+var (
+	followedFolders = []string{"docs/guides/", "docs/start/"}
+	receivers       = []string{"go", "javascript", "typescript", "python", "java", "rust"}
+	nothingToRun    = []string{"text", "http", "diff", "mermaid"}
+)
+
+// followedApart are sections whose blocks other tests follow.
+var followedApart = map[string]string{
+	"README.md#A first webhook in five minutes": "TestTheREADMEsFirstWebhook",
+	"docs/receiving.md#A receiver of your own":  "TestTheDocumentedReceiver",
+}
+
+// notHeld are blocks that are only read, by their page and how they begin.
+var notHeld = map[string]string{
+	"docs/architecture.md: kcat … -C -t lumenhook.journal":     "kcat and protoc are not among the tools of the build",
+	"docs/benchmarks.md: make bench ARGS='-update":             "hours",
+	"docs/benchmarks.md: make bench LINES=deliver,latency":     "hours",
+	"docs/benchmarks.md: make bench LINES=deliver REPS=1 ARGS": "minutes, and other figures by the machine",
+	"docs/receiving.md: curl -H":                               "an endpoint of the reader's; TestAReceiverWithoutAnAddressPullsEachEventOnce asks so",
+	"docs/receiving.md: lumenhook events pull":                 "as above",
+	"docs/receiving.md: lumenhook listen":                      "it goes on until it is interrupted; TestAReceiverOnALaptopListens",
+	"docs/inspecting.md: lumenhook sql":                        "TestTheDocumentedLooksInside follows what needs no tools of others",
+}
+
+// TestEveryBlockIsHeld: each block of code on each page is run, parsed or compared, or has a
+// reason why not.
+func TestEveryBlockIsHeld(t *testing.T) {
+	unused, blocks := make(map[string]bool), 0
+	for key := range notHeld {
+		unused[key] = true
+	}
+	for _, p := range allPages(t) {
+		for _, b := range p.Blocks {
+			blocks++
+			if key := reasonFor(p, b); key != "" {
+				delete(unused, key)
+			} else if err := held(p, b); err != nil {
+				t.Errorf("%s:%d: %v", p.Path, b.Line, err)
+			}
+		}
+	}
+	for key := range unused {
+		t.Errorf("notHeld has %q, which no page has", key)
+	}
+	if blocks < 80 {
+		t.Errorf("only %d blocks were found: are pages still read rightly?", blocks)
+	}
+}
+
+func reasonFor(p pages.Page, b pages.Block) string {
+	for key := range notHeld {
+		page, begins, _ := strings.Cut(key, ": ")
+		if page == p.Path && strings.HasPrefix(b.Code, begins) {
+			return key
+		}
+	}
+	return ""
+}
+
+// held says what is wrong with a block, or that nothing holds it.
+func held(p pages.Page, b pages.Block) error {
+	switch {
+	case !b.Fenced, slices.Contains(nothingToRun, b.Language):
+		return nil
+	case b.Language == "":
+		return fmt.Errorf("a fence names no language: text is what is only shown")
+	case b.Language == "sh":
+		if isFollowed(p.Path) || followedApart[p.Path+"#"+b.Section] != "" {
+			return nil
+		}
+	case b.Language == "sql":
+		if isFollowed(p.Path) || p.Path == "docs/analytics.md" {
+			return nil
+		}
+	case b.Language == "json":
+		var any any
+		return json.Unmarshal([]byte(b.Code), &any)
+	case slices.Contains(receivers, b.Language):
+		return quotes(b)
+	}
+	return fmt.Errorf("nothing holds this block of %s in the section %q: move it to a page that is followed, or give a reason in notHeld", b.Language, b.Section)
+}
+
+func isFollowed(name string) bool {
+	return slices.ContainsFunc(followedFolders, func(dir string) bool { return strings.HasPrefix(name, dir) })
+}
+
+// quotes says how a block differs from the file that the paragraph before it links. A piece of
+// the file may stand further left than there.
+func quotes(b pages.Block) error {
+	for _, name := range b.Quoting {
+		code, err := os.ReadFile(filepath.Join("..", "..", name))
+		if err != nil {
+			return err
+		}
+		if strings.Contains(leftmost(string(code)), leftmost(b.Code)) {
+			return nil
+		}
+	}
+	return fmt.Errorf("it is no piece of a file that the paragraph before links (%q): copy it from there", b.Quoting)
+}
+
+// leftmost is code without the blanks that its lines begin with.
+func leftmost(code string) string {
+	return regexp.MustCompile(`(?m)^[ \t]+`).ReplaceAllString(code, "")
+}
+
+// allPages are those of the repository.
+func allPages(t *testing.T) (all []pages.Page) {
+	t.Helper()
+	root := filepath.Join("..", "..")
+	names, err := filepath.Glob(filepath.Join(root, "*.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{"docs", "examples"} {
+		err := filepath.WalkDir(filepath.Join(root, dir), func(name string, d fs.DirEntry, err error) error {
+			switch {
+			case err != nil:
+				return err
+			case d.IsDir() && (d.Name() == "node_modules" || d.Name() == "target"):
+				return fs.SkipDir
+			case filepath.Ext(name) == ".md":
+				names = append(names, name)
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range names {
+		name, err := filepath.Rel(root, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := pages.Read(root, filepath.ToSlash(name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, p)
+	}
+	return all
+}
+
+// called is a call of the program in a block, up to what ends it in a shell, an explanation, or another
+// call within it.
+var called = regexp.MustCompile(`(?m)(?:^|[\s(])(?:\./bin/)?lumenhook ([a-z](?:[^\n|;&)#$]|\$[^(])*)`)
+
+// Every call of the program on any page names a command that there is, and flags that it has.
+func TestPagesNameCommandsThatExist(t *testing.T) {
+	calls := 0
+	for _, p := range allPages(t) {
+		for _, b := range p.Blocks {
+			code := strings.ReplaceAll(b.Code, "\\\n", " ")
+			for _, call := range called.FindAllStringSubmatch(code, -1) {
+				calls++
+				if err := exists(strings.Fields(call[1])); err != nil {
+					t.Errorf("%s:%d: lumenhook %s: %v", p.Path, b.Line, call[1], err)
+				}
+			}
+		}
+	}
+	if calls < 60 {
+		t.Errorf("only %d calls were found: are pages still read rightly?", calls)
+	}
+}
+
+func exists(words []string) error {
+	c, _, err := newRoot().Find(words)
+	if err != nil {
+		return err
+	}
+	if !c.HasParent() {
+		return fmt.Errorf("there is no such command")
+	}
+	c.InitDefaultHelpFlag()
+	for _, word := range words {
+		name, isFlag := strings.CutPrefix(word, "--")
+		name, _, _ = strings.Cut(name, "=")
+		if isFlag && name != "" && !hasFlag(c, name) {
+			return fmt.Errorf("%q has no --%s", c.CommandPath(), name)
+		}
+	}
+	return nil
+}
+
+func hasFlag(c *cobra.Command, name string) bool {
+	return c.Flags().Lookup(name) != nil || c.InheritedFlags().Lookup(name) != nil
+}
+
+// TestPagesAreFollowed follows each page as it stands there, beside one service: what a block
+// shows comes, and nothing fails.
+func TestPagesAreFollowed(t *testing.T) {
+	home := t.TempDir()
+	s := &testService{t: t, dir: filepath.Join(home, ".lumenhook")}
+	s.start("--no-demo", "--egress-ports", "1024-65535", "--ledger-interval", "300ms",
+		"--retry-schedule", "500ms", "--balance-moves")
+	defer s.interrupt()
+	t.Run("pages", func(t *testing.T) {
+		for _, p := range allPages(t) {
+			if isFollowed(p.Path) {
+				t.Run(path.Base(p.Path), func(t *testing.T) {
+					t.Parallel()
+					followPage(t, s.dir, p)
+				})
+			}
+		}
+	})
+}
+
+func followPage(t *testing.T, dataDir string, p pages.Page) {
+	t.Helper()
+	home := t.TempDir()
+	if err := os.Symlink(dataDir, filepath.Join(home, ".lumenhook")); err != nil {
+		t.Fatal(err)
+	}
+	sh := openShell(t, home, os.Getenv("PATH"))
+	sh.types("trap 'echo the shell ended with $?' EXIT\n")
+	for i, b := range p.Blocks {
+		at := len(sh.output.String())
+		switch b.Language {
+		case "sh":
+			sh.types(b.Code)
+		case "sql":
+			sh.types("lumenhook sql <<'END'\n" + strings.TrimRight(b.Code, ";\n") + ";\nEND\n")
+		default:
+			continue
+		}
+		done := fmt.Sprintf("block %d is done", i)
+		sh.types("echo " + done + "\n")
+		shown := done
+		if i+1 < len(p.Blocks) && p.Blocks[i+1].Language == "text" {
+			shown = p.Blocks[i+1].Code
+		}
+		sh.awaits(fmt.Sprintf("%s:%d", p.Path, b.Line), at, shown)
+		sh.awaits(fmt.Sprintf("%s:%d", p.Path, b.Line), at, done)
+	}
+	if err := sh.end(); err != nil {
+		t.Errorf("%s ended with %v:\n%s", p.Path, err, sh.output)
+	}
+}
+
+// awaits waits until the lines of a text are shown, in their order, after what was there before.
+func (sh *shell) awaits(where string, after int, text string) {
+	sh.t.Helper()
+	expected := asPattern(strings.ReplaceAll(text, "8443", sh.port))
+	deadline := time.NewTimer(40 * time.Second)
+	defer deadline.Stop()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		output := sh.output.String()[after:]
+		if expected.MatchString(output) {
+			return
+		}
+		if strings.Contains(output, "the shell ended with") {
+			sh.t.Fatalf("%s failed:\n%s", where, sh.output)
+		}
+		select {
+		case <-deadline.C:
+			sh.t.Fatalf("%s never showed\n%s\nbut\n%s", where, text, output)
+		case <-tick.C:
+		}
+	}
+}
+
+// asPattern is what the lines of a text fit: other lines may come between, blanks differ in
+// number, and … is anything of a line.
+func asPattern(text string) *regexp.Regexp {
+	var lines []string
+	for line := range strings.Lines(text) {
+		words := strings.Fields(line)
+		for i, word := range words {
+			words[i] = strings.ReplaceAll(regexp.QuoteMeta(word), "…", `[^\n]*?`)
+		}
+		if len(words) > 0 {
+			lines = append(lines, strings.Join(words, `[ \t]+`))
+		}
+	}
+	return regexp.MustCompile(`(?m)^\s*` + strings.Join(lines, `[ \t]*$(?s:.*?)^\s*`) + `[ \t]*$`)
+}
+
+func TestAPatternFitsWhatAProgramShows(t *testing.T) {
+	text := "evt_…   DELIVERED\nattempt 1, HTTP 200\n"
+	shown := "hello\n  evt_12  DELIVERED\nbetween\nattempt 1, HTTP 200  \n"
+	if !asPattern(text).MatchString(shown) {
+		t.Error("it does not fit")
+	}
+	for _, other := range []string{
+		"evt_12  FAILED\nattempt 1, HTTP 200\n", "attempt 1, HTTP 200\nevt_12 DELIVERED\n",
+		"evt_12  DELIVERED at last\nattempt 1, HTTP 200\n",
+	} {
+		if asPattern(text).MatchString(other) {
+			t.Errorf("it fits %q", other)
+		}
+	}
+}
