@@ -189,6 +189,7 @@ type shell struct {
 	input  io.WriteCloser
 	output *testkit.Buffer
 	port   string // in place of 8443, which may be somebody's here
+	plain  string // in place of 8081
 }
 
 func openShell(t *testing.T, home, path string) *shell {
@@ -200,6 +201,7 @@ func openShell(t *testing.T, home, path string) *shell {
 		cmd:    exec.CommandContext(ctx, "bash", "-euo", "pipefail", "-s"),
 		output: &testkit.Buffer{},
 		port:   freePort(t),
+		plain:  freePort(t),
 	}
 	sh.cmd.Dir, sh.cmd.WaitDelay = home, time.Second
 	sh.cmd.Env = append(os.Environ(), "PATH="+path, "PORT=3000",
@@ -263,13 +265,18 @@ func (sh *shell) follow(block, shown string) {
 	}
 }
 
-// types types a block.
+// types enters a block.
 func (sh *shell) types(block string) {
 	sh.t.Helper()
-	block = strings.ReplaceAll(block, "8443", sh.port)
+	block = sh.withPorts(block)
 	if _, err := io.WriteString(sh.input, block); err != nil && !errors.Is(err, syscall.EPIPE) {
 		sh.t.Fatal(err)
 	}
+}
+
+// withPorts is a block or what it shows, with the ports that are free here.
+func (sh *shell) withPorts(text string) string {
+	return strings.NewReplacer("8443", sh.port, "8081", sh.plain).Replace(text)
 }
 
 // end closes the terminal, and says how what was typed ended.

@@ -177,7 +177,8 @@ func (w *apiWriter) examples(m *openapi3.MediaType) {
 }
 
 func (w *apiWriter) objects() {
-	w.WriteString("# API: objects\n\nWhat operations take and give. * is of a field that is always there, or required.\n")
+	w.WriteString("# API: objects\n\nWhat operations take and give. " +
+		"* is of a field that is always there, or required.\n")
 	for _, name := range slices.Sorted(maps.Keys(w.document.Components.Schemas)) {
 		schema := w.document.Components.Schemas[name].Value
 		fmt.Fprintf(w, "\n## %s\n\n%s\n", name, schema.Description)

@@ -46,7 +46,9 @@ func codeColors() []byte {
 	return b.Bytes()
 }
 
-func renderFence(w util.BufWriter, source []byte, n ast.Node, entering bool) (ast.WalkStatus, error) {
+func renderFence(
+	w util.BufWriter, source []byte, n ast.Node, entering bool,
+) (ast.WalkStatus, error) {
 	if !entering {
 		return ast.WalkContinue, nil
 	}
@@ -58,7 +60,9 @@ func renderFence(w util.BufWriter, source []byte, n ast.Node, entering bool) (as
 	return ast.WalkSkipChildren, nil
 }
 
-func renderIndented(w util.BufWriter, source []byte, n ast.Node, entering bool) (ast.WalkStatus, error) {
+func renderIndented(
+	w util.BufWriter, source []byte, n ast.Node, entering bool,
+) (ast.WalkStatus, error) {
 	if entering {
 		writeCode(w, "", codeOf(n, source))
 	}
@@ -80,7 +84,8 @@ func writeCode(w io.Writer, language, code string) {
 	if language == "text" {
 		class = "code shown"
 	}
-	fmt.Fprintf(w, "<div class=%q data-language=%q><pre class=\"chroma\" tabindex=\"0\"><code>", class, language)
+	fmt.Fprintf(w, `<div class=%q data-language=%q><pre class="chroma" tabindex="0"><code>`,
+		class, language)
 	lexer := lexers.Get(language)
 	if language == "" || lexer == nil {
 		lexer = lexers.Fallback

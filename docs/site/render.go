@@ -180,7 +180,9 @@ func renderTable(w util.BufWriter, _ []byte, _ ast.Node, entering bool) (ast.Wal
 	return ast.WalkContinue, err
 }
 
-func renderHeading(w util.BufWriter, _ []byte, n ast.Node, entering bool) (ast.WalkStatus, error) {
+func renderHeading(
+	w util.BufWriter, _ []byte, n ast.Node, entering bool,
+) (ast.WalkStatus, error) {
 	h := n.(*ast.Heading)
 	id, _ := h.AttributeString("id")
 	var err error
@@ -189,8 +191,8 @@ func renderHeading(w util.BufWriter, _ []byte, n ast.Node, entering bool) (ast.W
 	} else if h.Level == 1 {
 		_, err = w.WriteString("</h1>\n")
 	} else {
-		_, err = fmt.Fprintf(w, " <a class=\"here\" href=\"#%s\" aria-label=\"Link to this part\">#</a></h%d>\n",
-			id, h.Level)
+		_, err = fmt.Fprintf(w, ` <a class="here" href="#%s" aria-label="Link to this part">#</a>`+
+			"</h%d>\n", id, h.Level)
 	}
 	return ast.WalkContinue, err
 }

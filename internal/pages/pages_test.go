@@ -31,7 +31,8 @@ func TestAPageIsRead(t *testing.T) {
 		!slices.Equal(code.Quoting, []string{"examples/verify.go"}) {
 		t.Errorf("%+v", code)
 	}
-	if shown.Fenced || shown.Code != "lumenhook version\n" || !strings.HasPrefix(shown.Section, "A heading") {
+	if shown.Fenced || shown.Code != "lumenhook version\n" ||
+		!strings.HasPrefix(shown.Section, "A heading") {
 		t.Errorf("%+v", shown)
 	}
 	if len(p.Links) != 3 || p.Links[2].Target != "p.svg" || p.Resolve(p.Links[1].Target) !=
