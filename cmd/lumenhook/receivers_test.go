@@ -92,6 +92,13 @@ var allKits = []kit{
 			}},
 		},
 	},
+	{
+		name:    "rust",
+		prepare: [][]string{{"cargo", "build", "--quiet", "--example", "axum"}},
+		check:   []string{"cargo", "test", "--quiet", "--test", "published"},
+		env:     []string{"CARGO_TARGET_DIR=build"},
+		apps:    []kitApp{{"axum", []string{"build/debug/examples/axum"}}},
+	},
 }
 
 // TestReceiverKitsConform: each example takes what a receiver is to take, refuses what it is to

@@ -1,0 +1,101 @@
+//! A receiver with axum, of a shop that credits the payments it is told of:
+//!
+//!     PORT=8081 DATABASE=shop.db LUMENHOOK_SECRET_FILE=secret cargo run --example axum
+//!
+//! WORKER=off only receives: the work is then another process's.
+
+use axum::body::Bytes;
+use axum::extract::{DefaultBodyLimit, State};
+use axum::http::{HeaderMap, StatusCode};
+use axum::routing::{get, post};
+use axum::{Json, Router};
+use lumenhook_receiver::{Event, HandleError, Inbox, Receiver, MAX_BODY_BYTES, PAYMENT_RECEIVED};
+use rusqlite::{params, Connection, Transaction};
+use serde_json::{json, Map, Value};
+use std::env::var;
+use std::error::Error;
+use std::sync::Arc;
+use std::time::Duration;
+
+// A payment that two watches match is two events: the payment's own id keeps it from being
+// credited twice.
+const CREATE: &str = "
+CREATE TABLE IF NOT EXISTS credits (
+  payment_id TEXT PRIMARY KEY, wallet TEXT, asset TEXT, stroops TEXT);
+CREATE TABLE IF NOT EXISTS processed (event_id TEXT);";
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let secrets = std::fs::read_to_string(var("LUMENHOOK_SECRET_FILE")?)?;
+    let inbox = Arc::new(Inbox::open(database())?);
+    let mut db = open()?;
+    db.execute_batch(CREATE)?;
+    if var("WORKER").as_deref() != Ok("off") {
+        let inbox = inbox.clone();
+        std::thread::spawn(move || inbox.work(&mut db, credit));
+    }
+    let secrets = secrets.split_whitespace().map(String::from).collect();
+    let app = Router::new()
+        .route("/webhooks", post(webhook).layer(DefaultBodyLimit::max(MAX_BODY_BYTES)))
+        .route("/processed", get(processed))
+        .with_state(Receiver { secrets, inbox });
+    let port = var("PORT").unwrap_or_else(|_| "8081".into());
+    let listener = tokio::net::TcpListener::bind(format!("127.0.0.1:{port}")).await?;
+    Ok(axum::serve(listener, app).await?)
+}
+
+/// `Bytes` is the raw body: nothing has parsed it. What is too large is answered 413.
+async fn webhook(
+    State(receiver): State<Receiver>,
+    headers: HeaderMap,
+    body: Bytes,
+) -> Result<(StatusCode, String), StatusCode> {
+    let answer = tokio::task::spawn_blocking(move || receiver.receive(&headers, &body))
+        .await
+        .map_err(|_| StatusCode::SERVICE_UNAVAILABLE)?;
+    let status = StatusCode::from_u16(answer.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    Ok((status, answer.text))
+}
+
+/// What this shop does with an event.
+fn credit(tx: &Transaction, event: &Event) -> Result<(), HandleError> {
+    if event.kind == PAYMENT_RECEIVED {
+        let payment = event.payment()?.payment;
+        tx.execute(
+            "INSERT INTO credits VALUES (?, ?, ?, ?) ON CONFLICT (payment_id) DO NOTHING",
+            params![payment.id, payment.to, payment.asset.code, payment.stroops()?.to_string()],
+        )?;
+    }
+    tx.execute("INSERT INTO processed VALUES (?)", [&event.id])?;
+    Ok(())
+}
+
+/// What was done so far.
+async fn processed() -> Result<Json<Value>, (StatusCode, String)> {
+    let read = || -> rusqlite::Result<Value> {
+        let db = open()?;
+        let mut events = db.prepare("SELECT event_id FROM processed ORDER BY rowid")?;
+        let events = events.query_map([], |row| row.get(0))?;
+        let events = events.collect::<rusqlite::Result<Vec<String>>>()?;
+        let mut credits = db.prepare("SELECT payment_id, stroops FROM credits")?;
+        let credits =
+            credits.query_map([], |row| Ok((row.get(0)?, row.get::<_, String>(1)?.into())))?;
+        let credits = credits.collect::<rusqlite::Result<Map<String, Value>>>()?;
+        Ok(json!({ "events": events, "credits": credits }))
+    };
+    match read() {
+        Ok(done) => Ok(Json(done)),
+        Err(error) => Err((StatusCode::INTERNAL_SERVER_ERROR, error.to_string())),
+    }
+}
+
+fn open() -> rusqlite::Result<Connection> {
+    let db = Connection::open(database())?;
+    db.busy_timeout(Duration::from_secs(5))?;
+    db.pragma_update(None, "synchronous", "FULL")?;
+    Ok(db)
+}
+
+fn database() -> String {
+    var("DATABASE").unwrap_or_else(|_| "shop.db".into())
+}
