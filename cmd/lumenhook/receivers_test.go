@@ -99,6 +99,19 @@ var allKits = []kit{
 		env:     []string{"CARGO_TARGET_DIR=build"},
 		apps:    []kitApp{{"axum", []string{"build/debug/examples/axum"}}},
 	},
+	{
+		name:  "java",
+		lock:  "pom.xml",
+		fetch: []string{"mvn", "-q", "-B", "dependency:copy-dependencies", "-DoutputDirectory=build/lib"},
+		prepare: [][]string{{
+			"sh", "-c", "javac --release 17 -parameters -d build/classes -cp 'build/lib/*'" +
+				" src/main/java/com/lumenhook/receiver/*.java example/*.java check/*.java",
+		}},
+		check: []string{
+			"java", "-cp", "build/classes:build/lib/*", "Published", "../../../schemas/vectors",
+		},
+		apps: []kitApp{{"spring", []string{"java", "-cp", "build/classes:build/lib/*", "Shop"}}},
+	},
 }
 
 // TestReceiverKitsConform: each example takes what a receiver is to take, refuses what it is to
