@@ -33,6 +33,14 @@ build: ## the program, as ./bin/lumenhook
 	@echo "building bin/lumenhook; the first time takes a minute or so"
 	@$(GO) build -trimpath -ldflags "$(LDFLAGS)" -o bin/lumenhook ./cmd/lumenhook
 
+# What a release has beside the programs, and a package puts where shells look for it.
+.PHONY: shell-files
+shell-files: ## the scripts of the shells, in completions/
+	@mkdir -p completions
+	@$(GO) build -trimpath -tags noengine -o completions/.program ./cmd/lumenhook
+	@set -e; for shell in bash zsh fish powershell; do completions/.program completion $$shell > completions/lumenhook.$$shell; done
+	@rm completions/.program
+
 test: lint ## everything, with real parts
 	@set -e; for module in $(TEST_MODULES); do (cd $$module && $(GO) test -timeout 10m ./...); done
 	$(GO) test -timeout 40m ./...

@@ -17,6 +17,7 @@
 // The command line
 //
 //   - cli has its rules, its errors and its answers; terminal shows work under way.
+//   - completion is what shells complete.
 //   - connect finds the service that a command is for; runfile is a data folder.
 //   - apicli, devnetcli, doctor, forward, ledgerread, rewrap, sqlshell, topicview are what
 //     commands do.

@@ -310,7 +310,11 @@ var commandFaults = map[string]faultsOf{
 		{`--only: "x" is no check: there are configuration,`, "--only", "x"},
 		{"--timeout 1h0m0s: must be from", "--timeout", "1h"},
 		{`--roles: "x" is no role`, "--roles", "x", "--kafka-brokers", "127.0.0.1:1"}}},
-	"version": {},
+	"version":               {},
+	"completion bash":       {},
+	"completion fish":       {},
+	"completion powershell": {},
+	"completion zsh":        {},
 }
 
 // dialect is what a person at a terminal has no use for.

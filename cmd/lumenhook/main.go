@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lumenhook/lumenhook/internal/cli"
+	"github.com/lumenhook/lumenhook/internal/completion"
 	"github.com/lumenhook/lumenhook/internal/embedded/clickhouse"
 	"github.com/lumenhook/lumenhook/internal/sealing"
 )
@@ -79,8 +80,9 @@ can tell), and with 3 when what was compared differs.`,
 		newCoverage(), newStatement(), newReconcile(), newListen(),
 		newSQL(), newTopics(), newBackup(), newRestore(), newRepartition(), newRebuild(),
 		newVerifyProjection(), newMigrate(), newHealth(), newDoctor(),
-		cli.NewVersion(),
+		cli.NewVersion(), completion.New(),
 	)
 	root.Example = examplesOf(root, "run")
+	completion.Register(root)
 	return root
 }

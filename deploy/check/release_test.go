@@ -99,6 +99,12 @@ func TestTheRelease(t *testing.T) {
 		[]string{"linux/amd64", "linux/arm64", "darwin/amd64", "darwin/arm64"}) {
 		t.Errorf("the static builds are for %v", platforms["static"])
 	}
+	if !slices.Contains(recipe.Before.Hooks, "make shell-files") {
+		t.Errorf("before it builds, it runs %q", recipe.Before.Hooks)
+	}
+	if out, err := exec.Command("make", "-C", root, "shell-files").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
 	archived(t, recipe, platforms)
 	if recipe.Checksum.Algorithm != "sha256" || len(recipe.SBOMs) != 1 ||
 		recipe.SBOMs[0].Artifacts != "archive" {

@@ -39,6 +39,11 @@ func fromEnvironment(flags *pflag.FlagSet) (faults []error) {
 	return faults
 }
 
+// FromEnvironment sets flags that were not given from their variables, as a command line does.
+func FromEnvironment(flags *pflag.FlagSet) error {
+	return errors.Join(fromEnvironment(flags)...)
+}
+
 // unknownVariables returns a fault for every variable with the program's prefix that is
 // neither of a flag of any subcommand nor read elsewhere.
 func unknownVariables(root *cobra.Command, elsewhere, environment []string) (faults []error) {
