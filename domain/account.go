@@ -17,17 +17,29 @@ func Permissions() []Permission {
 	return []Permission{PermissionRead, PermissionWrite, PermissionOperate}
 }
 
+// MaxEmails is at how many addresses an account's holder is told.
+const MaxEmails = 10
+
 // Account is a customer: it owns keys, endpoints and watches.
 type Account struct {
 	ID              string
 	Version         uint64
 	Email           string
-	Keys            []Key // oldest first
+	MoreEmails      []string // that are told besides, none twice
+	Keys            []Key    // oldest first
 	CreatedAtMillis int64
 }
 
 // Exists reports whether the account was created.
 func (a Account) Exists() bool { return a.ID != "" }
+
+// Emails are the addresses where the account's holder is told, none of them twice.
+func (a Account) Emails() []string {
+	if a.Email == "" {
+		return nil
+	}
+	return append([]string{a.Email}, a.MoreEmails...)
+}
 
 // Key returns a key by its identifier.
 func (a Account) Key(id string) (Key, bool) {
@@ -38,7 +50,7 @@ func (a Account) Key(id string) (Key, bool) {
 	return a.Keys[i], true
 }
 
-// DecideAccount decides a command on an account: to create it, to change its email, or to create,
+// DecideAccount decides a command on an account: to create it, to change its emails, or to create,
 // roll or revoke one of its keys.
 func DecideAccount(state Account, c Command, nowMillis int64) ([]FactBody, *Rejection) {
 	if body, ok := c.Body.(CreateAccount); ok {
@@ -50,10 +62,15 @@ func DecideAccount(state Account, c Command, nowMillis int64) ([]FactBody, *Reje
 	asked, _ := c.Body.(AccountCommand)
 	switch body := asked.(type) {
 	case UpdateAccount:
-		if body.Email == state.Email {
+		if body.Email == state.Email && slices.Equal(body.MoreEmails, state.MoreEmails) {
 			return nil, nil
 		}
-		return []FactBody{AccountCreated{AccountID: state.ID, Email: body.Email, Updated: true}}, nil
+		return []FactBody{AccountCreated{
+			AccountID:  state.ID,
+			Email:      body.Email,
+			MoreEmails: body.MoreEmails,
+			Updated:    true,
+		}}, nil
 	case CreateKey:
 		return decideCreateKey(state, body, nowMillis)
 	case RollKey:
@@ -74,7 +91,7 @@ func DecideCreateAccount(state Account, c CreateAccount, nowMillis int64) ([]Fac
 		}
 	}
 	return []FactBody{
-		AccountCreated{AccountID: c.AccountID, Email: c.Email},
+		AccountCreated{AccountID: c.AccountID, Email: c.Email, MoreEmails: c.MoreEmails},
 		KeyCreated{Key: c.Key.bornAt(nowMillis)},
 	}, nil
 }
@@ -84,7 +101,7 @@ func EvolveAccount(state Account, f Fact) Account {
 	changed, _ := f.Body.(AccountFact)
 	switch body := changed.(type) {
 	case AccountCreated:
-		state.ID, state.Email = body.AccountID, body.Email
+		state.ID, state.Email, state.MoreEmails = body.AccountID, body.Email, body.MoreEmails
 		if !body.Updated {
 			state.CreatedAtMillis = f.AtMillis
 		}

@@ -79,6 +79,13 @@ func TestAccountCommands(t *testing.T) {
 			givenAccount(), ownAccount,
 			domain.UpdateAccount{AccountID: ownAccount, Email: givenAccount().Email}, "", nil,
 		},
+		"update, more": {
+			givenAccount(), ownAccount,
+			domain.UpdateAccount{AccountID: ownAccount, Email: givenAccount().Email,
+				MoreEmails: []string{"other"}}, "",
+			facts(domain.AccountCreated{AccountID: ownAccount, Email: givenAccount().Email,
+				MoreEmails: []string{"other"}, Updated: true}),
+		},
 		"update, no account": {
 			domain.Account{}, "", domain.UpdateAccount{Email: "other"}, domain.CodeNotFound, nil,
 		},

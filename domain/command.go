@@ -69,16 +69,18 @@ type WatchCommand interface {
 
 // CreateAccount asks for a new account with a first key.
 type CreateAccount struct {
-	AccountID string
-	Email     string
-	Key       Key
+	AccountID  string
+	Email      string
+	MoreEmails []string // [Account.MoreEmails]
+	Key        Key
 }
 
-// UpdateAccount asks for another address to tell the holder of an account at. It comes from whoever
+// UpdateAccount asks for other addresses to tell the holder of an account at. It comes from whoever
 // runs the service, and is kept as a [CreateAccount].
 type UpdateAccount struct {
-	AccountID string
-	Email     string
+	AccountID  string
+	Email      string
+	MoreEmails []string // [Account.MoreEmails]
 }
 
 // CreateKey asks for another API key.
@@ -209,6 +211,7 @@ type RecordMail struct {
 	Notice     uint64 // version of the EndpointDisabled
 	Number     int    // of the order
 	Answer     MailAnswer
+	Done       MailDone // the addresses that no order needs to try again
 }
 
 // CreateWatch asks for a new watch.

@@ -64,11 +64,12 @@ type WatchFact interface {
 	ofWatch()
 }
 
-// AccountCreated opens an account, or gives one that is there another email.
+// AccountCreated opens an account, or gives one that is there other emails.
 type AccountCreated struct {
-	AccountID string
-	Email     string
-	Updated   bool // it was there
+	AccountID  string
+	Email      string
+	MoreEmails []string // [Account.MoreEmails]
+	Updated    bool     // it was there
 }
 
 // KeyCreated adds an API key to an account.
@@ -137,7 +138,8 @@ type MailAttempted struct {
 	Notice       uint64
 	Number       int // of the order
 	Outcome      MailOutcome
-	NextAtMillis int64 // of the next order; 0 unless the outcome is MailRetried
+	NextAtMillis int64    // of the next order; 0 unless the outcome is MailRetried
+	Done         MailDone // the addresses that the next order passes by
 }
 
 // EndpointEnabled lets the sending go on: what waits is due at once.

@@ -58,7 +58,8 @@ func MailOutcomes() []MailOutcome {
 // MailAnswer is what a mailer answers to an order.
 type MailAnswer string
 
-// Answers of a mailer.
+// Answers of a mailer. Of several addresses one that asks for later makes the answer
+// MailDeferred; else one that took the mail makes it MailTaken.
 const (
 	MailTaken     MailAnswer = "taken"      // the server has promised to deliver it
 	MailDeferred  MailAnswer = "deferred"   // this mail was refused, and may be taken later
@@ -79,7 +80,53 @@ type Notice struct {
 	Tries         int   // that were answered
 	FirstAtMillis int64 // of the first order; 0: none
 	NextAtMillis  int64 // when the next order is due, if nothing is heard before
+	Done          MailDone
 }
+
+// MailDone names the addresses of an account at which a notice is settled, each by its [MailTag]:
+// a mail that one of them refuses for now is tried again, and comes nowhere twice.
+type MailDone struct {
+	Taken   []string // a server has promised to deliver it there
+	Refused []string // for good
+}
+
+// Has reports whether a notice is settled at an address.
+func (d MailDone) Has(tag string) bool {
+	return slices.Contains(d.Taken, tag) || slices.Contains(d.Refused, tag)
+}
+
+// Of is what is done at some addresses.
+func (d MailDone) Of(tags []string) MailDone {
+	others := func(tag string) bool { return !slices.Contains(tags, tag) }
+	return MailDone{
+		Taken:   slices.DeleteFunc(slices.Clone(d.Taken), others),
+		Refused: slices.DeleteFunc(slices.Clone(d.Refused), others),
+	}
+}
+
+// With is what is done when a mail was taken or refused at one more address.
+func (d MailDone) With(tag string, answer MailAnswer) MailDone {
+	switch answer {
+	case MailTaken:
+		d.Taken = append(slices.Clone(d.Taken), tag)
+	case MailDeclined:
+		d.Refused = append(slices.Clone(d.Refused), tag)
+	case MailDeferred, MailUnserved, MailNoAddress: // nothing is
+	}
+	return d
+}
+
+func (d MailDone) wellFormed() error {
+	err := errors.Join(atMost("addresses that have a mail", len(d.Taken), MaxEmails),
+		atMost("addresses that refused a mail", len(d.Refused), MaxEmails))
+	for _, tag := range slices.Concat(d.Taken, d.Refused) {
+		err = errors.Join(err, within("address", len(tag), 1, maxHashBytes))
+	}
+	return err
+}
+
+// MailTag names an address of an account where the address itself has no place.
+func MailTag(accountID, email string) string { return DeriveID("", "mail to", accountID, email) }
 
 // Exists reports whether the notice waits for something. A settled one does not.
 func (n Notice) Exists() bool { return n.State != "" }
@@ -111,6 +158,7 @@ type MailOrder struct {
 	Disabled    EndpointDisabled
 	Number      int
 	UntilMillis int64 // nobody is to send it later: it is ordered again
+	Done        MailDone
 }
 
 // ID names the order's notice: each order of it asks for the same mail.
@@ -120,7 +168,8 @@ func (o MailOrder) ID() string { return NoticeID(o.EndpointID, o.Notice) }
 func (o MailOrder) WellFormed() error {
 	return errors.Join(checkID("endpoint", EndpointPrefix, o.EndpointID),
 		checkID("account", AccountPrefix, o.AccountID),
-		within("order", o.Number, 1, maxCount), checkMillis("disabling", o.AtMillis))
+		within("order", o.Number, 1, maxCount), checkMillis("disabling", o.AtMillis),
+		o.Done.wellFormed())
 }
 
 // Order is the order that the notice waits on.
@@ -136,16 +185,19 @@ func (n Notice) Order(e Endpoint) MailOrder {
 		Disabled:    n.Disabled,
 		Number:      n.Number,
 		UntilMillis: n.NextAtMillis - mailOrderGrace,
+		Done:        n.Done,
 	}
 }
 
-// Answered is the command that answers the order.
-func (o MailOrder) Answered(answer MailAnswer) RecordMail {
+// Answered is the command that answers the order: what came of it, and at which addresses the
+// notice is settled by now.
+func (o MailOrder) Answered(answer MailAnswer, done MailDone) RecordMail {
 	return RecordMail{
 		EndpointID: o.EndpointID,
 		Notice:     o.Notice,
 		Number:     o.Number,
 		Answer:     answer,
+		Done:       done,
 	}
 }
 
@@ -181,7 +233,7 @@ func DecideMailAnswer(notice Notice, c RecordMail, nowMillis int64) []FactBody {
 	made := MailAttempted{Notice: c.Notice, Number: c.Number}
 	made.Outcome = notice.outcome(c.Answer, nowMillis)
 	if made.Outcome == MailRetried {
-		made.NextAtMillis = nowMillis + MailWait(notice.Tries+1)
+		made.NextAtMillis, made.Done = nowMillis+MailWait(notice.Tries+1), c.Done
 	}
 	return []FactBody{made}
 }
@@ -251,7 +303,7 @@ func EvolveNotice(state Notice, f Fact) Notice {
 		if body.Outcome != MailRetried {
 			return Notice{}
 		}
-		state.State, state.NextAtMillis = NoticeWaiting, body.NextAtMillis
+		state.State, state.NextAtMillis, state.Done = NoticeWaiting, body.NextAtMillis, body.Done
 		state.Tries++
 	default: // about no notice
 	}
@@ -263,5 +315,5 @@ func (c RecordMail) wellFormed() error {
 	if !slices.Contains(answers, c.Answer) {
 		return fmt.Errorf("no mailer answers %.40q", c.Answer)
 	}
-	return within("order", c.Number, 1, maxCount)
+	return errors.Join(within("order", c.Number, 1, maxCount), c.Done.wellFormed())
 }

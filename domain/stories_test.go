@@ -204,7 +204,7 @@ func (n *narrator) order(t *testing.T, word string) []domain.FactBody {
 func (n *narrator) answer(t *testing.T, words []string) []domain.FactBody {
 	t.Helper()
 	version, notice := n.notice(t, words[0])
-	c := notice.Order(n.endpoint).Answered(domain.MailAnswer(words[1]))
+	c := notice.Order(n.endpoint).Answered(domain.MailAnswer(words[1]), domain.MailDone{})
 	c.Notice = version
 	if len(words) > 2 {
 		number, err := strconv.Atoi(words[2])

@@ -41,11 +41,21 @@ func (c Command) WellFormed() error {
 }
 
 func (c CreateAccount) wellFormed() error {
-	return errors.Join(atMost("email", len(c.Email), maxNameBytes), c.Key.wellFormed())
+	return errors.Join(atMost("email", len(c.Email), maxNameBytes), moreEmails(c.MoreEmails),
+		c.Key.wellFormed())
 }
 
 func (c UpdateAccount) wellFormed() error {
-	return within("email", len(c.Email), 1, maxNameBytes)
+	return errors.Join(within("email", len(c.Email), 1, maxNameBytes), moreEmails(c.MoreEmails))
+}
+
+// moreEmails checks [Account.MoreEmails].
+func moreEmails(emails []string) error {
+	err := atMost("emails besides the first", len(emails), MaxEmails-1)
+	for _, email := range emails {
+		err = errors.Join(err, within("email", len(email), 1, maxNameBytes))
+	}
+	return err
 }
 
 func (c CreateKey) wellFormed() error { return c.Key.wellFormed() }

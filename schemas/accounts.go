@@ -30,6 +30,7 @@ func accountOut(a domain.Account) *kafka.Account {
 		Email:           a.Email,
 		Keys:            mapped(a.Keys, keyOut),
 		CreatedAtMillis: a.CreatedAtMillis,
+		MoreEmails:      a.MoreEmails,
 	}
 }
 
@@ -40,6 +41,7 @@ func accountIn(a *kafka.Account) domain.Account {
 		Email:           a.GetEmail(),
 		Keys:            mapped(a.GetKeys(), keyIn),
 		CreatedAtMillis: a.GetCreatedAtMillis(),
+		MoreEmails:      a.GetMoreEmails(),
 	}
 }
 
@@ -73,13 +75,20 @@ func accountCommandOut(meta *kafka.CommandMeta, body domain.AccountCommand) prot
 	switch b := body.(type) {
 	case domain.CreateAccount:
 		return &kafka.CreateAccount{
-			Meta:      meta,
-			AccountId: b.AccountID,
-			Email:     b.Email,
-			Key:       keyOut(b.Key),
+			Meta:       meta,
+			AccountId:  b.AccountID,
+			Email:      b.Email,
+			MoreEmails: b.MoreEmails,
+			Key:        keyOut(b.Key),
 		}
 	case domain.UpdateAccount:
-		return &kafka.CreateAccount{Meta: meta, AccountId: b.AccountID, Email: b.Email, Update: true}
+		return &kafka.CreateAccount{
+			Meta:       meta,
+			AccountId:  b.AccountID,
+			Email:      b.Email,
+			MoreEmails: b.MoreEmails,
+			Update:     true,
+		}
 	case domain.CreateKey:
 		return &kafka.CreateKey{Meta: meta, AccountId: b.AccountID, Key: keyOut(b.Key)}
 	case domain.RollKey:
@@ -99,12 +108,17 @@ func accountCommandOut(meta *kafka.CommandMeta, body domain.AccountCommand) prot
 var accountCommandForms = map[string]commandForm{
 	"CreateAccount": command(func(m *kafka.CreateAccount) domain.CommandBody {
 		if m.GetUpdate() {
-			return domain.UpdateAccount{AccountID: m.GetAccountId(), Email: m.GetEmail()}
+			return domain.UpdateAccount{
+				AccountID:  m.GetAccountId(),
+				Email:      m.GetEmail(),
+				MoreEmails: m.GetMoreEmails(),
+			}
 		}
 		return domain.CreateAccount{
-			AccountID: m.GetAccountId(),
-			Email:     m.GetEmail(),
-			Key:       keyIn(m.GetKey()),
+			AccountID:  m.GetAccountId(),
+			Email:      m.GetEmail(),
+			MoreEmails: m.GetMoreEmails(),
+			Key:        keyIn(m.GetKey()),
 		}
 	}),
 	"CreateKey": command(func(m *kafka.CreateKey) domain.CommandBody {
@@ -127,10 +141,11 @@ func accountFactOut(meta *kafka.FactMeta, body domain.AccountFact) proto.Message
 	switch b := body.(type) {
 	case domain.AccountCreated:
 		return &kafka.AccountCreated{
-			Meta:      meta,
-			AccountId: b.AccountID,
-			Email:     b.Email,
-			Updated:   b.Updated,
+			Meta:       meta,
+			AccountId:  b.AccountID,
+			Email:      b.Email,
+			MoreEmails: b.MoreEmails,
+			Updated:    b.Updated,
 		}
 	case domain.KeyCreated:
 		return &kafka.KeyCreated{Meta: meta, Key: keyOut(b.Key)}
@@ -156,9 +171,10 @@ var accountFactForms = map[string]factForm{
 
 func accountCreatedIn(m *kafka.AccountCreated) domain.FactBody {
 	return domain.AccountCreated{
-		AccountID: m.GetAccountId(),
-		Email:     m.GetEmail(),
-		Updated:   m.GetUpdated(),
+		AccountID:  m.GetAccountId(),
+		Email:      m.GetEmail(),
+		MoreEmails: m.GetMoreEmails(),
+		Updated:    m.GetUpdated(),
 	}
 }
 

@@ -41,6 +41,12 @@ func TestNoFieldIsForgotten(t *testing.T) {
 	comesBack(t, filled(domain.Endpoint{}), func(e domain.Endpoint) (domain.Endpoint, error) {
 		return schemas.UnmarshalEndpoint(schemas.MarshalEndpoint(e))
 	})
+	comesBack(t, filled(domain.MailOrder{}), func(o domain.MailOrder) (domain.MailOrder, error) {
+		return schemas.DecodeMailOrder(schemas.EncodeMailOrder(o))
+	})
+	comesBack(t, filled(domain.Notice{}), func(n domain.Notice) (domain.Notice, error) {
+		return schemas.UnmarshalNotice(schemas.MarshalNotice(n))
+	})
 	comesBack(t, filled(domain.Account{}), func(a domain.Account) (domain.Account, error) {
 		return schemas.DecodeAccount(schemas.EncodeAccount(a))
 	})

@@ -165,7 +165,7 @@ var (
 		ID:             "cmd_1",
 		AccountID:      "acc_1",
 		IssuedAtMillis: 77,
-		Body:           goldenOrder.Answered(domain.MailTaken),
+		Body:           goldenOrder.Answered(domain.MailTaken, domain.MailDone{}),
 	}
 )
 
@@ -273,6 +273,18 @@ func laterWatch() domain.Watch {
 // laterFacts have fields that the golden file of their type was written without.
 var laterFacts = []domain.FactBody{
 	domain.AccountCreated{AccountID: "acc_1", Email: "b@example.com", Updated: true},
+	domain.AccountCreated{
+		AccountID:  "acc_1",
+		Email:      "b@example.com",
+		MoreEmails: []string{"c@example.com"},
+		Updated:    true,
+	},
+	domain.MailAttempted{
+		Notice:  9,
+		Number:  2,
+		Outcome: domain.MailRetried,
+		Done:    domain.MailDone{Taken: []string{"tag1"}, Refused: []string{"tag2"}},
+	},
 	domain.KeyCreated{Key: laterKey},
 	domain.EndpointCreated{EndpointID: "ep_1", EndpointSettings: domain.EndpointSettings{
 		Headers:            headers,
@@ -410,7 +422,7 @@ func goldenOf(t *testing.T, dir string, m schemas.Message) []byte {
 func TestGoldenMails(t *testing.T) {
 	order := schemas.EncodeMailOrder(goldenOrder)
 	order.Value = goldenOf(t, "golden/mails", order)
-	if got, err := schemas.DecodeMailOrder(order); err != nil || got != goldenOrder {
+	if got, err := schemas.DecodeMailOrder(order); err != nil || !reflect.DeepEqual(got, goldenOrder) {
 		t.Errorf("the order reads as %+v, %v", got, err)
 	}
 	answer := schemas.EncodeCommand(goldenAnswer)
@@ -449,6 +461,11 @@ func TestWhatIsUnknownIsRefused(t *testing.T) {
 // everyCommand has every type of command, updates twice.
 var everyCommand = []domain.CommandBody{
 	domain.UpdateAccount{AccountID: "acc_1", Email: "b@example.com"},
+	domain.UpdateAccount{
+		AccountID:  "acc_1",
+		Email:      "b@example.com",
+		MoreEmails: []string{"c@example.com"},
+	},
 	domain.CreateAccount{AccountID: "acc_1", Email: "a@example.com", Key: goldenKey},
 	domain.CreateKey{AccountID: "acc_1", Key: laterKey},
 	domain.RollKey{AccountID: "acc_1", KeyID: "key_1", Key: laterKey, GraceMillis: 5},

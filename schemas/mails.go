@@ -23,6 +23,7 @@ func EncodeMailOrder(o domain.MailOrder) Message {
 		LastError:      string(o.Disabled.LastError),
 		Number:         uint32(o.Number),
 		UntilMillis:    o.UntilMillis,
+		Done:           mailDoneOut(o.Done),
 	})
 }
 
@@ -43,6 +44,7 @@ func mailOrderIn(m *kafka.MailOrder) domain.MailOrder {
 		Disabled:    disabledIn(m),
 		Number:      int(m.GetNumber()),
 		UntilMillis: m.GetUntilMillis(),
+		Done:        mailDoneIn(m.GetDone()),
 	}
 }
 
@@ -61,6 +63,17 @@ func disabledIn(m interface {
 	}
 }
 
+func mailDoneOut(d domain.MailDone) *kafka.MailDone {
+	if len(d.Taken)+len(d.Refused) == 0 {
+		return nil // as orders and notices were written before accounts had several addresses
+	}
+	return &kafka.MailDone{Taken: d.Taken, Refused: d.Refused}
+}
+
+func mailDoneIn(m *kafka.MailDone) domain.MailDone {
+	return domain.MailDone{Taken: m.GetTaken(), Refused: m.GetRefused()}
+}
+
 // MarshalNotice writes a notice as a task keeps it.
 func MarshalNotice(n domain.Notice) []byte {
 	return pack("Notice", "", &kafka.Notice{
@@ -76,6 +89,7 @@ func MarshalNotice(n domain.Notice) []byte {
 		Tries:          uint32(n.Tries),
 		FirstAtMillis:  n.FirstAtMillis,
 		NextAtMillis:   n.NextAtMillis,
+		Done:           mailDoneOut(n.Done),
 	}).Value
 }
 
@@ -92,6 +106,7 @@ func UnmarshalNotice(value []byte) (domain.Notice, error) {
 			Tries:         int(m.GetTries()),
 			FirstAtMillis: m.GetFirstAtMillis(),
 			NextAtMillis:  m.GetNextAtMillis(),
+			Done:          mailDoneIn(m.GetDone()),
 		}
 	})
 }
@@ -103,6 +118,7 @@ func recordMailOut(meta *kafka.CommandMeta, c domain.RecordMail) proto.Message {
 		Notice:     c.Notice,
 		Number:     uint32(c.Number),
 		Answer:     string(c.Answer),
+		Done:       mailDoneOut(c.Done),
 	}
 }
 
@@ -112,6 +128,7 @@ func recordMailIn(m *kafka.RecordMail) domain.CommandBody {
 		Notice:     m.GetNotice(),
 		Number:     int(m.GetNumber()),
 		Answer:     domain.MailAnswer(m.GetAnswer()),
+		Done:       mailDoneIn(m.GetDone()),
 	}
 }
 
@@ -131,6 +148,7 @@ func noticeFactOut(meta *kafka.FactMeta, body domain.NoticeFact) proto.Message {
 			Number:       uint32(b.Number),
 			Outcome:      string(b.Outcome),
 			NextAtMillis: b.NextAtMillis,
+			Done:         mailDoneOut(b.Done),
 		}
 	}
 	panic(noForm(body))
@@ -155,5 +173,6 @@ func mailAttemptedIn(m *kafka.MailAttempted) domain.FactBody {
 		Number:       int(m.GetNumber()),
 		Outcome:      domain.MailOutcome(m.GetOutcome()),
 		NextAtMillis: m.GetNextAtMillis(),
+		Done:         mailDoneIn(m.GetDone()),
 	}
 }

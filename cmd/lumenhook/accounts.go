@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"net/mail"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -24,7 +25,7 @@ func newAccounts() *cobra.Command {
 }
 
 func newAccountsCreate(r *apiFlags) *cobra.Command {
-	var email string
+	var emails []string
 	var k keyflags.Flags
 	c := &cobra.Command{
 		Use:   "create --email you@example.com",
@@ -33,7 +34,7 @@ func newAccountsCreate(r *apiFlags) *cobra.Command {
   lumenhook accounts create --email ops@shop.example --json`,
 		Args: cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if err := checkEmail(email); err != nil {
+			if err := checkEmails(emails); err != nil {
 				return err
 			}
 			key, text, err := k.Draw(r.IsLive())
@@ -41,7 +42,12 @@ func newAccountsCreate(r *apiFlags) *cobra.Command {
 				return cli.Usage(err)
 			}
 			id := connect.NewID(domain.AccountPrefix)
-			open := domain.CreateAccount{AccountID: id, Email: email, Key: key}
+			open := domain.CreateAccount{
+				AccountID:  id,
+				Email:      emails[0],
+				MoreEmails: emails[1:],
+				Key:        key,
+			}
 			if _, err := r.Submit(cmd.Context(), open, id); err != nil {
 				return fmt.Errorf("opening the account: %w", err)
 			}
@@ -50,17 +56,27 @@ func newAccountsCreate(r *apiFlags) *cobra.Command {
 			return r.Print(cmd.OutOrStdout(), made, made.Show)
 		},
 	}
-	c.Flags().StringVar(&email, "email", "",
-		"where the account's holder is told of a disabled endpoint")
+	c.Flags().StringArrayVar(&emails, "email", nil,
+		"where the account's holder is told of a disabled endpoint; may be repeated, 10 times at most")
 	k.Register(c.Flags(), "read", "write", "operate")
 	_ = c.MarkFlagRequired("email")
 	return c
 }
 
-func checkEmail(email string) error {
-	address, err := mail.ParseAddress(email)
-	if err != nil || address.Address != email {
-		return cli.Usage(fmt.Errorf("--email %q: must be an address such as you@example.com", email))
+// checkEmails refuses what no mail can be sent to, and an address that would be told twice.
+func checkEmails(emails []string) error {
+	if len(emails) > domain.MaxEmails {
+		return cli.Usage(fmt.Errorf("--email: %d addresses, and an account has at most %d: name a list "+
+			"that the others are on", len(emails), domain.MaxEmails))
+	}
+	for i, email := range emails {
+		address, err := mail.ParseAddress(email)
+		if err != nil || address.Address != email {
+			return cli.Usage(fmt.Errorf("--email %q: must be an address such as you@example.com", email))
+		}
+		if slices.Contains(emails[:i], email) {
+			return cli.Usage(fmt.Errorf("--email %q: is given twice; give each address once", email))
+		}
 	}
 	return nil
 }
@@ -86,24 +102,29 @@ disabled endpoint. They are read from the brokers: no key of the API sees anothe
 }
 
 func newAccountsUpdate(r *apiFlags) *cobra.Command {
-	var account, email string
+	var account string
+	var emails []string
 	c := &cobra.Command{
 		Use:   "update --email you@example.com",
 		Short: "Change where an account's holder is told of a disabled endpoint",
-		Long: `Changes where an account's holder is told of a disabled endpoint. Notices that are
-not mailed yet go to the new address.`,
+		Long: `Changes where an account's holder is told of a disabled endpoint. The addresses that are
+given, up to 10, take the place of those that it has; each gets a mail of its own. Notices that
+are not mailed yet go to the new ones.`,
 		Example: `  # Notices go to another address from now on
-  lumenhook accounts update --account acc_… --email ops@shop.example`,
+  lumenhook accounts update --account acc_… --email ops@shop.example
+
+  # To two, each with a mail of its own
+  lumenhook accounts update --email ops@shop.example --email owner@shop.example`,
 		Args: cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			id, err := r.Account(account)
 			if err != nil {
 				return err
 			}
-			if err := checkEmail(email); err != nil {
+			if err := checkEmails(emails); err != nil {
 				return err
 			}
-			update := domain.UpdateAccount{AccountID: id, Email: email}
+			update := domain.UpdateAccount{AccountID: id, Email: emails[0], MoreEmails: emails[1:]}
 			answer, err := r.Submit(cmd.Context(), update, id)
 			if err != nil {
 				return fmt.Errorf("updating the account: %w", err)
@@ -113,7 +134,8 @@ not mailed yet go to the new address.`,
 		},
 	}
 	c.Flags().StringVar(&account, "account", "", "the account; the data folder's when not given")
-	c.Flags().StringVar(&email, "email", "", "the new address")
+	c.Flags().StringArrayVar(&emails, "email", nil,
+		"an address from now on; may be repeated, 10 times at most")
 	_ = c.MarkFlagRequired("email")
 	return c
 }

@@ -2,6 +2,7 @@ package apicli
 
 import (
 	"io"
+	"strings"
 	"time"
 
 	"github.com/lumenhook/lumenhook/domain"
@@ -11,8 +12,9 @@ import (
 // Account is an account as whoever runs the service sees it.
 type Account struct {
 	ID        string    `json:"id"`
-	Email     string    `json:"email"`
-	Keys      int       `json:"keys"` // that are there, expired ones included
+	Email     string    `json:"email"`  // the first
+	Emails    []string  `json:"emails"` // all
+	Keys      int       `json:"keys"`   // that are there, expired ones included
 	CreatedAt time.Time `json:"createdAt"`
 }
 
@@ -35,6 +37,7 @@ func ViewAccount(a domain.Account) Account {
 	return Account{
 		ID:        a.ID,
 		Email:     a.Email,
+		Emails:    append([]string{}, a.Emails()...),
 		Keys:      len(a.Keys),
 		CreatedAt: time.UnixMilli(a.CreatedAtMillis).UTC(),
 	}
@@ -43,15 +46,15 @@ func ViewAccount(a domain.Account) Account {
 // Show prints it, one field per line.
 func (a Account) Show(w io.Writer) {
 	cli.Row(w, "id", a.ID)
-	cli.Row(w, "email", a.Email)
+	cli.Row(w, "emails", strings.Join(a.Emails, " "))
 	cli.Row(w, "keys", a.Keys)
 	cli.Row(w, "created", a.CreatedAt)
 }
 
 // Show prints them, one a line.
 func (l Accounts) Show(w io.Writer) {
-	cli.Row(w, "ID", "EMAIL", "KEYS", "CREATED")
+	cli.Row(w, "ID", "EMAILS", "KEYS", "CREATED")
 	for _, a := range l.Data {
-		cli.Row(w, a.ID, a.Email, a.Keys, a.CreatedAt)
+		cli.Row(w, a.ID, strings.Join(a.Emails, " "), a.Keys, a.CreatedAt)
 	}
 }

@@ -138,7 +138,7 @@ func (m *mailerProcess) tell() {
 			strconv.Itoa(m.order.Number), string(m.answer)),
 		AccountID:      m.order.AccountID,
 		IssuedAtMillis: w.wall(),
-		Body:           m.order.Answered(m.answer),
+		Body:           m.order.Answered(m.answer, domain.MailDone{}),
 	}
 	message := schemas.EncodeCommand(c)
 	w.log.append(streams.NewRecord(schemas.TopicCommands, m.order.EndpointID, message.Value,

@@ -98,7 +98,8 @@ type CreateAccount struct {
 	AccountId     string                 `protobuf:"bytes,2,opt,name=account_id,json=accountId,proto3" json:"account_id,omitempty"`
 	Email         string                 `protobuf:"bytes,3,opt,name=email,proto3" json:"email,omitempty"`
 	Key           *Key                   `protobuf:"bytes,4,opt,name=key,proto3" json:"key,omitempty"`
-	Update        bool                   `protobuf:"varint,5,opt,name=update,proto3" json:"update,omitempty"` // of an account that is there, without a key
+	Update        bool                   `protobuf:"varint,5,opt,name=update,proto3" json:"update,omitempty"`                          // of an account that is there, without a key
+	MoreEmails    []string               `protobuf:"bytes,6,rep,name=more_emails,json=moreEmails,proto3" json:"more_emails,omitempty"` // of Account.more_emails
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -166,6 +167,13 @@ func (x *CreateAccount) GetUpdate() bool {
 		return x.Update
 	}
 	return false
+}
+
+func (x *CreateAccount) GetMoreEmails() []string {
+	if x != nil {
+		return x.MoreEmails
+	}
+	return nil
 }
 
 type CreateKey struct {
@@ -1208,6 +1216,7 @@ type RecordMail struct {
 	Notice        uint64                 `protobuf:"varint,3,opt,name=notice,proto3" json:"notice,omitempty"` // version of the EndpointDisabled
 	Number        uint32                 `protobuf:"varint,4,opt,name=number,proto3" json:"number,omitempty"` // of the order
 	Answer        string                 `protobuf:"bytes,5,opt,name=answer,proto3" json:"answer,omitempty"`  // taken, deferred, declined, unserved, no_address
+	Done          *MailDone              `protobuf:"bytes,6,opt,name=done,proto3" json:"done,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1275,6 +1284,13 @@ func (x *RecordMail) GetAnswer() string {
 		return x.Answer
 	}
 	return ""
+}
+
+func (x *RecordMail) GetDone() *MailDone {
+	if x != nil {
+		return x.Done
+	}
+	return nil
 }
 
 type CreateWatch struct {
@@ -2025,6 +2041,7 @@ type MailOrder struct {
 	LastError      string                 `protobuf:"bytes,11,opt,name=last_error,json=lastError,proto3" json:"last_error,omitempty"`                   // empty: none
 	Number         uint32                 `protobuf:"varint,12,opt,name=number,proto3" json:"number,omitempty"`                                         // 1 is the notice's first order
 	UntilMillis    int64                  `protobuf:"varint,13,opt,name=until_millis,json=untilMillis,proto3" json:"until_millis,omitempty"`            // nobody is to send it later
+	Done           *MailDone              `protobuf:"bytes,14,opt,name=done,proto3" json:"done,omitempty"`                                              // the addresses that are passed by
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -2148,6 +2165,13 @@ func (x *MailOrder) GetUntilMillis() int64 {
 		return x.UntilMillis
 	}
 	return 0
+}
+
+func (x *MailOrder) GetDone() *MailDone {
+	if x != nil {
+		return x.Done
+	}
+	return nil
 }
 
 // TransactionQuarantined goes to the topic "quarantine": a transaction that could
@@ -2680,14 +2704,16 @@ const file_commands_proto_rawDesc = "" +
 	"\n" +
 	"account_id\x18\x02 \x01(\tR\taccountId\x12\x1b\n" +
 	"\tbody_hash\x18\x03 \x01(\fR\bbodyHash\x12(\n" +
-	"\x10issued_at_millis\x18\x04 \x01(\x03R\x0eissuedAtMillis\"\xbc\x01\n" +
+	"\x10issued_at_millis\x18\x04 \x01(\x03R\x0eissuedAtMillis\"\xdd\x01\n" +
 	"\rCreateAccount\x123\n" +
 	"\x04meta\x18\x01 \x01(\v2\x1f.lumenhook.kafka.v1.CommandMetaR\x04meta\x12\x1d\n" +
 	"\n" +
 	"account_id\x18\x02 \x01(\tR\taccountId\x12\x14\n" +
 	"\x05email\x18\x03 \x01(\tR\x05email\x12)\n" +
 	"\x03key\x18\x04 \x01(\v2\x17.lumenhook.kafka.v1.KeyR\x03key\x12\x16\n" +
-	"\x06update\x18\x05 \x01(\bR\x06update\"\x8a\x01\n" +
+	"\x06update\x18\x05 \x01(\bR\x06update\x12\x1f\n" +
+	"\vmore_emails\x18\x06 \x03(\tR\n" +
+	"moreEmails\"\x8a\x01\n" +
 	"\tCreateKey\x123\n" +
 	"\x04meta\x18\x01 \x01(\v2\x1f.lumenhook.kafka.v1.CommandMetaR\x04meta\x12\x1d\n" +
 	"\n" +
@@ -2787,7 +2813,7 @@ const file_commands_proto_rawDesc = "" +
 	"Remembered\x12\x12\n" +
 	"\x04body\x18\x01 \x01(\fR\x04body\x128\n" +
 	"\bdelivery\x18\x02 \x01(\v2\x1c.lumenhook.kafka.v1.DeliveryR\bdelivery\x12\x13\n" +
-	"\x05as_of\x18\x03 \x01(\x03R\x04asOf\"\xaa\x01\n" +
+	"\x05as_of\x18\x03 \x01(\x03R\x04asOf\"\xdc\x01\n" +
 	"\n" +
 	"RecordMail\x123\n" +
 	"\x04meta\x18\x01 \x01(\v2\x1f.lumenhook.kafka.v1.CommandMetaR\x04meta\x12\x1f\n" +
@@ -2795,7 +2821,8 @@ const file_commands_proto_rawDesc = "" +
 	"endpointId\x12\x16\n" +
 	"\x06notice\x18\x03 \x01(\x04R\x06notice\x12\x16\n" +
 	"\x06number\x18\x04 \x01(\rR\x06number\x12\x16\n" +
-	"\x06answer\x18\x05 \x01(\tR\x06answer\"s\n" +
+	"\x06answer\x18\x05 \x01(\tR\x06answer\x120\n" +
+	"\x04done\x18\x06 \x01(\v2\x1c.lumenhook.kafka.v1.MailDoneR\x04done\"s\n" +
 	"\vCreateWatch\x123\n" +
 	"\x04meta\x18\x01 \x01(\v2\x1f.lumenhook.kafka.v1.CommandMetaR\x04meta\x12/\n" +
 	"\x05watch\x18\x02 \x01(\v2\x19.lumenhook.kafka.v1.WatchR\x05watch\"\xb7\x01\n" +
@@ -2864,7 +2891,7 @@ const file_commands_proto_rawDesc = "" +
 	"\x04runs\x18\v \x01(\rR\x04runs\x12.\n" +
 	"\x13former_endpoint_ids\x18\f \x03(\tR\x11formerEndpointIds\x12%\n" +
 	"\x0efrom_partition\x18\r \x01(\x05R\rfromPartition\x12\x16\n" +
-	"\x06number\x18\x0e \x01(\x04R\x06number\"\x85\x03\n" +
+	"\x06number\x18\x0e \x01(\x04R\x06number\"\xb7\x03\n" +
 	"\tMailOrder\x12\x1f\n" +
 	"\vendpoint_id\x18\x01 \x01(\tR\n" +
 	"endpointId\x12\x1d\n" +
@@ -2882,7 +2909,8 @@ const file_commands_proto_rawDesc = "" +
 	"\n" +
 	"last_error\x18\v \x01(\tR\tlastError\x12\x16\n" +
 	"\x06number\x18\f \x01(\rR\x06number\x12!\n" +
-	"\funtil_millis\x18\r \x01(\x03R\vuntilMillis\"\xf6\x01\n" +
+	"\funtil_millis\x18\r \x01(\x03R\vuntilMillis\x120\n" +
+	"\x04done\x18\x0e \x01(\v2\x1c.lumenhook.kafka.v1.MailDoneR\x04done\"\xf6\x01\n" +
 	"\x16TransactionQuarantined\x12-\n" +
 	"\x12network_passphrase\x18\x01 \x01(\tR\x11networkPassphrase\x12\x16\n" +
 	"\x06ledger\x18\x02 \x01(\rR\x06ledger\x12(\n" +
@@ -2997,14 +3025,15 @@ var file_commands_proto_goTypes = []any{
 	(*Header)(nil),                 // 38: lumenhook.kafka.v1.Header
 	(*EndpointChange)(nil),         // 39: lumenhook.kafka.v1.EndpointChange
 	(*Delivery)(nil),               // 40: lumenhook.kafka.v1.Delivery
-	(*Watch)(nil),                  // 41: lumenhook.kafka.v1.Watch
-	(*WatchChange)(nil),            // 42: lumenhook.kafka.v1.WatchChange
-	(*Fulfilment)(nil),             // 43: lumenhook.kafka.v1.Fulfilment
-	(*Answer)(nil),                 // 44: lumenhook.kafka.v1.Answer
-	(*Payment)(nil),                // 45: lumenhook.kafka.v1.Payment
-	(*BalanceMove)(nil),            // 46: lumenhook.kafka.v1.BalanceMove
-	(*Verification)(nil),           // 47: lumenhook.kafka.v1.Verification
-	(*Event)(nil),                  // 48: lumenhook.kafka.v1.Event
+	(*MailDone)(nil),               // 41: lumenhook.kafka.v1.MailDone
+	(*Watch)(nil),                  // 42: lumenhook.kafka.v1.Watch
+	(*WatchChange)(nil),            // 43: lumenhook.kafka.v1.WatchChange
+	(*Fulfilment)(nil),             // 44: lumenhook.kafka.v1.Fulfilment
+	(*Answer)(nil),                 // 45: lumenhook.kafka.v1.Answer
+	(*Payment)(nil),                // 46: lumenhook.kafka.v1.Payment
+	(*BalanceMove)(nil),            // 47: lumenhook.kafka.v1.BalanceMove
+	(*Verification)(nil),           // 48: lumenhook.kafka.v1.Verification
+	(*Event)(nil),                  // 49: lumenhook.kafka.v1.Event
 }
 var file_commands_proto_depIdxs = []int32{
 	0,  // 0: lumenhook.kafka.v1.CreateAccount.meta:type_name -> lumenhook.kafka.v1.CommandMeta
@@ -3030,30 +3059,32 @@ var file_commands_proto_depIdxs = []int32{
 	16, // 20: lumenhook.kafka.v1.ResendEvent.remembered:type_name -> lumenhook.kafka.v1.Remembered
 	40, // 21: lumenhook.kafka.v1.Remembered.delivery:type_name -> lumenhook.kafka.v1.Delivery
 	0,  // 22: lumenhook.kafka.v1.RecordMail.meta:type_name -> lumenhook.kafka.v1.CommandMeta
-	0,  // 23: lumenhook.kafka.v1.CreateWatch.meta:type_name -> lumenhook.kafka.v1.CommandMeta
-	41, // 24: lumenhook.kafka.v1.CreateWatch.watch:type_name -> lumenhook.kafka.v1.Watch
-	0,  // 25: lumenhook.kafka.v1.UpdateWatch.meta:type_name -> lumenhook.kafka.v1.CommandMeta
-	42, // 26: lumenhook.kafka.v1.UpdateWatch.change:type_name -> lumenhook.kafka.v1.WatchChange
-	0,  // 27: lumenhook.kafka.v1.DeleteWatch.meta:type_name -> lumenhook.kafka.v1.CommandMeta
-	0,  // 28: lumenhook.kafka.v1.BackfillWatch.meta:type_name -> lumenhook.kafka.v1.CommandMeta
-	0,  // 29: lumenhook.kafka.v1.RecordCoverage.meta:type_name -> lumenhook.kafka.v1.CommandMeta
-	43, // 30: lumenhook.kafka.v1.RecordCoverage.fulfils:type_name -> lumenhook.kafka.v1.Fulfilment
-	44, // 31: lumenhook.kafka.v1.CommandResult.answer:type_name -> lumenhook.kafka.v1.Answer
-	45, // 32: lumenhook.kafka.v1.PaymentObserved.payment:type_name -> lumenhook.kafka.v1.Payment
-	46, // 33: lumenhook.kafka.v1.BalanceMoved.move:type_name -> lumenhook.kafka.v1.BalanceMove
-	47, // 34: lumenhook.kafka.v1.PaymentMatched.verification:type_name -> lumenhook.kafka.v1.Verification
-	48, // 35: lumenhook.kafka.v1.PaymentMatched.event:type_name -> lumenhook.kafka.v1.Event
-	34, // 36: lumenhook.kafka.v1.LedgerRead.watches_offsets:type_name -> lumenhook.kafka.v1.LedgerRead.WatchesOffsetsEntry
-	35, // 37: lumenhook.kafka.v1.LedgerRead.matches_offsets:type_name -> lumenhook.kafka.v1.LedgerRead.MatchesOffsetsEntry
-	36, // 38: lumenhook.kafka.v1.LedgerRead.payments_offsets:type_name -> lumenhook.kafka.v1.LedgerRead.PaymentsOffsetsEntry
-	30, // 39: lumenhook.kafka.v1.LedgerRead.read:type_name -> lumenhook.kafka.v1.LedgersRead
-	0,  // 40: lumenhook.kafka.v1.CommandHead.meta:type_name -> lumenhook.kafka.v1.CommandMeta
-	33, // 41: lumenhook.kafka.v1.DeadLetter.headers:type_name -> lumenhook.kafka.v1.DeadHeader
-	42, // [42:42] is the sub-list for method output_type
-	42, // [42:42] is the sub-list for method input_type
-	42, // [42:42] is the sub-list for extension type_name
-	42, // [42:42] is the sub-list for extension extendee
-	0,  // [0:42] is the sub-list for field type_name
+	41, // 23: lumenhook.kafka.v1.RecordMail.done:type_name -> lumenhook.kafka.v1.MailDone
+	0,  // 24: lumenhook.kafka.v1.CreateWatch.meta:type_name -> lumenhook.kafka.v1.CommandMeta
+	42, // 25: lumenhook.kafka.v1.CreateWatch.watch:type_name -> lumenhook.kafka.v1.Watch
+	0,  // 26: lumenhook.kafka.v1.UpdateWatch.meta:type_name -> lumenhook.kafka.v1.CommandMeta
+	43, // 27: lumenhook.kafka.v1.UpdateWatch.change:type_name -> lumenhook.kafka.v1.WatchChange
+	0,  // 28: lumenhook.kafka.v1.DeleteWatch.meta:type_name -> lumenhook.kafka.v1.CommandMeta
+	0,  // 29: lumenhook.kafka.v1.BackfillWatch.meta:type_name -> lumenhook.kafka.v1.CommandMeta
+	0,  // 30: lumenhook.kafka.v1.RecordCoverage.meta:type_name -> lumenhook.kafka.v1.CommandMeta
+	44, // 31: lumenhook.kafka.v1.RecordCoverage.fulfils:type_name -> lumenhook.kafka.v1.Fulfilment
+	45, // 32: lumenhook.kafka.v1.CommandResult.answer:type_name -> lumenhook.kafka.v1.Answer
+	46, // 33: lumenhook.kafka.v1.PaymentObserved.payment:type_name -> lumenhook.kafka.v1.Payment
+	47, // 34: lumenhook.kafka.v1.BalanceMoved.move:type_name -> lumenhook.kafka.v1.BalanceMove
+	48, // 35: lumenhook.kafka.v1.PaymentMatched.verification:type_name -> lumenhook.kafka.v1.Verification
+	49, // 36: lumenhook.kafka.v1.PaymentMatched.event:type_name -> lumenhook.kafka.v1.Event
+	41, // 37: lumenhook.kafka.v1.MailOrder.done:type_name -> lumenhook.kafka.v1.MailDone
+	34, // 38: lumenhook.kafka.v1.LedgerRead.watches_offsets:type_name -> lumenhook.kafka.v1.LedgerRead.WatchesOffsetsEntry
+	35, // 39: lumenhook.kafka.v1.LedgerRead.matches_offsets:type_name -> lumenhook.kafka.v1.LedgerRead.MatchesOffsetsEntry
+	36, // 40: lumenhook.kafka.v1.LedgerRead.payments_offsets:type_name -> lumenhook.kafka.v1.LedgerRead.PaymentsOffsetsEntry
+	30, // 41: lumenhook.kafka.v1.LedgerRead.read:type_name -> lumenhook.kafka.v1.LedgersRead
+	0,  // 42: lumenhook.kafka.v1.CommandHead.meta:type_name -> lumenhook.kafka.v1.CommandMeta
+	33, // 43: lumenhook.kafka.v1.DeadLetter.headers:type_name -> lumenhook.kafka.v1.DeadHeader
+	44, // [44:44] is the sub-list for method output_type
+	44, // [44:44] is the sub-list for method input_type
+	44, // [44:44] is the sub-list for extension type_name
+	44, // [44:44] is the sub-list for extension extendee
+	0,  // [0:44] is the sub-list for field type_name
 }
 
 func init() { file_commands_proto_init() }

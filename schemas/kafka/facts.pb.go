@@ -91,7 +91,8 @@ type AccountCreated struct {
 	Meta          *FactMeta              `protobuf:"bytes,1,opt,name=meta,proto3" json:"meta,omitempty"`
 	AccountId     string                 `protobuf:"bytes,2,opt,name=account_id,json=accountId,proto3" json:"account_id,omitempty"`
 	Email         string                 `protobuf:"bytes,3,opt,name=email,proto3" json:"email,omitempty"`
-	Updated       bool                   `protobuf:"varint,4,opt,name=updated,proto3" json:"updated,omitempty"` // it was there already, and has another email from now on
+	Updated       bool                   `protobuf:"varint,4,opt,name=updated,proto3" json:"updated,omitempty"`                        // it was there already, and has other emails from now on
+	MoreEmails    []string               `protobuf:"bytes,5,rep,name=more_emails,json=moreEmails,proto3" json:"more_emails,omitempty"` // of Account.more_emails
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -152,6 +153,13 @@ func (x *AccountCreated) GetUpdated() bool {
 		return x.Updated
 	}
 	return false
+}
+
+func (x *AccountCreated) GetMoreEmails() []string {
+	if x != nil {
+		return x.MoreEmails
+	}
+	return nil
 }
 
 type KeyCreated struct {
@@ -759,6 +767,7 @@ type MailAttempted struct {
 	Number        uint32                 `protobuf:"varint,3,opt,name=number,proto3" json:"number,omitempty"`                                   // of the order
 	Outcome       string                 `protobuf:"bytes,4,opt,name=outcome,proto3" json:"outcome,omitempty"`                                  // sent, retried, refused, given_up, nobody
 	NextAtMillis  int64                  `protobuf:"varint,5,opt,name=next_at_millis,json=nextAtMillis,proto3" json:"next_at_millis,omitempty"` // of the next order; 0: none
+	Done          *MailDone              `protobuf:"bytes,6,opt,name=done,proto3" json:"done,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -826,6 +835,13 @@ func (x *MailAttempted) GetNextAtMillis() int64 {
 		return x.NextAtMillis
 	}
 	return 0
+}
+
+func (x *MailAttempted) GetDone() *MailDone {
+	if x != nil {
+		return x.Done
+	}
+	return nil
 }
 
 type EndpointEnabled struct {
@@ -2095,13 +2111,15 @@ const file_facts_proto_rawDesc = "" +
 	"\bFactMeta\x12\x1c\n" +
 	"\taggregate\x18\x01 \x01(\tR\taggregate\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\x04R\aversion\x12\x1b\n" +
-	"\tat_millis\x18\x03 \x01(\x03R\batMillis\"\x91\x01\n" +
+	"\tat_millis\x18\x03 \x01(\x03R\batMillis\"\xb2\x01\n" +
 	"\x0eAccountCreated\x120\n" +
 	"\x04meta\x18\x01 \x01(\v2\x1c.lumenhook.kafka.v1.FactMetaR\x04meta\x12\x1d\n" +
 	"\n" +
 	"account_id\x18\x02 \x01(\tR\taccountId\x12\x14\n" +
 	"\x05email\x18\x03 \x01(\tR\x05email\x12\x18\n" +
-	"\aupdated\x18\x04 \x01(\bR\aupdated\"i\n" +
+	"\aupdated\x18\x04 \x01(\bR\aupdated\x12\x1f\n" +
+	"\vmore_emails\x18\x05 \x03(\tR\n" +
+	"moreEmails\"i\n" +
 	"\n" +
 	"KeyCreated\x120\n" +
 	"\x04meta\x18\x01 \x01(\v2\x1c.lumenhook.kafka.v1.FactMetaR\x04meta\x12)\n" +
@@ -2151,13 +2169,14 @@ const file_facts_proto_rawDesc = "" +
 	"\x04meta\x18\x01 \x01(\v2\x1c.lumenhook.kafka.v1.FactMetaR\x04meta\x12\x16\n" +
 	"\x06notice\x18\x02 \x01(\x04R\x06notice\x12\x16\n" +
 	"\x06number\x18\x03 \x01(\rR\x06number\x12$\n" +
-	"\x0enext_at_millis\x18\x04 \x01(\x03R\fnextAtMillis\"\xb1\x01\n" +
+	"\x0enext_at_millis\x18\x04 \x01(\x03R\fnextAtMillis\"\xe3\x01\n" +
 	"\rMailAttempted\x120\n" +
 	"\x04meta\x18\x01 \x01(\v2\x1c.lumenhook.kafka.v1.FactMetaR\x04meta\x12\x16\n" +
 	"\x06notice\x18\x02 \x01(\x04R\x06notice\x12\x16\n" +
 	"\x06number\x18\x03 \x01(\rR\x06number\x12\x18\n" +
 	"\aoutcome\x18\x04 \x01(\tR\aoutcome\x12$\n" +
-	"\x0enext_at_millis\x18\x05 \x01(\x03R\fnextAtMillis\"C\n" +
+	"\x0enext_at_millis\x18\x05 \x01(\x03R\fnextAtMillis\x120\n" +
+	"\x04done\x18\x06 \x01(\v2\x1c.lumenhook.kafka.v1.MailDoneR\x04done\"C\n" +
 	"\x0fEndpointEnabled\x120\n" +
 	"\x04meta\x18\x01 \x01(\v2\x1c.lumenhook.kafka.v1.FactMetaR\x04meta\"C\n" +
 	"\x0fEndpointDeleted\x120\n" +
@@ -2312,12 +2331,13 @@ var file_facts_proto_goTypes = []any{
 	(*SealedSecret)(nil),      // 30: lumenhook.kafka.v1.SealedSecret
 	(*Header)(nil),            // 31: lumenhook.kafka.v1.Header
 	(*EndpointChange)(nil),    // 32: lumenhook.kafka.v1.EndpointChange
-	(*Watch)(nil),             // 33: lumenhook.kafka.v1.Watch
-	(*WatchChange)(nil),       // 34: lumenhook.kafka.v1.WatchChange
-	(*Fulfilment)(nil),        // 35: lumenhook.kafka.v1.Fulfilment
-	(*Event)(nil),             // 36: lumenhook.kafka.v1.Event
-	(*Delivery)(nil),          // 37: lumenhook.kafka.v1.Delivery
-	(*Answer)(nil),            // 38: lumenhook.kafka.v1.Answer
+	(*MailDone)(nil),          // 33: lumenhook.kafka.v1.MailDone
+	(*Watch)(nil),             // 34: lumenhook.kafka.v1.Watch
+	(*WatchChange)(nil),       // 35: lumenhook.kafka.v1.WatchChange
+	(*Fulfilment)(nil),        // 36: lumenhook.kafka.v1.Fulfilment
+	(*Event)(nil),             // 37: lumenhook.kafka.v1.Event
+	(*Delivery)(nil),          // 38: lumenhook.kafka.v1.Delivery
+	(*Answer)(nil),            // 39: lumenhook.kafka.v1.Answer
 }
 var file_facts_proto_depIdxs = []int32{
 	0,  // 0: lumenhook.kafka.v1.AccountCreated.meta:type_name -> lumenhook.kafka.v1.FactMeta
@@ -2339,34 +2359,35 @@ var file_facts_proto_depIdxs = []int32{
 	0,  // 16: lumenhook.kafka.v1.EndpointDisabled.meta:type_name -> lumenhook.kafka.v1.FactMeta
 	0,  // 17: lumenhook.kafka.v1.MailOrdered.meta:type_name -> lumenhook.kafka.v1.FactMeta
 	0,  // 18: lumenhook.kafka.v1.MailAttempted.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	0,  // 19: lumenhook.kafka.v1.EndpointEnabled.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	0,  // 20: lumenhook.kafka.v1.EndpointDeleted.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	0,  // 21: lumenhook.kafka.v1.WatchCreated.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	33, // 22: lumenhook.kafka.v1.WatchCreated.watch:type_name -> lumenhook.kafka.v1.Watch
-	0,  // 23: lumenhook.kafka.v1.WatchUpdated.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	34, // 24: lumenhook.kafka.v1.WatchUpdated.change:type_name -> lumenhook.kafka.v1.WatchChange
-	0,  // 25: lumenhook.kafka.v1.WatchDeleted.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	0,  // 26: lumenhook.kafka.v1.BackfillRequested.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	0,  // 27: lumenhook.kafka.v1.RangeCovered.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	35, // 28: lumenhook.kafka.v1.RangeCovered.fulfilled:type_name -> lumenhook.kafka.v1.Fulfilment
-	0,  // 29: lumenhook.kafka.v1.PartBegun.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	0,  // 30: lumenhook.kafka.v1.BackfillStopped.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	0,  // 31: lumenhook.kafka.v1.DeliveryCreated.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	36, // 32: lumenhook.kafka.v1.DeliveryCreated.event:type_name -> lumenhook.kafka.v1.Event
-	0,  // 33: lumenhook.kafka.v1.AttemptMade.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	23, // 34: lumenhook.kafka.v1.AttemptMade.entry:type_name -> lumenhook.kafka.v1.LogEntry
-	0,  // 35: lumenhook.kafka.v1.DeliveryRecalled.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	37, // 36: lumenhook.kafka.v1.DeliveryRecalled.delivery:type_name -> lumenhook.kafka.v1.Delivery
-	0,  // 37: lumenhook.kafka.v1.DeliveryRequeued.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	0,  // 38: lumenhook.kafka.v1.DeliveryCancelled.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	0,  // 39: lumenhook.kafka.v1.DeliveryMoved.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	0,  // 40: lumenhook.kafka.v1.CommandHandled.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	38, // 41: lumenhook.kafka.v1.CommandHandled.answer:type_name -> lumenhook.kafka.v1.Answer
-	42, // [42:42] is the sub-list for method output_type
-	42, // [42:42] is the sub-list for method input_type
-	42, // [42:42] is the sub-list for extension type_name
-	42, // [42:42] is the sub-list for extension extendee
-	0,  // [0:42] is the sub-list for field type_name
+	33, // 19: lumenhook.kafka.v1.MailAttempted.done:type_name -> lumenhook.kafka.v1.MailDone
+	0,  // 20: lumenhook.kafka.v1.EndpointEnabled.meta:type_name -> lumenhook.kafka.v1.FactMeta
+	0,  // 21: lumenhook.kafka.v1.EndpointDeleted.meta:type_name -> lumenhook.kafka.v1.FactMeta
+	0,  // 22: lumenhook.kafka.v1.WatchCreated.meta:type_name -> lumenhook.kafka.v1.FactMeta
+	34, // 23: lumenhook.kafka.v1.WatchCreated.watch:type_name -> lumenhook.kafka.v1.Watch
+	0,  // 24: lumenhook.kafka.v1.WatchUpdated.meta:type_name -> lumenhook.kafka.v1.FactMeta
+	35, // 25: lumenhook.kafka.v1.WatchUpdated.change:type_name -> lumenhook.kafka.v1.WatchChange
+	0,  // 26: lumenhook.kafka.v1.WatchDeleted.meta:type_name -> lumenhook.kafka.v1.FactMeta
+	0,  // 27: lumenhook.kafka.v1.BackfillRequested.meta:type_name -> lumenhook.kafka.v1.FactMeta
+	0,  // 28: lumenhook.kafka.v1.RangeCovered.meta:type_name -> lumenhook.kafka.v1.FactMeta
+	36, // 29: lumenhook.kafka.v1.RangeCovered.fulfilled:type_name -> lumenhook.kafka.v1.Fulfilment
+	0,  // 30: lumenhook.kafka.v1.PartBegun.meta:type_name -> lumenhook.kafka.v1.FactMeta
+	0,  // 31: lumenhook.kafka.v1.BackfillStopped.meta:type_name -> lumenhook.kafka.v1.FactMeta
+	0,  // 32: lumenhook.kafka.v1.DeliveryCreated.meta:type_name -> lumenhook.kafka.v1.FactMeta
+	37, // 33: lumenhook.kafka.v1.DeliveryCreated.event:type_name -> lumenhook.kafka.v1.Event
+	0,  // 34: lumenhook.kafka.v1.AttemptMade.meta:type_name -> lumenhook.kafka.v1.FactMeta
+	23, // 35: lumenhook.kafka.v1.AttemptMade.entry:type_name -> lumenhook.kafka.v1.LogEntry
+	0,  // 36: lumenhook.kafka.v1.DeliveryRecalled.meta:type_name -> lumenhook.kafka.v1.FactMeta
+	38, // 37: lumenhook.kafka.v1.DeliveryRecalled.delivery:type_name -> lumenhook.kafka.v1.Delivery
+	0,  // 38: lumenhook.kafka.v1.DeliveryRequeued.meta:type_name -> lumenhook.kafka.v1.FactMeta
+	0,  // 39: lumenhook.kafka.v1.DeliveryCancelled.meta:type_name -> lumenhook.kafka.v1.FactMeta
+	0,  // 40: lumenhook.kafka.v1.DeliveryMoved.meta:type_name -> lumenhook.kafka.v1.FactMeta
+	0,  // 41: lumenhook.kafka.v1.CommandHandled.meta:type_name -> lumenhook.kafka.v1.FactMeta
+	39, // 42: lumenhook.kafka.v1.CommandHandled.answer:type_name -> lumenhook.kafka.v1.Answer
+	43, // [43:43] is the sub-list for method output_type
+	43, // [43:43] is the sub-list for method input_type
+	43, // [43:43] is the sub-list for extension type_name
+	43, // [43:43] is the sub-list for extension extendee
+	0,  // [0:43] is the sub-list for field type_name
 }
 
 func init() { file_facts_proto_init() }

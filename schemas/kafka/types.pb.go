@@ -672,6 +672,7 @@ type Account struct {
 	Email           string                 `protobuf:"bytes,3,opt,name=email,proto3" json:"email,omitempty"`
 	Keys            []*Key                 `protobuf:"bytes,4,rep,name=keys,proto3" json:"keys,omitempty"`
 	CreatedAtMillis int64                  `protobuf:"varint,5,opt,name=created_at_millis,json=createdAtMillis,proto3" json:"created_at_millis,omitempty"`
+	MoreEmails      []string               `protobuf:"bytes,6,rep,name=more_emails,json=moreEmails,proto3" json:"more_emails,omitempty"` // that are told besides
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -739,6 +740,13 @@ func (x *Account) GetCreatedAtMillis() int64 {
 		return x.CreatedAtMillis
 	}
 	return 0
+}
+
+func (x *Account) GetMoreEmails() []string {
+	if x != nil {
+		return x.MoreEmails
+	}
+	return nil
 }
 
 type SealedSecret struct {
@@ -2557,6 +2565,7 @@ type Notice struct {
 	Tries          uint32                 `protobuf:"varint,10,opt,name=tries,proto3" json:"tries,omitempty"`                                        // that were answered
 	FirstAtMillis  int64                  `protobuf:"varint,11,opt,name=first_at_millis,json=firstAtMillis,proto3" json:"first_at_millis,omitempty"` // of the first order; 0: none
 	NextAtMillis   int64                  `protobuf:"varint,12,opt,name=next_at_millis,json=nextAtMillis,proto3" json:"next_at_millis,omitempty"`
+	Done           *MailDone              `protobuf:"bytes,13,opt,name=done,proto3" json:"done,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -2675,6 +2684,66 @@ func (x *Notice) GetNextAtMillis() int64 {
 	return 0
 }
 
+func (x *Notice) GetDone() *MailDone {
+	if x != nil {
+		return x.Done
+	}
+	return nil
+}
+
+// MailDone names the addresses at which a notice is settled, each by a hash. Absent: none.
+type MailDone struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Taken         []string               `protobuf:"bytes,1,rep,name=taken,proto3" json:"taken,omitempty"`
+	Refused       []string               `protobuf:"bytes,2,rep,name=refused,proto3" json:"refused,omitempty"` // for good
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MailDone) Reset() {
+	*x = MailDone{}
+	mi := &file_types_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MailDone) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MailDone) ProtoMessage() {}
+
+func (x *MailDone) ProtoReflect() protoreflect.Message {
+	mi := &file_types_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MailDone.ProtoReflect.Descriptor instead.
+func (*MailDone) Descriptor() ([]byte, []int) {
+	return file_types_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *MailDone) GetTaken() []string {
+	if x != nil {
+		return x.Taken
+	}
+	return nil
+}
+
+func (x *MailDone) GetRefused() []string {
+	if x != nil {
+		return x.Refused
+	}
+	return nil
+}
+
 type Answer struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Types that are valid to be assigned to Outcome:
@@ -2695,7 +2764,7 @@ type Answer struct {
 
 func (x *Answer) Reset() {
 	*x = Answer{}
-	mi := &file_types_proto_msgTypes[30]
+	mi := &file_types_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2707,7 +2776,7 @@ func (x *Answer) String() string {
 func (*Answer) ProtoMessage() {}
 
 func (x *Answer) ProtoReflect() protoreflect.Message {
-	mi := &file_types_proto_msgTypes[30]
+	mi := &file_types_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2720,7 +2789,7 @@ func (x *Answer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Answer.ProtoReflect.Descriptor instead.
 func (*Answer) Descriptor() ([]byte, []int) {
-	return file_types_proto_rawDescGZIP(), []int{30}
+	return file_types_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Answer) GetOutcome() isAnswer_Outcome {
@@ -2923,13 +2992,15 @@ const file_types_proto_rawDesc = "" +
 	"\x11created_at_millis\x18\x05 \x01(\x03R\x0fcreatedAtMillis\x12*\n" +
 	"\x11expires_at_millis\x18\x06 \x01(\x03R\x0fexpiresAtMillis\x12#\n" +
 	"\rallowed_cidrs\x18\a \x03(\tR\fallowedCidrs\x12\x1b\n" +
-	"\trolled_to\x18\b \x01(\tR\brolledTo\"\xa2\x01\n" +
+	"\trolled_to\x18\b \x01(\tR\brolledTo\"\xc3\x01\n" +
 	"\aAccount\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
 	"\aversion\x18\x02 \x01(\x04R\aversion\x12\x14\n" +
 	"\x05email\x18\x03 \x01(\tR\x05email\x12+\n" +
 	"\x04keys\x18\x04 \x03(\v2\x17.lumenhook.kafka.v1.KeyR\x04keys\x12*\n" +
-	"\x11created_at_millis\x18\x05 \x01(\x03R\x0fcreatedAtMillis\"~\n" +
+	"\x11created_at_millis\x18\x05 \x01(\x03R\x0fcreatedAtMillis\x12\x1f\n" +
+	"\vmore_emails\x18\x06 \x03(\tR\n" +
+	"moreEmails\"~\n" +
 	"\fSealedSecret\x12\x16\n" +
 	"\x06sealed\x18\x01 \x01(\fR\x06sealed\x12*\n" +
 	"\x11created_at_millis\x18\x02 \x01(\x03R\x0fcreatedAtMillis\x12*\n" +
@@ -3121,7 +3192,7 @@ const file_types_proto_rawDesc = "" +
 	"\x13former_endpoint_ids\x18\x13 \x03(\tR\x11formerEndpointIds\x12\x1a\n" +
 	"\bsequence\x18\x14 \x01(\x04R\bsequence\x12\x12\n" +
 	"\x04line\x18\x15 \x01(\tR\x04line\x12\x16\n" +
-	"\x06behind\x18\x16 \x01(\bR\x06behind\"\xee\x02\n" +
+	"\x06behind\x18\x16 \x01(\bR\x06behind\"\xa0\x03\n" +
 	"\x06Notice\x12\x1f\n" +
 	"\vendpoint_id\x18\x01 \x01(\tR\n" +
 	"endpointId\x12\x18\n" +
@@ -3137,7 +3208,11 @@ const file_types_proto_rawDesc = "" +
 	"\x05tries\x18\n" +
 	" \x01(\rR\x05tries\x12&\n" +
 	"\x0ffirst_at_millis\x18\v \x01(\x03R\rfirstAtMillis\x12$\n" +
-	"\x0enext_at_millis\x18\f \x01(\x03R\fnextAtMillis\"\xef\x03\n" +
+	"\x0enext_at_millis\x18\f \x01(\x03R\fnextAtMillis\x120\n" +
+	"\x04done\x18\r \x01(\v2\x1c.lumenhook.kafka.v1.MailDoneR\x04done\":\n" +
+	"\bMailDone\x12\x14\n" +
+	"\x05taken\x18\x01 \x03(\tR\x05taken\x12\x18\n" +
+	"\arefused\x18\x02 \x03(\tR\arefused\"\xef\x03\n" +
 	"\x06Answer\x12=\n" +
 	"\trejection\x18\x01 \x01(\v2\x1d.lumenhook.kafka.v1.RejectionH\x00R\trejection\x127\n" +
 	"\aaccount\x18\x02 \x01(\v2\x1b.lumenhook.kafka.v1.AccountH\x00R\aaccount\x12:\n" +
@@ -3162,7 +3237,7 @@ func file_types_proto_rawDescGZIP() []byte {
 	return file_types_proto_rawDescData
 }
 
-var file_types_proto_msgTypes = make([]protoimpl.MessageInfo, 31)
+var file_types_proto_msgTypes = make([]protoimpl.MessageInfo, 32)
 var file_types_proto_goTypes = []any{
 	(*Asset)(nil),          // 0: lumenhook.kafka.v1.Asset
 	(*Memo)(nil),           // 1: lumenhook.kafka.v1.Memo
@@ -3194,7 +3269,8 @@ var file_types_proto_goTypes = []any{
 	(*TestResult)(nil),     // 27: lumenhook.kafka.v1.TestResult
 	(*Delivery)(nil),       // 28: lumenhook.kafka.v1.Delivery
 	(*Notice)(nil),         // 29: lumenhook.kafka.v1.Notice
-	(*Answer)(nil),         // 30: lumenhook.kafka.v1.Answer
+	(*MailDone)(nil),       // 30: lumenhook.kafka.v1.MailDone
+	(*Answer)(nil),         // 31: lumenhook.kafka.v1.Answer
 }
 var file_types_proto_depIdxs = []int32{
 	1,  // 0: lumenhook.kafka.v1.Payment.memo:type_name -> lumenhook.kafka.v1.Memo
@@ -3225,19 +3301,20 @@ var file_types_proto_depIdxs = []int32{
 	4,  // 25: lumenhook.kafka.v1.BackfillPart.amount_rule:type_name -> lumenhook.kafka.v1.AmountRule
 	5,  // 26: lumenhook.kafka.v1.BackfillPart.memo_rule:type_name -> lumenhook.kafka.v1.MemoRule
 	25, // 27: lumenhook.kafka.v1.TestResult.result:type_name -> lumenhook.kafka.v1.AttemptResult
-	24, // 28: lumenhook.kafka.v1.Answer.rejection:type_name -> lumenhook.kafka.v1.Rejection
-	8,  // 29: lumenhook.kafka.v1.Answer.account:type_name -> lumenhook.kafka.v1.Account
-	11, // 30: lumenhook.kafka.v1.Answer.endpoint:type_name -> lumenhook.kafka.v1.Endpoint
-	18, // 31: lumenhook.kafka.v1.Answer.watch:type_name -> lumenhook.kafka.v1.Watch
-	7,  // 32: lumenhook.kafka.v1.Answer.key:type_name -> lumenhook.kafka.v1.Key
-	28, // 33: lumenhook.kafka.v1.Answer.delivery:type_name -> lumenhook.kafka.v1.Delivery
-	26, // 34: lumenhook.kafka.v1.Answer.replay:type_name -> lumenhook.kafka.v1.ReplayResult
-	27, // 35: lumenhook.kafka.v1.Answer.test:type_name -> lumenhook.kafka.v1.TestResult
-	36, // [36:36] is the sub-list for method output_type
-	36, // [36:36] is the sub-list for method input_type
-	36, // [36:36] is the sub-list for extension type_name
-	36, // [36:36] is the sub-list for extension extendee
-	0,  // [0:36] is the sub-list for field type_name
+	30, // 28: lumenhook.kafka.v1.Notice.done:type_name -> lumenhook.kafka.v1.MailDone
+	24, // 29: lumenhook.kafka.v1.Answer.rejection:type_name -> lumenhook.kafka.v1.Rejection
+	8,  // 30: lumenhook.kafka.v1.Answer.account:type_name -> lumenhook.kafka.v1.Account
+	11, // 31: lumenhook.kafka.v1.Answer.endpoint:type_name -> lumenhook.kafka.v1.Endpoint
+	18, // 32: lumenhook.kafka.v1.Answer.watch:type_name -> lumenhook.kafka.v1.Watch
+	7,  // 33: lumenhook.kafka.v1.Answer.key:type_name -> lumenhook.kafka.v1.Key
+	28, // 34: lumenhook.kafka.v1.Answer.delivery:type_name -> lumenhook.kafka.v1.Delivery
+	26, // 35: lumenhook.kafka.v1.Answer.replay:type_name -> lumenhook.kafka.v1.ReplayResult
+	27, // 36: lumenhook.kafka.v1.Answer.test:type_name -> lumenhook.kafka.v1.TestResult
+	37, // [37:37] is the sub-list for method output_type
+	37, // [37:37] is the sub-list for method input_type
+	37, // [37:37] is the sub-list for extension type_name
+	37, // [37:37] is the sub-list for extension extendee
+	0,  // [0:37] is the sub-list for field type_name
 }
 
 func init() { file_types_proto_init() }
@@ -3247,7 +3324,7 @@ func file_types_proto_init() {
 	}
 	file_types_proto_msgTypes[16].OneofWrappers = []any{}
 	file_types_proto_msgTypes[17].OneofWrappers = []any{}
-	file_types_proto_msgTypes[30].OneofWrappers = []any{
+	file_types_proto_msgTypes[31].OneofWrappers = []any{
 		(*Answer_Rejection)(nil),
 		(*Answer_Account)(nil),
 		(*Answer_Endpoint)(nil),
@@ -3263,7 +3340,7 @@ func file_types_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_types_proto_rawDesc), len(file_types_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   31,
+			NumMessages:   32,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -67,8 +67,9 @@ func stateOfEverything(t *testing.T) *core {
 		Key:       key,
 	}})
 	c.turn(domain.Command{ID: "cmd_email", AccountID: accountID, Body: domain.UpdateAccount{
-		AccountID: accountID,
-		Email:     "b@b.example",
+		AccountID:  accountID,
+		Email:      "b@b.example",
+		MoreEmails: []string{"c@b.example"},
 	}})
 	invoice := goodWatch()
 	invoice.Once, invoice.ExpiresAtMillis = true, c.now+hour
@@ -80,7 +81,7 @@ func stateOfEverything(t *testing.T) *core {
 	}})
 	c.endpoints()
 	c.gone("ep_gone") // a notice that is ordered, one that is tried again, and one that waits
-	c.answered(c.later(0)[0], domain.MailDeferred)
+	c.answered(c.later(0)[0], domain.MailDeferred, "taken")
 	c.gone("ep_gone_too")
 	c.handsOver()
 	c.stand()

@@ -32,12 +32,14 @@ func (c *core) later(millis int64) []domain.MailOrder {
 }
 
 // answered takes a turn with a mailer's answer.
-func (c *core) answered(o domain.MailOrder, answer domain.MailAnswer) []domain.Fact {
+func (c *core) answered(
+	o domain.MailOrder, answer domain.MailAnswer, taken ...string,
+) []domain.Fact {
 	c.t.Helper()
 	return c.turn(domain.Command{
 		ID:        fmt.Sprintf("cmd_mail_%d_%d", o.Notice, o.Number),
 		AccountID: accountID,
-		Body:      o.Answered(answer),
+		Body:      o.Answered(answer, domain.MailDone{Taken: taken}),
 	})
 }
 
@@ -57,6 +59,19 @@ func outcomes(facts []domain.Fact) (all []domain.MailOutcome) {
 		}
 	}
 	return all
+}
+
+// The next order of a notice names the addresses that have the mail already, also by another
+// process, on a state built anew.
+func TestWhoHasTheMailIsPassedBy(t *testing.T) {
+	c := newCore(t)
+	c.gone("ep_1")
+	c.answered(c.later(0)[0], domain.MailDeferred, "tag1")
+	c.reopen(true)
+	again := c.later(hour)
+	if len(again) != 1 || again[0].Number != 2 || !again[0].Done.Has("tag1") {
+		t.Errorf("ordered %+v", again)
+	}
 }
 
 // What an order says is the endpoint as it is then. An answer counts once, and a mail

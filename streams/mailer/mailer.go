@@ -78,9 +78,9 @@ type Mailer struct {
 	cfg        Config
 	membership atomic.Pointer[streams.Membership]
 	producer   *streams.Producer
-	answered   *lru.Cache[string, domain.MailAnswer] // to orders that were carried out
-	sending    chan struct{}                         // a place for each mail that is being sent
-	failure    atomic.Pointer[failure]               // why the latest round failed; nil: it did not
+	answered   *lru.Cache[string, reply] // to orders that were carried out
+	sending    chan struct{}             // a place for each mail that is being sent
+	failure    atomic.Pointer[failure]   // why the latest round failed; nil: it did not
 
 	mu    sync.Mutex
 	owned map[int32]bool
@@ -95,7 +95,7 @@ type failure struct {
 
 // New makes a mailer; Run works it.
 func New(cfg Config) *Mailer {
-	answered, err := lru.New[string, domain.MailAnswer](keptAnswers)
+	answered, err := lru.New[string, reply](keptAnswers)
 	if err != nil {
 		panic(err) // the size is a constant above zero
 	}

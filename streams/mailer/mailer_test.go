@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -498,4 +499,58 @@ func TestAMailerThatStopsCarriesOutWhatItHasTaken(t *testing.T) {
 	}
 	r.eventuallyAnswered(h, domain.MailTaken)
 	r.once(s, h)
+}
+
+// Each address of an account gets a mail of its own, which names no other. One that refuses, for
+// now or for good, keeps none of the others from theirs, and nobody gets one twice.
+func TestEachAddressGetsItsOwnMail(t *testing.T) {
+	r, s := newRig(t), newServer(t)
+	h := newHolder(1)
+	full, gone := "full@example.com", "gone@example.com"
+	h.account.Email, h.account.MoreEmails = gone, []string{full, "ops@example.com"}
+	var later atomic.Bool
+	var refused atomic.Int32
+	s.onRcpt = func(to string) error {
+		switch {
+		case to == gone:
+			refused.Add(1)
+			return answer(550)
+		case to == full && !later.Load():
+			return answer(452)
+		}
+		return nil
+	}
+	s.start(serving{})
+	stop := r.mail(plain(t, s))
+	r.append(h.records()...)
+	r.eventuallyAnswered(h, domain.MailDeferred)
+	tag := func(email string) string { return domain.MailTag(h.account.ID, email) }
+	done := domain.MailDone{Taken: []string{tag("ops@example.com")}, Refused: []string{tag(gone)}}
+	if got := r.said("ep_1/1"); !reflect.DeepEqual(got[0].Done, done) {
+		t.Errorf("the answer says that %+v is done, not %+v", got[0].Done, done)
+	}
+	later.Store(true)
+	h.order.Number, h.order.Done = 2, done
+	r.append(orderRecord(h.order))
+	testkit.Eventually(t, "the second answer", func() bool { return len(r.said("ep_1/2")) > 0 })
+	stop()
+	if got := r.said("ep_1/2")[0]; got.Answer != domain.MailTaken || len(got.Done.Taken) != 2 {
+		t.Errorf("the second order was answered %+v", got)
+	}
+	ids := make(map[string]bool)
+	for _, m := range s.mails() {
+		ids[m.message.Header.Get("Message-Id")] = true
+		for _, email := range h.account.Emails() {
+			if email != m.to && strings.Contains(m.raw, email) {
+				t.Errorf("%s sees the address %s", m.to, email)
+			}
+		}
+	}
+	if len(s.mails()) != 2 || len(ids) != 2 || s.mailsTo(full) != 1 {
+		t.Errorf("there are %d mails under %d ids, %d to the address that was full", len(s.mails()),
+			len(ids), s.mailsTo(full))
+	}
+	if n := refused.Load(); n != 1 {
+		t.Errorf("an address that refused for good was tried %d times", n)
+	}
 }

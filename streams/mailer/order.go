@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -27,48 +28,105 @@ func (r *round) carryOut(record streams.Record) error {
 		return r.setAside(record, err)
 	}
 	key := order.ID() + "/" + strconv.Itoa(order.Number)
-	answer, known := r.answered.Get(key)
+	said, known := r.answered.Get(key)
 	if !known {
-		if answer, err = r.answer(order); answer == "" {
+		if said, err = r.answer(order); said.answer == "" {
 			return err
 		}
-		r.report(order, answer, err)
-		r.answered.Add(key, answer)
+		r.report(order, said.answer, err)
+		r.answered.Add(key, said)
 	}
-	return r.tell(order, answer)
+	return r.tell(order, said)
+}
+
+// reply is what is answered to an order: what came of it, and at which addresses it is done.
+type reply struct {
+	answer domain.MailAnswer
+	done   domain.MailDone
 }
 
 // answer sends an order's mail and judges what came of it, with the reason. No answer
 // and no error: it is too late for the order, and another follows. A round that takes no
 // more orders carries out those that it has taken, while it may: the next owner takes again
 // what is not done, and all behind it.
-func (r *round) answer(order domain.MailOrder) (domain.MailAnswer, error) {
+func (r *round) answer(order domain.MailOrder) (reply, error) {
 	account, err := r.account(order)
 	if errors.As(err, new(nobody)) {
-		return domain.MailNoAddress, err
+		return reply{answer: domain.MailNoAddress}, err
 	}
 	if err != nil {
-		return domain.MailDeferred, err // of others it may be known
+		return reply{domain.MailDeferred, order.Done}, err // of others it may be known
 	}
 	select {
 	case r.sending <- struct{}{}:
 		defer func() { <-r.sending }()
 	case <-r.working.Done():
-		return "", r.working.Err()
+		return reply{}, r.working.Err()
 	}
 	for !r.membership.Load().Fresh() {
 		if err := retry.Sleep(r.working, notOursPause); err != nil {
-			return "", err
+			return reply{}, err
 		}
 	}
-	if r.cfg.Now().UnixMilli() > order.UntilMillis {
-		return "", nil
+	if r.over(order) {
+		return reply{}, nil
 	}
-	err = r.cfg.Sender.Send(r.working, r.compose(order, account.Email))
-	if err != nil && r.reading.Err() != nil {
-		return "", err // the partition is given up: its next owner tries
+	return r.mail(order, account.Emails())
+}
+
+func (r *round) over(order domain.MailOrder) bool {
+	return r.cfg.Now().UnixMilli() > order.UntilMillis
+}
+
+// mail sends an order's mail to each address that has not settled it, a mail each: none sees
+// another, and none that refuses keeps the next from its own. A server that takes no mail at all
+// is asked no more; nor is any once the order's time is over, or its partition is given up: then
+// the next order goes on with what is left.
+func (r *round) mail(order domain.MailOrder, emails []string) (reply, error) {
+	tags := make([]string, 0, len(emails))
+	for _, email := range emails {
+		tags = append(tags, domain.MailTag(order.AccountID, email))
 	}
-	return judge(err), err
+	said := reply{done: order.Done.Of(tags)}
+	var why error
+	for i, email := range emails {
+		if said.done.Has(tags[i]) {
+			continue
+		}
+		if said.answer != "" && (r.over(order) || r.reading.Err() != nil) {
+			said.answer = domain.MailDeferred
+			break
+		}
+		mail := r.compose(order, email)
+		if i > 0 {
+			mail.ID += "." + tags[i]
+		}
+		err := r.cfg.Sender.Send(r.working, mail)
+		if err != nil && said.answer == "" && r.reading.Err() != nil {
+			return reply{}, err // the partition is given up: its next owner tries
+		}
+		why = errors.Join(why, err)
+		answer := judge(err)
+		said.done = said.done.With(tags[i], answer)
+		if answer == domain.MailUnserved {
+			return reply{answer, said.done}, why
+		}
+		if said.answer != domain.MailDeferred {
+			said.answer = answer
+		}
+	}
+	if said.answer != domain.MailDeferred {
+		said.answer = settled(said.done)
+	}
+	return said, why
+}
+
+// settled is the answer when no address is left to try.
+func settled(done domain.MailDone) domain.MailAnswer {
+	if len(done.Taken) > 0 {
+		return domain.MailTaken
+	}
+	return domain.MailDeclined
 }
 
 // judge is what a Sender's answer means.
@@ -112,13 +170,14 @@ func (r *round) account(order domain.MailOrder) (domain.Account, error) {
 
 // tell has the engine record the answer. Its command's identifier is a function of
 // what it says.
-func (r *round) tell(order domain.MailOrder, answer domain.MailAnswer) error {
+func (r *round) tell(order domain.MailOrder, said reply) error {
+	parts := slices.Concat([]string{"mail", order.ID(), strconv.Itoa(order.Number),
+		string(said.answer)}, said.done.Taken, said.done.Refused)
 	command := domain.Command{
-		ID: domain.DeriveID(domain.CommandPrefix, "mail", order.ID(),
-			strconv.Itoa(order.Number), string(answer)),
+		ID:             domain.DeriveID(domain.CommandPrefix, parts...),
 		AccountID:      order.AccountID,
 		IssuedAtMillis: r.cfg.Now().UnixMilli(),
-		Body:           order.Answered(answer),
+		Body:           order.Answered(said.answer, said.done),
 	}
 	m := schemas.EncodeCommand(command)
 	return r.append(streams.NewRecord(schemas.TopicCommands, order.EndpointID, m.Value, m.EachHeader))

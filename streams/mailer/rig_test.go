@@ -110,6 +110,23 @@ func (r *rig) append(records ...streams.Record) {
 func (r *rig) answers() map[string][]domain.MailAnswer {
 	r.t.Helper()
 	all := make(map[string][]domain.MailAnswer)
+	for key, said := range r.everythingSaid() {
+		for _, b := range said {
+			all[key] = append(all[key], b.Answer)
+		}
+	}
+	return all
+}
+
+// said are the answers to an order, with what they say is done.
+func (r *rig) said(key string) []domain.RecordMail {
+	r.t.Helper()
+	return r.everythingSaid()[key]
+}
+
+func (r *rig) everythingSaid() map[string][]domain.RecordMail {
+	r.t.Helper()
+	all := make(map[string][]domain.RecordMail)
 	for _, record := range r.log.Read(schemas.TopicCommands) {
 		c, err := schemas.DecodeCommand(schemas.Read(record.Value, record))
 		if err != nil {
@@ -117,7 +134,7 @@ func (r *rig) answers() map[string][]domain.MailAnswer {
 		}
 		if b, is := c.Body.(domain.RecordMail); is {
 			key := fmt.Sprintf("%s/%d", b.EndpointID, b.Number)
-			all[key] = append(all[key], b.Answer)
+			all[key] = append(all[key], b)
 		}
 	}
 	return all
