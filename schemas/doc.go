@@ -13,7 +13,8 @@
 //	topics.go      names, partitions and cleanup of the topics
 //	clickhouse.go  the tables of the history, clickhouse/
 //	message.go     a record's value and the headers that say what it is
-//	facts.go       facts of the journal; facts_quick.go reads the two that are nearly all of it
+//	facts.go       facts of the journal; facts_quick.go reads the two that are nearly all of it,
+//	               and names.go remembers the names in them
 //	commands.go    commands
 //	answers.go     answers to commands, and what tasks remember of them
 //	accounts.go    accounts and their keys: rows, what tasks keep, commands, facts

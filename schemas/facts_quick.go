@@ -35,10 +35,10 @@ func quickFact(m Message) (f domain.Fact, ok bool) {
 func quickDeliveryCreated(fields *quickFields, f *domain.Fact) domain.DeliveryCreated {
 	quickMeta(fields, f)
 	body := domain.DeliveryCreated{
-		AccountID:     fields.text(2),
-		EndpointID:    fields.text(3),
-		WatchID:       fields.text(4),
-		WalletAddress: fields.text(5),
+		AccountID:     fields.name(2),
+		EndpointID:    fields.name(3),
+		WatchID:       fields.name(4),
+		WalletAddress: fields.name(5),
 	}
 	event := fields.message(6)
 	body.Event = domain.Event{
@@ -90,7 +90,7 @@ func quickAttemptMade(fields *quickFields, f *domain.Fact) domain.AttemptMade {
 
 func quickMeta(fields *quickFields, f *domain.Fact) {
 	meta := fields.message(1)
-	f.Aggregate, f.Version, f.AtMillis = meta.text(1), meta.number(2), int64(meta.number(3))
+	f.Aggregate, f.Version, f.AtMillis = meta.name(1), meta.number(2), int64(meta.number(3))
 	fields.bad = fields.bad || !meta.read()
 }
 
@@ -143,6 +143,13 @@ func (q *quickFields) text(field protowire.Number) string {
 	v := q.bytes(field)
 	q.bad = q.bad || !utf8.Valid(v)
 	return quickName(v)
+}
+
+// name is a text that many facts have.
+func (q *quickFields) name(field protowire.Number) string {
+	v := q.bytes(field)
+	q.bad = q.bad || !utf8.Valid(v)
+	return latestNames.of(v)
 }
 
 func (q *quickFields) message(field protowire.Number) quickFields {

@@ -28,11 +28,7 @@ func (p *FencedProducer) Append(ctx context.Context, records ...Record) error {
 	if len(records) == 0 {
 		return nil
 	}
-	batch := make([]*kgo.Record, len(records))
-	for i, r := range records {
-		batch[i] = p.cluster.toKafka(r)
-	}
-	return p.inOne(ctx, batch, func(identity) error { return nil })
+	return p.inOne(ctx, p.cluster.toKafka(records), func(identity) error { return nil })
 }
 
 // Close closes the client.

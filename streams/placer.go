@@ -59,9 +59,8 @@ func (c Cluster) NewPlacer() (*Placer, error) {
 // Place appends records and returns when all are acknowledged. It is an error if one gets
 // another offset than it names: then somebody else writes to the partition.
 func (p *Placer) Place(ctx context.Context, records ...Record) error {
-	batch := make([]*kgo.Record, len(records))
+	batch := p.cluster.toKafka(records)
 	for i, r := range records {
-		batch[i] = p.cluster.toKafka(r)
 		batch[i].Timestamp = r.Timestamp
 	}
 	if err := p.client.ProduceSync(ctx, batch...).FirstErr(); err != nil {

@@ -33,11 +33,7 @@ func (c Cluster) NewProducer() (*Producer, error) {
 // Append appends records and returns when all are acknowledged, or with the first error;
 // then some of them may have been written.
 func (p *Producer) Append(ctx context.Context, records ...Record) error {
-	batch := make([]*kgo.Record, len(records))
-	for i, r := range records {
-		batch[i] = p.cluster.toKafka(r)
-	}
-	if err := p.client.ProduceSync(ctx, batch...).FirstErr(); err != nil {
+	if err := p.client.ProduceSync(ctx, p.cluster.toKafka(records)...).FirstErr(); err != nil {
 		return fmt.Errorf("streams: appending to the log: %w", err)
 	}
 	return nil

@@ -48,7 +48,8 @@ func NewRecord(
 	topic, key string, value []byte,
 	eachHeader func(yield func(name, value string) bool),
 ) Record {
-	r := Record{Topic: topic, Key: []byte(key), Value: value}
+	const most = 3 // headers, of nearly all records
+	r := Record{Topic: topic, Key: []byte(key), Value: value, Headers: make([]Header, 0, most)}
 	for name, text := range eachHeader {
 		r.Headers = append(r.Headers, Header{Key: name, Value: []byte(text)})
 	}
@@ -67,12 +68,23 @@ func (c Cluster) fromKafka(k *kgo.Record) Record {
 	}
 }
 
-func (c Cluster) toKafka(r Record) *kgo.Record {
-	return &kgo.Record{
-		Topic:     c.fullName(r.Topic),
-		Partition: r.Partition,
-		Key:       r.Key,
-		Value:     r.Value,
-		Headers:   r.Headers,
+// toKafka returns records as the client takes them, made together: a turn has thousands of them,
+// of few topics.
+func (c Cluster) toKafka(records []Record) []*kgo.Record {
+	all, each := make([]kgo.Record, len(records)), make([]*kgo.Record, len(records))
+	var short, full string // the latest name
+	for i, r := range records {
+		if full == "" || r.Topic != short {
+			short, full = r.Topic, c.fullName(r.Topic)
+		}
+		all[i] = kgo.Record{
+			Topic:     full,
+			Partition: r.Partition,
+			Key:       r.Key,
+			Value:     r.Value,
+			Headers:   r.Headers,
+		}
+		each[i] = &all[i]
 	}
+	return each
 }

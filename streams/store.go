@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"sync/atomic"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/bloom"
@@ -24,8 +25,9 @@ import (
 //	0x01, 0x02  the timer index (timers.go)
 //	0x10… the owner's
 type Store struct {
-	db       *pebble.DB
-	identity string
+	db          *pebble.DB
+	identity    string
+	latestBytes atomic.Int64 // of the batch that was committed last
 }
 
 // storeFormat is incremented when stores of older programs must not be used, whatever they
@@ -194,22 +196,41 @@ func (s *Store) Each(take func(key, value []byte) (more bool, err error)) error 
 	return s.Scan([]byte{keySpaceOwn + 1}, []byte{0xff, 0xff, 0xff, 0xff}, take)
 }
 
-// Begin opens a batch.
-func (s *Store) Begin() *Batch { return &Batch{changes: s.db.NewIndexedBatch()} }
+// Begin opens a batch, with room for as much as the one before had: Pebble keeps the memory of
+// small ones only, and has larger ones grow and be copied from 1 KiB on.
+func (s *Store) Begin() *Batch {
+	latest := s.latestBytes.Load()
+	room := int(min(latest+latest/4, mostRoomBytes))
+	return &Batch{changes: s.db.NewIndexedBatchWithSize(room), store: s}
+}
+
+// mostRoomBytes bounds what a batch takes before anything is in it.
+const mostRoomBytes = 4 << 20
 
 // Batch is a batch of changes to a store, which reads its own writes. It is used by
 // one goroutine and ends with Commit or Discard.
 type Batch struct {
 	changes *pebble.Batch
+	store   *Store
 	timer   []timerChange
 }
 
 // Get returns a value, or nil when there is none.
 func (b *Batch) Get(key []byte) ([]byte, error) { return read(b.changes, key) }
 
-// Set writes a value.
-func (b *Batch) Set(key, value []byte) error {
-	if err := b.changes.Set(key, value, nil); err != nil {
+// Set writes a value, of these parts.
+func (b *Batch) Set(key []byte, value ...[]byte) error {
+	size := 0
+	for _, part := range value {
+		size += len(part)
+	}
+	set := b.changes.SetDeferred(len(key), size)
+	copy(set.Key, key)
+	at := 0
+	for _, part := range value {
+		at += copy(set.Value[at:], part)
+	}
+	if err := set.Finish(); err != nil {
 		return fmt.Errorf("streams: writing state: %w", err)
 	}
 	return nil
@@ -277,6 +298,7 @@ func (b *Batch) Commit() error {
 	if b.changes.Empty() {
 		return b.changes.Close()
 	}
+	b.store.latestBytes.Store(int64(b.changes.Len()))
 	if err := b.changes.Commit(pebble.NoSync); err != nil {
 		return fmt.Errorf("streams: committing state: %w", err)
 	}

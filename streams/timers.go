@@ -84,15 +84,17 @@ const (
 
 // SetTimer adds an entry.
 func (b *Batch) SetTimer(group string, dueMillis int64, id string) error {
-	return b.SetTimerCarrying(group, dueMillis, id, nil)
+	return b.SetTimerCarrying(group, dueMillis, id)
 }
 
-// SetTimerCarrying adds an entry that carries a value.
-func (b *Batch) SetTimerCarrying(group string, dueMillis int64, id string, value []byte) error {
+// SetTimerCarrying adds an entry that carries a value, of these parts.
+func (b *Batch) SetTimerCarrying(
+	group string, dueMillis int64, id string, value ...[]byte,
+) error {
 	key := TimerKey(group, dueMillis, id)
 	b.timer = append(b.timer,
 		timerChange{kind: timerSet, key: key, group: group, id: id, due: dueMillis})
-	return b.Set(key, value)
+	return b.Set(key, value...)
 }
 
 // ClearTimer removes an entry, and with it its claim.

@@ -156,14 +156,13 @@ func positionVersions(implied bool) *kversion.Versions {
 func (t *transactor) commit(
 	ctx context.Context, records []Record, positions Offsets, journalTopic string,
 ) (ends map[string]int64, err error) {
-	batch := make([]*kgo.Record, len(records))
-	for i, r := range records {
+	for _, r := range records {
 		if r.Topic == journalTopic && r.Partition != t.partition {
 			return nil, fmt.Errorf("streams: the task of partition %d wrote to partition %d of its journal",
 				t.partition, r.Partition)
 		}
-		batch[i] = t.cluster.toKafka(r)
 	}
+	batch := t.cluster.toKafka(records)
 	err = t.inOne(ctx, batch,
 		func(as identity) error { return t.commitPositions(ctx, as, positions) })
 	if err != nil {

@@ -26,6 +26,7 @@
 //	ledgers.go    how far ledgers were followed, for the API
 //	adapters.go   adapters between the interfaces of the parts
 //	disk.go       the guard over the disk
+//	memory.go     how seldom garbage is collected
 //	metrics.go, collectors.go, retained.go  the numbers
 //	ready.go      waiting until every part is ready
 //	operations.go the listener of operators: /metrics, /healthz, /readyz

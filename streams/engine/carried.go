@@ -22,14 +22,13 @@ import (
 // unattempted reports whether a delivery's entry of the timer index carries it, and its body.
 func unattempted(d domain.Delivery) bool { return d.State.Pending() && d.Attempts == 0 }
 
-// carried is what an entry of the timer index carries.
+// carried is what an entry of the timer index carries before the body.
 //
 //	length of the delivery, varint | delivery | body
-func carried(d domain.Delivery, body []byte) []byte {
+func carried(d domain.Delivery) []byte {
 	delivery := schemas.MarshalDelivery(d)
-	value := make([]byte, 0, binary.MaxVarintLen32+len(delivery)+len(body))
-	value = binary.AppendUvarint(value, uint64(len(delivery)))
-	return append(append(value, delivery...), body...)
+	value := make([]byte, 0, binary.MaxVarintLen32+len(delivery))
+	return append(binary.AppendUvarint(value, uint64(len(delivery))), delivery...)
 }
 
 // splitCarried returns the two parts of what an entry carries.
@@ -152,7 +151,7 @@ func carryBodies(s *streams.Store) error {
 			return err
 		}
 		key := streams.TimerKey(c.Group, c.DueMillis, c.ID)
-		err = errors.Join(batch.Set(key, carried(d, body)), batch.Delete(keyOf(spaceBody, c.ID)))
+		err = errors.Join(batch.Set(key, carried(d), body), batch.Delete(keyOf(spaceBody, c.ID)))
 		if moved++; moved%carryAtOnce == 0 && err == nil {
 			err = batch.Commit()
 			batch = s.Begin()

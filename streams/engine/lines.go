@@ -137,7 +137,7 @@ func (s *state) clearTimer(batch *streams.Batch, d domain.Delivery) error {
 // and its body until the first attempt.
 func (s *state) setTimer(batch *streams.Batch, d domain.Delivery, body []byte) error {
 	if unattempted(d) {
-		return batch.SetTimerCarrying(groupOf(d), d.NextAttemptAtMillis, d.EventID, carried(d, body))
+		return batch.SetTimerCarrying(groupOf(d), d.NextAttemptAtMillis, d.EventID, carried(d), body)
 	}
 	return batch.SetTimer(groupOf(d), d.NextAttemptAtMillis, d.EventID)
 }

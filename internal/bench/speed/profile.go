@@ -168,8 +168,18 @@ func profiles(prefix string) {
 		report(event{Kind: eventProfiling, Fault: text(err)})
 		<-asked
 		pprof.StopCPUProfile()
+		err = errors.Join(err, writeAllocations(prefix+"-allocs-"+strconv.Itoa(n)+".pprof"))
 		report(event{Kind: eventProfiled, URL: name, Fault: text(errors.Join(err, file.Close()))})
 	}
+}
+
+// writeAllocations writes what was allocated where since the start.
+func writeAllocations(name string) error {
+	file, err := os.Create(name) // #nosec G703 -- the lab's own
+	if err != nil {
+		return err
+	}
+	return errors.Join(pprof.Lookup("allocs").WriteTo(file, 0), file.Close())
 }
 
 func text(err error) string {
