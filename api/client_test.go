@@ -71,6 +71,9 @@ func TestTheClientsStructsAreTheDocuments(t *testing.T) {
 		{reflect.TypeFor[client.Watch](), []string{"Watch", "WatchCreated"}},
 		{reflect.TypeFor[client.WatchCreate](), []string{"WatchCreate"}},
 		{reflect.TypeFor[client.Backfill](), []string{"Backfill"}},
+		{reflect.TypeFor[client.Rates](), []string{"Rates"}},
+		{reflect.TypeFor[client.RatesMinute](), []string{"RatesMinute"}},
+		{reflect.TypeFor[client.WatchCheck](), []string{"WatchCheck"}},
 		{reflect.TypeFor[client.BackfillCreate](), []string{"BackfillCreate"}},
 		{reflect.TypeFor[client.Event](), []string{"EventRecord", "EventSummary"}},
 		{reflect.TypeFor[client.Delivery](), []string{"Delivery"}},
@@ -277,6 +280,11 @@ func TestTheClient(t *testing.T) {
 	must("get", err, watch.Status == "active")
 	watch, err = c.BackfillWatch(ctx, watch.ID, client.BackfillCreate{From: 7})
 	must("backfill", err, watch.Backfill.From == 7 && watch.Backfill.To == nil && !watch.Backfill.Done)
+	rates, err := c.GetRates(ctx, e.ID, 5)
+	must("rates", err, rates.Minutes != nil && rates.To.Sub(rates.From) == 5*time.Minute)
+	check, err := c.CheckWatch(ctx, watch.ID, client.ImaginedPayment{Amount: "2", Asset: "XLM"})
+	must("check", err,
+		*check.EventType == "payment.received" && check.Verification.Outcome == "VERIFIED")
 	watches, err := c.ListWatches(ctx, client.WatchFilter{WalletAddress: wallet}, client.Page{})
 	must("watches", err, len(watches.Data) == 1)
 	must("delete", c.DeleteWatch(ctx, watch.ID), true)

@@ -113,7 +113,7 @@ var hiddenField = regexp.MustCompile(`<input type="hidden" name="(\w+)" value="(
 // form are the hidden fields of the form that posts to an address.
 func (s sheet) form(t testing.TB, action string) url.Values {
 	t.Helper()
-	_, rest, found := strings.Cut(s.text, `<form method="post" action="`+action+`">`)
+	_, rest, found := strings.Cut(s.text, ` method="post" action="`+action+`">`)
 	if !found {
 		t.Fatalf("no form posts to %s:\n%s", action, s.text)
 	}

@@ -45,6 +45,7 @@
 //	signatures.go      signatures that an endpoint may ask for, and the published keys
 //	watches.go         watches
 //	watch_wire.go      their fields, as a client sends and gets them
+//	watch_check.go     what a watch would make of a payment
 //	rules.go           the rules of a watch, likewise
 //	backfill.go        backfills of a watch
 //	events.go          events: reading, listing
@@ -56,6 +57,7 @@
 //	resend.go          events: sending them again, where they go now
 //	resend_many.go     the same of all that a filter selects
 //	statement.go       statements of a wallet; statement_csv.go, the same as CSV
+//	rates.go           attempts counted by the minute
 //	coverage.go        which ledgers were read, and verified
 //	keys.go            API keys
 //	key_wire.go        their fields, as a client sends and gets them

@@ -179,6 +179,9 @@ type History interface {
 	// page's AsOf, or an error of Events, or the context's.
 	AwaitMore(ctx context.Context, endpointID string, asOf int64) error
 
+	// Rates counts the attempts of an account that a filter selects. Its errors are those of Events.
+	Rates(ctx context.Context, f RatesFilter) (Rates, error)
+
 	// Statement reads a page of a wallet's balance moves, oldest first, from after a position on
 	// (zero: the beginning), at most limit of them. It waits for a bounded time for what the follower
 	// recorded before the call. Its errors are ErrManyBalances, ErrHistoryBehind and
@@ -189,6 +192,27 @@ type History interface {
 	// AwaitWrites returns when the history holds everything that was acknowledged before
 	// the call, or ErrHistoryBehind or ErrHistoryUnavailable after a bounded time.
 	AwaitWrites(ctx context.Context) error
+}
+
+// RatesFilter selects attempts of an account, sent from one time to before another.
+type RatesFilter struct {
+	AccountID            string
+	EndpointID           string // empty: all of the account
+	FromMillis, ToMillis int64
+}
+
+// Rates are attempts counted by the minute in which they were sent.
+type Rates struct {
+	Minutes                   []RatesMinute // in order, those with attempts
+	MedianMillis, P99Millis   float64       // of all attempts; 0 without any
+	Delivered, Refused, Unmet uint64        // of all
+}
+
+// RatesMinute is one minute: attempts that delivered, that were answered otherwise, and that got
+// no complete answer.
+type RatesMinute struct {
+	AtMillis                  int64
+	Delivered, Refused, Unmet uint64
 }
 
 // NumberedPage are events of an endpoint that follow a number.

@@ -356,6 +356,17 @@ func viewMove(m MoveRecord, watches []domain.Watch) moveView {
 	return v
 }
 
+// outOfTime returns why a watch takes no payment of a time, whatever its rules say.
+func outOfTime(w domain.Watch, p domain.Payment) (reasons []string) {
+	if w.Expired(p.ClosedAtMillis) {
+		reasons = append(reasons, reasonExpired)
+	}
+	if w.Fulfilled.Is() {
+		reasons = append(reasons, reasonFulfilled)
+	}
+	return reasons
+}
+
 // notTaken returns why a watch, as it is now, made no event of a payment.
 func notTaken(w domain.Watch, p domain.Payment) (reasons []string) {
 	if w.LiveSince == 0 || w.LiveSince > p.Ledger {
@@ -371,12 +382,7 @@ func notTaken(w domain.Watch, p domain.Payment) (reasons []string) {
 	for _, reason := range match.Verification.Reasons {
 		reasons = append(reasons, string(reason))
 	}
-	if w.Expired(p.ClosedAtMillis) {
-		reasons = append(reasons, reasonExpired)
-	}
-	if w.Fulfilled.Is() {
-		reasons = append(reasons, reasonFulfilled)
-	}
+	reasons = append(reasons, outOfTime(w, p)...)
 	if len(reasons) == 0 {
 		return []string{reasonNotReported}
 	}

@@ -93,6 +93,7 @@
 //	statement.go         statements of a wallet, for the API
 //	choose.go            which events a filter selects, for what is done with them
 //	list.go              lists of events, for the API; full.go, from complete tables only
+//	rates.go             attempts by the minute
 //	pull.go              events of an endpoint by their numbers
 //	console.go           queries of people
 package projections

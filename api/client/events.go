@@ -123,6 +123,37 @@ func (c *Client) ResendEvents(
 	return ask[ResendManyResult](ctx, c, post, events+"/resend", s, o)
 }
 
+// Rates are the attempts of a time, counted: those that delivered, that were answered otherwise,
+// and that got no complete answer. MedianMs and P99Ms, of all of them, are nil without any.
+type Rates struct {
+	From       time.Time     `json:"from"`
+	To         time.Time     `json:"to"`
+	Delivered  int64         `json:"delivered"`
+	Refused    int64         `json:"refused"`
+	Unanswered int64         `json:"unanswered"`
+	MedianMs   *int64        `json:"medianMs"`
+	P99Ms      *int64        `json:"p99Ms"`
+	Minutes    []RatesMinute `json:"minutes"` // in order, those with attempts
+}
+
+// RatesMinute is one minute of [Rates].
+type RatesMinute struct {
+	Minute     time.Time `json:"minute"`
+	Delivered  int64     `json:"delivered"`
+	Refused    int64     `json:"refused"`
+	Unanswered int64     `json:"unanswered"`
+}
+
+// GetRates counts the attempts of the last minutes (0: 60, 1440 at most), of one endpoint or, if
+// it is empty, of all.
+func (c *Client) GetRates(
+	ctx context.Context, endpointID string, minutes int,
+) (answer Rates, err error) {
+	query := parameters("endpointId", endpointID, "minutes", count(uint64(max(minutes, 0))))
+	err = c.do(ctx, call{method: get, path: "/v1/attempts/rates", query: query, into: &answer})
+	return answer, err
+}
+
 // Pull selects events of an endpoint by their numbers.
 type Pull struct {
 	After int64         // numbers above this; NextAfter of the answer before

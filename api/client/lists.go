@@ -26,15 +26,20 @@ func list[T any](
 	if p.Limit != 0 {
 		filters = append(filters, "limit", strconv.Itoa(p.Limit))
 	}
-	filters = append(filters, "cursor", p.Cursor)
-	query := url.Values{}
-	for i := 0; i < len(filters); i += 2 {
-		if filters[i+1] != "" {
-			query.Set(filters[i], filters[i+1])
-		}
-	}
+	query := parameters(append(filters, "cursor", p.Cursor)...)
 	err = c.do(ctx, call{method: get, path: path, query: query, into: &answer})
 	return answer, err
+}
+
+// parameters are of alternating names and values, without those that are empty.
+func parameters(pairs ...string) url.Values {
+	query := url.Values{}
+	for i := 0; i < len(pairs); i += 2 {
+		if pairs[i+1] != "" {
+			query.Set(pairs[i], pairs[i+1])
+		}
+	}
+	return query
 }
 
 func instant(t time.Time) string {

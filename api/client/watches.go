@@ -123,6 +123,34 @@ func (c *Client) DeleteWatch(ctx context.Context, watchID string, o ...Option) e
 	return c.do(ctx, call{method: remove, path: id(watches, watchID)}, o...)
 }
 
+// ImaginedPayment is a payment to a watch's wallet that nobody has made. Amount and Asset must be
+// set; a memo has a type: text, id or hash.
+type ImaginedPayment struct{ Amount, Asset, Memo, MemoType, Sender string }
+
+// WatchCheck is what a watch would make of a payment.
+type WatchCheck struct {
+	EventType    *string      `json:"eventType"` // of the event that would tell of it; nil: none
+	Verification Verification `json:"verification"`
+	NotReported  []string     `json:"notReported"` // why there would be none
+}
+
+// Verification is what the rules of a watch say to a payment.
+type Verification struct {
+	Outcome string   `json:"outcome"` // VERIFIED or REJECTED
+	Reasons []string `json:"reasons"`
+}
+
+// CheckWatch asks what a watch would make of a payment of this moment. It changes nothing.
+func (c *Client) CheckWatch(
+	ctx context.Context, watchID string, p ImaginedPayment,
+) (answer WatchCheck, err error) {
+	query := parameters("amount", p.Amount, "asset", p.Asset, "memo", p.Memo,
+		"memoType", p.MemoType, "sender", p.Sender)
+	path := id(watches, watchID, "check")
+	err = c.do(ctx, call{method: get, path: path, query: query, into: &answer})
+	return answer, err
+}
+
 // BackfillWatch requests the payments to a watch in past ledgers. It returns when the
 // request is accepted; GetWatch shows the progress.
 func (c *Client) BackfillWatch(

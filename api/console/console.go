@@ -137,30 +137,56 @@ func (x *Console) Mount(api http.Handler) http.Handler {
 // routes is the one list of pages and of what they post.
 func (x *Console) routes() *http.ServeMux {
 	mux := http.NewServeMux()
-	get := func(p string, show pageHandler) { mux.Handle("GET "+Path+p, x.showing(show)) }
-	post := func(p string, act postHandler) { mux.Handle("POST "+Path+p, x.acting(act)) }
-	get("", x.overview)
-	get("/endpoints", x.listEndpoints)
-	get("/endpoints/{id}", x.showEndpoint)
-	get("/endpoints/{id}/replay", x.countReplay)
-	get("/events", x.listEvents)
-	get("/events/{id}", x.showEvent)
-	get("/watches", x.listWatches)
-	get("/watches/{id}", x.showWatch)
-	mux.Handle("GET "+Path+"/events/live", x.streaming(x.followEvents))
-	mux.Handle("GET "+Path+"/events/{id}/live", x.streaming(x.followEvent))
-	post("/endpoints/{id}/test", x.testEndpoint)
-	post("/endpoints/{id}/enable", x.enableEndpoint)
-	post("/endpoints/{id}/disable", x.disableEndpoint)
-	post("/endpoints/{id}/replay", x.replayEndpoint)
-	post("/events/{id}/resend", x.resendEvent)
-	post("/sign-out", x.signOut)
+	x.routePages(mux)
+	x.routeForms(mux)
 	mux.HandleFunc("GET "+Path+"/sign-in", x.showSignIn)
 	mux.HandleFunc("POST "+Path+"/sign-in", x.signIn)
 	mux.HandleFunc("GET "+Path+"/link", x.followLink)
 	mux.HandleFunc("GET "+Path+"/assets/{name}", x.serveAsset)
 	mux.Handle(Path+"/", x.showing(func(*visit) (page, error) { return page{}, errNoPage }))
 	return mux
+}
+
+func (x *Console) routePages(mux *http.ServeMux) {
+	get := func(p string, show pageHandler) { mux.Handle("GET "+Path+p, x.showing(show)) }
+	get("", x.overview)
+	get("/endpoints", x.listEndpoints)
+	get("/endpoints/new", x.newEndpoint)
+	get("/endpoints/{id}", x.showEndpoint)
+	get("/endpoints/{id}/edit", x.editEndpoint)
+	get("/endpoints/{id}/delete", x.askToDeleteEndpoint)
+	get("/endpoints/{id}/rotate", x.askToRotate)
+	get("/endpoints/{id}/replay", x.countReplay)
+	get("/events", x.listEvents)
+	get("/events/{id}", x.showEvent)
+	get("/watches", x.listWatches)
+	get("/watches/new", x.newWatch)
+	get("/watches/{id}", x.showWatch)
+	get("/watches/{id}/edit", x.editWatch)
+	get("/watches/{id}/delete", x.askToDeleteWatch)
+	get("/wallets/{address}", x.showStatement)
+	mux.HandleFunc("GET "+Path+"/wallets/{address}/statement.csv", x.downloadStatement)
+	mux.Handle("GET "+Path+"/events/live", x.streaming(x.followEvents))
+	mux.Handle("GET "+Path+"/events/{id}/live", x.streaming(x.followEvent))
+}
+
+func (x *Console) routeForms(mux *http.ServeMux) {
+	post := func(p string, act postHandler) { mux.Handle("POST "+Path+p, x.acting(act)) }
+	fill := func(p string, act formHandler) { mux.Handle("POST "+Path+p, x.filling(act)) }
+	post("/endpoints/{id}/test", x.testEndpoint)
+	post("/endpoints/{id}/enable", x.enableEndpoint)
+	post("/endpoints/{id}/disable", x.disableEndpoint)
+	post("/endpoints/{id}/replay", x.replayEndpoint)
+	post("/events/{id}/resend", x.resendEvent)
+	fill("/endpoints/new", x.createEndpoint)
+	fill("/endpoints/{id}/edit", x.updateEndpoint)
+	fill("/endpoints/{id}/rotate", x.rotateSecret)
+	fill("/endpoints/{id}/delete", x.deleteEndpoint)
+	fill("/watches/new", x.createWatch)
+	fill("/watches/{id}/edit", x.updateWatch)
+	fill("/watches/{id}/delete", x.deleteWatch)
+	fill("/watches/{id}/backfill", x.backfillWatch)
+	post("/sign-out", x.signOut)
 }
 
 // ServeHTTP answers with a page.

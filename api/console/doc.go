@@ -26,7 +26,11 @@
 //	overview.go   the first page
 //	endpoints.go  endpoints, and what is done with them
 //	events.go     events, likewise
-//	watches.go    watches
+//	signature.go  how a receiver checks a signature, step by step
+//	watches.go    watches, the rule tester, backfills
+//	statement.go  statements of a wallet
+//	form.go       what a person fills in, and what is wrong with it
+//	endpoint_form.go  making, changing and deleting endpoints, and their secrets
+//	watch_form.go     making, changing and deleting watches
 //	live.go       what tells an open page that it has changed
-//	signature.go  a check of a signature, step by step
 package console

@@ -90,6 +90,7 @@ type endpointView struct {
 	Waiting     string
 	Failed      string
 	Plot        plot
+	Attempts    ratesView
 	Recent      []eventRow
 	History     *troubleView // in place of the counts and events
 }
@@ -134,15 +135,16 @@ func (x *Console) countEndpoint(v *visit, view *endpointView) error {
 	if err != nil {
 		return err
 	}
-	view.Plot = newPlot(since, overviewSpan)
+	view.Plot = newPlot(since, overviewSpan, "Events", eventSeries)
 	for i, e := range recent {
-		view.Plot.add(e.CreatedAt, e.Delivery.State)
+		view.Plot.add(e.CreatedAt, plotClass(e.Delivery.State), 1)
 		if i < 10 {
 			view.Recent = append(view.Recent, x.eventRow(e))
 		}
 	}
 	view.Plot.draw()
-	return nil
+	view.Attempts, err = x.rates(v, view.ID)
+	return err
 }
 
 func (v *visit) endpointPath(done string) string {

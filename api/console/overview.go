@@ -23,6 +23,8 @@ type overviewView struct {
 	AtRisk     []endpointRow
 	History    *troubleView // in place of what follows
 	Plot       plot
+	Attempts   ratesView
+	Ledger     *ledgerView
 	Events     int
 	Partial    *moment // events before it were not counted
 	Rate       string  // of what has ended
@@ -44,6 +46,10 @@ func (x *Console) overview(v *visit) (page, error) {
 			view.AtRisk = append(view.AtRisk, x.endpointRow(e))
 		}
 	}
+	// Without the ledgers the overview is as good: /readyz says what is wrong with them.
+	if c, err := v.api.GetCoverage(v.r.Context()); err == nil && c.Cursor != nil {
+		view.Ledger = &ledgerView{c.Cursor.Ledger, x.moment(c.Cursor.ClosedAt)}
+	}
 	if err := x.lookBack(v, &view); err != nil {
 		trouble := x.trouble(v.r, err)
 		view.History = &trouble
@@ -60,10 +66,10 @@ func (x *Console) lookBack(v *visit, view *overviewView) error {
 		return err
 	}
 	counts := make(map[string]int)
-	view.Plot = newPlot(since, overviewSpan)
+	view.Plot = newPlot(since, overviewSpan, "Events", eventSeries)
 	for _, e := range recent {
 		counts[e.Delivery.State]++
-		view.Plot.add(e.CreatedAt, e.Delivery.State)
+		view.Plot.add(e.CreatedAt, plotClass(e.Delivery.State), 1)
 	}
 	view.Plot.draw()
 	view.Events, view.Failed = len(recent), counts["FAILED"]
@@ -73,7 +79,55 @@ func (x *Console) lookBack(v *visit, view *overviewView) error {
 	if ended := counts["DELIVERED"] + counts["FAILED"]; ended > 0 {
 		view.Rate = fmt.Sprintf("%.1f%%", 100*float64(counts["DELIVERED"])/float64(ended))
 	}
+	if view.Attempts, err = x.rates(v, ""); err != nil {
+		return err
+	}
 	return x.lookAtPending(v, view)
+}
+
+// ledgerView is the newest ledger that was read.
+type ledgerView struct {
+	Last   uint32
+	Closed *moment
+}
+
+// ratesView are the attempts of the last hour.
+type ratesView struct {
+	Plot        plot
+	All         int64
+	Rate        string // of them delivered
+	Median, P99 string // how long they took
+}
+
+// rates reads how the attempts of the last hour went, of one endpoint or of all.
+func (x *Console) rates(v *visit, endpointID string) (view ratesView, err error) {
+	r, err := v.api.GetRates(v.r.Context(), endpointID, int(overviewSpan/time.Minute))
+	if err != nil {
+		return view, err
+	}
+	view.Plot = newPlot(r.From, overviewSpan, "Attempts", attemptSeries)
+	for _, m := range r.Minutes {
+		view.Plot.add(m.Minute, "delivered", int(m.Delivered))
+		view.Plot.add(m.Minute, "failed", int(m.Refused))
+		view.Plot.add(m.Minute, "pending", int(m.Unanswered))
+	}
+	view.Plot.draw()
+	if view.All = r.Delivered + r.Refused + r.Unanswered; view.All > 0 {
+		view.Rate = fmt.Sprintf("%.1f%%", 100*float64(r.Delivered)/float64(view.All))
+	}
+	view.Median, view.P99 = tookWords(r.MedianMs), tookWords(r.P99Ms)
+	return view, nil
+}
+
+// tookWords is a duration, in milliseconds or in seconds.
+func tookWords(millis *int64) string {
+	switch {
+	case millis == nil:
+		return "–"
+	case *millis < 10_000:
+		return fmt.Sprintf("%d ms", *millis)
+	}
+	return fmt.Sprintf("%.1f s", float64(*millis)/1000)
 }
 
 // lookAtPending counts what waits, and finds the oldest of it.

@@ -33,6 +33,7 @@ type visit struct {
 	backend *backend
 	key     domain.Key
 	account string
+	status  int // of the page; 0: 200
 }
 
 // page is what a handler shows: a template and its data.
@@ -47,6 +48,9 @@ type (
 	pageHandler func(*visit) (page, error)
 	// postHandler returns where the browser goes on.
 	postHandler func(*visit) (string, error)
+	// formHandler returns where the browser goes on, or a page to show: the form again, with what
+	// is wrong, or what is shown once.
+	formHandler func(*visit) (to string, shown *page, err error)
 )
 
 // frame is the data of a whole page.
@@ -67,6 +71,11 @@ func readPages() (map[string]*template.Template, error) {
 	common, err := template.New("frame").Funcs(template.FuncMap{
 		"states": func() []string { return eventStates },
 		"types":  func() []string { return eventTypes },
+
+		"amountChoices":  func() []choice { return amountChoices },
+		"memoChoices":    func() []choice { return memoChoices },
+		"signatureNames": domain.SignatureNames,
+		"memoTypes":      func() []string { return []string{"text", "id", "hash"} },
 	}).ParseFS(templateFiles, "templates/_*.html")
 	if err != nil {
 		return nil, err
@@ -149,12 +158,20 @@ func (x *Console) showing(show pageHandler) http.Handler {
 
 // acting makes the handler of what a form posts: it does it once, however often it is sent.
 func (x *Console) acting(act postHandler) http.Handler {
+	return x.filling(func(v *visit) (string, *page, error) {
+		to, err := act(v)
+		return to, nil, err
+	})
+}
+
+// filling makes the handler of a form that a person fills in, likewise.
+func (x *Console) filling(act formHandler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		v := x.visiting(w, r)
 		if v == nil {
 			return
 		}
-		r.Body = http.MaxBytesReader(w, r.Body, maxFormBytes)
+		r.Body = http.MaxBytesReader(w, r.Body, maxFilledBytes)
 		if !x.posted(r, v.session) {
 			v.answer(page{}, &client.Problem{
 				Status: http.StatusForbidden,
@@ -164,9 +181,13 @@ func (x *Console) acting(act postHandler) http.Handler {
 			})
 			return
 		}
-		to, err := act(v)
-		if err != nil {
+		to, shown, err := act(v)
+		switch {
+		case err != nil:
 			v.answer(page{}, err)
+			return
+		case shown != nil:
+			v.answer(*shown, nil)
 			return
 		}
 		http.Redirect(w, r, to, http.StatusSeeOther)
@@ -184,7 +205,7 @@ func (v *visit) once() client.Option {
 
 // answer shows a page, or what stands in its way.
 func (v *visit) answer(p page, err error) {
-	status := http.StatusOK
+	status := max(v.status, http.StatusOK)
 	if err != nil {
 		if isCode(err, problem.CodeUnauthenticated) {
 			forget(v.w, v.r, forSession)
@@ -219,6 +240,10 @@ var notices = map[string]string{
 	"enabled":  "The endpoint is enabled. What waited is sent now.",
 	"disabled": "The endpoint is disabled. Its deliveries wait until it is enabled.",
 	"resent":   "The event is queued again.",
+	"changed":  "It was changed.",
+	"deleted":  "It was deleted.",
+	"watched":  "The watch was made. It sees payments from the next ledger on.",
+	"backfill": "The backfill was asked for. How far it is stands below.",
 	"replayed": "What failed is queued again, up to the most that one replay takes.",
 }
 

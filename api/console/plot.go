@@ -13,19 +13,35 @@ const (
 	barGap     = 2
 )
 
-// plot is a bar for each part of a time, of the events that were created in it, stacked by what
-// became of them. A style sheet gives the colours, so that a page needs no style of its own.
+// plot is a bar for each part of a time, stacked by outcome. A style sheet gives the colours, so
+// that a page needs no style of its own.
 type plot struct {
+	What   string // is counted
+	Series []series
 	Bars   []bar
 	Most   int // of one bar
 	Width  int
 	Height int
-	Rows   []plotRow // the same as a table, for those who do not see it: parts with events
+	Rows   []plotRow // the same as a table, for those who do not see it: parts with something
 
 	from   time.Time
 	part   time.Duration
 	counts [plotBars]map[string]int
 }
+
+// series is one outcome: the class of its colour, and the word for people.
+type series struct{ Class, Word string }
+
+// What is counted by what, from the bottom up.
+var (
+	eventSeries = []series{
+		{"delivered", "Delivered"}, {"pending", "On its way"}, {"failed", "Failed"},
+		{"cancelled", "Cancelled"},
+	}
+	attemptSeries = []series{
+		{"delivered", "Delivered"}, {"failed", "Refused"}, {"pending", "No answer"},
+	}
+)
 
 // bar is one rectangle.
 type bar struct {
@@ -34,21 +50,21 @@ type bar struct {
 	Title      string
 }
 
-// plotRow is one part in numbers.
+// plotRow is one part in numbers, in the order of the series.
 type plotRow struct {
-	From                                  string
-	Delivered, Failed, Pending, Cancelled int
+	From   string
+	Counts []int
 }
 
-// plotOrder is from the bottom up.
-var plotOrder = []string{"delivered", "pending", "failed", "cancelled"}
-
-func newPlot(from time.Time, span time.Duration) plot {
-	return plot{Width: plotWidth, Height: plotHeight, from: from, part: span / plotBars}
+func newPlot(from time.Time, span time.Duration, what string, of []series) plot {
+	return plot{
+		What: what, Series: of, Width: plotWidth, Height: plotHeight,
+		from: from, part: span / plotBars,
+	}
 }
 
-// add counts an event; one outside of the time is left out.
-func (p *plot) add(at time.Time, state string) {
+// add counts some of a class; those outside of the time are left out.
+func (p *plot) add(at time.Time, class string, n int) {
 	i := int(at.Sub(p.from) / p.part)
 	if at.Before(p.from) || i >= plotBars {
 		return
@@ -56,7 +72,7 @@ func (p *plot) add(at time.Time, state string) {
 	if p.counts[i] == nil {
 		p.counts[i] = make(map[string]int)
 	}
-	p.counts[i][plotClass(state)]++
+	p.counts[i][class] += n
 }
 
 func plotClass(state string) string {
@@ -81,9 +97,11 @@ func (p *plot) draw() {
 			continue
 		}
 		at := p.from.Add(time.Duration(i) * p.part).UTC().Format("15:04")
-		p.Rows = append(p.Rows, plotRow{at, c["delivered"], c["failed"], c["pending"], c["cancelled"]})
+		row := plotRow{From: at}
 		below := 0
-		for _, class := range plotOrder {
+		for _, of := range p.Series {
+			class := of.Class
+			row.Counts = append(row.Counts, c[class])
 			if c[class] == 0 {
 				continue
 			}
@@ -97,9 +115,10 @@ func (p *plot) draw() {
 				W:     plotWidth/plotBars - barGap,
 				H:     max(1, bottom-top),
 				Class: class,
-				Title: fmt.Sprintf("%s: %d %s", at, c[class], class),
+				Title: fmt.Sprintf("%s: %d, %s", at, c[class], of.Word),
 			})
 		}
+		p.Rows = append(p.Rows, row)
 	}
 }
 

@@ -18,6 +18,8 @@ const (
 	linkMax      = 10 * time.Minute
 	maxLinks     = 1024
 	maxFormBytes = 16 << 10
+	// maxFilledBytes is more than a watch with 1,000 senders and 100 assets has.
+	maxFilledBytes = 256 << 10
 )
 
 // signInView is the sign-in page.

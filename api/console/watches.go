@@ -2,6 +2,8 @@ package console
 
 import (
 	"fmt"
+	"net/url"
+	"strconv"
 
 	"github.com/lumenhook/lumenhook/api/client"
 )
@@ -66,8 +68,34 @@ type watchView struct {
 	watchRow
 	Rejections bool // are told of
 	Backfill   *backfillView
+	Looking    form // for a backfill
 	Recent     []eventRow
+	Rejected   []rejectedRow
 	History    *troubleView // in place of the events
+	Check      checkView
+	Warnings   []string // of the change that led here
+}
+
+// rejectedRow is a payment that failed rules, and which.
+type rejectedRow struct {
+	eventRow
+	Reasons []string
+}
+
+// checkView is the rule tester: a payment that nobody has made, and what the watch makes of it.
+type checkView struct {
+	form
+	Asked    bool
+	Word     stateWord
+	Says     string
+	Reasons  []string
+	Answered bool
+}
+
+// checkFields are the fields of the rule tester, as the API names them.
+var checkFields = [][2]string{
+	{"/amount", "amount"}, {"/asset", "asset"}, {"/memoType", "memo"}, {"/memo", "memo"},
+	{"/sender", "sender"},
 }
 
 // backfillView is how far a backfill is.
@@ -97,23 +125,152 @@ func viewBackfill(b *client.Backfill) *backfillView {
 	return &v
 }
 
+// check asks the API what the watch would make of the payment that the address names.
+func (v *visit) check(watchID string) (view checkView, err error) {
+	q := v.r.URL.Query()
+	view.form = form{Values: q}
+	if view.Asked = q.Has("amount"); !view.Asked {
+		return view, nil
+	}
+	p := client.ImaginedPayment{
+		Amount: view.text("amount"),
+		Asset:  view.text("asset"),
+		Memo:   q.Get("memo"),
+		Sender: view.text("sender"),
+	}
+	if p.Memo != "" {
+		p.MemoType = view.text("memoType")
+	}
+	made, err := v.api.CheckWatch(v.r.Context(), watchID, p)
+	if err != nil {
+		return view, view.refused(err, checkFields)
+	}
+	view.Answered = true
+	switch {
+	case made.EventType == nil:
+		view.Word, view.Says = stateWord{"Not told", "cancelled"}, "Nobody would be told of it: "
+		for i, reason := range made.NotReported {
+			if i > 0 {
+				view.Says += "; "
+			}
+			view.Says += worded(silenceWords, reason)
+		}
+		view.Says += "."
+	case made.Verification.Outcome == "VERIFIED":
+		view.Word = stateWord{"Match", "delivered"}
+		view.Says = "It meets every rule: the endpoint would be told of a payment received."
+	default:
+		view.Word = stateWord{"Rejected", "failed"}
+		view.Says = "The endpoint would be told of a payment rejected."
+	}
+	for _, reason := range made.Verification.Reasons {
+		view.Reasons = append(view.Reasons, worded(reasonWords, reason))
+	}
+	return view, nil
+}
+
 func (x *Console) showWatch(v *visit) (page, error) {
 	w, err := v.api.GetWatch(v.r.Context(), v.r.PathValue("id"))
 	if err != nil {
 		return page{}, err
 	}
-	view := watchView{watchRow: x.watchRow(w), Backfill: viewBackfill(w.Backfill)}
+	return x.watchPage(v, w, form{})
+}
+
+// watchPage is the page of a watch, with a backfill that was asked for and refused.
+func (x *Console) watchPage(v *visit, w client.Watch, looking form) (p page, err error) {
+	view := watchView{
+		watchRow: x.watchRow(w), Backfill: viewBackfill(w.Backfill), Looking: looking,
+	}
 	for _, t := range w.EventTypes {
 		view.Rejections = view.Rejections || t == "payment.rejected"
 	}
-	recent, err := v.api.ListEvents(v.r.Context(), client.EventFilter{WatchID: w.ID},
-		client.Page{Limit: 10})
-	if err != nil {
+	for _, warning := range v.r.URL.Query()["warning"] {
+		if meaning := warningWords(warning); meaning != "" {
+			view.Warnings = append(view.Warnings, meaning)
+		}
+	}
+	if view.Check, err = v.check(w.ID); err != nil {
+		return page{}, err
+	}
+	if err := x.addRecent(v, &view); err != nil {
 		trouble := x.trouble(v.r, err)
 		view.History = &trouble
+	}
+	return page{"watch", "Watch", "watches", view}, nil
+}
+
+// addRecent reads what the watch has told of lately.
+func (x *Console) addRecent(v *visit, view *watchView) error {
+	recent, err := v.api.ListEvents(v.r.Context(), client.EventFilter{WatchID: view.ID},
+		client.Page{Limit: 10})
+	if err != nil {
+		return err
 	}
 	for _, e := range recent.Data {
 		view.Recent = append(view.Recent, x.eventRow(e))
 	}
-	return page{"watch", "Watch", "watches", view}, nil
+	if !view.Rejections {
+		return nil
+	}
+	rejected, err := v.api.ListEvents(v.r.Context(),
+		client.EventFilter{WatchID: view.ID, Type: "payment.rejected"}, client.Page{Limit: 5})
+	for _, e := range rejected.Data {
+		row := rejectedRow{eventRow: x.eventRow(e)}
+		for _, reason := range row.Paid.Verification.Reasons {
+			row.Reasons = append(row.Reasons, worded(reasonWords, reason))
+		}
+		view.Rejected = append(view.Rejected, row)
+	}
+	return err
+}
+
+// backfillFields are the fields of a backfill's form.
+var backfillFields = [][2]string{{"/from", "from"}, {"/to", "to"}}
+
+// backfillWatch has ledgers of the past held against a watch.
+func (x *Console) backfillWatch(v *visit) (string, *page, error) {
+	id, asked := v.r.PathValue("id"), v.posted()
+	var body client.BackfillCreate
+	body.From = asked.ledger("from")
+	if to := asked.ledger("to"); asked.text("to") != "" {
+		body.To = &to
+	}
+	if asked.Wrong() {
+		return x.backfillAgain(v, id, asked)
+	}
+	_, err := v.api.BackfillWatch(v.r.Context(), id, body, v.once())
+	if err == nil {
+		return Path + "/watches/" + url.PathEscape(id) + "?done=backfill", nil, nil
+	}
+	if err := asked.refused(err, backfillFields); err != nil {
+		return "", nil, err
+	}
+	return x.backfillAgain(v, id, asked)
+}
+
+func (x *Console) backfillAgain(v *visit, id string, asked form) (string, *page, error) {
+	w, err := v.api.GetWatch(v.r.Context(), id)
+	if err != nil {
+		return "", nil, err
+	}
+	p, err := x.watchPage(v, w, asked)
+	return "", v.again(p), err
+}
+
+// ledger reads a field that holds the sequence of a ledger; 0: none.
+func (f *form) ledger(name string) uint32 {
+	text := f.text(name)
+	n, err := strconv.ParseUint(text, 10, 31)
+	if err != nil && text != "" {
+		f.fault(name, "must be the sequence of a ledger, such as 63092000")
+	}
+	return uint32(n) // #nosec G115 -- of 31 bits
+}
+
+func (f *form) fault(name, detail string) {
+	if f.Faults == nil {
+		f.Faults = make(map[string][]string)
+	}
+	f.Faults[name] = append(f.Faults[name], detail)
 }

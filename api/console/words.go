@@ -2,6 +2,7 @@ package console
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 	"time"
 
@@ -109,6 +110,39 @@ var reasonWords = map[string]string{
 	"MEMO_TYPE_MISMATCH": "the memo is of another type",
 	"MEMO_MISMATCH":      "the memo is another",
 	"SENDER_NOT_ALLOWED": "the sender is not on the list",
+}
+
+var silenceWords = map[string]string{
+	"NOT_REPORTED":     "the watch tells only of other outcomes",
+	"EXPIRED":          "the watch has expired",
+	"FULFILLED":        "the watch is for one payment, and has taken it",
+	"ENDPOINT_DELETED": "the watch's endpoint was deleted",
+	"WATCHED_LATER":    "the watch was made later",
+	"RULES_CHANGED":    "the watch would take it now: it was changed since",
+	"PENDING":          "its event is still on its way",
+}
+
+var warningMeanings = map[string]string{
+	"DNS":               "The host name does not resolve yet: nothing can be delivered until it does.",
+	"ACCOUNT_NOT_FOUND": "The wallet's account does not exist yet: it must before it can receive.",
+	"NO_TRUSTLINE":      "The wallet does not trust an asset yet, and cannot receive it: ",
+	"LOOKUP_FAILED":     "The wallet could not be looked up: whether it can receive is unknown.",
+}
+
+var assetCodeForm = regexp.MustCompile(`^[0-9A-Za-z]{1,12}$`)
+
+// warningWords is what a warning of the API means; empty for one that is none: addresses may
+// hold anything.
+func warningWords(warning string) string {
+	code, of, more := strings.Cut(warning, ":")
+	meaning := warningMeanings[code]
+	switch {
+	case !more:
+		return strings.TrimSuffix(meaning, ": ")
+	case code != "NO_TRUSTLINE" || !assetCodeForm.MatchString(of):
+		return ""
+	}
+	return meaning + of + "."
 }
 
 // worded is what a word of the API means, or the word itself.

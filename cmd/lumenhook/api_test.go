@@ -107,6 +107,11 @@ func TestTheAPIFromEndToEnd(t *testing.T) {
 		t.Errorf("%+v", watch)
 	}
 	s.cli(&watch, "watches", "update", watch.ID, "--amount", "max:1.5")
+	var check client.WatchCheck
+	s.cli(&check, "watches", "check", watch.ID, "--amount", "2", "--memo", "text:inv-42")
+	if check.EventType == nil || *check.EventType != "payment.rejected" {
+		t.Errorf("%+v", check)
+	}
 	var paid struct{ ID string }
 	s.devnet(&paid, "pay", "--to", wallet.Address, "--amount", "2", "--json")
 	s.eventually("a webhook", func() bool { return h.has(paid.ID) })

@@ -31,7 +31,8 @@ const hostileMemo = `"><img src=x onerror=hit=1>`
 type watchedShop struct {
 	Endpoint string `json:"endpoint"`
 	Watch    string `json:"watch"`
-	wallet   string
+	URL      string `json:"url"`
+	Wallet   string `json:"wallet"`
 
 	// What others have written.
 	Label  string `json:"label"`
@@ -63,7 +64,7 @@ func TestBrowserPersonAtTheConsole(t *testing.T) {
 	}
 	s := &testService{t: t, dir: t.TempDir()}
 	s.start("--no-demo", "--egress-ports", "1024-65535", "--ledger-interval", "200ms",
-		"--retry-schedule", "500ms", "--attempt-timeout", "2s")
+		"--balance-moves", "--retry-schedule", "500ms", "--attempt-timeout", "2s")
 	defer s.interrupt()
 	r := &consoleRig{testService: s, shops: make(map[string]*watchedShop)}
 	r.answers.Store(http.StatusOK)
@@ -143,7 +144,7 @@ func (r *consoleRig) openShop(name, description string, shop watchedShop) {
 	shop.Endpoint = made.ID
 	var wallet struct{ Address string }
 	r.devnet(&wallet, "account", "--json")
-	shop.wallet = wallet.Address
+	shop.Wallet, shop.URL = wallet.Address, server.URL+"/webhooks"
 	if status := r.call("POST", "/v1/watches", map[string]any{
 		"walletAddress": wallet.Address, "endpointId": made.ID, "label": shop.Label,
 		"assets": []map[string]any{{"code": "XLM", "issuer": nil}},
@@ -159,7 +160,7 @@ func (r *consoleRig) openShop(name, description string, shop watchedShop) {
 func (r *consoleRig) control(w http.ResponseWriter, q *http.Request) {
 	switch at := q.URL.Path; at {
 	case "/pay":
-		r.devnet(nil, "pay", "--to", r.shops[q.FormValue("to")].wallet,
+		r.devnet(nil, "pay", "--to", r.shops[q.FormValue("to")].Wallet,
 			"--amount", q.FormValue("amount"), "--memo-text", q.FormValue("memo"))
 	case "/receiver":
 		status, err := strconv.Atoi(q.FormValue("answers"))

@@ -137,6 +137,9 @@ var commandFaults = map[string]faultsOf{
 	"watches update": {asks: theAPI, args: []string{noWatch, "--label", "x"},
 		faults:  [][]string{{`--memo "x": must be any, present,`, "--memo", "x"}},
 		refused: "no such watch: " + noWatch},
+	"watches check": {asks: theAPI, args: []string{noWatch, "--amount", "1"},
+		faults:  [][]string{{`--memo "x": must be text:…, id:… or hash:…`, "--memo", "x"}},
+		refused: "no watch with this id: " + noWatch},
 	"coverage": {asks: theAPI},
 	"statement": {
 		asks: theAPI,

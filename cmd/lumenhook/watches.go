@@ -15,7 +15,7 @@ func newWatches() *cobra.Command {
 	c := &cobra.Command{Use: "watches", Short: "Watch wallets"}
 	a.register(c)
 	c.AddCommand(
-		newWatchesCreate(&a), newWatchesList(&a), newWatchesUpdate(&a),
+		newWatchesCreate(&a), newWatchesList(&a), newWatchesUpdate(&a), newWatchesCheck(&a),
 		withExample(asking(&a, "get WATCH_ID", "Show a watch", cli.OneArgument,
 			func(ctx context.Context, c *client.Client, args []string) (client.Watch, error) {
 				return c.GetWatch(ctx, args[0])
@@ -90,5 +90,27 @@ func newWatchesList(a *apiFlags) *cobra.Command {
 	p.Register(c)
 	c.Flags().StringVar(&f.EndpointID, "endpoint", "", "only those of this endpoint")
 	c.Flags().StringVar(&f.WalletAddress, "wallet", "", "only those of this wallet")
+	return c
+}
+
+func newWatchesCheck(a *apiFlags) *cobra.Command {
+	var f apicli.Imagined
+	c := asking(a, "check WATCH_ID --amount 12.5", "Ask what a watch would make of a payment",
+		cli.OneArgument,
+		func(ctx context.Context, c *client.Client, args []string) (client.WatchCheck, error) {
+			payment, err := f.Payment()
+			if err != nil {
+				return client.WatchCheck{}, err
+			}
+			return c.CheckWatch(ctx, args[0], payment)
+		}, apicli.ShowWatchCheck)
+	c.Long = `Holds a payment that nobody has made against the watch as it is now: what decides is
+what decides for payments of the network. It changes nothing.
+
+Without --sender it is paid by an address that is on no list.`
+	c.Example = `  # Would a payment without the right memo be told of, and as what?
+  lumenhook watches check wat_… --amount 12.5 --memo text:inv-42`
+	f.Register(c.Flags())
+	_ = c.MarkFlagRequired("amount")
 	return c
 }

@@ -207,3 +207,43 @@ func (f *Watch) parse() (
 	}
 	return assets, amount, memo, cli.Usage(err)
 }
+
+// Imagined are the flags of a payment that nobody has made.
+type Imagined struct {
+	payment client.ImaginedPayment
+	memo    string
+}
+
+// Register adds the flags.
+func (f *Imagined) Register(s *pflag.FlagSet) {
+	s.StringVar(&f.payment.Amount, "amount", "", "how much is paid, in units of the asset")
+	s.StringVar(&f.payment.Asset, "asset", "XLM", "XLM or CODE:ISSUER")
+	s.StringVar(&f.memo, "memo", "", "text:…, id:… or hash:…; none when not given")
+	s.StringVar(&f.payment.Sender, "sender", "", "the address that pays")
+}
+
+// Payment returns the payment.
+func (f *Imagined) Payment() (client.ImaginedPayment, error) {
+	p := f.payment
+	if f.memo == "" {
+		return p, nil
+	}
+	p.MemoType, p.Memo, _ = strings.Cut(f.memo, ":")
+	if p.Memo == "" || p.MemoType != "text" && p.MemoType != "id" && p.MemoType != "hash" {
+		return p, cli.Usage(fmt.Errorf("--memo %q: must be text:…, id:… or hash:…", f.memo))
+	}
+	return p, nil
+}
+
+// ShowWatchCheck prints what a watch would make of a payment.
+func ShowWatchCheck(w io.Writer, x client.WatchCheck) {
+	cli.Row(w, "rules", strings.ToLower(x.Verification.Outcome))
+	if reasons := x.Verification.Reasons; len(reasons) > 0 {
+		cli.Row(w, "reasons", reasons)
+	}
+	if x.EventType != nil {
+		cli.Row(w, "event", *x.EventType)
+	} else {
+		cli.Row(w, "no event", x.NotReported)
+	}
+}

@@ -325,6 +325,26 @@ func (h *History) Numbered(
 	return page, nil
 }
 
+// Rates counts attempts, unless there is no history.
+func (h *History) Rates(ctx context.Context, f api.RatesFilter) (api.Rates, error) {
+	of, err := h.now()
+	if err != nil {
+		return api.Rates{}, err
+	}
+	found, err := of.reads.Rates(ctx, projections.RatesFilter(f))
+	if err != nil {
+		return api.Rates{}, historyError(err)
+	}
+	rates := api.Rates{
+		MedianMillis: found.MedianMillis, P99Millis: found.P99Millis,
+		Delivered: found.Delivered, Refused: found.Refused, Unmet: found.Unmet,
+	}
+	for _, m := range found.Minutes {
+		rates.Minutes = append(rates.Minutes, api.RatesMinute(m))
+	}
+	return rates, nil
+}
+
 // NumberBefore finds where an endpoint's events of a time begin, unless there is no history.
 func (h *History) NumberBefore(
 	ctx context.Context, accountID, endpointID string, sinceMillis int64,

@@ -60,6 +60,9 @@ async function looked(page, name) {
   await page.setViewportSize({ width: 1280, height: 860 });
 }
 
+// pictured makes a picture for the documentation (docs/pictures), of what a screen shows.
+const pictured = (page, name) => page.screenshot({ path: path.join(on.pictures, `console-${name}.png`) });
+
 const press = (page, name) => page.getByRole("button", { name, exact: true }).click();
 const state = (page, word) => page.locator("[data-part=state] .state", { hasText: word }).waitFor();
 
@@ -93,6 +96,61 @@ async function seePayments(page) {
   const signed = createHash("sha256").update(timestamp + "." + await page.locator("#body").textContent());
   assert.equal(await page.locator("#digest").textContent(), signed.digest("hex"));
   await looked(page, "event");
+  await page.getByRole("heading", { name: "The payment" }).scrollIntoViewIfNeeded();
+  await pictured(page, "event");
+}
+
+// An endpoint and a watch are made, with faults beside their fields and nothing lost; the watch says
+// what it would make of a payment. Both are deleted, by name.
+async function make(page) {
+  await page.goto(on.api + "/console/endpoints");
+  await page.getByRole("link", { name: "New endpoint" }).click();
+  await page.fill("#url", "http://shop.example/webhooks");
+  await page.fill("#description", "Second shop");
+  await press(page, "Make the endpoint");
+  await page.locator("#url-fault").waitFor();
+  assert.equal(await page.inputValue("#description"), "Second shop");
+  await looked(page, "endpoint-form");
+  await page.fill("#url", on.shop.url.replace("/webhooks", "/second"));
+  await press(page, "Make the endpoint");
+  assert.match(await page.locator("#secret").textContent(), /^whsec_/);
+  await looked(page, "secret");
+  await page.getByRole("link", { name: "make a watch" }).click();
+  await page.fill("#walletAddress", on.shop.wallet);
+  await page.fill("#label", "Invoice 1042");
+  await page.selectOption("#amountKind", "range");
+  await page.fill("#amount", "99.5");
+  await page.fill("#amountTo", "10");
+  await page.getByLabel("payments that fail one").check();
+  await press(page, "Make the watch");
+  await page.locator("#amount-fault").waitFor();
+  await looked(page, "watch-form");
+  await page.fill("#amountTo", "100.5");
+  await press(page, "Make the watch");
+  await page.getByText("The watch was made").waitFor();
+  await page.locator("#check #amount").fill("25");
+  await page.locator("#check #asset").fill("XLM");
+  await press(page, "Check");
+  await page.locator(".verdict").getByText("the amount is too low").waitFor();
+  await looked(page, "watch-check");
+  await page.evaluate(() => scrollTo(0, 0));
+  await pictured(page, "watch");
+  await page.getByRole("link", { name: "Edit…" }).click();
+  await page.fill("#label", "Invoice 1043");
+  await press(page, "Save");
+  await page.getByRole("heading", { name: "Invoice 1043" }).waitFor();
+  await page.getByRole("link", { name: "Every move of its balances" }).click();
+  await page.getByRole("heading", { name: "Balances" }).waitFor();
+  await looked(page, "statement");
+  await page.goBack();
+  await page.getByRole("link", { name: "Delete…" }).click();
+  await page.fill("#name", "another");
+  await press(page, "Delete it for good");
+  await page.locator("#name-fault").waitFor();
+  await looked(page, "delete");
+  await page.fill("#name", "Invoice 1043");
+  await press(page, "Delete it for good");
+  await page.getByText("It was deleted.").waitFor();
 }
 
 async function steer(page) {
@@ -149,8 +207,13 @@ async function fromElsewhere(page) {
 }
 
 const page = await visitor();
+process.on("uncaughtException", async (e) => { // what the person saw, and where
+  console.error(e, page.url(), await page.locator("main").innerText().catch(() => ""));
+  process.exit(1);
+});
 await signIn(page);
 await seePayments(page);
+await make(page);
 await steer(page);
 await page.goto(on.api + "/console");
 await page.getByRole("heading", { name: "Overview" }).waitFor();

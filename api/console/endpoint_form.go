@@ -1,0 +1,228 @@
+package console
+
+import (
+	"maps"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/lumenhook/lumenhook/api/client"
+)
+
+// endpointFormView is the form that makes or changes an endpoint.
+type endpointFormView struct {
+	form
+	ID    string   // of the endpoint that is changed; empty: a new one
+	Held  []string // names of its headers: their values are not shown
+	Title string
+}
+
+// endpointFields are the fields of the form, by what the API calls them.
+var endpointFields = [][2]string{
+	{"/url", "url"}, {"/description", "description"}, {"/headers", "headers"},
+	{"/rateLimitPerSecond", "rateLimitPerSecond"}, {"/signatures", "signatures"},
+	{"/ordering", "ordering"},
+}
+
+// secretView is a signing secret, shown once.
+type secretView struct {
+	ID, URL string
+	Secret  string // empty: it was shown before
+	New     bool   // the endpoint is; else the secret alone
+	Warned  []string
+}
+
+func (x *Console) endpointForm(f endpointFormView) page {
+	f.Title = "New endpoint"
+	if f.ID != "" {
+		f.Title = "Edit endpoint"
+	}
+	return page{"endpoint-form", f.Title, "endpoints", f}
+}
+
+func (x *Console) newEndpoint(*visit) (page, error) {
+	return x.endpointForm(endpointFormView{}), nil
+}
+
+func (x *Console) editEndpoint(v *visit) (page, error) {
+	e, err := v.api.GetEndpoint(v.r.Context(), v.r.PathValue("id"))
+	if err != nil {
+		return page{}, err
+	}
+	values := url.Values{"url": {e.URL}, "description": {e.Description}, "signatures": e.Signatures}
+	if e.RateLimitPerSecond != nil {
+		values.Set("rateLimitPerSecond", strconv.Itoa(*e.RateLimitPerSecond))
+	}
+	if e.Ordering == "wallet" {
+		values.Set("ordering", "on")
+	}
+	f := form{Values: values, ETag: e.ETag}
+	return x.endpointForm(endpointFormView{form: f, ID: e.ID, Held: headersOf(e)}), nil
+}
+
+// headersOf are the names of an endpoint's own headers.
+func headersOf(e client.Endpoint) []string {
+	return append(slices.Sorted(maps.Keys(e.Headers)), e.LostHeaders...)
+}
+
+// endpoint is what the form asks of the API. Headers that are named in "remove" are null in a
+// patch.
+func (f *form) endpoint() client.Patch {
+	body := client.Patch{"url": f.text("url"), "description": f.text("description")}
+	headers := make(map[string]any)
+	for _, name := range f.Values["remove"] {
+		headers[name] = nil
+	}
+	for _, line := range f.lines("headers") {
+		name, value, found := strings.Cut(line, ":")
+		if !found {
+			f.fault("headers", "each line must be a name, a colon and a value")
+			continue
+		}
+		headers[strings.TrimSpace(name)] = strings.TrimSpace(value)
+	}
+	body["headers"] = headers
+	body["rateLimitPerSecond"] = nil
+	if text := f.text("rateLimitPerSecond"); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 {
+			f.fault("rateLimitPerSecond", "must be a whole number from 1, or empty for no limit")
+		}
+		body["rateLimitPerSecond"] = n
+	}
+	body["signatures"] = append([]string{}, f.Values["signatures"]...)
+	body["ordering"] = nil
+	if f.Has("ordering", "on") {
+		body["ordering"] = "wallet"
+	}
+	return body
+}
+
+func (x *Console) createEndpoint(v *visit) (string, *page, error) {
+	f := v.posted()
+	body := f.endpoint()
+	if f.Wrong() {
+		return "", v.again(x.endpointForm(endpointFormView{form: f})), nil
+	}
+	made, err := v.api.CreateEndpoint(v.r.Context(), newEndpointOf(body), v.once())
+	if err == nil {
+		view := secretView{made.ID, made.URL, made.Secret, true, made.Warnings}
+		return "", &page{"secret", "The endpoint was made", "endpoints", view}, nil
+	}
+	if err := f.refused(err, endpointFields); err != nil {
+		return "", nil, err
+	}
+	return "", v.again(x.endpointForm(endpointFormView{form: f})), nil
+}
+
+// newEndpointOf is the creation that a form asks for.
+func newEndpointOf(body client.Patch) client.EndpointCreate {
+	text := func(name string) string { s, _ := body[name].(string); return s }
+	e := client.EndpointCreate{
+		URL: text("url"), Description: text("description"), Ordering: text("ordering"),
+		Headers: make(map[string]string),
+	}
+	e.RateLimitPerSecond, _ = body["rateLimitPerSecond"].(int)
+	e.Signatures, _ = body["signatures"].([]string)
+	headers, _ := body["headers"].(map[string]any)
+	for name, value := range headers {
+		if s, set := value.(string); set {
+			e.Headers[name] = s
+		}
+	}
+	return e
+}
+
+func (x *Console) updateEndpoint(v *visit) (string, *page, error) {
+	f, id := v.posted(), v.r.PathValue("id")
+	body := f.endpoint()
+	var err error
+	if !f.Wrong() {
+		_, err = v.api.UpdateEndpoint(v.r.Context(), id, body, v.once(), client.IfMatch(f.ETag))
+		if err == nil {
+			return v.endpointPath("changed"), nil, nil
+		}
+	}
+	if err != nil {
+		err = f.refused(err, endpointFields)
+	}
+	if err != nil {
+		return "", nil, err
+	}
+	e, err := v.api.GetEndpoint(v.r.Context(), id)
+	again := endpointFormView{form: f, ID: id, Held: headersOf(e)}
+	return "", v.again(x.endpointForm(again)), err
+}
+
+// confirmView asks before something that cannot be undone, or not easily.
+type confirmView struct {
+	form
+	Title, Button string
+	Action, Back  string // addresses
+	Lines         []string
+	Name          string // to be written; empty: a press is enough
+	Danger        bool
+	Section       string
+}
+
+func (c confirmView) page() page { return page{"confirm", c.Title, c.Section, c} }
+
+// confirmed reports whether the name was written, and has it asked again if not.
+func (v *visit) confirmed(c *confirmView) bool {
+	if c.form = v.posted(); c.text("name") == c.Name {
+		return true
+	}
+	c.fault("name", "This is not its name: write it as it stands above.")
+	return false
+}
+
+func (x *Console) endpointToDelete(v *visit) (confirmView, error) {
+	e, err := v.api.GetEndpoint(v.r.Context(), v.r.PathValue("id"))
+	at := Path + "/endpoints/" + url.PathEscape(e.ID)
+	return confirmView{
+		Title: "Delete the endpoint", Button: "Delete it for good", Action: at + "/delete", Back: at,
+		Lines: []string{
+			"Its deliveries that are on their way are cancelled, and nothing is sent to it any more.",
+			"Watches that tell it of payments stay, and match nothing until they get another endpoint.",
+			"Its events and their attempts stay in the history.",
+		},
+		Name: e.URL, Danger: true, Section: "endpoints",
+	}, err
+}
+
+func (x *Console) askToDeleteEndpoint(v *visit) (page, error) {
+	c, err := x.endpointToDelete(v)
+	return c.page(), err
+}
+
+func (x *Console) deleteEndpoint(v *visit) (string, *page, error) {
+	c, err := x.endpointToDelete(v)
+	if err != nil {
+		return "", nil, err
+	}
+	if !v.confirmed(&c) {
+		return "", v.again(c.page()), nil
+	}
+	err = v.api.DeleteEndpoint(v.r.Context(), v.r.PathValue("id"), v.once())
+	return Path + "/endpoints?done=deleted", nil, err
+}
+
+func (x *Console) askToRotate(v *visit) (page, error) {
+	e, err := v.api.GetEndpoint(v.r.Context(), v.r.PathValue("id"))
+	at := Path + "/endpoints/" + url.PathEscape(e.ID)
+	return confirmView{
+		Title: "Rotate the secret", Button: "Make a new secret", Action: at + "/rotate", Back: at,
+		Lines: []string{
+			"The endpoint gets a new signing secret, which is shown once.",
+			"For 24 hours deliveries are signed with both, so that your receiver can change over.",
+		},
+		Section: "endpoints",
+	}.page(), err
+}
+
+func (x *Console) rotateSecret(v *visit) (string, *page, error) {
+	e, err := v.api.RotateSecret(v.r.Context(), v.r.PathValue("id"), v.once())
+	view := secretView{ID: e.ID, URL: e.URL, Secret: e.Secret}
+	return "", &page{"secret", "The new secret", "endpoints", view}, err
+}

@@ -1,0 +1,114 @@
+package console
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/lumenhook/lumenhook/api/client"
+)
+
+// form is what a person wrote, and what is wrong with it: a page that shows it again loses
+// nothing of it.
+type form struct {
+	Values url.Values
+	Faults map[string][]string // by field
+	Others []string            // what belongs to no field
+	ETag   string              // of what is changed
+}
+
+// Value is what a field holds.
+func (f form) Value(name string) string { return f.Values.Get(name) }
+
+// Has reports whether a field holds a value: a box is ticked, or a choice made.
+func (f form) Has(name, value string) bool {
+	for _, v := range f.Values[name] {
+		if v == value {
+			return true
+		}
+	}
+	return false
+}
+
+// Wrong reports whether anything is.
+func (f form) Wrong() bool { return len(f.Faults) > 0 || len(f.Others) > 0 }
+
+// field is one line of a form, for its template.
+type field struct {
+	Name, Label, Hint, Kind, Value string
+	Required                       bool
+	Faults                         []string
+}
+
+// Field is an input of a type of HTML, or a textarea.
+func (f form) Field(name, label, kind, hint string) field {
+	kind, required := strings.CutSuffix(kind, " required")
+	return field{name, label, hint, kind, f.Value(name), required, f.Faults[name]}
+}
+
+// refused takes what the API says of a form's fields over into it. An error that concerns none of
+// them is returned. Where a pointer of the API (RFC 6901) leads, fields says: from its beginning to
+// the field's name, the longest first.
+func (f *form) refused(err error, fields [][2]string) error {
+	var p *client.Problem
+	if !errors.As(err, &p) {
+		return err
+	}
+	if p.Status == http.StatusPreconditionFailed {
+		f.Others = append(f.Others, "It was changed meanwhile, by somebody else or in another "+
+			"window. What you wrote is still here: open it again beside this page, and compare.")
+		return nil
+	}
+	if len(p.Errors) == 0 {
+		return err
+	}
+	f.Faults = make(map[string][]string)
+	for _, fault := range p.Errors {
+		where := fault.Pointer
+		if fault.Parameter != "" {
+			where = "/" + fault.Parameter
+		}
+		f.add(where, fault.Detail, fields)
+	}
+	return nil
+}
+
+func (f *form) add(where, detail string, fields [][2]string) {
+	for _, at := range fields {
+		rest, within := strings.CutPrefix(where, at[0])
+		if !within || rest != "" && rest[0] != '/' {
+			continue
+		}
+		if rest != "" { // of a list or an object that the field holds as lines
+			detail = strings.ReplaceAll(rest[1:], "/", ", ") + ": " + detail
+		}
+		f.Faults[at[1]] = append(f.Faults[at[1]], detail)
+		return
+	}
+	f.Others = append(f.Others, strings.TrimPrefix(where, "/")+" "+detail)
+}
+
+// lines are those of a textarea that are not empty.
+func (f form) lines(name string) (lines []string) {
+	for line := range strings.Lines(f.Value(name)) {
+		if line = strings.TrimSpace(line); line != "" {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
+// text is what a field of one line holds.
+func (f form) text(name string) string { return strings.TrimSpace(f.Value(name)) }
+
+// posted is the form that a request has sent.
+func (v *visit) posted() form {
+	return form{Values: v.r.PostForm, ETag: v.r.PostFormValue("etag")}
+}
+
+// again has the browser show a form again, with what is wrong with it.
+func (v *visit) again(p page) *page {
+	v.status = http.StatusUnprocessableEntity
+	return &p
+}

@@ -1,0 +1,216 @@
+package console
+
+import (
+	"bytes"
+	"net/http"
+	"net/url"
+	"regexp"
+	"time"
+
+	"github.com/lumenhook/lumenhook/api/client"
+)
+
+// statementPages bounds how many pages of the API a download has; of 250 moves each.
+const statementPages = 200
+
+// none is an amount of nothing, as the API writes it.
+const none = "0.0000000"
+
+// statementView is what changed a wallet's balances.
+type statementView struct {
+	client.Statement
+	form
+	Kept     *moment
+	Rows     []moveRow
+	Gaps     []client.BalanceStatement // balances with something unexplained
+	First    bool
+	Next     string
+	Download string
+}
+
+// moveRow is one change of a balance.
+type moveRow struct {
+	client.BalanceMove
+	Closed   *moment
+	What     string
+	Gap      bool
+	Payments []movePayment
+}
+
+// movePayment is a payment of a move, and why nobody was told of it.
+type movePayment struct {
+	client.StatementPayment
+	Why []string
+}
+
+var moveWords = map[string]string{
+	"payment_in": "Paid in", "outgoing": "Paid out", "create": "Account created",
+	"merge": "Account merged", "fee": "Fee", "trade": "Trade", "claim": "Claimable balance",
+	"pool": "Liquidity pool", "clawback": "Clawback", "contract": "Contract call", "other": "Other",
+}
+
+// statementFields are the fields of the filter.
+var statementFields = [][2]string{{"/asset", "asset"}, {"/from", "from"}, {"/to", "to"}}
+
+var ledgerForm = regexp.MustCompile(`^[0-9]{1,10}$`)
+
+// statementFilter reads the filter of an address. Bounds are ledgers or times.
+func statementFilter(f *form) (filter client.StatementFilter) {
+	filter.Asset = f.text("asset")
+	for _, b := range []struct {
+		name   string
+		ledger *uint32
+		at     *time.Time
+	}{
+		{"from", &filter.FromLedger, &filter.From}, {"to", &filter.ToLedger, &filter.To},
+	} {
+		switch text := f.text(b.name); {
+		case text == "":
+		case ledgerForm.MatchString(text):
+			*b.ledger = f.ledger(b.name)
+		default:
+			at, err := readTime(text)
+			if err != nil {
+				f.fault(b.name, "must be a ledger, or a time like 2026-11-23T10:15, in UTC")
+			}
+			*b.at = at
+		}
+	}
+	return filter
+}
+
+func (x *Console) showStatement(v *visit) (page, error) {
+	wallet, q := v.r.PathValue("address"), v.r.URL.Query()
+	view := statementView{form: form{Values: q}, First: !q.Has("cursor")}
+	view.WalletAddress = wallet
+	shown := func() page { return page{"statement", "Statement", "watches", &view} }
+	filter := statementFilter(&view.form)
+	if view.Wrong() {
+		return *v.again(shown()), nil
+	}
+	found, err := v.api.GetStatement(v.r.Context(), wallet, filter,
+		client.Page{Limit: listPage, Cursor: q.Get("cursor")})
+	if err != nil {
+		if err := view.refused(err, statementFields); err != nil {
+			return page{}, err
+		}
+		return *v.again(shown()), nil
+	}
+	view.Statement, view.Kept = found, x.moment(found.KeptSince)
+	view.Next = v.nextPage(found.NextCursor)
+	q.Del("cursor")
+	view.Download = Path + "/wallets/" + url.PathEscape(wallet) + "/statement.csv?" + q.Encode()
+	for _, b := range found.Balances {
+		if b.Unexplained != none {
+			view.Gaps = append(view.Gaps, b)
+		}
+	}
+	for _, m := range found.Data {
+		view.Rows = append(view.Rows, x.moveRow(m))
+	}
+	return shown(), nil
+}
+
+func (x *Console) moveRow(m client.BalanceMove) moveRow {
+	row := moveRow{
+		BalanceMove: m,
+		Closed:      x.moment(&m.LedgerClosedAt),
+		What:        worded(moveWords, m.Kind),
+		Gap:         m.Unexplained != none,
+	}
+	for _, p := range m.Payments {
+		one := movePayment{StatementPayment: p}
+		for _, n := range p.NotTaken {
+			for _, reason := range n.Reasons {
+				if meaning, known := silenceWords[reason]; known {
+					reason = meaning
+				}
+				one.Why = append(one.Why, worded(reasonWords, reason))
+			}
+		}
+		row.Payments = append(row.Payments, one)
+	}
+	return row
+}
+
+var nextLink = regexp.MustCompile(`^<(/v1/[^>]+)>; rel="next"$`)
+
+// downloadStatement answers with a statement as CSV: the pages of the API, one after another, with
+// one line of names.
+func (x *Console) downloadStatement(w http.ResponseWriter, r *http.Request) {
+	v := x.visiting(w, r)
+	if v == nil {
+		return
+	}
+	q := v.r.URL.Query()
+	f := form{Values: q}
+	q.Set("format", "csv")
+	q.Set("limit", "250")
+	for _, name := range []string{"from", "to"} {
+		if at, err := readTime(f.text(name)); err == nil {
+			q.Set(name, at.Format(time.RFC3339))
+		}
+		if f.text(name) == "" {
+			q.Del(name)
+		}
+	}
+	if f.text("asset") == "" {
+		q.Del("asset")
+	}
+	var all bytes.Buffer
+	at := "/v1/wallets/" + url.PathEscape(r.PathValue("address")) + "/statement?" + q.Encode()
+	for range statementPages {
+		answer, next, ok := v.csvPage(at)
+		if !ok {
+			v.answer(page{}, errNoStatement)
+			return
+		}
+		if all.Len() > 0 {
+			_, answer, _ = bytes.Cut(answer, []byte("\n"))
+		}
+		if all.Len()+len(answer) > maxAnswerBytes {
+			break
+		}
+		all.Write(answer)
+		if at = next; at == "" {
+			break
+		}
+	}
+	if at != "" {
+		v.answer(page{}, errLongStatement)
+		return
+	}
+	w.Header().Set("Content-Type", "text/csv; charset=utf-8")
+	w.Header().Set("Content-Disposition", `attachment; filename="statement.csv"`)
+	_, _ = w.Write(all.Bytes()) // the browser may be gone: the error concerns nobody
+}
+
+var (
+	errNoStatement = &client.Problem{
+		Status: http.StatusUnprocessableEntity,
+		Title:  "There is no such statement",
+		Detail: "The API refuses it. The page of the statement says why.",
+	}
+	errLongStatement = &client.Problem{
+		Status: http.StatusUnprocessableEntity,
+		Title:  "The statement is too long to download",
+		Detail: "Choose a shorter time, or use `lumenhook statement --csv`.",
+	}
+)
+
+// csvPage asks the API for a page, and where the next one is.
+func (v *visit) csvPage(at string) (body []byte, next string, ok bool) {
+	r, err := http.NewRequestWithContext(v.r.Context(), http.MethodGet, "http://console"+at, nil)
+	if err != nil {
+		return nil, "", false
+	}
+	r.Header.Set("Authorization", "Bearer "+v.session.Key)
+	response, err := v.backend.RoundTrip(r)
+	if err != nil || response.StatusCode != http.StatusOK {
+		return nil, "", false
+	}
+	if link := nextLink.FindStringSubmatch(response.Header.Get("Link")); link != nil {
+		next = link[1]
+	}
+	return v.backend.last, next, true
+}

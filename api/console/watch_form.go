@@ -1,0 +1,245 @@
+package console
+
+import (
+	"net/url"
+	"strings"
+
+	"github.com/lumenhook/lumenhook/api/client"
+)
+
+// watchFormView is the form that makes or changes a watch.
+type watchFormView struct {
+	form
+	ID        string // of the watch that is changed; empty: a new one
+	Wallet    string // of it
+	Once      bool   // it is for one payment
+	Endpoints []client.Endpoint
+	More      bool // there are more than those
+	Title     string
+}
+
+// choice is one of a list.
+type choice struct{ Value, Words string }
+
+// The choices of amounts and memos. A memo that is equal to one is chosen by its type.
+var (
+	amountChoices = []choice{
+		{"any", "any"},
+		{"exact", "exactly"},
+		{"min", "or more"},
+		{"max", "or less"},
+		{"range", "between two amounts"},
+	}
+	memoChoices = []choice{
+		{"any", "there or not"},
+		{"present", "there"},
+		{"absent", "not there"},
+		{"text", "the text"},
+		{"id", "the id"},
+		{"hash", "the hash"},
+	}
+)
+
+// watchFields are the fields of the form, by what the API calls them.
+var watchFields = [][2]string{
+	{"/walletAddress", "walletAddress"}, {"/label", "label"}, {"/endpointId", "endpointId"},
+	{"/assets", "assets"}, {"/amountRule/max", "amountTo"}, {"/amountRule/min", "amount"},
+	{"/amountRule/amount", "amount"}, {"/amountRule", "amount"}, {"/memoRule/value", "memo"},
+	{"/memoRule/type", "memo"}, {"/memoRule", "memo"},
+	{"/senderAllowlist", "senders"}, {"/eventTypes", "eventTypes"},
+	{"/expiresAt", "expiresAt"}, {"/once", "forOne"},
+}
+
+// watchForm is the page of the form, with the endpoints to choose from.
+func (x *Console) watchForm(v *visit, f watchFormView) (page, error) {
+	f.Title = "New watch"
+	if f.ID != "" {
+		f.Title = "Edit watch"
+	}
+	found, err := v.api.ListEndpoints(v.r.Context(), client.EndpointFilter{},
+		client.Page{Limit: longestPage})
+	f.Endpoints, f.More = found.Data, found.NextCursor != nil
+	return page{"watch-form", f.Title, "watches", f}, err
+}
+
+func (x *Console) newWatch(v *visit) (page, error) {
+	return x.watchForm(v, watchFormView{form: form{Values: url.Values{
+		"assets": {"XLM"}, "eventTypes": {"payment.received"},
+		"endpointId": {v.r.URL.Query().Get("endpointId")},
+	}}})
+}
+
+func (x *Console) editWatch(v *visit) (page, error) {
+	w, err := v.api.GetWatch(v.r.Context(), v.r.PathValue("id"))
+	if err != nil {
+		return page{}, err
+	}
+	f := form{Values: valuesOf(w), ETag: w.ETag}
+	return x.watchForm(v, watchFormView{form: f, ID: w.ID, Wallet: w.WalletAddress, Once: w.Once})
+}
+
+// valuesOf is what the form shows of a watch.
+func valuesOf(w client.Watch) url.Values {
+	values := url.Values{
+		"label": {w.Label}, "endpointId": {w.EndpointID}, "eventTypes": w.EventTypes,
+		"senders":    {strings.Join(w.SenderAllowlist, "\n")},
+		"amountKind": {w.AmountRule.Kind}, "amount": {w.AmountRule.Amount + w.AmountRule.Min},
+		"amountTo": {w.AmountRule.Max},
+		"memoKind": {w.MemoRule.Kind}, "memo": {w.MemoRule.Value},
+	}
+	if w.MemoRule.Kind == "equals" {
+		values.Set("memoKind", w.MemoRule.Type)
+	}
+	if w.ExpiresAt != nil {
+		values.Set("expiresAt", w.ExpiresAt.UTC().Format("2006-01-02T15:04:05"))
+	}
+	var assets []string
+	for _, a := range w.Assets {
+		text := a.Code
+		if a.Issuer != nil {
+			text += ":" + *a.Issuer
+		}
+		assets = append(assets, text)
+	}
+	values.Set("assets", strings.Join(assets, "\n"))
+	return values
+}
+
+// watch is what the form asks of the API, but for what only a new watch is given.
+func (f *form) watch() client.WatchCreate {
+	w := client.WatchCreate{
+		Label: f.Value("label"), EndpointID: f.text("endpointId"), Assets: []client.Asset{},
+		AmountRule: f.amountRule(), MemoRule: f.memoRule(), SenderAllowlist: f.lines("senders"),
+		EventTypes: f.Values["eventTypes"],
+	}
+	for _, line := range f.lines("assets") {
+		a := client.Asset{}
+		code, issuer, issued := strings.Cut(line, ":")
+		if a.Code = strings.TrimSpace(code); issued {
+			issuer = strings.TrimSpace(issuer)
+			a.Issuer = &issuer
+		}
+		w.Assets = append(w.Assets, a)
+	}
+	if len(w.EventTypes) == 0 {
+		f.fault("eventTypes", "choose one at least: the watch would tell of nothing")
+	}
+	if text := f.text("expiresAt"); text != "" {
+		at, err := readTime(text)
+		if err != nil {
+			f.fault("expiresAt", "must be a time like 2026-11-23T10:15, in UTC, or empty")
+		}
+		w.ExpiresAt = &at
+	}
+	return w
+}
+
+func (f *form) amountRule() *client.AmountRule {
+	r := client.AmountRule{Kind: f.text("amountKind")}
+	switch r.Kind {
+	case "exact", "min", "max":
+		r.Amount = f.text("amount")
+	case "range":
+		r.Min, r.Max = f.text("amount"), f.text("amountTo")
+	}
+	return &r
+}
+
+func (f *form) memoRule() *client.MemoRule {
+	r := client.MemoRule{Kind: f.text("memoKind")}
+	switch r.Kind {
+	case "text", "id", "hash":
+		r = client.MemoRule{Kind: "equals", Type: r.Kind, Value: f.Value("memo")}
+	}
+	return &r
+}
+
+func (x *Console) createWatch(v *visit) (string, *page, error) {
+	f := v.posted()
+	w := f.watch()
+	w.WalletAddress, w.Once = f.text("walletAddress"), f.Has("forOne", "on")
+	if !f.Wrong() {
+		made, err := v.api.CreateWatch(v.r.Context(), w, v.once())
+		if err == nil {
+			return watchPath(made, "watched"), nil, nil
+		}
+		if err := f.refused(err, watchFields); err != nil {
+			return "", nil, err
+		}
+	}
+	p, err := x.watchForm(v, watchFormView{form: f})
+	return "", v.again(p), err
+}
+
+// watchPath is where a person sees a watch after a change, with what the API warns of.
+func watchPath(w client.Watch, done string) string {
+	q := url.Values{"done": {done}}
+	for _, warning := range w.Warnings {
+		q.Add("warning", warning)
+	}
+	return Path + "/watches/" + url.PathEscape(w.ID) + "?" + q.Encode()
+}
+
+func (x *Console) updateWatch(v *visit) (string, *page, error) {
+	f, id := v.posted(), v.r.PathValue("id")
+	w := f.watch()
+	if !f.Wrong() {
+		made, err := v.api.UpdateWatch(v.r.Context(), id, patchOf(w), v.once(), client.IfMatch(f.ETag))
+		if err == nil {
+			return watchPath(made, "changed"), nil, nil
+		}
+		if err := f.refused(err, watchFields); err != nil {
+			return "", nil, err
+		}
+	}
+	have, err := v.api.GetWatch(v.r.Context(), id)
+	if err != nil {
+		return "", nil, err
+	}
+	p, err := x.watchForm(v,
+		watchFormView{form: f, ID: id, Wallet: have.WalletAddress, Once: have.Once})
+	return "", v.again(p), err
+}
+
+// patchOf names every field of the form, so that what was emptied is empty.
+func patchOf(w client.WatchCreate) client.Patch {
+	return client.Patch{
+		"label": w.Label, "endpointId": w.EndpointID, "assets": w.Assets,
+		"amountRule": w.AmountRule, "memoRule": w.MemoRule, "eventTypes": w.EventTypes,
+		"senderAllowlist": append([]string{}, w.SenderAllowlist...), "expiresAt": w.ExpiresAt,
+	}
+}
+
+func (x *Console) watchToDelete(v *visit) (confirmView, error) {
+	w, err := v.api.GetWatch(v.r.Context(), v.r.PathValue("id"))
+	at := Path + "/watches/" + url.PathEscape(w.ID)
+	c := confirmView{
+		Title: "Delete the watch", Button: "Delete it for good", Action: at + "/delete", Back: at,
+		Lines: []string{
+			"Payments of ledgers that are read from now on are not held against it.",
+			"What it has told of stays, and is delivered.",
+		},
+		Name: w.Label, Danger: true, Section: "watches",
+	}
+	if strings.TrimSpace(c.Name) != c.Name || c.Name == "" {
+		c.Name = w.WalletAddress
+	}
+	return c, err
+}
+
+func (x *Console) askToDeleteWatch(v *visit) (page, error) {
+	c, err := x.watchToDelete(v)
+	return c.page(), err
+}
+
+func (x *Console) deleteWatch(v *visit) (string, *page, error) {
+	c, err := x.watchToDelete(v)
+	if err != nil {
+		return "", nil, err
+	}
+	if !v.confirmed(&c) {
+		return "", v.again(c.page()), nil
+	}
+	err = v.api.DeleteWatch(v.r.Context(), v.r.PathValue("id"), v.once())
+	return Path + "/watches?done=deleted", nil, err
+}

@@ -1,0 +1,107 @@
+package api
+
+import (
+	"context"
+	"errors"
+
+	"github.com/lumenhook/lumenhook/api/decode"
+	"github.com/lumenhook/lumenhook/api/problem"
+	"github.com/lumenhook/lumenhook/domain"
+)
+
+// reasonEndpointDeleted is why a watch reports nothing, until it gets another endpoint.
+const reasonEndpointDeleted = "ENDPOINT_DELETED"
+
+// watchCheckView is what a watch would make of a payment.
+type watchCheckView struct {
+	EventType    *domain.EventType `json:"eventType"`
+	Verification verificationView  `json:"verification"`
+	NotReported  []string          `json:"notReported"`
+}
+
+type verificationView struct {
+	Outcome domain.Outcome  `json:"outcome"`
+	Reasons []domain.Reason `json:"reasons"`
+}
+
+// checkWatch answers what the watch, as it is now, would make of a payment of this moment. The
+// rules that decide are those of the follower.
+func (a *API) checkWatch(_ context.Context, r *request) (reply, error) {
+	payment, err := readImagined(r)
+	if err != nil {
+		return reply{}, err
+	}
+	payment.ClosedAtMillis = a.Now().UnixMilli()
+	match, reported := domain.MatchPayment(r.watch, payment)
+	status, err := a.statusOf(r.watch)
+	if err != nil {
+		return reply{}, err
+	}
+	view := watchCheckView{
+		Verification: verificationView{match.Verification.Outcome, match.Verification.Reasons},
+		NotReported:  []string{},
+	}
+	if view.Verification.Reasons == nil {
+		view.Verification.Reasons = []domain.Reason{}
+	}
+	switch {
+	case status == watchEndpointDeleted:
+		view.NotReported = append(view.NotReported, reasonEndpointDeleted)
+	case reported:
+		view.EventType = &match.Type
+	default:
+		view.NotReported = outOfTime(r.watch, payment)
+		if len(view.NotReported) == 0 {
+			view.NotReported = []string{reasonNotReported}
+		}
+	}
+	return reply{view: view}, nil
+}
+
+// readImagined reads a payment to the watch's wallet that nobody has made.
+func readImagined(r *request) (domain.Payment, error) {
+	q := decode.NewQuery(r.http.URL, "amount", "asset", "memo", "memoType", "sender")
+	p := domain.Payment{
+		To:    r.watch.WalletAddress,
+		From:  senderParameter(q, "sender"),
+		Asset: assetParameter(q, "asset"),
+	}
+	stroops := amountParameter(q, "amount")
+	switch {
+	case stroops != nil && *stroops > 0:
+		p.AmountStroops = *stroops
+	case stroops != nil:
+		q.Fault("amount", problem.FaultInvalidAmount, errAmountZero.Error())
+	case q.Get("amount") == "":
+		q.Fault("amount", problem.FaultRequired, "is required: how much is paid, such as 12.5")
+	}
+	if q.Get("asset") == "" {
+		q.Fault("asset", problem.FaultRequired, "is required: XLM, or CODE:ISSUER")
+	}
+	if p.From != "" && p.PaysOneself() {
+		q.Fault("sender", problem.FaultInvalidValue,
+			"must be another than the watched wallet: a payment to oneself is no income")
+	}
+	p.Memo = readImaginedMemo(q)
+	return p, q.Err()
+}
+
+func readImaginedMemo(q *decode.Query) domain.Memo {
+	memoType := decode.OneOf(q, "memoType", domain.MemoText, domain.MemoID, domain.MemoHash)
+	text := q.Text("memo")
+	switch {
+	case q.Get("memo") == "" && q.Get("memoType") == "":
+		return domain.Memo{}
+	case q.Get("memo") == "" || q.Get("memoType") == "":
+		q.Fault("memoType", problem.FaultRequired,
+			"memo and memoType belong together: give both, or neither")
+		return domain.Memo{}
+	case text == "" || memoType == "":
+		return domain.Memo{} // what is wrong with it is said
+	}
+	memo, err := domain.ParseMemo(memoType, text)
+	if err != nil && !errors.Is(err, domain.ErrMemoType) { // of which OneOf has said it
+		q.Fault("memo", problem.FaultInvalidMemo, err.Error())
+	}
+	return memo
+}

@@ -1,0 +1,88 @@
+package projections
+
+import (
+	"context"
+	"strconv"
+)
+
+// RatesFilter selects attempts of an account, sent from one time to before another.
+type RatesFilter struct {
+	AccountID            string
+	EndpointID           string // empty: all of the account
+	FromMillis, ToMillis int64
+}
+
+// Rates are attempts counted by the minute in which they were sent.
+type Rates struct {
+	Minutes                   []RatesMinute // in order, those with attempts
+	MedianMillis, P99Millis   float64       // of all attempts; 0 without any
+	Delivered, Refused, Unmet uint64        // of all
+}
+
+// RatesMinute is one minute: attempts that delivered, that were answered otherwise, and that got
+// no complete answer.
+type RatesMinute struct {
+	AtMillis                  int64
+	Delivered, Refused, Unmet uint64
+}
+
+// The attempts of an endpoint lie by time, so a question reads no others; copies of a row are
+// counted once.
+const (
+	fromAttempts = `
+FROM {database:Identifier}.attempts FINAL
+PREWHERE endpoint_id IN (
+    SELECT endpoint_id FROM {database:Identifier}.endpoints FINAL
+    WHERE account_id = {account:String} AND {endpoint:String} IN ('', endpoint_id)
+) AND sent_at >= fromUnixTimestamp64Milli({from:Int64})
+    AND sent_at < fromUnixTimestamp64Milli({to:Int64})`
+
+	countedAttempts = `
+    countIf(state = 'DELIVERED'), countIf(state != 'DELIVERED' AND error = ''),
+    countIf(state != 'DELIVERED' AND error != '')`
+
+	selectMinutes = `
+SELECT toInt64(toUnixTimestamp(toStartOfMinute(sent_at))) * 1000 AS minute,` + countedAttempts +
+		fromAttempts + ` GROUP BY minute ORDER BY minute`
+
+	selectRates = `
+SELECT ifNotFinite(quantile(0.5)(duration_ms), 0), ifNotFinite(quantile(0.99)(duration_ms), 0),` +
+		countedAttempts + fromAttempts
+)
+
+// Rates counts attempts. Its errors are those of Events.
+func (h *History) Rates(ctx context.Context, f RatesFilter) (rates Rates, err error) {
+	which := parameters{
+		"account":  f.AccountID,
+		"endpoint": f.EndpointID,
+		"from":     strconv.FormatInt(f.FromMillis, 10),
+		"to":       strconv.FormatInt(f.ToMillis, 10),
+	}
+	err = h.ask(ctx, func(of *reading) error {
+		if err := of.settleOnce(ctx); err != nil {
+			return err
+		}
+		return of.onFull(ctx, func() error {
+			return readFault(ctx, of.look(ctx, func(ctx context.Context) error {
+				rates, err = of.cfg.DB.rates(ctx, which)
+				return err
+			}))
+		})
+	})
+	return rates, err
+}
+
+func (db *DB) rates(ctx context.Context, which parameters) (rates Rates, err error) {
+	err = db.queryRow(ctx, selectRates, which, &rates.MedianMillis, &rates.P99Millis,
+		&rates.Delivered, &rates.Refused, &rates.Unmet)
+	if err != nil {
+		return Rates{}, err
+	}
+	err = db.query(ctx, selectMinutes, which, func(read func(...any) error) error {
+		var m RatesMinute
+		err := read(&m.AtMillis, &m.Delivered, &m.Refused, &m.Unmet)
+		rates.Minutes = append(rates.Minutes, m)
+		return err
+	})
+	return rates, err
+}
