@@ -402,11 +402,15 @@ func TestConsolePagesAreClosed(t *testing.T) {
 	d, k := signedIn(t, w, domain.Permissions()...)
 	e := w.newEndpoint(k)
 	event := w.delivered(account("a"), e, domain.StateFailed, domain.AttemptResult{StatusCode: 500})
+	watch := in(t, w.call("POST", "/v1/watches", k, watchBody(e, "")).body, "id").(string)
 	inline := regexp.MustCompile(`(?i)<script>|<style| style=| on\w+=|javascript:|https?://`)
 	loaded := regexp.MustCompile(`(?:src|rel="stylesheet" href|rel="icon" href)="([^"]+)"`)
 	for _, path := range []string{
 		"", "/endpoints", "/endpoints/" + e, "/endpoints/" + e + "/replay", "/events",
-		"/events/" + event.ID, "/watches", "/sign-in", "/none",
+		"/events/" + event.ID, "/watches", "/sign-in", "/none", "/endpoints/new",
+		"/endpoints/" + e + "/edit",
+		"/endpoints/" + e + "/rotate", "/endpoints/" + e + "/delete", "/watches/new", "/watches/" + watch,
+		"/watches/" + watch + "/edit", "/watches/" + watch + "/delete", "/wallets/" + wallet,
 	} {
 		s := d.get("/console" + path)
 		policy := s.Header.Get("Content-Security-Policy")
@@ -447,13 +451,21 @@ func TestConsoleShowsWhatOthersWroteAsText(t *testing.T) {
 	watch := decode[struct{ ID string }](t, w.call("POST", "/v1/watches", k, watchBody(e, label)).body)
 	event := w.delivered(account("a"), e, domain.StateFailed,
 		domain.AttemptResult{StatusCode: 500, ResponseBody: []byte(hostile)})
+	asked := url.QueryEscape(hostile)
 	for path, want := range map[string]string{
-		"/endpoints":           "&lt;script&gt;alert(3)",
-		"/endpoints/" + e:      "&lt;script&gt;alert(3)",
-		"/watches":             "&lt;script&gt;alert(4)",
-		"/watches/" + watch.ID: "&lt;script&gt;x",
-		"/events":              "a &lt;b&gt; &amp;",
-		"/events/" + event.ID:  "&lt;/pre&gt;&lt;/script&gt;&lt;script&gt;alert(1)",
+		"/watches/" + watch.ID + "?amount=" + asked:               "&lt;script&gt;alert(1)",
+		"/watches/" + watch.ID + "?warning=NO_TRUSTLINE:" + asked: "",
+		"/wallets/" + wallet + "?asset=" + asked:                  "&lt;script&gt;alert(1)",
+
+		"/endpoints":                       "&lt;script&gt;alert(3)",
+		"/endpoints/" + e:                  "&lt;script&gt;alert(3)",
+		"/watches":                         "&lt;script&gt;alert(4)",
+		"/watches/" + watch.ID:             "&lt;script&gt;x",
+		"/events":                          "a &lt;b&gt; &amp;",
+		"/endpoints/" + e + "/edit":        "&lt;script&gt;alert(3)",
+		"/watches/" + watch.ID + "/edit":   "&lt;script&gt;alert(4)",
+		"/watches/" + watch.ID + "/delete": "&lt;script&gt;alert(4)",
+		"/events/" + event.ID:              "&lt;/pre&gt;&lt;/script&gt;&lt;script&gt;alert(1)",
 		"/events?memo=" + url.QueryEscape(`"><script>`):    "&#34;&gt;&lt;script&gt;",
 		"/watches?endpointId=" + url.QueryEscape(`"><b>x`): "",
 	} {

@@ -200,6 +200,7 @@ var (
 
 // csvPage asks the API for a page, and where the next one is.
 func (v *visit) csvPage(at string) (body []byte, next string, ok bool) {
+	// #nosec G704 -- no network is asked: the API's handler within the process answers it
 	r, err := http.NewRequestWithContext(v.r.Context(), http.MethodGet, "http://console"+at, nil)
 	if err != nil {
 		return nil, "", false
