@@ -24,7 +24,7 @@ MODIFIED ?= $(if $(shell git status --porcelain 2>/dev/null),true,false)
 CLI := github.com/lumenhook/lumenhook/internal/cli
 LDFLAGS := -X $(CLI).version=$(VERSION) -X $(CLI).commit=$(COMMIT) -X $(CLI).date=$(DATE) -X $(CLI).modified=$(MODIFIED)
 
-.PHONY: run build test test-kafka test-kafka-long test-cluster test-browser test-signatures test-receivers lint lint-units lint-openapi vuln fuzz race sim trial reconcile-soak bench bench-waiting bench-api bench-match bench-projections bench-ledger bench-restore recording site site-serve release-forms release-snapshot generate clean
+.PHONY: run build test test-kafka test-kafka-long test-cluster test-browser test-signatures test-receivers lint lint-units lint-openapi vuln fuzz race sim trial reconcile-soak bench bench-waiting bench-api bench-match bench-projections bench-ledger bench-restore recording site site-serve release-forms release-snapshot generate generate-clients clean
 
 run: build ## build and start everything; Ctrl-C stops it
 	@./bin/lumenhook run $(ARGS)
@@ -91,9 +91,9 @@ test-signatures: ## Standard Webhooks libraries in five languages verify what is
 	$(GO) test -tags signatures -count 1 -run LibrariesVerify -timeout 10m ./cmd/lumenhook
 
 # What a kit needs is fetched once, at the versions of its lock file, into its own folder.
-test-receivers: ## the kits of examples/receivers, as processes: good, repeated, tampered, stale, rotated, oversized, killed; needs what test-signatures needs
+test-receivers: ## the kits of examples/receivers, as processes (good, repeated, tampered, stale, rotated, oversized, killed), and the generated API clients; needs what test-signatures needs
 	$(GO) vet -tags receivers ./cmd/lumenhook
-	$(GO) test -tags receivers -count 1 -run ReceiverKits -timeout 10m ./cmd/lumenhook
+	$(GO) test -tags receivers -count 1 -run 'ReceiverKits|GeneratedClients' -timeout 10m ./cmd/lumenhook
 
 lint: ## vet, golangci-lint (.golangci.yml), known vulnerabilities
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$unformatted" || { echo "not formatted: $$unformatted"; exit 1; }
@@ -199,6 +199,12 @@ release-snapshot: ## the archives of a release, with checksums and lists of cont
 
 generate: ## generated code of schemas/kafka
 	cd schemas/kafka && $(BUF) generate
+
+CLIENTS := api/clients
+generate-clients: ## typed API clients of openapi.yaml, into api/clients/*/build; needs Node and Python with pip
+	cd $(CLIENTS)/typescript && npm ci --ignore-scripts --no-audit --no-fund && npm run --silent build
+	cd $(CLIENTS)/python && python3 -m pip install --quiet --require-hashes --only-binary :all: --upgrade --target build/deps --requirement requirements.txt
+	cd $(CLIENTS)/python && PYTHONPATH=build/deps python3 -m openapi_python_client generate --meta setup --path ../../../schemas/openapi.yaml --config config.yaml --output-path build/lumenhook-client --overwrite
 
 clean:
 	rm -rf bin

@@ -35,11 +35,11 @@ const kits = "../../examples/receivers"
 // kit is a receiver kit. What is installed and built is kept in its folder, where git does not
 // see it.
 type kit struct {
-	name    string
+	dir     string
 	lock    string     // the file that names what is installed
 	fetch   []string   // installs it: once, until the file changes
 	prepare [][]string // builds the kit and its examples
-	check   []string   // its own tests: the published vectors, and events in its types
+	check   [][]string // its own tests: the published vectors, and events in its types
 	env     []string
 	apps    []kitApp
 }
@@ -51,21 +51,24 @@ type kitApp struct {
 	run  []string
 }
 
+// pipInstall installs what a lock file names, by its hashes, into a folder of the kit.
+var pipInstall = []string{
+	"python3", "-m", "pip", "install", "--quiet", "--require-hashes", "--only-binary", ":all:",
+	"--upgrade", "--target", "build/deps", "--requirement", "requirements.txt",
+}
+
 var allKits = []kit{
 	{
-		name:    "go",
+		dir:     kits + "/go",
 		prepare: [][]string{{"go", "build", "-o", "build/example", "./example"}},
-		check:   []string{"go", "test", "./..."},
+		check:   [][]string{{"go", "test", "./..."}},
 		apps:    []kitApp{{"net-http", []string{"build/example"}}},
 	},
 	{
-		name: "python",
-		lock: "requirements.txt",
-		fetch: []string{
-			"python3", "-m", "pip", "install", "--quiet", "--require-hashes", "--only-binary",
-			":all:", "--upgrade", "--target", "build/deps", "--requirement", "requirements.txt",
-		},
-		check: []string{"python3", "-m", "unittest", "discover", "-s", "tests"},
+		dir:   kits + "/python",
+		lock:  "requirements.txt",
+		fetch: pipInstall,
+		check: [][]string{{"python3", "-m", "unittest", "discover", "-s", "tests"}},
 		env:   []string{"PYTHONPATH=src:build/deps"},
 		apps: []kitApp{
 			{"flask", []string{"python3", "examples/flask_app.py"}},
@@ -74,14 +77,14 @@ var allKits = []kit{
 		},
 	},
 	{
-		name:  "javascript",
+		dir:   kits + "/javascript",
 		lock:  "package-lock.json",
 		fetch: []string{"npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"},
 		prepare: [][]string{
 			{"node", "node_modules/typescript/bin/tsc"},
 			{"node", "node_modules/next/dist/bin/next", "build", "examples/next"},
 		},
-		check: []string{"node", "--test", "test/"},
+		check: [][]string{{"node", "--test", "test/"}},
 		env:   []string{"NEXT_TELEMETRY_DISABLED=1", "NODE_ENV=production"},
 		apps: []kitApp{
 			{"express", []string{"node", "examples/express.js"}},
@@ -93,23 +96,23 @@ var allKits = []kit{
 		},
 	},
 	{
-		name:    "rust",
+		dir:     kits + "/rust",
 		prepare: [][]string{{"cargo", "build", "--quiet", "--example", "axum"}},
-		check:   []string{"cargo", "test", "--quiet", "--test", "published"},
+		check:   [][]string{{"cargo", "test", "--quiet", "--test", "published"}},
 		env:     []string{"CARGO_TARGET_DIR=build"},
 		apps:    []kitApp{{"axum", []string{"build/debug/examples/axum"}}},
 	},
 	{
-		name:  "java",
+		dir:   kits + "/java",
 		lock:  "pom.xml",
 		fetch: []string{"mvn", "-q", "-B", "dependency:copy-dependencies", "-DoutputDirectory=build/lib"},
 		prepare: [][]string{{
 			"sh", "-c", "javac --release 17 -parameters -d build/classes -cp 'build/lib/*'" +
 				" src/main/java/com/lumenhook/receiver/*.java example/*.java check/*.java",
 		}},
-		check: []string{
+		check: [][]string{{
 			"java", "-cp", "build/classes:build/lib/*", "Published", "../../../schemas/vectors",
-		},
+		}},
 		apps: []kitApp{{"spring", []string{"java", "-cp", "build/classes:build/lib/*", "Shop"}}},
 	},
 }
@@ -146,34 +149,33 @@ func TestReceiverKitsConform(t *testing.T) {
 
 // install prepares a kit in its folder, and runs its own tests.
 func (k kit) install() error {
-	dir := filepath.Join(kits, k.name)
-	if err := k.fetchOnce(dir); err != nil {
+	if err := k.fetchOnce(); err != nil {
 		return err
 	}
-	for _, args := range append(k.prepare[:len(k.prepare):len(k.prepare)], k.check) {
+	for _, args := range slices.Concat(k.prepare, k.check) {
 		cmd := exec.Command(args[0], args[1:]...)
-		cmd.Dir, cmd.Env = dir, append(os.Environ(), k.env...)
+		cmd.Dir, cmd.Env = k.dir, append(os.Environ(), k.env...)
 		if out, err := cmd.CombinedOutput(); err != nil {
-			return fmt.Errorf("%s: %v: %w\n%s", k.name, args, err, out)
+			return fmt.Errorf("%s: %v: %w\n%s", k.dir, args, err, out)
 		}
 	}
 	return nil
 }
 
 // fetchOnce installs what the kit's lock file names, unless that is what was installed last.
-func (k kit) fetchOnce(dir string) error {
+func (k kit) fetchOnce() error {
 	if k.lock == "" {
 		return nil
 	}
-	lock, err := os.ReadFile(filepath.Join(dir, k.lock))
+	lock, err := os.ReadFile(filepath.Join(k.dir, k.lock))
 	if err != nil {
 		return err
 	}
-	installed := filepath.Join(dir, "build", "installed")
+	installed := filepath.Join(k.dir, "build", "installed")
 	if last, err := os.ReadFile(installed); err == nil && bytes.Equal(last, lock) {
 		return nil
 	}
-	if _, err := command(dir, k.fetch...); err != nil {
+	if _, err := command(k.dir, k.fetch...); err != nil {
 		return err
 	}
 	if err := os.MkdirAll(filepath.Dir(installed), 0o755); err != nil {
@@ -201,8 +203,8 @@ type receiverApp struct {
 // HTTPS, leads to the example, as a proxy in front of it does.
 func (s *testService) newReceiverApp(k kit, app kitApp) *receiverApp {
 	a := &receiverApp{
-		name: k.name + "/" + app.name,
-		dir:  filepath.Join(kits, k.name),
+		name: filepath.Base(k.dir) + "/" + app.name,
+		dir:  k.dir,
 		run:  app.run,
 		env:  k.env,
 		own:  s.t.TempDir(),

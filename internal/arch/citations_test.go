@@ -157,7 +157,8 @@ func (h house) readSections(text string) {
 
 // leftOut passes over folders that are not of the project.
 func leftOut(name, path string) error {
-	if path != "." && strings.HasPrefix(name, ".") || name == "node_modules" || name == "testdata" {
+	hidden := path != "." && strings.HasPrefix(name, ".")
+	if hidden || name == "node_modules" || name == "build" || name == "testdata" {
 		return fs.SkipDir
 	}
 	return nil
