@@ -1,6 +1,8 @@
 package node
 
 import (
+	"fmt"
+	"math"
 	"os"
 	"runtime/debug"
 	"strconv"
@@ -13,12 +15,16 @@ import (
 // what was delivered meanwhile made the slowest hundredth.
 const collectPercent = 300
 
-// limitFile says how much memory the container may take, by Linux's cgroups of version 2.
-const limitFile = "/sys/fs/cgroup/memory.max"
+// Files of Linux that say how much memory the container may take (cgroups of version 2), and how
+// much the machine has.
+const (
+	containerFile = "/sys/fs/cgroup/memory.max"
+	machineFile   = "/proc/meminfo"
+)
 
 // CollectSeldom has a process that serves collect its garbage less often, for more memory, and
-// as often as ever when its heap takes half of what its container may. Who sets GOGC or GOMEMLIMIT
-// decides that instead.
+// more often again when its heap takes half of what its container may, or of what the machine has.
+// Who sets GOGC or GOMEMLIMIT decides that instead.
 func CollectSeldom() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(collectPercent)
@@ -26,19 +32,22 @@ func CollectSeldom() {
 	if os.Getenv("GOMEMLIMIT") != "" {
 		return
 	}
-	if text, err := os.ReadFile(limitFile); err == nil {
-		if most, limited := heapOf(string(text)); limited {
-			debug.SetMemoryLimit(most)
-		}
-	}
+	container, _ := os.ReadFile(containerFile) // elsewhere than on Linux there are none
+	machine, _ := os.ReadFile(machineFile)
+	debug.SetMemoryLimit(heapOf(string(container), string(machine)))
 }
 
-// heapOf returns how much the heap may take by what the file of a container's limit says: half.
-// The rest is for Pebble's caches, which are beside the heap, and for the kernel's share.
-func heapOf(limit string) (most int64, limited bool) {
-	n, err := strconv.ParseInt(strings.TrimSpace(limit), 10, 64)
-	if err != nil || n <= 0 { // "max": there is none
-		return 0, false
+// heapOf returns how much the heap may take by what those files say: half. The rest is for
+// Pebble's caches, which are beside the heap, for what runs beside, and for the kernel.
+func heapOf(container, machine string) int64 {
+	most := int64(math.MaxInt64)
+	limit, err := strconv.ParseInt(strings.TrimSpace(container), 10, 64)
+	if err == nil && limit > 0 { // "max": there is none
+		most = limit / 2
 	}
-	return n / 2, true
+	var kib int64
+	if _, err := fmt.Sscanf(machine, "MemTotal: %d kB", &kib); err == nil && kib > 0 {
+		most = min(most, kib<<10/2)
+	}
+	return most
 }

@@ -1,17 +1,27 @@
 package node
 
-import "testing"
+import (
+	"math"
+	"testing"
+)
 
-// TestHeapOf: a container's limit is heeded, and no limit is none.
+// TestHeapOf: the smaller of a container's limit and the machine's memory counts, and what is not
+// known is no limit.
 func TestHeapOf(t *testing.T) {
-	for text, want := range map[string]int64{
-		"268435456\n": 128 << 20,
-		"max\n":       0,
-		"":            0,
-		"-1":          0,
+	const machine = "MemTotal:        2097152 kB\nMemFree:          104000 kB\n"
+	for _, c := range []struct {
+		container, machine string
+		want               int64
+	}{
+		{"268435456\n", machine, 128 << 20},
+		{"max\n", machine, 1 << 30},
+		{"8589934592\n", machine, 1 << 30},
+		{"268435456\n", "", 128 << 20},
+		{"-1", "nothing", math.MaxInt64},
+		{"", "", math.MaxInt64},
 	} {
-		if got, limited := heapOf(text); got != want || limited != (want > 0) {
-			t.Errorf("%q: %d, %v; want %d", text, got, limited, want)
+		if got := heapOf(c.container, c.machine); got != c.want {
+			t.Errorf("%q and %q: %d, want %d", c.container, c.machine, got, c.want)
 		}
 	}
 }
