@@ -202,6 +202,7 @@ func (a *API) routes() []route {
 		{"/v1/events", get, read, noBody, nil, a.listEvents, takesQuery},
 		{"/v1/events/resend", post, operate, jsonBody, nil, a.resendEvents, 0},
 		{"/v1/events/{id}", get, read, noBody, nil, a.getEvent, 0},
+		{"/v1/events/{id}/receipt", get, read, noBody, nil, a.getReceipt, takesQuery},
 		{"/v1/events/{id}/resend", post, operate, emptyBody, recalled, a.resendEvent, 0},
 		{"/v1/api-keys", post, write, jsonBody, nil, a.createKey, 0},
 		{"/v1/api-keys", get, read, noBody, nil, a.listKeys, takesQuery},

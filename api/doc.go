@@ -50,6 +50,7 @@
 //	backfill.go        backfills of a watch
 //	events.go          events: reading, listing
 //	pull.go            events of an endpoint by their numbers
+//	receipts.go        receipts of attempts
 //	waiters.go         how many requests may wait for one
 //	filters.go         filters of lists of events by what was paid
 //	selection.go       events that a body selects, with the filters of lists

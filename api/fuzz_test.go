@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lumenhook/lumenhook/api"
 	"github.com/lumenhook/lumenhook/domain"
 )
 
@@ -41,7 +42,7 @@ func FuzzAPI(f *testing.F) {
 	f.Add(uint16(0), uint8(0), "type=test.ping&since=2026-11-21T10:15:30Z&walletAddress="+wallet, "",
 		`"1"`, "key")
 	f.Fuzz(func(t *testing.T, route uint16, id uint8, query, body, ifMatch, idempotencyKey string) {
-		w := assemble(t)
+		w := assemble(t, func(c *api.Config) { c.SigningKeys = newSigningKeys(t) })
 		k := w.newKey(account("a"), domain.Permissions()...)
 		w.furnish(e, k)
 		method, path, _ := strings.Cut(routes[int(route)%len(routes)], " ")

@@ -175,6 +175,15 @@ type History interface {
 	NumberBefore(
 		ctx context.Context, accountID, endpointID string, sinceMillis int64,
 	) (uint64, error)
+	// LogSize returns how many leaves a log of an endpoint's attempts has (domain.AttemptLog), at
+	// least those of attempts that were read before the call; 0: there is none. Its errors are
+	// those of Events.
+	LogSize(ctx context.Context, endpointID string, from uint64) (uint64, error)
+	// LogHashes returns what leaves added to a log (domain.LogEntry.Hashes), by their numbers;
+	// those that the history lacks are left out. Its errors are those of Events.
+	LogHashes(
+		ctx context.Context, endpointID string, from uint64, leaves []uint64,
+	) (map[uint64][]byte, error)
 	// AwaitMore returns when there may be more events of an endpoint than there were at a
 	// page's AsOf, or an error of Events, or the context's.
 	AwaitMore(ctx context.Context, endpointID string, asOf int64) error
@@ -338,6 +347,7 @@ type AttemptRecord struct {
 	Number     int // counts over all runs; 1 is the first
 	Run        int
 	Result     domain.AttemptResult
+	Entry      domain.LogEntry // without its hashes; its number is 0 for one that is in no log
 }
 
 // Sealer encrypts secrets before they leave the API. The associated data binds a secret to

@@ -47,6 +47,7 @@ type world struct {
 	seen      map[string]uint64 // versions that the directory shows
 	history   map[string]record
 	numbered  map[string]api.NumberedPage  // events that are pulled, by endpoint
+	logs      map[string]map[uint64][]byte // hashes of attempts, by endpoint and leaf
 	more      chan struct{}                // closed when there are more of them
 	waiting   int                          // requests that wait for more
 	left      map[string][]domain.Delivery // by the endpoint that the event has left
@@ -673,6 +674,28 @@ func (w *world) Rates(_ context.Context, f api.RatesFilter) (rates api.Rates, er
 		}
 	}
 	return rates, nil
+}
+
+// LogSize counts the leaves that are there.
+func (w *world) LogSize(_ context.Context, endpointID string, _ uint64) (size uint64, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.historyErr != nil {
+		return 0, fmt.Errorf("reading: %w", w.historyErr)
+	}
+	for number := range w.logs[endpointID] {
+		size = max(size, number)
+	}
+	return size, nil
+}
+
+// LogHashes returns all that there are.
+func (w *world) LogHashes(
+	_ context.Context, endpointID string, _ uint64, _ []uint64,
+) (map[uint64][]byte, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.logs[endpointID], w.historyErr
 }
 
 // NumberBefore takes it that number n was created n seconds after 1970 began.

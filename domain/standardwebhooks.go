@@ -105,3 +105,11 @@ func standardKey(secret Secret) []byte {
 	}
 	return key[:n]
 }
+
+// SigningKeyID is the identifier of a public key of Ed25519: its JWK thumbprint (RFC 7638; RFC
+// 8037, appendix A.3).
+func SigningKeyID(public ed25519.PublicKey) string {
+	sum := sha256.Sum256([]byte(`{"crv":"Ed25519","kty":"OKP","x":"` +
+		base64.RawURLEncoding.EncodeToString(public) + `"}`))
+	return base64.RawURLEncoding.EncodeToString(sum[:])
+}

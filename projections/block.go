@@ -26,6 +26,7 @@ type block struct {
 	endpoints  rows[endpointRow]
 	watches    rows[watchRow]
 	attempts   rows[domain.AttemptMade]
+	leaves     rows[leaf]
 	changes    rows[endpointChange]
 	events     rows[domain.DeliveryCreated]
 	deliveries rows[delivery]
@@ -101,6 +102,7 @@ func (b *block) reset() {
 	b.endpoints.reset()
 	b.watches.reset()
 	b.attempts.reset()
+	b.leaves.reset()
 	b.changes.reset()
 	b.events.reset()
 	b.deliveries.reset()

@@ -21,6 +21,8 @@ func (b *block) table(name string) table {
 		return tableOf(name, &b.watches, watchColumns)
 	case "attempts":
 		return tableOf(name, &b.attempts, attemptColumns)
+	case logTable:
+		return tableOf(name, &b.leaves, leafColumns)
 	case "endpoint_changes":
 		return tableOf(name, &b.changes, changeColumns)
 	case "events":
@@ -107,6 +109,23 @@ func attemptColumns(rows []row[domain.AttemptMade]) []column {
 		})},
 		column{"state", each(rows, func(r *r) string { return string(r.body.State) })},
 		column{"next_attempt_at", optional(rows, func(r *r) int64 { return r.body.NextAttemptAtMillis })},
+		column{"log_from", each(rows, func(r *r) uint64 { return r.body.Entry.From })},
+		column{"leaf", each(rows, func(r *r) uint64 { return r.body.Entry.Number })},
+		column{"body_sha256", each(rows, func(r *r) string { return text(r.body.Entry.BodySHA256) })},
+		column{
+			"signature_sha256",
+			each(rows, func(r *r) string { return text(r.body.Entry.SignatureSHA256) }),
+		},
+	)
+}
+
+func leafColumns(rows []row[leaf]) []column {
+	type r = row[leaf]
+	return append(factColumns(rows),
+		column{"log_from", each(rows, func(r *r) uint64 { return r.body.From })},
+		column{"leaf", each(rows, func(r *r) uint64 { return r.body.Number })},
+		column{"hashes", each(rows, func(r *r) string { return text(r.body.Hashes) })},
+		column{"sent_at", each(rows, func(r *r) int64 { return r.body.sentAtMillis })},
 	)
 }
 

@@ -90,6 +90,7 @@
 //	anew.go              going on with other topics
 //	verify.go            comparing them with the live ones
 //	history.go, read.go  events with their deliveries and attempts, for the API
+//	attemptlog.go        hashes of the logs of attempts, for receipts
 //	statement.go         statements of a wallet, for the API
 //	choose.go            which events a filter selects, for what is done with them
 //	list.go              lists of events, for the API; full.go, from complete tables only

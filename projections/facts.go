@@ -93,6 +93,9 @@ func (b *block) deliveryCreated(r streams.Record, f domain.Fact, body domain.Del
 
 func (b *block) attemptMade(r streams.Record, f domain.Fact, body domain.AttemptMade) {
 	b.attempts.add(newRow(r, f, body))
+	if body.Entry.Number != 0 {
+		b.leaves.add(newRow(r, f, leaf{body.Entry, body.Result.SentAtMillis}))
+	}
 	b.addDelivery(newRow(r, f, delivery{
 		eventID:             body.EventID,
 		state:               body.State,

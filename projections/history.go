@@ -119,6 +119,7 @@ type AttemptRecord struct {
 	Number     int // counts over all runs; 1 is the first
 	Run        int
 	Result     domain.AttemptResult
+	Entry      domain.LogEntry // without its hashes: History.LogHashes has them
 }
 
 // readSettings suit queries that read few rows: spreading them over threads takes longer

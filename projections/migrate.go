@@ -72,10 +72,14 @@ func Migrate(ctx context.Context, db *DB) error {
 	if err != nil && !dropped {
 		return err
 	}
-	return db.applyAll(ctx, slices.DeleteFunc(migrations, func(m schemas.Migration) bool {
+	err = db.applyAll(ctx, slices.DeleteFunc(slices.Clone(migrations), func(m schemas.Migration) bool {
 		_, done := applied[m.Version]
 		return done && !dropped
 	}))
+	if _, done := applied[logMigration]; err == nil && len(applied) > 0 && !done {
+		err = db.beginLog(ctx)
+	}
+	return err
 }
 
 func (db *DB) applyAll(ctx context.Context, migrations []schemas.Migration) error {

@@ -18,6 +18,7 @@ var tableTopics = []tableTopic{
 	{"endpoints", schemas.TopicEndpoints},
 	{"watches", schemas.TopicWatches},
 	{"attempts", schemas.TopicJournal},
+	{logTable, schemas.TopicJournal},
 	{"endpoint_changes", schemas.TopicJournal},
 	{"events", schemas.TopicJournal},
 	{"deliveries", schemas.TopicJournal},

@@ -54,6 +54,10 @@ var verified = map[string]struct{ key, day, only string }{
 		key: "concat(event_id, '/', endpoint_id, '/', toString(number))",
 		day: "sent_at",
 	},
+	logTable: {
+		key: "concat(endpoint_id, '/', toString(log_from), '/', toString(leaf))",
+		day: "sent_at",
+	},
 	"endpoint_changes": {key: "concat(endpoint_id, '/', toString(version))", day: "changed_at"},
 	"events":           {key: "concat(event_id, '/', endpoint_id)", day: "created_at"},
 	"deliveries":       {key: "concat(event_id, '/', endpoint_id)", day: "created_at"},

@@ -74,6 +74,68 @@ func (c *Client) GetEvent(ctx context.Context, eventID string) (Event, error) {
 	return ask[Event](ctx, c, get, id(events, eventID), nil, nil)
 }
 
+// Receipt is evidence of attempts to deliver an event. Keep it as it is: `lumenhook
+// verify-receipt` checks it, and its JSON, without the service.
+type Receipt struct {
+	Format  string       `json:"format"`
+	EventID string       `json:"eventId"`
+	Logs    []ReceiptLog `json:"logs"`
+}
+
+// ReceiptLog are attempts that are in one transparency log, under its signed state.
+type ReceiptLog struct {
+	Checkpoint string           `json:"checkpoint"`
+	Earlier    *ReceiptEarlier  `json:"earlier,omitempty"` // nil: not asked for
+	Attempts   []ReceiptAttempt `json:"attempts"`
+}
+
+// ReceiptEarlier proves that a log goes on from an earlier state. Hashes are in base64.
+type ReceiptEarlier struct {
+	Size  int64    `json:"size"`
+	Root  string   `json:"root"`
+	Proof []string `json:"proof"`
+}
+
+// ReceiptAttempt is an attempt with the proof that it is in the log. SHA-256 are in hex, the
+// proof in base64.
+type ReceiptAttempt struct {
+	EndpointID      string   `json:"endpointId"`
+	Number          int      `json:"number"`
+	SentAtMs        int64    `json:"sentAtMs"`
+	DurationMs      int64    `json:"durationMs"`
+	BodySHA256      string   `json:"bodySha256"`
+	SignatureSHA256 string   `json:"signatureSha256"` // of the value of Webhook-Signature
+	StatusCode      int      `json:"statusCode"`      // 0: none arrived
+	Error           string   `json:"error"`
+	AnswerSHA256    string   `json:"answerSha256"` // of the first 1 KiB
+	Leaf            int64    `json:"leaf"`         // index in the log
+	Proof           []string `json:"proof"`
+}
+
+// ReceiptQuery says what a receipt is to prove.
+type ReceiptQuery struct {
+	Attempt int // the number of one attempt; 0: all of them, the last 100
+	// EarlierSize is the size of the log in a receipt of before: that the log goes on from there is
+	// proved too. 0: it is not.
+	EarlierSize int64
+}
+
+// GetReceipt reads evidence of an event's attempts.
+func (c *Client) GetReceipt(
+	ctx context.Context, eventID string, q ReceiptQuery,
+) (answer Receipt, err error) {
+	query := url.Values{}
+	if q.Attempt != 0 {
+		query.Set("attempt", strconv.Itoa(q.Attempt))
+	}
+	if q.EarlierSize != 0 {
+		query.Set("earlierSize", strconv.FormatInt(q.EarlierSize, 10))
+	}
+	path := id(events, eventID, "receipt")
+	err = c.do(ctx, call{method: get, path: path, query: query, into: &answer})
+	return answer, err
+}
+
 // ResendEvent queues an event again.
 func (c *Client) ResendEvent(ctx context.Context, eventID string, o ...Option) (Resent, error) {
 	return ask[Resent](ctx, c, post, id(events, eventID, "resend"), nil, o)

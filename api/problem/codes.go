@@ -36,6 +36,8 @@ const (
 	CodeLedgersUnavailable   = "LEDGERS_UNAVAILABLE"
 	CodeMovesNotRecorded     = "BALANCE_MOVES_NOT_RECORDED"
 	CodeEventExpired         = "EVENT_EXPIRED"
+	CodeNoReceipt            = "NO_RECEIPT"
+	CodeNoSigningKey         = "NO_SIGNING_KEY"
 	CodeOverloaded           = "OVERLOADED"
 	CodeTooManyWaiting       = "TOO_MANY_WAITING"
 )
@@ -117,6 +119,8 @@ var kinds = map[string]kind{
 		http.StatusConflict, "The watch has covered too many ranges of ledgers",
 	},
 	CodeEventExpired:         {http.StatusGone, "The event is no longer kept"},
+	CodeNoReceipt:            {http.StatusNotFound, "There is no receipt"},
+	CodeNoSigningKey:         {http.StatusNotImplemented, "There is no key to sign with"},
 	CodeRateLimited:          {http.StatusTooManyRequests, "Too many requests with this API key"},
 	CodeTooManyWaiting:       {http.StatusTooManyRequests, "Too many requests wait for events"},
 	CodeRequestTimeout:       {http.StatusRequestTimeout, "The body did not arrive in time"},

@@ -26,6 +26,7 @@ func newEvents() *cobra.Command {
 			}, apicli.ShowEvent), `  # Why did it not arrive? Each attempt, with what the receiver answered
   lumenhook events get evt_…`),
 		newEventsResend(&a),
+		newEventsReceipt(&a),
 	)
 	c.Example = examplesOf(c, "list", "get")
 	return c

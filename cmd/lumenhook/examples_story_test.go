@@ -81,6 +81,8 @@ func aLaterDay() []scene {
 		{command: "secrets rewrap"},
 		{command: "secrets drop", before: (*stage).knowsAnOldKey},
 		{command: "secrets signing create", before: (*stage).hasAMasterKey},
+		{command: "events receipt"},
+		{command: "verify-receipt"},
 		{command: "secrets signing list", after: (*stage).hasOtherSigningKeys},
 		{command: "secrets signing rotate", only: "tomorrow"},
 		// There is one key at a time that does not sign yet.
@@ -180,6 +182,7 @@ func (s *stage) meet() {
 	history := s.file.ClickHouse
 	s.names["PASSPHRASE"] = s.file.Stellar.NetworkPassphrase
 	s.names["acc_…"] = s.file.AccountID
+	s.names["https://hooks.example"] = s.file.APIURL
 	s.names["https://rpc.example"] = s.file.Stellar.RPCURL
 	s.names["https://horizon.example"] = s.file.Stellar.RPCURL // which answers as a Horizon, too
 	config := fmt.Sprintf(`roles: [api, engine]

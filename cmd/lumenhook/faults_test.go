@@ -175,6 +175,15 @@ var commandFaults = map[string]faultsOf{
 		args:    []string{noEvent},
 		refused: "no event with this id: " + noEvent,
 	},
+	"events receipt": {
+		asks: theAPI,
+		args: []string{noEvent},
+		faults: [][]string{
+			{"--attempt and --earlier-size: must be numbers", "--attempt", "-1"},
+			{"--out: writes the receipt as it is", "--out", "x", "--json"},
+		},
+		refused: "no event with this id: " + noEvent,
+	},
 	"events pull": {
 		asks: theAPI,
 		args: []string{"--endpoint", noEndpoint},
@@ -271,6 +280,8 @@ var commandFaults = map[string]faultsOf{
 	"ledger payments": {args: []string{"/nowhere"}, refused: "/nowhere: no such file"},
 	"verify": {args: []string{"--secret-file", "/nowhere", "--timestamp", "1", "--signature", "v1="},
 		faults:  [][]string{{"leave --timestamp, --signature and --body out", "--webhook", "-"}},
+		refused: "/nowhere: no such file"},
+	"verify-receipt": {args: []string{"/nowhere", "--keys", "/nowhere"},
 		refused: "/nowhere: no such file"},
 	"secrets create": {},
 	"secrets list":   {},

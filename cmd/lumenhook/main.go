@@ -75,8 +75,8 @@ can tell), and with 3 when what was compared differs.`,
 		Version:       cli.ThisBuild().String(),
 	}
 	root.AddCommand(
-		newRun(), newServe(), newConfig(), newDevnet(), newLedger(), newVerify(), newSecrets(),
-		newAccounts(), newKeys(), newEndpoints(), newWatches(), newBackfill(), newEvents(),
+		newRun(), newServe(), newConfig(), newDevnet(), newLedger(), newVerify(), newVerifyReceipt(),
+		newSecrets(), newAccounts(), newKeys(), newEndpoints(), newWatches(), newBackfill(), newEvents(),
 		newCoverage(), newStatement(), newReconcile(), newListen(),
 		newSQL(), newTopics(), newBackup(), newRestore(), newRepartition(), newRebuild(),
 		newVerifyProjection(), newMigrate(), newHealth(), newDoctor(),

@@ -13,6 +13,7 @@
 //	secretout.go  a new secret, kept off the terminal
 //	pull.go       an endpoint's events as lines, appended to a file
 //	coverage.go   which ledgers were read
+//	receipt.go    receipts of attempts, and what they prove
 //	statement.go  what moved a wallet's balances
 //	backfill.go   a backfill, followed to its end
 package apicli

@@ -218,7 +218,7 @@ func eventRecord(found projections.EventRecord) api.EventRecord {
 	}
 	for _, a := range found.Attempts {
 		record.Attempts = append(record.Attempts,
-			api.AttemptRecord{EndpointID: a.EndpointID, Number: a.Number, Run: a.Run, Result: a.Result})
+			api.AttemptRecord(a))
 	}
 	return record
 }
@@ -358,6 +358,36 @@ func (h *History) NumberBefore(
 		return 0, historyError(err)
 	}
 	return before, nil
+}
+
+// LogSize returns the size of a log of attempts, unless there is no history.
+func (h *History) LogSize(
+	ctx context.Context, endpointID string, from uint64,
+) (uint64, error) {
+	of, err := h.now()
+	if err != nil {
+		return 0, err
+	}
+	size, err := of.reads.LogSize(ctx, endpointID, from)
+	if err != nil {
+		return 0, historyError(err)
+	}
+	return size, nil
+}
+
+// LogHashes returns hashes of a log of attempts, unless there is no history.
+func (h *History) LogHashes(
+	ctx context.Context, endpointID string, from uint64, leaves []uint64,
+) (map[uint64][]byte, error) {
+	of, err := h.now()
+	if err != nil {
+		return nil, err
+	}
+	hashes, err := of.reads.LogHashes(ctx, endpointID, from, leaves)
+	if err != nil {
+		return nil, historyError(err)
+	}
+	return hashes, nil
 }
 
 // AwaitMore waits until there may be more events of an endpoint.

@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"crypto/ed25519"
 	"crypto/rand"
-	"crypto/sha256"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -59,20 +57,13 @@ func newKey(s Sealer, now, signsFrom time.Time) (Key, error) {
 		return Key{}, fmt.Errorf("signing: drawing a key: %w", err)
 	}
 	k := Key{
-		ID:        thumbprint(public),
+		ID:        domain.SigningKeyID(public),
 		Public:    public,
 		MadeAt:    now.UTC().Truncate(time.Second),
 		SignsFrom: signsFrom.UTC().Truncate(time.Second),
 	}
 	k.Sealed, err = s.Seal(private.Seed(), sealedFor(k.ID))
 	return k, err
-}
-
-// thumbprint is the JWK thumbprint of a public key (RFC 7638; RFC 8037, appendix A.3).
-func thumbprint(public ed25519.PublicKey) string {
-	sum := sha256.Sum256([]byte(`{"crv":"Ed25519","kty":"OKP","x":"` +
-		base64.RawURLEncoding.EncodeToString(public) + `"}`))
-	return base64.RawURLEncoding.EncodeToString(sum[:])
 }
 
 // open returns the private key.
@@ -128,7 +119,7 @@ func parse(text []byte) ([]Key, error) {
 	}
 	for i, k := range set.Keys {
 		inOrder := i == 0 || !k.SignsFrom.Before(set.Keys[i-1].SignsFrom)
-		if len(k.Public) != ed25519.PublicKeySize || k.ID != thumbprint(k.Public) || !inOrder {
+		if len(k.Public) != ed25519.PublicKeySize || k.ID != domain.SigningKeyID(k.Public) || !inOrder {
 			return nil, errNotKeys
 		}
 	}

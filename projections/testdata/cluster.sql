@@ -104,6 +104,16 @@ ADD INDEX IF NOT EXISTS by_sender from_address TYPE bloom_filter(0.01) GRANULARI
 ADD INDEX IF NOT EXISTS by_memo memo TYPE bloom_filter(0.01) GRANULARITY 16;
 ALTER TABLE history.endpoints ON CLUSTER `shop-1`
 ADD COLUMN IF NOT EXISTS ordering LowCardinality(String) COMMENT 'wallet: the events of a wallet are sent one after another; empty: they wait for none' AFTER signatures;
+ALTER TABLE history.attempts ON CLUSTER `shop-1`
+ADD COLUMN IF NOT EXISTS log_from UInt64 COMMENT 'Log that the attempt is a leaf of: the version that its first leaf made; 0 in rows of versions that had no logs' CODEC(Delta, ZSTD(1)) AFTER next_attempt_at,
+ADD COLUMN IF NOT EXISTS leaf UInt64 COMMENT 'Number of the leaf in the log; 1 is the first' CODEC(Delta, ZSTD(1)) AFTER log_from,
+ADD COLUMN IF NOT EXISTS body_sha256 String COMMENT 'SHA-256 of the request''s body, 32 bytes: hex() shows it' CODEC(ZSTD(1)) AFTER leaf,
+ADD COLUMN IF NOT EXISTS signature_sha256 String COMMENT 'SHA-256 of the value of Webhook-Signature, 32 bytes: hex() shows it' CODEC(ZSTD(1)) AFTER body_sha256;
+CREATE TABLE IF NOT EXISTS history.attempt_log ON CLUSTER `shop-1` (…)
+ENGINE = ReplicatedReplacingMergeTree
+ORDER BY (endpoint_id, log_from, leaf)
+SETTINGS index_granularity = 256
+COMMENT 'Transparency logs of attempts, a leaf each, one log for each endpoint. May hold copies of a row until parts are merged';
 ALTER TABLE history.events ON CLUSTER `shop-1` MODIFY SETTING min_parts_to_merge_at_once = 50;
 ALTER TABLE history.events ON CLUSTER `shop-1` RESET SETTING min_parts_to_merge_at_once;
 ALTER TABLE history.events ON CLUSTER `shop-1` MODIFY TTL toDateTime(created_at) + toIntervalSecond(7776000);

@@ -1,0 +1,165 @@
+package receipt
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+
+	"golang.org/x/mod/sumdb/tlog"
+)
+
+// Proved is what a receipt proves.
+type Proved struct {
+	EventID string      `json:"eventId"`
+	Logs    []ProvedLog `json:"logs"`
+}
+
+// ProvedLog is what is proved of one log, of which each attempt is a leaf.
+type ProvedLog struct {
+	Log      Name      `json:"log"`
+	Size     int64     `json:"size"`
+	Root     tlog.Hash `json:"root"`
+	SignedBy []string  `json:"signedBy"` // ids of keys
+	Earlier  *Earlier  `json:"-"`
+	Attempts []Attempt `json:"attempts"`
+}
+
+// Verify verifies a receipt with the published keys. An error says what is wrong with it.
+func Verify(text []byte, keys Keys) (Proved, error) {
+	r, err := parse(text)
+	if err != nil {
+		return Proved{}, err
+	}
+	p := Proved{EventID: r.EventID, Logs: make([]ProvedLog, len(r.Logs))}
+	for i, log := range r.Logs {
+		if p.Logs[i], err = log.verify(r.EventID, keys); err != nil {
+			return Proved{}, err
+		}
+	}
+	return p, nil
+}
+
+// parse refuses what it does not know: nothing would prove it.
+func parse(text []byte) (r Receipt, err error) {
+	if len(text) > MaxBytes {
+		return r, fmt.Errorf("it is larger than %d MiB, and no receipt", MaxBytes>>20)
+	}
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&r); err != nil {
+		return r, fmt.Errorf("it is no receipt: %w", err)
+	}
+	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
+		return r, errors.New("it is no receipt: something stands behind it")
+	}
+	attempts := 0
+	for _, log := range r.Logs {
+		attempts += len(log.Attempts)
+	}
+	switch {
+	case r.Format != Format:
+		return r, fmt.Errorf("it is of the format %q, and this program knows %q", r.Format, Format)
+	case attempts == 0:
+		return r, errors.New("it has no attempt, and so proves nothing")
+	case attempts > MaxAttempts || len(r.Logs) > attempts:
+		return r, fmt.Errorf("it has more than %d attempts, or logs without any", MaxAttempts)
+	}
+	return r, nil
+}
+
+func (l Log) verify(eventID string, keys Keys) (p ProvedLog, err error) {
+	c, signedBy, err := keys.open(l.Checkpoint)
+	if err != nil {
+		return p, err
+	}
+	if len(l.Attempts) == 0 {
+		return p, fmt.Errorf("the log %s has no attempt", c.Log)
+	}
+	for _, a := range l.Attempts {
+		if err := a.verify(eventID, c); err != nil {
+			return p, fmt.Errorf("attempt %d: %w", a.Number, err)
+		}
+	}
+	if e := l.Earlier; e != nil {
+		if len(e.Proof) > maxProof || e.Size <= 0 || e.Size > c.Tree.N ||
+			tlog.CheckTree(e.Proof, c.Tree.N, c.Tree.Hash, e.Size, e.Root) != nil {
+			return p, fmt.Errorf("that the log %s began with the %d leaves of \"earlier\" is not proved",
+				c.Log, e.Size)
+		}
+	}
+	return ProvedLog{
+		Log:      c.Log,
+		Size:     c.Tree.N,
+		Root:     c.Tree.Hash,
+		SignedBy: signedBy,
+		Earlier:  l.Earlier,
+		Attempts: l.Attempts,
+	}, nil
+}
+
+func (a Attempt) verify(eventID string, c Checkpoint) error {
+	record, err := a.record(eventID)
+	if err != nil {
+		return err
+	}
+	if a.EndpointID != c.Log.EndpointID {
+		return fmt.Errorf("it is of %s, and the log of %s", a.EndpointID, c.Log.EndpointID)
+	}
+	if a.Leaf < 0 || a.Leaf >= c.Tree.N {
+		return fmt.Errorf("there is no leaf %d in a log of %d", a.Leaf, c.Tree.N)
+	}
+	hash := tlog.RecordHash(record.Text())
+	if err := tlog.CheckRecord(a.Proof, c.Tree.N, c.Tree.Hash, a.Leaf, hash); err != nil {
+		return fmt.Errorf("what the receipt says of it is not leaf %d of the signed log", a.Leaf)
+	}
+	return nil
+}
+
+// Errors of comparing two receipts.
+var (
+	// ErrRewritten means that a log was changed after it was signed: the two receipts together
+	// prove it to everybody.
+	ErrRewritten = errors.New("the log was rewritten")
+	// ErrNotCompared means that the later receipt says nothing of the earlier state.
+	ErrNotCompared = errors.New("the receipts do not tell")
+)
+
+// VerifyEarlier verifies that the logs of a verified receipt go on from where they were in one
+// that was made before. Logs that are not in both are left alone; there must be one that is.
+func VerifyEarlier(later, earlier Proved) error {
+	compared := false
+	for _, old := range earlier.Logs {
+		for _, now := range later.Logs {
+			if now.Log != old.Log {
+				continue
+			}
+			if err := now.goesOnFrom(old); err != nil {
+				return err
+			}
+			compared = true
+		}
+	}
+	if !compared {
+		return fmt.Errorf("%w: they have no log in common", ErrNotCompared)
+	}
+	return nil
+}
+
+func (p ProvedLog) goesOnFrom(old ProvedLog) error {
+	switch e := p.Earlier; {
+	case old.Size == p.Size && old.Root == p.Root:
+		return nil
+	case old.Size == p.Size, e != nil && e.Size == old.Size && e.Root != old.Root:
+		return fmt.Errorf("%w: %s had another root at %d leaves when the earlier receipt was signed",
+			ErrRewritten, p.Log, old.Size)
+	case old.Size > p.Size:
+		return fmt.Errorf("%w: %s has %d leaves in the earlier receipt and %d in the later; were they "+
+			"given the other way round?", ErrNotCompared, p.Log, old.Size, p.Size)
+	case e == nil || e.Size != old.Size:
+		return fmt.Errorf("%w: ask for the later one again, with the size of the earlier, %d "+
+			"(lumenhook events receipt … --earlier-size %d)", ErrNotCompared, old.Size, old.Size)
+	}
+	return nil
+}

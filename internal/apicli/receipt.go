@@ -1,0 +1,127 @@
+package apicli
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/lumenhook/lumenhook/api/client"
+	"github.com/lumenhook/lumenhook/api/receipt"
+	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/internal/cli"
+)
+
+const (
+	keysTimeout  = 15 * time.Second
+	keysMaxBytes = 1 << 20
+)
+
+// ReadReceiptKeys reads published keys from a file, or from an address of http or https.
+func ReadReceiptKeys(ctx context.Context, from string) (receipt.Keys, error) {
+	read := func() ([]byte, error) { return cli.ReadInput(nil, from, keysMaxBytes) }
+	if strings.HasPrefix(from, "https://") || strings.HasPrefix(from, "http://") {
+		read = func() ([]byte, error) { return fetch(ctx, from) }
+	}
+	text, err := read()
+	if err != nil {
+		return receipt.Keys{}, err
+	}
+	return receipt.ParseKeys(text)
+}
+
+func fetch(ctx context.Context, address string) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, keysTimeout)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, http.NoBody)
+	if err != nil {
+		return nil, err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("it answers %s", response.Status)
+	}
+	text, err := io.ReadAll(io.LimitReader(response.Body, keysMaxBytes+1))
+	if err == nil && len(text) > keysMaxBytes {
+		err = fmt.Errorf("it holds more than %d bytes", keysMaxBytes)
+	}
+	return text, err
+}
+
+// SaveReceipt writes a receipt into a new file: one that is there already may be evidence.
+func SaveReceipt(path string, r client.Receipt) error {
+	text, err := receiptText(r)
+	if err != nil {
+		return err
+	}
+	const create = os.O_WRONLY | os.O_CREATE | os.O_EXCL
+	file, err := os.OpenFile(path, create, 0o644) // #nosec G302 G304 -- nothing of it is secret
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(text)
+	if closed := file.Close(); err == nil {
+		err = closed
+	}
+	return err
+}
+
+// ShowReceipt prints a receipt as it is kept.
+func ShowReceipt(w io.Writer, r client.Receipt) {
+	if text, err := receiptText(r); err == nil {
+		_, _ = w.Write(text)
+	}
+}
+
+func receiptText(r client.Receipt) ([]byte, error) {
+	var text bytes.Buffer
+	e := json.NewEncoder(&text)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	err := e.Encode(r)
+	return text.Bytes(), err
+}
+
+// SentBody checks that each attempt of a receipt was sent with a body, byte for byte.
+func SentBody(p receipt.Proved, body []byte) error {
+	sum := sha256.Sum256(body)
+	for _, log := range p.Logs {
+		for _, a := range log.Attempts {
+			if a.BodySHA256 != hex.EncodeToString(sum[:]) {
+				return fmt.Errorf("attempt %d was sent with another body: its SHA-256 is %s, and that of this "+
+					"one %x", a.Number, a.BodySHA256, sum)
+			}
+		}
+	}
+	return nil
+}
+
+// ShowProved prints what a receipt proves, in words.
+func ShowProved(w io.Writer, p receipt.Proved) {
+	_, _ = fmt.Fprintf(w, "the receipt of %s is right\n", p.EventID)
+	for _, log := range p.Logs {
+		_, _ = fmt.Fprintf(w,
+			"\nlog of %s, account %s\n  %d attempts when the key %s signed it, root %s\n",
+			log.Log.EndpointID, log.Log.AccountID, log.Size, strings.Join(log.SignedBy, " and "), log.Root)
+		for _, a := range log.Attempts {
+			result := domain.AttemptResult{StatusCode: a.StatusCode, Error: domain.AttemptError(a.Error)}
+			_, _ = fmt.Fprintf(w, "  attempt %d at %s: %s, after %d ms; leaf %d\n", a.Number,
+				domain.FormatMillis(a.SentAtMs), result.Answer(), a.DurationMs, a.Leaf)
+			_, _ = fmt.Fprintf(w, "    body's SHA-256       %s\n    signature's SHA-256  %s\n", a.BodySHA256,
+				a.SignatureSHA256)
+		}
+	}
+	_, _ = fmt.Fprint(w, "\nThe service has said so, signed it, and cannot unsay it. What a receiver "+
+		"answered is what\nthe service saw.\n")
+}

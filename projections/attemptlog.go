@@ -1,0 +1,131 @@
+package projections
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"maps"
+	"strconv"
+	"strings"
+
+	"github.com/lumenhook/lumenhook/domain"
+)
+
+// logTable has the hashes of the logs of attempts.
+const logTable = "attempt_log"
+
+// logMigration is the number of the migration that made it.
+const logMigration = 17
+
+// leaf is what an attempt adds to its endpoint's log.
+type leaf struct {
+	domain.LogEntry
+	sentAtMillis int64
+}
+
+// beginLog has the table, which an earlier version did not have, begin where the others are:
+// facts of before have no leaf, and reading all of them for nothing would leave the history
+// behind for as long as that takes. A leaf of before that there is after all, of an engine
+// that was new when the projector was not, is missing until the table is rebuilt.
+func (db *DB) beginLog(ctx context.Context) error {
+	l, err := db.live(ctx)
+	if err != nil {
+		return err
+	}
+	others := maps.Clone(l)
+	delete(others, logTable)
+	next, err := db.progress(ctx, others)
+	if err != nil {
+		return err
+	}
+	return db.recordProgress(ctx, layout{logTable: l[logTable]}, next)
+}
+
+// LogSize returns how many leaves a log has; 0: there is none of that name. Whoever has read an
+// attempt finds its leaf (P3).
+func (h *History) LogSize(
+	ctx context.Context, endpointID string, from uint64,
+) (size uint64, err error) {
+	err = h.askLog(ctx, func(ctx context.Context, db *DB) error {
+		size, err = db.logSize(ctx, endpointID, from)
+		return err
+	})
+	return size, err
+}
+
+// LogHashes returns what leaves added to a log, by their numbers; those that are not there are
+// left out.
+func (h *History) LogHashes(
+	ctx context.Context, endpointID string, from uint64, leaves []uint64,
+) (hashes map[uint64][]byte, err error) {
+	err = h.askLog(ctx, func(ctx context.Context, db *DB) error {
+		hashes, err = db.logHashes(ctx, endpointID, from, leaves)
+		return err
+	})
+	return hashes, err
+}
+
+// askLog reads the table of logs, of which this server has all that the cluster acknowledged.
+func (h *History) askLog(ctx context.Context, question func(context.Context, *DB) error) error {
+	return h.ask(ctx, func(of *reading) error {
+		if err := of.settle(ctx, logTable); err != nil {
+			return err
+		}
+		err := of.look(ctx, func(ctx context.Context) error { return question(ctx, of.cfg.DB) })
+		if err != nil {
+			return callersFirst(ctx, fmt.Errorf("%w: %w", ErrUnavailable, err))
+		}
+		return nil
+	})
+}
+
+const selectLogSize = `
+SELECT leaf FROM {database:Identifier}.attempt_log
+PREWHERE endpoint_id = {endpoint:String} AND log_from = {from:UInt64}
+ORDER BY endpoint_id DESC, log_from DESC, leaf DESC
+LIMIT 1`
+
+func (db *DB) logSize(
+	ctx context.Context, endpointID string, from uint64,
+) (size uint64, err error) {
+	err = db.queryRow(ctx, selectLogSize,
+		parameters{"endpoint": endpointID, "from": strconv.FormatUint(from, 10)}, &size)
+	if errors.Is(err, sql.ErrNoRows) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("projections: asking for the size of a log: %w", err)
+	}
+	return size, nil
+}
+
+const selectLogHashes = `
+SELECT leaf, hashes FROM {database:Identifier}.attempt_log
+PREWHERE endpoint_id = {endpoint:String} AND log_from = {from:UInt64}
+    AND leaf IN {leaves:Array(UInt64)}`
+
+func (db *DB) logHashes(
+	ctx context.Context, endpointID string, from uint64, leaves []uint64,
+) (map[uint64][]byte, error) {
+	numbers := make([]string, len(leaves))
+	for i, n := range leaves {
+		numbers[i] = strconv.FormatUint(n, 10)
+	}
+	hashes := make(map[uint64][]byte, len(leaves))
+	err := db.query(ctx, selectLogHashes, parameters{
+		"endpoint": endpointID,
+		"from":     strconv.FormatUint(from, 10),
+		"leaves":   "[" + strings.Join(numbers, ",") + "]",
+	}, func(read func(...any) error) error {
+		var number uint64
+		var of []byte
+		err := read(&number, &of)
+		hashes[number] = of
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("projections: reading hashes of a log: %w", err)
+	}
+	return hashes, nil
+}
