@@ -80,9 +80,17 @@ const SampleWatchID = WatchPrefix + "00000000000000000000000000"
 // amount and the hash are zero, as are the ids of the payment and of the watch, which no payment
 // and no watch has.
 func NewSampleEvent(eventID string, nowMillis int64) Event {
-	event := NewPaymentEvent(Match{
-		EventID: eventID,
-		Type:    PaymentReceived,
+	match := SampleMatch(nowMillis)
+	match.EventID = eventID
+	event := NewPaymentEvent(match, nowMillis)
+	event.Type = TestPing
+	return event
+}
+
+// SampleMatch is what a sample says. Its event has no id yet.
+func SampleMatch(nowMillis int64) Match {
+	return Match{
+		Type: PaymentReceived,
 		Payment: Payment{
 			ID:             "0",
 			TxHash:         strings.Repeat("0", 64),
@@ -99,9 +107,7 @@ func NewSampleEvent(eventID string, nowMillis int64) Event {
 			WalletAddress: SampleAccount,
 		},
 		Verification: Verification{Outcome: OutcomeVerified},
-	}, nowMillis)
-	event.Type = TestPing
-	return event
+	}
 }
 
 type envelope struct {

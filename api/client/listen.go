@@ -50,7 +50,7 @@ func (l *Listener) Run(ctx context.Context) error {
 		switch {
 		case !l.Once && ctx.Err() != nil:
 			return nil
-		case err != nil && !l.Once && answered && mayPass(err):
+		case err != nil && !l.Once && answered && MayPass(err):
 			if l.Away != nil {
 				l.Away(err, pull.After)
 			}
@@ -102,8 +102,9 @@ func (l *Listener) handle(ctx context.Context, page PulledEvents) (after int64, 
 	return page.NextAfter, nil
 }
 
-// mayPass reports whether the same request may succeed later.
-func mayPass(err error) bool {
+// MayPass reports whether a request that failed may succeed later: the service did not answer,
+// or said that it cannot do so now.
+func MayPass(err error) bool {
 	var refused *Problem
 	if !errors.As(err, &refused) {
 		return true

@@ -31,10 +31,14 @@ to one as an attempt would, and says what an attempt would end with.
 The checks run at once, each in at most --timeout. It ends with 0 when all is well, or
 warned of only; with 1 when there is a problem, or something could not be checked; and with
 2 when the configuration itself is wrong, after the other checks.`,
-		Example: `  lumenhook doctor
-  lumenhook doctor --config /etc/lumenhook/lumenhook.yaml --secrets-dir /etc/lumenhook/secrets
-  lumenhook doctor --only egress,dns --url https://shop.example/webhooks
-  lumenhook doctor --json`,
+		Example: `  # Is all well around the service of this folder?
+  lumenhook doctor
+
+  # What would fail, before a process of serve is started
+  lumenhook doctor --config /etc/lumenhook/lumenhook.yaml
+
+  # Why is a receiver not reached?
+  lumenhook doctor --only dns,egress --url https://shop.example/webhooks`,
 		Args: cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			cfg, err := asked.Config()

@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -19,6 +22,7 @@ func newEvents() *cobra.Command {
 	c.AddCommand(
 		newEventsList(&a),
 		newEventsPull(&a),
+		newEventsTail(&a),
 		withExample(asking(&a, "get EVENT_ID", "Show an event and every attempt to deliver it",
 			cli.OneArgument,
 			func(ctx context.Context, c *client.Client, args []string) (client.Event, error) {
@@ -95,6 +99,58 @@ func newEventsList(a *apiFlags) *cobra.Command {
   lumenhook events list --memo order-42 --limit 1 --field data.0.id`
 	p.Register(c)
 	f.Register(c.Flags())
+	return c
+}
+
+func newEventsTail(a *apiFlags) *cobra.Command {
+	var f apicli.EventFilter
+	c := &cobra.Command{
+		Use:   "tail",
+		Short: "Show events and the attempts to deliver them as they happen, until Ctrl-C",
+		Long: `Shows a line when an event is created, and one for each attempt to deliver it: what the
+receiver answered, in what state the event is then, and when the next attempt is to be; of all
+endpoints of the account, or those that every filter takes. With --json each is a line of JSON.
+
+It begins now, with what is on its way already, or --since a time. It outlasts a service that is
+away and a machine that sleeps, and shows what happened meanwhile. Of more than 10,000 events
+that came at once the oldest are told of, and not shown; of the attempts of an event that was
+delivered long ago and is sent again nothing is shown: "lumenhook events get" has them.`,
+		Example: `  # Watch what is delivered while a shop is tried
+  lumenhook events tail
+
+  # What has failed for good at one endpoint
+  lumenhook events tail --endpoint ep_… --state FAILED
+
+  # What has happened in ten minutes, for a program
+  lumenhook events tail --since 10m --json`,
+		Args: cli.NoArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			filter, err := f.Filter()
+			switch {
+			case err != nil:
+				return err
+			case a.Field != "":
+				return cli.Usage(errors.New("--field: events are shown as whole lines: leave it out"))
+			case filter.State != "" && !slices.Contains(apicli.States, filter.State):
+				return cli.Usage(fmt.Errorf("--state: must be one of %s", strings.Join(apicli.States, ", ")))
+			case filter.Since.IsZero():
+				filter.Since = time.Now()
+			}
+			c, err := a.API()
+			if err != nil {
+				return err
+			}
+			tail := apicli.Tail{
+				Client: c,
+				Filter: filter,
+				Out:    cmd.OutOrStdout(),
+				Tell:   cmd.ErrOrStderr(),
+				JSON:   a.JSON,
+			}
+			return tail.Run(cmd.Context())
+		},
+	}
+	f.RegisterTail(c.Flags())
 	return c
 }
 

@@ -193,6 +193,29 @@ var commandFaults = map[string]faultsOf{
 		},
 		refused: "Your account has no endpoint with this id",
 	},
+	"events tail": {
+		asks: theAPI,
+		args: []string{"--endpoint", noEndpoint},
+		faults: [][]string{
+			badSince, badState,
+			{"--field: events are shown as whole lines", "--field", "id"},
+			{"--asset: must be XLM", "--asset", "USD"},
+		},
+	},
+	"trigger": {
+		asks: theAPI,
+		args: []string{"--endpoint", noEndpoint},
+		faults: [][]string{
+			{`--to "x": must be an address such as`, "--to", "x"},
+			{"--endpoint and --to: give one of them", "--to", "http://127.0.0.1:1"},
+			{"--count 0 --repeat 0: must be from", "--count", "0"},
+			{"--stale is of samples that are posted straight", "--stale"},
+			{"--amount is of samples that are posted straight", "--amount", "1"},
+			{`"payment.lost" is no type of a sample`, "payment.lost"},
+			{"sends samples of payment.received and test.ping only", "payment.rejected"},
+		},
+		refused: "no endpoint with this id: " + noEndpoint,
+	},
 	"listen": {
 		asks: theAPI,
 		args: []string{"--endpoint", noEndpoint},

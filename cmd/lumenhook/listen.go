@@ -97,7 +97,7 @@ func (l *listening) run(cmd *cobra.Command, _ []string) error {
 		return err
 	}
 	ctx := cmd.Context()
-	endpoint, err := l.endpoint(ctx, c)
+	endpoint, err := theEndpoint(ctx, c, l.endpointID)
 	if err != nil {
 		return err
 	}
@@ -157,10 +157,10 @@ func headersOf(flags []string) (http.Header, error) {
 	return headers, nil
 }
 
-// endpoint is the one that was named, or the only one.
-func (l *listening) endpoint(ctx context.Context, c *client.Client) (client.Endpoint, error) {
-	if l.endpointID != "" {
-		return c.GetEndpoint(ctx, l.endpointID)
+// theEndpoint is the one that was named, or the only one.
+func theEndpoint(ctx context.Context, c *client.Client, id string) (client.Endpoint, error) {
+	if id != "" {
+		return c.GetEndpoint(ctx, id)
 	}
 	list, err := c.ListEndpoints(ctx, client.EndpointFilter{}, client.Page{Limit: 2})
 	switch {

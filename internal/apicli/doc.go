@@ -12,6 +12,7 @@
 //	resend.go                                the flags of a resend of many events, and its answer
 //	secretout.go  a new secret, kept off the terminal
 //	pull.go       an endpoint's events as lines, appended to a file
+//	tail.go       events and attempts as they happen
 //	coverage.go   which ledgers were read
 //	receipt.go    receipts of attempts, and what they prove
 //	statement.go  what moved a wallet's balances

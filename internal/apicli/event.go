@@ -58,6 +58,9 @@ func ShowResent(w io.Writer, a client.Resent) {
 	cli.Row(w, "endpoint", a.Delivery.EndpointID)
 }
 
+// States are those of a delivery.
+var States = []string{"QUEUED", "WAITING", "DELIVERED", "FAILED", "CANCELLED"}
+
 // EventFilter are the flags of a list of events.
 type EventFilter struct {
 	client.EventFilter
@@ -66,11 +69,24 @@ type EventFilter struct {
 
 // Register adds the flags.
 func (e *EventFilter) Register(f *pflag.FlagSet) {
-	f.StringVar(&e.EndpointID, "endpoint", "", "only those of this endpoint")
+	e.registerAll(f)
 	f.StringVar(&e.State, "state", "", "QUEUED, WAITING, DELIVERED, FAILED or CANCELLED")
-	e.registerPaid(f)
 	f.StringVar(&e.since, "since", "", "those created then or later: a time, or how long ago")
 	f.StringVar(&e.until, "until", "", "those created before: a time, or how long ago")
+}
+
+// RegisterTail adds the flags of a tail of events, which has no end.
+func (e *EventFilter) RegisterTail(f *pflag.FlagSet) {
+	e.registerAll(f)
+	f.StringVar(&e.State, "state", "", "only lines after which an event is QUEUED, WAITING, "+
+		"DELIVERED, FAILED or CANCELLED")
+	f.StringVar(&e.since, "since", "", "begin with what has happened since: a time, or how long ago; "+
+		"empty: now")
+}
+
+func (e *EventFilter) registerAll(f *pflag.FlagSet) {
+	f.StringVar(&e.EndpointID, "endpoint", "", "only those of this endpoint")
+	e.registerPaid(f)
 }
 
 // registerPaid adds the flags of what was paid, to whom.

@@ -51,7 +51,11 @@ func (cfg *Config) dns(ctx context.Context, f *findings) {
 	switch {
 	case host == nobody && errors.As(err, &failure) && failure.IsNotFound:
 	case err != nil:
-		f.add(Problem, "correct --dns-server or /etc/resolv.conf, and let UDP and TCP through to port 53",
+		status := Problem
+		if cfg.Embedded { // its receivers are on this machine
+			status = Warning
+		}
+		f.add(status, "correct --dns-server or /etc/resolv.conf, and let UDP and TCP through to port 53",
 			"%s did not answer for %s within %s: %v", servers, host, took, err)
 		return
 	}

@@ -9,5 +9,6 @@
 //
 //	forwarder.go  events posted, one after another
 //	fault.go      failures on purpose
+//	sample.go     events that are made up, and signatures
 //	report.go     what is said of each
 package forward

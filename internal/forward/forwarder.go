@@ -35,6 +35,7 @@ type Forwarder struct {
 	Header http.Header // further ones, such as an endpoint has of its own
 	Faults []Fault     // of each event's first attempts
 	Types  []string    // empty: all; others are passed over
+	AtOnce bool        // a receiver that is not there is an error, and not waited for
 
 	Report *Report
 
@@ -85,6 +86,7 @@ func (f *Forwarder) Handle(ctx context.Context, e client.PulledEvent) error {
 			return err
 		}
 	}
+	f.sequence = 0 // the same event again is another
 	return nil
 }
 
@@ -99,16 +101,21 @@ func (f *Forwarder) attempt(
 	}
 	began := time.Now()
 	wait := retry.Policy{First: firstWait, Last: lastWait, Within: waitMax, If: isAway}
+	if f.AtOnce {
+		wait.If = func(error) bool { return false }
+	}
 	err := retry.Do(ctx, wait, func() error {
 		began = time.Now()
 		status, answer, err := f.post(ctx, e, fault)
-		if isAway(err) {
+		if isAway(err) && !f.AtOnce {
 			f.tellAway(err)
 		}
 		line.Status, line.Answer = status, answer
 		return err
 	})
 	switch {
+	case isAway(err) && f.AtOnce:
+		return fmt.Errorf("nothing listens at %s: start the receiver first", f.URL)
 	case ctx.Err() != nil, isAway(err):
 		return client.ErrPullAgain
 	case err != nil:

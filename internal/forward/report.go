@@ -31,14 +31,33 @@ func (l Line) accepted() bool {
 	return l.OnPurpose == "" && l.Error == "" && l.Status >= 200 && l.Status <= 299
 }
 
+// refused reports whether the receiver said no, and not that it is in trouble.
+func (l Line) refused() bool { return l.Error == "" && l.Status >= 400 && l.Status <= 499 }
+
 // Report says what becomes of events: a line each, for people or as JSON.
 type Report struct {
 	Out  io.Writer
 	Tell io.Writer // what else there is to say
 	JSON bool
 	Now  func() time.Time
+	// Refusal: what is posted must be refused, such as a signature that is wrong.
+	Refusal bool
 
 	Events, Refused int // whose last attempt was, and was not accepted
+	misjudged       int // that were, or were not, where the other was right
+}
+
+// Fault is nil if the receiver judged each post as it must.
+func (r *Report) Fault() error {
+	posts := r.Events + r.Refused
+	switch {
+	case r.misjudged == 0:
+		return nil
+	case r.Refusal:
+		return fmt.Errorf("the receiver must refuse these (4xx), and refused %d of %d",
+			posts-r.misjudged, posts)
+	}
+	return fmt.Errorf("the receiver did not take %d of %d", r.misjudged, posts)
 }
 
 func (r *Report) tell(format string, args ...any) {
@@ -57,6 +76,9 @@ func (r *Report) event(l Line, body string) error {
 
 // attempt shows how an attempt went.
 func (r *Report) attempt(l Line) error {
+	if l.OnPurpose == "" && (r.Refusal && !l.refused() || !r.Refusal && !l.accepted()) {
+		r.misjudged++
+	}
 	switch {
 	case l.accepted():
 		r.Events++
@@ -66,7 +88,14 @@ func (r *Report) attempt(l Line) error {
 	if r.JSON {
 		return r.write(l)
 	}
-	_, err := fmt.Fprintf(r.Out, "%s  %s\n", r.head(l), l.outcome())
+	said := l.outcome()
+	switch {
+	case r.Refusal && l.refused():
+		said = fmt.Sprintf("refused, as it must be: %d %s", l.Status, http.StatusText(l.Status))
+	case r.Refusal:
+		said += ": IT MUST BE REFUSED"
+	}
+	_, err := fmt.Fprintf(r.Out, "%s  %s\n", r.head(l), said)
 	return err
 }
 

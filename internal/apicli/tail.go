@@ -1,0 +1,365 @@
+package apicli
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
+
+	"github.com/lumenhook/lumenhook/api/client"
+	"github.com/lumenhook/lumenhook/internal/cli"
+)
+
+const (
+	tailEvery = time.Second
+	// tailOverlap is how long before the newest event that was seen others are looked for: they
+	// come to the history a moment after each other.
+	tailOverlap  = 30 * time.Second
+	tailPage     = 250
+	tailPages    = 40     // of one round: events beyond them are told of, and not shown
+	tailKnown    = 20_000 // events that are remembered
+	tailAsked    = 200    // events that are asked for by themselves in one round
+	tailFirstTry = time.Second
+	tailLastTry  = 30 * time.Second
+)
+
+// Tail shows events and the attempts to deliver them as they happen, by polling the history. It
+// is used by one goroutine.
+type Tail struct {
+	Client *client.Client
+	// Filter selects events. Its State selects lines: those after which an event is in that state.
+	// Its Since is where to begin.
+	Filter client.EventFilter
+	Out    io.Writer
+	Tell   io.Writer // what else there is to say
+	JSON   bool
+
+	known  *simplelru.LRU[string, *tailed]
+	newest time.Time // creation of the newest event that was seen
+	asked  int       // events that were asked for in this round
+}
+
+// tailed is what was shown of an event.
+type tailed struct {
+	created  time.Time
+	attempts int
+	delivery client.Delivery
+	// The event is asked for by itself at most this often, and not before; while nothing changes,
+	// less and less.
+	wait  time.Duration
+	again time.Time
+}
+
+// pending reports whether more is to become of it.
+func (k *tailed) pending() bool {
+	return k.delivery.State == "QUEUED" || k.delivery.State == "WAITING"
+}
+
+// TailLine is a line of a tail.
+type TailLine struct {
+	Time          time.Time       `json:"time"`
+	Kind          string          `json:"kind"` // event, attempt or state
+	EventID       string          `json:"eventId"`
+	Type          string          `json:"type"`
+	EndpointID    string          `json:"endpointId"`
+	Sequence      *int64          `json:"sequence"`
+	State         string          `json:"state"`
+	NextAttemptAt *time.Time      `json:"nextAttemptAt,omitempty"`
+	Attempt       *client.Attempt `json:"attempt,omitempty"`
+	Data          json.RawMessage `json:"data,omitempty"` // of an event
+}
+
+// Run shows what happens until ctx ends, which is no error. It outlasts a service that is away,
+// once that has answered.
+func (t *Tail) Run(ctx context.Context) error {
+	var err error
+	if t.known, err = simplelru.NewLRU[string, *tailed](tailKnown, nil); err != nil {
+		return err
+	}
+	t.newest = t.Filter.Since
+	fmt.Fprintln(t.Tell, "showing events and attempts as they happen; Ctrl-C ends it")
+	err = t.begin(ctx)
+	if err != nil && ctx.Err() == nil {
+		return err
+	}
+	wait, away := tailEvery, false
+	for tailPause(ctx, wait) {
+		err := t.round(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return nil
+		case errors.Is(err, errTailOutput), err != nil && !client.MayPass(err):
+			return err
+		case err != nil && !away:
+			fmt.Fprintf(t.Tell, "%v; going on once the service answers\n", err)
+			wait, away = tailFirstTry, true
+		case err != nil:
+			wait = min(2*wait, tailLastTry)
+		default:
+			wait, away = tailEvery, false
+		}
+	}
+	return nil
+}
+
+// begin remembers what is on its way already, so that its next attempts are shown.
+func (t *Tail) begin(ctx context.Context) error {
+	for _, state := range []string{"WAITING", "QUEUED"} {
+		filter := t.Filter
+		filter.State, filter.Since = state, time.Time{}
+		page := client.Page{Limit: tailPage}
+		for range tailPages {
+			list, err := t.Client.ListEvents(ctx, filter, page)
+			if err != nil {
+				return err
+			}
+			for _, e := range list.Data {
+				if e.CreatedAt.Before(t.Filter.Since) {
+					t.known.Add(e.ID, &tailed{created: e.CreatedAt, delivery: e.Delivery})
+				}
+			}
+			if list.NextCursor == nil {
+				break
+			}
+			page.Cursor = *list.NextCursor
+		}
+	}
+	return nil
+}
+
+// round shows what has happened since the one before.
+func (t *Tail) round(ctx context.Context) error {
+	t.asked = 0
+	recent, err := t.recent(ctx)
+	if err != nil {
+		return err
+	}
+	for _, e := range slices.Backward(recent) {
+		if err := t.see(ctx, e); err != nil {
+			return err
+		}
+	}
+	for _, id := range t.due() {
+		e, err := t.Client.GetEvent(ctx, id)
+		if err == nil {
+			err = t.show(e)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// recent lists the events that may be new, newest first.
+func (t *Tail) recent(ctx context.Context) (events []client.Event, err error) {
+	filter := t.Filter
+	filter.State, filter.Since = "", t.newest.Add(-tailOverlap)
+	if filter.Since.Before(t.Filter.Since) {
+		filter.Since = t.Filter.Since
+	}
+	page := client.Page{Limit: tailPage}
+	for range tailPages {
+		list, err := t.Client.ListEvents(ctx, filter, page)
+		if err != nil {
+			return nil, err
+		}
+		events = append(events, list.Data...)
+		if list.NextCursor == nil {
+			return events, nil
+		}
+		page.Cursor = *list.NextCursor
+	}
+	fmt.Fprintf(t.Tell, "more than %d events came at once: the oldest of them are not shown, and "+
+		"`lumenhook events list` has them\n", len(events))
+	return events, nil
+}
+
+// see shows an event of a list: that it is there, and what became of it since.
+func (t *Tail) see(ctx context.Context, e client.Event) error {
+	if e.CreatedAt.After(t.newest) {
+		t.newest = e.CreatedAt
+	}
+	known, was := t.known.Get(e.ID)
+	if !was {
+		known = &tailed{created: e.CreatedAt, delivery: client.Delivery{State: "QUEUED"}}
+		t.known.Add(e.ID, known)
+		if err := t.write(lineOf(e, "event")); err != nil {
+			return err
+		}
+	}
+	if was && sameDelivery(known.delivery, e.Delivery) || !was && e.Delivery.State == "QUEUED" {
+		known.delivery = e.Delivery
+		return nil
+	}
+	if t.asked++; t.asked > tailAsked { // a list has no attempts: what became of it is shown alone
+		known.delivery = e.Delivery
+		return t.write(lineOf(e, "state"))
+	}
+	whole, err := t.Client.GetEvent(ctx, e.ID)
+	if err != nil {
+		return err
+	}
+	return t.show(whole)
+}
+
+func sameDelivery(a, b client.Delivery) bool {
+	next := func(d client.Delivery) time.Time {
+		if d.NextAttemptAt == nil {
+			return time.Time{}
+		}
+		return *d.NextAttemptAt
+	}
+	return a.State == b.State && a.Held == b.Held && a.EndpointID == b.EndpointID &&
+		next(a).Equal(next(b))
+}
+
+// due are events that lists of recent ones no longer have, of which more is to be known by now.
+func (t *Tail) due() (ids []string) {
+	recently, now := t.newest.Add(-tailOverlap), time.Now()
+	for _, id := range t.known.Keys() { // the longest unseen first
+		known, _ := t.known.Peek(id)
+		next := known.delivery.NextAttemptAt
+		if !known.pending() || !known.created.Before(recently) || known.again.After(now) ||
+			next != nil && next.After(now) {
+			continue
+		}
+		if t.asked++; t.asked > tailAsked {
+			return ids
+		}
+		known.wait = min(max(tailEvery, 2*known.wait), tailLastTry)
+		known.again = now.Add(known.wait)
+		ids = append(ids, id)
+	}
+	return ids
+}
+
+// show shows what became of an event since it was shown last.
+func (t *Tail) show(e client.Event) error {
+	known, was := t.known.Get(e.ID)
+	if !was {
+		return nil
+	}
+	shown := 0
+	for i := known.attempts; i < len(e.Attempts); i++ {
+		a := e.Attempts[i]
+		if a.SentAt.Before(t.Filter.Since) {
+			continue
+		}
+		line := lineOf(e, "attempt")
+		line.Time, line.Attempt = a.SentAt.Add(time.Duration(a.DurationMs)*time.Millisecond), &a
+		if i < len(e.Attempts)-1 { // another followed
+			line.State, line.NextAttemptAt = "WAITING", nil
+		}
+		if err := t.write(line); err != nil {
+			return err
+		}
+		shown++
+	}
+	changed := known.delivery.State != e.Delivery.State
+	if shown > 0 || changed {
+		known.wait = 0
+	}
+	known.attempts, known.delivery = len(e.Attempts), e.Delivery
+	if shown == 0 && changed {
+		line := lineOf(e, "state")
+		line.Time = time.Now()
+		return t.write(line)
+	}
+	return nil
+}
+
+func lineOf(e client.Event, kind string) TailLine {
+	line := TailLine{
+		Time:          e.CreatedAt,
+		Kind:          kind,
+		EventID:       e.ID,
+		Type:          e.Type,
+		EndpointID:    e.Delivery.EndpointID,
+		Sequence:      e.Delivery.Sequence,
+		State:         e.Delivery.State,
+		NextAttemptAt: e.Delivery.NextAttemptAt,
+	}
+	if kind == "event" {
+		line.Data, line.State, line.NextAttemptAt = e.Data, "QUEUED", nil
+	}
+	return line
+}
+
+var errTailOutput = errors.New("writing what happens")
+
+// write writes a line with one call, so that a reader gets whole lines.
+func (t *Tail) write(l TailLine) (err error) {
+	if t.Filter.State != "" && l.State != t.Filter.State {
+		return nil
+	}
+	text := l.text()
+	if t.JSON {
+		encoded, err := json.Marshal(l)
+		if err != nil {
+			return err
+		}
+		text = string(encoded)
+	}
+	if _, err = io.WriteString(t.Out, text+"\n"); err != nil {
+		return fmt.Errorf("%w: %w", errTailOutput, err)
+	}
+	return nil
+}
+
+// text is a line for people.
+func (l TailLine) text() string {
+	said := fmt.Sprintf("%s  %s  %s  %s  ", l.Time.Local().Format(time.TimeOnly), l.EventID,
+		cli.OneLine(l.Type), l.EndpointID)
+	switch {
+	case l.Kind == "event":
+		return said + "created" + paid(l.Data)
+	case l.Attempt == nil:
+		return said + l.State
+	}
+	said += fmt.Sprintf("attempt %d: ", l.Attempt.Number)
+	switch {
+	case l.Attempt.Error != nil:
+		said += cli.OneLine(*l.Attempt.Error)
+	case l.Attempt.StatusCode != nil:
+		said += fmt.Sprintf("%d %s", *l.Attempt.StatusCode, http.StatusText(*l.Attempt.StatusCode))
+	}
+	said += fmt.Sprintf(" in %d ms, %s", l.Attempt.DurationMs, l.State)
+	if l.NextAttemptAt != nil {
+		said += ", next at " + l.NextAttemptAt.Local().Format(time.TimeOnly)
+	}
+	return said
+}
+
+// paid says what an event is about, if it is about a payment.
+func paid(data json.RawMessage) string {
+	var about struct {
+		Payment struct {
+			Amount string
+			Asset  struct{ Code string }
+			To     string
+		}
+	}
+	if json.Unmarshal(data, &about) != nil || about.Payment.Amount == "" {
+		return ""
+	}
+	return cli.OneLine(fmt.Sprintf(": %s %s", about.Payment.Amount, about.Payment.Asset.Code))
+}
+
+// tailPause reports whether the time passed before ctx ended.
+func tailPause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
