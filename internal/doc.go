@@ -19,8 +19,8 @@
 //   - cli has its rules, its errors and its answers; terminal shows work under way.
 //   - completion is what shells complete.
 //   - connect finds the service that a command is for; runfile is a data folder.
-//   - apicli, devnetcli, doctor, forward, ledgerread, rewrap, sqlshell, topicview are what
-//     commands do.
+//   - apicli, devnetcli, doctor, fixtures, forward, ledgerread, rewrap, sqlshell, topicview
+//     are what commands do.
 //   - packages that end in flags hold flags that several commands share.
 //
 // Tests

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -14,6 +15,7 @@ import (
 	"time"
 
 	"github.com/lumenhook/lumenhook/api/client"
+	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/cli"
 	"github.com/lumenhook/lumenhook/internal/devnetcli"
 	"github.com/lumenhook/lumenhook/internal/embedded/broker"
@@ -45,6 +47,7 @@ func aFirstDay() []scene {
 			env: append(anyPortsAsVariables(), "LUMENHOOK_STELLAR_RPC_URL=http://127.0.0.1:1")},
 		// Before there is a second endpoint.
 		{command: "listen", only: "the only endpoint", ready: listening},
+		{command: "trigger", only: "the only endpoint"},
 		{command: "devnet receiver", only: "with secrets", ready: "listening at", env: receiverPort},
 		{command: "devnet receiver", ready: "listening at", stays: true, env: receiverPort},
 		{command: "endpoints create"},
@@ -57,6 +60,13 @@ func aFirstDay() []scene {
 		{command: "events pull", only: "--follow", ready: `"evt_`},
 		{command: "events pull"},
 		{command: "listen", ready: listening},
+		{command: "events tail", ready: "as they happen"},
+		{command: "trigger", before: (*stage).hasAPlainReceiver},
+		{command: "fixtures record", only: "last 20"},
+		{command: "fixtures record"},
+		{command: "fixtures replay"},
+		{command: "doctor", only: "this folder"},
+		{command: "doctor", code: 1}, // the brokers want a login, and nobody has shop.example
 		{command: "topics tail", ready: `"type":"`},
 		{command: "verify", before: (*stage).keepsAWebhook},
 		{command: "ledger payments", before: (*stage).hasALedgersFile},
@@ -312,4 +322,17 @@ func (s *stage) waitsForAMonth() {
 		s.t.Fatalf("%d keys: %v", len(keys), err)
 	}
 	s.names["kPrK_qmxVWaYVA9wwBF6Iuo3vVzz7TxHCTwXBygrS4k"] = keys[0].ID
+}
+
+// hasAPlainReceiver starts a receiver without TLS, which knows the secret of hook.secret.
+func (s *stage) hasAPlainReceiver() {
+	s.t.Helper()
+	secrets, err := os.ReadFile(filepath.Join(s.home, "hook.secret"))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	secret := strings.Fields(string(secrets))[0]
+	server := httptest.NewServer(&onLaptop{secret: domain.Secret(secret), times: make(map[string]int)})
+	s.t.Cleanup(server.Close)
+	s.names["127.0.0.1:3000"] = strings.TrimPrefix(server.URL, "http://")
 }

@@ -214,8 +214,28 @@ var commandFaults = map[string]faultsOf{
 			{`"payment.lost" is no type of a sample`, "payment.lost"},
 			{"sends samples of payment.received and test.ping only", "payment.rejected"},
 		},
-		refused: "no endpoint with this id: " + noEndpoint,
+		refused: "Your account has no endpoint with this id",
 	},
+	"fixtures record": {
+		asks: theAPI,
+		args: []string{"--endpoint", noEndpoint, "--to", "/nowhere/webhooks"},
+		faults: [][]string{
+			badSince,
+			{"--last 0: must be from 1 to 1000", "--last", "0"},
+			{`--to "": must name a folder`, "--to", ""},
+		},
+		refused: "Your account has no endpoint with this id",
+	},
+	"fixtures replay": {
+		args: []string{"--from", "/nowhere", "--to", "http://127.0.0.1:1"},
+		faults: [][]string{
+			{`--to "x": must be an address such as`, "--to", "x"},
+			{"--secret: must be the endpoint's whole secret", "--secret", "x"},
+			{"--field: posts are shown as whole lines", "--field", "id"},
+		},
+		refused: "/nowhere: no such file",
+	},
+	"fixtures schema": {},
 	"listen": {
 		asks: theAPI,
 		args: []string{"--endpoint", noEndpoint},

@@ -30,6 +30,9 @@ func (s *Flags) Register(f *pflag.FlagSet) {
 		"file of the endpoint's signing secrets, one a line; - for standard input")
 }
 
+// Given reports whether a secret, or a file of some, was given.
+func (s *Flags) Given() bool { return s.File != "" || len(s.given) > 0 }
+
 // Read returns the secrets. Its errors name the flag and never its value: it is a secret,
 // or somebody's mistake for one.
 func (s *Flags) Read(stdin io.Reader) ([]domain.Secret, error) {
