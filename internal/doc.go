@@ -17,6 +17,7 @@
 // The command line
 //
 //   - cli has its rules, its errors and its answers; terminal shows work under way.
+//   - mcpserver answers assistants, by the Model Context Protocol.
 //   - completion is what shells complete.
 //   - connect finds the service that a command is for; runfile is a data folder.
 //   - apicli, devnetcli, doctor, fixtures, forward, ledgerread, rewrap, sqlshell, topicview

@@ -369,6 +369,7 @@ var commandFaults = map[string]faultsOf{
 		{"--timeout 1h0m0s: must be from", "--timeout", "1h"},
 		{`--roles: "x" is no role`, "--roles", "x", "--kafka-brokers", "127.0.0.1:1"}}},
 	"version":               {},
+	"mcp":                   {asks: theAPI},
 	"completion bash":       {},
 	"completion fish":       {},
 	"completion powershell": {},

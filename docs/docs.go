@@ -1,0 +1,9 @@
+// Package docs holds the pages of the documentation, for programs that show them.
+package docs
+
+import "embed"
+
+// Pages are the pages for people who use and operate the service; decisions are not among them.
+//
+//go:embed *.md guides/*.md
+var Pages embed.FS

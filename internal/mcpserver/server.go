@@ -1,0 +1,99 @@
+package mcpserver
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"strings"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/lumenhook/lumenhook/api/client"
+	"github.com/lumenhook/lumenhook/docs"
+	"github.com/lumenhook/lumenhook/domain"
+)
+
+// Config is what a server is made of.
+type Config struct {
+	API     *client.Client
+	Version string
+	// Secrets reads the signing secrets by which webhooks are checked; nil: none were named.
+	Secrets func() ([]domain.Secret, error)
+}
+
+// server has the tools' functions.
+type server struct{ Config }
+
+const instructions = `Lumenhook watches wallets on the Stellar network, and posts each payment that a watch takes
+as a signed webhook to an endpoint. A watch names a wallet, rules and an endpoint; a payment that it
+takes makes an event; an event has one delivery with attempts.
+
+These tools only read. To find out why a webhook did not arrive: list_events with the transaction, the
+wallet or the memo, then explain_event. Without an event: the watch's rules (list_watches of the
+wallet), wallet_statement (which says why no watch took a payment), coverage (whether its ledger was
+read). The pages of the documentation are resources, lumenhook://docs/….
+
+` + untrustedNote
+
+// New makes a server.
+func New(cfg Config) (*mcp.Server, error) {
+	s := &server{cfg}
+	to := mcp.NewServer(&mcp.Implementation{Name: "lumenhook", Version: cfg.Version},
+		&mcp.ServerOptions{Instructions: instructions})
+	s.addEndpoints(to)
+	s.addEvents(to)
+	s.addLedgers(to)
+	s.addVerify(to)
+	return to, addPages(to)
+}
+
+// add adds a tool that reads.
+func add[In any](
+	to *mcp.Server, name, description string, answer func(context.Context, In) (*answer, error),
+) {
+	tool := &mcp.Tool{
+		Name:        name,
+		Description: description,
+		Annotations: &mcp.ToolAnnotations{ReadOnlyHint: true, IdempotentHint: true},
+	}
+	mcp.AddTool(to, tool, func(ctx context.Context, _ *mcp.CallToolRequest, in In) (
+		*mcp.CallToolResult, any, error,
+	) {
+		a, err := answer(ctx, in)
+		if err != nil {
+			return nil, nil, explained(err)
+		}
+		result, err := a.result()
+		return result, nil, err
+	})
+}
+
+// addPages adds the pages of the documentation, each under its name and with its title.
+func addPages(to *mcp.Server) error {
+	return fs.WalkDir(docs.Pages, ".", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		text, err := fs.ReadFile(docs.Pages, name)
+		if err != nil {
+			return err
+		}
+		title, _, _ := strings.Cut(strings.TrimPrefix(string(text), "# "), "\n")
+		uri := "lumenhook://docs/" + name
+		to.AddResource(&mcp.Resource{
+			Name:     name,
+			Title:    title,
+			URI:      uri,
+			MIMEType: "text/markdown",
+			Size:     int64(len(text)),
+		}, func(_ context.Context, r *mcp.ReadResourceRequest) (*mcp.ReadResourceResult, error) {
+			if r.Params.URI != uri {
+				return nil, fmt.Errorf("reading %s: %w", r.Params.URI, fs.ErrNotExist)
+			}
+			return &mcp.ReadResourceResult{Contents: []*mcp.ResourceContents{
+				{URI: uri, MIMEType: "text/markdown", Text: string(text)},
+			}}, nil
+		})
+		return nil
+	})
+}
