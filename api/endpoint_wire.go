@@ -34,6 +34,7 @@ type endpointView struct {
 	RateLimitPerSecond  *int                   `json:"rateLimitPerSecond"`
 	Signatures          []string               `json:"signatures,omitempty"`
 	Ordering            domain.Ordering        `json:"ordering,omitempty"`
+	NoticesTo           string                 `json:"noticesTo,omitempty"`
 	Status              domain.EndpointStatus  `json:"status"`
 	DisabledReason      *domain.DisabledReason `json:"disabledReason"`
 	DisabledAt          *string                `json:"disabledAt"`
@@ -62,6 +63,7 @@ func viewEndpoint(e domain.Endpoint, headers map[string]string, lost []string) e
 		RateLimitPerSecond:  unlessZero(e.RateLimitPerSecond),
 		Signatures:          e.Signatures.Names(),
 		Ordering:            e.Ordering,
+		NoticesTo:           e.NoticesTo,
 		Status:              e.Status,
 		DisabledReason:      unlessZero(e.DisabledReason),
 		DisabledAt:          instant(e.DisabledAtMillis),
@@ -93,6 +95,7 @@ func (b *endpointBody) fields(have []domain.Header) []decode.Field {
 		}),
 		decode.IntoNew("signatures", &b.Signatures, readSignatures),
 		decode.IntoNew("ordering", &b.Ordering, readOrdering),
+		decode.IntoNew("noticesTo", &b.NoticesTo, readNoticesTo),
 	}
 }
 
@@ -102,6 +105,17 @@ func readOrdering(v decode.Value) domain.Ordering {
 		v.Fault(problem.FaultInvalidValue, "must be wallet, or null or left out for none")
 	}
 	return domain.Ordering(name)
+}
+
+// readNoticesTo reads the endpoint that is told; null or nothing: none is.
+func readNoticesTo(v decode.Value) string {
+	id, given := v.AnyText()
+	if given && !domain.IsID(domain.EndpointPrefix, id) {
+		v.Fault(problem.FaultInvalidValue, "must be the id of an endpoint that takes notices: ep_ and "+
+			"26 characters; or null or left out for none")
+		return ""
+	}
+	return id
 }
 
 // decodeNewEndpoint decodes the body of a creation.
@@ -130,6 +144,7 @@ func (b *endpointBody) create(id, accountID string) domain.CreateEndpoint {
 			RateLimitPerSecond: *b.RateLimitPerSecond,
 			Signatures:         *b.Signatures,
 			Ordering:           *b.Ordering,
+			NoticesTo:          *b.NoticesTo,
 		},
 	}
 }

@@ -48,6 +48,9 @@ func (a *API) createEndpoint(ctx context.Context, r *request) (reply, error) {
 	})
 	warnings, _ := a.judgeURL(ctx, body.URL, repeated, faults) // nothing is created twice
 	a.judgeSignatures(body.Signatures, 0, repeated, faults)
+	if err := a.judgeNoticesTo(ctx, r, body.NoticesTo, id, repeated, faults); err != nil {
+		return reply{}, err
+	}
 	if err := faults.Err(); err != nil {
 		return reply{}, err
 	}
@@ -166,6 +169,10 @@ func (a *API) updateEndpoint(ctx context.Context, r *request) (reply, error) {
 	body, faults := decodeEndpointPatch(r.body, r.endpoint)
 	warnings, unjudged := a.judgeURL(ctx, body.URL, a.mayRepeatChange(r), faults)
 	a.judgeSignatures(body.Signatures, r.endpoint.Signatures, a.mayRepeatChange(r), faults)
+	if err := a.judgeNoticesTo(ctx, r, body.NoticesTo, r.subjectID, a.mayRepeatChange(r),
+		faults); err != nil {
+		return reply{}, err
+	}
 	if err := faults.Err(); err != nil {
 		return reply{}, err
 	}
@@ -194,6 +201,30 @@ func (a *API) updateEndpoint(ctx context.Context, r *request) (reply, error) {
 	shown.Warnings = a.warnings.settle(r, answer.replayed, warnings)
 	answer.view = shown
 	return answer, nil
+}
+
+// judgeNoticesTo refuses to tell an endpoint of itself, and one that the account does not have. One
+// that is deleted later is told no more, and nothing else comes of it.
+func (a *API) judgeNoticesTo(
+	ctx context.Context, r *request, noticesTo *string, ofEndpoint string, repeated bool,
+	faults *problem.Faults,
+) error {
+	if noticesTo == nil || *noticesTo == "" || repeated {
+		return nil
+	}
+	if *noticesTo == ofEndpoint {
+		faults.Add("/noticesTo", problem.FaultInvalidValue,
+			"must be another endpoint: one that fails cannot be told that it does")
+		return nil
+	}
+	_, found, err := lookUp(ctx, a, "endpoint that is told", func() (domain.Endpoint, bool, error) {
+		return a.ownEndpoint(r, *noticesTo)
+	})
+	if err == nil && !found {
+		faults.Add("/noticesTo", problem.FaultEndpointNotFound,
+			"names no endpoint of your account: create one with POST /v1/endpoints and use its id")
+	}
+	return err
 }
 
 func (a *API) deleteEndpoint(ctx context.Context, r *request) (reply, error) {

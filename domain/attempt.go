@@ -120,17 +120,23 @@ func DecideAttempt(
 	made.Entry = endpoint.Log.next(endpoint.Version+1, delivery.EndpointID, made)
 	made.State, made.NextAttemptAtMillis = afterAttempt(endpoint, delivery, attemptNumber, r, policy,
 		nowMillis)
-	facts := []FactBody{made}
-	if reason, disables := policy.disables(endpoint, made); disables {
-		facts = append(facts,
-			EndpointDisabled{
-				Reason:         reason,
-				EventID:        delivery.EventID,
-				LastStatusCode: r.StatusCode,
-				LastError:      r.Error,
-			})
+	reason, disables := policy.disables(endpoint, made)
+	made.Trouble = endpoint.Trouble.after(endpoint, made, nowMillis)
+	if !disables {
+		if policy.fails(endpoint, made, nowMillis) {
+			made.Trouble.Told = true
+			made.Telling = endpoint.tells(EndpointFailingEvent, FormatMillis(made.Trouble.SinceMillis))
+		}
+		return []FactBody{made}
 	}
-	return facts
+	return []FactBody{made, EndpointDisabled{
+		Reason:         reason,
+		EventID:        delivery.EventID,
+		LastStatusCode: r.StatusCode,
+		LastError:      r.Error,
+		Telling: endpoint.tells(EndpointDisabledEvent,
+			strconv.FormatUint(uint64(endpoint.Epoch), 10)),
+	}}
 }
 
 // Awaits reports whether the outcome of an attempt would be recorded: it is the delivery's

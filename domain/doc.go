@@ -44,6 +44,7 @@
 //	attemptlog.go the transparency log of an endpoint's attempts
 //	requeue.go    replay and resend
 //	notice.go    the mail about a disabled endpoint
+//	telling.go   what one endpoint is told of another, and when
 //	testping.go   the test.ping and its answer
 //	watch.go      watches, and what they match
 //	backfill.go   what a watch has covered of the past, and is asked to

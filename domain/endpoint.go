@@ -59,6 +59,9 @@ type EndpointSettings struct {
 	// Signatures are those that its deliveries carry besides the specification's.
 	Signatures Signatures
 	Ordering   Ordering // of the events that come from now on
+	// NoticesTo is the endpoint of the same account that is told when this one fails or is
+	// disabled; empty: none.
+	NoticesTo string
 }
 
 // Ordering is what holds an endpoint's events back until others have ended. An event keeps
@@ -96,6 +99,7 @@ type Endpoint struct {
 	DisabledAtMillis int64 // 0: not disabled
 	// runs that ended FAILED in a row while active, since the last success or enabling
 	ConsecutiveFailures int
+	Trouble             Trouble
 	EnabledVersion      uint64 // version of the last EndpointEnabled; 0: none
 	// of the delivery that was created last: [DeliveryCreated.Sequence]. It outlives the
 	// endpoint, and the deliveries, which are forgotten
@@ -180,6 +184,7 @@ type EndpointChange struct {
 	RateLimitPerSecond *int
 	Signatures         *Signatures
 	Ordering           *Ordering
+	NoticesTo          *string
 }
 
 // wellFormed bounds the settings: [Command.WellFormed].
@@ -191,6 +196,7 @@ func (s EndpointSettings) wellFormed() error {
 		RateLimitPerSecond: &s.RateLimitPerSecond,
 		Signatures:         &s.Signatures,
 		Ordering:           &s.Ordering,
+		NoticesTo:          &s.NoticesTo,
 	}.wellFormed()
 }
 
@@ -213,6 +219,9 @@ func (c EndpointChange) wellFormed() error {
 	}
 	if c.Ordering != nil {
 		err = errors.Join(err, c.Ordering.wellFormed())
+	}
+	if c.NoticesTo != nil && *c.NoticesTo != "" {
+		err = errors.Join(err, checkID("endpoint that is told", EndpointPrefix, *c.NoticesTo))
 	}
 	return err
 }
@@ -247,6 +256,7 @@ func (c EndpointChange) since(e Endpoint) EndpointChange {
 		RateLimitPerSecond: differing(c.RateLimitPerSecond, e.RateLimitPerSecond),
 		Signatures:         differing(c.Signatures, e.Signatures),
 		Ordering:           differing(c.Ordering, e.Ordering),
+		NoticesTo:          differing(c.NoticesTo, e.NoticesTo),
 	}
 }
 
@@ -257,6 +267,7 @@ func (c EndpointChange) to(e Endpoint) Endpoint {
 	replace(&e.RateLimitPerSecond, c.RateLimitPerSecond)
 	replace(&e.Signatures, c.Signatures)
 	replace(&e.Ordering, c.Ordering)
+	replace(&e.NoticesTo, c.NoticesTo)
 	return e
 }
 
@@ -312,6 +323,7 @@ func evolveEndpoint(state Endpoint, f Fact) Endpoint {
 		return state
 	}
 	if attempted {
+		state.Trouble = state.Trouble.folded(made)
 		state.ConsecutiveFailures = streak(state, made)
 	}
 	changed, ok := f.Body.(EndpointFact)
@@ -338,6 +350,7 @@ func evolveEndpoint(state Endpoint, f Fact) Endpoint {
 	case EndpointEnabled:
 		state.Status, state.DisabledReason, state.DisabledAtMillis = StatusActive, "", 0
 		state.ConsecutiveFailures = 0
+		state.Trouble = Trouble{}
 		state.EnabledVersion = f.Version
 		state.Epoch++
 	case EndpointDeleted:

@@ -123,6 +123,7 @@ type EndpointDisabled struct {
 	EventID        string
 	LastStatusCode int // 0: no status arrived
 	LastError      AttemptError
+	Telling        Telling // whoever else is told
 }
 
 // MailOrdered asks a mailer to mail a notice. The order stands in the topic "mails",
@@ -222,7 +223,9 @@ type AttemptMade struct {
 	Run                 int
 	Result              AttemptResult // without RetryAfterMillis, which is not kept, and hashes
 	State               DeliveryState
-	NextAttemptAtMillis int64 // 0 unless the state is WAITING
+	NextAttemptAtMillis int64   // 0 unless the state is WAITING
+	Trouble             Trouble // of the endpoint after it; zero: the attempt is no part of one
+	Telling             Telling // whoever is told that the endpoint fails, from this attempt on
 	Entry               LogEntry
 }
 

@@ -285,6 +285,7 @@ func (f Fact) Notice() uint64 {
 func EvolveNotice(state Notice, f Fact) Notice {
 	switch body := f.Body.(type) {
 	case EndpointDisabled:
+		body.Telling = Telling{} // the mail says nothing of it
 		return Notice{
 			EndpointID:   f.Aggregate,
 			Version:      f.Version,

@@ -171,6 +171,12 @@ func (c ResendEvent) bodyFor(d Delivery) ([]byte, *Rejection) {
 // so an event continues at one endpoint.
 func decideMove(delivery Delivery, c ResendEvent, inFlight bool) ([]FactBody, *Rejection) {
 	switch {
+	case delivery.EventType.TellsOfEndpoint():
+		return nil, &Rejection{
+			CodeDeliveryCancelled,
+			"the notice was cancelled with its endpoint; it goes to no other: name another endpoint as " +
+				"noticesTo, which is told from then on",
+		}
 	case delivery.WatchID == "":
 		return nil, &Rejection{
 			CodeDeliveryCancelled,

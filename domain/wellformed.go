@@ -85,11 +85,22 @@ func (k Key) wellFormed() error {
 
 func (c CreateEndpoint) wellFormed() error {
 	return errors.Join(checkID("account", AccountPrefix, c.AccountID),
-		c.EndpointSettings.wellFormed(),
+		c.EndpointSettings.wellFormed(), toldOfItself(c.EndpointID, &c.NoticesTo),
 		within("sealed secret", len(c.SealedSecret), 1, maxSealedBytes))
 }
 
-func (c UpdateEndpoint) wellFormed() error { return c.Change.wellFormed() }
+func (c UpdateEndpoint) wellFormed() error {
+	return errors.Join(c.Change.wellFormed(), toldOfItself(c.EndpointID, c.Change.NoticesTo))
+}
+
+// toldOfItself refuses an endpoint that would be told of itself: what it does not take, it cannot
+// be told.
+func toldOfItself(endpointID string, noticesTo *string) error {
+	if noticesTo != nil && *noticesTo == endpointID {
+		return errors.New("an endpoint is told of itself")
+	}
+	return nil
+}
 
 func (DisableEndpoint) wellFormed() error { return nil }
 
@@ -293,15 +304,24 @@ func eventTypesFormed(types []EventType) error {
 
 // WellFormed returns why a match must not be passed to an endpoint, or nil.
 func (m MatchInput) WellFormed() error {
-	return errors.Join(
+	return errors.Join(m.sourceFormed(),
 		checkID("account", AccountPrefix, m.AccountID), checkID("endpoint", EndpointPrefix, m.EndpointID),
-		checkID("watch", WatchPrefix, m.WatchID), checkID("event", EventPrefix, m.Event.ID),
-		atMost("wallet", len(m.WalletAddress), maxIDBytes), eventTypesFormed([]EventType{m.Event.Type}),
+		checkID("event", EventPrefix, m.Event.ID), atMost("wallet", len(m.WalletAddress), maxIDBytes),
 		checkMillis("event's time", m.Event.CreatedAtMillis),
 		within("event's body", len(m.Event.Body), 1, maxEventBytes),
 		within("moves", m.Moved.Moves, 0, MaxMoves), within("attempts", m.Moved.Attempts, 0, maxCount),
 		within("runs", m.Moved.Runs, 0, maxCount),
 		within("former endpoints", len(m.Moved.FormerEndpointIDs), 0, m.Moved.Moves))
+}
+
+// sourceFormed checks what the event is of: a watch, or another endpoint.
+func (m MatchInput) sourceFormed() error {
+	if !m.Event.Type.TellsOfEndpoint() {
+		return errors.Join(checkID("watch", WatchPrefix, m.WatchID),
+			eventTypesFormed([]EventType{m.Event.Type}))
+	}
+	return errors.Join(within("watch of what tells of an endpoint", len(m.WatchID), 0, 0),
+		within("moves of what tells of an endpoint", m.Moved.Moves, 0, 0))
 }
 
 // maxClosedMillis is the last second of 2105, which the history's tables can store in 32

@@ -154,6 +154,27 @@ func movedIn(m interface {
 	}
 }
 
+func attemptMadeOut(meta *kafka.FactMeta, b domain.AttemptMade) *kafka.AttemptMade {
+	r := b.Result
+	return &kafka.AttemptMade{
+		Meta:                meta,
+		EventId:             b.EventID,
+		EventType:           string(b.EventType),
+		Number:              uint32(b.Number),
+		Run:                 uint32(b.Run),
+		SentAtMillis:        r.SentAtMillis,
+		DurationMillis:      r.DurationMillis,
+		StatusCode:          uint32(r.StatusCode),
+		Error:               string(r.Error),
+		ResponseBody:        r.ResponseBody,
+		State:               string(b.State),
+		NextAttemptAtMillis: b.NextAttemptAtMillis,
+		Entry:               entryOut(b.Entry),
+		Trouble:             troubleOut(b.Trouble),
+		Telling:             tellingOut(b.Telling),
+	}
+}
+
 func deliveryFactOut(meta *kafka.FactMeta, body domain.DeliveryFact) proto.Message {
 	switch b := body.(type) {
 	case domain.DeliveryCreated:
@@ -175,22 +196,7 @@ func deliveryFactOut(meta *kafka.FactMeta, body domain.DeliveryFact) proto.Messa
 			Ordered:           b.Ordered,
 		}
 	case domain.AttemptMade:
-		r := b.Result
-		return &kafka.AttemptMade{
-			Meta:                meta,
-			EventId:             b.EventID,
-			EventType:           string(b.EventType),
-			Number:              uint32(b.Number),
-			Run:                 uint32(b.Run),
-			SentAtMillis:        r.SentAtMillis,
-			DurationMillis:      r.DurationMillis,
-			StatusCode:          uint32(r.StatusCode),
-			Error:               string(r.Error),
-			ResponseBody:        r.ResponseBody,
-			State:               string(b.State),
-			NextAttemptAtMillis: b.NextAttemptAtMillis,
-			Entry:               entryOut(b.Entry),
-		}
+		return attemptMadeOut(meta, b)
 	case domain.DeliveryRecalled:
 		return &kafka.DeliveryRecalled{Meta: meta, Delivery: deliveryOut(b.Delivery)}
 	case domain.DeliveryRequeued:
@@ -250,6 +256,8 @@ func attemptMadeIn(m *kafka.AttemptMade) domain.FactBody {
 		State:               domain.DeliveryState(m.GetState()),
 		NextAttemptAtMillis: m.GetNextAttemptAtMillis(),
 		Entry:               entryIn(m.GetEntry()),
+		Trouble:             troubleIn(m.GetTrouble()),
+		Telling:             tellingIn(m.GetTelling()),
 	}
 }
 

@@ -19,7 +19,7 @@ func DecodeEndpoint(m Message) (domain.Endpoint, error) {
 // MarshalEndpoint writes an endpoint as a task keeps it.
 func MarshalEndpoint(e domain.Endpoint) []byte {
 	out := endpointOut(e)
-	out.Log = logOut(e.Log)
+	out.Log, out.Trouble = logOut(e.Log), troubleOut(e.Trouble)
 	return pack("Endpoint", "", out).Value
 }
 
@@ -51,6 +51,7 @@ func endpointOut(e domain.Endpoint) *kafka.Endpoint {
 		Sequence:            e.Sequence,
 		Signatures:          uint32(e.Signatures),
 		Ordering:            string(e.Ordering),
+		NoticesTo:           e.NoticesTo,
 	}
 }
 
@@ -73,6 +74,7 @@ func endpointIn(e *kafka.Endpoint) domain.Endpoint {
 		DeletedAtMillis:     e.GetDeletedAtMillis(),
 		Sequence:            e.GetSequence(),
 		Log:                 logIn(e.GetLog()),
+		Trouble:             troubleIn(e.GetTrouble()),
 	}
 }
 
@@ -84,6 +86,7 @@ func endpointSettingsIn(m interface {
 	GetRateLimitPerSecond() uint32
 	GetSignatures() uint32
 	GetOrdering() string
+	GetNoticesTo() string
 }) domain.EndpointSettings {
 	return domain.EndpointSettings{
 		URL:                m.GetUrl(),
@@ -92,6 +95,7 @@ func endpointSettingsIn(m interface {
 		RateLimitPerSecond: int(m.GetRateLimitPerSecond()),
 		Signatures:         domain.Signatures(m.GetSignatures()),
 		Ordering:           domain.Ordering(m.GetOrdering()),
+		NoticesTo:          m.GetNoticesTo(),
 	}
 }
 
@@ -109,6 +113,7 @@ func endpointChangeOut(c domain.EndpointChange) *kafka.EndpointChange {
 	if c.Ordering != nil {
 		out.Ordering = pointer(string(*c.Ordering))
 	}
+	out.NoticesTo = c.NoticesTo
 	return out
 }
 
@@ -130,7 +135,39 @@ func endpointChangeIn(c *kafka.EndpointChange) domain.EndpointChange {
 	if c.Ordering != nil {
 		in.Ordering = pointer(domain.Ordering(c.GetOrdering()))
 	}
+	in.NoticesTo = c.NoticesTo
 	return in
+}
+
+// troubleOut writes what an endpoint has met, for states and attempts.
+func troubleOut(t domain.Trouble) *kafka.Trouble {
+	if t == (domain.Trouble{}) {
+		return nil
+	}
+	return &kafka.Trouble{SinceMillis: t.SinceMillis, Attempts: uint32(t.Attempts), Told: t.Told}
+}
+
+func troubleIn(t *kafka.Trouble) domain.Trouble {
+	return domain.Trouble{
+		SinceMillis: t.GetSinceMillis(),
+		Attempts:    int(t.GetAttempts()),
+		Told:        t.GetTold(),
+	}
+}
+
+func tellingOut(t domain.Telling) *kafka.Telling {
+	if t == (domain.Telling{}) {
+		return nil
+	}
+	return &kafka.Telling{EndpointId: t.EndpointID, EventId: t.EventID, Number: t.Number}
+}
+
+func tellingIn(t *kafka.Telling) domain.Telling {
+	return domain.Telling{
+		EndpointID: t.GetEndpointId(),
+		EventID:    t.GetEventId(),
+		Number:     t.GetNumber(),
+	}
 }
 
 func secretOut(s domain.SealedSecret) *kafka.SealedSecret {
@@ -179,6 +216,7 @@ func createEndpointOut(meta *kafka.CommandMeta, b domain.CreateEndpoint) *kafka.
 		RateLimitPerSecond: uint32(b.RateLimitPerSecond),
 		Signatures:         uint32(b.Signatures),
 		Ordering:           string(b.Ordering),
+		NoticesTo:          b.NoticesTo,
 	}
 }
 
@@ -347,6 +385,7 @@ func endpointFactOut(meta *kafka.FactMeta, body domain.EndpointFact) proto.Messa
 			RateLimitPerSecond: uint32(b.RateLimitPerSecond),
 			Signatures:         uint32(b.Signatures),
 			Ordering:           string(b.Ordering),
+			NoticesTo:          b.NoticesTo,
 		}
 	case domain.EndpointUpdated:
 		return &kafka.EndpointUpdated{Meta: meta, Change: endpointChangeOut(b.Change)}
@@ -365,6 +404,7 @@ func endpointFactOut(meta *kafka.FactMeta, body domain.EndpointFact) proto.Messa
 			EventId:        b.EventID,
 			LastStatusCode: uint32(b.LastStatusCode),
 			LastError:      string(b.LastError),
+			Telling:        tellingOut(b.Telling),
 		}
 	case domain.EndpointEnabled:
 		return &kafka.EndpointEnabled{Meta: meta}
@@ -409,7 +449,9 @@ func secretsResealedIn(m *kafka.SecretsResealed) domain.FactBody {
 }
 
 func endpointDisabledIn(m *kafka.EndpointDisabled) domain.FactBody {
-	return disabledIn(m)
+	disabled := disabledIn(m)
+	disabled.Telling = tellingIn(m.GetTelling())
+	return disabled
 }
 
 func endpointEnabledIn(*kafka.EndpointEnabled) domain.FactBody { return domain.EndpointEnabled{} }

@@ -85,6 +85,19 @@ func quickAttemptMade(fields *quickFields, f *domain.Fact) domain.AttemptMade {
 		Hashes:          entry.bytes(5),
 	}
 	fields.bad = fields.bad || !entry.read()
+	trouble := fields.message(14)
+	made.Trouble = domain.Trouble{
+		SinceMillis: int64(trouble.number(1)),
+		Attempts:    int(uint32(trouble.number(2))),
+		Told:        trouble.number(3) != 0,
+	}
+	telling := fields.message(15)
+	made.Telling = domain.Telling{
+		EndpointID: telling.text(1),
+		EventID:    telling.text(2),
+		Number:     telling.number(3),
+	}
+	fields.bad = fields.bad || !trouble.read() || !telling.read()
 	return made
 }
 

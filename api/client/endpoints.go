@@ -18,6 +18,7 @@ type Endpoint struct {
 	RateLimitPerSecond  *int              `json:"rateLimitPerSecond"`
 	Signatures          []string          `json:"signatures,omitempty"`
 	Ordering            string            `json:"ordering,omitempty"`
+	NoticesTo           string            `json:"noticesTo,omitempty"`
 	Status              string            `json:"status"`
 	DisabledReason      *string           `json:"disabledReason"`
 	DisabledAt          *time.Time        `json:"disabledAt"`
@@ -38,6 +39,8 @@ type EndpointCreate struct {
 	RateLimitPerSecond int               `json:"rateLimitPerSecond,omitempty"`
 	Signatures         []string          `json:"signatures,omitempty"` // besides the specification's
 	Ordering           string            `json:"ordering,omitempty"`   // "wallet"; empty: none
+	// NoticesTo is the endpoint that is told when this one fails or is disabled; empty: none.
+	NoticesTo string `json:"noticesTo,omitempty"`
 }
 
 // EndpointFilter selects endpoints; empty fields do not filter.

@@ -69,7 +69,8 @@ var eventFields = []string{
 // The choices of the filters.
 var (
 	eventStates = []string{"QUEUED", "WAITING", "DELIVERED", "FAILED", "CANCELLED"}
-	eventTypes  = []string{"payment.received", "payment.rejected", "test.ping"}
+	eventTypes  = []string{"payment.received", "payment.rejected", "test.ping", "endpoint.failing",
+		"endpoint.disabled"}
 )
 
 // eventFilter reads the filters of an address. The API judges them, but for times.

@@ -81,7 +81,8 @@ func wordOf(d client.Delivery) stateWord {
 var typeWords = map[string]string{
 	"payment.received": "Payment received",
 	"payment.rejected": "Payment rejected",
-	"test.ping":        "Test",
+	"endpoint.failing": "Endpoint failing", "endpoint.disabled": "Endpoint disabled",
+	"test.ping": "Test",
 }
 
 var disabledWords = map[string]string{

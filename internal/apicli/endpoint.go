@@ -36,6 +36,9 @@ func ShowEndpoint(w io.Writer, e client.Endpoint) {
 	if e.Ordering != "" {
 		cli.Row(w, "ordering", e.Ordering)
 	}
+	if e.NoticesTo != "" {
+		cli.Row(w, "notices to", e.NoticesTo)
+	}
 	cli.Row(w, "created", e.CreatedAt)
 	for _, warning := range e.Warnings {
 		cli.Row(w, "warning", warningText(warning))
@@ -87,6 +90,7 @@ type Endpoint struct {
 	rateLimit        int
 	signatures       []string
 	ordering         string
+	noticesTo        string
 	changed          func(name string) bool
 }
 
@@ -101,6 +105,8 @@ func (e *Endpoint) Register(f *pflag.FlagSet) {
 		strings.Join(domain.SignatureNames(), ", ")+"; may be repeated; empty: none")
 	f.StringVar(&e.ordering, "ordering", "", "wallet: the events of a wallet arrive one after "+
 		"another, each when the one before has ended; empty: none waits for another")
+	f.StringVar(&e.noticesTo, "notices-to", "", "id of another endpoint, which is told by "+
+		"endpoint.failing and endpoint.disabled when this one fails; empty: none is")
 	e.changed = f.Changed
 }
 
@@ -118,6 +124,7 @@ func (e *Endpoint) Create() (client.EndpointCreate, error) {
 		RateLimitPerSecond: e.rateLimit,
 		Signatures:         e.signatures,
 		Ordering:           e.ordering,
+		NoticesTo:          e.noticesTo,
 	}, err
 }
 
@@ -150,6 +157,12 @@ func (e *Endpoint) Patch() (client.Patch, error) {
 		patch["ordering"] = nil
 		if e.ordering != "" {
 			patch["ordering"] = e.ordering
+		}
+	}
+	if e.changed("notices-to") {
+		patch["noticesTo"] = nil
+		if e.noticesTo != "" {
+			patch["noticesTo"] = e.noticesTo
 		}
 	}
 	if len(patch) == 0 {

@@ -93,7 +93,8 @@ func (e *EventFilter) registerAll(f *pflag.FlagSet) {
 func (e *EventFilter) registerPaid(f *pflag.FlagSet) {
 	f.StringVar(&e.WatchID, "watch", "", "only those of this watch")
 	f.StringVar(&e.WalletAddress, "wallet", "", "only payments to this wallet")
-	f.StringVar(&e.Type, "type", "", "payment.received, payment.rejected or test.ping")
+	f.StringVar(&e.Type, "type", "", "payment.received, payment.rejected, test.ping, "+
+		"endpoint.failing or endpoint.disabled")
 	f.StringVar(&e.PaymentID, "payment", "", "only those of this payment: data.payment.id")
 	f.StringVar(&e.TxHash, "tx", "", "only those of this transaction: its hash, 64 hex digits")
 	f.StringVar(&e.Sender, "sender", "", "only payments from this account or contract")

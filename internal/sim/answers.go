@@ -76,7 +76,7 @@ func (m *referenceModel) staysCancelled(
 	cancelled := d.state == domain.StateCancelled
 	switch code {
 	case domain.CodeDeliveryCancelled:
-		return d.test && (cancelled || e.deleted)
+		return (d.test || d.notice) && (cancelled || e.deleted)
 	case domain.CodeDeliveryEnding:
 		return e.deleted && d.pending() ||
 			cancelled && m.world.checks.underWay(deliveryID{c.EndpointID, c.EventID})

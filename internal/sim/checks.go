@@ -20,6 +20,7 @@ type checks struct {
 	matched   map[string][]match   // by event, in the order of the topic
 	took      map[string]string    // the event of a watch for one payment
 	handed    map[deliveryID]match // events that were handed over
+	told      map[string]string    // endpoints that are to be told, by event
 	observed  map[string]bool      // payments, by their id
 	judged    *judged
 	mails     *mailChecks
@@ -64,6 +65,7 @@ func newChecks(w *World) *checks {
 		took:      make(map[string]string),
 		observed:  make(map[string]bool),
 		handed:    make(map[deliveryID]match),
+		told:      make(map[string]string),
 		judged:    newJudged(),
 		mails:     newMailChecks(),
 		stood:     make(map[string]int),
@@ -169,6 +171,9 @@ func (c *checks) fact(r streams.Record) {
 	case domain.AttemptMade:
 		c.checkAttempt(f.Aggregate, b)
 		c.checkLog(f, b.Entry)
+		c.noteTelling(f)
+	case domain.EndpointDisabled:
+		c.noteTelling(f)
 	case domain.EndpointEnabled:
 		for _, e := range w.engines {
 			for _, t := range e.tasks {
@@ -204,6 +209,9 @@ func (c *checks) checkCreated(partition int32, b domain.DeliveryCreated) {
 		return
 	}
 	matches := c.matched[b.Event.ID]
+	if b.Event.Type.TellsOfEndpoint() {
+		c.checkTaken(partition, b.Moved)
+	}
 	if b.Moved.Moves > 0 {
 		c.checkTaken(partition, b.Moved)
 		matches = []match{c.handed[deliveryID{b.EndpointID, b.Event.ID}]}
@@ -317,6 +325,10 @@ func (c *checks) match(r streams.Record) {
 		c.checkHandOver(r, in)
 		return
 	}
+	if in.Event.Type.TellsOfEndpoint() {
+		c.checkTelling(r, in)
+		return
+	}
 	for _, first := range c.matched[in.Event.ID] {
 		c.world.violate("G2: event %s is matched twice, for %s with the body %s, and for %s with the "+
 			"body %s", in.Event.ID, first.endpoint, first.event.Body, in.EndpointID, in.Event.Body)
@@ -336,6 +348,30 @@ func (c *checks) checkHandOver(r streams.Record, in domain.MatchInput) {
 	}
 	c.handed[deliveryID{in.EndpointID, in.Event.ID}] = match{in.EndpointID, r.Partition, in.Event}
 	c.world.count("hand-overs")
+}
+
+// checkTelling notes that an endpoint is told of another. A start tells it again, with the body
+// of the endpoint as it is then.
+func (c *checks) checkTelling(r streams.Record, in domain.MatchInput) {
+	found := match{in.EndpointID, r.Partition, in.Event}
+	c.matched[in.Event.ID] = append(c.matched[in.Event.ID], found)
+	c.world.count("tellings: " + string(in.Event.Type))
+}
+
+// noteTelling notes whom a fact is to be told to.
+func (c *checks) noteTelling(f domain.Fact) {
+	if telling := f.Telling(); telling.EndpointID != "" {
+		c.told[telling.EventID] = telling.EndpointID
+	}
+}
+
+// allTold checks that whoever was to be told has a delivery of it.
+func (c *checks) allTold() {
+	for event, endpoint := range c.told {
+		if c.model.endpointOf[event] != endpoint {
+			c.world.violate("G2: %s was not told by %s", endpoint, event)
+		}
+	}
 }
 
 func (c *checks) payment(r streams.Record) {

@@ -239,6 +239,18 @@ func (c *clients) ordering(n int) domain.Ordering {
 	return orderings[n%len(orderings)]
 }
 
+// noticesTo is the endpoint that was made before the one that is being made, if it is there.
+func (c *clients) noticesTo() string {
+	if !c.world.setup.notices || len(c.endpoints) < 2 {
+		return ""
+	}
+	id := c.endpoints[len(c.endpoints)-2]
+	if !c.world.checks.model.endpoints[id].Exists() {
+		return ""
+	}
+	return id
+}
+
 func (c *clients) newEndpoint() domain.CommandBody {
 	n := fmt.Sprint(len(c.endpoints))
 	id := domain.DeriveID(domain.EndpointPrefix, n)
@@ -258,6 +270,7 @@ func (c *clients) newEndpoint() domain.CommandBody {
 			RateLimitPerSecond: limit,
 			Signatures:         domain.Signatures(len(c.endpoints) % 4),
 			Ordering:           c.ordering(len(c.endpoints)),
+			NoticesTo:          c.noticesTo(),
 		},
 		SealedSecret: []byte("secret-" + n),
 	}

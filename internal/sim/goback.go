@@ -151,7 +151,8 @@ func (c *checks) goBackToMatches(b *backup, to *Log) {
 			continue
 		}
 		there[in.Event.ID] = true
-		if _, is := c.model.endpoints[in.EndpointID]; !is && in.Moved.Moves == 0 {
+		if _, is := c.model.endpoints[in.EndpointID]; !is && in.Moved.Moves == 0 &&
+			!in.Event.Type.TellsOfEndpoint() {
 			w.violate("G2: a backup has a match for %s, and not that endpoint", in.EndpointID)
 		}
 	}
@@ -169,6 +170,7 @@ func (c *checks) goBackToMatches(b *backup, to *Log) {
 		}
 	}
 	maps.DeleteFunc(c.matched, func(event string, _ []match) bool { return !there[event] })
+	clear(c.told) // what is told anew is checked
 }
 
 // allObserved checks that no payment was observed twice since the last disaster.

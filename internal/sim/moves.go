@@ -346,8 +346,12 @@ func (c *checks) moved(from, to *Log) {
 	// One that a torn commit has lost stands in the copy only.
 	for _, r := range to.copiedRecords(schemas.TopicMatches) {
 		in, err := schemas.DecodePaymentMatched(schemas.Read(r.Value, r))
-		if err == nil && !isDamaged(r) && in.Moved.Moves > 0 {
+		switch {
+		case err != nil || isDamaged(r):
+		case in.Moved.Moves > 0:
 			c.checkHandOver(r, in)
+		case in.Event.Type.TellsOfEndpoint():
+			c.checkTelling(r, in)
 		}
 	}
 	c.model.moved(c.world, from, to)

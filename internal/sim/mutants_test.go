@@ -53,6 +53,18 @@ var mutants = []mutant{
 		"was observed twice",
 	},
 	{
+		"nobody is told of an endpoint", "streams/engine/handovers.go",
+		"if f.Telling().EndpointID == \"\" {",
+		"if MUTANT || f.Telling().EndpointID == \"\" {",
+		"was not told",
+	},
+	{
+		"an endpoint is told of more than once", "domain/telling.go",
+		"made.Trouble.SinceMillis == 0 || made.Trouble.Told {",
+		"made.Trouble.SinceMillis == 0 || made.Trouble.Told && !MUTANT {",
+		"said to be failing",
+	},
+	{
 		"enabling keeps the streak", "domain/endpoint.go",
 		"\t\tstate.ConsecutiveFailures = 0\n",
 		"if !MUTANT { state.ConsecutiveFailures = 0 }\n",

@@ -35,8 +35,17 @@ type referenceEndpoint struct {
 	sequence        uint64   // of the delivery that was created last
 	events          []string // oldest first
 	ordering        domain.Ordering
+	noticesTo       string
+	trouble         referenceTrouble
 	lines           map[string][]string      // pending events that wait for each other, by wallet
 	disabling       *domain.EndpointDisabled // what its next fact must be
+}
+
+// referenceTrouble is what happened since the last success, or the enabling.
+type referenceTrouble struct {
+	sinceMillis int64
+	failed      int
+	told        bool
 }
 
 type referenceSecret struct {
@@ -49,6 +58,7 @@ type referenceDelivery struct {
 	account         string
 	createdAtMillis int64 // of the envelope
 	test            bool
+	notice          bool // tells of another endpoint
 	sequence        uint64
 	attempts, run   int
 	inRun           int // attempts made in this run
@@ -151,6 +161,7 @@ func (m *referenceModel) apply(f domain.Fact) error {
 			ratePerSecond: body.RateLimitPerSecond,
 			signatures:    body.Signatures,
 			ordering:      body.Ordering,
+			noticesTo:     body.NoticesTo,
 			secrets:       []referenceSecret{{string(body.Secret.Sealed), math.MaxInt64}},
 		}
 		return nil
@@ -161,7 +172,11 @@ func (m *referenceModel) apply(f domain.Fact) error {
 	}
 	if due := e.disabling; due != nil {
 		e.disabling = nil
-		if body, disabled := f.Body.(domain.EndpointDisabled); !disabled || body != *due {
+		body, disabled := f.Body.(domain.EndpointDisabled)
+		if disabled && body.Telling.EndpointID == e.noticesTo {
+			due.Telling = body.Telling
+		}
+		if !disabled || body != *due {
 			return fmt.Errorf("the endpoint %s is to be disabled as %+v, and %s follows: %+v", f.Aggregate,
 				*due, f.Body.FactType(), f.Body)
 		}
@@ -234,7 +249,7 @@ func (m *referenceModel) applyEndpoint(
 		if e.active {
 			return errors.New("an endpoint is enabled that is active")
 		}
-		e.active, e.streak = true, 0
+		e.active, e.streak, e.trouble = true, 0, referenceTrouble{}
 		for _, event := range e.events {
 			if d := m.deliveries[deliveryID{f.Aggregate, event}]; d.pending() {
 				d.dueAtMillis = 0
@@ -295,6 +310,7 @@ func (m *referenceModel) create(
 		account:         body.AccountID,
 		createdAtMillis: body.Event.CreatedAtMillis,
 		test:            test,
+		notice:          body.WatchID == "" && !test,
 		sequence:        body.Sequence,
 		run:             1,
 		dueAtMillis:     f.AtMillis,
@@ -302,7 +318,7 @@ func (m *referenceModel) create(
 	}
 	e.events = append(e.events, id.event)
 	ordered := e.ordering == domain.OrderingWallet && !e.deleted && e.account == body.AccountID &&
-		!test
+		body.WalletAddress != ""
 	if body.Ordered != ordered {
 		return fmt.Errorf("%s stands in a line: %t", id.event, body.Ordered)
 	}
@@ -369,6 +385,9 @@ func (m *referenceModel) goesOn(id deliveryID, body domain.DeliveryCreated) erro
 	from, is := m.latest[id.event]
 	m.latest[id.event] = id
 	if !is {
+		if body.WatchID == "" && body.Event.Type != domain.TestPing {
+			body.Moved.FromPartition, body.Moved.Number = 0, 0
+		}
 		if !reflect.DeepEqual(body.Moved, domain.Moved{}) {
 			return fmt.Errorf("%s is new and created as moved: %+v", id.event, body.Moved)
 		}
@@ -470,23 +489,54 @@ func (m *referenceModel) attempt(
 	case want == domain.StateFailed && e.active:
 		e.streak++
 	}
-	if !e.active {
-		return nil
-	}
 	due := domain.EndpointDisabled{
 		EventID:        made.EventID,
 		LastStatusCode: r.StatusCode,
 		LastError:      r.Error,
 	}
 	switch {
+	case !e.active:
 	case whole && r.StatusCode == 410:
-		due.Reason = domain.DisabledGone
+		due.Reason, e.disabling = domain.DisabledGone, &due
 	case want == domain.StateFailed && !d.test && e.streak >= policy.DisableAfter:
-		due.Reason = domain.DisabledConsecutiveFailures
-	default:
+		due.Reason, e.disabling = domain.DisabledConsecutiveFailures, &due
+	}
+	if d.test {
 		return nil
 	}
-	e.disabling = &due
+	return e.fails(f, made, whole && r.StatusCode/100 == 2, policy.DisableAfter)
+}
+
+// fails checks that an attempt says that its endpoint fails when it is to, and to whom.
+func (e *referenceEndpoint) fails(
+	f domain.Fact, made domain.AttemptMade, succeeded bool, disableAfter int,
+) error {
+	due := false
+	switch {
+	case made.State == domain.StateDelivered:
+		e.trouble = referenceTrouble{}
+	case e.active && !succeeded:
+		if e.trouble.failed++; e.trouble.failed == 1 {
+			e.trouble.sinceMillis = f.AtMillis
+		}
+		hour := e.trouble.failed >= 5 && f.AtMillis-e.trouble.sinceMillis >= hourMillis
+		half := made.State == domain.StateFailed && disableAfter > 1 && e.streak >= disableAfter/2
+		due = (hour || half) && !e.trouble.told && e.disabling == nil
+		e.trouble.told = e.trouble.told || due
+	}
+	to := ""
+	if due {
+		to = e.noticesTo
+	}
+	if made.Telling.EndpointID != to {
+		return fmt.Errorf("%s is said to be failing to %q, and is to be to %q", f.Aggregate,
+			made.Telling.EndpointID, to)
+	}
+	counts := e.active && !succeeded && made.State != domain.StateDelivered
+	if want := (domain.Trouble{SinceMillis: e.trouble.sinceMillis, Attempts: e.trouble.failed,
+		Told: e.trouble.told}); counts && made.Trouble != want {
+		return fmt.Errorf("%s has the trouble %+v, and is to have %+v", f.Aggregate, made.Trouble, want)
+	}
 	return nil
 }
 

@@ -81,6 +81,7 @@ func (w *World) comeToRest(step int) {
 			continue
 		}
 		if w.rested() {
+			w.checks.allTold()
 			return
 		}
 		w.advance(min(max(w.nextDue(), 1), hourMillis))

@@ -43,6 +43,7 @@ type setup struct {
 	disasters   []disaster
 	options     bool // see hasOptions
 	invoices    bool // see hasInvoices
+	notices     bool // see hasNotices
 }
 
 func newSetup(rnd *rand.Rand) setup {
@@ -136,6 +137,10 @@ func hasOptions(seed uint64) bool { return seed%3 == 0 }
 // a fifth of the runs, for the same reason.
 func hasInvoices(seed uint64) bool { return seed%5 == 2 }
 
+// hasNotices reports whether, in the run of a seed, each endpoint is told of the next one: in a
+// sixteenth of the runs, which draw nothing else for it.
+func hasNotices(seed uint64) bool { return seed%16 == 2 }
+
 func newWorld(seed uint64, bug Bug, keepLines bool) *World {
 	rnd := rand.New(rand.NewPCG(seed, math.MaxUint64)) // #nosec G404 -- a run must repeat
 	w := &World{
@@ -156,6 +161,7 @@ func newWorld(seed uint64, bug Bug, keepLines bool) *World {
 	}
 	w.setup.standbys, w.setup.moves = standbysDrawn(seed), movesDrawn(seed)
 	w.setup.options, w.setup.invoices = hasOptions(seed), hasInvoices(seed)
+	w.setup.notices = hasNotices(seed)
 	if disasters, moves := disastersDrawn(seed); len(disasters) > 0 {
 		w.setup.disasters, w.setup.moves = disasters, moves
 	}

@@ -384,6 +384,7 @@ type CreateEndpoint struct {
 	RateLimitPerSecond uint32                 `protobuf:"varint,8,opt,name=rate_limit_per_second,json=rateLimitPerSecond,proto3" json:"rate_limit_per_second,omitempty"` // 0: none
 	Signatures         uint32                 `protobuf:"varint,12,opt,name=signatures,proto3" json:"signatures,omitempty"`                                              // the bits of Endpoint.signatures
 	Ordering           string                 `protobuf:"bytes,13,opt,name=ordering,proto3" json:"ordering,omitempty"`                                                   // of Endpoint.ordering
+	NoticesTo          string                 `protobuf:"bytes,14,opt,name=notices_to,json=noticesTo,proto3" json:"notices_to,omitempty"`                                // of Endpoint.notices_to
 	unknownFields      protoimpl.UnknownFields
 	sizeCache          protoimpl.SizeCache
 }
@@ -484,6 +485,13 @@ func (x *CreateEndpoint) GetSignatures() uint32 {
 func (x *CreateEndpoint) GetOrdering() string {
 	if x != nil {
 		return x.Ordering
+	}
+	return ""
+}
+
+func (x *CreateEndpoint) GetNoticesTo() string {
+	if x != nil {
+		return x.NoticesTo
 	}
 	return ""
 }
@@ -1891,9 +1899,10 @@ type PaymentMatched struct {
 	Runs              uint32   `protobuf:"varint,11,opt,name=runs,proto3" json:"runs,omitempty"`
 	FormerEndpointIds []string `protobuf:"bytes,12,rep,name=former_endpoint_ids,json=formerEndpointIds,proto3" json:"former_endpoint_ids,omitempty"`
 	FromPartition     int32    `protobuf:"varint,13,opt,name=from_partition,json=fromPartition,proto3" json:"from_partition,omitempty"`
-	Number            uint64   `protobuf:"varint,14,opt,name=number,proto3" json:"number,omitempty"`
-	unknownFields     protoimpl.UnknownFields
-	sizeCache         protoimpl.SizeCache
+	// An event that tells of another endpoint has these two, and no watch, wallet or payment.
+	Number        uint64 `protobuf:"varint,14,opt,name=number,proto3" json:"number,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *PaymentMatched) Reset() {
@@ -2730,7 +2739,7 @@ const file_commands_proto_rawDesc = "" +
 	"\x04meta\x18\x01 \x01(\v2\x1f.lumenhook.kafka.v1.CommandMetaR\x04meta\x12\x1d\n" +
 	"\n" +
 	"account_id\x18\x02 \x01(\tR\taccountId\x12\x15\n" +
-	"\x06key_id\x18\x03 \x01(\tR\x05keyId\"\x83\x03\n" +
+	"\x06key_id\x18\x03 \x01(\tR\x05keyId\"\xa2\x03\n" +
 	"\x0eCreateEndpoint\x123\n" +
 	"\x04meta\x18\x01 \x01(\v2\x1f.lumenhook.kafka.v1.CommandMetaR\x04meta\x12\x1f\n" +
 	"\vendpoint_id\x18\x02 \x01(\tR\n" +
@@ -2745,7 +2754,9 @@ const file_commands_proto_rawDesc = "" +
 	"\n" +
 	"signatures\x18\f \x01(\rR\n" +
 	"signatures\x12\x1a\n" +
-	"\bordering\x18\r \x01(\tR\bordering\"\xc3\x01\n" +
+	"\bordering\x18\r \x01(\tR\bordering\x12\x1d\n" +
+	"\n" +
+	"notices_to\x18\x0e \x01(\tR\tnoticesTo\"\xc3\x01\n" +
 	"\x0eUpdateEndpoint\x123\n" +
 	"\x04meta\x18\x01 \x01(\v2\x1f.lumenhook.kafka.v1.CommandMetaR\x04meta\x12\x1f\n" +
 	"\vendpoint_id\x18\x02 \x01(\tR\n" +

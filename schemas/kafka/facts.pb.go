@@ -346,6 +346,7 @@ type EndpointCreated struct {
 	RateLimitPerSecond uint32                 `protobuf:"varint,8,opt,name=rate_limit_per_second,json=rateLimitPerSecond,proto3" json:"rate_limit_per_second,omitempty"` // 0: none
 	Signatures         uint32                 `protobuf:"varint,12,opt,name=signatures,proto3" json:"signatures,omitempty"`                                              // the bits of Endpoint.signatures
 	Ordering           string                 `protobuf:"bytes,13,opt,name=ordering,proto3" json:"ordering,omitempty"`                                                   // of Endpoint.ordering
+	NoticesTo          string                 `protobuf:"bytes,14,opt,name=notices_to,json=noticesTo,proto3" json:"notices_to,omitempty"`                                // of Endpoint.notices_to
 	unknownFields      protoimpl.UnknownFields
 	sizeCache          protoimpl.SizeCache
 }
@@ -446,6 +447,13 @@ func (x *EndpointCreated) GetSignatures() uint32 {
 func (x *EndpointCreated) GetOrdering() string {
 	if x != nil {
 		return x.Ordering
+	}
+	return ""
+}
+
+func (x *EndpointCreated) GetNoticesTo() string {
+	if x != nil {
+		return x.NoticesTo
 	}
 	return ""
 }
@@ -622,6 +630,7 @@ type EndpointDisabled struct {
 	EventId        string                 `protobuf:"bytes,3,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"` // empty: no event did it
 	LastStatusCode uint32                 `protobuf:"varint,4,opt,name=last_status_code,json=lastStatusCode,proto3" json:"last_status_code,omitempty"`
 	LastError      string                 `protobuf:"bytes,5,opt,name=last_error,json=lastError,proto3" json:"last_error,omitempty"`
+	Telling        *Telling               `protobuf:"bytes,6,opt,name=telling,proto3" json:"telling,omitempty"` // absent: no other endpoint is told
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -689,6 +698,13 @@ func (x *EndpointDisabled) GetLastError() string {
 		return x.LastError
 	}
 	return ""
+}
+
+func (x *EndpointDisabled) GetTelling() *Telling {
+	if x != nil {
+		return x.Telling
+	}
+	return nil
 }
 
 // A notice is the mail about an EndpointDisabled, named by that fact's version.
@@ -1559,7 +1575,9 @@ type AttemptMade struct {
 	ResponseBody        []byte                 `protobuf:"bytes,10,opt,name=response_body,json=responseBody,proto3" json:"response_body,omitempty"`
 	State               string                 `protobuf:"bytes,11,opt,name=state,proto3" json:"state,omitempty"`
 	NextAttemptAtMillis int64                  `protobuf:"varint,12,opt,name=next_attempt_at_millis,json=nextAttemptAtMillis,proto3" json:"next_attempt_at_millis,omitempty"`
-	Entry               *LogEntry              `protobuf:"bytes,13,opt,name=entry,proto3" json:"entry,omitempty"` // absent: written before there were logs
+	Entry               *LogEntry              `protobuf:"bytes,13,opt,name=entry,proto3" json:"entry,omitempty"`     // absent: written before there were logs
+	Trouble             *Trouble               `protobuf:"bytes,14,opt,name=trouble,proto3" json:"trouble,omitempty"` // of its endpoint after it; absent: it is no part of one
+	Telling             *Telling               `protobuf:"bytes,15,opt,name=telling,proto3" json:"telling,omitempty"` // that the endpoint fails, from this attempt on; absent: nobody is told
 	unknownFields       protoimpl.UnknownFields
 	sizeCache           protoimpl.SizeCache
 }
@@ -1685,6 +1703,82 @@ func (x *AttemptMade) GetEntry() *LogEntry {
 	return nil
 }
 
+func (x *AttemptMade) GetTrouble() *Trouble {
+	if x != nil {
+		return x.Trouble
+	}
+	return nil
+}
+
+func (x *AttemptMade) GetTelling() *Telling {
+	if x != nil {
+		return x.Telling
+	}
+	return nil
+}
+
+// Telling is the event by which another endpoint is told of a fact, on its way in the topic
+// "matches".
+type Telling struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	EndpointId    string                 `protobuf:"bytes,1,opt,name=endpoint_id,json=endpointId,proto3" json:"endpoint_id,omitempty"`
+	EventId       string                 `protobuf:"bytes,2,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
+	Number        uint64                 `protobuf:"varint,3,opt,name=number,proto3" json:"number,omitempty"` // of PaymentMatched.number
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Telling) Reset() {
+	*x = Telling{}
+	mi := &file_facts_proto_msgTypes[23]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Telling) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Telling) ProtoMessage() {}
+
+func (x *Telling) ProtoReflect() protoreflect.Message {
+	mi := &file_facts_proto_msgTypes[23]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Telling.ProtoReflect.Descriptor instead.
+func (*Telling) Descriptor() ([]byte, []int) {
+	return file_facts_proto_rawDescGZIP(), []int{23}
+}
+
+func (x *Telling) GetEndpointId() string {
+	if x != nil {
+		return x.EndpointId
+	}
+	return ""
+}
+
+func (x *Telling) GetEventId() string {
+	if x != nil {
+		return x.EventId
+	}
+	return ""
+}
+
+func (x *Telling) GetNumber() uint64 {
+	if x != nil {
+		return x.Number
+	}
+	return 0
+}
+
 // LogEntry is an attempt's leaf in the transparency log of its endpoint.
 type LogEntry struct {
 	state           protoimpl.MessageState `protogen:"open.v1"`
@@ -1699,7 +1793,7 @@ type LogEntry struct {
 
 func (x *LogEntry) Reset() {
 	*x = LogEntry{}
-	mi := &file_facts_proto_msgTypes[23]
+	mi := &file_facts_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1711,7 +1805,7 @@ func (x *LogEntry) String() string {
 func (*LogEntry) ProtoMessage() {}
 
 func (x *LogEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_facts_proto_msgTypes[23]
+	mi := &file_facts_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1724,7 +1818,7 @@ func (x *LogEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogEntry.ProtoReflect.Descriptor instead.
 func (*LogEntry) Descriptor() ([]byte, []int) {
-	return file_facts_proto_rawDescGZIP(), []int{23}
+	return file_facts_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *LogEntry) GetFrom() uint64 {
@@ -1773,7 +1867,7 @@ type DeliveryRecalled struct {
 
 func (x *DeliveryRecalled) Reset() {
 	*x = DeliveryRecalled{}
-	mi := &file_facts_proto_msgTypes[24]
+	mi := &file_facts_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1785,7 +1879,7 @@ func (x *DeliveryRecalled) String() string {
 func (*DeliveryRecalled) ProtoMessage() {}
 
 func (x *DeliveryRecalled) ProtoReflect() protoreflect.Message {
-	mi := &file_facts_proto_msgTypes[24]
+	mi := &file_facts_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1798,7 +1892,7 @@ func (x *DeliveryRecalled) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeliveryRecalled.ProtoReflect.Descriptor instead.
 func (*DeliveryRecalled) Descriptor() ([]byte, []int) {
-	return file_facts_proto_rawDescGZIP(), []int{24}
+	return file_facts_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *DeliveryRecalled) GetMeta() *FactMeta {
@@ -1829,7 +1923,7 @@ type DeliveryRequeued struct {
 
 func (x *DeliveryRequeued) Reset() {
 	*x = DeliveryRequeued{}
-	mi := &file_facts_proto_msgTypes[25]
+	mi := &file_facts_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1841,7 +1935,7 @@ func (x *DeliveryRequeued) String() string {
 func (*DeliveryRequeued) ProtoMessage() {}
 
 func (x *DeliveryRequeued) ProtoReflect() protoreflect.Message {
-	mi := &file_facts_proto_msgTypes[25]
+	mi := &file_facts_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1854,7 +1948,7 @@ func (x *DeliveryRequeued) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeliveryRequeued.ProtoReflect.Descriptor instead.
 func (*DeliveryRequeued) Descriptor() ([]byte, []int) {
-	return file_facts_proto_rawDescGZIP(), []int{25}
+	return file_facts_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *DeliveryRequeued) GetMeta() *FactMeta {
@@ -1909,7 +2003,7 @@ type DeliveryCancelled struct {
 
 func (x *DeliveryCancelled) Reset() {
 	*x = DeliveryCancelled{}
-	mi := &file_facts_proto_msgTypes[26]
+	mi := &file_facts_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1921,7 +2015,7 @@ func (x *DeliveryCancelled) String() string {
 func (*DeliveryCancelled) ProtoMessage() {}
 
 func (x *DeliveryCancelled) ProtoReflect() protoreflect.Message {
-	mi := &file_facts_proto_msgTypes[26]
+	mi := &file_facts_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1934,7 +2028,7 @@ func (x *DeliveryCancelled) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeliveryCancelled.ProtoReflect.Descriptor instead.
 func (*DeliveryCancelled) Descriptor() ([]byte, []int) {
-	return file_facts_proto_rawDescGZIP(), []int{26}
+	return file_facts_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *DeliveryCancelled) GetMeta() *FactMeta {
@@ -1965,7 +2059,7 @@ type DeliveryMoved struct {
 
 func (x *DeliveryMoved) Reset() {
 	*x = DeliveryMoved{}
-	mi := &file_facts_proto_msgTypes[27]
+	mi := &file_facts_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1977,7 +2071,7 @@ func (x *DeliveryMoved) String() string {
 func (*DeliveryMoved) ProtoMessage() {}
 
 func (x *DeliveryMoved) ProtoReflect() protoreflect.Message {
-	mi := &file_facts_proto_msgTypes[27]
+	mi := &file_facts_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1990,7 +2084,7 @@ func (x *DeliveryMoved) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DeliveryMoved.ProtoReflect.Descriptor instead.
 func (*DeliveryMoved) Descriptor() ([]byte, []int) {
-	return file_facts_proto_rawDescGZIP(), []int{27}
+	return file_facts_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *DeliveryMoved) GetMeta() *FactMeta {
@@ -2047,7 +2141,7 @@ type CommandHandled struct {
 
 func (x *CommandHandled) Reset() {
 	*x = CommandHandled{}
-	mi := &file_facts_proto_msgTypes[28]
+	mi := &file_facts_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2059,7 +2153,7 @@ func (x *CommandHandled) String() string {
 func (*CommandHandled) ProtoMessage() {}
 
 func (x *CommandHandled) ProtoReflect() protoreflect.Message {
-	mi := &file_facts_proto_msgTypes[28]
+	mi := &file_facts_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2072,7 +2166,7 @@ func (x *CommandHandled) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CommandHandled.ProtoReflect.Descriptor instead.
 func (*CommandHandled) Descriptor() ([]byte, []int) {
-	return file_facts_proto_rawDescGZIP(), []int{28}
+	return file_facts_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *CommandHandled) GetMeta() *FactMeta {
@@ -2132,7 +2226,7 @@ const file_facts_proto_rawDesc = "" +
 	"\n" +
 	"KeyRevoked\x120\n" +
 	"\x04meta\x18\x01 \x01(\v2\x1c.lumenhook.kafka.v1.FactMetaR\x04meta\x12\x15\n" +
-	"\x06key_id\x18\x02 \x01(\tR\x05keyId\"\x96\x03\n" +
+	"\x06key_id\x18\x02 \x01(\tR\x05keyId\"\xb5\x03\n" +
 	"\x0fEndpointCreated\x120\n" +
 	"\x04meta\x18\x01 \x01(\v2\x1c.lumenhook.kafka.v1.FactMetaR\x04meta\x12\x1f\n" +
 	"\vendpoint_id\x18\x02 \x01(\tR\n" +
@@ -2147,7 +2241,9 @@ const file_facts_proto_rawDesc = "" +
 	"\n" +
 	"signatures\x18\f \x01(\rR\n" +
 	"signatures\x12\x1a\n" +
-	"\bordering\x18\r \x01(\tR\bordering\"\x7f\n" +
+	"\bordering\x18\r \x01(\tR\bordering\x12\x1d\n" +
+	"\n" +
+	"notices_to\x18\x0e \x01(\tR\tnoticesTo\"\x7f\n" +
 	"\x0fEndpointUpdated\x120\n" +
 	"\x04meta\x18\x01 \x01(\v2\x1c.lumenhook.kafka.v1.FactMetaR\x04meta\x12:\n" +
 	"\x06change\x18\x02 \x01(\v2\".lumenhook.kafka.v1.EndpointChangeR\x06change\"{\n" +
@@ -2157,14 +2253,15 @@ const file_facts_proto_rawDesc = "" +
 	"\x0fSecretsResealed\x120\n" +
 	"\x04meta\x18\x01 \x01(\v2\x1c.lumenhook.kafka.v1.FactMetaR\x04meta\x12:\n" +
 	"\asecrets\x18\x02 \x03(\v2 .lumenhook.kafka.v1.SealedSecretR\asecrets\x124\n" +
-	"\aheaders\x18\x03 \x03(\v2\x1a.lumenhook.kafka.v1.HeaderR\aheaders\"\xc0\x01\n" +
+	"\aheaders\x18\x03 \x03(\v2\x1a.lumenhook.kafka.v1.HeaderR\aheaders\"\xf7\x01\n" +
 	"\x10EndpointDisabled\x120\n" +
 	"\x04meta\x18\x01 \x01(\v2\x1c.lumenhook.kafka.v1.FactMetaR\x04meta\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x19\n" +
 	"\bevent_id\x18\x03 \x01(\tR\aeventId\x12(\n" +
 	"\x10last_status_code\x18\x04 \x01(\rR\x0elastStatusCode\x12\x1d\n" +
 	"\n" +
-	"last_error\x18\x05 \x01(\tR\tlastError\"\x95\x01\n" +
+	"last_error\x18\x05 \x01(\tR\tlastError\x125\n" +
+	"\atelling\x18\x06 \x01(\v2\x1b.lumenhook.kafka.v1.TellingR\atelling\"\x95\x01\n" +
 	"\vMailOrdered\x120\n" +
 	"\x04meta\x18\x01 \x01(\v2\x1c.lumenhook.kafka.v1.FactMetaR\x04meta\x12\x16\n" +
 	"\x06notice\x18\x02 \x01(\x04R\x06notice\x12\x16\n" +
@@ -2232,7 +2329,7 @@ const file_facts_proto_rawDesc = "" +
 	"\x0efrom_partition\x18\f \x01(\x05R\rfromPartition\x12\x16\n" +
 	"\x06number\x18\r \x01(\x04R\x06number\x12\x1a\n" +
 	"\bsequence\x18\x0e \x01(\x04R\bsequence\x12\x18\n" +
-	"\aordered\x18\x0f \x01(\bR\aordered\"\xcd\x03\n" +
+	"\aordered\x18\x0f \x01(\bR\aordered\"\xbb\x04\n" +
 	"\vAttemptMade\x120\n" +
 	"\x04meta\x18\x01 \x01(\v2\x1c.lumenhook.kafka.v1.FactMetaR\x04meta\x12\x19\n" +
 	"\bevent_id\x18\x02 \x01(\tR\aeventId\x12\x1d\n" +
@@ -2249,7 +2346,14 @@ const file_facts_proto_rawDesc = "" +
 	" \x01(\fR\fresponseBody\x12\x14\n" +
 	"\x05state\x18\v \x01(\tR\x05state\x123\n" +
 	"\x16next_attempt_at_millis\x18\f \x01(\x03R\x13nextAttemptAtMillis\x122\n" +
-	"\x05entry\x18\r \x01(\v2\x1c.lumenhook.kafka.v1.LogEntryR\x05entry\"\x9a\x01\n" +
+	"\x05entry\x18\r \x01(\v2\x1c.lumenhook.kafka.v1.LogEntryR\x05entry\x125\n" +
+	"\atrouble\x18\x0e \x01(\v2\x1b.lumenhook.kafka.v1.TroubleR\atrouble\x125\n" +
+	"\atelling\x18\x0f \x01(\v2\x1b.lumenhook.kafka.v1.TellingR\atelling\"]\n" +
+	"\aTelling\x12\x1f\n" +
+	"\vendpoint_id\x18\x01 \x01(\tR\n" +
+	"endpointId\x12\x19\n" +
+	"\bevent_id\x18\x02 \x01(\tR\aeventId\x12\x16\n" +
+	"\x06number\x18\x03 \x01(\x04R\x06number\"\x9a\x01\n" +
 	"\bLogEntry\x12\x12\n" +
 	"\x04from\x18\x01 \x01(\x04R\x04from\x12\x16\n" +
 	"\x06number\x18\x02 \x01(\x04R\x06number\x12\x1f\n" +
@@ -2296,7 +2400,7 @@ func file_facts_proto_rawDescGZIP() []byte {
 	return file_facts_proto_rawDescData
 }
 
-var file_facts_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
+var file_facts_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
 var file_facts_proto_goTypes = []any{
 	(*FactMeta)(nil),          // 0: lumenhook.kafka.v1.FactMeta
 	(*AccountCreated)(nil),    // 1: lumenhook.kafka.v1.AccountCreated
@@ -2321,73 +2425,78 @@ var file_facts_proto_goTypes = []any{
 	(*BackfillStopped)(nil),   // 20: lumenhook.kafka.v1.BackfillStopped
 	(*DeliveryCreated)(nil),   // 21: lumenhook.kafka.v1.DeliveryCreated
 	(*AttemptMade)(nil),       // 22: lumenhook.kafka.v1.AttemptMade
-	(*LogEntry)(nil),          // 23: lumenhook.kafka.v1.LogEntry
-	(*DeliveryRecalled)(nil),  // 24: lumenhook.kafka.v1.DeliveryRecalled
-	(*DeliveryRequeued)(nil),  // 25: lumenhook.kafka.v1.DeliveryRequeued
-	(*DeliveryCancelled)(nil), // 26: lumenhook.kafka.v1.DeliveryCancelled
-	(*DeliveryMoved)(nil),     // 27: lumenhook.kafka.v1.DeliveryMoved
-	(*CommandHandled)(nil),    // 28: lumenhook.kafka.v1.CommandHandled
-	(*Key)(nil),               // 29: lumenhook.kafka.v1.Key
-	(*SealedSecret)(nil),      // 30: lumenhook.kafka.v1.SealedSecret
-	(*Header)(nil),            // 31: lumenhook.kafka.v1.Header
-	(*EndpointChange)(nil),    // 32: lumenhook.kafka.v1.EndpointChange
-	(*MailDone)(nil),          // 33: lumenhook.kafka.v1.MailDone
-	(*Watch)(nil),             // 34: lumenhook.kafka.v1.Watch
-	(*WatchChange)(nil),       // 35: lumenhook.kafka.v1.WatchChange
-	(*Fulfilment)(nil),        // 36: lumenhook.kafka.v1.Fulfilment
-	(*Event)(nil),             // 37: lumenhook.kafka.v1.Event
-	(*Delivery)(nil),          // 38: lumenhook.kafka.v1.Delivery
-	(*Answer)(nil),            // 39: lumenhook.kafka.v1.Answer
+	(*Telling)(nil),           // 23: lumenhook.kafka.v1.Telling
+	(*LogEntry)(nil),          // 24: lumenhook.kafka.v1.LogEntry
+	(*DeliveryRecalled)(nil),  // 25: lumenhook.kafka.v1.DeliveryRecalled
+	(*DeliveryRequeued)(nil),  // 26: lumenhook.kafka.v1.DeliveryRequeued
+	(*DeliveryCancelled)(nil), // 27: lumenhook.kafka.v1.DeliveryCancelled
+	(*DeliveryMoved)(nil),     // 28: lumenhook.kafka.v1.DeliveryMoved
+	(*CommandHandled)(nil),    // 29: lumenhook.kafka.v1.CommandHandled
+	(*Key)(nil),               // 30: lumenhook.kafka.v1.Key
+	(*SealedSecret)(nil),      // 31: lumenhook.kafka.v1.SealedSecret
+	(*Header)(nil),            // 32: lumenhook.kafka.v1.Header
+	(*EndpointChange)(nil),    // 33: lumenhook.kafka.v1.EndpointChange
+	(*MailDone)(nil),          // 34: lumenhook.kafka.v1.MailDone
+	(*Watch)(nil),             // 35: lumenhook.kafka.v1.Watch
+	(*WatchChange)(nil),       // 36: lumenhook.kafka.v1.WatchChange
+	(*Fulfilment)(nil),        // 37: lumenhook.kafka.v1.Fulfilment
+	(*Event)(nil),             // 38: lumenhook.kafka.v1.Event
+	(*Trouble)(nil),           // 39: lumenhook.kafka.v1.Trouble
+	(*Delivery)(nil),          // 40: lumenhook.kafka.v1.Delivery
+	(*Answer)(nil),            // 41: lumenhook.kafka.v1.Answer
 }
 var file_facts_proto_depIdxs = []int32{
 	0,  // 0: lumenhook.kafka.v1.AccountCreated.meta:type_name -> lumenhook.kafka.v1.FactMeta
 	0,  // 1: lumenhook.kafka.v1.KeyCreated.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	29, // 2: lumenhook.kafka.v1.KeyCreated.key:type_name -> lumenhook.kafka.v1.Key
+	30, // 2: lumenhook.kafka.v1.KeyCreated.key:type_name -> lumenhook.kafka.v1.Key
 	0,  // 3: lumenhook.kafka.v1.KeyRolled.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	29, // 4: lumenhook.kafka.v1.KeyRolled.key:type_name -> lumenhook.kafka.v1.Key
+	30, // 4: lumenhook.kafka.v1.KeyRolled.key:type_name -> lumenhook.kafka.v1.Key
 	0,  // 5: lumenhook.kafka.v1.KeyRevoked.meta:type_name -> lumenhook.kafka.v1.FactMeta
 	0,  // 6: lumenhook.kafka.v1.EndpointCreated.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	30, // 7: lumenhook.kafka.v1.EndpointCreated.secret:type_name -> lumenhook.kafka.v1.SealedSecret
-	31, // 8: lumenhook.kafka.v1.EndpointCreated.headers:type_name -> lumenhook.kafka.v1.Header
+	31, // 7: lumenhook.kafka.v1.EndpointCreated.secret:type_name -> lumenhook.kafka.v1.SealedSecret
+	32, // 8: lumenhook.kafka.v1.EndpointCreated.headers:type_name -> lumenhook.kafka.v1.Header
 	0,  // 9: lumenhook.kafka.v1.EndpointUpdated.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	32, // 10: lumenhook.kafka.v1.EndpointUpdated.change:type_name -> lumenhook.kafka.v1.EndpointChange
+	33, // 10: lumenhook.kafka.v1.EndpointUpdated.change:type_name -> lumenhook.kafka.v1.EndpointChange
 	0,  // 11: lumenhook.kafka.v1.SecretRotated.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	30, // 12: lumenhook.kafka.v1.SecretRotated.secret:type_name -> lumenhook.kafka.v1.SealedSecret
+	31, // 12: lumenhook.kafka.v1.SecretRotated.secret:type_name -> lumenhook.kafka.v1.SealedSecret
 	0,  // 13: lumenhook.kafka.v1.SecretsResealed.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	30, // 14: lumenhook.kafka.v1.SecretsResealed.secrets:type_name -> lumenhook.kafka.v1.SealedSecret
-	31, // 15: lumenhook.kafka.v1.SecretsResealed.headers:type_name -> lumenhook.kafka.v1.Header
+	31, // 14: lumenhook.kafka.v1.SecretsResealed.secrets:type_name -> lumenhook.kafka.v1.SealedSecret
+	32, // 15: lumenhook.kafka.v1.SecretsResealed.headers:type_name -> lumenhook.kafka.v1.Header
 	0,  // 16: lumenhook.kafka.v1.EndpointDisabled.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	0,  // 17: lumenhook.kafka.v1.MailOrdered.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	0,  // 18: lumenhook.kafka.v1.MailAttempted.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	33, // 19: lumenhook.kafka.v1.MailAttempted.done:type_name -> lumenhook.kafka.v1.MailDone
-	0,  // 20: lumenhook.kafka.v1.EndpointEnabled.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	0,  // 21: lumenhook.kafka.v1.EndpointDeleted.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	0,  // 22: lumenhook.kafka.v1.WatchCreated.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	34, // 23: lumenhook.kafka.v1.WatchCreated.watch:type_name -> lumenhook.kafka.v1.Watch
-	0,  // 24: lumenhook.kafka.v1.WatchUpdated.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	35, // 25: lumenhook.kafka.v1.WatchUpdated.change:type_name -> lumenhook.kafka.v1.WatchChange
-	0,  // 26: lumenhook.kafka.v1.WatchDeleted.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	0,  // 27: lumenhook.kafka.v1.BackfillRequested.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	0,  // 28: lumenhook.kafka.v1.RangeCovered.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	36, // 29: lumenhook.kafka.v1.RangeCovered.fulfilled:type_name -> lumenhook.kafka.v1.Fulfilment
-	0,  // 30: lumenhook.kafka.v1.PartBegun.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	0,  // 31: lumenhook.kafka.v1.BackfillStopped.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	0,  // 32: lumenhook.kafka.v1.DeliveryCreated.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	37, // 33: lumenhook.kafka.v1.DeliveryCreated.event:type_name -> lumenhook.kafka.v1.Event
-	0,  // 34: lumenhook.kafka.v1.AttemptMade.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	23, // 35: lumenhook.kafka.v1.AttemptMade.entry:type_name -> lumenhook.kafka.v1.LogEntry
-	0,  // 36: lumenhook.kafka.v1.DeliveryRecalled.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	38, // 37: lumenhook.kafka.v1.DeliveryRecalled.delivery:type_name -> lumenhook.kafka.v1.Delivery
-	0,  // 38: lumenhook.kafka.v1.DeliveryRequeued.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	0,  // 39: lumenhook.kafka.v1.DeliveryCancelled.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	0,  // 40: lumenhook.kafka.v1.DeliveryMoved.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	0,  // 41: lumenhook.kafka.v1.CommandHandled.meta:type_name -> lumenhook.kafka.v1.FactMeta
-	39, // 42: lumenhook.kafka.v1.CommandHandled.answer:type_name -> lumenhook.kafka.v1.Answer
-	43, // [43:43] is the sub-list for method output_type
-	43, // [43:43] is the sub-list for method input_type
-	43, // [43:43] is the sub-list for extension type_name
-	43, // [43:43] is the sub-list for extension extendee
-	0,  // [0:43] is the sub-list for field type_name
+	23, // 17: lumenhook.kafka.v1.EndpointDisabled.telling:type_name -> lumenhook.kafka.v1.Telling
+	0,  // 18: lumenhook.kafka.v1.MailOrdered.meta:type_name -> lumenhook.kafka.v1.FactMeta
+	0,  // 19: lumenhook.kafka.v1.MailAttempted.meta:type_name -> lumenhook.kafka.v1.FactMeta
+	34, // 20: lumenhook.kafka.v1.MailAttempted.done:type_name -> lumenhook.kafka.v1.MailDone
+	0,  // 21: lumenhook.kafka.v1.EndpointEnabled.meta:type_name -> lumenhook.kafka.v1.FactMeta
+	0,  // 22: lumenhook.kafka.v1.EndpointDeleted.meta:type_name -> lumenhook.kafka.v1.FactMeta
+	0,  // 23: lumenhook.kafka.v1.WatchCreated.meta:type_name -> lumenhook.kafka.v1.FactMeta
+	35, // 24: lumenhook.kafka.v1.WatchCreated.watch:type_name -> lumenhook.kafka.v1.Watch
+	0,  // 25: lumenhook.kafka.v1.WatchUpdated.meta:type_name -> lumenhook.kafka.v1.FactMeta
+	36, // 26: lumenhook.kafka.v1.WatchUpdated.change:type_name -> lumenhook.kafka.v1.WatchChange
+	0,  // 27: lumenhook.kafka.v1.WatchDeleted.meta:type_name -> lumenhook.kafka.v1.FactMeta
+	0,  // 28: lumenhook.kafka.v1.BackfillRequested.meta:type_name -> lumenhook.kafka.v1.FactMeta
+	0,  // 29: lumenhook.kafka.v1.RangeCovered.meta:type_name -> lumenhook.kafka.v1.FactMeta
+	37, // 30: lumenhook.kafka.v1.RangeCovered.fulfilled:type_name -> lumenhook.kafka.v1.Fulfilment
+	0,  // 31: lumenhook.kafka.v1.PartBegun.meta:type_name -> lumenhook.kafka.v1.FactMeta
+	0,  // 32: lumenhook.kafka.v1.BackfillStopped.meta:type_name -> lumenhook.kafka.v1.FactMeta
+	0,  // 33: lumenhook.kafka.v1.DeliveryCreated.meta:type_name -> lumenhook.kafka.v1.FactMeta
+	38, // 34: lumenhook.kafka.v1.DeliveryCreated.event:type_name -> lumenhook.kafka.v1.Event
+	0,  // 35: lumenhook.kafka.v1.AttemptMade.meta:type_name -> lumenhook.kafka.v1.FactMeta
+	24, // 36: lumenhook.kafka.v1.AttemptMade.entry:type_name -> lumenhook.kafka.v1.LogEntry
+	39, // 37: lumenhook.kafka.v1.AttemptMade.trouble:type_name -> lumenhook.kafka.v1.Trouble
+	23, // 38: lumenhook.kafka.v1.AttemptMade.telling:type_name -> lumenhook.kafka.v1.Telling
+	0,  // 39: lumenhook.kafka.v1.DeliveryRecalled.meta:type_name -> lumenhook.kafka.v1.FactMeta
+	40, // 40: lumenhook.kafka.v1.DeliveryRecalled.delivery:type_name -> lumenhook.kafka.v1.Delivery
+	0,  // 41: lumenhook.kafka.v1.DeliveryRequeued.meta:type_name -> lumenhook.kafka.v1.FactMeta
+	0,  // 42: lumenhook.kafka.v1.DeliveryCancelled.meta:type_name -> lumenhook.kafka.v1.FactMeta
+	0,  // 43: lumenhook.kafka.v1.DeliveryMoved.meta:type_name -> lumenhook.kafka.v1.FactMeta
+	0,  // 44: lumenhook.kafka.v1.CommandHandled.meta:type_name -> lumenhook.kafka.v1.FactMeta
+	41, // 45: lumenhook.kafka.v1.CommandHandled.answer:type_name -> lumenhook.kafka.v1.Answer
+	46, // [46:46] is the sub-list for method output_type
+	46, // [46:46] is the sub-list for method input_type
+	46, // [46:46] is the sub-list for extension type_name
+	46, // [46:46] is the sub-list for extension extendee
+	0,  // [0:46] is the sub-list for field type_name
 }
 
 func init() { file_facts_proto_init() }
@@ -2402,7 +2511,7 @@ func file_facts_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_facts_proto_rawDesc), len(file_facts_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   29,
+			NumMessages:   30,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

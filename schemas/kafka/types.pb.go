@@ -884,8 +884,10 @@ type Endpoint struct {
 	Sequence            uint64                 `protobuf:"varint,19,opt,name=sequence,proto3" json:"sequence,omitempty"`                                                   // of the delivery that was created last; 0: none has one
 	// Signatures besides the specification's. 1: standard-webhooks, 2: standard-webhooks-ed25519
 	Signatures    uint32      `protobuf:"varint,24,opt,name=signatures,proto3" json:"signatures,omitempty"`
-	Ordering      string      `protobuf:"bytes,25,opt,name=ordering,proto3" json:"ordering,omitempty"` // "wallet"; empty: none
-	Log           *AttemptLog `protobuf:"bytes,26,opt,name=log,proto3" json:"log,omitempty"`           // of its attempts, in states only; absent: there is none
+	Ordering      string      `protobuf:"bytes,25,opt,name=ordering,proto3" json:"ordering,omitempty"`                    // "wallet"; empty: none
+	Log           *AttemptLog `protobuf:"bytes,26,opt,name=log,proto3" json:"log,omitempty"`                              // of its attempts, in states only; absent: there is none
+	NoticesTo     string      `protobuf:"bytes,27,opt,name=notices_to,json=noticesTo,proto3" json:"notices_to,omitempty"` // the endpoint that is told of it; empty: none
+	Trouble       *Trouble    `protobuf:"bytes,28,opt,name=trouble,proto3" json:"trouble,omitempty"`                      // in states only; absent: there is none
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1074,6 +1076,81 @@ func (x *Endpoint) GetLog() *AttemptLog {
 	return nil
 }
 
+func (x *Endpoint) GetNoticesTo() string {
+	if x != nil {
+		return x.NoticesTo
+	}
+	return ""
+}
+
+func (x *Endpoint) GetTrouble() *Trouble {
+	if x != nil {
+		return x.Trouble
+	}
+	return nil
+}
+
+// Trouble is what has happened at an endpoint since its last success.
+type Trouble struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	SinceMillis   int64                  `protobuf:"varint,1,opt,name=since_millis,json=sinceMillis,proto3" json:"since_millis,omitempty"`
+	Attempts      uint32                 `protobuf:"varint,2,opt,name=attempts,proto3" json:"attempts,omitempty"` // that failed
+	Told          bool                   `protobuf:"varint,3,opt,name=told,proto3" json:"told,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Trouble) Reset() {
+	*x = Trouble{}
+	mi := &file_types_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Trouble) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Trouble) ProtoMessage() {}
+
+func (x *Trouble) ProtoReflect() protoreflect.Message {
+	mi := &file_types_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Trouble.ProtoReflect.Descriptor instead.
+func (*Trouble) Descriptor() ([]byte, []int) {
+	return file_types_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *Trouble) GetSinceMillis() int64 {
+	if x != nil {
+		return x.SinceMillis
+	}
+	return 0
+}
+
+func (x *Trouble) GetAttempts() uint32 {
+	if x != nil {
+		return x.Attempts
+	}
+	return 0
+}
+
+func (x *Trouble) GetTold() bool {
+	if x != nil {
+		return x.Told
+	}
+	return false
+}
+
 // AttemptLog is as much of a transparency log as its next leaf needs.
 type AttemptLog struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1086,7 +1163,7 @@ type AttemptLog struct {
 
 func (x *AttemptLog) Reset() {
 	*x = AttemptLog{}
-	mi := &file_types_proto_msgTypes[12]
+	mi := &file_types_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1098,7 +1175,7 @@ func (x *AttemptLog) String() string {
 func (*AttemptLog) ProtoMessage() {}
 
 func (x *AttemptLog) ProtoReflect() protoreflect.Message {
-	mi := &file_types_proto_msgTypes[12]
+	mi := &file_types_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1111,7 +1188,7 @@ func (x *AttemptLog) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AttemptLog.ProtoReflect.Descriptor instead.
 func (*AttemptLog) Descriptor() ([]byte, []int) {
-	return file_types_proto_rawDescGZIP(), []int{12}
+	return file_types_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *AttemptLog) GetFrom() uint64 {
@@ -1145,7 +1222,7 @@ type HeaderList struct {
 
 func (x *HeaderList) Reset() {
 	*x = HeaderList{}
-	mi := &file_types_proto_msgTypes[13]
+	mi := &file_types_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1157,7 +1234,7 @@ func (x *HeaderList) String() string {
 func (*HeaderList) ProtoMessage() {}
 
 func (x *HeaderList) ProtoReflect() protoreflect.Message {
-	mi := &file_types_proto_msgTypes[13]
+	mi := &file_types_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1170,7 +1247,7 @@ func (x *HeaderList) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeaderList.ProtoReflect.Descriptor instead.
 func (*HeaderList) Descriptor() ([]byte, []int) {
-	return file_types_proto_rawDescGZIP(), []int{13}
+	return file_types_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *HeaderList) GetList() []*Header {
@@ -1189,7 +1266,7 @@ type AssetList struct {
 
 func (x *AssetList) Reset() {
 	*x = AssetList{}
-	mi := &file_types_proto_msgTypes[14]
+	mi := &file_types_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1201,7 +1278,7 @@ func (x *AssetList) String() string {
 func (*AssetList) ProtoMessage() {}
 
 func (x *AssetList) ProtoReflect() protoreflect.Message {
-	mi := &file_types_proto_msgTypes[14]
+	mi := &file_types_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1214,7 +1291,7 @@ func (x *AssetList) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AssetList.ProtoReflect.Descriptor instead.
 func (*AssetList) Descriptor() ([]byte, []int) {
-	return file_types_proto_rawDescGZIP(), []int{14}
+	return file_types_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *AssetList) GetList() []*Asset {
@@ -1233,7 +1310,7 @@ type StringList struct {
 
 func (x *StringList) Reset() {
 	*x = StringList{}
-	mi := &file_types_proto_msgTypes[15]
+	mi := &file_types_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1245,7 +1322,7 @@ func (x *StringList) String() string {
 func (*StringList) ProtoMessage() {}
 
 func (x *StringList) ProtoReflect() protoreflect.Message {
-	mi := &file_types_proto_msgTypes[15]
+	mi := &file_types_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1258,7 +1335,7 @@ func (x *StringList) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StringList.ProtoReflect.Descriptor instead.
 func (*StringList) Descriptor() ([]byte, []int) {
-	return file_types_proto_rawDescGZIP(), []int{15}
+	return file_types_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *StringList) GetList() []string {
@@ -1277,13 +1354,14 @@ type EndpointChange struct {
 	RateLimitPerSecond *uint32                `protobuf:"varint,4,opt,name=rate_limit_per_second,json=rateLimitPerSecond,proto3,oneof" json:"rate_limit_per_second,omitempty"`
 	Signatures         *uint32                `protobuf:"varint,8,opt,name=signatures,proto3,oneof" json:"signatures,omitempty"`
 	Ordering           *string                `protobuf:"bytes,9,opt,name=ordering,proto3,oneof" json:"ordering,omitempty"`
+	NoticesTo          *string                `protobuf:"bytes,10,opt,name=notices_to,json=noticesTo,proto3,oneof" json:"notices_to,omitempty"`
 	unknownFields      protoimpl.UnknownFields
 	sizeCache          protoimpl.SizeCache
 }
 
 func (x *EndpointChange) Reset() {
 	*x = EndpointChange{}
-	mi := &file_types_proto_msgTypes[16]
+	mi := &file_types_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1295,7 +1373,7 @@ func (x *EndpointChange) String() string {
 func (*EndpointChange) ProtoMessage() {}
 
 func (x *EndpointChange) ProtoReflect() protoreflect.Message {
-	mi := &file_types_proto_msgTypes[16]
+	mi := &file_types_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1308,7 +1386,7 @@ func (x *EndpointChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndpointChange.ProtoReflect.Descriptor instead.
 func (*EndpointChange) Descriptor() ([]byte, []int) {
-	return file_types_proto_rawDescGZIP(), []int{16}
+	return file_types_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *EndpointChange) GetUrl() string {
@@ -1353,6 +1431,13 @@ func (x *EndpointChange) GetOrdering() string {
 	return ""
 }
 
+func (x *EndpointChange) GetNoticesTo() string {
+	if x != nil && x.NoticesTo != nil {
+		return *x.NoticesTo
+	}
+	return ""
+}
+
 // WatchChange holds what changes; what is absent stays.
 type WatchChange struct {
 	state           protoimpl.MessageState `protogen:"open.v1"`
@@ -1370,7 +1455,7 @@ type WatchChange struct {
 
 func (x *WatchChange) Reset() {
 	*x = WatchChange{}
-	mi := &file_types_proto_msgTypes[17]
+	mi := &file_types_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1382,7 +1467,7 @@ func (x *WatchChange) String() string {
 func (*WatchChange) ProtoMessage() {}
 
 func (x *WatchChange) ProtoReflect() protoreflect.Message {
-	mi := &file_types_proto_msgTypes[17]
+	mi := &file_types_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1395,7 +1480,7 @@ func (x *WatchChange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchChange.ProtoReflect.Descriptor instead.
 func (*WatchChange) Descriptor() ([]byte, []int) {
-	return file_types_proto_rawDescGZIP(), []int{17}
+	return file_types_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *WatchChange) GetLabel() string {
@@ -1484,7 +1569,7 @@ type Watch struct {
 
 func (x *Watch) Reset() {
 	*x = Watch{}
-	mi := &file_types_proto_msgTypes[18]
+	mi := &file_types_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1496,7 +1581,7 @@ func (x *Watch) String() string {
 func (*Watch) ProtoMessage() {}
 
 func (x *Watch) ProtoReflect() protoreflect.Message {
-	mi := &file_types_proto_msgTypes[18]
+	mi := &file_types_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1509,7 +1594,7 @@ func (x *Watch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Watch.ProtoReflect.Descriptor instead.
 func (*Watch) Descriptor() ([]byte, []int) {
-	return file_types_proto_rawDescGZIP(), []int{18}
+	return file_types_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Watch) GetId() string {
@@ -1678,7 +1763,7 @@ type Fulfilment struct {
 
 func (x *Fulfilment) Reset() {
 	*x = Fulfilment{}
-	mi := &file_types_proto_msgTypes[19]
+	mi := &file_types_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1690,7 +1775,7 @@ func (x *Fulfilment) String() string {
 func (*Fulfilment) ProtoMessage() {}
 
 func (x *Fulfilment) ProtoReflect() protoreflect.Message {
-	mi := &file_types_proto_msgTypes[19]
+	mi := &file_types_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1703,7 +1788,7 @@ func (x *Fulfilment) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Fulfilment.ProtoReflect.Descriptor instead.
 func (*Fulfilment) Descriptor() ([]byte, []int) {
-	return file_types_proto_rawDescGZIP(), []int{19}
+	return file_types_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *Fulfilment) GetPaymentId() string {
@@ -1750,7 +1835,7 @@ type BackfillPart struct {
 
 func (x *BackfillPart) Reset() {
 	*x = BackfillPart{}
-	mi := &file_types_proto_msgTypes[20]
+	mi := &file_types_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1762,7 +1847,7 @@ func (x *BackfillPart) String() string {
 func (*BackfillPart) ProtoMessage() {}
 
 func (x *BackfillPart) ProtoReflect() protoreflect.Message {
-	mi := &file_types_proto_msgTypes[20]
+	mi := &file_types_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1775,7 +1860,7 @@ func (x *BackfillPart) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BackfillPart.ProtoReflect.Descriptor instead.
 func (*BackfillPart) Descriptor() ([]byte, []int) {
-	return file_types_proto_rawDescGZIP(), []int{20}
+	return file_types_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *BackfillPart) GetRange() *LedgerRange {
@@ -1887,7 +1972,7 @@ type LedgerRange struct {
 
 func (x *LedgerRange) Reset() {
 	*x = LedgerRange{}
-	mi := &file_types_proto_msgTypes[21]
+	mi := &file_types_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1899,7 +1984,7 @@ func (x *LedgerRange) String() string {
 func (*LedgerRange) ProtoMessage() {}
 
 func (x *LedgerRange) ProtoReflect() protoreflect.Message {
-	mi := &file_types_proto_msgTypes[21]
+	mi := &file_types_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1912,7 +1997,7 @@ func (x *LedgerRange) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LedgerRange.ProtoReflect.Descriptor instead.
 func (*LedgerRange) Descriptor() ([]byte, []int) {
-	return file_types_proto_rawDescGZIP(), []int{21}
+	return file_types_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *LedgerRange) GetFrom() uint32 {
@@ -1945,7 +2030,7 @@ type Backfill struct {
 
 func (x *Backfill) Reset() {
 	*x = Backfill{}
-	mi := &file_types_proto_msgTypes[22]
+	mi := &file_types_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1957,7 +2042,7 @@ func (x *Backfill) String() string {
 func (*Backfill) ProtoMessage() {}
 
 func (x *Backfill) ProtoReflect() protoreflect.Message {
-	mi := &file_types_proto_msgTypes[22]
+	mi := &file_types_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1970,7 +2055,7 @@ func (x *Backfill) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Backfill.ProtoReflect.Descriptor instead.
 func (*Backfill) Descriptor() ([]byte, []int) {
-	return file_types_proto_rawDescGZIP(), []int{22}
+	return file_types_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *Backfill) GetRequest() uint64 {
@@ -2041,7 +2126,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_types_proto_msgTypes[23]
+	mi := &file_types_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2053,7 +2138,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_types_proto_msgTypes[23]
+	mi := &file_types_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2066,7 +2151,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_types_proto_rawDescGZIP(), []int{23}
+	return file_types_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Event) GetId() string {
@@ -2107,7 +2192,7 @@ type Rejection struct {
 
 func (x *Rejection) Reset() {
 	*x = Rejection{}
-	mi := &file_types_proto_msgTypes[24]
+	mi := &file_types_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2119,7 +2204,7 @@ func (x *Rejection) String() string {
 func (*Rejection) ProtoMessage() {}
 
 func (x *Rejection) ProtoReflect() protoreflect.Message {
-	mi := &file_types_proto_msgTypes[24]
+	mi := &file_types_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2132,7 +2217,7 @@ func (x *Rejection) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Rejection.ProtoReflect.Descriptor instead.
 func (*Rejection) Descriptor() ([]byte, []int) {
-	return file_types_proto_rawDescGZIP(), []int{24}
+	return file_types_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Rejection) GetCode() string {
@@ -2163,7 +2248,7 @@ type AttemptResult struct {
 
 func (x *AttemptResult) Reset() {
 	*x = AttemptResult{}
-	mi := &file_types_proto_msgTypes[25]
+	mi := &file_types_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2175,7 +2260,7 @@ func (x *AttemptResult) String() string {
 func (*AttemptResult) ProtoMessage() {}
 
 func (x *AttemptResult) ProtoReflect() protoreflect.Message {
-	mi := &file_types_proto_msgTypes[25]
+	mi := &file_types_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2188,7 +2273,7 @@ func (x *AttemptResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AttemptResult.ProtoReflect.Descriptor instead.
 func (*AttemptResult) Descriptor() ([]byte, []int) {
-	return file_types_proto_rawDescGZIP(), []int{25}
+	return file_types_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *AttemptResult) GetSentAtMillis() int64 {
@@ -2237,7 +2322,7 @@ type ReplayResult struct {
 
 func (x *ReplayResult) Reset() {
 	*x = ReplayResult{}
-	mi := &file_types_proto_msgTypes[26]
+	mi := &file_types_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2249,7 +2334,7 @@ func (x *ReplayResult) String() string {
 func (*ReplayResult) ProtoMessage() {}
 
 func (x *ReplayResult) ProtoReflect() protoreflect.Message {
-	mi := &file_types_proto_msgTypes[26]
+	mi := &file_types_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2262,7 +2347,7 @@ func (x *ReplayResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ReplayResult.ProtoReflect.Descriptor instead.
 func (*ReplayResult) Descriptor() ([]byte, []int) {
-	return file_types_proto_rawDescGZIP(), []int{26}
+	return file_types_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ReplayResult) GetQueued() uint32 {
@@ -2296,7 +2381,7 @@ type TestResult struct {
 
 func (x *TestResult) Reset() {
 	*x = TestResult{}
-	mi := &file_types_proto_msgTypes[27]
+	mi := &file_types_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2308,7 +2393,7 @@ func (x *TestResult) String() string {
 func (*TestResult) ProtoMessage() {}
 
 func (x *TestResult) ProtoReflect() protoreflect.Message {
-	mi := &file_types_proto_msgTypes[27]
+	mi := &file_types_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2321,7 +2406,7 @@ func (x *TestResult) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TestResult.ProtoReflect.Descriptor instead.
 func (*TestResult) Descriptor() ([]byte, []int) {
-	return file_types_proto_rawDescGZIP(), []int{27}
+	return file_types_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *TestResult) GetEventId() string {
@@ -2368,7 +2453,7 @@ type Delivery struct {
 
 func (x *Delivery) Reset() {
 	*x = Delivery{}
-	mi := &file_types_proto_msgTypes[28]
+	mi := &file_types_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2380,7 +2465,7 @@ func (x *Delivery) String() string {
 func (*Delivery) ProtoMessage() {}
 
 func (x *Delivery) ProtoReflect() protoreflect.Message {
-	mi := &file_types_proto_msgTypes[28]
+	mi := &file_types_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2393,7 +2478,7 @@ func (x *Delivery) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Delivery.ProtoReflect.Descriptor instead.
 func (*Delivery) Descriptor() ([]byte, []int) {
-	return file_types_proto_rawDescGZIP(), []int{28}
+	return file_types_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Delivery) GetEventId() string {
@@ -2572,7 +2657,7 @@ type Notice struct {
 
 func (x *Notice) Reset() {
 	*x = Notice{}
-	mi := &file_types_proto_msgTypes[29]
+	mi := &file_types_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2584,7 +2669,7 @@ func (x *Notice) String() string {
 func (*Notice) ProtoMessage() {}
 
 func (x *Notice) ProtoReflect() protoreflect.Message {
-	mi := &file_types_proto_msgTypes[29]
+	mi := &file_types_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2597,7 +2682,7 @@ func (x *Notice) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Notice.ProtoReflect.Descriptor instead.
 func (*Notice) Descriptor() ([]byte, []int) {
-	return file_types_proto_rawDescGZIP(), []int{29}
+	return file_types_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *Notice) GetEndpointId() string {
@@ -2702,7 +2787,7 @@ type MailDone struct {
 
 func (x *MailDone) Reset() {
 	*x = MailDone{}
-	mi := &file_types_proto_msgTypes[30]
+	mi := &file_types_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2714,7 +2799,7 @@ func (x *MailDone) String() string {
 func (*MailDone) ProtoMessage() {}
 
 func (x *MailDone) ProtoReflect() protoreflect.Message {
-	mi := &file_types_proto_msgTypes[30]
+	mi := &file_types_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2727,7 +2812,7 @@ func (x *MailDone) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MailDone.ProtoReflect.Descriptor instead.
 func (*MailDone) Descriptor() ([]byte, []int) {
-	return file_types_proto_rawDescGZIP(), []int{30}
+	return file_types_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *MailDone) GetTaken() []string {
@@ -2764,7 +2849,7 @@ type Answer struct {
 
 func (x *Answer) Reset() {
 	*x = Answer{}
-	mi := &file_types_proto_msgTypes[31]
+	mi := &file_types_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2776,7 +2861,7 @@ func (x *Answer) String() string {
 func (*Answer) ProtoMessage() {}
 
 func (x *Answer) ProtoReflect() protoreflect.Message {
-	mi := &file_types_proto_msgTypes[31]
+	mi := &file_types_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2789,7 +2874,7 @@ func (x *Answer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Answer.ProtoReflect.Descriptor instead.
 func (*Answer) Descriptor() ([]byte, []int) {
-	return file_types_proto_rawDescGZIP(), []int{31}
+	return file_types_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *Answer) GetOutcome() isAnswer_Outcome {
@@ -3007,7 +3092,7 @@ const file_types_proto_rawDesc = "" +
 	"\x11expires_at_millis\x18\x03 \x01(\x03R\x0fexpiresAtMillis\":\n" +
 	"\x06Header\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
-	"\x06sealed\x18\x03 \x01(\fR\x06sealedJ\x04\b\x02\x10\x03\"\xb7\x06\n" +
+	"\x06sealed\x18\x03 \x01(\fR\x06sealedJ\x04\b\x02\x10\x03\"\x8d\a\n" +
 	"\bEndpoint\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1d\n" +
 	"\n" +
@@ -3034,7 +3119,14 @@ const file_types_proto_rawDesc = "" +
 	"signatures\x18\x18 \x01(\rR\n" +
 	"signatures\x12\x1a\n" +
 	"\bordering\x18\x19 \x01(\tR\bordering\x120\n" +
-	"\x03log\x18\x1a \x01(\v2\x1e.lumenhook.kafka.v1.AttemptLogR\x03log\"J\n" +
+	"\x03log\x18\x1a \x01(\v2\x1e.lumenhook.kafka.v1.AttemptLogR\x03log\x12\x1d\n" +
+	"\n" +
+	"notices_to\x18\x1b \x01(\tR\tnoticesTo\x125\n" +
+	"\atrouble\x18\x1c \x01(\v2\x1b.lumenhook.kafka.v1.TroubleR\atrouble\"\\\n" +
+	"\aTrouble\x12!\n" +
+	"\fsince_millis\x18\x01 \x01(\x03R\vsinceMillis\x12\x1a\n" +
+	"\battempts\x18\x02 \x01(\rR\battempts\x12\x12\n" +
+	"\x04told\x18\x03 \x01(\bR\x04told\"J\n" +
 	"\n" +
 	"AttemptLog\x12\x12\n" +
 	"\x04from\x18\x01 \x01(\x04R\x04from\x12\x12\n" +
@@ -3047,7 +3139,7 @@ const file_types_proto_rawDesc = "" +
 	"\x04list\x18\x01 \x03(\v2\x19.lumenhook.kafka.v1.AssetR\x04list\" \n" +
 	"\n" +
 	"StringList\x12\x12\n" +
-	"\x04list\x18\x01 \x03(\tR\x04list\"\xd4\x02\n" +
+	"\x04list\x18\x01 \x03(\tR\x04list\"\x87\x03\n" +
 	"\x0eEndpointChange\x12\x15\n" +
 	"\x03url\x18\x01 \x01(\tH\x00R\x03url\x88\x01\x01\x12%\n" +
 	"\vdescription\x18\x02 \x01(\tH\x01R\vdescription\x88\x01\x01\x128\n" +
@@ -3056,12 +3148,16 @@ const file_types_proto_rawDesc = "" +
 	"\n" +
 	"signatures\x18\b \x01(\rH\x03R\n" +
 	"signatures\x88\x01\x01\x12\x1f\n" +
-	"\bordering\x18\t \x01(\tH\x04R\bordering\x88\x01\x01B\x06\n" +
+	"\bordering\x18\t \x01(\tH\x04R\bordering\x88\x01\x01\x12\"\n" +
+	"\n" +
+	"notices_to\x18\n" +
+	" \x01(\tH\x05R\tnoticesTo\x88\x01\x01B\x06\n" +
 	"\x04_urlB\x0e\n" +
 	"\f_descriptionB\x18\n" +
 	"\x16_rate_limit_per_secondB\r\n" +
 	"\v_signaturesB\v\n" +
-	"\t_ordering\"\xee\x03\n" +
+	"\t_orderingB\r\n" +
+	"\v_notices_to\"\xee\x03\n" +
 	"\vWatchChange\x12\x19\n" +
 	"\x05label\x18\x01 \x01(\tH\x00R\x05label\x88\x01\x01\x12$\n" +
 	"\vendpoint_id\x18\x02 \x01(\tH\x01R\n" +
@@ -3237,7 +3333,7 @@ func file_types_proto_rawDescGZIP() []byte {
 	return file_types_proto_rawDescData
 }
 
-var file_types_proto_msgTypes = make([]protoimpl.MessageInfo, 32)
+var file_types_proto_msgTypes = make([]protoimpl.MessageInfo, 33)
 var file_types_proto_goTypes = []any{
 	(*Asset)(nil),          // 0: lumenhook.kafka.v1.Asset
 	(*Memo)(nil),           // 1: lumenhook.kafka.v1.Memo
@@ -3251,26 +3347,27 @@ var file_types_proto_goTypes = []any{
 	(*SealedSecret)(nil),   // 9: lumenhook.kafka.v1.SealedSecret
 	(*Header)(nil),         // 10: lumenhook.kafka.v1.Header
 	(*Endpoint)(nil),       // 11: lumenhook.kafka.v1.Endpoint
-	(*AttemptLog)(nil),     // 12: lumenhook.kafka.v1.AttemptLog
-	(*HeaderList)(nil),     // 13: lumenhook.kafka.v1.HeaderList
-	(*AssetList)(nil),      // 14: lumenhook.kafka.v1.AssetList
-	(*StringList)(nil),     // 15: lumenhook.kafka.v1.StringList
-	(*EndpointChange)(nil), // 16: lumenhook.kafka.v1.EndpointChange
-	(*WatchChange)(nil),    // 17: lumenhook.kafka.v1.WatchChange
-	(*Watch)(nil),          // 18: lumenhook.kafka.v1.Watch
-	(*Fulfilment)(nil),     // 19: lumenhook.kafka.v1.Fulfilment
-	(*BackfillPart)(nil),   // 20: lumenhook.kafka.v1.BackfillPart
-	(*LedgerRange)(nil),    // 21: lumenhook.kafka.v1.LedgerRange
-	(*Backfill)(nil),       // 22: lumenhook.kafka.v1.Backfill
-	(*Event)(nil),          // 23: lumenhook.kafka.v1.Event
-	(*Rejection)(nil),      // 24: lumenhook.kafka.v1.Rejection
-	(*AttemptResult)(nil),  // 25: lumenhook.kafka.v1.AttemptResult
-	(*ReplayResult)(nil),   // 26: lumenhook.kafka.v1.ReplayResult
-	(*TestResult)(nil),     // 27: lumenhook.kafka.v1.TestResult
-	(*Delivery)(nil),       // 28: lumenhook.kafka.v1.Delivery
-	(*Notice)(nil),         // 29: lumenhook.kafka.v1.Notice
-	(*MailDone)(nil),       // 30: lumenhook.kafka.v1.MailDone
-	(*Answer)(nil),         // 31: lumenhook.kafka.v1.Answer
+	(*Trouble)(nil),        // 12: lumenhook.kafka.v1.Trouble
+	(*AttemptLog)(nil),     // 13: lumenhook.kafka.v1.AttemptLog
+	(*HeaderList)(nil),     // 14: lumenhook.kafka.v1.HeaderList
+	(*AssetList)(nil),      // 15: lumenhook.kafka.v1.AssetList
+	(*StringList)(nil),     // 16: lumenhook.kafka.v1.StringList
+	(*EndpointChange)(nil), // 17: lumenhook.kafka.v1.EndpointChange
+	(*WatchChange)(nil),    // 18: lumenhook.kafka.v1.WatchChange
+	(*Watch)(nil),          // 19: lumenhook.kafka.v1.Watch
+	(*Fulfilment)(nil),     // 20: lumenhook.kafka.v1.Fulfilment
+	(*BackfillPart)(nil),   // 21: lumenhook.kafka.v1.BackfillPart
+	(*LedgerRange)(nil),    // 22: lumenhook.kafka.v1.LedgerRange
+	(*Backfill)(nil),       // 23: lumenhook.kafka.v1.Backfill
+	(*Event)(nil),          // 24: lumenhook.kafka.v1.Event
+	(*Rejection)(nil),      // 25: lumenhook.kafka.v1.Rejection
+	(*AttemptResult)(nil),  // 26: lumenhook.kafka.v1.AttemptResult
+	(*ReplayResult)(nil),   // 27: lumenhook.kafka.v1.ReplayResult
+	(*TestResult)(nil),     // 28: lumenhook.kafka.v1.TestResult
+	(*Delivery)(nil),       // 29: lumenhook.kafka.v1.Delivery
+	(*Notice)(nil),         // 30: lumenhook.kafka.v1.Notice
+	(*MailDone)(nil),       // 31: lumenhook.kafka.v1.MailDone
+	(*Answer)(nil),         // 32: lumenhook.kafka.v1.Answer
 }
 var file_types_proto_depIdxs = []int32{
 	1,  // 0: lumenhook.kafka.v1.Payment.memo:type_name -> lumenhook.kafka.v1.Memo
@@ -3280,41 +3377,42 @@ var file_types_proto_depIdxs = []int32{
 	7,  // 4: lumenhook.kafka.v1.Account.keys:type_name -> lumenhook.kafka.v1.Key
 	9,  // 5: lumenhook.kafka.v1.Endpoint.secrets:type_name -> lumenhook.kafka.v1.SealedSecret
 	10, // 6: lumenhook.kafka.v1.Endpoint.headers:type_name -> lumenhook.kafka.v1.Header
-	12, // 7: lumenhook.kafka.v1.Endpoint.log:type_name -> lumenhook.kafka.v1.AttemptLog
-	10, // 8: lumenhook.kafka.v1.HeaderList.list:type_name -> lumenhook.kafka.v1.Header
-	0,  // 9: lumenhook.kafka.v1.AssetList.list:type_name -> lumenhook.kafka.v1.Asset
-	13, // 10: lumenhook.kafka.v1.EndpointChange.headers:type_name -> lumenhook.kafka.v1.HeaderList
-	14, // 11: lumenhook.kafka.v1.WatchChange.assets:type_name -> lumenhook.kafka.v1.AssetList
-	4,  // 12: lumenhook.kafka.v1.WatchChange.amount_rule:type_name -> lumenhook.kafka.v1.AmountRule
-	5,  // 13: lumenhook.kafka.v1.WatchChange.memo_rule:type_name -> lumenhook.kafka.v1.MemoRule
-	15, // 14: lumenhook.kafka.v1.WatchChange.sender_allowlist:type_name -> lumenhook.kafka.v1.StringList
-	15, // 15: lumenhook.kafka.v1.WatchChange.event_types:type_name -> lumenhook.kafka.v1.StringList
-	0,  // 16: lumenhook.kafka.v1.Watch.assets:type_name -> lumenhook.kafka.v1.Asset
-	4,  // 17: lumenhook.kafka.v1.Watch.amount_rule:type_name -> lumenhook.kafka.v1.AmountRule
-	5,  // 18: lumenhook.kafka.v1.Watch.memo_rule:type_name -> lumenhook.kafka.v1.MemoRule
-	21, // 19: lumenhook.kafka.v1.Watch.covered:type_name -> lumenhook.kafka.v1.LedgerRange
-	22, // 20: lumenhook.kafka.v1.Watch.backfill:type_name -> lumenhook.kafka.v1.Backfill
-	20, // 21: lumenhook.kafka.v1.Watch.parts:type_name -> lumenhook.kafka.v1.BackfillPart
-	19, // 22: lumenhook.kafka.v1.Watch.fulfilled:type_name -> lumenhook.kafka.v1.Fulfilment
-	21, // 23: lumenhook.kafka.v1.BackfillPart.range:type_name -> lumenhook.kafka.v1.LedgerRange
-	0,  // 24: lumenhook.kafka.v1.BackfillPart.assets:type_name -> lumenhook.kafka.v1.Asset
-	4,  // 25: lumenhook.kafka.v1.BackfillPart.amount_rule:type_name -> lumenhook.kafka.v1.AmountRule
-	5,  // 26: lumenhook.kafka.v1.BackfillPart.memo_rule:type_name -> lumenhook.kafka.v1.MemoRule
-	25, // 27: lumenhook.kafka.v1.TestResult.result:type_name -> lumenhook.kafka.v1.AttemptResult
-	30, // 28: lumenhook.kafka.v1.Notice.done:type_name -> lumenhook.kafka.v1.MailDone
-	24, // 29: lumenhook.kafka.v1.Answer.rejection:type_name -> lumenhook.kafka.v1.Rejection
-	8,  // 30: lumenhook.kafka.v1.Answer.account:type_name -> lumenhook.kafka.v1.Account
-	11, // 31: lumenhook.kafka.v1.Answer.endpoint:type_name -> lumenhook.kafka.v1.Endpoint
-	18, // 32: lumenhook.kafka.v1.Answer.watch:type_name -> lumenhook.kafka.v1.Watch
-	7,  // 33: lumenhook.kafka.v1.Answer.key:type_name -> lumenhook.kafka.v1.Key
-	28, // 34: lumenhook.kafka.v1.Answer.delivery:type_name -> lumenhook.kafka.v1.Delivery
-	26, // 35: lumenhook.kafka.v1.Answer.replay:type_name -> lumenhook.kafka.v1.ReplayResult
-	27, // 36: lumenhook.kafka.v1.Answer.test:type_name -> lumenhook.kafka.v1.TestResult
-	37, // [37:37] is the sub-list for method output_type
-	37, // [37:37] is the sub-list for method input_type
-	37, // [37:37] is the sub-list for extension type_name
-	37, // [37:37] is the sub-list for extension extendee
-	0,  // [0:37] is the sub-list for field type_name
+	13, // 7: lumenhook.kafka.v1.Endpoint.log:type_name -> lumenhook.kafka.v1.AttemptLog
+	12, // 8: lumenhook.kafka.v1.Endpoint.trouble:type_name -> lumenhook.kafka.v1.Trouble
+	10, // 9: lumenhook.kafka.v1.HeaderList.list:type_name -> lumenhook.kafka.v1.Header
+	0,  // 10: lumenhook.kafka.v1.AssetList.list:type_name -> lumenhook.kafka.v1.Asset
+	14, // 11: lumenhook.kafka.v1.EndpointChange.headers:type_name -> lumenhook.kafka.v1.HeaderList
+	15, // 12: lumenhook.kafka.v1.WatchChange.assets:type_name -> lumenhook.kafka.v1.AssetList
+	4,  // 13: lumenhook.kafka.v1.WatchChange.amount_rule:type_name -> lumenhook.kafka.v1.AmountRule
+	5,  // 14: lumenhook.kafka.v1.WatchChange.memo_rule:type_name -> lumenhook.kafka.v1.MemoRule
+	16, // 15: lumenhook.kafka.v1.WatchChange.sender_allowlist:type_name -> lumenhook.kafka.v1.StringList
+	16, // 16: lumenhook.kafka.v1.WatchChange.event_types:type_name -> lumenhook.kafka.v1.StringList
+	0,  // 17: lumenhook.kafka.v1.Watch.assets:type_name -> lumenhook.kafka.v1.Asset
+	4,  // 18: lumenhook.kafka.v1.Watch.amount_rule:type_name -> lumenhook.kafka.v1.AmountRule
+	5,  // 19: lumenhook.kafka.v1.Watch.memo_rule:type_name -> lumenhook.kafka.v1.MemoRule
+	22, // 20: lumenhook.kafka.v1.Watch.covered:type_name -> lumenhook.kafka.v1.LedgerRange
+	23, // 21: lumenhook.kafka.v1.Watch.backfill:type_name -> lumenhook.kafka.v1.Backfill
+	21, // 22: lumenhook.kafka.v1.Watch.parts:type_name -> lumenhook.kafka.v1.BackfillPart
+	20, // 23: lumenhook.kafka.v1.Watch.fulfilled:type_name -> lumenhook.kafka.v1.Fulfilment
+	22, // 24: lumenhook.kafka.v1.BackfillPart.range:type_name -> lumenhook.kafka.v1.LedgerRange
+	0,  // 25: lumenhook.kafka.v1.BackfillPart.assets:type_name -> lumenhook.kafka.v1.Asset
+	4,  // 26: lumenhook.kafka.v1.BackfillPart.amount_rule:type_name -> lumenhook.kafka.v1.AmountRule
+	5,  // 27: lumenhook.kafka.v1.BackfillPart.memo_rule:type_name -> lumenhook.kafka.v1.MemoRule
+	26, // 28: lumenhook.kafka.v1.TestResult.result:type_name -> lumenhook.kafka.v1.AttemptResult
+	31, // 29: lumenhook.kafka.v1.Notice.done:type_name -> lumenhook.kafka.v1.MailDone
+	25, // 30: lumenhook.kafka.v1.Answer.rejection:type_name -> lumenhook.kafka.v1.Rejection
+	8,  // 31: lumenhook.kafka.v1.Answer.account:type_name -> lumenhook.kafka.v1.Account
+	11, // 32: lumenhook.kafka.v1.Answer.endpoint:type_name -> lumenhook.kafka.v1.Endpoint
+	19, // 33: lumenhook.kafka.v1.Answer.watch:type_name -> lumenhook.kafka.v1.Watch
+	7,  // 34: lumenhook.kafka.v1.Answer.key:type_name -> lumenhook.kafka.v1.Key
+	29, // 35: lumenhook.kafka.v1.Answer.delivery:type_name -> lumenhook.kafka.v1.Delivery
+	27, // 36: lumenhook.kafka.v1.Answer.replay:type_name -> lumenhook.kafka.v1.ReplayResult
+	28, // 37: lumenhook.kafka.v1.Answer.test:type_name -> lumenhook.kafka.v1.TestResult
+	38, // [38:38] is the sub-list for method output_type
+	38, // [38:38] is the sub-list for method input_type
+	38, // [38:38] is the sub-list for extension type_name
+	38, // [38:38] is the sub-list for extension extendee
+	0,  // [0:38] is the sub-list for field type_name
 }
 
 func init() { file_types_proto_init() }
@@ -3322,9 +3420,9 @@ func file_types_proto_init() {
 	if File_types_proto != nil {
 		return
 	}
-	file_types_proto_msgTypes[16].OneofWrappers = []any{}
 	file_types_proto_msgTypes[17].OneofWrappers = []any{}
-	file_types_proto_msgTypes[31].OneofWrappers = []any{
+	file_types_proto_msgTypes[18].OneofWrappers = []any{}
+	file_types_proto_msgTypes[32].OneofWrappers = []any{
 		(*Answer_Rejection)(nil),
 		(*Answer_Account)(nil),
 		(*Answer_Endpoint)(nil),
@@ -3340,7 +3438,7 @@ func file_types_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_types_proto_rawDesc), len(file_types_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   32,
+			NumMessages:   33,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

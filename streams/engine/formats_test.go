@@ -156,7 +156,11 @@ func (c *core) handsOver() {
 // stand makes an endpoint with a line: its head waits, and two stand behind it.
 func (c *core) stand() {
 	c.t.Helper()
-	c.turn(orderedCreation("ep_ordered"))
+	ordered := orderedCreation("ep_ordered")
+	body := ordered.Body.(domain.CreateEndpoint)
+	body.NoticesTo = endpointID
+	ordered.Body = body
+	c.turn(ordered)
 	for _, event := range []string{"evt_head", "evt_next", "evt_last"} {
 		c.take(paidTo("ep_ordered", "GTO", event))
 	}

@@ -8,6 +8,8 @@ import (
 	"github.com/lumenhook/lumenhook/streams"
 )
 
+// What one endpoint is told of another (docs/decisions/notices.md) goes the way of hand-overs.
+//
 // Hand-overs are numbered by the partition that makes them, and a partition that takes them
 // in remembers the highest number of each other. What is not above it is a repeat, however
 // late it comes: the delivery itself may be forgotten by then.
@@ -32,19 +34,47 @@ func (m *machine) handOver(t *streams.Turn, endpointID string, moved domain.Deli
 	if moved.Number != 0 {
 		in.Moved.FromPartition, in.Moved.Number = m.cfg.PartitionOf(endpointID), moved.Number
 	}
-	message := schemas.EncodeHandOver(in)
-	r := streams.NewRecord(schemas.TopicMatches, in.EndpointID, message.Value, message.EachHeader)
-	t.AppendTo(m.cfg.PartitionOf(in.EndpointID), r)
+	t.AppendTo(m.cfg.PartitionOf(in.EndpointID), handedOver(in))
 	return nil
 }
 
-// HandOverOf returns the match by which a fact hands an event over, by the state of the fact's
-// partition; false if the fact is another, or the event went on in that partition.
+// tell appends the event by which another endpoint is told of a fact to the partition of that
+// endpoint, as a match. There it is deduplicated, as a hand-over is.
+func (m *machine) tell(t *streams.Turn, f domain.Fact) error {
+	if f.Telling().EndpointID == "" {
+		return nil
+	}
+	endpoint, err := m.state.endpoint(t.Batch, f.Aggregate)
+	if err != nil {
+		return err
+	}
+	in, _ := f.Told(endpoint, m.cfg.PartitionOf(f.Aggregate))
+	t.AppendTo(m.cfg.PartitionOf(in.EndpointID), handedOver(in))
+	return nil
+}
+
+// handedOver is an event on its way to another endpoint, as a record.
+func handedOver(in domain.MatchInput) streams.Record {
+	m := schemas.EncodeHandOver(in)
+	return streams.NewRecord(schemas.TopicMatches, in.EndpointID, m.Value, m.EachHeader)
+}
+
+// HandOverOf returns the match by which a fact hands an event over, or tells another endpoint of
+// itself, by the state of the fact's partition; false if the fact is another, or the event went on
+// in that partition.
 func HandOverOf(s *streams.Store, r streams.Record) (match streams.Record, is bool, err error) {
 	f, err := readFact(r)
-	moved, hands := f.Body.(domain.DeliveryMoved)
-	if err != nil || !hands {
+	if err != nil {
 		return match, false, err
+	}
+	if f.Telling().EndpointID != "" {
+		e, err := load(s, spaceEndpoint, f.Aggregate, schemas.UnmarshalEndpoint)
+		in, is := f.Told(e, r.Partition)
+		return handedOver(in), is && err == nil, err
+	}
+	moved, hands := f.Body.(domain.DeliveryMoved)
+	if !hands {
+		return match, false, nil
 	}
 	d, err := load(s, spaceDelivery, moved.EventID, schemas.UnmarshalDelivery)
 	if err != nil || d.EndpointID != f.Aggregate || d.MovedTo == "" {
@@ -52,8 +82,7 @@ func HandOverOf(s *streams.Store, r streams.Record) (match streams.Record, is bo
 	}
 	in := d.HandOver(moved.Body)
 	in.Moved.FromPartition, in.Moved.Number = r.Partition, moved.Number
-	m := schemas.EncodeHandOver(in)
-	return streams.NewRecord(schemas.TopicMatches, in.EndpointID, m.Value, m.EachHeader), true, nil
+	return handedOver(in), true, nil
 }
 
 // KnowsHandOver reports whether a state has taken in a hand-over of a partition.

@@ -108,6 +108,9 @@ func (m *machine) Start(t *streams.Turn, latest []streams.Record) error {
 				return err
 			}
 		}
+		if err := m.tell(t, f); err != nil {
+			return err
+		}
 	}
 	if err := m.scheduler.inherit(t, m.inherited); err != nil {
 		return err
@@ -227,10 +230,7 @@ func (m *machine) record(
 	}
 	for _, body := range bodies {
 		version++
-		if moved, ok := body.(domain.DeliveryMoved); ok {
-			moved.Number = m.handOverNumber(t)
-			body = moved
-		}
+		body = domain.Numbered(body, m.handOverNumber(t))
 		f := domain.Fact{
 			Aggregate: aggregate,
 			Version:   version,
@@ -268,6 +268,9 @@ func (m *machine) foldRecorded(t *streams.Turn, f domain.Fact) error {
 			return err
 		}
 	default: // nothing else to do
+	}
+	if err := m.tell(t, f); err != nil {
+		return err
 	}
 	m.scheduler.noteChange(c.before, c.after)
 	m.scheduler.mails.noteChange(c.notice[0], c.notice[1])

@@ -83,7 +83,7 @@ func (s *Source) goesAlong(r streams.Record, before map[int32]int64) (bool, erro
 	if err != nil {
 		return true, nil // the engine sets it aside
 	}
-	if in.Moved.Moves > 0 {
+	if in.Moved.Moves > 0 || in.Event.Type.TellsOfEndpoint() {
 		return !s.isAhead(in), nil
 	}
 	if r.Offset < before[r.Partition] {

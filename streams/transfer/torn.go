@@ -70,7 +70,7 @@ func idOf(moved domain.Moved) handOver { return handOver{moved.FromPartition, mo
 // stands notes that a match is there.
 func (h handOvers) stands(r streams.Record) {
 	in, err := schemas.DecodePaymentMatched(schemas.Read(r.Value, r))
-	if err == nil && in.Moved.Moves > 0 {
+	if err == nil && in.Moved.Number > 0 {
 		delete(h, idOf(in.Moved))
 	}
 }

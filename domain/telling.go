@@ -1,0 +1,199 @@
+package domain
+
+import "cmp"
+
+// An endpoint may name another of its account, which is told of it by events of their own
+// (docs/decisions/notices.md): before it is disabled, and when it is.
+
+// Types of the events by which one endpoint is told of another.
+const (
+	EndpointFailingEvent  EventType = "endpoint.failing"
+	EndpointDisabledEvent EventType = "endpoint.disabled"
+)
+
+// TellsOfEndpoint reports whether events of a type tell one endpoint of another. They are of no
+// watch and of no payment.
+func (t EventType) TellsOfEndpoint() bool {
+	return t == EndpointFailingEvent || t == EndpointDisabledEvent
+}
+
+// When an endpoint is said to be failing, long before 20 runs in a row, of two days each, have
+// failed: after an hour and five attempts without one success, or at half of the runs.
+const (
+	failingAfterMillis = 3_600_000
+	failingAttempts    = 5
+)
+
+// Trouble is what has happened at an endpoint since its last success, or since it was enabled. What
+// ends while it is disabled is no part of it, nor is a test.
+type Trouble struct {
+	SinceMillis int64 // of the first attempt that failed; 0: none did
+	Attempts    int   // that failed
+	Told        bool  // it was said to be failing
+}
+
+// Telling says which endpoint is told what a fact says.
+type Telling struct {
+	EndpointID string // empty: none
+	EventID    string
+	Number     uint64 // [Moved.Number] of the event's way to its partition
+}
+
+// after is the trouble after an attempt, as its fact records it; zero: the attempt is no part of
+// one. Facts of versions that recorded none begin none.
+func (t Trouble) after(e Endpoint, a AttemptMade, atMillis int64) Trouble {
+	if a.EventType == TestPing || !e.Sends() || a.Result.Succeeded() {
+		return Trouble{}
+	}
+	t.SinceMillis = cmp.Or(t.SinceMillis, atMillis)
+	t.Attempts++
+	return t
+}
+
+// folded is the trouble of an endpoint after the fact of an attempt.
+func (t Trouble) folded(a AttemptMade) Trouble {
+	switch {
+	case a.EventType == TestPing:
+	case a.State == StateDelivered:
+		return Trouble{}
+	case a.Trouble.SinceMillis != 0:
+		return a.Trouble
+	}
+	return t
+}
+
+// fails reports whether an attempt is where its endpoint is to be said to be failing: once until it
+// takes something again, or is enabled.
+func (p Policy) fails(e Endpoint, made AttemptMade, nowMillis int64) bool {
+	if made.Trouble.SinceMillis == 0 || made.Trouble.Told {
+		return false
+	}
+	long := made.Trouble.Attempts >= failingAttempts &&
+		nowMillis-made.Trouble.SinceMillis >= failingAfterMillis
+	half := made.State == StateFailed && p.DisableAfter > 1 && streak(e, made) >= p.DisableAfter/2
+	return long || half
+}
+
+// tells returns who is told, by an event whose identifier depends on the endpoint, on what is told
+// and on which time it is: told again, it is the same event.
+func (e Endpoint) tells(what EventType, which string) Telling {
+	if e.NoticesTo == "" {
+		return Telling{}
+	}
+	return Telling{
+		EndpointID: e.NoticesTo,
+		EventID:    DeriveID(EventPrefix, string(what), e.ID, which),
+	}
+}
+
+// Telling returns whom the fact is told to, by an event.
+func (f Fact) Telling() Telling {
+	switch body := f.Body.(type) {
+	case AttemptMade:
+		return body.Telling
+	case EndpointDisabled:
+		return body.Telling
+	default: // nobody
+	}
+	return Telling{}
+}
+
+// Numbered is the body of a fact that is told, with the number of the event's way.
+func Numbered(body FactBody, number uint64) FactBody {
+	switch b := body.(type) {
+	case AttemptMade:
+		if b.Telling.EndpointID != "" {
+			b.Telling.Number = number
+			return b
+		}
+	case EndpointDisabled:
+		if b.Telling.EndpointID != "" {
+			b.Telling.Number = number
+			return b
+		}
+	case DeliveryMoved:
+		b.Number = number
+		return b
+	default: // it leads to nothing in another partition
+	}
+	return body
+}
+
+// Told is what the endpoint that is told of a fact gets; false if none is. The endpoint is that of
+// the fact.
+func (f Fact) Told(e Endpoint, fromPartition int32) (MatchInput, bool) {
+	telling := f.Telling()
+	if telling.EndpointID == "" {
+		return MatchInput{}, false
+	}
+	return MatchInput{
+		AccountID:  e.AccountID,
+		EndpointID: telling.EndpointID,
+		Event:      f.event(e, telling.EventID),
+		Moved:      Moved{FromPartition: fromPartition, Number: telling.Number},
+	}, true
+}
+
+func (f Fact) event(e Endpoint, id string) Event {
+	about := endpointSummary{ID: e.ID, URL: e.URL, Description: e.Description}
+	event := Event{ID: id, CreatedAtMillis: f.AtMillis}
+	var data any
+	if body, is := f.Body.(AttemptMade); is {
+		event.Type = EndpointFailingEvent
+		data = failingData{
+			Endpoint:       about,
+			FailingSince:   FormatMillis(body.Trouble.SinceMillis),
+			FailedAttempts: body.Trouble.Attempts,
+			LastAttempt:    viewLastAttempt(body.EventID, body.Result.StatusCode, body.Result.Error),
+		}
+	}
+	if body, is := f.Body.(EndpointDisabled); is {
+		event.Type = EndpointDisabledEvent
+		data = disabledData{
+			Endpoint:    about,
+			Reason:      body.Reason,
+			DisabledAt:  FormatMillis(f.AtMillis),
+			LastAttempt: viewLastAttempt(body.EventID, body.LastStatusCode, body.LastError),
+		}
+	}
+	event.Body = encode(envelope{
+		ID:         id,
+		Type:       event.Type,
+		APIVersion: APIVersion,
+		CreatedAt:  FormatMillis(f.AtMillis),
+		Data:       data,
+	})
+	return event
+}
+
+type failingData struct {
+	Endpoint       endpointSummary `json:"endpoint"`
+	FailingSince   string          `json:"failingSince"`
+	FailedAttempts int             `json:"failedAttempts"`
+	LastAttempt    lastAttempt     `json:"lastAttempt"`
+}
+
+type disabledData struct {
+	Endpoint    endpointSummary `json:"endpoint"`
+	Reason      DisabledReason  `json:"reason"`
+	DisabledAt  string          `json:"disabledAt"`
+	LastAttempt lastAttempt     `json:"lastAttempt"`
+}
+
+// lastAttempt is what the receiver answered last.
+type lastAttempt struct {
+	EventID    string        `json:"eventId"`
+	StatusCode *int          `json:"statusCode"`
+	Error      *AttemptError `json:"error"`
+}
+
+func viewLastAttempt(eventID string, statusCode int, err AttemptError) lastAttempt {
+	view := lastAttempt{EventID: eventID}
+	if statusCode != 0 {
+		view.StatusCode = &statusCode
+	}
+	if err != "" {
+		view.Error = &err
+	}
+	return view
+}

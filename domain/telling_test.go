@@ -1,0 +1,124 @@
+package domain_test
+
+import (
+	"encoding/json"
+	"testing"
+
+	"github.com/lumenhook/lumenhook/domain"
+)
+
+// fails makes attempts at events of an endpoint, each at its time, and returns those of its facts
+// that another endpoint is told.
+func fails(t *testing.T, e *domain.Endpoint, statuses map[int64]int, until int64) []domain.Fact {
+	t.Helper()
+	var told []domain.Fact
+	for at := int64(1); at <= until; at++ {
+		status := statuses[at]
+		if status == 0 {
+			continue
+		}
+		millis := at * 60_000
+		d := domain.Delivery{
+			EventID:    domain.DeriveID(domain.EventPrefix, string(rune('a'+at))),
+			EventType:  domain.PaymentReceived,
+			AccountID:  e.AccountID,
+			EndpointID: e.ID,
+			State:      domain.StateQueued,
+			Run:        1,
+		}
+		for _, body := range domain.DecideAttempt(*e, d, 1, domain.AttemptResult{StatusCode: status},
+			domain.DefaultPolicy(), millis) {
+			f := domain.Fact{Aggregate: e.ID, Version: e.Version + 1, AtMillis: millis, Body: body}
+			*e, d = domain.EvolveEndpoint(*e, d, f)
+			if f.Telling().EndpointID != "" {
+				told = append(told, f)
+			}
+		}
+	}
+	return told
+}
+
+func tellingEndpoint() domain.Endpoint {
+	return domain.Endpoint{
+		ID:        "ep_fails",
+		AccountID: "acc_1",
+		Status:    domain.StatusActive,
+		EndpointSettings: domain.EndpointSettings{
+			URL:       "https://shop.example/hook",
+			NoticesTo: "ep_told",
+		},
+	}
+}
+
+// An endpoint is said to be failing once an hour and five attempts have gone by without a success,
+// once until it takes something; then it may fail anew, which is another event.
+func TestAnEndpointIsSaidToFailOnceATrouble(t *testing.T) {
+	e := tellingEndpoint()
+	told := fails(t, &e, map[int64]int{
+		1: 500, 2: 500, 3: 500, 4: 500, 30: 500, // five, and not yet an hour
+		61: 500, 62: 500, // an hour
+		70:  200,
+		100: 500, 170: 500, 171: 500, 172: 500, // an hour, and four
+		173: 500, 400: 500,
+	}, 500)
+	if len(told) != 2 || told[0].AtMillis != 61*60_000 || told[1].AtMillis != 173*60_000 {
+		t.Fatalf("told %+v", told)
+	}
+	if told[0].Telling().EventID == told[1].Telling().EventID {
+		t.Error("two troubles are one event")
+	}
+	in, is := told[0].Told(e, 3)
+	if !is || in.EndpointID != "ep_told" || in.Event.ID != told[0].Telling().EventID ||
+		in.Event.Type != domain.EndpointFailingEvent || in.WatchID != "" {
+		t.Errorf("tells %+v", in)
+	}
+	var body struct {
+		Data struct {
+			FailingSince   string
+			FailedAttempts int
+			LastAttempt    struct{ StatusCode int }
+		}
+	}
+	if err := json.Unmarshal(in.Event.Body, &body); err != nil || body.Data.FailedAttempts != 6 ||
+		body.Data.FailingSince != "1970-01-01T00:01:00.000Z" || body.Data.LastAttempt.StatusCode != 500 {
+		t.Errorf("%s: %v", in.Event.Body, err)
+	}
+}
+
+// A disabling that nobody asked for is told under one id, however often its endpoint was disabled
+// before; one that the account asked for is not.
+func TestADisablingIsTold(t *testing.T) {
+	e := tellingEndpoint()
+	first := fails(t, &e, map[int64]int{1: 410}, 1)
+	if len(first) != 1 || e.Status != domain.StatusDisabled {
+		t.Fatalf("told %+v, and is %s", first, e.Status)
+	}
+	if in, _ := first[0].Told(e, 0); in.Event.Type != domain.EndpointDisabledEvent ||
+		in.AccountID != "acc_1" {
+		t.Errorf("tells %+v", in)
+	}
+	asked, _ := domain.DecideEndpoint(tellingEndpoint(), domain.Command{
+		AccountID: "acc_1",
+		Body:      domain.DisableEndpoint{EndpointID: "ep_fails"},
+	}, 1)
+	if f := (domain.Fact{Body: asked[0]}); f.Telling() != (domain.Telling{}) {
+		t.Errorf("who disables an endpoint is told of it: %+v", f.Telling())
+	}
+	enabled := domain.Fact{Aggregate: e.ID, Version: e.Version + 1, Body: domain.EndpointEnabled{}}
+	e, _ = domain.EvolveEndpoint(e, domain.Delivery{}, enabled)
+	again := fails(t, &e, map[int64]int{2: 410}, 2)
+	if len(again) != 1 || again[0].Telling().EventID == first[0].Telling().EventID {
+		t.Errorf("a second disabling is told as %+v", again)
+	}
+}
+
+// What an endpoint does not take it cannot be told.
+func TestNoEndpointIsToldOfItself(t *testing.T) {
+	c := domain.Command{ID: "cmd_1", AccountID: "acc_1", Body: domain.UpdateEndpoint{
+		EndpointID: "ep_fails",
+		Change:     domain.EndpointChange{NoticesTo: new("ep_fails")},
+	}}
+	if err := c.WellFormed(); err == nil {
+		t.Error("an endpoint is told of itself")
+	}
+}
