@@ -24,7 +24,7 @@ MODIFIED ?= $(if $(shell git status --porcelain 2>/dev/null),true,false)
 CLI := github.com/lumenhook/lumenhook/internal/cli
 LDFLAGS := -X $(CLI).version=$(VERSION) -X $(CLI).commit=$(COMMIT) -X $(CLI).date=$(DATE) -X $(CLI).modified=$(MODIFIED)
 
-.PHONY: run build test test-kafka test-kafka-long test-cluster test-browser test-signatures test-receivers lint lint-units lint-openapi vuln fuzz race sim trial reconcile-soak bench bench-waiting bench-api bench-match bench-projections bench-ledger bench-restore recording site site-serve release-forms release-snapshot generate generate-clients clean
+.PHONY: run build test test-kafka test-kafka-long test-cluster test-browser test-signatures test-receivers lint lint-units lint-openapi vuln fuzz race sim trial reconcile-soak bench bench-waiting bench-api bench-match bench-projections bench-ledger bench-restore recording site site-serve charts release-forms release-snapshot generate generate-clients clean
 
 run: build ## build and start everything; Ctrl-C stops it
 	@./bin/lumenhook run $(ARGS)
@@ -186,6 +186,9 @@ site: ## these pages as static files, in bin/site: guides, reference, search
 SITE_LISTEN ?= 127.0.0.1:8181
 site-serve: ## the same in a browser, at SITE_LISTEN=127.0.0.1:8181
 	@$(GO) run ./docs/site -out bin/site -listen $(SITE_LISTEN)
+
+charts: ## the pictures of docs/analytics.md: its questions, asked of a run of a minute
+	$(GO) test ./cmd/lumenhook -count 1 -run TheChartsAreOfARun -write-charts
 
 recording: build ## the picture of the README: its first webhook, followed in a shell on a service of its own
 	$(GO) run ./docs/recording

@@ -195,7 +195,7 @@ type shell struct {
 func openShell(t *testing.T, home, path string) *shell {
 	t.Helper()
 	installProgram(t, filepath.Join(home, "bin"))
-	ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	sh := &shell{
 		t:      t,
 		cmd:    exec.CommandContext(ctx, "bash", "-euo", "pipefail", "-s"),
