@@ -188,7 +188,7 @@ text{fill:#e7ebf1}.soft{fill:#a3adbc}.bar{fill:#a5a1ff}.ground{fill:#171d26}
 		y, v := top+row*i, r[value].(float64)
 		says := fmt.Sprintf("%.0f", v)
 		if rate, isRate := r[text].(float64); isRate && text == "success_rate" {
-			says += fmt.Sprintf("  (%.0f%% of attempts succeed)", 100*rate)
+			says += fmt.Sprintf("  (%.0f%% succeed)", 100*rate)
 		}
 		name := fmt.Sprint(r[label])
 		fmt.Fprintf(&b, `<text x="%d" y="%d" text-anchor="end">%s</text>

@@ -20,6 +20,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/lumenhook/lumenhook/internal/freeport"
+	"github.com/lumenhook/lumenhook/internal/pages"
 	"github.com/lumenhook/lumenhook/internal/testkit"
 )
 
@@ -152,15 +153,14 @@ func TestTheDocumentedLooksInside(t *testing.T) {
 // scriptsOf are the shell scripts of a section of a page.
 func scriptsOf(t *testing.T, page, title string) (scripts []string) {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join("..", "..", page))
+	read, err := pages.Read(filepath.Join("..", ".."), page)
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, section, _ := strings.Cut(string(text), "## "+title+"\n")
-	section, _, _ = strings.Cut(section, "\n## ")
-	fenced := regexp.MustCompile("(?s)```sh\n(.*?)```")
-	for _, block := range fenced.FindAllStringSubmatch(section, -1) {
-		scripts = append(scripts, block[1])
+	for _, block := range read.Blocks {
+		if block.Section == title && block.Language == "sh" {
+			scripts = append(scripts, block.Code)
+		}
 	}
 	return scripts
 }

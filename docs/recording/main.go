@@ -19,10 +19,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/lumenhook/lumenhook/internal/pages"
 )
 
 // sessionMax bounds a session, with the start of the service.
@@ -42,11 +43,11 @@ func main() {
 func record(program, page, out string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), sessionMax)
 	defer cancel()
-	text, err := os.ReadFile(page)
+	read, err := pages.Read(".", page)
 	if err != nil {
 		return err
 	}
-	blocks := blocksOf(string(text))
+	blocks := blocksOf(read)
 	if len(blocks) < 4 {
 		return fmt.Errorf("%s has %d blocks of a first webhook, and 4 are followed", page, len(blocks))
 	}
@@ -76,12 +77,11 @@ func record(program, page, out string) error {
 }
 
 // blocksOf are the shell blocks of the first webhook.
-func blocksOf(page string) (blocks []string) {
-	_, section, _ := strings.Cut(page, "## A first webhook in five minutes\n")
-	section, _, _ = strings.Cut(section, "\n## ")
-	fenced := regexp.MustCompile("(?s)```sh\n(.*?)```")
-	for _, m := range fenced.FindAllStringSubmatch(section, -1) {
-		blocks = append(blocks, m[1])
+func blocksOf(page pages.Page) (blocks []string) {
+	for _, b := range page.Blocks {
+		if b.Section == "A first webhook in five minutes" && b.Language == "sh" {
+			blocks = append(blocks, b.Code)
+		}
 	}
 	return blocks
 }

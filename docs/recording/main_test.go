@@ -5,11 +5,13 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/lumenhook/lumenhook/internal/pages"
 )
 
 // The picture shows the README's blocks of now: who changes them makes it anew.
 func TestThePictureIsOfTheREADME(t *testing.T) {
-	page, err := os.ReadFile("../../README.md")
+	page, err := pages.Read("../..", "README.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -17,7 +19,7 @@ func TestThePictureIsOfTheREADME(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	blocks := blocksOf(string(page))
+	blocks := blocksOf(page)
 	if len(blocks) < len(awaited) {
 		t.Fatalf("the README has %d blocks, and %d are recorded", len(blocks), len(awaited))
 	}

@@ -37,6 +37,7 @@ func TestBrowserReadsTheSite(t *testing.T) {
 	on, err := json.Marshal(map[string]any{
 		"site": address, "chromium": chromium, "pictures": pictures, "pages": []string{
 			"index.html", "overview.html", "receiving.html", "analytics.html", "state-machines.html",
+			"start/python.html", "concepts.html", "guides/go-live.html", "commands.html",
 			"decisions/index.html", "reference/api/index.html", "reference/api/endpoints.html",
 			"reference/api/objects.html", "source/examples/verify/go/verify.go/verify.go.html",
 		},
