@@ -302,6 +302,7 @@ func TestOperationsNamesFlagsThatExist(t *testing.T) {
 	flags := make(map[string]bool)
 	var collect func(*cobra.Command)
 	collect = func(c *cobra.Command) {
+		c.InitDefaultHelpFlag()
 		for _, set := range []*pflag.FlagSet{c.Flags(), c.PersistentFlags()} {
 			set.VisitAll(func(f *pflag.Flag) { flags["--"+f.Name] = true })
 		}
