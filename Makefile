@@ -35,10 +35,11 @@ build: ## the program, as ./bin/lumenhook
 
 # What a release has beside the programs, and a package puts where shells look for it.
 .PHONY: shell-files
-shell-files: ## the scripts of the shells, in completions/
+shell-files: ## the scripts of the shells in completions/, and man pages in man/
 	@mkdir -p completions
 	@$(GO) build -trimpath -tags noengine -o completions/.program ./cmd/lumenhook
 	@set -e; for shell in bash zsh fish powershell; do completions/.program completion $$shell > completions/lumenhook.$$shell; done
+	@completions/.program man --to man
 	@rm completions/.program
 
 test: lint ## everything, with real parts

@@ -177,6 +177,7 @@ func (s *stage) furnish(t *testing.T) {
 		"/etc/lumenhook/":           "etc/",
 		"/backups/":                 "backups/",
 		"/mnt/bucket/":              "bucket/",
+		"~/.local/":                 "local/",
 		"2026-11-01T00:00:00Z":      time.Now().Add(-time.Hour).UTC().Format(time.RFC3339),
 	}
 }

@@ -80,7 +80,7 @@ can tell), and with 3 when what was compared differs.`,
 		newCoverage(), newStatement(), newReconcile(), newListen(), newTrigger(), newFixtures(),
 		newSQL(), newTopics(), newBackup(), newRestore(), newRepartition(), newRebuild(),
 		newVerifyProjection(), newMigrate(), newHealth(), newDoctor(),
-		newMCP(), cli.NewVersion(), completion.New(),
+		newMCP(), newMan(), cli.NewVersion(), completion.New(),
 	)
 	root.Example = examplesOf(root, "run")
 	completion.Register(root)

@@ -78,6 +78,7 @@ var flagPaths = map[string]cobra.ShellCompDirective{
 	"scratch":         cobra.ShellCompDirectiveFilterDirs,
 	"ledger-lake":     cobra.ShellCompDirectiveFilterDirs,
 	"stellar-lake":    cobra.ShellCompDirectiveFilterDirs,
+	"man to":          cobra.ShellCompDirectiveFilterDirs,
 	"backup to":       cobra.ShellCompDirectiveFilterDirs,
 	"restore from":    cobra.ShellCompDirectiveFilterDirs,
 	"devnet cert out": cobra.ShellCompDirectiveFilterDirs,

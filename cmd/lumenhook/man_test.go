@@ -1,0 +1,39 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+)
+
+// Each command has a page with its first example, and pages that are written again are the same.
+func TestEachCommandHasAManPage(t *testing.T) {
+	commands := make(map[string]*cobra.Command)
+	collect(newRoot(), commands)
+	dir, again := t.TempDir(), t.TempDir()
+	for _, to := range []string{dir, again} {
+		if err := writeManPages(newRoot(), to); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// roff writes a hyphen as \-, and some plainly.
+	words := strings.NewReplacer("-", "", `\`, "")
+	for name, c := range commands {
+		file := "lumenhook-" + strings.ReplaceAll(name, " ", "-") + ".1"
+		page, err := os.ReadFile(filepath.Join(dir, file))
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		if same, err := os.ReadFile(filepath.Join(again, file)); err != nil || string(same) != string(page) {
+			t.Errorf("%s is another when it is written again: %v", file, err)
+		}
+		purpose, _, _ := strings.Cut(strings.TrimPrefix(c.Example, "  # "), "\n")
+		if !strings.Contains(words.Replace(string(page)), words.Replace(purpose)) {
+			t.Errorf("%s lacks the example %q", file, purpose)
+		}
+	}
+}
