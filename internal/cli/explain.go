@@ -120,8 +120,8 @@ func brokerCause(err error, address string) string {
 // for people.
 var packages = []string{
 	"api", "apiserver", "broker", "client", "commands", "console", "directory", "egress", "engine",
-	"follower", "horizon", "lake", "ledger", "mailer", "mirror", "projections", "receiver", "rpc",
-	"schemas", "sealing", "signing", "sim", "streams", "telemetry", "topology", "transfer",
+	"follower", "horizon", "lake", "ledger", "mailer", "mirror", "projections", "receipt", "receiver",
+	"rpc", "schemas", "sealing", "signing", "sim", "streams", "telemetry", "topology", "transfer",
 	"trial",
 }
 
