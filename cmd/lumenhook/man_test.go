@@ -28,7 +28,8 @@ func TestEachCommandHasAManPage(t *testing.T) {
 			t.Error(err)
 			continue
 		}
-		if same, err := os.ReadFile(filepath.Join(again, file)); err != nil || string(same) != string(page) {
+		same, err := os.ReadFile(filepath.Join(again, file))
+		if err != nil || string(same) != string(page) {
 			t.Errorf("%s is another when it is written again: %v", file, err)
 		}
 		purpose, _, _ := strings.Cut(strings.TrimPrefix(c.Example, "  # "), "\n")
