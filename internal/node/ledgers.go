@@ -9,14 +9,12 @@ import (
 	"github.com/lumenhook/lumenhook/schemas"
 )
 
-// cursorAge is how old what is told of the cursor may be, cursorMax how long reading it may take.
-const (
-	cursorAge = time.Second
-	cursorMax = 5 * time.Second
-)
+// cursorMax is how long reading the cursor may take.
+const cursorMax = 5 * time.Second
 
-// ledgers is the API's view of the follower's cursor. It is read once for all who ask within a
-// second.
+// ledgers is the API's view of the follower's cursor. What it tells is never older than the
+// question: whoever was told of a payment finds its ledger read. One read at a time answers all
+// who asked before it began.
 type ledgers struct {
 	newest func(context.Context) (schemas.LedgerRead, bool, error)
 	now    func() time.Time
@@ -24,7 +22,7 @@ type ledgers struct {
 	turn   chan struct{} // whose is the turn reads
 	mu     sync.Mutex
 	read   api.Followed
-	readAt time.Time
+	readAt time.Time // when the read began
 }
 
 func newLedgers(
@@ -33,15 +31,16 @@ func newLedgers(
 	return &ledgers{newest: newest, now: now, turn: make(chan struct{}, 1)}
 }
 
-// known returns what was read within the last second.
-func (l *ledgers) known() (api.Followed, bool) {
+// readSince returns what was read by a read that began after a time.
+func (l *ledgers) readSince(asked time.Time) (api.Followed, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.read, !l.readAt.IsZero() && l.now().Sub(l.readAt) < cursorAge
+	return l.read, l.readAt.After(asked)
 }
 
-// Followed returns what the newest cursor says.
+// Followed returns what the newest cursor that was committed before the call says.
 func (l *ledgers) Followed(ctx context.Context) (api.Followed, error) {
+	asked := l.now()
 	ctx, cancel := context.WithTimeout(ctx, cursorMax)
 	defer cancel()
 	select {
@@ -50,7 +49,7 @@ func (l *ledgers) Followed(ctx context.Context) (api.Followed, error) {
 	case <-ctx.Done():
 		return api.Followed{}, ctx.Err()
 	}
-	if read, fresh := l.known(); fresh {
+	if read, since := l.readSince(asked); since {
 		return read, nil
 	}
 	began := l.now()
