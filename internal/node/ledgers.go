@@ -2,7 +2,6 @@ package node
 
 import (
 	"context"
-	"sync"
 	"time"
 
 	"github.com/lumenhook/lumenhook/api"
@@ -19,8 +18,7 @@ type ledgers struct {
 	newest func(context.Context) (schemas.LedgerRead, bool, error)
 	now    func() time.Time
 
-	turn   chan struct{} // whose is the turn reads
-	mu     sync.Mutex
+	turn   chan struct{} // whose is the turn may touch what follows
 	read   api.Followed
 	readAt time.Time // when the read began
 }
@@ -29,13 +27,6 @@ func newLedgers(
 	newest func(context.Context) (schemas.LedgerRead, bool, error), now func() time.Time,
 ) *ledgers {
 	return &ledgers{newest: newest, now: now, turn: make(chan struct{}, 1)}
-}
-
-// readSince returns what was read by a read that began after a time.
-func (l *ledgers) readSince(asked time.Time) (api.Followed, bool) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.read, l.readAt.After(asked)
 }
 
 // Followed returns what the newest cursor that was committed before the call says.
@@ -49,16 +40,14 @@ func (l *ledgers) Followed(ctx context.Context) (api.Followed, error) {
 	case <-ctx.Done():
 		return api.Followed{}, ctx.Err()
 	}
-	if read, since := l.readSince(asked); since {
-		return read, nil
+	if l.readAt.After(asked) {
+		return l.read, nil
 	}
 	began := l.now()
 	cursor, found, err := l.newest(ctx)
 	if err != nil || !found {
 		return api.Followed{}, err
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	l.readAt, l.read = began, api.Followed{
 		NetworkPassphrase: cursor.NetworkPassphrase,
 		Ledger:            cursor.Sequence,
