@@ -12,8 +12,7 @@ import (
 const cursorMax = 5 * time.Second
 
 // ledgers is the API's view of the follower's cursor. What it tells is never older than the
-// question: whoever was told of a payment finds its ledger read. One read at a time answers all
-// who asked before it began.
+// question. One read at a time answers all who asked before it began.
 type ledgers struct {
 	newest func(context.Context) (schemas.LedgerRead, bool, error)
 	now    func() time.Time

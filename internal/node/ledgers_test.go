@@ -12,7 +12,7 @@ import (
 
 // A ledger that was read before a question is told in its answer, however soon one question
 // follows another: a statement that ended with an older ledger would leave out a payment whose
-// webhook has arrived.
+// event was listed before.
 func TestTheCursorIsNeverOlderThanTheQuestion(t *testing.T) {
 	committed := uint32(0)
 	l := newLedgers(func(context.Context) (schemas.LedgerRead, bool, error) {
