@@ -142,8 +142,9 @@ sim: ## simulated runs: SEED=n STEPS=n for one and its transcript; else fresh se
 OPS ?= 250
 KEEP ?= $(CURDIR)/trials
 SCRIPT ?=
-trial: ## the real program from outside: fresh seeds for FOR=60s, or SEED=n, or SCRIPT=file; OPS=n operations; failures are shrunk and kept in KEEP
-	$(GO) test -count 1 -timeout 24h -v -run TestFreshSeeds ./internal/trial -trial.seed=$(SEED) -trial.ops=$(OPS) -trial.for=$(FOR) -trial.script=$(SCRIPT) -trial.keep=$(KEEP)
+FROM ?=
+trial: ## the real program from outside: fresh seeds for FOR=60s (FROM=text draws the same ones again), or SEED=n, or SCRIPT=file; OPS=n operations; failures are shrunk and kept in KEEP
+	$(GO) test -count 1 -timeout 24h -v -run TestFreshSeeds ./internal/trial -trial.seed=$(SEED) -trial.from=$(FROM) -trial.ops=$(OPS) -trial.for=$(FOR) -trial.script=$(SCRIPT) -trial.keep=$(KEEP)
 
 SOAK ?= 1000000
 reconcile-soak: ## SOAK=1000000 payments to watched wallets, while the source misbehaves and the program is killed: nothing may be unexplained

@@ -2,6 +2,7 @@ package trial_test
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -19,6 +20,7 @@ import (
 
 var (
 	seedFlag   = flag.Uint64("trial.seed", 0, "run this seed; 0: fresh seeds")
+	fromFlag   = flag.String("trial.from", "", "draw the seeds from this text, such as a commit")
 	opsFlag    = flag.Int("trial.ops", 250, "operations of a seed")
 	forFlag    = flag.Duration("trial.for", 0, "how long fresh seeds are run, one after another")
 	shrinkFlag = flag.Duration("trial.shrink", 5*time.Minute, "how long a failure is shrunk")
@@ -78,9 +80,31 @@ func TestFreshSeeds(t *testing.T) {
 		try(t, bin, dir, *seedFlag, trial.Generate(*seedFlag, *opsFlag))
 		return
 	}
+	draw := seeds(*fromFlag)
 	for began := time.Now(); time.Since(began) < *forFlag; {
-		seed := rand.Uint64() >> 20 //nolint:forbidigo // it is the seed
+		seed := draw()
 		try(t, bin, dir, seed, trial.Generate(seed, *opsFlag))
+	}
+}
+
+// seeds draws seeds from a text, the same ones each time: what failed somewhere else for a
+// commit can be run again. Without a text they are fresh.
+func seeds(from string) func() uint64 {
+	draw := rand.Uint64 //nolint:forbidigo // they are the seeds
+	if from != "" {
+		draw = rand.NewChaCha8(sha256.Sum256([]byte(from))).Uint64
+	}
+	return func() uint64 { return draw() >> 20 } // short enough to be typed
+}
+
+// TestSeedsOfATextAreDrawnAgain: what failed for a commit can be run again for it.
+func TestSeedsOfATextAreDrawnAgain(t *testing.T) {
+	first, again, other := seeds("5c27c566"), seeds("5c27c566"), seeds("58feccac")
+	for range 10 {
+		a, b, c := first(), again(), other()
+		if a != b || a == c {
+			t.Fatalf("drawn %d, again %d, for another text %d", a, b, c)
+		}
 	}
 }
 
@@ -102,12 +126,13 @@ func try(t *testing.T, bin, dir string, seed uint64, ops []trial.Op) {
 		}
 		return
 	}
-	for _, v := range report.Violations {
-		t.Errorf("SEED=%d: %s", seed, v)
-	}
 	t.Logf("kept in %s", at)
 	if *shrinkFlag > 0 {
 		shrink(t, bin, at, seed, ops, report.Violations[0])
+	}
+	// They come last, since the end of a log is what is read, and often all that is kept.
+	for _, v := range report.Violations {
+		t.Errorf("SEED=%d OPS=%d: %s", seed, len(ops), v)
 	}
 }
 
@@ -144,8 +169,8 @@ func shrink(t *testing.T, bin, at string, seed uint64, ops []trial.Op, v trial.V
 	if err := os.WriteFile(path, script.Bytes(), 0o600); err != nil {
 		t.Error(err)
 	}
-	t.Errorf("SEED=%d: %s needs %d of %d operations (%d runs; make trial SCRIPT=%s):\n%s",
-		seed, rule, len(short), len(ops), runs, path, strings.TrimSpace(script.String()))
+	t.Logf("%s\nSEED=%d: %s needs %d of %d operations (%d runs; make trial SCRIPT=%s)",
+		strings.TrimSpace(script.String()), seed, rule, len(short), len(ops), runs, path)
 }
 
 // TestShrinkFindsTheFew plants a failure of two operations that need each other.
