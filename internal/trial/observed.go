@@ -33,7 +33,12 @@ type attempt struct {
 	State      string `json:"state"`
 }
 
+// sentAt is when it was sent, or up to a millisecond earlier: the history rounds down.
 func (a attempt) sentAt() time.Time { return time.UnixMilli(a.Sent) }
+
+// sentBy is a moment by which it was surely sent.
+func (a attempt) sentBy() time.Time { return time.UnixMilli(a.Sent + 1) }
+
 func (a attempt) ended() time.Time  { return time.UnixMilli(a.Sent + a.Took) }
 
 // sql queries the history, and returns a value for each row.

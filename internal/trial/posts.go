@@ -258,7 +258,7 @@ func (b *observed) checkWaits() {
 
 func (b *observed) checkWait(id string, before, after attempt, wait time.Duration) {
 	if e := b.targets[after.EndpointID]; e == nil ||
-		e.enabledBetween(before.sentAt(), after.sentAt()) {
+		e.enabledBetween(before.sentAt(), after.sentBy()) {
 		return
 	}
 	least := time.Duration(math.Floor(0.8*float64(wait))) - 10*time.Millisecond
@@ -286,7 +286,7 @@ func (b *observed) checkSilence() {
 				continue
 			}
 			for _, s := range e.silent {
-				if a.sentAt().After(s.from) && (s.to.IsZero() || a.sentAt().Before(s.to)) {
+				if a.sentAt().After(s.from) && (s.to.IsZero() || !a.sentBy().After(s.to)) {
 					b.violate("SILENCE", "%s was sent to %s %s after that was disabled", id, e.slot,
 						a.sentAt().Sub(s.from))
 				}
