@@ -62,6 +62,7 @@
 //	judge.go      what cannot be read: damage, or a newer form
 //	unproved.go   the same where nobody knows how long something is
 //	rewritten.go  the same of events that were rewritten since they were hashed
+//	former.go     trying out what such events were
 //	payments.go   a transaction becomes payments: those of classic operations
 //	contract.go   payments of asset contracts
 //	moves.go      which balances of chosen wallets changed

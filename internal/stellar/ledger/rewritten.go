@@ -1,8 +1,7 @@
 package ledger
 
 import (
-	"crypto/sha256"
-	"encoding/binary"
+	"bytes"
 
 	"github.com/stellar/go-stellar-sdk/xdr"
 )
@@ -29,13 +28,11 @@ const (
 	administratorsMax     = 256
 )
 
-const eventSetAuthorized = "set_authorized"
+// formSizeBytesMore is more than a former form takes more than the event: an address, and a longer
+// name.
+const formSizeBytesMore = 64
 
-// rewritable is an event and the forms, encoded, that it may have had before.
-type rewritable struct {
-	group string // events of one group were most likely rewritten in the same way
-	forms [][]byte
-}
+const eventSetAuthorized = "set_authorized"
 
 func (p *prover) mayBeRewritten() bool {
 	return p.protocol >= protocolContracts && p.protocol <= protocolUnified
@@ -48,133 +45,97 @@ func (p *prover) provesRewritten(
 	if len(returned)+len(encoded) > rewrittenSizeBytesMax {
 		return false
 	}
-	var image xdr.InvokeHostFunctionSuccessPreImage
-	if image.UnmarshalBinary(append(returned[:len(returned):len(returned)], encoded...)) != nil {
-		return false
-	}
-	var transaction xdr.TransactionEnvelope
-	if transaction.UnmarshalBinary(envelope) != nil {
-		return false
-	}
-	administrators := addressesOf(transaction)
-	administrators = administrators[:min(len(administrators), administratorsMax)]
-	all := make([]rewritable, len(image.Events))
-	for i, event := range image.Events {
-		forms, err := p.formerForms(event, administrators)
-		if err != nil {
+	s := scanner{raw: encoded}
+	search := formerSearch{prover: p, claimed: claimed}
+	search.all = make([]rewritable, s.count(listed))
+	administered := false
+	for i := range search.all {
+		event := s.encodedEvent()
+		if s.bad {
 			return false
 		}
-		all[i] = forms
+		search.all[i] = p.formerForms(event)
+		administered = administered || search.all[i].administered
 	}
-	head := binary.BigEndian.AppendUint32(returned[:len(returned):len(returned)],
-		uint32(len(all)))
-	if p.tryForms(claimed, head, all) {
+	if administered {
+		var transaction xdr.TransactionEnvelope
+		if transaction.UnmarshalBinary(envelope) != nil {
+			return false
+		}
+		search.administrators = administratorsOf(transaction)
+	}
+	search.head = make([]byte, 0,
+		len(returned)+len(encoded)+len(search.all)*formSizeBytesMore)
+	search.head = append(append(search.head, returned...), encoded[:eventsHeadSizeBytes]...)
+	if search.run() {
 		return true
 	}
-	for i := range all {
-		all[i].group = ""
+	for i := range search.all {
+		search.all[i].group = ""
 	}
-	return p.tryForms(claimed, head, all)
-}
-
-// tryForms looks for the forms that have the hash. Events without a group are on their own.
-func (p *prover) tryForms(claimed xdr.Hash, head []byte, all []rewritable) bool {
-	tries := unprovedMax
-	chosen := map[string]int{}
-	var search func(i int, image []byte) bool
-	search = func(i int, image []byte) bool {
-		if i == len(all) {
-			tries--
-			return p.spend(len(image)) && sha256.Sum256(image) == claimed
-		}
-		e := all[i]
-		if form, ok := chosen[e.group]; ok && form < len(e.forms) {
-			return search(i+1, append(image, e.forms[form]...))
-		}
-		for form := 0; form < len(e.forms) && tries > 0 && p.leftBytes > 0; form++ {
-			if e.group != "" {
-				chosen[e.group] = form
-			}
-			if search(i+1, append(image, e.forms[form]...)) {
-				return true
-			}
-		}
-		delete(chosen, e.group)
-		return false
-	}
-	return search(0, head[:len(head):len(head)])
+	return search.run()
 }
 
 // formerForms gives the forms that an event may have had. Only those of an asset's own contract
 // were rewritten, and all of them: of those only a burn may have been as it is.
-func (p *prover) formerForms(
-	event xdr.ContractEvent, administrators []xdr.ScAddress,
-) (r rewritable, err error) {
-	add := func(topics ...xdr.ScVal) {
-		former := event
-		former.Body.V0 = &xdr.ContractEventV0{Topics: topics, Data: event.Body.V0.Data}
-		encoded, e := former.MarshalBinary()
-		if e != nil {
-			err = e
-		}
-		p.spend(len(encoded))
-		r.forms = append(r.forms, encoded)
+func (p *prover) formerForms(e encodedEvent) rewritable {
+	asIs := form{}
+	r := rewritable{encodedEvent: e, forms: []form{asIs}}
+	if len(e.topics) != 3 {
+		return r
 	}
-	topics := event.Body.MustV0().Topics
-	asset, ok := p.issuedBy(event)
-	if !ok || len(topics) != 3 {
-		add(topics...)
-		return r, err
+	issuing, ok := p.issuedBy(e)
+	if !ok {
+		return r
 	}
-	kind, _ := topics[0].GetSym()
-	r.group = string(kind) + " " + asset.StringCanonical()
-	issuing := addressValue(accountAddress(xdr.MustAddress(asset.GetIssuer())))
+	kind := textOf(e.topics[0], xdr.ScValTypeScvSymbol)
+	r.group = kind + string(e.topics[2])
 	switch kind {
 	case eventMint:
-		add(symbolValue(eventTransfer), issuing, topics[1], topics[2])
+		r.forms = []form{{name: transferTopic, more: issuing, at: 1}, {more: issuing, at: 1}}
+		r.administered = true
 	case eventBurn:
-		add(topics...)
-		add(symbolValue(eventTransfer), topics[1], issuing, topics[2])
+		r.forms = []form{asIs, {name: transferTopic, more: issuing, at: 2}}
 	case eventClawback, eventSetAuthorized:
-	default:
-		add(topics...)
+		r.forms = []form{{more: issuing, at: 1}}
+		r.administered = true
 	}
-	if kind == eventMint || kind == eventClawback || kind == eventSetAuthorized {
-		add(topics[0], issuing, topics[1], topics[2])
-		for _, administrator := range administrators {
-			add(topics[0], addressValue(administrator), topics[1], topics[2])
-		}
-	}
-	return r, err
+	return r
 }
 
-// issuedBy gives the asset that an event names last, if it has an issuer and the event is of its
-// contract on this network.
-func (p *prover) issuedBy(event xdr.ContractEvent) (asset xdr.Asset, ok bool) {
-	topics := event.Body.MustV0().Topics
-	if len(topics) == 0 || event.ContractId == nil {
-		return asset, false
-	}
-	name, _ := topics[len(topics)-1].GetStr()
-	if len(name) > assetNameSizeBytesMax {
-		return asset, false
-	}
-	asset, ok = parseAsset(string(name))
+// issuedBy gives, as a topic, the issuer of the asset that an event names last, if it has one and
+// the event is of its contract on this network.
+func (p *prover) issuedBy(e encodedEvent) (issuing []byte, ok bool) {
+	asset, ok := parseAsset(textOf(e.topics[len(e.topics)-1], xdr.ScValTypeScvString))
 	if !ok || asset.IsNative() {
-		return asset, false
+		return nil, false
 	}
 	id, err := asset.ContractID(p.passphrase)
-	return asset, err == nil && id == *event.ContractId
+	if err != nil || !bytes.Equal(id[:], e.contract) {
+		return nil, false
+	}
+	return encodedAddress(accountAddress(xdr.MustAddress(asset.GetIssuer()))), true
 }
 
-// addressesOf are those who may have been an asset's administrator in a contract call: whoever
-// signed for it, and each contract that it says it touches.
-func addressesOf(envelope xdr.TransactionEnvelope) (all []xdr.ScAddress) {
+// textOf reads a topic that is a symbol or a string; empty if it is something else.
+func textOf(topic []byte, kind xdr.ScValType) string {
+	s := scanner{raw: topic}
+	if s.uint32() != uint32(kind) {
+		return ""
+	}
+	return string(s.opaque(assetNameSizeBytesMax))
+}
+
+// administratorsOf gives the forms that name one of those who may have been an asset's
+// administrator in a contract call: whoever signed for it, and each contract that it says it
+// touches.
+func administratorsOf(envelope xdr.TransactionEnvelope) (all []form) {
 	seen := map[string]bool{}
 	add := func(a xdr.ScAddress) {
-		if text, err := a.String(); err == nil && !seen[text] {
-			seen[text] = true
-			all = append(all, a)
+		topic := encodedAddress(a)
+		if len(all) < administratorsMax && !seen[string(topic)] {
+			seen[string(topic)] = true
+			all = append(all, form{more: topic, at: 1})
 		}
 	}
 	add(accountAddress(envelope.SourceAccount().ToAccountId()))
@@ -221,11 +182,15 @@ func accountAddress(id xdr.AccountId) xdr.ScAddress {
 	return xdr.ScAddress{Type: xdr.ScAddressTypeScAddressTypeAccount, AccountId: &id}
 }
 
-func addressValue(a xdr.ScAddress) xdr.ScVal {
-	return xdr.ScVal{Type: xdr.ScValTypeScvAddress, Address: &a}
+// encodedAddress is an address as a topic.
+func encodedAddress(a xdr.ScAddress) []byte {
+	return encodedTopic(xdr.ScVal{Type: xdr.ScValTypeScvAddress, Address: &a})
 }
 
-func symbolValue(text string) xdr.ScVal {
-	symbol := xdr.ScSymbol(text)
-	return xdr.ScVal{Type: xdr.ScValTypeScvSymbol, Sym: &symbol}
-}
+var transferTopic = func() []byte {
+	symbol := xdr.ScSymbol(eventTransfer)
+	return encodedTopic(xdr.ScVal{Type: xdr.ScValTypeScvSymbol, Sym: &symbol})
+}()
+
+// encodedTopic is a value that was made here or decoded, so that it has a form.
+func encodedTopic(v xdr.ScVal) []byte { return must(v.MarshalBinary()) }

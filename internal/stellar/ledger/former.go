@@ -1,0 +1,121 @@
+package ledger
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+
+	"github.com/stellar/go-stellar-sdk/xdr"
+)
+
+// rewritable is an event, and what it may have been before.
+type rewritable struct {
+	encodedEvent
+	group        string // events of one group were most likely rewritten in the same way
+	forms        []form
+	administered bool // after its own forms come those that name an administrator
+}
+
+// encodedEvent is an event in its parts, as they are in the ledger.
+type encodedEvent struct {
+	contract []byte // nil: none
+	head     []byte // what comes before the topics' number
+	topics   [][]byte
+	body     []byte // the topics' number, the topics and the data
+	data     []byte
+}
+
+// form is what an event of three topics was before: it had one more at an index, which is not the
+// first, and maybe another name. At index 0 it was as it is.
+type form struct {
+	name, more []byte
+	at         int
+}
+
+// encodedEvent reads one in its parts.
+func (s *scanner) encodedEvent() (e encodedEvent) {
+	from := s.at
+	s.must(0)
+	if s.option() {
+		e.contract = s.take(hashSizeBytes)
+	}
+	s.take(4) // its kind
+	s.must(0)
+	e.head = s.raw[from:s.at:s.at]
+	from = s.at
+	for n := s.count(listed); n > 0 && !s.bad; n-- {
+		e.topics = append(e.topics, over[xdr.ScValView](s))
+	}
+	e.data = over[xdr.ScValView](s)
+	e.body = s.raw[from:s.at:s.at]
+	return e
+}
+
+// formerSearch looks for the forms that have the hash.
+type formerSearch struct {
+	*prover
+	claimed        xdr.Hash
+	head           []byte // the return value, and the number of events
+	all            []rewritable
+	administrators []form
+	chosen         map[string]int
+	tries          int
+}
+
+func (s *formerSearch) run() bool {
+	s.tries, s.chosen = unprovedMax, map[string]int{}
+	return s.from(0, s.head)
+}
+
+// from tries the forms from the event at index i on. Events without a group are on their own.
+func (s *formerSearch) from(i int, image []byte) bool {
+	if i == len(s.all) {
+		s.tries--
+		return s.spend(len(image)) && sha256.Sum256(image) == s.claimed
+	}
+	e := &s.all[i]
+	forms := len(e.forms)
+	if e.administered {
+		forms += len(s.administrators)
+	}
+	if form, ok := s.chosen[e.group]; ok && form < forms {
+		return s.from(i+1, s.appendForm(image, e, form))
+	}
+	for form := 0; form < forms && s.tries > 0 && s.leftBytes > 0; form++ {
+		if e.group != "" {
+			s.chosen[e.group] = form
+		}
+		if s.from(i+1, s.appendForm(image, e, form)) {
+			return true
+		}
+	}
+	delete(s.chosen, e.group)
+	return false
+}
+
+// appendForm writes an event as it may have been. It overwrites what was tried before it behind
+// the same image.
+func (s *formerSearch) appendForm(image []byte, e *rewritable, i int) []byte {
+	var f form
+	if i < len(e.forms) {
+		f = e.forms[i]
+	} else {
+		f = s.administrators[i-len(e.forms)]
+	}
+	image = append(image, e.head...)
+	if f.at == 0 {
+		return append(image, e.body...)
+	}
+	if f.name == nil {
+		f.name = e.topics[0]
+	}
+	image = binary.BigEndian.AppendUint32(image, uint32(len(e.topics)+1))
+	image = append(image, f.name...)
+	for _, topic := range e.topics[1:f.at] {
+		image = append(image, topic...)
+	}
+	image = append(image, f.more...)
+	for _, topic := range e.topics[f.at:] {
+		image = append(image, topic...)
+	}
+	return append(image, e.data...)
+}
