@@ -2,8 +2,10 @@ package api_test
 
 import (
 	"bufio"
+	"context"
 	"crypto/rand"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"html"
 	"io"
@@ -18,6 +20,7 @@ import (
 
 	"github.com/lumenhook/lumenhook/api"
 	"github.com/lumenhook/lumenhook/api/console"
+	"github.com/lumenhook/lumenhook/api/receipt"
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/testkit"
 )
@@ -618,6 +621,74 @@ func TestConsoleShowsAnEventAsItIsSent(t *testing.T) {
 		signedDigest(w, event.Body), "the newest secret",
 	} {
 		if !strings.Contains(html.UnescapeString(text), want) {
+			t.Errorf("%s is not in %s", want, text)
+		}
+	}
+}
+
+// TestConsoleGivesTheReceipt that the API gives, byte for byte; and says why there is none.
+func TestConsoleGivesTheReceipt(t *testing.T) {
+	keys := newSigningKeys(t)
+	w := newWorld(t, func(c *api.Config) { c.SigningKeys = keys })
+	d, k := signedIn(t, w, domain.PermissionRead, domain.PermissionWrite)
+	event := w.delivered(account("a"), w.newEndpoint(k), domain.StateDelivered,
+		domain.AttemptResult{SentAtMillis: 9, StatusCode: 200})
+	path := "/console/events/" + event.ID + "/receipt"
+	if text := d.open("/console/events/" + event.ID); !strings.Contains(text, `href="`+path+`"`) {
+		t.Errorf("no link to the receipt in %s", text)
+	}
+	none := d.get(path) // attempts of before there was a log
+	if none.StatusCode != http.StatusNotFound || !strings.Contains(none.text, "is in a log") ||
+		!strings.Contains(none.Header.Get("Content-Type"), "text/html") {
+		t.Errorf("without a log: %d %s", none.StatusCode, none.text)
+	}
+
+	w.logAttempts(event.ID)
+	got := d.get(path)
+	if want := string(w.call("GET", "/v1/events/"+event.ID+"/receipt", k, "").body); got.text != want {
+		t.Errorf("the API gives %s, the console %s", want, got.text)
+	}
+	if name := got.Header.Get("Content-Disposition"); !strings.Contains(name,
+		"attachment") || !strings.Contains(name, event.ID) {
+		t.Errorf("it is not offered as a file: %q", name)
+	}
+	published, err := receipt.ParseKeys(w.call("GET", "/.well-known/jwks.json", "", "").body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := receipt.Verify([]byte(got.text), published); err != nil {
+		t.Errorf("it cannot be verified: %v", err)
+	}
+	d.press("/console", "/console/sign-out")
+	if s := d.get(path); s.StatusCode != http.StatusSeeOther || strings.Contains(s.text, "proof") {
+		t.Errorf("signed out: %d %s", s.StatusCode, s.text)
+	}
+}
+
+// TestConsoleShowsHowFarTheServiceIs: its parts in words, as /readyz tells of them.
+func TestConsoleShowsHowFarTheServiceIs(t *testing.T) {
+	w := newWorld(t, func(c *api.Config) {
+		c.Checks = []api.Check{
+			{
+				Name:   "history",
+				Run:    func(context.Context) error { return nil },
+				Detail: func(context.Context) string { return "1250 records behind" },
+			},
+			{
+				Name: "follower",
+				Run:  func(context.Context) error { return errors.New("the network <b>is</b> away") },
+			},
+		}
+	})
+	d, _ := signedIn(t, w, domain.PermissionRead)
+	text := d.open("/console")
+	for _, want := range []string{
+		`<th scope="row">History</th><td><span class="state delivered">Works</span></td>` +
+			`<td>1250 records behind</td>`,
+		`<th scope="row">Ledgers</th><td><span class="state failed">Does not work</span></td>` +
+			`<td>the network &lt;b&gt;is&lt;/b&gt; away</td>`,
+	} {
+		if !strings.Contains(text, want) {
 			t.Errorf("%s is not in %s", want, text)
 		}
 	}

@@ -25,6 +25,7 @@ type overviewView struct {
 	Plot       plot
 	Attempts   ratesView
 	Ledger     *ledgerView
+	Parts      []partView // of the service
 	Events     int
 	Partial    *moment // events before it were not counted
 	Rate       string  // of what has ended
@@ -49,6 +50,10 @@ func (x *Console) overview(v *visit) (page, error) {
 	// Without the ledgers the overview is as good: /readyz says what is wrong with them.
 	if c, err := v.api.GetCoverage(v.r.Context()); err == nil && c.Cursor != nil {
 		view.Ledger = &ledgerView{c.Cursor.Ledger, x.moment(c.Cursor.ClosedAt)}
+	}
+	// Likewise without this: a node that answers shows what it can.
+	if ready, err := v.api.GetReadiness(v.r.Context()); err == nil {
+		view.Parts = partsOf(ready)
 	}
 	if err := x.lookBack(v, &view); err != nil {
 		trouble := x.trouble(v.r, err)
@@ -83,6 +88,28 @@ func (x *Console) lookBack(v *visit, view *overviewView) error {
 		return err
 	}
 	return x.lookAtPending(v, view)
+}
+
+// partView says whether a part of the service works, and how far it is behind.
+type partView struct {
+	Name, Detail string
+	Word         stateWord
+}
+
+// partsOf are the checks of readiness, as a page shows them.
+func partsOf(ready client.Readiness) (parts []partView) {
+	for _, check := range ready.Checks {
+		part := partView{
+			Name:   worded(partWords, check.Name),
+			Detail: check.Detail,
+			Word:   stateWord{"Works", "delivered"},
+		}
+		if check.Status != "ok" {
+			part.Word = stateWord{"Does not work", "failed"}
+		}
+		parts = append(parts, part)
+	}
+	return parts
 }
 
 // ledgerView is the newest ledger that was read.

@@ -146,6 +146,15 @@ func warningWords(warning string) string {
 	return meaning + of + "."
 }
 
+// partWords are the parts of the service that /readyz tells of.
+var partWords = map[string]string{
+	"directory": "Endpoints, watches and keys",
+	"disk":      "Disk",
+	"engine":    "Deliveries",
+	"follower":  "Ledgers",
+	"history":   "History",
+}
+
 // worded is what a word of the API means, or the word itself.
 func worded(words map[string]string, word string) string {
 	if meaning, known := words[word]; known {
