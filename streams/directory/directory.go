@@ -21,7 +21,7 @@ import (
 
 const (
 	// format is the version of the store's format. A store of another one is refilled.
-	format = 6
+	format = 7
 
 	defaultCacheBytes    = 64 << 20
 	defaultMemTableBytes = 16 << 20

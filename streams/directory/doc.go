@@ -34,8 +34,8 @@
 //	0x11 endpoint id           the row
 //	0x12 watch id              the row
 //	0x13 key hash              the account's id
-//	0x14 wallet, 0x00,         nothing: the watches of a wallet, by account, then newest
-//	     account, 0x00,        first
+//	0x14 wallet, 0x00, hash    nothing: the watches of a wallet, by a hash of their
+//	     of account, 0x00,     account, then newest first
 //	     inverted time, id
 //	0x16                       when the store last was known to be whole
 //	0x17 list, scope, 0x00,    nothing: lists, newest first (list.go). The time is

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"hash/fnv"
 	"math"
 	"slices"
 
@@ -55,10 +56,15 @@ func walletPrefix(wallet string) []byte {
 }
 
 // walletList is the prefix of an account's watches of a wallet: a list of the API, and a part
-// of what matching reads.
+// of what matching reads. A hash stands for the account, which the row names in full: a list
+// leaves out the watches of another account with the same hash.
 func walletList(wallet, accountID string) []byte {
-	return append(append(walletPrefix(wallet), accountID...), 0)
+	hash := fnv.New32a()
+	_, _ = hash.Write([]byte(accountID))
+	return append(hash.Sum(walletPrefix(wallet)), 0)
 }
+
+const walletListBytes = 4 + 1 // of a key behind the wallet's prefix: hash, 0x00
 
 // endOf is behind the last key with a prefix of the above, which all end with 0x00.
 func endOf(prefix []byte) []byte {

@@ -1,6 +1,7 @@
 package directory
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -123,6 +124,40 @@ func TestListsAreTheTables(t *testing.T) {
 				t.Errorf("%+v by %d: %v, want %v", f, limit, got, ids)
 			}
 		}
+	}
+}
+
+// Two accounts whose hashes are the same stand together in a wallet's index, and each account's
+// list has its own watches only.
+func TestAccountsOfOneHashAreToldApart(t *testing.T) {
+	r := newRig(t)
+	d, _ := r.open(r.dir)
+	const one, other, wallet = "acc_479599", "acc_662382", "G1"
+	if !bytes.Equal(walletList(wallet, one), walletList(wallet, other)) {
+		t.Fatal("the hashes differ: the test has to find two other accounts")
+	}
+	applyAll(t, d.store,
+		listedWatch("wat_1", one, "ep_1", wallet, 1),
+		listedWatch("wat_2", other, "ep_2", wallet, 2),
+		listedWatch("wat_3", one, "ep_1", wallet, 3),
+		listedWatch("wat_4", other, "ep_2", wallet, 4))
+	for account, want := range map[string]string{one: "[wat_3 wat_1]", other: "[wat_4 wat_2]"} {
+		for _, limit := range []int{1, 2} {
+			f := WatchFilter{AccountID: account, WalletAddress: wallet}
+			if got := walkWatches(t, d, f, limit); fmt.Sprint(got) != want {
+				t.Errorf("%s by %d: %v, want %s", account, limit, got, want)
+			}
+		}
+	}
+	if err := d.filterWallets(); err != nil {
+		t.Fatal(err)
+	}
+	matched := 0
+	if err := d.EachWatchOfWallet(wallet, func(domain.Watch) error {
+		matched++
+		return nil
+	}); err != nil || matched != 4 {
+		t.Errorf("%d of 4 watches of the wallet, %v", matched, err)
 	}
 }
 

@@ -81,9 +81,9 @@ func get[T any](d *Directory, t table, id string, decode func([]byte) (T, error)
 	return value, row != nil, nil
 }
 
-// EachWatchOfWallet calls take for each watch of a wallet until it fails: by account, newest
-// first. It holds at most a few hundred ids at a time. A watch that changes meanwhile is
-// passed as it was or as it is.
+// EachWatchOfWallet calls take for each watch of a wallet until it fails: by the hash of its
+// account, newest first. It holds at most a few hundred ids at a time. A watch that changes
+// meanwhile is passed as it was or as it is.
 func (d *Directory) EachWatchOfWallet(wallet string, take func(domain.Watch) error) error {
 	if !d.wallets.Load().mayHave(wallet) {
 		return nil
@@ -118,8 +118,7 @@ func (d *Directory) EachWatchOfWallet(wallet string, take func(domain.Watch) err
 func (d *Directory) watchesOfWallet(from, upper []byte) (ids []string, last []byte, err error) {
 	prefix := len(upper) // as long as the wallet's
 	err = d.store.Scan(from, upper, func(key, _ []byte) (bool, error) {
-		account := bytes.IndexByte(key[prefix:], 0)
-		ids = append(ids, string(key[prefix+account+1+entryTimeBytes:]))
+		ids = append(ids, string(key[prefix+walletListBytes+entryTimeBytes:]))
 		last = append(last[:0], key...)
 		return len(ids) < watchPage, nil
 	})
