@@ -58,6 +58,7 @@
 //	scan.go       the same for plain forms, in one pass
 //	salvage.go    the same around forms that are not known
 //	apart.go      where hashes of transactions were copied
+//	hashes.go     what is hashed, all of a ledger at once
 //	verify.go     a ledger is what its hashes say
 //	judge.go      what cannot be read: damage, or a newer form
 //	unproved.go   the same where nobody knows how long something is

@@ -1,14 +1,10 @@
 package ledger
 
 import (
-	"crypto/sha256"
-	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"hash"
 
-	"github.com/stellar/go-stellar-sdk/network"
 	"github.com/stellar/go-stellar-sdk/xdr"
 )
 
@@ -48,6 +44,9 @@ type located struct {
 	set          []byte // the transaction set
 	generalized  bool   // it is of the form since protocol 20
 	transactions []transaction
+
+	// What a header names, computed: of the set, and of the results if the ends of all are known.
+	setHash, resultsHash xdr.Hash
 }
 
 // demands is what is asked of a ledger while it is taken apart.
@@ -81,6 +80,7 @@ func locate(raw []byte, passphrase string, how demands) (located, error) {
 		return located{}, fmt.Errorf(
 			"%d bytes hold more or less than one LedgerCloseMeta of a known version", len(raw))
 	}
+	parts.hash(envelopes, passphrase, how.proves)
 	if err := how.check(parts); err != nil {
 		return located{}, err
 	}
@@ -205,10 +205,9 @@ func pair(txs []transaction, envelopes []envelope, passphrase string) error {
 	if len(txs) != len(envelopes) {
 		return fmt.Errorf("%d transactions were applied, but %d are in the set", len(txs), len(envelopes))
 	}
-	hasher := newHasher(passphrase)
 	byHash := make(map[xdr.Hash]int, len(envelopes))
 	for i := range envelopes {
-		byHash[hasher.hash(&envelopes[i])] = i
+		byHash[envelopes[i].hash] = i
 	}
 	for i := range txs {
 		envelope, found := byHash[txs[i].hash]
@@ -219,38 +218,6 @@ func pair(txs []transaction, envelopes []envelope, passphrase string) error {
 		txs[i].envelope = envelopes[envelope].view
 	}
 	return nil
-}
-
-// hasher hashes transactions of one network, as the SDK's network.TransactionViewHasher does
-// once their parts are found.
-type hasher struct {
-	digest hash.Hash
-	// the network, a kind, and the kind of account that the oldest form leaves out
-	head [hashSizeBytes + 4 + 4]byte
-}
-
-func newHasher(passphrase string) *hasher {
-	h := &hasher{digest: sha256.New()}
-	id := network.ID(passphrase)
-	copy(h.head[:], id[:])
-	return h
-}
-
-// hash gives the hash of a transaction. What is signed of the oldest form is the newer one that it
-// is equal to.
-func (h *hasher) hash(e *envelope) (sum xdr.Hash) {
-	head := h.head[:]
-	copy(head[hashSizeBytes:], e.view[:4])
-	if xdr.EnvelopeType(binary.BigEndian.Uint32(e.view)) == xdr.EnvelopeTypeEnvelopeTypeTxV0 {
-		binary.BigEndian.PutUint32(head[hashSizeBytes:], uint32(xdr.EnvelopeTypeEnvelopeTypeTx))
-	} else {
-		head = head[:hashSizeBytes+4]
-	}
-	h.digest.Reset()
-	h.digest.Write(head)
-	h.digest.Write(e.signed)
-	h.digest.Sum(sum[:0])
-	return sum
 }
 
 // must is the SDK's convention for views: it panics with the *xdr.ViewError,

@@ -83,6 +83,7 @@ func salvage(raw []byte, passphrase string, how demands) (parts located, err err
 	}
 	read := func(places []place) (err error) {
 		if parts.transactions, err = s.processing(places); err == nil {
+			parts.hash(nil, passphrase, how.proves)
 			err = how.check(parts)
 		}
 		return err
@@ -151,7 +152,7 @@ func (s *salvager) optionalFee() {
 // list reads a count and that many elements.
 func (s *salvager) list(element func() error) error {
 	n := s.uint32()
-	if int64(n) > int64(len(s.rest))/4 {
+	if s.short || int64(n) > int64(len(s.rest))/4 {
 		return errShort
 	}
 	for range n {

@@ -135,6 +135,7 @@ type envelope struct {
 	// What is hashed, after the network and the kind: of the oldest form, what comes after
 	// its kind of account.
 	signed []byte
+	hash   xdr.Hash // once it was computed
 }
 
 // scan takes a ledger apart that holds plain forms only. ok is false for each other one, and

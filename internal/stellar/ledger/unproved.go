@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"hash"
@@ -28,9 +29,9 @@ const (
 
 // checkUnknownResults goes on from a result of a form that is not known: it ends before what
 // can be the changes of the fee and a meta.
-func (l located) checkUnknownResults(
-	p *prover, claimed xdr.Hash, from int, digest hash.Hash,
-) error {
+func (l located) checkUnknownResults(p *prover, claimed xdr.Hash, from int) error {
+	digest := sha256.New()
+	digest.Write(l.appendResults(nil, from))
 	tries := unprovedMax
 	last := &Mismatch{What: "the results, some of a form that is not known,", Claimed: claimed}
 	var search func(i int, digest hash.Hash) bool

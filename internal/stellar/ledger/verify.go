@@ -2,10 +2,8 @@ package ledger
 
 import (
 	"crypto/sha256"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash"
 
 	"github.com/stellar/go-stellar-sdk/xdr"
 
@@ -151,7 +149,7 @@ func checkHeader(raw []byte) (h provedHeader, err error) {
 	end := at + len(own) + len(raw) - len(normal)
 	const extensionSizeBytes = 4 // of the header's entry
 	h.setAt = min(end+extensionSizeBytes, len(raw))
-	return h, check("the header", claimed, raw[at:end])
+	return h, compare("the header", claimed, sha256.Sum256(raw[at:end]))
 }
 
 // headerOffset is where the header begins, after its hash. normalise has seen to the version.
@@ -165,24 +163,15 @@ func headerOffset(raw []byte) int {
 	return len(raw) - len(c.rest) + hashSizeBytes
 }
 
-func check(what string, claimed xdr.Hash, parts ...[]byte) error {
-	digest := sha256.New()
-	for _, part := range parts {
-		digest.Write(part)
-	}
-	return compare(what, claimed, digest)
-}
-
-func compare(what string, claimed xdr.Hash, digest hash.Hash) error {
-	var computed xdr.Hash
-	if digest.Sum(computed[:0]); computed != claimed {
+func compare(what string, claimed, computed xdr.Hash) error {
+	if computed != claimed {
 		return &Mismatch{What: what, Claimed: claimed, Computed: computed}
 	}
 	return nil
 }
 
-// checkSet hashes the transaction set: the older form without the number of its envelopes. A
-// set that the network replaced by an empty one (CAP-83) is named by zeros.
+// checkSet holds the transaction set against its hash. A set that the network replaced by an empty
+// one (CAP-83) is named by zeros.
 func (l located) checkSet() error {
 	var claimed xdr.Hash
 	var form xdr.StellarValueType
@@ -199,15 +188,11 @@ func (l located) checkSet() error {
 			len(l.transactions), &Mismatch{What: "the transaction set", Claimed: claimed})
 	case form == xdr.StellarValueTypeStellarValueEmptyTxSet && claimed == xdr.Hash{}:
 		return nil
-	case l.generalized:
-		return check("the transaction set", claimed, l.set)
-	case len(l.set) < hashSizeBytes+4:
-		return errShort
 	}
-	return check("the transaction set", claimed, l.set[:hashSizeBytes], l.set[hashSizeBytes+4:])
+	return compare("the transaction set", claimed, l.setHash)
 }
 
-// checkResults hashes the results in the order of application.
+// checkResults holds the results against their hash.
 func (l located) checkResults(p *prover) error {
 	claimed, err := xdr.Try(func() xdr.Hash {
 		return l.header.MustHeader().MustTxSetResultHash().MustValue()
@@ -215,15 +200,10 @@ func (l located) checkResults(p *prover) error {
 	if err != nil {
 		return fmt.Errorf("reading the header: %w", err)
 	}
-	digest := sha256.New()
-	digest.Write(binary.BigEndian.AppendUint32(nil, uint32(len(l.transactions))))
-	for i, tx := range l.transactions {
-		if tx.pair == nil {
-			return l.checkUnknownResults(p, claimed, i, digest)
-		}
-		digest.Write(tx.pair)
+	if known := l.endsKnown(); known < len(l.transactions) {
+		return l.checkUnknownResults(p, claimed, known)
 	}
-	return compare("the results", claimed, digest)
+	return compare("the results", claimed, l.resultsHash)
 }
 
 // checkEvents holds the events of each contract call of a transaction against the hash in its

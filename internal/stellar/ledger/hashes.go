@@ -1,0 +1,106 @@
+package ledger
+
+import (
+	"encoding/binary"
+	"sync"
+
+	"github.com/stellar/go-stellar-sdk/network"
+	"github.com/stellar/go-stellar-sdk/xdr"
+
+	"github.com/lumenhook/lumenhook/internal/sha256x2"
+)
+
+// resultsKept is memory for the results of one ledger after the other: *[]byte.
+var resultsKept sync.Pool
+
+// hash computes the hashes of the envelopes and, if the ledger is to be proved, those that the
+// header names. Together they take the time of half as many.
+func (l *located) hash(envelopes []envelope, passphrase string, proves bool) {
+	named := 0
+	var results []byte
+	if proves {
+		named = 2
+		kept, _ := resultsKept.Get().(*[]byte)
+		if kept == nil {
+			kept = new([]byte)
+		}
+		results = l.appendResults((*kept)[:0], l.endsKnown())
+		*kept = results
+		defer resultsKept.Put(kept)
+	}
+	signed := newHasher(passphrase)
+	sha256x2.Sums(named+len(envelopes), func(i int) (head, body []byte) {
+		switch {
+		case i >= named:
+			return signed.parts(&envelopes[i-named])
+		case i == 0:
+			return l.setParts()
+		}
+		return nil, results
+	}, func(i int, sum [hashSizeBytes]byte) {
+		switch {
+		case i >= named:
+			envelopes[i-named].hash = sum
+		case i == 0:
+			l.setHash = sum
+		default:
+			l.resultsHash = sum
+		}
+	})
+}
+
+// setParts is what the transaction set's hash is of: in the older form it is without the number of
+// its envelopes, which each scanned one has.
+func (l *located) setParts() (head, body []byte) {
+	if l.generalized {
+		return nil, l.set
+	}
+	return l.set[:hashSizeBytes], l.set[hashSizeBytes+4:]
+}
+
+// endsKnown counts the first results, up to one whose end is not known.
+func (l *located) endsKnown() int {
+	for i := range l.transactions {
+		if l.transactions[i].pair == nil {
+			return i
+		}
+	}
+	return len(l.transactions)
+}
+
+// appendResults appends so many of the first results as they are hashed: behind the number of all,
+// in the order of application.
+func (l *located) appendResults(to []byte, count int) []byte {
+	to = binary.BigEndian.AppendUint32(to, uint32(len(l.transactions)))
+	for i := range count {
+		to = append(to, l.transactions[i].pair...)
+	}
+	return to
+}
+
+// hasher hashes transactions of one network, as the SDK's network.TransactionViewHasher does
+// once their parts are found.
+type hasher struct {
+	// the network, a kind, and the kind of account that the oldest form leaves out
+	head [hashSizeBytes + 4 + 4]byte
+}
+
+func newHasher(passphrase string) *hasher {
+	h := new(hasher)
+	id := network.ID(passphrase)
+	copy(h.head[:], id[:])
+	return h
+}
+
+// parts is what the hash of a transaction is of. What is signed of the oldest form is the newer
+// one that it is equal to.
+func (h *hasher) parts(e *envelope) (head, body []byte) {
+	head = h.head[:]
+	copy(head[hashSizeBytes:], e.view[:4])
+	if xdr.EnvelopeType(binary.BigEndian.Uint32(e.view)) == xdr.EnvelopeTypeEnvelopeTypeTxV0 {
+		binary.BigEndian.PutUint32(head[hashSizeBytes:], uint32(xdr.EnvelopeTypeEnvelopeTypeTx))
+	} else {
+		head = head[:hashSizeBytes+4]
+	}
+	return head, e.signed
+}
