@@ -7,18 +7,23 @@ import (
 	"compress/gzip"
 	"encoding/json"
 	"fmt"
+	"io/fs"
 	"maps"
 	"net/http"
+	"os"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"testing"
 	"time"
 	"unicode/utf16"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/schemas"
 )
 
 // maxHookBytes is the largest body that the kits take.
@@ -85,6 +90,7 @@ func (a *receiverApp) good() hook {
 func (a *receiverApp) conforms(s *testService) {
 	a.start("on")
 	want := a.cases()
+	want = append(want, a.ofEachType()...)
 	want = append(want, a.repeats()...)
 	want = append(want, a.reordered()...)
 	want = append(want, a.paidTwice()...)
@@ -304,6 +310,52 @@ func wide(body []byte) (text []byte) {
 		text = append(text, byte(unit), byte(unit>>8))
 	}
 	return text
+}
+
+// ofEachType: an event of each type that has a JSON Schema, as it is published. Each kit's own
+// tests hold what its types make of it.
+func (a *receiverApp) ofEachType() (ids []string) {
+	files, err := fs.Glob(schemas.Events, "events/*.*.json")
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	events := publishedEvents(a.t)
+	for _, file := range files {
+		eventType := domain.EventType(strings.TrimSuffix(path.Base(file), ".json"))
+		event, published := events[eventType]
+		if !published {
+			a.t.Fatalf("%s has a schema, and no published event", eventType)
+		}
+		a.takes(a.signed(event.ID, event.Body, time.Now()))
+		ids = append(ids, event.ID)
+	}
+	return ids
+}
+
+// publishedEvents are the first published events of their types, byte for byte.
+func publishedEvents(t *testing.T) map[domain.EventType]domain.Event {
+	t.Helper()
+	first := make(map[domain.EventType]domain.Event)
+	for _, file := range []string{"events.json", "notices.json"} {
+		text, err := os.ReadFile("../../schemas/vectors/" + file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var bodies []json.RawMessage
+		if err := json.Unmarshal(text, &bodies); err != nil {
+			t.Fatal(err)
+		}
+		for _, body := range bodies {
+			event := domain.Event{Body: body}
+			if err := json.Unmarshal(body, &event); err != nil {
+				t.Fatal(err)
+			}
+			if _, has := first[event.Type]; !has {
+				first[event.Type] = event
+			}
+		}
+	}
+	return first
 }
 
 // repeats: what comes again, at once or side by side, is taken and processed once.

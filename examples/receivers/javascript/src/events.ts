@@ -4,7 +4,13 @@
  */
 export interface LumenhookEvent {
   id: string;
-  type: "payment.received" | "payment.rejected" | "test.ping" | (string & {});
+  type:
+    | "payment.received"
+    | "payment.rejected"
+    | "test.ping"
+    | "endpoint.failing"
+    | "endpoint.disabled"
+    | (string & {});
   apiVersion: string;
   /** ISO 8601, UTC. */
   createdAt: string;
@@ -70,7 +76,39 @@ export type Reason =
 
 /** The data of test.ping. */
 export interface PingData {
-  endpoint: { id: string; url: string; description: string };
+  endpoint: Endpoint;
+}
+
+/** The data of endpoint.failing: another endpoint, whose notices come here, takes nothing. */
+export interface FailingData {
+  endpoint: Endpoint;
+  /** ISO 8601, UTC. */
+  failingSince: string;
+  failedAttempts: number;
+  lastAttempt: LastAttempt;
+}
+
+/** The data of endpoint.disabled: nothing is sent any more to another, whose notices come here. */
+export interface DisabledData {
+  endpoint: Endpoint;
+  reason: "gone" | "consecutive_failures";
+  /** ISO 8601, UTC. */
+  disabledAt: string;
+  lastAttempt: LastAttempt;
+}
+
+/** The endpoint that an event is about, as it was when the event was made. */
+export interface Endpoint {
+  id: string;
+  url: string;
+  description: string;
+}
+
+/** What the endpoint's receiver answered last. Without a status there is an error. */
+export interface LastAttempt {
+  eventId: string;
+  statusCode: number | null;
+  error: string | null;
 }
 
 /** Reads a body: one JSON object in UTF-8 with the fields of every event. */
@@ -98,6 +136,18 @@ export function pingOf(event: LumenhookEvent): PingData {
   return event.data as PingData;
 }
 
+/** The data of endpoint.failing. */
+export function failingOf(event: LumenhookEvent): FailingData {
+  if (!isFailingData(event.data)) throw new TypeError(`the data of ${event.id} is of no failing`);
+  return event.data as FailingData;
+}
+
+/** The data of endpoint.disabled. */
+export function disabledOf(event: LumenhookEvent): DisabledData {
+  if (!isDisabledData(event.data)) throw new TypeError(`the data of ${event.id} is of no disabling`);
+  return event.data as DisabledData;
+}
+
 // What is checked while the program runs. The compiler holds each table to have every field of
 // its type.
 type Check = (value: unknown) => boolean;
@@ -107,6 +157,7 @@ const text: Check = (value) => typeof value === "string";
 const name: Check = (value) => typeof value === "string" && value !== "";
 const textOrNull: Check = (value) => value === null || typeof value === "string";
 const integer: Check = Number.isSafeInteger;
+const integerOrNull: Check = (value) => value === null || integer(value);
 const digits: Check = (value) => typeof value === "string" && /^[0-9]+$/.test(value);
 const texts: Check = (value) => Array.isArray(value) && value.every(text);
 
@@ -145,6 +196,25 @@ const isPaymentData = object<PaymentData>({
   verification: object<Verification>({ outcome: text, reasons: texts }),
 });
 
-const isPingData = object<PingData>({
-  endpoint: object<PingData["endpoint"]>({ id: text, url: text, description: text }),
+const endpoint = object<Endpoint>({ id: text, url: text, description: text });
+const lastAttempt = object<LastAttempt>({
+  eventId: text,
+  statusCode: integerOrNull,
+  error: textOrNull,
+});
+
+const isPingData = object<PingData>({ endpoint });
+
+const isFailingData = object<FailingData>({
+  endpoint,
+  failingSince: text,
+  failedAttempts: integer,
+  lastAttempt,
+});
+
+const isDisabledData = object<DisabledData>({
+  endpoint,
+  reason: text,
+  disabledAt: text,
+  lastAttempt,
 });

@@ -2,7 +2,7 @@
  * Takes webhooks of Lumenhook: checks each, records it once, answers, and hands it on afterwards.
  *
  *     signature.ts  the signature: verify
- *     events.ts     the payloads, typed: LumenhookEvent, PaymentData, PingData
+ *     events.ts     the payloads, typed: LumenhookEvent, PaymentData, PingData and others
  *     inbox.ts      the table of events that were received: Inbox
  *     receiver.ts   what to answer: Receiver, whatever the framework
  *

@@ -3,7 +3,15 @@ import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";
 import { test } from "node:test";
-import { parseEvent, paymentOf, pingOf, SignatureError, verify } from "lumenhook-receiver";
+import {
+  disabledOf,
+  failingOf,
+  parseEvent,
+  paymentOf,
+  pingOf,
+  SignatureError,
+  verify,
+} from "lumenhook-receiver";
 
 const published = (name) =>
   JSON.parse(readFileSync(new URL(`../../../../schemas/vectors/${name}`, import.meta.url), "utf8"));
@@ -19,21 +27,40 @@ test("verify does as the published vectors say", () => {
   }
 });
 
+// The type of the data of each type of event, and what reads it.
+const types = {
+  "payment.received": ["PaymentData", paymentOf],
+  "payment.rejected": ["PaymentData", paymentOf],
+  "test.ping": ["PingData", pingOf],
+  "endpoint.failing": ["FailingData", failingOf],
+  "endpoint.disabled": ["DisabledData", disabledOf],
+};
+
 // The compiler refuses a literal that lacks a field of its type, or has one more.
 test("types hold every field", () => {
-  const events = published("events.json");
-  assert.ok(events.length > 0);
+  const events = [...published("events.json"), ...published("notices.json")];
+  assert.deepEqual([...new Set(events.map(({ type }) => type))].sort(), Object.keys(types).sort());
   const literals = events.map((given) => {
     const event = parseEvent(Buffer.from(JSON.stringify(given)));
-    const isPing = event.type === "test.ping";
-    assert.deepEqual(isPing ? pingOf(event) : paymentOf(event), given.data);
+    const [type, dataOf] = types[event.type];
+    assert.deepEqual(dataOf(event), given.data);
     const { data, ...envelope } = given;
     return `({ data: {}, ...${JSON.stringify(envelope)} }) satisfies LumenhookEvent;
-(${JSON.stringify(data)}) satisfies ${isPing ? "PingData" : "PaymentData"};`;
+(${JSON.stringify(data)}) satisfies ${type};`;
   });
   const file = "build/literals.ts";
-  const imported = 'import type { LumenhookEvent, PaymentData, PingData } from "./index.js";';
+  const names = ["LumenhookEvent", ...new Set(Object.values(types).map(([type]) => type))];
+  const imported = `import type { ${names.join(", ")} } from "./index.js";`;
   writeFileSync(file, [imported, ...literals].join("\n"));
   const tsc = ["node_modules/typescript/bin/tsc", "--noEmit", "--strict", "--module", "nodenext"];
   execFileSync(process.execPath, [...tsc, "--ignoreConfig", file], { stdio: "inherit" });
+});
+
+test("an event of a type of later is readable, and of no type of today", () => {
+  const [{ data, ...envelope }] = published("notices.json");
+  const { failingSince, ...others } = data;
+  const later = { ...envelope, type: "endpoint.moved", data: { ...others, failingFrom: failingSince } };
+  const event = parseEvent(Buffer.from(JSON.stringify(later)));
+  assert.deepEqual(event, later);
+  for (const dataOf of [paymentOf, failingOf, disabledOf]) assert.throws(() => dataOf(event), TypeError);
 });

@@ -8,6 +8,10 @@ pub const PAYMENT_RECEIVED: &str = "payment.received";
 pub const PAYMENT_REJECTED: &str = "payment.rejected";
 /// A test that the account asked for.
 pub const TEST_PING: &str = "test.ping";
+/// Another endpoint, whose notices come to this one, takes nothing.
+pub const ENDPOINT_FAILING: &str = "endpoint.failing";
+/// Another endpoint, whose notices come to this one, was disabled.
+pub const ENDPOINT_DISABLED: &str = "endpoint.disabled";
 
 /// The body of a webhook, after the JSON Schemas of `schemas/events`: what `data` holds depends
 /// on `kind`. There may be other types one day, and other fields: pass over what you do not know.
@@ -90,12 +94,44 @@ pub struct Verification {
 /// The data of test.ping.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PingData {
-    pub endpoint: PingEndpoint,
+    pub endpoint: Endpoint,
 }
 
-/// The endpoint as it was when the test was asked for.
+/// The data of endpoint.failing: the endpoint has taken nothing for a while.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct PingEndpoint {
+#[serde(rename_all = "camelCase")]
+pub struct FailingData {
+    pub endpoint: Endpoint,
+    /// ISO 8601, UTC.
+    pub failing_since: String,
+    pub failed_attempts: u64,
+    pub last_attempt: LastAttempt,
+}
+
+/// The data of endpoint.disabled: nothing is sent to the endpoint any more.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DisabledData {
+    pub endpoint: Endpoint,
+    /// gone or consecutive_failures.
+    pub reason: String,
+    /// ISO 8601, UTC.
+    pub disabled_at: String,
+    pub last_attempt: LastAttempt,
+}
+
+/// What the endpoint's receiver answered last. Without a status there is an error.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LastAttempt {
+    pub event_id: String,
+    pub status_code: Option<u16>,
+    pub error: Option<String>,
+}
+
+/// The endpoint that an event is about, as it was when the event was made.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Endpoint {
     pub id: String,
     pub url: String,
     pub description: String,
@@ -133,6 +169,16 @@ impl Event {
 
     /// The data of test.ping.
     pub fn ping(&self) -> Result<PingData, MalformedEvent> {
+        self.data_as()
+    }
+
+    /// The data of endpoint.failing.
+    pub fn failing(&self) -> Result<FailingData, MalformedEvent> {
+        self.data_as()
+    }
+
+    /// The data of endpoint.disabled.
+    pub fn disabled(&self) -> Result<DisabledData, MalformedEvent> {
         self.data_as()
     }
 

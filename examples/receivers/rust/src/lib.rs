@@ -1,7 +1,8 @@
 //! Takes webhooks of Lumenhook: checks each, records it once, answers, and hands it on afterwards.
 //!
 //! - [`verify`] checks the signature;
-//! - [`Event`], [`PaymentData`] and [`PingData`] are the payloads, typed;
+//! - [`Event`], [`PaymentData`], [`PingData`], [`FailingData`] and [`DisabledData`] are the
+//!   payloads, typed;
 //! - [`Inbox`] is the table of events that were received;
 //! - [`Receiver`] says what to answer, whatever the framework.
 //!
@@ -19,8 +20,9 @@ mod receiver;
 mod signature;
 
 pub use event::{
-    Asset, Event, MalformedEvent, Payment, PaymentData, PingData, PingEndpoint, Verification,
-    Watch, PAYMENT_RECEIVED, PAYMENT_REJECTED, TEST_PING,
+    Asset, DisabledData, Endpoint, Event, FailingData, LastAttempt, MalformedEvent, Payment,
+    PaymentData, PingData, Verification, Watch, ENDPOINT_DISABLED, ENDPOINT_FAILING,
+    PAYMENT_RECEIVED, PAYMENT_REJECTED, TEST_PING,
 };
 pub use inbox::{HandleError, Inbox};
 pub use receiver::{Answer, Receiver, MAX_BODY_BYTES};

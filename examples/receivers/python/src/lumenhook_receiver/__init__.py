@@ -1,7 +1,7 @@
 """Takes webhooks of Lumenhook: checks each, records it once, answers, and hands it on afterwards.
 
 signature  the signature: verify
-events     the payloads, typed: Event, PaymentData, PingData
+events     the payloads, typed: Event, PaymentData, PingData, FailingData, DisabledData
 inbox      the table of events that were received: Inbox
 receiver   what to answer: Receiver, whatever the framework
 
@@ -14,7 +14,15 @@ What it guarantees to the code that handles an event:
    (a mail, a call) may be done again, and has to be told apart by the event's id.
 """
 
-from .events import Event, Payment, PaymentData, PingData, parse_event
+from .events import (
+    DisabledData,
+    Event,
+    FailingData,
+    Payment,
+    PaymentData,
+    PingData,
+    parse_event,
+)
 from .inbox import Inbox
 from .receiver import MAX_BODY_BYTES, Answer, Receiver
 from .signature import SignatureError, verify
@@ -22,7 +30,9 @@ from .signature import SignatureError, verify
 __all__ = [
     "MAX_BODY_BYTES",
     "Answer",
+    "DisabledData",
     "Event",
+    "FailingData",
     "Inbox",
     "Payment",
     "PaymentData",

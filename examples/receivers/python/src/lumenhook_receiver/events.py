@@ -12,6 +12,10 @@ PAYMENT_RECEIVED = "payment.received"
 PAYMENT_REJECTED = "payment.rejected"
 TEST_PING = "test.ping"
 
+# Of another endpoint of the account, whose notices come to this one.
+ENDPOINT_FAILING = "endpoint.failing"
+ENDPOINT_DISABLED = "endpoint.disabled"
+
 
 @dataclass(frozen=True)
 class Asset:
@@ -73,8 +77,8 @@ class PaymentData:
 
 
 @dataclass(frozen=True)
-class PingEndpoint:
-    """The endpoint as it was when the test was asked for."""
+class Endpoint:
+    """The endpoint that an event is about, as it was when the event was made."""
 
     id: str
     url: str
@@ -85,12 +89,42 @@ class PingEndpoint:
 class PingData:
     """The data of test.ping."""
 
-    endpoint: PingEndpoint
+    endpoint: Endpoint
+
+
+@dataclass(frozen=True)
+class LastAttempt:
+    """What the endpoint's receiver answered last. Without a status there is an error."""
+
+    event_id: str
+    status_code: int | None
+    error: str | None
+
+
+@dataclass(frozen=True)
+class FailingData:
+    """The data of endpoint.failing: the endpoint has taken nothing for a while."""
+
+    endpoint: Endpoint
+    failing_since: str
+    failed_attempts: int
+    last_attempt: LastAttempt
+
+
+@dataclass(frozen=True)
+class DisabledData:
+    """The data of endpoint.disabled: nothing is sent to the endpoint any more."""
+
+    endpoint: Endpoint
+    reason: Literal["gone", "consecutive_failures"]
+    disabled_at: str
+    last_attempt: LastAttempt
 
 
 @dataclass(frozen=True)
 class Event:
-    """The body of a webhook. What data holds depends on type: payment() and ping() read it."""
+    """The body of a webhook. What data holds depends on type: payment(), ping(), failing() and
+    disabled() read it."""
 
     id: str
     type: str
@@ -105,6 +139,14 @@ class Event:
     def ping(self) -> PingData:
         """The data of test.ping."""
         return _read(PingData, self.data, self.id)
+
+    def failing(self) -> FailingData:
+        """The data of endpoint.failing."""
+        return _read(FailingData, self.data, self.id)
+
+    def disabled(self) -> DisabledData:
+        """The data of endpoint.disabled."""
+        return _read(DisabledData, self.data, self.id)
 
 
 def parse_event(body: bytes) -> Event:

@@ -23,6 +23,12 @@ public record Event(String id, String type, String apiVersion, String createdAt,
   public static final String PAYMENT_REJECTED = "payment.rejected";
   public static final String TEST_PING = "test.ping";
 
+  /** Of another endpoint of the account, whose notices come to this one. */
+  public static final String ENDPOINT_FAILING = "endpoint.failing";
+
+  /** Of another endpoint of the account, whose notices come to this one. */
+  public static final String ENDPOINT_DISABLED = "endpoint.disabled";
+
   /** Unknown fields are passed over, missing ones and numbers for text are refused. */
   private static final JsonMapper JSON =
       JsonMapper.builder()
@@ -88,10 +94,35 @@ public record Event(String id, String type, String apiVersion, String createdAt,
   public record Verification(String outcome, List<String> reasons) {}
 
   /** The data of test.ping. */
-  public record PingData(PingEndpoint endpoint) {}
+  public record PingData(Endpoint endpoint) {}
 
-  /** The endpoint as it was when the test was asked for. */
-  public record PingEndpoint(String id, String url, String description) {}
+  /**
+   * The data of endpoint.failing: the endpoint has taken nothing for a while.
+   *
+   * @param failingSince ISO 8601, UTC
+   */
+  public record FailingData(
+      Endpoint endpoint, String failingSince, long failedAttempts, LastAttempt lastAttempt) {}
+
+  /**
+   * The data of endpoint.disabled: nothing is sent to the endpoint any more.
+   *
+   * @param reason gone or consecutive_failures
+   * @param disabledAt ISO 8601, UTC
+   */
+  public record DisabledData(
+      Endpoint endpoint, String reason, String disabledAt, LastAttempt lastAttempt) {}
+
+  /** The endpoint that an event is about, as it was when the event was made. */
+  public record Endpoint(String id, String url, String description) {}
+
+  /**
+   * What the endpoint's receiver answered last. Without a status there is an error.
+   *
+   * @param statusCode may be null
+   * @param error may be null
+   */
+  public record LastAttempt(String eventId, Integer statusCode, String error) {}
 
   /** Reads a body: one JSON object in UTF-8 with the fields of every event. */
   public static Event parse(byte[] body) {
@@ -116,6 +147,16 @@ public record Event(String id, String type, String apiVersion, String createdAt,
   /** The data of test.ping. */
   public PingData ping() {
     return dataAs(PingData.class);
+  }
+
+  /** The data of endpoint.failing. */
+  public FailingData failing() {
+    return dataAs(FailingData.class);
+  }
+
+  /** The data of endpoint.disabled. */
+  public DisabledData disabled() {
+    return dataAs(DisabledData.class);
   }
 
   private <T> T dataAs(Class<T> kind) {
