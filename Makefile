@@ -24,7 +24,7 @@ MODIFIED ?= $(if $(shell git status --porcelain 2>/dev/null),true,false)
 CLI := github.com/lumenhook/lumenhook/internal/cli
 LDFLAGS := -X $(CLI).version=$(VERSION) -X $(CLI).commit=$(COMMIT) -X $(CLI).date=$(DATE) -X $(CLI).modified=$(MODIFIED)
 
-.PHONY: run build test test-kafka test-kafka-long test-cluster test-browser test-signatures test-receivers lint lint-units lint-openapi vuln fuzz race sim trial reconcile-soak bench bench-waiting bench-api bench-match bench-projections bench-ledger bench-restore recording site site-serve charts release-forms release-snapshot generate generate-clients clean
+.PHONY: run build test test-kafka test-kafka-long test-cluster test-browser test-signatures test-receivers test-shells lint lint-units lint-openapi vuln fuzz race sim trial reconcile-soak bench bench-waiting bench-api bench-match bench-projections bench-ledger bench-restore recording site site-serve charts release-forms release-snapshot generate generate-clients clean
 
 run: build ## build and start everything; Ctrl-C stops it
 	@./bin/lumenhook run $(ARGS)
@@ -96,10 +96,14 @@ test-receivers: ## the kits of examples/receivers, as processes (good, repeated,
 	$(GO) vet -tags receivers ./cmd/lumenhook
 	$(GO) test -tags receivers -count 1 -run 'ReceiverKits|GeneratedClients' -timeout 10m ./cmd/lumenhook
 
+test-shells: ## TAB in a real zsh and fish, set up as the help of their scripts says; needs both (Debian: zsh, fish)
+	$(GO) vet -tags shells ./cmd/lumenhook
+	$(GO) test -tags shells -count 1 -run ShellsComplete -timeout 10m ./cmd/lumenhook
+
 lint: ## vet, golangci-lint (.golangci.yml), known vulnerabilities
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$unformatted" || { echo "not formatted: $$unformatted"; exit 1; }
 	$(GO) vet ./...
-	$(GO) vet -tags kafka,browser,signatures,receivers,noengine ./...
+	$(GO) vet -tags kafka,browser,signatures,receivers,shells,noengine ./...
 	@set -e; for module in $(TEST_MODULES); do (cd $$module && $(GO) vet ./...); done
 	$(GOLANGCI)
 	$(GOLANGCI) --build-tags embedded $(EMBEDDED_ONLY)

@@ -25,7 +25,7 @@ func TestBashCompletesValuesAndIDs(t *testing.T) {
 	s.start("--no-demo", "--egress-ports", "1024-65535")
 	var endpoint client.Endpoint
 	s.cli(&endpoint, "endpoints", "create", "--url", nobodysURL, "--description", "\x1b[2Jshop")
-	bash := openTerminal(t, home)
+	bash := openTerminal(t, home, "bash", "--norc", "--noprofile", "-i")
 	bash.types("source <(lumenhook completion bash); echo loa''ded\n", "loaded")
 	bash.types("lumenhook endpoi\tge\t\t", endpoint.ID)
 	bash.types("--fie\turl\n", nobodysURL)
@@ -78,23 +78,24 @@ func TestWhatIsCompletedIsDescribed(t *testing.T) {
 	s.interrupt()
 }
 
-// typist is a bash on a terminal of its own.
+// typist is a shell on a terminal of its own.
 type typist struct {
 	t      *testing.T
 	master *os.File
 	output *testkit.Buffer
 }
 
-func openTerminal(t *testing.T, home string) *typist {
+// openTerminal starts a shell in a home of its own, where bin has the program.
+func openTerminal(t *testing.T, home string, args ...string) *typist {
 	t.Helper()
 	master, slave := openPTY(t)
-	bash := exec.CommandContext(t.Context(), "bash", "--norc", "--noprofile", "-i")
-	bash.Dir = home
-	bash.Env = append(os.Environ(), "PATH="+filepath.Join(home, "bin")+":"+os.Getenv("PATH"),
-		"INPUTRC=/dev/null", "TERM=dumb", "COLUMNS=200", "PS1=$ ", "HISTFILE=")
-	bash.Stdin, bash.Stdout, bash.Stderr = slave, slave, slave
-	bash.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
-	if err := bash.Start(); err != nil {
+	shell := exec.CommandContext(t.Context(), args[0], args[1:]...)
+	shell.Dir = home
+	shell.Env = append(os.Environ(), "PATH="+filepath.Join(home, "bin")+":"+os.Getenv("PATH"),
+		"HOME="+home, "INPUTRC=/dev/null", "TERM=dumb", "COLUMNS=200", "PS1=$ ", "HISTFILE=")
+	shell.Stdin, shell.Stdout, shell.Stderr = slave, slave, slave
+	shell.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
+	if err := shell.Start(); err != nil {
 		t.Fatal(err)
 	}
 	_ = slave.Close()
@@ -111,8 +112,8 @@ func openTerminal(t *testing.T, home string) *typist {
 		}
 	}()
 	t.Cleanup(func() {
-		_ = bash.Process.Kill()
-		_ = bash.Wait()
+		_ = shell.Process.Kill()
+		_ = shell.Wait()
 		_ = master.Close()
 		<-over
 	})

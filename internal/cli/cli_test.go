@@ -163,8 +163,8 @@ func TestVariablesSetFlagsOrAreFaults(t *testing.T) {
 		"LUMENHOOK_PORT_80_TCP":       "tcp://10.0.0.1:80",
 		"LUMENHOOK_PORT_80_TCP_PROTO": "tcp",
 		"LUMENHOOK_PORT_80_TCP_PORT":  "80", "LUMENHOOK_PORT_80_TCP_ADDR": "10.0.0.1",
-		"LUMENHOOK_API_SERVICE_HOST": "10.0.0.1",
-		"LUMENHOOK_API_PORT":         "tcp://10.0.0.1:80", "LUMENHOOK_API_PORT_80_TCP_ADDR": "10.0.0.1",
+		"LUMENHOOK_API_SERVICE_HOST": "10.0.0.1", "LUMENHOOK_ACTIVE_HELP": "0",
+		"LUMENHOOK_API_PORT": "tcp://10.0.0.1:80", "LUMENHOOK_API_PORT_80_TCP_ADDR": "10.0.0.1",
 	} {
 		t.Setenv(name, value)
 	}

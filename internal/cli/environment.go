@@ -17,6 +17,9 @@ const (
 	VariablePrefix = "LUMENHOOK_"
 	// TestVariables is the prefix of those of its tests, which are ignored.
 	TestVariables = VariablePrefix + "TEST_"
+	// activeHelp is set by cobra's completion scripts of fish and PowerShell whenever they ask
+	// the program. It sets nothing here, and is no mistake of a person.
+	activeHelp = VariablePrefix + "ACTIVE_HELP"
 )
 
 // Variable returns the name of the variable that sets a flag.
@@ -47,7 +50,7 @@ func FromEnvironment(flags *pflag.FlagSet) error {
 // unknownVariables returns a fault for every variable with the program's prefix that is
 // neither of a flag of any subcommand nor read elsewhere.
 func unknownVariables(root *cobra.Command, elsewhere, environment []string) (faults []error) {
-	known := slices.Clone(elsewhere)
+	known := append(slices.Clone(elsewhere), activeHelp)
 	walk(root, func(c *cobra.Command) {
 		for _, flags := range []*pflag.FlagSet{c.Flags(), c.PersistentFlags()} {
 			flags.VisitAll(func(f *pflag.Flag) { known = append(known, Variable(f.Name)) })

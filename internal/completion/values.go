@@ -87,6 +87,8 @@ var eventTypes = []cobra.Completion{
 	described("payment.received", "a watch has taken a payment"),
 	described("payment.rejected", "a watch has not taken one, and why"),
 	described("test.ping", "a test of an endpoint"),
+	described(domain.EndpointFailingEvent, "another endpoint takes nothing"),
+	described(domain.EndpointDisabledEvent, "another endpoint was disabled"),
 }
 
 var spans = []cobra.Completion{"1h", "24h", "168h"}
