@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io"
 
-	"github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/spf13/cobra"
 
 	"github.com/lumenhook/lumenhook/api/client"
@@ -41,7 +40,8 @@ What assistants are configured with, as JSON:
     "env": {"LUMENHOOK_API_KEY": "…"}}}}
 
 On the machine of a run, "args": ["mcp", "--data-dir", "/full/path/.lumenhook"] is all. It ends
-when its standard input does.`,
+when its standard input does. It takes messages of up to 1 MiB, and reads no more of them while 16
+are being answered.`,
 		Example: `  # What an assistant starts; here nobody asks anything
   lumenhook mcp --secret-file hook.secret < /dev/null`,
 		Args: cli.NoArguments,
@@ -72,7 +72,7 @@ func (m *mcpServer) run(cmd *cobra.Command, _ []string) error {
 	if err != nil {
 		return err
 	}
-	err = server.Run(cmd.Context(), &mcp.StdioTransport{})
+	err = server.Run(cmd.Context(), mcpserver.Stdio{In: cmd.InOrStdin(), Out: cmd.OutOrStdout()})
 	if errors.Is(err, context.Canceled) || errors.Is(err, io.EOF) {
 		return nil // it was interrupted, or nobody asks any more
 	}

@@ -10,12 +10,15 @@
 //     are JSON's escapes.
 //   - An answer has at most answerMaxBytes, and a list at most pageMax entries: more is an error
 //     that says how to ask for less.
+//   - A request has at most requestMaxBytes, and askedAtOnce are answered at once: more are left
+//     in the pipe, also while nobody reads the answers.
 //   - No secret is shown, and none is asked for: values of endpoints' headers are left out, and
 //     the secret of a webhook's check is in a file that whoever started the program has named.
 //
 // File map:
 //
 //	server.go     the tools, the resources, and what is told of them all
+//	stdio.go      standard input and output, with their bounds
 //	answer.go     how an answer is written, and an error explained
 //	endpoints.go  endpoints and watches
 //	events.go     events, and those that wait

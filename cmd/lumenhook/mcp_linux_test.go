@@ -1,0 +1,202 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"github.com/lumenhook/lumenhook/internal/orphans"
+	"github.com/lumenhook/lumenhook/internal/testkit"
+)
+
+// A client that asks for more than it reads comes to a halt, and the program holds few of its
+// requests; what is too large, or no request, is refused in words, and the next is answered.
+func TestAnAssistantThatAsksTooMuch(t *testing.T) {
+	s := &testService{t: t, dir: t.TempDir()}
+	s.start("--no-demo")
+	defer s.interrupt()
+	a := s.askByHand()
+	mebibyte := strings.Repeat(" ", 1<<20)
+	for _, c := range []struct{ line, says string }{
+		{
+			`{"jsonrpc":"2.0","id":1,"method":"` + strings.Repeat("x", 2<<20) + `"}`,
+			"has more than 1048576 bytes",
+		},
+		{strings.Repeat("[", 1<<20), "has more than 1048576 bytes"}, // with the end of the line
+		{strings.Repeat("[", 1<<19), "a line is no message of JSON-RPC"},
+		{`[{"jsonrpc":"2.0","id":1,"method":"ping"}]`, "and no list of them"},
+		{`{"jsonrpc":"2.0","id":1,"method":"nothing"}`, "nothing"},
+	} {
+		a.writes(c.line)
+		if answer := a.reads(); answer.Error == nil || !strings.Contains(answer.Error.Message, c.says) {
+			t.Errorf("%.60s… is answered by %+v, which does not say %q", c.line, answer, c.says)
+		}
+	}
+	a.floods()
+	for range 1 << 10 { // a gibibyte in one line
+		if _, err := io.WriteString(a.in, mebibyte); err != nil {
+			t.Fatal(err)
+		}
+	}
+	a.writes("")
+	if answer := a.reads(); answer.Error == nil {
+		t.Errorf("it is answered by %+v", answer)
+	}
+	a.heldAtMost(512 << 20)
+	a.ends(syscall.SIGINT)
+}
+
+// Nobody reads, and the program has to end all the same.
+func TestAnAssistantThatReadsNothingHoldsUpNoEnd(t *testing.T) {
+	s := &testService{t: t, dir: t.TempDir()}
+	s.start("--no-demo")
+	defer s.interrupt()
+	a := s.askByHand()
+	var sent atomic.Int64
+	go func() {
+		for id := range 10_000 {
+			if _, err := io.WriteString(a.in, pageRequest(id)); err != nil {
+				return // the program has ended
+			}
+			sent.Add(1)
+		}
+	}()
+	s.eventually("it waits to be read", func() bool { return sent.Load() > answeredAtOnce })
+	a.ends(syscall.SIGTERM)
+}
+
+const (
+	requestBytes = 4 << 10
+	pipeBytes    = 64 << 10
+	// answeredAtOnce is that of the help.
+	answeredAtOnce = 16
+	// mostUnanswered is a request for each that is being answered, and for those in pipes and
+	// their buffers.
+	mostUnanswered = answeredAtOnce + 2*pipeBytes/requestBytes + 4
+)
+
+// pageRequest is a request of requestBytes for a long page.
+func pageRequest(id int) string {
+	text := fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"resources/read",`+
+		`"params":{"uri":"lumenhook://docs/commands.md"}}`, id)
+	return text + strings.Repeat(" ", requestBytes-1-len(text)) + "\n"
+}
+
+// floods sends requests as fast as they are taken, and reads the answers one by one.
+func (a *handAsked) floods() {
+	a.t.Helper()
+	const all = 2000
+	var sent atomic.Int64
+	go func() {
+		for id := range all {
+			if _, err := io.WriteString(a.in, pageRequest(id)); err != nil {
+				return // the answers will not come
+			}
+			sent.Add(1)
+		}
+	}()
+	for got := range all {
+		if ahead := int(sent.Load()) - got; ahead > mostUnanswered {
+			a.t.Fatalf("%d requests were taken from a client that has read %d answers", got+ahead, got)
+		}
+		if answer := a.reads(); answer.Error != nil {
+			a.t.Fatalf("a request is refused: %+v", answer)
+		}
+	}
+}
+
+// handAsked is the program with a client that writes lines of its own.
+type handAsked struct {
+	t    *testing.T
+	cmd  *exec.Cmd
+	in   io.WriteCloser
+	out  *bufio.Reader
+	said *testkit.Buffer
+}
+
+// handAnswer is an answer of it.
+type handAnswer struct {
+	ID    any
+	Error *struct{ Message string }
+}
+
+func (s *testService) askByHand() *handAsked {
+	s.t.Helper()
+	a := &handAsked{t: s.t.(*testing.T), said: &testkit.Buffer{}}
+	a.cmd = program("mcp", "--data-dir", s.dir)
+	a.cmd.Stderr, a.cmd.SysProcAttr = a.said, orphans.Killed()
+	var err error
+	if a.in, err = a.cmd.StdinPipe(); err != nil {
+		a.t.Fatal(err)
+	}
+	out, err := a.cmd.StdoutPipe()
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	a.out = bufio.NewReader(out)
+	if err := a.cmd.Start(); err != nil {
+		a.t.Fatal(err)
+	}
+	a.writes(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18",` +
+		`"capabilities":{},"clientInfo":{"name":"test","version":"1"}}}`)
+	if answer := a.reads(); answer.Error != nil {
+		a.t.Fatalf("%+v", answer)
+	}
+	a.writes(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	return a
+}
+
+func (a *handAsked) writes(line string) {
+	a.t.Helper()
+	if _, err := io.WriteString(a.in, line+"\n"); err != nil {
+		a.t.Fatalf("%v: %s", err, a.said)
+	}
+}
+
+func (a *handAsked) reads() (answer handAnswer) {
+	a.t.Helper()
+	line, err := a.out.ReadBytes('\n')
+	if err != nil {
+		a.t.Fatalf("%v: %s", err, a.said)
+	}
+	if err := json.Unmarshal(line, &answer); err != nil {
+		a.t.Fatalf("%v: %.200s", err, line)
+	}
+	return answer
+}
+
+// heldAtMost holds the largest size that the program has had to a bound.
+func (a *handAsked) heldAtMost(most int) {
+	t := a.t
+	t.Helper()
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", a.cmd.Process.Pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, peak, _ := strings.Cut(string(status), "VmHWM:")
+	var kib int
+	if _, err := fmt.Sscan(peak, &kib); err != nil {
+		t.Fatal(err)
+	}
+	if t.Logf("at most %d MiB of memory", kib>>10); kib<<10 > most {
+		t.Errorf("it has had %d KiB of memory", kib)
+	}
+}
+
+// ends sends a signal, upon which the program ends well.
+func (a *handAsked) ends(signal os.Signal) {
+	a.t.Helper()
+	if err := a.cmd.Process.Signal(signal); err != nil {
+		a.t.Fatal(err)
+	}
+	if err := a.cmd.Wait(); err != nil {
+		a.t.Errorf("it ends with %v: %s", err, a.said)
+	}
+}
