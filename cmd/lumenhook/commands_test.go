@@ -5,12 +5,14 @@ package main
 import (
 	"os/exec"
 	"strings"
+
+	"github.com/lumenhook/lumenhook/internal/orphans"
 )
 
 // command runs a program in a folder.
 func command(dir string, args ...string) (string, error) {
 	cmd := exec.Command(args[0], args[1:]...)
-	cmd.Dir = dir
+	cmd.Dir, cmd.SysProcAttr = dir, orphans.Killed()
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		return "", &commandError{args, string(out), err}

@@ -112,7 +112,7 @@ func (l *listening) run(cmd *cobra.Command, _ []string) error {
 	}
 	err = listener.Run(ctx)
 	if err == nil && l.url != "" {
-		fmt.Fprintf(report.Tell, "%d events were accepted, %d were not\n", report.Events, report.Refused)
+		fmt.Fprintf(report.Tell, "events accepted: %d, not accepted: %d\n", report.Events, report.Refused)
 	}
 	return err
 }

@@ -106,7 +106,7 @@ func TestAReceiverOnALaptopListens(t *testing.T) {
 		return strings.Count(p.said.String(), "  200 OK in ") == 2
 	})
 	p.end(t, syscall.SIGINT)
-	if !strings.Contains(p.said.String(), "2 events were accepted, 0 were not") {
+	if !strings.Contains(p.said.String(), "events accepted: 2, not accepted: 0") {
 		t.Errorf("it says\n%s", p.said)
 	}
 

@@ -155,6 +155,7 @@ func (k kit) install() error {
 	for _, args := range slices.Concat(k.prepare, k.check) {
 		cmd := exec.Command(args[0], args[1:]...)
 		cmd.Dir, cmd.Env = k.dir, append(os.Environ(), k.env...)
+		cmd.SysProcAttr = orphans.Killed() // builds take minutes, and the tests may be killed
 		if out, err := cmd.CombinedOutput(); err != nil {
 			return fmt.Errorf("%s: %v: %w\n%s", k.dir, args, err, out)
 		}
