@@ -14,6 +14,7 @@ import (
 	"github.com/gorilla/mux"
 
 	"github.com/lumenhook/lumenhook/api/decode"
+	"github.com/lumenhook/lumenhook/api/portal"
 	"github.com/lumenhook/lumenhook/domain"
 )
 
@@ -53,6 +54,9 @@ type Config struct {
 	SigningKeys SigningKeys
 	// Uses is called when keys are used; nil: uses are not recorded.
 	Uses KeyUses
+	// PortalLinks makes and reads portal links. Nodes that share its key take each other's; nil:
+	// those of this node only, until it ends.
+	PortalLinks *portal.Signer
 	// DeriveKey derives 256 bits from a label and a secret that all nodes share, so that a
 	// repeated creation of a key returns the same key. Without it, or once the secret has
 	// changed, a repeat returns no key.
@@ -125,6 +129,13 @@ func New(c Config) (*API, error) {
 	if c.DeriveKey != nil {
 		a.cursorKey = c.DeriveKey("cursors of lists")
 	}
+	if a.PortalLinks == nil {
+		var own [32]byte
+		if _, err := io.ReadFull(a.Entropy, own[:]); err != nil {
+			return nil, fmt.Errorf("api: drawing the key of portal links: %w", err)
+		}
+		a.PortalLinks = portal.NewSigner(own)
+	}
 	for _, rt := range a.routes() {
 		a.router.Handle(rt.path, a.answering(rt)).Methods(rt.methods...)
 	}
@@ -163,6 +174,7 @@ const (
 	takesQuery   takes = 1 << iota // parameters, which its handler checks
 	takesIfMatch                   // a precondition
 	mayWait                        // up to waitMax, besides its work
+	keysOnly                       // no credential of a portal link
 )
 
 // routes is the one list of operations.
@@ -204,11 +216,12 @@ func (a *API) routes() []route {
 		{"/v1/events/{id}", get, read, noBody, nil, a.getEvent, 0},
 		{"/v1/events/{id}/receipt", get, read, noBody, nil, a.getReceipt, takesQuery},
 		{"/v1/events/{id}/resend", post, operate, emptyBody, recalled, a.resendEvent, 0},
-		{"/v1/api-keys", post, write, jsonBody, nil, a.createKey, 0},
-		{"/v1/api-keys", get, read, noBody, nil, a.listKeys, takesQuery},
-		{"/v1/api-keys/{id}", get, read, noBody, key, a.getKey, 0},
-		{"/v1/api-keys/{id}", del, write, noBody, key, a.revokeKey, 0},
-		{"/v1/api-keys/{id}/roll", post, write, decode.BodyOptional, key, a.rollKey, 0},
+		{"/v1/api-keys", post, write, jsonBody, nil, a.createKey, keysOnly},
+		{"/v1/api-keys", get, read, noBody, nil, a.listKeys, takesQuery | keysOnly},
+		{"/v1/api-keys/{id}", get, read, noBody, key, a.getKey, keysOnly},
+		{"/v1/api-keys/{id}", del, write, noBody, key, a.revokeKey, keysOnly},
+		{"/v1/api-keys/{id}/roll", post, write, decode.BodyOptional, key, a.rollKey, keysOnly},
+		{"/v1/portal-links", post, read, jsonBody, nil, a.createPortalLink, keysOnly},
 		{"/v1/wallets/{address}/statement", get, read, noBody, nil, a.getStatement, takesQuery},
 		{"/v1/attempts/rates", get, read, noBody, nil, a.getRates, takesQuery},
 		{"/v1/coverage", get, read, noBody, nil, a.getCoverage, 0},

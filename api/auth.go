@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lumenhook/lumenhook/api/portal"
 	"github.com/lumenhook/lumenhook/api/problem"
 	"github.com/lumenhook/lumenhook/domain"
 )
@@ -18,6 +19,7 @@ type caller struct {
 	accountID   string
 	keyID       string
 	permissions []domain.Permission
+	byLink      bool // with the credential of a portal link that the key made
 }
 
 // directoryRetrySeconds is when a node that was behind may be tried again.
@@ -28,7 +30,7 @@ const directoryRetrySeconds = 1
 // network, gets one and the same answer.
 func (a *API) authenticate(h http.Header, r *request, needed domain.Permission) error {
 	text, ok := bearerKey(r.http.Header.Values("Authorization"))
-	if !ok || !domain.WellFormedAPIKey(text) {
+	if !ok || !domain.WellFormedAPIKey(text) && !portal.Looks(text) {
 		return unauthenticated()
 	}
 	if err := a.Directory.Fresh(); err != nil {
@@ -41,7 +43,7 @@ func (a *API) authenticate(h http.Header, r *request, needed domain.Permission) 
 	if err != nil {
 		return err
 	}
-	r.caller = caller{accountID: accountID, keyID: key.ID, permissions: key.Permissions}
+	r.caller = caller{accountID, key.ID, key.Permissions, portal.Looks(text)}
 	a.noteUse(key.ID, now)
 	if err := a.limits.take(h, key.ID); err != nil {
 		return err
@@ -53,10 +55,24 @@ func (a *API) authenticate(h http.Header, r *request, needed domain.Permission) 
 	return nil
 }
 
-// validKey finds the key that a request was sent with.
+// refuseLink refuses the credential of a portal link where only a key will do: what it could make
+// there would outlive it.
+func refuseLink(r *request) error {
+	if !r.caller.byLink {
+		return nil
+	}
+	return problem.New(problem.CodeMissingPermission,
+		"A portal link gives no access to API keys and to further links. Use an API key.")
+}
+
+// validKey finds the key that a request was sent with. Of a portal link's credential it is the key
+// that made the link, with the link's permissions.
 func (a *API) validKey(
 	r *request, text string, now time.Time,
 ) (key domain.Key, accountID string, err error) {
+	if portal.Looks(text) {
+		return a.validLink(r, text, now)
+	}
 	hash := domain.APIKeyHash(text)
 	key, accountID, known, err := a.Directory.KeyByHash(hash)
 	if err != nil {
@@ -67,6 +83,24 @@ func (a *API) validKey(
 		return key, "", unauthenticated()
 	}
 	return key, accountID, nil
+}
+
+func (a *API) validLink(
+	r *request, credential string, now time.Time,
+) (key domain.Key, accountID string, err error) {
+	grant, ok := a.PortalLinks.Read(credential, now)
+	if !ok {
+		return key, "", unauthenticated()
+	}
+	account, _, err := a.Directory.Account(grant.AccountID)
+	if err != nil {
+		return key, "", fmt.Errorf("looking up the account of a portal link: %w", err)
+	}
+	key, there := account.Key(grant.KeyID)
+	if !there || key.Expired(now.UnixMilli()) || !a.usableFrom(key, r.http) {
+		return key, "", unauthenticated()
+	}
+	return grant.Narrow(key), grant.AccountID, nil
 }
 
 // stillValid refuses a request that has waited, if its key was revoked or has expired

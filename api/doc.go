@@ -62,6 +62,7 @@
 //	coverage.go        which ledgers were read, and verified
 //	keys.go            API keys
 //	key_wire.go        their fields, as a client sends and gets them
+//	portallinks.go     links to an account's pages for a browser without a key
 //	operations.go      /healthz, /readyz, /v1/openapi.yaml
 //	docs.go            /docs
 package api

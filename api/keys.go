@@ -68,7 +68,7 @@ func (a *API) createKey(ctx context.Context, r *request) (reply, error) {
 	if err := faults.Err(); err != nil {
 		return reply{}, err
 	}
-	if err := mayGive(r, key.Permissions); err != nil {
+	if err := mayGive(r, key.Permissions, "a key"); err != nil {
 		return reply{}, err
 	}
 	return a.makeKey(ctx, r, key, func(k domain.Key) domain.CommandBody {
@@ -91,11 +91,11 @@ func (a *API) earliestEnd(r *request) (millis int64) {
 }
 
 // mayGive refuses permissions that the caller's key does not have itself.
-func mayGive(r *request, permissions []domain.Permission) error {
+func mayGive(r *request, permissions []domain.Permission, to string) error {
 	for _, p := range permissions {
 		if !slices.Contains(r.caller.permissions, p) {
 			return problem.New(problem.CodeMissingPermission,
-				fmt.Sprintf("The API key lacks the permission %q, and so it cannot make a key that has it.", p))
+				fmt.Sprintf("The API key lacks the permission %q, and so it cannot make %s that has it.", p, to))
 		}
 	}
 	return nil
@@ -116,7 +116,7 @@ func (a *API) makeKey(
 	if err != nil {
 		return reply{}, err
 	}
-	if err := mayGive(r, made.Permissions); err != nil {
+	if err := mayGive(r, made.Permissions, "a key"); err != nil {
 		// the repeat of a roll, by another key: the rolled one is gone, and only the answer
 		// says what its permissions were
 		return reply{}, err
@@ -178,7 +178,7 @@ func (a *API) rollKey(ctx context.Context, r *request) (reply, error) {
 	if err := faults.Err(); err != nil {
 		return reply{}, err
 	}
-	if err := mayGive(r, r.key.Permissions); err != nil {
+	if err := mayGive(r, r.key.Permissions, "a key"); err != nil {
 		return reply{}, err
 	}
 	key := domain.Key{

@@ -179,7 +179,7 @@ func (a *API) logLine(w *recorder, r *request, took time.Duration) {
 	}
 	if r.caller.keyID != "" {
 		attributes = append(attributes, slog.String("account", r.caller.accountID),
-			slog.String("key", r.caller.keyID))
+			slog.String("key", r.caller.keyID), slog.Bool("byPortalLink", r.caller.byLink))
 	}
 	if r.traceID != "" {
 		attributes = append(attributes, slog.String("trace", r.traceID))

@@ -83,6 +83,11 @@ func (a *API) answer(w http.ResponseWriter, r *request, rt route) (reply, error)
 			return reply{}, err
 		}
 	}
+	if rt.takes&keysOnly != 0 {
+		if err := refuseLink(r); err != nil {
+			return reply{}, err
+		}
+	}
 	// What finds the subject has bounds of its own, and the time for the work starts after
 	// the body: a body that arrived slowly uses up none of it.
 	if err := a.beforeBody(r, rt); err != nil {

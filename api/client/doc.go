@@ -21,6 +21,7 @@
 //	events.go     events, likewise
 //	listen.go     an endpoint's events as they come, for who has no public address
 //	keys.go       API keys, likewise
+//	portal.go     links to the account's pages
 //	coverage.go   which ledgers were read
 //	statement.go  what moved a wallet's balances
 //	service.go    health, readiness, and what the service says of itself

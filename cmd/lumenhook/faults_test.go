@@ -83,6 +83,8 @@ var commandFaults = map[string]faultsOf{
 	"keys list":   {asks: theAPI, faults: [][]string{badLimit}},
 	"keys revoke": {asks: theAPI, args: []string{noKey}, refused: "There is no such key: " + noKey},
 	"keys roll":   {asks: theAPI, args: []string{noKey}, refused: "There is no such key: " + noKey},
+	"portal link": {asks: theAPI, args: []string{"--permissions", "read"},
+		faults: [][]string{badKind, {"--expires-in", "--expires-in", "5s"}}},
 	"endpoints create": {
 		asks: theAPI,
 		args: []string{"--url", "https://10.0.0.1/"},

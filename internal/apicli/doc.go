@@ -8,6 +8,7 @@
 //	warning.go    the API's warnings, in words
 //	account.go                               accounts, as whoever runs the service sees them
 //	endpoint.go, watch.go, event.go, key.go  the API's answers, and their flags
+//	portal.go                                a link to the account's pages
 //	replay.go                                the flags of a replay, and its answer
 //	resend.go                                the flags of a resend of many events, and its answer
 //	secretout.go  a new secret, kept off the terminal

@@ -120,8 +120,8 @@ func brokerCause(err error, address string) string {
 // for people.
 var packages = []string{
 	"api", "apiserver", "broker", "client", "commands", "console", "directory", "egress", "engine",
-	"follower", "horizon", "lake", "ledger", "mailer", "mirror", "projections", "receipt", "receiver",
-	"rpc", "schemas", "sealing", "signing", "sim", "streams", "telemetry", "topology", "transfer",
+	"follower", "horizon", "lake", "ledger", "mailer", "mirror", "portal", "projections", "receipt",
+	"receiver", "rpc", "schemas", "sealing", "signing", "sim", "streams", "telemetry", "topology", "transfer",
 	"trial",
 }
 
@@ -244,7 +244,7 @@ var flagsOf = map[string]string{
 	"endpointId": "endpoint", "watchId": "watch", "assets": "asset", "amountRule": "amount",
 	"memoRule": "memo", "senderAllowlist": "sender", "eventTypes": "event-type", "headers": "header",
 	"rateLimitPerSecond": "rate-limit", "signatures": "signature", "graceSeconds": "grace",
-	"allowedCidrs": "allow-cidr",
+	"allowedCidrs": "allow-cidr", "expiresInSeconds": "expires-in",
 }
 
 // refusal formats each fault with its flag.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/lumenhook/lumenhook/api"
 	"github.com/lumenhook/lumenhook/api/console"
+	"github.com/lumenhook/lumenhook/api/portal"
 	"github.com/lumenhook/lumenhook/internal/apiserver"
 	"github.com/lumenhook/lumenhook/internal/webguard"
 	"github.com/lumenhook/lumenhook/projections"
@@ -145,6 +146,7 @@ func (r *apiRole) handler() (*api.API, error) {
 		Answered:       cfg.Metrics.request,
 		Checks:         n.apiChecks(),
 		Uses:           uses,
+		PortalLinks:    portal.NewSigner(deriver(cfg.MasterKey)("portal links")),
 		DeriveKey:      deriver(cfg.MasterKey),
 		Live:           cfg.Passphrase == network.PublicNetworkPassphrase,
 		RateLimit:      cfg.API.RateLimit,

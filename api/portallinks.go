@@ -1,0 +1,73 @@
+package api
+
+import (
+	"context"
+
+	"github.com/lumenhook/lumenhook/api/decode"
+	"github.com/lumenhook/lumenhook/api/portal"
+	"github.com/lumenhook/lumenhook/api/problem"
+	"github.com/lumenhook/lumenhook/domain"
+)
+
+// Bounds of how long a portal link's credential lasts.
+const (
+	minPortalSec     = 60
+	defaultPortalSec = 3600
+	maxPortalSec     = 24 * 3600
+)
+
+// portalLinkView is a link to the portal. Its path is at this API's address.
+type portalLinkView struct {
+	Path        string              `json:"path"`
+	Permissions []domain.Permission `json:"permissions"`
+	OpensUntil  string              `json:"opensUntil"`
+	ExpiresAt   string              `json:"expiresAt"`
+}
+
+// portalLink is what a link is to give.
+type portalLink struct {
+	permissions []domain.Permission
+	seconds     int64
+}
+
+func decodePortalLink(body []byte) (link portalLink, faults *problem.Faults) {
+	link.seconds = defaultPortalSec
+	faults = decode.Object(body,
+		decode.Into("permissions", &link.permissions, readPermissions),
+		decode.Into("expiresInSeconds", &link.seconds, func(v decode.Value) int64 {
+			if seconds, given := v.Integer(minPortalSec, maxPortalSec); given {
+				return int64(seconds)
+			}
+			return defaultPortalSec
+		}))
+	return link, faults
+}
+
+// createPortalLink makes a link, of which nothing is stored. It ends with its key, and gives no
+// more: so whoever may read may make one.
+func (a *API) createPortalLink(_ context.Context, r *request) (reply, error) {
+	wanted, faults := decodePortalLink(r.body)
+	if err := faults.Err(); err != nil {
+		return reply{}, err
+	}
+	if err := mayGive(r, wanted.permissions, "a portal link"); err != nil {
+		return reply{}, err
+	}
+	now := a.Now()
+	ends := now.UnixMilli() + wanted.seconds*1000
+	text, opens, err := a.PortalLinks.Link(portal.Grant{
+		AccountID:   r.caller.accountID,
+		KeyID:       r.caller.keyID,
+		Permissions: wanted.permissions,
+		EndsMillis:  ends,
+	}, now)
+	if err != nil {
+		return reply{}, err
+	}
+	return reply{view: portalLinkView{
+		Path:        portal.Path + "/link?to=" + text,
+		Permissions: wanted.permissions,
+		OpensUntil:  domain.FormatMillis(opens),
+		ExpiresAt:   domain.FormatMillis(ends),
+	}}, nil
+}

@@ -1,0 +1,61 @@
+package main
+
+import (
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/lumenhook/lumenhook/api/client"
+	"github.com/lumenhook/lumenhook/internal/apicli"
+	"github.com/lumenhook/lumenhook/internal/cli"
+)
+
+func newPortal() *cobra.Command {
+	var a apiFlags
+	c := &cobra.Command{Use: "portal", Short: "Give somebody a part of the console for a while"}
+	a.register(c)
+	c.AddCommand(newPortalLink(&a))
+	c.Example = examplesOf(c, "link")
+	return c
+}
+
+func newPortalLink(a *apiFlags) *cobra.Command {
+	var permissions []string
+	var lasts time.Duration
+	c := &cobra.Command{
+		Use:   "link --permissions read",
+		Short: "Make a link that opens the account's pages, with chosen permissions, until a time",
+		Long: `Makes a link that opens the account's pages in a browser without an API key: in a window
+of its own or, where the service has --portal-frame-ancestors, in a frame of a merchant's page.
+
+The link opens them for ten minutes. They can be used until --expires-in has passed or the
+key that made the link ends, whichever is first. Whoever has the link has its permissions:
+make it for one person, and hand it over as you would a password.`,
+		Example: `  # An hour of looking at endpoints, watches and events
+  lumenhook portal link --permissions read
+
+  # A working day in which deliveries can be sent again; the address alone, for a script
+  lumenhook portal link --permissions read,operate --expires-in 8h --field url`,
+		Args: cli.NoArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := a.API()
+			if err != nil {
+				return err
+			}
+			seconds := int(lasts.Seconds())
+			made, err := c.CreatePortalLink(cmd.Context(),
+				client.PortalLinkCreate{Permissions: permissions, ExpiresInSeconds: &seconds})
+			if err != nil {
+				return err
+			}
+			shown := apicli.PortalLink{URL: made.URL, PortalLink: made}
+			return a.Print(cmd.OutOrStdout(), shown, func(w io.Writer) { shown.Show(w) })
+		},
+	}
+	c.Flags().StringSliceVar(&permissions, "permissions", nil, "what the link may do, of read, write "+
+		"and operate: no more than the API key may")
+	c.Flags().DurationVar(&lasts, "expires-in", time.Hour,
+		"how long the pages can be used, from 1m to 24h")
+	return c
+}
