@@ -34,18 +34,24 @@ type desk struct {
 	browser *http.Client
 }
 
-func newConsole(t testing.TB, w *world) *console.Console {
-	c, err := console.New(console.Config{
+func newConsole(
+	t testing.TB, w *world, change ...func(*console.Config),
+) *console.Console {
+	config := console.Config{
 		API:          w.api,
 		Keys:         w,
 		Entropy:      rand.Reader,
-		Now:          func() time.Time { return w.now },
+		Now:          w.config.Now,
 		Log:          w.api.Log,
 		DeriveKey:    w.config.DeriveKey,
 		DisableAfter: 3,
 		Schedule:     domain.DefaultSchedule(),
 		LookEvery:    time.Millisecond,
-	})
+	}
+	for _, c := range change {
+		c(&config)
+	}
+	c, err := console.New(config)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,8 +59,8 @@ func newConsole(t testing.TB, w *world) *console.Console {
 }
 
 // newDesk opens a browser, which follows no redirect by itself.
-func newDesk(t testing.TB, w *world) *desk {
-	c := newConsole(t, w)
+func newDesk(t testing.TB, w *world, change ...func(*console.Config)) *desk {
+	c := newConsole(t, w, change...)
 	server := httptest.NewServer(c.Mount(w.api))
 	t.Cleanup(server.Close)
 	jar, err := cookiejar.New(nil)

@@ -17,16 +17,18 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lumenhook/lumenhook/api/portal"
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// Path is where the console is: every address of it is this one, or below it.
+// Path is where the console is: every address of it is this one, or below it. The portal is at
+// portal.Path.
 const Path = "/console"
 
 // policy lets a page use this server's own style sheet, script and icon, post its forms here and
-// follow changes from here, and nothing else.
+// follow changes from here, and nothing else. Who may frame it is added (policyOf).
 const policy = "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; " +
-	"connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+	"connect-src 'self'; form-action 'self'; base-uri 'none'"
 
 //go:embed templates/*.html
 var templateFiles embed.FS
@@ -38,9 +40,10 @@ var assetFiles embed.FS
 // out buttons that the API would refuse.
 type Keys interface {
 	KeyByHash(hash []byte) (key domain.Key, accountID string, found bool, err error)
+	Account(id string) (account domain.Account, found bool, err error)
 }
 
-// Config are the dependencies of the console. All are required but DeriveKey.
+// Config are the dependencies of the console. All down to Log are required.
 type Config struct {
 	API     http.Handler // answers /v1
 	Keys    Keys
@@ -50,6 +53,11 @@ type Config struct {
 	// DeriveKey derives 256 bits from a label and a secret that all nodes share, so that they
 	// share sessions. Without it sessions end with the process.
 	DeriveKey func(label string) [32]byte
+	// Portal, if set, makes this the portal: its pages are at portal.Path, and open by the links that
+	// this signer reads instead of by keys.
+	Portal *portal.Signer
+	// FrameAncestors are the origins whose pages may show the portal's in a frame; none: no page may.
+	FrameAncestors []string
 	// DisableAfter runs in a row that end FAILED disable an endpoint; 0: none do.
 	DisableAfter int
 	Schedule     domain.Schedule // of attempts; empty: one is made
@@ -65,9 +73,11 @@ func (c Config) validate() error {
 	return nil
 }
 
-// Console answers requests below Path. It is safe for concurrent use.
+// Console answers requests below its path. It is safe for concurrent use.
 type Console struct {
 	Config
+	at       string // its path
+	policy   string
 	mux      *http.ServeMux
 	sealed   cipher.AEAD
 	tokenKey [32]byte
@@ -103,20 +113,23 @@ func New(c Config) (*Console, error) {
 		c.LookEvery = lookEvery
 	}
 	x := &Console{
-		Config:   c,
-		tokenKey: c.DeriveKey("console: tokens of forms"),
-		assets:   make(map[string]asset),
-		links:    newUsedLinks(),
-		streams:  newStreams(),
+		Config:  c,
+		at:      pathOf(c.Portal),
+		policy:  policyOf(c.FrameAncestors),
+		assets:  make(map[string]asset),
+		links:   newUsedLinks(),
+		streams: newStreams(),
 	}
+	name := strings.TrimPrefix(x.at, "/")
+	x.tokenKey = c.DeriveKey(name + ": tokens of forms")
 	var err error
-	if x.sealed, err = newAEAD(c.DeriveKey("console: sessions")); err != nil {
+	if x.sealed, err = newAEAD(c.DeriveKey(name + ": sessions")); err != nil {
 		return nil, fmt.Errorf("console: %w", err)
 	}
 	if err := x.readAssets(); err != nil {
 		return nil, fmt.Errorf("console: %w", err)
 	}
-	if x.pages, err = readPages(); err != nil {
+	if x.pages, err = readPages(x.at); err != nil {
 		return nil, fmt.Errorf("console: %w", err)
 	}
 	x.mux = x.routes()
@@ -126,7 +139,7 @@ func New(c Config) (*Console, error) {
 // Mount makes a handler of the console and of the API beside it.
 func (x *Console) Mount(api http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == Path || strings.HasPrefix(r.URL.Path, Path+"/") {
+		if r.URL.Path == x.at || strings.HasPrefix(r.URL.Path, x.at+"/") {
 			x.ServeHTTP(w, r)
 			return
 		}
@@ -139,16 +152,20 @@ func (x *Console) routes() *http.ServeMux {
 	mux := http.NewServeMux()
 	x.routePages(mux)
 	x.routeForms(mux)
-	mux.HandleFunc("GET "+Path+"/sign-in", x.showSignIn)
-	mux.HandleFunc("POST "+Path+"/sign-in", x.signIn)
-	mux.HandleFunc("GET "+Path+"/link", x.followLink)
-	mux.HandleFunc("GET "+Path+"/assets/{name}", x.serveAsset)
-	mux.Handle(Path+"/", x.showing(func(*visit) (page, error) { return page{}, errNoPage }))
+	if x.isPortal() {
+		mux.HandleFunc("GET "+x.at+"/link", x.openPortal)
+	} else {
+		mux.HandleFunc("GET "+x.at+"/sign-in", x.showSignIn)
+		mux.HandleFunc("POST "+x.at+"/sign-in", x.signIn)
+		mux.HandleFunc("GET "+x.at+"/link", x.followLink)
+	}
+	mux.HandleFunc("GET "+x.at+"/assets/{name}", x.serveAsset)
+	mux.Handle(x.at+"/", x.showing(func(*visit) (page, error) { return page{}, errNoPage }))
 	return mux
 }
 
 func (x *Console) routePages(mux *http.ServeMux) {
-	get := func(p string, show pageHandler) { mux.Handle("GET "+Path+p, x.showing(show)) }
+	get := func(p string, show pageHandler) { mux.Handle("GET "+x.at+p, x.showing(show)) }
 	get("", x.overview)
 	get("/endpoints", x.listEndpoints)
 	get("/endpoints/new", x.newEndpoint)
@@ -166,14 +183,14 @@ func (x *Console) routePages(mux *http.ServeMux) {
 	get("/watches/{id}/edit", x.editWatch)
 	get("/watches/{id}/delete", x.askToDeleteWatch)
 	get("/wallets/{address}", x.showStatement)
-	mux.HandleFunc("GET "+Path+"/wallets/{address}/statement.csv", x.downloadStatement)
-	mux.Handle("GET "+Path+"/events/live", x.streaming(x.followEvents))
-	mux.Handle("GET "+Path+"/events/{id}/live", x.streaming(x.followEvent))
+	mux.HandleFunc("GET "+x.at+"/wallets/{address}/statement.csv", x.downloadStatement)
+	mux.Handle("GET "+x.at+"/events/live", x.streaming(x.followEvents))
+	mux.Handle("GET "+x.at+"/events/{id}/live", x.streaming(x.followEvent))
 }
 
 func (x *Console) routeForms(mux *http.ServeMux) {
-	post := func(p string, act postHandler) { mux.Handle("POST "+Path+p, x.acting(act)) }
-	fill := func(p string, act formHandler) { mux.Handle("POST "+Path+p, x.filling(act)) }
+	post := func(p string, act postHandler) { mux.Handle("POST "+x.at+p, x.acting(act)) }
+	fill := func(p string, act formHandler) { mux.Handle("POST "+x.at+p, x.filling(act)) }
 	post("/endpoints/{id}/test", x.testEndpoint)
 	post("/endpoints/{id}/enable", x.enableEndpoint)
 	post("/endpoints/{id}/disable", x.disableEndpoint)
@@ -193,7 +210,7 @@ func (x *Console) routeForms(mux *http.ServeMux) {
 // ServeHTTP answers with a page.
 func (x *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
-	h.Set("Content-Security-Policy", policy)
+	h.Set("Content-Security-Policy", x.policy)
 	h.Set("X-Content-Type-Options", "nosniff")
 	// With no-referrer, browsers would send "Origin: null" with a form (Fetch, section 3.2), and
 	// the guard of the server's port refuses that.
@@ -221,7 +238,7 @@ func (x *Console) readAssets() error {
 		ext := path.Ext(file)
 		name := strings.TrimSuffix(path.Base(file), ext) + "-" + hex.EncodeToString(sum[:6]) + ext
 		x.assets[name] = asset{content: content, contentType: types[ext]}
-		switch at := Path + "/assets/" + name; ext {
+		switch at := x.at + "/assets/" + name; ext {
 		case ".css":
 			x.names.Style = at
 		case ".js":

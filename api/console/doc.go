@@ -1,4 +1,5 @@
-// Package console is what people look at: pages below /console, made on the server. It hides
+// Package console is what people look at: pages below /console, made on the server, and the same
+// below /portal for who comes by a link. It hides
 // HTML, sessions and forms from every other part. It is a client of the API (package client),
 // whose requests it runs through the API's own handler with the key of the session, so that
 // whatever the API refuses the console cannot do; docs/decisions/console.md says why.
@@ -19,6 +20,7 @@
 //	console.go    configuration, routes, headers, assets
 //	session.go    sealed sessions, cookies, tokens of forms
 //	signin.go     signing in, with a key or a link, and out
+//	portal.go     what differs where a link opens the pages
 //	backend.go    requests to the API within the process
 //	page.go       the frame of a page, and what stands in a page's way
 //	words.go      times, states and rules in words

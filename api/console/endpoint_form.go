@@ -179,7 +179,7 @@ func (v *visit) confirmed(c *confirmView) bool {
 
 func (x *Console) endpointToDelete(v *visit) (confirmView, error) {
 	e, err := v.api.GetEndpoint(v.r.Context(), v.r.PathValue("id"))
-	at := Path + "/endpoints/" + url.PathEscape(e.ID)
+	at := x.at + "/endpoints/" + url.PathEscape(e.ID)
 	return confirmView{
 		Title: "Delete the endpoint", Button: "Delete it for good", Action: at + "/delete", Back: at,
 		Lines: []string{
@@ -205,12 +205,12 @@ func (x *Console) deleteEndpoint(v *visit) (string, *page, error) {
 		return "", v.again(c.page()), nil
 	}
 	err = v.api.DeleteEndpoint(v.r.Context(), v.r.PathValue("id"), v.once())
-	return Path + "/endpoints?done=deleted", nil, err
+	return x.at + "/endpoints?done=deleted", nil, err
 }
 
 func (x *Console) askToRotate(v *visit) (page, error) {
 	e, err := v.api.GetEndpoint(v.r.Context(), v.r.PathValue("id"))
-	at := Path + "/endpoints/" + url.PathEscape(e.ID)
+	at := x.at + "/endpoints/" + url.PathEscape(e.ID)
 	return confirmView{
 		Title: "Rotate the secret", Button: "Make a new secret", Action: at + "/rotate", Back: at,
 		Lines: []string{

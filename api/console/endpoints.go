@@ -148,7 +148,7 @@ func (x *Console) countEndpoint(v *visit, view *endpointView) error {
 }
 
 func (v *visit) endpointPath(done string) string {
-	return Path + "/endpoints/" + url.PathEscape(v.r.PathValue("id")) + "?done=" + done
+	return v.console.at + "/endpoints/" + url.PathEscape(v.r.PathValue("id")) + "?done=" + done
 }
 
 func (x *Console) enableEndpoint(v *visit) (string, error) {
@@ -164,7 +164,7 @@ func (x *Console) disableEndpoint(v *visit) (string, error) {
 // testEndpoint sends a test, and shows its event.
 func (x *Console) testEndpoint(v *visit) (string, error) {
 	result, err := v.api.TestEndpoint(v.r.Context(), v.r.PathValue("id"), client.Test{}, v.once())
-	return Path + "/events/" + url.PathEscape(result.EventID) + "?done=tested", err
+	return x.at + "/events/" + url.PathEscape(result.EventID) + "?done=tested", err
 }
 
 // replayView says how much a replay would queue, before it does.

@@ -138,7 +138,7 @@ func (x *Console) listEvents(v *visit) (page, error) {
 		for name, text := range given {
 			follow.Set(name, text)
 		}
-		view.Live = Path + "/events/live?" + follow.Encode()
+		view.Live = x.at + "/events/live?" + follow.Encode()
 	}
 	for _, e := range found.Data {
 		view.Rows = append(view.Rows, x.eventRow(e))
@@ -191,7 +191,7 @@ func (x *Console) showEvent(v *visit) (page, error) {
 	view := eventView{
 		eventRow: x.eventRow(e), Body: string(body), Runs: x.runs(e), Coming: x.coming(e),
 	}
-	view.Live = Path + "/events/" + url.PathEscape(e.ID) + "/live?shown=" + v.shown()
+	view.Live = x.at + "/events/" + url.PathEscape(e.ID) + "/live?shown=" + v.shown()
 	if view.Amount != "" {
 		view.Closed = x.moment(&view.Paid.Payment.LedgerClosedAt)
 		view.Asset = assetWords(view.Paid.Payment.Asset)
@@ -338,5 +338,5 @@ func quoted(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) +
 func (x *Console) resendEvent(v *visit) (string, error) {
 	id := v.r.PathValue("id")
 	_, err := v.api.ResendEvent(v.r.Context(), id, v.once())
-	return Path + "/events/" + url.PathEscape(id) + "?done=resent", err
+	return x.at + "/events/" + url.PathEscape(id) + "?done=resent", err
 }

@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"path"
 	"strings"
+	"time"
 
 	"github.com/lumenhook/lumenhook/api/client"
 	"github.com/lumenhook/lumenhook/api/problem"
@@ -62,13 +63,15 @@ type frame struct {
 
 	// Of somebody who is signed in; Token is empty for others.
 	Token, Once       string
-	Account, KeyName  string
+	Account, KeyName  string // what the session is of, for people
+	Portal            bool
 	Read, Write, Oper bool
 }
 
-// readPages parses each page with the frame around it.
-func readPages() (map[string]*template.Template, error) {
+// readPages parses each page with the frame around it. Addresses in them begin with a path.
+func readPages(at string) (map[string]*template.Template, error) {
 	common, err := template.New("frame").Funcs(template.FuncMap{
+		"at":     func() string { return at },
 		"states": func() []string { return eventStates },
 		"types":  func() []string { return eventTypes },
 
@@ -113,13 +116,13 @@ func (x *Console) visiting(w http.ResponseWriter, r *http.Request) *visit {
 	v := &visit{w: w, r: r, console: x, session: s, api: c, backend: b}
 	// The API decides what the key may do. This is for the buttons, and so that a page that
 	// asks the API nothing is not shown to a key that is gone.
-	key, account, known, err := x.Keys.KeyByHash(domain.APIKeyHash(s.Key))
+	key, account, known, err := x.holderOf(s)
 	switch {
 	case err != nil:
 		x.fail(w, r, err)
 		return nil
 	case !known || key.Expired(x.Now().UnixMilli()):
-		forget(w, r, forSession)
+		x.forget(w, r, forSession)
 		x.toSignIn(w, r, "ended")
 		return nil
 	}
@@ -130,6 +133,10 @@ func (x *Console) visiting(w http.ResponseWriter, r *http.Request) *visit {
 // toSignIn sends a browser to the sign-in page. A browser that follows another site's link
 // leaves the session out (SameSite=Strict): it is asked to come again, from here.
 func (x *Console) toSignIn(w http.ResponseWriter, r *http.Request, why string) {
+	if x.isPortal() {
+		x.showEnded(w, r, "What the link opened has ended, or this browser keeps no cookies here.")
+		return
+	}
 	query := url.Values{}
 	if r.Method == http.MethodGet || r.Method == http.MethodHead {
 		if r.Header.Get("Sec-Fetch-Site") == "cross-site" {
@@ -141,7 +148,7 @@ func (x *Console) toSignIn(w http.ResponseWriter, r *http.Request, why string) {
 	if why != "" {
 		query.Set(why, "")
 	}
-	http.Redirect(w, r, Path+"/sign-in?"+query.Encode(), http.StatusSeeOther)
+	http.Redirect(w, r, x.at+"/sign-in?"+query.Encode(), http.StatusSeeOther)
 }
 
 // showing makes the handler of a page.
@@ -208,7 +215,7 @@ func (v *visit) answer(p page, err error) {
 	status := max(v.status, http.StatusOK)
 	if err != nil {
 		if isCode(err, problem.CodeUnauthenticated) {
-			forget(v.w, v.r, forSession)
+			v.console.forget(v.w, v.r, forSession)
 			v.console.toSignIn(v.w, v.r, "ended")
 			return
 		}
@@ -227,7 +234,8 @@ func (v *visit) answer(p page, err error) {
 		Token:   v.console.token(v.session),
 		Once:    rand.Text(),
 		Account: v.account,
-		KeyName: keyName(v.key),
+		KeyName: v.who(),
+		Portal:  v.console.isPortal(),
 		Read:    v.key.Allows(domain.PermissionRead),
 		Write:   v.key.Allows(domain.PermissionWrite),
 		Oper:    v.key.Allows(domain.PermissionOperate),
@@ -247,11 +255,15 @@ var notices = map[string]string{
 	"replayed": "What failed is queued again, up to the most that one replay takes.",
 }
 
-func keyName(k domain.Key) string {
-	if k.Name != "" {
-		return k.Name
+// who names the key of a session or, of the portal, until when it lasts.
+func (v *visit) who() string {
+	switch {
+	case v.console.isPortal():
+		return "until " + time.Unix(v.session.EndsSec, 0).UTC().Format("2006-01-02 15:04 UTC")
+	case v.key.Name != "":
+		return v.key.Name
 	}
-	return k.ID
+	return v.key.ID
 }
 
 // troubleView is a refusal, for people.

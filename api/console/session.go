@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"time"
 )
 
@@ -82,8 +83,8 @@ func (x *Console) open(text, purpose string) (s session, ok bool) {
 }
 
 // cookieName is one that only this host can set, where TLS allows to ask for that.
-func cookieName(purpose string, secure bool) string {
-	name := "lumenhook-console"
+func (x *Console) cookieName(purpose string, secure bool) string {
+	name := "lumenhook-" + strings.TrimPrefix(x.at, "/")
 	if purpose == forForm {
 		name += "-form"
 	}
@@ -101,7 +102,7 @@ func isSecure(r *http.Request) bool {
 
 // held returns the session that a browser holds for a purpose.
 func (x *Console) held(r *http.Request, purpose string) (session, bool) {
-	cookie, err := r.Cookie(cookieName(purpose, isSecure(r)))
+	cookie, err := r.Cookie(x.cookieName(purpose, isSecure(r)))
 	if err != nil {
 		return session{}, false
 	}
@@ -112,22 +113,25 @@ func (x *Console) held(r *http.Request, purpose string) (session, bool) {
 func (x *Console) keep(w http.ResponseWriter, r *http.Request, s session, purpose string) error {
 	value, err := x.seal(s, purpose)
 	if err == nil {
-		http.SetCookie(w, cookie(r, purpose, value))
+		http.SetCookie(w, x.cookie(r, purpose, value))
 	}
 	return err
 }
 
 // forget has the browser forget a session.
-func forget(w http.ResponseWriter, r *http.Request, purpose string) {
-	gone := cookie(r, purpose, "") // #nosec G124 -- as cookie says
+func (x *Console) forget(w http.ResponseWriter, r *http.Request, purpose string) {
+	gone := x.cookie(r, purpose, "") // #nosec G124 -- as cookie says
 	gone.MaxAge = -1
 	http.SetCookie(w, gone)
 }
 
-func cookie(r *http.Request, purpose, value string) *http.Cookie {
+func (x *Console) cookie(r *http.Request, purpose, value string) *http.Cookie {
+	if x.isPortal() {
+		return x.portalCookie(r, value)
+	}
 	secure := isSecure(r)
 	return &http.Cookie{ // #nosec G124 -- Secure where there is TLS: run has none, on loopback
-		Name:     cookieName(purpose, secure),
+		Name:     x.cookieName(purpose, secure),
 		Value:    value,
 		Path:     "/", // __Host- asks for it
 		HttpOnly: true,

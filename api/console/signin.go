@@ -90,6 +90,11 @@ func (x *Console) admits(r *http.Request, apiKey string) error {
 	if !domain.WellFormedAPIKey(apiKey) {
 		return &client.Problem{Status: http.StatusUnauthorized, Code: problem.CodeUnauthenticated}
 	}
+	return x.asksWith(r, apiKey)
+}
+
+// asksWith asks the API something with a key, or what takes its place.
+func (x *Console) asksWith(r *http.Request, apiKey string) error {
 	c, _, err := x.clientOf(r, apiKey)
 	if err != nil {
 		return err
@@ -124,14 +129,17 @@ func (x *Console) begin(w http.ResponseWriter, r *http.Request, apiKey, next str
 		x.fail(w, r, err)
 		return
 	}
-	forget(w, r, forForm)
+	x.forget(w, r, forForm)
 	http.Redirect(w, r, next, http.StatusSeeOther)
 }
 
 // signOut has the browser forget the session.
 func (x *Console) signOut(v *visit) (string, error) {
-	forget(v.w, v.r, forSession)
-	return Path + "/sign-in?out", nil
+	x.forget(v.w, v.r, forSession)
+	if x.isPortal() {
+		return x.at, nil // which says so
+	}
+	return x.at + "/sign-in?out", nil
 }
 
 // SignInLink returns the path of a page that signs in with a key. It works once, at this console,

@@ -99,7 +99,7 @@ func (x *Console) showStatement(v *visit) (page, error) {
 	view.Statement, view.Kept = found, x.moment(found.KeptSince)
 	view.Next = v.nextPage(found.NextCursor)
 	q.Del("cursor")
-	view.Download = Path + "/wallets/" + url.PathEscape(wallet) + "/statement.csv?" + q.Encode()
+	view.Download = x.at + "/wallets/" + url.PathEscape(wallet) + "/statement.csv?" + q.Encode()
 	for _, b := range found.Balances {
 		if b.Unexplained != none {
 			view.Gaps = append(view.Gaps, b)

@@ -161,7 +161,7 @@ func (x *Console) createWatch(v *visit) (string, *page, error) {
 	if !f.Wrong() {
 		made, err := v.api.CreateWatch(v.r.Context(), w, v.once())
 		if err == nil {
-			return watchPath(made, "watched"), nil, nil
+			return v.watchPath(made, "watched"), nil, nil
 		}
 		if err := f.refused(err, watchFields); err != nil {
 			return "", nil, err
@@ -172,12 +172,12 @@ func (x *Console) createWatch(v *visit) (string, *page, error) {
 }
 
 // watchPath is where a person sees a watch after a change, with what the API warns of.
-func watchPath(w client.Watch, done string) string {
+func (v *visit) watchPath(w client.Watch, done string) string {
 	q := url.Values{"done": {done}}
 	for _, warning := range w.Warnings {
 		q.Add("warning", warning)
 	}
-	return Path + "/watches/" + url.PathEscape(w.ID) + "?" + q.Encode()
+	return v.console.at + "/watches/" + url.PathEscape(w.ID) + "?" + q.Encode()
 }
 
 func (x *Console) updateWatch(v *visit) (string, *page, error) {
@@ -186,7 +186,7 @@ func (x *Console) updateWatch(v *visit) (string, *page, error) {
 	if !f.Wrong() {
 		made, err := v.api.UpdateWatch(v.r.Context(), id, patchOf(w), v.once(), client.IfMatch(f.ETag))
 		if err == nil {
-			return watchPath(made, "changed"), nil, nil
+			return v.watchPath(made, "changed"), nil, nil
 		}
 		if err := f.refused(err, watchFields); err != nil {
 			return "", nil, err
@@ -212,7 +212,7 @@ func patchOf(w client.WatchCreate) client.Patch {
 
 func (x *Console) watchToDelete(v *visit) (confirmView, error) {
 	w, err := v.api.GetWatch(v.r.Context(), v.r.PathValue("id"))
-	at := Path + "/watches/" + url.PathEscape(w.ID)
+	at := v.console.at + "/watches/" + url.PathEscape(w.ID)
 	c := confirmView{
 		Title: "Delete the watch", Button: "Delete it for good", Action: at + "/delete", Back: at,
 		Lines: []string{
@@ -241,5 +241,5 @@ func (x *Console) deleteWatch(v *visit) (string, *page, error) {
 		return "", v.again(c.page()), nil
 	}
 	err = v.api.DeleteWatch(v.r.Context(), v.r.PathValue("id"), v.once())
-	return Path + "/watches?done=deleted", nil, err
+	return v.console.at + "/watches?done=deleted", nil, err
 }

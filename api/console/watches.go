@@ -241,7 +241,7 @@ func (x *Console) backfillWatch(v *visit) (string, *page, error) {
 	}
 	_, err := v.api.BackfillWatch(v.r.Context(), id, body, v.once())
 	if err == nil {
-		return Path + "/watches/" + url.PathEscape(id) + "?done=backfill", nil, nil
+		return v.console.at + "/watches/" + url.PathEscape(id) + "?done=backfill", nil, nil
 	}
 	if err := asked.refused(err, backfillFields); err != nil {
 		return "", nil, err

@@ -34,18 +34,24 @@ type ServerConfig struct {
 	CertFile, KeyFile           string // turn TLS on; both or none
 	MaxConns, MaxConnsPerClient int
 	Hosts, Origins              []string // besides those of webguard
+	FrameAncestors              []string // may show the portal in a frame
 	TrustedProxies              []netip.Prefix
 }
 
 // Guard protects a server that listens on an address from other sites' web pages.
 func (c ServerConfig) Guard(listen string) webguard.Config {
-	return webguard.Config{Listen: listen, Hosts: c.Hosts, Origins: c.Origins, Links: true}
+	guard := webguard.Config{Listen: listen, Hosts: c.Hosts, Origins: c.Origins, Links: true}
+	if len(c.FrameAncestors) > 0 {
+		guard.Framed = portal.Path
+	}
+	return guard
 }
 
 type apiRole struct {
 	part
 	url     string
 	console *console.Console
+	portal  *console.Console
 }
 
 func (r *apiRole) Name() string { return string(RoleAPI) }
@@ -58,7 +64,10 @@ func (r *apiRole) Start(context.Context) error {
 	if err != nil {
 		return err
 	}
-	if r.console, err = r.newConsole(handler); err != nil {
+	if r.console, err = r.newConsole(handler, nil); err != nil {
+		return err
+	}
+	if r.portal, err = r.newConsole(handler, r.portalLinks()); err != nil {
 		return err
 	}
 	cfg := r.node.cfg.API.Server
@@ -66,9 +75,10 @@ func (r *apiRole) Start(context.Context) error {
 	if err != nil {
 		return fmt.Errorf("--api-listen: %w", err)
 	}
-	guarded := api.NewServer(cfg.Guard(cfg.Listen).Wrap(r.console.Mount(handler)), r.Logger)
+	guarded := api.NewServer(cfg.Guard(cfg.Listen).Wrap(r.portal.Mount(r.console.Mount(handler))), r.Logger)
 	guarded.RegisterOnShutdown(handler.EndWaits)
 	guarded.RegisterOnShutdown(r.console.EndStreams)
+	guarded.RegisterOnShutdown(r.portal.EndStreams)
 	server, err := apiserver.New(apiserver.Config{
 		Server:            guarded,
 		CertFile:          cfg.CertFile,
@@ -146,7 +156,7 @@ func (r *apiRole) handler() (*api.API, error) {
 		Answered:       cfg.Metrics.request,
 		Checks:         n.apiChecks(),
 		Uses:           uses,
-		PortalLinks:    portal.NewSigner(deriver(cfg.MasterKey)("portal links")),
+		PortalLinks:    r.portalLinks(),
 		DeriveKey:      deriver(cfg.MasterKey),
 		Live:           cfg.Passphrase == network.PublicNetworkPassphrase,
 		RateLimit:      cfg.API.RateLimit,
@@ -155,10 +165,18 @@ func (r *apiRole) handler() (*api.API, error) {
 	})
 }
 
-// newConsole makes the pages beside the API, which ask it as any client does.
-func (r *apiRole) newConsole(handler http.Handler) (*console.Console, error) {
+// portalLinks makes and reads portal links, with a key that all nodes share.
+func (r *apiRole) portalLinks() *portal.Signer {
+	return portal.NewSigner(deriver(r.node.cfg.MasterKey)("portal links"))
+}
+
+// newConsole makes the pages beside the API, which ask it as any client does: the console's, or
+// the portal's, which links open.
+func (r *apiRole) newConsole(
+	handler http.Handler, links *portal.Signer,
+) (*console.Console, error) {
 	cfg := r.node.cfg
-	return console.New(console.Config{
+	c := console.Config{
 		API:          handler,
 		Keys:         reads{r.node.directory.Directory},
 		Entropy:      rand.Reader,
@@ -167,7 +185,11 @@ func (r *apiRole) newConsole(handler http.Handler) (*console.Console, error) {
 		DeriveKey:    deriver(cfg.MasterKey),
 		DisableAfter: cfg.Policy.DisableAfter,
 		Schedule:     cfg.Policy.Schedule,
-	})
+	}
+	if links != nil {
+		c.Portal, c.FrameAncestors = links, cfg.API.Server.FrameAncestors
+	}
+	return console.New(c)
 }
 
 // testWait is an attempt's timeout and a margin.

@@ -18,6 +18,7 @@ type socketFlags struct {
 	maxConns, maxConnsPerClient int
 	trustedProxies              []string
 	hosts, origins              []string
+	ancestors                   []string
 	proxies                     []netip.Prefix // those, once checked
 }
 
@@ -33,6 +34,8 @@ func (s *socketFlags) register(f *pflag.FlagSet) {
 		"it listens beyond this machine, none elsewhere)")
 	f.StringSliceVar(&s.origins, "allowed-origins", nil, "origins of other web pages that may use "+
 		"the HTTP ports, such as http://localhost:3000")
+	f.StringSliceVar(&s.ancestors, "portal-frame-ancestors", nil, "origins of web pages that may "+
+		"show the portal in a frame, such as https://shop.example (default none)")
 	f.StringSliceVar(&s.trustedProxies, "api-trusted-proxies", nil, "address ranges of proxies "+
 		"before the API (10.1.0.0/16): their X-Forwarded-For says where a key is used from")
 }
@@ -57,6 +60,9 @@ func (s *socketFlags) check() (faults []error) {
 	if err := webguard.Check(nil, s.origins); err != nil {
 		faults = append(faults, fmt.Errorf("--allowed-origins: %w", err))
 	}
+	if err := webguard.Check(nil, s.ancestors); err != nil {
+		faults = append(faults, fmt.Errorf("--portal-frame-ancestors: %w", err))
+	}
 	var err error
 	if s.proxies, err = egress.ParsePrefixes(s.trustedProxies); err != nil {
 		faults = append(faults, fmt.Errorf("--api-trusted-proxies: %w", err))
@@ -74,6 +80,7 @@ func (s *socketFlags) config(listen string) node.ServerConfig {
 		MaxConnsPerClient: s.maxConnsPerClient,
 		Hosts:             s.hosts,
 		Origins:           s.origins,
+		FrameAncestors:    s.ancestors,
 		TrustedProxies:    s.proxies,
 	}
 }

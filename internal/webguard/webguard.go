@@ -50,6 +50,9 @@ type Config struct {
 	// Links lets a person follow a link from another page: a GET that opens a page
 	// in a window of its own.
 	Links bool
+	// Framed, if set, is a path. A page at or below it may also be opened in a frame of another
+	// site's page; which sites may, its Content-Security-Policy says.
+	Framed string
 }
 
 // Check returns what is wrong with hosts and origins.
@@ -139,9 +142,21 @@ func (g *guard) foreign(r *http.Request, origin string) bool {
 	case "", "none", "same-origin":
 		return false
 	}
-	opened := r.Header.Get("Sec-Fetch-Mode") == "navigate" &&
-		r.Header.Get("Sec-Fetch-Dest") == "document"
-	return !(g.Links && opened && (r.Method == http.MethodGet || r.Method == http.MethodHead))
+	opened := r.Header.Get("Sec-Fetch-Mode") == "navigate" && g.opens(r)
+	return !(opened && (r.Method == http.MethodGet || r.Method == http.MethodHead))
+}
+
+// opens reports whether what a page of another site navigates may show the answer: a window of its
+// own, or a frame of it.
+func (g *guard) opens(r *http.Request) bool {
+	switch r.Header.Get("Sec-Fetch-Dest") {
+	case "document":
+		return g.Links
+	case "iframe":
+		return g.Framed != "" &&
+			(r.URL.Path == g.Framed || strings.HasPrefix(r.URL.Path, g.Framed+"/"))
+	}
+	return false
 }
 
 func lower(names []string) []string {

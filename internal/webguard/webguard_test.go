@@ -209,6 +209,47 @@ func TestWhoIsLetIn(t *testing.T) {
 			403,
 		},
 		{
+			"a frame of what may be framed", webguard.Config{Listen: loopback, Framed: "/x"},
+			request{
+				"Host":           "127.0.0.1:8080",
+				"Sec-Fetch-Site": "same-site",
+				"Sec-Fetch-Mode": "navigate",
+				"Sec-Fetch-Dest": "iframe",
+			},
+			200,
+		},
+		{
+			"a frame of what begins alike", webguard.Config{Listen: loopback, Framed: "/"},
+			request{
+				"Host":           "127.0.0.1:8080",
+				"Sec-Fetch-Site": "cross-site",
+				"Sec-Fetch-Mode": "navigate",
+				"Sec-Fetch-Dest": "iframe",
+			},
+			403,
+		},
+		{
+			"a form into a frame", webguard.Config{Listen: loopback, Framed: "/x"},
+			request{
+				"Host":           "127.0.0.1:8080",
+				"Method":         "POST",
+				"Sec-Fetch-Site": "cross-site",
+				"Sec-Fetch-Mode": "navigate",
+				"Sec-Fetch-Dest": "iframe",
+			},
+			403,
+		},
+		{
+			"what may be framed, by a script", webguard.Config{Listen: loopback, Framed: "/x"},
+			request{
+				"Host":           "127.0.0.1:8080",
+				"Sec-Fetch-Site": "cross-site",
+				"Sec-Fetch-Mode": "no-cors",
+				"Sec-Fetch-Dest": "empty",
+			},
+			403,
+		},
+		{
 			"a form", webguard.Config{Listen: loopback, Links: true},
 			request{
 				"Host":           "127.0.0.1:8080",

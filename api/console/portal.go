@@ -1,0 +1,117 @@
+package console
+
+import (
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/lumenhook/lumenhook/api/portal"
+	"github.com/lumenhook/lumenhook/domain"
+)
+
+// The portal is the console for who has no key: the same pages at another path, which a link opens
+// (package portal) instead of a key. Its path is its own, so that its pages may be framed where the
+// operator says, and those of the console nowhere.
+
+// isPortal reports whether this console is the portal.
+func (x *Console) isPortal() bool { return x.Portal != nil }
+
+// framed reports whether pages of other sites may show these in a frame.
+func (x *Console) framed() bool { return x.isPortal() && len(x.FrameAncestors) > 0 }
+
+// policyOf is the Content-Security-Policy of pages that these origins may frame.
+func policyOf(ancestors []string) string {
+	if len(ancestors) == 0 {
+		ancestors = []string{"'none'"}
+	}
+	return policy + "; frame-ancestors " + strings.Join(ancestors, " ")
+}
+
+// holderOf returns the key of a session, with what is left of its permissions; false: it is gone.
+func (x *Console) holderOf(s session) (key domain.Key, accountID string, there bool, err error) {
+	if !x.isPortal() {
+		return x.Keys.KeyByHash(domain.APIKeyHash(s.Key))
+	}
+	grant, ok := x.Portal.Read(s.Key, x.Now())
+	if !ok {
+		return key, "", false, nil
+	}
+	account, _, err := x.Keys.Account(grant.AccountID)
+	key, there = account.Key(grant.KeyID)
+	return grant.Narrow(key), grant.AccountID, there, err
+}
+
+// openPortal exchanges a link for a session, as often as the link is followed while it opens. The
+// address with the link is none of a page's, so that no Referer and no frame's address tells it on.
+func (x *Console) openPortal(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Referrer-Policy", "no-referrer")
+	credential, grant, ok := x.Portal.Open(r.URL.Query().Get("to"), x.Now())
+	if !ok {
+		x.showEnded(w, r, "This link has ended, or was copied in part.")
+		return
+	}
+	if err := x.asksWith(r, credential); err != nil {
+		status, fault := refusalOf(err)
+		if status == http.StatusUnauthorized {
+			fault = "The key that made this link is gone, or may not be used from here."
+		}
+		x.write(w, r, status, "ended", frame{Title: "The portal", Page: fault})
+		return
+	}
+	s, err := x.newSession(credential, time.UnixMilli(grant.EndsMillis).Sub(x.Now()))
+	if err == nil {
+		err = x.keep(w, r, s, forSession)
+	}
+	if err != nil {
+		x.fail(w, r, err)
+		return
+	}
+	http.Redirect(w, r, x.at, http.StatusSeeOther)
+}
+
+// showEnded tells who has no session that only another link helps.
+func (x *Console) showEnded(w http.ResponseWriter, r *http.Request, why string) {
+	x.write(w, r, http.StatusUnauthorized, "ended", frame{Title: "The portal", Page: why})
+}
+
+// portalCookie is one that browsers send from within another site's frame, if there may be one:
+// kept apart for each site that frames the pages (Partitioned), so that no other site's page has
+// it sent along. Without frames it comes along when a link is followed, and with no form of another
+// site. Browsers keep Secure cookies of this machine's own addresses without TLS.
+func (x *Console) portalCookie(r *http.Request, value string) *http.Cookie {
+	c := &http.Cookie{ // #nosec G124 -- Secure where there is TLS: run has none, on loopback
+		Name:     x.cookieName(forSession, isSecure(r)),
+		Value:    value,
+		Path:     x.at,
+		HttpOnly: true,
+		Secure:   isSecure(r),
+		SameSite: http.SameSiteLaxMode,
+	}
+	if isSecure(r) {
+		c.Path = "/" // __Host- asks for it
+	}
+	if x.framed() && (isSecure(r) || onThisMachine(r.Host)) {
+		c.Secure, c.Partitioned, c.SameSite = true, true, http.SameSiteNoneMode
+	}
+	return c
+}
+
+// onThisMachine reports whether a Host is localhost or a loopback address.
+func onThisMachine(hostport string) bool {
+	host := hostport
+	if h, _, err := net.SplitHostPort(hostport); err == nil {
+		host = h
+	}
+	address, err := netip.ParseAddr(strings.Trim(host, "[]"))
+	return host == "localhost" || err == nil && address.IsLoopback()
+}
+
+// pathOf is where a console's pages are.
+func pathOf(links *portal.Signer) string {
+	if links != nil {
+		return portal.Path
+	}
+	return Path
+}

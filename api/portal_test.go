@@ -1,0 +1,298 @@
+package api_test
+
+import (
+	"io"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/lumenhook/lumenhook/api"
+	"github.com/lumenhook/lumenhook/api/console"
+	"github.com/lumenhook/lumenhook/domain"
+)
+
+// asPortal makes a console the portal.
+func asPortal(c *console.Config) { c.Portal = linkSigner() }
+
+// portalPath is the address of a new link of a key.
+func (w *world) portalPath(apiKey, body string) string {
+	w.t.Helper()
+	made := wantStatus(w.t, w.call("POST", "/v1/portal-links", apiKey, body), 200)
+	return in(w.t, made.body, "path").(string)
+}
+
+// atThePortal is a browser that has followed a link of a new key of the account a.
+func atThePortal(t testing.TB, w *world, body string) (d *desk, apiKey string) {
+	t.Helper()
+	k := w.newKey(account("a"), domain.Permissions()...)
+	d = newDesk(t, w, asPortal)
+	s := d.get(w.portalPath(k, body))
+	if to := s.Header.Get("Location"); s.StatusCode != http.StatusSeeOther || to != "/portal" {
+		t.Fatalf("%d %s %s", s.StatusCode, to, s.text)
+	}
+	return d, k
+}
+
+func portalCookie(t testing.TB, s sheet) *http.Cookie {
+	t.Helper()
+	for _, c := range s.Cookies() {
+		if strings.HasSuffix(c.Name, "lumenhook-portal") {
+			return c
+		}
+	}
+	t.Fatalf("no session in %d %v", s.StatusCode, s.Header)
+	return nil
+}
+
+// TestPortalShowsWhatItsLinkGives: the pages of the console for one account, at a path of their own,
+// with the buttons that the link gives; also when the link is followed again.
+func TestPortalShowsWhatItsLinkGives(t *testing.T) {
+	w := newWorld(t, withLinks)
+	d, k := atThePortal(t, w, `{"permissions":["read","operate"]}`)
+	e := w.newEndpoint(k)
+	theirs := w.newEndpoint(w.newKey(account("b"), domain.PermissionWrite))
+	event := w.delivered(account("a"), e, domain.StateFailed)
+	watch := in(t, w.call("POST", "/v1/watches", k, watchBody(e, "")).body, "id").(string)
+	elsewhere := regexp.MustCompile(`(href|src|action|data-live)="/(console|v1)`)
+	for _, path := range []string{
+		"", "/endpoints", "/endpoints/" + e, "/endpoints/" + e + "/replay", "/events",
+		"/events/" + event.ID, "/watches", "/watches/" + watch,
+	} {
+		if found := elsewhere.FindString(d.open("/portal" + path)); found != "" {
+			t.Errorf("%s leads to %s", path, found)
+		}
+	}
+	text := d.open("/portal/endpoints/" + e)
+	if !strings.Contains(text, "/disable") || strings.Contains(text, "/edit") ||
+		!strings.Contains(text, "until 2026-11-21 11:15 UTC") {
+		t.Errorf("%s", text)
+	}
+	if s := d.get("/portal/endpoints/" + theirs); s.StatusCode != http.StatusNotFound {
+		t.Errorf("another account's endpoint: %d", s.StatusCode)
+	}
+	for _, none := range []string{"/portal/sign-in", "/portal/api-keys"} {
+		if s := d.get(none); s.StatusCode != http.StatusNotFound {
+			t.Errorf("%s: %d", none, s.StatusCode)
+		}
+	}
+	// what the buttons do
+	page := "/portal/endpoints/" + e
+	if s := d.press(page, page+"/disable"); s.StatusCode != http.StatusSeeOther ||
+		s.Header.Get("Location") != page+"?done=disabled" || w.endpoints[e].Status != domain.StatusDisabled {
+		t.Errorf("%d %s", s.StatusCode, s.text)
+	}
+	// what no button does, the API refuses
+	form := d.get(page).form(t, page+"/enable")
+	form.Set("confirm", "https://shop.example")
+	if s := d.do("POST", page+"/delete", form); s.StatusCode == http.StatusSeeOther {
+		t.Errorf("%d", s.StatusCode)
+	}
+	if _, there := w.endpoints[e]; !there {
+		t.Error("a link that may not write deleted an endpoint")
+	}
+	if s := d.press("/portal", "/portal/sign-out"); s.StatusCode != http.StatusSeeOther {
+		t.Errorf("closing: %d", s.StatusCode)
+	}
+	if s := d.get("/portal"); s.StatusCode != http.StatusUnauthorized {
+		t.Errorf("closed, it is %d", s.StatusCode)
+	}
+}
+
+// TestPortalIsNoConsole: neither takes the other's session, and a key opens no portal.
+func TestPortalIsNoConsole(t *testing.T) {
+	w := newWorld(t, withLinks)
+	k := w.newKey(account("a"), domain.Permissions()...)
+	portal, desk := newDesk(t, w, asPortal), newDesk(t, w)
+	opened := portalCookie(t, portal.get(w.portalPath(k, `{"permissions":["read"]}`)))
+	signed := sessionCookie(t, desk.signIn(k))
+	if s := newDesk(t, w).do("GET", "/console", nil, "Cookie",
+		"lumenhook-console="+opened.Value); s.StatusCode != http.StatusSeeOther {
+		t.Errorf("the console takes the portal's session: %d", s.StatusCode)
+	}
+	if s := newDesk(t, w, asPortal).do("GET", "/portal", nil, "Cookie",
+		"lumenhook-portal="+signed.Value); s.StatusCode != http.StatusUnauthorized {
+		t.Errorf("the portal takes the console's session: %d", s.StatusCode)
+	}
+	if s := newDesk(t, w).signIn(w.credential(k, `{"permissions":["read"]}`)); s.StatusCode != 401 {
+		t.Errorf("the console signs in with a portal link: %d", s.StatusCode)
+	}
+}
+
+// TestPortalEnds: with its link's time, with the key that made the link, and at once also in a page
+// that follows changes. A link opens it for ten minutes, however often.
+func TestPortalEnds(t *testing.T) {
+	var clock atomic.Int64 // streams look at it meanwhile
+	start := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
+	clock.Store(start.UnixNano())
+	w := newWorld(t, withLinks, func(c *api.Config) {
+		c.Now = func() time.Time { return time.Unix(0, clock.Load()) }
+	})
+	w.now = start
+	pass := func(d time.Duration) { clock.Add(int64(d)) }
+
+	d, k := atThePortal(t, w, `{"permissions":["read"],"expiresInSeconds":1200}`)
+	path := w.portalPath(k, `{"permissions":["read"],"expiresInSeconds":1200}`)
+	pass(10*time.Minute - time.Second)
+	for range 2 {
+		portalCookie(t, newDesk(t, w, asPortal).get(path))
+	}
+	pass(time.Second)
+	late := newDesk(t, w, asPortal).get(path)
+	if late.StatusCode != 401 || len(late.Cookies()) > 0 || !strings.Contains(late.text, "This link has ended") {
+		t.Errorf("%d %v %s", late.StatusCode, late.Cookies(), late.text)
+	}
+	stream := d.follow("/portal/events")
+	pass(10 * time.Minute)
+	if rest, err := io.ReadAll(stream); err != nil || string(rest) != "retry: 1000\n\n" {
+		t.Errorf("the stream goes on: %q %v", rest, err)
+	}
+	for _, path := range []string{"/portal", "/portal/events", "/portal/events/live"} {
+		s := d.do("GET", path, nil, "Sec-Fetch-Site", "cross-site")
+		// no page that loads itself again, which would go on for ever
+		if s.StatusCode != http.StatusUnauthorized || strings.Contains(s.text, "http-equiv") {
+			t.Errorf("%s: %d %s", path, s.StatusCode, s.text)
+		}
+	}
+
+	d, k = atThePortal(t, w, `{"permissions":["read"]}`)
+	path = w.portalPath(k, `{"permissions":["read"]}`)
+	stream = d.follow("/portal/events")
+	wantStatus(t, w.call("DELETE", "/v1/api-keys/"+domain.DeriveID(domain.KeyPrefix, k), k, ""), 204)
+	if rest, err := io.ReadAll(stream); err != nil || string(rest) != "retry: 1000\n\n" {
+		t.Errorf("the stream goes on: %q %v", rest, err)
+	}
+	if s := d.get("/portal/events"); s.StatusCode != http.StatusUnauthorized ||
+		portalCookie(t, s).MaxAge >= 0 {
+		t.Errorf("%d %v", s.StatusCode, s.Cookies())
+	}
+	if s := newDesk(t, w, asPortal).get(path); s.StatusCode != 401 || len(s.Cookies()) > 0 {
+		t.Errorf("its link: %d %v", s.StatusCode, s.Cookies())
+	}
+}
+
+// TestPortalFrames: the operator says who may frame the portal, nobody by default; the console
+// nobody may frame, ever. The cookie goes into a frame of another site only where there may be one.
+func TestPortalFrames(t *testing.T) {
+	w := newWorld(t, withLinks)
+	k := w.newKey(account("a"), domain.PermissionRead)
+	framed := func(c *console.Config) {
+		c.Portal, c.FrameAncestors = linkSigner(), []string{"https://shop.example", "https://b.example:8443"}
+	}
+	for _, c := range []struct {
+		what   string
+		change func(*console.Config)
+		host   string // empty: 127.0.0.1
+		tls    bool
+
+		ancestors string
+		cookie    http.Cookie
+	}{
+		{
+			"no frames", asPortal, "", false, "'none'",
+			http.Cookie{Name: "lumenhook-portal", Path: "/portal", SameSite: http.SameSiteLaxMode},
+		},
+		{
+			"no frames, with TLS", asPortal, "", true, "'none'",
+			http.Cookie{
+				Name: "__Host-lumenhook-portal", Path: "/", Secure: true, SameSite: http.SameSiteLaxMode,
+			},
+		},
+		{
+			"frames, with TLS", framed, "hooks.example", true,
+			"https://shop.example https://b.example:8443",
+			http.Cookie{
+				Name: "__Host-lumenhook-portal", Path: "/", Secure: true, Partitioned: true,
+				SameSite: http.SameSiteNoneMode,
+			},
+		},
+		{
+			"frames on this machine", framed, "", false, "https://shop.example https://b.example:8443",
+			http.Cookie{
+				Name: "lumenhook-portal", Path: "/portal", Secure: true, Partitioned: true,
+				SameSite: http.SameSiteNoneMode,
+			},
+		},
+		{
+			"frames without TLS", framed, "hooks.example", false,
+			"https://shop.example https://b.example:8443",
+			http.Cookie{Name: "lumenhook-portal", Path: "/portal", SameSite: http.SameSiteLaxMode},
+		},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			d := newDesk(t, w, c.change)
+			r, err := http.NewRequest(http.MethodGet,
+				d.address+w.portalPath(k, `{"permissions":["read"]}`), http.NoBody)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Host = c.host
+			if c.tls {
+				r.Header.Set("X-Forwarded-Proto", "https")
+			}
+			response, err := d.browser.Do(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer response.Body.Close()
+			s := sheet{Response: response}
+			got := portalCookie(t, s)
+			if !got.HttpOnly || got.Name != c.cookie.Name || got.Path != c.cookie.Path ||
+				got.Secure != c.cookie.Secure || got.Partitioned != c.cookie.Partitioned ||
+				got.SameSite != c.cookie.SameSite {
+				t.Errorf("%s", got)
+			}
+			policy := s.Header.Get("Content-Security-Policy")
+			if !strings.HasPrefix(policy, "default-src 'none'; ") || strings.Contains(policy, "unsafe") ||
+				!strings.HasSuffix(policy, "; frame-ancestors "+c.ancestors) {
+				t.Errorf("%s", policy)
+			}
+			// nothing tells the link's address on
+			if s.Header.Get("Referrer-Policy") != "no-referrer" || s.Header.Get("Cache-Control") != "no-store" {
+				t.Errorf("%v", s.Header)
+			}
+		})
+	}
+	if policy := newDesk(t, w).get("/console").Header.Get("Content-Security-Policy"); !strings.HasSuffix(
+		policy, "frame-ancestors 'none'") {
+		t.Errorf("the console: %s", policy)
+	}
+}
+
+// TestPortalRefusesForgedForms: also where its cookie comes along from another site.
+func TestPortalRefusesForgedForms(t *testing.T) {
+	w := newWorld(t, withLinks)
+	d, k := atThePortal(t, w, `{"permissions":["read","operate"]}`)
+	e := w.newEndpoint(k)
+	action := "/portal/endpoints/" + e + "/disable"
+	other, _ := atThePortal(t, w, `{"permissions":["read","operate"]}`)
+	stolen := other.get("/portal/endpoints/"+e).form(t, action).Get("token")
+	for _, token := range []string{"", "x", stolen} {
+		if s := d.do("POST", action, url.Values{"token": {token}}); s.StatusCode != http.StatusForbidden {
+			t.Errorf("%q: %d", token, s.StatusCode)
+		}
+	}
+	if w.endpoints[e].Status != domain.StatusActive {
+		t.Error("the endpoint was disabled")
+	}
+}
+
+// TestPortalSaysNoLink: neither a page nor the log has a link or what it is exchanged for.
+func TestPortalSaysNoLink(t *testing.T) {
+	w := newWorld(t, withLinks)
+	k := w.newKey(account("a"), domain.PermissionRead)
+	d := newDesk(t, w, asPortal)
+	path := w.portalPath(k, `{"permissions":["read"]}`)
+	_, link, _ := strings.Cut(path, "=")
+	credential, _, _ := linkSigner().Open(link, w.now)
+	said := d.get(path).text + d.open("/portal") + d.open("/portal/events")
+	said += d.get(path+"A").text + w.log.String()
+	for _, secret := range []string{link, credential} {
+		if secret == "" || strings.Contains(said, secret[:24]) {
+			t.Errorf("%.10s… is said", secret)
+		}
+	}
+}
