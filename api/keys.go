@@ -95,7 +95,8 @@ func mayGive(r *request, permissions []domain.Permission, to string) error {
 	for _, p := range permissions {
 		if !slices.Contains(r.caller.permissions, p) {
 			return problem.New(problem.CodeMissingPermission,
-				fmt.Sprintf("The API key lacks the permission %q, and so it cannot make %s that has it.", p, to))
+				fmt.Sprintf("The API key lacks the permission %q, and so it cannot make %s that has it.",
+					p, to))
 		}
 	}
 	return nil

@@ -48,8 +48,8 @@ func portalCookie(t testing.TB, s sheet) *http.Cookie {
 	return nil
 }
 
-// TestPortalShowsWhatItsLinkGives: the pages of the console for one account, at a path of their own,
-// with the buttons that the link gives; also when the link is followed again.
+// TestPortalShowsWhatItsLinkGives: the pages of the console for one account, at a path of their
+// own, with the buttons that the link gives; also when the link is followed again.
 func TestPortalShowsWhatItsLinkGives(t *testing.T) {
 	w := newWorld(t, withLinks)
 	d, k := atThePortal(t, w, `{"permissions":["read","operate"]}`)
@@ -82,7 +82,8 @@ func TestPortalShowsWhatItsLinkGives(t *testing.T) {
 	// what the buttons do
 	page := "/portal/endpoints/" + e
 	if s := d.press(page, page+"/disable"); s.StatusCode != http.StatusSeeOther ||
-		s.Header.Get("Location") != page+"?done=disabled" || w.endpoints[e].Status != domain.StatusDisabled {
+		s.Header.Get("Location") != page+"?done=disabled" ||
+		w.endpoints[e].Status != domain.StatusDisabled {
 		t.Errorf("%d %s", s.StatusCode, s.text)
 	}
 	// what no button does, the API refuses
@@ -142,7 +143,8 @@ func TestPortalEnds(t *testing.T) {
 	}
 	pass(time.Second)
 	late := newDesk(t, w, asPortal).get(path)
-	if late.StatusCode != 401 || len(late.Cookies()) > 0 || !strings.Contains(late.text, "This link has ended") {
+	if late.StatusCode != 401 || len(late.Cookies()) > 0 ||
+		!strings.Contains(late.text, "This link has ended") {
 		t.Errorf("%d %v %s", late.StatusCode, late.Cookies(), late.text)
 	}
 	stream := d.follow("/portal/events")
@@ -180,7 +182,8 @@ func TestPortalFrames(t *testing.T) {
 	w := newWorld(t, withLinks)
 	k := w.newKey(account("a"), domain.PermissionRead)
 	framed := func(c *console.Config) {
-		c.Portal, c.FrameAncestors = linkSigner(), []string{"https://shop.example", "https://b.example:8443"}
+		c.Portal = linkSigner()
+		c.FrameAncestors = []string{"https://shop.example", "https://b.example:8443"}
 	}
 	for _, c := range []struct {
 		what   string
@@ -251,13 +254,14 @@ func TestPortalFrames(t *testing.T) {
 				t.Errorf("%s", policy)
 			}
 			// nothing tells the link's address on
-			if s.Header.Get("Referrer-Policy") != "no-referrer" || s.Header.Get("Cache-Control") != "no-store" {
+			if s.Header.Get("Referrer-Policy") != "no-referrer" ||
+				s.Header.Get("Cache-Control") != "no-store" {
 				t.Errorf("%v", s.Header)
 			}
 		})
 	}
-	if policy := newDesk(t, w).get("/console").Header.Get("Content-Security-Policy"); !strings.HasSuffix(
-		policy, "frame-ancestors 'none'") {
+	policy := newDesk(t, w).get("/console").Header.Get("Content-Security-Policy")
+	if !strings.HasSuffix(policy, "frame-ancestors 'none'") {
 		t.Errorf("the console: %s", policy)
 	}
 }

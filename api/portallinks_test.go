@@ -114,7 +114,8 @@ func TestAPortalLinkIsHeldToTheLimitsOfItsKey(t *testing.T) {
 	})
 	k := w.newKey(account("a"), domain.PermissionRead)
 	id := domain.DeriveID(domain.KeyPrefix, k)
-	one, two := w.credential(k, `{"permissions":["read"]}`), w.credential(k, `{"permissions":["read"]}`)
+	one := w.credential(k, `{"permissions":["read"]}`)
+	two := w.credential(k, `{"permissions":["read"]}`)
 	wantStatus(t, w.call("GET", "/v1/endpoints", one, ""), 200)
 	wantProblem(t, w.call("GET", "/v1/endpoints", two, ""), 429, "RATE_LIMITED")
 	if w.used[id] != w.now.UnixMilli() {

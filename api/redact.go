@@ -7,9 +7,12 @@ import (
 	"github.com/stellar/go-stellar-sdk/strkey"
 )
 
+// ours matches what looks like an API key, a signing secret or a portal link of ours.
+const ours = `wh(sec|k_test|k_live)_[0-9a-z]{8,}|whp_[0-9a-z_-]{8,}`
+
 // secretLike matches what looks like a secret key of the ledger network, in
-// either case, and what looks like an API key, a signing secret or a portal link of ours.
-var secretLike = regexp.MustCompile(`(?i)s[a-z2-7]{55}|wh(sec|k_test|k_live)_[0-9a-z]{8,}|whp_[0-9a-z_-]{8,}`)
+// either case, and what is like a secret of ours.
+var secretLike = regexp.MustCompile(`(?i)s[a-z2-7]{55}|` + ours)
 
 // struckOut replaces a secret.
 const struckOut = "[secret]"
@@ -24,7 +27,7 @@ func redact(s string) string {
 
 // secretWord matches a whole word that looks like a secret. A muxed address is a longer
 // word, and a third of them contain an S followed by 55 such characters.
-var secretWord = regexp.MustCompile(`(?i)\b(s[a-z2-7]{55}|wh(sec|k_test|k_live)_[0-9a-z]{8,}|whp_[0-9a-z_-]{8,})\b`)
+var secretWord = regexp.MustCompile(`(?i)\b(s[a-z2-7]{55}|` + ours + `)\b`)
 
 const secretKeyLength = 56
 

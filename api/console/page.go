@@ -148,7 +148,7 @@ func (x *Console) toSignIn(w http.ResponseWriter, r *http.Request, why string) {
 	if why != "" {
 		query.Set(why, "")
 	}
-	http.Redirect(w, r, x.at+"/sign-in?"+query.Encode(), http.StatusSeeOther)
+	http.Redirect(w, r, Path+"/sign-in?"+query.Encode(), http.StatusSeeOther)
 }
 
 // showing makes the handler of a page.

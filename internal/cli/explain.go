@@ -121,8 +121,8 @@ func brokerCause(err error, address string) string {
 var packages = []string{
 	"api", "apiserver", "broker", "client", "commands", "console", "directory", "egress", "engine",
 	"follower", "horizon", "lake", "ledger", "mailer", "mirror", "portal", "projections", "receipt",
-	"receiver", "rpc", "schemas", "sealing", "signing", "sim", "streams", "telemetry", "topology", "transfer",
-	"trial",
+	"receiver", "rpc", "schemas", "sealing", "signing", "sim", "streams", "telemetry", "topology",
+	"transfer", "trial",
 }
 
 // withoutPackages returns the text of an error without the names of packages that it, or

@@ -75,7 +75,8 @@ func (r *apiRole) Start(context.Context) error {
 	if err != nil {
 		return fmt.Errorf("--api-listen: %w", err)
 	}
-	guarded := api.NewServer(cfg.Guard(cfg.Listen).Wrap(r.portal.Mount(r.console.Mount(handler))), r.Logger)
+	pages := r.portal.Mount(r.console.Mount(handler))
+	guarded := api.NewServer(cfg.Guard(cfg.Listen).Wrap(pages), r.Logger)
 	guarded.RegisterOnShutdown(handler.EndWaits)
 	guarded.RegisterOnShutdown(r.console.EndStreams)
 	guarded.RegisterOnShutdown(r.portal.EndStreams)
