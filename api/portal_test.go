@@ -55,7 +55,7 @@ func TestPortalShowsWhatItsLinkGives(t *testing.T) {
 	d, k := atThePortal(t, w, `{"permissions":["read","operate"]}`)
 	e := w.newEndpoint(k)
 	theirs := w.newEndpoint(w.newKey(account("b"), domain.PermissionWrite))
-	event := w.delivered(account("a"), e, domain.StateFailed)
+	event := w.delivered(account("a"), e, domain.StateFailed, domain.AttemptResult{StatusCode: 500})
 	watch := in(t, w.call("POST", "/v1/watches", k, watchBody(e, "")).body, "id").(string)
 	elsewhere := regexp.MustCompile(`(href|src|action|data-live)="/(console|v1)`)
 	for _, path := range []string{

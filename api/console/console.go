@@ -176,7 +176,7 @@ func (x *Console) routePages(mux *http.ServeMux) {
 	get("/endpoints/{id}/replay", x.countReplay)
 	get("/events", x.listEvents)
 	get("/events/{id}", x.showEvent)
-	mux.HandleFunc("GET "+Path+"/events/{id}/receipt", x.downloadReceipt)
+	mux.HandleFunc("GET "+x.at+"/events/{id}/receipt", x.downloadReceipt)
 	get("/watches", x.listWatches)
 	get("/watches/new", x.newWatch)
 	get("/watches/{id}", x.showWatch)
