@@ -13,7 +13,7 @@
 //     changes files of keys.
 //   - retry waits and tries again: of loops in this program. Whether a delivery is tried
 //     again is decided in domain/retry.go.
-//   - telemetry, supervise, startstop, orphans, webguard, freeport serve the process.
+//   - telemetry, supervise, startstop, standing, orphans, webguard, freeport serve the process.
 //
 // The command line
 //

@@ -20,6 +20,7 @@
 //	source.go    Source, and Looker: one that can be asked without being waited for
 //	poll.go      Poll: waiting for ledgers and servers
 //	chain.go     each ledger is what its hashes say, and follows the one before it
+//	alone.go     Watched: one that says how its sources stand, and Alone: with no other beside it
 //	trust.go     a ledger whose hash is known, and who is told of false ones
 //	address.go   addresses of servers, and errors without them
 //	lookup.go    Lookup: can a wallet receive an asset yet

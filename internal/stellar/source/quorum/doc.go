@@ -22,4 +22,5 @@
 //	quorum.go  Source: the loop that asks, waits and gives
 //	member.go  one source: what it said, and until when it is left alone
 //	verdict.go which ledgers count, and when waiting does not help
+//	standing.go how each source stands, for whoever asks
 package quorum

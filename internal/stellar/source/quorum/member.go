@@ -8,19 +8,20 @@ import (
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/retry"
+	"github.com/lumenhook/lumenhook/internal/standing"
 	"github.com/lumenhook/lumenhook/internal/stellar/ledger"
 	"github.com/lumenhook/lumenhook/internal/stellar/source"
 )
 
 // Reasons why a source is left alone, as OnLeft is given them.
 const (
-	reasonAway      = "away"      // it does not answer, or not with a ledger
-	reasonLate      = "late"      // it takes longer to answer than Config.Late
-	reasonRefused   = "refused"   // it gives what is not as the ledger's hashes say
-	reasonForked    = "forked"    // its ledger does not follow the one before it
-	reasonDisagrees = "disagrees" // it names another hash than Need others
-	reasonBehind    = "behind"    // it no longer keeps the ledger
-	reasonUnknown   = "unknown"   // its ledger is of a form that is not known, or another network's
+	reasonAway      = "away"                // it does not answer, or not with a ledger
+	reasonLate      = "late"                // it takes longer to answer than Config.Late
+	reasonRefused   = "refused"             // it gives what is not as the ledger's hashes say
+	reasonForked    = "forked"              // its ledger does not follow the one before it
+	reasonDisagrees = "disagrees"           // it names another hash than Need others
+	reasonBehind    = standing.ReasonBehind // it no longer keeps the ledger
+	reasonUnknown   = "unknown"             // its ledger is of an unknown form, or of another network
 )
 
 // Reasons are all of them.
@@ -69,9 +70,11 @@ type member struct {
 	votes []ledger.Raw // what it gave, from the ledger that is due on
 
 	until   time.Time      // it is not asked before
-	left    *retry.Backoff // how long it is left alone
+	alone   *retry.Backoff // how long it is left alone
 	again   *retry.Backoff // until it is asked again what nobody else says
 	reason  string         // why it is left; empty: it is not
+	left    standing.Left  // what is told of that
+	counted uint32         // the newest ledger that it gave with the hash that counts
 	idle    int            // looks in a row that found the ledger not there yet
 	final   error          // its last word about finalAt that waiting does not help against
 	finalAt uint32
@@ -124,7 +127,7 @@ func (m *member) answered() {
 
 // leave leaves it alone for a while.
 func (s *Source) leave(m *member, reason string, sequence uint32, why error) {
-	wait := m.left.Next()
+	wait := m.alone.Next()
 	if reason == reasonAway || reason == reasonBehind {
 		wait = min(wait, s.config.LeftLast/4)
 	}
@@ -136,6 +139,7 @@ func (s *Source) leave(m *member, reason string, sequence uint32, why error) {
 func (s *Source) report(
 	m *member, reason string, sequence uint32, why error, wait time.Duration,
 ) {
+	s.explain(m, reason, sequence, why)
 	if m.reason == reason {
 		return
 	}
@@ -160,10 +164,13 @@ func (s *Source) report(
 		"wait", wait)
 }
 
+// counts notes that a ledger that it gave counts.
+func (m *member) counts(sequence uint32) { m.counted = max(m.counted, sequence) }
+
 // well says that it is counted on again.
 func (s *Source) well(m *member, sequence uint32) {
 	m.until = time.Time{}
-	m.left.Reset()
+	m.alone.Reset()
 	m.again.Reset()
 	if m.reason != "" && (m.reason != reasonBehind || s.config.Need > 1) {
 		s.config.Log.Info("a source of ledgers is counted on again", "source", m.Name, "ledger", sequence)

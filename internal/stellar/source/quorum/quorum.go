@@ -7,10 +7,12 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/retry"
+	"github.com/lumenhook/lumenhook/internal/standing"
 	"github.com/lumenhook/lumenhook/internal/stellar/ledger"
 	"github.com/lumenhook/lumenhook/internal/stellar/source"
 )
@@ -69,6 +71,7 @@ type Source struct {
 	remembered [rememberedMax]chain // what was given, by its number
 	told       uint32               // the ledger of which it was said that it is waited for
 	giver      string               // with Need 1, as last logged
+	shown      atomic.Pointer[standing.Standings]
 }
 
 // New makes a source of several. It asks nothing yet.
@@ -94,7 +97,7 @@ func New(config Config) (*Source, error) {
 		}
 		s.members = append(s.members, &member{
 			Member: m,
-			left:   retry.Policy{First: config.LeftFirst, Last: config.LeftLast}.Backoff(),
+			alone:  retry.Policy{First: config.LeftFirst, Last: config.LeftLast}.Backoff(),
 			again:  retry.Policy{First: config.Interval, Last: config.LeftLast / 4}.Backoff(),
 		})
 	}
@@ -109,6 +112,7 @@ func New(config Config) (*Source, error) {
 			"verified: name a Stellar RPC server or a lake, too")
 	}
 	s.answers = make(chan answer, len(s.members))
+	s.show()
 	return s, nil
 }
 
@@ -272,7 +276,9 @@ func (s *Source) Next(ctx context.Context, sequence uint32) ([]ledger.Raw, error
 			s.stop(ctx)
 			return nil, ctx.Err()
 		}
-		if page := s.agreed(sequence); len(page) > 0 {
+		page := s.agreed(sequence)
+		s.show()
+		if len(page) > 0 {
 			return page, nil
 		}
 		if err := s.hopeless(sequence); err != nil {
@@ -371,10 +377,17 @@ func (s *Source) take(a answer, due uint32) {
 			m.reason = ""
 		}
 		for _, l := range a.page {
-			if was := s.remembered[l.Sequence%rememberedMax]; was.sequence == l.Sequence &&
-				was.hash != l.Hash {
+			was := s.remembered[l.Sequence%rememberedMax]
+			if was.sequence != l.Sequence {
+				continue
+			}
+			if was.hash != l.Hash {
 				s.disagrees(m, l, was.hash)
 				return
+			}
+			m.counts(l.Sequence)
+			if m.reason != "" && l.Sequence >= m.left.Ledger {
+				s.well(m, l.Sequence) // what it was left for, it says as the others did
 			}
 		}
 		m.forget(due)

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/internal/standing"
 	"github.com/lumenhook/lumenhook/internal/stellar/ledger"
 	"github.com/lumenhook/lumenhook/internal/stellar/source"
 	"github.com/lumenhook/lumenhook/internal/stellar/source/horizon"
@@ -221,6 +222,75 @@ func TestALateLiarIsFoundOut(t *testing.T) {
 	if g := <-got; g.err != nil || g.page[0].Hash != h.honest[quorumLast].Hash {
 		t.Errorf("got %+v", g)
 	}
+}
+
+// How a source stands is told from its lie on: since which ledger, when, why, and how far it is
+// behind. One that is slower than all others counts again as well, once it says what they said.
+func TestStandingsTellOfALiar(t *testing.T) {
+	h := newHistory(t)
+	liar, a, b := h.serve(t, forgedAt-1), h.serve(t, quorumLast), h.serve(t, quorumLast-1)
+	liar.give(h.lies)
+	liar.silent()
+	began := time.Now()
+	p := newPanel(t, 2, never,
+		servers(t, "liar", liar, "a", a, "b", b, "old", h.serve(t, forgedAt))...)
+	if s := p.Standings(); s.Need != 2 || s.Ledger != 0 || stands(s) != "none,none,none,none" {
+		t.Errorf("before anything was asked: %+v", s)
+	}
+	p.Continue(forgedAt-1, h.honest[forgedAt-1].Hash)
+	read(t, unchecked{p}, h.passphrase, forgedAt, quorumLast-1)
+	got := p.begin(within(t), quorumLast) // b does not have it yet
+	liar.set(liar.answerAgain)
+	testkit.Eventually(t, "the liar is left, and the others agree", func() bool {
+		return stands(p.Standings()) == "left,agrees,agrees,lags"
+	})
+	s := p.Standings()
+	left, old := s.Sources[0].Left, s.Sources[3]
+	// Asked again it is of another chain, and is left since its first lie all the same.
+	if left == nil || !p.hasLeft("liar disagrees") || left.Ledger != forgedAt ||
+		!slices.Contains([]string{"disagrees", "forked"}, left.Reason) ||
+		!strings.Contains(left.Detail, "hash") || left.Since.Before(began) ||
+		left.Since.After(time.Now()) || left.AgainAt.Before(left.Since) {
+		t.Errorf("it was left: %+v", left)
+	}
+	if s.Ledger != quorumLast-1 || old.Ledger != forgedAt || old.Behind != s.Ledger-forgedAt {
+		t.Errorf("got %+v", s)
+	}
+	if err := s.Fault(); err == nil || !strings.Contains(err.Error(),
+		fmt.Sprintf("1 of 4 sources of ledgers are left out: liar since ledger %d (", forgedAt)) {
+		t.Errorf("got %v", err)
+	}
+
+	// It tells the truth from now on, and always after the others.
+	liar.silent()
+	asked := liar.requests()
+	testkit.Eventually(t, "the liar is asked", func() bool { return liar.requests() > asked })
+	liar.give(h.honest)
+	b.give(h.honest)
+	if g := <-got; g.err != nil || g.page[0].Hash != h.honest[quorumLast].Hash {
+		t.Fatalf("got %+v", g)
+	}
+	ctx, cancel := context.WithCancel(within(t))
+	got = p.begin(ctx, quorumLast+1) // nobody has it yet
+	liar.set(liar.answerAgain)
+	testkit.Eventually(t, "all agree", func() bool {
+		return stands(p.Standings()) == "agrees,agrees,agrees,lags"
+	})
+	if s := p.Standings(); s.Fault() != nil || s.Sources[0].Ledger != quorumLast ||
+		s.Sources[0].Behind != 0 || s.Sources[0].Left != nil {
+		t.Errorf("got %+v", s)
+	}
+	cancel()
+	<-got
+}
+
+// stands are the states of sources, in their order.
+func stands(s standing.Standings) string {
+	var all []string
+	for _, one := range s.Sources {
+		all = append(all, string(one.State))
+	}
+	return strings.Join(all, ",")
 }
 
 // One that does not answer holds nobody up, is named, and is counted on again when it does.

@@ -1,0 +1,60 @@
+package quorum
+
+import (
+	"fmt"
+
+	"github.com/lumenhook/lumenhook/internal/standing"
+)
+
+// lagsFrom is how many ledgers a source must lack to be said to lag: fewer is the time that an
+// answer takes.
+const lagsFrom = 5
+
+// Standings say how each source stood when the loop last had news of one. They are for any
+// goroutine.
+func (s *Source) Standings() standing.Standings { return *s.shown.Load() }
+
+// show has Standings say how the sources stand now.
+func (s *Source) show() {
+	now := standing.Standings{Need: s.config.Need, Ledger: s.before.sequence}
+	for _, m := range s.members {
+		now.Sources = append(now.Sources, m.standing(s.before.sequence))
+	}
+	s.shown.Store(&now)
+}
+
+// standing says how the source stands where newest is the newest ledger that counts.
+func (m *member) standing(newest uint32) standing.Source {
+	one := standing.Source{
+		Name:    m.Name,
+		Witness: m.Witness,
+		State:   standing.StateNone,
+		Ledger:  m.counted,
+	}
+	if m.counted > 0 {
+		one.State = standing.StateAgrees
+		one.Behind = newest - min(newest, m.counted)
+	}
+	if one.Behind >= lagsFrom {
+		one.State = standing.StateLags
+	}
+	if m.reason != "" {
+		left := m.left
+		one.State, one.Left = standing.StateLeft, &left
+	}
+	return one
+}
+
+// explain notes why a source is left. One that is left for another reason when it is asked again is
+// left since the first one: what is forked now began to disagree then.
+func (s *Source) explain(m *member, reason string, sequence uint32, why error) {
+	if m.reason == "" || m.reason == reasonLate {
+		m.left = standing.Left{Ledger: sequence, Since: s.config.Now()}
+	}
+	m.left.Reason = reason
+	if reason == reasonLate { // and is waited for
+		m.left.Detail = fmt.Sprintf("it has not answered for %s", s.config.Late)
+		return
+	}
+	m.left.AgainAt, m.left.Detail = m.until, why.Error()
+}
