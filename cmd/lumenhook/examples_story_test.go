@@ -78,6 +78,7 @@ func aFirstDay() []scene {
 func aLaterDay() []scene {
 	return append([]scene{
 		{command: "health", only: "this machine"},
+		{command: "ledger sources", only: "this machine"},
 		{command: "topics check", only: "this machine"},
 		{command: "topics plan", only: "this machine"},
 		{command: "ledger check", only: "upgrade"},
@@ -122,6 +123,7 @@ func onACluster() []scene {
 		{command: "serve", only: "the file", env: cluster("served."), ready: "the API at http://",
 			stays: true, after: (*stage).serves},
 		{command: "health"},
+		{command: "ledger sources", code: 1}, // the roles of the file have no follower
 		{command: "serve", env: append(cluster("served."), "LUMENHOOK_DATA_DIR=engine",
 			"LUMENHOOK_METRICS_LISTEN=127.0.0.1:0"), ready: "readiness at http://",
 			before: (*stage).hasItsKey},

@@ -322,6 +322,9 @@ var commandFaults = map[string]faultsOf{
 		{`--trusted-ledger "5": must be a ledger's sequence and the 64 hex`, "--trusted-ledger", "5"},
 		{"where --start begins, does not follow it", "--start", "9", "--trusted-ledger",
 			"7:" + strings.Repeat("ab", 32)}}},
+	"ledger sources": {asks: aFolder, faults: [][]string{
+		{`--metrics-listen "x": must be host:port`, "--metrics-listen", "x"},
+		{"--timeout 1h0m0s: must be from", "--timeout", "1h"}}},
 	"ledger payments": {args: []string{"/nowhere"}, refused: "/nowhere: no such file"},
 	"verify": {args: []string{"--secret-file", "/nowhere", "--timestamp", "1", "--signature", "v1="},
 		faults:  [][]string{{"leave --timestamp, --signature and --body out", "--webhook", "-"}},

@@ -18,14 +18,15 @@ import (
 	"github.com/lumenhook/lumenhook/internal/startstop"
 )
 
-// newStarting is a process of two roles that are not started yet, as operators see it.
-func newStarting(t *testing.T) (address string) {
+// newStarting is a process of two roles that are not started yet, as operators see it. Its
+// configuration may have more.
+func newStarting(t *testing.T, more ...func(*node.Config)) (address string) {
 	t.Helper()
 	logger := slog.New(slog.DiscardHandler)
 	stack := &startstop.Stack{Failed: func(err error) { t.Error(err) }, Logger: logger}
 	t.Cleanup(stack.Stop)
 	say := func(string, ...any) {}
-	n := node.New(node.Config{
+	cfg := node.Config{
 		StateDir: t.TempDir(),
 		Metrics:  node.NewMetrics(),
 		Now:      time.Now,
@@ -33,8 +34,11 @@ func newStarting(t *testing.T) (address string) {
 		Say:      say,
 		Disk:     node.NewDiskGuard(t.TempDir(), 1, say, logger),
 		Roles:    []node.Role{node.RoleEngine, node.RoleMailer},
-	}, stack)
-	address, err := n.ServeOperations("127.0.0.1:0")
+	}
+	for _, change := range more {
+		change(&cfg)
+	}
+	address, err := node.New(cfg, stack).ServeOperations("127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}

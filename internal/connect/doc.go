@@ -18,7 +18,9 @@
 //	service.go   the flags; Kafka
 //	api.go       a client of the API
 //	history.go   the history in ClickHouse
+//	process.go   where a process answers operators
 //	health.go    the health of a process
+//	sources.go   the sources of its ledgers
 //	commands.go  commands to the engine, without the API
 //	accounts.go  the accounts of a deployment, as their table has them
 package connect

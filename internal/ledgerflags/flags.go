@@ -15,6 +15,7 @@ import (
 	"github.com/lumenhook/lumenhook/api"
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/cli"
+	"github.com/lumenhook/lumenhook/internal/standing"
 	"github.com/lumenhook/lumenhook/internal/stellar/source"
 	"github.com/lumenhook/lumenhook/internal/stellar/source/horizon"
 	"github.com/lumenhook/lumenhook/internal/stellar/source/lake"
@@ -263,7 +264,7 @@ func (s *Flags) Open(log *slog.Logger) (*source.Reader, error) {
 	return source.NewReader(from, s.Passphrase)
 }
 
-func (s *Flags) open(log *slog.Logger) (source.Source, error) {
+func (s *Flags) open(log *slog.Logger) (source.Watched, error) {
 	if s.quorum > 1 {
 		return s.openQuorum(log)
 	}
@@ -273,13 +274,15 @@ func (s *Flags) open(log *slog.Logger) (source.Source, error) {
 			log.Warn("what Horizon tells of ledgers is believed: it gives nothing that could be verified, " +
 				"unlike Stellar RPC and lakes")
 		}
-		return horizon.New(s.horizonConfig(log))
+		from, err := horizon.New(s.horizonConfig(log))
+		return source.NewAlone(s.horizonName(), from), err
 	case sourceLake:
-		return s.openLake(log)
+		from, err := s.openLake(log)
+		return source.NewAlone(s.lakeName(), from), err
 	}
 	near, err := rpc.New(s.rpcConfig(log))
 	if err != nil || s.lakeAddress == "" {
-		return near, err
+		return source.NewAlone(rpcName(s.rpcURLs...), near), err
 	}
 	far, err := s.openLake(log)
 	if err != nil {
@@ -293,7 +296,7 @@ func (s *Flags) open(log *slog.Logger) (source.Source, error) {
 
 func (s *Flags) openSeveral(
 	log *slog.Logger, need int, members []quorum.Member,
-) (source.Source, error) {
+) (source.Watched, error) {
 	several, err := quorum.New(quorum.Config{
 		Members:  members,
 		Need:     need,
@@ -316,7 +319,7 @@ func (s *Flags) openSeveral(
 }
 
 // openQuorum makes every server that is named one of several sources.
-func (s *Flags) openQuorum(log *slog.Logger) (source.Source, error) {
+func (s *Flags) openQuorum(log *slog.Logger) (source.Watched, error) {
 	var members []quorum.Member
 	for _, address := range s.rpcURLs {
 		config := s.rpcConfig(log)
@@ -340,7 +343,7 @@ func (s *Flags) openQuorum(log *slog.Logger) (source.Source, error) {
 			return nil, err
 		}
 		members = append(members, quorum.Member{
-			Name:    "horizon " + hostOf(s.horizonURL),
+			Name:    s.horizonName(),
 			Source:  horizon.Witness{Source: from},
 			Witness: true,
 		})
@@ -370,24 +373,36 @@ func hostOf(address string) string {
 	return u.Host
 }
 
+func (s *Flags) horizonName() string { return "horizon " + hostOf(s.horizonURL) }
+
 // lakeName leaves out what follows the lake's place in its address.
 func (s *Flags) lakeName() string {
 	place, _, _ := strings.Cut(s.lakeAddress, "?")
 	return "lake " + place
 }
 
+// Readers read the sources for a follower.
+type Readers struct {
+	Live, Past follower.Source
+	Standings  func() standing.Standings // how the sources of Live stand
+}
+
 // OpenBoth makes a reader of the live ledger, which gives balance moves if they are wanted, and one
 // of the past.
-func (s *Flags) OpenBoth(log *slog.Logger) (live, past follower.Source, err error) {
-	reader, err := s.Open(log)
+func (s *Flags) OpenBoth(log *slog.Logger) (both Readers, err error) {
+	from, err := s.open(log)
 	if err != nil {
-		return nil, nil, err
+		return both, err
+	}
+	live, err := source.NewReader(from, s.Passphrase)
+	if err != nil {
+		return both, err
 	}
 	if s.balanceMoves {
-		reader.GiveMoves()
+		live.GiveMoves()
 	}
-	past, err = s.Open(log)
-	return reader, past, err
+	past, err := s.Open(log)
+	return Readers{Live: live, Past: past, Standings: from.Standings}, err
 }
 
 func (s *Flags) openLake(log *slog.Logger) (*lake.Source, error) {

@@ -57,7 +57,7 @@ func TestWhoMayBeAQuorum(t *testing.T) {
 		s.OnSource = func(name, reason string) { counts[name+" "+reason] = true }
 		err := s.Check()
 		if err == nil {
-			_, _, err = s.OpenBoth(slog.New(slog.DiscardHandler))
+			_, err = s.OpenBoth(slog.New(slog.DiscardHandler))
 		}
 		switch {
 		case c.fault == "" && err != nil:

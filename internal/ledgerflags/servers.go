@@ -46,7 +46,7 @@ func (s *Flags) Servers() ([]Server, error) {
 		}
 	}
 	if s.horizonURL != "" && (s.kind == sourceHorizon || s.quorum > 1) {
-		err := add("horizon "+hostOf(s.horizonURL), func(c *http.Client) (source.Reporter, error) {
+		err := add(s.horizonName(), func(c *http.Client) (source.Reporter, error) {
 			config := s.horizonConfig(nil)
 			config.HTTPClient = c
 			return horizon.New(config)

@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
 
@@ -11,7 +12,7 @@ import (
 
 type followerRole struct {
 	part
-	follower *follower.Follower
+	follower atomic.Pointer[follower.Follower] // nil: the role is not started
 }
 
 func (r *followerRole) Name() string { return string(RoleFollower) }
@@ -19,7 +20,7 @@ func (r *followerRole) Name() string { return string(RoleFollower) }
 func (r *followerRole) Start(context.Context) error {
 	n, cfg := r.node, r.node.cfg
 	live := &catchUp{Source: cfg.Follower.Live, say: cfg.Say, now: cfg.Now}
-	r.follower = follower.New(follower.Config{
+	f := follower.New(follower.Config{
 		Cluster:    r.clusterOf("follower"),
 		Source:     guardedSource{live, cfg.Disk},
 		Watches:    watches{n.directory.Directory},
@@ -39,7 +40,8 @@ func (r *followerRole) Start(context.Context) error {
 		Now:       cfg.Now,
 		Logger:    cfg.Logger,
 	})
-	r.Go("the follower", r.follower.Run)
+	r.follower.Store(f)
+	r.Go("the follower", f.Run)
 	return nil
 }
 
@@ -68,4 +70,10 @@ func (r *followerRole) read(l follower.LedgerSummary) {
 	r.node.cfg.Tracing.Ledger(l, now)
 }
 
-func (r *followerRole) Ready(context.Context) error { return r.follower.Check() }
+func (r *followerRole) Ready(context.Context) error { return r.follower.Load().Check() }
+
+// follows reports whether ledgers are read here, and not by a follower of another process.
+func (r *followerRole) follows() bool {
+	f := r.follower.Load()
+	return f != nil && f.Follows()
+}

@@ -13,6 +13,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/egress"
 	"github.com/lumenhook/lumenhook/internal/sealing"
 	"github.com/lumenhook/lumenhook/internal/signing"
+	"github.com/lumenhook/lumenhook/internal/standing"
 	"github.com/lumenhook/lumenhook/internal/startstop"
 	"github.com/lumenhook/lumenhook/internal/telemetry"
 	"github.com/lumenhook/lumenhook/streams"
@@ -80,7 +81,8 @@ type EngineConfig struct {
 // FollowerConfig is what a follower reads.
 type FollowerConfig struct {
 	Live      follower.Source
-	Past      follower.Source // another one, for backfills
+	Past      follower.Source           // another one, for backfills
+	Standings func() standing.Standings // how the sources of Live stand
 	Start     follower.Start
 	Trusted   follower.Trusted
 	OnMatched func(follower.LedgerSummary) // follower.Config.OnMatched; may be nil
@@ -222,7 +224,7 @@ func (n *Node) History() *History { return n.history }
 
 // FollowerReady is closed once this node's follower was elected and knows where it
 // reads on. The role must be started.
-func (n *Node) FollowerReady() <-chan struct{} { return n.follower.follower.Ready() }
+func (n *Node) FollowerReady() <-chan struct{} { return n.follower.follower.Load().Ready() }
 
 // UseHistory says where the history is, before the projector is started.
 func (n *Node) UseHistory(dsn string) {

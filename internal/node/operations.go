@@ -10,14 +10,15 @@ import (
 
 	"github.com/lumenhook/lumenhook/api"
 	"github.com/lumenhook/lumenhook/internal/apiserver"
+	"github.com/lumenhook/lumenhook/internal/standing"
 	"github.com/lumenhook/lumenhook/internal/startstop"
 )
 
 // maxScrapers bounds the connections of clients that read metrics.
 const maxScrapers = 64
 
-// ServeOperations serves /metrics, /healthz and /readyz on a listener of their own: they
-// concern the whole process, and the API's address is public. It returns the address.
+// ServeOperations serves /metrics, /healthz, /readyz and /ledger-sources on a listener of their
+// own: they concern the process, and the API's address is public. It returns the address.
 func (n *Node) ServeOperations(listen string) (address string, err error) {
 	listener, err := net.Listen("tcp", listen)
 	if err != nil {
@@ -48,7 +49,20 @@ func (n *Node) operations() http.Handler {
 		status, view := readinessOf(n.readyNow(r.Context()))
 		answer(w, status, view)
 	})
+	mux.HandleFunc("GET /ledger-sources", func(w http.ResponseWriter, _ *http.Request) {
+		answer(w, http.StatusOK, n.ledgerSources())
+	})
 	return mux
+}
+
+// ledgerSources is the body of /ledger-sources.
+func (n *Node) ledgerSources() (view standing.Process) {
+	if n.cfg.Follower.Standings == nil {
+		return view
+	}
+	view.Follower, view.Following = true, n.follower.follows()
+	view.Standings = n.cfg.Follower.Standings()
+	return view
 }
 
 // readiness is the body of /readyz, in the API's form.
@@ -76,7 +90,7 @@ func readinessOf(reports []startstop.Report) (status int, view readiness) {
 	return status, view
 }
 
-func answer(w http.ResponseWriter, status int, view readiness) {
+func answer(w http.ResponseWriter, status int, view any) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Cache-Control", "no-store")
 	w.WriteHeader(status)

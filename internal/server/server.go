@@ -7,6 +7,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/lumenhook/lumenhook/internal/ledgerflags"
 	"github.com/lumenhook/lumenhook/internal/node"
 	"github.com/lumenhook/lumenhook/internal/runfile"
 	"github.com/lumenhook/lumenhook/internal/startstop"
@@ -89,7 +90,10 @@ func (v *server) equip(cfg *node.Config, role node.Role) (err error) {
 		cfg.Follower.Trusted = v.flags.source.Trusted()
 		v.flags.source.OnRefused = cfg.Metrics.LedgerRefused
 		v.flags.source.OnSource, v.flags.source.OnLeft = cfg.Metrics.KnowSource, cfg.Metrics.SourceLeft
-		cfg.Follower.Live, cfg.Follower.Past, err = v.flags.source.OpenBoth(v.Logger)
+		var both ledgerflags.Readers
+		both, err = v.flags.source.OpenBoth(v.Logger)
+		cfg.Follower.Live, cfg.Follower.Past = both.Live, both.Past
+		cfg.Follower.Standings = both.Standings
 	case node.RoleMailer:
 		cfg.Sender, err = v.flags.node.MailSender()
 	case node.RoleProjector: // needs nothing beyond any node's configuration

@@ -173,7 +173,9 @@ func (v *service) equip(cfg *node.Config) (err error) {
 	cfg.Follower.Trusted = v.flags.source.Trusted()
 	v.flags.source.OnRefused = cfg.Metrics.LedgerRefused
 	v.flags.source.OnSource, v.flags.source.OnLeft = cfg.Metrics.KnowSource, cfg.Metrics.SourceLeft
-	cfg.Follower.Live, cfg.Follower.Past, err = v.flags.source.OpenBoth(v.Logger)
+	both, err := v.flags.source.OpenBoth(v.Logger)
+	cfg.Follower.Live, cfg.Follower.Past = both.Live, both.Past
+	cfg.Follower.Standings = both.Standings
 	return err
 }
 

@@ -244,6 +244,15 @@ func (f *Follower) Check() error {
 	return m.Check()
 }
 
+// Follows reports whether this follower is the active one, as far as the group has confirmed
+// lately.
+func (f *Follower) Follows() bool {
+	f.mu.Lock()
+	elected := f.term != nil
+	f.mu.Unlock()
+	return elected && f.isElected()
+}
+
 func (f *Follower) isElected() bool {
 	m := f.membership.Load()
 	return m != nil && m.Fresh()

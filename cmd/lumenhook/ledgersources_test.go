@@ -1,0 +1,129 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os/exec"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/lumenhook/lumenhook/internal/cli"
+	"github.com/lumenhook/lumenhook/internal/node"
+	"github.com/lumenhook/lumenhook/internal/standing"
+	"github.com/lumenhook/lumenhook/internal/stellar/devnet"
+)
+
+// door is a server in front of a network that another one can be put behind.
+type door struct {
+	*httptest.Server
+	behind atomic.Pointer[url.URL]
+}
+
+func newDoor(t *testing.T, address string) *door {
+	t.Helper()
+	d := &door{}
+	d.open(t, address)
+	d.Server = httptest.NewServer(&httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(d.behind.Load()) },
+	})
+	t.Cleanup(d.Close)
+	return d
+}
+
+func (d *door) open(t *testing.T, address string) {
+	t.Helper()
+	to, err := url.Parse(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.behind.Store(to)
+}
+
+// Of three servers one gives ledgers of another chain under the name of this network: the command
+// names it, with the ledger and the time, until it gives what the others do.
+func TestASourceThatLiesIsShown(t *testing.T) {
+	s := &testService{t: t, dir: t.TempDir()}
+	const interval = 200 * time.Millisecond
+	honest, other := s.otherNetwork("", interval), s.otherNetwork("", interval)
+	one, two, liar := newDoor(t, honest), newDoor(t, honest), newDoor(t, honest)
+	began := time.Now()
+	s.start("--no-demo", "--broker-sync=false", "--network", devnet.DefaultPassphrase,
+		"--ledger-poll-interval", "50ms", "--ledger-quorum", "2", "--stellar-rpc-url", one.URL,
+		"--stellar-rpc-url", two.URL, "--stellar-rpc-url", liar.URL)
+	s.eventually("all agree", func() bool {
+		code, got := s.ledgerSources("")
+		return code == 0 && states(got) == "agrees,agrees,agrees"
+	})
+	_, before := s.ledgerSources("")
+	liar.open(t, other)
+	name := "rpc " + strings.TrimPrefix(liar.URL, "http://")
+	s.eventually("the liar is left out", func() bool {
+		code, got := s.ledgerSources(name)
+		return code == cli.ExitDiffers && states(got) == "agrees,agrees,left" &&
+			got.Ledger > before.Ledger
+	})
+	_, got := s.ledgerSources(name)
+	it := got.Sources[2]
+	if it.Name != name || it.Left.Reason == "" || it.Left.Detail == "" || it.Left.Ledger == 0 ||
+		it.Left.Since.Before(began) || it.Left.Since.After(time.Now()) || got.Need != 2 {
+		t.Errorf("it is shown as %+v", it)
+	}
+	if out, _, _ := s.command("ledger", "sources"); !strings.Contains(out, name+"  left   ") {
+		t.Errorf("people are shown\n%s", out)
+	}
+	liar.open(t, honest)
+	s.eventually("it is counted on again", func() bool {
+		code, got := s.ledgerSources("")
+		return code == 0 && states(got) == "agrees,agrees,agrees"
+	})
+	s.interrupt()
+}
+
+// ledgerSources runs the command, whose error names a source, or none.
+func (s *testService) ledgerSources(faulty string) (code int, got standing.Process) {
+	s.t.Helper()
+	out, stderr, err := s.command("ledger", "sources", "--json")
+	if ended, failed := errors.AsType[*exec.ExitError](err); failed {
+		code = ended.ExitCode()
+	}
+	if code == cli.ExitDiffers && !strings.Contains(stderr, faulty+" since ledger ") {
+		s.t.Errorf("it says %s", stderr)
+	}
+	if code == cli.ExitFailure && strings.Contains(stderr, "stands by") { // not elected yet
+		return code, got
+	}
+	if err := json.Unmarshal([]byte(out), &got); err != nil {
+		s.t.Fatalf("%v: %s%s", err, out, stderr)
+	}
+	return code, got
+}
+
+func states(s standing.Process) string {
+	var all []string
+	for _, one := range s.Sources {
+		all = append(all, string(one.State))
+	}
+	return strings.Join(all, ",")
+}
+
+// One source alone is compared with nothing, and what does not follow has no answer.
+func TestSourcesOfWhoHasNone(t *testing.T) {
+	says(t, cli.ExitFailure, "the process has no follower", []string{"ledger", "sources"},
+		"--metrics-listen", newStarting(t))
+	standby := newStarting(t, func(cfg *node.Config) {
+		cfg.Follower.Standings = func() standing.Standings { return standing.Standings{} }
+	})
+	says(t, cli.ExitFailure, "stands by", []string{"ledger", "sources"}, "--metrics-listen", standby)
+	s := &testService{t: t, dir: t.TempDir()}
+	s.start("--no-demo", "--broker-sync=false", "--ledger-interval", "200ms")
+	s.eventually("it gives ledgers", func() bool {
+		code, got := s.ledgerSources("")
+		return code == 0 && got.Sources[0].State == standing.StateAlone && got.Sources[0].Ledger > 1
+	})
+	s.interrupt()
+}
