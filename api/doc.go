@@ -58,6 +58,7 @@
 //	resend.go          events: sending them again, where they go now
 //	resend_many.go     the same of all that a filter selects
 //	statement.go       statements of a wallet; statement_csv.go, the same as CSV
+//	statement_newest.go  a ledger that is recorded and does not count yet is waited for
 //	rates.go           attempts counted by the minute
 //	coverage.go        which ledgers were read, and verified
 //	keys.go            API keys

@@ -254,6 +254,9 @@ type StatementFilter struct {
 	LastLedger  uint32 // of the statement, included
 	FromMillis  int64  // closed at or after; 0: no bound
 	ToMillis    int64  // closed before; 0: no bound
+	// OpenMillis is when LastLedger closed, where the statement ends there only because no later one
+	// counts yet; 0: it has an end of its own.
+	OpenMillis int64
 }
 
 // StatementPosition is the move that was returned last.
@@ -269,6 +272,8 @@ type Statement struct {
 	Moves           []MoveRecord
 	Next            StatementPosition // zero at the end
 	KeptSinceMillis int64             // earlier moves are not kept; 0: all are
+	// Uncounted is the newest ledger beyond an open statement of which moves are recorded; 0: none.
+	Uncounted uint32
 }
 
 // BalanceRecord is one balance over a statement.

@@ -115,12 +115,8 @@ func (a *API) getStatement(ctx context.Context, r *request) (reply, error) {
 			"Balance moves are not recorded. Whoever runs the service turns it on with --balance-moves, on "+
 				"every follower and with rpc or lake as --ledger-source; a statement begins from then on.")
 	}
-	view, f := newStatement(r, asked, watches, followed)
-	statement := Statement{}
-	if f.FirstLedger <= f.LastLedger {
-		a.awaitOwnWrites(ctx, r.caller.accountID)
-		statement, err = a.History.Statement(ctx, f, asked.after, asked.limit)
-	}
+	a.awaitOwnWrites(ctx, r.caller.accountID)
+	view, f, statement, err := a.findStatement(ctx, r, asked, watches, followed)
 	if errors.Is(err, ErrManyBalances) {
 		q.Fault("asset", problem.FaultRequired, "must name one balance: more than 2000 moved")
 		return reply{}, q.Err()
@@ -293,6 +289,9 @@ func newStatement(
 		v.ThroughLedger = nil
 		v.BeginsLater = true
 		return v, f
+	}
+	if asked.through == 0 && (asked.to.ledger == 0 || asked.to.ledger > followed.Ledger) {
+		f.OpenMillis = max(followed.ClosedAtMillis, 1)
 	}
 	v.RecordedSince = &f.RecordSince
 	sinceMillis = max(sinceMillis, followed.MovesSinceMillis)

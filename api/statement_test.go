@@ -169,7 +169,12 @@ func TestAStatementIsOfWhatTheAccountsOwnWatchesSaw(t *testing.T) {
 	w.watching(early, w.newEndpoint(early), 40, "")
 	lateEndpoint := w.newEndpoint(late)
 	lateWatch := w.watching(late, lateEndpoint, 70, "")
-	w.followed = api.Followed{Ledger: 90, MovesSince: 30, MovesSinceMillis: closedMillis - 1000}
+	w.followed = api.Followed{
+		Ledger:           90,
+		ClosedAtMillis:   closedMillis,
+		MovesSince:       30,
+		MovesSinceMillis: closedMillis - 1000,
+	}
 	path := "/v1/wallets/" + wallet + "/statement"
 	asked := func(key, query string) api.StatementFilter {
 		t.Helper()
@@ -186,11 +191,13 @@ func TestAStatementIsOfWhatTheAccountsOwnWatchesSaw(t *testing.T) {
 		RecordSince: 70,
 		FirstLedger: 70,
 		LastLedger:  90,
+		OpenMillis:  closedMillis,
 	}
 	if got := asked(late, ""); got != filter {
 		t.Errorf("%+v", got)
 	}
 	narrow := filter
+	narrow.OpenMillis = 0 // it has an end of its own
 	narrow.FirstLedger, narrow.LastLedger, narrow.Balance = 75, 80, "pool:"+strings.Repeat("ab", 32)
 	if got := asked(late, "?from=75&to=80&asset="+url.QueryEscape(narrow.Balance)); got != narrow {
 		t.Errorf("%+v", got)
@@ -216,8 +223,8 @@ func TestAStatementIsOfWhatTheAccountsOwnWatchesSaw(t *testing.T) {
 		}
 	}
 	w.statements = nil
-	empty := wantStatus(t, w.call("GET", path+"?from=91", late, ""), 200)
-	if len(w.statements) != 0 || len(in(t, empty.body, "data").([]any)) != 0 {
+	empty := wantStatus(t, w.call("GET", path+"?from=91&to=95", late, ""), 200)
+	if len(w.statements) != 1 || len(in(t, empty.body, "data").([]any)) != 0 {
 		t.Errorf("%s", empty.body)
 	}
 
@@ -280,6 +287,46 @@ func TestAStatementsPagesEndAtOneLedger(t *testing.T) {
 	next := wantStatus(t, w.call("GET", strings.TrimPrefix(target, "<"), k, ""), 200)
 	if !strings.Contains(string(next.body), "\n52,") {
 		t.Errorf("%s leads to %s", link, next.body)
+	}
+}
+
+// A payment whose webhook has arrived is in the statement, also while its ledger does not count.
+// One that does not count in time is left out, and later pages and statements with an end of their
+// own wait for nothing.
+func TestAStatementWaitsForWhatIsRecorded(t *testing.T) {
+	w := newWorld(t)
+	k := w.newKey(account("a"), domain.Permissions()...)
+	w.watching(k, w.newEndpoint(k), 40, "")
+	path := "/v1/wallets/" + wallet + "/statement"
+	ask := func(query string) (through float64, moves int) {
+		t.Helper()
+		got := wantStatus(t, w.call("GET", path+query, k, ""), 200)
+		return in(t, got.body, "throughLedger").(float64), len(in(t, got.body, "data").([]any))
+	}
+	w.statement.Moves = []api.MoveRecord{moved(89, 0, 1), moved(90, 1, 2), moved(91, 2, 3)}
+	w.followed = api.Followed{Ledger: 90, MovesSince: 30, ClosedAtMillis: closedMillis}
+	w.counts = 3 // the ledger counts when it is looked for the second time
+	if through, moves := ask(""); through != 91 || moves != 3 {
+		t.Errorf("%d moves through %v", moves, through)
+	}
+	w.followed.Ledger = 90
+	if through, moves := ask(""); through != 90 || moves != 2 {
+		t.Errorf("of a ledger that never counts: %d moves through %v", moves, through)
+	}
+	w.statements = nil
+	next := in(t, wantStatus(t, w.call("GET", path+"?to=90&limit=1", k, ""), 200).body, "nextCursor")
+	if through, moves := ask("?to=90&limit=1&cursor=" + next.(string)); through != 90 || moves != 1 {
+		t.Errorf("with an end: %d moves through %v", moves, through)
+	}
+	for _, f := range w.statements {
+		if f.OpenMillis != 0 {
+			t.Errorf("with an end of its own later moves are asked for: %+v", f)
+		}
+	}
+	// The first ledger that a new watch sees is waited for as well.
+	w.followed, w.counts = api.Followed{Ledger: 90, MovesSince: 91, ClosedAtMillis: closedMillis}, 2
+	if through, moves := ask("?from=91"); through != 91 || moves == 0 {
+		t.Errorf("since the first ledger: %d moves through %v", moves, through)
 	}
 }
 

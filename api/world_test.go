@@ -60,6 +60,7 @@ type world struct {
 	behind    bool     // the history lacks too much for the engine
 
 	followed   api.Followed
+	counts     int // looks at the cursor until one more ledger counts; 0: none will
 	ledgersErr error
 	statement  api.Statement
 	statements []api.StatementFilter // that were asked for
@@ -773,6 +774,12 @@ func isBetween(stroops string, least, most *int64) bool {
 func (w *world) Followed(context.Context) (api.Followed, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.counts > 0 {
+		w.counts--
+		if w.counts == 0 {
+			w.followed.Ledger++
+		}
+	}
 	return w.followed, w.ledgersErr
 }
 
@@ -786,6 +793,15 @@ func (w *world) Statement(
 	}
 	w.statements = append(w.statements, f)
 	s := w.statement
+	for n, m := range s.Moves {
+		if m.Ledger > f.LastLedger {
+			s.Moves = s.Moves[:n]
+			if f.OpenMillis != 0 {
+				s.Uncounted = w.statement.Moves[len(w.statement.Moves)-1].Ledger
+			}
+			break
+		}
+	}
 	i := slices.IndexFunc(s.Moves, func(m api.MoveRecord) bool {
 		return m.Ledger == after.Ledger && m.Place == after.Place && m.ID == after.MoveID
 	})

@@ -22,8 +22,7 @@ const (
 // ErrManyBalances means that a wallet has moved more than 2,000 balances: one is to be named.
 var ErrManyBalances = errors.New("projections: more than 2,000 balances moved")
 
-// StatementFilter selects balance moves of a wallet. All but Balance, FromMillis and ToMillis must
-// be set.
+// StatementFilter selects balance moves of a wallet. All but Balance and the times must be set.
 type StatementFilter struct {
 	AccountID string // whose events are named
 	Wallet    string
@@ -36,6 +35,9 @@ type StatementFilter struct {
 	LastLedger  uint32 // of the statement, included
 	FromMillis  int64  // closed at or after; 0: no bound
 	ToMillis    int64  // closed before; 0: no bound
+	// OpenMillis is when LastLedger closed, where it is looked for moves of later ledgers; 0: it is
+	// not.
+	OpenMillis int64
 }
 
 // StatementPosition is the move that was returned last. Zero is the beginning.
@@ -51,6 +53,9 @@ type StatementPage struct {
 	Moves           []MoveRecord    // oldest first
 	Next            StatementPosition
 	KeptSinceMillis int64 // moves of ledgers that closed earlier are not kept; 0: all are
+	// Uncounted is the newest ledger after LastLedger that has such moves; 0: none has, or it was
+	// not looked for.
+	Uncounted uint32
 }
 
 // BalanceRecord is one balance over a statement.
@@ -172,7 +177,29 @@ func (s *statement) read(ctx context.Context) error {
 	if err := s.readMoves(ctx); err != nil {
 		return err
 	}
+	if err := s.readUncounted(ctx); err != nil {
+		return err
+	}
 	return s.readPayments(ctx)
+}
+
+// readUncounted looks for moves after the statement. They are few: those of the ledgers that the
+// follower has recorded and not counted yet.
+func (s *statement) readUncounted(ctx context.Context) error {
+	f := s.filter
+	if f.OpenMillis == 0 {
+		return nil
+	}
+	query := fmt.Sprintf(`SELECT max(ledger) FROM {database:Identifier}.balance_moves
+WHERE wallet_address = {wallet:String} AND ledger_closed_at >= %s AND ledger > %d`,
+		closing(f.OpenMillis), max(f.LastLedger, f.FirstLedger-1))
+	if f.ToMillis != 0 {
+		query += " AND ledger_closed_at < " + closing(f.ToMillis)
+	}
+	if f.Balance != "" {
+		query += " AND balance = {balance:String}"
+	}
+	return s.db.queryRow(ctx, query, s.which(), &s.page.Uncounted)
 }
 
 const selectNow = `SELECT toInt64(toUnixTimestamp(now()))`

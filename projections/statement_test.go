@@ -244,6 +244,44 @@ func TestAStatementIsNeverShort(t *testing.T) {
 	}
 }
 
+// Moves beyond an open statement are found: of its wallet and balance, in ledgers that closed in
+// its time and do not lie before it. With an end of its own it looks for none.
+func TestMovesBeyondAStatementAreFound(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.project(nil)
+	r.move(2, 10, 20, nil)
+	r.move(3, 20, 30, nil)
+	r.move(4, 0, 5, func(m *domain.BalanceMove) { m.Pool = strings.Repeat("ab", 32) })
+	r.move(9, 0, 5, func(m *domain.BalanceMove) { m.Wallet = "GOTHER" })
+	history := r.statements()
+	open := wholeStatement()
+	open.LastLedger, open.OpenMillis = 2, startMillis+2000
+	for name, c := range map[string]struct {
+		change func(*projections.StatementFilter)
+		want   uint32
+	}{
+		"of all balances": {func(*projections.StatementFilter) {}, 4},
+		"of one":          {func(f *projections.StatementFilter) { f.Balance = "XLM" }, 3},
+		"until a time": {
+			func(f *projections.StatementFilter) { f.ToMillis = startMillis + 4000 }, 3,
+		},
+		"that begins later":       {func(f *projections.StatementFilter) { f.FirstLedger = 3 }, 4},
+		"that begins after them":  {func(f *projections.StatementFilter) { f.FirstLedger = 5 }, 0},
+		"that has them":           {func(f *projections.StatementFilter) { f.LastLedger = 4 }, 0},
+		"with an end of its own":  {func(f *projections.StatementFilter) { f.OpenMillis = 0 }, 0},
+		"of ledgers closed later": {func(f *projections.StatementFilter) { f.OpenMillis += 3000 }, 0},
+	} {
+		f := open
+		c.change(&f)
+		page, err := history.Statement(t.Context(), f, 10, projections.StatementPosition{})
+		must(t, err)
+		if page.Uncounted != c.want {
+			t.Errorf("a statement %s: %d and not %d", name, page.Uncounted, c.want)
+		}
+	}
+}
+
 // What a retention may have deleted is not told of, and the statement says so.
 func TestAStatementBeginsWhereMovesAreKept(t *testing.T) {
 	t.Parallel()

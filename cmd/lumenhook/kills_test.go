@@ -83,7 +83,7 @@ func TestALedgerReadAgainAfterItsWatchMovedTellsNobodyElse(t *testing.T) {
 
 	// The webhook is delivered before the ledger is noted as read, so that one post is
 	// all that may ever come of it; the watch moves as soon as the service is back.
-	one := s.payUpToTheCursor(holds, wallet)
+	one := s.payUpToTheCursor(holds, wallet, "1m")
 	s.eventually("the first event in the history", func() bool { return s.delivered(1) })
 	killed := time.Now()
 	s.kill()
@@ -92,7 +92,7 @@ func TestALedgerReadAgainAfterItsWatchMovedTellsNobodyElse(t *testing.T) {
 	s.wasReadAgain(one, killed)
 
 	// The watch moves before the service dies: every reading after it sees it moved.
-	two := s.payUpToTheCursor(holds, wallet)
+	two := s.payUpToTheCursor(holds, wallet, "1m")
 	s.moveWatch(toFirst)
 	killed = time.Now()
 	s.kill()
@@ -118,13 +118,13 @@ func TestALedgerReadAgainAfterItsWatchMovedTellsNobodyElse(t *testing.T) {
 }
 
 // payUpToTheCursor pays a wallet, and returns when the matches of its ledger are
-// committed and the record that it was read is held up at the broker.
-func (s *testService) payUpToTheCursor(holds, wallet string) (paid devclient.Payment) {
+// committed and the record that it was read is held up at the broker, for a while.
+func (s *testService) payUpToTheCursor(holds, wallet, length string) (paid devclient.Payment) {
 	s.t.Helper()
 	s.order(holds, "append matches 5s") // time to order the other: every ledger has a cursor
 	s.devnet(&paid, "pay", "--to", wallet, "--amount", "1", "--json")
 	s.taken(holds)
-	s.order(holds, "append ledgers 1m")
+	s.order(holds, "append ledgers "+length)
 	s.taken(holds)
 	return paid
 }

@@ -421,6 +421,7 @@ func (h *History) Statement(
 	s := api.Statement{
 		Next:            api.StatementPosition(page.Next),
 		KeptSinceMillis: page.KeptSinceMillis,
+		Uncounted:       page.Uncounted,
 	}
 	for _, b := range page.Balances {
 		s.Balances = append(s.Balances, api.BalanceRecord(b))

@@ -1,0 +1,61 @@
+package api
+
+import (
+	"context"
+	"time"
+
+	"github.com/lumenhook/lumenhook/domain"
+)
+
+const (
+	// countedMax bounds how long a statement waits for a ledger to count whose moves are recorded.
+	countedMax = 2 * time.Second
+	// countedPoll is the time between looks at the follower's cursor.
+	countedPoll = 20 * time.Millisecond
+)
+
+// findStatement reads a statement of the ledgers that count. Matches and moves of a ledger are
+// committed before it counts, so a webhook can arrive in between: whoever asks on getting it would
+// miss its payment. Where moves of the wallet are recorded beyond the statement, it waits for their
+// ledger and reads again. A ledger that does not count in time, as when the follower died over it,
+// is left out: throughLedger says so.
+func (a *API) findStatement(
+	ctx context.Context, r *request, asked statementQuery, watches []domain.Watch, followed Followed,
+) (view statementView, f StatementFilter, s Statement, err error) {
+	for waited := false; ; waited = true {
+		view, f = newStatement(r, asked, watches, followed)
+		if f.FirstLedger > f.LastLedger && f.OpenMillis == 0 {
+			return view, f, Statement{}, nil
+		}
+		s, err = a.History.Statement(ctx, f, asked.after, asked.limit)
+		if err != nil || s.Uncounted == 0 || waited {
+			return view, f, s, err
+		}
+		if followed, err = a.awaitCounted(ctx, followed, s.Uncounted); err != nil {
+			return view, f, s, err
+		}
+	}
+}
+
+// awaitCounted returns the follower's cursor once a ledger counts, or what it is after countedMax.
+func (a *API) awaitCounted(ctx context.Context, now Followed, ledger uint32) (Followed, error) {
+	bound := time.NewTimer(countedMax)
+	defer bound.Stop()
+	tick := time.NewTicker(countedPoll)
+	defer tick.Stop()
+	for now.Ledger < ledger {
+		select {
+		case <-tick.C:
+		case <-bound.C:
+			return now, nil
+		case <-ctx.Done():
+			return now, ctx.Err()
+		}
+		newer, err := a.followed(ctx)
+		if err != nil {
+			return now, err
+		}
+		now = newer
+	}
+	return now, nil
+}

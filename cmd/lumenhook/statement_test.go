@@ -1,0 +1,32 @@
+package main
+
+import (
+	"net/http"
+	"path/filepath"
+	"testing"
+
+	"github.com/lumenhook/lumenhook/api/client"
+)
+
+// A payment's matches are committed before its ledger counts. Whoever asks for the statement in
+// between, as on getting the webhook, waits for the ledger, and sees the payment.
+func TestAStatementHasThePaymentOfAWebhook(t *testing.T) {
+	s := &testService{t: t, dir: t.TempDir()}
+	holds := filepath.Join(t.TempDir(), "hold")
+	s.start("--no-demo", "--egress-ports", "1024-65535", "--ledger-interval", "200ms",
+		"--balance-moves", "--fault-hold-file", holds)
+	h := startHooks(t, s.dir)
+	wallet := s.watchedWallet(h)
+	paid := s.payUpToTheCursor(holds, wallet, "1s")
+	var got client.Statement
+	path := "/v1/wallets/" + wallet + "/statement"
+	if status := s.call("GET", path, nil, &got); status != http.StatusOK {
+		t.Fatalf("it was answered %d", status)
+	}
+	if got.ThroughLedger == nil || *got.ThroughLedger < paid.Ledger || len(got.Data) != 1 ||
+		got.Data[0].Ledger != paid.Ledger {
+		t.Errorf("of a payment in ledger %d: %+v", paid.Ledger, got)
+	}
+	s.eventually("the webhook", func() bool { return h.has(paid.ID) })
+	s.interrupt()
+}
