@@ -24,7 +24,7 @@ MODIFIED ?= $(if $(shell git status --porcelain 2>/dev/null),true,false)
 CLI := github.com/lumenhook/lumenhook/internal/cli
 LDFLAGS := -X $(CLI).version=$(VERSION) -X $(CLI).commit=$(COMMIT) -X $(CLI).date=$(DATE) -X $(CLI).modified=$(MODIFIED)
 
-.PHONY: run build test test-kafka test-kafka-long test-cluster test-browser test-signatures test-receivers test-shells lint lint-units lint-openapi vuln fuzz race sim trial reconcile-soak bench bench-waiting bench-api bench-match bench-projections bench-ledger bench-restore recording site site-serve charts release-forms release-snapshot generate generate-clients clean
+.PHONY: run build test test-kafka test-kafka-long test-cluster test-browser test-signatures test-receivers test-shells lint lint-units lint-openapi vuln fuzz race sim trial reconcile-soak bench bench-waiting bench-api bench-match bench-projections bench-statement bench-ledger bench-restore recording site site-serve charts release-forms release-snapshot generate generate-clients clean
 
 run: build ## build and start everything; Ctrl-C stops it
 	@./bin/lumenhook run $(ARGS)
@@ -173,6 +173,10 @@ bench-match: ## payments against 1,000,000 watches, beside a look-up in a map; A
 
 bench-projections: ## rebuild, live projector, and reads among 10,000,000 attempts; ARGS='-attempts 1000000' for fewer
 	$(GO) test -run XXX -bench 'Rebuild|LiveProjector|Reads' -benchtime 1x -timeout 40m ./projections $(ARGS)
+
+bench-statement: ## statements of wallets with 10, 1,000 and 100,000 moves, beside ClickHouse's own queries; the follower with balance moves and without
+	$(GO) test -run XXX -bench Statement -benchtime 20x -timeout 15m ./cmd/lumenhook $(ARGS)
+	$(GO) test -run XXX -bench BalanceMoves -benchtime 5x -count 5 ./streams/follower $(ARGS)
 
 bench-ledger: ## from ledgers to payments: real ones, and one of 1,000 payments as RPC JSON, zstd and XDR, on one core
 	$(GO) test -run XXX -bench 'From' -cpu 1 -benchtime 5s -timeout 10m ./internal/stellar/source/sourcestest $(ARGS)

@@ -162,7 +162,7 @@ func (s *statement) read(ctx context.Context) error {
 	if err := s.readKept(ctx); err != nil {
 		return err
 	}
-	opening, err := s.standing(ctx, "NOT ("+s.began()+")")
+	opening, err := s.readOpening(ctx)
 	if err != nil {
 		return err
 	}
@@ -258,6 +258,15 @@ func (s *statement) which() parameters {
 
 // Copies of a row lie in one month.
 const monthByMonth = ` SETTINGS do_not_merge_across_partitions_select_final = 1`
+
+// readOpening returns where each balance stood before the statement: nowhere, where nothing that
+// may be looked at lies before it.
+func (s *statement) readOpening(ctx context.Context) (map[string]int64, error) {
+	if s.filter.FirstLedger <= s.filter.RecordSince && s.filter.FromMillis == 0 {
+		return map[string]int64{}, nil
+	}
+	return s.standing(ctx, "NOT ("+s.began()+")")
+}
 
 // standing returns where the last recorded move with a condition left each balance.
 func (s *statement) standing(ctx context.Context, condition string) (map[string]int64, error) {

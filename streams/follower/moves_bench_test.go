@@ -1,0 +1,50 @@
+package follower_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/lumenhook/lumenhook/internal/testkit"
+	"github.com/lumenhook/lumenhook/schemas"
+	"github.com/lumenhook/lumenhook/streams/follower"
+)
+
+// BenchmarkBalanceMoves follows one chain, in each of whose ledgers a watched wallet has moves,
+// with their recording and without, and gives the processor time of a ledger. The embedded broker
+// and the network's server are in it, with and without alike.
+//
+//	make bench-statement
+func BenchmarkBalanceMoves(b *testing.B) {
+	r := newRig(b)
+	c := r.busyChain()
+	run := 0
+	for _, moves := range []bool{false, true} {
+		b.Run(fmt.Sprintf("recorded=%t", moves), func(b *testing.B) {
+			r := *r
+			r.t = b
+			spent, ledgers, records := 0.0, 0, 0
+			for b.Loop() {
+				run++
+				r.anew(fmt.Sprintf("bench-%d", run))
+				from := reader(b, c.rpc(b, c.network.RPCURL()), c.network.Passphrase())
+				if moves {
+					from.GiveMoves()
+				}
+				config := r.config()
+				config.Passphrase, config.Source = c.network.Passphrase(), from
+				config.Start = follower.Start{Sequence: 2}
+				began := testkit.ProcessorTime(b)
+				x := r.startReady(config)
+				ledgers += len(x.until(c.last))
+				spent += (testkit.ProcessorTime(b) - began).Seconds()
+				if err := x.stopped(); err != nil {
+					b.Fatal(err)
+				}
+				records += len(r.read(schemas.TopicPayments))
+			}
+			b.ReportMetric(spent*1e6/float64(ledgers), "cpu-µs/ledger")
+			b.ReportMetric(float64(records)/float64(ledgers), "records/ledger")
+			b.ReportMetric(0, "ns/op")
+		})
+	}
+}
