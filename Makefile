@@ -24,7 +24,7 @@ MODIFIED ?= $(if $(shell git status --porcelain 2>/dev/null),true,false)
 CLI := github.com/lumenhook/lumenhook/internal/cli
 LDFLAGS := -X $(CLI).version=$(VERSION) -X $(CLI).commit=$(COMMIT) -X $(CLI).date=$(DATE) -X $(CLI).modified=$(MODIFIED)
 
-.PHONY: run build test test-kafka test-kafka-long test-cluster test-browser test-signatures test-receivers test-shells lint lint-units lint-openapi vuln fuzz race sim trial reconcile-soak bench bench-waiting bench-api bench-match bench-projections bench-statement bench-ledger bench-restore recording site site-serve charts release-forms release-snapshot generate generate-clients clean
+.PHONY: run build test test-kafka test-kafka-long test-cluster test-browser test-signatures test-receivers test-shells lint lint-units lint-openapi vuln fuzz race sim trial reconcile-soak bench bench-waiting bench-api bench-match bench-projections bench-statement bench-receipts bench-ledger bench-restore recording site site-serve charts release-forms release-snapshot generate generate-clients clean
 
 run: build ## build and start everything; Ctrl-C stops it
 	@./bin/lumenhook run $(ARGS)
@@ -177,6 +177,10 @@ bench-projections: ## rebuild, live projector, and reads among 10,000,000 attemp
 bench-statement: ## statements of wallets with 10, 1,000 and 100,000 moves, beside ClickHouse's own queries; the follower with balance moves and without
 	$(GO) test -run XXX -bench Statement -benchtime 20x -timeout 15m ./cmd/lumenhook $(ARGS)
 	$(GO) test -run XXX -bench BalanceMoves -benchtime 5x -count 5 ./streams/follower $(ARGS)
+
+bench-receipts: ## a proof of one of 100,000 leaves by ClickHouse and in memory, and what receipts add to an attempt
+	$(GO) test -run XXX -bench Proof -benchtime 200x -count 3 ./projections $(ARGS)
+	$(GO) test -run XXX -bench AttemptLog -count 3 ./domain $(ARGS)
 
 bench-ledger: ## from ledgers to payments: real ones, and one of 1,000 payments as RPC JSON, zstd and XDR, on one core
 	$(GO) test -run XXX -bench 'From' -cpu 1 -benchtime 5s -timeout 10m ./internal/stellar/source/sourcestest $(ARGS)

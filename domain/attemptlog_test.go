@@ -119,3 +119,34 @@ func TestTheTextOfAnAttempt(t *testing.T) {
 		t.Errorf("it is\n%s\nand not\n%s", got, want)
 	}
 }
+
+// BenchmarkAttemptLog is what receipts add to the way of an attempt: in the dispatcher the hashes
+// of a body of 1 KiB and its signature, in the engine the leaf and the subtrees that it completes,
+// and their fold. Beside it stands the whole decision and fold of an attempt, which has the second.
+func BenchmarkAttemptLog(b *testing.B) {
+	body, signature := bytes.Repeat([]byte("x"), 1024), strings.Repeat("y", 67)
+	b.Run("hashes of the request", func(b *testing.B) {
+		for b.Loop() {
+			_, _ = sha256.Sum256(body), sha256.Sum256([]byte(signature))
+		}
+	})
+	made := loggedAttempt(1)
+	b.Run("leaf and fold", func(b *testing.B) {
+		var log AttemptLog
+		for b.Loop() {
+			log = log.with(log.next(1, "ep_1", made))
+		}
+	})
+	b.Run("the whole attempt", func(b *testing.B) {
+		endpoint := Endpoint{ID: "ep_1", AccountID: "acc_1", Status: StatusActive}
+		delivery := Delivery{EventID: made.EventID, EndpointID: "ep_1", Version: 1, Run: 1}
+		result := made.Result
+		result.BodySHA256, result.SignatureSHA256 = made.Entry.BodySHA256, made.Entry.SignatureSHA256
+		for b.Loop() {
+			delivery.State = StateQueued // whatever the schedule says: another is made
+			facts := DecideAttempt(endpoint, delivery, delivery.Attempts+1, result, Policy{}, 0)
+			endpoint, delivery = EvolveEndpoint(endpoint, delivery,
+				Fact{Aggregate: "ep_1", Version: endpoint.Version + 1, Body: facts[0]})
+		}
+	})
+}

@@ -50,8 +50,8 @@ func BenchmarkStatement(b *testing.B) {
 }
 
 const (
-	statementPage = `SELECT move_id, balance, kind, ledger, ledger_closed_at, place, tx_hash, operation,
-    before_stroops, after_stroops, payment_ids
+	statementPage = `SELECT move_id, balance, kind, ledger, ledger_closed_at, place, tx_hash,
+    operation, before_stroops, after_stroops, payment_ids
 FROM balance_moves FINAL WHERE wallet_address = {wallet:String}
 ORDER BY ledger, place, move_id LIMIT 51
 SETTINGS do_not_merge_across_partitions_select_final = 1`
