@@ -48,7 +48,7 @@ test: lint ## everything, with real parts
 
 # The suites that hold on both brokers share a cluster, one package after another: some
 # end all brokers. They wait more than they compute, so that two clusters at a time make
-# them half as long. Two packages start brokers of their own only.
+# them half as long. Some start brokers of their own only.
 KAFKA_OWN := ./internal/kafkatest ./internal/kafkaflags
 KAFKA_LOGS := ./streams ./streams/commands ./streams/directory ./streams/topology ./streams/retention
 KAFKA_ROLES := ./streams/engine ./streams/follower ./streams/mailer ./streams/mirror ./streams/transfer ./projections
@@ -57,7 +57,7 @@ KAFKA_TEST := $(GO) test -tags kafka -p 1 -count 1 -timeout 15m
 KAFKA_LONG := RunsOver
 .PHONY: kafka-installed kafka-own kafka-logs kafka-roles
 test-kafka: kafka-installed ## the suites of everything that uses Kafka, on three real brokers; needs Java 17 and, once, Maven
-	$(GO) vet -tags kafka $(KAFKA_OWN) $(KAFKA_LOGS) $(KAFKA_ROLES) ./internal/bench/speed
+	$(GO) vet -tags kafka $(KAFKA_OWN) $(KAFKA_LOGS) $(KAFKA_ROLES) ./internal/bench/speed ./cmd/lumenhook
 	$(MAKE) -j 2 --output-sync=target kafka-roles kafka-logs kafka-own
 
 kafka-installed:
@@ -67,6 +67,7 @@ kafka-installed:
 kafka-own:
 	$(KAFKA_TEST) $(KAFKA_OWN)
 	$(KAFKA_TEST) -run RealKafka ./internal/bench/speed
+	$(KAFKA_TEST) -run DoctorOfARealCluster ./cmd/lumenhook
 
 kafka-logs:
 	$(GO) run ./internal/kafkatest/with $(KAFKA_TEST) -skip '$(KAFKA_LONG)' $(KAFKA_LOGS)

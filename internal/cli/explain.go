@@ -112,6 +112,9 @@ func brokerCause(err error, address string) string {
 	case errors.Is(err, io.EOF):
 		return "it hung up, as a broker does that refuses a login, or expects TLS: are --kafka-user, " +
 			"its password, --kafka-sasl and --kafka-tls right?"
+	case strings.Contains(err.Error(), "tls alert record"): // kgo has no type for it
+		return "it speaks TLS: name its authorities with --kafka-ca-file, or give --kafka-tls where " +
+			"this machine trusts them"
 	}
 	return cause(errors.New(strings.TrimPrefix(withoutPackages(err), "unable to dial: ")), address)
 }

@@ -105,6 +105,9 @@ func compare(
 func compareTopic(want streams.TopicSpec, have streams.TopicState, found bool) (all []Difference) {
 	if !found {
 		shape := fmt.Sprintf("%d × %d", want.Partitions, want.ReplicationFactor)
+		if want.Partitions == 0 { // nobody has said how many, and there is no topic that shows it
+			shape = fmt.Sprintf("there in %d copies", want.ReplicationFactor)
+		}
 		return []Difference{{
 			Setting: topicItself,
 			Have:    "missing",
