@@ -2,7 +2,7 @@
 // hands it to your code afterwards.
 //
 //	verify.go    the signature: Verify
-//	event.go     the payloads, typed: Event, PaymentData, PingData
+//	event.go     the payloads, typed: Event, PaymentData, PingData, FailingData, DisabledData
 //	inbox.go     the table of events that were received: Inbox
 //	receiver.go  the HTTP handler: Receiver
 //

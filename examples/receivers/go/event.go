@@ -15,6 +15,10 @@ const (
 	PaymentReceived = "payment.received"
 	PaymentRejected = "payment.rejected"
 	TestPing        = "test.ping"
+
+	// Of another endpoint of the account, whose notices come to this one.
+	EndpointFailing  = "endpoint.failing"
+	EndpointDisabled = "endpoint.disabled"
 )
 
 // Event is the body of a webhook (schemas/events). What Data holds depends on Type.
@@ -79,11 +83,37 @@ type Verification struct {
 
 // PingData is the data of test.ping.
 type PingData struct {
-	Endpoint struct {
-		ID          string `json:"id"`
-		URL         string `json:"url"`
-		Description string `json:"description"`
-	} `json:"endpoint"`
+	Endpoint Endpoint `json:"endpoint"`
+}
+
+// FailingData is the data of endpoint.failing: the endpoint has taken nothing for a while.
+type FailingData struct {
+	Endpoint       Endpoint    `json:"endpoint"`
+	FailingSince   string      `json:"failingSince"` // ISO 8601, UTC
+	FailedAttempts int         `json:"failedAttempts"`
+	LastAttempt    LastAttempt `json:"lastAttempt"`
+}
+
+// DisabledData is the data of endpoint.disabled: nothing is sent to the endpoint any more.
+type DisabledData struct {
+	Endpoint    Endpoint    `json:"endpoint"`
+	Reason      string      `json:"reason"`     // gone, consecutive_failures
+	DisabledAt  string      `json:"disabledAt"` // ISO 8601, UTC
+	LastAttempt LastAttempt `json:"lastAttempt"`
+}
+
+// Endpoint is the endpoint that an event is about, as it was when the event was made.
+type Endpoint struct {
+	ID          string `json:"id"`
+	URL         string `json:"url"`
+	Description string `json:"description"`
+}
+
+// LastAttempt is what the endpoint's receiver answered last. Without a status there is an error.
+type LastAttempt struct {
+	EventID    string  `json:"eventId"`
+	StatusCode *int    `json:"statusCode"`
+	Error      *string `json:"error"`
 }
 
 // ParseEvent reads a body: one JSON object in UTF-8 with the fields of every event.
@@ -107,21 +137,32 @@ func ParseEvent(body []byte) (Event, error) {
 
 // Payment returns the data of payment.received or payment.rejected.
 func (e Event) Payment() (PaymentData, error) {
-	var d PaymentData
-	if err := json.Unmarshal(e.Data, &d); err != nil {
-		return d, fmt.Errorf("the data of %s: %w", e.ID, err)
-	}
-	if d.Payment.ID == "" {
-		return d, fmt.Errorf("the data of %s, a %s, has no payment", e.ID, e.Type)
-	}
-	return d, nil
+	return dataOf(e, "payment", func(d PaymentData) bool { return d.Payment.ID != "" })
 }
 
 // Ping returns the data of test.ping.
 func (e Event) Ping() (PingData, error) {
-	var d PingData
+	return dataOf(e, "endpoint", func(d PingData) bool { return d.Endpoint.ID != "" })
+}
+
+// Failing returns the data of endpoint.failing.
+func (e Event) Failing() (FailingData, error) {
+	return dataOf(e, "time since when", func(d FailingData) bool { return d.FailingSince != "" })
+}
+
+// Disabled returns the data of endpoint.disabled.
+func (e Event) Disabled() (DisabledData, error) {
+	return dataOf(e, "time of disabling", func(d DisabledData) bool { return d.DisabledAt != "" })
+}
+
+// dataOf reads the data of an event. That of another type has no part of that name.
+func dataOf[D any](e Event, part string, has func(D) bool) (D, error) {
+	var d D
 	if err := json.Unmarshal(e.Data, &d); err != nil {
 		return d, fmt.Errorf("the data of %s: %w", e.ID, err)
+	}
+	if !has(d) {
+		return d, fmt.Errorf("the data of %s, a %s, has no %s", e.ID, e.Type, part)
 	}
 	return d, nil
 }

@@ -2,6 +2,7 @@ package receiver
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"os"
 	"reflect"
@@ -46,22 +47,18 @@ func TestVerifyDoesAsThePublishedVectorsSay(t *testing.T) {
 
 // TestTypesHoldEveryField: each published event comes out of the types as it went in.
 func TestTypesHoldEveryField(t *testing.T) {
-	var events []json.RawMessage
+	var events, notices []json.RawMessage
 	published(t, "events.json", &events)
-	if len(events) == 0 {
+	published(t, "notices.json", &notices)
+	if len(events) == 0 || len(notices) == 0 {
 		t.Fatal("there are no events")
 	}
-	for _, text := range events {
+	for _, text := range append(events, notices...) {
 		event, err := ParseEvent(text)
 		if err != nil {
 			t.Fatal(err)
 		}
-		var data any
-		if event.Type == TestPing {
-			data, err = event.Ping()
-		} else {
-			data, err = event.Payment()
-		}
+		data, err := typed(event)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -75,6 +72,40 @@ func TestTypesHoldEveryField(t *testing.T) {
 		if got, want := decoded(t, again), decoded(t, text); !reflect.DeepEqual(got, want) {
 			t.Errorf("%s came out as\n%s", text, again)
 		}
+	}
+}
+
+// typed is the data of an event, in the type that the event's type asks for.
+func typed(event Event) (any, error) {
+	switch event.Type {
+	case PaymentReceived, PaymentRejected:
+		return event.Payment()
+	case TestPing:
+		return event.Ping()
+	case EndpointFailing:
+		return event.Failing()
+	case EndpointDisabled:
+		return event.Disabled()
+	}
+	return nil, fmt.Errorf("the kit has no type for %s", event.Type)
+}
+
+// TestDataOfAnotherTypeIsRefused: the data of a type of later is no data of a type of today, and
+// the event is readable all the same.
+func TestDataOfAnotherTypeIsRefused(t *testing.T) {
+	event, err := ParseEvent([]byte(`{"id":"evt_1","type":"endpoint.moved","apiVersion":"2026-11-01",` +
+		`"createdAt":"2026-11-02T12:00:01.456Z","data":{"endpoint":{"id":"ep_1"},"new":true}}`))
+	if err != nil || event.Type != "endpoint.moved" || len(event.Data) == 0 {
+		t.Fatalf("%+v, %v", event, err)
+	}
+	if d, err := event.Failing(); err == nil {
+		t.Errorf("it is taken for %+v", d)
+	}
+	if d, err := event.Disabled(); err == nil {
+		t.Errorf("it is taken for %+v", d)
+	}
+	if d, err := event.Payment(); err == nil {
+		t.Errorf("it is taken for %+v", d)
 	}
 }
 
