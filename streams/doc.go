@@ -70,6 +70,7 @@
 //	deleter.go     deleting records, and how far their readers are
 //	hold.go        keeping records from being deleted for a while
 //	store.go       state on Pebble and its batches
+//	compactions.go when a store's compactions run
 //	bookmark.go    the last record that a state has folded
 //	timers.go      the timer index, by group and time
 //	notes.go       a task's notes in its journal: input positions, and start records

@@ -110,6 +110,7 @@ func openPebble(cfg StoreConfig) (*pebble.DB, error) {
 		Logger:             pebbleLog{cfg.Logger},
 		FormatMajorVersion: pebble.FormatNewest,
 	}
+	opts.Experimental.CompactionScheduler = new(compactions)
 	for i := range opts.Levels {
 		opts.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
 	}
