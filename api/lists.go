@@ -74,7 +74,14 @@ func (a *API) cursorSum(r *request, q *decode.Query, at Position) []byte {
 // page reads where a list continues and how many objects are requested, after all other
 // parameters.
 func (a *API) page(r *request, q *decode.Query) (after *Position, limit int, err error) {
-	limit = q.Count("limit", defaultPage, maxPage)
+	return a.pageWithin(r, q, defaultPage, maxPage)
+}
+
+// pageWithin is page for a list with bounds of its own.
+func (a *API) pageWithin(
+	r *request, q *decode.Query, unlessGiven, most int,
+) (after *Position, limit int, err error) {
+	limit = q.Count("limit", unlessGiven, most)
 	if err := q.Err(); err != nil {
 		return nil, 0, err
 	}

@@ -28,6 +28,11 @@ var (
 	ErrHistoryBehind = errors.New("the history is behind")
 	// ErrManyBalances means that more balances of a wallet moved than one statement has.
 	ErrManyBalances = errors.New("too many balances moved")
+	// ErrFactsMissing means that the first facts of an object are not kept, so that it cannot be
+	// folded.
+	ErrFactsMissing = errors.New("the first facts are not kept")
+	// ErrManyFacts means that an object has more facts than are folded.
+	ErrManyFacts = errors.New("too many facts")
 	// ErrHistoryUnavailable means that the history cannot be read.
 	ErrHistoryUnavailable = errors.New("the history is unavailable")
 )
@@ -198,9 +203,29 @@ type History interface {
 	Statement(
 		ctx context.Context, f StatementFilter, after StatementPosition, limit int,
 	) (Statement, error)
+	// EndpointSteps returns facts of an endpoint itself, newest first, with the state before and
+	// after each, as domain.Fact.Kept has them; of a deleted one too. Its errors are
+	// ErrEventNotFound, ErrFactsMissing, ErrManyFacts, ErrHistoryBehind and ErrHistoryUnavailable.
+	EndpointSteps(ctx context.Context, f StepFilter) (StepPage[domain.Endpoint], error)
+	// WatchSteps is EndpointSteps for a watch.
+	WatchSteps(ctx context.Context, f StepFilter) (StepPage[domain.Watch], error)
 	// AwaitWrites returns when the history holds everything that was acknowledged before
 	// the call, or ErrHistoryBehind or ErrHistoryUnavailable after a bounded time.
 	AwaitWrites(ctx context.Context) error
+}
+
+// StepFilter selects facts of an account's endpoint or watch.
+type StepFilter struct {
+	AccountID string
+	ID        string
+	Before    uint64 // only facts of lower versions; 0: all
+	Limit     int
+}
+
+// StepPage are facts with their states, newest first.
+type StepPage[S any] struct {
+	Steps []domain.Step[S]
+	More  bool // there are earlier ones
 }
 
 // RatesFilter selects attempts of an account, sent from one time to before another.

@@ -47,6 +47,7 @@ type world struct {
 	seen      map[string]uint64 // versions that the directory shows
 	history   map[string]record
 	numbered  map[string]api.NumberedPage  // events that are pulled, by endpoint
+	happened  map[string][]domain.Fact     // kept facts, by endpoint and watch
 	logs      map[string]map[uint64][]byte // hashes of attempts, by endpoint and leaf
 	more      chan struct{}                // closed when there are more of them
 	waiting   int                          // requests that wait for more
@@ -120,6 +121,7 @@ func assemble(t testing.TB, change ...func(*api.Config)) *world {
 		used:      map[string]int64{},
 		attempt:   domain.AttemptResult{SentAtMillis: 1, DurationMillis: 12, StatusCode: 204},
 		seen:      map[string]uint64{},
+		happened:  map[string][]domain.Fact{},
 		history:   map[string]record{},
 		numbered:  map[string]api.NumberedPage{},
 		more:      make(chan struct{}),
@@ -225,14 +227,17 @@ func decideOn[S any](
 		return state, rejection
 	}
 	for _, b := range bodies {
-		state = evolve(state,
-			domain.Fact{
-				Aggregate: id,
-				Version:   version(state) + 1,
-				AtMillis:  nowMillis,
-				Cause:     c.ID,
-				Body:      b,
-			})
+		fact := domain.Fact{
+			Aggregate: id,
+			Version:   version(state) + 1,
+			AtMillis:  nowMillis,
+			Cause:     c.ID,
+			Body:      b,
+		}
+		state = evolve(state, fact)
+		if kept, own := fact.Kept(); own {
+			w.happened[id] = append(w.happened[id], kept)
+		}
 		w.facts++
 	}
 	all[id] = state
@@ -675,6 +680,48 @@ func (w *world) Rates(_ context.Context, f api.RatesFilter) (rates api.Rates, er
 		}
 	}
 	return rates, nil
+}
+
+// EndpointSteps folds what happened to an endpoint.
+func (w *world) EndpointSteps(
+	_ context.Context, f api.StepFilter,
+) (api.StepPage[domain.Endpoint], error) {
+	return stepsOf(w, f, func(e domain.Endpoint, fact domain.Fact) domain.Endpoint {
+		e, _ = domain.EvolveEndpoint(e, domain.Delivery{}, fact)
+		return e
+	}, func(e domain.Endpoint) string { return e.AccountID })
+}
+
+// WatchSteps folds what happened to a watch.
+func (w *world) WatchSteps(
+	_ context.Context, f api.StepFilter,
+) (api.StepPage[domain.Watch], error) {
+	return stepsOf(w, f, domain.EvolveWatch, func(x domain.Watch) string { return x.AccountID })
+}
+
+func stepsOf[S any](
+	w *world, f api.StepFilter, evolve func(S, domain.Fact) S, owner func(S) string,
+) (page api.StepPage[S], err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.historyErr != nil {
+		return page, fmt.Errorf("reading: %w", w.historyErr)
+	}
+	var state S
+	for _, fact := range w.happened[f.ID] {
+		if f.Before == 0 || fact.Version < f.Before {
+			before := state
+			state = evolve(state, fact)
+			page.Steps = append(page.Steps, domain.Step[S]{Fact: fact, Before: before, After: state})
+		}
+	}
+	if owner(state) != f.AccountID {
+		return api.StepPage[S]{}, api.ErrEventNotFound
+	}
+	slices.Reverse(page.Steps)
+	page.More = len(page.Steps) > f.Limit
+	page.Steps = page.Steps[:min(len(page.Steps), f.Limit)]
+	return page, nil
 }
 
 // LogSize counts the leaves that are there.

@@ -54,4 +54,5 @@
 //	wellformed.go what no Decide function may be given
 //	answer.go     what is answered
 //	fact.go       what can have happened
+//	step.go       a fact with the state before and after it
 package domain

@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"maps"
 	"strconv"
 	"strings"
 
@@ -15,31 +14,10 @@ import (
 // logTable has the hashes of the logs of attempts.
 const logTable = "attempt_log"
 
-// logMigration is the number of the migration that made it.
-const logMigration = 17
-
 // leaf is what an attempt adds to its endpoint's log.
 type leaf struct {
 	domain.LogEntry
 	sentAtMillis int64
-}
-
-// beginLog has the table, which an earlier version did not have, begin where the others are:
-// facts of before have no leaf, and reading all of them for nothing would leave the history
-// behind for as long as that takes. A leaf of before that there is after all, of an engine
-// that was new when the projector was not, is missing until the table is rebuilt.
-func (db *DB) beginLog(ctx context.Context) error {
-	l, err := db.live(ctx)
-	if err != nil {
-		return err
-	}
-	others := maps.Clone(l)
-	delete(others, logTable)
-	next, err := db.progress(ctx, others)
-	if err != nil {
-		return err
-	}
-	return db.recordProgress(ctx, layout{logTable: l[logTable]}, next)
 }
 
 // LogSize returns how many leaves a log has; 0: there is none of that name. Whoever has read an

@@ -28,6 +28,7 @@ type block struct {
 	attempts   rows[domain.AttemptMade]
 	leaves     rows[leaf]
 	changes    rows[endpointChange]
+	facts      rows[schemas.Message]
 	events     rows[domain.DeliveryCreated]
 	deliveries rows[delivery]
 	at         map[deliveryKey]int // index in deliveries of a delivery's last row
@@ -104,6 +105,7 @@ func (b *block) reset() {
 	b.attempts.reset()
 	b.leaves.reset()
 	b.changes.reset()
+	b.facts.reset()
 	b.events.reset()
 	b.deliveries.reset()
 	clear(b.at)

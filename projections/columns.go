@@ -25,6 +25,8 @@ func (b *block) table(name string) table {
 		return tableOf(name, &b.leaves, leafColumns)
 	case "endpoint_changes":
 		return tableOf(name, &b.changes, changeColumns)
+	case factsTable:
+		return tableOf(name, &b.facts, keptColumns)
 	case "events":
 		return tableOf(name, &b.events, eventColumns)
 	case "deliveries":
@@ -153,6 +155,18 @@ func changeColumns(rows []row[endpointChange]) []column {
 		column{"change", each(rows, func(r *r) string { return r.body.change })},
 		column{"reason", each(rows, func(r *r) string { return string(r.body.reason) })},
 		column{"changed_at", each(rows, func(r *r) int64 { return r.atMillis })},
+	)
+}
+
+func keptColumns(rows []row[schemas.Message]) []column {
+	type r = row[schemas.Message]
+	return append(placeColumns(rows),
+		column{"aggregate_id", each(rows, func(r *r) string { return r.endpointID })},
+		column{"version", each(rows, func(r *r) uint64 { return r.version })},
+		column{"fact", each(rows, func(r *r) string { return r.body.Type })},
+		column{"form", each(rows, func(r *r) string { return r.body.Version })},
+		column{"happened_at", each(rows, func(r *r) int64 { return r.atMillis })},
+		column{"value", each(rows, func(r *r) string { return text(r.body.Value) })},
 	)
 }
 

@@ -96,5 +96,6 @@
 //	list.go              lists of events, for the API; full.go, from complete tables only
 //	rates.go             attempts by the minute
 //	pull.go              events of an endpoint by their numbers
+//	steps.go             facts of an endpoint or a watch, with the state after each
 //	console.go           queries of people
 package projections

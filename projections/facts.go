@@ -34,8 +34,9 @@ type endpointChange struct {
 // changeEnabled makes waiting deliveries due at once; other changes affect no delivery.
 const changeEnabled = "enabled"
 
-// addFact collects the rows of a fact of the journal. The last case makes none: the rows
-// of accounts and watches come from their tables, and a delivery that is recalled has its row.
+// addFact collects the rows of a fact of the journal. The last case makes none but that of
+// table facts: the rows of accounts and watches come from their tables, and a delivery that is
+// recalled has its row.
 func (b *block) addFact(r streams.Record) error {
 	f, err := schemas.DecodeFactInPlace(schemas.Read(r.Value, r))
 	if err != nil {
@@ -43,6 +44,9 @@ func (b *block) addFact(r streams.Record) error {
 	}
 	if b.oldestMillis == 0 || f.AtMillis < b.oldestMillis {
 		b.oldestMillis = f.AtMillis
+	}
+	if kept, own := f.Kept(); own {
+		b.facts.add(newRow(r, f, schemas.EncodeFact(kept)))
 	}
 	switch body := f.Body.(type) {
 	case domain.DeliveryCreated:
@@ -168,7 +172,8 @@ func (d *delivery) join(earlier delivery) {
 	d.sentAtMillis = max(d.sentAtMillis, earlier.sentAtMillis)
 }
 
-// newRow uses the fact's aggregate as the endpoint: a delivery belongs to its endpoint's.
+// newRow uses the fact's aggregate as the endpoint: a delivery belongs to its endpoint's. In the
+// table of facts it may be a watch.
 func newRow[B any](r streams.Record, f domain.Fact, body B) row[B] {
 	return row[B]{
 		body:       body,

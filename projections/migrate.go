@@ -76,10 +76,38 @@ func Migrate(ctx context.Context, db *DB) error {
 		_, done := applied[m.Version]
 		return done && !dropped
 	}))
-	if _, done := applied[logMigration]; err == nil && len(applied) > 0 && !done {
-		err = db.beginLog(ctx)
+	if err == nil && len(applied) > 0 {
+		err = db.beginLate(ctx, applied)
 	}
 	return err
+}
+
+// lateTables are tables that earlier versions did not have, by the migrations that make them.
+var lateTables = map[uint32]string{17: logTable, 18: factsTable}
+
+// beginLate has late tables that were made just now begin where the others are: reading all of
+// the journal for them would leave the history behind for as long as that takes. What facts of
+// before would have in them is missing until such a table is rebuilt.
+func (db *DB) beginLate(ctx context.Context, applied map[uint32]string) error {
+	l, err := db.live(ctx)
+	if err != nil {
+		return err
+	}
+	late := make(layout)
+	for version, table := range lateTables {
+		if _, done := applied[version]; !done {
+			late[table] = l[table]
+			delete(l, table)
+		}
+	}
+	if len(late) == 0 {
+		return nil
+	}
+	next, err := db.progress(ctx, l)
+	if err != nil {
+		return err
+	}
+	return db.recordProgress(ctx, late, next)
 }
 
 func (db *DB) applyAll(ctx context.Context, migrations []schemas.Migration) error {

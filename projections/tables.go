@@ -20,6 +20,7 @@ var tableTopics = []tableTopic{
 	{"attempts", schemas.TopicJournal},
 	{logTable, schemas.TopicJournal},
 	{"endpoint_changes", schemas.TopicJournal},
+	{factsTable, schemas.TopicJournal},
 	{"events", schemas.TopicJournal},
 	{"deliveries", schemas.TopicJournal},
 }

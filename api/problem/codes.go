@@ -36,6 +36,8 @@ const (
 	CodeLedgersUnavailable   = "LEDGERS_UNAVAILABLE"
 	CodeMovesNotRecorded     = "BALANCE_MOVES_NOT_RECORDED"
 	CodeEventExpired         = "EVENT_EXPIRED"
+	CodeFactsNotKept         = "FACTS_NOT_KEPT"
+	CodeTooManyFacts         = "TOO_MANY_FACTS"
 	CodeNoReceipt            = "NO_RECEIPT"
 	CodeNoSigningKey         = "NO_SIGNING_KEY"
 	CodeOverloaded           = "OVERLOADED"
@@ -119,6 +121,8 @@ var kinds = map[string]kind{
 		http.StatusConflict, "The watch has covered too many ranges of ledgers",
 	},
 	CodeEventExpired:         {http.StatusGone, "The event is no longer kept"},
+	CodeFactsNotKept:         {http.StatusGone, "The first facts are not kept"},
+	CodeTooManyFacts:         {http.StatusConflict, "There are too many facts"},
 	CodeNoReceipt:            {http.StatusNotFound, "There is no receipt"},
 	CodeNoSigningKey:         {http.StatusNotImplemented, "There is no key to sign with"},
 	CodeRateLimited:          {http.StatusTooManyRequests, "Too many requests with this API key"},

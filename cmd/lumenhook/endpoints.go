@@ -17,6 +17,7 @@ func newEndpoints() *cobra.Command {
 	c.AddCommand(
 		newEndpointsCreate(&a), newEndpointsList(&a), newEndpointsUpdate(&a),
 		newEndpointsReplay(&a), newEndpointsRotate(&a), newEndpointsTest(&a),
+		newEndpointsHistory(&a),
 		withExample(asking(&a, "get ENDPOINT_ID", "Show an endpoint", cli.OneArgument,
 			func(ctx context.Context, c *client.Client, args []string) (client.Endpoint, error) {
 				return c.GetEndpoint(ctx, args[0])

@@ -16,6 +16,7 @@ func newWatches() *cobra.Command {
 	a.register(c)
 	c.AddCommand(
 		newWatchesCreate(&a), newWatchesList(&a), newWatchesUpdate(&a), newWatchesCheck(&a),
+		newWatchesHistory(&a),
 		withExample(asking(&a, "get WATCH_ID", "Show a watch", cli.OneArgument,
 			func(ctx context.Context, c *client.Client, args []string) (client.Watch, error) {
 				return c.GetWatch(ctx, args[0])

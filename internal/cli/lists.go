@@ -14,12 +14,15 @@ import (
 type PageFlags struct{ client.Page }
 
 // Register adds the flags.
-func (p *PageFlags) Register(c *cobra.Command) {
-	c.Flags().IntVar(&p.Limit, "limit", 50, "how many to list, 1 to 250")
+func (p *PageFlags) Register(c *cobra.Command) { p.RegisterWithin(c, 50, 250) }
+
+// RegisterWithin adds the flags, for a list with bounds of its own.
+func (p *PageFlags) RegisterWithin(c *cobra.Command, unlessGiven, most int) {
+	c.Flags().IntVar(&p.Limit, "limit", unlessGiven, fmt.Sprintf("how many to list, 1 to %d", most))
 	c.Flags().StringVar(&p.Cursor, "cursor", "", "go on where an earlier list ended")
 	c.PreRunE = func(*cobra.Command, []string) error {
-		if p.Limit < 1 || p.Limit > 250 {
-			return fmt.Errorf("--limit %d: must be from 1 to 250", p.Limit)
+		if p.Limit < 1 || p.Limit > most {
+			return fmt.Errorf("--limit %d: must be from 1 to %d", p.Limit, most)
 		}
 		return nil
 	}

@@ -444,6 +444,37 @@ func (h *History) Statement(
 	return s, nil
 }
 
+// EndpointSteps reads what happened to an endpoint, unless there is no history.
+func (h *History) EndpointSteps(
+	ctx context.Context, f api.StepFilter,
+) (api.StepPage[domain.Endpoint], error) {
+	return steps(ctx, h, f, (*projections.History).EndpointSteps)
+}
+
+// WatchSteps reads what happened to a watch, unless there is no history.
+func (h *History) WatchSteps(
+	ctx context.Context, f api.StepFilter,
+) (api.StepPage[domain.Watch], error) {
+	return steps(ctx, h, f, (*projections.History).WatchSteps)
+}
+
+func steps[S any](
+	ctx context.Context, h *History, f api.StepFilter,
+	read func(
+		*projections.History, context.Context, projections.StepFilter,
+	) (projections.StepPage[S], error),
+) (api.StepPage[S], error) {
+	of, err := h.now()
+	if err != nil {
+		return api.StepPage[S]{}, err
+	}
+	page, err := read(of.reads, ctx, projections.StepFilter(f))
+	if err != nil {
+		return api.StepPage[S]{}, historyError(err)
+	}
+	return api.StepPage[S](page), nil
+}
+
 // AwaitWrites waits for the history to show what was acknowledged.
 func (h *History) AwaitWrites(ctx context.Context) error {
 	of, err := h.now()
@@ -458,9 +489,11 @@ func (h *History) AwaitWrites(ctx context.Context) error {
 
 func historyError(err error) error {
 	for ours, theirs := range map[error]error{
-		projections.ErrNotFound:    api.ErrEventNotFound,
-		projections.ErrBehind:      api.ErrHistoryBehind,
-		projections.ErrUnavailable: api.ErrHistoryUnavailable,
+		projections.ErrNotFound:     api.ErrEventNotFound,
+		projections.ErrFactsMissing: api.ErrFactsMissing,
+		projections.ErrManyFacts:    api.ErrManyFacts,
+		projections.ErrBehind:       api.ErrHistoryBehind,
+		projections.ErrUnavailable:  api.ErrHistoryUnavailable,
 	} {
 		if errors.Is(err, ours) {
 			return fmt.Errorf("%w: %w", theirs, err)

@@ -114,6 +114,11 @@ ENGINE = ReplicatedReplacingMergeTree
 ORDER BY (endpoint_id, log_from, leaf)
 SETTINGS index_granularity = 256
 COMMENT 'Transparency logs of attempts, a leaf each, one log for each endpoint. May hold copies of a row until parts are merged';
+CREATE TABLE IF NOT EXISTS history.facts ON CLUSTER `shop-1` (…)
+ENGINE = ReplicatedReplacingMergeTree
+ORDER BY (aggregate_id, version)
+SETTINGS index_granularity = 256
+COMMENT 'Facts of endpoints and watches themselves, one row for each. May hold copies of a row until parts are merged: read with FINAL';
 ALTER TABLE history.events ON CLUSTER `shop-1` MODIFY SETTING min_parts_to_merge_at_once = 50;
 ALTER TABLE history.events ON CLUSTER `shop-1` RESET SETTING min_parts_to_merge_at_once;
 ALTER TABLE history.events ON CLUSTER `shop-1` MODIFY TTL toDateTime(created_at) + toIntervalSecond(7776000);

@@ -1,0 +1,198 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/lumenhook/lumenhook/api/decode"
+	"github.com/lumenhook/lumenhook/api/problem"
+	"github.com/lumenhook/lumenhook/domain"
+)
+
+// A page of a history is short: each of its facts has the whole state after it.
+const (
+	defaultHistory = 20
+	maxHistory     = 50
+)
+
+// factView is a fact of an endpoint or a watch: what it changed, and the state after it.
+type factView struct {
+	Version uint64         `json:"version"`
+	Fact    string         `json:"fact"`
+	At      string         `json:"at"`
+	Changes []changeView   `json:"changes"`
+	State   map[string]any `json:"state"`
+}
+
+// changeView is a field of the state that a fact changed; null where there was, or is, none.
+type changeView struct {
+	Field  string `json:"field"` // a path, such as amountRule.amount
+	Before any    `json:"before"`
+	After  any    `json:"after"`
+}
+
+// watchThen is a watch as it was. Its status is left out: that depends on the clock and on its
+// endpoint.
+type watchThen struct {
+	watchView
+	Status    string  `json:"status,omitzero"`
+	DeletedAt *string `json:"deletedAt"`
+}
+
+// endpointThen is an endpoint as it was. What its deliveries make of it is left out.
+type endpointThen struct {
+	endpointView
+	ConsecutiveFailures int          `json:"consecutiveFailures,omitzero"`
+	Secrets             []secretThen `json:"secrets"` // newest first
+	DeletedAt           *string      `json:"deletedAt"`
+}
+
+// secretThen is when a secret was made, and when it ends or ended.
+type secretThen struct {
+	CreatedAt string  `json:"createdAt"`
+	ExpiresAt *string `json:"expiresAt"`
+}
+
+func viewWatchThen(w domain.Watch) any {
+	if !w.Exists() {
+		return nil
+	}
+	return watchThen{watchView: viewWatch(w, ""), DeletedAt: instant(w.DeletedAtMillis)}
+}
+
+func viewEndpointThen(e domain.Endpoint) any {
+	if !e.Exists() {
+		return nil
+	}
+	headers := make(map[string]string, len(e.Headers))
+	for _, h := range e.Headers {
+		headers[h.Name] = domain.Secret("").String()
+	}
+	then := endpointThen{
+		endpointView: viewEndpoint(e, headers, nil),
+		Secrets:      []secretThen{},
+		DeletedAt:    instant(e.DeletedAtMillis),
+	}
+	for _, s := range e.Secrets {
+		then.Secrets = append(then.Secrets,
+			secretThen{domain.FormatMillis(s.CreatedAtMillis), instant(s.ExpiresAtMillis)})
+	}
+	return then
+}
+
+func (a *API) getWatchHistory(ctx context.Context, r *request) (reply, error) {
+	return getHistory(ctx, a, r, "watch", domain.WatchPrefix, a.History.WatchSteps, viewWatchThen)
+}
+
+func (a *API) getEndpointHistory(ctx context.Context, r *request) (reply, error) {
+	return getHistory(ctx, a, r, "endpoint", domain.EndpointPrefix, a.History.EndpointSteps,
+		viewEndpointThen)
+}
+
+// getHistory answers with a page of the facts of an object. The directory is not asked: one that
+// was deleted has its history.
+func getHistory[S any](
+	ctx context.Context, a *API, r *request, what, prefix string,
+	read func(context.Context, StepFilter) (StepPage[S], error), view func(S) any,
+) (reply, error) {
+	q := newListQuery(r)
+	after, limit, err := a.pageWithin(r, q, defaultHistory, maxHistory)
+	if err != nil {
+		return reply{}, err
+	}
+	if !domain.IsID(prefix, r.subjectID) {
+		return reply{}, noSuch(what)
+	}
+	f := StepFilter{AccountID: r.caller.accountID, ID: r.subjectID, Limit: limit}
+	if after != nil {
+		f.Before = uint64(after.CreatedAtMillis) // #nosec G115 -- the cursor is signed
+	}
+	a.awaitOwnWrites(ctx, r.caller.accountID)
+	page, err := read(ctx, f)
+	if err := stepsError(what, err); err != nil {
+		return reply{}, err
+	}
+	return a.answerSteps(r, q, viewSteps(page.Steps, view), page.More)
+}
+
+func (a *API) answerSteps(
+	r *request, q *decode.Query, facts []factView, more bool,
+) (reply, error) {
+	var next *Position
+	if more {
+		last := facts[len(facts)-1].Version
+		next = &Position{CreatedAtMillis: int64(last), ID: r.subjectID} // #nosec G115 -- counts by one
+	}
+	return list(a, r, q, facts, next, func(v factView) (factView, error) { return v, nil })
+}
+
+// stepsError returns the problem of a history that cannot be folded.
+func stepsError(what string, err error) error {
+	switch {
+	case errors.Is(err, ErrEventNotFound):
+		return noSuch(what)
+	case errors.Is(err, ErrFactsMissing):
+		return problem.New(problem.CodeFactsNotKept, "The "+what+" is older than the record of its "+
+			"facts, so what it was cannot be told. Whoever runs the service has them recorded from the "+
+			"journal by `lumenhook rebuild --table facts`.")
+	case errors.Is(err, ErrManyFacts):
+		return problem.New(problem.CodeTooManyFacts, "The "+what+" has more than 100000 facts of its "+
+			"own before those that are asked for; no more are folded.")
+	}
+	return historyError(err)
+}
+
+func viewSteps[S any](steps []domain.Step[S], view func(S) any) []factView {
+	facts := make([]factView, len(steps))
+	for i, s := range steps {
+		before, after := fieldsOf(view(s.Before)), fieldsOf(view(s.After))
+		facts[i] = factView{
+			Version: s.Fact.Version,
+			Fact:    s.Fact.Body.FactType(),
+			At:      domain.FormatMillis(s.Fact.AtMillis),
+			Changes: changesOf("", before, after, []changeView{}),
+			State:   after,
+		}
+	}
+	return facts
+}
+
+// fieldsOf returns what a client gets of a view; nil has no fields.
+func fieldsOf(view any) (fields map[string]any) {
+	text, err := json.Marshal(view)
+	if err == nil {
+		err = json.Unmarshal(text, &fields)
+	}
+	if err != nil {
+		panic(fmt.Sprintf("api: a view of %T is no object: %v", view, err))
+	}
+	return fields
+}
+
+// changesOf appends the fields that differ, in the order of their names. Of objects that are there
+// before and after it names the fields; a list is compared as a whole.
+func changesOf(under string, before, after map[string]any, changes []changeView) []changeView {
+	names := maps.Clone(before)
+	if names == nil {
+		names = make(map[string]any)
+	}
+	maps.Copy(names, after)
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		was, is := before[name], after[name]
+		from, fromObject := was.(map[string]any)
+		to, toObject := is.(map[string]any)
+		switch {
+		case fromObject && toObject:
+			changes = changesOf(under+name+".", from, to, changes)
+		case !reflect.DeepEqual(was, is):
+			changes = append(changes, changeView{under + name, was, is})
+		}
+	}
+	return changes
+}

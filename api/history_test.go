@@ -1,0 +1,132 @@
+package api_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/lumenhook/lumenhook/api"
+	"github.com/lumenhook/lumenhook/domain"
+)
+
+// happened is a page of a history.
+type happened struct {
+	Data []struct {
+		Version uint64
+		Fact    string
+		Changes []struct {
+			Field         string
+			Before, After any
+		}
+		State map[string]any
+	}
+	NextCursor *string
+}
+
+func (w *world) happenedTo(path, apiKey string) happened {
+	w.t.Helper()
+	return decode[happened](w.t, wantStatus(w.t, w.call("GET", path, apiKey, ""), 200).body)
+}
+
+// changed are the changes of each fact, in short.
+func (h happened) changed() (facts []string) {
+	for _, f := range h.Data {
+		text := f.Fact
+		for _, c := range f.Changes {
+			if c.Field != "updatedAt" {
+				text += fmt.Sprintf(" %s:%v→%v", c.Field, c.Before, c.After)
+			}
+		}
+		facts = append(facts, text)
+	}
+	return facts
+}
+
+func TestAWatchsHistory(t *testing.T) {
+	w := newWorld(t)
+	k := w.newKey(account("a"), domain.Permissions()...)
+	made := wantStatus(t, w.call("POST", "/v1/watches", k,
+		watchBody(w.newEndpoint(k), `,"amountRule":{"kind":"min","amount":"1"}`)), 201)
+	watch := decode[struct{ ID string }](t, made.body).ID
+	path := "/v1/watches/" + watch
+	wantStatus(t, w.call("PATCH", path, k,
+		`{"label":"<script>","amountRule":{"amount":"2"},"senderAllowlist":["`+payer+`"]}`), 200)
+	wantStatus(t, w.call("DELETE", path, k, ""), 204)
+	all := w.happenedTo(path+"/history", k)
+	if len(all.Data) != 3 || all.NextCursor != nil {
+		t.Fatalf("the history is %+v", all)
+	}
+	got := all.changed()
+	if !strings.HasPrefix(got[0], "WatchDeleted deletedAt:<nil>→2") ||
+		got[1] != "WatchUpdated amountRule.amount:1.0000000→2.0000000 label:→<script> "+
+			"senderAllowlist:[]→["+payer+"]" || !strings.Contains(got[2], "label:<nil>→ ") {
+		t.Errorf("the changes are %q", got)
+	}
+	was := all.Data[2].State
+	if was["label"] != "" || was["id"] != watch || was["deletedAt"] != nil {
+		t.Errorf("it was made as %v", was)
+	}
+	if status, has := was["status"]; has {
+		t.Errorf("its status is %v", status)
+	}
+	var paged []string
+	for query := "?limit=1"; ; {
+		page := w.happenedTo(path+"/history"+query, k)
+		paged = append(paged, page.changed()...)
+		if page.NextCursor == nil {
+			break
+		}
+		query = "?limit=1&cursor=" + *page.NextCursor
+	}
+	if fmt.Sprint(paged) != fmt.Sprint(got) {
+		t.Errorf("by one: %q, want %q", paged, got)
+	}
+	wantProblem(t, w.call("GET", path+"/history?limit=51", k, ""), 400, "INVALID_PARAMETER")
+}
+
+func TestAnEndpointsHistoryHasNoSecret(t *testing.T) {
+	w := newWorld(t)
+	k := w.newKey(account("a"), domain.Permissions()...)
+	made := wantStatus(t, w.call("POST", "/v1/endpoints", k,
+		`{"url":"https://example.com/","headers":{"Authorization":"Bearer letmein"}}`), 201)
+	path := "/v1/endpoints/" + decode[struct{ ID string }](t, made.body).ID
+	wantStatus(t, w.call("POST", path+"/disable", k, ""), 200)
+	wantStatus(t, w.call("POST", path+"/rotate-secret", k, ""), 200)
+	wantStatus(t, w.call("PATCH", path, k,
+		`{"headers":{"Authorization":"Bearer other","X-A":"b"}}`), 200)
+	page := w.happenedTo(path+"/history", k)
+	got := page.changed()
+	if len(got) != 4 || got[0] != "EndpointUpdated headers.X-A:<nil>→[redacted]" ||
+		!strings.HasPrefix(got[1], "SecretRotated secrets:") ||
+		!strings.Contains(got[2], "disabledReason:<nil>→manual status:active→disabled") {
+		t.Errorf("the changes are %q", got)
+	}
+	text := fmt.Sprint(page)
+	for _, secret := range []string{"letmein", "other", "whsec_"} {
+		if strings.Contains(text, secret) {
+			t.Errorf("the history has %q: %s", secret, text)
+		}
+	}
+	if _, has := page.Data[0].State["consecutiveFailures"]; has {
+		t.Error("the history tells of failures in a row, which it does not fold")
+	}
+}
+
+func TestAHistoryThatCannotBeFolded(t *testing.T) {
+	w := newWorld(t)
+	k := w.newKey(account("a"), domain.Permissions()...)
+	path := "/v1/endpoints/" + w.newEndpoint(k) + "/history"
+	for _, c := range []struct {
+		err    error
+		status int
+		code   string
+	}{
+		{api.ErrFactsMissing, 410, "FACTS_NOT_KEPT"},
+		{api.ErrManyFacts, 409, "TOO_MANY_FACTS"},
+		{api.ErrHistoryBehind, 503, "HISTORY_BEHIND"},
+		{api.ErrHistoryUnavailable, 503, "HISTORY_UNAVAILABLE"},
+	} {
+		w.historyErr = c.err
+		wantProblem(t, w.call("GET", path, k, ""), c.status, c.code)
+	}
+}

@@ -1,0 +1,181 @@
+package projections
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/schemas"
+)
+
+// factsTable has the facts of endpoints and watches themselves.
+const factsTable = "facts"
+
+const (
+	stepsMaxPage = 250
+	factsMax     = 100_000 // that are folded for one page
+)
+
+var (
+	// ErrFactsMissing means that the table has later facts of the object and not its first one:
+	// the table is younger than the object.
+	ErrFactsMissing = errors.New("projections: the first facts of the object are not kept")
+	// ErrManyFacts means that more facts of the object come before the page than are folded.
+	ErrManyFacts = errors.New("projections: too many facts to fold")
+)
+
+// StepFilter selects a page of the steps of an account's endpoint or watch. A deleted one has its
+// steps still.
+type StepFilter struct {
+	AccountID string
+	ID        string
+	Before    uint64 // only facts of lower versions; 0: all
+	Limit     int    // 1 to 250 steps
+}
+
+// StepPage are steps, the newest first.
+type StepPage[S any] struct {
+	Steps []domain.Step[S]
+	More  bool // there are earlier ones
+}
+
+// EndpointSteps returns the facts of an endpoint itself, with its states ([domain.Fact.Kept]). Its
+// errors are ErrNotFound, ErrFactsMissing, ErrManyFacts, ErrBehind, ErrUnavailable and the
+// context's own.
+func (h *History) EndpointSteps(
+	ctx context.Context, f StepFilter,
+) (StepPage[domain.Endpoint], error) {
+	return steps(ctx, h, f, func(e domain.Endpoint, fact domain.Fact) domain.Endpoint {
+		e, _ = domain.EvolveEndpoint(e, domain.Delivery{}, fact)
+		return e
+	}, func(e domain.Endpoint) string { return e.AccountID })
+}
+
+// WatchSteps returns the facts of a watch, with its states. Its errors are those of EndpointSteps.
+func (h *History) WatchSteps(ctx context.Context, f StepFilter) (StepPage[domain.Watch], error) {
+	return steps(ctx, h, f, domain.EvolveWatch,
+		func(w domain.Watch) string { return w.AccountID })
+}
+
+func steps[S any](
+	ctx context.Context, h *History, f StepFilter, evolve func(S, domain.Fact) S,
+	owner func(S) string,
+) (page StepPage[S], err error) {
+	if f.Limit < 1 || f.Limit > stepsMaxPage {
+		return page, fmt.Errorf("projections: a page has 1 to %d steps, not %d", stepsMaxPage, f.Limit)
+	}
+	err = h.ask(ctx, func(of *reading) error {
+		page, err = readSteps(ctx, of, f, evolve, owner)
+		if errors.Is(err, ErrNotFound) { // it may have been made only just now
+			if err := of.catchUp(ctx); err != nil {
+				return err
+			}
+			page, err = readSteps(ctx, of, f, evolve, owner)
+		}
+		return err
+	})
+	return page, err
+}
+
+// readSteps reads a page from tables that stay what they are.
+func readSteps[S any](
+	ctx context.Context, of *reading, f StepFilter, evolve func(S, domain.Fact) S,
+	owner func(S) string,
+) (page StepPage[S], err error) {
+	var found error
+	err = of.onFull(ctx, func() error {
+		var folded fold[S]
+		err := of.look(ctx, func(ctx context.Context) error {
+			folded = fold[S]{evolve: evolve, limit: f.Limit}
+			return of.cfg.DB.eachFact(ctx, f, folded.add)
+		})
+		found = folded.fault(owner, f.AccountID)
+		if errors.Is(err, ErrManyFacts) {
+			found, err = cmp.Or(found, err), nil
+		}
+		if err == nil && found == nil {
+			page = folded.page()
+		}
+		return readFault(ctx, err)
+	})
+	return page, cmp.Or(err, found)
+}
+
+// fold is the fold of an aggregate's facts so far.
+type fold[S any] struct {
+	evolve func(S, domain.Fact) S
+	limit  int
+
+	state S
+	facts int
+	last  []domain.Step[S] // the last limit ones
+}
+
+// add folds a fact.
+func (b *fold[S]) add(f domain.Fact) error {
+	if b.facts++; b.facts > factsMax {
+		return ErrManyFacts
+	}
+	if len(b.last) == 2*b.limit { // moves down seldom, and keeps its memory
+		n := copy(b.last, b.last[b.limit:])
+		clear(b.last[n:])
+		b.last = b.last[:n]
+	}
+	before := b.state
+	b.state = b.evolve(before, f)
+	b.last = append(b.last, domain.Step[S]{Fact: f, Before: before, After: b.state})
+	return nil
+}
+
+// fault returns why the account may not see what was folded.
+func (b *fold[S]) fault(owner func(S) string, accountID string) error {
+	switch owner(b.state) {
+	case accountID:
+		return nil
+	case "":
+		if b.facts > 0 {
+			return ErrFactsMissing
+		}
+	}
+	return ErrNotFound
+}
+
+func (b *fold[S]) page() (page StepPage[S]) {
+	page.More = b.facts > b.limit
+	for i := len(b.last) - 1; i >= 0 && len(page.Steps) < b.limit; i-- {
+		page.Steps = append(page.Steps, b.last[i])
+	}
+	return page
+}
+
+const selectFacts = `
+SELECT fact, form, value FROM {database:Identifier}.facts
+PREWHERE aggregate_id = {aggregate:String} AND version < {before:UInt64}
+ORDER BY version LIMIT 1 BY version`
+
+// eachFact calls visit with an aggregate's kept facts, in their order.
+func (db *DB) eachFact(ctx context.Context, f StepFilter, visit func(domain.Fact) error) error {
+	before := f.Before
+	if before == 0 {
+		before = ^before
+	}
+	which := parameters{"aggregate": f.ID, "before": strconv.FormatUint(before, 10)}
+	err := db.query(ctx, selectFacts, which, func(read func(...any) error) error {
+		var m schemas.Message
+		if err := read(&m.Type, &m.Version, &m.Value); err != nil {
+			return err
+		}
+		fact, err := schemas.DecodeFact(m)
+		if err != nil {
+			return err
+		}
+		return visit(fact)
+	})
+	if err != nil {
+		return fmt.Errorf("projections: reading the facts of %s: %w", f.ID, err)
+	}
+	return nil
+}
