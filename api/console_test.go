@@ -477,6 +477,10 @@ func TestConsoleShowsWhatOthersWroteAsText(t *testing.T) {
 		"/events/" + event.ID:              "&lt;/pre&gt;&lt;/script&gt;&lt;script&gt;alert(1)",
 		"/events?memo=" + url.QueryEscape(`"><script>`):    "&#34;&gt;&lt;script&gt;",
 		"/watches?endpointId=" + url.QueryEscape(`"><b>x`): "",
+
+		"/watches/" + watch.ID + "/history":                       "&lt;script&gt;alert(4)",
+		"/watches/" + watch.ID + "/history?version=" + asked:      "&lt;script&gt;alert(4)",
+		"/watches/" + watch.ID + "/history?cursor=" + asked + "x": "",
 	} {
 		text := d.get("/console" + path).text
 		if strings.Contains(text, "<script>") || strings.Contains(text, "<img src=x") ||

@@ -32,6 +32,7 @@
 //	signature.go  how a receiver checks a signature, step by step
 //	watches.go    watches, the rule tester, backfills
 //	statement.go  statements of a wallet
+//	history.go    what an endpoint or a watch was after any fact
 //	form.go       what a person fills in, and what is wrong with it
 //	endpoint_form.go  making, changing and deleting endpoints, and their secrets
 //	watch_form.go     making, changing and deleting watches

@@ -188,7 +188,8 @@ async function hostile(page) {
   for (const text of [on.hostile.memo, on.hostile.answer]) {
     assert.ok((await page.locator("main").innerText()).includes(text), "not shown: " + text);
   }
-  for (const at of ["watches", "watches/" + on.hostile.watch, "endpoints", "endpoints/" + on.hostile.endpoint,
+  for (const at of ["watches", "watches/" + on.hostile.watch,
+    "watches/" + on.hostile.watch + "/history", "endpoints", "endpoints/" + on.hostile.endpoint,
     "events?memo=" + encodeURIComponent(on.hostile.memo)]) {
     await page.goto(on.api + "/console/" + at);
     await looked(page, "hostile-" + at.split(/[_?]/)[0].replace("/", "-"));
@@ -224,8 +225,15 @@ for (const at of ["endpoints", "watches"]) {
 }
 await page.goto(`${on.api}/console/watches/${on.shop.watch}`);
 await looked(page, "watch");
+await page.getByRole("link", { name: "its history" }).click();
+await page.getByRole("heading", { name: "What happened" }).waitFor();
+await looked(page, "watch-history");
 await page.goto(`${on.api}/console/endpoints/${on.shop.endpoint}`);
 await looked(page, "endpoint");
+await page.getByRole("link", { name: "its history" }).click();
+await page.getByRole("link", { name: "after version 1", exact: true }).press("Enter");
+await page.getByRole("heading", { name: "What it was after version 1" }).waitFor();
+await looked(page, "endpoint-history");
 await page.goto(on.api + "/console/endpoints/ep_none");
 await looked(page, "missing");
 await fromElsewhere(page);
