@@ -39,7 +39,7 @@ func (a attempt) sentAt() time.Time { return time.UnixMilli(a.Sent) }
 // sentBy is a moment by which it was surely sent.
 func (a attempt) sentBy() time.Time { return time.UnixMilli(a.Sent + 1) }
 
-func (a attempt) ended() time.Time  { return time.UnixMilli(a.Sent + a.Took) }
+func (a attempt) ended() time.Time { return time.UnixMilli(a.Sent + a.Took) }
 
 // sql queries the history, and returns a value for each row.
 func sql[T any](ctx context.Context, w *world, query string) ([]T, error) {
