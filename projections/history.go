@@ -317,12 +317,20 @@ func (h *reading) settleOnce(ctx context.Context) error {
 }
 
 // callersFirst returns the error of the caller's context, if it has ended, in preference to
-// err.
+// err. A connection has the context's deadline for its own, and may tell of it a moment before
+// the context does.
 func callersFirst(ctx context.Context, err error) error {
 	if ended := ctx.Err(); ended != nil {
 		return ended
 	}
-	return err
+	deadline, has := ctx.Deadline()
+	if !has || !errors.Is(err, os.ErrDeadlineExceeded) {
+		return err
+	}
+	if time.Now().Before(deadline) { //nolint:forbidigo // the deadline is of this clock
+		return err
+	}
+	return context.DeadlineExceeded
 }
 
 // progress reads the progress of the journal's tables.

@@ -166,7 +166,7 @@ func (s *Store) Distrust() error {
 	return nil
 }
 
-// Close flushes and closes the store.
+// Close closes the store. What is not in its tables yet is in its log, and is read from there.
 func (s *Store) Close() error {
 	if err := s.db.Close(); err != nil {
 		return fmt.Errorf("streams: closing the state: %w", err)

@@ -1,0 +1,42 @@
+package projections
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+)
+
+// endingContext is a context whose deadline has passed, and whose own timer has not fired yet.
+type endingContext struct {
+	context.Context
+	deadline time.Time
+}
+
+func (c endingContext) Deadline() (time.Time, bool) { return c.deadline, true }
+
+// TestTheCallersDeadlineComesFirst: also when a connection, which has the same deadline, tells
+// of it before the context does.
+func TestTheCallersDeadlineComesFirst(t *testing.T) {
+	timeout := fmt.Errorf("%w: read tcp: %w", ErrUnavailable, os.ErrDeadlineExceeded)
+	ended := endingContext{t.Context(), time.Now().Add(-time.Nanosecond)}
+	running := endingContext{t.Context(), time.Now().Add(time.Hour)}
+	refused := fmt.Errorf("%w: connection refused", ErrUnavailable)
+	for _, c := range []struct {
+		name string
+		ctx  context.Context
+		err  error
+		want error
+	}{
+		{"the caller's deadline, told by the connection", ended, timeout, context.DeadlineExceeded},
+		{"the query's own limit", running, timeout, ErrUnavailable},
+		{"another fault at the end", ended, refused, ErrUnavailable},
+		{"no deadline", t.Context(), timeout, ErrUnavailable},
+	} {
+		if got := callersFirst(c.ctx, c.err); !errors.Is(got, c.want) {
+			t.Errorf("%s: %v, want %v", c.name, got, c.want)
+		}
+	}
+}
