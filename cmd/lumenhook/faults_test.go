@@ -100,6 +100,12 @@ var commandFaults = map[string]faultsOf{
 		args:    []string{noEndpoint},
 		refused: "no endpoint with this id: " + noEndpoint,
 	},
+	"endpoints history": {
+		asks:    theAPI,
+		args:    []string{noEndpoint},
+		faults:  [][]string{{"--limit 51: must be from 1 to 50", "--limit", "51"}},
+		refused: "no endpoint with this id: " + noEndpoint,
+	},
 	"endpoints delete": {
 		asks:    theAPI,
 		args:    []string{noEndpoint},
@@ -133,6 +139,12 @@ var commandFaults = map[string]faultsOf{
 	"watches get": {
 		asks:    theAPI,
 		args:    []string{noWatch},
+		refused: "no watch with this id: " + noWatch,
+	},
+	"watches history": {
+		asks:    theAPI,
+		args:    []string{noWatch},
+		faults:  [][]string{{"--limit 51: must be from 1 to 50", "--limit", "51"}},
 		refused: "no watch with this id: " + noWatch,
 	},
 	"watches delete": {asks: theAPI, args: []string{noWatch}, refused: "no such watch: " + noWatch},
