@@ -284,6 +284,47 @@ func TestPortalRefusesForgedForms(t *testing.T) {
 	}
 }
 
+// TestPortalKeepsTheAccountThatIsOpen: a page of another site, which can send a browser to a link
+// of an account of its own, replaces no session with it. The person closes the one that is open.
+func TestPortalKeepsTheAccountThatIsOpen(t *testing.T) {
+	w := newWorld(t, withLinks)
+	const may = `{"permissions":["read","write"]}`
+	d, k := atThePortal(t, w, may)
+	path := w.portalPath(w.newKey(account("b"), domain.Permissions()...), may)
+	_, link, _ := strings.Cut(path, "=")
+	s := d.do("GET", path, nil, "Sec-Fetch-Site", "cross-site", "Sec-Fetch-Mode", "navigate")
+	if s.StatusCode != http.StatusConflict || len(s.Cookies()) > 0 ||
+		!strings.Contains(s.text, account("a")) || !strings.Contains(s.text, account("b")) {
+		t.Errorf("%d %v %s", s.StatusCode, s.Cookies(), s.text)
+	}
+	// The form is sent with an Origin, and neither it nor the page tells the link on.
+	if s.Header.Get("Referrer-Policy") != "strict-origin" || strings.Contains(s.text, link[:24]) {
+		t.Errorf("%v %s", s.Header, s.text)
+	}
+	if text := d.open("/portal"); !strings.Contains(text, account("a")) {
+		t.Errorf("the portal is another account's: %s", text)
+	}
+	// A new link of the same account is followed, with what it gives.
+	if s := d.get(w.portalPath(k, may)); s.StatusCode != http.StatusSeeOther {
+		t.Errorf("another link of the account: %d", s.StatusCode)
+	}
+	if s := d.press(path, "/portal/sign-out"); s.StatusCode != http.StatusSeeOther ||
+		portalCookie(t, s).MaxAge >= 0 {
+		t.Errorf("closing: %d %s", s.StatusCode, s.text)
+	}
+	portalCookie(t, d.get(path))
+	if text := d.open("/portal"); !strings.Contains(text, account("b")) {
+		t.Errorf("closed, the link does not open: %s", text)
+	}
+	// What is open no more, as its key is revoked, stands in no link's way.
+	w.mu.Lock()
+	b := w.accounts[account("b")]
+	b.Keys = nil
+	w.accounts[account("b")] = b
+	w.mu.Unlock()
+	portalCookie(t, d.get(w.portalPath(k, may)))
+}
+
 // TestPortalSaysNoLink: neither a page nor the log has a link or what it is exchanged for.
 func TestPortalSaysNoLink(t *testing.T) {
 	w := newWorld(t, withLinks)

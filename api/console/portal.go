@@ -1,6 +1,7 @@
 package console
 
 import (
+	"crypto/rand"
 	"net"
 	"net/http"
 	"net/netip"
@@ -60,7 +61,14 @@ func (x *Console) openPortal(w http.ResponseWriter, r *http.Request) {
 		x.write(w, r, status, "ended", frame{Title: "The portal", Page: fault})
 		return
 	}
-	s, err := x.newSession(credential, time.UnixMilli(grant.EndsMillis).Sub(x.Now()))
+	kept, err := x.keepsAnother(w, r, grant.AccountID)
+	if kept {
+		return
+	}
+	var s session
+	if err == nil {
+		s, err = x.newSession(credential, time.UnixMilli(grant.EndsMillis).Sub(x.Now()))
+	}
 	if err == nil {
 		err = x.keep(w, r, s, forSession)
 	}
@@ -69,6 +77,27 @@ func (x *Console) openPortal(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	http.Redirect(w, r, x.at, http.StatusSeeOther)
+}
+
+// keepsAnother asks the person first, where a link would replace a session of another account: any
+// page of another site can send a browser to a link, and what is then written at the portal would
+// go to an account that the person does not mean. No link is in the page, so that none is told on.
+func (x *Console) keepsAnother(w http.ResponseWriter, r *http.Request, link string) (bool, error) {
+	s, ok := x.held(r, forSession)
+	if !ok {
+		return false, nil
+	}
+	key, account, there, err := x.holderOf(s)
+	if err != nil || !there || key.Expired(x.Now().UnixMilli()) || account == link {
+		return false, err
+	}
+	// With no-referrer, the form would be refused, as ServeHTTP says. This tells the host alone.
+	w.Header().Set("Referrer-Policy", "strict-origin")
+	x.write(w, r, http.StatusConflict, "other", frame{
+		Title: "The portal", Page: struct{ Open, Link string }{account, link},
+		Token: x.token(s), Once: rand.Text(), Portal: true,
+	})
+	return true, nil
 }
 
 // showEnded tells who has no session that only another link helps.
