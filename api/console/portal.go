@@ -56,7 +56,8 @@ func (x *Console) openPortal(w http.ResponseWriter, r *http.Request) {
 	if err := x.asksWith(r, credential); err != nil {
 		status, fault := refusalOf(err)
 		if status == http.StatusUnauthorized {
-			fault = "The key that made this link is gone, or may not be used from here."
+			x.showEnded(w, r, "The key that made this link is gone, or may not be used from here.")
+			return
 		}
 		x.write(w, r, status, "ended", frame{Title: "The portal", Page: fault})
 		return
@@ -100,9 +101,10 @@ func (x *Console) keepsAnother(w http.ResponseWriter, r *http.Request, link stri
 	return true, nil
 }
 
-// showEnded tells who has no session that only another link helps.
+// showEnded tells who has no session that only another link helps. It is no 401: no key was
+// guessed, and the server delays those of one address, which behind a proxy all merchants have.
 func (x *Console) showEnded(w http.ResponseWriter, r *http.Request, why string) {
-	x.write(w, r, http.StatusUnauthorized, "ended", frame{Title: "The portal", Page: why})
+	x.write(w, r, http.StatusForbidden, "ended", frame{Title: "The portal", Page: why})
 }
 
 // portalCookie is one that browsers send from within another site's frame, if there may be one:
