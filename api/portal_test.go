@@ -326,6 +326,33 @@ func TestPortalKeepsTheAccountThatIsOpen(t *testing.T) {
 	portalCookie(t, d.get(w.portalPath(k, may)))
 }
 
+// TestPortalOpensALittleLater: what the API cannot answer now ends no link, and the page says when
+// and how to try the same address again, without the link in it.
+func TestPortalOpensALittleLater(t *testing.T) {
+	w := newWorld(t, withLinks, func(c *api.Config) {
+		c.RateLimit = api.RateLimit{PerSecond: 1, Burst: 1}
+	})
+	path := w.portalPath(w.newKey(account("a"), domain.PermissionRead), `{"permissions":["read"]}`)
+	_, link, _ := strings.Cut(path, "=")
+	d := newDesk(t, w, asPortal)
+	check := func(status int) {
+		t.Helper()
+		s := d.get(path)
+		if s.StatusCode != status || s.Header.Get("Retry-After") != "1" || len(s.Cookies()) > 0 ||
+			!strings.Contains(s.text, `<a class="button" href="">Try again</a>`) ||
+			strings.Contains(s.text, "any more") || strings.Contains(s.text, "overview") ||
+			strings.Contains(s.text, link[:24]) {
+			t.Errorf("%d %v %s", s.StatusCode, s.Header, s.text)
+		}
+	}
+	check(http.StatusTooManyRequests)
+	w.freshErr = io.ErrUnexpectedEOF
+	check(http.StatusServiceUnavailable)
+	w.freshErr = nil
+	w.now = w.now.Add(time.Second)
+	portalCookie(t, d.get(path))
+}
+
 // TestPortalSaysNoLink: neither a page nor the log has a link or what it is exchanged for.
 func TestPortalSaysNoLink(t *testing.T) {
 	w := newWorld(t, withLinks)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/lumenhook/lumenhook/api/portal"
+	"github.com/lumenhook/lumenhook/api/problem"
 	"github.com/lumenhook/lumenhook/domain"
 )
 
@@ -53,13 +54,15 @@ func (x *Console) openPortal(w http.ResponseWriter, r *http.Request) {
 		x.showEnded(w, r, "This link has ended, or was copied in part.")
 		return
 	}
-	if err := x.asksWith(r, credential); err != nil {
-		status, fault := refusalOf(err)
-		if status == http.StatusUnauthorized {
-			x.showEnded(w, r, "The key that made this link is gone, or may not be used from here.")
-			return
-		}
-		x.write(w, r, status, "ended", frame{Title: "The portal", Page: fault})
+	err := x.asksWith(w, r, credential)
+	switch {
+	case isCode(err, problem.CodeUnauthenticated):
+		x.showEnded(w, r, "The key that made this link is gone, or may not be used from here.")
+		return
+	case err != nil:
+		view := x.trouble(r, err)
+		view.Again, view.Retry = "", true // the same address, which has the link
+		x.write(w, r, view.Status, "trouble", frame{Title: view.Title, Page: view})
 		return
 	}
 	kept, err := x.keepsAnother(w, r, grant.AccountID)

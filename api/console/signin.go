@@ -76,7 +76,7 @@ func (x *Console) signIn(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	apiKey := strings.TrimSpace(r.PostFormValue("key"))
-	if err := x.admits(r, apiKey); err != nil {
+	if err := x.admits(w, r, apiKey); err != nil {
 		status, fault := refusalOf(err)
 		v.Fault = fault
 		x.askForKey(w, r, status, v)
@@ -86,16 +86,17 @@ func (x *Console) signIn(w http.ResponseWriter, r *http.Request) {
 }
 
 // admits asks the API whether it takes a key from this browser.
-func (x *Console) admits(r *http.Request, apiKey string) error {
+func (x *Console) admits(w http.ResponseWriter, r *http.Request, apiKey string) error {
 	if !domain.WellFormedAPIKey(apiKey) {
 		return &client.Problem{Status: http.StatusUnauthorized, Code: problem.CodeUnauthenticated}
 	}
-	return x.asksWith(r, apiKey)
+	return x.asksWith(w, r, apiKey)
 }
 
-// asksWith asks the API something with a key, or what takes its place.
-func (x *Console) asksWith(r *http.Request, apiKey string) error {
-	c, _, err := x.clientOf(r, apiKey)
+// asksWith asks the API something with a key, or what takes its place. When to ask again after a
+// refusal stands in the answer to the browser as well.
+func (x *Console) asksWith(w http.ResponseWriter, r *http.Request, apiKey string) error {
+	c, b, err := x.clientOf(r, apiKey)
 	if err != nil {
 		return err
 	}
@@ -103,6 +104,9 @@ func (x *Console) asksWith(r *http.Request, apiKey string) error {
 	var p *client.Problem
 	if errors.As(err, &p) && p.Code == problem.CodeMissingPermission {
 		return nil // it is a key: its pages say what it may not do
+	}
+	if err != nil && b.retrySeconds != "" {
+		w.Header().Set("Retry-After", b.retrySeconds)
 	}
 	return err
 }
@@ -181,7 +185,7 @@ func (l *usedLinks) use(s session, nowSec int64) bool {
 func (x *Console) followLink(w http.ResponseWriter, r *http.Request) {
 	s, ok := x.open(r.URL.Query().Get("to"), forLink+x.links.of)
 	if ok {
-		if err := x.admits(r, s.Key); err != nil { // the link can be followed again
+		if err := x.admits(w, r, s.Key); err != nil { // the link can be followed again
 			status, fault := refusalOf(err)
 			x.askForKey(w, r, status, signInView{Next: Path, Fault: fault})
 			return
