@@ -31,7 +31,10 @@ func (a *API) findStatement(
 		if err != nil || s.Uncounted == 0 || waited {
 			return view, f, s, err
 		}
-		if followed, err = a.awaitCounted(ctx, followed, s.Uncounted); err != nil {
+		if followed, err = a.awaitCounted(ctx, followed, s.Uncounted); err == nil {
+			err = a.stillValid(r)
+		}
+		if err != nil {
 			return view, f, s, err
 		}
 	}

@@ -330,6 +330,31 @@ func TestAStatementWaitsForWhatIsRecorded(t *testing.T) {
 	}
 }
 
+// A key that is revoked while a statement waits gets none, and neither does a link of that key.
+func TestAStatementThatWaitedIsHeldAgainstItsKey(t *testing.T) {
+	w := newWorld(t, withLinks)
+	k := w.newKey(account("a"), domain.Permissions()...)
+	w.watching(k, w.newEndpoint(k), 40, "")
+	link := w.credential(k, `{"permissions":["read"]}`)
+	w.statement.Moves = []api.MoveRecord{moved(90, 0, 1), moved(91, 1, 2)}
+	before := w.accounts[account("a")]
+	for who, key := range map[string]string{"the key": k, "a link": link} {
+		w.accounts[account("a")], w.statements = before, nil
+		w.followed = api.Followed{Ledger: 90, MovesSince: 30, ClosedAtMillis: closedMillis}
+		w.counts = 3
+		w.counted = func() {
+			revoked := before
+			revoked.Keys = nil
+			w.accounts[account("a")] = revoked
+		}
+		got := w.call("GET", "/v1/wallets/"+wallet+"/statement", key, "")
+		wantProblem(t, got, 401, "UNAUTHENTICATED")
+		if len(w.statements) != 1 || w.counts != 0 {
+			t.Errorf("%s: it did not wait: %+v", who, w.statements)
+		}
+	}
+}
+
 func TestAStatementsFaultsAreNamed(t *testing.T) {
 	w := newWorld(t)
 	k := w.newKey(account("a"), domain.Permissions()...)

@@ -61,7 +61,8 @@ type world struct {
 	behind    bool     // the history lacks too much for the engine
 
 	followed   api.Followed
-	counts     int // looks at the cursor until one more ledger counts; 0: none will
+	counts     int    // looks at the cursor until one more ledger counts; 0: none will
+	counted    func() // is called once it does, while mu is held
 	ledgersErr error
 	statement  api.Statement
 	statements []api.StatementFilter // that were asked for
@@ -825,6 +826,9 @@ func (w *world) Followed(context.Context) (api.Followed, error) {
 		w.counts--
 		if w.counts == 0 {
 			w.followed.Ledger++
+			if w.counted != nil {
+				w.counted()
+			}
 		}
 	}
 	return w.followed, w.ledgersErr
