@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -87,38 +88,75 @@ func viewEndpointThen(e domain.Endpoint) any {
 }
 
 func (a *API) getWatchHistory(ctx context.Context, r *request) (reply, error) {
-	return getHistory(ctx, a, r, "watch", domain.WatchPrefix, a.History.WatchSteps, viewWatchThen)
+	return getHistory(ctx, a, r, object[domain.Watch]{
+		what:   "watch",
+		prefix: domain.WatchPrefix,
+		read:   a.History.WatchSteps,
+		view:   viewWatchThen,
+		look:   a.Directory.Watch,
+		owner:  func(w domain.Watch) string { return w.AccountID },
+	})
 }
 
 func (a *API) getEndpointHistory(ctx context.Context, r *request) (reply, error) {
-	return getHistory(ctx, a, r, "endpoint", domain.EndpointPrefix, a.History.EndpointSteps,
-		viewEndpointThen)
+	return getHistory(ctx, a, r, object[domain.Endpoint]{
+		what:   "endpoint",
+		prefix: domain.EndpointPrefix,
+		read:   a.History.EndpointSteps,
+		view:   viewEndpointThen,
+		look:   a.Directory.Endpoint,
+		owner:  func(e domain.Endpoint) string { return e.AccountID },
+	})
 }
 
-// getHistory answers with a page of the facts of an object. The directory is not asked: one that
-// was deleted has its history.
+// object is how the history of one kind of objects is read and shown.
+type object[S any] struct {
+	what, prefix string
+	read         func(context.Context, StepFilter) (StepPage[S], error)
+	view         func(S) any
+	look         func(id string) (S, bool, error) // in the directory
+	owner        func(S) string
+}
+
+// getHistory answers with a page of the facts of an object. The directory is asked only for one
+// whose first facts are not kept: one that was deleted has its history.
 func getHistory[S any](
-	ctx context.Context, a *API, r *request, what, prefix string,
-	read func(context.Context, StepFilter) (StepPage[S], error), view func(S) any,
+	ctx context.Context, a *API, r *request, of object[S],
 ) (reply, error) {
 	q := newListQuery(r)
 	after, limit, err := a.pageWithin(r, q, defaultHistory, maxHistory)
 	if err != nil {
 		return reply{}, err
 	}
-	if !domain.IsID(prefix, r.subjectID) {
-		return reply{}, noSuch(what)
+	if !domain.IsID(of.prefix, r.subjectID) {
+		return reply{}, noSuch(of.what)
 	}
 	f := StepFilter{AccountID: r.caller.accountID, ID: r.subjectID, Limit: limit}
 	if after != nil {
 		f.Before = uint64(after.CreatedAtMillis) // #nosec G115 -- the cursor is signed
 	}
 	a.awaitOwnWrites(ctx, r.caller.accountID)
-	page, err := read(ctx, f)
-	if err := stepsError(what, err); err != nil {
+	page, err := of.read(ctx, f)
+	if errors.Is(err, ErrEventNotFound) || errors.Is(err, ErrFactsMissing) {
+		err = whyNoFacts(ctx, a, r, of)
+	}
+	if err := stepsError(of.what, err); err != nil {
 		return reply{}, err
 	}
-	return a.answerSteps(r, q, viewSteps(page.Steps, view), page.More)
+	return a.answerSteps(r, q, viewSteps(page.Steps, of.view), page.More)
+}
+
+// whyNoFacts returns why the facts of an object do not tell whose it is: without the first one,
+// they name no account. Only its own account may learn that it exists.
+func whyNoFacts[S any](ctx context.Context, a *API, r *request, of object[S]) error {
+	_, ours, err := lookUp(ctx, a, of.what, func() (S, bool, error) {
+		found, there, err := of.look(r.subjectID)
+		return found, there && of.owner(found) == r.caller.accountID, err
+	})
+	if err == nil && ours {
+		err = ErrFactsMissing
+	}
+	return cmp.Or(err, ErrEventNotFound)
 }
 
 func (a *API) answerSteps(

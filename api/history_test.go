@@ -130,3 +130,27 @@ func TestAHistoryThatCannotBeFolded(t *testing.T) {
 		wantProblem(t, w.call("GET", path, k, ""), c.status, c.code)
 	}
 }
+
+// An object from before its facts were kept says so to its own account, whether it had facts
+// since or not. Anybody else is told what is told of an object that does not exist.
+func TestAHistoryFromBeforeTheRecordIsTheOwnersAlone(t *testing.T) {
+	w := newWorld(t)
+	k := w.newKey(account("a"), domain.Permissions()...)
+	strange := w.newKey(account("b"), domain.Permissions()...)
+	endpoint := w.newEndpoint(k)
+	made := wantStatus(t, w.call("POST", "/v1/watches", k, watchBody(endpoint, "")), 201)
+	for _, path := range []string{
+		"/v1/endpoints/" + endpoint, "/v1/watches/" + decode[struct{ ID string }](t, made.body).ID,
+	} {
+		other := path[:len(path)-1] + "0"
+		if other == path {
+			other = path[:len(path)-1] + "1"
+		}
+		for _, err := range []error{api.ErrEventNotFound, api.ErrFactsMissing} {
+			w.historyErr = err
+			wantProblem(t, w.call("GET", path+"/history", k, ""), 410, "FACTS_NOT_KEPT")
+			wantProblem(t, w.call("GET", path+"/history", strange, ""), 404, "NOT_FOUND")
+			wantProblem(t, w.call("GET", other+"/history", k, ""), 404, "NOT_FOUND")
+		}
+	}
+}

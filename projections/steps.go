@@ -69,7 +69,8 @@ func steps[S any](
 	}
 	err = h.ask(ctx, func(of *reading) error {
 		page, err = readSteps(ctx, of, f, evolve, owner)
-		if errors.Is(err, ErrNotFound) { // it may have been made only just now
+		// It may have been made only just now; and nobody tells by the wait what is another's.
+		if errors.Is(err, ErrNotFound) || errors.Is(err, ErrFactsMissing) {
 			if err := of.catchUp(ctx); err != nil {
 				return err
 			}
