@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -72,45 +73,53 @@ func Migrate(ctx context.Context, db *DB) error {
 	if err != nil && !dropped {
 		return err
 	}
-	err = db.applyAll(ctx, slices.DeleteFunc(slices.Clone(migrations), func(m schemas.Migration) bool {
+	migrations = slices.DeleteFunc(slices.Clone(migrations), func(m schemas.Migration) bool {
 		_, done := applied[m.Version]
 		return done && !dropped
-	}))
-	if err == nil && len(applied) > 0 {
-		err = db.beginLate(ctx, applied)
-	}
-	return err
+	})
+	return db.applyAll(ctx, migrations, applied)
 }
 
 // lateTables are tables that earlier versions did not have, by the migrations that make them.
 var lateTables = map[uint32]string{17: logTable, 18: factsTable}
 
-// beginLate has late tables that were made just now begin where the others are: reading all of
-// the journal for them would leave the history behind for as long as that takes. What facts of
-// before would have in them is missing until such a table is rebuilt.
-func (db *DB) beginLate(ctx context.Context, applied map[uint32]string) error {
-	l, err := db.live(ctx)
+// beginLate has a late table that was made just now begin where the others are: reading all of
+// the journal for it would leave the history behind for as long as that takes. What facts of
+// before would have in it is missing until it is rebuilt. A table that has progress keeps it, for
+// it has what follows that.
+func (db *DB) beginLate(ctx context.Context, table string, applied map[uint32]string) error {
+	generations, err := db.generations(ctx)
 	if err != nil {
 		return err
 	}
-	late := make(layout)
-	for version, table := range lateTables {
+	others := make(layout)
+	for _, name := range Tables() {
+		others[name] = filled{name: name, generation: generations[name]}
+	}
+	late := layout{table: others[table]}
+	for version, name := range lateTables {
 		if _, done := applied[version]; !done {
-			late[table] = l[table]
-			delete(l, table)
+			delete(others, name)
 		}
 	}
-	if len(late) == 0 {
-		return nil
-	}
-	next, err := db.progress(ctx, l)
+	next, err := db.progress(ctx, others)
 	if err != nil {
 		return err
 	}
+	has, err := db.progress(ctx, late)
+	if err != nil {
+		return err
+	}
+	maps.DeleteFunc(next, func(p topicPartition, _ int64) bool {
+		_, begun := has[p]
+		return begun
+	})
 	return db.recordProgress(ctx, late, next)
 }
 
-func (db *DB) applyAll(ctx context.Context, migrations []schemas.Migration) error {
+func (db *DB) applyAll(
+	ctx context.Context, migrations []schemas.Migration, applied map[uint32]string,
+) error {
 	if len(migrations) == 0 {
 		return nil
 	}
@@ -119,7 +128,7 @@ func (db *DB) applyAll(ctx context.Context, migrations []schemas.Migration) erro
 		return err
 	}
 	for _, m := range migrations {
-		if err := db.apply(ctx, m, elsewhere); err != nil {
+		if err := db.apply(ctx, m, elsewhere, applied); err != nil {
 			return fmt.Errorf("projections: migration %s: %w", m.Name, err)
 		}
 	}
@@ -230,7 +239,10 @@ func (db *DB) appliedVersions(ctx context.Context) (map[uint32]string, error) {
 	return applied, nil
 }
 
-func (db *DB) apply(ctx context.Context, m schemas.Migration, elsewhere map[string][]string) error {
+func (db *DB) apply(
+	ctx context.Context, m schemas.Migration, elsewhere map[string][]string,
+	applied map[uint32]string,
+) error {
 	for _, statement := range m.Statements {
 		// Written out: a query parameter in a view would become a parameter of the view.
 		statement, err := asElsewhere(strings.ReplaceAll(statement, "{database:Identifier}", db.name),
@@ -239,6 +251,14 @@ func (db *DB) apply(ctx context.Context, m schemas.Migration, elsewhere map[stri
 			err = db.change(ctx, statement, nil)
 		}
 		if err != nil {
+			return err
+		}
+	}
+	// Before the migration is recorded: then nobody would do it after an interruption, and all
+	// tables would be filled again from the beginning.
+	_, done := applied[m.Version]
+	if table, late := lateTables[m.Version]; late && !done && len(applied) > 0 {
+		if err := db.beginLate(ctx, table, applied); err != nil {
 			return err
 		}
 	}
