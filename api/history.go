@@ -180,8 +180,8 @@ func stepsError(what string, err error) error {
 			"facts, so what it was cannot be told. Whoever runs the service has them recorded from the "+
 			"journal by `lumenhook rebuild --table facts`.")
 	case errors.Is(err, ErrManyFacts):
-		return problem.New(problem.CodeTooManyFacts, "The "+what+" has more than 100000 facts of its "+
-			"own before those that are asked for; no more are folded.")
+		return problem.New(problem.CodeTooManyFacts, "The "+what+" has more facts of its own before "+
+			"those that are asked for than are folded: 100000, 32 MiB, or what can be in a few seconds.")
 	}
 	return historyError(err)
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strconv"
 
 	"github.com/lumenhook/lumenhook/domain"
@@ -16,14 +17,16 @@ const factsTable = "facts"
 
 const (
 	stepsMaxPage = 250
-	factsMax     = 100_000 // that are folded for one page
+	factsMax     = 100_000  // that are folded for one page
+	factsMaxSize = 32 << 20 // bytes of them
 )
 
 var (
 	// ErrFactsMissing means that the table has later facts of the object and not its first one:
 	// the table is younger than the object.
 	ErrFactsMissing = errors.New("projections: the first facts of the object are not kept")
-	// ErrManyFacts means that more facts of the object come before the page than are folded.
+	// ErrManyFacts means that more facts of the object come before the page than are folded, by
+	// their number or their size, or than could be in the time for it.
 	ErrManyFacts = errors.New("projections: too many facts to fold")
 )
 
@@ -93,6 +96,7 @@ func readSteps[S any](
 			folded = fold[S]{evolve: evolve, limit: f.Limit}
 			return of.cfg.DB.eachFact(ctx, f, folded.add)
 		})
+		err = folded.ended(ctx, err)
 		found = folded.fault(owner, f.AccountID)
 		if errors.Is(err, ErrManyFacts) {
 			found, err = cmp.Or(found, err), nil
@@ -100,7 +104,7 @@ func readSteps[S any](
 		if err == nil && found == nil {
 			page = folded.page()
 		}
-		return readFault(ctx, err)
+		return err
 	})
 	return page, cmp.Or(err, found)
 }
@@ -131,6 +135,20 @@ func (b *fold[S]) add(f domain.Fact) error {
 	return nil
 }
 
+// ended returns why a fold has not all facts. A server that sends facts until the time is over is
+// there, and no other would be faster.
+func (b *fold[S]) ended(ctx context.Context, err error) error {
+	if errors.Is(err, ErrManyFacts) {
+		return err
+	}
+	fault := readFault(ctx, err)
+	late := errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded)
+	if late && b.facts > 0 && errors.Is(fault, ErrUnavailable) {
+		return fmt.Errorf("%w in time: %w", ErrManyFacts, err)
+	}
+	return fault
+}
+
 // fault returns why the account may not see what was folded.
 func (b *fold[S]) fault(owner func(S) string, accountID string) error {
 	switch owner(b.state) {
@@ -155,18 +173,30 @@ func (b *fold[S]) page() (page StepPage[S]) {
 const selectFacts = `
 SELECT fact, form, value FROM {database:Identifier}.facts
 PREWHERE aggregate_id = {aggregate:String} AND version < {before:UInt64}
-ORDER BY version LIMIT 1 BY version`
+ORDER BY version LIMIT 1 BY version LIMIT {most:UInt32}`
 
-// eachFact calls visit with an aggregate's kept facts, in their order.
+// eachFact calls visit with an aggregate's kept facts, in their order, and one more than are
+// folded at most.
 func (db *DB) eachFact(ctx context.Context, f StepFilter, visit func(domain.Fact) error) error {
 	before := f.Before
 	if before == 0 {
 		before = ^before
 	}
-	which := parameters{"aggregate": f.ID, "before": strconv.FormatUint(before, 10)}
+	which := parameters{
+		"aggregate": f.ID,
+		"before":    strconv.FormatUint(before, 10),
+		"most":      strconv.Itoa(factsMax + 1),
+	}
+	size := 0
 	err := db.query(ctx, selectFacts, which, func(read func(...any) error) error {
 		var m schemas.Message
 		if err := read(&m.Type, &m.Version, &m.Value); err != nil {
+			return err
+		}
+		if size += len(m.Value); size > factsMaxSize {
+			return ErrManyFacts
+		}
+		if err := ctx.Err(); err != nil { // facts that came in time are many to decode
 			return err
 		}
 		fact, err := schemas.DecodeFact(m)

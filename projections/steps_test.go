@@ -239,3 +239,29 @@ func TestManyFactsAreRefused(t *testing.T) {
 	_, err = h.WatchSteps(t.Context(), filter)
 	isFault(t, err, projections.ErrNotFound)
 }
+
+// A few facts that are large are refused as well.
+func TestLargeFactsAreRefused(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.project(nil)
+	id, facts := aWatch(0)
+	senders := make([]string, 1000)
+	for i := range senders {
+		senders[i] = fmt.Sprintf("G%055d", i)
+	}
+	facts[1].Body = domain.WatchUpdated{Change: domain.WatchChange{SenderAllowlist: &senders}}
+	r.append(facts[:2]...)
+	r.awaitProjected()
+	most := 32 << 20 / len(schemas.EncodeFact(facts[1]).Value)
+	r.exec(fmt.Sprintf(`INSERT INTO facts (aggregate_id, version, fact, form, value)
+		SELECT aggregate_id, number + 3, fact, form, value
+		FROM facts, numbers(%d) AS n WHERE version = 2`, most))
+	h := r.history(0)
+	if got := watchPage(t, h, id, uint64(most), 2); len(got.Steps) != 2 || !got.More {
+		t.Errorf("below the bound it has %d steps", len(got.Steps))
+	}
+	_, err := h.WatchSteps(t.Context(),
+		projections.StepFilter{AccountID: testAccount, ID: id, Limit: 2})
+	isFault(t, err, projections.ErrManyFacts)
+}

@@ -1,0 +1,41 @@
+package projections
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"testing"
+	"time"
+
+	"github.com/lumenhook/lumenhook/domain"
+)
+
+// A server that sends facts until the time of the fold is over is not left for another; one that
+// sends none is, and a caller whose time is over gets that.
+func TestAFoldThatIsSlowHasManyFacts(t *testing.T) {
+	t.Parallel()
+	over, cancel := context.WithDeadline(t.Context(), time.Unix(0, 0))
+	defer cancel()
+	late := fmt.Errorf("reading: %w", context.DeadlineExceeded)
+	for name, c := range map[string]struct {
+		ctx   context.Context
+		facts int
+		err   error
+		want  error
+	}{
+		"all were folded":      {t.Context(), 9, nil, nil},
+		"there are more":       {t.Context(), 9, ErrManyFacts, ErrManyFacts},
+		"the time is over":     {t.Context(), 9, late, ErrManyFacts},
+		"no fact came":         {t.Context(), 0, late, ErrUnavailable},
+		"the server died":      {t.Context(), 9, io.ErrUnexpectedEOF, ErrUnavailable},
+		"the caller's is over": {over, 9, late, context.DeadlineExceeded},
+	} {
+		b := fold[domain.Watch]{facts: c.facts}
+		got := b.ended(c.ctx, c.err)
+		if !errors.Is(got, c.want) || c.want != ErrUnavailable && errors.Is(got, ErrUnavailable) ||
+			c.want != ErrManyFacts && errors.Is(got, ErrManyFacts) {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
+		}
+	}
+}
