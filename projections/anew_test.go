@@ -56,6 +56,46 @@ func TestAHistoryGoesOnFromTheCopysPositionOnly(t *testing.T) {
 	}
 }
 
+// After a move to other topics, whose offsets begin again, a rebuild keeps what only the tables
+// have, as well as what the new topics have.
+func TestARebuildKeepsWhatIsOfFormerTopics(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.world(3)
+	run := r.project(nil)
+	id, facts := aWatch(0)
+	first := newStory(1)
+	r.append(append(facts, first.created(1), first.refused(1, 1))...)
+	r.awaitProjected()
+	run.finish(t)
+	other := newRigOn(t, r.engine) // new topics, with the same tables
+	ends, err := r.journalEnds(t.Context())
+	must(t, err)
+	at := make([]int64, testPartitions)
+	for p, end := range ends {
+		at[p] = end
+	}
+	must(t, projections.BeginAnew(t.Context(), r.db, at))
+	other.world(3)
+	other.project(nil)
+	other.append(first.delivered(1, 2))
+	other.awaitProjected()
+	want := other.checksum()
+	err = projections.Rebuild(t.Context(), other.refold(nil))
+	if err == nil || !strings.Contains(err.Error(), "--copy-older") {
+		t.Errorf("the rebuild ended with %v", err)
+	}
+	must(t, projections.Rebuild(t.Context(),
+		other.refold(func(c *projections.RefoldConfig) { c.CopyOlder = true })))
+	other.awaitProjected()
+	if got := other.checksum(); got != want {
+		t.Errorf("the tables are\n%s\nand were\n%s", got, want)
+	}
+	if got := watchPage(t, other.history(0), id, 0, 10); len(got.Steps) != len(facts) {
+		t.Errorf("the watch has %d steps", len(got.Steps))
+	}
+}
+
 // A history that has more of a journal than there is, is that of another: what it says of an
 // event may be what another attempt is to be called.
 func TestTheHistoryOfAnotherJournalRecallsNothing(t *testing.T) {

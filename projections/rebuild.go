@@ -3,6 +3,7 @@ package projections
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -42,9 +43,12 @@ func Rebuild(ctx context.Context, cfg RefoldConfig) error {
 		return err
 	}
 	defer f.close()
-	if at, start, late := f.beginsLate(); late && !cfg.CopyOlder {
-		return fmt.Errorf("projections: %s begins at offset %d, so older rows cannot be folded again: "+
-			"repeat with --copy-older to take them from the live tables", at, start)
+	anew, err := f.begunAnew(ctx)
+	if err != nil {
+		return err
+	}
+	if err := f.mayLeaveOut(anew); err != nil {
+		return err
 	}
 	if err := f.clearUp(ctx); err != nil {
 		return err
@@ -55,7 +59,7 @@ func Rebuild(ctx context.Context, cfg RefoldConfig) error {
 	if err := f.copyRetention(ctx); err != nil {
 		return err
 	}
-	if err := f.copyOlder(ctx); err != nil {
+	if err := f.copyOlder(ctx, anew); err != nil {
 		return err
 	}
 	// The new tables begin where the topics begin.
@@ -93,11 +97,47 @@ func (f *refold) clearUp(ctx context.Context) error {
 	return f.DB.drop(ctx, left...)
 }
 
+// begunAnew returns the tables that went on with other topics ([BeginAnew]): which of their rows
+// these have, their offsets do not tell.
+func (f *refold) begunAnew(ctx context.Context) (names []string, err error) {
+	at, err := f.DB.begunAnewAt(ctx)
+	if err != nil || len(at) == 0 {
+		return nil, err
+	}
+	current := currentTables()
+	return slices.DeleteFunc(slices.Clone(f.Tables),
+		func(name string) bool { return slices.Contains(current, name) }), nil
+}
+
+// mayLeaveOut refuses a rebuild that would lose rows.
+func (f *refold) mayLeaveOut(anew []string) error {
+	if f.CopyOlder {
+		return nil
+	}
+	if at, start, late := f.beginsLate(); late {
+		return fmt.Errorf("projections: %s begins at offset %d, so older rows cannot be folded again: "+
+			"repeat with --copy-older to take them from the live tables", at, start)
+	}
+	if len(anew) > 0 {
+		return fmt.Errorf("projections: the history is older than its topics, so older rows of %s "+
+			"cannot be folded again: repeat with --copy-older to take them from the live tables",
+			strings.Join(anew, ", "))
+	}
+	return nil
+}
+
 // copyOlder copies the rows of records that the topics no longer hold. Only a part of the
 // facts of a delivery may be gone, so the rows of all deliveries are copied: folding the
-// rest again only adds to them.
-func (f *refold) copyOlder(ctx context.Context) error {
+// rest again only adds to them. So it does to the rows of tables that were begun anew, all of
+// which are copied.
+func (f *refold) copyOlder(ctx context.Context, anew []string) error {
 	for _, name := range f.Tables {
+		if slices.Contains(anew, name) {
+			if err := f.copyRows(ctx, name, "true", nil); err != nil {
+				return err
+			}
+			continue
+		}
 		for partition, start := range f.extents[topicOf(name)].starts {
 			if start == 0 {
 				continue
@@ -105,15 +145,21 @@ func (f *refold) copyOlder(ctx context.Context) error {
 			if name == "deliveries" {
 				start = math.MaxInt64
 			}
-			if err := f.copyRows(ctx, name, partition, start); err != nil {
-				return fmt.Errorf("projections: copying the older rows of %s: %w", name, err)
+			err := f.copyRows(ctx, name, "partition = {partition:Int32} AND toInt64(offset) < {below:Int64}",
+				parameters{
+					"partition": strconv.Itoa(int(partition)),
+					"below":     strconv.FormatInt(start, 10),
+				})
+			if err != nil {
+				return err
 			}
 		}
 	}
 	return nil
 }
 
-func (f *refold) copyRows(ctx context.Context, name string, partition int32, below int64) error {
+// copyRows copies the rows of a live table for which a condition holds.
+func (f *refold) copyRows(ctx context.Context, name, where string, which parameters) error {
 	columns, err := f.DB.storedColumns(ctx, name)
 	if err != nil {
 		return err
@@ -121,12 +167,15 @@ func (f *refold) copyRows(ctx context.Context, name string, partition int32, bel
 	copying, cancel := context.WithTimeout(ctx, copyMax)
 	defer cancel()
 	list := strings.Join(columns, ", ")
-	return f.DB.server().conn.Exec(f.DB.bind(f.DB.inserting(copying), parameters{
-		"into": name + f.suffix,
-		"from": name, "partition": strconv.Itoa(int(partition)), "below": strconv.FormatInt(below, 10),
-	}), "INSERT INTO {database:Identifier}.{into:Identifier} ("+list+") SELECT "+list+
-		" FROM {database:Identifier}.{from:Identifier} FINAL WHERE partition = {partition:Int32} AND "+
-		"toInt64(offset) < {below:Int64}")
+	all := parameters{"into": name + f.suffix, "from": name}
+	maps.Copy(all, which)
+	err = f.DB.server().conn.Exec(f.DB.bind(f.DB.inserting(copying), all),
+		"INSERT INTO {database:Identifier}.{into:Identifier} ("+list+") SELECT "+list+
+			" FROM {database:Identifier}.{from:Identifier} FINAL WHERE "+where)
+	if err != nil {
+		return fmt.Errorf("projections: copying the older rows of %s: %w", name, err)
+	}
+	return nil
 }
 
 const selectColumns = `
