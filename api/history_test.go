@@ -101,8 +101,15 @@ func TestAnEndpointsHistoryHasNoSecret(t *testing.T) {
 		!strings.Contains(got[2], "disabledReason:<nil>→manual status:active→disabled") {
 		t.Errorf("the changes are %q", got)
 	}
+	// A value that changed shows nothing, as openapi.yaml says.
+	wantStatus(t, w.call("PATCH", path, k,
+		`{"headers":{"Authorization":"Bearer third","X-A":"b"}}`), 200)
+	page = w.happenedTo(path+"/history", k)
+	if got := page.changed()[0]; got != "EndpointUpdated" {
+		t.Errorf("of a changed value the changes are %q", got)
+	}
 	text := fmt.Sprint(page)
-	for _, secret := range []string{"letmein", "other", "whsec_"} {
+	for _, secret := range []string{"letmein", "other", "third", "whsec_"} {
 		if strings.Contains(text, secret) {
 			t.Errorf("the history has %q: %s", secret, text)
 		}
