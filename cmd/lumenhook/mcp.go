@@ -40,8 +40,8 @@ What assistants are configured with, as JSON:
     "env": {"LUMENHOOK_API_KEY": "…"}}}}
 
 On the machine of a run, "args": ["mcp", "--data-dir", "/full/path/.lumenhook"] is all. It ends
-when its standard input does. It takes messages of up to 1 MiB, and reads no more of them while 16
-are being answered.`,
+when its standard input does. It takes messages of up to 1 MiB, and refuses a request while 16 are
+being answered.`,
 		Example: `  # What an assistant starts; here nobody asks anything
   lumenhook mcp --secret-file hook.secret < /dev/null`,
 		Args: cli.NoArguments,

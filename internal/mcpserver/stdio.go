@@ -18,9 +18,17 @@ const (
 	// requestMaxBytes bounds a message: the largest body of a webhook, with each byte escaped, is
 	// less than half of it.
 	requestMaxBytes = 1 << 20
-	// askedAtOnce is how many requests are being answered. Further ones are left in the pipe, where
-	// a client that writes more than it reads comes to a halt.
+	// askedAtOnce is how many requests are being answered. A further one is refused. Where answers
+	// are not read it is left in the pipe, and the client comes to a halt.
 	askedAtOnce = 16
+	// codeBusy is of the errors that JSON-RPC leaves to servers.
+	codeBusy = -32000
+)
+
+// Notifications that the SDK is given.
+const (
+	notedInitialized = "notifications/initialized"
+	notedCancelled   = "notifications/cancelled"
 )
 
 // Stdio is the protocol's transport of standard input and output, a message a line, for clients
@@ -36,7 +44,7 @@ func (s Stdio) Connect(ctx context.Context) (mcp.Connection, error) {
 	c := &stdioConn{
 		lines:   make(chan line),
 		answers: make(chan outgoing),
-		places:  make(chan struct{}, askedAtOnce),
+		written: make(chan struct{}, 1),
 		asked:   make(map[jsonrpc.ID]bool),
 		closed:  make(chan struct{}),
 	}
@@ -53,10 +61,12 @@ type stdioConn struct {
 	answers chan outgoing
 	close   sync.Once
 	closed  chan struct{}
-	places  chan struct{} // one is taken by each request that is not answered
+	written chan struct{} // says that an answer was written since it was looked at last
+	begun   bool          // that the client is initialized was noted; for Read alone
 
-	mu    sync.Mutex
-	asked map[jsonrpc.ID]bool // requests that have a place, or wait for it
+	mu      sync.Mutex
+	asked   map[jsonrpc.ID]bool // requests that are not answered: whether they were cancelled
+	writing int                 // of these, how many have an answer that is being written
 }
 
 // outgoing is a line of the output.
@@ -73,6 +83,9 @@ type line struct {
 
 var errLineTooLong = fmt.Errorf("a message has more than %d bytes, and is not read: ask for less at once",
 	requestMaxBytes)
+
+var errBusy = fmt.Errorf("%d requests are being answered: ask again when one of them is, or cancel one",
+	askedAtOnce)
 
 // SessionID implements [mcp.Connection]: there is one session.
 func (c *stdioConn) SessionID() string { return "" }
@@ -98,13 +111,16 @@ func (c *stdioConn) Read(ctx context.Context) (jsonrpc.Message, error) {
 			return nil, next.err
 		}
 		message, err := next.message()
+		if err == nil && !c.wanted(message) {
+			continue
+		}
 		if err == nil {
 			err = c.admit(message)
 		}
 		if err == nil || errors.Is(err, io.EOF) {
 			return message, err
 		}
-		if err := c.refuse(err); err != nil {
+		if err := c.refuse(message, err); err != nil {
 			return nil, err
 		}
 	}
@@ -121,37 +137,80 @@ func (l line) message() (jsonrpc.Message, error) {
 	return message, nil
 }
 
-// admit waits until a request may be answered beside those that are. One with the id of another
-// would get no answer from the SDK.
+// wanted reports whether the SDK is given a message. It queues notifications without a bound, and
+// the queue stands while one of several answers cannot be written: that of `initialize`, and of
+// requests that are refused before they are run. So of notifications it gets those that change
+// something, each once: the server has no use for others.
+func (c *stdioConn) wanted(message jsonrpc.Message) bool {
+	request, is := message.(*jsonrpc.Request)
+	switch {
+	case !is || request.IsCall():
+		return true
+	case request.Method == notedInitialized:
+		first := !c.begun
+		c.begun = true
+		return first
+	case request.Method == notedCancelled:
+		return c.cancels(request)
+	}
+	return false
+}
+
+// cancels reports whether a notification is the first that cancels a request.
+func (c *stdioConn) cancels(request *jsonrpc.Request) bool {
+	var params mcp.CancelledParams
+	if err := json.Unmarshal(request.Params, &params); err != nil {
+		return false
+	}
+	id, err := jsonrpc.MakeID(params.RequestID)
+	if err != nil {
+		return false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	before, asked := c.asked[id]
+	if asked {
+		c.asked[id] = true
+	}
+	return asked && !before
+}
+
+// admit says why a request is not answered beside those that are. One with the id of another would
+// get no answer from the SDK. Before it refuses one, it waits for answers that are being written:
+// the client may have read them already.
 func (c *stdioConn) admit(message jsonrpc.Message) error {
 	request, is := message.(*jsonrpc.Request)
 	if !is || !request.IsCall() {
 		return nil
 	}
-	c.mu.Lock()
-	twice := c.asked[request.ID]
-	c.asked[request.ID] = true
-	c.mu.Unlock()
-	if twice {
-		return fmt.Errorf("a request with the id %v is being answered: give each an id of its own",
-			request.ID.Raw())
-	}
-	select {
-	case c.places <- struct{}{}:
-		return nil
-	case <-c.closed:
-		return io.EOF
+	for {
+		final, err := c.place(request.ID)
+		if err == nil || final {
+			return err
+		}
+		select {
+		case <-c.written:
+		case <-c.closed:
+			return io.EOF
+		}
 	}
 }
 
-// answered gives the place of a request to another.
-func (c *stdioConn) answered(id jsonrpc.ID) {
+// place takes a place for a request, or says why there is none. That is final unless answers are
+// being written.
+func (c *stdioConn) place(id jsonrpc.ID) (final bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.asked[id] {
-		delete(c.asked, id)
-		<-c.places
+	switch _, twice := c.asked[id]; {
+	case twice:
+		err = fmt.Errorf("a request with the id %v is being answered: give each an id of its own",
+			id.Raw())
+	case len(c.asked) >= askedAtOnce:
+		err = errBusy
+	default:
+		c.asked[id] = false
 	}
+	return c.writing == 0, err
 }
 
 // Write implements [mcp.Connection].
@@ -160,22 +219,38 @@ func (c *stdioConn) Write(_ context.Context, message jsonrpc.Message) error {
 	if err != nil {
 		return err
 	}
-	if err := c.send(text); err != nil {
-		return err
+	response, is := message.(*jsonrpc.Response)
+	if !is {
+		return c.send(text)
 	}
-	if response, is := message.(*jsonrpc.Response); is {
-		c.answered(response.ID)
+	c.mu.Lock()
+	c.writing++
+	c.mu.Unlock()
+	err = c.send(text)
+	c.mu.Lock()
+	c.writing--
+	delete(c.asked, response.ID)
+	c.mu.Unlock()
+	select {
+	case c.written <- struct{}{}:
+	default: // it is said already
 	}
-	return nil
+	return err
 }
 
-// refuse answers a line of which no request is known.
-func (c *stdioConn) refuse(why error) error {
-	text, err := json.Marshal(map[string]any{
+// refuse answers a line that the SDK is not given. Only of one too many the request is named: of
+// others none is known, or another has its id.
+func (c *stdioConn) refuse(message jsonrpc.Message, why error) error {
+	answer := map[string]any{
 		"jsonrpc": "2.0",
 		"id":      nil,
 		"error":   jsonrpc.Error{Code: jsonrpc.CodeParseError, Message: why.Error()},
-	})
+	}
+	if request, is := message.(*jsonrpc.Request); is && errors.Is(why, errBusy) {
+		answer["id"] = request.ID.Raw()
+		answer["error"] = jsonrpc.Error{Code: codeBusy, Message: why.Error()}
+	}
+	text, err := json.Marshal(answer)
 	if err != nil {
 		return err
 	}
