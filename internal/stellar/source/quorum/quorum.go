@@ -376,6 +376,7 @@ func (s *Source) take(a answer, due uint32) {
 		if m.until = (time.Time{}); m.reason == reasonLate {
 			m.reason = ""
 		}
+		var same uint32 // the last ledger that it gives as the others did
 		for _, l := range a.page {
 			was := s.remembered[l.Sequence%rememberedMax]
 			if was.sequence != l.Sequence {
@@ -386,9 +387,10 @@ func (s *Source) take(a answer, due uint32) {
 				return
 			}
 			m.counts(l.Sequence)
-			if m.reason != "" && l.Sequence >= m.left.Ledger {
-				s.well(m, l.Sequence) // what it was left for, it says as the others did
-			}
+			same = l.Sequence
+		}
+		if m.reason != "" && same != 0 && same >= m.left.Ledger {
+			s.well(m, same) // what it was left for, it says as the others did, and all since
 		}
 		m.forget(due)
 	}

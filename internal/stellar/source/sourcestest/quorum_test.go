@@ -284,6 +284,66 @@ func TestStandingsTellOfALiar(t *testing.T) {
 	<-got
 }
 
+// One that was left, and then gives a right ledger and a wrong one behind it in one answer, was
+// never right: it is left since its first lie, and is not said to be left anew.
+func TestARightLedgerBeforeALieClearsNobody(t *testing.T) {
+	h := newHistory(t)
+	const due, last = forgedAt + 1, forgedAt + 4
+	liar, a, b := h.serve(t, forgedAt-1), h.serve(t, forgedAt-1), h.serve(t, forgedAt-1)
+	p := newPanel(t, 2, never, servers(t, "liar", liar, "a", a, "b", b)...)
+	read(t, p, h.passphrase, firstLedger, forgedAt-1)
+	liar.silent()
+	asked := liar.requests()
+	got := p.begin(within(t), forgedAt)
+	testkit.Eventually(t, "the liar is asked", func() bool { return liar.requests() > asked })
+	liar.give(between(h.lies, forgedAt, forgedAt))
+	a.give(between(h.honest, forgedAt, forgedAt))
+	b.give(between(h.honest, forgedAt, forgedAt))
+	if g := <-got; g.err != nil {
+		t.Fatal(g.err)
+	}
+	got = p.begin(within(t), due) // nobody has it yet
+	liar.set(liar.answerAgain)
+	testkit.Eventually(t, "the liar is left", func() bool {
+		return stands(p.Standings()) == "left,agrees,agrees"
+	})
+	first := *p.Standings().Sources[0].Left
+
+	liar.silent()
+	asked = liar.requests()
+	testkit.Eventually(t, "the liar is asked", func() bool { return liar.requests() > asked })
+	a.give(between(h.honest, due, last))
+	b.give(between(h.honest, due, last))
+	for g, next := <-got, uint32(due); ; g = <-p.begin(within(t), next) {
+		if g.err != nil {
+			t.Fatal(g.err)
+		}
+		if next += uint32(len(g.page)); next > last {
+			break
+		}
+	}
+	liar.give(between(h.honest, due, due))
+	liar.give(forge(t, h.honest, h.passphrase, due+1, last))
+	ctx, cancel := context.WithCancel(within(t))
+	got = p.begin(ctx, last+1) // nobody has it yet
+	liar.set(liar.answerAgain)
+	var then standing.Left
+	testkit.Eventually(t, "the liar is left for its second lie", func() bool {
+		if left := p.Standings().Sources[0].Left; left != nil {
+			then = *left
+		}
+		return strings.Contains(then.Detail, fmt.Sprintf("gave ledger %d ", due+1))
+	})
+	if then.Ledger != first.Ledger || !then.Since.Equal(first.Since) {
+		t.Errorf("it was left: %+v, and then %+v", first, then)
+	}
+	if left := p.leftOnes(); len(left) != 1 || strings.Contains(p.log.String(), "counted on again") {
+		t.Errorf("were left: %v; the log: %s", left, p.log.String())
+	}
+	cancel()
+	<-got
+}
+
 // stands are the states of sources, in their order.
 func stands(s standing.Standings) string {
 	var all []string
