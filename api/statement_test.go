@@ -290,7 +290,7 @@ func TestAStatementsPagesEndAtOneLedger(t *testing.T) {
 	}
 }
 
-// A payment whose webhook has arrived is in the statement, also while its ledger does not count.
+// Where moves are recorded whose ledger does not count yet, the statement waits for that ledger.
 // One that does not count in time is left out, and later pages and statements with an end of their
 // own wait for nothing.
 func TestAStatementWaitsForWhatIsRecorded(t *testing.T) {
