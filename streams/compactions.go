@@ -9,8 +9,12 @@ import (
 // compactions decides when a store's compactions run: at once, as long as there are fewer than
 // Pebble's options allow, and else when one of them ends. Pebble's own scheduler does the same,
 // and besides looks every 100 ms whether more are allowed by now. That woke a process at rest ten
-// times a second for each of its stores. What is allowed changes with flushes and compactions
-// only, and of each Pebble tells here.
+// times a second for each of its stores.
+//
+// What is allowed changes with every new version of the store, and Pebble tells of flushes and of
+// the end of a compaction that was let begin here. Of ingests, DB.Compact and others it does not;
+// this package makes none. What waits when more is allowed by one of these waits for the next flush
+// or end, and not for ever: it waits because others run.
 //
 // It is of one store, and may be called from any goroutine.
 type compactions struct {
