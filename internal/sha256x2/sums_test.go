@@ -20,6 +20,14 @@ func means() map[string]func(int, func(int) (head, body []byte), func(int, [sha2
 	return all
 }
 
+// tellMeans says when a test that passes has not run the assembler.
+func tellMeans(t *testing.T) {
+	t.Helper()
+	if !available {
+		t.Log("the assembler is not run: it is for amd64 with a SHA unit, and not for FIPS 140")
+	}
+}
+
 // same holds the hashes of messages against the standard library's.
 func same(t *testing.T, heads, bodies [][]byte) {
 	t.Helper()
@@ -53,6 +61,7 @@ func random(seed uint64, sizeBytes int) []byte {
 
 // Each length around a block and its padding, with each head, beside a message of another length.
 func TestEveryLength(t *testing.T) {
+	tellMeans(t)
 	data := random(1, 1024)
 	for head := range blockSizeBytes {
 		for body := range 3*blockSizeBytes + 2 {
@@ -63,6 +72,7 @@ func TestEveryLength(t *testing.T) {
 }
 
 func TestAnyNumberOfMessages(t *testing.T) {
+	tellMeans(t)
 	data := random(2, 64<<10)
 	chance := rand.New(rand.NewPCG(3, 4))
 	for n := range 40 {
