@@ -75,11 +75,15 @@ func TestAnAssistantThatReadsNothingHoldsUpNoEnd(t *testing.T) {
 const (
 	requestBytes = 4 << 10
 	pipeBytes    = 64 << 10
+	bufferBytes  = 4 << 10
 	// answeredAtOnce is that of the help.
 	answeredAtOnce = 16
-	// mostUnanswered is a request for each that is being answered, and for those in pipes and
-	// their buffers.
-	mostUnanswered = answeredAtOnce + 2*pipeBytes/requestBytes + 4
+	// refusalBytes is less than a refusal has, which is the shortest answer.
+	refusalBytes = 100
+	// mostUnanswered is a request for each that is being answered, those that a pipe and its
+	// buffer hold, and as many as have answers that another pipe and its buffer hold.
+	mostUnanswered = answeredAtOnce + (pipeBytes+bufferBytes)/requestBytes +
+		(pipeBytes+bufferBytes)/refusalBytes + 4
 )
 
 // pageRequest is a request of requestBytes for a long page.
