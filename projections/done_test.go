@@ -5,6 +5,7 @@ import (
 	"maps"
 	"testing"
 
+	"github.com/lumenhook/lumenhook/internal/testkit"
 	"github.com/lumenhook/lumenhook/projections"
 	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams"
@@ -32,7 +33,13 @@ func TestTheGroupIsWhereTheHistoryIs(t *testing.T) {
 		r.append(s.created(endpoint), s.delivered(endpoint, 1))
 	}
 	run := r.project(nil)
-	r.awaitProjected()
+	testkit.EventuallyNil(t, "the projector has heard that all is written", func() error {
+		records, err := run.Lag(t.Context())
+		if partitions := len(run.Status().Partitions); err == nil && (partitions == 0 || records > 0) {
+			err = fmt.Errorf("%d records of %d partitions are not", records, partitions)
+		}
+		return err
+	})
 	run.finish(t)
 	committed := r.positions()[projections.Group]
 	for _, topic := range projections.Topics() {
