@@ -27,7 +27,9 @@ func TestEventsAreSeenAsTheyHappen(t *testing.T) {
 	all := s.tail("--json")
 	others := s.tail("--wallet", aWallet)
 	for _, p := range []puller{all, others} { // what is paid before it is not shown
-		s.eventually("it tails", func() bool { return strings.Contains(p.said.String(), "as they happen") })
+		s.eventually("it tails", func() bool {
+			return strings.Contains(p.said.String(), "as they happen")
+		})
 	}
 	right := h.secret
 	h.trust("whsec_wrong")
