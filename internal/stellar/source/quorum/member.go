@@ -164,8 +164,15 @@ func (s *Source) report(
 		"wait", wait)
 }
 
-// counts notes that a ledger that it gave counts.
-func (m *member) counts(sequence uint32) { m.counted = max(m.counted, sequence) }
+// agrees notes that a ledger of a page that it gave counts. One that was left is counted on again
+// only when its whole page counts: behind a right ledger may stand a lie about one that the others
+// have not told of yet.
+func (s *Source) agrees(m *member, page []ledger.Raw, sequence uint32) {
+	m.counted = max(m.counted, sequence)
+	if m.reason == "" || sequence == page[len(page)-1].Sequence {
+		s.well(m, sequence)
+	}
+}
 
 // well says that it is counted on again.
 func (s *Source) well(m *member, sequence uint32) {

@@ -376,7 +376,6 @@ func (s *Source) take(a answer, due uint32) {
 		if m.until = (time.Time{}); m.reason == reasonLate {
 			m.reason = ""
 		}
-		var same uint32 // the last ledger that it gives as the others did
 		for _, l := range a.page {
 			was := s.remembered[l.Sequence%rememberedMax]
 			if was.sequence != l.Sequence {
@@ -386,11 +385,7 @@ func (s *Source) take(a answer, due uint32) {
 				s.disagrees(m, l, was.hash)
 				return
 			}
-			m.counts(l.Sequence)
-			same = l.Sequence
-		}
-		if m.reason != "" && same != 0 && same >= m.left.Ledger {
-			s.well(m, same) // what it was left for, it says as the others did, and all since
+			s.agrees(m, a.page, l.Sequence)
 		}
 		m.forget(due)
 	}

@@ -24,8 +24,7 @@ func (s *Source) agreed(due uint32) (page []ledger.Raw) {
 			if vote, voted := m.vote(next); voted && vote.Hash != l.Hash {
 				s.disagrees(m, vote, l.Hash)
 			} else if voted {
-				m.counts(next)
-				s.well(m, next)
+				s.agrees(m, m.votes, next)
 			}
 		}
 	}

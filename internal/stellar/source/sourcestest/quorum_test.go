@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -199,12 +200,12 @@ func TestALiarIsSeenThroughWithinOneLedger(t *testing.T) {
 func TestALateLiarIsFoundOut(t *testing.T) {
 	h := newHistory(t)
 	liar, a, b := h.serve(t, forgedAt-1), h.serve(t, forgedAt-1), h.serve(t, forgedAt-1)
-	p := newPanel(t, 2, never, servers(t, "liar", liar, "a", a, "b", b)...)
+	members := servers(t, "liar", liar, "a", a, "b", b)
+	looks := watchLooks(members)
+	p := newPanel(t, 2, never, members...)
 	read(t, p, h.passphrase, firstLedger, forgedAt-1)
-	liar.silent()
-	asked := liar.requests()
 	first := p.begin(within(t), forgedAt)
-	testkit.Eventually(t, "the liar is asked", func() bool { return liar.requests() > asked })
+	looks.hang(t, liar, forgedAt)
 	liar.give(h.lies)
 	a.give(h.honest)
 	b.give(between(h.honest, forgedAt, quorumLast-1))
@@ -262,8 +263,7 @@ func TestStandingsTellOfALiar(t *testing.T) {
 	}
 
 	// It tells the truth from now on, and always after the others.
-	liar.silent()
-	asked := liar.requests()
+	asked := liar.silent()
 	testkit.Eventually(t, "the liar is asked", func() bool { return liar.requests() > asked })
 	liar.give(h.honest)
 	b.give(h.honest)
@@ -285,63 +285,132 @@ func TestStandingsTellOfALiar(t *testing.T) {
 }
 
 // One that was left, and then gives a right ledger and a wrong one behind it in one answer, was
-// never right: it is left since its first lie, and is not said to be left anew.
+// never right: it is left since its first lie, and is not said to be left anew. That holds whenever
+// it answers: after the others, before them, or when they have told of the first of the two.
 func TestARightLedgerBeforeALieClearsNobody(t *testing.T) {
 	h := newHistory(t)
 	const due, last = forgedAt + 1, forgedAt + 4
-	liar, a, b := h.serve(t, forgedAt-1), h.serve(t, forgedAt-1), h.serve(t, forgedAt-1)
-	p := newPanel(t, 2, never, servers(t, "liar", liar, "a", a, "b", b)...)
+	lie := forge(t, h.honest, h.passphrase, due+1, last)
+	for name, others := range map[string]struct{ before, after []uint32 }{ // the last ledger they tell
+		"after the others":                    {before: []uint32{last}},
+		"after one ledger, before the others": {before: []uint32{due}, after: []uint32{last}},
+		"before all ledgers":                  {after: []uint32{last}},
+		"before each ledger":                  {after: []uint32{due, last}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			liar, a, b := h.serve(t, forgedAt-1), h.serve(t, forgedAt-1), h.serve(t, forgedAt-1)
+			members := servers(t, "liar", liar, "a", a, "b", b)
+			looks := watchLooks(members)
+			p := newPanel(t, 2, never, members...)
+			got := p.leaveForALie(t, h, looks, liar, a, b)
+			first := *p.Standings().Sources[0].Left
+
+			ctx, cancel := context.WithCancel(within(t))
+			next := uint32(due)
+			tell := func(until uint32) {
+				t.Helper()
+				a.give(between(h.honest, due, until))
+				b.give(between(h.honest, due, until))
+				for next <= until {
+					g := <-got
+					if g.err != nil {
+						t.Fatal(g.err)
+					}
+					next += uint32(len(g.page))
+					got = p.begin(ctx, next)
+				}
+			}
+			looks.hang(t, liar, due)
+			for _, until := range others.before {
+				tell(until)
+			}
+			liar.give(between(h.honest, due, due))
+			liar.give(lie)
+			begun := looks.begun.Load()
+			liar.set(liar.answerAgain)
+			testkit.Eventually(t, "the answer is taken", func() bool { return looks.begun.Load() > begun })
+			for _, until := range others.after {
+				tell(until)
+			}
+			var then standing.Left
+			testkit.Eventually(t, "the liar is left for its second lie", func() bool {
+				if left := p.Standings().Sources[0].Left; left != nil {
+					then = *left
+				}
+				return then.Reason == "forked" || // asked again for what is behind the lie
+					strings.Contains(then.Detail, fmt.Sprintf("gave ledger %d ", due+1))
+			})
+			if then.Ledger != first.Ledger || !then.Since.Equal(first.Since) {
+				t.Errorf("it was left: %+v, and then %+v", first, then)
+			}
+			if log := p.log.String(); strings.Contains(log, "counted on again") {
+				t.Errorf("the log: %s", log)
+			}
+
+			// Once all that it gives is right, it counts again, although it answers first.
+			liar.give(between(h.honest, due, last+3))
+			begun = looks.begun.Load()
+			testkit.Eventually(t, "the truth is told", func() bool { return looks.begun.Load() > begun+1 })
+			tell(last + 3)
+			testkit.Eventually(t, "all agree", func() bool {
+				return stands(p.Standings()) == "agrees,agrees,agrees"
+			})
+			cancel()
+			<-got
+		})
+	}
+}
+
+// leaveForALie has the liar left for what it says of ledger forgedAt, and begins to wait for the
+// ledger after it, which nobody has.
+func (p *panel) leaveForALie(
+	t *testing.T, h *history, looks *watchedLooks, liar, a, b *server,
+) chan given {
+	t.Helper()
 	read(t, p, h.passphrase, firstLedger, forgedAt-1)
-	liar.silent()
-	asked := liar.requests()
 	got := p.begin(within(t), forgedAt)
-	testkit.Eventually(t, "the liar is asked", func() bool { return liar.requests() > asked })
+	looks.hang(t, liar, forgedAt)
 	liar.give(between(h.lies, forgedAt, forgedAt))
 	a.give(between(h.honest, forgedAt, forgedAt))
 	b.give(between(h.honest, forgedAt, forgedAt))
 	if g := <-got; g.err != nil {
 		t.Fatal(g.err)
 	}
-	got = p.begin(within(t), due) // nobody has it yet
+	got = p.begin(within(t), forgedAt+1)
 	liar.set(liar.answerAgain)
 	testkit.Eventually(t, "the liar is left", func() bool {
 		return stands(p.Standings()) == "left,agrees,agrees"
 	})
-	first := *p.Standings().Sources[0].Left
+	return got
+}
 
-	liar.silent()
-	asked = liar.requests()
-	testkit.Eventually(t, "the liar is asked", func() bool { return liar.requests() > asked })
-	a.give(between(h.honest, due, last))
-	b.give(between(h.honest, due, last))
-	for g, next := <-got, uint32(due); ; g = <-p.begin(within(t), next) {
-		if g.err != nil {
-			t.Fatal(g.err)
-		}
-		if next += uint32(len(g.page)); next > last {
-			break
-		}
-	}
-	liar.give(between(h.honest, due, due))
-	liar.give(forge(t, h.honest, h.passphrase, due+1, last))
-	ctx, cancel := context.WithCancel(within(t))
-	got = p.begin(ctx, last+1) // nobody has it yet
-	liar.set(liar.answerAgain)
-	var then standing.Left
-	testkit.Eventually(t, "the liar is left for its second lie", func() bool {
-		if left := p.Standings().Sources[0].Left; left != nil {
-			then = *left
-		}
-		return strings.Contains(then.Detail, fmt.Sprintf("gave ledger %d ", due+1))
-	})
-	if then.Ledger != first.Ledger || !then.Since.Equal(first.Since) {
-		t.Errorf("it was left: %+v, and then %+v", first, then)
-	}
-	if left := p.leftOnes(); len(left) != 1 || strings.Contains(p.log.String(), "counted on again") {
-		t.Errorf("were left: %v; the log: %s", left, p.log.String())
-	}
-	cancel()
-	<-got
+// watchedLooks tells of the looks of a source: each begins when the answer to the one before was
+// taken.
+type watchedLooks struct {
+	source.Looker
+	begun atomic.Int32
+	due   atomic.Uint32 // of the last one
+}
+
+// watchLooks watches those of the first member.
+func watchLooks(members []quorum.Member) *watchedLooks {
+	w := &watchedLooks{Looker: members[0].Source}
+	members[0].Source = w
+	return w
+}
+
+func (w *watchedLooks) Look(ctx context.Context, due uint32) ([]ledger.Raw, error) {
+	w.due.Store(due)
+	w.begun.Add(1)
+	return w.Looker.Look(ctx, due)
+}
+
+// hang has the server leave a look for a ledger, which is being waited for, without an answer.
+func (w *watchedLooks) hang(t *testing.T, s *server, due uint32) {
+	t.Helper()
+	testkit.Eventually(t, "it is looked for", func() bool { return w.due.Load() == due })
+	asked := s.silent()
+	testkit.Eventually(t, "the server is asked", func() bool { return s.requests() > asked })
 }
 
 // stands are the states of sources, in their order.

@@ -242,7 +242,12 @@ func hashXDR(t *testing.T, v any) xdr.Hash {
 }
 
 // silent has a server answer nothing until answerAgain.
-func (s *server) silent() { s.set(func() { s.hang = make(chan struct{}) }) }
+// silent has it answer nothing more, and returns how many requests came before: each after them
+// hangs.
+func (s *server) silent() (asked int) {
+	s.set(func() { s.hang, asked = make(chan struct{}), s.asked })
+	return asked
+}
 
 func (s *server) requests() int {
 	s.mu.Lock()
