@@ -175,6 +175,9 @@ const (
 	takesIfMatch                   // a precondition
 	mayWait                        // up to waitMax, besides its work
 	keysOnly                       // no credential of a portal link
+	// narrows says that the handler shows a portal link of one endpoint what is of that endpoint, and
+	// nothing else. Where the path names an endpoint or a watch, confine sees to it.
+	narrows
 )
 
 // routes is the one list of operations.
@@ -188,7 +191,7 @@ func (a *API) routes() []route {
 	const noBody, emptyBody, jsonBody = decode.BodyIgnored, decode.BodyEmpty, decode.BodyJSON
 	return []route{
 		{"/v1/endpoints", post, write, jsonBody, nil, a.createEndpoint, 0},
-		{"/v1/endpoints", get, read, noBody, nil, a.listEndpoints, takesQuery},
+		{"/v1/endpoints", get, read, noBody, nil, a.listEndpoints, takesQuery | narrows},
 		{"/v1/endpoints/{id}", get, read, noBody, endpoint, a.getEndpoint, 0},
 		{"/v1/endpoints/{id}", patch, write, decode.BodyPatch, endpoint, a.updateEndpoint, takesIfMatch},
 		{"/v1/endpoints/{id}", del, write, noBody, endpoint, a.deleteEndpoint, takesIfMatch},
@@ -205,19 +208,19 @@ func (a *API) routes() []route {
 		{"/v1/endpoints/{id}/replay", post, operate, jsonBody, endpoint, a.replayEndpoint, 0},
 		{"/v1/endpoints/{id}/events", get, read, noBody, endpoint, a.pullEvents, takesQuery | mayWait},
 		{"/v1/endpoints/{id}/history", get, read, noBody, nil, a.getEndpointHistory, takesQuery},
-		{"/v1/watches", post, write, jsonBody, nil, a.createWatch, 0},
-		{"/v1/watches", get, read, noBody, nil, a.listWatches, takesQuery},
+		{"/v1/watches", post, write, jsonBody, nil, a.createWatch, narrows},
+		{"/v1/watches", get, read, noBody, nil, a.listWatches, takesQuery | narrows},
 		{"/v1/watches/{id}", get, read, noBody, watch, a.getWatch, 0},
 		{"/v1/watches/{id}", patch, write, decode.BodyPatch, watch, a.updateWatch, takesIfMatch},
 		{"/v1/watches/{id}", del, write, noBody, watch, a.deleteWatch, takesIfMatch},
 		{"/v1/watches/{id}/history", get, read, noBody, nil, a.getWatchHistory, takesQuery},
 		{"/v1/watches/{id}/check", get, read, noBody, watch, a.checkWatch, takesQuery},
 		{"/v1/watches/{id}/backfill", post, operate, jsonBody, watch, a.backfillWatch, 0},
-		{"/v1/events", get, read, noBody, nil, a.listEvents, takesQuery},
-		{"/v1/events/resend", post, operate, jsonBody, nil, a.resendEvents, 0},
-		{"/v1/events/{id}", get, read, noBody, nil, a.getEvent, 0},
-		{"/v1/events/{id}/receipt", get, read, noBody, nil, a.getReceipt, takesQuery},
-		{"/v1/events/{id}/resend", post, operate, emptyBody, recalled, a.resendEvent, 0},
+		{"/v1/events", get, read, noBody, nil, a.listEvents, takesQuery | narrows},
+		{"/v1/events/resend", post, operate, jsonBody, nil, a.resendEvents, narrows},
+		{"/v1/events/{id}", get, read, noBody, nil, a.getEvent, narrows},
+		{"/v1/events/{id}/receipt", get, read, noBody, nil, a.getReceipt, takesQuery | narrows},
+		{"/v1/events/{id}/resend", post, operate, emptyBody, recalled, a.resendEvent, narrows},
 		{"/v1/api-keys", post, write, jsonBody, nil, a.createKey, keysOnly},
 		{"/v1/api-keys", get, read, noBody, nil, a.listKeys, takesQuery | keysOnly},
 		{"/v1/api-keys/{id}", get, read, noBody, key, a.getKey, keysOnly},
@@ -225,8 +228,8 @@ func (a *API) routes() []route {
 		{"/v1/api-keys/{id}/roll", post, write, decode.BodyOptional, key, a.rollKey, keysOnly},
 		{"/v1/portal-links", post, read, jsonBody, nil, a.createPortalLink, keysOnly},
 		{"/v1/wallets/{address}/statement", get, read, noBody, nil, a.getStatement, takesQuery},
-		{"/v1/attempts/rates", get, read, noBody, nil, a.getRates, takesQuery},
-		{"/v1/coverage", get, read, noBody, nil, a.getCoverage, 0},
+		{"/v1/attempts/rates", get, read, noBody, nil, a.getRates, takesQuery | narrows},
+		{"/v1/coverage", get, read, noBody, nil, a.getCoverage, narrows},
 		{"/v1/openapi.yaml", get, "", noBody, nil, a.getOpenAPI, 0},
 		{"/v1/openapi.json", get, "", noBody, nil, a.getOpenAPIJSON, 0},
 		{"/docs", get, "", noBody, nil, a.getDocs, 0},

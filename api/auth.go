@@ -19,7 +19,8 @@ type caller struct {
 	accountID   string
 	keyID       string
 	permissions []domain.Permission
-	byLink      bool // with the credential of a portal link that the key made
+	byLink      bool   // with the credential of a portal link that the key made
+	endpointID  string // of which alone that link is; empty: of the whole account
 }
 
 // directoryRetrySeconds is when a node that was behind may be tried again.
@@ -28,7 +29,9 @@ const directoryRetrySeconds = 1
 // authenticate admits a request whose key has the permission, within the key's rate limit.
 // A mistyped, unknown, revoked or expired key, or one that is used from a forbidden
 // network, gets one and the same answer.
-func (a *API) authenticate(h http.Header, r *request, needed domain.Permission) error {
+func (a *API) authenticate(
+	h http.Header, r *request, needed domain.Permission,
+) (err error) {
 	text, ok := bearerKey(r.http.Header.Values("Authorization"))
 	if !ok || !domain.WellFormedAPIKey(text) && !portal.Looks(text) {
 		return unauthenticated()
@@ -39,16 +42,14 @@ func (a *API) authenticate(h http.Header, r *request, needed domain.Permission) 
 				"in Retry-After.").RetryAfter(directoryRetrySeconds).Because(err)
 	}
 	now := a.Now()
-	key, accountID, err := a.validKey(r, text, now)
-	if err != nil {
+	if r.caller, err = a.callerWith(r, text, now); err != nil {
 		return err
 	}
-	r.caller = caller{accountID, key.ID, key.Permissions, portal.Looks(text)}
-	a.noteUse(key.ID, now)
-	if err := a.limits.take(h, key.ID); err != nil {
+	a.noteUse(r.caller.keyID, now)
+	if err := a.limits.take(h, r.caller.keyID); err != nil {
 		return err
 	}
-	if !key.Allows(needed) {
+	if !slices.Contains(r.caller.permissions, needed) {
 		return problem.New(problem.CodeMissingPermission,
 			fmt.Sprintf("The API key lacks the permission %q. Use a key that has it.", needed))
 	}
@@ -65,49 +66,51 @@ func refuseLink(r *request) error {
 		"A portal link gives no access to API keys and to further links. Use an API key.")
 }
 
-// validKey finds the key that a request was sent with. Of a portal link's credential it is the key
-// that made the link, with the link's permissions.
-func (a *API) validKey(
-	r *request, text string, now time.Time,
-) (key domain.Key, accountID string, err error) {
+// callerWith finds who sent a request by its key. With a portal link's credential it is the owner
+// of the key that made the link, with what the link gives of it.
+func (a *API) callerWith(r *request, text string, now time.Time) (caller, error) {
 	if portal.Looks(text) {
-		return a.validLink(r, text, now)
+		return a.callerByLink(r, text, now)
 	}
 	hash := domain.APIKeyHash(text)
 	key, accountID, known, err := a.Directory.KeyByHash(hash)
 	if err != nil {
-		return key, "", fmt.Errorf("looking up an API key: %w", err)
+		return caller{}, fmt.Errorf("looking up an API key: %w", err)
 	}
 	if !known || subtle.ConstantTimeCompare(key.Hash, hash) != 1 || key.Expired(now.UnixMilli()) ||
 		!a.usableFrom(key, r.http) {
-		return key, "", unauthenticated()
+		return caller{}, unauthenticated()
 	}
-	return key, accountID, nil
+	return caller{accountID: accountID, keyID: key.ID, permissions: key.Permissions}, nil
 }
 
-func (a *API) validLink(
-	r *request, credential string, now time.Time,
-) (key domain.Key, accountID string, err error) {
+func (a *API) callerByLink(r *request, credential string, now time.Time) (caller, error) {
 	grant, ok := a.PortalLinks.Read(credential, now)
 	if !ok {
-		return key, "", unauthenticated()
+		return caller{}, unauthenticated()
 	}
 	account, _, err := a.Directory.Account(grant.AccountID)
 	if err != nil {
-		return key, "", fmt.Errorf("looking up the account of a portal link: %w", err)
+		return caller{}, fmt.Errorf("looking up the account of a portal link: %w", err)
 	}
 	key, there := account.Key(grant.KeyID)
 	if !there || key.Expired(now.UnixMilli()) || !a.usableFrom(key, r.http) {
-		return key, "", unauthenticated()
+		return caller{}, unauthenticated()
 	}
-	return grant.Narrow(key), grant.AccountID, nil
+	return caller{
+		accountID:   grant.AccountID,
+		keyID:       key.ID,
+		permissions: grant.Narrow(key).Permissions,
+		byLink:      true,
+		endpointID:  grant.EndpointID,
+	}, nil
 }
 
 // stillValid refuses a request that has waited, if its key was revoked or has expired
 // meanwhile.
 func (a *API) stillValid(r *request) error {
 	text, _ := bearerKey(r.http.Header.Values("Authorization"))
-	_, _, err := a.validKey(r, text, a.Now())
+	_, err := a.callerWith(r, text, a.Now())
 	return err
 }
 

@@ -30,6 +30,7 @@
 //	request.go         one request: its headers, its body, its route's work
 //	reply.go           answers that are no problem
 //	auth.go            bearer keys and permissions
+//	confine.go         what a portal link of one endpoint reaches
 //	limits.go          how often a key may ask
 //	redact.go          striking out what looks like a secret
 //	lookup.go          finding what a path names

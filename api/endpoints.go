@@ -158,7 +158,7 @@ func (a *API) listEndpoints(_ context.Context, r *request) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	page, next, err := a.Directory.Endpoints(f, after, limit)
+	page, next, err := a.endpointsOf(r, f, after, limit)
 	if err != nil {
 		return reply{}, fmt.Errorf("listing endpoints: %w", err)
 	}

@@ -108,7 +108,7 @@ func eventFilters() []string {
 func eventFilterOf(r *request, q *decode.Query) EventFilter {
 	f := EventFilter{
 		AccountID:     r.caller.accountID,
-		EndpointID:    idParameter(q, "endpointId", domain.EndpointPrefix),
+		EndpointID:    endpointParameter(r, q),
 		WatchID:       idParameter(q, "watchId", domain.WatchPrefix),
 		WalletAddress: walletParameter(q, "walletAddress"),
 		Type: decode.OneOf(q, "type",

@@ -72,7 +72,7 @@ func (a *API) findEndpoint(ctx context.Context, r *request) (err error) {
 // ownEndpoint finds an endpoint of the caller's.
 func (a *API) ownEndpoint(r *request, id string) (domain.Endpoint, bool, error) {
 	e, found, err := a.Directory.Endpoint(id)
-	return e, found && e.AccountID == r.caller.accountID && !e.Deleted(), err
+	return e, found && e.AccountID == r.caller.accountID && !e.Deleted() && r.caller.sees(e.ID), err
 }
 
 func (a *API) findWatch(ctx context.Context, r *request) (err error) {
@@ -84,7 +84,8 @@ func (a *API) findWatch(ctx context.Context, r *request) (err error) {
 // ownWatch finds a watch of the caller's.
 func (a *API) ownWatch(r *request, id string) (domain.Watch, bool, error) {
 	w, found, err := a.Directory.Watch(id)
-	return w, found && w.AccountID == r.caller.accountID && !w.Deleted(), err
+	return w, found && w.AccountID == r.caller.accountID && !w.Deleted() &&
+		r.caller.sees(w.EndpointID), err
 }
 
 func (a *API) findKey(ctx context.Context, r *request) (err error) {
@@ -107,7 +108,11 @@ func (a *API) findEvent(ctx context.Context, r *request) (err error) {
 	if errors.Is(err, ErrEventNotFound) {
 		return noSuch("event")
 	}
-	return historyError(err)
+	if err := historyError(err); err != nil {
+		return err
+	}
+	r.event, err = narrowed(r, r.event)
+	return err
 }
 
 // findRecalled finds an event of the caller's that is to be sent again, with what the engine
@@ -125,7 +130,11 @@ func (a *API) findRecalled(ctx context.Context, r *request) (err error) {
 	case errors.Is(err, ErrEventExpired):
 		return expired()
 	}
-	return historyError(err)
+	if err := historyError(err); err != nil {
+		return err
+	}
+	_, err = narrowed(r, r.recalled.EventRecord)
+	return err
 }
 
 func expired() *problem.Problem {

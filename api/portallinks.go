@@ -20,6 +20,7 @@ const (
 type portalLinkView struct {
 	Path        string              `json:"path"`
 	Permissions []domain.Permission `json:"permissions"`
+	EndpointID  *string             `json:"endpointId"`
 	OpensUntil  string              `json:"opensUntil"`
 	ExpiresAt   string              `json:"expiresAt"`
 }
@@ -27,6 +28,7 @@ type portalLinkView struct {
 // portalLink is what a link is to give.
 type portalLink struct {
 	permissions []domain.Permission
+	endpointID  string // empty: of the whole account
 	seconds     int64
 }
 
@@ -34,6 +36,13 @@ func decodePortalLink(body []byte) (link portalLink, faults *problem.Faults) {
 	link.seconds = defaultPortalSec
 	faults = decode.Object(body,
 		decode.Into("permissions", &link.permissions, readPermissions),
+		decode.Into("endpointId", &link.endpointID, func(v decode.Value) string {
+			id, given := v.Text(maxFilterCharacters)
+			if given && !v.Faulty() && !domain.IsID(domain.EndpointPrefix, id) {
+				v.Fault(problem.FaultInvalidValue, "must be an id: ep_ and 26 characters")
+			}
+			return id
+		}),
 		decode.Into("expiresInSeconds", &link.seconds, func(v decode.Value) int64 {
 			if seconds, given := v.Integer(minPortalSec, maxPortalSec); given {
 				return int64(seconds)
@@ -45,8 +54,11 @@ func decodePortalLink(body []byte) (link portalLink, faults *problem.Faults) {
 
 // createPortalLink makes a link, of which nothing is stored. It ends with its key, and gives no
 // more: so whoever may read may make one.
-func (a *API) createPortalLink(_ context.Context, r *request) (reply, error) {
+func (a *API) createPortalLink(ctx context.Context, r *request) (reply, error) {
 	wanted, faults := decodePortalLink(r.body)
+	if err := a.judgeLinkEndpoint(ctx, r, wanted.endpointID, faults); err != nil {
+		return reply{}, err
+	}
 	if err := faults.Err(); err != nil {
 		return reply{}, err
 	}
@@ -57,6 +69,7 @@ func (a *API) createPortalLink(_ context.Context, r *request) (reply, error) {
 	ends := now.UnixMilli() + wanted.seconds*1000
 	text, opens, err := a.PortalLinks.Link(portal.Grant{
 		AccountID:   r.caller.accountID,
+		EndpointID:  wanted.endpointID,
 		KeyID:       r.caller.keyID,
 		Permissions: wanted.permissions,
 		EndsMillis:  ends,
@@ -67,6 +80,7 @@ func (a *API) createPortalLink(_ context.Context, r *request) (reply, error) {
 	return reply{view: portalLinkView{
 		Path:        portal.Path + "/link?to=" + text,
 		Permissions: wanted.permissions,
+		EndpointID:  unlessZero(wanted.endpointID),
 		OpensUntil:  domain.FormatMillis(opens),
 		ExpiresAt:   domain.FormatMillis(ends),
 	}}, nil

@@ -37,7 +37,7 @@ type ratesMinuteView struct {
 // getRates counts the attempts of the last minutes, the present one included.
 func (a *API) getRates(ctx context.Context, r *request) (reply, error) {
 	q := decode.NewQuery(r.http.URL, "endpointId", "minutes")
-	endpointID := idParameter(q, "endpointId", domain.EndpointPrefix)
+	endpointID := endpointParameter(r, q)
 	minutes := q.Count("minutes", ratesDefault, ratesMost)
 	if err := q.Err(); err != nil {
 		return reply{}, err

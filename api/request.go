@@ -88,6 +88,9 @@ func (a *API) answer(w http.ResponseWriter, r *request, rt route) (reply, error)
 			return reply{}, err
 		}
 	}
+	if err := a.confine(r.http.Context(), r, rt); err != nil {
+		return reply{}, err
+	}
 	// What finds the subject has bounds of its own, and the time for the work starts after
 	// the body: a body that arrived slowly uses up none of it.
 	if err := a.beforeBody(r, rt); err != nil {

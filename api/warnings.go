@@ -39,7 +39,7 @@ func (w *warnings) answered(r *request) bool {
 // knows: then what has changed since is no fault of it. The engine decides, and creates
 // nothing twice.
 func (a *API) repeatsCreation(r *request, made func() (bool, error)) bool {
-	if r.idempotencyKey == "" {
+	if r.idempotencyKey == "" || r.caller.endpointID != "" { // what such a link names is judged anew
 		return false
 	}
 	if a.warnings.answered(r) {

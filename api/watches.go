@@ -110,7 +110,7 @@ func (a *API) listWatches(_ context.Context, r *request) (reply, error) {
 	q := newListQuery(r, "endpointId", "walletAddress")
 	f := WatchFilter{
 		AccountID:     r.caller.accountID,
-		EndpointID:    idParameter(q, "endpointId", domain.EndpointPrefix),
+		EndpointID:    endpointParameter(r, q),
 		WalletAddress: walletParameter(q, "walletAddress"),
 	}
 	after, limit, err := a.page(r, q)

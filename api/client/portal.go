@@ -8,6 +8,8 @@ import (
 // PortalLinkCreate is what a portal link gives; Permissions must be set.
 type PortalLinkCreate struct {
 	Permissions []string `json:"permissions"`
+	// EndpointID is the endpoint of which alone the link is; nil: it is of the whole account.
+	EndpointID *string `json:"endpointId,omitempty"`
 	// ExpiresInSeconds is how long the portal can be used; nil: an hour.
 	ExpiresInSeconds *int `json:"expiresInSeconds,omitempty"`
 }
@@ -16,13 +18,15 @@ type PortalLinkCreate struct {
 type PortalLink struct {
 	Path        string    `json:"path"`
 	Permissions []string  `json:"permissions"`
+	EndpointID  *string   `json:"endpointId"` // nil: of the whole account
 	OpensUntil  time.Time `json:"opensUntil"`
 	ExpiresAt   time.Time `json:"expiresAt"`
 
 	URL string `json:"-"` // Path at the address that this client asks
 }
 
-// CreatePortalLink makes a link to the account's pages, with a part of this key's permissions.
+// CreatePortalLink makes a link to the account's pages, or to those of one endpoint, with a part of
+// this key's permissions.
 func (c *Client) CreatePortalLink(
 	ctx context.Context, l PortalLinkCreate, o ...Option,
 ) (PortalLink, error) {

@@ -34,7 +34,8 @@ type visit struct {
 	backend *backend
 	key     domain.Key
 	account string
-	status  int // of the page; 0: 200
+	only    string // the endpoint that the session is of; empty: all of the account
+	status  int    // of the page; 0: 200
 }
 
 // page is what a handler shows: a template and its data.
@@ -64,6 +65,7 @@ type frame struct {
 	// Of somebody who is signed in; Token is empty for others.
 	Token, Once       string
 	Account, KeyName  string // what the session is of, for people
+	Only              string // the endpoint that it is of; empty: all of the account
 	Portal            bool
 	Read, Write, Oper bool
 }
@@ -116,7 +118,7 @@ func (x *Console) visiting(w http.ResponseWriter, r *http.Request) *visit {
 	v := &visit{w: w, r: r, console: x, session: s, api: c, backend: b}
 	// The API decides what the key may do. This is for the buttons, and so that a page that
 	// asks the API nothing is not shown to a key that is gone.
-	key, account, known, err := x.holderOf(s)
+	key, of, known, err := x.holderOf(s)
 	switch {
 	case err != nil:
 		x.fail(w, r, err)
@@ -126,7 +128,7 @@ func (x *Console) visiting(w http.ResponseWriter, r *http.Request) *visit {
 		x.toSignIn(w, r, "ended")
 		return nil
 	}
-	v.key, v.account = key, account
+	v.key, v.account, v.only = key, of.AccountID, of.EndpointID
 	return v
 }
 
@@ -235,6 +237,7 @@ func (v *visit) answer(p page, err error) {
 		Once:    rand.Text(),
 		Account: v.account,
 		KeyName: v.who(),
+		Only:    v.only,
 		Portal:  v.console.isPortal(),
 		Read:    v.key.Allows(domain.PermissionRead),
 		Write:   v.key.Allows(domain.PermissionWrite),

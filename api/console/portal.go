@@ -31,18 +31,26 @@ func policyOf(ancestors []string) string {
 	return policy + "; frame-ancestors " + strings.Join(ancestors, " ")
 }
 
-// holderOf returns the key of a session, with what is left of its permissions; false: it is gone.
-func (x *Console) holderOf(s session) (key domain.Key, accountID string, there bool, err error) {
+// reach is what a session or a link is of.
+type reach struct {
+	AccountID  string
+	EndpointID string // the one that it is of; empty: all of the account
+}
+
+// holderOf returns the key of a session, with what is left of its permissions, and what it reaches;
+// false: it is gone.
+func (x *Console) holderOf(s session) (key domain.Key, of reach, there bool, err error) {
 	if !x.isPortal() {
-		return x.Keys.KeyByHash(domain.APIKeyHash(s.Key))
+		key, of.AccountID, there, err = x.Keys.KeyByHash(domain.APIKeyHash(s.Key))
+		return key, of, there, err
 	}
 	grant, ok := x.Portal.Read(s.Key, x.Now())
 	if !ok {
-		return key, "", false, nil
+		return key, of, false, nil
 	}
 	account, _, err := x.Keys.Account(grant.AccountID)
 	key, there = account.Key(grant.KeyID)
-	return grant.Narrow(key), grant.AccountID, there, err
+	return grant.Narrow(key), reach{grant.AccountID, grant.EndpointID}, there, err
 }
 
 // openPortal exchanges a link for a session, as often as the link is followed while it opens. The
@@ -65,7 +73,7 @@ func (x *Console) openPortal(w http.ResponseWriter, r *http.Request) {
 		x.write(w, r, view.Status, "trouble", frame{Title: view.Title, Page: view})
 		return
 	}
-	kept, err := x.keepsAnother(w, r, grant.AccountID)
+	kept, err := x.keepsAnother(w, r, reach{grant.AccountID, grant.EndpointID})
 	if kept {
 		return
 	}
@@ -83,22 +91,22 @@ func (x *Console) openPortal(w http.ResponseWriter, r *http.Request) {
 	http.Redirect(w, r, x.at, http.StatusSeeOther)
 }
 
-// keepsAnother asks the person first, where a link would replace a session of another account: any
-// page of another site can send a browser to a link, and what is then written at the portal would
-// go to an account that the person does not mean. No link is in the page, so that none is told on.
-func (x *Console) keepsAnother(w http.ResponseWriter, r *http.Request, link string) (bool, error) {
+// keepsAnother asks the person first, where a link would replace a session of another account or
+// endpoint: any page of another site can send a browser to a link, and what is then written at the
+// portal would go where the person does not mean. No link is in the page, so that none is told on.
+func (x *Console) keepsAnother(w http.ResponseWriter, r *http.Request, link reach) (bool, error) {
 	s, ok := x.held(r, forSession)
 	if !ok {
 		return false, nil
 	}
-	key, account, there, err := x.holderOf(s)
-	if err != nil || !there || key.Expired(x.Now().UnixMilli()) || account == link {
+	key, open, there, err := x.holderOf(s)
+	if err != nil || !there || key.Expired(x.Now().UnixMilli()) || open == link {
 		return false, err
 	}
 	// With no-referrer, the form would be refused, as ServeHTTP says. This tells the host alone.
 	w.Header().Set("Referrer-Policy", "strict-origin")
 	x.write(w, r, http.StatusConflict, "other", frame{
-		Title: "The portal", Page: struct{ Open, Link string }{account, link},
+		Title: "The portal", Page: struct{ Open, Link reach }{open, link},
 		Token: x.token(s), Once: rand.Text(), Portal: true,
 	})
 	return true, nil

@@ -1,6 +1,6 @@
 // Package portal makes and reads the credentials of portal links: what lets a browser use one
-// account with some of a key's permissions, until a time. It hides their form; nothing of them is
-// stored.
+// account, or one endpoint of it, with some of a key's permissions, until a time. It hides their
+// form; nothing of them is stored.
 //
 // There are two, each under a MAC of its own, so that neither is taken for the other:
 //

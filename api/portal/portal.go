@@ -25,15 +25,18 @@ const (
 	maxTextBytes = 1024
 )
 
-// What a text is for. One is never taken for another.
+// What a text is for. One is never taken for another. Those of one endpoint have purposes of their
+// own: nodes of a release without them would take them for those of the whole account.
 const (
 	forLink       = "link"
 	forCredential = "credential"
+	ofOneEndpoint = " of one endpoint"
 )
 
 // Grant is what a link gives: a part of what a key may do, until a time.
 type Grant struct {
 	AccountID   string              `json:"account"`
+	EndpointID  string              `json:"endpoint,omitempty"` // of which alone it is; empty: all
 	KeyID       string              `json:"key"`
 	Permissions []domain.Permission `json:"may"`
 	EndsMillis  int64               `json:"ends"`
@@ -50,6 +53,14 @@ func (g Grant) Narrow(key domain.Key) domain.Key {
 	key.Permissions = slices.DeleteFunc(slices.Clone(key.Permissions),
 		func(p domain.Permission) bool { return !slices.Contains(g.Permissions, p) })
 	return key
+}
+
+// under is the purpose that a grant is signed under.
+func (g Grant) under(purpose string) string {
+	if g.EndpointID == "" {
+		return purpose
+	}
+	return purpose + ofOneEndpoint
 }
 
 // Signer makes and reads links and credentials. It is safe for concurrent use.
@@ -89,7 +100,8 @@ func (s *Signer) write(purpose string, out signed) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("portal: writing a grant: %w", err)
 	}
-	text := prefix + base64.RawURLEncoding.EncodeToString(append(s.mac(purpose, payload), payload...))
+	signed := append(s.mac(out.under(purpose), payload), payload...)
+	text := prefix + base64.RawURLEncoding.EncodeToString(signed)
 	if len(text) > maxTextBytes {
 		return "", fmt.Errorf("portal: a grant has %d bytes: %d is the most", len(text), maxTextBytes)
 	}
@@ -106,7 +118,8 @@ func (s *Signer) read(purpose, text string, now time.Time) (in signed, ok bool) 
 		return signed{}, false
 	}
 	mac, payload := raw[:sha256.Size], raw[sha256.Size:]
-	if !hmac.Equal(mac, s.mac(purpose, payload)) || json.Unmarshal(payload, &in) != nil ||
+	// What a grant says of itself is believed once its MAC is right.
+	if json.Unmarshal(payload, &in) != nil || !hmac.Equal(mac, s.mac(in.under(purpose), payload)) ||
 		now.UnixMilli() >= in.EndsMillis {
 		return signed{}, false
 	}

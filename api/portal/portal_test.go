@@ -1,6 +1,9 @@
 package portal_test
 
 import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
 	"reflect"
 	"testing"
 	"time"
@@ -86,6 +89,34 @@ func TestWhatIsNoGrant(t *testing.T) {
 	for _, other := range []string{"", "whp_", "whp_AA", credential + "A", credential[4:]} {
 		if _, ok := s.Read(other, made); ok {
 			t.Errorf("%q is taken", other)
+		}
+	}
+}
+
+// A grant of one endpoint is under another MAC: a node of a release that knows no such grants would
+// read only the rest of it, and give the whole account.
+func TestAGrantOfOneEndpointIsNoGrantOfItsAccount(t *testing.T) {
+	s := portal.NewSigner([32]byte{1})
+	g := grant()
+	g.EndpointID = "ep_1"
+	text, _ := link(t, s, g)
+	credential, opened, ok := s.Open(text, made)
+	if !ok || !reflect.DeepEqual(opened, g) {
+		t.Fatalf("%v %+v", ok, opened)
+	}
+	if read, ok := s.Read(credential, made); !ok || !reflect.DeepEqual(read, g) {
+		t.Errorf("%v %+v", ok, read)
+	}
+	for purpose, text := range map[string]string{"link": text, "credential": credential} {
+		raw, err := base64.RawURLEncoding.DecodeString(text[len("whp_"):])
+		if err != nil {
+			t.Fatal(err)
+		}
+		mac := hmac.New(sha256.New, append([]byte{1}, make([]byte, 31)...))
+		mac.Write([]byte(purpose + "\n"))
+		mac.Write(raw[sha256.Size:])
+		if hmac.Equal(mac.Sum(nil), raw[:sha256.Size]) {
+			t.Errorf("a %s of one endpoint is signed as one of the whole account", purpose)
 		}
 	}
 }

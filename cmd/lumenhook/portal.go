@@ -22,6 +22,7 @@ func newPortal() *cobra.Command {
 
 func newPortalLink(a *apiFlags) *cobra.Command {
 	var permissions []string
+	var endpoint string
 	var lasts time.Duration
 	c := &cobra.Command{
 		Use:   "link --permissions read",
@@ -30,10 +31,16 @@ func newPortalLink(a *apiFlags) *cobra.Command {
 of its own or, where the service has --portal-frame-ancestors, in a frame of a merchant's page.
 
 The link opens them for ten minutes. They can be used until --expires-in has passed or the
-key that made the link ends, whichever is first. Whoever has the link has its permissions:
-make it for one person, and hand it over as you would a password.`,
+key that made the link ends, whichever is first. With --endpoint they are of that endpoint
+alone: the others of the account, their events and their watches are not there.
+
+Whoever has the link has its permissions: make it for one person, and hand it over as you
+would a password.`,
 		Example: `  # An hour of looking at endpoints, watches and events
   lumenhook portal link --permissions read
+
+  # A merchant who shares the account: one endpoint, and nothing of the others
+  lumenhook portal link --permissions read,operate --endpoint ep_…
 
   # A working day in which deliveries can be sent again; the address alone, for a script
   lumenhook portal link --permissions read,operate --expires-in 8h --field url`,
@@ -44,8 +51,11 @@ make it for one person, and hand it over as you would a password.`,
 				return err
 			}
 			seconds := int(lasts.Seconds())
-			made, err := c.CreatePortalLink(cmd.Context(),
-				client.PortalLinkCreate{Permissions: permissions, ExpiresInSeconds: &seconds})
+			wanted := client.PortalLinkCreate{Permissions: permissions, ExpiresInSeconds: &seconds}
+			if cmd.Flags().Changed("endpoint") { // an empty one is refused, and gives not the whole account
+				wanted.EndpointID = &endpoint
+			}
+			made, err := c.CreatePortalLink(cmd.Context(), wanted)
 			if err != nil {
 				return err
 			}
@@ -55,6 +65,8 @@ make it for one person, and hand it over as you would a password.`,
 	}
 	c.Flags().StringSliceVar(&permissions, "permissions", nil, "what the link may do, of read, write "+
 		"and operate: no more than the API key may")
+	c.Flags().StringVar(&endpoint, "endpoint", "",
+		"the endpoint (ep_…) of which alone the link is (default: all of the account)")
 	c.Flags().DurationVar(&lasts, "expires-in", time.Hour,
 		"how long the pages can be used, from 1m to 24h")
 	return c

@@ -17,6 +17,9 @@ type PortalLink struct {
 func (l PortalLink) Show(w io.Writer) {
 	cli.Row(w, "url", l.URL)
 	cli.Row(w, "permissions", l.Permissions)
+	if l.EndpointID != nil {
+		cli.Row(w, "endpoint", *l.EndpointID)
+	}
 	cli.Row(w, "opens until", l.OpensUntil)
 	cli.Row(w, "ends", l.ExpiresAt)
 }

@@ -1,0 +1,113 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/lumenhook/lumenhook/api/decode"
+	"github.com/lumenhook/lumenhook/api/problem"
+	"github.com/lumenhook/lumenhook/domain"
+)
+
+// A portal link may be of one endpoint of its account. Whoever has it sees and does nothing of the
+// others: what is not of that endpoint is as if the account did not have it. confine holds every
+// request to that by what its path names. What follows it narrows what lists select, and what is
+// found by an id.
+
+// sees reports whether a caller may see what is of an endpoint of its account.
+func (c caller) sees(endpointID string) bool {
+	return c.endpointID == "" || c.endpointID == endpointID
+}
+
+// confine refuses a link of one endpoint whatever is not of it, before anything is looked up or
+// done. A route that does not say how such a link is held to its endpoint is closed to it.
+func (a *API) confine(ctx context.Context, r *request, rt route) error {
+	switch {
+	case r.caller.endpointID == "", rt.takes&narrows != 0:
+		return nil
+	case strings.HasPrefix(rt.path, "/v1/endpoints/{id}"):
+		if !r.caller.sees(r.subjectID) {
+			return noSuch("endpoint")
+		}
+		return nil
+	case strings.HasPrefix(rt.path, "/v1/watches/{id}"):
+		return a.confineToWatch(ctx, r)
+	}
+	return problem.New(problem.CodeMissingPermission,
+		"This portal link is of one endpoint, and this concerns others too. Use an API key, or a link "+
+			"of the whole account.")
+}
+
+// confineToWatch refuses a watch of another endpoint also where a request may be a repeat: find
+// leaves an object that is not there to the engine, which knows accounts and no links.
+func (a *API) confineToWatch(ctx context.Context, r *request) error {
+	if !domain.IsID(domain.WatchPrefix, r.subjectID) {
+		return noSuch("watch")
+	}
+	_, found, err := lookUp(ctx, a, "watch", func() (domain.Watch, bool, error) {
+		return a.ownWatch(r, r.subjectID)
+	})
+	if err == nil && !found {
+		err = noSuch("watch")
+	}
+	return err
+}
+
+// endpointParameter reads the endpoint that a list is asked for. A link of one gets no other's.
+func endpointParameter(r *request, q *decode.Query) string {
+	asked := idParameter(q, "endpointId", domain.EndpointPrefix)
+	if r.caller.endpointID == "" {
+		return asked
+	}
+	if asked != "" && !r.caller.sees(asked) {
+		q.Fault("endpointId", problem.FaultNotAllowed,
+			"must be left out, or be the endpoint of this portal link")
+	}
+	return r.caller.endpointID
+}
+
+// endpointsOf lists the endpoints that a caller may see.
+func (a *API) endpointsOf(
+	r *request, f EndpointFilter, after *Position, limit int,
+) (page []domain.Endpoint, next *Position, err error) {
+	if r.caller.endpointID == "" {
+		return a.Directory.Endpoints(f, after, limit)
+	}
+	e, found, err := a.ownEndpoint(r, r.caller.endpointID)
+	if found && (f.Status == "" || f.Status == e.Status) {
+		page = append(page, e)
+	}
+	return page, nil, err
+}
+
+// narrowed leaves of an event what a caller may see: nothing of one that is at another endpoint
+// now, and no attempt of an endpoint that it has left.
+func narrowed(r *request, e EventRecord) (EventRecord, error) {
+	if !r.caller.sees(e.EndpointID) {
+		return EventRecord{}, noSuch("event")
+	}
+	e.Attempts = slices.DeleteFunc(slices.Clone(e.Attempts),
+		func(made AttemptRecord) bool { return !r.caller.sees(made.EndpointID) })
+	return e, nil
+}
+
+// judgeLinkEndpoint adds a fault if a link is to be of an endpoint that the caller does not have.
+func (a *API) judgeLinkEndpoint(
+	ctx context.Context, r *request, id string, faults *problem.Faults,
+) error {
+	if id == "" || faults.Any() {
+		return nil
+	}
+	_, found, err := lookUp(ctx, a, "endpoint of a portal link",
+		func() (domain.Endpoint, bool, error) { return a.ownEndpoint(r, id) })
+	if err != nil {
+		return fmt.Errorf("making a portal link: %w", err)
+	}
+	if !found {
+		faults.Add("/endpointId", problem.FaultEndpointNotFound,
+			"names no endpoint of your account: use the id of one that GET /v1/endpoints lists")
+	}
+	return nil
+}

@@ -1,0 +1,312 @@
+package api_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/lumenhook/lumenhook/api"
+	"github.com/lumenhook/lumenhook/domain"
+)
+
+// twoEndpoints are two endpoints of one account with a watch and an event each, and the credential
+// and the portal of a link of the first alone, which has every permission.
+type twoEndpoints struct {
+	w          *world
+	apiKey     string
+	own, other shelf
+	link       string
+}
+
+// shelf are the ids of an endpoint and of what is of it.
+type shelf struct{ endpoint, watch, event string }
+
+func (s shelf) all() []string { return []string{s.endpoint, s.watch, s.event} }
+
+const mayAll = `"permissions":["read","write","operate"]`
+
+func newTwoEndpoints(t testing.TB) *twoEndpoints {
+	t.Helper()
+	w := newWorld(t, withLinks)
+	two := &twoEndpoints{w: w, apiKey: w.newKey(account("a"), domain.Permissions()...)}
+	fill := func(payment string) (s shelf) {
+		s.endpoint = w.newEndpoint(two.apiKey)
+		s.watch = in(t, w.call("POST", "/v1/watches", two.apiKey, watchBody(s.endpoint, "")).body,
+			"id").(string)
+		s.event = w.deliveredOf(payment, account("a"), s.endpoint, domain.StateFailed,
+			domain.AttemptResult{StatusCode: 500}).ID
+		return s
+	}
+	two.own, two.other = fill("221517461192705"), fill("221517461192706")
+	two.link = w.credential(two.apiKey, two.linkBody())
+	return two
+}
+
+// linkBody asks for the link.
+func (two *twoEndpoints) linkBody() string {
+	return fmt.Sprintf(`{%s,"endpointId":%q}`, mayAll, two.own.endpoint)
+}
+
+// of are the ids of a shelf by the part of a path that comes before them.
+func (s shelf) of() map[string]string {
+	return map[string]string{"endpoints": s.endpoint, "watches": s.watch, "events": s.event}
+}
+
+// Every operation that there is, with what is of another endpoint of the same account, is answered
+// as if that was not there, also as what may be a repeat; and nothing comes of it.
+func TestALinkOfOneEndpointReachesNoOther(t *testing.T) {
+	two := newTwoEndpoints(t)
+	w := two.w
+	facts, named := w.facts, 0
+	for _, r := range w.api.Routes() {
+		method, path, _ := strings.Cut(r, " ")
+		parts := strings.Split(path, "/")
+		if !strings.HasPrefix(path, "/v1/") || strings.HasPrefix(path, "/v1/openapi.") {
+			continue
+		}
+		other, names := two.other.of()[parts[2]]
+		if !strings.Contains(path, "{id}") || !names {
+			continue
+		}
+		named++
+		for _, header := range [][]string{nil, {"Idempotency-Key", "i" + r}} {
+			got := w.call(method, strings.Replace(path, "{id}", other, 1), two.link,
+				`{"since":"2026-01-01T00:00:00Z"}`, header...)
+			wantProblem(t, got, 404, "NOT_FOUND")
+		}
+	}
+	if named < 18 {
+		t.Errorf("only %d operations name something", named)
+	}
+	for _, r := range []string{
+		"POST /v1/endpoints", "GET /v1/wallets/" + wallet + "/statement", "POST /v1/portal-links",
+		"GET /v1/api-keys", "POST /v1/api-keys",
+	} {
+		method, path, _ := strings.Cut(r, " ")
+		wantProblem(t, w.call(method, path, two.link, `{}`), 403, "MISSING_PERMISSION")
+	}
+	if w.facts != facts {
+		t.Errorf("%d facts were made", w.facts-facts)
+	}
+}
+
+// Every list has what is of the link's endpoint and nothing else. A new one shows nothing until it
+// says how it is narrowed: confine refuses it.
+func TestALinkOfOneEndpointListsItsOwn(t *testing.T) {
+	two := newTwoEndpoints(t)
+	w, lists := two.w, 0
+	for _, r := range w.api.Routes() {
+		method, path, _ := strings.Cut(r, " ")
+		if method != "GET" || !strings.HasPrefix(path, "/v1/") || strings.Contains(path, "{") ||
+			strings.HasPrefix(path, "/v1/openapi.") || path == "/v1/api-keys" {
+			continue
+		}
+		lists++
+		text := string(wantStatus(t, w.call("GET", path, two.link, ""), 200).body)
+		for _, id := range two.other.all() {
+			if strings.Contains(text, id) {
+				t.Errorf("%s shows %s", path, id)
+			}
+		}
+		if own, is := two.own.of()[strings.TrimPrefix(path, "/v1/")]; is && !strings.Contains(text, own) {
+			t.Errorf("%s leaves out %s: %s", path, own, text)
+		}
+	}
+	if lists != 5 {
+		t.Errorf("%d lists", lists)
+	}
+	for _, path := range []string{"/v1/watches", "/v1/events", "/v1/attempts/rates"} {
+		wantProblem(t, w.call("GET", path+"?endpointId="+two.other.endpoint, two.link, ""), 400,
+			"INVALID_PARAMETER")
+		wantStatus(t, w.call("GET", path+"?endpointId="+two.own.endpoint, two.link, ""), 200)
+	}
+	for _, query := range []string{
+		"/v1/endpoints?status=disabled", "/v1/watches?walletAddress=" + payer,
+		"/v1/events?watchId=" + two.other.watch,
+	} {
+		got := w.call("GET", query, two.link, "")
+		if string(got.body) != `{"data":[],"nextCursor":null}` {
+			t.Errorf("%s: %s", query, got.body)
+		}
+	}
+}
+
+// What a body names or selects is of the link's endpoint too.
+func TestALinkOfOneEndpointSendsNothingElsewhere(t *testing.T) {
+	two := newTwoEndpoints(t)
+	w := two.w
+	// the repeat of a creation with the account's own key is no way around it
+	made := w.call("POST", "/v1/watches", two.apiKey, watchBody(two.other.endpoint, ""),
+		"Idempotency-Key", "made")
+	wantStatus(t, made, 201)
+	facts := w.facts
+	for _, c := range [][3]string{
+		{"POST", "/v1/watches", watchBody(two.other.endpoint, "")},
+		{"PATCH", "/v1/watches/" + two.own.watch, fmt.Sprintf(`{"endpointId":%q}`, two.other.endpoint)},
+	} {
+		p := wantProblem(t, w.call(c[0], c[1], two.link, c[2], "Idempotency-Key", "made"), 422,
+			"VALIDATION_FAILED")
+		if !slices.Equal(pointers(p), []string{"/endpointId ENDPOINT_NOT_FOUND"}) {
+			t.Errorf("%v", pointers(p))
+		}
+	}
+	p := wantProblem(t, w.call("PATCH", "/v1/endpoints/"+two.own.endpoint, two.link,
+		fmt.Sprintf(`{"noticesTo":%q}`, two.other.endpoint)), 422, "VALIDATION_FAILED")
+	if !slices.Equal(pointers(p), []string{"/noticesTo ENDPOINT_NOT_FOUND"}) {
+		t.Errorf("%v", pointers(p))
+	}
+	if w.facts != facts {
+		t.Errorf("%d facts were made", w.facts-facts)
+	}
+	all := wantStatus(t, w.call("POST", "/v1/events/resend", two.link,
+		`{"since":"2026-01-01T00:00:00Z"}`), 200)
+	if in(t, all.body, "queued") != 1.0 || in(t, all.body, "matched") != 1.0 {
+		t.Errorf("%s", all.body)
+	}
+	if state := w.history[two.other.event].record.State; state != domain.StateFailed {
+		t.Errorf("the other endpoint's event is %s", state)
+	}
+}
+
+// Of an event that came from another endpoint, the attempts that were made there are left out.
+func TestALinkOfOneEndpointShowsItsOwnAttempts(t *testing.T) {
+	two := newTwoEndpoints(t)
+	w := two.w
+	w.mu.Lock()
+	r := w.history[two.own.event]
+	r.record.Attempts = append([]api.AttemptRecord{{
+		EndpointID: two.other.endpoint, Number: 1, Run: 1,
+		Result: domain.AttemptResult{StatusCode: 418, ResponseBody: []byte("theirs")},
+	}}, r.record.Attempts...)
+	w.history[two.own.event] = r
+	w.mu.Unlock()
+	path := "/v1/events/" + two.own.event
+	if n := len(in(t, w.call("GET", path, two.apiKey, "").body, "attempts").([]any)); n != 2 {
+		t.Fatalf("%d attempts", n)
+	}
+	got := wantStatus(t, w.call("GET", path, two.link, ""), 200)
+	if n := len(in(t, got.body, "attempts").([]any)); n != 1 ||
+		strings.Contains(string(got.body), "theirs") ||
+		strings.Contains(string(got.body), two.other.endpoint) {
+		t.Errorf("%s", got.body)
+	}
+}
+
+// A link is made of an endpoint that the account has, and an empty one gives not the whole account.
+func TestALinkIsOfAnEndpointThatIsThere(t *testing.T) {
+	two := newTwoEndpoints(t)
+	w := two.w
+	theirs := w.newEndpoint(w.newKey(account("b"), domain.PermissionWrite))
+	for id, want := range map[string]string{
+		theirs: "/endpointId ENDPOINT_NOT_FOUND",
+		domain.DeriveID(domain.EndpointPrefix, "n"): "/endpointId ENDPOINT_NOT_FOUND",
+		"":        "/endpointId INVALID_VALUE",
+		"ep_1":    "/endpointId INVALID_VALUE",
+		"\u2028x": "/endpointId INVALID_VALUE",
+	} {
+		body := fmt.Sprintf(`{"permissions":["read"],"endpointId":%q}`, id)
+		p := wantProblem(t, w.call("POST", "/v1/portal-links", two.apiKey, body), 422,
+			"VALIDATION_FAILED")
+		if !slices.Equal(pointers(p), []string{want}) {
+			t.Errorf("%q: %v", id, pointers(p))
+		}
+	}
+	made := w.call("POST", "/v1/portal-links", two.apiKey, two.linkBody())
+	if in(t, made.body, "endpointId") != two.own.endpoint {
+		t.Errorf("%s", made.body)
+	}
+	// once the endpoint is deleted, the link has nothing
+	wantStatus(t, w.call("DELETE", "/v1/endpoints/"+two.own.endpoint, two.apiKey, ""), 204)
+	got := wantStatus(t, w.call("GET", "/v1/endpoints", two.link, ""), 200)
+	if string(got.body) != `{"data":[],"nextCursor":null}` {
+		t.Errorf("%s", got.body)
+	}
+	wantProblem(t, w.call("GET", "/v1/endpoints/"+two.own.endpoint, two.link, ""), 404, "NOT_FOUND")
+}
+
+// Every page and every button of the portal, with what is of another endpoint.
+func TestPortalOfOneEndpoint(t *testing.T) {
+	two := newTwoEndpoints(t)
+	w := two.w
+	d := newDesk(t, w, asPortal)
+	if s := d.get(w.portalPath(two.apiKey, two.linkBody())); s.StatusCode != http.StatusSeeOther {
+		t.Fatalf("%d %s", s.StatusCode, s.text)
+	}
+	pages := func(s shelf) []string {
+		return []string{
+			"/endpoints/" + s.endpoint, "/endpoints/" + s.endpoint + "/edit",
+			"/endpoints/" + s.endpoint + "/delete", "/endpoints/" + s.endpoint + "/rotate",
+			"/endpoints/" + s.endpoint + "/replay", "/endpoints/" + s.endpoint + "/history",
+			"/events/" + s.event, "/watches/" + s.watch, "/watches/" + s.watch + "/edit",
+			"/watches/" + s.watch + "/delete", "/watches/" + s.watch + "/history",
+		}
+	}
+	for _, path := range append(pages(two.own), "", "/endpoints", "/events", "/watches",
+		"/watches/new", "/events?watchId="+two.other.watch) {
+		text := d.open("/portal" + path)
+		asked, found := strings.CutPrefix(path, "/events?watchId=")
+		for _, id := range two.other.all() {
+			if !(found && id == asked) && strings.Contains(text, id) {
+				t.Errorf("%s shows %s", path, id)
+			}
+		}
+		for _, none := range []string{`"/portal/endpoints/new"`, `"/portal/wallets/`} {
+			if strings.Contains(text, none) {
+				t.Errorf("%s leads to %s", path, none)
+			}
+		}
+	}
+	for _, path := range append(pages(two.other), "/events/"+two.other.event+"/receipt") {
+		if s := d.get("/portal" + path); s.StatusCode != http.StatusNotFound {
+			t.Errorf("%s: %d", path, s.StatusCode)
+		}
+	}
+	for path, status := range map[string]int{
+		"/wallets/" + wallet:                              http.StatusForbidden,
+		"/wallets/" + wallet + "/statement.csv?asset=XLM": http.StatusUnprocessableEntity, // none
+	} {
+		if s := d.get("/portal" + path); s.StatusCode != status {
+			t.Errorf("%s: %d", path, s.StatusCode)
+		}
+	}
+	token, facts := d.get("/portal").form(t, "/portal/sign-out"), w.facts
+	token.Set("confirm", "https://a.example")
+	token.Set("since", "2026-01-01T00:00:00Z")
+	token.Set("from", "2")
+	for _, path := range []string{
+		"/endpoints/" + two.other.endpoint + "/test", "/endpoints/" + two.other.endpoint + "/enable",
+		"/endpoints/" + two.other.endpoint + "/disable", "/endpoints/" + two.other.endpoint + "/replay",
+		"/endpoints/" + two.other.endpoint + "/edit", "/endpoints/" + two.other.endpoint + "/rotate",
+		"/endpoints/" + two.other.endpoint + "/delete", "/events/" + two.other.event + "/resend",
+		"/watches/" + two.other.watch + "/edit", "/watches/" + two.other.watch + "/delete",
+		"/watches/" + two.other.watch + "/backfill", "/endpoints/new", "/watches/new",
+	} {
+		form := url.Values{
+			"url": {"https://a.example"}, "walletAddress": {wallet}, "endpointId": {two.other.endpoint},
+		}
+		for name, values := range token {
+			form[name] = values
+		}
+		if s := d.do("POST", "/portal"+path, form); s.StatusCode < 400 {
+			t.Errorf("%s: %d %s", path, s.StatusCode, s.Header.Get("Location"))
+		}
+	}
+	if w.facts != facts {
+		t.Errorf("%d facts were made", w.facts-facts)
+	}
+	// and what is of its own, it does
+	page := "/portal/endpoints/" + two.own.endpoint
+	if s := d.press(page, page+"/disable"); s.StatusCode != http.StatusSeeOther ||
+		w.endpoints[two.own.endpoint].Status != domain.StatusDisabled {
+		t.Errorf("%d %s", s.StatusCode, s.text)
+	}
+	// A link of more than that is of something else: the person is asked first.
+	s := d.get(w.portalPath(two.apiKey, `{"permissions":["read"]}`))
+	if s.StatusCode != http.StatusConflict || !strings.Contains(s.text, two.own.endpoint) ||
+		!strings.Contains(s.text, "Another part of the account is open") {
+		t.Errorf("%d %s", s.StatusCode, s.text)
+	}
+}
