@@ -3,7 +3,10 @@
 package main
 
 import (
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
+	"fmt"
 	"html"
 	"io"
 	"net/http"
@@ -13,11 +16,14 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/lumenhook/lumenhook/internal/pki"
 )
 
 // TestBrowserPortalInAFrame: a merchant uses the portal in a frame of a page that the operator has
 // named, of another site than the API's, in a real Chromium. No other page shows it in a frame, and
-// none the console.
+// none the console. So it is without TLS on this machine, and with it, as everywhere else.
 func TestBrowserPortalInAFrame(t *testing.T) {
 	chromium, err := exec.LookPath("chromium")
 	if err != nil {
@@ -30,6 +36,13 @@ func TestBrowserPortalInAFrame(t *testing.T) {
 	if _, err := command(dir, "npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"); err != nil {
 		t.Fatal(err)
 	}
+	for _, secure := range []bool{false, true} {
+		t.Run(fmt.Sprintf("TLS %t", secure), func(t *testing.T) { framePortal(t, chromium, dir, secure) })
+	}
+}
+
+// framePortal shows a portal with or without TLS in a frame of pages of the shop's and a stranger's.
+func framePortal(t *testing.T, chromium, dir string, secure bool) {
 	s := &testService{t: t, dir: t.TempDir()}
 	page := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		address := s.file.APIURL + "/console"
@@ -54,11 +67,24 @@ func TestBrowserPortalInAFrame(t *testing.T) {
 	elsewhere := func(of *httptest.Server) string {
 		return strings.Replace(of.URL, "127.0.0.1", "localhost", 1)
 	}
-	s.start("--no-demo", "--egress-ports", "1024-65535", "--portal-frame-ancestors", elsewhere(shop))
+	flags := []string{
+		"--no-demo", "--egress-ports", "1024-65535", "--portal-frame-ancestors", elsewhere(shop),
+	}
+	if secure {
+		flags = append(flags, s.withTLS()...)
+	}
+	s.start(flags...)
 	defer s.interrupt()
 	const endpoint = "https://127.0.0.1:9443/webhooks"
-	if status := s.call("POST", "/v1/endpoints", map[string]any{"url": endpoint}, nil); status != 201 {
+	var made struct{ ID string }
+	if status := s.call("POST", "/v1/endpoints", map[string]any{"url": endpoint}, &made); status != 201 {
 		t.Fatalf("the endpoint was answered %d", status)
+	}
+	var narrow struct{ Path string }
+	if status := s.call("POST", "/v1/portal-links", map[string]any{
+		"permissions": []string{"read"}, "endpointId": made.ID,
+	}, &narrow); status != http.StatusOK {
+		t.Fatalf("the link of one endpoint was answered %d", status)
 	}
 	pictures := os.Getenv(picturesVariable)
 	if pictures == "" {
@@ -66,6 +92,7 @@ func TestBrowserPortalInAFrame(t *testing.T) {
 	}
 	args, err := json.Marshal(map[string]any{
 		"chromium": chromium, "pictures": pictures, "api": s.file.APIURL, "endpoint": endpoint,
+		"secure": secure, "narrow": s.file.APIURL + narrow.Path,
 		"shop": elsewhere(shop) + "/", "stranger": elsewhere(stranger) + "/",
 	})
 	if err != nil {
@@ -74,4 +101,24 @@ func TestBrowserPortalInAFrame(t *testing.T) {
 	if said, err := command(dir, "node", "portal.mjs", string(args)); err != nil {
 		t.Fatalf("%v\n%s", err, said)
 	}
+}
+
+// withTLS are flags that serve the API with a certificate, which call then trusts.
+func (s *testService) withTLS() []string {
+	s.t.Helper()
+	dir := s.t.TempDir()
+	ca, err := pki.LoadOrCreateCA(dir, filepath.Join(dir, "ca.pem"), time.Now)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	cert, key, err := ca.WriteFiles(dir, pki.DefaultHosts()...)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	roots := x509.NewCertPool()
+	ca.AddTo(roots)
+	s.asker = &http.Client{
+		Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}},
+	}
+	return []string{"--api-tls-cert", cert, "--api-tls-key", key}
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -67,6 +68,7 @@ type testService struct {
 	output *testkit.Buffer
 	stderr io.Writer // nil: output
 	file   runfile.File
+	asker  *http.Client // of call; nil: http.DefaultClient
 }
 
 func anyPorts(dir string, more ...string) []string {
@@ -166,7 +168,7 @@ func (s *testService) call(method, path string, body any, into any) int {
 	}
 	req.Header.Set("Authorization", "Bearer "+s.file.APIKey)
 	req.Header.Set("Content-Type", "application/json")
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := cmp.Or(s.asker, http.DefaultClient).Do(req)
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -15,28 +15,55 @@ const browser = await chromium.launch({
 
 // opened is a page of a site, with the frame in it that shows the portal, or does not.
 async function opened(site) {
-  const context = await browser.newContext({ viewport: { width: 1280, height: 860 } });
+  const context = await browser.newContext({
+    viewport: { width: 1280, height: 860 },
+    ignoreHTTPSErrors: true, // the certificate is of an authority that the test made
+  });
   context.setDefaultTimeout(30_000);
   const page = await context.newPage();
+  const cookies = [];
+  page.on("response", async (r) => {
+    if (r.url().includes("/portal/link")) cookies.push(r.headerValue("set-cookie"));
+  });
   await page.goto(site, { waitUntil: "load" });
-  return { context, page, frame: page.frames()[1] };
+  return { context, page, frame: page.frames()[1], cookies };
 }
 
-// The shop's page shows the portal, which is used in its frame.
-const { context, page, frame } = await opened(on.shop);
-const press = (name) => frame.getByRole("button", { name, exact: true }).click();
-await frame.getByRole("heading", { name: "Overview", exact: true }).waitFor();
-assert.equal(frame.url(), on.api + "/portal");
-// The cookie is kept for this site's frames: the API's own pages do not have it.
-assert.equal((await context.cookies(on.api)).length, 0);
-for (const name of ["Events", "Watches", "Endpoints"]) {
-  await frame.getByRole("link", { name, exact: true }).click();
-  await frame.getByRole("heading", { name, exact: true }).waitFor();
+// accessible holds a page against axe-core.
+async function accessible(frame, name) {
   await frame.evaluate(axe);
   const found = await frame.evaluate(async () =>
     (await window.axe.run(document)).violations.map((v) => v.id + ": " + v.nodes.map((n) => n.html).join(" ")));
   assert.deepEqual(found, [], name);
 }
+
+// The shop's page shows the portal, which is used in its frame.
+const { context, page, frame, cookies } = await opened(on.shop);
+const press = (name) => frame.getByRole("button", { name, exact: true }).click();
+await frame.getByRole("heading", { name: "Overview", exact: true }).waitFor();
+assert.equal(frame.url(), on.api + "/portal");
+// Browsers take it from a frame of another site because of each of these.
+const [, cookie] = (await cookies[0]).match(/^([^=]+=)/) ?? [];
+assert.equal(cookie, on.secure ? "__Host-lumenhook-portal=" : "lumenhook-portal=");
+for (const part of ["; HttpOnly", "; Secure", "; SameSite=None", "; Partitioned"]) {
+  assert.ok((await cookies[0]).includes(part), part);
+}
+// It is kept for this site's frames: in a window of its own the portal is not open.
+const alone = await context.newPage();
+assert.equal((await alone.goto(on.api + "/portal")).status(), 403);
+await alone.close();
+for (const name of ["Events", "Watches", "Endpoints"]) {
+  await frame.getByRole("link", { name, exact: true }).click();
+  await frame.getByRole("heading", { name, exact: true }).waitFor();
+  await accessible(frame, name);
+}
+// A link of something else, which any page can send the frame to, does not replace what is open.
+await page.evaluate((to) => { document.querySelector("iframe").src = to; }, on.narrow);
+await frame.getByRole("heading", { name: "Another part of the account is open" }).waitFor();
+await accessible(frame, "another link");
+await page.screenshot({ path: path.join(on.pictures, "portal-other.png") });
+await frame.getByRole("link", { name: "stay at the one that is open" }).click();
+await frame.getByRole("link", { name: "Endpoints", exact: true }).click();
 await frame.getByRole("link", { name: on.endpoint }).click();
 await press("Disable");
 await frame.getByText("Its deliveries wait until it is enabled.").waitFor();
