@@ -163,13 +163,16 @@ func ExampleClient_ListWatches() {
 		log.Fatal(err)
 	}
 	for _, label := range []string{"first shop", "second shop", "third shop"} {
-		_, err := c.CreateWatch(ctx, client.WatchCreate{
+		watch, err := c.CreateWatch(ctx, client.WatchCreate{
 			EndpointID:    endpoint.ID,
 			WalletAddress: wallet,
 			Label:         label,
 			Assets:        []client.Asset{{Code: "XLM"}},
 		})
 		if err != nil {
+			log.Fatal(err)
+		}
+		if err := listed(ctx, c, watch.ID); err != nil {
 			log.Fatal(err)
 		}
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/pflag"
 	"github.com/stellar/go-stellar-sdk/txnbuild"
 
+	"github.com/lumenhook/lumenhook/api/client"
 	"github.com/lumenhook/lumenhook/internal/devnetcli"
 	"github.com/lumenhook/lumenhook/internal/embedded/clickhouse"
 	"github.com/lumenhook/lumenhook/internal/pki"
@@ -125,6 +126,17 @@ func listen(hook http.HandlerFunc) (server *httptest.Server, err error) {
 	server.TLS = &tls.Config{Certificates: []tls.Certificate{own}, MinVersion: tls.VersionTLS12}
 	server.StartTLS()
 	return server, nil
+}
+
+// listed waits until lists show a watch. The answer to its creation waits for that two seconds, which
+// may be too little on a busy machine; what is asked for by its id is looked for until it is there,
+// or the answer says to ask again.
+func listed(ctx context.Context, c *client.Client, watchID string) error {
+	for {
+		if _, err := c.GetWatch(ctx, watchID); err == nil || !client.MayPass(err) {
+			return err
+		}
+	}
 }
 
 // newWallet makes a wallet on the development network.
