@@ -128,9 +128,9 @@ func listen(hook http.HandlerFunc) (server *httptest.Server, err error) {
 	return server, nil
 }
 
-// listed waits until lists show a watch. The answer to its creation waits for that two seconds, which
-// may be too little on a busy machine; what is asked for by its id is looked for until it is there,
-// or the answer says to ask again.
+// listed waits until lists show a watch. The answer to its creation waits for that two seconds,
+// which may be too little on a busy machine; what is asked for by its id is looked for until it is
+// there, or the answer says to ask again.
 func listed(ctx context.Context, c *client.Client, watchID string) error {
 	for {
 		if _, err := c.GetWatch(ctx, watchID); err == nil || !client.MayPass(err) {

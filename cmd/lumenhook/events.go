@@ -113,8 +113,10 @@ endpoints of the account, or those that every filter takes. With --json each is 
 
 It begins now, with what is on its way already, or --since a time. It outlasts a service that is
 away and a machine that sleeps, and shows what happened meanwhile. Of more than 10,000 events
-that came at once the oldest are told of, and not shown; of the attempts of an event that was
-delivered long ago and is sent again nothing is shown: "lumenhook events get" has them.`,
+that came at once the oldest are told of, and not shown; it follows 20,000 to their end, and
+tells of those that it lets go. When more than 200 change within a second, of the others the
+state is shown without its attempts. Of the attempts of an event that was delivered long ago
+and is sent again nothing is shown: "lumenhook events get" has them.`,
 		Example: `  # Watch what is delivered while a shop is tried
   lumenhook events tail
 
@@ -146,6 +148,7 @@ delivered long ago and is sent again nothing is shown: "lumenhook events get" ha
 				Out:    cmd.OutOrStdout(),
 				Tell:   cmd.ErrOrStderr(),
 				JSON:   a.JSON,
+				Bounds: apicli.DefaultTailBounds(),
 			}
 			return tail.Run(cmd.Context())
 		},

@@ -41,7 +41,7 @@ func TestBrowserPortalInAFrame(t *testing.T) {
 	}
 }
 
-// framePortal shows a portal with or without TLS in a frame of pages of the shop's and a stranger's.
+// framePortal shows a portal with or without TLS in frames of the shop's page and a stranger's.
 func framePortal(t *testing.T, chromium, dir string, secure bool) {
 	s := &testService{t: t, dir: t.TempDir()}
 	page := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -77,7 +77,8 @@ func framePortal(t *testing.T, chromium, dir string, secure bool) {
 	defer s.interrupt()
 	const endpoint = "https://127.0.0.1:9443/webhooks"
 	var made struct{ ID string }
-	if status := s.call("POST", "/v1/endpoints", map[string]any{"url": endpoint}, &made); status != 201 {
+	status := s.call("POST", "/v1/endpoints", map[string]any{"url": endpoint}, &made)
+	if status != http.StatusCreated {
 		t.Fatalf("the endpoint was answered %d", status)
 	}
 	var narrow struct{ Path string }

@@ -1,12 +1,15 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"net/http"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
+	"github.com/lumenhook/lumenhook/api/client"
 	"github.com/lumenhook/lumenhook/internal/apicli"
 	"github.com/lumenhook/lumenhook/internal/testkit"
 )
@@ -100,4 +103,83 @@ func delivered(t *testing.T, p puller, n int) func() bool {
 		}
 		return count == n
 	}
+}
+
+// Far more events come than a tail reads, remembers and asks for: it tells of each bound that is
+// reached, once for each flood, shows no event twice, and goes on.
+func TestATailOfAFloodSaysWhatItDoesNotShow(t *testing.T) {
+	s := &testService{t: t, dir: t.TempDir()}
+	h := startHooks(t, s.dir)
+	s.start("--no-demo", "--egress-ports", "1024-65535", "--ledger-interval", "100ms")
+	endpoint := s.endpointAt(h)
+	const many = 40 // events of each payment
+	flooded := s.watchedWalletOf(endpoint)
+	single := s.watchedWalletOf(endpoint)
+	c := s.client(s.file.APIKey)
+	for range many - 1 {
+		_, err := c.CreateWatch(t.Context(), client.WatchCreate{
+			WalletAddress: flooded, EndpointID: endpoint, Assets: []client.Asset{{Code: "XLM"}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.must("endpoints", "disable", endpoint) // so that what comes stays on its way
+	s.must("devnet", "pay", "--to", flooded, "--amount", "1")
+	s.eventually("a flood", func() bool {
+		list, err := c.ListEvents(t.Context(), client.EventFilter{}, client.Page{Limit: 250})
+		return err == nil && len(list.Data) == many
+	})
+
+	shown, told := puller{said: &testkit.Buffer{}}, &testkit.Buffer{}
+	tail := apicli.Tail{
+		Client: c, Filter: client.EventFilter{Since: time.Now()}, Out: shown.said, Tell: told, JSON: true,
+		Bounds: apicli.TailBounds{Page: 5, Pages: 2, Known: 12, Asked: 3},
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- tail.Run(ctx) }()
+	tells := func(what string) func() bool {
+		return func() bool { return strings.Contains(told.String(), what) }
+	}
+	s.eventually("it tells of what was there before", tells("more than 10 events are QUEUED already"))
+	s.must("devnet", "pay", "--to", flooded, "--amount", "2")
+	s.eventually("it tells of what it does not show", tells("more than 10 events came at once"))
+	s.eventually("it tells of what it forgets", tells("are followed no more"))
+	s.must("endpoints", "enable", endpoint)
+	s.eventually("attempts of some, and the state of others", func() bool {
+		ends := func(kind string) bool {
+			return has(t, shown, func(l apicli.TailLine) bool {
+				return l.Kind == kind && l.State == "DELIVERED"
+			})
+		}
+		return ends("attempt") && ends("state")
+	})
+	said := strings.Count(told.String(), "came at once")
+	s.must("devnet", "pay", "--to", single, "--amount", "3")
+	var event string
+	s.eventually("it goes on", func() bool {
+		return has(t, shown, func(l apicli.TailLine) bool {
+			if l.Kind == "event" && strings.Contains(string(l.Data), `"3.0000000"`) {
+				event = l.EventID
+			}
+			return event != "" && l.EventID == event && l.Kind == "attempt" && l.State == "DELIVERED"
+		})
+	})
+	stop()
+	if err := <-ended; err != nil {
+		t.Errorf("it ended with %v", err)
+	}
+	if again := strings.Count(told.String(), "came at once"); again != said {
+		t.Errorf("it tells of one flood %d times more:\n%s", again-said, told)
+	}
+	seen := make(map[string]bool)
+	has(t, shown, func(l apicli.TailLine) bool {
+		if l.Kind == "event" && seen[l.EventID] {
+			t.Errorf("%s is shown as created twice", l.EventID)
+		}
+		seen[l.EventID] = seen[l.EventID] || l.Kind == "event"
+		return false
+	})
+	s.interrupt()
 }

@@ -21,13 +21,24 @@ const (
 	// tailOverlap is how long before the newest event that was seen others are looked for: they
 	// come to the history a moment after each other.
 	tailOverlap  = 30 * time.Second
-	tailPage     = 250
-	tailPages    = 40     // of one round: events beyond them are told of, and not shown
-	tailKnown    = 20_000 // events that are remembered
-	tailAsked    = 200    // events that are asked for by themselves in one round
 	tailFirstTry = time.Second
 	tailLastTry  = 30 * time.Second
 )
+
+// TailBounds are what a tail reads and remembers at most. What is beyond them it tells of.
+type TailBounds struct {
+	Page  int // events
+	Pages int // of one round: older events are not shown
+	Known int // events that are remembered: of others, what becomes of them is not shown
+	// Asked are events of lists, and as many that lists no longer have, which are asked for by
+	// themselves in one round: of others the state is shown, and no attempt.
+	Asked int
+}
+
+// DefaultTailBounds are those of the command, whose help names them.
+func DefaultTailBounds() TailBounds {
+	return TailBounds{Page: 250, Pages: 40, Known: 20_000, Asked: 200}
+}
 
 // Tail shows events and the attempts to deliver them as they happen, by polling the history. It
 // is used by one goroutine.
@@ -39,10 +50,13 @@ type Tail struct {
 	Out    io.Writer
 	Tell   io.Writer // what else there is to say
 	JSON   bool
+	Bounds TailBounds
 
 	known  *simplelru.LRU[string, *tailed]
 	newest time.Time // creation of the newest event that was seen
-	asked  int       // events that were asked for in this round
+	oldest time.Time // creation of the oldest that the last list had: older ones are asked for
+	asked  int       // events of lists that were asked for in this round
+	lost   int       // events that are pending, and were forgotten in this round
 }
 
 // tailed is what was shown of an event.
@@ -79,7 +93,12 @@ type TailLine struct {
 // once that has answered.
 func (t *Tail) Run(ctx context.Context) error {
 	var err error
-	if t.known, err = simplelru.NewLRU[string, *tailed](tailKnown, nil); err != nil {
+	forgotten := func(_ string, k *tailed) {
+		if k.pending() {
+			t.lost++
+		}
+	}
+	if t.known, err = simplelru.NewLRU(t.Bounds.Known, forgotten); err != nil {
 		return err
 	}
 	t.newest = t.Filter.Since
@@ -113,29 +132,56 @@ func (t *Tail) begin(ctx context.Context) error {
 	for _, state := range []string{"WAITING", "QUEUED"} {
 		filter := t.Filter
 		filter.State, filter.Since = state, time.Time{}
-		page := client.Page{Limit: tailPage}
-		for range tailPages {
-			list, err := t.Client.ListEvents(ctx, filter, page)
-			if err != nil {
-				return err
+		pending, whole, err := t.list(ctx, filter)
+		if err != nil {
+			return err
+		}
+		for _, e := range slices.Backward(pending) {
+			if e.CreatedAt.Before(t.Filter.Since) {
+				t.known.Add(e.ID, &tailed{created: e.CreatedAt, delivery: e.Delivery})
 			}
-			for _, e := range list.Data {
-				if e.CreatedAt.Before(t.Filter.Since) {
-					t.known.Add(e.ID, &tailed{created: e.CreatedAt, delivery: e.Delivery})
-				}
-			}
-			if list.NextCursor == nil {
-				break
-			}
-			page.Cursor = *list.NextCursor
+		}
+		if !whole {
+			fmt.Fprintf(t.Tell, "more than %d events are %s already: what becomes of the oldest of them is "+
+				"not shown, and `lumenhook events list` has it\n", len(pending), state)
 		}
 	}
+	t.tellLost()
 	return nil
+}
+
+// list reads the newest events that a filter takes; whole is false if there are more.
+func (t *Tail) list(
+	ctx context.Context, filter client.EventFilter,
+) (events []client.Event, whole bool, err error) {
+	page := client.Page{Limit: t.Bounds.Page}
+	for range t.Bounds.Pages {
+		list, err := t.Client.ListEvents(ctx, filter, page)
+		if err != nil {
+			return nil, false, err
+		}
+		events = append(events, list.Data...)
+		if list.NextCursor == nil {
+			return events, true, nil
+		}
+		page.Cursor = *list.NextCursor
+	}
+	return events, false, nil
+}
+
+// tellLost says how many events that are on their way were forgotten to make room for others.
+func (t *Tail) tellLost() {
+	if t.lost > 0 {
+		fmt.Fprintf(t.Tell, "%d events that are on their way are followed no more, as there are too "+
+			"many: `lumenhook events get` has what becomes of them\n", t.lost)
+	}
+	t.lost = 0
 }
 
 // round shows what has happened since the one before.
 func (t *Tail) round(ctx context.Context) error {
 	t.asked = 0
+	defer t.tellLost()
 	recent, err := t.recent(ctx)
 	if err != nil {
 		return err
@@ -157,27 +203,30 @@ func (t *Tail) round(ctx context.Context) error {
 	return nil
 }
 
-// recent lists the events that may be new, newest first.
-func (t *Tail) recent(ctx context.Context) (events []client.Event, err error) {
+// recent lists the events that may be new, newest first. If there are more than a round reads, it
+// tells that older ones are not shown; but not again of those that were shown, or told of, before.
+func (t *Tail) recent(ctx context.Context) ([]client.Event, error) {
 	filter := t.Filter
 	filter.State, filter.Since = "", t.newest.Add(-tailOverlap)
 	if filter.Since.Before(t.Filter.Since) {
 		filter.Since = t.Filter.Since
 	}
-	page := client.Page{Limit: tailPage}
-	for range tailPages {
-		list, err := t.Client.ListEvents(ctx, filter, page)
-		if err != nil {
-			return nil, err
-		}
-		events = append(events, list.Data...)
-		if list.NextCursor == nil {
-			return events, nil
-		}
-		page.Cursor = *list.NextCursor
+	events, whole, err := t.list(ctx, filter)
+	if err != nil {
+		return nil, err
 	}
-	fmt.Fprintf(t.Tell, "more than %d events came at once: the oldest of them are not shown, and "+
-		"`lumenhook events list` has them\n", len(events))
+	if t.oldest = filter.Since; whole || len(events) == 0 {
+		return events, nil
+	}
+	last := events[len(events)-1]
+	t.oldest = last.CreatedAt
+	late := func(e client.Event) bool {
+		return !t.known.Contains(e.ID) && !e.CreatedAt.After(t.newest)
+	}
+	if !t.known.Contains(last.ID) || slices.ContainsFunc(events, late) {
+		fmt.Fprintf(t.Tell, "more than %d events came at once: the oldest of them are not shown, and "+
+			"`lumenhook events list` has them\n", len(events))
+	}
 	return events, nil
 }
 
@@ -198,7 +247,7 @@ func (t *Tail) see(ctx context.Context, e client.Event) error {
 		known.delivery = e.Delivery
 		return nil
 	}
-	if t.asked++; t.asked > tailAsked { // a list has no attempts: what became of it is shown alone
+	if t.asked++; t.asked > t.Bounds.Asked { // a list has no attempts
 		known.delivery = e.Delivery
 		return t.write(lineOf(e, "state"))
 	}
@@ -222,15 +271,15 @@ func sameDelivery(a, b client.Delivery) bool {
 
 // due are events that lists of recent ones no longer have, of which more is to be known by now.
 func (t *Tail) due() (ids []string) {
-	recently, now := t.newest.Add(-tailOverlap), time.Now()
+	now := time.Now()
 	for _, id := range t.known.Keys() { // the longest unseen first
 		known, _ := t.known.Peek(id)
 		next := known.delivery.NextAttemptAt
-		if !known.pending() || !known.created.Before(recently) || known.again.After(now) ||
+		if !known.pending() || !known.created.Before(t.oldest) || known.again.After(now) ||
 			next != nil && next.After(now) {
 			continue
 		}
-		if t.asked++; t.asked > tailAsked {
+		if t.asked++; t.asked > t.Bounds.Asked {
 			return ids
 		}
 		known.wait = min(max(tailEvery, 2*known.wait), tailLastTry)
