@@ -104,7 +104,8 @@ type API struct {
 	warnings *warnings
 	usage    *keyUsage
 	unread   *unreadWrites
-	waiters  *waiters
+	waiters  *waiters // for events
+	counting *waiters // for a ledger of a statement to count
 	// cursorKey is shared by the nodes, so that a cursor of one is valid at another.
 	cursorKey [32]byte
 }
@@ -125,6 +126,7 @@ func New(c Config) (*API, error) {
 		usage:    newKeyUsage(),
 		unread:   newUnreadWrites(),
 		waiters:  newWaiters(),
+		counting: newWaiters(),
 	}
 	if c.DeriveKey != nil {
 		a.cursorKey = c.DeriveKey("cursors of lists")

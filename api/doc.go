@@ -52,7 +52,7 @@
 //	events.go          events: reading, listing
 //	pull.go            events of an endpoint by their numbers
 //	receipts.go        receipts of attempts
-//	waiters.go         how many requests may wait for one
+//	waiters.go         how many requests may wait for one, and statements for a ledger
 //	filters.go         filters of lists of events by what was paid
 //	selection.go       events that a body selects, with the filters of lists
 //	replay.go          failed deliveries of an endpoint, queued again

@@ -46,7 +46,9 @@ type attemptView struct {
 }
 
 func (a *API) getEvent(ctx context.Context, r *request) (reply, error) {
-	a.awaitOwnWrites(ctx, r.caller.accountID)
+	if err := a.awaitOwnWrites(ctx, r); err != nil {
+		return reply{}, err
+	}
 	if err := a.findEvent(ctx, r); err != nil {
 		return reply{}, err
 	}
@@ -80,7 +82,9 @@ func (a *API) listEvents(ctx context.Context, r *request) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	a.awaitOwnWrites(ctx, r.caller.accountID)
+	if err := a.awaitOwnWrites(ctx, r); err != nil {
+		return reply{}, err
+	}
 	page, next, err := a.History.Events(ctx, f, after, limit)
 	if err := historyError(err); err != nil {
 		return reply{}, err

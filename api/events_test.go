@@ -250,13 +250,55 @@ func TestTheHistoryShowsWhatWasJustWritten(t *testing.T) {
 // lagging counts the waits for it.
 type lagging struct {
 	*world
-	waits int
-	err   error
+	waits   int
+	err     error
+	waiting func() // if set, is called meanwhile
 }
 
 func (h *lagging) AwaitWrites(context.Context) error {
 	h.waits++
+	if h.waiting != nil {
+		h.waiting()
+	}
 	return h.err
+}
+
+// A key that is revoked while a read waits for the history to show a write gets no answer, whatever
+// is read, and whether the history showed it in time or not.
+func TestAReadThatWaitedForAWriteIsHeldAgainstItsKey(t *testing.T) {
+	w := newWorld(t)
+	k := w.newKey(account("a"), domain.Permissions()...)
+	e := w.newEndpoint(k)
+	watch := w.watching(k, e, 40, "")
+	event := w.delivered(account("a"), e, domain.StateFailed).ID
+	w.followed = api.Followed{Ledger: 90, MovesSince: 30}
+	h := &lagging{world: w}
+	node := newWorld(t, func(c *api.Config) {
+		c.Commands, c.Directory, c.History, c.Ledgers = w, w, h, w
+	})
+	node.now = w.now
+	before := w.accounts[account("a")]
+	for _, path := range []string{
+		"/v1/events", "/v1/events/" + event, "/v1/events/" + event + "/receipt", "/v1/attempts/rates",
+		"/v1/endpoints/" + e + "/events", "/v1/endpoints/" + e + "/history",
+		"/v1/watches/" + watch + "/history", "/v1/wallets/" + wallet + "/statement",
+	} {
+		for _, h.err = range []error{nil, api.ErrHistoryBehind} {
+			h.waits, h.waiting = 0, nil
+			wantStatus(t, node.call("POST", "/v1/endpoints/"+e+"/enable", k, ""), 200)
+			h.waiting = func() {
+				revoked := before
+				revoked.Keys = nil
+				w.accounts[account("a")] = revoked
+			}
+			got := node.call("GET", path, k, "")
+			wantProblem(t, got, 401, "UNAUTHENTICATED")
+			if h.waits != 1 {
+				t.Errorf("%s waited %d times", path, h.waits)
+			}
+			w.accounts[account("a")] = before
+		}
+	}
 }
 
 // anew is a history that is being refilled: it has a part of each event.

@@ -135,7 +135,9 @@ func getHistory[S any](
 	if after != nil {
 		f.Before = uint64(after.CreatedAtMillis) // #nosec G115 -- the cursor is signed
 	}
-	a.awaitOwnWrites(ctx, r.caller.accountID)
+	if err := a.awaitOwnWrites(ctx, r); err != nil {
+		return reply{}, err
+	}
 	page, err := of.read(ctx, f)
 	if errors.Is(err, ErrEventNotFound) || errors.Is(err, ErrFactsMissing) {
 		err = whyNoFacts(ctx, a, r, of)

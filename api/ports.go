@@ -282,6 +282,7 @@ type StatementFilter struct {
 	// OpenMillis is when LastLedger closed, where the statement ends there only because no later one
 	// counts yet; 0: it has an end of its own.
 	OpenMillis int64
+	OpenUntil  uint32 // the last ledger that was asked for beyond LastLedger, if OpenMillis; 0: any
 }
 
 // StatementPosition is the move that was returned last.

@@ -79,7 +79,9 @@ func (a *API) pullEvents(ctx context.Context, r *request) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	a.awaitOwnWrites(ctx, r.caller.accountID)
+	if err := a.awaitOwnWrites(ctx, r); err != nil {
+		return reply{}, err
+	}
 	if p.since > 0 {
 		p.after, err = a.History.NumberBefore(ctx, r.caller.accountID, r.subjectID, p.since)
 		if err != nil {

@@ -44,7 +44,9 @@ func (a *API) getRates(ctx context.Context, r *request) (reply, error) {
 	}
 	to := a.Now().Truncate(time.Minute).Add(time.Minute)
 	from := to.Add(-time.Duration(minutes) * time.Minute)
-	a.awaitOwnWrites(ctx, r.caller.accountID)
+	if err := a.awaitOwnWrites(ctx, r); err != nil {
+		return reply{}, err
+	}
 	rates, err := a.History.Rates(ctx, RatesFilter{
 		AccountID:  r.caller.accountID,
 		EndpointID: endpointID,

@@ -90,16 +90,20 @@ func concernsDeliveries(c domain.CommandBody) bool {
 }
 
 // awaitOwnWrites delays a read of the history until it shows what the account changed
-// through this node before. If that takes too long, the read shows what there is.
-func (a *API) awaitOwnWrites(ctx context.Context, accountID string) {
+// through this node before. If that takes too long, the read shows what there is. It fails if the
+// request's key has become invalid meanwhile.
+func (a *API) awaitOwnWrites(ctx context.Context, r *request) error {
+	accountID := r.caller.accountID
 	since, any := a.unread.of(accountID)
 	if !any {
-		return
+		return nil
 	}
-	if a.Now().Sub(since) < unreadFor {
-		if err := a.History.AwaitWrites(ctx); err != nil {
-			return
-		}
+	if a.Now().Sub(since) >= unreadFor {
+		a.unread.read(accountID, since)
+		return nil
 	}
-	a.unread.read(accountID, since)
+	if err := a.History.AwaitWrites(ctx); err == nil {
+		a.unread.read(accountID, since)
+	}
+	return a.stillValid(r)
 }

@@ -20,7 +20,9 @@ func (a *API) getReceipt(ctx context.Context, r *request) (reply, error) {
 	if err := q.Err(); err != nil {
 		return reply{}, err
 	}
-	a.awaitOwnWrites(ctx, r.caller.accountID)
+	if err := a.awaitOwnWrites(ctx, r); err != nil {
+		return reply{}, err
+	}
 	if err := a.findEvent(ctx, r); err != nil {
 		return reply{}, err
 	}

@@ -115,7 +115,9 @@ func (a *API) getStatement(ctx context.Context, r *request) (reply, error) {
 			"Balance moves are not recorded. Whoever runs the service turns it on with --balance-moves, on "+
 				"every follower and with rpc or lake as --ledger-source; a statement begins from then on.")
 	}
-	a.awaitOwnWrites(ctx, r.caller.accountID)
+	if err := a.awaitOwnWrites(ctx, r); err != nil {
+		return reply{}, err
+	}
 	view, f, statement, err := a.findStatement(ctx, r, asked, watches, followed)
 	if errors.Is(err, ErrManyBalances) {
 		q.Fault("asset", problem.FaultRequired, "must name one balance: more than 2000 moved")
@@ -291,7 +293,7 @@ func newStatement(
 		return v, f
 	}
 	if asked.through == 0 && (asked.to.ledger == 0 || asked.to.ledger > followed.Ledger) {
-		f.OpenMillis = max(followed.ClosedAtMillis, 1)
+		f.OpenMillis, f.OpenUntil = max(followed.ClosedAtMillis, 1), asked.to.ledger
 	}
 	v.RecordedSince = &f.RecordSince
 	sinceMillis = max(sinceMillis, followed.MovesSinceMillis)

@@ -18,7 +18,7 @@ const (
 // committed before it counts, so a webhook can arrive in between: whoever asks on getting it would
 // miss its payment. Where moves of the wallet are recorded beyond the statement, it waits for their
 // ledger and reads again. A ledger that does not count in time, as when the follower died over it,
-// is left out: throughLedger says so.
+// is left out, and so is one for which as many statements wait as may: throughLedger says so.
 func (a *API) findStatement(
 	ctx context.Context, r *request, asked statementQuery, watches []domain.Watch, followed Followed,
 ) (view statementView, f StatementFilter, s Statement, err error) {
@@ -28,10 +28,12 @@ func (a *API) findStatement(
 			return view, f, Statement{}, nil
 		}
 		s, err = a.History.Statement(ctx, f, asked.after, asked.limit)
-		if err != nil || s.Uncounted == 0 || waited {
+		if err != nil || s.Uncounted == 0 || waited || a.counting.take(f.AccountID) != "" {
 			return view, f, s, err
 		}
-		if followed, err = a.awaitCounted(ctx, followed, s.Uncounted); err == nil {
+		followed, err = a.awaitCounted(ctx, followed, s.Uncounted)
+		a.counting.leave(f.AccountID)
+		if err == nil {
 			err = a.stillValid(r)
 		}
 		if err != nil {

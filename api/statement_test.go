@@ -1,13 +1,16 @@
 package api_test
 
 import (
+	"context"
 	"fmt"
 	"net/url"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/lumenhook/lumenhook/api"
 	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/internal/testkit"
 )
 
 const closedMillis = 1_795_000_000_000
@@ -207,7 +210,9 @@ func TestAStatementIsOfWhatTheAccountsOwnWatchesSaw(t *testing.T) {
 	if got := asked(late, "?from=2026-11-18T11:06:40Z&to=2026-11-18T11:06:41Z"); got != times {
 		t.Errorf("%+v", got)
 	}
-	if got := asked(late, "?from=1&to=1000"); got != filter {
+	beyond := filter
+	beyond.OpenUntil = 1000
+	if got := asked(late, "?from=1&to=1000"); got != beyond {
 		t.Errorf("%+v", got)
 	}
 	if got := asked(early, ""); got.RecordSince != 40 || got.AccountID != account("a") {
@@ -323,10 +328,109 @@ func TestAStatementWaitsForWhatIsRecorded(t *testing.T) {
 			t.Errorf("with an end of its own later moves are asked for: %+v", f)
 		}
 	}
+	// With an end that does not count yet it waits for ledgers up to it, and for none behind it.
+	w.statement.Moves = append(w.statement.Moves, moved(94, 3, 4))
+	for to, want := range map[int]struct{ reads, through, moves int }{
+		91: {reads: 2, through: 91, moves: 3},
+		93: {reads: 2, through: 91, moves: 3}, // 92 and 93 have no moves of the wallet
+	} {
+		w.followed.Ledger, w.statements, w.counts = 90, nil, 2
+		through, moves := ask(fmt.Sprintf("?to=%d", to))
+		if len(w.statements) != want.reads || int(through) != want.through || moves != want.moves {
+			t.Errorf("to=%d: %d reads, %d moves through %v", to, len(w.statements), moves, through)
+		}
+	}
+	w.statement.Moves = []api.MoveRecord{moved(89, 0, 1), moved(90, 1, 2), moved(94, 2, 3)}
+	w.followed.Ledger, w.statements = 90, nil
+	if through, moves := ask("?to=93"); len(w.statements) != 1 || through != 90 || moves != 2 {
+		t.Errorf("it waited for a ledger behind its end: %d moves through %v, %d reads", moves, through,
+			len(w.statements))
+	}
 	// The first ledger that a new watch sees is waited for as well.
 	w.followed, w.counts = api.Followed{Ledger: 90, MovesSince: 91, ClosedAtMillis: closedMillis}, 2
 	if through, moves := ask("?from=91"); through != 91 || moves == 0 {
 		t.Errorf("since the first ledger: %d moves through %v", moves, through)
+	}
+}
+
+// heldLedgers answers once to each request, and then only when it is released.
+type heldLedgers struct {
+	api.Ledgers
+	release chan struct{}
+
+	mu    sync.Mutex
+	asked map[context.Context]bool
+	held  int
+}
+
+func (h *heldLedgers) Followed(ctx context.Context) (api.Followed, error) {
+	h.mu.Lock()
+	again := h.asked[ctx]
+	h.asked[ctx] = true
+	if again {
+		h.held++
+	}
+	h.mu.Unlock()
+	if again {
+		select {
+		case <-h.release:
+		case <-ctx.Done():
+			return api.Followed{}, ctx.Err()
+		}
+	}
+	return h.Ledgers.Followed(ctx)
+}
+
+func (h *heldLedgers) waiting() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.held
+}
+
+// Of one account 16 statements wait for a ledger to count. Another is of the ledgers that count,
+// at once, and one of another account waits all the same. A place that is left is given to the next.
+func TestFewStatementsOfAnAccountWait(t *testing.T) {
+	held := &heldLedgers{release: make(chan struct{}), asked: map[context.Context]bool{}}
+	w := newWorld(t, func(c *api.Config) { held.Ledgers, c.Ledgers = c.Ledgers, held })
+	keys := []string{
+		w.newKey(account("a"), domain.Permissions()...), w.newKey(account("b"), domain.Permissions()...),
+	}
+	for _, k := range keys {
+		w.watching(k, w.newEndpoint(k), 40, "")
+	}
+	w.statement.Moves = []api.MoveRecord{moved(90, 0, 1), moved(91, 1, 2)}
+	w.followed = api.Followed{Ledger: 90, MovesSince: 30, ClosedAtMillis: closedMillis}
+	through := make(chan any)
+	ask := func(key string) {
+		got := w.call("GET", "/v1/wallets/"+wallet+"/statement", key, "")
+		through <- in(t, wantStatus(t, got, 200).body, "throughLedger")
+	}
+	for range 16 {
+		go ask(keys[0])
+	}
+	testkit.Eventually(t, "they wait", func() bool { return held.waiting() == 16 })
+	go ask(keys[0])
+	if got := <-through; got != 90.0 || held.waiting() != 16 {
+		t.Errorf("the 17th is through %v, and %d wait", got, held.waiting())
+	}
+	go ask(keys[1])
+	testkit.Eventually(t, "another account's waits", func() bool { return held.waiting() == 17 })
+
+	w.mu.Lock()
+	w.followed.Ledger = 91
+	w.mu.Unlock()
+	close(held.release)
+	for range 17 {
+		if got := <-through; got != 91.0 {
+			t.Errorf("one that waited is through %v", got)
+		}
+	}
+	w.mu.Lock()
+	w.followed.Ledger, w.counts = 90, 2
+	w.mu.Unlock()
+	go ask(keys[0])
+	if got := <-through; got != 91.0 {
+		t.Errorf("with the places free again it is through %v", got)
 	}
 }
 

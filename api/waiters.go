@@ -8,7 +8,8 @@ import (
 	"github.com/lumenhook/lumenhook/api/problem"
 )
 
-// Bounds of the requests that wait for events, at one node.
+// Bounds of the requests that wait for events, and of the statements that wait for a ledger to
+// count, at one node: each for themselves.
 const (
 	maxWaiters        = 256
 	maxAccountWaiters = 16
@@ -16,7 +17,7 @@ const (
 	waiterRetrySeconds = 5
 )
 
-// waiters counts the requests that wait for events.
+// waiters counts the requests that wait.
 type waiters struct {
 	ending context.Context // ends when the server stops
 	end    context.CancelFunc
@@ -34,23 +35,28 @@ func newWaiters() *waiters {
 
 // enter takes a place for a request, or refuses it.
 func (w *waiters) enter(accountID string) error {
+	taken := w.take(accountID)
+	if taken == "" {
+		return nil
+	}
+	return problem.New(problem.CodeTooManyWaiting, taken+" wait for events at this node, and no more "+
+		"may. Repeat the request after the time in Retry-After, or without waitSeconds.").
+		RetryAfter(waiterRetrySeconds)
+}
+
+// take takes a place for a request, unless they are taken: then it says by which.
+func (w *waiters) take(accountID string) (taken string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	who, most := "", 0
 	switch {
 	case w.byAccount[accountID] >= maxAccountWaiters:
-		who, most = "of your account", maxAccountWaiters
+		return fmt.Sprintf("%d requests of your account", maxAccountWaiters)
 	case w.all >= maxWaiters:
-		who, most = "of all accounts", maxWaiters
-	}
-	if most > 0 {
-		return problem.New(problem.CodeTooManyWaiting, fmt.Sprintf("%d requests %s wait for events at "+
-			"this node, and no more may. Repeat the request after the time in Retry-After, or without "+
-			"waitSeconds.", most, who)).RetryAfter(waiterRetrySeconds)
+		return fmt.Sprintf("%d requests of all accounts", maxWaiters)
 	}
 	w.all++
 	w.byAccount[accountID]++
-	return nil
+	return ""
 }
 
 func (w *waiters) leave(accountID string) {

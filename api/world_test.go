@@ -848,7 +848,11 @@ func (w *world) Statement(
 		if m.Ledger > f.LastLedger {
 			s.Moves = s.Moves[:n]
 			if f.OpenMillis != 0 {
-				s.Uncounted = w.statement.Moves[len(w.statement.Moves)-1].Ledger
+				for _, beyond := range w.statement.Moves[n:] {
+					if f.OpenUntil == 0 || beyond.Ledger <= f.OpenUntil {
+						s.Uncounted = beyond.Ledger
+					}
+				}
 			}
 			break
 		}

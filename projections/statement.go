@@ -38,6 +38,7 @@ type StatementFilter struct {
 	// OpenMillis is when LastLedger closed, where it is looked for moves of later ledgers; 0: it is
 	// not.
 	OpenMillis int64
+	OpenUntil  uint32 // the last one that is looked at so; 0: any
 }
 
 // StatementPosition is the move that was returned last. Zero is the beginning.
@@ -53,8 +54,8 @@ type StatementPage struct {
 	Moves           []MoveRecord    // oldest first
 	Next            StatementPosition
 	KeptSinceMillis int64 // moves of ledgers that closed earlier are not kept; 0: all are
-	// Uncounted is the newest ledger after LastLedger that has such moves; 0: none has, or it was
-	// not looked for.
+	// Uncounted is the newest ledger after LastLedger, up to OpenUntil, that has such moves; 0: none
+	// has, or it was not looked for.
 	Uncounted uint32
 }
 
@@ -193,6 +194,9 @@ func (s *statement) readUncounted(ctx context.Context) error {
 	query := fmt.Sprintf(`SELECT max(ledger) FROM {database:Identifier}.balance_moves
 WHERE wallet_address = {wallet:String} AND ledger_closed_at >= %s AND ledger > %d`,
 		closing(f.OpenMillis), max(f.LastLedger, f.FirstLedger-1))
+	if f.OpenUntil != 0 {
+		query += fmt.Sprintf(" AND ledger <= %d", f.OpenUntil)
+	}
 	if f.ToMillis != 0 {
 		query += " AND ledger_closed_at < " + closing(f.ToMillis)
 	}

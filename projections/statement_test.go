@@ -266,6 +266,7 @@ func TestMovesBeyondAStatementAreFound(t *testing.T) {
 		"until a time": {
 			func(f *projections.StatementFilter) { f.ToMillis = startMillis + 4000 }, 3,
 		},
+		"until a ledger":          {func(f *projections.StatementFilter) { f.OpenUntil = 3 }, 3},
 		"that begins later":       {func(f *projections.StatementFilter) { f.FirstLedger = 3 }, 4},
 		"that begins after them":  {func(f *projections.StatementFilter) { f.FirstLedger = 5 }, 0},
 		"that has them":           {func(f *projections.StatementFilter) { f.LastLedger = 4 }, 0},
