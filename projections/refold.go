@@ -71,6 +71,7 @@ type refold struct {
 	ends    *streams.Ends
 	extents map[string]extent
 	layout  layout
+	anew    []string // of the tables compared: those that went on with other topics
 
 	mu   sync.Mutex
 	next map[topicPartition]int64

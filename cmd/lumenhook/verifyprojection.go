@@ -21,7 +21,8 @@ func newVerifyProjection() *cobra.Command {
 		Short: "Compare tables of the history with what the topics say",
 		Long: `Folds the topics again into tables beside the live ones and compares counts and
 checksums of each partition and day. It names what differs and ends with 3 then;
-rebuild mends it. Rows that change meanwhile are left out.
+rebuild mends it. Rows that change meanwhile are left out. After a repartition or a
+restore into new topics, so are rows that these do not have whole: their number is told.
 
 It also ends with 3 when the topics themselves have an event with two live
 deliveries, and names it: no rebuild mends that.`,
@@ -53,6 +54,10 @@ func reportVerification(w io.Writer, found projections.Verification) error {
 		if rows, compared := found.Rows[name]; compared {
 			fmt.Fprintf(w, "%-18s %d rows compared\n", name, rows)
 		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(found.Former)) {
+		fmt.Fprintf(w, "%-18s %d rows not compared: the history went on with other topics, which do not "+
+			"have them whole\n", name, found.Former[name])
 	}
 	for _, topic := range slices.Sorted(maps.Keys(found.LeftOut)) {
 		fmt.Fprintf(w, "%d records of the topic %s do not count and are in no table: "+
