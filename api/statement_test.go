@@ -388,7 +388,7 @@ func (h *heldLedgers) waiting() int {
 }
 
 // Of one account 16 statements wait for a ledger to count. Another is of the ledgers that count,
-// at once, and one of another account waits all the same. A place that is left is given to the next.
+// at once, and one of another account waits all the same. A place that is left goes to the next.
 func TestFewStatementsOfAnAccountWait(t *testing.T) {
 	held := &heldLedgers{release: make(chan struct{}), asked: map[context.Context]bool{}}
 	w := newWorld(t, func(c *api.Config) { held.Ledgers, c.Ledgers = c.Ledgers, held })
