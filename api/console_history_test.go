@@ -41,3 +41,19 @@ func TestConsoleShowsAHistory(t *testing.T) {
 	wantStatus(t, w.call("DELETE", path, k, ""), 204)
 	has(d.get(page).text, "The watch was deleted", "deletedAt")
 }
+
+// An event's page leads to its history, whose facts are in words.
+func TestConsoleShowsAnEventsHistory(t *testing.T) {
+	w := newWorld(t)
+	d, _ := signedIn(t, w, domain.Permissions()...)
+	id := w.happens(account("a"))
+	text := d.get("/console/events/" + id + "/history").text
+	for _, part := range []string{
+		"<code>held</code>: false → true<br>", "Queued again<br>", "Attempted<br>", "Handed over",
+		"The event as it is now", "<dt>runReason</dt>",
+	} {
+		if !strings.Contains(text, part) {
+			t.Errorf("%q is not in %s", part, text)
+		}
+	}
+}

@@ -58,7 +58,7 @@
 //	replay.go          failed deliveries of an endpoint, queued again
 //	resend.go          events: sending them again, where they go now
 //	resend_many.go     the same of all that a filter selects
-//	history.go         what an endpoint or a watch was after each fact
+//	history.go         what an endpoint, a watch or a delivery was after each fact
 //	statement.go       statements of a wallet; statement_csv.go, the same as CSV
 //	statement_newest.go  a ledger that is recorded and does not count yet is waited for
 //	rates.go           attempts counted by the minute

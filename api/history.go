@@ -11,7 +11,6 @@ import (
 
 	"github.com/go-json-experiment/json"
 
-	"github.com/lumenhook/lumenhook/api/decode"
 	"github.com/lumenhook/lumenhook/api/problem"
 	"github.com/lumenhook/lumenhook/domain"
 )
@@ -22,7 +21,7 @@ const (
 	maxHistory     = 50
 )
 
-// factView is a fact of an endpoint or a watch: what it changed, and the state after it.
+// factView is a fact of an endpoint, a watch or an event: what it changed, and the state after it.
 type factView struct {
 	Version uint64         `json:"version"`
 	Fact    string         `json:"fact"`
@@ -58,6 +57,63 @@ type endpointThen struct {
 type secretThen struct {
 	CreatedAt string  `json:"createdAt"`
 	ExpiresAt *string `json:"expiresAt"`
+}
+
+// deliveryThen is an event's delivery as it was. Which is behind which in its wallet's line is left
+// out: no fact says when a turn comes.
+type deliveryThen struct {
+	ID            string                `json:"id"`
+	Type          domain.EventType      `json:"type"`
+	EndpointID    string                `json:"endpointId"`
+	WatchID       *string               `json:"watchId"`
+	Sequence      *uint64               `json:"sequence"`
+	CreatedAt     string                `json:"createdAt"` // of the event
+	State         domain.DeliveryState  `json:"state"`
+	Held          bool                  `json:"held"`
+	Run           int                   `json:"run"`
+	RunReason     *domain.RequeueReason `json:"runReason"`
+	Attempts      int                   `json:"attempts"`
+	LastAttempt   *attemptThen          `json:"lastAttempt"`
+	NextAttemptAt *string               `json:"nextAttemptAt"`
+	MovedTo       *string               `json:"movedTo"`
+}
+
+// attemptThen is the attempt that was made last.
+type attemptThen struct {
+	Number     int                  `json:"number"`
+	SentAt     string               `json:"sentAt"`
+	StatusCode *int                 `json:"statusCode"`
+	Error      *domain.AttemptError `json:"error"`
+}
+
+func viewDeliveryThen(d domain.TrackedDelivery) any {
+	if !d.Exists() {
+		return nil
+	}
+	then := deliveryThen{
+		ID:            d.EventID,
+		Type:          d.EventType,
+		EndpointID:    d.EndpointID,
+		WatchID:       unlessZero(d.WatchID),
+		Sequence:      unlessZero(d.Sequence),
+		CreatedAt:     domain.FormatMillis(d.CreatedAtMillis),
+		State:         d.State,
+		Held:          d.Held(),
+		Run:           d.Run,
+		RunReason:     unlessZero(d.Reason),
+		Attempts:      d.Attempts,
+		NextAttemptAt: instant(d.DueMillis()),
+		MovedTo:       unlessZero(d.MovedTo),
+	}
+	if last := d.LastAttempt; last.Number != 0 {
+		then.LastAttempt = &attemptThen{
+			Number:     last.Number,
+			SentAt:     domain.FormatMillis(last.Result.SentAtMillis),
+			StatusCode: unlessZero(last.Result.StatusCode),
+			Error:      unlessZero(last.Result.Error),
+		}
+	}
+	return then
 }
 
 func viewWatchThen(w domain.Watch) any {
@@ -109,13 +165,23 @@ func (a *API) getEndpointHistory(ctx context.Context, r *request) (reply, error)
 	})
 }
 
+func (a *API) getEventHistory(ctx context.Context, r *request) (reply, error) {
+	return getHistory(ctx, a, r, object[domain.TrackedDelivery]{
+		what:   "event",
+		prefix: domain.EventPrefix,
+		read:   a.History.EventSteps,
+		view:   viewDeliveryThen,
+	})
+}
+
 // object is how the history of one kind of objects is read and shown.
 type object[S any] struct {
 	what, prefix string
 	read         func(context.Context, StepFilter) (StepPage[S], error)
 	view         func(S) any
-	look         func(id string) (S, bool, error) // in the directory
-	owner        func(S) string
+	// look finds it in the directory; nil: it is in none, and its facts tell whose it is.
+	look  func(id string) (S, bool, error)
+	owner func(S) string
 }
 
 // getHistory answers with a page of the facts of an object. The directory is asked only for one
@@ -134,18 +200,28 @@ func getHistory[S any](
 	f := StepFilter{AccountID: r.caller.accountID, ID: r.subjectID, Limit: limit}
 	if after != nil {
 		f.Before = uint64(after.CreatedAtMillis) // #nosec G115 -- the cursor is signed
+		f.BeforeAt = after.ID
 	}
 	if err := a.awaitOwnWrites(ctx, r); err != nil {
 		return reply{}, err
 	}
 	page, err := of.read(ctx, f)
-	if errors.Is(err, ErrEventNotFound) || errors.Is(err, ErrFactsMissing) {
+	if of.look != nil && (errors.Is(err, ErrEventNotFound) || errors.Is(err, ErrFactsMissing)) {
 		err = whyNoFacts(ctx, a, r, of)
 	}
-	if err := stepsError(of.what, err); err != nil {
+	if err := stepsError(of.what, of.look == nil, err); err != nil {
 		return reply{}, err
 	}
-	return a.answerSteps(r, q, viewSteps(page.Steps, of.view), page.More)
+	var next *Position
+	if page.More {
+		last := page.Steps[len(page.Steps)-1].Fact
+		next = &Position{
+			CreatedAtMillis: int64(last.Version), // #nosec G115 -- counts by one
+			ID:              last.Aggregate,
+		}
+	}
+	return list(a, r, q, page.Steps, next,
+		func(s domain.Step[S]) (factView, error) { return viewStep(s, of.view), nil })
 }
 
 // whyNoFacts returns why the facts of an object do not tell whose it is: without the first one,
@@ -161,22 +237,16 @@ func whyNoFacts[S any](ctx context.Context, a *API, r *request, of object[S]) er
 	return cmp.Or(err, ErrEventNotFound)
 }
 
-func (a *API) answerSteps(
-	r *request, q *decode.Query, facts []factView, more bool,
-) (reply, error) {
-	var next *Position
-	if more {
-		last := facts[len(facts)-1].Version
-		next = &Position{CreatedAtMillis: int64(last), ID: r.subjectID} // #nosec G115 -- counts by one
-	}
-	return list(a, r, q, facts, next, func(v factView) (factView, error) { return v, nil })
-}
-
 // stepsError returns the problem of a history that cannot be folded.
-func stepsError(what string, err error) error {
+func stepsError(what string, expires bool, err error) error {
 	switch {
 	case errors.Is(err, ErrEventNotFound):
 		return noSuch(what)
+	case errors.Is(err, ErrFactsMissing) && expires:
+		return problem.New(problem.CodeFactsNotKept, "Facts of the "+what+" are not kept: they are "+
+			"older than the history is kept, or than the record of them, so what it was cannot be told. "+
+			"Whoever runs the service has what the journal still holds of them recorded by "+
+			"`lumenhook rebuild --table delivery_facts --table facts`.")
 	case errors.Is(err, ErrFactsMissing):
 		return problem.New(problem.CodeFactsNotKept, "The "+what+" is older than the record of its "+
 			"facts, so what it was cannot be told. Whoever runs the service has them recorded from the "+
@@ -188,19 +258,15 @@ func stepsError(what string, err error) error {
 	return historyError(err)
 }
 
-func viewSteps[S any](steps []domain.Step[S], view func(S) any) []factView {
-	facts := make([]factView, len(steps))
-	for i, s := range steps {
-		before, after := fieldsOf(view(s.Before)), fieldsOf(view(s.After))
-		facts[i] = factView{
-			Version: s.Fact.Version,
-			Fact:    s.Fact.Body.FactType(),
-			At:      domain.FormatMillis(s.Fact.AtMillis),
-			Changes: changesOf("", before, after, []changeView{}),
-			State:   after,
-		}
+func viewStep[S any](s domain.Step[S], view func(S) any) factView {
+	before, after := fieldsOf(view(s.Before)), fieldsOf(view(s.After))
+	return factView{
+		Version: s.Fact.Version,
+		Fact:    s.Fact.Body.FactType(),
+		At:      domain.FormatMillis(s.Fact.AtMillis),
+		Changes: changesOf("", before, after, []changeView{}),
+		State:   after,
 	}
-	return facts
 }
 
 // fieldsOf returns what a client gets of a view; nil has no fields.

@@ -161,3 +161,102 @@ func TestAHistoryFromBeforeTheRecordIsTheOwnersAlone(t *testing.T) {
 		}
 	}
 }
+
+// happens keeps facts of an event that the account's endpoint had, and was then handed over.
+func (w *world) happens(accountID string) (eventID string) {
+	eventID = domain.DeriveID(domain.EventPrefix, "happens", accountID)
+	from, to := "ep_00000000000000000000000001", "ep_00000000000000000000000002"
+	created := domain.DeliveryCreated{
+		AccountID:  accountID,
+		EndpointID: from,
+		WatchID:    "wat_00000000000000000000000001",
+		Sequence:   1,
+		Event:      domain.Event{ID: eventID, Type: domain.PaymentReceived, CreatedAtMillis: 1_000},
+	}
+	further := created
+	further.EndpointID, further.Moved = to, domain.Moved{Moves: 1, Attempts: 1, Runs: 2}
+	of := func(endpointID string, version uint64, body domain.FactBody) domain.Fact {
+		return domain.Fact{
+			Aggregate: endpointID,
+			Version:   version,
+			AtMillis:  int64(version) * 1_000,
+			Body:      body,
+		}
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.happened[eventID] = []domain.Fact{
+		of(from, 1, domain.EndpointCreated{EndpointID: from, AccountID: accountID}),
+		of(from, 2, created),
+		of(from, 3, domain.AttemptMade{
+			EventID:             eventID,
+			Number:              1,
+			Run:                 1,
+			Result:              domain.AttemptResult{SentAtMillis: 2_500, StatusCode: 503},
+			State:               domain.StateWaiting,
+			NextAttemptAtMillis: 33_000,
+		}),
+		of(from, 4, domain.EndpointDisabled{Reason: domain.DisabledManual}),
+		of(from, 5, domain.DeliveryRequeued{
+			EventID:             eventID,
+			Run:                 2,
+			NextAttemptAtMillis: 5_000,
+			Reason:              domain.RequeueResend,
+		}),
+		of(from, 6, domain.EndpointDeleted{}),
+		of(from, 7, domain.DeliveryCancelled{EventID: eventID}),
+		of(from, 8, domain.DeliveryMoved{EventID: eventID, ToEndpointID: to, Moves: 1}),
+		of(to, 2, further),
+	}
+	return eventID
+}
+
+func TestAnEventsHistory(t *testing.T) {
+	w := newWorld(t)
+	k := w.newKey(account("a"), domain.Permissions()...)
+	path := "/v1/events/" + w.happens(account("a")) + "/history"
+	all := w.happenedTo(path, k)
+	got := all.changed()
+	if len(got) != 8 || all.NextCursor != nil {
+		t.Fatalf("the changes are %q", got)
+	}
+	for i, want := range map[int]string{
+		1: "DeliveryMoved movedTo:<nil>→ep_00000000000000000000000002",
+		2: "DeliveryCancelled state:QUEUED→CANCELLED",
+		3: "EndpointDeleted held:true→false",
+		4: "DeliveryRequeued run:1→2 runReason:<nil>→resend state:WAITING→QUEUED",
+		5: "EndpointDisabled held:false→true nextAttemptAt:1970-01-01T00:00:33.000Z→<nil>",
+		6: "AttemptMade attempts:0→1 lastAttempt:<nil>→map[error:<nil> number:1 " +
+			"sentAt:1970-01-01T00:00:02.500Z statusCode:503] " +
+			"nextAttemptAt:1970-01-01T00:00:02.000Z→1970-01-01T00:00:33.000Z state:QUEUED→WAITING",
+	} {
+		if got[i] != want {
+			t.Errorf("fact %d changed %q, want %q", i, got[i], want)
+		}
+	}
+	if last := all.Data[0].State; last["endpointId"] != "ep_00000000000000000000000002" ||
+		last["run"] != 3.0 || last["attempts"] != 1.0 || last["state"] != "QUEUED" ||
+		last["runReason"] != nil || last["movedTo"] != nil {
+		t.Errorf("it is %v", last)
+	}
+	var paged []string
+	for query := "?limit=2"; ; {
+		page := w.happenedTo(path+query, k)
+		paged = append(paged, page.changed()...)
+		if page.NextCursor == nil {
+			break
+		}
+		query = "?limit=2&cursor=" + *page.NextCursor
+	}
+	if fmt.Sprint(paged) != fmt.Sprint(got) {
+		t.Errorf("by two: %q, want %q", paged, got)
+	}
+	strange := w.newKey(account("b"), domain.Permissions()...)
+	wantProblem(t, w.call("GET", path, strange, ""), 404, "NOT_FOUND")
+	wantProblem(t, w.call("GET", "/v1/events/evt_x/history", k, ""), 404, "NOT_FOUND")
+	w.historyErr = api.ErrFactsMissing
+	problem := wantProblem(t, w.call("GET", path, k, ""), 410, "FACTS_NOT_KEPT")
+	if !strings.Contains(problem.Detail, "--table delivery_facts") {
+		t.Errorf("it says %q", problem.Detail)
+	}
+}

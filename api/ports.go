@@ -209,16 +209,20 @@ type History interface {
 	EndpointSteps(ctx context.Context, f StepFilter) (StepPage[domain.Endpoint], error)
 	// WatchSteps is EndpointSteps for a watch.
 	WatchSteps(ctx context.Context, f StepFilter) (StepPage[domain.Watch], error)
+	// EventSteps is EndpointSteps for the deliveries of an event, with what its endpoints did to
+	// them; their errors name no account but the caller's.
+	EventSteps(ctx context.Context, f StepFilter) (StepPage[domain.TrackedDelivery], error)
 	// AwaitWrites returns when the history holds everything that was acknowledged before
 	// the call, or ErrHistoryBehind or ErrHistoryUnavailable after a bounded time.
 	AwaitWrites(ctx context.Context) error
 }
 
-// StepFilter selects facts of an account's endpoint or watch.
+// StepFilter selects facts of an account's endpoint, watch or event.
 type StepFilter struct {
 	AccountID string
 	ID        string
 	Before    uint64 // only facts of lower versions; 0: all
+	BeforeAt  string // endpoint whose version Before is; of an event's facts only
 	Limit     int
 }
 

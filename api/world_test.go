@@ -47,7 +47,7 @@ type world struct {
 	seen      map[string]uint64 // versions that the directory shows
 	history   map[string]record
 	numbered  map[string]api.NumberedPage  // events that are pulled, by endpoint
-	happened  map[string][]domain.Fact     // kept facts, by endpoint and watch
+	happened  map[string][]domain.Fact     // kept facts, by endpoint, watch and event
 	logs      map[string]map[uint64][]byte // hashes of attempts, by endpoint and leaf
 	more      chan struct{}                // closed when there are more of them
 	waiting   int                          // requests that wait for more
@@ -700,6 +700,14 @@ func (w *world) WatchSteps(
 	return stepsOf(w, f, domain.EvolveWatch, func(x domain.Watch) string { return x.AccountID })
 }
 
+// EventSteps folds what happened to an event.
+func (w *world) EventSteps(
+	_ context.Context, f api.StepFilter,
+) (api.StepPage[domain.TrackedDelivery], error) {
+	return stepsOf(w, f, domain.TrackedDelivery.Evolve,
+		func(d domain.TrackedDelivery) string { return d.AccountID })
+}
+
 func stepsOf[S any](
 	w *world, f api.StepFilter, evolve func(S, domain.Fact) S, owner func(S) string,
 ) (page api.StepPage[S], err error) {
@@ -710,11 +718,15 @@ func stepsOf[S any](
 	}
 	var state S
 	for _, fact := range w.happened[f.ID] {
-		if f.Before == 0 || fact.Version < f.Before {
-			before := state
-			state = evolve(state, fact)
-			page.Steps = append(page.Steps, domain.Step[S]{Fact: fact, Before: before, After: state})
+		if f.Before != 0 && fact.Aggregate == f.BeforeAt && fact.Version >= f.Before {
+			break
 		}
+		before := state
+		state = evolve(state, fact)
+		if owner(state) == "" { // an endpoint that the event is not at yet
+			continue
+		}
+		page.Steps = append(page.Steps, domain.Step[S]{Fact: fact, Before: before, After: state})
 	}
 	if owner(state) != f.AccountID {
 		return api.StepPage[S]{}, api.ErrEventNotFound

@@ -55,4 +55,5 @@
 //	answer.go     what is answered
 //	fact.go       what can have happened
 //	step.go       a fact with the state before and after it
+//	tracked.go    a delivery with what its endpoint makes of it
 package domain

@@ -25,6 +25,7 @@ func TestEverySequence(t *testing.T) {
 			w.check(t)
 		}
 		w.checkRefold(t)
+		w.checkTracked(t)
 		w.tally(reached)
 		w.tallyMails(reached)
 	})
@@ -257,6 +258,35 @@ func (w *world) checkRefold(t *rapid.T) {
 		!reflect.DeepEqual(again.deliveries, w.deliveries) ||
 		!reflect.DeepEqual(again.notices, w.notices) {
 		t.Fatal("G4: folded again, the states differ")
+	}
+}
+
+// checkTracked checks that a delivery folds to the same of its own facts and of those that hold its
+// endpoint, and that each of them may follow those before it.
+func (w *world) checkTracked(t *rapid.T) {
+	for id, want := range w.deliveries {
+		var tracked domain.TrackedDelivery
+		for _, f := range w.facts {
+			switch f.Body.(type) {
+			case domain.EndpointCreated, domain.EndpointDisabled, domain.EndpointEnabled,
+				domain.EndpointDeleted:
+			default:
+				if f.EventID() != id {
+					continue
+				}
+			}
+			if !tracked.Precedes(f) {
+				t.Fatalf("%+v does not precede %+v", tracked, f)
+			}
+			tracked = tracked.Evolve(f)
+		}
+		if !reflect.DeepEqual(tracked.Delivery, want) {
+			t.Fatalf("tracked, %s is %+v, want %+v", id, tracked.Delivery, want)
+		}
+		held := want.State.Pending() && w.endpoint.Status == domain.StatusDisabled
+		if tracked.Held() != held {
+			t.Fatalf("%s is held: %t", id, tracked.Held())
+		}
 	}
 }
 

@@ -29,6 +29,7 @@ type block struct {
 	leaves     rows[leaf]
 	changes    rows[endpointChange]
 	facts      rows[schemas.Message]
+	ofDelivery rows[deliveryFact]
 	events     rows[domain.DeliveryCreated]
 	deliveries rows[delivery]
 	at         map[deliveryKey]int // index in deliveries of a delivery's last row
@@ -106,6 +107,7 @@ func (b *block) reset() {
 	b.leaves.reset()
 	b.changes.reset()
 	b.facts.reset()
+	b.ofDelivery.reset()
 	b.events.reset()
 	b.deliveries.reset()
 	clear(b.at)

@@ -27,6 +27,8 @@ func (b *block) table(name string) table {
 		return tableOf(name, &b.changes, changeColumns)
 	case factsTable:
 		return tableOf(name, &b.facts, keptColumns)
+	case deliveryFactsTable:
+		return tableOf(name, &b.ofDelivery, deliveryFactColumns)
 	case "events":
 		return tableOf(name, &b.events, eventColumns)
 	case "deliveries":
@@ -163,6 +165,17 @@ func keptColumns(rows []row[schemas.Message]) []column {
 	return append(placeColumns(rows),
 		column{"aggregate_id", each(rows, func(r *r) string { return r.endpointID })},
 		column{"version", each(rows, func(r *r) uint64 { return r.version })},
+		column{"fact", each(rows, func(r *r) string { return r.body.Type })},
+		column{"form", each(rows, func(r *r) string { return r.body.Version })},
+		column{"happened_at", each(rows, func(r *r) int64 { return r.atMillis })},
+		column{"value", each(rows, func(r *r) string { return text(r.body.Value) })},
+	)
+}
+
+func deliveryFactColumns(rows []row[deliveryFact]) []column {
+	type r = row[deliveryFact]
+	return append(factColumns(rows),
+		column{"event_id", each(rows, func(r *r) string { return r.body.eventID })},
 		column{"fact", each(rows, func(r *r) string { return r.body.Type })},
 		column{"form", each(rows, func(r *r) string { return r.body.Version })},
 		column{"happened_at", each(rows, func(r *r) int64 { return r.atMillis })},

@@ -97,5 +97,6 @@
 //	rates.go             attempts by the minute
 //	pull.go              events of an endpoint by their numbers
 //	steps.go             facts of an endpoint or a watch, with the state after each
+//	eventsteps.go        the same of an event's deliveries
 //	console.go           queries of people
 package projections

@@ -22,6 +22,12 @@ type delivery struct {
 	nextAttemptAtMillis int64
 }
 
+// deliveryFact is a fact of a delivery that no other row tells.
+type deliveryFact struct {
+	eventID string
+	schemas.Message
+}
+
 // deliveryKey identifies a delivery: an event may continue at another endpoint.
 type deliveryKey struct{ eventID, endpointID string }
 
@@ -34,9 +40,9 @@ type endpointChange struct {
 // changeEnabled makes waiting deliveries due at once; other changes affect no delivery.
 const changeEnabled = "enabled"
 
-// addFact collects the rows of a fact of the journal. The last case makes none but that of
-// table facts: the rows of accounts and watches come from their tables, and a delivery that is
-// recalled has its row.
+// addFact collects the rows of a fact of the journal. The last case makes none but those of
+// tables facts and delivery_facts: the rows of accounts and watches come from their tables, and a
+// delivery that is recalled has its row.
 func (b *block) addFact(r streams.Record) error {
 	f, err := schemas.DecodeFactInPlace(schemas.Read(r.Value, r))
 	if err != nil {
@@ -47,6 +53,9 @@ func (b *block) addFact(r streams.Record) error {
 	}
 	if kept, own := f.Kept(); own {
 		b.facts.add(newRow(r, f, schemas.EncodeFact(kept)))
+	}
+	if kept, alone := f.KeptOfDelivery(); alone {
+		b.ofDelivery.add(newRow(r, f, deliveryFact{f.EventID(), schemas.EncodeFact(kept)}))
 	}
 	switch body := f.Body.(type) {
 	case domain.DeliveryCreated:

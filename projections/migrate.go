@@ -81,7 +81,7 @@ func Migrate(ctx context.Context, db *DB) error {
 }
 
 // lateTables are tables that earlier versions did not have, by the migrations that make them.
-var lateTables = map[uint32]string{17: logTable, 18: factsTable}
+var lateTables = map[uint32]string{17: logTable, 18: factsTable, 19: deliveryFactsTable}
 
 // beginLate has a late table that was made just now begin where the others are: reading all of
 // the journal for it would leave the history behind for as long as that takes. What facts of

@@ -30,12 +30,13 @@ var (
 	ErrManyFacts = errors.New("projections: too many facts to fold")
 )
 
-// StepFilter selects a page of the steps of an account's endpoint or watch. A deleted one has its
-// steps still.
+// StepFilter selects a page of the steps of an account's endpoint, watch or event. A deleted one
+// has its steps still.
 type StepFilter struct {
 	AccountID string
 	ID        string
 	Before    uint64 // only facts of lower versions; 0: all
+	BeforeAt  string // endpoint whose version Before is; of an event's facts only
 	Limit     int    // 1 to 250 steps
 }
 
@@ -51,33 +52,50 @@ type StepPage[S any] struct {
 func (h *History) EndpointSteps(
 	ctx context.Context, f StepFilter,
 ) (StepPage[domain.Endpoint], error) {
-	return steps(ctx, h, f, func(e domain.Endpoint, fact domain.Fact) domain.Endpoint {
-		e, _ = domain.EvolveEndpoint(e, domain.Delivery{}, fact)
-		return e
-	}, func(e domain.Endpoint) string { return e.AccountID })
+	return steps(ctx, h, f, folding[domain.Endpoint]{
+		evolve: func(e domain.Endpoint, fact domain.Fact) domain.Endpoint {
+			e, _ = domain.EvolveEndpoint(e, domain.Delivery{}, fact)
+			return e
+		},
+		owner: func(e domain.Endpoint) string { return e.AccountID },
+		each:  (*DB).eachFact,
+	})
 }
 
 // WatchSteps returns the facts of a watch, with its states. Its errors are those of EndpointSteps.
 func (h *History) WatchSteps(ctx context.Context, f StepFilter) (StepPage[domain.Watch], error) {
-	return steps(ctx, h, f, domain.EvolveWatch,
-		func(w domain.Watch) string { return w.AccountID })
+	return steps(ctx, h, f, folding[domain.Watch]{
+		evolve: domain.EvolveWatch,
+		owner:  func(w domain.Watch) string { return w.AccountID },
+		each:   (*DB).eachFact,
+	})
+}
+
+// folding is how the facts of one kind of objects are read and folded.
+type folding[S any] struct {
+	evolve func(S, domain.Fact) S
+	owner  func(S) string // nil: only facts of the account's own objects are read
+	each   func(*DB, context.Context, StepFilter, func(domain.Fact) error) error
+	// precedes reports whether a fact may come next; nil: the read of the first one tells.
+	precedes func(S, domain.Fact) bool
+	// shows reports whether a step is one of the object's; nil: all are.
+	shows func(domain.Step[S]) bool
 }
 
 func steps[S any](
-	ctx context.Context, h *History, f StepFilter, evolve func(S, domain.Fact) S,
-	owner func(S) string,
+	ctx context.Context, h *History, f StepFilter, how folding[S],
 ) (page StepPage[S], err error) {
 	if f.Limit < 1 || f.Limit > stepsMaxPage {
 		return page, fmt.Errorf("projections: a page has 1 to %d steps, not %d", stepsMaxPage, f.Limit)
 	}
 	err = h.ask(ctx, func(of *reading) error {
-		page, err = readSteps(ctx, of, f, evolve, owner)
+		page, err = readSteps(ctx, of, f, how)
 		// It may have been made only just now; and nobody tells by the wait what is another's.
 		if errors.Is(err, ErrNotFound) || errors.Is(err, ErrFactsMissing) {
 			if err := of.catchUp(ctx); err != nil {
 				return err
 			}
-			page, err = readSteps(ctx, of, f, evolve, owner)
+			page, err = readSteps(ctx, of, f, how)
 		}
 		return err
 	})
@@ -86,21 +104,21 @@ func steps[S any](
 
 // readSteps reads a page from tables that stay what they are.
 func readSteps[S any](
-	ctx context.Context, of *reading, f StepFilter, evolve func(S, domain.Fact) S,
-	owner func(S) string,
+	ctx context.Context, of *reading, f StepFilter, how folding[S],
 ) (page StepPage[S], err error) {
 	var found error
 	err = of.onFull(ctx, func() error {
 		var folded fold[S]
 		err := of.look(ctx, func(ctx context.Context) error {
-			folded = fold[S]{evolve: evolve, limit: f.Limit}
-			return of.cfg.DB.eachFact(ctx, f, folded.add)
+			folded = fold[S]{folding: how, limit: f.Limit}
+			return how.each(of.cfg.DB, ctx, f, folded.add)
 		})
 		err = folded.ended(ctx, err)
-		found = folded.fault(owner, f.AccountID)
-		if errors.Is(err, ErrManyFacts) {
-			found, err = cmp.Or(found, err), nil
+		var ofFacts error
+		if isOfFacts(err) {
+			ofFacts, err = err, nil
 		}
+		found = folded.fault(f.AccountID, ofFacts)
 		if err == nil && found == nil {
 			page = folded.page()
 		}
@@ -111,12 +129,13 @@ func readSteps[S any](
 
 // fold is the fold of an aggregate's facts so far.
 type fold[S any] struct {
-	evolve func(S, domain.Fact) S
-	limit  int
+	folding[S]
+	limit int
 
 	state S
 	facts int
-	last  []domain.Step[S] // the last limit ones
+	shown int
+	last  []domain.Step[S] // the last limit ones that are shown
 }
 
 // add folds a fact.
@@ -124,21 +143,33 @@ func (b *fold[S]) add(f domain.Fact) error {
 	if b.facts++; b.facts > factsMax {
 		return ErrManyFacts
 	}
+	if b.precedes != nil && !b.precedes(b.state, f) {
+		return fmt.Errorf("%w: %s %d does not follow", ErrFactsMissing, f.Body.FactType(), f.Version)
+	}
+	step := domain.Step[S]{Fact: f, Before: b.state, After: b.evolve(b.state, f)}
+	b.state = step.After
+	if b.shows != nil && !b.shows(step) {
+		return nil
+	}
+	b.shown++
 	if len(b.last) == 2*b.limit { // moves down seldom, and keeps its memory
 		n := copy(b.last, b.last[b.limit:])
 		clear(b.last[n:])
 		b.last = b.last[:n]
 	}
-	before := b.state
-	b.state = b.evolve(before, f)
-	b.last = append(b.last, domain.Step[S]{Fact: f, Before: before, After: b.state})
+	b.last = append(b.last, step)
 	return nil
+}
+
+// isOfFacts reports whether an error tells of the facts, and not of reading them.
+func isOfFacts(err error) bool {
+	return errors.Is(err, ErrManyFacts) || errors.Is(err, ErrFactsMissing)
 }
 
 // ended returns why a fold has not all facts. A server that sends facts until the time is over is
 // there, and no other would be faster.
 func (b *fold[S]) ended(ctx context.Context, err error) error {
-	if errors.Is(err, ErrManyFacts) {
+	if isOfFacts(err) {
 		return err
 	}
 	fault := readFault(ctx, err)
@@ -149,11 +180,18 @@ func (b *fold[S]) ended(ctx context.Context, err error) error {
 	return fault
 }
 
-// fault returns why the account may not see what was folded.
-func (b *fold[S]) fault(owner func(S) string, accountID string) error {
-	switch owner(b.state) {
+// fault returns why there is no page for the account: it may not see what was folded, or what is
+// wrong with the facts.
+func (b *fold[S]) fault(accountID string, ofFacts error) error {
+	owner := accountID
+	if b.owner != nil {
+		owner = b.owner(b.state)
+	} else if b.facts == 0 && ofFacts == nil {
+		return ErrNotFound
+	}
+	switch owner {
 	case accountID:
-		return nil
+		return ofFacts
 	case "":
 		if b.facts > 0 {
 			return ErrFactsMissing
@@ -163,7 +201,7 @@ func (b *fold[S]) fault(owner func(S) string, accountID string) error {
 }
 
 func (b *fold[S]) page() (page StepPage[S]) {
-	page.More = b.facts > b.limit
+	page.More = b.shown > b.limit
 	for i := len(b.last) - 1; i >= 0 && len(page.Steps) < b.limit; i-- {
 		page.Steps = append(page.Steps, b.last[i])
 	}
@@ -187,19 +225,9 @@ func (db *DB) eachFact(ctx context.Context, f StepFilter, visit func(domain.Fact
 		"before":    strconv.FormatUint(before, 10),
 		"most":      strconv.Itoa(factsMax + 1),
 	}
-	size := 0
+	var kept keptFacts
 	err := db.query(ctx, selectFacts, which, func(read func(...any) error) error {
-		var m schemas.Message
-		if err := read(&m.Type, &m.Version, &m.Value); err != nil {
-			return err
-		}
-		if size += len(m.Value); size > factsMaxSize {
-			return ErrManyFacts
-		}
-		if err := ctx.Err(); err != nil { // facts that came in time are many to decode
-			return err
-		}
-		fact, err := schemas.DecodeFact(m)
+		fact, err := kept.decode(ctx, read)
 		if err != nil {
 			return err
 		}
@@ -209,4 +237,24 @@ func (db *DB) eachFact(ctx context.Context, f StepFilter, visit func(domain.Fact
 		return fmt.Errorf("projections: reading the facts of %s: %w", f.ID, err)
 	}
 	return nil
+}
+
+// keptFacts bounds the values that are decoded for one page.
+type keptFacts struct{ sizeBytes int }
+
+// decode reads a row of fact, form and value, and of more columns.
+func (k *keptFacts) decode(
+	ctx context.Context, read func(...any) error, more ...any,
+) (f domain.Fact, err error) {
+	var m schemas.Message
+	if err := read(append([]any{&m.Type, &m.Version, &m.Value}, more...)...); err != nil {
+		return f, err
+	}
+	if k.sizeBytes += len(m.Value); k.sizeBytes > factsMaxSize {
+		return f, ErrManyFacts
+	}
+	if err := ctx.Err(); err != nil { // facts that came in time are many to decode
+		return f, err
+	}
+	return schemas.DecodeFact(m)
 }

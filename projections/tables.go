@@ -21,6 +21,7 @@ var tableTopics = []tableTopic{
 	{logTable, schemas.TopicJournal},
 	{"endpoint_changes", schemas.TopicJournal},
 	{factsTable, schemas.TopicJournal},
+	{deliveryFactsTable, schemas.TopicJournal},
 	{"events", schemas.TopicJournal},
 	{"deliveries", schemas.TopicJournal},
 }

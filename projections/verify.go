@@ -59,7 +59,11 @@ var verified = map[string]struct{ key, day, only string }{
 		key: "concat(endpoint_id, '/', toString(log_from), '/', toString(leaf))",
 		day: "sent_at",
 	},
-	factsTable:         {key: "concat(aggregate_id, '/', toString(version))", day: "happened_at"},
+	factsTable: {key: "concat(aggregate_id, '/', toString(version))", day: "happened_at"},
+	deliveryFactsTable: {
+		key: "concat(event_id, '/', endpoint_id, '/', toString(version))",
+		day: "happened_at",
+	},
 	"endpoint_changes": {key: "concat(endpoint_id, '/', toString(version))", day: "changed_at"},
 	"events":           {key: "concat(event_id, '/', endpoint_id)", day: "created_at"},
 	"deliveries":       {key: "concat(event_id, '/', endpoint_id)", day: "created_at"},

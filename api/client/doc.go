@@ -23,7 +23,7 @@
 //	keys.go       API keys, likewise
 //	portal.go     links to the account's pages
 //	coverage.go   which ledgers were read
-//	history.go    facts of an endpoint or a watch, with the state after each
+//	history.go    facts of an endpoint, a watch or an event, with the state after each
 //	statement.go  what moved a wallet's balances
 //	service.go    health, readiness, and what the service says of itself
 package client

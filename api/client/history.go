@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Fact is what happened to an endpoint or a watch, with the state after it.
+// Fact is what happened to an endpoint, a watch or an event, with the state after it.
 type Fact struct {
 	Version uint64          `json:"version"`
 	Fact    string          `json:"fact"` // its name in the journal, such as WatchUpdated
@@ -27,6 +27,12 @@ func (c *Client) GetEndpointHistory(
 	ctx context.Context, endpointID string, p Page,
 ) (List[Fact], error) {
 	return list[Fact](ctx, c, id(endpoints, endpointID, "history"), p)
+}
+
+// GetEventHistory lists the facts of an event's deliveries, newest first, with what its endpoints
+// did to them.
+func (c *Client) GetEventHistory(ctx context.Context, eventID string, p Page) (List[Fact], error) {
+	return list[Fact](ctx, c, id(events, eventID, "history"), p)
 }
 
 // GetWatchHistory lists the facts of a watch, newest first; of a deleted one too.

@@ -177,6 +177,7 @@ func (x *Console) routePages(mux *http.ServeMux) {
 	get("/endpoints/{id}/history", x.showEndpointHistory)
 	get("/events", x.listEvents)
 	get("/events/{id}", x.showEvent)
+	get("/events/{id}/history", x.showEventHistory)
 	mux.HandleFunc("GET "+x.at+"/events/{id}/receipt", x.downloadReceipt)
 	get("/watches", x.listWatches)
 	get("/watches/new", x.newWatch)

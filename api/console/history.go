@@ -11,7 +11,7 @@ import (
 	"github.com/lumenhook/lumenhook/api/client"
 )
 
-// historyView is what happened to an endpoint or a watch, and what it was after one fact.
+// historyView is what happened to an endpoint, a watch or an event, and what it was after one fact.
 type historyView struct {
 	ID, What string // the object, and its kind in a word
 	Back     string // its page, below where the console is; empty: it was deleted
@@ -50,7 +50,10 @@ var factWords = map[string]string{
 	"EndpointEnabled": "Enabled", "EndpointDeleted": "Deleted",
 	"WatchCreated": "Made", "WatchUpdated": "Changed", "WatchDeleted": "Deleted",
 	"BackfillRequested": "Backfill asked for", "PartBegun": "Reading of ledgers begun",
-	"RangeCovered": "Ledgers read", "BackfillStopped": "Backfill stopped",
+	"DeliveryCreated": "Queued", "AttemptMade": "Attempted", "DeliveryRequeued": "Queued again",
+	"DeliveryCancelled": "Cancelled", "DeliveryMoved": "Handed over to another endpoint",
+	"DeliveryRecalled": "Recalled to be sent again",
+	"RangeCovered":     "Ledgers read", "BackfillStopped": "Backfill stopped",
 }
 
 func (x *Console) showWatchHistory(v *visit) (page, error) {
@@ -59,6 +62,10 @@ func (x *Console) showWatchHistory(v *visit) (page, error) {
 
 func (x *Console) showEndpointHistory(v *visit) (page, error) {
 	return x.historyPage(v, "endpoints", "endpoint", v.api.GetEndpointHistory)
+}
+
+func (x *Console) showEventHistory(v *visit) (page, error) {
+	return x.historyPage(v, "events", "event", v.api.GetEventHistory)
 }
 
 func (x *Console) historyPage(

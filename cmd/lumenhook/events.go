@@ -29,6 +29,7 @@ func newEvents() *cobra.Command {
 				return c.GetEvent(ctx, args[0])
 			}, apicli.ShowEvent), `  # Why did it not arrive? Each attempt, with what the receiver answered
   lumenhook events get evt_…`),
+		newEventsHistory(&a),
 		newEventsResend(&a),
 		newEventsReceipt(&a),
 	)

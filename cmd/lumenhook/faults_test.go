@@ -106,6 +106,12 @@ var commandFaults = map[string]faultsOf{
 		faults:  [][]string{{"--limit 51: must be from 1 to 50", "--limit", "51"}},
 		refused: "no endpoint with this id: " + noEndpoint,
 	},
+	"events history": {
+		asks:    theAPI,
+		args:    []string{noEvent},
+		faults:  [][]string{{"--limit 51: must be from 1 to 50", "--limit", "51"}},
+		refused: "no event with this id: " + noEvent,
+	},
 	"endpoints delete": {
 		asks:    theAPI,
 		args:    []string{noEndpoint},

@@ -35,6 +35,21 @@ func newEndpointsHistory(a *apiFlags) *cobra.Command {
 	return c
 }
 
+func newEventsHistory(a *apiFlags) *cobra.Command {
+	c := newHistory(a, "history EVENT_ID", "Show how an event's delivery went on, fact by fact",
+		(*client.Client).GetEventHistory)
+	c.Long = `Lists facts, newest first, each with the fields that it changed: queued, each attempt,
+held and let go on with its endpoint, sent again, cancelled, handed over. With --json each has the
+whole state after it, which is the fold of all facts up to it.`
+	c.Example = `  # Why it came so late: each attempt, and when its endpoint held it
+  lumenhook events history evt_…
+
+  # What it was when support looked at it
+  lumenhook events history evt_… --json |
+    jq 'first(.data[] | select(.at < "2026-11-21T10:15")) .state'`
+	return c
+}
+
 func newHistory(
 	a *apiFlags, use, short string,
 	read func(*client.Client, context.Context, string, client.Page) (client.List[client.Fact], error),

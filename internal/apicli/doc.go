@@ -16,7 +16,7 @@
 //	tail.go       events and attempts as they happen
 //	coverage.go   which ledgers were read
 //	receipt.go    receipts of attempts, and what they prove
-//	history.go    what an endpoint or a watch was
+//	history.go    what an endpoint, a watch or a delivery was
 //	statement.go  what moved a wallet's balances
 //	backfill.go   a backfill, followed to its end
 package apicli

@@ -458,6 +458,13 @@ func (h *History) WatchSteps(
 	return steps(ctx, h, f, (*projections.History).WatchSteps)
 }
 
+// EventSteps reads what happened to an event, unless there is no history.
+func (h *History) EventSteps(
+	ctx context.Context, f api.StepFilter,
+) (api.StepPage[domain.TrackedDelivery], error) {
+	return steps(ctx, h, f, (*projections.History).EventSteps)
+}
+
 func steps[S any](
 	ctx context.Context, h *History, f api.StepFilter,
 	read func(

@@ -119,6 +119,11 @@ ENGINE = ReplicatedReplacingMergeTree
 ORDER BY (aggregate_id, version)
 SETTINGS index_granularity = 256
 COMMENT 'Facts of endpoints and watches themselves, one row for each. May hold copies of a row until parts are merged: read with FINAL';
+CREATE TABLE IF NOT EXISTS history.delivery_facts ON CLUSTER `shop-1` (…)
+ENGINE = ReplicatedReplacingMergeTree
+ORDER BY (event_id, endpoint_id, version)
+SETTINGS index_granularity = 256
+COMMENT 'Facts of deliveries beside their creation and their attempts: queued again, cancelled, handed over, recalled. May hold copies of a row until parts are merged: read with FINAL';
 ALTER TABLE history.events ON CLUSTER `shop-1` MODIFY SETTING min_parts_to_merge_at_once = 50;
 ALTER TABLE history.events ON CLUSTER `shop-1` RESET SETTING min_parts_to_merge_at_once;
 ALTER TABLE history.events ON CLUSTER `shop-1` MODIFY TTL toDateTime(created_at) + toIntervalSecond(7776000);

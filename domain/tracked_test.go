@@ -1,0 +1,56 @@
+package domain_test
+
+import (
+	"testing"
+
+	"github.com/lumenhook/lumenhook/domain"
+)
+
+// A fact that is missing shows in one after it, but for the last attempt before a delivery is
+// cancelled: of that the row of the delivery tells, which counts attempts.
+func TestAMissingFactOfADeliveryShows(t *testing.T) {
+	facts := []domain.FactBody{
+		domain.EndpointCreated{EndpointID: "ep_1", AccountID: "acc_1"},
+		domain.DeliveryCreated{EndpointID: "ep_1", Event: domain.Event{ID: "evt_1"}},
+		domain.AttemptMade{EventID: "evt_1", Number: 1, Run: 1, State: domain.StateWaiting},
+		domain.AttemptMade{EventID: "evt_1", Number: 2, Run: 1, State: domain.StateDelivered},
+		domain.DeliveryRequeued{EventID: "evt_1", Run: 2},
+		domain.AttemptMade{EventID: "evt_1", Number: 3, Run: 2, State: domain.StateWaiting},
+		domain.DeliveryRequeued{EventID: "evt_1", Run: 3},
+		domain.AttemptMade{EventID: "evt_1", Number: 4, Run: 3, State: domain.StateWaiting},
+		domain.DeliveryCancelled{EventID: "evt_1"},
+		domain.DeliveryMoved{EventID: "evt_1", ToEndpointID: "ep_2"},
+		domain.EndpointCreated{EndpointID: "ep_2", AccountID: "acc_1"},
+		domain.DeliveryCreated{
+			EndpointID: "ep_2",
+			Event:      domain.Event{ID: "evt_1"},
+			Moved:      domain.Moved{Moves: 1, Attempts: 4, Runs: 3},
+		},
+		domain.AttemptMade{EventID: "evt_1", Number: 5, Run: 4, State: domain.StateDelivered},
+	}
+	for missing := -1; missing < len(facts)-1; missing++ {
+		var d domain.TrackedDelivery
+		stopped := -1
+		for i, body := range facts {
+			f := domain.Fact{Aggregate: "ep_1", Version: uint64(i + 1), Body: body}
+			if i >= 10 {
+				f.Aggregate = "ep_2"
+			}
+			if i == missing {
+				continue
+			}
+			if !d.Precedes(f) {
+				stopped = i
+				break
+			}
+			d = d.Evolve(f)
+		}
+		want, said := map[int]int{-1: -1, 0: 2, 3: 5, 7: -1, 9: 11, 10: 12}[missing]
+		if !said {
+			want = missing + 1
+		}
+		if stopped != want {
+			t.Errorf("without fact %d the fold stops at %d, want %d", missing, stopped, want)
+		}
+	}
+}

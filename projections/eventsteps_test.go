@@ -1,0 +1,260 @@
+package projections_test
+
+import (
+	"fmt"
+	"reflect"
+	"testing"
+
+	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/projections"
+)
+
+// endpointMade is the fact of a story's endpoint.
+func (s *story) endpointMade() domain.Fact {
+	return s.fact(domain.EndpointCreated{
+		EndpointID:       s.endpointID,
+		AccountID:        testAccount,
+		EndpointSettings: domain.EndpointSettings{URL: "https://example.com/"},
+	})
+}
+
+// queued is the creation of an event's delivery, dated by the event.
+func (s *story) queued(eventID string, moved domain.Moved) domain.Fact {
+	f := s.fact(domain.DeliveryCreated{
+		AccountID:     testAccount,
+		EndpointID:    s.endpointID,
+		WatchID:       "wat_00000000000000000000000001",
+		WalletAddress: "GWALLET",
+		Moved:         moved,
+		Sequence:      s.version,
+	})
+	body := f.Body.(domain.DeliveryCreated)
+	body.Event = domain.Event{
+		ID:              eventID,
+		Type:            domain.PaymentReceived,
+		CreatedAtMillis: startMillis,
+		Body:            []byte(`{"id":"` + eventID + `"}`),
+	}
+	if moved.Moves == 0 {
+		f.AtMillis = startMillis
+	}
+	f.Body = body
+	return f
+}
+
+// tried is an attempt, which takes 5 ms.
+func (s *story) tried(
+	eventID string, number, run, statusCode int, state domain.DeliveryState,
+) domain.Fact {
+	f := s.fact(nil)
+	made := domain.AttemptMade{
+		EventID:   eventID,
+		EventType: domain.PaymentReceived,
+		Number:    number,
+		Run:       run,
+		State:     state,
+		Result: domain.AttemptResult{
+			SentAtMillis:   f.AtMillis - 5,
+			DurationMillis: 5,
+			StatusCode:     statusCode,
+		},
+	}
+	if statusCode == 0 {
+		made.Result.Error = domain.AttemptTimeout
+	}
+	if state == domain.StateWaiting {
+		made.NextAttemptAtMillis = f.AtMillis + 30_000
+	}
+	f.Body = made
+	return f
+}
+
+// anEvent is held, delivered, sent again, cancelled with its endpoint, handed over, and FAILED and
+// replayed there: its facts, those of its endpoints among them.
+func anEvent(n int) (id string, facts []domain.Fact) {
+	from, to := newStory(10*n), newStory(10*n+1)
+	id = domain.DeriveID(domain.EventPrefix, "steps", fmt.Sprint(n))
+	again := func(s *story, run int, why domain.RequeueReason) domain.Fact {
+		f := s.fact(nil)
+		f.Body = domain.DeliveryRequeued{
+			EventID:             id,
+			Run:                 run,
+			NextAttemptAtMillis: f.AtMillis,
+			Reason:              why,
+			Body:                []byte("{}"),
+		}
+		return f
+	}
+	facts = []domain.Fact{
+		from.endpointMade(),
+		from.fact(domain.EndpointDisabled{Reason: domain.DisabledManual}),
+		from.fact(domain.EndpointEnabled{}),
+		from.queued(id, domain.Moved{}),
+		from.created(1), // another one's
+		from.tried(id, 1, 1, 503, domain.StateWaiting),
+		from.fact(domain.EndpointDisabled{Reason: domain.DisabledManual}),
+		from.fact(domain.EndpointUpdated{}),
+		from.fact(domain.EndpointEnabled{}),
+		from.tried(id, 2, 1, 204, domain.StateDelivered),
+		from.fact(domain.EndpointDisabled{Reason: domain.DisabledManual}),
+		from.fact(domain.EndpointEnabled{}),
+		again(from, 2, domain.RequeueResend),
+		from.fact(domain.EndpointDeleted{}),
+		from.fact(domain.DeliveryCancelled{EventID: id}),
+		from.fact(domain.DeliveryMoved{
+			EventID:      id,
+			ToEndpointID: to.endpointID,
+			Moves:        1,
+			Body:         []byte("{}"),
+		}),
+		to.endpointMade(),
+		to.queued(id, domain.Moved{
+			Moves:             1,
+			Attempts:          2,
+			Runs:              2,
+			FormerEndpointIDs: []string{from.endpointID},
+		}),
+		to.tried(id, 3, 3, 0, domain.StateFailed),
+		again(to, 4, domain.RequeueReplay),
+	}
+	return id, facts
+}
+
+// shownSteps is what a page should have of an event's facts, the newest first: none of other
+// events, nor of an endpoint what changes nothing of the delivery.
+func shownSteps(id string, facts []domain.Fact) (steps []domain.Step[domain.TrackedDelivery]) {
+	var state domain.TrackedDelivery
+	for _, f := range facts {
+		_, updates := f.Body.(domain.EndpointUpdated)
+		if other := f.EventID(); updates || other != "" && other != id {
+			continue
+		}
+		if kept, alone := f.KeptOfDelivery(); alone {
+			f = kept
+		}
+		if created, is := f.Body.(domain.DeliveryCreated); is {
+			created.Event.Body = nil
+			f.Body = created
+		}
+		before := state
+		state = state.Evolve(f)
+		if f.EventID() == id || before.Held() != state.Held() || before.DueMillis() != state.DueMillis() {
+			steps = append([]domain.Step[domain.TrackedDelivery]{
+				{Fact: f, Before: before, After: state},
+			}, steps...)
+		}
+	}
+	return steps
+}
+
+// An event's steps are the fold of its facts, page by page, live and rebuilt.
+func TestAnEventHasItsSteps(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.project(nil)
+	id, facts := anEvent(0)
+	r.append(facts...)
+	r.append(facts[3:6]...) // once more, as after a cut
+	want := shownSteps(id, facts)
+	var names []string
+	for _, s := range want {
+		names = append(names, fmt.Sprint(s.Fact.Body.FactType(), " ", s.After.State, s.After.Held()))
+	}
+	story := "[DeliveryRequeued QUEUEDfalse AttemptMade FAILEDfalse DeliveryCreated QUEUEDfalse " +
+		"DeliveryMoved CANCELLEDfalse DeliveryCancelled CANCELLEDfalse EndpointDeleted QUEUEDfalse " +
+		"DeliveryRequeued QUEUEDfalse AttemptMade DELIVEREDfalse EndpointEnabled WAITINGfalse " +
+		"EndpointDisabled WAITINGtrue AttemptMade WAITINGfalse DeliveryCreated QUEUEDfalse]"
+	if fmt.Sprint(names) != story {
+		t.Fatalf("the facts tell %v, want %s", names, story)
+	}
+	h := r.history(0)
+	r.awaitProjected()
+	check := func() {
+		t.Helper()
+		for _, limit := range []int{1, 2, 5, 12, 250} {
+			got := eventSteps(t, h, id, limit)
+			if !reflect.DeepEqual(got, want) {
+				t.Fatalf("by %d: the steps are %+v, want %+v", limit, got, want)
+			}
+		}
+	}
+	check()
+	live := r.checksum()
+	must(t, projections.Rebuild(t.Context(), r.refold(nil)))
+	if rebuilt := r.checksum(); rebuilt != live {
+		t.Errorf("rebuilt: %s, live: %s", rebuilt, live)
+	}
+	check()
+	found, err := projections.Verify(t.Context(), r.refold(nil))
+	must(t, err)
+	if found.Rows["delivery_facts"] != 5 || len(found.Differences) > 0 {
+		t.Errorf("verified: %+v", found)
+	}
+	for name, f := range map[string]projections.StepFilter{
+		"another account's": {AccountID: otherAccount, ID: id, Limit: 1},
+		"nobody's":          {AccountID: testAccount, ID: id[:len(id)-1] + "0", Limit: 1},
+	} {
+		_, err := h.EventSteps(t.Context(), f)
+		t.Log(name)
+		isFault(t, err, projections.ErrNotFound)
+	}
+}
+
+// eventSteps reads all steps by pages.
+func eventSteps(
+	t *testing.T, h *projections.History, id string, limit int,
+) (all []domain.Step[domain.TrackedDelivery]) {
+	t.Helper()
+	f := projections.StepFilter{AccountID: testAccount, ID: id, Limit: limit}
+	for more := true; more; {
+		page, err := h.EventSteps(t.Context(), f)
+		must(t, err)
+		all, more = append(all, page.Steps...), page.More
+		last := all[len(all)-1].Fact
+		f.Before, f.BeforeAt = last.Version, last.Aggregate
+	}
+	return all
+}
+
+// An event from before the tables says so, whatever of its facts they lack, until they are rebuilt.
+func TestEventStepsFromBeforeTheTable(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	run := r.project(nil)
+	id, facts := anEvent(0)
+	resent, afterwards := anEvent(1)
+	plain, plainFacts := anEvent(2)
+	r.append(facts...)
+	r.append(afterwards[:14]...)
+	r.append(plainFacts[:10]...)
+	r.awaitProjected()
+	run.finish(t)
+	r.exec("DROP TABLE delivery_facts SYNC")
+	r.exec("ALTER TABLE schema_versions DELETE WHERE version = 19 SETTINGS mutations_sync = 1")
+	r.project(nil)
+	r.append(afterwards[14:]...) // cancelled and handed over, which is kept
+	r.awaitProjected()
+	h := r.history(0)
+	for _, id := range []string{id, resent} {
+		_, err := h.EventSteps(t.Context(),
+			projections.StepFilter{AccountID: testAccount, ID: id, Limit: 10})
+		isFault(t, err, projections.ErrFactsMissing)
+	}
+	// What was only attempted has no row in the table.
+	want := shownSteps(plain, plainFacts[:10])
+	if got := eventSteps(t, h, plain, 250); !reflect.DeepEqual(got, want) {
+		t.Errorf("without such facts it has %+v", got)
+	}
+	must(t, projections.Rebuild(t.Context(), r.refold(func(c *projections.RefoldConfig) {
+		c.Tables = []string{"delivery_facts"}
+	})))
+	for id, facts := range map[string][]domain.Fact{id: facts, resent: afterwards} {
+		if got := eventSteps(t, h, id, 250); !reflect.DeepEqual(got, shownSteps(id, facts)) {
+			t.Errorf("once rebuilt, it has %+v", got)
+		}
+	}
+	r.exec("TRUNCATE TABLE facts") // without its endpoint's, nobody knows what was held
+	_, err := h.EventSteps(t.Context(),
+		projections.StepFilter{AccountID: testAccount, ID: plain, Limit: 10})
+	isFault(t, err, projections.ErrFactsMissing)
+}
