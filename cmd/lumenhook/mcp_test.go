@@ -65,7 +65,7 @@ func TestAnAssistantAsksAboutARun(t *testing.T) {
 	if a.tells(&event, "get_event", map[string]any{"id": id}); len(event.Attempts) != 1 {
 		t.Errorf("the event is %+v", event)
 	}
-	a.readsTheRest(e.ID, wallet.Address)
+	a.readsTheRest(e.ID, wallet.Address, id)
 	a.checksWebhooks(s, e.ID)
 	a.isRefused()
 	a.readsPages()
@@ -76,7 +76,7 @@ func TestAnAssistantAsksAboutARun(t *testing.T) {
 }
 
 // readsTheRest asks each tool that lists or shows.
-func (a *assistant) readsTheRest(endpointID, wallet string) {
+func (a *assistant) readsTheRest(endpointID, wallet, eventID string) {
 	a.t.Helper()
 	said := a.tells(nil, "get_endpoint", map[string]any{"id": endpointID})
 	said += a.tells(nil, "list_endpoints", nil)
@@ -89,6 +89,18 @@ func (a *assistant) readsTheRest(endpointID, wallet string) {
 	a.tells(&watch, "get_watch", map[string]any{"id": watches.Data[0].ID})
 	if watch.Label != "the till" {
 		a.t.Errorf("the watch is %+v", watch)
+	}
+	for id, fact := range map[string]string{
+		endpointID: "EndpointCreated", watch.ID: "WatchCreated", eventID: "DeliveryCreated",
+	} {
+		var history client.List[client.Fact]
+		said := a.tells(&history, "history", map[string]any{"id": id, "limit": 50})
+		if n := len(history.Data); n == 0 || history.Data[n-1].Fact != fact {
+			a.t.Errorf("the history of %s is %+v", id, history)
+		}
+		if strings.Contains(said, "hush-hush") {
+			a.t.Errorf("the history of %s has the value of a header: %s", id, said)
+		}
 	}
 	var statement client.Statement
 	a.tells(&statement, "wallet_statement", map[string]any{"walletAddress": wallet, "asset": "XLM"})
@@ -134,6 +146,9 @@ func (a *assistant) isRefused() {
 		{"list_events", map[string]any{"since": "soon"}, `since "soon": must be a time such as`},
 		{"list_events", map[string]any{"state": "LOST"}, "must be one of QUEUED, WAITING,"},
 		{"get_event", map[string]any{"id": noEvent}, "no event with this id"},
+		{"history", map[string]any{"id": noEvent}, "no event with this id"},
+		{"history", map[string]any{"id": "key_1"}, "must be of an endpoint (ep_…), a watch"},
+		{"history", map[string]any{"id": noEvent, "limit": 51}, "limit 51: must be from 1 to 50"},
 		{"stuck_deliveries", map[string]any{"olderThan": "x"}, `olderThan "x": must be a duration`},
 		{"wallet_statement", map[string]any{"walletAddress": aWallet}, "watches no wallet"},
 		{"get_watch", map[string]any{}, "id"},
@@ -193,7 +208,7 @@ func askAssistant(t *testing.T, flags ...string) *assistant {
 func (a *assistant) isOffered() {
 	a.t.Helper()
 	list, err := a.session.ListTools(a.t.Context(), nil)
-	if err != nil || len(list.Tools) != 11 {
+	if err != nil || len(list.Tools) != 12 {
 		a.t.Fatalf("%v: %d tools", err, len(list.Tools))
 	}
 	for _, tool := range list.Tools {

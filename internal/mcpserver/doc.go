@@ -22,6 +22,7 @@
 //	answer.go     how an answer is written, and an error explained
 //	endpoints.go  endpoints and watches
 //	events.go     events, and those that wait
+//	history.go    what an endpoint, a watch or an event was
 //	explain.go    an event's deliveries in words
 //	ledgers.go    statements and coverage
 //	verify.go     the check of a webhook's signature

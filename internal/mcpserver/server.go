@@ -31,7 +31,7 @@ takes makes an event; an event has one delivery with attempts.
 These tools only read. To find out why a webhook did not arrive: list_events with the transaction, the
 wallet or the memo, then explain_event. Without an event: the watch's rules (list_watches of the
 wallet), wallet_statement (which says why no watch took a payment), coverage (whether its ledger was
-read). The pages of the documentation are resources, lumenhook://docs/….
+read). What an object was at a time, and what changed it since: history. The pages of the documentation are resources, lumenhook://docs/….
 
 ` + untrustedNote
 
@@ -42,6 +42,7 @@ func New(cfg Config) (*mcp.Server, error) {
 		&mcp.ServerOptions{Instructions: instructions})
 	s.addEndpoints(to)
 	s.addEvents(to)
+	s.addHistory(to)
 	s.addLedgers(to)
 	s.addVerify(to)
 	return to, addPages(to)
