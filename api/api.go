@@ -215,7 +215,7 @@ func (a *API) routes() []route {
 		{"/v1/watches/{id}", get, read, noBody, watch, a.getWatch, 0},
 		{"/v1/watches/{id}", patch, write, decode.BodyPatch, watch, a.updateWatch, takesIfMatch},
 		{"/v1/watches/{id}", del, write, noBody, watch, a.deleteWatch, takesIfMatch},
-		{"/v1/events/{id}/history", get, read, noBody, nil, a.getEventHistory, takesQuery},
+		{"/v1/events/{id}/history", get, read, noBody, nil, a.getEventHistory, takesQuery | narrows},
 		{"/v1/watches/{id}/history", get, read, noBody, nil, a.getWatchHistory, takesQuery},
 		{"/v1/watches/{id}/check", get, read, noBody, watch, a.checkWatch, takesQuery},
 		{"/v1/watches/{id}/backfill", post, operate, jsonBody, watch, a.backfillWatch, 0},

@@ -93,6 +93,27 @@ func narrowed(r *request, e EventRecord) (EventRecord, error) {
 	return e, nil
 }
 
+// narrowedSteps leaves of an event's steps, the newest first, what a caller may see: for a link of
+// one endpoint they begin with the creation there, and say nothing of where the event was before.
+func narrowedSteps(
+	r *request, page StepPage[domain.TrackedDelivery],
+) StepPage[domain.TrackedDelivery] {
+	if r.caller.endpointID == "" {
+		return page
+	}
+	for i := range page.Steps {
+		step := &page.Steps[i]
+		if !r.caller.sees(step.Fact.Aggregate) {
+			return StepPage[domain.TrackedDelivery]{Steps: page.Steps[:i]}
+		}
+		if _, first := step.Fact.Body.(domain.DeliveryCreated); first {
+			step.Before = domain.TrackedDelivery{}
+			return StepPage[domain.TrackedDelivery]{Steps: page.Steps[:i+1]}
+		}
+	}
+	return page
+}
+
 // judgeLinkEndpoint adds a fault if a link is to be of an endpoint that the caller does not have.
 func (a *API) judgeLinkEndpoint(
 	ctx context.Context, r *request, id string, faults *problem.Faults,

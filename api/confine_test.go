@@ -310,3 +310,23 @@ func TestPortalOfOneEndpoint(t *testing.T) {
 		t.Errorf("%d %s", s.StatusCode, s.text)
 	}
 }
+
+// The history of an event that was handed over begins, for a link of its endpoint, with its
+// creation there, and shows nothing of where it was.
+func TestALinkOfOneEndpointSeesItsOwnHistory(t *testing.T) {
+	two := newTwoEndpoints(t)
+	w := two.w
+	w.happens(account("a"), two.own.event, two.own.endpoint)
+	path := "/v1/events/" + two.own.event + "/history"
+	if all := w.happenedTo(path, two.apiKey); len(all.Data) != 8 {
+		t.Fatalf("the account sees %q", all.changed())
+	}
+	for _, query := range []string{"", "?limit=1"} {
+		got := wantStatus(t, w.call("GET", path+query, two.link, ""), 200).body
+		page := decode[happened](t, got)
+		if len(page.Data) != 1 || page.Data[0].Fact != "DeliveryCreated" || page.NextCursor != nil ||
+			strings.Contains(string(got), eventFrom) || strings.Contains(string(got), "CANCELLED") {
+			t.Errorf("the link sees %s", got)
+		}
+	}
+}

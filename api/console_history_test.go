@@ -46,8 +46,8 @@ func TestConsoleShowsAHistory(t *testing.T) {
 func TestConsoleShowsAnEventsHistory(t *testing.T) {
 	w := newWorld(t)
 	d, _ := signedIn(t, w, domain.Permissions()...)
-	id := w.happens(account("a"))
-	text := d.get("/console/events/" + id + "/history").text
+	w.happens(account("a"), anEvent, wentOnAt)
+	text := d.get("/console/events/" + anEvent + "/history").text
 	for _, part := range []string{
 		"<code>held</code>: false → true<br>", "Queued again<br>", "Attempted<br>", "Handed over",
 		"The event as it is now", "<dt>runReason</dt>",

@@ -166,11 +166,22 @@ func (a *API) getEndpointHistory(ctx context.Context, r *request) (reply, error)
 }
 
 func (a *API) getEventHistory(ctx context.Context, r *request) (reply, error) {
+	if r.caller.endpointID != "" {
+		if err := a.awaitOwnWrites(ctx, r); err != nil {
+			return reply{}, err
+		}
+		if err := a.findEvent(ctx, r); err != nil { // or it is at another endpoint now
+			return reply{}, err
+		}
+	}
 	return getHistory(ctx, a, r, object[domain.TrackedDelivery]{
 		what:   "event",
 		prefix: domain.EventPrefix,
-		read:   a.History.EventSteps,
-		view:   viewDeliveryThen,
+		read: func(ctx context.Context, f StepFilter) (StepPage[domain.TrackedDelivery], error) {
+			page, err := a.History.EventSteps(ctx, f)
+			return narrowedSteps(r, page), err
+		},
+		view: viewDeliveryThen,
 	})
 }
 

@@ -162,10 +162,9 @@ func TestAHistoryFromBeforeTheRecordIsTheOwnersAlone(t *testing.T) {
 	}
 }
 
-// happens keeps facts of an event that the account's endpoint had, and was then handed over.
-func (w *world) happens(accountID string) (eventID string) {
-	eventID = domain.DeriveID(domain.EventPrefix, "happens", accountID)
-	from, to := "ep_00000000000000000000000001", "ep_00000000000000000000000002"
+// happens keeps facts of an event that an endpoint of the account had, and was then handed over.
+func (w *world) happens(accountID, eventID, to string) {
+	const from = eventFrom
 	created := domain.DeliveryCreated{
 		AccountID:  accountID,
 		EndpointID: from,
@@ -208,13 +207,19 @@ func (w *world) happens(accountID string) (eventID string) {
 		of(from, 8, domain.DeliveryMoved{EventID: eventID, ToEndpointID: to, Moves: 1}),
 		of(to, 2, further),
 	}
-	return eventID
 }
+
+const (
+	anEvent   = "evt_00000000000000000000000001"
+	wentOnAt  = "ep_00000000000000000000000002"
+	eventFrom = "ep_00000000000000000000000001"
+)
 
 func TestAnEventsHistory(t *testing.T) {
 	w := newWorld(t)
 	k := w.newKey(account("a"), domain.Permissions()...)
-	path := "/v1/events/" + w.happens(account("a")) + "/history"
+	w.happens(account("a"), anEvent, wentOnAt)
+	path := "/v1/events/" + anEvent + "/history"
 	all := w.happenedTo(path, k)
 	got := all.changed()
 	if len(got) != 8 || all.NextCursor != nil {

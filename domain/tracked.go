@@ -6,7 +6,7 @@ package domain
 type TrackedDelivery struct {
 	Delivery
 	Reason      RequeueReason // of the run; empty: the event's first run at the endpoint
-	LastAttempt AttemptMade   // zero: there was none
+	LastAttempt AttemptMade   // at the endpoint; zero: there was none
 
 	endpoint Endpoint
 	// epochMillis is when the endpoint's epoch was counted up last: what waited is due since.
@@ -26,7 +26,7 @@ func (t TrackedDelivery) Evolve(f Fact) TrackedDelivery {
 	}
 	switch body := f.Body.(type) {
 	case DeliveryCreated:
-		t.Reason = ""
+		t.Reason, t.LastAttempt = "", AttemptMade{}
 	case DeliveryRequeued:
 		t.Reason = body.Reason
 	case AttemptMade:
@@ -80,9 +80,11 @@ func (t TrackedDelivery) Precedes(f Fact) bool {
 func (f Fact) KeptOfDelivery() (Fact, bool) {
 	switch body := f.Body.(type) {
 	case DeliveryCreated:
+		if body.Moved.Moves == 0 {
+			return Fact{}, false // before it is copied: each delivery has one
+		}
 		body.Event.Body = nil
 		f.Body = body
-		return f, body.Moved.Moves > 0
 	case DeliveryRequeued:
 		body.Body = nil
 		f.Body = body
