@@ -77,7 +77,7 @@ await page.screenshot({ path: path.join(on.pictures, "portal-closed.png") });
 // A page that the operator has not named shows no portal, though it has a link; and none the console,
 // which the guard of the port refuses before its own policy would.
 const stranger = await opened(on.stranger);
-assert.match(stranger.frame.url(), /^chrome-error:/);
+await stranger.frame.waitForURL(/^chrome-error:/, { waitUntil: "commit" });
 const guarded = await opened(on.shop + "console");
-assert.match(await guarded.frame.content(), /ORIGIN_NOT_ALLOWED/);
+await guarded.frame.getByText("ORIGIN_NOT_ALLOWED").waitFor();
 await browser.close();
