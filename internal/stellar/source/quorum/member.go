@@ -135,10 +135,20 @@ func (s *Source) leave(m *member, reason string, sequence uint32, why error) {
 	s.report(m, reason, sequence, why, wait)
 }
 
-// report says why a source is not counted on: in the log once for each reason.
+// isLie reports whether a source was left for what it gave, and not for giving nothing.
+func isLie(reason string) bool {
+	return reason == reasonRefused || reason == reasonForked || reason == reasonDisagrees
+}
+
+// report says why a source is not counted on: in the log once for each reason. One that was left for
+// a lie stays left for it, whatever else keeps it from answering: silence takes nothing back.
 func (s *Source) report(
 	m *member, reason string, sequence uint32, why error, wait time.Duration,
 ) {
+	if isLie(m.reason) && !isLie(reason) {
+		m.left.AgainAt = m.until
+		return
+	}
 	s.explain(m, reason, sequence, why)
 	if m.reason == reason {
 		return
@@ -156,7 +166,7 @@ func (s *Source) report(
 		return
 	}
 	level := slog.LevelWarn
-	if reason == reasonRefused || reason == reasonForked || reason == reasonDisagrees {
+	if isLie(reason) {
 		level = slog.LevelError
 	}
 	s.config.Log.Log(context.Background(), level, "a source of ledgers is left alone for a while, "+

@@ -361,6 +361,29 @@ func TestARightLedgerBeforeALieClearsNobody(t *testing.T) {
 	}
 }
 
+// A liar that is away for a moment, and then has nothing new, has taken nothing back.
+func TestSilenceClearsNoLiar(t *testing.T) {
+	h := newHistory(t)
+	liar, a, b := h.serve(t, forgedAt-1), h.serve(t, forgedAt-1), h.serve(t, forgedAt-1)
+	members := servers(t, "liar", liar, "a", a, "b", b)
+	looks := watchLooks(members)
+	p := newPanel(t, 2, never, members...)
+	p.leaveForALie(t, h, looks, liar, a, b)
+	first := *p.Standings().Sources[0].Left
+	for _, away := range []bool{true, false} {
+		liar.set(func() { liar.away = away })
+		begun := looks.begun.Load()
+		testkit.Eventually(t, "its answer is taken", func() bool { return looks.begun.Load() > begun+1 })
+	}
+	then := *p.Standings().Sources[0].Left
+	if then.Reason != first.Reason || then.Ledger != first.Ledger || then.Detail != first.Detail {
+		t.Errorf("it was left for %+v, and by silence for %+v", first, then)
+	}
+	if strings.Contains(p.log.String(), "counted on again") {
+		t.Errorf("it gave nothing, and is counted on again:\n%s", p.log.String())
+	}
+}
+
 // leaveForALie has the liar left for what it says of ledger forgedAt, and begins to wait for the
 // ledger after it, which nobody has.
 func (p *panel) leaveForALie(

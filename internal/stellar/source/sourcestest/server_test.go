@@ -30,6 +30,7 @@ type server struct {
 	oldest  uint32
 	latest  uint32
 	hang    chan struct{} // while it is there, nothing is answered
+	away    bool          // it answers that it is not available
 	asked   int
 }
 
@@ -99,8 +100,12 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	s.mu.Lock()
 	s.asked++
-	hang := s.hang
+	hang, away := s.hang, s.away
 	s.mu.Unlock()
+	if away {
+		http.Error(w, "not available", http.StatusServiceUnavailable)
+		return
+	}
 	if hang != nil {
 		select {
 		case <-hang:
