@@ -279,7 +279,7 @@ func (t *Tail) due() (ids []string) {
 			next != nil && next.After(now) {
 			continue
 		}
-		if t.asked++; t.asked > t.Bounds.Asked {
+		if len(ids) == t.Bounds.Asked {
 			return ids
 		}
 		known.wait = min(max(tailEvery, 2*known.wait), tailLastTry)
