@@ -31,8 +31,7 @@ func (a *API) findStatement(
 		if err != nil || s.Uncounted == 0 || waited || a.counting.take(f.AccountID) != "" {
 			return view, f, s, err
 		}
-		followed, err = a.awaitCounted(ctx, followed, s.Uncounted)
-		a.counting.leave(f.AccountID)
+		followed, err = a.awaitCounted(ctx, f.AccountID, followed, s.Uncounted)
 		if err == nil {
 			err = a.stillValid(r)
 		}
@@ -43,7 +42,11 @@ func (a *API) findStatement(
 }
 
 // awaitCounted returns the follower's cursor once a ledger counts, or what it is after countedMax.
-func (a *API) awaitCounted(ctx context.Context, now Followed, ledger uint32) (Followed, error) {
+// It gives back the account's place among those that wait.
+func (a *API) awaitCounted(
+	ctx context.Context, accountID string, now Followed, ledger uint32,
+) (Followed, error) {
+	defer a.counting.leave(accountID)
 	bound := time.NewTimer(countedMax)
 	defer bound.Stop()
 	tick := time.NewTicker(countedPoll)
