@@ -71,6 +71,6 @@ func (a *API) backfillWatch(ctx context.Context, r *request) (reply, error) {
 		return reply{}, err
 	}
 	a.awaitAnswer(ctx, r, result, watch.ID, watch.Version, a.Directory.AwaitWatch)
-	view, err := a.showWatch(*watch)
+	view, err := a.showWatch(r, *watch)
 	return reply{view: view, etag: decode.ETag(watch.Revision), replayed: result.Replayed}, err
 }

@@ -114,6 +114,36 @@ func narrowedSteps(
 	return page
 }
 
+// narrowedWatch leaves out of a watch the payment that it has taken, for a link of one endpoint:
+// the event of it may have gone to an endpoint that the watch had before.
+func narrowedWatch(r *request, w domain.Watch) domain.Watch {
+	if r.caller.endpointID != "" {
+		w.Fulfilled = domain.Fulfilment{}
+	}
+	return w
+}
+
+// narrowedWatchSteps leaves of a watch's steps, the newest first, what a caller may see: for a link
+// of one endpoint they begin where the watch came to it, and say nothing of what it was before.
+func narrowedWatchSteps(r *request, page StepPage[domain.Watch]) StepPage[domain.Watch] {
+	if r.caller.endpointID == "" {
+		return page
+	}
+	for i := range page.Steps {
+		step := &page.Steps[i]
+		if !r.caller.sees(step.After.EndpointID) {
+			return StepPage[domain.Watch]{Steps: page.Steps[:i]}
+		}
+		step.After = narrowedWatch(r, step.After)
+		if !r.caller.sees(step.Before.EndpointID) {
+			step.Before = domain.Watch{}
+			return StepPage[domain.Watch]{Steps: page.Steps[:i+1]}
+		}
+		step.Before = narrowedWatch(r, step.Before)
+	}
+	return page
+}
+
 // judgeLinkEndpoint adds a fault if a link is to be of an endpoint that the caller does not have.
 func (a *API) judgeLinkEndpoint(
 	ctx context.Context, r *request, id string, faults *problem.Faults,

@@ -330,3 +330,69 @@ func TestALinkOfOneEndpointSeesItsOwnHistory(t *testing.T) {
 		}
 	}
 }
+
+// The history of a watch that came from another endpoint begins, for a link of its endpoint, with
+// the change that brought it, and shows nothing of what it was before.
+func TestALinkOfOneEndpointSeesItsOwnHistoryOfAWatch(t *testing.T) {
+	two := newTwoEndpoints(t)
+	w := two.w
+	path := "/v1/watches/" + two.other.watch
+	for _, change := range []string{
+		`{"label":"theirs"}`,
+		fmt.Sprintf(`{"endpointId":%q,"label":"came"}`, two.own.endpoint),
+		`{"label":"own"}`,
+	} {
+		wantStatus(t, w.call("PATCH", path, two.apiKey, change), 200)
+	}
+	if all := w.happenedTo(path+"/history", two.apiKey); len(all.Data) != 4 {
+		t.Fatalf("the account sees %q", all.changed())
+	}
+	sees := func(query string) (page happened) {
+		t.Helper()
+		got := wantStatus(t, w.call("GET", path+"/history"+query, two.link, ""), 200).body
+		for _, none := range []string{two.other.endpoint, "theirs"} {
+			if strings.Contains(string(got), none) {
+				t.Errorf("%s shows %q: %s", query, none, got)
+			}
+		}
+		return decode[happened](t, got)
+	}
+	page := sees("")
+	if got := page.changed(); len(got) != 2 || got[0] != "WatchUpdated label:came→own" ||
+		!strings.Contains(got[1], "label:<nil>→came") || page.NextCursor != nil {
+		t.Errorf("the link sees %q", got)
+	}
+	page = sees("?limit=1")
+	if len(page.Data) != 1 || page.NextCursor == nil {
+		t.Fatalf("the first page is %q", page.changed())
+	}
+	page = sees("?limit=1&cursor=" + *page.NextCursor)
+	if len(page.Data) != 1 || page.NextCursor != nil {
+		t.Errorf("the last page is %q", page.changed())
+	}
+}
+
+// What a watch for one payment has taken may have been told to the endpoint that it had before.
+func TestALinkOfOneEndpointIsNotToldWhatAWatchTook(t *testing.T) {
+	two := newTwoEndpoints(t)
+	w := two.w
+	w.mu.Lock()
+	watch := w.watches[two.own.watch]
+	watch.Fulfilled = domain.Fulfilment{PaymentID: "1-2", Ledger: 9, ClosedAtMillis: 1000}
+	w.watches[two.own.watch] = watch
+	w.mu.Unlock()
+	path := "/v1/watches/" + two.own.watch
+	for _, c := range [][3]string{
+		{"GET", path}, {"GET", "/v1/watches"}, {"PATCH", path, `{"label":"x"}`},
+	} {
+		text := string(wantStatus(t, w.call(c[0], c[1], two.link, c[2]), 200).body)
+		if !strings.Contains(text, `"status":"fulfilled"`) ||
+			!strings.Contains(text, `"fulfilled":null`) {
+			t.Errorf("%s %s: %s", c[0], c[1], text)
+		}
+	}
+	if all := wantStatus(t, w.call("GET", path, two.apiKey, ""), 200).body; !strings.Contains(
+		string(all), `"paymentId":"1-2"`) {
+		t.Errorf("the account sees %s", all)
+	}
+}

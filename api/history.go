@@ -147,10 +147,13 @@ func (a *API) getWatchHistory(ctx context.Context, r *request) (reply, error) {
 	return getHistory(ctx, a, r, object[domain.Watch]{
 		what:   "watch",
 		prefix: domain.WatchPrefix,
-		read:   a.History.WatchSteps,
-		view:   viewWatchThen,
-		look:   a.Directory.Watch,
-		owner:  func(w domain.Watch) string { return w.AccountID },
+		read: func(ctx context.Context, f StepFilter) (StepPage[domain.Watch], error) {
+			page, err := a.History.WatchSteps(ctx, f)
+			return narrowedWatchSteps(r, page), err
+		},
+		view:  viewWatchThen,
+		look:  a.Directory.Watch,
+		owner: func(w domain.Watch) string { return w.AccountID },
 	})
 }
 

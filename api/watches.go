@@ -95,14 +95,14 @@ func (a *API) presentStatus(w domain.Watch, endpoint watchStatus) watchStatus {
 	return endpoint
 }
 
-// showWatch converts a watch, with its present status.
-func (a *API) showWatch(w domain.Watch) (watchView, error) {
+// showWatch converts what a caller may see of a watch, with its present status.
+func (a *API) showWatch(r *request, w domain.Watch) (watchView, error) {
 	status, err := a.statusOf(w)
-	return viewWatch(w, a.presentStatus(w, status)), err
+	return viewWatch(narrowedWatch(r, w), a.presentStatus(w, status)), err
 }
 
 func (a *API) getWatch(_ context.Context, r *request) (reply, error) {
-	view, err := a.showWatch(r.watch)
+	view, err := a.showWatch(r, r.watch)
 	return reply{view: view, etag: decode.ETag(r.watch.Revision)}, err
 }
 
@@ -131,7 +131,7 @@ func (a *API) listWatches(_ context.Context, r *request) (reply, error) {
 			}
 			known[w.EndpointID] = status
 		}
-		return viewWatch(w, a.presentStatus(w, status)), nil
+		return viewWatch(narrowedWatch(r, w), a.presentStatus(w, status)), nil
 	})
 }
 
@@ -168,7 +168,7 @@ func (a *API) updateWatch(ctx context.Context, r *request) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	view, err := a.showWatch(*watch)
+	view, err := a.showWatch(r, *watch)
 	answer.view = watchMade{view, warnings}
 	return answer, err
 }
