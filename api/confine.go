@@ -94,7 +94,8 @@ func narrowed(r *request, e EventRecord) (EventRecord, error) {
 }
 
 // narrowedSteps leaves of an event's steps, the newest first, what a caller may see: for a link of
-// one endpoint they begin with the creation there, and say nothing of where the event was before.
+// one endpoint they begin with the creation there, and say nothing of where the event was before,
+// nor of where it goes on: the history may have that it left, and not yet that it arrived.
 func narrowedSteps(
 	r *request, page StepPage[domain.TrackedDelivery],
 ) StepPage[domain.TrackedDelivery] {
@@ -106,6 +107,7 @@ func narrowedSteps(
 		if !r.caller.sees(step.Fact.Aggregate) {
 			return StepPage[domain.TrackedDelivery]{Steps: page.Steps[:i]}
 		}
+		step.Before.MovedTo, step.After.MovedTo = "", ""
 		if _, first := step.Fact.Body.(domain.DeliveryCreated); first {
 			step.Before = domain.TrackedDelivery{}
 			return StepPage[domain.TrackedDelivery]{Steps: page.Steps[:i+1]}

@@ -331,6 +331,93 @@ func TestALinkOfOneEndpointSeesItsOwnHistory(t *testing.T) {
 	}
 }
 
+// While the history lags, it still has an event at an endpoint that has handed it over. For a link
+// of that endpoint, its history says that it left and not where to.
+func TestALinkOfOneEndpointIsNotToldWhereAnEventGoesOn(t *testing.T) {
+	two := newTwoEndpoints(t)
+	w, own, event := two.w, two.own.endpoint, two.own.event
+	w.happens(account("a"), event, own)
+	w.mu.Lock()
+	for i, body := range []domain.FactBody{
+		domain.EndpointDeleted{},
+		domain.DeliveryCancelled{EventID: event},
+		domain.DeliveryMoved{EventID: event, ToEndpointID: two.other.endpoint, Moves: 2},
+	} {
+		w.happened[event] = append(w.happened[event], domain.Fact{
+			Aggregate: own,
+			Version:   uint64(3 + i),
+			AtMillis:  int64(3+i) * 1_000,
+			Body:      body,
+		})
+	}
+	w.mu.Unlock()
+	got := wantStatus(t, w.call("GET", "/v1/events/"+event+"/history", two.link, ""), 200).body
+	page := decode[happened](t, got)
+	if strings.Contains(string(got), two.other.endpoint) || len(page.Data) != 4 ||
+		page.changed()[0] != "DeliveryMoved" {
+		t.Errorf("the link sees %s", got)
+	}
+}
+
+// Nor does such a link send it again where it is now: its own endpoint is asked, which knows that
+// it has handed the event over, and no other is.
+func TestALinkOfOneEndpointFollowsNoEventElsewhere(t *testing.T) {
+	two := newTwoEndpoints(t)
+	w, path := two.w, "/v1/events/"+two.own.event+"/resend"
+	w.mu.Lock()
+	w.left = map[string][]domain.Delivery{two.own.endpoint: {{
+		EventID:    two.own.event,
+		AccountID:  account("a"),
+		EndpointID: two.own.endpoint,
+		State:      domain.StateCancelled,
+		MovedTo:    two.other.endpoint,
+	}}}
+	w.mu.Unlock()
+	facts := w.facts
+	wantProblem(t, w.call("POST", path, two.link, ""), 404, "NOT_FOUND")
+	many := wantStatus(t, w.call("POST", "/v1/events/resend", two.link,
+		fmt.Sprintf(`{"endpointId":%q}`, two.own.endpoint)), 200)
+	if in(t, many.body, "queued") != 0.0 || strings.Contains(string(many.body), two.other.endpoint) {
+		t.Errorf("%s", many.body)
+	}
+	if w.facts != facts {
+		t.Errorf("%d facts were made", w.facts-facts)
+	}
+	got := w.call("POST", path, two.apiKey, "")
+	if !strings.Contains(string(got.body), two.other.endpoint) {
+		t.Errorf("the account's key does not follow it: %s", got.body)
+	}
+}
+
+// An event that came from another endpoint, by a further one, is sent again by a link of the one
+// that it is at: those before are not asked.
+func TestALinkOfOneEndpointResendsWhatCameToIt(t *testing.T) {
+	two := newTwoEndpoints(t)
+	w := two.w
+	further := w.newEndpoint(two.apiKey)
+	w.mu.Lock()
+	leaves := func(from, to string) []domain.Delivery {
+		return []domain.Delivery{{
+			EventID:    two.own.event,
+			AccountID:  account("a"),
+			EndpointID: from,
+			State:      domain.StateCancelled,
+			MovedTo:    to,
+		}}
+	}
+	w.left = map[string][]domain.Delivery{
+		two.other.endpoint: leaves(two.other.endpoint, further),
+		further:            leaves(further, two.own.endpoint),
+	}
+	w.went = []string{two.other.endpoint, further}
+	w.mu.Unlock()
+	got := wantStatus(t, w.call("POST", "/v1/events/"+two.own.event+"/resend", two.link, ""), 200)
+	if strings.Contains(string(got.body), two.other.endpoint) ||
+		w.history[two.own.event].record.State != domain.StateQueued {
+		t.Errorf("%s", got.body)
+	}
+}
+
 // The history of a watch that came from another endpoint begins, for a link of its endpoint, with
 // the change that brought it, and shows nothing of what it was before.
 func TestALinkOfOneEndpointSeesItsOwnHistoryOfAWatch(t *testing.T) {

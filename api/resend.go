@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -20,6 +21,9 @@ type resentView struct {
 // endpoint knows where it has handed it over to, or is told from the history. So a repeat
 // of the request goes the same way and gets the same answers. A history that is being
 // refilled may not know the first endpoint yet.
+//
+// For a link of one endpoint that one is asked and no other: the history said that the event is
+// there, and the endpoint knows whether it has gone on since.
 func (a *API) resendEvent(ctx context.Context, r *request) (reply, error) {
 	if len(r.recalled.Deliveries) == 0 {
 		return reply{}, historyError(fmt.Errorf("%w: it lacks one of the event's first deliveries",
@@ -31,7 +35,7 @@ func (a *API) resendEvent(ctx context.Context, r *request) (reply, error) {
 		return reply{}, err
 	}
 	body := domain.ResendEvent{
-		EndpointID:   r.recalled.Deliveries[0].EndpointID,
+		EndpointID:   cmp.Or(r.caller.endpointID, r.recalled.Deliveries[0].EndpointID),
 		EventID:      r.subjectID,
 		ToEndpointID: to,
 	}
@@ -46,6 +50,8 @@ func (a *API) resendEvent(ctx context.Context, r *request) (reply, error) {
 		switch {
 		case err != nil:
 			return reply{}, err
+		case delivery.MovedTo != "" && !r.caller.sees(delivery.MovedTo):
+			return reply{}, noSuch("event")
 		case delivery.MovedTo == "":
 			return a.resent(r, *delivery, result.Replayed)
 		case delivery.MovedBy == commandID:
