@@ -63,16 +63,21 @@ func newDesk(t testing.TB, w *world, change ...func(*console.Config)) *desk {
 	c := newConsole(t, w, change...)
 	server := httptest.NewServer(c.Mount(w.api))
 	t.Cleanup(server.Close)
+	return &desk{t: t, world: w, console: c, address: server.URL, browser: newBrowser(t)}
+}
+
+func newBrowser(t testing.TB) *http.Client {
+	t.Helper()
 	jar, err := cookiejar.New(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &desk{t: t, world: w, console: c, address: server.URL, browser: &http.Client{
+	return &http.Client{
 		Jar: jar,
 		CheckRedirect: func(*http.Request, []*http.Request) error {
 			return http.ErrUseLastResponse
 		},
-	}}
+	}
 }
 
 // sheet is a page as a browser got it.

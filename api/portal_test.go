@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -13,6 +14,7 @@ import (
 	"github.com/lumenhook/lumenhook/api"
 	"github.com/lumenhook/lumenhook/api/console"
 	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/internal/testkit"
 )
 
 // asPortal makes a console the portal.
@@ -121,6 +123,32 @@ func TestPortalIsNoConsole(t *testing.T) {
 	if s := newDesk(t, w).signIn(w.credential(k, `{"permissions":["read"]}`)); s.StatusCode != 401 {
 		t.Errorf("the console signs in with a portal link: %d", s.StatusCode)
 	}
+}
+
+// TestPortalFollowsFewPagesOfOneEndpoint: one merchant's pages, in whichever browser, leave room
+// for those of others who share the account.
+func TestPortalFollowsFewPagesOfOneEndpoint(t *testing.T) {
+	two := newTwoEndpoints(t)
+	d := newDesk(t, two.w, asPortal)
+	opened := func(endpoint string) *desk {
+		browser := *d
+		browser.browser = newBrowser(t)
+		browser.get(two.w.portalPath(two.apiKey, fmt.Sprintf(`{%s,"endpointId":%q}`, mayAll, endpoint)))
+		return &browser
+	}
+	one, again, other := opened(two.own.endpoint), opened(two.own.endpoint), opened(two.other.endpoint)
+	for range 2 {
+		one.follow("/portal/events")
+		again.follow("/portal/events")
+	}
+	if s := one.get("/portal/events/live"); s.StatusCode != http.StatusNoContent {
+		t.Errorf("the fifth is %d", s.StatusCode)
+	}
+	other.follow("/portal/events")
+	d.console.EndStreams()
+	testkit.Eventually(t, "room for another", func() bool {
+		return one.get("/portal/events/live").StatusCode == http.StatusOK
+	})
 }
 
 // TestPortalEnds: with its link's time, with the key that made the link, and at once also in a page

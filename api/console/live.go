@@ -17,9 +17,11 @@ const (
 	// browser comes again by itself. It is within what the server allows an answer.
 	lookEvery = 2 * time.Second
 	streamMax = 25 * time.Second
-	// At one node; a browser has one for each page that is seen.
-	maxStreams        = 256
-	maxAccountStreams = 16
+	// At one node; a browser has one for each page that is seen. Those of links of one endpoint are
+	// bounded by endpoint besides: of merchants who share an account, none takes all of its streams.
+	maxStreams         = 256
+	maxAccountStreams  = 16
+	maxEndpointStreams = 4
 )
 
 // streams counts the pages that are told of changes.
@@ -27,35 +29,48 @@ type streams struct {
 	ending context.Context // ends when the server stops
 	end    context.CancelFunc
 
-	mu        sync.Mutex
-	all       int
-	byAccount map[string]int
+	mu  sync.Mutex
+	all int
+	of  map[reach]int // by account, and by endpoint for links of one
 }
 
 func newStreams() *streams {
-	s := &streams{byAccount: make(map[string]int)}
+	s := &streams{of: make(map[reach]int)}
 	s.ending, s.end = context.WithCancel(context.Background())
 	return s
 }
 
 // enter takes a place, and reports whether there was one.
-func (s *streams) enter(accountID string) bool {
+func (s *streams) enter(by reach) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.all >= maxStreams || s.byAccount[accountID] >= maxAccountStreams {
+	account := reach{AccountID: by.AccountID}
+	if s.all >= maxStreams || s.of[account] >= maxAccountStreams ||
+		by != account && s.of[by] >= maxEndpointStreams {
 		return false
 	}
 	s.all++
-	s.byAccount[accountID]++
+	s.of[account]++
+	if by != account {
+		s.of[by]++
+	}
 	return true
 }
 
-func (s *streams) leave(accountID string) {
+func (s *streams) leave(by reach) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.all--
-	if s.byAccount[accountID]--; s.byAccount[accountID] == 0 {
-		delete(s.byAccount, accountID)
+	account := reach{AccountID: by.AccountID}
+	s.fewer(account)
+	if by != account {
+		s.fewer(by)
+	}
+}
+
+func (s *streams) fewer(of reach) {
+	if s.of[of]--; s.of[of] == 0 {
+		delete(s.of, of)
 	}
 }
 
@@ -76,11 +91,12 @@ func (x *Console) streaming(read func(*visit) error) http.Handler {
 		if v == nil {
 			return
 		}
-		if !x.streams.enter(v.account) {
+		by := reach{v.account, v.only}
+		if !x.streams.enter(by) {
 			w.WriteHeader(http.StatusNoContent) // a browser does not come again after it
 			return
 		}
-		defer x.streams.leave(v.account)
+		defer x.streams.leave(by)
 		w.Header().Set("Content-Type", "text/event-stream")
 		w.Header().Set("X-Accel-Buffering", "no") // a proxy must pass it on at once
 		if v.say("retry: 1000\n\n") == nil {
