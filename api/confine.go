@@ -55,6 +55,16 @@ func (a *API) confineToWatch(ctx context.Context, r *request) error {
 	return err
 }
 
+// watchRevision returns which revision of the watch a change is of; 0: whichever there is. A link
+// of one endpoint changes what was read, and no other: the watch may be another endpoint's since.
+func (r *request) watchRevision() uint64 {
+	asked := r.ifMatch.Revision(r.watch.Revision)
+	if asked == 0 && r.caller.endpointID != "" {
+		return r.watch.Revision
+	}
+	return asked
+}
+
 // endpointParameter reads the endpoint that a list is asked for. A link of one gets no other's.
 func endpointParameter(r *request, q *decode.Query) string {
 	asked := idParameter(q, "endpointId", domain.EndpointPrefix)

@@ -483,3 +483,43 @@ func TestALinkOfOneEndpointIsNotToldWhatAWatchTook(t *testing.T) {
 		t.Errorf("the account sees %s", all)
 	}
 }
+
+// formerWatch is a directory that has not read the last change of a watch yet.
+type formerWatch struct {
+	*world
+	was domain.Watch
+}
+
+func (f formerWatch) Watch(id string) (domain.Watch, bool, error) {
+	if id == f.was.ID {
+		return f.was, true, nil
+	}
+	return f.world.Watch(id)
+}
+
+// A watch that went to another endpoint is not changed by a link of the one before, at a node that
+// has not read yet that it went.
+func TestALinkOfOneEndpointChangesNoWatchThatLeft(t *testing.T) {
+	two := newTwoEndpoints(t)
+	w, path := two.w, "/v1/watches/"+two.own.watch
+	was := w.watches[two.own.watch]
+	wantStatus(t, w.call("PATCH", path, two.apiKey,
+		fmt.Sprintf(`{"endpointId":%q}`, two.other.endpoint)), 200)
+	node := newWorld(t, withLinks, func(c *api.Config) {
+		c.Commands, c.Directory, c.History = w, formerWatch{w, was}, w
+	})
+	node.now = w.now
+	facts := w.facts
+	for method, body := range map[string]string{"PATCH": `{"label":"x"}`, "DELETE": ""} {
+		got := wantProblem(t, node.call(method, path, two.link, body), 412, "PRECONDITION_FAILED")
+		if strings.Contains(fmt.Sprint(got), two.other.endpoint) {
+			t.Errorf("%s: %v", method, got)
+		}
+	}
+	if w.facts != facts {
+		t.Errorf("%d facts were made", w.facts-facts)
+	}
+	wantProblem(t, node.call("POST", path+"/backfill", two.link, `{"from":1,"to":2}`), 404,
+		"NOT_FOUND")
+	wantStatus(t, node.call("PATCH", path, two.apiKey, `{"label":"x"}`), 200)
+}

@@ -95,8 +95,12 @@ func (a *API) presentStatus(w domain.Watch, endpoint watchStatus) watchStatus {
 	return endpoint
 }
 
-// showWatch converts what a caller may see of a watch, with its present status.
+// showWatch converts what a caller may see of a watch, with its present status. An answer of the
+// engine may have it at an endpoint that it was not found at.
 func (a *API) showWatch(r *request, w domain.Watch) (watchView, error) {
+	if !r.caller.sees(w.EndpointID) {
+		return watchView{}, noSuch("watch")
+	}
 	status, err := a.statusOf(w)
 	return viewWatch(narrowedWatch(r, w), a.presentStatus(w, status)), err
 }
@@ -146,7 +150,7 @@ func (a *API) updateWatch(ctx context.Context, r *request) (reply, error) {
 	}
 	update := domain.UpdateWatch{
 		WatchID:    r.subjectID,
-		IfRevision: r.ifMatch.Revision(r.watch.Revision),
+		IfRevision: r.watchRevision(),
 		Change:     patch.WatchChange,
 	}
 	if patch.completed && update.IfRevision == 0 {
@@ -191,6 +195,6 @@ func (a *API) judgeNewEndpoint(
 
 func (a *API) deleteWatch(ctx context.Context, r *request) (reply, error) {
 	return a.delete(ctx, r,
-		domain.DeleteWatch{WatchID: r.subjectID, IfRevision: r.ifMatch.Revision(r.watch.Revision)},
+		domain.DeleteWatch{WatchID: r.subjectID, IfRevision: r.watchRevision()},
 		a.Directory.AwaitWatchGone)
 }
