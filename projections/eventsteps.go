@@ -42,15 +42,20 @@ func (db *DB) eachEventFact(
 	if err != nil {
 		return err
 	}
-	if err := db.settle(ctx, journalNames()...); err != nil {
+	begun, err := db.begunAnewAt(ctx)
+	if err != nil {
 		return err
 	}
 	deliveries, err := db.deliveries(ctx, f.AccountID, f.ID)
 	if err != nil {
 		return err
 	}
+	// A replica fetches each table by itself: what a delivery's row tells of may arrive later (P3).
+	if err := db.settle(ctx, journalNames()...); err != nil {
+		return err
+	}
 	for _, w := range deliveries {
-		of := deliveryFacts{db: db, eventID: f.ID, whole: w, asOf: asOf}
+		of := deliveryFacts{db: db, eventID: f.ID, whole: w, asOf: asOf, anew: len(begun) > 0}
 		if err := of.read(ctx); err != nil {
 			return fmt.Errorf("projections: reading the facts of %s: %w", f.ID, err)
 		}
@@ -72,6 +77,7 @@ type deliveryFacts struct {
 	db      *DB
 	eventID string
 	asOf    map[int32]int64
+	anew    bool // some rows have the offsets of former topics, to which asOf does not apply
 
 	facts  []domain.Fact
 	newest uint64 // version of its last fact that is in a table, above asOf or not
@@ -109,7 +115,9 @@ func (d *deliveryFacts) read(ctx context.Context) error {
 	return nil
 }
 
-// add adds a fact, unless it is above what every table has.
+// add adds a fact, unless it is above what every table has: the row of the delivery is written
+// last (P3), so up to its version they have everything, and asOf tells of what is above it. After
+// [BeginAnew] only an endpoint may have facts of former topics there.
 func (d *deliveryFacts) add(f domain.Fact, partition int32, offset int64) {
 	if f.EventID() != "" {
 		d.newest = max(d.newest, f.Version)
@@ -123,7 +131,8 @@ func (d *deliveryFacts) add(f domain.Fact, partition int32, offset int64) {
 		d.runs = max(d.runs, body.Run)
 	default: // it begins none
 	}
-	if offset < d.asOf[partition] {
+	former := d.anew && f.EventID() == ""
+	if f.Version <= d.version || former || offset < d.asOf[partition] {
 		d.facts = append(d.facts, f)
 	}
 }

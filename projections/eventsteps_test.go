@@ -210,6 +210,9 @@ func eventSteps(
 		page, err := h.EventSteps(t.Context(), f)
 		must(t, err)
 		all, more = append(all, page.Steps...), page.More
+		if len(all) == 0 {
+			return nil
+		}
 		last := all[len(all)-1].Fact
 		f.Before, f.BeforeAt = last.Version, last.Aggregate
 	}
@@ -257,4 +260,51 @@ func TestEventStepsFromBeforeTheTable(t *testing.T) {
 	_, err := h.EventSteps(t.Context(),
 		projections.StepFilter{AccountID: testAccount, ID: plain, Limit: 10})
 	isFault(t, err, projections.ErrFactsMissing)
+}
+
+// After a move to other topics, whose offsets begin again, events from before keep their steps,
+// and the last of them what their endpoint did to it.
+func TestEventStepsAfterAMoveToOtherTopics(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.world(3)
+	run := r.project(nil)
+	moved, facts := anEvent(0)
+	r.append(facts...)
+	s := newStory(20)
+	held := domain.DeriveID(domain.EventPrefix, "held")
+	r.append(
+		s.endpointMade(),
+		s.queued(held, domain.Moved{}),
+		s.tried(held, 1, 1, 503, domain.StateWaiting),
+		s.fact(domain.EndpointDisabled{Reason: domain.DisabledManual}),
+	)
+	r.awaitProjected()
+	want := make(map[string][]domain.Step[domain.TrackedDelivery])
+	for _, id := range []string{moved, held} {
+		want[id] = eventSteps(t, r.history(0), id, 250)
+	}
+	if !want[held][0].After.Held() {
+		t.Fatalf("the endpoint holds %+v", want[held][0])
+	}
+	run.finish(t)
+	other := newRigOn(t, r.engine) // new topics, with the same tables
+	ends, err := r.journalEnds(t.Context())
+	must(t, err)
+	at := make([]int64, testPartitions)
+	for p, end := range ends {
+		at[p] = end
+	}
+	must(t, projections.BeginAnew(t.Context(), r.db, at))
+	other.world(3)
+	other.project(nil)
+	for n := range 8 { // some of the former offsets are passed, and others not yet
+		other.append(newStory(1).created(n+1), newStory(20).created(n+5))
+		other.awaitProjected()
+		for id, steps := range want {
+			if got := eventSteps(t, other.history(0), id, 250); !reflect.DeepEqual(got, steps) {
+				t.Errorf("after %d new facts the steps of %s are %+v, want %+v", n+1, id, got, steps)
+			}
+		}
+	}
 }
