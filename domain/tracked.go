@@ -68,7 +68,7 @@ func (t TrackedDelivery) Precedes(f Fact) bool {
 	case DeliveryRequeued:
 		return allowed && body.Run == t.Run+1 && t.endpoint.ID == f.Aggregate
 	case DeliveryRecalled, DeliveryCancelled, DeliveryMoved:
-		return allowed
+		return allowed && t.Exists() // a recall begins the state of an engine, and no history
 	default:
 		return next.endpoint.Exists()
 	}

@@ -54,3 +54,47 @@ func TestAMissingFactOfADeliveryShows(t *testing.T) {
 		}
 	}
 }
+
+// What is left of a history whose beginning has expired does not pass for the whole: an engine
+// begins with a recall, and a history does not.
+func TestARecallIsNoBeginning(t *testing.T) {
+	made := domain.Fact{
+		Aggregate: "ep_1",
+		Version:   1,
+		Body:      domain.EndpointCreated{EndpointID: "ep_1", AccountID: "acc_1"},
+	}
+	created := domain.Fact{
+		Aggregate: "ep_1",
+		Version:   2,
+		Body:      domain.DeliveryCreated{EndpointID: "ep_1", Event: domain.Event{ID: "evt_1"}},
+	}
+	attempted := domain.Fact{
+		Aggregate: "ep_1",
+		Version:   3,
+		Body: domain.AttemptMade{
+			EventID: "evt_1",
+			Number:  1,
+			Run:     1,
+			State:   domain.StateDelivered,
+		},
+	}
+	recalled := domain.Fact{
+		Aggregate: "ep_1",
+		Version:   4,
+		Body: domain.DeliveryRecalled{Delivery: domain.Delivery{
+			EventID:    "evt_1",
+			AccountID:  "acc_1",
+			EndpointID: "ep_1",
+			State:      domain.StateDelivered,
+			Attempts:   1,
+			Run:        1,
+		}},
+	}
+	left := domain.TrackedDelivery{}.Evolve(made)
+	if left.Precedes(recalled) {
+		t.Error("a history without its creation and its attempt passes for whole")
+	}
+	if !left.Evolve(created).Evolve(attempted).Precedes(recalled) {
+		t.Error("a whole history does not go on with a recall")
+	}
+}

@@ -308,3 +308,48 @@ func TestEventStepsAfterAMoveToOtherTopics(t *testing.T) {
 		}
 	}
 }
+
+// An event whose beginning is beyond the retention, and that was recalled and sent again within
+// it, says that facts are missing.
+func TestEventStepsBeyondTheRetention(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.project(nil)
+	s := newStory(0)
+	id := domain.DeriveID(domain.EventPrefix, "old")
+	r.append(
+		s.endpointMade(),
+		s.queued(id, domain.Moved{}),
+		s.tried(id, 1, 1, 204, domain.StateDelivered),
+		s.fact(domain.DeliveryRecalled{Delivery: domain.Delivery{
+			EventID:         id,
+			AccountID:       testAccount,
+			EndpointID:      s.endpointID,
+			EventType:       domain.PaymentReceived,
+			State:           domain.StateDelivered,
+			CreatedAtMillis: startMillis,
+			Attempts:        1,
+			Run:             1,
+		}}),
+		s.fact(domain.DeliveryRequeued{
+			EventID:             id,
+			Run:                 2,
+			NextAttemptAtMillis: startMillis,
+			Reason:              domain.RequeueResend,
+			Body:                []byte("{}"),
+		}),
+		s.tried(id, 2, 2, 204, domain.StateDelivered),
+	)
+	r.awaitProjected()
+	h := r.history(0)
+	if got := eventSteps(t, h, id, 250); len(got) != 5 {
+		t.Fatalf("the whole is %+v", got)
+	}
+	for _, old := range []string{"events", "attempts"} {
+		r.exec("ALTER TABLE " + old + " DELETE WHERE event_id = '" + id + "' AND version < 4 " +
+			"SETTINGS mutations_sync = 1")
+	}
+	_, err := h.EventSteps(t.Context(),
+		projections.StepFilter{AccountID: testAccount, ID: id, Limit: 250})
+	isFault(t, err, projections.ErrFactsMissing)
+}
