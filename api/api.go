@@ -103,9 +103,11 @@ type API struct {
 	limits   *limits
 	warnings *warnings
 	usage    *keyUsage
-	unread   *unreadWrites
-	waiters  *waiters // for events
-	counting *waiters // for a ledger of a statement to count
+	unread   *unreadWrites // what concerns deliveries
+	waiters  *waiters      // for events
+	counting *waiters      // for a ledger of a statement to count
+	// unreadFacts are all that a history of an object shows.
+	unreadFacts *unreadWrites
 	// cursorKey is shared by the nodes, so that a cursor of one is valid at another.
 	cursorKey [32]byte
 }
@@ -127,6 +129,8 @@ func New(c Config) (*API, error) {
 		unread:   newUnreadWrites(),
 		waiters:  newWaiters(),
 		counting: newWaiters(),
+
+		unreadFacts: newUnreadWrites(),
 	}
 	if c.DeriveKey != nil {
 		a.cursorKey = c.DeriveKey("cursors of lists")

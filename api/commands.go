@@ -64,9 +64,7 @@ func (a *API) submitAs(
 	if p := refusalIn(result, r.bodyHash); p != nil {
 		return result, p
 	}
-	if concernsDeliveries(body) {
-		a.unread.note(r.caller.accountID, a.Now())
-	}
+	a.noteWrite(r.caller.accountID, body)
 	return result, nil
 }
 

@@ -170,7 +170,7 @@ func (a *API) getEndpointHistory(ctx context.Context, r *request) (reply, error)
 
 func (a *API) getEventHistory(ctx context.Context, r *request) (reply, error) {
 	if r.caller.endpointID != "" {
-		if err := a.awaitOwnWrites(ctx, r); err != nil {
+		if err := a.awaitOwnFacts(ctx, r); err != nil {
 			return reply{}, err
 		}
 		if err := a.findEvent(ctx, r); err != nil { // or it is at another endpoint now
@@ -216,7 +216,7 @@ func getHistory[S any](
 		f.Before = uint64(after.CreatedAtMillis) // #nosec G115 -- the cursor is signed
 		f.BeforeAt = after.ID
 	}
-	if err := a.awaitOwnWrites(ctx, r); err != nil {
+	if err := a.awaitOwnFacts(ctx, r); err != nil {
 		return reply{}, err
 	}
 	page, err := of.read(ctx, f)

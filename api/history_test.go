@@ -265,3 +265,42 @@ func TestAnEventsHistory(t *testing.T) {
 		t.Errorf("it says %q", problem.Detail)
 	}
 }
+
+// A history that is read after a change through the same node shows it, whatever was changed; and
+// lists of events do not wait for what is none of theirs.
+func TestAHistoryShowsWhatWasJustChanged(t *testing.T) {
+	w := newWorld(t)
+	k := w.newKey(account("a"), domain.Permissions()...)
+	h := &lagging{world: w}
+	node := newWorld(t, func(c *api.Config) { c.Commands, c.Directory, c.History = w, w, h })
+	node.now = w.now
+	endpointID := w.newEndpoint(k)
+	endpoint := "/v1/endpoints/" + endpointID
+	watch := "/v1/watches/" + w.watching(k, endpointID, 40, "")
+	w.happens(account("a"), anEvent, wentOnAt)
+	event := "/v1/events/" + anEvent
+	for _, c := range []struct{ method, path, body, shows string }{
+		{"POST", endpoint + "/disable", "", event},
+		{"PATCH", endpoint, `{"description":"x"}`, endpoint},
+		{"POST", endpoint + "/rotate-secret", "", endpoint},
+		{"PATCH", watch, `{"label":"x"}`, watch},
+		{"DELETE", watch, "", watch},
+	} {
+		t.Run(c.method+" "+c.path, func(t *testing.T) {
+			h.waits = 0
+			if got := node.call(c.method, c.path, k, c.body); got.StatusCode/100 != 2 {
+				t.Fatalf("it answers %s: %s", got.Status, got.body)
+			}
+			wantStatus(t, node.call("GET", "/v1/events", k, ""), 200)
+			if h.waits != 0 {
+				t.Error("a list of events waited")
+			}
+			for range 2 {
+				wantStatus(t, node.call("GET", c.shows+"/history", k, ""), 200)
+			}
+			if h.waits != 1 {
+				t.Errorf("the history waited %d times", h.waits)
+			}
+		})
+	}
+}

@@ -47,7 +47,8 @@ func (a *API) awaitAnswer(
 }
 
 // unreadWrites holds when each account last changed something that the history does not
-// show yet, so that a read that follows a write through this node sees it.
+// show yet, so that a read that follows a write through this node sees it. There are two: lists of
+// events wait for what concerns deliveries only, the history of an object for any change.
 type unreadWrites struct {
 	mu    sync.Mutex
 	since *lru.Cache[string, time.Time] // by account
@@ -78,7 +79,18 @@ func (u *unreadWrites) read(accountID string, since time.Time) {
 	}
 }
 
-// concernsDeliveries reports whether a command changes what the history shows.
+// noteWrite notes a change for the reads that show it.
+func (a *API) noteWrite(accountID string, body domain.CommandBody) {
+	now := a.Now()
+	if concernsDeliveries(body) {
+		a.unread.note(accountID, now)
+	}
+	if _, ofAccount := body.(domain.AccountCommand); !ofAccount { // it has no history
+		a.unreadFacts.note(accountID, now)
+	}
+}
+
+// concernsDeliveries reports whether a command changes what lists of events show.
 func concernsDeliveries(c domain.CommandBody) bool {
 	switch c.(type) {
 	case domain.TestEndpoint, domain.ReplayEndpoint, domain.ReplayEvents, domain.ResendEvent,
@@ -89,21 +101,30 @@ func concernsDeliveries(c domain.CommandBody) bool {
 	}
 }
 
-// awaitOwnWrites delays a read of the history until it shows what the account changed
+// awaitOwnWrites delays a read of the history until it shows what the account did to deliveries
 // through this node before. If that takes too long, the read shows what there is. It fails if the
 // request's key has become invalid meanwhile.
 func (a *API) awaitOwnWrites(ctx context.Context, r *request) error {
+	return a.awaitRead(ctx, r, a.unread)
+}
+
+// awaitOwnFacts is awaitOwnWrites for the history of an object, which shows every change.
+func (a *API) awaitOwnFacts(ctx context.Context, r *request) error {
+	return a.awaitRead(ctx, r, a.unreadFacts)
+}
+
+func (a *API) awaitRead(ctx context.Context, r *request, unread *unreadWrites) error {
 	accountID := r.caller.accountID
-	since, any := a.unread.of(accountID)
+	since, any := unread.of(accountID)
 	if !any {
 		return nil
 	}
 	if a.Now().Sub(since) >= unreadFor {
-		a.unread.read(accountID, since)
+		unread.read(accountID, since)
 		return nil
 	}
 	if err := a.History.AwaitWrites(ctx); err == nil {
-		a.unread.read(accountID, since)
+		unread.read(accountID, since)
 	}
 	return a.stillValid(r)
 }
