@@ -57,3 +57,33 @@ func TestConsoleShowsAnEventsHistory(t *testing.T) {
 		}
 	}
 }
+
+// Each fact of an event that was handed over can be chosen, though its versions count for each
+// endpoint.
+func TestConsoleChoosesOneFactOfAHandedOverEvent(t *testing.T) {
+	w := newWorld(t)
+	d, _ := signedIn(t, w, domain.Permissions()...)
+	w.happens(account("a"), anEvent, wentOnAt)
+	page := "/console/events/" + anEvent + "/history"
+	for query, at := range map[string]string{
+		"?version=2":                      wentOnAt, // the newer one
+		"?version=2&at=" + wentOnAt:       wentOnAt,
+		"?at=" + eventFrom + "&version=2": eventFrom,
+	} {
+		text := d.get(page + query).text
+		if n := strings.Count(text, "shown below"); n != 1 {
+			t.Errorf("%s: %d facts are shown below", query, n)
+		}
+		_, then, _ := strings.Cut(text, `id="then"`)
+		if !strings.Contains(then, "<dt>endpointId</dt><dd>"+at+"</dd>") {
+			t.Errorf("%s: shown is %s", query, then)
+		}
+		if !strings.Contains(text, "version 2 at <code>"+at+"</code>") {
+			t.Errorf("%s: no row names %s", query, at)
+		}
+	}
+	link := `href="?at=` + eventFrom + `&amp;version=2#then"`
+	if text := d.get(page).text; !strings.Contains(text, link) {
+		t.Errorf("%s is not in %s", link, text)
+	}
+}

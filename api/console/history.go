@@ -26,6 +26,7 @@ type factRow struct {
 	client.Fact
 	Happened *moment
 	Words    string
+	At       string // its endpoint; empty: that of all facts of the page
 	Changes  []changeRow
 	Link     string // to what it was then
 	Chosen   bool
@@ -33,6 +34,25 @@ type factRow struct {
 
 // changeRow is a field before and after a fact; empty where there was, or is, nothing.
 type changeRow struct{ Field, Before, After string }
+
+// factChoice is which fact is shown below the list. Versions count for each endpoint, so an event
+// that was handed over may have one twice.
+type factChoice struct{ Version, At string } // empty: any
+
+func (c factChoice) includes(other factChoice) bool {
+	return (c.Version == "" || c.Version == other.Version) && (c.At == "" || c.At == other.At)
+}
+
+// link is to this page, which q asked for, with the choice.
+func (c factChoice) link(q url.Values) string {
+	q = maps.Clone(q)
+	q.Set("version", c.Version)
+	q.Del("at")
+	if c.At != "" {
+		q.Set("at", c.At)
+	}
+	return "?" + q.Encode() + "#then"
+}
 
 // thenView is the state after the chosen fact.
 type thenView struct {
@@ -86,16 +106,19 @@ func (x *Console) historyPage(
 	if view.First && len(found.Data) > 0 && deletedIn(found.Data[0]) {
 		view.Back = ""
 	}
-	chosen := q.Get("version")
+	chosen := factChoice{q.Get("version"), q.Get("at")}
+	choices := choicesOf(what, found.Data)
+	several := slices.ContainsFunc(choices, func(c factChoice) bool { return c.At != choices[0].At })
 	for i, f := range found.Data {
-		version := strconv.FormatUint(f.Version, 10)
-		q.Set("version", version)
 		row := factRow{
 			Fact:     f,
 			Happened: x.moment(&f.At),
 			Words:    worded(factWords, f.Fact),
-			Link:     "?" + q.Encode() + "#then",
-			Chosen:   version == chosen || chosen == "" && i == 0,
+			Link:     choices[i].link(q),
+			Chosen:   view.Then == nil && chosen.includes(choices[i]),
+		}
+		if several {
+			row.At = choices[i].At
 		}
 		for _, c := range f.Changes {
 			row.Changes = append(row.Changes, changeRow{c.Field, valueText(c.Before), valueText(c.After)})
@@ -109,6 +132,29 @@ func (x *Console) historyPage(
 		view.Next = "?" + url.Values{"cursor": {*found.NextCursor}}.Encode()
 	}
 	return page{"history", "History", section, view}, nil
+}
+
+// choicesOf are the choices of the facts of a page, each of one alone.
+func choicesOf(what string, facts []client.Fact) []factChoice {
+	choices := make([]factChoice, len(facts))
+	for i, f := range facts {
+		choices[i].Version = strconv.FormatUint(f.Version, 10)
+		if what == "event" {
+			choices[i].At = endpointIn(f)
+		}
+	}
+	return choices
+}
+
+// endpointIn is the endpoint that a delivery was at by then.
+func endpointIn(f client.Fact) string {
+	var state struct {
+		EndpointID string `json:"endpointId"`
+	}
+	if json.Unmarshal(f.State, &state) != nil {
+		return ""
+	}
+	return state.EndpointID
 }
 
 // deletedIn reports whether the object was deleted by then.
