@@ -523,3 +523,31 @@ func TestALinkOfOneEndpointChangesNoWatchThatLeft(t *testing.T) {
 		"NOT_FOUND")
 	wantStatus(t, node.call("PATCH", path, two.apiKey, `{"label":"x"}`), 200)
 }
+
+// The attempts that are to come of an event that was handed over are numbered on from those that
+// were made, though a link sees its own endpoint's only.
+func TestPortalNumbersOnWhatIsToCome(t *testing.T) {
+	two := newTwoEndpoints(t)
+	w := two.w
+	w.mu.Lock()
+	r := w.history[two.own.event]
+	r.record.State = domain.StateWaiting
+	r.record.Attempts = nil
+	for n, at := range []string{two.other.endpoint, two.other.endpoint, two.own.endpoint} {
+		r.record.Attempts = append(r.record.Attempts, api.AttemptRecord{
+			EndpointID: at,
+			Number:     n + 1,
+			Run:        n + 1,
+			Result:     domain.AttemptResult{StatusCode: 500},
+		})
+	}
+	w.history[two.own.event] = r
+	w.mu.Unlock()
+	d := newDesk(t, w, asPortal)
+	d.get(w.portalPath(two.apiKey, two.linkBody()))
+	_, coming, _ := strings.Cut(d.get("/portal/events/"+two.own.event).text, "To come")
+	_, next, _ := strings.Cut(coming, "<strong>")
+	if !strings.HasPrefix(next, "4<") {
+		t.Errorf("the attempt after number 3 is %.10q", next)
+	}
+}

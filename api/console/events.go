@@ -268,7 +268,10 @@ type comingView struct {
 // The waits before them differ by some percent, so that deliveries that failed together are not
 // sent together again.
 func (x *Console) coming(e client.Event) (coming []comingView) {
-	made := 0 // in the run
+	made, last := 0, 0 // in the run; the number of the newest attempt, of which not all need be shown
+	if n := len(e.Attempts); n > 0 {
+		last = e.Attempts[n-1].Number
+	}
 	switch e.Delivery.State {
 	case "QUEUED":
 	case "WAITING":
@@ -281,7 +284,7 @@ func (x *Console) coming(e client.Event) (coming []comingView) {
 		return nil
 	}
 	for n := made; n < x.Schedule.Attempts(); n++ {
-		one := comingView{Number: len(e.Attempts) + n - made + 1}
+		one := comingView{Number: last + n - made + 1}
 		if n == made {
 			one.At = x.moment(e.Delivery.NextAttemptAt)
 		} else {
