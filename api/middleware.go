@@ -161,7 +161,9 @@ func (a *API) logLine(w *recorder, r *request, took time.Duration) {
 	if r.caller.keyID == "" && w.status < http.StatusBadRequest {
 		level = slog.LevelDebug // health checks and scrapes come every few seconds
 	}
-	if r.problem != nil && r.problem.Status >= http.StatusInternalServerError {
+	// what the operator has left off, 501, is no fault
+	if p := r.problem; p != nil && p.Status >= http.StatusInternalServerError &&
+		p.Status != http.StatusNotImplemented {
 		level = slog.LevelError
 	}
 	ctx := context.WithoutCancel(r.http.Context())

@@ -1,12 +1,15 @@
 package api_test
 
 import (
+	"context"
 	"crypto/ed25519"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -235,6 +238,42 @@ func TestAWaitOutlastsTheReadTimeout(t *testing.T) {
 		if got := w.pull(e, k, "?after=2&waitSeconds=1"); len(got.Data) != 0 || got.NextAfter != 2 {
 			t.Errorf("%+v", got)
 		}
+	}
+}
+
+// A client that hangs up while it waits, as a listener does that is stopped, is no fault of the
+// service's: in the log it is no error, and of no 5xx.
+func TestAPullWhoseClientHasGoneIsNoFault(t *testing.T) {
+	w := newWorld(t)
+	k := w.newKey(account("a"), domain.Permissions()...)
+	e := w.newEndpoint(k)
+	ctx, hangUp := context.WithCancel(t.Context())
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet,
+		w.server.URL+"/v1/endpoints/"+e+"/events?waitSeconds=30", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Authorization", "Bearer "+k)
+	ended := make(chan error, 1)
+	go func() {
+		response, err := w.server.Client().Do(request)
+		if err == nil {
+			err = response.Body.Close()
+		}
+		ended <- err
+	}()
+	testkit.Eventually(t, "the request waits", func() bool { return w.waiters() > 0 })
+	w.log.Reset()
+	hangUp()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("the client has %v", err)
+	}
+	testkit.Eventually(t, "it is logged", func() bool {
+		return strings.Contains(w.log.String(), `"route":"/v1/endpoints/{id}/events"`)
+	})
+	text := w.log.String()
+	if !strings.Contains(text, `"status":499`) || strings.Contains(text, `"level":"ERROR"`) {
+		t.Error(text)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
+	"errors"
 	"net/http"
 	"time"
 
@@ -49,6 +50,10 @@ type requestKey struct{}
 
 func requestOf(r *http.Request) *request { return r.Context().Value(requestKey{}).(*request) }
 
+// statusClientGone is of a request whose client has gone before its answer, as nginx names it: no
+// fault of the service's, which a 5xx would be.
+const statusClientGone = 499
+
 // answering makes the handler of a route: it checks the headers, then the body, then does
 // the route's own work.
 func (a *API) answering(rt route) http.Handler {
@@ -60,11 +65,14 @@ func (a *API) answering(rt route) http.Handler {
 		if err == nil {
 			err = answer.encode()
 		}
-		if err != nil {
+		switch {
+		case errors.Is(err, context.Canceled) && hr.Context().Err() != nil:
+			w.WriteHeader(statusClientGone) // for the log and the metrics: nobody reads it
+		case err != nil:
 			a.refuse(w, r, problem.Of(err))
-			return
+		default:
+			answer.write(w)
 		}
-		answer.write(w)
 	})
 }
 

@@ -65,6 +65,9 @@ func TestAStatementSaysWhatBecameOfEachPayment(t *testing.T) {
 	id := w.watching(k, e, 40, `,"amountRule":{"kind":"min","amount":"2"}`)
 	w.followed = api.Followed{Ledger: 90}
 	wantProblem(t, w.call("GET", path, k, ""), 501, "BALANCE_MOVES_NOT_RECORDED")
+	if text := w.log.String(); strings.Contains(text, `"level":"ERROR"`) {
+		t.Errorf("what is not switched on is told as a fault:\n%s", text)
+	}
 
 	w.followed.MovesSince = 30
 	event := domain.DeriveID(domain.EventPrefix, "1")

@@ -21,7 +21,7 @@ func newWatchesHistory(a *apiFlags) *cobra.Command {
 	c.Example = `  # When this rule was widened: each change, before and after
   lumenhook watches history wat_…
 
-  # What it was after its third fact
+  # What it was at its version 3
   lumenhook watches history wat_… --json | jq '.data[] | select(.version == 3) .state'`
 	return c
 }
