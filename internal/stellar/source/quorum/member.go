@@ -140,8 +140,8 @@ func isLie(reason string) bool {
 	return reason == reasonRefused || reason == reasonForked || reason == reasonDisagrees
 }
 
-// report says why a source is not counted on: in the log once for each reason. One that was left for
-// a lie stays left for it, whatever else keeps it from answering: silence takes nothing back.
+// report says why a source is not counted on: in the log once for each reason. One that was left
+// for a lie stays left for it, whatever else keeps it from answering: silence takes nothing back.
 func (s *Source) report(
 	m *member, reason string, sequence uint32, why error, wait time.Duration,
 ) {
