@@ -232,8 +232,14 @@ func (w *worker) rotate(ctx context.Context, op Op, r request, e *endpoint) erro
 
 func (w *worker) test(ctx context.Context, op Op, r request, e *endpoint) error {
 	a, err := w.change(ctx, op, r)
-	if err != nil || !w.expect(op, a, http.StatusOK, http.StatusConflict) || !a.ok() {
+	if err != nil || !w.expect(op, a, http.StatusOK, http.StatusConflict) {
 		return err
+	}
+	if !a.ok() {
+		w.model.mu.Lock()
+		defer w.model.mu.Unlock()
+		e.testsRefused = true
+		return nil
 	}
 	var got struct {
 		EventID string

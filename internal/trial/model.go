@@ -63,6 +63,7 @@ type endpoint struct {
 	deleted           time.Time // when the deletion was answered; zero: not deleted
 	silent            []span    // when it was known to be disabled
 	enabledAsked      []time.Time
+	testsRefused      bool // that a test was answered 409
 }
 
 type stamp struct {

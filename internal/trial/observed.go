@@ -164,11 +164,15 @@ func (b *observed) checkMatches() {
 	}
 }
 
-// testUnanswered reports whether a test may have got no answer: its endpoint was deleted,
-// or disabled by its first attempt.
+// testUnanswered reports whether a test may have got no answer that names it: its endpoint was
+// deleted, or disabled while the test was queued, which is answered 409.
 func (b *observed) testUnanswered(e eventView) bool {
 	target := b.targets[e.Delivery.EndpointID]
-	return target != nil && !target.deletedAsked.IsZero()
+	if target == nil {
+		return false
+	}
+	refused := target.testsRefused && e.Delivery.State == "CANCELLED" && len(b.attempts[e.ID]) == 0
+	return refused || !target.deletedAsked.IsZero()
 }
 
 // checkEvent compares one event with the versions of the watch that may have matched it.
