@@ -18,7 +18,6 @@ import (
 func TestAHistoryGoesOnFromTheCopysPositionOnly(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	at := []int64{0, 0, 0, 0}
 	check := func(want string, journal, ends []int64) {
 		t.Helper()
 		err := projections.CheckAt(t.Context(), r.db, journal, ends)
@@ -35,11 +34,7 @@ func TestAHistoryGoesOnFromTheCopysPositionOnly(t *testing.T) {
 	run := r.project(nil)
 	r.awaitProjected()
 	run.finish(t)
-	ends, err := r.journalEnds(t.Context())
-	must(t, err)
-	for p, end := range ends {
-		at[p] = end
-	}
+	at := r.journalAt()
 	with := slices.Index(at, slices.Max(at))
 	moved := func(by int64) []int64 {
 		other := slices.Clone(at)
@@ -68,20 +63,13 @@ func TestARebuildKeepsWhatIsOfFormerTopics(t *testing.T) {
 	r.append(append(facts, first.created(1), first.refused(1, 1))...)
 	r.awaitProjected()
 	run.finish(t)
-	other := newRigOn(t, r.engine) // new topics, with the same tables
-	ends, err := r.journalEnds(t.Context())
-	must(t, err)
-	at := make([]int64, testPartitions)
-	for p, end := range ends {
-		at[p] = end
-	}
-	must(t, projections.BeginAnew(t.Context(), r.db, at))
+	other := r.beginAnew()
 	other.world(3)
 	other.project(nil)
 	other.append(first.delivered(1, 2))
 	other.awaitProjected()
 	want := other.checksum()
-	err = projections.Rebuild(t.Context(), other.refold(nil))
+	err := projections.Rebuild(t.Context(), other.refold(nil))
 	if err == nil || !strings.Contains(err.Error(), "--copy-older") {
 		t.Errorf("the rebuild ended with %v", err)
 	}
@@ -111,14 +99,7 @@ func TestRowsOfFormerTopicsAreNotCompared(t *testing.T) {
 	}
 	r.awaitProjected()
 	run.finish(t)
-	ends, err := r.journalEnds(t.Context())
-	must(t, err)
-	at := make([]int64, testPartitions)
-	for p, end := range ends {
-		at[p] = end
-	}
-	must(t, projections.BeginAnew(t.Context(), r.db, at))
-	other := newRigOn(t, r.engine)
+	other := r.beginAnew()
 	other.world(3) // the same endpoints, watches and payments again
 	for n := range uint32(20) {
 		other.move(2+n, 10+int64(n), 11+int64(n), nil)

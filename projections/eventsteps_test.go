@@ -179,17 +179,8 @@ func TestAnEventHasItsSteps(t *testing.T) {
 		}
 	}
 	check()
-	live := r.checksum()
-	must(t, projections.Rebuild(t.Context(), r.refold(nil)))
-	if rebuilt := r.checksum(); rebuilt != live {
-		t.Errorf("rebuilt: %s, live: %s", rebuilt, live)
-	}
+	r.rebuiltAndVerified("delivery_facts", 5)
 	check()
-	found, err := projections.Verify(t.Context(), r.refold(nil))
-	must(t, err)
-	if found.Rows["delivery_facts"] != 5 || len(found.Differences) > 0 {
-		t.Errorf("verified: %+v", found)
-	}
 	for name, f := range map[string]projections.StepFilter{
 		"another account's": {AccountID: otherAccount, ID: id, Limit: 1},
 		"nobody's":          {AccountID: testAccount, ID: id[:len(id)-1] + "0", Limit: 1},
@@ -288,14 +279,7 @@ func TestEventStepsAfterAMoveToOtherTopics(t *testing.T) {
 		t.Fatalf("the endpoint holds %+v", want[held][0])
 	}
 	run.finish(t)
-	other := newRigOn(t, r.engine) // new topics, with the same tables
-	ends, err := r.journalEnds(t.Context())
-	must(t, err)
-	at := make([]int64, testPartitions)
-	for p, end := range ends {
-		at[p] = end
-	}
-	must(t, projections.BeginAnew(t.Context(), r.db, at))
+	other := r.beginAnew()
 	other.world(3)
 	other.project(nil)
 	for n := range 8 { // some of the former offsets are passed, and others not yet

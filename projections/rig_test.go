@@ -163,8 +163,43 @@ func (r *rig) journalEnds(ctx context.Context) (map[int32]int64, error) {
 	return r.ends.Of(ctx, schemas.TopicJournal)
 }
 
+// journalAt returns the journal's ends, by partition.
+func (r *rig) journalAt() []int64 {
+	r.t.Helper()
+	ends, err := r.journalEnds(r.t.Context())
+	must(r.t, err)
+	at := make([]int64, testPartitions)
+	for p, end := range ends {
+		at[p] = end
+	}
+	return at
+}
+
+// beginAnew moves the tables to new topics, and returns a rig of these.
+func (r *rig) beginAnew() *rig {
+	r.t.Helper()
+	must(r.t, projections.BeginAnew(r.t.Context(), r.db, r.journalAt()))
+	return newRigOn(r.t, r.engine)
+}
+
 func (r *rig) paymentsEnds(ctx context.Context) (map[int32]int64, error) {
 	return r.ends.Of(ctx, schemas.TopicPayments)
+}
+
+// rebuiltAndVerified rebuilds the tables, which leaves them as they are, and verifies them: a table
+// has so many rows, and nothing differs.
+func (r *rig) rebuiltAndVerified(table string, rows uint64) {
+	r.t.Helper()
+	live := r.checksum()
+	must(r.t, projections.Rebuild(r.t.Context(), r.refold(nil)))
+	if rebuilt := r.checksum(); rebuilt != live {
+		r.t.Errorf("rebuilt: %s, live: %s", rebuilt, live)
+	}
+	found, err := projections.Verify(r.t.Context(), r.refold(nil))
+	must(r.t, err)
+	if found.Rows[table] != rows || len(found.Differences) > 0 {
+		r.t.Errorf("verified: %+v", found)
+	}
 }
 
 // append appends facts to the journal.
