@@ -110,9 +110,11 @@ func commandHandledIn(m *kafka.CommandHandled) domain.FactBody {
 	}
 }
 
-// MarshalHandled encodes what a task remembers of a command to an aggregate.
-func MarshalHandled(aggregate string, h domain.CommandHandled) []byte {
-	return pack("CommandHandled", "", factOut(&kafka.FactMeta{Aggregate: aggregate}, h)).Value
+// MarshalHandled encodes what a task remembers of a command to an aggregate, and of when it was
+// handled.
+func MarshalHandled(aggregate string, atMillis int64, h domain.CommandHandled) []byte {
+	meta := &kafka.FactMeta{Aggregate: aggregate, AtMillis: atMillis}
+	return pack("CommandHandled", "", factOut(meta, h)).Value
 }
 
 // UnmarshalHandled decodes what a task remembers of a command.
@@ -122,9 +124,10 @@ func UnmarshalHandled(value []byte) (domain.CommandHandled, error) {
 	return commandHandledIn(&r).(domain.CommandHandled), err
 }
 
-// HandledFor decodes which aggregate a remembered command was to.
-func HandledFor(value []byte) (aggregate string, err error) {
+// HandledFor decodes which aggregate a remembered command was to, and when it was handled: 0 if it
+// was remembered before that was.
+func HandledFor(value []byte) (aggregate string, atMillis int64, err error) {
 	var r kafka.CommandHandled
 	err = proto.Unmarshal(value, &r)
-	return r.GetMeta().GetAggregate(), err
+	return r.GetMeta().GetAggregate(), r.GetMeta().GetAtMillis(), err
 }

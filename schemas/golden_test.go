@@ -625,12 +625,12 @@ func TestAnswersComeBack(t *testing.T) {
 			t.Errorf("%s: %+v, %v", name, got, err)
 		}
 		h := domain.CommandHandled{CommandID: "cmd_1", BodyHash: []byte{5}, Answer: answer}
-		kept := schemas.MarshalHandled("ep_1", h)
+		kept := schemas.MarshalHandled("ep_1", 1234, h)
 		if got, err := schemas.UnmarshalHandled(kept); err != nil || !reflect.DeepEqual(got, h) {
 			t.Errorf("%s, as kept: %+v, %v", name, got, err)
 		}
-		if of, err := schemas.HandledFor(kept); err != nil || of != "ep_1" {
-			t.Errorf("%s is kept for %q, %v", name, of, err)
+		if of, at, err := schemas.HandledFor(kept); err != nil || of != "ep_1" || at != 1234 {
+			t.Errorf("%s is kept for %q of %d, %v", name, of, at, err)
 		}
 	}
 }

@@ -87,6 +87,6 @@ func FuzzDecodeRecords(f *testing.F) {
 		_, _ = schemas.UnmarshalDelivery(value)
 		_, _ = schemas.UnmarshalEndpoint(value)
 		_, _ = schemas.UnmarshalHandled(value)
-		_, _ = schemas.HandledFor(value)
+		_, _, _ = schemas.HandledFor(value)
 	})
 }

@@ -372,9 +372,9 @@ var mutants = []mutant{
 		"case delivery.MovedTo != \"\" && !MUTANT:\n\t\treturn", "is moved",
 	},
 	{
-		"answers are forgotten within hours", "streams/engine/state.go",
-		"f.AtMillis+rememberCommands, body.CommandID",
-		"f.AtMillis+rememberCommands/map[bool]int64{true: 20, false: 1}[MUTANT], body.CommandID",
+		"answers are forgotten within hours", "streams/engine/answers.go",
+		"return atMillis + rememberCommands",
+		"return atMillis + rememberCommands/map[bool]int64{true: 20, false: 1}[MUTANT]",
 		"G",
 	},
 	{

@@ -208,7 +208,8 @@ func (w *World) differs(store *streams.Store, partition int32) string {
 			return true, nil
 		case key[0] == keyCommand:
 			h, is := m.handled[k[1:]]
-			if !is || string(schemas.MarshalHandled(h.aggregate, h.CommandHandled)) != string(value) {
+			expected := string(schemas.MarshalHandled(h.aggregate, h.atMillis, h.CommandHandled))
+			if !is || expected != string(value) {
 				differs = fmt.Sprintf("the answer to %s", k[1:])
 			}
 			commands++

@@ -62,6 +62,7 @@
 //	state.go     aggregates in the store, and the fold
 //	known.go     which deliveries there are, without a look into the store
 //	carried.go   where an event's body is
+//	answers.go   answers to commands, and when they are forgotten
 //	lines.go     deliveries of a wallet that are made one after another
 //	settled.go   which settled deliveries are remembered
 //	handovers.go events that go on in another partition, and arrive once

@@ -14,7 +14,7 @@ import (
 // before, or into as many settled deliveries as another rememberedSettled leaves. conversions
 // then has what makes the former entries of it, and testdata a folder of the new format
 // (formats_test.go).
-const StateFormat = 15
+const StateFormat = 16
 
 // conversions has, by the number of each earlier format, what makes entries of it entries of
 // the next one. None is ever removed: a partition that is quiet for years has a snapshot of
@@ -28,6 +28,7 @@ var conversions = map[int]streams.Conversion{
 	12: {}, // 13 has logs of attempts: the next attempt of each endpoint of 12 begins one
 	13: {}, // 14 gives accounts several emails: in 13 none had
 	14: {}, // 15 has what endpoints met since their last success: those of 14 begin anew
+	15: {Whole: dateAnswers},
 }
 
 // Formats are the format of the states of an engine, and those that it reads.

@@ -399,19 +399,6 @@ func (m *machine) cancelDeliveries(t *streams.Turn) error {
 	return nil
 }
 
-// expireAnswers deletes expired answers to commands.
-func (m *machine) expireAnswers(t *streams.Turn) error {
-	for _, c := range m.scheduler.popExpired() {
-		if err := t.Batch.Delete(keyOf(spaceCommand, c.ID)); err != nil {
-			return err
-		}
-		if err := t.Batch.ClearTimer(c.Group, c.DueMillis, c.ID); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // AfterCommit reports the turn's facts and returns the attempts that are due.
 func (m *machine) AfterCommit(a streams.After) ([]Effect, int64, error) {
 	for _, f := range m.facts {

@@ -33,7 +33,7 @@ func Owner(s *streams.Store, key, value []byte) (aggregate string, err error) {
 		d, err := load(s, spaceDelivery, name, schemas.UnmarshalDelivery)
 		return owned(name, d.EndpointID, err)
 	case spaceCommand:
-		aggregate, err := schemas.HandledFor(value)
+		aggregate, _, err := schemas.HandledFor(value)
 		return owned(name, aggregate, err)
 	case spaceReplayable, spaceLine, spaceBehind:
 		endpointID, _, _ := strings.Cut(name, "\x00")
@@ -56,7 +56,7 @@ func timerOwner(s *streams.Store, group, id string) (aggregate string, err error
 			return "", nil // a command that was handled anew has a second time, and no answer by then
 		}
 		if err == nil {
-			aggregate, err = schemas.HandledFor(value)
+			aggregate, _, err = schemas.HandledFor(value)
 		}
 		return owned(id, aggregate, err)
 	case groupMails, groupOrders:

@@ -129,7 +129,7 @@ func TestTheRowsOfAState(t *testing.T) {
 }
 
 // A command that is handled anew after its answer was forgotten may leave a second time of
-// forgetting behind (docs/simulation.md, Limits). It is nobody's once the answer is gone.
+// forgetting behind. It is nobody's once the answer is gone.
 func TestATimeWithoutAnAnswerIsNobodys(t *testing.T) {
 	c := newCore(t)
 	c.turn(creation("ep_1"))

@@ -33,13 +33,6 @@ const (
 	spaceBehind     // 0x1d
 )
 
-// groupCommands is the timer group of answers that will be forgotten.
-const groupCommands = "commands"
-
-// rememberCommands is how long an answer is kept. Repeats are promised to be recognized for
-// 24 hours; the rest is a margin for clocks and long restores.
-const rememberCommands = 48 * 3_600_000 // milliseconds
-
 // Bounds of the decoded caches, for each partition.
 const (
 	cachedAccounts   = 64
@@ -310,15 +303,6 @@ func evolve[T any](
 		c.changed[f.Aggregate] = fold(before, f)
 	}
 	return err
-}
-
-// remember stores the answer to a command, and when it expires.
-func (s *state) remember(batch *streams.Batch, f domain.Fact, body domain.CommandHandled) error {
-	err := batch.SetTimer(groupCommands, f.AtMillis+rememberCommands, body.CommandID)
-	if err != nil {
-		return err
-	}
-	return batch.Set(keyOf(spaceCommand, body.CommandID), schemas.MarshalHandled(f.Aggregate, body))
 }
 
 // foldEndpoint applies a fact to an endpoint and to the fact's delivery or notice.

@@ -1,0 +1,98 @@
+package engine
+
+import (
+	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/schemas"
+	"github.com/lumenhook/lumenhook/streams"
+)
+
+// groupCommands is the timer group of answers that will be forgotten.
+const groupCommands = "commands"
+
+// rememberCommands is how long an answer is kept. Repeats are promised to be recognized for
+// 24 hours; the rest is a margin for clocks and long restores.
+const rememberCommands = 48 * 3_600_000 // milliseconds
+
+// expiry is when an answer is forgotten that was given at a time.
+func expiry(atMillis int64) int64 { return atMillis + rememberCommands }
+
+// remember stores the answer to a command, and when it expires.
+func (s *state) remember(batch *streams.Batch, f domain.Fact, body domain.CommandHandled) error {
+	err := batch.SetTimer(groupCommands, expiry(f.AtMillis), body.CommandID)
+	if err != nil {
+		return err
+	}
+	return batch.Set(keyOf(spaceCommand, body.CommandID),
+		schemas.MarshalHandled(f.Aggregate, f.AtMillis, body))
+}
+
+// expireAnswers deletes expired answers to commands. That is no fact: where a command was handled
+// anew after its answer had been forgotten, folding the journal again sets the timers of both, and
+// the first of them finds the second answer, which is kept for its own.
+func (m *machine) expireAnswers(t *streams.Turn) error {
+	for _, c := range m.scheduler.popExpired() {
+		if err := m.expireAnswer(t.Batch, c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (m *machine) expireAnswer(b *streams.Batch, due streams.Claimed) error {
+	key := keyOf(spaceCommand, due.ID)
+	value, err := b.Get(key)
+	if err != nil {
+		return err
+	}
+	_, atMillis, err := schemas.HandledFor(value)
+	if err != nil {
+		return err
+	}
+	if err := b.ClearTimer(due.Group, due.DueMillis, due.ID); err != nil {
+		return err
+	}
+	expires := expiry(atMillis)
+	if expires <= due.DueMillis {
+		return b.Delete(key)
+	}
+	// Set again: while one time of an id is claimed, the index passes over its others.
+	return b.SetTimer(due.Group, expires, due.ID)
+}
+
+// datedAtOnce is how many answers are dated in one batch.
+const datedAtOnce = 256
+
+// dateAnswers makes a state of format 15, whose answers did not say when they were given, one in
+// which they do: so long before they are forgotten. Of two times of an answer the later is its own.
+func dateAnswers(s *streams.Store) error {
+	batch, dated := s.Begin(), 0
+	err := s.ScanTimers(func(c streams.Claimed) error {
+		if c.Group != groupCommands {
+			return nil
+		}
+		key := keyOf(spaceCommand, c.ID)
+		value, err := s.Get(key)
+		if err != nil || value == nil {
+			return err
+		}
+		aggregate, _, err := schemas.HandledFor(value)
+		if err != nil {
+			return err
+		}
+		handled, err := schemas.UnmarshalHandled(value)
+		if err != nil {
+			return err
+		}
+		err = batch.Set(key, schemas.MarshalHandled(aggregate, c.DueMillis-rememberCommands, handled))
+		if dated++; dated%datedAtOnce == 0 && err == nil {
+			err = batch.Commit()
+			batch = s.Begin()
+		}
+		return err
+	})
+	if err != nil {
+		batch.Discard()
+		return err
+	}
+	return batch.Commit()
+}

@@ -1,0 +1,46 @@
+package engine_test
+
+import (
+	"testing"
+
+	"github.com/lumenhook/lumenhook/domain"
+)
+
+// A command that is repeated after its answer was forgotten is handled anew, and that answer is
+// kept for as long as any: also where the journal of both is folded again, when their first time
+// to be forgotten is past already.
+func TestALaterAnswerOutlivesTheFirst(t *testing.T) {
+	c := newCore(t)
+	c.turn(creation(endpointID))
+	enable := domain.Command{
+		ID:        "cmd_enable",
+		AccountID: accountID,
+		BodyHash:  []byte("h"),
+		Body:      domain.EnableEndpoint{EndpointID: endpointID},
+	}
+	if len(c.turn(enable)) == 0 {
+		t.Fatal("it is not handled")
+	}
+	const hour = 3_600_000
+	later := func(hours int64) {
+		c.now += hours * hour
+		for range 2 { // what is due is claimed in one turn, and forgotten in the next
+			c.turn()
+		}
+	}
+	later(60)
+	if len(c.turn(enable)) == 0 {
+		t.Fatal("its answer is kept for longer than 48 hours")
+	}
+	for _, lost := range []bool{false, true} {
+		c.reopen(lost)
+		later(1)
+		if n := len(c.turn(enable)); n != 0 {
+			t.Errorf("with the state lost (%t), a repeat leads to %d facts", lost, n)
+		}
+	}
+	later(60)
+	if len(c.turn(enable)) == 0 {
+		t.Error("the later answer is never forgotten")
+	}
+}
