@@ -310,7 +310,7 @@ func (c *Core[E, C]) Completed(completions ...C) {
 
 // Start takes the first turn, which has neither inputs nor completions.
 func (c *Core[E, C]) Start(now Moment) (err error) {
-	if err := c.commitRestored(); err != nil {
+	if err := c.endFolding(); err != nil {
 		return err
 	}
 	if c.timers, err = newTimerIndex(c.store); err != nil {
@@ -397,12 +397,18 @@ func (c *Core[E, C]) Apply(now Moment, owned bool) (effects []E, err error) {
 	turn := c.turn
 	c.turn = nil
 	c.progress.advanceTurn(turn, c.turnNext)
-	if err := c.noteSnapshot(turn.Batch); err != nil {
+	whole, err := c.noteSnapshot(turn.Batch)
+	if err != nil {
 		turn.Batch.Discard()
 		return nil, err
 	}
 	if err := c.commitState(turn.Batch, c.turnNext > 0); err != nil {
 		return nil, err
+	}
+	if whole { // the journal may be deleted up to the snapshot before: no state is to end there
+		if err := c.store.beginFlushUnlogged(); err != nil {
+			return nil, err
+		}
 	}
 	c.timers.apply(turn.Batch)
 	c.stage = awaiting

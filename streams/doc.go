@@ -71,6 +71,7 @@
 //	hold.go        keeping records from being deleted for a while
 //	store.go       state on Pebble and its batches
 //	compactions.go when a store's compactions run
+//	flushes.go     the end of a process whose state cannot be written
 //	bookmark.go    the last record that a state has folded
 //	timers.go      the timer index, by group and time
 //	notes.go       a task's notes in its journal: input positions, and start records

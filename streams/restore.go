@@ -33,7 +33,8 @@ type restore struct {
 	latest     []Record // those that were read
 	mark       bookmark // of the state, until the journal has confirmed it
 	batch      *Batch
-	folded     int // records in the batch
+	folded     int  // records in the batch
+	long       bool // it is not the first batch
 }
 
 // LocatedJournal reports the journal's first offset and its known end.
@@ -194,7 +195,17 @@ func (c *Core[E, C]) fold(r Record) error {
 	if c.restore.folded < restoreBatch {
 		return nil
 	}
+	c.restore.long = true
 	return c.commitRestored()
+}
+
+// endFolding commits the last batch. What took long is brought to disk, so that a process that is
+// killed over and over does not begin it anew each time.
+func (c *Core[E, C]) endFolding() error {
+	if err := c.commitRestored(); err != nil || !c.restore.long {
+		return err
+	}
+	return c.store.beginFlushUnlogged()
 }
 
 func (c *Core[E, C]) commitRestored() error {

@@ -295,20 +295,17 @@ func (s *snapshots) wroteSnapshot(end int64) {
 }
 
 // noteSnapshot writes into the turn's state that the snapshot is whole, if it is.
-func (c *Core[E, C]) noteSnapshot(b *Batch) error {
+func (c *Core[E, C]) noteSnapshot(b *Batch) (whole bool, err error) {
 	s := &c.snapshots
 	if !s.ending {
-		return nil
+		return false, nil
 	}
 	s.ending = false
 	c.cfg.Snapshots.Rest.succeeded()
 	s.place.Bytes = s.writer.manifest.Bytes
 	s.kept = keptSnapshots{Latest: s.place, Before: s.kept.Latest}
 	c.progress.grown -= s.grown
-	if err := c.dropSnapshot(); err != nil {
-		return err
-	}
-	return errors.Join(s.kept.save(b), saveGrown(b, c.progress.grown))
+	return true, errors.Join(c.dropSnapshot(), s.kept.save(b), saveGrown(b, c.progress.grown))
 }
 
 // dropSnapshot ends the writing of a snapshot.

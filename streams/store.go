@@ -2,12 +2,14 @@ package streams
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"log/slog"
 	"os"
 	"sync/atomic"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/bloom"
@@ -16,7 +18,8 @@ import (
 
 // Store keeps a task's state in Pebble. It is a cache of a topic: it stores the identity of
 // what it caches, and is emptied when that has changed. Writes are not synced: a lost tail
-// is folded again.
+// is folded again. What is left after a crash is the state after one of the batches, never a
+// part of one.
 //
 // Keys, by their first byte:
 //
@@ -27,6 +30,7 @@ import (
 type Store struct {
 	db          *pebble.DB
 	identity    string
+	flusher     *flusher     // nil: there is a log
 	latestBytes atomic.Int64 // of the batch that was committed last
 }
 
@@ -62,8 +66,14 @@ type StoreConfig struct {
 	MemTableBytes uint64
 	// Dense compresses what has settled by zstd, in blocks of denseBlockBytes: for stores that
 	// are read and written rarely for their size.
-	Dense  bool
-	Logger *slog.Logger
+	Dense bool
+	// Unlogged keeps no write-ahead log: a crash loses what is only in write buffers, at most two
+	// of MemTableBytes, and nothing that is older than FlushEvery. With a log, the batch that fills
+	// a buffer waits until the log of that buffer is on disk. It is for states whose topic is
+	// folded quickly.
+	Unlogged   bool
+	FlushEvery time.Duration // 0: a minute
+	Logger     *slog.Logger
 }
 
 // OpenStore opens a store. It is empty if it is new or caches something else.
@@ -75,7 +85,10 @@ func OpenStore(cfg StoreConfig) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{db: db, identity: fmt.Sprintf("store %d: %s", storeFormat, cfg.Identity)}
+	s := &Store{db: db, identity: storeIdentity(cfg.Identity)}
+	if cfg.Unlogged {
+		s.flusher = &flusher{db: db, every: cmp.Or(cfg.FlushEvery, defaultFlushEvery)}
+	}
 	identity, err := s.get(identityKey)
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
@@ -107,8 +120,12 @@ func openPebble(cfg StoreConfig) (*pebble.DB, error) {
 		FS:                 cfg.FS,
 		Cache:              cache,
 		MemTableSize:       cfg.MemTableBytes,
+		DisableWAL:         cfg.Unlogged,
 		Logger:             pebbleLog{cfg.Logger},
 		FormatMajorVersion: pebble.FormatNewest,
+	}
+	if cfg.Unlogged {
+		opts.EventListener = (&flushes{log: opts.Logger}).listener()
 	}
 	opts.Experimental.CompactionScheduler = new(compactions)
 	for i := range opts.Levels {
@@ -150,8 +167,11 @@ func (s *Store) Reset() error { return s.empty(s.identity) }
 // the next OpenStore empties it.
 func (s *Store) beginLoading() error { return s.empty("a part of a snapshot") }
 
+// endLoading makes what was loaded the state. Without a log it is brought to disk: a crash would
+// leave most of it there, marked as incomplete, and it would be loaded again as a whole.
 func (s *Store) endLoading() error {
-	if err := s.db.Set(identityKey, []byte(s.identity), pebble.NoSync); err != nil {
+	err := s.db.Set(identityKey, []byte(s.identity), pebble.NoSync)
+	if err = errors.Join(err, s.flushUnlogged()); err != nil {
 		return fmt.Errorf("streams: ending the loading of a snapshot: %w", err)
 	}
 	return nil
@@ -160,16 +180,42 @@ func (s *Store) endLoading() error {
 // Distrust marks the store as wrong: the next OpenStore empties it. Until then it is
 // unchanged.
 func (s *Store) Distrust() error {
-	if err := s.db.Set(identityKey, []byte("distrusted"), pebble.Sync); err != nil {
+	sync := &pebble.WriteOptions{Sync: s.flusher == nil}
+	err := s.db.Set(identityKey, []byte("distrusted"), sync)
+	if err = errors.Join(err, s.flushUnlogged()); err != nil {
 		return fmt.Errorf("streams: noting that the state cannot be trusted: %w", err)
 	}
 	return nil
 }
 
-// Close closes the store. What is not in its tables yet is in its log, and is read from there.
+// Close closes the store. What is not in its tables yet is in its log, and is read from there;
+// without one it is brought to the tables first.
 func (s *Store) Close() error {
-	if err := s.db.Close(); err != nil {
+	var err error
+	if s.flusher != nil {
+		err = s.flusher.close()
+	}
+	if err = errors.Join(err, s.db.Close()); err != nil {
 		return fmt.Errorf("streams: closing the state: %w", err)
+	}
+	return nil
+}
+
+// flushUnlogged brings everything to disk if there is no log that has it.
+func (s *Store) flushUnlogged() error {
+	if s.flusher == nil {
+		return nil
+	}
+	return s.db.Flush()
+}
+
+// beginFlushUnlogged is flushUnlogged, and does not wait for the disk.
+func (s *Store) beginFlushUnlogged() error {
+	if s.flusher == nil {
+		return nil
+	}
+	if err := s.flusher.begin(); err != nil {
+		return fmt.Errorf("streams: bringing the state to disk: %w", err)
 	}
 	return nil
 }
@@ -302,6 +348,9 @@ func (b *Batch) Commit() error {
 	b.store.latestBytes.Store(int64(b.changes.Len()))
 	if err := b.changes.Commit(pebble.NoSync); err != nil {
 		return fmt.Errorf("streams: committing state: %w", err)
+	}
+	if f := b.store.flusher; f != nil {
+		f.wrote()
 	}
 	return b.changes.Close()
 }

@@ -366,7 +366,8 @@ func (e *engineProcess) wakeUp() {
 const stateDir = "state"
 
 // storeConfig is of a store in memory. Its write buffer is larger than a run's state, so
-// that nothing is flushed unexpectedly.
+// that nothing is flushed unexpectedly. It has a log, which the engine's has not, so that a
+// crash can leave it after any of its batches.
 func storeConfig(fs vfs.FS) streams.StoreConfig {
 	return streams.StoreConfig{
 		Dir:           stateDir,

@@ -55,7 +55,8 @@ func (m *machine) expireAnswer(b *streams.Batch, due streams.Claimed) error {
 	if expires <= due.DueMillis {
 		return b.Delete(key)
 	}
-	// Set again: while one time of an id is claimed, the index passes over its others.
+	// Set again: while one time of an id is claimed, the index passes over its others. Times between
+	// two stay until a later start, which finds them without an answer, or with one of its own time.
 	return b.SetTimer(due.Group, expires, due.ID)
 }
 

@@ -23,6 +23,7 @@ type core struct {
 	*streams.Core[engine.Effect, engine.Outcome]
 	t           *testing.T
 	disk        *vfs.MemFS
+	buffer      uint64 // of its state, in bytes
 	now         int64
 	ours        bool
 	inFlight    int
@@ -34,6 +35,7 @@ type core struct {
 	journal     []streams.Record // offsets are indexes
 	begins      int64            // the first offset that is left of it
 	snapshot    []streams.Record // what the topic of snapshots has; none: there is no topic
+	snapshotted int64            // by how many offsets the journal grows between two; 0: as it is
 	written     []streams.Record // by the latest turn
 	attempts    []domain.Attempt
 	done        []func(domain.AttemptResult)
@@ -48,7 +50,14 @@ func (c *core) Dispatch(a domain.Attempt, done func(domain.AttemptResult)) {
 
 func newCore(t *testing.T) *core {
 	t.Helper()
-	c := &core{t: t, disk: vfs.NewMem(), now: hour, ours: true, inFlight: 8}
+	c := &core{
+		t:        t,
+		disk:     vfs.NewCrashableMem(),
+		buffer:   1 << 20,
+		now:      hour,
+		ours:     true,
+		inFlight: 8,
+	}
 	c.partitionOf = func(string) int32 { return 0 }
 	c.unseal = func(sealed []byte, _ string) (domain.Secret, error) {
 		return domain.Secret(sealed), nil
@@ -96,14 +105,7 @@ func (c *core) tryToOpen() error {
 	c.Core = streams.NewCore(streams.CoreConfig[engine.Effect, engine.Outcome]{
 		Journal: schemas.TopicJournal,
 		Inputs:  engine.Inputs(),
-		Store: streams.StoreConfig{
-			Dir:           "state",
-			Identity:      "test",
-			FS:            c.disk,
-			CacheBytes:    1 << 20,
-			MemTableBytes: 1 << 20,
-			Logger:        slog.New(slog.DiscardHandler),
-		},
+		Store:   c.store(),
 		NewHandler: func() streams.Handler[engine.Effect, engine.Outcome] {
 			return engine.NewHandler(cfg, c.flights.Inherit(func(o engine.Outcome) { c.Completed(o) }))
 		},
@@ -113,11 +115,25 @@ func (c *core) tryToOpen() error {
 	return c.advance()
 }
 
+func (c *core) store() streams.StoreConfig {
+	return streams.StoreConfig{
+		Dir:           "state",
+		Identity:      "test",
+		FS:            c.disk,
+		CacheBytes:    1 << 20,
+		MemTableBytes: c.buffer,
+		Unlogged:      true,
+		Logger:        slog.New(slog.DiscardHandler),
+	}
+}
+
 func (c *core) snapshots() streams.SnapshotConfig {
 	if c.snapshot == nil {
 		return streams.SnapshotConfig{}
 	}
-	return engine.Snapshots(1)
+	cfg := engine.Snapshots(1)
+	cfg.Every = c.snapshotted
+	return cfg
 }
 
 // reopen starts the task in a new process; without its state, if that is lost.
@@ -127,7 +143,7 @@ func (c *core) reopen(lost bool) {
 		c.t.Fatal(err)
 	}
 	if lost {
-		c.disk = vfs.NewMem()
+		c.disk = vfs.NewCrashableMem()
 	}
 	c.open()
 }
@@ -172,13 +188,17 @@ func (c *core) advance() error {
 	}
 }
 
-// write appends the journal's records, and returns its end if there were any.
+// write appends what is for the journal and the topic of snapshots, and returns their ends.
 func (c *core) write(records []streams.Record) (ends map[string]int64) {
 	c.written, ends = records, make(map[string]int64)
+	to := map[string]*[]streams.Record{
+		schemas.TopicJournal: &c.journal,
+		c.snapshots().Topic:  &c.snapshot,
+	}
 	for _, r := range records {
-		if r.Topic == schemas.TopicJournal {
-			r.Offset = int64(len(c.journal))
-			c.journal = append(c.journal, r)
+		if topic := to[r.Topic]; topic != nil {
+			r.Offset = int64(len(*topic))
+			*topic = append(*topic, r)
 			ends[r.Topic] = r.Offset + 1
 		}
 	}

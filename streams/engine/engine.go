@@ -308,6 +308,7 @@ func (e *Engine) coreConfig(partition int32) streams.CoreConfig[Effect, Outcome]
 			Identity:      e.identity,
 			CacheBytes:    taskCacheBytes,
 			MemTableBytes: taskMemTableBytes,
+			Unlogged:      true,
 			Logger:        e.cfg.Logger,
 		},
 		DrainTimeout: e.cfg.DrainTimeout,

@@ -180,7 +180,7 @@ func loaded(t *testing.T, journal, snapshot []streams.Record) (*core, error) {
 	if err := c.Close(); err != nil {
 		t.Fatal(err)
 	}
-	c.disk, c.journal, c.snapshot = vfs.NewMem(), journal, snapshot
+	c.disk, c.journal, c.snapshot = vfs.NewCrashableMem(), journal, snapshot
 	c.begins = int64(len(journal))
 	c.flights = engine.NewFlights(c)
 	return c, c.tryToOpen()

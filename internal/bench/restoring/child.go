@@ -353,6 +353,7 @@ func (c *childFlags) store(p int, logger *slog.Logger) streams.StoreConfig {
 		Identity:      "restoring",
 		CacheBytes:    16 << 20,
 		MemTableBytes: 16 << 20,
+		Unlogged:      true,
 		Logger:        logger,
 	}
 }

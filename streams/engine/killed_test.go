@@ -1,0 +1,201 @@
+package engine_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/internal/testkit"
+	"github.com/lumenhook/lumenhook/schemas"
+	"github.com/lumenhook/lumenhook/streams"
+)
+
+// left is what a loss of power now leaves of the disk.
+func (c *core) left(random *rand.Rand) *vfs.MemFS {
+	return c.disk.CrashClone(vfs.CrashCloneCfg{
+		UnsyncedDataPercent: random.IntN(101),
+		RNG:                 random,
+	})
+}
+
+// kill ends the process at once, and starts it on what is left on its disk.
+func (c *core) kill(random *rand.Rand) {
+	c.t.Helper()
+	left := c.left(random)
+	if err := c.Close(); err != nil { // which no longer changes what is left
+		c.t.Fatal(err)
+	}
+	c.disk, c.done = left, nil
+	c.open()
+}
+
+// folds counts the records of the journal behind the state that a loss of power leaves now.
+func (c *core) folds(random *rand.Rand) int {
+	c.t.Helper()
+	cfg := c.store()
+	cfg.FS = c.left(random)
+	s, err := streams.OpenStore(cfg)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer s.Close()
+	next, err := s.Checkpoint(schemas.TopicJournal, 0)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return len(c.journal) - int(next)
+}
+
+// shop is a partition for weeks: payments, receivers that fail at times, and commands, each of
+// which is repeated.
+type shop struct {
+	*core
+	random  *rand.Rand
+	paid    int
+	handled map[string]int64 // when commands led to facts, by their id
+}
+
+func (s *shop) step() {
+	s.t.Helper()
+	s.now += s.random.Int64N(3 * hour / 2)
+	for range 1 + s.random.IntN(4) {
+		s.pay(endpointID, s.event(s.paid))
+		s.paid++
+	}
+	s.pay(endpointID, s.event(s.random.IntN(s.paid))) // one that comes again
+	status := []int{200, 200, 200, 500}[s.random.IntN(4)]
+	s.answerAll(domain.AttemptResult{StatusCode: status})
+	s.command(fmt.Sprint("cmd_", s.random.IntN(10)))
+}
+
+func (*shop) event(n int) string { return fmt.Sprint("evt_", n) }
+
+// command sends one, and holds it to G1: within 24 hours it takes effect once.
+func (s *shop) command(id string) {
+	s.t.Helper()
+	facts := s.turn(domain.Command{
+		ID:        id,
+		AccountID: accountID,
+		BodyHash:  []byte("h"),
+		Body:      domain.EnableEndpoint{EndpointID: endpointID},
+	})
+	handled := slices.ContainsFunc(facts, func(f domain.Fact) bool {
+		h, is := f.Body.(domain.CommandHandled)
+		return is && h.CommandID == id
+	})
+	at, before := s.handled[id]
+	if handled && before && s.now-at < 24*hour {
+		s.t.Errorf("%s took effect twice within %d hours", id, (s.now-at)/hour)
+	}
+	if handled {
+		s.handled[id] = s.now
+	}
+}
+
+// whole is the state that a process without one makes of the journal, at the same time.
+func (s *shop) whole() map[string]string {
+	s.t.Helper()
+	other := newCore(s.t)
+	other.on(func() {
+		other.journal, other.now, other.inFlight = slices.Clone(s.journal), s.now, s.inFlight
+	})
+	return other.alive()
+}
+
+// alive is the state once what has expired is forgotten: of a command that was handled several
+// times, one time in two turns. Of three times and more, those in between stay for later starts.
+func (c *core) alive() map[string]string {
+	c.t.Helper()
+	all := c.everything()
+	for before := -1; before != len(all); all = c.everything() {
+		before = len(all)
+		for range 2 {
+			c.turn()
+		}
+	}
+	err := c.Store().ScanTimers(func(t streams.Claimed) error {
+		if t.Group == "commands" && t.DueMillis <= c.now {
+			delete(all, string(streams.TimerKey(t.Group, t.DueMillis, t.ID)))
+		}
+		return nil
+	})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return all
+}
+
+// TestAKilledProcessLosesNothingOfItsJournal: what a kill leaves of a state, which has no log,
+// becomes by its journal what the whole journal is folded into, however often it is killed.
+// Meanwhile each event is created once, and no command takes effect twice (G1 to G4).
+func TestAKilledProcessLosesNothingOfItsJournal(t *testing.T) {
+	c := newCore(t)
+	c.on(func() { c.buffer, c.inFlight = 64<<10, 1024 }) // nothing waits for a place
+	c.turn(creation(endpointID))
+	s := &shop{core: c, random: rand.New(rand.NewPCG(15, 1)), handled: make(map[string]int64)}
+	var lost, kept int
+	for range 25 {
+		for range 1 + s.random.IntN(20) {
+			s.step()
+		}
+		folds := c.folds(s.random)
+		lost, kept = lost+folds, kept+len(c.journal)-folds
+		c.kill(s.random)
+		differ(t, c.alive(), s.whole())
+	}
+	if lost == 0 || kept == 0 {
+		t.Errorf("kills lost %d records of the state and kept %d: nothing was found out", lost, kept)
+	}
+	created := make(map[string]int)
+	for _, r := range c.journal {
+		if isNote(r) {
+			continue
+		}
+		f, err := schemas.DecodeFact(schemas.Read(r.Value, r))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d, is := f.Body.(domain.DeliveryCreated); is {
+			created[d.Event.ID]++
+		}
+	}
+	for n := range s.paid {
+		if times := created[s.event(n)]; times != 1 {
+			t.Errorf("%s was created %d times", s.event(n), times)
+		}
+	}
+}
+
+// TestAWholeSnapshotBringsTheStateToDisk: the journal is deleted behind the snapshot before, so
+// a state on disk that ended there could not be completed by it.
+func TestAWholeSnapshotBringsTheStateToDisk(t *testing.T) {
+	c := newCore(t)
+	c.on(func() { c.snapshot, c.snapshotted = []streams.Record{}, 100 })
+	random := rand.New(rand.NewPCG(15, 2))
+	c.turn(creation(endpointID))
+	whole := func() bool {
+		return slices.ContainsFunc(c.snapshot, func(r streams.Record) bool {
+			return r.Header(streams.HeaderManifest) != ""
+		})
+	}
+	for n := 0; !whole(); n++ {
+		c.pay(endpointID, fmt.Sprint("evt_", n))
+	}
+	testkit.Eventually(t, "the state is on disk", func() bool { return c.folds(random) == 0 })
+}
+
+// TestALongFoldIsDoneOnce: a process that is killed soon after each start gets further.
+func TestALongFoldIsDoneOnce(t *testing.T) {
+	const long = 5000 // more than a batch of a restore
+	c := newCore(t)
+	for range long {
+		c.write([]streams.Record{streams.StartRecord(schemas.TopicJournal, 0)})
+	}
+	c.reopen(true)
+	random := rand.New(rand.NewPCG(15, 3))
+	testkit.Eventually(t, "it is on disk", func() bool { return c.folds(random) < long })
+}
