@@ -164,7 +164,7 @@ bench: build ## the table of docs/benchmarks.md: LINES=all REPS=5; three hours, 
 	$(GO) run ./internal/bench/speed -service bin/lumenhook -lines $(LINES) -reps $(REPS) -deliveries $(DELIVERIES) -past $(PAST) -json bench/results/latest.json -markdown bench/results/latest.md -runs bench/results/runs.jsonl $(if $(RESUME),-resume) $(ARGS)
 
 bench-waiting: ## a million deliveries that wait: restart, and what they cost; healthy endpoints beside 50 that hang; and wallets in their order
-	$(GO) test -run XXX -bench 'Waiting|TakeOver|Fairness|Ordering' -benchtime 1x -timeout 15m ./internal/bench $(ARGS)
+	$(GO) test -run XXX -bench 'Waiting|TakeOver|Fairness|Ordering' -benchtime 1x -timeout 60m ./internal/bench $(ARGS)
 
 bench-api: ## requests a second of the API; LUMENHOOK_BENCH_WATCHES=1000000 loads watches first
 	$(GO) test -run XXX -bench API -benchtime 1x -timeout 20m ./cmd/lumenhook $(ARGS)

@@ -87,7 +87,7 @@ func (r *rig) dueBeside(dir string) {
 	appended := time.Since(began)
 	select {
 	case <-s.all:
-	case <-time.After(time.Minute):
+	case <-time.After(patience):
 		r.b.Fatal("not all deliveries that were due were attempted again")
 	}
 	slices.Sort(s.late)

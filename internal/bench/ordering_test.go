@@ -59,7 +59,7 @@ func (r *rig) deliverTo(endpoint, wallets, events int) float64 {
 	must(r.b, r.producer.Append(r.b.Context(), records...))
 	select {
 	case <-all:
-	case <-time.After(5 * time.Minute):
+	case <-time.After(patience):
 		r.b.Fatal("not all events have arrived")
 	}
 	return float64(events) / time.Since(began).Seconds()
