@@ -124,6 +124,7 @@ type childFlags struct {
 	replicas   int
 	snapshots  bool
 	retain     bool
+	name       string // of the process in its group; empty: a member leaves with it
 	receiver   string // its URL; empty: attempts succeed in process
 	roots      string // a file with its certificate
 }
@@ -133,7 +134,7 @@ func (c *childFlags) args() []string {
 		"-child", c.kind, "-brokers", c.brokers, "-state", c.dir,
 		"-partitions", strconv.Itoa(c.partitions), "-replicas", strconv.Itoa(c.replicas),
 		"-snapshots=" + strconv.FormatBool(c.snapshots), "-retain=" + strconv.FormatBool(c.retain),
-		"-receiver", c.receiver, "-roots", c.roots,
+		"-name", c.name, "-receiver", c.receiver, "-roots", c.roots,
 	}
 }
 
@@ -146,6 +147,7 @@ func runChild(args []string) error {
 	f.IntVar(&c.partitions, "partitions", 0, "")
 	f.IntVar(&c.replicas, "replicas", 0, "")
 	f.BoolVar(&c.snapshots, "snapshots", true, "")
+	f.StringVar(&c.name, "name", "", "")
 	f.BoolVar(&c.retain, "retain", false, "")
 	f.StringVar(&c.receiver, "receiver", "", "")
 	f.StringVar(&c.roots, "roots", "", "")
@@ -177,7 +179,9 @@ func (c *childFlags) engine(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	cfg := engineConfig(clusterAt(c.brokers, logger), c.dir)
+	cluster := clusterAt(c.brokers, logger)
+	cluster.InstanceID = c.name
+	cfg := engineConfig(cluster, c.dir)
 	cfg.Dispatcher = reporting{dispatcher, streams.PartitionOf(c.partitions), reports}
 	cfg.StandbyReplicas = c.replicas
 	if !c.snapshots {

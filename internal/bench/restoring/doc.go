@@ -8,7 +8,7 @@
 // (-steps) are
 //
 //	cold      an engine without local state: from the newest snapshots and the journal's tail
-//	local     the same with its state
+//	local     the same with its state, of an engine that ended and of one that was killed
 //	takeover  an engine with standbys takes over from one that ends, and from one that is killed
 //	fold      the whole journal, and whether the states are equal
 //	topics    what the topics hold while deliveries are made and retention deletes

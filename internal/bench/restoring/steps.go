@@ -49,7 +49,7 @@ func (l *lab) cold(ctx context.Context) error {
 	var took, used []float64
 	for n := range l.opt.times {
 		dir := filepath.Join(l.dir, fmt.Sprintf("cold-%d", n))
-		seconds, processor, err := l.restore(ctx, dir, true)
+		seconds, processor, err := l.restore(ctx, dir, true, syscall.SIGTERM)
 		if err != nil {
 			return err
 		}
@@ -64,35 +64,46 @@ func (l *lab) cold(ctx context.Context) error {
 	return nil
 }
 
-// local measures engines that find the state of one before.
+// local measures engines that find the state of one before, which ended in order or was killed.
 func (l *lab) local(ctx context.Context) error {
 	dir := filepath.Join(l.dir, "local")
-	if _, _, err := l.restore(ctx, dir, true); err != nil {
-		return err
-	}
-	during := measuring.Meanwhile()
-	var took []float64
-	for range l.opt.times {
-		seconds, _, err := l.restore(ctx, dir, false)
-		if err != nil {
+	for _, by := range []struct {
+		how  syscall.Signal
+		what string
+	}{
+		{syscall.SIGTERM, "local state: process start to the first attempt of every partition"},
+		{syscall.SIGKILL, "the same after SIGKILL"},
+	} {
+		if _, _, err := l.restore(ctx, dir, true, by.how); err != nil {
 			return err
 		}
-		took = append(took, seconds)
+		during := measuring.Meanwhile()
+		var took []float64
+		for range l.opt.times {
+			seconds, _, err := l.restore(ctx, dir, false, by.how)
+			if err != nil {
+				return err
+			}
+			took = append(took, seconds)
+		}
+		l.results.add(during(), by.what, "s", aimLocal, took...)
+		if err := os.RemoveAll(dir); err != nil {
+			return err
+		}
 	}
-	l.results.add(during(), "local state: process start to the first attempt of every partition",
-		"s", aimLocal, took...)
-	return os.RemoveAll(dir)
+	return nil
 }
 
 // restore runs an engine until every partition has made an attempt, of a match that was
-// appended before it was started.
+// appended before it was started, and ends it by a signal.
 func (l *lab) restore(
-	ctx context.Context, dir string, fromSnapshots bool,
+	ctx context.Context, dir string, fromSnapshots bool, end syscall.Signal,
 ) (seconds, processor float64, err error) {
 	if err := l.appendEach(ctx); err != nil {
 		return 0, 0, err
 	}
-	p, err := l.begin(childFlags{kind: "engine", dir: dir, snapshots: true})
+	// With a name it has its partitions again at once, also after it was killed.
+	p, err := l.begin(childFlags{kind: "engine", dir: dir, snapshots: true, name: "restored"})
 	if err != nil {
 		return 0, 0, err
 	}
@@ -101,7 +112,7 @@ func (l *lab) restore(
 		return 0, 0, errors.Join(err, p.Stop(syscall.SIGKILL))
 	}
 	used, err := measuring.ProcessorTime(p.PID())
-	if err := errors.Join(err, p.Stop(syscall.SIGTERM)); err != nil {
+	if err := errors.Join(err, p.Stop(end)); err != nil {
 		return 0, 0, err
 	}
 	log, err := os.ReadFile(p.Log())
