@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -84,9 +83,6 @@ func (r *fixturesRecord) run(cmd *cobra.Command, _ []string) error {
 	endpoint, err := theEndpoint(cmd.Context(), c, filter.EndpointID)
 	if err != nil {
 		return err
-	}
-	if err := os.MkdirAll(r.dir, 0o750); err != nil {
-		return fmt.Errorf("--to: %w", err)
 	}
 	filter.EndpointID = endpoint.ID
 	recorder := fixtures.Recorder{

@@ -67,7 +67,8 @@ would a password.`,
 		"and operate: no more than the API key may")
 	c.Flags().StringVar(&endpoint, "endpoint", "",
 		"the endpoint (ep_…) of which alone the link is (default: all of the account)")
-	c.Flags().DurationVar(&lasts, "expires-in", time.Hour,
-		"how long the pages can be used, from 1m to 24h")
+	cli.DurationWithin(c.Flags(), &lasts, "expires-in", time.Hour, time.Minute, 24*time.Hour,
+		"how long the pages can be used")
+	_ = c.MarkFlagRequired("permissions")
 	return c
 }

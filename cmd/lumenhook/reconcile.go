@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lumenhook/lumenhook/internal/apicli"
 	"github.com/lumenhook/lumenhook/internal/cli"
 	"github.com/lumenhook/lumenhook/internal/ledgerflags"
 	"github.com/lumenhook/lumenhook/internal/reconcile"
@@ -73,6 +74,9 @@ move is recorded (see lumenhook statement) is shown, and not compared.`,
 func (r *reconcileFlags) run(ctx context.Context) (report reconcile.Report, err error) {
 	if err := r.source.CheckAccounts(); err != nil {
 		return report, cli.Usage(err)
+	}
+	if err := apicli.CheckWallet(r.wallet); err != nil {
+		return report, err
 	}
 	if r.timeout < time.Second || r.timeout > reconcileTimeoutMax {
 		return report, cli.Usage(fmt.Errorf("--timeout %v: must be from 1s to %v", r.timeout,

@@ -2,7 +2,9 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"io"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -34,7 +36,8 @@ statement begins with the first ledger that the oldest active watch of the accou
 			if asCSV && (a.JSON || a.Field != "") {
 				return cli.Usage(errors.New("--csv: is another form than --json and --field: give one"))
 			}
-			if _, err := s.Filter(); err != nil {
+			filter, err := s.Filter()
+			if err != nil {
 				return err
 			}
 			c, err := a.API()
@@ -44,6 +47,9 @@ statement begins with the first ledger that the oldest active watch of the accou
 			read, err := s.Read(cmd.Context(), c)
 			if err != nil {
 				return err
+			}
+			if note := apicli.Future(filter, read, time.Now()); note != "" {
+				fmt.Fprintln(cmd.ErrOrStderr(), note)
 			}
 			if out := cmd.OutOrStdout(); asCSV {
 				err = apicli.WriteStatement(out, read)

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"encoding/json"
 	"net/http"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/lumenhook/lumenhook/api/client"
@@ -26,6 +28,11 @@ func TestAStatementHasThePaymentOfAWebhook(t *testing.T) {
 	if got.ThroughLedger == nil || *got.ThroughLedger < paid.Ledger || len(got.Data) != 1 ||
 		got.Data[0].Ledger != paid.Ledger {
 		t.Errorf("of a payment in ledger %d: %+v", paid.Ledger, got)
+	}
+	code, out, said := invoked(t, "statement", "--wallet", wallet, "--from", "2999-01-01T00:00:00Z",
+		"--data-dir", s.dir, "--json")
+	if code != 0 || !json.Valid([]byte(out)) || !strings.Contains(said, "--from is in the future") {
+		t.Errorf("of the future it ended with %d: %s%s", code, out, said)
 	}
 	s.eventually("the webhook", func() bool { return h.has(paid.ID) })
 	s.interrupt()

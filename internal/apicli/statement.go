@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/pflag"
 
@@ -43,7 +44,7 @@ var ledgerForm = regexp.MustCompile(`^[0-9]+$`)
 
 // Filter returns what the flags ask for.
 func (s *Statement) Filter() (f client.StatementFilter, err error) {
-	f.Asset = s.asset
+	f.Asset, err = s.asset, CheckWallet(s.Wallet)
 	for _, b := range []struct {
 		flag, value string
 		ledger      *uint32
@@ -94,6 +95,19 @@ func (s *Statement) Read(ctx context.Context, c *client.Client) (all client.Stat
 		}
 		page.Cursor = *all.NextCursor
 	}
+}
+
+// Future says that a statement begins after all that has happened; empty: it does not. Such a one
+// has no moves, and another program's clock or a typing mistake may be why.
+func Future(f client.StatementFilter, read client.Statement, now time.Time) string {
+	const said = "--from is in the future: there is no move yet, and balances are those of now"
+	switch through := read.ThroughLedger; {
+	case f.From.After(now):
+		return said
+	case through != nil && f.FromLedger > *through:
+		return fmt.Sprintf("%s; the newest ledger that was read is %d", said, *through)
+	}
+	return ""
 }
 
 // ShowStatement prints a statement for people.

@@ -283,7 +283,11 @@ func TestARefusalIsToldByItsFlags(t *testing.T) {
 // A key that is refused is named by where it came from, and an id by what it is.
 func TestARefusalNamesTheKeyAndTheID(t *testing.T) {
 	keyless := &client.Problem{Status: http.StatusUnauthorized, Detail: "Send a valid API key."}
-	gone := &client.Problem{Status: http.StatusNotFound, Detail: "There is no such pet."}
+	missing := func(detail string) *client.Problem {
+		return &client.Problem{Status: http.StatusNotFound, Detail: detail}
+	}
+	gone, away := missing("There is no such pet."), missing("There is no such watch.")
+	noEndpoint := missing("Your account has no endpoint with this id.")
 	for _, c := range []struct {
 		refused *client.Problem
 		value   string // of the key's variable
@@ -294,13 +298,17 @@ func TestARefusalNamesTheKeyAndTheID(t *testing.T) {
 		{keyless, "k", nil, "the service refuses the API key of LUMENHOOK_API_KEY: "},
 		{keyless, "", nil, "the service refuses the API key of the data folder .zoo: "},
 		{gone, "", []string{"pet_1"}, "There is no such pet: pet_1"},
-		{gone, "", []string{"--watch", "wat_1"}, "There is no such pet: wat_1"},
+		{away, "", []string{"--watch", "wat_1"}, "There is no such watch: wat_1"},
+		{away, "", []string{"--endpoint", "ep_1"}, "There is no such watch."},
+		{noEndpoint, "", []string{"--watch", "wat_1", "--endpoint", "ep_1"},
+			"Your account has no endpoint with this id: ep_1"},
 		{gone, "", nil, "There is no such pet."},
 	} {
 		flags := pflag.NewFlagSet("x", pflag.ContinueOnError)
 		flags.String("api-key", "", "")
 		flags.String("data-dir", ".zoo", "")
 		flags.String("watch", "", "")
+		flags.String("endpoint", "", "")
 		if err := flags.Parse(c.args); err != nil {
 			t.Fatal(err)
 		}
@@ -315,6 +323,62 @@ func TestARefusalNamesTheKeyAndTheID(t *testing.T) {
 			t.Errorf("%v: %s", c.args, got)
 		}
 		_ = os.Unsetenv(Variable("api-key"))
+	}
+}
+
+// The other end of a range that is empty is named by its flag too, and other words stay.
+func TestARangeIsToldByItsFlags(t *testing.T) {
+	flags := pflag.NewFlagSet("x", pflag.ContinueOnError)
+	for _, name := range []string{"min-amount", "max-amount", "since", "until"} {
+		flags.String(name, "", "")
+	}
+	empty := func(parameter, detail string) error {
+		return &client.Problem{Status: http.StatusBadRequest, Errors: []client.Fault{
+			{Parameter: parameter, Code: problem.FaultRangeIsEmpty, Detail: detail},
+		}}
+	}
+	for want, err := range map[string]error{
+		"--max-amount: must not be less than --min-amount": empty("maxAmount",
+			"must not be less than minAmount"),
+		"--until: must be later than --since": empty("until", "must be later than since"),
+	} {
+		if got := Explain(err, flags); got != want {
+			t.Errorf("%q, not %q", got, want)
+		}
+	}
+}
+
+// A duration with bounds is refused with both, though it is longer than any duration can be.
+func TestADurationHasItsBounds(t *testing.T) {
+	for value, want := range map[string]string{
+		"24h": "", "1m": "", "90m": "",
+		"25h": "from 1m to 24h", "59s": "from 1m to 24h", "99999999h": "from 1m to 24h",
+		"x": "from 1m to 24h",
+	} {
+		var lasts time.Duration
+		var said bytes.Buffer
+		root := &cobra.Command{Use: "prog", RunE: func(*cobra.Command, []string) error { return nil }}
+		DurationWithin(root.Flags(), &lasts, "lasts", time.Hour, time.Minute, 24*time.Hour, "how long")
+		code := Execute(t.Context(), Line{Root: root, Args: []string{"--lasts", value}, Stderr: &said})
+		switch {
+		case want == "" && code != 0,
+			want != "" && (code != ExitUsage || lasts != time.Hour || !strings.HasPrefix(said.String(),
+				"prog: --lasts \""+value+"\": must be a time "+want)):
+			t.Errorf("%s ended with %d: %s", value, code, &said)
+		}
+	}
+}
+
+// What waits for the future begins in no future; a clock may be a little ahead.
+func TestAFutureIsNoBeginning(t *testing.T) {
+	for offset, taken := range map[time.Duration]bool{
+		-time.Hour: true, 10 * time.Second: true, time.Hour: false,
+	} {
+		text := time.Now().Add(offset).Format(time.RFC3339)
+		_, err := PastFlag("since", text)
+		if (err == nil) != taken || err != nil && !strings.Contains(err.Error(), "--since \""+text) {
+			t.Errorf("%s from now: %v", offset, err)
+		}
 	}
 }
 

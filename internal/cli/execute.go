@@ -175,6 +175,9 @@ func (l Line) flagFault(c *cobra.Command, err error) error {
 
 // form describes the value of a flag that is no text.
 func form(f *pflag.Flag) string {
+	if span := f.Annotations[within]; len(span) > 0 {
+		return "must be a time " + span[0]
+	}
 	switch f.Value.Type() {
 	case "bool":
 		return "must be true or false"

@@ -254,16 +254,16 @@ var flagsOf = map[string]string{
 func refusal(p *client.Problem, flags *pflag.FlagSet) string {
 	var lines []string
 	for _, f := range p.Errors {
-		lines = append(lines,
-			place(f, flags)+strings.TrimPrefix(f.Detail, strings.TrimPrefix(f.Pointer, "/")+" "))
+		detail := strings.TrimPrefix(f.Detail, strings.TrimPrefix(f.Pointer, "/")+" ")
+		lines = append(lines, place(f, flags)+withFlags(f, detail, flags))
 	}
 	switch {
 	case len(lines) > 0:
 		return strings.Join(lines, "\n")
 	case p.Status == http.StatusUnauthorized:
 		return keyRefused(flags)
-	case p.Status == http.StatusNotFound && named(flags) != "":
-		return strings.TrimSuffix(p.Detail, ".") + ": " + named(flags)
+	case p.Status == http.StatusNotFound && named(p, flags) != "":
+		return strings.TrimSuffix(p.Detail, ".") + ": " + named(p, flags)
 	case p.Status >= http.StatusInternalServerError:
 		return p.Detail + " (" + p.Code + ", request " + p.RequestID + ")"
 	}
@@ -284,15 +284,34 @@ func keyRefused(flags *pflag.FlagSet) string {
 	return "the service refuses the API key"
 }
 
-// named returns the id that a command line names: its argument, or that of --watch.
-func named(flags *pflag.FlagSet) string {
+// named returns the id on a command line that the API does not find: the argument, or that of
+// the flag whose name the refusal has.
+func named(p *client.Problem, flags *pflag.FlagSet) string {
 	if flags.NArg() == 1 {
 		return flags.Arg(0)
 	}
-	if watch := flags.Lookup("watch"); watch != nil {
-		return watch.Value.String()
+	for _, name := range []string{"watch", "endpoint"} {
+		if flag := flags.Lookup(name); flag != nil && flag.Changed && strings.Contains(p.Detail, name) {
+			return flag.Value.String()
+		}
 	}
 	return ""
+}
+
+var words = regexp.MustCompile(`\w+`)
+
+// withFlags replaces the other end of a range in the detail of a fault by its flag: the API names
+// the field or the parameter.
+func withFlags(f client.Fault, detail string, flags *pflag.FlagSet) string {
+	if f.Code != problem.FaultRangeIsEmpty {
+		return detail
+	}
+	return words.ReplaceAllStringFunc(detail, func(word string) string {
+		if flag := flags.Lookup(cmp.Or(flagsOf[word], word)); flag != nil {
+			return "--" + flag.Name
+		}
+		return word
+	})
 }
 
 // isInvalid reports whether the API refused a flag's value that is invalid by itself,

@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/spf13/pflag"
 )
 
 // CheckAddress checks that an address to listen on is of the form host:port.
@@ -42,6 +44,58 @@ func ParseDays(text string) (time.Duration, error) {
 		return 0, fmt.Errorf("must be days such as 90d, or hours such as 2160h")
 	}
 	return d, nil
+}
+
+// within is the annotation of a duration's flag that has bounds, with their text.
+const within = "lumenhook_within"
+
+// bounded is a duration that must be within bounds.
+type bounded struct {
+	value       *time.Duration
+	least, most time.Duration
+}
+
+// DurationWithin adds a flag of a duration from least to most. Another one is a fault of the
+// command line that names both.
+func DurationWithin(
+	f *pflag.FlagSet, value *time.Duration, name string, unlessGiven, least, most time.Duration,
+	usage string,
+) {
+	*value = unlessGiven
+	span := "from " + short(least) + " to " + short(most)
+	f.Var(&bounded{value: value, least: least, most: most}, name, usage+", "+span)
+	annotate(f.Lookup(name), within, span)
+}
+
+func (b *bounded) Set(text string) error {
+	d, err := time.ParseDuration(text)
+	if err == nil && (d < b.least || d > b.most) {
+		err = errors.New("is out of bounds")
+	}
+	if err == nil {
+		*b.value = d
+	}
+	return err
+}
+
+func (b *bounded) String() string {
+	if b.value == nil { // pflag asks for the text of the zero value
+		return ""
+	}
+	return b.value.String()
+}
+
+func (*bounded) Type() string { return "duration" }
+
+// short is the text of a duration as people write it: 24h, and not 24h0m0s.
+func short(d time.Duration) string {
+	text := d.String()
+	for _, zero := range []string{"m0s", "h0m"} {
+		if strings.HasSuffix(text, zero) {
+			text = text[:len(text)-len(zero)+1]
+		}
+	}
+	return text
 }
 
 // Faults joins all faults of a command line to one error, in a fixed order; nil if there

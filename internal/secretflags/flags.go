@@ -22,12 +22,13 @@ type Flags struct {
 	File  string // empty: none; -: standard input
 }
 
+const fileUsage = "file of the endpoint's signing secrets, one a line; - for standard input"
+
 // Register adds the flags.
 func (s *Flags) Register(f *pflag.FlagSet) {
 	f.StringSliceVar(&s.given, "secret", nil, "signing secret of the endpoint "+
 		"(better given as LUMENHOOK_SECRET or in a file); may be repeated")
-	f.StringVar(&s.File, "secret-file", "",
-		"file of the endpoint's signing secrets, one a line; - for standard input")
+	f.StringVar(&s.File, "secret-file", "", fileUsage)
 }
 
 // Given reports whether a secret, or a file of some, was given.
@@ -36,6 +37,10 @@ func (s *Flags) Given() bool { return s.File != "" || len(s.given) > 0 }
 // Read returns the secrets. Its errors name the flag and never its value: it is a secret,
 // or somebody's mistake for one.
 func (s *Flags) Read(stdin io.Reader) ([]domain.Secret, error) {
+	if !s.Given() {
+		return nil, fmt.Errorf("--secret-file must be given: the %s; or give the "+
+			"secret as LUMENHOOK_SECRET", fileUsage)
+	}
 	if s.File != "" {
 		secrets, err := ReadFile(s.File, stdin)
 		if err != nil {
