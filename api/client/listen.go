@@ -35,9 +35,11 @@ type Listener struct {
 	Handle func(context.Context, PulledEvent) error
 	// Missing, if set, is told of numbers whose events are no longer kept and never come.
 	Missing func(Numbers)
-	// Away, if set, is told when the service does not answer, and how far the listener is. It
-	// goes on by itself.
+	// Away, if set, is told when the service no longer answers, and how far the listener is: once
+	// of each time that it is away. It goes on by itself.
 	Away func(err error, after int64)
+	// Back, if set, is told when the service answers again.
+	Back func(after int64)
 }
 
 // Run listens until ctx ends, which is no error, or until it is refused. Without a first answer
@@ -45,15 +47,17 @@ type Listener struct {
 func (l *Listener) Run(ctx context.Context) error {
 	pull, wait := l.From, listenFirstTry
 	pull.Wait = 0
-	for answered := false; ; {
+	for answered, away := false, false; ; {
 		page, err := l.Client.PullEvents(ctx, l.EndpointID, pull)
 		switch {
 		case !l.Once && ctx.Err() != nil:
 			return nil
 		case err != nil && !l.Once && answered && MayPass(err):
-			if l.Away != nil {
+			if l.Away != nil && !away {
 				l.Away(err, pull.After)
 			}
+			// The first answer says that it is back, and does not wait for an event.
+			away, pull.Wait = true, 0
 			// So that not all come back at once: nothing else depends on it.
 			jitter := rand.N(wait / 2) //nolint:forbidigo,gosec // see above
 			if !sleep(ctx, wait/2+jitter) {
@@ -64,7 +68,10 @@ func (l *Listener) Run(ctx context.Context) error {
 		case err != nil:
 			return err
 		}
-		answered, wait = true, listenFirstTry
+		if l.Back != nil && away {
+			l.Back(pull.After)
+		}
+		answered, away, wait = true, false, listenFirstTry
 		pull.Since = time.Time{}
 		if pull.After, err = l.handle(ctx, page); err != nil {
 			return err

@@ -93,3 +93,62 @@ func TestAListenerHandlesFreshSignatures(t *testing.T) {
 		}
 	})
 }
+
+// outages has no events: it answers after the time that it is asked to wait. It is away from the
+// 1st minute to the 10th and from the 20th to the 21st, and refuses from the 30th on.
+type outages struct {
+	began time.Time
+	asked []string // when it was back: by what it was asked first
+	away  bool
+}
+
+func (o *outages) RoundTrip(r *http.Request) (*http.Response, error) {
+	minute := int(time.Since(o.began) / time.Minute)
+	if minute >= 1 && minute < 10 || minute == 20 {
+		o.away = true
+		return nil, errors.New("it is away")
+	}
+	if o.away {
+		o.asked, o.away = append(o.asked, r.URL.RawQuery), false
+	}
+	seconds, _ := strconv.Atoi(r.URL.Query().Get("waitSeconds"))
+	<-time.After(time.Duration(seconds) * time.Second) // of the bubble
+	out := httptest.NewRecorder()
+	if minute >= 30 {
+		out.Header().Set("Content-Type", "application/problem+json")
+		out.WriteHeader(http.StatusForbidden)
+		out.WriteString(`{"status":403,"code":"MISSING_PERMISSION"}`)
+	} else {
+		out.WriteString(`{"data":[],"missing":[],"nextAfter":7}`)
+	}
+	return out.Result(), nil
+}
+
+// However often it asks while the service is away, that is told once, and then that it is back:
+// at once, though no event comes.
+func TestAListenerTellsOfEachOutageOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := &outages{began: time.Now()}
+		c, err := client.New("http://127.0.0.1:1", "key", &http.Client{Transport: o})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var told []string
+		l := client.Listener{
+			Client:     c,
+			EndpointID: "ep_1",
+			Away:       func(_ error, after int64) { told = append(told, fmt.Sprintf("away %d", after)) },
+			Back:       func(after int64) { told = append(told, fmt.Sprintf("back %d", after)) },
+		}
+		var refused *client.Problem
+		if err := l.Run(t.Context()); !errors.As(err, &refused) {
+			t.Errorf("it ended with %v", err)
+		}
+		if want := []string{"away 7", "back 7", "away 7", "back 7"}; !slices.Equal(told, want) {
+			t.Errorf("it told %q", told)
+		}
+		if want := []string{"after=7", "after=7"}; !slices.Equal(o.asked, want) {
+			t.Errorf("it was back when it was asked %q", o.asked)
+		}
+	})
+}

@@ -4,9 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -128,16 +125,12 @@ and is sent again nothing is shown: "lumenhook events get" has them.`,
   lumenhook events tail --since 10m --json`,
 		Args: cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			filter, err := f.Filter()
+			filter, err := f.TailFilter()
 			switch {
 			case err != nil:
 				return err
 			case a.Field != "":
 				return cli.Usage(errors.New("--field: events are shown as whole lines: leave it out"))
-			case filter.State != "" && !slices.Contains(apicli.States, filter.State):
-				return cli.Usage(fmt.Errorf("--state: must be one of %s", strings.Join(apicli.States, ", ")))
-			case filter.Since.IsZero():
-				filter.Since = time.Now()
 			}
 			c, err := a.API()
 			if err != nil {

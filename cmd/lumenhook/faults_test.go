@@ -49,6 +49,8 @@ const (
 
 var (
 	badSince = []string{`--since "x": must be a time`, "--since", "x"}
+	aFuture  = []string{`--since "2999-01-01T00:00:00Z": is in the future`,
+		"--since", "2999-01-01T00:00:00Z"}
 	badLimit = []string{"--limit 0: must be from 1 to 250", "--limit", "0"}
 	badState = []string{"--state: must be one of QUEUED, WAITING,", "--state", "DELIVRED"}
 	badTable = []string{`--table "x": must be one of payments,`, "--table", "x"}
@@ -84,7 +86,12 @@ var commandFaults = map[string]faultsOf{
 	"keys revoke": {asks: theAPI, args: []string{noKey}, refused: "There is no such key: " + noKey},
 	"keys roll":   {asks: theAPI, args: []string{noKey}, refused: "There is no such key: " + noKey},
 	"portal link": {asks: theAPI, args: []string{"--permissions", "read"},
-		faults: [][]string{badKind, {"--expires-in", "--expires-in", "5s"}}},
+		faults: [][]string{
+			badKind,
+			{`--expires-in "5s": must be a time from 1m to 24h`, "--expires-in", "5s"},
+			{`--expires-in "25h": must be a time from 1m to 24h`, "--expires-in", "25h"},
+			{`--expires-in "99999999h": must be a time from 1m to 24h`, "--expires-in", "99999999h"},
+		}},
 	"endpoints create": {
 		asks: theAPI,
 		args: []string{"--url", "https://10.0.0.1/"},
@@ -165,6 +172,7 @@ var commandFaults = map[string]faultsOf{
 		asks: theAPI,
 		args: []string{"--wallet", aWallet},
 		faults: [][]string{
+			{"--wallet: must be an account's address: 56 characters", "--wallet", "GXXX"},
 			{`--from "x": must be a time`, "--from", "x"},
 			{`--to "0": must be a ledger from 1`, "--to", "0"},
 			{"--asset: must be XLM, a code and its issuer", "--asset", "x"},
@@ -176,6 +184,7 @@ var commandFaults = map[string]faultsOf{
 		asks: theAPI,
 		args: []string{"--wallet", aWallet},
 		faults: [][]string{
+			{"--wallet: must be an account's address: 56 characters", "--wallet", "GXXX"},
 			{`--ledger-source "lake": must be rpc or horizon`, "--ledger-source", "lake"},
 			{"--stellar-rpc-url and --horizon-url: must be like", "--horizon-url", "x"},
 			{`--horizon-url "": name a Horizon server`, "--ledger-source", "horizon"},
@@ -188,7 +197,9 @@ var commandFaults = map[string]faultsOf{
 	"events list": {asks: theAPI, faults: [][]string{
 		badLimit, badSince, badState, badCursor, {"--tx: must be a transaction's hash", "--tx", "x"},
 		{"--payment: must be a payment's id", "--payment", "x"},
-		{"--min-amount", "--min-amount", "x"}, {"--asset: must be XLM", "--asset", "USD"},
+		{"--min-amount", "--min-amount", "x"},
+		{"--max-amount: must not be less than --min-amount", "--min-amount", "5", "--max-amount", "3"},
+		{"--asset: must be XLM", "--asset", "USD"},
 	}},
 	"events get": {
 		asks:    theAPI,
@@ -217,10 +228,12 @@ var commandFaults = map[string]faultsOf{
 		asks: theAPI,
 		args: []string{"--endpoint", noEndpoint},
 		faults: [][]string{
-			badSince, badState,
+			badSince, badState, aFuture,
 			{"--field: events are shown as whole lines", "--field", "id"},
 			{"--asset: must be XLM", "--asset", "USD"},
+			{`--type "x": must be one of payment.received,`, "--type", "x"},
 		},
+		refused: "Your account has no endpoint with this id: " + noEndpoint,
 	},
 	"trigger": {
 		asks: theAPI,
@@ -229,6 +242,7 @@ var commandFaults = map[string]faultsOf{
 			{`--to "x": must be an address such as`, "--to", "x"},
 			{"--endpoint and --to: give one of them", "--to", "http://127.0.0.1:1"},
 			{"--count 0 --repeat 0: must be from", "--count", "0"},
+			{"--secret-file must be given", "--endpoint", "", "--to", "http://127.0.0.1:1"},
 			{"--stale is of samples that are posted straight", "--stale"},
 			{"--amount is of samples that are posted straight", "--amount", "1"},
 			{`"payment.lost" is no type of a sample`, "payment.lost"},
@@ -260,7 +274,9 @@ var commandFaults = map[string]faultsOf{
 		asks: theAPI,
 		args: []string{"--endpoint", noEndpoint},
 		faults: [][]string{
-			badSince,
+			badSince, aFuture,
+			{`--events "bogus": must be one of payment.received, payment.rejected, test.ping,`,
+				"--events", "payment.received,bogus"},
 			{"--field: events are shown as whole lines", "--field", "id"},
 			{`--forward-to "x": must be an address such as`, "--forward-to", "x"},
 			{"--fail and --header are for events that are posted", "--fail", "503"},

@@ -109,6 +109,7 @@ func (l *listening) run(cmd *cobra.Command, _ []string) error {
 		Handle:     forwarder.Handle,
 		Missing:    apicli.TellMissing(report.Tell),
 		Away:       apicli.TellAway(report.Tell),
+		Back:       apicli.TellBack(report.Tell),
 	}
 	err = listener.Run(ctx)
 	if err == nil && l.url != "" {
@@ -119,12 +120,13 @@ func (l *listening) run(cmd *cobra.Command, _ []string) error {
 
 // flags makes of the flags how events are forwarded, and since when.
 func (l *listening) flags(report *forward.Report) (*forward.Forwarder, time.Time, error) {
-	from, sinceErr := cli.InstantFlag("since", l.since)
+	from, sinceErr := cli.PastFlag("since", l.since)
 	if l.since == "" {
 		from = time.Now()
 	}
 	forwarder := forward.New(l.url, report)
 	forwarder.Types = l.types
+	typesErr := apicli.CheckTypes("events", l.types)
 	var failErr, urlErr, fieldErr error
 	if forwarder.Faults, failErr = forward.ParseFaults(l.fail); failErr != nil {
 		failErr = cli.Usage(fmt.Errorf("--fail: %w", failErr))
@@ -142,7 +144,9 @@ func (l *listening) flags(report *forward.Report) (*forward.Forwarder, time.Time
 	}
 	var headerErr error
 	forwarder.Header, headerErr = headersOf(l.headers)
-	return forwarder, from, cli.Faults([]error{sinceErr, failErr, urlErr, fieldErr, headerErr})
+	return forwarder, from, cli.Faults([]error{
+		sinceErr, typesErr, failErr, urlErr, fieldErr, headerErr,
+	})
 }
 
 func headersOf(flags []string) (http.Header, error) {

@@ -106,6 +106,11 @@ func TestAReceiverOnALaptopListens(t *testing.T) {
 		return strings.Count(p.said.String(), "  200 OK in ") == 2
 	})
 	p.end(t, syscall.SIGINT)
+	for _, once := range []string{"once the service answers", "the service answers again"} {
+		if strings.Count(p.said.String(), once) != 1 {
+			t.Errorf("it does not say %q once:\n%s", once, p.said)
+		}
+	}
 	if !strings.Contains(p.said.String(), "events accepted: 2, not accepted: 0") {
 		t.Errorf("it says\n%s", p.said)
 	}

@@ -28,7 +28,7 @@ func TestEventsAreSeenAsTheyHappen(t *testing.T) {
 	wallet := s.watchedWalletOf(endpoint)
 	s.eventually("a history", func() bool { _, err := s.tryCLI("events", "list"); return err == nil })
 	all := s.tail("--json")
-	others := s.tail("--wallet", aWallet)
+	others := s.tail("--wallet", s.watchedWalletOf(endpoint))
 	for _, p := range []puller{all, others} { // what is paid before it is not shown
 		s.eventually("it tails", func() bool {
 			return strings.Contains(p.said.String(), "as they happen")
@@ -52,11 +52,42 @@ func TestEventsAreSeenAsTheyHappen(t *testing.T) {
 	s.start(flags...)
 	s.must("devnet", "pay", "--to", wallet, "--amount", "2")
 	s.eventually("it goes on", delivered(t, all, 2))
+	s.eventually("and says so", func() bool {
+		return strings.Contains(all.said.String(), "the service answers again")
+	})
 	all.end(t, syscall.SIGINT)
 	others.end(t, syscall.SIGINT)
 	if strings.Contains(others.said.String(), "evt_") {
 		t.Errorf("another wallet's tail shows\n%s", others.said)
 	}
+	s.interrupt()
+}
+
+// A filter that names what is not there is refused, and not waited for; of one that may still take
+// events it is told that none is there yet.
+func TestATailSaysThatNothingIsSelected(t *testing.T) {
+	s := &testService{t: t, dir: t.TempDir()}
+	h := startHooks(t, s.dir)
+	s.start("--no-demo", "--egress-ports", "1024-65535", "--ledger-interval", "100ms")
+	endpoint := s.endpointAt(h)
+	s.eventually("a history", func() bool { _, err := s.tryCLI("events", "list"); return err == nil })
+	for want, filter := range map[string][]string{
+		"no endpoint with this id: " + noEndpoint: {"--endpoint", noEndpoint},
+		"no watch with this id: " + noWatch:       {"--endpoint", endpoint, "--watch", noWatch},
+		"--wallet: no watch of your account":      {"--wallet", aWallet},
+		"--wallet: must be an account's address":  {"--wallet", "GXXX"},
+	} {
+		code, out, said := invoked(t, append([]string{"events", "tail", "--data-dir", s.dir}, filter...)...)
+		if code == 0 || !strings.Contains(said, want) || strings.Contains(out+said, "as they happen") {
+			t.Errorf("%q ended with %d: %s%s", filter, code, out, said)
+		}
+	}
+	one := s.tail("--wallet", s.watchedWalletOf(endpoint), "--memo", "order-1")
+	s.eventually("it waits", func() bool {
+		return strings.Contains(one.said.String(), "no event is of these filters yet") &&
+			strings.Contains(one.said.String(), "as they happen")
+	})
+	one.end(t, syscall.SIGINT)
 	s.interrupt()
 }
 

@@ -14,9 +14,11 @@
 //	secretout.go  a new secret, kept off the terminal
 //	pull.go       an endpoint's events as lines, appended to a file
 //	tail.go       events and attempts as they happen
+//	tailfilter.go whether a tail's filter can take any
 //	coverage.go   which ledgers were read
 //	receipt.go    receipts of attempts, and what they prove
 //	history.go    what an endpoint, a watch or a delivery was
+//	wallet.go     the address of a wallet
 //	statement.go  what moved a wallet's balances
 //	backfill.go   a backfill, followed to its end
 package apicli

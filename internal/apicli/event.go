@@ -4,10 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
+	"time"
 
 	"github.com/spf13/pflag"
 
 	"github.com/lumenhook/lumenhook/api/client"
+	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/cli"
 )
 
@@ -61,6 +65,22 @@ func ShowResent(w io.Writer, a client.Resent) {
 // States are those of a delivery.
 var States = []string{"QUEUED", "WAITING", "DELIVERED", "FAILED", "CANCELLED"}
 
+// types are those of events.
+var types = []string{
+	string(domain.PaymentReceived), string(domain.PaymentRejected), string(domain.TestPing),
+	string(domain.EndpointFailingEvent), string(domain.EndpointDisabledEvent),
+}
+
+// CheckTypes refuses what is no type of events, as the value of a flag.
+func CheckTypes(flag string, given []string) error {
+	for _, one := range given {
+		if !slices.Contains(types, one) {
+			return cli.Usage(fmt.Errorf("--%s %q: must be one of %s", flag, one, strings.Join(types, ", ")))
+		}
+	}
+	return nil
+}
+
 // EventFilter are the flags of a list of events.
 type EventFilter struct {
 	client.EventFilter
@@ -102,6 +122,23 @@ func (e *EventFilter) registerPaid(f *pflag.FlagSet) {
 	f.StringVar(&e.Asset, "asset", "", "only payments in this asset: XLM or CODE:ISSUER")
 	f.StringVar(&e.MinAmount, "min-amount", "", "only payments of this amount or more, such as 12.5")
 	f.StringVar(&e.MaxAmount, "max-amount", "", "only payments of this amount or less")
+}
+
+// TailFilter returns the filter of a tail, which begins now unless --since says when.
+func (e *EventFilter) TailFilter() (client.EventFilter, error) {
+	var faults [3]error
+	filter := e.EventFilter
+	filter.Since, faults[0] = cli.PastFlag("since", e.since)
+	if filter.State != "" && !slices.Contains(States, filter.State) {
+		faults[1] = cli.Usage(fmt.Errorf("--state: must be one of %s", strings.Join(States, ", ")))
+	}
+	if filter.Type != "" {
+		faults[2] = CheckTypes("type", []string{filter.Type})
+	}
+	if filter.Since.IsZero() {
+		filter.Since = time.Now()
+	}
+	return filter, errors.Join(faults[:]...)
 }
 
 // Filter returns the filter that the flags describe.

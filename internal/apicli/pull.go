@@ -54,6 +54,7 @@ func (p *Puller) Run(ctx context.Context) error {
 		Handle:     func(_ context.Context, e client.PulledEvent) error { return p.write(e) },
 		Missing:    TellMissing(p.Tell),
 		Away:       TellAway(p.Tell),
+		Back:       TellBack(p.Tell),
 	}
 	return l.Run(ctx)
 }
@@ -62,6 +63,16 @@ func (p *Puller) Run(ctx context.Context) error {
 func TellMissing(to io.Writer) func(client.Numbers) {
 	return func(m client.Numbers) {
 		_, _ = fmt.Fprintf(to, "the events %d to %d are no longer kept, and never come\n", m.From, m.To)
+	}
+}
+
+// answersAgain is said of a service that was away.
+const answersAgain = "the service answers again"
+
+// TellBack tells whoever runs a command that the service answers again.
+func TellBack(to io.Writer) func(int64) {
+	return func(after int64) {
+		_, _ = fmt.Fprintf(to, "%s; going on from %d\n", answersAgain, after)
 	}
 }
 

@@ -102,11 +102,16 @@ func (t *Tail) Run(ctx context.Context) error {
 		return err
 	}
 	t.newest = t.Filter.Since
-	fmt.Fprintln(t.Tell, "showing events and attempts as they happen; Ctrl-C ends it")
-	err = t.begin(ctx)
-	if err != nil && ctx.Err() == nil {
+	if err = t.selects(ctx); err == nil {
+		err = t.begin(ctx)
+	}
+	switch {
+	case ctx.Err() != nil:
+		return nil
+	case err != nil:
 		return err
 	}
+	fmt.Fprintln(t.Tell, "showing events and attempts as they happen; Ctrl-C ends it")
 	wait, away := tailEvery, false
 	for tailPause(ctx, wait) {
 		err := t.round(ctx)
@@ -121,6 +126,9 @@ func (t *Tail) Run(ctx context.Context) error {
 		case err != nil:
 			wait = min(2*wait, tailLastTry)
 		default:
+			if away {
+				fmt.Fprintln(t.Tell, answersAgain)
+			}
 			wait, away = tailEvery, false
 		}
 	}
@@ -218,16 +226,24 @@ func (t *Tail) recent(ctx context.Context) ([]client.Event, error) {
 	if t.oldest = filter.Since; whole || len(events) == 0 {
 		return events, nil
 	}
-	last := events[len(events)-1]
-	t.oldest = last.CreatedAt
-	late := func(e client.Event) bool {
-		return !t.known.Contains(e.ID) && !e.CreatedAt.After(t.newest)
-	}
-	if !t.known.Contains(last.ID) || slices.ContainsFunc(events, late) {
+	t.oldest = events[len(events)-1].CreatedAt
+	if t.mayMiss(events) {
 		fmt.Fprintf(t.Tell, "more than %d events came at once: the oldest of them are not shown, and "+
 			"`lumenhook events list` has them\n", len(events))
 	}
 	return events, nil
+}
+
+// mayMiss reports whether there may be older events, beyond a list of as many as a round reads,
+// that were never shown: its last was not either; or one that came late, after newer ones had been
+// shown, is in the older half of the time that the list reaches back, so that others may have come
+// as late. That a few come late is usual where many come, and is no reason to warn.
+func (t *Tail) mayMiss(events []client.Event) bool {
+	last := events[len(events)-1]
+	half := last.CreatedAt.Add(max(0, t.newest.Sub(last.CreatedAt)) / 2)
+	return !t.known.Contains(last.ID) || slices.ContainsFunc(events, func(e client.Event) bool {
+		return !t.known.Contains(e.ID) && !e.CreatedAt.After(half)
+	})
 }
 
 // see shows an event of a list: that it is there, and what became of it since.
