@@ -26,7 +26,12 @@ type ProvedLog struct {
 	Attempts []Attempt `json:"attempts"`
 }
 
-// Verify verifies a receipt with the published keys. An error says what is wrong with it.
+// ErrNoReceipt means that a text is no receipt of a form that this program knows, of which nothing
+// was verified, or refuted.
+var ErrNoReceipt = errors.New("it is no receipt")
+
+// Verify verifies a receipt with the published keys. An error says what is wrong with it; one that
+// is not [ErrNoReceipt] refutes it.
 func Verify(text []byte, keys Keys) (Proved, error) {
 	r, err := parse(text)
 	if err != nil {
@@ -44,15 +49,18 @@ func Verify(text []byte, keys Keys) (Proved, error) {
 // parse refuses what it does not know: nothing would prove it.
 func parse(text []byte) (r Receipt, err error) {
 	if len(text) > MaxBytes {
-		return r, fmt.Errorf("it is larger than %d MiB, and no receipt", MaxBytes>>20)
+		return r, fmt.Errorf("%w: it is larger than %d MiB", ErrNoReceipt, MaxBytes>>20)
+	}
+	if len(bytes.TrimSpace(text)) == 0 {
+		return r, fmt.Errorf("%w: it is empty", ErrNoReceipt)
 	}
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(&r); err != nil {
-		return r, fmt.Errorf("it is no receipt: %w", err)
+		return r, fmt.Errorf("%w: %w", ErrNoReceipt, err)
 	}
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return r, errors.New("it is no receipt: something stands behind it")
+		return r, fmt.Errorf("%w: something stands behind it", ErrNoReceipt)
 	}
 	attempts := 0
 	for _, log := range r.Logs {
@@ -60,11 +68,13 @@ func parse(text []byte) (r Receipt, err error) {
 	}
 	switch {
 	case r.Format != Format:
-		return r, fmt.Errorf("it is of the format %q, and this program knows %q", r.Format, Format)
+		return r, fmt.Errorf("%w: it is of the format %q, and this program knows %q", ErrNoReceipt,
+			r.Format, Format)
 	case attempts == 0:
-		return r, errors.New("it has no attempt, and so proves nothing")
+		return r, fmt.Errorf("%w: it has no attempt, and so proves nothing", ErrNoReceipt)
 	case attempts > MaxAttempts || len(r.Logs) > attempts:
-		return r, fmt.Errorf("it has more than %d attempts, or logs without any", MaxAttempts)
+		return r, fmt.Errorf("%w: it has more than %d attempts, or logs without any", ErrNoReceipt,
+			MaxAttempts)
 	}
 	return r, nil
 }

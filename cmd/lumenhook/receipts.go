@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 
 	"github.com/spf13/cobra"
 
@@ -83,19 +84,32 @@ With --body also that the attempts were sent with this body, byte for byte. With
 a receipt that you had before, also that the log goes on from where it was then: that
 nothing of it was changed, left out or put in between since.
 
-It ends with 3 when something is not as it should be, and says what.`,
+It ends with 3 when something is not as it should be, and says what; and with 1 when that
+could not be found out, as of a file that is missing or no receipt. With --json the answer
+says so too: verified, and the reason why not.`,
 		Example: `  # Was this payload sent, and is it signed?
   lumenhook verify-receipt receipt.json --keys https://hooks.example/.well-known/jwks.json
 
   # For a program
   lumenhook verify-receipt receipt.json --keys https://hooks.example/.well-known/jwks.json --json`,
 		Args: cli.OneArgument,
+		PreRunE: func(_ *cobra.Command, args []string) error {
+			if v.keys != "" || args[0] == "-" {
+				return nil
+			}
+			_, err := os.Stat(args[0]) // told with the keys that are missing, and not after them
+			return err
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			proved, err := v.run(cmd.Context(), cmd.InOrStdin(), args[0])
-			if err != nil {
+			result, err := v.run(cmd.Context(), cmd.InOrStdin(), args[0])
+			switch {
+			case err == nil:
+				return v.Print(cmd.OutOrStdout(), result, func(w io.Writer) { apicli.ShowProved(w, result) })
+			case !v.JSON:
 				return err
 			}
-			return v.Print(cmd.OutOrStdout(), proved, func(w io.Writer) { apicli.ShowProved(w, proved) })
+			result = apicli.ReceiptResult{Reason: cli.Explain(err, cmd.Flags())}
+			return errors.Join(err, v.Print(cmd.OutOrStdout(), result, nil))
 		},
 	}
 	f := c.Flags()
@@ -110,43 +124,72 @@ It ends with 3 when something is not as it should be, and says what.`,
 
 func (v *receiptCheck) run(
 	ctx context.Context, stdin io.Reader, file string,
-) (proved receipt.Proved, err error) {
-	keys, err := apicli.ReadReceiptKeys(ctx, v.keys)
+) (result apicli.ReceiptResult, err error) {
+	text, err := readReceipt(stdin, file)
+	keys, keysErr := apicli.ReadReceiptKeys(ctx, v.keys)
+	if keysErr != nil {
+		keysErr = fmt.Errorf("--keys %q: %w", v.keys, keysErr)
+	}
+	if err := errors.Join(err, keysErr); err != nil {
+		return result, err
+	}
+	proved, err := verified(file, text, keys)
 	if err != nil {
-		return proved, fmt.Errorf("--keys %q: %w", v.keys, err)
+		return result, err
 	}
-	if proved, err = verifyFile(stdin, file, keys); err != nil {
-		return proved, err
-	}
+	result = apicli.ReceiptResult{Verified: true, Proved: &proved}
 	if v.body != "" {
 		body, err := cli.ReadInput(stdin, v.body, maxBodyBytes)
 		if err != nil {
-			return proved, fmt.Errorf("--body %q: %w", v.body, err)
+			return result, fmt.Errorf("--body %q: %w", v.body, err)
 		}
 		if err := apicli.SentBody(proved, body); err != nil {
-			return proved, cli.Differs(fmt.Errorf("--body %q: %w", v.body, err))
+			return result, cli.Differs(fmt.Errorf("--body %q: %w", v.body, err))
 		}
+		result.SentBody = v.body
 	}
 	if v.earlier != "" {
-		earlier, err := verifyFile(stdin, v.earlier, keys)
-		if err != nil {
-			return proved, fmt.Errorf("--earlier: %w", err)
-		}
-		if err := receipt.VerifyEarlier(proved, earlier); err != nil {
-			return proved, cli.Differs(fmt.Errorf("--earlier %q: %w", v.earlier, err))
+		if result.GoesOn, err = v.goesOn(stdin, proved, keys); err != nil {
+			return result, fmt.Errorf("--earlier %w", err)
 		}
 	}
-	return proved, nil
+	return result, nil
 }
 
-func verifyFile(stdin io.Reader, file string, keys receipt.Keys) (receipt.Proved, error) {
+// goesOn holds a receipt that is right against the earlier one.
+func (v *receiptCheck) goesOn(
+	stdin io.Reader, proved receipt.Proved, keys receipt.Keys,
+) ([]apicli.GoesOnLog, error) {
+	text, err := readReceipt(stdin, v.earlier)
+	if err != nil {
+		return nil, err
+	}
+	earlier, err := verified(v.earlier, text, keys)
+	if err != nil {
+		return nil, err
+	}
+	if err := receipt.VerifyEarlier(proved, earlier); err != nil {
+		return nil, cli.Differs(fmt.Errorf("%s: %w", v.earlier, err))
+	}
+	return apicli.GoesOn(proved, earlier), nil
+}
+
+func readReceipt(stdin io.Reader, file string) ([]byte, error) {
 	text, err := cli.ReadInput(stdin, file, receipt.MaxBytes)
 	if err != nil {
-		return receipt.Proved{}, fmt.Errorf("%s: %w", file, err)
+		err = fmt.Errorf("%s: %w", file, err)
 	}
+	return text, err
+}
+
+// verified verifies the text of a file. What is no receipt is not refuted.
+func verified(file string, text []byte, keys receipt.Keys) (receipt.Proved, error) {
 	proved, err := receipt.Verify(text, keys)
-	if err != nil {
-		err = cli.Differs(fmt.Errorf("%s: %w", file, err))
+	if err == nil {
+		return proved, nil
 	}
-	return proved, err
+	if err = fmt.Errorf("%s: %w", file, err); errors.Is(err, receipt.ErrNoReceipt) {
+		return proved, err
+	}
+	return proved, cli.Differs(err)
 }

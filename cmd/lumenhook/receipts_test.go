@@ -69,6 +69,8 @@ func TestAReceiptOutlivesTheService(t *testing.T) {
 		"--earlier", file("failed.json"))
 	for _, want := range []string{
 		"is right", "attempt 1 at", "attempt 2 at", "2 attempts when the key",
+		"each attempt was sent with the body in " + body,
+		"the log of " + endpoint + " goes on from its first 1 attempts",
 	} {
 		if !strings.Contains(said, want) {
 			t.Errorf("it says %q, without %q", said, want)
@@ -89,6 +91,32 @@ func TestAReceiptOutlivesTheService(t *testing.T) {
 	if said := s.offline(3, "verify-receipt", forged, "--keys", keys); !strings.Contains(said,
 		"is not leaf 0 of the signed log") {
 		t.Errorf("it says %q", said)
+	}
+	s.unproved(3, "is not leaf 0 of the signed log", forged, keys)
+	s.unproved(1, "it is no receipt: it is empty", write("empty.json", nil), keys)
+	s.unproved(1, "it is no receipt", keys, keys)
+	s.unproved(1, "no such file", file("missing.json"), file("missing-keys.json"))
+	if said := s.offline(2, "verify-receipt", file("missing.json")); !strings.Contains(said,
+		"--keys must be given") || !strings.Contains(said, "missing.json: no such file") {
+		t.Errorf("it says %q", said)
+	}
+}
+
+// unproved has a program check a receipt that is not right, by its JSON.
+func (s *testService) unproved(code int, reason, file, keys string) {
+	s.t.Helper()
+	c := program("verify-receipt", file, "--keys", keys, "--json")
+	out, err := c.Output()
+	exit := (*exec.ExitError)(nil)
+	var said struct {
+		Verified *bool
+		Reason   string
+		Logs     []any
+	}
+	if !errors.As(err, &exit) || exit.ExitCode() != code || json.Unmarshal(out, &said) != nil ||
+		said.Verified == nil || *said.Verified || !strings.Contains(said.Reason, reason) ||
+		!strings.Contains(said.Reason, filepath.Base(file)) || said.Logs != nil {
+		s.t.Errorf("of %s it ended with %v, and says %s", file, err, out)
 	}
 }
 

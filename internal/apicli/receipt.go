@@ -107,9 +107,45 @@ func SentBody(p receipt.Proved, body []byte) error {
 	return nil
 }
 
-// ShowProved prints what a receipt proves, in words.
-func ShowProved(w io.Writer, p receipt.Proved) {
+// ReceiptResult is what the check of a receipt came to.
+type ReceiptResult struct {
+	Verified        bool   `json:"verified"`
+	Reason          string `json:"reason,omitempty"` // why it is not
+	*receipt.Proved        // nil: nothing
+	// What else was checked of a receipt that is right.
+	SentBody string      `json:"sentBody,omitempty"` // file with the body that each attempt had
+	GoesOn   []GoesOnLog `json:"goesOn,omitempty"`   // logs of an earlier receipt
+}
+
+// GoesOnLog is a log of which the first attempts are those that an earlier receipt's had.
+type GoesOnLog struct {
+	Log         receipt.Name `json:"log"`
+	EarlierSize int64        `json:"earlierSize"`
+}
+
+// GoesOn returns the logs that a receipt and an earlier one both have.
+func GoesOn(now, earlier receipt.Proved) (logs []GoesOnLog) {
+	for _, old := range earlier.Logs {
+		for _, log := range now.Logs {
+			if log.Log == old.Log {
+				logs = append(logs, GoesOnLog{Log: log.Log, EarlierSize: old.Size})
+			}
+		}
+	}
+	return logs
+}
+
+// ShowProved prints what a receipt that is right proves, in words.
+func ShowProved(w io.Writer, p ReceiptResult) {
 	_, _ = fmt.Fprintf(w, "the receipt of %s is right\n", p.EventID)
+	if p.SentBody != "" {
+		_, _ = fmt.Fprintf(w, "each attempt was sent with the body in %s, byte for byte\n", p.SentBody)
+	}
+	for _, log := range p.GoesOn {
+		_, _ = fmt.Fprintf(w, "the log of %s goes on from its first %d attempts, which the earlier receipt "+
+			"proved: none of\nthem was changed, left out or put in between since\n", log.Log.EndpointID,
+			log.EarlierSize)
+	}
 	for _, log := range p.Logs {
 		_, _ = fmt.Fprintf(w,
 			"\nlog of %s, account %s\n  %d attempts when the key %s signed it, root %s\n",
