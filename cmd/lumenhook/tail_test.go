@@ -77,7 +77,8 @@ func TestATailSaysThatNothingIsSelected(t *testing.T) {
 		"--wallet: no watch of your account":      {"--wallet", aWallet},
 		"--wallet: must be an account's address":  {"--wallet", "GXXX"},
 	} {
-		code, out, said := invoked(t, append([]string{"events", "tail", "--data-dir", s.dir}, filter...)...)
+		args := append([]string{"events", "tail", "--data-dir", s.dir}, filter...)
+		code, out, said := invoked(t, args...)
 		if code == 0 || !strings.Contains(said, want) || strings.Contains(out+said, "as they happen") {
 			t.Errorf("%q ended with %d: %s%s", filter, code, out, said)
 		}

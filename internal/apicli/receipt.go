@@ -142,9 +142,9 @@ func ShowProved(w io.Writer, p ReceiptResult) {
 		_, _ = fmt.Fprintf(w, "each attempt was sent with the body in %s, byte for byte\n", p.SentBody)
 	}
 	for _, log := range p.GoesOn {
-		_, _ = fmt.Fprintf(w, "the log of %s goes on from its first %d attempts, which the earlier receipt "+
-			"proved: none of\nthem was changed, left out or put in between since\n", log.Log.EndpointID,
-			log.EarlierSize)
+		_, _ = fmt.Fprintf(w, "the log of %s goes on from its first %d attempts, which the earlier "+
+			"receipt\nproved: none of them was changed, left out or put in between since\n",
+			log.Log.EndpointID, log.EarlierSize)
 	}
 	for _, log := range p.Logs {
 		_, _ = fmt.Fprintf(w,

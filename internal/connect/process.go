@@ -2,6 +2,7 @@ package connect
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -9,6 +10,7 @@ import (
 	"net/netip"
 	"net/url"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -61,7 +63,7 @@ func (p *Process) ask(ctx context.Context, path string) (s said, err error) {
 	if p.timeout < time.Millisecond || p.timeout > time.Minute {
 		return s, cli.Usage(fmt.Errorf("--timeout %s: must be from 1ms to 1m", p.timeout))
 	}
-	base, err := p.base()
+	base, noFolder, err := p.base()
 	if err != nil {
 		return s, err
 	}
@@ -73,7 +75,11 @@ func (p *Process) ask(ctx context.Context, path string) (s said, err error) {
 		return s, err
 	}
 	answer, err := (&http.Transport{DisableKeepAlives: true}).RoundTrip(request)
-	if err != nil {
+	switch {
+	case noFolder != nil && errors.Is(err, syscall.ECONNREFUSED):
+		return s, fmt.Errorf("%w; and nothing listens at %s, where a process of lumenhook serve would: "+
+			"--metrics-listen names another address", noFolder, p.listen)
+	case err != nil:
 		return s, &url.Error{Op: http.MethodGet, URL: s.url, Err: err}
 	}
 	defer answer.Body.Close()
@@ -84,33 +90,35 @@ func (p *Process) ask(ctx context.Context, path string) (s said, err error) {
 	return s, nil
 }
 
-// base returns the process's address for operators.
-func (p *Process) base() (string, error) {
+// base returns the process's address for operators: that of the data folder's service, or else the
+// usual one, and why it is not the folder's.
+func (p *Process) base() (address string, noFolder, err error) {
 	if !p.flags.Changed("metrics-listen") {
 		run, err := runfile.Read(p.DataDir)
 		switch {
 		case err == nil && run.MetricsURL == "":
-			return "", fmt.Errorf("the service of %s answers no operator: "+
+			return "", nil, fmt.Errorf("the service of %s answers no operator: "+
 				"start it with --metrics-listen", p.DataDir)
 		case err == nil:
-			return strings.TrimSuffix(run.MetricsURL, "/metrics"), nil
+			return strings.TrimSuffix(run.MetricsURL, "/metrics"), nil, nil
 		case cli.OnCommandLine(p.flags, "data-dir"):
-			return "", fmt.Errorf("%w; or name its address with --metrics-listen", err)
+			return "", nil, fmt.Errorf("%w; or name its address with --metrics-listen", err)
 		}
+		noFolder = err
 	}
 	if p.listen == "" {
-		return "", cli.Usage(fmt.Errorf("--metrics-listen %q: "+
+		return "", nil, cli.Usage(fmt.Errorf("--metrics-listen %q: "+
 			"a process that listens nowhere cannot be asked", p.listen))
 	}
 	if err := cli.CheckAddress(p.listen); err != nil {
-		return "", cli.Usage(fmt.Errorf("--metrics-listen %q: %w", p.listen, err))
+		return "", nil, cli.Usage(fmt.Errorf("--metrics-listen %q: %w", p.listen, err))
 	}
 	host, port, _ := net.SplitHostPort(p.listen) // checked
 	if port == "0" {
-		return "", cli.Usage(fmt.Errorf("--metrics-listen %q: "+
+		return "", nil, cli.Usage(fmt.Errorf("--metrics-listen %q: "+
 			"name the port that the process found, which its log says", p.listen))
 	}
-	return "http://" + net.JoinHostPort(reachable(host), port), nil
+	return "http://" + net.JoinHostPort(reachable(host), port), noFolder, nil
 }
 
 // reachable returns a host's own address if a process listens on all of them.
