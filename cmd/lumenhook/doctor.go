@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -25,6 +26,7 @@ process and the mail server. What is wrong is followed by what to do.
 
 It takes the flags, variables and files of ` + "`lumenhook serve`" + `, so that it says before a
 start what would fail; without --kafka-brokers it checks the service that runs on --data-dir.
+While that does not run, its folder and this machine are checked, and the rest is left out.
 Nothing is changed, no mail is sent, and no receiver gets a request: --url opens a connection
 to one as an attempt would, and says what an attempt would end with.
 
@@ -68,7 +70,10 @@ func examine(cmd *cobra.Command, out *cli.Output, cfg doctor.Config) error {
 	if len(cfg.Faults) > 0 {
 		return cli.Usage(cli.Faults(cfg.Faults))
 	}
-	return report.Fault()
+	if fault := report.Fault(); fault != nil {
+		return errors.Join(cfg.Away, fault)
+	}
+	return nil
 }
 
 // showResult prints a check as it ends: a line a finding, and below it what to do.

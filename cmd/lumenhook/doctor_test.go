@@ -61,6 +61,43 @@ func TestDoctorOfARunningService(t *testing.T) {
 	s.interrupt()
 }
 
+// Of a service that was stopped, what needs no service is checked, and the rest is named: it is not
+// taken to be well, unless only the others are asked for. Nothing is made where none has run.
+func TestDoctorWithoutTheService(t *testing.T) {
+	stopped, empty := t.TempDir(), filepath.Join(t.TempDir(), "none")
+	folder, err := runfile.Open(stopped)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := folder.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for dir, why := range map[string]string{
+		stopped: "has been stopped: start it again with `lumenhook run --data-dir " + stopped,
+		empty:   "no service has run in " + empty,
+	} {
+		code, out, said := examined(t, "--data-dir", dir)
+		if code != cli.ExitFailure || !strings.Contains(said, why) ||
+			!strings.Contains(said, "it could not be checked: configuration, kafka, topics, ") {
+			t.Errorf("it ended with %d: %s", code, said)
+		}
+		for _, want := range []string{
+			"configuration  unknown  ", "kafka          unknown  left out, as the service does not run",
+			"files          ok  ", "disk           ok  ", "limits         ok  ",
+		} {
+			if !strings.Contains(out, want) {
+				t.Errorf("of %s it does not say %q:\n%s", dir, want, out)
+			}
+		}
+		if code, out, said = examined(t, "--data-dir", dir, "--only", "disk,limits"); code != 0 {
+			t.Errorf("it ended with %d: %s%s", code, out, said)
+		}
+	}
+	if _, err := os.Stat(empty); !os.IsNotExist(err) {
+		t.Errorf("it made a folder: %v", err)
+	}
+}
+
 // What serve would fail with is said before a start, by its own files.
 func TestDoctorTakesTheFilesOfServe(t *testing.T) {
 	file, secrets := aFileOfServe(t, newGuardedBroker(t, "file", "right"), "wrong-password")

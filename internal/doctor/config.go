@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"context"
 	"time"
 
 	"github.com/lumenhook/lumenhook/internal/egress"
@@ -13,6 +14,7 @@ import (
 // Config is what is to be checked.
 type Config struct {
 	What        string   // what is checked, in words
+	Away        error    // why a service of lumenhook run does not run; nil: it does, or is none
 	Faults      []error  // of its settings
 	SecretFiles []string // that others must not read
 
@@ -39,20 +41,31 @@ type Config struct {
 	Now          func() time.Time
 }
 
+// ofService is a check of what only a service that runs has, or tells of: its addresses, and what
+// it was started with. While it is away the check is left out.
+func (cfg *Config) ofService(run checkFunc) checkFunc {
+	if cfg.Away == nil {
+		return run
+	}
+	return func(_ context.Context, f *findings) {
+		f.add(Unknown, "", "left out, as the service does not run")
+	}
+}
+
 // checks are all checks, in the order in which they are listed.
 func (cfg *Config) checks() []check {
 	return []check{
 		{"configuration", cfg.configuration},
 		{"files", cfg.files},
-		{"kafka", cfg.kafka},
-		{"topics", cfg.topics},
-		{"transactions", cfg.transactions},
-		{"rights", cfg.rights},
-		{"clickhouse", cfg.clickhouse},
-		{"ledgers", cfg.ledgers},
+		{"kafka", cfg.ofService(cfg.kafka)},
+		{"topics", cfg.ofService(cfg.topics)},
+		{"transactions", cfg.ofService(cfg.transactions)},
+		{"rights", cfg.ofService(cfg.rights)},
+		{"clickhouse", cfg.ofService(cfg.clickhouse)},
+		{"ledgers", cfg.ofService(cfg.ledgers)},
 		{"clock", cfg.clock},
 		{"dns", cfg.dns},
-		{"egress", cfg.egress},
+		{"egress", cfg.ofService(cfg.egress)},
 		{"disk", cfg.disk},
 		{"limits", cfg.limits},
 		{"mail", cfg.mail},

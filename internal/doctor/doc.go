@@ -8,7 +8,8 @@
 //   - Nothing is changed: no topic, row, mail or request to a receiver is made. A file is
 //     written into the data folder, and removed, to measure the disk.
 //   - A check that gets no answer in its time says so; the others are not held up.
-//   - What cannot be found out is never taken to be well.
+//   - What cannot be found out is never taken to be well: also what is left out while the service
+//     of a data folder does not run.
 //   - No finding has a secret in it: servers are named by their hosts.
 //
 // File map:

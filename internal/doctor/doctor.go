@@ -69,8 +69,10 @@ func (r Report) Fault() error {
 // check is one of the checks.
 type check struct {
 	name string
-	run  func(context.Context, *findings)
+	run  checkFunc
 }
+
+type checkFunc func(context.Context, *findings)
 
 // findings collects what a check finds out. It is used by one goroutine.
 type findings struct {

@@ -10,7 +10,11 @@ import (
 
 // configuration names what is wrong with the settings themselves.
 func (cfg *Config) configuration(_ context.Context, f *findings) {
-	f.ok("%s", cfg.What)
+	if cfg.Away != nil {
+		f.unknown(cfg.Away, "")
+	} else {
+		f.ok("%s", cfg.What)
+	}
 	for _, fault := range cfg.Faults {
 		f.failed(fault, "correct it; `lumenhook config check` prints which settings count, and where "+
 			"each came from")

@@ -160,8 +160,12 @@ func (c *Checkup) secretFiles() (paths []string) {
 // ofRun checks a service of `lumenhook run`, by what its data folder says.
 func (c *Checkup) ofRun(cfg *doctor.Config) error {
 	run, err := runfile.Read(c.dataDir)
-	if err != nil {
-		return fmt.Errorf("%w; or give the settings of lumenhook serve (--config, --kafka-brokers)", err)
+	switch {
+	case errors.Is(err, runfile.ErrNoFolder):
+		return err
+	case err != nil:
+		c.ofStopped(cfg, err)
+		return nil
 	}
 	cfg.Faults = each(cli.Faults(c.node.Check()))
 	cfg.What = fmt.Sprintf("the service of %s, which runs as process %d", c.dataDir, run.PID)
@@ -187,6 +191,19 @@ func (c *Checkup) ofRun(cfg *doctor.Config) error {
 	}
 	cfg.Egress, err = c.egressOfRun(run)
 	return err
+}
+
+// ofStopped checks a data folder and this machine, for a service of `lumenhook run` that does not
+// run: what it was started with is not known.
+func (c *Checkup) ofStopped(cfg *doctor.Config, why error) {
+	cfg.Away = fmt.Errorf("%w; or give the settings of lumenhook serve (--config, --kafka-brokers)",
+		why)
+	cfg.Embedded = true
+	secrets := filepath.Join(c.dataDir, "secrets")
+	if _, err := os.Stat(secrets); !errors.Is(err, os.ErrNotExist) { // else none has run there
+		cfg.SecretFiles = filesIn(secrets)
+	}
+	cfg.Egress = c.node.Config().Egress
 }
 
 // egressOfRun is the policy of a service of `lumenhook run` on its own network: receivers on this
