@@ -40,9 +40,9 @@ func anEventOrFilters(c *cobra.Command, args []string, filtered bool) error {
 	case filtered && len(args) == 0:
 		return nil
 	case filtered:
-		return errors.New("lumenhook events resend takes an EVENT_ID or filters, and got both")
+		return errors.New("events resend takes an EVENT_ID or filters, and got both")
 	case len(args) == 0:
-		return errors.New("lumenhook events resend needs an EVENT_ID, or a filter such as --since 24h")
+		return errors.New("events resend needs an EVENT_ID, or a filter such as --since 24h")
 	}
 	return cli.OneArgument(c, args)
 }

@@ -245,6 +245,7 @@ var commandFaults = map[string]faultsOf{
 			{"--secret-file must be given", "--endpoint", "", "--to", "http://127.0.0.1:1"},
 			{"--stale is of samples that are posted straight", "--stale"},
 			{"--amount is of samples that are posted straight", "--amount", "1"},
+			{"the argument is empty: is the variable", ""},
 			{`"payment.lost" is no type of a sample`, "payment.lost"},
 			{"sends samples of payment.received and test.ping only", "payment.rejected"},
 		},
@@ -257,6 +258,7 @@ var commandFaults = map[string]faultsOf{
 			badSince,
 			{"--last 0: must be from 1 to 1000", "--last", "0"},
 			{`--to "": must name a folder`, "--to", ""},
+			{`--to "/dev/null": is a file: name a folder`, "--to", "/dev/null"},
 		},
 		refused: "Your account has no endpoint with this id",
 	},
@@ -290,7 +292,7 @@ var commandFaults = map[string]faultsOf{
 		args:    []string{noEvent},
 		refused: "no event with this id: " + noEvent,
 		faults: [][]string{
-			{"takes an EVENT_ID or filters, and got both", "--since", "24h"},
+			{": events resend takes an EVENT_ID or filters, and got both", "--since", "24h"},
 		},
 	},
 	"backfill": {asks: theAPI, args: []string{"--watch", noWatch, "--from", "2"},
@@ -372,7 +374,7 @@ var commandFaults = map[string]faultsOf{
 		{"--stage, --key-only and --resume: give one of them", "--stage", "--resume"}}},
 	"secrets signing create": {faults: [][]string{
 		{"--after -1s: must be from 0s to 2160h0m0s", "--after", "-1s"}}},
-	"secrets signing list": {},
+	"secrets signing list": {refused: "signing-keys: `lumenhook secrets signing create` makes it"},
 	"secrets signing rotate": {faults: [][]string{
 		{"--after 1h0m0s: must be from 2h0m0s to 2160h0m0s", "--after", "1h"}}},
 	"secrets signing drop": {args: []string{"x"}},

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -75,6 +76,9 @@ func (r *fixturesRecord) run(cmd *cobra.Command, _ []string) error {
 		return cli.Usage(fmt.Errorf("--last %d: must be from 1 to 1000", r.last))
 	case r.dir == "":
 		return cli.Usage(errors.New(`--to "": must name a folder`))
+	}
+	if info, err := os.Stat(r.dir); err == nil && !info.IsDir() {
+		return cli.Usage(fmt.Errorf("--to %q: is a file: name a folder", r.dir))
 	}
 	c, err := r.API()
 	if err != nil {

@@ -111,6 +111,9 @@ func TestAReceiverOnALaptopListens(t *testing.T) {
 			t.Errorf("it does not say %q once:\n%s", once, p.said)
 		}
 	}
+	if strings.Contains(p.said.String(), "dial tcp") {
+		t.Errorf("it says what no person asks for:\n%s", p.said)
+	}
 	if !strings.Contains(p.said.String(), "events accepted: 2, not accepted: 0") {
 		t.Errorf("it says\n%s", p.said)
 	}

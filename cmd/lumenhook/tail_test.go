@@ -56,6 +56,9 @@ func TestEventsAreSeenAsTheyHappen(t *testing.T) {
 		return strings.Contains(all.said.String(), "the service answers again")
 	})
 	all.end(t, syscall.SIGINT)
+	if strings.Contains(all.said.String(), "dial tcp") {
+		t.Errorf("it says what no person asks for:\n%s", all.said)
+	}
 	others.end(t, syscall.SIGINT)
 	if strings.Contains(others.said.String(), "evt_") {
 		t.Errorf("another wallet's tail shows\n%s", others.said)

@@ -10,8 +10,10 @@ import (
 	"os"
 
 	"github.com/gofrs/flock"
+	"github.com/spf13/pflag"
 
 	"github.com/lumenhook/lumenhook/api/client"
+	"github.com/lumenhook/lumenhook/internal/cli"
 )
 
 const (
@@ -76,10 +78,14 @@ func TellBack(to io.Writer) func(int64) {
 	}
 }
 
+// noFlags are those of a fault that no flag is to blame for.
+var noFlags = pflag.NewFlagSet("", pflag.ContinueOnError)
+
 // TellAway tells whoever runs a command that the service does not answer.
 func TellAway(to io.Writer) func(error, int64) {
 	return func(err error, after int64) {
-		_, _ = fmt.Fprintf(to, "%v; going on from %d once the service answers\n", err, after)
+		_, _ = fmt.Fprintf(to, "%s\ngoing on from %d once the service answers\n",
+			cli.Explain(err, noFlags), after)
 	}
 }
 

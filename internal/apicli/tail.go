@@ -121,7 +121,7 @@ func (t *Tail) Run(ctx context.Context) error {
 		case errors.Is(err, errTailOutput), err != nil && !client.MayPass(err):
 			return err
 		case err != nil && !away:
-			fmt.Fprintf(t.Tell, "%v; going on once the service answers\n", err)
+			fmt.Fprintf(t.Tell, "%s\ngoing on once the service answers\n", cli.Explain(err, noFlags))
 			wait, away = tailFirstTry, true
 		case err != nil:
 			wait = min(2*wait, tailLastTry)

@@ -35,7 +35,7 @@ func OneArgument(c *cobra.Command, args []string) error {
 		return fmt.Errorf("%s needs one %s, and got %d arguments", nameOf(c), name, len(args))
 	}
 	if args[0] == "" {
-		return fmt.Errorf("%s is empty: is the variable that it came from set?", name)
+		return isEmpty(name)
 	}
 	return nil
 }
@@ -46,7 +46,15 @@ func OptionalArgument(c *cobra.Command, args []string) error {
 		return fmt.Errorf("%s takes at most one argument, and got %d: put one with spaces in it "+
 			"in quotes", nameOf(c), len(args))
 	}
+	if len(args) == 1 && args[0] == "" {
+		return isEmpty("the argument")
+	}
 	return nil
+}
+
+// isEmpty is the fault of an argument that has no characters.
+func isEmpty(name string) error {
+	return fmt.Errorf("%s is empty: is the variable that it came from set?", name)
 }
 
 // SomeArguments requires at least one argument.

@@ -300,6 +300,8 @@ func TestARefusalNamesTheKeyAndTheID(t *testing.T) {
 		{gone, "", []string{"pet_1"}, "There is no such pet: pet_1"},
 		{away, "", []string{"--watch", "wat_1"}, "There is no such watch: wat_1"},
 		{away, "", []string{"--endpoint", "ep_1"}, "There is no such watch."},
+		{noEndpoint, "", []string{"evt_1"},
+			"Your account has no endpoint with this id: evt_1 (such an id begins with ep_)"},
 		{noEndpoint, "", []string{"--watch", "wat_1", "--endpoint", "ep_1"},
 			"Your account has no endpoint with this id: ep_1"},
 		{gone, "", nil, "There is no such pet."},
@@ -323,6 +325,25 @@ func TestARefusalNamesTheKeyAndTheID(t *testing.T) {
 			t.Errorf("%v: %s", c.args, got)
 		}
 		_ = os.Unsetenv(Variable("api-key"))
+	}
+}
+
+// Who interrupts a command is told so, and not that the service cannot be asked.
+func TestAnInterruptionIsToldAsSuch(t *testing.T) {
+	server := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(server.Close)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	c, err := client.New(server.URL, "key", server.Client())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, asking := c.GetEvent(ctx, "evt_1")
+	for _, err := range []error{asking, errorf("asking ClickHouse: ", context.Canceled)} {
+		got := Explain(err, pflag.NewFlagSet("x", pflag.ContinueOnError))
+		if !strings.HasSuffix(got, "it was interrupted") || strings.Contains(got, "nothing can be") {
+			t.Errorf("%v is told as %q", err, got)
+		}
 	}
 }
 

@@ -36,6 +36,8 @@ func Explain(err error, flags *pflag.FlagSet) string {
 	switch {
 	case errors.As(err, &refused):
 		return strings.Replace(text, refused.Error(), refusal(refused, flags), 1)
+	case errors.As(err, &asking) && errors.Is(asking, context.Canceled):
+		return strings.Replace(text, asking.Error(), "it was interrupted", 1)
 	case errors.As(err, &asking):
 		said := "nothing can be asked at " + base(asking.URL) + ": " + cause(asking.Err, base(asking.URL))
 		return strings.Replace(strings.Replace(text, "asking the API: ", "", 1), asking.Error(), said, 1)
@@ -50,6 +52,8 @@ func Explain(err error, flags *pflag.FlagSet) string {
 				cause(dialing, dialing.Addr.String())
 		}
 		return replace(text, dialing, said)
+	case errors.Is(err, context.Canceled):
+		return strings.Replace(text, context.Canceled.Error(), "it was interrupted", 1)
 	}
 	return text
 }
@@ -263,7 +267,8 @@ func refusal(p *client.Problem, flags *pflag.FlagSet) string {
 	case p.Status == http.StatusUnauthorized:
 		return keyRefused(flags)
 	case p.Status == http.StatusNotFound && named(p, flags) != "":
-		return strings.TrimSuffix(p.Detail, ".") + ": " + named(p, flags)
+		id := named(p, flags)
+		return strings.TrimSuffix(p.Detail, ".") + ": " + id + otherKind(p.Detail, id)
 	case p.Status >= http.StatusInternalServerError:
 		return p.Detail + " (" + p.Code + ", request " + p.RequestID + ")"
 	}
@@ -282,6 +287,25 @@ func keyRefused(flags *pflag.FlagSet) string {
 			": was that key revoked? give another with --api-key or " + Variable("api-key")
 	}
 	return "the service refuses the API key"
+}
+
+// prefixes are how ids begin, by what a refusal calls those that have them.
+var prefixes = map[string]string{
+	"endpoint": "ep_",
+	"watch":    "wat_",
+	"event":    "evt_",
+	"key":      "key_",
+}
+
+// otherKind says how ids begin of what the API does not find, where one begins otherwise: it is of
+// something else.
+func otherKind(detail, id string) string {
+	for _, word := range words.FindAllString(detail, -1) {
+		if prefix := prefixes[word]; prefix != "" && !strings.HasPrefix(id, prefix) {
+			return " (such an id begins with " + prefix + ")"
+		}
+	}
+	return ""
 }
 
 // named returns the id on a command line that the API does not find: the argument, or that of

@@ -55,6 +55,9 @@ func ReadReceived(line []byte) (r Received, err error) {
 	if bytes.Count(bytes.TrimSpace(line), []byte("\n")) > 0 || json.Unmarshal(line, &r) != nil {
 		return r, errNotReceived
 	}
+	if r.Signature == "" && len(r.RawBody()) == 0 { // JSON of something else
+		return r, errNotReceived
+	}
 	return r, nil
 }
 

@@ -22,7 +22,10 @@ func TestALineKeepsTheBody(t *testing.T) {
 			t.Errorf("%q came back as %q, %+v, %v", body, got.RawBody(), got, err)
 		}
 	}
-	for _, text := range []string{"", "listening at https://127.0.0.1:8443/webhooks\n", "{}\n{}\n"} {
+	for _, text := range []string{
+		"", "listening at https://127.0.0.1:8443/webhooks\n", "{}\n{}\n", "{}",
+		`{"id":"evt_1","type":"payment.received"}`,
+	} {
 		if _, err := ReadReceived([]byte(text)); err == nil ||
 			!strings.Contains(err.Error(), "tail -n 1") {
 			t.Errorf("%q was taken for a webhook: %v", text, err)

@@ -108,7 +108,7 @@ func (f *Forwarder) attempt(
 		began = time.Now()
 		status, answer, err := f.post(ctx, e, fault)
 		if isAway(err) && !f.AtOnce {
-			f.tellAway(err)
+			f.tellAway()
 		}
 		line.Status, line.Answer = status, answer
 		return err
@@ -127,9 +127,9 @@ func (f *Forwarder) attempt(
 }
 
 // tellAway says once that the receiver is waited for.
-func (f *Forwarder) tellAway(err error) {
+func (f *Forwarder) tellAway() {
 	if !f.away {
-		f.Report.tell("nothing listens at %s (%v): waiting for it", f.URL, err)
+		f.Report.tell("nothing listens at %s: waiting for it", f.URL)
 	}
 	f.away = true
 }

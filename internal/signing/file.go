@@ -113,10 +113,23 @@ func Reseal(path string, s Sealer) (resealed int, err error) {
 	return resealed, err
 }
 
+// missingError is of a file of keys that is not there. It is [fs.ErrNotExist].
+type missingError string
+
+func (e missingError) Error() string {
+	return fmt.Sprintf("signing: there is no %s: `lumenhook secrets signing create` makes it",
+		string(e))
+}
+
+func (missingError) Is(target error) bool { return target == fs.ErrNotExist }
+
 // Read returns the keys of a file, oldest first.
 func Read(path string) ([]Key, error) {
 	text, err := readFile(path)
-	if err != nil {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, missingError(path)
+	case err != nil:
 		return nil, fmt.Errorf("signing: %w", err)
 	}
 	keys, err := parse(text)
@@ -141,8 +154,7 @@ func readFile(path string) ([]byte, error) {
 func change(path string, by func([]Key) ([]Key, error)) ([]Key, error) {
 	return replace(path, func(text []byte) ([]Key, error) {
 		if text == nil {
-			return nil, fmt.Errorf("signing: there is no %s: `lumenhook secrets signing create` makes it",
-				path)
+			return nil, missingError(path)
 		}
 		keys, err := parse(text)
 		if err != nil {
