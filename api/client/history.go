@@ -15,6 +15,30 @@ type Fact struct {
 	State   json.RawMessage `json:"state"` // an object
 }
 
+// factWords are the facts' names in the journal, in words.
+var factWords = map[string]string{
+	"EndpointCreated": "Made", "EndpointUpdated": "Changed", "SecretRotated": "Secret rotated",
+	"SecretsResealed": "Secrets sealed anew", "EndpointDisabled": "Disabled",
+	"EndpointEnabled": "Enabled", "EndpointDeleted": "Deleted",
+	"WatchCreated": "Made", "WatchUpdated": "Changed", "WatchDeleted": "Deleted",
+	"BackfillRequested": "Backfill asked for", "PartBegun": "Reading of ledgers begun",
+	"DeliveryCreated": "Queued", "AttemptMade": "Attempted", "DeliveryRequeued": "Queued again",
+	"DeliveryCancelled": "Cancelled", "DeliveryMoved": "Handed over to another endpoint",
+	"DeliveryRecalled": "Recalled to be sent again",
+	"RangeCovered":     "Ledgers read", "BackfillStopped": "Backfill stopped",
+}
+
+// Words says in plain words what happened: the fact's name, if this version does not know it.
+func (f Fact) Words() string {
+	if words, known := factWords[f.Fact]; known {
+		return words
+	}
+	return f.Fact
+}
+
+// NoChanges stands where a fact changed no field of those that the API shows.
+const NoChanges = "nothing that the API shows"
+
 // FieldChange is a field that a fact changed. Before and After are JSON values; null: none.
 type FieldChange struct {
 	Field  string          `json:"field"` // a path, such as amountRule.amount

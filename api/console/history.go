@@ -25,7 +25,6 @@ type historyView struct {
 type factRow struct {
 	client.Fact
 	Happened *moment
-	Words    string
 	At       string // its endpoint; empty: that of all facts of the page
 	Changes  []changeRow
 	Link     string // to what it was then
@@ -34,6 +33,9 @@ type factRow struct {
 
 // changeRow is a field before and after a fact; empty where there was, or is, nothing.
 type changeRow struct{ Field, Before, After string }
+
+// NoChanges stands where a fact has none.
+func (factRow) NoChanges() string { return client.NoChanges }
 
 // factChoice is which fact is shown below the list. Versions count for each endpoint, so an event
 // that was handed over may have one twice.
@@ -62,19 +64,6 @@ type thenView struct {
 }
 
 type fieldRow struct{ Name, Value string }
-
-// factWords are the facts' names in the journal, in words.
-var factWords = map[string]string{
-	"EndpointCreated": "Made", "EndpointUpdated": "Changed", "SecretRotated": "Secret rotated",
-	"SecretsResealed": "Secrets sealed anew", "EndpointDisabled": "Disabled",
-	"EndpointEnabled": "Enabled", "EndpointDeleted": "Deleted",
-	"WatchCreated": "Made", "WatchUpdated": "Changed", "WatchDeleted": "Deleted",
-	"BackfillRequested": "Backfill asked for", "PartBegun": "Reading of ledgers begun",
-	"DeliveryCreated": "Queued", "AttemptMade": "Attempted", "DeliveryRequeued": "Queued again",
-	"DeliveryCancelled": "Cancelled", "DeliveryMoved": "Handed over to another endpoint",
-	"DeliveryRecalled": "Recalled to be sent again",
-	"RangeCovered":     "Ledgers read", "BackfillStopped": "Backfill stopped",
-}
 
 func (x *Console) showWatchHistory(v *visit) (page, error) {
 	return x.historyPage(v, "watches", "watch", v.api.GetWatchHistory)
@@ -113,7 +102,6 @@ func (x *Console) historyPage(
 		row := factRow{
 			Fact:     f,
 			Happened: x.moment(&f.At),
-			Words:    worded(factWords, f.Fact),
 			Link:     choices[i].link(q),
 			Chosen:   view.Then == nil && chosen.includes(choices[i]),
 		}
