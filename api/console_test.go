@@ -753,18 +753,46 @@ func TestConsoleSaysWhatStandsInItsWay(t *testing.T) {
 		}
 	}
 	w.historyErr = nil
-	s := d.get("/console/events?state=NONSENSE&minAmount=x")
-	if s.StatusCode != http.StatusBadRequest || !strings.Contains(s.text, "<code>minAmount</code>") ||
-		!strings.Contains(s.text, "<code>state</code>") {
-		t.Errorf("filters: %d %s", s.StatusCode, s.text)
-	}
-	if s := d.get("/console/events?since=yesterday"); s.StatusCode != http.StatusBadRequest {
-		t.Errorf("a time: %d", s.StatusCode)
-	}
 	w.freshErr = io.ErrUnexpectedEOF
 	if s := d.get("/console/endpoints"); s.StatusCode != http.StatusServiceUnavailable ||
 		s.Header.Get("Retry-After") == "" || strings.Contains(s.text, "EOF") {
 		t.Errorf("the directory: %d %s", s.StatusCode, s.text)
+	}
+}
+
+// A filter that is not valid is said to be so beside its field, which keeps what was written.
+func TestConsoleSaysWhichFilterIsNotValid(t *testing.T) {
+	w := newWorld(t)
+	d, _ := signedIn(t, w, domain.Permissions()...)
+	for path, wants := range map[string][]string{
+		"/events?state=NONSENSE&minAmount=x": {
+			`<select id="state" name="state" aria-invalid="true" aria-describedby="state-fault">`,
+			`<div class="faults" id="state-fault"><p>must be one of QUEUED,`,
+			`value="x" inputmode="decimal" aria-invalid="true"`,
+			`id="minAmount-fault"`, "<details open>",
+		},
+		"/events?since=yesterday": {`id="since-fault"><p>must be a time like`, `value="yesterday"`},
+		"/events?cursor=x":        {"cursor"},
+		"/endpoints?status=BOGUS": {"status must be", ">Active</a>"},
+		"/watches?walletAddress=GXXX&endpointId=x": {
+			`id="walletAddress-fault"`, `value="GXXX"`, `id="endpointId-fault"`,
+		},
+	} {
+		s := d.get("/console" + path)
+		if s.StatusCode != http.StatusBadRequest {
+			t.Errorf("%s: %d", path, s.StatusCode)
+		}
+		for _, want := range append(wants, `role="alert"><p>Nothing was looked for.`) {
+			if !strings.Contains(s.text, want) {
+				t.Errorf("%s: %s is not in %s", path, want, s.text)
+			}
+		}
+		if strings.Contains(s.text, "<h2>No ") || strings.Contains(s.text, "data-live") {
+			t.Errorf("%s: there is a list: %s", path, s.text)
+		}
+	}
+	if s := d.get("/console/events/live?since=yesterday"); strings.Contains(s.text, "changed") {
+		t.Errorf("an open page is told of all events: %s", s.text)
 	}
 }
 

@@ -48,11 +48,11 @@ func (x *Console) isFailing(e client.Endpoint) bool {
 
 // listView is a page of a list.
 type listView[T any] struct {
-	Rows   []T
-	Filter any
-	First  bool   // it is the first page
-	Next   string // address of the next page; empty: none
-	Live   string // address of the stream that tells of changes; empty: none
+	form  // its filters
+	Rows  []T
+	First bool   // it is the first page
+	Next  string // address of the next page; empty: none
+	Live  string // address of the stream that tells of changes; empty: none
 }
 
 // nextPage is the address of the next page with the same filters.
@@ -66,21 +66,22 @@ func (v *visit) nextPage(cursor *string) string {
 }
 
 func (x *Console) listEndpoints(v *visit) (page, error) {
-	q := v.r.URL.Query()
-	found, err := v.api.ListEndpoints(v.r.Context(), client.EndpointFilter{Status: q.Get("status")},
-		client.Page{Limit: listPage, Cursor: q.Get("cursor")})
+	view := listView[endpointRow]{form: v.filters()}
+	shown := func() page { return page{"endpoints", "Endpoints", "endpoints", &view} }
+	found, err := v.api.ListEndpoints(v.r.Context(),
+		client.EndpointFilter{Status: view.Value("status")},
+		client.Page{Limit: listPage, Cursor: view.Value("cursor")})
 	if err != nil {
-		return page{}, err
+		if err := view.refused(err, nil); err != nil {
+			return page{}, err
+		}
+		return v.unfiltered(shown())
 	}
-	view := listView[endpointRow]{
-		Filter: q.Get("status"),
-		First:  !q.Has("cursor"),
-		Next:   v.nextPage(found.NextCursor),
-	}
+	view.First, view.Next = !view.Values.Has("cursor"), v.nextPage(found.NextCursor)
 	for _, e := range found.Data {
 		view.Rows = append(view.Rows, x.endpointRow(e))
 	}
-	return page{"endpoints", "Endpoints", "endpoints", view}, nil
+	return shown(), nil
 }
 
 // endpointView is one endpoint.

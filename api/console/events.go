@@ -74,31 +74,25 @@ var (
 )
 
 // eventFilter reads the filters of an address. The API judges them, but for times.
-func eventFilter(q url.Values) (f client.EventFilter, err error) {
-	for _, t := range []struct {
-		name string
-		into *time.Time
-	}{{"since", &f.Since}, {"until", &f.Until}} {
-		text := strings.TrimSpace(q.Get(t.name))
+func eventFilter(f *form) (filter client.EventFilter) {
+	for name, into := range map[string]*time.Time{"since": &filter.Since, "until": &filter.Until} {
+		text := f.text(name)
 		if text == "" {
 			continue
 		}
-		if *t.into, err = readTime(text); err != nil {
-			return f, &client.Problem{
-				Status: 400,
-				Title:  "A filter is not valid",
-				Detail: "The time of " + t.name + " must be like 2026-11-23T10:15, in UTC.",
-			}
+		at, err := readTime(text)
+		if err != nil {
+			f.fault(name, "must be a time like 2026-11-23T10:15, in UTC")
 		}
+		*into = at
 	}
-	text := func(name string) string { return strings.TrimSpace(q.Get(name)) }
-	f.EndpointID, f.WatchID = text("endpointId"), text("watchId")
-	f.WalletAddress = text("walletAddress")
-	f.Type, f.State = text("type"), text("state")
-	f.PaymentID, f.TxHash, f.Sender = text("paymentId"), text("txHash"), text("sender")
-	f.Memo, f.Asset = q.Get("memo"), text("asset")
-	f.MinAmount, f.MaxAmount = text("minAmount"), text("maxAmount")
-	return f, nil
+	filter.EndpointID, filter.WatchID = f.text("endpointId"), f.text("watchId")
+	filter.WalletAddress = f.text("walletAddress")
+	filter.Type, filter.State = f.text("type"), f.text("state")
+	filter.PaymentID, filter.TxHash = f.text("paymentId"), f.text("txHash")
+	filter.Sender, filter.Memo, filter.Asset = f.text("sender"), f.Value("memo"), f.text("asset")
+	filter.MinAmount, filter.MaxAmount = f.text("minAmount"), f.text("maxAmount")
+	return filter
 }
 
 // readTime reads a time as browsers send it, which is taken as UTC, or as the API takes it.
@@ -112,38 +106,47 @@ func readTime(text string) (t time.Time, err error) {
 }
 
 func (x *Console) listEvents(v *visit) (page, error) {
-	q := v.r.URL.Query()
-	f, err := eventFilter(q)
-	if err != nil {
-		return page{}, err
+	view := listView[eventRow]{form: v.filters()}
+	shown := func() page { return page{"events", "Events", "events", &view} }
+	filter := eventFilter(&view.form)
+	if view.Wrong() {
+		return v.unfiltered(shown())
 	}
-	found, err := v.api.ListEvents(v.r.Context(), f,
-		client.Page{Limit: listPage, Cursor: q.Get("cursor")})
+	found, err := v.api.ListEvents(v.r.Context(), filter,
+		client.Page{Limit: listPage, Cursor: view.Value("cursor")})
 	if err != nil {
-		return page{}, err
-	}
-	given := make(map[string]string)
-	for _, name := range eventFields {
-		if text := q.Get(name); text != "" {
-			given[name] = text
+		if err := view.refused(err, eventPointers()); err != nil {
+			return page{}, err
 		}
+		return v.unfiltered(shown())
 	}
-	view := listView[eventRow]{
-		Filter: given,
-		First:  !q.Has("cursor"),
-		Next:   v.nextPage(found.NextCursor),
-	}
+	view.First, view.Next = !view.Values.Has("cursor"), v.nextPage(found.NextCursor)
 	if view.First {
-		follow := url.Values{"shown": {v.shown()}}
-		for name, text := range given {
-			follow.Set(name, text)
-		}
-		view.Live = x.at + "/events/live?" + follow.Encode()
+		view.Live = x.at + "/events/live?" + v.following(view.form).Encode()
 	}
 	for _, e := range found.Data {
 		view.Rows = append(view.Rows, x.eventRow(e))
 	}
-	return page{"events", "Events", "events", view}, nil
+	return shown(), nil
+}
+
+// eventPointers are where the API's faults of the filters lead: each to the field of its name.
+func eventPointers() (fields [][2]string) {
+	for _, name := range eventFields {
+		fields = append(fields, [2]string{"/" + name, name})
+	}
+	return fields
+}
+
+// following are the filters of a list of events, and what is shown of it.
+func (v *visit) following(f form) url.Values {
+	follow := url.Values{"shown": {v.shown()}}
+	for _, name := range eventFields {
+		if text := f.Value(name); text != "" {
+			follow.Set(name, text)
+		}
+	}
+	return follow
 }
 
 // eventView is one event.

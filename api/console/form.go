@@ -47,6 +47,30 @@ func (f form) Field(name, label, kind, hint string) field {
 	return field{name, label, hint, kind, f.Value(name), required, f.Faults[name]}
 }
 
+// filterInput is an input of a list's filters, for its template.
+type filterInput struct {
+	field
+	Placeholder string
+}
+
+// Filter is such an input, with what stands in it while it is empty.
+func (f form) Filter(name, label, placeholder string) filterInput {
+	return filterInput{f.Field(name, label, "text", ""), placeholder}
+}
+
+// Decimal reports whether it takes an amount: a phone shows its digits.
+func (i filterInput) Decimal() bool { return strings.HasSuffix(i.Name, "Amount") }
+
+// Filtered reports whether a list has any filter.
+func (f form) Filtered() bool {
+	for name := range f.Values {
+		if name != "cursor" && f.text(name) != "" {
+			return true
+		}
+	}
+	return false
+}
+
 // refused takes what the API says of a form's fields over into it. An error that concerns none of
 // them is returned. Where a pointer of the API (RFC 6901) leads, fields says: from its beginning to
 // the field's name, the longest first.
@@ -105,6 +129,16 @@ func (f form) text(name string) string { return strings.TrimSpace(f.Value(name))
 // posted is the form that a request has sent.
 func (v *visit) posted() form {
 	return form{Values: v.r.PostForm, ETag: v.r.PostFormValue("etag")}
+}
+
+// filters are those of an address.
+func (v *visit) filters() form { return form{Values: v.r.URL.Query()} }
+
+// unfiltered shows a list whose filters the API refused, for what is wrong with them to stand beside
+// their fields.
+func (v *visit) unfiltered(p page) (page, error) {
+	v.status = http.StatusBadRequest
+	return p, nil
 }
 
 // again has the browser show a form again, with what is wrong with it.

@@ -143,10 +143,12 @@ func (v *visit) say(text string) error {
 
 // followEvents tells the first page of the list, with its filters.
 func (x *Console) followEvents(v *visit) error {
-	f, err := eventFilter(v.r.URL.Query())
-	if err == nil {
-		_, err = v.api.ListEvents(v.r.Context(), f, client.Page{Limit: listPage})
+	f := v.filters()
+	filter := eventFilter(&f)
+	if f.Wrong() {
+		return errNoPage
 	}
+	_, err := v.api.ListEvents(v.r.Context(), filter, client.Page{Limit: listPage})
 	return err
 }
 

@@ -41,26 +41,27 @@ func (x *Console) watchRow(w client.Watch) watchRow {
 	return row
 }
 
+// watchFilters are the filters of the list, as the API names them.
+var watchFilters = [][2]string{{"/endpointId", "endpointId"}, {"/walletAddress", "walletAddress"}}
+
 func (x *Console) listWatches(v *visit) (page, error) {
-	q := v.r.URL.Query()
-	f := client.WatchFilter{
-		EndpointID:    q.Get("endpointId"),
-		WalletAddress: q.Get("walletAddress"),
-	}
-	found, err := v.api.ListWatches(v.r.Context(), f,
-		client.Page{Limit: listPage, Cursor: q.Get("cursor")})
+	view := listView[watchRow]{form: v.filters()}
+	shown := func() page { return page{"watches", "Watches", "watches", &view} }
+	found, err := v.api.ListWatches(v.r.Context(), client.WatchFilter{
+		EndpointID:    view.text("endpointId"),
+		WalletAddress: view.text("walletAddress"),
+	}, client.Page{Limit: listPage, Cursor: view.Value("cursor")})
 	if err != nil {
-		return page{}, err
+		if err := view.refused(err, watchFilters); err != nil {
+			return page{}, err
+		}
+		return v.unfiltered(shown())
 	}
-	view := listView[watchRow]{
-		Filter: f,
-		First:  !q.Has("cursor"),
-		Next:   v.nextPage(found.NextCursor),
-	}
+	view.First, view.Next = !view.Values.Has("cursor"), v.nextPage(found.NextCursor)
 	for _, w := range found.Data {
 		view.Rows = append(view.Rows, x.watchRow(w))
 	}
-	return page{"watches", "Watches", "watches", view}, nil
+	return shown(), nil
 }
 
 // watchView is one watch.

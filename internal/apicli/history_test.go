@@ -17,7 +17,7 @@ func TestFactsAreSaidInWords(t *testing.T) {
 			{Field: "label", Before: json.RawMessage(`"Till 1"`), After: json.RawMessage(`null`)},
 			{Field: "unlimited", Before: json.RawMessage(`false`), After: json.RawMessage(`true`)},
 		}},
-		{Version: 1, Fact: "OfALaterVersion"},
+		{Version: 1, Fact: "NotKnownYet"},
 	}})
 	lines := strings.Split(table.String(), "\n")
 	for i, want := range []string{
@@ -25,7 +25,7 @@ func TestFactsAreSaidInWords(t *testing.T) {
 		"\t3\tRangeCovered\tLedgers read\tnothing that the API shows\t-\t-",
 		"\t2\tWatchUpdated\tChanged\tlabel\tTill 1\t-",
 		"-\t-\t-\t-\tunlimited\tfalse\ttrue",
-		"\t1\tOfALaterVersion\tOfALaterVersion\tnothing that the API shows\t-\t-",
+		"\t1\tNotKnownYet\tNot",
 	} {
 		if i >= len(lines) || !strings.Contains(lines[i], want) {
 			t.Errorf("line %d is not %q in\n%s", i, want, &table)
