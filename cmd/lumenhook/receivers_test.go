@@ -17,7 +17,6 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
-	"syscall"
 	"testing"
 
 	"golang.org/x/sync/errgroup"
@@ -241,7 +240,7 @@ func (s *testService) newReceiverApp(k kit, app kitApp) *receiverApp {
 
 // receiverProcess is one run of an example.
 type receiverProcess struct {
-	cmd    *exec.Cmd
+	group  *orphans.Group // frameworks start processes of their own
 	output *testkit.Buffer
 	over   chan struct{}
 }
@@ -250,21 +249,25 @@ type receiverProcess struct {
 func (a *receiverApp) start(worker string) {
 	a.t.Helper()
 	port := freePort(a.t)
-	p := &receiverProcess{output: &testkit.Buffer{}, over: make(chan struct{})}
-	p.cmd = exec.Command(a.run[0], a.run[1:]...)
-	p.cmd.Dir = a.dir
-	p.cmd.Env = append(os.Environ(), "PORT="+port, "WORKER="+worker,
+	group, err := orphans.NewGroup()
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	p := &receiverProcess{group, &testkit.Buffer{}, make(chan struct{})}
+	cmd := exec.Command(a.run[0], a.run[1:]...)
+	cmd.Dir = a.dir
+	cmd.Env = append(os.Environ(), "PORT="+port, "WORKER="+worker,
 		"DATABASE="+filepath.Join(a.own, "shop.db"),
 		"LUMENHOOK_SECRET_FILE="+filepath.Join(a.own, "secrets"))
-	p.cmd.Env = append(p.cmd.Env, a.env...)
-	p.cmd.Stdout, p.cmd.Stderr = p.output, p.output
-	p.cmd.SysProcAttr = orphans.Killed()
-	p.cmd.SysProcAttr.Setpgid = true // frameworks start processes of their own
-	if err := p.cmd.Start(); err != nil {
+	cmd.Env = append(cmd.Env, a.env...)
+	cmd.Stdout, cmd.Stderr = p.output, p.output
+	cmd.SysProcAttr = group.Member()
+	if err := cmd.Start(); err != nil {
+		group.Kill()
 		a.t.Fatal(err)
 	}
 	go func() {
-		_ = p.cmd.Wait() // it is killed
+		_ = cmd.Wait() // it is killed
 		close(p.over)
 	}()
 	a.t.Cleanup(p.kill)
@@ -276,9 +279,9 @@ func (a *receiverApp) start(worker string) {
 	})
 }
 
-// kill ends the process and what it started, as a crash does.
+// kill ends the process and what it started, as a crash does. It may have ended.
 func (p *receiverProcess) kill() {
-	_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL) // it may have ended
+	p.group.Kill()
 	<-p.over
 }
 
