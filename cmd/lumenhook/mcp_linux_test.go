@@ -30,8 +30,8 @@ func TestAnAssistantThatAsksTooMuch(t *testing.T) {
 			"has more than 1048576 bytes",
 		},
 		{strings.Repeat("[", 1<<20), "has more than 1048576 bytes"}, // with the end of the line
-		{strings.Repeat("[", 1<<19), "a line is no message of JSON-RPC"},
-		{`[{"jsonrpc":"2.0","id":1,"method":"ping"}]`, "and no list of them"},
+		{strings.Repeat("[", 1<<19), "a line is not JSON"},
+		{`[{"jsonrpc":"2.0","id":1,"method":"ping"}]`, "a line is a list"},
 		{`{"jsonrpc":"2.0","id":1,"method":"nothing"}`, "nothing"},
 	} {
 		a.writes(c.line)

@@ -25,6 +25,9 @@ const (
 	codeBusy = -32000
 )
 
+// askedToInitialize is what a client begins with.
+const askedToInitialize = "initialize"
+
 // Notifications that the SDK is given.
 const (
 	notedInitialized = "notifications/initialized"
@@ -67,6 +70,7 @@ type stdioConn struct {
 	mu      sync.Mutex
 	asked   map[jsonrpc.ID]bool // requests that are not answered: whether they were cancelled
 	writing int                 // of these, how many have an answer that is being written
+	greeted bool                // whether the client has asked to initialize
 }
 
 // outgoing is a line of the output.
@@ -83,6 +87,13 @@ type line struct {
 
 var errLineTooLong = fmt.Errorf("a message has more than %d bytes, and is not read: ask for less at once",
 	requestMaxBytes)
+
+var (
+	errNoJSON    = errors.New("a line is not JSON: send a message of JSON-RPC as one line")
+	errList      = errors.New("a line is a list: send each message of JSON-RPC as a line of its own")
+	errNoMessage = errors.New(`a line is no message of JSON-RPC: that is an object with "jsonrpc": "2.0", ` +
+		`a "method" that is a string, and for a request an "id" that is a string or a number`)
+)
 
 var errBusy = fmt.Errorf("%d requests are being answered: ask again when one of them is, or cancel one",
 	askedAtOnce)
@@ -130,9 +141,15 @@ func (l line) message() (jsonrpc.Message, error) {
 	if l.err != nil {
 		return nil, l.err
 	}
+	if !json.Valid(l.text) {
+		return nil, errNoJSON
+	}
+	if bytes.TrimSpace(l.text)[0] == '[' {
+		return nil, errList
+	}
 	message, err := jsonrpc.DecodeMessage(l.text)
-	if err != nil {
-		return nil, fmt.Errorf("a line is no message of JSON-RPC, one a line, and no list of them: %w", err)
+	if err != nil { // it speaks of types of Go
+		return nil, errNoMessage
 	}
 	return message, nil
 }
@@ -184,7 +201,7 @@ func (c *stdioConn) admit(message jsonrpc.Message) error {
 		return nil
 	}
 	for {
-		final, err := c.place(request.ID)
+		final, err := c.place(request.ID, request.Method)
 		if err == nil || final {
 			return err
 		}
@@ -198,7 +215,7 @@ func (c *stdioConn) admit(message jsonrpc.Message) error {
 
 // place takes a place for a request, or says why there is none. That is final unless answers are
 // being written.
-func (c *stdioConn) place(id jsonrpc.ID) (final bool, err error) {
+func (c *stdioConn) place(id jsonrpc.ID, method string) (final bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch _, twice := c.asked[id]; {
@@ -209,17 +226,22 @@ func (c *stdioConn) place(id jsonrpc.ID) (final bool, err error) {
 		err = errBusy
 	default:
 		c.asked[id] = false
+		c.greeted = c.greeted || method == askedToInitialize
 	}
 	return c.writing == 0, err
 }
 
 // Write implements [mcp.Connection].
 func (c *stdioConn) Write(_ context.Context, message jsonrpc.Message) error {
+	response, is := message.(*jsonrpc.Response)
+	if is {
+		response = c.coded(response)
+		message = response
+	}
 	text, err := jsonrpc.EncodeMessage(message)
 	if err != nil {
 		return err
 	}
-	response, is := message.(*jsonrpc.Response)
 	if !is {
 		return c.send(text)
 	}
@@ -238,14 +260,31 @@ func (c *stdioConn) Write(_ context.Context, message jsonrpc.Message) error {
 	return err
 }
 
+// coded gives an error that the SDK answers without a code one of JSON-RPC. Before the client has
+// begun with initialize, that is so of what must come after it.
+func (c *stdioConn) coded(r *jsonrpc.Response) *jsonrpc.Response {
+	var wire *jsonrpc.Error
+	if r.Error == nil || errors.As(r.Error, &wire) && wire.Code != 0 {
+		return r
+	}
+	wrong := &jsonrpc.Error{Code: jsonrpc.CodeInternalError, Message: r.Error.Error()}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.greeted {
+		wrong.Code = jsonrpc.CodeInvalidRequest
+		wrong.Message += ": send initialize first, and wait for its answer"
+	}
+	return &jsonrpc.Response{ID: r.ID, Error: wrong}
+}
+
 // refuse answers a line that the SDK is not given. Only of one too many the request is named: of
 // others none is known, or another has its id.
 func (c *stdioConn) refuse(message jsonrpc.Message, why error) error {
-	answer := map[string]any{
-		"jsonrpc": "2.0",
-		"id":      nil,
-		"error":   jsonrpc.Error{Code: jsonrpc.CodeParseError, Message: why.Error()},
+	wrong := jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: why.Error()}
+	if errors.Is(why, errNoJSON) {
+		wrong.Code = jsonrpc.CodeParseError
 	}
+	answer := map[string]any{"jsonrpc": "2.0", "id": nil, "error": wrong}
 	if request, is := message.(*jsonrpc.Request); is && errors.Is(why, errBusy) {
 		answer["id"] = request.ID.Raw()
 		answer["error"] = jsonrpc.Error{Code: codeBusy, Message: why.Error()}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
 
@@ -22,6 +23,18 @@ type spoken struct {
 }
 
 func speak(t *testing.T) *spoken {
+	t.Helper()
+	s := connect(t)
+	s.writes(initialize, 0)
+	if id, why := s.reads(); id != 0 || why != "" {
+		t.Fatalf("%v is answered: %s", id, why)
+	}
+	s.writes(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+	return s
+}
+
+// connect returns a server to which nothing was said.
+func connect(t *testing.T) *spoken {
 	t.Helper()
 	server := mcp.NewServer(&mcp.Implementation{Name: "test", Version: "1"}, nil)
 	schema := json.RawMessage(`{"type":"object"}`)
@@ -47,13 +60,7 @@ func speak(t *testing.T) *spoken {
 		_ = read.Close()
 		<-ended
 	})
-	s := &spoken{t: t, in: write, out: bufio.NewReader(read)}
-	s.writes(initialize, 0)
-	if id, why := s.reads(); id != 0 || why != "" {
-		t.Fatalf("%v is answered: %s", id, why)
-	}
-	s.writes(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
-	return s
+	return &spoken{t: t, in: write, out: bufio.NewReader(read)}
 }
 
 const (
@@ -75,18 +82,25 @@ func (s *spoken) writes(format string, args ...any) {
 // reads returns which request is answered, and why it fails.
 func (s *spoken) reads() (id int, why string) {
 	s.t.Helper()
+	id, wrong := s.answer()
+	return id, wrong.Message
+}
+
+// answer returns which request is answered, and with which error.
+func (s *spoken) answer() (id int, wrong jsonrpc.Error) {
+	s.t.Helper()
 	line, err := s.out.ReadBytes('\n')
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	answer := struct {
 		ID    int
-		Error struct{ Message string }
+		Error jsonrpc.Error
 	}{ID: -1}
 	if err := json.Unmarshal(line, &answer); err != nil {
 		s.t.Fatalf("%v: %s", err, line)
 	}
-	return answer.ID, answer.Error.Message
+	return answer.ID, answer.Error
 }
 
 // Behind answers that nobody reads, no notifications are kept: not behind that of a second
@@ -159,6 +173,37 @@ func TestAPlaceIsFreeOnceAnAnswerIsRead(t *testing.T) {
 		s.writes(callTool, askedAtOnce, "long")
 		if got, why := s.reads(); got != askedAtOnce || why != "" {
 			t.Fatalf("%d is answered: %s", got, why)
+		}
+	}
+}
+
+// What is no request is refused with the code of JSON-RPC for that, in words that need no look into
+// this program; so is what comes before initialize.
+func TestEveryRefusalHasACode(t *testing.T) {
+	s := connect(t)
+	for _, c := range []struct {
+		line, says string
+		id         int
+		code       int64
+	}{
+		{fmt.Sprintf(callTool, 1, "long"), "initialize", 1, jsonrpc.CodeInvalidRequest},
+		{`{"jsonrpc":"2.0","id":2,"method":"resources/list"}`, "initialize", 2, jsonrpc.CodeInvalidRequest},
+		{`[]`, "is a list", -1, jsonrpc.CodeInvalidRequest},
+		{` [{"jsonrpc":"2.0","id":3,"method":"ping"}]`, "is a list", -1, jsonrpc.CodeInvalidRequest},
+		{`{"jsonrpc":"2.0","id":4`, "is not JSON", -1, jsonrpc.CodeParseError},
+		{`"ping"`, "no message", -1, jsonrpc.CodeInvalidRequest},
+		{`{"jsonrpc":"1.0","id":5,"method":"ping"}`, "no message", -1, jsonrpc.CodeInvalidRequest},
+		{`{"jsonrpc":"2.0","id":[6],"method":"ping"}`, "no message", -1, jsonrpc.CodeInvalidRequest},
+		{`{"jsonrpc":"2.0","id":7,"method":7}`, "no message", -1, jsonrpc.CodeInvalidRequest},
+		{`{"jsonrpc":"2.0"}`, "no message", -1, jsonrpc.CodeInvalidRequest},
+		{fmt.Sprintf(initialize, 8), "", 8, 0},
+		{`{"jsonrpc":"2.0","id":9,"method":"none"}`, "none", 9, jsonrpc.CodeMethodNotFound},
+	} {
+		s.writes("%s", c.line)
+		id, wrong := s.answer()
+		if id != c.id || wrong.Code != c.code || !strings.Contains(wrong.Message, c.says) ||
+			strings.Contains(wrong.Message, "Go ") || strings.Contains(wrong.Message, "jsonrpc2") {
+			t.Errorf("%s: %d is answered %d: %s", c.line, id, wrong.Code, wrong.Message)
 		}
 	}
 }
