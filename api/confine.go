@@ -170,7 +170,8 @@ func (a *API) judgeLinkEndpoint(
 	}
 	if !found {
 		faults.Add("/endpointId", problem.FaultEndpointNotFound,
-			"names no endpoint of your account: use the id of one that GET /v1/endpoints lists")
+			"names no endpoint of your account: use the id of one that "+
+				"`lumenhook endpoints list` or GET /v1/endpoints lists")
 	}
 	return nil
 }

@@ -134,8 +134,8 @@ func (v *visit) posted() form {
 // filters are those of an address.
 func (v *visit) filters() form { return form{Values: v.r.URL.Query()} }
 
-// unfiltered shows a list whose filters the API refused: what is wrong with them stands beside their
-// fields.
+// unfiltered shows a list whose filters the API refused: what is wrong with them stands beside
+// their fields.
 func (v *visit) unfiltered(p page) (page, error) {
 	v.status = http.StatusBadRequest
 	return p, nil
