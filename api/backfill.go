@@ -64,7 +64,7 @@ func (a *API) backfillWatch(ctx context.Context, r *request) (reply, error) {
 	if err := faults.Err(); err != nil {
 		return reply{}, err
 	}
-	body.WatchID = r.subjectID
+	body.WatchID, body.OfEndpointID = r.subjectID, r.caller.endpointID
 	result, err := a.submit(ctx, r, body)
 	watch, err := partOf(result, err, result.Answer.Watch)
 	if err != nil {

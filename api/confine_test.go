@@ -516,11 +516,11 @@ func TestALinkOfOneEndpointChangesNoWatchThatLeft(t *testing.T) {
 			t.Errorf("%s: %v", method, got)
 		}
 	}
+	wantProblem(t, node.call("POST", path+"/backfill", two.link, `{"from":1,"to":2}`), 404,
+		"NOT_FOUND")
 	if w.facts != facts {
 		t.Errorf("%d facts were made", w.facts-facts)
 	}
-	wantProblem(t, node.call("POST", path+"/backfill", two.link, `{"from":1,"to":2}`), 404,
-		"NOT_FOUND")
 	wantStatus(t, node.call("PATCH", path, two.apiKey, `{"label":"x"}`), 200)
 }
 

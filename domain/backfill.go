@@ -137,6 +137,9 @@ func (w Watch) Uncovered(x Range) Ranges {
 // decideBackfill decides a request to search past ledgers. It replaces one in progress,
 // unless it is the same; what that has covered stays covered.
 func decideBackfill(state Watch, c BackfillWatch) ([]FactBody, *Rejection) {
+	if c.OfEndpointID != "" && c.OfEndpointID != state.EndpointID {
+		return nil, noSuchWatch()
+	}
 	c.From = max(c.From, FirstLedger)
 	asked := BackfillRequested{From: c.From, To: c.To}
 	if b := state.Backfill; b.UnderWay() && b.From == asked.From && b.To == asked.To {

@@ -105,6 +105,15 @@ func TestBackfillCommands(t *testing.T) {
 		"ask, another's": {
 			givenWatch(), "acc_other", domain.BackfillWatch{From: 5}, domain.CodeNotFound, nil,
 		},
+		"ask, of its endpoint": {
+			givenWatch(), ownAccount,
+			domain.BackfillWatch{From: 5, To: 90, OfEndpointID: endpointID}, "",
+			facts(requested),
+		},
+		"ask, of another endpoint": {
+			givenWatch(), ownAccount,
+			domain.BackfillWatch{From: 5, To: 90, OfEndpointID: "ep_other"}, domain.CodeNotFound, nil,
+		},
 		"ask, deleted": {
 			givenWatch(domain.WatchDeleted{}), ownAccount, domain.BackfillWatch{From: 5},
 			domain.CodeNotFound, nil,

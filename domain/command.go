@@ -238,6 +238,9 @@ type BackfillWatch struct {
 	WatchID string
 	From    uint32
 	To      uint32 // 0: to where the live ledger is followed
+	// OfEndpointID is the endpoint that the watch must be of: who asks sees those of no other; empty:
+	// whichever.
+	OfEndpointID string
 }
 
 // RecordCoverage is the follower's word for what it has done of a backfill, whose

@@ -115,7 +115,7 @@ func DecideWatch(state Watch, c Command, nowMillis int64) ([]FactBody, *Rejectio
 		return DecideCreateWatch(state, body, nowMillis)
 	}
 	if !state.Exists() || state.Deleted() || state.AccountID != c.AccountID {
-		return nil, &Rejection{Code: CodeNotFound, Detail: "there is no such watch"}
+		return nil, noSuchWatch()
 	}
 	asked, _ := c.Body.(WatchCommand)
 	switch body := asked.(type) {
@@ -134,6 +134,10 @@ func DecideWatch(state Watch, c Command, nowMillis int64) ([]FactBody, *Rejectio
 	case CreateWatch: // above
 	}
 	panic("domain: a watch cannot answer " + c.Body.CommandType())
+}
+
+func noSuchWatch() *Rejection {
+	return &Rejection{Code: CodeNotFound, Detail: "there is no such watch"}
 }
 
 // DecideCreateWatch decides the creation of a watch.

@@ -506,6 +506,7 @@ var everyCommand = []domain.CommandBody{
 	domain.UpdateWatch{WatchID: "wat_1"},
 	domain.DeleteWatch{WatchID: "wat_1", IfRevision: 3},
 	domain.BackfillWatch{WatchID: "wat_1", From: 2, To: 900},
+	domain.BackfillWatch{WatchID: "wat_1", From: 2, OfEndpointID: "ep_1"},
 	domain.RecordCoverage{
 		WatchID:   "wat_1",
 		Request:   4,

@@ -203,7 +203,13 @@ func watchCommandOut(meta *kafka.CommandMeta, body domain.WatchCommand) proto.Me
 	case domain.DeleteWatch:
 		return &kafka.DeleteWatch{Meta: meta, WatchId: b.WatchID, IfRevision: b.IfRevision}
 	case domain.BackfillWatch:
-		return &kafka.BackfillWatch{Meta: meta, WatchId: b.WatchID, From: b.From, To: b.To}
+		return &kafka.BackfillWatch{
+			Meta:         meta,
+			WatchId:      b.WatchID,
+			From:         b.From,
+			To:           b.To,
+			OfEndpointId: b.OfEndpointID,
+		}
 	case domain.RecordCoverage:
 		return &kafka.RecordCoverage{
 			Meta:      meta,
@@ -243,7 +249,12 @@ var watchCommandForms = map[string]commandForm{
 		return domain.DeleteWatch{WatchID: m.GetWatchId(), IfRevision: m.GetIfRevision()}
 	}),
 	"BackfillWatch": command(func(m *kafka.BackfillWatch) domain.CommandBody {
-		return domain.BackfillWatch{WatchID: m.GetWatchId(), From: m.GetFrom(), To: m.GetTo()}
+		return domain.BackfillWatch{
+			WatchID:      m.GetWatchId(),
+			From:         m.GetFrom(),
+			To:           m.GetTo(),
+			OfEndpointID: m.GetOfEndpointId(),
+		}
 	}),
 	"RecordCoverage": command(func(m *kafka.RecordCoverage) domain.CommandBody {
 		return domain.RecordCoverage{

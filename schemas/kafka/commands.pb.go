@@ -1482,11 +1482,13 @@ func (x *DeleteWatch) GetIfRevision() uint64 {
 }
 
 type BackfillWatch struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Meta          *CommandMeta           `protobuf:"bytes,1,opt,name=meta,proto3" json:"meta,omitempty"`
-	WatchId       string                 `protobuf:"bytes,2,opt,name=watch_id,json=watchId,proto3" json:"watch_id,omitempty"`
-	From          uint32                 `protobuf:"varint,3,opt,name=from,proto3" json:"from,omitempty"`
-	To            uint32                 `protobuf:"varint,4,opt,name=to,proto3" json:"to,omitempty"` // 0: to where the live ledger is followed
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Meta    *CommandMeta           `protobuf:"bytes,1,opt,name=meta,proto3" json:"meta,omitempty"`
+	WatchId string                 `protobuf:"bytes,2,opt,name=watch_id,json=watchId,proto3" json:"watch_id,omitempty"`
+	From    uint32                 `protobuf:"varint,3,opt,name=from,proto3" json:"from,omitempty"`
+	To      uint32                 `protobuf:"varint,4,opt,name=to,proto3" json:"to,omitempty"` // 0: to where the live ledger is followed
+	// which endpoint the watch must be of; empty: whichever
+	OfEndpointId  string `protobuf:"bytes,5,opt,name=of_endpoint_id,json=ofEndpointId,proto3" json:"of_endpoint_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1547,6 +1549,13 @@ func (x *BackfillWatch) GetTo() uint32 {
 		return x.To
 	}
 	return 0
+}
+
+func (x *BackfillWatch) GetOfEndpointId() string {
+	if x != nil {
+		return x.OfEndpointId
+	}
+	return ""
 }
 
 // RecordCoverage comes from the follower.
@@ -2847,12 +2856,13 @@ const file_commands_proto_rawDesc = "" +
 	"\x04meta\x18\x01 \x01(\v2\x1f.lumenhook.kafka.v1.CommandMetaR\x04meta\x12\x19\n" +
 	"\bwatch_id\x18\x02 \x01(\tR\awatchId\x12\x1f\n" +
 	"\vif_revision\x18\x03 \x01(\x04R\n" +
-	"ifRevision\"\x83\x01\n" +
+	"ifRevision\"\xa9\x01\n" +
 	"\rBackfillWatch\x123\n" +
 	"\x04meta\x18\x01 \x01(\v2\x1f.lumenhook.kafka.v1.CommandMetaR\x04meta\x12\x19\n" +
 	"\bwatch_id\x18\x02 \x01(\tR\awatchId\x12\x12\n" +
 	"\x04from\x18\x03 \x01(\rR\x04from\x12\x0e\n" +
-	"\x02to\x18\x04 \x01(\rR\x02to\"\xe8\x03\n" +
+	"\x02to\x18\x04 \x01(\rR\x02to\x12$\n" +
+	"\x0eof_endpoint_id\x18\x05 \x01(\tR\fofEndpointId\"\xe8\x03\n" +
 	"\x0eRecordCoverage\x123\n" +
 	"\x04meta\x18\x01 \x01(\v2\x1f.lumenhook.kafka.v1.CommandMetaR\x04meta\x12\x19\n" +
 	"\bwatch_id\x18\x02 \x01(\tR\awatchId\x12\x18\n" +
