@@ -142,9 +142,21 @@ func DecideMatch(endpoint Endpoint, delivery Delivery, m MatchInput) []FactBody 
 		Ordered:       endpoint.orders(m),
 	}}
 	if !endpoint.visibleTo(m.AccountID) {
-		facts = append(facts, DeliveryCancelled{EventID: m.Event.ID})
+		facts = append(facts,
+			DeliveryCancelled{EventID: m.Event.ID, Reason: endpoint.cancels(m.AccountID)})
 	}
 	return facts
+}
+
+// cancels is why a delivery of an account is cancelled at the endpoint, if it is.
+func (e Endpoint) cancels(accountID string) CancelReason {
+	switch {
+	case !e.Exists() || e.AccountID != accountID:
+		return CancelMissing
+	case e.Deleted():
+		return CancelDeleted
+	}
+	return CancelDisabled
 }
 
 // orders reports whether a match stands in a line at the endpoint.
@@ -168,7 +180,10 @@ func DecideCancel(endpoint Endpoint, delivery Delivery) []FactBody {
 	if !delivery.State.Pending() || !cancels {
 		return nil
 	}
-	facts := []FactBody{DeliveryCancelled{EventID: delivery.EventID}}
+	facts := []FactBody{DeliveryCancelled{
+		EventID: delivery.EventID,
+		Reason:  endpoint.cancels(delivery.AccountID),
+	}}
 	if !unsent {
 		return facts
 	}

@@ -28,7 +28,8 @@ func TestMatches(t *testing.T) {
 		Event:         match.Event,
 		Sequence:      1,
 	}
-	cancelled := domain.DeliveryCancelled{EventID: "evt_1"}
+	missing := domain.DeliveryCancelled{EventID: "evt_1", Reason: domain.CancelMissing}
+	cancelled := domain.DeliveryCancelled{EventID: "evt_1", Reason: domain.CancelDeleted}
 	other := match
 	other.AccountID = "acc_other"
 	for name, c := range map[string]struct {
@@ -41,7 +42,7 @@ func TestMatches(t *testing.T) {
 		"again":    {newStory().given(created), match, nil},
 		"settled":  {newStory().given(created).failedRun("evt_1", 500), match, nil},
 		"deleted":  {newStory().given(domain.EndpointDeleted{}), match, facts(created, cancelled)},
-		"unknown":  {&story{}, match, facts(created, cancelled)},
+		"unknown":  {&story{}, match, facts(created, missing)},
 		"another account's": {newStory(), other, facts(domain.DeliveryCreated{
 			AccountID:     "acc_other",
 			EndpointID:    endpointID,
@@ -49,7 +50,7 @@ func TestMatches(t *testing.T) {
 			WalletAddress: "GWALLET",
 			Event:         match.Event,
 			Sequence:      1,
-		}, cancelled)},
+		}, missing)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			expect(t, domain.DecideMatch(c.given.endpoint, c.given.deliveries["evt_1"], c.when), nil, "",
@@ -724,7 +725,7 @@ func TestTests(t *testing.T) {
 // TestCancelling: pending deliveries of a deleted endpoint are cancelled (G3), and a test
 // that was never sent is answered.
 func TestCancelling(t *testing.T) {
-	cancelled := domain.DeliveryCancelled{EventID: "evt_1"}
+	cancelled := domain.DeliveryCancelled{EventID: "evt_1", Reason: domain.CancelDeleted}
 	deleted := domain.EndpointDeleted{}
 	cancel := func(s *story) []domain.FactBody {
 		return domain.DecideCancel(s.endpoint,
@@ -773,6 +774,13 @@ func TestATestThatIsNotSentIsAnswered(t *testing.T) {
 			}
 			if c.code == "" {
 				return
+			}
+			reason := domain.CancelDisabled
+			if s.endpoint.Deleted() {
+				reason = domain.CancelDeleted
+			}
+			if facts[0] != (domain.DeliveryCancelled{EventID: id, Reason: reason}) {
+				t.Errorf("cancelled: %+v", facts[0])
 			}
 			handled, ok := facts[1].(domain.CommandHandled)
 			if !ok || handled.CommandID != asked.ID || handled.Answer.Rejection == nil ||

@@ -247,7 +247,18 @@ type DeliveryRequeued struct {
 // DeliveryCancelled ends a delivery without another attempt.
 type DeliveryCancelled struct {
 	EventID string
+	Reason  CancelReason // empty in facts of versions that gave none
 }
+
+// CancelReason is why a delivery was cancelled: what its endpoint was by then.
+type CancelReason string
+
+// The reasons. Of a disabled endpoint only a test that was not sent is cancelled.
+const (
+	CancelMissing  CancelReason = "endpoint_missing" // the account never had it
+	CancelDeleted  CancelReason = "endpoint_deleted"
+	CancelDisabled CancelReason = "endpoint_disabled"
+)
 
 // DeliveryMoved hands the event of a cancelled delivery over to another endpoint.
 // The body goes there in a match, in the same transaction.

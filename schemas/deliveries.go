@@ -209,7 +209,7 @@ func deliveryFactOut(meta *kafka.FactMeta, body domain.DeliveryFact) proto.Messa
 			Body:                b.Body,
 		}
 	case domain.DeliveryCancelled:
-		return &kafka.DeliveryCancelled{Meta: meta, EventId: b.EventID}
+		return &kafka.DeliveryCancelled{Meta: meta, EventId: b.EventID, Reason: string(b.Reason)}
 	case domain.DeliveryMoved:
 		return &kafka.DeliveryMoved{
 			Meta:         meta,
@@ -276,7 +276,10 @@ func deliveryRequeuedIn(m *kafka.DeliveryRequeued) domain.FactBody {
 }
 
 func deliveryCancelledIn(m *kafka.DeliveryCancelled) domain.FactBody {
-	return domain.DeliveryCancelled{EventID: m.GetEventId()}
+	return domain.DeliveryCancelled{
+		EventID: m.GetEventId(),
+		Reason:  domain.CancelReason(m.GetReason()),
+	}
 }
 
 func deliveryMovedIn(m *kafka.DeliveryMoved) domain.FactBody {

@@ -334,6 +334,7 @@ var laterFacts = []domain.FactBody{
 		Sequence: 1 << 40,
 	},
 	domain.DeliveryMoved{EventID: "evt_1", ToEndpointID: "ep_2", Moves: 3, Number: 1 << 40},
+	domain.DeliveryCancelled{EventID: "evt_1", Reason: domain.CancelDisabled},
 	domain.AttemptMade{EventID: "evt_1", State: domain.StateCancelled},
 	domain.AttemptMade{EventID: "evt_1", Entry: domain.LogEntry{
 		From:            7,

@@ -29,6 +29,14 @@ func (p *narrator) ledger(l follower.LedgerSummary) {
 	}
 }
 
+// cancelWords say why a delivery was cancelled. Facts of older versions do not say it.
+var cancelWords = map[domain.CancelReason]string{
+	domain.CancelMissing:  "there is no such endpoint",
+	domain.CancelDeleted:  "its endpoint was deleted",
+	domain.CancelDisabled: "its endpoint was disabled before the test was sent",
+	"":                    "its endpoint takes nothing more",
+}
+
 // fact prints what a committed fact means for a delivery.
 func (p *narrator) fact(f domain.Fact) {
 	switch b := f.Body.(type) {
@@ -37,7 +45,7 @@ func (p *narrator) fact(f domain.Fact) {
 	case domain.DeliveryRequeued:
 		p.Say("requeued   %s by %s, run %d", b.EventID, b.Reason, b.Run)
 	case domain.DeliveryCancelled:
-		p.Say("cancelled  %s: its endpoint does not exist", b.EventID)
+		p.Say("cancelled  %s: %s", b.EventID, cancelWords[b.Reason])
 	case domain.EndpointDisabled:
 		p.Say("DISABLED   %s: %s", f.Aggregate, b.Reason)
 	case domain.EndpointEnabled:
@@ -65,6 +73,8 @@ func (p *narrator) attempt(a domain.AttemptMade) {
 	case domain.StateWaiting:
 		p.Say("failed     %s: attempt %d, %s; again at %s",
 			a.EventID, a.Number, got, domain.FormatMillis(a.NextAttemptAtMillis))
+	case domain.StateCancelled: // while it was under way
+		p.Say("cancelled  %s: attempt %d, %s; its endpoint takes nothing more", a.EventID, a.Number, got)
 	default:
 		p.Say("FAILED     %s: attempt %d was the last, %s", a.EventID, a.Number, got)
 	}

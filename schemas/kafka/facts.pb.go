@@ -1997,6 +1997,7 @@ type DeliveryCancelled struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Meta          *FactMeta              `protobuf:"bytes,1,opt,name=meta,proto3" json:"meta,omitempty"`
 	EventId       string                 `protobuf:"bytes,2,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
+	Reason        string                 `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"` // endpoint_missing, endpoint_deleted, endpoint_disabled
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2041,6 +2042,13 @@ func (x *DeliveryCancelled) GetMeta() *FactMeta {
 func (x *DeliveryCancelled) GetEventId() string {
 	if x != nil {
 		return x.EventId
+	}
+	return ""
+}
+
+func (x *DeliveryCancelled) GetReason() string {
+	if x != nil {
+		return x.Reason
 	}
 	return ""
 }
@@ -2370,10 +2378,11 @@ const file_facts_proto_rawDesc = "" +
 	"\x03run\x18\x03 \x01(\rR\x03run\x123\n" +
 	"\x16next_attempt_at_millis\x18\x04 \x01(\x03R\x13nextAttemptAtMillis\x12\x16\n" +
 	"\x06reason\x18\x05 \x01(\tR\x06reason\x12\x12\n" +
-	"\x04body\x18\x06 \x01(\fR\x04body\"`\n" +
+	"\x04body\x18\x06 \x01(\fR\x04body\"x\n" +
 	"\x11DeliveryCancelled\x120\n" +
 	"\x04meta\x18\x01 \x01(\v2\x1c.lumenhook.kafka.v1.FactMetaR\x04meta\x12\x19\n" +
-	"\bevent_id\x18\x02 \x01(\tR\aeventId\"\xc4\x01\n" +
+	"\bevent_id\x18\x02 \x01(\tR\aeventId\x12\x16\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\"\xc4\x01\n" +
 	"\rDeliveryMoved\x120\n" +
 	"\x04meta\x18\x01 \x01(\v2\x1c.lumenhook.kafka.v1.FactMetaR\x04meta\x12\x19\n" +
 	"\bevent_id\x18\x02 \x01(\tR\aeventId\x12$\n" +
