@@ -112,8 +112,10 @@ func (a *API) getStatement(ctx context.Context, r *request) (reply, error) {
 	}
 	if followed.MovesSince == 0 {
 		return reply{}, problem.New(problem.CodeMovesNotRecorded,
-			"Balance moves are not recorded. Whoever runs the service turns it on with --balance-moves, on "+
-				"every follower and with rpc or lake as --ledger-source; a statement begins from then on.")
+			"Balance moves are not recorded. Whoever runs the service turns it on: `lumenhook run "+
+				"--balance-moves`, in a clone `make run ARGS=--balance-moves`, or --balance-moves of every "+
+				"follower of `lumenhook serve`, with rpc or lake as --ledger-source. A statement begins "+
+				"from then on.")
 	}
 	if err := a.awaitOwnWrites(ctx, r); err != nil {
 		return reply{}, err

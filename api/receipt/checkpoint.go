@@ -143,7 +143,8 @@ func ParseKeys(text []byte) (Keys, error) {
 	}
 	if len(keys.verifiers) == 0 || len(keys.verifiers) > maxKeys {
 		return Keys{}, fmt.Errorf("it has %d Ed25519 keys, and not 1 to %d: a deployment publishes them "+
-			"at /.well-known/jwks.json once it has any", len(keys.verifiers), maxKeys)
+			"at /.well-known/jwks.json once whoever runs it has made one with `lumenhook secrets signing "+
+			"create`", len(keys.verifiers), maxKeys)
 	}
 	return keys, nil
 }

@@ -25,7 +25,7 @@ func newEventsReceipt(a *apiFlags) *cobra.Command {
 log of its endpoint, with what was sent, when, and what came back. Whoever has it checks
 it with "lumenhook verify-receipt", without the service. Keep it as it is.
 
-The deployment needs a signing key: "lumenhook secrets signing create".`,
+The deployment needs a signing key, which "lumenhook secrets signing create" makes once.`,
 		Example: `  # Evidence for a dispute, into a file that was not there
   lumenhook events receipt evt_… --out receipt.json
 
@@ -79,6 +79,7 @@ func newVerifyReceipt() *cobra.Command {
 attempt that it shows is a leaf of the log whose state it has, and that a published key of
 the deployment signed that state. Nothing is asked of the service: --keys is its
 /.well-known/jwks.json, best a copy that you kept. - reads the receipt from standard input.
+A deployment has keys, and gives receipts, after "lumenhook secrets signing create".
 
 With --body also that the attempts were sent with this body, byte for byte. With --earlier,
 a receipt that you had before, also that the log goes on from where it was then: that

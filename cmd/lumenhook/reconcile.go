@@ -39,7 +39,9 @@ unexplained, is named, and the command ends with 3.
 A source that the service does not follow shows most: name one with --stellar-rpc-url,
 or --ledger-source horizon and --horizon-url. Without these it is the network of the
 service in --data-dir, or the public server of the test network. A balance of which no
-move is recorded (see lumenhook statement) is shown, and not compared.`,
+move is recorded is shown, and not compared: the service records moves with
+--balance-moves ("lumenhook run --balance-moves", or in a clone "make run
+ARGS=--balance-moves").`,
 		Example: `  # Does the account hold what its statement says?
   lumenhook reconcile --wallet G… --stellar-rpc-url https://rpc.example
 

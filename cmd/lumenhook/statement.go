@@ -24,7 +24,8 @@ payments to it, each with its events or why no watch took it, and whatever else
 changed a balance. Each move begins where the last one ended. Where it does not, that
 is unexplained, and the command ends with 3.
 
-The service records moves with --balance-moves, of wallets that are watched. A
+The service records moves with --balance-moves, of wallets that are watched: start it by
+"lumenhook run --balance-moves", or in a clone by "make run ARGS=--balance-moves". A
 statement begins with the first ledger that the oldest active watch of the account saw.`,
 		Example: `  # A month of a wallet in XLM
   lumenhook statement --wallet G… --asset XLM --from 2026-11-01T00:00:00Z
