@@ -698,10 +698,12 @@ func TestConsoleShowsHowFarTheServiceIs(t *testing.T) {
 	d, _ := signedIn(t, w, domain.PermissionRead)
 	text := d.open("/console")
 	for _, want := range []string{
-		`<th scope="row">History</th><td><span class="state delivered">Works</span></td>` +
-			`<td>1250 records behind</td>`,
-		`<th scope="row">Ledgers</th><td><span class="state failed">Does not work</span></td>` +
-			`<td>the network &lt;b&gt;is&lt;/b&gt; away</td>`,
+		`<th scope="row">History</th>` +
+			`<td data-of="State"><span class="state delivered">Works</span></td>` +
+			`<td data-of="How far">1250 records behind</td>`,
+		`<th scope="row">Ledgers</th>` +
+			`<td data-of="State"><span class="state failed">Does not work</span></td>` +
+			`<td data-of="How far">the network &lt;b&gt;is&lt;/b&gt; away</td>`,
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%s is not in %s", want, text)
@@ -727,7 +729,8 @@ func TestConsoleNamesEntriesOfASignature(t *testing.T) {
 	text := html.UnescapeString(d.open("/console/events/" + event.ID))
 	for want, times := range map[string]int{
 		"<th scope=\"row\"><code>v1=": 2, "<th scope=\"row\"><code>v1,": 2,
-		"<td>the newest secret": 2, "<td>the secret before it": 2,
+		`<td data-of="Made with">the newest secret`:    2,
+		`<td data-of="Made with">the secret before it`: 2,
 	} {
 		if got := strings.Count(text, want); got != times {
 			t.Errorf("%q is there %d times, not %d", want, got, times)

@@ -28,7 +28,7 @@ var (
 		{"exact", "exactly"},
 		{"min", "or more"},
 		{"max", "or less"},
-		{"range", "between two amounts"},
+		{"range", "between two"},
 	}
 	memoChoices = []choice{
 		{"any", "there or not"},

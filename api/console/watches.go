@@ -159,10 +159,10 @@ func (v *visit) check(watchID string) (view checkView, err error) {
 		view.Says += "."
 	case made.Verification.Outcome == "VERIFIED":
 		view.Word = stateWord{"Match", "delivered"}
-		view.Says = "It meets every rule: the endpoint would be told of a payment received."
+		view.Says = "It meets every rule: the endpoint would be told of it."
 	default:
 		view.Word = stateWord{"Rejected", "failed"}
-		view.Says = "The endpoint would be told of a payment rejected."
+		view.Says = "The endpoint would be told that it was rejected."
 	}
 	for _, reason := range made.Verification.Reasons {
 		view.Reasons = append(view.Reasons, worded(reasonWords, reason))
