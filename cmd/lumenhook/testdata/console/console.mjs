@@ -223,6 +223,9 @@ for (const at of ["endpoints", "watches"]) {
   await page.goto(`${on.api}/console/${at}`);
   await looked(page, at);
 }
+await page.goto(`${on.api}/console/events?state=BOGUS&minAmount=much`);
+await page.getByText("Nothing was looked for.").waitFor();
+await looked(page, "filters");
 await page.goto(`${on.api}/console/watches/${on.shop.watch}`);
 await looked(page, "watch");
 await page.getByRole("link", { name: "its history" }).click();
