@@ -172,22 +172,37 @@ func brokerSettings(
 	return values, nil
 }
 
-// DeleteTopic deletes a topic. One that does not exist is no error.
+// DeleteTopic deletes a topic and returns when every broker that is up has forgotten it: one
+// that has not would have EnsureTopics take it for there. One that does not exist is no error.
 func (c Cluster) DeleteTopic(ctx context.Context, name string) error {
-	return c.WithAdmin(ctx, func(ctx context.Context, admin *kadm.Client) error {
-		_, err := whileTransient(ctx, func() (struct{}, error) {
-			deleted, err := admin.DeleteTopic(ctx, c.fullName(name))
-			if err == nil && !errors.Is(deleted.Err, kerr.UnknownTopicOrPartition) {
-				err = deleted.Err
-			}
-			return struct{}{}, err
-		})
-		if err != nil {
-			return fmt.Errorf("streams: deleting topic %s: %w", c.fullName(name), err)
+	client, err := c.client()
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	admin := kadm.NewClient(client)
+	deleted, err := whileTransient(ctx, func() (kadm.DeleteTopicResponse, error) {
+		deleted, err := admin.DeleteTopic(ctx, c.fullName(name))
+		if err == nil && !errors.Is(deleted.Err, kerr.UnknownTopicOrPartition) {
+			err = deleted.Err
 		}
-		return nil
+		return deleted, err
 	})
+	if err == nil {
+		err = c.everyBroker(ctx, client, []string{name}, func(topics topicsByName) error {
+			if t, found := topics[c.fullName(name)]; found && t.TopicID == deleted.ID {
+				return errNotForgotten
+			}
+			return nil // or it is another one of that name
+		})
+	}
+	if err != nil {
+		return fmt.Errorf("streams: deleting topic %s: %w", c.fullName(name), err)
+	}
+	return nil
 }
+
+var errNotForgotten = fmt.Errorf("a broker still knows it: %w", errAskAgain)
 
 // Features are the finalized features of the cluster, such as
 // transaction.version, by name. One that is left out is at level 0.

@@ -82,6 +82,18 @@ func (c Cluster) createTopic(ctx context.Context, admin *kadm.Client, s TopicSpe
 // awaitTopics asks every broker for the topics until it knows them all, each
 // partition with a leader.
 func (c Cluster) awaitTopics(ctx context.Context, client *kgo.Client, specs []TopicSpec) error {
+	return c.everyBroker(ctx, client, namesOf(specs), func(topics topicsByName) error {
+		return c.checkTopics(topics, specs)
+	})
+}
+
+// topicsByName are topics by their full names as a broker describes them.
+type topicsByName map[string]kmsg.MetadataResponseTopic
+
+// everyBroker asks each broker for topics until ok accepts what it describes.
+func (c Cluster) everyBroker(
+	ctx context.Context, client *kgo.Client, names []string, ok func(topicsByName) error,
+) error {
 	brokers, err := whileTransient(ctx, func() ([]kmsg.MetadataResponseBroker, error) {
 		resp, err := kmsg.NewPtrMetadataRequest().RequestWith(ctx, client)
 		if err != nil {
@@ -93,23 +105,31 @@ func (c Cluster) awaitTopics(ctx context.Context, client *kgo.Client, specs []To
 		return fmt.Errorf("streams: asking for the brokers of the cluster: %w", err)
 	}
 	for _, b := range brokers {
-		if err := c.awaitTopicsAt(ctx, client.Broker(int(b.NodeID)), specs); err != nil {
+		if err := c.askBroker(ctx, client.Broker(int(b.NodeID)), names, ok); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// awaitTopicsAt asks one broker. One that went away meanwhile is left out: it learns of the
-// topics before it leads any.
-func (c Cluster) awaitTopicsAt(ctx context.Context, broker *kgo.Broker, specs []TopicSpec) error {
-	req := c.metadataRequest(namesOf(specs))
+// askBroker asks one broker. One that went away meanwhile is left out: it learns of what
+// happened to topics before it leads any.
+func (c Cluster) askBroker(
+	ctx context.Context, broker *kgo.Broker, names []string, ok func(topicsByName) error,
+) error {
+	req := c.metadataRequest(names)
 	_, err := whileTransient(ctx, func() (struct{}, error) {
 		resp, err := broker.Request(ctx, req)
 		if err != nil {
 			return struct{}{}, fmt.Errorf("%w: %w", errBrokerAway, err)
 		}
-		return struct{}{}, c.checkTopics(resp.(*kmsg.MetadataResponse), specs)
+		topics := make(topicsByName)
+		for _, t := range resp.(*kmsg.MetadataResponse).Topics {
+			if unknown := kerr.UnknownTopicOrPartition.Code; t.Topic != nil && t.ErrorCode != unknown {
+				topics[*t.Topic] = t
+			}
+		}
+		return struct{}{}, ok(topics)
 	})
 	if errors.Is(err, errBrokerAway) && ctx.Err() == nil {
 		return nil
@@ -119,17 +139,11 @@ func (c Cluster) awaitTopicsAt(ctx context.Context, broker *kgo.Broker, specs []
 
 var errBrokerAway = errors.New("streams: a broker does not answer")
 
-// checkTopics compares a broker's answer with what is wanted.
-func (c Cluster) checkTopics(resp *kmsg.MetadataResponse, specs []TopicSpec) error {
-	known := make(map[string]kmsg.MetadataResponseTopic, len(resp.Topics))
-	for _, t := range resp.Topics {
-		if t.Topic != nil {
-			known[*t.Topic] = t
-		}
-	}
+// checkTopics compares what a broker describes with what is wanted.
+func (c Cluster) checkTopics(topics topicsByName, specs []TopicSpec) error {
 	for _, s := range specs {
 		name := c.fullName(s.Name)
-		t, found := known[name]
+		t, found := topics[name]
 		var err error = kerr.UnknownTopicOrPartition
 		if found {
 			err = kerr.ErrorForCode(t.ErrorCode)

@@ -75,11 +75,12 @@ func alter(ctx context.Context, c streams.Cluster, planned []Difference) error {
 
 var errNotYet = errors.New("topology: the brokers have not heard of the new settings yet")
 
-// settling bounds how long brokers may take to learn of settings.
+// settling bounds how long brokers may take to learn of settings: seconds, and on machines that
+// are short of processors more than half a minute was seen.
 var settling = retry.Policy{
 	First:  500 * time.Millisecond,
 	Last:   5 * time.Second,
-	Within: 30 * time.Second,
+	Within: 2 * time.Minute,
 	If:     func(err error) bool { return errors.Is(err, errNotYet) },
 }
 
