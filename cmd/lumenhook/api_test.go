@@ -64,6 +64,7 @@ func (s *testService) wantCode(err error, code string) {
 // The whole API through the real program: command line, client, engine,
 // receiver, history.
 func TestTheAPIFromEndToEnd(t *testing.T) {
+	t.Parallel()
 	s := &testService{t: t, dir: t.TempDir()}
 	s.start("--no-demo", "--egress-ports", "1024-65535", "--ledger-interval", "200ms",
 		"--retry-schedule", "50ms", "--attempt-timeout", "2s")

@@ -43,6 +43,7 @@ var charts = []struct {
 // half of the time; the questions of the page are asked, and drawn. With -write-charts the
 // pictures of the page are drawn anew, of a run with more payments.
 func TestTheChartsAreOfARun(t *testing.T) {
+	t.Parallel()
 	payers, times, dir := 2, 2, t.TempDir()
 	if *writeCharts {
 		payers, times, dir = 10, 12, "../../docs/charts"

@@ -83,6 +83,7 @@ func TestTheMakefileNamesTheBuild(t *testing.T) {
 // The command line of a person in a hurry, beside a service that runs, with TLS,
 // that was stopped, and that was killed.
 func TestTheCommandLineBesideAService(t *testing.T) {
+	t.Parallel()
 	s := &testService{t: t, dir: filepath.Join(t.TempDir(), "data")}
 	s.refused("no service has run in "+s.dir, "endpoints", "list")
 	flags := []string{"--no-demo", "--egress-ports", "1024-65535"}

@@ -26,6 +26,7 @@ func examined(t *testing.T, args ...string) (code int, out, said string) {
 
 // A service that runs is well in every respect, and what is said of it has no secret.
 func TestDoctorOfARunningService(t *testing.T) {
+	t.Parallel()
 	s := &testService{t: t, dir: t.TempDir()}
 	s.start("--no-demo", "--ledger-interval", "200ms")
 	s.eventually("a history", func() bool {

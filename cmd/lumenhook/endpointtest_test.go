@@ -12,6 +12,7 @@ import (
 // A script sees by the exit status whether the receiver took a test, and has the same
 // answer to read either way.
 func TestATestThatTheReceiverDoesNotTakeFails(t *testing.T) {
+	t.Parallel()
 	s := &testService{t: t, dir: t.TempDir()}
 	s.start("--no-demo", "--egress-ports", "1024-65535", "--attempt-timeout", "5s")
 	h := startHooks(t, s.dir)

@@ -12,6 +12,7 @@ import (
 // An event's history is what the engine made of it: delivered, sent again while its endpoint was
 // disabled, held, and let go on.
 func TestTheHistoryOfAnEvent(t *testing.T) {
+	t.Parallel()
 	s := &testService{t: t, dir: t.TempDir()}
 	s.start("--no-demo", "--egress-ports", "1024-65535", "--ledger-interval", "200ms")
 	wallet := s.watchedWallet(startHooks(t, s.dir))

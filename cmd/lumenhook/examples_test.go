@@ -74,6 +74,7 @@ func checkExample(c *cobra.Command, example string) error {
 // stands in it for something of the reader's (ep_…, kafka-1:9092, https://rpc.example) is put
 // in its place first: theExamplesStory says in which order, and what else differs.
 func TestEveryExampleDoesWhatItShows(t *testing.T) {
+	t.Parallel()
 	s := newStage(t)
 	for _, sc := range theExamplesStory() {
 		s.play(sc)

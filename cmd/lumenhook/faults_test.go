@@ -426,6 +426,7 @@ var dialect = regexp.MustCompile(`dial tcp|connect: |\bEOF\b|%!|<nil>|strconv|&\
 
 // Every command, by every way in which it can be called wrongly, or miss its service.
 func TestEveryCommandSaysWhatToDo(t *testing.T) {
+	t.Parallel()
 	s := &testService{t: t, dir: t.TempDir()}
 	s.start("--no-demo", "--ledger-interval", "200ms")
 	leaves := make(map[string]*cobra.Command)

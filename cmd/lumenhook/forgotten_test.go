@@ -17,6 +17,7 @@ import (
 // TestAForgottenEventIsSentAgain: through the real program, with more deliveries behind it
 // than an engine remembers. The history has its body and its attempts.
 func TestAForgottenEventIsSentAgain(t *testing.T) {
+	t.Parallel()
 	s := &testService{t: t, dir: t.TempDir()}
 	s.start("--no-demo", "--egress-ports", "1024-65535", "--ledger-interval", "100ms")
 	h := startHooks(t, s.dir)

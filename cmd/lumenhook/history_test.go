@@ -86,6 +86,7 @@ func hangingNPM(t *testing.T, home string) (gate string) {
 // While a history that was lost is filled again, each answer is marked: an event that
 // is there already says that it may be of an earlier time, all else is 503.
 func TestAHistoryThatWasLostMarksEachAnswerUntilItIsBack(t *testing.T) {
+	t.Parallel()
 	const resends = 100
 	s := &testService{t: t, dir: t.TempDir()}
 	flags := []string{"--no-demo", "--egress-ports", "1024-65535", "--ledger-interval", "200ms"}

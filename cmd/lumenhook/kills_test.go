@@ -72,6 +72,7 @@ func TestKillsAtAnyMomentLoseNothing(t *testing.T) {
 // ledger was read: it is read again, with a watch that has moved meanwhile. The match
 // that stands keeps its endpoint and its body, and nothing else comes of the payment.
 func TestALedgerReadAgainAfterItsWatchMovedTellsNobodyElse(t *testing.T) {
+	t.Parallel()
 	s := &testService{t: t, dir: t.TempDir()}
 	holds := filepath.Join(t.TempDir(), "hold")
 	flags := []string{"--no-demo", "--egress-ports", "1024-65535", "--ledger-interval", "200ms",

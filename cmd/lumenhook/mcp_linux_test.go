@@ -19,6 +19,7 @@ import (
 // A client that asks for more than it reads comes to a halt, and the program holds few of its
 // requests; what is too large, or no request, is refused in words, and the next is answered.
 func TestAnAssistantThatAsksTooMuch(t *testing.T) {
+	t.Parallel()
 	s := &testService{t: t, dir: t.TempDir()}
 	s.start("--no-demo")
 	defer s.interrupt()

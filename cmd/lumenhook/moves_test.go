@@ -15,6 +15,7 @@ import (
 // an endpoint of another partition or of the same; the history says so before and
 // after it is rebuilt, and so does an engine that has lost its state.
 func TestACancelledEventIsSentToTheWatchsPresentEndpoint(t *testing.T) {
+	t.Parallel()
 	s := &testService{t: t, dir: t.TempDir()}
 	s.start("--no-demo", "--egress-ports", "1024-65535", "--ledger-interval", "200ms",
 		"--retry-schedule", "1h", "--attempt-timeout", "2s")

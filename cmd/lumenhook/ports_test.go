@@ -259,6 +259,7 @@ func (s *testService) topicsAs(login streams.SASL) ([]string, error) {
 // The passwords are drawn for the run, kept by a restart, drawn again when their file
 // is taken away, and belong to their owner alone.
 func TestARunHasPasswordsOfItsOwn(t *testing.T) {
+	t.Parallel()
 	s := &testService{t: t, dir: t.TempDir()}
 	path := filepath.Join(s.dir, "secrets", "logins.json")
 	var before runfile.File

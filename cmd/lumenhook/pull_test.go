@@ -19,6 +19,7 @@ import (
 // it is killed, and while the service is. In the end each payment stands in the file once, in
 // the order of the numbers, without a gap, and verifies.
 func TestAReceiverWithoutAnAddressPullsEachEventOnce(t *testing.T) {
+	t.Parallel()
 	s := &testService{t: t, dir: t.TempDir()}
 	flags := []string{"--no-demo", "--ledger-interval", "100ms"}
 	s.start(flags...)

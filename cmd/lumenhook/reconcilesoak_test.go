@@ -37,6 +37,7 @@ type soaked struct{ Address, Secret string }
 // both are watched. In the end the statement of each is what its account holds, and nothing is
 // unexplained. `make reconcile-soak` has it done with a million payments.
 func TestPaymentsThroughFaultsAreReconciled(t *testing.T) {
+	t.Parallel()
 	s := &testService{t: t, dir: t.TempDir()}
 	args := []string{
 		"--no-demo", "--egress-ports", "1024-65535", "--ledger-interval", "200ms", "--balance-moves",

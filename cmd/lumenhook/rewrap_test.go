@@ -149,6 +149,7 @@ func (s *testService) rewrapCutShort(steps int64) {
 // state, and holds that what waited is then signed with every valid secret and
 // carries its headers: the facts that the old key sealed are folded unopened.
 func TestTheMasterKeyIsReplaced(t *testing.T) {
+	t.Parallel()
 	s := &testService{t: t, dir: t.TempDir()}
 	flags := []string{"--no-demo", "--egress-ports", "1024-65535", "--ledger-interval", "200ms"}
 	s.start(flags...)

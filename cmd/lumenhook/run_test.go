@@ -260,6 +260,7 @@ func startHooks(t *testing.T, dir string) *hooks {
 }
 
 func TestAPaymentReachesAReceiverThroughKills(t *testing.T) {
+	t.Parallel()
 	s := &testService{t: t, dir: t.TempDir()}
 	flags := []string{"--no-demo", "--egress-ports", "1024-65535", "--ledger-interval", "200ms"}
 	s.start(flags...)

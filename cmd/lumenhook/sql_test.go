@@ -42,6 +42,7 @@ var question = regexp.MustCompile("(?s)```sql\n(.*?)```")
 
 // The subcommands that read topics and history, on a service that runs.
 func TestAskingARunningService(t *testing.T) {
+	t.Parallel()
 	s := &testService{t: t, dir: t.TempDir()}
 	s.start("--egress-ports", "1024-65535", "--ledger-interval", "200ms", "--demo-interval", "200ms",
 		"--balance-moves")
