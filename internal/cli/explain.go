@@ -126,10 +126,10 @@ func brokerCause(err error, address string) string {
 // packages are those whose errors begin with their name, which is for logs and is removed
 // for people.
 var packages = []string{
-	"api", "apiserver", "broker", "client", "commands", "console", "directory", "egress", "engine",
-	"follower", "horizon", "lake", "ledger", "mailer", "mirror", "portal", "projections", "receipt",
-	"receiver", "rpc", "schemas", "sealing", "signing", "sim", "streams", "telemetry", "topology",
-	"transfer", "trial",
+	"api", "apiserver", "broker", "client", "commands", "console", "directory", "egress",
+	"engine", "follower", "horizon", "lake", "ledger", "mailer", "mirror", "orphans", "portal",
+	"projections", "receipt", "receiver", "rpc", "schemas", "sealing", "signing", "sim",
+	"streams", "telemetry", "topology", "transfer", "trial",
 }
 
 // withoutPackages returns the text of an error without the names of packages that it, or
