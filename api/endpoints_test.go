@@ -3,6 +3,7 @@ package api_test
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -346,4 +347,22 @@ func TestAPartThatStallsCostsBoundedTimeAndLeavesNoCommand(t *testing.T) {
 			t.Errorf("after %v, %d commands", took, len(w.answers))
 		}
 	})
+}
+
+// BenchmarkReadEndpoint measures an authenticated read of the API itself, with everything behind
+// it in memory.
+func BenchmarkReadEndpoint(b *testing.B) {
+	w := newWorld(b, func(c *api.Config) { c.Log = slog.New(slog.DiscardHandler) })
+	k := w.newKey(account("a"), domain.Permissions()...)
+	path := "/v1/endpoints/" + w.newEndpoint(k)
+	b.ReportAllocs()
+	for b.Loop() {
+		request := httptest.NewRequest("GET", path, nil)
+		request.Header.Set("Authorization", "Bearer "+k)
+		out := httptest.NewRecorder()
+		if w.api.ServeHTTP(out, request); out.Code != http.StatusOK {
+			b.Fatalf("%d %s", out.Code, out.Body)
+		}
+		w.now = w.now.Add(time.Second) // so that the key's limit is never reached
+	}
 }

@@ -27,6 +27,9 @@ const (
 	maxLimited = 10_000
 	// limitName names the one policy that there is.
 	limitName = `"key"`
+	// The headers' names as net/http writes them: it would copy any other form each time.
+	headerLimit       = "Ratelimit"
+	headerLimitPolicy = "Ratelimit-Policy"
 )
 
 func (l RateLimit) validate() error {
@@ -73,8 +76,8 @@ func (l *limits) take(h http.Header, keyID string) error {
 	allowed := limiter.AllowN(now, 1)
 	left := limiter.TokensAt(now)
 	full := int(math.Ceil((float64(l.burst) - left) / float64(l.perSecond)))
-	h.Set("RateLimit-Policy", l.policy)
-	h.Set("RateLimit", limitName+";r="+strconv.Itoa(max(0, int(left)))+";t="+
+	h.Set(headerLimitPolicy, l.policy)
+	h.Set(headerLimit, limitName+";r="+strconv.Itoa(max(0, int(left)))+";t="+
 		strconv.Itoa(max(0, full)))
 	if allowed {
 		return nil

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"regexp"
 	"runtime/debug"
@@ -24,6 +25,7 @@ import (
 const (
 	headerRequestID = "X-Request-Id"
 	headerReplayed  = "Idempotent-Replayed"
+	headerETag      = "Etag" // ETag as net/http writes it: it would copy any other form each time
 )
 
 // ServeHTTP answers a request and writes one line about it to the log.
@@ -46,12 +48,18 @@ func (a *API) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 	a.router.ServeHTTP(out, r.http)
 }
 
+// commonHeaders are of every answer. Answers share their values, which Set replaces and Add
+// copies.
+var commonHeaders = http.Header{
+	"X-Content-Type-Options":  {"nosniff"},
+	"Cache-Control":           {"no-store"},
+	"Referrer-Policy":         {"no-referrer"},
+	"Content-Security-Policy": {"default-src 'none'; frame-ancestors 'none'"},
+}
+
 func setCommonHeaders(h http.Header, requestID string) {
 	h.Set(headerRequestID, requestID)
-	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("Cache-Control", "no-store")
-	h.Set("Referrer-Policy", "no-referrer")
-	h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
+	maps.Copy(h, commonHeaders)
 }
 
 // saneRequestID keeps request ids of clients harmless in headers, logs and JSON.

@@ -51,7 +51,7 @@ func (answer reply) write(w http.ResponseWriter) {
 		h.Set("Link", answer.link)
 	}
 	if answer.etag != "" {
-		h.Set("ETag", answer.etag)
+		h.Set(headerETag, answer.etag)
 	}
 	if answer.caching != "" {
 		h.Set("Cache-Control", answer.caching)

@@ -134,7 +134,7 @@ func (a *API) beforeBody(r *request, rt route) (err error) {
 				"This operation takes no If-Match: leave the header out.")
 		}
 	}
-	if rt.permission != "" && rt.takes&takesQuery == 0 {
+	if rt.permission != "" && rt.takes&takesQuery == 0 && r.http.URL.RawQuery != "" {
 		if err := decode.NewQuery(r.http.URL).Err(); err != nil {
 			return err
 		}
