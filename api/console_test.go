@@ -825,6 +825,17 @@ func TestConsoleCountsTheLastHour(t *testing.T) {
 			t.Errorf("%s is not in %s", want, text)
 		}
 	}
+	disabled := w.endpoints[e]
+	disabled.Status, disabled.DisabledReason = domain.StatusDisabled, domain.DisabledManual
+	w.endpoints[e] = disabled
+	text = d.open("/console")
+	for _, want := range []string{
+		"1 of them until their endpoints are enabled", "nothing waits", "<code>" + e + "</code>",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("of a disabled endpoint %s is not in %s", want, text)
+		}
+	}
 	w.now = w.now.Add(time.Hour)
 	if text := d.open("/console"); !strings.Contains(text, "No event in the last hour") {
 		t.Errorf("an hour later: %s", text)

@@ -2,6 +2,7 @@ package console
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/lumenhook/lumenhook/api/client"
@@ -30,8 +31,9 @@ type overviewView struct {
 	Partial    *moment // events before it were not counted
 	Rate       string  // of what has ended
 	Pending    string
+	Held       string // of these, which wait for their endpoints to be enabled; empty: none
 	Failed     int
-	Oldest     *eventRow // that waits
+	Oldest     *eventRow // that waits for an attempt
 	OldestFrom bool      // older ones may wait
 }
 
@@ -157,9 +159,10 @@ func tookWords(millis *int64) string {
 	return fmt.Sprintf("%.1f s", float64(*millis)/1000)
 }
 
-// lookAtPending counts what waits, and finds the oldest of it.
+// lookAtPending counts what waits, and finds the oldest of it that waits for nobody to enable its
+// endpoint.
 func (x *Console) lookAtPending(v *visit, view *overviewView) error {
-	pending, all := 0, true
+	pending, held, all := 0, 0, true
 	for _, state := range []string{"QUEUED", "WAITING"} {
 		found, whole, err := v.events(client.EventFilter{State: state}, 1)
 		if err != nil {
@@ -167,8 +170,10 @@ func (x *Console) lookAtPending(v *visit, view *overviewView) error {
 		}
 		pending += len(found)
 		all = all && whole
-		if n := len(found); n > 0 {
-			last := found[n-1]
+		goesOn := slices.DeleteFunc(found, func(e client.Event) bool { return e.Delivery.Held })
+		held += len(found) - len(goesOn)
+		if n := len(goesOn); n > 0 {
+			last := goesOn[n-1]
 			if view.Oldest == nil || last.CreatedAt.Before(view.Oldest.at) {
 				row := x.eventRow(last)
 				view.Oldest, view.OldestFrom = &row, !whole
@@ -176,6 +181,9 @@ func (x *Console) lookAtPending(v *visit, view *overviewView) error {
 		}
 	}
 	view.Pending = countWords(pending, all)
+	if held > 0 {
+		view.Held = countWords(held, all)
+	}
 	return nil
 }
 

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lumenhook/lumenhook/api/client"
 	"github.com/lumenhook/lumenhook/internal/cli"
 	"github.com/lumenhook/lumenhook/internal/runfile"
 	"github.com/lumenhook/lumenhook/internal/testkit"
@@ -93,6 +94,7 @@ func TestTheCommandLineBesideAService(t *testing.T) {
 	s.refused("--state: must be one of QUEUED, WAITING, DELIVERED, FAILED, CANCELLED", "events", "list",
 		"--state", "LOST")
 	s.refused("--wallet: ", "watches", "create", "--wallet", "G123", "--endpoint", "ep_1")
+	s.tellsOfATwin()
 	_, said, _ := s.command("watches", "create", "--wallet", "G123", "--endpoint", "ep_1", "--asset",
 		"USD:X")
 	if strings.Contains(said, "errors names") || !strings.Contains(said, `--asset "USD:X": `) {
@@ -224,4 +226,24 @@ func TestAClosedTerminalDoesNotStopTheService(t *testing.T) {
 			len(events.Data) > 1
 	})
 	s.interrupt()
+}
+
+// tellsOfATwin holds that whoever watches a wallet twice for one endpoint is told so.
+func (s *testService) tellsOfATwin() {
+	s.t.Helper()
+	var e client.Endpoint
+	s.cli(&e, "endpoints", "create", "--url", nobodysURL)
+	var wallet struct{ Address string }
+	s.devnet(&wallet, "account", "--json")
+	create := []string{
+		"watches", "create", "--wallet", wallet.Address, "--endpoint", e.ID, "--field", "id",
+	}
+	first, said, err := s.command(create...)
+	if err != nil || strings.Contains(said, "too") {
+		s.t.Errorf("the first watch: %v, %s", err, said)
+	}
+	want := strings.TrimSpace(first) + " watches this wallet for the same endpoint, too"
+	if _, said, err := s.command(create...); err != nil || !strings.Contains(said, want) {
+		s.t.Errorf("the second watch: %v, %s", err, said)
+	}
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/spf13/cobra"
 
@@ -34,15 +35,25 @@ func newWatches() *cobra.Command {
 
 func newWatchesCreate(a *apiFlags) *cobra.Command {
 	var f apicli.Watch
-	var wallet string
+	var wallet, twin string
 	c := asking(a, "create --wallet G… --endpoint ep_…", "Watch a wallet", cli.NoArguments,
 		func(ctx context.Context, c *client.Client, _ []string) (client.Watch, error) {
 			body, err := f.Create(wallet)
 			if err != nil {
 				return client.Watch{}, err
 			}
-			return c.CreateWatch(ctx, body)
+			made, err := c.CreateWatch(ctx, body)
+			if err == nil {
+				twin = apicli.Twin(ctx, c, made)
+			}
+			return made, err
 		}, apicli.ShowWatch)
+	c.PostRun = func(c *cobra.Command, _ []string) {
+		if twin != "" {
+			fmt.Fprintf(c.ErrOrStderr(), "%s watches this wallet for the same endpoint, too: "+
+				"of a payment that both match there are two events\n", twin)
+		}
+	}
 	c.Flags().StringVar(&wallet, "wallet", "", "the wallet's public address")
 	c.Example = `  # Every payment in XLM to a wallet
   lumenhook watches create --wallet G… --endpoint ep_… --label "the till"

@@ -18,6 +18,7 @@
 //	coverage.go   which ledgers were read
 //	receipt.go    receipts of attempts, and what they prove
 //	history.go    what an endpoint, a watch or a delivery was
+//	twin.go       another watch of the same wallet and endpoint
 //	wallet.go     the address of a wallet
 //	statement.go  what moved a wallet's balances
 //	backfill.go   a backfill, followed to its end

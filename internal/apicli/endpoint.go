@@ -22,7 +22,7 @@ func ShowEndpoint(w io.Writer, e client.Endpoint) {
 	if e.DisabledReason != nil {
 		cli.Row(w, "disabled", *e.DisabledReason+" at "+cli.OneLine(e.DisabledAt))
 	}
-	cli.Row(w, "failures", e.ConsecutiveFailures)
+	cli.Row(w, "failed in a row", fmt.Sprint(e.ConsecutiveFailures, " events"))
 	for name, value := range e.Headers {
 		cli.Row(w, "header", name+": "+value)
 	}
@@ -51,7 +51,7 @@ func ShowEndpoint(w io.Writer, e client.Endpoint) {
 
 // ShowEndpoints prints a list of them.
 func ShowEndpoints(w io.Writer, l client.List[client.Endpoint]) {
-	cli.Row(w, "ID", "STATUS", "FAILURES", "URL", "DESCRIPTION", "CREATED")
+	cli.Row(w, "ID", "STATUS", "FAILED IN A ROW", "URL", "DESCRIPTION", "CREATED")
 	for _, e := range l.Data {
 		cli.Row(w, e.ID, e.Status, e.ConsecutiveFailures, e.URL, e.Description, e.CreatedAt)
 	}
