@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"os"
 	"path"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -23,6 +24,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/internal/testkit"
 	"github.com/lumenhook/lumenhook/schemas"
 )
 
@@ -88,6 +90,7 @@ func (a *receiverApp) good() hook {
 
 // conforms is the whole run of an example.
 func (a *receiverApp) conforms(s *testService) {
+	a.refusesToStart()
 	a.start("on")
 	want := a.cases()
 	want = append(want, a.ofEachType()...)
@@ -102,6 +105,44 @@ func (a *receiverApp) conforms(s *testService) {
 	want = append(want, a.answersFirst(want)...)
 	want = append(want, a.killedAtWork(want)...)
 	a.processes(want)
+}
+
+// refusesToStart: of an empty secret everybody has the key, so an example without a secret does
+// not start, and says what it lacks in a line.
+func (a *receiverApp) refusesToStart() {
+	for name, text := range map[string]string{
+		"empty": "\n", "prefix": "whsec_\n", "part": strings.TrimPrefix(string(a.held[1]), "whsec_"),
+	} {
+		file := filepath.Join(a.own, name)
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			a.t.Fatal(err)
+		}
+		a.refusesSecrets(name, file)
+	}
+	a.refusesSecrets("a file that is missing", filepath.Join(a.own, "missing"))
+	a.refusesSecrets("no file", "")
+}
+
+func (a *receiverApp) refusesSecrets(name, file string) {
+	a.t.Helper()
+	p := a.launch(freePort(a.t), "on", file)
+	testkit.EventuallyNil(a.t, "it refuses to start", func() error {
+		select {
+		case <-p.over:
+			return nil
+		default:
+			return fmt.Errorf("it runs on, with %s as its secrets:\n%s", name, p.output)
+		}
+	})
+	if p.ended == nil {
+		a.t.Errorf("it ended well, with %s as its secrets", name)
+	}
+	lines := strings.Split(p.output.String(), "\n")
+	told := func(line string) bool { return strings.HasPrefix(line, "LUMENHOOK_SECRET_FILE") }
+	trace := func(line string) bool { return strings.HasPrefix(strings.TrimSpace(line), "at ") }
+	if !slices.ContainsFunc(lines, told) || slices.ContainsFunc(lines, trace) {
+		a.t.Errorf("with %s as its secrets it said\n%s", name, p.output)
+	}
 }
 
 // cases posts each request of the table, and returns the ids of those that are to be processed.

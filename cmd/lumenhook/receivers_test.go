@@ -243,22 +243,33 @@ type receiverProcess struct {
 	group  *orphans.Group // frameworks start processes of their own
 	output *testkit.Buffer
 	over   chan struct{}
+	ended  error // how, once it is over
 }
 
 // start runs the example on its database, until it answers. Without a worker it only receives.
 func (a *receiverApp) start(worker string) {
 	a.t.Helper()
 	port := freePort(a.t)
+	a.process = a.launch(port, worker, filepath.Join(a.own, "secrets"))
+	a.port.Store(&port)
+	a.eventually("it answers", func() error {
+		_, err := a.processed()
+		return err
+	})
+}
+
+func (a *receiverApp) launch(port, worker, secrets string) *receiverProcess {
+	a.t.Helper()
 	group, err := orphans.NewGroup()
 	if err != nil {
 		a.t.Fatal(err)
 	}
-	p := &receiverProcess{group, &testkit.Buffer{}, make(chan struct{})}
+	p := &receiverProcess{group: group, output: &testkit.Buffer{}, over: make(chan struct{})}
 	cmd := exec.Command(a.run[0], a.run[1:]...)
 	cmd.Dir = a.dir
 	cmd.Env = append(os.Environ(), "PORT="+port, "WORKER="+worker,
 		"DATABASE="+filepath.Join(a.own, "shop.db"),
-		"LUMENHOOK_SECRET_FILE="+filepath.Join(a.own, "secrets"))
+		"LUMENHOOK_SECRET_FILE="+secrets)
 	cmd.Env = append(cmd.Env, a.env...)
 	cmd.Stdout, cmd.Stderr = p.output, p.output
 	cmd.SysProcAttr = group.Member()
@@ -267,16 +278,11 @@ func (a *receiverApp) start(worker string) {
 		a.t.Fatal(err)
 	}
 	go func() {
-		_ = cmd.Wait() // it is killed
+		p.ended = cmd.Wait()
 		close(p.over)
 	}()
 	a.t.Cleanup(p.kill)
-	a.process = p
-	a.port.Store(&port)
-	a.eventually("it answers", func() error {
-		_, err := a.processed()
-		return err
-	})
+	return p
 }
 
 // kill ends the process and what it started, as a crash does. It may have ended.

@@ -1,7 +1,7 @@
 // What the three examples share: a shop that credits the payments it is told of.
 import { readFileSync } from "node:fs";
 import Database from "libsql"; // node:sqlite and better-sqlite3 do as well
-import { Inbox, paymentOf, Receiver } from "lumenhook-receiver";
+import { checkSecrets, Inbox, paymentOf, Receiver } from "lumenhook-receiver";
 
 export const port = Number(process.env.PORT ?? 8081);
 
@@ -14,12 +14,29 @@ CREATE TABLE IF NOT EXISTS processed (event_id TEXT);`;
 
 /** The receiver of this shop. WORKER=off only receives: the work is another process's. */
 export function openShop() {
-  const secrets = readFileSync(process.env.LUMENHOOK_SECRET_FILE, "ascii").trim().split(/\s+/);
+  const secrets = readSecrets();
   const db = new Database(process.env.DATABASE ?? "shop.db");
   db.exec(create);
   const inbox = new Inbox(db);
   if (process.env.WORKER !== "off") inbox.start(credit);
   return { receiver: new Receiver(secrets, inbox), processed: () => processed(db) };
+}
+
+function readSecrets() {
+  try {
+    const text = readFileSync(process.env.LUMENHOOK_SECRET_FILE ?? "", "utf8");
+    const secrets = text.split(/\s+/).filter((secret) => secret !== "");
+    checkSecrets(secrets);
+    return secrets;
+  } catch (error) {
+    stop(`LUMENHOOK_SECRET_FILE must name a file with the endpoint's secret: ${error.message}`);
+  }
+}
+
+/** Ends the program with a line that says why. */
+function stop(why) {
+  console.error(why);
+  process.exit(1);
 }
 
 /** What this shop does with an event. */

@@ -1,6 +1,6 @@
 import { type LumenhookEvent, parseEvent } from "./events.js";
 import type { Inbox } from "./inbox.js";
-import { SignatureError, verify } from "./signature.js";
+import { checkSecrets, SignatureError, verify } from "./signature.js";
 
 /** An event has less than 4 KB. Read no more than this, and answer 413 to what has more. */
 export const maxBodyBytes = 65_536;
@@ -24,7 +24,8 @@ export class Receiver {
 
   /** The secrets are the endpoint's, whole (whsec_…); several after a rotation. */
   constructor(secrets: readonly string[], inbox: Inbox) {
-    this.#secrets = secrets;
+    checkSecrets(secrets);
+    this.#secrets = [...secrets];
     this.#inbox = inbox;
   }
 

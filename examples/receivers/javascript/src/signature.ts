@@ -5,6 +5,7 @@ const toleranceSeconds = 300;
 // Written out, because Number and Buffer.from take more: signs, fractions, hex with a tail.
 const timestampForm = /^[0-9]{1,12}$/;
 const signatureForm = /^v1=([0-9a-fA-F]{64})$/;
+const secretForm = /^whsec_[A-Za-z0-9+/=_-]+$/;
 
 /** The webhook was not signed by a secret of yours, or not now. */
 export class SignatureError extends Error {}
@@ -20,10 +21,25 @@ export interface Signed {
 }
 
 /**
+ * Throws a TypeError unless they are secrets of an endpoint, and one at least. Who has the secret
+ * of a receiver can forge: one that is empty, or a letter, is everybody's.
+ */
+export function checkSecrets(secrets: readonly string[]): void {
+  if (!Array.isArray(secrets)) throw new TypeError("the secrets must be an array of strings");
+  if (secrets.length === 0) throw new TypeError("there is no secret");
+  if (!secrets.every((secret) => typeof secret === "string" && secretForm.test(secret))) {
+    throw new TypeError(
+      "a secret must be the endpoint's whole secret, which starts with whsec_",
+    );
+  }
+}
+
+/**
  * Checks that one of the secrets (whsec_…, whole) signed the body within 300 seconds of now;
  * throws a SignatureError. Several secrets are for the time after a rotation.
  */
 export function verify(signed: Signed, secrets: readonly string[], nowMillis = Date.now()): void {
+  checkSecrets(secrets);
   const { timestamp, signature, body } = signed;
   if (!timestampForm.test(timestamp)) {
     throw new SignatureError("Webhook-Timestamp is missing or malformed");

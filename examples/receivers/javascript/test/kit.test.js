@@ -1,14 +1,19 @@
 // The published vectors, and events in the kit's types.
 import assert from "node:assert/strict";
-import { execFileSync } from "node:child_process";
-import { readFileSync, writeFileSync } from "node:fs";
+import { createHmac } from "node:crypto";
+import { execFileSync, spawnSync } from "node:child_process";
+import { mkdtempSync, readFileSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { test } from "node:test";
 import {
+  checkSecrets,
   disabledOf,
   failingOf,
   parseEvent,
   paymentOf,
   pingOf,
+  Receiver,
   SignatureError,
   verify,
 } from "lumenhook-receiver";
@@ -24,6 +29,49 @@ test("verify does as the published vectors say", () => {
       verify({ timestamp, signature, body: Buffer.from(body) }, ["whsec_another", secret], clock * 1000);
     if (accepted) check();
     else assert.throws(check, SignatureError, name);
+  }
+});
+
+// Secrets that anybody has, or that are no secrets.
+const noSecrets = {
+  "no secret": [],
+  "an empty one": [""],
+  "one that is empty": ["whsec_another", ""],
+  "the prefix": ["whsec_"],
+  "a string in place of a list": "whsec_abc",
+  "its letters": [..."whsec_abc"],
+  "without its prefix": ["abc"],
+  "with the end of its line": ["whsec_abc\n"],
+  "a placeholder": ["whsec_…"],
+  "nothing": undefined,
+  "no string": [undefined],
+};
+
+test("what is no secret is refused when a receiver is made, and by verify", () => {
+  const body = Buffer.from("{}");
+  const timestamp = String(Math.floor(Date.now() / 1000));
+  const hex = createHmac("sha256", "").update(`${timestamp}.`).update(body).digest("hex");
+  for (const [name, secrets] of Object.entries(noSecrets)) {
+    const refused = { name: "TypeError", message: /secret/ };
+    assert.throws(() => new Receiver(secrets, {}), refused, name);
+    assert.throws(() => verify({ timestamp, signature: `v1=${hex}`, body }, secrets), refused, name);
+  }
+  assert.throws(() => checkSecrets(["abc"]), {
+    message: "a secret must be the endpoint's whole secret, which starts with whsec_",
+  });
+});
+
+test("the examples do not start without a secret, and say so in a line", () => {
+  const folder = mkdtempSync(join(tmpdir(), "kit-"));
+  const empty = join(folder, "empty");
+  writeFileSync(empty, "\n");
+  for (const file of [undefined, join(folder, "missing"), empty]) {
+    for (const example of ["express", "fastify"]) {
+      const env = { ...process.env, LUMENHOOK_SECRET_FILE: file, DATABASE: join(folder, "shop.db") };
+      const ended = spawnSync(process.execPath, [`examples/${example}.js`], { env, encoding: "utf8" });
+      assert.match(ended.stderr, /^LUMENHOOK_SECRET_FILE must name .*\n$/);
+      assert.equal(ended.status, 1);
+    }
   }
 });
 

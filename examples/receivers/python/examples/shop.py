@@ -3,9 +3,10 @@
 import os
 import pathlib
 import sqlite3
+import sys
 from contextlib import closing
 
-from lumenhook_receiver import Event, Inbox, Receiver
+from lumenhook_receiver import Event, Inbox, Receiver, check_secrets
 from lumenhook_receiver.events import PAYMENT_RECEIVED
 
 PORT = int(os.environ.get("PORT", "8081"))
@@ -21,13 +22,23 @@ CREATE TABLE IF NOT EXISTS processed (event_id TEXT);
 
 def open_shop() -> tuple[Receiver, Inbox]:
     """The receiver of this shop. WORKER=off only receives: the work is another process's."""
-    secrets = pathlib.Path(os.environ["LUMENHOOK_SECRET_FILE"]).read_text("ascii").split()
+    secrets = _read_secrets()
     inbox = Inbox(os.environ.get("DATABASE", "shop.db"))
     with closing(inbox.connect()) as db:
         db.executescript(_CREATE)
     if os.environ.get("WORKER") != "off":
         inbox.start(credit)
     return Receiver(secrets, inbox), inbox
+
+
+def _read_secrets() -> list[str]:
+    file = os.environ.get("LUMENHOOK_SECRET_FILE", "no file, because it is not set")
+    try:
+        secrets = pathlib.Path(file).read_text("utf-8").split()
+        check_secrets(secrets)
+    except (OSError, ValueError) as error:
+        sys.exit(f"LUMENHOOK_SECRET_FILE must name a file with the endpoint's secret: {error}")
+    return secrets
 
 
 def credit(db: sqlite3.Connection, event: Event) -> None:

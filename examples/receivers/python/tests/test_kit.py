@@ -1,11 +1,18 @@
 """The published vectors, and events in the kit's types."""
 
 import dataclasses
+import hashlib
+import hmac
 import json
+import os
 import pathlib
+import subprocess
+import sys
+import tempfile
+import time
 import unittest
 
-from lumenhook_receiver import SignatureError, parse_event, verify
+from lumenhook_receiver import Inbox, Receiver, SignatureError, check_secrets, parse_event, verify
 from lumenhook_receiver.events import (
     ENDPOINT_DISABLED,
     ENDPOINT_FAILING,
@@ -75,6 +82,65 @@ class Published(unittest.TestCase):
         self.assertEqual(to_json(event), later)
         for read in (Event.payment, Event.failing, Event.disabled):
             self.assertRaises(ValueError, read, event)
+
+
+# Secrets that anybody has, or that are no secrets.
+NO_SECRETS = {
+    "no secret": [],
+    "an empty one": [""],
+    "one that is empty": ["whsec_another", ""],
+    "the prefix": ["whsec_"],
+    "a string in place of a list": "whsec_abc",
+    "its letters": list("whsec_abc"),
+    "without its prefix": ["abc"],
+    "with the end of its line": ["whsec_abc\n"],
+    "a placeholder": ["whsec_…"],
+    "nothing": None,
+    "no string": [None],
+    "bytes": [b"whsec_abc"],
+}
+
+
+class Secrets(unittest.TestCase):
+    def test_what_is_no_secret_is_refused_when_a_receiver_is_made_and_by_verify(self):
+        timestamp = str(int(time.time()))
+        forged = "v1=" + hmac.digest(b"", f"{timestamp}.{{}}".encode(), hashlib.sha256).hex()
+        inbox = Inbox(":memory:")
+        for name, secrets in NO_SECRETS.items():
+            with self.subTest(name):
+                self.assertRaisesRegex(ValueError, "secret", Receiver, secrets, inbox)
+                with self.assertRaisesRegex(ValueError, "secret"):
+                    verify(timestamp, forged, b"{}", secrets, time.time())
+        with self.assertRaises(ValueError) as raised:
+            check_secrets(["abc"])
+        self.assertEqual(
+            str(raised.exception),
+            "a secret must be the endpoint's whole secret, which starts with whsec_",
+        )
+
+    def test_the_examples_do_not_start_without_a_secret_and_say_so_in_a_line(self):
+        examples = pathlib.Path(__file__).parents[1] / "examples"
+        with tempfile.TemporaryDirectory() as folder:
+            empty = pathlib.Path(folder, "empty")
+            empty.write_text("\n")
+            for file in (None, empty, pathlib.Path(folder, "missing")):
+                env = dict(os.environ, DATABASE=str(pathlib.Path(folder, "shop.db")))
+                env.pop("LUMENHOOK_SECRET_FILE", None)
+                if file:
+                    env["LUMENHOOK_SECRET_FILE"] = str(file)
+                for example in examples.glob("*_app.py"):
+                    with self.subTest(example=example.name, file=file):
+                        ended = subprocess.run(
+                            [sys.executable, example],
+                            env=env,
+                            capture_output=True,
+                            text=True,
+                            check=False,
+                        )
+                        self.assertRegex(
+                            ended.stderr, r"\ALUMENHOOK_SECRET_FILE must name .*\n\Z"
+                        )
+                        self.assertEqual(ended.returncode, 1)
 
 
 if __name__ == "__main__":

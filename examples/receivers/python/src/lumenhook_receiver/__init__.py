@@ -25,7 +25,7 @@ from .events import (
 )
 from .inbox import Inbox
 from .receiver import MAX_BODY_BYTES, Answer, Receiver
-from .signature import SignatureError, verify
+from .signature import SignatureError, check_secrets, verify
 
 __all__ = [
     "MAX_BODY_BYTES",
@@ -39,6 +39,7 @@ __all__ = [
     "PingData",
     "Receiver",
     "SignatureError",
+    "check_secrets",
     "parse_event",
     "verify",
 ]

@@ -9,7 +9,7 @@ from email.message import Message
 
 from .events import parse_event
 from .inbox import Inbox
-from .signature import SignatureError, verify
+from .signature import SignatureError, check_secrets, verify
 
 MAX_BODY_BYTES = 65_536
 """An event has less than 4 KB. Read one byte more than this at most, and hand that over."""
@@ -33,6 +33,9 @@ class Receiver:
 
     secrets: Sequence[str]  # of the endpoint, whole (whsec_…); several after a rotation
     inbox: Inbox
+
+    def __post_init__(self) -> None:
+        check_secrets(self.secrets)
 
     def receive(self, headers: Mapping[str, str], body: bytes) -> Answer:
         """Headers are a mapping that does not mind case, as those of frameworks are."""
