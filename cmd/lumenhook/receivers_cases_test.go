@@ -95,6 +95,7 @@ func (a *receiverApp) conforms(s *testService) {
 	want := a.cases()
 	want = append(want, a.ofEachType()...)
 	want = append(want, a.repeats()...)
+	want = append(want, a.rotated()...)
 	want = append(want, a.reordered()...)
 	want = append(want, a.paidTwice()...)
 	want = append(want, a.setsAside()...)
@@ -138,7 +139,7 @@ func (a *receiverApp) refusesSecrets(name, file string) {
 		a.t.Errorf("it ended well, with %s as its secrets", name)
 	}
 	lines := strings.Split(p.output.String(), "\n")
-	told := func(line string) bool { return strings.HasPrefix(line, "LUMENHOOK_SECRET_FILE") }
+	told := func(line string) bool { return strings.Contains(line, "LUMENHOOK_SECRET_FILE") }
 	trace := func(line string) bool { return strings.HasPrefix(strings.TrimSpace(line), "at ") }
 	if !slices.ContainsFunc(lines, told) || slices.ContainsFunc(lines, trace) {
 		a.t.Errorf("with %s as its secrets it said\n%s", name, p.output)
@@ -410,6 +411,29 @@ func (a *receiverApp) repeats() []string {
 	}
 	posting.Wait()
 	return []string{again.id, beside.id}
+}
+
+// rotated: a secret more in the file is taken without a restart.
+func (a *receiverApp) rotated() []string {
+	file, err := os.OpenFile(filepath.Join(a.own, "secrets"), os.O_WRONLY|os.O_APPEND, 0)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	if _, err := file.WriteString("whsec_after_a_rotation\n"); err != nil {
+		a.t.Fatal(err)
+	}
+	if err := file.Close(); err != nil {
+		a.t.Fatal(err)
+	}
+	event := a.pays("wat_1")
+	a.eventually("the new secret is taken", func() error {
+		d := a.signed(event.ID, event.Body, time.Now(), "whsec_after_a_rotation")
+		if status, says := a.post(d); status != http.StatusOK {
+			return fmt.Errorf("answered %d: %s", status, says)
+		}
+		return nil
+	})
+	return []string{event.ID}
 }
 
 // reordered: events come in another order than they were made in.

@@ -1,7 +1,6 @@
 // What the three examples share: a shop that credits the payments it is told of.
-import { readFileSync } from "node:fs";
 import Database from "libsql"; // node:sqlite and better-sqlite3 do as well
-import { checkSecrets, Inbox, paymentOf, Receiver } from "lumenhook-receiver";
+import { Inbox, paymentOf, Receiver, secretsFromFile } from "lumenhook-receiver";
 
 export const port = Number(process.env.PORT ?? 8081);
 
@@ -24,10 +23,7 @@ export function openShop() {
 
 function readSecrets() {
   try {
-    const text = readFileSync(process.env.LUMENHOOK_SECRET_FILE ?? "", "utf8");
-    const secrets = text.split(/\s+/).filter((secret) => secret !== "");
-    checkSecrets(secrets);
-    return secrets;
+    return secretsFromFile(process.env.LUMENHOOK_SECRET_FILE ?? "");
   } catch (error) {
     stop(`LUMENHOOK_SECRET_FILE must name a file with the endpoint's secret: ${error.message}`);
   }

@@ -1,6 +1,7 @@
 /**
  * Takes webhooks of Lumenhook: checks each, records it once, answers, and hands it on afterwards.
  *
+ *     secrets.ts    the endpoint's secrets, which a rotation changes: secretsFromFile
  *     signature.ts  the signature: verify
  *     events.ts     the payloads, typed: LumenhookEvent, PaymentData, PingData and others
  *     inbox.ts      the table of events that were received: Inbox
@@ -17,4 +18,5 @@
 export * from "./events.js";
 export * from "./inbox.js";
 export * from "./receiver.js";
+export * from "./secrets.js";
 export * from "./signature.js";

@@ -1,6 +1,7 @@
 import { type LumenhookEvent, parseEvent } from "./events.js";
 import type { Inbox } from "./inbox.js";
-import { checkSecrets, SignatureError, verify } from "./signature.js";
+import { checkSecrets, type Secrets } from "./secrets.js";
+import { SignatureError, verify } from "./signature.js";
 
 /** An event has less than 4 KB. Read no more than this, and answer 413 to what has more. */
 export const maxBodyBytes = 65_536;
@@ -19,13 +20,15 @@ export type HeaderValue = (name: string) => string | null | undefined;
  * that the service tries again, when it could not be; and 4xx to what is no event of the service.
  */
 export class Receiver {
-  readonly #secrets: readonly string[];
+  readonly #secrets: () => readonly string[];
   readonly #inbox: Inbox;
 
   /** The secrets are the endpoint's, whole (whsec_…); several after a rotation. */
-  constructor(secrets: readonly string[], inbox: Inbox) {
-    checkSecrets(secrets);
-    this.#secrets = [...secrets];
+  constructor(secrets: Secrets, inbox: Inbox) {
+    const given = typeof secrets === "function" ? secrets() : secrets;
+    checkSecrets(given);
+    const kept = [...given];
+    this.#secrets = typeof secrets === "function" ? secrets : () => kept;
     this.#inbox = inbox;
   }
 
@@ -43,11 +46,19 @@ export class Receiver {
       return { status: 415, text: "a webhook is application/json in UTF-8, not compressed" };
     }
     if (body.length > maxBodyBytes) return { status: 413, text: "the body is too large" };
+    let secrets: readonly string[];
+    try {
+      secrets = this.#secrets();
+      checkSecrets(secrets);
+    } catch (error) {
+      console.error("the secrets could not be read:", error);
+      return { status: 503, text: "the secrets could not be read: send it again" };
+    }
     const timestamp = header("webhook-timestamp") ?? "";
     const signature = header("webhook-signature") ?? "";
     let event: LumenhookEvent;
     try {
-      verify({ timestamp, signature, body }, this.#secrets);
+      verify({ timestamp, signature, body }, secrets);
       event = parseEvent(body);
     } catch (error) {
       const status = error instanceof SignatureError ? 401 : 400;

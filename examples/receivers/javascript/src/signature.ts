@@ -1,11 +1,11 @@
 import { createHmac, timingSafeEqual } from "node:crypto";
+import { checkSecrets } from "./secrets.js";
 
 const toleranceSeconds = 300;
 
 // Written out, because Number and Buffer.from take more: signs, fractions, hex with a tail.
 const timestampForm = /^[0-9]{1,12}$/;
 const signatureForm = /^v1=([0-9a-fA-F]{64})$/;
-const secretForm = /^whsec_[A-Za-z0-9+/=_-]+$/;
 
 /** The webhook was not signed by a secret of yours, or not now. */
 export class SignatureError extends Error {}
@@ -18,20 +18,6 @@ export interface Signed {
   signature: string;
   /** What was received, byte for byte. */
   body: Uint8Array;
-}
-
-/**
- * Throws a TypeError unless they are secrets of an endpoint, and one at least. Who has the secret
- * of a receiver can forge: one that is empty, or a letter, is everybody's.
- */
-export function checkSecrets(secrets: readonly string[]): void {
-  if (!Array.isArray(secrets)) throw new TypeError("the secrets must be an array of strings");
-  if (secrets.length === 0) throw new TypeError("there is no secret");
-  if (!secrets.every((secret) => typeof secret === "string" && secretForm.test(secret))) {
-    throw new TypeError(
-      "a secret must be the endpoint's whole secret, which starts with whsec_",
-    );
-  }
 }
 
 /**

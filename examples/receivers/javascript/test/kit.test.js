@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { createHmac } from "node:crypto";
 import { execFileSync, spawnSync } from "node:child_process";
-import { mkdtempSync, readFileSync, writeFileSync } from "node:fs";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
@@ -14,6 +14,7 @@ import {
   paymentOf,
   pingOf,
   Receiver,
+  secretsFromFile,
   SignatureError,
   verify,
 } from "lumenhook-receiver";
@@ -61,8 +62,60 @@ test("what is no secret is refused when a receiver is made, and by verify", () =
   });
 });
 
-test("the examples do not start without a secret, and say so in a line", () => {
+function newFolder(t) {
   const folder = mkdtempSync(join(tmpdir(), "kit-"));
+  t.after(() => rmSync(folder, { recursive: true }));
+  return folder;
+}
+
+test("a file of secrets is read again, once a second at most", (t) => {
+  const file = join(newFolder(t), "secrets");
+  writeFileSync(file, "whsec_old\n");
+  let now = 1_793_620_801_000;
+  const secrets = secretsFromFile(file, () => now);
+  for (const [text, held] of [
+    ["whsec_old\nwhsec_new\n", ["whsec_old", "whsec_new"]],
+    ["whsec_new\n", ["whsec_new"]],
+    ["", ["whsec_new"]],
+  ]) {
+    now += 1000;
+    writeFileSync(file, text);
+    assert.deepEqual(secrets(), held);
+    writeFileSync(file, "whsec_of_the_same_second");
+    assert.deepEqual(secrets(), held);
+  }
+});
+
+/** An inbox that has nothing, and a webhook to it. */
+function webhook(secret) {
+  const recorded = [];
+  const inbox = { record: (id) => recorded.push(id) > 0 };
+  const body = Buffer.from(JSON.stringify(published("events.json")[0]));
+  const timestamp = String(Math.floor(Date.now() / 1000));
+  const hex = createHmac("sha256", secret).update(`${timestamp}.`).update(body).digest("hex");
+  const headers = new Headers({
+    "Content-Type": "application/json",
+    "Webhook-Id": published("events.json")[0].id,
+    "Webhook-Timestamp": timestamp,
+    "Webhook-Signature": `v1=${hex}`,
+  });
+  return { inbox, body, headers };
+}
+
+test("a receiver asks for its secrets at each webhook", () => {
+  const { inbox, body, headers } = webhook("whsec_new");
+  let secrets = ["whsec_old"];
+  const receiver = new Receiver(() => secrets, inbox);
+  const status = () => receiver.receive((name) => headers.get(name), body).status;
+  assert.equal(status(), 401);
+  secrets = ["whsec_old", "whsec_new"];
+  assert.equal(status(), 200);
+  secrets = [""];
+  assert.equal(status(), 503);
+});
+
+test("the examples do not start without a secret, and say so in a line", (t) => {
+  const folder = newFolder(t);
   const empty = join(folder, "empty");
   writeFileSync(empty, "\n");
   for (const file of [undefined, join(folder, "missing"), empty]) {

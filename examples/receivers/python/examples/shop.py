@@ -1,12 +1,11 @@
 """What the three examples share: a shop that credits the payments it is told of."""
 
 import os
-import pathlib
 import sqlite3
 import sys
 from contextlib import closing
 
-from lumenhook_receiver import Event, Inbox, Receiver, check_secrets
+from lumenhook_receiver import Event, Inbox, Receiver, Secrets, secrets_from_file
 from lumenhook_receiver.events import PAYMENT_RECEIVED
 
 PORT = int(os.environ.get("PORT", "8081"))
@@ -31,14 +30,12 @@ def open_shop() -> tuple[Receiver, Inbox]:
     return Receiver(secrets, inbox), inbox
 
 
-def _read_secrets() -> list[str]:
+def _read_secrets() -> Secrets:
     file = os.environ.get("LUMENHOOK_SECRET_FILE", "no file, because it is not set")
     try:
-        secrets = pathlib.Path(file).read_text("utf-8").split()
-        check_secrets(secrets)
+        return secrets_from_file(file)
     except (OSError, ValueError) as error:
         sys.exit(f"LUMENHOOK_SECRET_FILE must name a file with the endpoint's secret: {error}")
-    return secrets
 
 
 def credit(db: sqlite3.Connection, event: Event) -> None:

@@ -12,7 +12,15 @@ import tempfile
 import time
 import unittest
 
-from lumenhook_receiver import Inbox, Receiver, SignatureError, check_secrets, parse_event, verify
+from lumenhook_receiver import (
+    Inbox,
+    Receiver,
+    SignatureError,
+    check_secrets,
+    parse_event,
+    secrets_from_file,
+    verify,
+)
 from lumenhook_receiver.events import (
     ENDPOINT_DISABLED,
     ENDPOINT_FAILING,
@@ -101,6 +109,21 @@ NO_SECRETS = {
 }
 
 
+def webhook(secret):
+    """The headers and the body of a webhook of now."""
+    event = published("events.json")[0]
+    body = json.dumps(event).encode()
+    timestamp = str(int(time.time()))
+    signed = hmac.digest(secret.encode(), timestamp.encode() + b"." + body, hashlib.sha256)
+    headers = {
+        "Content-Type": "application/json",
+        "Webhook-Id": event["id"],
+        "Webhook-Timestamp": timestamp,
+        "Webhook-Signature": "v1=" + signed.hex(),
+    }
+    return headers, body
+
+
 class Secrets(unittest.TestCase):
     def test_what_is_no_secret_is_refused_when_a_receiver_is_made_and_by_verify(self):
         timestamp = str(int(time.time()))
@@ -117,6 +140,35 @@ class Secrets(unittest.TestCase):
             str(raised.exception),
             "a secret must be the endpoint's whole secret, which starts with whsec_",
         )
+
+    def test_a_file_of_secrets_is_read_again_once_a_second_at_most(self):
+        with tempfile.TemporaryDirectory() as folder:
+            file = pathlib.Path(folder, "secrets")
+            file.write_text("whsec_old\n")
+            now = 1000.0
+            secrets = secrets_from_file(file, lambda: now)
+            for text, held in (
+                ("whsec_old\nwhsec_new\n", ["whsec_old", "whsec_new"]),
+                ("whsec_new\n", ["whsec_new"]),
+                ("", ["whsec_new"]),
+            ):
+                now += 1
+                file.write_text(text)
+                self.assertEqual(secrets(), held)
+                file.write_text("whsec_of_the_same_second")
+                self.assertEqual(secrets(), held)
+
+    def test_a_receiver_asks_for_its_secrets_at_each_webhook(self):
+        with tempfile.TemporaryDirectory() as folder:
+            inbox = Inbox(str(pathlib.Path(folder, "inbox.db")))
+            headers, body = webhook("whsec_new")
+            secrets = ["whsec_old"]
+            receiver = Receiver(lambda: secrets, inbox)
+            self.assertEqual(receiver.receive(headers, body).status, 401)
+            secrets = ["whsec_old", "whsec_new"]
+            self.assertEqual(receiver.receive(headers, body).status, 200)
+            secrets = [""]
+            self.assertEqual(receiver.receive(headers, body).status, 503)
 
     def test_the_examples_do_not_start_without_a_secret_and_say_so_in_a_line(self):
         examples = pathlib.Path(__file__).parents[1] / "examples"

@@ -1,5 +1,6 @@
 """Takes webhooks of Lumenhook: checks each, records it once, answers, and hands it on afterwards.
 
+secrets    the endpoint's secrets, which a rotation changes: secrets_from_file
 signature  the signature: verify
 events     the payloads, typed: Event, PaymentData, PingData, FailingData, DisabledData
 inbox      the table of events that were received: Inbox
@@ -25,7 +26,8 @@ from .events import (
 )
 from .inbox import Inbox
 from .receiver import MAX_BODY_BYTES, Answer, Receiver
-from .signature import SignatureError, check_secrets, verify
+from .secrets import Secrets, check_secrets, secrets_from_file
+from .signature import SignatureError, verify
 
 __all__ = [
     "MAX_BODY_BYTES",
@@ -38,8 +40,10 @@ __all__ = [
     "PaymentData",
     "PingData",
     "Receiver",
+    "Secrets",
     "SignatureError",
     "check_secrets",
     "parse_event",
+    "secrets_from_file",
     "verify",
 ]

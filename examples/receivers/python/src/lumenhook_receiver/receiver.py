@@ -9,7 +9,8 @@ from email.message import Message
 
 from .events import parse_event
 from .inbox import Inbox
-from .signature import SignatureError, check_secrets, verify
+from .secrets import Secrets, check_secrets
+from .signature import SignatureError, verify
 
 MAX_BODY_BYTES = 65_536
 """An event has less than 4 KB. Read one byte more than this at most, and hand that over."""
@@ -31,11 +32,11 @@ class Receiver:
     again, when it could not be; and 4xx to what is no event of the service.
     """
 
-    secrets: Sequence[str]  # of the endpoint, whole (whsec_…); several after a rotation
+    secrets: Secrets  # of the endpoint, whole (whsec_…); several after a rotation
     inbox: Inbox
 
     def __post_init__(self) -> None:
-        check_secrets(self.secrets)
+        check_secrets(self._current())
 
     def receive(self, headers: Mapping[str, str], body: bytes) -> Answer:
         """Headers are a mapping that does not mind case, as those of frameworks are."""
@@ -44,15 +45,24 @@ class Receiver:
             logging.warning("a webhook was not taken: %d, %s", answer.status, answer.text)
         return answer
 
+    def _current(self) -> Sequence[str]:
+        return self.secrets() if callable(self.secrets) else self.secrets
+
     def _receive(self, headers: Mapping[str, str], body: bytes) -> Answer:
         if not _is_plain_json(headers):
             return Answer(415, "a webhook is application/json in UTF-8, not compressed")
         if len(body) > MAX_BODY_BYTES:
             return Answer(413, "the body is too large")
+        try:
+            secrets = self._current()
+            check_secrets(secrets)
+        except Exception:  # whatever it is, the event is not lost by it
+            logging.exception("the secrets could not be read")
+            return Answer(503, "the secrets could not be read: send it again")
         timestamp = headers.get("Webhook-Timestamp", "")
         signature = headers.get("Webhook-Signature", "")
         try:
-            verify(timestamp, signature, body, self.secrets, time.time())
+            verify(timestamp, signature, body, secrets, time.time())
         except SignatureError as error:
             return Answer(401, str(error))
         try:

@@ -5,29 +5,17 @@ import hmac
 import re
 from collections.abc import Sequence
 
+from .secrets import check_secrets
+
 TOLERANCE_SECONDS = 300
 
 # Written out, because int() and bytes.fromhex() take more: other digits, spaces, underscores.
 _TIMESTAMP = re.compile(r"[0-9]{1,12}")
 _SIGNATURE = re.compile(r"v1=([0-9a-fA-F]{64})")
-_SECRET = re.compile(r"whsec_[A-Za-z0-9+/=_-]+")
 
 
 class SignatureError(Exception):
     """The webhook was not signed by a secret of yours, or not now."""
-
-
-def check_secrets(secrets: Sequence[str]) -> None:
-    """Raise a ValueError unless they are secrets of an endpoint, and one at least.
-
-    Who has the secret of a receiver can forge: one that is empty, or a letter, is everybody's.
-    """
-    if not isinstance(secrets, Sequence) or isinstance(secrets, str | bytes):
-        raise ValueError("the secrets must be a list of strings")
-    if not secrets:
-        raise ValueError("there is no secret")
-    if not all(isinstance(secret, str) and _SECRET.fullmatch(secret) for secret in secrets):
-        raise ValueError("a secret must be the endpoint's whole secret, which starts with whsec_")
 
 
 def verify(

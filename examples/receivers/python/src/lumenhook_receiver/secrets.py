@@ -1,0 +1,55 @@
+"""The secrets of an endpoint."""
+
+import logging
+import pathlib
+import re
+import time
+from collections.abc import Callable, Sequence
+
+_SECRET = re.compile(r"whsec_[A-Za-z0-9+/=_-]+")
+
+Secrets = Sequence[str] | Callable[[], Sequence[str]]
+"""The secrets of an endpoint, or what gives them: it is asked at each webhook."""
+
+
+def check_secrets(secrets: Sequence[str]) -> None:
+    """Raise a ValueError unless they are secrets of an endpoint, and one at least.
+
+    Who has the secret of a receiver can forge: one that is empty, or a letter, is everybody's.
+    """
+    if not isinstance(secrets, Sequence) or isinstance(secrets, str | bytes):
+        raise ValueError("the secrets must be a list of strings")
+    if not secrets:
+        raise ValueError("there is no secret")
+    if not all(isinstance(secret, str) and _SECRET.fullmatch(secret) for secret in secrets):
+        raise ValueError("a secret must be the endpoint's whole secret, which starts with whsec_")
+
+
+def secrets_from_file(
+    path: str | pathlib.Path, now_seconds: Callable[[], float] = time.monotonic
+) -> Callable[[], list[str]]:
+    """The secrets in a file, one a line, as `lumenhook endpoints create --secret-out` writes it.
+
+    It is read again as webhooks come, once a second at most, so that a rotation needs no restart.
+    Where it cannot be read, or has no secret, the secrets of before stay.
+    """
+
+    def read() -> list[str]:
+        secrets = pathlib.Path(path).read_text("utf-8").split()
+        check_secrets(secrets)
+        return secrets
+
+    secrets, read_at = read(), now_seconds()
+
+    def current() -> list[str]:
+        nonlocal secrets, read_at
+        now = now_seconds()
+        if now - read_at >= 1:
+            read_at = now
+            try:
+                secrets = read()
+            except (OSError, ValueError) as error:
+                logging.error("the secrets of before stay, because %s is of no use: %s", path, error)
+        return secrets
+
+    return current
