@@ -10,8 +10,7 @@ const app = express();
 const raw = express.raw({ type: () => true, limit: maxBodyBytes, inflate: false });
 
 app.post("/webhooks", raw, (request, response) => {
-  const body = Buffer.isBuffer(request.body) ? request.body : Buffer.alloc(0);
-  const answer = receiver.receive((name) => request.get(name), body);
+  const answer = receiver.receive(request.headers, request.body ?? Buffer.alloc(0));
   response.status(answer.status).type("text").send(answer.text);
 });
 app.all("/webhooks", (_request, response) => response.sendStatus(405));

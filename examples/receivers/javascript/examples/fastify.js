@@ -13,7 +13,7 @@ app.register(async (hooks) => {
   hooks.addContentTypeParser("*", { parseAs: "buffer", bodyLimit: maxBodyBytes }, asItIs);
   hooks.post("/webhooks", async (request, reply) => {
     const body = request.body ?? Buffer.alloc(0);
-    const answer = receiver.receive((name) => request.headers[name], body);
+    const answer = receiver.receive(request.headers, body);
     return reply.code(answer.status).type("text/plain").send(answer.text);
   });
   hooks.get("/webhooks", async (_request, reply) => reply.code(405).send());

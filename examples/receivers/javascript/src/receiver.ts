@@ -1,7 +1,8 @@
+import { types } from "node:util";
 import { type LumenhookEvent, parseEvent } from "./events.js";
 import type { Inbox } from "./inbox.js";
 import { checkSecrets, type Secrets } from "./secrets.js";
-import { SignatureError, verify } from "./signature.js";
+import { parsedBefore, SignatureError, verify } from "./signature.js";
 
 /** An event has less than 4 KB. Read no more than this, and answer 413 to what has more. */
 export const maxBodyBytes = 65_536;
@@ -14,6 +15,12 @@ export interface Answer {
 
 /** The value of a header, its values joined by commas if it was sent several times. */
 export type HeaderValue = (name: string) => string | null | undefined;
+
+/** The headers of a request: a function, a Headers, or an object, whatever the case of names. */
+export type RequestHeaders =
+  | HeaderValue
+  | { get(name: string): string | null | undefined }
+  | { readonly [name: string]: string | readonly string[] | undefined };
 
 /**
  * Checks and records webhooks. It answers 200 when the event is recorded, or was before; 503, so
@@ -33,8 +40,8 @@ export class Receiver {
   }
 
   /** The body is what was received, byte for byte. */
-  receive(header: HeaderValue, body: Uint8Array): Answer {
-    const answer = this.#receive(header, body);
+  receive(headers: RequestHeaders, body: Uint8Array): Answer {
+    const answer = this.#receive(headerOf(headers), body);
     if (answer.status !== 200) {
       console.warn(`a webhook was not taken: ${answer.status}, ${answer.text}`);
     }
@@ -42,6 +49,7 @@ export class Receiver {
   }
 
   #receive(header: HeaderValue, body: Uint8Array): Answer {
+    if (!types.isUint8Array(body)) return { status: 500, text: parsedBefore };
     if (!isPlainJSON(header)) {
       return { status: 415, text: "a webhook is application/json in UTF-8, not compressed" };
     }
@@ -77,6 +85,17 @@ export class Receiver {
       return { status: 503, text: "the event could not be recorded: send it again" };
     }
   }
+}
+
+/** Gets headers by their names in lower case. */
+function headerOf(headers: RequestHeaders): HeaderValue {
+  if (typeof headers === "function") return headers;
+  const { get } = headers;
+  if (typeof get === "function") return (name) => get.call(headers, name);
+  return (name) => {
+    const own = Object.entries(headers).filter(([given]) => given.toLowerCase() === name);
+    return own.length === 0 ? undefined : own.flatMap(([, value]) => value ?? []).join(",");
+  };
 }
 
 /** Whether the body is what its bytes say, and no form of it. */

@@ -1,4 +1,5 @@
 import { createHmac, timingSafeEqual } from "node:crypto";
+import { types } from "node:util";
 import { checkSecrets } from "./secrets.js";
 
 const toleranceSeconds = 300;
@@ -9,6 +10,10 @@ const signatureForm = /^v1=([0-9a-fA-F]{64})$/;
 
 /** The webhook was not signed by a secret of yours, or not now. */
 export class SignatureError extends Error {}
+
+/** What is said of a body that is no bytes: text that is made of it again has other bytes. */
+export const parsedBefore =
+  "the body must be the raw bytes of the request; something has parsed it before";
 
 /** What is signed, and by what. */
 export interface Signed {
@@ -27,6 +32,7 @@ export interface Signed {
 export function verify(signed: Signed, secrets: readonly string[], nowMillis = Date.now()): void {
   checkSecrets(secrets);
   const { timestamp, signature, body } = signed;
+  if (!types.isUint8Array(body)) throw new TypeError(parsedBefore);
   if (!timestampForm.test(timestamp)) {
     throw new SignatureError("Webhook-Timestamp is missing or malformed");
   }

@@ -106,12 +106,36 @@ test("a receiver asks for its secrets at each webhook", () => {
   const { inbox, body, headers } = webhook("whsec_new");
   let secrets = ["whsec_old"];
   const receiver = new Receiver(() => secrets, inbox);
-  const status = () => receiver.receive((name) => headers.get(name), body).status;
+  const status = () => receiver.receive(headers, body).status;
   assert.equal(status(), 401);
   secrets = ["whsec_old", "whsec_new"];
   assert.equal(status(), 200);
   secrets = [""];
   assert.equal(status(), 503);
+});
+
+test("headers are taken in each form, whatever the case of their names", () => {
+  const { inbox, body, headers } = webhook("whsec_1");
+  const receiver = new Receiver(["whsec_1"], inbox);
+  const object = Object.fromEntries(headers);
+  const capitals = Object.entries(object).map(([name, value]) => [name.toUpperCase(), value]);
+  const several = { ...object, "webhook-signature": ["v1=00", object["webhook-signature"]] };
+  for (const given of [headers, object, Object.fromEntries(capitals), several, new Map(headers)]) {
+    assert.equal(receiver.receive(given, body).status, 200);
+  }
+  assert.equal(receiver.receive((name) => headers.get(name), body).status, 200);
+  assert.equal(receiver.receive({}, body).status, 415);
+});
+
+test("a body that was parsed before is said to be", () => {
+  const { inbox, body, headers } = webhook("whsec_1");
+  const receiver = new Receiver(["whsec_1"], inbox);
+  const text = "the body must be the raw bytes of the request; something has parsed it before";
+  for (const parsed of [JSON.parse(body), body.toString(), undefined]) {
+    assert.deepEqual(receiver.receive(headers, parsed), { status: 500, text });
+    const signed = { timestamp: "1", signature: "", body: parsed };
+    assert.throws(() => verify(signed, ["whsec_1"]), { name: "TypeError", message: text });
+  }
 });
 
 test("the examples do not start without a secret, and say so in a line", (t) => {

@@ -170,6 +170,25 @@ class Secrets(unittest.TestCase):
             secrets = [""]
             self.assertEqual(receiver.receive(headers, body).status, 503)
 
+    def test_headers_are_taken_whatever_the_case_of_their_names(self):
+        with tempfile.TemporaryDirectory() as folder:
+            receiver = Receiver(["whsec_1"], Inbox(str(pathlib.Path(folder, "inbox.db"))))
+            headers, body = webhook("whsec_1")
+            for of in (str.title, str.lower, str.upper):
+                given = {of(name): value for name, value in headers.items()}
+                self.assertEqual(receiver.receive(given, body).status, 200)
+            self.assertEqual(receiver.receive({}, body).status, 415)
+
+    def test_a_body_that_was_parsed_before_is_said_to_be(self):
+        receiver = Receiver(["whsec_1"], Inbox(":memory:"))
+        headers, body = webhook("whsec_1")
+        text = "the body must be the raw bytes of the request; something has parsed it before"
+        for parsed in (json.loads(body), body.decode(), None):
+            answer = receiver.receive(headers, parsed)
+            self.assertEqual((answer.status, answer.text), (500, text))
+            with self.assertRaisesRegex(TypeError, text):
+                verify("1", "", parsed, ["whsec_1"], 1)
+
     def test_the_examples_do_not_start_without_a_secret_and_say_so_in_a_line(self):
         examples = pathlib.Path(__file__).parents[1] / "examples"
         with tempfile.TemporaryDirectory() as folder:

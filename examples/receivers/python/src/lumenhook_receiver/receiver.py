@@ -10,7 +10,7 @@ from email.message import Message
 from .events import parse_event
 from .inbox import Inbox
 from .secrets import Secrets, check_secrets
-from .signature import SignatureError, verify
+from .signature import PARSED_BEFORE, SignatureError, verify
 
 MAX_BODY_BYTES = 65_536
 """An event has less than 4 KB. Read one byte more than this at most, and hand that over."""
@@ -39,8 +39,8 @@ class Receiver:
         check_secrets(self._current())
 
     def receive(self, headers: Mapping[str, str], body: bytes) -> Answer:
-        """Headers are a mapping that does not mind case, as those of frameworks are."""
-        answer = self._receive(headers, body)
+        """Headers are those of a framework, or a dict, whatever the case of their names."""
+        answer = self._receive(_lower(headers), body)
         if answer.status != 200:
             logging.warning("a webhook was not taken: %d, %s", answer.status, answer.text)
         return answer
@@ -49,6 +49,8 @@ class Receiver:
         return self.secrets() if callable(self.secrets) else self.secrets
 
     def _receive(self, headers: Mapping[str, str], body: bytes) -> Answer:
+        if not isinstance(body, bytes | bytearray):
+            return Answer(500, PARSED_BEFORE)
         if not _is_plain_json(headers):
             return Answer(415, "a webhook is application/json in UTF-8, not compressed")
         if len(body) > MAX_BODY_BYTES:
@@ -59,8 +61,8 @@ class Receiver:
         except Exception:  # whatever it is, the event is not lost by it
             logging.exception("the secrets could not be read")
             return Answer(503, "the secrets could not be read: send it again")
-        timestamp = headers.get("Webhook-Timestamp", "")
-        signature = headers.get("Webhook-Signature", "")
+        timestamp = headers.get("webhook-timestamp", "")
+        signature = headers.get("webhook-signature", "")
         try:
             verify(timestamp, signature, body, secrets, time.time())
         except SignatureError as error:
@@ -71,7 +73,7 @@ class Receiver:
             return Answer(400, str(error))
         # The header is not signed, and the body is: who recorded a webhook could send it again
         # under other ids.
-        if headers.get("Webhook-Id") != event.id:
+        if headers.get("webhook-id") != event.id:
             return Answer(400, "Webhook-Id is not the id of the body")
         try:
             is_new = self.inbox.record(event.id, body)
@@ -81,11 +83,20 @@ class Receiver:
         return Answer(200, "recorded" if is_new else "had before")
 
 
+def _lower(headers: Mapping[str, str]) -> dict[str, str]:
+    """Headers by their names in lower case. One that was sent twice is one with a comma between."""
+    found: dict[str, str] = {}
+    for given, value in headers.items():
+        name = given.lower()
+        found[name] = f"{found[name]},{value}" if name in found else value
+    return found
+
+
 def _is_plain_json(headers: Mapping[str, str]) -> bool:
     """Whether the body is what its bytes say, and no form of it."""
     kind = Message()
-    kind["Content-Type"] = headers.get("Content-Type") or "none/none"
-    encoding = headers.get("Content-Encoding") or "identity"
+    kind["Content-Type"] = headers.get("content-type") or "none/none"
+    encoding = headers.get("content-encoding") or "identity"
     return (
         kind.get_content_type() == "application/json"
         and (kind.get_content_charset() or "utf-8") == "utf-8"

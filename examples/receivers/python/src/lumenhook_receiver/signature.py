@@ -13,6 +13,9 @@ TOLERANCE_SECONDS = 300
 _TIMESTAMP = re.compile(r"[0-9]{1,12}")
 _SIGNATURE = re.compile(r"v1=([0-9a-fA-F]{64})")
 
+# What is said of a body that is no bytes: text that is made of it again has other bytes.
+PARSED_BEFORE = "the body must be the raw bytes of the request; something has parsed it before"
+
 
 class SignatureError(Exception):
     """The webhook was not signed by a secret of yours, or not now."""
@@ -27,6 +30,8 @@ def verify(
     is what was received, byte for byte. Several secrets are for the time after a rotation.
     """
     check_secrets(secrets)
+    if not isinstance(body, bytes | bytearray):
+        raise TypeError(PARSED_BEFORE)
     if not _TIMESTAMP.fullmatch(timestamp):
         raise SignatureError("Webhook-Timestamp is missing or malformed")
     if abs(int(now_seconds) - int(timestamp)) > TOLERANCE_SECONDS:

@@ -3,7 +3,7 @@ import { shop } from "../../shop";
 
 export async function POST(request: Request): Promise<Response> {
   const body = await readAtMost(request, maxBodyBytes + 1); // raw: nothing has parsed it
-  const answer = shop().receiver.receive((name) => request.headers.get(name), body);
+  const answer = shop().receiver.receive(request.headers, body);
   return new Response(answer.text, { status: answer.status });
 }
 
