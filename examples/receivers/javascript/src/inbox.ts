@@ -32,28 +32,35 @@ const finish = `
 UPDATE inbox SET done_at = ?, error = NULL WHERE webhook_id = ? AND done_at IS NULL`;
 const fail = "UPDATE inbox SET error = ? WHERE webhook_id = ?";
 
-/** A database of SQLite, as node:sqlite, better-sqlite3 and libsql have it. */
+/**
+ * A database of SQLite, as node:sqlite, better-sqlite3 and libsql have it. Their types differ in
+ * what they take as values, so that any is taken here: the kit gives texts, numbers and bytes.
+ */
 export interface Database {
   exec(sql: string): unknown;
   prepare(sql: string): {
-    run(...values: (string | number | Uint8Array)[]): { changes: number | bigint };
-    all(...values: (string | number)[]): unknown[];
+    run(...values: any[]): { changes: number | bigint };
+    all(...values: any[]): unknown[];
   };
 }
 
 /**
  * The work that an event brings. What it writes through the database is written once. It is
  * synchronous, because it is inside of a transaction of the one connection: what is to be awaited
- * is kept in a table of yours, and done from there.
+ * is kept in a table of yours, and done from there. So its type is no void alone, which would take
+ * a function that returns a Promise.
  */
-export type Handle = (db: Database, event: LumenhookEvent) => void;
+export type Handle<DB extends Database = Database> = (
+  db: DB,
+  event: LumenhookEvent,
+) => void | undefined;
 
 /** A row is there before the service is told 200, and stays: a repeat is known by it. */
-export class Inbox {
-  readonly #db: Database;
+export class Inbox<DB extends Database = Database> {
+  readonly #db: DB;
   #wake = () => {};
 
-  constructor(db: Database) {
+  constructor(db: DB) {
     this.#db = db;
     // What was answered with 200 outlives a loss of power: synchronous is FULL.
     db.exec("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA busy_timeout = 5000;");
@@ -72,7 +79,7 @@ export class Inbox {
    * Handles events as they come, and those that a process before left. Several workers, in
    * several processes, may share a table.
    */
-  start(handle: Handle): void {
+  start(handle: Handle<DB>): void {
     let next: NodeJS.Immediate | undefined;
     // One event at a time, so that requests are answered in between.
     this.#wake = () => {
@@ -86,7 +93,7 @@ export class Inbox {
     this.#wake();
   }
 
-  #tryOne(handle: Handle): boolean {
+  #tryOne(handle: Handle<DB>): boolean {
     try {
       return this.#workOne(handle);
     } catch (error) {
@@ -99,7 +106,7 @@ export class Inbox {
    * Claims the oldest event that is due, and handles it. The claim is committed first: so an
    * event that kills the process is tried less and less often, and holds up nothing.
    */
-  #workOne(handle: Handle): boolean {
+  #workOne(handle: Handle<DB>): boolean {
     const now = Date.now();
     const rows = this.#db.prepare(claim).all(now, maxWaitMillis, now, maxTries);
     const row = rows[0] as { webhook_id: string; body: Uint8Array } | undefined;

@@ -28,10 +28,10 @@ export type RequestHeaders =
  */
 export class Receiver {
   readonly #secrets: () => readonly string[];
-  readonly #inbox: Inbox;
+  readonly #inbox: Pick<Inbox, "record">;
 
   /** The secrets are the endpoint's, whole (whsec_…); several after a rotation. */
-  constructor(secrets: Secrets, inbox: Inbox) {
+  constructor(secrets: Secrets, inbox: Pick<Inbox, "record">) {
     const given = typeof secrets === "function" ? secrets() : secrets;
     checkSecrets(given);
     const kept = [...given];

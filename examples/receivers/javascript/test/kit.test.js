@@ -177,9 +177,17 @@ test("types hold every field", () => {
   const names = ["LumenhookEvent", ...new Set(Object.values(types).map(([type]) => type))];
   const imported = `import type { ${names.join(", ")} } from "./index.js";`;
   writeFileSync(file, [imported, ...literals].join("\n"));
-  const tsc = ["node_modules/typescript/bin/tsc", "--noEmit", "--strict", "--module", "nodenext"];
-  execFileSync(process.execPath, [...tsc, "--ignoreConfig", file], { stdio: "inherit" });
+  compile(file);
 });
+
+test("a program in TypeScript compiles with each library of SQLite, and its mistakes do not", () => {
+  compile("test/types.ts", "--types", "node", "--target", "es2023", "--lib", "es2023,dom");
+});
+
+function compile(file, ...options) {
+  const tsc = ["node_modules/typescript/bin/tsc", "--noEmit", "--strict", "--module", "nodenext"];
+  execFileSync(process.execPath, [...tsc, "--ignoreConfig", ...options, file], { stdio: "inherit" });
+}
 
 test("an event of a type of later is readable, and of no type of today", () => {
   const [{ data, ...envelope }] = published("notices.json");
