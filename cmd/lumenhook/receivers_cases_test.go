@@ -98,6 +98,7 @@ func (a *receiverApp) conforms(s *testService) {
 	want = append(want, a.rotated()...)
 	want = append(want, a.reordered()...)
 	want = append(want, a.paidTwice()...)
+	want = append(want, a.sample()...)
 	want = append(want, a.setsAside()...)
 	want = append(want, a.fromTheProgram(s)...)
 	a.processes(want)
@@ -464,6 +465,16 @@ func (a *receiverApp) paidTwice() []string {
 		a.t.Errorf("of a payment of %d stroops %q were credited", a.sent, got)
 	}
 	return []string{first.ID, second.ID}
+}
+
+// sample: what lumenhook endpoints test sends as a payment is processed, and nothing credited.
+func (a *receiverApp) sample() []string {
+	event := domain.NewSampleEvent("evt_sample", time.Now().UnixMilli())
+	a.takes(a.signed(event.ID, event.Body, time.Now()))
+	if credited, is := a.awaits(event.ID).Credits["0"]; is {
+		a.t.Errorf("of a sample %q were credited", credited)
+	}
+	return []string{event.ID}
 }
 
 // awaits waits until some events are processed, whatever else is.

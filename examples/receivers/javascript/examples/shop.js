@@ -1,6 +1,6 @@
 // What the three examples share: a shop that credits the payments it is told of.
 import Database from "libsql"; // node:sqlite and better-sqlite3 do as well
-import { Inbox, paymentOf, Receiver, secretsFromFile } from "lumenhook-receiver";
+import { Inbox, isSample, paymentOf, Receiver, secretsFromFile } from "lumenhook-receiver";
 
 export const port = Number(process.env.PORT ?? 8081);
 
@@ -38,15 +38,19 @@ function stop(why) {
 /** What this shop does with an event. */
 function credit(db, event) {
   if (event.type === "payment.received") {
-    const { payment } = paymentOf(event);
-    db.prepare("INSERT INTO credits VALUES (?, ?, ?, ?) ON CONFLICT (payment_id) DO NOTHING").run(
-      payment.id,
-      payment.to,
-      payment.asset.code,
-      String(BigInt(payment.amountStroops)),
-    );
+    const data = paymentOf(event);
+    if (!isSample(data)) creditPayment(db, data.payment);
   }
   db.prepare("INSERT INTO processed VALUES (?)").run(event.id);
+}
+
+function creditPayment(db, payment) {
+  db.prepare("INSERT INTO credits VALUES (?, ?, ?, ?) ON CONFLICT (payment_id) DO NOTHING").run(
+    payment.id,
+    payment.to,
+    payment.asset.code,
+    String(BigInt(payment.amountStroops)),
+  );
 }
 
 /** What was done so far. */

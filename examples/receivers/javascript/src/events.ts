@@ -130,6 +130,14 @@ export function paymentOf(event: LumenhookEvent): PaymentData {
   return event.data as PaymentData;
 }
 
+/**
+ * Whether the payment is a sample (`lumenhook endpoints test --type payment.received`), which
+ * nobody paid: credit nothing for it.
+ */
+export function isSample(data: PaymentData): boolean {
+  return data.watch.id === "wat_00000000000000000000000000"; // which no watch has
+}
+
 /** The data of test.ping. */
 export function pingOf(event: LumenhookEvent): PingData {
   if (!isPingData(event.data)) throw new TypeError(`the data of ${event.id} is of no ping`);

@@ -10,6 +10,7 @@ import {
   checkSecrets,
   disabledOf,
   failingOf,
+  isSample,
   parseEvent,
   paymentOf,
   pingOf,
@@ -188,6 +189,13 @@ function compile(file, ...options) {
   const tsc = ["node_modules/typescript/bin/tsc", "--noEmit", "--strict", "--module", "nodenext"];
   execFileSync(process.execPath, [...tsc, "--ignoreConfig", ...options, file], { stdio: "inherit" });
 }
+
+test("a sample is told from a payment", () => {
+  const { data } = published("events.json")[0];
+  assert.equal(isSample(data), false);
+  const watch = { ...data.watch, id: `wat_${"0".repeat(26)}` };
+  assert.equal(isSample({ ...data, watch }), true);
+});
 
 test("an event of a type of later is readable, and of no type of today", () => {
   const [{ data, ...envelope }] = published("notices.json");

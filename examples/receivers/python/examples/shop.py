@@ -5,7 +5,7 @@ import sqlite3
 import sys
 from contextlib import closing
 
-from lumenhook_receiver import Event, Inbox, Receiver, Secrets, secrets_from_file
+from lumenhook_receiver import Event, Inbox, Payment, Receiver, Secrets, secrets_from_file
 from lumenhook_receiver.events import PAYMENT_RECEIVED
 
 PORT = int(os.environ.get("PORT", "8081"))
@@ -41,12 +41,17 @@ def _read_secrets() -> Secrets:
 def credit(db: sqlite3.Connection, event: Event) -> None:
     """What this shop does with an event."""
     if event.type == PAYMENT_RECEIVED:
-        payment = event.payment().payment
-        db.execute(
-            "INSERT INTO credits VALUES (?, ?, ?, ?) ON CONFLICT (payment_id) DO NOTHING",
-            (payment.id, payment.to, payment.asset.code, str(payment.stroops)),
-        )
+        data = event.payment()
+        if not data.is_sample:
+            credit_payment(db, data.payment)
     db.execute("INSERT INTO processed VALUES (?)", (event.id,))
+
+
+def credit_payment(db: sqlite3.Connection, payment: Payment) -> None:
+    db.execute(
+        "INSERT INTO credits VALUES (?, ?, ?, ?) ON CONFLICT (payment_id) DO NOTHING",
+        (payment.id, payment.to, payment.asset.code, str(payment.stroops)),
+    )
 
 
 def processed(inbox: Inbox) -> dict:

@@ -82,6 +82,12 @@ class Published(unittest.TestCase):
             again = to_json(dataclasses.replace(event, data=TYPED[event.type](event)))
             self.assertEqual(again, given)
 
+    def test_a_sample_is_told_from_a_payment(self):
+        given = published("events.json")[0]
+        self.assertFalse(parse_event(json.dumps(given).encode()).payment().is_sample)
+        given["data"]["watch"]["id"] = "wat_" + "0" * 26
+        self.assertTrue(parse_event(json.dumps(given).encode()).payment().is_sample)
+
     def test_a_type_of_later_is_readable_and_no_type_of_today(self):
         later = published("notices.json")[0]
         later["type"] = "endpoint.moved"

@@ -75,6 +75,12 @@ class PaymentData:
     watch: Watch
     verification: Verification
 
+    @property
+    def is_sample(self) -> bool:
+        """Whether it is a sample (lumenhook endpoints test --type payment.received), which nobody
+        paid: credit nothing for it."""
+        return self.watch.id == "wat_00000000000000000000000000"  # which no watch has
+
 
 @dataclass(frozen=True)
 class Endpoint:
