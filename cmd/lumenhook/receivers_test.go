@@ -146,6 +146,25 @@ func TestReceiverKitsConform(t *testing.T) {
 	})
 }
 
+// TestReceiverKitsLocksNameNoPlace: what is installed is named by its hash, and the place that it
+// comes from is the merchant's own to say.
+func TestReceiverKitsLocksNameNoPlace(t *testing.T) {
+	for _, file := range []string{
+		kits + "/python/requirements.txt", "../../api/clients/python/requirements.txt",
+		kits + "/javascript/package-lock.json", "../../api/clients/typescript/package-lock.json",
+	} {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(string(text)) {
+			if strings.HasPrefix(line, "--") || strings.Contains(line, `"resolved"`) {
+				t.Errorf("%s: %s", file, line)
+			}
+		}
+	}
+}
+
 // install prepares a kit in its folder, and runs its own tests.
 func (k kit) install() error {
 	if err := k.fetchOnce(); err != nil {
