@@ -1,7 +1,7 @@
 // A receiver with Express: node examples/express.js
 import express from "express";
 import { maxBodyBytes } from "lumenhook-receiver";
-import { openShop, port } from "./shop.js";
+import { listening, openShop, port } from "./shop.js";
 
 const { receiver, processed } = openShop();
 const app = express();
@@ -17,4 +17,4 @@ app.all("/webhooks", (_request, response) => response.sendStatus(405));
 app.get("/processed", (_request, response) => response.json(processed()));
 
 app.use((error, _request, response, _next) => response.sendStatus(error.status ?? 500));
-app.listen(port, "127.0.0.1");
+app.listen(port, "127.0.0.1", listening);

@@ -1,7 +1,7 @@
 // A receiver with Fastify: node examples/fastify.js
 import Fastify from "fastify";
 import { maxBodyBytes } from "lumenhook-receiver";
-import { openShop, port } from "./shop.js";
+import { listening, openShop, port } from "./shop.js";
 
 const { receiver, processed } = openShop();
 const app = Fastify();
@@ -20,4 +20,4 @@ app.register(async (hooks) => {
 });
 app.get("/processed", async () => processed());
 
-await app.listen({ port, host: "127.0.0.1" });
+app.listen({ port, host: "127.0.0.1" }, listening);

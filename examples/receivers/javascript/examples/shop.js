@@ -29,6 +29,12 @@ function readSecrets() {
   }
 }
 
+/** Says where the shop listens, or ends the program where it cannot. */
+export function listening(error) {
+  if (error) stop(`PORT must name a port that is free: ${error.message}`);
+  console.log(`listening at http://127.0.0.1:${port}/webhooks`);
+}
+
 /** Ends the program with a line that says why. */
 function stop(why) {
   console.error(why);

@@ -1,8 +1,10 @@
 // The published vectors, and events in the kit's types.
 import assert from "node:assert/strict";
-import { createHmac } from "node:crypto";
 import { execFileSync, spawnSync } from "node:child_process";
+import { createHmac } from "node:crypto";
+import { once } from "node:events";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
@@ -163,6 +165,25 @@ const types = {
 };
 
 // The compiler refuses a literal that lacks a field of its type, or has one more.
+test("the examples say in a line that their port is taken", async (t) => {
+  const folder = newFolder(t);
+  const secret = join(folder, "secret");
+  writeFileSync(secret, "whsec_1\n");
+  const taken = createServer().listen(0, "127.0.0.1");
+  t.after(() => taken.close());
+  await once(taken, "listening");
+  for (const example of ["express", "fastify"]) {
+    const DATABASE = join(folder, `${example}.db`);
+    const own = { PORT: String(taken.address().port), LUMENHOOK_SECRET_FILE: secret, DATABASE };
+    const ended = spawnSync(process.execPath, [`examples/${example}.js`], {
+      env: { ...process.env, ...own },
+      encoding: "utf8",
+    });
+    assert.match(ended.stderr, /^PORT must name a port that is free: .*\n$/);
+    assert.equal(ended.status, 1);
+  }
+});
+
 test("types hold every field", () => {
   const events = [...published("events.json"), ...published("notices.json")];
   assert.deepEqual([...new Set(events.map(({ type }) => type))].sort(), Object.keys(types).sort());

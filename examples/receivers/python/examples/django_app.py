@@ -1,6 +1,5 @@
 """A receiver with Django in one file, served by waitress: python examples/django_app.py"""
 
-import waitress
 from django.conf import settings
 from django.core.wsgi import get_wsgi_application
 from django.http import HttpRequest, HttpResponse, JsonResponse
@@ -9,7 +8,7 @@ from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_POST
 
 from lumenhook_receiver import MAX_BODY_BYTES
-from shop import PORT, open_shop, processed
+from shop import open_shop, processed, serve
 
 settings.configure(ROOT_URLCONF=__name__, ALLOWED_HOSTS=["127.0.0.1", "localhost"])
 receiver, inbox = open_shop()
@@ -30,4 +29,4 @@ def show(_request: HttpRequest) -> HttpResponse:
 urlpatterns = [path("webhooks", webhook), path("processed", show)]
 
 if __name__ == "__main__":
-    waitress.serve(get_wsgi_application(), host="127.0.0.1", port=PORT)
+    serve(get_wsgi_application())

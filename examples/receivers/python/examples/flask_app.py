@@ -1,10 +1,9 @@
 """A receiver with Flask, served by waitress: python examples/flask_app.py"""
 
-import waitress
 from flask import Flask, request
 
 from lumenhook_receiver import MAX_BODY_BYTES
-from shop import PORT, open_shop, processed
+from shop import open_shop, processed, serve
 
 app = Flask(__name__)
 receiver, inbox = open_shop()
@@ -23,4 +22,4 @@ def show():
 
 
 if __name__ == "__main__":
-    waitress.serve(app, host="127.0.0.1", port=PORT)
+    serve(app)

@@ -3,7 +3,10 @@
 import os
 import sqlite3
 import sys
+from collections.abc import Callable
 from contextlib import closing
+
+import waitress
 
 from lumenhook_receiver import Event, Inbox, Payment, Receiver, Secrets, secrets_from_file
 from lumenhook_receiver.events import PAYMENT_RECEIVED
@@ -36,6 +39,16 @@ def _read_secrets() -> Secrets:
         return secrets_from_file(file)
     except (OSError, ValueError) as error:
         sys.exit(f"LUMENHOOK_SECRET_FILE must name a file with the endpoint's secret: {error}")
+
+
+def serve(app: Callable) -> None:
+    """Serve an application of WSGI, as Flask and Django make them."""
+    try:
+        server = waitress.create_server(app, host="127.0.0.1", port=PORT)
+    except OSError as error:
+        sys.exit(f"PORT must name a port that is free, and {PORT} is not: {error}")
+    print(f"listening at http://127.0.0.1:{PORT}/webhooks", flush=True)
+    server.run()
 
 
 def credit(db: sqlite3.Connection, event: Event) -> None:

@@ -6,6 +6,7 @@ import hmac
 import json
 import os
 import pathlib
+import socket
 import subprocess
 import sys
 import tempfile
@@ -194,6 +195,28 @@ class Secrets(unittest.TestCase):
             self.assertEqual((answer.status, answer.text), (500, text))
             with self.assertRaisesRegex(TypeError, text):
                 verify("1", "", parsed, ["whsec_1"], 1)
+
+    def test_the_examples_say_in_a_line_that_their_port_is_taken(self):
+        examples = pathlib.Path(__file__).parents[1] / "examples"
+        with tempfile.TemporaryDirectory() as folder, socket.create_server(("127.0.0.1", 0)) as taken:
+            secret = pathlib.Path(folder, "secret")
+            secret.write_text("whsec_1\n")
+            for name in ("flask_app.py", "django_app.py"):
+                with self.subTest(name):
+                    ended = subprocess.run(
+                        [sys.executable, examples / name],
+                        env=dict(
+                            os.environ,
+                            PORT=str(taken.getsockname()[1]),
+                            DATABASE=str(pathlib.Path(folder, "shop.db")),
+                            LUMENHOOK_SECRET_FILE=str(secret),
+                        ),
+                        capture_output=True,
+                        text=True,
+                        check=False,
+                    )
+                    self.assertRegex(ended.stderr, r"\APORT must name a port .*\n\Z")
+                    self.assertEqual(ended.returncode, 1)
 
     def test_the_examples_do_not_start_without_a_secret_and_say_so_in_a_line(self):
         examples = pathlib.Path(__file__).parents[1] / "examples"
