@@ -2,6 +2,7 @@
 // hands it to your code afterwards.
 //
 //	verify.go    the signature: Verify
+//	secrets.go   the endpoint's secrets, which a rotation changes: Secrets
 //	event.go     the payloads, typed: Event, PaymentData, PingData, FailingData, DisabledData
 //	inbox.go     the table of events that were received: Inbox
 //	receiver.go  the HTTP handler: Receiver

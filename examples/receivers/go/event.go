@@ -37,6 +37,13 @@ type PaymentData struct {
 	Verification Verification `json:"verification"`
 }
 
+// sampleWatch is the watch of samples, which is nobody's.
+const sampleWatch = "wat_00000000000000000000000000"
+
+// IsSample reports whether the payment is a sample (lumenhook endpoints test --type
+// payment.received), which nobody paid: credit nothing for it.
+func (d PaymentData) IsSample() bool { return d.Watch.ID == sampleWatch }
+
 // Payment is a payment of the Stellar network. Fields that may be null are pointers.
 type Payment struct {
 	ID             string  `json:"id"`

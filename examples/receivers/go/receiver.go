@@ -17,8 +17,13 @@ const maxBodyBytes = 64 << 10
 // before; 503, so that the service tries again, when it could not be; and 4xx to what is no
 // event of the service.
 type Receiver struct {
-	Secrets []string // of the endpoint, whole (whsec_…); several after a rotation
-	Inbox   *Inbox
+	secrets *Secrets
+	inbox   *Inbox
+}
+
+// New returns the handler of an endpoint's webhooks, which it records in the inbox.
+func New(secrets *Secrets, inbox *Inbox) *Receiver {
+	return &Receiver{secrets, inbox}
 }
 
 // ServeHTTP implements [http.Handler].
@@ -47,7 +52,12 @@ func (rc *Receiver) receive(w http.ResponseWriter, r *http.Request) (status int,
 	if err != nil {
 		return http.StatusBadRequest, "the body could not be read"
 	}
-	if err := Verify(r.Header, body, rc.Secrets, time.Now()); err != nil {
+	now := time.Now()
+	if err := Verify(r.Header, body, rc.secrets.Current(now), now); err != nil {
+		if r.ContentLength > int64(len(body)) { // the rest is with who read it before
+			return http.StatusInternalServerError,
+				"the body must be the raw bytes of the request; something has parsed it before"
+		}
 		return http.StatusUnauthorized, err.Error()
 	}
 	event, err := ParseEvent(body)
@@ -59,7 +69,7 @@ func (rc *Receiver) receive(w http.ResponseWriter, r *http.Request) (status int,
 	if r.Header.Get("Webhook-Id") != event.ID {
 		return http.StatusBadRequest, "Webhook-Id is not the id of the body"
 	}
-	isNew, err := rc.Inbox.Record(r.Context(), event.ID, body)
+	isNew, err := rc.inbox.Record(r.Context(), event.ID, body)
 	if err != nil {
 		slog.Error("an event could not be recorded", "error", err)
 		return http.StatusServiceUnavailable, "the event could not be recorded: send it again"

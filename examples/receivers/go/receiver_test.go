@@ -1,11 +1,20 @@
 package receiver
 
 import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"reflect"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 )
@@ -106,6 +115,119 @@ func TestDataOfAnotherTypeIsRefused(t *testing.T) {
 	}
 	if d, err := event.Payment(); err == nil {
 		t.Errorf("it is taken for %+v", d)
+	}
+}
+
+// TestSecretsThatAreNoneAreRefused: anybody can sign with an empty secret, so that one is never
+// held against a signature, and no receiver is made with one.
+func TestSecretsThatAreNoneAreRefused(t *testing.T) {
+	body := []byte(`{"id":"evt_1","type":"payment.received"}`)
+	now := time.Now()
+	for name, secrets := range map[string][]string{
+		"none":               nil,
+		"empty":              {""},
+		"the prefix alone":   {"whsec_"},
+		"without its prefix": {"q8x2v5c7n1m9k3j6"},
+		"one of two":         {"whsec_1", "whsec"},
+	} {
+		forged := http.Header{}
+		stamp := strconv.FormatInt(now.Unix(), 10)
+		forged.Set("Webhook-Timestamp", stamp)
+		for _, secret := range secrets {
+			mac := hmac.New(sha256.New, []byte(secret))
+			mac.Write([]byte(stamp + "." + string(body)))
+			forged.Add("Webhook-Signature", "v1="+hex.EncodeToString(mac.Sum(nil)))
+		}
+		if err := Verify(forged, body, secrets, now); !errors.Is(err, ErrSecret) {
+			t.Errorf("%s: verified with %v", name, err)
+		}
+		if _, err := NewSecrets(secrets...); !errors.Is(err, ErrSecret) {
+			t.Errorf("%s: taken as secrets with %v", name, err)
+		}
+		if _, err := SecretsOfFile(secretFile(t, secrets...)); !errors.Is(err, ErrSecret) {
+			t.Errorf("%s: taken from a file with %v", name, err)
+		}
+	}
+	if _, err := SecretsOfFile(""); err == nil {
+		t.Error("secrets are taken from no file")
+	}
+}
+
+// TestARotationNeedsNoRestart: a file of secrets is read again, once a second; what is no secret
+// changes nothing.
+func TestARotationNeedsNoRestart(t *testing.T) {
+	file := secretFile(t, "whsec_old")
+	secrets, err := SecretsOfFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, c := range []struct{ text, want string }{
+		{"whsec_old\nwhsec_new\n", "whsec_old whsec_new"},
+		{"whsec_new\n", "whsec_new"},
+		{"", "whsec_new"},
+	} {
+		now := time.Unix(1_793_620_801+int64(i), 0)
+		if err := os.WriteFile(file, []byte(c.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Join(secrets.Current(now), " "); got != c.want {
+			t.Errorf("of %q it holds %q", c.text, got)
+		}
+		if err := os.WriteFile(file, []byte("whsec_of_the_same_second"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Join(secrets.Current(now), " "); got != c.want {
+			t.Errorf("it reads twice in a second: %q", got)
+		}
+	}
+}
+
+func secretFile(t *testing.T, secrets ...string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "secrets")
+	if err := os.WriteFile(file, []byte(strings.Join(secrets, "\n")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// TestABodyThatWasReadBeforeIsSaid: a handler in front of the receiver has read the body.
+func TestABodyThatWasReadBeforeIsSaid(t *testing.T) {
+	secrets, err := NewSecrets("whsec_1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	service := New(secrets, nil)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, err := io.Copy(io.Discard, r.Body); err != nil {
+			t.Error(err)
+		}
+		service.ServeHTTP(w, r)
+	}))
+	defer server.Close()
+	request, err := http.NewRequest(http.MethodPost, server.URL, strings.NewReader(`{"id":"evt_1"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Content-Type", "application/json")
+	request.Header.Set("Webhook-Timestamp", strconv.FormatInt(time.Now().Unix(), 10))
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	says, err := io.ReadAll(response.Body)
+	if err != nil || response.StatusCode != 500 || !strings.Contains(string(says), "raw bytes") {
+		t.Errorf("answered %d: %s (%v)", response.StatusCode, says, err)
+	}
+}
+
+func TestASampleIsToldFromAPayment(t *testing.T) {
+	if !(PaymentData{Watch: Watch{ID: "wat_00000000000000000000000000"}}).IsSample() {
+		t.Error("a sample is none")
+	}
+	if (PaymentData{Watch: Watch{ID: "wat_bjmqh07gqszfmw2m747570fy7w"}}).IsSample() {
+		t.Error("a payment is a sample")
 	}
 }
 

@@ -15,15 +15,21 @@ import (
 const toleranceSeconds = 300
 
 // Errors of Verify. The first tells of a clock that is wrong, or of a request that was recorded
-// and sent again; the second of another secret or a changed body.
+// and sent again; the second of another secret or a changed body; the third of this program, which
+// verified nothing.
 var (
 	ErrTimestamp = errors.New("Webhook-Timestamp is missing, malformed, or more than 300 seconds from the clock")
 	ErrSignature = errors.New("no signature in Webhook-Signature matches the body and a secret")
+	ErrSecret    = errors.New("a secret must be the endpoint's whole secret, which starts with whsec_")
 )
 
 // Verify checks that one of the secrets (whsec_…, whole) signed the body, byte for byte as it was
-// received, within 300 seconds of now. Several secrets are for the time after a rotation.
+// received, within 300 seconds of now. Several secrets are for the time after a rotation. Secrets
+// that are none are an error, because anybody can sign with an empty one.
 func Verify(header http.Header, body []byte, secrets []string, now time.Time) error {
+	if err := checkSecrets(secrets); err != nil {
+		return err
+	}
 	timestamp := header.Get("Webhook-Timestamp")
 	seconds, err := strconv.ParseUint(timestamp, 10, 63) // takes digits only, unlike ParseInt
 	if err != nil || len(timestamp) > 12 {

@@ -10,11 +10,11 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
+	"fmt"
 	"log"
 	"net"
 	"net/http"
 	"os"
-	"strings"
 	"time"
 
 	_ "modernc.org/sqlite"
@@ -35,9 +35,10 @@ func main() {
 }
 
 func run(ctx context.Context) error {
-	secrets, err := os.ReadFile(os.Getenv("LUMENHOOK_SECRET_FILE"))
+	secrets, err := receiver.SecretsOfFile(os.Getenv("LUMENHOOK_SECRET_FILE"))
 	if err != nil {
-		return err
+		return fmt.Errorf("LUMENHOOK_SECRET_FILE must name the file that "+
+			"lumenhook endpoints create --secret-out wrote: %w", err)
 	}
 	// FULL: what was answered with 200 outlives a loss of power.
 	db, err := sql.Open("sqlite", "file:"+cmp.Or(os.Getenv("DATABASE"), "shop.db")+
@@ -57,17 +58,20 @@ func run(ctx context.Context) error {
 		go func() { log.Fatal(inbox.Work(ctx, credit)) }()
 	}
 	mux := http.NewServeMux()
-	mux.Handle("/webhooks", &receiver.Receiver{Secrets: strings.Fields(string(secrets)), Inbox: inbox})
+	mux.Handle("/webhooks", receiver.New(secrets, inbox))
 	mux.HandleFunc("GET /processed", func(w http.ResponseWriter, r *http.Request) { processed(w, r, db) })
 	server := http.Server{
-		Addr:              net.JoinHostPort("127.0.0.1", cmp.Or(os.Getenv("PORT"), "8081")),
 		Handler:           mux,
 		ReadTimeout:       10 * time.Second,
 		ReadHeaderTimeout: 5 * time.Second,
 		MaxHeaderBytes:    16 << 10,
 	}
-	log.Println("listening on", server.Addr)
-	return server.ListenAndServe()
+	listener, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", cmp.Or(os.Getenv("PORT"), "8081")))
+	if err != nil {
+		return err
+	}
+	log.Println("listening on", listener.Addr())
+	return server.Serve(listener)
 }
 
 // credit is what this shop does with an event.
@@ -77,17 +81,24 @@ func credit(ctx context.Context, tx *sql.Tx, event receiver.Event) error {
 		if err != nil {
 			return err
 		}
-		if _, err := data.Payment.Stroops(); err != nil {
-			return err
-		}
-		_, err = tx.ExecContext(ctx,
-			"INSERT INTO credits VALUES (?, ?, ?, ?) ON CONFLICT (payment_id) DO NOTHING",
-			data.Payment.ID, data.Payment.To, data.Payment.Asset.Code, data.Payment.AmountStroops)
-		if err != nil {
+		if err := creditPayment(ctx, tx, data); err != nil {
 			return err
 		}
 	}
 	_, err := tx.ExecContext(ctx, "INSERT INTO processed VALUES (?)", event.ID)
+	return err
+}
+
+func creditPayment(ctx context.Context, tx *sql.Tx, data receiver.PaymentData) error {
+	if data.IsSample() {
+		return nil // nobody paid
+	}
+	if _, err := data.Payment.Stroops(); err != nil {
+		return err
+	}
+	_, err := tx.ExecContext(ctx,
+		"INSERT INTO credits VALUES (?, ?, ?, ?) ON CONFLICT (payment_id) DO NOTHING",
+		data.Payment.ID, data.Payment.To, data.Payment.Asset.Code, data.Payment.AmountStroops)
 	return err
 }
 
