@@ -30,7 +30,8 @@ CREATE TABLE IF NOT EXISTS processed (event_id TEXT);`
 
 func main() {
 	if err := run(context.Background()); err != nil {
-		log.Fatal(err)
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
 	}
 }
 
