@@ -105,10 +105,13 @@ var allKits = []kit{
 		dir:   kits + "/java",
 		lock:  "pom.xml",
 		fetch: []string{"mvn", "-q", "-B", "dependency:copy-dependencies", "-DoutputDirectory=build/lib"},
-		prepare: [][]string{{
-			"sh", "-c", "javac --release 17 -parameters -d build/classes -cp 'build/lib/*'" +
-				" src/main/java/com/lumenhook/receiver/*.java example/*.java check/*.java",
-		}},
+		prepare: [][]string{
+			{"mvn", "-q", "-B", "package"}, // as merchants build it
+			{
+				"sh", "-c", "javac --release 17 -parameters -d build/classes -cp 'build/lib/*'" +
+					" src/main/java/com/lumenhook/receiver/*.java example/*.java check/*.java",
+			},
+		},
 		check: [][]string{{
 			"java", "-cp", "build/classes:build/lib/*", "Published", "../../../schemas/vectors",
 		}},

@@ -1,8 +1,13 @@
 import com.lumenhook.receiver.Event;
+import com.lumenhook.receiver.Receiver;
+import com.lumenhook.receiver.Secrets;
 import com.lumenhook.receiver.Signature;
+import java.io.IOException;
 import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
+import java.util.Map;
 import tools.jackson.databind.JsonNode;
 import tools.jackson.databind.json.JsonMapper;
 
@@ -10,7 +15,7 @@ import tools.jackson.databind.json.JsonMapper;
 final class Published {
   private static final JsonMapper JSON = new JsonMapper();
 
-  public static void main(String[] args) {
+  public static void main(String[] args) throws IOException {
     JsonNode checks = read(args[0], "signature.json").get("checks");
     JsonNode events = read(args[0], "events.json");
     JsonNode notices = read(args[0], "notices.json");
@@ -20,6 +25,10 @@ final class Published {
     events.forEach(Published::comesOutAsItWentIn);
     notices.forEach(Published::comesOutAsItWentIn);
     isReadableOfATypeOfLater(notices.get(0));
+    secretsThatAreNoneAreRefused();
+    aRotationNeedsNoRestart();
+    aBodyThatWasReadBeforeIsSaid();
+    aSampleIsToldFromAPayment(events);
   }
 
   private static void verifies(JsonNode check) {
@@ -69,6 +78,78 @@ final class Published {
     } catch (IllegalArgumentException e) {
       require(e.getMessage().contains(event.id()), e.getMessage());
     }
+  }
+
+  /** Anybody can sign with an empty secret: none is held against a signature. */
+  private static void secretsThatAreNoneAreRefused() throws IOException {
+    Path file = Files.createTempFile("secrets", "");
+    for (List<String> list :
+        List.of(List.<String>of(), List.of("whsec_"), List.of("q8x2v5c7"), List.of("whsec_1", "w"))) {
+      isRefused("verify", () -> Signature.verify("7", "v1=00", new byte[0], list, 7));
+      isRefused("of", () -> Secrets.of(list));
+      Files.write(file, list);
+      isRefused("ofFile", () -> Secrets.ofFile(file));
+    }
+    isRefused("verify", () -> Signature.verify("7", "v1=00", new byte[0], List.of(""), 7));
+    isRefused("of", () -> Secrets.of(List.of("")));
+    Files.delete(file);
+  }
+
+  private interface Call {
+    void run() throws Exception;
+  }
+
+  private static void isRefused(String name, Call call) {
+    try {
+      call.run();
+    } catch (IllegalArgumentException e) {
+      require(e.getMessage().contains("starts with whsec_"), e.getMessage());
+      return;
+    } catch (Exception e) {
+      throw new AssertionError(name, e);
+    }
+    throw new AssertionError(name + " takes what is no secret");
+  }
+
+  /** A file of secrets is read again, once a second; what is no secret changes nothing. */
+  private static void aRotationNeedsNoRestart() throws IOException {
+    Path file = Files.createTempFile("secrets", "");
+    Files.write(file, List.of("whsec_old"));
+    Secrets secrets = Secrets.ofFile(file);
+    Files.write(file, List.of("whsec_old", "whsec_new"));
+    require(secrets.current(1).equals(List.of("whsec_old", "whsec_new")), "it is not read again");
+    Files.write(file, List.of("whsec_new"));
+    require(secrets.current(1).size() == 2, "it is read twice in a second");
+    require(secrets.current(2).equals(List.of("whsec_new")), "a secret of before is kept");
+    Files.write(file, List.of());
+    require(secrets.current(3).equals(List.of("whsec_new")), "an empty file is taken");
+    Files.delete(file);
+  }
+
+  /** Something in front of the receiver has read the body. */
+  private static void aBodyThatWasReadBeforeIsSaid() {
+    Map<String, String> header =
+        Map.of("Content-Type", "application/json", "Content-Length", "7");
+    Receiver receiver = new Receiver(Secrets.of(List.of("whsec_1")), null);
+    Receiver.Answer answer = receiver.receive(header::get, new byte[0]);
+    require(
+        answer.status() == 500 && answer.text().contains("raw bytes"), answer.toString());
+  }
+
+  private static void aSampleIsToldFromAPayment(JsonNode events) {
+    for (JsonNode each : events) {
+      if (!each.get("type").asString().equals(Event.PAYMENT_RECEIVED)) {
+        continue;
+      }
+      String id = each.get("data").get("watch").get("id").asString();
+      String sample = each.toString().replace(id, "wat_00000000000000000000000000");
+      require(parsed(sample).payment().isSample(), "a sample is none");
+      require(!parsed(each.toString()).payment().isSample(), "a payment is a sample");
+    }
+  }
+
+  private static Event parsed(String text) {
+    return Event.parse(text.getBytes(StandardCharsets.UTF_8));
   }
 
   private static JsonNode read(String folder, String name) {

@@ -1,9 +1,9 @@
 import com.lumenhook.receiver.Event;
 import com.lumenhook.receiver.Inbox;
 import com.lumenhook.receiver.Receiver;
+import com.lumenhook.receiver.Secrets;
 import jakarta.servlet.http.HttpServletRequest;
 import java.io.IOException;
-import java.nio.file.Files;
 import java.nio.file.Path;
 import java.sql.Connection;
 import java.sql.PreparedStatement;
@@ -36,6 +36,15 @@ import org.sqlite.SQLiteDataSource;
 @EnableAutoConfiguration
 public class Shop {
   public static void main(String[] args) {
+    try {
+      secrets();
+    } catch (IOException | IllegalArgumentException e) {
+      System.err.println(
+          "LUMENHOOK_SECRET_FILE must name the file that"
+              + " lumenhook endpoints create --secret-out wrote: "
+              + e.getMessage());
+      System.exit(1);
+    }
     SpringApplication shop = new SpringApplication(Shop.class);
     shop.setDefaultProperties(
         Map.of(
@@ -43,6 +52,11 @@ public class Shop {
             "server.port", "${PORT:8081}",
             "spring.main.banner-mode", "off"));
     shop.run(args);
+  }
+
+  @Bean
+  static Secrets secrets() throws IOException {
+    return Secrets.ofFile(Path.of(System.getenv().getOrDefault("LUMENHOOK_SECRET_FILE", "")));
   }
 
   @Bean
@@ -68,18 +82,18 @@ public class Shop {
   }
 
   @Bean
-  Receiver receiver(DataSource database) throws IOException, SQLException {
-    String secrets = Files.readString(Path.of(System.getenv("LUMENHOOK_SECRET_FILE")));
+  Receiver receiver(Secrets secrets, DataSource database) throws SQLException {
     Inbox inbox = new Inbox(database);
     if (!"off".equals(System.getenv("WORKER"))) {
       inbox.start(Shop::credit);
     }
-    return new Receiver(List.of(secrets.trim().split("\\s+")), inbox);
+    return new Receiver(secrets, inbox);
   }
 
   /** What this shop does with an event. */
   static void credit(Connection transaction, Event event) throws SQLException {
-    if (event.type().equals(Event.PAYMENT_RECEIVED)) {
+    // Nobody paid a sample.
+    if (event.type().equals(Event.PAYMENT_RECEIVED) && !event.payment().isSample()) {
       Event.Payment payment = event.payment().payment();
       try (PreparedStatement insert =
           transaction.prepareStatement(

@@ -1,5 +1,6 @@
 package com.lumenhook.receiver;
 
+import com.fasterxml.jackson.annotation.JsonIgnore;
 import java.nio.ByteBuffer;
 import java.nio.charset.CharacterCodingException;
 import java.nio.charset.StandardCharsets;
@@ -29,6 +30,9 @@ public record Event(String id, String type, String apiVersion, String createdAt,
   /** Of another endpoint of the account, whose notices come to this one. */
   public static final String ENDPOINT_DISABLED = "endpoint.disabled";
 
+  /** The watch of samples, which is nobody's. */
+  private static final String SAMPLE_WATCH = "wat_00000000000000000000000000";
+
   /** Unknown fields are passed over, missing ones and numbers for text are refused. */
   private static final JsonMapper JSON =
       JsonMapper.builder()
@@ -45,7 +49,16 @@ public record Event(String id, String type, String apiVersion, String createdAt,
           .build();
 
   /** The data of payment.received and payment.rejected. */
-  public record PaymentData(Payment payment, Watch watch, Verification verification) {}
+  public record PaymentData(Payment payment, Watch watch, Verification verification) {
+    /**
+     * Whether the payment is a sample (lumenhook endpoints test --type payment.received), which
+     * nobody paid: credit nothing for it.
+     */
+    @JsonIgnore
+    public boolean isSample() {
+      return watch.id.equals(SAMPLE_WATCH);
+    }
+  }
 
   /**
    * A payment of the Stellar network.

@@ -19,17 +19,15 @@ public final class Receiver {
 
   private static final Logger LOG = System.getLogger(Receiver.class.getName());
 
-  private final List<String> secrets;
+  private final Secrets secrets;
   private final Inbox inbox;
 
   /** A status, and a line of text that says why. */
   public record Answer(int status, String text) {}
 
-  /**
-   * @param secrets of the endpoint, whole (whsec_…); several after a rotation
-   */
-  public Receiver(List<String> secrets, Inbox inbox) {
-    this.secrets = List.copyOf(secrets);
+  /** Takes the webhooks of the endpoint that has these secrets, and records them in the inbox. */
+  public Receiver(Secrets secrets, Inbox inbox) {
+    this.secrets = secrets;
     this.inbox = inbox;
   }
 
@@ -57,11 +55,16 @@ public final class Receiver {
     }
     String timestamp = header.apply("Webhook-Timestamp");
     String signature = header.apply("Webhook-Signature");
+    long now = Instant.now().getEpochSecond();
     Event event;
     try {
-      Signature.verify(timestamp, signature, body, secrets, Instant.now().getEpochSecond());
+      Signature.verify(timestamp, signature, body, secrets.current(now), now);
       event = Event.parse(body);
     } catch (Signature.RefusedException e) {
+      if (isNotWhatWasSent(header, body)) {
+        return new Answer(
+            500, "the body must be the raw bytes of the request; something has parsed it before");
+      }
       return new Answer(401, e.getMessage());
     } catch (IllegalArgumentException e) {
       return new Answer(400, e.getMessage());
@@ -77,6 +80,12 @@ public final class Receiver {
       LOG.log(Level.ERROR, event.id() + " could not be recorded", e);
       return new Answer(503, "the event could not be recorded: send it again");
     }
+  }
+
+  /** Whether the request had a body of another length: it was read before, or written anew. */
+  private static boolean isNotWhatWasSent(UnaryOperator<String> header, byte[] body) {
+    String sent = header.apply("Content-Length");
+    return sent != null && !sent.trim().equals(Integer.toString(body.length));
   }
 
   /** Whether the body is what its bytes say, and no form of it. */

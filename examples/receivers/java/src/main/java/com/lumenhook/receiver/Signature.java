@@ -35,10 +35,13 @@ public final class Signature {
    *
    * @param timestamp the value of Webhook-Timestamp, null if there is none
    * @param signature the value of Webhook-Signature, null if there is none
+   * @throws IllegalArgumentException if there is no secret, or one is none: anybody can sign with
+   *     an empty one
    */
   public static void verify(
       String timestamp, String signature, byte[] body, List<String> secrets, long nowSeconds)
       throws RefusedException {
+    Secrets.check(secrets);
     if (timestamp == null || !TIMESTAMP.matcher(timestamp).matches()) {
       throw new RefusedException("Webhook-Timestamp is missing or malformed");
     }

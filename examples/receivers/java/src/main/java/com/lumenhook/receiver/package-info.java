@@ -3,6 +3,7 @@
  *
  * <ul>
  *   <li>{@link com.lumenhook.receiver.Signature} checks the signature;
+ *   <li>{@link com.lumenhook.receiver.Secrets} are the endpoint's, which a rotation changes;
  *   <li>{@link com.lumenhook.receiver.Event} is the payload, typed;
  *   <li>{@link com.lumenhook.receiver.Inbox} is the table of events that were received;
  *   <li>{@link com.lumenhook.receiver.Receiver} says what to answer, whatever the framework.
