@@ -9,11 +9,14 @@ use axum::extract::{DefaultBodyLimit, State};
 use axum::http::{HeaderMap, StatusCode};
 use axum::routing::{get, post};
 use axum::{Json, Router};
-use lumenhook_receiver::{Event, HandleError, Inbox, Receiver, MAX_BODY_BYTES, PAYMENT_RECEIVED};
-use rusqlite::{params, Connection, Transaction};
+use lumenhook_receiver::rusqlite::{self, params, Connection, Transaction};
+use lumenhook_receiver::{
+    Event, HandleError, Inbox, Receiver, Secrets, MAX_BODY_BYTES, PAYMENT_RECEIVED,
+};
 use serde_json::{json, Map, Value};
 use std::env::var;
 use std::error::Error;
+use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,8 +28,22 @@ CREATE TABLE IF NOT EXISTS credits (
 CREATE TABLE IF NOT EXISTS processed (event_id TEXT);";
 
 #[tokio::main]
-async fn main() -> Result<(), Box<dyn Error>> {
-    let secrets = std::fs::read_to_string(var("LUMENHOOK_SECRET_FILE")?)?;
+async fn main() -> ExitCode {
+    if let Err(error) = run().await {
+        eprintln!("{error}");
+        return ExitCode::FAILURE;
+    }
+    ExitCode::SUCCESS
+}
+
+async fn run() -> Result<(), Box<dyn Error>> {
+    let file = var("LUMENHOOK_SECRET_FILE").unwrap_or_default();
+    let secrets = Arc::new(Secrets::of_file(file).map_err(|error| {
+        format!(
+            "LUMENHOOK_SECRET_FILE must name the file that \
+             lumenhook endpoints create --secret-out wrote: {error}"
+        )
+    })?);
     let inbox = Arc::new(Inbox::open(database())?);
     let mut db = open()?;
     db.execute_batch(CREATE)?;
@@ -34,7 +51,6 @@ async fn main() -> Result<(), Box<dyn Error>> {
         let inbox = inbox.clone();
         std::thread::spawn(move || inbox.work(&mut db, credit));
     }
-    let secrets = secrets.split_whitespace().map(String::from).collect();
     let app = Router::new()
         .route("/webhooks", post(webhook).layer(DefaultBodyLimit::max(MAX_BODY_BYTES)))
         .route("/processed", get(processed))
@@ -60,11 +76,14 @@ async fn webhook(
 /// What this shop does with an event.
 fn credit(tx: &Transaction, event: &Event) -> Result<(), HandleError> {
     if event.kind == PAYMENT_RECEIVED {
-        let payment = event.payment()?.payment;
-        tx.execute(
-            "INSERT INTO credits VALUES (?, ?, ?, ?) ON CONFLICT (payment_id) DO NOTHING",
-            params![payment.id, payment.to, payment.asset.code, payment.stroops()?.to_string()],
-        )?;
+        let data = event.payment()?;
+        if !data.is_sample() {
+            let payment = data.payment;
+            tx.execute(
+                "INSERT INTO credits VALUES (?, ?, ?, ?) ON CONFLICT (payment_id) DO NOTHING",
+                params![payment.id, payment.to, payment.asset.code, payment.stroops()?.to_string()],
+            )?;
+        }
     }
     tx.execute("INSERT INTO processed VALUES (?)", [&event.id])?;
     Ok(())

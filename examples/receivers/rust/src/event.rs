@@ -35,6 +35,17 @@ pub struct PaymentData {
     pub verification: Verification,
 }
 
+/// The watch of samples, which is nobody's.
+const SAMPLE_WATCH: &str = "wat_00000000000000000000000000";
+
+impl PaymentData {
+    /// Whether the payment is a sample (lumenhook endpoints test --type payment.received), which
+    /// nobody paid: credit nothing for it.
+    pub fn is_sample(&self) -> bool {
+        self.watch.id == SAMPLE_WATCH
+    }
+}
+
 /// A payment of the Stellar network.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

@@ -1,6 +1,7 @@
 //! Takes webhooks of Lumenhook: checks each, records it once, answers, and hands it on afterwards.
 //!
 //! - [`verify`] checks the signature;
+//! - [`Secrets`] are the endpoint's, which a rotation changes;
 //! - [`Event`], [`PaymentData`], [`PingData`], [`FailingData`] and [`DisabledData`] are the
 //!   payloads, typed;
 //! - [`Inbox`] is the table of events that were received;
@@ -17,6 +18,7 @@
 mod event;
 mod inbox;
 mod receiver;
+mod secrets;
 mod signature;
 
 pub use event::{
@@ -26,4 +28,8 @@ pub use event::{
 };
 pub use inbox::{HandleError, Inbox};
 pub use receiver::{Answer, Receiver, MAX_BODY_BYTES};
+pub use secrets::{NoSecret, Secrets};
 pub use signature::{verify, SignatureError};
+
+/// SQLite is linked once into a program: use this rusqlite, and depend on none of your own.
+pub use rusqlite;

@@ -1,10 +1,13 @@
-use crate::{verify, Event, Inbox};
+use crate::{verify, Event, Inbox, Secrets};
 use http::{header, HeaderMap};
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// An event has less than 4 KB. Have your framework refuse what has more than this with 413.
 pub const MAX_BODY_BYTES: usize = 65_536;
+
+const NOT_RAW: &str =
+    "the body must be the raw bytes of the request; something has parsed it before";
 
 /// A status, and a line of text that says why.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,8 +20,7 @@ pub struct Answer {
 /// that the service tries again, when it could not be; and 4xx to what is no event of the service.
 #[derive(Clone)]
 pub struct Receiver {
-    /// Of the endpoint, whole (`whsec_…`); several after a rotation.
-    pub secrets: Arc<[String]>,
+    pub secrets: Arc<Secrets>,
     pub inbox: Arc<Inbox>,
 }
 
@@ -45,7 +47,12 @@ impl Receiver {
             return Err((413, "the body is too large".into()));
         }
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-        verify(headers, body, &self.secrets, now).map_err(|error| (401, error.to_string()))?;
+        verify(headers, body, &self.secrets.current(now), now).map_err(|error| {
+            if is_not_what_was_sent(headers, body) {
+                return (500, NOT_RAW.into());
+            }
+            (401, error.to_string())
+        })?;
         let event = Event::parse(body).map_err(|error| (400, error.to_string()))?;
         // The header is not signed, and the body is: who recorded a webhook could send it again
         // under other ids.
@@ -57,6 +64,13 @@ impl Receiver {
             (503, "the event could not be recorded: send it again".into())
         })
     }
+}
+
+/// Whether the request had a body of another length: it was read before, or written anew.
+fn is_not_what_was_sent(headers: &HeaderMap, body: &[u8]) -> bool {
+    headers
+        .get(header::CONTENT_LENGTH)
+        .is_some_and(|sent| sent.as_bytes() != body.len().to_string().as_bytes())
 }
 
 /// Whether the body is what its bytes say, and no form of it.

@@ -1,3 +1,4 @@
+use crate::secrets::{check, NoSecret};
 use hmac::{Hmac, KeyInit, Mac};
 use http::HeaderMap;
 use sha2::Sha256;
@@ -12,11 +13,14 @@ pub enum SignatureError {
     Timestamp,
     /// Another secret signed, or the body was changed.
     Mismatch,
+    /// This program verified nothing: it has no secret, or one that is none.
+    Secret(NoSecret),
 }
 
 impl fmt::Display for SignatureError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
+            Self::Secret(error) => return error.fmt(f),
             Self::Timestamp => {
                 "Webhook-Timestamp is missing, malformed, or more than 300 seconds from the clock"
             }
@@ -29,12 +33,14 @@ impl std::error::Error for SignatureError {}
 
 /// Checks that one of the secrets (`whsec_…`, whole) signed the body, byte for byte as it was
 /// received, within 300 seconds of now. Several secrets are for the time after a rotation.
+/// Secrets that are none are an error, because anybody can sign with an empty one.
 pub fn verify<S: AsRef<str>>(
     headers: &HeaderMap,
     body: &[u8],
     secrets: &[S],
     now_seconds: u64,
 ) -> Result<(), SignatureError> {
+    check(secrets).map_err(SignatureError::Secret)?;
     let timestamp = headers
         .get("webhook-timestamp")
         .and_then(|value| value.to_str().ok())

@@ -2,11 +2,14 @@
 
 use http::{HeaderMap, HeaderValue};
 use lumenhook_receiver::{
-    verify, Event, MalformedEvent, ENDPOINT_DISABLED, ENDPOINT_FAILING, PAYMENT_RECEIVED,
-    PAYMENT_REJECTED, TEST_PING,
+    verify, Event, Inbox, MalformedEvent, NoSecret, Receiver, Secrets, SignatureError,
+    ENDPOINT_DISABLED, ENDPOINT_FAILING, PAYMENT_RECEIVED, PAYMENT_REJECTED, TEST_PING,
 };
 use serde::Serialize;
 use serde_json::Value;
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Arc;
 
 fn published(name: &str) -> Value {
     let path = format!("{}/../../../schemas/vectors/{name}", env!("CARGO_MANIFEST_DIR"));
@@ -70,4 +73,66 @@ fn a_type_of_later_is_readable_and_no_type_of_today() {
     let event = Event::parse(later.to_string().as_bytes()).unwrap();
     assert_eq!(serde_json::to_value(&event).unwrap(), later);
     assert!(event.payment().is_err() && event.failing().is_err() && event.disabled().is_err());
+}
+
+/// Anybody can sign with an empty secret: none is held against a signature.
+#[test]
+fn secrets_that_are_none_are_refused() {
+    let file = secret_file("none");
+    let lists: [&[&str]; 5] = [&[], &[""], &["whsec_"], &["q8x2v5c7"], &["whsec_1", "w"]];
+    for list in lists {
+        let verified = verify(&HeaderMap::new(), b"", list, 7);
+        assert_eq!(verified, Err(SignatureError::Secret(NoSecret)), "{list:?}");
+        assert!(Secrets::of(list.iter().copied()).is_err(), "{list:?}");
+        fs::write(&file, list.join("\n")).unwrap();
+        assert!(Secrets::of_file(&file).is_err(), "{list:?}");
+    }
+    assert!(Secrets::of_file("").is_err());
+}
+
+/// A file of secrets is read again, once a second; what is no secret changes nothing.
+#[test]
+fn a_rotation_needs_no_restart() {
+    let file = secret_file("rotation");
+    fs::write(&file, "whsec_old\n").unwrap();
+    let secrets = Secrets::of_file(&file).unwrap();
+    fs::write(&file, "whsec_old\nwhsec_new\n").unwrap();
+    assert_eq!(*secrets.current(1), ["whsec_old", "whsec_new"]);
+    fs::write(&file, "whsec_new\n").unwrap();
+    assert_eq!(secrets.current(1).len(), 2);
+    assert_eq!(*secrets.current(2), ["whsec_new"]);
+    fs::write(&file, "").unwrap();
+    assert_eq!(*secrets.current(3), ["whsec_new"]);
+}
+
+fn secret_file(name: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name)
+}
+
+/// Something in front of the receiver has read the body.
+#[test]
+fn a_body_that_was_read_before_is_said() {
+    let secrets = Arc::new(Secrets::of(["whsec_1"]).unwrap());
+    let inbox = Arc::new(Inbox::open(":memory:").unwrap());
+    let mut headers = HeaderMap::new();
+    headers.insert("content-type", HeaderValue::from_static("application/json"));
+    headers.insert("content-length", HeaderValue::from_static("7"));
+    let answer = Receiver { secrets, inbox }.receive(&headers, b"");
+    assert_eq!(answer.status, 500);
+    assert!(answer.text.contains("raw bytes"), "{}", answer.text);
+}
+
+#[test]
+fn a_sample_is_told_from_a_payment() {
+    let mut paid = published("events.json")
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|event| event["type"] == PAYMENT_RECEIVED)
+        .unwrap()
+        .clone();
+    let parsed = |event: &Value| Event::parse(event.to_string().as_bytes()).unwrap();
+    assert!(!parsed(&paid).payment().unwrap().is_sample());
+    paid["data"]["watch"]["id"] = "wat_00000000000000000000000000".into();
+    assert!(parsed(&paid).payment().unwrap().is_sample());
 }

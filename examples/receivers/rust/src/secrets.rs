@@ -1,0 +1,88 @@
+use std::fmt;
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+const PREFIX: &str = "whsec_";
+
+/// Bounds a file of secrets: an endpoint has 25 of 58 bytes at most.
+const MAX_BYTES: u64 = 65_536;
+
+/// There is no secret, or one is none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NoSecret;
+
+impl fmt::Display for NoSecret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a secret must be the endpoint's whole secret, which starts with whsec_")
+    }
+}
+
+impl std::error::Error for NoSecret {}
+
+/// The secrets of an endpoint, each whole (`whsec_…`); several after a rotation.
+pub struct Secrets {
+    file: Option<PathBuf>, // none: they stay as they are
+    read: Mutex<LastRead>,
+}
+
+struct LastRead {
+    list: Arc<[String]>,
+    at: u64, // Unix seconds
+}
+
+impl Secrets {
+    /// Secrets that stay as they are.
+    pub fn of(list: impl IntoIterator<Item = impl Into<String>>) -> Result<Self, NoSecret> {
+        let list: Vec<String> = list.into_iter().map(Into::into).collect();
+        check(&list)?;
+        Ok(Self { file: None, read: Mutex::new(LastRead { list: list.into(), at: 0 }) })
+    }
+
+    /// The secrets in a file, one a line. It is read again as webhooks come, once a second at
+    /// most: a secret that a rotation adds to the file is taken without a restart, and one that
+    /// is deleted from it no longer.
+    pub fn of_file(file: impl AsRef<Path>) -> io::Result<Self> {
+        let list = read(file.as_ref())?;
+        let file = Some(file.as_ref().to_owned());
+        Ok(Self { file, read: Mutex::new(LastRead { list, at: 0 }) })
+    }
+
+    /// The secrets at a time. Those of before stay where the file cannot be read.
+    pub fn current(&self, now_seconds: u64) -> Arc<[String]> {
+        // Who panicked has left a whole list.
+        let mut last = self.read.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(file) = self.file.as_ref().filter(|_| last.at != now_seconds) {
+            last.at = now_seconds;
+            match read(file) {
+                Ok(list) => last.list = list,
+                Err(error) => eprintln!("the secrets stay as they were: {error}"),
+            }
+        }
+        last.list.clone()
+    }
+}
+
+fn read(file: &Path) -> io::Result<Arc<[String]>> {
+    let invalid = |why: &dyn fmt::Display| io::Error::other(format!("{}: {why}", file.display()));
+    let mut text = String::new();
+    let length = File::open(file)
+        .and_then(|file| file.take(MAX_BYTES + 1).read_to_string(&mut text))
+        .map_err(|error| invalid(&error))?;
+    if length as u64 > MAX_BYTES {
+        return Err(invalid(&"it is too large for a file of secrets"));
+    }
+    let list: Vec<String> = text.split_whitespace().map(Into::into).collect();
+    check(&list).map_err(|error| invalid(&error))?;
+    Ok(list.into())
+}
+
+/// Holds that there is a secret, because anybody can sign with an empty one.
+pub(crate) fn check(list: &[impl AsRef<str>]) -> Result<(), NoSecret> {
+    let is_whole = |secret: &str| secret.len() > PREFIX.len() && secret.starts_with(PREFIX);
+    if list.is_empty() || !list.iter().all(|secret| is_whole(secret.as_ref())) {
+        return Err(NoSecret);
+    }
+    Ok(())
+}
