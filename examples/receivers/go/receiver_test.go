@@ -128,6 +128,7 @@ func TestSecretsThatAreNoneAreRefused(t *testing.T) {
 		"empty":              {""},
 		"the prefix alone":   {"whsec_"},
 		"without its prefix": {"q8x2v5c7n1m9k3j6"},
+		"quoted":             {`"whsec_1"`},
 		"one of two":         {"whsec_1", "whsec"},
 	} {
 		forged := http.Header{}
@@ -144,11 +145,11 @@ func TestSecretsThatAreNoneAreRefused(t *testing.T) {
 		if _, err := NewSecrets(secrets...); !errors.Is(err, ErrSecret) {
 			t.Errorf("%s: taken as secrets with %v", name, err)
 		}
-		if _, err := SecretsOfFile(secretFile(t, secrets...)); !errors.Is(err, ErrSecret) {
+		if _, err := SecretsFromFile(secretFile(t, secrets...)); !errors.Is(err, ErrSecret) {
 			t.Errorf("%s: taken from a file with %v", name, err)
 		}
 	}
-	if _, err := SecretsOfFile(""); err == nil {
+	if _, err := SecretsFromFile(""); err == nil {
 		t.Error("secrets are taken from no file")
 	}
 }
@@ -157,7 +158,7 @@ func TestSecretsThatAreNoneAreRefused(t *testing.T) {
 // changes nothing.
 func TestARotationNeedsNoRestart(t *testing.T) {
 	file := secretFile(t, "whsec_old")
-	secrets, err := SecretsOfFile(file)
+	secrets, err := SecretsFromFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,12 +5,14 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"regexp"
 	"strings"
 	"sync"
 	"time"
 )
 
-const secretPrefix = "whsec_"
+// aSecret is written as secrets are: what has a space or a quotation mark in it is none.
+var aSecret = regexp.MustCompile(`^whsec_[A-Za-z0-9+/=_-]+$`)
 
 // maxSecretBytes bounds a file of secrets: an endpoint has 25 of 58 bytes at most.
 const maxSecretBytes = 64 << 10
@@ -32,10 +34,10 @@ func NewSecrets(list ...string) (*Secrets, error) {
 	return &Secrets{list: append([]string(nil), list...)}, nil
 }
 
-// SecretsOfFile returns the secrets in a file, one a line. It is read again as webhooks come, once
+// SecretsFromFile returns the secrets in a file, one a line. It is read again as webhooks come, once
 // a second at most: a secret that a rotation adds to the file is taken without a restart, and one
 // that is deleted from it no longer.
-func SecretsOfFile(file string) (*Secrets, error) {
+func SecretsFromFile(file string) (*Secrets, error) {
 	list, err := readSecrets(file)
 	if err != nil {
 		return nil, err
@@ -85,7 +87,7 @@ func checkSecrets(list []string) error {
 		return fmt.Errorf("there is no secret: %w", ErrSecret)
 	}
 	for _, secret := range list {
-		if len(secret) == len(secretPrefix) || !strings.HasPrefix(secret, secretPrefix) {
+		if !aSecret.MatchString(secret) {
 			return ErrSecret
 		}
 	}

@@ -36,7 +36,7 @@ func main() {
 }
 
 func run(ctx context.Context) error {
-	secrets, err := receiver.SecretsOfFile(os.Getenv("LUMENHOOK_SECRET_FILE"))
+	secrets, err := receiver.SecretsFromFile(os.Getenv("LUMENHOOK_SECRET_FILE"))
 	if err != nil {
 		return fmt.Errorf("LUMENHOOK_SECRET_FILE must name the file that "+
 			"lumenhook endpoints create --secret-out wrote: %w", err)

@@ -84,11 +84,16 @@ final class Published {
   private static void secretsThatAreNoneAreRefused() throws IOException {
     Path file = Files.createTempFile("secrets", "");
     for (List<String> list :
-        List.of(List.<String>of(), List.of("whsec_"), List.of("q8x2v5c7"), List.of("whsec_1", "w"))) {
+        List.of(
+            List.<String>of(),
+            List.of("whsec_"),
+            List.of("q8x2v5c7"),
+            List.of("\"whsec_1\""),
+            List.of("whsec_1", "w"))) {
       isRefused("verify", () -> Signature.verify("7", "v1=00", new byte[0], list, 7));
       isRefused("of", () -> Secrets.of(list));
       Files.write(file, list);
-      isRefused("ofFile", () -> Secrets.ofFile(file));
+      isRefused("fromFile", () -> Secrets.fromFile(file));
     }
     isRefused("verify", () -> Signature.verify("7", "v1=00", new byte[0], List.of(""), 7));
     isRefused("of", () -> Secrets.of(List.of("")));
@@ -115,7 +120,7 @@ final class Published {
   private static void aRotationNeedsNoRestart() throws IOException {
     Path file = Files.createTempFile("secrets", "");
     Files.write(file, List.of("whsec_old"));
-    Secrets secrets = Secrets.ofFile(file);
+    Secrets secrets = Secrets.fromFile(file);
     Files.write(file, List.of("whsec_old", "whsec_new"));
     require(secrets.current(1).equals(List.of("whsec_old", "whsec_new")), "it is not read again");
     Files.write(file, List.of("whsec_new"));

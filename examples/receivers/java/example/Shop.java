@@ -56,7 +56,7 @@ public class Shop {
 
   @Bean
   static Secrets secrets() throws IOException {
-    return Secrets.ofFile(Path.of(System.getenv().getOrDefault("LUMENHOOK_SECRET_FILE", "")));
+    return Secrets.fromFile(Path.of(System.getenv().getOrDefault("LUMENHOOK_SECRET_FILE", "")));
   }
 
   @Bean

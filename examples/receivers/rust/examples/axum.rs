@@ -38,7 +38,7 @@ async fn main() -> ExitCode {
 
 async fn run() -> Result<(), Box<dyn Error>> {
     let file = var("LUMENHOOK_SECRET_FILE").unwrap_or_default();
-    let secrets = Arc::new(Secrets::of_file(file).map_err(|error| {
+    let secrets = Arc::new(Secrets::from_file(file).map_err(|error| {
         format!(
             "LUMENHOOK_SECRET_FILE must name the file that \
              lumenhook endpoints create --secret-out wrote: {error}"

@@ -43,7 +43,7 @@ impl Secrets {
     /// The secrets in a file, one a line. It is read again as webhooks come, once a second at
     /// most: a secret that a rotation adds to the file is taken without a restart, and one that
     /// is deleted from it no longer.
-    pub fn of_file(file: impl AsRef<Path>) -> io::Result<Self> {
+    pub fn from_file(file: impl AsRef<Path>) -> io::Result<Self> {
         let list = read(file.as_ref())?;
         let file = Some(file.as_ref().to_owned());
         Ok(Self { file, read: Mutex::new(LastRead { list, at: 0 }) })
@@ -80,9 +80,14 @@ fn read(file: &Path) -> io::Result<Arc<[String]>> {
 
 /// Holds that there is a secret, because anybody can sign with an empty one.
 pub(crate) fn check(list: &[impl AsRef<str>]) -> Result<(), NoSecret> {
-    let is_whole = |secret: &str| secret.len() > PREFIX.len() && secret.starts_with(PREFIX);
-    if list.is_empty() || !list.iter().all(|secret| is_whole(secret.as_ref())) {
+    if list.is_empty() || !list.iter().all(|secret| is_secret(secret.as_ref())) {
         return Err(NoSecret);
     }
     Ok(())
+}
+
+/// What has a space or a quotation mark in it is none.
+fn is_secret(text: &str) -> bool {
+    let may_be = |b: u8| b.is_ascii_alphanumeric() || b"+/=_-".contains(&b);
+    text.strip_prefix(PREFIX).is_some_and(|rest| !rest.is_empty() && rest.bytes().all(may_be))
 }

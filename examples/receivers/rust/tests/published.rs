@@ -79,15 +79,16 @@ fn a_type_of_later_is_readable_and_no_type_of_today() {
 #[test]
 fn secrets_that_are_none_are_refused() {
     let file = secret_file("none");
-    let lists: [&[&str]; 5] = [&[], &[""], &["whsec_"], &["q8x2v5c7"], &["whsec_1", "w"]];
+    let lists: [&[&str]; 6] =
+        [&[], &[""], &["whsec_"], &["q8x2v5c7"], &["\"whsec_1\""], &["whsec_1", "w"]];
     for list in lists {
         let verified = verify(&HeaderMap::new(), b"", list, 7);
         assert_eq!(verified, Err(SignatureError::Secret(NoSecret)), "{list:?}");
         assert!(Secrets::of(list.iter().copied()).is_err(), "{list:?}");
         fs::write(&file, list.join("\n")).unwrap();
-        assert!(Secrets::of_file(&file).is_err(), "{list:?}");
+        assert!(Secrets::from_file(&file).is_err(), "{list:?}");
     }
-    assert!(Secrets::of_file("").is_err());
+    assert!(Secrets::from_file("").is_err());
 }
 
 /// A file of secrets is read again, once a second; what is no secret changes nothing.
@@ -95,7 +96,7 @@ fn secrets_that_are_none_are_refused() {
 fn a_rotation_needs_no_restart() {
     let file = secret_file("rotation");
     fs::write(&file, "whsec_old\n").unwrap();
-    let secrets = Secrets::of_file(&file).unwrap();
+    let secrets = Secrets::from_file(&file).unwrap();
     fs::write(&file, "whsec_old\nwhsec_new\n").unwrap();
     assert_eq!(*secrets.current(1), ["whsec_old", "whsec_new"]);
     fs::write(&file, "whsec_new\n").unwrap();

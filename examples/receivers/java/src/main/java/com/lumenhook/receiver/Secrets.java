@@ -9,10 +9,12 @@ import java.nio.file.Files;
 import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.util.List;
+import java.util.regex.Pattern;
 
 /** The secrets of an endpoint, each whole (whsec_…); several after a rotation. */
 public final class Secrets {
-  private static final String PREFIX = "whsec_";
+  /** Written as secrets are: what has a space or a quotation mark in it is none. */
+  private static final Pattern SECRET = Pattern.compile("whsec_[A-Za-z0-9+/=_-]+");
 
   /** Bounds a file of secrets: an endpoint has 25 of 58 bytes at most. */
   private static final int MAX_BYTES = 65_536;
@@ -44,7 +46,7 @@ public final class Secrets {
    *
    * @throws IllegalArgumentException if there is none, or one is no secret
    */
-  public static Secrets ofFile(Path file) throws IOException {
+  public static Secrets fromFile(Path file) throws IOException {
     return new Secrets(file, read(file));
   }
 
@@ -71,22 +73,19 @@ public final class Secrets {
       if (text.length > MAX_BYTES) {
         throw new IllegalArgumentException(file + " is too large for a file of secrets");
       }
-      return new String(text, StandardCharsets.UTF_8)
-          .lines()
-          .map(String::trim)
-          .filter(line -> !line.isEmpty())
-          .toList();
+      String lines = new String(text, StandardCharsets.UTF_8).trim();
+      return lines.isEmpty() ? List.of() : List.of(lines.split("\\s+"));
     }
   }
 
   /** Holds that there is a secret, because anybody can sign with an empty one. */
   static List<String> check(List<String> list) {
-    String rule = "a secret must be the endpoint's whole secret, which starts with " + PREFIX;
+    String rule = "a secret must be the endpoint's whole secret, which starts with whsec_";
     if (list.isEmpty()) {
       throw new IllegalArgumentException("there is no secret: " + rule);
     }
     for (String secret : list) {
-      if (!secret.startsWith(PREFIX) || secret.length() == PREFIX.length()) {
+      if (!SECRET.matcher(secret).matches()) {
         throw new IllegalArgumentException(rule);
       }
     }
