@@ -34,9 +34,9 @@ func NewSecrets(list ...string) (*Secrets, error) {
 	return &Secrets{list: append([]string(nil), list...)}, nil
 }
 
-// SecretsFromFile returns the secrets in a file, one a line. It is read again as webhooks come, once
-// a second at most: a secret that a rotation adds to the file is taken without a restart, and one
-// that is deleted from it no longer.
+// SecretsFromFile returns the secrets in a file, one a line. It is read again as webhooks come,
+// once a second at most: a secret that a rotation adds to the file is taken without a restart, and
+// one that is deleted from it no longer.
 func SecretsFromFile(file string) (*Secrets, error) {
 	list, err := readSecrets(file)
 	if err != nil {
@@ -73,7 +73,7 @@ func readSecrets(name string) ([]string, error) {
 		return nil, err
 	}
 	if len(text) > maxSecretBytes {
-		return nil, fmt.Errorf("%s: has more than %d bytes, and is no file of secrets", name, maxSecretBytes)
+		return nil, fmt.Errorf("%s: it is too large for a file of secrets", name)
 	}
 	list := strings.Fields(string(text))
 	if err := checkSecrets(list); err != nil {

@@ -67,7 +67,8 @@ func run(ctx context.Context) error {
 		ReadHeaderTimeout: 5 * time.Second,
 		MaxHeaderBytes:    16 << 10,
 	}
-	listener, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", cmp.Or(os.Getenv("PORT"), "8081")))
+	address := net.JoinHostPort("127.0.0.1", cmp.Or(os.Getenv("PORT"), "8081"))
+	listener, err := net.Listen("tcp", address)
 	if err != nil {
 		return err
 	}
