@@ -119,6 +119,7 @@ func (c *stdioConn) Read(ctx context.Context) (jsonrpc.Message, error) {
 			return nil, ctx.Err()
 		}
 		if next.err != nil && !errors.Is(next.err, errLineTooLong) {
+			c.answered(ctx)
 			return nil, next.err
 		}
 		message, err := next.message()
@@ -135,6 +136,27 @@ func (c *stdioConn) Read(ctx context.Context) (jsonrpc.Message, error) {
 			return nil, err
 		}
 	}
+}
+
+// answered returns when every request that was read is answered, or nobody waits for that any more:
+// the SDK drops those that are at work when there is nothing more to read.
+func (c *stdioConn) answered(ctx context.Context) {
+	for c.owes() {
+		select {
+		case <-c.written:
+		case <-c.closed:
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// owes reports whether a request has no answer yet.
+func (c *stdioConn) owes() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.asked) > 0
 }
 
 func (l line) message() (jsonrpc.Message, error) {

@@ -54,6 +54,7 @@ func connect(t *testing.T) *spoken {
 	go func() {
 		defer close(ended)
 		_ = server.Run(t.Context(), Stdio{In: in, Out: out}) // the test has its answers
+		_ = out.Close()                                      // it cannot fail
 	}()
 	t.Cleanup(func() {
 		_ = write.Close() // it cannot fail
@@ -204,6 +205,31 @@ func TestEveryRefusalHasACode(t *testing.T) {
 		if id != c.id || wrong.Code != c.code || !strings.Contains(wrong.Message, c.says) ||
 			strings.Contains(wrong.Message, "Go ") || strings.Contains(wrong.Message, "jsonrpc2") {
 			t.Errorf("%s: %d is answered %d: %s", c.line, id, wrong.Code, wrong.Message)
+		}
+	}
+}
+
+// What was asked before the input ended is answered, as where it is a file.
+func TestRequestsAreAnsweredBeforeTheEndOfTheInput(t *testing.T) {
+	for range 50 {
+		s := connect(t)
+		s.writes(initialize, 0)
+		s.writes(`{"jsonrpc":"2.0","method":"notifications/initialized"}`)
+		for id := 1; id < askedAtOnce; id++ {
+			s.writes(callTool, id, "long")
+		}
+		if err := s.in.Close(); err != nil {
+			t.Fatal(err)
+		}
+		got := make(map[int]bool)
+		for range askedAtOnce {
+			id, why := s.reads()
+			if got[id] = true; why != "" {
+				t.Errorf("%d is answered: %s", id, why)
+			}
+		}
+		if len(got) != askedAtOnce {
+			t.Errorf("%d of %d requests are answered", len(got), askedAtOnce)
 		}
 	}
 }
