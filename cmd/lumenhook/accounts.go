@@ -59,6 +59,7 @@ func newAccountsCreate(r *apiFlags) *cobra.Command {
 	c.Flags().StringArrayVar(&emails, "email", nil,
 		"where the account's holder is told of a disabled endpoint; may be repeated, 10 times at most")
 	k.Register(c.Flags(), "read", "write", "operate")
+	r.Changes(c, apicli.MadeKey{})
 	_ = c.MarkFlagRequired("email")
 	return c
 }
@@ -82,7 +83,7 @@ func checkEmails(emails []string) error {
 }
 
 func newAccountsList(r *apiFlags) *cobra.Command {
-	return &cobra.Command{
+	c := &cobra.Command{
 		Use:   "list",
 		Short: "List the accounts of a service, oldest first",
 		Long: `Lists the accounts of a service, oldest first, with where their holders are told of a
@@ -99,6 +100,8 @@ disabled endpoint. They are read from the brokers: no key of the API sees anothe
 			return r.Print(cmd.OutOrStdout(), list, list.Show)
 		},
 	}
+	r.Reads(c, apicli.Accounts{})
+	return c
 }
 
 func newAccountsUpdate(r *apiFlags) *cobra.Command {
@@ -136,6 +139,7 @@ are not mailed yet go to the new ones.`,
 	c.Flags().StringVar(&account, "account", "", "the account; the data folder's when not given")
 	c.Flags().StringArrayVar(&emails, "email", nil,
 		"an address from now on; may be repeated, 10 times at most")
+	r.Changes(c, apicli.Account{})
 	_ = c.MarkFlagRequired("email")
 	return c
 }

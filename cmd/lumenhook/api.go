@@ -27,9 +27,27 @@ func (a *apiFlags) register(c *cobra.Command) {
 	a.Output.Register(f)
 }
 
-// asking makes the command of one operation of the API, which prints what it
-// answers: JSON, or as a person reads it.
+// asking makes the command of one operation of the API that changes nothing, which prints what
+// it answers: JSON, or as a person reads it.
 func asking[T any](a *apiFlags, use, short string, arguments cobra.PositionalArgs,
+	ask func(context.Context, *client.Client, []string) (T, error), show func(io.Writer, T),
+) *cobra.Command {
+	c := operation(a, use, short, arguments, ask, show)
+	a.Reads(c, *new(T))
+	return c
+}
+
+// changing is asking of an operation that changes something.
+func changing[T any](a *apiFlags, use, short string, arguments cobra.PositionalArgs,
+	ask func(context.Context, *client.Client, []string) (T, error), show func(io.Writer, T),
+) *cobra.Command {
+	c := operation(a, use, short, arguments, ask, show)
+	a.Changes(c, *new(T))
+	return c
+}
+
+// operation makes a command of asking or changing, or one whose answer is of several forms.
+func operation[T any](a *apiFlags, use, short string, arguments cobra.PositionalArgs,
 	ask func(context.Context, *client.Client, []string) (T, error), show func(io.Writer, T),
 ) *cobra.Command {
 	return &cobra.Command{

@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lumenhook/lumenhook/api/client"
 	"github.com/lumenhook/lumenhook/internal/apicli"
 	"github.com/lumenhook/lumenhook/internal/cli"
 )
@@ -41,5 +42,6 @@ ledgers may be missing: then the command ends with 3.`,
 		},
 	}
 	a.register(c)
+	a.Reads(c, client.Coverage{})
 	return c
 }

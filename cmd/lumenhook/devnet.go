@@ -13,6 +13,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/devnetcli"
 	"github.com/lumenhook/lumenhook/internal/pki"
 	"github.com/lumenhook/lumenhook/internal/runfile"
+	"github.com/lumenhook/lumenhook/internal/stellar/devnet/devclient"
 )
 
 func newDevnet() *cobra.Command {
@@ -65,6 +66,7 @@ func newDevnetPay(dir *string) *cobra.Command {
 	}
 	payment.Register(c.Flags())
 	out.Register(c.Flags())
+	out.Changes(c, devclient.Payment{})
 	_ = c.MarkFlagRequired("to")
 	_ = c.MarkFlagRequired("amount")
 	return c
@@ -111,8 +113,15 @@ must trust an asset before it can receive it: "devnet account --asset" makes one
 	f.StringVar(&code, "code", "", "the asset's code: 1 to 12 letters and digits")
 	f.StringVar(&amount, "amount", "1000000000", "how much the payer receives")
 	out.Register(f)
+	out.Changes(c, devclient.IssuedAsset{})
 	_ = c.MarkFlagRequired("code")
 	return c
+}
+
+// wallet is what a new account is known by.
+type wallet struct {
+	Address string `json:"address"`
+	Secret  string `json:"secret"`
 }
 
 func newDevnetAccount(dir *string) *cobra.Command {
@@ -145,7 +154,7 @@ func newDevnetAccount(dir *string) *cobra.Command {
 			if err := n.NextLedger(cmd.Context()); err != nil {
 				return err
 			}
-			made := map[string]string{"address": address, "secret": secret}
+			made := wallet{address, secret}
 			return out.Print(cmd.OutOrStdout(), made, func(w io.Writer) {
 				cli.Row(w, "address", address)
 				cli.Row(w, "secret", secret)
@@ -154,6 +163,7 @@ func newDevnetAccount(dir *string) *cobra.Command {
 	}
 	c.Flags().StringSliceVar(&assets, "asset", nil, "CODE:ISSUER to trust; may be repeated")
 	out.Register(c.Flags())
+	out.Changes(c, wallet{})
 	return c
 }
 

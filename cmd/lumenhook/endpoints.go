@@ -23,19 +23,19 @@ func newEndpoints() *cobra.Command {
 				return c.GetEndpoint(ctx, args[0])
 			}, apicli.ShowEndpoint), `  # Its state: failures in a row, and why it is disabled
   lumenhook endpoints get ep_…`),
-		withExample(asking(&a, "enable ENDPOINT_ID", "Let the sending go on, with what has waited",
+		withExample(changing(&a, "enable ENDPOINT_ID", "Let the sending go on, with what has waited",
 			cli.OneArgument,
 			func(ctx context.Context, c *client.Client, args []string) (client.Endpoint, error) {
 				return c.EnableEndpoint(ctx, args[0])
 			}, apicli.ShowEndpoint), `  # The shop is well again: send what has waited
   lumenhook endpoints enable ep_…`),
-		withExample(asking(&a, "disable ENDPOINT_ID", "Stop the sending; events wait", cli.OneArgument,
+		withExample(changing(&a, "disable ENDPOINT_ID", "Stop the sending; events wait", cli.OneArgument,
 			func(ctx context.Context, c *client.Client, args []string) (client.Endpoint, error) {
 				return c.DisableEndpoint(ctx, args[0])
 			}, apicli.ShowEndpoint), `  # The shop is being mended: let everything wait
   lumenhook endpoints disable ep_…`),
-		withExample(asking(&a, "delete ENDPOINT_ID", "Delete an endpoint; what waits for it is cancelled",
-			cli.OneArgument,
+		withExample(changing(&a, "delete ENDPOINT_ID",
+			"Delete an endpoint; what waits for it is cancelled", cli.OneArgument,
 			func(ctx context.Context, c *client.Client, args []string) (struct{}, error) {
 				return struct{}{}, c.DeleteEndpoint(ctx, args[0])
 			}, showDeleted), `  # For good
@@ -48,7 +48,7 @@ func newEndpoints() *cobra.Command {
 func newEndpointsCreate(a *apiFlags) *cobra.Command {
 	var e apicli.Endpoint
 	var keep apicli.SecretOut
-	c := asking(a, "create --url https://…", "Register an endpoint and show its secret",
+	c := changing(a, "create --url https://…", "Register an endpoint and show its secret",
 		cli.NoArguments,
 		func(ctx context.Context, c *client.Client, _ []string) (client.Endpoint, error) {
 			body, err := e.Create()
@@ -64,26 +64,28 @@ func newEndpointsCreate(a *apiFlags) *cobra.Command {
   lumenhook endpoints create --url https://127.0.0.1:8443/webhooks --secret-out hook.secret`
 	e.Register(c.Flags())
 	keep.Register(c.Flags())
+	cli.Before(c, func() error { return keep.Check(a.Field) })
 	_ = c.MarkFlagRequired("url")
 	return c
 }
 
 func newEndpointsRotate(a *apiFlags) *cobra.Command {
 	var keep apicli.SecretOut
-	c := asking(a, "rotate-secret ENDPOINT_ID", "Give an endpoint a new secret", cli.OneArgument,
+	c := changing(a, "rotate-secret ENDPOINT_ID", "Give an endpoint a new secret", cli.OneArgument,
 		func(ctx context.Context, c *client.Client, args []string) (client.Endpoint, error) {
 			return keep.Keep(func() (client.Endpoint, error) { return c.RotateSecret(ctx, args[0]) })
 		}, apicli.ShowEndpoint)
 	c.Example = `  # A new secret; the former one signs beside it for 24 hours
   lumenhook endpoints rotate-secret ep_… --secret-out hook.secret`
 	keep.Register(c.Flags())
+	cli.Before(c, func() error { return keep.Check(a.Field) })
 	return c
 }
 
 func newEndpointsTest(a *apiFlags) *cobra.Command {
 	var result client.TestResult
 	var test client.Test
-	c := asking(a, "test ENDPOINT_ID", "Send a test and show its first attempt",
+	c := changing(a, "test ENDPOINT_ID", "Send a test and show its first attempt",
 		cli.OneArgument,
 		func(ctx context.Context, c *client.Client, args []string) (_ client.TestResult, err error) {
 			result, err = c.TestEndpoint(ctx, args[0], test)
@@ -112,7 +114,7 @@ when it answered anything else, or nothing; what was asked for is printed either
 
 func newEndpointsUpdate(a *apiFlags) *cobra.Command {
 	var e apicli.Endpoint
-	c := asking(a, "update ENDPOINT_ID", "Change an endpoint", cli.OneArgument,
+	c := changing(a, "update ENDPOINT_ID", "Change an endpoint", cli.OneArgument,
 		func(ctx context.Context, c *client.Client, args []string) (client.Endpoint, error) {
 			patch, err := e.Patch()
 			if err != nil {
@@ -148,7 +150,8 @@ func newEndpointsList(a *apiFlags) *cobra.Command {
 
 func newEndpointsReplay(a *apiFlags) *cobra.Command {
 	var f apicli.Replay
-	c := asking(a, "replay ENDPOINT_ID --since 24h", "Queue failed deliveries again", cli.OneArgument,
+	c := changing(a, "replay ENDPOINT_ID --since 24h", "Queue failed deliveries again",
+		cli.OneArgument,
 		func(ctx context.Context, c *client.Client, args []string) (client.ReplayResult, error) {
 			body, err := f.Body()
 			if err != nil {

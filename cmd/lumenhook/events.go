@@ -49,7 +49,7 @@ func anEventOrFilters(c *cobra.Command, args []string, filtered bool) error {
 
 func newEventsResend(a *apiFlags) *cobra.Command {
 	var f apicli.Resend
-	c := asking(a, "resend [EVENT_ID]", "Queue events again, delivered or not",
+	c := operation(a, "resend [EVENT_ID]", "Queue events again, delivered or not",
 		func(c *cobra.Command, args []string) error { return anEventOrFilters(c, args, f.Given()) },
 		func(ctx context.Context, c *client.Client, args []string) (any, error) {
 			if len(args) == 1 {
@@ -72,6 +72,7 @@ first. One that was cancelled with its endpoint goes to the one that its watch n
 
   # The events of one transaction
   lumenhook events resend --tx 3f…`
+	a.Changes(c, client.Resent{}, client.ResendManyResult{})
 	f.Register(c.Flags())
 	return c
 }

@@ -98,6 +98,9 @@ var commandFaults = map[string]faultsOf{
 		faults: [][]string{
 			{`--header "x": must be Name: value`, "--header", "x"},
 			{"--url: must begin with https://", "--url", "http://x"},
+			{`--field "ids": the answer has no "ids"; it has consecutiveFailures`, "--field", "ids"},
+			{"--field and --secret-out: the secret is in the file alone", "--field", "secret",
+				"--secret-out", "/nowhere/secret"},
 		},
 		refused: "--url: ",
 	},
@@ -122,6 +125,7 @@ var commandFaults = map[string]faultsOf{
 	"endpoints delete": {
 		asks:    theAPI,
 		args:    []string{noEndpoint},
+		faults:  [][]string{{`--field "id": there is nothing to answer`, "--field", "id"}},
 		refused: "no such endpoint: " + noEndpoint,
 	},
 	"endpoints enable": {
@@ -464,6 +468,9 @@ func collect(c *cobra.Command, leaves map[string]*cobra.Command) {
 func misunderstood(t testing.TB, name string, line []string, c *cobra.Command) {
 	t.Helper()
 	says(t, cli.ExitUsage, "has no flag --no-such-flag", line, "--no-such-flag")
+	if c.InheritedFlags(); c.Flags().Lookup("field") != nil {
+		says(t, cli.ExitUsage, "--field", line, "--field", "no_such")
+	}
 	if name != "ledger payments" { // it takes any number of files
 		says(t, cli.ExitUsage, "argument", line, "a", "b")
 	}

@@ -36,6 +36,11 @@ type fixturesRecord struct {
 	redact bool
 }
 
+// recorded are the files that were written.
+type recorded struct {
+	Files []string `json:"files"`
+}
+
 func newFixturesRecord() *cobra.Command {
 	var r fixturesRecord
 	c := &cobra.Command{
@@ -58,6 +63,7 @@ form, the same ones everywhere.`,
 		RunE: r.run,
 	}
 	r.register(c)
+	r.Changes(c, recorded{})
 	f := c.Flags()
 	r.filter.Register(f)
 	f.StringVar(&r.dir, "to", "", "folder for the files; it is made if it is missing")
@@ -101,9 +107,7 @@ func (r *fixturesRecord) run(cmd *cobra.Command, _ []string) error {
 	if err != nil {
 		return err
 	}
-	return r.Print(cmd.OutOrStdout(), struct {
-		Files []string `json:"files"`
-	}{nonNil(paths)}, func(w io.Writer) {
+	return r.Print(cmd.OutOrStdout(), recorded{nonNil(paths)}, func(w io.Writer) {
 		for _, path := range paths {
 			cli.Row(w, path)
 		}

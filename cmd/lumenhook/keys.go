@@ -57,6 +57,7 @@ func newKeysCreate(r *apiFlags) *cobra.Command {
 	}
 	c.Flags().StringVar(&account, "account", "", "the account; the data folder's when not given")
 	k.Register(c.Flags())
+	r.Changes(c, apicli.MadeKey{})
 	return c
 }
 
@@ -74,7 +75,7 @@ func newKeysList(a *apiFlags) *cobra.Command {
 
 func newKeysRoll(a *apiFlags) *cobra.Command {
 	var grace time.Duration
-	c := asking(a, "roll KEY_ID",
+	c := changing(a, "roll KEY_ID",
 		"Put a new key in the place of another, which goes on working for a while", cli.OneArgument,
 		func(ctx context.Context, c *client.Client, args []string) (client.Key, error) {
 			seconds := int(grace.Seconds())
@@ -118,5 +119,6 @@ func newKeysRevoke(r *apiFlags) *cobra.Command {
 		},
 	}
 	c.Flags().StringVar(&account, "account", "", "an account's key, without the API")
+	r.Changes(c, struct{}{})
 	return c
 }

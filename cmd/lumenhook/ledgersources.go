@@ -47,6 +47,7 @@ a source is left out, the command ends with 3.`,
 	}
 	process.Register(c.Flags())
 	out.Register(c.Flags())
+	out.Reads(c, standing.Process{})
 	return c
 }
 

@@ -70,5 +70,6 @@ would a password.`,
 	cli.DurationWithin(c.Flags(), &lasts, "expires-in", time.Hour, time.Minute, 24*time.Hour,
 		"how long the pages can be used")
 	_ = c.MarkFlagRequired("permissions")
+	a.Changes(c, apicli.PortalLink{})
 	return c
 }

@@ -62,6 +62,7 @@ ARGS=--balance-moves").`,
 		},
 	}
 	r.register(c)
+	r.Reads(c, reconcile.Report{})
 	f := c.Flags()
 	f.StringVar(&r.wallet, "wallet", "", "the wallet's public address")
 	f.StringVar(&r.asset, "asset", "",

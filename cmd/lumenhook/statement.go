@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lumenhook/lumenhook/api/client"
 	"github.com/lumenhook/lumenhook/internal/apicli"
 	"github.com/lumenhook/lumenhook/internal/cli"
 )
@@ -64,6 +65,7 @@ statement begins with the first ledger that the oldest active watch of the accou
 		},
 	}
 	a.register(c)
+	a.Reads(c, client.Statement{})
 	s.Register(c.Flags())
 	c.Flags().BoolVar(&asCSV, "csv", false, "print the moves as CSV")
 	_ = c.MarkFlagRequired("wallet")

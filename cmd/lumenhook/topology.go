@@ -136,9 +136,8 @@ record, as ` + "`lumenhook run`" + ` makes it.`,
 			if err != nil {
 				return err
 			}
-			err = t.Print(cmd.OutOrStdout(), struct {
-				Differences []topology.Difference `json:"differences"`
-			}{nonNil(differences)}, func(w io.Writer) { t.show(w, differences) })
+			show := func(w io.Writer) { t.show(w, differences) }
+			err = t.Print(cmd.OutOrStdout(), planned{nonNil(differences)}, show)
 			if err == nil && len(differences) > 0 {
 				err = cli.Differs(fmt.Errorf("%d differences; "+
 					"lumenhook topics create brings about what a program may", len(differences)))
@@ -147,8 +146,22 @@ record, as ` + "`lumenhook run`" + ` makes it.`,
 		},
 	}
 	t.registerShape(c.Flags())
+	t.Reads(c, planned{})
 	return c
 }
+
+// planned, checked and granted are the answers of topics plan, check and acls.
+type (
+	planned struct {
+		Differences []topology.Difference `json:"differences"`
+	}
+	checked struct {
+		Faults []topology.Fault `json:"faults"`
+	}
+	granted struct {
+		ACLs []streams.ACL `json:"acls"`
+	}
+)
 
 // nonNil has an empty list printed as [].
 func nonNil[T any](list []T) []T {
@@ -190,6 +203,7 @@ The number of partitions is for ever: records are placed by it.`,
 	}
 	t.registerShape(c.Flags())
 	t.registerAccept(c.Flags())
+	t.Changes(c, topology.Created{})
 	return c
 }
 
@@ -248,9 +262,7 @@ of this host is far from the cluster's. Nothing is changed. The broker of a data
 			if err != nil {
 				return err
 			}
-			err = t.Print(cmd.OutOrStdout(), struct {
-				Faults []topology.Fault `json:"faults"`
-			}{nonNil(faults)}, func(w io.Writer) {
+			err = t.Print(cmd.OutOrStdout(), checked{nonNil(faults)}, func(w io.Writer) {
 				if len(faults) == 0 {
 					t.well(w, "the cluster is fit to be run on")
 				}
@@ -267,6 +279,7 @@ of this host is far from the cluster's. Nothing is changed. The broker of a data
 		"partitions that each keyed topic must have; 0: as many as they have")
 	t.registerRetention(f)
 	t.registerAccept(f)
+	t.Reads(c, checked{})
 	return c
 }
 
@@ -307,6 +320,7 @@ A process of several roles needs a user with the rights of them all.`,
 		"only these roles; without it all: "+strings.Join(topology.RoleNames(), ", "))
 	f.BoolVar(&a.apply, "apply", false,
 		"create the rights on --kafka-brokers, in place of printing commands")
+	a.Changes(c, granted{})
 	return c
 }
 
@@ -324,9 +338,7 @@ func (a *aclFlags) run(ctx context.Context, out io.Writer) error {
 			return err
 		}
 	}
-	return a.Print(out, struct {
-		ACLs []streams.ACL `json:"acls"`
-	}{acls}, func(w io.Writer) { a.show(w, acls) })
+	return a.Print(out, granted{acls}, func(w io.Writer) { a.show(w, acls) })
 }
 
 func (a *aclFlags) show(w io.Writer, acls []streams.ACL) {

@@ -23,7 +23,7 @@ func newWatches() *cobra.Command {
 				return c.GetWatch(ctx, args[0])
 			}, apicli.ShowWatch), `  # Its rules, its warnings, and how far its backfill is
   lumenhook watches get wat_…`),
-		withExample(asking(&a, "delete WATCH_ID", "Delete a watch", cli.OneArgument,
+		withExample(changing(&a, "delete WATCH_ID", "Delete a watch", cli.OneArgument,
 			func(ctx context.Context, c *client.Client, args []string) (struct{}, error) {
 				return struct{}{}, c.DeleteWatch(ctx, args[0])
 			}, showDeleted), `  # Tell of this wallet no more
@@ -36,7 +36,7 @@ func newWatches() *cobra.Command {
 func newWatchesCreate(a *apiFlags) *cobra.Command {
 	var f apicli.Watch
 	var wallet, twin string
-	c := asking(a, "create --wallet G… --endpoint ep_…", "Watch a wallet", cli.NoArguments,
+	c := changing(a, "create --wallet G… --endpoint ep_…", "Watch a wallet", cli.NoArguments,
 		func(ctx context.Context, c *client.Client, _ []string) (client.Watch, error) {
 			body, err := f.Create(wallet)
 			if err != nil {
@@ -73,7 +73,7 @@ func newWatchesCreate(a *apiFlags) *cobra.Command {
 
 func newWatchesUpdate(a *apiFlags) *cobra.Command {
 	var f apicli.Watch
-	c := asking(a, "update WATCH_ID", "Change a watch", cli.OneArgument,
+	c := changing(a, "update WATCH_ID", "Change a watch", cli.OneArgument,
 		func(ctx context.Context, c *client.Client, args []string) (client.Watch, error) {
 			patch, err := f.Patch()
 			if err != nil {

@@ -19,6 +19,15 @@ func (s *SecretOut) Register(f *pflag.FlagSet) {
 		"instead of being shown; made readable by its owner alone")
 }
 
+// Check refuses to print the member that is kept off the terminal: the answer lacks it.
+func (s *SecretOut) Check(field string) error {
+	if s.file != "" && field == "secret" {
+		return errors.New("--field and --secret-out: the secret is in the file alone: leave one of " +
+			"them out")
+	}
+	return nil
+}
+
 // Keep requests an endpoint with a new secret. The file is opened before: a secret is
 // returned only once, and must not be lost.
 func (s *SecretOut) Keep(ask func() (client.Endpoint, error)) (client.Endpoint, error) {

@@ -523,3 +523,63 @@ func TestMain(m *testing.M) {
 	}
 	os.Exit(m.Run())
 }
+
+// A member that no answer has is refused before anything is done; should one be missing after all,
+// what was done is said, and its whole answer is printed.
+func TestAFieldIsCheckedBeforeTheCommandRuns(t *testing.T) {
+	type inner struct {
+		Name *string `json:"name"`
+	}
+	type answer struct {
+		inner
+		ID     string         `json:"id"`
+		Secret string         `json:"secret,omitempty"`
+		At     time.Time      `json:"at"`
+		List   []inner        `json:"list"`
+		Any    map[string]any `json:"any"`
+	}
+	for field, says := range map[string]string{
+		"ids":         `--field "ids": the answer has no "ids"; it has any, at, id, list, name, secret`,
+		"at.year":     "at has no members",
+		"id.x":        "id has no members",
+		"list.first":  "members are numbered from 0 on",
+		"list.0.nome": `list.0 has no "nome"; it has name`,
+	} {
+		code, out, said := answers(t, answer{}, field)
+		if code != ExitUsage || out != "" || !strings.Contains(said, says) {
+			t.Errorf("%s: ends with %d, prints %q and does not say %q: %s", field, code, out, says, said)
+		}
+	}
+	if code, out, said := answers(t, answer{ID: "x"}, "id"); code != 0 || out != "x\n" {
+		t.Errorf("ends with %d, prints %q: %s", code, out, said)
+	}
+	for _, field := range []string{"secret", "any.x.y", "list.0.name"} {
+		code, out, said := answers(t, answer{ID: "x"}, field)
+		if code != ExitFailure || !strings.Contains(out, `"id": "x"`) ||
+			!strings.Contains(said, "what you asked for was done") {
+			t.Errorf("%s: ends with %d, prints %q: %s", field, code, out, said)
+		}
+	}
+	if code, out, said := answers(t, struct{}{}, "id"); code != ExitUsage || out != "" ||
+		!strings.Contains(said, "there is nothing to answer") {
+		t.Errorf("ends with %d, prints %q: %s", code, out, said)
+	}
+}
+
+// answers runs a command that changes something, and answers so.
+func answers(t *testing.T, answer any, field string) (code int, out, said string) {
+	t.Helper()
+	var o Output
+	var stdout, stderr bytes.Buffer
+	root := &cobra.Command{Use: "program"}
+	c := &cobra.Command{Use: "change", RunE: func(*cobra.Command, []string) error {
+		return o.Print(&stdout, answer, nil)
+	}}
+	o.Register(c.Flags())
+	o.Changes(c, answer)
+	root.AddCommand(c)
+	code = Execute(t.Context(), Line{
+		Root: root, Args: []string{"change", "--field", field}, Stderr: &stderr,
+	})
+	return code, stdout.String(), stderr.String()
+}

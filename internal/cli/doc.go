@@ -24,6 +24,7 @@
 //
 //	execute.go      a command line, from its words to an exit code
 //	arguments.go    how many words a command takes
+//	answers.go      what a --field may name
 //	help.go         flags under headings
 //	environment.go  variables, known and unknown
 //	configfile.go   settings of a YAML file and of a folder of secrets

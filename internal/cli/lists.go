@@ -20,12 +20,12 @@ func (p *PageFlags) Register(c *cobra.Command) { p.RegisterWithin(c, 50, 250) }
 func (p *PageFlags) RegisterWithin(c *cobra.Command, unlessGiven, most int) {
 	c.Flags().IntVar(&p.Limit, "limit", unlessGiven, fmt.Sprintf("how many to list, 1 to %d", most))
 	c.Flags().StringVar(&p.Cursor, "cursor", "", "go on where an earlier list ended")
-	c.PreRunE = func(*cobra.Command, []string) error {
+	Before(c, func() error {
 		if p.Limit < 1 || p.Limit > most {
 			return fmt.Errorf("--limit %d: must be from 1 to %d", p.Limit, most)
 		}
 		return nil
-	}
+	})
 }
 
 // More prints how to continue a list.

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -18,6 +19,8 @@ import (
 type Output struct {
 	JSON  bool
 	Field string
+
+	changes bool // of the command that runs, which says so
 }
 
 // Register adds the flags.
@@ -33,7 +36,13 @@ func (o *Output) Register(f *pflag.FlagSet) {
 func (o *Output) Print(w io.Writer, answer any, show func(io.Writer)) error {
 	switch {
 	case o.Field != "":
-		return o.member(w, answer)
+		err := o.member(w, answer)
+		if err == nil || !o.changes {
+			return err
+		}
+		whole := Output{JSON: true}
+		return errors.Join(fmt.Errorf("what you asked for was done, and this is its whole answer, "+
+			"but %w", err), whole.Print(w, answer, nil))
 	case o.JSON:
 		e := json.NewEncoder(w)
 		e.SetEscapeHTML(false)

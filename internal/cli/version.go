@@ -85,5 +85,6 @@ func NewVersion() *cobra.Command {
 		},
 	}
 	o.Register(c.Flags())
+	o.Reads(c, Build{})
 	return c
 }
