@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/lumenhook/lumenhook/internal/runfile"
-	"github.com/lumenhook/lumenhook/internal/standalone"
 	"github.com/lumenhook/lumenhook/internal/stellar/devnet"
 	"github.com/lumenhook/lumenhook/internal/stellar/devnet/devclient"
 	"github.com/lumenhook/lumenhook/internal/stellar/source/rpc"
@@ -42,7 +41,7 @@ func Open(dir string) (*Network, error) {
 
 // PayerSeed is the secret key of the payer.
 func (n *Network) PayerSeed() (string, error) {
-	ids, err := devnet.LoadOrCreateIdentities(standalone.IdentitiesFile(n.dir))
+	ids, err := devnet.LoadOrCreateIdentities(runfile.IdentitiesFile(n.dir))
 	return ids.PayerSeed, err
 }
 

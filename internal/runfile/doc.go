@@ -17,5 +17,6 @@
 //
 //	runfile.go  run.json: its members, reading it
 //	folder.go   the folder, its lock and its files
+//	network.go  which network the folder is of
 //	secrets.go  the API key and the logins in the folder
 package runfile

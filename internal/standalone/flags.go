@@ -125,6 +125,14 @@ func (s *Flags) Check() (faults []error) {
 // ownNetwork reports whether run follows a development network that it starts.
 func (s *Flags) ownNetwork() bool { return s.source.Network == "" }
 
+// otherNetwork returns the passphrase of the network that run follows, or "" of its own.
+func (s *Flags) otherNetwork() string {
+	if s.ownNetwork() {
+		return ""
+	}
+	return s.source.Passphrase
+}
+
 // Flags that concern another network, and the own one.
 var (
 	otherNetworkFlags = []string{

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"path/filepath"
 	"time"
 
 	"github.com/lumenhook/lumenhook/internal/embedded/broker"
@@ -69,18 +68,13 @@ func brokerOf(
 	}
 }
 
-// IdentitiesFile is the file of the development network's accounts in a data folder.
-func IdentitiesFile(dataDir string) string {
-	return filepath.Join(dataDir, "secrets", "devnet.json")
-}
-
 func (v *service) startDevnet(context.Context) (err error) {
 	if !v.flags.ownNetwork() {
 		v.file.Stellar.NetworkPassphrase = v.flags.source.Passphrase
 		v.file.Stellar.RPCURL = v.flags.source.RPCURL()
 		return nil
 	}
-	if v.ids, err = devnet.LoadOrCreateIdentities(IdentitiesFile(v.dir.Path())); err != nil {
+	if v.ids, err = devnet.LoadOrCreateIdentities(runfile.IdentitiesFile(v.dir.Path())); err != nil {
 		return err
 	}
 	sockets := v.flags.node.Sockets("")

@@ -95,6 +95,9 @@ func (v *service) openData(context.Context) (err error) {
 		return err
 	}
 	v.OnStop(func() { _ = v.dir.Close() })
+	if err := v.dir.CheckNetwork(v.flags.otherNetwork()); err != nil {
+		return err
+	}
 	v.disk = node.NewDiskGuard(v.dir.Path(), v.flags.node.LeastFreeBytes(), v.out.Say, v.Logger)
 	if err := v.disk.Check(); err != nil {
 		return fmt.Errorf("--data-dir %s: %w, or name a folder on another disk", v.dir.Path(), err)

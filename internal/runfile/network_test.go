@@ -1,0 +1,55 @@
+package runfile
+
+import (
+	"os"
+	"strings"
+	"testing"
+)
+
+// A folder goes on with the network with which it was begun, also one that was begun before that
+// was recorded.
+func TestAFolderIsOfOneNetwork(t *testing.T) {
+	const test, other = "Test SDF Network ; September 2015", "Another ; 2026"
+	for name, c := range map[string]struct{ begun, next, says string }{
+		"the same":       {test, test, ""},
+		"its own again":  {"", "", ""},
+		"no longer own":  {"", test, "begun with a development network of its own: leave --network out"},
+		"own from now":   {test, "", `begun with the network "` + test + `": name that one`},
+		"another public": {test, other, `begun with the network "` + test + `": name that one`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := opened(t)
+			if err := d.CheckNetwork(c.begun); err != nil {
+				t.Fatal(err)
+			}
+			is(t, d.CheckNetwork(c.next), c.says)
+		})
+	}
+	d := opened(t)
+	if err := os.WriteFile(IdentitiesFile(d.path), []byte("{}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	is(t, d.CheckNetwork(test), "begun with a development network of its own")
+	is(t, d.CheckNetwork(""), "")
+}
+
+func opened(t *testing.T) *Folder {
+	t.Helper()
+	d, err := Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return d
+}
+
+func is(t *testing.T, err error, says string) {
+	t.Helper()
+	if says == "" && err != nil || says != "" && (err == nil || !strings.Contains(err.Error(), says)) {
+		t.Errorf("it says %v, and not %q", err, says)
+	}
+}
