@@ -52,8 +52,9 @@ fixtures, never the endpoint's, and the signature is for the time at which the e
 created: the files may be in a repository, and verify for ever with a clock that is set to
 their "now". The same event is the same file.
 
---redact replaces wallets, memos, hashes, labels and the ids of payments by others of their
-form, the same ones everywhere.`,
+--redact replaces wallets, memos, hashes, labels and the ids of payments and events by others
+of their form, the same ones everywhere: a receiver that has an event takes its fixture for
+another.`,
 		Example: `  # The last 20, for the tests of a receiver
   lumenhook fixtures record --endpoint ep_… --to testdata/webhooks --redact
 

@@ -49,6 +49,9 @@ func TestDeliveriesAreRecordedForTests(t *testing.T) {
 	if err != nil || len(one) != 1 {
 		t.Fatalf("%v: %d fixtures", err, len(one))
 	}
+	if id := one[0].Headers["Webhook-Id"]; len(sent[id].Body) > 0 {
+		t.Errorf("a receiver that has %s drops it as a repetition", id)
+	}
 	for _, secret := range []string{wallet, "order-1", h.secret} {
 		if strings.Contains(string(one[0].Body), secret) {
 			t.Errorf("it has %s: %s", secret, one[0].Body)
