@@ -29,7 +29,7 @@ folder man1 below one of $MANPATH is where man finds them. Archives of a release
 			return writeManPages(cmd.Root(), to)
 		},
 	}
-	c.Flags().StringVar(&to, "to", "", "folder to write; it is made if it is not there (required)")
+	c.Flags().StringVar(&to, "to", "", "folder to write; it is made if it is not there")
 	_ = c.MarkFlagRequired("to")
 	return c
 }
