@@ -96,6 +96,7 @@ var commandFaults = map[string]faultsOf{
 		asks: theAPI,
 		args: []string{"--url", "https://10.0.0.1/"},
 		faults: [][]string{
+			{"--description has no value: --secret-out follows it", "--description", "--secret-out", "x"},
 			{`--header "x": must be Name: value`, "--header", "x"},
 			{"--url: must begin with https://", "--url", "http://x"},
 			{`--field "ids": the answer has no "ids"; it has consecutiveFailures`, "--field", "ids"},
@@ -398,6 +399,8 @@ var commandFaults = map[string]faultsOf{
 		faults: [][]string{{`--listen "x": must be host:port`, "--listen", "x"}}},
 	"run": {faults: [][]string{badDSN, {`--log-level "x"`, "--log-level", "x"},
 		{`--data-dir "": must name a folder`, "--data-dir", ""},
+		{`--network "mainnet": is the passphrase of no network; did you mean pubnet?`, "--network",
+			"mainnet", "--no-demo"},
 		{"--balance-moves: a Horizon does not tell of balances", "--balance-moves", "--no-demo",
 			"--network", "testnet", "--ledger-source", "horizon"}}},
 	"serve": {args: []string{"--roles", "mailer"}, faults: [][]string{badDSN,

@@ -56,7 +56,7 @@ statement begins with the first ledger that the oldest active watch of the accou
 			if out := cmd.OutOrStdout(); asCSV {
 				err = apicli.WriteStatement(out, read)
 			} else {
-				err = a.Print(out, read, func(w io.Writer) { apicli.ShowStatement(w, read) })
+				err = a.Print(out, read, func(w io.Writer) { s.Show(w, read) })
 			}
 			if gaps := apicli.Unexplained(read); err == nil && gaps != nil {
 				return cli.Differs(gaps)

@@ -78,9 +78,12 @@ func CheckTest(t client.TestResult) error {
 	if r.Succeeded() {
 		return nil
 	}
+	whole := ""
+	if t.Attempt.StatusCode != nil {
+		whole = fmt.Sprintf(" (`lumenhook events get %s` shows its whole answer)", t.EventID)
+	}
 	return fmt.Errorf("the receiver did not take the test: %s: correct the receiver, or the "+
-		"endpoint's URL, and test again (`lumenhook events get %s` shows its whole answer)",
-		r.Answer(), t.EventID)
+		"endpoint's URL, and test again%s", r.Answer(), whole)
 }
 
 // Endpoint are the flags of an endpoint's fields.

@@ -1,6 +1,8 @@
 package apicli
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -35,14 +37,27 @@ func ShowEvent(w io.Writer, e client.Event) {
 		cli.Row(w, "as of",
 			"an earlier time: the history is being built anew (HISTORY_BEHIND). Ask again later")
 	}
-	cli.Row(w, "data", string(e.Data))
-	_, _ = io.WriteString(w, "\n")
+	showData(w, e.Data)
 	cli.Row(w, "ATTEMPT", "RUN", "ENDPOINT", "SENT", "TOOK", "STATUS", "ERROR", "RESPONSE")
 	for _, a := range e.Attempts {
 		took := fmt.Sprintf("%d ms", a.DurationMs)
 		cli.Row(w, a.Number, a.Run, a.EndpointID, a.SentAt, took,
 			a.StatusCode, a.Error, a.ResponseBody)
 	}
+}
+
+// showData prints what an event tells of, a member a line. Its texts are escaped, so that none is
+// a line of its own.
+func showData(w io.Writer, data json.RawMessage) {
+	var text bytes.Buffer
+	if err := json.Indent(&text, data, "", "  "); err != nil {
+		text.Write(data)
+	}
+	cli.Row(w, "data")
+	for line := range strings.SplitSeq(text.String(), "\n") {
+		cli.Row(w, "  "+line)
+	}
+	_, _ = io.WriteString(w, "\n")
 }
 
 // ShowEvents prints a list of them.
@@ -128,6 +143,7 @@ func (e *EventFilter) registerPaid(f *pflag.FlagSet) {
 func (e *EventFilter) TailFilter() (client.EventFilter, error) {
 	var faults [3]error
 	filter := e.EventFilter
+	filter.State = strings.ToUpper(filter.State)
 	filter.Since, faults[0] = cli.PastFlag("since", e.since)
 	if filter.State != "" && !slices.Contains(States, filter.State) {
 		faults[1] = cli.Usage(fmt.Errorf("--state: must be one of %s", strings.Join(States, ", ")))
@@ -145,6 +161,7 @@ func (e *EventFilter) TailFilter() (client.EventFilter, error) {
 func (e *EventFilter) Filter() (client.EventFilter, error) {
 	var err, untilErr error
 	filter := e.EventFilter
+	filter.State = strings.ToUpper(filter.State)
 	filter.Since, err = cli.InstantFlag("since", e.since)
 	filter.Until, untilErr = cli.InstantFlag("until", e.until)
 	return filter, errors.Join(err, untilErr)

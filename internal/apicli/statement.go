@@ -110,26 +110,26 @@ func Future(f client.StatementFilter, read client.Statement, now time.Time) stri
 	return ""
 }
 
-// ShowStatement prints a statement for people.
-func ShowStatement(w io.Writer, s client.Statement) {
-	cli.Row(w, "wallet", s.WalletAddress)
-	cli.Row(w, "recorded since", s.RecordedSince)
-	cli.Row(w, "through", s.ThroughLedger)
-	if s.KeptSince != nil {
-		cli.Row(w, "kept since", s.KeptSince)
+// Show prints a statement for people.
+func (s *Statement) Show(w io.Writer, read client.Statement) {
+	cli.Row(w, "wallet", read.WalletAddress)
+	cli.Row(w, "recorded since", read.RecordedSince)
+	cli.Row(w, "through", read.ThroughLedger)
+	if read.KeptSince != nil {
+		cli.Row(w, "kept since", read.KeptSince)
 	}
-	if s.BeginsLater {
+	if read.BeginsLater && s.from != "" {
 		cli.Row(w, "note", "the record begins later than what was asked for")
 	}
 	_, _ = io.WriteString(w, "\n")
 	cli.Row(w, "ASSET", "OPENING", "CLOSING", "MOVES", "UNEXPLAINED")
-	for _, b := range s.Balances {
+	for _, b := range read.Balances {
 		cli.Row(w, b.Asset, b.Opening, b.Closing, b.Moves, b.Unexplained)
 	}
 	_, _ = io.WriteString(w, "\n")
 	cli.Row(w, "LEDGER", "CLOSED", "ASSET", "KIND", "CHANGE", "AFTER", "UNEXPLAINED", "TRANSACTION",
 		"EVENTS")
-	for _, m := range s.Data {
+	for _, m := range read.Data {
 		gap := m.Unexplained
 		if gap == nothingUnexplained {
 			gap = ""

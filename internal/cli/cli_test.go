@@ -205,11 +205,14 @@ func TestNearest(t *testing.T) {
 		"x":      "",
 		"LIST":   "list",
 		"foo":    "",
-		"gte":    "",
+		"gte":    "get",
 	} {
 		if got := Nearest(word, names); got != want {
 			t.Errorf("%s: %q", word, got)
 		}
+	}
+	if got := Nearest("evnets", []string{"devnet", "events"}); got != "events" {
+		t.Errorf("two letters that are exchanged: %q", got)
 	}
 }
 
@@ -301,7 +304,12 @@ func TestARefusalNamesTheKeyAndTheID(t *testing.T) {
 		{away, "", []string{"--watch", "wat_1"}, "There is no such watch: wat_1"},
 		{away, "", []string{"--endpoint", "ep_1"}, "There is no such watch."},
 		{noEndpoint, "", []string{"evt_1"},
-			"Your account has no endpoint with this id: evt_1 (such an id begins with ep_)"},
+			"Your account has no endpoint with this id: evt_1 (must be an id: ep_ and 26 characters)"},
+		{noEndpoint, "", []string{"wat_00000000000000000000000000"},
+			"Your account has no endpoint with this id: wat_00000000000000000000000000 (of another " +
+				"kind, watch: such an id begins with ep_)"},
+		{noEndpoint, "", []string{"ep_foo"},
+			"Your account has no endpoint with this id: ep_foo (must be an id: ep_ and 26 characters)"},
 		{noEndpoint, "", []string{"--watch", "wat_1", "--endpoint", "ep_1"},
 			"Your account has no endpoint with this id: ep_1"},
 		{gone, "", nil, "There is no such pet."},

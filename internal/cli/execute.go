@@ -93,6 +93,14 @@ func (l Line) prepare(began *bool) {
 			c.Args = oneSubcommand
 			c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
 		}
+		if check := c.Args; check != nil {
+			c.Args = func(c *cobra.Command, args []string) error {
+				if err := valueless(c); err != nil {
+					return err
+				}
+				return check(c, args)
+			}
+		}
 		if run := c.RunE; run != nil {
 			c.RunE = func(c *cobra.Command, args []string) error {
 				*began = true
@@ -118,6 +126,20 @@ func (l Line) settle(c *cobra.Command, args []string) error {
 		faults = append(faults, check(c, args))
 	}
 	return errors.Join(faults...)
+}
+
+// valueless returns the fault of a flag whose value is the next flag: that of a variable which is
+// not set, and therefore no word of the command line.
+func valueless(c *cobra.Command) (fault error) {
+	c.Flags().Visit(func(f *pflag.Flag) {
+		next, is := strings.CutPrefix(f.Value.String(), "--")
+		name, _, _ := strings.Cut(next, "=")
+		if is && fault == nil && c.Flags().Lookup(name) != nil {
+			fault = fmt.Errorf("--%s has no value: --%s follows it; is the variable that it was to come "+
+				"from set?", f.Name, name)
+		}
+	})
+	return fault
 }
 
 // oneOf is the annotation of a flag that another flag can replace.

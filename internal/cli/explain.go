@@ -297,15 +297,27 @@ var prefixes = map[string]string{
 	"key":      "key_",
 }
 
-// otherKind says how ids begin of what the API does not find, where one begins otherwise: it is of
-// something else.
+// otherKind says what ids are like of what the API does not find, where one is not: it is of
+// something else, or cut off.
 func otherKind(detail, id string) string {
 	for _, word := range words.FindAllString(detail, -1) {
-		if prefix := prefixes[word]; prefix != "" && !strings.HasPrefix(id, prefix) {
-			return " (such an id begins with " + prefix + ")"
+		prefix := prefixes[word]
+		if prefix == "" || isID(prefix, id) {
+			continue
 		}
+		for kind, other := range prefixes {
+			if isID(other, id) {
+				return fmt.Sprintf(" (of another kind, %s: such an id begins with %s)", kind, prefix)
+			}
+		}
+		return " (must be an id: " + prefix + " and 26 characters)"
 	}
 	return ""
+}
+
+// isID reports whether an id begins so, and is as long as one must be.
+func isID(prefix, id string) bool {
+	return strings.HasPrefix(id, prefix) && len(id) == len(prefix)+26
 }
 
 // named returns the id on a command line that the API does not find: the argument, or that of

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"slices"
 	"syscall"
 	"time"
@@ -119,11 +120,26 @@ func (f *Forwarder) attempt(
 	case ctx.Err() != nil, isAway(err):
 		return client.ErrPullAgain
 	case err != nil:
-		line.Error = err.Error()
+		line.Error = inWords(err)
 	}
 	f.away = false
 	line.Millis = time.Since(began).Milliseconds()
 	return f.Report.attempt(line)
+}
+
+// inWords says what an attempt ended with that has no answer.
+func inWords(err error) string {
+	var timed interface{ Timeout() bool }
+	var asked *url.Error
+	switch {
+	case errors.As(err, &timed) && timed.Timeout():
+		return fmt.Sprintf("no answer within %d s", int(attemptMax.Seconds()))
+	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET):
+		return "the connection was closed before an answer"
+	case errors.As(err, &asked):
+		return asked.Err.Error() // the address was given
+	}
+	return err.Error()
 }
 
 // tellAway says once that the receiver is waited for.

@@ -130,6 +130,9 @@ func (s *Flags) Check() error {
 	if strings.TrimSpace(s.Passphrase) == "" {
 		fault("network", s.Network, "name the network: pubnet, testnet, or a passphrase")
 	}
+	if s.Network == "mainnet" || s.Network == "public" {
+		fault("network", s.Network, "is the passphrase of no network; did you mean pubnet?")
+	}
 	faults = append(faults, s.checkServers()...)
 	if s.pollInterval < time.Millisecond || s.pollInterval > time.Minute {
 		fault("ledger-poll-interval", s.pollInterval.String(), "must be from 1ms to 1m")
