@@ -56,7 +56,7 @@ func newEndpointsCreate(a *apiFlags) *cobra.Command {
 				return client.Endpoint{}, err
 			}
 			return keep.Keep(func() (client.Endpoint, error) { return c.CreateEndpoint(ctx, body) })
-		}, apicli.ShowEndpoint)
+		}, keep.Show)
 	c.Example = `  # Where a shop wants its payments told
   lumenhook endpoints create --url https://shop.example:8443/hook --description "the shop"
 
@@ -74,7 +74,7 @@ func newEndpointsRotate(a *apiFlags) *cobra.Command {
 	c := changing(a, "rotate-secret ENDPOINT_ID", "Give an endpoint a new secret", cli.OneArgument,
 		func(ctx context.Context, c *client.Client, args []string) (client.Endpoint, error) {
 			return keep.Keep(func() (client.Endpoint, error) { return c.RotateSecret(ctx, args[0]) })
-		}, apicli.ShowEndpoint)
+		}, keep.ShowRotated)
 	c.Example = `  # A new secret; the former one signs beside it for 24 hours
   lumenhook endpoints rotate-secret ep_… --secret-out hook.secret`
 	keep.Register(c.Flags())

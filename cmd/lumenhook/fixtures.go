@@ -181,6 +181,10 @@ func (r *fixturesReplay) run(cmd *cobra.Command, _ []string) error {
 			return err
 		}
 	}
+	if fault := report.Fault(); fault != nil && secrets == nil {
+		return fmt.Errorf("%w; they are signed with the secret of fixtures: if it expects another, name "+
+			"yours with --secret-file", fault)
+	}
 	return report.Fault()
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/apicli"
 	"github.com/lumenhook/lumenhook/internal/cli"
 	"github.com/lumenhook/lumenhook/internal/forward"
+	"github.com/lumenhook/lumenhook/internal/standalone"
 )
 
 // listenPage is how many events are pulled at once: few, since each is signed when it is pulled.
@@ -69,8 +70,8 @@ numbered and pulled.`,
 	f := c.Flags()
 	f.StringVar(&l.endpointID, "endpoint", "", "id of the endpoint; may be left out where "+
 		"there is one")
-	f.StringVar(&l.url, "forward-to", "", "address that events are posted to; empty: none, they are "+
-		"shown")
+	f.StringVar(&l.url, "forward-to", "", "address that events are posted to, on this machine or "+
+		"elsewhere; empty: none, they are shown")
 	f.StringVar(&l.since, "since", "", "begin with the first event that was created then or later: a "+
 		"time, or how long ago; empty: now")
 	f.StringSliceVar(&l.fail, "fail", nil, "how each event's first attempts fail, in turn: a status, "+
@@ -161,23 +162,36 @@ func headersOf(flags []string) (http.Header, error) {
 	return headers, nil
 }
 
-// theEndpoint is the one that was named, or the only one.
+// endpointsNamed is how many endpoints a refusal names, of which one must be chosen.
+const endpointsNamed = 10
+
+// theEndpoint is the one that was named, or the only one beside that of the demo.
 func theEndpoint(ctx context.Context, c *client.Client, id string) (client.Endpoint, error) {
 	if id != "" {
 		return c.GetEndpoint(ctx, id)
 	}
-	list, err := c.ListEndpoints(ctx, client.EndpointFilter{}, client.Page{Limit: 2})
+	list, err := c.ListEndpoints(ctx, client.EndpointFilter{}, client.Page{Limit: endpointsNamed})
 	switch {
 	case err != nil:
 		return client.Endpoint{}, err
 	case len(list.Data) == 0:
 		return client.Endpoint{}, errors.New("there is no endpoint: `lumenhook endpoints create --url " +
 			"https://…` makes one; its address need not be reached")
-	case len(list.Data) > 1:
-		return client.Endpoint{}, errors.New("--endpoint: there are several endpoints: name one of " +
-			"`lumenhook endpoints list`")
+	case len(list.Data) == 1:
+		return list.Data[0], nil
 	}
-	return list.Data[0], nil
+	ids, own := []string{}, []client.Endpoint{}
+	for _, e := range list.Data {
+		ids = append(ids, e.ID)
+		if e.Description != standalone.DemoEndpoint {
+			own = append(own, e)
+		}
+	}
+	if len(own) == 1 && list.NextCursor == nil {
+		return own[0], nil
+	}
+	return client.Endpoint{}, fmt.Errorf("--endpoint: there are several endpoints: name one of %s "+
+		"(`lumenhook endpoints list` shows them)", strings.Join(ids, ", "))
 }
 
 // tell says what is about to happen.

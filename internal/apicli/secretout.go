@@ -3,11 +3,13 @@ package apicli
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 
 	"github.com/spf13/pflag"
 
 	"github.com/lumenhook/lumenhook/api/client"
+	"github.com/lumenhook/lumenhook/internal/cli"
 )
 
 // SecretOut is the flag that keeps a new secret off the terminal.
@@ -26,6 +28,21 @@ func (s *SecretOut) Check(field string) error {
 			"them out")
 	}
 	return nil
+}
+
+// Show prints an endpoint, and where its secret is.
+func (s *SecretOut) Show(w io.Writer, e client.Endpoint) {
+	ShowEndpoint(w, e)
+	if s.file != "" {
+		cli.Row(w, "secret", "added to "+s.file)
+	}
+}
+
+// ShowRotated is Show of an endpoint whose former secret goes on signing for a while.
+func (s *SecretOut) ShowRotated(w io.Writer, e client.Endpoint) {
+	s.Show(w, e)
+	_, _ = io.WriteString(w, "\nFor 24 hours the former secret signs beside it: "+
+		"put this one into the receiver by then.\n")
 }
 
 // Keep requests an endpoint with a new secret. The file is opened before: a secret is

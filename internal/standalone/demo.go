@@ -25,6 +25,9 @@ import (
 	"github.com/lumenhook/lumenhook/internal/stellar/devnet/devclient"
 )
 
+// DemoEndpoint is the description of the demo's endpoint.
+const DemoEndpoint = "demo receiver"
+
 // demo is the demo's state, which is stored between runs. It is a client like any other: it
 // uses the API, the development network and HTTPS.
 type demo struct {
@@ -165,7 +168,7 @@ func (d *demo) prepare(ctx context.Context) error {
 	// A start that was interrupted here repeats the same request.
 	key := "demo " + url + " " + wallet.Address()
 	var endpoint struct{ ID, Secret string }
-	described := map[string]any{"url": url, "description": "demo receiver"}
+	described := map[string]any{"url": url, "description": DemoEndpoint}
 	if err := d.create(ctx, "/v1/endpoints", key, described, &endpoint); err != nil {
 		return err
 	}
