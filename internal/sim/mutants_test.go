@@ -621,7 +621,7 @@ var shownBy = map[string]int{
 	"the first chunk is not needed":                            31,
 	"torn hand-overs stay torn":                                343,
 	"torn rows stay torn":                                      19,
-	"what a part has is not read back":                         153,
+	"what a part has is not read back":                         546,
 	"what follows the cursor does not go along":                33,
 	"what has failed is forgotten":                             1,
 	"an expired watch takes payments":                          12,
