@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"regexp"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -40,7 +41,7 @@ func writeManPages(root *cobra.Command, dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil { // #nosec G301 -- everybody may read pages
 		return fmt.Errorf("making the folder: %w", err)
 	}
-	undated(root)
+	forPages(root)
 	return doc.GenManTree(root, &doc.GenManHeader{
 		Section: "1",
 		Source:  root.Name() + " " + cli.ThisBuild().Version,
@@ -49,10 +50,15 @@ func writeManPages(root *cobra.Command, dir string) error {
 	}, dir)
 }
 
-// undated leaves the day on which they are made out of the pages.
-func undated(c *cobra.Command) {
+// belowAList is where text follows an indented line. Help shows them one below the other; roff sets
+// them in one paragraph, unless an empty line parts them.
+var belowAList = regexp.MustCompile(`(?m)^( .*\n)([^ \n])`)
+
+// forPages makes the commands' texts fit for pages, and leaves out the day on which they are made.
+func forPages(c *cobra.Command) {
 	c.DisableAutoGenTag = true
+	c.Long = belowAList.ReplaceAllString(c.Long, "$1\n$2")
 	for _, sub := range c.Commands() {
-		undated(sub)
+		forPages(sub)
 	}
 }

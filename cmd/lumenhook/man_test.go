@@ -3,13 +3,18 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/spf13/cobra"
 )
 
-// Each command has a page with its first example, and pages that are written again are the same.
+// afterAList is an indented line with text right below: roff sets both in one paragraph.
+var afterAList = regexp.MustCompile(`(?m)^ .*\n[^ .\n].*`)
+
+// Each command has a page with its first example and its paragraphs, and pages that are written
+// again are the same.
 func TestEachCommandHasAManPage(t *testing.T) {
 	commands := make(map[string]*cobra.Command)
 	collect(newRoot(), commands)
@@ -35,6 +40,9 @@ func TestEachCommandHasAManPage(t *testing.T) {
 		purpose, _, _ := strings.Cut(strings.TrimPrefix(c.Example, "  # "), "\n")
 		if !strings.Contains(words.Replace(string(page)), words.Replace(purpose)) {
 			t.Errorf("%s lacks the example %q", file, purpose)
+		}
+		if joined := afterAList.Find(page); joined != nil {
+			t.Errorf("%s has text in a line with the list before it:\n%s", file, joined)
 		}
 	}
 }
