@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -71,10 +72,18 @@ func examine(cmd *cobra.Command, out *cli.Output, cfg doctor.Config) error {
 	if len(cfg.Faults) > 0 {
 		return cli.Usage(cli.Faults(cfg.Faults))
 	}
-	if fault := report.Fault(); fault != nil {
-		return errors.Join(cfg.Away, fault)
+	fault := report.Fault()
+	if fault == nil || out.Field == "" && saysWhyAway(report) {
+		return fault
 	}
-	return nil
+	return errors.Join(cfg.Away, fault)
+}
+
+// saysWhyAway reports whether the check that says why a service does not run is shown.
+func saysWhyAway(report doctor.Report) bool {
+	return slices.ContainsFunc(report.Checks, func(r doctor.Result) bool {
+		return r.Name == doctor.Configuration
+	})
 }
 
 // showResult prints a check as it ends: a line a finding, and below it what to do.

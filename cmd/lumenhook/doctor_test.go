@@ -78,12 +78,16 @@ func TestDoctorWithoutTheService(t *testing.T) {
 		empty:   "no service has run in " + empty,
 	} {
 		code, out, said := examined(t, "--data-dir", dir)
-		if code != cli.ExitFailure || !strings.Contains(said, why) ||
+		if code != cli.ExitFailure ||
 			!strings.Contains(said, "it could not be checked: configuration, kafka, topics, ") {
 			t.Errorf("it ended with %d: %s", code, said)
 		}
+		if strings.Count(out, why) != 1 || strings.Contains(said, why) {
+			t.Errorf("it does not say %q once:\n%s%s", why, out, said)
+		}
 		for _, want := range []string{
 			"configuration  unknown  ", "kafka          unknown  left out, as the service does not run",
+			"clock          unknown  left out, as the service does not run",
 			"files          ok  ", "disk           ok  ", "limits         ok  ",
 		} {
 			if !strings.Contains(out, want) {
@@ -92,6 +96,10 @@ func TestDoctorWithoutTheService(t *testing.T) {
 		}
 		if code, out, said = examined(t, "--data-dir", dir, "--only", "disk,limits"); code != 0 {
 			t.Errorf("it ended with %d: %s%s", code, out, said)
+		}
+		code, out, said = examined(t, "--data-dir", dir, "--only", "clock")
+		if code != cli.ExitFailure || !strings.Contains(said, why) {
+			t.Errorf("it ended with %d, and does not say why: %s%s", code, out, said)
 		}
 	}
 	if _, err := os.Stat(empty); !os.IsNotExist(err) {

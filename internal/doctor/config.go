@@ -52,10 +52,13 @@ func (cfg *Config) ofService(run checkFunc) checkFunc {
 	}
 }
 
+// Configuration is the check that says what is checked, or why a service does not run.
+const Configuration = "configuration"
+
 // checks are all checks, in the order in which they are listed.
 func (cfg *Config) checks() []check {
 	return []check{
-		{"configuration", cfg.configuration},
+		{Configuration, cfg.configuration},
 		{"files", cfg.files},
 		{"kafka", cfg.ofService(cfg.kafka)},
 		{"topics", cfg.ofService(cfg.topics)},
@@ -63,7 +66,7 @@ func (cfg *Config) checks() []check {
 		{"rights", cfg.ofService(cfg.rights)},
 		{"clickhouse", cfg.ofService(cfg.clickhouse)},
 		{"ledgers", cfg.ofService(cfg.ledgers)},
-		{"clock", cfg.clock},
+		{"clock", cfg.ofService(cfg.clock)},
 		{"dns", cfg.dns},
 		{"egress", cfg.ofService(cfg.egress)},
 		{"disk", cfg.disk},
