@@ -19,6 +19,7 @@
 //
 //	server.go     the tools, the resources, and what is told of them all
 //	stdio.go      standard input and output, with their bounds
+//	arguments.go  what a tool does not take is refused in words
 //	answer.go     how an answer is written, and an error explained
 //	endpoints.go  endpoints and watches
 //	events.go     events, and those that wait

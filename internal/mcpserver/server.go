@@ -52,6 +52,7 @@ func New(cfg Config) (*mcp.Server, error) {
 func add[In any](
 	to *mcp.Server, name, description string, answer func(context.Context, In) (*answer, error),
 ) {
+	to.AddReceivingMiddleware(refuseWrong(name, argumentsOf[In]()))
 	tool := &mcp.Tool{
 		Name:        name,
 		Description: description,
