@@ -306,8 +306,11 @@ func TestARefusalNamesTheKeyAndTheID(t *testing.T) {
 		{noEndpoint, "", []string{"evt_1"},
 			"Your account has no endpoint with this id: evt_1 (must be an id: ep_ and 26 characters)"},
 		{noEndpoint, "", []string{"wat_00000000000000000000000000"},
-			"Your account has no endpoint with this id: wat_00000000000000000000000000 (of another " +
-				"kind, watch: such an id begins with ep_)"},
+			"Your account has no endpoint with this id: wat_00000000000000000000000000 is the id of a " +
+				"watch; an endpoint's begins with ep_"},
+		{away, "", []string{"--watch", "evt_00000000000000000000000000"},
+			"There is no such watch: evt_00000000000000000000000000 is the id of an event; a watch's " +
+				"begins with wat_"},
 		{noEndpoint, "", []string{"ep_foo"},
 			"Your account has no endpoint with this id: ep_foo (must be an id: ep_ and 26 characters)"},
 		{noEndpoint, "", []string{"--watch", "wat_1", "--endpoint", "ep_1"},

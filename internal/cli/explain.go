@@ -307,12 +307,20 @@ func otherKind(detail, id string) string {
 		}
 		for kind, other := range prefixes {
 			if isID(other, id) {
-				return fmt.Sprintf(" (of another kind, %s: such an id begins with %s)", kind, prefix)
+				return fmt.Sprintf(" is the id of %s; %s's begins with %s", one(kind), one(word), prefix)
 			}
 		}
 		return " (must be an id: " + prefix + " and 26 characters)"
 	}
 	return ""
+}
+
+// one returns a noun with its article.
+func one(noun string) string {
+	if strings.ContainsAny(noun[:1], "aeiou") {
+		return "an " + noun
+	}
+	return "a " + noun
 }
 
 // isID reports whether an id begins so, and is as long as one must be.
