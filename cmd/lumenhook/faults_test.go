@@ -250,6 +250,7 @@ var commandFaults = map[string]faultsOf{
 			{"--secret-file must be given", "--endpoint", "", "--to", "http://127.0.0.1:1"},
 			{"--stale is of samples that are posted straight", "--stale"},
 			{"--amount is of samples that are posted straight", "--amount", "1"},
+			{"has no flag --memo-text; did you mean --memo?", "--memo-text", "x"},
 			{"the argument is empty: is the variable", ""},
 			{`"payment.lost" is no type of a sample`, "payment.lost"},
 			{"sends samples of payment.received and test.ping only", "payment.rejected"},
@@ -391,6 +392,7 @@ var commandFaults = map[string]faultsOf{
 		faults: [][]string{{`--code "-": must be 1 to 12 letters`, "--code", "-"}}},
 	"devnet pay": {asks: aFolder, args: []string{"--to", aWallet, "--amount", "1"}, faults: [][]string{
 		{`--amount "0": must be greater than 0`, "--amount", "0"},
+		{"--memo; did you mean --memo-hash, --memo-id or --memo-text?", "--memo", "x"},
 		{`--to "x": must be a Stellar address`, "--to", "x"}},
 		refused: "the destination account does not exist"},
 	"devnet cert": {asks: aFolder, args: []string{"--out", "/nowhere/cert"},

@@ -54,6 +54,8 @@ func tree(did *string) *cobra.Command {
 	adopt.Flags().String("kind", "", "what it is")
 	adopt.Flags().String("food", "", "what it eats")
 	adopt.Flags().String("drink", "", "")
+	adopt.Flags().String("vaccinated-since", "", "from this day")
+	adopt.Flags().String("vaccinated-before", "", "to this day")
 	RequireOneOf(adopt, "food", "drink")
 	_ = adopt.MarkFlagRequired("name")
 	_ = adopt.MarkFlagRequired("kind")
@@ -101,6 +103,13 @@ func TestACommandLineIsUnderstoodOrHasNoEffect(t *testing.T) {
 				"prog: pets list has no flag --limits; did you mean --limit?\n",
 				"See `prog pets list --help`",
 			},
+		},
+		"pets adopt --vaccinated 3": {
+			ExitUsage,
+			[]string{"--vaccinated; did you mean --vaccinated-before or --vaccinated-since?\n"},
+		},
+		"pets list --limit-of-pets 3": {
+			ExitUsage, []string{"has no flag --limit-of-pets; did you mean --limit?\n"},
 		},
 		"pets list -q":      {ExitUsage, []string{"has no flag -q"}},
 		"pets list --limit": {ExitUsage, []string{"--limit"}},

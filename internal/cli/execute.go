@@ -186,7 +186,7 @@ func (l Line) flagFault(c *cobra.Command, err error) error {
 		var names []string
 		c.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
 		return fmt.Errorf("%s has no flag --%s%s", nameOf(c), unknown.GetSpecifiedName(),
-			DidYouMean(unknown.GetSpecifiedName(), names, "--"))
+			didYouMeanFlag(unknown.GetSpecifiedName(), names))
 	case errors.As(err, &value):
 		return fmt.Errorf("--%s %q: %s", value.GetFlag().Name, value.GetValue(), form(value.GetFlag()))
 	case errors.As(err, &bare):

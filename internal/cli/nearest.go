@@ -1,6 +1,9 @@
 package cli
 
-import "strings"
+import (
+	"cmp"
+	"strings"
+)
 
 // Nearest returns the name that is most similar to a word, or "" if none is: it differs by
 // two letters or a third of them at most, and by less than half, or begins with the word.
@@ -50,4 +53,27 @@ func DidYouMean(word string, names []string, before string) string {
 		return "; did you mean " + before + name + "?"
 	}
 	return ""
+}
+
+// flagsToldMost bounds how many flags are told for one that there is not.
+const flagsToldMost = 4
+
+// didYouMeanFlag returns the end of a sentence about an unknown flag. Some commands have one flag
+// where others have several: --memo, and --memo-text, --memo-id and --memo-hash. Who gives the one
+// is told all of the several, and who gives one of the several is told the one.
+func didYouMeanFlag(word string, names []string) string {
+	var several []string
+	one := ""
+	for _, name := range names {
+		if strings.HasPrefix(name, word+"-") {
+			several = append(several, "--"+name)
+		}
+		if strings.HasPrefix(word, name+"-") {
+			one = "; did you mean --" + name + "?"
+		}
+	}
+	if last := len(several) - 1; last > 0 && last < flagsToldMost {
+		return "; did you mean " + strings.Join(several[:last], ", ") + " or " + several[last] + "?"
+	}
+	return cmp.Or(DidYouMean(word, names, "--"), one)
 }
