@@ -152,7 +152,7 @@ var commandFaults = map[string]faultsOf{
 		refused: "no such endpoint: " + noEndpoint},
 	"watches create": {asks: theAPI, args: []string{"--wallet", aWallet, "--endpoint", noEndpoint},
 		faults:  [][]string{{`--amount "x": must be any, exact:12.5,`, "--amount", "x"}},
-		refused: "--endpoint: names no endpoint of your account"},
+		refused: "--endpoint: names no endpoint of your account: " + noEndpoint + "; `lumenhook"},
 	"watches list": {asks: theAPI, faults: [][]string{badLimit}},
 	"watches get": {
 		asks:    theAPI,

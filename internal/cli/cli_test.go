@@ -292,6 +292,35 @@ func TestARefusalIsToldByItsFlags(t *testing.T) {
 	}
 }
 
+// An endpoint that a flag names and nobody has: the id is told, and commands, not requests.
+func TestAnUnknownEndpointOfAFlagIsNamed(t *testing.T) {
+	const unknown, watch = "ep_00000000000000000000000000", "wat_00000000000000000000000000"
+	for pointer, flag := range map[string]string{
+		"/endpointId": "endpoint", "/noticesTo": "notices-to",
+	} {
+		for id, after := range map[string]string{
+			unknown: "; `lumenhook endpoints list` shows yours, and `lumenhook endpoints create` makes one",
+			watch:   " is the id of a watch; an endpoint's begins with ep_",
+			"ep_1":  " (must be an id: ep_ and 26 characters)",
+		} {
+			flags := pflag.NewFlagSet("x", pflag.ContinueOnError)
+			flags.String(flag, "", "")
+			if err := flags.Set(flag, id); err != nil {
+				t.Fatal(err)
+			}
+			refused := &client.Problem{Status: http.StatusUnprocessableEntity, Errors: []client.Fault{{
+				Pointer: pointer,
+				Code:    problem.FaultEndpointNotFound,
+				Detail:  "names none: create one with POST /v1/endpoints",
+			}}}
+			want := "--" + flag + ": names no endpoint of your account: " + id + after
+			if got := Explain(refused, flags); got != want {
+				t.Errorf("it was told %q and not %q", got, want)
+			}
+		}
+	}
+}
+
 // A key that is refused is named by where it came from, and an id by what it is.
 func TestARefusalNamesTheKeyAndTheID(t *testing.T) {
 	keyless := &client.Problem{Status: http.StatusUnauthorized, Detail: "Send a valid API key."}

@@ -251,7 +251,7 @@ var flagsOf = map[string]string{
 	"endpointId": "endpoint", "watchId": "watch", "assets": "asset", "amountRule": "amount",
 	"memoRule": "memo", "senderAllowlist": "sender", "eventTypes": "event-type", "headers": "header",
 	"rateLimitPerSecond": "rate-limit", "signatures": "signature", "graceSeconds": "grace",
-	"allowedCidrs": "allow-cidr", "expiresInSeconds": "expires-in",
+	"allowedCidrs": "allow-cidr", "expiresInSeconds": "expires-in", "noticesTo": "notices-to",
 }
 
 // refusal formats each fault with its flag.
@@ -259,6 +259,9 @@ func refusal(p *client.Problem, flags *pflag.FlagSet) string {
 	var lines []string
 	for _, f := range p.Errors {
 		detail := strings.TrimPrefix(f.Detail, strings.TrimPrefix(f.Pointer, "/")+" ")
+		if flag := flagOf(f, flags); flag != nil && f.Code == problem.FaultEndpointNotFound {
+			detail = noEndpoint(flag.Value.String())
+		}
 		lines = append(lines, place(f, flags)+withFlags(f, detail, flags))
 	}
 	switch {
@@ -313,6 +316,13 @@ func otherKind(detail, id string) string {
 		return " (must be an id: " + prefix + " and 26 characters)"
 	}
 	return ""
+}
+
+// noEndpoint says that an id is of no endpoint, and what to do on a command line: the API names its
+// own requests.
+func noEndpoint(id string) string {
+	return "names no endpoint of your account: " + id + cmp.Or(otherKind("endpoint", id),
+		"; `lumenhook endpoints list` shows yours, and `lumenhook endpoints create` makes one")
 }
 
 // one returns a noun with its article.
