@@ -151,7 +151,10 @@ var commandFaults = map[string]faultsOf{
 	"endpoints update": {asks: theAPI, args: []string{noEndpoint, "--description", "x"},
 		refused: "no such endpoint: " + noEndpoint},
 	"watches create": {asks: theAPI, args: []string{"--wallet", aWallet, "--endpoint", noEndpoint},
-		faults:  [][]string{{`--amount "x": must be any, exact:12.5,`, "--amount", "x"}},
+		faults: [][]string{
+			{`--amount "x": must be any, exact:12.5,`, "--amount", "x"},
+			{`--asset "USDC": must be XLM or CODE:ISSUER, where ISSUER is`, "--asset", "XLM,USDC"},
+		},
 		refused: "--endpoint: names no endpoint of your account: " + noEndpoint + "; `lumenhook"},
 	"watches list": {asks: theAPI, faults: [][]string{badLimit}},
 	"watches get": {

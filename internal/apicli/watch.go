@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/lumenhook/lumenhook/api/client"
+	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/cli"
 )
 
@@ -179,8 +180,12 @@ func (f *Watch) parse() (
 	for _, text := range f.assets {
 		code, issuer, issued := strings.Cut(text, ":")
 		a := client.Asset{Code: code}
-		if issued {
+		switch {
+		case issued:
 			a.Issuer = &issuer
+		case code != domain.NativeCode:
+			err = errors.Join(err, fmt.Errorf("--asset %q: must be XLM or CODE:ISSUER, where ISSUER is "+
+				"the address (G…) of the account that issues it", text))
 		}
 		assets = append(assets, a)
 	}
@@ -193,7 +198,8 @@ func (f *Watch) parse() (
 	case "range":
 		amount.Min, amount.Max, _ = strings.Cut(rest, ":")
 	default:
-		err = fmt.Errorf("--amount %q: must be any, exact:12.5, min:1, max:9 or range:1:9", f.amount)
+		err = errors.Join(err, fmt.Errorf("--amount %q: "+
+			"must be any, exact:12.5, min:1, max:9 or range:1:9", f.amount))
 	}
 	kind, rest, _ = strings.Cut(f.memo, ":")
 	switch kind {

@@ -1,0 +1,38 @@
+package apicli
+
+import (
+	"testing"
+
+	"github.com/spf13/pflag"
+
+	"github.com/lumenhook/lumenhook/internal/cli"
+)
+
+// A code alone says no asset: anybody may issue one of that code. What is missing is said in the
+// form of the flag, of a new watch and of a change.
+func TestAnAssetWithoutItsIssuerIsAFault(t *testing.T) {
+	for assets, want := range map[string]string{
+		"XLM":     "",
+		"USDC:G…": "", // the API judges the address
+		"XLM,USDC": `--asset "USDC": must be XLM or CODE:ISSUER, where ISSUER is the address (G…) of ` +
+			"the account that issues it",
+	} {
+		var f Watch
+		flags := pflag.NewFlagSet("x", pflag.ContinueOnError)
+		f.Register(flags)
+		if err := flags.Parse([]string{"--asset", assets}); err != nil {
+			t.Fatal(err)
+		}
+		_, createErr := f.Create("G…")
+		_, patchErr := f.Patch()
+		for _, err := range []error{createErr, patchErr} {
+			got := ""
+			if err != nil {
+				got = cli.Explain(err, flags)
+			}
+			if got != want {
+				t.Errorf("%s: it was told %q and not %q", assets, got, want)
+			}
+		}
+	}
+}
