@@ -39,9 +39,9 @@ unexplained, is named, and the command ends with 3.
 A source that the service does not follow shows most: name one with --stellar-rpc-url,
 or --ledger-source horizon and --horizon-url. Without these it is the network of the
 service in --data-dir, or the public server of the test network. A balance of which no
-move is recorded is shown, and not compared: the service records moves with
---balance-moves ("lumenhook run --balance-moves", or in a clone "make run
-ARGS=--balance-moves").`,
+move is recorded is shown, and not compared; where that is all of them, it is said. The
+service records moves with --balance-moves ("lumenhook run --balance-moves", or in a
+clone "make run ARGS=--balance-moves").`,
 		Example: `  # Does the account hold what its statement says?
   lumenhook reconcile --wallet G… --stellar-rpc-url https://rpc.example
 
@@ -57,6 +57,11 @@ ARGS=--balance-moves").`,
 			err = r.Print(cmd.OutOrStdout(), report, func(w io.Writer) { report.Show(w) })
 			if found := report.Findings(); err == nil && found != nil {
 				return cli.Differs(found)
+			}
+			if err == nil && !report.Compared() {
+				fmt.Fprintf(cmd.ErrOrStderr(), "nothing was compared: no move of these balances is recorded "+
+					"since ledger %d, where the record begins. A balance is compared from its first recorded "+
+					"move on.\n", report.RecordedSince)
 			}
 			return err
 		},

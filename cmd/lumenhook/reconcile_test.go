@@ -37,7 +37,15 @@ func TestAWalletIsReconciled(t *testing.T) {
 	pay := func(amount string) {
 		s.devnet(nil, "pay", "--to", wallet.Address, "--amount", amount)
 	}
+	if r := s.reconciled(0, "nothing was compared: no move of these balances is recorded",
+		wallet.Address); r.Balances[0].Closing != nil || r.Balances[0].Held != "10000.0000000" {
+		t.Errorf("before a move: %+v", r)
+	}
 	pay("5")
+	if _, stderr, err := s.command("reconcile", "--wallet", wallet.Address); err != nil ||
+		stderr != "" {
+		t.Errorf("of a balance that was compared it says %q: %v", stderr, err)
+	}
 	horizon := []string{"--ledger-source", "horizon", "--horizon-url", s.file.Stellar.RPCURL}
 	for _, source := range [][]string{nil, horizon, {"--asset", "XLM"}} {
 		r := s.reconciled(0, "", wallet.Address, source...)

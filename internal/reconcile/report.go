@@ -3,6 +3,7 @@ package reconcile
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -68,6 +69,11 @@ func moved(b client.BalanceStatement, heldStroops int64) Balance {
 		v.finding = b.Asset + ": " + strings.Join(found, ", and ")
 	}
 	return v
+}
+
+// Compared reports whether any balance was: one of which moves are recorded.
+func (r Report) Compared() bool {
+	return slices.ContainsFunc(r.Balances, func(b Balance) bool { return b.Closing != nil })
 }
 
 // Findings is the error of balances that differ or are not explained; nil: there are none.
