@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/lumenhook/lumenhook/internal/cli"
 	"github.com/lumenhook/lumenhook/internal/fixtures"
@@ -77,5 +78,43 @@ func TestDeliveriesAreRecordedForTests(t *testing.T) {
 		"--secret", "whsec_another")
 	if code != cli.ExitFailure || !strings.Contains(said, "did not take 2 of 2") {
 		t.Errorf("it ended with %d: %s", code, said)
+	}
+}
+
+// A file that was recorded is checked as a webhook is: with the secret that stands in it, at any
+// time.
+func TestARecordedDeliveryIsVerified(t *testing.T) {
+	created := time.Unix(1_793_620_801, 0)
+	fixture := fixtures.New("evt_1", `{"type":"test.ping"}`, 1, created, false)
+	file, err := fixture.Write(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	fixture.Body = []byte(`{"type": "test.ping"}`)
+	changed, err := fixture.Write(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	later := filepath.Join(t.TempDir(), "later.json")
+	if err := os.WriteFile(later, []byte(`{"format":"lumenhook-fixture/9"}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	secret := string(fixtures.Secret)
+	for _, c := range []struct {
+		file, secret, anyTime string
+		code                  int
+		says                  string
+	}{
+		{file, secret, "true", 0, "the signature is right"},
+		{file, secret, "false", cli.ExitFailure, "--any-time accepts an old one"},
+		{file, "whsec_another", "true", cli.ExitFailure, "the secret that stands in it"},
+		{changed, secret, "true", cli.ExitFailure, "the file was changed"},
+		{later, secret, "true", cli.ExitFailure, "this program reads lumenhook-fixture/1"},
+	} {
+		code, out, said := invoked(t, "verify", "--secret", c.secret, "--any-time="+c.anyTime,
+			"--webhook", c.file)
+		if code != c.code || !strings.Contains(out+said, c.says) {
+			t.Errorf("it ended with %d, and does not say %q: %s%s", code, c.says, out, said)
+		}
 	}
 }

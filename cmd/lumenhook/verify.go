@@ -13,6 +13,7 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/cli"
 	"github.com/lumenhook/lumenhook/internal/devnetcli"
+	"github.com/lumenhook/lumenhook/internal/fixtures"
 	"github.com/lumenhook/lumenhook/internal/secretflags"
 )
 
@@ -23,6 +24,7 @@ type verification struct {
 	file                 string
 	webhook              string // a file with all three
 	anyTime              bool
+	recorded             bool // the webhook is a fixture
 }
 
 func newVerify() *cobra.Command {
@@ -40,7 +42,9 @@ the body in a file then. --secret works too, and is seen by everybody who can li
 the processes of this machine.
 
 --webhook takes all three at once: a line of JSON as the receiver for development
-or "lumenhook events pull" prints them.`,
+or "lumenhook events pull" prints them, or a file of "lumenhook fixtures record".
+Such a file is signed with the secret that stands in it, for a time that has passed:
+give that secret, and --any-time.`,
 		Example: `  # The last webhook that "devnet receiver --json" has kept
   tail -n 1 hooks.jsonl | lumenhook verify --secret-file hook.secret --webhook -
 
@@ -62,7 +66,8 @@ or "lumenhook events pull" prints them.`,
 	f.StringVar(&v.signature, "signature", "", "value of the header Webhook-Signature")
 	f.StringVar(&v.file, "body", "-", "file with the raw body; - for standard input")
 	f.StringVar(&v.webhook, "webhook", "", "file with a line of \"devnet receiver --json\" or "+
-		"\"events pull\", in place of --timestamp, --signature and --body; - for standard input")
+		"\"events pull\", or one of \"fixtures record\", in place of "+
+		"--timestamp, --signature and --body; - for standard input")
 	f.BoolVar(&v.anyTime, "any-time", false, "accept an old timestamp")
 	cli.RequireOneOf(c, "secret-file", "secret")
 	for _, name := range []string{"timestamp", "signature"} {
@@ -98,9 +103,14 @@ func (v *verification) run(stdin io.Reader) error {
 	return v.check(body, keys)
 }
 
-// take takes everything from a line of the receiver for development.
-func (v *verification) take(line []byte) (body []byte, err error) {
-	r, err := devnetcli.ReadReceived(line)
+// take takes everything from a line of the receiver for development, or from a fixture.
+func (v *verification) take(text []byte) (body []byte, err error) {
+	if v.recorded = fixtures.Is(text); v.recorded {
+		f, err := fixtures.Decode(text)
+		v.timestamp, v.signature = f.Headers["Webhook-Timestamp"], f.Headers["Webhook-Signature"]
+		return f.Body, err
+	}
+	r, err := devnetcli.ReadReceived(text)
 	v.timestamp, v.signature = r.Timestamp, r.Signature
 	return r.RawBody(), err
 }
@@ -123,6 +133,9 @@ func (v *verification) check(body []byte, keys []domain.Secret) (err error) {
 		return fmt.Errorf("--timestamp %q: %w (--any-time accepts an old one)", v.timestamp, err)
 	case errors.Is(err, domain.ErrTimestampSyntax):
 		return fmt.Errorf("--timestamp %q: %w", v.timestamp, err)
+	case err != nil && v.recorded:
+		return fmt.Errorf("--signature %q: %w: a recorded file is signed with the secret that "+
+			"stands in it: that is another, or the file was changed", v.signature, err)
 	case err != nil:
 		return fmt.Errorf("--signature %q: %w: the secret, the timestamp or the body "+
 			"is another than what was signed", v.signature, err)

@@ -47,8 +47,8 @@ func writeReceived(out io.Writer, w receiver.Webhook) error {
 }
 
 var errNotReceived = errors.New("must be one line of `lumenhook devnet receiver " +
-	"--json` or `events pull`: " +
-	"`tail -n 1 FILE` gives the last")
+	"--json` or `events pull`, or a file of `fixtures record`: " +
+	"`tail -n 1 FILE` gives the last line")
 
 // ReadReceived reads one line.
 func ReadReceived(line []byte) (r Received, err error) {
