@@ -417,7 +417,8 @@ var commandFaults = map[string]faultsOf{
 		{`--metrics-listen "": a process that listens nowhere`, "--metrics-listen", ""},
 		{`--metrics-listen "127.0.0.1:0": name the port`, "--metrics-listen", "127.0.0.1:0"},
 		{"--timeout 1h0m0s: must be from", "--timeout", "1h"}}},
-	"doctor": {asks: aFolder, faults: [][]string{badDSN,
+	// What it says of a folder without a service is in its report: TestDoctorWithoutTheService.
+	"doctor": {faults: [][]string{badDSN,
 		{`--only: "x" is no check: there are configuration,`, "--only", "x"},
 		{"--timeout 1h0m0s: must be from", "--timeout", "1h"},
 		{`--roles: "x" is no role`, "--roles", "x", "--kafka-brokers", "127.0.0.1:1"}}},
