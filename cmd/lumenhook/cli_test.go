@@ -89,8 +89,10 @@ func TestTheCommandLineBesideAService(t *testing.T) {
 	s.refused("no service has run in "+s.dir, "endpoints", "list")
 	flags := []string{"--no-demo", "--egress-ports", "1024-65535"}
 	s.start(flags...)
-	s.refused("--url: must begin with https://", "endpoints", "create", "--url",
-		"http://127.0.0.1:8443/")
+	for _, local := range []string{"http://127.0.0.1:8443/", "http://localhost:3000/hook"} {
+		s.refused("--url: must begin with https://; `lumenhook listen --forward-to URL` posts",
+			"endpoints", "create", "--url", local)
+	}
 	s.refused("--state: must be one of QUEUED, WAITING, DELIVERED, FAILED, CANCELLED", "events", "list",
 		"--state", "LOST")
 	s.refused("--wallet: ", "watches", "create", "--wallet", "G123", "--endpoint", "ep_1")

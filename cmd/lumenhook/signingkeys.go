@@ -34,9 +34,10 @@ func newSigningCreate(place *masterKeyPlace) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "create",
 		Short: "Make the file of signing keys, with a first key",
-		Long: `Makes the file with a first key. It signs at once; where several machines have a
-copy of the file, let it sign --after the time that you need to bring it to all of
-them. What is due to an endpoint that asks for its signature waits until then.`,
+		Long: `Makes the file with a first key. It signs at once: services that run read it within
+seconds, and until then say that they have none. Where several machines have a copy of
+the file, let it sign --after the time that you need to bring it to all of them. What
+is due to an endpoint that asks for its signature waits until then.`,
 		Example: `  # For the service of this machine
   lumenhook secrets signing create
 

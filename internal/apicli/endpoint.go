@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/netip"
+	"net/url"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -83,7 +85,7 @@ func CheckTest(t client.TestResult) error {
 		whole = fmt.Sprintf(" (`lumenhook events get %s` shows its whole answer)", t.EventID)
 	}
 	return fmt.Errorf("the receiver did not take the test: %s: correct the receiver, or the "+
-		"endpoint's URL, and test again%s", r.Answer(), whole)
+		"endpoint's URL. This test is tried again, as every event is%s", r.Answer(), whole)
 }
 
 // Endpoint are the flags of an endpoint's fields.
@@ -116,6 +118,7 @@ func (e *Endpoint) Register(f *pflag.FlagSet) {
 // Create returns the endpoint to create.
 func (e *Endpoint) Create() (client.EndpointCreate, error) {
 	given, err := e.headerMap()
+	err = errors.Join(local(e.url), err)
 	headers := make(map[string]string, len(given))
 	for name, value := range given {
 		headers[name], _ = value.(string)
@@ -129,6 +132,21 @@ func (e *Endpoint) Create() (client.EndpointCreate, error) {
 		Ordering:           e.ordering,
 		NoticesTo:          e.noticesTo,
 	}, err
+}
+
+// local refuses the address of a receiver on one's own machine, which no service may post to
+// without TLS, with what does.
+func local(address string) error {
+	u, err := url.Parse(address)
+	if err != nil || u.Scheme != "http" {
+		return nil // the API says what is wrong
+	}
+	ip, err := netip.ParseAddr(u.Hostname())
+	if u.Hostname() != "localhost" && (err != nil || !ip.IsLoopback()) {
+		return nil
+	}
+	return cli.Usage(errors.New("--url: must begin with https://; `lumenhook listen --forward-to " +
+		"URL` posts events to a receiver on this machine"))
 }
 
 // Patch returns the changes to an endpoint.
