@@ -385,3 +385,14 @@ func TestVerifyAsReceiversDo(t *testing.T) {
 		t.Errorf("Sign = %s, openssl says %s", got, want)
 	}
 }
+
+// TestAnEmptySecretVerifiesNothing: whoever signs with the empty key would be believed by a
+// receiver whose file of secrets is empty.
+func TestAnEmptySecretVerifiesNothing(t *testing.T) {
+	raw := []byte(`{"id":"evt_1"}`)
+	forged := "v1=" + domain.Sign("", 1000, raw)
+	err := domain.Verify(forged, "1000", raw, []domain.Secret{""}, 1000)
+	if err != domain.ErrSignatureMismatch {
+		t.Errorf("a forgery is answered %v", err)
+	}
+}
