@@ -60,14 +60,10 @@ func (m *machine) expireAnswer(b *streams.Batch, due streams.Claimed) error {
 	return b.SetTimer(due.Group, expires, due.ID)
 }
 
-// datedAtOnce is how many answers are dated in one batch.
-const datedAtOnce = 256
-
 // dateAnswers makes a state of format 15, whose answers did not say when they were given, one in
 // which they do: so long before they are forgotten. Of two times of an answer the later is its own.
 func dateAnswers(s *streams.Store) error {
-	batch, dated := s.Begin(), 0
-	err := s.ScanTimers(func(c streams.Claimed) error {
+	return convertTimers(s, func(batch *streams.Batch, c streams.Claimed) error {
 		if c.Group != groupCommands {
 			return nil
 		}
@@ -84,16 +80,6 @@ func dateAnswers(s *streams.Store) error {
 		if err != nil {
 			return err
 		}
-		err = batch.Set(key, schemas.MarshalHandled(aggregate, c.DueMillis-rememberCommands, handled))
-		if dated++; dated%datedAtOnce == 0 && err == nil {
-			err = batch.Commit()
-			batch = s.Begin()
-		}
-		return err
+		return batch.Set(key, schemas.MarshalHandled(aggregate, c.DueMillis-rememberCommands, handled))
 	})
-	if err != nil {
-		batch.Discard()
-		return err
-	}
-	return batch.Commit()
 }

@@ -131,14 +131,10 @@ func bodyIn(body domain.FactBody) []byte {
 	}
 }
 
-// carryAtOnce is how many bodies are moved by one batch.
-const carryAtOnce = 256
-
 // carryBodies makes a state of format 8, in which every body that is needed had a record of its
 // own, one in which the timer index carries those of deliveries that were not attempted yet.
 func carryBodies(s *streams.Store) error {
-	batch, moved := s.Begin(), 0
-	err := s.ScanTimers(func(c streams.Claimed) error {
+	return convertTimers(s, func(batch *streams.Batch, c streams.Claimed) error {
 		if domain.KindOf(endpointOf(c.Group)) != domain.KindEndpoint {
 			return nil
 		}
@@ -151,16 +147,6 @@ func carryBodies(s *streams.Store) error {
 			return err
 		}
 		key := streams.TimerKey(c.Group, c.DueMillis, c.ID)
-		err = errors.Join(batch.Set(key, carried(d), body), batch.Delete(keyOf(spaceBody, c.ID)))
-		if moved++; moved%carryAtOnce == 0 && err == nil {
-			err = batch.Commit()
-			batch = s.Begin()
-		}
-		return err
+		return errors.Join(batch.Set(key, carried(d), body), batch.Delete(keyOf(spaceBody, c.ID)))
 	})
-	if err != nil {
-		batch.Discard()
-		return err
-	}
-	return batch.Commit()
 }

@@ -140,3 +140,27 @@ func (f Formats) advise(identity string, partitions int) string {
 	return are + "an older version wrote them. Nothing is lost: start that version again, and go " +
 		"from there to one that still reads them (docs/decisions/upgrades.md)"
 }
+
+// convertedAtOnce is how many timers a batch of a conversion is of: a body each, at most.
+const convertedAtOnce = 256
+
+// convertTimers has what each timer of a state leads to converted, in batches: what is converted
+// again after a crash must come to the same.
+func convertTimers(
+	s *streams.Store, convert func(*streams.Batch, streams.Claimed) error,
+) error {
+	batch, n := s.Begin(), 0
+	err := s.ScanTimers(func(c streams.Claimed) error {
+		err := convert(batch, c)
+		if n++; n%convertedAtOnce == 0 && err == nil {
+			err = batch.Commit()
+			batch = s.Begin()
+		}
+		return err
+	})
+	if err != nil {
+		batch.Discard()
+		return err
+	}
+	return batch.Commit()
+}
