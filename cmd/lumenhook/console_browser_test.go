@@ -5,6 +5,7 @@ package main
 import (
 	"crypto/tls"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -15,6 +16,7 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -169,6 +171,10 @@ func (r *consoleRig) control(w http.ResponseWriter, q *http.Request) {
 			return
 		}
 		r.answers.Store(int64(status))
+	case "/history":
+		if err := r.signalHistory(q.FormValue("is")); err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+		}
 	case "/":
 		w.Header().Set("Content-Type", "text/html")
 		_, _ = io.WriteString(w, `<title>Elsewhere</title><a href="`+r.file.APIURL+
@@ -177,4 +183,34 @@ func (r *consoleRig) control(w http.ResponseWriter, q *http.Request) {
 	default:
 		http.NotFound(w, q)
 	}
+}
+
+// signalHistory makes ClickHouse hang, or go on.
+func (r *consoleRig) signalHistory(is string) error {
+	signal, known := map[string]syscall.Signal{
+		"away": syscall.SIGSTOP, "back": syscall.SIGCONT,
+	}[is]
+	if !known {
+		return fmt.Errorf("the history cannot be %q", is)
+	}
+	lists, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", r.cmd.Process.Pid))
+	if err != nil {
+		return err
+	}
+	var children []string
+	for _, list := range lists {
+		of, err := os.ReadFile(list)
+		if err != nil {
+			return err
+		}
+		children = append(children, strings.Fields(string(of))...)
+	}
+	if len(children) != 1 {
+		return fmt.Errorf("the service has the children %v, not ClickHouse alone", children)
+	}
+	pid, err := strconv.Atoi(children[0])
+	if err != nil {
+		return err
+	}
+	return syscall.Kill(pid, signal)
 }

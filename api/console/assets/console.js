@@ -56,3 +56,29 @@ if (live) {
   addEventListener("pagehide", () => stream?.close());
   follow();
 }
+
+// What could not be answered yet: the page is asked for again, less and less often, and loaded
+// once it has an answer. Until then nothing moves under who reads it.
+const waiting = document.querySelector("[data-again]");
+const againMaxMs = 30_000;
+
+async function lookAgain() {
+  if (document.hidden) return false;
+  const answer = await fetch(location.href).catch(() => undefined);
+  if (!answer?.ok) return false;
+  const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+  if (page.querySelector("[data-again]")) return false;
+  if (answer.redirected) location.replace(answer.url);
+  else location.reload();
+  return true;
+}
+
+function lookAgainIn(ms) {
+  setTimeout(async () => {
+    if (!await lookAgain()) lookAgainIn(Math.min(2 * ms, againMaxMs));
+  }, ms);
+}
+if (waiting) {
+  waiting.querySelector("[hidden]").hidden = false;
+  lookAgainIn(1000);
+}

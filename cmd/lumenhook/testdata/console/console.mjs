@@ -177,6 +177,16 @@ async function steer(page) {
   await state(page, "Delivered");
 }
 
+// A page that cannot be answered yet says so, and is there by itself once it can.
+async function comesBack(page) {
+  await tell("history?is=away");
+  await page.goto(on.api + "/console/events");
+  await page.getByText("looks again by itself").waitFor();
+  await looked(page, "history-away");
+  await tell("history?is=back");
+  await page.getByRole("heading", { name: "Events", exact: true }).waitFor();
+}
+
 // What others write in labels, descriptions, memos and answers is shown, and is text.
 async function hostile(page) {
   await tell("pay?to=hostile&amount=7&memo=" + encodeURIComponent(on.hostile.memo));
@@ -216,6 +226,7 @@ await signIn(page);
 await seePayments(page);
 await make(page);
 await steer(page);
+await comesBack(page);
 await page.goto(on.api + "/console");
 await page.getByRole("heading", { name: "Overview" }).waitFor();
 await looked(page, "overview");
