@@ -174,3 +174,23 @@ func TestAConvertedStateFreesNothingForADay(t *testing.T) {
 		t.Errorf("25 hours later, %+v is needed", needed)
 	}
 }
+
+// TestAClockThatWasAheadHoldsForADay: what was converted by a clock that is set back is held for a day
+// from then on, and not until that clock's time comes.
+func TestAClockThatWasAheadHoldsForADay(t *testing.T) {
+	r := newSnapshotRig(t)
+	next, _ := r.works(release{former: true}, r.dir, 1, 3)
+	now := time.Now().AddDate(1, 0, 0)
+	by := release{reads: true, now: func() time.Time { return now }}
+	dir := t.TempDir()
+	next, _ = r.works(by, dir, next, 2)
+	now = now.AddDate(-1, 0, 0)
+	next, needed := r.works(by, dir, next, 2)
+	if needed != (streams.NeededFrom{}) {
+		t.Errorf("when the clock was set back, %+v is needed", needed)
+	}
+	now = now.Add(25 * time.Hour)
+	if _, needed = r.works(by, dir, next, 2); needed.Journal == 0 || needed.Snapshots == 0 {
+		t.Errorf("25 hours later, %+v is needed", needed)
+	}
+}

@@ -42,6 +42,9 @@ func (f *flusher) begin() error {
 	if f.closed {
 		return nil
 	}
+	if f.timer != nil {
+		f.timer.Stop() // else it would begin another series of flushes beside that of what comes now
+	}
 	_, err := f.db.AsyncFlush()
 	return err
 }

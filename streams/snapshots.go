@@ -163,7 +163,7 @@ func (h *held) save(b *Batch) error {
 func (h *held) advance(b *Batch, nowMillis int64) error {
 	switch {
 	case !h.is:
-	case h.since == 0:
+	case h.since == 0 || nowMillis < h.since: // else a clock that was ahead would make it longer
 		h.since = nowMillis
 		return h.save(b)
 	case nowMillis-h.since >= holdConverted.Milliseconds():

@@ -145,6 +145,25 @@ func TestWhatABufferKeepsGetsToTheDisk(t *testing.T) {
 	}
 }
 
+// TestAFlushThatIsMadeIsNoLongerToCome: else every one that a task asks for would begin another
+// series of them, each of which goes on for ever.
+func TestAFlushThatIsMadeIsNoLongerToCome(t *testing.T) {
+	cfg := unloggedConfig(vfs.NewMem())
+	cfg.FlushEvery = time.Hour
+	s, err := OpenStore(cfg)
+	check(t, err)
+	defer s.Close()
+	for at := range int64(3) {
+		b := s.Begin()
+		check(t, b.SetCheckpoint("journal", 0, at))
+		check(t, b.Commit())
+		check(t, s.beginFlushUnlogged())
+		if s.flusher.timer.Stop() {
+			t.Error("another flush would come of what is on its way to the disk")
+		}
+	}
+}
+
 // TestDistrustOutlivesACrash: what is known to be wrong is not used again, even where no log has
 // the note of it.
 func TestDistrustOutlivesACrash(t *testing.T) {

@@ -271,6 +271,40 @@ func creation(endpoint string) domain.Command {
 	}}
 }
 
+// TestWhatManyDeletedEndpointsHaveIsCancelled: also what no turn had room for, of endpoints of which
+// none had its turn.
+func TestWhatManyDeletedEndpointsHaveIsCancelled(t *testing.T) {
+	c := newCore(t)
+	const endpoints, each = 20, 20
+	var removals []domain.Command
+	for n := range endpoints {
+		endpoint := fmt.Sprintf("ep_%02d", n)
+		disable := domain.Command{
+			ID:        "cmd_disable_" + endpoint,
+			AccountID: accountID,
+			Body:      domain.DisableEndpoint{EndpointID: endpoint},
+		}
+		c.turn(creation(endpoint), disable)
+		for i := range each {
+			c.pay(endpoint, fmt.Sprintf("evt_%02d_%02d", n, i))
+		}
+		removals = append(removals, removal(endpoint))
+	}
+	facts := c.turn(removals...)
+	for range endpoints {
+		facts = append(facts, c.turn()...)
+	}
+	cancelled := 0
+	for _, f := range facts {
+		if _, is := f.Body.(domain.DeliveryCancelled); is {
+			cancelled++
+		}
+	}
+	if cancelled != endpoints*each {
+		t.Errorf("%d of %d deliveries were cancelled", cancelled, endpoints*each)
+	}
+}
+
 // A rebuilt state publishes all its rows again, once: the rows in the tables may come from
 // a state that was not the journal's.
 func TestARebuiltStatePublishesItsRows(t *testing.T) {

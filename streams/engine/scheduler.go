@@ -25,6 +25,7 @@ type scheduler struct {
 	// effects of the turn that do not depend on what is due
 	effects   []Effect
 	cancels   []streams.Claimed // deliveries of deleted endpoints, tests of disabled ones
+	crowded   []string          // groups of deleted endpoints that a turn had no room for
 	expired   []streams.Claimed // expired answers to commands
 	mails     mails
 	draining  bool
@@ -153,6 +154,10 @@ func (r *round) start(a streams.After) (wakeMillis int64, err error) {
 	for group := range r.delayed.due(r.nowMillis) {
 		r.timers.Unblock(group)
 	}
+	for _, group := range r.crowded { // those of the turn before are cancelled
+		r.timers.Unblock(group)
+	}
+	r.crowded = r.crowded[:0]
 	r.timers.Unblock(groupMails) // an answer makes room
 	r.timers.Unblock(groupOrders)
 	if !a.Owned {
@@ -324,13 +329,24 @@ func (r *round) allow(group string) int {
 	case err != nil:
 		return 1 // the claim meets the same error and returns it
 	case endpoint.Deleted():
-		return cancelAtOnce - len(r.cancels)
+		return r.allowCancels(group)
 	case !endpoint.Sends():
 		return 0 // until it is enabled (G3)
 	case isBehindGroup(group):
 		return 0 // each goes over to another group when its turn comes
 	}
 	return r.allowAttempts(group, endpoint)
+}
+
+// allowCancels returns how many more deliveries of a deleted endpoint may be cancelled. One that gets
+// no room may have no claim whose end would let it go on.
+func (r *round) allowCancels(group string) int {
+	room := cancelAtOnce - len(r.cancels)
+	if room <= 0 {
+		r.crowded = append(r.crowded, group)
+		return 0
+	}
+	return room
 }
 
 // allowAttempts returns how many more attempts an endpoint may get: by its window, by its
