@@ -1,6 +1,7 @@
 package domain_test
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -31,8 +32,9 @@ func ExampleSignatureHeader() {
 	// v1=fd7c3f049f9f182500d657853e8ddf3ffd74f06d93f8daa1c038227b3c25071d
 }
 
-// What a receiver does with each webhook: read the raw body, verify the signature, check
-// whether the event is new, answer 200, and only then do the work.
+// What a receiver does with each webhook: read the raw body, verify the signature, hold the
+// header's id against the body's, check whether the event is new, answer 200, and only then do
+// the work.
 func ExampleVerify() {
 	secrets := []domain.Secret{"whsec_0q8x2v5c7n1m9k3j6h4g0f2d5s7a1z3x6c9v2b4n8m0q5w7e"}
 	kept := make(map[string][]byte) // a table of yours, with the id as its key
@@ -50,35 +52,42 @@ func ExampleVerify() {
 			http.Error(w, err.Error(), http.StatusUnauthorized)
 			return
 		}
-		id := r.Header.Get("Webhook-Id")
-		if _, before := kept[id]; !before { // events may be delivered more than once
-			kept[id] = body
+		var event struct{ ID string }
+		err = json.Unmarshal(body, &event)
+		if err != nil || event.ID != r.Header.Get("Webhook-Id") { // the header is not signed
+			http.Error(w, "the header has another id than the body", http.StatusBadRequest)
+			return
+		}
+		if _, before := kept[event.ID]; !before { // events may be delivered more than once
+			kept[event.ID] = body
 		}
 		w.WriteHeader(http.StatusOK)
 	}
 
 	server := httptest.NewServer(http.HandlerFunc(hook))
 	defer server.Close()
-	post := func(body string) {
-		fmt.Println(postSigned(server.URL, secrets, `{"id":"evt_1"}`, body), len(kept))
+	post := func(id, body string) {
+		fmt.Println(postSigned(server.URL, secrets, id, `{"id":"evt_1"}`, body), len(kept))
 	}
-	post(`{"id":"evt_1"}`)
-	post(`{"id":"evt_1"}`)  // again, because an answer was lost
-	post(`{"id":"evt_1" }`) // modified in transit
+	post("evt_1", `{"id":"evt_1"}`)
+	post("evt_1", `{"id":"evt_1"}`)  // again, because an answer was lost
+	post("evt_1", `{"id":"evt_1" }`) // modified in transit
+	post("evt_2", `{"id":"evt_1"}`)  // recorded, and sent again as if it were another
 	// Output:
 	// 200 OK 1
 	// 200 OK 1
 	// 401 Unauthorized 1
+	// 400 Bad Request 1
 }
 
-// postSigned signs one body as the service does, and sends another.
-func postSigned(url string, secrets []domain.Secret, signed, sent string) string {
+// postSigned signs one body as the service does, and sends another under an id.
+func postSigned(url string, secrets []domain.Secret, id, signed, sent string) string {
 	request, err := http.NewRequest(http.MethodPost, url, strings.NewReader(sent))
 	if err != nil {
 		return err.Error()
 	}
 	now := time.Now().Unix()
-	request.Header.Set("Webhook-Id", "evt_1")
+	request.Header.Set("Webhook-Id", id)
 	request.Header.Set("Webhook-Timestamp", strconv.FormatInt(now, 10))
 	request.Header.Set("Webhook-Signature", domain.SignatureHeader(secrets, now, []byte(signed)))
 	response, err := http.DefaultClient.Do(request)

@@ -32,7 +32,7 @@ func Example() {
 			http.Error(w, err.Error(), http.StatusUnauthorized)
 			return
 		}
-		events <- body // an event may be sent again: its id identifies it
+		events <- body // the body's id tells one that is sent again: domain.Verify's example
 	})
 	if err != nil {
 		log.Fatal(err)
@@ -76,8 +76,9 @@ func Example() {
 	// payment.received 12.5000000 order-42
 }
 
-// verified reads a webhook and checks the raw body, before anything parses it. The example
-// of domain.Verify is a complete receiver.
+// verified reads a webhook and checks the signature of the raw body, before anything parses it.
+// The example of domain.Verify is a complete receiver, which also holds the header's id against the
+// body's.
 func verified(w http.ResponseWriter, r *http.Request, secret domain.Secret) ([]byte, error) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, 1<<20))
 	if err != nil {

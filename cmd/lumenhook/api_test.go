@@ -218,6 +218,16 @@ func (s *testService) accountsAndKeys() {
 	}
 	s.cli(&narrow, "keys", "create", "--account", other.AccountID, "--permissions", "read", "--name",
 		"reader", "--allow-cidr", "127.0.0.1", "--expires-in", "1h")
+	var asked apicli.MadeKey // of the account whose key asks, and not the data folder's
+	s.cli(&asked, "keys", "create", "--api-url", s.file.APIURL, "--api-key", other.Key,
+		"--permissions", "read", "--expires-in", "1h")
+	if k, err := b.GetKey(ctx, asked.KeyID); err != nil || k.ExpiresAt == nil ||
+		!slices.Equal(k.Permissions, []string{"read"}) {
+		t.Errorf("a key by the API: %v %+v", err, k)
+	}
+	if _, err := s.client(asked.Key).ListWatches(ctx, client.WatchFilter{}, client.Page{}); err != nil {
+		t.Error(err)
+	}
 	reader := s.client(narrow.Key)
 	if _, err := reader.ListWatches(ctx, client.WatchFilter{}, client.Page{}); err != nil {
 		t.Error(err)

@@ -30,21 +30,33 @@ func newKeysCreate(r *apiFlags) *cobra.Command {
 	var k keyflags.Flags
 	c := &cobra.Command{
 		Use:   "create --permissions read,write",
-		Short: "Make an API key for an account, without the API",
+		Short: "Make an API key for an account",
+		Long: `Makes a key by the service's brokers, which takes no key. With --api-url the API makes it, of the
+account whose key asks, and with the permissions that this key has at most.`,
 		Example: `  # A key for a dashboard, which may look and change nothing
   lumenhook keys create --permissions read
 
-  # The account's of another service, by its brokers
+  # One of a service elsewhere, where LUMENHOOK_API_KEY is a key of the account
+  lumenhook keys create --api-url https://api.shop.example --permissions read
+
+  # An account's, by the brokers
   lumenhook keys create --account acc_… --permissions read,write --json`,
 		Args: cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			id, err := r.Account(account)
-			if err != nil {
-				return err
-			}
 			key, text, err := k.Draw(r.IsLive())
 			if err != nil {
 				return cli.Usage(err)
+			}
+			if account == "" && r.NamesAPI() {
+				made, err := askForKey(cmd.Context(), r, key)
+				if err != nil {
+					return err
+				}
+				return r.Print(cmd.OutOrStdout(), made, made.Show)
+			}
+			id, err := r.Account(account)
+			if err != nil {
+				return err
 			}
 			create := domain.CreateKey{AccountID: id, Key: key}
 			if _, err := r.Submit(cmd.Context(), create, id); err != nil {
@@ -59,6 +71,26 @@ func newKeysCreate(r *apiFlags) *cobra.Command {
 	k.Register(c.Flags())
 	r.Changes(c, apicli.MadeKey{})
 	return c
+}
+
+// askForKey has the API make a key as the flags describe it.
+func askForKey(ctx context.Context, r *apiFlags, k domain.Key) (apicli.MadeKey, error) {
+	c, err := r.API()
+	if err != nil {
+		return apicli.MadeKey{}, err
+	}
+	create := client.KeyCreate{Name: k.Name, AllowedCIDRs: k.AllowedCIDRs}
+	for _, p := range k.Permissions {
+		create.Permissions = append(create.Permissions, string(p))
+	}
+	if k.ExpiresAtMillis > 0 {
+		create.ExpiresAt = new(time.UnixMilli(k.ExpiresAtMillis).UTC())
+	}
+	made, err := c.CreateKey(ctx, create)
+	if err != nil {
+		return apicli.MadeKey{}, err
+	}
+	return apicli.MadeKey{KeyID: made.ID, Key: *made.Key}, nil
 }
 
 func newKeysList(a *apiFlags) *cobra.Command {

@@ -188,7 +188,7 @@ func (e *Endpoint) Patch() (client.Patch, error) {
 	}
 	if len(patch) == 0 {
 		return nil, cli.Usage(errors.New("nothing to change: " +
-			"give --url, --description, --header, --rate-limit or --signature"))
+			"give --url, --description, --header, --rate-limit, --signature, --ordering or --notices-to"))
 	}
 	return patch, nil
 }

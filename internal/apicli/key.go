@@ -11,14 +11,16 @@ const keepIt = "\nThe key is shown this once: keep it.\n"
 
 // MadeKey is a key that was created without the API.
 type MadeKey struct {
-	AccountID string `json:"accountId"`
+	AccountID string `json:"accountId,omitempty"` // the API's key says it, where an API made this one
 	KeyID     string `json:"keyId"`
 	Key       string `json:"key"`
 }
 
 // Show prints it, one field per line.
 func (m MadeKey) Show(w io.Writer) {
-	cli.Row(w, "account", m.AccountID)
+	if m.AccountID != "" {
+		cli.Row(w, "account", m.AccountID)
+	}
 	cli.Row(w, "key id", m.KeyID)
 	cli.Row(w, "key", m.Key)
 	_, _ = io.WriteString(w, keepIt)

@@ -17,7 +17,7 @@ const (
 	maxWait  = time.Hour
 )
 
-// The statements are SQLite's; PostgreSQL takes them with $1 for ?.
+// The statements are SQLite's. What PostgreSQL needs in their place: the table in the kits' README.
 const (
 	createInbox = `
 CREATE TABLE IF NOT EXISTS inbox (

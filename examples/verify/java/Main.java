@@ -23,9 +23,10 @@ final class Main {
         String[] field = line.split(": ", 2);
         fields.put(field[0], List.of(field[1]));
       }
+      byte[] body = parts[1].getBytes(StandardCharsets.UTF_8);
       HttpHeaders headers = HttpHeaders.of(fields, (name, value) -> true);
-      say(file, "v1", () -> Verify.verify(args[0], parts[1], headers));
-      say(file, "v1a", () -> Verify.verifyPublicly(keys, parts[1], headers));
+      say(file, "v1", () -> Verify.verify(args[0], body, headers));
+      say(file, "v1a", () -> Verify.verifyPublicly(keys, body, headers));
     }
   }
 

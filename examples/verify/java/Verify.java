@@ -4,6 +4,7 @@ import java.nio.charset.StandardCharsets;
 import java.security.GeneralSecurityException;
 import java.security.KeyFactory;
 import java.security.Signature;
+import java.security.SignatureException;
 import java.security.spec.X509EncodedKeySpec;
 import java.time.Instant;
 import java.util.Base64;
@@ -12,18 +13,18 @@ import java.util.List;
 
 final class Verify {
   /** Checks v1 with the endpoint's secret, whsec_…. */
-  static void verify(String secret, String body, HttpHeaders headers) throws Exception {
-    new Webhook(secret).verify(body, headers);
+  static void verify(String secret, byte[] body, HttpHeaders headers) throws Exception {
+    new Webhook(secret).verify(new String(body, StandardCharsets.UTF_8), headers);
   }
 
   /** Checks v1a with the x of each key at /.well-known/jwks.json. */
-  static void verifyPublicly(List<String> keys, String body, HttpHeaders headers)
+  static void verifyPublicly(List<String> keys, byte[] body, HttpHeaders headers)
       throws GeneralSecurityException {
     long sent = headers.firstValueAsLong("Webhook-Timestamp").orElseThrow();
     if (Math.abs(Instant.now().getEpochSecond() - sent) > 300) {
       throw new GeneralSecurityException("the timestamp is too far from the clock");
     }
-    String message = headers.firstValue("Webhook-Id").orElseThrow() + "." + sent + "." + body;
+    String before = headers.firstValue("Webhook-Id").orElseThrow() + "." + sent + ".";
     for (String entry : headers.firstValue("Webhook-Signature").orElseThrow().split(" ")) {
       for (String x : entry.startsWith("v1a,") ? keys : List.<String>of()) {
         // A raw key with the 12 bytes before it that every encoded key has (RFC 8410).
@@ -32,9 +33,14 @@ final class Verify {
         Signature check = Signature.getInstance("Ed25519");
         check.initVerify(KeyFactory.getInstance("Ed25519")
             .generatePublic(new X509EncodedKeySpec(HexFormat.of().parseHex(key))));
-        check.update(message.getBytes(StandardCharsets.UTF_8));
-        if (check.verify(Base64.getDecoder().decode(entry.substring(4)))) {
-          return;
+        check.update(before.getBytes(StandardCharsets.UTF_8));
+        check.update(body);
+        try {
+          if (check.verify(Base64.getDecoder().decode(entry.substring(4)))) {
+            return;
+          }
+        } catch (IllegalArgumentException | SignatureException e) {
+          break; // it is no signature: another entry may be one
         }
       }
     }
