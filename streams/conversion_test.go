@@ -175,8 +175,8 @@ func TestAConvertedStateFreesNothingForADay(t *testing.T) {
 	}
 }
 
-// TestAClockThatWasAheadHoldsForADay: what was converted by a clock that is set back is held for a day
-// from then on, and not until that clock's time comes.
+// TestAClockThatWasAheadHoldsForADay: what was converted by a clock that is set back is held for a
+// day from then on, and not until that clock's time comes.
 func TestAClockThatWasAheadHoldsForADay(t *testing.T) {
 	r := newSnapshotRig(t)
 	next, _ := r.works(release{former: true}, r.dir, 1, 3)

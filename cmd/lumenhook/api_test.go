@@ -225,7 +225,8 @@ func (s *testService) accountsAndKeys() {
 		!slices.Equal(k.Permissions, []string{"read"}) {
 		t.Errorf("a key by the API: %v %+v", err, k)
 	}
-	if _, err := s.client(asked.Key).ListWatches(ctx, client.WatchFilter{}, client.Page{}); err != nil {
+	byAsked := s.client(asked.Key)
+	if _, err := byAsked.ListWatches(ctx, client.WatchFilter{}, client.Page{}); err != nil {
 		t.Error(err)
 	}
 	reader := s.client(narrow.Key)

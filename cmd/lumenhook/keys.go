@@ -31,8 +31,8 @@ func newKeysCreate(r *apiFlags) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "create --permissions read,write",
 		Short: "Make an API key for an account",
-		Long: `Makes a key by the service's brokers, which takes no key. With --api-url the API makes it, of the
-account whose key asks, and with the permissions that this key has at most.`,
+		Long: `Makes a key by the service's brokers, which takes no key. With --api-url the API makes it,
+of the account whose key asks, and with the permissions that this key has at most.`,
 		Example: `  # A key for a dashboard, which may look and change nothing
   lumenhook keys create --permissions read
 

@@ -271,8 +271,8 @@ func creation(endpoint string) domain.Command {
 	}}
 }
 
-// TestWhatManyDeletedEndpointsHaveIsCancelled: also what no turn had room for, of endpoints of which
-// none had its turn.
+// TestWhatManyDeletedEndpointsHaveIsCancelled: also of endpoints that a turn had no room for, and
+// that have no claim.
 func TestWhatManyDeletedEndpointsHaveIsCancelled(t *testing.T) {
 	c := newCore(t)
 	const endpoints, each = 20, 20

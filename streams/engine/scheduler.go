@@ -338,8 +338,8 @@ func (r *round) allow(group string) int {
 	return r.allowAttempts(group, endpoint)
 }
 
-// allowCancels returns how many more deliveries of a deleted endpoint may be cancelled. One that gets
-// no room may have no claim whose end would let it go on.
+// allowCancels returns how many more deliveries of a deleted endpoint may be cancelled. One that
+// gets no room may have no claim whose end would let it go on.
 func (r *round) allowCancels(group string) int {
 	room := cancelAtOnce - len(r.cancels)
 	if room <= 0 {
