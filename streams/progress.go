@@ -20,6 +20,7 @@ type progress struct {
 	mark      bookmark
 	grown     int64 // bytes of the journal that were folded since the latest snapshot
 	positions inputPositions
+	kept      string // the positions that the state has, if known
 	noted     string // the positions that the journal has
 	// grouped are the positions that the group has, and groupedMillis is when this owner
 	// gave it any, by the steady clock: those of its first turn at once.
@@ -198,5 +199,8 @@ func (p *progress) saveInputs(b *Batch) error {
 	if len(p.positions) == 0 || len(p.inputs) == 0 {
 		return nil
 	}
-	return b.Set(inputsKey, []byte(p.positions.String()))
+	text := p.positions.String()
+	b.again = text == p.kept && b.changes.Empty()
+	p.kept = text
+	return b.Set(inputsKey, []byte(text))
 }

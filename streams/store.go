@@ -260,6 +260,7 @@ type Batch struct {
 	changes *pebble.Batch
 	store   *Store
 	timer   []timerChange
+	again   bool // the state has all of it already: a flush would bring nothing to disk
 }
 
 // Get returns a value, or nil when there is none.
@@ -349,7 +350,7 @@ func (b *Batch) Commit() error {
 	if err := b.changes.Commit(pebble.NoSync); err != nil {
 		return fmt.Errorf("streams: committing state: %w", err)
 	}
-	if f := b.store.flusher; f != nil {
+	if f := b.store.flusher; f != nil && !b.again {
 		f.wrote()
 	}
 	return b.changes.Close()

@@ -164,6 +164,32 @@ func TestAFlushThatIsMadeIsNoLongerToCome(t *testing.T) {
 	}
 }
 
+// TestAnIdleTaskBringsNothingToTheDisk: its turns keep positions that the state has.
+func TestAnIdleTaskBringsNothingToTheDisk(t *testing.T) {
+	cfg := unloggedConfig(vfs.NewMem())
+	cfg.FlushEvery = time.Hour
+	s, err := OpenStore(cfg)
+	check(t, err)
+	defer s.Close()
+	p := progress{inputs: []string{"commands"}, positions: inputPositions{"commands": 3}}
+	flushes := func() bool {
+		check(t, s.beginFlushUnlogged())
+		b := s.Begin()
+		check(t, p.saveInputs(b))
+		check(t, b.Commit())
+		return s.flusher.armed.Load()
+	}
+	if !flushes() {
+		t.Error("positions that are new stay in memory")
+	}
+	if flushes() {
+		t.Error("positions that are known are brought to the disk")
+	}
+	if p.positions["commands"] = 4; !flushes() {
+		t.Error("positions that moved stay in memory")
+	}
+}
+
 // TestDistrustOutlivesACrash: what is known to be wrong is not used again, even where no log has
 // the note of it.
 func TestDistrustOutlivesACrash(t *testing.T) {

@@ -29,9 +29,9 @@ func (d deaf) Dispatch(a domain.Attempt, _ func(domain.AttemptResult)) {
 }
 func (deaf) Disconnect(string) {}
 
-// settled is how long after an engine's first answers what its start left to do is done: flushes,
-// compactions and a snapshot.
-const settled = 15 * time.Second
+// settled is how long after an engine's first answers what its start left to do is done:
+// compactions, a snapshot, and the flush that comes within a minute, with what it leads to.
+const settled = 75 * time.Second
 
 // BenchmarkWaiting restores a million deliveries that wait for a retry, from the journal alone
 // and from the state on disk, and measures what they cost while they wait, how much memory and
