@@ -36,9 +36,6 @@ of the account whose key asks, and with the permissions that this key has at mos
 		Example: `  # A key for a dashboard, which may look and change nothing
   lumenhook keys create --permissions read
 
-  # One of a service elsewhere, where LUMENHOOK_API_KEY is a key of the account
-  lumenhook keys create --api-url https://api.shop.example --permissions read
-
   # An account's, by the brokers
   lumenhook keys create --account acc_… --permissions read,write --json`,
 		Args: cli.NoArguments,
