@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -86,6 +87,9 @@ func askForKey(ctx context.Context, r *apiFlags, k domain.Key) (apicli.MadeKey, 
 	made, err := c.CreateKey(ctx, create)
 	if err != nil {
 		return apicli.MadeKey{}, err
+	}
+	if made.Key == nil {
+		return apicli.MadeKey{}, errors.New("the API's answer has no key")
 	}
 	return apicli.MadeKey{KeyID: made.ID, Key: *made.Key}, nil
 }
