@@ -126,7 +126,11 @@ func (l *lab) full() task {
 
 // deliverFresh measures a service of its own.
 func (l *lab) deliverFresh(ctx context.Context, r *deliverRun, t task) error {
-	s, err := l.serve(ctx, serving{sync: r.Sync, endpoints: r.Endpoints})
+	s, err := l.serve(ctx, serving{
+		sync:      r.Sync,
+		endpoints: r.Endpoints,
+		profiled:  l.opt.profiles != "",
+	})
 	if err != nil {
 		return err
 	}
@@ -187,7 +191,16 @@ func (l *lab) deliverBy(ctx context.Context, s *service, r *deliverRun, t task) 
 		return err
 	}
 	t.Run = l.ownRun(r.Line)
-	d, err := l.deliverAll(ctx, s, t)
+	var d delivered
+	do := func() error {
+		d, err = l.deliverAll(ctx, s, t)
+		return err
+	}
+	if s.profilable {
+		_, err = s.profiled(ctx, do)
+	} else {
+		err = do()
+	}
 	if err != nil {
 		return err
 	}

@@ -108,7 +108,8 @@ func (o *options) register(f *flag.FlagSet) (lists func() error) {
 	f.StringVar(&o.cache, "cache", filepath.Join(cache, "lumenhook", "bench-history"),
 		"where the deployment with a past is kept")
 	f.StringVar(&o.profiles, "profiles", "",
-		"profile: a folder where the profiles stay, for go tool pprof; empty: nowhere")
+		"a folder where profiles of the services stay, for go tool pprof, also of deliver, history "+
+			"and backlog; empty: only those of profile are taken, and not kept")
 	f.StringVar(&o.json, "json", "", "a file for the figures")
 	f.StringVar(&o.runs, "runs", "", "a file that each finished step is appended to, for -resume")
 	f.StringVar(&o.markdown, "markdown", "", "a file for the table as Markdown")

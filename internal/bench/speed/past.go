@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"time"
 
@@ -49,16 +51,9 @@ func (l *lab) historySteps() []step {
 					Floor:     fresh.Rate,
 					Aim:       atLeast(ofRatio, aimPast, "%"),
 				},
-				{
-					Row:       row + ", processor time of all",
-					Unit:      "µs",
-					Value:     sum(behind.Processor),
-					FloorName: rateFresh,
-					Floor:     sum(fresh.Processor),
-					Aside:     true,
-				},
 				{Row: row + ": how many in fact", Value: float64(past), Aside: true},
 			}
+			got.Figures = append(got.Figures, processorFigures(row, &behind, rateFresh, &fresh)...)
 			return got, nil
 		},
 	}}
@@ -106,7 +101,7 @@ func (l *lab) servePast(ctx context.Context) (s *service, past int, err error) {
 			return nil, 0, fmt.Errorf("%s: %w", dir, err)
 		}
 	}
-	if s, err = l.startRun(ctx, serving{dir: dir}); err != nil {
+	if s, err = l.startRun(ctx, serving{dir: dir, profiled: l.opt.profiles != ""}); err != nil {
 		return nil, 0, err
 	}
 	err = l.adoptEndpoints(ctx, s)
@@ -225,18 +220,30 @@ func (l *lab) backlogSteps() []step {
 					Floor:     shallow.Rate,
 					Aim:       atLeast(ofRatio, aimDeep, "%"),
 				},
-				{
-					Row:       row + ", processor time of all",
-					Unit:      "µs",
-					Value:     sum(deep.Processor),
-					FloorName: floor,
-					Floor:     sum(shallow.Processor),
-					Aside:     true,
-				},
 			}
+			got.Figures = append(got.Figures, processorFigures(row, &deep, floor, &shallow)...)
 			return got, nil
 		},
 	}}
+}
+
+// processorFigures are what a delivery took of all processes and of each, beside another run.
+func processorFigures(row string, r *deliverRun, name string, beside *deliverRun) []figure {
+	of := func(process string, value, floor float64) figure {
+		return figure{
+			Row:       row + ", processor time of " + process,
+			Unit:      "µs",
+			Value:     value,
+			FloorName: name,
+			Floor:     floor,
+			Aside:     true,
+		}
+	}
+	list := []figure{of("all", sum(r.Processor), sum(beside.Processor))}
+	for _, process := range slices.Sorted(maps.Keys(r.Processor)) {
+		list = append(list, of(process, r.Processor[process], beside.Processor[process]))
+	}
+	return list
 }
 
 // api opens a client of the service's API.

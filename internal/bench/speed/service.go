@@ -33,13 +33,15 @@ type service struct {
 	run      runfile.File
 	history  history
 	payments measuring.Payments
-	since    time.Time          // of the deliveries that are expected
-	before   int                // rows of the history then
-	expected int                // attempts that the history is to hold since
-	profiles int                // that were begun
-	engine   *clickhouse.Engine // nil: the service's own child
-	brokers  []int              // processes of real ones
-	ends     []func() error
+	since    time.Time // of the deliveries that are expected
+	before   int       // rows of the history then
+	expected int       // attempts that the history is to hold since
+	profiles int       // that were begun
+	// profilable services are this program, which takes profiles of itself.
+	profilable bool
+	engine     *clickhouse.Engine // nil: the service's own child
+	brokers    []int              // processes of real ones
+	ends       []func() error
 }
 
 // others are the processes that work for the service beside its own.
@@ -79,7 +81,7 @@ func (l *lab) serve(ctx context.Context, how serving) (s *service, err error) {
 func (l *lab) startRun(ctx context.Context, how serving) (s *service, err error) {
 	l.services++
 	name := fmt.Sprintf("service-%d", l.services)
-	s = &service{dir: how.dir, kept: how.dir != ""}
+	s = &service{dir: how.dir, kept: how.dir != "", profilable: how.profiled}
 	if !s.kept {
 		s.dir = filepath.Join(l.dir, name)
 	}

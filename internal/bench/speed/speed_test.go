@@ -123,10 +123,18 @@ func TestASmallPast(t *testing.T) {
 		"memory at full speed, at most, ClickHouse beside  ",
 		"start of run until ready, warm beside  ≤ 1.5 s",
 		past + " beside with an empty history ≥ 95%",
-		past + ", processor time of all beside with an empty history ",
 		past + ": how many in fact beside  ",
+		past + ", processor time of all beside with an empty history ",
+		past + ", processor time of ClickHouse beside with an empty history ",
+		past + ", processor time of load beside with an empty history ",
+		past + ", processor time of receiver beside with an empty history ",
+		past + ", processor time of service beside with an empty history ",
 		deep + " beside at a backlog of 100 ≥ 90%",
 		deep + ", processor time of all beside at a backlog of 100 ",
+		deep + ", processor time of ClickHouse beside at a backlog of 100 ",
+		deep + ", processor time of load beside at a backlog of 100 ",
+		deep + ", processor time of receiver beside at a backlog of 100 ",
+		deep + ", processor time of service beside at a backlog of 100 ",
 	})
 	// The past was made before it was measured, and is more by what was delivered then.
 	for _, row := range written.Lines {
