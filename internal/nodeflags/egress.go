@@ -70,10 +70,14 @@ func parseNameServer(text string) (string, error) {
 	return text, nil
 }
 
-// maxIdlePerHost is as many as the attempts that may go to one host at once: without a
-// pooled connection an attempt needs a TLS handshake, which costs more than twenty
-// attempts.
-const maxIdlePerHost = 1024
+// idleConnections is how many connections are kept for later attempts, to one host or to all:
+// as many as attempts of the usual number of partitions may be under way at once. With fewer,
+// endpoints of one host that are busy together close what they need again at once, and each
+// TLS handshake costs more than twenty attempts.
+func (s *Flags) idleConnections() int {
+	const usualPartitions = 4
+	return int(s.Connections(usualPartitions)) // #nosec G115 -- at most 40,000
+}
 
 // systemRoots are the authorities of the system.
 func systemRoots() *x509.CertPool {
@@ -95,6 +99,7 @@ func (s *Flags) egressConfig() egress.Config {
 		Proxy:          s.egress.proxyURL,
 		RootCAs:        roots,
 		AttemptTimeout: s.attemptTimeout,
-		MaxIdlePerHost: maxIdlePerHost,
+		MaxIdlePerHost: s.idleConnections(),
+		MaxIdle:        s.idleConnections(),
 	}
 }
