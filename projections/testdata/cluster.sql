@@ -29,12 +29,12 @@ COMMENT 'Delivery attempts, one row each. May hold copies of a row until parts a
 CREATE TABLE IF NOT EXISTS history.deliveries ON CLUSTER `shop-1` (…)
 ENGINE = ReplicatedAggregatingMergeTree
 ORDER BY (event_id, endpoint_id)
-SETTINGS index_granularity = 64, min_compress_block_size = 4096, max_compress_block_size = 16384
+SETTINGS index_granularity = 128, min_compress_block_size = 16384, max_compress_block_size = 65536
 COMMENT 'Current state of each delivery. Holds a row for each fact until parts are merged: read with FINAL, or the view current_deliveries';
 CREATE TABLE IF NOT EXISTS history.deliveries UUID '00000000-0000-4000-8000-000000000001' ON CLUSTER `shop-1` (…)
 ENGINE = ReplicatedAggregatingMergeTree
 ORDER BY (event_id, endpoint_id)
-SETTINGS index_granularity = 64, min_compress_block_size = 4096, max_compress_block_size = 16384
+SETTINGS index_granularity = 128, min_compress_block_size = 16384, max_compress_block_size = 65536
 COMMENT 'Current state of each delivery. Holds a row for each fact until parts are merged: read with FINAL, or the view current_deliveries';
 CREATE TABLE IF NOT EXISTS history.endpoint_changes ON CLUSTER `shop-1` (…)
 ENGINE = ReplicatedReplacingMergeTree

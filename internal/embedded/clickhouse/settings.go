@@ -229,6 +229,8 @@ func splitLoopback(setting, addr string) (host string, port int, err error) {
 //   - caches are capped far below the defaults, which assume a machine of its own;
 //   - with two merge threads, the defaults that hold merges back until eight are free
 //     would keep large parts from ever merging, so these are lowered;
+//   - a merge takes parts of ten times its largest part together, in place of five, so that
+//     a row is merged a third less often until it is in a part of a given size;
 //   - what a user may do is granted by name: sources, table engines and system tables
 //     too, which ClickHouse otherwise gives to everyone (users.go);
 //   - with the macro we can check that it is our child that answers on our port;
@@ -282,6 +284,7 @@ var serverConfig = parseXML("config", `<clickhouse>
   <primary_index_cache_size>67108864</primary_index_cache_size>
   <index_mark_cache_size>16777216</index_mark_cache_size>
   <merge_tree>
+    <merge_selector_base>10</merge_selector_base>
     <number_of_free_entries_in_pool_to_lower_max_size_of_merge>1</number_of_free_entries_in_pool_to_lower_max_size_of_merge>
     <number_of_free_entries_in_pool_to_execute_mutation>1</number_of_free_entries_in_pool_to_execute_mutation>
     <number_of_free_entries_in_pool_to_execute_optimize_entire_partition>1</number_of_free_entries_in_pool_to_execute_optimize_entire_partition>
