@@ -136,6 +136,9 @@ func openPebble(cfg StoreConfig) (*pebble.DB, error) {
 			return pebble.DBCompressionGood
 		})
 		opts.Levels[len(opts.Levels)-1].BlockSize = denseBlockBytes
+		// Only the last level is packed well: until the one above the others has so much, there is
+		// no level between.
+		opts.LBaseMaxBytes = 256 << 20
 	}
 	db, err := pebble.Open(cfg.Dir, opts)
 	if err != nil {
