@@ -229,8 +229,8 @@ func splitLoopback(setting, addr string) (host string, port int, err error) {
 //   - caches are capped far below the defaults, which assume a machine of its own;
 //   - with two merge threads, the defaults that hold merges back until eight are free
 //     would keep large parts from ever merging, so these are lowered;
-//   - a merge takes parts of ten times its largest part together, in place of five, so that
-//     a row is merged a third less often until it is in a part of a given size;
+//   - parts are merged when together they are ten times the largest of them, in place of five
+//     times, so that a row is merged a third less often until its part has a given size;
 //   - what a user may do is granted by name: sources, table engines and system tables
 //     too, which ClickHouse otherwise gives to everyone (users.go);
 //   - with the macro we can check that it is our child that answers on our port;
