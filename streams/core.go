@@ -105,6 +105,11 @@ const (
 	// completionsWait is how long completions wait for inputs if the handler is unhurried.
 	// Where inputs come more often, a turn takes both, and there are half as many.
 	completionsWait = 20 * time.Millisecond
+	// manyInputs are as many as show a partition at which more come while a turn is taken.
+	// inputsWait is how long after the begin of a turn with so many the next inputs wait for
+	// others: turns of more inputs are fewer transactions. Where few come none waits.
+	manyInputs = 3
+	inputsWait = 6 * time.Millisecond
 )
 
 // Core is a task as a state machine: its state, timers and handler, and every rule of how a
@@ -134,6 +139,7 @@ type Core[E, C any] struct {
 	draining     bool
 	drainUntil   int64 // by the steady clock
 	committed    int64 // when the last transaction was committed, or work began, by the steady clock
+	inputsFrom   int64 // when the next turn with inputs may begin, by the steady clock
 	wakeAtMillis int64 // when the handler wants to be called again, by the wall clock
 }
 
@@ -247,7 +253,7 @@ func (c *Core[E, C]) await(now Moment) Await {
 	}
 	switch {
 	case a.Inputs && slices.ContainsFunc(c.pending, some):
-		a.WallMillis = 0
+		a.SteadyMillis = min(a.SteadyMillis, c.inputsFrom)
 	case len(c.completions) == 0:
 	case c.draining || !c.handler.Unhurried():
 		a.WallMillis = 0
@@ -351,6 +357,9 @@ func (c *Core[E, C]) Decide(now Moment) (size TurnSize, err error) {
 	for i, records := range c.turn.Inputs {
 		size.Inputs += len(records)
 		c.pending[i] = c.pending[i][len(records):]
+	}
+	if size.Inputs >= manyInputs {
+		c.inputsFrom = now.SteadyMillis + inputsWait.Milliseconds()
 	}
 	idle := now.SteadyMillis - c.committed
 	c.progress.advanceInputs(c.turn, now.SteadyMillis, idle >= positionsEvery.Milliseconds())

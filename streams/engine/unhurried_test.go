@@ -56,3 +56,24 @@ func TestOutcomesWaitForInputs(t *testing.T) {
 		t.Error("a turn is due when all has ended")
 	}
 }
+
+// TestInputsWaitForOthers: after a turn with three inputs the next ones wait some milliseconds for
+// others, and after one with fewer they do not.
+func TestInputsWaitForOthers(t *testing.T) {
+	c := newCore(t)
+	waits := func(after int, want bool) {
+		t.Helper()
+		c.Arrived(1, []streams.Record{{Topic: "matches"}})
+		due := func(afterMillis int64) bool { // turns of the test begin at 0
+			return c.Due(streams.Moment{WallMillis: c.now, SteadyMillis: afterMillis})
+		}
+		if due(0) == want || due(5) == want || !due(6) {
+			t.Errorf("after %d inputs another is due after 0, 5 and 6 ms: %t, %t, %t", after, due(0), due(5),
+				due(6))
+		}
+	}
+	c.turn(creation("ep_1"), creation("ep_2"))
+	waits(2, false)
+	c.turn(creation("ep_3"), creation("ep_4")) // with that match
+	waits(3, true)
+}
