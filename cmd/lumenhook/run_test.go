@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strings"
 	"sync"
 	"syscall"
@@ -360,6 +361,7 @@ func TestAPaymentReachesAReceiverThroughKills(t *testing.T) {
 		`lumenhook_projection_lag_records{topic="journal"} `, `lumenhook_ready{part="engine"} 1`,
 		`lumenhook_engine_partitions{state="working"} 4`, `lumenhook_restore_left_records 0`,
 		`lumenhook_engine_lag_records{topic="matches"} 0`,
+		fmt.Sprintf("go_sched_gomaxprocs_threads %d\n", goroutinesAtATime()),
 	} {
 		if !strings.Contains(numbers, "\n"+line) {
 			t.Errorf("/metrics lacks %s:\n%s", line, numbers)
@@ -367,6 +369,16 @@ func TestAPaymentReachesAReceiverThroughKills(t *testing.T) {
 	}
 	checkMetricsPage(t, numbers)
 	s.interrupt()
+}
+
+// goroutinesAtATime is how many a service runs, by the environment that it has from the test:
+// four where there are fewer processors, unless a container's share or somebody decides otherwise.
+func goroutinesAtATime() int {
+	used := runtime.GOMAXPROCS(0)
+	if os.Getenv("GOMAXPROCS") != "" || used < runtime.NumCPU() {
+		return used
+	}
+	return max(used, 4)
 }
 
 // checkMetricsPage holds docs/metrics.md against a scrape: what it names is there and

@@ -26,6 +26,7 @@
 //	ledgers.go    how far ledgers were followed, for the API
 //	adapters.go   adapters between the interfaces of the parts
 //	disk.go       the guard over the disk
+//	tune.go       Go's runtime for a process that serves
 //	memory.go     how seldom garbage is collected
 //	metrics.go, collectors.go, retained.go  the numbers
 //	ready.go      waiting until every part is ready

@@ -22,10 +22,9 @@ const (
 	machineFile   = "/proc/meminfo"
 )
 
-// CollectSeldom has a process that serves collect its garbage less often, for more memory, and
+// collectSeldom has a process that serves collect its garbage less often, for more memory, and
 // more often again when its heap takes half of what its container may, or of what the machine has.
-// Who sets GOGC or GOMEMLIMIT decides that instead.
-func CollectSeldom() {
+func collectSeldom() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(collectPercent)
 	}

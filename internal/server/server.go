@@ -28,7 +28,7 @@ type server struct {
 // Run starts the roles, and serves until ctx ends or a part fails. The flags must have
 // been checked.
 func Run(ctx context.Context, flags *Flags) error {
-	node.CollectSeldom()
+	node.Tune()
 	logger := flags.logger()
 	say := func(format string, args ...any) { logger.Info(fmt.Sprintf(format, args...)) }
 	return startstop.Run(ctx, logger, say, func(ctx context.Context, stack *startstop.Stack) error {
