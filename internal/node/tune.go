@@ -8,8 +8,7 @@ import (
 // leastProcs is how many goroutines may run at a time, at least, also on fewer processors. Go lets
 // one run for 10 ms before another gets its place, so that on two places two pieces of background
 // work (a compaction, a block for the history, the collector) hold up each step of a delivery for
-// that long. With more places the kernel shares out the processors, in turns of 3 ms and by
-// who has waited.
+// that long. With more places the kernel shares out the processors, by who has waited.
 const leastProcs = 4
 
 // Tune sets Go's runtime for a process that serves: how often it collects garbage, and how many
