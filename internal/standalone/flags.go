@@ -45,7 +45,8 @@ func (s *Flags) Register(f *pflag.FlagSet) {
 		f.StringVar(&s.kafkaListen, "kafka-listen", "127.0.0.1:9092",
 			"address of the embedded Kafka broker")
 		f.BoolVar(&s.brokerSync, "broker-sync", false,
-			"fsync every write of the embedded broker (default true with --network)")
+			"the embedded broker answers once what it wrote is on the disk, by fsync "+
+				"(default true with --network)")
 	})
 	cli.Group(f, "ClickHouse", func(f *pflag.FlagSet) {
 		f.StringVar(&s.clickhouseNative, "clickhouse-native-listen", "127.0.0.1:9000",

@@ -2,9 +2,9 @@
 // franz-go's kfake on a data folder.
 //
 // What it acknowledges survives a crash of the process: writes go through the page cache,
-// as Kafka's own do by default. With Sync they survive a crash of the machine too. A commit
-// that is interrupted by a kill may be torn between partitions; the parts above tolerate
-// that (docs/architecture.md).
+// as Kafka's own do by default. With Sync they survive a crash of the machine too: answers wait
+// for the disk, together (disk.go). A commit that is interrupted by a kill may be torn between
+// partitions; the parts above tolerate that (docs/architecture.md).
 //
 // With a user and a password, it answers only ApiVersions to a client that has not logged
 // in; a client that has may do everything.
@@ -33,7 +33,7 @@ import (
 type Config struct {
 	Dir    string
 	Listen string // host:port; port 0 picks a free one
-	Sync   bool   // an fsync at every write
+	Sync   bool   // what is answered is on the disk
 	// CompactEvery is how often topics are compacted and their retention is
 	// applied; 0: every hour.
 	CompactEvery time.Duration
@@ -46,12 +46,15 @@ type Config struct {
 	Logger *slog.Logger
 	// HoldFile is for tests: the file that names requests to hold (holds.go). Empty: none.
 	HoldFile string
+
+	syncPath func(path string) error // for tests; nil: by fsync
 }
 
 // Broker is a running broker.
 type Broker struct {
 	cluster *kfake.Cluster
 	door    *door
+	disk    *disk // nil: answers do not wait for it
 	addr    string
 	dir     string
 	login   []kgo.Opt // of our own clients
@@ -80,31 +83,69 @@ func Start(cfg Config) (*Broker, error) {
 		compacted:    time.Now(),
 		topics:       make(map[string]bool),
 	}
+	b.door = newDoor(listener)
+	if err := b.open(cfg); err != nil {
+		return nil, errors.Join(err, b.door.Close(), b.closeDisk())
+	}
+	if err := b.makeReady(context.Background(), cfg); err != nil {
+		b.cluster.Close()
+		return nil, errors.Join(err, b.closeDisk())
+	}
+	return b, nil
+}
+
+// open has the cluster open its folder and take requests.
+func (b *Broker) open(cfg Config) (err error) {
+	if cfg.Sync {
+		if err := b.openDisk(cfg); err != nil {
+			return err
+		}
+	}
 	if err := healIndexes(cfg.Dir); err != nil {
-		return nil, errors.Join(fmt.Errorf("broker: opening %s: %w", cfg.Dir, err), listener.Close())
+		return fmt.Errorf("broker: opening %s: %w", cfg.Dir, err)
 	}
 	if cfg.User != "" {
 		if err := b.askWho(cfg.User, cfg.Password); err != nil {
-			return nil, errors.Join(err, listener.Close())
+			return err
 		}
 	}
-	b.door = newDoor(listener)
 	b.cluster, err = kfake.NewCluster(b.options(cfg, b.door)...)
 	if err == nil {
 		b.hooks()
 	}
 	close(b.door.open)
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("broker: opening %s: %w", cfg.Dir, err), b.door.Close())
+		return fmt.Errorf("broker: opening %s: %w", cfg.Dir, err)
 	}
 	if cfg.HoldFile != "" {
 		b.holdRequests(cfg.HoldFile)
 	}
-	if err := b.makeReady(context.Background(), cfg); err != nil {
-		b.cluster.Close()
-		return nil, err
+	return nil
+}
+
+// openDisk has answers wait for the disk. Where folders cannot be watched, kfake syncs.
+func (b *Broker) openDisk(cfg Config) (err error) {
+	sync := cfg.syncPath
+	if sync == nil {
+		sync = syncPath
 	}
-	return b, nil
+	b.disk, err = newDisk(cfg.Dir, sync, b.log.fail)
+	if errors.Is(err, errors.ErrUnsupported) {
+		cfg.Logger.Debug("the embedded broker syncs each file by itself", "why", err)
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("broker: opening %s: %w", cfg.Dir, err)
+	}
+	b.door.disk = b.disk
+	return nil
+}
+
+func (b *Broker) closeDisk() error {
+	if b.disk == nil {
+		return nil
+	}
+	return b.disk.close()
 }
 
 func (b *Broker) options(cfg Config, door *door) []kfake.Opt {
@@ -123,7 +164,7 @@ func (b *Broker) options(cfg Config, door *door) []kfake.Opt {
 	if cfg.User != "" {
 		opts = append(opts, kfake.EnableSASL(), kfake.Superuser(mechanism, cfg.User, cfg.Password))
 	}
-	if cfg.Sync {
+	if cfg.Sync && b.disk == nil {
 		opts = append(opts, kfake.SyncWrites())
 	}
 	return opts
@@ -157,7 +198,7 @@ func (b *Broker) Addr() string { return b.addr }
 // Close flushes everything to the disk and stops.
 func (b *Broker) Close() {
 	b.cluster.Close()
-	if b.log.lost.Load() {
+	if err := b.closeDisk(); err != nil || b.log.lost.Load() {
 		return // what a close writes may be missing too: the next start checks by itself
 	}
 	// Without the file the next start only takes longer.
@@ -192,12 +233,17 @@ func (l *logger) Logf(level kfake.LogLevel, format string, args ...any) {
 	switch text := fmt.Sprintf(format, args...); {
 	case level == kfake.LogLevelError ||
 		level == kfake.LogLevelWarn && strings.HasPrefix(text, "persist "):
-		l.lost.Store(true)
-		l.slog.Error("the embedded broker could not keep what it acknowledged", "error", text)
-		if l.failed != nil {
-			l.once.Do(func() { l.failed(errors.New("broker: " + text)) })
-		}
+		l.fail(errors.New(text))
 	case level == kfake.LogLevelWarn:
 		l.slog.Debug("embedded broker", "text", text)
+	}
+}
+
+// fail reports that data could not be written.
+func (l *logger) fail(err error) {
+	l.lost.Store(true)
+	l.slog.Error("the embedded broker could not keep what it acknowledged", "error", err)
+	if l.failed != nil {
+		l.once.Do(func() { l.failed(fmt.Errorf("broker: %w", err)) })
 	}
 }

@@ -18,6 +18,7 @@ type door struct {
 	came   chan accepted // by the network
 	once   sync.Once
 	closed chan struct{}
+	disk   *disk // what answers wait for; nil: nothing; set before it is opened
 }
 
 type accepted struct {
@@ -60,12 +61,23 @@ func (d *door) Accept() (net.Conn, error) {
 	<-d.open
 	select {
 	case conn := <-d.within:
-		return conn, nil
+		return d.settled(conn), nil
 	case a := <-d.came:
-		return a.conn, a.err
+		if a.err != nil {
+			return nil, a.err
+		}
+		return d.settled(a.conn), nil
 	case <-d.closed:
 		return nil, net.ErrClosed
 	}
+}
+
+// settled has a connection's answers wait for the disk.
+func (d *door) settled(conn net.Conn) net.Conn {
+	if d.disk == nil {
+		return conn
+	}
+	return settledConn{Conn: conn, disk: d.disk}
 }
 
 // Close lets nobody in any more.

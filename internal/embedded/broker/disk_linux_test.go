@@ -1,0 +1,210 @@
+package broker
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+)
+
+// Answers that come while files are being synced wait for the next round, all for the same one.
+func TestAnswersThatWaitTogetherAreSyncedTogether(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "broker")
+	file := filepath.Join(dir, "file")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		var syncs, answered atomic.Int32
+		release := make(chan struct{})
+		d, err := newDisk(dir, func(path string) error {
+			if path == file {
+				syncs.Add(1)
+				<-release
+			}
+			return nil
+		}, func(err error) { t.Error(err) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		write := func() {
+			if err := os.WriteFile(file, []byte("written"), 0o600); err != nil {
+				t.Error(err)
+			}
+		}
+		var all sync.WaitGroup
+		answer := func() {
+			if err := d.settle(); err != nil {
+				t.Error(err)
+			}
+			answered.Add(1)
+		}
+		write()
+		all.Go(answer)
+		synctest.Wait()
+		write()
+		for range 10 {
+			all.Go(answer)
+		}
+		synctest.Wait()
+		if syncs.Load() != 1 || answered.Load() != 0 {
+			t.Errorf("%d syncs, %d answers before the first sync has ended", syncs.Load(),
+				answered.Load())
+		}
+		release <- struct{}{}
+		synctest.Wait()
+		if syncs.Load() != 2 || answered.Load() != 1 {
+			t.Errorf("%d syncs, %d answers while the second is under way", syncs.Load(),
+				answered.Load())
+		}
+		release <- struct{}{}
+		all.Wait()
+		if err := d.settle(); err != nil {
+			t.Error(err)
+		}
+		if syncs.Load() != 2 {
+			t.Errorf("%d syncs of what was changed twice", syncs.Load())
+		}
+		if err := d.close(); err != nil {
+			t.Error(err)
+		}
+		if err := d.settle(); err == nil {
+			t.Error("answered after the end")
+		}
+	})
+}
+
+// A watcher reports what is there at first and each change, in folders that are made later, too,
+// and whatever may have changed once the kernel's queue has overflowed.
+func TestEachChangeIsSeen(t *testing.T) {
+	dir := t.TempDir()
+	path := func(names ...string) string { return filepath.Join(append([]string{dir}, names...)...) }
+	write := func(path, text string) {
+		t.Helper()
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(path("before"), "a")
+	w, err := watchFolder(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := w.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	seen := func(when string, want ...string) {
+		t.Helper()
+		changed, err := w.Changed()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range want {
+			if _, ok := changed[p]; !ok {
+				t.Errorf("%s: %s is not seen, only %v", when, p, changed)
+			}
+		}
+		if len(want) == 0 && len(changed) > 0 {
+			t.Errorf("%s: %v", when, changed)
+		}
+	}
+	seen("at first", dir, path("before"))
+	seen("nothing")
+	write(path("before"), "b")
+	seen("a write", path("before"))
+	if err := os.MkdirAll(path("new", "below"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	write(path("new", "below", "file"), "a")
+	seen("a new folder", dir, path("new"), path("new", "below"), path("new", "below", "file"))
+	write(path("new", "below", "file"), "b")
+	seen("a write there", path("new", "below", "file"))
+	if err := os.Rename(path("before"), path("new", "after")); err != nil {
+		t.Fatal(err)
+	}
+	seen("a rename", dir, path("new"), path("new", "after"))
+	if err := os.RemoveAll(path("new", "below")); err != nil {
+		t.Fatal(err)
+	}
+	seen("a removal", path("new"))
+	seen("nothing again")
+	for range 1 << 15 {
+		write(path("x"), "")
+		write(path("y"), "")
+	}
+	write(path("new", "after"), "c")
+	seen("an overflow", dir, path("new"), path("new", "after"), path("x"), path("y"))
+	seen("nothing at last")
+}
+
+// A folder may be a link to another disk; a link within it is not followed, so it is refused.
+func TestLinksToAndInAFolder(t *testing.T) {
+	dir, link := t.TempDir(), filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(dir, link); err != nil {
+		t.Fatal(err)
+	}
+	w, err := watchFolder(link)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Changed(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(link, "file"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	changed, err := w.Changed()
+	if _, ok := changed[filepath.Join(dir, "file")]; !ok || err != nil {
+		t.Errorf("changed: %v (%v)", changed, err)
+	}
+	if err := w.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := os.Symlink(t.TempDir(), filepath.Join(dir, "partitions")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := watchFolder(dir); !errors.Is(err, errors.ErrUnsupported) {
+		t.Errorf("watched beyond a link: %v", err)
+	}
+}
+
+// Once a sync has failed, nothing is answered any more: the kernel reports a failure once.
+func TestNothingIsAnsweredAfterAFailedSync(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "broker")
+	file := filepath.Join(dir, "file")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	broken := errors.New("broken")
+	var reported []error
+	fail := true
+	d, err := newDisk(dir, func(path string) error {
+		if path == file && fail {
+			fail = false
+			return broken
+		}
+		return nil
+	}, func(err error) { reported = append(reported, err) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		if err := d.settle(); !errors.Is(err, broken) {
+			t.Errorf("answered: %v", err)
+		}
+	}
+	if err := d.close(); !errors.Is(err, broken) {
+		t.Errorf("closed with %v", err)
+	}
+	if len(reported) != 1 || !errors.Is(reported[0], broken) {
+		t.Errorf("reported: %v", reported)
+	}
+}
