@@ -101,7 +101,7 @@ func (b *Broker) open(cfg Config) (err error) {
 			return err
 		}
 	}
-	if err := healIndexes(cfg.Dir); err != nil {
+	if err := errors.Join(healIndexes(cfg.Dir), healLogs(cfg.Dir)); err != nil {
 		return fmt.Errorf("broker: opening %s: %w", cfg.Dir, err)
 	}
 	if cfg.User != "" {

@@ -23,6 +23,7 @@ import (
 const (
 	entryBytes   = 15
 	entryVersion = 1
+	sumAt        = 1
 	flagAt       = 14
 	inTxn        = 1
 
@@ -34,6 +35,8 @@ const (
 	transactional     = 1 << 4
 	control           = 1 << 5
 )
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // healIndexes rewrites the indexes that do not match their segments.
 func healIndexes(dir string) error {
@@ -68,19 +71,23 @@ func healIndex(segment, index string) error {
 	return os.Rename(draft, index)
 }
 
-// sameFlags reports whether an index has an entry with the right flags for each batch.
-// kfake itself truncates excess entries.
+// sameFlags reports whether an index has a whole entry with the right flags for each batch: kfake
+// takes one that is not whole for one without flags. It truncates excess entries itself.
 func sameFlags(want, have []byte) bool {
 	if len(have) < len(want) {
 		return false
 	}
-	for at := flagAt; at < len(want); at += entryBytes {
-		if have[at] != want[at] {
+	for at := 0; at < len(want); at += entryBytes {
+		entry := have[at : at+entryBytes]
+		if entry[flagAt] != want[at+flagAt] || entry[sumAt] != sumOf(entry) {
 			return false
 		}
 	}
 	return true
 }
+
+// sumOf is the sum of an entry.
+func sumOf(entry []byte) byte { return byte(crc32.Checksum(entry[sumAt+1:], castagnoli)) }
 
 // indexOf builds the index of a segment. What follows its last whole batch was interrupted
 // by a kill.
@@ -120,6 +127,6 @@ func entryOf(header []byte) []byte {
 	if attributes&transactional != 0 && attributes&control == 0 {
 		entry[flagAt] = inTxn
 	}
-	entry[1] = byte(crc32.Checksum(entry[2:], crc32.MakeTable(crc32.Castagnoli)))
+	entry[sumAt] = sumOf(entry)
 	return entry
 }

@@ -23,7 +23,7 @@ import (
 )
 
 // platter is what a power cut leaves of a folder: each file as it was when it was synced last, and
-// of what was written since any part.
+// of what was written since any part, or zeros.
 type platter struct {
 	folder string
 	mu     sync.Mutex
@@ -73,8 +73,14 @@ func (p *platter) cut(t *testing.T, random *rand.Rand) string {
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil
 		}
-		if written := len(now) - len(left[path]); written > 0 && random.IntN(2) == 0 {
-			left[path] = now[:len(left[path])+random.IntN(written+1)]
+		if written := len(now) - len(left[path]); written > 0 {
+			some := random.IntN(written + 1)
+			switch random.IntN(3) {
+			case 0: // a part of it
+				left[path] = now[:len(left[path])+some]
+			case 1: // a file that became longer, without its new content
+				left[path] = append(slices.Clip(left[path]), make([]byte, some)...)
+			}
 		}
 		return err
 	})
@@ -141,9 +147,7 @@ func TestWhatIsAnsweredSurvivesAPowerCut(t *testing.T) {
 					t.Errorf("%s: %v", value, err)
 					return
 				}
-				var at kadm.Offsets
-				at.AddOffset(topic, 0, n, -1)
-				if err := admin.CommitAllOffsets(t.Context(), name, at); err != nil {
+				if err := commit(t.Context(), admin, name, n); err != nil {
 					t.Errorf("%s: %v", value, err)
 					return
 				}
@@ -166,35 +170,41 @@ func TestWhatIsAnsweredSurvivesAPowerCut(t *testing.T) {
 			}
 		}
 		mu.Lock()
-		want, at, not := slices.Clone(answered), maps.Clone(positions), aborted
+		want, at := slices.Clone(answered), maps.Clone(positions)
 		mu.Unlock()
-		addr := start(t, disk.cut(t, random))
-		got := committed(t, addr)
+		left := disk.cut(t, random)
+		addr := start(t, left)
+		values := committed(t, addr)
 		mu.Lock()
-		for _, value := range got {
-			if not[value] {
+		for _, value := range values {
+			if aborted[value] {
 				t.Errorf("%q was aborted, and is there", value)
 			}
 		}
 		mu.Unlock()
 		for _, value := range want {
-			if !slices.Contains(got, value) {
+			if !slices.Contains(values, value) {
 				t.Errorf("%q was committed, and is not there", value)
 			}
 		}
-		after := kadm.NewClient(newClient(t, addr))
 		for group, position := range at {
-			offsets, err := after.FetchOffsets(t.Context(), group)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if o, _ := offsets.Lookup(topic, 0); o.At < position {
-				t.Errorf("%s is at %d, and %d was answered", group, o.At, position)
+			if is := positionOf(t, addr, group); is < position {
+				t.Errorf("%s is at %d, and %d was answered", group, is, position)
 			}
 		}
+		// It works, and a kill takes nothing of what it has answered since.
 		again := newClient(t, addr, kgo.TransactionalID("task-0"), kgo.DefaultProduceTopic(topic))
-		if err := produce(t.Context(), again, "afterwards", kgo.TryCommit); err != nil {
+		err := errors.Join(produce(t.Context(), again, "afterwards", kgo.TryCommit),
+			commit(t.Context(), kadm.NewClient(again), "task-0", 1<<40))
+		if err != nil {
 			t.Errorf("after a power cut: %v", err)
+		}
+		addr = start(t, killed(t, left))
+		if !slices.Contains(committed(t, addr), "afterwards") {
+			t.Error("what was committed after a power cut is not there after a kill")
+		}
+		if is := positionOf(t, addr, "task-0"); is != 1<<40 {
+			t.Errorf("a position of after a power cut is %d after a kill", is)
 		}
 		if t.Failed() {
 			break
@@ -202,6 +212,24 @@ func TestWhatIsAnsweredSurvivesAPowerCut(t *testing.T) {
 	}
 	cancel()
 	producers.Wait()
+}
+
+// commit has a group be at a position.
+func commit(ctx context.Context, admin *kadm.Client, group string, position int64) error {
+	var at kadm.Offsets
+	at.AddOffset(topic, 0, position, -1)
+	return admin.CommitAllOffsets(ctx, group, at)
+}
+
+// positionOf returns where a group is.
+func positionOf(t *testing.T, addr, group string) int64 {
+	t.Helper()
+	offsets, err := kadm.NewClient(newClient(t, addr)).FetchOffsets(t.Context(), group)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o, _ := offsets.Lookup(topic, 0)
+	return o.At
 }
 
 // produce writes a transaction to two partitions.
@@ -252,5 +280,45 @@ func TestABrokerWhoseDiskFailsAnswersNothing(t *testing.T) {
 	b.Close()
 	if _, err := os.Stat(filepath.Join(dir, "closed-in-order")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("closed in order: %v", err)
+	}
+}
+
+// Half of an entry at the end of the log of groups or of producers, as a power cut may leave it,
+// does not hide those that are written afterwards.
+func TestABrokenEndOfALogHidesNothingThatFollows(t *testing.T) {
+	first := filepath.Join(t.TempDir(), "broker")
+	addr := start(t, first)
+	if _, err := kadm.NewClient(newClient(t, addr)).CreateTopics(t.Context(), 1, 1, nil, topic,
+		"other"); err != nil {
+		t.Fatal(err)
+	}
+	work := func(addr, value string, position int64) {
+		t.Helper()
+		c := newClient(t, addr, kgo.TransactionalID(value), kgo.DefaultProduceTopic(topic))
+		err := errors.Join(produce(t.Context(), c, value, kgo.TryCommit),
+			commit(t.Context(), kadm.NewClient(c), "group", position))
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	work(addr, "before", 1)
+	cut := killed(t, first)
+	for _, name := range []string{"groups.log", "pids.log"} {
+		path := filepath.Join(cut, name)
+		entries, err := os.ReadFile(path)
+		if err != nil || len(entries) < 30 {
+			t.Fatalf("%s: %d bytes (%v)", name, len(entries), err)
+		}
+		if err := os.WriteFile(path, append(entries, entries[:25]...), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	work(start(t, cut), "afterwards", 2)
+	addr = start(t, killed(t, cut))
+	if is := positionOf(t, addr, "group"); is != 2 {
+		t.Errorf("the group is at %d, and 2 was answered", is)
+	}
+	if got := committed(t, addr); !slices.Equal(got, []string{"before", "afterwards"}) {
+		t.Errorf("committed: %q", got)
 	}
 }
