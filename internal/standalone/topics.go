@@ -60,6 +60,7 @@ func startTopics(folder *runfile.Folder, logger *slog.Logger) (*Topics, error) {
 		Listen:   "127.0.0.1:0",
 		User:     logins.Kafka.User,
 		Password: logins.Kafka.Password,
+		Sync:     true, // closing it writes what a service had on the disk
 		Failed:   func(err error) { logger.Error("the broker of the data folder failed", "err", err) },
 		Logger:   logger,
 	})

@@ -16,6 +16,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
@@ -47,7 +48,9 @@ type Config struct {
 	// HoldFile is for tests: the file that names requests to hold (holds.go). Empty: none.
 	HoldFile string
 
-	syncPath func(path string) error // for tests; nil: by fsync
+	// For tests.
+	syncPath func(path string) error // nil: by fsync
+	settings map[string]string       // of kfake
 }
 
 // Broker is a running broker.
@@ -59,6 +62,8 @@ type Broker struct {
 	dir     string
 	login   []kgo.Opt // of our own clients
 	log     *logger
+	inOrder bool // the folder was closed in order
+	ends    ends // noted ends of partitions; used in hooks only
 
 	compactEvery time.Duration
 	compacted    time.Time
@@ -101,7 +106,7 @@ func (b *Broker) open(cfg Config) (err error) {
 			return err
 		}
 	}
-	if err := errors.Join(healIndexes(cfg.Dir), healLogs(cfg.Dir)); err != nil {
+	if err := b.heal(); err != nil {
 		return fmt.Errorf("broker: opening %s: %w", cfg.Dir, err)
 	}
 	if cfg.User != "" {
@@ -123,6 +128,19 @@ func (b *Broker) open(cfg Config) (err error) {
 	return nil
 }
 
+// heal mends what a kill or a power cut left of the folder. That it was closed in order is
+// forgotten first: kfake is about to delete what only a close in order writes.
+func (b *Broker) heal() (err error) {
+	b.inOrder = os.Remove(b.closedFile()) == nil
+	if err := errors.Join(b.syncNow(b.dir), healCompaction(b.dir)); err != nil {
+		return err
+	}
+	if b.ends, err = healEnds(b.dir); err != nil {
+		return err
+	}
+	return errors.Join(healIndexes(b.dir), healLogs(b.dir))
+}
+
 // openDisk has answers wait for the disk. Where folders cannot be watched, kfake syncs.
 func (b *Broker) openDisk(cfg Config) (err error) {
 	sync := cfg.syncPath
@@ -131,7 +149,8 @@ func (b *Broker) openDisk(cfg Config) (err error) {
 	}
 	b.disk, err = newDisk(cfg.Dir, sync, b.log.fail)
 	if errors.Is(err, errors.ErrUnsupported) {
-		cfg.Logger.Debug("the embedded broker syncs each file by itself", "why", err)
+		cfg.Logger.Warn("the embedded broker syncs each file by itself, which is slower, since the "+
+			"folder cannot be watched", "folder", cfg.Dir, "error", err)
 		return nil
 	}
 	if err != nil {
@@ -149,17 +168,19 @@ func (b *Broker) closeDisk() error {
 }
 
 func (b *Broker) options(cfg Config, door *door) []kfake.Opt {
+	settings := map[string]string{
+		"message.max.bytes":          strconv.Itoa(maxBatchBytes),
+		"log.cleaner.backoff.ms":     kfakeCompactsMillis,
+		"transaction.max.timeout.ms": strconv.FormatInt(longestTransaction.Milliseconds(), 10),
+	}
+	maps.Copy(settings, cfg.settings)
 	opts := []kfake.Opt{
 		kfake.NumBrokers(1),
 		kfake.ListenFn(oneListener(door)),
 		kfake.DataDir(cfg.Dir),
 		kfake.ClusterID("lumenhook"),
 		kfake.WithLogger(b.log),
-		kfake.BrokerConfigs(map[string]string{
-			"message.max.bytes":          strconv.Itoa(maxBatchBytes),
-			"log.cleaner.backoff.ms":     kfakeCompactsMillis,
-			"transaction.max.timeout.ms": strconv.FormatInt(longestTransaction.Milliseconds(), 10),
-		}),
+		kfake.BrokerConfigs(settings),
 	}
 	if cfg.User != "" {
 		opts = append(opts, kfake.EnableSASL(), kfake.Superuser(mechanism, cfg.User, cfg.Password))
@@ -180,7 +201,7 @@ func (b *Broker) makeReady(ctx context.Context, cfg Config) error {
 			return err
 		}
 	}
-	if os.Remove(b.closedFile()) == nil {
+	if b.inOrder {
 		return nil // after a clean shutdown the broker itself keeps open transactions
 	}
 	if err := b.endHangingTransactions(ctx); err != nil {
@@ -202,7 +223,9 @@ func (b *Broker) Close() {
 		return // what a close writes may be missing too: the next start checks by itself
 	}
 	// Without the file the next start only takes longer.
-	_ = os.WriteFile(b.closedFile(), nil, 0o600)
+	if os.WriteFile(b.closedFile(), nil, 0o600) == nil {
+		_ = b.syncNow(b.dir)
+	}
 }
 
 // oneListener passes the listener that we opened to the cluster's one broker, so that an
@@ -230,9 +253,10 @@ type logger struct {
 
 // Logf is called by the broker for each line of its log.
 func (l *logger) Logf(level kfake.LogLevel, format string, args ...any) {
-	switch text := fmt.Sprintf(format, args...); {
-	case level == kfake.LogLevelError ||
-		level == kfake.LogLevelWarn && strings.HasPrefix(text, "persist "):
+	text := fmt.Sprintf(format, args...)
+	unwritten := strings.HasPrefix(text, "persist ") || strings.HasPrefix(text, "rebuildSegments ")
+	switch {
+	case level == kfake.LogLevelError || level == kfake.LogLevelWarn && unwritten:
 		l.fail(errors.New(text))
 	case level == kfake.LogLevelWarn:
 		l.slog.Debug("embedded broker", "text", text)

@@ -8,11 +8,13 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/lumenhook/lumenhook/internal/embedded/broker"
@@ -73,6 +75,12 @@ func write(t *testing.T, addr, value string) *kgo.Client {
 // committed reads committed records up to the present end of the log.
 func committed(t *testing.T, addr string, opts ...kgo.Opt) []string {
 	t.Helper()
+	return committedOf(t, addr, topic, opts...)
+}
+
+// committedOf is committed of a topic with one partition.
+func committedOf(t *testing.T, addr, topic string, opts ...kgo.Opt) []string {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	c := newClient(t, addr, append(opts, kgo.KeepControlRecords(),
@@ -84,7 +92,12 @@ func committed(t *testing.T, addr string, opts ...kgo.Opt) []string {
 	}
 	end, _ := ends.Lookup(topic, 0)
 	var values []string
-	for next := int64(0); next < end.Offset; {
+	starts, err := kadm.NewClient(c).ListStartOffsets(ctx, topic)
+	if err != nil {
+		t.Fatal(err)
+	}
+	begin, _ := starts.Lookup(topic, 0)
+	for next := begin.Offset; next < end.Offset; {
 		fetches := c.PollFetches(ctx)
 		if err := fetches.Err(); err != nil {
 			t.Fatalf("read to offset %d of %d: %v", next, end.Offset, err)
@@ -191,4 +204,53 @@ func TestClientsWithinTheProcess(t *testing.T) {
 	if _, err := b.Dial(t.Context(), "tcp", b.Addr()); !errors.Is(err, syscall.ECONNREFUSED) {
 		t.Errorf("after the end: %v", err)
 	}
+}
+
+// commit has a group be at a position.
+func commit(ctx context.Context, admin *kadm.Client, group string, position int64) error {
+	var at kadm.Offsets
+	at.AddOffset(topic, 0, position, -1)
+	return admin.CommitAllOffsets(ctx, group, at)
+}
+
+// positionOf returns where a group is.
+func positionOf(t *testing.T, addr, group string) int64 {
+	t.Helper()
+	offsets, err := kadm.NewClient(newClient(t, addr)).FetchOffsets(t.Context(), group)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o, _ := offsets.Lookup(topic, 0)
+	return o.At
+}
+
+// empty deletes all records of a topic.
+func empty(ctx context.Context, admin *kadm.Client, topic string) error {
+	until, err := admin.ListEndOffsets(ctx, topic)
+	if err != nil {
+		return err
+	}
+	deleted, err := admin.DeleteRecords(ctx, until.Offsets())
+	if err != nil {
+		return err
+	}
+	if err := deleted.Error(); !errors.Is(err, kerr.OffsetOutOfRange) { // of another who deletes
+		return err
+	}
+	return nil
+}
+
+// produce writes a transaction to a log, a table and a topic that is emptied now and then.
+func produce(ctx context.Context, c *kgo.Client, value string, end kgo.TransactionEndTry) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	if err := c.BeginTransaction(); err != nil {
+		return err
+	}
+	err := c.ProduceSync(ctx, kgo.StringRecord(value),
+		&kgo.Record{Topic: "other", Value: []byte(value)},
+		&kgo.Record{
+			Topic: "table", Key: []byte(strings.Fields(value)[0]), Value: []byte(value),
+		}).FirstErr()
+	return errors.Join(err, c.EndTransaction(ctx, end))
 }

@@ -3,6 +3,8 @@ package broker
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -39,12 +41,14 @@ func (b *Broker) knowTopics(ctx context.Context) error {
 	return nil
 }
 
-func (b *Broker) knowCreated(r kmsg.Request) {
+func (b *Broker) knowCreated(r kmsg.Request) (names []string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, t := range r.(*kmsg.CreateTopicsRequest).Topics {
 		b.topics[t.Topic] = true
+		names = append(names, t.Topic)
 	}
+	return names
 }
 
 // compactWhenCalm compacts when it is due and no transaction is open; otherwise one of the
@@ -54,14 +58,23 @@ func (b *Broker) compactWhenCalm() {
 		return
 	}
 	b.mu.Lock()
-	defer b.mu.Unlock()
-	for name := range b.topics {
+	topics := slices.Collect(maps.Keys(b.topics))
+	b.mu.Unlock()
+	for _, name := range topics {
 		for _, p := range b.cluster.PartitionInfos(name) {
 			if p.LastStableOffset < p.HighWatermark {
 				return
 			}
 		}
 	}
-	b.cluster.Compact()
 	b.compacted = time.Now()
+	if err := b.noteEnds(topics...); err != nil {
+		b.log.fail(fmt.Errorf("noting where partitions end: %w", err))
+		return
+	}
+	if b.disk == nil {
+		b.compact()
+		return
+	}
+	b.disk.alone(b.compact)
 }

@@ -18,11 +18,14 @@ import (
 // SyncWrites syncs file by file within its loop, in which everybody waits for everybody's, and
 // does not look at errors.
 type disk struct {
+	dir   string // without links
 	watch watcher
 	sync  func(path string) error
 	fail  func(error) // called for each error
 	wake  chan struct{}
 	ended chan struct{}
+
+	files chan struct{} // has room for who syncs files or replaces them
 
 	mu     sync.Mutex
 	next   *round // the one that begins after the one under way; nil: nobody waits for one
@@ -50,16 +53,22 @@ const syncedAtOnce = 16
 // it may be in the page cache alone. If folders cannot be watched here, the error is
 // errors.ErrUnsupported.
 func newDisk(dir string, sync func(string) error, fail func(error)) (*disk, error) {
+	dir, err := filepath.EvalSymlinks(dir)
+	if err != nil {
+		return nil, err
+	}
 	watch, err := watchFolder(dir)
 	if err != nil {
 		return nil, err
 	}
 	d := &disk{
+		dir:   dir,
 		watch: watch,
 		sync:  sync,
 		fail:  fail,
 		wake:  make(chan struct{}, 1),
 		ended: make(chan struct{}),
+		files: make(chan struct{}, 1),
 	}
 	if err := sync(filepath.Dir(dir)); err != nil {
 		return nil, errors.Join(err, watch.Close())
@@ -117,7 +126,7 @@ func (d *disk) run() {
 		r.err = d.failed
 		d.mu.Unlock()
 		if r.err == nil {
-			r.err = d.syncChanged()
+			d.alone(func() { r.err = d.syncChanged() })
 		}
 		if r.err != nil {
 			d.giveUp(r.err)
@@ -140,6 +149,14 @@ func (d *disk) giveUp(err error) {
 	}
 }
 
+// alone calls work while no round looks at files.
+func (d *disk) alone(work func()) {
+	d.files <- struct{}{}
+	defer func() { <-d.files }()
+	work()
+}
+
+// syncChanged syncs what was changed. It is called alone.
 func (d *disk) syncChanged() error {
 	changed, err := d.watch.Changed()
 	if err != nil {
@@ -156,7 +173,28 @@ func (d *disk) syncChanged() error {
 			return err
 		})
 	}
-	return all.Wait()
+	if err := all.Wait(); err != nil {
+		return err
+	}
+	return d.keepLogs(changed)
+}
+
+// keepLogs gives logs that were replaced, and are on the disk now, their second name (logs.go).
+func (d *disk) keepLogs(changed map[string]struct{}) error {
+	for _, log := range []string{groupsLog, producersLog} {
+		path := filepath.Join(d.dir, log)
+		if _, is := changed[path]; !is {
+			continue
+		}
+		replaced, err := keepLog(path)
+		if err == nil && replaced {
+			err = d.sync(d.dir)
+		}
+		if err != nil {
+			return fmt.Errorf("the log %s: %w", path, err)
+		}
+	}
+	return nil
 }
 
 // syncPath syncs a file or a folder.

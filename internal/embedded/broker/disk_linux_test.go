@@ -68,6 +68,18 @@ func TestAnswersThatWaitTogetherAreSyncedTogether(t *testing.T) {
 		if syncs.Load() != 2 {
 			t.Errorf("%d syncs of what was changed twice", syncs.Load())
 		}
+		replaced := make(chan struct{})
+		all.Go(func() { d.alone(func() { <-replaced }) })
+		synctest.Wait()
+		write()
+		all.Go(answer)
+		synctest.Wait()
+		if syncs.Load() != 2 || answered.Load() != 11 {
+			t.Errorf("%d syncs, %d answers while files are replaced", syncs.Load(), answered.Load())
+		}
+		close(replaced)
+		release <- struct{}{}
+		all.Wait()
 		if err := d.close(); err != nil {
 			t.Error(err)
 		}
@@ -148,27 +160,33 @@ func TestLinksToAndInAFolder(t *testing.T) {
 	if err := os.Symlink(dir, link); err != nil {
 		t.Fatal(err)
 	}
-	w, err := watchFolder(link)
-	if err != nil {
-		t.Fatal(err)
+	var mu sync.Mutex
+	synced := make(map[string]bool)
+	open := func() (*disk, error) {
+		return newDisk(link, func(path string) error {
+			mu.Lock()
+			defer mu.Unlock()
+			synced[path] = true
+			return nil
+		}, func(err error) { t.Error(err) })
 	}
-	if _, err := w.Changed(); err != nil {
+	d, err := open()
+	if err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(filepath.Join(link, "file"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	changed, err := w.Changed()
-	if _, ok := changed[filepath.Join(dir, "file")]; !ok || err != nil {
-		t.Errorf("changed: %v (%v)", changed, err)
-	}
-	if err := w.Close(); err != nil {
+	if err := errors.Join(d.settle(), d.close()); err != nil {
 		t.Error(err)
+	}
+	if !synced[filepath.Join(dir, "file")] {
+		t.Errorf("synced: %v", synced)
 	}
 	if err := os.Symlink(t.TempDir(), filepath.Join(dir, "partitions")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := watchFolder(dir); !errors.Is(err, errors.ErrUnsupported) {
+	if _, err := open(); !errors.Is(err, errors.ErrUnsupported) {
 		t.Errorf("watched beyond a link: %v", err)
 	}
 }

@@ -2,3 +2,6 @@ package broker
 
 // SyncBy has paths synced by another function.
 func (c *Config) SyncBy(sync func(path string) error) { c.syncPath = sync }
+
+// Set has kfake use settings of its own.
+func (c *Config) Set(settings map[string]string) { c.settings = settings }

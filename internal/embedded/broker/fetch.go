@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"fmt"
 	"math"
 	"strconv"
 
@@ -48,10 +49,12 @@ func (b *Broker) hook(kind kmsg.Key, look func(kmsg.Request) kmsg.Response) {
 	})
 }
 
-// hooks makes kfake respect the limits above, and compact when possible.
+// hooks makes kfake respect the limits above, and compact when possible, and notes where partitions
+// end.
 func (b *Broker) hooks() {
 	b.hook(kmsg.Fetch, b.boundFetch)
 	b.hook(kmsg.CreateTopics, b.boundCreated)
+	b.hook(kmsg.DeleteRecords, b.noteDeleted)
 	b.hook(kmsg.AlterConfigs, boundAltered)
 	b.hook(kmsg.IncrementalAlterConfigs, boundAlteredOne)
 }
@@ -100,7 +103,9 @@ func boundBatches(name string, value *string) *string {
 }
 
 func (b *Broker) boundCreated(r kmsg.Request) kmsg.Response {
-	b.knowCreated(r)
+	if err := b.forgetEnds(b.knowCreated(r)...); err != nil {
+		b.log.fail(fmt.Errorf("forgetting where partitions of other topics ended: %w", err))
+	}
 	for _, t := range r.(*kmsg.CreateTopicsRequest).Topics {
 		for i := range t.Configs {
 			t.Configs[i].Value = boundBatches(t.Configs[i].Name, t.Configs[i].Value)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -30,8 +29,10 @@ const (
 	// Offsets in the header of a batch, and bits of its attributes.
 	batchLengthAt     = 8
 	batchEpochAt      = 12
+	batchSumAt        = 17
 	batchAttributesAt = 21
-	batchHeaderBytes  = 23
+	batchLastDeltaAt  = 23
+	batchHeaderBytes  = 27
 	transactional     = 1 << 4
 	control           = 1 << 5
 )
@@ -89,33 +90,15 @@ func sameFlags(want, have []byte) bool {
 // sumOf is the sum of an entry.
 func sumOf(entry []byte) byte { return byte(crc32.Checksum(entry[sumAt+1:], castagnoli)) }
 
-// indexOf builds the index of a segment. What follows its last whole batch was interrupted
-// by a kill.
+// indexOf builds the index of a segment.
 func indexOf(segment string) (index []byte, err error) {
 	file, err := os.Open(segment)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
-	info, err := file.Stat()
-	if err != nil {
-		return nil, err
-	}
-	header := make([]byte, batchHeaderBytes)
-	for at := int64(0); ; {
-		_, err := file.ReadAt(header, at)
-		if errors.Is(err, io.EOF) {
-			return index, nil
-		}
-		if err != nil {
-			return nil, err
-		}
-		length := int64(binary.BigEndian.Uint32(header[batchLengthAt:]))
-		if at += batchEpochAt + length; at > info.Size() {
-			return index, nil
-		}
-		index = append(index, entryOf(header)...)
-	}
+	err = eachBatch(file, func(header []byte) { index = append(index, entryOf(header)...) })
+	return index, err
 }
 
 func entryOf(header []byte) []byte {

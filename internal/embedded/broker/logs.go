@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -21,15 +22,63 @@ const (
 	logVersionBytes = 2
 )
 
-// healLogs cuts both logs to their whole entries.
+// From time to time, and at its end, kfake writes a log anew and renames it into place. With Sync a
+// power cut may leave the name of the new one and not its content. So each log has a second name
+// (.kept), which is given to a new one when that is on the disk, before anything is answered
+// (disk.keepLogs). A start that finds two files under the two names takes the kept one: nothing was
+// answered since it was replaced.
+const (
+	groupsLog    = "groups.log"
+	producersLog = "pids.log"
+	keptSuffix   = ".kept"
+)
+
+// healLogs brings both logs back if need be, and cuts them to their whole entries.
 func healLogs(dir string) error {
-	for _, name := range []string{"groups.log", "pids.log"} {
+	for _, name := range []string{groupsLog, producersLog} {
 		path := filepath.Join(dir, name)
-		if err := healLog(path); err != nil {
+		if err := errors.Join(bringLogBack(path), healLog(path)); err != nil {
 			return fmt.Errorf("the log %s: %w", path, err)
 		}
 	}
 	return nil
+}
+
+// bringLogBack renames the kept log into place, unless that is the beginning of the one there, as
+// of a folder that was copied. Afterwards there is no kept one: without Sync nobody cares for it.
+func bringLogBack(path string) error {
+	kept, err := os.ReadFile(path + keptSuffix)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	log, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	if bytes.HasPrefix(log, kept) {
+		return os.Remove(path + keptSuffix)
+	}
+	return os.Rename(path+keptSuffix, path)
+}
+
+// keepLog gives a log its second name, if that is not its own already.
+func keepLog(path string) (replaced bool, err error) {
+	is, err := os.Stat(path)
+	if err != nil {
+		return false, err
+	}
+	kept, err := os.Stat(path + keptSuffix)
+	if err == nil && os.SameFile(is, kept) {
+		return false, nil
+	}
+	draft := path + keptSuffix + ".draft"
+	if err := os.Remove(draft); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return false, err
+	}
+	return true, errors.Join(os.Link(path, draft), os.Rename(draft, path+keptSuffix))
 }
 
 func healLog(path string) error {

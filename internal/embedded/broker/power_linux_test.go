@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"log/slog"
 	"maps"
@@ -13,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -22,97 +24,177 @@ import (
 	"github.com/lumenhook/lumenhook/internal/embedded/broker"
 )
 
-// platter is what a power cut leaves of a folder: each file as it was when it was synced last, and
-// of what was written since any part, or zeros.
+// platter is what a power cut leaves of a folder: of each file what it had when it was synced last
+// and any part of what was written since, or zeros; and of each name either the file that it named
+// when its folder was synced last, or the one that it names now.
 type platter struct {
 	folder string
 	mu     sync.Mutex
-	synced map[string][]byte // by path
+	names  map[uint64]map[string]inode // synced, by the numbers of folders
+	files  map[uint64][]byte           // synced, by number
+	open   []*os.File                  // so that no number is given again
 }
 
-// sync notes a file as it is, and of a folder which names it has no more.
-func (p *platter) sync(path string) error {
-	info, err := os.Stat(path)
-	if err != nil {
-		return err
+type inode struct {
+	number uint64
+	folder bool
+}
+
+func newPlatter(t *testing.T, folder string) *platter {
+	p := &platter{
+		folder: folder,
+		names:  make(map[uint64]map[string]inode),
+		files:  make(map[uint64][]byte),
 	}
-	if info.IsDir() {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		for known := range p.synced {
-			if _, err := os.Lstat(known); filepath.Dir(known) == path && err != nil {
-				delete(p.synced, known)
-			}
+	t.Cleanup(func() {
+		for _, file := range p.open {
+			_ = file.Close()
 		}
-		return nil
-	}
-	content, err := os.ReadFile(path)
+	})
+	return p
+}
+
+func inodeOf(info os.FileInfo) inode {
+	return inode{info.Sys().(*syscall.Stat_t).Ino, info.IsDir()}
+}
+
+// sync notes a file's content, or the names in a folder.
+func (p *platter) sync(path string) (err error) {
+	file, err := os.Open(path)
 	if err != nil {
 		return err
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.synced[path] = content
-	return nil
+	info, err := file.Stat()
+	if err != nil {
+		return errors.Join(err, file.Close())
+	}
+	is := inodeOf(info)
+	if p.names[is.number] == nil && p.files[is.number] == nil {
+		p.open = append(p.open, file)
+	} else {
+		defer func() { err = errors.Join(err, file.Close()) }()
+	}
+	if is.folder {
+		p.names[is.number], err = namesIn(file)
+		return err
+	}
+	p.files[is.number], err = io.ReadAll(file)
+	return err
+}
+
+func namesIn(folder *os.File) (map[string]inode, error) {
+	entries, err := folder.ReadDir(-1)
+	names := make(map[string]inode)
+	for _, entry := range entries {
+		if info, err := entry.Info(); err == nil {
+			names[entry.Name()] = inodeOf(info)
+		}
+	}
+	return names, err
 }
 
 // cut returns a folder with what a power cut leaves.
 func (p *platter) cut(t *testing.T, random *rand.Rand) string {
 	t.Helper()
 	p.mu.Lock()
-	left := make(map[string][]byte)
-	for path, content := range p.synced {
-		left[path] = content
-	}
-	p.mu.Unlock()
-	err := filepath.WalkDir(p.folder, func(path string, entry fs.DirEntry, err error) error {
-		if errors.Is(err, fs.ErrNotExist) || err == nil && entry.IsDir() {
-			return nil
+	defer p.mu.Unlock()
+	now, written := make(map[uint64]map[string]inode), make(map[uint64][]byte)
+	var root uint64
+	err := filepath.WalkDir(p.folder, func(path string, _ fs.DirEntry, _ error) error {
+		file, err := os.Open(path)
+		if err != nil {
+			return nil // deleted meanwhile
 		}
-		now, err := os.ReadFile(path)
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil
+		defer func() { _ = file.Close() }()
+		info, err := file.Stat()
+		if err != nil {
+			return err
 		}
-		if written := len(now) - len(left[path]); written > 0 {
-			some := random.IntN(written + 1)
-			switch random.IntN(3) {
-			case 0: // a part of it
-				left[path] = now[:len(left[path])+some]
-			case 1: // a file that became longer, without its new content
-				left[path] = append(slices.Clip(left[path]), make([]byte, some)...)
-			}
+		is := inodeOf(info)
+		switch {
+		case path == p.folder:
+			root = is.number
+			fallthrough
+		case is.folder:
+			now[is.number], err = namesIn(file)
+		default:
+			written[is.number], err = io.ReadAll(file)
 		}
 		return err
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	folder := filepath.Join(t.TempDir(), "broker")
-	for path, content := range left {
-		to := filepath.Join(folder, strings.TrimPrefix(path, p.folder))
-		if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
+	left := make(map[uint64][]byte)
+	contentOf := func(number uint64) []byte {
+		if content, known := left[number]; known {
+			return content
+		}
+		content := p.files[number]
+		if more := len(written[number]) - len(content); more > 0 {
+			some := random.IntN(more + 1)
+			switch random.IntN(3) {
+			case 0: // a part of it
+				content = written[number][:len(content)+some]
+			case 1: // a file that became longer, without its new content
+				content = append(slices.Clip(content), make([]byte, some)...)
+			}
+		}
+		left[number] = content
+		return content
+	}
+	var lay func(number uint64, to string)
+	lay = func(number uint64, to string) {
+		if err := os.MkdirAll(to, 0o700); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(to, content, 0o600); err != nil {
-			t.Fatal(err)
+		was, is := p.names[number], now[number]
+		if is == nil {
+			is = was // it has no name any more
+		}
+		names := maps.Clone(is)
+		maps.Copy(names, was)
+		for _, name := range slices.Sorted(maps.Keys(names)) {
+			from := was
+			if random.IntN(2) == 0 {
+				from = is
+			}
+			named, exists := from[name]
+			switch path := filepath.Join(to, name); {
+			case !exists:
+			case named.folder:
+				lay(named.number, path)
+			default:
+				if err := os.WriteFile(path, contentOf(named.number), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
 		}
 	}
+	folder := filepath.Join(t.TempDir(), "broker")
+	lay(root, folder)
 	return folder
 }
 
 // Whatever the broker has answered is there after a power cut at any moment: records, ends of
-// transactions, and positions of groups.
+// transactions and of partitions, and positions of groups; while logs and a table are compacted,
+// segments are begun, and records deleted.
 func TestWhatIsAnsweredSurvivesAPowerCut(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "broker")
-	disk := &platter{folder: dir, synced: make(map[string][]byte)}
+	disk := newPlatter(t, dir)
 	cfg := broker.Config{
 		Dir:    dir,
 		Listen: "127.0.0.1:0",
 		Sync:   true,
 		Failed: func(err error) { t.Error(err) },
 		Logger: slog.New(slog.DiscardHandler),
+
+		CompactEvery: 20 * time.Millisecond,
 	}
 	cfg.SyncBy(disk.sync)
+	cfg.Set(map[string]string{"state.log.compact.bytes": "4096", "log.segment.bytes": "16384"})
 	b, err := broker.Start(cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -120,6 +202,10 @@ func TestWhatIsAnsweredSurvivesAPowerCut(t *testing.T) {
 	t.Cleanup(b.Close)
 	admin := kadm.NewClient(newClient(t, b.Addr()))
 	if _, err := admin.CreateTopics(t.Context(), 1, 1, nil, topic, "other"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := admin.CreateTopic(t.Context(), 1, 1,
+		map[string]*string{"cleanup.policy": kadm.StringPtr("compact")}, "table"); err != nil {
 		t.Fatal(err)
 	}
 
@@ -147,7 +233,11 @@ func TestWhatIsAnsweredSurvivesAPowerCut(t *testing.T) {
 					t.Errorf("%s: %v", value, err)
 					return
 				}
-				if err := commit(t.Context(), admin, name, n); err != nil {
+				err := commit(t.Context(), admin, name, n)
+				if n%10 == 0 {
+					err = errors.Join(err, empty(t.Context(), admin, "other"))
+				}
+				if err != nil {
 					t.Errorf("%s: %v", value, err)
 					return
 				}
@@ -172,6 +262,10 @@ func TestWhatIsAnsweredSurvivesAPowerCut(t *testing.T) {
 		mu.Lock()
 		want, at := slices.Clone(answered), maps.Clone(positions)
 		mu.Unlock()
+		until, err := admin.ListEndOffsets(t.Context(), topic, "other", "table")
+		if err != nil {
+			t.Fatal(err)
+		}
 		left := disk.cut(t, random)
 		addr := start(t, left)
 		values := committed(t, addr)
@@ -187,14 +281,32 @@ func TestWhatIsAnsweredSurvivesAPowerCut(t *testing.T) {
 				t.Errorf("%q was committed, and is not there", value)
 			}
 		}
+		after, err := kadm.NewClient(newClient(t, addr)).ListEndOffsets(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		until.Each(func(was kadm.ListedOffset) {
+			if is, _ := after.Lookup(was.Topic, was.Partition); is.Offset < was.Offset {
+				t.Errorf("%s ends at %d, and %d was answered", was.Topic, is.Offset, was.Offset)
+			}
+		})
+		table := committedOf(t, addr, "table")
 		for group, position := range at {
+			last := func(value string) bool {
+				var n int64
+				_, err := fmt.Sscanf(value, group+" %d", &n)
+				return err == nil && (n == position || n == position-1 && position%4 == 0 || n > position)
+			}
+			if position > 1 && !slices.ContainsFunc(table, last) {
+				t.Errorf("the table has not %d of %s, only %q", position, group, table)
+			}
 			if is := positionOf(t, addr, group); is < position {
 				t.Errorf("%s is at %d, and %d was answered", group, is, position)
 			}
 		}
 		// It works, and a kill takes nothing of what it has answered since.
 		again := newClient(t, addr, kgo.TransactionalID("task-0"), kgo.DefaultProduceTopic(topic))
-		err := errors.Join(produce(t.Context(), again, "afterwards", kgo.TryCommit),
+		err = errors.Join(produce(t.Context(), again, "afterwards", kgo.TryCommit),
 			commit(t.Context(), kadm.NewClient(again), "task-0", 1<<40))
 		if err != nil {
 			t.Errorf("after a power cut: %v", err)
@@ -212,36 +324,6 @@ func TestWhatIsAnsweredSurvivesAPowerCut(t *testing.T) {
 	}
 	cancel()
 	producers.Wait()
-}
-
-// commit has a group be at a position.
-func commit(ctx context.Context, admin *kadm.Client, group string, position int64) error {
-	var at kadm.Offsets
-	at.AddOffset(topic, 0, position, -1)
-	return admin.CommitAllOffsets(ctx, group, at)
-}
-
-// positionOf returns where a group is.
-func positionOf(t *testing.T, addr, group string) int64 {
-	t.Helper()
-	offsets, err := kadm.NewClient(newClient(t, addr)).FetchOffsets(t.Context(), group)
-	if err != nil {
-		t.Fatal(err)
-	}
-	o, _ := offsets.Lookup(topic, 0)
-	return o.At
-}
-
-// produce writes a transaction to two partitions.
-func produce(ctx context.Context, c *kgo.Client, value string, end kgo.TransactionEndTry) error {
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
-	defer cancel()
-	if err := c.BeginTransaction(); err != nil {
-		return err
-	}
-	err := c.ProduceSync(ctx, kgo.StringRecord(value),
-		&kgo.Record{Topic: "other", Value: []byte(value)}).FirstErr()
-	return errors.Join(err, c.EndTransaction(ctx, end))
 }
 
 // A broker whose disk fails answers nothing more, says so, and is not closed in order.
@@ -280,45 +362,5 @@ func TestABrokerWhoseDiskFailsAnswersNothing(t *testing.T) {
 	b.Close()
 	if _, err := os.Stat(filepath.Join(dir, "closed-in-order")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("closed in order: %v", err)
-	}
-}
-
-// Half of an entry at the end of the log of groups or of producers, as a power cut may leave it,
-// does not hide those that are written afterwards.
-func TestABrokenEndOfALogHidesNothingThatFollows(t *testing.T) {
-	first := filepath.Join(t.TempDir(), "broker")
-	addr := start(t, first)
-	if _, err := kadm.NewClient(newClient(t, addr)).CreateTopics(t.Context(), 1, 1, nil, topic,
-		"other"); err != nil {
-		t.Fatal(err)
-	}
-	work := func(addr, value string, position int64) {
-		t.Helper()
-		c := newClient(t, addr, kgo.TransactionalID(value), kgo.DefaultProduceTopic(topic))
-		err := errors.Join(produce(t.Context(), c, value, kgo.TryCommit),
-			commit(t.Context(), kadm.NewClient(c), "group", position))
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	work(addr, "before", 1)
-	cut := killed(t, first)
-	for _, name := range []string{"groups.log", "pids.log"} {
-		path := filepath.Join(cut, name)
-		entries, err := os.ReadFile(path)
-		if err != nil || len(entries) < 30 {
-			t.Fatalf("%s: %d bytes (%v)", name, len(entries), err)
-		}
-		if err := os.WriteFile(path, append(entries, entries[:25]...), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	work(start(t, cut), "afterwards", 2)
-	addr = start(t, killed(t, cut))
-	if is := positionOf(t, addr, "group"); is != 2 {
-		t.Errorf("the group is at %d, and 2 was answered", is)
-	}
-	if got := committed(t, addr); !slices.Equal(got, []string{"before", "afterwards"}) {
-		t.Errorf("committed: %q", got)
 	}
 }

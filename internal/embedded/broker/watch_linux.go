@@ -33,10 +33,6 @@ var errLink = errors.New("a symbolic link")
 // watchFolder watches a folder and those below, and fails by errors.ErrUnsupported where the kernel
 // does not allow it.
 func watchFolder(root string) (watcher, error) {
-	root, err := filepath.EvalSymlinks(root)
-	if err != nil {
-		return nil, err
-	}
 	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
 	if err != nil {
 		return nil, errors.Join(errors.ErrUnsupported, os.NewSyscallError("inotify_init1", err))

@@ -1,0 +1,48 @@
+package broker_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// A compaction that is cut short loses nothing of what was there before.
+func TestWhatACompactionThatWasCutShortTookComesBack(t *testing.T) {
+	first := filepath.Join(t.TempDir(), "broker")
+	addr := start(t, first)
+	if _, err := kadm.NewClient(newClient(t, addr)).CreateTopics(t.Context(), 1, 1, nil, topic,
+		"other", "table"); err != nil {
+		t.Fatal(err)
+	}
+	c := newClient(t, addr, kgo.TransactionalID("task"), kgo.DefaultProduceTopic(topic))
+	if err := produce(t.Context(), c, "kept 1", kgo.TryCommit); err != nil {
+		t.Fatal(err)
+	}
+	cut := killed(t, first)
+	partitions, before := filepath.Join(cut, "partitions"), filepath.Join(cut, "before-compaction")
+	if err := os.CopyFS(before, os.DirFS(partitions)); err != nil {
+		t.Fatal(err)
+	}
+	// Of one partition nothing is left, of another a part of what was to come.
+	err := errors.Join(
+		os.Remove(filepath.Join(partitions, topic+"-0", "0.dat")),
+		os.Truncate(filepath.Join(partitions, "table-0", "0.dat"), 10),
+		os.WriteFile(filepath.Join(partitions, "table-0", "1.dat"), []byte("new"), 0o600))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // and by the next start, too
+		addr = start(t, cut)
+		for _, topic := range []string{topic, "table"} {
+			if got := committedOf(t, addr, topic); !slices.Equal(got, []string{"kept 1"}) {
+				t.Errorf("%s: %q", topic, got)
+			}
+		}
+		cut = killed(t, cut)
+	}
+}

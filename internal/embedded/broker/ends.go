@@ -1,0 +1,225 @@
+package broker
+
+import (
+	"cmp"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"maps"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// kfake knows where a partition ends by its last batch. Where that is deleted, by retention or a
+// DeleteRecords, the next start has the partition end earlier, and gives offsets again that its
+// readers have passed: they never see those records. So the ends are noted before anything is
+// deleted, and a partition that a start finds shorter gets a marker before its end, of no producer,
+// which readers pass over.
+const endsFile = "ends.json"
+
+// ends are those of partitions, by the names of their folders.
+type ends map[string]int64
+
+func folderOf(topic string, partition int32) string {
+	return fmt.Sprintf("%s-%d", url.PathEscape(topic), partition)
+}
+
+// noteEnds notes the ends of topics' partitions.
+func (b *Broker) noteEnds(topics ...string) error {
+	changed := false
+	for _, topic := range topics {
+		for _, p := range b.cluster.PartitionInfos(topic) {
+			folder := folderOf(topic, p.Partition)
+			if p.HighWatermark > b.ends[folder] {
+				b.ends[folder], changed = p.HighWatermark, true
+			}
+		}
+	}
+	if !changed {
+		return nil
+	}
+	return b.writeEnds()
+}
+
+// forgetEnds is for topics that are made, perhaps in place of ones that were deleted.
+func (b *Broker) forgetEnds(topics ...string) error {
+	known := len(b.ends)
+	for _, topic := range topics {
+		if len(b.cluster.PartitionInfos(topic)) > 0 {
+			continue // it exists: nothing will be made
+		}
+		maps.DeleteFunc(b.ends, func(folder string, _ int64) bool {
+			return folder[:strings.LastIndex(folder, "-")] == url.PathEscape(topic)
+		})
+	}
+	if len(b.ends) == known {
+		return nil
+	}
+	return b.writeEnds()
+}
+
+func (b *Broker) writeEnds() error {
+	content, err := json.Marshal(b.ends)
+	if err != nil {
+		return err
+	}
+	path := filepath.Join(b.dir, endsFile)
+	draft := path + ".draft"
+	if err := os.WriteFile(draft, content, 0o600); err != nil {
+		return err
+	}
+	if err := b.syncNow(draft); err != nil {
+		return err
+	}
+	return errors.Join(os.Rename(draft, path), b.syncNow(b.dir))
+}
+
+// syncNow syncs a path if answers wait for the disk.
+func (b *Broker) syncNow(path string) error {
+	if b.disk == nil {
+		return nil
+	}
+	return b.disk.sync(path)
+}
+
+// noteDeleted notes the ends of partitions that a request may empty.
+func (b *Broker) noteDeleted(r kmsg.Request) kmsg.Response {
+	var topics []string
+	for _, t := range r.(*kmsg.DeleteRecordsRequest).Topics {
+		infos := b.cluster.PartitionInfos(t.Topic)
+		for _, p := range t.Partitions {
+			if int(p.Partition) < len(infos) && (p.Offset < 0 ||
+				p.Offset >= infos[max(p.Partition, 0)].HighWatermark) {
+				topics = append(topics, t.Topic)
+				break
+			}
+		}
+	}
+	if err := b.noteEnds(topics...); err != nil {
+		b.log.fail(fmt.Errorf("noting where partitions end: %w", err))
+	}
+	return nil
+}
+
+// healEnds reads the noted ends, and has partitions that are shorter end there.
+func healEnds(dir string) (ends, error) {
+	noted := make(ends)
+	content, err := os.ReadFile(filepath.Join(dir, endsFile))
+	if errors.Is(err, os.ErrNotExist) {
+		return noted, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := json.Unmarshal(content, &noted); err != nil {
+		return nil, fmt.Errorf("%s: %w", endsFile, err)
+	}
+	for _, folder := range slices.Sorted(maps.Keys(noted)) {
+		if err := healEnd(filepath.Join(dir, "partitions", folder), noted[folder]); err != nil {
+			return nil, fmt.Errorf("the end of %s: %w", folder, err)
+		}
+	}
+	return noted, nil
+}
+
+func healEnd(folder string, noted int64) error {
+	segments, err := filepath.Glob(filepath.Join(folder, "*.dat"))
+	if err != nil {
+		return err
+	}
+	base := func(segment string) int64 {
+		number, _ := strconv.ParseInt(strings.TrimSuffix(filepath.Base(segment), ".dat"), 10, 64)
+		return number
+	}
+	slices.SortFunc(segments, func(a, b string) int { return cmp.Compare(base(a), base(b)) })
+	end := int64(0)
+	for _, segment := range segments {
+		to, err := endOf(segment)
+		if err != nil {
+			return err
+		}
+		end = max(end, to)
+	}
+	if end >= noted {
+		return nil
+	}
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		return err
+	}
+	// A segment of its own: whatever may be broken at the end of another stays as it is.
+	return os.WriteFile(filepath.Join(folder, strconv.FormatInt(noted-1, 10)+".dat"),
+		markerBatch(noted-1), 0o600)
+}
+
+// markerBatch is the marker that ends a transaction of nobody.
+func markerBatch(offset int64) []byte {
+	const version, commit, ofValue = 0, 1, 6 // KIP-98: key and value of a marker
+	key := binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint16(nil, version), commit)
+	record := kmsg.Record{Key: key, Value: make([]byte, ofValue)}
+	record.Length = int32(len(record.AppendTo(nil)) - 1) // without the length itself, of one byte
+	now := time.Now().UnixMilli()
+	batch := kmsg.RecordBatch{
+		FirstOffset:    offset,
+		Magic:          2,
+		Attributes:     transactional | control,
+		FirstTimestamp: now,
+		MaxTimestamp:   now,
+		ProducerID:     -1,
+		ProducerEpoch:  -1,
+		FirstSequence:  -1,
+		NumRecords:     1,
+		Records:        record.AppendTo(nil),
+	}
+	raw := batch.AppendTo(nil)
+	binary.BigEndian.PutUint32(raw[batchLengthAt:], uint32(len(raw)-batchEpochAt))
+	binary.BigEndian.PutUint32(raw[batchSumAt:], crc32.Checksum(raw[batchAttributesAt:], castagnoli))
+	return raw
+}
+
+// endOf returns the offset behind the last whole batch of a segment, 0 if it has none.
+func endOf(segment string) (end int64, err error) {
+	file, err := os.Open(segment)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	err = eachBatch(file, func(header []byte) {
+		end = int64(binary.BigEndian.Uint64(header)) + 1 +
+			int64(binary.BigEndian.Uint32(header[batchLastDeltaAt:]))
+	})
+	return end, err
+}
+
+// eachBatch calls take with the header of each whole batch of a segment. What follows the last
+// one was interrupted by a kill.
+func eachBatch(segment *os.File, take func(header []byte)) error {
+	info, err := segment.Stat()
+	if err != nil {
+		return err
+	}
+	header := make([]byte, batchHeaderBytes)
+	for at := int64(0); ; {
+		_, err := segment.ReadAt(header, at)
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		length := int64(binary.BigEndian.Uint32(header[batchLengthAt:]))
+		if at += batchEpochAt + length; length == 0 || at > info.Size() {
+			return nil
+		}
+		take(header)
+	}
+}
