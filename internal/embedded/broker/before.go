@@ -5,7 +5,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
+	"slices"
+	"syscall"
 )
 
 // kfake compacts a partition by deleting its files and writing new ones. What is cut short there
@@ -21,43 +22,65 @@ const (
 
 // compact compacts all topics and applies their retention.
 func (b *Broker) compact() {
-	if err := b.keepBefore(); err != nil {
-		b.log.slog.Warn("the embedded broker could not compact its topics; it tries again",
+	draft := filepath.Join(b.dir, beforeDraft)
+	switch err := b.linkBefore(draft); {
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		b.log.slog.Warn("the embedded broker has no space to compact its topics; it tries again",
 			"error", err, "after", b.compactEvery)
 		return
+	case err != nil: // a file system without links: as kfake does it
+		b.log.slog.Warn("the embedded broker compacts its topics without a second name for their "+
+			"files: a cut meanwhile would lose them", "error", err)
+		b.cluster.Compact()
+		return
 	}
-	b.cluster.Compact()
-	if err := b.dropBefore(); err != nil {
-		b.log.fail(fmt.Errorf("compacting: %w", err))
+	if err := b.compactBeside(draft); err != nil {
+		b.giveUp(fmt.Errorf("compacting: %w", err))
 	}
 }
 
-// keepBefore links all files of partitions into the folder.
-func (b *Broker) keepBefore() error {
-	draft := filepath.Join(b.dir, beforeDraft)
+// linkBefore links all files of partitions into the draft of the folder.
+func (b *Broker) linkBefore(draft string) error {
 	if err := os.RemoveAll(draft); err != nil {
 		return err
 	}
 	err := linkPartitions(filepath.Join(b.dir, "partitions"), draft)
 	if err != nil {
-		return errors.Join(err, os.RemoveAll(draft))
+		err = errors.Join(err, os.RemoveAll(draft))
 	}
+	return err
+}
+
+// compactBeside compacts while the folder is there. Where it fails, the folder stays for the next
+// start: nothing may be answered any more, which that start would take back.
+func (b *Broker) compactBeside(draft string) error {
 	if err := b.syncChanged(); err != nil { // the files, and their new names
 		return err
 	}
-	return errors.Join(os.Rename(draft, filepath.Join(b.dir, beforeCompaction)), b.syncNow(b.dir))
-}
-
-// dropBefore deletes the folder once the new files are there.
-func (b *Broker) dropBefore() error {
+	before, done := filepath.Join(b.dir, beforeCompaction), filepath.Join(b.dir, beforeDone)
+	if err := errors.Join(os.Rename(draft, before), b.syncNow(b.dir)); err != nil {
+		return err
+	}
+	b.cluster.Compact()
+	if b.log.lost.Load() {
+		return errors.New("not all could be written")
+	}
 	if err := b.syncChanged(); err != nil {
 		return err
 	}
-	done := filepath.Join(b.dir, beforeDone)
-	if err := os.Rename(filepath.Join(b.dir, beforeCompaction), done); err != nil {
+	if err := errors.Join(os.Rename(before, done), b.syncNow(b.dir)); err != nil {
 		return err
 	}
-	return errors.Join(b.syncNow(b.dir), os.RemoveAll(done))
+	return os.RemoveAll(done)
+}
+
+// giveUp ends all answers.
+func (b *Broker) giveUp(err error) {
+	if b.disk != nil {
+		b.disk.giveUp(err)
+		return
+	}
+	b.log.fail(err)
 }
 
 func (b *Broker) syncChanged() error {
@@ -73,71 +96,94 @@ func linkPartitions(from, to string) error {
 	if err := os.MkdirAll(to, 0o700); err != nil {
 		return err
 	}
-	for _, pattern := range []string{"*.dat", "*.idx"} {
-		files, err := filepath.Glob(filepath.Join(from, "*", pattern))
-		if err != nil {
+	return eachPartition(from, func(folder string) error {
+		files, err := filesIn(filepath.Join(from, folder), segmentExt, indexExt)
+		if err != nil || len(files) == 0 {
 			return err
 		}
-		for _, file := range files {
-			name := filepath.Join(to, strings.TrimPrefix(file, from))
-			if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
-				return err
-			}
-			if err := os.Link(file, name); err != nil {
-				return err
-			}
+		if err := os.Mkdir(filepath.Join(to, folder), 0o700); err != nil {
+			return err
+		}
+		return linkAll(files, filepath.Join(to, folder))
+	})
+}
+
+// linkAll gives files a second name in a folder.
+func linkAll(files []string, folder string) error {
+	for _, file := range files {
+		if err := os.Link(file, filepath.Join(folder, filepath.Base(file))); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
 // healCompaction brings back what was there before a compaction that was cut short.
-func healCompaction(dir string) error {
+func healCompaction(dir string, sync func(path string) error) error {
 	kept, partitions := filepath.Join(dir, beforeCompaction), filepath.Join(dir, "partitions")
-	folders, err := os.ReadDir(kept)
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return err
-	}
-	for _, folder := range folders {
-		if err := bringBack(filepath.Join(kept, folder.Name()),
-			filepath.Join(partitions, folder.Name())); err != nil {
-			return fmt.Errorf("bringing %s back: %w", folder.Name(), err)
-		}
-	}
 	done := filepath.Join(dir, beforeDone)
-	if err := os.RemoveAll(done); err != nil {
+	err := errors.Join(os.RemoveAll(done), os.RemoveAll(filepath.Join(dir, beforeDraft)))
+	if err != nil {
 		return err
 	}
-	if len(folders) > 0 { // at once: a part of it must not be brought back
-		if err := os.Rename(kept, done); err != nil {
-			return err
-		}
+	if _, err := os.Stat(kept); errors.Is(err, os.ErrNotExist) {
+		return nil
 	}
-	return errors.Join(os.RemoveAll(done), os.RemoveAll(filepath.Join(dir, beforeDraft)))
+	err = eachPartition(kept, func(folder string) error {
+		if err := bringBack(filepath.Join(kept, folder), filepath.Join(partitions, folder)); err != nil {
+			return fmt.Errorf("bringing %s back: %w", folder, err)
+		}
+		return sync(filepath.Join(partitions, folder))
+	})
+	if err != nil {
+		return err
+	}
+	// At once: a part of it must not be brought back.
+	return errors.Join(sync(partitions), os.Rename(kept, done), sync(dir), os.RemoveAll(done))
 }
 
 // bringBack has a folder of a partition have the same files as the other. If it is cut short, the
 // next start does it again.
 func bringBack(from, to string) error {
-	for _, pattern := range []string{"*.dat", "*.idx"} {
-		files, err := filepath.Glob(filepath.Join(to, pattern))
-		if err != nil {
-			return err
-		}
-		for _, file := range files {
-			if err := os.Remove(file); err != nil {
-				return err
-			}
-		}
+	if err := os.MkdirAll(to, 0o700); err != nil {
+		return err
 	}
-	files, err := os.ReadDir(from)
+	files, err := filesIn(to, segmentExt, indexExt)
 	if err != nil {
 		return err
 	}
 	for _, file := range files {
-		if err := os.Link(filepath.Join(from, file.Name()), filepath.Join(to, file.Name())); err != nil {
+		if err := os.Remove(file); err != nil {
 			return err
 		}
 	}
-	return nil
+	if files, err = filesIn(from, segmentExt, indexExt); err != nil {
+		return err
+	}
+	return linkAll(files, to)
+}
+
+// eachPartition calls do with the name of each folder of a partition.
+func eachPartition(partitions string, do func(folder string) error) error {
+	entries, err := os.ReadDir(partitions)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	for _, entry := range entries {
+		if entry.IsDir() && err == nil {
+			err = do(entry.Name())
+		}
+	}
+	return err
+}
+
+// filesIn returns the paths of the files in a folder that end so.
+func filesIn(folder string, extensions ...string) (files []string, err error) {
+	entries, err := os.ReadDir(folder)
+	for _, entry := range entries {
+		if slices.Contains(extensions, filepath.Ext(entry.Name())) {
+			files = append(files, filepath.Join(folder, entry.Name()))
+		}
+	}
+	return files, err
 }

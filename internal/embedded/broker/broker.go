@@ -67,6 +67,8 @@ type Broker struct {
 
 	compactEvery time.Duration
 	compacted    time.Time
+	compacting   sync.Mutex // held while topics are compacted
+	closing      bool       // none are any more; with compacting
 	mu           sync.Mutex
 	topics       map[string]bool // existing or former topics
 }
@@ -88,7 +90,7 @@ func Start(cfg Config) (*Broker, error) {
 		compacted:    time.Now(),
 		topics:       make(map[string]bool),
 	}
-	b.door = newDoor(listener)
+	b.door = newDoor(listener, &b.log.lost)
 	if err := b.open(cfg); err != nil {
 		return nil, errors.Join(err, b.door.Close(), b.closeDisk())
 	}
@@ -131,14 +133,26 @@ func (b *Broker) open(cfg Config) (err error) {
 // heal mends what a kill or a power cut left of the folder. That it was closed in order is
 // forgotten first: kfake is about to delete what only a close in order writes.
 func (b *Broker) heal() (err error) {
-	b.inOrder = os.Remove(b.closedFile()) == nil
-	if err := errors.Join(b.syncNow(b.dir), healCompaction(b.dir)); err != nil {
+	if _, err := os.Stat(b.closedFile()); err == nil {
+		b.inOrder = true
+		err := errors.Join(dropKept(b.dir), b.syncNow(b.dir), os.Remove(b.closedFile()), b.syncNow(b.dir))
+		if err != nil {
+			return err
+		}
+	}
+	if err := healCompaction(b.dir, b.syncNow); err != nil {
 		return err
 	}
-	if b.ends, err = healEnds(b.dir); err != nil {
+	if b.ends, err = healEnds(b.dir, b.log.slog); err != nil {
 		return err
 	}
-	return errors.Join(healIndexes(b.dir), healLogs(b.dir))
+	if err := errors.Join(healIndexes(b.dir), healLogs(b.dir)); err != nil {
+		return err
+	}
+	if b.disk != nil {
+		b.disk.alone(func() { b.disk.healed = true })
+	}
+	return nil
 }
 
 // openDisk has answers wait for the disk. Where folders cannot be watched, kfake syncs.
@@ -218,9 +232,15 @@ func (b *Broker) Addr() string { return b.addr }
 
 // Close flushes everything to the disk and stops.
 func (b *Broker) Close() {
+	b.compacting.Lock()
+	b.closing = true
+	b.compacting.Unlock()
 	b.cluster.Close()
 	if err := b.closeDisk(); err != nil || b.log.lost.Load() {
 		return // what a close writes may be missing too: the next start checks by itself
+	}
+	if err := errors.Join(dropKept(b.dir), b.syncNow(b.dir)); err != nil {
+		return
 	}
 	// Without the file the next start only takes longer.
 	if os.WriteFile(b.closedFile(), nil, 0o600) == nil {

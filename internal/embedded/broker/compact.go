@@ -57,6 +57,11 @@ func (b *Broker) compactWhenCalm() {
 	if time.Since(b.compacted) < b.compactEvery {
 		return
 	}
+	b.compacting.Lock()
+	defer b.compacting.Unlock()
+	if b.closing {
+		return
+	}
 	b.mu.Lock()
 	topics := slices.Collect(maps.Keys(b.topics))
 	b.mu.Unlock()
@@ -69,7 +74,7 @@ func (b *Broker) compactWhenCalm() {
 	}
 	b.compacted = time.Now()
 	if err := b.noteEnds(topics...); err != nil {
-		b.log.fail(fmt.Errorf("noting where partitions end: %w", err))
+		b.giveUp(fmt.Errorf("noting where partitions end: %w", err))
 		return
 	}
 	if b.disk == nil {

@@ -25,7 +25,8 @@ type disk struct {
 	wake  chan struct{}
 	ended chan struct{}
 
-	files chan struct{} // has room for who syncs files or replaces them
+	healed bool          // the logs are whole: a start that fails before that must not keep others
+	files  chan struct{} // has room for who syncs files or replaces them
 
 	mu     sync.Mutex
 	next   *round // the one that begins after the one under way; nil: nobody waits for one
@@ -50,12 +51,15 @@ type round struct {
 const syncedAtOnce = 16
 
 // newDisk watches a folder. What is in it already is synced before the first answer: after a kill
-// it may be in the page cache alone. If folders cannot be watched here, the error is
-// errors.ErrUnsupported.
+// it may be in the page cache alone. If folders cannot be watched here, or files have no second
+// names, the error is errors.ErrUnsupported.
 func newDisk(dir string, sync func(string) error, fail func(error)) (*disk, error) {
 	dir, err := filepath.EvalSymlinks(dir)
 	if err != nil {
 		return nil, err
+	}
+	if err := canLink(dir); err != nil {
+		return nil, errors.Join(errors.ErrUnsupported, err)
 	}
 	watch, err := watchFolder(dir)
 	if err != nil {
@@ -181,12 +185,15 @@ func (d *disk) syncChanged() error {
 
 // keepLogs gives logs that were replaced, and are on the disk now, their second name (logs.go).
 func (d *disk) keepLogs(changed map[string]struct{}) error {
+	if !d.healed {
+		return nil
+	}
 	for _, log := range []string{groupsLog, producersLog} {
 		path := filepath.Join(d.dir, log)
 		if _, is := changed[path]; !is {
 			continue
 		}
-		replaced, err := keepLog(path)
+		replaced, err := keepLog(path, d.sync)
 		if err == nil && replaced {
 			err = d.sync(d.dir)
 		}
@@ -207,16 +214,16 @@ func syncPath(path string) (err error) {
 	return file.Sync()
 }
 
-// settledConn is a connection whose answers wait for the disk.
-type settledConn struct {
-	net.Conn
-	disk *disk
-}
-
-// Write writes an answer.
-func (c settledConn) Write(p []byte) (int, error) {
-	if err := c.disk.settle(); err != nil {
-		return 0, errors.Join(err, c.Close())
+// canLink returns an error where the file system of a folder has no links.
+func canLink(dir string) error {
+	file, err := os.CreateTemp(dir, "link-*.tmp")
+	if err != nil {
+		return err
 	}
-	return c.Conn.Write(p)
+	name := file.Name()
+	linked := os.Link(name, name+".tmp")
+	if linked == nil {
+		linked = os.Remove(name + ".tmp")
+	}
+	return errors.Join(linked, file.Close(), os.Remove(name))
 }

@@ -2,9 +2,11 @@ package broker
 
 import (
 	"context"
+	"errors"
 	"net"
 	"os"
 	"sync"
+	"sync/atomic"
 	"syscall"
 )
 
@@ -18,7 +20,8 @@ type door struct {
 	came   chan accepted // by the network
 	once   sync.Once
 	closed chan struct{}
-	disk   *disk // what answers wait for; nil: nothing; set before it is opened
+	lost   *atomic.Bool // something could not be written
+	disk   *disk        // what answers wait for; nil: nothing; set before it is opened
 }
 
 type accepted struct {
@@ -26,13 +29,14 @@ type accepted struct {
 	err  error
 }
 
-func newDoor(l net.Listener) *door {
+func newDoor(l net.Listener, lost *atomic.Bool) *door {
 	d := &door{
 		Listener: l,
 		open:     make(chan struct{}),
 		within:   make(chan net.Conn),
 		came:     make(chan accepted),
 		closed:   make(chan struct{}),
+		lost:     lost,
 	}
 	go d.listen()
 	return d
@@ -72,13 +76,35 @@ func (d *door) Accept() (net.Conn, error) {
 	}
 }
 
-// settled has a connection's answers wait for the disk.
+// settled has a connection's answers wait for the disk, and end once something could not be
+// written.
 func (d *door) settled(conn net.Conn) net.Conn {
-	if d.disk == nil {
-		return conn
-	}
-	return settledConn{Conn: conn, disk: d.disk}
+	return settledConn{Conn: conn, disk: d.disk, lost: d.lost}
 }
+
+// settledConn is a connection of which each answer is right.
+type settledConn struct {
+	net.Conn
+	disk *disk
+	lost *atomic.Bool
+}
+
+// Write writes an answer.
+func (c settledConn) Write(p []byte) (int, error) {
+	var err error
+	if c.disk != nil {
+		err = c.disk.settle()
+	}
+	if c.lost.Load() {
+		err = errors.Join(err, errLost)
+	}
+	if err != nil {
+		return 0, errors.Join(err, c.Close())
+	}
+	return c.Conn.Write(p)
+}
+
+var errLost = errors.New("broker: something could not be written before")
 
 // Close lets nobody in any more.
 func (d *door) Close() error {

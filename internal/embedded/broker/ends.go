@@ -1,13 +1,13 @@
 package broker
 
 import (
-	"cmp"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/crc32"
 	"io"
+	"log/slog"
 	"maps"
 	"net/url"
 	"os"
@@ -17,6 +17,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
@@ -78,6 +79,9 @@ func (b *Broker) writeEnds() error {
 	if err := os.WriteFile(draft, content, 0o600); err != nil {
 		return err
 	}
+	if err := syncPath(draft); err != nil { // also without Sync: a broken one would be missed
+		return err
+	}
 	if err := b.syncNow(draft); err != nil {
 		return err
 	}
@@ -94,25 +98,39 @@ func (b *Broker) syncNow(path string) error {
 
 // noteDeleted notes the ends of partitions that a request may empty.
 func (b *Broker) noteDeleted(r kmsg.Request) kmsg.Response {
+	req := r.(*kmsg.DeleteRecordsRequest)
 	var topics []string
-	for _, t := range r.(*kmsg.DeleteRecordsRequest).Topics {
+	for _, t := range req.Topics {
 		infos := b.cluster.PartitionInfos(t.Topic)
-		for _, p := range t.Partitions {
-			if int(p.Partition) < len(infos) && (p.Offset < 0 ||
-				p.Offset >= infos[max(p.Partition, 0)].HighWatermark) {
-				topics = append(topics, t.Topic)
-				break
-			}
+		empties := func(p kmsg.DeleteRecordsRequestTopicPartition) bool {
+			return p.Partition >= 0 && int(p.Partition) < len(infos) &&
+				(p.Offset < 0 || p.Offset >= infos[p.Partition].HighWatermark)
+		}
+		if slices.ContainsFunc(t.Partitions, empties) {
+			topics = append(topics, t.Topic)
 		}
 	}
-	if err := b.noteEnds(topics...); err != nil {
-		b.log.fail(fmt.Errorf("noting where partitions end: %w", err))
+	err := b.noteEnds(topics...)
+	if err == nil {
+		return nil
 	}
-	return nil
+	b.giveUp(fmt.Errorf("noting where partitions end: %w", err))
+	refused := req.ResponseKind().(*kmsg.DeleteRecordsResponse)
+	for _, t := range req.Topics {
+		topic := kmsg.NewDeleteRecordsResponseTopic()
+		topic.Topic = t.Topic
+		for _, p := range t.Partitions {
+			partition := kmsg.NewDeleteRecordsResponseTopicPartition()
+			partition.Partition, partition.ErrorCode = p.Partition, kerr.KafkaStorageError.Code
+			topic.Partitions = append(topic.Partitions, partition)
+		}
+		refused.Topics = append(refused.Topics, topic)
+	}
+	return refused
 }
 
 // healEnds reads the noted ends, and has partitions that are shorter end there.
-func healEnds(dir string) (ends, error) {
+func healEnds(dir string, logger *slog.Logger) (ends, error) {
 	noted := make(ends)
 	content, err := os.ReadFile(filepath.Join(dir, endsFile))
 	if errors.Is(err, os.ErrNotExist) {
@@ -121,8 +139,10 @@ func healEnds(dir string) (ends, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := json.Unmarshal(content, &noted); err != nil {
-		return nil, fmt.Errorf("%s: %w", endsFile, err)
+	if err := json.Unmarshal(content, &noted); err != nil || noted == nil {
+		logger.Warn("the embedded broker does not know any more where partitions without records end",
+			"file", filepath.Join(dir, endsFile), "error", err)
+		return make(ends), nil
 	}
 	for _, folder := range slices.Sorted(maps.Keys(noted)) {
 		if err := healEnd(filepath.Join(dir, "partitions", folder), noted[folder]); err != nil {
@@ -133,15 +153,13 @@ func healEnds(dir string) (ends, error) {
 }
 
 func healEnd(folder string, noted int64) error {
-	segments, err := filepath.Glob(filepath.Join(folder, "*.dat"))
+	segments, err := filesIn(folder, segmentExt)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil // of a topic that was deleted
+	}
 	if err != nil {
 		return err
 	}
-	base := func(segment string) int64 {
-		number, _ := strconv.ParseInt(strings.TrimSuffix(filepath.Base(segment), ".dat"), 10, 64)
-		return number
-	}
-	slices.SortFunc(segments, func(a, b string) int { return cmp.Compare(base(a), base(b)) })
 	end := int64(0)
 	for _, segment := range segments {
 		to, err := endOf(segment)
@@ -153,11 +171,8 @@ func healEnd(folder string, noted int64) error {
 	if end >= noted {
 		return nil
 	}
-	if err := os.MkdirAll(folder, 0o700); err != nil {
-		return err
-	}
 	// A segment of its own: whatever may be broken at the end of another stays as it is.
-	return os.WriteFile(filepath.Join(folder, strconv.FormatInt(noted-1, 10)+".dat"),
+	return os.WriteFile(filepath.Join(folder, strconv.FormatInt(noted-1, 10)+segmentExt),
 		markerBatch(noted-1), 0o600)
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/lumenhook/lumenhook/internal/embedded/broker"
 )
@@ -100,5 +101,95 @@ func TestAnEmptyPartitionEndsWhereItEnded(t *testing.T) {
 	dir = killed(t, dir)
 	if _, admin = open(); endOfTopic(admin, "other") != 0 {
 		t.Errorf("a topic made anew ends at %d", endOfTopic(admin, "other"))
+	}
+}
+
+// A topic that was deleted has no end any more, and one of its name loses nothing by the old one's.
+func TestATopicOfADeletedOnesNameLosesNothing(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "a [folder]*", "broker")
+	var b *broker.Broker
+	open := func() *kadm.Client {
+		var err error
+		b, err = broker.Start(broker.Config{
+			Dir:    dir,
+			Listen: "127.0.0.1:0",
+			Logger: slog.New(slog.DiscardHandler),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(b.Close)
+		return kadm.NewClient(newClient(t, b.Addr()))
+	}
+	write := func(n int) {
+		t.Helper()
+		c := newClient(t, b.Addr(), kgo.DefaultProduceTopic(topic))
+		for range n {
+			if err := c.ProduceSync(t.Context(), kgo.StringRecord("x")).FirstErr(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	admin := open()
+	if _, err := admin.CreateTopic(t.Context(), 1, 1, nil, topic); err != nil {
+		t.Fatal(err)
+	}
+	write(10)
+	if err := empty(t.Context(), admin, topic); err != nil {
+		t.Fatal(err)
+	}
+	write(5)
+	b.Close()
+	admin = open()
+	if got := len(committed(t, b.Addr())); got != 5 {
+		t.Errorf("%d records, and 5 were written since all were deleted", got)
+	}
+	if _, err := admin.DeleteTopics(t.Context(), topic); err != nil {
+		t.Fatal(err)
+	}
+	b.Close()
+	admin = open()
+	if _, err := admin.CreateTopic(t.Context(), 1, 1, nil, topic); err != nil {
+		t.Fatal(err)
+	}
+	write(25)
+	b.Close()
+	open()
+	if got := len(committed(t, b.Addr())); got != 25 {
+		t.Errorf("%d records, and 25 were written", got)
+	}
+}
+
+// What cannot be read of the noted ends, or is asked of a partition that cannot be, ends nothing.
+func TestBrokenEndsAndPartitions(t *testing.T) {
+	first := filepath.Join(t.TempDir(), "broker")
+	addr := start(t, first)
+	admin := kadm.NewClient(newClient(t, addr))
+	if _, err := admin.CreateTopic(t.Context(), 1, 1, nil, topic); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{topic, "unknown"} {
+		req := kmsg.NewDeleteRecordsRequest()
+		of := kmsg.NewDeleteRecordsRequestTopic()
+		of.Topic = name
+		of.Partitions = append(of.Partitions, kmsg.DeleteRecordsRequestTopicPartition{Partition: -1})
+		req.Topics = append(req.Topics, of)
+		if _, err := newClient(t, addr).Broker(0).Request(t.Context(), &req); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for _, content := range []string{"", "null", "{", `{"facts-0":"x"}`} {
+		dir := killed(t, first)
+		if err := os.WriteFile(filepath.Join(dir, "ends.json"), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		addr := start(t, dir)
+		c := newClient(t, addr, kgo.DefaultProduceTopic(topic))
+		if err := c.ProduceSync(t.Context(), kgo.StringRecord("x")).FirstErr(); err != nil {
+			t.Fatal(err)
+		}
+		if err := empty(t.Context(), kadm.NewClient(c), topic); err != nil {
+			t.Errorf("after %q: %v", content, err)
+		}
 	}
 }

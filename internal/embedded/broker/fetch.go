@@ -104,7 +104,7 @@ func boundBatches(name string, value *string) *string {
 
 func (b *Broker) boundCreated(r kmsg.Request) kmsg.Response {
 	if err := b.forgetEnds(b.knowCreated(r)...); err != nil {
-		b.log.fail(fmt.Errorf("forgetting where partitions of other topics ended: %w", err))
+		b.giveUp(fmt.Errorf("forgetting where partitions of other topics ended: %w", err))
 	}
 	for _, t := range r.(*kmsg.CreateTopicsRequest).Topics {
 		for i := range t.Configs {

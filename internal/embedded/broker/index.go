@@ -20,6 +20,8 @@ import (
 // An entry is a version, the low byte of the CRC-32C of the rest, the leader's epoch
 // and a time (both little-endian; the time is not read), and the flags.
 const (
+	segmentExt   = ".dat"
+	indexExt     = ".idx"
 	entryBytes   = 15
 	entryVersion = 1
 	sumAt        = 1
@@ -41,16 +43,17 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // healIndexes rewrites the indexes that do not match their segments.
 func healIndexes(dir string) error {
-	segments, err := filepath.Glob(filepath.Join(dir, "partitions", "*", "*.dat"))
-	if err != nil {
-		return err
-	}
-	for _, segment := range segments {
-		if err := healIndex(segment, strings.TrimSuffix(segment, ".dat")+".idx"); err != nil {
-			return fmt.Errorf("the index of %s: %w", segment, err)
+	partitions := filepath.Join(dir, "partitions")
+	return eachPartition(partitions, func(folder string) error {
+		segments, err := filesIn(filepath.Join(partitions, folder), segmentExt)
+		for _, segment := range segments {
+			index := strings.TrimSuffix(segment, segmentExt) + indexExt
+			if err := healIndex(segment, index); err != nil {
+				return fmt.Errorf("the index of %s: %w", segment, err)
+			}
 		}
-	}
-	return nil
+		return err
+	})
 }
 
 func healIndex(segment, index string) error {

@@ -46,6 +46,7 @@ func healLogs(dir string) error {
 
 // bringLogBack renames the kept log into place, unless that is the beginning of the one there, as
 // of a folder that was copied. Afterwards there is no kept one: without Sync nobody cares for it.
+// After a close in order there is none either.
 func bringLogBack(path string) error {
 	kept, err := os.ReadFile(path + keptSuffix)
 	if errors.Is(err, os.ErrNotExist) {
@@ -64,8 +65,21 @@ func bringLogBack(path string) error {
 	return os.Rename(path+keptSuffix, path)
 }
 
-// keepLog gives a log its second name, if that is not its own already.
-func keepLog(path string) (replaced bool, err error) {
+// dropKept takes the second names of both logs away.
+func dropKept(dir string) error {
+	var all error
+	for _, name := range []string{groupsLog, producersLog} {
+		err := os.Remove(filepath.Join(dir, name) + keptSuffix)
+		if !errors.Is(err, os.ErrNotExist) {
+			all = errors.Join(all, err)
+		}
+	}
+	return all
+}
+
+// keepLog gives a log its second name, if that is not its own already. It syncs what it names:
+// another log may have been renamed into place since the one there was.
+func keepLog(path string, sync func(path string) error) (replaced bool, err error) {
 	is, err := os.Stat(path)
 	if err != nil {
 		return false, err
@@ -78,7 +92,13 @@ func keepLog(path string) (replaced bool, err error) {
 	if err := os.Remove(draft); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return false, err
 	}
-	return true, errors.Join(os.Link(path, draft), os.Rename(draft, path+keptSuffix))
+	if err := os.Link(path, draft); err != nil {
+		return false, err
+	}
+	if err := sync(draft); err != nil {
+		return false, err
+	}
+	return true, os.Rename(draft, path+keptSuffix)
 }
 
 func healLog(path string) error {

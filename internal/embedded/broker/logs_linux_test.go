@@ -102,3 +102,53 @@ func TestABrokenEndOfALogHidesNothingThatFollows(t *testing.T) {
 		t.Errorf("committed: %q", got)
 	}
 }
+
+// A start that fails keeps the second names as they were, and after a close in order there are
+// none, so that what another version writes then is taken.
+func TestSecondNamesOfLogsAfterAFailedStartAndAClose(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "broker")
+	cfg := broker.Config{
+		Dir:    dir,
+		Listen: "127.0.0.1:0",
+		Sync:   true,
+		Logger: slog.New(slog.DiscardHandler),
+	}
+	b, err := broker.Start(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(b.Close)
+	admin := kadm.NewClient(newClient(t, b.Addr()))
+	if _, err := admin.CreateTopic(t.Context(), 1, 1, nil, topic); err != nil {
+		t.Fatal(err)
+	}
+	if err := commit(t.Context(), admin, "group", 7); err != nil {
+		t.Fatal(err)
+	}
+	cut := killed(t, dir)
+	log, ends := filepath.Join(cut, "groups.log"), filepath.Join(cut, "ends.json")
+	if err := errors.Join(os.Truncate(log, 0), os.Mkdir(ends, 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	cfg.Dir = cut
+	if failed, err := broker.Start(cfg); err == nil {
+		failed.Close()
+		t.Fatal("a folder in place of a file was taken")
+	}
+	if err := os.Remove(ends); err != nil {
+		t.Fatal(err)
+	}
+	again, err := broker.Start(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if is := positionOf(t, again.Addr(), "group"); is != 7 {
+		t.Errorf("the group is at %d after a start that failed", is)
+	}
+	again.Close()
+	for _, name := range []string{"groups.log.kept", "pids.log.kept"} {
+		if _, err := os.Stat(filepath.Join(cut, name)); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("after a close: %s (%v)", name, err)
+		}
+	}
+}
