@@ -103,8 +103,12 @@ func (b *Broker) noteDeleted(r kmsg.Request) kmsg.Response {
 	for _, t := range req.Topics {
 		infos := b.cluster.PartitionInfos(t.Topic)
 		empties := func(p kmsg.DeleteRecordsRequestTopicPartition) bool {
-			return p.Partition >= 0 && int(p.Partition) < len(infos) &&
-				(p.Offset < 0 || p.Offset >= infos[p.Partition].HighWatermark)
+			if p.Partition < 0 || int(p.Partition) >= len(infos) {
+				return false
+			}
+			is := infos[p.Partition]
+			return is.HighWatermark > is.LogStartOffset && // else it is empty, and its end noted
+				(p.Offset < 0 || p.Offset >= is.HighWatermark)
 		}
 		if slices.ContainsFunc(t.Partitions, empties) {
 			topics = append(topics, t.Topic)
