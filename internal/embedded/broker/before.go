@@ -138,8 +138,16 @@ func healCompaction(dir string, sync func(path string) error) error {
 	if err != nil {
 		return err
 	}
-	// At once: a part of it must not be brought back.
-	return errors.Join(sync(partitions), os.Rename(kept, done), sync(dir), os.RemoveAll(done))
+	if err := sync(partitions); err != nil {
+		return err
+	}
+	if err := os.Rename(kept, done); err != nil { // at once: a part of it must not be brought back
+		return err
+	}
+	if err := sync(dir); err != nil {
+		return err
+	}
+	return os.RemoveAll(done)
 }
 
 // bringBack has a folder of a partition have the same files as the other. If it is cut short, the

@@ -130,15 +130,30 @@ func (b *Broker) open(cfg Config) (err error) {
 	return nil
 }
 
+// forgetClose takes the mark of a close in order away, and before it the second names of logs: they
+// are older than what another version of the broker may have written and closed.
+func (b *Broker) forgetClose() error {
+	if _, err := os.Stat(b.closedFile()); err != nil {
+		return nil // a kill, or a new folder
+	}
+	b.inOrder = true
+	if err := dropKept(b.dir); err != nil {
+		return err
+	}
+	if err := b.syncNow(b.dir); err != nil {
+		return err
+	}
+	if err := os.Remove(b.closedFile()); err != nil {
+		return err
+	}
+	return b.syncNow(b.dir)
+}
+
 // heal mends what a kill or a power cut left of the folder. That it was closed in order is
 // forgotten first: kfake is about to delete what only a close in order writes.
 func (b *Broker) heal() (err error) {
-	if _, err := os.Stat(b.closedFile()); err == nil {
-		b.inOrder = true
-		err := errors.Join(dropKept(b.dir), b.syncNow(b.dir), os.Remove(b.closedFile()), b.syncNow(b.dir))
-		if err != nil {
-			return err
-		}
+	if err := b.forgetClose(); err != nil {
+		return err
 	}
 	if err := healCompaction(b.dir, b.syncNow); err != nil {
 		return err

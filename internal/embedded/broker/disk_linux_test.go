@@ -4,6 +4,8 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -92,6 +94,14 @@ func TestAnswersThatWaitTogetherAreSyncedTogether(t *testing.T) {
 // A watcher reports what is there at first and each change, in folders that are made later, too,
 // and whatever may have changed once the kernel's queue has overflowed.
 func TestEachChangeIsSeen(t *testing.T) {
+	limit, err := os.ReadFile("/proc/sys/fs/inotify/max_queued_events")
+	if err != nil {
+		t.Fatal(err)
+	}
+	queue, err := strconv.Atoi(strings.TrimSpace(string(limit)))
+	if err != nil {
+		t.Fatal(err)
+	}
 	dir := t.TempDir()
 	path := func(names ...string) string { return filepath.Join(append([]string{dir}, names...)...) }
 	write := func(path, text string) {
@@ -145,7 +155,7 @@ func TestEachChangeIsSeen(t *testing.T) {
 	}
 	seen("a removal", path("new"))
 	seen("nothing again")
-	for range 1 << 15 {
+	for range queue { // two events each, at least
 		write(path("x"), "")
 		write(path("y"), "")
 	}
@@ -224,5 +234,41 @@ func TestNothingIsAnsweredAfterAFailedSync(t *testing.T) {
 	}
 	if len(reported) != 1 || !errors.Is(reported[0], broken) {
 		t.Errorf("reported: %v", reported)
+	}
+}
+
+// What was there before a compaction stays until what it was brought back to is on the disk.
+func TestACopyStaysUntilItIsBroughtBack(t *testing.T) {
+	dir := t.TempDir()
+	kept, there := filepath.Join(dir, beforeCompaction, "facts-0"), filepath.Join(dir, "partitions")
+	err := errors.Join(os.MkdirAll(kept, 0o700), os.MkdirAll(there, 0o700),
+		os.WriteFile(filepath.Join(kept, "0.dat"), []byte("kept"), 0o600))
+	if err != nil {
+		t.Fatal(err)
+	}
+	broken := errors.New("broken")
+	for _, path := range []string{filepath.Join(there, "facts-0"), there} {
+		err := healCompaction(dir, func(synced string) error {
+			if synced == path {
+				return broken
+			}
+			return nil
+		})
+		if !errors.Is(err, broken) {
+			t.Errorf("%s: %v", path, err)
+		}
+		if _, err := os.Stat(filepath.Join(kept, "0.dat")); err != nil {
+			t.Fatalf("the copy has gone before %s was on the disk", path)
+		}
+	}
+	if err := healCompaction(dir, func(string) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	content, err := os.ReadFile(filepath.Join(there, "facts-0", "0.dat"))
+	if err != nil || string(content) != "kept" {
+		t.Errorf("brought back: %q (%v)", content, err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, beforeCompaction)); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the copy is still there: %v", err)
 	}
 }

@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"cmp"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -60,7 +61,8 @@ func (b *Broker) forgetEnds(topics ...string) error {
 			continue // it exists: nothing will be made
 		}
 		maps.DeleteFunc(b.ends, func(folder string, _ int64) bool {
-			return folder[:strings.LastIndex(folder, "-")] == url.PathEscape(topic)
+			at := strings.LastIndex(folder, "-")
+			return at >= 0 && folder[:at] == url.PathEscape(topic)
 		})
 	}
 	if len(b.ends) == known {
@@ -79,10 +81,11 @@ func (b *Broker) writeEnds() error {
 	if err := os.WriteFile(draft, content, 0o600); err != nil {
 		return err
 	}
-	if err := syncPath(draft); err != nil { // also without Sync: a broken one would be missed
-		return err
+	sync := syncPath // also without Sync: a broken one would be missed
+	if b.disk != nil {
+		sync = b.disk.sync
 	}
-	if err := b.syncNow(draft); err != nil {
+	if err := sync(draft); err != nil {
 		return err
 	}
 	return errors.Join(os.Rename(draft, path), b.syncNow(b.dir))
@@ -164,17 +167,25 @@ func healEnd(folder string, noted int64) error {
 	if err != nil {
 		return err
 	}
-	end := int64(0)
-	for _, segment := range segments {
-		to, err := endOf(segment)
-		if err != nil {
+	base := func(segment string) int64 {
+		number := strings.TrimSuffix(filepath.Base(segment), segmentExt)
+		at, _ := strconv.ParseInt(number, 10, 64)
+		return at
+	}
+	slices.SortFunc(segments, func(a, b string) int { return cmp.Compare(base(b), base(a)) })
+	for _, segment := range segments { // the last one first: mostly it is the only one to be read
+		switch end, err := endOf(segment); {
+		case err != nil || end >= noted:
 			return err
+		case end > 0:
+			return mark(folder, noted)
 		}
-		end = max(end, to)
 	}
-	if end >= noted {
-		return nil
-	}
+	return mark(folder, noted)
+}
+
+// mark puts a marker before an end.
+func mark(folder string, noted int64) error {
 	// A segment of its own: whatever may be broken at the end of another stays as it is.
 	return os.WriteFile(filepath.Join(folder, strconv.FormatInt(noted-1, 10)+segmentExt),
 		markerBatch(noted-1), 0o600)
