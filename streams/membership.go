@@ -47,6 +47,7 @@ type Membership struct {
 	now          func() Moment
 	acknowledged atomic.Pointer[Moment] // when the latest acknowledged heartbeat was sent
 	prompt       chan struct{}          // requests a heartbeat at once
+	placed       atomic.Bool            // a rebalance has ended for this member
 	failure      groupFailure
 	standbys     *StandbyConfig
 	warming      atomic.Pointer[[]int32] // standbys that something waits for
@@ -82,6 +83,7 @@ func (c Cluster) Join(cfg MembershipConfig) (*Membership, error) {
 	}
 	lost := func(partitions []int32) {
 		m.acknowledged.Store(nil) // acknowledgements of before do not count
+		m.placed.Store(false)
 		cfg.Lost(partitions)
 	}
 	only := func(f func([]int32)) func(context.Context, *kgo.Client, map[string][]int32) {
@@ -91,12 +93,14 @@ func (c Cluster) Join(cfg MembershipConfig) (*Membership, error) {
 			}
 		}
 	}
-	assigned := func(partitions []int32) {
+	// Called at the end of each rebalance, also where nothing is assigned.
+	assigned := func(ctx context.Context, client *kgo.Client, by map[string][]int32) {
 		select {
 		case m.prompt <- struct{}{}:
 		default:
 		}
-		cfg.Assigned(partitions)
+		only(cfg.Assigned)(ctx, client, by)
+		m.placed.Store(true)
 	}
 	var static []kgo.Opt
 	if c.InstanceID != "" {
@@ -111,7 +115,7 @@ func (c Cluster) Join(cfg MembershipConfig) (*Membership, error) {
 		kgo.HeartbeatInterval(heartbeatEvery),
 		kgo.RebalanceTimeout(cfg.RevokeMax+2*transactionTimeout),
 		kgo.DisableAutoCommit(),
-		kgo.OnPartitionsAssigned(only(assigned)),
+		kgo.OnPartitionsAssigned(assigned),
 		kgo.OnPartitionsRevoked(only(cfg.Revoked)),
 		kgo.OnPartitionsLost(only(lost)),
 		kgo.WithHooks(&m.failure),
@@ -161,9 +165,10 @@ func (m *Membership) Fresh() bool {
 	return sent != nil && sent.Fresh(m.now())
 }
 
-// Check returns an error while the member is not fresh, with the reason if it is known.
+// Check returns an error while the member is not fresh, or was not told yet which partitions
+// it has, with the reason if it is known.
 func (m *Membership) Check() error {
-	if m.Fresh() {
+	if m.placed.Load() && m.Fresh() {
 		return nil
 	}
 	why := m.failure.latest.Load()

@@ -609,6 +609,13 @@ func TestConfigCheck(t *testing.T) {
 func (a *addresses) account(until func(string, func() bool), paid []string) {
 	a.t.Helper()
 	eventOf := make(map[string]string)
+	a.t.Cleanup(func() {
+		for i, id := range paid {
+			if eventOf[id] == "" {
+				a.t.Logf("payment %d of %d was not received: %s", i+1, len(paid), id)
+			}
+		}
+	})
 	until("every payment is received", func() bool {
 		for id, w := range a.hooks.events() {
 			var event struct {

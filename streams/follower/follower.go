@@ -234,23 +234,42 @@ var errNotElected = errors.New("the group has not confirmed that this follower i
 
 var errNoNetwork = errors.New("the source of ledgers has not answered yet, and is asked again")
 
-// Check returns an error while the source has not answered since the start, and while the
-// group does not confirm this follower's membership, active or standby.
+var errNoPosition = errors.New("it does not know yet from which ledger on payments are reported")
+
+// Check returns an error while the source has not answered since the start, while the
+// group does not confirm this follower's membership, active or standby, and until the active
+// one is Ready. Where nobody has followed before, it passes over the ledgers up to that
+// moment: were it told to be ready earlier, a payment to a watch that was just acknowledged
+// could be in one of them.
 func (f *Follower) Check() error {
 	m := f.membership.Load()
 	if m == nil {
 		return errNoNetwork
 	}
-	return m.Check()
+	if err := m.Check(); err != nil {
+		return err
+	}
+	select {
+	case <-f.ready:
+	default:
+		if f.inTerm() {
+			return errNoPosition
+		}
+	}
+	return nil
 }
 
 // Follows reports whether this follower is the active one, as far as the group has confirmed
 // lately.
 func (f *Follower) Follows() bool {
+	return f.inTerm() && f.isElected()
+}
+
+// inTerm reports whether this follower was elected, and has not heard that it no longer is.
+func (f *Follower) inTerm() bool {
 	f.mu.Lock()
-	elected := f.term != nil
-	f.mu.Unlock()
-	return elected && f.isElected()
+	defer f.mu.Unlock()
+	return f.term != nil
 }
 
 func (f *Follower) isElected() bool {

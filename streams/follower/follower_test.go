@@ -1,6 +1,7 @@
 package follower_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -208,6 +209,46 @@ func TestInterruptedBeforeMatchingRestartsAtTheCursor(t *testing.T) {
 		t.Errorf("matches %v, want one", got)
 	}
 	checkCursors(t, r.cursors())
+}
+
+// undecided does not tell its newest ledger until it is let.
+type undecided struct {
+	follower.Source
+	let chan struct{}
+}
+
+func (s undecided) Latest(ctx context.Context) (uint32, error) {
+	select {
+	case <-s.let:
+	case <-ctx.Done():
+		return 0, context.Cause(ctx)
+	}
+	return s.Source.Latest(ctx)
+}
+
+// Who waits for the first follower to be ready, opens a watch and pays is told of it: it is
+// not ready before it knows which ledgers it passes over.
+func TestTheFirstFollowerIsNotReadyWithoutItsFirstLedger(t *testing.T) {
+	r := newRig(t)
+	watched := r.wallet()
+	config := r.config()
+	source := undecided{config.Source, make(chan struct{})}
+	config.Source = source
+	x := r.start(config)
+	testkit.Eventually(t, "it is elected", x.Follows)
+	if err := x.Check(); err == nil {
+		t.Error("it is ready before it knows its first ledger")
+	}
+	close(source.let)
+	testkit.EventuallyNil(t, "it is ready", x.Check)
+	r.directory.add("wat_1", watched)
+	x.until(r.pay(watched, "1").Ledger)
+	if err := x.stopped(); err != nil {
+		t.Fatal(err)
+	}
+	if got := eventIDs(r.matches()); len(got) != 1 {
+		t.Errorf("matches %v, want one", got)
+	}
 }
 
 func TestStandbyTakesOver(t *testing.T) {

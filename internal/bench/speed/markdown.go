@@ -48,8 +48,8 @@ func (r *results) markdownRows(b *strings.Builder, rows []row, aside bool) {
 		if row.Floor != nil {
 			floor = row.FloorName + ": " + short(row.Floor.Median, row.Unit)
 		}
-		figures := fmt.Sprintf("%s, **%s**, %s", plain(row.Figure.Min),
-			plain(row.Figure.Median), short(row.Figure.Max, row.Unit))
+		figures := fmt.Sprintf("%s, **%s**, %s (%d runs)", plain(row.Figure.Min),
+			plain(row.Figure.Median), short(row.Figure.Max, row.Unit), len(row.Figure.Values))
 		if len(row.Figure.Values) == 1 {
 			figures = "**" + short(row.Figure.Median, row.Unit) + "** (one run)"
 		}

@@ -134,6 +134,11 @@ func TestTheTableIsPutBetweenItsMarks(t *testing.T) {
 		},
 	})
 	r.journal.put(record{Line: "api", Step: "api", Repetition: 1, Fault: "no unit\nand more"})
+	for n := range 3 { // a line may have more repetitions than another
+		r.journal.put(record{Line: "close", Step: "close", Repetition: n + 1, Figures: []figure{
+			{Row: "close", Unit: "ms", Value: float64(30 - n), Aside: true},
+		}})
+	}
 	if err := r.updateDocument(file); err != nil {
 		t.Fatal(err)
 	}
@@ -149,6 +154,7 @@ func TestTheTableIsPutBetweenItsMarks(t *testing.T) {
 			"missed by 100 1/s (50% of the aim) |\n",
 		"\n| api, repetition 1 | | not measured: no unit | | | |\n",
 		"\n| more |  | **1.500 MiB** (one run) |  |  |\n",
+		"\n| close |  | 28, **29**, 30 ms (3 runs) |  |  |\n",
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("there is no %q in\n%s", want, got)
