@@ -47,7 +47,7 @@ type Membership struct {
 	now          func() Moment
 	acknowledged atomic.Pointer[Moment] // when the latest acknowledged heartbeat was sent
 	prompt       chan struct{}          // requests a heartbeat at once
-	placed       atomic.Bool            // a rebalance has ended for this member
+	placed       atomic.Bool            // a rebalance ended for it since it was expelled
 	failure      groupFailure
 	standbys     *StandbyConfig
 	warming      atomic.Pointer[[]int32] // standbys that something waits for
@@ -81,17 +81,18 @@ func (c Cluster) Join(cfg MembershipConfig) (*Membership, error) {
 		stop:     stop,
 		stopped:  make(chan struct{}),
 	}
-	lost := func(partitions []int32) {
-		m.acknowledged.Store(nil) // acknowledgements of before do not count
-		m.placed.Store(false)
-		cfg.Lost(partitions)
-	}
 	only := func(f func([]int32)) func(context.Context, *kgo.Client, map[string][]int32) {
 		return func(_ context.Context, _ *kgo.Client, by map[string][]int32) {
 			if partitions := by[c.fullName(cfg.Topic)]; len(partitions) > 0 {
 				f(partitions)
 			}
 		}
+	}
+	// Called when the group goes on without this member, also where it had no partition.
+	expelled := func(ctx context.Context, client *kgo.Client, by map[string][]int32) {
+		m.placed.Store(false)
+		m.acknowledged.Store(nil) // acknowledgements of before do not count
+		only(cfg.Lost)(ctx, client, by)
 	}
 	// Called at the end of each rebalance, also where nothing is assigned.
 	assigned := func(ctx context.Context, client *kgo.Client, by map[string][]int32) {
@@ -117,7 +118,7 @@ func (c Cluster) Join(cfg MembershipConfig) (*Membership, error) {
 		kgo.DisableAutoCommit(),
 		kgo.OnPartitionsAssigned(assigned),
 		kgo.OnPartitionsRevoked(only(cfg.Revoked)),
-		kgo.OnPartitionsLost(only(lost)),
+		kgo.OnPartitionsLost(expelled),
 		kgo.WithHooks(&m.failure),
 	)...)
 	if err != nil {

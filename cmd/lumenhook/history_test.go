@@ -15,6 +15,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/apicli"
 	"github.com/lumenhook/lumenhook/internal/embedded/clickhouse"
 	"github.com/lumenhook/lumenhook/internal/runfile"
+	"github.com/lumenhook/lumenhook/internal/testkit"
 )
 
 // A download that hangs holds nothing up: payments are delivered, what asks for the
@@ -75,9 +76,7 @@ func hangingNPM(t *testing.T, home string) (gate string) {
 	npm := fmt.Sprintf("#!/bin/sh\nuntil [ -e %q ]; do sleep 0.1; done\nmkdir -p node_modules/%s\n"+
 		"ln -s %q node_modules/%s/%s\n",
 		gate, pinned.Package, library, pinned.Package, pinned.Library)
-	if err := os.WriteFile(filepath.Join(home, "npm"), []byte(npm), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testkit.WriteProgram(t, filepath.Join(home, "npm"), npm)
 	t.Setenv("PATH", home+":"+os.Getenv("PATH"))
 	t.Setenv(clickhouse.CacheDirVariable, filepath.Join(home, "cache"))
 	return gate

@@ -226,13 +226,10 @@ func openShell(t *testing.T, home, path string) *shell {
 func installProgram(t *testing.T, dir string) {
 	t.Helper()
 	wrapper := fmt.Sprintf("#!/bin/sh\n%s=1 exec %q \"$@\"\n", asProgram, os.Args[0])
-	err := os.MkdirAll(dir, 0o755)
-	if err == nil {
-		err = os.WriteFile(filepath.Join(dir, "lumenhook"), []byte(wrapper), 0o755)
-	}
-	if err != nil {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
+	testkit.WriteProgram(t, filepath.Join(dir, "lumenhook"), wrapper)
 }
 
 func freePort(t *testing.T) string {

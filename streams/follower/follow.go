@@ -66,6 +66,9 @@ func (r *Reading) position(ctx context.Context) (next uint32, err error) {
 	if err != nil {
 		return 0, err
 	}
+	if found || r.config.Start.Sequence > 0 {
+		r.positioned() // no ledger is passed over
+	}
 	if err := r.readBack(ctx, cursor); err != nil {
 		return 0, err
 	}
@@ -109,6 +112,7 @@ func (r *Reading) anchor(ctx context.Context) (next uint32, err error) {
 	if err := r.commitCursor(ctx, l, matched{}, nil, r.config.Now().UnixMilli()); err != nil {
 		return 0, err
 	}
+	r.positioned()
 	r.config.Logger.Info("following the ledger from the newest one on", "ledger", l.Sequence+1)
 	return l.Sequence + 1, nil
 }

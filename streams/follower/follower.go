@@ -89,6 +89,7 @@ type Follower struct {
 	membership  atomic.Pointer[streams.Membership]
 	ready       chan struct{}
 	becomeReady sync.Once
+	positioned  atomic.Bool // it is certain which ledgers are passed over, if any
 	fail        context.CancelCauseFunc
 
 	mu   sync.Mutex
@@ -130,6 +131,7 @@ func (f *Follower) Run(ctx context.Context) error {
 	log.allowed, past.allowed = f.config.Allowed, f.config.Allowed
 	f.reading, f.past = NewReading(f.config, log, f.isElected), past
 	f.reading.started = func() { f.becomeReady.Do(func() { close(f.ready) }) }
+	f.reading.positioned = func() { f.positioned.Store(true) }
 	running, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
 	f.fail = fail
@@ -238,9 +240,9 @@ var errNoPosition = errors.New("it does not know yet from which ledger on paymen
 
 // Check returns an error while the source has not answered since the start, while the
 // group does not confirm this follower's membership, active or standby, and until the active
-// one is Ready. Where nobody has followed before, it passes over the ledgers up to that
-// moment: were it told to be ready earlier, a payment to a watch that was just acknowledged
-// could be in one of them.
+// one has found a cursor or made one. Where nobody has followed before, it passes over the
+// ledgers before that: were it told to be ready earlier, a payment to a watch that was just
+// acknowledged could be in one of them. A standby knows nothing of that.
 func (f *Follower) Check() error {
 	m := f.membership.Load()
 	if m == nil {
@@ -249,12 +251,8 @@ func (f *Follower) Check() error {
 	if err := m.Check(); err != nil {
 		return err
 	}
-	select {
-	case <-f.ready:
-	default:
-		if f.inTerm() {
-			return errNoPosition
-		}
+	if f.inTerm() && !f.positioned.Load() {
+		return errNoPosition
 	}
 	return nil
 }

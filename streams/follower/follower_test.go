@@ -236,9 +236,13 @@ func TestTheFirstFollowerIsNotReadyWithoutItsFirstLedger(t *testing.T) {
 	config.Source = source
 	x := r.start(config)
 	testkit.Eventually(t, "it is elected", x.Follows)
-	if err := x.Check(); err == nil {
-		t.Error("it is ready before it knows its first ledger")
-	}
+	testkit.Eventually(t, "it says that it does not know its first ledger", func() bool {
+		err := x.Check()
+		if err == nil {
+			t.Fatal("it is ready before it knows its first ledger")
+		}
+		return strings.Contains(err.Error(), "from which ledger on")
+	})
 	close(source.let)
 	testkit.EventuallyNil(t, "it is ready", x.Check)
 	r.directory.add("wat_1", watched)

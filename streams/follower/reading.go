@@ -36,6 +36,9 @@ type Reading struct {
 	log       Log
 	isElected func() bool // reports whether the group has confirmed the election lately
 	started   func()      // called when the position is known
+	// positioned is called when it is certain which ledgers are passed over, if any: where
+	// there is a cursor, before what lies behind it was read.
+	positioned func()
 
 	appended appendedByLedger // after the cursor, before this reading began
 	pending  map[string]bool  // admitted watches whose rows do not say so yet
@@ -58,11 +61,12 @@ func NewReading(config Config, log Log, isElected func() bool) *Reading {
 		config.OnLedger = func(LedgerSummary) {}
 	}
 	return &Reading{
-		config:    config,
-		log:       log,
-		isElected: isElected,
-		started:   func() {},
-		at:        new(atomic.Uint32),
+		config:     config,
+		log:        log,
+		isElected:  isElected,
+		started:    func() {},
+		positioned: func() {},
+		at:         new(atomic.Uint32),
 	}
 }
 

@@ -485,7 +485,7 @@ func TestBinaryOnPathIsPreferred(t *testing.T) {
 		t.Fatalf("the test binary's path %q must be absolute", os.Args[0])
 	}
 	path := filepath.Join(bin, "clickhouse")
-	must(t, os.WriteFile(path, []byte(script), 0o755))
+	testkit.WriteProgram(t, path, script)
 	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
 	t.Setenv("LD_LIBRARY_PATH", filepath.Dir(program.Library)) // so that the script may open it
 	found, err := clickhouse.Find(deadline(t, 20*time.Second),
@@ -498,7 +498,7 @@ func TestBinaryOnPathIsPreferred(t *testing.T) {
 	must(t, connect(t, e.DSN()).Ping(deadline(t, 5*time.Second)))
 
 	// One that cannot serve is skipped.
-	must(t, os.WriteFile(path, []byte("#!/bin/sh\nexit 9\n"), 0o755))
+	testkit.WriteProgram(t, path, "#!/bin/sh\nexit 9\n")
 	found, err = clickhouse.Find(deadline(t, 20*time.Second),
 		clickhouse.Options{Logger: clickhousetest.Logger(t)})
 	must(t, err)

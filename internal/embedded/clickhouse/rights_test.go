@@ -568,7 +568,7 @@ func TestAnEngineThatLetsEverybodyInIsNotUsed(t *testing.T) {
 	t.Setenv("LD_LIBRARY_PATH", filepath.Dir(program.Library)+":"+filepath.Dir(os.Args[0]))
 	script := fmt.Sprintf("#!/bin/sh\nshift\nsed -i '/users_config/d' config.xml\nexec '%s' %s '%s' \"$@\"\n", os.Args[0], clickhouse.ChildArg, program.Library)
 	path := filepath.Join(bin, "clickhouse")
-	must(t, os.WriteFile(path, []byte(script), 0o755))
+	testkit.WriteProgram(t, path, script)
 	_, err := clickhouse.Start(deadline(t, time.Minute),
 		clickhouse.Config{Program: clickhouse.Program{Binary: path}, DataDir: t.TempDir()})
 	if !errors.Is(err, clickhouse.ErrOpen) {
