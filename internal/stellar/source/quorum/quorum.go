@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -71,6 +72,7 @@ type Source struct {
 	remembered [rememberedMax]chain // what was given, by its number
 	told       uint32               // the ledger of which it was said that it is waited for
 	giver      string               // with Need 1, as last logged
+	unusable   string               // the members that each last warned about
 	shown      atomic.Pointer[standing.Standings]
 }
 
@@ -116,8 +118,8 @@ func New(config Config) (*Source, error) {
 	return s, nil
 }
 
-// Check asks all. One that does not answer is forgiven as long as Need others do, and holds nobody
-// up by more than graceMax then; one that says that it is of another network never is.
+// Check asks all. Sources that do not answer, or with Need 2 and more serve another network, are
+// only logged as long as Need others answer. A silent one delays Check by at most graceMax then.
 func (s *Source) Check(ctx context.Context) error {
 	_, err := each(ctx, s, func(ctx context.Context, m *member) (struct{}, error) {
 		return struct{}{}, m.Source.Check(ctx)
@@ -172,22 +174,45 @@ func each[T any](
 		if why == nil {
 			answers = append(answers, values[i])
 		}
+	}
+	return answers, s.judge(failed)
+}
+
+// judge returns why the members' answers are too few, and logs the sources that cannot be used
+// when they change.
+func (s *Source) judge(failed []error) error {
+	var wrong error
+	var unusable []string
+	wrongs := 0
+	for i, why := range failed {
+		if why == nil {
+			continue
+		}
+		unusable = append(unusable, s.members[i].Name)
 		if errors.Is(why, domain.ErrWrongNetwork) {
-			return nil, why
+			wrong, wrongs = why, wrongs+1
 		}
 	}
-	switch why := errors.Join(failed...); {
-	case len(answers) < s.config.Need:
-		return nil, fmt.Errorf("%d of %d sources of ledgers answered, and %d are needed: %w",
-			len(answers), len(s.members), s.config.Need, why)
-	case why != nil:
-		s.config.Log.Warn("a source of ledgers cannot be used now", "err", why)
+	why, answered := errors.Join(failed...), len(failed)-len(unusable)
+	switch names := strings.Join(unusable, ", "); {
+	case wrong != nil && (s.config.Need == 1 || wrongs > len(failed)-s.config.Need):
+		return wrong // with Need 1 no source can outvote it: the settings are wrong
+	case answered < s.config.Need: // without its kind: that one network is wrong is not the reason
+		return fmt.Errorf("%d of %d sources of ledgers answered, and %d are needed: %v", answered,
+			len(failed), s.config.Need, why)
+	case names == s.unusable:
+	case names == "":
+		s.unusable = names
+		s.config.Log.Info("all sources of ledgers answer")
+	default:
+		s.unusable = names
+		s.config.Log.Warn("a source of ledgers cannot be used now", "sources", names, "err", why)
 	}
-	return answers, nil
+	return nil
 }
 
 // collect notes what came of each that was asked, until all have answered, or Need of them have and
-// the others had as long again as graceMax, or one is of another network.
+// the others had as long again as graceMax.
 func (s *Source) collect(ctx context.Context, open map[*member]int, failed []error) {
 	var grace <-chan time.Time
 	for well := 0; len(open) > 0; {
@@ -199,10 +224,7 @@ func (s *Source) collect(ctx context.Context, open map[*member]int, failed []err
 				continue
 			}
 			delete(open, a.member)
-			if failed[i] = a.err; errors.Is(a.err, domain.ErrWrongNetwork) {
-				return
-			}
-			if a.err == nil {
+			if failed[i] = a.err; a.err == nil {
 				well++
 			}
 			if well == s.config.Need && grace == nil {
