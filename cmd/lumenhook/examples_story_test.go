@@ -197,7 +197,6 @@ func (s *stage) meet() {
 	s.names["acc_…"] = s.file.AccountID
 	s.names["https://hooks.example"] = s.file.APIURL
 	s.names["https://rpc.example"] = s.file.Stellar.RPCURL
-	s.names["https://horizon.example"] = s.file.Stellar.RPCURL // which answers as a Horizon, too
 	config := fmt.Sprintf(`roles: [api, engine]
 kafka-brokers: [%q]
 clickhouse-dsn: %q

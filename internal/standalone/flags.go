@@ -137,7 +137,7 @@ func (s *Flags) otherNetwork() string {
 // Flags that concern another network, and the own one.
 var (
 	otherNetworkFlags = []string{
-		"ledger-source", "stellar-rpc-url", "horizon-url", "ledger-lake", "lake-ledgers-per-file",
+		"ledger-source", "stellar-rpc-url", "ledger-lake", "lake-ledgers-per-file",
 		"lake-files-per-partition", "ledger-poll-interval", "trusted-ledger", "ledger-quorum",
 	}
 	ownNetworkFlags = []string{

@@ -510,6 +510,23 @@ func BenchmarkCatchUp(b *testing.B) {
 	b.ReportMetric(float64(ledgers)/b.Elapsed().Seconds(), "ledgers/s")
 }
 
+// quarantining is a source that could not read one transaction of a ledger.
+type quarantining struct {
+	follower.Source
+	sequence uint32
+	unread   domain.QuarantinedTransaction
+}
+
+func (q quarantining) Next(ctx context.Context, sequence uint32) ([]domain.Ledger, error) {
+	page, err := q.Source.Next(ctx, sequence)
+	for i := range page {
+		if page[i].Sequence == q.sequence {
+			page[i].Quarantined = []domain.QuarantinedTransaction{q.unread}
+		}
+	}
+	return page, err
+}
+
 // TestWhatCannotBeReadIsKept: a transaction in quarantine delays nothing, and its hash is
 // in a topic before the cursor passes it.
 func TestWhatCannotBeReadIsKept(t *testing.T) {
@@ -518,26 +535,12 @@ func TestWhatCannotBeReadIsKept(t *testing.T) {
 	r.directory.add("wat_1", watched)
 	paid := r.pay(watched, "1")
 	hash := strings.Repeat("ab", 32)
-	extractor, err := ledger.NewExtractor(r.network.Passphrase())
-	if err != nil {
-		t.Fatal(err)
-	}
 	config := r.config()
-	config.Source = r.source(func(raw *ledger.Raw) {
-		if raw.Sequence != paid.Ledger {
-			return
-		}
-		l, err := extractor.Extract(raw.XDR)
-		if err != nil {
-			t.Error(err)
-		}
-		l.Quarantined = []domain.QuarantinedTransaction{{
-			TxHash: hash,
-			Order:  2,
-			Reason: "a form that this program does not know",
-		}}
-		raw.Ledger = &l
-	})
+	config.Source = quarantining{config.Source, paid.Ledger, domain.QuarantinedTransaction{
+		TxHash: hash,
+		Order:  2,
+		Reason: "a form that this program does not know",
+	}}
 	config.Start = follower.Start{Sequence: 2}
 	x := r.start(config)
 	x.until(paid.Ledger)

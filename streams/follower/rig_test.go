@@ -415,13 +415,7 @@ func (f faulty) Next(ctx context.Context, sequence uint32) ([]ledger.Raw, error)
 
 // unverified is a ledger as a source has it that verifies nothing.
 func unverified(raw ledger.Raw) ledger.Raw {
-	return ledger.Raw{
-		Sequence:     raw.Sequence,
-		Hash:         raw.Hash,
-		XDR:          raw.XDR,
-		PreviousHash: raw.PreviousHash,
-		Ledger:       raw.Ledger,
-	}
+	return ledger.Raw{Sequence: raw.Sequence, Hash: raw.Hash, XDR: raw.XDR}
 }
 
 // patient fails its first checks.

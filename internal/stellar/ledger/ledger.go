@@ -13,29 +13,13 @@ import (
 )
 
 // Raw is a closed ledger as a source gives it. Hash is what the source says, 64
-// lowercase hex characters; XDR is one LedgerCloseMeta. A source that knows the
-// payments but not the XDR, such as Horizon, gives PreviousHash and Ledger in its place.
+// lowercase hex characters; XDR is one LedgerCloseMeta.
 type Raw struct {
-	Sequence     uint32
-	Hash         string
-	XDR          []byte
-	PreviousHash string
-	Ledger       *domain.Ledger
+	Sequence uint32
+	Hash     string
+	XDR      []byte
 
 	verified *opened // once Verify has passed it
-}
-
-// Header gives the ledger's header, as far as the source knows it.
-func (r Raw) Header() (Header, error) {
-	if r.Ledger == nil {
-		return ReadHeader(r.XDR)
-	}
-	return Header{
-		Sequence:       r.Ledger.Sequence,
-		Hash:           r.Ledger.Hash,
-		PreviousHash:   r.PreviousHash,
-		ClosedAtMillis: r.Ledger.ClosedAtMillis,
-	}, nil
 }
 
 // Header is what a ledger says about itself. Hashes are 64 lowercase hex
@@ -90,9 +74,6 @@ func (e *Extractor) Extract(raw []byte) (domain.Ledger, error) {
 
 // Read gives what is in a ledger, whatever form its source has it in.
 func (e *Extractor) Read(raw Raw) (domain.Ledger, error) {
-	if raw.Ledger != nil {
-		return *raw.Ledger, nil
-	}
 	if raw.verified != nil {
 		l := e.extract(raw.verified)
 		l.Verified = true

@@ -27,7 +27,7 @@ func (p *Poll) check(
 	if raw.Sequence != due {
 		return raw, fmt.Errorf("%s gave ledger %d where %d is due", from, raw.Sequence, due)
 	}
-	header, err := raw.Header()
+	header, err := ledger.ReadHeader(raw.XDR)
 	if err != nil {
 		// Verify tells damage from what is of a newer form.
 		if _, why := ledger.Verify(raw, p.Passphrase); errors.Is(why, ledger.ErrNotProved) {

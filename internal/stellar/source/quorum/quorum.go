@@ -37,14 +37,12 @@ const (
 type Member struct {
 	Name   string // without secrets: logs and metrics have it
 	Source source.Looker
-	// Witness says that it names hashes, and what else it gives is not used.
-	Witness bool
 }
 
 // Config says who is asked, and how many must agree.
 type Config struct {
 	Members []Member // in order of preference; at most 32
-	Need    int      // how many must name the same hash; at least one of them is no witness
+	Need    int      // how many must name the same hash; 1 or more
 
 	Interval  time.Duration // between looks for the next ledger; 1 s when 0
 	Late      time.Duration // how long an answer may take before others are asked; 10 s when 0
@@ -87,16 +85,13 @@ func New(config Config) (*Source, error) {
 		config.Now = time.Now
 	}
 	s := &Source{config: config}
-	whole, names := 0, map[string]bool{}
+	names := map[string]bool{}
 	for _, m := range config.Members {
 		if names[m.Name] {
 			return nil, fmt.Errorf("%s is named twice: each of several sources must be another server",
 				m.Name)
 		}
 		names[m.Name] = true
-		if !m.Witness {
-			whole++
-		}
 		s.members = append(s.members, &member{
 			Member: m,
 			alone:  retry.Policy{First: config.LeftFirst, Last: config.LeftLast}.Backoff(),
@@ -109,9 +104,6 @@ func New(config Config) (*Source, error) {
 	case config.Need < 1 || config.Need > len(s.members):
 		return nil, fmt.Errorf("%d of %d sources cannot agree: name more servers, or ask for fewer",
 			config.Need, len(s.members))
-	case whole == 0:
-		return nil, errors.New("witnesses name the hashes of ledgers, and nothing that could be " +
-			"verified: name a Stellar RPC server or a lake, too")
 	}
 	s.answers = make(chan answer, len(s.members))
 	s.show()

@@ -41,7 +41,7 @@ func (s *Source) choose(sequence uint32) (l ledger.Raw, found bool) {
 			continue
 		}
 		votes[vote.Hash]++
-		if _, has := whole[vote.Hash]; !has && !m.Witness {
+		if _, has := whole[vote.Hash]; !has {
 			whole[vote.Hash] = vote
 			if s.config.Need == 1 {
 				s.gives(m, sequence)
