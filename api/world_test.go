@@ -1062,5 +1062,6 @@ func (w *world) send(request *http.Request, body string) answer {
 		w.t.Fatal(err)
 	}
 	checkAgainstOpenAPI(w.t, request, body, response, got)
+	checkDetail(w.t, request, got)
 	return answer{response, got}
 }

@@ -30,7 +30,7 @@ func NewQuery(u *url.URL, names ...string) *Query {
 	values, err := url.ParseQuery(u.RawQuery)
 	if err != nil || len(u.RawQuery) > maxQueryBytes {
 		q.Fault("", problem.FaultSyntax,
-			fmt.Sprintf("the query is not well-formed, or has more than %d bytes", maxQueryBytes))
+			fmt.Sprintf("is not well-formed, or has more than %d bytes", maxQueryBytes))
 		return q
 	}
 	return QueryOf(values, names...)
