@@ -166,7 +166,15 @@ func (a *API) listEndpoints(_ context.Context, r *request) (reply, error) {
 }
 
 func (a *API) updateEndpoint(ctx context.Context, r *request) (reply, error) {
-	body, faults := decodeEndpointPatch(r.body, r.endpoint)
+	view, err := a.showPresent(r.endpoint)
+	if err != nil {
+		return reply{}, err
+	}
+	body, faults := decodeEndpointPatch(r.body, r.endpoint, decode.Shown{
+		Object:   view,
+		Changing: []string{"updatedAt", "consecutiveFailures", "health", "warnings"},
+		Repeated: a.mayRepeatChange(r),
+	})
 	warnings, unjudged := a.judgeURL(ctx, body.URL, a.mayRepeatChange(r), faults)
 	a.judgeSignatures(body.Signatures, r.endpoint.Signatures, a.mayRepeatChange(r), faults)
 	if err := a.judgeNoticesTo(ctx, r, body.NoticesTo, r.subjectID, a.mayRepeatChange(r),

@@ -140,7 +140,7 @@ func TestEndpointPatchFaults(t *testing.T) {
 	for body, want := range map[string][]string{
 		`{"url":null}`:                             {"/url REQUIRED"},
 		`{"url":"https://127.0.0.1/"}`:             {"/url SSRF_BLOCKED"},
-		`{"status":"disabled"}`:                    {"/status UNKNOWN_FIELD"},
+		`{"status":"disabled"}`:                    {"/status CANNOT_CHANGE"},
 		`{"rateLimitPerSecond":0}`:                 {"/rateLimitPerSecond OUT_OF_RANGE"},
 		`{"rateLimitPerSecond":1e400}`:             {"/rateLimitPerSecond OUT_OF_RANGE"},
 		`{"rateLimitPerSecond":10000.000001}`:      {"/rateLimitPerSecond OUT_OF_RANGE"},
@@ -313,7 +313,8 @@ func TestAWatchsLife(t *testing.T) {
 			"/endpointId ENDPOINT_NOT_FOUND",
 		},
 		`{"amountRule":{"max":"9"}}`: {"/amountRule/max NOT_ALLOWED"},
-		`{"id":"x","warnings":[]}`:   {"/id UNKNOWN_FIELD", "/warnings UNKNOWN_FIELD"},
+		`{"id":"x","warnings":[]}`:   {"/id CANNOT_CHANGE"},
+		`{"ident":"x"}`:              {"/ident UNKNOWN_FIELD"},
 		`{"eventTypes":[]}`:          {"/eventTypes EMPTY"},
 	} {
 		got := w.call("PATCH", path, k, body)
@@ -794,7 +795,7 @@ func TestARepeatedChangeIsNotJudgedAgain(t *testing.T) {
 		node.call("PATCH", "/v1/watches/"+watch, k, `{"endpointId":"`+next+`"}`, "Idempotency-Key", "1"),
 		412, "PRECONDITION_FAILED")
 	wantProblem(t,
-		node.call("PATCH", "/v1/endpoints/"+e, k, `{"url":"https://b.example"}`, "Idempotency-Key", "2"),
+		node.call("PATCH", "/v1/endpoints/"+e, k, `{"url":"https://c.example"}`, "Idempotency-Key", "2"),
 		422, "SSRF_BLOCKED")
 	wantProblem(t,
 		node.call("PATCH", "/v1/watches/"+watch, k, `{"endpointId":"`+next+`"}`, "Idempotency-Key", "2"),

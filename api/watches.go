@@ -140,7 +140,15 @@ func (a *API) listWatches(_ context.Context, r *request) (reply, error) {
 }
 
 func (a *API) updateWatch(ctx context.Context, r *request) (reply, error) {
-	patch, faults := decodeWatchPatch(r.body, r.watch)
+	shown, err := a.showWatch(r, r.watch)
+	if err != nil && r.missing == "" {
+		return reply{}, err
+	}
+	patch, faults := decodeWatchPatch(r.body, r.watch, decode.Shown{
+		Object:   shown,
+		Changing: []string{"updatedAt", "backfill", "warnings"},
+		Repeated: a.mayRepeatChange(r),
+	})
 	unjudged, err := a.judgeNewEndpoint(ctx, r, patch.EndpointID, faults)
 	if err != nil {
 		return reply{}, err
