@@ -98,7 +98,7 @@ test-signatures: ## Standard Webhooks libraries in five languages verify what is
 # What a kit needs is fetched once, at the versions of its lock file, into its own folder.
 test-receivers: ## the kits of examples/receivers, as processes (good, repeated, tampered, stale, rotated, oversized, killed), and the generated API clients; needs what test-signatures needs
 	$(GO) vet -tags receivers ./cmd/lumenhook
-	$(GO) test -tags receivers -count 1 -run 'ReceiverKits|GeneratedClients' -timeout 10m ./cmd/lumenhook
+	$(GO) test -tags receivers -count 1 -run 'ReceiverKits|GeneratedClient' -timeout 10m ./cmd/lumenhook
 
 test-shells: ## TAB in a real zsh and fish, set up as the help of their scripts says; needs both (Debian: zsh, fish)
 	$(GO) vet -tags shells ./cmd/lumenhook
@@ -222,10 +222,10 @@ generate: ## generated code of schemas/kafka
 	cd schemas/kafka && $(BUF) generate
 
 CLIENTS := api/clients
-generate-clients: ## typed API clients of openapi.yaml, into api/clients/*/build; needs Node and Python with pip
+generate-clients: ## typed API clients of openapi.yaml, into api/clients/*/build, or an error where a generator warns; needs Node and Python with pip
 	cd $(CLIENTS)/typescript && npm ci --ignore-scripts --no-audit --no-fund && npm run --silent build
 	cd $(CLIENTS)/python && python3 -m pip install --quiet --require-hashes --only-binary :all: --upgrade --target build/deps --requirement requirements.txt
-	cd $(CLIENTS)/python && PYTHONPATH=build/deps python3 -m openapi_python_client generate --meta setup --path ../../../schemas/openapi.yaml --config config.yaml --output-path build/lumenhook-client --overwrite
+	cd $(CLIENTS)/python && PYTHONPATH=build/deps python3 -m openapi_python_client generate --fail-on-warning --meta setup --path ../../../schemas/openapi.yaml --config config.yaml --output-path build/lumenhook-client --overwrite
 
 clean:
 	rm -rf bin
