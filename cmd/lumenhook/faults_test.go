@@ -402,8 +402,8 @@ var commandFaults = map[string]faultsOf{
 		faults: [][]string{{`--listen "x": must be host:port`, "--listen", "x"}}},
 	"run": {faults: [][]string{badDSN, {`--log-level "x"`, "--log-level", "x"},
 		{`--data-dir "": must name a folder`, "--data-dir", ""},
-		{`--network "mainnet": is the passphrase of no network; did you mean pubnet?`, "--network",
-			"mainnet", "--no-demo"},
+		{`--network: unknown network "mainnet" (known: pubnet, testnet, devnet; or give the passphrase ` +
+			"of another); did you mean pubnet?\nSee", "--network", "mainnet"},
 		{`--ledger-source "horizon": must be rpc or lake`, "--no-demo", "--network", "testnet",
 			"--ledger-source", "horizon"}}},
 	"serve": {args: []string{"--roles", "mailer"}, faults: [][]string{badDSN,

@@ -63,6 +63,9 @@ func (k *ledgerCheck) run(ctx context.Context, out io.Writer) error {
 		return cli.Usage(fmt.Errorf("--from %d --to %d: must be the sequences of ledgers, "+
 			"the first not above the last", k.from, k.to))
 	}
+	if err := k.source.CheckNetwork(); err != nil {
+		return cli.Usage(err)
+	}
 	quiet := slog.New(slog.DiscardHandler)
 	cluster, err := k.service.Cluster(quiet)
 	if err != nil {

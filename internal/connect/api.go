@@ -27,11 +27,11 @@ const (
 
 // API returns a client of the API.
 func (s *Service) API() (*client.Client, error) {
-	url, key, caFile := s.apiURL, s.apiKey, s.caFile
+	url, key, caFile := strings.TrimRight(s.apiURL, "/"), s.apiKey, s.caFile
 	if url == "" || key == "" {
 		run, err := s.Run("give --api-url and --api-key")
 		switch {
-		case url != "" && (err != nil || run.APIURL != strings.TrimSuffix(url, "/")):
+		case url != "" && (err != nil || run.APIURL != strings.TrimSuffix(url, "/v1")):
 			// The folder's key is only for the folder's service: it is sent to no other.
 			return nil, cli.Usage(fmt.Errorf("--api-key must be given with --api-url %s, "+
 				"best as the variable %s", url, cli.Variable("api-key")))

@@ -1,6 +1,7 @@
 package ledgerflags
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 
@@ -24,23 +25,22 @@ func (s *Flags) RegisterAccounts(f *pflag.FlagSet) {
 }
 
 // CheckAccounts checks the flags of RegisterAccounts.
-func (s *Flags) CheckAccounts() error { return s.checkURLs() }
+func (s *Flags) CheckAccounts() error {
+	if networks[s.Network] == "" && nearestNetwork(s.Network) != "" {
+		return s.CheckNetwork()
+	}
+	return s.checkURLs()
+}
 
 // OpenAccounts makes what asks for accounts of the network that a service follows, and its name. It
 // asks nothing yet.
 func (s *Flags) OpenAccounts(passphrase string) (accounts source.Accounts, name string, err error) {
 	named := s.Network
-	switch {
-	case named == "pubnet":
-		s.Passphrase = network.PublicNetworkPassphrase
-	case named == "testnet", named == "" && passphrase == network.TestNetworkPassphrase:
-		s.Network, s.Passphrase = "testnet", network.TestNetworkPassphrase
-	case named == "":
-		s.Passphrase = passphrase
-	default:
-		s.Passphrase = named
+	if named == "" && passphrase == network.TestNetworkPassphrase {
+		s.Network = "testnet"
 	}
-	if s.Passphrase != passphrase {
+	s.Passphrase = passphrase
+	if named != "" && cmp.Or(networks[named], named) != passphrase {
 		return nil, "", cli.Usage(fmt.Errorf("--network %q: the service follows another network: %q",
 			named, passphrase))
 	}

@@ -24,6 +24,8 @@ func TestWhoIsAskedForAccounts(t *testing.T) {
 		{"", pubnet, "", `--stellar-rpc-url "": name a Stellar RPC server`},
 		{"--network=testnet", pubnet, "", `--network "testnet": the service follows another network`},
 		{"--network=own", "other", "", `--network "own": the service follows another network: "other"`},
+		{"--network=mainnet", pubnet, "", `unknown network "mainnet" (known: pubnet, testnet, devnet;`},
+		{"--network=mainnet", pubnet, "", "did you mean pubnet?"},
 		{"--stellar-rpc-url=x", pubnet, "", "must be like https://host:port/path"},
 	} {
 		var s Flags

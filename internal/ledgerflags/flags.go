@@ -1,6 +1,7 @@
 package ledgerflags
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -65,8 +66,8 @@ type Flags struct {
 // Register adds the flags. The network is the one named when none is.
 func (s *Flags) Register(f *pflag.FlagSet, network string) {
 	cli.Group(f, "Ledgers", func(f *pflag.FlagSet) {
-		f.StringVar(&s.Network, "network", network, "Stellar network: pubnet, testnet, or the "+
-			"passphrase of another; without it, \"lumenhook run\" starts one of its own")
+		f.StringVar(&s.Network, "network", network, "Stellar network: pubnet, testnet, devnet, or "+
+			"the passphrase of another; devnet is what \"lumenhook run\" starts without it")
 		s.registerSource(f)
 	})
 }
@@ -106,27 +107,49 @@ func (s *Flags) RegisterMoves(f *pflag.FlagSet) {
 	})
 }
 
+// networks are the networks that have a name, with their passphrases.
+var networks = map[string]string{
+	"pubnet":  network.PublicNetworkPassphrase,
+	"testnet": network.TestNetworkPassphrase,
+	Devnet:    "Lumenhook Devnet ; November 2026",
+}
+
+// Devnet names the network that `lumenhook run` starts.
+const Devnet = "devnet"
+
+// CheckNetwork reads --network alone: the name of a network, or a passphrase, which has spaces.
+func (s *Flags) CheckNetwork() error {
+	s.Passphrase = cmp.Or(networks[s.Network], s.Network)
+	if len(strings.Fields(s.Passphrase)) > 1 {
+		return nil
+	}
+	meant := nearestNetwork(s.Network)
+	if meant != "" {
+		meant = "; did you mean " + meant + "?"
+	}
+	return fmt.Errorf("--network: unknown network %q (known: pubnet, testnet, devnet; or give the "+
+		"passphrase of another)%s", s.Network, meant)
+}
+
+// nearestNetwork returns the network that is meant by a name that none has, or "".
+func nearestNetwork(name string) string {
+	nearest := cli.Nearest(name, []string{"pubnet", "testnet", Devnet, "mainnet", "public"})
+	if nearest == "mainnet" || nearest == "public" {
+		return "pubnet"
+	}
+	return nearest
+}
+
 // Check reads what is text and names every fault at once.
 func (s *Flags) Check() error {
 	var faults []error
 	fault := func(flag, value, problem string) {
 		faults = append(faults, fmt.Errorf("--%s %q: %s", flag, value, problem))
 	}
-	switch s.Network {
-	case "pubnet":
-		s.Passphrase = network.PublicNetworkPassphrase
-	case "testnet":
-		s.Passphrase = network.TestNetworkPassphrase
-	default:
-		s.Passphrase = s.Network
+	if err := s.CheckNetwork(); err != nil {
+		return err // what else is needed depends on the network
 	}
 	s.preset()
-	if strings.TrimSpace(s.Passphrase) == "" {
-		fault("network", s.Network, "name the network: pubnet, testnet, or a passphrase")
-	}
-	if s.Network == "mainnet" || s.Network == "public" {
-		fault("network", s.Network, "is the passphrase of no network; did you mean pubnet?")
-	}
 	faults = append(faults, s.checkServers()...)
 	if s.pollInterval < time.Millisecond || s.pollInterval > time.Minute {
 		fault("ledger-poll-interval", s.pollInterval.String(), "must be from 1ms to 1m")
@@ -144,6 +167,8 @@ func (s *Flags) checkQuorum() error {
 	switch {
 	case s.quorum < 1:
 		return fmt.Errorf("--ledger-quorum %d: must be 1 or more", s.quorum)
+	case named == 0: // checkServers asks for one
+		return nil
 	case s.quorum > 1 && named < s.quorum:
 		return fmt.Errorf("--ledger-quorum %d: %d servers are named: name one more than must agree, or "+
 			"as many, with --stellar-rpc-url and --ledger-lake", s.quorum, named)
