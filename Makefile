@@ -24,7 +24,7 @@ MODIFIED ?= $(if $(shell git status --porcelain 2>/dev/null),true,false)
 CLI := github.com/lumenhook/lumenhook/internal/cli
 LDFLAGS := -X $(CLI).version=$(VERSION) -X $(CLI).commit=$(COMMIT) -X $(CLI).date=$(DATE) -X $(CLI).modified=$(MODIFIED)
 
-.PHONY: help run build test test-kafka test-kafka-long test-cluster test-browser test-signatures test-receivers test-shells lint lint-units lint-openapi vuln fuzz race sim trial reconcile-soak bench bench-waiting bench-api bench-match bench-projections bench-statement bench-receipts bench-ledger bench-restore recording site site-serve charts release-forms release-snapshot generate generate-clients clean
+.PHONY: help run build test test-kafka test-kafka-long test-cluster test-browser test-signatures test-receivers test-shells lint lint-units lint-openapi vuln fuzz race nightly sim trial reconcile-soak bench bench-waiting bench-api bench-match bench-projections bench-statement bench-receipts bench-ledger bench-restore recording site site-serve charts release-forms release-snapshot generate generate-clients clean
 
 help: ## what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -137,8 +137,11 @@ fuzz: ## each fuzz test for a while (FUZZTIME), one after another
 		done; \
 	done
 
-race: ## the tests under the race detector
-	CGO_ENABLED=1 $(GO) test -race -timeout 20m ./...
+race: ## the tests under the race detector; needs a C compiler
+	CGO_ENABLED=1 $(GO) test -race -timeout 60m ./...
+
+nightly: ## what takes hours: race, the long suites, and an hour each of fresh seeds; one that fails stops no other
+	$(MAKE) --keep-going race test-kafka-long test-cluster reconcile-soak fuzz sim trial FOR=1h
 
 SEED ?= 0
 STEPS ?= 1500
