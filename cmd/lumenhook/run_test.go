@@ -154,7 +154,7 @@ func (s *testService) interrupt() {
 		if err != nil {
 			s.t.Fatalf("ended with %v:\n%s", err, s.output)
 		}
-	case <-time.After(40 * time.Second):
+	case <-time.After(testkit.Patience(s.t)):
 		s.t.Fatalf("did not end:\n%s", s.output)
 	}
 }

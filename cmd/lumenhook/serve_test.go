@@ -348,7 +348,7 @@ func (r *role) terminate() {
 		if err != nil {
 			r.t.Errorf("%s ended with %v:\n%s", r.name, err, r.output)
 		}
-	case <-time.After(40 * time.Second):
+	case <-time.After(testkit.Patience(r.t)):
 		r.t.Errorf("%s did not end:\n%s", r.name, r.output)
 	}
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/lumenhook/lumenhook/internal/embedded/broker"
+	"github.com/lumenhook/lumenhook/internal/testkit"
 	"github.com/lumenhook/lumenhook/streams"
 )
 
@@ -90,7 +91,7 @@ func committed(t *testing.T, addr string, opts ...kgo.Opt) []string {
 // committedOf is committed of a topic with one partition.
 func committedOf(t *testing.T, addr, topic string, opts ...kgo.Opt) []string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience(t))
 	defer cancel()
 	c := newClient(t, addr, append(opts, kgo.KeepControlRecords(),
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()),

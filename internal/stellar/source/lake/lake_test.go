@@ -117,7 +117,7 @@ func folder(t *testing.T, dir string) lake.Store {
 
 func within(t *testing.T) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience(t))
 	t.Cleanup(cancel)
 	return ctx
 }

@@ -41,7 +41,7 @@ func newSource(t *testing.T, config rpc.Config) (*rpc.Source, *testkit.Buffer) {
 
 func within(t *testing.T) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience(t))
 	t.Cleanup(cancel)
 	return ctx
 }
