@@ -69,7 +69,8 @@ func TestMessagesAboutTransactions(t *testing.T) {
 	if err := client.EndTransaction(t.Context(), kgo.TryCommit); err != nil {
 		t.Fatal(err)
 	}
-	if want := `level=WARN msg="no produce succeeded in this transaction`; !strings.Contains(log.String(), want) {
+	const want = `level=WARN msg="no produce succeeded in this transaction`
+	if !strings.Contains(log.String(), want) {
 		t.Errorf("the client's abort is not a warning:\n%s", log)
 	}
 }

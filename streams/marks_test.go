@@ -45,7 +45,8 @@ func (r *rig) transact(how kgo.TransactionEndTry, sizeBytes int, sums ...int) {
 		value := strings.Repeat("0", max(0, sizeBytes-len(text))) + text
 		record := &kgo.Record{Key: []byte(text), Value: []byte(value)}
 		err := client.ProduceSync(r.t.Context(), record).FirstErr()
-		if err = errors.Join(err, streams.AwaitStored(r.t.Context(), client, []*kgo.Record{record})); err != nil {
+		stored := streams.AwaitStored(r.t.Context(), client, []*kgo.Record{record})
+		if err := errors.Join(err, stored); err != nil {
 			r.t.Fatal(err)
 		}
 	}

@@ -29,7 +29,8 @@ func TestReadToNamesATransactionThatHoldsTheEndBack(t *testing.T) {
 	}
 	record := kgo.StringRecord("1")
 	err = writer.ProduceSync(t.Context(), record).FirstErr()
-	if err = errors.Join(err, streams.AwaitStored(t.Context(), writer, []*kgo.Record{record})); err != nil {
+	stored := streams.AwaitStored(t.Context(), writer, []*kgo.Record{record})
+	if err := errors.Join(err, stored); err != nil {
 		t.Fatal(err)
 	}
 	ends, err := r.cluster.NewEnds()

@@ -11,6 +11,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/lumenhook/lumenhook/internal/testkit"
 	"github.com/lumenhook/lumenhook/streams"
 )
 
@@ -102,18 +103,18 @@ func onWidenedClient(t *testing.T, tests string) string {
 		t.Fatal(err)
 	}
 	mod := filepath.Join(dir, "go.mod")
-	for ours, theirs := range map[string]string{"../go.mod": mod, "../go.sum": filepath.Join(dir, "go.sum")} {
-		text, err := os.ReadFile(ours)
+	for _, name := range []string{"go.mod", "go.sum"} {
+		text, err := os.ReadFile(filepath.Join("..", name))
 		if err == nil {
-			err = os.WriteFile(theirs, text, 0o600)
+			err = os.WriteFile(filepath.Join(dir, name), text, 0o600)
 		}
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
 	goTool(t, "mod", "edit", "-replace", module+"="+filepath.Join(dir, "client"), mod)
-	return goTool(t, "test", "-modfile", mod, "-trimpath", "-count", "1", "-v", "-run", tests, ".",
-		"-args", "-streams.widened")
+	return goTool(t, "test", "-modfile", mod, "-trimpath", "-count", "1", "-v", "-run", tests,
+		"-timeout", testkit.Patience(t).String(), ".", "-args", "-streams.widened")
 }
 
 // goTool returns what the go command prints, also if it fails.

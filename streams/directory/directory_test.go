@@ -137,7 +137,8 @@ func (x *txn) begin(records ...streams.Record) {
 			Headers: rec.Headers,
 		}
 		err := x.client.ProduceSync(x.t.Context(), k).FirstErr()
-		if err = errors.Join(err, streams.AwaitStored(x.t.Context(), x.client, []*kgo.Record{k})); err != nil {
+		stored := streams.AwaitStored(x.t.Context(), x.client, []*kgo.Record{k})
+		if err := errors.Join(err, stored); err != nil {
 			x.t.Fatal(err)
 		}
 	}
