@@ -26,7 +26,7 @@ func TestOneMistakeIsOneError(t *testing.T) {
 		{"--network=testnet", "add --no-demo"},
 		{"--network=pubnet --no-demo", "--stellar-rpc-url \"\": name at least one"},
 		{"--network=pubnet --no-demo --ledger-quorum=3", "--stellar-rpc-url \"\": name at least one"},
-		{"--network=pubnet --no-demo --ledger-source=satellite", `must be rpc, horizon or lake`},
+		{"--network=pubnet --no-demo --ledger-source=satellite", `must be rpc or lake`},
 		{"--trusted-ledger=x", "--trusted-ledger needs --network"},
 		{"--network=devnet --ledger-quorum=0", "--ledger-quorum needs --network"},
 		{"--network=testnet --no-demo --stellar-faults=x", "--stellar-faults is of the development network"},
