@@ -24,10 +24,11 @@ const (
 	defaultStored   = 1 << 10
 	defaultPerHost  = 128
 	defaultIdle     = 2048
-	defaultIdleTime = 90 * time.Second
-	defaultConnAge  = 10 * time.Minute
+	defaultIdleTime = time.Minute
+	defaultConnAge  = time.Minute
 
 	resolveShare = 2 // a lookup may take this fraction of an attempt
+	maxSends     = 3 // of one attempt's request, each on another connection (E2)
 )
 
 // Resolver turns a name into addresses. *net.Resolver is one; an error counts as
@@ -60,8 +61,8 @@ type Config struct {
 
 	MaxIdlePerHost int           // 128 idle connections to one host and port
 	MaxIdle        int           // 2048 idle connections in all; the longest idle goes first
-	IdleTimeout    time.Duration // 90 s unused
-	MaxConnAge     time.Duration // 10 min, after which a name is resolved and judged again
+	IdleTimeout    time.Duration // 1 min unused, or less if the receiver says so (Keep-Alive)
+	MaxConnAge     time.Duration // 1 min, after which a name is resolved and judged again
 	DisableHTTP2   bool          // offer HTTP/1.1 alone
 
 	UserAgent string           // "Lumenhook"
@@ -194,7 +195,7 @@ func (c *Client) Post(ctx context.Context, req Request) (Result, error) {
 	t, err := c.target(req.URL)
 	if err != nil {
 		// Checked at creation; the policy may have become stricter since.
-		result.Error, result.Detail = SSRFBlocked, err.Error()
+		result.Error, result.Detail = SSRFBlocked, oneLine(err.Error())
 		return result, nil
 	}
 	rep := c.attempt(ctx, t, req, begin)
@@ -203,28 +204,38 @@ func (c *Client) Post(ctx context.Context, req Request) (Result, error) {
 	}
 	result.Duration = time.Since(begin)
 	result.StatusCode, result.Body = rep.status, rep.body
-	result.Error, result.Detail = rep.code(), rep.detail()
+	result.Error, result.Detail = rep.code(), c.cfg.Policy.reason(rep.err)
 	result.RetryAfter = parseRetryAfter(rep.retryAfter, result.SentAt)
 	return result, nil
 }
 
-// attempt exchanges one request for one reply, on a second connection only if the first, a
-// reused one, accepted no byte of the request (E2).
-func (c *Client) attempt(ctx context.Context, t *target, req Request, begin time.Time) reply {
+// attempt exchanges one request for one reply. It uses another connection at once if the
+// exchange reports that the request may be sent again (E2).
+func (c *Client) attempt(
+	ctx context.Context, t *target, req Request, begin time.Time,
+) (rep reply) {
 	deadline := begin.Add(c.cfg.AttemptTimeout)
 	if d, ok := ctx.Deadline(); ok && d.Before(deadline) {
 		deadline = d
 	}
-	if link := c.pool.take(t.addr, begin); link != nil {
-		if rep := link.exchange(ctx, deadline, t, req); !rep.neverWritten {
+	link := c.pool.take(t.addr, begin)
+	for sends := 1; ; sends++ {
+		if link == nil {
+			link, rep.err = c.dial(ctx, t, deadline, sends == 1)
+		}
+		if link != nil {
+			rep, link = link.exchange(ctx, deadline, t, req), nil
+		}
+		late := !time.Now().Before(deadline)
+		if rep.err != nil && late && !errors.Is(rep.err, errForbidden) {
+			// Whatever the layers below made of the passed deadline.
+			rep.err = inStage(Timeout, stageOf(rep.err), context.DeadlineExceeded)
+		}
+		if !rep.sendAgain || late || sends == maxSends || ctx.Err() != nil {
 			return rep
 		}
+		rep = reply{}
 	}
-	link, err := c.dial(ctx, t, deadline)
-	if err != nil {
-		return reply{err: err}
-	}
-	return link.exchange(ctx, deadline, t, req)
 }
 
 // link is a connection on which an attempt has been given its place; exchange

@@ -1,6 +1,7 @@
 package egress
 
 import (
+	"slices"
 	"sync"
 	"time"
 )
@@ -48,7 +49,7 @@ func (p *pool) take(addr string, now time.Time) link {
 			return h2
 		case h1 == nil:
 			return nil
-		case now.Sub(h1.made) < p.cfg.MaxConnAge && h1.usable():
+		case !h1.expired(now, p.cfg) && h1.usable():
 			h1.reused = true
 			return h1
 		}
@@ -165,9 +166,13 @@ func (p *pool) expire() {
 	now := time.Now()
 	var dead []*http1Conn
 	p.mu.Lock()
-	for p.oldest != nil && now.Sub(p.oldest.idleSince) >= p.cfg.IdleTimeout {
-		dead = append(dead, p.oldest)
-		p.removeOldest()
+	for h, newer := p.oldest, (*http1Conn)(nil); h != nil; h = newer {
+		newer = h.prev
+		if h.expired(now, p.cfg) {
+			dead = append(dead, h)
+			host := p.hosts[h.addr]
+			p.remove(host, slices.Index(host.idle, h))
+		}
 	}
 	retired := p.expireShared(now)
 	p.sweep = nil
