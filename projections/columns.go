@@ -21,6 +21,8 @@ func (b *block) table(name string) table {
 		return tableOf(name, &b.watches, watchColumns)
 	case "attempts":
 		return tableOf(name, &b.attempts, attemptColumns)
+	case countsTable:
+		return tableOf(name, &b.counts, countColumns)
 	case logTable:
 		return tableOf(name, &b.leaves, leafColumns)
 	case "endpoint_changes":
@@ -120,6 +122,18 @@ func attemptColumns(rows []row[domain.AttemptMade]) []column {
 			"signature_sha256",
 			each(rows, func(r *r) string { return text(r.body.Entry.SignatureSHA256) }),
 		},
+	)
+}
+
+func countColumns(rows []row[attemptCount]) []column {
+	type r = row[attemptCount]
+	return append(placeColumns(rows),
+		column{"endpoint_id", each(rows, func(r *r) string { return r.endpointID })},
+		column{"seconds", each(rows, func(r *r) uint32 { return uint32(r.body.seconds) })},
+		column{"at", each(rows, func(r *r) int64 { return r.body.at() })},
+		column{"fact_version", each(rows, func(r *r) uint64 { return r.version })},
+		column{"fact_success", each(rows, func(r *r) uint8 { return r.body.success })},
+		column{"fact_sent", each(rows, func(r *r) int64 { return r.body.sentAtMillis })},
 	)
 }
 

@@ -8,7 +8,7 @@
 // table and block, some concurrently, always in this order:
 //
 //	payments, endpoints, watches   ┐
-//	attempts                       ├─► deliveries ─► projection_progress
+//	attempts, attempt_counts       ├─► deliveries ─► projection_progress
 //	endpoint_changes, events       ┘
 //
 // One block is written while the next is collected; when that is full too, nothing more is
@@ -55,10 +55,10 @@
 //
 //   - P1: progress is written after the rows that it covers. A crash in between repeats
 //     rows; it never leaves any out.
-//   - P2: a row is a function of its facts. Copies collapse by the table's key, a
-//     delivery's rows column by column with maxima and unions, so writing a fact twice, in
-//     another order, or by two projectors at once changes no answer. So neither fencing
-//     nor deduplication of blocks is needed.
+//   - P2: a row is a function of its facts. Copies collapse by the table's key, the rows of
+//     a delivery or of a span of attempts column by column with maxima and unions, so writing
+//     a fact twice, in another order, or by two projectors at once changes no answer. So
+//     neither fencing nor deduplication of blocks is needed.
 //   - P3: if a delivery is found, so are its event and every attempt up to its version:
 //     that is the purpose of the order of writing.
 //   - P4: at most two blocks are in memory for each session, each bounded by rows
@@ -95,6 +95,8 @@
 //	choose.go            which events a filter selects, for what is done with them
 //	list.go              lists of events, for the API; full.go, from complete tables only
 //	rates.go             attempts by the minute
+//	health.go            how endpoints do: attempts by spans, last success, oldest pending
+//	outcomes.go          the last attempts of the deliveries of a list
 //	pull.go              events of an endpoint by their numbers
 //	steps.go             facts of an endpoint or a watch, with the state after each
 //	eventsteps.go        the same of an event's deliveries

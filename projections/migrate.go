@@ -81,7 +81,9 @@ func Migrate(ctx context.Context, db *DB) error {
 }
 
 // lateTables are tables that earlier versions did not have, by the migrations that make them.
-var lateTables = map[uint32]string{17: logTable, 18: factsTable, 19: deliveryFactsTable}
+var lateTables = map[uint32]string{
+	17: logTable, 18: factsTable, 19: deliveryFactsTable, 20: countsTable,
+}
 
 // beginLate has a late table that was made just now begin where the others are: reading all of
 // the journal for it would leave the history behind for as long as that takes. What facts of
@@ -247,7 +249,11 @@ func (db *DB) apply(
 		// Written out: a query parameter in a view would become a parameter of the view.
 		statement, err := asElsewhere(strings.ReplaceAll(statement, "{database:Identifier}", db.name),
 			elsewhere)
-		if err == nil {
+		switch {
+		case err != nil:
+		case strings.HasPrefix(statement, "INSERT"): // replicas fetch the rows
+			err = db.fill(ctx, statement)
+		default:
 			err = db.change(ctx, statement, nil)
 		}
 		if err != nil {
@@ -264,4 +270,11 @@ func (db *DB) apply(
 	}
 	return db.exec(ctx, insertVersion,
 		parameters{"version": strconv.Itoa(int(m.Version)), "name": m.Name})
+}
+
+// fill executes a statement that fills a table from another one.
+func (db *DB) fill(ctx context.Context, statement string) error {
+	filling, cancel := context.WithTimeout(ctx, copyMax)
+	defer cancel()
+	return db.server().conn.Exec(db.bind(db.inserting(filling), nil), statement)
 }

@@ -127,8 +127,8 @@ func (f *refold) mayLeaveOut(anew []string) error {
 }
 
 // copyOlder copies the rows of records that the topics no longer hold. Only a part of the
-// facts of a delivery may be gone, so the rows of all deliveries are copied: folding the
-// rest again only adds to them. So it does to the rows of tables that were begun anew, all of
+// facts of a delivery, or of a span of attempts, may be gone, so all rows of these tables are
+// copied: folding the rest again only adds to them. So it does to the rows of tables that were begun anew, all of
 // which are copied.
 func (f *refold) copyOlder(ctx context.Context, anew []string) error {
 	for _, name := range f.Tables {
@@ -142,7 +142,7 @@ func (f *refold) copyOlder(ctx context.Context, anew []string) error {
 			if start == 0 {
 				continue
 			}
-			if name == "deliveries" {
+			if name == "deliveries" || name == countsTable {
 				start = math.MaxInt64
 			}
 			err := f.copyRows(ctx, name, "partition = {partition:Int32} AND toInt64(offset) < {below:Int64}",

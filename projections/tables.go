@@ -18,6 +18,7 @@ var tableTopics = []tableTopic{
 	{"endpoints", schemas.TopicEndpoints},
 	{"watches", schemas.TopicWatches},
 	{"attempts", schemas.TopicJournal},
+	{countsTable, schemas.TopicJournal},
 	{logTable, schemas.TopicJournal},
 	{"endpoint_changes", schemas.TopicJournal},
 	{factsTable, schemas.TopicJournal},

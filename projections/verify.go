@@ -55,6 +55,10 @@ var verified = map[string]struct{ key, day, only string }{
 		key: "concat(event_id, '/', endpoint_id, '/', toString(number))",
 		day: "sent_at",
 	},
+	countsTable: {
+		key: "concat(endpoint_id, '/', toString(seconds), '/', toString(at))",
+		day: "at",
+	},
 	logTable: {
 		key: "concat(endpoint_id, '/', toString(log_from), '/', toString(leaf))",
 		day: "sent_at",
@@ -225,8 +229,11 @@ func (f *refold) compare(ctx context.Context, name string, v *Verification) erro
 		return err
 	}
 	for i, c := range columns {
-		if c == "attempt_times" {
+		switch c { // sets: their members count, and not their order
+		case "attempt_times":
 			columns[i] = "arraySort(" + c + ")"
+		case "delivered", "failed":
+			columns[i] = "arraySort(bitmapToArray(" + c + "))"
 		}
 	}
 	since, err := f.withinRetention(ctx, name)
