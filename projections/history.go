@@ -83,12 +83,16 @@ type EventRecord struct {
 
 	State               domain.DeliveryState
 	NextAttemptAtMillis int64 // 0: none
+	AttemptsMade        int   // over all runs
+
+	// Lists have these, of the last attempt at the present endpoint; zero without one.
+	LastStatusCode int
+	LastError      domain.AttemptError
 
 	// Lists leave these out.
 	Behind          bool   // the tables are being filled: this may be an earlier state
 	FirstEndpointID string // the event's first endpoint; empty: not in the tables yet
 	Run             int    // 1 is the first
-	AttemptsMade    int    // over all runs
 	UpdatedAtMillis int64
 	Attempts        []AttemptRecord  // of all its deliveries, oldest first
 	Deliveries      []DeliveryRecord // oldest first
