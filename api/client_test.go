@@ -75,7 +75,9 @@ func TestTheClientsStructsAreTheDocuments(t *testing.T) {
 		{reflect.TypeFor[client.WatchCheck](), []string{"WatchCheck"}},
 		{reflect.TypeFor[client.BackfillCreate](), []string{"BackfillCreate"}},
 		{reflect.TypeFor[client.Event](), []string{"EventRecord", "EventSummary"}},
-		{reflect.TypeFor[client.Delivery](), []string{"Delivery"}},
+		{reflect.TypeFor[client.Delivery](), []string{"Delivery", "ListedDelivery"}},
+		{reflect.TypeFor[client.EndpointHealth](), []string{"EndpointHealth"}},
+		{reflect.TypeFor[client.AttemptCounts](), []string{"AttemptCounts"}},
 		{reflect.TypeFor[client.Attempt](), []string{"Attempt"}},
 		{reflect.TypeFor[client.Resent](), []string{"Resent"}},
 		{reflect.TypeFor[client.Receipt](), []string{"Receipt"}},
@@ -164,6 +166,8 @@ func jsonType(t reflect.Type) string {
 		return "boolean"
 	case reflect.Int, reflect.Int64, reflect.Uint32:
 		return "integer"
+	case reflect.Float64:
+		return "number"
 	case reflect.Slice:
 		return "array"
 	}

@@ -143,26 +143,38 @@ func (a *API) judgeURL(
 	return warnings, false
 }
 
-func (a *API) getEndpoint(_ context.Context, r *request) (reply, error) {
-	view, err := a.showPresent(r.endpoint)
+func (a *API) getEndpoint(ctx context.Context, r *request) (reply, error) {
+	one := []domain.Endpoint{r.endpoint}
+	view, err := a.showHealth(r.endpoint, a.healthOf(ctx, r, one, sparkDefault))
 	return reply{view: view, etag: decode.ETag(r.endpoint.Revision)}, err
 }
 
-func (a *API) listEndpoints(_ context.Context, r *request) (reply, error) {
-	q := newListQuery(r, "status")
+func (a *API) listEndpoints(ctx context.Context, r *request) (reply, error) {
+	q := newListQuery(r, "status", "sort", "span")
 	f := EndpointFilter{
 		AccountID: r.caller.accountID,
 		Status:    decode.OneOf(q, "status", domain.StatusActive, domain.StatusDisabled),
 	}
+	worst := decode.OneOf(q, "sort", "created", "health") == "health"
+	spark := sparkSpans[decode.OneOf(q, "span", "1h", "24h", "7d")]
 	after, limit, err := a.page(r, q)
 	if err != nil {
 		return reply{}, err
 	}
-	page, next, err := a.endpointsOf(r, f, after, limit)
+	var page []domain.Endpoint
+	var next *Position
+	var h health
+	if worst {
+		page, next, h, err = a.worstFirst(ctx, r, f, spark, after, limit)
+	} else if page, next, err = a.endpointsOf(r, f, after, limit); err == nil {
+		h = a.healthOf(ctx, r, page, spark)
+	}
 	if err != nil {
 		return reply{}, fmt.Errorf("listing endpoints: %w", err)
 	}
-	return list(a, r, q, page, next, a.showPresent)
+	return list(a, r, q, page, next, func(e domain.Endpoint) (shownEndpoint, error) {
+		return a.showHealth(e, h)
+	})
 }
 
 func (a *API) updateEndpoint(ctx context.Context, r *request) (reply, error) {

@@ -73,7 +73,15 @@ func (a *API) getEvent(ctx context.Context, r *request) (reply, error) {
 
 // listedPart is what a list adds to the envelope.
 type listedPart struct {
-	Delivery deliveryView `json:"delivery"`
+	Delivery listedDelivery `json:"delivery"`
+}
+
+// listedDelivery is a delivery with why it stands where it does: a list has no attempts.
+type listedDelivery struct {
+	deliveryView
+	Attempts       int                  `json:"attempts"`
+	LastStatusCode *int                 `json:"lastStatusCode"`
+	LastError      *domain.AttemptError `json:"lastError"`
 }
 
 func (a *API) listEvents(ctx context.Context, r *request) (reply, error) {
@@ -152,7 +160,12 @@ func (a *API) viewEvents(r *request, page []EventRecord) ([]jsontext.Value, erro
 			}
 			known[record.EndpointID] = held
 		}
-		view, err := viewEvent(record.Body, listedPart{viewDelivery(record, held)})
+		view, err := viewEvent(record.Body, listedPart{listedDelivery{
+			deliveryView:   viewDelivery(record, held),
+			Attempts:       record.AttemptsMade,
+			LastStatusCode: unlessZero(record.LastStatusCode),
+			LastError:      unlessZero(record.LastError),
+		}})
 		if err != nil { // the others can still be shown
 			a.Log.Error("an event cannot be shown and is left out of a list: `lumenhook rebuild --table "+
 				"events` reads its body anew",

@@ -53,6 +53,9 @@ func TestAnEndpointsLife(t *testing.T) {
 	want := fmt.Sprintf(`{"id":%q,"url":"https://a.example/","description":"","headers":{"X-B":"2","X-Tenant":"shop"},"rateLimitPerSecond":50,"status":"active","disabledReason":null,`+
 		`"disabledAt":null,"consecutiveFailures":0,"createdAt":"2026-11-21T10:15:30.123Z","updatedAt":"2026-11-21T10:15:30.123Z"}`,
 		id)
+	const none = `{"attempts":0,"delivered":0,"successRate":null}`
+	want = want[:len(want)-1] + `,"health":{"state":"idle","lastSuccessAt":null,"lastFailureAt":null,"oldestPendingAt":null,"pendingKnown":true,` +
+		`"hour":` + none + `,"day":` + none + `,"week":` + none + `,"sparkline":[]}}`
 	if string(read.body) != want || read.Header.Get("ETag") != `"1"` ||
 		made.Header.Get("ETag") != `"1"` {
 		t.Errorf("%s %s\nwant %s", read.Header.Get("ETag"), read.body, want)

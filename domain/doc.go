@@ -37,6 +37,7 @@
 //	key.go        API keys of an account
 //	apikey.go     how API keys and signing secrets are made and told from noise
 //	endpoint.go   endpoints
+//	health.go     how an endpoint takes what is sent to it, in a word
 //	secret.go     their signing secrets and how these overlap
 //	redacted.go   text that is not printed
 //	delivery.go   one event on its way to one endpoint

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/ClickHouse/clickhouse-go/v2"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/lumenhook/lumenhook/domain"
@@ -44,6 +45,7 @@ type HealthFilter struct {
 	EndpointIDs []string // empty: all of the account
 	NowMillis   int64
 	Spark       time.Duration // what the sparks cover: an hour, a day or a week
+	CountsOnly  bool          // neither the last attempts nor the oldest pending are asked for
 }
 
 // Numbers of spans that are counted, up to now.
@@ -143,6 +145,11 @@ func (db *DB) health(
 		"endpoints": arrayOf(f.EndpointIDs),
 		"hour":      strconv.FormatInt(since(f.NowMillis, shortSpan, hourSpans), 10),
 		"week":      strconv.FormatInt(since(f.NowMillis, longSpan, weekSpans), 10),
+	}
+	// Sums over all that an account has are worth more than one thread.
+	ctx = clickhouse.Context(ctx, clickhouse.WithSettings(clickhouse.Settings{"max_threads": 4}))
+	if f.CountsOnly {
+		return db.countSpans(ctx, f, which)
 	}
 	var by map[string]domain.EndpointHealth
 	var last map[string][2]int64

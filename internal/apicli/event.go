@@ -62,13 +62,90 @@ func showData(w io.Writer, data json.RawMessage) {
 
 // ShowEvents prints a list of them.
 func ShowEvents(w io.Writer, l client.List[client.Event]) {
-	cli.Row(w, "ID", "TYPE", "STATE", "ENDPOINT", "SEQUENCE", "CREATED", "NEXT ATTEMPT")
+	cli.Row(w, "ID", "STATE", "ATTEMPTS", "LAST", "AMOUNT", "MEMO", "WALLET", "CREATED", "NEXT",
+		"SEQUENCE", "TYPE", "ENDPOINT")
 	for _, e := range l.Data {
-		cli.Row(w, e.ID, e.Type, stateText(e.Delivery), e.Delivery.EndpointID,
-			e.Delivery.Sequence, e.CreatedAt, e.Delivery.NextAttemptAt)
+		d, paid := e.Delivery, readPaid(e.Data)
+		cli.Row(w, e.ID, state(d), d.Attempts, lastText(d), paid.amount(), paid.memo(), ends(paid.Watch.WalletAddress),
+			seconds(e.CreatedAt), until(d.NextAttemptAt), d.Sequence, e.Type, ends(d.EndpointID))
 	}
 	cli.More(w, l.NextCursor)
 }
+
+func state(d client.Delivery) string {
+	if d.Held {
+		return d.State + " (held)"
+	}
+	return d.State
+}
+
+// lastText is what the last attempt of a delivery in a list met.
+func lastText(d client.Delivery) string {
+	switch {
+	case d.LastError != nil:
+		return *d.LastError
+	case d.LastStatusCode != nil:
+		return fmt.Sprint("HTTP ", *d.LastStatusCode)
+	}
+	return "-"
+}
+
+// paidData is what a list shows of a payment; empty for events of none.
+type paidData struct {
+	Payment struct {
+		Memo   *string      `json:"memo"`
+		Asset  client.Asset `json:"asset"`
+		Amount string       `json:"amount"`
+	} `json:"payment"`
+	Watch struct {
+		WalletAddress string `json:"walletAddress"`
+	} `json:"watch"`
+}
+
+func readPaid(data json.RawMessage) (p paidData) {
+	if json.Unmarshal(data, &p) != nil {
+		return paidData{} // data of another form
+	}
+	return p
+}
+
+// amount leaves out zeros at the end.
+func (p paidData) amount() string {
+	amount := p.Payment.Amount
+	if amount == "" {
+		return "-"
+	}
+	if strings.Contains(amount, ".") {
+		amount = strings.TrimSuffix(strings.TrimRight(amount, "0"), ".")
+	}
+	return amount + " " + p.Payment.Asset.Code
+}
+
+const memoMaxRunes = 16
+
+func (p paidData) memo() string {
+	if p.Payment.Memo == nil {
+		return "-"
+	}
+	if memo := []rune(*p.Payment.Memo); len(memo) > memoMaxRunes {
+		return string(memo[:memoMaxRunes-1]) + "…"
+	}
+	return *p.Payment.Memo
+}
+
+// ends cuts an address or an id to its ends; "lumenhook events get" has all of it.
+func ends(s string) string {
+	switch {
+	case s == "":
+		return "-"
+	case len(s) <= 12:
+		return s
+	}
+	return s[:5] + "…" + s[len(s)-5:]
+}
+
+// seconds is a time without fractions of a second.
+func seconds(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
 // ShowResent prints an event that was queued again.
 func ShowResent(w io.Writer, a client.Resent) {

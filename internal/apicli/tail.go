@@ -404,17 +404,11 @@ func (l TailLine) text() string {
 
 // paid says what an event is about, if it is about a payment.
 func paid(data json.RawMessage) string {
-	var about struct {
-		Payment struct {
-			Amount string
-			Asset  struct{ Code string }
-			To     string
-		}
-	}
-	if json.Unmarshal(data, &about) != nil || about.Payment.Amount == "" {
+	about := readPaid(data).Payment
+	if about.Amount == "" {
 		return ""
 	}
-	return cli.OneLine(fmt.Sprintf(": %s %s", about.Payment.Amount, about.Payment.Asset.Code))
+	return cli.OneLine(fmt.Sprintf(": %s %s", about.Amount, about.Asset.Code))
 }
 
 // tailPause reports whether the time passed before ctx ended.

@@ -248,6 +248,9 @@ func (h *History) Events(
 			Sequence:            e.Sequence,
 			State:               e.State,
 			NextAttemptAtMillis: e.NextAttemptAtMillis,
+			AttemptsMade:        e.AttemptsMade,
+			LastStatusCode:      e.LastStatusCode,
+			LastError:           e.LastError,
 		}
 	}
 	if page.Next == (projections.EventPosition{}) {
@@ -343,6 +346,21 @@ func (h *History) Rates(ctx context.Context, f api.RatesFilter) (api.Rates, erro
 		rates.Minutes = append(rates.Minutes, api.RatesMinute(m))
 	}
 	return rates, nil
+}
+
+// Health returns how endpoints do, unless there is no history.
+func (h *History) Health(
+	ctx context.Context, f api.HealthFilter,
+) (map[string]domain.EndpointHealth, error) {
+	of, err := h.now()
+	if err != nil {
+		return nil, err
+	}
+	by, err := of.reads.Health(ctx, projections.HealthFilter(f))
+	if err != nil {
+		return nil, historyError(err)
+	}
+	return by, nil
 }
 
 // NumberBefore finds where an endpoint's events of a time begin, unless there is no history.
