@@ -363,6 +363,16 @@ func (h *History) Health(
 	return by, nil
 }
 
+// EndpointsDown counts the endpoints of all accounts that are down, unless there is no history.
+func (h *History) EndpointsDown(ctx context.Context, nowMillis int64) (uint64, error) {
+	of, err := h.now()
+	if err != nil {
+		return 0, err
+	}
+	n, err := of.reads.EndpointsDown(ctx, nowMillis)
+	return n, historyError(err)
+}
+
 // NumberBefore finds where an endpoint's events of a time begin, unless there is no history.
 func (h *History) NumberBefore(
 	ctx context.Context, accountID, endpointID string, sinceMillis int64,

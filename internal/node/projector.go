@@ -51,6 +51,7 @@ func (r *projectorRole) Start(ctx context.Context) error {
 	r.node.history.writtenBy(p)
 	r.Go("the projector", func(ctx context.Context) error { return r.project(ctx, p) })
 	cfg.Metrics.projector(p)
+	cfg.Metrics.registry.MustRegister(endpointsDown{r.node.history, cfg.Now})
 	return nil
 }
 
