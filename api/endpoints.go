@@ -183,8 +183,10 @@ func (a *API) updateEndpoint(ctx context.Context, r *request) (reply, error) {
 		return reply{}, err
 	}
 	body, faults := decodeEndpointPatch(r.body, r.endpoint, decode.Shown{
-		Object:   view,
-		Changing: []string{"updatedAt", "consecutiveFailures", "health", "warnings"},
+		Object: view,
+		Changing: []string{
+			"updatedAt", "consecutiveFailures", "health", "healthUnavailable", "warnings",
+		},
 		Repeated: a.mayRepeatChange(r),
 	})
 	warnings, unjudged := a.judgeURL(ctx, body.URL, a.mayRepeatChange(r), faults)

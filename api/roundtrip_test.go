@@ -8,13 +8,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lumenhook/lumenhook/api"
 	"github.com/lumenhook/lumenhook/api/problem"
 	"github.com/lumenhook/lumenhook/domain"
 )
 
 // changeByThemselves are the read-only fields whose value is ignored in a PATCH.
 var changeByThemselves = []string{
-	"updatedAt", "consecutiveFailures", "health", "warnings", "backfill",
+	"updatedAt", "consecutiveFailures", "health", "healthUnavailable", "warnings", "backfill",
 }
 
 // TestWhatWasReadCanBeSentBack: an object can be read, changed and sent as a whole, in whatever
@@ -45,6 +46,9 @@ func TestWhatWasReadCanBeSentBack(t *testing.T) {
 	for _, path := range paths {
 		w.sendsBack(k, path)
 	}
+	w.historyErr = api.ErrHistoryUnavailable
+	w.sendsBack(k, "/v1/endpoints/"+e)
+	w.historyErr = nil
 	// What was fine when it was set is no fault when it is sent back.
 	wantStatus(t, w.call("DELETE", "/v1/endpoints/"+other, k, ""), 204)
 	w.sendsBack(k, "/v1/endpoints/"+e)

@@ -125,17 +125,8 @@ func (a *API) listWatches(_ context.Context, r *request) (reply, error) {
 	if err != nil {
 		return reply{}, fmt.Errorf("listing watches: %w", err)
 	}
-	known := make(map[string]watchStatus) // by endpoint
 	return list(a, r, q, page, next, func(w domain.Watch) (watchView, error) {
-		status, looked := known[w.EndpointID]
-		if !looked {
-			var err error
-			if status, err = a.statusOf(w); err != nil {
-				return watchView{}, err
-			}
-			known[w.EndpointID] = status
-		}
-		return viewWatch(narrowedWatch(r, w), a.presentStatus(w, status)), nil
+		return a.showWatch(r, w)
 	})
 }
 

@@ -26,8 +26,10 @@ func (s *Flags) RegisterAccounts(f *pflag.FlagSet) {
 
 // CheckAccounts checks the flags of RegisterAccounts.
 func (s *Flags) CheckAccounts() error {
-	if networks[s.Network] == "" && nearestNetwork(s.Network) != "" {
-		return s.CheckNetwork()
+	if s.Network != "" {
+		if err := s.CheckNetwork(); err != nil {
+			return err
+		}
 	}
 	return s.checkURLs()
 }
@@ -39,8 +41,7 @@ func (s *Flags) OpenAccounts(passphrase string) (accounts source.Accounts, name 
 	if named == "" && passphrase == network.TestNetworkPassphrase {
 		s.Network = "testnet"
 	}
-	s.Passphrase = passphrase
-	if named != "" && cmp.Or(networks[named], named) != passphrase {
+	if s.Passphrase = cmp.Or(s.Passphrase, passphrase); s.Passphrase != passphrase {
 		return nil, "", cli.Usage(fmt.Errorf("--network %q: the service follows another network: %q",
 			named, passphrase))
 	}

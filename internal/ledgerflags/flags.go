@@ -117,27 +117,16 @@ var networks = map[string]string{
 // Devnet names the network that `lumenhook run` starts.
 const Devnet = "devnet"
 
-// CheckNetwork reads --network alone: the name of a network, or a passphrase, which has spaces.
+// CheckNetwork reads --network alone: the name of a network, or a passphrase, which is no word.
 func (s *Flags) CheckNetwork() error {
 	s.Passphrase = cmp.Or(networks[s.Network], s.Network)
-	if len(strings.Fields(s.Passphrase)) > 1 {
+	if strings.ContainsAny(strings.TrimSpace(s.Passphrase), " ;") {
 		return nil
 	}
-	meant := nearestNetwork(s.Network)
-	if meant != "" {
-		meant = "; did you mean " + meant + "?"
-	}
+	meant := cli.DidYouMean(s.Network, []string{"pubnet", "testnet", Devnet, "mainnet", "public"}, "")
 	return fmt.Errorf("--network: unknown network %q (known: pubnet, testnet, devnet; or give the "+
-		"passphrase of another)%s", s.Network, meant)
-}
-
-// nearestNetwork returns the network that is meant by a name that none has, or "".
-func nearestNetwork(name string) string {
-	nearest := cli.Nearest(name, []string{"pubnet", "testnet", Devnet, "mainnet", "public"})
-	if nearest == "mainnet" || nearest == "public" {
-		return "pubnet"
-	}
-	return nearest
+		"passphrase of another)%s", s.Network,
+		strings.NewReplacer("mainnet", "pubnet", "public", "pubnet").Replace(meant))
 }
 
 // Check reads what is text and names every fault at once.
