@@ -3,13 +3,17 @@ package rpc_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -242,7 +246,7 @@ func TestNodeThatWentBackInTimeIsWaitedFor(t *testing.T) {
 	n.latest = 2
 	looks := 0
 	n.onRequest = func(string) {
-		if looks++; looks == 5 {
+		if looks++; looks == 25 {
 			n.mu.Unlock()
 			n.grow(t, 7, 7, 0)
 			n.mu.Lock()
@@ -252,7 +256,7 @@ func TestNodeThatWentBackInTimeIsWaitedFor(t *testing.T) {
 	if got := next(t, s, 7); !slices.Equal(got, []uint32{7}) {
 		t.Errorf("got %v", got)
 	}
-	if strings.Count(l.String(), "behind what was read") != 1 {
+	if strings.Count(l.String(), "older than the one that is awaited") != 1 {
 		t.Errorf("got\n%s", l)
 	}
 }
@@ -305,6 +309,188 @@ func TestPagesThatAreTooLargeAreHalved(t *testing.T) {
 	s.SetPageSizeBytesMax(1 << 20)
 	if got := next(t, s, 1); !slices.Equal(got, []uint32{1, 2, 3, 4}) {
 		t.Errorf("got %v", got)
+	}
+}
+
+// After an answer that was too large, pages grow again as far as their ledgers' sizes allow.
+func TestPagesGrowAgain(t *testing.T) {
+	n := newNode(t)
+	n.grow(t, 1, 200, 0)
+	var limits []uint
+	var mu sync.Mutex
+	n.onAsk = func(ask protocol.GetLedgersRequest) {
+		mu.Lock()
+		defer mu.Unlock()
+		limits = append(limits, ask.Pagination.Limit)
+	}
+	tooLarge := func(w http.ResponseWriter, _ string) bool {
+		w.Write(bytes.Repeat([]byte{' '}, 1<<20+1))
+		return true
+	}
+	n.faults = []fault{none, tooLarge, none, tooLarge, none, tooLarge}
+	s, _ := newSource(t, rpc.Config{URL: n.server.URL, PageSize: 8})
+	s.SetPageSizeBytesMax(1 << 20)
+	got := next(t, s, 1)
+	if len(got) != 1 {
+		t.Errorf("after three answers that are too large: %v", got)
+	}
+	for len(got) < 200 {
+		got = append(got, next(t, s, uint32(len(got)+1))...)
+	}
+	for i, sequence := range got {
+		if sequence != uint32(i)+1 {
+			t.Fatalf("got %v", got)
+		}
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if !slices.Equal(limits[:4], []uint{8, 4, 2, 1}) || slices.Max(limits[4:]) != 8 {
+		t.Errorf("asked for pages of %v ledgers", limits)
+	}
+}
+
+// Pages are asked for before they are due: a server that answers one only when the two after it are
+// asked for, too, gives all.
+func TestPagesAreFetchedAhead(t *testing.T) {
+	n := newNode(t)
+	n.grow(t, 1, 200, 0)
+	asked, ended := map[uint32]bool{}, false
+	changed := sync.NewCond(&sync.Mutex{})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		var call struct{ Params protocol.GetLedgersRequest }
+		if json.Unmarshal(body, &call) == nil && call.Params.StartLedger > 20 {
+			first := call.Params.StartLedger
+			changed.L.Lock()
+			asked[first] = true
+			changed.Broadcast()
+			for last := uint32(191); !ended && (!asked[min(first+10, last)] || !asked[min(first+20, last)]); {
+				changed.Wait()
+			}
+			changed.L.Unlock()
+		}
+		n.ServeHTTP(w, r)
+	}))
+	t.Cleanup(func() {
+		changed.L.Lock()
+		ended = true
+		changed.L.Unlock()
+		changed.Broadcast()
+		server.Close()
+	})
+	s, _ := newSource(t, rpc.Config{URL: server.URL, PageSize: 10})
+	var got []uint32
+	for len(got) < 200 {
+		got = append(got, next(t, s, uint32(len(got)+1))...)
+	}
+	if health := n.asked(protocol.GetHealthMethodName); health != 1 {
+		t.Errorf("the server was asked %d times for its newest ledger", health)
+	}
+	if pages := n.asked(protocol.GetLedgersMethodName); pages != 20 {
+		t.Errorf("20 pages were asked for in %d requests", pages)
+	}
+}
+
+// A page that was fetched ahead and is not what it should be is asked for again.
+func TestAPageFetchedAheadIsAskedForAgain(t *testing.T) {
+	for name, f := range map[string]fault{"away": unavailable, "garbage": garbage, "hangs up": hangUp} {
+		n := newNode(t)
+		n.grow(t, 1, 60, 0)
+		n.faults = []fault{none, none, none, f, f, none, f}
+		s, _ := newSource(t, rpc.Config{URL: n.server.URL, PageSize: 5})
+		var got []uint32
+		for len(got) < 60 {
+			got = append(got, next(t, s, uint32(len(got)+1))...)
+		}
+		for i, sequence := range got {
+			if sequence != uint32(i)+1 {
+				t.Fatalf("%s: got %v", name, got)
+			}
+		}
+	}
+}
+
+// A server that asks for patience is not asked before, by seconds or by a date; another one is.
+func TestRetryAfterIsHonoured(t *testing.T) {
+	inASecond := func() string { return time.Now().Add(2 * time.Second).UTC().Format(http.TimeFormat) }
+	for _, status := range []int{http.StatusTooManyRequests, http.StatusServiceUnavailable} {
+		for _, after := range []func() string{func() string { return "1" }, inASecond} {
+			n := newNode(t)
+			n.grow(t, 1, 3, 0)
+			var until time.Time
+			n.faults = []fault{func(w http.ResponseWriter, _ string) bool {
+				text := after()
+				w.Header().Set("Retry-After", text)
+				until, _ = http.ParseTime(text)
+				if until.IsZero() {
+					until = time.Now().Add(time.Second)
+				}
+				w.WriteHeader(status)
+				return true
+			}}
+			early := 0
+			n.onRequest = func(string) {
+				if time.Now().Before(until) {
+					early++
+				}
+			}
+			s, l := newSource(t, rpc.Config{URL: n.server.URL})
+			if got := next(t, s, 1); len(got) != 3 || early > 0 {
+				t.Errorf("%d: got %v, and %d requests before the time", status, got, early)
+			}
+			if !strings.Contains(l.String(), "asks for patience until") {
+				t.Errorf("the log: %s", l)
+			}
+		}
+	}
+	busy, other := newNode(t), newNode(t)
+	busy.grow(t, 1, 50, 0)
+	other.grow(t, 1, 50, 0)
+	busy.faults = []fault{func(w http.ResponseWriter, _ string) bool {
+		w.Header().Set("Retry-After", "3600")
+		w.WriteHeader(http.StatusTooManyRequests)
+		return true
+	}}
+	s, _ := newSource(t, rpc.Config{
+		URL: busy.server.URL, FallbackURLs: []string{other.server.URL}, PageSize: 5,
+	})
+	var got []uint32
+	for len(got) < 50 {
+		got = append(got, next(t, s, uint32(len(got)+1))...)
+	}
+	if _, err := s.Latest(within(t)); err != nil {
+		t.Error(err)
+	}
+	if n := busy.asked(protocol.GetHealthMethodName); n != 1 {
+		t.Errorf("the busy server was asked %d times", n)
+	}
+}
+
+// What a server says of its newest and oldest ledger is an error that may pass where it cannot be.
+func TestImpossibleHealthMayPass(t *testing.T) {
+	for _, says := range []struct{ oldest, latest uint32 }{
+		{1, 1<<32 - 1}, {1, 1 << 31}, {0, 0}, {9, 3}, {1<<32 - 1, 3},
+	} {
+		n := newNode(t)
+		n.grow(t, 1, 3, 0)
+		n.oldest, n.latest = says.oldest, says.latest
+		s, l := newSource(t, rpc.Config{URL: n.server.URL})
+		if latest, err := s.Latest(within(t)); err == nil || source.IsPermanent(err) {
+			t.Errorf("%+v: got %d, %v", says, latest, err)
+		}
+		looks := 0
+		n.onRequest = func(string) {
+			if looks++; looks == 5 {
+				n.oldest, n.latest = 1, 3
+			}
+		}
+		if got := next(t, s, 1); len(got) != 3 || strings.Count(l.String(), "WARN") != 1 {
+			t.Errorf("%+v: got %v\n%s", says, got, l)
+		}
 	}
 }
 
