@@ -599,3 +599,38 @@ func TestAFileThatGrowsIsDamage(t *testing.T) {
 		t.Errorf("got %d ledgers, %v", len(page), err)
 	}
 }
+
+// A file that is missing, cannot be read or is damaged is an error of its kind, and nothing of it is
+// kept: once the file is right, its ledgers are given.
+func TestAFileThatIsPutRight(t *testing.T) {
+	for name, c := range map[string]struct {
+		spoil func(t *testing.T, file string) error
+		is    error // nil: one that only says what happened
+	}{
+		"missing":  {func(*testing.T, string) error { return nil }, domain.ErrBehindRetention},
+		"a folder": {func(_ *testing.T, file string) error { return os.Mkdir(file, 0o700) }, nil},
+		"damaged": {func(_ *testing.T, file string) error {
+			return os.WriteFile(file, []byte("no ledgers"), 0o600)
+		}, ledger.ErrNotProved},
+	} {
+		layout := lake.Layout{LedgersPerFile: 2, FilesPerPartition: 1}
+		dir := fill(t, layout, 2, 9)
+		s := newSource(t, folder(t, dir))
+		readAll(t, s, 2, 3)
+		file := filepath.Join(dir, layout.Key(4))
+		if err := errors.Join(os.Rename(file, file+".away"), c.spoil(t, file)); err != nil {
+			t.Fatal(err)
+		}
+		for range 3 {
+			s = newSource(t, folder(t, dir)) // what was fetched ahead is right
+			if page, err := s.Look(within(t), 4); err == nil || c.is != nil && !errors.Is(err, c.is) ||
+				c.is == nil && source.IsPermanent(err) {
+				t.Errorf("%s: got %d ledgers, %v", name, len(page), err)
+			}
+		}
+		if err := errors.Join(os.RemoveAll(file), os.Rename(file+".away", file)); err != nil {
+			t.Fatal(err)
+		}
+		readAll(t, s, 4, 9)
+	}
+}

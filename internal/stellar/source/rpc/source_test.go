@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -686,5 +687,55 @@ func TestADamagedHeaderIsAskedForAgain(t *testing.T) {
 	s, _ := newSource(t, rpc.Config{URL: n.server.URL})
 	if got := next(t, s, 2); !slices.Equal(got, []uint32{2}) {
 		t.Errorf("got %v", got)
+	}
+}
+
+// One answer that waiting would not help against is a server's mistake: it is asked again. Only a
+// server that says so again and again is believed.
+func TestOneWrongAnswerIsNotFinal(t *testing.T) {
+	other := newNode(t)
+	other.grow(t, 1, 9, 1)
+	for name, lie := range map[string]func(n *node){
+		"oldest ledger ahead": func(n *node) { n.oldest, n.latest = 100, 120 },
+		"another chain":       func(n *node) { n.ledgers = maps.Clone(other.ledgers) },
+		"wrong discriminant": func(n *node) {
+			l := n.ledgers[5]
+			l.XDR = append([]byte{0, 0, 0, 9}, l.XDR[4:]...)
+			n.ledgers[5] = l
+		},
+	} {
+		n := newNode(t)
+		n.grow(t, 1, 9, 0)
+		right := n.ledgers
+		tell := func(rounds int) {
+			n.mu.Lock()
+			defer n.mu.Unlock()
+			n.ledgers, n.oldest, n.latest = maps.Clone(right), 1, 9
+			lie(n)
+			looks := 0
+			n.onRequest = func(method string) {
+				if method != protocol.GetHealthMethodName {
+					return
+				}
+				if looks++; looks > rounds {
+					n.ledgers, n.oldest, n.latest = right, 1, 9
+				}
+			}
+		}
+		tell(2)
+		s, l := newSource(t, rpc.Config{URL: n.server.URL})
+		s.Continue(4, right[4].Hash)
+		if page, err := s.Next(within(t), 5); err != nil || page[0].Hash != right[5].Hash {
+			t.Errorf("%s: got %d ledgers, %v", name, len(page), err)
+		}
+		if strings.Count(l.String(), "level=WARN") != 1 {
+			t.Errorf("%s: want one warning:\n%s", name, l)
+		}
+		tell(1000)
+		again, _ := newSource(t, rpc.Config{URL: n.server.URL})
+		again.Continue(4, right[4].Hash)
+		if _, err := again.Next(within(t), 5); !source.IsPermanent(err) {
+			t.Errorf("%s: after a thousand answers: %v", name, err)
+		}
 	}
 }
