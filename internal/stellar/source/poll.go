@@ -54,13 +54,6 @@ func NewPoll(p Poll) (*Poll, error) {
 // Continue says which ledger was read last: the next must follow it.
 func (p *Poll) Continue(sequence uint32, hash string) { p.chain = chain{sequence, hash} }
 
-// Fitting cuts a page to the ledgers that follow each other, and the one that was read
-// last, from due on. It fails when the first does not fit: what does not fit later is
-// the first of the next page. from names the source.
-func (p *Poll) Fitting(page []ledger.Raw, due uint32, from string) ([]ledger.Raw, error) {
-	return p.fitting(page, due, from)
-}
-
 // Next looks until there is a page of fitting ledgers, or finalAnswersMin looks in a row say that
 // waiting does not help. A look that returns neither means that the ledger is not there yet.
 func (p *Poll) Next(

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -28,21 +27,15 @@ const (
 	scratchFreedSizeBytesMin = 12 << 20 // that is given back to the system at once
 )
 
-// patienceMax bounds how long a server may have us wait before it is asked again.
-const patienceMax = 10 * time.Minute
-
 var errTooLarge = errors.New("the answer is too large")
 
 // transport keeps a connection for each page that is fetched ahead.
-var transport = func() http.RoundTripper {
-	t, ok := http.DefaultTransport.(*http.Transport)
-	if !ok {
-		return http.DefaultTransport
-	}
-	t = t.Clone()
-	t.MaxIdleConnsPerHost = aheadMax + 1
-	return t
-}()
+var transport = &http.Transport{
+	Proxy:               http.ProxyFromEnvironment,
+	ForceAttemptHTTP2:   true,
+	MaxIdleConnsPerHost: aheadMax + 1,
+	IdleConnTimeout:     90 * time.Second,
+}
 
 // client makes JSON-RPC calls to one server. Several goroutines may use it.
 type client struct {
@@ -126,7 +119,7 @@ func (c *client) exchange(
 }
 
 // refusal returns what the server says instead of an answer, and notes until when it is not to be
-// asked (RFC 9110, section 10.2.3).
+// asked.
 func (c *client) refusal(resp *http.Response) error {
 	raw, err := io.ReadAll(io.LimitReader(resp.Body, refusalSizeBytesMax))
 	if err != nil {
@@ -136,23 +129,12 @@ func (c *client) refusal(resp *http.Response) error {
 	busy := resp.StatusCode == http.StatusTooManyRequests ||
 		resp.StatusCode == http.StatusServiceUnavailable
 	now := time.Now()
-	if wait := retryAfter(resp.Header.Get("Retry-After"), now); busy && wait > 0 {
+	if wait := source.RetryAfter(resp.Header.Get("Retry-After"), now); busy && wait > 0 {
 		until := now.Add(wait)
 		c.notUntil.Store(&until)
 		err = fmt.Errorf("%w; it asks for patience until %s", err, until.Format(time.RFC3339))
 	}
 	return err
-}
-
-// retryAfter reads seconds or a date, patienceMax at most. What it cannot read is no wait.
-func retryAfter(text string, now time.Time) (wait time.Duration) {
-	if seconds, err := strconv.ParseUint(text, 10, 64); err == nil {
-		return time.Duration(min(seconds, uint64(patienceMax/time.Second))) * time.Second
-	}
-	if at, err := http.ParseTime(text); err == nil {
-		wait = min(max(at.Sub(now), 0), patienceMax)
-	}
-	return wait
 }
 
 // streamed is an answer that reads itself out of JSON as it comes. Pages are such: they weigh

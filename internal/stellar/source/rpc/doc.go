@@ -17,7 +17,7 @@
 //   - Pages are fetched before they are due: aheadMax at most, each bounded. One that
 //     fails is asked for again when it is due.
 //   - A server that asks for patience (Retry-After) is not asked before, for
-//     patienceMax at most.
+//     ten minutes at most.
 //   - A server's address is logged as its host only: providers put keys into
 //     paths.
 //

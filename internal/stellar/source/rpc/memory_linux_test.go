@@ -211,7 +211,7 @@ func newLargeLedger(t *testing.T) *largeLedger {
 		results[i] = xdr.TransactionResultPair{TransactionHash: hash, Result: xdr.TransactionResult{
 			Result: xdr.TransactionResultResult{
 				Code: xdr.TransactionResultCodeTxSuccess,
-				Results: &[]xdr.OperationResult{{Code: xdr.OperationResultCodeOpInner, Tr: &xdr.OperationResultTr{
+				Results: &[]xdr.OperationResult{{Tr: &xdr.OperationResultTr{
 					Type:          xdr.OperationTypeBumpSequence,
 					BumpSeqResult: &xdr.BumpSequenceResult{},
 				}}},

@@ -30,8 +30,6 @@ type text []byte
 // pieceSizeBytes is how much of an answer is read at a time.
 const pieceSizeBytes = 64 << 10
 
-var errMisplaced = errors.New("its answer has metadataXdr outside of its ledgers")
-
 // read reads the whole answer. Nearly all of it is base64: that is decoded as it comes, so that no
 // more than the ledgers themselves is held in memory, and what reads JSON need not look at each
 // byte of it.
@@ -40,8 +38,7 @@ func (l *ledgers) read(body io.Reader) error {
 	if err != nil {
 		return fmt.Errorf("reading the answer: %w", err)
 	}
-	left := len(texts)
-	err = l.unmarshal(short, jsonv2.WithUnmarshalers(jsonv2.UnmarshalFromFunc(
+	return l.unmarshal(short, jsonv2.WithUnmarshalers(jsonv2.UnmarshalFromFunc(
 		func(d *jsontext.Decoder, t *text) error {
 			value, err := d.ReadValue()
 			if err != nil {
@@ -51,14 +48,9 @@ func (l *ledgers) read(body io.Reader) error {
 			if !ok {
 				return jsonv2.Unmarshal(value, (*[]byte)(t))
 			}
-			left--
 			*t = taken
 			return nil
 		})))
-	if err == nil && left > 0 {
-		err = errMisplaced
-	}
-	return err
 }
 
 func (l *ledgers) unmarshal(raw []byte, options ...jsonv2.Options) error {
