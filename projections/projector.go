@@ -194,7 +194,7 @@ func (p *Projector) runAndCommit(ctx context.Context, m *streams.Membership) err
 // keepRunning runs one session after another.
 func (p *Projector) keepRunning(ctx context.Context) error {
 	policy := retry.Policy{First: firstWait, Last: lastWait}
-	err := retry.Forever(ctx, policy, func() (wrote bool, err error) {
+	return retry.Forever(ctx, policy, func() (wrote bool, err error) {
 		blocks := p.Status().Blocks
 		owned, changed, ended := p.parts.begin()
 		err = p.runSession(ctx, owned, changed)
@@ -208,11 +208,6 @@ func (p *Projector) keepRunning(ctx context.Context) error {
 		}
 		return p.Status().Blocks > blocks, err
 	})
-	if err != nil {
-		p.cfg.Logger.Error("the projector stops; history is not brought up to date any more", "error",
-			err)
-	}
-	return err
 }
 
 // runSession projects some partitions until they change, the context ends, or

@@ -16,6 +16,7 @@ import (
 	"github.com/lumenhook/lumenhook/api/console"
 	"github.com/lumenhook/lumenhook/api/portal"
 	"github.com/lumenhook/lumenhook/internal/apiserver"
+	"github.com/lumenhook/lumenhook/internal/startstop"
 	"github.com/lumenhook/lumenhook/internal/webguard"
 	"github.com/lumenhook/lumenhook/projections"
 	"github.com/lumenhook/lumenhook/streams/follower"
@@ -92,7 +93,7 @@ func (r *apiRole) Start(context.Context) error {
 		return errors.Join(fmt.Errorf("--api-tls-cert: %w", err), listener.Close())
 	}
 	r.url = server.Scheme() + "://" + listener.Addr().String()
-	r.Go("the API", func(ctx context.Context) error { return serve(ctx, server, listener) })
+	r.serve("api", server, listener)
 	return nil
 }
 
@@ -207,7 +208,9 @@ func (n *Node) apiChecks() []api.Check {
 	}}
 	for _, role := range n.stack.Started() {
 		if name := role.Name(); name == string(RoleEngine) || name == string(RoleFollower) {
-			checks = append(checks, api.Check{Name: name, Run: role.Ready})
+			checks = append(checks, api.Check{Name: name, Run: func(ctx context.Context) error {
+				return startstop.Check(ctx, role)
+			}})
 		}
 	}
 	return append(checks, api.Check{Name: "history", Run: n.history.check, Detail: n.history.describe})

@@ -34,6 +34,8 @@ func (r *followerRole) Start(context.Context) error {
 			Requests: n.directory,
 			Commands: n.commands,
 		},
+		CloseInterval: cfg.Follower.CloseInterval,
+
 		Allowed:   mayTakeOver(r.clusterOf("follower")),
 		OnMatched: cfg.Follower.OnMatched,
 		OnLedger:  r.read,
@@ -41,7 +43,7 @@ func (r *followerRole) Start(context.Context) error {
 		Logger:    cfg.Logger,
 	})
 	r.follower.Store(f)
-	r.Go("the follower", f.Run)
+	r.Go("follower", f.Run)
 	return nil
 }
 

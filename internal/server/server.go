@@ -52,7 +52,7 @@ func (v *server) assemble(ctx context.Context) (err error) {
 	}
 	v.OnStop(func() { _ = v.dir.Close() })
 	disk := node.NewDiskGuard(v.dir.Path(), v.flags.node.LeastFreeBytes(), v.say, v.Logger)
-	v.Go("the watch over the disk", disk.Run)
+	v.Go("disk", disk.Run)
 	if v.cluster, err = v.flags.cluster(v.Logger); err != nil {
 		return err
 	}

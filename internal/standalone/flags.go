@@ -82,7 +82,7 @@ func (s *Flags) registerNetwork(f *pflag.FlagSet) {
 		"ledgers that the development network keeps; 0: as many as a public server")
 	f.StringVar(&s.stellarFaults, "stellar-faults", "", "for tests: answers of the development "+
 		"network to spoil, KIND@LEDGERxANSWERS, comma-separated; the kinds are errors, garbage, gap, "+
-		"behind and reset")
+		"behind, reset, frozen, ahead, form, unauthorized, quota and hang")
 	f.StringVar(&s.stellarLake, "stellar-lake", "",
 		"folder to export the development network's ledgers to, as a lake")
 }

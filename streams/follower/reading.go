@@ -45,6 +45,8 @@ type Reading struct {
 	ends     topicEnds        // before the current ledger's records are written
 	covered  covered          // what the next cursor says of the ledgers before it
 	readFrom topicEnds        // the offsets from which on was read back
+	from     uint32           // the ledger that is read first, or was the last time
+	known    bool             // it was logged that this one is
 
 	// at is the newest ledger that was, or is being, matched in this term; 0: none yet. It
 	// and the priority are for what runs beside the reading.
