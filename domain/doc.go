@@ -51,6 +51,7 @@
 //	backfill.go   what a watch has covered of the past, and is asked to
 //	ranges.go     ranges of ledgers
 //	coverage.go   which ledgers were read, and verified
+//	chain.go      the chains of a network that is reset, and the numbers of their ledgers
 //	command.go    what can be asked
 //	wellformed.go what no Decide function may be given
 //	answer.go     what is answered

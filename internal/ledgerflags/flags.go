@@ -358,12 +358,12 @@ func (s *Flags) lakeName() string {
 
 // Readers read the sources for a follower.
 type Readers struct {
-	Live, Past follower.Source
-	Standings  func() standing.Standings // how the sources of Live stand
+	Live, Past, Probe follower.Source
+	Standings         func() standing.Standings // how the sources of Live stand
 }
 
-// OpenBoth makes a reader of the live ledger, which gives balance moves if they are wanted, and one
-// of the past.
+// OpenBoth makes a reader of the live ledger, which gives balance moves if they are wanted, one
+// of the past, and one that is asked why the first gives nothing.
 func (s *Flags) OpenBoth(log *slog.Logger) (both Readers, err error) {
 	from, err := s.open(log)
 	if err != nil {
@@ -377,7 +377,11 @@ func (s *Flags) OpenBoth(log *slog.Logger) (both Readers, err error) {
 		live.GiveMoves()
 	}
 	past, err := s.Open(log)
-	return Readers{Live: live, Past: past, Standings: from.Standings}, err
+	if err != nil {
+		return both, err
+	}
+	probe, err := s.Open(nil)
+	return Readers{Live: live, Past: past, Probe: probe, Standings: from.Standings}, err
 }
 
 func (s *Flags) openLake(log *slog.Logger) (*lake.Source, error) {

@@ -26,6 +26,7 @@ func (r *followerRole) Start(context.Context) error {
 		Watches:    watches{n.directory.Directory},
 		Claims:     claims{n.commands},
 		OpenParts:  n.directory.Directory,
+		Probe:      cfg.Follower.Probe,
 		Passphrase: cfg.Passphrase,
 		Start:      cfg.Follower.Start,
 		Trusted:    cfg.Follower.Trusted,

@@ -84,6 +84,7 @@ type EngineConfig struct {
 type FollowerConfig struct {
 	Live      follower.Source
 	Past      follower.Source           // another one, for backfills
+	Probe     follower.Source           // another one, asked why Live gives nothing
 	Standings func() standing.Standings // how the sources of Live stand
 	Start     follower.Start
 	Trusted   follower.Trusted

@@ -93,6 +93,7 @@ func (v *server) equip(cfg *node.Config, role node.Role) (err error) {
 		var both ledgerflags.Readers
 		both, err = v.flags.source.OpenBoth(v.Logger)
 		cfg.Follower.Live, cfg.Follower.Past = both.Live, both.Past
+		cfg.Follower.Probe = both.Probe
 		cfg.Follower.Standings = both.Standings
 	case node.RoleMailer:
 		cfg.Sender, err = v.flags.node.MailSender()

@@ -181,6 +181,7 @@ func (v *service) equip(cfg *node.Config) (err error) {
 	v.flags.source.OnSource, v.flags.source.OnLeft = cfg.Metrics.KnowSource, cfg.Metrics.SourceLeft
 	both, err := v.flags.source.OpenBoth(v.Logger)
 	cfg.Follower.Live, cfg.Follower.Past = both.Live, both.Past
+	cfg.Follower.Probe = both.Probe
 	cfg.Follower.Standings = both.Standings
 	return err
 }

@@ -105,6 +105,7 @@ func NewBackfiller(r *Reading, log Log) *Backfiller {
 		log:            log,
 		ends:           map[string]chainEnd{},
 	}
+	b.Source = numbered{b.Source, r.base}
 	if b.PartLedgers == 0 {
 		b.PartLedgers = partLedgersDefault
 	}
@@ -200,6 +201,9 @@ func (b *Backfiller) nextPart(
 func (b *Backfiller) problem(w domain.Watch, sequence uint32, err error) string {
 	b.config.Logger.Warn("a backfill cannot go on", "watch", w.ID, "ledger", sequence, "err", err)
 	switch {
+	case errors.Is(err, errFormerChain):
+		return fmt.Sprintf("ledger %d is of a chain before the network was reset: those of the present "+
+			"chain have numbers from %d on", sequence, b.base.Load()+1)
 	case errors.Is(err, domain.ErrBehindRetention):
 		return fmt.Sprintf("ledger %d is older than what the source of ledgers keeps: begin at a later "+
 			"one, or have a source with a longer history followed", sequence)

@@ -56,6 +56,7 @@
 //	priority.go  the live ledger goes before backfills
 //	start.go     where to begin when there is no cursor
 //	followed.go  what was followed, by which backfills are held
+//	chains.go    the chains of a network that is reset, and the numbers of their ledgers
 //	health.go    whether ledgers are being read
 //	trusted.go   a ledger that is known from elsewhere, and lies behind the cursor
 package follower

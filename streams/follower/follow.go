@@ -41,7 +41,7 @@ func (r *Reading) Follow(ctx context.Context) (advanced bool, err error) {
 	defer r.priority.end()
 	for {
 		r.priority.end()
-		page, err := r.config.Source.Next(ctx, next)
+		page, err := r.source.Next(ctx, next)
 		r.priority.begin()
 		if err != nil {
 			return advanced, err
@@ -71,6 +71,8 @@ func (r *Reading) position(ctx context.Context) (next uint32, err error) {
 	if err != nil {
 		return 0, err
 	}
+	r.base.Store(domain.ChainBase(cursor.Sequence))
+	r.last.Store(&cursor)
 	r.known, r.from = r.from == cursor.Sequence+1, cursor.Sequence+1
 	if found || r.config.Start.Sequence > 0 {
 		r.positioned() // no ledger is passed over
@@ -83,11 +85,11 @@ func (r *Reading) position(ctx context.Context) (next uint32, err error) {
 		if err := r.checkTrusted(ctx, cursor); err != nil {
 			return 0, err
 		}
-		r.config.Source.Continue(cursor.Sequence, cursor.Hash)
+		r.source.Continue(cursor.Sequence, cursor.Hash)
 		r.say(slog.LevelInfo, "following the ledger from its cursor", "ledger", cursor.Sequence+1)
 		return cursor.Sequence + 1, nil
 	}
-	r.config.Source.Continue(0, "")
+	r.source.Continue(0, "")
 	if r.config.Start.Sequence > 0 {
 		r.say(slog.LevelInfo, "following the ledger from its start", "ledger", r.config.Start.Sequence)
 		return r.config.Start.Sequence, nil
@@ -109,13 +111,13 @@ func (r *Reading) anchor(ctx context.Context) (next uint32, err error) {
 	if !r.isElected() {
 		return 0, errNotElected
 	}
-	latest, err := r.config.Source.Latest(ctx)
+	latest, err := r.source.Latest(ctx)
 	if err != nil {
 		return 0, fmt.Errorf("follower: asking for the newest ledger: %w", err)
 	}
 	waiting, cancel := context.WithTimeout(ctx, anchorWait)
 	defer cancel()
-	page, err := r.config.Source.Next(waiting, latest)
+	page, err := r.source.Next(waiting, latest)
 	if err != nil {
 		return 0, fmt.Errorf("follower: waiting for ledger %d, which the source says is its newest: %w",
 			latest, err)
@@ -124,7 +126,7 @@ func (r *Reading) anchor(ctx context.Context) (next uint32, err error) {
 	if err := r.check(l, latest); err != nil {
 		return 0, err
 	}
-	r.config.Source.Continue(l.Sequence, l.Hash) // the page may have held more
+	r.source.Continue(l.Sequence, l.Hash) // the page may have held more
 	// Nothing in it was looked at, so nothing covers it.
 	if err := r.commitCursor(ctx, l, matched{}, nil, r.config.Now().UnixMilli()); err != nil {
 		return 0, err
@@ -243,24 +245,29 @@ func (r *Reading) commitCursor(
 	if r.appended.behind(l.Sequence) { // whoever follows reads that back, too
 		behind = r.readFrom
 	}
-	return r.log.Commit(ctx, record(schemas.TopicLedgers, r.config.Passphrase,
-		schemas.EncodeLedgerRead(schemas.LedgerRead{
-			NetworkPassphrase: r.config.Passphrase,
-			Sequence:          l.Sequence,
-			Hash:              l.Hash,
-			ClosedAtMillis:    l.ClosedAtMillis,
-			Transactions:      l.Transactions,
-			Payments:          len(l.Payments),
-			Observed:          len(s.observed),
-			Matches:           len(s.matches) + len(s.already.events),
-			WatchesOffsets:    offsets,
-			MatchesOffsets:    behind.matches,
-			PaymentsOffsets:   behind.payments,
-			ReadAtMillis:      nowMillis,
-			Coverage:          r.covered.ledgers,
-			MovesSince:        r.covered.movesSince,
-			MovesSinceMillis:  r.covered.movesSinceMillis,
-		})))
+	cursor := schemas.LedgerRead{
+		NetworkPassphrase: r.config.Passphrase,
+		Sequence:          l.Sequence,
+		Hash:              l.Hash,
+		ClosedAtMillis:    l.ClosedAtMillis,
+		Transactions:      l.Transactions,
+		Payments:          len(l.Payments),
+		Observed:          len(s.observed),
+		Matches:           len(s.matches) + len(s.already.events),
+		WatchesOffsets:    offsets,
+		MatchesOffsets:    behind.matches,
+		PaymentsOffsets:   behind.payments,
+		ReadAtMillis:      nowMillis,
+		Coverage:          r.covered.ledgers,
+		MovesSince:        r.covered.movesSince,
+		MovesSinceMillis:  r.covered.movesSinceMillis,
+	}
+	err := r.log.Commit(ctx, record(schemas.TopicLedgers, r.config.Passphrase,
+		schemas.EncodeLedgerRead(cursor)))
+	if err == nil {
+		r.last.Store(&cursor)
+	}
+	return err
 }
 
 // covered is what each cursor says of all ledgers before it, and of its own.

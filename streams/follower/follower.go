@@ -58,7 +58,7 @@ type LedgerSummary struct {
 	Matches  []domain.Match
 }
 
-// Config configures a follower. All fields but Trusted, CloseInterval, Allowed, OnMatched, OnLedger
+// Config configures a follower. All fields but Trusted, Probe, CloseInterval, Allowed, OnMatched, OnLedger
 // and Backfill must be set; Start's zero value is "latest".
 type Config struct {
 	Cluster    streams.Cluster
@@ -70,6 +70,8 @@ type Config struct {
 	Start      Start     // where to begin when there is no cursor
 	Trusted    Trusted   // held against what was followed, if it lies there
 	Backfill   BackfillConfig
+	// Probe is another Source of the same ledgers, which is asked why Source gives none; nil: none.
+	Probe Source
 	// CloseInterval is how often the network closes a ledger, where that may be seldom.
 	CloseInterval time.Duration
 	// Allowed is asked by a term that has taken the deployment's follower over whether it may
@@ -93,6 +95,7 @@ type Follower struct {
 	becomeReady sync.Once
 	positioned  atomic.Bool // it is certain which ledgers are passed over, if any
 	health      health
+	attempt     atomic.Pointer[context.CancelFunc] // ends the present try to follow
 
 	mu   sync.Mutex
 	term *term
@@ -222,14 +225,24 @@ func (f *Follower) keepFollowing(ctx context.Context) {
 		"following the ledger was interrupted and begins again at the cursor")
 	warn := policy.OnFailure
 	policy.OnFailure = func(failure retry.Failure) {
-		if !errors.Is(failure.Err, errNotElected) {
+		if !errors.Is(failure.Err, errNotElected) && !errors.Is(failure.Err, context.Canceled) {
 			f.health.interrupted(failure.Err)
 			warn(failure)
 		}
 	}
 	_ = retry.Forever(ctx, policy, func() (advanced bool, err error) { // no error is permanent
-		return f.reading.Follow(ctx)
+		attempt, end := context.WithCancel(ctx)
+		defer end()
+		f.attempt.Store(&end)
+		return f.reading.Follow(attempt)
 	})
+}
+
+// interrupt has following begin again at the cursor.
+func (f *Follower) interrupt() {
+	if end := f.attempt.Load(); end != nil {
+		(*end)()
+	}
 }
 
 // errNotElected means that the group has not confirmed lately that this follower is elected.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync/atomic"
 
+	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams"
 )
 
@@ -33,6 +34,7 @@ type Log interface {
 // simulation can run it.
 type Reading struct {
 	config    Config
+	source    numbered // config.Source
 	log       Log
 	isElected func() bool // reports whether the group has confirmed the election lately
 	started   func()      // called when the position is known
@@ -51,6 +53,8 @@ type Reading struct {
 	// at is the newest ledger that was, or is being, matched in this term; 0: none yet. It
 	// and the priority are for what runs beside the reading.
 	at       *atomic.Uint32
+	base     *atomic.Uint32 // of the numbers of the chain that is followed
+	last     atomic.Pointer[schemas.LedgerRead]
 	priority priority
 }
 
@@ -62,7 +66,7 @@ func NewReading(config Config, log Log, isElected func() bool) *Reading {
 	if config.OnLedger == nil {
 		config.OnLedger = func(LedgerSummary) {}
 	}
-	return &Reading{
+	r := &Reading{
 		config:     config,
 		log:        log,
 		isElected:  isElected,
@@ -70,6 +74,14 @@ func NewReading(config Config, log Log, isElected func() bool) *Reading {
 		positioned: func() {},
 		at:         new(atomic.Uint32),
 	}
+	return r.onChain(new(atomic.Uint32))
+}
+
+// onChain has the ledgers of the reading's sources numbered from a base on.
+func (r *Reading) onChain(base *atomic.Uint32) *Reading {
+	r.base = base
+	r.source = numbered{r.config.Source, base}
+	return r
 }
 
 // Beside returns a reading with another configuration and log that shares this one's
@@ -77,7 +89,7 @@ func NewReading(config Config, log Log, isElected func() bool) *Reading {
 func (r *Reading) Beside(config Config, log Log) *Reading {
 	beside := NewReading(config, log, r.isElected)
 	beside.at = r.at
-	return beside
+	return beside.onChain(r.base)
 }
 
 // Transactional ids of the deployment's follower, without the prefix.
