@@ -82,6 +82,7 @@ func aLaterDay() []scene {
 		{command: "topics check", only: "this machine"},
 		{command: "topics plan", only: "this machine"},
 		{command: "ledger check", only: "upgrade"},
+		{command: "ledger reset", code: cli.ExitFailure}, // the network was not reset
 		{command: "endpoints rotate-secret"},
 		{command: "endpoints disable"},
 		{command: "endpoints replay"},

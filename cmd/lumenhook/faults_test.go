@@ -365,6 +365,11 @@ var commandFaults = map[string]faultsOf{
 		{`--trusted-ledger "5": must be a ledger's sequence and the 64 hex`, "--trusted-ledger", "5"},
 		{"where --start begins, does not follow it", "--start", "9", "--trusted-ledger",
 			"7:" + strings.Repeat("ab", 32)}}},
+	"ledger reset": {asks: theBrokers, args: []string{"--stellar-rpc-url", "http://127.0.0.1:1"},
+		faults: [][]string{
+			{`--ledger-source "x": must be rpc, horizon or lake`, "--ledger-source", "x"},
+			{`--trusted-ledger "5": must be a ledger's sequence and the 64 hex`, "--trusted-ledger", "5"},
+		}},
 	"ledger sources": {asks: aFolder, faults: [][]string{
 		{`--metrics-listen "x": must be host:port`, "--metrics-listen", "x"},
 		{"--timeout 1h0m0s: must be from", "--timeout", "1h"}}},

@@ -199,15 +199,20 @@ func testWait(attempt time.Duration) time.Duration {
 	return min(attempt+3*time.Second, maxTestWait)
 }
 
+// isWhole reports whether the process is the whole service: it has no list of roles.
+func (n *Node) isWhole() bool { return len(n.cfg.Roles) == 0 }
+
 // apiChecks are the conditions of the API's own /readyz, besides the directory's: those of
-// roles that are started before it.
+// roles that are started before it. Where there are other processes, the follower is none of
+// them: load balancers ask, and all processes have the same source of ledgers.
 func (n *Node) apiChecks() []api.Check {
 	checks := []api.Check{{
 		Name: "disk",
 		Run:  func(context.Context) error { return n.cfg.Disk.Check() },
 	}}
 	for _, role := range n.stack.Started() {
-		if name := role.Name(); name == string(RoleEngine) || name == string(RoleFollower) {
+		name := role.Name()
+		if name == string(RoleEngine) || name == string(RoleFollower) && n.isWhole() {
 			checks = append(checks, api.Check{Name: name, Run: func(ctx context.Context) error {
 				return startstop.Check(ctx, role)
 			}})

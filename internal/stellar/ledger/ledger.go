@@ -3,6 +3,7 @@ package ledger
 import (
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -73,13 +74,23 @@ func (e *Extractor) Extract(raw []byte) (domain.Ledger, error) {
 }
 
 // Read gives what is in a ledger, whatever form its source has it in.
-func (e *Extractor) Read(raw Raw) (domain.Ledger, error) {
+func (e *Extractor) Read(raw Raw) (l domain.Ledger, err error) {
+	defer guard(&err)
 	if raw.verified != nil {
-		l := e.extract(raw.verified)
+		l = e.extract(raw.verified)
 		l.Verified = true
 		return l, nil
 	}
 	return e.Extract(raw.XDR)
+}
+
+// guard makes a panic an error: a mistake of this program in reading one source's ledger must not
+// end the process. Reading shares nothing that the panic could leave half changed.
+func guard(err *error) {
+	if cause := recover(); cause != nil {
+		*err = fmt.Errorf("ledger: this program panicked in reading it, which is a mistake in it: %v\n%s",
+			cause, debug.Stack())
+	}
 }
 
 // opened is a ledger that was taken apart.

@@ -47,7 +47,8 @@ var errUnproved = errors.New("the hash of its events cannot be computed: its met
 // Extractor need not do it again. It fails with ErrNotProved, with a domain.LedgerError, or
 // because of a form that is not known. Whether the ledger's own hash is the network's, the
 // chain of ledgers tells.
-func Verify(raw Raw, passphrase string) (Raw, error) {
+func Verify(raw Raw, passphrase string) (_ Raw, err error) {
+	defer guard(&err)
 	if raw.verified != nil {
 		return raw, nil
 	}
