@@ -12,6 +12,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/connect"
 	"github.com/lumenhook/lumenhook/internal/ledgerflags"
 	"github.com/lumenhook/lumenhook/internal/ledgerread"
+	"github.com/lumenhook/lumenhook/streams/follower"
 )
 
 // ledgerCheck is `lumenhook ledger check`.
@@ -82,7 +83,7 @@ func (k *ledgerCheck) run(ctx context.Context, out io.Writer) error {
 		From:    k.from,
 		To:      k.to,
 		Cluster: cluster,
-		Source:  source,
+		Source:  follower.OfChain(source, k.from),
 		Out:     out,
 	}.Run(ctx)
 	if err == nil && differences > 0 {

@@ -29,6 +29,9 @@ const (
 	partAge = time.Hour
 	// reportTries bounds how often one report is retried before its part is read again.
 	reportTries = 5
+	// problemTries is how often in a row a source must say that waiting does not help before a
+	// backfill ends with that: one wrong answer is no reason.
+	problemTries = 3
 )
 
 // BackfillConfig configures how backfills are found, read and reported. Without a source
@@ -95,6 +98,8 @@ type Backfiller struct {
 	// topic of cursors had a hash, when it was last read.
 	ends      map[string]chainEnd
 	keptSince uint32
+	// refusals count how often in a row a watch's ledgers were refused for good.
+	refusals map[string]int
 }
 
 // NewBackfiller makes a backfiller from a reading's configuration.
@@ -104,6 +109,7 @@ func NewBackfiller(r *Reading, log Log) *Backfiller {
 		BackfillConfig: r.config.Backfill,
 		log:            log,
 		ends:           map[string]chainEnd{},
+		refusals:       map[string]int{},
 	}
 	b.Source = numbered{b.Source, r.base}
 	if b.PartLedgers == 0 {

@@ -27,6 +27,13 @@ type numbered struct {
 	base *atomic.Uint32 // what is added to the source's numbers
 }
 
+// OfChain is a source whose ledgers have the numbers of the chain that a ledger is of.
+func OfChain(s Source, ledger uint32) Source {
+	base := new(atomic.Uint32)
+	base.Store(domain.ChainBase(ledger))
+	return numbered{s, base}
+}
+
 // Latest returns the number of the newest ledger.
 func (n numbered) Latest(ctx context.Context) (uint32, error) {
 	latest, err := n.Source.Latest(ctx)

@@ -141,7 +141,10 @@ func (b *Backfiller) readPart(
 			err = followed.check(page)
 		}
 		if _, permanent := errors.AsType[domain.LedgerError](err); permanent {
-			return last, b.problem(w, last+1, err), nil
+			if b.refusals[w.ID]++; b.refusals[w.ID] >= problemTries {
+				delete(b.refusals, w.ID)
+				return last, b.problem(w, last+1, err), nil
+			}
 		}
 		if err != nil && last >= part.From && ctx.Err() == nil {
 			// Report what is done; if the source is still unavailable, the next part fails.
@@ -165,6 +168,7 @@ func (b *Backfiller) readPart(
 		if err != nil {
 			return last, "", err
 		}
+		delete(b.refusals, w.ID)
 		b.cameTo(w.ID, page, last)
 		if last == page[len(page)-1].Sequence {
 			b.next = last + 1
