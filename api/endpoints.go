@@ -313,9 +313,10 @@ type testView struct {
 }
 
 type testAttemptView struct {
-	StatusCode *int                 `json:"statusCode"`
-	DurationMs int64                `json:"durationMs"`
-	Error      *domain.AttemptError `json:"error"`
+	StatusCode  *int                 `json:"statusCode"`
+	DurationMs  int64                `json:"durationMs"`
+	Error       *domain.AttemptError `json:"error"`
+	ErrorDetail *string              `json:"errorDetail"`
 }
 
 // decodeTest decodes which event a test sends. There may be no body.
@@ -347,6 +348,8 @@ func (a *API) testEndpoint(ctx context.Context, r *request) (reply, error) {
 		return reply{}, err
 	}
 	shown := viewAttempt(AttemptRecord{Result: made.Result})
-	view := testView{made.EventID, testAttemptView{shown.StatusCode, shown.DurationMs, shown.Error}}
+	view := testView{made.EventID, testAttemptView{
+		shown.StatusCode, shown.DurationMs, shown.Error, shown.ErrorDetail,
+	}}
 	return reply{view: view, replayed: result.Replayed}, nil
 }

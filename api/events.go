@@ -42,6 +42,7 @@ type attemptView struct {
 	DurationMs   int64                `json:"durationMs"`
 	StatusCode   *int                 `json:"statusCode"`
 	Error        *domain.AttemptError `json:"error"`
+	ErrorDetail  *string              `json:"errorDetail"`
 	ResponseBody string               `json:"responseBody"`
 }
 
@@ -230,6 +231,7 @@ func viewAttempt(a AttemptRecord) attemptView {
 		DurationMs:   a.Result.DurationMillis,
 		StatusCode:   unlessZero(a.Result.StatusCode),
 		Error:        unlessZero(a.Result.Error),
+		ErrorDetail:  unlessZero(a.Result.ErrorDetail),
 		ResponseBody: strings.ToValidUTF8(string(withoutCutRune(a.Result.ResponseBody)), "\uFFFD"),
 	}
 }

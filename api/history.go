@@ -80,10 +80,11 @@ type deliveryThen struct {
 
 // attemptThen is the attempt that was made last.
 type attemptThen struct {
-	Number     int                  `json:"number"`
-	SentAt     string               `json:"sentAt"`
-	StatusCode *int                 `json:"statusCode"`
-	Error      *domain.AttemptError `json:"error"`
+	Number      int                  `json:"number"`
+	SentAt      string               `json:"sentAt"`
+	StatusCode  *int                 `json:"statusCode"`
+	Error       *domain.AttemptError `json:"error"`
+	ErrorDetail *string              `json:"errorDetail"`
 }
 
 func viewDeliveryThen(d domain.TrackedDelivery) any {
@@ -107,10 +108,11 @@ func viewDeliveryThen(d domain.TrackedDelivery) any {
 	}
 	if last := d.LastAttempt; last.Number != 0 {
 		then.LastAttempt = &attemptThen{
-			Number:     last.Number,
-			SentAt:     domain.FormatMillis(last.Result.SentAtMillis),
-			StatusCode: unlessZero(last.Result.StatusCode),
-			Error:      unlessZero(last.Result.Error),
+			Number:      last.Number,
+			SentAt:      domain.FormatMillis(last.Result.SentAtMillis),
+			StatusCode:  unlessZero(last.Result.StatusCode),
+			Error:       unlessZero(last.Result.Error),
+			ErrorDetail: unlessZero(last.Result.ErrorDetail),
 		}
 	}
 	return then

@@ -191,7 +191,7 @@ func TestTestReplayAndResend(t *testing.T) {
 	path := "/v1/endpoints/" + e
 	test := wantStatus(t, w.call("POST", path+"/test", k, "", "Idempotency-Key", "t"), 200)
 	event := in(t, test.body, "eventId").(string)
-	if want := fmt.Sprintf(`{"eventId":%q,"attempt":{"statusCode":204,"durationMs":12,"error":null}}`,
+	if want := fmt.Sprintf(`{"eventId":%q,"attempt":{"statusCode":204,"durationMs":12,"error":null,"errorDetail":null}}`,
 		event); string(test.body) != want {
 		t.Errorf("%s", test.body)
 	}
@@ -207,11 +207,13 @@ func TestTestReplayAndResend(t *testing.T) {
 	w.attempt = domain.AttemptResult{
 		SentAtMillis:   1,
 		DurationMillis: 10_000,
-		Error:          domain.AttemptTimeout,
+		Error:          domain.AttemptTLS,
+		ErrorDetail:    "TLS handshake: x509: certificate has expired",
 	}
 	silent := wantStatus(t, w.call("POST", path+"/test", k, ""), 200)
 	if in(t, silent.body, "attempt", "statusCode") != nil ||
-		in(t, silent.body, "attempt", "error") != "TIMEOUT" {
+		in(t, silent.body, "attempt", "error") != "TLS" ||
+		in(t, silent.body, "attempt", "errorDetail") != "TLS handshake: x509: certificate has expired" {
 		t.Errorf("%s", silent.body)
 	}
 

@@ -110,6 +110,7 @@ func attemptColumns(rows []row[domain.AttemptMade]) []column {
 			optional(rows, func(r *r) uint16 { return uint16(r.body.Result.StatusCode) }),
 		},
 		column{"error", each(rows, func(r *r) string { return string(r.body.Result.Error) })},
+		column{"error_detail", each(rows, func(r *r) string { return r.body.Result.ErrorDetail })},
 		column{"response_body", each(rows, func(r *r) string {
 			return text(r.body.Result.ResponseBody)
 		})},

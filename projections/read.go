@@ -346,8 +346,8 @@ func (w whole) record() DeliveryRecord {
 // attempts belong together (P3). Copies are removed here, which is faster than in
 // ClickHouse.
 const selectAttempts = `
-SELECT number, run, sent_at, duration_ms, status_code, error, response_body, log_from, leaf,
-    body_sha256, signature_sha256
+SELECT number, run, sent_at, duration_ms, status_code, error, error_detail, response_body,
+    log_from, leaf, body_sha256, signature_sha256
 FROM {database:Identifier}.attempts
 PREWHERE endpoint_id = {endpoint:String}
     AND sent_at IN {times:Array(DateTime64(3, 'UTC'))}
@@ -385,16 +385,17 @@ func readAttempt(read func(...any) error) (AttemptRecord, error) {
 		number, run, durationMillis uint32
 		sentAt                      time.Time
 		status                      *uint16
-		fault                       string
+		fault, detail               string
 		response                    []byte
 		entry                       domain.LogEntry
 	)
-	err := read(&number, &run, &sentAt, &durationMillis, &status, &fault, &response,
+	err := read(&number, &run, &sentAt, &durationMillis, &status, &fault, &detail, &response,
 		&entry.From, &entry.Number, &entry.BodySHA256, &entry.SignatureSHA256)
 	a := AttemptRecord{Number: int(number), Run: int(run), Entry: entry, Result: domain.AttemptResult{
 		SentAtMillis:   sentAt.UnixMilli(),
 		DurationMillis: int64(durationMillis),
 		Error:          domain.AttemptError(fault),
+		ErrorDetail:    detail,
 		ResponseBody:   response,
 	}}
 	if status != nil {

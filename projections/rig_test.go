@@ -361,5 +361,6 @@ func (s *story) refused(n, number int) domain.Fact {
 			SentAtMillis:   startMillis + int64(n)*7,
 			DurationMillis: 10_000,
 			Error:          domain.AttemptTimeout,
+			ErrorDetail:    "connect: timed out",
 		})
 }

@@ -116,9 +116,10 @@ type TestResult struct {
 // TestAttempt is the result of a test.ping's attempt; StatusCode is nil when no status
 // arrived.
 type TestAttempt struct {
-	StatusCode *int    `json:"statusCode"`
-	DurationMs int64   `json:"durationMs"`
-	Error      *string `json:"error"`
+	StatusCode  *int    `json:"statusCode"`
+	DurationMs  int64   `json:"durationMs"`
+	Error       *string `json:"error"`
+	ErrorDetail *string `json:"errorDetail"` // stage and cause of Error
 }
 
 // CreateEndpoint creates an endpoint. Its secret is returned here only.

@@ -45,6 +45,7 @@ type Attempt struct {
 	DurationMs   int64     `json:"durationMs"`
 	StatusCode   *int      `json:"statusCode"`
 	Error        *string   `json:"error"`
+	ErrorDetail  *string   `json:"errorDetail"` // stage and cause of Error
 	ResponseBody string    `json:"responseBody"`
 }
 

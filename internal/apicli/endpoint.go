@@ -144,6 +144,7 @@ func ShowTest(w io.Writer, t client.TestResult) {
 	cli.Row(w, "status code", t.Attempt.StatusCode)
 	cli.Row(w, "duration", fmt.Sprintf("%d ms", t.Attempt.DurationMs))
 	cli.Row(w, "error", t.Attempt.Error)
+	cli.Row(w, "detail", t.Attempt.ErrorDetail)
 }
 
 // CheckTest returns the error of a test that the receiver did not accept.
@@ -154,6 +155,9 @@ func CheckTest(t client.TestResult) error {
 	}
 	if t.Attempt.Error != nil {
 		r.Error = domain.AttemptError(*t.Attempt.Error)
+	}
+	if t.Attempt.ErrorDetail != nil {
+		r.ErrorDetail = *t.Attempt.ErrorDetail
 	}
 	if r.Succeeded() {
 		return nil

@@ -38,11 +38,12 @@ func ShowEvent(w io.Writer, e client.Event) {
 			"an earlier time: the history is being built anew (HISTORY_BEHIND). Ask again later")
 	}
 	showData(w, e.Data)
-	cli.Row(w, "ATTEMPT", "RUN", "ENDPOINT", "SENT", "TOOK", "STATUS", "ERROR", "RESPONSE")
+	cli.Row(w, "ATTEMPT", "RUN", "ENDPOINT", "SENT", "TOOK", "STATUS", "ERROR", "DETAIL",
+		"RESPONSE")
 	for _, a := range e.Attempts {
 		took := fmt.Sprintf("%d ms", a.DurationMs)
 		cli.Row(w, a.Number, a.Run, a.EndpointID, a.SentAt, took,
-			a.StatusCode, a.Error, a.ResponseBody)
+			a.StatusCode, a.Error, a.ErrorDetail, a.ResponseBody)
 	}
 }
 

@@ -392,6 +392,9 @@ func (l TailLine) text() string {
 	switch {
 	case l.Attempt.Error != nil:
 		said += cli.OneLine(*l.Attempt.Error)
+		if l.Attempt.ErrorDetail != nil {
+			said += " (" + cli.OneLine(*l.Attempt.ErrorDetail) + ")"
+		}
 	case l.Attempt.StatusCode != nil:
 		said += fmt.Sprintf("%d %s", *l.Attempt.StatusCode, http.StatusText(*l.Attempt.StatusCode))
 	}

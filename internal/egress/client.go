@@ -1,6 +1,7 @@
 package egress
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -122,27 +123,15 @@ func New(cfg Config) (*Client, error) {
 
 func (cfg *Config) complete() error {
 	var faults []error
-	positive := func(name string, value int64) {
-		if value < 0 {
-			faults = append(faults,
-				fmt.Errorf("egress: %s is negative: leave it 0 for the default or set it above 0", name))
-		}
-	}
-	positive("AttemptTimeout", int64(cfg.AttemptTimeout))
-	positive("MaxBodyBytes", int64(cfg.MaxBodyBytes))
-	positive("StoredBodyBytes", int64(cfg.StoredBodyBytes))
-	positive("MaxIdlePerHost", int64(cfg.MaxIdlePerHost))
-	positive("MaxIdle", int64(cfg.MaxIdle))
-	positive("IdleTimeout", int64(cfg.IdleTimeout))
-	positive("MaxConnAge", int64(cfg.MaxConnAge))
-	setDefault(&cfg.AttemptTimeout, defaultTimeout)
-	setDefault(&cfg.MaxBodyBytes, defaultMaxBody)
-	setDefault(&cfg.StoredBodyBytes, defaultStored)
-	setDefault(&cfg.MaxIdlePerHost, defaultPerHost)
-	setDefault(&cfg.MaxIdle, defaultIdle)
-	setDefault(&cfg.IdleTimeout, defaultIdleTime)
-	setDefault(&cfg.MaxConnAge, defaultConnAge)
-	setDefault(&cfg.UserAgent, "Lumenhook")
+	faults = append(faults,
+		orDefault("AttemptTimeout", &cfg.AttemptTimeout, defaultTimeout),
+		orDefault("MaxBodyBytes", &cfg.MaxBodyBytes, defaultMaxBody),
+		orDefault("StoredBodyBytes", &cfg.StoredBodyBytes, defaultStored),
+		orDefault("MaxIdlePerHost", &cfg.MaxIdlePerHost, defaultPerHost),
+		orDefault("MaxIdle", &cfg.MaxIdle, defaultIdle),
+		orDefault("IdleTimeout", &cfg.IdleTimeout, defaultIdleTime),
+		orDefault("MaxConnAge", &cfg.MaxConnAge, defaultConnAge))
+	cfg.UserAgent = cmp.Or(cfg.UserAgent, "Lumenhook")
 	if cfg.Resolver == nil {
 		resolver, err := newCachingResolver(cfg.DNSServer, cfg.AttemptTimeout/resolveShare)
 		cfg.Resolver = resolver
@@ -162,11 +151,13 @@ func (cfg *Config) complete() error {
 	return errors.Join(faults...)
 }
 
-func setDefault[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
+// orDefault sets a field that is 0.
+func orDefault[T int | time.Duration](name string, field *T, value T) error {
+	if *field < 0 {
+		return fmt.Errorf("egress: %s is negative: leave it 0 for the default or set it above 0", name)
 	}
+	*field = cmp.Or(*field, value)
+	return nil
 }
 
 // Close drops the idle connections; attempts in flight end on their own.

@@ -192,20 +192,18 @@ func connect(
 // familiesInTurn orders addresses as RFC 8305, section 4, says: the resolver's order, but one
 // of each family in turn.
 func familiesInTurn(addrs []netip.Addr) []netip.Addr {
-	var turns [2 * maxAddrsTried]netip.Addr
-	var of [2]int // addresses of the first one's family, and of the other
+	turns := make(map[netip.Addr]int, len(addrs))
+	var found [2]int // of the first one's family, and of the other
 	for _, addr := range addrs {
 		family := 0
 		if addr.Is4() != addrs[0].Is4() {
 			family = 1
 		}
-		if of[family] < maxAddrsTried {
-			turns[2*of[family]+family] = addr
-		}
-		of[family]++
+		turns[addr] = 2*found[family] + family
+		found[family]++
 	}
-	found := slices.DeleteFunc(turns[:], func(addr netip.Addr) bool { return !addr.IsValid() })
-	return found[:min(len(found), maxAddrsTried)]
+	slices.SortFunc(addrs, func(a, b netip.Addr) int { return turns[a] - turns[b] })
+	return addrs[:min(len(addrs), maxAddrsTried)]
 }
 
 // judgeDial is the guard of E1: it sees the address that connect(2) will get.

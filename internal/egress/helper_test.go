@@ -249,3 +249,11 @@ func serveOn(t testing.TB, l net.Listener, handler http.HandlerFunc) string {
 	t.Cleanup(s.Close)
 	return s.URL
 }
+
+// newest returns the HTTP/1.1 connection that became idle last; nil if there is none.
+func newest(c *Client) *http1Conn {
+	if front := c.pool.idle.Front(); front != nil {
+		return front.Value.(*http1Conn)
+	}
+	return nil
+}

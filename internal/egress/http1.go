@@ -3,6 +3,7 @@ package egress
 import (
 	"bufio"
 	"cmp"
+	"container/list"
 	"context"
 	"crypto/tls"
 	"math"
@@ -39,9 +40,9 @@ type http1Conn struct {
 	reused  bool
 
 	// The pool's.
-	idleSince  time.Time
-	idleLimit  time.Duration // how long it may stay idle
-	prev, next *http1Conn
+	idleSince time.Time
+	idleLimit time.Duration // how long it may stay idle
+	place     *list.Element // in its list
 }
 
 func newHTTP1(c *Client, conn *tls.Conn, raw *meteredConn) (*http1Conn, error) {

@@ -115,31 +115,15 @@ func (h *http2Conn) exchange(
 	return rep
 }
 
-// http2StreamError is the form in which net/http shows its error of a stream (RFC 9113, 7).
-type http2StreamError struct {
-	StreamID uint32
-	Code     uint32
-	Cause    error
-}
-
-func (http2StreamError) Error() string { return "HTTP/2 stream error" }
-
-const (
-	http2RefusedStream = 7
-	// http2GoneAway begins net/http's error of a stream above the last one that a GOAWAY names.
-	http2GoneAway = "http2: Transport received "
-)
-
 // notTaken reports whether a request that failed without a response may be sent again: the
 // receiver said that it did not process it (RFC 9113, 8.7), or the connection ended, and
-// other requests were on it, so that this one need not be why.
+// other requests were on it, so that this one need not be why. net/http tells these apart in
+// the text of its errors only; the second is that of a stream above the last one of a GOAWAY.
 func (h *http2Conn) notTaken(err error) bool {
-	var stream http2StreamError
-	if errors.As(err, &stream) {
-		return stream.Code == http2RefusedStream
-	}
-	return strings.HasPrefix(err.Error(), http2GoneAway) ||
-		h.begun.Load() > 1 && h.conn.Err() != nil
+	text := err.Error()
+	return strings.Contains(text, "; REFUSED_STREAM; ") ||
+		strings.HasPrefix(text, "http2: Transport received ") ||
+		!strings.HasPrefix(text, "stream error: ") && h.begun.Load() > 1 && h.conn.Err() != nil
 }
 
 func headerBytes(header http.Header) (n int) {

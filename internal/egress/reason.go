@@ -120,7 +120,7 @@ func chainHint(err error) string {
 	chain := failed.UnverifiedCertificates
 	last := chain[len(chain)-1]
 	if string(last.RawIssuer) == string(last.RawSubject) {
-		return fmt.Sprintf(" (self-signed: %s)", last.Subject.CommonName)
+		return " (self-signed)"
 	}
 	return fmt.Sprintf(" (certificates sent: %d, the last one issued by %q; is an intermediate missing?)",
 		len(chain), last.Issuer.CommonName)

@@ -74,7 +74,7 @@ func TestTLSReasons(t *testing.T) {
 			"x509: cannot validate certificate for an internal address",
 		},
 		"intermediate missing": {&tls.Config{Certificates: []tls.Certificate{below}}, `1, the last one issued by "Middle R7"`},
-		"self-signed":          {&tls.Config{Certificates: selfSigned.TLS.Certificates}, "signed by unknown authority (self-signed"},
+		"self-signed":          {&tls.Config{Certificates: selfSigned.TLS.Certificates}, "signed by unknown authority (self-signed)"},
 		"old version": {
 			&tls.Config{Certificates: with(nil).Certificates, MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11},
 			"protocol version",

@@ -198,7 +198,7 @@ func TestUnwrittenRequestGoesToAnotherConnection(t *testing.T) {
 	r := &countingReceiver{}
 	url, c := r.start(t), newClient(t, nil)
 	wantResult(t, post(t, c, url), 200, "")
-	idle := c.pool.newest
+	idle := newest(c)
 	if err := idle.raw.CloseWrite(); err != nil {
 		t.Fatal(err)
 	}
@@ -495,7 +495,7 @@ func TestPoolBounds(t *testing.T) {
 	counts := func() (idle, first, second int) {
 		c.pool.mu.Lock()
 		defer c.pool.mu.Unlock()
-		return c.pool.idle, len(c.pool.host(s.Listener.Addr().String()).idle), len(
+		return c.pool.idle.Len(), len(c.pool.host(s.Listener.Addr().String()).idle), len(
 			c.pool.host(s2.Listener.Addr().String()).idle,
 		)
 	}
@@ -531,7 +531,7 @@ func TestPoolExpires(t *testing.T) {
 		testkit.Eventually(t, "the pool is empty", func() bool {
 			c.pool.mu.Lock()
 			defer c.pool.mu.Unlock()
-			return len(c.pool.hosts) == 0 && c.pool.idle == 0 && c.pool.shared == 0 && c.pool.sweep == nil
+			return len(c.pool.hosts) == 0 && c.pool.idle.Len() == 0 && c.pool.shared == 0 && c.pool.sweep == nil
 		})
 		wantResult(t, post(t, c, s.URL), 200, "")
 	})

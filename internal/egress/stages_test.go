@@ -393,7 +393,7 @@ func TestKeepAliveHints(t *testing.T) {
 	})
 	c := newClient(t, nil)
 	for _, idle := range []time.Duration{0, 3 * time.Second, 4500 * time.Millisecond} {
-		if h := c.pool.newest; h != nil {
+		if h := newest(c); h != nil {
 			h.idleSince = h.idleSince.Add(-idle)
 		}
 		wantResult(t, post(t, c, url), 204, "")
@@ -401,9 +401,9 @@ func TestKeepAliveHints(t *testing.T) {
 	if conns.Load() != 2 || requests.Load() != 3 {
 		t.Errorf("%d requests on %d connections, want 3 on 2", requests.Load(), conns.Load())
 	}
-	c.pool.newest.idleSince = time.Now().Add(-5 * time.Second)
+	newest(c).idleSince = time.Now().Add(-5 * time.Second)
 	c.pool.expire()
-	if c.pool.idle != 0 {
+	if c.pool.idle.Len() != 0 {
 		t.Error("the sweep leaves a connection that its receiver closes")
 	}
 }

@@ -109,8 +109,8 @@ func TestMeterGrantsWhatIsUsed(t *testing.T) {
 		}
 		c.pool.mu.Lock()
 		defer c.pool.mu.Unlock()
-		if c.pool.idle+c.pool.shared != 1 {
-			t.Errorf("%d connections after 60 attempts in a row", c.pool.idle+c.pool.shared)
+		if c.pool.idle.Len()+c.pool.shared != 1 {
+			t.Errorf("%d connections after 60 attempts in a row", c.pool.idle.Len()+c.pool.shared)
 		}
 	})
 }
