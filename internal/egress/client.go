@@ -211,12 +211,14 @@ func (c *Client) attempt(
 	}
 	link := c.pool.take(t.addr, begin)
 	for sends := 1; ; sends++ {
+		var err error
 		if link == nil {
-			link, rep.err = c.dial(ctx, t, deadline, sends == 1)
+			link, err = c.dial(ctx, t, deadline, sends == 1)
 		}
-		if link != nil {
-			rep, link = link.exchange(ctx, deadline, t, req), nil
+		if rep = (reply{err: err}); err == nil {
+			rep = link.exchange(ctx, deadline, t, req)
 		}
+		link = nil
 		late := !time.Now().Before(deadline)
 		if rep.err != nil && late && !errors.Is(rep.err, errForbidden) {
 			// Whatever the layers below made of the passed deadline.
@@ -225,7 +227,6 @@ func (c *Client) attempt(
 		if !rep.sendAgain || late || sends == maxSends || ctx.Err() != nil {
 			return rep
 		}
-		rep = reply{}
 	}
 }
 
