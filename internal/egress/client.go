@@ -117,7 +117,7 @@ func New(cfg Config) (*Client, error) {
 	if cfg.DisableHTTP2 {
 		c.tls.NextProtos = []string{"http/1.1"}
 	}
-	c.http2 = newHTTP2Transport()
+	c.http2 = newHTTP2Transport(cfg.AttemptTimeout)
 	return c, nil
 }
 

@@ -36,7 +36,8 @@ type http2Conn struct {
 // used.
 type dialedKey struct{}
 
-func newHTTP2Transport() *http.Transport {
+// newHTTP2Transport ends no connection for its silence before an attempt on it has timed out.
+func newHTTP2Transport(attempt time.Duration) *http.Transport {
 	t := &http.Transport{
 		DisableCompression:     true,
 		MaxResponseHeaderBytes: http2HeaderBytes,
@@ -50,9 +51,9 @@ func newHTTP2Transport() *http.Transport {
 		HTTP2: &http.HTTP2Config{
 			MaxReceiveBufferPerConnection: 1 << 20,
 			MaxReceiveBufferPerStream:     128 << 10,
-			SendPingTimeout:               15 * time.Second,
+			SendPingTimeout:               max(15*time.Second, attempt),
 			PingTimeout:                   5 * time.Second,
-			WriteByteTimeout:              10 * time.Second,
+			WriteByteTimeout:              max(10*time.Second, attempt),
 		},
 		Protocols: new(http.Protocols),
 	}

@@ -247,6 +247,19 @@ func TestEveryStallOfHTTP2IsATimeout(t *testing.T) {
 	}
 }
 
+// TestAStallOutlastsNoAttempt: net/http ends a silent HTTP/2 connection on its own, but only
+// after an attempt has timed out, however long that may take.
+func TestAStallOutlastsNoAttempt(t *testing.T) {
+	for _, limit := range []time.Duration{time.Second, 10 * time.Second, time.Hour} {
+		c := newClient(t, func(cfg *Config) { cfg.AttemptTimeout = limit })
+		ends := c.http2.HTTP2
+		if ends.SendPingTimeout+ends.PingTimeout <= limit || ends.WriteByteTimeout < limit {
+			t.Errorf("with attempts of %s, a connection ends after %s + %s, or %s of writing", limit,
+				ends.SendPingTimeout, ends.PingTimeout, ends.WriteByteTimeout)
+		}
+	}
+}
+
 // TestContinuationsThatNeverEndAreATimeout sends an empty one ten times a second.
 func TestContinuationsThatNeverEndAreATimeout(t *testing.T) {
 	var requests atomic.Int32
