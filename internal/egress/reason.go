@@ -142,9 +142,11 @@ var addressLike = regexp.MustCompile(`\d+(\.\d+){3}|[[:xdigit:]]*:[[:xdigit:]:]*
 // hideInternal replaces internal addresses.
 func (p *Policy) hideInternal(text string) string {
 	return addressLike.ReplaceAllStringFunc(text, func(word string) string {
-		addr, err := netip.ParseAddr(strings.TrimRight(word, ".:"))
-		if err == nil && (forbidden(addr.Unmap()) || containsAddr(p.Deny, addr.Unmap())) {
-			return "an internal address"
+		for _, text := range []string{word, strings.TrimRight(word, "."), strings.TrimSuffix(word, ":")} {
+			addr, err := netip.ParseAddr(text)
+			if err == nil && (forbidden(addr.Unmap()) || containsAddr(p.Deny, addr.Unmap())) {
+				return "an internal address"
+			}
 		}
 		return word
 	})

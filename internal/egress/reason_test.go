@@ -8,6 +8,7 @@ import (
 	"math/big"
 	"net"
 	"net/http/httptest"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -164,6 +165,22 @@ func TestReasonsOfTheOtherErrors(t *testing.T) {
 				t.Errorf("the detail is %q, want %q", r.Detail, k.wantWhole)
 			}
 		})
+	}
+}
+
+func TestInternalAddressesAreHidden(t *testing.T) {
+	const hidden = "an internal address"
+	p := Policy{Deny: []netip.Prefix{netip.MustParsePrefix("8.8.4.0/24")}}
+	for text, want := range map[string]string{
+		"10.0.0.1:443->[fd00::7]:80: reset":       hidden + ":443->[" + hidden + "]:80: reset",
+		"valid for fd00::, ::1 and 192.168.7.1.":  "valid for " + hidden + ", " + hidden + " and " + hidden + ".",
+		"dial fe80::1: no, ::ffff:10.0.0.1, x::1": "dial " + hidden + " no, " + hidden + ", x" + hidden,
+		"8.8.4.4 is denied, 8.8.8.8 is not":       hidden + " is denied, 8.8.8.8 is not",
+		"at 2026-11-27T04:10:00Z, 2a00:1450::1":   "at 2026-11-27T04:10:00Z, 2a00:1450::1",
+	} {
+		if got := p.hideInternal(text); got != want {
+			t.Errorf("%q becomes %q, want %q", text, got, want)
+		}
 	}
 }
 
