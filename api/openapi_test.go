@@ -63,10 +63,16 @@ func TestDeparturesFromOpenAPIAreFound(t *testing.T) {
 		{`"endpointId"`, `"endpoint"`}, {`"issuer":null`, `"issuer":1`},
 		{`{`, `{"more":1,`},
 	} {
-		if openapicheck.Compare(got.Request, strings.Replace(body, change.from, change.to, 1), got.Response,
-			got.body) == nil {
+		sent := strings.Replace(body, change.from, change.to, 1)
+		if openapicheck.Compare(got.Request, sent, got.Response, got.body) == nil {
 			t.Errorf("a request with %s for %s passes", change.to, change.from)
 		}
+	}
+	odd := *got.Response
+	odd.Header = got.Header.Clone()
+	odd.Header.Set("X-Odd", "1")
+	if openapicheck.Compare(got.Request, body, &odd, got.body) == nil {
+		t.Error("a header that is not described passes")
 	}
 	teapot := *got.Response
 	teapot.StatusCode = http.StatusTeapot

@@ -34,7 +34,8 @@ func TestWhatWasReadCanBeSentBack(t *testing.T) {
 		made := wantStatus(t, w.call("POST", "/v1/watches", k, watchBody(endpoint, more)), 201)
 		return "/v1/watches/" + in(t, made.body, "id").(string)
 	}
-	orphan, backfilled := watch(disabled, ""), watch(e, `,"once":true,"expiresAt":"2099-01-01T00:00:00Z"`)
+	orphan := watch(disabled, "")
+	backfilled := watch(e, `,"once":true,"expiresAt":"2099-01-01T00:00:00Z"`)
 	wantStatus(t, w.call("POST", backfilled+"/backfill", k, `{"from":1,"to":2}`), 200)
 	rules := watch(e, `,"amountRule":{"kind":"range","min":"1","max":"2"},
 		"memoRule":{"kind":"equals","type":"id","value":"7"},"senderAllowlist":["`+payer+`"],

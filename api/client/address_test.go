@@ -31,7 +31,9 @@ func TestTheAddressMayEndAsPeopleWriteIt(t *testing.T) {
 			t.Errorf("%q: asked for %s", end, got)
 		}
 	}
-	for _, wrong := range []string{"", "host:8080", "ftp://host", "http://", "http://host?x", "http://h/#x"} {
+	for _, wrong := range []string{
+		"", "host:8080", "ftp://host", "http://", "http://host?x", "http://host/#x",
+	} {
 		if _, err := client.New(wrong, "k", nil); err == nil {
 			t.Errorf("%q is accepted", wrong)
 		}

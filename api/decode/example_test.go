@@ -46,10 +46,13 @@ func ExamplePatch() {
 		decode.IntoNew("label", &label, text),
 		decode.IntoNew("note", &note, text))
 	fmt.Printf("%v %q %q %v\n", faults.Err(), *name, *label, note)
-	fmt.Println(decode.Patch([]byte(`{"state":"bad"}`), shown).Err())
+	fmt.Println(decode.Patch([]byte(`{"state":"ok"}`), shown).Err())
+	refused := problem.Of(decode.Patch([]byte(`{"state":"bad"}`), shown).Err())
+	fmt.Println(refused.Errors[0].Pointer, refused.Errors[0].Code)
 	// Output:
 	// <nil> "shop" "" <nil>
-	// VALIDATION_FAILED: state: is read-only and has another value now: leave it out, or read the object again.
+	// <nil>
+	// /state CANNOT_CHANGE
 }
 
 // A body that is no JSON is refused as a whole, with the position of the error.

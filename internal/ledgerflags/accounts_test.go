@@ -18,7 +18,10 @@ func TestWhoIsAskedForAccounts(t *testing.T) {
 	}{
 		{"--stellar-rpc-url=https://a.example/key", pubnet, "rpc a.example", ""},
 		{"--stellar-rpc-url=https://a.example/key --network=pubnet", pubnet, "rpc a.example", ""},
-		{"--stellar-rpc-url=https://a.example,https://b.example", "own;2026", "rpc a.example,b.example", ""},
+		{
+			"--stellar-rpc-url=https://a.example,https://b.example", "own;2026",
+			"rpc a.example,b.example", "",
+		},
 		{"--stellar-rpc-url=https://a.example --network=own;2026", "own;2026", "rpc a.example", ""},
 		{"", testnet, "rpc soroban-testnet.stellar.org", ""},
 		{"", pubnet, "", `--stellar-rpc-url "": name a Stellar RPC server`},

@@ -29,7 +29,7 @@ func TestOneMistakeIsOneError(t *testing.T) {
 		{"--network=pubnet --no-demo --ledger-source=satellite", `must be rpc or lake`},
 		{"--trusted-ledger=x", "--trusted-ledger needs --network"},
 		{"--network=devnet --ledger-quorum=0", "--ledger-quorum needs --network"},
-		{"--network=testnet --no-demo --stellar-faults=x", "--stellar-faults is of the development network"},
+		{"--network=testnet --no-demo --stellar-faults=x", "--stellar-faults is of the development"},
 		{"--network=testnet --no-demo --ledger-interval=0", "--ledger-interval is of the development"},
 	} {
 		f := pflag.NewFlagSet("run", pflag.ContinueOnError)
