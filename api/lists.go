@@ -113,9 +113,9 @@ func (a *API) position(r *request, q *decode.Query, text string) (*Position, boo
 
 func invalidCursor(at problem.Fault) *problem.Problem {
 	p := problem.New(problem.CodeInvalidCursor,
-		"The cursor was not given by this list with these filters. Begin without a cursor, and repeat "+
-			"the same filters with the cursor that is answered.")
-	at.Code, at.Detail = problem.FaultInvalidValue, "was not given by this list with these filters"
+		"The cursor is not from this list with these filters. Start without a cursor, and send the "+
+			"same filters with each nextCursor.")
+	at.Code, at.Detail = problem.FaultInvalidValue, "is not from this list with these filters"
 	p.Errors = []problem.Fault{at}
 	return p
 }

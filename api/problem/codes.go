@@ -112,7 +112,7 @@ var kinds = map[string]kind{
 	domain.CodeDeliveryEnding:    {http.StatusConflict, "The delivery is being cancelled"},
 	domain.CodeNoEndpoint:        {http.StatusConflict, "The event's watch has no endpoint"},
 	domain.CodeTooManyMoves: {
-		http.StatusConflict, "The event went on at another endpoint too often",
+		http.StatusConflict, "The event was moved to another endpoint too often",
 	},
 	domain.CodeTooManySecrets: {http.StatusConflict, "The endpoint has too many valid secrets"},
 	domain.CodeTooManyKeys:    {http.StatusConflict, "The account has too many API keys"},
@@ -121,33 +121,33 @@ var kinds = map[string]kind{
 		http.StatusConflict, "The watch has covered too many ranges of ledgers",
 	},
 	CodeEventExpired:         {http.StatusGone, "The event is no longer kept"},
-	CodeFactsNotKept:         {http.StatusGone, "The first facts are not kept"},
+	CodeFactsNotKept:         {http.StatusGone, "The first facts are no longer stored"},
 	CodeTooManyFacts:         {http.StatusConflict, "There are too many facts"},
 	CodeNoReceipt:            {http.StatusNotFound, "There is no receipt"},
-	CodeNoSigningKey:         {http.StatusNotImplemented, "There is no key to sign with"},
+	CodeNoSigningKey:         {http.StatusNotImplemented, "The deployment has no signing key"},
 	CodeRateLimited:          {http.StatusTooManyRequests, "Too many requests with this API key"},
 	CodeTooManyWaiting:       {http.StatusTooManyRequests, "Too many requests wait for events"},
 	CodeRequestTimeout:       {http.StatusRequestTimeout, "The body did not arrive in time"},
-	domain.CodeAlreadyExists: {http.StatusConflict, "It exists already"},
+	domain.CodeAlreadyExists: {http.StatusConflict, "The object exists already"},
 	CodeRequestTooLarge:      {http.StatusRequestEntityTooLarge, "The body is too large"},
 	CodeUnsupportedMediaType: {http.StatusUnsupportedMediaType, "The body must be JSON"},
 	CodeValidationFailed:     {http.StatusUnprocessableEntity, "Fields of the body are not valid"},
 	CodeSecretKeyRefused:     {http.StatusUnprocessableEntity, "A secret key was refused"},
 	CodeSSRFBlocked: {
 		http.StatusUnprocessableEntity,
-		"The URL leads to an address that may not be sent to",
+		"The URL leads to a blocked address",
 	},
 	CodeIdempotencyReused: {
 		http.StatusUnprocessableEntity, "The Idempotency-Key belongs to another request",
 	},
 	CodeInternal: {http.StatusInternalServerError, "The server failed"},
 	CodeCommandUnanswered: {
-		http.StatusServiceUnavailable, "The request was taken and is not answered yet",
+		http.StatusServiceUnavailable, "The request was accepted and is not answered yet",
 	},
 	domain.CodeCommandUnreadable: {
 		http.StatusServiceUnavailable, "The request could not be carried out",
 	},
-	CodeWritesRefused:      {http.StatusServiceUnavailable, "Nothing can be written now"},
+	CodeWritesRefused:      {http.StatusServiceUnavailable, "Writes are not possible now"},
 	CodeDirectoryBehind:    {http.StatusServiceUnavailable, "This node is not up to date"},
 	CodeHistoryBehind:      {http.StatusServiceUnavailable, "The history is not up to date"},
 	CodeHistoryUnavailable: {http.StatusServiceUnavailable, "The history cannot be read"},
@@ -155,15 +155,15 @@ var kinds = map[string]kind{
 	CodeLedgersUnavailable: {http.StatusServiceUnavailable, "The ledgers' cursor cannot be read"},
 	CodeOverloaded:         {http.StatusServiceUnavailable, "Too many requests at once"},
 
-	CodeExpectationFailed: {http.StatusExpectationFailed, "The expectation cannot be met"},
+	CodeExpectationFailed: {http.StatusExpectationFailed, "The expectation is not supported"},
 	CodeHeadersTooLarge: {
 		http.StatusRequestHeaderFieldsTooLarge, "The headers are too large",
 	},
 	CodeMalformedRequest: {http.StatusBadRequest, "The request is not well-formed HTTP"},
-	CodeTLSRequired:      {http.StatusBadRequest, "TLS is spoken here"},
-	CodeTransferCoding:   {http.StatusNotImplemented, "The transfer coding is not known"},
+	CodeTLSRequired:      {http.StatusBadRequest, "This server expects TLS"},
+	CodeTransferCoding:   {http.StatusNotImplemented, "The transfer coding is not supported"},
 	CodeVersion: {
-		http.StatusHTTPVersionNotSupported, "The version of HTTP is not spoken here",
+		http.StatusHTTPVersionNotSupported, "The version of HTTP is not supported",
 	},
 }
 
