@@ -128,7 +128,7 @@ var kinds = map[string]kind{
 	CodeRateLimited:          {http.StatusTooManyRequests, "Too many requests with this API key"},
 	CodeTooManyWaiting:       {http.StatusTooManyRequests, "Too many requests wait for events"},
 	CodeRequestTimeout:       {http.StatusRequestTimeout, "The body did not arrive in time"},
-	domain.CodeAlreadyExists: {http.StatusConflict, "The object exists already"},
+	domain.CodeAlreadyExists: {http.StatusConflict, "The object already exists"},
 	CodeRequestTooLarge:      {http.StatusRequestEntityTooLarge, "The body is too large"},
 	CodeUnsupportedMediaType: {http.StatusUnsupportedMediaType, "The body must be JSON"},
 	CodeValidationFailed:     {http.StatusUnprocessableEntity, "Fields of the body are not valid"},

@@ -186,7 +186,7 @@ var commandFaults = map[string]faultsOf{
 			{"--asset: must be XLM, a code and its issuer", "--asset", "x"},
 			{"--csv: is another form than --json", "--csv", "--json"},
 		},
-		refused: "Your account watches no wallet with this address",
+		refused: "Your account has no active watch of this wallet",
 	},
 	"reconcile": {
 		asks: theAPI,
@@ -198,7 +198,7 @@ var commandFaults = map[string]faultsOf{
 			{"--timeout 0s: must be from 1s to 10m0s", "--timeout", "0s"},
 			{"--asset: must be XLM, a code and its issuer", "--asset", "x"},
 		},
-		refused: "Your account watches no wallet with this address",
+		refused: "Your account has no active watch of this wallet",
 	},
 	"events list": {asks: theAPI, faults: [][]string{
 		badLimit, badSince, badState, badCursor, {"--tx: must be a transaction's hash", "--tx", "x"},
