@@ -82,15 +82,12 @@ func senderFault(s string) (code, detail string) {
 }
 
 func accountOfMuxed(s string) string {
-	muxed, err := strkey.DecodeMuxedAccount(s)
-	if err != nil {
-		return "(its G address)"
+	if muxed, err := strkey.DecodeMuxedAccount(s); err == nil {
+		if account, err := muxed.AccountID(); err == nil {
+			return account
+		}
 	}
-	account, err := muxed.AccountID()
-	if err != nil {
-		return "(its G address)"
-	}
-	return account
+	return "(its G address)"
 }
 
 // words reads elements from a fixed list of words, each at most once.

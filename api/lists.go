@@ -34,13 +34,15 @@ func idParameter(q *decode.Query, name, prefix string) string {
 	return s
 }
 
-// walletParameter reads an optional address.
-func walletParameter(q *decode.Query, name string) string {
+// addressParameter reads an optional address; faultOf returns what is wrong with one.
+func addressParameter(
+	q *decode.Query, name string, faultOf func(string) (code, detail string),
+) string {
 	s := q.Text(name)
 	if s == "" {
 		return ""
 	}
-	if code, detail := accountFault(s); code != "" {
+	if code, detail := faultOf(s); code != "" {
 		q.Fault(name, code, detail)
 	}
 	return s

@@ -115,7 +115,7 @@ func (a *API) listWatches(_ context.Context, r *request) (reply, error) {
 	f := WatchFilter{
 		AccountID:     r.caller.accountID,
 		EndpointID:    endpointParameter(r, q),
-		WalletAddress: walletParameter(q, "walletAddress"),
+		WalletAddress: addressParameter(q, "walletAddress", accountFault),
 	}
 	after, limit, err := a.page(r, q)
 	if err != nil {
