@@ -157,8 +157,8 @@ func historyError(err error) error {
 			". Payments are still observed and delivered.")
 	case errors.Is(err, ErrHistoryBehind):
 		return unavailable(problem.CodeHistoryBehind,
-			"The history has not caught up: it does not know yet whether the event exists, or all that "+
-				"belongs to the list.")
+			"The history has not caught up, or is being rebuilt: it cannot tell yet whether the event "+
+				"exists, or all that a list holds.")
 	case errors.Is(err, ErrHistoryUnavailable), errors.Is(err, context.DeadlineExceeded),
 		errors.Is(err, context.Canceled):
 		return unavailable(problem.CodeHistoryUnavailable,

@@ -2,7 +2,6 @@ package projections
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -201,8 +200,7 @@ func (db *DB) checkReplication(ctx context.Context) error {
 }
 
 func (db *DB) checkEngine(name, engine string) error {
-	ours := slices.Contains(Tables(), name) || name == "projection_progress" ||
-		name == "schema_versions"
+	ours := slices.Contains(append(Tables(), progressTable, versionsTable, partsTable), name)
 	replicated := strings.HasPrefix(engine, "Replicated")
 	switch {
 	case !ours || replicated == (db.cluster != ""):
@@ -267,8 +265,7 @@ const codeTooFewReplicas = 285
 
 // explainQuorum adds what to do when a majority is unavailable.
 func explainQuorum(err error) error {
-	var refused *clickhouse.Exception
-	if errors.As(err, &refused) && refused.Code == codeTooFewReplicas {
+	if hasCode(err, codeTooFewReplicas) {
 		return fmt.Errorf("fewer than a majority of the cluster's replicas are up; the history waits "+
 			"for them: %w", err)
 	}

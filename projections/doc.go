@@ -29,6 +29,12 @@
 //
 //	rebuild:  make T_rebuild ─► fill from 0 ─► rename T_exchange ─► EXCHANGE with T ─► drop
 //
+// # Lost rows
+//
+// ClickHouse answers without the rows of parts that it cannot load, and does not miss a part
+// whose folder is gone. A guard records which parts each table has, notices lost ones, and
+// builds damaged tables again. Readers answer meanwhile as for tables that are being filled.
+//
 // # Several servers
 //
 // A DSN may name several servers. Each has its own tables and its own progress, so an
@@ -89,6 +95,8 @@
 //	rebuild.go           replacing the live ones by them
 //	anew.go              going on with other topics
 //	verify.go            comparing them with the live ones
+//	damage.go            which tables lost rows on disk
+//	guard.go             noticing that, and building them again
 //	history.go, read.go  events with their deliveries and attempts, for the API
 //	attemptlog.go        hashes of the logs of attempts, for receipts
 //	statement.go         statements of a wallet, for the API

@@ -33,6 +33,10 @@ var (
 	ErrUnavailable = errors.New("projections: the history is unavailable")
 )
 
+// errOlder means that tables lack a column: a migration runs, or no projector of this version
+// has started yet.
+var errOlder = fmt.Errorf("%w: its tables are being migrated", ErrBehind)
+
 const (
 	defaultRead  = 2 * time.Second // for one lookup
 	patience     = 4               // factor for a retried lookup
@@ -70,6 +74,8 @@ type reading struct {
 	cfg    HistoryConfig
 	flight singleflight.Group // progress is read once for all waiting callers
 	full   fullTables
+	damage atomic.Pointer[Damages] // not older than damageAge; nil: to be asked for
+	uptime atomic.Uint32           // of the server, in seconds, when it was read last
 	// of the journal, for which they are for ever; 0: not asked yet
 	partitions atomic.Int32
 }
@@ -410,6 +416,8 @@ func readFault(ctx context.Context, err error) error {
 		return ErrExpired
 	case errors.Is(err, sql.ErrNoRows), isMissing(err):
 		return ErrNotFound
+	case hasCode(err, olderCodes...):
+		return fmt.Errorf("%w: %w", errOlder, err)
 	}
 	return callersFirst(ctx, fmt.Errorf("%w: %w", ErrUnavailable, err))
 }

@@ -20,6 +20,7 @@ type ServerState struct {
 	Newer   []string // of a newer program
 	Denied  []string // rights on the database that the user lacks
 
+	Damage   Damages // tables that lost rows on disk
 	Disks    []DiskState
 	Replicas []ReplicaState
 	Unknown  []error
@@ -83,9 +84,13 @@ func (db *DB) inspect(ctx context.Context, now func() time.Time) (ServerState, e
 	}
 	for what, ask := range map[string]func(context.Context, *ServerState) error{
 		"migrations": db.inspectMigrations,
-		"rights":     db.inspectRights,
-		"disks":      db.inspectDisks,
-		"replicas":   db.inspectReplicas,
+		"lost parts": func(ctx context.Context, s *ServerState) (err error) {
+			s.Damage, err = db.Damage(ctx)
+			return err
+		},
+		"rights":   db.inspectRights,
+		"disks":    db.inspectDisks,
+		"replicas": db.inspectReplicas,
 	} {
 		if err := ask(ctx, &state); err != nil {
 			state.Unknown = append(state.Unknown, fmt.Errorf("its %s: %w", what, err))

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -66,13 +67,18 @@ func Migrate(ctx context.Context, db *DB) error {
 	if err := db.dropFormer(ctx); err != nil {
 		return err
 	}
-	// A table that was dropped is recreated; it has no progress, and so it is filled from
-	// the beginning.
-	_, err = db.live(ctx)
-	dropped := errors.As(err, new(errTablesMissing))
-	if err != nil && !dropped {
+	// A table or view that is gone is recreated. A table has no progress then, and so it is
+	// filled from the beginning.
+	tables, err := db.generations(ctx)
+	if err != nil {
 		return err
 	}
+	dropped := slices.ContainsFunc(migrations, func(m schemas.Migration) bool {
+		return slices.ContainsFunc(m.Statements, func(statement string) bool {
+			made := createHead.FindStringSubmatch(statement)
+			return made != nil && tables[made[1]] == ""
+		})
+	})
 	migrations = slices.DeleteFunc(slices.Clone(migrations), func(m schemas.Migration) bool {
 		_, done := applied[m.Version]
 		return done && !dropped
@@ -137,24 +143,32 @@ func (db *DB) applyAll(
 	return nil
 }
 
-// ensureVersions creates the table of migrations if necessary, and returns those that were
-// applied.
+var createHead = regexp.MustCompile(
+	`^CREATE (?:TABLE IF NOT EXISTS|OR REPLACE VIEW) \{database:Identifier\}\.(\w+)`)
+
+// ensureVersions creates the tables of migrations and of parts if necessary, and returns the
+// migrations that were applied.
 func (db *DB) ensureVersions(ctx context.Context) (applied map[uint32]string, err error) {
 	tables, err := db.generations(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if _, there := tables["schema_versions"]; !there {
+	for name, statement := range map[string]string{
+		versionsTable: createVersions, partsTable: createParts,
+	} {
+		if _, there := tables[name]; there {
+			continue
+		}
 		elsewhere, err := db.elsewhere(ctx)
 		if err != nil {
 			return nil, err
 		}
-		create, err := asElsewhere(createVersions, elsewhere)
+		create, err := asElsewhere(statement, elsewhere)
 		if err == nil {
 			err = db.change(ctx, create, nil)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("projections: creating the table schema_versions: %w", err)
+			return nil, fmt.Errorf("projections: creating the table %s: %w", name, err)
 		}
 	}
 	return db.appliedVersions(ctx)

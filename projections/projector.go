@@ -254,6 +254,10 @@ func (p *Projector) projectOn(ctx context.Context, db *DB, owned []int32) error 
 	}
 	defer reader.Close()
 	p.noteBegin(from)
+	begun := maps.Clone(from)
+	session, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	go func() { end(db.keepChecking(session, l, begun)) }()
 	err = newSession(sessionConfig{
 		db:        db,
 		reader:    reader,
@@ -264,7 +268,10 @@ func (p *Projector) projectOn(ctx context.Context, db *DB, owned []int32) error 
 		onWritten: p.noteWritten,
 		setAside:  p.setAside,
 		position:  maps.Clone(from),
-	}).run(ctx)
+	}).run(session)
+	if err == nil && ctx.Err() == nil {
+		err = context.Cause(session)
+	}
 	if errors.Is(err, streams.ErrCut) {
 		return retry.Permanent(fmt.Errorf("projections: %w; the history holds them still: `lumenhook "+
 			"rebuild --all` makes it what the topics say, then start again", err))
@@ -302,6 +309,16 @@ func (p *Projector) prepare(
 	if err != nil {
 		return nil, nil, err
 	}
+	// Before the session writes: its parts may get the numbers of lost ones.
+	if _, err := db.markDamage(ctx); err != nil && !isDenied(err) {
+		return nil, nil, err
+	}
+	// Parts that ClickHouse wrote later may be lost after a power failure, for it does not sync
+	// them. They are written again.
+	safe, err := db.progressBy(ctx, selectSafeProgress, l)
+	if err != nil {
+		return nil, nil, err
+	}
 	from = make(map[topicPartition]int64)
 	late := make(map[topicPartition]int64) // starts above 0, because older facts are deleted
 	for _, topic := range Topics() {
@@ -316,6 +333,9 @@ func (p *Projector) prepare(
 			}
 			if from[at] > recorded[at] {
 				late[at] = from[at]
+			}
+			if next, known := safe[at]; known {
+				from[at] = max(e.starts[partition], min(from[at], next))
 			}
 		}
 	}

@@ -38,6 +38,9 @@ func Rebuild(ctx context.Context, cfg RefoldConfig) error {
 	if err := Migrate(ctx, cfg.DB); err != nil {
 		return err
 	}
+	if err := cfg.DB.dropDamaged(ctx); err != nil {
+		return err
+	}
 	f, err := newRefold(ctx, cfg, rebuildSuffix)
 	if err != nil {
 		return err

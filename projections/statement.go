@@ -120,7 +120,11 @@ func (h *History) Statement(
 // awaitMoves returns when the tables hold what the topic "payments" held at the time of the call.
 func (h *reading) awaitMoves(ctx context.Context) error {
 	h.cfg.Ask(ctx, nil)
-	if err := h.settle(ctx, "projection_progress"); err != nil {
+	err := h.settle(ctx, progressTable)
+	if err == nil {
+		err = h.whole(ctx, "payments", "balance_moves", "events")
+	}
+	if err != nil {
 		return err
 	}
 	waiting, cancel := context.WithTimeout(ctx, h.cfg.WaitMax)

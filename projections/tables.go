@@ -27,6 +27,12 @@ var tableTopics = []tableTopic{
 	{"deliveries", schemas.TopicJournal},
 }
 
+// Tables that hold the projector's own notes.
+const (
+	progressTable = "projection_progress"
+	versionsTable = "schema_versions"
+)
+
 // Tables lists the tables that are filled from topics.
 func Tables() []string {
 	var names []string

@@ -56,6 +56,15 @@ func (cfg *Config) server(s projections.ServerState, database string, f *finding
 			database),
 			"the user lacks rights on the database %s: %s", database, rights)
 	}
+	if len(s.Damage) > 0 {
+		fix := "run " + s.Damage.Command()
+		if cfg.Embedded {
+			fix = "wait: the service builds these tables again from the topics, and logs how far it is"
+		}
+		f.add(Problem, fix, "%v", s.Damage)
+	} else {
+		f.ok("no part of the database %s is lost or broken", database)
+	}
 	for _, disk := range s.Disks {
 		free := percent(disk.FreeBytes, disk.TotalBytes)
 		if free < leastDiskShare {

@@ -28,6 +28,8 @@ type written struct {
 	reads *projections.History
 	stuck func() error // why nothing is written at present
 	lag   func(context.Context) (records int64, err error)
+	// damage are tables that lost rows on disk.
+	damage func(context.Context) (projections.Damages, error)
 }
 
 // Lacks sets why there is no history.
@@ -84,6 +86,8 @@ func (h *History) readFrom(
 		}),
 		stuck: func() error { return nil },
 		lag:   lag.Records,
+
+		damage: db.Damage,
 	}
 	return func() { ends.Close(); lag.Close() }, nil
 }
@@ -110,15 +114,25 @@ func (h *History) describe(ctx context.Context) string {
 	return fmt.Sprintf("%d records behind", records)
 }
 
-// check returns an error while there is no history, while nothing writes it, and while it
-// is too far behind.
+// check returns an error while there is no history, while nothing writes it, while it lacks
+// rows that it had, and while it is too far behind.
 func (h *History) check(ctx context.Context) error {
 	records, err := h.lag(ctx)
 	if err == nil && records > h.lagMax {
 		err = fmt.Errorf("%w: by %d records, where --history-lag-max allows %d", api.ErrHistoryBehind,
 			records, h.lagMax)
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	of, err := h.now()
+	if err != nil {
+		return err
+	}
+	if damaged, _ := of.damage(ctx); len(damaged) > 0 { // a user may lack the right to ask
+		return fmt.Errorf("%w: %w", api.ErrHistoryBehind, damaged)
+	}
+	return nil
 }
 
 // lag returns how many records the history is behind.

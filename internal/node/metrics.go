@@ -1,6 +1,7 @@
 package node
 
 import (
+	"context"
 	"net/http"
 	"strconv"
 	"time"
@@ -170,6 +171,21 @@ func (m *Metrics) projector(p *projections.Projector) {
 		"Facts that this projector has written since its start, repeats included.",
 		func() float64 { return float64(p.Status().Facts) })
 	m.registry.MustRegister(newProjectionLag(p))
+}
+
+// damage adds the number of tables that lost rows.
+func (m *Metrics) damage(db *projections.DB) {
+	m.gauge("lumenhook_history_damaged_tables",
+		"Tables of the history that lost rows on disk, or -1 while ClickHouse does not tell. Any is a "+
+			"reason to look.", func() float64 {
+			ctx, cancel := context.WithTimeout(context.Background(), lagWaitMax)
+			defer cancel()
+			damaged, err := db.Damage(ctx)
+			if err != nil {
+				return -1
+			}
+			return float64(len(damaged))
+		})
 }
 
 // handler answers /metrics.

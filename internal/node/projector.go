@@ -48,7 +48,17 @@ func (r *projectorRole) Start(ctx context.Context) error {
 	r.OnStop(closeReads)
 	r.node.history.writtenBy(p)
 	r.Go("projector", p.Run)
+	guarded := projections.RefoldConfig{
+		DB: db, Cluster: r.clusterOf("history-guard"), Logger: cfg.Logger, Now: cfg.Now,
+	}
+	r.Go("history guard", func(ctx context.Context) error {
+		// The operator of another ClickHouse decides when tables are built again: that takes its
+		// disk and its processors.
+		return projections.Guard(ctx,
+			projections.GuardConfig{RefoldConfig: guarded, Heal: !cfg.History.MayBeAway})
+	})
 	cfg.Metrics.projector(p)
+	cfg.Metrics.damage(db)
 	cfg.Metrics.registry.MustRegister(endpointsDown{r.node.history, cfg.Now})
 	return nil
 }

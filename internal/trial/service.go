@@ -315,6 +315,32 @@ func (s *service) command(ctx context.Context, args ...string) ([]byte, error) {
 // lose removes a part of the data folder that can be rebuilt.
 func (s *service) lose(part string) error { return os.RemoveAll(filepath.Join(s.dir, part)) }
 
+// tear breaks files of ClickHouse's parts, as power failures do: it cuts a third of the data,
+// removes a file of a third of the parts, or removes the folder of one part.
+func (s *service) tear(n int) error {
+	files, err := filepath.Glob(filepath.Join(s.dir, "clickhouse", "data", "store", "*", "*", "*",
+		"data.bin"))
+	if err != nil || len(files) == 0 {
+		return err
+	}
+	how, at := n%3, n/3
+	s.w.log("tear %d of %d parts", how, len(files))
+	if how == 2 {
+		return os.RemoveAll(filepath.Dir(files[at%len(files)]))
+	}
+	for i, file := range files {
+		switch {
+		case i%3 != at%3:
+		case how == 0:
+			err = errors.Join(err, os.Truncate(file, 7))
+		default:
+			beside, globbed := filepath.Glob(filepath.Join(filepath.Dir(file), "*"))
+			err = errors.Join(err, globbed, os.Remove(beside[at%len(beside)]))
+		}
+	}
+	return err
+}
+
 func (s *service) close() {
 	s.mu.Lock()
 	cmd, exited := s.cmd, s.exited
