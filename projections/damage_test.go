@@ -2,12 +2,14 @@ package projections_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -294,6 +296,94 @@ func TestTornTablesAreNoticedAndRebuilt(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestDamageIsReportedWhereNobodyHeals: a guard that may not heal leaves the tables alone. The
+// command that it names heals.
+func TestDamageIsReportedWhereNobodyHeals(t *testing.T) {
+	t.Parallel()
+	d := newDamaged(t)
+	d.restart(func(string) {
+		d.eachPart("attempts", func(_ int, part string) { must(t, os.RemoveAll(part)) })
+	})
+	d.project(nil)
+	d.guard(false)
+	d.append(d.story.created(damagedEvents), d.story.delivered(damagedEvents, 1))
+	d.awaitProjected() // a new part has the number of a lost one
+	lost, err := d.db.Damage(t.Context())
+	must(t, err)
+	if len(lost) != 1 || lost.Command() != "`lumenhook rebuild --table attempts`" {
+		t.Fatalf("damaged: %v, %s", lost, lost.Command())
+	}
+	d.claimsNoMore(d.history(20 * time.Millisecond))
+	must(t, projections.Rebuild(t.Context(), d.refold(func(c *projections.RefoldConfig) {
+		c.Tables = []string{"attempts"}
+	})))
+	if n, err := d.listed(d.history(0)); err != nil || n != damagedEvents+1 {
+		t.Errorf("%d events are listed after the rebuild, %v", n, err)
+	}
+}
+
+// TestPartsThatWereNotRecordedAreWrittenAgain: what ClickHouse wrote since the parts were recorded
+// may be lost whole in a power failure.
+func TestPartsThatWereNotRecordedAreWrittenAgain(t *testing.T) {
+	t.Parallel()
+	d := newDamaged(t)
+	recorded := make(map[string]bool)
+	d.eachPart("events", func(_ int, part string) { recorded[part] = true })
+	run := d.project(nil)
+	d.append(d.story.created(damagedEvents), d.story.delivered(damagedEvents, 1))
+	d.awaitProjected()
+	run.finish(t)
+	removed := 0
+	d.restart(func(string) {
+		d.eachPart("events", func(_ int, part string) {
+			if !recorded[part] {
+				must(t, os.RemoveAll(part))
+				removed++
+			}
+		})
+	})
+	d.project(nil)
+	h := d.history(0)
+	testkit.EventuallyNil(t, "the event is listed again", func() error {
+		if n, err := d.listed(h); err != nil || n != damagedEvents+1 {
+			return fmt.Errorf("%d events are listed: %w", n, err)
+		}
+		return nil
+	})
+	if removed == 0 {
+		t.Error("no part was removed")
+	}
+}
+
+// TestAPartThatBreaksWhileTheHistoryIsRead: the engine is killed and restarted in the same process.
+func TestAPartThatBreaksWhileTheHistoryIsRead(t *testing.T) {
+	t.Parallel()
+	d := newDamaged(t)
+	d.project(nil)
+	d.guard(true)
+	h := d.history(0)
+	testkit.EventuallyNil(t, "the history is read", func() error { return d.isWhole(h) })
+	d.eachPart("events", func(i int, part string) {
+		if i == 0 {
+			must(t, os.Truncate(filepath.Join(part, "data.bin"), 7))
+		}
+	})
+	broken := d.folders["events"]
+	must(t, syscall.Kill(d.engine.PID(), syscall.SIGKILL))
+	testkit.EventuallyNil(t, "the history is whole again, in another table", func() error {
+		if n, err := d.listed(h); err == nil && n != damagedEvents {
+			t.Fatalf("%d of %d events are listed", n, damagedEvents)
+		}
+		if err := d.engine.Ready(t.Context()); err != nil {
+			return err
+		}
+		if d.readFolders(); d.folders["events"] == broken {
+			return errors.New("events was not rebuilt")
+		}
+		return d.isWhole(h)
+	})
 }
 
 // claimsNoMore fails if an answer leaves something out and does not say so.
