@@ -51,8 +51,7 @@ func isMissing(err error) bool {
 // DB is a database in ClickHouse: on one server, with a bounded pool of connections, or
 // on each of several that a DSN names (servers.go). It may be used by many goroutines.
 type DB struct {
-	name    string
-	cluster string // its servers replicate the tables; empty: no replication
+	name string
 
 	conn clickhouse.Conn // of one server; nil if there are several
 	addr string          // of that server
@@ -91,8 +90,8 @@ func CheckDSN(dsn string) error {
 
 // source is the content of a DSN.
 type source struct {
-	opts              *clickhouse.Options
-	database, cluster string
+	opts     *clickhouse.Options
+	database string
 }
 
 func readDSN(dsn string) (d source, err error) {
@@ -101,8 +100,7 @@ func readDSN(dsn string) (d source, err error) {
 		d.opts, err = clickhouse.ParseDSN(dsn)
 	}
 	if err == nil {
-		d.cluster = takeParameter(d.opts, DSNCluster)
-		err = errors.Join(useFiles(d.opts), CheckClusterName(d.cluster))
+		err = useFiles(d.opts)
 	}
 	if err != nil {
 		return d, fmt.Errorf("projections: the ClickHouse DSN must be like "+
@@ -128,10 +126,8 @@ func eachOnce(dsn string) error {
 	return err
 }
 
-// Parameters of a DSN besides those of the client: the cluster, and files of TLS in PEM
-// form.
+// Parameters of a DSN besides those of the client: files of TLS in PEM form.
 const (
-	DSNCluster  = "cluster"   // its servers replicate the tables
 	DSNCAFile   = "ca_file"   // certificate authorities of the server's certificate
 	DSNCertFile = "cert_file" // the client's certificate
 	DSNKeyFile  = "key_file"

@@ -41,15 +41,6 @@
 // operation of several steps is done on one of them, and started again on another if that
 // one fails: a session of the projector, a rebuild, a lookup of the API.
 //
-// Where the DSN names a cluster, the servers are replicas of one another. The tables are
-// created, exchanged and dropped on all of them, and have the same UUID on each, so that
-// progress is replicated like rows. A majority has each row before its progress is written,
-// and the progress that a server reports is used once it has fetched the rows that it
-// covers:
-//
-//	projector ─► server 1 ─┬─ majority has the rows ─► majority has the progress
-//	                       └─► Keeper ─► server 2, 3: fetch each table by itself
-//
 // # Reading
 //
 // A delivery's row holds its event's account and time, its endpoint, and when each attempt
@@ -77,7 +68,7 @@
 //
 //	database.go          connections to ClickHouse
 //	servers.go           which of several servers is used
-//	cluster.go           servers that are replicas of one another
+//	change.go            statements that change tables, and the settings of writes
 //	migrate.go           creating the tables; retention.go, how long rows are kept
 //	tables.go            which topic fills which table, and which UUID each has
 //	block.go             records collected; facts.go (journal), current.go (others), envelope.go

@@ -50,10 +50,6 @@ func (db *DB) eachEventFact(
 	if err != nil {
 		return err
 	}
-	// A replica fetches each table by itself: what a delivery's row tells of may arrive later (P3).
-	if err := db.settle(ctx, journalNames()...); err != nil {
-		return err
-	}
 	for _, w := range deliveries {
 		of := deliveryFacts{db: db, eventID: f.ID, whole: w, asOf: asOf, anew: len(begun) > 0}
 		if err := of.read(ctx); err != nil {

@@ -138,9 +138,6 @@ func (h *reading) checkFull(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := h.settle(ctx, "projection_progress"); err != nil {
-		return err
-	}
 	tables, _, err := h.cfg.DB.journalTables(ctx)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrUnavailable, err)
@@ -157,9 +154,6 @@ func (h *reading) checkFull(ctx context.Context) error {
 	} // otherwise one is missing: the journal's progress is that of its slowest table
 	if !passed(at, owed) {
 		return ErrBehind
-	}
-	if err := h.settle(ctx, journalNames()...); err != nil {
-		return err
 	}
 	h.full.mu.Lock()
 	defer h.full.mu.Unlock()

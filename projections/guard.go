@@ -75,8 +75,7 @@ func (g *guard) look(ctx context.Context) {
 		}
 		g.report(nil, err)
 	}
-	// Replicas fetch what they lack from one another, and merge as they like.
-	if err == nil && g.looks%recordEach == 0 && db.cluster == "" {
+	if err == nil && g.looks%recordEach == 0 {
 		err = db.exec(ctx, recordParts, parameters{"damaged": arrayOf(damaged.tables())})
 		if err != nil && !isMissing(err) && ctx.Err() == nil {
 			g.Logger.Warn("cannot record the parts of the history", "error", err)

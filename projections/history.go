@@ -253,7 +253,7 @@ func (h *reading) asOf(ctx context.Context) (asOf map[int32]int64, err error) {
 		}
 		asOf[partition] = max(asOf[partition], 0)
 	}
-	return asOf, h.settle(ctx, journalNames()...)
+	return asOf, nil
 }
 
 // await looks for an event that may have been written only just now.
@@ -276,9 +276,6 @@ func (h *History) CatchUp(ctx context.Context) error {
 }
 
 func (h *reading) catchUp(ctx context.Context) error {
-	if err := h.settle(ctx, "projection_progress"); err != nil {
-		return err
-	}
 	waiting, cancel := context.WithTimeout(ctx, h.cfg.WaitMax)
 	defer cancel()
 	ends, err := h.cfg.Ends(waiting)
@@ -292,7 +289,7 @@ func (h *reading) catchUp(ctx context.Context) error {
 		progress, err := h.progress(waiting)
 		switch {
 		case (err == nil || isMissing(err)) && passed(progress, ends):
-			return h.settle(ctx, journalNames()...)
+			return nil
 		case err != nil && waiting.Err() == nil && !isMissing(err):
 			return err
 		}
@@ -303,27 +300,6 @@ func (h *reading) catchUp(ctx context.Context) error {
 				fmt.Errorf("%w: it was not brought up to date within %s", ErrBehind, h.cfg.WaitMax))
 		}
 	}
-}
-
-// settle makes sure that this server has everything that the cluster acknowledged of
-// tables. Otherwise a server that is cut off from the others would answer from old data.
-func (h *reading) settle(ctx context.Context, tables ...string) error {
-	fetching, cancel := context.WithTimeout(ctx, h.cfg.WaitMax)
-	defer cancel()
-	err := h.cfg.DB.settle(fetching, tables...)
-	if err != nil && !isMissing(err) {
-		return callersFirst(ctx, fmt.Errorf("%w: %w", ErrUnavailable, err))
-	}
-	return nil
-}
-
-// settleOnce settles the journal's tables for all concurrent callers.
-func (h *reading) settleOnce(ctx context.Context) error {
-	if h.cfg.DB.cluster == "" {
-		return nil
-	}
-	return h.once(ctx, "settle",
-		func(ctx context.Context) error { return h.settle(ctx, journalNames()...) })
 }
 
 // callersFirst returns the error of the caller's context, if it has ended, in preference to

@@ -85,9 +85,6 @@ func (h *reading) events(
 	ctx context.Context, f EventFilter, limit int, after EventPosition, bare bool,
 ) (EventPage, error) {
 	var page EventPage
-	if err := h.settleOnce(ctx); err != nil {
-		return page, err
-	}
 	err := h.onFull(ctx, func() error {
 		return readFault(ctx, h.look(ctx, func(ctx context.Context) error {
 			list := lister{

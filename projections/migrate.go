@@ -45,9 +45,6 @@ func Migrate(ctx context.Context, db *DB) error {
 	if err := db.ensureDatabase(ctx); err != nil {
 		return err
 	}
-	if err := db.checkReplication(ctx); err != nil {
-		return err
-	}
 	applied, err := db.ensureVersions(ctx)
 	if err != nil {
 		return err
@@ -128,15 +125,8 @@ func (db *DB) beginLate(ctx context.Context, table string, applied map[uint32]st
 func (db *DB) applyAll(
 	ctx context.Context, migrations []schemas.Migration, applied map[uint32]string,
 ) error {
-	if len(migrations) == 0 {
-		return nil
-	}
-	elsewhere, err := db.elsewhere(ctx)
-	if err != nil {
-		return err
-	}
 	for _, m := range migrations {
-		if err := db.apply(ctx, m, elsewhere, applied); err != nil {
+		if err := db.apply(ctx, m, applied); err != nil {
 			return fmt.Errorf("projections: migration %s: %w", m.Name, err)
 		}
 	}
@@ -159,15 +149,7 @@ func (db *DB) ensureVersions(ctx context.Context) (applied map[uint32]string, er
 		if _, there := tables[name]; there {
 			continue
 		}
-		elsewhere, err := db.elsewhere(ctx)
-		if err != nil {
-			return nil, err
-		}
-		create, err := asElsewhere(statement, elsewhere)
-		if err == nil {
-			err = db.change(ctx, create, nil)
-		}
-		if err != nil {
+		if err := db.change(ctx, statement, nil); err != nil {
 			return nil, fmt.Errorf("projections: creating the table %s: %w", name, err)
 		}
 	}
@@ -209,9 +191,6 @@ func (db *DB) ensureDatabase(ctx context.Context) error {
 	var n uint64
 	if err := db.firstAnswer(ctx, countDatabases, &n); err != nil {
 		return fmt.Errorf("projections: reaching ClickHouse: %w", err)
-	}
-	if err := db.checkCluster(ctx); err != nil {
-		return err
 	}
 	if n > 0 {
 		return nil
@@ -256,21 +235,16 @@ func (db *DB) appliedVersions(ctx context.Context) (map[uint32]string, error) {
 }
 
 func (db *DB) apply(
-	ctx context.Context, m schemas.Migration, elsewhere map[string][]string,
-	applied map[uint32]string,
+	ctx context.Context, m schemas.Migration, applied map[uint32]string,
 ) error {
 	for _, statement := range m.Statements {
 		// Written out: a query parameter in a view would become a parameter of the view.
-		statement, err := asElsewhere(strings.ReplaceAll(statement, "{database:Identifier}", db.name),
-			elsewhere)
-		switch {
-		case err != nil:
-		case strings.HasPrefix(statement, "INSERT"): // replicas fetch the rows
-			err = db.fill(ctx, statement)
-		default:
-			err = db.change(ctx, statement, nil)
+		statement = strings.ReplaceAll(statement, "{database:Identifier}", db.name)
+		execute := db.change
+		if strings.HasPrefix(statement, "INSERT") {
+			execute = db.fill
 		}
-		if err != nil {
+		if err := execute(ctx, statement, nil); err != nil {
 			return err
 		}
 	}
@@ -287,8 +261,6 @@ func (db *DB) apply(
 }
 
 // fill executes a statement that fills a table from another one.
-func (db *DB) fill(ctx context.Context, statement string) error {
-	filling, cancel := context.WithTimeout(ctx, copyMax)
-	defer cancel()
-	return db.server().conn.Exec(db.bind(db.inserting(filling), nil), statement)
+func (db *DB) fill(ctx context.Context, statement string, p parameters) error {
+	return db.changeWithin(inserting(ctx), copyMax, statement, p)
 }

@@ -302,9 +302,6 @@ func (p *Projector) prepare(
 	if l, err = db.live(ctx); err != nil {
 		return nil, nil, err
 	}
-	if err := db.settle(ctx, "projection_progress"); err != nil {
-		return nil, nil, err
-	}
 	recorded, err := db.progress(ctx, l)
 	if err != nil {
 		return nil, nil, err

@@ -70,9 +70,6 @@ func (h *History) onJournal(
 	ctx context.Context, question func(context.Context, *DB) error,
 ) error {
 	return h.ask(ctx, func(of *reading) error {
-		if err := of.settleOnce(ctx); err != nil {
-			return err
-		}
 		return of.onFull(ctx, func() error {
 			return readFault(ctx, of.look(ctx, func(ctx context.Context) error {
 				return question(ctx, of.cfg.DB)

@@ -256,11 +256,6 @@ func (db *DB) event(ctx context.Context, accountID, eventID string) (EventRecord
 	if len(deliveries) == 0 {
 		return EventRecord{}, sql.ErrNoRows
 	}
-	// A replica fetches each table by itself: the rows that a delivery refers to may arrive
-	// later (P3).
-	if err := db.settle(ctx, "events", "attempts", "endpoint_changes"); err != nil {
-		return EventRecord{}, err
-	}
 	w := deliveries[len(deliveries)-1]
 	r := EventRecord{
 		EventHead: EventHead{

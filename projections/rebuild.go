@@ -172,7 +172,7 @@ func (f *refold) copyRows(ctx context.Context, name, where string, which paramet
 	list := strings.Join(columns, ", ")
 	all := parameters{"into": name + f.suffix, "from": name}
 	maps.Copy(all, which)
-	err = f.DB.server().conn.Exec(f.DB.bind(f.DB.inserting(copying), all),
+	err = f.DB.server().conn.Exec(f.DB.bind(inserting(copying), all),
 		"INSERT INTO {database:Identifier}.{into:Identifier} ("+list+") SELECT "+list+
 			" FROM {database:Identifier}.{from:Identifier} FINAL WHERE "+where)
 	if err != nil {

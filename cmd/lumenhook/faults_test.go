@@ -56,8 +56,8 @@ var (
 	badTable = []string{`--table "x": must be one of payments,`, "--table", "x"}
 	badDSN   = []string{"--clickhouse-dsn: must be like", "--clickhouse-dsn", "x"}
 	badShop  = []string{
-		`--clickhouse-cluster: the cluster "a b" must be`, "--clickhouse-dsn",
-		"clickhouse://x:9000/x", "--clickhouse-cluster", "a b",
+		"--clickhouse-password and --clickhouse-password-file: give one of them", "--clickhouse-dsn",
+		"clickhouse://x:9000/x", "--clickhouse-password", "a", "--clickhouse-password-file", "b",
 	}
 	badCursor = []string{"--cursor: ", "--cursor", "x"}
 	badFrom   = []string{`--from "x": must be start, end,`, "--from", "x"}
