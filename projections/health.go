@@ -21,6 +21,9 @@ const (
 	longSpan  = 60 * 60
 )
 
+// pendingSpare is what is left of a read when the oldest pending is given up.
+const pendingSpare = 500 * time.Millisecond
+
 // attemptCount is an attempt in one span.
 type attemptCount struct {
 	seconds      int64
@@ -164,9 +167,15 @@ func (db *DB) health(
 		last, err = db.lastAttempts(reading, which)
 		return err
 	})
-	// It takes the longer the more is pending: without it the rest is shown all the same.
+	// The more is pending the longer this takes. It ends before the others must, which are shown
+	// without it then.
 	reads.Go(func() error {
-		oldest, unknown = db.oldestPending(ctx, which)
+		pending, cancel := ctx, func() {}
+		if deadline, has := ctx.Deadline(); has {
+			pending, cancel = context.WithDeadline(ctx, deadline.Add(-pendingSpare))
+		}
+		defer cancel()
+		oldest, unknown = db.oldestPending(pending, which)
 		return nil
 	})
 	if err := reads.Wait(); err != nil {
