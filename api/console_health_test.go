@@ -25,7 +25,7 @@ func atDesk(t *testing.T) (w *world, d *desk, apiKey string, endpoints map[domai
 // the success is of attempts, and of all of them.
 func TestConsoleSaysWhichEndpointsAreDown(t *testing.T) {
 	w, d, _, endpoints := atDesk(t)
-	for _, page := range []string{"/console", "/console/endpoints", "/console/endpoints?span=7d"} {
+	for _, page := range []string{"/console", "/console/endpoints"} {
 		text, last := d.open(page), 0
 		for _, state := range domain.HealthStates() {
 			at := strings.Index(text, "/console/endpoints/"+endpoints[state]+`"`)
@@ -41,17 +41,14 @@ func TestConsoleSaysWhichEndpointsAreDown(t *testing.T) {
 	for _, want := range []string{
 		"Of 5 endpoints: 1 down, 1 failing, 1 disabled.",
 		"Success, last hour</dt><dd>66.6%</dd><dd class=\"hint\">of 3 attempts",
-		"Success, last 24 hours</dt><dd>33.3%</dd><dd class=\"hint\">of 6 attempts",
-		"Success, last 7 days</dt><dd>42.8%</dd><dd class=\"hint\">of 7 attempts",
+		"Success, 24 hours</dt><dd>33.3%</dd><dd class=\"hint\">of 6 attempts",
+		"Success, 7 days</dt><dd>42.8%</dd><dd class=\"hint\">of 7 attempts",
 		`href="/console/endpoints/` + endpoints["down"] + `">Its endpoint`,
-		`aria-label="0 of 2 attempts delivered"`, "30 h ago", "nothing pending",
+		`aria-label="Attempts by the hour: 0.0% of 2 delivered"`, "30 h ago", "nothing pending",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%s is not in %s", want, text)
 		}
-	}
-	if week := d.open("/console/endpoints?span=7d"); !strings.Contains(week, "<strong>33.3%</strong> <span class=\"hint\">of 3") {
-		t.Errorf("of a week: %s", week)
 	}
 	one := d.open("/console/endpoints/" + endpoints["down"])
 	for _, want := range []string{">Down<", "<dd>33.3%</dd>", "30 h ago", "last failure"} {
@@ -73,7 +70,7 @@ func TestConsoleHealthPagesFollowChanges(t *testing.T) {
 	w, d, _, endpoints := atDesk(t)
 	streams := make(map[string]*bufio.Reader)
 	for _, page := range []string{
-		"/console", "/console/endpoints?status=active&span=1h", "/console/endpoints/" + endpoints["idle"],
+		"/console", "/console/endpoints?status=active", "/console/endpoints/" + endpoints["idle"],
 	} {
 		streams[page] = d.follow(page)
 	}
@@ -87,7 +84,7 @@ func TestConsoleHealthPagesFollowChanges(t *testing.T) {
 				t.Fatalf("%s: %q: %v", page, said, err)
 			}
 		}
-		if page != "/console/endpoints?status=active&span=1h" && !strings.Contains(d.open(page), ">Down<") {
+		if page != "/console/endpoints?status=active" && !strings.Contains(d.open(page), ">Down<") {
 			t.Errorf("%s does not say that it is down", page)
 		}
 	}

@@ -145,18 +145,17 @@ func (a *API) judgeURL(
 
 func (a *API) getEndpoint(ctx context.Context, r *request) (reply, error) {
 	one := []domain.Endpoint{r.endpoint}
-	view, err := a.showHealth(r.endpoint, a.healthOf(ctx, r, one, sparkDefault))
+	view, err := a.showHealth(r.endpoint, a.healthOf(ctx, r, one))
 	return reply{view: view, etag: decode.ETag(r.endpoint.Revision)}, err
 }
 
 func (a *API) listEndpoints(ctx context.Context, r *request) (reply, error) {
-	q := newListQuery(r, "status", "sort", "span")
+	q := newListQuery(r, "status", "sort")
 	f := EndpointFilter{
 		AccountID: r.caller.accountID,
 		Status:    decode.OneOf(q, "status", domain.StatusActive, domain.StatusDisabled),
 	}
 	worst := decode.OneOf(q, "sort", "created", "health") == "health"
-	spark := sparkSpans[decode.OneOf(q, "span", "1h", "24h", "7d")]
 	after, limit, err := a.page(r, q)
 	if err != nil {
 		return reply{}, err
@@ -165,9 +164,9 @@ func (a *API) listEndpoints(ctx context.Context, r *request) (reply, error) {
 	var next *Position
 	var h health
 	if worst {
-		page, next, h, err = a.worstFirst(ctx, r, f, spark, after, limit)
+		page, next, h, err = a.worstFirst(ctx, r, f, after, limit)
 	} else if page, next, err = a.endpointsOf(r, f, after, limit); err == nil {
-		h = a.healthOf(ctx, r, page, spark)
+		h = a.healthOf(ctx, r, page)
 	}
 	if err != nil {
 		return reply{}, fmt.Errorf("listing endpoints: %w", err)

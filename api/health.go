@@ -60,19 +60,11 @@ func viewHealth(h domain.EndpointHealth, status domain.EndpointStatus, nowMillis
 		Hour:            viewAttempts(h.Hour),
 		Day:             viewAttempts(h.Day),
 		Week:            viewAttempts(h.Week),
-		Sparkline:       make([]attemptsView, len(h.Spark)),
 	}
-	for i, part := range h.Spark {
-		v.Sparkline[i] = viewAttempts(part)
+	for _, hour := range h.Hours {
+		v.Sparkline = append(v.Sparkline, viewAttempts(hour))
 	}
 	return v
-}
-
-// The spans that a sparkline may cover.
-const sparkDefault = 24 * time.Hour
-
-var sparkSpans = map[string]time.Duration{
-	"": sparkDefault, "24h": sparkDefault, "1h": time.Hour, "7d": 168 * time.Hour,
 }
 
 // health is what the history knows of endpoints; why is the code of why it knows nothing.
@@ -84,13 +76,13 @@ type health struct {
 
 // healthOf reads how endpoints of the caller's account do.
 func (a *API) healthOf(
-	ctx context.Context, r *request, endpoints []domain.Endpoint, spark time.Duration,
+	ctx context.Context, r *request, endpoints []domain.Endpoint,
 ) (h health) {
 	h.nowMillis = a.Now().UnixMilli()
 	if len(endpoints) == 0 {
 		return h
 	}
-	f := HealthFilter{AccountID: r.caller.accountID, NowMillis: h.nowMillis, Spark: spark}
+	f := HealthFilter{AccountID: r.caller.accountID, NowMillis: h.nowMillis}
 	for _, e := range endpoints {
 		f.EndpointIDs = append(f.EndpointIDs, e.ID)
 	}
@@ -129,7 +121,7 @@ func (h health) rank(e domain.Endpoint) int64 {
 // worstFirst returns a page of the endpoints that a caller may see, those first that do worst. A
 // position holds a rank: an endpoint whose rank changes between two pages may be on both, or none.
 func (a *API) worstFirst(
-	ctx context.Context, r *request, f EndpointFilter, spark time.Duration, after *Position, limit int,
+	ctx context.Context, r *request, f EndpointFilter, after *Position, limit int,
 ) (page []domain.Endpoint, next *Position, h health, err error) {
 	var all []domain.Endpoint
 	for from, more := (*Position)(nil), true; more; more = from != nil {
@@ -139,7 +131,7 @@ func (a *API) worstFirst(
 		}
 		all = append(all, some...)
 	}
-	h = a.healthOf(ctx, r, all, spark)
+	h = a.healthOf(ctx, r, all)
 	order := func(e domain.Endpoint, at Position) int {
 		return cmp.Or(cmp.Compare(h.rank(e), at.CreatedAtMillis), cmp.Compare(e.ID, at.ID))
 	}

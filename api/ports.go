@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/ed25519"
 	"errors"
-	"time"
 
 	"github.com/lumenhook/lumenhook/domain"
 )
@@ -248,8 +247,7 @@ type HealthFilter struct {
 	AccountID   string
 	EndpointIDs []string // empty: all that the account has or had
 	NowMillis   int64
-	Spark       time.Duration // what the sparks cover: an hour, a day or a week
-	CountsOnly  bool          // neither the last attempts nor the oldest pending are asked for
+	CountsOnly  bool // neither the last attempts nor the oldest pending are asked for
 }
 
 // Rates are attempts counted by the minute in which they were sent.

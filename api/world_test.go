@@ -738,11 +738,8 @@ func attempted(
 	if ago < 168*hour {
 		h.Week.Add(one)
 	}
-	if h.Spark == nil {
-		h.Spark = make([]domain.AttemptCounts, 24)
-	}
 	if ago < 24*hour {
-		h.Spark[23-ago/hour].Add(one)
+		h.Hours[23-ago/hour].Add(one)
 	}
 	return h
 }

@@ -26,11 +26,11 @@ func (c *AttemptCounts) Add(other AttemptCounts) {
 // buckets, of 5 minutes in the last hour and of one hour in the others.
 type EndpointHealth struct {
 	Hour, Day, Week     AttemptCounts
-	Spark               []AttemptCounts // parts of the span that was asked for, oldest first
-	LastSuccessMillis   int64           // of the last attempt that delivered; 0: none is known
-	LastFailureMillis   int64           // of the last other attempt; 0: none is known
-	OldestPendingMillis int64           // when the oldest pending event was created; 0: none is pending
-	PendingUnknown      bool            // OldestPendingMillis could not be read
+	Hours               [24]AttemptCounts // of the day, oldest first
+	LastSuccessMillis   int64             // of the last attempt that delivered; 0: none is known
+	LastFailureMillis   int64             // of the last other attempt; 0: none is known
+	OldestPendingMillis int64             // when the oldest pending event was created; 0: none is pending
+	PendingUnknown      bool              // OldestPendingMillis could not be read
 }
 
 // HealthState says in a word how an endpoint does.

@@ -26,7 +26,6 @@ type block struct {
 	endpoints  rows[endpointRow]
 	watches    rows[watchRow]
 	attempts   rows[domain.AttemptMade]
-	counts     rows[attemptCount]
 	leaves     rows[leaf]
 	changes    rows[endpointChange]
 	facts      rows[schemas.Message]
@@ -105,7 +104,6 @@ func (b *block) reset() {
 	b.endpoints.reset()
 	b.watches.reset()
 	b.attempts.reset()
-	b.counts.reset()
 	b.leaves.reset()
 	b.changes.reset()
 	b.facts.reset()

@@ -1,6 +1,7 @@
 package projections
 
 import (
+	"slices"
 	"unsafe"
 
 	"github.com/lumenhook/lumenhook/domain"
@@ -22,7 +23,7 @@ func (b *block) table(name string) table {
 	case "attempts":
 		return tableOf(name, &b.attempts, attemptColumns)
 	case countsTable:
-		return tableOf(name, &b.counts, countColumns)
+		return tableOf(name, &b.attempts, countColumns)
 	case logTable:
 		return tableOf(name, &b.leaves, leafColumns)
 	case "endpoint_changes":
@@ -126,16 +127,19 @@ func attemptColumns(rows []row[domain.AttemptMade]) []column {
 	)
 }
 
-func countColumns(rows []row[attemptCount]) []column {
-	type r = row[attemptCount]
-	return append(placeColumns(rows),
-		column{"endpoint_id", each(rows, func(r *r) string { return r.endpointID })},
-		column{"seconds", each(rows, func(r *r) uint32 { return uint32(r.body.seconds) })},
-		column{"at", each(rows, func(r *r) int64 { return r.body.at() })},
-		column{"fact_version", each(rows, func(r *r) uint64 { return r.version })},
-		column{"fact_success", each(rows, func(r *r) uint8 { return r.body.success })},
-		column{"fact_sent", each(rows, func(r *r) int64 { return r.body.sentAtMillis })},
-	)
+// countColumns has each attempt twice: in a short span, and in a long one.
+func countColumns(rows []row[domain.AttemptMade]) []column {
+	type r = row[domain.AttemptMade]
+	columns := []column{
+		{"partition", slices.Repeat(each(rows, func(r *r) int32 { return r.partition }), 2)},
+		{"offset", slices.Repeat(each(rows, func(r *r) int64 { return r.offset }), 2)},
+		{"endpoint_id", slices.Repeat(each(rows, func(r *r) string { return r.endpointID }), 2)},
+		{"fact_version", slices.Repeat(each(rows, func(r *r) uint64 { return r.version }), 2)},
+		{"fact_state", slices.Repeat(each(rows, func(r *r) string { return string(r.body.State) }), 2)},
+		{"fact_sent", slices.Repeat(each(rows, func(r *r) int64 { return r.body.Result.SentAtMillis }), 2)},
+	}
+	return append(columns, column{"seconds", append(slices.Repeat([]uint32{shortSpan}, len(rows)),
+		slices.Repeat([]uint32{longSpan}, len(rows))...)})
 }
 
 func leafColumns(rows []row[leaf]) []column {

@@ -106,9 +106,6 @@ func (b *block) deliveryCreated(r streams.Record, f domain.Fact, body domain.Del
 
 func (b *block) attemptMade(r streams.Record, f domain.Fact, body domain.AttemptMade) {
 	b.attempts.add(newRow(r, f, body))
-	for _, seconds := range []int64{shortSpan, longSpan} {
-		b.counts.add(newRow(r, f, countOf(body, seconds)))
-	}
 	if body.Entry.Number != 0 {
 		b.leaves.add(newRow(r, f, leaf{body.Entry, body.Result.SentAtMillis}))
 	}

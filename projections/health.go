@@ -2,12 +2,10 @@ package projections
 
 import (
 	"context"
-	"maps"
 	"strconv"
 	"time"
 
 	"github.com/ClickHouse/clickhouse-go/v2"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/lumenhook/lumenhook/domain"
 )
@@ -24,39 +22,18 @@ const (
 // pendingSpare is what is left of a read when the oldest pending is given up.
 const pendingSpare = 500 * time.Millisecond
 
-// attemptCount is an attempt in one span.
-type attemptCount struct {
-	seconds      int64
-	sentAtMillis int64
-	success      uint8
-}
-
-func countOf(a domain.AttemptMade, seconds int64) attemptCount {
-	c := attemptCount{seconds: seconds, sentAtMillis: a.Result.SentAtMillis}
-	if a.State == domain.StateDelivered {
-		c.success = 1
-	}
-	return c
-}
-
-// at returns the start of the span, in Unix seconds.
-func (c attemptCount) at() int64 { return c.sentAtMillis / 1000 / c.seconds * c.seconds }
-
 // HealthFilter selects endpoints of an account.
 type HealthFilter struct {
 	AccountID   string
 	EndpointIDs []string // empty: all of the account
 	NowMillis   int64
-	Spark       time.Duration // what the sparks cover: an hour, a day or a week
-	CountsOnly  bool          // neither the last attempts nor the oldest pending are asked for
+	CountsOnly  bool // neither the last attempts nor the oldest pending are asked for
 }
 
 // Numbers of spans that are counted, up to now.
 const (
-	hourSpans = 12  // short ones
-	daySpans  = 24  // long ones
-	weekSpans = 168 // long ones
-	weekPart  = 6   // long ones in a part of a week's spark
+	hourSpans = 12 // short ones
+	weekSpans = 168
 )
 
 // A row for each span: copies of an attempt collapse in the sets. Before them come the last success
@@ -129,7 +106,7 @@ func (h *History) Health(
 func (h *History) EndpointsDown(ctx context.Context, nowMillis int64) (n uint64, err error) {
 	which := parameters{
 		"before": strconv.FormatInt(nowMillis-domain.HealthDownAfter.Milliseconds(), 10),
-		"week":   strconv.FormatInt(since(nowMillis, longSpan, weekSpans), 10),
+		"week":   since(nowMillis, longSpan, weekSpans),
 	}
 	err = h.onJournal(ctx, func(ctx context.Context, db *DB) error {
 		return db.queryRow(ctx, selectDown, which, &n)
@@ -138,123 +115,81 @@ func (h *History) EndpointsDown(ctx context.Context, nowMillis int64) (n uint64,
 }
 
 // since returns the start of the span before the last n of them, in Unix seconds.
-func since(nowMillis, seconds, n int64) int64 { return (nowMillis/1000/seconds - n) * seconds }
+func since(nowMillis, seconds, n int64) string {
+	return strconv.FormatInt((nowMillis/1000/seconds-n)*seconds, 10)
+}
 
+// health asks for one after another: the oldest pending last, which takes the longer the more is
+// pending, and is given up in time to show the rest without it.
 func (db *DB) health(
 	ctx context.Context, f HealthFilter,
 ) (map[string]domain.EndpointHealth, error) {
+	// Sums over all that an account has are worth more than one thread.
+	ctx = clickhouse.Context(ctx, clickhouse.WithSettings(clickhouse.Settings{"max_threads": 4}))
 	which := parameters{
 		"account":   f.AccountID,
 		"endpoints": arrayOf(f.EndpointIDs),
-		"hour":      strconv.FormatInt(since(f.NowMillis, shortSpan, hourSpans), 10),
-		"week":      strconv.FormatInt(since(f.NowMillis, longSpan, weekSpans), 10),
+		"hour":      since(f.NowMillis, shortSpan, hourSpans),
+		"week":      since(f.NowMillis, longSpan, weekSpans),
 	}
-	// Sums over all that an account has are worth more than one thread.
-	ctx = clickhouse.Context(ctx, clickhouse.WithSettings(clickhouse.Settings{"max_threads": 4}))
-	if f.CountsOnly {
-		return db.countSpans(ctx, f, which)
+	by, err := db.countSpans(ctx, which, f.NowMillis)
+	if err != nil || f.CountsOnly {
+		return by, err
 	}
-	var by map[string]domain.EndpointHealth
-	var last map[string][2]int64
-	var oldest map[string]int64
-	var unknown error
-	reads, reading := errgroup.WithContext(ctx)
-	reads.Go(func() (err error) {
-		by, err = db.countSpans(reading, f, which)
+	err = db.query(ctx, selectLast, which, func(read func(...any) error) error {
+		var id string
+		var success, failure int64
+		err := read(&id, &success, &failure)
+		h := by[id]
+		h.LastSuccessMillis, h.LastFailureMillis = success, failure
+		by[id] = h
 		return err
 	})
-	reads.Go(func() (err error) {
-		last, err = db.lastAttempts(reading, which)
-		return err
-	})
-	// The more is pending the longer this takes. It ends before the others must, which are shown
-	// without it then.
-	reads.Go(func() error {
-		pending, cancel := ctx, func() {}
-		if deadline, has := ctx.Deadline(); has {
-			pending, cancel = context.WithDeadline(ctx, deadline.Add(-pendingSpare))
-		}
-		defer cancel()
-		oldest, unknown = db.oldestPending(pending, which)
-		return nil
-	})
-	if err := reads.Wait(); err != nil {
+	if err != nil {
 		return nil, err
 	}
-	_, _, parts := sparkOf(f.Spark)
-	of := func(id string, change func(*domain.EndpointHealth)) {
+	pending, cancel := ctx, func() {}
+	if deadline, has := ctx.Deadline(); has {
+		pending, cancel = context.WithDeadline(ctx, deadline.Add(-pendingSpare))
+	}
+	defer cancel()
+	oldest, unknown := db.oldestPending(pending, which)
+	for id, at := range oldest {
 		h := by[id]
-		if h.Spark == nil {
-			h.Spark = make([]domain.AttemptCounts, parts)
-		}
-		h.PendingUnknown = unknown != nil
-		change(&h)
+		h.OldestPendingMillis = at
 		by[id] = h
 	}
-	for id, at := range last {
-		of(id, func(h *domain.EndpointHealth) { h.LastSuccessMillis, h.LastFailureMillis = at[0], at[1] })
-	}
-	for id, at := range oldest {
-		of(id, func(h *domain.EndpointHealth) { h.OldestPendingMillis = at })
+	for id, h := range by {
+		h.PendingUnknown = unknown != nil
+		by[id] = h
 	}
 	return by, nil
 }
 
-func (db *DB) lastAttempts(
-	ctx context.Context, which parameters,
-) (last map[string][2]int64, err error) {
-	last = make(map[string][2]int64)
-	err = db.query(ctx, selectLast, which, func(read func(...any) error) error {
-		var id string
-		var at [2]int64
-		err := read(&id, &at[0], &at[1])
-		last[id] = at
-		return err
-	})
-	return last, err
-}
-
-// sparkOf says of which spans a spark consists: of which length, how many in a part, how many parts.
-func sparkOf(span time.Duration) (seconds uint32, each, parts int64) {
-	switch span {
-	case time.Hour:
-		return shortSpan, 1, hourSpans
-	case weekSpans * time.Hour:
-		return longSpan, weekPart, weekSpans / weekPart
-	}
-	return longSpan, 1, daySpans
-}
-
 // countSpans adds up the attempts of each endpoint.
 func (db *DB) countSpans(
-	ctx context.Context, f HealthFilter, which parameters,
+	ctx context.Context, which parameters, nowMillis int64,
 ) (by map[string]domain.EndpointHealth, err error) {
 	by = make(map[string]domain.EndpointHealth)
-	length, each, parts := sparkOf(f.Spark)
 	err = db.query(ctx, selectCounts, which, func(read func(...any) error) error {
 		var id string
 		var seconds uint32
 		var at int64
 		var c domain.AttemptCounts
-		if err := read(&id, &seconds, &at, &c.Delivered, &c.Failed); err != nil {
-			return err
-		}
+		err := read(&id, &seconds, &at, &c.Delivered, &c.Failed)
 		h := by[id]
-		if h.Spark == nil {
-			h.Spark = make([]domain.AttemptCounts, parts)
-		}
-		// How many spans ago; the clock that stamped an attempt may be ahead.
-		ago := max(0, f.NowMillis/1000/int64(seconds)-at/int64(seconds))
-		if part := ago / each; seconds == length && part < parts {
-			h.Spark[parts-1-part].Add(c)
-		}
 		if seconds == shortSpan {
 			h.Hour.Add(c)
-		} else if h.Week.Add(c); ago < daySpans {
-			h.Day.Add(c)
+		} else {
+			h.Week.Add(c)
+			// The clock that stamped an attempt may be ahead.
+			if ago := max(0, int(nowMillis/1000/longSpan-at/longSpan)); ago < len(h.Hours) {
+				h.Day.Add(c)
+				h.Hours[len(h.Hours)-1-ago].Add(c)
+			}
 		}
 		by[id] = h
-		return nil
+		return err
 	})
 	return by, err
 }
@@ -265,11 +200,9 @@ func (db *DB) oldestPending(
 	ctx context.Context, which parameters,
 ) (oldest map[string]int64, err error) {
 	oldest = make(map[string]int64)
-	which = maps.Clone(which)
-	for _, most := range []uint64{32, 100_000} {
-		which["most"] = strconv.FormatUint(most, 10)
-		unsure := false
-		err := db.query(ctx, selectOldest, which, func(read func(...any) error) error {
+	for most, unsure := uint64(32), true; unsure && err == nil && most < 1<<20; most *= 1 << 10 {
+		which["most"], unsure = strconv.FormatUint(most, 10), false
+		err = db.query(ctx, selectOldest, which, func(read func(...any) error) error {
 			var id string
 			var pending, looked uint64
 			var at int64
@@ -280,9 +213,6 @@ func (db *DB) oldestPending(
 			unsure = unsure || pending == 0 && looked == most
 			return err
 		})
-		if err != nil || !unsure {
-			return oldest, err
-		}
 	}
-	return oldest, nil
+	return oldest, err
 }

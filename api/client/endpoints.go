@@ -45,7 +45,7 @@ type EndpointHealth struct {
 	Hour            AttemptCounts   `json:"hour"`
 	Day             AttemptCounts   `json:"day"`
 	Week            AttemptCounts   `json:"week"`
-	Sparkline       []AttemptCounts `json:"sparkline"` // parts of [EndpointFilter.Span], oldest first
+	Sparkline       []AttemptCounts `json:"sparkline"` // the hours of the day, oldest first
 }
 
 // AttemptCounts counts attempts. SuccessRate is from 0 to 1; nil without attempts.
@@ -71,7 +71,6 @@ type EndpointCreate struct {
 type EndpointFilter struct {
 	Status string
 	Sort   string // created (or empty): newest first; health: worst first
-	Span   string // of the sparklines: 1h, 24h (or empty) or 7d
 }
 
 // Replay selects the failed deliveries to queue again: those created at Since or later, and
@@ -134,7 +133,7 @@ func (c *Client) ListEndpoints(
 	ctx context.Context, f EndpointFilter, p Page,
 ) (List[Endpoint], error) {
 	return list[Endpoint](ctx, c, endpoints, p,
-		"status", f.Status, "sort", f.Sort, "span", f.Span)
+		"status", f.Status, "sort", f.Sort)
 }
 
 // GetEndpoint reads an endpoint.

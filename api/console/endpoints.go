@@ -22,15 +22,15 @@ type endpointRow struct {
 	healthRow
 }
 
-func (x *Console) endpointRow(e client.Endpoint, span string) endpointRow {
+func (x *Console) endpointRow(e client.Endpoint) endpointRow {
 	row := endpointRow{
 		Endpoint:  e,
+		Word:      healthWord(e),
 		Since:     x.moment(e.DisabledAt),
 		Created:   x.moment(&e.CreatedAt),
 		Most:      x.DisableAfter,
-		healthRow: x.healthRow(e.Health, span),
+		healthRow: x.healthRow(e.Health),
 	}
-	row.Word = healthWord(e)
 	if e.Status == "disabled" && e.DisabledReason != nil {
 		row.Why = worded(disabledWords, *e.DisabledReason)
 	}
@@ -56,17 +56,10 @@ func (v *visit) nextPage(cursor *string) string {
 	return v.r.URL.Path + "?" + q.Encode()
 }
 
-// endpointsView is a page of the list of endpoints.
-type endpointsView struct {
-	listView[endpointRow]
-	Span string // of their health
-}
-
 func (x *Console) listEndpoints(v *visit) (page, error) {
-	view := endpointsView{listView: listView[endpointRow]{form: v.filters()}}
-	view.Span = spanOf(view.Value("span"))
+	view := listView[endpointRow]{form: v.filters()}
 	shown := func() page { return page{"endpoints", "Endpoints", "endpoints", &view} }
-	found, err := x.worstEndpoints(v, view.Value("status"), view.Value("cursor"), listPage)
+	found, err := v.worstEndpoints(listPage)
 	if err != nil {
 		if err := view.refused(err, nil); err != nil {
 			return page{}, err
@@ -75,10 +68,10 @@ func (x *Console) listEndpoints(v *visit) (page, error) {
 	}
 	view.First, view.Next = !view.Values.Has("cursor"), v.nextPage(found.NextCursor)
 	if view.First {
-		view.Live = v.live("/endpoints/live", "status", "span")
+		view.Live = v.live("/endpoints/live") + "&" + v.r.URL.RawQuery
 	}
 	for _, e := range found.Data {
-		view.Rows = append(view.Rows, x.endpointRow(e, view.Span))
+		view.Rows = append(view.Rows, x.endpointRow(e))
 	}
 	return shown(), nil
 }
@@ -87,11 +80,9 @@ func (x *Console) listEndpoints(v *visit) (page, error) {
 type endpointView struct {
 	endpointRow
 	HeaderNames []string
-	Waiting     string
-	Failed      string
 	Attempts    ratesView
 	Recent      []eventRow
-	History     *troubleView // in place of the counts and events
+	History     *troubleView // in place of the attempts and events
 	Live        string
 }
 
@@ -101,37 +92,19 @@ func (x *Console) showEndpoint(v *visit) (page, error) {
 		return page{}, err
 	}
 	view := endpointView{
-		endpointRow: x.endpointRow(e, daySpan),
+		endpointRow: x.endpointRow(e),
 		HeaderNames: append(slices.Sorted(maps.Keys(e.Headers)), e.LostHeaders...),
 		Live:        v.live("/endpoints/" + url.PathEscape(e.ID) + "/live"),
 	}
-	if err := x.countEndpoint(v, &view); err != nil {
+	if err := x.lookBack(v, &view); err != nil {
 		trouble := x.trouble(v.r, err)
 		view.History = &trouble
 	}
 	return page{"endpoint", "Endpoint", "endpoints", view}, nil
 }
 
-// countEndpoint reads what the history has of an endpoint.
-func (x *Console) countEndpoint(v *visit, view *endpointView) error {
-	of := func(states ...string) (string, error) {
-		n, all := 0, true
-		for _, state := range states {
-			found, whole, err := v.events(client.EventFilter{EndpointID: view.ID, State: state})
-			if err != nil {
-				return "", err
-			}
-			n, all = n+len(found), all && whole
-		}
-		return countWords(n, all), nil
-	}
-	var err error
-	if view.Waiting, err = of("QUEUED", "WAITING"); err != nil {
-		return err
-	}
-	if view.Failed, err = of("FAILED"); err != nil {
-		return err
-	}
+// lookBack reads the last events and attempts of an endpoint.
+func (x *Console) lookBack(v *visit, view *endpointView) error {
 	recent, err := v.api.ListEvents(v.r.Context(), client.EventFilter{EndpointID: view.ID},
 		client.Page{Limit: 10})
 	if err != nil {
@@ -230,16 +203,6 @@ func (x *Console) replayEndpoint(v *visit) (string, error) {
 	return v.endpointPath("replayed"), err
 }
 
-// pendingView says how many deliveries would be sent now.
-type pendingView struct {
-	ID, URL  string
-	Count    string // empty: the key may not resend
-	None     bool
-	Most     int // how many of them are sent at once; 0: all
-	Attempts int // of a run
-	Disabled bool
-}
-
 // sendPendingMax is how many events one resend takes.
 const sendPendingMax = 1000
 
@@ -249,18 +212,19 @@ func (x *Console) countPending(v *visit) (page, error) {
 	if err != nil {
 		return page{}, err
 	}
-	view := pendingView{
-		ID: e.ID, URL: e.URL, Attempts: x.Schedule.Attempts(), Disabled: e.Status == "disabled",
-	}
+	view := struct {
+		client.Endpoint
+		Count string // empty: the key may not resend
+		Some  int    // how many of them are sent at once; 0: all
+		Runs  int    // attempts of a run
+	}{Endpoint: e, Runs: x.Schedule.Attempts()}
 	if v.key.Allows(domain.PermissionOperate) {
 		counted, err := v.api.ResendEvents(v.r.Context(), waitingAt(e.ID, true))
 		if err != nil {
 			return page{}, err
 		}
-		view.Count = countWords(counted.Matched, !counted.Truncated)
-		view.None = counted.Matched == 0 && !counted.Truncated
-		if counted.Truncated {
-			view.Most = sendPendingMax
+		if view.Count = countWords(counted.Matched, !counted.Truncated); counted.Truncated {
+			view.Some = sendPendingMax
 		}
 	}
 	return page{"pending", "Send what is pending", "endpoints", view}, nil
@@ -273,9 +237,8 @@ func waitingAt(endpointID string, dryRun bool) client.ResendMany {
 // sendPending sends now what waits for a later attempt at an endpoint.
 func (x *Console) sendPending(v *visit) (string, error) {
 	sent, err := v.api.ResendEvents(v.r.Context(), waitingAt(v.r.PathValue("id"), false), v.once())
-	done := "sent"
 	if sent.Truncated {
-		done = "sent-some"
+		return v.endpointPath("sent-some"), err
 	}
-	return v.endpointPath(done), err
+	return v.endpointPath("sent"), err
 }

@@ -20,31 +20,27 @@ const (
 // overviewView is the state of an account at a glance.
 type overviewView struct {
 	Endpoints int
-	More      bool // there are more than were read
-	Verdict   string
-	Bad       bool // of the verdict
+	More      bool   // there are more than were read
+	Verdict   string // how many are down, failing or disabled
+	Bad       bool   // of the verdict
 	Rows      []endpointRow
-	Span      string
+	Oldest    *endpointRow // whose oldest pending event is the oldest of all
 	Live      string
 	History   *troubleView // in place of what follows
 	Attempts  ratesView
 	Ledger    *ledgerView
 	Parts     []partView // of the service
-	Pending   string
-	Held      string       // of these, which wait for their endpoints to be enabled; empty: none
-	Oldest    *endpointRow // whose oldest pending event is the oldest of all
 }
 
 func (x *Console) overview(v *visit) (page, error) {
-	endpoints, err := x.worstEndpoints(v, "", "", longestPage)
+	endpoints, err := v.worstEndpoints(longestPage)
 	if err != nil {
 		return page{}, err
 	}
 	view := overviewView{
 		Endpoints: len(endpoints.Data),
 		More:      endpoints.NextCursor != nil,
-		Span:      spanOf(v.r.URL.Query().Get("span")),
-		Live:      v.live("/live", "span"),
+		Live:      v.live("/live"),
 	}
 	x.judge(&view, endpoints.Data)
 	// Without the ledgers the overview is as good: /readyz says what is wrong with them.
@@ -55,42 +51,38 @@ func (x *Console) overview(v *visit) (page, error) {
 	if ready, err := v.api.GetReadiness(v.r.Context()); err == nil {
 		view.Parts = partsOf(ready)
 	}
-	if view.Attempts, err = x.rates(v, ""); err == nil {
-		err = x.countAllPending(v, &view)
-	}
-	if err != nil {
+	if view.Attempts, err = x.rates(v, ""); err != nil {
 		trouble := x.trouble(v.r, err)
 		view.History = &trouble
 	}
 	return page{"overview", "Overview", "overview", view}, nil
 }
 
-// judge says which endpoints are down, and shows the worst of them.
+// judge says how many endpoints are down, and shows the worst of them.
 func (x *Console) judge(view *overviewView, endpoints []client.Endpoint) {
 	states := make(map[string]int)
 	for i, e := range endpoints {
-		row := x.endpointRow(e, view.Span)
-		states[row.Word.Word]++
-		if i < overviewRows {
+		row := x.endpointRow(e)
+		if states[row.Word.Word]++; i < overviewRows {
 			view.Rows = append(view.Rows, row)
 		}
-		pending := row.OldestPending != nil && e.Status == "active"
-		if pending && (view.Oldest == nil || row.OldestPending.ISO < view.Oldest.OldestPending.ISO) {
+		if at := row.OldestPending; at != nil && e.Status == "active" &&
+			(view.Oldest == nil || at.ISO < view.Oldest.OldestPending.ISO) {
 			view.Oldest = &row
 		}
 	}
 	var said []string
 	for _, word := range []string{"Down", "Failing", "Disabled"} {
 		if n := states[word]; n > 0 {
-			said = append(said, fmt.Sprintf("%d %s", n, strings.ToLower(word)))
+			said = append(said, fmt.Sprint(n, " ", strings.ToLower(word)))
 		}
 	}
-	view.Bad = len(said) > 0
+	view.Bad = len(said) > 0 || states["Unknown"] > 0
 	switch {
-	case view.Bad:
-		view.Verdict = fmt.Sprintf("Of %d endpoints: %s.", len(endpoints), strings.Join(said, ", "))
 	case states["Unknown"] > 0:
 		view.Verdict = "Whether endpoints are down is not known: the history cannot be read now."
+	case view.Bad:
+		view.Verdict = fmt.Sprintf("Of %d endpoints: %s.", len(endpoints), strings.Join(said, ", "))
 	case len(endpoints) > 0:
 		view.Verdict = "No endpoint is down."
 	}
@@ -160,35 +152,6 @@ func tookWords(millis *int64) string {
 		return fmt.Sprintf("%d ms", *millis)
 	}
 	return fmt.Sprintf("%.1f s", float64(*millis)/1000)
-}
-
-// countAllPending counts what is pending, and which of it waits for its endpoint to be enabled.
-func (x *Console) countAllPending(v *visit, view *overviewView) error {
-	pending, held, all := 0, 0, true
-	for _, state := range []string{"QUEUED", "WAITING"} {
-		found, whole, err := v.events(client.EventFilter{State: state})
-		if err != nil {
-			return err
-		}
-		pending += len(found)
-		all = all && whole
-		for _, e := range found {
-			if e.Delivery.Held {
-				held++
-			}
-		}
-	}
-	view.Pending = countWords(pending, all)
-	if held > 0 {
-		view.Held = countWords(held, all)
-	}
-	return nil
-}
-
-// events reads the newest events of a filter; whole is false if there are more.
-func (v *visit) events(f client.EventFilter) (found []client.Event, whole bool, err error) {
-	one, err := v.api.ListEvents(v.r.Context(), f, client.Page{Limit: longestPage})
-	return one.Data, one.NextCursor == nil, err
 }
 
 // countWords is a number, or says that it is a lower bound.

@@ -75,8 +75,6 @@ func readPages(at string) (map[string]*template.Template, error) {
 	common, err := template.New("frame").Funcs(template.FuncMap{
 		"at":     func() string { return at },
 		"states": func() []string { return eventStates },
-		"spans":  func() []string { return healthSpans },
-		"span":   func(s string) string { return spanWords[s] },
 		"types":  func() []string { return eventTypes },
 
 		"amountChoices":  func() []choice { return amountChoices },

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"io"
 
 	"github.com/spf13/cobra"
 
@@ -135,11 +134,10 @@ func newEndpointsUpdate(a *apiFlags) *cobra.Command {
 func newEndpointsList(a *apiFlags) *cobra.Command {
 	var p cli.PageFlags
 	var f client.EndpointFilter
-	shown := func(w io.Writer, l client.List[client.Endpoint]) { apicli.ShowEndpoints(w, l, f.Span) }
 	c := asking(a, "list", "List endpoints and how they do, worst first", cli.NoArguments,
 		func(ctx context.Context, c *client.Client, _ []string) (client.List[client.Endpoint], error) {
 			return c.ListEndpoints(ctx, f, p.Page)
-		}, shown)
+		}, apicli.ShowEndpoints)
 	c.Long = `Lists endpoints, those first that do worst:
 
   down      the last attempt failed, and none has delivered for 5 minutes or more
@@ -149,19 +147,15 @@ func newEndpointsList(a *apiFlags) *cobra.Command {
   idle      there was no attempt in the last 7 days
   unknown   the history cannot be read now
 
-SUCCESS is the share of attempts that delivered. Each bar of the sparkline is a part of --span: the
-higher, the more of its attempts delivered; a dot is a part without attempts.`
+A success is the share of attempts that delivered. LAST 24H has a bar for each hour: the higher, the
+more of its attempts delivered; a dot is an hour without attempts.`
 	c.Example = `  # Which are down?
   lumenhook endpoints list
-
-  # How they did in a week
-  lumenhook endpoints list --span 7d
 
   # Those to which nothing is sent
   lumenhook endpoints list --status disabled`
 	p.Register(c)
 	c.Flags().StringVar(&f.Status, "status", "", "active or disabled")
-	c.Flags().StringVar(&f.Span, "span", "24h", "what SUCCESS and the sparkline cover: 1h, 24h or 7d")
 	c.Flags().StringVar(&f.Sort, "sort", "health", "health: worst first; created: newest first")
 	return c
 }

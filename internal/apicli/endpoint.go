@@ -7,7 +7,6 @@ import (
 	"net/netip"
 	"net/url"
 	"strings"
-	"time"
 
 	"github.com/spf13/pflag"
 
@@ -26,16 +25,14 @@ func ShowEndpoint(w io.Writer, e client.Endpoint) {
 		cli.Row(w, "disabled", *e.DisabledReason+" at "+cli.OneLine(e.DisabledAt))
 	}
 	cli.Row(w, "failed in a row", fmt.Sprint(e.ConsecutiveFailures, " events"))
-	if h := e.Health; h != nil {
+	if e.Health != nil || e.HealthUnavailable != "" {
+		h := healthOf(e)
 		cli.Row(w, "health", h.State)
-		for _, span := range []string{"1h", "24h", "7d"} {
-			cli.Row(w, "success "+span, rateText(h, span))
-		}
+		cli.Row(w, "success", fmt.Sprintf("%s in 1h, %s in 24h, %s in 7d", rate(h.Hour), rate(h.Day),
+			rate(h.Week)))
 		cli.Row(w, "last success", h.LastSuccessAt)
 		cli.Row(w, "last failure", h.LastFailureAt)
-		cli.Row(w, "oldest pending", pendingText(*h))
-	} else if e.HealthUnavailable != "" {
-		cli.Row(w, "health", "unknown ("+e.HealthUnavailable+")")
+		cli.Row(w, "oldest pending", oldestPending(h))
 	}
 	for name, value := range e.Headers {
 		cli.Row(w, "header", name+": "+value)
@@ -63,79 +60,52 @@ func ShowEndpoint(w io.Writer, e client.Endpoint) {
 	}
 }
 
-// ShowEndpoints prints a list of them, with their health over a span.
-func ShowEndpoints(w io.Writer, l client.List[client.Endpoint], span string) {
-	cli.Row(w, "ID", "HEALTH", "SUCCESS "+span, "LAST SUCCESS", "OLDEST PENDING", "SPARKLINE", "URL",
+// ShowEndpoints prints a list of them, with their health.
+func ShowEndpoints(w io.Writer, l client.List[client.Endpoint]) {
+	cli.Row(w, "ID", "HEALTH", "1H", "24H", "7D", "LAST 24H", "LAST SUCCESS", "OLDEST PENDING", "URL",
 		"DESCRIPTION")
 	for _, e := range l.Data {
-		h := e.Health
-		if h == nil {
-			h = &client.EndpointHealth{State: "unknown (" + e.HealthUnavailable + ")"}
-		}
-		cli.Row(w, e.ID, h.State, rateText(h, span), ago(h.LastSuccessAt), pendingText(*h),
-			sparkline(h.Sparkline), e.URL, e.Description)
+		h := healthOf(e)
+		cli.Row(w, e.ID, h.State, rate(h.Hour), rate(h.Day), rate(h.Week), sparkline(h.Sparkline),
+			h.LastSuccessAt, oldestPending(h), e.URL, e.Description)
 	}
 	cli.More(w, l.NextCursor)
 }
 
-// rateText is the success of attempts over a span.
-func rateText(h *client.EndpointHealth, span string) string {
-	of := map[string]client.AttemptCounts{"1h": h.Hour, "24h": h.Day, "7d": h.Week}[span]
-	if of.SuccessRate == nil {
-		return "-"
+// healthOf says that an endpoint's health is unknown, where it is.
+func healthOf(e client.Endpoint) client.EndpointHealth {
+	if e.Health == nil {
+		return client.EndpointHealth{State: "unknown (" + e.HealthUnavailable + ")"}
 	}
-	return fmt.Sprintf("%.1f%% of %d", 100**of.SuccessRate, of.Attempts)
+	return *e.Health
 }
 
-func pendingText(h client.EndpointHealth) string {
-	if h.State != "" && !h.PendingKnown {
+// rate is the success of attempts.
+func rate(c client.AttemptCounts) string {
+	if c.SuccessRate == nil {
+		return "-"
+	}
+	return fmt.Sprintf("%.1f%%", 100**c.SuccessRate)
+}
+
+func oldestPending(h client.EndpointHealth) any {
+	if !h.PendingKnown {
 		return "unknown"
 	}
-	return ago(h.OldestPendingAt)
-}
-
-// ago says how long ago something was; until, in how long it will be.
-func ago(at *time.Time) string {
-	if at == nil {
-		return "-"
-	}
-	return largestUnit(time.Since(*at)) + " ago"
-}
-
-func until(at *time.Time) string {
-	if at == nil {
-		return "-"
-	}
-	return "in " + largestUnit(time.Until(*at))
-}
-
-func largestUnit(d time.Duration) string {
-	for _, unit := range []struct {
-		of   time.Duration
-		name string
-	}{{24 * time.Hour, "d"}, {time.Hour, "h"}, {time.Minute, "m"}} {
-		if n := int(d / unit.of); n > 0 {
-			return fmt.Sprint(n, unit.name)
-		}
-	}
-	return fmt.Sprint(max(0, int(d/time.Second)), "s")
+	return h.OldestPendingAt
 }
 
 // sparkline is a bar for each part of a span: as high as its success, a dot without attempts.
 func sparkline(parts []client.AttemptCounts) string {
-	bars := []rune("▁▂▃▄▅▆▇█")
-	var line strings.Builder
+	bars, line := []rune("▁▂▃▄▅▆▇█"), []rune{}
 	for _, p := range parts {
 		bar := '·'
 		if p.SuccessRate != nil {
 			bar = bars[int(*p.SuccessRate*float64(len(bars)-1))]
 		}
-		line.WriteRune(bar)
+		line = append(line, bar)
 	}
-	if line.Len() == 0 {
-		return "-"
-	}
-	return line.String()
+	return string(line)
 }
 
 // ShowTest prints the result of a test.

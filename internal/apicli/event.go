@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/spf13/pflag"
 
@@ -63,32 +64,23 @@ func showData(w io.Writer, data json.RawMessage) {
 
 // ShowEvents prints a list of them.
 func ShowEvents(w io.Writer, l client.List[client.Event]) {
-	cli.Row(w, "ID", "STATE", "ATTEMPTS", "LAST", "AMOUNT", "MEMO", "WALLET", "CREATED", "NEXT",
+	cli.Row(w, "ID", "STATE", "ATTEMPTS", "LAST", "AMOUNT", "MEMO", "WALLET", "CREATED", "NEXT ATTEMPT",
 		"SEQUENCE", "TYPE", "ENDPOINT")
 	for _, e := range l.Data {
-		d, paid := e.Delivery, readPaid(e.Data)
-		cli.Row(w, e.ID, state(d), d.Attempts, lastText(d), paid.amount(), paid.memo(), ends(paid.Watch.WalletAddress),
-			seconds(e.CreatedAt), until(d.NextAttemptAt), d.Sequence, e.Type, ends(d.EndpointID))
+		d, about := e.Delivery, readPaid(e.Data)
+		cli.Row(w, e.ID, stateText(d), d.Attempts, lastText(d), about.amount(),
+			cut(about.Payment.Memo), cut(&about.Watch.WalletAddress), e.CreatedAt, d.NextAttemptAt,
+			d.Sequence, e.Type, d.EndpointID)
 	}
 	cli.More(w, l.NextCursor)
 }
 
-func state(d client.Delivery) string {
-	if d.Held {
-		return d.State + " (held)"
-	}
-	return d.State
-}
-
 // lastText is what the last attempt of a delivery in a list met.
-func lastText(d client.Delivery) string {
-	switch {
-	case d.LastError != nil:
-		return *d.LastError
-	case d.LastStatusCode != nil:
+func lastText(d client.Delivery) any {
+	if d.LastError == nil && d.LastStatusCode != nil {
 		return fmt.Sprint("HTTP ", *d.LastStatusCode)
 	}
-	return "-"
+	return d.LastError
 }
 
 // paidData is what a list shows of a payment; empty for events of none.
@@ -104,49 +96,23 @@ type paidData struct {
 }
 
 func readPaid(data json.RawMessage) (p paidData) {
-	if json.Unmarshal(data, &p) != nil {
-		return paidData{} // data of another form
-	}
+	_ = json.Unmarshal(data, &p) // data of another form shows nothing
 	return p
 }
 
-// amount leaves out zeros at the end.
+// amount is empty where nothing was paid.
 func (p paidData) amount() string {
-	amount := p.Payment.Amount
-	if amount == "" {
-		return "-"
-	}
-	if strings.Contains(amount, ".") {
-		amount = strings.TrimSuffix(strings.TrimRight(amount, "0"), ".")
-	}
-	return amount + " " + p.Payment.Asset.Code
+	return strings.TrimSpace(p.Payment.Amount + " " + p.Payment.Asset.Code)
 }
 
-const memoMaxRunes = 16
-
-func (p paidData) memo() string {
-	if p.Payment.Memo == nil {
-		return "-"
+// cut leaves of a long memo or address as much as a column has; "events get" has all of it.
+func cut(text *string) any {
+	const most = 16
+	if text == nil || utf8.RuneCountInString(*text) <= most {
+		return text
 	}
-	if memo := []rune(*p.Payment.Memo); len(memo) > memoMaxRunes {
-		return string(memo[:memoMaxRunes-1]) + "…"
-	}
-	return *p.Payment.Memo
+	return string([]rune(*text)[:most-1]) + "…"
 }
-
-// ends cuts an address or an id to its ends; "lumenhook events get" has all of it.
-func ends(s string) string {
-	switch {
-	case s == "":
-		return "-"
-	case len(s) <= 12:
-		return s
-	}
-	return s[:5] + "…" + s[len(s)-5:]
-}
-
-// seconds is a time without fractions of a second.
-func seconds(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
 // ShowResent prints an event that was queued again.
 func ShowResent(w io.Writer, a client.Resent) {

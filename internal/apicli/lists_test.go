@@ -26,28 +26,29 @@ func TestEndpointsAreListedWithTheirHealth(t *testing.T) {
 		rate := float64(delivered) / float64(attempts)
 		return client.AttemptCounts{Attempts: attempts, Delivered: delivered, SuccessRate: &rate}
 	}
-	since := time.Now().Add(-3*time.Hour - time.Minute)
+	since := time.Date(2026, 11, 21, 7, 15, 30, 0, time.UTC)
 	var out strings.Builder
 	apicli.ShowEndpoints(&out, client.List[client.Endpoint]{Data: []client.Endpoint{
 		{ID: "ep_1", URL: "https://down.example/", Health: &client.EndpointHealth{
-			State: "down", OldestPendingAt: &since, PendingKnown: true, Day: counts(8, 5),
+			State: "down", OldestPendingAt: &since, PendingKnown: true, Day: counts(8, 5), Week: counts(8, 5),
 			Sparkline: []client.AttemptCounts{counts(0, 0), counts(4, 4), counts(2, 1), counts(2, 0)},
 		}},
 		{ID: "ep_2", URL: "https://idle.example/", Health: &client.EndpointHealth{State: "idle"}},
 		{ID: "ep_3", URL: "https://dark.example/", HealthUnavailable: "HISTORY_BEHIND"},
-	}}, "24h")
+	}})
 	want := [][]string{
-		{"ID", "HEALTH", "SUCCESS 24h", "LAST SUCCESS", "OLDEST PENDING", "SPARKLINE", "URL", "DESCRIPTION"},
-		{"ep_1", "down", "62.5% of 8", "-", "3h ago", "·█▄▁", "https://down.example/", "-"},
-		{"ep_2", "idle", "-", "-", "unknown", "-", "https://idle.example/", "-"},
-		{"ep_3", "unknown (HISTORY_BEHIND)", "-", "-", "unknown", "-", "https://dark.example/", "-"},
+		{"ID", "HEALTH", "1H", "24H", "7D", "LAST 24H", "LAST SUCCESS", "OLDEST PENDING", "URL", "DESCRIPTION"},
+		{"ep_1", "down", "-", "62.5%", "62.5%", "·█▄▁", "-", "2026-11-21T07:15:30Z", "https://down.example/", "-"},
+		{"ep_2", "idle", "-", "-", "-", "-", "-", "unknown", "https://idle.example/", "-"},
+		{"ep_3", "unknown (HISTORY_BEHIND)", "-", "-", "-", "-", "-", "unknown", "https://dark.example/", "-"},
 	}
 	same(t, rows(out.String()), want)
 }
 
 // TestEventsAreListedWithWhatWasPaidAndWhy: and none of it is long.
 func TestEventsAreListedWithWhatWasPaidAndWhy(t *testing.T) {
-	status, fault, next, sequence := 503, "TIMEOUT", time.Now().Add(90*time.Minute), int64(7)
+	status, fault, sequence := 503, "TIMEOUT", int64(7)
+	next := time.Date(2026, 11, 21, 11, 45, 30, 0, time.UTC)
 	made := time.Date(2026, 11, 21, 10, 15, 30, 123e6, time.UTC)
 	paid := func(amount, memo string) json.RawMessage {
 		return json.RawMessage(`{"payment":{"amount":"` + amount + `","memo":` + memo +
@@ -64,12 +65,12 @@ func TestEventsAreListedWithWhatWasPaidAndWhy(t *testing.T) {
 			Delivery: client.Delivery{State: "DELIVERED", EndpointID: "ep_1"}},
 	}})
 	want := [][]string{
-		{"ID", "STATE", "ATTEMPTS", "LAST", "AMOUNT", "MEMO", "WALLET", "CREATED", "NEXT", "SEQUENCE",
-			"TYPE", "ENDPOINT"},
-		{"evt_1", "WAITING", "2", "HTTP 503", "12.5 XLM", "order-42 of a l…", "GABCD…VWXYZ",
-			"2026-11-21T10:15:30Z", "in 1h", "7", "payment.received", "ep_01…bcdef"},
-		{"evt_2", "QUEUED (held)", "1", "TIMEOUT", "700 XLM", "-", "GABCD…VWXYZ",
-			"2026-11-21T10:15:30Z", "-", "-", "payment.received", "ep_1"},
+		{"ID", "STATE", "ATTEMPTS", "LAST", "AMOUNT", "MEMO", "WALLET", "CREATED", "NEXT ATTEMPT",
+			"SEQUENCE", "TYPE", "ENDPOINT"},
+		{"evt_1", "WAITING", "2", "HTTP 503", "12.5000000 XLM", "order-42 of a l…", "GABCDEFGHIJKLMN…",
+			"2026-11-21T10:15:30Z", "2026-11-21T11:45:30Z", "7", "payment.received", "ep_0123456789abcdef"},
+		{"evt_2", "QUEUED (held: the endpoint is disabled)", "1", "TIMEOUT", "700.0000000 XLM", "-",
+			"GABCDEFGHIJKLMN…", "2026-11-21T10:15:30Z", "-", "-", "payment.received", "ep_1"},
 		{"evt_3", "DELIVERED", "0", "-", "-", "-", "-", "2026-11-21T10:15:30Z", "-", "-", "test.ping", "ep_1"},
 	}
 	same(t, rows(out.String()), want)

@@ -407,11 +407,10 @@ func (l TailLine) text() string {
 
 // paid says what an event is about, if it is about a payment.
 func paid(data json.RawMessage) string {
-	about := readPaid(data).Payment
-	if about.Amount == "" {
-		return ""
+	if amount := readPaid(data).amount(); amount != "" {
+		return cli.OneLine(": " + amount)
 	}
-	return cli.OneLine(fmt.Sprintf(": %s %s", about.Amount, about.Asset.Code))
+	return ""
 }
 
 // tailPause reports whether the time passed before ctx ended.
