@@ -46,7 +46,7 @@ func TestReadsTouchFewRows(t *testing.T) {
 			}
 			return err
 		}, 5_000},
-		"the newest":  {list(projections.EventFilter{}), 40_000},
+		"the newest": {list(projections.EventFilter{}), 40_000},
 		// About 20,000 of these for what the last attempts of the page met.
 		"a state":     {list(projections.EventFilter{State: domain.StateWaiting}), 90_000},
 		"an endpoint": {list(projections.EventFilter{EndpointID: generatedEndpoint(17)}), 40_000},
