@@ -35,7 +35,9 @@ type subtests struct {
 	wg sync.WaitGroup
 }
 
-func (s *subtests) run(name string, test func(t *testing.T)) { s.wg.Go(func() { s.Run(name, test) }) }
+func (s *subtests) run(name string, test func(t *testing.T)) {
+	s.wg.Go(func() { s.Run(name, test) })
+}
 
 // atEachEnding runs an attempt against a receiver that comes to a point of the exchange and
 // then stalls, closes the connection or resets it.
