@@ -367,7 +367,7 @@ var commandFaults = map[string]faultsOf{
 			"7:" + strings.Repeat("ab", 32)}}},
 	"ledger reset": {asks: theBrokers, args: []string{"--stellar-rpc-url", "http://127.0.0.1:1"},
 		faults: [][]string{
-			{`--ledger-source "x": must be rpc, horizon or lake`, "--ledger-source", "x"},
+			{`--ledger-source "x": must be rpc or lake`, "--ledger-source", "x"},
 			{`--trusted-ledger "5": must be a ledger's sequence and the 64 hex`, "--trusted-ledger", "5"},
 		}},
 	"ledger sources": {asks: aFolder, faults: [][]string{
