@@ -1,6 +1,9 @@
 package domain
 
-import "strconv"
+import (
+	"cmp"
+	"strconv"
+)
 
 // AttemptError is the error code of an attempt (specification, "Delivery attempt errors");
 // empty if there was none.
@@ -136,6 +139,7 @@ func DecideAttempt(
 		LastError:      r.Error,
 		Telling: endpoint.tells(EndpointDisabledEvent,
 			strconv.FormatUint(uint64(endpoint.Epoch), 10)),
+		FailingSinceMillis: cmp.Or(made.Trouble.SinceMillis, endpoint.Trouble.SinceMillis),
 	}}
 }
 
