@@ -24,7 +24,7 @@ MODIFIED ?= $(if $(shell git status --porcelain 2>/dev/null),true,false)
 CLI := github.com/lumenhook/lumenhook/internal/cli
 LDFLAGS := -X $(CLI).version=$(VERSION) -X $(CLI).commit=$(COMMIT) -X $(CLI).date=$(DATE) -X $(CLI).modified=$(MODIFIED)
 
-.PHONY: help run build test test-kafka test-kafka-long test-cluster test-browser test-signatures test-receivers test-shells lint lint-units lint-openapi vuln fuzz race sim trial reconcile-soak bench bench-waiting bench-api bench-match bench-projections bench-statement bench-receipts bench-ledger bench-restore recording site site-serve charts release-forms release-snapshot generate generate-clients clean
+.PHONY: help run build test test-kafka test-kafka-long test-cluster test-browser test-signatures test-receivers test-shells lint lint-units lint-openapi vuln fuzz race nightly sim trial reconcile-soak bench bench-waiting bench-api bench-match bench-projections bench-statement bench-receipts bench-ledger bench-restore recording site site-serve charts release-forms release-snapshot generate generate-clients clean
 
 help: ## what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -98,7 +98,7 @@ test-signatures: ## Standard Webhooks libraries in five languages verify what is
 # What a kit needs is fetched once, at the versions of its lock file, into its own folder.
 test-receivers: ## the kits of examples/receivers, as processes (good, repeated, tampered, stale, rotated, oversized, killed), and the generated API clients; needs what test-signatures needs
 	$(GO) vet -tags receivers ./cmd/lumenhook
-	$(GO) test -tags receivers -count 1 -run 'ReceiverKits|GeneratedClients' -timeout 10m ./cmd/lumenhook
+	$(GO) test -tags receivers -count 1 -run 'ReceiverKits|GeneratedClient' -timeout 10m ./cmd/lumenhook
 
 test-shells: ## TAB in a real zsh and fish, set up as the help of their scripts says; needs both (Debian: zsh, fish)
 	$(GO) vet -tags shells ./cmd/lumenhook
@@ -137,8 +137,11 @@ fuzz: ## each fuzz test for a while (FUZZTIME), one after another
 		done; \
 	done
 
-race: ## the tests under the race detector
-	CGO_ENABLED=1 $(GO) test -race -timeout 20m ./...
+race: ## the tests under the race detector; needs a C compiler
+	CGO_ENABLED=1 $(GO) test -race -timeout 60m ./...
+
+nightly: ## what takes hours: race, the long suites, and an hour each of fresh seeds; one that fails stops no other
+	$(MAKE) --keep-going race test-kafka-long test-cluster reconcile-soak fuzz sim trial FOR=1h
 
 SEED ?= 0
 STEPS ?= 1500
@@ -222,10 +225,10 @@ generate: ## generated code of schemas/kafka
 	cd schemas/kafka && $(BUF) generate
 
 CLIENTS := api/clients
-generate-clients: ## typed API clients of openapi.yaml, into api/clients/*/build; needs Node and Python with pip
+generate-clients: ## typed API clients of openapi.yaml, into api/clients/*/build, or an error where a generator warns; needs Node and Python with pip
 	cd $(CLIENTS)/typescript && npm ci --ignore-scripts --no-audit --no-fund && npm run --silent build
 	cd $(CLIENTS)/python && python3 -m pip install --quiet --require-hashes --only-binary :all: --upgrade --target build/deps --requirement requirements.txt
-	cd $(CLIENTS)/python && PYTHONPATH=build/deps python3 -m openapi_python_client generate --meta setup --path ../../../schemas/openapi.yaml --config config.yaml --output-path build/lumenhook-client --overwrite
+	cd $(CLIENTS)/python && PYTHONPATH=build/deps python3 -m openapi_python_client generate --fail-on-warning --meta setup --path ../../../schemas/openapi.yaml --config config.yaml --output-path build/lumenhook-client --overwrite
 
 clean:
 	rm -rf bin

@@ -63,7 +63,7 @@ func refuseLink(r *request) error {
 		return nil
 	}
 	return problem.New(problem.CodeMissingPermission,
-		"A portal link gives no access to API keys and to further links. Use an API key.")
+		"A portal link gives no access to API keys and portal links. Use an API key.")
 }
 
 // callerWith finds who sent a request by its key. With a portal link's credential it is the owner

@@ -106,7 +106,7 @@ func refusalIn(result domain.Result, bodyHash []byte) *problem.Problem {
 
 func writesRefused(err error) *problem.Problem {
 	return problem.New(problem.CodeWritesRefused,
-		"The request was not taken and has no effect. Repeat it after the time in Retry-After.").
+		"The request was not accepted and has no effect. Repeat it after the time in Retry-After.").
 		RetryAfter(writeRetrySeconds).Because(err)
 }
 

@@ -36,7 +36,7 @@ func (a *API) confine(ctx context.Context, r *request, rt route) error {
 		return a.confineToWatch(ctx, r)
 	}
 	return problem.New(problem.CodeMissingPermission,
-		"This portal link is of one endpoint, and this concerns others too. Use an API key, or a link "+
+		"This portal link is limited to one endpoint, and the request concerns others too. Use an API key, or a link "+
 			"of the whole account.")
 }
 

@@ -31,7 +31,7 @@ func TestConsoleShowsAHistory(t *testing.T) {
 	has(d.get(page+"?version=1").text, "What it was after version 1", "<dd>the till</dd>")
 	has(d.get(page+"?version=9").text, "No fact of this page has that version")
 	for err, says := range map[error]string{
-		api.ErrFactsMissing:  "The first facts are not kept",
+		api.ErrFactsMissing:  "The first facts are no longer stored",
 		api.ErrHistoryBehind: "Still catching up",
 	} {
 		w.historyErr = err

@@ -50,9 +50,9 @@ func (a *API) getCoverage(ctx context.Context, _ *request) (reply, error) {
 func (a *API) followed(ctx context.Context) (Followed, error) {
 	f, err := a.Ledgers.Followed(ctx)
 	if err != nil {
-		return f, problem.New(problem.CodeLedgersUnavailable, "Which ledgers were read cannot be told "+
-			"now; payments are observed and delivered all the same. Repeat the request after the time in "+
-			"Retry-After. If it goes on, the service's log names what this node's API lacks.").
+		return f, problem.New(problem.CodeLedgersUnavailable, "The ledgers that were read are not "+
+			"known now; payments are still observed and delivered. Repeat the request after the time in "+
+			"Retry-After. If this continues, the log of this node names the cause.").
 			RetryAfter(ledgersRetrySeconds).Because(err)
 	}
 	return f, nil

@@ -62,6 +62,7 @@
 //	statement.go       statements of a wallet; statement_csv.go, the same as CSV
 //	statement_newest.go  a ledger that is recorded and does not count yet is waited for
 //	rates.go           attempts counted by the minute
+//	health.go          how endpoints do, and their list with the worst first
 //	coverage.go        which ledgers were read, and verified
 //	keys.go            API keys
 //	key_wire.go        their fields, as a client sends and gets them

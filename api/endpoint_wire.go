@@ -125,11 +125,17 @@ func decodeNewEndpoint(body []byte) (b endpointBody, faults *problem.Faults) {
 }
 
 // decodeEndpointPatch decodes a merge patch: named fields change, null restores a field's
-// default.
+// default. What has the present value is no change, whatever else it would be refused for.
 func decodeEndpointPatch(
-	body []byte, have domain.Endpoint,
+	body []byte, have domain.Endpoint, shown decode.Shown,
 ) (b endpointBody, faults *problem.Faults) {
-	faults = decode.Patch(body, b.fields(have.Headers)...)
+	faults = decode.Patch(body, shown, b.fields(have.Headers)...)
+	if b.URL != nil && *b.URL == have.URL {
+		b.URL = nil
+	}
+	if b.NoticesTo != nil && *b.NoticesTo == have.NoticesTo {
+		b.NoticesTo = nil
+	}
 	return b, faults
 }
 

@@ -143,30 +143,51 @@ func (a *API) judgeURL(
 	return warnings, false
 }
 
-func (a *API) getEndpoint(_ context.Context, r *request) (reply, error) {
-	view, err := a.showPresent(r.endpoint)
+func (a *API) getEndpoint(ctx context.Context, r *request) (reply, error) {
+	one := []domain.Endpoint{r.endpoint}
+	view, err := a.showHealth(r.endpoint, a.healthOf(ctx, r, one))
 	return reply{view: view, etag: decode.ETag(r.endpoint.Revision)}, err
 }
 
-func (a *API) listEndpoints(_ context.Context, r *request) (reply, error) {
-	q := newListQuery(r, "status")
+func (a *API) listEndpoints(ctx context.Context, r *request) (reply, error) {
+	q := newListQuery(r, "status", "sort")
 	f := EndpointFilter{
 		AccountID: r.caller.accountID,
 		Status:    decode.OneOf(q, "status", domain.StatusActive, domain.StatusDisabled),
 	}
+	worst := decode.OneOf(q, "sort", "created", "health") == "health"
 	after, limit, err := a.page(r, q)
 	if err != nil {
 		return reply{}, err
 	}
-	page, next, err := a.endpointsOf(r, f, after, limit)
+	var page []domain.Endpoint
+	var next *Position
+	var h health
+	if worst {
+		page, next, h, err = a.worstFirst(ctx, r, f, after, limit)
+	} else if page, next, err = a.endpointsOf(r, f, after, limit); err == nil {
+		h = a.healthOf(ctx, r, page)
+	}
 	if err != nil {
 		return reply{}, fmt.Errorf("listing endpoints: %w", err)
 	}
-	return list(a, r, q, page, next, a.showPresent)
+	return list(a, r, q, page, next, func(e domain.Endpoint) (shownEndpoint, error) {
+		return a.showHealth(e, h)
+	})
 }
 
 func (a *API) updateEndpoint(ctx context.Context, r *request) (reply, error) {
-	body, faults := decodeEndpointPatch(r.body, r.endpoint)
+	view, err := a.showPresent(r.endpoint)
+	if err != nil {
+		return reply{}, err
+	}
+	body, faults := decodeEndpointPatch(r.body, r.endpoint, decode.Shown{
+		Object: view,
+		Changing: []string{
+			"updatedAt", "consecutiveFailures", "health", "healthUnavailable", "warnings",
+		},
+		Repeated: a.mayRepeatChange(r),
+	})
 	warnings, unjudged := a.judgeURL(ctx, body.URL, a.mayRepeatChange(r), faults)
 	a.judgeSignatures(body.Signatures, r.endpoint.Signatures, a.mayRepeatChange(r), faults)
 	if err := a.judgeNoticesTo(ctx, r, body.NoticesTo, r.subjectID, a.mayRepeatChange(r),
@@ -351,9 +372,10 @@ type testView struct {
 }
 
 type testAttemptView struct {
-	StatusCode *int                 `json:"statusCode"`
-	DurationMs int64                `json:"durationMs"`
-	Error      *domain.AttemptError `json:"error"`
+	StatusCode  *int                 `json:"statusCode"`
+	DurationMs  int64                `json:"durationMs"`
+	Error       *domain.AttemptError `json:"error"`
+	ErrorDetail *string              `json:"errorDetail"`
 }
 
 // decodeTest decodes which event a test sends. There may be no body.
@@ -385,6 +407,8 @@ func (a *API) testEndpoint(ctx context.Context, r *request) (reply, error) {
 		return reply{}, err
 	}
 	shown := viewAttempt(AttemptRecord{Result: made.Result})
-	view := testView{made.EventID, testAttemptView{shown.StatusCode, shown.DurationMs, shown.Error}}
+	view := testView{made.EventID, testAttemptView{
+		shown.StatusCode, shown.DurationMs, shown.Error, shown.ErrorDetail,
+	}}
 	return reply{view: view, replayed: result.Replayed}, nil
 }

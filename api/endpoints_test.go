@@ -189,7 +189,7 @@ func TestBodyBounds(t *testing.T) {
 	p := wantProblem(t,
 		w.call("POST", "/v1/endpoints", k, `{`+names.String()+`"`+strings.Repeat("z", 5000)+`":1}`), 422,
 		"VALIDATION_FAILED")
-	if len(p.Errors) != 100 || !strings.Contains(p.Detail, "152 faults") {
+	if len(p.Errors) != 100 || !strings.Contains(p.Detail, "And 151 more") {
 		t.Errorf("%d faults: %s", len(p.Errors), p.Detail)
 	}
 	p = wantProblem(t, w.call("POST", "/v1/endpoints", k, `{"`+strings.Repeat("z", 5000)+`":1}`), 422,

@@ -42,6 +42,7 @@ type attemptView struct {
 	DurationMs   int64                `json:"durationMs"`
 	StatusCode   *int                 `json:"statusCode"`
 	Error        *domain.AttemptError `json:"error"`
+	ErrorDetail  *string              `json:"errorDetail"`
 	ResponseBody string               `json:"responseBody"`
 }
 
@@ -73,7 +74,15 @@ func (a *API) getEvent(ctx context.Context, r *request) (reply, error) {
 
 // listedPart is what a list adds to the envelope.
 type listedPart struct {
-	Delivery deliveryView `json:"delivery"`
+	Delivery listedDelivery `json:"delivery"`
+}
+
+// listedDelivery is a delivery with why it stands where it does: a list has no attempts.
+type listedDelivery struct {
+	deliveryView
+	Attempts       int                  `json:"attempts"`
+	LastStatusCode *int                 `json:"lastStatusCode"`
+	LastError      *domain.AttemptError `json:"lastError"`
 }
 
 func (a *API) listEvents(ctx context.Context, r *request) (reply, error) {
@@ -114,7 +123,7 @@ func eventFilterOf(r *request, q *decode.Query) EventFilter {
 		AccountID:     r.caller.accountID,
 		EndpointID:    endpointParameter(r, q),
 		WatchID:       idParameter(q, "watchId", domain.WatchPrefix),
-		WalletAddress: walletParameter(q, "walletAddress"),
+		WalletAddress: addressParameter(q, "walletAddress", accountFault),
 		Type: decode.OneOf(q, "type",
 			domain.PaymentReceived, domain.PaymentRejected, domain.TestPing,
 			domain.EndpointFailingEvent, domain.EndpointDisabledEvent),
@@ -122,7 +131,7 @@ func eventFilterOf(r *request, q *decode.Query) EventFilter {
 			domain.StateDelivered, domain.StateFailed, domain.StateCancelled),
 		PaymentID:   paymentParameter(q, "paymentId"),
 		TxHash:      hashParameter(q, "txHash"),
-		Sender:      senderParameter(q, "sender"),
+		Sender:      addressParameter(q, "sender", senderFault),
 		Memo:        memoParameter(q, "memo"),
 		Asset:       assetParameter(q, "asset"),
 		MinStroops:  amountParameter(q, "minAmount"),
@@ -152,7 +161,12 @@ func (a *API) viewEvents(r *request, page []EventRecord) ([]jsontext.Value, erro
 			}
 			known[record.EndpointID] = held
 		}
-		view, err := viewEvent(record.Body, listedPart{viewDelivery(record, held)})
+		view, err := viewEvent(record.Body, listedPart{listedDelivery{
+			deliveryView:   viewDelivery(record, held),
+			Attempts:       record.AttemptsMade,
+			LastStatusCode: unlessZero(record.LastStatusCode),
+			LastError:      unlessZero(record.LastError),
+		}})
 		if err != nil { // the others can still be shown
 			a.Log.Error("an event cannot be shown and is left out of a list: `lumenhook rebuild --table "+
 				"events` reads its body anew",
@@ -217,6 +231,7 @@ func viewAttempt(a AttemptRecord) attemptView {
 		DurationMs:   a.Result.DurationMillis,
 		StatusCode:   unlessZero(a.Result.StatusCode),
 		Error:        unlessZero(a.Result.Error),
+		ErrorDetail:  unlessZero(a.Result.ErrorDetail),
 		ResponseBody: strings.ToValidUTF8(string(withoutCutRune(a.Result.ResponseBody)), "\uFFFD"),
 	}
 }

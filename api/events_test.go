@@ -70,7 +70,12 @@ func TestGetEvent(t *testing.T) {
 	e := w.newEndpoint(k)
 	sent := w.now.UnixMilli()
 	event := w.delivered(account("a"), e, domain.StateWaiting,
-		domain.AttemptResult{SentAtMillis: sent, DurationMillis: 10_000, Error: domain.AttemptTimeout},
+		domain.AttemptResult{
+			SentAtMillis:   sent,
+			DurationMillis: 10_000,
+			Error:          domain.AttemptTimeout,
+			ErrorDetail:    "connect: timed out",
+		},
 		domain.AttemptResult{
 			SentAtMillis:   sent + 1,
 			DurationMillis: 3,
@@ -80,8 +85,8 @@ func TestGetEvent(t *testing.T) {
 	)
 	got := w.call("GET", "/v1/events/"+event.ID, k, "")
 	want := string(event.Body[:len(event.Body)-1]) + fmt.Sprintf(`,"delivery":{"state":"WAITING","held":false,"endpointId":%[1]q,"sequence":12,"nextAttemptAt":"2026-11-21T10:15:31.123Z"},`+
-		`"attempts":[{"number":1,"run":1,"endpointId":%[1]q,"sentAt":"2026-11-21T10:15:30.123Z","durationMs":10000,"statusCode":null,"error":"TIMEOUT","responseBody":""},`+
-		`{"number":2,"run":1,"endpointId":%[1]q,"sentAt":"2026-11-21T10:15:30.124Z","durationMs":3,"statusCode":500,"error":null,"responseBody":"oh`+"\uFFFD"+` <no>"}],"historyBehind":false}`,
+		`"attempts":[{"number":1,"run":1,"endpointId":%[1]q,"sentAt":"2026-11-21T10:15:30.123Z","durationMs":10000,"statusCode":null,"error":"TIMEOUT","errorDetail":"connect: timed out","responseBody":""},`+
+		`{"number":2,"run":1,"endpointId":%[1]q,"sentAt":"2026-11-21T10:15:30.124Z","durationMs":3,"statusCode":500,"error":null,"errorDetail":null,"responseBody":"oh`+"\uFFFD"+` <no>"}],"historyBehind":false}`,
 		e)
 	if got.StatusCode != 200 || string(got.body) != want {
 		t.Errorf("got  %s\nwant %s", got.body, want)

@@ -71,46 +71,33 @@ func accountFault(s string) (code, detail string) {
 
 // senderFault returns what is wrong with a G or C address: those can pay.
 func senderFault(s string) (code, detail string) {
-	switch {
-	case strkey.IsValidEd25519PublicKey(s), strkey.IsValidContractAddress(s):
+	if strkey.IsValidContractAddress(s) {
 		return "", ""
-	case looksLikeSecretKey(s):
-		return secretKeyFault()
-	case strkey.IsValidMuxedAccountEd25519PublicKey(s):
-		return problem.FaultMuxedAddress,
-			"is a muxed address: allow its account " + accountOfMuxed(s)
 	}
-	return problem.FaultInvalidAddress,
-		"must be the address of an account or a contract: 56 characters that start with G or C, with " +
-			"a valid checksum"
+	if code, detail = accountFault(s); code == problem.FaultInvalidAddress {
+		detail = "must be the address of an account or a contract: 56 characters that start with G or " +
+			"C, with a valid checksum"
+	}
+	return code, detail
 }
 
 func accountOfMuxed(s string) string {
-	muxed, err := strkey.DecodeMuxedAccount(s)
-	if err != nil {
-		return "(its G address)"
+	if muxed, err := strkey.DecodeMuxedAccount(s); err == nil {
+		if account, err := muxed.AccountID(); err == nil {
+			return account
+		}
 	}
-	account, err := muxed.AccountID()
-	if err != nil {
-		return "(its G address)"
-	}
-	return account
+	return "(its G address)"
 }
 
 // words reads elements from a fixed list of words, each at most once.
-func words[T ~string](elements []decode.Value, invalid string, known ...T) (all []T) {
-	for _, element := range elements {
+func words[T ~string](elements []decode.Value, invalid string, known ...T) []T {
+	return distinct(elements, func(element decode.Value) (T, bool) {
 		s, ok := element.AnyText()
-		word := T(s)
-		switch {
-		case !ok:
-		case !slices.Contains(known, word):
+		if ok && !slices.Contains(known, T(s)) {
 			element.Fault(problem.FaultInvalidValue, invalid)
-		case slices.Contains(all, word):
-			element.Fault(problem.FaultDuplicate, "is named twice")
-		default:
-			all = append(all, word)
+			ok = false
 		}
-	}
-	return all
+		return T(s), ok
+	}, "is the same as element %d")
 }

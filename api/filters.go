@@ -38,19 +38,6 @@ func hashParameter(q *decode.Query, name string) string {
 	return s
 }
 
-// senderParameter reads the address of an account or a contract.
-func senderParameter(q *decode.Query, name string) string {
-	s := q.Text(name)
-	if s == "" {
-		return ""
-	}
-	if code, detail := senderFault(s); code != "" {
-		q.Fault(name, code, detail)
-		return ""
-	}
-	return s
-}
-
 // maxMemoBytes is more than any memo has as events show it: 64 hex digits, or 28 bytes of text,
 // of which each may be shown as three.
 const maxMemoBytes = 84

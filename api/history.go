@@ -80,10 +80,11 @@ type deliveryThen struct {
 
 // attemptThen is the attempt that was made last.
 type attemptThen struct {
-	Number     int                  `json:"number"`
-	SentAt     string               `json:"sentAt"`
-	StatusCode *int                 `json:"statusCode"`
-	Error      *domain.AttemptError `json:"error"`
+	Number      int                  `json:"number"`
+	SentAt      string               `json:"sentAt"`
+	StatusCode  *int                 `json:"statusCode"`
+	Error       *domain.AttemptError `json:"error"`
+	ErrorDetail *string              `json:"errorDetail"`
 }
 
 func viewDeliveryThen(d domain.TrackedDelivery) any {
@@ -107,10 +108,11 @@ func viewDeliveryThen(d domain.TrackedDelivery) any {
 	}
 	if last := d.LastAttempt; last.Number != 0 {
 		then.LastAttempt = &attemptThen{
-			Number:     last.Number,
-			SentAt:     domain.FormatMillis(last.Result.SentAtMillis),
-			StatusCode: unlessZero(last.Result.StatusCode),
-			Error:      unlessZero(last.Result.Error),
+			Number:      last.Number,
+			SentAt:      domain.FormatMillis(last.Result.SentAtMillis),
+			StatusCode:  unlessZero(last.Result.StatusCode),
+			Error:       unlessZero(last.Result.Error),
+			ErrorDetail: unlessZero(last.Result.ErrorDetail),
 		}
 	}
 	return then
@@ -257,17 +259,17 @@ func stepsError(what string, expires bool, err error) error {
 	case errors.Is(err, ErrEventNotFound):
 		return noSuch(what)
 	case errors.Is(err, ErrFactsMissing) && expires:
-		return problem.New(problem.CodeFactsNotKept, "Facts of the "+what+" are not kept: they are "+
-			"older than the history is kept, or than the record of them, so what it was cannot be told. "+
-			"Whoever runs the service has what the journal still holds of them recorded by "+
+		return problem.New(problem.CodeFactsNotKept, "The facts of the "+what+" are no longer "+
+			"stored: they are older than the history, or than its record of facts. The operator can "+
+			"recover those that the journal still holds with "+
 			"`lumenhook rebuild --table delivery_facts --table facts`.")
 	case errors.Is(err, ErrFactsMissing):
 		return problem.New(problem.CodeFactsNotKept, "The "+what+" is older than the record of its "+
-			"facts, so what it was cannot be told. Whoever runs the service has them recorded from the "+
-			"journal by `lumenhook rebuild --table facts`.")
+			"facts. The operator can fill the record from the journal with "+
+			"`lumenhook rebuild --table facts`.")
 	case errors.Is(err, ErrManyFacts):
-		return problem.New(problem.CodeTooManyFacts, "The "+what+" has more facts of its own before "+
-			"those that are asked for than are folded: 100000, 32 MiB, or what can be in a few seconds.")
+		return problem.New(problem.CodeTooManyFacts, "The "+what+" has too many facts before the page "+
+			"to compute its state: the limits are 100000 facts, 32 MiB and a few seconds.")
 	}
 	return historyError(err)
 }

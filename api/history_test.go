@@ -231,7 +231,7 @@ func TestAnEventsHistory(t *testing.T) {
 		3: "EndpointDeleted held:true→false",
 		4: "DeliveryRequeued run:1→2 runReason:<nil>→resend state:WAITING→QUEUED",
 		5: "EndpointDisabled held:false→true nextAttemptAt:1970-01-01T00:00:33.000Z→<nil>",
-		6: "AttemptMade attempts:0→1 lastAttempt:<nil>→map[error:<nil> number:1 " +
+		6: "AttemptMade attempts:0→1 lastAttempt:<nil>→map[error:<nil> errorDetail:<nil> number:1 " +
 			"sentAt:1970-01-01T00:00:02.500Z statusCode:503] " +
 			"nextAttemptAt:1970-01-01T00:00:02.000Z→1970-01-01T00:00:33.000Z state:QUEUED→WAITING",
 	} {

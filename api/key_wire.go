@@ -2,7 +2,6 @@ package api
 
 import (
 	"net/netip"
-	"slices"
 	"strings"
 
 	"github.com/lumenhook/lumenhook/api/decode"
@@ -85,25 +84,17 @@ func readExpiry(afterMillis int64) func(decode.Value) int64 {
 	}
 }
 
-func readCIDRs(v decode.Value) (cidrs []string) {
+func readCIDRs(v decode.Value) []string {
 	elements, _ := v.Elements(maxCIDRs)
-	for _, element := range elements {
-		s, ok := element.AnyText()
-		if !ok {
-			continue
+	return distinct(elements, func(element decode.Value) (cidr string, ok bool) {
+		if s, isText := element.AnyText(); isText {
+			if cidr, ok = parseCIDR(s); !ok {
+				element.Fault(problem.FaultInvalidCIDR,
+					"must be a network such as 192.0.2.0/24 or 2001:db8::/32, or one address")
+			}
 		}
-		prefix, ok := parseCIDR(s)
-		switch {
-		case !ok:
-			element.Fault(problem.FaultInvalidCIDR,
-				"must be a network such as 192.0.2.0/24 or 2001:db8::/32, or one address")
-		case slices.Contains(cidrs, prefix):
-			element.Fault(problem.FaultDuplicate, "is the same network as an earlier element")
-		default:
-			cidrs = append(cidrs, prefix)
-		}
-	}
-	return cidrs
+		return cidr, ok
+	}, "is the same network as element %d")
 }
 
 // parseCIDR normalises a network, or one address.

@@ -84,7 +84,7 @@ func (l *limits) take(h http.Header, keyID string) error {
 	}
 	wait := int(math.Ceil((1 - left) / float64(l.perSecond)))
 	return problem.New(problem.CodeRateLimited,
-		fmt.Sprintf("The API key may ask %d times a second, and %d times at once. Repeat the request "+
+		fmt.Sprintf("The API key may send %d requests a second, and %d at once. Repeat the request "+
 			"after the time in Retry-After.", l.perSecond, l.burst)).RetryAfter(max(1, wait))
 }
 

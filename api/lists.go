@@ -34,13 +34,15 @@ func idParameter(q *decode.Query, name, prefix string) string {
 	return s
 }
 
-// walletParameter reads an optional address.
-func walletParameter(q *decode.Query, name string) string {
+// addressParameter reads an optional address; faultOf returns what is wrong with one.
+func addressParameter(
+	q *decode.Query, name string, faultOf func(string) (code, detail string),
+) string {
 	s := q.Text(name)
 	if s == "" {
 		return ""
 	}
-	if code, detail := accountFault(s); code != "" {
+	if code, detail := faultOf(s); code != "" {
 		q.Fault(name, code, detail)
 	}
 	return s
@@ -113,9 +115,9 @@ func (a *API) position(r *request, q *decode.Query, text string) (*Position, boo
 
 func invalidCursor(at problem.Fault) *problem.Problem {
 	p := problem.New(problem.CodeInvalidCursor,
-		"The cursor was not given by this list with these filters. Begin without a cursor, and repeat "+
-			"the same filters with the cursor that is answered.")
-	at.Code, at.Detail = problem.FaultInvalidValue, "was not given by this list with these filters"
+		"The cursor is not from this list with these filters. Start without a cursor, and send the "+
+			"same filters with each nextCursor.")
+	at.Code, at.Detail = problem.FaultInvalidValue, "is not from this list with these filters"
 	p.Errors = []problem.Fault{at}
 	return p
 }

@@ -121,7 +121,7 @@ func TestListEvents(t *testing.T) {
 		}
 	}
 	got := w.call("GET", "/v1/events?type=payment.received", k, "")
-	want := `{"data":[` + string(payment.Body[:len(payment.Body)-1]) + fmt.Sprintf(`,"delivery":{"state":"QUEUED","held":false,"endpointId":%q,"sequence":12,"nextAttemptAt":"2026-11-21T10:15:31.123Z"}}],"nextCursor":null}`, e)
+	want := `{"data":[` + string(payment.Body[:len(payment.Body)-1]) + fmt.Sprintf(`,"delivery":{"state":"QUEUED","held":false,"endpointId":%q,"sequence":12,"nextAttemptAt":"2026-11-21T10:15:31.123Z","attempts":0,"lastStatusCode":null,"lastError":null}}],"nextCursor":null}`, e)
 	if string(got.body) != want {
 		t.Errorf("%s\n%s", got.body, want)
 	}

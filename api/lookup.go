@@ -154,15 +154,15 @@ func historyError(err error) error {
 		return nil
 	case errors.As(err, &missing) && missing.Why != "":
 		return unavailable(problem.CodeHistoryUnavailable, "There is no history now: "+missing.Why+
-			". Payments are observed and delivered all the same.")
+			". Payments are still observed and delivered.")
 	case errors.Is(err, ErrHistoryBehind):
 		return unavailable(problem.CodeHistoryBehind,
-			"The history has not caught up: it cannot tell yet whether the event exists, or all that a "+
-				"list holds.")
+			"The history has not caught up, or is being rebuilt: it cannot tell yet whether the event "+
+				"exists, or all that a list holds.")
 	case errors.Is(err, ErrHistoryUnavailable), errors.Is(err, context.DeadlineExceeded),
 		errors.Is(err, context.Canceled):
 		return unavailable(problem.CodeHistoryUnavailable,
-			"The history cannot be read now; payments are observed and delivered all the same.")
+			"The history cannot be read now; payments are still observed and delivered.")
 	}
 	return fmt.Errorf("reading the history: %w", err)
 }

@@ -1,14 +1,12 @@
 package api_test
 
 import (
-	"bytes"
 	"context"
+	"crypto/ed25519"
 	"encoding/json"
-	"errors"
-	"fmt"
-	"io"
 	"maps"
 	"net/http"
+	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -16,12 +14,10 @@ import (
 	"testing"
 
 	"github.com/getkin/kin-openapi/openapi3"
-	"github.com/getkin/kin-openapi/openapi3filter"
-	"github.com/getkin/kin-openapi/routers"
-	"github.com/getkin/kin-openapi/routers/gorillamux"
 
 	"github.com/lumenhook/lumenhook/api/problem"
 	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/internal/testkit/openapicheck"
 	"github.com/lumenhook/lumenhook/schemas"
 )
 
@@ -29,108 +25,15 @@ var loadOpenAPI = sync.OnceValues(func() (*openapi3.T, error) {
 	return openapi3.NewLoader().LoadFromData(schemas.OpenAPI)
 })
 
-var loadRouter = sync.OnceValues(func() (routers.Router, error) {
-	asText := func(
-		body io.Reader, _ http.Header, _ *openapi3.SchemaRef, _ openapi3filter.EncodingFn,
-	) (any, error) {
-		text, err := io.ReadAll(body)
-		return string(text), err
-	}
-	openapi3filter.RegisterBodyDecoder("application/yaml", asText)
-	openapi3filter.RegisterBodyDecoder("text/html", asText)
-	document, err := loadOpenAPI()
-	if err != nil {
-		return nil, err
-	}
-	return gorillamux.NewRouter(document)
-})
-
 // checkAgainstOpenAPI compares a request and its response with the document.
 func checkAgainstOpenAPI(
 	t testing.TB, request *http.Request, body string, response *http.Response, got []byte,
 ) {
 	t.Helper()
-	if err := compareWithOpenAPI(request, body, response, got); err != nil {
+	if err := openapicheck.Compare(request, body, response, got); err != nil {
 		t.Errorf("%s %s answered %d: %v\nsent %s\ngot  %s", request.Method, request.URL.Path,
 			response.StatusCode, err, body, got)
 	}
-}
-
-// compareWithOpenAPI returns where an exchange departs from the document. A request that
-// the API accepted must be described as valid; a response must always be described.
-func compareWithOpenAPI(
-	request *http.Request, body string, response *http.Response, got []byte,
-) error {
-	router, err := loadRouter()
-	if err != nil {
-		return err
-	}
-	asked, err := http.NewRequest(request.Method, request.URL.RequestURI(), strings.NewReader(body))
-	if err != nil {
-		return err
-	}
-	asked.Header = request.Header
-	if asked.Method == http.MethodHead { // HEAD is allowed wherever GET is, as the document says once
-		asked.Method = http.MethodGet
-	}
-	route, parameters, err := router.FindRoute(asked)
-	if err != nil {
-		return compareWithProblem(request, response, got)
-	}
-	input := &openapi3filter.RequestValidationInput{
-		Request:    asked,
-		PathParams: parameters,
-		Route:      route,
-		Options: &openapi3filter.Options{
-			AuthenticationFunc: openapi3filter.NoopAuthenticationFunc,
-			MultiError:         true,
-		},
-	}
-	if response.StatusCode < 300 {
-		if err := openapi3filter.ValidateRequest(context.Background(), input); err != nil {
-			return fmt.Errorf("the request was taken, and openapi.yaml says: %w", err)
-		}
-	}
-	if request.Method == http.MethodHead {
-		return nil
-	}
-	output := &openapi3filter.ResponseValidationInput{
-		RequestValidationInput: input,
-		Status:                 response.StatusCode,
-		Header:                 response.Header,
-		Body:                   io.NopCloser(bytes.NewReader(got)),
-		Options:                &openapi3filter.Options{IncludeResponseStatus: true, MultiError: true},
-	}
-	if err := openapi3filter.ValidateResponse(context.Background(), output); err != nil {
-		return fmt.Errorf("of the answer openapi.yaml says: %w", err)
-	}
-	return nil
-}
-
-// compareWithProblem is for what no operation describes: unknown paths and
-// methods.
-func compareWithProblem(request *http.Request, response *http.Response, got []byte) error {
-	if response.StatusCode == http.StatusTemporaryRedirect &&
-		response.Header.Get("Location") == "/docs" && len(got) == 0 {
-		return nil
-	}
-	if response.StatusCode != http.StatusNotFound &&
-		response.StatusCode != http.StatusMethodNotAllowed {
-		return errors.New("openapi.yaml describes no such operation")
-	}
-	if request.Method == http.MethodHead {
-		return nil
-	}
-	document, err := loadOpenAPI()
-	if err != nil {
-		return err
-	}
-	var problem any
-	if err := json.Unmarshal(got, &problem); err != nil {
-		return err
-	}
-	return document.Components.Schemas["Problem"].Value.VisitJSON(problem,
-		openapi3.EnableJSONSchema2020())
 }
 
 // The comparison must be able to fail, or the other tests would prove nothing.
@@ -152,7 +55,7 @@ func TestDeparturesFromOpenAPIAreFound(t *testing.T) {
 	} {
 		changed := strings.Replace(string(got.body), change.from, change.to, 1)
 		if changed == string(got.body) ||
-			compareWithOpenAPI(got.Request, body, got.Response, []byte(changed)) == nil {
+			openapicheck.Compare(got.Request, body, got.Response, []byte(changed)) == nil {
 			t.Errorf("%s for %s passes", change.to, change.from)
 		}
 	}
@@ -160,14 +63,20 @@ func TestDeparturesFromOpenAPIAreFound(t *testing.T) {
 		{`"endpointId"`, `"endpoint"`}, {`"issuer":null`, `"issuer":1`},
 		{`{`, `{"more":1,`},
 	} {
-		if compareWithOpenAPI(got.Request, strings.Replace(body, change.from, change.to, 1), got.Response,
-			got.body) == nil {
+		sent := strings.Replace(body, change.from, change.to, 1)
+		if openapicheck.Compare(got.Request, sent, got.Response, got.body) == nil {
 			t.Errorf("a request with %s for %s passes", change.to, change.from)
 		}
 	}
+	odd := *got.Response
+	odd.Header = got.Header.Clone()
+	odd.Header.Set("X-Odd", "1")
+	if openapicheck.Compare(got.Request, body, &odd, got.body) == nil {
+		t.Error("a header that is not described passes")
+	}
 	teapot := *got.Response
 	teapot.StatusCode = http.StatusTeapot
-	if compareWithOpenAPI(got.Request, body, &teapot, got.body) == nil {
+	if openapicheck.Compare(got.Request, body, &teapot, got.body) == nil {
 		t.Error("a status that is not described passes")
 	}
 }
@@ -235,7 +144,7 @@ func TestEveryProblemCodeIsDescribed(t *testing.T) {
 		t.Fatal(err)
 	}
 	enum := document.Components.Schemas["Problem"].Value.Properties["code"].Value.Enum
-	codes := problem.Codes()
+	codes := append(problem.Codes(), "HOST_NOT_ALLOWED", "ORIGIN_NOT_ALLOWED") // of internal/webguard
 	for _, code := range codes {
 		if !slices.Contains(enum, any(code)) {
 			t.Errorf("openapi.yaml does not name the code %s", code)
@@ -283,37 +192,80 @@ func TestEveryBodyHasAnExample(t *testing.T) {
 	}
 }
 
-// What endpoints receive is described too.
-func TestDeliveriesAreDescribed(t *testing.T) {
+// TestEveryEventTypeIsDescribed: the published events of every type match the document, with every
+// field, where receivers get them and where the API shows them.
+func TestEveryEventTypeIsDescribed(t *testing.T) {
 	document, err := loadOpenAPI()
 	if err != nil {
 		t.Fatal(err)
 	}
-	request := document.Webhooks["event"].Post.RequestBody.Value
-	described := request.Content["application/json"].Schema.Value
-	w := assemble(t)
-	w.furnish(domain.DeriveID(domain.EndpointPrefix, "1"),
-		w.newKey(account("a"), domain.Permissions()...))
-	bodies := map[string][]byte{
-		"test": domain.NewTestEvent(domain.Endpoint{
-			ID:               domain.DeriveID(domain.EndpointPrefix, "1"),
-			EndpointSettings: domain.EndpointSettings{URL: "https://a.example/"},
-		}, domain.EventID("wat_1", "1"), 1).Body,
+	sent := document.Webhooks["event"].Post.RequestBody.Value.Content["application/json"].Schema
+	if sent.Ref != "#/components/schemas/Event" {
+		t.Fatalf("the webhook sends %s", sent.Ref)
 	}
-	for id, r := range w.history {
-		bodies[id] = r.record.Body
-	}
-	if len(bodies) != 2 {
-		t.Fatalf("%d events", len(bodies))
-	}
-	for name, body := range bodies {
-		if err := described.VisitJSON(decode[any](t, body), openapi3.EnableJSONSchema2020()); err != nil {
-			t.Errorf("%s: %v\n%s", name, err, body)
+	types := make(map[string]bool)
+	for _, file := range []string{"events", "notices"} {
+		text, err := os.ReadFile("../schemas/vectors/" + file + ".json")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, event := range decode[[]json.RawMessage](t, text) {
+			if err := openapicheck.Is("Event", event); err != nil {
+				t.Errorf("%v\n%s", err, event)
+			}
+			types[decode[struct{ Type string }](t, event).Type] = true
+			for _, change := range []struct{ from, to string }{
+				{`"data":{`, `"data":{"more":1,`},
+				{`"type":"`, `"type":"x`},
+				{`"createdAt":"2`, `"createdAt":"x`},
+			} {
+				changed := strings.Replace(string(event), change.from, change.to, 1)
+				if openapicheck.Is("Event", []byte(changed)) == nil {
+					t.Errorf("%s passes", changed)
+				}
+			}
 		}
 	}
-	err = described.VisitJSON(map[string]any{"id": "x"}, openapi3.EnableJSONSchema2020())
-	if err == nil {
-		t.Error("anything passes")
+	described := document.Components.Schemas["EventType"].Value.Enum
+	for _, name := range described {
+		if !types[name.(string)] {
+			t.Errorf("no published event is of the type %v", name)
+		}
+	}
+	if len(described) != len(types) {
+		t.Errorf("openapi.yaml names %v, and there are %v", described, types)
+	}
+}
+
+// TestEverySignatureIsDescribed: the pattern of Webhook-Signature takes every value of the
+// vectors, and every value that an endpoint can ask for.
+func TestEverySignatureIsDescribed(t *testing.T) {
+	secrets := []domain.Secret{domain.NewSecret([32]byte{1}), domain.NewSecret([32]byte{2})}
+	_, key, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for wanted := range domain.Signatures(4) {
+		for n := 1; n <= len(secrets); n++ {
+			value := domain.Attempt{
+				EventID:     "evt_1",
+				Secrets:     secrets[:n],
+				Signatures:  wanted,
+				SigningKeys: []domain.Secret{domain.Secret(key), domain.Secret(key)},
+			}.SignatureHeader(1)
+			text, err := json.Marshal(value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := openapicheck.Is("SignatureHeader", text); err != nil {
+				t.Errorf("%s: %v", value, err)
+			}
+			for _, wrong := range []string{value + ",", "v1=" + value, value[:len(value)-1], ""} {
+				if openapicheck.Is("SignatureHeader", []byte(`"`+wrong+`"`)) == nil {
+					t.Errorf("%s passes", wrong)
+				}
+			}
+		}
 	}
 }
 

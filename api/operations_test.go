@@ -53,6 +53,9 @@ func TestAnEndpointsLife(t *testing.T) {
 	want := fmt.Sprintf(`{"id":%q,"url":"https://a.example/","description":"","headers":{"X-B":"2","X-Tenant":"shop"},"rateLimitPerSecond":50,"status":"active","disabledReason":null,`+
 		`"disabledAt":null,"consecutiveFailures":0,"createdAt":"2026-11-21T10:15:30.123Z","updatedAt":"2026-11-21T10:15:30.123Z"}`,
 		id)
+	const none = `{"attempts":0,"delivered":0,"successRate":null}`
+	want = want[:len(want)-1] + `,"health":{"state":"idle","lastSuccessAt":null,"lastFailureAt":null,"oldestPendingAt":null,"pendingKnown":true,` +
+		`"hour":` + none + `,"day":` + none + `,"week":` + none + `,"sparkline":[` + strings.Repeat(none+",", 23) + none + `]}}`
 	if string(read.body) != want || read.Header.Get("ETag") != `"1"` ||
 		made.Header.Get("ETag") != `"1"` {
 		t.Errorf("%s %s\nwant %s", read.Header.Get("ETag"), read.body, want)
@@ -140,7 +143,7 @@ func TestEndpointPatchFaults(t *testing.T) {
 	for body, want := range map[string][]string{
 		`{"url":null}`:                             {"/url REQUIRED"},
 		`{"url":"https://127.0.0.1/"}`:             {"/url SSRF_BLOCKED"},
-		`{"status":"disabled"}`:                    {"/status UNKNOWN_FIELD"},
+		`{"status":"disabled"}`:                    {"/status CANNOT_CHANGE"},
 		`{"rateLimitPerSecond":0}`:                 {"/rateLimitPerSecond OUT_OF_RANGE"},
 		`{"rateLimitPerSecond":1e400}`:             {"/rateLimitPerSecond OUT_OF_RANGE"},
 		`{"rateLimitPerSecond":10000.000001}`:      {"/rateLimitPerSecond OUT_OF_RANGE"},
@@ -188,7 +191,7 @@ func TestTestReplayAndResend(t *testing.T) {
 	path := "/v1/endpoints/" + e
 	test := wantStatus(t, w.call("POST", path+"/test", k, "", "Idempotency-Key", "t"), 200)
 	event := in(t, test.body, "eventId").(string)
-	if want := fmt.Sprintf(`{"eventId":%q,"attempt":{"statusCode":204,"durationMs":12,"error":null}}`,
+	if want := fmt.Sprintf(`{"eventId":%q,"attempt":{"statusCode":204,"durationMs":12,"error":null,"errorDetail":null}}`,
 		event); string(test.body) != want {
 		t.Errorf("%s", test.body)
 	}
@@ -204,11 +207,13 @@ func TestTestReplayAndResend(t *testing.T) {
 	w.attempt = domain.AttemptResult{
 		SentAtMillis:   1,
 		DurationMillis: 10_000,
-		Error:          domain.AttemptTimeout,
+		Error:          domain.AttemptTLS,
+		ErrorDetail:    "TLS handshake: x509: certificate has expired",
 	}
 	silent := wantStatus(t, w.call("POST", path+"/test", k, ""), 200)
 	if in(t, silent.body, "attempt", "statusCode") != nil ||
-		in(t, silent.body, "attempt", "error") != "TIMEOUT" {
+		in(t, silent.body, "attempt", "error") != "TLS" ||
+		in(t, silent.body, "attempt", "errorDetail") != "TLS handshake: x509: certificate has expired" {
 		t.Errorf("%s", silent.body)
 	}
 
@@ -313,7 +318,8 @@ func TestAWatchsLife(t *testing.T) {
 			"/endpointId ENDPOINT_NOT_FOUND",
 		},
 		`{"amountRule":{"max":"9"}}`: {"/amountRule/max NOT_ALLOWED"},
-		`{"id":"x","warnings":[]}`:   {"/id UNKNOWN_FIELD", "/warnings UNKNOWN_FIELD"},
+		`{"id":"x","warnings":[]}`:   {"/id CANNOT_CHANGE"},
+		`{"ident":"x"}`:              {"/ident UNKNOWN_FIELD"},
 		`{"eventTypes":[]}`:          {"/eventTypes EMPTY"},
 	} {
 		got := w.call("PATCH", path, k, body)
@@ -794,7 +800,7 @@ func TestARepeatedChangeIsNotJudgedAgain(t *testing.T) {
 		node.call("PATCH", "/v1/watches/"+watch, k, `{"endpointId":"`+next+`"}`, "Idempotency-Key", "1"),
 		412, "PRECONDITION_FAILED")
 	wantProblem(t,
-		node.call("PATCH", "/v1/endpoints/"+e, k, `{"url":"https://b.example"}`, "Idempotency-Key", "2"),
+		node.call("PATCH", "/v1/endpoints/"+e, k, `{"url":"https://c.example"}`, "Idempotency-Key", "2"),
 		422, "SSRF_BLOCKED")
 	wantProblem(t,
 		node.call("PATCH", "/v1/watches/"+watch, k, `{"endpointId":"`+next+`"}`, "Idempotency-Key", "2"),

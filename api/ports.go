@@ -195,6 +195,9 @@ type History interface {
 
 	// Rates counts the attempts of an account that a filter selects. Its errors are those of Events.
 	Rates(ctx context.Context, f RatesFilter) (Rates, error)
+	// Health returns how endpoints of an account do, by their ids; an endpoint that was never sent
+	// anything may be left out. Its errors are those of Events.
+	Health(ctx context.Context, f HealthFilter) (map[string]domain.EndpointHealth, error)
 
 	// Statement reads a page of a wallet's balance moves, oldest first, from after a position on
 	// (zero: the beginning), at most limit of them. It waits for a bounded time for what the follower
@@ -237,6 +240,14 @@ type RatesFilter struct {
 	AccountID            string
 	EndpointID           string // empty: all of the account
 	FromMillis, ToMillis int64
+}
+
+// HealthFilter selects endpoints of an account.
+type HealthFilter struct {
+	AccountID   string
+	EndpointIDs []string // empty: all that the account has or had
+	NowMillis   int64
+	CountsOnly  bool // neither the last attempts nor the oldest pending are asked for
 }
 
 // Rates are attempts counted by the minute in which they were sent.
@@ -362,7 +373,13 @@ type EventRecord struct {
 	State               domain.DeliveryState
 	NextAttemptAtMillis int64           // 0: none
 	Attempts            []AttemptRecord // of all its deliveries, oldest first
-	Behind              bool            // the history is being refilled: this may be an earlier state
+
+	// Of lists only: how many attempts were made, and what the last one at the present endpoint met.
+	AttemptsMade   int
+	LastStatusCode int // 0: no status arrived
+	LastError      domain.AttemptError
+
+	Behind bool // the history is being refilled: this may be an earlier state
 }
 
 // RecalledEvent is an event with what the engine may have forgotten of it.

@@ -24,6 +24,10 @@ type ratesView struct {
 	MedianMs   *int64            `json:"medianMs"`
 	P99Ms      *int64            `json:"p99Ms"`
 	Minutes    []ratesMinuteView `json:"minutes"`
+	// Whatever minutes are asked for.
+	Hour attemptsView `json:"hour"`
+	Day  attemptsView `json:"day"`
+	Week attemptsView `json:"week"`
 }
 
 // ratesMinuteView is one minute of them.
@@ -56,7 +60,25 @@ func (a *API) getRates(ctx context.Context, r *request) (reply, error) {
 	if err := historyError(err); err != nil {
 		return reply{}, err
 	}
-	return reply{view: viewRates(rates, from.UnixMilli(), to.UnixMilli())}, nil
+	all := HealthFilter{
+		AccountID: r.caller.accountID, NowMillis: a.Now().UnixMilli(), CountsOnly: true,
+	}
+	if endpointID != "" {
+		all.EndpointIDs = []string{endpointID}
+	}
+	by, err := a.History.Health(ctx, all)
+	if err := historyError(err); err != nil {
+		return reply{}, err
+	}
+	var sum domain.EndpointHealth
+	for _, h := range by {
+		sum.Hour.Add(h.Hour)
+		sum.Day.Add(h.Day)
+		sum.Week.Add(h.Week)
+	}
+	view := viewRates(rates, from.UnixMilli(), to.UnixMilli())
+	view.Hour, view.Day, view.Week = viewAttempts(sum.Hour), viewAttempts(sum.Day), viewAttempts(sum.Week)
+	return reply{view: view}, nil
 }
 
 func viewRates(rates Rates, fromMillis, toMillis int64) ratesView {

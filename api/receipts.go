@@ -36,8 +36,8 @@ func (a *API) getReceipt(ctx context.Context, r *request) (reply, error) {
 	logged := loggedAttempts(r.event, number)
 	if len(logged) == 0 {
 		return reply{}, problem.New(problem.CodeNoReceipt,
-			"No attempt that was asked for is in a log: there was none yet, or it was made before this "+
-				"deployment kept logs of attempts.")
+			"No attempt at this event is in a log: there was none yet, or it is older than the logs of "+
+				"this deployment.")
 	}
 	view := receipt.Receipt{Format: receipt.Format, EventID: r.subjectID}
 	for len(logged) > 0 {
@@ -59,8 +59,8 @@ func (a *API) receiptSigners() (keys []domain.Secret, err error) {
 	}
 	if err == nil && len(keys) == 0 {
 		err = problem.New(problem.CodeNoSigningKey,
-			"A receipt is signed, and this deployment has no signing key that signs now. Whoever runs it "+
-				"makes one with `lumenhook secrets signing create`; attempts are logged all the same.")
+			"The deployment has no signing key for receipts. The operator creates one with "+
+				"`lumenhook secrets signing create`; attempts are logged in the meantime.")
 	}
 	return keys, err
 }
@@ -117,9 +117,9 @@ func (a *API) prove(
 		}, keys)
 	if errors.Is(err, receipt.ErrIncomplete) {
 		return log, problem.New(problem.CodeHistoryBehind,
-			"The history lacks hashes of the log, and so cannot prove the attempt. Repeat the request "+
-				"after the time in Retry-After; if that lasts, whoever runs the service has it read them "+
-				"again with `lumenhook rebuild --table attempt_log`.").
+			"The history lacks hashes of the log, so it cannot prove the attempt. Repeat the request "+
+				"after the time in Retry-After. If this continues, the operator restores them with "+
+				"`lumenhook rebuild --table attempt_log`.").
 			RetryAfter(historyRetrySeconds).Because(err)
 	}
 	if err != nil {

@@ -84,7 +84,7 @@ func (a *API) answer(w http.ResponseWriter, r *request, rt route) (reply, error)
 			defer func() { <-a.slots }()
 		default:
 			return reply{}, problem.New(problem.CodeOverloaded,
-				"This node answers as many requests as it can. Repeat the request after the time in "+
+				"This node is at its limit of concurrent requests. Repeat the request after the time in "+
 					"Retry-After.").RetryAfter(overloadRetrySeconds)
 		}
 		if err := a.authenticate(w.Header(), r, rt.permission); err != nil {

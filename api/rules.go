@@ -169,24 +169,18 @@ func readMemoRule(rule decode.Value) domain.MemoRule {
 	}
 	value, valueOK := rule.Member("value").RequiredText(maxFormCharacters)
 	memoType, typeOK := rule.Member("type").RequiredText(maxFormCharacters)
-	if !typeOK {
-		return r
-	}
-	t := domain.MemoType(memoType)
-	if t != domain.MemoText && t != domain.MemoID && t != domain.MemoHash {
+	switch t := domain.MemoType(memoType); {
+	case !typeOK:
+	case t != domain.MemoText && t != domain.MemoID && t != domain.MemoHash:
 		rule.Member("type").Fault(problem.FaultInvalidValue, domain.ErrMemoType.Error())
-		return r
-	}
-	if !valueOK {
-		return r
-	}
-	memo, err := domain.ParseMemo(t, value)
-	switch {
+	case !valueOK:
 	case holdsSecret(value):
 		refuseSecretKey(rule.Member("value"))
-	case err != nil:
-		rule.Member("value").Fault(problem.FaultInvalidMemo, err.Error())
+	default:
+		var err error
+		if r.Value, err = domain.ParseMemo(t, value); err != nil {
+			rule.Member("value").Fault(problem.FaultInvalidMemo, err.Error())
+		}
 	}
-	r.Value = memo
 	return r
 }

@@ -112,10 +112,10 @@ func (a *API) getStatement(ctx context.Context, r *request) (reply, error) {
 	}
 	if followed.MovesSince == 0 {
 		return reply{}, problem.New(problem.CodeMovesNotRecorded,
-			"Balance moves are not recorded. Whoever runs the service turns it on: `lumenhook run "+
+			"Balance moves are not recorded. The operator turns this on: `lumenhook run "+
 				"--balance-moves`, in a clone `make run ARGS=--balance-moves`, or --balance-moves of every "+
-				"follower of `lumenhook serve`, with rpc or lake as --ledger-source. A statement begins "+
-				"from then on.")
+				"follower of `lumenhook serve`, with rpc or lake as --ledger-source. Statements begin "+
+				"at that time.")
 	}
 	if err := a.awaitOwnWrites(ctx, r); err != nil {
 		return reply{}, err
@@ -209,8 +209,8 @@ func boundaryParameter(q *decode.Query, name string) boundary {
 // A watch that was deleted, or whose endpoint was, watches nothing: without another, the answer is
 // the same as for a wallet that nobody has ever watched.
 func (a *API) findOwnWatches(ctx context.Context, r *request) ([]domain.Watch, error) {
-	none := problem.New(problem.CodeNotFound, "Your account watches no wallet with this address: a "+
-		"statement is of what an active watch of yours sees.")
+	none := problem.New(problem.CodeNotFound, "Your account has no active watch of this wallet: "+
+		"create one to get statements of it.")
 	if code, _ := accountFault(r.subjectID); code != "" {
 		return nil, none
 	}

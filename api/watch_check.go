@@ -63,7 +63,7 @@ func readImagined(r *request) (domain.Payment, error) {
 	q := decode.NewQuery(r.http.URL, "amount", "asset", "memo", "memoType", "sender")
 	p := domain.Payment{
 		To:    r.watch.WalletAddress,
-		From:  senderParameter(q, "sender"),
+		From:  addressParameter(q, "sender", senderFault),
 		Asset: assetParameter(q, "asset"),
 	}
 	stroops := amountParameter(q, "amount")

@@ -188,17 +188,14 @@ func orZero[T any](v *T) (value T) {
 // decodeWatchPatch decodes a merge patch: named fields change, null restores a field's
 // default. A rule that names no kind, or its present one, is merged into the rule; one of
 // another kind replaces it.
-func decodeWatchPatch(body []byte, have domain.Watch) (b watchBody, faults *problem.Faults) {
+func decodeWatchPatch(
+	body []byte, have domain.Watch, shown decode.Shown,
+) (b watchBody, faults *problem.Faults) {
 	sameWallet := decode.Field{
 		Name: "walletAddress",
 		Read: func(v decode.Value) { refuseOtherWallet(v, have.WalletAddress) },
 	}
-	sameOnce := decode.Field{Name: "once", Read: func(v decode.Value) {
-		if once, _ := v.Boolean(); !v.Faulty() && once != have.Once {
-			v.Fault(problem.FaultCannotChange, "cannot be changed: create another watch")
-		}
-	}}
-	faults = decode.Patch(body, append([]decode.Field{sameWallet, sameOnce}, b.fields(have)...)...)
+	faults = decode.Patch(body, shown, append([]decode.Field{sameWallet}, b.fields(have)...)...)
 	refuseRejections(have.Once, b.EventTypes, faults)
 	return b, faults
 }

@@ -119,7 +119,7 @@ func (a *API) listWatches(_ context.Context, r *request) (reply, error) {
 	f := WatchFilter{
 		AccountID:     r.caller.accountID,
 		EndpointID:    endpointParameter(r, q),
-		WalletAddress: walletParameter(q, "walletAddress"),
+		WalletAddress: addressParameter(q, "walletAddress", accountFault),
 	}
 	after, limit, err := a.page(r, q)
 	if err != nil {
@@ -129,22 +129,21 @@ func (a *API) listWatches(_ context.Context, r *request) (reply, error) {
 	if err != nil {
 		return reply{}, fmt.Errorf("listing watches: %w", err)
 	}
-	known := make(map[string]watchStatus) // by endpoint
 	return list(a, r, q, page, next, func(w domain.Watch) (watchView, error) {
-		status, looked := known[w.EndpointID]
-		if !looked {
-			var err error
-			if status, err = a.statusOf(w); err != nil {
-				return watchView{}, err
-			}
-			known[w.EndpointID] = status
-		}
-		return viewWatch(narrowedWatch(r, w), a.presentStatus(w, status)), nil
+		return a.showWatch(r, w)
 	})
 }
 
 func (a *API) updateWatch(ctx context.Context, r *request) (reply, error) {
-	patch, faults := decodeWatchPatch(r.body, r.watch)
+	shown, err := a.showWatch(r, r.watch)
+	if err != nil && r.missing == "" {
+		return reply{}, err
+	}
+	patch, faults := decodeWatchPatch(r.body, r.watch, decode.Shown{
+		Object:   shown,
+		Changing: []string{"updatedAt", "backfill", "warnings"},
+		Repeated: a.mayRepeatChange(r),
+	})
 	unjudged, err := a.judgeNewEndpoint(ctx, r, patch.EndpointID, faults)
 	if err != nil {
 		return reply{}, err

@@ -611,7 +611,12 @@ func (w *world) Events(
 	})
 	var records []api.EventRecord
 	for _, r := range page {
-		records = append(records, r.record)
+		one := r.record
+		if n := len(one.Attempts); n > 0 {
+			last := one.Attempts[n-1].Result
+			one.AttemptsMade, one.LastStatusCode, one.LastError = n, last.StatusCode, last.Error
+		}
+		records = append(records, one)
 	}
 	return records, next, err
 }
@@ -681,6 +686,62 @@ func (w *world) Rates(_ context.Context, f api.RatesFilter) (rates api.Rates, er
 		}
 	}
 	return rates, nil
+}
+
+// Health adds up the attempts of the history. Spans are exact here.
+func (w *world) Health(
+	_ context.Context, f api.HealthFilter,
+) (map[string]domain.EndpointHealth, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.historyErr != nil {
+		return nil, fmt.Errorf("reading: %w", w.historyErr)
+	}
+	by := make(map[string]domain.EndpointHealth)
+	for _, one := range w.history {
+		id := one.record.EndpointID
+		if one.accountID != f.AccountID ||
+			len(f.EndpointIDs) > 0 && !slices.Contains(f.EndpointIDs, id) {
+			continue
+		}
+		h := by[id]
+		for _, a := range one.record.Attempts {
+			h = attempted(h, a, f.NowMillis)
+		}
+		if made := createdAt(w.t, one.record.Body); one.record.State.Pending() {
+			h.OldestPendingMillis = made
+		}
+		by[id] = h
+	}
+	return by, nil
+}
+
+// attempted is the health after an attempt.
+func attempted(
+	h domain.EndpointHealth, a api.AttemptRecord, nowMillis int64,
+) domain.EndpointHealth {
+	at, one := a.Result.SentAtMillis, domain.AttemptCounts{Failed: 1}
+	if a.Result.Succeeded() {
+		one = domain.AttemptCounts{Delivered: 1}
+		h.LastSuccessMillis = max(h.LastSuccessMillis, at)
+	} else {
+		h.LastFailureMillis = max(h.LastFailureMillis, at)
+	}
+	const hour = 3_600_000
+	ago := nowMillis - at
+	if ago < hour {
+		h.Hour.Add(one)
+	}
+	if ago < 24*hour {
+		h.Day.Add(one)
+	}
+	if ago < 168*hour {
+		h.Week.Add(one)
+	}
+	if ago < 24*hour {
+		h.Hours[23-ago/hour].Add(one)
+	}
+	return h
 }
 
 // EndpointSteps folds what happened to an endpoint.
@@ -1062,5 +1123,6 @@ func (w *world) send(request *http.Request, body string) answer {
 		w.t.Fatal(err)
 	}
 	checkAgainstOpenAPI(w.t, request, body, response, got)
+	checkDetail(w.t, request, got)
 	return answer{response, got}
 }

@@ -59,6 +59,7 @@ type AttemptResult struct {
 	DurationMillis int64
 	StatusCode     int // 0: no status arrived
 	Error          AttemptError
+	ErrorDetail    string // the stage and cause of Error, at most 200 bytes; no internal address
 	ResponseBody   []byte // the first 1 KiB, as sent
 	// how long the receiver asks to wait; 0: it does not. Not stored in facts
 	RetryAfterMillis int64
@@ -81,8 +82,8 @@ func (r AttemptResult) Succeeded() bool { return r.answered() && r.StatusCode/10
 // in time.
 func (r AttemptResult) Gone() bool { return r.answered() && r.StatusCode == 410 }
 
-// Answer describes the receiver's answer: its status, or that there was none, and the
-// error.
+// Answer describes the receiver's answer: its status, or that there was none, and the error
+// with its detail, or else its meaning.
 func (r AttemptResult) Answer() string {
 	answer := "no answer"
 	if r.StatusCode != 0 {
@@ -90,8 +91,8 @@ func (r AttemptResult) Answer() string {
 	}
 	if r.Error != "" {
 		answer += ", " + string(r.Error)
-		if meaning := attemptErrorMeanings[r.Error]; meaning != "" {
-			answer += " (" + meaning + ")"
+		if why := cmp.Or(r.ErrorDetail, attemptErrorMeanings[r.Error]); why != "" {
+			answer += " (" + why + ")"
 		}
 	}
 	return answer

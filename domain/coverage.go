@@ -32,10 +32,11 @@ func (c Coverage) Read(sequence uint32, verified bool) Coverage {
 	return next[max(0, len(next)-coverageMax):]
 }
 
-// Gaps returns the ledgers between the first and the last one that were not read.
+// Gaps returns the ledgers between the first and the last one that were not read. Before the
+// first one that was read of another chain of the network there is none.
 func (c Coverage) Gaps() (gaps Ranges) {
 	for i := 1; i < len(c); i++ {
-		if from, to := c[i-1].To+1, c[i].From-1; from <= to {
+		if from, to := c[i-1].To+1, c[i].From-1; from <= to && ChainBase(from) == ChainBase(to) {
 			gaps = append(gaps, Range{From: from, To: to})
 		}
 	}

@@ -37,6 +37,7 @@
 //	key.go        API keys of an account
 //	apikey.go     how API keys and signing secrets are made and told from noise
 //	endpoint.go   endpoints
+//	health.go     how an endpoint takes what is sent to it, in a word
 //	secret.go     their signing secrets and how these overlap
 //	redacted.go   text that is not printed
 //	delivery.go   one event on its way to one endpoint
@@ -50,6 +51,7 @@
 //	backfill.go   what a watch has covered of the past, and is asked to
 //	ranges.go     ranges of ledgers
 //	coverage.go   which ledgers were read, and verified
+//	chain.go      the chains of a network that is reset, and the numbers of their ledgers
 //	command.go    what can be asked
 //	wellformed.go what no Decide function may be given
 //	answer.go     what is answered

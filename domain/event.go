@@ -178,7 +178,7 @@ func ViewPayment(p Payment) PaymentView {
 	v := PaymentView{
 		ID:             p.ID,
 		TxHash:         p.TxHash,
-		Ledger:         p.Ledger,
+		Ledger:         OnChain(p.Ledger),
 		LedgerClosedAt: FormatSeconds(p.ClosedAtMillis / 1000),
 		From:           p.From,
 		To:             p.To,

@@ -18,7 +18,8 @@ func (t EventType) TellsOfEndpoint() bool {
 }
 
 // When an endpoint is said to be failing, long before 20 runs in a row, of two days each, have
-// failed: after an hour and five attempts without one success, or at half of the runs.
+// failed: an hour after its first failed attempt, if five failed and none succeeded, or at half of
+// the runs.
 const (
 	failingAfterMillis = 3_600_000
 	failingAttempts    = 5

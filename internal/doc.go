@@ -6,7 +6,6 @@
 //   - egress makes every request to an address that a user chose: webhooks.
 //   - apiserver is the HTTP server around package api.
 //   - stellar is all that knows the Stellar network.
-//   - sha256x2 hashes what is in ledgers, two messages at a time.
 //   - embedded has the broker, the ClickHouse engine and the development network of run.
 //   - signing keeps the deployment's keys of signatures by Ed25519.
 //   - sealing encrypts secrets at rest; pki issues the certificates of a run; secretfile

@@ -44,10 +44,10 @@ func (h *History) LogHashes(
 	return hashes, err
 }
 
-// askLog reads the table of logs, of which this server has all that the cluster acknowledged.
+// askLog reads the table of logs.
 func (h *History) askLog(ctx context.Context, question func(context.Context, *DB) error) error {
 	return h.ask(ctx, func(of *reading) error {
-		if err := of.settle(ctx, logTable); err != nil {
+		if err := of.whole(ctx, logTable); err != nil {
 			return err
 		}
 		err := of.look(ctx, func(ctx context.Context) error { return question(ctx, of.cfg.DB) })

@@ -1,6 +1,7 @@
 package projections
 
 import (
+	"slices"
 	"unsafe"
 
 	"github.com/lumenhook/lumenhook/domain"
@@ -21,6 +22,8 @@ func (b *block) table(name string) table {
 		return tableOf(name, &b.watches, watchColumns)
 	case "attempts":
 		return tableOf(name, &b.attempts, attemptColumns)
+	case countsTable:
+		return tableOf(name, &b.attempts, countColumns)
 	case logTable:
 		return tableOf(name, &b.leaves, leafColumns)
 	case "endpoint_changes":
@@ -108,6 +111,7 @@ func attemptColumns(rows []row[domain.AttemptMade]) []column {
 			optional(rows, func(r *r) uint16 { return uint16(r.body.Result.StatusCode) }),
 		},
 		column{"error", each(rows, func(r *r) string { return string(r.body.Result.Error) })},
+		column{"error_detail", each(rows, func(r *r) string { return r.body.Result.ErrorDetail })},
 		column{"response_body", each(rows, func(r *r) string {
 			return text(r.body.Result.ResponseBody)
 		})},
@@ -121,6 +125,21 @@ func attemptColumns(rows []row[domain.AttemptMade]) []column {
 			each(rows, func(r *r) string { return text(r.body.Entry.SignatureSHA256) }),
 		},
 	)
+}
+
+// countColumns has each attempt twice: in a short span, and in a long one.
+func countColumns(rows []row[domain.AttemptMade]) []column {
+	type r = row[domain.AttemptMade]
+	columns := []column{
+		{"partition", slices.Repeat(each(rows, func(r *r) int32 { return r.partition }), 2)},
+		{"offset", slices.Repeat(each(rows, func(r *r) int64 { return r.offset }), 2)},
+		{"endpoint_id", slices.Repeat(each(rows, func(r *r) string { return r.endpointID }), 2)},
+		{"fact_version", slices.Repeat(each(rows, func(r *r) uint64 { return r.version }), 2)},
+		{"fact_state", slices.Repeat(each(rows, func(r *r) string { return string(r.body.State) }), 2)},
+		{"fact_sent", slices.Repeat(each(rows, func(r *r) int64 { return r.body.Result.SentAtMillis }), 2)},
+	}
+	return append(columns, column{"seconds", append(slices.Repeat([]uint32{shortSpan}, len(rows)),
+		slices.Repeat([]uint32{longSpan}, len(rows))...)})
 }
 
 func leafColumns(rows []row[leaf]) []column {

@@ -142,7 +142,9 @@ func TestAServerThatResetsItsFirstConnections(t *testing.T) {
 	must(t, err)
 	path, addr := newPath(t, u.Host)
 	u.Host = addr
+	path.mu.Lock()
 	path.reset = 2
+	path.mu.Unlock()
 	db := r.open(u.String())
 	must(t, projections.Migrate(t.Context(), db))
 	path.mu.Lock()

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -31,28 +32,34 @@ const (
 	codeUnknownDatabase = 81
 )
 
+// olderCodes are ClickHouse's error codes of columns that a table does not have.
+var olderCodes = []int32{10, 16, 47}
+
+// hasCode reports whether ClickHouse refused a query with one of these error codes.
+func hasCode(err error, codes ...int32) bool {
+	var refused *clickhouse.Exception
+	return errors.As(err, &refused) && slices.Contains(codes, refused.Code)
+}
+
 // isMissing reports whether ClickHouse answered that the table or the database does not
 // exist: no projector has created it yet.
 func isMissing(err error) bool {
-	if errors.As(err, new(errTablesMissing)) {
-		return true
-	}
-	var refused *clickhouse.Exception
-	return errors.As(err, &refused) &&
-		(refused.Code == codeUnknownTable || refused.Code == codeUnknownDatabase)
+	return errors.As(err, new(errTablesMissing)) ||
+		hasCode(err, codeUnknownTable, codeUnknownDatabase)
 }
 
 // DB is a database in ClickHouse: on one server, with a bounded pool of connections, or
 // on each of several that a DSN names (servers.go). It may be used by many goroutines.
 type DB struct {
-	name    string
-	cluster string // its servers replicate the tables; empty: no replication
+	name string
 
 	conn clickhouse.Conn // of one server; nil if there are several
 	addr string          // of that server
 
 	each []*DB         // the servers, one each; nil if this is one
 	used *atomic.Int32 // index of the server in use
+
+	suspected *atomic.Bool // of all servers: a read met a broken file
 }
 
 // Open prepares connections to the database that a DSN names, such as
@@ -83,8 +90,8 @@ func CheckDSN(dsn string) error {
 
 // source is the content of a DSN.
 type source struct {
-	opts              *clickhouse.Options
-	database, cluster string
+	opts     *clickhouse.Options
+	database string
 }
 
 func readDSN(dsn string) (d source, err error) {
@@ -93,8 +100,7 @@ func readDSN(dsn string) (d source, err error) {
 		d.opts, err = clickhouse.ParseDSN(dsn)
 	}
 	if err == nil {
-		d.cluster = takeParameter(d.opts, DSNCluster)
-		err = errors.Join(useFiles(d.opts), CheckClusterName(d.cluster))
+		err = useFiles(d.opts)
 	}
 	if err != nil {
 		return d, fmt.Errorf("projections: the ClickHouse DSN must be like "+
@@ -120,10 +126,8 @@ func eachOnce(dsn string) error {
 	return err
 }
 
-// Parameters of a DSN besides those of the client: the cluster, and files of TLS in PEM
-// form.
+// Parameters of a DSN besides those of the client: files of TLS in PEM form.
 const (
-	DSNCluster  = "cluster"   // its servers replicate the tables
 	DSNCAFile   = "ca_file"   // certificate authorities of the server's certificate
 	DSNCertFile = "cert_file" // the client's certificate
 	DSNKeyFile  = "key_file"
@@ -200,13 +204,16 @@ func (db *DB) exec(ctx context.Context, statement string, p parameters) error {
 // queryRow reads at most one row into dest; its error is sql.ErrNoRows when there
 // is none.
 func (db *DB) queryRow(ctx context.Context, query string, p parameters, dest ...any) error {
-	return db.server().conn.QueryRow(db.bind(ctx, p), query).Scan(dest...)
+	err := db.server().conn.QueryRow(db.bind(ctx, p), query).Scan(dest...)
+	db.suspect(err)
+	return err
 }
 
 // query calls scan for each row, with a function that scans the row's columns.
 func (db *DB) query(
 	ctx context.Context, query string, p parameters, scan func(read func(dest ...any) error) error,
-) error {
+) (err error) {
+	defer func() { db.suspect(err) }()
 	rows, err := db.server().conn.Query(db.bind(ctx, p), query)
 	if err != nil {
 		return err

@@ -8,7 +8,7 @@
 // table and block, some concurrently, always in this order:
 //
 //	payments, endpoints, watches   ┐
-//	attempts                       ├─► deliveries ─► projection_progress
+//	attempts, attempt_counts       ├─► deliveries ─► projection_progress
 //	endpoint_changes, events       ┘
 //
 // One block is written while the next is collected; when that is full too, nothing more is
@@ -29,20 +29,17 @@
 //
 //	rebuild:  make T_rebuild ─► fill from 0 ─► rename T_exchange ─► EXCHANGE with T ─► drop
 //
+// # Lost rows
+//
+// ClickHouse answers without the rows of parts that it cannot load, and does not miss a part
+// whose folder is gone. A guard records which parts each table has, notices lost ones, and
+// builds damaged tables again. Readers answer meanwhile as for tables that are being filled.
+//
 // # Several servers
 //
 // A DSN may name several servers. Each has its own tables and its own progress, so an
 // operation of several steps is done on one of them, and started again on another if that
 // one fails: a session of the projector, a rebuild, a lookup of the API.
-//
-// Where the DSN names a cluster, the servers are replicas of one another. The tables are
-// created, exchanged and dropped on all of them, and have the same UUID on each, so that
-// progress is replicated like rows. A majority has each row before its progress is written,
-// and the progress that a server reports is used once it has fetched the rows that it
-// covers:
-//
-//	projector ─► server 1 ─┬─ majority has the rows ─► majority has the progress
-//	                       └─► Keeper ─► server 2, 3: fetch each table by itself
 //
 // # Reading
 //
@@ -55,10 +52,10 @@
 //
 //   - P1: progress is written after the rows that it covers. A crash in between repeats
 //     rows; it never leaves any out.
-//   - P2: a row is a function of its facts. Copies collapse by the table's key, a
-//     delivery's rows column by column with maxima and unions, so writing a fact twice, in
-//     another order, or by two projectors at once changes no answer. So neither fencing
-//     nor deduplication of blocks is needed.
+//   - P2: a row is a function of its facts. Copies collapse by the table's key, the rows of
+//     a delivery or of a span of attempts column by column with maxima and unions, so writing
+//     a fact twice, in another order, or by two projectors at once changes no answer. So
+//     neither fencing nor deduplication of blocks is needed.
 //   - P3: if a delivery is found, so are its event and every attempt up to its version:
 //     that is the purpose of the order of writing.
 //   - P4: at most two blocks are in memory for each session, each bounded by rows
@@ -71,7 +68,7 @@
 //
 //	database.go          connections to ClickHouse
 //	servers.go           which of several servers is used
-//	cluster.go           servers that are replicas of one another
+//	change.go            statements that change tables, and the settings of writes
 //	migrate.go           creating the tables; retention.go, how long rows are kept
 //	tables.go            which topic fills which table, and which UUID each has
 //	block.go             records collected; facts.go (journal), current.go (others), envelope.go
@@ -89,12 +86,16 @@
 //	rebuild.go           replacing the live ones by them
 //	anew.go              going on with other topics
 //	verify.go            comparing them with the live ones
+//	damage.go            which tables lost rows on disk
+//	guard.go             noticing that, and building them again
 //	history.go, read.go  events with their deliveries and attempts, for the API
 //	attemptlog.go        hashes of the logs of attempts, for receipts
 //	statement.go         statements of a wallet, for the API
 //	choose.go            which events a filter selects, for what is done with them
 //	list.go              lists of events, for the API; full.go, from complete tables only
 //	rates.go             attempts by the minute
+//	health.go            how endpoints do: attempts by spans, last success, oldest pending
+//	outcomes.go          the last attempts of the deliveries of a list
 //	pull.go              events of an endpoint by their numbers
 //	steps.go             facts of an endpoint or a watch, with the state after each
 //	eventsteps.go        the same of an event's deliveries

@@ -50,10 +50,6 @@ func (db *DB) eachEventFact(
 	if err != nil {
 		return err
 	}
-	// A replica fetches each table by itself: what a delivery's row tells of may arrive later (P3).
-	if err := db.settle(ctx, journalNames()...); err != nil {
-		return err
-	}
 	for _, w := range deliveries {
 		of := deliveryFacts{db: db, eventID: f.ID, whole: w, asOf: asOf, anew: len(begun) > 0}
 		if err := of.read(ctx); err != nil {
@@ -177,8 +173,8 @@ func (d *deliveryFacts) readCreation(ctx context.Context) error {
 }
 
 const selectAttemptFacts = `
-SELECT number, run, event_type, sent_at, duration_ms, status_code, error, state, next_attempt_at,
-    version, partition, offset
+SELECT number, run, event_type, sent_at, duration_ms, status_code, error, error_detail, state,
+    next_attempt_at, version, partition, offset
 FROM {database:Identifier}.attempts
 PREWHERE endpoint_id = {endpoint:String}
     AND sent_at IN {times:Array(DateTime64(3, 'UTC'))}
@@ -197,7 +193,7 @@ func (d *deliveryFacts) readAttempts(ctx context.Context) error {
 	return d.db.query(ctx, selectAttemptFacts, which, func(read func(...any) error) error {
 		var (
 			number, run, durationMillis uint32
-			kind, fault, state          string
+			kind, fault, detail, state  string
 			sentAt                      time.Time
 			nextAt                      *time.Time
 			status                      *uint16
@@ -205,8 +201,8 @@ func (d *deliveryFacts) readAttempts(ctx context.Context) error {
 			partition                   int32
 			offset                      int64
 		)
-		err := read(&number, &run, &kind, &sentAt, &durationMillis, &status, &fault, &state, &nextAt,
-			&version, &partition, &offset)
+		err := read(&number, &run, &kind, &sentAt, &durationMillis, &status, &fault, &detail, &state,
+			&nextAt, &version, &partition, &offset)
 		made := domain.AttemptMade{
 			EventID:   d.eventID,
 			EventType: domain.EventType(kind),
@@ -217,6 +213,7 @@ func (d *deliveryFacts) readAttempts(ctx context.Context) error {
 				SentAtMillis:   sentAt.UnixMilli(),
 				DurationMillis: int64(durationMillis),
 				Error:          domain.AttemptError(fault),
+				ErrorDetail:    detail,
 			},
 		}
 		if status != nil {

@@ -60,7 +60,7 @@ func (s *story) tried(
 		},
 	}
 	if statusCode == 0 {
-		made.Result.Error = domain.AttemptTimeout
+		made.Result.Error, made.Result.ErrorDetail = domain.AttemptTimeout, "connect: timed out"
 	}
 	if state == domain.StateWaiting {
 		made.NextAttemptAtMillis = f.AtMillis + 30_000

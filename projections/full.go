@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/lumenhook/lumenhook/internal/retry"
 	"github.com/lumenhook/lumenhook/schemas"
 )
 
@@ -62,21 +63,30 @@ func (h *reading) onFull(ctx context.Context, read func() error) error {
 	waiting, cancel := context.WithTimeout(ctx, h.cfg.WaitMax)
 	defer cancel()
 	for reads := 1; reads <= readsMin || waiting.Err() == nil; reads++ {
+		if err := h.whole(ctx, append(journalNames(), "endpoints")...); err != nil {
+			return err
+		}
 		known, err := h.awaitFull(ctx)
 		if err != nil {
 			return err
 		}
-		if err := read(); err != nil && !errors.Is(err, ErrNotFound) {
+		err = read()
+		if errors.Is(err, errOlder) && retry.Sleep(waiting, progressPoll) == nil {
+			continue
+		}
+		if err != nil && !errors.Is(err, ErrNotFound) {
 			return err
 		}
-		tables, err := h.cfg.DB.journalTables(ctx)
+		tables, uptime, err := h.cfg.DB.journalTables(ctx)
 		if err != nil {
 			return readFault(ctx, err)
 		}
-		if maps.Equal(tables, known) {
+		restarted := uptime+1 < h.uptime.Swap(uptime) // concurrent reads may differ by a second
+		if !restarted && maps.Equal(tables, known) {
 			return nil
 		}
 		h.full.lost(known)
+		h.damage.Store(nil)
 	}
 	return fmt.Errorf("%w: its tables are being made anew", ErrBehind)
 }
@@ -128,10 +138,7 @@ func (h *reading) checkFull(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := h.settle(ctx, "projection_progress"); err != nil {
-		return err
-	}
-	tables, err := h.cfg.DB.journalTables(ctx)
+	tables, _, err := h.cfg.DB.journalTables(ctx)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
@@ -147,9 +154,6 @@ func (h *reading) checkFull(ctx context.Context) error {
 	} // otherwise one is missing: the journal's progress is that of its slowest table
 	if !passed(at, owed) {
 		return ErrBehind
-	}
-	if err := h.settle(ctx, journalNames()...); err != nil {
-		return err
 	}
 	h.full.mu.Lock()
 	defer h.full.mu.Unlock()
@@ -188,20 +192,23 @@ func journalLayout(tables map[string]string) layout {
 func journalNames() []string { return slices.Sorted(maps.Keys(journalLayout(nil))) }
 
 const selectTables = `
-SELECT name, toString(uuid) FROM system.tables
+SELECT name, toString(uuid), uptime() FROM system.tables
 WHERE database = {database:String} AND name IN {tables:Array(String)}`
 
-// journalTables returns the UUIDs of the tables that are filled from the journal.
-func (db *DB) journalTables(ctx context.Context) (map[string]string, error) {
+// journalTables returns the UUIDs of the tables that are filled from the journal, and for how
+// many seconds the server has been running.
+func (db *DB) journalTables(
+	ctx context.Context,
+) (by map[string]string, uptime uint32, err error) {
 	ctx, cancel := context.WithTimeout(ctx, statementMax)
 	defer cancel()
-	by := make(map[string]string)
-	err := db.query(ctx, selectTables, parameters{"tables": arrayOf(journalNames())},
+	by = make(map[string]string)
+	err = db.query(ctx, selectTables, parameters{"tables": arrayOf(journalNames())},
 		func(read func(...any) error) error {
 			var name, generation string
-			err := read(&name, &generation)
+			err := read(&name, &generation, &uptime)
 			by[name] = generation
 			return err
 		})
-	return by, err
+	return by, uptime, err
 }

@@ -33,6 +33,10 @@ var (
 	ErrUnavailable = errors.New("projections: the history is unavailable")
 )
 
+// errOlder means that tables lack a column: a migration runs, or no projector of this version
+// has started yet.
+var errOlder = fmt.Errorf("%w: its tables are being migrated", ErrBehind)
+
 const (
 	defaultRead  = 2 * time.Second // for one lookup
 	patience     = 4               // factor for a retried lookup
@@ -70,6 +74,8 @@ type reading struct {
 	cfg    HistoryConfig
 	flight singleflight.Group // progress is read once for all waiting callers
 	full   fullTables
+	damage atomic.Pointer[Damages] // not older than damageAge; nil: to be asked for
+	uptime atomic.Uint32           // of the server, in seconds, when it was read last
 	// of the journal, for which they are for ever; 0: not asked yet
 	partitions atomic.Int32
 }
@@ -83,12 +89,16 @@ type EventRecord struct {
 
 	State               domain.DeliveryState
 	NextAttemptAtMillis int64 // 0: none
+	AttemptsMade        int   // over all runs
+
+	// Lists have these, of the last attempt at the present endpoint; zero without one.
+	LastStatusCode int
+	LastError      domain.AttemptError
 
 	// Lists leave these out.
 	Behind          bool   // the tables are being filled: this may be an earlier state
 	FirstEndpointID string // the event's first endpoint; empty: not in the tables yet
 	Run             int    // 1 is the first
-	AttemptsMade    int    // over all runs
 	UpdatedAtMillis int64
 	Attempts        []AttemptRecord  // of all its deliveries, oldest first
 	Deliveries      []DeliveryRecord // oldest first
@@ -243,7 +253,7 @@ func (h *reading) asOf(ctx context.Context) (asOf map[int32]int64, err error) {
 		}
 		asOf[partition] = max(asOf[partition], 0)
 	}
-	return asOf, h.settle(ctx, journalNames()...)
+	return asOf, nil
 }
 
 // await looks for an event that may have been written only just now.
@@ -266,9 +276,6 @@ func (h *History) CatchUp(ctx context.Context) error {
 }
 
 func (h *reading) catchUp(ctx context.Context) error {
-	if err := h.settle(ctx, "projection_progress"); err != nil {
-		return err
-	}
 	waiting, cancel := context.WithTimeout(ctx, h.cfg.WaitMax)
 	defer cancel()
 	ends, err := h.cfg.Ends(waiting)
@@ -282,7 +289,7 @@ func (h *reading) catchUp(ctx context.Context) error {
 		progress, err := h.progress(waiting)
 		switch {
 		case (err == nil || isMissing(err)) && passed(progress, ends):
-			return h.settle(ctx, journalNames()...)
+			return nil
 		case err != nil && waiting.Err() == nil && !isMissing(err):
 			return err
 		}
@@ -293,27 +300,6 @@ func (h *reading) catchUp(ctx context.Context) error {
 				fmt.Errorf("%w: it was not brought up to date within %s", ErrBehind, h.cfg.WaitMax))
 		}
 	}
-}
-
-// settle makes sure that this server has everything that the cluster acknowledged of
-// tables. Otherwise a server that is cut off from the others would answer from old data.
-func (h *reading) settle(ctx context.Context, tables ...string) error {
-	fetching, cancel := context.WithTimeout(ctx, h.cfg.WaitMax)
-	defer cancel()
-	err := h.cfg.DB.settle(fetching, tables...)
-	if err != nil && !isMissing(err) {
-		return callersFirst(ctx, fmt.Errorf("%w: %w", ErrUnavailable, err))
-	}
-	return nil
-}
-
-// settleOnce settles the journal's tables for all concurrent callers.
-func (h *reading) settleOnce(ctx context.Context) error {
-	if h.cfg.DB.cluster == "" {
-		return nil
-	}
-	return h.once(ctx, "settle",
-		func(ctx context.Context) error { return h.settle(ctx, journalNames()...) })
 }
 
 // callersFirst returns the error of the caller's context, if it has ended, in preference to
@@ -406,6 +392,8 @@ func readFault(ctx context.Context, err error) error {
 		return ErrExpired
 	case errors.Is(err, sql.ErrNoRows), isMissing(err):
 		return ErrNotFound
+	case hasCode(err, olderCodes...):
+		return fmt.Errorf("%w: %w", errOlder, err)
 	}
 	return callersFirst(ctx, fmt.Errorf("%w: %w", ErrUnavailable, err))
 }

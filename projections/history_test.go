@@ -11,6 +11,7 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/projections"
 	"github.com/lumenhook/lumenhook/schemas"
+	"github.com/lumenhook/lumenhook/streams"
 )
 
 func TestHistoryWaitsForWhatWasWritten(t *testing.T) {
@@ -121,6 +122,7 @@ func (r *rig) transact(end kgo.TransactionEndTry, facts ...domain.Fact) {
 			record.Headers = append(record.Headers, kgo.RecordHeader{Key: name, Value: []byte(value)})
 		}
 		must(r.t, client.ProduceSync(r.t.Context(), record).FirstErr())
+		must(r.t, streams.AwaitStored(r.t.Context(), client, []*kgo.Record{record}))
 	}
 	must(r.t, client.EndTransaction(r.t.Context(), end))
 }

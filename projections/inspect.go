@@ -20,22 +20,15 @@ type ServerState struct {
 	Newer   []string // of a newer program
 	Denied  []string // rights on the database that the user lacks
 
-	Disks    []DiskState
-	Replicas []ReplicaState
-	Unknown  []error
+	Damage  Damages // tables that lost rows on disk
+	Disks   []DiskState
+	Unknown []error
 }
 
 // DiskState is a disk of ClickHouse.
 type DiskState struct {
 	Name                  string
 	FreeBytes, TotalBytes uint64
-}
-
-// ReplicaState is a replicated table.
-type ReplicaState struct {
-	Table    string
-	ReadOnly bool
-	Delay    time.Duration
 }
 
 // rights are those with which a projector works and a history is read.
@@ -83,9 +76,12 @@ func (db *DB) inspect(ctx context.Context, now func() time.Time) (ServerState, e
 	}
 	for what, ask := range map[string]func(context.Context, *ServerState) error{
 		"migrations": db.inspectMigrations,
-		"rights":     db.inspectRights,
-		"disks":      db.inspectDisks,
-		"replicas":   db.inspectReplicas,
+		"lost parts": func(ctx context.Context, s *ServerState) (err error) {
+			s.Damage, err = db.Damage(ctx)
+			return err
+		},
+		"rights": db.inspectRights,
+		"disks":  db.inspectDisks,
 	} {
 		if err := ask(ctx, &state); err != nil {
 			state.Unknown = append(state.Unknown, fmt.Errorf("its %s: %w", what, err))
@@ -135,22 +131,6 @@ WHERE total_space < 1152921504606846976 ORDER BY name`
 		var d DiskState
 		err := read(&d.Name, &d.FreeBytes, &d.TotalBytes)
 		state.Disks = append(state.Disks, d)
-		return err
-	})
-}
-
-func (db *DB) inspectReplicas(ctx context.Context, state *ServerState) error {
-	const replicas = `SELECT table, is_readonly, absolute_delay FROM system.replicas
-WHERE database = {database:String} ORDER BY table`
-	return db.query(ctx, replicas, nil, func(read func(...any) error) error {
-		var (
-			r        ReplicaState
-			readOnly uint8
-			seconds  uint64
-		)
-		err := read(&r.Table, &readOnly, &seconds)
-		r.ReadOnly, r.Delay = readOnly != 0, time.Duration(min(seconds, 1<<30))*time.Second
-		state.Replicas = append(state.Replicas, r)
 		return err
 	})
 }

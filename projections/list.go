@@ -85,9 +85,6 @@ func (h *reading) events(
 	ctx context.Context, f EventFilter, limit int, after EventPosition, bare bool,
 ) (EventPage, error) {
 	var page EventPage
-	if err := h.settleOnce(ctx); err != nil {
-		return page, err
-	}
 	err := h.onFull(ctx, func() error {
 		return readFault(ctx, h.look(ctx, func(ctx context.Context) error {
 			list := lister{
@@ -351,16 +348,21 @@ func (l *lister) complete(ctx context.Context) error {
 	if len(l.page.Events) == 0 || l.bare {
 		return nil
 	}
+	stand := func() {
+		for i := range l.page.Events {
+			r := &l.page.Events[i]
+			l.standings[r.ID].into(r)
+		}
+	}
+	stand()
 	reads, reading := errgroup.WithContext(ctx)
 	reads.Go(func() error { return l.db.countEnabling(reading, l.standings) })
+	reads.Go(func() error { return l.readOutcomes(reading) })
 	if !l.withBodies() {
 		reads.Go(func() error { return l.readBodies(reading) })
 	}
 	err := reads.Wait()
-	for i := range l.page.Events {
-		r := &l.page.Events[i]
-		l.standings[r.ID].into(r)
-	}
+	stand() // enablings count now
 	return err
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -44,9 +45,6 @@ func Migrate(ctx context.Context, db *DB) error {
 	if err := db.ensureDatabase(ctx); err != nil {
 		return err
 	}
-	if err := db.checkReplication(ctx); err != nil {
-		return err
-	}
 	applied, err := db.ensureVersions(ctx)
 	if err != nil {
 		return err
@@ -66,13 +64,18 @@ func Migrate(ctx context.Context, db *DB) error {
 	if err := db.dropFormer(ctx); err != nil {
 		return err
 	}
-	// A table that was dropped is recreated; it has no progress, and so it is filled from
-	// the beginning.
-	_, err = db.live(ctx)
-	dropped := errors.As(err, new(errTablesMissing))
-	if err != nil && !dropped {
+	// A table or view that is gone is recreated. A table has no progress then, and so it is
+	// filled from the beginning.
+	tables, err := db.generations(ctx)
+	if err != nil {
 		return err
 	}
+	dropped := slices.ContainsFunc(migrations, func(m schemas.Migration) bool {
+		return slices.ContainsFunc(m.Statements, func(statement string) bool {
+			made := createHead.FindStringSubmatch(statement)
+			return made != nil && tables[made[1]] == ""
+		})
+	})
 	migrations = slices.DeleteFunc(slices.Clone(migrations), func(m schemas.Migration) bool {
 		_, done := applied[m.Version]
 		return done && !dropped
@@ -81,7 +84,9 @@ func Migrate(ctx context.Context, db *DB) error {
 }
 
 // lateTables are tables that earlier versions did not have, by the migrations that make them.
-var lateTables = map[uint32]string{17: logTable, 18: factsTable, 19: deliveryFactsTable}
+var lateTables = map[uint32]string{
+	17: logTable, 18: factsTable, 19: deliveryFactsTable, 20: countsTable,
+}
 
 // beginLate has a late table that was made just now begin where the others are: reading all of
 // the journal for it would leave the history behind for as long as that takes. What facts of
@@ -120,39 +125,32 @@ func (db *DB) beginLate(ctx context.Context, table string, applied map[uint32]st
 func (db *DB) applyAll(
 	ctx context.Context, migrations []schemas.Migration, applied map[uint32]string,
 ) error {
-	if len(migrations) == 0 {
-		return nil
-	}
-	elsewhere, err := db.elsewhere(ctx)
-	if err != nil {
-		return err
-	}
 	for _, m := range migrations {
-		if err := db.apply(ctx, m, elsewhere, applied); err != nil {
+		if err := db.apply(ctx, m, applied); err != nil {
 			return fmt.Errorf("projections: migration %s: %w", m.Name, err)
 		}
 	}
 	return nil
 }
 
-// ensureVersions creates the table of migrations if necessary, and returns those that were
-// applied.
+var createHead = regexp.MustCompile(
+	`^CREATE (?:TABLE IF NOT EXISTS|OR REPLACE VIEW) \{database:Identifier\}\.(\w+)`)
+
+// ensureVersions creates the tables of migrations and of parts if necessary, and returns the
+// migrations that were applied.
 func (db *DB) ensureVersions(ctx context.Context) (applied map[uint32]string, err error) {
 	tables, err := db.generations(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if _, there := tables["schema_versions"]; !there {
-		elsewhere, err := db.elsewhere(ctx)
-		if err != nil {
-			return nil, err
+	for name, statement := range map[string]string{
+		versionsTable: createVersions, partsTable: createParts,
+	} {
+		if _, there := tables[name]; there {
+			continue
 		}
-		create, err := asElsewhere(createVersions, elsewhere)
-		if err == nil {
-			err = db.change(ctx, create, nil)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("projections: creating the table schema_versions: %w", err)
+		if err := db.change(ctx, statement, nil); err != nil {
+			return nil, fmt.Errorf("projections: creating the table %s: %w", name, err)
 		}
 	}
 	return db.appliedVersions(ctx)
@@ -193,9 +191,6 @@ func (db *DB) ensureDatabase(ctx context.Context) error {
 	var n uint64
 	if err := db.firstAnswer(ctx, countDatabases, &n); err != nil {
 		return fmt.Errorf("projections: reaching ClickHouse: %w", err)
-	}
-	if err := db.checkCluster(ctx); err != nil {
-		return err
 	}
 	if n > 0 {
 		return nil
@@ -240,17 +235,16 @@ func (db *DB) appliedVersions(ctx context.Context) (map[uint32]string, error) {
 }
 
 func (db *DB) apply(
-	ctx context.Context, m schemas.Migration, elsewhere map[string][]string,
-	applied map[uint32]string,
+	ctx context.Context, m schemas.Migration, applied map[uint32]string,
 ) error {
 	for _, statement := range m.Statements {
 		// Written out: a query parameter in a view would become a parameter of the view.
-		statement, err := asElsewhere(strings.ReplaceAll(statement, "{database:Identifier}", db.name),
-			elsewhere)
-		if err == nil {
-			err = db.change(ctx, statement, nil)
+		statement = strings.ReplaceAll(statement, "{database:Identifier}", db.name)
+		execute := db.change
+		if strings.HasPrefix(statement, "INSERT") {
+			execute = db.fill
 		}
-		if err != nil {
+		if err := execute(ctx, statement, nil); err != nil {
 			return err
 		}
 	}
@@ -264,4 +258,9 @@ func (db *DB) apply(
 	}
 	return db.exec(ctx, insertVersion,
 		parameters{"version": strconv.Itoa(int(m.Version)), "name": m.Name})
+}
+
+// fill executes a statement that fills a table from another one.
+func (db *DB) fill(ctx context.Context, statement string, p parameters) error {
+	return db.changeWithin(inserting(ctx), copyMax, statement, p)
 }

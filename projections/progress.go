@@ -3,13 +3,17 @@ package projections
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/lumenhook/lumenhook/internal/retry"
 	"github.com/lumenhook/lumenhook/schemas"
 )
+
+const continuityEvery = 5 * time.Second
 
 const selectProgress = `
 SELECT toString(generation), topic, partition, max(next_offset)
@@ -20,6 +24,12 @@ GROUP BY generation, topic, partition`
 // progress returns, for each partition, the offset up to which all tables of the layout
 // that are filled from it are complete. A partition without progress is left out.
 func (db *DB) progress(ctx context.Context, l layout) (map[topicPartition]int64, error) {
+	return db.progressBy(ctx, selectProgress, l)
+}
+
+func (db *DB) progressBy(
+	ctx context.Context, query string, l layout,
+) (map[topicPartition]int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, statementMax)
 	defer cancel()
 	tables := make(map[string]int) // number of tables that are filled from a topic
@@ -29,7 +39,7 @@ func (db *DB) progress(ctx context.Context, l layout) (map[topicPartition]int64,
 		generations = append(generations, f.generation)
 	}
 	next, known := make(map[topicPartition]int64), make(map[topicPartition]int)
-	err := db.query(ctx, selectProgress, parameters{"generations": arrayOf(generations)},
+	err := db.query(ctx, query, parameters{"generations": arrayOf(generations)},
 		func(read func(...any) error) error {
 			var generation string
 			var p topicPartition
@@ -110,6 +120,19 @@ func (db *DB) checkContinuity(ctx context.Context, l layout, from map[topicParti
 		}
 	}
 	return nil
+}
+
+// keepChecking returns when the tables are not those of the layout any more, or lost what
+// precedes a session: one that has nothing to write would not notice.
+func (db *DB) keepChecking(
+	ctx context.Context, l layout, from map[topicPartition]int64,
+) (err error) {
+	for err == nil {
+		if err = retry.Sleep(ctx, continuityEvery); err == nil {
+			err = errors.Join(db.check(ctx, l), db.checkContinuity(ctx, l, from))
+		}
+	}
+	return cmp.Or(ctx.Err(), err)
 }
 
 // journalProgress returns the progress of the live tables that the API reads.

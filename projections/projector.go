@@ -194,7 +194,7 @@ func (p *Projector) runAndCommit(ctx context.Context, m *streams.Membership) err
 // keepRunning runs one session after another.
 func (p *Projector) keepRunning(ctx context.Context) error {
 	policy := retry.Policy{First: firstWait, Last: lastWait}
-	err := retry.Forever(ctx, policy, func() (wrote bool, err error) {
+	return retry.Forever(ctx, policy, func() (wrote bool, err error) {
 		blocks := p.Status().Blocks
 		owned, changed, ended := p.parts.begin()
 		err = p.runSession(ctx, owned, changed)
@@ -208,11 +208,6 @@ func (p *Projector) keepRunning(ctx context.Context) error {
 		}
 		return p.Status().Blocks > blocks, err
 	})
-	if err != nil {
-		p.cfg.Logger.Error("the projector stops; history is not brought up to date any more", "error",
-			err)
-	}
-	return err
 }
 
 // runSession projects some partitions until they change, the context ends, or
@@ -259,6 +254,10 @@ func (p *Projector) projectOn(ctx context.Context, db *DB, owned []int32) error 
 	}
 	defer reader.Close()
 	p.noteBegin(from)
+	begun := maps.Clone(from)
+	session, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	go func() { end(db.keepChecking(session, l, begun)) }()
 	err = newSession(sessionConfig{
 		db:        db,
 		reader:    reader,
@@ -269,7 +268,10 @@ func (p *Projector) projectOn(ctx context.Context, db *DB, owned []int32) error 
 		onWritten: p.noteWritten,
 		setAside:  p.setAside,
 		position:  maps.Clone(from),
-	}).run(ctx)
+	}).run(session)
+	if err == nil && ctx.Err() == nil {
+		err = context.Cause(session)
+	}
 	if errors.Is(err, streams.ErrCut) {
 		return retry.Permanent(fmt.Errorf("projections: %w; the history holds them still: `lumenhook "+
 			"rebuild --all` makes it what the topics say, then start again", err))
@@ -300,10 +302,17 @@ func (p *Projector) prepare(
 	if l, err = db.live(ctx); err != nil {
 		return nil, nil, err
 	}
-	if err := db.settle(ctx, "projection_progress"); err != nil {
+	recorded, err := db.progress(ctx, l)
+	if err != nil {
 		return nil, nil, err
 	}
-	recorded, err := db.progress(ctx, l)
+	// Before the session writes: its parts may get the numbers of lost ones.
+	if _, err := db.markDamage(ctx); err != nil && !isDenied(err) {
+		return nil, nil, err
+	}
+	// Parts that ClickHouse wrote later may be lost after a power failure, for it does not sync
+	// them. They are written again.
+	safe, err := db.progressBy(ctx, selectSafeProgress, l)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -321,6 +330,9 @@ func (p *Projector) prepare(
 			}
 			if from[at] > recorded[at] {
 				late[at] = from[at]
+			}
+			if next, known := safe[at]; known {
+				from[at] = max(e.starts[partition], min(from[at], next))
 			}
 		}
 	}

@@ -69,7 +69,7 @@ func TestFactsBecomeRows(t *testing.T) {
 	first, second := record.Attempts[0], record.Attempts[1]
 	if first.Number != 1 || first.Run != 1 || first.Result.StatusCode != 0 ||
 		first.Result.Error != domain.AttemptTimeout || first.Result.DurationMillis != 10_000 ||
-		first.Result.SentAtMillis != startMillis+7 {
+		first.Result.ErrorDetail != "connect: timed out" || first.Result.SentAtMillis != startMillis+7 {
 		t.Errorf("the first attempt is %+v", first)
 	}
 	if second.Number != 2 || second.Result.StatusCode != 500 || second.Result.Error != "" ||
@@ -93,13 +93,14 @@ func TestFactsBecomeRows(t *testing.T) {
 		"SELECT count() FROM events FINAL": 3,
 		"SELECT count() FROM events FINAL WHERE account_id = '" + testAccount +
 			"' AND watch_id != '' AND wallet_address = 'GWALLET'": 3,
-		"SELECT count() FROM attempts FINAL": 3,
+		"SELECT count() FROM attempts FINAL":                                                                                 3,
+		"SELECT count() FROM attempt_outcomes WHERE error_detail = 'connect: timed out'":                                     2,
 		"SELECT count() FROM attempts FINAL WHERE status_code IS NULL AND error = 'TIMEOUT' AND next_attempt_at IS NOT NULL": 2,
-		"SELECT count() FROM deliveries FINAL":                                                                       3,
-		"SELECT count() FROM deliveries FINAL WHERE state = 'FAILED' AND attempts = 2 AND run = 1":                   1,
-		"SELECT count() FROM deliveries FINAL WHERE state = 'CANCELLED' AND attempts = 0 AND run = 1":                1,
-		"SELECT count() FROM deliveries FINAL WHERE state = 'WAITING' AND next_attempt_at IS NOT NULL":               1,
-		"SELECT count() FROM events FINAL WHERE topic = 'journal' AND partition >= 0 AND offset > 0 AND version > 0": 3,
+		"SELECT count() FROM deliveries FINAL":                                                                               3,
+		"SELECT count() FROM deliveries FINAL WHERE state = 'FAILED' AND attempts = 2 AND run = 1":                           1,
+		"SELECT count() FROM deliveries FINAL WHERE state = 'CANCELLED' AND attempts = 0 AND run = 1":                        1,
+		"SELECT count() FROM deliveries FINAL WHERE state = 'WAITING' AND next_attempt_at IS NOT NULL":                       1,
+		"SELECT count() FROM events FINAL WHERE topic = 'journal' AND partition >= 0 AND offset > 0 AND version > 0":         3,
 	} {
 		if got := r.count(query); got != want {
 			t.Errorf("%s gives %d, not %d", query, got, want)

@@ -58,18 +58,24 @@ func (h *History) Rates(ctx context.Context, f RatesFilter) (rates Rates, err er
 		"from":     strconv.FormatInt(f.FromMillis, 10),
 		"to":       strconv.FormatInt(f.ToMillis, 10),
 	}
-	err = h.ask(ctx, func(of *reading) error {
-		if err := of.settleOnce(ctx); err != nil {
-			return err
-		}
+	err = h.onJournal(ctx, func(ctx context.Context, db *DB) error {
+		rates, err = db.rates(ctx, which)
+		return err
+	})
+	return rates, err
+}
+
+// onJournal asks the tables of the journal once they are complete.
+func (h *History) onJournal(
+	ctx context.Context, question func(context.Context, *DB) error,
+) error {
+	return h.ask(ctx, func(of *reading) error {
 		return of.onFull(ctx, func() error {
 			return readFault(ctx, of.look(ctx, func(ctx context.Context) error {
-				rates, err = of.cfg.DB.rates(ctx, which)
-				return err
+				return question(ctx, of.cfg.DB)
 			}))
 		})
 	})
-	return rates, err
 }
 
 func (db *DB) rates(ctx context.Context, which parameters) (rates Rates, err error) {

@@ -25,6 +25,7 @@ type standing struct {
 	version         uint64
 	state           domain.DeliveryState
 	nextAttemptAtMs int64
+	attempts        uint32 // over all runs
 }
 
 // above reports whether a standing of a delivery is later than another; it is the order of
@@ -51,11 +52,11 @@ func (s standing) succeeds(other standing) bool {
 
 // join collapses two rows of a delivery.
 func (s *standing) join(row standing) {
-	moves := max(s.moves, row.moves)
+	moves, attempts := max(s.moves, row.moves), max(s.attempts, row.attempts)
 	if row.above(*s) {
 		*s = row
 	}
-	s.moves = moves
+	s.moves, s.attempts = moves, attempts
 }
 
 // whole is a delivery with the positions of its parts.
@@ -66,7 +67,6 @@ type whole struct {
 	movedTo   string // endpoint that the event was handed over to; empty: none
 	createdAt time.Time
 	updatedAt time.Time
-	attempts  uint32
 	run       uint32
 	sentAt    []time.Time
 }
@@ -109,7 +109,7 @@ PREWHERE event_id = {event:String}`
 
 	// For a page: few columns of many deliveries.
 	selectStandings = `
-SELECT event_id, endpoint_id, moves, standing FROM {database:Identifier}.deliveries
+SELECT event_id, endpoint_id, moves, attempts, standing FROM {database:Identifier}.deliveries
 PREWHERE event_id IN {events:Array(String)}`
 )
 
@@ -146,7 +146,7 @@ func (w *whole) join(row whole) {
 	w.standing.join(row.standing)
 	w.accountID, w.movedTo = max(w.accountID, row.accountID), max(w.movedTo, row.movedTo)
 	w.sequence = max(w.sequence, row.sequence)
-	w.attempts, w.run = max(w.attempts, row.attempts), max(w.run, row.run)
+	w.run = max(w.run, row.run)
 	if row.createdAt.After(w.createdAt) {
 		w.createdAt = row.createdAt
 	}
@@ -200,7 +200,7 @@ func (db *DB) standingsOf(
 			var eventID string
 			var s standing
 			var packed big.Int
-			err := read(&eventID, &s.endpointID, &s.moves, &packed)
+			err := read(&eventID, &s.endpointID, &s.moves, &s.attempts, &packed)
 			s.unpack(&packed)
 			give(eventID, s)
 			return err
@@ -256,11 +256,6 @@ func (db *DB) event(ctx context.Context, accountID, eventID string) (EventRecord
 	if len(deliveries) == 0 {
 		return EventRecord{}, sql.ErrNoRows
 	}
-	// A replica fetches each table by itself: the rows that a delivery refers to may arrive
-	// later (P3).
-	if err := db.settle(ctx, "events", "attempts", "endpoint_changes"); err != nil {
-		return EventRecord{}, err
-	}
 	w := deliveries[len(deliveries)-1]
 	r := EventRecord{
 		EventHead: EventHead{
@@ -270,7 +265,6 @@ func (db *DB) event(ctx context.Context, accountID, eventID string) (EventRecord
 			Sequence:        w.sequence,
 		},
 		Run:             int(w.run),
-		AttemptsMade:    int(w.attempts),
 		UpdatedAtMillis: w.updatedAt.UnixMilli(),
 	}
 	if deliveries[0].moves == 0 {
@@ -303,7 +297,7 @@ func (db *DB) event(ctx context.Context, accountID, eventID string) (EventRecord
 
 // into copies the state of the delivery into the event.
 func (s standing) into(r *EventRecord) {
-	r.State, r.NextAttemptAtMillis = s.state, s.nextAttemptAtMs
+	r.State, r.NextAttemptAtMillis, r.AttemptsMade = s.state, s.nextAttemptAtMs, int(s.attempts)
 }
 
 // Copies of an event's row are equal, so the first will do.
@@ -347,8 +341,8 @@ func (w whole) record() DeliveryRecord {
 // attempts belong together (P3). Copies are removed here, which is faster than in
 // ClickHouse.
 const selectAttempts = `
-SELECT number, run, sent_at, duration_ms, status_code, error, response_body, log_from, leaf,
-    body_sha256, signature_sha256
+SELECT number, run, sent_at, duration_ms, status_code, error, error_detail, response_body,
+    log_from, leaf, body_sha256, signature_sha256
 FROM {database:Identifier}.attempts
 PREWHERE endpoint_id = {endpoint:String}
     AND sent_at IN {times:Array(DateTime64(3, 'UTC'))}
@@ -386,16 +380,17 @@ func readAttempt(read func(...any) error) (AttemptRecord, error) {
 		number, run, durationMillis uint32
 		sentAt                      time.Time
 		status                      *uint16
-		fault                       string
+		fault, detail               string
 		response                    []byte
 		entry                       domain.LogEntry
 	)
-	err := read(&number, &run, &sentAt, &durationMillis, &status, &fault, &response,
+	err := read(&number, &run, &sentAt, &durationMillis, &status, &fault, &detail, &response,
 		&entry.From, &entry.Number, &entry.BodySHA256, &entry.SignatureSHA256)
 	a := AttemptRecord{Number: int(number), Run: int(run), Entry: entry, Result: domain.AttemptResult{
 		SentAtMillis:   sentAt.UnixMilli(),
 		DurationMillis: int64(durationMillis),
 		Error:          domain.AttemptError(fault),
+		ErrorDetail:    detail,
 		ResponseBody:   response,
 	}}
 	if status != nil {

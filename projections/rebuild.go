@@ -38,6 +38,9 @@ func Rebuild(ctx context.Context, cfg RefoldConfig) error {
 	if err := Migrate(ctx, cfg.DB); err != nil {
 		return err
 	}
+	if err := cfg.DB.dropDamaged(ctx); err != nil {
+		return err
+	}
 	f, err := newRefold(ctx, cfg, rebuildSuffix)
 	if err != nil {
 		return err
@@ -127,8 +130,8 @@ func (f *refold) mayLeaveOut(anew []string) error {
 }
 
 // copyOlder copies the rows of records that the topics no longer hold. Only a part of the
-// facts of a delivery may be gone, so the rows of all deliveries are copied: folding the
-// rest again only adds to them. So it does to the rows of tables that were begun anew, all of
+// facts of a delivery, or of a span of attempts, may be gone, so all rows of these tables are
+// copied: folding the rest again only adds to them. So it does to the rows of tables that were begun anew, all of
 // which are copied.
 func (f *refold) copyOlder(ctx context.Context, anew []string) error {
 	for _, name := range f.Tables {
@@ -142,7 +145,7 @@ func (f *refold) copyOlder(ctx context.Context, anew []string) error {
 			if start == 0 {
 				continue
 			}
-			if name == "deliveries" {
+			if name == "deliveries" || name == countsTable {
 				start = math.MaxInt64
 			}
 			err := f.copyRows(ctx, name, "partition = {partition:Int32} AND toInt64(offset) < {below:Int64}",
@@ -169,7 +172,7 @@ func (f *refold) copyRows(ctx context.Context, name, where string, which paramet
 	list := strings.Join(columns, ", ")
 	all := parameters{"into": name + f.suffix, "from": name}
 	maps.Copy(all, which)
-	err = f.DB.server().conn.Exec(f.DB.bind(f.DB.inserting(copying), all),
+	err = f.DB.server().conn.Exec(f.DB.bind(inserting(copying), all),
 		"INSERT INTO {database:Identifier}.{into:Identifier} ("+list+") SELECT "+list+
 			" FROM {database:Identifier}.{from:Identifier} FINAL WHERE "+where)
 	if err != nil {

@@ -15,6 +15,7 @@ var ageColumns = map[string]string{
 	"payments":         "ledger_closed_at",
 	"balance_moves":    "ledger_closed_at",
 	"attempts":         "sent_at",
+	countsTable:        "at",
 	deliveryFactsTable: "happened_at",
 	"endpoint_changes": "changed_at", "events": "created_at", "deliveries": "updated_at",
 }

@@ -253,8 +253,12 @@ func (r *rig) checksumOf(database string) string {
 	var sums []string
 	for _, table := range projections.Tables() {
 		columns := "*"
-		if table == "deliveries" {
+		switch table { // sets have no order
+		case "deliveries":
 			columns = "* REPLACE (arraySort(attempt_times) AS attempt_times)"
+		case "attempt_counts":
+			columns = "* REPLACE (arraySort(bitmapToArray(delivered)) AS delivered, " +
+				"arraySort(bitmapToArray(failed)) AS failed)"
 		}
 		var n, sum uint64
 		query := "SELECT count(), sum(sipHash64(toString(tuple(*)))) FROM (SELECT " + columns + " FROM " + database + "." + table + " FINAL)"
@@ -357,5 +361,6 @@ func (s *story) refused(n, number int) domain.Fact {
 			SentAtMillis:   startMillis + int64(n)*7,
 			DurationMillis: 10_000,
 			Error:          domain.AttemptTimeout,
+			ErrorDetail:    "connect: timed out",
 		})
 }

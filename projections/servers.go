@@ -16,7 +16,8 @@ import (
 
 // openServers prepares the connections of each server.
 func openServers(d source) (*DB, error) {
-	all := &DB{name: d.database, cluster: d.cluster, used: new(atomic.Int32)}
+	all := &DB{name: d.database, used: new(atomic.Int32),
+		suspected: new(atomic.Bool)}
 	for _, addr := range d.opts.Addr {
 		opts := *d.opts
 		opts.Addr = []string{addr}
@@ -24,7 +25,8 @@ func openServers(d source) (*DB, error) {
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("projections: opening ClickHouse: %w", err), all.Close())
 		}
-		all.each = append(all.each, &DB{name: d.database, cluster: d.cluster, conn: conn, addr: addr})
+		all.each = append(all.each, &DB{name: d.database, conn: conn, addr: addr,
+			suspected: all.suspected})
 	}
 	if len(all.each) == 1 {
 		return all.each[0], nil

@@ -120,7 +120,7 @@ func (h *History) Statement(
 // awaitMoves returns when the tables hold what the topic "payments" held at the time of the call.
 func (h *reading) awaitMoves(ctx context.Context) error {
 	h.cfg.Ask(ctx, nil)
-	if err := h.settle(ctx, "projection_progress"); err != nil {
+	if err := h.whole(ctx, "payments", "balance_moves", "events"); err != nil {
 		return err
 	}
 	waiting, cancel := context.WithTimeout(ctx, h.cfg.WaitMax)
@@ -135,7 +135,7 @@ func (h *reading) awaitMoves(ctx context.Context) error {
 		progress, err := h.topicProgress(waiting, schemas.TopicPayments)
 		switch {
 		case err == nil && passed(progress, ends):
-			return h.settle(ctx, "balance_moves", "payments")
+			return nil
 		case err != nil && waiting.Err() == nil && !isMissing(err):
 			return err
 		}

@@ -18,6 +18,7 @@ var tableTopics = []tableTopic{
 	{"endpoints", schemas.TopicEndpoints},
 	{"watches", schemas.TopicWatches},
 	{"attempts", schemas.TopicJournal},
+	{countsTable, schemas.TopicJournal},
 	{logTable, schemas.TopicJournal},
 	{"endpoint_changes", schemas.TopicJournal},
 	{factsTable, schemas.TopicJournal},
@@ -25,6 +26,12 @@ var tableTopics = []tableTopic{
 	{"events", schemas.TopicJournal},
 	{"deliveries", schemas.TopicJournal},
 }
+
+// Tables that hold the projector's own notes.
+const (
+	progressTable = "projection_progress"
+	versionsTable = "schema_versions"
+)
 
 // Tables lists the tables that are filled from topics.
 func Tables() []string {

@@ -42,7 +42,7 @@ func (db *DB) insert(ctx context.Context, t table) (err error) {
 	var batch driver.Batch
 	for columns := range t.pieces {
 		if batch == nil {
-			batch, err = db.server().conn.PrepareBatch(db.inserting(ctx),
+			batch, err = db.server().conn.PrepareBatch(inserting(ctx),
 				"INSERT INTO "+db.name+"."+t.name+" ("+namesOf(columns)+")")
 		} else {
 			err = batch.Flush()
@@ -60,7 +60,7 @@ func (db *DB) insert(ctx context.Context, t table) (err error) {
 		_ = batch.Abort()
 	}
 	if err != nil {
-		return fmt.Errorf("projections: writing to %s: %w", t.name, explainQuorum(err))
+		return fmt.Errorf("projections: writing to %s: %w", t.name, err)
 	}
 	return nil
 }

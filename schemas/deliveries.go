@@ -116,6 +116,7 @@ func attemptResultOut(r domain.AttemptResult) *kafka.AttemptResult {
 		StatusCode:     uint32(r.StatusCode),
 		Error:          string(r.Error),
 		ResponseBody:   r.ResponseBody,
+		ErrorDetail:    r.ErrorDetail,
 	}
 }
 
@@ -125,6 +126,7 @@ func attemptResultIn(r interface {
 	GetStatusCode() uint32
 	GetError() string
 	GetResponseBody() []byte
+	GetErrorDetail() string
 }) domain.AttemptResult {
 	return domain.AttemptResult{
 		SentAtMillis:   r.GetSentAtMillis(),
@@ -132,6 +134,7 @@ func attemptResultIn(r interface {
 		StatusCode:     int(r.GetStatusCode()),
 		Error:          domain.AttemptError(r.GetError()),
 		ResponseBody:   r.GetResponseBody(),
+		ErrorDetail:    r.GetErrorDetail(),
 	}
 }
 
@@ -166,6 +169,7 @@ func attemptMadeOut(meta *kafka.FactMeta, b domain.AttemptMade) *kafka.AttemptMa
 		DurationMillis:      r.DurationMillis,
 		StatusCode:          uint32(r.StatusCode),
 		Error:               string(r.Error),
+		ErrorDetail:         r.ErrorDetail,
 		ResponseBody:        r.ResponseBody,
 		State:               string(b.State),
 		NextAttemptAtMillis: b.NextAttemptAtMillis,

@@ -98,6 +98,7 @@ func quickAttemptMade(fields *quickFields, f *domain.Fact) domain.AttemptMade {
 		Number:     telling.number(3),
 	}
 	fields.bad = fields.bad || !trouble.read() || !telling.read()
+	made.Result.ErrorDetail = fields.text(16)
 	return made
 }
 
@@ -115,11 +116,16 @@ type quickFields struct {
 
 // next reports whether the field comes next, and moves past its tag.
 func (q *quickFields) next(field protowire.Number, as protowire.Type) bool {
-	tag := byte(field)<<3 | byte(as) // of one byte: no field has a number above 15
-	if q.bad || len(q.rest) == 0 || q.rest[0] != tag {
+	tag := protowire.EncodeTag(field, as)
+	size := 1
+	if tag >= 1<<7 {
+		size = 2 // no field has a number above 2047
+		tag = tag&0x7f | 0x80 | tag>>7<<8
+	}
+	if q.bad || len(q.rest) < size || q.rest[0] != byte(tag) || size == 2 && q.rest[1] != byte(tag>>8) {
 		return false
 	}
-	q.rest = q.rest[1:]
+	q.rest = q.rest[size:]
 	return true
 }
 

@@ -141,6 +141,7 @@ func drawHotFact(t *rapid.T) domain.Fact {
 				DurationMillis: number.Draw(t, "duration"),
 				StatusCode:     small.Draw(t, "status"),
 				Error:          domain.AttemptError(text.Draw(t, "error")),
+				ErrorDetail:    text.Draw(t, "detail"),
 				ResponseBody:   some.Draw(t, "answer"),
 			},
 			State: domain.DeliveryState(rapid.OneOf(rapid.Just(string(domain.StateDelivered)),

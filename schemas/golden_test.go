@@ -336,6 +336,10 @@ var laterFacts = []domain.FactBody{
 	domain.DeliveryMoved{EventID: "evt_1", ToEndpointID: "ep_2", Moves: 3, Number: 1 << 40},
 	domain.DeliveryCancelled{EventID: "evt_1", Reason: domain.CancelDisabled},
 	domain.AttemptMade{EventID: "evt_1", State: domain.StateCancelled},
+	domain.AttemptMade{EventID: "evt_1", State: domain.StateWaiting, Result: domain.AttemptResult{
+		Error:       domain.AttemptTLS,
+		ErrorDetail: "TLS handshake: x509: certificate has expired",
+	}},
 	domain.AttemptMade{EventID: "evt_1", Entry: domain.LogEntry{
 		From:            7,
 		Number:          2,
@@ -610,6 +614,7 @@ func TestAnswersComeBack(t *testing.T) {
 		DurationMillis: 7,
 		StatusCode:     503,
 		Error:          domain.AttemptTimeout,
+		ErrorDetail:    "read the response body: timed out",
 		ResponseBody:   []byte{0xff, 'x'},
 	}
 	for name, answer := range map[string]domain.Answer{

@@ -25,8 +25,8 @@ func TestAskingForWhatDoesNotComeIsRare(t *testing.T) {
 	if n := during([]int32{3}, time.Hour); n > 20 {
 		t.Errorf("in an hour it asks %d times for the same copy", n)
 	}
-	if n := during([]int32{3, 4}, 4*time.Second); n != 1 {
-		t.Errorf("it asks %d times for another copy, within 4 s", n)
+	if n := during([]int32{3, 4}, askEvery); n != 1 {
+		t.Errorf("it asks %d times for another copy, within %v", n, askEvery)
 	}
 	during([]int32{4}, time.Hour)
 	if n := during([]int32{3}, 6*time.Second); n == 0 {

@@ -107,29 +107,3 @@ func Partitions(offsets map[int32]int64) []int32 {
 	sort.Slice(list, func(i, j int) bool { return list[i] < list[j] })
 	return list
 }
-
-// clientLogger returns the Kafka client's logger. It passes on errors only: everything else
-// that matters is returned as an error and logged by the caller.
-func (c Cluster) clientLogger() *slog.Logger {
-	if c.Quiet {
-		return slog.New(slog.DiscardHandler)
-	}
-	return slog.New(levelFloor{Handler: c.Logger.Handler(), floor: slog.LevelError})
-}
-
-type levelFloor struct {
-	slog.Handler
-	floor slog.Level
-}
-
-func (h levelFloor) Enabled(ctx context.Context, l slog.Level) bool {
-	return l >= h.floor && h.Handler.Enabled(ctx, l)
-}
-
-func (h levelFloor) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return levelFloor{Handler: h.Handler.WithAttrs(attrs), floor: h.floor}
-}
-
-func (h levelFloor) WithGroup(name string) slog.Handler {
-	return levelFloor{Handler: h.Handler.WithGroup(name), floor: h.floor}
-}

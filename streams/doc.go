@@ -43,6 +43,7 @@
 //
 //	record.go      records and headers
 //	cluster.go     how a cluster is reached
+//	clientlog.go   which messages of the Kafka client are logged
 //	listening.go   whether a broker answers
 //	topics.go      topics that must exist
 //	deleter.go     deleting records, and how far readers are

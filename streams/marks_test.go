@@ -44,7 +44,9 @@ func (r *rig) transact(how kgo.TransactionEndTry, sizeBytes int, sums ...int) {
 		text := strconv.Itoa(n)
 		value := strings.Repeat("0", max(0, sizeBytes-len(text))) + text
 		record := &kgo.Record{Key: []byte(text), Value: []byte(value)}
-		if err := client.ProduceSync(r.t.Context(), record).FirstErr(); err != nil {
+		err := client.ProduceSync(r.t.Context(), record).FirstErr()
+		stored := streams.AwaitStored(r.t.Context(), client, []*kgo.Record{record})
+		if err := errors.Join(err, stored); err != nil {
 			r.t.Fatal(err)
 		}
 	}

@@ -1,6 +1,7 @@
 package streams_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -26,7 +27,10 @@ func TestReadToNamesATransactionThatHoldsTheEndBack(t *testing.T) {
 	if err := writer.BeginTransaction(); err != nil {
 		t.Fatal(err)
 	}
-	if err := writer.ProduceSync(t.Context(), kgo.StringRecord("1")).FirstErr(); err != nil {
+	record := kgo.StringRecord("1")
+	err = writer.ProduceSync(t.Context(), record).FirstErr()
+	stored := streams.AwaitStored(t.Context(), writer, []*kgo.Record{record})
+	if err := errors.Join(err, stored); err != nil {
 		t.Fatal(err)
 	}
 	ends, err := r.cluster.NewEnds()

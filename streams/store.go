@@ -377,7 +377,11 @@ func read(r pebble.Reader, key []byte) ([]byte, error) {
 	return value, closer.Close()
 }
 
+// scan passes an empty lower bound on as none: Pebble's own checks accept nil only.
 func scan(r pebble.Reader, lower, upper []byte, take func(key, value []byte) (bool, error)) error {
+	if len(lower) == 0 {
+		lower = nil
+	}
 	it, err := r.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
 	if err != nil {
 		return fmt.Errorf("streams: reading state: %w", err)

@@ -12,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"github.com/twmb/franz-go/pkg/kversion"
+	"github.com/twmb/franz-go/plugin/kslog"
 )
 
 // transactionTimeout bounds how long a dead owner's open transaction can hold readers back
@@ -99,6 +100,7 @@ func (t *transactions) open(ctx context.Context, partitioner kgo.Partitioner) er
 			kgo.MaxVersions(positionVersions(t.implied)),
 			kgo.TransactionalID(t.txnID),
 			kgo.TransactionTimeout(transactionTimeout),
+			kgo.WithLogger(kslog.New(t.cluster.transactionLogger())),
 			kgo.RecordPartitioner(partitioner),
 			kgo.ProducerBatchMaxBytes(1<<20),
 			kgo.MaxBufferedRecords(100_000),
@@ -177,10 +179,15 @@ func (t *transactor) commit(
 	return ends, nil
 }
 
-// inOne writes records in one transaction, together with what else belongs to it.
+// inOne writes records in one transaction, together with what else belongs to it. There must
+// be a record: the client commits only transactions in which it has written one, and returns
+// nil for others.
 func (t *transactions) inOne(
 	ctx context.Context, records []*kgo.Record, also func(identity) error,
 ) error {
+	if len(records) == 0 {
+		return errors.New("streams: the client cannot commit a transaction without records")
+	}
 	if err := t.client.BeginTransaction(); err != nil {
 		return fmt.Errorf("streams: beginning a transaction: %w", err)
 	}
@@ -189,6 +196,9 @@ func (t *transactions) inOne(
 		return t.abort(err)
 	}
 	if err := t.produce(ctx, records); err != nil {
+		return t.abort(err)
+	}
+	if err := AwaitStored(ctx, t.client, records); err != nil {
 		return t.abort(err)
 	}
 	if err := also(as); err != nil {
@@ -201,6 +211,28 @@ func (t *transactions) inOne(
 	}
 	if err := t.client.EndTransaction(ctx, kgo.TryCommit); err != nil {
 		return fmt.Errorf("streams: committing a transaction: %w", err)
+	}
+	return nil
+}
+
+// AwaitStored returns when the client has stored the partitions of records that a broker has
+// acknowledged. Only then does EndTransaction see them. The client sends the first records
+// for a topic before it stores the topic's partitions. Without this wait, a quick
+// acknowledgement makes EndTransaction abort, and return nil
+// (docs/decisions/franz-go-aborted-commit.md).
+func AwaitStored(ctx context.Context, client *kgo.Client, records []*kgo.Record) error {
+	for _, k := range records {
+		for {
+			if leader, _, _ := client.PartitionLeader(k.Topic, k.Partition); leader >= 0 {
+				break
+			}
+			select {
+			case <-ctx.Done():
+				return fmt.Errorf("streams: waiting until the client has stored partition %d of %s: %w",
+					k.Partition, k.Topic, context.Cause(ctx))
+			case <-time.After(time.Millisecond):
+			}
+		}
 	}
 	return nil
 }

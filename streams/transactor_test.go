@@ -15,6 +15,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/lumenhook/lumenhook/internal/testkit"
 	"github.com/lumenhook/lumenhook/streams"
 )
 
@@ -96,7 +97,7 @@ func TestStateAheadOfAJournalThatWasCutIsAnError(t *testing.T) {
 	}
 	ahead(t, r.dir)
 	cut(t, fake, "test."+sumsTopic)
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience(t))
 	defer cancel()
 	err := r.task(r.dir, nil).Run(ctx, nil)
 	if err == nil || !strings.Contains(err.Error(), "Restore the topics from a backup") {
@@ -186,7 +187,7 @@ func TestATaskThatIsRestoringStopsAtOnce(t *testing.T) {
 		if err != nil {
 			t.Errorf("the task ended: %v", err)
 		}
-	case <-time.After(10 * time.Second):
+	case <-time.After(testkit.Patience(t)):
 		t.Error("the task restores on although it was stopped")
 	}
 }

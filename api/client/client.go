@@ -34,18 +34,20 @@ type Client struct {
 	http *http.Client
 }
 
-// New makes a client of the service at a base address, such as http://127.0.0.1:8080. If
-// httpClient is nil, it creates one.
+// New makes a client of the service at a base address, such as http://127.0.0.1:8080, which may
+// end with a slash or with /v1. If httpClient is nil, it creates one.
 func New(baseURL, apiKey string, httpClient *http.Client) (*Client, error) {
 	u, err := url.Parse(baseURL)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" ||
+		strings.ContainsAny(baseURL, "?#") {
 		return nil, errors.New("client: the address of the API must be a URL such as " +
 			"http://127.0.0.1:8080")
 	}
 	if httpClient == nil {
 		httpClient = &http.Client{Timeout: defaultTimeout}
 	}
-	return &Client{base: strings.TrimSuffix(baseURL, "/"), key: apiKey, http: httpClient}, nil
+	base := strings.TrimRight(strings.TrimSuffix(strings.TrimRight(baseURL, "/"), "/v1"), "/")
+	return &Client{base: base, key: apiKey, http: httpClient}, nil
 }
 
 // Option modifies one call.

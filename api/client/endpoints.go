@@ -27,8 +27,32 @@ type Endpoint struct {
 	UpdatedAt           time.Time         `json:"updatedAt"`
 	Secret              string            `json:"secret,omitempty"`
 	Warnings            []string          `json:"warnings,omitempty"`
+	// Health is set when an endpoint was read, unless HealthUnavailable is the code of why not.
+	Health            *EndpointHealth `json:"health,omitempty"`
+	HealthUnavailable string          `json:"healthUnavailable,omitempty"`
 
 	ETag string `json:"-"` // of the answer, if it has one
+}
+
+// EndpointHealth is how an endpoint takes what is sent to it. State is down, failing, disabled,
+// healthy or idle, worst first. Times are nil where there is none.
+type EndpointHealth struct {
+	State           string          `json:"state"`
+	LastSuccessAt   *time.Time      `json:"lastSuccessAt"`
+	LastFailureAt   *time.Time      `json:"lastFailureAt"`
+	OldestPendingAt *time.Time      `json:"oldestPendingAt"` // creation of the oldest pending event
+	PendingKnown    bool            `json:"pendingKnown"`    // false: OldestPendingAt could not be read
+	Hour            AttemptCounts   `json:"hour"`
+	Day             AttemptCounts   `json:"day"`
+	Week            AttemptCounts   `json:"week"`
+	Sparkline       []AttemptCounts `json:"sparkline"` // the hours of the day, oldest first
+}
+
+// AttemptCounts counts attempts. SuccessRate is from 0 to 1; nil without attempts.
+type AttemptCounts struct {
+	Attempts    int64    `json:"attempts"`
+	Delivered   int64    `json:"delivered"`
+	SuccessRate *float64 `json:"successRate"`
 }
 
 // EndpointCreate are the fields of a new endpoint; URL must be set.
@@ -43,8 +67,11 @@ type EndpointCreate struct {
 	NoticesTo string `json:"noticesTo,omitempty"`
 }
 
-// EndpointFilter selects endpoints; empty fields do not filter.
-type EndpointFilter struct{ Status string }
+// EndpointFilter selects and sorts endpoints; empty fields do not filter.
+type EndpointFilter struct {
+	Status string
+	Sort   string // created (or empty): newest first; health: worst first
+}
 
 // Replay selects the failed deliveries to queue again: those created at Since or later, and
 // before Until if that is set. The other fields are those of [EventFilter]; empty ones do not
@@ -88,9 +115,10 @@ type TestResult struct {
 // TestAttempt is the result of a test.ping's attempt; StatusCode is nil when no status
 // arrived.
 type TestAttempt struct {
-	StatusCode *int    `json:"statusCode"`
-	DurationMs int64   `json:"durationMs"`
-	Error      *string `json:"error"`
+	StatusCode  *int    `json:"statusCode"`
+	DurationMs  int64   `json:"durationMs"`
+	Error       *string `json:"error"`
+	ErrorDetail *string `json:"errorDetail"` // stage and cause of Error
 }
 
 // CreateEndpoint creates an endpoint. Its secret is returned here only.
@@ -100,11 +128,12 @@ func (c *Client) CreateEndpoint(
 	return ask[Endpoint](ctx, c, post, endpoints, e, o)
 }
 
-// ListEndpoints lists endpoints, newest first.
+// ListEndpoints lists endpoints, newest first unless the filter sorts them.
 func (c *Client) ListEndpoints(
 	ctx context.Context, f EndpointFilter, p Page,
 ) (List[Endpoint], error) {
-	return list[Endpoint](ctx, c, endpoints, p, "status", f.Status)
+	return list[Endpoint](ctx, c, endpoints, p,
+		"status", f.Status, "sort", f.Sort)
 }
 
 // GetEndpoint reads an endpoint.

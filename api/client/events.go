@@ -30,6 +30,10 @@ type Delivery struct {
 	EndpointID    string     `json:"endpointId"`
 	Sequence      *int64     `json:"sequence"` // among the endpoint's events; nil: it has none
 	NextAttemptAt *time.Time `json:"nextAttemptAt"`
+	// In lists: how many attempts were made, and what the last one at this endpoint met.
+	Attempts       int     `json:"attempts,omitempty"`
+	LastStatusCode *int    `json:"lastStatusCode,omitempty"`
+	LastError      *string `json:"lastError,omitempty"`
 }
 
 // Attempt is one attempt of a delivery; StatusCode is nil when no status arrived.
@@ -41,6 +45,7 @@ type Attempt struct {
 	DurationMs   int64     `json:"durationMs"`
 	StatusCode   *int      `json:"statusCode"`
 	Error        *string   `json:"error"`
+	ErrorDetail  *string   `json:"errorDetail"` // stage and cause of Error
 	ResponseBody string    `json:"responseBody"`
 }
 
@@ -196,6 +201,10 @@ type Rates struct {
 	MedianMs   *int64        `json:"medianMs"`
 	P99Ms      *int64        `json:"p99Ms"`
 	Minutes    []RatesMinute `json:"minutes"` // in order, those with attempts
+	// Up to now, whatever minutes were asked for.
+	Hour AttemptCounts `json:"hour"`
+	Day  AttemptCounts `json:"day"`
+	Week AttemptCounts `json:"week"`
 }
 
 // RatesMinute is one minute of [Rates].

@@ -25,10 +25,13 @@ type Fault struct {
 	Detail    string `json:"detail"`
 }
 
-// Error names every fault.
+// Error names every fault; Detail has the text of the only one.
 func (p *Problem) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s (%s, request %s)", p.Detail, p.Code, p.RequestID)
+	if len(p.Errors) == 1 {
+		return b.String()
+	}
 	for _, f := range p.Errors {
 		where := f.Pointer
 		if f.Parameter != "" {

@@ -174,6 +174,7 @@ func (x *Console) routePages(mux *http.ServeMux) {
 	get("/endpoints/{id}/delete", x.askToDeleteEndpoint)
 	get("/endpoints/{id}/rotate", x.askToRotate)
 	get("/endpoints/{id}/replay", x.countReplay)
+	get("/endpoints/{id}/pending", x.countPending)
 	get("/endpoints/{id}/history", x.showEndpointHistory)
 	get("/events", x.listEvents)
 	get("/events/{id}", x.showEvent)
@@ -187,8 +188,18 @@ func (x *Console) routePages(mux *http.ServeMux) {
 	get("/watches/{id}/history", x.showWatchHistory)
 	get("/wallets/{address}", x.showStatement)
 	mux.HandleFunc("GET "+x.at+"/wallets/{address}/statement.csv", x.downloadStatement)
-	mux.Handle("GET "+x.at+"/events/live", x.streaming(x.followEvents))
-	mux.Handle("GET "+x.at+"/events/{id}/live", x.streaming(x.followEvent))
+	for path, read := range map[string]func(*visit) error{
+		"/events/live": x.followEvents, "/events/{id}/live": x.followEvent,
+	} {
+		mux.Handle("GET "+x.at+path, x.streaming(read, 1))
+	}
+	// Health is a sum over many attempts, and changes with each of them.
+	for path, read := range map[string]func(*visit) error{
+		"/live": x.followOverview, "/endpoints/live": x.followEndpoints,
+		"/endpoints/{id}/live": x.followEndpoint,
+	} {
+		mux.Handle("GET "+x.at+path, x.streaming(read, 3))
+	}
 }
 
 func (x *Console) routeForms(mux *http.ServeMux) {
@@ -198,6 +209,7 @@ func (x *Console) routeForms(mux *http.ServeMux) {
 	post("/endpoints/{id}/enable", x.enableEndpoint)
 	post("/endpoints/{id}/disable", x.disableEndpoint)
 	post("/endpoints/{id}/replay", x.replayEndpoint)
+	post("/endpoints/{id}/pending", x.sendPending)
 	post("/events/{id}/resend", x.resendEvent)
 	fill("/endpoints/new", x.createEndpoint)
 	fill("/endpoints/{id}/edit", x.updateEndpoint)

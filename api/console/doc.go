@@ -26,6 +26,7 @@
 //	words.go      times, states and rules in words
 //	plot.go       bars by minute
 //	overview.go   the first page
+//	health.go     how endpoints do, in words and small plots
 //	endpoints.go  endpoints, and what is done with them
 //	events.go     events, likewise
 //	receipt.go    the receipt of an event's attempts, as a file

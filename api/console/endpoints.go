@@ -19,31 +19,22 @@ type endpointRow struct {
 	Since   *moment
 	Created *moment
 	Most    int // failures in a row that disable it
+	healthRow
 }
 
 func (x *Console) endpointRow(e client.Endpoint) endpointRow {
 	row := endpointRow{
-		Endpoint: e,
-		Word:     stateWord{"Active", "delivered"},
-		Since:    x.moment(e.DisabledAt),
-		Created:  x.moment(&e.CreatedAt),
-		Most:     x.DisableAfter,
+		Endpoint:  e,
+		Word:      healthWord(e),
+		Since:     x.moment(e.DisabledAt),
+		Created:   x.moment(&e.CreatedAt),
+		Most:      x.DisableAfter,
+		healthRow: x.healthRow(e.Health),
 	}
-	switch {
-	case e.Status == "disabled":
-		row.Word = stateWord{"Disabled", "failed"}
-		if e.DisabledReason != nil {
-			row.Why = worded(disabledWords, *e.DisabledReason)
-		}
-	case x.isFailing(e):
-		row.Word = stateWord{"Failing", "waiting"}
+	if e.Status == "disabled" && e.DisabledReason != nil {
+		row.Why = worded(disabledWords, *e.DisabledReason)
 	}
 	return row
-}
-
-// isFailing reports whether an endpoint is halfway to being disabled.
-func (x *Console) isFailing(e client.Endpoint) bool {
-	return x.DisableAfter > 0 && e.ConsecutiveFailures >= (x.DisableAfter+1)/2
 }
 
 // listView is a page of a list.
@@ -68,9 +59,7 @@ func (v *visit) nextPage(cursor *string) string {
 func (x *Console) listEndpoints(v *visit) (page, error) {
 	view := listView[endpointRow]{form: v.filters()}
 	shown := func() page { return page{"endpoints", "Endpoints", "endpoints", &view} }
-	found, err := v.api.ListEndpoints(v.r.Context(),
-		client.EndpointFilter{Status: view.Value("status")},
-		client.Page{Limit: listPage, Cursor: view.Value("cursor")})
+	found, err := v.worstEndpoints(listPage)
 	if err != nil {
 		if err := view.refused(err, nil); err != nil {
 			return page{}, err
@@ -78,6 +67,9 @@ func (x *Console) listEndpoints(v *visit) (page, error) {
 		return v.unfiltered(shown())
 	}
 	view.First, view.Next = !view.Values.Has("cursor"), v.nextPage(found.NextCursor)
+	if view.First {
+		view.Live = v.live("/endpoints/live") + "&" + v.r.URL.RawQuery
+	}
 	for _, e := range found.Data {
 		view.Rows = append(view.Rows, x.endpointRow(e))
 	}
@@ -88,12 +80,10 @@ func (x *Console) listEndpoints(v *visit) (page, error) {
 type endpointView struct {
 	endpointRow
 	HeaderNames []string
-	Waiting     string
-	Failed      string
-	Plot        plot
 	Attempts    ratesView
 	Recent      []eventRow
-	History     *troubleView // in place of the counts and events
+	History     *troubleView // in place of the attempts and events
+	Live        string
 }
 
 func (x *Console) showEndpoint(v *visit) (page, error) {
@@ -104,46 +94,25 @@ func (x *Console) showEndpoint(v *visit) (page, error) {
 	view := endpointView{
 		endpointRow: x.endpointRow(e),
 		HeaderNames: append(slices.Sorted(maps.Keys(e.Headers)), e.LostHeaders...),
+		Live:        v.live("/endpoints/" + url.PathEscape(e.ID) + "/live"),
 	}
-	if err := x.countEndpoint(v, &view); err != nil {
+	if err := x.lookBack(v, &view); err != nil {
 		trouble := x.trouble(v.r, err)
 		view.History = &trouble
 	}
 	return page{"endpoint", "Endpoint", "endpoints", view}, nil
 }
 
-// countEndpoint reads what the history has of an endpoint.
-func (x *Console) countEndpoint(v *visit, view *endpointView) error {
-	of := func(state string) client.EventFilter {
-		return client.EventFilter{EndpointID: view.ID, State: state}
-	}
-	queued, wholeQueued, err := v.events(of("QUEUED"), 1)
+// lookBack reads the last events and attempts of an endpoint.
+func (x *Console) lookBack(v *visit, view *endpointView) error {
+	recent, err := v.api.ListEvents(v.r.Context(), client.EventFilter{EndpointID: view.ID},
+		client.Page{Limit: 10})
 	if err != nil {
 		return err
 	}
-	waiting, wholeWaiting, err := v.events(of("WAITING"), 1)
-	if err != nil {
-		return err
+	for _, e := range recent.Data {
+		view.Recent = append(view.Recent, x.eventRow(e))
 	}
-	failed, wholeFailed, err := v.events(of("FAILED"), 1)
-	if err != nil {
-		return err
-	}
-	view.Waiting = countWords(len(queued)+len(waiting), wholeQueued && wholeWaiting)
-	view.Failed = countWords(len(failed), wholeFailed)
-	since := x.Now().Add(-overviewSpan)
-	recent, _, err := v.events(client.EventFilter{EndpointID: view.ID}, 1)
-	if err != nil {
-		return err
-	}
-	view.Plot = newPlot(since, overviewSpan, "Events", eventSeries)
-	for i, e := range recent {
-		view.Plot.add(e.CreatedAt, plotClass(e.Delivery.State), 1)
-		if i < 10 {
-			view.Recent = append(view.Recent, x.eventRow(e))
-		}
-	}
-	view.Plot.draw()
 	view.Attempts, err = x.rates(v, view.ID)
 	return err
 }
@@ -232,4 +201,44 @@ func (x *Console) replayEndpoint(v *visit) (string, error) {
 	_, err = v.api.ReplayEndpoint(v.r.Context(), v.r.PathValue("id"), client.Replay{Since: since},
 		v.once())
 	return v.endpointPath("replayed"), err
+}
+
+// sendPendingMax is how many events one resend takes.
+const sendPendingMax = 1000
+
+// countPending counts the deliveries of an endpoint that wait for a later attempt.
+func (x *Console) countPending(v *visit) (page, error) {
+	e, err := v.api.GetEndpoint(v.r.Context(), v.r.PathValue("id"))
+	if err != nil {
+		return page{}, err
+	}
+	view := struct {
+		client.Endpoint
+		Count string // empty: the key may not resend
+		Some  int    // how many of them are sent at once; 0: all
+		Runs  int    // attempts of a run
+	}{Endpoint: e, Runs: x.Schedule.Attempts()}
+	if v.key.Allows(domain.PermissionOperate) {
+		counted, err := v.api.ResendEvents(v.r.Context(), waitingAt(e.ID, true))
+		if err != nil {
+			return page{}, err
+		}
+		if view.Count = countWords(counted.Matched, !counted.Truncated); counted.Truncated {
+			view.Some = sendPendingMax
+		}
+	}
+	return page{"pending", "Send what is pending", "endpoints", view}, nil
+}
+
+func waitingAt(endpointID string, dryRun bool) client.ResendMany {
+	return client.ResendMany{EndpointID: endpointID, State: "WAITING", DryRun: dryRun}
+}
+
+// sendPending sends now what waits for a later attempt at an endpoint.
+func (x *Console) sendPending(v *visit) (string, error) {
+	sent, err := v.api.ResendEvents(v.r.Context(), waitingAt(v.r.PathValue("id"), false), v.once())
+	if sent.Truncated {
+		return v.endpointPath("sent-some"), err
+	}
+	return v.endpointPath("sent"), err
 }

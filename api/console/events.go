@@ -41,7 +41,7 @@ type eventRow struct {
 	Next    *moment
 	Paid    paid
 	Amount  string // with its asset; empty: nothing was paid
-	at      time.Time
+	Last    string // what the last attempt met
 }
 
 func (x *Console) eventRow(e client.Event) eventRow {
@@ -51,13 +51,24 @@ func (x *Console) eventRow(e client.Event) eventRow {
 		Word:    wordOf(e.Delivery),
 		Created: x.moment(&e.CreatedAt),
 		Next:    x.moment(e.Delivery.NextAttemptAt),
-		at:      e.CreatedAt,
+		Last:    lastWords(e.Delivery),
 	}
 	// Data of another form leaves out what is not understood: the body is shown as it is.
 	if json.Unmarshal(e.Data, &row.Paid) == nil && row.Paid.Payment.ID != "" {
 		row.Amount = row.Paid.Payment.Amount + " " + row.Paid.Payment.Asset.Code
 	}
 	return row
+}
+
+// lastWords says what the last attempt of a delivery in a list met; empty without one.
+func lastWords(d client.Delivery) string {
+	switch {
+	case d.LastError != nil:
+		return worded(attemptWords, *d.LastError)
+	case d.LastStatusCode != nil:
+		return fmt.Sprint("HTTP ", *d.LastStatusCode)
+	}
+	return ""
 }
 
 // eventFields are the filters of the list, as the API names them.
@@ -164,6 +175,7 @@ type eventView struct {
 	Headers  []string       // names of the endpoint's own
 	Curl     string
 	CanAgain bool
+	CanNow   bool   // it waits for a later attempt
 	Live     string // address of the stream that tells of changes
 }
 
@@ -204,6 +216,7 @@ func (x *Console) showEvent(v *visit) (page, error) {
 	}
 	view.CanAgain = e.Delivery.State == "DELIVERED" || e.Delivery.State == "FAILED" ||
 		e.Delivery.State == "CANCELLED"
+	view.CanNow = e.Delivery.State == "WAITING" && !e.Delivery.Held
 	if err := x.addReceiver(v, &view); err != nil {
 		return page{}, err
 	}

@@ -84,8 +84,9 @@ func (v *visit) shown() string {
 }
 
 // streaming makes the handler of a stream of server-sent events, which says that a page is no
-// longer what the API has. What changed it does not say: the page's script loads the page.
-func (x *Console) streaming(read func(*visit) error) http.Handler {
+// longer what the API has. What changed it does not say: the page's script loads the page. It asks
+// once in so many looks.
+func (x *Console) streaming(read func(*visit) error, looks int) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		v := x.visiting(w, r)
 		if v == nil {
@@ -100,18 +101,18 @@ func (x *Console) streaming(read func(*visit) error) http.Handler {
 		w.Header().Set("Content-Type", "text/event-stream")
 		w.Header().Set("X-Accel-Buffering", "no") // a proxy must pass it on at once
 		if v.say("retry: 1000\n\n") == nil {
-			x.follow(v, read)
+			x.follow(v, read, time.Duration(looks)*x.LookEvery)
 		}
 	})
 }
 
 // follow asks the API until the stream ends, and says when its answer is another.
-func (x *Console) follow(v *visit, read func(*visit) error) {
+func (x *Console) follow(v *visit, read func(*visit) error, every time.Duration) {
 	ctx, cancel := context.WithTimeout(v.r.Context(), streamMax)
 	defer cancel()
 	defer context.AfterFunc(x.streams.ending, cancel)()
 	v.r = v.r.WithContext(ctx)
-	ticker := time.NewTicker(x.LookEvery)
+	ticker := time.NewTicker(every)
 	defer ticker.Stop()
 	last := v.r.Header.Get("Last-Event-ID") // of the stream before
 	if last == "" {

@@ -2,7 +2,7 @@ package console
 
 import (
 	"fmt"
-	"slices"
+	"strings"
 	"time"
 
 	"github.com/lumenhook/lumenhook/api/client"
@@ -11,44 +11,38 @@ import (
 const (
 	listPage    = 50
 	longestPage = 250
-	// overviewSpan is what the overview looks back on, and overviewPages how many pages of events
-	// it reads of that at most.
-	overviewSpan  = time.Hour
-	overviewPages = 4
+	// overviewSpan is what the plots look back on.
+	overviewSpan = time.Hour
+	// overviewRows is how many endpoints the overview shows, the worst of them.
+	overviewRows = 10
 )
 
 // overviewView is the state of an account at a glance.
 type overviewView struct {
-	Endpoints  int
-	More       bool // there are more than were read
-	AtRisk     []endpointRow
-	History    *troubleView // in place of what follows
-	Plot       plot
-	Attempts   ratesView
-	Ledger     *ledgerView
-	Parts      []partView // of the service
-	Events     int
-	Partial    *moment // events before it were not counted
-	Rate       string  // of what has ended
-	Pending    string
-	Held       string // of these, which wait for their endpoints to be enabled; empty: none
-	Failed     int
-	Oldest     *eventRow // that waits for an attempt
-	OldestFrom bool      // older ones may wait
+	Endpoints int
+	More      bool   // there are more than were read
+	Verdict   string // how many are down, failing or disabled
+	Bad       bool   // of the verdict
+	Rows      []endpointRow
+	Oldest    *endpointRow // whose oldest pending event is the oldest of all
+	Live      string
+	History   *troubleView // in place of what follows
+	Attempts  ratesView
+	Ledger    *ledgerView
+	Parts     []partView // of the service
 }
 
 func (x *Console) overview(v *visit) (page, error) {
-	endpoints, err := v.api.ListEndpoints(v.r.Context(), client.EndpointFilter{},
-		client.Page{Limit: longestPage})
+	endpoints, err := v.worstEndpoints(longestPage)
 	if err != nil {
 		return page{}, err
 	}
-	view := overviewView{Endpoints: len(endpoints.Data), More: endpoints.NextCursor != nil}
-	for _, e := range endpoints.Data {
-		if e.Status != "active" || x.isFailing(e) {
-			view.AtRisk = append(view.AtRisk, x.endpointRow(e))
-		}
+	view := overviewView{
+		Endpoints: len(endpoints.Data),
+		More:      endpoints.NextCursor != nil,
+		Live:      v.live("/live"),
 	}
+	x.judge(&view, endpoints.Data)
 	// Without the ledgers the overview is as good: /readyz says what is wrong with them.
 	if c, err := v.api.GetCoverage(v.r.Context()); err == nil && c.Cursor != nil {
 		view.Ledger = &ledgerView{c.Cursor.Ledger, x.moment(c.Cursor.ClosedAt)}
@@ -57,39 +51,41 @@ func (x *Console) overview(v *visit) (page, error) {
 	if ready, err := v.api.GetReadiness(v.r.Context()); err == nil {
 		view.Parts = partsOf(ready)
 	}
-	if err := x.lookBack(v, &view); err != nil {
+	if view.Attempts, err = x.rates(v, ""); err != nil {
 		trouble := x.trouble(v.r, err)
 		view.History = &trouble
 	}
 	return page{"overview", "Overview", "overview", view}, nil
 }
 
-// lookBack reads the events of the last hour, newest first, and what waits.
-func (x *Console) lookBack(v *visit, view *overviewView) error {
-	now := x.Now()
-	since := now.Add(-overviewSpan)
-	recent, whole, err := v.events(client.EventFilter{Since: since}, overviewPages)
-	if err != nil {
-		return err
+// judge says how many endpoints are down, and shows the worst of them.
+func (x *Console) judge(view *overviewView, endpoints []client.Endpoint) {
+	states := make(map[string]int)
+	for i, e := range endpoints {
+		row := x.endpointRow(e)
+		if states[row.Word.Word]++; i < overviewRows {
+			view.Rows = append(view.Rows, row)
+		}
+		if at := row.OldestPending; at != nil && e.Status == "active" &&
+			(view.Oldest == nil || at.ISO < view.Oldest.OldestPending.ISO) {
+			view.Oldest = &row
+		}
 	}
-	counts := make(map[string]int)
-	view.Plot = newPlot(since, overviewSpan, "Events", eventSeries)
-	for _, e := range recent {
-		counts[e.Delivery.State]++
-		view.Plot.add(e.CreatedAt, plotClass(e.Delivery.State), 1)
+	var said []string
+	for _, word := range []string{"Down", "Failing", "Disabled"} {
+		if n := states[word]; n > 0 {
+			said = append(said, fmt.Sprint(n, " ", strings.ToLower(word)))
+		}
 	}
-	view.Plot.draw()
-	view.Events, view.Failed = len(recent), counts["FAILED"]
-	if !whole && len(recent) > 0 {
-		view.Partial = x.moment(&recent[len(recent)-1].CreatedAt)
+	view.Bad = len(said) > 0 || states["Unknown"] > 0
+	switch {
+	case states["Unknown"] > 0:
+		view.Verdict = "Whether endpoints are down is not known: the history cannot be read now."
+	case view.Bad:
+		view.Verdict = fmt.Sprintf("Of %d endpoints: %s.", len(endpoints), strings.Join(said, ", "))
+	case len(endpoints) > 0:
+		view.Verdict = "No endpoint is down."
 	}
-	if ended := counts["DELIVERED"] + counts["FAILED"]; ended > 0 {
-		view.Rate = fmt.Sprintf("%.1f%%", 100*float64(counts["DELIVERED"])/float64(ended))
-	}
-	if view.Attempts, err = x.rates(v, ""); err != nil {
-		return err
-	}
-	return x.lookAtPending(v, view)
 }
 
 // partView says whether a part of the service works, and how far it is behind.
@@ -120,15 +116,16 @@ type ledgerView struct {
 	Closed *moment
 }
 
-// ratesView are the attempts of the last hour.
+// ratesView are attempts: how many of the last hour, day and week delivered, and those of the last
+// hour by the minute.
 type ratesView struct {
 	Plot        plot
-	All         int64
-	Rate        string // of them delivered
-	Median, P99 string // how long they took
+	All         int64 // of the last hour
+	Rates       []rateView
+	Median, P99 string // how long those of the last hour took
 }
 
-// rates reads how the attempts of the last hour went, of one endpoint or of all.
+// rates reads how attempts went, of one endpoint or of all.
 func (x *Console) rates(v *visit, endpointID string) (view ratesView, err error) {
 	r, err := v.api.GetRates(v.r.Context(), endpointID, int(overviewSpan/time.Minute))
 	if err != nil {
@@ -141,9 +138,7 @@ func (x *Console) rates(v *visit, endpointID string) (view ratesView, err error)
 		view.Plot.add(m.Minute, "pending", int(m.Unanswered))
 	}
 	view.Plot.draw()
-	if view.All = r.Delivered + r.Refused + r.Unanswered; view.All > 0 {
-		view.Rate = fmt.Sprintf("%.1f%%", 100*float64(r.Delivered)/float64(view.All))
-	}
+	view.All, view.Rates = r.Delivered+r.Refused+r.Unanswered, ratesOf(r.Hour, r.Day, r.Week)
 	view.Median, view.P99 = tookWords(r.MedianMs), tookWords(r.P99Ms)
 	return view, nil
 }
@@ -157,53 +152,6 @@ func tookWords(millis *int64) string {
 		return fmt.Sprintf("%d ms", *millis)
 	}
 	return fmt.Sprintf("%.1f s", float64(*millis)/1000)
-}
-
-// lookAtPending counts what waits, and finds the oldest of it that waits for nobody to enable its
-// endpoint.
-func (x *Console) lookAtPending(v *visit, view *overviewView) error {
-	pending, held, all := 0, 0, true
-	for _, state := range []string{"QUEUED", "WAITING"} {
-		found, whole, err := v.events(client.EventFilter{State: state}, 1)
-		if err != nil {
-			return err
-		}
-		pending += len(found)
-		all = all && whole
-		goesOn := slices.DeleteFunc(found, func(e client.Event) bool { return e.Delivery.Held })
-		held += len(found) - len(goesOn)
-		if n := len(goesOn); n > 0 {
-			last := goesOn[n-1]
-			if view.Oldest == nil || last.CreatedAt.Before(view.Oldest.at) {
-				row := x.eventRow(last)
-				view.Oldest, view.OldestFrom = &row, !whole
-			}
-		}
-	}
-	view.Pending = countWords(pending, all)
-	if held > 0 {
-		view.Held = countWords(held, all)
-	}
-	return nil
-}
-
-// events reads pages of events; whole is false if there are more.
-func (v *visit) events(
-	f client.EventFilter, pages int,
-) (found []client.Event, whole bool, err error) {
-	p := client.Page{Limit: longestPage}
-	for range pages {
-		one, err := v.api.ListEvents(v.r.Context(), f, p)
-		if err != nil {
-			return nil, false, err
-		}
-		found = append(found, one.Data...)
-		if one.NextCursor == nil {
-			return found, true, nil
-		}
-		p.Cursor = *one.NextCursor
-	}
-	return found, false, nil
 }
 
 // countWords is a number, or says that it is a lower bound.

@@ -247,15 +247,17 @@ func (v *visit) answer(p page, err error) {
 
 // notices are what a page says after something was done.
 var notices = map[string]string{
-	"tested":   "A test was sent. What came back is below.",
-	"enabled":  "The endpoint is enabled. What waited is sent now.",
-	"disabled": "The endpoint is disabled. Its deliveries wait until it is enabled.",
-	"resent":   "The event is queued again.",
-	"changed":  "It was changed.",
-	"deleted":  "It was deleted.",
-	"watched":  "The watch was made. It sees payments from the next ledger on.",
-	"backfill": "The backfill was asked for. How far it is stands below.",
-	"replayed": "What failed is queued again, up to the most that one replay takes.",
+	"tested":    "A test was sent. What came back is below.",
+	"enabled":   "The endpoint is enabled. What waited is sent now.",
+	"disabled":  "The endpoint is disabled. Its deliveries wait until it is enabled.",
+	"resent":    "The event is queued again.",
+	"changed":   "It was changed.",
+	"deleted":   "It was deleted.",
+	"watched":   "The watch was made. It sees payments from the next ledger on.",
+	"backfill":  "The backfill was asked for. How far it is stands below.",
+	"sent":      "What was pending is sent now.",
+	"sent-some": "The first of what was pending is sent now. Send the rest when these have ended.",
+	"replayed":  "What failed is queued again, up to the most that one replay takes.",
 }
 
 // who names the key of a session or, of the portal, until when it lasts.

@@ -32,16 +32,10 @@ type plot struct {
 // series is one outcome: the class of its colour, and the word for people.
 type series struct{ Class, Word string }
 
-// What is counted by what, from the bottom up.
-var (
-	eventSeries = []series{
-		{"delivered", "Delivered"}, {"pending", "On its way"}, {"failed", "Failed"},
-		{"cancelled", "Cancelled"},
-	}
-	attemptSeries = []series{
-		{"delivered", "Delivered"}, {"failed", "Refused"}, {"pending", "No answer"},
-	}
-)
+// attemptSeries are what attempts came to, from the bottom up.
+var attemptSeries = []series{
+	{"delivered", "Delivered"}, {"failed", "Refused"}, {"pending", "No answer"},
+}
 
 // bar is one rectangle.
 type bar struct {
@@ -73,18 +67,6 @@ func (p *plot) add(at time.Time, class string, n int) {
 		p.counts[i] = make(map[string]int)
 	}
 	p.counts[i][class] += n
-}
-
-func plotClass(state string) string {
-	switch state {
-	case "DELIVERED":
-		return "delivered"
-	case "FAILED":
-		return "failed"
-	case "CANCELLED":
-		return "cancelled"
-	}
-	return "pending"
 }
 
 // draw makes the bars of the counts: the tallest is as high as the plot.

@@ -32,20 +32,27 @@ func ExampleObject() {
 	// /rate OUT_OF_RANGE must be a whole number from 1 to 100
 }
 
-// Fields that a merge patch does not name stay nil; null restores a field's default.
+// Fields that a merge patch does not name stay nil; null restores a field's default. A read-only
+// field of the object may be sent back unchanged.
 func ExamplePatch() {
 	var name, label, note *string
 	text := func(v decode.Value) string {
 		s, _ := v.Text(20)
 		return s
 	}
-	faults := decode.Patch([]byte(`{"name":"shop","label":null}`),
+	shown := decode.Shown{Object: map[string]any{"id": "7", "name": "old", "state": "ok"}}
+	faults := decode.Patch([]byte(`{"id":"7","name":"shop","label":null}`), shown,
 		decode.IntoNew("name", &name, text),
 		decode.IntoNew("label", &label, text),
 		decode.IntoNew("note", &note, text))
 	fmt.Printf("%v %q %q %v\n", faults.Err(), *name, *label, note)
+	fmt.Println(decode.Patch([]byte(`{"state":"ok"}`), shown).Err())
+	refused := problem.Of(decode.Patch([]byte(`{"state":"bad"}`), shown).Err())
+	fmt.Println(refused.Errors[0].Pointer, refused.Errors[0].Code)
 	// Output:
 	// <nil> "shop" "" <nil>
+	// <nil>
+	// /state CANNOT_CHANGE
 }
 
 // A body that is no JSON is refused as a whole, with the position of the error.

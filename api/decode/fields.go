@@ -1,6 +1,14 @@
 package decode
 
-import "github.com/lumenhook/lumenhook/api/problem"
+import (
+	"reflect"
+	"slices"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/lumenhook/lumenhook/api/problem"
+)
 
 // Field is one field that a body may have, and how it is decoded. An absent value is
 // decoded too.
@@ -25,30 +33,62 @@ func IntoNew[T any](name string, to **T, read func(Value) T) Field {
 
 // Object decodes all fields of a body, in the order of the list.
 func Object(body []byte, fields ...Field) *problem.Faults {
-	return fieldsOf(body, fields, func(Value, string) bool { return true })
+	root, faults := readRoot(body)
+	root.read(fields, func(Value, string) bool { return true })
+	return faults
+}
+
+// Shown is an object as the API shows it. A patch may send its read-only fields back unchanged,
+// which are those that the patch cannot change.
+type Shown struct {
+	Object   any      // is compared as JSON
+	Changing []string // fields that change by themselves, which are not compared
+	Repeated bool     // the patch may have changed the object already: nothing is compared
 }
 
 // Patch decodes the fields that a body names: a JSON merge patch (RFC 7396), in which null
 // restores a field's default.
-func Patch(body []byte, fields ...Field) *problem.Faults {
-	return fieldsOf(body, fields, Value.names)
+func Patch(body []byte, shown Shown, fields ...Field) *problem.Faults {
+	root, faults := readRoot(body)
+	have, sent := membersOf(shown.Object), membersOf(jsontext.Value(body))
+	root.node.members = slices.DeleteFunc(root.node.members, func(m member) bool {
+		value, known := have[m.name]
+		changing := slices.Contains(shown.Changing, m.name)
+		if !known && !changing ||
+			slices.ContainsFunc(fields, func(f Field) bool { return f.Name == m.name }) {
+			return false
+		}
+		if !changing && !shown.Repeated && !reflect.DeepEqual(value, sent[m.name]) {
+			root.Member(m.name).Fault(problem.FaultCannotChange,
+				"is read-only and has another value now: leave it out, or read the object again")
+		}
+		return true
+	})
+	root.read(fields, Value.names)
+	return faults
 }
 
-func fieldsOf(body []byte, fields []Field, wanted func(Value, string) bool) *problem.Faults {
-	root, faults := readRoot(body)
+// membersOf returns the members of what is an object in JSON, nil of anything else.
+func membersOf(v any) (members map[string]any) {
+	if text, err := json.Marshal(v); err == nil {
+		_ = json.Unmarshal(text, &members) // the body was parsed before, and its faults are known
+	}
+	return members
+}
+
+func (v Value) read(fields []Field, wanted func(Value, string) bool) {
 	names := make([]string, len(fields))
 	for i, f := range fields {
 		names[i] = f.Name
 	}
-	if !root.Only(names...) {
-		return faults
+	if !v.Only(names...) {
+		return
 	}
 	for _, f := range fields {
-		if wanted(root, f.Name) {
-			f.Read(root.Member(f.Name))
+		if wanted(v, f.Name) {
+			f.Read(v.Member(f.Name))
 		}
 	}
-	return faults
 }
 
 // NoFields refuses an object with any field.

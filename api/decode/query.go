@@ -30,7 +30,7 @@ func NewQuery(u *url.URL, names ...string) *Query {
 	values, err := url.ParseQuery(u.RawQuery)
 	if err != nil || len(u.RawQuery) > maxQueryBytes {
 		q.Fault("", problem.FaultSyntax,
-			fmt.Sprintf("the query is not well-formed, or has more than %d bytes", maxQueryBytes))
+			fmt.Sprintf("is not well-formed, or has more than %d bytes", maxQueryBytes))
 		return q
 	}
 	return QueryOf(values, names...)
@@ -114,24 +114,20 @@ func (q *Query) Time(name string) int64 {
 
 // Count returns an optional number from 1 on.
 func (q *Query) Count(name string, byDefault, most int) int {
-	if !q.values.Has(name) {
-		return byDefault
-	}
-	n, err := strconv.ParseUint(q.values.Get(name), 10, 16)
-	if err != nil || n < 1 || n > uint64(most) {
-		q.Fault(name, problem.FaultOutOfRange, fmt.Sprintf("must be a number from 1 to %d", most))
-	}
-	return int(n)
+	return int(q.number(name, uint64(byDefault), 1, uint64(most)))
 }
 
 // Number returns an optional number from 0 on; without it, 0.
-func (q *Query) Number(name string, most uint64) uint64 {
+func (q *Query) Number(name string, most uint64) uint64 { return q.number(name, 0, 0, most) }
+
+func (q *Query) number(name string, byDefault, least, most uint64) uint64 {
 	if !q.values.Has(name) {
-		return 0
+		return byDefault
 	}
 	n, err := strconv.ParseUint(q.values.Get(name), 10, 64)
-	if err != nil || n > most {
-		q.Fault(name, problem.FaultOutOfRange, fmt.Sprintf("must be a number from 0 to %d", most))
+	if err != nil || n < least || n > most {
+		q.Fault(name, problem.FaultOutOfRange,
+			fmt.Sprintf("must be a number from %d to %d", least, most))
 	}
 	return n
 }

@@ -1,7 +1,9 @@
 package problem
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -67,14 +69,7 @@ func (f *Faults) Err() error {
 	if f.count == 0 {
 		return nil
 	}
-	detail := "The body has 1 fault; errors names it."
-	if f.count > 1 {
-		detail = fmt.Sprintf("The body has %d faults; errors names each.", f.count)
-	}
-	if f.count > len(f.list) {
-		detail = fmt.Sprintf("The body has %d faults; errors names the first %d.", f.count, len(f.list))
-	}
-	return f.problem(CodeValidationFailed, detail)
+	return f.problem(CodeValidationFailed, "body")
 }
 
 // QueryErr is Err for the faults of a query.
@@ -82,15 +77,23 @@ func (f *Faults) QueryErr() error {
 	if f.count == 0 {
 		return nil
 	}
-	return f.problem(CodeInvalidParameter, "Parameters of the query are not valid; errors names each.")
+	return f.problem(CodeInvalidParameter, "query")
 }
 
-func (f *Faults) problem(code, detail string) *Problem {
-	for _, fault := range f.list {
-		if fault.Code == CodeSecretKeyRefused ||
-			fault.Code == CodeSSRFBlocked && code != CodeSecretKeyRefused {
-			code = fault.Code
+// problem has the text of the first fault, or of one that is a refusal for security, whose code it
+// then has too. Whole is what is faulty where a fault has no place.
+func (f *Faults) problem(code, whole string) *Problem {
+	first := f.list[0]
+	for _, refusal := range []string{CodeSSRFBlocked, CodeSecretKeyRefused} {
+		i := slices.IndexFunc(f.list, func(fault Fault) bool { return fault.Code == refusal })
+		if i >= 0 {
+			code, first = refusal, f.list[i]
 		}
+	}
+	place := cmp.Or(first.Parameter, strings.TrimPrefix(first.Pointer, "/"), whole)
+	detail := place + ": " + strings.TrimPrefix(first.Detail, place+" ") + "."
+	if f.count > 1 {
+		detail += fmt.Sprintf(" And %d more: see errors.", f.count-1)
 	}
 	p := New(code, detail)
 	p.Errors = f.list

@@ -168,7 +168,7 @@ func TestTheAPIFromEndToEnd(t *testing.T) {
 	s.racing(c, h.url)
 
 	if out, err := s.tryCLI("endpoints", "list"); err != nil || !strings.Contains(out, e.ID) ||
-		!strings.Contains(out, "STATUS") {
+		!strings.Contains(out, "HEALTH") {
 		t.Errorf("%v %s", err, out)
 	}
 	// Without a data folder, by address and key; without either, a clear error.

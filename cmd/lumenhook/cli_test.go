@@ -104,7 +104,10 @@ func TestTheCommandLineBesideAService(t *testing.T) {
 	}
 	s.refused("--api-key must be given with --api-url http://127.0.0.1:1", "endpoints", "list",
 		"--api-url", "http://127.0.0.1:1")
-	s.must("endpoints", "list", "--api-url", s.file.APIURL)
+	for _, end := range []string{"", "/", "/v1", "/v1/"} {
+		s.must("endpoints", "list", "--api-url", s.file.APIURL+end)
+		s.must("coverage", "--api-url", s.file.APIURL+end, "--api-key", s.file.APIKey)
+	}
 	for _, asked := range []string{"plan", "check", "create"} {
 		if said := s.must("topics", asked); !strings.Contains(said,
 			"as `lumenhook run` promises: one copy") {

@@ -122,9 +122,7 @@ func TestFaultsOfClickHouseFlags(t *testing.T) {
 	}{
 		{[]string{"--clickhouse-user=shop"}, "need --clickhouse-dsn"},
 		{[]string{"--clickhouse-tls"}, "need --clickhouse-dsn"},
-		{[]string{"--clickhouse-cluster=shop"}, "need --clickhouse-dsn"},
-		{[]string{dsn, "--clickhouse-cluster=shop'"}, "--clickhouse-cluster: the cluster"},
-		{[]string{dsn + "?cluster=shop", "--clickhouse-cluster=shop"}, "that another flag says too"},
+		{[]string{"--clickhouse-user=shop"}, "need --clickhouse-dsn"},
 		{[]string{dsn, "--clickhouse-password-file=" + empty}, "holds no password"},
 		{
 			[]string{dsn, "--clickhouse-password=hidden", "--clickhouse-password-file=" + empty},

@@ -29,13 +29,48 @@ var apiClients = []kit{
 		lock:  "requirements.txt",
 		fetch: pipInstall,
 		prepare: [][]string{{
-			"python3", "-m", "openapi_python_client", "generate", "--meta", "setup",
+			"python3", "-m", "openapi_python_client", "generate", "--fail-on-warning", "--meta", "setup",
 			"--path", "../../../schemas/openapi.yaml", "--config", "config.yaml",
 			"--output-path", "build/lumenhook-client", "--overwrite",
 		}},
 		env:  []string{"PYTHONPATH=build/deps:build/lumenhook-client"},
 		apps: []kitApp{{"Python", []string{"python3", "example.py"}}},
 	},
+}
+
+// readEvents prints the type of each event of a list, and of its data, as the client of Python
+// reads them.
+const readEvents = `
+import json, sys
+from lumenhook_client.models import Event
+for file in sys.argv[1:]:
+    for event in json.load(open(file)):
+        read = Event.from_dict(event)
+        print(read.type_.value, type(read.data).__name__)
+        assert read.to_dict() == event, event["id"]
+`
+
+// TestTheGeneratedClientReadsEveryEvent, with each field and by the class of its data.
+func TestTheGeneratedClientReadsEveryEvent(t *testing.T) {
+	python := apiClients[1]
+	if err := python.install(); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("python3", "-c", readEvents, "../../../schemas/vectors/events.json",
+		"../../../schemas/vectors/notices.json")
+	cmd.Dir, cmd.Env = python.dir, append(os.Environ(), python.env...)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for _, want := range []string{
+		"payment.received PaymentData", "payment.rejected PaymentData", "test.ping TestData",
+		"endpoint.failing FailingData", "endpoint.disabled DisabledData",
+	} {
+		if !strings.Contains(string(out), want+"\n") {
+			t.Errorf("it reads no %s:\n%s", want, out)
+		}
+	}
 }
 
 var exampleSays = regexp.MustCompile(`^endpoint (ep_\w+) .* 58 long

@@ -15,10 +15,9 @@ func newCoverage() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "coverage",
 		Short: "Show which ledgers were read and verified, and whether there is a gap",
-		Long: `Shows the ranges of ledgers that this deployment has followed, and whether each was
-held against its hashes. Following goes on where it ended, so that there is one range,
-and another where its source gave nothing to verify (Horizon). Between two ranges
-ledgers may be missing: then the command ends with 3.`,
+		Long: `Shows the ranges of ledgers that this deployment has followed, and whether each ledger
+was verified against its hashes. Following continues where it stopped, so there is one
+range. If ledgers may be missing between two ranges, the command ends with 3.`,
 		Example: `  # Was every ledger read, without a gap?
   lumenhook coverage
 

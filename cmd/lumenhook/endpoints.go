@@ -155,17 +155,29 @@ func newEndpointsUpdate(a *apiFlags) *cobra.Command {
 func newEndpointsList(a *apiFlags) *cobra.Command {
 	var p cli.PageFlags
 	var f client.EndpointFilter
-	c := asking(a, "list", "List endpoints, newest first", cli.NoArguments,
+	c := asking(a, "list", "List endpoints and how they do, worst first", cli.NoArguments,
 		func(ctx context.Context, c *client.Client, _ []string) (client.List[client.Endpoint], error) {
 			return c.ListEndpoints(ctx, f, p.Page)
 		}, apicli.ShowEndpoints)
-	c.Example = `  # All of them, with their failures in a row
+	c.Long = `Lists endpoints, those first that do worst:
+
+  down      the last attempt failed, and none has delivered for 5 minutes or more
+  failing   fewer than 9 in 10 attempts of the last hour delivered
+  disabled  nothing is sent
+  healthy   all others
+  idle      there was no attempt in the last 7 days
+  unknown   the history cannot be read now
+
+A success is the share of attempts that delivered. LAST 24H has a bar for each hour: the higher, the
+more of its attempts delivered; a dot is an hour without attempts.`
+	c.Example = `  # Which are down?
   lumenhook endpoints list
 
   # Those to which nothing is sent
   lumenhook endpoints list --status disabled`
 	p.Register(c)
 	c.Flags().StringVar(&f.Status, "status", "", "active or disabled")
+	c.Flags().StringVar(&f.Sort, "sort", "health", "health: worst first; created: newest first")
 	return c
 }
 

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"net/http/httptest"
 	"testing"
 
 	"github.com/lumenhook/lumenhook/api/client"
@@ -23,7 +24,13 @@ func TestATestThatTheReceiverDoesNotTakeFails(t *testing.T) {
 	s.tests(e.ID, cli.ExitFailure, 401, "the receiver did not take the test: HTTP 401: ")
 	s.tests(e.ID, cli.ExitFailure, 401, "This test is tried again, as every event is")
 	s.tests(nobody.ID, cli.ExitFailure, 0, "the receiver did not take the test: no answer, "+
-		"CONN_REFUSED (the connection could not be made, or was dropped): ")
+		"CONN_REFUSED (connect: connection refused): ")
+	stranger := httptest.NewTLSServer(nil)
+	defer stranger.Close()
+	var untrusted client.Endpoint
+	s.cli(&untrusted, "endpoints", "create", "--url", stranger.URL)
+	s.tests(untrusted.ID, cli.ExitFailure, 0, "no answer, TLS (TLS handshake: tls: failed to verify "+
+		"certificate: x509: certificate signed by unknown authority (self-signed)): ")
 	h.trust(e.Secret)
 	s.tests(e.ID, 0, 200, "")
 	s.interrupt()

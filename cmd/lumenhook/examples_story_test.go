@@ -82,6 +82,7 @@ func aLaterDay() []scene {
 		{command: "topics check", only: "this machine"},
 		{command: "topics plan", only: "this machine"},
 		{command: "ledger check", only: "upgrade"},
+		{command: "ledger reset", code: cli.ExitFailure}, // the network was not reset
 		{command: "endpoints rotate-secret"},
 		{command: "endpoints disable"},
 		{command: "endpoints replay"},
@@ -197,7 +198,6 @@ func (s *stage) meet() {
 	s.names["acc_…"] = s.file.AccountID
 	s.names["https://hooks.example"] = s.file.APIURL
 	s.names["https://rpc.example"] = s.file.Stellar.RPCURL
-	s.names["https://horizon.example"] = s.file.Stellar.RPCURL // which answers as a Horizon, too
 	config := fmt.Sprintf(`roles: [api, engine]
 kafka-brokers: [%q]
 clickhouse-dsn: %q

@@ -56,8 +56,8 @@ var (
 	badTable = []string{`--table "x": must be one of payments,`, "--table", "x"}
 	badDSN   = []string{"--clickhouse-dsn: must be like", "--clickhouse-dsn", "x"}
 	badShop  = []string{
-		`--clickhouse-cluster: the cluster "a b" must be`, "--clickhouse-dsn",
-		"clickhouse://x:9000/x", "--clickhouse-cluster", "a b",
+		"--clickhouse-password and --clickhouse-password-file: give one of them", "--clickhouse-dsn",
+		"clickhouse://x:9000/x", "--clickhouse-password", "a", "--clickhouse-password-file", "b",
 	}
 	badCursor = []string{"--cursor: ", "--cursor", "x"}
 	badFrom   = []string{`--from "x": must be start, end,`, "--from", "x"}
@@ -186,21 +186,19 @@ var commandFaults = map[string]faultsOf{
 			{"--asset: must be XLM, a code and its issuer", "--asset", "x"},
 			{"--csv: is another form than --json", "--csv", "--json"},
 		},
-		refused: "Your account watches no wallet with this address",
+		refused: "Your account has no active watch of this wallet",
 	},
 	"reconcile": {
 		asks: theAPI,
 		args: []string{"--wallet", aWallet},
 		faults: [][]string{
 			{"--wallet: must be an account's address: 56 characters", "--wallet", "GXXX"},
-			{`--ledger-source "lake": must be rpc or horizon`, "--ledger-source", "lake"},
-			{"--stellar-rpc-url and --horizon-url: must be like", "--horizon-url", "x"},
-			{`--horizon-url "": name a Horizon server`, "--ledger-source", "horizon"},
+			{"--stellar-rpc-url: must be like", "--stellar-rpc-url", "x"},
 			{`--network "pubnet": the service follows another`, "--network", "pubnet"},
 			{"--timeout 0s: must be from 1s to 10m0s", "--timeout", "0s"},
 			{"--asset: must be XLM, a code and its issuer", "--asset", "x"},
 		},
-		refused: "Your account watches no wallet with this address",
+		refused: "Your account has no active watch of this wallet",
 	},
 	"events list": {asks: theAPI, faults: [][]string{
 		badLimit, badSince, badState, badCursor, {"--tx: must be a transaction's hash", "--tx", "x"},
@@ -363,10 +361,15 @@ var commandFaults = map[string]faultsOf{
 	"ledger check": {asks: theBrokers, args: []string{"--from", "5", "--to", "6",
 		"--stellar-rpc-url", "http://127.0.0.1:1"}, faults: [][]string{
 		{"--from 5 --to 4: must be the sequences", "--to", "4"},
-		{`--ledger-source "x": must be rpc, horizon or lake`, "--ledger-source", "x"},
+		{`--ledger-source "x": must be rpc or lake`, "--ledger-source", "x"},
 		{`--trusted-ledger "5": must be a ledger's sequence and the 64 hex`, "--trusted-ledger", "5"},
 		{"where --start begins, does not follow it", "--start", "9", "--trusted-ledger",
 			"7:" + strings.Repeat("ab", 32)}}},
+	"ledger reset": {asks: theBrokers, args: []string{"--stellar-rpc-url", "http://127.0.0.1:1"},
+		faults: [][]string{
+			{`--ledger-source "x": must be rpc, horizon or lake`, "--ledger-source", "x"},
+			{`--trusted-ledger "5": must be a ledger's sequence and the 64 hex`, "--trusted-ledger", "5"},
+		}},
 	"ledger sources": {asks: aFolder, faults: [][]string{
 		{`--metrics-listen "x": must be host:port`, "--metrics-listen", "x"},
 		{"--timeout 1h0m0s: must be from", "--timeout", "1h"}}},
@@ -404,10 +407,10 @@ var commandFaults = map[string]faultsOf{
 		faults: [][]string{{`--listen "x": must be host:port`, "--listen", "x"}}},
 	"run": {faults: [][]string{badDSN, {`--log-level "x"`, "--log-level", "x"},
 		{`--data-dir "": must name a folder`, "--data-dir", ""},
-		{`--network "mainnet": is the passphrase of no network; did you mean pubnet?`, "--network",
-			"mainnet", "--no-demo"},
-		{"--balance-moves: a Horizon does not tell of balances", "--balance-moves", "--no-demo",
-			"--network", "testnet", "--ledger-source", "horizon"}}},
+		{`--network: unknown network "mainnet" (known: pubnet, testnet, devnet; or give the passphrase ` +
+			"of another); did you mean pubnet?\nSee", "--network", "mainnet"},
+		{`--ledger-source "horizon": must be rpc or lake`, "--no-demo", "--network", "testnet",
+			"--ledger-source", "horizon"}}},
 	"serve": {args: []string{"--roles", "mailer"}, faults: [][]string{badDSN,
 		{`"x" is no role: the roles are`, "--roles", "x"}}},
 	"config check": {args: []string{"--roles", "mailer"}, faults: [][]string{badDSN,

@@ -138,3 +138,63 @@ func TestAHistoryThatWasLostMarksEachAnswerUntilItIsBack(t *testing.T) {
 		}
 	}
 }
+
+// TestATornHistoryIsNoticedAndRebuilt: a third of ClickHouse's files is cut, as a power failure
+// does. No list is short, and the history is whole again without a command.
+func TestATornHistoryIsNoticedAndRebuilt(t *testing.T) {
+	t.Parallel()
+	const events = 12
+	s := &testService{t: t, dir: t.TempDir()}
+	flags := []string{"--no-demo", "--egress-ports", "1024-65535", "--ledger-interval", "100ms"}
+	s.start(flags...)
+	h := startHooks(t, s.dir)
+	wallet := s.watchedWallet(h)
+	for n := range events {
+		s.devnet(nil, "pay", "--to", wallet, "--amount", "1")
+		s.eventually("an event that is delivered", func() bool { return s.delivered(n + 1) })
+	}
+	list := func() (n int, err error) {
+		page, err := s.client(s.file.APIKey).ListEvents(t.Context(), client.EventFilter{}, client.Page{})
+		var refused *client.Problem
+		switch {
+		case err == nil:
+			return len(page.Data), nil
+		case errors.As(err, &refused) && refused.Code == "HISTORY_BEHIND":
+			return 0, err
+		}
+		t.Fatal(err)
+		return 0, err
+	}
+	s.interrupt()
+	files, err := filepath.Glob(filepath.Join(s.dir, "clickhouse", "data", "store", "*", "*", "*",
+		"data.bin"))
+	if err != nil || len(files) < 3 {
+		t.Fatalf("%d parts, %v", len(files), err)
+	}
+	for i, file := range files {
+		if i%3 == 0 {
+			if err := os.Truncate(file, 7); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	s.start(flags...)
+	s.eventually("the damage is named", func() bool {
+		if n, err := list(); err == nil && n != events {
+			t.Fatalf("%d of %d events are listed", n, events)
+		}
+		return strings.Contains(s.output.String(), "the history lost rows on disk")
+	})
+	s.eventually("the history is whole again", func() bool {
+		n, err := list()
+		if err == nil && n != events {
+			t.Fatalf("%d of %d events are listed", n, events)
+		}
+		return err == nil && s.call("GET", "/readyz", nil, nil) == http.StatusOK
+	})
+	s.must("verify-projection", "--all")
+	if code, report, _ := examined(t, "--data-dir", s.dir, "--only", "clickhouse"); code != 0 {
+		t.Errorf("doctor finds, after all:\n%s", report)
+	}
+	s.interrupt()
+}

@@ -16,8 +16,8 @@ func newLedger() *cobra.Command {
 		Use:   "ledger",
 		Short: "Read ledgers of the Stellar network, and what is paid in them",
 	}
-	c.AddCommand(newLedgerSources(), newLedgerPayments(), newLedgerCheck())
-	c.Example = examplesOf(c, "sources", "payments", "check")
+	c.AddCommand(newLedgerSources(), newLedgerPayments(), newLedgerCheck(), newLedgerReset())
+	c.Example = examplesOf(c, "sources", "payments", "check", "reset")
 	return c
 }
 

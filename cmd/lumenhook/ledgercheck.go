@@ -12,6 +12,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/connect"
 	"github.com/lumenhook/lumenhook/internal/ledgerflags"
 	"github.com/lumenhook/lumenhook/internal/ledgerread"
+	"github.com/lumenhook/lumenhook/streams/follower"
 )
 
 // ledgerCheck is `lumenhook ledger check`.
@@ -62,6 +63,9 @@ func (k *ledgerCheck) run(ctx context.Context, out io.Writer) error {
 		return cli.Usage(fmt.Errorf("--from %d --to %d: must be the sequences of ledgers, "+
 			"the first not above the last", k.from, k.to))
 	}
+	if err := k.source.CheckNetwork(); err != nil {
+		return cli.Usage(err)
+	}
 	quiet := slog.New(slog.DiscardHandler)
 	cluster, err := k.service.Cluster(quiet)
 	if err != nil {
@@ -78,7 +82,7 @@ func (k *ledgerCheck) run(ctx context.Context, out io.Writer) error {
 		From:    k.from,
 		To:      k.to,
 		Cluster: cluster,
-		Source:  source,
+		Source:  follower.OfChain(source, k.from),
 		Out:     out,
 	}.Run(ctx)
 	if err == nil && differences > 0 {

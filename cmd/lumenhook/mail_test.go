@@ -18,6 +18,7 @@ import (
 	"github.com/emersion/go-smtp"
 
 	"github.com/lumenhook/lumenhook/internal/pki"
+	"github.com/lumenhook/lumenhook/internal/testkit"
 )
 
 // goneReceiver answers every webhook with 410, under a certificate of the run's
@@ -137,7 +138,7 @@ func TestAReceiverThatIsGoneIsMailedAbout(t *testing.T) {
 		if !strings.Contains(got, disabled) {
 			t.Errorf("the server got:\n%s", got)
 		}
-	case <-time.After(60 * time.Second):
+	case <-time.After(testkit.Patience(t)):
 		t.Fatalf("no mail arrived:\n%s", s.output)
 	}
 	s.interrupt()

@@ -150,7 +150,7 @@ func (a *assistant) isRefused() {
 		{"history", map[string]any{"id": "key_1"}, "must be of an endpoint (ep_…), a watch"},
 		{"history", map[string]any{"id": noEvent, "limit": 51}, "limit 51: must be from 1 to 50"},
 		{"stuck_deliveries", map[string]any{"olderThan": "x"}, `olderThan "x": must be a duration`},
-		{"wallet_statement", map[string]any{"walletAddress": aWallet}, "watches no wallet"},
+		{"wallet_statement", map[string]any{"walletAddress": aWallet}, "no active watch of this wallet"},
 		{"get_watch", map[string]any{}, "id"},
 	} {
 		if said := a.refused(c.tool, c.in); !strings.Contains(said, c.says) {

@@ -137,7 +137,6 @@ func TestTwoNodes(t *testing.T) {
 	if err := first.RevokeKey(t.Context(), key.ID); err != nil {
 		t.Fatal(err)
 	}
-	revoked := time.Now()
 	_, err = s.client(*key.Key).ListKeys(t.Context(), client.Page{})
 	s.wantCode(err, "UNAUTHENTICATED") // at once where it was revoked
 	s.eventually("the key is refused at the other node", func() bool {
@@ -145,8 +144,5 @@ func TestTwoNodes(t *testing.T) {
 		return err != nil
 	})
 	s.wantCode(err, "UNAUTHENTICATED")
-	if took := time.Since(revoked); took > 5*time.Second {
-		t.Errorf("a revoked key was refused after %s", took)
-	}
 	s.interrupt()
 }

@@ -31,23 +31,22 @@ func newReconcile() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "reconcile --wallet G…",
 		Short: "Compare a wallet's statement with what its account holds on the network",
-		Long: `Asks a live source (Stellar RPC or Horizon) what the wallet's account holds after its
-newest ledger, waits until the service has read that ledger, and holds the closing
-balances of the statement against it. A balance that differs, or has something
-unexplained, is named, and the command ends with 3.
+		Long: `Asks a Stellar RPC server what the wallet's account holds after its newest ledger, waits
+until the service has read that ledger, and compares the closing balances of the
+statement with it. The command names each balance that differs or has something
+unexplained, and ends with 3.
 
-A source that the service does not follow shows most: name one with --stellar-rpc-url,
-or --ledger-source horizon and --horizon-url. Without these it is the network of the
-service in --data-dir, or the public server of the test network. A balance of which no
-move is recorded is shown, and not compared; where that is all of them, it is said. The
+For the strongest check, name a server that the service does not follow, with
+--stellar-rpc-url. Without it, the command asks the network of the service in
+--data-dir, or the public server of the test network. A balance without recorded moves
+is shown but not compared, and the command says so if that holds for all of them. The
 service records moves with --balance-moves ("lumenhook run --balance-moves", or in a
 clone "make run ARGS=--balance-moves").`,
 		Example: `  # Does the account hold what its statement says?
   lumenhook reconcile --wallet G… --stellar-rpc-url https://rpc.example
 
-  # By a Horizon, as JSON
-  lumenhook reconcile --wallet G… --ledger-source horizon --json \
-    --horizon-url https://horizon.example`,
+  # As JSON
+  lumenhook reconcile --wallet G… --json --stellar-rpc-url https://rpc.example`,
 		Args: cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			report, err := r.run(cmd.Context())

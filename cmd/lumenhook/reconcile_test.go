@@ -21,7 +21,7 @@ import (
 // nobodysURL is of an endpoint where nothing listens.
 const nobodysURL = "https://127.0.0.1:1025/nobody"
 
-// A wallet's statement is what its account holds, by RPC and by Horizon, until a payment is not
+// A wallet's statement is what its account holds until a payment is not
 // seen: then the balance differs, and is unexplained from the next move on. A wallet that was
 // merged holds nothing on both sides.
 func TestAWalletIsReconciled(t *testing.T) {
@@ -46,8 +46,8 @@ func TestAWalletIsReconciled(t *testing.T) {
 		stderr != "" {
 		t.Errorf("of a balance that was compared it says %q: %v", stderr, err)
 	}
-	horizon := []string{"--ledger-source", "horizon", "--horizon-url", s.file.Stellar.RPCURL}
-	for _, source := range [][]string{nil, horizon, {"--asset", "XLM"}} {
+	rpc := []string{"--stellar-rpc-url", s.file.Stellar.RPCURL}
+	for _, source := range [][]string{nil, rpc, {"--asset", "XLM"}} {
 		r := s.reconciled(0, "", wallet.Address, source...)
 		if b := r.Balances[0]; len(r.Balances) != 1 || b.Moves != 1 || *b.Closing != b.Held ||
 			*b.Opening != "10000.0000000" || b.Held != "10005.0000000" || !r.AccountExists {
@@ -67,7 +67,7 @@ func TestAWalletIsReconciled(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	pay("1")
-	r = s.reconciled(3, "XLM: 3.0000000 is unexplained", wallet.Address, horizon...)
+	r = s.reconciled(3, "XLM: 3.0000000 is unexplained", wallet.Address, rpc...)
 	if b := r.Balances[0]; *b.Difference != "0.0000000" || *b.Unexplained != "3.0000000" ||
 		b.Moves != 2 || b.Held != "10009.0000000" {
 		t.Errorf("%+v", r)
@@ -77,7 +77,7 @@ func TestAWalletIsReconciled(t *testing.T) {
 	s.devnet(&merged, "account", "--json")
 	s.cli(nil, "watches", "create", "--wallet", merged.Address, "--endpoint", endpoint.ID)
 	s.merge(merged.Secret, wallet.Address)
-	for _, source := range [][]string{nil, horizon} {
+	for _, source := range [][]string{nil, rpc} {
 		r = s.reconciled(0, "", merged.Address, source...)
 		if b := r.Balances[0]; r.AccountExists || *b.Closing != "0.0000000" || b.Moves != 2 ||
 			b.Held != "0.0000000" {

@@ -16,6 +16,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -29,14 +30,26 @@ import (
 	"github.com/lumenhook/lumenhook/internal/receiver"
 	"github.com/lumenhook/lumenhook/internal/runfile"
 	"github.com/lumenhook/lumenhook/internal/testkit"
+	"github.com/lumenhook/lumenhook/internal/testkit/openapicheck"
 )
 
 // asProgram makes the test binary be the program: these tests run the real
 // thing in processes of its own.
 const asProgram = "LUMENHOOK_TEST_AS_PROGRAM"
 
+// exitDeparts is the exit code after a response that openapi.yaml does not describe.
+const exitDeparts = 99
+
 func TestMain(m *testing.M) {
 	clickhouse.MaybeChild()
+	// Every response of the API is compared with openapi.yaml, here and in the programs that run.
+	var departs atomic.Bool
+	openapicheck.CheckDefaultTransport(func(err error) {
+		fmt.Fprintln(os.Stderr, "openapi.yaml:", err)
+		if departs.Store(true); os.Getenv(asProgram) != "" {
+			os.Exit(exitDeparts)
+		}
+	})
 	if os.Getenv(asProgram) != "" {
 		main()
 		return
@@ -50,7 +63,11 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	os.Exit(m.Run())
+	code := m.Run()
+	if departs.Load() {
+		code = exitDeparts
+	}
+	os.Exit(code)
 }
 
 func program(args ...string) *exec.Cmd {
@@ -137,7 +154,7 @@ func (s *testService) interrupt() {
 		if err != nil {
 			s.t.Fatalf("ended with %v:\n%s", err, s.output)
 		}
-	case <-time.After(40 * time.Second):
+	case <-time.After(testkit.Patience(s.t)):
 		s.t.Fatalf("did not end:\n%s", s.output)
 	}
 }

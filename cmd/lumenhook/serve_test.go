@@ -348,7 +348,7 @@ func (r *role) terminate() {
 		if err != nil {
 			r.t.Errorf("%s ended with %v:\n%s", r.name, err, r.output)
 		}
-	case <-time.After(40 * time.Second):
+	case <-time.After(testkit.Patience(r.t)):
 		r.t.Errorf("%s did not end:\n%s", r.name, r.output)
 	}
 }
@@ -519,7 +519,7 @@ func TestConfigCheck(t *testing.T) {
 	}
 	config := filepath.Join(dir, "lumenhook.yaml")
 	for path, text := range map[string]string{
-		config:                                   "roles: [api, projector]\nkafka:\n  brokers: [kafka:9092]\n  user: shop\nnetwork: testnet\nattempt-timeout: 5s\nclickhouse:\n  cluster: shop\n",
+		config:                                   "roles: [api, projector]\nkafka:\n  brokers: [kafka:9092]\n  user: shop\nnetwork: testnet\nattempt-timeout: 5s\nclickhouse:\n  user: shop\n",
 		filepath.Join(secrets, "kafka-password"): "hidden in a file\n",
 		filepath.Join(secrets, "clickhouse-dsn"): "clickhouse://shop:hidden@clickhouse:9000/shop\n",
 	} {
@@ -559,7 +559,7 @@ func TestConfigCheck(t *testing.T) {
 		"roles": "[api,projector] " + config + ":1", "kafka-brokers": "[kafka:9092] " + config + ":3",
 		"api-rate-limit":  "7 LUMENHOOK_API_RATE_LIMIT",
 		"log-level":       "info default",
-		"attempt-timeout": "5s " + config + ":6", "clickhouse-cluster": "shop " + config + ":8",
+		"attempt-timeout": "5s " + config + ":6", "clickhouse-user": "shop " + config + ":8",
 		"clickhouse-dsn":  "******** " + filepath.Join(secrets, "clickhouse-dsn"),
 		"master-key-file": key + " " + key,
 		"kafka-password-file": filepath.Join(secrets, "kafka-password") + " " + filepath.Join(secrets,

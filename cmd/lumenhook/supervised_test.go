@@ -8,6 +8,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/lumenhook/lumenhook/internal/testkit"
 )
 
 // saidRemoved is what a supervisor says when the brokers have removed the process that
@@ -28,7 +30,7 @@ func (r *role) exitCode() int {
 	var err error
 	select {
 	case err = <-r.exited:
-	case <-time.After(40 * time.Second):
+	case <-time.After(testkit.Patience(r.t)):
 		r.t.Fatalf("%s did not end:\n%s", r.name, r.output)
 	}
 	if exit, is := errors.AsType[*exec.ExitError](err); is {

@@ -27,6 +27,15 @@ func ShowEndpoint(w io.Writer, e client.Endpoint) {
 		cli.Row(w, "disabled", *e.DisabledReason+" at "+cli.OneLine(e.DisabledAt))
 	}
 	cli.Row(w, "failed in a row", fmt.Sprint(e.ConsecutiveFailures, " events"))
+	if e.Health != nil || e.HealthUnavailable != "" {
+		h := healthOf(e)
+		cli.Row(w, "health", h.State)
+		cli.Row(w, "success", fmt.Sprintf("%s in 1h, %s in 24h, %s in 7d", rate(h.Hour), rate(h.Day),
+			rate(h.Week)))
+		cli.Row(w, "last success", h.LastSuccessAt)
+		cli.Row(w, "last failure", h.LastFailureAt)
+		cli.Row(w, "oldest pending", oldestPending(h))
+	}
 	for name, value := range e.Headers {
 		cli.Row(w, "header", name+": "+value)
 	}
@@ -53,13 +62,52 @@ func ShowEndpoint(w io.Writer, e client.Endpoint) {
 	}
 }
 
-// ShowEndpoints prints a list of them.
+// ShowEndpoints prints a list of them, with their health.
 func ShowEndpoints(w io.Writer, l client.List[client.Endpoint]) {
-	cli.Row(w, "ID", "STATUS", "FAILED IN A ROW", "URL", "DESCRIPTION", "CREATED")
+	cli.Row(w, "ID", "HEALTH", "1H", "24H", "7D", "LAST 24H", "LAST SUCCESS", "OLDEST PENDING", "URL",
+		"DESCRIPTION")
 	for _, e := range l.Data {
-		cli.Row(w, e.ID, e.Status, e.ConsecutiveFailures, e.URL, e.Description, e.CreatedAt)
+		h := healthOf(e)
+		cli.Row(w, e.ID, h.State, rate(h.Hour), rate(h.Day), rate(h.Week), sparkline(h.Sparkline),
+			h.LastSuccessAt, oldestPending(h), e.URL, e.Description)
 	}
 	cli.More(w, l.NextCursor)
+}
+
+// healthOf says that an endpoint's health is unknown, where it is.
+func healthOf(e client.Endpoint) client.EndpointHealth {
+	if e.Health == nil {
+		return client.EndpointHealth{State: "unknown (" + e.HealthUnavailable + ")"}
+	}
+	return *e.Health
+}
+
+// rate is the success of attempts.
+func rate(c client.AttemptCounts) string {
+	if c.SuccessRate == nil {
+		return "-"
+	}
+	return fmt.Sprintf("%.1f%%", 100**c.SuccessRate)
+}
+
+func oldestPending(h client.EndpointHealth) any {
+	if !h.PendingKnown {
+		return "unknown"
+	}
+	return h.OldestPendingAt
+}
+
+// sparkline is a bar for each part of a span: as high as its success, a dot without attempts.
+func sparkline(parts []client.AttemptCounts) string {
+	bars, line := []rune("▁▂▃▄▅▆▇█"), []rune{}
+	for _, p := range parts {
+		bar := '·'
+		if p.SuccessRate != nil {
+			bar = bars[int(*p.SuccessRate*float64(len(bars)-1))]
+		}
+		line = append(line, bar)
+	}
+	return string(line)
 }
 
 // ShowTest prints the result of a test.
@@ -68,6 +116,7 @@ func ShowTest(w io.Writer, t client.TestResult) {
 	cli.Row(w, "status code", t.Attempt.StatusCode)
 	cli.Row(w, "duration", fmt.Sprintf("%d ms", t.Attempt.DurationMs))
 	cli.Row(w, "error", t.Attempt.Error)
+	cli.Row(w, "detail", t.Attempt.ErrorDetail)
 }
 
 // CheckTest returns the error of a test that the receiver did not accept.
@@ -78,6 +127,9 @@ func CheckTest(t client.TestResult) error {
 	}
 	if t.Attempt.Error != nil {
 		r.Error = domain.AttemptError(*t.Attempt.Error)
+	}
+	if t.Attempt.ErrorDetail != nil {
+		r.ErrorDetail = *t.Attempt.ErrorDetail
 	}
 	if r.Succeeded() {
 		return nil

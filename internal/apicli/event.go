@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/spf13/pflag"
 
@@ -38,11 +39,12 @@ func ShowEvent(w io.Writer, e client.Event) {
 			"an earlier time: the history is being built anew (HISTORY_BEHIND). Ask again later")
 	}
 	showData(w, e.Data)
-	cli.Row(w, "ATTEMPT", "RUN", "ENDPOINT", "SENT", "TOOK", "STATUS", "ERROR", "RESPONSE")
+	cli.Row(w, "ATTEMPT", "RUN", "ENDPOINT", "SENT", "TOOK", "STATUS", "ERROR", "DETAIL",
+		"RESPONSE")
 	for _, a := range e.Attempts {
 		took := fmt.Sprintf("%d ms", a.DurationMs)
 		cli.Row(w, a.Number, a.Run, a.EndpointID, a.SentAt, took,
-			a.StatusCode, a.Error, a.ResponseBody)
+			a.StatusCode, a.Error, a.ErrorDetail, a.ResponseBody)
 	}
 }
 
@@ -62,12 +64,54 @@ func showData(w io.Writer, data json.RawMessage) {
 
 // ShowEvents prints a list of them.
 func ShowEvents(w io.Writer, l client.List[client.Event]) {
-	cli.Row(w, "ID", "TYPE", "STATE", "ENDPOINT", "SEQUENCE", "CREATED", "NEXT ATTEMPT")
+	cli.Row(w, "ID", "STATE", "ATTEMPTS", "LAST", "AMOUNT", "MEMO", "WALLET", "CREATED", "NEXT ATTEMPT",
+		"SEQUENCE", "TYPE", "ENDPOINT")
 	for _, e := range l.Data {
-		cli.Row(w, e.ID, e.Type, stateText(e.Delivery), e.Delivery.EndpointID,
-			e.Delivery.Sequence, e.CreatedAt, e.Delivery.NextAttemptAt)
+		d, about := e.Delivery, readPaid(e.Data)
+		cli.Row(w, e.ID, stateText(d), d.Attempts, lastText(d), about.amount(),
+			cut(about.Payment.Memo), cut(&about.Watch.WalletAddress), e.CreatedAt, d.NextAttemptAt,
+			d.Sequence, e.Type, d.EndpointID)
 	}
 	cli.More(w, l.NextCursor)
+}
+
+// lastText is what the last attempt of a delivery in a list met.
+func lastText(d client.Delivery) any {
+	if d.LastError == nil && d.LastStatusCode != nil {
+		return fmt.Sprint("HTTP ", *d.LastStatusCode)
+	}
+	return d.LastError
+}
+
+// paidData is what a list shows of a payment; empty for events of none.
+type paidData struct {
+	Payment struct {
+		Memo   *string      `json:"memo"`
+		Asset  client.Asset `json:"asset"`
+		Amount string       `json:"amount"`
+	} `json:"payment"`
+	Watch struct {
+		WalletAddress string `json:"walletAddress"`
+	} `json:"watch"`
+}
+
+func readPaid(data json.RawMessage) (p paidData) {
+	_ = json.Unmarshal(data, &p) // data of another form shows nothing
+	return p
+}
+
+// amount is empty where nothing was paid.
+func (p paidData) amount() string {
+	return strings.TrimSpace(p.Payment.Amount + " " + p.Payment.Asset.Code)
+}
+
+// cut leaves of a long memo or address as much as a column has; "events get" has all of it.
+func cut(text *string) any {
+	const most = 16
+	if text == nil || utf8.RuneCountInString(*text) <= most {
+		return text
+	}
+	return string([]rune(*text)[:most-1]) + "…"
 }
 
 // ShowResent prints an event that was queued again.

@@ -392,6 +392,9 @@ func (l TailLine) text() string {
 	switch {
 	case l.Attempt.Error != nil:
 		said += cli.OneLine(*l.Attempt.Error)
+		if l.Attempt.ErrorDetail != nil {
+			said += " (" + cli.OneLine(*l.Attempt.ErrorDetail) + ")"
+		}
 	case l.Attempt.StatusCode != nil:
 		said += fmt.Sprintf("%d %s", *l.Attempt.StatusCode, http.StatusText(*l.Attempt.StatusCode))
 	}
@@ -404,17 +407,10 @@ func (l TailLine) text() string {
 
 // paid says what an event is about, if it is about a payment.
 func paid(data json.RawMessage) string {
-	var about struct {
-		Payment struct {
-			Amount string
-			Asset  struct{ Code string }
-			To     string
-		}
+	if amount := readPaid(data).amount(); amount != "" {
+		return cli.OneLine(": " + amount)
 	}
-	if json.Unmarshal(data, &about) != nil || about.Payment.Amount == "" {
-		return ""
-	}
-	return cli.OneLine(fmt.Sprintf(": %s %s", about.Payment.Amount, about.Payment.Asset.Code))
+	return ""
 }
 
 // tailPause reports whether the time passed before ctx ended.

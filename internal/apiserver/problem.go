@@ -98,7 +98,7 @@ func refusalIn(b []byte) *problem.Problem {
 	}
 	if bytes.HasPrefix(b, []byte(unmet)) {
 		return newProblem(problem.CodeExpectationFailed,
-			"Of Expect, 100-continue alone can be met: leave the header out.")
+			"Only Expect: 100-continue is supported: leave the header out.")
 	}
 	line, rest, _ := bytes.Cut(b, []byte("\r\n"))
 	if !bytes.HasPrefix(rest, []byte(plainText[2:])) || len(line) < len("HTTP/1.1 400") {
@@ -123,7 +123,7 @@ func refusalOf(status int, reason string) *problem.Problem {
 	case http.StatusHTTPVersionNotSupported:
 		return newProblem(problem.CodeVersion, "Use HTTP/1.1 or HTTP/2.")
 	}
-	detail := "What came is not a request of HTTP."
+	detail := "The request is not valid HTTP."
 	if reason != "" {
 		detail = "What came is not a request of HTTP: " + reason + "."
 	}

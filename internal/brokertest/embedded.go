@@ -6,13 +6,9 @@ import (
 	"log/slog"
 	"os"
 	"testing"
-	"time"
 
 	"github.com/lumenhook/lumenhook/internal/embedded/broker"
 )
-
-// Patience is how long a test waits for a condition.
-const Patience = 30 * time.Second
 
 // Broker is one test's Kafka.
 type Broker struct {

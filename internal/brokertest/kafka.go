@@ -12,7 +12,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/lumenhook/lumenhook/internal/kafkatest"
 )
@@ -42,10 +41,6 @@ func Main(m *testing.M) {
 	}
 	os.Exit(code)
 }
-
-// Patience is how long a test waits for a condition: a turn takes three brokers tens of
-// milliseconds, where the embedded one needs less than one.
-const Patience = 3 * time.Minute
 
 // Broker is one test's Kafka.
 type Broker struct {

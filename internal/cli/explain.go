@@ -127,7 +127,7 @@ func brokerCause(err error, address string) string {
 // for people.
 var packages = []string{
 	"api", "apiserver", "broker", "client", "commands", "console", "directory", "egress",
-	"engine", "follower", "horizon", "lake", "ledger", "mailer", "mirror", "orphans", "portal",
+	"engine", "follower", "lake", "ledger", "mailer", "mirror", "orphans", "portal",
 	"projections", "receipt", "receiver", "rpc", "schemas", "sealing", "signing", "sim",
 	"streams", "telemetry", "topology", "transfer", "trial",
 }

@@ -1,5 +1,5 @@
 // Package clickhouseflags is the flags by which every command reaches a ClickHouse, in one
-// place: address, login, TLS and cluster. Each has its variable LUMENHOOK_….
+// place: address, login and TLS. Each has its variable LUMENHOOK_….
 //
 // It hides how they are held against each other and put into one DSN. No error repeats
 // what may be a password.
@@ -24,7 +24,6 @@ type Flags struct {
 	DSN     string // empty: the caller knows another one
 	Address string // DSN with all that the others say
 
-	clusterName            string
 	user                   string
 	password, passwordFile string
 	tls                    bool
@@ -40,9 +39,6 @@ func (s *Flags) Register(f *pflag.FlagSet, dsnUsage string) {
 }
 
 func (s *Flags) registerRest(f *pflag.FlagSet) {
-	f.StringVar(&s.clusterName, "clickhouse-cluster", "",
-		"cluster of ClickHouse's remote_servers on which the tables are replicated; it has one shard, "+
-			"and --clickhouse-dsn may name several of its servers")
 	f.StringVar(&s.user, "clickhouse-user", "",
 		"user at ClickHouse, instead of the one in --clickhouse-dsn")
 	f.StringVar(&s.password, "clickhouse-password", "", "password at ClickHouse, instead of "+
@@ -72,13 +68,10 @@ func (s *Flags) Check() (faults []error) {
 	given.DSN, given.Address = "", ""
 	if s.DSN == "" {
 		if given != (Flags{}) {
-			faults = append(faults, errors.New("--clickhouse-cluster, --clickhouse-user, "+
-				"--clickhouse-password, --clickhouse-tls and their files need --clickhouse-dsn"))
+			faults = append(faults, errors.New("--clickhouse-user, --clickhouse-password, "+
+				" --clickhouse-tls and their files need --clickhouse-dsn"))
 		}
 		return faults
-	}
-	if err := projections.CheckClusterName(s.clusterName); err != nil {
-		return []error{fmt.Errorf("--clickhouse-cluster: %w", err)}
 	}
 	files := s.files
 	files.Enabled = true
@@ -121,7 +114,7 @@ func (s *Flags) readPassword() (string, error) {
 func (s *Flags) with(password string) string {
 	added := url.Values{}
 	for name, value := range map[string]string{
-		"username": s.user, "password": password, projections.DSNCluster: s.clusterName,
+		"username": s.user, "password": password,
 		projections.DSNCAFile:   s.files.CAFile,
 		projections.DSNCertFile: s.files.CertFile,
 		projections.DSNKeyFile:  s.files.KeyFile,

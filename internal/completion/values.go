@@ -40,13 +40,11 @@ var flagValues = map[string][]cobra.Completion{
 	},
 	"ledger-source": {
 		described("rpc", "a Stellar RPC server"),
-		described("horizon", "a Horizon server, which gives nothing to verify"),
 		described("lake", "exported ledgers"),
 	},
-	"reconcile ledger-source": {"rpc", "horizon"},
-	"asset":                   {described("XLM", "lumens; others are CODE:ISSUER")},
-	"devnet account asset":    nil, // that of lumens every wallet trusts
-	"devnet pay asset":        nil,
+	"asset":                {described("XLM", "lumens; others are CODE:ISSUER")},
+	"devnet account asset": nil, // that of lumens every wallet trusts
+	"devnet pay asset":     nil,
 	"amount": {
 		"any", described("exact:", "this amount"), described("min:", "this amount or more"),
 		described("max:", "this amount or less"), described("range:", "from one to another"),

@@ -27,11 +27,11 @@ const (
 
 // API returns a client of the API.
 func (s *Service) API() (*client.Client, error) {
-	url, key, caFile := s.apiURL, s.apiKey, s.caFile
+	url, key, caFile := strings.TrimRight(s.apiURL, "/"), s.apiKey, s.caFile
 	if url == "" || key == "" {
 		run, err := s.Run("give --api-url and --api-key")
 		switch {
-		case url != "" && (err != nil || run.APIURL != strings.TrimSuffix(url, "/")):
+		case url != "" && (err != nil || run.APIURL != strings.TrimSuffix(url, "/v1")):
 			// The folder's key is only for the folder's service: it is sent to no other.
 			return nil, cli.Usage(fmt.Errorf("--api-key must be given with --api-url %s, "+
 				"best as the variable %s", url, cli.Variable("api-key")))
@@ -41,7 +41,7 @@ func (s *Service) API() (*client.Client, error) {
 		url, key = cmp.Or(url, run.APIURL), cmp.Or(key, run.APIKey)
 		caFile = cmp.Or(caFile, run.CAFile)
 	}
-	transport, err := trusting(caFile)
+	transport, err := trusting(caFile, url)
 	if err != nil {
 		return nil, fmt.Errorf("--ca-file %q: %w", caFile, err)
 	}
@@ -53,18 +53,18 @@ func (s *Service) API() (*client.Client, error) {
 	return c, nil
 }
 
-// trusting returns a transport that trusts the system's authorities, or those in a file.
-func trusting(caFile string) (*http.Transport, error) {
-	transport := http.DefaultTransport.(*http.Transport).Clone()
+// trusting returns a transport that trusts the system's authorities, and over TLS those in a file.
+func trusting(caFile, url string) (http.RoundTripper, error) {
 	pem, err := pki.ReadAuthorities(caFile)
-	if err != nil || pem == nil {
-		return transport, err
+	if err != nil || pem == nil || strings.HasPrefix(url, "http://") {
+		return http.DefaultTransport, err
 	}
 	roots, err := x509.SystemCertPool()
 	if err != nil {
 		roots = x509.NewCertPool()
 	}
 	roots.AppendCertsFromPEM(pem)
+	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.TLSClientConfig = &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}
 	return transport, nil
 }

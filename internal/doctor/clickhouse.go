@@ -56,6 +56,15 @@ func (cfg *Config) server(s projections.ServerState, database string, f *finding
 			database),
 			"the user lacks rights on the database %s: %s", database, rights)
 	}
+	if len(s.Damage) > 0 {
+		fix := "run " + s.Damage.Command()
+		if cfg.Embedded {
+			fix = "wait: the service builds these tables again from the topics, and logs how far it is"
+		}
+		f.add(Problem, fix, "%v", s.Damage)
+	} else {
+		f.ok("no part of the database %s is lost or broken", database)
+	}
 	for _, disk := range s.Disks {
 		free := percent(disk.FreeBytes, disk.TotalBytes)
 		if free < leastDiskShare {
@@ -66,7 +75,6 @@ func (cfg *Config) server(s projections.ServerState, database string, f *finding
 		}
 		f.ok("its disk %s has %s free, %d %%", disk.Name, bytes(disk.FreeBytes), free)
 	}
-	replicas(s.Replicas, f)
 	if cfg.Embedded {
 		return // its disk is the data folder's, and its user may ask for no more
 	}
@@ -74,19 +82,6 @@ func (cfg *Config) server(s projections.ServerState, database string, f *finding
 	for _, err := range s.Unknown {
 		f.add(Warning, "grant the user to read it, or look yourself", "it does not tell %s",
 			f.explain(err))
-	}
-}
-
-func replicas(list []projections.ReplicaState, f *findings) {
-	for _, r := range list {
-		switch {
-		case r.ReadOnly:
-			f.add(Problem, "see whether Keeper is there, and the log of ClickHouse",
-				"the replica of %s can only be read", r.Table)
-		case r.Delay > mostReplicaDelay:
-			f.add(Warning, "see what holds it up: its log, disk and network",
-				"the replica of %s is %s behind", r.Table, r.Delay)
-		}
 	}
 }
 

@@ -27,6 +27,7 @@ type Config struct {
 	Ledgers      []ledgerflags.Server
 	Clocks       []ledgerflags.Server // the same once more, since each is asked by one goroutine
 	Quorum       int                  // of them
+	Passphrase   string               // of their network
 	NoLedgers    error
 	Egress       egress.Config
 	TryURL       string // a receiver's; empty: none is tried

@@ -9,6 +9,8 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/ledgerflags"
 	"github.com/lumenhook/lumenhook/internal/stellar/source"
+	"github.com/lumenhook/lumenhook/schemas"
+	"github.com/lumenhook/lumenhook/streams/follower"
 )
 
 const (
@@ -27,6 +29,7 @@ func (cfg *Config) ledgers(ctx context.Context, f *findings) {
 		f.ok("no role that is checked reads ledgers")
 		return
 	}
+	last := cfg.lastRead(ctx, f)
 	type answer struct {
 		findings
 		latest uint32
@@ -36,6 +39,9 @@ func (cfg *Config) ledgers(ctx context.Context, f *findings) {
 		go func() {
 			a := answer{findings: findings{explain: f.explain}}
 			a.latest = cfg.ledgerServer(ctx, server, &a.findings)
+			if a.latest > 0 && last.Sequence > 0 {
+				cfg.sameChain(ctx, server, last, &a.findings)
+			}
 			answers <- a
 		}()
 	}
@@ -48,6 +54,45 @@ func (cfg *Config) ledgers(ctx context.Context, f *findings) {
 		}
 	}
 	cfg.agree(latest, f)
+}
+
+// lastRead returns the ledger that was followed last; zero: none was, or it is not known.
+func (cfg *Config) lastRead(ctx context.Context, f *findings) schemas.LedgerRead {
+	if len(cfg.Cluster.Brokers) == 0 {
+		return schemas.LedgerRead{} // the check of kafka says so
+	}
+	cursor, err := follower.OpenCursor(cfg.Cluster, cfg.Passphrase)
+	if err == nil {
+		defer cursor.Close()
+		var last schemas.LedgerRead
+		if last, _, err = cursor.Newest(ctx); err == nil {
+			return last
+		}
+	}
+	f.unknown(fmt.Errorf("which ledger was read last is not known, and so whether the sources serve "+
+		"the chain that was followed: %w", err), "see what the check of kafka says")
+	return schemas.LedgerRead{}
+}
+
+// sameChain says whether a server serves another chain than the one that was followed.
+func (cfg *Config) sameChain(
+	ctx context.Context, server ledgerflags.Server, last schemas.LedgerRead, f *findings,
+) {
+	reader, err := source.NewReader(server.Source, cfg.Passphrase)
+	if err == nil {
+		err = follower.CheckChain(ctx, reader, last)
+	}
+	switch {
+	case errors.Is(err, follower.ErrOtherChain):
+		f.failed(fmt.Errorf("%s: %w", server.Name, err), "if the test network was reset, start its new "+
+			"chain: lumenhook ledger reset; else name a server of the network that was followed")
+	case err != nil && source.IsPermanent(err):
+		f.failed(fmt.Errorf("%s: %w", server.Name, err), "name a server that has the ledgers that are "+
+			"followed")
+	case err != nil:
+		f.unknown(fmt.Errorf("%s: which chain it serves is not known: %w", server.Name, err),
+			"see whether it answers at other times")
+	}
 }
 
 // agree says whether enough servers answer, and see the same network.

@@ -1,6 +1,7 @@
 package egress
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -24,10 +25,11 @@ const (
 	defaultStored   = 1 << 10
 	defaultPerHost  = 128
 	defaultIdle     = 2048
-	defaultIdleTime = 90 * time.Second
-	defaultConnAge  = 10 * time.Minute
+	defaultIdleTime = time.Minute
+	defaultConnAge  = time.Minute
 
 	resolveShare = 2 // a lookup may take this fraction of an attempt
+	maxSends     = 3 // of one attempt's request, each on another connection (E2)
 )
 
 // Resolver turns a name into addresses. *net.Resolver is one; an error counts as
@@ -60,8 +62,8 @@ type Config struct {
 
 	MaxIdlePerHost int           // 128 idle connections to one host and port
 	MaxIdle        int           // 2048 idle connections in all; the longest idle goes first
-	IdleTimeout    time.Duration // 90 s unused
-	MaxConnAge     time.Duration // 10 min, after which a name is resolved and judged again
+	IdleTimeout    time.Duration // 1 min unused, or less if the receiver says so (Keep-Alive)
+	MaxConnAge     time.Duration // 1 min, after which a name is resolved and judged again
 	DisableHTTP2   bool          // offer HTTP/1.1 alone
 
 	UserAgent string           // "Lumenhook"
@@ -115,33 +117,21 @@ func New(cfg Config) (*Client, error) {
 	if cfg.DisableHTTP2 {
 		c.tls.NextProtos = []string{"http/1.1"}
 	}
-	c.http2 = newHTTP2Transport()
+	c.http2 = newHTTP2Transport(cfg.AttemptTimeout)
 	return c, nil
 }
 
 func (cfg *Config) complete() error {
 	var faults []error
-	positive := func(name string, value int64) {
-		if value < 0 {
-			faults = append(faults,
-				fmt.Errorf("egress: %s is negative: leave it 0 for the default or set it above 0", name))
-		}
-	}
-	positive("AttemptTimeout", int64(cfg.AttemptTimeout))
-	positive("MaxBodyBytes", int64(cfg.MaxBodyBytes))
-	positive("StoredBodyBytes", int64(cfg.StoredBodyBytes))
-	positive("MaxIdlePerHost", int64(cfg.MaxIdlePerHost))
-	positive("MaxIdle", int64(cfg.MaxIdle))
-	positive("IdleTimeout", int64(cfg.IdleTimeout))
-	positive("MaxConnAge", int64(cfg.MaxConnAge))
-	setDefault(&cfg.AttemptTimeout, defaultTimeout)
-	setDefault(&cfg.MaxBodyBytes, defaultMaxBody)
-	setDefault(&cfg.StoredBodyBytes, defaultStored)
-	setDefault(&cfg.MaxIdlePerHost, defaultPerHost)
-	setDefault(&cfg.MaxIdle, defaultIdle)
-	setDefault(&cfg.IdleTimeout, defaultIdleTime)
-	setDefault(&cfg.MaxConnAge, defaultConnAge)
-	setDefault(&cfg.UserAgent, "Lumenhook")
+	faults = append(faults,
+		orDefault("AttemptTimeout", &cfg.AttemptTimeout, defaultTimeout),
+		orDefault("MaxBodyBytes", &cfg.MaxBodyBytes, defaultMaxBody),
+		orDefault("StoredBodyBytes", &cfg.StoredBodyBytes, defaultStored),
+		orDefault("MaxIdlePerHost", &cfg.MaxIdlePerHost, defaultPerHost),
+		orDefault("MaxIdle", &cfg.MaxIdle, defaultIdle),
+		orDefault("IdleTimeout", &cfg.IdleTimeout, defaultIdleTime),
+		orDefault("MaxConnAge", &cfg.MaxConnAge, defaultConnAge))
+	cfg.UserAgent = cmp.Or(cfg.UserAgent, "Lumenhook")
 	if cfg.Resolver == nil {
 		resolver, err := newCachingResolver(cfg.DNSServer, cfg.AttemptTimeout/resolveShare)
 		cfg.Resolver = resolver
@@ -161,11 +151,13 @@ func (cfg *Config) complete() error {
 	return errors.Join(faults...)
 }
 
-func setDefault[T comparable](field *T, value T) {
-	var zero T
-	if *field == zero {
-		*field = value
+// orDefault sets a field that is 0.
+func orDefault[T int | time.Duration](name string, field *T, value T) error {
+	if *field < 0 {
+		return fmt.Errorf("egress: %s is negative: leave it 0 for the default or set it above 0", name)
 	}
+	*field = cmp.Or(*field, value)
+	return nil
 }
 
 // Close drops the idle connections; attempts in flight end on their own.
@@ -194,7 +186,7 @@ func (c *Client) Post(ctx context.Context, req Request) (Result, error) {
 	t, err := c.target(req.URL)
 	if err != nil {
 		// Checked at creation; the policy may have become stricter since.
-		result.Error, result.Detail = SSRFBlocked, err.Error()
+		result.Error, result.Detail = SSRFBlocked, oneLine(err.Error())
 		return result, nil
 	}
 	rep := c.attempt(ctx, t, req, begin)
@@ -203,28 +195,39 @@ func (c *Client) Post(ctx context.Context, req Request) (Result, error) {
 	}
 	result.Duration = time.Since(begin)
 	result.StatusCode, result.Body = rep.status, rep.body
-	result.Error, result.Detail = rep.code(), rep.detail()
+	result.Error, result.Detail = rep.code(), c.cfg.Policy.reason(rep.err)
 	result.RetryAfter = parseRetryAfter(rep.retryAfter, result.SentAt)
 	return result, nil
 }
 
-// attempt exchanges one request for one reply, on a second connection only if the first, a
-// reused one, accepted no byte of the request (E2).
-func (c *Client) attempt(ctx context.Context, t *target, req Request, begin time.Time) reply {
+// attempt exchanges one request for one reply. It uses another connection at once if the
+// exchange reports that the request may be sent again (E2).
+func (c *Client) attempt(
+	ctx context.Context, t *target, req Request, begin time.Time,
+) (rep reply) {
 	deadline := begin.Add(c.cfg.AttemptTimeout)
 	if d, ok := ctx.Deadline(); ok && d.Before(deadline) {
 		deadline = d
 	}
-	if link := c.pool.take(t.addr, begin); link != nil {
-		if rep := link.exchange(ctx, deadline, t, req); !rep.neverWritten {
+	link := c.pool.take(t.addr, begin)
+	for sends := 1; ; sends++ {
+		var err error
+		if link == nil {
+			link, err = c.dial(ctx, t, deadline, sends == 1)
+		}
+		if rep = (reply{err: err}); err == nil {
+			rep = link.exchange(ctx, deadline, t, req)
+		}
+		link = nil
+		late := !time.Now().Before(deadline)
+		if rep.err != nil && late && !errors.Is(rep.err, errForbidden) {
+			// Whatever the layers below made of the passed deadline.
+			rep.err = inStage(Timeout, stageOf(rep.err), context.DeadlineExceeded)
+		}
+		if !rep.sendAgain || late || sends == maxSends || ctx.Err() != nil {
 			return rep
 		}
 	}
-	link, err := c.dial(ctx, t, deadline)
-	if err != nil {
-		return reply{err: err}
-	}
-	return link.exchange(ctx, deadline, t, req)
 }
 
 // link is a connection on which an attempt has been given its place; exchange

@@ -9,6 +9,8 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
+	"os"
+	"slices"
 	"strconv"
 	"syscall"
 	"time"
@@ -16,9 +18,8 @@ import (
 
 const (
 	maxAddrsTried = 8
-	// minAddrTime keeps one address's share of the budget long enough for a
-	// lost SYN to be sent again.
-	minAddrTime     = 2 * time.Second
+	// nextAddrDelay is how long one address is tried alone (RFC 8305, section 8).
+	nextAddrDelay   = 250 * time.Millisecond
 	keepAlivePeriod = 30 * time.Second
 )
 
@@ -58,8 +59,11 @@ func (c *Client) target(raw string) (*target, error) {
 	return t, nil
 }
 
-// dial opens a new connection: name, address, handshake, protocol.
-func (c *Client) dial(ctx context.Context, t *target, deadline time.Time) (link, error) {
+// dial opens a new connection: name, address, handshake, protocol. Other attempts may join
+// an HTTP/2 connection if it is shared.
+func (c *Client) dial(
+	ctx context.Context, t *target, deadline time.Time, shared bool,
+) (link, error) {
 	ctx, cancel := context.WithDeadline(ctx, deadline)
 	defer cancel()
 	addrs, err := c.resolve(ctx, t.host)
@@ -76,7 +80,7 @@ func (c *Client) dial(ctx context.Context, t *target, deadline time.Time) (link,
 		return nil, err
 	}
 	if secured.ConnectionState().NegotiatedProtocol == "h2" {
-		return c.newHTTP2(ctx, secured, along.raw, t)
+		return c.newHTTP2(ctx, secured, along.raw, t, shared)
 	}
 	return newHTTP1(c, secured, along.raw)
 }
@@ -87,7 +91,7 @@ func (c *Client) carry(
 	if c.cfg.Proxy != nil {
 		return c.dialProxy(ctx, t, deadline)
 	}
-	conn, err := c.connect(ctx, addrs, t.port, deadline)
+	conn, err := connect(ctx, c.dialer, addrs, t.port)
 	if err != nil {
 		return carrier{}, err
 	}
@@ -105,7 +109,8 @@ func (c *Client) resolve(ctx context.Context, host string) ([]netip.Addr, error)
 	for i, addr := range addrs {
 		addrs[i] = addr.Unmap()
 		if !c.cfg.Policy.Allows(addr) {
-			return nil, fmt.Errorf("%s resolves to %s: %w", host, addr, errForbidden)
+			return nil, inStage(SSRFBlocked, stageResolve,
+				fmt.Errorf("%s resolves to %s: %w", host, addr, errForbidden))
 		}
 	}
 	return addrs, nil
@@ -119,47 +124,86 @@ func (c *Client) lookup(ctx context.Context, host string) ([]netip.Addr, error) 
 	addrs, err := c.cfg.Resolver.LookupNetIP(ctx, "ip", host+".")
 	if err != nil {
 		if ctx.Err() != nil {
-			return nil, fmt.Errorf("resolve %s: %w", host, ctx.Err())
+			return nil, inStage(Timeout, stageResolve, ctx.Err())
 		}
 		// %v: a lookup that exceeded its own timeout is not the budget.
-		return nil, inStage(DNS, fmt.Errorf("resolve %s: %v", host, err))
+		return nil, &stageError{
+			code: DNS, stage: stageResolve, err: fmt.Errorf("%s: %v", host, err), told: lookupReason(err),
+		}
 	}
 	if len(addrs) == 0 {
-		return nil, inStage(DNS, fmt.Errorf("resolve %s: no addresses", host))
+		return nil, inStage(DNS, stageResolve, errors.New("the name has no address"))
 	}
 	return addrs, nil
 }
 
-// connect dials a receiver, under the guard.
-func (c *Client) connect(
-	ctx context.Context, addrs []netip.Addr, port string, deadline time.Time,
-) (*net.TCPConn, error) {
-	return connect(ctx, c.dialer, addrs, port, deadline)
-}
-
-// connect tries the addresses in the resolver's order, each with a fair share of the rest
-// of the budget.
+// connect dials the addresses as RFC 8305 says: the families in turn, and the next address
+// when one has failed or after nextAddrDelay. The first connection wins.
 func connect(
-	ctx context.Context, dialer net.Dialer, addrs []netip.Addr, port string, deadline time.Time,
+	ctx context.Context, dialer net.Dialer, addrs []netip.Addr, port string,
 ) (*net.TCPConn, error) {
-	addrs = addrs[:min(len(addrs), maxAddrsTried)]
-	var firstErr error
-	for i, addr := range addrs {
-		share := time.Until(deadline) / time.Duration(len(addrs)-i)
-		dialer.Deadline = time.Now().Add(max(share, minAddrTime)) // ctx still caps it
-		conn, err := dialer.DialContext(ctx, "tcp", net.JoinHostPort(addr.String(), port))
-		if err == nil {
-			return conn.(*net.TCPConn), nil
-		}
-		if ctx.Err() != nil || errors.Is(err, errForbidden) {
-			return nil, err
-		}
-		if firstErr == nil {
-			firstErr = err
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	type dialed struct {
+		conn net.Conn
+		err  error
+	}
+	var won, failed dialed
+	addrs = familiesInTurn(addrs)
+	ended := make(chan dialed, len(addrs))
+	next := time.NewTimer(0)
+	for pending := 0; pending > 0 || len(addrs) > 0; {
+		select {
+		case <-next.C:
+			address := net.JoinHostPort(addrs[0].String(), port)
+			go func() {
+				conn, err := dialer.DialContext(ctx, "tcp", address)
+				ended <- dialed{conn, err}
+			}()
+			pending++
+			if addrs = addrs[1:]; len(addrs) > 0 {
+				next.Reset(nextAddrDelay)
+			}
+		case d := <-ended:
+			pending--
+			switch {
+			case d.err == nil && won.conn == nil:
+				won = d
+			case d.err == nil:
+				_ = d.conn.Close()
+			case failed.err == nil || errors.Is(d.err, errForbidden):
+				failed = d
+			}
+			if won.conn != nil || ctx.Err() != nil || errors.Is(failed.err, errForbidden) {
+				addrs = nil
+				next.Stop()
+				cancel() // ends the other dials, which are awaited
+			} else if len(addrs) > 0 {
+				next.Reset(0)
+			}
 		}
 	}
-	// %v: an exceeded share of the budget is not the budget.
-	return nil, inStage(ConnRefused, fmt.Errorf("connect: %v", firstErr))
+	if won.conn == nil {
+		return nil, inStage(ConnRefused, stageConnect, failed.err)
+	}
+	return won.conn.(*net.TCPConn), nil
+}
+
+// familiesInTurn orders addresses as RFC 8305, section 4, says: the resolver's order, but one
+// of each family in turn.
+func familiesInTurn(addrs []netip.Addr) []netip.Addr {
+	turns := make(map[netip.Addr]int, len(addrs))
+	var found [2]int // of the first one's family, and of the other
+	for _, addr := range addrs {
+		family := 0
+		if addr.Is4() != addrs[0].Is4() {
+			family = 1
+		}
+		turns[addr] = 2*found[family] + family
+		found[family]++
+	}
+	slices.SortFunc(addrs, func(a, b netip.Addr) int { return turns[a] - turns[b] })
+	return addrs[:min(len(addrs), maxAddrsTried)]
 }
 
 // judgeDial is the guard of E1: it sees the address that connect(2) will get.
@@ -190,19 +234,22 @@ func (c *Client) handshake(ctx context.Context, conn net.Conn, t *target) (*tls.
 	case err == nil:
 		return secured, nil
 	case ctx.Err() != nil:
-		return nil, fmt.Errorf("TLS handshake: %w", ctx.Err())
+		return nil, inStage(Timeout, stageTLS, ctx.Err())
 	case isConnectionLost(err):
-		return nil, inStage(ConnRefused, fmt.Errorf("TLS handshake: %w", err))
+		return nil, inStage(ConnRefused, stageTLS, err)
 	default:
-		return nil, inStage(TLS, fmt.Errorf("TLS handshake: %w", err))
+		return nil, inStage(TLS, stageTLS, err)
 	}
 }
 
 // isConnectionLost distinguishes a broken connection from a peer that violated the
 // protocol: the former shows as an end of file or a failed read or write. (An alert is a
-// net.OpError too, of operation "remote error".)
+// net.OpError too, of operation "remote error".) A passed deadline breaks no connection.
 func isConnectionLost(err error) bool {
 	var op *net.OpError
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return false
+	}
 	if errors.As(err, &op) {
 		return op.Op == "read" || op.Op == "write"
 	}

@@ -80,14 +80,14 @@ func hashOf[T []byte | string](sent T) []byte {
 	return sum[:]
 }
 
-// outcome converts a result to the domain's terms. The client's detail is left out: it may
-// name internal addresses.
+// outcome converts a result to the domain's terms.
 func outcome(r Result) domain.AttemptResult {
 	return domain.AttemptResult{
 		SentAtMillis:     r.SentAt.UnixMilli(),
 		DurationMillis:   r.Duration.Milliseconds(),
 		StatusCode:       r.StatusCode,
 		Error:            domain.AttemptError(r.Error),
+		ErrorDetail:      r.Detail,
 		ResponseBody:     r.Body,
 		RetryAfterMillis: r.RetryAfter.Milliseconds(),
 	}

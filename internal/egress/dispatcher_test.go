@@ -81,8 +81,7 @@ func TestTheRequest(t *testing.T) {
 	}
 }
 
-// TestTheOutcome: the client's results are converted to the domain's, without the detail,
-// which may name internal addresses (G8).
+// TestTheOutcome: the client's results are converted to the domain's.
 func TestTheOutcome(t *testing.T) {
 	h := newRecorder()
 	d := NewDispatcher(t.Context(), h, time.Now)
@@ -91,7 +90,7 @@ func TestTheOutcome(t *testing.T) {
 		Duration:   1_234_567 * time.Microsecond,
 		StatusCode: 503,
 		Error:      BodyTooLarge,
-		Detail:     "10.0.0.1",
+		Detail:     "read the response body: timed out",
 		Body:       []byte("later\xff"),
 		RetryAfter: 90 * time.Second,
 	}
@@ -104,6 +103,7 @@ func TestTheOutcome(t *testing.T) {
 		DurationMillis:   1234,
 		StatusCode:       503,
 		Error:            domain.AttemptBodyTooLarge,
+		ErrorDetail:      "read the response body: timed out",
 		ResponseBody:     []byte("later\xff"),
 		RetryAfterMillis: 90_000,
 		BodySHA256:       body[:],

@@ -228,17 +228,17 @@ func TestDialGuard(t *testing.T) {
 	c := newClient(t, func(cfg *Config) { cfg.Policy.Allow = nil })
 	port := addr[strings.LastIndexByte(addr, ':')+1:]
 	for _, a := range addrs("127.0.0.1", "::ffff:127.0.0.1") {
-		_, err := c.connect(context.Background(), []netip.Addr{a}, port, time.Now().Add(time.Second))
+		_, err := connect(context.Background(), c.dialer, []netip.Addr{a}, port)
 		if classify(err) != SSRFBlocked {
 			t.Errorf("connect to %s: %v", a, err)
 		}
 	}
 	narrow := newClient(t, func(cfg *Config) { cfg.Policy.Ports = DefaultPorts() })
-	if _, err := narrow.connect(context.Background(), addrs("127.0.0.1"), port,
-		time.Now().Add(time.Second)); classify(err) != SSRFBlocked {
+	_, err := connect(context.Background(), narrow.dialer, addrs("127.0.0.1"), port)
+	if classify(err) != SSRFBlocked {
 		t.Errorf("connect to a port that is not permitted: %v", err)
 	}
-	err := c.judgeDial(context.Background(), "tcp", "not an address", syscall.RawConn(nil))
+	err = c.judgeDial(context.Background(), "tcp", "not an address", syscall.RawConn(nil))
 	if classify(err) != SSRFBlocked {
 		t.Errorf("judgeDial of nonsense: %v", err)
 	}

@@ -20,6 +20,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/lumenhook/lumenhook/internal/testkit"
 )
 
 // testCA issues the certificates of the test receivers.
@@ -231,8 +233,8 @@ func awaitClose(t testing.TB, closed <-chan struct{}) {
 	t.Helper()
 	select {
 	case <-closed:
-	case <-time.After(20 * time.Second):
-		t.Fatal("no connection was closed within 20 s")
+	case <-time.After(testkit.Patience(t)):
+		t.Fatal("no connection was closed")
 	}
 }
 
@@ -246,4 +248,12 @@ func serveOn(t testing.TB, l net.Listener, handler http.HandlerFunc) string {
 	s.StartTLS()
 	t.Cleanup(s.Close)
 	return s.URL
+}
+
+// newest returns the HTTP/1.1 connection that became idle last; nil if there is none.
+func newest(c *Client) *http1Conn {
+	if front := c.pool.idle.Front(); front != nil {
+		return front.Value.(*http1Conn)
+	}
+	return nil
 }

@@ -50,7 +50,6 @@ func TestHostileEndless(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var sent atomic.Int64
 			ended := make(chan struct{}, 1)
 			url := "https://" + rawTLS(t, nil, func(c *tls.Conn) {
 				defer func() { ended <- struct{}{} }()
@@ -59,20 +58,14 @@ func TestHostileEndless(t *testing.T) {
 				}
 				_, _ = io.WriteString(c, k.first)
 				for {
-					n, err := io.WriteString(c, k.again)
-					sent.Add(int64(n))
-					if err != nil {
+					if _, err := io.WriteString(c, k.again); err != nil {
 						return
 					}
 				}
 			})
-			began := time.Now()
-			r := post(t, newClient(t, func(cfg *Config) { cfg.AttemptTimeout = time.Minute }), url)
+			r := post(t, newClient(t, func(cfg *Config) { cfg.AttemptTimeout = time.Hour }), url)
 			wantResult(t, r, k.status, k.code)
 			awaitClose(t, ended)
-			if took := time.Since(began); took > 30*time.Second {
-				t.Errorf("cut off after %s and %d bytes", took, sent.Load())
-			}
 		})
 	}
 }

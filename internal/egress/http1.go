@@ -2,12 +2,14 @@ package egress
 
 import (
 	"bufio"
+	"cmp"
+	"container/list"
 	"context"
 	"crypto/tls"
-	"fmt"
 	"math"
 	"net/http"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 )
@@ -32,20 +34,22 @@ type http1Conn struct {
 	probe   prober
 	in      *bufio.Reader
 	inLimit int64 // bytes that may still be read: bounds the headers
+	inErr   error // of the last read, which parsers may replace by one of their own
 	addr    string
 	made    time.Time
 	reused  bool
 
 	// The pool's.
-	idleSince  time.Time
-	prev, next *http1Conn
+	idleSince time.Time
+	idleLimit time.Duration // how long it may stay idle
+	place     *list.Element // in its list
 }
 
 func newHTTP1(c *Client, conn *tls.Conn, raw *meteredConn) (*http1Conn, error) {
 	probe, err := newProber(raw.TCPConn)
 	if err != nil {
 		_ = raw.Close()
-		return nil, inStage(ConnRefused, fmt.Errorf("connect: %w", err))
+		return nil, inStage(ConnRefused, stageConnect, err)
 	}
 	h := &http1Conn{client: c, conn: conn, raw: raw, probe: probe, made: time.Now()}
 	h.in = bufio.NewReaderSize(limitedIn{h}, 4<<10)
@@ -57,10 +61,12 @@ type limitedIn struct{ h *http1Conn }
 
 func (l limitedIn) Read(p []byte) (int, error) {
 	if l.h.inLimit <= 0 {
+		l.h.inErr = errHeadersTooLarge
 		return 0, errHeadersTooLarge
 	}
 	n, err := l.h.conn.Read(p[:min(int64(len(p)), l.h.inLimit)])
 	l.h.inLimit -= int64(n)
+	l.h.inErr = err
 	return n, err
 }
 
@@ -86,28 +92,57 @@ func (h *http1Conn) exchange(
 }
 
 func (h *http1Conn) roundTrip(t *target, req Request) (rep reply, keep bool) {
-	written, writeErr := h.write(t, req)
-	if writeErr != nil && written == 0 && h.reused {
-		return reply{err: fmt.Errorf("write request: %w", writeErr), neverWritten: true}, false
-	}
+	_, writeErr := h.write(t, req)
 	// A server may answer and close before it has read the whole request, so a failed write
 	// does not mean that there is no answer.
 	resp, err := h.readHeader()
 	if err != nil {
-		if writeErr != nil {
-			err = fmt.Errorf("write request: %w", writeErr)
-		}
-		return reply{err: err}, false
+		return h.unanswered(err, writeErr), false
 	}
 	rep.status, rep.retryAfter = resp.StatusCode, resp.Header.Get("Retry-After")
 	cfg := &h.client.cfg
 	rep.body, rep.tooLarge, rep.err = readBody(resp.Body, cfg.MaxBodyBytes, cfg.StoredBodyBytes)
 	if rep.err != nil {
-		rep.err = fmt.Errorf("read response body: %w", rep.err)
+		rep.err = inStage(ConnRefused, stageBody, cmp.Or(h.inErr, rep.err))
 	}
+	h.idleLimit = idleLimit(resp.Header.Get("Keep-Alive"), cfg.IdleTimeout)
 	keep = writeErr == nil && rep.err == nil && !rep.tooLarge && !resp.Close &&
-		rep.status != http.StatusSwitchingProtocols && h.in.Buffered() == 0
+		rep.status != http.StatusSwitchingProtocols && h.in.Buffered() == 0 && h.idleLimit > 0
 	return rep, keep
+}
+
+// unanswered is the reply of an exchange without a response. The request may be sent again if
+// a reused connection ended before a byte of the response: the receiver closed it as idle.
+func (h *http1Conn) unanswered(err, writeErr error) reply {
+	silent := h.inLimit == maxHeaderBytes
+	sendAgain := h.reused && silent && isConnectionLost(err)
+	switch {
+	case writeErr != nil && silent && isConnectionLost(err):
+		err = inStage(ConnRefused, stageSend, writeErr)
+	case silent:
+		err = inStage(ConnRefused, stageWait, err)
+	default:
+		err = inStage(ConnRefused, stageHeader, err)
+	}
+	return reply{err: err, sendAgain: sendAgain}
+}
+
+// idleMargin is how much earlier than the receiver we end an idle connection, so that the
+// next request does not cross its close.
+const idleMargin = time.Second
+
+// idleLimit returns how long a connection may stay idle: at most the limit, or less if the
+// receiver closes it earlier (Keep-Alive: timeout=5).
+func idleLimit(keepAlive string, limit time.Duration) time.Duration {
+	for parameter := range strings.SplitSeq(keepAlive, ",") {
+		name, value, _ := strings.Cut(parameter, "=")
+		seconds, err := strconv.ParseUint(strings.TrimSpace(value), 10, 31)
+		if err == nil && strings.EqualFold(strings.TrimSpace(name), "timeout") {
+			said := time.Duration(seconds) * time.Second
+			return min(limit, said-min(said/2, idleMargin))
+		}
+	}
+	return limit
 }
 
 func (h *http1Conn) write(t *target, req Request) (int, error) {
@@ -136,11 +171,11 @@ func appendRequest(b []byte, t *target, req Request) []byte {
 // readHeader reads up to the final response's header. Interim responses are skipped; they
 // and the header share one limit.
 func (h *http1Conn) readHeader() (*http.Response, error) {
-	h.inLimit = maxHeaderBytes
+	h.inLimit, h.inErr = maxHeaderBytes, nil
 	for {
 		resp, err := http.ReadResponse(h.in, postRequest)
 		if err != nil {
-			return nil, fmt.Errorf("read response: %w", err)
+			return nil, cmp.Or(h.inErr, err)
 		}
 		if resp.StatusCode >= 200 || resp.StatusCode == http.StatusSwitchingProtocols {
 			h.inLimit = math.MaxInt64
@@ -152,6 +187,11 @@ func (h *http1Conn) readHeader() (*http.Response, error) {
 // usable probes an idle connection: if the peer closed it, or sent something unsolicited,
 // it cannot be used.
 func (h *http1Conn) usable() bool { return h.probe.quiet() }
+
+// expired reports whether the connection is too old, or was unused for too long.
+func (h *http1Conn) expired(now time.Time, cfg Config) bool {
+	return now.Sub(h.made) >= cfg.MaxConnAge || now.Sub(h.idleSince) >= h.idleLimit
+}
 
 // close does not wait: the closing alert is useless here, and a full socket would block
 // tls.Conn.Close for seconds.

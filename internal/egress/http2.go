@@ -5,14 +5,18 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptrace"
+	"strings"
 	"sync/atomic"
 	"time"
 )
+
+// http2HeaderBytes is where an HTTP/2 response header ends its connection, and so the other
+// attempts on it: far above maxHeaderBytes, which ends its own attempt.
+const http2HeaderBytes = 4 * maxHeaderBytes
 
 // http2Conn is one shared HTTP/2 connection: net/http's, which never repeats a request.
 type http2Conn struct {
@@ -23,6 +27,7 @@ type http2Conn struct {
 	made   time.Time
 	pooled bool // set before it is shared
 
+	begun    atomic.Int64 // exchanges
 	lastUsed atomic.Int64 // Unix nanoseconds
 	retired  atomic.Bool
 }
@@ -31,10 +36,11 @@ type http2Conn struct {
 // used.
 type dialedKey struct{}
 
-func newHTTP2Transport() *http.Transport {
+// newHTTP2Transport ends no connection for its silence before an attempt on it has timed out.
+func newHTTP2Transport(attempt time.Duration) *http.Transport {
 	t := &http.Transport{
 		DisableCompression:     true,
-		MaxResponseHeaderBytes: maxHeaderBytes,
+		MaxResponseHeaderBytes: http2HeaderBytes,
 		DialTLSContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			conn, ok := ctx.Value(dialedKey{}).(net.Conn)
 			if !ok {
@@ -45,9 +51,9 @@ func newHTTP2Transport() *http.Transport {
 		HTTP2: &http.HTTP2Config{
 			MaxReceiveBufferPerConnection: 1 << 20,
 			MaxReceiveBufferPerStream:     128 << 10,
-			SendPingTimeout:               15 * time.Second,
+			SendPingTimeout:               max(15*time.Second, attempt),
 			PingTimeout:                   5 * time.Second,
-			WriteByteTimeout:              10 * time.Second,
+			WriteByteTimeout:              max(10*time.Second, attempt),
 		},
 		Protocols: new(http.Protocols),
 	}
@@ -55,23 +61,25 @@ func newHTTP2Transport() *http.Transport {
 	return t
 }
 
+// newHTTP2 begins a connection, with a stream reserved on it. If it is not shared, it is
+// closed after one exchange: what ends it ends no other attempt.
 func (c *Client) newHTTP2(
-	ctx context.Context, secured *tls.Conn, raw *meteredConn, t *target,
+	ctx context.Context, secured *tls.Conn, raw *meteredConn, t *target, shared bool,
 ) (*http2Conn, error) {
 	raw.grant(handshakeBytes) // for the settings at the start of a connection
 	conn, err := c.http2.NewClientConn(context.WithValue(ctx, dialedKey{}, net.Conn(secured)), "https",
 		t.addr)
 	if err != nil {
 		_ = raw.Close()
-		return nil, inStage(ConnRefused, fmt.Errorf("begin HTTP/2: %w", err))
+		return nil, inStage(ConnRefused, stageSend, err)
 	}
 	h := &http2Conn{client: c, conn: conn, raw: raw, addr: t.addr, made: time.Now()}
 	h.lastUsed.Store(h.made.UnixNano())
 	if err := conn.Reserve(); err != nil {
 		_ = conn.Close()
-		return nil, inStage(ConnRefused, fmt.Errorf("begin HTTP/2: %w", err))
+		return nil, inStage(ConnRefused, stageSend, err)
 	}
-	h.pooled = c.pool.share(h)
+	h.pooled = shared && c.pool.share(h)
 	return h, nil
 }
 
@@ -87,27 +95,45 @@ func (h *http2Conn) exchange(
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		WroteHeaderField: func(string, []string) { touched.Store(true) },
 	})
+	h.begun.Add(1)
 	resp, err := h.conn.RoundTrip(h.request(ctx, t, req))
 	if err != nil {
-		if ctx.Err() != nil {
-			err = ctx.Err()
-		}
 		return reply{
-			err:          fmt.Errorf("HTTP/2: %w", err),
-			neverWritten: !touched.Load() && ctx.Err() == nil,
+			err:       inStage(ConnRefused, stageWait, err),
+			sendAgain: !touched.Load() || h.notTaken(err),
 		}
 	}
 	defer resp.Body.Close()
+	if headerBytes(resp.Header) > maxHeaderBytes {
+		return reply{err: inStage(ConnRefused, stageHeader, errHeadersTooLarge)}
+	}
 	rep := reply{status: resp.StatusCode, retryAfter: resp.Header.Get("Retry-After")}
 	cfg := &h.client.cfg
 	rep.body, rep.tooLarge, rep.err = readBody(resp.Body, cfg.MaxBodyBytes, cfg.StoredBodyBytes)
 	if rep.err != nil {
-		if ctx.Err() != nil {
-			rep.err = ctx.Err()
-		}
-		rep.err = fmt.Errorf("read response body: %w", rep.err)
+		rep.err = inStage(ConnRefused, stageBody, rep.err)
 	}
 	return rep
+}
+
+// notTaken reports whether a request that failed without a response may be sent again: the
+// receiver said that it did not process it (RFC 9113, 8.7), or the connection ended, and
+// other requests were on it, so that this one need not be why. net/http tells these apart in
+// the text of its errors only; the second is that of a stream above the last one of a GOAWAY.
+func (h *http2Conn) notTaken(err error) bool {
+	text := err.Error()
+	return strings.Contains(text, "; REFUSED_STREAM; ") ||
+		strings.HasPrefix(text, "http2: Transport received ") ||
+		!strings.HasPrefix(text, "stream error: ") && h.begun.Load() > 1 && h.conn.Err() != nil
+}
+
+func headerBytes(header http.Header) (n int) {
+	for name, values := range header {
+		for _, value := range values {
+			n += len(name) + len(value)
+		}
+	}
+	return n
 }
 
 // request leaves GetBody nil, so that nothing below could send it twice.

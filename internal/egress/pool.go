@@ -1,6 +1,8 @@
 package egress
 
 import (
+	"container/list"
+	"slices"
 	"sync"
 	"time"
 )
@@ -22,10 +24,8 @@ type pool struct {
 
 	mu     sync.Mutex
 	hosts  map[string]*hostPool
-	newest *http1Conn
-	oldest *http1Conn
-	idle   int // HTTP/1.1 connections in the list
-	shared int // HTTP/2 connections
+	idle   list.List // HTTP/1.1 connections, the newest first
+	shared int       // HTTP/2 connections
 	sweep  *time.Timer
 	closed bool
 }
@@ -48,7 +48,7 @@ func (p *pool) take(addr string, now time.Time) link {
 			return h2
 		case h1 == nil:
 			return nil
-		case now.Sub(h1.made) < p.cfg.MaxConnAge && h1.usable():
+		case !h1.expired(now, p.cfg) && h1.usable():
 			h1.reused = true
 			return h1
 		}
@@ -85,13 +85,13 @@ func (p *pool) put(h *http1Conn) {
 	case p.closed || len(host.idle) >= p.cfg.MaxIdlePerHost:
 		surplus = h
 	default:
-		if p.idle >= p.cfg.MaxIdle {
-			surplus = p.oldest
-			p.removeOldest()
+		if p.idle.Len() >= p.cfg.MaxIdle {
+			surplus = p.idle.Back().Value.(*http1Conn)
+			p.remove(p.hosts[surplus.addr], 0)
 		}
 		h.idleSince = time.Now()
 		host.idle = append(host.idle, h)
-		p.link(h)
+		h.place = p.idle.PushFront(h)
 	}
 	p.mu.Unlock()
 	if surplus != nil {
@@ -164,12 +164,25 @@ func (p *pool) armSweep() {
 func (p *pool) expire() {
 	now := time.Now()
 	var dead []*http1Conn
+	var retired []*http2Conn
 	p.mu.Lock()
-	for p.oldest != nil && now.Sub(p.oldest.idleSince) >= p.cfg.IdleTimeout {
-		dead = append(dead, p.oldest)
-		p.removeOldest()
+	for addr, host := range p.hosts {
+		for i := len(host.idle) - 1; i >= 0; i-- {
+			if h := host.idle[i]; h.expired(now, p.cfg) {
+				dead = append(dead, h)
+				p.remove(host, i)
+			}
+		}
+		for i := len(host.shared) - 1; i >= 0; i-- {
+			if h := host.shared[i]; h.expired(now, p.cfg) {
+				retired = append(retired, h)
+				p.removeShared(host, i)
+			}
+		}
+		if len(host.idle) == 0 && len(host.shared) == 0 {
+			delete(p.hosts, addr)
+		}
 	}
-	retired := p.expireShared(now)
 	p.sweep = nil
 	if len(p.hosts) > 0 {
 		p.armSweep()
@@ -183,39 +196,13 @@ func (p *pool) expire() {
 	}
 }
 
-func (p *pool) expireShared(now time.Time) (retired []*http2Conn) {
-	for addr, host := range p.hosts {
-		kept := host.shared[:0]
-		for _, h := range host.shared {
-			if h.expired(now, p.cfg) {
-				retired = append(retired, h)
-				p.shared--
-			} else {
-				kept = append(kept, h)
-			}
-		}
-		clear(host.shared[len(kept):])
-		host.shared = kept
-		if len(host.idle) == 0 && len(host.shared) == 0 {
-			delete(p.hosts, addr)
-		}
-	}
-	return retired
-}
-
 // unshare removes a connection that broke.
 func (p *pool) unshare(h *http2Conn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	host := p.hosts[h.addr]
-	if host == nil {
-		return
-	}
-	for i, other := range host.shared {
-		if other == h {
-			host.shared = append(host.shared[:i:i], host.shared[i+1:]...)
-			p.shared--
-			break
+	if host := p.hosts[h.addr]; host != nil {
+		if i := slices.Index(host.shared, h); i >= 0 {
+			p.removeShared(host, i)
 		}
 	}
 }
@@ -230,41 +217,13 @@ func (p *pool) host(addr string) *hostPool {
 	return host
 }
 
-func (p *pool) link(h *http1Conn) {
-	h.prev, h.next = nil, p.newest
-	if p.newest != nil {
-		p.newest.prev = h
-	} else {
-		p.oldest = h
-	}
-	p.newest = h
-	p.idle++
-}
-
-func (p *pool) unlink(h *http1Conn) {
-	if h.prev != nil {
-		h.prev.next = h.next
-	} else {
-		p.newest = h.next
-	}
-	if h.next != nil {
-		h.next.prev = h.prev
-	} else {
-		p.oldest = h.prev
-	}
-	h.prev, h.next = nil, nil
-	p.idle--
-}
-
 // remove removes the connection at i from a host's stack and from the list.
 func (p *pool) remove(host *hostPool, i int) {
-	h := host.idle[i]
-	copy(host.idle[i:], host.idle[i+1:])
-	host.idle[len(host.idle)-1] = nil
-	host.idle = host.idle[:len(host.idle)-1]
-	p.unlink(h)
+	p.idle.Remove(host.idle[i].place)
+	host.idle = slices.Delete(host.idle, i, i+1)
 }
 
-func (p *pool) removeOldest() {
-	p.remove(p.hosts[p.oldest.addr], 0)
+func (p *pool) removeShared(host *hostPool, i int) {
+	host.shared = slices.Delete(host.shared, i, i+1)
+	p.shared--
 }

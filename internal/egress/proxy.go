@@ -43,7 +43,7 @@ func (c *Client) dialProxy(ctx context.Context, t *target, deadline time.Time) (
 	}
 	// not the guarded one: the operator named this address
 	dialer := net.Dialer{KeepAlive: keepAlivePeriod}
-	raw, err := connect(ctx, dialer, addrs, proxy.Port(), deadline)
+	raw, err := connect(ctx, dialer, addrs, proxy.Port())
 	if err != nil {
 		return carrier{}, viaProxy(err)
 	}
@@ -70,13 +70,23 @@ func (c *Client) dialProxy(ctx context.Context, t *target, deadline time.Time) (
 }
 
 // viaProxy adds where an error arose. An error of the proxy is no fault of the receiver's
-// name or certificate.
+// name or certificate, and the account holder learns only what it answered.
 func viaProxy(err error) error {
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
-		return fmt.Errorf("egress proxy: %w", err)
+		return inStage(Timeout, stageProxy, err)
 	}
-	return inStage(ConnRefused, fmt.Errorf("egress proxy: %w", err))
+	told := "the proxy failed"
+	var refused proxyAnswer
+	if errors.As(err, &refused) {
+		told = refused.Error()
+	}
+	return &stageError{code: ConnRefused, stage: stageProxy, err: err, told: told}
 }
+
+// proxyAnswer is the status of a proxy that made no tunnel.
+type proxyAnswer int
+
+func (status proxyAnswer) Error() string { return fmt.Sprintf("the proxy answered %d", int(status)) }
 
 // openTunnel asks the proxy for a connection (RFC 9110, 9.3.6).
 func (c *Client) openTunnel(
@@ -101,7 +111,7 @@ func (c *Client) openTunnel(
 		return fmt.Errorf("read its answer: %w", err)
 	}
 	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("it answered %d", resp.StatusCode)
+		return proxyAnswer(resp.StatusCode)
 	}
 	if in.Buffered() > 0 { // in TLS the client speaks first
 		return errors.New("it sent more than its answer")

@@ -123,6 +123,9 @@ func TestProxyFaults(t *testing.T) {
 		"endless header":   {write("HTTP/1.1 200 OK\r\nX: " + strings.Repeat("a", 64<<10)), ConnRefused},
 		"speaks first":     {write("HTTP/1.1 200 OK\r\n\r\nhello"), ConnRefused},
 		"says nothing":     {func(c net.Conn) { _, _ = io.Copy(io.Discard, c) }, Timeout},
+		"stalls in its answer": {
+			func(c net.Conn) { write("HTTP/1.1 20")(c); _, _ = io.Copy(io.Discard, c) }, Timeout,
+		},
 		"tunnel is no TLS": {write("HTTP/1.1 200 OK\r\n\r\n"), ConnRefused},
 		"tunnel to nowhere": {
 			func(c net.Conn) { write("HTTP/1.1 200 OK\r\n\r\n")(c); _, _ = io.Copy(io.Discard, c) },

@@ -1,10 +1,8 @@
 package egress
 
 import (
-	"context"
 	"errors"
 	"net/http"
-	"os"
 	"strconv"
 	"time"
 )
@@ -32,8 +30,8 @@ type Result struct {
 	// the body failed.
 	StatusCode int
 	Error      Code
-	// Detail explains Error for an operator's log. It may name internal addresses: do not
-	// show it to the account holder.
+	// Detail explains Error to the account holder: what was being done, and what failed, in
+	// at most 200 bytes of printable text. It names no internal address.
 	Detail string
 	// Body is the beginning of the response as sent, at most
 	// Config.StoredBodyBytes, possibly not UTF-8.
@@ -50,12 +48,12 @@ func (r Result) Delivered() bool {
 
 // reply is the result of an exchange; the caller of exchange makes the Result.
 type reply struct {
-	status       int
-	body         []byte
-	retryAfter   string
-	tooLarge     bool
-	err          error
-	neverWritten bool // err, and no byte of the request was accepted
+	status     int
+	body       []byte
+	retryAfter string
+	tooLarge   bool
+	err        error
+	sendAgain  bool // err, and the request may be sent again at once (E2)
 }
 
 // errHeadersTooLarge ends a response whose headers, interim responses included, exceed
@@ -65,36 +63,6 @@ var errHeadersTooLarge = errors.New("response headers are over 32 KiB")
 // errForbidden means that the policy forbids an address.
 var errForbidden = errors.New("the address is private or internal and not permitted by " +
 	"--egress-allow")
-
-// stageError is an error with the stage of the attempt in which it arose.
-type stageError struct {
-	code Code
-	err  error
-}
-
-func (e *stageError) Error() string { return e.err.Error() }
-func (e *stageError) Unwrap() error { return e.err }
-
-func inStage(code Code, err error) error { return &stageError{code, err} }
-
-// classify returns the specification's code of an error. A passed deadline and a forbidden
-// address take precedence over the stage in which they showed; an error without a stage is
-// a failed connection.
-func classify(err error) Code {
-	var stage *stageError
-	switch {
-	case err == nil:
-		return ""
-	case errors.Is(err, errForbidden):
-		return SSRFBlocked
-	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded):
-		return Timeout
-	case errors.As(err, &stage):
-		return stage.code
-	default:
-		return ConnRefused
-	}
-}
 
 // code returns the error of an answered or failed exchange. A redirect is an error whatever
 // its body is.
@@ -109,13 +77,6 @@ func (r *reply) code() Code {
 	default:
 		return ""
 	}
-}
-
-func (r *reply) detail() string {
-	if r.err == nil {
-		return ""
-	}
-	return r.err.Error()
 }
 
 // maxRetryAfter bounds what a receiver can ask for to the longest wait between

@@ -18,8 +18,8 @@ type Trial struct {
 	Issuer     string    // of its certificate
 	NotAfter   time.Time // of the chain's certificate that ends first
 
-	Error  Code // that an attempt would end with; empty: a request could be sent
-	Detail string
+	Error  Code   // that an attempt would end with; empty: a request could be sent
+	Detail string // for an operator: it may name internal addresses
 }
 
 // Try goes the way of an attempt to a receiver up to the request: its URL and name are checked,
@@ -34,7 +34,7 @@ func (c *Client) Try(ctx context.Context, rawURL string) (found Trial) {
 		return found
 	}
 	if err := c.try(ctx, t, begin, &found); err != nil {
-		found.Error, found.Detail = classify(err), err.Error()
+		found.Error, found.Detail = classify(err), err.Error()+chainHint(err)
 	}
 	return found
 }

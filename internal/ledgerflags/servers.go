@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/lumenhook/lumenhook/internal/stellar/source"
-	"github.com/lumenhook/lumenhook/internal/stellar/source/horizon"
 	"github.com/lumenhook/lumenhook/internal/stellar/source/rpc"
 )
 
@@ -45,17 +44,7 @@ func (s *Flags) Servers() ([]Server, error) {
 			}
 		}
 	}
-	if s.horizonURL != "" && (s.kind == sourceHorizon || s.quorum > 1) {
-		err := add(s.horizonName(), func(c *http.Client) (source.Reporter, error) {
-			config := s.horizonConfig(nil)
-			config.HTTPClient = c
-			return horizon.New(config)
-		})
-		if err != nil {
-			return nil, err
-		}
-	}
-	if s.lakeAddress == "" || s.kind == sourceHorizon && s.quorum <= 1 {
+	if s.lakeAddress == "" {
 		return servers, nil
 	}
 	return servers, add(s.lakeName(), func(*http.Client) (source.Reporter, error) {

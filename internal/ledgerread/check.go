@@ -13,9 +13,9 @@ import (
 	"time"
 
 	"github.com/lumenhook/lumenhook/domain"
-	"github.com/lumenhook/lumenhook/internal/stellar/source"
 	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/follower"
 	"github.com/lumenhook/lumenhook/streams/intake"
 )
 
@@ -31,7 +31,7 @@ const (
 type Check struct {
 	From, To uint32 // sequences of ledgers, the last one included
 	Cluster  streams.Cluster
-	Source   *source.Reader
+	Source   follower.Source
 	Out      io.Writer
 }
 

@@ -85,7 +85,8 @@ func (s *server) listEvents(ctx context.Context, in eventFilter) (*answer, error
 
 func (s *server) getEvent(ctx context.Context, in byID) (*answer, error) {
 	e, err := s.API.GetEvent(ctx, in.ID)
-	return writtenByOthers(e, "data.payment.memo", "data.watch.label", "attempts[].responseBody"), err
+	return writtenByOthers(e, "data.payment.memo", "data.watch.label", "attempts[].errorDetail",
+		"attempts[].responseBody"), err
 }
 
 const (

@@ -16,6 +16,7 @@ import (
 	"github.com/lumenhook/lumenhook/api/console"
 	"github.com/lumenhook/lumenhook/api/portal"
 	"github.com/lumenhook/lumenhook/internal/apiserver"
+	"github.com/lumenhook/lumenhook/internal/startstop"
 	"github.com/lumenhook/lumenhook/internal/webguard"
 	"github.com/lumenhook/lumenhook/projections"
 	"github.com/lumenhook/lumenhook/streams/follower"
@@ -92,7 +93,7 @@ func (r *apiRole) Start(context.Context) error {
 		return errors.Join(fmt.Errorf("--api-tls-cert: %w", err), listener.Close())
 	}
 	r.url = server.Scheme() + "://" + listener.Addr().String()
-	r.Go("the API", func(ctx context.Context) error { return serve(ctx, server, listener) })
+	r.serve("api", server, listener)
 	return nil
 }
 
@@ -198,16 +199,23 @@ func testWait(attempt time.Duration) time.Duration {
 	return min(attempt+3*time.Second, maxTestWait)
 }
 
+// isWhole reports whether the process is the whole service: it has no list of roles.
+func (n *Node) isWhole() bool { return len(n.cfg.Roles) == 0 }
+
 // apiChecks are the conditions of the API's own /readyz, besides the directory's: those of
-// roles that are started before it.
+// roles that are started before it. Where there are other processes, the follower is none of
+// them: load balancers ask, and all processes have the same source of ledgers.
 func (n *Node) apiChecks() []api.Check {
 	checks := []api.Check{{
 		Name: "disk",
 		Run:  func(context.Context) error { return n.cfg.Disk.Check() },
 	}}
 	for _, role := range n.stack.Started() {
-		if name := role.Name(); name == string(RoleEngine) || name == string(RoleFollower) {
-			checks = append(checks, api.Check{Name: name, Run: role.Ready})
+		name := role.Name()
+		if name == string(RoleEngine) || name == string(RoleFollower) && n.isWhole() {
+			checks = append(checks, api.Check{Name: name, Run: func(ctx context.Context) error {
+				return startstop.Check(ctx, role)
+			}})
 		}
 	}
 	return append(checks, api.Check{Name: "history", Run: n.history.check, Detail: n.history.describe})

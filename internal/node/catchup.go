@@ -9,10 +9,13 @@ import (
 	"github.com/lumenhook/lumenhook/streams/follower"
 )
 
-// Catching up is reported when more than this many ledgers are to be read, periodically.
+// Catching up is reported when more than this many ledgers are to be read, periodically. The source
+// is asked for its newest ledger less often: with several sources that is a question to all.
 const (
-	catchUpLedgersMin = 20
-	catchUpInterval   = time.Second
+	catchUpLedgersMin   = 20
+	catchUpInterval     = time.Second
+	catchUpLookInterval = 10 * time.Second
+	catchUpLeftMax      = 1000 * time.Hour // beyond it a source's newest ledger is hard to believe
 )
 
 // catchUp is a source that reports progress while reading is behind.
@@ -31,13 +34,17 @@ type catchUp struct {
 // Next is called when all ledgers before this one are processed.
 func (c *catchUp) Next(ctx context.Context, sequence uint32) ([]domain.Ledger, error) {
 	now := c.now()
-	if now.Sub(c.lookedAt) >= catchUpInterval {
+	wait := catchUpLookInterval
+	if c.began > 0 && sequence > c.latest {
+		wait = catchUpInterval
+	}
+	if now.Sub(c.lookedAt) >= wait {
 		if latest, err := c.Source.Latest(ctx); err == nil {
 			c.latest = latest
 		}
 		c.lookedAt = now
-		c.report(now, sequence)
 	}
+	c.report(now, sequence)
 	return c.Source.Next(ctx, sequence)
 }
 
@@ -51,11 +58,10 @@ func (c *catchUp) report(now time.Time, sequence uint32) {
 	case behind <= 1:
 		c.say("caught up at ledger %d, %d ledgers", sequence-1, sequence-c.began)
 		c.began = 0
-	default:
+	case now.Sub(c.told) >= catchUpInterval:
 		perSecond := float64(sequence-c.toldAt) / now.Sub(c.told).Seconds()
 		left := "…"
-		if perSecond > 0 {
-			seconds := float64(behind) / perSecond
+		if seconds := float64(behind) / perSecond; seconds < catchUpLeftMax.Seconds() {
 			left = time.Duration(seconds * float64(time.Second)).Round(time.Second).String()
 		}
 		bar := terminal.Bar(sequence-c.began, uint32(behind))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -15,9 +16,13 @@ import (
 type pages struct {
 	follower.Source
 	latest uint32
+	asked  int // for the latest
 }
 
-func (p *pages) Latest(context.Context) (uint32, error) { return p.latest, nil }
+func (p *pages) Latest(context.Context) (uint32, error) {
+	p.asked++
+	return p.latest, nil
+}
 
 func (p *pages) Next(_ context.Context, sequence uint32) (page []domain.Ledger, err error) {
 	for s := sequence; s <= p.latest && len(page) < 10; s++ {
@@ -49,5 +54,30 @@ func TestCatchingUpIsReported(t *testing.T) {
 	}
 	if !slices.Equal(told, want) {
 		t.Errorf("told %q, want %q", told, want)
+	}
+}
+
+// What would take years is a mistake of the source: no time is named. The source is asked for its
+// newest ledger once in ten seconds.
+func TestCatchingUpToAnImpossibleLedger(t *testing.T) {
+	var told []string
+	now := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
+	from := &pages{latest: 1<<31 - 1}
+	source := &catchUp{
+		Source: from,
+		now:    func() time.Time { return now },
+		say:    func(format string, args ...any) { told = append(told, fmt.Sprintf(format, args...)) },
+	}
+	for sequence := uint32(1); sequence <= 401; sequence += 10 {
+		if _, err := source.Next(t.Context(), sequence); err != nil {
+			t.Fatal(err)
+		}
+		now = now.Add(500 * time.Millisecond)
+	}
+	if len(told) != 21 || !strings.HasSuffix(told[20], "20 ledgers/s, 2147483247 to go, …") {
+		t.Errorf("told %q", told)
+	}
+	if from.asked != 3 {
+		t.Errorf("asked %d times in 20 s", from.asked)
 	}
 }

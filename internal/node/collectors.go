@@ -54,6 +54,27 @@ func (l projectionLag) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
+// endpointsDown exports how many endpoints are down, counted at each scrape. It is left out while the
+// history cannot be read.
+type endpointsDown struct {
+	history *History
+	now     func() time.Time
+}
+
+var endpointsDownDesc = prometheus.NewDesc("lumenhook_endpoints_down",
+	"Active endpoints of all accounts whose last attempt failed, and to which none has delivered for 5 "+
+		"minutes or more.", nil, nil)
+
+func (d endpointsDown) Describe(to chan<- *prometheus.Desc) { to <- endpointsDownDesc }
+
+func (d endpointsDown) Collect(to chan<- prometheus.Metric) {
+	ctx, cancel := context.WithTimeout(context.Background(), lagWaitMax)
+	defer cancel()
+	if n, err := d.history.EndpointsDown(ctx, d.now().UnixMilli()); err == nil {
+		to <- prometheus.MustNewConstMetric(endpointsDownDesc, prometheus.GaugeValue, float64(n))
+	}
+}
+
 // engineStats exports an engine's statistics of its partitions, read at each scrape.
 // Partitions are summed: a series for each would be thousands.
 type engineStats struct {

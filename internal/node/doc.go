@@ -8,9 +8,8 @@
 //   - A process has one of each part, however many roles use it: one directory,
 //     one client of the engine, one guarded client of receivers.
 //   - Any set of roles makes a node. No role needs another one in its process.
-//   - A role that ends by itself ends the process, through the stack it was started
-//     on: nobody is left to believe that it works. The projector is the exception:
-//     payments are observed and delivered without a history.
+//   - A role that fails is restarted, is not ready meanwhile, and stops no other role. A
+//     few failures end the process (docs/decisions/failing-parts.md).
 //   - With too little room on the disk no new work is taken, by any role.
 //   - Metrics have labels of few values: never an identifier, an address or a URL.
 //

@@ -54,7 +54,7 @@ func (r *engineRole) Start(context.Context) error {
 		standbys: r.engine.StandbyStats,
 		now:      cfg.Now,
 	}, retainedTopics(r.engine.Retained))
-	r.Go("the engine", r.engine.Run)
+	r.Go("engine", r.engine.Run)
 	return nil
 }
 

@@ -26,6 +26,7 @@ func (r *followerRole) Start(context.Context) error {
 		Watches:    watches{n.directory.Directory},
 		Claims:     claims{n.commands},
 		OpenParts:  n.directory.Directory,
+		Probe:      cfg.Follower.Probe,
 		Passphrase: cfg.Passphrase,
 		Start:      cfg.Follower.Start,
 		Trusted:    cfg.Follower.Trusted,
@@ -34,6 +35,8 @@ func (r *followerRole) Start(context.Context) error {
 			Requests: n.directory,
 			Commands: n.commands,
 		},
+		CloseInterval: cfg.Follower.CloseInterval,
+
 		Allowed:   mayTakeOver(r.clusterOf("follower")),
 		OnMatched: cfg.Follower.OnMatched,
 		OnLedger:  r.read,
@@ -41,7 +44,7 @@ func (r *followerRole) Start(context.Context) error {
 		Logger:    cfg.Logger,
 	})
 	r.follower.Store(f)
-	r.Go("the follower", f.Run)
+	r.Go("follower", f.Run)
 	return nil
 }
 

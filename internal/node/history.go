@@ -28,6 +28,8 @@ type written struct {
 	reads *projections.History
 	stuck func() error // why nothing is written at present
 	lag   func(context.Context) (records int64, err error)
+	// damage are tables that lost rows on disk.
+	damage func(context.Context) (projections.Damages, error)
 }
 
 // Lacks sets why there is no history.
@@ -84,6 +86,8 @@ func (h *History) readFrom(
 		}),
 		stuck: func() error { return nil },
 		lag:   lag.Records,
+
+		damage: db.Damage,
 	}
 	return func() { ends.Close(); lag.Close() }, nil
 }
@@ -110,15 +114,25 @@ func (h *History) describe(ctx context.Context) string {
 	return fmt.Sprintf("%d records behind", records)
 }
 
-// check returns an error while there is no history, while nothing writes it, and while it
-// is too far behind.
+// check returns an error while there is no history, while nothing writes it, while it lacks
+// rows that it had, and while it is too far behind.
 func (h *History) check(ctx context.Context) error {
 	records, err := h.lag(ctx)
 	if err == nil && records > h.lagMax {
 		err = fmt.Errorf("%w: by %d records, where --history-lag-max allows %d", api.ErrHistoryBehind,
 			records, h.lagMax)
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	of, err := h.now()
+	if err != nil {
+		return err
+	}
+	if damaged, _ := of.damage(ctx); len(damaged) > 0 { // a user may lack the right to ask
+		return fmt.Errorf("%w: %w", api.ErrHistoryBehind, damaged)
+	}
+	return nil
 }
 
 // lag returns how many records the history is behind.
@@ -248,6 +262,9 @@ func (h *History) Events(
 			Sequence:            e.Sequence,
 			State:               e.State,
 			NextAttemptAtMillis: e.NextAttemptAtMillis,
+			AttemptsMade:        e.AttemptsMade,
+			LastStatusCode:      e.LastStatusCode,
+			LastError:           e.LastError,
 		}
 	}
 	if page.Next == (projections.EventPosition{}) {
@@ -343,6 +360,31 @@ func (h *History) Rates(ctx context.Context, f api.RatesFilter) (api.Rates, erro
 		rates.Minutes = append(rates.Minutes, api.RatesMinute(m))
 	}
 	return rates, nil
+}
+
+// Health returns how endpoints do, unless there is no history.
+func (h *History) Health(
+	ctx context.Context, f api.HealthFilter,
+) (map[string]domain.EndpointHealth, error) {
+	of, err := h.now()
+	if err != nil {
+		return nil, err
+	}
+	by, err := of.reads.Health(ctx, projections.HealthFilter(f))
+	if err != nil {
+		return nil, historyError(err)
+	}
+	return by, nil
+}
+
+// EndpointsDown counts the endpoints of all accounts that are down, unless there is no history.
+func (h *History) EndpointsDown(ctx context.Context, nowMillis int64) (uint64, error) {
+	of, err := h.now()
+	if err != nil {
+		return 0, err
+	}
+	n, err := of.reads.EndpointsDown(ctx, nowMillis)
+	return n, historyError(err)
 }
 
 // NumberBefore finds where an endpoint's events of a time begin, unless there is no history.

@@ -27,7 +27,7 @@ func (r *mailerRole) Start(context.Context) error {
 		Now:          cfg.Now,
 		Logger:       cfg.Logger,
 	})
-	r.Go("the mailer", r.mailer.Run)
+	r.Go("mailer", r.mailer.Run)
 	return nil
 }
 

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"context"
 	"net/http"
 	"strconv"
 	"time"
@@ -38,6 +39,7 @@ type Metrics struct {
 	closeToMatch   prometheus.Histogram
 	mails          *prometheus.CounterVec
 	deadLetters    *prometheus.CounterVec
+	restarts       *prometheus.CounterVec
 	turnSeconds    *prometheus.HistogramVec
 	turnRecords    prometheus.Histogram
 	kafka          *telemetry.KafkaMetrics
@@ -101,7 +103,7 @@ func NewMetrics() *Metrics {
 		m.facts, m.attempts, m.attemptSeconds, m.ledger, m.ledgerAt, m.payments, m.observed, m.matches,
 		m.quarantined, m.refused, m.sourcesLeft,
 		m.requests, m.requestSeconds, m.closeToMatch, m.mails, m.deadLetters, m.turnSeconds,
-		m.turnRecords,
+		m.turnRecords, m.restarts,
 	)
 	return m
 }
@@ -116,6 +118,10 @@ func (m *Metrics) addSetAside() {
 		Help: "Times that one of several sources of ledgers was left alone for a while, by source and " +
 			"reason. Any that is refused, forked or disagrees is a reason to look.",
 	}, []string{"source", "reason"})
+	m.restarts = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "lumenhook_part_restarts_total",
+		Help: "Restarts of parts of this process that failed, by part. Any is a reason to look.",
+	}, []string{"part"})
 	m.mails = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "lumenhook_mails_total",
 		Help: "Mails about disabled endpoints, by the outcome that this process committed to the " +
@@ -167,6 +173,21 @@ func (m *Metrics) projector(p *projections.Projector) {
 	m.registry.MustRegister(newProjectionLag(p))
 }
 
+// damage adds the number of tables that lost rows.
+func (m *Metrics) damage(db *projections.DB) {
+	m.gauge("lumenhook_history_damaged_tables",
+		"Tables of the history that lost rows on disk, or -1 while ClickHouse does not tell. Any is a "+
+			"reason to look.", func() float64 {
+			ctx, cancel := context.WithTimeout(context.Background(), lagWaitMax)
+			defer cancel()
+			damaged, err := db.Damage(ctx)
+			if err != nil {
+				return -1
+			}
+			return float64(len(damaged))
+		})
+}
+
 // handler answers /metrics.
 func (m *Metrics) handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{Registry: m.registry})
@@ -202,6 +223,9 @@ const (
 func (m *Metrics) deadLetterOf(reader string) func(topic string) {
 	return func(topic string) { m.deadLetters.WithLabelValues(topic, reader).Inc() }
 }
+
+// restarted counts the restart of a part that failed.
+func (m *Metrics) restarted(part string) { m.restarts.WithLabelValues(part).Inc() }
 
 // turn takes a turn's times.
 func (m *Metrics) turn(t streams.TurnStats) {

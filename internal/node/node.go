@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net"
 	"slices"
 	"sync"
 	"time"
 
 	"github.com/lumenhook/lumenhook/api"
 	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/internal/apiserver"
 	"github.com/lumenhook/lumenhook/internal/egress"
 	"github.com/lumenhook/lumenhook/internal/sealing"
 	"github.com/lumenhook/lumenhook/internal/signing"
@@ -82,10 +84,13 @@ type EngineConfig struct {
 type FollowerConfig struct {
 	Live      follower.Source
 	Past      follower.Source           // another one, for backfills
+	Probe     follower.Source           // another one, asked why Live gives nothing
 	Standings func() standing.Standings // how the sources of Live stand
 	Start     follower.Start
 	Trusted   follower.Trusted
-	OnMatched func(follower.LedgerSummary) // follower.Config.OnMatched; may be nil
+	// CloseInterval is how often the network closes a ledger, where that may be seldom.
+	CloseInterval time.Duration
+	OnMatched     func(follower.LedgerSummary) // follower.Config.OnMatched; may be nil
 }
 
 // HistoryConfig is where the history is, and how it is written.
@@ -100,8 +105,6 @@ type HistoryConfig struct {
 	OneProcess bool
 	// Keep is after how long rows are deleted, 0 for never; nil: it stays as it is.
 	Keep *time.Duration
-	// MayBeAway has the projector wait for a ClickHouse that does not answer.
-	MayBeAway bool
 }
 
 // Node is the roles of one process.
@@ -144,7 +147,7 @@ type part struct {
 }
 
 func (n *Node) part() part {
-	return part{&startstop.Stack{Failed: n.stack.Failed, Logger: n.cfg.Logger}, n}
+	return part{&startstop.Stack{Restarted: n.cfg.Metrics.restarted, Logger: n.cfg.Logger}, n}
 }
 
 // clusterOf is the cluster for one of the node's parts. Each has a client id of its
@@ -159,6 +162,20 @@ func (p part) clusterOf(name string) streams.Cluster {
 // started, as while it was paused: whoever has closed them has fenced it, too.
 func mayTakeOver(cluster streams.Cluster) func(context.Context) error {
 	return func(ctx context.Context) error { return topology.CheckOpen(ctx, cluster) }
+}
+
+// serve answers on a listener, and on a new one of its address when that fails.
+func (p part) serve(name string, server *apiserver.Server, listener net.Listener) {
+	address := listener.Addr()
+	p.Go(name, func(ctx context.Context) (err error) {
+		if listener == nil {
+			if listener, err = net.Listen(address.Network(), address.String()); err != nil {
+				return err
+			}
+		}
+		defer func() { listener = nil }()
+		return serve(ctx, server, listener)
+	})
 }
 
 // Ready of a part that is ready once it is started.

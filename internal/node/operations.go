@@ -1,7 +1,6 @@
 package node
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -33,7 +32,9 @@ func (n *Node) ServeOperations(listen string) (address string, err error) {
 	if err != nil {
 		return "", errors.Join(err, listener.Close())
 	}
-	n.stack.Go("the metrics", func(ctx context.Context) error { return serve(ctx, server, listener) })
+	operations := n.part()
+	operations.serve("operations", server, listener)
+	n.stack.OnStop(operations.Stop)
 	return listener.Addr().String(), nil
 }
 

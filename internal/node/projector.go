@@ -21,9 +21,7 @@ func (r *projectorRole) Start(ctx context.Context) error {
 		return fmt.Errorf("--clickhouse-dsn: %w", err)
 	}
 	r.OnStop(func() { _ = db.Close() })
-	if err := r.prepare(ctx, db); err != nil {
-		return err
-	}
+	r.prepare(ctx, db)
 	unasked := cfg.History.BlockWait
 	if cfg.History.OneProcess {
 		unasked *= unaskedFactor
@@ -49,34 +47,29 @@ func (r *projectorRole) Start(ctx context.Context) error {
 	}
 	r.OnStop(closeReads)
 	r.node.history.writtenBy(p)
-	r.Go("the projector", func(ctx context.Context) error { return r.project(ctx, p) })
+	r.Go("projector", p.Run)
+	guarded := projections.RefoldConfig{
+		DB: db, Cluster: r.clusterOf("history-guard"), Logger: cfg.Logger, Now: cfg.Now,
+	}
+	r.Go("history guard", func(ctx context.Context) error {
+		// The operator of another ClickHouse decides when tables are built again: that takes its
+		// disk and its processors.
+		return projections.Guard(ctx,
+			projections.GuardConfig{RefoldConfig: guarded, Heal: !cfg.History.MayBeAway})
+	})
 	cfg.Metrics.projector(p)
+	cfg.Metrics.damage(db)
+	cfg.Metrics.registry.MustRegister(endpointsDown{r.node.history, cfg.Now})
 	return nil
 }
 
-// prepare creates the tables. An external ClickHouse may be unavailable: the projector
-// waits for it and creates them then.
-func (r *projectorRole) prepare(ctx context.Context, db *projections.DB) error {
-	cfg := r.node.cfg
-	err := projections.Migrate(ctx, db)
-	if err != nil && cfg.History.MayBeAway {
-		cfg.Say("the history cannot be written yet; until it can, GET /v1/events answers 503 "+
-			"(--clickhouse-dsn): %v", err)
-		return nil
+// prepare creates the tables. ClickHouse may be unavailable: the projector waits for it and
+// creates them then.
+func (r *projectorRole) prepare(ctx context.Context, db *projections.DB) {
+	if err := projections.Migrate(ctx, db); err != nil && ctx.Err() == nil {
+		r.node.cfg.Say("the history cannot be written yet; until it can, GET /v1/events answers 503: %v",
+			err)
 	}
-	return err
-}
-
-// project keeps the process running when the projector needs a person: payments are
-// observed and delivered without a history, which then answers 503.
-func (r *projectorRole) project(ctx context.Context, p *projections.Projector) error {
-	err := p.Run(ctx)
-	if err != nil && ctx.Err() == nil {
-		r.node.cfg.Say("the history is not written any more (GET /v1/events answers 503 for what it "+
-			"lacks): %v", err)
-		<-ctx.Done()
-	}
-	return err
 }
 
 func (r *projectorRole) Ready(ctx context.Context) error { return r.node.history.check(ctx) }

@@ -38,8 +38,18 @@ func (p *directoryPart) Start(ctx context.Context) (err error) {
 			cfg.Logger.Warn("closing the directory", "error", err)
 		}
 	})
-	p.Go("the directory", p.Run)
+	p.Go("directory", p.fill)
 	return nil
+}
+
+// fill ends the process when the tables were replaced: what is read here must then be read
+// from their beginning, into an empty store, before anyone uses it.
+func (p *directoryPart) fill(ctx context.Context) error {
+	err := p.Run(ctx)
+	if errors.Is(err, directory.ErrRebuild) {
+		p.node.stack.Failed(fmt.Errorf("directory: %w", err))
+	}
+	return err
 }
 
 func (p *directoryPart) Ready(context.Context) error { return p.Fresh() }
@@ -63,7 +73,7 @@ func (p *commandsPart) Start(ctx context.Context) (err error) {
 		return err
 	}
 	p.OnStop(func() { p.Close() })
-	p.Go("the command client", p.Run)
+	p.Go("commands", p.Run)
 	return nil
 }
 

@@ -62,7 +62,6 @@ func (s *historyFlags) check() (faults []error) {
 func (s *historyFlags) config(dsn string) node.HistoryConfig {
 	c := node.HistoryConfig{
 		DSN:       dsn,
-		MayBeAway: dsn != "",
 		LagMax:    s.lagMax,
 		BlockRows: s.blockRows,
 		BlockWait: s.blockWait,

@@ -17,6 +17,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/pki"
 
 	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/internal/testkit"
 )
 
 const secret = "whsec_test"
@@ -97,7 +98,7 @@ func (r *rig) next(t *testing.T) Webhook {
 	select {
 	case w := <-r.got:
 		return w
-	case <-time.After(5 * time.Second):
+	case <-time.After(testkit.Patience(t)):
 		t.Fatal("no webhook was handed on")
 		return Webhook{}
 	}

@@ -44,7 +44,9 @@ func (c Check) Run(ctx context.Context) (Report, error) {
 		if err != nil {
 			return Report{}, err
 		}
-		if since := *statement.RecordedSince; held.Ledger < since {
+		since := *statement.RecordedSince
+		held.Ledger += domain.ChainBase(since) // the source's number is that on its chain
+		if held.Ledger < since {
 			return Report{}, fmt.Errorf("the source is behind: %s is at ledger %d, and moves of the wallet "+
 				"are recorded since ledger %d: wait until it is there, or name another", c.Source, held.Ledger,
 				since)

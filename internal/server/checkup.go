@@ -133,7 +133,7 @@ func (c *Checkup) askLedgers(cfg *doctor.Config) {
 	cfg.Ledgers, cfg.NoLedgers = c.source.Servers()
 	cfg.Clocks, again = c.source.Servers()
 	cfg.NoLedgers = cmp.Or(cfg.NoLedgers, again)
-	cfg.Quorum = c.source.Quorum()
+	cfg.Quorum, cfg.Passphrase = c.source.Quorum(), c.source.Passphrase
 }
 
 // secretFiles are the files that the settings name, certificates and authorities aside.

@@ -52,7 +52,7 @@ func (v *server) assemble(ctx context.Context) (err error) {
 	}
 	v.OnStop(func() { _ = v.dir.Close() })
 	disk := node.NewDiskGuard(v.dir.Path(), v.flags.node.LeastFreeBytes(), v.say, v.Logger)
-	v.Go("the watch over the disk", disk.Run)
+	v.Go("disk", disk.Run)
 	if v.cluster, err = v.flags.cluster(v.Logger); err != nil {
 		return err
 	}
@@ -93,6 +93,7 @@ func (v *server) equip(cfg *node.Config, role node.Role) (err error) {
 		var both ledgerflags.Readers
 		both, err = v.flags.source.OpenBoth(v.Logger)
 		cfg.Follower.Live, cfg.Follower.Past = both.Live, both.Past
+		cfg.Follower.Probe = both.Probe
 		cfg.Follower.Standings = both.Standings
 	case node.RoleMailer:
 		cfg.Sender, err = v.flags.node.MailSender()

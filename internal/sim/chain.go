@@ -99,12 +99,26 @@ func (s source) Continue(sequence uint32, hash string) {
 	}
 }
 
+// lies are errors of a source that the next answer may not repeat.
+var lies = []domain.LedgerError{
+	domain.ErrForked, domain.ErrBehindRetention, domain.ErrWrongNetwork, domain.ErrUnreadable,
+}
+
 // Next waits for a ledger, and returns some of those after it too. The page is the follower's,
-// which empties it.
+// which empties it. Now and then it is told something else: an error that sounds final, or
+// another ledger than is due.
 func (s source) Next(_ context.Context, sequence uint32) ([]domain.Ledger, error) {
 	c := s.follower.world.chain
 	if err := s.r.wait(func() bool { return c.latest() >= sequence }); err != nil {
 		return nil, err
+	}
+	if s.r == &s.follower.live && c.world.fault(0.02) {
+		c.world.count("lies of the source of ledgers")
+		s.follower.lied = true
+		if why, is := pick(c.world, lies); is && c.world.chance(0.7) || c.latest() == sequence {
+			return nil, why
+		}
+		sequence++
 	}
 	last := min(c.latest(), sequence+uint32(c.world.rnd.IntN(3)))
 	return slices.Clone(c.ledgers[sequence-1 : last]), nil

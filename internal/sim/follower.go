@@ -13,6 +13,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/internal/retry"
 	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/directory"
@@ -42,6 +43,7 @@ type followerProcess struct {
 	filler  *follower.Backfiller
 	after   string         // the watch whose backfill was advanced last
 	unsure  bool           // isElected returned false
+	lied    bool           // its source gave something else than the ledger that is due
 	epochs  map[string]int // of the transactional ids, at the take-over
 	tore    bool           // it was killed with everything else, in the middle of a commit
 	elected bool           // as far as it knows
@@ -311,6 +313,9 @@ func (f *followerProcess) work() {
 		r.backoff = w.steady + 100
 	case past && err == nil:
 		r.backoff = w.steady + 100
+	case f.lied && !retry.IsPermanent(err):
+		f.lied = false
+		r.backoff = w.steady + 100
 	case errors.Is(err, errLog), f.unsure:
 		r.backoff = w.steady + 100
 	default:
@@ -321,7 +326,7 @@ func (f *followerProcess) work() {
 // follow starts reading from the cursor.
 func (f *followerProcess) follow() {
 	w := f.world
-	f.unsure = false
+	f.unsure, f.lied = false, false
 	if f.reading == nil {
 		f.reading = follower.NewReading(follower.Config{
 			Source:     source{f, &f.live},

@@ -79,6 +79,16 @@ var mutants = []mutant{
 		"was observed twice",
 	},
 	{
+		"a wrong answer of a source ends following", "streams/follower/follow.go",
+		"page, err := r.source.Next(ctx, next)",
+		"page, err := r.source.Next(ctx, next)\n" +
+			"if MUTANT && err != nil { err = mutantPackage.Final(err) }", "stops: ",
+	},
+	{
+		"a ledger is taken that is not due", "streams/follower/follow.go",
+		"if l.Sequence != due {", "if !MUTANT && l.Sequence != due {", "is read after",
+	},
+	{
 		"nobody is told of an endpoint", "streams/engine/handovers.go",
 		"if f.Telling().EndpointID == \"\" {",
 		"if MUTANT || f.Telling().EndpointID == \"\" {",
@@ -721,7 +731,10 @@ func buildMutants(t *testing.T) (program string) {
 		overlay.Replace[filepath.Join(root, file)] = copied
 	}
 	put("internal/sim/mutants/chosen.go",
-		"package mutants\n\nimport \"os\"\n\nvar chosen = os.Getenv(\""+mutantVariable+"\")\n\nfunc Chosen(name string) bool { return chosen == name }\n")
+		"package mutants\n\nimport (\n\"os\"\n\n\"github.com/lumenhook/lumenhook/internal/retry\"\n)\n\n"+
+			"var chosen = os.Getenv(\""+mutantVariable+"\")\n\n"+
+			"func Chosen(name string) bool { return chosen == name }\n\n"+
+			"func Final(err error) error { return retry.Permanent(err) }\n")
 	for file, text := range changed {
 		clause := packageClause.FindStringIndex(text)
 		put(file,

@@ -220,6 +220,7 @@ func TestEveryFaultHappens(t *testing.T) {
 		"acknowledged commands that a disaster took",
 		"attempts that others stand behind",
 		"hand-overs", "torn hand-overs", "events moved", "ends that were stale",
+		"lies of the source of ledgers",
 	}
 	for _, b := range behaviours {
 		want = append(want, "receiver: "+b.name)

@@ -82,7 +82,7 @@ func (v *service) startDemo(ctx context.Context) error {
 	if err := d.prepare(ctx); err != nil {
 		return fmt.Errorf("preparing the demo: %w", err)
 	}
-	v.Go("the demo", d.pay)
+	v.Go("demo", d.pay)
 	return nil
 }
 

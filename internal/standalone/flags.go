@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -81,7 +82,7 @@ func (s *Flags) registerNetwork(f *pflag.FlagSet) {
 		"ledgers that the development network keeps; 0: as many as a public server")
 	f.StringVar(&s.stellarFaults, "stellar-faults", "", "for tests: answers of the development "+
 		"network to spoil, KIND@LEDGERxANSWERS, comma-separated; the kinds are errors, garbage, gap, "+
-		"behind and reset")
+		"behind, reset, frozen, ahead, form, unauthorized, quota and hang")
 	f.StringVar(&s.stellarLake, "stellar-lake", "",
 		"folder to export the development network's ledgers to, as a lake")
 }
@@ -120,11 +121,26 @@ func (s *Flags) Check() (faults []error) {
 		faults = append(faults,
 			errors.New("--api-tls-cert: the demo speaks to the API without TLS: add --no-demo"))
 	}
-	return slices.Concat(faults, s.checkNetwork(), s.node.Check())
+	faults = slices.Concat(faults, s.checkNetwork(), s.node.Check())
+	unfit, reason := otherNetworkFlags, "needs --network"
+	if !s.ownNetwork() {
+		unfit = ownNetworkFlags
+		reason = "is of the development network, which is not started with --network"
+	}
+	for _, flag := range unfit {
+		if s.changed(flag) { // whatever its value is
+			faults = append(slices.DeleteFunc(faults, func(err error) bool {
+				return err != nil && strings.HasPrefix(err.Error(), "--"+flag+" ")
+			}), fmt.Errorf("--%s %s", flag, reason))
+		}
+	}
+	return faults
 }
 
 // ownNetwork reports whether run follows a development network that it starts.
-func (s *Flags) ownNetwork() bool { return s.source.Network == "" }
+func (s *Flags) ownNetwork() bool {
+	return s.source.Network == "" || s.source.Network == ledgerflags.Devnet
+}
 
 // otherNetwork returns the passphrase of the network that run follows, or "" of its own.
 func (s *Flags) otherNetwork() string {
@@ -137,7 +153,7 @@ func (s *Flags) otherNetwork() string {
 // Flags that concern another network, and the own one.
 var (
 	otherNetworkFlags = []string{
-		"ledger-source", "stellar-rpc-url", "horizon-url", "ledger-lake", "lake-ledgers-per-file",
+		"ledger-source", "stellar-rpc-url", "ledger-lake", "lake-ledgers-per-file",
 		"lake-files-per-partition", "ledger-poll-interval", "trusted-ledger", "ledger-quorum",
 	}
 	ownNetworkFlags = []string{
@@ -148,25 +164,19 @@ var (
 // checkNetwork returns every fault of the network's flags. On another network than the own
 // one, acknowledged data is valuable: the broker uses fsync.
 func (s *Flags) checkNetwork() (faults []error) {
-	unfit, reason := otherNetworkFlags, "needs --network"
 	if s.ownNetwork() {
-		faults = append(faults, s.source.CheckStart())
-	} else {
-		unfit = ownNetworkFlags
-		reason = "is of the development network, which is not started with --network"
-		faults = append(faults, s.source.Check())
-		if !s.noDemo {
-			faults = append(faults, errors.New("--network: the demo pays on the development "+
-				"network only: add --no-demo"))
-		}
-		if !s.changed("broker-sync") {
-			s.brokerSync = true
-		}
+		return []error{s.source.CheckStart()}
 	}
-	for _, flag := range unfit {
-		if s.changed(flag) {
-			faults = append(faults, fmt.Errorf("--%s %s", flag, reason))
-		}
+	if err := s.source.CheckNetwork(); err != nil {
+		return []error{err}
+	}
+	if !s.changed("broker-sync") {
+		s.brokerSync = true
+	}
+	faults = []error{s.source.Check()}
+	if !s.noDemo {
+		faults = append(faults, errors.New("--network: the demo pays on the development "+
+			"network only: add --no-demo"))
 	}
 	return faults
 }

@@ -16,18 +16,19 @@ import (
 const (
 	historyFetched = "the ClickHouse engine that keeps it is still being fetched through npm, " +
 		"and what happens meanwhile will be in it"
-	historyFailed = "ClickHouse could not be started, and the service's terminal says why"
+	historyFailed = "ClickHouse could not be started, which is tried again, and the service's " +
+		"terminal says why"
 )
 
-// Waits between attempts to fetch the ClickHouse engine.
+// Waits between attempts to fetch and to start the ClickHouse engine.
 const (
 	fetchWaitMin = 10 * time.Second
 	fetchWaitMax = 10 * time.Minute
 )
 
 // startHistory starts ClickHouse and the projector. Without ClickHouse the service still
-// runs, and says once what is missing; while its engine is being fetched, the history
-// starts later.
+// runs, says once what is missing, and starts the history once the engine has been fetched
+// and works.
 func (v *service) startHistory(ctx context.Context) error {
 	err := v.tryHistory(ctx)
 	if err == nil || ctx.Err() != nil {
@@ -37,7 +38,7 @@ func (v *service) startHistory(ctx context.Context) error {
 		v.node.History().Lacks(historyFetched)
 		v.out.Say("the history comes later: its ClickHouse engine is fetched through npm, " +
 			"once (180 MB); until then GET /v1/events answers 503")
-		v.Go("the fetching of the ClickHouse engine", v.historyLater)
+		v.Go("history", v.historyLater)
 		return nil
 	}
 	var taken *clickhouse.PortTakenError
@@ -49,7 +50,9 @@ func (v *service) startHistory(ctx context.Context) error {
 	case errors.Is(err, clickhouse.ErrDataDirInUse):
 		return err
 	}
-	v.noHistory(err)
+	v.node.History().Lacks(historyFailed)
+	v.out.Say("no history yet (GET /v1/events answers 503), and it is tried again: %v", err)
+	v.Go("history", v.historyLater)
 	return nil
 }
 
@@ -75,8 +78,7 @@ func (v *service) tryHistory(ctx context.Context) error {
 	return v.node.Start(ctx, node.RoleProjector)
 }
 
-// historyLater fetches the ClickHouse engine, however long that takes, and starts
-// the history then.
+// historyLater fetches the ClickHouse engine and starts the history, however long that takes.
 func (v *service) historyLater(ctx context.Context) error {
 	policy := retry.Policy{
 		First: fetchWaitMin,
@@ -89,31 +91,21 @@ func (v *service) historyLater(ctx context.Context) error {
 	}
 	err := retry.Do(ctx, policy, func() error {
 		_, err := clickhouse.Ensure(ctx, clickhouse.Options{Progress: v.terminal, Logger: v.Logger})
-		return err
+		if err != nil {
+			return err
+		}
+		return v.tryHistory(ctx)
 	})
 	if err != nil {
 		return err
 	}
-	if err := v.tryHistory(ctx); err != nil && ctx.Err() == nil {
-		v.noHistory(err)
-	} else if err == nil {
-		v.out.Say("the history is there, and catches up")
-		v.sayClickHouse()
-		if err := v.republish(); err != nil {
-			return err
-		}
+	v.out.Say("the history is there, and catches up")
+	v.sayClickHouse()
+	if err := v.republish(); err != nil {
+		v.Logger.Error("run.json could not be written", "error", err)
 	}
 	<-ctx.Done()
 	return ctx.Err()
-}
-
-// noHistory reports why the service runs without one this time.
-func (v *service) noHistory(err error) {
-	v.node.History().Lacks(historyFailed)
-	v.out.Say("no history this time (GET /v1/events answers 503): %v", err)
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	v.file.ClickHouse = nil
 }
 
 func (v *service) sayClickHouse() {

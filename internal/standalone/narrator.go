@@ -59,13 +59,7 @@ func (p *narrator) fact(f domain.Fact) {
 }
 
 func (p *narrator) attempt(a domain.AttemptMade) {
-	got := fmt.Sprintf("HTTP %d", a.Result.StatusCode)
-	if a.Result.StatusCode == 0 {
-		got = "no answer"
-	}
-	if a.Result.Error != "" {
-		got += " " + string(a.Result.Error)
-	}
+	got := a.Result.Answer()
 	switch a.State {
 	case domain.StateDelivered:
 		p.Say("delivered  %s: attempt %d, %s in %d ms",

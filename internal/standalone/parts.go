@@ -100,7 +100,14 @@ func (v *service) startDevnet(context.Context) (err error) {
 			v.Logger.Warn("stopping the development network", "error", err)
 		}
 	})
-	v.Go("the development network", n.Run)
+	v.Go("devnet", func(ctx context.Context) error {
+		err := n.Run(ctx)
+		if err != nil && ctx.Err() == nil {
+			v.Failed(fmt.Errorf("the development network has failed: %w", err))
+			<-ctx.Done()
+		}
+		return err
+	})
 	v.file.Stellar = runfile.Stellar{
 		RPCURL:            n.RPCURL(),
 		NetworkPassphrase: n.Passphrase(),

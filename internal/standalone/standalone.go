@@ -27,7 +27,7 @@ import (
 )
 
 const (
-	// networkMax bounds the wait for an external network before the API is started.
+	// networkMax bounds the wait for the network before the API is started.
 	networkMax = 5 * time.Second
 	// readyMax bounds the wait for everything to be ready before run.json is written.
 	readyMax = 10 * time.Second
@@ -102,7 +102,7 @@ func (v *service) openData(context.Context) (err error) {
 	if err := v.disk.Check(); err != nil {
 		return fmt.Errorf("--data-dir %s: %w, or name a folder on another disk", v.dir.Path(), err)
 	}
-	v.Go("the watch over the disk", v.disk.Run)
+	v.Go("disk", v.disk.Run)
 	if err := v.dir.Unpublish(); err != nil {
 		return err
 	}
@@ -174,10 +174,14 @@ func (v *service) equip(cfg *node.Config) (err error) {
 	}
 	cfg.Follower.Start = v.flags.source.StartAt
 	cfg.Follower.Trusted = v.flags.source.Trusted()
+	if v.flags.ownNetwork() {
+		cfg.Follower.CloseInterval = v.flags.ledgerInterval
+	}
 	v.flags.source.OnRefused = cfg.Metrics.LedgerRefused
 	v.flags.source.OnSource, v.flags.source.OnLeft = cfg.Metrics.KnowSource, cfg.Metrics.SourceLeft
 	both, err := v.flags.source.OpenBoth(v.Logger)
 	cfg.Follower.Live, cfg.Follower.Past = both.Live, both.Past
+	cfg.Follower.Probe = both.Probe
 	cfg.Follower.Standings = both.Standings
 	return err
 }
@@ -226,11 +230,9 @@ func (v *service) startFollower(ctx context.Context) error {
 	if err := v.node.Start(ctx, node.RoleFollower); err != nil {
 		return err
 	}
-	if !v.flags.ownNetwork() { // it may be unavailable, and the API does not need it
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, networkMax)
-		defer cancel()
-	}
+	// The network may not answer, and the API does not need it.
+	ctx, cancel := context.WithTimeout(ctx, networkMax)
+	defer cancel()
 	v.awaitFollower(ctx)
 	return nil
 }
@@ -277,7 +279,7 @@ func (v *service) ready(ctx context.Context) error {
 		v.sayReady()
 	} else {
 		v.out.Say("started, and says ready when it is")
-		v.Go("the wait until everything is ready", v.readyLater)
+		v.Go("readiness", v.readyLater)
 	}
 	v.consoleLink = v.node.ConsoleLink(v.file.APIKey)
 	v.sayAddresses()

@@ -22,12 +22,11 @@ const (
 
 // Source is how one of the sources stands.
 type Source struct {
-	Name    string `json:"name"` // says nothing of what is secret in its address
-	Witness bool   `json:"witness,omitempty"`
-	State   State  `json:"state"`
-	Ledger  uint32 `json:"ledger,omitempty"` // the newest that it gave and that counts; 0: none yet
-	Behind  uint32 `json:"behind"`           // ledgers that others gave since; 0 while Ledger is 0
-	Left    *Left  `json:"left,omitempty"`   // with StateLeft
+	Name   string `json:"name"` // says nothing of what is secret in its address
+	State  State  `json:"state"`
+	Ledger uint32 `json:"ledger,omitempty"` // the newest that it gave and that counts; 0: none yet
+	Behind uint32 `json:"behind"`           // ledgers that others gave since; 0 while Ledger is 0
+	Left   *Left  `json:"left,omitempty"`   // with StateLeft
 }
 
 // Left says why a source is left out, and since when.

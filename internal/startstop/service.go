@@ -20,3 +20,14 @@ type Report struct {
 	Name string
 	Err  error // nil: it is ready
 }
+
+// Check returns why a service does not do its work at present: one of its loops has failed,
+// or it says so itself.
+func Check(ctx context.Context, one Service) error {
+	if loops, is := one.(interface{ Failing() error }); is {
+		if err := loops.Failing(); err != nil {
+			return err
+		}
+	}
+	return one.Ready(ctx)
+}

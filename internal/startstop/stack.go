@@ -3,22 +3,24 @@ package startstop
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
 	"sync"
 )
 
-// Stack holds what was started. Failed and Logger must be set. Its methods may be called
-// from any goroutine.
+// Stack holds what was started. Logger must be set. Its methods may be called from any
+// goroutine.
 type Stack struct {
-	Failed func(error) // called when a loop ends before it was stopped
-	Logger *slog.Logger
+	// Failed ends the process: for the few failures after which it cannot continue.
+	Failed    func(error)
+	Restarted func(loop string) // called when a loop ended before it was stopped; may be nil
+	Logger    *slog.Logger
 
 	mu       sync.Mutex
 	stopped  bool // since Stop was called
 	stops    []func()
+	loops    []*loop
 	services []Service // in start order
 	started  map[Service]bool
 }
@@ -49,20 +51,31 @@ func (s *Stack) OnStopLast(f func()) {
 	s.stops = append([]func(){f}, s.stops...)
 }
 
-// Go runs a loop until Stop ends its context.
+// Go runs a loop until Stop ends its context, and restarts it whenever it ends earlier.
 func (s *Stack) Go(name string, run func(context.Context) error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
+	l := &loop{name: name, run: run, stack: s}
+	s.mu.Lock()
+	s.loops = append(s.loops, l)
+	s.mu.Unlock()
 	go func() {
 		defer close(ended)
-		err := run(ctx)
-		if ctx.Err() == nil {
-			s.Failed(fmt.Errorf("%s ended: %w", name, err))
-		} else if err != nil && !errors.Is(err, context.Canceled) {
-			s.Logger.Warn("stopping "+name, "error", err)
-		}
+		l.keepRunning(ctx)
 	}()
 	s.OnStop(func() { cancel(); <-ended })
+}
+
+// Failing returns why a loop does not work at present; nil: all do.
+func (s *Stack) Failing() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, l := range s.loops {
+		if err := l.failing(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Start starts services one after another, except those that were started already. It
@@ -142,7 +155,7 @@ func (s *Stack) Ready(ctx context.Context) []Report {
 	for i, one := range services {
 		reports[i] = Report{Name: one.Name(), Err: errStarting}
 		if started[one] {
-			reports[i].Err = one.Ready(ctx)
+			reports[i].Err = Check(ctx, one)
 		}
 	}
 	return reports

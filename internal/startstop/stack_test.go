@@ -5,8 +5,11 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/lumenhook/lumenhook/internal/startstop"
 )
@@ -113,25 +116,61 @@ func TestAStartThatWasCalledOff(t *testing.T) {
 	s.Stop()
 }
 
-func TestALoopThatEndsByItselfIsTold(t *testing.T) {
-	told := make(chan error, 2)
-	s := newStack(t, func(err error) { told <- err })
-	broken := errors.New("broken")
-	s.Go("the short loop", func(context.Context) error { return broken })
-	if err := <-told; !errors.Is(err, broken) || err.Error() != "the short loop ended: broken" {
-		t.Errorf("told %v", err)
-	}
-	running := make(chan struct{})
-	s.Go("the long loop", func(ctx context.Context) error {
-		close(running)
-		<-ctx.Done()
-		return errors.New("ended when it was told to")
+// TestALoopThatEndsIsRestarted: the part is not ready until it has worked again for a while, the
+// others are not touched, and each change is one line of the log, not each try.
+func TestALoopThatEndsIsRestarted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var text strings.Builder
+		var names []string
+		s := &startstop.Stack{
+			Failed:    func(err error) { t.Errorf("the process ends: %v", err) },
+			Restarted: func(loop string) { names = append(names, loop) },
+			Logger:    slog.New(slog.NewTextHandler(&text, nil)),
+		}
+		runs, neighbour := 0, 0
+		s.Go("the other", func(ctx context.Context) error {
+			neighbour++
+			<-ctx.Done()
+			return errors.New("ended when it was told to")
+		})
+		s.Go("one", func(ctx context.Context) error {
+			if runs++; runs <= 5 {
+				return errors.New("broken")
+			}
+			<-ctx.Done()
+			return nil
+		})
+		synctest.Wait()
+		if err := s.Failing(); err == nil || !strings.Contains(err.Error(), "broken") {
+			t.Errorf("while it fails: %v", err)
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if err := s.Failing(); err != nil || runs != 6 || neighbour != 1 {
+			t.Errorf("after a minute: %v, %d runs, %d of the other", err, runs, neighbour)
+		}
+		s.Stop()
+		if !slices.Equal(names, []string{"one", "one", "one", "one", "one"}) {
+			t.Errorf("restarted: %q", names)
+		}
+		if failed, well := strings.Count(text.String(), "has failed"),
+			strings.Count(text.String(), "works again"); failed != 1 || well != 1 {
+			t.Errorf("%d and %d lines, want one each:\n%s", failed, well, &text)
+		}
 	})
-	<-running
-	s.Stop()
-	select {
-	case err := <-told:
-		t.Errorf("a loop that was stopped is told of as failed: %v", err)
-	default:
-	}
+}
+
+// TestALoopThatEndsWithoutAnErrorIsRestarted: it has nobody to end for.
+func TestALoopThatEndsWithoutAnErrorIsRestarted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStack(t, nil)
+		runs := 0
+		s.Go("one", func(context.Context) error { runs++; return nil })
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		s.Stop()
+		if runs < 100 || runs > 250 { // every 15 to 30 s
+			t.Errorf("%d runs in an hour", runs)
+		}
+	})
 }

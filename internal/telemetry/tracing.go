@@ -172,7 +172,7 @@ func (t *Tracing) attempt(a domain.AttemptMade) {
 		span.SetAttributes(semconv.ErrorTypeKey.String(string(a.Result.Error)))
 	}
 	if !a.Result.Succeeded() {
-		span.SetStatus(codes.Error, "")
+		span.SetStatus(codes.Error, a.Result.ErrorDetail)
 	}
 	span.End(trace.WithTimestamp(sent.Add(time.Duration(a.Result.DurationMillis) * time.Millisecond)))
 }

@@ -41,6 +41,12 @@ func (w *worker) disturb(ctx context.Context, op Op) error {
 		return errors.Join(w.service.kill(), w.service.lose(part), w.service.start(ctx))
 	case "lose-history":
 		return errors.Join(w.service.kill(), w.service.lose("clickhouse"), w.service.start(ctx))
+	case "tear-history":
+		end := w.service.stop
+		if op.N%2 == 0 {
+			end = w.service.kill
+		}
+		return errors.Join(end(), w.service.tear(op.N/2), w.service.start(ctx), w.whole(ctx))
 	case "verify":
 		return w.verifyProjection(ctx)
 	}
@@ -104,6 +110,17 @@ func lostClickHouse(err error) bool {
 		}
 	}
 	return false
+}
+
+// whole waits until the program has rebuilt what was torn.
+func (w *world) whole(ctx context.Context) error {
+	return w.eventually(ctx, "the history is whole", func() (string, error) {
+		out, err := w.service.command(ctx, "doctor", "--only", "clickhouse")
+		if err != nil {
+			return string(out), nil
+		}
+		return "", nil
+	})
 }
 
 func (w *worker) restart(ctx context.Context, end func() error) error {

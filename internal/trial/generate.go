@@ -363,10 +363,13 @@ func (g *generator) pay() Op {
 func (g *generator) chaos() Op {
 	op := Op{Lane: "chaos", Do: pick(g, []string{
 		"kill", "kill", "kill-held", "kill-held", "kill-held", "kill-post", "kill-moved", "kill-moved",
-		"stop", "pause", "lose-engine", "lose-directory", "lose-state", "lose-history", "rebuild",
+		"stop", "pause", "lose-engine", "lose-directory", "lose-state", "lose-history",
+		"tear-history", "tear-history", "rebuild",
 		"rebuild", "rebuild-killed", "verify",
 	})}
 	switch op.Do {
+	case "tear-history":
+		op.N = g.IntN(1 << 16)
 	case "kill-held":
 		op.Point = pick(g, []string{
 			"append ledgers", "append matches", "append payments", "commit engine", "positions engine",

@@ -101,7 +101,11 @@ func (w *world) observe(ctx context.Context) (*observed, error) {
 		b.attempts[row.EventID] = append(b.attempts[row.EventID], row)
 	}
 	for _, p := range w.receivers.all() {
-		b.posts[p.id] = append(b.posts[p.id], p)
+		posts := b.posts[p.id]
+		if n := len(posts); n > 0 && p.repeats(posts[n-1]) {
+			posts = posts[:n-1]
+		}
+		b.posts[p.id] = append(posts, p)
 	}
 	return b, nil
 }

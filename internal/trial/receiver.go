@@ -31,6 +31,13 @@ type post struct {
 	status    int // of the answer; 0 if there was none
 }
 
+// repeats reports whether a post is the one before once more, within one attempt: the
+// connection of that one ended without an answer.
+func (p post) repeats(before *post) bool {
+	return before.mode == "reset" && before.endpoint == p.endpoint &&
+		before.timestamp == p.timestamp && before.signature == p.signature
+}
+
 // mark is the first line of the answer to a post, by which the post of an attempt in the
 // history is found.
 func (p post) mark() string { return fmt.Sprintf("post-%d.", p.n) }

@@ -6,10 +6,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -101,7 +103,7 @@ func newService(w *world, bin string) (*service, error) {
 		"run", "--data-dir", s.dir, "--no-demo", "--egress-ports", "1-65535",
 		"--ledger-interval", "150ms", "--retry-schedule", retrySchedule(),
 		"--attempt-timeout", attemptTimeout.String(), "--disable-after", fmt.Sprint(disableAfter),
-		"--fault-hold-file", s.holdFile(),
+		"--fault-hold-file", s.holdFile(), "--stellar-faults", lies(w.seed),
 	}
 	for _, part := range []string{
 		"api", "metrics", "kafka", "stellar", "receiver", "clickhouse-native", "clickhouse-http",
@@ -109,6 +111,24 @@ func newService(w *world, bin string) (*service, error) {
 		s.args = append(s.args, "--"+part+"-listen", "127.0.0.1:0")
 	}
 	return s, nil
+}
+
+// lies are wrong answers of the network's RPC, a function of the seed: every kind that it has, in
+// some order, a few answers each. After each start of the program they come again.
+func lies(seed uint64) string {
+	kinds := []string{
+		"errors", "garbage", "gap", "behind", "reset", "frozen", "ahead", "form", "unauthorized", "quota",
+		"hang",
+	}
+	draw := rand.New(rand.NewPCG(seed, 38)) // #nosec G404 -- must repeat
+	draw.Shuffle(len(kinds), func(i, j int) { kinds[i], kinds[j] = kinds[j], kinds[i] })
+	var faults []string
+	ledger := 20
+	for _, kind := range kinds {
+		ledger += 1 + draw.IntN(20)
+		faults = append(faults, fmt.Sprintf("%s@%dx%d", kind, ledger, 1+draw.IntN(3)))
+	}
+	return strings.Join(faults, ",")
 }
 
 func (s *service) holdFile() string { return filepath.Join(s.w.dir, "hold") }
@@ -294,6 +314,32 @@ func (s *service) command(ctx context.Context, args ...string) ([]byte, error) {
 
 // lose removes a part of the data folder that can be rebuilt.
 func (s *service) lose(part string) error { return os.RemoveAll(filepath.Join(s.dir, part)) }
+
+// tear breaks files of ClickHouse's parts, as power failures do: it cuts a third of the data,
+// removes a file of a third of the parts, or removes the folder of one part.
+func (s *service) tear(n int) error {
+	files, err := filepath.Glob(filepath.Join(s.dir, "clickhouse", "data", "store", "*", "*", "*",
+		"data.bin"))
+	if err != nil || len(files) == 0 {
+		return err
+	}
+	how, at := n%3, n/3
+	s.w.log("tear %d of %d parts", how, len(files))
+	if how == 2 {
+		return os.RemoveAll(filepath.Dir(files[at%len(files)]))
+	}
+	for i, file := range files {
+		switch {
+		case i%3 != at%3:
+		case how == 0:
+			err = errors.Join(err, os.Truncate(file, 7))
+		default:
+			beside, globbed := filepath.Glob(filepath.Join(filepath.Dir(file), "*"))
+			err = errors.Join(err, globbed, os.Remove(beside[at%len(beside)]))
+		}
+	}
+	return err
+}
 
 func (s *service) close() {
 	s.mu.Lock()

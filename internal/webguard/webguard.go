@@ -25,6 +25,7 @@
 package webguard
 
 import (
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -190,8 +191,11 @@ func refuse(w http.ResponseWriter, status int, code, kind, detail string) {
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("Connection", "close") // the body was not read
+	id := "req_" + strings.ToLower(rand.Text())
+	h.Set("X-Request-Id", id)
 	w.WriteHeader(status)
 	_ = json.NewEncoder(w).Encode(map[string]any{
 		"type": kind, "title": http.StatusText(status), "status": status, "code": code, "detail": detail,
+		"requestId": id,
 	})
 }

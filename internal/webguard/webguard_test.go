@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lumenhook/lumenhook/internal/testkit/openapicheck"
 	"github.com/lumenhook/lumenhook/internal/webguard"
 )
 
@@ -309,6 +310,9 @@ func checkProblem(t *testing.T, name string, out *httptest.ResponseRecorder) {
 	if err := json.Unmarshal(out.Body.Bytes(), &p); err != nil || p.Status != out.Code ||
 		p.Code == "" || !strings.Contains(p.Detail, "--allowed-") {
 		t.Errorf("%s: %s, %v", name, out.Body, err)
+	}
+	if err := openapicheck.Is("Problem", out.Body.Bytes()); err != nil {
+		t.Errorf("%s: %v", name, err)
 	}
 	if strings.Contains(out.Body.String(), "evil") ||
 		out.Header().Get("Content-Type") != "application/problem+json" {

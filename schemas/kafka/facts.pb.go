@@ -1615,9 +1615,10 @@ type AttemptMade struct {
 	ResponseBody        []byte                 `protobuf:"bytes,10,opt,name=response_body,json=responseBody,proto3" json:"response_body,omitempty"`
 	State               string                 `protobuf:"bytes,11,opt,name=state,proto3" json:"state,omitempty"`
 	NextAttemptAtMillis int64                  `protobuf:"varint,12,opt,name=next_attempt_at_millis,json=nextAttemptAtMillis,proto3" json:"next_attempt_at_millis,omitempty"`
-	Entry               *LogEntry              `protobuf:"bytes,13,opt,name=entry,proto3" json:"entry,omitempty"`     // absent: written before there were logs
-	Trouble             *Trouble               `protobuf:"bytes,14,opt,name=trouble,proto3" json:"trouble,omitempty"` // of its endpoint after it; absent: it is no part of one
-	Telling             *Telling               `protobuf:"bytes,15,opt,name=telling,proto3" json:"telling,omitempty"` // that the endpoint fails, from this attempt on; absent: nobody is told
+	Entry               *LogEntry              `protobuf:"bytes,13,opt,name=entry,proto3" json:"entry,omitempty"`                                // absent: written before there were logs
+	Trouble             *Trouble               `protobuf:"bytes,14,opt,name=trouble,proto3" json:"trouble,omitempty"`                            // of its endpoint after it; absent: it is no part of one
+	Telling             *Telling               `protobuf:"bytes,15,opt,name=telling,proto3" json:"telling,omitempty"`                            // that the endpoint fails, from this attempt on; absent: nobody is told
+	ErrorDetail         string                 `protobuf:"bytes,16,opt,name=error_detail,json=errorDetail,proto3" json:"error_detail,omitempty"` // stage and cause of the error; empty: none, or written before there were any
 	unknownFields       protoimpl.UnknownFields
 	sizeCache           protoimpl.SizeCache
 }
@@ -1755,6 +1756,13 @@ func (x *AttemptMade) GetTelling() *Telling {
 		return x.Telling
 	}
 	return nil
+}
+
+func (x *AttemptMade) GetErrorDetail() string {
+	if x != nil {
+		return x.ErrorDetail
+	}
+	return ""
 }
 
 // Telling is the event by which another endpoint is told of a fact, on its way in the topic
@@ -2383,7 +2391,7 @@ const file_facts_proto_rawDesc = "" +
 	"\x0efrom_partition\x18\f \x01(\x05R\rfromPartition\x12\x16\n" +
 	"\x06number\x18\r \x01(\x04R\x06number\x12\x1a\n" +
 	"\bsequence\x18\x0e \x01(\x04R\bsequence\x12\x18\n" +
-	"\aordered\x18\x0f \x01(\bR\aordered\"\xbb\x04\n" +
+	"\aordered\x18\x0f \x01(\bR\aordered\"\xde\x04\n" +
 	"\vAttemptMade\x120\n" +
 	"\x04meta\x18\x01 \x01(\v2\x1c.lumenhook.kafka.v1.FactMetaR\x04meta\x12\x19\n" +
 	"\bevent_id\x18\x02 \x01(\tR\aeventId\x12\x1d\n" +
@@ -2402,7 +2410,8 @@ const file_facts_proto_rawDesc = "" +
 	"\x16next_attempt_at_millis\x18\f \x01(\x03R\x13nextAttemptAtMillis\x122\n" +
 	"\x05entry\x18\r \x01(\v2\x1c.lumenhook.kafka.v1.LogEntryR\x05entry\x125\n" +
 	"\atrouble\x18\x0e \x01(\v2\x1b.lumenhook.kafka.v1.TroubleR\atrouble\x125\n" +
-	"\atelling\x18\x0f \x01(\v2\x1b.lumenhook.kafka.v1.TellingR\atelling\"]\n" +
+	"\atelling\x18\x0f \x01(\v2\x1b.lumenhook.kafka.v1.TellingR\atelling\x12!\n" +
+	"\ferror_detail\x18\x10 \x01(\tR\verrorDetail\"]\n" +
 	"\aTelling\x12\x1f\n" +
 	"\vendpoint_id\x18\x01 \x01(\tR\n" +
 	"endpointId\x12\x19\n" +

@@ -2266,6 +2266,7 @@ type AttemptResult struct {
 	StatusCode     uint32                 `protobuf:"varint,3,opt,name=status_code,json=statusCode,proto3" json:"status_code,omitempty"` // 0: no status arrived
 	Error          string                 `protobuf:"bytes,4,opt,name=error,proto3" json:"error,omitempty"`                              // empty: none
 	ResponseBody   []byte                 `protobuf:"bytes,5,opt,name=response_body,json=responseBody,proto3" json:"response_body,omitempty"`
+	ErrorDetail    string                 `protobuf:"bytes,6,opt,name=error_detail,json=errorDetail,proto3" json:"error_detail,omitempty"` // stage and cause of the error
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -2333,6 +2334,13 @@ func (x *AttemptResult) GetResponseBody() []byte {
 		return x.ResponseBody
 	}
 	return nil
+}
+
+func (x *AttemptResult) GetErrorDetail() string {
+	if x != nil {
+		return x.ErrorDetail
+	}
+	return ""
 }
 
 type ReplayResult struct {
@@ -3282,14 +3290,15 @@ const file_types_proto_rawDesc = "" +
 	"\x04body\x18\x04 \x01(\fR\x04body\"7\n" +
 	"\tRejection\x12\x12\n" +
 	"\x04code\x18\x01 \x01(\tR\x04code\x12\x16\n" +
-	"\x06detail\x18\x02 \x01(\tR\x06detail\"\xba\x01\n" +
+	"\x06detail\x18\x02 \x01(\tR\x06detail\"\xdd\x01\n" +
 	"\rAttemptResult\x12$\n" +
 	"\x0esent_at_millis\x18\x01 \x01(\x03R\fsentAtMillis\x12'\n" +
 	"\x0fduration_millis\x18\x02 \x01(\x03R\x0edurationMillis\x12\x1f\n" +
 	"\vstatus_code\x18\x03 \x01(\rR\n" +
 	"statusCode\x12\x14\n" +
 	"\x05error\x18\x04 \x01(\tR\x05error\x12#\n" +
-	"\rresponse_body\x18\x05 \x01(\fR\fresponseBody\"^\n" +
+	"\rresponse_body\x18\x05 \x01(\fR\fresponseBody\x12!\n" +
+	"\ferror_detail\x18\x06 \x01(\tR\verrorDetail\"^\n" +
 	"\fReplayResult\x12\x16\n" +
 	"\x06queued\x18\x01 \x01(\rR\x06queued\x12\x18\n" +
 	"\amatched\x18\x02 \x01(\rR\amatched\x12\x1c\n" +

@@ -56,10 +56,9 @@ type Client struct {
 	places   chan struct{} // one for each command in flight
 
 	stopping chan struct{}
+	running  sync.Mutex // held by Run, and by Close once that has returned
 	mu       sync.Mutex
-	running  bool
 	closed   bool
-	ended    chan struct{}
 }
 
 // Open reads the ends of the results and opens a producer. The topics must exist.
@@ -90,7 +89,6 @@ func Open(ctx context.Context, cfg Config) (*Client, error) {
 		waiting:  waiting{byCommand: make(map[string]map[chan domain.Result]struct{})},
 		places:   make(chan struct{}, cfg.MaxUnderWay),
 		stopping: make(chan struct{}),
-		ended:    make(chan struct{}),
 	}, nil
 }
 
@@ -164,15 +162,14 @@ func (c *Client) open() error {
 // Close ends every wait, stops Run and waits for it.
 func (c *Client) Close() {
 	c.mu.Lock()
-	closed, running := c.closed, c.running
+	closed := c.closed
 	c.closed = true
 	c.mu.Unlock()
 	if closed {
 		return
 	}
 	close(c.stopping)
-	if running {
-		<-c.ended
-	}
+	c.running.Lock() // a run that begins later ends at once
+	defer c.running.Unlock()
 	c.producer.Close()
 }

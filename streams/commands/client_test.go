@@ -135,6 +135,9 @@ func (e *engine) turn(
 	if err := writer.ProduceSync(ctx, results...).FirstErr(); err != nil {
 		return err
 	}
+	if err := streams.AwaitStored(ctx, writer, results); err != nil {
+		return err
+	}
 	return writer.EndTransaction(ctx, end)
 }
 

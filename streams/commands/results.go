@@ -2,7 +2,6 @@ package commands
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"time"
 
@@ -19,20 +18,15 @@ const (
 )
 
 // Run reads results until ctx ends or Close is called. An unavailable cluster is waited
-// for. Run is called once.
+// for. Run may be called again once it has returned.
 func (c *Client) Run(ctx context.Context) error {
-	c.mu.Lock()
-	running, closed := c.running, c.closed
-	c.running = true
-	c.mu.Unlock()
-	switch {
-	case closed:
+	c.running.Lock()
+	defer c.running.Unlock()
+	select {
+	case <-c.stopping:
 		return nil
-	case running:
-		return errors.New("commands: Run was called before")
+	default:
 	}
-	defer close(c.ended)
-
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go func() {

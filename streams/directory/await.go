@@ -69,7 +69,7 @@ func (d *Directory) awaitGone(
 		if err == nil && is {
 			select {
 			case <-w.done:
-			case <-d.ended:
+			case <-d.over():
 				err = ErrEnded
 			case <-ctx.Done():
 				err = context.Cause(ctx)
@@ -100,7 +100,7 @@ func (d *Directory) await(
 	select {
 	case <-w.done:
 		return nil
-	case <-d.ended:
+	case <-d.over():
 		err = ErrEnded
 	case <-ctx.Done():
 		err = context.Cause(ctx)

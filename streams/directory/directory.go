@@ -71,10 +71,12 @@ type Directory struct {
 	fresh freshness
 
 	stopping chan struct{}
+	running  sync.Mutex // held by Run, and by Close once that has returned
 	mu       sync.Mutex
-	running  bool
 	closed   bool
-	ended    chan struct{} // closed when Run has returned
+	ran      bool          // Run was called
+	filled   bool          // and has read from the tables
+	ended    chan struct{} // closed once Run has returned; another run makes another
 }
 
 // Ends reads the start and end offsets of topics, by partition.
@@ -282,21 +284,25 @@ func (d *Directory) noteWhole(at time.Time) error {
 }
 
 // Run fills the directory until ctx ends or Close is called; then it returns nil. Any other
-// return is a permanent error, such as a row that only a newer program can read; an
-// unavailable cluster is waited for. Run is called once.
+// return is an error that waiting does not heal, such as a row that only a newer program can
+// read; an unavailable cluster is waited for. After an error other than ErrRebuild, Run may be
+// called again.
 func (d *Directory) Run(ctx context.Context) error {
-	d.mu.Lock()
-	running, closed := d.running, d.closed
-	d.running = true
-	d.mu.Unlock()
-	switch {
-	case closed:
+	d.running.Lock()
+	defer d.running.Unlock()
+	select {
+	case <-d.stopping:
 		return nil
-	case running:
-		return errors.New("directory: Run was called before")
+	default:
 	}
-	defer close(d.ended)
-
+	d.mu.Lock()
+	if d.ran {
+		d.ended = make(chan struct{})
+	}
+	d.ran = true
+	ended := d.ended
+	d.mu.Unlock()
+	defer close(ended)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	go func() {
@@ -312,19 +318,25 @@ func (d *Directory) Run(ctx context.Context) error {
 	return g.Wait()
 }
 
+// over is closed once Run has returned.
+func (d *Directory) over() <-chan struct{} {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.ended
+}
+
 // Close stops Run, waits for it and closes the store. No read may be in progress or follow.
 func (d *Directory) Close() error {
 	d.mu.Lock()
-	running, closed := d.running, d.closed
+	closed := d.closed
 	d.closed = true
 	d.mu.Unlock()
 	if closed {
 		return nil
 	}
 	close(d.stopping)
-	if running {
-		<-d.ended
-	}
+	d.running.Lock() // a run that begins later ends at once
+	defer d.running.Unlock()
 	d.close()
 	if err := d.store.Close(); err != nil {
 		return fmt.Errorf("directory: %w", err)

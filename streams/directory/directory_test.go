@@ -136,7 +136,9 @@ func (x *txn) begin(records ...streams.Record) {
 			Value:   rec.Value,
 			Headers: rec.Headers,
 		}
-		if err := x.client.ProduceSync(x.t.Context(), k).FirstErr(); err != nil {
+		err := x.client.ProduceSync(x.t.Context(), k).FirstErr()
+		stored := streams.AwaitStored(x.t.Context(), x.client, []*kgo.Record{k})
+		if err := errors.Join(err, stored); err != nil {
 			x.t.Fatal(err)
 		}
 	}

@@ -26,14 +26,13 @@ func (d *Directory) fill(ctx context.Context) error {
 		OnFailure: retry.Warn(d.cfg.Logger,
 			"the directory could not read its tables and tries again"),
 	}
-	again := false
 	return retry.Forever(ctx, policy, func() (moved bool, err error) {
-		if again {
+		if d.filled {
 			if err := d.sameTables(ctx); err != nil {
 				return false, retry.Permanent(err)
 			}
 		}
-		again = true
+		d.filled = true
 		return d.fillFromCheckpoints(ctx)
 	})
 }

@@ -87,7 +87,7 @@ func (d *Directory) confirm(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := d.progress.await(ctx, d.ended, ends); err != nil {
+	if err := d.progress.await(ctx, d.over(), ends); err != nil {
 		return err
 	}
 	f := &d.fresh
@@ -115,7 +115,7 @@ func (d *Directory) Confirm(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return d.progress.await(ctx, d.ended, ends)
+	return d.progress.await(ctx, d.over(), ends)
 }
 
 // endsOf reads the high watermarks of tables concurrently.
@@ -163,7 +163,7 @@ func (d *Directory) CatchUp(ctx context.Context) (watchesOffsets map[int32]int64
 	if err != nil {
 		return nil, err
 	}
-	if err := d.progress.await(ctx, d.ended, ends); err != nil {
+	if err := d.progress.await(ctx, d.over(), ends); err != nil {
 		return nil, err
 	}
 	return d.Position()[watches.topic], nil

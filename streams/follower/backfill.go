@@ -29,6 +29,9 @@ const (
 	partAge = time.Hour
 	// reportTries bounds how often one report is retried before its part is read again.
 	reportTries = 5
+	// problemTries is how often in a row a source must say that waiting does not help before a
+	// backfill ends with that: one wrong answer is no reason.
+	problemTries = 3
 )
 
 // BackfillConfig configures how backfills are found, read and reported. Without a source
@@ -96,6 +99,8 @@ type Backfiller struct {
 	ends      map[string]chainEnd
 	keptSince uint32
 	known     knownEvents // of the backfill that read matched ledgers last
+	// refusals count how often in a row a watch's ledgers were refused for good.
+	refusals map[string]int
 }
 
 // NewBackfiller makes a backfiller from a reading's configuration.
@@ -105,7 +110,9 @@ func NewBackfiller(r *Reading, log Log) *Backfiller {
 		BackfillConfig: r.config.Backfill,
 		log:            log,
 		ends:           map[string]chainEnd{},
+		refusals:       map[string]int{},
 	}
+	b.Source = numbered{b.Source, r.base}
 	if b.PartLedgers == 0 {
 		b.PartLedgers = partLedgersDefault
 	}
@@ -203,6 +210,9 @@ func (b *Backfiller) problem(w domain.Watch, sequence uint32, err error) string 
 	case errors.Is(err, errTooMany):
 		return fmt.Sprintf("from ledger %d on the watch has more than %d events in the requested ledgers: "+
 			"request fewer ledgers at once", sequence, knownMax)
+	case errors.Is(err, errFormerChain):
+		return fmt.Sprintf("ledger %d is of a chain before the network was reset: those of the present "+
+			"chain have numbers from %d on", sequence, b.base.Load()+1)
 	case errors.Is(err, domain.ErrBehindRetention):
 		return fmt.Sprintf("ledger %d is older than what the source of ledgers keeps: begin at a later "+
 			"one, or have a source with a longer history followed", sequence)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/lumenhook/lumenhook/internal/retry"
 	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams"
 )
@@ -35,8 +34,8 @@ func (r *Reading) readCursor(
 		return cursor, false, err
 	}
 	if len(ends) != 1 {
-		return cursor, false, retry.Permanent(fmt.Errorf("the topic %q has %d partitions, and one is "+
-			"needed: the cursor is its order", schemas.TopicLedgers, len(ends)))
+		return cursor, false, fmt.Errorf("the topic %q has %d partitions, and one is "+
+			"needed: the cursor is its order", schemas.TopicLedgers, len(ends))
 	}
 	first, end := starts[partition], ends[partition]
 	if first == end {
@@ -59,13 +58,13 @@ func (r *Reading) newestCursor(
 		map[int32]int64{partition: end}, func(rec streams.Record) error {
 			read, err := schemas.DecodeLedgerRead(schemas.Read(rec.Value, rec))
 			if err != nil {
-				return retry.Permanent(err)
+				return err
 			}
 			if read.NetworkPassphrase != r.config.Passphrase {
-				return retry.Permanent(fmt.Errorf("%w: the cursor at ledger %d is of %q, but %q is to be "+
+				return fmt.Errorf("%w: the cursor at ledger %d is of %q, but %q is to be "+
 					"followed: each network needs topics of its own: name another --data-dir, or with serve "+
 					"another --topic-prefix",
-					errOtherNetwork, read.Sequence, read.NetworkPassphrase, r.config.Passphrase))
+					errOtherNetwork, read.Sequence, read.NetworkPassphrase, r.config.Passphrase)
 			}
 			if !found || read.Sequence > newest.Sequence {
 				newest, found = read, true

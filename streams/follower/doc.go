@@ -28,7 +28,8 @@
 // Invariants:
 //
 //   - Ledgers are read in order, none is skipped: a ledger that cannot be read, or does
-//     not follow its predecessor, ends Run with an error.
+//     not follow its predecessor, is asked for again until it can be read and does. Meanwhile
+//     [Follower.Check] says why, and nothing else stops.
 //   - One follower of a deployment is active: the one that holds the partition of the
 //     topic "ledgers" in the group. Another may still believe that it is active after it
 //     has lost the partition; what it commits is refused, because the transactional id was
@@ -56,5 +57,7 @@
 //	priority.go  the live ledger goes before backfills
 //	start.go     where to begin when there is no cursor
 //	followed.go  what was followed, by which backfills are held
+//	chains.go    the chains of a network that is reset, and the numbers of their ledgers
+//	health.go    whether ledgers are being read
 //	trusted.go   a ledger that is known from elsewhere, and lies behind the cursor
 package follower

@@ -4,15 +4,20 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"log/slog"
+	"time"
 
 	"github.com/lumenhook/lumenhook/domain"
-	"github.com/lumenhook/lumenhook/internal/retry"
 	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams"
 )
 
 // appendedAtOnce bounds the records that are passed to the log in one call.
 const appendedAtOnce = 1000
+
+// anchorWait bounds the wait for the ledger that a source says is its newest. Then it is asked
+// again which one that is.
+const anchorWait = 15 * time.Second
 
 // Follow reads ledgers from the cursor on, until something fails. advanced reports whether
 // it read any.
@@ -37,10 +42,10 @@ func (r *Reading) Follow(ctx context.Context) (advanced bool, err error) {
 	defer r.priority.end()
 	for {
 		r.priority.end()
-		page, err := r.config.Source.Next(ctx, next)
+		page, err := r.source.Next(ctx, next)
 		r.priority.begin()
 		if err != nil {
-			return advanced, retry.Permanent(err)
+			return advanced, err
 		}
 		// One catch-up serves the page: all its ledgers closed before it.
 		offsets, err := r.admit(ctx, next)
@@ -67,6 +72,9 @@ func (r *Reading) position(ctx context.Context) (next uint32, err error) {
 	if err != nil {
 		return 0, err
 	}
+	r.base.Store(domain.ChainBase(cursor.Sequence))
+	r.last.Store(&cursor)
+	r.known, r.from = r.from == cursor.Sequence+1, cursor.Sequence+1
 	if found || r.config.Start.Sequence > 0 {
 		r.positioned() // no ledger is passed over
 	}
@@ -78,16 +86,24 @@ func (r *Reading) position(ctx context.Context) (next uint32, err error) {
 		if err := r.checkTrusted(ctx, cursor); err != nil {
 			return 0, err
 		}
-		r.config.Source.Continue(cursor.Sequence, cursor.Hash)
-		r.config.Logger.Info("following the ledger from its cursor", "ledger", cursor.Sequence+1)
+		r.source.Continue(cursor.Sequence, cursor.Hash)
+		r.say(slog.LevelInfo, "following the ledger from its cursor", "ledger", cursor.Sequence+1)
 		return cursor.Sequence + 1, nil
 	}
-	r.config.Source.Continue(0, "")
+	r.source.Continue(0, "")
 	if r.config.Start.Sequence > 0 {
-		r.config.Logger.Info("following the ledger from its start", "ledger", r.config.Start.Sequence)
+		r.say(slog.LevelInfo, "following the ledger from its start", "ledger", r.config.Start.Sequence)
 		return r.config.Start.Sequence, nil
 	}
 	return r.anchor(ctx)
+}
+
+// say logs where following begins, once for each position however often it is tried.
+func (r *Reading) say(level slog.Level, message string, args ...any) {
+	if r.known {
+		level = slog.LevelDebug
+	}
+	r.config.Logger.Log(context.Background(), level, message, args...)
 }
 
 // anchor makes the newest ledger the cursor, so that after a crash right after the first
@@ -96,19 +112,22 @@ func (r *Reading) anchor(ctx context.Context) (next uint32, err error) {
 	if !r.isElected() {
 		return 0, errNotElected
 	}
-	latest, err := r.config.Source.Latest(ctx)
+	latest, err := r.source.Latest(ctx)
 	if err != nil {
 		return 0, fmt.Errorf("follower: asking for the newest ledger: %w", err)
 	}
-	page, err := r.config.Source.Next(ctx, latest)
+	waiting, cancel := context.WithTimeout(ctx, anchorWait)
+	defer cancel()
+	page, err := r.source.Next(waiting, latest)
 	if err != nil {
-		return 0, retry.Permanent(err)
+		return 0, fmt.Errorf("follower: waiting for ledger %d, which the source says is its newest: %w",
+			latest, err)
 	}
 	l := page[0]
 	if err := r.check(l, latest); err != nil {
 		return 0, err
 	}
-	r.config.Source.Continue(l.Sequence, l.Hash) // the page may have held more
+	r.source.Continue(l.Sequence, l.Hash) // the page may have held more
 	// Nothing in it was looked at, so nothing covers it.
 	if err := r.commitCursor(ctx, l, matched{}, nil, r.config.Now().UnixMilli()); err != nil {
 		return 0, err
@@ -160,7 +179,7 @@ func (r *Reading) commitLedger(
 // cannot be read.
 func (r *Reading) check(l domain.Ledger, due uint32) error {
 	if l.Sequence != due {
-		return retry.Permanent(fmt.Errorf("the source gave ledger %d where %d is due", l.Sequence, due))
+		return fmt.Errorf("the source gave ledger %d where %d is due", l.Sequence, due)
 	}
 	for _, q := range l.Quarantined {
 		r.config.Logger.Error("a transaction cannot be read; payments in it, if any, are not reported: "+
@@ -229,24 +248,29 @@ func (r *Reading) commitCursor(
 	if r.appended.behind(l.Sequence) { // whoever follows reads that back, too
 		behind = r.readFrom
 	}
-	return r.log.Commit(ctx, record(schemas.TopicLedgers, r.config.Passphrase,
-		schemas.EncodeLedgerRead(schemas.LedgerRead{
-			NetworkPassphrase: r.config.Passphrase,
-			Sequence:          l.Sequence,
-			Hash:              l.Hash,
-			ClosedAtMillis:    l.ClosedAtMillis,
-			Transactions:      l.Transactions,
-			Payments:          len(l.Payments),
-			Observed:          len(s.observed),
-			Matches:           len(s.matches) + len(s.already.events),
-			WatchesOffsets:    offsets,
-			MatchesOffsets:    behind.matches,
-			PaymentsOffsets:   behind.payments,
-			ReadAtMillis:      nowMillis,
-			Coverage:          r.covered.ledgers,
-			MovesSince:        r.covered.movesSince,
-			MovesSinceMillis:  r.covered.movesSinceMillis,
-		})))
+	cursor := schemas.LedgerRead{
+		NetworkPassphrase: r.config.Passphrase,
+		Sequence:          l.Sequence,
+		Hash:              l.Hash,
+		ClosedAtMillis:    l.ClosedAtMillis,
+		Transactions:      l.Transactions,
+		Payments:          len(l.Payments),
+		Observed:          len(s.observed),
+		Matches:           len(s.matches) + len(s.already.events),
+		WatchesOffsets:    offsets,
+		MatchesOffsets:    behind.matches,
+		PaymentsOffsets:   behind.payments,
+		ReadAtMillis:      nowMillis,
+		Coverage:          r.covered.ledgers,
+		MovesSince:        r.covered.movesSince,
+		MovesSinceMillis:  r.covered.movesSinceMillis,
+	}
+	err := r.log.Commit(ctx, record(schemas.TopicLedgers, r.config.Passphrase,
+		schemas.EncodeLedgerRead(cursor)))
+	if err == nil {
+		r.last.Store(&cursor)
+	}
+	return err
 }
 
 // covered is what each cursor says of all ledgers before it, and of its own.

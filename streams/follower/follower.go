@@ -1,9 +1,9 @@
 package follower
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -60,8 +60,8 @@ type LedgerSummary struct {
 	Matches  []domain.Match
 }
 
-// Config configures a follower. All fields but Trusted, Allowed, OnMatched, OnLedger and Backfill
-// must be set; Start's zero value is "latest".
+// Config configures a follower. All fields but Trusted, Probe, CloseInterval, Allowed, OnMatched, OnLedger
+// and Backfill must be set; Start's zero value is "latest".
 type Config struct {
 	Cluster    streams.Cluster
 	Source     Source
@@ -72,6 +72,10 @@ type Config struct {
 	Start      Start     // where to begin when there is no cursor
 	Trusted    Trusted   // held against what was followed, if it lies there
 	Backfill   BackfillConfig
+	// Probe is another Source of the same ledgers, which is asked why Source gives none; nil: none.
+	Probe Source
+	// CloseInterval is how often the network closes a ledger, where that may be seldom.
+	CloseInterval time.Duration
 	// Allowed is asked by a term that has taken the deployment's follower over whether it may
 	// go on: topics may have been left for others while the process was paused.
 	Allowed func(context.Context) error
@@ -92,7 +96,8 @@ type Follower struct {
 	ready       chan struct{}
 	becomeReady sync.Once
 	positioned  atomic.Bool // it is certain which ledgers are passed over, if any
-	fail        context.CancelCauseFunc
+	health      health
+	attempt     atomic.Pointer[context.CancelFunc] // ends the present try to follow
 
 	mu   sync.Mutex
 	term *term
@@ -106,7 +111,14 @@ type term struct {
 
 // New makes a follower; Run runs it.
 func New(config Config) *Follower {
-	return &Follower{config: config, ready: make(chan struct{})}
+	f := &Follower{config: config, ready: make(chan struct{})}
+	f.config.OnLedger = func(s LedgerSummary) {
+		f.ledgerRead(s.Ledger.Sequence)
+		if config.OnLedger != nil {
+			config.OnLedger(s)
+		}
+	}
+	return f
 }
 
 // Ready is closed once this follower was elected and knows its position: payments in
@@ -114,8 +126,8 @@ func New(config Config) *Follower {
 func (f *Follower) Ready() <-chan struct{} { return f.ready }
 
 // Run takes part in the election, and follows while elected, until ctx ends, which is no
-// error. It fails when following cannot continue without missing payments. It may be called
-// once.
+// error. Whatever a source answers, it tries again, and Check says what is wrong. It may be
+// called again once it has returned.
 func (f *Follower) Run(ctx context.Context) error {
 	if err := f.awaitNetwork(ctx); err != nil || ctx.Err() != nil {
 		return err
@@ -134,14 +146,11 @@ func (f *Follower) Run(ctx context.Context) error {
 	f.reading, f.past = NewReading(f.config, log, f.isElected), past
 	f.reading.started = func() { f.becomeReady.Do(func() { close(f.ready) }) }
 	f.reading.positioned = func() { f.positioned.Store(true) }
-	running, fail := context.WithCancelCause(ctx)
-	defer fail(nil)
-	f.fail = fail
 	membership, err := f.config.Cluster.Join(streams.MembershipConfig{
 		Group:    group,
 		Topic:    schemas.TopicLedgers,
 		Now:      f.config.Now,
-		Assigned: func([]int32) { f.begin(running) },
+		Assigned: func([]int32) { f.begin(ctx) },
 		Revoked:  func([]int32) { f.end() },
 		Lost:     func([]int32) { f.end() },
 	})
@@ -149,15 +158,11 @@ func (f *Follower) Run(ctx context.Context) error {
 		return err
 	}
 	f.membership.Store(membership)
-	<-running.Done()
-	failed := ctx.Err() == nil // it ended by itself
+	<-ctx.Done()
 	leaving, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveTimeout)
 	defer cancel()
 	err = membership.Leave(leaving)
 	f.end()
-	if failed {
-		return fmt.Errorf("follower: %w", context.Cause(running))
-	}
 	return err
 }
 
@@ -165,13 +170,12 @@ func (f *Follower) Run(ctx context.Context) error {
 // network. Until then the follower does not take part in the election: another one may
 // reach the source.
 func (f *Follower) awaitNetwork(ctx context.Context) error {
-	policy := f.config.retryPolicy("the source of ledgers does not answer; waiting for it")
-	policy.If = func(err error) bool { return !errors.Is(err, domain.ErrWrongNetwork) }
-	err := retry.Do(ctx, policy, func() error { return f.config.Source.Check(ctx) })
-	if err == nil || ctx.Err() != nil {
-		return nil
-	}
-	return fmt.Errorf("follower: %w", err)
+	policy := f.config.retryPolicy("the source of ledgers cannot be used yet; waiting for it")
+	return retry.Do(ctx, policy, func() error {
+		err := f.config.Source.Check(ctx)
+		f.health.interrupted(err)
+		return err
+	})
 }
 
 // retryPolicy is that of what is temporarily unavailable.
@@ -192,11 +196,13 @@ func (f *Follower) begin(ctx context.Context) {
 	f.term = t
 	f.reading.at.Store(0)
 	f.reading.done.Store(0)
+	f.health.begin(f.config.Now())
 	go func() {
 		defer close(t.ended)
 		var beside sync.WaitGroup
 		beside.Go(func() { f.reading.keepBackfilling(ctx, f.past) })
 		beside.Go(func() { f.keepCommitting(ctx) })
+		beside.Go(func() { f.keepWatch(ctx) })
 		f.keepFollowing(ctx)
 		beside.Wait()
 	}()
@@ -214,23 +220,31 @@ func (f *Follower) end() {
 	}
 }
 
-// keepFollowing follows until the term ends or an error needs a person. After each failure
-// of the log it starts again at the cursor: only the log knows what was committed.
+// keepFollowing follows until the term ends. After each failure it starts again at the cursor:
+// only the log knows what was committed, and a source that gave something wrong may be right
+// the next time. Nothing is read until then: each ledger must follow the one before it.
 func (f *Follower) keepFollowing(ctx context.Context) {
 	policy := f.config.retryPolicy(
 		"following the ledger was interrupted and begins again at the cursor")
 	warn := policy.OnFailure
 	policy.OnFailure = func(failure retry.Failure) {
-		if !errors.Is(failure.Err, errNotElected) {
+		if !errors.Is(failure.Err, errNotElected) && !errors.Is(failure.Err, context.Canceled) {
+			f.health.interrupted(failure.Err)
 			warn(failure)
 		}
 	}
-	err := retry.Forever(ctx, policy, func() (advanced bool, err error) {
-		return f.reading.Follow(ctx)
+	_ = retry.Forever(ctx, policy, func() (advanced bool, err error) { // no error is permanent
+		attempt, end := context.WithCancel(ctx)
+		defer end()
+		f.attempt.Store(&end)
+		return f.reading.Follow(attempt)
 	})
-	if err != nil {
-		f.config.Logger.Error("following the ledger has stopped", "err", err)
-		f.fail(err)
+}
+
+// interrupt has following begin again at the cursor.
+func (f *Follower) interrupt() {
+	if end := f.attempt.Load(); end != nil {
+		(*end)()
 	}
 }
 
@@ -241,20 +255,24 @@ var errNoNetwork = errors.New("the source of ledgers has not answered yet, and i
 
 var errNoPosition = errors.New("it does not know yet from which ledger on payments are reported")
 
-// Check returns an error while the source has not answered since the start, while the
-// group does not confirm this follower's membership, active or standby, and until the active
-// one has found a cursor or made one. Where nobody has followed before, it passes over the
-// ledgers before that: were it told to be ready earlier, a payment to a watch that was just
-// acknowledged could be in one of them. A standby knows nothing of that.
+// Check returns an error while the source has not answered since the start, and while the
+// group does not confirm this follower's membership, active or standby. Of the active one it
+// also returns an error until it has found a cursor or made one, and while it reads no ledgers
+// (see health). Where nobody has followed before, it passes over the ledgers before its cursor:
+// were it ready earlier, a payment to a watch that was just acknowledged could be in one of
+// them.
 func (f *Follower) Check() error {
 	m := f.membership.Load()
 	if m == nil {
-		return errNoNetwork
+		return cmp.Or(f.health.trouble(), errNoNetwork)
 	}
-	if err := m.Check(); err != nil {
+	if err := m.Check(); err != nil || !f.inTerm() {
 		return err
 	}
-	if f.inTerm() && !f.positioned.Load() {
+	if err := f.health.check(f.config.Now(), f.stalledAfter()); err != nil {
+		return err
+	}
+	if !f.positioned.Load() {
 		return errNoPosition
 	}
 	return nil

@@ -155,8 +155,8 @@ func (b *Backfiller) readPart(
 		if err == nil && again {
 			err = b.learnEvents(ctx, w, part, page[0].ClosedAtMillis)
 		}
-		if b.isPermanent(err) {
-			return read, b.problem(w, read.last+1, err), nil
+		if problem := b.refused(w, read.last+1, err); problem != "" {
+			return read, problem, nil
 		}
 		if err != nil && read.last >= part.From && ctx.Err() == nil {
 			// Report what is done; if the source is still unavailable, the next part fails.
@@ -177,6 +177,7 @@ func (b *Backfiller) readPart(
 		if err != nil {
 			return read, "", err
 		}
+		delete(b.refusals, w.ID)
 		b.cameTo(w.ID, page, read.last)
 		if read.last == page[len(page)-1].Sequence {
 			b.next = read.last + 1
@@ -185,9 +186,20 @@ func (b *Backfiller) readPart(
 	return read, "", nil
 }
 
-func (*Backfiller) isPermanent(err error) bool {
-	_, permanent := errors.AsType[domain.LedgerError](err)
-	return permanent || errors.Is(err, errForgotten) || errors.Is(err, errTooMany)
+// refused returns the problem that an error is: at once if the matches of the ledger are not known,
+// and after some tries if the source refuses the ledger.
+func (b *Backfiller) refused(w domain.Watch, sequence uint32, err error) string {
+	if errors.Is(err, errForgotten) || errors.Is(err, errTooMany) {
+		return b.problem(w, sequence, err)
+	}
+	if _, permanent := errors.AsType[domain.LedgerError](err); !permanent {
+		return ""
+	}
+	if b.refusals[w.ID]++; b.refusals[w.ID] < problemTries {
+		return ""
+	}
+	delete(b.refusals, w.ID)
+	return b.problem(w, sequence, err)
 }
 
 // current returns the watch as it is now. goesOn reports whether its part is still to be read:

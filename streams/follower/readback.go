@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/lumenhook/lumenhook/internal/retry"
 	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/intake"
@@ -148,9 +147,9 @@ func (r *Reading) readBackTopic(
 			return nil
 		}
 		if n++; n > maxReadBack {
-			return retry.Permanent(fmt.Errorf("the topic %q has more than %d records of ledgers after "+
+			return fmt.Errorf("the topic %q has more than %d records of ledgers after "+
 				"the cursor %d: the topic %q has lost its last records; restore it, or begin with topics of "+
-				"another prefix", topic, maxReadBack, cursor.Sequence, schemas.TopicLedgers))
+				"another prefix", topic, maxReadBack, cursor.Sequence, schemas.TopicLedgers)
 		}
 		add(r.appended.entry(ledger))
 		return nil

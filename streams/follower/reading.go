@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync/atomic"
 
+	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams"
 )
 
@@ -36,6 +37,7 @@ type Log interface {
 // simulation can run it.
 type Reading struct {
 	config    Config
+	source    numbered // config.Source
 	log       Log
 	isElected func() bool // reports whether the group has confirmed the election lately
 	started   func()      // called when the position is known
@@ -48,12 +50,16 @@ type Reading struct {
 	ends     topicEnds        // before the current ledger's records are written
 	covered  covered          // what the next cursor says of the ledgers before it
 	readFrom topicEnds        // the offsets from which on was read back
+	from     uint32           // the ledger that is read first, or was the last time
+	known    bool             // it was logged that this one is
 
 	// at is the newest ledger that was, or is being, matched in this term; 0: none yet. It
 	// and the priority are for what runs beside the reading.
 	at *atomic.Uint32
 	// done is the newest ledger whose cursor is committed.
 	done     *atomic.Uint32
+	base     *atomic.Uint32 // of the numbers of the chain that is followed
+	last     atomic.Pointer[schemas.LedgerRead]
 	priority priority
 }
 
@@ -65,7 +71,7 @@ func NewReading(config Config, log Log, isElected func() bool) *Reading {
 	if config.OnLedger == nil {
 		config.OnLedger = func(LedgerSummary) {}
 	}
-	return &Reading{
+	r := &Reading{
 		config:     config,
 		log:        log,
 		isElected:  isElected,
@@ -74,6 +80,14 @@ func NewReading(config Config, log Log, isElected func() bool) *Reading {
 		at:         new(atomic.Uint32),
 		done:       new(atomic.Uint32),
 	}
+	return r.onChain(new(atomic.Uint32))
+}
+
+// onChain has the ledgers of the reading's sources numbered from a base on.
+func (r *Reading) onChain(base *atomic.Uint32) *Reading {
+	r.base = base
+	r.source = numbered{r.config.Source, base}
+	return r
 }
 
 // Beside returns a reading with another configuration and log that shares this one's
@@ -81,7 +95,7 @@ func NewReading(config Config, log Log, isElected func() bool) *Reading {
 func (r *Reading) Beside(config Config, log Log) *Reading {
 	beside := NewReading(config, log, r.isElected)
 	beside.at, beside.done = r.at, r.done
-	return beside
+	return beside.onChain(r.base)
 }
 
 // Transactional ids of the deployment's follower, without the prefix.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/stellar/ledger"
 	"github.com/lumenhook/lumenhook/internal/stellar/source"
 	"github.com/lumenhook/lumenhook/internal/stellar/source/rpc"
+	"github.com/lumenhook/lumenhook/internal/testkit"
 	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/follower"
@@ -165,6 +167,20 @@ func (x *running) stopped() error {
 	x.t.Helper()
 	x.stop()
 	return x.end()
+}
+
+// failsWith waits until the follower runs, and says that it reads nothing because of an error.
+func (x *running) failsWith(text string, is error) {
+	x.t.Helper()
+	testkit.Eventually(x.t, "the follower says "+text, func() bool {
+		select {
+		case err := <-x.ended:
+			x.t.Fatalf("the follower ended: %v", err)
+		default:
+		}
+		err := x.Check()
+		return err != nil && strings.Contains(err.Error(), text) && (is == nil || errors.Is(err, is))
+	})
 }
 
 func (x *running) end() error {
@@ -415,13 +431,7 @@ func (f faulty) Next(ctx context.Context, sequence uint32) ([]ledger.Raw, error)
 
 // unverified is a ledger as a source has it that verifies nothing.
 func unverified(raw ledger.Raw) ledger.Raw {
-	return ledger.Raw{
-		Sequence:     raw.Sequence,
-		Hash:         raw.Hash,
-		XDR:          raw.XDR,
-		PreviousHash: raw.PreviousHash,
-		Ledger:       raw.Ledger,
-	}
+	return ledger.Raw{Sequence: raw.Sequence, Hash: raw.Hash, XDR: raw.XDR}
 }
 
 // patient fails its first checks.

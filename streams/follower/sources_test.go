@@ -23,7 +23,6 @@ import (
 	"github.com/lumenhook/lumenhook/internal/stellar/devnet"
 	"github.com/lumenhook/lumenhook/internal/stellar/devnet/devtraffic"
 	"github.com/lumenhook/lumenhook/internal/stellar/source"
-	"github.com/lumenhook/lumenhook/internal/stellar/source/horizon"
 	"github.com/lumenhook/lumenhook/internal/stellar/source/lake"
 	"github.com/lumenhook/lumenhook/internal/stellar/source/quorum"
 	"github.com/lumenhook/lumenhook/internal/stellar/source/rpc"
@@ -141,19 +140,6 @@ func (c *busyChain) several(t testing.TB, need int, from ...source.Looker) *quor
 			quorum.Member{Name: fmt.Sprintf("source %d", i+1), Source: s})
 	}
 	s, err := quorum.New(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
-}
-
-func (c *busyChain) horizon(t testing.TB) *horizon.Source {
-	t.Helper()
-	s, err := horizon.New(horizon.Config{
-		URL:          c.network.RPCURL(),
-		Passphrase:   c.network.Passphrase(),
-		PollInterval: 2 * time.Millisecond,
-	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -351,7 +337,6 @@ func TestEverySourceLeadsToTheSameFacts(t *testing.T) {
 	}
 	for name, from := range map[string]source.Source{
 		"lake":      c.lake(t),
-		"horizon":   c.horizon(t),
 		"handover":  c.several(t, 1, c.rpc(t, c.network.RPCURL()), c.lake(t)),
 		"stumbling": c.rpc(t, c.stumbling(t).URL),
 	} {

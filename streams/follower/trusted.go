@@ -3,9 +3,9 @@ package follower
 import (
 	"context"
 	"fmt"
+	"log/slog"
 
 	"github.com/lumenhook/lumenhook/domain"
-	"github.com/lumenhook/lumenhook/internal/retry"
 	"github.com/lumenhook/lumenhook/schemas"
 )
 
@@ -32,17 +32,17 @@ func (r *Reading) checkTrusted(ctx context.Context, cursor schemas.LedgerRead) e
 	}
 	switch hash {
 	case trusted.Hash:
-		r.config.Logger.Info("the trusted ledger is the one that was followed", "ledger",
+		r.say(slog.LevelInfo, "the trusted ledger is the one that was followed", "ledger",
 			trusted.Sequence, "hash", hash)
 	case "":
-		r.config.Logger.Warn("the trusted ledger lies behind the cursor, and its hash as it was read "+
+		r.say(slog.LevelWarn, "the trusted ledger lies behind the cursor, and its hash as it was read "+
 			"is no longer kept: nothing is held against it. To have following proved, name the hash of a "+
 			"ledger from the cursor on", "trusted", trusted.Sequence, "cursor", cursor.Sequence)
 	default:
-		return retry.Permanent(fmt.Errorf("%w: ledger %d was followed with hash %s, but the trusted one "+
+		return fmt.Errorf("%w: ledger %d was followed with hash %s, but the trusted one "+
 			"has %s: correct --trusted-ledger or, if it is right, begin anew with data and topics of their "+
 			"own, for what was followed is of another history", domain.ErrForked, trusted.Sequence, hash,
-			trusted.Hash))
+			trusted.Hash)
 	}
 	return nil
 }

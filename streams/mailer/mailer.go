@@ -108,7 +108,7 @@ func New(cfg Config) *Mailer {
 }
 
 // Run carries orders out until ctx ends, which is no error; a mail that is being sent
-// then has 10 s left. It may be called once.
+// then has 10 s left. It may be called again once it has returned.
 func (m *Mailer) Run(ctx context.Context) (err error) {
 	if m.producer, err = m.cfg.Cluster.NewProducer(); err != nil {
 		return err

@@ -54,12 +54,14 @@ func (s side) transact(how kgo.TransactionEndTry, topic string, keys ...string) 
 	defer client.Close()
 	s.must(client.BeginTransaction())
 	for _, key := range keys {
-		s.must(client.ProduceSync(s.t.Context(), &kgo.Record{
+		record := &kgo.Record{
 			Topic:   s.Prefix + topic,
 			Key:     []byte(key),
 			Value:   []byte("value of " + key),
 			Headers: []kgo.RecordHeader{{Key: "type", Value: []byte("test")}},
-		}).FirstErr())
+		}
+		s.must(client.ProduceSync(s.t.Context(), record).FirstErr())
+		s.must(streams.AwaitStored(s.t.Context(), client, []*kgo.Record{record}))
 	}
 	s.must(client.EndTransaction(s.t.Context(), how))
 }

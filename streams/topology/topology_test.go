@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lumenhook/lumenhook/internal/testkit"
 	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/topology"
@@ -101,7 +102,7 @@ func TestEachWrongSettingIsNamedRefusedAndPutRight(t *testing.T) {
 // awaitSetting waits until every broker knows of a setting.
 func awaitSetting(t *testing.T, c streams.Cluster, topic, setting, value string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience(t))
 	defer cancel()
 	for in := 0; in < 10; in++ {
 		state, err := c.DescribeTopics(ctx, topic)

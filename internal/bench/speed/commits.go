@@ -153,6 +153,9 @@ func (c *commits) commit(ctx context.Context, records int) error {
 	if err := c.client.ProduceSync(ctx, batch...).FirstErr(); err != nil {
 		return fmt.Errorf("writing in a transaction: %w", err)
 	}
+	if err := streams.AwaitStored(ctx, c.client, batch); err != nil {
+		return err
+	}
 	if err := c.client.EndTransaction(ctx, kgo.TryCommit); err != nil {
 		return fmt.Errorf("committing a transaction: %w", err)
 	}

@@ -22,7 +22,7 @@
 //	close     payments on the development network of `lumenhook run`: from the last
 //	          moment at which a ledger could not be read at its RPC, which is asked every 2 ms, to
 //	          the webhooks' arrival.
-//	extract, match, waiting, hanging, rebuild, api
+//	extract, catchup, match, waiting, hanging, rebuild, api
 //	          Go's benchmarks of the parts, which stand beside them and are run as they are.
 //	kafka     deliver and latency of `lumenhook serve` on three brokers of Apache Kafka; beside
 //	          the latency, too: transactions of the same matches at the same rate, alone.

@@ -29,7 +29,8 @@ const (
 	aimRebuild    = 250_000.0
 	aimCreates    = 6000.0 // a second
 	aimReads      = 25_000.0
-	aimLone       = 5.0 // milliseconds
+	aimLone       = 5.0  // milliseconds
+	aimFar        = 80.0 // percent of the rate without a delay
 )
 
 // goStep is a step of a line that is one benchmark.
@@ -93,6 +94,21 @@ func (l *lab) extractSteps() []step {
 		}
 		return list, errors.Join(err, fault)
 	})
+}
+
+func (l *lab) catchUpSteps() []step {
+	return l.goStep("catchup", 40*time.Second, goBench{
+		dir:  matchFolder,
+		name: "^BenchmarkFarCatchUp$",
+		args: []string{"-test.benchtime=3x"},
+	}, reads("FarCatchUp", told{
+		row:       "ledgers followed over RPC, catching up, at a round trip of 80 ms",
+		unit:      "1/s",
+		of:        []string{"far-ledgers/s"},
+		aim:       atLeast(ofRatio, aimFar, "%"),
+		floorName: "without the delay",
+		floor:     []string{"near-ledgers/s"},
+	}))
 }
 
 func (l *lab) matchSteps() []step {

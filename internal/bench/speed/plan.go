@@ -42,6 +42,8 @@ func lines() []line {
 			steps: (*lab).closeSteps},
 		{name: "extract", what: "ledgers of 1,000 payments to payments, on one core",
 			steps: (*lab).extractSteps},
+		{name: "catchup", what: "ledgers followed over RPC at a round trip of 80 ms",
+			steps: (*lab).catchUpSteps},
 		{name: "match", what: "payments against 1,000,000 watches", steps: (*lab).matchSteps},
 		{name: "waiting", what: "1,000,000 deliveries that wait", steps: (*lab).waitingSteps},
 		{name: "hanging", what: "50 healthy endpoints beside 50 that hang",

@@ -37,7 +37,7 @@ func (s *story) write(t *testing.T, w *teller, partition int32, name string, siz
 	t.Helper()
 	value := name + strings.Repeat(".", size)
 	r := &kgo.Record{Topic: topic, Partition: partition, Value: []byte(value)}
-	if err := w.client.ProduceSync(t.Context(), r).FirstErr(); err != nil {
+	if err := acknowledged(t.Context(), w.client, r); err != nil {
 		t.Fatal(err)
 	}
 	w.open[partition] = append(w.open[partition], name)

@@ -18,6 +18,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/lumenhook/lumenhook/internal/embedded/broker"
+	"github.com/lumenhook/lumenhook/internal/testkit"
+	"github.com/lumenhook/lumenhook/streams"
 )
 
 const topic = "facts"
@@ -66,10 +68,18 @@ func write(t *testing.T, addr, value string) *kgo.Client {
 	if err := c.BeginTransaction(); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.ProduceSync(t.Context(), kgo.StringRecord(value)).FirstErr(); err != nil {
+	if err := acknowledged(t.Context(), c, kgo.StringRecord(value)); err != nil {
 		t.Fatal(err)
 	}
 	return c
+}
+
+// acknowledged writes records of a transaction, which may end afterwards.
+func acknowledged(ctx context.Context, c *kgo.Client, records ...*kgo.Record) error {
+	if err := c.ProduceSync(ctx, records...).FirstErr(); err != nil {
+		return err
+	}
+	return streams.AwaitStored(ctx, c, records)
 }
 
 // committed reads committed records up to the present end of the log.
@@ -81,7 +91,7 @@ func committed(t *testing.T, addr string, opts ...kgo.Opt) []string {
 // committedOf is committed of a topic with one partition.
 func committedOf(t *testing.T, addr, topic string, opts ...kgo.Opt) []string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience(t))
 	defer cancel()
 	c := newClient(t, addr, append(opts, kgo.KeepControlRecords(),
 		kgo.FetchIsolationLevel(kgo.ReadCommitted()),
@@ -247,10 +257,10 @@ func produce(ctx context.Context, c *kgo.Client, value string, end kgo.Transacti
 	if err := c.BeginTransaction(); err != nil {
 		return err
 	}
-	err := c.ProduceSync(ctx, kgo.StringRecord(value),
+	err := acknowledged(ctx, c, kgo.StringRecord(value),
 		&kgo.Record{Topic: "other", Value: []byte(value)},
 		&kgo.Record{
 			Topic: "table", Key: []byte(strings.Fields(value)[0]), Value: []byte(value),
-		}).FirstErr()
+		})
 	return errors.Join(err, c.EndTransaction(ctx, end))
 }

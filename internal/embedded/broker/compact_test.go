@@ -36,7 +36,7 @@ func TestCompactionWaitsForOpenTransactions(t *testing.T) {
 	}
 	put := func(c *kgo.Client, key, value string) {
 		t.Helper()
-		if err := c.ProduceSync(t.Context(), kgo.KeyStringRecord(key, value)).FirstErr(); err != nil {
+		if err := acknowledged(t.Context(), c, kgo.KeyStringRecord(key, value)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -3,5 +3,12 @@ package broker
 // SyncBy has paths synced by another function.
 func (c *Config) SyncBy(sync func(path string) error) { c.syncPath = sync }
 
+// BetweenCompactions calls f while nothing is compacted.
+func (b *Broker) BetweenCompactions(f func()) {
+	b.compacting.Lock()
+	defer b.compacting.Unlock()
+	f()
+}
+
 // Set has kfake use settings of its own.
 func (c *Config) Set(settings map[string]string) { c.settings = settings }

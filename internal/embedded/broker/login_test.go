@@ -23,6 +23,7 @@ import (
 	"github.com/twmb/franz-go/pkg/sasl/scram"
 
 	"github.com/lumenhook/lumenhook/internal/embedded/broker"
+	"github.com/lumenhook/lumenhook/internal/testkit"
 )
 
 // open starts a broker that requires a password; the caller closes it.
@@ -48,7 +49,7 @@ func login(user, password string) sasl.Mechanism {
 // topicsAs lists the topics as a client with this login; nil: without one.
 func topicsAs(t *testing.T, addr string, m sasl.Mechanism) ([]string, error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience(t))
 	defer cancel()
 	opts := []kgo.Opt{kgo.RetryTimeout(time.Second), kgo.RequestRetries(1)}
 	if m != nil {

@@ -31,8 +31,9 @@
 //   - A library is loaded only if its SHA-256 is the one pinned in deploy/; between two
 //     full checks its size and modification time are compared instead.
 //   - An acknowledged INSERT survives the death of the child by any signal (it is in the
-//     file system); a crash of the machine may lose the last writes, which the projector
-//     writes again from the topics.
+//     file system); a crash of the machine may lose or tear the last writes, which the guard
+//     of package projections notices.
+//   - A definition that cannot be loaded keeps no other table away: it is moved aside.
 //
 // File map: find.go (binary or library), install.go, npm.go and progress.go (the
 // library in the user's cache), errors.go (what can be missing, with the fix),

@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -175,7 +177,11 @@ func (e *Engine) launch(ctx context.Context) (*child, error) {
 		select {
 		case <-c.exited:
 			c.input.Close()
-			return nil, c.lastWords(e.folder)
+			err := c.lastWords(e.folder)
+			if e.setAside(err) {
+				return e.launch(ctx)
+			}
+			return nil, err
 		case <-ctx.Done():
 			c.kill()
 			return nil, fmt.Errorf("starting the ClickHouse engine: %w (%v); see %s", context.Cause(ctx),
@@ -191,6 +197,22 @@ func (e *Engine) launch(ctx context.Context) (*child, error) {
 			}
 		}
 	}
+}
+
+// definition is the file of a table or a database which ClickHouse cannot load.
+var definition = regexp.MustCompile(`\b(?:store/\w+/[\w-]+|metadata)/\w+\.sql\b`)
+
+// setAside moves such a file out of the data, of which the engine would not start. The table is
+// missing then, and the projector makes it again from the topics.
+func (e *Engine) setAside(err error) bool {
+	file := definition.FindString(err.Error())
+	aside := filepath.Join(e.cfg.DataDir, "broken-"+filepath.Base(file))
+	if file == "" || os.Rename(filepath.Join(e.folder.data(), file), aside) != nil {
+		return false
+	}
+	e.cfg.Logger.Error("the ClickHouse engine cannot load a table; starting without it", "err", err,
+		"definition", aside)
+	return true
 }
 
 // prepare checks that our child answers, and that it refuses whom it must: an engine that

@@ -218,7 +218,7 @@ func TestNiceness(t *testing.T) {
 			must(t, connect(t, e.DSN()).Ping(ctx)) // each connection has a thread of its own
 		}
 		after := nicenesses(t, e.PID())
-		want := nicenesses(t, os.Getpid())[0] + 3
+		want := min(nicenesses(t, os.Getpid())[0]+3, 19) // the lowest priority, setpriority(2)
 		if i := slices.IndexFunc(after, func(n int) bool { return n != want }); i >= 0 {
 			t.Errorf("a thread has niceness %d, want %d", after[i], want)
 		}

@@ -233,6 +233,8 @@ func splitLoopback(setting, addr string) (host string, port int, err error) {
 //     times, so that a row is merged a third less often until its part has a given size;
 //   - what a user may do is granted by name: sources, table engines and system tables
 //     too, which ClickHouse otherwise gives to everyone (users.go);
+//   - however many parts are broken, the tables are loaded without them: the projector rebuilds
+//     these from the topics;
 //   - with the macro we can check that it is our child that answers on our port;
 //   - HTTP requests without a user are answered with a hint: as the local user they
 //     would be refused anyway, with 500 and a message about sessions. The user is given in
@@ -284,6 +286,8 @@ var serverConfig = parseXML("config", `<clickhouse>
   <primary_index_cache_size>67108864</primary_index_cache_size>
   <index_mark_cache_size>16777216</index_mark_cache_size>
   <merge_tree>
+    <max_suspicious_broken_parts>1000000</max_suspicious_broken_parts>
+    <max_suspicious_broken_parts_bytes>1000000000000000</max_suspicious_broken_parts_bytes>
     <merge_selector_base>10</merge_selector_base>
     <number_of_free_entries_in_pool_to_lower_max_size_of_merge>1</number_of_free_entries_in_pool_to_lower_max_size_of_merge>
     <number_of_free_entries_in_pool_to_execute_mutation>1</number_of_free_entries_in_pool_to_execute_mutation>

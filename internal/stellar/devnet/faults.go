@@ -1,13 +1,17 @@
 package devnet
 
 import (
+	"context"
 	"encoding/base64"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	protocol "github.com/stellar/go-stellar-sdk/protocols/rpc"
 	"github.com/stellar/go-stellar-sdk/xdr"
@@ -24,8 +28,37 @@ const (
 	FaultGap     FaultKind = "gap"     // the ledger is left out of pages
 	// the network seems to be as it was at half of the ledger's sequence
 	FaultBehind FaultKind = "behind"
-	FaultReset  FaultKind = "reset" // the ledger and those after it are of another chain
+	FaultReset  FaultKind = "reset"  // the ledger and those after it are of another chain
+	FaultFrozen FaultKind = "frozen" // the ledger seems to be the newest
+	FaultAhead  FaultKind = "ahead"  // all ledgers up to a thousand after the newest seem forgotten
+	FaultForm   FaultKind = "form"   // ledgers have a form that no program knows
+
+	FaultUnauthorized FaultKind = "unauthorized" // HTTP 401
+	FaultQuota        FaultKind = "quota"        // HTTP 429
+	FaultHang         FaultKind = "hang"         // no answer
 )
+
+// FaultKinds lists all of them.
+func FaultKinds() []FaultKind {
+	return []FaultKind{
+		FaultErrors, FaultGarbage, FaultGap, FaultBehind, FaultReset, FaultFrozen, FaultAhead, FaultForm,
+		FaultUnauthorized, FaultQuota, FaultHang,
+	}
+}
+
+// touches reports whether a fault spoils the answers of a method.
+func (k FaultKind) touches(method string) bool {
+	switch k {
+	case FaultGap, FaultReset, FaultForm:
+		return method == protocol.GetLedgersMethodName
+	case FaultBehind, FaultFrozen, FaultAhead:
+		return method == protocol.GetHealthMethodName
+	}
+	return method == protocol.GetLedgersMethodName || method == protocol.GetHealthMethodName
+}
+
+// hangTime is how long a request hangs before its connection is closed without an answer.
+const hangTime = 2 * time.Second
 
 // faultsMax bounds the faults of a network, and answersMax those of one.
 const (
@@ -76,11 +109,10 @@ func parseFault(text string) (f Fault, err error) {
 			return f, fmt.Errorf("the number of answers must be from 1 to %d", answersMax)
 		}
 	}
-	switch f.Kind {
-	case FaultErrors, FaultGarbage, FaultGap, FaultBehind, FaultReset:
+	if slices.Contains(FaultKinds(), f.Kind) {
 		return f, nil
 	}
-	return f, errors.New("the kind must be errors, garbage, gap, behind or reset")
+	return f, fmt.Errorf("the kind must be one of %q", FaultKinds())
 }
 
 // stage plays the faults, one after the other in the order given.
@@ -93,14 +125,10 @@ type stage struct {
 func (s *stage) next(method string, latest uint32) (Fault, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	isPage, isHealth := method == protocol.GetLedgersMethodName, method == protocol.GetHealthMethodName
-	if len(s.faults) == 0 || latest < s.faults[0].Ledger || !isPage && !isHealth {
+	if len(s.faults) == 0 || latest < s.faults[0].Ledger || !s.faults[0].Kind.touches(method) {
 		return Fault{}, false
 	}
 	f := &s.faults[0]
-	if (f.Kind == FaultGap || f.Kind == FaultReset) && !isPage || f.Kind == FaultBehind && !isHealth {
-		return Fault{}, false
-	}
 	taken := *f
 	if f.Answers--; f.Answers == 0 {
 		s.faults = s.faults[1:]
@@ -109,7 +137,9 @@ func (s *stage) next(method string, latest uint32) (Fault, bool) {
 }
 
 // spoil answers wrongly, if it is time. Of a batch only the first request counts.
-func (n *Network) spoil(w http.ResponseWriter, requests []rpcRequest) (answered bool) {
+func (n *Network) spoil(
+	ctx context.Context, w http.ResponseWriter, requests []rpcRequest,
+) (answered bool) {
 	health, err := n.getHealth()
 	if err != nil || len(requests) == 0 {
 		return false
@@ -127,7 +157,20 @@ func (n *Network) spoil(w http.ResponseWriter, requests []rpcRequest) (answered 
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = w.Write([]byte(`{"jsonrpc":"2.0","id":1,"result":{"ledgers":[{"sequence":"`))
 		return true
-	case FaultGap, FaultBehind, FaultReset: // of an answer that is well formed
+	case FaultUnauthorized:
+		http.Error(w, "ordered to know nobody", http.StatusUnauthorized)
+		return true
+	case FaultQuota:
+		http.Error(w, "ordered to have answered enough", http.StatusTooManyRequests)
+		return true
+	case FaultHang:
+		timer := time.NewTimer(hangTime)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+		}
+		panic(http.ErrAbortHandler)
 	}
 	answer := n.answer(requests[0])
 	if answer != nil && answer.Error == nil {
@@ -141,7 +184,15 @@ func (n *Network) spoil(w http.ResponseWriter, requests []rpcRequest) (answered 
 func (n *Network) distort(f Fault, answer *rpcResponse) {
 	switch result := answer.Result.(type) {
 	case protocol.GetHealthResponse:
-		result.LatestLedger = max(result.OldestLedger, f.Ledger/2)
+		switch f.Kind {
+		case FaultAhead:
+			result.OldestLedger = result.LatestLedger + 1000
+			result.LatestLedger += 2000
+		case FaultFrozen:
+			result.LatestLedger = f.Ledger
+		default:
+			result.LatestLedger = max(result.OldestLedger, f.Ledger/2)
+		}
 		answer.Result = result
 	case protocol.GetLedgersResponse:
 		var kept []protocol.LedgerInfo
@@ -151,12 +202,25 @@ func (n *Network) distort(f Fault, answer *rpcResponse) {
 				continue
 			case f.Kind == FaultReset && l.Sequence >= f.Ledger:
 				l = ofAnotherChain(l)
+			case f.Kind == FaultForm:
+				l = ofAnotherForm(l)
 			}
 			kept = append(kept, l)
 		}
 		result.Ledgers = kept
 		answer.Result = result
 	}
+}
+
+// ofAnotherForm is the ledger with the number of a form that is yet to be invented.
+func ofAnotherForm(info protocol.LedgerInfo) protocol.LedgerInfo {
+	raw, err := base64.StdEncoding.DecodeString(info.LedgerMetadata)
+	if err != nil {
+		return info
+	}
+	binary.BigEndian.PutUint32(raw, 9)
+	info.LedgerMetadata = base64.StdEncoding.EncodeToString(raw)
+	return info
 }
 
 // ofAnotherChain is the ledger as another history would have it: after another ledger, and all

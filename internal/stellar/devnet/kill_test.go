@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/lumenhook/lumenhook/internal/stellar/devnet/devclient"
+	"github.com/lumenhook/lumenhook/internal/testkit"
 	"github.com/stellar/go-stellar-sdk/clients/rpcclient"
 	"github.com/stellar/go-stellar-sdk/keypair"
 )
@@ -115,7 +116,7 @@ func killedRound(
 		t.Fatal("the network did not start")
 	}
 	url := lines.Text()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), testkit.Patience(t))
 	defer cancel()
 	go func() {
 		timer := time.NewTimer(life)

@@ -22,6 +22,8 @@ import (
 	"github.com/stellar/go-stellar-sdk/network"
 	protocol "github.com/stellar/go-stellar-sdk/protocols/rpc"
 	"github.com/stellar/go-stellar-sdk/txnbuild"
+
+	"github.com/lumenhook/lumenhook/internal/testkit"
 )
 
 func TestConfigFaults(t *testing.T) {
@@ -131,7 +133,7 @@ func TestRunAndReopen(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), testkit.Patience(t))
 	defer cancel()
 	runCtx, stop := context.WithCancel(ctx)
 	ended := make(chan error, 1)
@@ -229,16 +231,7 @@ func TestCloseEndsRun(t *testing.T) {
 
 func eventually(t *testing.T, condition func() bool) {
 	t.Helper()
-	ticker := time.NewTicker(5 * time.Millisecond)
-	defer ticker.Stop()
-	deadline := time.After(10 * time.Second)
-	for !condition() {
-		select {
-		case <-ticker.C:
-		case <-deadline:
-			t.Fatal("condition not met in 10 s")
-		}
-	}
+	testkit.Eventually(t, "the condition", condition)
 }
 
 // Old ledgers go, with their transactions; lowering the retention trims what a longer one kept.

@@ -127,7 +127,7 @@ func (n *Network) serveRPC(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	if n.spoil(w, requests) {
+	if n.spoil(r.Context(), w, requests) {
 		return
 	}
 	var answers []*rpcResponse

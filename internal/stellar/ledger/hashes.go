@@ -1,52 +1,43 @@
 package ledger
 
 import (
+	"crypto/sha256"
 	"encoding/binary"
 	"sync"
 
 	"github.com/stellar/go-stellar-sdk/network"
 	"github.com/stellar/go-stellar-sdk/xdr"
-
-	"github.com/lumenhook/lumenhook/internal/sha256x2"
 )
 
 // resultsKept is memory for the results of one ledger after the other: *[]byte.
 var resultsKept sync.Pool
 
-// hash computes the hashes of the envelopes and, if the ledger is to be proved, those that the
-// header names. Together they take the time of half as many.
+// hash computes the hashes of the envelopes. If the ledger is to be proved, it also computes the
+// hashes of the transaction set and of the results, which the ledger's header names.
 func (l *located) hash(envelopes []envelope, passphrase string, proves bool) {
-	named := 0
-	var results []byte
 	if proves {
-		named = 2
 		kept, _ := resultsKept.Get().(*[]byte)
 		if kept == nil {
 			kept = new([]byte)
 		}
-		results = l.appendResults((*kept)[:0], l.endsKnown())
-		*kept = results
 		defer resultsKept.Put(kept)
+		*kept = l.appendResults((*kept)[:0], l.endsKnown())
+		l.resultsHash = sha256.Sum256(*kept)
+		l.setHash = sum(l.setParts())
 	}
 	signed := newHasher(passphrase)
-	sha256x2.Sums(named+len(envelopes), func(i int) (head, body []byte) {
-		switch {
-		case i >= named:
-			return signed.parts(&envelopes[i-named])
-		case i == 0:
-			return l.setParts()
-		}
-		return nil, results
-	}, func(i int, sum [hashSizeBytes]byte) {
-		switch {
-		case i >= named:
-			envelopes[i-named].hash = sum
-		case i == 0:
-			l.setHash = sum
-		default:
-			l.resultsHash = sum
-		}
-	})
+	for i := range envelopes {
+		envelopes[i].hash = sum(signed.parts(&envelopes[i]))
+	}
+}
+
+// sum returns the hash of a head and a body, one after the other.
+func sum(head, body []byte) (hash [sha256.Size]byte) {
+	digest := sha256.New()
+	digest.Write(head)
+	digest.Write(body)
+	digest.Sum(hash[:0])
+	return hash
 }
 
 // setParts is what the transaction set's hash is of: in the older form it is without the number of

@@ -3,6 +3,7 @@ package ledger
 import (
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -13,29 +14,13 @@ import (
 )
 
 // Raw is a closed ledger as a source gives it. Hash is what the source says, 64
-// lowercase hex characters; XDR is one LedgerCloseMeta. A source that knows the
-// payments but not the XDR, such as Horizon, gives PreviousHash and Ledger in its place.
+// lowercase hex characters; XDR is one LedgerCloseMeta.
 type Raw struct {
-	Sequence     uint32
-	Hash         string
-	XDR          []byte
-	PreviousHash string
-	Ledger       *domain.Ledger
+	Sequence uint32
+	Hash     string
+	XDR      []byte
 
 	verified *opened // once Verify has passed it
-}
-
-// Header gives the ledger's header, as far as the source knows it.
-func (r Raw) Header() (Header, error) {
-	if r.Ledger == nil {
-		return ReadHeader(r.XDR)
-	}
-	return Header{
-		Sequence:       r.Ledger.Sequence,
-		Hash:           r.Ledger.Hash,
-		PreviousHash:   r.PreviousHash,
-		ClosedAtMillis: r.Ledger.ClosedAtMillis,
-	}, nil
 }
 
 // Header is what a ledger says about itself. Hashes are 64 lowercase hex
@@ -89,16 +74,23 @@ func (e *Extractor) Extract(raw []byte) (domain.Ledger, error) {
 }
 
 // Read gives what is in a ledger, whatever form its source has it in.
-func (e *Extractor) Read(raw Raw) (domain.Ledger, error) {
-	if raw.Ledger != nil {
-		return *raw.Ledger, nil
-	}
+func (e *Extractor) Read(raw Raw) (l domain.Ledger, err error) {
+	defer guard(&err)
 	if raw.verified != nil {
-		l := e.extract(raw.verified)
+		l = e.extract(raw.verified)
 		l.Verified = true
 		return l, nil
 	}
 	return e.Extract(raw.XDR)
+}
+
+// guard makes a panic an error: a mistake of this program in reading one source's ledger must not
+// end the process. Reading shares nothing that the panic could leave half changed.
+func guard(err *error) {
+	if cause := recover(); cause != nil {
+		*err = fmt.Errorf("ledger: this program panicked in reading it, which is a mistake in it: %v\n%s",
+			cause, debug.Stack())
+	}
 }
 
 // opened is a ledger that was taken apart.

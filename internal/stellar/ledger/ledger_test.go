@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -322,3 +323,15 @@ func checkSucceeded(t *testing.T, l domain.Ledger, raw []byte) {
 }
 
 func closedAt() time.Time { return time.Date(2026, 11, 1, 12, 0, 5, 0, time.UTC) }
+
+// TestAPanicInReadingIsAnError: it is one ledger's, and not the process's.
+func TestAPanicInReadingIsAnError(t *testing.T) {
+	raw, err := ledger.Verify(ledger.Raw{XDR: readReal(t, realLedgers[0])}, publicNetwork)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var none *ledger.Extractor // which panics
+	if _, err := none.Read(raw); err == nil || !strings.Contains(err.Error(), "panicked") {
+		t.Errorf("got %v", err)
+	}
+}

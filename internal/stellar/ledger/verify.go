@@ -46,10 +46,10 @@ var errUnproved = errors.New("the hash of its events cannot be computed: its met
 // Verify holds a ledger against its hashes, and takes it apart on the way, so that an
 // Extractor need not do it again. It fails with ErrNotProved, with a domain.LedgerError, or
 // because of a form that is not known. Whether the ledger's own hash is the network's, the
-// chain of ledgers tells. A ledger that its source took apart is given back as it came: it has
-// nothing that could be verified.
-func Verify(raw Raw, passphrase string) (Raw, error) {
-	if raw.Ledger != nil || raw.verified != nil {
+// chain of ledgers tells.
+func Verify(raw Raw, passphrase string) (_ Raw, err error) {
+	defer guard(&err)
+	if raw.verified != nil {
 		return raw, nil
 	}
 	v, err := verify(raw.XDR, passphrase)

@@ -27,7 +27,7 @@ func (p *Poll) check(
 	if raw.Sequence != due {
 		return raw, fmt.Errorf("%s gave ledger %d where %d is due", from, raw.Sequence, due)
 	}
-	header, err := raw.Header()
+	header, err := ledger.ReadHeader(raw.XDR)
 	if err != nil {
 		// Verify tells damage from what is of a newer form.
 		if _, why := ledger.Verify(raw, p.Passphrase); errors.Is(why, ledger.ErrNotProved) {
@@ -61,8 +61,10 @@ func (p *Poll) check(
 	return raw, nil
 }
 
-// fitting is Poll.Fitting.
-func (p *Poll) fitting(page []ledger.Raw, due uint32, from string) ([]ledger.Raw, error) {
+// Fitting cuts a page to the ledgers that follow each other, and the one that was read
+// last, from due on. It fails when the first does not fit: what does not fit later is
+// the first of the next page. from names the source.
+func (p *Poll) Fitting(page []ledger.Raw, due uint32, from string) ([]ledger.Raw, error) {
 	c := p.chain
 	for i := range page {
 		raw, err := p.check(c, page[i], due+uint32(i), from)

@@ -22,7 +22,7 @@
 //	chain.go     each ledger is what its hashes say, and follows the one before it
 //	alone.go     Watched: one that says how its sources stand, and Alone: with no other beside it
 //	trust.go     a ledger whose hash is known, and who is told of false ones
-//	address.go   addresses of servers, and errors without them
+//	address.go   addresses of servers, errors without them, and how long one asks to wait
 //	lookup.go    Lookup: can a wallet receive an asset yet
 //	accounts.go  Accounts: what an account holds
 //	reader.go    Reader: from a source's ledgers to the domain's

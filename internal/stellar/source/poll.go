@@ -16,6 +16,10 @@ const (
 	backoffMaxDefault   = 15 * time.Second
 )
 
+// finalAnswersMin is how many looks in a row must fail with a domain.LedgerError before it is
+// returned: a single answer may be a server's mistake.
+const finalAnswersMin = 4
+
 // Poll is how a source waits: for a ledger that is not there yet, and for a server
 // that is away. It logs each state of the server once. It is for one goroutine.
 type Poll struct {
@@ -50,21 +54,17 @@ func NewPoll(p Poll) (*Poll, error) {
 // Continue says which ledger was read last: the next must follow it.
 func (p *Poll) Continue(sequence uint32, hash string) { p.chain = chain{sequence, hash} }
 
-// Fitting cuts a page to the ledgers that follow each other, and the one that was read
-// last, from due on. It fails when the first does not fit: what does not fit later is
-// the first of the next page. from names the source.
-func (p *Poll) Fitting(page []ledger.Raw, due uint32, from string) ([]ledger.Raw, error) {
-	return p.fitting(page, due, from)
-}
-
-// Next looks until there is a page of fitting ledgers, or an error that waiting does not
-// help against. A look that returns neither means that the ledger is not there yet.
+// Next looks until there is a page of fitting ledgers, or finalAnswersMin looks in a row say that
+// waiting does not help. A look that returns neither means that the ledger is not there yet.
 func (p *Poll) Next(
 	ctx context.Context, sequence uint32, look func() ([]ledger.Raw, error),
 ) ([]ledger.Raw, error) {
 	waits := retry.Policy{First: p.Interval, Last: p.BackoffMax}.Backoff()
-	for {
+	for finals := 0; ; {
 		page, err := look()
+		if finals++; !IsPermanent(err) {
+			finals = 0
+		}
 		switch {
 		case ctx.Err() != nil:
 			return nil, ctx.Err()
@@ -74,7 +74,7 @@ func (p *Poll) Next(
 			last := page[len(page)-1]
 			p.Continue(last.Sequence, last.Hash)
 			return page, nil
-		case IsPermanent(err):
+		case finals == finalAnswersMin:
 			return nil, err
 		case err != nil:
 			p.Report("down", slog.LevelWarn, p.Name+" cannot be used; trying again until it can",

@@ -29,8 +29,7 @@ func NewReader(s Source, passphrase string) (*Reader, error) {
 	return &Reader{Source: s, extractor: extractor, passphrase: passphrase}, nil
 }
 
-// GiveMoves has the ledgers give the balance moves in them, where their source tells of entries:
-// all but Horizon do. It is called before anything is read.
+// GiveMoves makes the ledgers give the balance moves in them. Call it before the first read.
 func (r *Reader) GiveMoves() { r.extractor.GiveMoves() }
 
 // Continue says which ledger was read last: the next must follow it.

@@ -19,7 +19,7 @@ export interface Access {
  */
 export function createClient({ apiUrl, key }: Access): Client<paths> {
   return createFetchClient<paths>({
-    baseUrl: apiUrl,
+    baseUrl: apiUrl.replace(/\/+(v1\/*)?$/, ""), // the paths begin with /v1
     headers: { Authorization: `Bearer ${key}` },
   });
 }

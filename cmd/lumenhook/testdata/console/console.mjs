@@ -168,7 +168,7 @@ async function steer(page) {
   assert.equal(await page.locator(".count strong").textContent(), "1");
   await looked(page, "replay");
   await press(page, "Replay 1");
-  await page.getByRole("status").waitFor();
+  await page.getByText("What failed is queued again").waitFor();
   await page.goto(`${on.api}/console/events?minAmount=99`);
   await page.getByText("Delivered", { exact: true }).waitFor();
   await page.getByRole("row").filter({ hasText: "99.5000000 XLM" }).getByRole("link").first().click();
@@ -189,7 +189,10 @@ async function comesBack(page) {
 
 // What others write in labels, descriptions, memos and answers is shown, and is text.
 async function hostile(page) {
+  await page.goto(on.api + "/console");
+  await page.getByRole("heading", { name: "Overview" }).waitFor();
   await tell("pay?to=hostile&amount=7&memo=" + encodeURIComponent(on.hostile.memo));
+  await sees(page);
   await page.goto(`${on.api}/console/events?watchId=${on.hostile.watch}`);
   await page.locator("[data-part=events]").getByText(on.hostile.label).waitFor();
   await page.locator("[data-part=events] th a").click();
@@ -205,6 +208,15 @@ async function hostile(page) {
     await looked(page, "hostile-" + at.split(/[_?]/)[0].replace("/", "-"));
   }
   assert.equal(await page.evaluate(() => window.hit), undefined, "a text was run");
+}
+
+// Fresh eyes see which endpoint is down, without loading the page again: it was opened before.
+async function sees(page) {
+  await page.locator(".verdict").getByText("1 down").waitFor();
+  const worst = page.locator("[data-part=overview] tbody tr").first();
+  assert.match(await worst.innerText(), /Down/);
+  assert.ok((await worst.innerHTML()).includes(on.hostile.endpoint), "another is the worst");
+  await looked(page, "overview-down");
 }
 
 // Another site's link opens the console, its frame and its form do not.

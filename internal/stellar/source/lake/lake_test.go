@@ -117,7 +117,7 @@ func folder(t *testing.T, dir string) lake.Store {
 
 func within(t *testing.T) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience(t))
 	t.Cleanup(cancel)
 	return ctx
 }
@@ -510,5 +510,124 @@ func TestALakeOfAnotherHistory(t *testing.T) {
 	cancel()
 	if err := <-ended; !errors.Is(err, context.Canceled) {
 		t.Errorf("a ledger that is not the trusted one: got %v", err)
+	}
+}
+
+// Lakes of an earlier Galexie name their files .zstd; one that was upgraded has both names.
+func TestFormerNames(t *testing.T) {
+	layout := lake.Layout{LedgersPerFile: 4, FilesPerPartition: 2}
+	for name, former := range map[string]func(n int) bool{
+		"all":       func(int) bool { return true },
+		"the old":   func(n int) bool { return n >= 3 }, // names are in the order of the newest
+		"the newer": func(n int) bool { return n < 3 },
+	} {
+		dir := fill(t, layout, 8, 31)
+		files, err := filepath.Glob(filepath.Join(dir, "*", "*.zst"))
+		if err != nil || len(files) != 6 {
+			t.Fatalf("the lake has %v: %v", files, err)
+		}
+		for n, file := range files {
+			if former(n) {
+				if err := os.Rename(file, file+"d"); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		s := newSource(t, folder(t, dir))
+		if latest, err := s.Latest(within(t)); err != nil || latest != 31 {
+			t.Errorf("%s: the newest ledger is %d: %v", name, latest, err)
+		}
+		readAll(t, s, 8, 31)
+	}
+}
+
+// Files whose names cannot be right do not say what the newest ledger is. A lake of nothing else is
+// said to hold such.
+func TestNamesThatCannotBeRight(t *testing.T) {
+	layout := lake.Layout{LedgersPerFile: 1, FilesPerPartition: 1}
+	dir := fill(t, layout, 1, 3)
+	for _, name := range []string{
+		"00000000--4294967295.xdr.zst", "00000000--7.xdr.zst", "0000000A--4294967285.xdr.zst",
+		"7FFFFFFF--2147483648.xdr.zst", "00000000-readme.txt",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if latest, err := newSource(t, folder(t, dir)).Latest(within(t)); err != nil || latest != 3 {
+		t.Errorf("the newest ledger is %d: %v", latest, err)
+	}
+	for _, sequence := range []uint32{1, 2, 3} {
+		if err := os.Remove(filepath.Join(dir, layout.Key(sequence))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err := newSource(t, folder(t, dir)).Latest(within(t))
+	if err == nil || !strings.Contains(err.Error(), "no file that is named as ledgers are") ||
+		!strings.Contains(err.Error(), "00000000--4294967295.xdr.zst") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// A file that decompresses to more than a file may hold is damage, and takes no more memory.
+func TestAFileThatGrowsIsDamage(t *testing.T) {
+	dir := fill(t, lake.Layout{LedgersPerFile: 1, FilesPerPartition: 1}, 1, 3)
+	var file bytes.Buffer
+	w, err := zstd.NewWriter(&file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	zeros := make([]byte, 1<<20)
+	for range 300 {
+		if _, err := w.Write(zeros); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	name := filepath.Join(dir, lake.Layout{LedgersPerFile: 1}.Key(2))
+	if err := os.WriteFile(name, file.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := newSource(t, folder(t, dir))
+	if page, err := s.Look(within(t), 2); !errors.Is(err, ledger.ErrNotProved) ||
+		source.IsPermanent(err) || !strings.Contains(err.Error(), zstd.ErrDecoderSizeExceeded.Error()) {
+		t.Errorf("got %d ledgers, %v", len(page), err)
+	}
+}
+
+// A file that is missing, cannot be read or is damaged is an error of its kind. Nothing of it is
+// kept: once the file is right, its ledgers are given.
+func TestAFileThatIsPutRight(t *testing.T) {
+	for name, c := range map[string]struct {
+		spoil func(t *testing.T, file string) error
+		is    error // nil: one that only says what happened
+	}{
+		"missing":  {func(*testing.T, string) error { return nil }, domain.ErrBehindRetention},
+		"a folder": {func(_ *testing.T, file string) error { return os.Mkdir(file, 0o700) }, nil},
+		"damaged": {func(_ *testing.T, file string) error {
+			return os.WriteFile(file, []byte("no ledgers"), 0o600)
+		}, ledger.ErrNotProved},
+	} {
+		layout := lake.Layout{LedgersPerFile: 2, FilesPerPartition: 1}
+		dir := fill(t, layout, 2, 9)
+		s := newSource(t, folder(t, dir))
+		readAll(t, s, 2, 3)
+		file := filepath.Join(dir, layout.Key(4))
+		if err := errors.Join(os.Rename(file, file+".away"), c.spoil(t, file)); err != nil {
+			t.Fatal(err)
+		}
+		for range 3 {
+			s = newSource(t, folder(t, dir)) // what was fetched ahead is right
+			if page, err := s.Look(within(t), 4); err == nil || c.is != nil && !errors.Is(err, c.is) ||
+				c.is == nil && source.IsPermanent(err) {
+				t.Errorf("%s: got %d ledgers, %v", name, len(page), err)
+			}
+		}
+		if err := errors.Join(os.RemoveAll(file), os.Rename(file+".away", file)); err != nil {
+			t.Fatal(err)
+		}
+		readAll(t, s, 4, 9)
 	}
 }

@@ -62,22 +62,26 @@ func (l Layout) Key(sequence uint32) string {
 	return key
 }
 
-var keyForm = regexp.MustCompile(`(?:^|/)[0-9A-F]{8}--(\d+)(?:-(\d+))?\.xdr\.zst$`)
+// formerSuffix follows a key in lakes of an earlier Galexie, whose files end in .zstd.
+const formerSuffix = "d"
 
-// parseKey reads the last ledger of a file from its name.
+var keyForm = regexp.MustCompile(`(?:^|/)([0-9A-F]{8})--(\d+)(?:-(\d+))?\.xdr\.zstd?$`)
+
+// parseKey reads the last ledger of a file from its name, whose three numbers must agree.
 func parseKey(key string) (last uint32, ok bool) {
 	m := keyForm.FindStringSubmatch(key)
 	if m == nil {
 		return 0, false
 	}
-	a, err := strconv.ParseUint(m[1], 10, 32)
-	if err != nil {
+	complement, _ := strconv.ParseUint(m[1], 16, 32)
+	a, err := strconv.ParseUint(m[2], 10, 31)
+	if err != nil || complement != math.MaxUint32-a {
 		return 0, false
 	}
-	if m[2] == "" {
+	if m[3] == "" {
 		return uint32(a), true
 	}
-	b, err := strconv.ParseUint(m[2], 10, 32)
+	b, err := strconv.ParseUint(m[3], 10, 31)
 	return uint32(b), err == nil && b >= a
 }
 

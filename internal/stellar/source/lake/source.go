@@ -6,7 +6,11 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"slices"
+	"strings"
 	"time"
+
+	"github.com/klauspost/compress/zstd"
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/stellar/ledger"
@@ -15,7 +19,9 @@ import (
 
 // Bounds and defaults of a source.
 const (
-	fileSizeBytesMax     = 512 << 20
+	fileSizeBytesMax     = 128 << 20
+	plainSizeBytesMax    = 256 << 20 // of a file that was decompressed
+	aheadSizeBytesMax    = 64 << 20  // of the files that are fetched ahead, by what the last one held
 	manifestSizeBytesMax = 64 << 10
 	aheadDefault         = 4
 	aheadMax             = 64
@@ -42,6 +48,7 @@ type Source struct {
 	opened bool // the manifest was read
 	ahead  map[uint32]chan fetched
 	newest uint32       // ledger, when it was last looked for
+	former bool         // the newest file has the former suffix
 	kept   []ledger.Raw // of the file read last, those not yet given
 }
 
@@ -54,6 +61,13 @@ type fetched struct {
 // has reports whether a ledger is there, or the file is whole without it.
 func (f fetched) has(sequence uint32) bool {
 	return f.err == nil || len(f.ledgers) > 0 && f.ledgers[len(f.ledgers)-1].Sequence >= sequence
+}
+
+func (f fetched) sizeBytes() (sum int) {
+	for _, l := range f.ledgers {
+		sum += len(l.XDR)
+	}
+	return sum
 }
 
 // New makes a source. It reads nothing yet.
@@ -128,9 +142,13 @@ func (s *Source) Latest(ctx context.Context) (uint32, error) {
 	}
 	for _, key := range keys {
 		if last, ok := parseKey(key); ok {
-			s.newest = last
+			s.newest, s.former = last, strings.HasSuffix(key, formerSuffix)
 			return last, nil
 		}
+	}
+	if len(keys) > 0 {
+		return 0, fmt.Errorf("the lake %s holds no file that is named as ledgers are (SEP-54, such as "+
+			"FFFFFD5D--674.xdr.zst); its first one is %q", s.config.Store, keys[0])
 	}
 	return 0, fmt.Errorf("the lake %s has no ledger yet", s.config.Store)
 }
@@ -211,7 +229,8 @@ func (s *Source) missing(ctx context.Context, sequence uint32) error {
 	if err != nil || latest < sequence {
 		return err
 	}
-	ledgers, err := s.read(ctx, s.layout.Key(sequence))
+	got := <-s.fetch(ctx, sequence)
+	ledgers, err := got.ledgers, got.err
 	if err == nil && len(ledgers) > 0 && ledgers[0].Sequence <= sequence {
 		return nil // its file has come in the meantime
 	}
@@ -248,7 +267,7 @@ func (s *Source) file(ctx context.Context, sequence uint32) ([]ledger.Raw, error
 		got = <-s.fetch(ctx, first)
 	}
 	if got.has(sequence) {
-		for i := range s.config.FilesAhead {
+		for i := range min(s.config.FilesAhead, aheadSizeBytesMax/(got.sizeBytes()+1)) {
 			next := uint64(last) + 1 + uint64(i)*uint64(s.layout.LedgersPerFile)
 			if _, ok := s.ahead[uint32(next)]; !ok && next <= uint64(s.newest) {
 				s.ahead[uint32(next)] = s.fetch(ctx, uint32(next))
@@ -260,16 +279,32 @@ func (s *Source) file(ctx context.Context, sequence uint32) ([]ledger.Raw, error
 	return nil, got.err
 }
 
-// fetch begins to fetch a file. The channel takes the result without anybody
-// waiting for it.
+// decompressor bounds what a file may hold: more is damage.
+var decompressor, _ = zstd.NewReader(nil, zstd.WithDecoderConcurrency(0),
+	zstd.WithDecoderMaxMemory(plainSizeBytesMax))
+
+// fetch begins to fetch a file, by either of its names: that of the newest file first. The channel
+// takes the result without anybody waiting for it.
 func (s *Source) fetch(ctx context.Context, first uint32) chan fetched {
 	result := make(chan fetched, 1)
 	key := s.layout.Key(first)
+	keys := []string{key, key + formerSuffix}
+	if s.former {
+		slices.Reverse(keys)
+	}
+	if first > s.newest {
+		keys = keys[:1]
+	}
 	go func() {
 		ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 		defer cancel()
-		ledgers, err := s.read(ctx, key)
-		result <- fetched{ledgers, err}
+		var got fetched
+		for _, key := range keys {
+			if got.ledgers, got.err = s.read(ctx, key); !errors.Is(got.err, fs.ErrNotExist) {
+				break
+			}
+		}
+		result <- got
 	}()
 	return result
 }
@@ -279,7 +314,7 @@ func (s *Source) read(ctx context.Context, key string) ([]ledger.Raw, error) {
 	if err != nil {
 		return nil, err
 	}
-	if raw, err = ledger.Decompress(raw); err != nil {
+	if raw, err = decompressor.DecodeAll(raw, nil); err != nil {
 		return nil, &damage{fmt.Errorf("lake %s: file %s: %w", s.config.Store, key, err)}
 	}
 	parts, split := ledger.SplitBatch(raw)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -36,14 +37,12 @@ const (
 type Member struct {
 	Name   string // without secrets: logs and metrics have it
 	Source source.Looker
-	// Witness says that it names hashes, and what else it gives is not used.
-	Witness bool
 }
 
 // Config says who is asked, and how many must agree.
 type Config struct {
 	Members []Member // in order of preference; at most 32
-	Need    int      // how many must name the same hash; at least one of them is no witness
+	Need    int      // how many must name the same hash; 1 or more
 
 	Interval  time.Duration // between looks for the next ledger; 1 s when 0
 	Late      time.Duration // how long an answer may take before others are asked; 10 s when 0
@@ -71,6 +70,7 @@ type Source struct {
 	remembered [rememberedMax]chain // what was given, by its number
 	told       uint32               // the ledger of which it was said that it is waited for
 	giver      string               // with Need 1, as last logged
+	unusable   string               // the members that each last warned about
 	shown      atomic.Pointer[standing.Standings]
 }
 
@@ -85,16 +85,13 @@ func New(config Config) (*Source, error) {
 		config.Now = time.Now
 	}
 	s := &Source{config: config}
-	whole, names := 0, map[string]bool{}
+	names := map[string]bool{}
 	for _, m := range config.Members {
 		if names[m.Name] {
 			return nil, fmt.Errorf("%s is named twice: each of several sources must be another server",
 				m.Name)
 		}
 		names[m.Name] = true
-		if !m.Witness {
-			whole++
-		}
 		s.members = append(s.members, &member{
 			Member: m,
 			alone:  retry.Policy{First: config.LeftFirst, Last: config.LeftLast}.Backoff(),
@@ -107,17 +104,14 @@ func New(config Config) (*Source, error) {
 	case config.Need < 1 || config.Need > len(s.members):
 		return nil, fmt.Errorf("%d of %d sources cannot agree: name more servers, or ask for fewer",
 			config.Need, len(s.members))
-	case whole == 0:
-		return nil, errors.New("witnesses name the hashes of ledgers, and nothing that could be " +
-			"verified: name a Stellar RPC server or a lake, too")
 	}
 	s.answers = make(chan answer, len(s.members))
 	s.show()
 	return s, nil
 }
 
-// Check asks all. One that does not answer is forgiven as long as Need others do, and holds nobody
-// up by more than graceMax then; one that says that it is of another network never is.
+// Check asks all. Sources that do not answer, or with Need 2 and more serve another network, are
+// only logged as long as Need others answer. A silent one delays Check by at most graceMax then.
 func (s *Source) Check(ctx context.Context) error {
 	_, err := each(ctx, s, func(ctx context.Context, m *member) (struct{}, error) {
 		return struct{}{}, m.Source.Check(ctx)
@@ -172,22 +166,45 @@ func each[T any](
 		if why == nil {
 			answers = append(answers, values[i])
 		}
+	}
+	return answers, s.judge(failed)
+}
+
+// judge returns why the members' answers are too few, and logs the sources that cannot be used
+// when they change.
+func (s *Source) judge(failed []error) error {
+	var wrong error
+	var unusable []string
+	wrongs := 0
+	for i, why := range failed {
+		if why == nil {
+			continue
+		}
+		unusable = append(unusable, s.members[i].Name)
 		if errors.Is(why, domain.ErrWrongNetwork) {
-			return nil, why
+			wrong, wrongs = why, wrongs+1
 		}
 	}
-	switch why := errors.Join(failed...); {
-	case len(answers) < s.config.Need:
-		return nil, fmt.Errorf("%d of %d sources of ledgers answered, and %d are needed: %w",
-			len(answers), len(s.members), s.config.Need, why)
-	case why != nil:
-		s.config.Log.Warn("a source of ledgers cannot be used now", "err", why)
+	why, answered := errors.Join(failed...), len(failed)-len(unusable)
+	switch names := strings.Join(unusable, ", "); {
+	case wrong != nil && (s.config.Need == 1 || wrongs > len(failed)-s.config.Need):
+		return wrong // with Need 1 no source can outvote it: the settings are wrong
+	case answered < s.config.Need: // without its kind: that one network is wrong is not the reason
+		return fmt.Errorf("%d of %d sources of ledgers answered, and %d are needed: %v", answered,
+			len(failed), s.config.Need, why)
+	case names == s.unusable:
+	case names == "":
+		s.unusable = names
+		s.config.Log.Info("all sources of ledgers answer")
+	default:
+		s.unusable = names
+		s.config.Log.Warn("a source of ledgers cannot be used now", "sources", names, "err", why)
 	}
-	return answers, nil
+	return nil
 }
 
 // collect notes what came of each that was asked, until all have answered, or Need of them have and
-// the others had as long again as graceMax, or one is of another network.
+// the others had as long again as graceMax.
 func (s *Source) collect(ctx context.Context, open map[*member]int, failed []error) {
 	var grace <-chan time.Time
 	for well := 0; len(open) > 0; {
@@ -199,10 +216,7 @@ func (s *Source) collect(ctx context.Context, open map[*member]int, failed []err
 				continue
 			}
 			delete(open, a.member)
-			if failed[i] = a.err; errors.Is(a.err, domain.ErrWrongNetwork) {
-				return
-			}
-			if a.err == nil {
+			if failed[i] = a.err; a.err == nil {
 				well++
 			}
 			if well == s.config.Need && grace == nil {

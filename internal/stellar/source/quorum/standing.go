@@ -26,10 +26,9 @@ func (s *Source) show() {
 // standing says how the source stands where newest is the newest ledger that counts.
 func (m *member) standing(newest uint32) standing.Source {
 	one := standing.Source{
-		Name:    m.Name,
-		Witness: m.Witness,
-		State:   standing.StateNone,
-		Ledger:  m.counted,
+		Name:   m.Name,
+		State:  standing.StateNone,
+		Ledger: m.counted,
 	}
 	if m.counted > 0 {
 		one.State = standing.StateAgrees

@@ -41,7 +41,7 @@ func (s *Source) choose(sequence uint32) (l ledger.Raw, found bool) {
 			continue
 		}
 		votes[vote.Hash]++
-		if _, has := whole[vote.Hash]; !has && !m.Witness {
+		if _, has := whole[vote.Hash]; !has {
 			whole[vote.Hash] = vote
 			if s.config.Need == 1 {
 				s.gives(m, sequence)
@@ -68,41 +68,32 @@ func (s *Source) gives(m *member, sequence uint32) {
 	}
 }
 
-// hopeless says when waiting does not help: so many sources can never give the ledger that too
-// few are left. That they are forked counts only when Need of them say so: fewer may come back
-// to the chain that was read. A ledger that others no longer keep will not come from those who
-// do not have it yet.
+// hopeless returns an error when no later answer of the other sources can decide: so many say
+// that they cannot give the ledger that fewer than Need are left. A fork is proven when Need
+// sources say that the chain before the ledger is not theirs, and fewer than Need are left. A
+// source that waits, is silent or is away counts as left.
 func (s *Source) hopeless(due uint32) error {
-	var final error
-	finals, forked, behind, waiting := 0, 0, 0, 0
+	var fork, lack error
+	forks, lacks := 0, 0
 	for _, m := range s.members {
 		switch {
-		case m.final != nil && m.finalAt == due:
-			finals++
-			if final == nil || errors.Is(m.final, domain.ErrForked) {
-				final = m.final
-			}
-			if errors.Is(m.final, domain.ErrForked) {
-				forked++
-			}
-			if errors.Is(m.final, domain.ErrBehindRetention) {
-				behind++
-			}
-		case m.idle > 0:
-			waiting++
+		case m.final == nil || m.finalAt != due:
+		case errors.Is(m.final, domain.ErrForked):
+			fork, forks = m.final, forks+1
+		default:
+			lack, lacks = m.final, lacks+1
 		}
 	}
-	if behind > 0 {
-		finals += waiting
-	}
 	left := len(s.members) - s.config.Need
-	if finals <= left || finals-forked <= left && forked < s.config.Need {
+	if forks > left && forks >= s.config.Need {
+		lack = fork
+	} else if lacks == 0 || forks+lacks <= left || lacks <= left && s.pending() {
 		return nil
 	}
 	if len(s.members) == 1 {
-		return final
+		return lack
 	}
-	return fmt.Errorf("%w; %d of %d sources of ledgers are needed (%s)", final, s.config.Need,
+	return fmt.Errorf("%w; %d of %d sources of ledgers are needed (%s)", lack, s.config.Need,
 		len(s.members), s.standing(due))
 }
 

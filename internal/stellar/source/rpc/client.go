@@ -8,27 +8,41 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/lumenhook/lumenhook/internal/stellar/source"
 )
 
-// Bounds of what one answer may weigh. A busy ledger takes some 3 MB as base64.
+// Bounds of what one answer may weigh. A page is asked for again with fewer ledgers when it is too
+// large; a ledger alone may weigh more. A busy ledger takes some 3 MB as base64.
 const (
-	answerSizeBytesMax = 1 << 20
-	pageSizeBytesMax   = 128 << 20
-	detailSizeBytesMax = 200 // of a server's own words in our errors
+	answerSizeBytesMax  = 1 << 20 // of an answer without its ledgers
+	pageSizeBytesMax    = 8 << 20
+	ledgerSizeBytesMax  = 32 << 20
+	refusalSizeBytesMax = 4 << 10
+	detailSizeBytesMax  = 200 // of a server's own words in our errors
 
-	bodyKeptSizeBytesMax = 8 << 20 // of an answer's memory, for the next
+	scratchKeptSizeBytesMax  = 4 << 20  // of the memory that a ledger is decoded in, for the next one
+	scratchFreedSizeBytesMin = 12 << 20 // that is given back to the system at once
 )
 
 var errTooLarge = errors.New("the answer is too large")
 
-// client makes JSON-RPC calls to one server.
+// transport keeps a connection for each page that is fetched ahead.
+var transport = &http.Transport{
+	Proxy:               http.ProxyFromEnvironment,
+	ForceAttemptHTTP2:   true,
+	MaxIdleConnsPerHost: aheadMax + 1,
+	IdleConnTimeout:     90 * time.Second,
+}
+
+// client makes JSON-RPC calls to one server. Several goroutines may use it.
 type client struct {
-	address string
-	host    string // what may be logged
-	http    *http.Client
+	address  string
+	host     string // what may be logged
+	http     *http.Client
+	notUntil atomic.Pointer[time.Time] // the server asked for patience until then
 }
 
 func newClient(address string, httpClient *http.Client) (*client, error) {
@@ -37,7 +51,7 @@ func newClient(address string, httpClient *http.Client) (*client, error) {
 		return nil, err
 	}
 	if httpClient == nil {
-		httpClient = &http.Client{}
+		httpClient = &http.Client{Transport: transport}
 	}
 	return &client{address: address, host: u.Host, http: httpClient}, nil
 }
@@ -77,6 +91,9 @@ func (c *client) call(
 func (c *client) exchange(
 	ctx context.Context, method string, params, result any, sizeBytesMax int64,
 ) error {
+	if until := c.notUntil.Load(); until != nil && time.Now().Before(*until) {
+		return fmt.Errorf("the server asked for patience until %s", until.Format(time.RFC3339))
+	}
 	body, err := json.Marshal(request{Version: "2.0", ID: 1, Method: method, Params: params})
 	if err != nil {
 		return err
@@ -91,54 +108,46 @@ func (c *client) exchange(
 		return source.WithoutAddress(err)
 	}
 	defer resp.Body.Close()
-	return parseBody(resp, result, sizeBytesMax)
-}
-
-// bodies is memory of answers that were parsed.
-var bodies sync.Pool
-
-func parseBody(resp *http.Response, result any, sizeBytesMax int64) error {
-	body, ok := bodies.Get().(*bytes.Buffer)
-	if !ok {
-		body = new(bytes.Buffer)
+	if resp.StatusCode != http.StatusOK {
+		return c.refusal(resp)
 	}
-	defer func() {
-		if body.Cap() <= bodyKeptSizeBytesMax {
-			bodies.Put(body)
-		}
-	}()
-	raw, err := readBody(body, resp, sizeBytesMax)
-	if err != nil {
-		return fmt.Errorf("reading the answer: %w", err)
-	}
-	if int64(len(raw)) > sizeBytesMax {
+	err = parse(http.MaxBytesReader(nil, resp.Body, sizeBytesMax), result)
+	if _, large := errors.AsType[*http.MaxBytesError](err); large {
 		return fmt.Errorf("%w: more than %d bytes", errTooLarge, sizeBytesMax)
 	}
-	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("it answered with HTTP status %d: %s", resp.StatusCode, clip(string(raw)))
-	}
-	return parse(raw, result)
+	return err
 }
 
-// readBody reads one byte more than is allowed, at most. Pages weigh megabytes: the buffer is
-// allocated once, if the server says how large they are.
-func readBody(body *bytes.Buffer, resp *http.Response, sizeBytesMax int64) ([]byte, error) {
-	body.Reset()
-	if resp.ContentLength > 0 {
-		body.Grow(int(min(resp.ContentLength, sizeBytesMax)) + bytes.MinRead)
+// refusal returns what the server says instead of an answer, and notes until when it is not to be
+// asked.
+func (c *client) refusal(resp *http.Response) error {
+	raw, err := io.ReadAll(io.LimitReader(resp.Body, refusalSizeBytesMax))
+	if err != nil {
+		raw = []byte(err.Error())
 	}
-	_, err := body.ReadFrom(io.LimitReader(resp.Body, sizeBytesMax+1))
-	return body.Bytes(), err
+	err = fmt.Errorf("it answered with HTTP status %d: %s", resp.StatusCode, clip(string(raw)))
+	busy := resp.StatusCode == http.StatusTooManyRequests ||
+		resp.StatusCode == http.StatusServiceUnavailable
+	now := time.Now()
+	if wait := source.RetryAfter(resp.Header.Get("Retry-After"), now); busy && wait > 0 {
+		until := now.Add(wait)
+		c.notUntil.Store(&until)
+		err = fmt.Errorf("%w; it asks for patience until %s", err, until.Format(time.RFC3339))
+	}
+	return err
 }
 
-// fast is an answer that reads itself out of JSON. Pages are such: the plain
-// decoder goes over their megabytes of base64 three times, which takes longer
-// than all that is done with them afterwards.
-type fast interface{ parse(raw []byte) error }
+// streamed is an answer that reads itself out of JSON as it comes. Pages are such: they weigh
+// megabytes, nearly all of it base64.
+type streamed interface{ read(body io.Reader) error }
 
-func parse(raw []byte, result any) error {
-	if f, ok := result.(fast); ok {
-		return f.parse(raw)
+func parse(body io.Reader, result any) error {
+	if s, ok := result.(streamed); ok {
+		return s.read(body)
+	}
+	raw, err := io.ReadAll(body)
+	if err != nil {
+		return fmt.Errorf("reading the answer: %w", err)
 	}
 	var a answer
 	if err := json.Unmarshal(raw, &a); err != nil {

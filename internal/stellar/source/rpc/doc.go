@@ -12,8 +12,12 @@
 //     each of which names the hash of the one before it. Nothing is skipped.
 //   - With several servers, one after the other is asked when one is not well;
 //     what waiting does not help counts when all of them say so.
-//   - The body of an answer is bounded; a page that is too large is asked for
-//     again in halves.
+//   - The body of an answer is bounded, and decoded as it comes. A page that is too
+//     large is asked for again in halves; pages grow again with what their ledgers weigh.
+//   - Pages are fetched before they are due: aheadMax at most, each bounded. One that
+//     fails is asked for again when it is due.
+//   - A server that asks for patience (Retry-After) is not asked before, for
+//     ten minutes at most.
 //   - A server's address is logged as its host only: providers put keys into
 //     paths.
 //
@@ -21,6 +25,7 @@
 //
 //	client.go    one JSON-RPC call
 //	page.go      an answer full of ledgers is read
+//	ahead.go     pages that are fetched before they are due
 //	source.go    Source: ledgers in order
 //	lookup.go    what the server knows of a wallet
 //	holdings.go  what an account holds

@@ -1,4 +1,4 @@
 package rpc
 
 // SetPageSizeBytesMax replaces the bound of a page's answer.
-func (s *Source) SetPageSizeBytesMax(sizeBytes int64) { s.sizeMax = sizeBytes }
+func (s *Source) SetPageSizeBytesMax(sizeBytes int64) { s.pageMax = sizeBytes }

@@ -34,6 +34,7 @@ type node struct {
 	faults     []fault // one for each request, in order; then none
 	requests   map[string]int
 	onRequest  func(method string) // with mu held
+	onAsk      func(protocol.GetLedgersRequest)
 }
 
 // fault answers a request in place of the node; it reports false to let the node
@@ -161,6 +162,11 @@ func (n *node) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	n.requests[call.Method]++
 	if n.onRequest != nil {
 		n.onRequest(call.Method)
+	}
+	var ask protocol.GetLedgersRequest
+	if n.onAsk != nil && call.Method == protocol.GetLedgersMethodName &&
+		json.Unmarshal(call.Params, &ask) == nil {
+		n.onAsk(ask)
 	}
 	if len(n.faults) > 0 {
 		next := n.faults[0]

@@ -1,9 +1,13 @@
 package rpc
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
+	"runtime/debug"
+	"sync"
 
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -17,37 +21,36 @@ type ledgers struct {
 		Hash     string `json:"hash"`
 		XDR      text   `json:"metadataXdr"`
 	} `json:"ledgers"`
+	Latest uint32 `json:"latestLedger"`
 }
 
 // text is bytes that JSON gives as base64.
 type text []byte
 
-// parse reads the whole answer. Nearly all of it is base64: it is taken out first, so that what
-// reads JSON need not look at each byte of it. Where that does not go, as in an answer that
-// escapes a slash, JSON is read as it is; and so it is where something that was taken out was no
-// ledger's, which nobody has looked at then.
-func (l *ledgers) parse(raw []byte) error {
-	short, texts := takeOut(raw)
-	left := len(texts)
-	err := l.unmarshal(short, jsonv2.WithUnmarshalers(jsonv2.UnmarshalFromFunc(
-		func(d *jsontext.Decoder, t *text) (err error) {
+// pieceSizeBytes is how much of an answer is read at a time.
+const pieceSizeBytes = 64 << 10
+
+// read reads the whole answer. Nearly all of it is base64: that is decoded as it comes, so that no
+// more than the ledgers themselves is held in memory, and what reads JSON need not look at each
+// byte of it.
+func (l *ledgers) read(body io.Reader) error {
+	short, texts, err := takeOut(bufio.NewReaderSize(body, pieceSizeBytes))
+	if err != nil {
+		return fmt.Errorf("reading the answer: %w", err)
+	}
+	return l.unmarshal(short, jsonv2.WithUnmarshalers(jsonv2.UnmarshalFromFunc(
+		func(d *jsontext.Decoder, t *text) error {
 			value, err := d.ReadValue()
 			if err != nil {
 				return err
 			}
-			encoded, ok := texts[d.InputOffset()]
+			taken, ok := texts[d.InputOffset()]
 			if !ok {
 				return jsonv2.Unmarshal(value, (*[]byte)(t))
 			}
-			left--
-			*t, err = decode(encoded)
-			return err
+			*t = taken
+			return nil
 		})))
-	if err == nil && left == 0 {
-		return nil
-	}
-	*l = ledgers{}
-	return l.unmarshal(raw)
 }
 
 func (l *ledgers) unmarshal(raw []byte, options ...jsonv2.Options) error {
@@ -67,38 +70,104 @@ func (l *ledgers) unmarshal(raw []byte, options ...jsonv2.Options) error {
 	return nil
 }
 
-var beforeText = []byte(`"metadataXdr":"`)
-
 // takeOut leaves empty strings where an answer has ledgers, and gives what was in them by where the
 // empty ones end. Within a string of JSON no quote stands alone, so what is found is a member's
 // name, or ends one, and a string follows.
-func takeOut(raw []byte) (short []byte, texts map[int64][]byte) {
-	texts = map[int64][]byte{}
+func takeOut(in *bufio.Reader) (short []byte, texts map[int64]text, err error) {
+	texts = map[int64]text{}
 	for {
-		at := bytes.Index(raw, beforeText)
-		if at < 0 {
-			return append(short, raw...), texts
+		piece, err := in.ReadSlice('"')
+		short = append(short, piece...)
+		switch {
+		case len(short) > answerSizeBytesMax:
+			return nil, nil, fmt.Errorf("%w: more than %d bytes beside its ledgers", errTooLarge,
+				answerSizeBytesMax)
+		case errors.Is(err, io.EOF):
+			return short, texts, nil
+		case err != nil && !errors.Is(err, bufio.ErrBufferFull):
+			return nil, nil, err
 		}
-		at += len(beforeText)
-		size := bytes.IndexByte(raw[at:], '"')
-		if size < 0 {
-			return append(short, raw...), texts
+		if err != nil || !endsBeforeText(short) {
+			continue
 		}
-		short = append(append(short, raw[:at]...), '"')
-		texts[int64(len(short))] = raw[at : at+size]
-		raw = raw[at+size+1:]
+		taken, err := readText(in)
+		if err != nil {
+			return nil, nil, err
+		}
+		short = append(short, '"')
+		texts[int64(len(short))] = taken
+	}
+}
+
+// endsBeforeText reports whether the quote that ends this begins the text of a ledger.
+func endsBeforeText(short []byte) bool {
+	const space = " \t\r\n"
+	named, colon := bytes.CutSuffix(bytes.TrimRight(short[:len(short)-1], space), []byte(":"))
+	return colon && bytes.HasSuffix(bytes.TrimRight(named, space), []byte(`"metadataXdr"`))
+}
+
+// scratches is memory that ledgers were decoded in.
+var scratches sync.Pool
+
+// readText decodes a string up to the quote that ends it. The only escape that is undone is that of
+// a slash: base64 has nothing else that is ever escaped.
+func readText(in *bufio.Reader) (text, error) {
+	scratch, ok := scratches.Get().(*bytes.Buffer)
+	if !ok {
+		scratch = new(bytes.Buffer)
+	}
+	defer func() {
+		switch size := scratch.Cap(); {
+		case size <= scratchKeptSizeBytesMax:
+			scratches.Put(scratch)
+		case size >= scratchFreedSizeBytesMin: // rare: else the heap would stay as large
+			*scratch = bytes.Buffer{}
+			debug.FreeOSMemory()
+		}
+	}()
+	scratch.Reset()
+	var encoded []byte // not yet decoded
+	for {
+		piece, err := in.ReadSlice('"')
+		more := errors.Is(err, bufio.ErrBufferFull)
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil, io.ErrUnexpectedEOF
+		case err != nil && !more:
+			return nil, err
+		case !more:
+			piece = piece[:len(piece)-1]
+		}
+		encoded = append(encoded, piece...)
+		if bytes.IndexByte(encoded, '\\') >= 0 {
+			encoded = bytes.ReplaceAll(encoded, []byte(`\/`), []byte("/"))
+		}
+		whole := len(encoded)
+		if more { // the last group may be incomplete, or end in half an escape
+			whole = (whole - 1) &^ 3
+		}
+		padded, err := decode(scratch, encoded[:whole])
+		switch {
+		case err != nil || padded && more:
+			return nil, errBase64
+		case !more:
+			return append(text{}, scratch.Bytes()...), nil
+		}
+		encoded = append(encoded[:0], encoded[whole:]...)
 	}
 }
 
 var errBase64 = errors.New("a ledger is no base64")
 
-// decode decodes base64 without line breaks.
-func decode(encoded []byte) ([]byte, error) {
-	raw := make([]byte, base64.StdEncoding.DecodedLen(len(encoded)))
+// decode appends what is encoded as base64 without line breaks.
+func decode(to *bytes.Buffer, encoded []byte) (padded bool, err error) {
+	to.Grow(base64.StdEncoding.DecodedLen(len(encoded)))
+	raw := to.AvailableBuffer()[:base64.StdEncoding.DecodedLen(len(encoded))]
 	n, err := base64.StdEncoding.Decode(raw, encoded)
 	padding := len(encoded) - len(bytes.TrimRight(encoded, "="))
 	if err != nil || len(encoded)%4 != 0 || n != len(raw)-padding {
-		return nil, errBase64
+		return false, errBase64
 	}
-	return raw[:n], nil
+	to.Write(raw[:n])
+	return padding > 0, nil
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"net/http"
 	"time"
 
@@ -18,11 +19,11 @@ import (
 
 // Bounds and defaults of a source.
 const (
-	pageSizeDefault = 20
-	pageSizeMax     = 200 // the most that a Stellar RPC server gives
-	idleLooksMax    = 10  // at one server, before the others are asked
-	fallbacksMax    = 16
-	requestTimeout  = 30 * time.Second
+	pageSizeFirst  = 20
+	pageSizeMax    = 200 // the most that a Stellar RPC server gives
+	idleLooksMax   = 10  // at one server, before the others are asked
+	fallbacksMax   = 16
+	requestTimeout = 30 * time.Second
 )
 
 // Config says which server to ask, and how.
@@ -35,7 +36,7 @@ type Config struct {
 	Logger       *slog.Logger  // silent when nil
 	PollInterval time.Duration // between looks at the tip; 1 s when 0
 	BackoffMax   time.Duration // longest wait after repeated failures; 15 s when 0
-	PageSize     int           // ledgers in one answer; 20 when 0, 200 at most
+	PageSize     int           // ledgers in one answer, at most; 200 when 0
 }
 
 // Source reads ledgers in order. It is for one goroutine.
@@ -45,8 +46,11 @@ type Source struct {
 	client   *client // the one that is asked now
 	idle     int     // looks in a row that found nothing new
 	poll     *source.Poll
-	pageSize int   // shrinks when pages are too large
-	sizeMax  int64 // of a page's answer, in bytes
+	pageSize int      // shrinks when pages are too large, and grows again
+	latest   uint32   // the newest ledger that the server in use has, as it last said
+	ahead    []*fetch // pages from it that were asked for before they are due, in order
+	depth    int      // how many of them there may be: grows while all is well
+	pageMax  int64    // of a page's answer, in bytes
 }
 
 // New makes a source. It asks the server nothing yet.
@@ -85,8 +89,8 @@ func New(config Config) (*Source, error) {
 		clients:  clients,
 		client:   clients[0],
 		poll:     poll,
-		pageSize: cmp.Or(config.PageSize, pageSizeDefault),
-		sizeMax:  pageSizeBytesMax,
+		pageSize: cmp.Or(config.PageSize, pageSizeFirst),
+		pageMax:  pageSizeBytesMax,
 	}, nil
 }
 
@@ -128,6 +132,7 @@ func (s *Source) checkOne(ctx context.Context) error {
 
 // turn goes on to the next server, and after the last to the first.
 func (s *Source) turn() {
+	s.drop()
 	for i, c := range s.clients {
 		if c == s.client {
 			s.client = s.clients[(i+1)%len(s.clients)]
@@ -177,6 +182,7 @@ func (s *Source) Look(ctx context.Context, sequence uint32) ([]ledger.Raw, error
 		if !errors.Is(err, errTooLarge) || s.pageSize == 1 {
 			return page, err
 		}
+		s.drop()
 		s.pageSize /= 2
 	}
 }
@@ -227,6 +233,15 @@ func (s *Source) tryEach(ctx context.Context, sequence uint32) ([]ledger.Raw, er
 
 // try looks once. No page and no error: the ledger is not there yet.
 func (s *Source) try(ctx context.Context, sequence uint32) ([]ledger.Raw, error) {
+	if len(s.ahead) > 0 && s.ahead[0].first == sequence {
+		f := s.ahead[0]
+		s.ahead = s.ahead[1:]
+		page, err := s.page(ctx, f)
+		if err == nil || ctx.Err() != nil || errors.Is(err, errTooLarge) && s.pageSize > 1 {
+			return page, err
+		}
+	}
+	s.drop() // what the server says now counts
 	health, err := s.health(ctx)
 	if err != nil {
 		return nil, err
@@ -238,45 +253,33 @@ func (s *Source) try(ctx context.Context, sequence uint32) ([]ledger.Raw, error)
 			health.OldestLedger)
 	}
 	if sequence > health.LatestLedger {
-		if health.LatestLedger+1 < sequence {
-			s.poll.Report("lagging", slog.LevelWarn,
-				"the Stellar RPC is behind what was read already; waiting for it", "ledger", sequence, "latest",
-				health.LatestLedger)
+		// Servers behind one address may be a few ledgers apart: that is nothing to report.
+		if health.LatestLedger+1 < sequence && s.idle == idleLooksMax-1 {
+			s.poll.Report("lagging", slog.LevelWarn, "the newest ledger of the Stellar RPC is older than "+
+				"the one that is awaited", "ledger", sequence, "latest", health.LatestLedger)
 		}
 		return nil, nil
 	}
-	return s.page(ctx, sequence)
+	s.latest = health.LatestLedger
+	most := s.pageMax
+	if s.pageSize == 1 {
+		most = max(most, ledgerSizeBytesMax)
+	}
+	return s.page(ctx, s.fetch(ctx, sequence, most))
 }
 
 func (s *Source) health(ctx context.Context) (protocol.GetHealthResponse, error) {
 	var health protocol.GetHealthResponse
 	err := s.call(ctx, protocol.GetHealthMethodName, nil, &health, answerSizeBytesMax)
-	if err == nil && health.LatestLedger == 0 {
+	switch {
+	case err != nil:
+	case health.LatestLedger == 0:
 		err = fmt.Errorf("the Stellar RPC at %s has no ledger yet", s.client.host)
+	case health.OldestLedger > health.LatestLedger || health.LatestLedger > math.MaxInt32:
+		err = fmt.Errorf("the Stellar RPC at %s says that it keeps ledgers %d to %d", s.client.host,
+			health.OldestLedger, health.LatestLedger)
 	}
 	return health, err
-}
-
-// page asks for ledgers and holds each against the one before it. It answers
-// with those up to the first that does not fit, unless that is the first.
-func (s *Source) page(ctx context.Context, sequence uint32) ([]ledger.Raw, error) {
-	var got ledgers
-	ask := protocol.GetLedgersRequest{
-		StartLedger: sequence,
-		Pagination:  &protocol.LedgerPaginationOptions{Limit: uint(s.pageSize)},
-	}
-	if err := s.call(ctx, protocol.GetLedgersMethodName, ask, &got, s.sizeMax); err != nil {
-		return nil, err
-	}
-	var page []ledger.Raw
-	for _, l := range got.Ledgers[:min(len(got.Ledgers), s.pageSize)] {
-		page = append(page, ledger.Raw{Sequence: l.Sequence, Hash: l.Hash, XDR: l.XDR})
-	}
-	if len(page) == 0 {
-		return nil, fmt.Errorf("the Stellar RPC at %s says that it has ledger %d, but gives none",
-			s.client.host, sequence)
-	}
-	return s.poll.Fitting(page, sequence, "the Stellar RPC at "+s.client.host)
 }
 
 func (s *Source) call(

@@ -3,13 +3,18 @@ package rpc_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -41,7 +46,7 @@ func newSource(t *testing.T, config rpc.Config) (*rpc.Source, *testkit.Buffer) {
 
 func within(t *testing.T) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience(t))
 	t.Cleanup(cancel)
 	return ctx
 }
@@ -201,7 +206,7 @@ func TestSkippedLedgerIsWaitedFor(t *testing.T) {
 
 func TestResetAndFork(t *testing.T) {
 	n := newNode(t)
-	n.grow(t, 1, 6, 0)
+	n.grow(t, 1, 3, 0)
 	s, _ := newSource(t, rpc.Config{URL: n.server.URL, PageSize: 3})
 	next(t, s, 1)
 	hash := n.ledgers[3].Hash
@@ -242,7 +247,7 @@ func TestNodeThatWentBackInTimeIsWaitedFor(t *testing.T) {
 	n.latest = 2
 	looks := 0
 	n.onRequest = func(string) {
-		if looks++; looks == 5 {
+		if looks++; looks == 25 {
 			n.mu.Unlock()
 			n.grow(t, 7, 7, 0)
 			n.mu.Lock()
@@ -252,7 +257,7 @@ func TestNodeThatWentBackInTimeIsWaitedFor(t *testing.T) {
 	if got := next(t, s, 7); !slices.Equal(got, []uint32{7}) {
 		t.Errorf("got %v", got)
 	}
-	if strings.Count(l.String(), "behind what was read") != 1 {
+	if strings.Count(l.String(), "older than the one that is awaited") != 1 {
 		t.Errorf("got\n%s", l)
 	}
 }
@@ -308,6 +313,191 @@ func TestPagesThatAreTooLargeAreHalved(t *testing.T) {
 	}
 }
 
+// After an answer that was too large, pages grow again as far as their ledgers' sizes allow.
+func TestPagesGrowAgain(t *testing.T) {
+	n := newNode(t)
+	n.grow(t, 1, 200, 0)
+	var limits []uint
+	var mu sync.Mutex
+	n.onAsk = func(ask protocol.GetLedgersRequest) {
+		mu.Lock()
+		defer mu.Unlock()
+		limits = append(limits, ask.Pagination.Limit)
+	}
+	tooLarge := func(w http.ResponseWriter, _ string) bool {
+		w.Write(bytes.Repeat([]byte{' '}, 1<<20+1))
+		return true
+	}
+	n.faults = []fault{none, tooLarge, none, tooLarge, none, tooLarge}
+	s, _ := newSource(t, rpc.Config{URL: n.server.URL, PageSize: 8})
+	s.SetPageSizeBytesMax(1 << 20)
+	got := next(t, s, 1)
+	if len(got) != 1 {
+		t.Errorf("after three answers that are too large: %v", got)
+	}
+	for len(got) < 200 {
+		got = append(got, next(t, s, uint32(len(got)+1))...)
+	}
+	for i, sequence := range got {
+		if sequence != uint32(i)+1 {
+			t.Fatalf("got %v", got)
+		}
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if !slices.Equal(limits[:4], []uint{8, 4, 2, 1}) || slices.Max(limits[4:]) != 8 {
+		t.Errorf("asked for pages of %v ledgers", limits)
+	}
+}
+
+// Pages are asked for before they are due: a server that answers one only when the two after it are
+// asked for, too, gives all.
+func TestPagesAreFetchedAhead(t *testing.T) {
+	n := newNode(t)
+	n.grow(t, 1, 200, 0)
+	asked, ended := map[uint32]bool{}, false
+	changed := sync.NewCond(&sync.Mutex{})
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		var call struct{ Params protocol.GetLedgersRequest }
+		if json.Unmarshal(body, &call) == nil && call.Params.StartLedger > 20 {
+			first := call.Params.StartLedger
+			changed.L.Lock()
+			asked[first] = true
+			changed.Broadcast()
+			const last = 191
+			for !ended && (!asked[min(first+10, last)] || !asked[min(first+20, last)]) {
+				changed.Wait()
+			}
+			changed.L.Unlock()
+		}
+		n.ServeHTTP(w, r)
+	}))
+	t.Cleanup(func() {
+		changed.L.Lock()
+		ended = true
+		changed.L.Unlock()
+		changed.Broadcast()
+		server.Close()
+	})
+	s, _ := newSource(t, rpc.Config{URL: server.URL, PageSize: 10})
+	var got []uint32
+	for len(got) < 200 {
+		got = append(got, next(t, s, uint32(len(got)+1))...)
+	}
+	if health := n.asked(protocol.GetHealthMethodName); health != 1 {
+		t.Errorf("the server was asked %d times for its newest ledger", health)
+	}
+	if pages := n.asked(protocol.GetLedgersMethodName); pages != 20 {
+		t.Errorf("20 pages were asked for in %d requests", pages)
+	}
+}
+
+// A page that was fetched ahead and is not what it should be is asked for again.
+func TestAPageFetchedAheadIsAskedForAgain(t *testing.T) {
+	for name, f := range map[string]fault{
+		"away": unavailable, "garbage": garbage, "hangs up": hangUp,
+	} {
+		n := newNode(t)
+		n.grow(t, 1, 60, 0)
+		n.faults = []fault{none, none, none, f, f, none, f}
+		s, _ := newSource(t, rpc.Config{URL: n.server.URL, PageSize: 5})
+		var got []uint32
+		for len(got) < 60 {
+			got = append(got, next(t, s, uint32(len(got)+1))...)
+		}
+		for i, sequence := range got {
+			if sequence != uint32(i)+1 {
+				t.Fatalf("%s: got %v", name, got)
+			}
+		}
+	}
+}
+
+// A server that asks for patience is not asked before, by seconds or by a date; another one is.
+func TestRetryAfterIsHonoured(t *testing.T) {
+	inASecond := func() string { return time.Now().Add(2 * time.Second).UTC().Format(http.TimeFormat) }
+	for _, status := range []int{http.StatusTooManyRequests, http.StatusServiceUnavailable} {
+		for _, after := range []func() string{func() string { return "1" }, inASecond} {
+			n := newNode(t)
+			n.grow(t, 1, 3, 0)
+			var until time.Time
+			n.faults = []fault{func(w http.ResponseWriter, _ string) bool {
+				text := after()
+				w.Header().Set("Retry-After", text)
+				until, _ = http.ParseTime(text)
+				if until.IsZero() {
+					until = time.Now().Add(time.Second)
+				}
+				w.WriteHeader(status)
+				return true
+			}}
+			early := 0
+			n.onRequest = func(string) {
+				if time.Now().Before(until) {
+					early++
+				}
+			}
+			s, l := newSource(t, rpc.Config{URL: n.server.URL})
+			if got := next(t, s, 1); len(got) != 3 || early > 0 {
+				t.Errorf("%d: got %v, and %d requests before the time", status, got, early)
+			}
+			if !strings.Contains(l.String(), "asks for patience until") {
+				t.Errorf("the log: %s", l)
+			}
+		}
+	}
+	busy, other := newNode(t), newNode(t)
+	busy.grow(t, 1, 50, 0)
+	other.grow(t, 1, 50, 0)
+	busy.faults = []fault{func(w http.ResponseWriter, _ string) bool {
+		w.Header().Set("Retry-After", "3600")
+		w.WriteHeader(http.StatusTooManyRequests)
+		return true
+	}}
+	s, _ := newSource(t, rpc.Config{
+		URL: busy.server.URL, FallbackURLs: []string{other.server.URL}, PageSize: 5,
+	})
+	var got []uint32
+	for len(got) < 50 {
+		got = append(got, next(t, s, uint32(len(got)+1))...)
+	}
+	if _, err := s.Latest(within(t)); err != nil {
+		t.Error(err)
+	}
+	if n := busy.asked(protocol.GetHealthMethodName); n != 1 {
+		t.Errorf("the busy server was asked %d times", n)
+	}
+}
+
+// What a server says of its newest and oldest ledger is an error that may pass where it cannot be.
+func TestImpossibleHealthMayPass(t *testing.T) {
+	for _, says := range []struct{ oldest, latest uint32 }{
+		{1, 1<<32 - 1}, {1, 1 << 31}, {0, 0}, {9, 3}, {1<<32 - 1, 3},
+	} {
+		n := newNode(t)
+		n.grow(t, 1, 3, 0)
+		n.oldest, n.latest = says.oldest, says.latest
+		s, l := newSource(t, rpc.Config{URL: n.server.URL})
+		if latest, err := s.Latest(within(t)); err == nil || source.IsPermanent(err) {
+			t.Errorf("%+v: got %d, %v", says, latest, err)
+		}
+		looks := 0
+		n.onRequest = func(string) {
+			if looks++; looks == 5 {
+				n.oldest, n.latest = 1, 3
+			}
+		}
+		if got := next(t, s, 1); len(got) != 3 || strings.Count(l.String(), "WARN") != 1 {
+			t.Errorf("%+v: got %v\n%s", says, got, l)
+		}
+	}
+}
+
 func TestStopsWhenTold(t *testing.T) {
 	n := newNode(t)
 	n.grow(t, 1, 1, 0)
@@ -354,6 +544,9 @@ func TestSeveralServers(t *testing.T) {
 	b.faults = []fault{none, garbage, unavailable}
 	b.mu.Unlock()
 	read() // b stumbles, and there is nobody else
+	b.mu.Lock()
+	b.faults = nil // a page that was fetched ahead may have come without them
+	b.mu.Unlock()
 	if _, err := s.Latest(within(t)); err != nil {
 		t.Error(err)
 	}
@@ -500,5 +693,55 @@ func TestADamagedHeaderIsAskedForAgain(t *testing.T) {
 	s, _ := newSource(t, rpc.Config{URL: n.server.URL})
 	if got := next(t, s, 2); !slices.Equal(got, []uint32{2}) {
 		t.Errorf("got %v", got)
+	}
+}
+
+// One answer that waiting would not help against is a server's mistake: it is asked again. Only a
+// server that says so again and again is believed.
+func TestOneWrongAnswerIsNotFinal(t *testing.T) {
+	other := newNode(t)
+	other.grow(t, 1, 9, 1)
+	for name, lie := range map[string]func(n *node){
+		"oldest ledger ahead": func(n *node) { n.oldest, n.latest = 100, 120 },
+		"another chain":       func(n *node) { n.ledgers = maps.Clone(other.ledgers) },
+		"wrong discriminant": func(n *node) {
+			l := n.ledgers[5]
+			l.XDR = append([]byte{0, 0, 0, 9}, l.XDR[4:]...)
+			n.ledgers[5] = l
+		},
+	} {
+		n := newNode(t)
+		n.grow(t, 1, 9, 0)
+		right := n.ledgers
+		tell := func(rounds int) {
+			n.mu.Lock()
+			defer n.mu.Unlock()
+			n.ledgers, n.oldest, n.latest = maps.Clone(right), 1, 9
+			lie(n)
+			looks := 0
+			n.onRequest = func(method string) {
+				if method != protocol.GetHealthMethodName {
+					return
+				}
+				if looks++; looks > rounds {
+					n.ledgers, n.oldest, n.latest = right, 1, 9
+				}
+			}
+		}
+		tell(2)
+		s, l := newSource(t, rpc.Config{URL: n.server.URL})
+		s.Continue(4, right[4].Hash)
+		if page, err := s.Next(within(t), 5); err != nil || page[0].Hash != right[5].Hash {
+			t.Errorf("%s: got %d ledgers, %v", name, len(page), err)
+		}
+		if strings.Count(l.String(), "level=WARN") != 1 {
+			t.Errorf("%s: want one warning:\n%s", name, l)
+		}
+		tell(1000)
+		again, _ := newSource(t, rpc.Config{URL: n.server.URL})
+		again.Continue(4, right[4].Hash)
+		if _, err := again.Next(within(t), 5); !source.IsPermanent(err) {
+			t.Errorf("%s: after a thousand answers: %v", name, err)
+		}
 	}
 }

@@ -19,7 +19,6 @@ import (
 	"github.com/lumenhook/lumenhook/internal/standing"
 	"github.com/lumenhook/lumenhook/internal/stellar/ledger"
 	"github.com/lumenhook/lumenhook/internal/stellar/source"
-	"github.com/lumenhook/lumenhook/internal/stellar/source/horizon"
 	"github.com/lumenhook/lumenhook/internal/stellar/source/quorum"
 	"github.com/lumenhook/lumenhook/internal/testkit"
 )
@@ -645,34 +644,28 @@ func TestTheNewestLedgerIsThatOfEnough(t *testing.T) {
 	}
 }
 
-// Servers of different kinds vote by the same hashes. Horizon is a witness: no payment comes from
-// it, so that it and a server that lies are no two.
+// Sources of different kinds vote by the same hashes.
 func TestKindsOfSourcesAgree(t *testing.T) {
 	h := newHistory(t)
-	witness := quorum.Member{
-		Name:    "horizon",
-		Source:  horizon.Witness{Source: h.horizon(t).(*horizon.Source)},
-		Witness: true,
-	}
 	lake := quorum.Member{Name: "lake", Source: h.lake(t)}
 	node := quorum.Member{Name: "rpc", Source: h.rpc(t)}
-	compare(t, "all three", read(t, newPanel(t, 3, never, node, lake, witness), h.passphrase,
+	compare(t, "both", read(t, newPanel(t, 2, never, node, lake), h.passphrase,
 		firstLedger, quorumLast), h.ledgers)
 
 	liar := h.serve(t, quorumLast)
 	liar.give(h.lies)
-	p := newPanel(t, 2, never, append(servers(t, "liar", liar), witness)...)
+	p := newPanel(t, 2, never, append(servers(t, "liar", liar), lake)...)
 	read(t, p, h.passphrase, firstLedger, forgedAt-1)
 	got := p.begin(within(t), forgedAt)
 	testkit.Eventually(t, "that they differ is said", func() bool {
 		return strings.Contains(p.log.String(), "fewer sources of ledgers agree")
 	})
 	if len(got) > 0 {
-		t.Errorf("a witness was enough: %+v", <-got)
+		t.Errorf("two that differ were enough: %+v", <-got)
 	}
 	liar.give(h.honest)
 	g := <-got
-	if g.err != nil || g.page[0].Hash != h.honest[forgedAt].Hash || g.page[0].Ledger != nil {
+	if g.err != nil || g.page[0].Hash != h.honest[forgedAt].Hash {
 		t.Errorf("got %+v", g)
 	}
 }
@@ -728,13 +721,12 @@ func TestAFalseSourceIsLeftForTheNext(t *testing.T) {
 func TestWhatIsNoQuorum(t *testing.T) {
 	c := open(t, nil)
 	node := quorum.Member{Name: "rpc", Source: c.rpc(t)}
-	witness := quorum.Member{Name: "horizon", Source: c.rpc(t), Witness: true}
+	other := quorum.Member{Name: "other", Source: c.rpc(t)}
 	for name, config := range map[string]quorum.Config{
-		"nobody":          {Need: 1},
-		"none needed":     {Members: []quorum.Member{node}},
-		"more than are":   {Members: []quorum.Member{node, witness}, Need: 3},
-		"twice the same":  {Members: []quorum.Member{node, node}, Need: 2},
-		"witnesses alone": {Members: []quorum.Member{witness}, Need: 1},
+		"nobody":         {Need: 1},
+		"none needed":    {Members: []quorum.Member{node}},
+		"more than are":  {Members: []quorum.Member{node, other}, Need: 3},
+		"twice the same": {Members: []quorum.Member{node, node}, Need: 2},
 	} {
 		if _, err := quorum.New(config); err == nil {
 			t.Errorf("%s passed", name)

@@ -75,9 +75,15 @@ func (s *server) give(ledgers map[uint32]ledger.Raw) {
 // source reads from it alone.
 func (s *server) source(t *testing.T, onRefused func()) *rpc.Source {
 	t.Helper()
+	return s.read(t, s.passphrase, onRefused)
+}
+
+// read reads from it what is to be of a network.
+func (s *server) read(t *testing.T, passphrase string, onRefused func()) *rpc.Source {
+	t.Helper()
 	from, err := rpc.New(rpc.Config{
 		URL:          s.URL,
-		Passphrase:   s.passphrase,
+		Passphrase:   passphrase,
 		PollInterval: poll,
 		BackoffMax:   4 * poll,
 		PageSize:     4,

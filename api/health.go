@@ -1,0 +1,148 @@
+package api
+
+import (
+	"cmp"
+	"context"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/lumenhook/lumenhook/api/problem"
+	"github.com/lumenhook/lumenhook/domain"
+)
+
+// healthMax bounds the reading of health: an endpoint is shown without it rather than late.
+const healthMax = 3 * time.Second
+
+// shownEndpoint is an endpoint that is read, with how it does: null, with the code of the reason,
+// while the history cannot tell.
+type shownEndpoint struct {
+	endpointView
+	Health            *endpointHealthView `json:"health"`
+	HealthUnavailable string              `json:"healthUnavailable,omitzero"`
+}
+
+// endpointHealthView is how an endpoint does.
+type endpointHealthView struct {
+	State           domain.HealthState `json:"state"`
+	LastSuccessAt   *string            `json:"lastSuccessAt"`
+	LastFailureAt   *string            `json:"lastFailureAt"`
+	OldestPendingAt *string            `json:"oldestPendingAt"`
+	PendingKnown    bool               `json:"pendingKnown"`
+	Hour            attemptsView       `json:"hour"`
+	Day             attemptsView       `json:"day"`
+	Week            attemptsView       `json:"week"`
+	Sparkline       []attemptsView     `json:"sparkline"`
+}
+
+// attemptsView counts attempts. The rate is null without any.
+type attemptsView struct {
+	Attempts    uint64   `json:"attempts"`
+	Delivered   uint64   `json:"delivered"`
+	SuccessRate *float64 `json:"successRate"`
+}
+
+func viewAttempts(c domain.AttemptCounts) attemptsView {
+	v := attemptsView{Attempts: c.All(), Delivered: c.Delivered}
+	if v.Attempts > 0 { // rounded down: only a rate without failures is 1
+		v.SuccessRate = pointer(math.Floor(c.Rate()*10_000) / 10_000)
+	}
+	return v
+}
+
+func viewHealth(h domain.EndpointHealth, status domain.EndpointStatus, nowMillis int64) *endpointHealthView {
+	v := &endpointHealthView{
+		State:           h.State(status, nowMillis),
+		LastSuccessAt:   instant(h.LastSuccessMillis),
+		LastFailureAt:   instant(h.LastFailureMillis),
+		OldestPendingAt: instant(h.OldestPendingMillis),
+		PendingKnown:    !h.PendingUnknown,
+		Hour:            viewAttempts(h.Hour),
+		Day:             viewAttempts(h.Day),
+		Week:            viewAttempts(h.Week),
+	}
+	for _, hour := range h.Hours {
+		v.Sparkline = append(v.Sparkline, viewAttempts(hour))
+	}
+	return v
+}
+
+// health is what the history knows of endpoints; why is the code of why it knows nothing.
+type health struct {
+	by        map[string]domain.EndpointHealth
+	why       string
+	nowMillis int64
+}
+
+// healthOf reads how endpoints of the caller's account do.
+func (a *API) healthOf(
+	ctx context.Context, r *request, endpoints []domain.Endpoint,
+) (h health) {
+	h.nowMillis = a.Now().UnixMilli()
+	if len(endpoints) == 0 {
+		return h
+	}
+	f := HealthFilter{AccountID: r.caller.accountID, NowMillis: h.nowMillis}
+	for _, e := range endpoints {
+		f.EndpointIDs = append(f.EndpointIDs, e.ID)
+	}
+	ctx, cancel := context.WithTimeout(ctx, healthMax)
+	defer cancel()
+	var err error
+	if h.by, err = a.History.Health(ctx, f); err != nil {
+		p := problem.Of(historyError(err))
+		h.why = p.Code
+		if p.Code == problem.CodeInternal {
+			a.Log.Error("the health of endpoints could not be read", "error", err)
+		}
+	}
+	return h
+}
+
+// showHealth converts an endpoint to the form of the API, with its health.
+func (a *API) showHealth(e domain.Endpoint, h health) (shownEndpoint, error) {
+	view, err := a.showPresent(e)
+	shown := shownEndpoint{endpointView: view, HealthUnavailable: h.why}
+	if h.why == "" {
+		shown.Health = viewHealth(h.by[e.ID], e.Status, h.nowMillis)
+	}
+	return shown, err
+}
+
+// rank orders endpoints by how they do, worst first: by state and then by the success of the last
+// day. Without the history, a disabled endpoint is still known to be one.
+func (h health) rank(e domain.Endpoint) int64 {
+	const scale = 1_000_000
+	of := h.by[e.ID]
+	place := slices.Index(domain.HealthStates(), of.State(e.Status, h.nowMillis))
+	return int64(place)*2*scale + int64(of.Day.Rate()*scale)
+}
+
+// worstFirst returns a page of the endpoints that a caller may see, those first that do worst. A
+// position holds a rank: an endpoint whose rank changes between two pages may be on both, or none.
+func (a *API) worstFirst(
+	ctx context.Context, r *request, f EndpointFilter, after *Position, limit int,
+) (page []domain.Endpoint, next *Position, h health, err error) {
+	var all []domain.Endpoint
+	for from, more := (*Position)(nil), true; more; more = from != nil {
+		var some []domain.Endpoint
+		if some, from, err = a.endpointsOf(r, f, from, maxPage); err != nil {
+			return nil, nil, h, err
+		}
+		all = append(all, some...)
+	}
+	h = a.healthOf(ctx, r, all)
+	order := func(e domain.Endpoint, at Position) int {
+		return cmp.Or(cmp.Compare(h.rank(e), at.CreatedAtMillis), cmp.Compare(e.ID, at.ID))
+	}
+	place := func(e domain.Endpoint) Position { return Position{h.rank(e), e.ID} }
+	slices.SortFunc(all, func(x, y domain.Endpoint) int { return order(x, place(y)) })
+	if after != nil {
+		all = slices.DeleteFunc(all, func(e domain.Endpoint) bool { return order(e, *after) <= 0 })
+	}
+	if len(all) > limit {
+		all = all[:limit]
+		next = pointer(place(all[limit-1]))
+	}
+	return all, next, h, nil
+}

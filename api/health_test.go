@@ -1,0 +1,155 @@
+package api_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/lumenhook/lumenhook/api"
+	"github.com/lumenhook/lumenhook/domain"
+)
+
+// counted are attempts as the API counts them.
+type counted struct {
+	Attempts, Delivered int
+	SuccessRate         *float64
+}
+
+// shownHealth is an endpoint with its health.
+type shownHealth struct {
+	ID     string
+	Health *struct {
+		State                                         string
+		LastSuccessAt, LastFailureAt, OldestPendingAt *string
+		Hour, Day, Week                               counted
+		Sparkline                                     []counted
+	}
+	HealthUnavailable string
+}
+
+// clinic is an account with an endpoint in each state, by the states.
+func clinic(t *testing.T) (w *world, apiKey string, endpoints map[domain.HealthState]string) {
+	t.Helper()
+	w = newWorld(t)
+	k := w.newKey(account("a"), domain.Permissions()...)
+	endpoints = make(map[domain.HealthState]string)
+	for _, state := range []domain.HealthState{"idle", "healthy", "disabled", "failing", "down"} {
+		endpoints[state] = w.newEndpoint(k)
+		w.now = w.now.Add(time.Millisecond)
+	}
+	sent := func(ago time.Duration, r domain.AttemptResult) domain.AttemptResult {
+		r.SentAtMillis = w.now.Add(-ago).UnixMilli()
+		return r
+	}
+	ok, refused := domain.AttemptResult{StatusCode: 200}, domain.AttemptResult{StatusCode: 503}
+	w.deliveredOf("1", account("a"), endpoints["healthy"], domain.StateDelivered,
+		sent(2*time.Hour, refused), sent(time.Minute, ok))
+	w.deliveredOf("2", account("a"), endpoints["failing"], domain.StateDelivered,
+		sent(20*time.Minute, refused), sent(time.Minute, ok))
+	w.deliveredOf("3", account("a"), endpoints["down"], domain.StateWaiting,
+		sent(30*time.Hour, ok), sent(5*time.Hour, refused), sent(time.Hour, domain.AttemptResult{Error: domain.AttemptTimeout}))
+	wantStatus(t, w.call("POST", "/v1/endpoints/"+endpoints["disabled"]+"/disable", k, ""), 200)
+	return w, k, endpoints
+}
+
+// TestEndpointsSayHowTheyDo: in a word, worst first, by one endpoint and in lists.
+func TestEndpointsSayHowTheyDo(t *testing.T) {
+	w, k, endpoints := clinic(t)
+	type page struct {
+		Data       []shownHealth
+		NextCursor *string
+	}
+	list := func(query string) page {
+		t.Helper()
+		return decode[page](t, wantStatus(t, w.call("GET", "/v1/endpoints"+query, k, ""), 200).body)
+	}
+	var states []string
+	for cursor := ""; ; {
+		p := list("?sort=health&limit=2" + cursor)
+		for _, e := range p.Data {
+			states = append(states, e.Health.State)
+			if endpoints[domain.HealthState(e.Health.State)] != e.ID {
+				t.Errorf("%s is shown as %s", e.ID, e.Health.State)
+			}
+		}
+		if p.NextCursor == nil {
+			break
+		}
+		cursor = "&cursor=" + *p.NextCursor
+	}
+	if want := []string{"down", "failing", "disabled", "healthy", "idle"}; !slices.Equal(states, want) {
+		t.Errorf("worst first: %v, not %v", states, want)
+	}
+	if newest := list(""); newest.Data[0].ID != endpoints["down"] || newest.Data[4].ID != endpoints["idle"] {
+		t.Error("without sort it is not newest first")
+	}
+	got := decode[shownHealth](t,
+		wantStatus(t, w.call("GET", "/v1/endpoints/"+endpoints["down"], k, ""), 200).body).Health
+	if got.Hour.Attempts != 0 || got.Hour.SuccessRate != nil || got.Day != (counted{2, 0, got.Day.SuccessRate}) ||
+		*got.Day.SuccessRate != 0 || got.Week.Attempts != 3 || *got.Week.SuccessRate != 0.3333 ||
+		*got.LastSuccessAt != "2026-11-20T04:15:30.128Z" || *got.LastFailureAt != "2026-11-21T09:15:30.128Z" ||
+		got.OldestPendingAt == nil || len(got.Sparkline) != 24 || got.Sparkline[18].Attempts != 1 {
+		t.Errorf("%+v", got)
+	}
+	wantProblem(t, w.call("GET", "/v1/endpoints?sort=worst", k, ""), 400, "INVALID_PARAMETER")
+	type rates struct{ Hour, Day, Week counted }
+	all := decode[rates](t, wantStatus(t, w.call("GET", "/v1/attempts/rates", k, ""), 200).body)
+	if all.Hour.Attempts != 3 || all.Day.Attempts != 6 || all.Week.Delivered != 3 ||
+		*all.Hour.SuccessRate != 0.6666 {
+		t.Errorf("of all: %+v", all)
+	}
+}
+
+// TestEndpointsWithoutTheHistory are shown all the same, with why their health is not.
+func TestEndpointsWithoutTheHistory(t *testing.T) {
+	w, k, endpoints := clinic(t)
+	for err, why := range map[error]string{
+		api.ErrHistoryBehind:                  "HISTORY_BEHIND",
+		api.ErrHistoryUnavailable:             "HISTORY_UNAVAILABLE",
+		api.HistoryMissing{Why: "it is away"}: "HISTORY_UNAVAILABLE",
+	} {
+		w.historyErr = err
+		for _, query := range []string{"", "?sort=health"} {
+			got := decode[struct{ Data []shownHealth }](t,
+				wantStatus(t, w.call("GET", "/v1/endpoints"+query, k, ""), 200).body).Data
+			if len(got) != 5 || got[0].Health != nil || got[0].HealthUnavailable != why {
+				t.Errorf("%v: %+v", err, got)
+			}
+		}
+		one := decode[shownHealth](t,
+			wantStatus(t, w.call("GET", "/v1/endpoints/"+endpoints["down"], k, ""), 200).body)
+		if one.Health != nil || one.HealthUnavailable != why {
+			t.Errorf("%v: %+v", err, one)
+		}
+	}
+}
+
+// TestListedDeliveriesSayWhy they are not delivered.
+func TestListedDeliveriesSayWhy(t *testing.T) {
+	w, k, endpoints := clinic(t)
+	type listed struct {
+		Data []struct {
+			Delivery struct {
+				Attempts       int
+				LastStatusCode *int
+				LastError      *string
+			}
+		}
+	}
+	last := func(state domain.HealthState) (d struct {
+		Attempts       int
+		LastStatusCode *int
+		LastError      *string
+	}) {
+		t.Helper()
+		path := "/v1/events?endpointId=" + endpoints[state]
+		got := decode[listed](t, wantStatus(t, w.call("GET", path, k, ""), 200).body)
+		return got.Data[0].Delivery
+	}
+	if d := last("down"); d.Attempts != 3 || d.LastStatusCode != nil || *d.LastError != "TIMEOUT" {
+		t.Errorf("%+v", d)
+	}
+	if d := last("healthy"); d.Attempts != 2 || *d.LastStatusCode != 200 || d.LastError != nil {
+		t.Errorf("%+v", d)
+	}
+}

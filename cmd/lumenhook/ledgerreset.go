@@ -1,0 +1,195 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/stellar/go-stellar-sdk/network"
+
+	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/internal/cli"
+	"github.com/lumenhook/lumenhook/schemas"
+	"github.com/lumenhook/lumenhook/streams/follower"
+)
+
+// resetMax bounds each question of `lumenhook ledger reset`.
+const resetMax = 30 * time.Second
+
+// ledgerReset is `lumenhook ledger reset`.
+type ledgerReset struct {
+	ledgerCheck
+	first   uint32
+	confirm string
+	dryRun  bool
+	output  cli.Output
+}
+
+// startedChain is its answer.
+type startedChain struct {
+	Network string `json:"network"`
+	Proof   string `json:"proof"`   // that the source serves another chain; empty: none
+	Former  uint32 `json:"former"`  // the last ledger that was read of the former chain
+	First   uint32 `json:"first"`   // the first one to be read of the new chain
+	Number  uint32 `json:"number"`  // that this one has from now on
+	Started bool   `json:"started"` // false with --dry-run
+}
+
+func newLedgerReset() *cobra.Command {
+	var k ledgerReset
+	c := &cobra.Command{
+		Use:   "reset [--first LEDGER] [--confirm NETWORK]",
+		Short: "Follow the new chain of a test network that was reset",
+		Long: `Starts reading the chain that the source serves now, after a test network was
+reset. Endpoints, watches, keys and the history stay. The follower need not be stopped:
+it continues with the new chain within seconds.
+
+The command acts when the source proves that it serves another chain: a ledger with the
+number of one that was read has another hash, or one with a lower number closed later.
+Without that proof it changes nothing, unless --confirm names the network.
+
+Reading starts with the oldest ledger that the source has, or with --first. So that no
+event of the new chain gets the id of a former one, 200000000 is added to the numbers of
+the new chain's ledgers, wherever Lumenhook names one, but in the body of an event: its
+ledger 56 is ledger 200000056. Each further reset adds as much again.`,
+		Example: `  # Was the network reset, and what would this do?
+  lumenhook ledger reset --dry-run
+
+  # Start the new chain, of a service that runs on this machine
+  lumenhook ledger reset`,
+		Args: cli.NoArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return k.run(cmd.Context(), cmd.OutOrStdout())
+		},
+	}
+	f := c.Flags()
+	k.service.Register(f)
+	k.service.RegisterKafka(f)
+	k.source.Register(f, "testnet")
+	f.Uint32Var(&k.first, "first", 0, "first ledger of the new chain to read, by its number on that "+
+		"chain (default the oldest that the source has)")
+	f.StringVar(&k.confirm, "confirm", "", "name or passphrase of the network: act without a proof that "+
+		"it was reset")
+	f.BoolVar(&k.dryRun, "dry-run", false, "say what would be done, and change nothing")
+	k.output.Register(f)
+	k.output.Changes(c, startedChain{})
+	return c
+}
+
+func (k *ledgerReset) run(ctx context.Context, out io.Writer) error {
+	cluster, err := k.service.Cluster(slog.New(slog.DiscardHandler))
+	if err != nil {
+		return err
+	}
+	if err := k.settle(); err != nil {
+		return err
+	}
+	if k.source.Passphrase == network.PublicNetworkPassphrase {
+		return errors.New("the public network is never reset: name a source that serves its chain")
+	}
+	cursor, err := follower.OpenCursor(cluster, k.source.Passphrase)
+	if err != nil {
+		return err
+	}
+	defer cursor.Close()
+	last, found, err := cursor.Newest(ctx)
+	if err != nil {
+		return err
+	}
+	if !found {
+		return errors.New("no ledger was read yet: there is no former chain")
+	}
+	chain, closedAtMillis, err := k.judge(ctx, last)
+	if err != nil {
+		return err
+	}
+	if !k.dryRun {
+		chain.Number, err = follower.StartChain(ctx, cluster, chain.Network, chain.First, closedAtMillis)
+		if err != nil {
+			return fmt.Errorf("%w; nothing was changed, or it is not known: run it again with --dry-run",
+				err)
+		}
+		chain.Started = true
+	}
+	return k.output.Print(out, chain, func(w io.Writer) { showStartedChain(w, chain) })
+}
+
+// judge asks the source which chain it serves, and from where on.
+func (k *ledgerReset) judge(
+	ctx context.Context, last schemas.LedgerRead,
+) (chain startedChain, closedAtMillis int64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, resetMax)
+	defer cancel()
+	source, err := k.source.Open(slog.New(slog.DiscardHandler))
+	if err == nil {
+		err = source.Check(ctx)
+	}
+	if err != nil {
+		return chain, 0, err
+	}
+	proof := follower.CheckChain(ctx, source, last)
+	if !errors.Is(proof, follower.ErrOtherChain) {
+		if k.confirm == "" || k.confirm != k.source.Network && k.confirm != k.source.Passphrase {
+			return chain, 0, fmt.Errorf("nothing proves that the network was reset, and nothing was "+
+				"changed: %w. If you know that it was, confirm with --confirm %q", cmp.Or(proof,
+				errors.New("the source serves the chain that was followed, or lags")), k.source.Network)
+		}
+		proof = nil
+	}
+	chain = startedChain{
+		Network: k.source.Passphrase,
+		Former:  last.Sequence,
+		First:   k.first,
+		Number:  domain.ChainBase(last.Sequence) + domain.LedgersPerChain + k.first,
+	}
+	if proof != nil {
+		chain.Proof = proof.Error()
+	}
+	if chain.First == 0 {
+		chain.First = k.oldest(ctx)
+		chain.Number += chain.First
+	}
+	source.Continue(0, "")
+	page, err := source.Next(ctx, chain.First)
+	if err != nil {
+		return chain, 0, fmt.Errorf("reading ledger %d of the new chain; another can be named with "+
+			"--first: %w", chain.First, err)
+	}
+	return chain, page[0].ClosedAtMillis, nil
+}
+
+// oldest is the oldest ledger that one of the servers says it has, or the first that can hold a
+// payment.
+func (k *ledgerReset) oldest(ctx context.Context) (oldest uint32) {
+	servers, err := k.source.Servers()
+	if err != nil {
+		return domain.FirstLedger
+	}
+	for _, server := range servers {
+		report, err := server.Source.Report(ctx)
+		if err == nil && (oldest == 0 || report.Oldest < oldest) {
+			oldest = report.Oldest
+		}
+	}
+	return max(oldest, domain.FirstLedger)
+}
+
+func showStartedChain(w io.Writer, c startedChain) {
+	proof := cmp.Or(c.Proof, "none; confirmed with --confirm")
+	cli.Row(w, "network", c.Network)
+	cli.Row(w, "proof", proof)
+	cli.Row(w, "last ledger of the former chain", c.Former)
+	cli.Row(w, "first ledger of the new chain", fmt.Sprintf("%d, from now on called %d", c.First,
+		c.Number))
+	if !c.Started {
+		cli.Row(w, "started", "no: --dry-run")
+		return
+	}
+	cli.Row(w, "started", "yes: the follower continues there within 20 seconds; remove "+
+		"--trusted-ledger from its settings, if it has one")
+}

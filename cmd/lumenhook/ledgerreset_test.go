@@ -1,0 +1,179 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lumenhook/lumenhook/api/client"
+	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/internal/stellar/devnet"
+	"github.com/lumenhook/lumenhook/internal/stellar/devnet/devclient"
+)
+
+// aChain is a development network that can be paid on.
+type aChain struct {
+	*devnet.Network
+	client *devclient.Client
+	payer  string
+}
+
+func (s *testService) aChain(interval time.Duration) *aChain {
+	s.t.Helper()
+	ids, err := devnet.NewIdentities()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	n, err := devnet.Open(devnet.Config{
+		Dir: s.t.TempDir(), Identities: ids, Listen: "127.0.0.1:0", CloseInterval: interval,
+	})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- n.Run(context.Background()) }()
+	c, err := devclient.New(n.RPCURL(), n.FriendbotURL())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { _ = errors.Join(c.Close(), n.Close(), <-ended) })
+	return &aChain{n, c, ids.PayerSeed}
+}
+
+func (c *aChain) pay(t *testing.T, wallet string) devclient.Payment {
+	t.Helper()
+	paid, err := c.client.Pay(t.Context(),
+		devclient.PayRequest{From: c.payer, To: wallet, Amount: "1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return paid
+}
+
+// open creates an account of an address.
+func (c *aChain) open(t *testing.T, address string) {
+	t.Helper()
+	resp, err := http.Get(c.FriendbotURL() + "?addr=" + address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		t.Fatalf("friendbot answered %d", resp.StatusCode)
+	}
+}
+
+// TestAResetNetworkIsReported: a test network is reset, and its new chain is shorter than what was
+// read. The follower says so, the process is not ready, doctor names it and what to do, and the
+// API answers as before. `lumenhook ledger reset` refuses while the source serves the chain that
+// was followed, and then has the new one followed: watches and events stay, the payments of the
+// new chain have events, and a backfill reads it.
+func TestAResetNetworkIsReported(t *testing.T) {
+	t.Parallel()
+	s := &testService{t: t, dir: t.TempDir()}
+	former := s.aChain(50 * time.Millisecond)
+	d := newDoor(t, former.RPCURL())
+	args := []string{"--no-demo", "--broker-sync=false", "--network", devnet.DefaultPassphrase,
+		"--ledger-poll-interval", "20ms", "--stellar-rpc-url", d.URL}
+	s.start(args...)
+	s.eventually("it is ready", s.saidReady)
+	var endpoint, watch struct{ ID string }
+	if status := s.call("POST", "/v1/endpoints", map[string]any{"url": "https://shop.invalid/hooks"},
+		&endpoint); status != http.StatusCreated {
+		t.Fatalf("the endpoint was answered %d", status)
+	}
+	wallet, _, err := former.client.CreateAccount(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if status := s.call("POST", "/v1/watches", map[string]any{"walletAddress": wallet,
+		"endpointId": endpoint.ID, "assets": []map[string]any{{"code": "XLM", "issuer": nil}}},
+		&watch); status != http.StatusCreated {
+		t.Fatalf("the watch was answered %d", status)
+	}
+	first := former.pay(t, wallet)
+	// The creation of the account is a payment, too.
+	s.eventually("the first events", func() bool { return len(s.eventsOf(wallet)) == 2 })
+	s.eventually("many ledgers are read", func() bool { return s.cursor() > 150 })
+
+	reset := []string{"ledger", "reset", "--network", devnet.DefaultPassphrase, "--stellar-rpc-url",
+		d.URL}
+	s.refused("nothing proves that the network was reset", reset...)
+
+	next := s.aChain(50 * time.Millisecond)
+	next.open(t, wallet)
+	early := next.pay(t, wallet) // before anybody notices
+	d.open(t, next.RPCURL())
+	s.eventually("the process says so", func() bool {
+		_, text, err := s.command("health", "--metrics-listen", strings.TrimSuffix(
+			strings.TrimPrefix(s.file.MetricsURL, "http://"), "/metrics"))
+		return err != nil && strings.Contains(text, "follower: the network was reset: ledger ")
+	})
+	if out, _, err := s.command("doctor", "--only", "ledgers"); err == nil ||
+		!strings.Contains(out, "PROBLEM") || !strings.Contains(out, "the network was reset") ||
+		!strings.Contains(out, "lumenhook ledger reset") {
+		t.Errorf("doctor said (%v)\n%s", err, out)
+	}
+	if status := s.call("GET", "/v1/endpoints", nil, nil); status != http.StatusOK {
+		t.Errorf("the API answered %d", status)
+	}
+	if n := strings.Count(s.output.String(), "serves another chain"); n != 1 {
+		t.Errorf("%d lines of the log, want one:\n%s", n, s.output)
+	}
+	before := s.cursor()
+	if out := s.must(append(reset, "--dry-run")...); !strings.Contains(out, "no: --dry-run") ||
+		s.cursor() != before {
+		t.Errorf("--dry-run said\n%s", out)
+	}
+	s.must(reset...)
+	s.eventually("the new chain is followed", func() bool { return s.cursor() > domain.LedgersPerChain+2 })
+	s.eventually("the events from before it was noticed", func() bool {
+		return len(s.eventsOf(wallet)) == 4
+	})
+	late := next.pay(t, wallet)
+	s.eventually("the events of both chains", func() bool { return len(s.eventsOf(wallet)) == 5 })
+	s.eventually("the process is ready", func() bool {
+		return s.call("GET", "/readyz", nil, nil) == http.StatusOK
+	})
+	ledgers := map[uint32]bool{}
+	for _, e := range s.eventsOf(wallet) {
+		var body struct{ Payment struct{ Ledger uint32 } }
+		if err := json.Unmarshal(e.Data, &body); err != nil {
+			t.Fatal(err)
+		}
+		ledgers[body.Payment.Ledger] = true
+	}
+	if !ledgers[first.Ledger] || !ledgers[early.Ledger] || !ledgers[late.Ledger] {
+		t.Errorf("events of ledgers %v, want of %d, %d and %d, as their chains count", ledgers,
+			first.Ledger, early.Ledger, late.Ledger)
+	}
+	if out, _, err := s.command("coverage"); err != nil {
+		t.Errorf("a gap is reported between two chains (%v):\n%s", err, out)
+	}
+	s.refused("nothing proves that the network was reset", reset...)
+
+	s.interrupt() // and after a restart
+	s.start(args...)
+	s.eventually("it is ready again", s.saidReady)
+	read := s.cursor()
+	s.eventually("it follows the new chain", func() bool { return s.cursor() > read })
+	s.interrupt()
+}
+
+func (s *testService) cursor() uint32 {
+	s.t.Helper()
+	var read struct{ Cursor struct{ Ledger uint32 } }
+	s.call("GET", "/v1/coverage", nil, &read)
+	return read.Cursor.Ledger
+}
+
+func (s *testService) eventsOf(wallet string) []client.Event {
+	s.t.Helper()
+	var list client.List[client.Event]
+	s.call("GET", "/v1/events?walletAddress="+wallet, nil, &list)
+	return list.Data
+}

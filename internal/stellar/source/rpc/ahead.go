@@ -1,0 +1,113 @@
+package rpc
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+
+	protocol "github.com/stellar/go-stellar-sdk/protocols/rpc"
+
+	"github.com/lumenhook/lumenhook/internal/stellar/ledger"
+)
+
+// Bounds of what is fetched ahead: so many pages, each of pageSizeBytesMax at most, and fewer where
+// the last page says that they would weigh more than aheadSizeBytesMax.
+const (
+	aheadMax          = 8
+	aheadSizeBytesMax = 32 << 20
+	pageSizeBytesAim  = 2 << 20 // of the ledgers of a page: it grows up to that
+)
+
+// fetch is a page that was asked for.
+type fetch struct {
+	first  uint32
+	limit  int
+	cancel context.CancelFunc
+	done   chan struct{}
+	got    ledgers // once done is closed, as is err
+	err    error
+}
+
+// fetch asks the server in use for a page, without waiting for it. A page that is fetched ahead
+// outlives the call that began it.
+func (s *Source) fetch(ctx context.Context, first uint32, sizeBytesMax int64) *fetch {
+	f := &fetch{first: first, limit: s.pageSize, done: make(chan struct{})}
+	ctx, f.cancel = context.WithTimeout(context.WithoutCancel(ctx), requestTimeout)
+	c := s.client
+	go func() {
+		defer close(f.done)
+		defer f.cancel()
+		f.err = c.call(ctx, protocol.GetLedgersMethodName, protocol.GetLedgersRequest{
+			StartLedger: f.first,
+			Pagination:  &protocol.LedgerPaginationOptions{Limit: uint(f.limit)},
+		}, &f.got, sizeBytesMax)
+		if errors.Is(f.err, errTooLarge) && sizeBytesMax > pageSizeBytesMax {
+			debug.FreeOSMemory()
+		}
+	}()
+	return f
+}
+
+// drop ends what is fetched ahead, and begins with little again.
+func (s *Source) drop() {
+	for _, f := range s.ahead {
+		f.cancel()
+	}
+	s.ahead, s.depth = nil, 1
+}
+
+// page waits for a page and holds each of its ledgers against the one before it. It answers with
+// those up to the first that does not fit, unless that is the first. Meanwhile the pages after it
+// are fetched.
+func (s *Source) page(ctx context.Context, f *fetch) ([]ledger.Raw, error) {
+	select {
+	case <-f.done:
+	case <-ctx.Done():
+		f.cancel()
+		return nil, ctx.Err()
+	}
+	if f.err != nil {
+		return nil, f.err
+	}
+	var page []ledger.Raw
+	sizeBytes := 0
+	for _, l := range f.got.Ledgers[:min(len(f.got.Ledgers), f.limit)] {
+		page = append(page, ledger.Raw{Sequence: l.Sequence, Hash: l.Hash, XDR: l.XDR})
+		sizeBytes += len(l.XDR)
+	}
+	if len(page) == 0 {
+		return nil, fmt.Errorf("the Stellar RPC at %s says that it has ledger %d, but gives none",
+			s.client.host, f.first)
+	}
+	if f.got.Latest > 0 {
+		s.latest = f.got.Latest
+	}
+	s.grow(sizeBytes, len(page))
+	s.fetchAhead(ctx, f.first+uint32(len(page)))
+	return s.poll.Fitting(page, f.first, "the Stellar RPC at "+s.client.host)
+}
+
+// grow chooses how much to ask for next, by what a page weighs: twice as many ledgers and pages as
+// before, within their bounds.
+func (s *Source) grow(sizeBytes, ledgers int) {
+	fit := pageSizeBytesAim / (sizeBytes/ledgers + 1)
+	s.pageSize = max(1, min(2*s.pageSize, fit, cmp.Or(s.config.PageSize, pageSizeMax)))
+	s.depth = min(max(1, 2*s.depth), aheadMax, aheadSizeBytesMax/(sizeBytes+1))
+}
+
+// fetchAhead asks for the pages from this ledger on that the server has, as far as they are not
+// under way.
+func (s *Source) fetchAhead(ctx context.Context, next uint32) {
+	if len(s.ahead) > 0 && s.ahead[0].first != next {
+		s.drop()
+	}
+	if n := len(s.ahead); n > 0 {
+		next = s.ahead[n-1].first + uint32(s.ahead[n-1].limit)
+	}
+	for len(s.ahead) < s.depth && next <= s.latest {
+		s.ahead = append(s.ahead, s.fetch(ctx, next, s.pageMax))
+		next += uint32(s.pageSize)
+	}
+}

@@ -1,0 +1,222 @@
+package projections
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// ClickHouse detaches a part that it cannot load, and answers without the part's rows. It does
+// not notice a part whose folder is gone. So projection_parts holds, for each table, the parts
+// that it had: each must still exist, or be covered by the part that it was merged into.
+
+// partsTable holds the parts of each table by its generation. The row with lost = 1 is a mark:
+// new parts may get the numbers of lost ones, so a table that lost rows stays damaged until
+// another one takes its place.
+const partsTable = "projection_parts"
+
+const (
+	createParts = `CREATE TABLE IF NOT EXISTS {database:Identifier}.projection_parts
+(
+    generation UUID                COMMENT 'UUID of the table, as in system.tables',
+    lost       UInt8               COMMENT '1: the table lost rows on disk',
+    parts      Array(Tuple(partition_id String, first Int64, last Int64, expires DateTime))
+                                   COMMENT 'Block numbers of its parts, and when all rows of a part expire',
+    progress   Array(Tuple(topic String, partition Int32, next_offset Int64))
+                                   COMMENT 'Every committed record below these offsets is in these parts',
+    taken_at   DateTime64(3, 'UTC') DEFAULT now64(3) COMMENT 'When the row was written'
+)
+ENGINE = ReplacingMergeTree(taken_at)
+ORDER BY (generation, lost)
+COMMENT 'The parts that each table had, to notice lost ones'`
+
+	// The progress is a scalar subquery, which ClickHouse reads before the parts.
+	recordParts = `
+INSERT INTO {database:Identifier}.projection_parts (generation, parts, progress)
+WITH (SELECT groupArray((generation, topic, partition, next)) FROM (
+    SELECT generation, toString(topic) AS topic, partition, max(next_offset) AS next
+    FROM {database:Identifier}.projection_progress GROUP BY generation, topic, partition)) AS at
+SELECT t.uuid,
+    groupArrayIf((p.partition_id, p.min_block_number, p.max_block_number, p.delete_ttl_info_max), p.rows > 0),
+    any(arrayMap(x -> (x.2, x.3, x.4), arrayFilter(x -> x.1 = t.uuid, at)))
+FROM system.tables AS t LEFT JOIN (
+    SELECT table, partition_id, min_block_number, max_block_number, delete_ttl_info_max, rows
+    FROM system.parts WHERE database = {database:String} AND active) AS p ON p.table = t.name
+WHERE t.database = {database:String} AND t.engine LIKE '%MergeTree'
+    AND t.name != 'projection_parts' AND t.name NOT IN {damaged:Array(String)}
+GROUP BY t.uuid`
+
+	markLost = `
+INSERT INTO {database:Identifier}.projection_parts (generation, lost, parts)
+SELECT uuid, 1, [('lost', 0, 0, toDateTime(0))]
+FROM system.tables WHERE database = {database:String} AND name = {table:String}`
+
+	selectDamage = `
+SELECT table, count(), minIf(part, part != 'lost_0_0'), max(part = 'lost_0_0') FROM (
+    SELECT t.name AS table, p.1 AS partition, p.2 AS first, p.3 AS last,
+        concat(partition, '_', toString(first), '_', toString(last)) AS part
+    FROM (
+        SELECT generation, arrayJoin(argMax(parts, taken_at)) AS p
+        FROM {database:Identifier}.projection_parts GROUP BY generation, lost
+    ) AS had JOIN system.tables AS t ON t.uuid = had.generation
+    WHERE t.database = {database:String} AND (p.4 = toDateTime(0) OR p.4 > now())
+    UNION ALL
+    SELECT table, assumeNotNull(partition_id), assumeNotNull(min_block_number),
+        assumeNotNull(max_block_number), name
+    FROM system.detached_parts WHERE database = {database:String} AND partition_id IS NOT NULL
+) AS known LEFT JOIN (
+    SELECT table, partition_id, groupArray((min_block_number, max_block_number)) AS parts
+    FROM system.parts WHERE database = {database:String} AND active AND rows > 0
+    GROUP BY table, partition_id
+) AS has ON has.table = known.table AND has.partition_id = known.partition
+WHERE NOT arrayExists(b -> b.1 <= first AND b.2 >= last, has.parts)
+GROUP BY table ORDER BY table`
+
+	// selectSafeProgress is selectProgress for what the recorded parts hold.
+	selectSafeProgress = `
+SELECT toString(generation), p.1, p.2, p.3 FROM (
+    SELECT generation, arrayJoin(argMax(progress, taken_at)) AS p
+    FROM {database:Identifier}.projection_parts WHERE lost = 0 GROUP BY generation)
+WHERE generation IN (SELECT toUUID(arrayJoin({generations:Array(String)})))`
+)
+
+// Damage is a table that lost rows on disk.
+type Damage struct {
+	Table   string
+	Parts   uint64 // that are lost or broken
+	Example string // one of them
+	marked  bool
+}
+
+// Damages are the tables that lost rows.
+type Damages []Damage
+
+func (d Damages) tables() (names []string) {
+	for _, of := range d {
+		names = append(names, of.Table)
+	}
+	return names
+}
+
+// Error names the tables and the command that fills them again.
+func (d Damages) Error() string {
+	return fmt.Sprintf("the history lost rows on disk: ClickHouse has broken or missing parts of %s; "+
+		"%s builds them again from the topics", strings.Join(d.tables(), ", "), d.Command())
+}
+
+// Command builds the tables again.
+func (d Damages) Command() string {
+	command := "lumenhook rebuild"
+	for _, name := range d.tables() {
+		if topicOf(name) == "" { // every table depends on it
+			return "`lumenhook rebuild --all`"
+		}
+		command += " --table " + name
+	}
+	return "`" + command + "`"
+}
+
+// Damage returns the tables of a server that lost rows. Before there are tables there are none.
+func (db *DB) Damage(ctx context.Context) (list Damages, err error) {
+	ctx, cancel := context.WithTimeout(ctx, statementMax)
+	defer cancel()
+	err = db.query(ctx, selectDamage, nil, func(read func(...any) error) error {
+		var d Damage
+		var marked uint8
+		err := read(&d.Table, &d.Parts, &d.Example, &marked)
+		d.marked = marked > 0
+		list = append(list, d)
+		return err
+	})
+	if isMissing(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("projections: asking for lost parts: %w", err)
+	}
+	return slices.DeleteFunc(list, func(d Damage) bool {
+		return topicOf(d.Table) == "" && d.Table != progressTable && d.Table != versionsTable &&
+			d.Table != partsTable && !strings.HasSuffix(d.Table, rebuildSuffix)
+	}), nil
+}
+
+// markDamage is Damage, and marks these tables before new parts take the numbers of lost ones.
+func (db *DB) markDamage(ctx context.Context) (Damages, error) {
+	list, err := db.Damage(ctx)
+	if err != nil || len(list) == 0 {
+		return list, err
+	}
+	for _, d := range list {
+		if !d.marked && err == nil {
+			err = db.mark(ctx, d.Table)
+		}
+	}
+	return list, err
+}
+
+// mark marks a table as damaged.
+func (db *DB) mark(ctx context.Context, table string) error {
+	if err := db.exec(ctx, markLost, parameters{"table": table}); err != nil {
+		return fmt.Errorf("projections: marking the table %s as damaged: %w", table, err)
+	}
+	return nil
+}
+
+// dropDamaged drops damaged tables that hold no history: the projector's notes, which it makes
+// again from the topics, and what an interrupted rebuild left.
+func (db *DB) dropDamaged(ctx context.Context) error {
+	damaged, err := db.markDamage(ctx)
+	if err != nil && !isDenied(err) {
+		return err
+	}
+	names := slices.DeleteFunc(damaged.tables(), func(name string) bool { return topicOf(name) != "" })
+	if len(names) == 0 {
+		return nil
+	}
+	if err := db.drop(ctx, names...); err != nil {
+		return err
+	}
+	return Migrate(ctx, db)
+}
+
+// damageAge is how old an answer may be whether tables lost rows.
+const damageAge = 5 * time.Second
+
+// whole returns ErrBehind if one of these tables lost rows.
+func (h *reading) whole(ctx context.Context, tables ...string) error {
+	for {
+		if known := h.damage.Load(); known != nil {
+			if slices.ContainsFunc(*known, func(d Damage) bool { return slices.Contains(tables, d.Table) }) {
+				return fmt.Errorf("%w: %w", ErrBehind, *known)
+			}
+			return nil
+		}
+		if err := h.once(ctx, "damage", h.readDamage); err != nil {
+			return readFault(ctx, err)
+		}
+	}
+}
+
+func (h *reading) readDamage(ctx context.Context) error {
+	list, err := h.cfg.DB.Damage(ctx)
+	if err != nil && !isDenied(err) { // a user may lack the right to ask
+		return err
+	}
+	h.damage.Store(&list)
+	time.AfterFunc(damageAge, func() { h.damage.CompareAndSwap(&list, nil) })
+	return nil
+}
+
+// damageCodes are ClickHouse's error codes of files that are missing or not what was written.
+var damageCodes = []int32{32, 33, 40, 74, 76, 107, 226, 228, 246, 271, 432, 740}
+
+// suspect has the guard check the tables, if an error looks like a broken file.
+func (db *DB) suspect(err error) {
+	if hasCode(err, damageCodes...) {
+		db.suspected.Store(true)
+	}
+}
+
+func isDenied(err error) bool { return hasCode(err, codeAccessDenied) }

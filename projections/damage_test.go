@@ -1,0 +1,407 @@
+package projections_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	driver "github.com/ClickHouse/clickhouse-go/v2"
+
+	"github.com/lumenhook/lumenhook/internal/embedded/clickhouse"
+	"github.com/lumenhook/lumenhook/internal/embedded/clickhouse/clickhousetest"
+	"github.com/lumenhook/lumenhook/internal/testkit"
+	"github.com/lumenhook/lumenhook/projections"
+)
+
+// damaged is a rig whose engine can be stopped, and its folder torn.
+type damaged struct {
+	*rig
+	cfg   clickhouse.Config
+	story *story
+	stop  func() error
+
+	folders map[string]string // of tables' parts
+}
+
+const damagedEvents = 40
+
+// newDamaged has a history of some events in several parts of each table.
+func newDamaged(t *testing.T) *damaged {
+	t.Helper()
+	d := &damaged{story: newStory(1), cfg: clickhouse.Config{
+		Program:  clickhousetest.Program(t),
+		DataDir:  t.TempDir(),
+		Database: "history",
+		Service:  clickhouse.Login{User: "lumenhook", Password: "secret"},
+		Logger:   slog.New(slog.DiscardHandler),
+		Grants:   clickhousetest.Grants(),
+	}}
+	engine := d.start(t)
+	d.rig = newRigOn(t, engine)
+	d.logger = slog.New(slog.NewTextHandler(t.Output(), nil))
+	must(t, projections.Migrate(t.Context(), d.db))
+	d.exec("SYSTEM STOP MERGES") // a part that was merged already is no loss
+	run, guard := d.project(nil), d.guard(true)
+	for n := range damagedEvents {
+		d.append(d.story.created(n), d.story.delivered(n, 1))
+		if n%10 == 9 {
+			d.awaitProjected()
+		}
+	}
+	run.finish(t)
+	guard()
+	d.readFolders()
+	return d
+}
+
+func (d *damaged) start(t *testing.T) *clickhouse.Engine {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	e, err := clickhouse.Start(ctx, d.cfg)
+	must(t, err)
+	d.stop = e.Stop
+	t.Cleanup(func() { _ = d.stop() })
+	return e
+}
+
+// restart tears the folder of the stopped engine.
+func (d *damaged) restart(tear func(store string)) {
+	d.t.Helper()
+	must(d.t, d.stop())
+	tear(filepath.Join(d.cfg.DataDir, "data"))
+	d.engine = d.start(d.t.(*testing.T))
+	d.db = d.open(d.engine.DSN())
+	opts, err := driver.ParseDSN(d.engine.DSN())
+	must(d.t, err)
+	d.sql, err = driver.Open(opts)
+	must(d.t, err)
+	d.t.Cleanup(func() { _ = d.sql.Close() })
+}
+
+// guard runs a guard, until the function that it returns is called.
+func (r *rig) guard(heal bool) (end func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = projections.Guard(ctx, projections.GuardConfig{RefoldConfig: r.refold(nil), Heal: heal})
+	}()
+	end = func() { cancel(); <-ended }
+	r.t.Cleanup(end)
+	return end
+}
+
+// definition returns the file with the definition of a table.
+func (d *damaged) definition(data, table string) string {
+	d.t.Helper()
+	found, err := filepath.Glob(filepath.Join(data, "store", "*", "*", table+".sql"))
+	must(d.t, err)
+	if len(found) != 1 {
+		d.t.Fatalf("definitions of %s: %v", table, found)
+	}
+	return found[0]
+}
+
+// readFolders reads the folders of the tables' parts.
+func (d *damaged) readFolders() {
+	d.t.Helper()
+	d.folders = make(map[string]string)
+	rows, err := d.sql.Query(d.t.Context(),
+		"SELECT name, toString(uuid) FROM system.tables WHERE database = 'history'")
+	must(d.t, err)
+	defer rows.Close()
+	for rows.Next() {
+		var name, id string
+		must(d.t, rows.Scan(&name, &id))
+		d.folders[name] = filepath.Join(d.cfg.DataDir, "data", "store", id[:3], id)
+	}
+	must(d.t, rows.Err())
+}
+
+// listed returns how many events a list has.
+func (d *damaged) listed(h *projections.History) (int, error) {
+	page, err := h.Events(d.t.Context(), projections.EventFilter{AccountID: testAccount}, 250,
+		projections.EventPosition{})
+	return len(page.Events), err
+}
+
+// isWhole fails unless the history shows every event with its attempt.
+func (d *damaged) isWhole(h *projections.History) error {
+	if n, err := d.listed(h); err != nil || n != damagedEvents {
+		return fmt.Errorf("%d of %d events are listed: %w", n, damagedEvents, err)
+	}
+	for n := range damagedEvents {
+		e, err := h.Event(d.t.Context(), testAccount, d.story.eventID(n))
+		if err != nil || e.Behind || len(e.Attempts) != 1 {
+			return fmt.Errorf("event %d: behind %t, %d attempts: %w", n, e.Behind, len(e.Attempts), err)
+		}
+	}
+	return nil
+}
+
+// flip changes a bit in the middle of a file.
+func flip(t testing.TB, path string) {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	must(t, err)
+	b[len(b)/2] ^= 4
+	must(t, os.WriteFile(path, b, 0o600))
+}
+
+// eachPart does something to the parts of a table, in the order of their names.
+func (d *damaged) eachPart(table string, tear func(i int, part string)) {
+	d.t.Helper()
+	parts, err := filepath.Glob(filepath.Join(d.folders[table], "*_*_*"))
+	must(d.t, err)
+	parts = slices.DeleteFunc(parts, func(p string) bool { return filepath.Ext(p) != "" })
+	if len(parts) == 0 {
+		d.t.Fatalf("%s has no parts", table)
+	}
+	for i, part := range parts {
+		tear(i, part)
+	}
+}
+
+// tears are what happens to the data of a stopped engine, and which tables it damages.
+var tears = map[string]struct {
+	tear func(t *testing.T, d *damaged, data string)
+	lost []string // seen before a check of all files
+}{
+	"a third of all data": {
+		func(t *testing.T, d *damaged, data string) {
+			files, err := filepath.Glob(filepath.Join(data, "store", "*", "*", "*", "data.bin"))
+			must(t, err)
+			for i, file := range files {
+				if i%3 == 0 {
+					must(t, os.Truncate(file, 7))
+				}
+			}
+		}, nil,
+	},
+	"files of parts": {
+		func(t *testing.T, d *damaged, _ string) {
+			for table, tear := range map[string]func(part string) error{
+				"attempts":   func(p string) error { return os.Truncate(filepath.Join(p, "data.bin"), 0) },
+				"deliveries": func(p string) error { return os.Remove(filepath.Join(p, "data.cmrk4")) },
+				"events": func(p string) error {
+					return os.WriteFile(filepath.Join(p, "checksums.txt"), []byte("torn"), 0o600)
+				},
+				"schema_versions": func(p string) error { return os.Remove(filepath.Join(p, "count.txt")) },
+			} {
+				d.eachPart(table, func(i int, part string) {
+					if i == 0 || table == "schema_versions" { // whose parts are merged already
+						must(t, tear(part))
+					}
+				})
+			}
+		}, []string{"attempts", "deliveries", "events", "schema_versions"},
+	},
+	"whole folders": {
+		func(t *testing.T, d *damaged, _ string) {
+			d.eachPart("attempts", func(_ int, part string) { must(t, os.RemoveAll(part)) })
+			d.eachPart("events", func(i int, part string) {
+				if i == 1 {
+					must(t, os.RemoveAll(part))
+				}
+			})
+			must(t, os.RemoveAll(d.folders["deliveries"]))
+		}, []string{"attempts", "deliveries", "events"},
+	},
+	"progress": {
+		func(t *testing.T, d *damaged, _ string) {
+			d.eachPart("projection_progress", func(i int, part string) {
+				if i%2 == 0 {
+					must(t, os.Truncate(filepath.Join(part, "data.bin"), 7))
+				} else {
+					must(t, os.RemoveAll(part))
+				}
+			})
+		}, []string{"projection_progress"},
+	},
+	"definitions": {
+		func(t *testing.T, d *damaged, data string) {
+			must(t, os.Truncate(d.definition(data, "events"), 20))
+			must(t, os.Truncate(d.definition(data, "facts"), 0))
+			must(t, os.Remove(d.definition(data, "attempts")))
+			must(t, os.Remove(d.definition(data, "projection_progress")))
+			must(t, os.Remove(d.definition(data, "current_deliveries")))
+			must(t, os.WriteFile(filepath.Join(d.folders["deliveries"], "format_version.txt"), []byte("x"),
+				0o600))
+		}, nil,
+	},
+	"the database": {
+		func(t *testing.T, d *damaged, data string) {
+			must(t, os.Truncate(filepath.Join(data, "metadata", "history.sql"), 20))
+		}, nil,
+	},
+	"bits": {
+		func(t *testing.T, d *damaged, _ string) {
+			for table, name := range map[string]string{
+				"events": "data.bin", "deliveries": "primary.cidx", "projection_progress": "data.bin",
+			} {
+				d.eachPart(table, func(_ int, part string) { flip(t, filepath.Join(part, name)) })
+			}
+		}, nil,
+	},
+}
+
+// TestTornTablesAreNoticedAndRebuilt: whatever is broken in the folder of a stopped engine, no
+// list is short and no event is missing, and the history is complete again after a while.
+func TestTornTablesAreNoticedAndRebuilt(t *testing.T) {
+	for name, of := range tears {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := newDamaged(t)
+			d.restart(func(data string) { of.tear(t, d, data) })
+			lost, err := d.db.Damage(t.Context())
+			must(t, err)
+			for _, table := range of.lost {
+				if !slices.ContainsFunc(lost, func(l projections.Damage) bool { return l.Table == table }) {
+					t.Errorf("%s is torn, and it is not among %v", table, lost)
+				}
+			}
+			d.claimsNoMore(d.history(20 * time.Millisecond))
+			d.project(nil)
+			d.guard(true)
+			h := d.history(0)
+			testkit.EventuallyNil(t, "the history is whole again", func() error {
+				if n, err := d.listed(h); err == nil && n != damagedEvents {
+					t.Fatalf("%d of %d events are listed", n, damagedEvents)
+				}
+				return d.isWhole(h)
+			})
+			testkit.EventuallyNil(t, "nothing is damaged any more", func() error {
+				if lost, err := d.db.Damage(t.Context()); err != nil || len(lost) > 0 {
+					return fmt.Errorf("%v, %w", lost, err)
+				}
+				return nil
+			})
+			d.awaitProjected()
+			found, err := projections.Verify(t.Context(), d.refold(nil))
+			must(t, err)
+			if len(found.Differences) > 0 || found.Rows["events"] != damagedEvents {
+				t.Errorf("verified: %+v", found)
+			}
+			if n := d.count("SELECT count() FROM current_deliveries"); n != damagedEvents {
+				t.Errorf("the view has %d deliveries", n)
+			}
+		})
+	}
+}
+
+// TestDamageIsReportedWhereNobodyHeals: a guard that may not heal leaves the tables alone. The
+// command that it names heals.
+func TestDamageIsReportedWhereNobodyHeals(t *testing.T) {
+	t.Parallel()
+	d := newDamaged(t)
+	d.restart(func(string) {
+		d.eachPart("attempts", func(_ int, part string) { must(t, os.RemoveAll(part)) })
+	})
+	d.project(nil)
+	d.guard(false)
+	d.append(d.story.created(damagedEvents), d.story.delivered(damagedEvents, 1))
+	d.awaitProjected() // a new part has the number of a lost one
+	lost, err := d.db.Damage(t.Context())
+	must(t, err)
+	if len(lost) != 1 || lost.Command() != "`lumenhook rebuild --table attempts`" {
+		t.Fatalf("damaged: %v, %s", lost, lost.Command())
+	}
+	d.claimsNoMore(d.history(20 * time.Millisecond))
+	must(t, projections.Rebuild(t.Context(), d.refold(func(c *projections.RefoldConfig) {
+		c.Tables = []string{"attempts"}
+	})))
+	if n, err := d.listed(d.history(0)); err != nil || n != damagedEvents+1 {
+		t.Errorf("%d events are listed after the rebuild, %v", n, err)
+	}
+}
+
+// TestPartsThatWereNotRecordedAreWrittenAgain: what ClickHouse wrote since the parts were recorded
+// may be lost whole in a power failure.
+func TestPartsThatWereNotRecordedAreWrittenAgain(t *testing.T) {
+	t.Parallel()
+	d := newDamaged(t)
+	recorded := make(map[string]bool)
+	d.eachPart("events", func(_ int, part string) { recorded[part] = true })
+	run := d.project(nil)
+	d.append(d.story.created(damagedEvents), d.story.delivered(damagedEvents, 1))
+	d.awaitProjected()
+	run.finish(t)
+	removed := 0
+	d.restart(func(string) {
+		d.eachPart("events", func(_ int, part string) {
+			if !recorded[part] {
+				must(t, os.RemoveAll(part))
+				removed++
+			}
+		})
+	})
+	d.project(nil)
+	h := d.history(0)
+	testkit.EventuallyNil(t, "the event is listed again", func() error {
+		if n, err := d.listed(h); err != nil || n != damagedEvents+1 {
+			return fmt.Errorf("%d events are listed: %w", n, err)
+		}
+		return nil
+	})
+	if removed == 0 {
+		t.Error("no part was removed")
+	}
+}
+
+// TestAPartThatBreaksWhileTheHistoryIsRead: the engine is killed and restarted in the same process.
+func TestAPartThatBreaksWhileTheHistoryIsRead(t *testing.T) {
+	t.Parallel()
+	d := newDamaged(t)
+	d.project(nil)
+	d.guard(true)
+	h := d.history(0)
+	testkit.EventuallyNil(t, "the history is read", func() error { return d.isWhole(h) })
+	d.eachPart("events", func(i int, part string) {
+		if i == 0 {
+			must(t, os.Truncate(filepath.Join(part, "data.bin"), 7))
+		}
+	})
+	broken := d.folders["events"]
+	must(t, syscall.Kill(d.engine.PID(), syscall.SIGKILL))
+	testkit.EventuallyNil(t, "the history is whole again, in another table", func() error {
+		if n, err := d.listed(h); err == nil && n != damagedEvents {
+			t.Fatalf("%d of %d events are listed", n, damagedEvents)
+		}
+		if err := d.engine.Ready(t.Context()); err != nil {
+			return err
+		}
+		if d.readFolders(); d.folders["events"] == broken {
+			return errors.New("events was not rebuilt")
+		}
+		return d.isWhole(h)
+	})
+}
+
+// claimsNoMore fails if an answer leaves something out and does not say so.
+func (d *damaged) claimsNoMore(h *projections.History) {
+	d.t.Helper()
+	for n := range damagedEvents {
+		e, err := h.Event(d.t.Context(), testAccount, d.story.eventID(n))
+		if err == nil && !e.Behind && len(e.Attempts) != 1 || err != nil && !unknown(err) {
+			d.t.Errorf("event %d: behind %t, %d attempts, %v", n, e.Behind, len(e.Attempts), err)
+		}
+	}
+	if n, err := d.listed(h); err == nil && n != damagedEvents || err != nil && !unknown(err) {
+		d.t.Errorf("%d of %d events are listed: %v", n, damagedEvents, err)
+	}
+}
+
+// unknown reports whether an answer says that the history may have more.
+func unknown(err error) bool {
+	return strings.Contains(err.Error(), projections.ErrBehind.Error()) ||
+		strings.Contains(err.Error(), projections.ErrUnavailable.Error())
+}

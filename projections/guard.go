@@ -1,0 +1,192 @@
+package projections
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/lumenhook/lumenhook/internal/retry"
+)
+
+const (
+	guardEvery = 5 * time.Second  // between two looks for lost parts
+	recordEach = 12               // looks, between two records of the parts
+	checkEvery = 24 * time.Hour   // between two checks of all files
+	checkPause = time.Minute      // at least, between two checks
+	checkMax   = time.Hour        // for one table
+	reportWait = 10 * time.Second // between two log lines about a rebuild
+)
+
+// GuardConfig configures a guard.
+type GuardConfig struct {
+	RefoldConfig // without tables
+	// Heal has the guard check all files at the start and once a day, and rebuild damaged tables.
+	// Otherwise it reports them, and checks the files when a read met a broken one.
+	Heal bool
+}
+
+type guard struct {
+	GuardConfig
+	looks  int
+	logged string              // of the last look
+	broken map[string][]string // parts that a check found, by table
+}
+
+// Guard notices tables that lost rows on disk, until its context ends. One guard of a database
+// may heal.
+func Guard(ctx context.Context, cfg GuardConfig) error {
+	g := &guard{GuardConfig: cfg, broken: make(map[string][]string)}
+	tick := time.NewTicker(guardEvery)
+	defer tick.Stop()
+	var checked time.Time
+	for ctx.Err() == nil {
+		g.look(ctx)
+		age := g.Now().Sub(checked)
+		if age > checkPause && g.DB.suspected.Load() || age > checkEvery && g.Heal {
+			checked = g.Now()
+			g.check(ctx)
+			continue
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+		}
+	}
+	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), leaveMax)
+	defer cancel()
+	g.looks, g.Heal = 0, false
+	g.look(ending) // records the parts
+	return nil
+}
+
+// look looks for lost parts, and records those that there are.
+func (g *guard) look(ctx context.Context) {
+	db, err := g.DB.pin(ctx)
+	var damaged Damages
+	if err == nil {
+		damaged, err = db.markDamage(ctx)
+	}
+	g.report(damaged, err)
+	if err == nil && len(damaged) > 0 && g.Heal {
+		if err = g.heal(ctx, db, damaged); err == nil {
+			damaged, g.looks = nil, 0
+		}
+		g.report(nil, err)
+	}
+	if err == nil && g.looks%recordEach == 0 {
+		err = db.exec(ctx, recordParts, parameters{"damaged": arrayOf(damaged.tables())})
+		if err != nil && !isMissing(err) && ctx.Err() == nil {
+			g.Logger.Warn("cannot record the parts of the history", "error", err)
+		}
+	}
+	g.looks++
+}
+
+// report logs each change.
+func (g *guard) report(damaged Damages, err error) {
+	text := ""
+	if err != nil {
+		text = err.Error()
+	} else if len(damaged) > 0 {
+		text = damaged.Error()
+	}
+	if text == g.logged {
+		return
+	}
+	g.logged = text
+	switch {
+	case err != nil:
+		g.Logger.Warn("cannot look for damage of the history; trying again", "error", err)
+	case text == "":
+		g.Logger.Warn("the history is whole again")
+	case g.Heal:
+		g.Logger.Error("the history lost rows on disk; rebuilding the damaged tables from the topics",
+			"tables", damaged.tables(), "part", damaged[0].Example)
+	default:
+		g.Logger.Error("the history is incomplete", "error", damaged, "part", damaged[0].Example)
+	}
+}
+
+// heal rebuilds damaged tables.
+func (g *guard) heal(ctx context.Context, db *DB, damaged Damages) error {
+	if err := g.detach(ctx, db); err != nil {
+		return err
+	}
+	cfg := g.RefoldConfig
+	cfg.Tables = slices.DeleteFunc(damaged.tables(), func(name string) bool { return topicOf(name) == "" })
+	if len(cfg.Tables) == 0 {
+		return db.dropDamaged(ctx)
+	}
+	cfg.DB, cfg.CopyOlder = db, true
+	var next time.Time
+	cfg.Report = func(p RefoldProgress) {
+		if now := g.Now(); now.After(next) {
+			next = now.Add(reportWait)
+			g.Logger.Warn("rebuilding the history", "tables", cfg.Tables, "records", p.Done, "of", p.Total)
+		}
+	}
+	return Rebuild(ctx, cfg)
+}
+
+// detach takes broken parts out of their tables, so that the others can be read and merged. By
+// then no reader relies on an answer from before the tables were marked.
+func (g *guard) detach(ctx context.Context, db *DB) error {
+	if len(g.broken) == 0 {
+		return nil
+	}
+	if err := retry.Sleep(ctx, 2*damageAge); err != nil {
+		return err
+	}
+	for table, parts := range g.broken {
+		for _, part := range parts {
+			err := db.exec(ctx, "ALTER TABLE {database:Identifier}."+table+" DETACH PART '"+part+"'", nil)
+			if err != nil { // such as of a part that was merged
+				g.Logger.Warn("cannot detach a broken part of the history", "table", table, "error", err)
+			}
+		}
+	}
+	clear(g.broken)
+	return nil
+}
+
+const checkTable = `CHECK TABLE %s.%s
+SETTINGS check_query_single_value_result = 0, max_threads = 1, max_local_read_bandwidth = 67108864`
+
+// check compares all files with their checksums, and marks tables of which one differs.
+func (g *guard) check(ctx context.Context) {
+	g.DB.suspected.Store(false)
+	for _, db := range g.DB.servers() {
+		for _, table := range append(Tables(), progressTable, versionsTable, partsTable) {
+			if err := g.checkTable(ctx, db, table); err != nil && !isMissing(err) && ctx.Err() == nil {
+				g.Logger.Warn("cannot check the files of the history", "table", table, "error", err)
+			}
+		}
+	}
+}
+
+func (g *guard) checkTable(ctx context.Context, db *DB, table string) error {
+	checking, cancel := context.WithTimeout(ctx, checkMax)
+	defer cancel()
+	var broken []string
+	err := db.query(checking, fmt.Sprintf(checkTable, db.name, table), nil,
+		func(read func(...any) error) error {
+			var part, why string
+			var passed bool
+			err := read(&part, &passed, &why)
+			if err == nil && !passed {
+				broken = append(broken, part)
+				g.Logger.Error("a part of the history is broken", "table", table, "part", part, "error",
+					strings.TrimSpace(why))
+			}
+			return err
+		})
+	if err != nil || len(broken) == 0 {
+		return err
+	}
+	if g.Heal {
+		g.broken[table] = broken
+	}
+	return db.mark(ctx, table)
+}

@@ -1,0 +1,218 @@
+package projections
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	"github.com/ClickHouse/clickhouse-go/v2"
+
+	"github.com/lumenhook/lumenhook/domain"
+)
+
+// countsTable counts attempts by spans of time.
+const countsTable = "attempt_counts"
+
+// Lengths of its spans, in seconds.
+const (
+	shortSpan = 5 * 60
+	longSpan  = 60 * 60
+)
+
+// pendingSpare is what is left of a read when the oldest pending is given up.
+const pendingSpare = 500 * time.Millisecond
+
+// HealthFilter selects endpoints of an account.
+type HealthFilter struct {
+	AccountID   string
+	EndpointIDs []string // empty: all of the account
+	NowMillis   int64
+	CountsOnly  bool // neither the last attempts nor the oldest pending are asked for
+}
+
+// Numbers of spans that are counted, up to now.
+const (
+	hourSpans = 12 // short ones
+	weekSpans = 168
+)
+
+// A row for each span: copies of an attempt collapse in the sets. Before them come the last success
+// and the last failure of all times.
+const (
+	healthEndpoints = `endpoint_id IN (
+    SELECT endpoint_id FROM {database:Identifier}.endpoints FINAL
+    WHERE account_id = {account:String}
+        AND (empty({endpoints:Array(String)}) OR endpoint_id IN {endpoints:Array(String)})
+)`
+	selectCounts = `
+SELECT endpoint_id, seconds, toInt64(toUnixTimestamp(at)), groupBitmapMerge(delivered),
+    groupBitmapMerge(failed)
+FROM {database:Identifier}.attempt_counts
+PREWHERE ` + healthEndpoints + `
+    AND (seconds = 300 AND at > toDateTime({hour:Int64})
+        OR seconds = 3600 AND at > toDateTime({week:Int64}))
+GROUP BY endpoint_id, seconds, at`
+
+	selectLast = `
+SELECT endpoint_id, toUnixTimestamp64Milli(max(delivered_at)), toUnixTimestamp64Milli(max(failed_at))
+FROM {database:Identifier}.attempt_counts
+PREWHERE ` + healthEndpoints + ` AND seconds = 3600
+GROUP BY endpoint_id`
+
+	// Rows that are not merged yet may look pending and be not: the oldest that look so are looked up
+	// again as a whole.
+	selectOldest = `
+SELECT endpoint_id, countIf(run > ended), toUnixTimestamp64Milli(minIf(created, run > ended)),
+    count()
+FROM (
+    SELECT endpoint_id, max(d.run) AS run, max(d.ended_run) AS ended, max(d.created_at) AS created
+    FROM {database:Identifier}.deliveries AS d
+    WHERE (event_id, endpoint_id) IN (
+        SELECT event_id, endpoint_id FROM {database:Identifier}.deliveries
+        WHERE run > ended_run AND ` + healthEndpoints + `
+        GROUP BY event_id, endpoint_id
+        ORDER BY max(created_at) LIMIT {most:UInt32} BY endpoint_id
+    )
+    GROUP BY event_id, endpoint_id
+)
+GROUP BY endpoint_id`
+
+	selectDown = `
+SELECT countIf(failed > delivered AND delivered < fromUnixTimestamp64Milli({before:Int64}))
+FROM (
+    SELECT max(delivered_at) AS delivered, max(failed_at) AS failed
+    FROM {database:Identifier}.attempt_counts
+    PREWHERE seconds = 3600 AND at > toDateTime({week:Int64}) AND endpoint_id IN (
+        SELECT endpoint_id FROM {database:Identifier}.endpoints FINAL
+        WHERE status = 'active' AND NOT deleted
+    )
+    GROUP BY endpoint_id
+)`
+)
+
+// Health returns how endpoints do, by their ids; those that were never sent anything are left out.
+// Its errors are those of Events.
+func (h *History) Health(
+	ctx context.Context, f HealthFilter,
+) (by map[string]domain.EndpointHealth, err error) {
+	err = h.onJournal(ctx, func(ctx context.Context, db *DB) error {
+		by, err = db.health(ctx, f)
+		return err
+	})
+	return by, err
+}
+
+// EndpointsDown counts the active endpoints of all accounts that are down.
+func (h *History) EndpointsDown(ctx context.Context, nowMillis int64) (n uint64, err error) {
+	which := parameters{
+		"before": strconv.FormatInt(nowMillis-domain.HealthDownAfter.Milliseconds(), 10),
+		"week":   since(nowMillis, longSpan, weekSpans),
+	}
+	err = h.onJournal(ctx, func(ctx context.Context, db *DB) error {
+		return db.queryRow(ctx, selectDown, which, &n)
+	})
+	return n, err
+}
+
+// since returns the start of the span before the last n of them, in Unix seconds.
+func since(nowMillis, seconds, n int64) string {
+	return strconv.FormatInt((nowMillis/1000/seconds-n)*seconds, 10)
+}
+
+// health asks for one after another: the oldest pending last, which takes the longer the more is
+// pending, and is given up in time to show the rest without it.
+func (db *DB) health(
+	ctx context.Context, f HealthFilter,
+) (map[string]domain.EndpointHealth, error) {
+	// Sums over all that an account has are worth more than one thread.
+	ctx = clickhouse.Context(ctx, clickhouse.WithSettings(clickhouse.Settings{"max_threads": 4}))
+	which := parameters{
+		"account":   f.AccountID,
+		"endpoints": arrayOf(f.EndpointIDs),
+		"hour":      since(f.NowMillis, shortSpan, hourSpans),
+		"week":      since(f.NowMillis, longSpan, weekSpans),
+	}
+	by, err := db.countSpans(ctx, which, f.NowMillis)
+	if err != nil || f.CountsOnly {
+		return by, err
+	}
+	err = db.query(ctx, selectLast, which, func(read func(...any) error) error {
+		var id string
+		var success, failure int64
+		err := read(&id, &success, &failure)
+		h := by[id]
+		h.LastSuccessMillis, h.LastFailureMillis = success, failure
+		by[id] = h
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	pending, cancel := ctx, func() {}
+	if deadline, has := ctx.Deadline(); has {
+		pending, cancel = context.WithDeadline(ctx, deadline.Add(-pendingSpare))
+	}
+	defer cancel()
+	oldest, unknown := db.oldestPending(pending, which)
+	for id, at := range oldest {
+		h := by[id]
+		h.OldestPendingMillis = at
+		by[id] = h
+	}
+	for id, h := range by {
+		h.PendingUnknown = unknown != nil
+		by[id] = h
+	}
+	return by, nil
+}
+
+// countSpans adds up the attempts of each endpoint.
+func (db *DB) countSpans(
+	ctx context.Context, which parameters, nowMillis int64,
+) (by map[string]domain.EndpointHealth, err error) {
+	by = make(map[string]domain.EndpointHealth)
+	err = db.query(ctx, selectCounts, which, func(read func(...any) error) error {
+		var id string
+		var seconds uint32
+		var at int64
+		var c domain.AttemptCounts
+		err := read(&id, &seconds, &at, &c.Delivered, &c.Failed)
+		h := by[id]
+		if seconds == shortSpan {
+			h.Hour.Add(c)
+		} else {
+			h.Week.Add(c)
+			// The clock that stamped an attempt may be ahead.
+			if ago := max(0, int(nowMillis/1000/longSpan-at/longSpan)); ago < len(h.Hours) {
+				h.Day.Add(c)
+				h.Hours[len(h.Hours)-1-ago].Add(c)
+			}
+		}
+		by[id] = h
+		return err
+	})
+	return by, err
+}
+
+// oldestPending reads when the oldest pending event of each endpoint was created. Where none of the
+// oldest that look pending is, it looks at more.
+func (db *DB) oldestPending(
+	ctx context.Context, which parameters,
+) (oldest map[string]int64, err error) {
+	oldest = make(map[string]int64)
+	for most, unsure := uint64(32), true; unsure && err == nil && most < 1<<20; most *= 1 << 10 {
+		which["most"], unsure = strconv.FormatUint(most, 10), false
+		err = db.query(ctx, selectOldest, which, func(read func(...any) error) error {
+			var id string
+			var pending, looked uint64
+			var at int64
+			err := read(&id, &pending, &at, &looked)
+			if pending > 0 {
+				oldest[id] = at
+			}
+			unsure = unsure || pending == 0 && looked == most
+			return err
+		})
+	}
+	return oldest, err
+}

@@ -1,0 +1,72 @@
+package streams
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+)
+
+// clientLogger returns the Kafka client's logger. It passes on errors only: everything else
+// that matters is returned as an error and logged by the caller.
+func (c Cluster) clientLogger() *slog.Logger {
+	if c.Quiet {
+		return slog.New(slog.DiscardHandler)
+	}
+	return slog.New(levelFloor{Handler: c.Logger.Handler(), floor: slog.LevelError})
+}
+
+type levelFloor struct {
+	slog.Handler
+	floor slog.Level
+}
+
+func (h levelFloor) Enabled(ctx context.Context, l slog.Level) bool {
+	return l >= h.floor && h.Handler.Enabled(ctx, l)
+}
+
+func (h levelFloor) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return levelFloor{Handler: h.Handler.WithAttrs(attrs), floor: h.floor}
+}
+
+func (h levelFloor) WithGroup(name string) slog.Handler {
+	return levelFloor{Handler: h.Handler.WithGroup(name), floor: h.floor}
+}
+
+// transactionLogger returns the logger of a client that writes in transactions. It also passes
+// on the client's messages below errors: as debug messages, because each transaction has three
+// of them. A message about a transaction that is none of the three is a warning: the client
+// uses them to say that it aborts in place of a commit.
+func (c Cluster) transactionLogger() *slog.Logger {
+	if c.Quiet {
+		return c.clientLogger()
+	}
+	return slog.New(transactionLog{c.Logger.Handler()})
+}
+
+type transactionLog struct{ slog.Handler }
+
+// Enabled leaves out the client's own debug messages. Handle decides about the others.
+func (transactionLog) Enabled(_ context.Context, l slog.Level) bool { return l >= slog.LevelInfo }
+
+func (h transactionLog) Handle(ctx context.Context, r slog.Record) error {
+	if r.Level < slog.LevelError {
+		r.Level = slog.LevelDebug
+		r.Attrs(func(a slog.Attr) bool {
+			if a.Key == "transactional_id" && !isRoutine(r.Message) {
+				r.Level = slog.LevelWarn
+			}
+			return r.Level == slog.LevelDebug
+		})
+	}
+	if !h.Handler.Enabled(ctx, r.Level) {
+		return nil
+	}
+	return h.Handler.Handle(ctx, r)
+}
+
+// isRoutine reports whether every transaction has the message.
+func isRoutine(message string) bool {
+	return strings.HasPrefix(message, "beginning transaction") ||
+		strings.HasPrefix(message, "ending transaction") ||
+		strings.HasPrefix(message, "end transaction response successfully received")
+}

@@ -1,0 +1,174 @@
+package follower
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/schemas"
+	"github.com/lumenhook/lumenhook/streams"
+)
+
+// chainPrefix begins what the ids of balance moves of further chains are derived of.
+const chainPrefix = "chain"
+
+// errFormerChain is of a ledger that no source has any more.
+var errFormerChain = errors.New("the ledger is of a chain before the network was reset")
+
+// numbered is a source whose ledgers have the numbers of the chain that is followed, and whatever
+// is derived of them too (see domain.LedgersPerChain).
+type numbered struct {
+	Source
+	base *atomic.Uint32 // what is added to the source's numbers
+}
+
+// OfChain is a source whose ledgers have the numbers of the chain that a ledger is of.
+func OfChain(s Source, ledger uint32) Source {
+	base := new(atomic.Uint32)
+	base.Store(domain.ChainBase(ledger))
+	return numbered{s, base}
+}
+
+// Latest returns the number of the newest ledger.
+func (n numbered) Latest(ctx context.Context) (uint32, error) {
+	latest, err := n.Source.Latest(ctx)
+	return latest + n.base.Load(), err
+}
+
+// Continue sets which ledger was read last.
+func (n numbered) Continue(sequence uint32, hash string) {
+	n.Source.Continue(sequence-min(sequence, n.base.Load()), hash)
+}
+
+// Next waits for a ledger, and those after it.
+func (n numbered) Next(ctx context.Context, sequence uint32) ([]domain.Ledger, error) {
+	base := n.base.Load()
+	if domain.ChainBase(sequence) != base {
+		return nil, fmt.Errorf("%w: %w: ledger %d is asked for, and those of the present chain have "+
+			"numbers from %d on", domain.ErrBehindRetention, errFormerChain, sequence, base+1)
+	}
+	page, err := n.Source.Next(ctx, sequence-base)
+	for i := range page {
+		if base > 0 {
+			page[i] = renumber(page[i], base)
+		}
+	}
+	return page, err
+}
+
+// renumber adds to the number of a ledger.
+func renumber(l domain.Ledger, base uint32) domain.Ledger {
+	l.Sequence += base
+	for i, p := range l.Payments {
+		l.Payments[i].Ledger, l.Payments[i].ID = p.Ledger+base, renumberID(p.ID, base)
+	}
+	if moves := l.Moves; moves != nil {
+		l.Moves = func(watched func(string) (bool, error)) (domain.LedgerMoves, error) {
+			all, err := moves(watched)
+			for i, m := range all.Moves {
+				m.Ledger += base
+				m.ID = domain.DeriveID(domain.MovePrefix, chainPrefix, decimal(base), m.ID)
+				for j, id := range m.PaymentIDs {
+					m.PaymentIDs[j] = renumberID(id, base)
+				}
+				all.Moves[i] = m
+			}
+			return all, err
+		}
+	}
+	return l
+}
+
+// renumberID moves a payment's id, which begins with the number of its operation (SEP-35), to that
+// of the same operation in a ledger with another number.
+func renumberID(id string, base uint32) string {
+	operation, rest, more := strings.Cut(id, "-")
+	n, err := strconv.ParseUint(operation, 10, 64)
+	if err != nil { // no id of a source
+		return decimal(base) + ":" + id
+	}
+	operation = strconv.FormatUint(n+uint64(base)<<32, 10)
+	if more {
+		operation += "-" + rest
+	}
+	return operation
+}
+
+// ErrOtherChain means that a source serves another chain of the network than the one that was
+// followed, which is proved by what it gives.
+var ErrOtherChain = errors.New("the network was reset")
+
+// CheckChain returns an ErrOtherChain if the source proves that it serves another chain than the
+// one that was read up to a cursor: a ledger with the number of one that was read has another
+// hash, or one with a lower number closed later. A source that lags, or one that was restored
+// from an old copy, gives neither; and what its clock says is not used, as the time of a close is
+// in the ledger. Other errors mean that the source did not answer.
+func CheckChain(ctx context.Context, source Source, cursor schemas.LedgerRead) error {
+	last := domain.OnChain(cursor.Sequence)
+	latest, err := source.Latest(ctx)
+	if err != nil {
+		return err
+	}
+	source.Continue(0, "")
+	page, err := source.Next(ctx, min(latest, last))
+	if err != nil {
+		return err
+	}
+	l := page[0]
+	closed := func(millis int64) string { return time.UnixMilli(millis).UTC().Format(time.RFC3339) }
+	const remedy = "no ledger is read until `lumenhook ledger reset` starts the new chain, or the " +
+		"source serves the former one again"
+	switch {
+	case l.Sequence == last && cursor.Hash != "" && l.Hash != cursor.Hash:
+		return fmt.Errorf("%w: ledger %d of the source has hash %s, and was read with %s; %s",
+			ErrOtherChain, l.Sequence, l.Hash, cursor.Hash, remedy)
+	case l.Sequence < last && l.ClosedAtMillis > cursor.ClosedAtMillis:
+		return fmt.Errorf("%w: ledger %d of the source closed at %s, later than ledger %d, which was read "+
+			"and closed at %s; %s", ErrOtherChain, l.Sequence, closed(l.ClosedAtMillis), last,
+			closed(cursor.ClosedAtMillis), remedy)
+	}
+	return nil
+}
+
+// StartChain has the deployment's follower continue with another chain of the network, from a
+// ledger of it on, and returns the number that this one has from now on. The follower need not be
+// stopped: it notices. closedAtMillis is when that ledger closed.
+func StartChain(
+	ctx context.Context, c streams.Cluster, passphrase string, first uint32, closedAtMillis int64,
+) (number uint32, err error) {
+	log, err := openLog(c, liveProducer)
+	if err != nil {
+		return 0, err
+	}
+	defer log.close()
+	r := NewReading(Config{Passphrase: passphrase}, log, func() bool { return true })
+	if err := log.TakeOver(ctx); err != nil {
+		return 0, err
+	}
+	cursor, found, err := r.readCursor(ctx)
+	if err != nil {
+		return 0, err
+	}
+	chain := cursor.Sequence/domain.LedgersPerChain + 1
+	switch {
+	case !found:
+		return 0, errors.New("no ledger was read yet: start with --start")
+	case chain > domain.ChainsMax || first < domain.FirstLedger || first >= domain.LedgersPerChain:
+		return 0, fmt.Errorf("ledger %d of chain %d cannot be numbered: begin with a new data folder, or "+
+			"with topics of another prefix", first, chain+1)
+	}
+	if r.ends, err = r.readEnds(ctx); err != nil {
+		return 0, err
+	}
+	number = chain*domain.LedgersPerChain + first
+	// Of the new chain no moves were recorded, and nothing was appended.
+	r.covered = covered{ledgers: cursor.Coverage}
+	before := domain.Ledger{Sequence: number - 1, ClosedAtMillis: closedAtMillis}
+	return number, r.commitCursor(ctx, before, matched{}, cursor.WatchesOffsets,
+		time.Now().UnixMilli())
+}

@@ -1,0 +1,175 @@
+package follower_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/schemas"
+	"github.com/lumenhook/lumenhook/streams/follower"
+)
+
+// aChain is a chain in memory. Each of its ledgers pays the same wallet.
+type aChain struct {
+	name   string
+	wallet string
+	began  int64 // when its first ledger closed, ms
+	latest uint32
+}
+
+func (c *aChain) Check(context.Context) error            { return nil }
+func (c *aChain) Latest(context.Context) (uint32, error) { return c.latest, nil }
+func (c *aChain) Continue(uint32, string)                {}
+
+func (c *aChain) hash(sequence uint32) string {
+	return fmt.Sprintf("%064x", c.name+fmt.Sprint(sequence))[:64]
+}
+
+func (c *aChain) Next(ctx context.Context, sequence uint32) ([]domain.Ledger, error) {
+	if sequence > c.latest {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	closed := c.began + int64(sequence)*5000
+	l := domain.Ledger{
+		Sequence:       sequence,
+		Hash:           c.hash(sequence),
+		ClosedAtMillis: closed,
+		Payments: []domain.Payment{{
+			ID:             fmt.Sprintf("%d", uint64(sequence)<<32|4097),
+			TxHash:         strings.Repeat("ab", 32),
+			Ledger:         sequence,
+			ClosedAtMillis: closed,
+			From:           "GSENDER",
+			To:             c.wallet,
+			Asset:          domain.NativeAsset(),
+			AmountStroops:  1,
+		}},
+	}
+	return []domain.Ledger{l}, nil
+}
+
+// TestOnlyAnotherChainLooksLikeOne: a source that lags, has a wrong clock, was restored from an old
+// copy, or does not answer is none.
+func TestOnlyAnotherChainLooksLikeOne(t *testing.T) {
+	followed := &aChain{name: "a", began: 1_000_000, latest: 1736}
+	cursor := func(sequence uint32) schemas.LedgerRead {
+		return schemas.LedgerRead{
+			Sequence:       sequence,
+			Hash:           followed.hash(domain.OnChain(sequence)),
+			ClosedAtMillis: followed.began + int64(domain.OnChain(sequence))*5000,
+		}
+	}
+	later := followed.began + 1736*5000
+	for name, c := range map[string]struct {
+		source *aChain
+		cursor uint32
+		is     bool
+	}{
+		"the same chain":              {&aChain{name: "a", began: 1_000_000, latest: 1736}, 1736, false},
+		"it is ahead":                 {&aChain{name: "a", began: 1_000_000, latest: 1800}, 1736, false},
+		"it lags":                     {&aChain{name: "a", began: 1_000_000, latest: 56}, 1736, false},
+		"an old chain of other hash":  {&aChain{name: "b", began: 0, latest: 56}, 1736, false},
+		"a younger chain":             {&aChain{name: "b", began: later, latest: 56}, 1736, true},
+		"a younger one of one ledger": {&aChain{name: "b", began: later, latest: 1}, 1736, true},
+		"closed in the same moment":   {&aChain{name: "b", began: later - 56*5000, latest: 56}, 1736, false},
+		"another one that is longer":  {&aChain{name: "b", began: later, latest: 4000}, 1736, true},
+		"of the second chain":         {&aChain{name: "a", began: 1_000_000, latest: 56}, 200_000_100, false},
+		"the third chain":             {&aChain{name: "b", began: later, latest: 56}, 200_000_100, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := follower.CheckChain(t.Context(), c.source, cursor(c.cursor))
+			if errors.Is(err, follower.ErrOtherChain) != c.is || !c.is && err != nil {
+				t.Errorf("got %v", err)
+			}
+		})
+	}
+}
+
+// TestChainsShareNoID: the same payment in the same ledger of two chains makes two events, and the
+// watch, which was admitted to a higher ledger of the first chain, sees every ledger of the second.
+// The follower runs all the time, and waits for a ledger of the first chain. Ids of the first chain
+// are what they always were.
+func TestChainsShareNoID(t *testing.T) {
+	r := newRig(t)
+	config := r.config()
+	first := &aChain{name: "a", wallet: "GWALLET", began: 1_000_000, latest: 40}
+	door := &chainDoor{behind: first}
+	config.Source, config.Probe = door, first
+	config.Start = follower.Start{Sequence: 30}
+	r.directory.add("wat_1", "GWALLET")
+	r.admitting()
+	x := r.startReady(config)
+	x.until(40)
+	before := len(r.matches())
+
+	second := &aChain{name: "b", wallet: "GWALLET", began: 1_000_000 + 41*5000, latest: 35}
+	door.set(second)
+	number, err := follower.StartChain(t.Context(), r.cluster, config.Passphrase, 20, second.began)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if number != 200_000_020 {
+		t.Errorf("ledger 20 of the second chain is called %d", number)
+	}
+	x.until(200_000_035)
+	if err := x.stopped(); err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]bool{}
+	for _, m := range r.matches() {
+		if seen[m.Event.ID] {
+			t.Errorf("event %s is of two payments", m.Event.ID)
+		}
+		seen[m.Event.ID] = true
+	}
+	for _, p := range r.observed() {
+		id := fmt.Sprint(uint64(p.Ledger)<<32 | 4097)
+		if p.ID != id || !seen[domain.EventID("wat_1", id)] {
+			t.Errorf("payment %s of ledger %d, want %s, has no event of its own", p.ID, p.Ledger, id)
+		}
+		if own := domain.ViewPayment(p).Ledger; own != domain.OnChain(p.Ledger) {
+			t.Errorf("an event says that ledger %d is %d", p.Ledger, own)
+		}
+	}
+	if before == 0 || len(seen) != before+16 {
+		t.Errorf("%d events of the first chain, %d in all, want 16 more", before, len(seen))
+	}
+	last := r.cursors()[len(r.cursors())-1]
+	if gaps := last.Coverage.Gaps(); gaps != nil {
+		t.Errorf("a gap between two chains: %v", gaps)
+	}
+	if _, err := follower.StartChain(t.Context(), r.cluster, config.Passphrase, 1, 0); err == nil {
+		t.Error("a chain begins with the ledger that the network was created with")
+	}
+}
+
+// chainDoor is a source behind which another can be put.
+type chainDoor struct {
+	mu     sync.Mutex
+	behind follower.Source
+}
+
+func (d *chainDoor) set(s follower.Source) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.behind = s
+}
+
+func (d *chainDoor) now() follower.Source {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.behind
+}
+
+func (d *chainDoor) Check(ctx context.Context) error            { return d.now().Check(ctx) }
+func (d *chainDoor) Latest(ctx context.Context) (uint32, error) { return d.now().Latest(ctx) }
+func (d *chainDoor) Continue(sequence uint32, hash string)      { d.now().Continue(sequence, hash) }
+
+func (d *chainDoor) Next(ctx context.Context, sequence uint32) ([]domain.Ledger, error) {
+	return d.now().Next(ctx, sequence)
+}

@@ -1,0 +1,232 @@
+package follower_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/internal/testkit"
+	"github.com/lumenhook/lumenhook/streams/follower"
+)
+
+// liar is a source that answers wrongly while it has a lie.
+type liar struct {
+	follower.Source
+	mu   sync.Mutex
+	lie  func(page []domain.Ledger) ([]domain.Ledger, error) // nil: none
+	told int
+}
+
+func (l *liar) set(lie func([]domain.Ledger) ([]domain.Ledger, error)) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.lie, l.told = lie, 0
+}
+
+func (l *liar) Next(ctx context.Context, sequence uint32) ([]domain.Ledger, error) {
+	page, err := l.Source.Next(ctx, sequence)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err != nil || l.lie == nil {
+		return page, err
+	}
+	l.told++
+	return l.lie(page)
+}
+
+func (l *liar) times() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.told
+}
+
+// TestAWrongAnswerPausesFollowing: whatever a source says, following is paused, the follower says
+// why, in one line of the log and not one for each try, and continues once the source is right.
+// No payment is lost, and no ledger skipped.
+func TestAWrongAnswerPausesFollowing(t *testing.T) {
+	r := newRig(t)
+	wallet := r.wallet()
+	r.directory.add("wat_1", wallet)
+	var log testkit.Buffer
+	config := r.config()
+	config.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	source := &liar{Source: config.Source}
+	config.Source = source
+	x := r.startReady(config)
+	x.until(r.pay(wallet, "1").Ledger)
+	paid := 1
+	for _, why := range []domain.LedgerError{
+		domain.ErrForked, domain.ErrBehindRetention, domain.ErrWrongNetwork, domain.ErrUnreadable,
+	} {
+		source.set(func([]domain.Ledger) ([]domain.Ledger, error) {
+			return nil, fmt.Errorf("%w: it says so", why)
+		})
+		x.failsWith("it says so", why)
+		testkit.Eventually(t, "the source is asked again", func() bool { return source.times() >= 3 })
+		last := r.pay(wallet, "1")
+		paid++
+		source.set(nil)
+		x.until(last.Ledger)
+		testkit.EventuallyNil(t, "following continues", x.Check)
+	}
+	source.set(func(page []domain.Ledger) ([]domain.Ledger, error) { // another ledger than is due
+		page[0].Sequence += 5
+		return page, nil
+	})
+	x.failsWith("is due", nil)
+	source.set(nil)
+	x.until(r.pay(wallet, "1").Ledger)
+	paid++
+	if err := x.stopped(); err != nil {
+		t.Fatal(err)
+	}
+	if got := len(r.matches()); got != paid {
+		t.Errorf("%d matches of %d payments", got, paid)
+	}
+	checkCursors(t, r.cursors())
+	for line, want := range map[string]int{
+		"following the ledger was interrupted": 5,
+		"ledgers are read again":               5,
+		"following the ledger from its cursor": 0,
+	} {
+		got := strings.Count(log.String(), line)
+		if line == "following the ledger from its cursor" {
+			want = strings.Count(log.String(), "was interrupted") // at most once for each
+			if got > want {
+				t.Errorf("%d lines %q:\n%s", got, line, log.String())
+			}
+			continue
+		}
+		if got != want {
+			t.Errorf("%d lines %q, want %d:\n%s", got, line, want, log.String())
+		}
+	}
+}
+
+// TestTheNewestLedgerIsAskedForAgain: a source that names a newest ledger which it does not have is
+// asked again, and following begins at the one that it has.
+func TestTheNewestLedgerIsAskedForAgain(t *testing.T) {
+	r := newRig(t)
+	config := r.config()
+	ahead := &aheadOnce{Source: config.Source}
+	config.Source = ahead
+	x := r.startReady(config)
+	x.until(r.pay(r.wallet(), "1").Ledger)
+	if ahead.asked < 2 {
+		t.Errorf("the newest ledger was asked for %d times", ahead.asked)
+	}
+}
+
+// aheadOnce says once that it has a ledger which it does not have, and fails to wait for it.
+type aheadOnce struct {
+	follower.Source
+	asked int
+}
+
+func (a *aheadOnce) Latest(ctx context.Context) (uint32, error) {
+	latest, err := a.Source.Latest(ctx)
+	if a.asked++; a.asked == 1 {
+		latest += 1000
+	}
+	return latest, err
+}
+
+func (a *aheadOnce) Next(ctx context.Context, sequence uint32) ([]domain.Ledger, error) {
+	if a.asked == 1 {
+		if _, bounded := ctx.Deadline(); !bounded {
+			return nil, errors.New("it would wait without a bound")
+		}
+		return nil, context.DeadlineExceeded
+	}
+	return a.Source.Next(ctx, sequence)
+}
+
+// TestAStalledSourceIsReported: a source that stands still says nothing. The follower is not ready
+// once no ledger was read for its bound, says since when, in one line of the log, and is ready
+// again with the next ledger.
+func TestAStalledSourceIsReported(t *testing.T) {
+	r := newRig(t)
+	var log testkit.Buffer
+	config := r.config()
+	config.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	var mu sync.Mutex
+	var later time.Duration
+	config.Now = func() time.Time {
+		mu.Lock()
+		defer mu.Unlock()
+		return time.Now().Add(later)
+	}
+	hung := &gate{Source: config.Source, open: make(chan struct{})}
+	close(hung.open)
+	config.Source = hung
+	x := r.startReady(config)
+	x.until(r.pay(r.wallet(), "1").Ledger)
+	hung.shut()
+	testkit.Eventually(t, "the source is waited for", hung.waited)
+	if err := x.Check(); err != nil {
+		t.Errorf("before the bound: %v", err)
+	}
+	mu.Lock()
+	later = 61 * time.Second
+	mu.Unlock()
+	x.failsWith("no ledger was read since 20", nil)
+	testkit.Eventually(t, "it is logged", func() bool {
+		return strings.Contains(log.String(), "reading ledgers has stalled")
+	})
+	hung.let()
+	testkit.EventuallyNil(t, "following continues", x.Check)
+	testkit.Eventually(t, "it is logged that it continues", func() bool {
+		return strings.Contains(log.String(), "continues after it had stalled")
+	})
+	if err := x.stopped(); err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(log.String(), "has stalled"); n != 1 {
+		t.Errorf("%d lines, want one:\n%s", n, log.String())
+	}
+}
+
+// gate is a source that hangs while it is shut.
+type gate struct {
+	follower.Source
+	mu      sync.Mutex
+	open    chan struct{}
+	waiting bool
+}
+
+func (g *gate) shut() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.open, g.waiting = make(chan struct{}), false
+}
+
+func (g *gate) let() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	close(g.open)
+}
+
+func (g *gate) waited() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.waiting
+}
+
+func (g *gate) Next(ctx context.Context, sequence uint32) ([]domain.Ledger, error) {
+	g.mu.Lock()
+	open := g.open
+	g.waiting = true
+	g.mu.Unlock()
+	select {
+	case <-open:
+		return g.Source.Next(ctx, sequence)
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
