@@ -13,7 +13,9 @@ import (
 )
 
 // atDesk signs in to the account of the clinic.
-func atDesk(t *testing.T) (w *world, d *desk, apiKey string, endpoints map[domain.HealthState]string) {
+func atDesk(
+	t *testing.T,
+) (w *world, d *desk, apiKey string, endpoints map[domain.HealthState]string) {
 	t.Helper()
 	w, apiKey, endpoints = clinic(t)
 	d = newDesk(t, w)
@@ -106,7 +108,8 @@ func TestConsoleSendsNowWhatIsPending(t *testing.T) {
 		t.Fatalf("%d wait", len(all))
 	}
 	event := "/console/events/" + all[0]
-	if text := d.open(event); !strings.Contains(text, ">Send now<") || strings.Contains(text, ">Send again<") {
+	if text := d.open(event); !strings.Contains(text, ">Send now<") ||
+		strings.Contains(text, ">Send again<") {
 		t.Errorf("it cannot be sent now: %s", text)
 	}
 	d.press(event, event+"/resend")

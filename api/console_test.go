@@ -630,7 +630,8 @@ func TestConsoleShowsAnEventAsItIsSent(t *testing.T) {
 	text := d.open("/console/events/" + event.ID)
 	for _, want := range []string{
 		string(event.Body), "Webhook-Id: " + event.ID, "Webhook-Sequence: 12", "v1=",
-		"no complete answer in time", "connect: timed out <b>", "12.5000000 XLM", `--data-raw '` + string(event.Body) + `'`,
+		"no complete answer in time", "connect: timed out <b>", "12.5000000 XLM",
+		`--data-raw '` + string(event.Body) + `'`,
 		// the ladder: one attempt was made, nine are left of ten
 		"if that fails too, about 24 h later", "<strong>10</strong>",
 		// the check of the signature

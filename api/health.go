@@ -50,7 +50,9 @@ func viewAttempts(c domain.AttemptCounts) attemptsView {
 	return v
 }
 
-func viewHealth(h domain.EndpointHealth, status domain.EndpointStatus, nowMillis int64) *endpointHealthView {
+func viewHealth(
+	h domain.EndpointHealth, status domain.EndpointStatus, nowMillis int64,
+) *endpointHealthView {
 	v := &endpointHealthView{
 		State:           h.State(status, nowMillis),
 		LastSuccessAt:   instant(h.LastSuccessMillis),

@@ -77,7 +77,8 @@ func (a *API) getRates(ctx context.Context, r *request) (reply, error) {
 		sum.Week.Add(h.Week)
 	}
 	view := viewRates(rates, from.UnixMilli(), to.UnixMilli())
-	view.Hour, view.Day, view.Week = viewAttempts(sum.Hour), viewAttempts(sum.Day), viewAttempts(sum.Week)
+	view.Hour, view.Day = viewAttempts(sum.Hour), viewAttempts(sum.Day)
+	view.Week = viewAttempts(sum.Week)
 	return reply{view: view}, nil
 }
 

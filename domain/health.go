@@ -29,7 +29,7 @@ type EndpointHealth struct {
 	Hours               [24]AttemptCounts // of the day, oldest first
 	LastSuccessMillis   int64             // of the last attempt that delivered; 0: none is known
 	LastFailureMillis   int64             // of the last other attempt; 0: none is known
-	OldestPendingMillis int64             // when the oldest pending event was created; 0: none is pending
+	OldestPendingMillis int64             // creation of the oldest pending event; 0: none is
 	PendingUnknown      bool              // OldestPendingMillis could not be read
 }
 
@@ -38,7 +38,7 @@ type HealthState string
 
 // The states, worst first.
 const (
-	HealthDown     HealthState = "down"     // the last attempt failed, and nothing was delivered for 5 minutes
+	HealthDown     HealthState = "down"     // the last attempt failed; none delivered for 5 minutes
 	HealthFailing  HealthState = "failing"  // fewer than 9 in 10 attempts of the last hour delivered
 	HealthDisabled HealthState = "disabled" // nothing is sent
 	HealthHealthy  HealthState = "healthy"

@@ -10,6 +10,13 @@ func TestHealthIsSaidInAWord(t *testing.T) {
 	const now = int64(1_790_000_000_000)
 	ago := func(d time.Duration) int64 { return now - d.Milliseconds() }
 	some := func(delivered, failed uint64) AttemptCounts { return AttemptCounts{delivered, failed} }
+	last := func(success, failure time.Duration, hour, week AttemptCounts) EndpointHealth {
+		return EndpointHealth{
+			Hour: hour, Week: week, LastSuccessMillis: ago(success), LastFailureMillis: ago(failure),
+		}
+	}
+	const hour, minute, second = time.Hour, time.Minute, time.Second
+	none := some(0, 0)
 	for name, c := range map[string]struct {
 		health EndpointHealth
 		status EndpointStatus
@@ -17,25 +24,23 @@ func TestHealthIsSaidInAWord(t *testing.T) {
 	}{
 		"never sent anything": {EndpointHealth{}, StatusActive, HealthIdle},
 		"disabled":            {EndpointHealth{Week: some(0, 9)}, StatusDisabled, HealthDisabled},
-		"a week ago":          {EndpointHealth{LastFailureMillis: ago(200 * time.Hour)}, StatusActive, HealthIdle},
-		"the first attempt fails": {EndpointHealth{Hour: some(0, 1), Week: some(0, 1),
-			LastFailureMillis: ago(0)}, StatusActive, HealthDown},
-		"nothing for five minutes": {EndpointHealth{Hour: some(99, 1), Week: some(99, 1),
-			LastSuccessMillis: ago(5 * time.Minute), LastFailureMillis: ago(0)}, StatusActive, HealthDown},
-		"nothing for less": {EndpointHealth{Hour: some(99, 1), Week: some(99, 1),
-			LastSuccessMillis: ago(5*time.Minute - time.Millisecond), LastFailureMillis: ago(0)},
-			StatusActive, HealthHealthy},
-		"it is well again": {EndpointHealth{Hour: some(1, 0), Week: some(1, 40),
-			LastSuccessMillis: ago(time.Minute), LastFailureMillis: ago(time.Hour)}, StatusActive, HealthHealthy},
-		"8 in 10": {EndpointHealth{Hour: some(8, 2), Week: some(8, 2),
-			LastSuccessMillis: ago(time.Minute), LastFailureMillis: ago(time.Second)}, StatusActive, HealthFailing},
-		"9 in 10": {EndpointHealth{Hour: some(9, 1), Week: some(9, 1),
-			LastSuccessMillis: ago(time.Minute), LastFailureMillis: ago(time.Second)}, StatusActive, HealthHealthy},
+		"a week ago":          {last(300*hour, 200*hour, none, none), StatusActive, HealthIdle},
+		"the first attempt fails": {
+			EndpointHealth{Hour: some(0, 1), Week: some(0, 1), LastFailureMillis: now},
+			StatusActive, HealthDown,
+		},
+		"nothing for 5 minutes": {
+			last(5*minute, 0, some(99, 1), some(99, 1)), StatusActive, HealthDown,
+		},
+		"nothing for less": {
+			last(5*minute-time.Millisecond, 0, some(99, 1), some(99, 1)), StatusActive, HealthHealthy,
+		},
+		"it works again": {last(minute, hour, some(1, 0), some(1, 40)), StatusActive, HealthHealthy},
+		"8 in 10":        {last(minute, second, some(8, 2), some(8, 2)), StatusActive, HealthFailing},
+		"9 in 10":        {last(minute, second, some(9, 1), some(9, 1)), StatusActive, HealthHealthy},
 		// The next attempt is hours away: there is none in the last hour.
-		"down since yesterday": {EndpointHealth{Day: some(0, 3), Week: some(5, 9),
-			LastSuccessMillis: ago(30 * time.Hour), LastFailureMillis: ago(6 * time.Hour)}, StatusActive, HealthDown},
-		"quiet since a success": {EndpointHealth{Week: some(5, 9),
-			LastSuccessMillis: ago(30 * time.Hour), LastFailureMillis: ago(40 * time.Hour)}, StatusActive, HealthHealthy},
+		"down since yesterday":  {last(30*hour, 6*hour, none, some(5, 9)), StatusActive, HealthDown},
+		"quiet since a success": {last(30*hour, 40*hour, none, some(5, 9)), StatusActive, HealthHealthy},
 	} {
 		if got := c.health.State(c.status, now); got != c.want {
 			t.Errorf("%s: %s, not %s", name, got, c.want)

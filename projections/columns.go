@@ -136,7 +136,8 @@ func countColumns(rows []row[domain.AttemptMade]) []column {
 		{"endpoint_id", slices.Repeat(each(rows, func(r *r) string { return r.endpointID }), 2)},
 		{"fact_version", slices.Repeat(each(rows, func(r *r) uint64 { return r.version }), 2)},
 		{"fact_state", slices.Repeat(each(rows, func(r *r) string { return string(r.body.State) }), 2)},
-		{"fact_sent", slices.Repeat(each(rows, func(r *r) int64 { return r.body.Result.SentAtMillis }), 2)},
+		{"fact_sent", slices.Repeat(each(rows,
+			func(r *r) int64 { return r.body.Result.SentAtMillis }), 2)},
 	}
 	return append(columns, column{"seconds", append(slices.Repeat([]uint32{shortSpan}, len(rows)),
 		slices.Repeat([]uint32{longSpan}, len(rows))...)})

@@ -54,7 +54,8 @@ PREWHERE ` + healthEndpoints + `
 GROUP BY endpoint_id, seconds, at`
 
 	selectLast = `
-SELECT endpoint_id, toUnixTimestamp64Milli(max(delivered_at)), toUnixTimestamp64Milli(max(failed_at))
+SELECT endpoint_id, toUnixTimestamp64Milli(max(delivered_at)),
+    toUnixTimestamp64Milli(max(failed_at))
 FROM {database:Identifier}.attempt_counts
 PREWHERE ` + healthEndpoints + ` AND seconds = 3600
 GROUP BY endpoint_id`

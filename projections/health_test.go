@@ -32,7 +32,7 @@ func TestHealthCountsEachAttemptOnce(t *testing.T) {
 	r.exec("CREATE MATERIALIZED VIEW summing TO summed AS SELECT 1 AS k, count() AS n FROM attempts")
 	now := int64(startMillis) / 3_600_000 * 3_600_000
 	sent := func(ago time.Duration) domain.AttemptResult {
-		return domain.AttemptResult{SentAtMillis: now - ago.Milliseconds(), DurationMillis: 5, StatusCode: 200}
+		return domain.AttemptResult{SentAtMillis: now - ago.Milliseconds(), StatusCode: 200}
 	}
 	good, bad := newStory(1), newStory(2)
 	r.owned(good, bad)
@@ -151,8 +151,8 @@ func TestTheOldestPendingIsPending(t *testing.T) {
 	run.finish(t)
 }
 
-// TestCountsOfAnEarlierVersion: a database that has attempts, and no counts of them, counts the last
-// week's when it gets the table.
+// TestCountsOfAnEarlierVersion: a database that has attempts, and no counts of them, counts those
+// of the last week when it gets the table.
 func TestCountsOfAnEarlierVersion(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

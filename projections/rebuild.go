@@ -131,8 +131,8 @@ func (f *refold) mayLeaveOut(anew []string) error {
 
 // copyOlder copies the rows of records that the topics no longer hold. Only a part of the
 // facts of a delivery, or of a span of attempts, may be gone, so all rows of these tables are
-// copied: folding the rest again only adds to them. So it does to the rows of tables that were begun anew, all of
-// which are copied.
+// copied: folding the rest again only adds to them. So it does to the rows of tables that were
+// begun anew, all of which are copied.
 func (f *refold) copyOlder(ctx context.Context, anew []string) error {
 	for _, name := range f.Tables {
 		if slices.Contains(anew, name) {

@@ -486,7 +486,7 @@ func TestAProjectorSetsTheRetentionOfTheTablesItMakes(t *testing.T) {
 	r.awaitProjected()
 	if n := r.count("SELECT count() FROM system.tables WHERE database = currentDatabase()" +
 		" AND engine_full LIKE '%TTL toDateTime(%toIntervalSecond(2592000)%'"); n != 7 {
-		t.Errorf("%d tables have the TTL, not 7", n)
+		t.Errorf("%d tables have the TTL, not 8", n)
 	}
 }
 
@@ -499,12 +499,12 @@ func TestRetentionBecomesATTL(t *testing.T) {
 	}
 	must(t, projections.SetRetention(t.Context(), r.db, 90*24*time.Hour))
 	must(t, projections.SetRetention(t.Context(), r.db, 90*24*time.Hour))
-	if n := ttls(); n != 7 {
-		t.Errorf("%d tables have the TTL, not 7", n)
+	if n := ttls(); n != 8 {
+		t.Errorf("%d tables have the TTL, not 8", n)
 	}
 	must(t, projections.Rebuild(t.Context(), r.refold(nil)))
-	if n := ttls(); n != 7 {
-		t.Errorf("%d tables have the TTL after a rebuild, not 7", n)
+	if n := ttls(); n != 8 {
+		t.Errorf("%d tables have the TTL after a rebuild, not 8", n)
 	}
 	must(t, projections.SetRetention(t.Context(), r.db, 0))
 	if n := ttls(); n != 0 {

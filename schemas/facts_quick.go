@@ -122,7 +122,8 @@ func (q *quickFields) next(field protowire.Number, as protowire.Type) bool {
 		size = 2 // no field has a number above 2047
 		tag = tag&0x7f | 0x80 | tag>>7<<8
 	}
-	if q.bad || len(q.rest) < size || q.rest[0] != byte(tag) || size == 2 && q.rest[1] != byte(tag>>8) {
+	if q.bad || len(q.rest) < size || q.rest[0] != byte(tag) ||
+		size == 2 && q.rest[1] != byte(tag>>8) {
 		return false
 	}
 	q.rest = q.rest[size:]

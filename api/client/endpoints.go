@@ -41,7 +41,7 @@ type EndpointHealth struct {
 	LastSuccessAt   *time.Time      `json:"lastSuccessAt"`
 	LastFailureAt   *time.Time      `json:"lastFailureAt"`
 	OldestPendingAt *time.Time      `json:"oldestPendingAt"` // creation of the oldest pending event
-	PendingKnown    bool            `json:"pendingKnown"`    // false: OldestPendingAt could not be read
+	PendingKnown    bool            `json:"pendingKnown"`    // false: that could not be read
 	Hour            AttemptCounts   `json:"hour"`
 	Day             AttemptCounts   `json:"day"`
 	Week            AttemptCounts   `json:"week"`

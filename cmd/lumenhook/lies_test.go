@@ -98,8 +98,10 @@ func TestAStalledSourceIsNotReady(t *testing.T) {
 	if status := s.call("GET", "/v1/endpoints", nil, nil); status != http.StatusOK {
 		t.Errorf("the API answered %d", status)
 	}
-	if n := strings.Count(s.output.String(), "reading ledgers has stalled"); n != 1 {
+	const line = "reading ledgers has stalled"
+	s.eventually("it is logged", func() bool { return strings.Contains(s.output.String(), line) })
+	s.interrupt()
+	if n := strings.Count(s.output.String(), line); n != 1 {
 		t.Errorf("%d lines of the log, want one:\n%s", n, s.output)
 	}
-	s.interrupt()
 }

@@ -38,7 +38,7 @@ func TestRunIsReadyWhenReadyzSaysSo(t *testing.T) {
 	s := &testService{t: t, dir: filepath.Join(dir, "data")}
 	s.start("--no-demo", "--broker-sync=false", "--network", network.Passphrase(),
 		"--stellar-rpc-url", network.RPCURL(), "--ledger-poll-interval", "50ms")
-	const why = "not ready yet: follower: the source of ledgers has not answered yet"
+	const why = "not ready yet: follower: the source of ledgers cannot be used yet"
 	if said := s.output.String(); !strings.Contains(said, why) || s.saidReady() {
 		t.Errorf("without its network it said\n%s", said)
 	}

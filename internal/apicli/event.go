@@ -64,8 +64,8 @@ func showData(w io.Writer, data json.RawMessage) {
 
 // ShowEvents prints a list of them.
 func ShowEvents(w io.Writer, l client.List[client.Event]) {
-	cli.Row(w, "ID", "STATE", "ATTEMPTS", "LAST", "AMOUNT", "MEMO", "WALLET", "CREATED", "NEXT ATTEMPT",
-		"SEQUENCE", "TYPE", "ENDPOINT")
+	cli.Row(w, "ID", "STATE", "ATTEMPTS", "LAST", "AMOUNT", "MEMO", "WALLET", "CREATED",
+		"NEXT ATTEMPT", "SEQUENCE", "TYPE", "ENDPOINT")
 	for _, e := range l.Data {
 		d, about := e.Delivery, readPaid(e.Data)
 		cli.Row(w, e.ID, stateText(d), d.Attempts, lastText(d), about.amount(),

@@ -30,17 +30,22 @@ func TestEndpointsAreListedWithTheirHealth(t *testing.T) {
 	var out strings.Builder
 	apicli.ShowEndpoints(&out, client.List[client.Endpoint]{Data: []client.Endpoint{
 		{ID: "ep_1", URL: "https://down.example/", Health: &client.EndpointHealth{
-			State: "down", OldestPendingAt: &since, PendingKnown: true, Day: counts(8, 5), Week: counts(8, 5),
-			Sparkline: []client.AttemptCounts{counts(0, 0), counts(4, 4), counts(2, 1), counts(2, 0)},
+			State: "down", OldestPendingAt: &since, PendingKnown: true,
+			Day: counts(8, 5), Week: counts(8, 5), Sparkline: []client.AttemptCounts{
+				counts(0, 0), counts(4, 4), counts(2, 1), counts(2, 0),
+			},
 		}},
 		{ID: "ep_2", URL: "https://idle.example/", Health: &client.EndpointHealth{State: "idle"}},
 		{ID: "ep_3", URL: "https://dark.example/", HealthUnavailable: "HISTORY_BEHIND"},
 	}})
 	want := [][]string{
-		{"ID", "HEALTH", "1H", "24H", "7D", "LAST 24H", "LAST SUCCESS", "OLDEST PENDING", "URL", "DESCRIPTION"},
-		{"ep_1", "down", "-", "62.5%", "62.5%", "·█▄▁", "-", "2026-11-21T07:15:30Z", "https://down.example/", "-"},
+		{"ID", "HEALTH", "1H", "24H", "7D", "LAST 24H", "LAST SUCCESS", "OLDEST PENDING", "URL",
+			"DESCRIPTION"},
+		{"ep_1", "down", "-", "62.5%", "62.5%", "·█▄▁", "-", "2026-11-21T07:15:30Z",
+			"https://down.example/", "-"},
 		{"ep_2", "idle", "-", "-", "-", "-", "-", "unknown", "https://idle.example/", "-"},
-		{"ep_3", "unknown (HISTORY_BEHIND)", "-", "-", "-", "-", "-", "unknown", "https://dark.example/", "-"},
+		{"ep_3", "unknown (HISTORY_BEHIND)", "-", "-", "-", "-", "-", "unknown",
+			"https://dark.example/", "-"},
 	}
 	same(t, rows(out.String()), want)
 }
@@ -56,11 +61,14 @@ func TestEventsAreListedWithWhatWasPaidAndWhy(t *testing.T) {
 	}
 	var out strings.Builder
 	apicli.ShowEvents(&out, client.List[client.Event]{Data: []client.Event{
-		{ID: "evt_1", Type: "payment.received", CreatedAt: made, Data: paid("12.5000000", `"order-42 of a long name"`),
+		{ID: "evt_1", Type: "payment.received", CreatedAt: made,
+			Data: paid("12.5000000", `"order-42 of a long name"`),
 			Delivery: client.Delivery{State: "WAITING", Attempts: 2, LastStatusCode: &status,
 				NextAttemptAt: &next, Sequence: &sequence, EndpointID: "ep_0123456789abcdef"}},
 		{ID: "evt_2", Type: "payment.received", CreatedAt: made, Data: paid("700.0000000", "null"),
-			Delivery: client.Delivery{State: "QUEUED", Held: true, Attempts: 1, LastError: &fault, EndpointID: "ep_1"}},
+			Delivery: client.Delivery{
+				State: "QUEUED", Held: true, Attempts: 1, LastError: &fault, EndpointID: "ep_1",
+			}},
 		{ID: "evt_3", Type: "test.ping", CreatedAt: made, Data: json.RawMessage(`{"endpoint":{}}`),
 			Delivery: client.Delivery{State: "DELIVERED", EndpointID: "ep_1"}},
 	}})
@@ -71,7 +79,8 @@ func TestEventsAreListedWithWhatWasPaidAndWhy(t *testing.T) {
 			"2026-11-21T10:15:30Z", "2026-11-21T11:45:30Z", "7", "payment.received", "ep_0123456789abcdef"},
 		{"evt_2", "QUEUED (held: the endpoint is disabled)", "1", "TIMEOUT", "700.0000000 XLM", "-",
 			"GABCDEFGHIJKLMN…", "2026-11-21T10:15:30Z", "-", "-", "payment.received", "ep_1"},
-		{"evt_3", "DELIVERED", "0", "-", "-", "-", "-", "2026-11-21T10:15:30Z", "-", "-", "test.ping", "ep_1"},
+		{"evt_3", "DELIVERED", "0", "-", "-", "-", "-", "2026-11-21T10:15:30Z", "-", "-",
+			"test.ping", "ep_1"},
 	}
 	same(t, rows(out.String()), want)
 }

@@ -194,12 +194,12 @@ func (n *node) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, `{"jsonrpc":"2.0","id":1,"result":%s}`, result)
 }
 
-// follow has a configuration ask RPC servers for the network "ours".
+// follow has a configuration ask RPC servers for the network "our network".
 func follow(t *testing.T, cfg *doctor.Config, nodes ...*node) {
 	t.Helper()
 	flags := pflag.NewFlagSet("test", pflag.ContinueOnError)
 	var ledgers ledgerflags.Flags
-	ledgers.Register(flags, "ours")
+	ledgers.Register(flags, "our network")
 	args := []string{"--ledger-quorum", fmt.Sprint(len(nodes))}
 	for _, n := range nodes {
 		server := httptest.NewServer(n)
@@ -224,18 +224,18 @@ func TestSourcesOfLedgersAreAskedOneByOne(t *testing.T) {
 		want   string
 	}{
 		"well": {
-			[]*node{{passphrase: "ours"}}, doctor.OK, "newest ledger is 900, its oldest 100 (800 back)",
+			[]*node{{passphrase: "our network"}}, doctor.OK, "newest ledger is 900, its oldest 100 (800 back)",
 		},
-		"another": {[]*node{{passphrase: "theirs"}}, doctor.Problem, `serves "theirs"`},
+		"another": {[]*node{{passphrase: "their network"}}, doctor.Problem, `serves "their network"`},
 		"old": {
-			[]*node{{passphrase: "ours", behind: time.Hour}}, doctor.Warning, "closed 1h0m",
+			[]*node{{passphrase: "our network", behind: time.Hour}}, doctor.Warning, "closed 1h0m",
 		},
 		"one of two": {
-			[]*node{{passphrase: "ours"}, {passphrase: "theirs"}}, doctor.Problem,
+			[]*node{{passphrase: "our network"}, {passphrase: "their network"}}, doctor.Problem,
 			"2 of the servers must agree, and 1 answer",
 		},
 		"two": {
-			[]*node{{passphrase: "ours"}, {passphrase: "ours"}}, doctor.OK, "2 servers answer",
+			[]*node{{passphrase: "our network"}, {passphrase: "our network"}}, doctor.OK, "2 servers answer",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -261,7 +261,7 @@ func TestAClockThatIsOffIsNamed(t *testing.T) {
 		cfg := newConfig(t, "clock")
 		cfg.Cluster.Brokers, cfg.Cluster.Quiet = []string{"127.0.0.1:1"}, true
 		cfg.Cluster.Logger = slog.New(slog.DiscardHandler)
-		follow(t, &cfg, &node{passphrase: "ours", skew: skew})
+		follow(t, &cfg, &node{passphrase: "our network", skew: skew})
 		if status, said := found(t, cfg); status != want {
 			t.Errorf("%s off it is %s: %s", skew, status, said)
 		}

@@ -86,7 +86,7 @@ func viaProxy(err error) error {
 // proxyAnswer is the status of a proxy that made no tunnel.
 type proxyAnswer int
 
-func (status proxyAnswer) Error() string { return fmt.Sprintf("the proxy answered %d", int(status)) }
+func (p proxyAnswer) Error() string { return fmt.Sprintf("the proxy answered %d", int(p)) }
 
 // openTunnel asks the proxy for a connection (RFC 9110, 9.3.6).
 func (c *Client) openTunnel(

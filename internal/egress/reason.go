@@ -122,8 +122,8 @@ func chainHint(err error) string {
 	if string(last.RawIssuer) == string(last.RawSubject) {
 		return " (self-signed)"
 	}
-	return fmt.Sprintf(" (certificates sent: %d, the last one issued by %q; is an intermediate missing?)",
-		len(chain), last.Issuer.CommonName)
+	return fmt.Sprintf(" (certificates sent: %d, the last one issued by %q; is an intermediate "+
+		"missing?)", len(chain), last.Issuer.CommonName)
 }
 
 func lookupReason(err error) string {

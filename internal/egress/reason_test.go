@@ -74,10 +74,20 @@ func TestTLSReasons(t *testing.T) {
 			with(func(c *x509.Certificate) { c.IPAddresses, c.DNSNames = nil, []string{"shop.example"} }),
 			"x509: cannot validate certificate for an internal address",
 		},
-		"intermediate missing": {&tls.Config{Certificates: []tls.Certificate{below}}, `1, the last one issued by "Middle R7"`},
-		"self-signed":          {&tls.Config{Certificates: selfSigned.TLS.Certificates}, "signed by unknown authority (self-signed)"},
+		"intermediate missing": {
+			&tls.Config{Certificates: []tls.Certificate{below}},
+			`1, the last one issued by "Middle R7"`,
+		},
+		"self-signed": {
+			&tls.Config{Certificates: selfSigned.TLS.Certificates},
+			"signed by unknown authority (self-signed)",
+		},
 		"old version": {
-			&tls.Config{Certificates: with(nil).Certificates, MinVersion: tls.VersionTLS10, MaxVersion: tls.VersionTLS11},
+			&tls.Config{
+				Certificates: with(nil).Certificates,
+				MinVersion:   tls.VersionTLS10,
+				MaxVersion:   tls.VersionTLS11,
+			},
 			"protocol version",
 		},
 		"no common cipher": {
@@ -132,7 +142,9 @@ func TestReasonsOfTheOtherErrors(t *testing.T) {
 	proxied := newClient(t, func(cfg *Config) {
 		cfg.Proxy = must(ParseProxy("http://" + closed.Addr().String()))
 	})
-	refusing := &tunnels{answerer: func(c net.Conn) { _, _ = io.WriteString(c, "HTTP/1.1 503 No\r\n\r\n") }}
+	refusing := &tunnels{answerer: func(c net.Conn) {
+		_, _ = io.WriteString(c, "HTTP/1.1 503 No\r\n\r\n")
+	}}
 	refused := refusing.start(t)
 	header := "https://" + rawTLS(t, nil, func(c *tls.Conn) {
 		if _, err := readRequest(c); err == nil {
@@ -145,18 +157,42 @@ func TestReasonsOfTheOtherErrors(t *testing.T) {
 		code      Code
 		wantWhole string
 	}{
-		"nothing listens": {newClient(t, nil), "https://" + closed.Addr().String(), ConnRefused, "connect: connection refused"},
-		"no such name":    {dnsClient(dns.RcodeNameError), "https://no.test", DNS, "resolve the host name: no such host"},
-		"no address":      {newClient(t, func(cfg *Config) { cfg.Resolver = fixed(nil) }), "https://no.test", DNS, "resolve the host name: the name has no address"},
-		"server fails":    {dnsClient(dns.RcodeServerFailure), "https://no.test", DNS, "resolve the host name: the name server failed"},
-		"private":         {private, "https://in.test", SSRFBlocked, "resolve the host name: the host has a private or internal address"},
-		"private, IPv6":   {private6, "https://in.test", SSRFBlocked, "resolve the host name: the host has a private or internal address"},
-		"proxy is down":   {proxied, "https://127.0.0.1:8443", ConnRefused, "connect through the egress proxy: the proxy failed"},
+		"nothing listens": {
+			newClient(t, nil), "https://" + closed.Addr().String(), ConnRefused,
+			"connect: connection refused",
+		},
+		"no such name": {
+			dnsClient(dns.RcodeNameError), "https://no.test", DNS,
+			"resolve the host name: no such host",
+		},
+		"no address": {
+			newClient(t, func(cfg *Config) { cfg.Resolver = fixed(nil) }), "https://no.test", DNS,
+			"resolve the host name: the name has no address",
+		},
+		"server fails": {
+			dnsClient(dns.RcodeServerFailure), "https://no.test", DNS,
+			"resolve the host name: the name server failed",
+		},
+		"private": {
+			private, "https://in.test", SSRFBlocked,
+			"resolve the host name: the host has a private or internal address",
+		},
+		"private, IPv6": {
+			private6, "https://in.test", SSRFBlocked,
+			"resolve the host name: the host has a private or internal address",
+		},
+		"proxy is down": {
+			proxied, "https://127.0.0.1:8443", ConnRefused,
+			"connect through the egress proxy: the proxy failed",
+		},
 		"proxy refuses": {
 			newClient(t, func(cfg *Config) { cfg.Proxy = refused }), "https://127.0.0.1:8443", ConnRefused,
 			"connect through the egress proxy: the proxy answered 503",
 		},
-		"no HTTP": {newClient(t, nil), header, ConnRefused, `read the response header: malformed HTTP response "SSH-2.0-\x1b[31mOpenSSH"`},
+		"no HTTP": {
+			newClient(t, nil), header, ConnRefused,
+			`read the response header: malformed HTTP response "SSH-2.0-\x1b[31mOpenSSH"`,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := post(t, k.client, k.url)
@@ -172,8 +208,9 @@ func TestInternalAddressesAreHidden(t *testing.T) {
 	const hidden = "an internal address"
 	p := Policy{Deny: []netip.Prefix{netip.MustParsePrefix("8.8.4.0/24")}}
 	for text, want := range map[string]string{
-		"10.0.0.1:443->[fd00::7]:80: reset":       hidden + ":443->[" + hidden + "]:80: reset",
-		"valid for fd00::, ::1 and 192.168.7.1.":  "valid for " + hidden + ", " + hidden + " and " + hidden + ".",
+		"10.0.0.1:443->[fd00::7]:80: reset": hidden + ":443->[" + hidden + "]:80: reset",
+		"valid for fd00::, ::1 and 192.168.7.1.": "valid for " + hidden + ", " + hidden + " and " +
+			hidden + ".",
 		"dial fe80::1: no, ::ffff:10.0.0.1, x::1": "dial " + hidden + " no, " + hidden + ", x" + hidden,
 		"8.8.4.4 is denied, 8.8.8.8 is not":       hidden + " is denied, 8.8.8.8 is not",
 		"at 2026-11-27T04:10:00Z, 2a00:1450::1":   "at 2026-11-27T04:10:00Z, 2a00:1450::1",

@@ -115,6 +115,8 @@ func TestReuseOnlyOfWhatIsClean(t *testing.T) {
 // way, or if a response had begun.
 func TestReuseSendsOnceMore(t *testing.T) {
 	const begun = "HTTP/1.1 200 OK\r\nContent-Le"
+	second := func(_, n int) bool { return n == 2 }
+	later := func(conn, n int) bool { return conn > 1 || n > 1 }
 	for name, k := range map[string]struct {
 		end      string // what the receiver says before it ends a connection
 		reset    bool
@@ -122,11 +124,11 @@ func TestReuseSendsOnceMore(t *testing.T) {
 		status   int
 		requests int32
 	}{
-		"closes":             {on: func(conn, n int) bool { return n == 2 }, status: 200, requests: 3},
-		"resets":             {on: func(conn, n int) bool { return n == 2 }, reset: true, status: 200, requests: 3},
-		"closes every later": {on: func(conn, n int) bool { return conn > 1 || n > 1 }, requests: 3},
-		"resets every later": {on: func(conn, n int) bool { return conn > 1 || n > 1 }, reset: true, requests: 3},
-		"response had begun": {on: func(conn, n int) bool { return n == 2 }, end: begun, requests: 2},
+		"closes":             {on: second, status: 200, requests: 3},
+		"resets":             {on: second, reset: true, status: 200, requests: 3},
+		"closes every later": {on: later, requests: 3},
+		"resets every later": {on: later, reset: true, requests: 3},
+		"response had begun": {on: second, end: begun, requests: 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var conns, requests atomic.Int32
@@ -307,7 +309,9 @@ func TestHTTP2SendsOnceMore(t *testing.T) {
 		return func(f *frames.Framer, s uint32) bool { return f.WriteRSTStream(s, code) == nil }
 	}
 	goAway := func(below uint32, code frames.ErrCode, stay bool) react {
-		return func(f *frames.Framer, s uint32) bool { return f.WriteGoAway(s-below, code, nil) == nil && stay }
+		return func(f *frames.Framer, s uint32) bool {
+			return f.WriteGoAway(s-below, code, nil) == nil && stay
+		}
 	}
 	for name, k := range map[string]struct {
 		react react
@@ -376,13 +380,16 @@ func TestSendsAreBounded(t *testing.T) {
 // answer ends it, or that its receiver leaves, all succeed.
 func TestATransportThatEndsTakesNoNeighbours(t *testing.T) {
 	const neighbours = 8
+	large := func(size int) func(*frames.Framer, uint32) bool {
+		return func(f *frames.Framer, s uint32) bool { return answerLarge(f, s, size) }
+	}
 	for name, k := range map[string]struct {
 		end      func(f *frames.Framer, last uint32) bool // false: the receiver closes
 		culprits int                                      // attempts that fail
 		repeats  int32                                    // requests that come again
 	}{
-		"40 KB of headers":  {func(f *frames.Framer, s uint32) bool { return answerLarge(f, s, 40<<10) }, 1, 0},
-		"400 KB of headers": {func(f *frames.Framer, s uint32) bool { return answerLarge(f, s, 400<<10) }, 1, neighbours + 1},
+		"40 KB of headers":  {large(40 << 10), 1, 0},
+		"400 KB of headers": {large(400 << 10), 1, neighbours + 1},
 		"going away before all": {
 			func(f *frames.Framer, _ uint32) bool { return f.WriteGoAway(1, frames.ErrCodeNo, nil) == nil },
 			0, neighbours + 1,
@@ -395,7 +402,7 @@ func TestATransportThatEndsTakesNoNeighbours(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			quietLog(t)
-			var requests, large atomic.Int32
+			var requests, again atomic.Int32
 			var waiting []uint32
 			url := http2Frames(t, &requests, func(f *frames.Framer, n int32, stream uint32) bool {
 				switch {
@@ -412,7 +419,7 @@ func TestATransportThatEndsTakesNoNeighbours(t *testing.T) {
 							answer200(f, s)
 						}
 					}
-				case k.culprits > 0 && large.Add(1) == 1: // again, alone
+				case k.culprits > 0 && again.Add(1) == 1: // once more, alone
 					return k.end(f, stream)
 				default:
 					answer200(f, stream)
@@ -531,7 +538,8 @@ func TestPoolExpires(t *testing.T) {
 		testkit.Eventually(t, "the pool is empty", func() bool {
 			c.pool.mu.Lock()
 			defer c.pool.mu.Unlock()
-			return len(c.pool.hosts) == 0 && c.pool.idle.Len() == 0 && c.pool.shared == 0 && c.pool.sweep == nil
+			return len(c.pool.hosts) == 0 && c.pool.idle.Len() == 0 && c.pool.shared == 0 &&
+				c.pool.sweep == nil
 		})
 		wantResult(t, post(t, c, s.URL), 200, "")
 	})

@@ -17,14 +17,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// endings are what a receiver does at a point of the exchange, and the error of the attempt.
+// endings are what a receiver does at a point of the exchange, the error of the attempt, and the
+// time that the attempt has: only one that stalls ends by it, on a slow machine too.
 var endings = map[string]struct {
-	end  func(net.Conn)
-	code Code
+	end    func(net.Conn)
+	code   Code
+	within time.Duration
 }{
-	"stalls": {func(c net.Conn) { _, _ = io.Copy(io.Discard, c) }, Timeout},
-	"closes": {func(c net.Conn) { hangUp(c, false) }, ConnRefused},
-	"resets": {func(c net.Conn) { hangUp(c, true) }, ConnRefused},
+	"stalls": {func(c net.Conn) { _, _ = io.Copy(io.Discard, c) }, Timeout, 5 * time.Second},
+	"closes": {func(c net.Conn) { hangUp(c, false) }, ConnRefused, time.Hour},
+	"resets": {func(c net.Conn) { hangUp(c, true) }, ConnRefused, time.Hour},
 }
 
 // subtests run at once, however few processors there are: they wait for most of their time.
@@ -33,7 +35,9 @@ type subtests struct {
 	wg sync.WaitGroup
 }
 
-func (s *subtests) run(name string, test func(t *testing.T)) { s.wg.Go(func() { s.Run(name, test) }) }
+func (s *subtests) run(name string, test func(t *testing.T)) {
+	s.wg.Go(func() { s.Run(name, test) })
+}
 
 // atEachEnding runs an attempt against a receiver that comes to a point of the exchange and
 // then stalls, closes the connection or resets it.
@@ -43,7 +47,7 @@ func (s *subtests) atEachEnding(
 	for name, ending := range endings {
 		s.run(point+"/"+name, func(t *testing.T) {
 			url := "https://" + start(t, ending.end)
-			c := newClient(t, func(cfg *Config) { cfg.AttemptTimeout = 3 * time.Second })
+			c := newClient(t, func(cfg *Config) { cfg.AttemptTimeout = ending.within })
 			r := post(t, c, url)
 			if name == "resets" { // which may overtake what was sent before
 				wantResult(t, r, r.StatusCode, ending.code)
@@ -166,7 +170,7 @@ func TestAStallThatReadsNothingIsATimeout(t *testing.T) {
 				ending.end(c.NetConn())
 			})
 			t.Cleanup(func() { close(released) }) // before the receiver is awaited
-			c := newClient(t, func(cfg *Config) { cfg.AttemptTimeout = 2 * time.Second })
+			c := newClient(t, func(cfg *Config) { cfg.AttemptTimeout = ending.within })
 			r, err := c.Post(context.Background(), Request{URL: url, Body: make([]byte, 32<<20)})
 			if err != nil {
 				t.Fatal(err)

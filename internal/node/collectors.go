@@ -54,16 +54,16 @@ func (l projectionLag) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-// endpointsDown exports how many endpoints are down, counted at each scrape. It is left out while the
-// history cannot be read.
+// endpointsDown exports how many endpoints are down, counted at each scrape. It is left out while
+// the history cannot be read.
 type endpointsDown struct {
 	history *History
 	now     func() time.Time
 }
 
 var endpointsDownDesc = prometheus.NewDesc("lumenhook_endpoints_down",
-	"Active endpoints of all accounts whose last attempt failed, and to which none has delivered for 5 "+
-		"minutes or more.", nil, nil)
+	"Active endpoints of all accounts whose last attempt failed, and to which none has delivered "+
+		"for 5 minutes or more.", nil, nil)
 
 func (d endpointsDown) Describe(to chan<- *prometheus.Desc) { to <- endpointsDownDesc }
 

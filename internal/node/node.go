@@ -122,7 +122,8 @@ type Node struct {
 	mailer    *mailerRole
 	api       *apiRole
 
-	mu sync.Mutex // holds cfg.History.DSN
+	mu         sync.Mutex // holds cfg.History.DSN and ownHistory
+	ownHistory bool       // the ClickHouse belongs to this service
 }
 
 // New returns a node whose roles are started on a stack, which stops them.
@@ -243,11 +244,12 @@ func (n *Node) History() *History { return n.history }
 // reads on. The role must be started.
 func (n *Node) FollowerReady() <-chan struct{} { return n.follower.follower.Load().Ready() }
 
-// UseHistory says where the history is, before the projector is started.
-func (n *Node) UseHistory(dsn string) {
+// UseOwnHistory names a ClickHouse that belongs to this service, before the projector is started.
+// Tables that lost rows are rebuilt there without asking: nobody else needs its disk and processors.
+func (n *Node) UseOwnHistory(dsn string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.cfg.History.DSN = dsn
+	n.cfg.History.DSN, n.ownHistory = dsn, true
 }
 
 func (n *Node) historyDSN() string {

@@ -52,10 +52,8 @@ func (r *projectorRole) Start(ctx context.Context) error {
 		DB: db, Cluster: r.clusterOf("history-guard"), Logger: cfg.Logger, Now: cfg.Now,
 	}
 	r.Go("history guard", func(ctx context.Context) error {
-		// The operator of another ClickHouse decides when tables are built again: that takes its
-		// disk and its processors.
 		return projections.Guard(ctx,
-			projections.GuardConfig{RefoldConfig: guarded, Heal: !cfg.History.MayBeAway})
+			projections.GuardConfig{RefoldConfig: guarded, Heal: r.node.ownHistory})
 	})
 	cfg.Metrics.projector(p)
 	cfg.Metrics.damage(db)

@@ -57,13 +57,12 @@ func (v *service) startHistory(ctx context.Context) error {
 }
 
 func (v *service) tryHistory(ctx context.Context) error {
-	dsn := v.flags.node.ClickHouse.Address
-	if dsn == "" {
+	if v.flags.node.ClickHouse.Address == "" {
 		e, err := v.startClickHouse(ctx)
 		if err != nil {
 			return err
 		}
-		dsn = e.DSN()
+		v.node.UseOwnHistory(e.DSN())
 		v.mu.Lock()
 		v.file.ClickHouse = &runfile.ClickHouse{
 			Native:   e.NativeAddr(),
@@ -74,7 +73,6 @@ func (v *service) tryHistory(ctx context.Context) error {
 		}
 		v.mu.Unlock()
 	}
-	v.node.UseHistory(dsn)
 	return v.node.Start(ctx, node.RoleProjector)
 }
 

@@ -1,9 +1,9 @@
 package follower
 
 import (
-	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -251,7 +251,7 @@ func (f *Follower) interrupt() {
 // errNotElected means that the group has not confirmed lately that this follower is elected.
 var errNotElected = errors.New("the group has not confirmed that this follower is the one")
 
-var errNoNetwork = errors.New("the source of ledgers has not answered yet, and is asked again")
+var errNoNetwork = errors.New("the source of ledgers cannot be used yet, and is asked again")
 
 var errNoPosition = errors.New("it does not know yet from which ledger on payments are reported")
 
@@ -264,7 +264,10 @@ var errNoPosition = errors.New("it does not know yet from which ledger on paymen
 func (f *Follower) Check() error {
 	m := f.membership.Load()
 	if m == nil {
-		return cmp.Or(f.health.trouble(), errNoNetwork)
+		if why := f.health.trouble(); why != nil {
+			return fmt.Errorf("%w: %w", errNoNetwork, why)
+		}
+		return errNoNetwork
 	}
 	if err := m.Check(); err != nil || !f.inTerm() {
 		return err

@@ -19,8 +19,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// TestRulesOfEndpointsFire: on series of half an hour, a point each minute, as `promtool test rules`
-// takes them. Each rule that uses attempts or endpoints is here.
+// TestRulesOfEndpointsFire: on series of half an hour, a point each minute, in the notation of
+// `promtool test rules`. Each rule that uses attempts or endpoints is here.
 func TestRulesOfEndpointsFire(t *testing.T) {
 	rules := expressions(t)
 	for _, c := range []struct {

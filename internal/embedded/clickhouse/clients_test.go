@@ -86,7 +86,7 @@ func TestNoClientEndsTheEngine(t *testing.T) {
 	t.Run("clients of clickhouse-go that give up", func(t *testing.T) {
 		for range 20 {
 			conn := connect(t, e.DSN())
-			ctx, giveUp := context.WithCancel(deadline(t, time.Minute))
+			ctx, giveUp := context.WithCancel(deadline(t))
 			rows, err := conn.Query(ctx, "SELECT number FROM system.numbers")
 			must(t, err)
 			if !rows.Next() {
@@ -100,12 +100,12 @@ func TestNoClientEndsTheEngine(t *testing.T) {
 	t.Run("a database that is not there", func(t *testing.T) {
 		var refused *driver.Exception
 		err := connect(t, strings.Replace(e.DSN(), "/"+e.Database(), "/nowhere", 1)).
-			Ping(deadline(t, time.Minute))
+			Ping(deadline(t))
 		if !errors.As(err, &refused) {
 			t.Errorf("the answer is %v", err)
 		}
 	})
-	must(t, connect(t, e.DSN()).Ping(deadline(t, time.Minute)))
+	must(t, connect(t, e.DSN()).Ping(deadline(t)))
 	if e.PID() != pid || e.Restarts() != 0 {
 		t.Errorf("process %d has become %d, after %d restarts", pid, e.PID(), e.Restarts())
 	}
@@ -152,7 +152,7 @@ func TestClientsBeyondTheLimitWait(t *testing.T) {
 		HangAfter:      hangAfter,
 	})
 	conn := connect(t, e.DSN())
-	must(t, conn.Ping(deadline(t, time.Minute)))
+	must(t, conn.Ping(deadline(t)))
 	var held []net.Conn
 	for _, addr := range []string{e.NativeAddr(), strings.TrimPrefix(e.HTTPURL(), "http://")} {
 		for range 300 {
@@ -162,7 +162,7 @@ func TestClientsBeyondTheLimitWait(t *testing.T) {
 		}
 	}
 	for began := time.Now(); time.Since(began) < 4*hangAfter; {
-		must(t, conn.Exec(deadline(t, time.Minute), "SELECT 1"))
+		must(t, conn.Exec(deadline(t), "SELECT 1"))
 	}
 	if e.Restarts() != 0 {
 		t.Errorf("silent clients had the engine restarted %d times", e.Restarts())
@@ -170,5 +170,5 @@ func TestClientsBeyondTheLimitWait(t *testing.T) {
 	for _, c := range held {
 		c.Close()
 	}
-	must(t, connect(t, e.DSN()).Ping(deadline(t, time.Minute)))
+	must(t, connect(t, e.DSN()).Ping(deadline(t)))
 }

@@ -57,6 +57,7 @@ func connect(t *testing.T, dsn string) driver.Conn {
 	if err != nil {
 		t.Fatal(err)
 	}
+	opts.DialTimeout, opts.ReadTimeout = patience, patience
 	conn, err := driver.Open(opts)
 	if err != nil {
 		t.Fatal(err)
@@ -65,9 +66,12 @@ func connect(t *testing.T, dsn string) driver.Conn {
 	return conn
 }
 
-func deadline(t *testing.T, d time.Duration) context.Context {
+// patience is for a machine that does much else.
+const patience = 3 * time.Minute
+
+func deadline(t *testing.T) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), d)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	t.Cleanup(cancel)
 	return ctx
 }
@@ -102,7 +106,7 @@ const rowsTable = "CREATE TABLE rows (n UInt64, at DateTime64(3)) ENGINE = Merge
 func sumOf(t *testing.T, conn driver.Conn) (count, sum uint64) {
 	t.Helper()
 	must(t,
-		conn.QueryRow(deadline(t, 10*time.Second), "SELECT count(), sum(n) FROM rows").Scan(&count, &sum))
+		conn.QueryRow(deadline(t), "SELECT count(), sum(n) FROM rows").Scan(&count, &sum))
 	return count, sum
 }
 
@@ -113,7 +117,7 @@ func TestRestartOnTheSameFolderKeepsWhatWasWritten(t *testing.T) {
 		Database: "history",
 		Logger:   clickhousetest.Logger(t),
 	}
-	ctx := deadline(t, 30*time.Second)
+	ctx := deadline(t)
 	e, err := clickhouse.Start(ctx, cfg)
 	must(t, err)
 	conn := connect(t, e.DSN())
@@ -147,7 +151,7 @@ func TestRestartOnTheSameFolderKeepsWhatWasWritten(t *testing.T) {
 
 func TestKilledDuringInsertsComesBackWithEveryAcknowledgedRow(t *testing.T) {
 	e := clickhousetest.Start(t)
-	ctx := deadline(t, 60*time.Second)
+	ctx := deadline(t)
 	conn := connect(t, e.DSN())
 	must(t, conn.Exec(ctx, rowsTable))
 	native, kills := e.NativeAddr(), int64(3)
@@ -191,7 +195,7 @@ func TestHungChildIsReplaced(t *testing.T) {
 	})
 	hung := e.PID()
 	must(t, syscall.Kill(hung, syscall.SIGSTOP))
-	ctx := deadline(t, 20*time.Second)
+	ctx := deadline(t)
 	testkit.Eventually(t, "another child serves", func() bool {
 		return e.Restarts() >= 1 && e.Ready(ctx) == nil && e.PID() != hung
 	})
@@ -210,7 +214,7 @@ func TestNiceness(t *testing.T) {
 		HealthInterval: 50 * time.Millisecond,
 		Niceness:       3,
 	})
-	ctx := deadline(t, 20*time.Second)
+	ctx := deadline(t)
 	nice := func() {
 		t.Helper()
 		before := nicenesses(t, e.PID())
@@ -316,7 +320,7 @@ func TestChildLeftBehindIsEndedAtTheNextStart(t *testing.T) {
 	if alive(child) {
 		t.Fatal("the child of the earlier run is still there")
 	}
-	must(t, connect(t, e.DSN()).Ping(deadline(t, 5*time.Second)))
+	must(t, connect(t, e.DSN()).Ping(deadline(t)))
 }
 
 func TestRecordOfAnotherProcessEndsNobody(t *testing.T) {
@@ -337,7 +341,7 @@ func TestRecordOfAnotherProcessEndsNobody(t *testing.T) {
 
 func TestTwoEnginesSideBySideOnLoopbackOnly(t *testing.T) {
 	a, b := clickhousetest.Start(t), clickhousetest.Start(t)
-	ctx := deadline(t, 20*time.Second)
+	ctx := deadline(t)
 	for i, e := range []*clickhouse.Engine{a, b} {
 		conn := connect(t, e.DSN())
 		must(t, conn.Exec(ctx, rowsTable))
@@ -406,18 +410,18 @@ func TestDataFolderInUseIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	cfg := clickhouse.Config{Program: clickhousetest.Program(t), DataDir: dir}
 	e := clickhousetest.StartWith(t, cfg)
-	if _, err := clickhouse.Start(deadline(t, 10*time.Second), cfg); !errors.Is(err,
+	if _, err := clickhouse.Start(deadline(t), cfg); !errors.Is(err,
 		clickhouse.ErrDataDirInUse) || !strings.Contains(err.Error(), dir) {
 		t.Fatalf("got %v", err)
 	}
-	must(t, connect(t, e.DSN()).Ping(deadline(t, 5*time.Second)))
+	must(t, connect(t, e.DSN()).Ping(deadline(t)))
 }
 
 func TestTakenPortIsATypedError(t *testing.T) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
 	defer ln.Close()
-	_, err = clickhouse.Start(deadline(t, 10*time.Second), clickhouse.Config{
+	_, err = clickhouse.Start(deadline(t), clickhouse.Config{
 		Program:  clickhousetest.Program(t),
 		DataDir:  t.TempDir(),
 		HTTPAddr: ln.Addr().String(),
@@ -447,7 +451,7 @@ func TestSettingsAreCheckedByName(t *testing.T) {
 	} {
 		cfg := good
 		change(&cfg)
-		if _, err := clickhouse.Start(deadline(t, 5*time.Second), cfg); err == nil ||
+		if _, err := clickhouse.Start(deadline(t), cfg); err == nil ||
 			!strings.Contains(err.Error(), want) {
 			t.Errorf("want an error that names %s, got %v", want, err)
 		}
@@ -457,7 +461,7 @@ func TestSettingsAreCheckedByName(t *testing.T) {
 func TestLibraryThatCannotBeLoadedSaysSo(t *testing.T) {
 	lib := filepath.Join(t.TempDir(), "libchdb.so")
 	must(t, os.WriteFile(lib, []byte("not a library"), 0o644))
-	_, err := clickhouse.Start(deadline(t, 20*time.Second), clickhouse.Config{
+	_, err := clickhouse.Start(deadline(t), clickhouse.Config{
 		Program: clickhouse.Program{Library: lib},
 		DataDir: t.TempDir(),
 	})
@@ -488,18 +492,18 @@ func TestBinaryOnPathIsPreferred(t *testing.T) {
 	testkit.WriteProgram(t, path, script)
 	t.Setenv("PATH", bin+":"+os.Getenv("PATH"))
 	t.Setenv("LD_LIBRARY_PATH", filepath.Dir(program.Library)) // so that the script may open it
-	found, err := clickhouse.Find(deadline(t, 20*time.Second),
+	found, err := clickhouse.Find(deadline(t),
 		clickhouse.Options{Logger: clickhousetest.Logger(t)})
 	must(t, err)
 	if found.Binary != path {
 		t.Fatalf("found %+v", found)
 	}
 	e := clickhousetest.StartWith(t, clickhouse.Config{Program: found, DataDir: t.TempDir()})
-	must(t, connect(t, e.DSN()).Ping(deadline(t, 5*time.Second)))
+	must(t, connect(t, e.DSN()).Ping(deadline(t)))
 
 	// One that cannot serve is skipped.
 	testkit.WriteProgram(t, path, "#!/bin/sh\nexit 9\n")
-	found, err = clickhouse.Find(deadline(t, 20*time.Second),
+	found, err = clickhouse.Find(deadline(t),
 		clickhouse.Options{Logger: clickhousetest.Logger(t)})
 	must(t, err)
 	if found.Library != program.Library {

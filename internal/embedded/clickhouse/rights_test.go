@@ -475,12 +475,12 @@ func TestWhoeverHasNoPasswordIsRefused(t *testing.T) {
 	s.toldToNameAUser()
 	for _, who := range []string{"default:", "lumenhook:wrong"} {
 		conn := connect(t, "clickhouse://"+who+"@"+s.NativeAddr()+"/lumenhook")
-		if err := conn.Exec(deadline(t, 10*time.Second), "SELECT 1"); err == nil {
+		if err := conn.Exec(deadline(t), "SELECT 1"); err == nil {
 			t.Errorf("%s is let in over the native protocol", who)
 		}
 		refused()
 	}
-	must(t, connect(t, s.DSN()).Ping(deadline(t, 10*time.Second)))
+	must(t, connect(t, s.DSN()).Ping(deadline(t)))
 	if s.Restarts() != 0 {
 		t.Errorf("a refusal ended the engine: it was restarted %d times", s.Restarts())
 	}
@@ -531,7 +531,7 @@ func TestAFolderOfBeforePasswordsGoesOn(t *testing.T) {
 		Service: clickhouse.Login{Password: "kept-by-the-caller"},
 		Reader:  clickhouse.Login{Password: "so is this"},
 	}
-	ctx := deadline(t, time.Minute)
+	ctx := deadline(t)
 	e, err := clickhouse.Start(ctx, cfg)
 	must(t, err)
 	conn := connect(t, e.DSN())
@@ -569,7 +569,7 @@ func TestAnEngineThatLetsEverybodyInIsNotUsed(t *testing.T) {
 	script := fmt.Sprintf("#!/bin/sh\nshift\nsed -i '/users_config/d' config.xml\nexec '%s' %s '%s' \"$@\"\n", os.Args[0], clickhouse.ChildArg, program.Library)
 	path := filepath.Join(bin, "clickhouse")
 	testkit.WriteProgram(t, path, script)
-	_, err := clickhouse.Start(deadline(t, time.Minute),
+	_, err := clickhouse.Start(deadline(t),
 		clickhouse.Config{Program: clickhouse.Program{Binary: path}, DataDir: t.TempDir()})
 	if !errors.Is(err, clickhouse.ErrOpen) {
 		t.Fatalf("started: %v", err)
