@@ -200,7 +200,7 @@ func (a *API) routes() []route {
 		{"/v1/endpoints", get, read, noBody, nil, a.listEndpoints, takesQuery | narrows},
 		{"/v1/endpoints/{id}", get, read, noBody, endpoint, a.getEndpoint, 0},
 		{"/v1/endpoints/{id}", patch, write, decode.BodyPatch, endpoint, a.updateEndpoint, takesIfMatch},
-		{"/v1/endpoints/{id}", del, write, noBody, endpoint, a.deleteEndpoint, takesIfMatch},
+		{"/v1/endpoints/{id}", del, write, noBody, endpoint, a.deleteEndpoint, takesIfMatch | takesQuery},
 		{"/v1/endpoints/{id}/enable", post, operate, emptyBody, endpoint, a.enableEndpoint, takesIfMatch},
 		{
 			"/v1/endpoints/{id}/disable", post, operate, emptyBody, endpoint,

@@ -17,6 +17,12 @@ type backfillView struct {
 	Done        bool    `json:"done"`
 	Problem     *string `json:"problem"`
 	RequestedAt string  `json:"requestedAt"`
+	// Of the ledgers that were read: how many payments match the watch, how many of these had an
+	// event already, and how many events were created.
+	LedgersRead      uint32 `json:"ledgersRead"`
+	PaymentsMatched  uint32 `json:"paymentsMatched"`
+	AlreadyDelivered uint32 `json:"alreadyDelivered"`
+	EventsCreated    uint32 `json:"eventsCreated"`
 }
 
 // viewBackfill returns nil for a watch without a backfill. Its end is known from the
@@ -31,6 +37,11 @@ func viewBackfill(b domain.Backfill) *backfillView {
 		Done:        b.Done(),
 		Problem:     unlessZero(b.Problem),
 		RequestedAt: domain.FormatMillis(b.RequestedAtMillis),
+
+		LedgersRead:      b.Next - b.From,
+		PaymentsMatched:  b.Matched,
+		AlreadyDelivered: b.Matched - b.Created,
+		EventsCreated:    b.Created,
 	}
 	switch {
 	case b.Until != 0:

@@ -248,13 +248,73 @@ func (a *API) judgeNoticesTo(
 	return err
 }
 
+const (
+	leftWatchesMax  = 100    // ids of watches in the answer to a deletion
+	leftWatchesRead = 10_000 // watches that are counted for it
+)
+
+// deletedView says which watches a deletion leaves without an endpoint.
+type deletedView struct {
+	ID          string          `json:"id"`
+	LeftWatches leftWatchesView `json:"leftWatches"`
+}
+
+type leftWatchesView struct {
+	Total int      `json:"total"`
+	IDs   []string `json:"ids"`
+}
+
+// deleteEndpoint deletes an endpoint also if watches name it: what they match until they have
+// another is delivered then. A client that does not want that has it refused.
 func (a *API) deleteEndpoint(ctx context.Context, r *request) (reply, error) {
-	return a.delete(ctx, r,
+	const parameter = "ifWatched"
+	q := decode.NewQuery(r.http.URL, parameter)
+	refuse := q.Text(parameter) == "refuse"
+	if given := q.Get(parameter); given != "" && given != "delete" && !refuse {
+		q.Fault(parameter, problem.FaultInvalidValue, "must be delete or refuse")
+	}
+	if err := q.Err(); err != nil {
+		return reply{}, err
+	}
+	left, err := a.leftWatches(r.caller.accountID, r.subjectID)
+	if err != nil {
+		return reply{}, err
+	}
+	if refuse && left.Total > 0 {
+		return reply{}, problem.New(problem.CodeEndpointWatched, fmt.Sprintf("The endpoint is that of %d "+
+			"watches, such as %s: give them another endpoint or delete them first.", left.Total, left.IDs[0]))
+	}
+	deleted, err := a.delete(ctx, r,
 		domain.DeleteEndpoint{
 			EndpointID: r.subjectID,
 			IfRevision: r.ifMatch.Revision(r.endpoint.Revision),
 		},
 		a.Directory.AwaitEndpointGone)
+	deleted.status, deleted.view = http.StatusOK, deletedView{r.subjectID, left}
+	return deleted, err
+}
+
+// leftWatches returns the watches of an endpoint.
+func (a *API) leftWatches(accountID, endpointID string) (left leftWatchesView, err error) {
+	left.IDs = []string{}
+	var page []domain.Watch
+	var after *Position
+	for looked := 0; looked < leftWatchesRead; looked += max(1, len(page)) {
+		page, after, err = a.Directory.Watches(WatchFilter{AccountID: accountID, EndpointID: endpointID},
+			after, maxPage)
+		if err != nil {
+			return left, err
+		}
+		for _, w := range page {
+			if left.Total++; left.Total <= leftWatchesMax {
+				left.IDs = append(left.IDs, w.ID)
+			}
+		}
+		if after == nil {
+			break
+		}
+	}
+	return left, nil
 }
 
 // delete submits a deletion and waits until this node has read it.

@@ -118,8 +118,8 @@ func TestAnEndpointsLife(t *testing.T) {
 		t.Error("a read shows the secret")
 	}
 
-	gone := wantStatus(t, w.call("DELETE", path, k, ""), 204)
-	if len(gone.body) != 0 {
+	gone := wantStatus(t, w.call("DELETE", path, k, ""), 200)
+	if in(t, gone.body, "leftWatches", "total") != 0.0 {
 		t.Errorf("%s", gone.body)
 	}
 	for _, call := range []struct{ method, path string }{
@@ -329,7 +329,7 @@ func TestAWatchsLife(t *testing.T) {
 			t.Errorf("%s: %d %v", body, got.StatusCode, pointers(p))
 		}
 	}
-	wantStatus(t, w.call("DELETE", "/v1/endpoints/"+other, k, ""), 204)
+	wantStatus(t, w.call("DELETE", "/v1/endpoints/"+other, k, ""), 200)
 	orphan := wantStatus(t, w.call("GET", path, k, ""), 200)
 	list := wantStatus(t, w.call("GET", "/v1/watches", k, ""), 200)
 	if in(t, orphan.body, "status") != "endpoint_deleted" ||
@@ -383,7 +383,7 @@ func TestARepeatIsNotHeldAgainstAWorldThatHasChanged(t *testing.T) {
 		201)
 	urls.refuse = true
 	w.wallets[wallet] = nil
-	wantStatus(t, other.call("DELETE", "/v1/endpoints/"+e, k, ""), 204)
+	wantStatus(t, other.call("DELETE", "/v1/endpoints/"+e, k, ""), 200)
 	for path, c := range map[string]struct {
 		body  string
 		first answer
@@ -739,8 +739,8 @@ func TestARepeatAfterTheDeletion(t *testing.T) {
 		if c.patch != "" {
 			patched = wantStatus(t, w.call("PATCH", c.path, k, c.patch, "Idempotency-Key", "p"), 200)
 		}
-		wantStatus(t, w.call("DELETE", c.path, k, "", "Idempotency-Key", "d"), 204)
-		again := wantStatus(t, w.call("DELETE", c.path, k, "", "Idempotency-Key", "d"), 204)
+		status := w.call("DELETE", c.path, k, "", "Idempotency-Key", "d").StatusCode
+		again := wantStatus(t, w.call("DELETE", c.path, k, "", "Idempotency-Key", "d"), status)
 		if again.Header.Get("Idempotent-Replayed") != "true" {
 			t.Errorf("%s: %v", c.path, again.Header)
 		}
@@ -784,7 +784,7 @@ func TestARepeatedChangeIsNotJudgedAgain(t *testing.T) {
 		node.call("PATCH", "/v1/watches/"+watch, k, `{"endpointId":"`+next+`"}`, "Idempotency-Key", "1"),
 		200)
 	wantStatus(t, node.call("PATCH", "/v1/watches/"+watch, k, `{"endpointId":"`+e+`"}`), 200)
-	wantStatus(t, node.call("DELETE", "/v1/endpoints/"+next, k, ""), 204)
+	wantStatus(t, node.call("DELETE", "/v1/endpoints/"+next, k, ""), 200)
 	urls.refuse = true
 	wantStatus(t,
 		node.call("PATCH", "/v1/endpoints/"+e, k, `{"url":"https://b.example"}`, "Idempotency-Key", "1"),
@@ -906,5 +906,51 @@ func TestASampleIsWorthNothing(t *testing.T) {
 		`{"type":"payment.rejected"}`, `{"type":""}`, `{"type":1}`, `{"x":1}`,
 	} {
 		wantProblem(t, w.call("POST", path, k, body), 422, "VALIDATION_FAILED")
+	}
+}
+
+// TestADeletionSaysWhichWatchesItLeaves, and is refused where the client asks for that.
+func TestADeletionSaysWhichWatchesItLeaves(t *testing.T) {
+	w := newWorld(t)
+	k := w.newKey(account("a"), domain.Permissions()...)
+	endpoint := w.newEndpoint(k)
+	path := "/v1/endpoints/" + endpoint
+	made := wantStatus(t, w.call("POST", "/v1/watches", k, watchBody(endpoint, "")), 201)
+	watch := in(t, made.body, "id").(string)
+	wantStatus(t, w.call("POST", "/v1/watches", k, watchBody(w.newEndpoint(k), "")), 201)
+
+	wantProblem(t, w.call("DELETE", path+"?ifWatched=keep", k, ""), 400, "INVALID_PARAMETER")
+	refused := w.call("DELETE", path+"?ifWatched=refuse", k, "")
+	wantProblem(t, refused, 409, "ENDPOINT_WATCHED")
+	if !strings.Contains(string(refused.body), watch) {
+		t.Errorf("%s does not name the watch", refused.body)
+	}
+	wantStatus(t, w.call("GET", path, k, ""), 200)
+	want := fmt.Sprintf(`{"id":%q,"leftWatches":{"total":1,"ids":[%q]}}`, endpoint, watch)
+	for range 2 { // a repeat too
+		got := wantStatus(t, w.call("DELETE", path, k, "", "Idempotency-Key", "one"), 200)
+		if strings.TrimSpace(string(got.body)) != want {
+			t.Errorf("%s, want %s", got.body, want)
+		}
+	}
+	unwatched := w.newEndpoint(k)
+	wantStatus(t, w.call("DELETE", "/v1/endpoints/"+unwatched+"?ifWatched=refuse", k, ""), 200)
+}
+
+// TestAWatchThatHasExpiredSaysSo: a time that has passed makes a watch for a backfill, and neither the
+// creation nor a change calls it active.
+func TestAWatchThatHasExpiredSaysSo(t *testing.T) {
+	w := newWorld(t)
+	k := w.newKey(account("a"), domain.Permissions()...)
+	endpoint := w.newEndpoint(k)
+	made := wantStatus(t, w.call("POST", "/v1/watches", k,
+		watchBody(endpoint, `,"expiresAt":"2020-01-01T00:00:00Z"`)), 201)
+	other := wantStatus(t, w.call("POST", "/v1/watches", k, watchBody(endpoint, "")), 201)
+	changed := wantStatus(t, w.call("PATCH", "/v1/watches/"+in(t, other.body, "id").(string), k,
+		`{"expiresAt":"2020-01-01T00:00:00Z"}`), 200)
+	for what, got := range map[string]answer{"the creation": made, "the change": changed} {
+		if status := in(t, got.body, "status"); status != "expired" {
+			t.Errorf("%s says %v", what, status)
+		}
 	}
 }

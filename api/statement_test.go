@@ -253,7 +253,7 @@ func TestAStatementIsOfWhatTheAccountsOwnWatchesSaw(t *testing.T) {
 	if got := asked(late, ""); got.RecordSince != 80 {
 		t.Errorf("%+v", got)
 	}
-	wantStatus(t, w.call("DELETE", "/v1/endpoints/"+lateEndpoint, late, ""), 204)
+	wantStatus(t, w.call("DELETE", "/v1/endpoints/"+lateEndpoint, late, ""), 200)
 	wantProblem(t, w.call("GET", path, late, ""), 404, "NOT_FOUND")
 }
 

@@ -32,7 +32,11 @@ func (a *API) createWatch(ctx context.Context, r *request) (reply, error) {
 		return reply{}, err
 	}
 	answer.status, answer.location = http.StatusCreated, "/v1/watches/"+made.ID
-	answer.view = watchMade{viewWatch(*made, watchActive), warnings}
+	status := watchActive
+	if made.Expired(made.CreatedAtMillis) {
+		status = watchExpired
+	}
+	answer.view = watchMade{viewWatch(*made, status), warnings}
 	return answer, nil
 }
 

@@ -140,6 +140,7 @@ func DecideAttempt(
 		LastError:      r.Error,
 		Telling: endpoint.tells(EndpointDisabledEvent,
 			strconv.FormatUint(uint64(endpoint.Epoch), 10)),
+		FailingSinceMillis: cmp.Or(made.Trouble.SinceMillis, endpoint.Trouble.SinceMillis),
 	}}
 }
 

@@ -57,16 +57,21 @@ func (w Watch) Part(version uint64) (p Part, found bool) {
 	return w.Parts[i], true
 }
 
-// NextPart returns the first uncovered ledgers of a range, at most that many. The watch must
-// have no open part.
-func (w Watch) NextPart(of Range, most uint32) (next Range, found bool) {
-	missing := w.Uncovered(of)
-	if len(missing) == 0 {
-		return next, false
+// NextPart returns the next ledgers of the backfill up to a last one, at most that many. Again
+// reports whether they were all matched against the watch before; if not, none of them was.
+func (w Watch) NextPart(until, most uint32) (next Range, again, found bool) {
+	next = Range{w.Backfill.Next, min(until, w.Backfill.Next+most-1)}
+	if next.From > until {
+		return Range{}, false, false
 	}
-	next = missing[0]
-	next.To = min(next.To, next.From+most-1)
-	return next, true
+	missing := w.Uncovered(next)
+	switch {
+	case len(missing) == 0:
+		return next, true, true
+	case missing[0].From == next.From:
+		return missing[0], false, true
+	}
+	return Range{next.From, missing[0].From - 1}, true, true
 }
 
 // Ending returns the watch without one of its parts.
@@ -79,9 +84,10 @@ func (w Watch) Ending(part uint64) Watch {
 	return w
 }
 
-// Covering returns the watch with one more range covered.
+// Covering returns the watch with one more range covered. Ledgers that it sees live are covered
+// already.
 func (w Watch) Covering(x Range) Watch {
-	w.Covered = w.Covered.Add(x)
+	w.Covered = w.coveredWith(x)
 	var open []Part
 	for _, p := range w.Parts {
 		for _, rest := range (Ranges{x}).Missing(p.Range) {
@@ -93,12 +99,31 @@ func (w Watch) Covering(x Range) Watch {
 	return w
 }
 
-// mayBegin reports whether a part may begin: its ledgers must not be read otherwise, and
+func (w Watch) coveredWith(x Range) Ranges {
+	if w.LiveSince != 0 {
+		x.To = min(x.To, w.LiveSince-1)
+	}
+	return w.Covered.Add(x)
+}
+
+// mayBegin reports whether a part may begin: its ledgers must be the backfill's next ones, and
 // what it pins must be of the endpoint that the watch has.
 func (w Watch) mayBegin(x NextPart) bool {
-	missing := w.Uncovered(x.Range)
-	return len(w.Parts) == 0 && w.LiveSince != 0 && len(missing) == 1 && missing[0] == x.Range &&
-		(x.EndpointID == w.EndpointID || x.EndpointID == "")
+	return len(w.Parts) == 0 && w.LiveSince != 0 && w.Backfill.Next <= x.From && x.From <= x.To &&
+		x.To <= w.Backfill.Until && (x.EndpointID == w.EndpointID || x.EndpointID == "")
+}
+
+// gap returns the first ledgers that the watch missed without an endpoint. It is due when the
+// watch sees later ones and no backfill is in progress.
+func (w Watch) gap() (gap Range, due bool) {
+	if w.MissedSince == 0 || w.LiveSince == 0 || w.Backfill.UnderWay() {
+		return gap, false
+	}
+	missing := w.Uncovered(Range{w.MissedSince, w.LiveSince - 1})
+	if len(missing) == 0 {
+		return gap, false
+	}
+	return missing[0], true
 }
 
 // Backfill is the latest request to search past ledgers for payments to a watch, with its
@@ -112,6 +137,9 @@ type Backfill struct {
 	RequestedAtMillis int64
 	EndedAtMillis     int64  // 0: in progress
 	Problem           string // why it ended before its last ledger
+	// Matched are the payments that match the watch, and Created those of them that had no
+	// event of it.
+	Matched, Created uint32
 }
 
 // UnderWay reports whether the backfill is in progress.
@@ -135,21 +163,22 @@ func (w Watch) Uncovered(x Range) Ranges {
 }
 
 // decideBackfill decides a request to search past ledgers. It replaces one in progress,
-// unless it is the same; what that has covered stays covered.
+// unless that is the same and began with the watch as it is now.
 func decideBackfill(state Watch, c BackfillWatch) ([]FactBody, *Rejection) {
 	if c.OfEndpointID != "" && c.OfEndpointID != state.EndpointID {
 		return nil, noSuchWatch()
 	}
 	c.From = max(c.From, FirstLedger)
 	asked := BackfillRequested{From: c.From, To: c.To}
-	if b := state.Backfill; b.UnderWay() && b.From == asked.From && b.To == asked.To {
+	if b := state.Backfill; b.UnderWay() && b.From == asked.From && b.To == asked.To &&
+		b.Request > state.Revision {
 		return nil, nil
 	}
 	whole := Range{c.From, c.To}
 	if c.To == 0 {
 		whole.To = math.MaxUint32
 	}
-	if len(state.Covered) >= MaxCoveredRanges && len(state.Covered.Add(whole)) > MaxCoveredRanges {
+	if len(state.Covered) >= MaxCoveredRanges && len(state.coveredWith(whole)) > MaxCoveredRanges {
 		return nil, &Rejection{
 			Code: CodeTooManyRanges,
 			Detail: "the watch has covered 100 ranges of ledgers with gaps between them: begin or end the " +
@@ -162,9 +191,12 @@ func decideBackfill(state Watch, c BackfillWatch) ([]FactBody, *Rejection) {
 // decideCoverage decides the follower's report of what it has read. What it says of an open
 // part counts also when another request has replaced its own. What it says of a part that has
 // ended does not: the follower of another term has found out how far that part was read.
-func decideCoverage(state Watch, c RecordCoverage) (facts []FactBody) {
-	if c.Fulfils.Is() {
+func decideCoverage(state Watch, c RecordCoverage, nowMillis int64) (facts []FactBody) {
+	switch {
+	case c.Fulfils.Is():
 		return decideFulfilment(state, c)
+	case c.Missed != 0:
+		return decideMissed(state, c)
 	}
 	if _, open := state.Part(c.Part); c.Part != 0 && !open {
 		return nil
@@ -172,25 +204,16 @@ func decideCoverage(state Watch, c RecordCoverage) (facts []FactBody) {
 	current := state.Backfill.isUnderWay(c.Request)
 	first := c.LiveSince != 0 && state.LiveSince == 0
 	if c.From != 0 || c.Part != 0 || first || current && c.Problem == "" {
-		facts = append(facts, RangeCovered{
-			Request:   c.Request,
-			From:      c.From,
-			To:        c.To,
-			Until:     c.Until,
-			LiveSince: c.LiveSince,
-			Part:      c.Part,
-		})
+		covered := state.covered(c, current)
+		facts = append(facts, covered)
+		state = state.cover(covered, nowMillis)
 	}
 	if c.Problem != "" && current {
-		facts = append(facts, BackfillStopped{Request: c.Request, Problem: c.Problem})
+		stopped := BackfillStopped{Request: c.Request, Problem: c.Problem}
+		facts = append(facts, stopped)
+		state.Backfill = state.Backfill.stop(stopped, nowMillis)
 	}
-	if c.Part != 0 {
-		state = state.Ending(c.Part)
-	}
-	if c.From != 0 {
-		state = state.Covering(Range{c.From, c.To})
-	}
-	if current && c.Problem == "" && c.Next.From != 0 && state.mayBegin(c.Next) {
+	if current && state.Backfill.UnderWay() && c.Next.From != 0 && state.mayBegin(c.Next) {
 		facts = append(facts, PartBegun{
 			Request:     c.Request,
 			From:        c.Next.From,
@@ -199,7 +222,53 @@ func decideCoverage(state Watch, c RecordCoverage) (facts []FactBody) {
 			Fenced:      c.Next.EndpointID != "",
 		})
 	}
+	gap, due := state.gap()
+	if failed := state.Backfill.Problem != "" && state.Backfill.From == gap.From; due && (first || !failed) {
+		facts = append(facts, BackfillRequested(gap))
+	}
 	return facts
+}
+
+// covered returns the fact of a report. What it says of a part counts for the backfill that began
+// the part: the rules of an earlier one may have been others.
+func (w Watch) covered(c RecordCoverage, current bool) RangeCovered {
+	covered := RangeCovered{
+		Request:   c.Request,
+		From:      c.From,
+		To:        c.To,
+		Until:     c.Until,
+		LiveSince: c.LiveSince,
+		Part:      c.Part,
+	}
+	if current {
+		covered.Next = w.Progress(c)
+	}
+	if c.Part > w.Backfill.Request {
+		covered.Matched, covered.Created = c.Matched, c.Created
+	}
+	return covered
+}
+
+// Progress returns the first ledger that the backfill has not read after a report.
+func (w Watch) Progress(c RecordCoverage) uint32 {
+	b := w.Backfill
+	switch {
+	case c.Part != 0 && c.Part < b.Request: // of an earlier backfill
+	case c.From != 0 && c.From <= b.Next && b.Next <= c.To:
+		return c.To + 1
+	case c.Part == 0 && c.From == 0 && c.Next.From == 0 && c.Problem == "": // none is left
+		return c.Until + 1
+	}
+	return b.Next
+}
+
+// decideMissed decides the follower's word that it cannot report a payment, because the watch's
+// endpoint is deleted. If the watch was changed meanwhile, the follower judges again.
+func decideMissed(state Watch, c RecordCoverage) []FactBody {
+	if state.LiveSince == 0 || state.LiveSince > c.Missed || state.Revision != c.IfRevision {
+		return nil
+	}
+	return []FactBody{RangeCovered{Missed: c.Missed}}
 }
 
 // decideFulfilment decides whether a payment is the one that the watch is for. The first that is
@@ -237,8 +306,18 @@ func (w Watch) cover(body RangeCovered, nowMillis int64) Watch {
 	if body.Fulfilled.Is() {
 		w.Fulfilled = body.Fulfilled
 	}
+	if body.Missed != 0 {
+		w.Covered = w.Covered.Add(Range{w.LiveSince, body.Missed - 1})
+		w.LiveSince = 0
+		if w.MissedSince == 0 {
+			w.MissedSince = body.Missed
+		}
+	}
 	if w.Backfill.isUnderWay(body.Request) {
-		w.Backfill = w.advance(body.Until, nowMillis)
+		w.Backfill = w.advance(body, nowMillis)
+	}
+	if w.LiveSince != 0 && len(w.Uncovered(Range{w.MissedSince, w.LiveSince - 1})) == 0 {
+		w.MissedSince = 0
 	}
 	return w
 }
@@ -268,14 +347,20 @@ func (b Backfill) stop(body BackfillStopped, nowMillis int64) Backfill {
 	return b
 }
 
-// advance returns the backfill as far as the watch's coverage has brought it.
-func (w Watch) advance(until uint32, nowMillis int64) Backfill {
+// advance returns the backfill after a report.
+func (w Watch) advance(body RangeCovered, nowMillis int64) Backfill {
 	b := w.Backfill
-	b.Until = until
-	if missing := w.Uncovered(Range{b.From, until}); len(missing) > 0 {
-		b.Next = missing[0].From
-		return b
+	b.Until = body.Until
+	b.Matched, b.Created = b.Matched+body.Matched, b.Created+body.Created
+	b.Next = body.Next
+	if body.Next == 0 { // an older fact: such a backfill read what was not covered
+		b.Next = body.Until + 1
+		if missing := w.Uncovered(Range{b.From, body.Until}); len(missing) > 0 {
+			b.Next = missing[0].From
+		}
 	}
-	b.Next, b.EndedAtMillis = until+1, nowMillis
+	if b.Next > b.Until {
+		b.Next, b.EndedAtMillis = b.Until+1, nowMillis
+	}
 	return b
 }

@@ -45,9 +45,29 @@ func TestPartsPinTheWatch(t *testing.T) {
 	if len(w.Parts) != 0 || !reflect.DeepEqual(w.Covered, domain.Ranges{{5, 19}}) {
 		t.Errorf("left open: %v; covered: %v", w.Parts, w.Covered)
 	}
-	if next, found := w.NextPart(domain.Range{From: 2, To: 90}, 2); !found ||
-		next != (domain.Range{From: 2, To: 3}) {
-		t.Errorf("the next part is %v", next)
+}
+
+// TestPartsOfABackfill: a part has ledgers that were matched before, or ledgers that were not.
+func TestPartsOfABackfill(t *testing.T) {
+	w := givenWatch(live, domain.RangeCovered{From: 10, To: 12}, domain.BackfillRequested{From: 5})
+	for from, want := range map[uint32]struct {
+		next         domain.Range
+		again, found bool
+	}{
+		5:   {domain.Range{From: 5, To: 7}, false, true},
+		8:   {domain.Range{From: 8, To: 9}, false, true},
+		10:  {domain.Range{From: 10, To: 12}, true, true},
+		12:  {domain.Range{From: 12, To: 12}, true, true},
+		98:  {domain.Range{From: 98, To: 99}, false, true},
+		100: {domain.Range{From: 100, To: 102}, true, true},
+		120: {domain.Range{From: 120, To: 120}, true, true},
+		121: {},
+	} {
+		w.Backfill.Next = from
+		next, again, found := w.NextPart(120, 3)
+		if next != want.next || again != want.again || found != want.found {
+			t.Errorf("from %d: %v, again %t, found %t", from, next, again, found)
+		}
 	}
 }
 
@@ -129,7 +149,7 @@ func TestBackfillCommands(t *testing.T) {
 		"cover": {
 			givenWatch(requested), ownAccount,
 			domain.RecordCoverage{Request: 2, From: 5, To: 9, Until: 80, LiveSince: 81}, "",
-			facts(domain.RangeCovered{Request: 2, From: 5, To: 9, Until: 80, LiveSince: 81}),
+			facts(domain.RangeCovered{Request: 2, From: 5, To: 9, Until: 80, LiveSince: 81, Next: 10}),
 		},
 		"cover, replaced": {
 			givenWatch(requested, domain.BackfillRequested{From: 6}), ownAccount,
@@ -148,7 +168,7 @@ func TestBackfillCommands(t *testing.T) {
 		"stop half way": {
 			givenWatch(requested), ownAccount,
 			domain.RecordCoverage{Request: 2, From: 5, To: 9, Until: 80, Problem: "x"}, "",
-			facts(domain.RangeCovered{Request: 2, From: 5, To: 9, Until: 80},
+			facts(domain.RangeCovered{Request: 2, From: 5, To: 9, Until: 80, Next: 10},
 				domain.BackfillStopped{Request: 2, Problem: "x"}),
 		},
 		"stop, replaced": {
@@ -167,7 +187,7 @@ func TestBackfillCommands(t *testing.T) {
 			givenWatch(live, requested), ownAccount,
 			domain.RecordCoverage{Request: 3, Until: 80, Next: next(5, 9, 0)},
 			"",
-			facts(domain.RangeCovered{Request: 3, Until: 80},
+			facts(domain.RangeCovered{Request: 3, Until: 80, Next: 5},
 				domain.PartBegun{Request: 3, From: 5, To: 9, Fenced: true}),
 		},
 		"begin a part, of an older version": {
@@ -178,14 +198,14 @@ func TestBackfillCommands(t *testing.T) {
 				Next:    domain.NextPart{Range: domain.Range{From: 5, To: 9}},
 			},
 			"",
-			facts(domain.RangeCovered{Request: 3, Until: 80}, domain.PartBegun{Request: 3, From: 5, To: 9}),
+			facts(domain.RangeCovered{Request: 3, Until: 80, Next: 5}, domain.PartBegun{Request: 3, From: 5, To: 9}),
 		},
 		"begin a part, moved meanwhile": {
 			givenWatch(live, requested,
 				domain.WatchUpdated{Change: domain.WatchChange{EndpointID: new("ep_2")}}),
 			ownAccount,
 			domain.RecordCoverage{Request: 3, Until: 80, Next: next(5, 9, 0)},
-			"", facts(domain.RangeCovered{Request: 3, Until: 80}),
+			"", facts(domain.RangeCovered{Request: 3, Until: 80, Next: 5}),
 		},
 		"end and begin a part": {
 			givenWatch(live, requested, domain.PartBegun{Request: 3, From: 5, To: 9}),
@@ -199,7 +219,7 @@ func TestBackfillCommands(t *testing.T) {
 				Part:    4,
 			},
 			"",
-			facts(domain.RangeCovered{Request: 3, From: 5, To: 9, Until: 80, Part: 4},
+			facts(domain.RangeCovered{Request: 3, From: 5, To: 9, Until: 80, Part: 4, Next: 10},
 				domain.PartBegun{Request: 3, From: 10, To: 14, MatchesFrom: 77, Fenced: true}),
 		},
 		"end a part half way": {
@@ -214,7 +234,7 @@ func TestBackfillCommands(t *testing.T) {
 				Part:    4,
 			},
 			"",
-			facts(domain.RangeCovered{Request: 3, From: 5, To: 6, Until: 80, Part: 4},
+			facts(domain.RangeCovered{Request: 3, From: 5, To: 6, Until: 80, Part: 4, Next: 7},
 				domain.PartBegun{Request: 3, From: 7, To: 16, Fenced: true}),
 		},
 		"end a part, unread": {
@@ -243,22 +263,52 @@ func TestBackfillCommands(t *testing.T) {
 			givenWatch(live, requested, domain.PartBegun{Request: 3, From: 5, To: 9}),
 			ownAccount,
 			domain.RecordCoverage{Request: 3, Until: 80, Next: next(9, 14, 0)},
-			"", facts(domain.RangeCovered{Request: 3, Until: 80}),
+			"", facts(domain.RangeCovered{Request: 3, Until: 80, Next: 5}),
 		},
 		"begin what is covered": {
 			givenWatch(live, requested, domain.RangeCovered{From: 5, To: 9}), ownAccount,
-			domain.RecordCoverage{Request: 3, Until: 80, Next: next(9, 14, 0)},
-			"", facts(domain.RangeCovered{Request: 3, Until: 80}),
+			domain.RecordCoverage{Request: 3, Until: 80, Next: next(5, 9, 0)}, "",
+			facts(domain.RangeCovered{Request: 3, Until: 80, Next: 5},
+				domain.PartBegun{Request: 3, From: 5, To: 9, Fenced: true}),
 		},
+		"begin what is read": {
+			givenWatch(live, requested, domain.RangeCovered{Request: 3, From: 5, To: 9, Until: 80, Next: 10}),
+			ownAccount,
+			domain.RecordCoverage{Request: 3, Until: 80, Next: next(9, 14, 0)},
+			"", facts(domain.RangeCovered{Request: 3, Until: 80, Next: 10}),
+		},
+		"read the rest": {
+			givenWatch(live, requested), ownAccount,
+			domain.RecordCoverage{Request: 3, Until: 80}, "",
+			facts(domain.RangeCovered{Request: 3, Until: 80, Next: 81}),
+		},
+		"count a part": {
+			givenWatch(live, requested, domain.PartBegun{Request: 3, From: 5, To: 9}), ownAccount,
+			domain.RecordCoverage{Request: 3, From: 5, To: 9, Until: 80, Part: 4, Matched: 3, Created: 2},
+			"",
+			facts(domain.RangeCovered{
+				Request: 3, From: 5, To: 9, Until: 80, Part: 4, Next: 10, Matched: 3, Created: 2,
+			}),
+		},
+		"a part of an earlier request": { // its rules may have been others
+			givenWatch(live, requested, domain.PartBegun{Request: 3, From: 5, To: 9}, requested), ownAccount,
+			domain.RecordCoverage{Request: 5, From: 5, To: 9, Until: 80, Part: 4, Matched: 3, Created: 2},
+			"", facts(domain.RangeCovered{Request: 5, From: 5, To: 9, Until: 80, Part: 4, Next: 5}),
+		},
+		"ask again, changed": {
+			givenWatch(requested, domain.WatchUpdated{Change: domain.WatchChange{Label: new("b")}}),
+			ownAccount, domain.BackfillWatch{From: 5, To: 90}, "", facts(requested),
+		},
+
 		"begin what is live": {
 			givenWatch(live, requested), ownAccount,
 			domain.RecordCoverage{Request: 3, Until: 80, Next: next(100, 101, 0)},
-			"", facts(domain.RangeCovered{Request: 3, Until: 80}),
+			"", facts(domain.RangeCovered{Request: 3, Until: 80, Next: 5}),
 		},
 		"begin, not known live": {
 			givenWatch(requested), ownAccount,
 			domain.RecordCoverage{Request: 2, Until: 80, Next: next(5, 9, 0)},
-			"", facts(domain.RangeCovered{Request: 2, Until: 80}),
+			"", facts(domain.RangeCovered{Request: 2, Until: 80, Next: 5}),
 		},
 		"cover, deleted": {
 			givenWatch(requested, domain.WatchDeleted{}), ownAccount,
@@ -317,5 +367,93 @@ func TestBackfillFold(t *testing.T) {
 	if w = step(domain.BackfillStopped{Request: 7, Problem: "gone"}); w.Backfill.UnderWay() ||
 		w.Backfill.Done() || w.Backfill.Problem != "gone" {
 		t.Errorf("stopped as %+v", w.Backfill)
+	}
+}
+
+// TestAGapInTheCoverage: a watch whose endpoint is deleted is not live from the first payment on
+// that it could not report. When it is live again, a backfill of the ledgers between begins.
+func TestAGapInTheCoverage(t *testing.T) {
+	live := domain.RangeCovered{LiveSince: 100}
+	missed := domain.RangeCovered{Missed: 120}
+	toAnother := domain.WatchUpdated{Change: domain.WatchChange{EndpointID: new("ep_2")}}
+	again := domain.RangeCovered{LiveSince: 130}
+	gap := domain.BackfillRequested{From: 120, To: 129}
+	stopped := domain.BackfillStopped{Request: 6, Problem: "x"}
+	for name, c := range map[string]struct {
+		given domain.Watch
+		when  domain.CommandBody
+		then  []domain.FactBody
+	}{
+		"miss a ledger": {
+			givenWatch(live), domain.RecordCoverage{Missed: 120, IfRevision: 1}, facts(missed),
+		},
+		"miss a ledger, before it is live": {
+			givenWatch(live), domain.RecordCoverage{Missed: 99, IfRevision: 1}, nil,
+		},
+		"miss a ledger, not live": {
+			givenWatch(live, missed), domain.RecordCoverage{Missed: 121, IfRevision: 1}, nil,
+		},
+		"miss a ledger, changed meanwhile": {
+			givenWatch(live, toAnother), domain.RecordCoverage{Missed: 120, IfRevision: 1}, nil,
+		},
+		"get another endpoint": { // it is not known yet from where on it is live
+			givenWatch(live, missed), domain.UpdateWatch{Change: toAnother.Change}, facts(toAnother),
+		},
+		"be live again": {
+			givenWatch(live, missed, toAnother), domain.RecordCoverage{LiveSince: 130}, facts(again, gap),
+		},
+		"be live again at once": {
+			givenWatch(live, missed, toAnother), domain.RecordCoverage{LiveSince: 120},
+			facts(domain.RangeCovered{LiveSince: 120}),
+		},
+		"be live again during another backfill": {
+			givenWatch(live, missed, domain.BackfillRequested{From: 5}),
+			domain.RecordCoverage{LiveSince: 130}, facts(again),
+		},
+		"end the other backfill": {
+			givenWatch(live, missed, domain.BackfillRequested{From: 5, To: 9}, again),
+			domain.RecordCoverage{Request: 4, Until: 9},
+			facts(domain.RangeCovered{Request: 4, Until: 9, Next: 10}, gap),
+		},
+		"stop the other backfill": {
+			givenWatch(live, missed, domain.BackfillRequested{From: 5, To: 9}, again),
+			domain.RecordCoverage{Request: 4, Problem: "x"},
+			facts(domain.BackfillStopped{Request: 4, Problem: "x"}, gap),
+		},
+		"stop the backfill of the gap": {
+			givenWatch(live, missed, toAnother, again, gap),
+			domain.RecordCoverage{Request: 6, Problem: "x"}, facts(stopped),
+		},
+		"get another endpoint after a problem": {
+			givenWatch(live, missed, again, gap, domain.BackfillStopped{Request: 5, Problem: "x"}),
+			domain.UpdateWatch{Change: toAnother.Change}, facts(toAnother, gap),
+		},
+		"get another label after a problem": {
+			givenWatch(live, missed, again, gap, domain.BackfillStopped{Request: 5, Problem: "x"}),
+			domain.UpdateWatch{Change: domain.WatchChange{Label: new("b")}},
+			facts(domain.WatchUpdated{Change: domain.WatchChange{Label: new("b")}}),
+		},
+		"miss another ledger": { // what is covered lies between the two gaps
+			givenWatch(live, missed, again, domain.RangeCovered{Missed: 140}),
+			domain.RecordCoverage{LiveSince: 150}, facts(domain.RangeCovered{LiveSince: 150}, gap),
+		},
+		"read the first gap": {
+			givenWatch(live, missed, again, domain.RangeCovered{Missed: 140},
+				domain.RangeCovered{LiveSince: 150}, gap, domain.PartBegun{Request: 7, From: 120, To: 129}),
+			domain.RecordCoverage{Request: 7, From: 120, To: 129, Until: 129, Part: 8},
+			facts(domain.RangeCovered{Request: 7, From: 120, To: 129, Until: 129, Part: 8, Next: 130},
+				domain.BackfillRequested{From: 140, To: 149}),
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, rejection := domain.DecideWatch(c.given,
+				domain.Command{AccountID: ownAccount, Body: c.when}, startedAt)
+			expect(t, got, rejection, "", c.then...)
+		})
+	}
+	w := givenWatch(live, missed, again, gap, domain.PartBegun{Request: 5, From: 120, To: 129},
+		domain.RangeCovered{Request: 5, From: 120, To: 129, Until: 129, Part: 6, Next: 130})
+	if w.MissedSince != 0 || len(w.Uncovered(domain.Range{From: 100, To: 500})) != 0 {
+		t.Errorf("after the backfill it is %+v", w)
 	}
 }

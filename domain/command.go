@@ -232,8 +232,8 @@ type DeleteWatch struct {
 	IfRevision uint64
 }
 
-// BackfillWatch asks for the payments of the past: those in the ledgers from From
-// to To that the watch has not covered.
+// BackfillWatch requests that the ledgers from From to To are matched against the watch as it
+// is now. Payments that have an event of the watch are skipped.
 type BackfillWatch struct {
 	WatchID string
 	From    uint32
@@ -263,6 +263,12 @@ type RecordCoverage struct {
 	// nothing else is reported.
 	Fulfils    Fulfilment
 	IfRevision uint64
+	// Matched and Created are those of [RangeCovered], for From to To.
+	Matched, Created uint32
+	// Missed is the ledger of a payment that matches the watch, by its revision IfRevision, and
+	// whose endpoint is deleted; 0: none. It is answered by the watch. With it, nothing else is
+	// reported.
+	Missed uint32
 }
 
 // NextPart is the part of a backfill that is to be begun.

@@ -277,7 +277,12 @@ func TestAttemptResults(t *testing.T) {
 						EventID:        "evt_1",
 						LastStatusCode: c.when.StatusCode,
 						LastError:      c.when.Error,
+
+						FailingSinceMillis: made.Trouble.SinceMillis,
 					})
+				if made.EventType != domain.TestPing && made.Trouble.SinceMillis != startedAt {
+					t.Errorf("the trouble began at %d", made.Trouble.SinceMillis)
+				}
 			}
 			expect(t, facts, nil, "", want...)
 			if again := domain.DecideAttempt(c.given.endpoint, after, made.Number, c.when, c.given.policy,

@@ -124,6 +124,8 @@ type EndpointDisabled struct {
 	LastStatusCode int // 0: no status arrived
 	LastError      AttemptError
 	Telling        Telling // whoever else is told
+	// FailingSinceMillis is [Trouble.SinceMillis] of the streak that it ends; 0: not known.
+	FailingSinceMillis int64
 }
 
 // MailOrdered asks a mailer to mail a notice. The order stands in the topic "mails",
@@ -179,6 +181,14 @@ type RangeCovered struct {
 	LiveSince uint32
 	Part      uint64 // that ends, with nothing in the log beyond the range; 0: none
 	Fulfilled Fulfilment
+	// Next is the first ledger that the backfill has not read; 0 in older facts, where what is
+	// covered says so. Matched are the payments in the range that match the watch, and Created
+	// those of them that had no event.
+	Next             uint32
+	Matched, Created uint32
+	// Missed is the first ledger with a payment that the watch could not report, because its
+	// endpoint is deleted; 0: none. From there on it is not live.
+	Missed uint32
 }
 
 // PartBegun says that a range of ledgers is read for a backfill from now on, and

@@ -122,3 +122,37 @@ func TestNoEndpointIsToldOfItself(t *testing.T) {
 		t.Error("an endpoint is told of itself")
 	}
 }
+
+// An endpoint is also said to be failing when half of the runs that disable it have failed, rounded
+// down, however soon that is. Where one run disables, there is no half.
+func TestAnEndpointIsSaidToFailAtHalfOfTheRuns(t *testing.T) {
+	for _, c := range []struct {
+		disableAfter, before int // runs that failed before
+		lastAttempt          bool
+		told                 bool
+	}{
+		{20, 8, true, false}, {20, 9, true, true}, {20, 9, false, false}, {20, 10, true, true},
+		{3, 0, true, true}, {2, 0, true, true}, {1, 0, true, false}, {0, 30, true, false},
+	} {
+		e := tellingEndpoint()
+		e.ConsecutiveFailures = c.before
+		d := domain.Delivery{
+			EventID:    "evt_1",
+			EventType:  domain.PaymentReceived,
+			AccountID:  e.AccountID,
+			EndpointID: e.ID,
+			State:      domain.StateWaiting,
+			Run:        1,
+		}
+		if c.lastAttempt {
+			d.Attempts, d.RunAttempts = 9, 9
+		}
+		policy := domain.DefaultPolicy()
+		policy.DisableAfter = c.disableAfter
+		made := domain.DecideAttempt(e, d, d.Attempts+1, domain.AttemptResult{StatusCode: 500}, policy,
+			60_000)[0].(domain.AttemptMade)
+		if told := made.Telling.EndpointID != ""; told != c.told || made.Trouble.Told != c.told {
+			t.Errorf("%+v: told %t", c, told)
+		}
+	}
+}

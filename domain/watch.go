@@ -23,6 +23,10 @@ type Watch struct {
 	LiveSince uint32
 	Backfill  Backfill
 	Parts     []Part // open parts of backfills; they do not overlap
+	// MissedSince is the first ledger that the watch missed because its endpoint was deleted; 0
+	// once there is no gap in its coverage from there on. Until the watch has another endpoint,
+	// LiveSince is 0.
+	MissedSince uint32
 
 	// Payments of ledgers that close after ExpiresAtMillis are not taken; 0: it never expires.
 	ExpiresAtMillis int64
@@ -124,13 +128,17 @@ func DecideWatch(state Watch, c Command, nowMillis int64) ([]FactBody, *Rejectio
 		if change == (WatchChange{}) {
 			return unlessRevised(state.Revision, body.IfRevision)
 		}
-		return unlessRevised(state.Revision, body.IfRevision, WatchUpdated{Change: change})
+		facts := []FactBody{WatchUpdated{Change: change}}
+		if gap, due := state.gap(); due && change.EndpointID != nil {
+			facts = append(facts, BackfillRequested(gap))
+		}
+		return unlessRevised(state.Revision, body.IfRevision, facts...)
 	case DeleteWatch:
 		return unlessRevised(state.Revision, body.IfRevision, WatchDeleted{})
 	case BackfillWatch:
 		return decideBackfill(state, body)
 	case RecordCoverage:
-		return decideCoverage(state, body), nil
+		return decideCoverage(state, body, nowMillis), nil
 	case CreateWatch: // above
 	}
 	panic("domain: a watch cannot answer " + c.Body.CommandType())

@@ -19,6 +19,8 @@ func backfillOut(b domain.Backfill) *kafka.Backfill {
 		RequestedAtMillis: b.RequestedAtMillis,
 		EndedAtMillis:     b.EndedAtMillis,
 		Problem:           b.Problem,
+		Matched:           b.Matched,
+		Created:           b.Created,
 	}
 }
 
@@ -32,6 +34,8 @@ func backfillIn(b *kafka.Backfill) domain.Backfill {
 		RequestedAtMillis: b.GetRequestedAtMillis(),
 		EndedAtMillis:     b.GetEndedAtMillis(),
 		Problem:           b.GetProblem(),
+		Matched:           b.GetMatched(),
+		Created:           b.GetCreated(),
 	}
 }
 
@@ -94,6 +98,10 @@ func rangeCoveredIn(m *kafka.RangeCovered) domain.FactBody {
 		LiveSince: m.GetLiveSince(),
 		Part:      m.GetPart(),
 		Fulfilled: fulfilmentIn(m.GetFulfilled()),
+		Next:      m.GetNext(),
+		Matched:   m.GetMatched(),
+		Created:   m.GetCreated(),
+		Missed:    m.GetMissed(),
 	}
 }
 

@@ -399,12 +399,13 @@ func endpointFactOut(meta *kafka.FactMeta, body domain.EndpointFact) proto.Messa
 		}
 	case domain.EndpointDisabled:
 		return &kafka.EndpointDisabled{
-			Meta:           meta,
-			Reason:         string(b.Reason),
-			EventId:        b.EventID,
-			LastStatusCode: uint32(b.LastStatusCode),
-			LastError:      string(b.LastError),
-			Telling:        tellingOut(b.Telling),
+			Meta:               meta,
+			Reason:             string(b.Reason),
+			EventId:            b.EventID,
+			LastStatusCode:     uint32(b.LastStatusCode),
+			LastError:          string(b.LastError),
+			Telling:            tellingOut(b.Telling),
+			FailingSinceMillis: b.FailingSinceMillis,
 		}
 	case domain.EndpointEnabled:
 		return &kafka.EndpointEnabled{Meta: meta}

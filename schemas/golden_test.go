@@ -357,6 +357,9 @@ var laterFacts = []domain.FactBody{
 	}},
 	domain.WatchUpdated{},
 	domain.RangeCovered{Request: 4, From: 2, To: 99, Until: 800, Part: 5},
+	domain.RangeCovered{Request: 4, From: 2, To: 99, Until: 800, Part: 5, Next: 100, Matched: 7, Created: 3},
+	domain.RangeCovered{Missed: 99},
+	domain.EndpointDisabled{Reason: domain.DisabledGone, EventID: "evt_1", FailingSinceMillis: 77},
 	domain.RangeCovered{Fulfilled: domain.Fulfilment{PaymentID: "1-2", Ledger: 99, ClosedAtMillis: 7}},
 	domain.WatchUpdated{Change: domain.WatchChange{ExpiresAtMillis: new(int64(0))}},
 	domain.PartBegun{Request: 4, From: 100, To: 199, MatchesFrom: 1 << 40, Fenced: true},
@@ -540,6 +543,8 @@ var everyCommand = []domain.CommandBody{
 		Fulfils:    domain.Fulfilment{PaymentID: "1-2", Ledger: 99, ClosedAtMillis: 7},
 		IfRevision: 3,
 	},
+	domain.RecordCoverage{WatchID: "wat_1", From: 2, To: 99, Part: 5, Matched: 7, Created: 3},
+	domain.RecordCoverage{WatchID: "wat_1", Missed: 99, IfRevision: 3},
 	goldenAnswer.Body,
 }
 

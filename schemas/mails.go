@@ -10,20 +10,21 @@ import (
 // EncodeMailOrder writes a record of the topic "mails".
 func EncodeMailOrder(o domain.MailOrder) Message {
 	return pack("MailOrder", "", &kafka.MailOrder{
-		EndpointId:     o.EndpointID,
-		AccountId:      o.AccountID,
-		Url:            o.URL,
-		Description:    o.Description,
-		Enabled:        o.Enabled,
-		Notice:         o.Notice,
-		AtMillis:       o.AtMillis,
-		Reason:         string(o.Disabled.Reason),
-		EventId:        o.Disabled.EventID,
-		LastStatusCode: uint32(o.Disabled.LastStatusCode),
-		LastError:      string(o.Disabled.LastError),
-		Number:         uint32(o.Number),
-		UntilMillis:    o.UntilMillis,
-		Done:           mailDoneOut(o.Done),
+		EndpointId:         o.EndpointID,
+		AccountId:          o.AccountID,
+		Url:                o.URL,
+		Description:        o.Description,
+		Enabled:            o.Enabled,
+		Notice:             o.Notice,
+		AtMillis:           o.AtMillis,
+		Reason:             string(o.Disabled.Reason),
+		EventId:            o.Disabled.EventID,
+		LastStatusCode:     uint32(o.Disabled.LastStatusCode),
+		LastError:          string(o.Disabled.LastError),
+		FailingSinceMillis: o.Disabled.FailingSinceMillis,
+		Number:             uint32(o.Number),
+		UntilMillis:        o.UntilMillis,
+		Done:               mailDoneOut(o.Done),
 	})
 }
 
@@ -54,12 +55,14 @@ func disabledIn(m interface {
 	GetEventId() string
 	GetLastStatusCode() uint32
 	GetLastError() string
+	GetFailingSinceMillis() int64
 }) domain.EndpointDisabled {
 	return domain.EndpointDisabled{
-		Reason:         domain.DisabledReason(m.GetReason()),
-		EventID:        m.GetEventId(),
-		LastStatusCode: int(m.GetLastStatusCode()),
-		LastError:      domain.AttemptError(m.GetLastError()),
+		Reason:             domain.DisabledReason(m.GetReason()),
+		EventID:            m.GetEventId(),
+		LastStatusCode:     int(m.GetLastStatusCode()),
+		LastError:          domain.AttemptError(m.GetLastError()),
+		FailingSinceMillis: m.GetFailingSinceMillis(),
 	}
 }
 
@@ -77,19 +80,20 @@ func mailDoneIn(m *kafka.MailDone) domain.MailDone {
 // MarshalNotice writes a notice as a task keeps it.
 func MarshalNotice(n domain.Notice) []byte {
 	return pack("Notice", "", &kafka.Notice{
-		EndpointId:     n.EndpointID,
-		Version:        n.Version,
-		AtMillis:       n.AtMillis,
-		Reason:         string(n.Disabled.Reason),
-		EventId:        n.Disabled.EventID,
-		LastStatusCode: uint32(n.Disabled.LastStatusCode),
-		LastError:      string(n.Disabled.LastError),
-		State:          string(n.State),
-		Number:         uint32(n.Number),
-		Tries:          uint32(n.Tries),
-		FirstAtMillis:  n.FirstAtMillis,
-		NextAtMillis:   n.NextAtMillis,
-		Done:           mailDoneOut(n.Done),
+		EndpointId:         n.EndpointID,
+		Version:            n.Version,
+		AtMillis:           n.AtMillis,
+		Reason:             string(n.Disabled.Reason),
+		EventId:            n.Disabled.EventID,
+		LastStatusCode:     uint32(n.Disabled.LastStatusCode),
+		LastError:          string(n.Disabled.LastError),
+		FailingSinceMillis: n.Disabled.FailingSinceMillis,
+		State:              string(n.State),
+		Number:             uint32(n.Number),
+		Tries:              uint32(n.Tries),
+		FirstAtMillis:      n.FirstAtMillis,
+		NextAtMillis:       n.NextAtMillis,
+		Done:               mailDoneOut(n.Done),
 	}).Value
 }
 

@@ -48,6 +48,7 @@ func watchOut(w domain.Watch) *kafka.Watch {
 		ExpiresAtMillis: w.ExpiresAtMillis,
 		Once:            w.Once,
 		Fulfilled:       fulfilmentOut(w.Fulfilled),
+		MissedSince:     w.MissedSince,
 	}
 }
 
@@ -72,6 +73,7 @@ func watchIn(w *kafka.Watch) domain.Watch {
 		ExpiresAtMillis: w.GetExpiresAtMillis(),
 		Once:            w.GetOnce(),
 		Fulfilled:       fulfilmentIn(w.GetFulfilled()),
+		MissedSince:     w.GetMissedSince(),
 	}
 }
 
@@ -229,6 +231,9 @@ func watchCommandOut(meta *kafka.CommandMeta, body domain.WatchCommand) proto.Me
 
 			Fulfils:    fulfilmentOut(b.Fulfils),
 			IfRevision: b.IfRevision,
+			Matched:    b.Matched,
+			Created:    b.Created,
+			Missed:     b.Missed,
 		}
 	}
 	panic(noForm(body))
@@ -273,6 +278,9 @@ var watchCommandForms = map[string]commandForm{
 			},
 			Fulfils:    fulfilmentIn(m.GetFulfils()),
 			IfRevision: m.GetIfRevision(),
+			Matched:    m.GetMatched(),
+			Created:    m.GetCreated(),
+			Missed:     m.GetMissed(),
 		}
 	}),
 }
@@ -297,6 +305,10 @@ func watchFactOut(meta *kafka.FactMeta, body domain.WatchFact) proto.Message {
 			LiveSince: b.LiveSince,
 			Part:      b.Part,
 			Fulfilled: fulfilmentOut(b.Fulfilled),
+			Next:      b.Next,
+			Matched:   b.Matched,
+			Created:   b.Created,
+			Missed:    b.Missed,
 		}
 	case domain.PartBegun:
 		return &kafka.PartBegun{

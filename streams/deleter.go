@@ -73,26 +73,6 @@ func (o Offsets) Set(topic string, partition int32, offset int64) {
 	o[topic][partition] = offset
 }
 
-// Since returns the offset of the first record of each partition whose timestamp, in Unix
-// milliseconds, is not before a time, and the partition's end where there is none.
-func (d *Deleter) Since(ctx context.Context, topic string, millis int64) (map[int32]int64, error) {
-	// A record that is appended between the two requests is not before the first one's end.
-	ends, err := d.Of(ctx, topic)
-	if err != nil {
-		return nil, err
-	}
-	since, err := d.offsets(ctx, topic, max(0, millis))
-	if err != nil {
-		return nil, err
-	}
-	for p, offset := range since {
-		if offset < 0 {
-			since[p] = ends[p]
-		}
-	}
-	return since, nil
-}
-
 // Sizes returns how many bytes brokers hold of partitions: of each its largest replica. What
 // was deleted counts until the broker has freed the file that it is in.
 func (d *Deleter) Sizes(

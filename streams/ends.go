@@ -52,6 +52,26 @@ func (e *Ends) Starts(ctx context.Context, topic string) (map[int32]int64, error
 	return e.offsets(ctx, topic, atStart)
 }
 
+// Since returns the offset of the first record of each partition whose timestamp, in Unix
+// milliseconds, is not before a time, and the partition's end where there is none.
+func (e *Ends) Since(ctx context.Context, topic string, millis int64) (map[int32]int64, error) {
+	// A record that is appended between the two requests is not before the first one's end.
+	ends, err := e.Of(ctx, topic)
+	if err != nil {
+		return nil, err
+	}
+	since, err := e.offsets(ctx, topic, max(0, millis))
+	if err != nil {
+		return nil, err
+	}
+	for p, offset := range since {
+		if offset < 0 {
+			since[p] = ends[p]
+		}
+	}
+	return since, nil
+}
+
 // OfEpochs returns where leader epochs ended: the offset after the last record of each, in
 // the log as it is now. A partition whose leader does not know the epoch, or does not
 // answer, is left out.

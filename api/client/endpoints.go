@@ -148,9 +148,22 @@ func (c *Client) UpdateEndpoint(
 	return ask[Endpoint](ctx, c, patch, id(endpoints, endpointID), p, o)
 }
 
-// DeleteEndpoint deletes an endpoint; its pending deliveries are cancelled.
-func (c *Client) DeleteEndpoint(ctx context.Context, endpointID string, o ...Option) error {
-	return c.do(ctx, call{method: remove, path: id(endpoints, endpointID)}, o...)
+// DeletedEndpoint says which watches a deletion has left without an endpoint: the number of all,
+// counted up to 10,000, and the ids of the newest 100.
+type DeletedEndpoint struct {
+	ID          string `json:"id"`
+	LeftWatches struct {
+		Total int      `json:"total"`
+		IDs   []string `json:"ids"`
+	} `json:"leftWatches"`
+}
+
+// DeleteEndpoint deletes an endpoint; its pending deliveries are cancelled. What its watches match
+// from then on is delivered once they have another endpoint.
+func (c *Client) DeleteEndpoint(
+	ctx context.Context, endpointID string, o ...Option,
+) (DeletedEndpoint, error) {
+	return ask[DeletedEndpoint](ctx, c, remove, id(endpoints, endpointID), nil, o)
 }
 
 // EnableEndpoint resumes sending to an endpoint.

@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"fmt"
 	"time"
 )
 
@@ -86,6 +87,17 @@ type Backfill struct {
 	Done        bool      `json:"done"`
 	Problem     *string   `json:"problem"`
 	RequestedAt time.Time `json:"requestedAt"`
+
+	LedgersRead      uint32 `json:"ledgersRead"`
+	PaymentsMatched  uint32 `json:"paymentsMatched"`
+	AlreadyDelivered uint32 `json:"alreadyDelivered"` // of these, the ones that had an event before
+	EventsCreated    uint32 `json:"eventsCreated"`
+}
+
+// Counts returns in words what the backfill has found so far.
+func (b Backfill) Counts() string {
+	return fmt.Sprintf("ledgers read: %d, payments matched: %d (already delivered: %d, created now: %d)",
+		b.LedgersRead, b.PaymentsMatched, b.AlreadyDelivered, b.EventsCreated)
 }
 
 // BackfillCreate is the range of ledgers to search for payments; if To is nil, up to the

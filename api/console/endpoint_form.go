@@ -178,17 +178,40 @@ func (v *visit) confirmed(c *confirmView) bool {
 }
 
 func (x *Console) endpointToDelete(v *visit) (confirmView, error) {
-	e, err := v.api.GetEndpoint(v.r.Context(), v.r.PathValue("id"))
+	id := v.r.PathValue("id")
+	e, err := v.api.GetEndpoint(v.r.Context(), id)
+	if err != nil {
+		return confirmView{}, err
+	}
+	left, err := v.api.ListWatches(v.r.Context(), client.WatchFilter{EndpointID: id},
+		client.Page{Limit: leftWatchesShown})
 	at := x.at + "/endpoints/" + url.PathEscape(e.ID)
 	return confirmView{
 		Title: "Delete the endpoint", Button: "Delete it for good", Action: at + "/delete", Back: at,
-		Lines: []string{
-			"Its deliveries that are on their way are cancelled, and nothing is sent to it any more.",
-			"Watches that tell it of payments stay, and match nothing until they get another endpoint.",
+		Lines: append(leftWatches(left),
+			"Its pending deliveries are cancelled, and nothing is sent to it any more.",
 			"Its events and their attempts stay in the history.",
-		},
+		),
 		Name: e.URL, Danger: true, Section: "endpoints",
 	}, err
+}
+
+const leftWatchesShown = 20
+
+// leftWatches says which watches a deletion leaves without an endpoint.
+func leftWatches(left client.List[client.Watch]) (lines []string) {
+	if len(left.Data) == 0 {
+		return []string{"No watch is left without an endpoint."}
+	}
+	lines = append(lines, "These watches are left without an endpoint. What they match from now on is "+
+		"delivered once you give them another one.")
+	for _, w := range left.Data {
+		lines = append(lines, strings.TrimSpace(w.Label+" "+w.ID))
+	}
+	if left.NextCursor != nil {
+		lines = append(lines, "and more")
+	}
+	return lines
 }
 
 func (x *Console) askToDeleteEndpoint(v *visit) (page, error) {
@@ -204,7 +227,7 @@ func (x *Console) deleteEndpoint(v *visit) (string, *page, error) {
 	if !v.confirmed(&c) {
 		return "", v.again(c.page()), nil
 	}
-	err = v.api.DeleteEndpoint(v.r.Context(), v.r.PathValue("id"), v.once())
+	_, err = v.api.DeleteEndpoint(v.r.Context(), v.r.PathValue("id"), v.once())
 	return x.at + "/endpoints?done=deleted", nil, err
 }
 

@@ -113,9 +113,9 @@ func viewBackfill(b *client.Backfill) *backfillView {
 	v := backfillView{Backfill: *b}
 	switch {
 	case b.Problem != nil:
-		v.Words = "It ended before its last ledger: " + *b.Problem
+		v.Words = "It ended before its last ledger: " + *b.Problem + "; " + b.Counts()
 	case b.Done:
-		v.Percent, v.Words = 100, "Done."
+		v.Percent, v.Words = 100, "done; "+b.Counts()
 	case b.To == nil || *b.To <= b.From:
 		v.Words = "It has not begun."
 	default:

@@ -38,6 +38,7 @@ const (
 	CodeEventExpired         = "EVENT_EXPIRED"
 	CodeFactsNotKept         = "FACTS_NOT_KEPT"
 	CodeTooManyFacts         = "TOO_MANY_FACTS"
+	CodeEndpointWatched      = "ENDPOINT_WATCHED"
 	CodeNoReceipt            = "NO_RECEIPT"
 	CodeNoSigningKey         = "NO_SIGNING_KEY"
 	CodeOverloaded           = "OVERLOADED"
@@ -123,6 +124,7 @@ var kinds = map[string]kind{
 	CodeEventExpired:         {http.StatusGone, "The event is no longer kept"},
 	CodeFactsNotKept:         {http.StatusGone, "The first facts are no longer stored"},
 	CodeTooManyFacts:         {http.StatusConflict, "There are too many facts"},
+	CodeEndpointWatched:      {http.StatusConflict, "The endpoint has watches"},
 	CodeNoReceipt:            {http.StatusNotFound, "There is no receipt"},
 	CodeNoSigningKey:         {http.StatusNotImplemented, "The deployment has no signing key"},
 	CodeRateLimited:          {http.StatusTooManyRequests, "Too many requests with this API key"},

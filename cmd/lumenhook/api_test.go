@@ -302,7 +302,7 @@ func (s *testService) failing(c *client.Client) {
 		return err == nil && event.Delivery.State == "FAILED" && len(event.Attempts) == 4 &&
 			event.Attempts[3].Run == 2
 	})
-	if err := c.DeleteEndpoint(ctx, e.ID); err != nil {
+	if _, err := c.DeleteEndpoint(ctx, e.ID); err != nil {
 		t.Error(err)
 	}
 }
@@ -387,7 +387,8 @@ func race(
 		changed, err = c.RotateSecret(ctx, e.ID)
 		note("rotate", changed, err)
 		if deletes && who == 1 && n == 2 {
-			note("delete", client.Endpoint{}, c.DeleteEndpoint(ctx, e.ID))
+			_, err = c.DeleteEndpoint(ctx, e.ID)
+			note("delete", client.Endpoint{}, err)
 		}
 	}
 	return all

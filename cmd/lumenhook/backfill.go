@@ -20,14 +20,16 @@ func newBackfill() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "backfill --watch WATCH_ID --from LEDGER [--to LEDGER]",
 		Short: "Find and deliver payments of the past for a watch",
-		Long: `Has the follower hold ledgers of the past against a watch, beside the live
-ledger, and deliver what it finds under the event ids that it would have had then:
-what was delivered before is not delivered again. Without --to it goes as far as
-the live ledger has been read; later ones the watch sees by itself.
+		Long: `Matches every ledger of a range against a watch as it is now, and delivers the
+payments that have no event of this watch yet. Use it for payments from before the
+watch was created, and after you corrected its rules or extended its expiry. What was
+delivered before is not delivered again. Without --to it goes as far as the live ledger
+has been read; the watch sees later ones on its own.
 
 Ledgers come from where the service follows them: as far back as its Stellar RPC
-server keeps them, or its lake. The command shows how far it has come and returns
-at the end. Interrupted, it leaves the backfill at work: "lumenhook watches get"
+server keeps them, or its lake. The command shows the progress and, at the end, how many
+ledgers were read and how many payments matched, were already delivered and were
+created now. Interrupted, it leaves the backfill at work: "lumenhook watches get"
 shows it.`,
 		Example: `  # Deliver what a wallet was paid in these ledgers, before it was watched
   lumenhook backfill --watch wat_… --from 63092000 --to 63093000`,

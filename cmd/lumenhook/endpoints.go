@@ -8,6 +8,7 @@ import (
 	"github.com/lumenhook/lumenhook/api/client"
 	"github.com/lumenhook/lumenhook/internal/apicli"
 	"github.com/lumenhook/lumenhook/internal/cli"
+	"github.com/lumenhook/lumenhook/internal/terminal"
 )
 
 func newEndpoints() *cobra.Command {
@@ -34,14 +35,34 @@ func newEndpoints() *cobra.Command {
 				return c.DisableEndpoint(ctx, args[0])
 			}, apicli.ShowEndpoint), `  # The shop is being mended: let everything wait
   lumenhook endpoints disable ep_…`),
-		withExample(changing(&a, "delete ENDPOINT_ID",
-			"Delete an endpoint; what waits for it is cancelled", cli.OneArgument,
-			func(ctx context.Context, c *client.Client, args []string) (struct{}, error) {
-				return struct{}{}, c.DeleteEndpoint(ctx, args[0])
-			}, showDeleted), `  # For good
-  lumenhook endpoints delete ep_…`),
+		newEndpointsDelete(&a),
 	)
 	c.Example = examplesOf(c, "create", "test")
+	return c
+}
+
+func newEndpointsDelete(a *apiFlags) *cobra.Command {
+	var yes bool
+	var c *cobra.Command
+	c = changing(a, "delete ENDPOINT_ID", "Delete an endpoint; its pending deliveries are cancelled",
+		cli.OneArgument,
+		func(ctx context.Context, api *client.Client, args []string) (client.DeletedEndpoint, error) {
+			if in := c.InOrStdin(); !yes && terminal.IsTerminal(in) {
+				if err := apicli.ConfirmDeletion(ctx, api, args[0], in, c.ErrOrStderr()); err != nil {
+					return client.DeletedEndpoint{}, err
+				}
+			}
+			return api.DeleteEndpoint(ctx, args[0])
+		}, apicli.ShowDeletedEndpoint)
+	c.Long = `Deletes an endpoint and cancels its pending deliveries. Its watches stay. What they
+match from then on is delivered once you give them another endpoint: "lumenhook
+watches update". At a terminal, the command shows these watches and asks first.`
+	c.Example = `  # For good
+  lumenhook endpoints delete ep_…
+
+  # In a script that runs at a terminal
+  lumenhook endpoints delete ep_… --yes`
+	c.Flags().BoolVar(&yes, "yes", false, "delete without asking")
 	return c
 }
 

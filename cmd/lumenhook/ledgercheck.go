@@ -31,8 +31,7 @@ func newLedgerCheck() *cobra.Command {
 against those that were observed when it was followed, and prints each difference:
 what would now be seen, what no longer is, and what is not the same. Nothing is
 changed. Use it after moving to a newer lumenhook, and when a transaction was
-quarantined. What would now be seen is delivered by the backfill of a new watch:
-the former one has been over its ledger.
+quarantined. "lumenhook backfill" delivers what would now be seen.
 
 The topics are those of a running service (--data-dir), or of --kafka-brokers;
 without flags for a source, its development network is read. With differences the

@@ -27,7 +27,8 @@ func FollowBackfill(
 		case b == nil || !b.RequestedAt.Equal(asked.RequestedAt) || b.From != asked.From:
 			return w, errors.New("another backfill of the watch has taken the place of this one")
 		case b.Problem != nil:
-			return w, fmt.Errorf("the backfill has ended before its last ledger: %s", *b.Problem)
+			return w, fmt.Errorf("the backfill has ended before its last ledger: %s; %s", *b.Problem,
+				b.Counts())
 		}
 		if line := backfillText(b); line != told {
 			_, _ = fmt.Fprintln(tell, line)
@@ -55,11 +56,11 @@ func backfillText(b *client.Backfill) string {
 	case b == nil:
 		return ""
 	case b.Problem != nil:
-		return fmt.Sprintf("ledgers from %d: ended at %d: %s", b.From, b.Next, *b.Problem)
+		return fmt.Sprintf("ledgers from %d: ended at %d: %s; %s", b.From, b.Next, *b.Problem, b.Counts())
 	case b.To == nil:
 		return fmt.Sprintf("ledgers from %d: waiting for its turn", b.From)
 	case b.Done:
-		return fmt.Sprintf("ledgers %d to %d: done", b.From, *b.To)
+		return fmt.Sprintf("ledgers %d to %d: done; %s", b.From, *b.To, b.Counts())
 	}
 	done, left := b.Next-b.From, max(int64(*b.To)-int64(b.Next)+1, 0)
 	return fmt.Sprintf("ledgers %d to %d: %s %d to go",

@@ -1,6 +1,8 @@
 package apicli
 
 import (
+	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -258,4 +260,39 @@ func (e *Endpoint) headerMap() (map[string]any, error) {
 		}
 	}
 	return headers, nil
+}
+
+// ConfirmDeletion shows which watches the deletion of an endpoint leaves without one, and fails
+// unless the answer is yes.
+func ConfirmDeletion(
+	ctx context.Context, c *client.Client, endpointID string, in io.Reader, out io.Writer,
+) error {
+	left, err := c.ListWatches(ctx, client.WatchFilter{EndpointID: endpointID}, client.Page{Limit: 20})
+	if err != nil {
+		return err
+	}
+	for _, w := range left.Data {
+		_, _ = fmt.Fprintf(out, "left without an endpoint: %s %s\n", w.ID, w.Label)
+	}
+	if left.NextCursor != nil {
+		_, _ = fmt.Fprintln(out, "… and more")
+	}
+	_, _ = fmt.Fprintf(out, "Delete %s? [y/N] ", endpointID)
+	answer, _ := bufio.NewReader(io.LimitReader(in, 100)).ReadString('\n')
+	if answer = strings.ToLower(strings.TrimSpace(answer)); answer != "y" && answer != "yes" {
+		return errors.New("nothing was deleted")
+	}
+	return nil
+}
+
+// ShowDeletedEndpoint prints a deletion, and the watches that it has left without an endpoint.
+func ShowDeletedEndpoint(w io.Writer, d client.DeletedEndpoint) {
+	cli.Row(w, "deleted", d.ID)
+	if left := d.LeftWatches; left.Total > 0 {
+		cli.Row(w, "watches without an endpoint", left.Total)
+		for _, id := range left.IDs {
+			cli.Row(w, "", id)
+		}
+		cli.Row(w, "", "give them another: lumenhook watches update WATCH_ID --endpoint ep_…")
+	}
 }

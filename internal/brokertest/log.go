@@ -41,7 +41,7 @@ func (l *Log) Read(topic string) []streams.Record {
 	until := l.endsOf(topic)
 	known := l.topics[topic]
 	if known == nil {
-		known = l.open(topic, until)
+		known = l.open(topic)
 	}
 	err := known.reader.ReadTo(l.t.Context(), topic, until, 1000, func(r streams.Record) error {
 		known.records = append(known.records, r)
@@ -68,11 +68,11 @@ func (l *Log) endsOf(topic string) map[int32]int64 {
 	return until
 }
 
-func (l *Log) open(topic string, partitions map[int32]int64) *topicLog {
+func (l *Log) open(topic string) *topicLog {
 	l.t.Helper()
-	from := make(map[int32]int64)
-	for p := range partitions {
-		from[p] = 0
+	from, err := l.ends.Starts(l.t.Context(), topic)
+	if err != nil {
+		l.t.Fatal(err)
 	}
 	reader, err := l.cluster.NewReader(streams.ReaderConfig{From: streams.Offsets{topic: from}})
 	if err != nil {

@@ -30,6 +30,8 @@ type checks struct {
 	starts    map[string][]int64  // of attempts in the last second, by endpoint: [World.passed]
 	routes    map[[2]int32]uint64 // the last hand-over from a partition to another
 	cursor    uint32
+	had       map[string]map[string]bool // by watch: events that there were when its part began
+	reread    map[string]uint32          // by watch: how many ledgers its backfill has read
 
 	// For runs with a disaster: what the facts since the last copy were folded onto, these facts
 	// in the order in which they were committed, and the payments that had been observed by then.
@@ -63,6 +65,8 @@ func newChecks(w *World) *checks {
 		made:      make(map[attemptID]domain.AttemptResult),
 		matched:   make(map[string][]match),
 		took:      make(map[string]string),
+		had:       make(map[string]map[string]bool),
+		reread:    make(map[string]uint32),
 		observed:  make(map[string]bool),
 		handed:    make(map[deliveryID]match),
 		told:      make(map[string]string),
@@ -137,11 +141,18 @@ func (c *checks) fact(r streams.Record) {
 	}
 	if covered, is := f.Body.(domain.RangeCovered); is {
 		c.checkCovered(c.model.watches[f.Aggregate], covered)
+		if covered.Missed != 0 {
+			c.judged.misses(f)
+		}
 		c.checkFulfilled(c.model.watches[f.Aggregate], covered.Fulfilled)
+	}
+	if begun, is := f.Body.(domain.PartBegun); is {
+		c.begun(f.Aggregate, begun)
 	}
 	if err := c.model.fold(f); err != nil {
 		w.violate("%v", err)
 	}
+	c.checkDone(c.model.watches[f.Aggregate], f)
 	if domain.KindOf(f.Aggregate) == domain.KindWatch {
 		c.judged.changed(c.model.watches[f.Aggregate])
 	}

@@ -446,13 +446,20 @@ func (l followerLog) end(topic string) error {
 }
 
 func (l followerLog) Starts(ctx context.Context, topic string) (map[int32]int64, error) {
-	starts, err := ends{l.f.world.log}.Starts(ctx, topic)
+	starts, err := copied{l.f.world, l.f.world.log}.Starts(ctx, topic)
 	return starts, cmp.Or(err, l.r.wait(nil))
 }
 
 func (l followerLog) Ends(ctx context.Context, topic string) (map[int32]int64, error) {
 	until, err := ends{l.f.world.log}.Of(ctx, topic)
 	return until, cmp.Or(err, l.r.wait(nil))
+}
+
+// Since returns the starts: nothing is older than that.
+func (l followerLog) Since(
+	ctx context.Context, topic string, _ int64,
+) (map[int32]int64, error) {
+	return l.Starts(ctx, topic)
 }
 
 // Read returns committed records. It waits for open transactions.
@@ -512,6 +519,10 @@ func (k knownWatches) ByWallet(wallet string) ([]domain.Watch, error) {
 
 func (k knownWatches) EachUnadmitted(take func(domain.Watch) error) error {
 	return k.f.directory.EachUnadmitted(take)
+}
+
+func (k knownWatches) Endpoint(id string) (domain.Endpoint, bool, error) {
+	return k.f.directory.Endpoint(id)
 }
 
 var tables = []string{schemas.TopicAccounts, schemas.TopicEndpoints, schemas.TopicWatches}

@@ -232,6 +232,12 @@ func (j *judged) goBack(m *model, cursor uint32, to *Log) {
 	maps.DeleteFunc(j.since, func(id string, _ uint32) bool {
 		return m.watches[id].LiveSince == 0 && !admitted[id]
 	})
+	clear(j.admitted)
+	for id, w := range m.watches {
+		if w.LiveSince != 0 {
+			j.since[id] = w.LiveSince
+		}
+	}
 	maps.DeleteFunc(j.gone, func(id string, _ bool) bool { return !m.endpoints[id].Deleted() })
 }
 

@@ -14,7 +14,12 @@ import (
 type judged struct {
 	settings map[string][]domain.Watch // of a watch, oldest first
 	known    map[string]int            // the latest one that the client knows; absent: none
-	since    map[string]uint32         // the first live ledger of a watch, as first recorded
+	// since is the first live ledger of a watch, as first recorded since it last missed one, and
+	// first the one before it had missed any.
+	since, first map[string]uint32
+	admitted     map[string][]admission // by watch, in the order of the log
+	missed       map[string][]uint32    // by watch: ledgers that it was said to miss
+	claimed      map[string]int64       // by command: the offset of such a claim
 	// by ledger and watch: the oldest settings that its reader may have used
 	least map[uint32]map[string]int
 	read  map[uint32]bool // ledgers
@@ -26,6 +31,10 @@ func newJudged() *judged {
 		settings: make(map[string][]domain.Watch),
 		known:    make(map[string]int),
 		since:    make(map[string]uint32),
+		first:    make(map[string]uint32),
+		admitted: make(map[string][]admission),
+		missed:   make(map[string][]uint32),
+		claimed:  make(map[string]int64),
 		least:    make(map[uint32]map[string]int),
 		read:     make(map[uint32]bool),
 		gone:     make(map[string]bool),
@@ -72,8 +81,14 @@ func (j *judged) acknowledged(w domain.Watch) {
 	}
 }
 
-// asked records the first admission of a watch in the log, which names a ledger after those
-// read by then.
+// admission is a command that makes a watch live from a ledger on.
+type admission struct {
+	offset int64
+	ledger uint32
+}
+
+// asked records the first admission of a watch in the log since it missed a ledger, which names a
+// ledger after those read by then, and what a watch is said to miss.
 func (c *checks) asked(r streams.Record) {
 	if isDamaged(r) {
 		return
@@ -83,14 +98,45 @@ func (c *checks) asked(r streams.Record) {
 		panic(err)
 	}
 	body, is := asked.Body.(domain.RecordCoverage)
-	if !is || body.LiveSince == 0 || c.judged.since[body.WatchID] != 0 {
+	j := c.judged
+	if is && body.Missed != 0 {
+		j.missed[body.WatchID] = append(j.missed[body.WatchID], body.Missed)
+		j.claimed[asked.ID] = r.Offset
+	}
+	if !is || body.LiveSince == 0 {
+		return
+	}
+	j.admitted[body.WatchID] = append(j.admitted[body.WatchID], admission{r.Offset, body.LiveSince})
+	if j.since[body.WatchID] != 0 {
 		return
 	}
 	if body.LiveSince <= c.cursor {
 		c.world.violate("G2: watch %s is said to be live from ledger %d on, when %d was read",
 			body.WatchID, body.LiveSince, c.cursor)
 	}
-	c.judged.since[body.WatchID] = body.LiveSince
+	j.since[body.WatchID] = body.LiveSince
+	if j.first[body.WatchID] == 0 {
+		j.first[body.WatchID] = body.LiveSince
+	}
+}
+
+// misses records that a watch has missed a ledger. It is live again by the next admission in the
+// log.
+func (j *judged) misses(f domain.Fact) {
+	delete(j.since, f.Aggregate)
+	for _, a := range j.admitted[f.Aggregate] {
+		if a.offset > j.claimed[f.Cause] {
+			j.since[f.Aggregate] = a.ledger
+			return
+		}
+	}
+}
+
+// missing reports whether a watch has been without an endpoint since it was last live.
+func (j *judged) missing(watchID string, sequence uint32) bool {
+	return slices.ContainsFunc(j.missed[watchID], func(ledger uint32) bool {
+		return j.since[watchID] <= ledger && ledger <= sequence
+	})
 }
 
 // closed records what the readers of a ledger know at least.
@@ -132,7 +178,8 @@ func (c *checks) readFor(watchID string, l domain.Ledger) {
 	since := j.since[watchID]
 	live := since != 0 && since <= l.Sequence
 	deleted := slices.ContainsFunc(settings, domain.Watch.Deleted)
-	if certain && !live && !deleted {
+	missing := j.missing(watchID, l.Sequence)
+	if certain && !live && !deleted && !missing {
 		w.violate("G2: watch %s was acknowledged before ledger %d closed, and is live from %d on (0: "+
 			"never)", watchID, l.Sequence, since)
 	}
@@ -142,6 +189,8 @@ func (c *checks) readFor(watchID string, l domain.Ledger) {
 		}
 		event := domain.EventID(watchID, p.ID)
 		switch found := c.matched[event]; {
+		case len(found) == 0 && missing:
+			w.count("payments that a watch without an endpoint missed")
 		case len(found) == 0 && live:
 			c.checkUnmatched(settings, p)
 		case len(found) > 0 && !live && !c.beganPart(watchID, l.Sequence):
@@ -166,7 +215,7 @@ func (c *checks) checkUnmatched(settings []domain.Watch, p domain.Payment) {
 	c.checkNotTheOne(settings, p)
 	for _, watch := range settings {
 		watch = c.decided(watch, p)
-		if _, matches := matchPayment(watch, p); !matches || c.judged.gone[watch.EndpointID] {
+		if _, matches := matchPayment(watch, p); !matches {
 			c.countLate(watch, p)
 			return
 		}

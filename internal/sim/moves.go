@@ -285,6 +285,9 @@ func (c copied) Place(_ context.Context, records ...streams.Record) error {
 				at.partition, r.Offset, end)
 		}
 		c.write(at, r, nil)
+		if entries := c.partitions[at].entries; streams.IsFiller(r) { // readers skip it
+			entries[len(entries)-1].control = true
+		}
 	}
 	return nil
 }

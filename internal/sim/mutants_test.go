@@ -48,6 +48,32 @@ var mutants = []mutant{
 		"facts are missing|is not the fold",
 	},
 	{
+		"a watch without an endpoint misses its payments", "streams/directory/read.go",
+		"		if w.Deleted() {\n",
+		"		if e, _, _ := d.Endpoint(w.EndpointID); w.Deleted() || MUTANT && e.Deleted() {\n",
+		"was not matched by watch",
+	},
+	{
+		"what a watch missed is not read", "domain/backfill.go",
+		"; due && (first || !failed) {", "; due && !MUTANT && (first || !failed) {",
+		"has an endpoint, and missed the ledgers",
+	},
+	{
+		"a missed ledger is recorded for a watch that was changed", "domain/backfill.go",
+		"|| state.Revision != c.IfRevision {\n\t\treturn nil\n\t}\n\treturn []FactBody{RangeCovered{Missed",
+		"|| state.Revision != c.IfRevision && !MUTANT {\n\t\treturn nil\n\t}\n\treturn []FactBody{RangeCovered{Missed",
+		"G2",
+	},
+	{
+		"a backfill passes over what was matched", "domain/backfill.go",
+		"		return next, true, true\n", "		return next, true, !MUTANT\n", "is done, and has read",
+	},
+	{
+		"a backfill forgets which payments have an event", "streams/follower/match.go",
+		"case ok && already.has(m.EventID):", "case ok && already.has(m.EventID) && !MUTANT:",
+		"is matched twice",
+	},
+	{
 		"what was observed is written again", "streams/follower/match.go",
 		"if s.already.observed[p.ID] {", "if s.already.observed[p.ID] && !MUTANT {",
 		"was observed twice",
@@ -332,7 +358,7 @@ var mutants = []mutant{
 	},
 	{
 		"what a part has is not read back", "streams/follower/parts.go",
-		"last = max(last, m.Ledger)", "if !MUTANT { last = max(last, m.Ledger) }",
+		"read.last = max(read.last, m.Ledger)", "if !MUTANT { read.last = max(read.last, m.Ledger) }",
 		"whose payment|is matched twice|is another",
 	},
 	{
@@ -438,7 +464,7 @@ var mutants = []mutant{
 	},
 	{
 		"what stands is not read back", "streams/follower/readback.go",
-		"of.events[m.EventID], of.payments[m.PaymentID] = true, true",
+		"of.events[m.EventID], of.payments[m.PaymentID], of.watches[m.WatchID] = true, true, true",
 		"if !MUTANT { of.events[m.EventID], of.payments[m.PaymentID] = true, true }", "and for",
 	},
 	{
@@ -455,8 +481,8 @@ var mutants = []mutant{
 	},
 	{
 		"a part goes by the watch as it is", "streams/follower/parts.go",
-		"b.appendLedger(ctx, l, last+1, w.Pinned(part), part.BegunAtMillis)",
-		"b.appendLedger(ctx, l, last+1, func() domain.Watch { if MUTANT { return w }; return w.Pinned(part) }(), part.BegunAtMillis)",
+		"b.appendLedger(ctx, l, read.last+1, w.Pinned(part), part.BegunAtMillis)",
+		"b.appendLedger(ctx, l, read.last+1, func() domain.Watch { if MUTANT { return w }; return w.Pinned(part) }(), part.BegunAtMillis)",
 		"G2",
 	},
 	{
@@ -467,7 +493,7 @@ var mutants = []mutant{
 	},
 	{
 		"a part is read again from its beginning", "streams/follower/parts.go",
-		"return is && part.Version > latest.version &&",
+		"return is && part.Version > max(latest.version, w.Backfill.Request) &&",
 		"return MUTANT || is && part.Version > latest.version &&",
 		"is matched twice|is another",
 	},
@@ -606,6 +632,7 @@ var shownBy = map[string]int{
 	"a hand-over after another is dropped":                     21,
 	"a hand-over is about no delivery":                         6,
 	"a late report counts":                                     109,
+	"what a watch missed is not read":                          40,
 	"a lost order is not given again":                          4,
 	"a move leaves entries where they were":                    16,
 	"a move passes one by":                                     24,

@@ -108,6 +108,7 @@ func (c *checks) checkCovered(before domain.Watch, covered domain.RangeCovered) 
 		return
 	}
 	w.count("covered ranges")
+	created := uint32(0)
 	for sequence := covered.From; sequence <= covered.To; sequence++ {
 		part, found := openPart(before, sequence)
 		if !found {
@@ -119,6 +120,45 @@ func (c *checks) checkCovered(before domain.Watch, covered domain.RangeCovered) 
 		}
 		for _, p := range w.chain.ledgers[sequence-1].Payments {
 			c.toldOf(before.Pinned(part), part.BegunAtMillis, p)
+			if event := domain.EventID(before.ID, p.ID); len(c.matched[event]) > 0 &&
+				!c.had[before.ID][event] {
+				created++
+			}
+		}
+	}
+	switch {
+	case covered.Part < before.Backfill.Request: // it counts for no backfill
+	case covered.Created != created || covered.Matched < created:
+		w.violate("G2: ledgers %d to %d of watch %s have %d matches, %d of them new, and %d are new",
+			covered.From, covered.To, before.ID, covered.Matched, covered.Created, created)
+	default:
+		c.reread[before.ID] += covered.To - covered.From + 1
+	}
+}
+
+// begun notes which payments of a part have an event already.
+func (c *checks) begun(watchID string, part domain.PartBegun) {
+	had := make(map[string]bool)
+	for sequence := part.From; sequence <= part.To; sequence++ {
+		for _, p := range c.world.chain.ledgers[sequence-1].Payments {
+			event := domain.EventID(watchID, p.ID)
+			had[event] = len(c.matched[event]) > 0
+		}
+	}
+	c.had[watchID] = had
+}
+
+// checkDone checks that a backfill that is done has read each of its ledgers, also those that had
+// been matched before.
+func (c *checks) checkDone(w domain.Watch, f domain.Fact) {
+	switch f.Body.(type) {
+	case domain.BackfillRequested:
+		c.reread[w.ID] = 0
+	case domain.RangeCovered:
+		b := w.Backfill
+		if read := c.reread[w.ID]; b.Done() && b.From <= b.Until && read != b.Until-b.From+1 {
+			c.world.violate("G2: the backfill of watch %s from %d to %d is done, and has read %d ledgers",
+				w.ID, b.From, b.Until, read)
 		}
 	}
 }
@@ -146,7 +186,8 @@ func (c *checks) checkEnded(before domain.Watch, covered domain.RangeCovered) {
 	}
 	for ; beyond <= part.To; beyond++ {
 		for _, p := range w.chain.ledgers[beyond-1].Payments {
-			if len(c.matched[domain.EventID(before.ID, p.ID)]) > 0 {
+			if event := domain.EventID(before.ID, p.ID); len(c.matched[event]) > 0 &&
+				!c.had[before.ID][event] {
 				w.violate("G2: part %d of watch %s ends before ledger %d, whose payment %s it matched",
 					part.Version, before.ID, beyond, p.ID)
 			}
@@ -162,6 +203,8 @@ func (c *checks) toldOf(pinned domain.Watch, createdAtMillis int64, p domain.Pay
 	m, matches := matchPayment(c.decided(pinned, p), p)
 	found := c.matched[domain.EventID(pinned.ID, p.ID)]
 	switch {
+	case c.had[pinned.ID][domain.EventID(pinned.ID, p.ID)]:
+		w.count("payments of backfills that had an event")
 	case !matches && len(found) > 0:
 		w.violate("G2: payment %s was matched by a backfill of watch %s, which does not match it", p.ID,
 			pinned.ID)

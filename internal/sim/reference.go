@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -493,6 +494,11 @@ func (m *referenceModel) attempt(
 		EventID:        made.EventID,
 		LastStatusCode: r.StatusCode,
 		LastError:      r.Error,
+
+		FailingSinceMillis: e.trouble.sinceMillis,
+	}
+	if !d.test {
+		due.FailingSinceMillis = cmp.Or(e.trouble.sinceMillis, f.AtMillis)
 	}
 	switch {
 	case !e.active:

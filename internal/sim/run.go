@@ -112,7 +112,9 @@ func (w *World) closeForTheNew() bool {
 		return false
 	}
 	for _, watch := range w.checks.model.watches {
-		if watch.Backfill.UnderWay() && !watch.Deleted() && watch.LiveSince == 0 {
+		gone := w.checks.model.endpoints[watch.EndpointID].Deleted()
+		if (watch.Backfill.UnderWay() || watch.MissedSince != 0) && watch.LiveSince == 0 &&
+			!gone && !watch.Deleted() {
 			return w.closeLedger()
 		}
 	}

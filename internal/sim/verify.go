@@ -413,6 +413,14 @@ func (w *World) verifyEvents() {
 	if w.checks.cursor != w.chain.latest() {
 		w.violate("G2: ledger %d was never read", w.checks.cursor+1)
 	}
+	for id, first := range w.checks.judged.first {
+		watch := m.watches[id]
+		missed := watch.Uncovered(domain.Range{From: first, To: w.checks.cursor})
+		if len(missed) > 0 && !watch.Deleted() && !m.endpoints[watch.EndpointID].Deleted() &&
+			len(w.setup.disasters) == 0 {
+			w.violate("G2: watch %s has an endpoint, and missed the ledgers %v", id, missed)
+		}
+	}
 	for event, matches := range w.checks.matched {
 		if _, is := m.deliveries[deliveryID{matches[0].endpoint, event}]; !is {
 			w.violate("G2: event %s was matched and has no delivery", event)

@@ -11,8 +11,9 @@ import (
 	"golang.org/x/term"
 )
 
-func isTerminal(w io.Writer) bool {
-	f, ok := w.(*os.File)
+// IsTerminal reports whether a reader or writer is a terminal.
+func IsTerminal(stream any) bool {
+	f, ok := stream.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
@@ -40,7 +41,7 @@ type Progress struct {
 
 // NewProgress shows it on out. Its time begins with the first Show.
 func NewProgress(out io.Writer) *Progress {
-	return &Progress{out: out, terminal: isTerminal(out), now: time.Now}
+	return &Progress{out: out, terminal: IsTerminal(out), now: time.Now}
 }
 
 // Show reports how many records are done, of how many. Both may grow.

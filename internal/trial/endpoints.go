@@ -155,7 +155,7 @@ func (w *worker) deleteEndpoint(ctx context.Context, op Op, once string, e *endp
 		bounds.undo(ended)
 		return nil
 	}
-	if w.expect(op, a, http.StatusNoContent) {
+	if w.expect(op, a, http.StatusOK) {
 		e.deleted = a.done
 	}
 	return bounds.close(ctx, ended)

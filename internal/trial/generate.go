@@ -85,7 +85,7 @@ func (g *generator) step() {
 func (g *generator) choices() []choice {
 	return []choice{
 		{40, func(int) Op { return g.pay() }},
-		{4, g.createEndpoint}, {3, g.patchEndpoint}, {1, g.deleteEndpoint},
+		{4, g.createEndpoint}, {3, g.patchEndpoint}, {2, g.deleteEndpoint},
 		{3, g.onEndpoint("disable")}, {4, g.onEndpoint("enable")}, {4, g.onEndpoint("test")},
 		{2, g.onEndpoint("rotate-secret")}, {3, g.onEndpoint("replay")},
 		{2, g.onEndpoint("writers")}, {8, g.receiver},

@@ -155,24 +155,19 @@ func (k *watch) live(ledger uint32) (may []version, none bool) {
 	return may, none
 }
 
-// past returns the versions with which backfills may have matched a payment, and whether
-// one of them must have.
-func (k *watch) past(ledger uint32) (may []version, must bool) {
-	earlier := false
-	for _, b := range k.backfills {
-		if ledger < b.from || b.to != 0 && ledger > b.to {
-			continue
+// later returns the versions that report what a version without an endpoint missed at a ledger.
+func (k *watch) later(ledger uint32) []version {
+	for i, v := range k.versions {
+		if v.orphaned() && ledger > v.notUpTo && (i+1 == len(k.versions) ||
+			k.versions[i+1].surely == 0 || ledger <= k.versions[i+1].surely) {
+			return k.versions[i+1:]
 		}
-		last := b.last
-		if last < 0 {
-			last = len(k.versions) - 1
-		}
-		may = append(may, k.versions[b.first:last+1]...)
-		must = must || b.complete && b.to != 0 && !earlier
-		earlier = true
 	}
-	return may, must
+	return nil
 }
+
+// orphaned reports whether the watch has no endpoint with this version, and is not deleted.
+func (v version) orphaned() bool { return v.gone && v.endpoint != nil }
 
 // verdict is a version's result for a payment.
 type verdict struct {
@@ -204,26 +199,37 @@ func (k *watch) expected(p Payment, w *world) (may []verdict, must bool) {
 		return nil, false
 	}
 	live, none := k.live(p.Ledger)
-	past, filled := k.past(p.Ledger)
 	must = len(live) > 0 && !none
-	for _, v := range live {
-		if judged := v.judge(p, w); judged.kind != "" {
-			may = append(may, judged)
-		} else {
-			must = false
+	all := func(versions []version) bool {
+		matched := true
+		for _, v := range versions {
+			judged := v.judge(p, w)
+			if matched = matched && judged.kind != ""; judged.kind != "" {
+				may = append(may, judged)
+			}
+		}
+		return matched
+	}
+	later := k.later(p.Ledger)
+	if later != nil {
+		for i, v := range live { // a payment is missed if it matches what the watch had then
+			live[i].gone = v.gone && !v.orphaned()
+		}
+		must = all(later) && must
+	}
+	must = all(live) && must
+	for _, b := range k.backfills {
+		if p.Ledger < b.from || b.to != 0 && p.Ledger > b.to {
+			continue
+		}
+		last := b.last
+		if last < 0 {
+			last = len(k.versions) - 1
+		}
+		// It matches each ledger again, whatever a version before it made of it.
+		if all(k.versions[b.first:last+1]) && b.complete && b.to != 0 {
+			must = true
 		}
 	}
-	var later []verdict
-	for _, v := range past {
-		if judged := v.judge(p, w); judged.kind != "" {
-			later = append(later, judged)
-		} else {
-			filled = false
-		}
-	}
-	// A backfill must match what was never live; what a live version did not match, it may.
-	if none && len(live) == 0 && filled {
-		must = true
-	}
-	return append(may, later...), must
+	return may, must
 }

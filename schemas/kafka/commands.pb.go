@@ -1576,6 +1576,9 @@ type RecordCoverage struct {
 	NextMatchesFrom int64                  `protobuf:"varint,13,opt,name=next_matches_from,json=nextMatchesFrom,proto3" json:"next_matches_from,omitempty"` // PartBegun.matches_from
 	Fulfils         *Fulfilment            `protobuf:"bytes,14,opt,name=fulfils,proto3" json:"fulfils,omitempty"`                                           // the payment that would fulfil the watch; absent: none
 	IfRevision      uint64                 `protobuf:"varint,15,opt,name=if_revision,json=ifRevision,proto3" json:"if_revision,omitempty"`                  // of the watch by which that payment was judged
+	Matched         uint32                 `protobuf:"varint,16,opt,name=matched,proto3" json:"matched,omitempty"`                                          // payments in the range that match the watch
+	Created         uint32                 `protobuf:"varint,17,opt,name=created,proto3" json:"created,omitempty"`                                          // of these, the ones that had no event
+	Missed          uint32                 `protobuf:"varint,18,opt,name=missed,proto3" json:"missed,omitempty"`                                            // ledger of a payment that the watch cannot report: its endpoint is deleted
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -1711,6 +1714,27 @@ func (x *RecordCoverage) GetFulfils() *Fulfilment {
 func (x *RecordCoverage) GetIfRevision() uint64 {
 	if x != nil {
 		return x.IfRevision
+	}
+	return 0
+}
+
+func (x *RecordCoverage) GetMatched() uint32 {
+	if x != nil {
+		return x.Matched
+	}
+	return 0
+}
+
+func (x *RecordCoverage) GetCreated() uint32 {
+	if x != nil {
+		return x.Created
+	}
+	return 0
+}
+
+func (x *RecordCoverage) GetMissed() uint32 {
+	if x != nil {
+		return x.Missed
 	}
 	return 0
 }
@@ -2045,23 +2069,24 @@ func (x *PaymentMatched) GetNumber() uint64 {
 // MailOrder goes to the topic "mails": it asks a mailer to tell an account holder that
 // an endpoint is disabled.
 type MailOrder struct {
-	state          protoimpl.MessageState `protogen:"open.v1"`
-	EndpointId     string                 `protobuf:"bytes,1,opt,name=endpoint_id,json=endpointId,proto3" json:"endpoint_id,omitempty"`
-	AccountId      string                 `protobuf:"bytes,2,opt,name=account_id,json=accountId,proto3" json:"account_id,omitempty"`
-	Url            string                 `protobuf:"bytes,3,opt,name=url,proto3" json:"url,omitempty"`
-	Description    string                 `protobuf:"bytes,4,opt,name=description,proto3" json:"description,omitempty"`
-	Enabled        bool                   `protobuf:"varint,5,opt,name=enabled,proto3" json:"enabled,omitempty"`                   // again, since
-	Notice         uint64                 `protobuf:"varint,6,opt,name=notice,proto3" json:"notice,omitempty"`                     // version of the EndpointDisabled
-	AtMillis       int64                  `protobuf:"varint,7,opt,name=at_millis,json=atMillis,proto3" json:"at_millis,omitempty"` // of the EndpointDisabled
-	Reason         string                 `protobuf:"bytes,8,opt,name=reason,proto3" json:"reason,omitempty"`
-	EventId        string                 `protobuf:"bytes,9,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
-	LastStatusCode uint32                 `protobuf:"varint,10,opt,name=last_status_code,json=lastStatusCode,proto3" json:"last_status_code,omitempty"` // 0: no status arrived
-	LastError      string                 `protobuf:"bytes,11,opt,name=last_error,json=lastError,proto3" json:"last_error,omitempty"`                   // empty: none
-	Number         uint32                 `protobuf:"varint,12,opt,name=number,proto3" json:"number,omitempty"`                                         // 1 is the notice's first order
-	UntilMillis    int64                  `protobuf:"varint,13,opt,name=until_millis,json=untilMillis,proto3" json:"until_millis,omitempty"`            // nobody is to send it later
-	Done           *MailDone              `protobuf:"bytes,14,opt,name=done,proto3" json:"done,omitempty"`                                              // the addresses that are passed by
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	state              protoimpl.MessageState `protogen:"open.v1"`
+	EndpointId         string                 `protobuf:"bytes,1,opt,name=endpoint_id,json=endpointId,proto3" json:"endpoint_id,omitempty"`
+	AccountId          string                 `protobuf:"bytes,2,opt,name=account_id,json=accountId,proto3" json:"account_id,omitempty"`
+	Url                string                 `protobuf:"bytes,3,opt,name=url,proto3" json:"url,omitempty"`
+	Description        string                 `protobuf:"bytes,4,opt,name=description,proto3" json:"description,omitempty"`
+	Enabled            bool                   `protobuf:"varint,5,opt,name=enabled,proto3" json:"enabled,omitempty"`                   // again, since
+	Notice             uint64                 `protobuf:"varint,6,opt,name=notice,proto3" json:"notice,omitempty"`                     // version of the EndpointDisabled
+	AtMillis           int64                  `protobuf:"varint,7,opt,name=at_millis,json=atMillis,proto3" json:"at_millis,omitempty"` // of the EndpointDisabled
+	Reason             string                 `protobuf:"bytes,8,opt,name=reason,proto3" json:"reason,omitempty"`
+	EventId            string                 `protobuf:"bytes,9,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
+	LastStatusCode     uint32                 `protobuf:"varint,10,opt,name=last_status_code,json=lastStatusCode,proto3" json:"last_status_code,omitempty"`             // 0: no status arrived
+	LastError          string                 `protobuf:"bytes,11,opt,name=last_error,json=lastError,proto3" json:"last_error,omitempty"`                               // empty: none
+	Number             uint32                 `protobuf:"varint,12,opt,name=number,proto3" json:"number,omitempty"`                                                     // 1 is the notice's first order
+	UntilMillis        int64                  `protobuf:"varint,13,opt,name=until_millis,json=untilMillis,proto3" json:"until_millis,omitempty"`                        // nobody is to send it later
+	Done               *MailDone              `protobuf:"bytes,14,opt,name=done,proto3" json:"done,omitempty"`                                                          // the addresses that are passed by
+	FailingSinceMillis int64                  `protobuf:"varint,15,opt,name=failing_since_millis,json=failingSinceMillis,proto3" json:"failing_since_millis,omitempty"` // of the EndpointDisabled
+	unknownFields      protoimpl.UnknownFields
+	sizeCache          protoimpl.SizeCache
 }
 
 func (x *MailOrder) Reset() {
@@ -2190,6 +2215,13 @@ func (x *MailOrder) GetDone() *MailDone {
 		return x.Done
 	}
 	return nil
+}
+
+func (x *MailOrder) GetFailingSinceMillis() int64 {
+	if x != nil {
+		return x.FailingSinceMillis
+	}
+	return 0
 }
 
 // TransactionQuarantined goes to the topic "quarantine": a transaction that could
@@ -2862,7 +2894,7 @@ const file_commands_proto_rawDesc = "" +
 	"\bwatch_id\x18\x02 \x01(\tR\awatchId\x12\x12\n" +
 	"\x04from\x18\x03 \x01(\rR\x04from\x12\x0e\n" +
 	"\x02to\x18\x04 \x01(\rR\x02to\x12$\n" +
-	"\x0eof_endpoint_id\x18\x05 \x01(\tR\fofEndpointId\"\xe8\x03\n" +
+	"\x0eof_endpoint_id\x18\x05 \x01(\tR\fofEndpointId\"\xb4\x04\n" +
 	"\x0eRecordCoverage\x123\n" +
 	"\x04meta\x18\x01 \x01(\v2\x1f.lumenhook.kafka.v1.CommandMetaR\x04meta\x12\x19\n" +
 	"\bwatch_id\x18\x02 \x01(\tR\awatchId\x12\x18\n" +
@@ -2881,7 +2913,10 @@ const file_commands_proto_rawDesc = "" +
 	"\x11next_matches_from\x18\r \x01(\x03R\x0fnextMatchesFrom\x128\n" +
 	"\afulfils\x18\x0e \x01(\v2\x1e.lumenhook.kafka.v1.FulfilmentR\afulfils\x12\x1f\n" +
 	"\vif_revision\x18\x0f \x01(\x04R\n" +
-	"ifRevision\"\x9b\x01\n" +
+	"ifRevision\x12\x18\n" +
+	"\amatched\x18\x10 \x01(\rR\amatched\x12\x18\n" +
+	"\acreated\x18\x11 \x01(\rR\acreated\x12\x16\n" +
+	"\x06missed\x18\x12 \x01(\rR\x06missed\"\x9b\x01\n" +
 	"\rCommandResult\x12\x1d\n" +
 	"\n" +
 	"command_id\x18\x01 \x01(\tR\tcommandId\x12\x1b\n" +
@@ -2912,7 +2947,7 @@ const file_commands_proto_rawDesc = "" +
 	"\x04runs\x18\v \x01(\rR\x04runs\x12.\n" +
 	"\x13former_endpoint_ids\x18\f \x03(\tR\x11formerEndpointIds\x12%\n" +
 	"\x0efrom_partition\x18\r \x01(\x05R\rfromPartition\x12\x16\n" +
-	"\x06number\x18\x0e \x01(\x04R\x06number\"\xb7\x03\n" +
+	"\x06number\x18\x0e \x01(\x04R\x06number\"\xe9\x03\n" +
 	"\tMailOrder\x12\x1f\n" +
 	"\vendpoint_id\x18\x01 \x01(\tR\n" +
 	"endpointId\x12\x1d\n" +
@@ -2931,7 +2966,8 @@ const file_commands_proto_rawDesc = "" +
 	"last_error\x18\v \x01(\tR\tlastError\x12\x16\n" +
 	"\x06number\x18\f \x01(\rR\x06number\x12!\n" +
 	"\funtil_millis\x18\r \x01(\x03R\vuntilMillis\x120\n" +
-	"\x04done\x18\x0e \x01(\v2\x1c.lumenhook.kafka.v1.MailDoneR\x04done\"\xf6\x01\n" +
+	"\x04done\x18\x0e \x01(\v2\x1c.lumenhook.kafka.v1.MailDoneR\x04done\x120\n" +
+	"\x14failing_since_millis\x18\x0f \x01(\x03R\x12failingSinceMillis\"\xf6\x01\n" +
 	"\x16TransactionQuarantined\x12-\n" +
 	"\x12network_passphrase\x18\x01 \x01(\tR\x11networkPassphrase\x12\x16\n" +
 	"\x06ledger\x18\x02 \x01(\rR\x06ledger\x12(\n" +

@@ -624,15 +624,16 @@ func (x *SecretsResealed) GetHeaders() []*Header {
 }
 
 type EndpointDisabled struct {
-	state          protoimpl.MessageState `protogen:"open.v1"`
-	Meta           *FactMeta              `protobuf:"bytes,1,opt,name=meta,proto3" json:"meta,omitempty"`
-	Reason         string                 `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
-	EventId        string                 `protobuf:"bytes,3,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"` // empty: no event did it
-	LastStatusCode uint32                 `protobuf:"varint,4,opt,name=last_status_code,json=lastStatusCode,proto3" json:"last_status_code,omitempty"`
-	LastError      string                 `protobuf:"bytes,5,opt,name=last_error,json=lastError,proto3" json:"last_error,omitempty"`
-	Telling        *Telling               `protobuf:"bytes,6,opt,name=telling,proto3" json:"telling,omitempty"` // absent: no other endpoint is told
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	state              protoimpl.MessageState `protogen:"open.v1"`
+	Meta               *FactMeta              `protobuf:"bytes,1,opt,name=meta,proto3" json:"meta,omitempty"`
+	Reason             string                 `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	EventId            string                 `protobuf:"bytes,3,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"` // empty: no event did it
+	LastStatusCode     uint32                 `protobuf:"varint,4,opt,name=last_status_code,json=lastStatusCode,proto3" json:"last_status_code,omitempty"`
+	LastError          string                 `protobuf:"bytes,5,opt,name=last_error,json=lastError,proto3" json:"last_error,omitempty"`
+	Telling            *Telling               `protobuf:"bytes,6,opt,name=telling,proto3" json:"telling,omitempty"`                                                    // absent: no other endpoint is told
+	FailingSinceMillis int64                  `protobuf:"varint,7,opt,name=failing_since_millis,json=failingSinceMillis,proto3" json:"failing_since_millis,omitempty"` // the first failed attempt since the last success; 0: not known
+	unknownFields      protoimpl.UnknownFields
+	sizeCache          protoimpl.SizeCache
 }
 
 func (x *EndpointDisabled) Reset() {
@@ -705,6 +706,13 @@ func (x *EndpointDisabled) GetTelling() *Telling {
 		return x.Telling
 	}
 	return nil
+}
+
+func (x *EndpointDisabled) GetFailingSinceMillis() int64 {
+	if x != nil {
+		return x.FailingSinceMillis
+	}
+	return 0
 }
 
 // A notice is the mail about an EndpointDisabled, named by that fact's version.
@@ -1166,6 +1174,10 @@ type RangeCovered struct {
 	LiveSince     uint32                 `protobuf:"varint,6,opt,name=live_since,json=liveSince,proto3" json:"live_since,omitempty"`
 	Part          uint64                 `protobuf:"varint,7,opt,name=part,proto3" json:"part,omitempty"`          // the version of the PartBegun of the part that ends; 0: none
 	Fulfilled     *Fulfilment            `protobuf:"bytes,8,opt,name=fulfilled,proto3" json:"fulfilled,omitempty"` // by what the watch is fulfilled now; absent: nothing
+	Next          uint32                 `protobuf:"varint,9,opt,name=next,proto3" json:"next,omitempty"`          // first ledger that the backfill has not read; 0: as older facts, by coverage
+	Matched       uint32                 `protobuf:"varint,10,opt,name=matched,proto3" json:"matched,omitempty"`   // payments in the range that match the watch
+	Created       uint32                 `protobuf:"varint,11,opt,name=created,proto3" json:"created,omitempty"`   // of these, the ones that had no event
+	Missed        uint32                 `protobuf:"varint,12,opt,name=missed,proto3" json:"missed,omitempty"`     // first ledger that the watch missed without an endpoint; 0: none
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1254,6 +1266,34 @@ func (x *RangeCovered) GetFulfilled() *Fulfilment {
 		return x.Fulfilled
 	}
 	return nil
+}
+
+func (x *RangeCovered) GetNext() uint32 {
+	if x != nil {
+		return x.Next
+	}
+	return 0
+}
+
+func (x *RangeCovered) GetMatched() uint32 {
+	if x != nil {
+		return x.Matched
+	}
+	return 0
+}
+
+func (x *RangeCovered) GetCreated() uint32 {
+	if x != nil {
+		return x.Created
+	}
+	return 0
+}
+
+func (x *RangeCovered) GetMissed() uint32 {
+	if x != nil {
+		return x.Missed
+	}
+	return 0
 }
 
 // PartBegun pins the watch as it is for a part of a backfill.
@@ -2269,7 +2309,7 @@ const file_facts_proto_rawDesc = "" +
 	"\x0fSecretsResealed\x120\n" +
 	"\x04meta\x18\x01 \x01(\v2\x1c.lumenhook.kafka.v1.FactMetaR\x04meta\x12:\n" +
 	"\asecrets\x18\x02 \x03(\v2 .lumenhook.kafka.v1.SealedSecretR\asecrets\x124\n" +
-	"\aheaders\x18\x03 \x03(\v2\x1a.lumenhook.kafka.v1.HeaderR\aheaders\"\xf7\x01\n" +
+	"\aheaders\x18\x03 \x03(\v2\x1a.lumenhook.kafka.v1.HeaderR\aheaders\"\xa9\x02\n" +
 	"\x10EndpointDisabled\x120\n" +
 	"\x04meta\x18\x01 \x01(\v2\x1c.lumenhook.kafka.v1.FactMetaR\x04meta\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x19\n" +
@@ -2277,7 +2317,8 @@ const file_facts_proto_rawDesc = "" +
 	"\x10last_status_code\x18\x04 \x01(\rR\x0elastStatusCode\x12\x1d\n" +
 	"\n" +
 	"last_error\x18\x05 \x01(\tR\tlastError\x125\n" +
-	"\atelling\x18\x06 \x01(\v2\x1b.lumenhook.kafka.v1.TellingR\atelling\"\x95\x01\n" +
+	"\atelling\x18\x06 \x01(\v2\x1b.lumenhook.kafka.v1.TellingR\atelling\x120\n" +
+	"\x14failing_since_millis\x18\a \x01(\x03R\x12failingSinceMillis\"\x95\x01\n" +
 	"\vMailOrdered\x120\n" +
 	"\x04meta\x18\x01 \x01(\v2\x1c.lumenhook.kafka.v1.FactMetaR\x04meta\x12\x16\n" +
 	"\x06notice\x18\x02 \x01(\x04R\x06notice\x12\x16\n" +
@@ -2305,7 +2346,7 @@ const file_facts_proto_rawDesc = "" +
 	"\x11BackfillRequested\x120\n" +
 	"\x04meta\x18\x01 \x01(\v2\x1c.lumenhook.kafka.v1.FactMetaR\x04meta\x12\x12\n" +
 	"\x04from\x18\x02 \x01(\rR\x04from\x12\x0e\n" +
-	"\x02to\x18\x03 \x01(\rR\x02to\"\x85\x02\n" +
+	"\x02to\x18\x03 \x01(\rR\x02to\"\xe5\x02\n" +
 	"\fRangeCovered\x120\n" +
 	"\x04meta\x18\x01 \x01(\v2\x1c.lumenhook.kafka.v1.FactMetaR\x04meta\x12\x18\n" +
 	"\arequest\x18\x02 \x01(\x04R\arequest\x12\x12\n" +
@@ -2315,7 +2356,12 @@ const file_facts_proto_rawDesc = "" +
 	"\n" +
 	"live_since\x18\x06 \x01(\rR\tliveSince\x12\x12\n" +
 	"\x04part\x18\a \x01(\x04R\x04part\x12<\n" +
-	"\tfulfilled\x18\b \x01(\v2\x1e.lumenhook.kafka.v1.FulfilmentR\tfulfilled\"\xb6\x01\n" +
+	"\tfulfilled\x18\b \x01(\v2\x1e.lumenhook.kafka.v1.FulfilmentR\tfulfilled\x12\x12\n" +
+	"\x04next\x18\t \x01(\rR\x04next\x12\x18\n" +
+	"\amatched\x18\n" +
+	" \x01(\rR\amatched\x12\x18\n" +
+	"\acreated\x18\v \x01(\rR\acreated\x12\x16\n" +
+	"\x06missed\x18\f \x01(\rR\x06missed\"\xb6\x01\n" +
 	"\tPartBegun\x120\n" +
 	"\x04meta\x18\x01 \x01(\v2\x1c.lumenhook.kafka.v1.FactMetaR\x04meta\x12\x18\n" +
 	"\arequest\x18\x02 \x01(\x04R\arequest\x12\x12\n" +

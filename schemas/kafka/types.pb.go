@@ -1562,7 +1562,8 @@ type Watch struct {
 	Parts           []*BackfillPart        `protobuf:"bytes,19,rep,name=parts,proto3" json:"parts,omitempty"`                                               // begun and not covered
 	ExpiresAtMillis int64                  `protobuf:"varint,20,opt,name=expires_at_millis,json=expiresAtMillis,proto3" json:"expires_at_millis,omitempty"` // 0: it does not expire
 	Once            bool                   `protobuf:"varint,21,opt,name=once,proto3" json:"once,omitempty"`
-	Fulfilled       *Fulfilment            `protobuf:"bytes,22,opt,name=fulfilled,proto3" json:"fulfilled,omitempty"` // absent: not yet
+	Fulfilled       *Fulfilment            `protobuf:"bytes,22,opt,name=fulfilled,proto3" json:"fulfilled,omitempty"`                         // absent: not yet
+	MissedSince     uint32                 `protobuf:"varint,23,opt,name=missed_since,json=missedSince,proto3" json:"missed_since,omitempty"` // 0: the watch has missed no ledger
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -1749,6 +1750,13 @@ func (x *Watch) GetFulfilled() *Fulfilment {
 		return x.Fulfilled
 	}
 	return nil
+}
+
+func (x *Watch) GetMissedSince() uint32 {
+	if x != nil {
+		return x.MissedSince
+	}
+	return 0
 }
 
 // Fulfilment is the payment that a watch for one payment has taken.
@@ -2024,6 +2032,8 @@ type Backfill struct {
 	RequestedAtMillis int64                  `protobuf:"varint,6,opt,name=requested_at_millis,json=requestedAtMillis,proto3" json:"requested_at_millis,omitempty"`
 	EndedAtMillis     int64                  `protobuf:"varint,7,opt,name=ended_at_millis,json=endedAtMillis,proto3" json:"ended_at_millis,omitempty"` // 0: it is under way
 	Problem           string                 `protobuf:"bytes,8,opt,name=problem,proto3" json:"problem,omitempty"`
+	Matched           uint32                 `protobuf:"varint,9,opt,name=matched,proto3" json:"matched,omitempty"`  // payments that match the watch
+	Created           uint32                 `protobuf:"varint,10,opt,name=created,proto3" json:"created,omitempty"` // of these, the ones that had no event
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
 }
@@ -2112,6 +2122,20 @@ func (x *Backfill) GetProblem() string {
 		return x.Problem
 	}
 	return ""
+}
+
+func (x *Backfill) GetMatched() uint32 {
+	if x != nil {
+		return x.Matched
+	}
+	return 0
+}
+
+func (x *Backfill) GetCreated() uint32 {
+	if x != nil {
+		return x.Created
+	}
+	return 0
 }
 
 type Event struct {
@@ -2645,22 +2669,23 @@ func (x *Delivery) GetBehind() bool {
 
 // Notice is the mail about an EndpointDisabled, until it is settled.
 type Notice struct {
-	state          protoimpl.MessageState `protogen:"open.v1"`
-	EndpointId     string                 `protobuf:"bytes,1,opt,name=endpoint_id,json=endpointId,proto3" json:"endpoint_id,omitempty"`
-	Version        uint64                 `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`                   // of the EndpointDisabled
-	AtMillis       int64                  `protobuf:"varint,3,opt,name=at_millis,json=atMillis,proto3" json:"at_millis,omitempty"` // of the EndpointDisabled
-	Reason         string                 `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
-	EventId        string                 `protobuf:"bytes,5,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
-	LastStatusCode uint32                 `protobuf:"varint,6,opt,name=last_status_code,json=lastStatusCode,proto3" json:"last_status_code,omitempty"` // 0: no status arrived
-	LastError      string                 `protobuf:"bytes,7,opt,name=last_error,json=lastError,proto3" json:"last_error,omitempty"`                   // empty: none
-	State          string                 `protobuf:"bytes,8,opt,name=state,proto3" json:"state,omitempty"`
-	Number         uint32                 `protobuf:"varint,9,opt,name=number,proto3" json:"number,omitempty"`                                       // of the latest order; 0: none
-	Tries          uint32                 `protobuf:"varint,10,opt,name=tries,proto3" json:"tries,omitempty"`                                        // that were answered
-	FirstAtMillis  int64                  `protobuf:"varint,11,opt,name=first_at_millis,json=firstAtMillis,proto3" json:"first_at_millis,omitempty"` // of the first order; 0: none
-	NextAtMillis   int64                  `protobuf:"varint,12,opt,name=next_at_millis,json=nextAtMillis,proto3" json:"next_at_millis,omitempty"`
-	Done           *MailDone              `protobuf:"bytes,13,opt,name=done,proto3" json:"done,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	state              protoimpl.MessageState `protogen:"open.v1"`
+	EndpointId         string                 `protobuf:"bytes,1,opt,name=endpoint_id,json=endpointId,proto3" json:"endpoint_id,omitempty"`
+	Version            uint64                 `protobuf:"varint,2,opt,name=version,proto3" json:"version,omitempty"`                   // of the EndpointDisabled
+	AtMillis           int64                  `protobuf:"varint,3,opt,name=at_millis,json=atMillis,proto3" json:"at_millis,omitempty"` // of the EndpointDisabled
+	Reason             string                 `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
+	EventId            string                 `protobuf:"bytes,5,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
+	LastStatusCode     uint32                 `protobuf:"varint,6,opt,name=last_status_code,json=lastStatusCode,proto3" json:"last_status_code,omitempty"` // 0: no status arrived
+	LastError          string                 `protobuf:"bytes,7,opt,name=last_error,json=lastError,proto3" json:"last_error,omitempty"`                   // empty: none
+	State              string                 `protobuf:"bytes,8,opt,name=state,proto3" json:"state,omitempty"`
+	Number             uint32                 `protobuf:"varint,9,opt,name=number,proto3" json:"number,omitempty"`                                       // of the latest order; 0: none
+	Tries              uint32                 `protobuf:"varint,10,opt,name=tries,proto3" json:"tries,omitempty"`                                        // that were answered
+	FirstAtMillis      int64                  `protobuf:"varint,11,opt,name=first_at_millis,json=firstAtMillis,proto3" json:"first_at_millis,omitempty"` // of the first order; 0: none
+	NextAtMillis       int64                  `protobuf:"varint,12,opt,name=next_at_millis,json=nextAtMillis,proto3" json:"next_at_millis,omitempty"`
+	Done               *MailDone              `protobuf:"bytes,13,opt,name=done,proto3" json:"done,omitempty"`
+	FailingSinceMillis int64                  `protobuf:"varint,14,opt,name=failing_since_millis,json=failingSinceMillis,proto3" json:"failing_since_millis,omitempty"` // of the EndpointDisabled
+	unknownFields      protoimpl.UnknownFields
+	sizeCache          protoimpl.SizeCache
 }
 
 func (x *Notice) Reset() {
@@ -2782,6 +2807,13 @@ func (x *Notice) GetDone() *MailDone {
 		return x.Done
 	}
 	return nil
+}
+
+func (x *Notice) GetFailingSinceMillis() int64 {
+	if x != nil {
+		return x.FailingSinceMillis
+	}
+	return 0
 }
 
 // MailDone names the addresses at which a notice is settled, each by a hash. Absent: none.
@@ -3180,7 +3212,7 @@ const file_types_proto_rawDesc = "" +
 	"\x11expires_at_millis\x18\b \x01(\x03H\x02R\x0fexpiresAtMillis\x88\x01\x01B\b\n" +
 	"\x06_labelB\x0e\n" +
 	"\f_endpoint_idB\x14\n" +
-	"\x12_expires_at_millis\"\x93\a\n" +
+	"\x12_expires_at_millis\"\xb6\a\n" +
 	"\x05Watch\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1d\n" +
 	"\n" +
@@ -3209,7 +3241,8 @@ const file_types_proto_rawDesc = "" +
 	"\x05parts\x18\x13 \x03(\v2 .lumenhook.kafka.v1.BackfillPartR\x05parts\x12*\n" +
 	"\x11expires_at_millis\x18\x14 \x01(\x03R\x0fexpiresAtMillis\x12\x12\n" +
 	"\x04once\x18\x15 \x01(\bR\x04once\x12<\n" +
-	"\tfulfilled\x18\x16 \x01(\v2\x1e.lumenhook.kafka.v1.FulfilmentR\tfulfilled\"m\n" +
+	"\tfulfilled\x18\x16 \x01(\v2\x1e.lumenhook.kafka.v1.FulfilmentR\tfulfilled\x12!\n" +
+	"\fmissed_since\x18\x17 \x01(\rR\vmissedSince\"m\n" +
 	"\n" +
 	"Fulfilment\x12\x1d\n" +
 	"\n" +
@@ -3237,7 +3270,7 @@ const file_types_proto_rawDesc = "" +
 	"\brevision\x18\x0e \x01(\x04R\brevision\"1\n" +
 	"\vLedgerRange\x12\x12\n" +
 	"\x04from\x18\x01 \x01(\rR\x04from\x12\x0e\n" +
-	"\x02to\x18\x02 \x01(\rR\x02to\"\xe4\x01\n" +
+	"\x02to\x18\x02 \x01(\rR\x02to\"\x98\x02\n" +
 	"\bBackfill\x12\x18\n" +
 	"\arequest\x18\x01 \x01(\x04R\arequest\x12\x12\n" +
 	"\x04from\x18\x02 \x01(\rR\x04from\x12\x0e\n" +
@@ -3246,7 +3279,10 @@ const file_types_proto_rawDesc = "" +
 	"\x04next\x18\x05 \x01(\rR\x04next\x12.\n" +
 	"\x13requested_at_millis\x18\x06 \x01(\x03R\x11requestedAtMillis\x12&\n" +
 	"\x0fended_at_millis\x18\a \x01(\x03R\rendedAtMillis\x12\x18\n" +
-	"\aproblem\x18\b \x01(\tR\aproblem\"k\n" +
+	"\aproblem\x18\b \x01(\tR\aproblem\x12\x18\n" +
+	"\amatched\x18\t \x01(\rR\amatched\x12\x18\n" +
+	"\acreated\x18\n" +
+	" \x01(\rR\acreated\"k\n" +
 	"\x05Event\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04type\x18\x02 \x01(\tR\x04type\x12*\n" +
@@ -3297,7 +3333,7 @@ const file_types_proto_rawDesc = "" +
 	"\x13former_endpoint_ids\x18\x13 \x03(\tR\x11formerEndpointIds\x12\x1a\n" +
 	"\bsequence\x18\x14 \x01(\x04R\bsequence\x12\x12\n" +
 	"\x04line\x18\x15 \x01(\tR\x04line\x12\x16\n" +
-	"\x06behind\x18\x16 \x01(\bR\x06behind\"\xa0\x03\n" +
+	"\x06behind\x18\x16 \x01(\bR\x06behind\"\xd2\x03\n" +
 	"\x06Notice\x12\x1f\n" +
 	"\vendpoint_id\x18\x01 \x01(\tR\n" +
 	"endpointId\x12\x18\n" +
@@ -3314,7 +3350,8 @@ const file_types_proto_rawDesc = "" +
 	" \x01(\rR\x05tries\x12&\n" +
 	"\x0ffirst_at_millis\x18\v \x01(\x03R\rfirstAtMillis\x12$\n" +
 	"\x0enext_at_millis\x18\f \x01(\x03R\fnextAtMillis\x120\n" +
-	"\x04done\x18\r \x01(\v2\x1c.lumenhook.kafka.v1.MailDoneR\x04done\":\n" +
+	"\x04done\x18\r \x01(\v2\x1c.lumenhook.kafka.v1.MailDoneR\x04done\x120\n" +
+	"\x14failing_since_millis\x18\x0e \x01(\x03R\x12failingSinceMillis\":\n" +
 	"\bMailDone\x12\x14\n" +
 	"\x05taken\x18\x01 \x03(\tR\x05taken\x12\x18\n" +
 	"\arefused\x18\x02 \x03(\tR\arefused\"\xef\x03\n" +

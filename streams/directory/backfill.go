@@ -33,9 +33,17 @@ func unadmittedOf(w domain.Watch) [][]byte {
 }
 
 // EachUnadmitted calls take for each watch whose first live ledger is not recorded, in the
-// order of their ids, until it fails. It holds at most a few hundred ids at a time.
+// order of their ids, until it fails. It holds at most a few hundred ids at a time. A watch that
+// has missed ledgers because its endpoint is deleted is passed once it has another.
 func (d *Directory) EachUnadmitted(take func(domain.Watch) error) error {
-	return d.eachIndexed(unadmittedKey, unadmittedOf, take)
+	return d.eachIndexed(unadmittedKey, unadmittedOf, func(w domain.Watch) error {
+		if w.MissedSince != 0 {
+			if e, _, err := d.Endpoint(w.EndpointID); err != nil || e.Deleted() {
+				return err
+			}
+		}
+		return take(w)
+	})
 }
 
 // EachOpenPart calls take for each open part of a backfill, as EachUnadmitted does for

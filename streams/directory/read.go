@@ -125,17 +125,11 @@ func (d *Directory) watchesOfWallet(from, upper []byte) (ids []string, last []by
 	return ids, last, err
 }
 
-// EachMatchingWatch is EachWatchOfWallet without the watches that match nothing: those that
-// were deleted, and those whose endpoint was. A watch whose endpoint this node does not
-// know yet does match: the engine knows the endpoint.
+// EachMatchingWatch is EachWatchOfWallet without the watches that were deleted.
 func (d *Directory) EachMatchingWatch(wallet string, take func(domain.Watch) error) error {
 	return d.EachWatchOfWallet(wallet, func(w domain.Watch) error {
 		if w.Deleted() {
 			return nil
-		}
-		e, _, err := d.Endpoint(w.EndpointID)
-		if err != nil || e.Deleted() {
-			return err
 		}
 		return take(w)
 	})

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/schemas"
@@ -44,11 +43,12 @@ func (r *Reading) admit(ctx context.Context, ledger uint32) (offsets map[int32]i
 var errStopped = errors.New("the listing was broken off")
 
 // admission returns the command that records the first ledger of a watch. Its id is derived
-// from both, and the first command of a watch is the one that counts.
+// from both and the watch's revision: a watch that missed ledgers without an endpoint is admitted
+// again. Of several the first one counts.
 func admission(w domain.Watch, ledger uint32, nowMillis int64) streams.Record {
 	c := domain.Command{
 		ID: domain.DeriveID(domain.CommandPrefix, "live", w.ID,
-			strconv.FormatUint(uint64(ledger), 10)),
+			decimal(ledger), decimal(w.Revision)),
 		AccountID:      w.AccountID,
 		IssuedAtMillis: nowMillis,
 		Body:           domain.RecordCoverage{WatchID: w.ID, LiveSince: ledger},

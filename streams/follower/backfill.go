@@ -98,6 +98,7 @@ type Backfiller struct {
 	// topic of cursors had a hash, when it was last read.
 	ends      map[string]chainEnd
 	keptSince uint32
+	known     knownEvents // of the backfill that read matched ledgers last
 	// refusals count how often in a row a watch's ledgers were refused for good.
 	refusals map[string]int
 }
@@ -141,7 +142,11 @@ func (b *Backfiller) Advance(ctx context.Context, watchID string) error {
 		return err
 	}
 	live := b.at.Load()
-	if live == 0 || w.LiveSince == 0 {
+	e, _, err := b.Requests.Endpoint(w.EndpointID)
+	if err != nil {
+		return err
+	}
+	if live == 0 || w.LiveSince == 0 && !e.Deleted() {
 		_ = retry.Sleep(ctx, lookForBackfills) // the watch's first live ledger is not recorded yet
 		return nil
 	}
@@ -158,8 +163,25 @@ func (b *Backfiller) Advance(ctx context.Context, watchID string) error {
 		}
 	}
 	if after.Backfill.UnderWay() && len(after.Parts) == 0 && c.Problem == "" {
-		if c.Next, c.Problem, err = b.nextPart(ctx, after, asked, live); err != nil {
-			return err
+		next, _, more := after.NextPart(c.Until, b.PartLedgers)
+		switch {
+		case asked.From > asked.To:
+			c.Problem = fmt.Sprintf("ledger %d is yet to be read: the watch sees it live, and a backfill "+
+				"is for those up to %d", asked.From, live)
+		case more && e.Deleted(): // the events could not be delivered
+			c.Problem = fmt.Sprintf("the watch's endpoint was deleted when ledger %d was due: "+
+				"give the watch another endpoint, then ask for the backfill again", next.From)
+		case more && next.To > b.done.Load(): // the live ledger's matches are not all in the log
+			if c.Part == 0 {
+				_ = retry.Sleep(ctx, lookForBackfills)
+				return nil
+			}
+		case more:
+			_, end, _, err := b.matchesOf(ctx, w.EndpointID)
+			if err != nil {
+				return err
+			}
+			c.Next = domain.NextPart{Range: next, EndpointID: w.EndpointID, MatchesFrom: end}
 		}
 	}
 	return b.report(ctx, w, c)
@@ -176,37 +198,18 @@ func lastOf(f domain.Backfill, live uint32) uint32 {
 	return live
 }
 
-// nextPart returns the next part of the requested range; none, if the range is covered. It
-// is a problem if the watch's endpoint is deleted: the events could not be delivered, and
-// would count as covered when the watch has another endpoint.
-func (b *Backfiller) nextPart(
-	ctx context.Context, w domain.Watch, asked domain.Range, live uint32,
-) (next domain.NextPart, problem string, err error) {
-	if asked.From > asked.To {
-		return next, fmt.Sprintf("ledger %d is yet to be read: the watch sees it live, and a backfill "+
-			"is for those up to %d", asked.From, live), nil
-	}
-	ledgers, more := w.NextPart(asked, b.PartLedgers)
-	if !more {
-		return next, "", nil
-	}
-	e, _, err := b.Requests.Endpoint(w.EndpointID)
-	if err != nil {
-		return next, "", err
-	}
-	if e.Deleted() {
-		return next, fmt.Sprintf("the watch's endpoint was deleted when ledger %d was due: "+
-			"give the watch another endpoint, then ask for the backfill again", ledgers.From), nil
-	}
-	_, end, _, err := b.matchesOf(ctx, w.EndpointID)
-	return domain.NextPart{Range: ledgers, EndpointID: w.EndpointID, MatchesFrom: end}, "", err
-}
-
 // problem returns why a backfill cannot continue, for the client that requested it. What
 // only the operator should know is logged.
 func (b *Backfiller) problem(w domain.Watch, sequence uint32, err error) string {
 	b.config.Logger.Warn("a backfill cannot go on", "watch", w.ID, "ledger", sequence, "err", err)
 	switch {
+	case errors.Is(err, errForgotten):
+		return fmt.Sprintf("ledger %d was matched before, and the topic of matches no longer says which "+
+			"of its payments have an event (--topic-retention, or a copy into other topics): begin at a "+
+			"later ledger, or create another watch for it", sequence)
+	case errors.Is(err, errTooMany):
+		return fmt.Sprintf("from ledger %d on the watch has more than %d events in the requested ledgers: "+
+			"request fewer ledgers at once", sequence, knownMax)
 	case errors.Is(err, errFormerChain):
 		return fmt.Sprintf("ledger %d is of a chain before the network was reset: those of the present "+
 			"chain have numbers from %d on", sequence, b.base.Load()+1)
@@ -231,6 +234,7 @@ func (b *Backfiller) report(ctx context.Context, w domain.Watch, c domain.Record
 		ID: domain.DeriveID(domain.CommandPrefix, "coverage", c.WatchID, decimal(c.Request),
 			decimal(c.Part), decimal(c.From), decimal(c.To), decimal(c.Until), c.Problem,
 			decimal(c.Next.From), decimal(c.Next.To), c.Next.EndpointID, decimal(c.Next.MatchesFrom),
+			decimal(c.Matched), decimal(c.Created),
 			decimal(w.Version)),
 		AccountID:      w.AccountID,
 		IssuedAtMillis: b.config.Now().UnixMilli(),

@@ -51,6 +51,7 @@
 //	moves.go     changes of watched wallets' balances
 //	backfill.go  the past of a watch, read beside the live ledger
 //	parts.go     its parts: read, read back, and appended once
+//	known.go     which events a watch has, when its ledgers are matched again
 //	needed.go    what of the log a follower may read back yet
 //	done.go      committing that to the group
 //	priority.go  the live ledger goes before backfills

@@ -15,14 +15,18 @@ func OpenPastLog(c streams.Cluster) (*kafkaLog, error) { return openLog(c, pastP
 func (l *kafkaLog) Close() { l.close() }
 
 // SetAt sets the newest ledger that was read live.
-func (r *Reading) SetAt(sequence uint32) { r.at.Store(sequence) }
+func (r *Reading) SetAt(sequence uint32) {
+	r.at.Store(sequence)
+	r.done.Store(sequence)
+}
 
 // Matcher returns the matching of a ledger's payments, without what appends and commits it:
 // how many payments it observes and how many matches they make.
 func Matcher(config Config) func(domain.Ledger) (observed, matches int, err error) {
 	r := NewReading(config, nil, nil)
 	return func(l domain.Ledger) (observed, matches int, err error) {
-		s, err := match(l.Payments, admitted{r, l.Sequence}, r.appended.of(l.Sequence), nil)
+		s, err := match(l.Payments, admitted{r, l.Sequence}, r.appended.of(l.Sequence),
+			claims{missing: r.missing, ledger: l.Sequence})
 		return len(s.observed), len(s.matches), err
 	}
 }

@@ -34,6 +34,7 @@ func (r *Reading) Follow(ctx context.Context) (advanced bool, err error) {
 		return false, err
 	}
 	r.at.Store(next - 1)
+	r.done.Store(next - 1)
 	r.started()
 	if _, err := r.admit(ctx, next); err != nil {
 		return false, err
@@ -148,7 +149,8 @@ func (r *Reading) commitLedger(
 		return err
 	}
 	r.at.Store(l.Sequence)
-	s, err := match(l.Payments, admitted{r, l.Sequence}, r.appended.of(l.Sequence), r.claims(ctx))
+	s, err := match(l.Payments, admitted{r, l.Sequence}, r.appended.of(l.Sequence), claims{
+		ask: r.claim(ctx), missing: r.missing, ledger: l.Sequence})
 	if err != nil {
 		return err
 	}
@@ -167,6 +169,7 @@ func (r *Reading) commitLedger(
 	if err := r.commitCursor(ctx, l, s, offsets, nowMillis); err != nil {
 		return err
 	}
+	r.done.Store(l.Sequence)
 	delete(r.appended, l.Sequence)
 	r.config.OnLedger(summary)
 	return nil

@@ -49,6 +49,8 @@ type Watches interface {
 	// EachUnadmitted calls take for the watches whose first live ledger is not recorded,
 	// until it fails.
 	EachUnadmitted(take func(domain.Watch) error) error
+	// Endpoint returns an endpoint's row.
+	Endpoint(id string) (e domain.Endpoint, found bool, err error)
 }
 
 // LedgerSummary describes a ledger. Observed and Matches are in ledger order.
@@ -193,6 +195,7 @@ func (f *Follower) begin(ctx context.Context) {
 	t := &term{end: cancel, ended: make(chan struct{})}
 	f.term = t
 	f.reading.at.Store(0)
+	f.reading.done.Store(0)
 	f.health.begin(f.config.Now())
 	go func() {
 		defer close(t.ended)

@@ -15,6 +15,7 @@ type matched struct {
 	matches  []domain.Match
 	moves    []domain.BalanceMove
 	already  appended // by an earlier reading, for the ledger
+	skipped  uint32   // payments that match and have an event already
 }
 
 // isIncome excludes payments of nothing, and payments to oneself.
@@ -25,7 +26,7 @@ func isIncome(p domain.Payment) bool { return p.AmountStroops > 0 && !p.PaysOnes
 // what was observed is not appended again. Matches of watches for one payment are claimed.
 func match(payments []domain.Payment, watches interface {
 	ByWallet(wallet string) ([]domain.Watch, error)
-}, already appended, claims claiming) (s matched, err error) {
+}, already appended, claims claims) (s matched, err error) {
 	s.already = already
 	for _, p := range payments {
 		if !isIncome(p) {
@@ -40,7 +41,10 @@ func match(payments []domain.Payment, watches interface {
 		}
 		s.observed = append(s.observed, p)
 		for _, w := range watching {
-			if m, ok := domain.MatchPayment(w, p); ok && !already.has(m.EventID) {
+			switch m, ok := domain.MatchPayment(w, p); {
+			case ok && already.has(m.EventID):
+				s.skipped++
+			case ok:
 				s.matches = append(s.matches, m)
 			}
 		}

@@ -22,30 +22,51 @@ const claimRounds = 8
 // errChanges means that a watch was changed between each judgement and its claim.
 var errChanges = errors.New("a watch for one payment is changed again and again")
 
-// claiming returns, for each match, its watch as it is once it was asked whether the payment is
-// the one; zero if there is no such watch any more.
-type claiming func([]domain.Match) ([]domain.Watch, error)
+// claims is how the matches of a ledger that the engine must confirm are claimed.
+type claims struct {
+	// ask returns, for each of these claims, its watch as it is once it was asked; zero if there
+	// is no such watch any more.
+	ask func([]claim) ([]domain.Watch, error)
+	// missing reports whether a watch cannot report a payment, because its endpoint is deleted.
+	missing func(domain.Watch) (bool, error)
+	ledger  uint32
+}
+
+// claim is a match that the engine is asked about: whether the payment is the one that its watch is
+// for or, if it is missed, whether the watch is still without an endpoint.
+type claim struct {
+	domain.Match
+	missed bool
+}
 
 // claim has the watches for one payment that match record which payment that is, the first of
-// the ledger for each, and leaves out the other matches. The watch is the judge: a payment that
-// another follower, or a backfill, had recorded before stays the one. Payments of one watch are
-// claimed one after another, those of different watches at once.
-func (s *matched) claim(claims claiming) error {
+// the ledger for each, and the watches without an endpoint that they miss this ledger, and leaves
+// out the other matches. The watch is the judge: a payment that another follower, or a backfill,
+// had recorded before stays the one. Payments of one watch are claimed one after another, those of
+// different watches at once.
+func (s *matched) claim(by claims) error {
 	for range claimRounds {
-		var first []domain.Match
-		asked := make(map[string]bool)
+		var first []claim
+		asked := make(map[string]claim)
 		for _, m := range s.matches {
-			if m.Watch.MustClaim() && !asked[m.Watch.ID] {
-				asked[m.Watch.ID] = true
-				first = append(first, m)
+			missed, err := by.missing(m.Watch)
+			if err != nil {
+				return err
+			}
+			// A ledger is missed as a whole. If a part of it was appended, the payment was made before
+			// the endpoint was deleted, and its event is CANCELLED.
+			missed = missed && !s.already.watches[m.Watch.ID]
+			if _, is := asked[m.Watch.ID]; !is && (missed || m.Watch.MustClaim()) {
+				asked[m.Watch.ID] = claim{m, missed}
+				first = append(first, claim{m, missed})
 			}
 		}
 		if len(first) == 0 {
 			return nil
 		}
-		answers, err := claims(first)
+		answers, err := by.ask(first)
 		if err != nil {
-			return fmt.Errorf("follower: asking which payment a watch is for: %w", err)
+			return fmt.Errorf("follower: asking the watches about the ledger's payments: %w", err)
 		}
 		now := make(map[string]domain.Watch, len(answers))
 		for i, w := range answers {
@@ -53,9 +74,11 @@ func (s *matched) claim(claims claiming) error {
 		}
 		var left []domain.Match
 		for _, m := range s.matches {
-			if asked[m.Watch.ID] {
-				var is bool
-				if m, is = domain.MatchPayment(now[m.Watch.ID], m.Payment); !is {
+			if c, is := asked[m.Watch.ID]; is {
+				w := now[m.Watch.ID]
+				var matches bool
+				m, matches = domain.MatchPayment(w, m.Payment)
+				if !matches || c.missed && (w.LiveSince == 0 || w.LiveSince > by.ledger) {
 					continue
 				}
 			}
@@ -66,30 +89,38 @@ func (s *matched) claim(claims claiming) error {
 	return errChanges
 }
 
-// claimCommand asks a watch whether a payment is the one. Its id is derived from both and the
-// settings by which the payment was judged, so it may be repeated.
-func claimCommand(m domain.Match, nowMillis int64) domain.Command {
-	w := m.Watch
+// command returns the command of a claim. Its id is derived from the watch, the payment and the
+// settings by which that was judged, so it may be repeated.
+func (c claim) command(nowMillis int64) domain.Command {
+	w := c.Watch
+	kind, body := "fulfil", domain.RecordCoverage{WatchID: w.ID, IfRevision: w.Revision}
+	if c.missed {
+		kind, body.Missed = "missed", c.Payment.Ledger
+	} else {
+		body.Fulfils = domain.FulfilledBy(c.Payment)
+	}
 	return domain.Command{
-		ID: domain.DeriveID(domain.CommandPrefix, "fulfil", w.ID, m.Payment.ID,
+		ID: domain.DeriveID(domain.CommandPrefix, kind, w.ID, c.Payment.ID,
 			decimal(w.Revision)),
 		AccountID:      w.AccountID,
 		IssuedAtMillis: nowMillis,
-		Body: domain.RecordCoverage{
-			WatchID:    w.ID,
-			Fulfils:    domain.FulfilledBy(m.Payment),
-			IfRevision: w.Revision,
-		},
+		Body:           body,
 	}
 }
 
-// claims is how payments of a live ledger are claimed. A watch that was changed meanwhile is
+// missing reports whether a watch's endpoint is deleted, as far as the follower knows.
+func (r *Reading) missing(w domain.Watch) (bool, error) {
+	e, _, err := r.config.Watches.Endpoint(w.EndpointID)
+	return e.Deleted(), err
+}
+
+// claim is how payments of a live ledger are claimed. A watch that was changed meanwhile is
 // judged as it is now, and its payment claimed again.
-func (r *Reading) claims(ctx context.Context) claiming {
-	return func(first []domain.Match) ([]domain.Watch, error) {
+func (r *Reading) claim(ctx context.Context) func([]claim) ([]domain.Watch, error) {
+	return func(first []claim) ([]domain.Watch, error) {
 		var asked []domain.Command
-		for _, m := range first {
-			asked = append(asked, claimCommand(m, r.config.Now().UnixMilli()))
+		for _, c := range first {
+			asked = append(asked, c.command(r.config.Now().UnixMilli()))
 		}
 		results, err := r.config.Claims.SubmitAll(ctx, asked)
 		if err != nil {
@@ -97,7 +128,11 @@ func (r *Reading) claims(ctx context.Context) claiming {
 		}
 		var watches []domain.Watch
 		for _, result := range results {
-			watches = append(watches, watchOf(result))
+			w := watchOf(result)
+			if w.MissedSince != 0 && w.LiveSince == 0 {
+				delete(r.pending, w.ID) // it is admitted again once it has an endpoint
+			}
+			watches = append(watches, w)
 		}
 		return watches, nil
 	}
@@ -115,11 +150,12 @@ func watchOf(r domain.Result) (w domain.Watch) {
 // ended as far as it was read, and the next one pins the watch as it is.
 var errUnpinned = errors.New("the watch was changed since the part of its backfill began")
 
-// claims is how a payment of a past ledger is claimed: for the watch as a part has pinned it.
-func (b *Backfiller) claims(ctx context.Context) claiming {
-	return func(first []domain.Match) ([]domain.Watch, error) {
+// claims is how a payment of a past ledger is claimed: for the watch as a part has pinned it. No
+// part is begun for an endpoint that is deleted.
+func (b *Backfiller) claims(ctx context.Context) claims {
+	ask := func(first []claim) ([]domain.Watch, error) {
 		w := first[0].Watch // a backfill is of one watch
-		result, err := b.Commands.Submit(ctx, claimCommand(first[0], b.config.Now().UnixMilli()))
+		result, err := b.Commands.Submit(ctx, first[0].command(b.config.Now().UnixMilli()))
 		if err != nil {
 			return nil, err
 		}
@@ -133,4 +169,5 @@ func (b *Backfiller) claims(ctx context.Context) claiming {
 		w.Fulfilled = now.Fulfilled
 		return []domain.Watch{w}, nil
 	}
+	return claims{ask: ask, missing: func(domain.Watch) (bool, error) { return false, nil }}
 }

@@ -32,7 +32,7 @@ func (b *Backfiller) takeOver(ctx context.Context) error {
 	if err := b.log.TakeOver(ctx); err != nil {
 		return err
 	}
-	b.reports = make(map[string]reported)
+	b.reports, b.known = make(map[string]reported), knownEvents{}
 	return nil
 }
 
@@ -42,23 +42,26 @@ func (b *Backfiller) endPart(
 	ctx context.Context, w domain.Watch, asked domain.Range, c *domain.RecordCoverage,
 ) (after domain.Watch, err error) {
 	part := w.Parts[0]
-	var last uint32
+	var read partRead
 	if b.mayRead(w, part, asked) {
-		last, c.Problem, err = b.readPart(ctx, w, part)
+		read, c.Problem, err = b.readPart(ctx, w, part)
 		if err != nil {
 			delete(b.reports, w.ID) // what it has appended is read back
 		}
 	} else {
-		last, err = b.readPartBack(ctx, w, part)
+		read, err = b.readPartBack(ctx, w, part)
 	}
 	if err != nil {
 		return w, err
 	}
-	c.Part = part.Version
+	c.Part, c.Matched, c.Created = part.Version, read.matched, read.created
+	if read.last >= part.From {
+		c.From, c.To = part.From, read.last
+	}
+	w.Backfill.Next = w.Progress(*c)
 	w = w.Ending(part.Version)
-	if last >= part.From {
-		c.From, c.To = part.From, last
-		w = w.Covering(domain.Range{From: part.From, To: last})
+	if c.From != 0 {
+		w = w.Covering(domain.Range{From: c.From, To: c.To})
 	}
 	return w, nil
 }
@@ -67,42 +70,50 @@ func (b *Backfiller) endPart(
 // ledgers that are asked for.
 func (b *Backfiller) mayRead(w domain.Watch, part domain.Part, asked domain.Range) bool {
 	latest, is := b.reports[w.ID]
-	return is && part.Version > latest.version && w.Backfill.UnderWay() && part.Within(asked) &&
-		b.config.Now().Sub(latest.at).Abs() < partAge
+	return is && part.Version > max(latest.version, w.Backfill.Request) && w.Backfill.UnderWay() &&
+		part.Within(asked) && b.config.Now().Sub(latest.at).Abs() < partAge
+}
+
+// partRead is how far a part was read, and how many payments matched.
+type partRead struct {
+	last             uint32
+	matched, created uint32 // as in [domain.RecordCoverage]
 }
 
 // readPartBack returns the last ledger of a part of which the log has matches, or the one
-// before the part. A ledger's matches are appended together, and one ledger after another, so
+// before the part. It counts these matches: those that had an event already left no record. A ledger's matches are appended together, and one ledger after another, so
 // the part was read that far. The end that is read to was asked after the take-over: behind
 // it, no former follower appends.
 func (b *Backfiller) readPartBack(
 	ctx context.Context, w domain.Watch, part domain.Part,
-) (last uint32, err error) {
+) (read partRead, err error) {
 	at, end, partitionOf, err := b.matchesOf(ctx, part.EndpointID)
 	if err != nil {
-		return 0, err
+		return read, err
 	}
 	starts, err := b.log.Starts(ctx, schemas.TopicMatches)
 	if err != nil {
-		return 0, err
+		return read, err
 	}
-	last = part.From - 1
+	read.last = part.From - 1
 	from := map[int32]int64{at: max(starts[at], part.MatchesFrom)}
 	err = b.log.Read(ctx, schemas.TopicMatches, from, map[int32]int64{at: end},
 		func(rec streams.Record) error {
 			m, err := intake.Matched(rec, partitionOf)
 			if err == nil && m.WatchID == w.ID && part.Has(m.Ledger) {
-				last = max(last, m.Ledger)
+				read.last = max(read.last, m.Ledger)
+				read.created++
 			}
 			return nil // what does not count has no effect
 		})
 	if err != nil {
-		return 0, fmt.Errorf("follower: reading back a part of a backfill: %w", err)
+		return read, fmt.Errorf("follower: reading back a part of a backfill: %w", err)
 	}
-	if !part.Fenced && last >= part.From {
-		last-- // half of it may be missing
+	if !part.Fenced && read.last >= part.From {
+		read.last-- // half of it may be missing
 	}
-	return last, nil
+	read.matched = read.created
+	return read, nil
 }
 
 // matchesOf returns the partition of an endpoint's matches, and its end.
@@ -119,80 +130,110 @@ func (b *Backfiller) matchesOf(
 }
 
 // readPart appends the matches of a part's ledgers for the watch as the part pins it, for
-// as many ledgers as fit into a part's time, and returns the last of them. A problem is an
+// as many ledgers as fit into a part's time, and returns how far it came. A problem is an
 // error that waiting does not solve.
 func (b *Backfiller) readPart(
 	ctx context.Context, w domain.Watch, part domain.Part,
-) (last uint32, problem string, err error) {
-	last = part.From - 1
+) (read partRead, problem string, err error) {
+	read.last = part.From - 1
 	followed, err := b.followed(ctx, part.Range)
 	if err != nil {
-		return last, "", err
+		return read, "", err
 	}
 	if b.next != part.From {
 		b.resume(w.ID, part.From)
 	}
 	b.next = 0
+	again := len(w.Uncovered(part.Range)) == 0
 	began := b.config.Now()
-	for last < part.To && b.config.Now().Sub(began) < partTime {
+	for read.last < part.To && b.config.Now().Sub(began) < partTime {
 		b.priority.await(ctx, priorityWait)
-		page, err := b.page(ctx, last+1)
+		page, err := b.page(ctx, read.last+1)
 		if err == nil {
 			err = followed.check(page)
 		}
-		if _, permanent := errors.AsType[domain.LedgerError](err); permanent {
-			if b.refusals[w.ID]++; b.refusals[w.ID] >= problemTries {
-				delete(b.refusals, w.ID)
-				return last, b.problem(w, last+1, err), nil
-			}
+		if err == nil && again {
+			err = b.learnEvents(ctx, w, part, page[0].ClosedAtMillis)
 		}
-		if err != nil && last >= part.From && ctx.Err() == nil {
+		if problem := b.refused(w, read.last+1, err); problem != "" {
+			return read, problem, nil
+		}
+		if err != nil && read.last >= part.From && ctx.Err() == nil {
 			// Report what is done; if the source is still unavailable, the next part fails.
-			return last, "", nil
+			return read, "", nil
 		}
 		if err != nil {
-			return last, "", err
+			return read, "", err
 		}
-		current, found, err := b.Requests.Watch(w.ID)
-		if err != nil {
-			return last, "", err
-		}
-		if !found || current.Deleted() || current.Backfill.Request != w.Backfill.Request {
-			return last, "", nil
+		current, goesOn, err := b.current(w, part)
+		if err != nil || !goesOn {
+			return read, "", err
 		}
 		w.Fulfilled = current.Fulfilled
-		last, err = b.appendPage(ctx, page, w, part, last+1)
+		err = b.appendPage(ctx, page, w, part, &read)
 		if errors.Is(err, errUnpinned) {
-			return last, "", nil // nothing of the ledger was appended
+			return read, "", nil // nothing of the ledger was appended
 		}
 		if err != nil {
-			return last, "", err
+			return read, "", err
 		}
 		delete(b.refusals, w.ID)
-		b.cameTo(w.ID, page, last)
-		if last == page[len(page)-1].Sequence {
-			b.next = last + 1
+		b.cameTo(w.ID, page, read.last)
+		if read.last == page[len(page)-1].Sequence {
+			b.next = read.last + 1
 		}
 	}
-	return last, "", nil
+	return read, "", nil
+}
+
+// refused returns the problem that an error is: at once if the matches of the ledger are not known,
+// and after some tries if the source refuses the ledger.
+func (b *Backfiller) refused(w domain.Watch, sequence uint32, err error) string {
+	if errors.Is(err, errForgotten) || errors.Is(err, errTooMany) {
+		return b.problem(w, sequence, err)
+	}
+	if _, permanent := errors.AsType[domain.LedgerError](err); !permanent {
+		return ""
+	}
+	if b.refusals[w.ID]++; b.refusals[w.ID] < problemTries {
+		return ""
+	}
+	delete(b.refusals, w.ID)
+	return b.problem(w, sequence, err)
+}
+
+// current returns the watch as it is now. goesOn reports whether its part is still to be read:
+// what would be found for an endpoint that was deleted meanwhile could not be delivered.
+func (b *Backfiller) current(
+	w domain.Watch, part domain.Part,
+) (current domain.Watch, goesOn bool, err error) {
+	current, found, err := b.Requests.Watch(w.ID)
+	if err != nil {
+		return current, false, err
+	}
+	e, _, err := b.Requests.Endpoint(part.EndpointID)
+	return current, found && !current.Deleted() && !e.Deleted() &&
+		current.Backfill.Request == w.Backfill.Request, err
 }
 
 // appendPage appends the matches of ledgers from the due one up to the end of a part, and
-// returns the last of them.
+// counts what it has read.
 func (b *Backfiller) appendPage(
-	ctx context.Context, page []domain.Ledger, w domain.Watch, part domain.Part, due uint32,
-) (last uint32, err error) {
-	last = due - 1
+	ctx context.Context, page []domain.Ledger, w domain.Watch, part domain.Part, read *partRead,
+) error {
 	for _, l := range page {
 		if l.Sequence > part.To {
 			break
 		}
-		if err := b.appendLedger(ctx, l, last+1, w.Pinned(part), part.BegunAtMillis); err != nil {
-			return last, err
+		s, err := b.appendLedger(ctx, l, read.last+1, w.Pinned(part), part.BegunAtMillis)
+		if err != nil {
+			return err
 		}
-		last = l.Sequence
+		created := uint32(len(s.matches)) // #nosec G115 -- payments of a ledger
+		read.last = l.Sequence
+		read.matched, read.created = read.matched+created+s.skipped, read.created+created
 	}
-	return last, nil
+	return nil
 }
 
 // page reads ledgers from the source.
@@ -211,16 +252,16 @@ func (b *Backfiller) page(ctx context.Context, sequence uint32) ([]domain.Ledger
 // error it is unknown which, and the part is read back.
 func (b *Backfiller) appendLedger(
 	ctx context.Context, l domain.Ledger, due uint32, w domain.Watch, createdAtMillis int64,
-) error {
+) (s matched, err error) {
 	if !b.isElected() {
-		return errNotElected
+		return s, errNotElected
 	}
 	if err := b.check(l, due); err != nil {
-		return err
+		return s, err
 	}
-	s, err := match(l.Payments, only{w}, appended{}, b.claims(ctx))
+	s, err = match(l.Payments, only{w}, appended{events: b.known.of(w)}, b.claims(ctx))
 	if err != nil {
-		return err
+		return s, err
 	}
 	commit := func(records []streams.Record) error { return b.log.Commit(ctx, records...) }
 	err = inParts(s.eachPayment(createdAtMillis), commit)
@@ -230,7 +271,7 @@ func (b *Backfiller) appendLedger(
 	if err != nil {
 		b.reports = nil
 	}
-	return err
+	return s, err
 }
 
 // only is one watch.

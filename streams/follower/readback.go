@@ -35,6 +35,7 @@ func (a appendedByLedger) entry(ledger uint32) appended {
 			moves:    make(map[string]bool),
 			events:   make(map[string]bool),
 			payments: make(map[string]bool),
+			watches:  make(map[string]bool),
 		}
 		a[ledger] = of
 	}
@@ -58,6 +59,7 @@ type appended struct {
 	moves    map[string]bool // of balances
 	events   map[string]bool
 	payments map[string]bool // payments that were matched
+	watches  map[string]bool // watches that have an event
 	unplaced map[string]bool // events without a known ledger
 }
 
@@ -98,7 +100,7 @@ func (r *Reading) readBackMatches(
 		func(rec streams.Record) (ledger uint32, add func(appended), err error) {
 			m, err := intake.Matched(rec, partitionOf)
 			return m.Ledger, func(of appended) {
-				of.events[m.EventID], of.payments[m.PaymentID] = true, true
+				of.events[m.EventID], of.payments[m.PaymentID], of.watches[m.WatchID] = true, true, true
 			}, err
 		})
 }

@@ -22,6 +22,9 @@ type Log interface {
 	// PartitionOf returns the function from a key to its partition, in a topic with that
 	// many partitions.
 	PartitionOf(topic string, partitions int) func(key string) int32
+	// Since returns the offset of the first record of each partition that is not older than a
+	// time in Unix milliseconds; the end, if there is none.
+	Since(ctx context.Context, topic string, millis int64) (map[int32]int64, error)
 	// Read reads the committed records of a topic from offsets up to ends.
 	Read(
 		ctx context.Context, topic string, from, ends map[int32]int64,
@@ -52,7 +55,9 @@ type Reading struct {
 
 	// at is the newest ledger that was, or is being, matched in this term; 0: none yet. It
 	// and the priority are for what runs beside the reading.
-	at       *atomic.Uint32
+	at *atomic.Uint32
+	// done is the newest ledger whose cursor is committed.
+	done     *atomic.Uint32
 	base     *atomic.Uint32 // of the numbers of the chain that is followed
 	last     atomic.Pointer[schemas.LedgerRead]
 	priority priority
@@ -73,6 +78,7 @@ func NewReading(config Config, log Log, isElected func() bool) *Reading {
 		started:    func() {},
 		positioned: func() {},
 		at:         new(atomic.Uint32),
+		done:       new(atomic.Uint32),
 	}
 	return r.onChain(new(atomic.Uint32))
 }
@@ -88,7 +94,7 @@ func (r *Reading) onChain(base *atomic.Uint32) *Reading {
 // position: its backfills go as far.
 func (r *Reading) Beside(config Config, log Log) *Reading {
 	beside := NewReading(config, log, r.isElected)
-	beside.at = r.at
+	beside.at, beside.done = r.at, r.done
 	return beside.onChain(r.base)
 }
 
@@ -144,6 +150,12 @@ func (l *kafkaLog) Starts(ctx context.Context, topic string) (map[int32]int64, e
 
 func (l *kafkaLog) Ends(ctx context.Context, topic string) (map[int32]int64, error) {
 	return l.ends.Of(ctx, topic)
+}
+
+func (l *kafkaLog) Since(
+	ctx context.Context, topic string, millis int64,
+) (map[int32]int64, error) {
+	return l.ends.Since(ctx, topic, millis)
 }
 
 // PartitionOf partitions as every producer does, whatever the topic.

@@ -356,7 +356,7 @@ func (b *directory) EachUnadmitted(take func(domain.Watch) error) error {
 	known := slices.Clone(b.known)
 	b.mu.Unlock()
 	for _, w := range known {
-		if w.LiveSince != 0 || w.Deleted() {
+		if w.LiveSince != 0 || w.Deleted() || w.MissedSince != 0 && w.EndpointID == b.deleted {
 			continue
 		}
 		if err := take(w); err != nil {

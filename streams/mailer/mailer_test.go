@@ -35,6 +35,8 @@ func TestTheHolderIsToldOnce(t *testing.T) {
 		Reason:    domain.DisabledConsecutiveFailures,
 		EventID:   "evt_2",
 		LastError: domain.AttemptTimeout,
+
+		FailingSinceMillis: failed.order.AtMillis - 90*24*3_600_000,
 	}
 	enabled.order.Enabled = true
 	for _, h := range []holder{gone, failed, enabled} {
@@ -57,6 +59,7 @@ func TestTheHolderIsToldOnce(t *testing.T) {
 		failed.account.Email: {
 			"disabled: 20 events in a row failed", "no answer, TIMEOUT",
 			"20 events in a row failed, each at every attempt",
+			`{"since":"` + domain.FormatMillis(failed.order.AtMillis-(90*24+56)*3_600_000) + `"}`,
 		},
 		enabled.account.Email: {"enabled again since"},
 	}

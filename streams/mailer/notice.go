@@ -1,6 +1,7 @@
 package mailer
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -60,7 +61,9 @@ func (m *Mailer) compose(o domain.MailOrder, to string) Mail {
 }
 
 func (m *Mailer) composeSteps(line func(string, ...any), o domain.MailOrder) {
-	since := domain.FormatMillis(o.AtMillis - m.cfg.RunTime.Milliseconds())
+	// An event may be a whole run older than the first failed attempt since the last success.
+	began := cmp.Or(o.Disabled.FailingSinceMillis, o.AtMillis)
+	since := domain.FormatMillis(began - m.cfg.RunTime.Milliseconds())
 	line("")
 	line("What to do:")
 	line("")
@@ -71,7 +74,6 @@ func (m *Mailer) composeSteps(line func(string, ...any), o domain.MailOrder) {
 	line("  3. Deliveries that used up all their attempts are FAILED and stay so. Replay")
 	line("     those since the trouble began, at most 1,000 at a time. For example:")
 	line("       POST /v1/endpoints/%s/replay  {\"since\":%q}", o.EndpointID, since)
-	line("     Name an earlier time if the trouble began before that.")
 	line("")
 	line("What the receiver answered to each attempt:")
 	line("  GET /v1/events/%s", o.Disabled.EventID)

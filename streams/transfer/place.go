@@ -115,7 +115,7 @@ func (t *target) place(ctx context.Context, c *Copy) error {
 		return err
 	}
 	steps := []func(context.Context, *Copy) error{
-		t.placeTaken, t.placeRest, t.placeRows, t.placeCursor, t.placeStates,
+		t.placeBarrier, t.placeTaken, t.placeRest, t.placeRows, t.placeCursor, t.placeStates,
 	}
 	for _, step := range steps {
 		if err := step(ctx, c); err != nil {
@@ -123,6 +123,23 @@ func (t *target) place(ctx context.Context, c *Copy) error {
 		}
 	}
 	return t.compare(ctx, want)
+}
+
+// placeBarrier begins each partition of matches with a filler, behind one that is deleted. So the
+// follower sees that what was matched before the copy is not there (streams/follower/known.go).
+func (t *target) placeBarrier(ctx context.Context, _ *Copy) error {
+	below := make(streams.Offsets)
+	for p := range t.Shape.Partitions {
+		for offset := range int64(2) {
+			filler := streams.NewFiller(schemas.TopicMatches, p)
+			filler.Offset = offset
+			if err := t.log.Place(ctx, filler); err != nil {
+				return err
+			}
+		}
+		below.Set(schemas.TopicMatches, p, 1)
+	}
+	return t.log.DeleteBefore(ctx, below)
 }
 
 // placeTaken writes the inputs that the states have taken. The states go on behind them.

@@ -1,0 +1,98 @@
+package follower
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/schemas"
+	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/intake"
+)
+
+const (
+	// knownMax bounds the events of a watch that a backfill keeps in memory.
+	knownMax = 1_000_000
+	// clockSkew is by how much the clock of who appended a match may have been behind the
+	// network's.
+	clockSkew = time.Hour
+)
+
+var (
+	// errForgotten means that matches which a backfill would have to know were deleted.
+	errForgotten = errors.New("the topic of matches no longer has what was appended since then")
+	errTooMany   = errors.New("the watch has too many events in these ledgers")
+)
+
+// knownEvents are the events that a watch has in ledgers that are matched against it again.
+type knownEvents struct {
+	domain.Range
+	watchID string
+	request uint64
+	events  map[string]bool
+}
+
+// of returns the events of a watch.
+func (k knownEvents) of(w domain.Watch) map[string]bool {
+	if k.watchID != w.ID {
+		return nil
+	}
+	return k.events
+}
+
+// learnEvents reads which payments of a part have an event already. An event exists from the
+// moment its match is in the log, whatever became of it later, and every match of a ledger was
+// appended after the ledger closed.
+//
+// All that may have been appended for these ledgers is there: the live follower is past them, and
+// this backfiller has taken over from any other.
+func (b *Backfiller) learnEvents(
+	ctx context.Context, w domain.Watch, part domain.Part, closedAtMillis int64,
+) error {
+	k := b.known
+	if k.watchID == w.ID && k.request == w.Backfill.Request && part.Within(k.Range) {
+		return nil
+	}
+	k = knownEvents{
+		Range:   domain.Range{From: part.From, To: max(part.To, min(w.Backfill.Until, b.done.Load()))},
+		watchID: w.ID,
+		request: w.Backfill.Request,
+		events:  make(map[string]bool),
+	}
+	starts, err := b.log.Starts(ctx, schemas.TopicMatches)
+	if err != nil {
+		return err
+	}
+	since, err := b.log.Since(ctx, schemas.TopicMatches, closedAtMillis-clockSkew.Milliseconds())
+	if err != nil {
+		return err
+	}
+	for p, start := range starts {
+		if start > 0 && since[p] <= start { // nothing older is left, so newer may be gone
+			return fmt.Errorf("%w: partition %d begins at offset %d", errForgotten, p, start)
+		}
+	}
+	ends, err := b.log.Ends(ctx, schemas.TopicMatches)
+	if err != nil {
+		return err
+	}
+	partitionOf := b.log.PartitionOf(schemas.TopicMatches, len(ends))
+	err = b.log.Read(ctx, schemas.TopicMatches, since, ends, func(rec streams.Record) error {
+		m, err := intake.Matched(rec, partitionOf)
+		if err == nil && m.WatchID == w.ID && (m.Ledger == ofNoLedger ||
+			k.From <= m.Ledger && m.Ledger <= k.To) {
+			k.events[m.EventID] = true
+		}
+		if len(k.events) > knownMax {
+			return errTooMany
+		}
+		return nil // what does not count is no event
+	})
+	if err != nil {
+		return fmt.Errorf("follower: reading which events a watch has: %w", err)
+	}
+	b.known = k
+	return nil
+}

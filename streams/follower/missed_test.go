@@ -1,0 +1,152 @@
+package follower_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/internal/stellar/devnet/devclient"
+	"github.com/lumenhook/lumenhook/schemas"
+	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/follower"
+)
+
+// watching is a follower with one watch, wat_1, of a wallet. Claims, admissions and backfills are
+// decided by the fake directory.
+func watching(t *testing.T) (r *rig, x *running, wallet string) {
+	r = newRig(t)
+	wallet = r.wallet()
+	config := r.config()
+	config.Claims = &counter{directory: r.directory, before: func(int) {}}
+	config.Backfill = follower.BackfillConfig{
+		Source:   r.source(),
+		Requests: r.directory,
+		Commands: &desk{directory: r.directory},
+	}
+	r.directory.add("wat_1", wallet)
+	r.admitting()
+	return r, r.startReady(config), wallet
+}
+
+// endpointsOf returns the endpoints that the log has an event of a payment for.
+func (r *rig) endpointsOf(p devclient.Payment) (ids []string) {
+	for _, m := range r.matches() {
+		if m.Event.ID == domain.EventID("wat_1", p.ID) {
+			ids = append(ids, m.EndpointID)
+		}
+	}
+	return ids
+}
+
+// asIs waits until the directory has a watch as it should be.
+func (r *rig) asIs(x *running, what string, is func(domain.Watch) bool) domain.Watch {
+	r.t.Helper()
+	for {
+		w, _, _ := r.directory.Watch("wat_1")
+		if is(w) {
+			return w
+		}
+		select {
+		case <-x.ledgers:
+		case err := <-x.ended:
+			r.t.Fatalf("the follower ended: %v", err)
+		case <-r.t.Context().Done():
+			r.t.Fatalf("it is not %s: %+v", what, w)
+		}
+	}
+}
+
+// TestPaymentsWithoutAnEndpointAreDelivered: payments to a watch whose endpoint was deleted are
+// matched once it has another, without a request.
+func TestPaymentsWithoutAnEndpointAreDelivered(t *testing.T) {
+	r, x, wallet := watching(t)
+	before := r.pay(wallet, "1")
+	x.until(before.Ledger)
+	r.directory.deleteEndpointOf("wat_1")
+	first, second := r.pay(wallet, "2"), r.pay(wallet, "3")
+	x.until(second.Ledger)
+	r.asIs(x, "missing", func(w domain.Watch) bool {
+		return w.MissedSince == first.Ledger && w.LiveSince == 0
+	})
+	if got := r.told("wat_1"); len(got) != 1 {
+		t.Errorf("without an endpoint it has the events %v", got)
+	}
+	r.directory.move("wat_1", "ep_new")
+	w := r.asIs(x, "without a gap", func(w domain.Watch) bool {
+		return w.MissedSince == 0 && w.LiveSince != 0 && w.Backfill.Done()
+	})
+	after := r.pay(wallet, "4")
+	x.until(after.Ledger)
+	if err := x.stopped(); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		paid devclient.Payment
+		want string
+	}{{before, "ep_wat_1"}, {first, "ep_new"}, {second, "ep_new"}, {after, "ep_new"}} {
+		if got := r.endpointsOf(c.paid); !slices.Equal(got, []string{c.want}) {
+			t.Errorf("ledger %d: the event is for %v, want %s", c.paid.Ledger, got, c.want)
+		}
+	}
+	if b := w.Backfill; b.From != first.Ledger || b.Matched != 2 || b.Created != 2 {
+		t.Errorf("the backfill is %+v", b)
+	}
+}
+
+// TestABackfillMatchesByThePresentRules: ledgers that were matched before are matched again, and
+// payments that have an event are skipped.
+func TestABackfillMatchesByThePresentRules(t *testing.T) {
+	r, x, wallet := watching(t)
+	r.directory.ask(domain.UpdateWatch{WatchID: "wat_1", Change: domain.WatchChange{
+		Amount: &domain.AmountRule{Kind: domain.AmountExact, AmountStroops: 70 * domain.StroopsPerUnit},
+	}})
+	first := r.pay(wallet, "70")
+	missed := r.pay(wallet, "7")
+	x.until(missed.Ledger)
+	change := func(c domain.WatchChange) {
+		r.directory.ask(domain.UpdateWatch{WatchID: "wat_1", Change: c})
+	}
+	backfill := func(matched, created uint32) {
+		t.Helper()
+		r.directory.ask(domain.BackfillWatch{WatchID: "wat_1", From: first.Ledger, To: missed.Ledger})
+		b := r.ended(x, "wat_1").Backfill
+		if !b.Done() || b.Matched != matched || b.Created != created || b.Next != missed.Ledger+1 {
+			t.Errorf("the backfill is %+v, and should have matched %d and created %d", b, matched, created)
+		}
+	}
+	backfill(1, 0)
+	change(domain.WatchChange{Amount: &domain.AmountRule{Kind: domain.AmountAny}})
+	backfill(2, 1)
+	backfill(2, 0)
+	change(domain.WatchChange{EndpointID: new("ep_new")})
+	backfill(2, 0)
+	change(domain.WatchChange{ExpiresAtMillis: new(int64(1))})
+	backfill(0, 0)
+	for _, p := range []devclient.Payment{first, missed} {
+		if got := r.endpointsOf(p); !slices.Equal(got, []string{"ep_wat_1"}) {
+			t.Errorf("the event of ledger %d is for %v", p.Ledger, got)
+		}
+	}
+
+	// Once matches are deleted, nobody knows which payments have an event.
+	deleter, err := r.cluster.NewDeleter()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer deleter.Close()
+	ends, err := deleter.Of(t.Context(), schemas.TopicMatches)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := deleter.DeleteBefore(t.Context(), streams.Offsets{schemas.TopicMatches: ends}); err != nil {
+		t.Fatal(err)
+	}
+	r.directory.ask(domain.BackfillWatch{WatchID: "wat_1", From: first.Ledger, To: missed.Ledger})
+	if b := r.ended(x, "wat_1").Backfill; !strings.Contains(b.Problem, "--topic-retention") {
+		t.Errorf("the backfill is %+v", b)
+	}
+	if err := x.stopped(); err != nil {
+		t.Fatal(err)
+	}
+}
