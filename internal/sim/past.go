@@ -180,6 +180,9 @@ func (c *checks) checkEnded(before domain.Watch, covered domain.RangeCovered) {
 	if !open {
 		w.violate("G2: part %d of watch %s ends twice", covered.Part, before.ID)
 	}
+	if part.MatchesFrom == 0 && len(before.Uncovered(part.Range)) == 0 {
+		return // it is read again, and what it has matched is skipped
+	}
 	beyond := part.From
 	if covered.From != 0 {
 		beyond = covered.To + 1

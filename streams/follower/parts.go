@@ -87,6 +87,9 @@ type partRead struct {
 func (b *Backfiller) readPartBack(
 	ctx context.Context, w domain.Watch, part domain.Part,
 ) (read partRead, err error) {
+	if read.last = part.From - 1; part.MatchesFrom == 0 && len(w.Uncovered(part.Range)) == 0 {
+		return read, nil // in a copy, its matches look like earlier ones of its ledgers: it is read again
+	}
 	at, end, partitionOf, err := b.matchesOf(ctx, part.EndpointID)
 	if err != nil {
 		return read, err
@@ -95,7 +98,6 @@ func (b *Backfiller) readPartBack(
 	if err != nil {
 		return read, err
 	}
-	read.last = part.From - 1
 	from := map[int32]int64{at: max(starts[at], part.MatchesFrom)}
 	err = b.log.Read(ctx, schemas.TopicMatches, from, map[int32]int64{at: end},
 		func(rec streams.Record) error {
