@@ -73,8 +73,8 @@ ledger 56 is ledger 200000056. Each further reset adds as much again.`,
 	k.source.Register(f, "testnet")
 	f.Uint32Var(&k.first, "first", 0, "first ledger of the new chain to read, by its number on that "+
 		"chain (default the oldest that the source has)")
-	f.StringVar(&k.confirm, "confirm", "", "name or passphrase of the network: act without a proof that "+
-		"it was reset")
+	f.StringVar(&k.confirm, "confirm", "", "name or passphrase of the network: act without a proof "+
+		"that it was reset")
 	f.BoolVar(&k.dryRun, "dry-run", false, "say what would be done, and change nothing")
 	k.output.Register(f)
 	k.output.Changes(c, startedChain{})
@@ -109,7 +109,8 @@ func (k *ledgerReset) run(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	if !k.dryRun {
-		chain.Number, err = follower.StartChain(ctx, cluster, chain.Network, chain.First, closedAtMillis)
+		chain.Number, err = follower.StartChain(ctx, cluster, chain.Network, chain.First,
+			closedAtMillis, time.Now().UnixMilli())
 		if err != nil {
 			return fmt.Errorf("%w; nothing was changed, or it is not known: run it again with --dry-run",
 				err)

@@ -130,7 +130,9 @@ func TestAResetNetworkIsReported(t *testing.T) {
 		t.Errorf("--dry-run said\n%s", out)
 	}
 	s.must(reset...)
-	s.eventually("the new chain is followed", func() bool { return s.cursor() > domain.LedgersPerChain+2 })
+	s.eventually("the new chain is followed", func() bool {
+		return s.cursor() > domain.LedgersPerChain+2
+	})
 	s.eventually("the events from before it was noticed", func() bool {
 		return len(s.eventsOf(wallet)) == 4
 	})

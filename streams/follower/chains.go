@@ -128,8 +128,8 @@ func CheckChain(ctx context.Context, source Source, cursor schemas.LedgerRead) e
 		return fmt.Errorf("%w: ledger %d of the source has hash %s, and was read with %s; %s",
 			ErrOtherChain, l.Sequence, l.Hash, cursor.Hash, remedy)
 	case l.Sequence < last && l.ClosedAtMillis > cursor.ClosedAtMillis:
-		return fmt.Errorf("%w: ledger %d of the source closed at %s, later than ledger %d, which was read "+
-			"and closed at %s; %s", ErrOtherChain, l.Sequence, closed(l.ClosedAtMillis), last,
+		return fmt.Errorf("%w: ledger %d of the source closed at %s, later than ledger %d, which was "+
+			"read and closed at %s; %s", ErrOtherChain, l.Sequence, closed(l.ClosedAtMillis), last,
 			closed(cursor.ClosedAtMillis), remedy)
 	}
 	return nil
@@ -139,7 +139,8 @@ func CheckChain(ctx context.Context, source Source, cursor schemas.LedgerRead) e
 // ledger of it on, and returns the number that this one has from now on. The follower need not be
 // stopped: it notices. closedAtMillis is when that ledger closed.
 func StartChain(
-	ctx context.Context, c streams.Cluster, passphrase string, first uint32, closedAtMillis int64,
+	ctx context.Context, c streams.Cluster, passphrase string, first uint32,
+	closedAtMillis, nowMillis int64,
 ) (number uint32, err error) {
 	log, err := openLog(c, liveProducer)
 	if err != nil {
@@ -159,8 +160,8 @@ func StartChain(
 	case !found:
 		return 0, errors.New("no ledger was read yet: start with --start")
 	case chain > domain.ChainsMax || first < domain.FirstLedger || first >= domain.LedgersPerChain:
-		return 0, fmt.Errorf("ledger %d of chain %d cannot be numbered: begin with a new data folder, or "+
-			"with topics of another prefix", first, chain+1)
+		return 0, fmt.Errorf("ledger %d of chain %d cannot be numbered: begin with a new data folder, "+
+			"or with topics of another prefix", first, chain+1)
 	}
 	if r.ends, err = r.readEnds(ctx); err != nil {
 		return 0, err
@@ -169,6 +170,5 @@ func StartChain(
 	// Of the new chain no moves were recorded, and nothing was appended.
 	r.covered = covered{ledgers: cursor.Coverage}
 	before := domain.Ledger{Sequence: number - 1, ClosedAtMillis: closedAtMillis}
-	return number, r.commitCursor(ctx, before, matched{}, cursor.WatchesOffsets,
-		time.Now().UnixMilli())
+	return number, r.commitCursor(ctx, before, matched{}, cursor.WatchesOffsets, nowMillis)
 }

@@ -76,10 +76,11 @@ func TestOnlyAnotherChainLooksLikeOne(t *testing.T) {
 		"an old chain of other hash":  {&aChain{name: "b", began: 0, latest: 56}, 1736, false},
 		"a younger chain":             {&aChain{name: "b", began: later, latest: 56}, 1736, true},
 		"a younger one of one ledger": {&aChain{name: "b", began: later, latest: 1}, 1736, true},
-		"closed in the same moment":   {&aChain{name: "b", began: later - 56*5000, latest: 56}, 1736, false},
+		"closed in the same moment":   {&aChain{name: "b", began: later - 280_000, latest: 56}, 1736, false},
 		"another one that is longer":  {&aChain{name: "b", began: later, latest: 4000}, 1736, true},
-		"of the second chain":         {&aChain{name: "a", began: 1_000_000, latest: 56}, 200_000_100, false},
-		"the third chain":             {&aChain{name: "b", began: later, latest: 56}, 200_000_100, true},
+		"of the second chain": {&aChain{name: "a", began: 1_000_000, latest: 56}, 200_000_100,
+			false},
+		"the third chain": {&aChain{name: "b", began: later, latest: 56}, 200_000_100, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := follower.CheckChain(t.Context(), c.source, cursor(c.cursor))
@@ -109,7 +110,7 @@ func TestChainsShareNoID(t *testing.T) {
 
 	second := &aChain{name: "b", wallet: "GWALLET", began: 1_000_000 + 41*5000, latest: 35}
 	door.set(second)
-	number, err := follower.StartChain(t.Context(), r.cluster, config.Passphrase, 20, second.began)
+	number, err := follower.StartChain(t.Context(), r.cluster, config.Passphrase, 20, second.began, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,7 +144,7 @@ func TestChainsShareNoID(t *testing.T) {
 	if gaps := last.Coverage.Gaps(); gaps != nil {
 		t.Errorf("a gap between two chains: %v", gaps)
 	}
-	if _, err := follower.StartChain(t.Context(), r.cluster, config.Passphrase, 1, 0); err == nil {
+	if _, err := follower.StartChain(t.Context(), r.cluster, config.Passphrase, 1, 0, 1); err == nil {
 		t.Error("a chain begins with the ledger that the network was created with")
 	}
 }

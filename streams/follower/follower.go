@@ -60,8 +60,8 @@ type LedgerSummary struct {
 	Matches  []domain.Match
 }
 
-// Config configures a follower. All fields but Trusted, Probe, CloseInterval, Allowed, OnMatched, OnLedger
-// and Backfill must be set; Start's zero value is "latest".
+// Config configures a follower. All fields but Trusted, Probe, CloseInterval, Allowed, OnMatched,
+// OnLedger and Backfill must be set; Start's zero value is "latest".
 type Config struct {
 	Cluster    streams.Cluster
 	Source     Source

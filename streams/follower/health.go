@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/internal/retry"
 )
 
 const (
@@ -80,8 +81,8 @@ func (h *health) check(now time.Time, bound time.Duration) error {
 		return fmt.Errorf("no ledger was read since %s (%s ago), when following began: the source gives "+
 			"none", since, age)
 	}
-	return fmt.Errorf("no ledger was read since %s (%s ago): the source does not give ledger %d", since,
-		age, h.ledger+1)
+	return fmt.Errorf("no ledger was read since %s (%s ago): the source does not give ledger %d",
+		since, age, h.ledger+1)
 }
 
 // stalled is check, unless something was logged that says why.
@@ -150,7 +151,8 @@ func (f *Follower) probe(ctx context.Context, cursor *Cursor) {
 		return // it says nothing
 	}
 	if f.health.otherChain(err) && err != nil {
-		f.config.Logger.Error("the source serves another chain than the one that was followed", "err", err)
+		f.config.Logger.Error("the source serves another chain than the one that was followed",
+			"err", err)
 	}
 }
 
@@ -163,15 +165,8 @@ func (f *Follower) keepWatch(ctx context.Context) {
 		return
 	}
 	defer cursor.Close()
-	tick := time.NewTicker(watchInterval)
-	defer tick.Stop()
 	stalled := false
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
+	for retry.Sleep(ctx, watchInterval) == nil {
 		if f.health.probeDue(f.config.Now()) {
 			f.probe(ctx, cursor)
 		}

@@ -53,8 +53,9 @@ func (k FaultKind) touches(method string) bool {
 		return method == protocol.GetLedgersMethodName
 	case FaultBehind, FaultFrozen, FaultAhead:
 		return method == protocol.GetHealthMethodName
+	default:
+		return method == protocol.GetLedgersMethodName || method == protocol.GetHealthMethodName
 	}
-	return method == protocol.GetLedgersMethodName || method == protocol.GetHealthMethodName
 }
 
 // hangTime is how long a request hangs before its connection is closed without an answer.
@@ -171,6 +172,7 @@ func (n *Network) spoil(
 		case <-ctx.Done():
 		}
 		panic(http.ErrAbortHandler)
+	default: // of an answer that is well formed
 	}
 	answer := n.answer(requests[0])
 	if answer != nil && answer.Error == nil {
