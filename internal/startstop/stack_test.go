@@ -144,7 +144,7 @@ func TestALoopThatEndsIsRestarted(t *testing.T) {
 		if err := s.Failing(); err == nil || !strings.Contains(err.Error(), "broken") {
 			t.Errorf("while it fails: %v", err)
 		}
-		time.Sleep(time.Minute)
+		<-time.After(time.Minute)
 		synctest.Wait()
 		if err := s.Failing(); err != nil || runs != 6 || neighbour != 1 {
 			t.Errorf("after a minute: %v, %d runs, %d of the other", err, runs, neighbour)
@@ -166,7 +166,7 @@ func TestALoopThatEndsWithoutAnErrorIsRestarted(t *testing.T) {
 		s := newStack(t, nil)
 		runs := 0
 		s.Go("one", func(context.Context) error { runs++; return nil })
-		time.Sleep(time.Hour)
+		<-time.After(time.Hour)
 		synctest.Wait()
 		s.Stop()
 		if runs < 100 || runs > 250 { // every 15 to 30 s
