@@ -20,6 +20,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/lumenhook/lumenhook/internal/stellar/source/rpc"
 )
 
 // hostilePage makes the visitor's browser send what a page can have it send.
@@ -128,7 +130,6 @@ func TestBrowserPagesReachNoPort(t *testing.T) {
 		{"api", s.file.APIURL + "/v1/openapi.yaml", "{}"}, {"api", s.file.APIURL + "/healthz", "{}"},
 		{"friendbot", s.file.Stellar.FriendbotURL + "?addr=" + strangerWallet, ""},
 		{"rpc", s.file.Stellar.RPCURL + "/", `{"jsonrpc":"2.0","id":1,"method":"getHealth"}`},
-		{"horizon", s.file.Stellar.RPCURL + "/ledgers", ""},
 		{"receiver", s.file.Receiver.URL, "{}"}, {"metrics", s.file.MetricsURL, ""},
 		{"clickhouse", s.file.ClickHouse.HTTP + "/", write},
 		{"clickhouse", s.file.ClickHouse.HTTP + "/?user=default&query=" + url.QueryEscape(write), ""},
@@ -154,9 +155,15 @@ func TestBrowserPagesReachNoPort(t *testing.T) {
 	if _, err := os.Stat(outside); !os.IsNotExist(err) {
 		t.Errorf("a page wrote a file (%v)", err)
 	}
-	program := attack{name: "a program", method: "GET", path: "/accounts/" + strangerWallet}
-	if status, answer := program.send(t, s.file.Stellar.RPCURL); status != http.StatusNotFound {
-		t.Errorf("the account of the attacks is answered %d: %s", status, answer)
+	accounts, err := rpc.NewAccounts(rpc.Config{
+		URL:        s.file.Stellar.RPCURL,
+		Passphrase: s.file.Stellar.NetworkPassphrase,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if held, err := accounts.Holdings(t.Context(), strangerWallet, nil); err != nil || held.Exists {
+		t.Errorf("the attacks created an account: %+v, %v", held, err)
 	}
 }
 
@@ -170,7 +177,7 @@ func TestBrowserReboundNamesReadNothing(t *testing.T) {
 		"api":        {s.file.APIURL + "/healthz", "HOST_NOT_ALLOWED"},
 		"docs":       {s.file.APIURL + "/docs", "HOST_NOT_ALLOWED"},
 		"friendbot":  {s.file.Stellar.FriendbotURL + "?addr=" + strangerWallet, "HOST_NOT_ALLOWED"},
-		"horizon":    {s.file.Stellar.RPCURL + "/ledgers", "HOST_NOT_ALLOWED"},
+		"rpc":        {s.file.Stellar.RPCURL + "/", "HOST_NOT_ALLOWED"},
 		"metrics":    {s.file.MetricsURL, "HOST_NOT_ALLOWED"},
 		"receiver":   {s.file.Receiver.URL, "HOST_NOT_ALLOWED"},
 		"clickhouse": {s.file.ClickHouse.HTTP + "/?query=SELECT+42", "Name a user and a password"},

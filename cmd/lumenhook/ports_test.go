@@ -18,6 +18,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/lumenhook/lumenhook/internal/runfile"
+	"github.com/lumenhook/lumenhook/internal/stellar/source/rpc"
 	"github.com/lumenhook/lumenhook/streams"
 )
 
@@ -153,7 +154,7 @@ func TestNoWebPageReachesAPort(t *testing.T) {
 		t.Fatal(err)
 	}
 	receiver := strings.TrimSuffix(s.file.Receiver.URL, "/webhooks")
-	rpc := `{"jsonrpc":"2.0","id":1,"method":"getHealth"}`
+	health := `{"jsonrpc":"2.0","id":1,"method":"getHealth"}`
 	for _, port := range []struct {
 		name, base string
 		attacks    []attack
@@ -164,8 +165,7 @@ func TestNoWebPageReachesAPort(t *testing.T) {
 			"friendbot", s.file.Stellar.RPCURL,
 			attacks("GET", friendbot.Path+"?addr="+strangerWallet, "text/plain", ""),
 		},
-		{"the RPC", s.file.Stellar.RPCURL, attacks("POST", "/", "text/plain", rpc)},
-		{"Horizon", s.file.Stellar.RPCURL, attacks("GET", "/ledgers", "text/plain", "")},
+		{"the RPC", s.file.Stellar.RPCURL, attacks("POST", "/", "text/plain", health)},
 		{
 			"the metrics", strings.TrimSuffix(s.file.MetricsURL, "/metrics"),
 			attacks("GET", "/metrics", "text/plain", ""),
@@ -179,9 +179,15 @@ func TestNoWebPageReachesAPort(t *testing.T) {
 			}
 		}
 	}
-	program := attack{name: "a program", method: "GET", path: "/accounts/" + strangerWallet}
-	if status, answer := program.send(t, s.file.Stellar.RPCURL); status != http.StatusNotFound {
-		t.Errorf("the account of the attacks is answered %d: %s", status, answer)
+	accounts, err := rpc.NewAccounts(rpc.Config{
+		URL:        s.file.Stellar.RPCURL,
+		Passphrase: s.file.Stellar.NetworkPassphrase,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if held, err := accounts.Holdings(t.Context(), strangerWallet, nil); err != nil || held.Exists {
+		t.Errorf("the attacks created an account: %+v, %v", held, err)
 	}
 	if status := s.call("GET", "/v1/endpoints", nil, nil); status != http.StatusOK {
 		t.Errorf("a program with the key is answered %d", status)

@@ -1,5 +1,5 @@
 // Package devnet is a Stellar network in one process, for development: it closes a ledger every
-// second and answers the methods of Stellar RPC, friendbot and a small part of Horizon over
+// second and answers the methods of Stellar RPC, friendbot over
 // HTTP, so that the rest of Lumenhook, the Stellar SDKs and people with curl meet it as they
 // meet the real one.
 //
@@ -49,7 +49,7 @@
 //   - state.go: what operations change
 //   - ledger.go: a closed ledger in XDR
 //   - store.go, pagecache.go: the folder
-//   - rpc.go, methods.go, events.go, simulate.go, friendbot.go, horizon.go: what is served
+//   - rpc.go, methods.go, events.go, simulate.go, friendbot.go: what is served
 //   - faults.go: answers that are spoiled on demand
 //   - lake.go: the ledgers as files, for readers of a ledger lake
 //   - devtraffic/: transactions of every kind, for tests

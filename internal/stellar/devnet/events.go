@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 	protocol "github.com/stellar/go-stellar-sdk/protocols/rpc"
@@ -247,7 +248,7 @@ func eventInfo(
 	info = protocol.EventInfo{
 		EventType:      protocol.EventTypeContract,
 		Ledger:         int32(tx.ledger),
-		LedgerClosedAt: horizonTime(tx.closeTime),
+		LedgerClosedAt: time.Unix(tx.closeTime, 0).UTC().Format(time.RFC3339),
 		ID: protocol.Cursor{
 			Ledger: tx.ledger,
 			Tx:     tx.order,
@@ -330,4 +331,26 @@ func atBaseFee(transactions, ledgers uint32) protocol.FeeDistribution {
 		TransactionCount: transactions,
 		LedgerCount:      ledgers,
 	}
+}
+
+// eachTransaction calls f with the transactions of a ledger in the order in which they were
+// applied.
+func eachTransaction(r pebble.Reader, sequence uint32, f func(*txRecord) error) error {
+	index, ok, err := get(r, sequenceKey(keyTxIndex, sequence))
+	if err != nil || !ok {
+		return err
+	}
+	for ; len(index) >= len(xdr.Hash{}); index = index[len(xdr.Hash{}):] {
+		tx, err := readTx(r, xdr.Hash(index[:len(xdr.Hash{})]))
+		if err != nil {
+			return err
+		}
+		if tx == nil {
+			return fmt.Errorf("a transaction of ledger %d is missing from the devnet folder", sequence)
+		}
+		if err := f(tx); err != nil {
+			return err
+		}
+	}
+	return nil
 }

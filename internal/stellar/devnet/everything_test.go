@@ -3,7 +3,6 @@ package devnet_test
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"net/http"
 	"reflect"
 	"slices"
@@ -11,9 +10,7 @@ import (
 	"time"
 
 	"github.com/stellar/go-stellar-sdk/clients/rpcclient"
-	"github.com/stellar/go-stellar-sdk/keypair"
 	protocol "github.com/stellar/go-stellar-sdk/protocols/rpc"
-	"github.com/stellar/go-stellar-sdk/xdr"
 
 	"github.com/lumenhook/lumenhook/internal/stellar/devnet"
 	"github.com/lumenhook/lumenhook/internal/stellar/devnet/devtraffic"
@@ -78,88 +75,6 @@ func getJSON(t *testing.T, url string, into any) int {
 		t.Fatal(err)
 	}
 	return resp.StatusCode
-}
-
-type record struct {
-	ID     string `json:"id"`
-	Type   string `json:"type"`
-	From   string `json:"from"`
-	To     string `json:"to"`
-	Amount string `json:"amount"`
-	Muxed  string `json:"to_muxed_id"`
-	Tx     *struct {
-		MemoType  string `json:"memo_type"`
-		ResultXDR string `json:"result_xdr"`
-	} `json:"transaction"`
-	Changes []map[string]string `json:"asset_balance_changes"`
-}
-
-type page struct {
-	Embedded struct {
-		Records []record `json:"records"`
-	} `json:"_embedded"`
-}
-
-// Every kind of operation is listed as Horizon lists it, in pages that neither skip nor repeat.
-func TestHorizonListsEveryPayment(t *testing.T) {
-	n, ids := open(t, nil)
-	traffic := drive(t, n, ids, 3*devtraffic.Kinds)
-	seen, cursor, last := map[string]int{}, "0", uint64(0)
-	memos := map[string]bool{}
-	for {
-		var p page
-		if status := getJSON(t, n.RPCURL()+"/payments?join=transactions&limit=7&order=asc&cursor="+cursor,
-			&p); status != http.StatusOK {
-			t.Fatal(status)
-		}
-		for _, r := range p.Embedded.Records {
-			var id uint64
-			if _, err := fmt.Sscan(r.ID, &id); err != nil || id <= last {
-				t.Fatalf("%s follows %d", r.ID, last)
-			}
-			last, cursor = id, r.ID
-			seen[r.Type]++
-			memos[r.Tx.MemoType] = true
-			var result xdr.TransactionResult
-			if err := xdr.SafeUnmarshalBase64(r.Tx.ResultXDR, &result); err != nil || !result.Successful() {
-				t.Fatalf("%s is listed with the result %v (%v)", r.ID, result.Result.Code, err)
-			}
-		}
-		if len(p.Embedded.Records) < 7 {
-			break
-		}
-	}
-	for _, kind := range []string{
-		"create_account", "payment", "path_payment_strict_receive",
-		"path_payment_strict_send", "account_merge", "invoke_host_function",
-	} {
-		if seen[kind] == 0 {
-			t.Errorf("no %s is listed: %v", kind, seen)
-		}
-	}
-	if len(memos) != 5 {
-		t.Errorf("memos of the kinds %v, want all five", memos)
-	}
-	var account struct {
-		Sequence string
-		Balances []map[string]any
-	}
-	status := getJSON(t, n.RPCURL()+"/accounts/"+traffic.Wallet(), &account)
-	if status != http.StatusOK || len(account.Balances) != 3 || account.Sequence == "" {
-		t.Errorf("status %d, %+v", status, account)
-	}
-	for path, want := range map[string]int{
-		"/accounts/" + keypair.MustRandom().Address(): 404,
-		"/accounts/x":          400,
-		"/payments?cursor=now": 400,
-		"/payments?order=desc": 400,
-		"/ledgers?limit=0":     400,
-	} {
-		var problem map[string]any
-		if status := getJSON(t, n.RPCURL()+path, &problem); status != want || problem["detail"] == nil {
-			t.Errorf("%s: %d %v, want %d", path, status, problem, want)
-		}
-	}
 }
 
 func TestParseFaults(t *testing.T) {

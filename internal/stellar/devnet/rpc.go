@@ -60,10 +60,6 @@ func (n *Network) newServer(run context.Context) *http.Server {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/friendbot", n.serveFriendbot)
 	mux.HandleFunc("/{$}", n.serveRPC)
-	mux.HandleFunc("GET /{$}", n.serveRoot)
-	mux.HandleFunc("GET /ledgers", n.servePage(n.listLedgers))
-	mux.HandleFunc("GET /payments", n.servePage(n.listPayments))
-	mux.HandleFunc("GET /accounts/{id}", n.serveAccount)
 	return &http.Server{
 		Handler:           n.guard().Wrap(bounded(mux)),
 		BaseContext:       func(net.Listener) context.Context { return run },

@@ -31,12 +31,8 @@ const paid = await submit((b) => b
   .addMemo(Memo.text('from JavaScript')));
 const failed = await submit((b) => b.addOperation(Operation.payment({ destination, asset: Asset.native(), amount: '99999999' })));
 
-const horizon = new Horizon.Server(url, { allowHttp: true });
-const loaded = await horizon.loadAccount(wallet.publicKey());
-const balance = loaded.balances.find((b) => b.asset_type === 'native').balance;
-const listed = await horizon.payments().cursor('0').limit(200).order('asc').call();
+const entry = await server.getAccountEntry(wallet.publicKey());
 
 console.log(JSON.stringify({
-  wallet: wallet.publicKey(), destination, balance, paid, failed,
-  listed: listed.records.filter((r) => r.transaction_hash === paid.hash).map((r) => ({ to: r.to, amount: r.amount, muxed: r.to_muxed_id })),
+  destination, balance: entry.balance().toString(), paid, failed,
 }));
