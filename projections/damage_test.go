@@ -58,7 +58,7 @@ func newDamaged(t *testing.T) *damaged {
 	}
 	run.finish(t)
 	guard()
-	d.readFolders()
+	must(t, d.readFolders())
 	return d
 }
 
@@ -112,19 +112,22 @@ func (d *damaged) definition(data, table string) string {
 }
 
 // readFolders reads the folders of the tables' parts.
-func (d *damaged) readFolders() {
-	d.t.Helper()
-	d.folders = make(map[string]string)
+func (d *damaged) readFolders() error {
 	rows, err := d.sql.Query(d.t.Context(),
 		"SELECT name, toString(uuid) FROM system.tables WHERE database = 'history'")
-	must(d.t, err)
+	if err != nil {
+		return err
+	}
 	defer rows.Close()
+	d.folders = make(map[string]string)
 	for rows.Next() {
 		var name, id string
-		must(d.t, rows.Scan(&name, &id))
+		if err := rows.Scan(&name, &id); err != nil {
+			return err
+		}
 		d.folders[name] = filepath.Join(d.cfg.DataDir, "data", "store", id[:3], id)
 	}
-	must(d.t, rows.Err())
+	return rows.Err()
 }
 
 // listed returns how many events a list has.
@@ -376,10 +379,10 @@ func TestAPartThatBreaksWhileTheHistoryIsRead(t *testing.T) {
 		if n, err := d.listed(h); err == nil && n != damagedEvents {
 			t.Fatalf("%d of %d events are listed", n, damagedEvents)
 		}
-		if err := d.engine.Ready(t.Context()); err != nil {
+		if err := errors.Join(d.engine.Ready(t.Context()), d.readFolders()); err != nil {
 			return err
 		}
-		if d.readFolders(); d.folders["events"] == broken {
+		if d.folders["events"] == broken {
 			return errors.New("events was not rebuilt")
 		}
 		return d.isWhole(h)
