@@ -23,9 +23,9 @@ const (
     generation UUID                COMMENT 'UUID of the table, as in system.tables',
     lost       UInt8               COMMENT '1: the table lost rows on disk',
     parts      Array(Tuple(partition_id String, first Int64, last Int64, expires DateTime))
-                                   COMMENT 'Block numbers of its parts, and when all rows of a part expire',
+                                   COMMENT 'Block numbers of its parts, and when all rows expire',
     progress   Array(Tuple(topic String, partition Int32, next_offset Int64))
-                                   COMMENT 'Every committed record below these offsets is in these parts',
+                                   COMMENT 'Records below these offsets are in these parts',
     taken_at   DateTime64(3, 'UTC') DEFAULT now64(3) COMMENT 'When the row was written'
 )
 ENGINE = ReplacingMergeTree(taken_at)
@@ -39,7 +39,9 @@ WITH (SELECT groupArray((generation, topic, partition, next)) FROM (
     SELECT generation, toString(topic) AS topic, partition, max(next_offset) AS next
     FROM {database:Identifier}.projection_progress GROUP BY generation, topic, partition)) AS at
 SELECT t.uuid,
-    groupArrayIf((p.partition_id, p.min_block_number, p.max_block_number, p.delete_ttl_info_max), p.rows > 0),
+    groupArrayIf(
+        (p.partition_id, p.min_block_number, p.max_block_number, p.delete_ttl_info_max),
+        p.rows > 0),
     any(arrayMap(x -> (x.2, x.3, x.4), arrayFilter(x -> x.1 = t.uuid, at)))
 FROM system.tables AS t LEFT JOIN (
     SELECT table, partition_id, min_block_number, max_block_number, delete_ttl_info_max, rows

@@ -115,7 +115,8 @@ func (g *guard) heal(ctx context.Context, db *DB, damaged Damages) error {
 		return err
 	}
 	cfg := g.RefoldConfig
-	cfg.Tables = slices.DeleteFunc(damaged.tables(), func(name string) bool { return topicOf(name) == "" })
+	cfg.Tables = slices.DeleteFunc(damaged.tables(),
+		func(name string) bool { return topicOf(name) == "" })
 	if len(cfg.Tables) == 0 {
 		return db.dropDamaged(ctx)
 	}

@@ -143,7 +143,8 @@ func usersOf(cfg Config) usersValues {
 	service := append([]string{
 		"SHOW, SELECT, INSERT, ALTER TABLE, CREATE TABLE, CREATE VIEW, DROP TABLE, DROP VIEW, " +
 			"TRUNCATE, OPTIMIZE, CHECK ON " + database,
-		"SELECT ON system.parts", "SELECT ON system.detached_parts", "TABLE ENGINE ON MergeTree", "TABLE ENGINE ON ReplacingMergeTree",
+		"SELECT ON system.parts", "SELECT ON system.detached_parts",
+		"TABLE ENGINE ON MergeTree", "TABLE ENGINE ON ReplacingMergeTree",
 		"TABLE ENGINE ON AggregatingMergeTree",
 	}, cfg.Grants...)
 	return usersValues{
