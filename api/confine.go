@@ -36,8 +36,8 @@ func (a *API) confine(ctx context.Context, r *request, rt route) error {
 		return a.confineToWatch(ctx, r)
 	}
 	return problem.New(problem.CodeMissingPermission,
-		"This portal link is limited to one endpoint, and the request concerns others too. Use an API key, or a link "+
-			"of the whole account.")
+		"This portal link is limited to one endpoint, and the request concerns others too. "+
+			"Use an API key, or a link of the whole account.")
 }
 
 // confineToWatch refuses a watch of another endpoint also where a request may be a repeat: find

@@ -480,7 +480,7 @@ func TestConsoleShowsWhatOthersWroteAsText(t *testing.T) {
 		"/watches/" + watch.ID + "/edit":                   "&lt;script&gt;alert(4)",
 		"/watches/" + watch.ID + "/delete":                 "&lt;script&gt;alert(4)",
 		"/endpoints/" + e + "/delete":                      "alert(4)&lt;/script&gt; " + watch.ID,
-		"/events/" + event.ID:                              "&lt;/pre&gt;&lt;/script&gt;&lt;script&gt;alert(1)",
+		"/events/" + event.ID:                              "&lt;/pre&gt;&lt;/script&gt;&lt;script&gt;",
 		"/events?memo=" + url.QueryEscape(`"><script>`):    "&#34;&gt;&lt;script&gt;",
 		"/watches?endpointId=" + url.QueryEscape(`"><b>x`): "",
 

@@ -281,8 +281,9 @@ func (a *API) deleteEndpoint(ctx context.Context, r *request) (reply, error) {
 		return reply{}, err
 	}
 	if refuse && left.Total > 0 {
-		return reply{}, problem.New(problem.CodeEndpointWatched, fmt.Sprintf("The endpoint is that of %d "+
-			"watches, such as %s: give them another endpoint or delete them first.", left.Total, left.IDs[0]))
+		return reply{}, problem.New(problem.CodeEndpointWatched, fmt.Sprintf("%d watches use the "+
+			"endpoint, such as %s. Give them another endpoint, or delete them first.", left.Total,
+			left.IDs[0]))
 	}
 	deleted, err := a.delete(ctx, r,
 		domain.DeleteEndpoint{

@@ -937,8 +937,8 @@ func TestADeletionSaysWhichWatchesItLeaves(t *testing.T) {
 	wantStatus(t, w.call("DELETE", "/v1/endpoints/"+unwatched+"?ifWatched=refuse", k, ""), 200)
 }
 
-// TestAWatchThatHasExpiredSaysSo: a time that has passed makes a watch for a backfill, and neither the
-// creation nor a change calls it active.
+// TestAWatchThatHasExpiredSaysSo: a time that has passed makes a watch for a backfill, and neither
+// its creation nor a change calls it active.
 func TestAWatchThatHasExpiredSaysSo(t *testing.T) {
 	w := newWorld(t)
 	k := w.newKey(account("a"), domain.Permissions()...)

@@ -39,8 +39,8 @@ func (w *waiters) enter(accountID string) error {
 	if taken == "" {
 		return nil
 	}
-	return problem.New(problem.CodeTooManyWaiting, taken+" wait for events at this node, which is the "+
-		"most. Repeat the request after the time in Retry-After, or without waitSeconds.").
+	return problem.New(problem.CodeTooManyWaiting, taken+" wait for events at this node, which is "+
+		"the most. Repeat the request after the time in Retry-After, or without waitSeconds.").
 		RetryAfter(waiterRetrySeconds)
 }
 

@@ -223,7 +223,8 @@ func decideCoverage(state Watch, c RecordCoverage, nowMillis int64) (facts []Fac
 		})
 	}
 	gap, due := state.gap()
-	if failed := state.Backfill.Problem != "" && state.Backfill.From == gap.From; due && (first || !failed) {
+	failed := state.Backfill.Problem != "" && state.Backfill.From == gap.From
+	if due && (first || !failed) {
 		facts = append(facts, BackfillRequested(gap))
 	}
 	return facts

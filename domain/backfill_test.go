@@ -198,7 +198,8 @@ func TestBackfillCommands(t *testing.T) {
 				Next:    domain.NextPart{Range: domain.Range{From: 5, To: 9}},
 			},
 			"",
-			facts(domain.RangeCovered{Request: 3, Until: 80, Next: 5}, domain.PartBegun{Request: 3, From: 5, To: 9}),
+			facts(domain.RangeCovered{Request: 3, Until: 80, Next: 5},
+				domain.PartBegun{Request: 3, From: 5, To: 9}),
 		},
 		"begin a part, moved meanwhile": {
 			givenWatch(live, requested,
@@ -272,7 +273,8 @@ func TestBackfillCommands(t *testing.T) {
 				domain.PartBegun{Request: 3, From: 5, To: 9, Fenced: true}),
 		},
 		"begin what is read": {
-			givenWatch(live, requested, domain.RangeCovered{Request: 3, From: 5, To: 9, Until: 80, Next: 10}),
+			givenWatch(live, requested,
+				domain.RangeCovered{Request: 3, From: 5, To: 9, Until: 80, Next: 10}),
 			ownAccount,
 			domain.RecordCoverage{Request: 3, Until: 80, Next: next(9, 14, 0)},
 			"", facts(domain.RangeCovered{Request: 3, Until: 80, Next: 10}),

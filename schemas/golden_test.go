@@ -357,7 +357,9 @@ var laterFacts = []domain.FactBody{
 	}},
 	domain.WatchUpdated{},
 	domain.RangeCovered{Request: 4, From: 2, To: 99, Until: 800, Part: 5},
-	domain.RangeCovered{Request: 4, From: 2, To: 99, Until: 800, Part: 5, Next: 100, Matched: 7, Created: 3},
+	domain.RangeCovered{
+		Request: 4, From: 2, To: 99, Until: 800, Part: 5, Next: 100, Matched: 7, Created: 3,
+	},
 	domain.RangeCovered{Missed: 99},
 	domain.EndpointDisabled{Reason: domain.DisabledGone, EventID: "evt_1", FailingSinceMillis: 77},
 	domain.RangeCovered{Fulfilled: domain.Fulfilment{PaymentID: "1-2", Ledger: 99, ClosedAtMillis: 7}},

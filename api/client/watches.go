@@ -96,8 +96,8 @@ type Backfill struct {
 
 // Counts returns in words what the backfill has found so far.
 func (b Backfill) Counts() string {
-	return fmt.Sprintf("ledgers read: %d, payments matched: %d (already delivered: %d, created now: %d)",
-		b.LedgersRead, b.PaymentsMatched, b.AlreadyDelivered, b.EventsCreated)
+	return fmt.Sprintf("ledgers read: %d, payments matched: %d (already delivered: %d, "+
+		"created now: %d)", b.LedgersRead, b.PaymentsMatched, b.AlreadyDelivered, b.EventsCreated)
 }
 
 // BackfillCreate is the range of ledgers to search for payments; if To is nil, up to the

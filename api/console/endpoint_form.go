@@ -203,8 +203,8 @@ func leftWatches(left client.List[client.Watch]) (lines []string) {
 	if len(left.Data) == 0 {
 		return []string{"No watch is left without an endpoint."}
 	}
-	lines = append(lines, "These watches are left without an endpoint. What they match from now on is "+
-		"delivered once you give them another one.")
+	lines = append(lines, "These watches are left without an endpoint. What they match from now on "+
+		"is delivered once you give them another one.")
 	for _, w := range left.Data {
 		lines = append(lines, strings.TrimSpace(w.Label+" "+w.ID))
 	}

@@ -5,17 +5,12 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/lumenhook/lumenhook/projections"
 )
 
-const (
-	// mostReplicaDelay is how far a replica may be behind before readers notice.
-	mostReplicaDelay = 30 * time.Second
-	// leastDiskShare is the share of a ClickHouse's disk that merges need to be free.
-	leastDiskShare = 10 // percent
-)
+// leastDiskShare is the share of a ClickHouse's disk that merges need to be free.
+const leastDiskShare = 10 // percent
 
 func (cfg *Config) clickhouse(ctx context.Context, f *findings) {
 	if cfg.ClickHouse == "" {

@@ -224,7 +224,8 @@ func TestSourcesOfLedgersAreAskedOneByOne(t *testing.T) {
 		want   string
 	}{
 		"well": {
-			[]*node{{passphrase: "our network"}}, doctor.OK, "newest ledger is 900, its oldest 100 (800 back)",
+			[]*node{{passphrase: "our network"}}, doctor.OK,
+			"newest ledger is 900, its oldest 100 (800 back)",
 		},
 		"another": {[]*node{{passphrase: "their network"}}, doctor.Problem, `serves "their network"`},
 		"old": {

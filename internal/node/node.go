@@ -245,7 +245,8 @@ func (n *Node) History() *History { return n.history }
 func (n *Node) FollowerReady() <-chan struct{} { return n.follower.follower.Load().Ready() }
 
 // UseOwnHistory names a ClickHouse that belongs to this service, before the projector is started.
-// Tables that lost rows are rebuilt there without asking: nobody else needs its disk and processors.
+// Tables that lost rows are rebuilt there without asking: nobody else needs its disk and
+// processors.
 func (n *Node) UseOwnHistory(dsn string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -208,8 +208,8 @@ func (b *Backfiller) problem(w domain.Watch, sequence uint32, err error) string 
 			"of its payments have an event (--topic-retention, or a copy into other topics): begin at a "+
 			"later ledger, or create another watch for it", sequence)
 	case errors.Is(err, errTooMany):
-		return fmt.Sprintf("from ledger %d on the watch has more than %d events in the requested ledgers: "+
-			"request fewer ledgers at once", sequence, knownMax)
+		return fmt.Sprintf("from ledger %d on the watch has more than %d events in the requested "+
+			"ledgers: request fewer ledgers at once", sequence, knownMax)
 	case errors.Is(err, errFormerChain):
 		return fmt.Sprintf("ledger %d is of a chain before the network was reset: those of the present "+
 			"chain have numbers from %d on", sequence, b.base.Load()+1)

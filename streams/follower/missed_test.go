@@ -139,7 +139,8 @@ func TestABackfillMatchesByThePresentRules(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := deleter.DeleteBefore(t.Context(), streams.Offsets{schemas.TopicMatches: ends}); err != nil {
+	err = deleter.DeleteBefore(t.Context(), streams.Offsets{schemas.TopicMatches: ends})
+	if err != nil {
 		t.Fatal(err)
 	}
 	r.directory.ask(domain.BackfillWatch{WatchID: "wat_1", From: first.Ledger, To: missed.Ledger})

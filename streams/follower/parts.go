@@ -81,9 +81,9 @@ type partRead struct {
 }
 
 // readPartBack returns the last ledger of a part of which the log has matches, or the one
-// before the part. It counts these matches: those that had an event already left no record. A ledger's matches are appended together, and one ledger after another, so
-// the part was read that far. The end that is read to was asked after the take-over: behind
-// it, no former follower appends.
+// before the part. It counts these matches: payments that had an event already left no record. A
+// ledger's matches are appended together, and one ledger after another, so the part was read that
+// far. The end was asked for after the take-over: no former follower appends behind it.
 func (b *Backfiller) readPartBack(
 	ctx context.Context, w domain.Watch, part domain.Part,
 ) (read partRead, err error) {

@@ -2,8 +2,6 @@ package devnet_test
 
 import (
 	"context"
-	"encoding/json"
-	"net/http"
 	"reflect"
 	"slices"
 	"testing"
@@ -62,19 +60,6 @@ func drive(t *testing.T, n *devnet.Network, ids devnet.Identities, steps int) *d
 		}
 	}
 	return traffic
-}
-
-func getJSON(t *testing.T, url string, into any) int {
-	t.Helper()
-	resp, err := http.Get(url)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	if err := json.NewDecoder(resp.Body).Decode(into); err != nil {
-		t.Fatal(err)
-	}
-	return resp.StatusCode
 }
 
 func TestParseFaults(t *testing.T) {
