@@ -469,7 +469,7 @@ func TestAHistoryThatCannotGoOnStopsNothingElse(t *testing.T) {
 	}
 	s.start(flags...)
 	s.eventually("what is wrong, and what to do", func() bool {
-		return strings.Contains(s.output.String(), "history is not written any more") &&
+		return strings.Contains(s.output.String(), "a part has failed and is restarted") &&
 			strings.Contains(s.output.String(), "drop the database")
 	})
 	status := s.call("GET", "/v1/events/evt_00000000000000000000000000", nil, nil)
