@@ -114,7 +114,7 @@ func (s source) Next(_ context.Context, sequence uint32) ([]domain.Ledger, error
 	}
 	if s.r == &s.follower.live && c.world.fault(0.02) {
 		c.world.count("lies of the source of ledgers")
-		s.follower.lied = true
+		s.r.lied = true
 		if why, is := pick(c.world, lies); is && c.world.chance(0.7) || c.latest() == sequence {
 			return nil, why
 		}

@@ -43,7 +43,6 @@ type followerProcess struct {
 	filler  *follower.Backfiller
 	after   string         // the watch whose backfill was advanced last
 	unsure  bool           // isElected returned false
-	lied    bool           // its source gave something else than the ledger that is due
 	epochs  map[string]int // of the transactional ids, at the take-over
 	tore    bool           // it was killed with everything else, in the middle of a commit
 	elected bool           // as far as it knows
@@ -56,12 +55,13 @@ type routine struct {
 	yield   func(func() bool) bool
 	blocked func() bool // what it waits for; nil: nothing
 	killed  bool
+	lied    bool  // its source gave something else than the ledger that is due
 	failed  error // how it ended
 	backoff int64 // by the steady clock
 }
 
 func (r *routine) begin(do func() error) {
-	r.failed, r.killed = nil, false
+	r.failed, r.killed, r.lied = nil, false, false
 	r.next, r.stop = iter.Pull(func(yield func(func() bool) bool) {
 		r.yield = yield
 		r.failed = do()
@@ -313,8 +313,7 @@ func (f *followerProcess) work() {
 		r.backoff = w.steady + 100
 	case past && err == nil:
 		r.backoff = w.steady + 100
-	case f.lied && !retry.IsPermanent(err):
-		f.lied = false
+	case r.lied && !retry.IsPermanent(err):
 		r.backoff = w.steady + 100
 	case errors.Is(err, errLog), f.unsure:
 		r.backoff = w.steady + 100
@@ -326,7 +325,7 @@ func (f *followerProcess) work() {
 // follow starts reading from the cursor.
 func (f *followerProcess) follow() {
 	w := f.world
-	f.unsure, f.lied = false, false
+	f.unsure = false
 	if f.reading == nil {
 		f.reading = follower.NewReading(follower.Config{
 			Source:     source{f, &f.live},
