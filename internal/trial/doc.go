@@ -21,7 +21,7 @@
 //   - world.go, run.go: a run from its start to its report
 //   - service.go: the program's process, and operations on it; disturb.go
 //   - operate.go, endpoints.go, watches.go, others.go, client.go: operations by the API
-//   - chain.go, pay.go: payments
+//   - chain.go, pay.go: payments; sources.go: three sources of ledgers, one of which lies
 //   - receiver.go: receivers
 //   - model.go, rules.go: the expectations
 //   - calm.go: lets everything finish

@@ -86,6 +86,9 @@ func (w *world) run(ctx context.Context, ops []Op) error {
 	if err := w.calm(ctx); err != nil {
 		return err
 	}
+	if w.network != nil && w.service.output.count(" sources of ledgers are needed") > 0 {
+		w.violate("QUORUM", "one liar of three sources interrupts following")
+	}
 	if err := w.check(ctx); err != nil || w.brief {
 		return err
 	}

@@ -92,19 +92,20 @@ func (o *output) tail() string {
 	return string(text[max(0, len(text)-3000):])
 }
 
-func newService(w *world, bin string) (*service, error) {
-	s := &service{w: w, bin: bin, dir: filepath.Join(w.dir, "data"), up: make(chan struct{})}
-	file, err := os.Create(filepath.Join(w.dir, "output.txt"))
+func newService(w *world, bin, name string, args ...string) (*service, error) {
+	s := &service{w: w, bin: bin, dir: filepath.Join(w.dir, name), up: make(chan struct{})}
+	file, err := os.Create(s.dir + "-output.txt")
 	if err != nil {
 		return nil, err
 	}
 	s.output = &output{file: file}
 	s.args = []string{
 		"run", "--data-dir", s.dir, "--no-demo", "--egress-ports", "1-65535",
-		"--ledger-interval", "150ms", "--retry-schedule", retrySchedule(),
+		"--retry-schedule", retrySchedule(),
 		"--attempt-timeout", attemptTimeout.String(), "--disable-after", fmt.Sprint(disableAfter),
-		"--fault-hold-file", s.holdFile(), "--stellar-faults", lies(w.seed),
+		"--fault-hold-file", s.holdFile(),
 	}
+	s.args = append(s.args, args...)
 	for _, part := range []string{
 		"api", "metrics", "kafka", "stellar", "receiver", "clickhouse-native", "clickhouse-http",
 	} {
@@ -131,7 +132,7 @@ func lies(seed uint64) string {
 	return strings.Join(faults, ",")
 }
 
-func (s *service) holdFile() string { return filepath.Join(s.w.dir, "hold") }
+func (s *service) holdFile() string { return s.dir + "-hold" }
 
 // start runs the program and returns when it is ready.
 func (s *service) start(ctx context.Context) error {
@@ -175,6 +176,9 @@ func (s *service) readInfo() (info runInfo, err error) {
 	text, err := os.ReadFile(filepath.Join(s.dir, "run.json"))
 	if err == nil {
 		err = json.Unmarshal(text, &info)
+	}
+	if network := s.w.network; network != nil && network != s {
+		info.Stellar = network.info.Stellar
 	}
 	return info, err
 }

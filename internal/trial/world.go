@@ -1,9 +1,11 @@
 package trial
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -44,6 +46,7 @@ type world struct {
 	dir       string
 	seed      uint64
 	service   *service
+	network   *service // runs the network that the service follows; nil: the service does
 	receivers *receivers
 	chain     chain
 	model     *model
@@ -117,19 +120,30 @@ func newWorld(bin, dir string, seed uint64) (*world, error) {
 	if w.transcript, err = os.Create(filepath.Join(dir, "transcript.txt")); err != nil {
 		return nil, err
 	}
-	w.service, err = newService(w, bin)
+	interval := []string{"--ledger-interval", "150ms"}
+	if seed%4 != 1 {
+		w.service, err = newService(w, bin, "data", append(interval, "--stellar-faults", lies(seed))...)
+		return w, err
+	}
+	w.network, err = newService(w, bin, "network", interval...)
+	if err == nil {
+		w.service, err = newService(w, bin, "data")
+	}
 	return w, err
 }
 
 func (w *world) close() {
 	w.service.close()
 	w.receivers.close()
+	if w.network != nil {
+		w.network.close()
+	}
 	_ = w.transcript.Close()
 }
 
 // setUp starts the program and creates accounts, wallets and payers.
 func (w *world) setUp(ctx context.Context) error {
-	if err := w.service.start(ctx); err != nil {
+	if err := errors.Join(w.follow(ctx), w.service.start(ctx)); err != nil {
 		return err
 	}
 	if err := w.listen(ctx); err != nil {
@@ -147,7 +161,7 @@ func (w *world) setUp(ctx context.Context) error {
 
 func (w *world) listen(ctx context.Context) error {
 	dir := filepath.Join(w.dir, "cert")
-	if _, err := w.service.command(ctx, "devnet", "cert", "--out", dir); err != nil {
+	if _, err := cmp.Or(w.network, w.service).command(ctx, "devnet", "cert", "--out", dir); err != nil {
 		return err
 	}
 	cert, err := tls.LoadX509KeyPair(filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem"))
@@ -180,7 +194,7 @@ func (w *world) openAccount(ctx context.Context, n int) (*account, error) {
 // makeWallets funds payers and wallets. A wallet trusts the assets that it may be paid in.
 func (w *world) makeWallets(ctx context.Context) error {
 	var seeds struct{ IssuerSeed string }
-	text, err := os.ReadFile(filepath.Join(w.service.dir, "secrets", "devnet.json"))
+	text, err := os.ReadFile(filepath.Join(cmp.Or(w.network, w.service).dir, "secrets", "devnet.json"))
 	if err != nil {
 		return err
 	}
