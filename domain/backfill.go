@@ -114,12 +114,19 @@ func (w Watch) mayBegin(x NextPart) bool {
 }
 
 // gap returns the first ledgers that the watch missed without an endpoint. It is due when the
-// watch sees later ones and no backfill is in progress.
-func (w Watch) gap() (gap Range, due bool) {
+// watch sees later ones and no backfill is in progress. A gap at which a backfill has just failed,
+// and those before it, are left out, unless they are tried again. No source has the ledgers of a
+// chain before the network was reset.
+func (w Watch) gap(again bool) (gap Range, due bool) {
 	if w.MissedSince == 0 || w.LiveSince == 0 || w.Backfill.UnderWay() {
 		return gap, false
 	}
-	missing := w.Uncovered(Range{w.MissedSince, w.LiveSince - 1})
+	from := max(w.MissedSince, ChainBase(w.LiveSince)+FirstLedger)
+	missing := w.Uncovered(Range{from, w.LiveSince - 1})
+	if w.Backfill.Problem != "" && !again {
+		failed := slices.IndexFunc(missing, func(x Range) bool { return x.From == w.Backfill.From })
+		missing = missing[failed+1:]
+	}
 	if len(missing) == 0 {
 		return gap, false
 	}
@@ -222,9 +229,7 @@ func decideCoverage(state Watch, c RecordCoverage, nowMillis int64) (facts []Fac
 			Fenced:      c.Next.EndpointID != "",
 		})
 	}
-	gap, due := state.gap()
-	failed := state.Backfill.Problem != "" && state.Backfill.From == gap.From
-	if due && (first || !failed) {
+	if gap, due := state.gap(first); due {
 		facts = append(facts, BackfillRequested(gap))
 	}
 	return facts

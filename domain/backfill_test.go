@@ -439,6 +439,18 @@ func TestAGapInTheCoverage(t *testing.T) {
 			givenWatch(live, missed, again, domain.RangeCovered{Missed: 140}),
 			domain.RecordCoverage{LiveSince: 150}, facts(domain.RangeCovered{LiveSince: 150}, gap),
 		},
+		"stop the backfill of the first of two gaps": { // the second can be read all the same
+			givenWatch(live, missed, again, domain.RangeCovered{Missed: 140},
+				domain.RangeCovered{LiveSince: 150}, gap),
+			domain.RecordCoverage{Request: 7, Problem: "x"},
+			facts(domain.BackfillStopped{Request: 7, Problem: "x"},
+				domain.BackfillRequested{From: 140, To: 149}),
+		},
+		"be live again on another chain": { // nobody has the former one's ledgers
+			givenWatch(live, missed, toAnother), domain.RecordCoverage{LiveSince: 200_000_050},
+			facts(domain.RangeCovered{LiveSince: 200_000_050},
+				domain.BackfillRequested{From: 200_000_002, To: 200_000_049}),
+		},
 		"read the first gap": {
 			givenWatch(live, missed, again, domain.RangeCovered{Missed: 140},
 				domain.RangeCovered{LiveSince: 150}, gap, domain.PartBegun{Request: 7, From: 120, To: 129}),
