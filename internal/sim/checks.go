@@ -142,6 +142,7 @@ func (c *checks) fact(r streams.Record) {
 	if covered, is := f.Body.(domain.RangeCovered); is {
 		c.checkCovered(c.model.watches[f.Aggregate], covered)
 		if covered.Missed != 0 {
+			c.checkMissed(c.model.watches[f.Aggregate], covered.Missed)
 			c.judged.misses(f)
 		}
 		c.checkFulfilled(c.model.watches[f.Aggregate], covered.Fulfilled)

@@ -120,6 +120,14 @@ func (c *checks) asked(r streams.Record) {
 	}
 }
 
+// checkMissed checks that a watch misses a ledger only while its endpoint is deleted.
+func (c *checks) checkMissed(watch domain.Watch, ledger uint32) {
+	if !c.judged.gone[watch.EndpointID] {
+		c.world.violate("G2: watch %s misses ledger %d, and its endpoint %s is not deleted", watch.ID,
+			ledger, watch.EndpointID)
+	}
+}
+
 // misses records that a watch has missed a ledger. It is live again by the next admission in the
 // log.
 func (j *judged) misses(f domain.Fact) {
