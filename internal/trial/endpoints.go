@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 )
@@ -157,8 +158,26 @@ func (w *worker) deleteEndpoint(ctx context.Context, op Op, once string, e *endp
 	}
 	if w.expect(op, a, http.StatusOK) {
 		e.deleted = a.done
+		w.checkLeft(a, ended)
 	}
 	return bounds.close(ctx, ended)
+}
+
+// checkLeft checks that the answer to a deletion lists the watches that have no endpoint now.
+func (w *worker) checkLeft(a answer, ended []*watch) {
+	var got struct {
+		LeftWatches struct {
+			Total int
+			IDs   []string
+		}
+	}
+	err := a.into(&got)
+	missing := slices.ContainsFunc(ended, func(k *watch) bool {
+		return !slices.Contains(got.LeftWatches.IDs, k.id)
+	})
+	if err != nil || missing || got.LeftWatches.Total != len(ended) {
+		w.violate("LEFT", "a deletion leaves %d watches, and was answered %s", len(ended), a.body)
+	}
 }
 
 func (w *worker) disable(ctx context.Context, op Op, r request, e *endpoint) error {

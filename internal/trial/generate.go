@@ -228,6 +228,9 @@ func (g *generator) rules() *Rules {
 	if g.one(2) {
 		r.Types = []string{"payment.received", "payment.rejected"}
 	}
+	if g.one(4) {
+		r.Expires = 1 + g.IntN(g.now+50*opMillis) // past, or soon
+	}
 	return r
 }
 

@@ -186,7 +186,8 @@ func (v version) judge(p Payment, w *world) verdict {
 	if len(reasons) > 0 {
 		kind = "payment.rejected"
 	}
-	if !slices.Contains(v.rules.Types, kind) {
+	at := v.rules.expiry(w)
+	if at != nil && time.Unix(p.ClosedAt, 0).After(*at) || !slices.Contains(v.rules.Types, kind) {
 		return verdict{}
 	}
 	return verdict{kind: kind, label: v.label, endpoint: v.endpoint, reasons: reasons}
@@ -211,7 +212,7 @@ func (k *watch) expected(p Payment, w *world) (may []verdict, must bool) {
 		return matched
 	}
 	later := k.later(p.Ledger)
-	if later != nil {
+	if len(later) > 0 {
 		for i, v := range live { // a payment is missed if it matches what the watch had then
 			live[i].gone = v.gone && !v.orphaned()
 		}

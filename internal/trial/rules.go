@@ -3,6 +3,7 @@ package trial
 import (
 	"fmt"
 	"slices"
+	"time"
 )
 
 // Rules are a watch's rules in the specification's terms. Assets and senders are names that
@@ -16,6 +17,16 @@ type Rules struct {
 	Memo    *Memo    `json:"memo,omitempty"`
 	Senders []int    `json:"senders,omitempty"`
 	Types   []string `json:"types"`
+	Expires int      `json:"expires,omitempty"` // milliseconds after the start; 0: never
+}
+
+// expiry returns when a watch with these rules expires; nil: never.
+func (r Rules) expiry(w *world) *time.Time {
+	if r.Expires == 0 {
+		return nil
+	}
+	at := w.began.Add(time.Duration(r.Expires) * time.Millisecond).UTC().Truncate(time.Millisecond)
+	return &at
 }
 
 // stroopsPerUnit is the number of stroops in one unit of an asset.
@@ -90,7 +101,7 @@ func (r Rules) body(w *world) map[string]any {
 	}
 	return map[string]any{
 		"assets": assets, "amountRule": r.amountBody(), "memoRule": memo,
-		"senderAllowlist": senders, "eventTypes": r.Types,
+		"senderAllowlist": senders, "eventTypes": r.Types, "expiresAt": r.expiry(w),
 	}
 }
 
