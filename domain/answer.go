@@ -45,17 +45,6 @@ const (
 	CodeCommandUnreadable = "COMMAND_UNREADABLE"
 )
 
-// RejectionCodes lists all of them.
-func RejectionCodes() []string {
-	return []string{
-		CodeAlreadyExists, CodeNotFound, CodePreconditionFailed,
-		CodeEndpointDisabled, CodeEndpointDeleted, CodeDeliveryCancelled,
-		CodeDeliveryEnding, CodeNoEndpoint, CodeTooManyMoves, CodeTooManySecrets,
-		CodeTooManyKeys, CodeKeyRolled, CodeTooManyRanges,
-		CodeHistoryBehind, CodeCommandUnreadable,
-	}
-}
-
 // Temporary reports whether a rejection is no answer: it is not recorded, and the same
 // command may be asked again.
 func (r *Rejection) Temporary() bool { return r != nil && r.Code == CodeHistoryBehind }

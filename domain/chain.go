@@ -2,7 +2,7 @@ package domain
 
 // LedgersPerChain is how many numbers of ledgers each chain of a network has. A test network is
 // reset from time to time: another chain then counts its ledgers from 1 again. So that a number
-// names one ledger for ever, those of the second chain that is followed have this added, those
+// always names one ledger, those of the second chain that is followed have this added, those
 // of the third twice this, and so on. Whatever is derived of a number, such as the id of a
 // payment and of its events, so differs between chains.
 //

@@ -4,43 +4,33 @@ import (
 	"context"
 	"log/slog"
 	"strings"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/plugin/kslog"
 )
 
 // clientLogger returns the Kafka client's logger. It passes on errors only: everything else
 // that matters is returned as an error and logged by the caller.
-func (c Cluster) clientLogger() *slog.Logger {
+func (c Cluster) clientLogger() kgo.Logger {
 	if c.Quiet {
-		return slog.New(slog.DiscardHandler)
+		return kslog.New(slog.New(slog.DiscardHandler))
 	}
-	return slog.New(levelFloor{Handler: c.Logger.Handler(), floor: slog.LevelError})
+	return errorsOnly{kslog.New(c.Logger)}
 }
 
-type levelFloor struct {
-	slog.Handler
-	floor slog.Level
-}
+type errorsOnly struct{ kgo.Logger }
 
-func (h levelFloor) Enabled(ctx context.Context, l slog.Level) bool {
-	return l >= h.floor && h.Handler.Enabled(ctx, l)
-}
-
-func (h levelFloor) WithAttrs(attrs []slog.Attr) slog.Handler {
-	return levelFloor{Handler: h.Handler.WithAttrs(attrs), floor: h.floor}
-}
-
-func (h levelFloor) WithGroup(name string) slog.Handler {
-	return levelFloor{Handler: h.Handler.WithGroup(name), floor: h.floor}
-}
+func (errorsOnly) Level() kgo.LogLevel { return kgo.LogLevelError }
 
 // transactionLogger returns the logger of a client that writes in transactions. It also passes
 // on the client's messages below errors: as debug messages, because each transaction has three
 // of them. A message about a transaction that is none of the three is a warning: the client
 // uses them to say that it aborts in place of a commit.
-func (c Cluster) transactionLogger() *slog.Logger {
+func (c Cluster) transactionLogger() kgo.Logger {
 	if c.Quiet {
 		return c.clientLogger()
 	}
-	return slog.New(transactionLog{c.Logger.Handler()})
+	return kslog.New(slog.New(transactionLog{c.Logger.Handler()}))
 }
 
 type transactionLog struct{ slog.Handler }

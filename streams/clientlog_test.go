@@ -9,7 +9,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
-	"github.com/twmb/franz-go/plugin/kslog"
 
 	"github.com/lumenhook/lumenhook/internal/testkit"
 )
@@ -55,7 +54,7 @@ func TestMessagesAboutTransactions(t *testing.T) {
 	})
 	c, log := at(slog.LevelInfo)
 	client, err := c.client(kgo.TransactionalID("test.raw"),
-		kgo.WithLogger(kslog.New(c.transactionLogger())))
+		kgo.WithLogger(c.transactionLogger()))
 	if err != nil {
 		t.Fatal(err)
 	}

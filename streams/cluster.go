@@ -12,7 +12,6 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
-	"github.com/twmb/franz-go/plugin/kslog"
 )
 
 // Cluster is the connection settings of a Kafka cluster. Brokers, Prefix and Logger must be
@@ -59,7 +58,7 @@ func (c Cluster) client(opts ...kgo.Opt) (*kgo.Client, error) {
 	base := []kgo.Opt{
 		kgo.SeedBrokers(c.Brokers...),
 		kgo.ClientID(c.ClientID),
-		kgo.WithLogger(kslog.New(c.clientLogger())),
+		kgo.WithLogger(c.clientLogger()),
 		c.dialer(),
 		kgo.MetadataMinAge(250 * time.Millisecond),
 		kgo.RetryTimeout(30 * time.Second),

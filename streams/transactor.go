@@ -12,7 +12,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"github.com/twmb/franz-go/pkg/kversion"
-	"github.com/twmb/franz-go/plugin/kslog"
 )
 
 // transactionTimeout bounds how long a dead owner's open transaction can hold readers back
@@ -100,7 +99,7 @@ func (t *transactions) open(ctx context.Context, partitioner kgo.Partitioner) er
 			kgo.MaxVersions(positionVersions(t.implied)),
 			kgo.TransactionalID(t.txnID),
 			kgo.TransactionTimeout(transactionTimeout),
-			kgo.WithLogger(kslog.New(t.cluster.transactionLogger())),
+			kgo.WithLogger(t.cluster.transactionLogger()),
 			kgo.RecordPartitioner(partitioner),
 			kgo.ProducerBatchMaxBytes(1<<20),
 			kgo.MaxBufferedRecords(100_000),

@@ -195,8 +195,8 @@ func (x *Console) routePages(mux *http.ServeMux) {
 	}
 	// Health is a sum over many attempts, and changes with each of them.
 	for path, read := range map[string]func(*visit) error{
-		"/live": x.followOverview, "/endpoints/live": x.followEndpoints,
-		"/endpoints/{id}/live": x.followEndpoint,
+		"/live": followWorst(longestPage), "/endpoints/live": followWorst(listPage),
+		"/endpoints/{id}/live": followEndpoint,
 	} {
 		mux.Handle("GET "+x.at+path, x.streaming(read, 3))
 	}

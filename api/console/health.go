@@ -93,17 +93,15 @@ func (v *visit) worstEndpoints(limit int) (client.List[client.Endpoint], error) 
 	return v.api.ListEndpoints(v.r.Context(), f, client.Page{Limit: limit, Cursor: q.Get("cursor")})
 }
 
-func (x *Console) followOverview(v *visit) error {
-	_, err := v.worstEndpoints(longestPage)
-	return err
+// followWorst reads what a page of endpoints shows.
+func followWorst(limit int) func(*visit) error {
+	return func(v *visit) error {
+		_, err := v.worstEndpoints(limit)
+		return err
+	}
 }
 
-func (x *Console) followEndpoints(v *visit) error {
-	_, err := v.worstEndpoints(listPage)
-	return err
-}
-
-func (x *Console) followEndpoint(v *visit) error {
+func followEndpoint(v *visit) error {
 	_, err := v.api.GetEndpoint(v.r.Context(), v.r.PathValue("id"))
 	return err
 }

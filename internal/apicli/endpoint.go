@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/netip"
 	"net/url"
 	"strings"
@@ -82,12 +83,12 @@ func healthOf(e client.Endpoint) client.EndpointHealth {
 	return *e.Health
 }
 
-// rate is the success of attempts.
+// rate is the success of attempts, rounded down: only 100% is without a failure.
 func rate(c client.AttemptCounts) string {
 	if c.SuccessRate == nil {
 		return "-"
 	}
-	return fmt.Sprintf("%.1f%%", 100**c.SuccessRate)
+	return fmt.Sprintf("%.1f%%", math.Floor(1000**c.SuccessRate)/10)
 }
 
 func oldestPending(h client.EndpointHealth) any {

@@ -31,7 +31,7 @@ func TestEndpointsAreListedWithTheirHealth(t *testing.T) {
 	apicli.ShowEndpoints(&out, client.List[client.Endpoint]{Data: []client.Endpoint{
 		{ID: "ep_1", URL: "https://down.example/", Health: &client.EndpointHealth{
 			State: "down", OldestPendingAt: &since, PendingKnown: true,
-			Day: counts(8, 5), Week: counts(8, 5), Sparkline: []client.AttemptCounts{
+			Day: counts(8, 5), Week: counts(10_000, 9_999), Sparkline: []client.AttemptCounts{
 				counts(0, 0), counts(4, 4), counts(2, 1), counts(2, 0),
 			},
 		}},
@@ -41,7 +41,7 @@ func TestEndpointsAreListedWithTheirHealth(t *testing.T) {
 	want := [][]string{
 		{"ID", "HEALTH", "1H", "24H", "7D", "LAST 24H", "LAST SUCCESS", "OLDEST PENDING", "URL",
 			"DESCRIPTION"},
-		{"ep_1", "down", "-", "62.5%", "62.5%", "·█▄▁", "-", "2026-11-21T07:15:30Z",
+		{"ep_1", "down", "-", "62.5%", "99.9%", "·█▄▁", "-", "2026-11-21T07:15:30Z",
 			"https://down.example/", "-"},
 		{"ep_2", "idle", "-", "-", "-", "-", "-", "unknown", "https://idle.example/", "-"},
 		{"ep_3", "unknown (HISTORY_BEHIND)", "-", "-", "-", "-", "-", "unknown",

@@ -18,7 +18,7 @@
 //	config.go      what is to be checked
 //	settings.go    the configuration, and who may read its files
 //	kafka.go       brokers, topics, transactions, rights
-//	clickhouse.go  servers, tables, rights, disks, replicas
+//	clickhouse.go  servers, tables, rights, lost parts, disks
 //	ledgers.go     sources of ledgers
 //	clock.go       this host's clock against those of others
 //	egress.go      names, and the way to receivers

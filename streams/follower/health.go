@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// stalledAfter is how long no ledger may be read, beside the time between two ledgers of a
-	// slow network: twelve ledgers of the public network, which closes one every five seconds.
+	// stalledAfter is how long no ledger may be read, in addition to the interval of a slow
+	// network: twelve ledgers of the public network, which closes one every five seconds.
 	// The alert LumenhookLedgerStalled waits as long.
 	stalledAfter = time.Minute
 	// watchInterval is the time between looks at whether ledgers are still read.
