@@ -30,10 +30,19 @@ func BeginAnew(ctx context.Context, db *DB, journal []int64) error {
 	if err := Migrate(ctx, db); err != nil {
 		return err
 	}
+	damaged, err := db.Damage(ctx)
+	if err != nil && !isDenied(err) {
+		return err
+	}
 	for _, name := range append(currentTables(), "projection_progress") {
 		if err := db.changeWithin(ctx, dropMax, truncateTable, parameters{"table": name}); err != nil {
 			return fmt.Errorf("projections: emptying %s: %w", name, err)
 		}
+	}
+	// Parts that are gone by now are not lost.
+	err = db.exec(ctx, recordParts, parameters{"damaged": arrayOf(damaged.tables())})
+	if err != nil && !isDenied(err) {
+		return fmt.Errorf("projections: recording the parts of the emptied tables: %w", err)
 	}
 	return db.recordProgress(ctx, layout{journalTable: {generation: begunAnew}}, positionsOf(journal))
 }

@@ -155,3 +155,20 @@ func TestTheHistoryOfAnotherJournalRecallsNothing(t *testing.T) {
 		t.Errorf("recalled: %v", err)
 	}
 }
+
+// Tables that are emptied for other topics have lost nothing.
+func TestAMoveToOtherTopicsIsNoDamage(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.world(3)
+	run, guard := r.project(nil), r.guard(false)
+	r.awaitProjected()
+	run.finish(t)
+	guard() // it records the parts
+	must(t, projections.BeginAnew(t.Context(), r.db, r.journalAt()))
+	damaged, err := r.db.Damage(t.Context())
+	must(t, err)
+	if len(damaged) > 0 {
+		t.Errorf("after the move: %v", damaged)
+	}
+}
