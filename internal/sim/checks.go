@@ -130,6 +130,22 @@ func (c *checks) checkObserved(log *Log, seen map[string]bool) {
 	}
 }
 
+// checkCoverage checks what a fact says of the ledgers of its watch, before it is folded.
+func (c *checks) checkCoverage(f domain.Fact) {
+	before := c.model.watches[f.Aggregate]
+	if covered, is := f.Body.(domain.RangeCovered); is {
+		c.checkCovered(before, covered)
+		if covered.Missed != 0 {
+			c.checkMissed(before, covered.Missed)
+			c.judged.misses(f)
+		}
+		c.checkFulfilled(before, covered.Fulfilled)
+	}
+	if begun, is := f.Body.(domain.PartBegun); is {
+		c.begun(f.Aggregate, begun)
+	}
+}
+
 func (c *checks) fact(r streams.Record) {
 	w := c.world
 	f, err := schemas.DecodeFact(schemas.Read(r.Value, r))
@@ -139,17 +155,7 @@ func (c *checks) fact(r streams.Record) {
 	if r.Partition != w.log.partitionOf(r.Topic, f.Aggregate) {
 		w.violate("%s of %s is in partition %d", f.Body.FactType(), f.Aggregate, r.Partition)
 	}
-	if covered, is := f.Body.(domain.RangeCovered); is {
-		c.checkCovered(c.model.watches[f.Aggregate], covered)
-		if covered.Missed != 0 {
-			c.checkMissed(c.model.watches[f.Aggregate], covered.Missed)
-			c.judged.misses(f)
-		}
-		c.checkFulfilled(c.model.watches[f.Aggregate], covered.Fulfilled)
-	}
-	if begun, is := f.Body.(domain.PartBegun); is {
-		c.begun(f.Aggregate, begun)
-	}
+	c.checkCoverage(f)
 	if err := c.model.fold(f); err != nil {
 		w.violate("%v", err)
 	}

@@ -472,9 +472,8 @@ func (m *referenceModel) attempt(
 	if want == domain.StateWaiting {
 		least, most := m.wait(d.inRun, m.world.checks.askedFor(f.Aggregate, made))
 		if wait := made.NextAttemptAtMillis - f.AtMillis; wait < least || wait > most {
-			return fmt.Errorf("after attempt %d of its run, %s waits %d ms: it should be %d to %d", d.inRun+
-				1,
-				made.EventID, wait, least, most)
+			return fmt.Errorf("after attempt %d of its run, %s waits %d ms: it should be %d to %d",
+				d.inRun+1, made.EventID, wait, least, most)
 		}
 	}
 	if d.attempts == 0 {
@@ -491,10 +490,9 @@ func (m *referenceModel) attempt(
 		e.streak++
 	}
 	due := domain.EndpointDisabled{
-		EventID:        made.EventID,
-		LastStatusCode: r.StatusCode,
-		LastError:      r.Error,
-
+		EventID:            made.EventID,
+		LastStatusCode:     r.StatusCode,
+		LastError:          r.Error,
 		FailingSinceMillis: e.trouble.sinceMillis,
 	}
 	if !d.test {
