@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/internal/testkit"
 	"github.com/lumenhook/lumenhook/projections"
 )
 
@@ -170,5 +171,25 @@ func TestAMoveToOtherTopicsIsNoDamage(t *testing.T) {
 	must(t, err)
 	if len(damaged) > 0 {
 		t.Errorf("after the move: %v", damaged)
+	}
+}
+
+// Rows that a shorter retention deletes are not lost.
+func TestAShorterRetentionIsNoDamage(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.world(3)
+	run, guard := r.project(nil), r.guard(false)
+	r.awaitProjected()
+	run.finish(t)
+	guard() // it records the parts
+	must(t, projections.SetRetention(t.Context(), r.db, 7*24*time.Hour))
+	testkit.Eventually(t, "the rows expire", func() bool {
+		return r.count("SELECT count() FROM events") == 0
+	})
+	damaged, err := r.db.Damage(t.Context())
+	must(t, err)
+	if len(damaged) > 0 {
+		t.Errorf("after rows expired: %v", damaged)
 	}
 }

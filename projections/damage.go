@@ -50,6 +50,15 @@ WHERE t.database = {database:String} AND t.engine LIKE '%MergeTree'
     AND t.name != 'projection_parts' AND t.name NOT IN {damaged:Array(String)}
 GROUP BY t.uuid`
 
+	// A retention may empty parts within moments: for an hour no part of the table is known.
+	forgetParts = `
+INSERT INTO {database:Identifier}.projection_parts (generation, progress, taken_at)
+SELECT generation, argMax(progress, taken_at), now64(3) + INTERVAL 1 HOUR
+FROM {database:Identifier}.projection_parts
+WHERE lost = 0 AND generation IN (
+    SELECT uuid FROM system.tables WHERE database = {database:String} AND name = {table:String})
+GROUP BY generation`
+
 	markLost = `
 INSERT INTO {database:Identifier}.projection_parts (generation, lost, parts)
 SELECT uuid, 1, [('lost', 0, 0, toDateTime(0))]

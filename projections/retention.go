@@ -54,7 +54,12 @@ func (db *DB) setRetention(ctx context.Context, table string, retention time.Dur
 	if err != nil || at == retention {
 		return err
 	}
-	err = db.change(ctx, alterRetention(table, retention), parameters{"table": table})
+	if _, err = db.markDamage(ctx); err == nil {
+		err = db.exec(ctx, forgetParts, parameters{"table": table})
+	}
+	if err == nil || isDenied(err) {
+		err = db.change(ctx, alterRetention(table, retention), parameters{"table": table})
+	}
 	if err != nil {
 		return fmt.Errorf("projections: setting the retention of %s: %w", table, err)
 	}
