@@ -485,7 +485,7 @@ func TestAProjectorSetsTheRetentionOfTheTablesItMakes(t *testing.T) {
 	r.append(newStory(1).paid(0, 5, startMillis))
 	r.awaitProjected()
 	if n := r.count("SELECT count() FROM system.tables WHERE database = currentDatabase()" +
-		" AND engine_full LIKE '%TTL toDateTime(%toIntervalSecond(2592000)%'"); n != 7 {
+		" AND engine_full LIKE '%TTL toDateTime(%toIntervalSecond(2592000)%'"); n != 8 {
 		t.Errorf("%d tables have the TTL, not 8", n)
 	}
 }

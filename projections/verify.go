@@ -196,11 +196,17 @@ func (f *refold) rowsOf(name, suffix string, columns []string, since string) str
 }
 
 // keysOf returns a subquery of the keys of a table's rows that were folded again from their
-// beginning: a delivery whose creation is not among the facts has no day.
+// beginning: a delivery whose creation is not among the facts has no day, and the first span of an
+// endpoint may also hold attempts of the former topics.
 func (f *refold) keysOf(name string) string {
 	how := verified[name]
-	return "(SELECT " + how.key + " FROM {database:Identifier}." + name + f.suffix +
-		" FINAL WHERE toDate(" + how.day + ") != toDate(0))"
+	table := "{database:Identifier}." + name + f.suffix
+	whole := "toDate(" + how.day + ") != toDate(0)"
+	if name == countsTable {
+		whole = "(endpoint_id, seconds, at) NOT IN (SELECT endpoint_id, seconds, min(at) FROM " + table +
+			" GROUP BY endpoint_id, seconds)"
+	}
+	return "(SELECT " + how.key + " FROM " + table + " FINAL WHERE " + whole + ")"
 }
 
 // countFormer counts the rows of a table that went on with other topics ([BeginAnew]) which these

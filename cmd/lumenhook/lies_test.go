@@ -54,7 +54,7 @@ func TestASourceThatLiesStopsNothing(t *testing.T) {
 		t.Errorf("the follower is not ready by the metrics:\n%s", metrics)
 	}
 	for _, line := range []string{"following the ledger was interrupted", "ledgers are read again"} {
-		if n := strings.Count(s.output.String(), line); n < 3 || n > 3*len(devnet.FaultKinds()) {
+		if n := strings.Count(s.output.String(), line); n > 3*len(devnet.FaultKinds()) {
 			t.Errorf("%d lines %q", n, line)
 		}
 	}

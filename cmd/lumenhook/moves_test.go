@@ -81,6 +81,12 @@ func TestACancelledEventIsSentToTheWatchsPresentEndpoint(t *testing.T) {
 	s.interrupt()
 }
 
+// listed returns a delivery of a list without what only lists have.
+func listed(d client.Delivery) client.Delivery {
+	d.Attempts, d.LastStatusCode, d.LastError = 0, nil, nil
+	return d
+}
+
 // agrees holds that the history has one event as it was read, before and after it
 // is rebuilt.
 func (s *testService) agrees(c *client.Client, id string, want client.Event) {
@@ -92,7 +98,7 @@ func (s *testService) agrees(c *client.Client, id string, want client.Event) {
 		}
 		var events client.List[client.Event]
 		if s.cli(&events, "events", "list"); len(events.Data) != 1 ||
-			!reflect.DeepEqual(events.Data[0].Delivery, want.Delivery) {
+			!reflect.DeepEqual(listed(events.Data[0].Delivery), want.Delivery) {
 			s.t.Errorf("listed as %+v", events.Data)
 		}
 		if out := s.must("verify-projection", "--all"); !strings.Contains(out,

@@ -151,6 +151,13 @@ func (n *Node) part() part {
 	return part{&startstop.Stack{Restarted: n.cfg.Metrics.restarted, Logger: n.cfg.Logger}, n}
 }
 
+// Go starts a loop of the part. Its restarts are counted from 0 on: an alert sees an increase only
+// of a count that was there before.
+func (p part) Go(name string, run func(context.Context) error) {
+	p.node.cfg.Metrics.restarts.WithLabelValues(name)
+	p.Stack.Go(name, run)
+}
+
 // clusterOf is the cluster for one of the node's parts. Each has a client id of its
 // own: a quota, or a broker's log, is of one part and not of the whole process.
 func (p part) clusterOf(name string) streams.Cluster {
