@@ -233,6 +233,7 @@ func (j *judged) goBack(m *model, cursor uint32, to *Log) {
 		return m.watches[id].LiveSince == 0 && !admitted[id]
 	})
 	clear(j.admitted)
+	clear(j.claimed)
 	for id, w := range m.watches {
 		if w.LiveSince != 0 {
 			j.since[id] = w.LiveSince

@@ -383,7 +383,7 @@ var mutants = []mutant{
 	},
 	{
 		"a copy lacks hand-overs that were torn off", "streams/transfer/torn.go",
-		"if !known {", "if !known && !MUTANT {", "was handed over",
+		"if !known {", "if !known && !MUTANT {", "was handed over|has no delivery",
 	},
 	{
 		"a rate begins anew with its task", "streams/engine/window.go",
@@ -628,7 +628,7 @@ var shownBy = map[string]int{
 	"a clock set back is no reason to wait":                    1081,
 	"a cold member is taken for a warm one":                    6,
 	"a copy is used that has what was never committed":         295,
-	"a copy lacks hand-overs that were torn off":               5108,
+	"a copy lacks hand-overs that were torn off":               2450,
 	"a first owner is known by its offset":                     6,
 	"a hand-over after another is dropped":                     33,
 	"a hand-over is about no delivery":                         6,
@@ -667,7 +667,7 @@ var shownBy = map[string]int{
 	"the first chunk is not needed":                            155,
 	"torn hand-overs stay torn":                                31,
 	"torn rows stay torn":                                      19,
-	"what a part has is not read back":                         546,
+	"what a part has is not read back":                         564,
 	"what a watch missed is not read":                          4,
 	"what follows the cursor does not go along":                32,
 	"what fulfilled a watch is judged again":                   7,
