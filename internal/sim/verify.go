@@ -422,7 +422,9 @@ func (w *World) verifyEvents() {
 		}
 	}
 	for event, matches := range w.checks.matched {
-		if _, is := m.deliveries[deliveryID{matches[0].endpoint, event}]; !is {
+		// A torn commit may keep the event about an endpoint and lose its fact. A move drops it.
+		torn := matches[0].event.Type.TellsOfEndpoint() && w.checks.told[event] == ""
+		if _, is := m.deliveries[deliveryID{matches[0].endpoint, event}]; !is && !torn {
 			w.violate("G2: event %s was matched and has no delivery", event)
 		}
 	}
