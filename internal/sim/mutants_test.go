@@ -634,7 +634,7 @@ var shownBy = map[string]int{
 	"a late report counts":                                     109,
 	"a ledger is taken that is not due":                        45,
 	"a lost order is not given again":                          4,
-	"a missed ledger is recorded for a watch that was changed": 56,
+	"a missed ledger is recorded for a watch that was changed": 133,
 	"a move leaves entries where they were":                    16,
 	"a move passes one by":                                     24,
 	"a part goes by the watch as it is":                        47,
