@@ -161,7 +161,8 @@ func (w *world) setUp(ctx context.Context) error {
 
 func (w *world) listen(ctx context.Context) error {
 	dir := filepath.Join(w.dir, "cert")
-	if _, err := cmp.Or(w.network, w.service).command(ctx, "devnet", "cert", "--out", dir); err != nil {
+	network := cmp.Or(w.network, w.service)
+	if _, err := network.command(ctx, "devnet", "cert", "--out", dir); err != nil {
 		return err
 	}
 	cert, err := tls.LoadX509KeyPair(filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem"))
