@@ -57,10 +57,7 @@ func newEndpointsDelete(a *apiFlags) *cobra.Command {
 	c.Long = `Deletes an endpoint and cancels its pending deliveries. Its watches stay. What they
 match from then on is delivered once you give them another endpoint: "lumenhook
 watches update". At a terminal, the command shows these watches and asks first.`
-	c.Example = `  # For good
-  lumenhook endpoints delete ep_…
-
-  # In a script that runs at a terminal
+	c.Example = `  # Permanently, and without a question
   lumenhook endpoints delete ep_… --yes`
 	c.Flags().BoolVar(&yes, "yes", false, "delete without asking")
 	return c
