@@ -382,10 +382,6 @@ var mutants = []mutant{
 		"is matched twice|was observed twice",
 	},
 	{
-		"a copy lacks hand-overs that were torn off", "streams/transfer/torn.go",
-		"if !known {", "if !known && !MUTANT {", "was handed over",
-	},
-	{
 		"a rate begins anew with its task", "streams/engine/window.go",
 		"w.starts.quietSince(unknownUntilMillis)",
 		"if !MUTANT { w.starts.quietSince(unknownUntilMillis) }", "and its limit is",
