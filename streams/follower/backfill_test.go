@@ -795,7 +795,7 @@ func TestBackfillWaitsForItsSource(t *testing.T) {
 	r := newRig(t)
 	c := r.busyChain()
 	config := r.pastConfig(c, &desk{directory: r.directory})
-	away := &stalling{Source: config.Backfill.Source, from: 25, times: 3}
+	away := &stalling{Source: config.Backfill.Source, from: 25, to: 60, times: 3}
 	config.Backfill.Source = away
 	x := r.startReady(config)
 	r.directory.ask(domain.BackfillWatch{WatchID: "wat_1", From: 2, To: 60})
@@ -808,15 +808,15 @@ func TestBackfillWaitsForItsSource(t *testing.T) {
 	}
 }
 
-// stalling fails a number of times from a ledger on.
+// stalling fails a number of times at some ledgers.
 type stalling struct {
 	follower.Source
-	from  uint32
-	times int
+	from, to uint32
+	times    int
 }
 
 func (s *stalling) Next(ctx context.Context, sequence uint32) ([]domain.Ledger, error) {
-	if sequence >= s.from && s.times > 0 {
+	if s.from <= sequence && sequence <= s.to && s.times > 0 {
 		s.times--
 		return nil, errors.New("away")
 	}

@@ -135,6 +135,34 @@ func CheckChain(ctx context.Context, source Source, cursor schemas.LedgerRead) e
 	return nil
 }
 
+// errNotProved is of a backfill's page that may be of another chain than the one that is followed.
+var errNotProved = errors.New("the source does not prove that it serves the chain that is followed")
+
+// sameChain checks that a page which was just read is of the chain that is followed: its source
+// still has the newest ledger that was followed, under the same hash. After a network reset a
+// source serves the new chain, with the numbers of the former one until StartChain was called,
+// and nothing else says so while it has fewer ledgers, or if nobody follows meanwhile.
+func (b *Backfiller) sameChain(ctx context.Context, page []domain.Ledger) error {
+	cursor, end := b.last.Load(), page[len(page)-1]
+	if cursor == nil || cursor.Sequence == 0 { // nothing was followed yet
+		return nil
+	}
+	if cursor.Hash == "" || domain.ChainBase(cursor.Sequence) != domain.ChainBase(page[0].Sequence) {
+		return fmt.Errorf("%w: no ledger of it was followed yet", errNotProved)
+	}
+	b.Source.Continue(0, "")
+	newest, err := b.page(ctx, cursor.Sequence)
+	switch {
+	case err != nil: // not a reason to end a backfill
+		return fmt.Errorf("%w: %v", errNotProved, err)
+	case newest[0].Hash != cursor.Hash:
+		return fmt.Errorf("%w: its ledger %d has hash %s, and was followed with %s", errNotProved,
+			cursor.Sequence, newest[0].Hash, cursor.Hash)
+	}
+	b.Source.Continue(end.Sequence, end.Hash)
+	return nil
+}
+
 // StartChain has the deployment's follower continue with another chain of the network, from a
 // ledger of it on, and returns the number that this one has from now on. The follower need not be
 // stopped: it notices. closedAtMillis is when that ledger closed.

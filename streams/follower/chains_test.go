@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/schemas"
@@ -173,4 +175,77 @@ func (d *chainDoor) Continue(sequence uint32, hash string)      { d.now().Contin
 
 func (d *chainDoor) Next(ctx context.Context, sequence uint32) ([]domain.Ledger, error) {
 	return d.now().Next(ctx, sequence)
+}
+
+// TestNoBackfillReadsAnotherChain: between a network reset and StartChain, a source serves the new
+// chain with the numbers of the former one. A backfill waits, whether the new chain has as many
+// ledgers as were followed or not, and ends once the source serves the former one again.
+func TestNoBackfillReadsAnotherChain(t *testing.T) {
+	r := newRig(t)
+	config := r.config()
+	first := &aChain{name: "a", wallet: "GWALLET", began: 1_000_000, latest: 40}
+	door := &chainDoor{behind: first}
+	config.Source, config.Start = first, follower.Start{Sequence: 30}
+	config.Backfill = follower.BackfillConfig{
+		Source:   door,
+		Requests: r.directory,
+		Commands: &desk{directory: r.directory},
+	}
+	waits := make(chan string, 100)
+	config.Logger = slog.New(slog.NewTextHandler(interruptions(waits), nil))
+	r.directory.add("wat_1", "GWALLET")
+	r.admitting()
+	x := r.startReady(config)
+	x.until(40)
+	r.asIs(x, "live", func(w domain.Watch) bool { return w.LiveSince != 0 })
+	before := len(r.matches())
+	for _, latest := range []uint32{35, 60} {
+		door.set(short{&aChain{name: "b", wallet: "GWALLET", began: 1_000_000 + 41*5000, latest: latest}})
+		r.directory.ask(domain.BackfillWatch{WatchID: "wat_1", From: 10, To: 20})
+		for i := 0; i < problemTries+1; {
+			select {
+			case line := <-waits:
+				if strings.Contains(line, "does not prove") {
+					i++
+				}
+			case <-time.After(patience):
+				w, _, _ := r.directory.Watch("wat_1")
+				t.Fatalf("the backfill does not wait: %+v, %d events more", w.Backfill, len(r.matches())-before)
+			}
+		}
+		if got := len(r.matches()); got != before {
+			t.Errorf("%d events of another chain of %d ledgers", got-before, latest)
+		}
+	}
+	door.set(first)
+	w := r.ended(x, "wat_1")
+	if err := x.stopped(); err != nil {
+		t.Fatal(err)
+	}
+	if got := len(r.matches()) - before; !w.Backfill.Done() || got != 11 {
+		t.Errorf("ended as %+v with %d events", w.Backfill, got)
+	}
+}
+
+const problemTries = 3
+
+// interruptions takes log lines, and drops what nobody waits for.
+type interruptions chan string
+
+func (i interruptions) Write(line []byte) (int, error) {
+	select {
+	case i <- string(line):
+	default:
+	}
+	return len(line), nil
+}
+
+// short is a chain that does not wait for ledgers that it does not have.
+type short struct{ *aChain }
+
+func (s short) Next(ctx context.Context, sequence uint32) ([]domain.Ledger, error) {
+	if sequence > s.latest {
+		return nil, errors.New("there is no such ledger yet")
+	}
+	return s.aChain.Next(ctx, sequence)
 }

@@ -154,6 +154,9 @@ func (b *Backfiller) readPart(
 		if err == nil {
 			err = followed.check(page)
 		}
+		if err == nil && read.last < part.From { // later pages follow the first one by their hashes
+			err = b.sameChain(ctx, page)
+		}
 		if err == nil && again {
 			err = b.learnEvents(ctx, w, part, page[0].ClosedAtMillis)
 		}
