@@ -115,16 +115,21 @@ func (w Watch) mayBegin(x NextPart) bool {
 
 // gap returns the first ledgers that the watch missed without an endpoint. It is due when the
 // watch sees later ones and no backfill is in progress. A gap at which a backfill has just failed,
-// and those before it, are left out, unless they are tried again. No source has the ledgers of a
-// chain before the network was reset.
-func (w Watch) gap(again bool) (gap Range, due bool) {
+// and those before it, are left out, unless they are tried again. But the rest of that gap is due
+// if the source has its ledgers from some ledger on (kept; 0: it is not known). No source has the
+// ledgers of a chain before the network was reset.
+func (w Watch) gap(again bool, kept uint32) (gap Range, due bool) {
 	if w.MissedSince == 0 || w.LiveSince == 0 || w.Backfill.UnderWay() {
 		return gap, false
 	}
 	from := max(w.MissedSince, ChainBase(w.LiveSince)+FirstLedger)
 	missing := w.Uncovered(Range{from, w.LiveSince - 1})
 	if w.Backfill.Problem != "" && !again {
-		failed := slices.IndexFunc(missing, func(x Range) bool { return x.From == w.Backfill.From })
+		at := w.Backfill.Next
+		failed := slices.IndexFunc(missing, func(x Range) bool { return x.From <= at && at <= x.To })
+		if failed >= 0 && at < kept && kept <= missing[failed].To {
+			return Range{kept, missing[failed].To}, true
+		}
 		missing = missing[failed+1:]
 	}
 	if len(missing) == 0 {
@@ -229,7 +234,7 @@ func decideCoverage(state Watch, c RecordCoverage, nowMillis int64) (facts []Fac
 			Fenced:      c.Next.EndpointID != "",
 		})
 	}
-	if gap, due := state.gap(first); due {
+	if gap, due := state.gap(first, c.Next.From); due {
 		facts = append(facts, BackfillRequested(gap))
 	}
 	return facts

@@ -381,6 +381,10 @@ func TestAGapInTheCoverage(t *testing.T) {
 	again := domain.RangeCovered{LiveSince: 130}
 	gap := domain.BackfillRequested{From: 120, To: 129}
 	stopped := domain.BackfillStopped{Request: 6, Problem: "x"}
+	rest := domain.BackfillRequested{From: 125, To: 129}
+	from := func(sequence uint32) domain.NextPart {
+		return domain.NextPart{Range: domain.Range{From: sequence}}
+	}
 	for name, c := range map[string]struct {
 		given domain.Watch
 		when  domain.CommandBody
@@ -445,6 +449,27 @@ func TestAGapInTheCoverage(t *testing.T) {
 			domain.RecordCoverage{Request: 7, Problem: "x"},
 			facts(domain.BackfillStopped{Request: 7, Problem: "x"},
 				domain.BackfillRequested{From: 140, To: 149}),
+		},
+		"stop the backfill of the gap, which the source has in part": {
+			givenWatch(live, missed, toAnother, again, gap),
+			domain.RecordCoverage{Request: 6, Problem: "x", Next: from(125)},
+			facts(stopped, domain.BackfillRequested{From: 125, To: 129}),
+		},
+		"stop the backfill of the gap, of which the source has nothing": {
+			givenWatch(live, missed, toAnother, again, gap),
+			domain.RecordCoverage{Request: 6, Problem: "x", Next: from(130)}, facts(stopped),
+		},
+		"read the rest of the gap": { // the next problem names the ledgers that are missing
+			givenWatch(live, missed, toAnother, again, gap, stopped, rest,
+				domain.PartBegun{Request: 8, From: 125, To: 129}),
+			domain.RecordCoverage{Request: 8, From: 125, To: 129, Until: 129, Part: 9},
+			facts(domain.RangeCovered{Request: 8, From: 125, To: 129, Until: 129, Part: 9, Next: 130},
+				domain.BackfillRequested{From: 120, To: 124}),
+		},
+		"stop the backfill of the rest of the gap": { // it is not tried forever
+			givenWatch(live, missed, toAnother, again, gap, stopped, rest),
+			domain.RecordCoverage{Request: 8, Problem: "x"},
+			facts(domain.BackfillStopped{Request: 8, Problem: "x"}),
 		},
 		"be live again on another chain": { // nobody has the former one's ledgers
 			givenWatch(live, missed, toAnother), domain.RecordCoverage{LiveSince: 200_000_050},

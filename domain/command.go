@@ -257,7 +257,9 @@ type RecordCoverage struct {
 	// Part is the part that ends, with nothing in the log beyond what was read; 0: none. If it
 	// has ended before, the report is late and changes nothing.
 	Part uint64
-	Next NextPart // the part to be begun; From 0: none
+	// Next is the part to be begun; From 0: none. With a Problem, Next.From is the first later
+	// ledger that the source has.
+	Next NextPart
 	// Fulfils is a payment that a watch for one payment would take, judged by its revision
 	// IfRevision. It is answered by the watch, whose Fulfilled says what it has taken. With it,
 	// nothing else is reported.

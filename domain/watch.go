@@ -129,7 +129,7 @@ func DecideWatch(state Watch, c Command, nowMillis int64) ([]FactBody, *Rejectio
 			return unlessRevised(state.Revision, body.IfRevision)
 		}
 		facts := []FactBody{WatchUpdated{Change: change}}
-		if gap, due := state.gap(true); due && change.EndpointID != nil {
+		if gap, due := state.gap(true, 0); due && change.EndpointID != nil {
 			facts = append(facts, BackfillRequested(gap))
 		}
 		return unlessRevised(state.Revision, body.IfRevision, facts...)

@@ -199,8 +199,9 @@ func lastOf(f domain.Backfill, live uint32) uint32 {
 }
 
 // problem returns why a backfill cannot continue, for the client that requested it. What
-// only the operator should know is logged.
-func (b *Backfiller) problem(w domain.Watch, sequence uint32, err error) string {
+// only the operator should know is logged. kept is the first later ledger that the source has,
+// where it has that one no longer.
+func (b *Backfiller) problem(w domain.Watch, sequence, kept uint32, err error) string {
 	b.config.Logger.Warn("a backfill cannot go on", "watch", w.ID, "ledger", sequence, "err", err)
 	switch {
 	case errors.Is(err, errForgotten):
@@ -214,8 +215,12 @@ func (b *Backfiller) problem(w domain.Watch, sequence uint32, err error) string 
 		return fmt.Sprintf("ledger %d is of a chain before the network was reset: those of the present "+
 			"chain have numbers from %d on", sequence, b.base.Load()+1)
 	case errors.Is(err, domain.ErrBehindRetention):
-		return fmt.Sprintf("ledger %d is older than what the source of ledgers keeps: begin at a later "+
-			"one, or have a source with a longer history followed", sequence)
+		missing := fmt.Sprintf("ledger %d is", sequence)
+		if kept > sequence+1 {
+			missing = fmt.Sprintf("ledgers %d to %d are", sequence, kept-1)
+		}
+		return missing + " older than what the source of ledgers keeps: begin at a later one, or have " +
+			"a source with a longer history followed"
 	case errors.Is(err, errNotFollowed):
 		return fmt.Sprintf("from ledger %d on the source tells of another history than the one that was "+
 			"followed", sequence)

@@ -591,7 +591,7 @@ func TestBackfillSaysWhyItStops(t *testing.T) {
 	}{
 		{
 			domain.BackfillWatch{From: 20, To: 60},
-			"ledger 20 is older than what the source of ledgers keeps", nil,
+			"ledgers 20 to 49 are older than what the source of ledgers keeps", nil,
 		},
 		{domain.BackfillWatch{From: 1000}, "ledger 1000 is yet to be read", nil},
 		{domain.BackfillWatch{From: 88}, "ledger 90 cannot be read", domain.Ranges{{From: 88, To: 89}}},

@@ -1,8 +1,11 @@
 package follower_test
 
 import (
+	"context"
+	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/lumenhook/lumenhook/domain"
@@ -16,17 +19,68 @@ import (
 // decided by the fake directory.
 func watching(t *testing.T) (r *rig, x *running, wallet string) {
 	r = newRig(t)
+	x, wallet = r.watching(r.source())
+	return r, x, wallet
+}
+
+// watching has a follower whose backfills read a source.
+func (r *rig) watching(past follower.Source) (x *running, wallet string) {
 	wallet = r.wallet()
 	config := r.config()
 	config.Claims = &counter{directory: r.directory, before: func(int) {}}
 	config.Backfill = follower.BackfillConfig{
-		Source:   r.source(),
+		Source:   past,
 		Requests: r.directory,
 		Commands: &desk{directory: r.directory},
 	}
 	r.directory.add("wat_1", wallet)
 	r.admitting()
-	return r, r.startReady(config), wallet
+	return r.startReady(config), wallet
+}
+
+// keeping is a source that keeps ledgers from one on.
+type keeping struct {
+	follower.Source
+	oldest *atomic.Uint32
+}
+
+func (k keeping) Next(ctx context.Context, sequence uint32) ([]domain.Ledger, error) {
+	if sequence < k.oldest.Load() {
+		return nil, domain.ErrBehindRetention
+	}
+	return k.Source.Next(ctx, sequence)
+}
+
+// TestWhatTheSourceHasOfAGapIsDelivered: payments to a watch without an endpoint are matched later
+// from the first ledger on that the source still has, and the watch says which ones it lacks.
+func TestWhatTheSourceHasOfAGapIsDelivered(t *testing.T) {
+	r := newRig(t)
+	oldest := new(atomic.Uint32)
+	x, wallet := r.watching(keeping{r.source(), oldest})
+	before := r.pay(wallet, "1")
+	x.until(before.Ledger)
+	r.directory.deleteEndpointOf("wat_1")
+	lost, second := r.pay(wallet, "2"), r.pay(wallet, "3")
+	x.until(second.Ledger)
+	r.asIs(x, "missing", func(w domain.Watch) bool { return w.MissedSince == lost.Ledger })
+	oldest.Store(second.Ledger)
+	r.directory.move("wat_1", "ep_new")
+	missing := fmt.Sprintf("ledger %d is older", lost.Ledger)
+	if lost.Ledger+1 < second.Ledger {
+		missing = fmt.Sprintf("ledgers %d to %d are older", lost.Ledger, second.Ledger-1)
+	}
+	w := r.asIs(x, "read in part", func(w domain.Watch) bool {
+		return w.LiveSince != 0 && !w.Backfill.UnderWay()
+	})
+	if err := x.stopped(); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(w.Backfill.Problem, missing) || w.MissedSince != lost.Ledger {
+		t.Errorf("it says %q, want %q: %+v", w.Backfill.Problem, missing, w)
+	}
+	if got := r.endpointsOf(second); !slices.Equal(got, []string{"ep_new"}) {
+		t.Errorf("the event of ledger %d is for %v", second.Ledger, got)
+	}
 }
 
 // endpointsOf returns the endpoints that the log has an event of a payment for.

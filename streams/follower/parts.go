@@ -55,6 +55,7 @@ func (b *Backfiller) endPart(
 		return w, err
 	}
 	c.Part, c.Matched, c.Created = part.Version, read.matched, read.created
+	c.Next.From = read.kept
 	if read.last >= part.From {
 		c.From, c.To = part.From, read.last
 	}
@@ -78,6 +79,7 @@ func (b *Backfiller) mayRead(w domain.Watch, part domain.Part, asked domain.Rang
 type partRead struct {
 	last             uint32
 	matched, created uint32 // as in [domain.RecordCoverage]
+	kept             uint32 // the first later ledger that the source has; 0: it was not asked
 }
 
 // readPartBack returns the last ledger of a part of which the log has matches, or the one
@@ -160,7 +162,7 @@ func (b *Backfiller) readPart(
 		if err == nil && again {
 			err = b.learnEvents(ctx, w, part, page[0].ClosedAtMillis)
 		}
-		if problem := b.refused(w, read.last+1, err); problem != "" {
+		if problem := b.refused(ctx, w, &read, err); problem != "" {
 			return read, problem, nil
 		}
 		if err != nil && read.last >= part.From && ctx.Err() == nil {
@@ -193,9 +195,12 @@ func (b *Backfiller) readPart(
 
 // refused returns the problem that an error is: at once if the matches of the ledger are not known,
 // and after some tries if the source refuses the ledger.
-func (b *Backfiller) refused(w domain.Watch, sequence uint32, err error) string {
+func (b *Backfiller) refused(
+	ctx context.Context, w domain.Watch, read *partRead, err error,
+) string {
+	sequence := read.last + 1
 	if errors.Is(err, errForgotten) || errors.Is(err, errTooMany) {
-		return b.problem(w, sequence, err)
+		return b.problem(w, sequence, 0, err)
 	}
 	if _, permanent := errors.AsType[domain.LedgerError](err); !permanent {
 		return ""
@@ -203,8 +208,36 @@ func (b *Backfiller) refused(w domain.Watch, sequence uint32, err error) string 
 	if b.refusals[w.ID]++; b.refusals[w.ID] < problemTries {
 		return ""
 	}
+	if errors.Is(err, domain.ErrBehindRetention) && !errors.Is(err, errFormerChain) {
+		var unknown error
+		if read.kept, unknown = b.firstKept(ctx, sequence, w.Backfill.Until); unknown != nil {
+			read.kept = 0
+			return "" // both are tried again
+		}
+	}
 	delete(b.refusals, w.ID)
-	return b.problem(w, sequence, err)
+	return b.problem(w, sequence, read.kept, err)
+}
+
+// firstKept returns the first ledger that the source has, of those after one that it no longer
+// keeps up to a last one, or the one after these. It bisects: a source keeps all later ones.
+func (b *Backfiller) firstKept(ctx context.Context, missing, last uint32) (uint32, error) {
+	kept := max(last, missing) + 1
+	for kept-missing > 1 {
+		middle := missing + (kept-missing)/2
+		b.Source.Continue(0, "")
+		_, err := b.page(ctx, middle)
+		_, permanent := errors.AsType[domain.LedgerError](err)
+		switch {
+		case errors.Is(err, domain.ErrBehindRetention):
+			missing = middle
+		case err == nil || permanent:
+			kept = middle
+		default:
+			return 0, err
+		}
+	}
+	return kept, nil
 }
 
 // current returns the watch as it is now. goesOn reports whether its part is still to be read:
