@@ -98,7 +98,7 @@ type Backfiller struct {
 	// topic of cursors had a hash, when it was last read.
 	ends      map[string]chainEnd
 	keptSince uint32
-	known     knownEvents // of the backfill that read matched ledgers last
+	known     map[string]knownEvents // by watch
 	// refusals count how often in a row a watch's ledgers were refused for good.
 	refusals map[string]int
 }
@@ -256,6 +256,7 @@ func (b *Backfiller) report(ctx context.Context, w domain.Watch, c domain.Record
 	}
 	if after := result.Answer.Watch; after != nil && !after.Backfill.UnderWay() {
 		delete(b.ends, w.ID)
+		delete(b.known, w.ID)
 		b.config.Logger.Info("a backfill has ended", "watch", w.ID, "from", after.Backfill.From, "until",
 			after.Backfill.Until, "problem", after.Backfill.Problem)
 	}

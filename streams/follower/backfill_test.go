@@ -686,6 +686,74 @@ func TestPartsOfABackfillAreAChain(t *testing.T) {
 	}
 }
 
+// TestBackfillsThatTakeTurnsReadMatchesOnce: each learns once which events its watch has, although
+// their parts alternate.
+func TestBackfillsThatTakeTurnsReadMatchesOnce(t *testing.T) {
+	r := newRig(t)
+	c := r.busyChain()
+	d := &desk{directory: r.directory}
+	ids := []string{"wat_1", "wat_2"}
+	request := func() {
+		for _, id := range ids {
+			r.directory.ask(domain.BackfillWatch{WatchID: id, From: 2, To: 60})
+		}
+	}
+	for _, id := range ids {
+		r.directory.ask(domain.RecordCoverage{WatchID: id, LiveSince: busyLast + 1})
+	}
+	request()
+	if err := r.pastLife(c, d, uninterrupted); err != nil {
+		t.Fatal(err)
+	}
+	before := len(r.matches())
+	log, err := follower.OpenPastLog(r.cluster)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	reading := follower.NewReading(r.pastConfig(c, d), nil, func() bool { return true })
+	reading.SetAt(busyLast)
+	reads := map[string]int{}
+	b := follower.NewBackfiller(reading, counted{log, reads})
+	request()
+	for id := ""; ; {
+		w, found, err := r.directory.NextBackfill(id)
+		if err != nil || !found && id == "" {
+			break
+		}
+		if id = w.ID; !found {
+			continue
+		}
+		if err := b.Advance(t.Context(), id); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, id := range ids {
+		if w, _, _ := r.directory.Watch(id); !w.Backfill.Done() {
+			t.Errorf("ended as %+v", w.Backfill)
+		}
+	}
+	if after := len(r.matches()); before == 0 || after != before {
+		t.Errorf("%d events, and %d after the second time", before, after)
+	}
+	if got := reads[schemas.TopicMatches]; got != len(ids) {
+		t.Errorf("the matches were read %d times for %d backfills", got, len(ids))
+	}
+}
+
+// counted counts the reads of each topic.
+type counted struct {
+	follower.Log
+	reads map[string]int
+}
+
+func (c counted) Read(
+	ctx context.Context, topic string, from, ends map[int32]int64, take func(streams.Record) error,
+) error {
+	c.reads[topic]++
+	return c.Log.Read(ctx, topic, from, ends, take)
+}
+
 // continued counts what the source is told of ledgers before the next.
 type continued struct {
 	follower.Source

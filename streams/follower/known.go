@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	// knownMax bounds the events of a watch that a backfill keeps in memory.
+	// knownMax bounds the events of watches that backfills keep in memory.
 	knownMax = 1_000_000
 	// clockSkew is by how much the clock of who appended a match may have been behind the
 	// network's.
@@ -29,17 +29,8 @@ var (
 // knownEvents are the events that a watch has in ledgers that are matched against it again.
 type knownEvents struct {
 	domain.Range
-	watchID string
 	request uint64
 	events  map[string]bool
-}
-
-// of returns the events of a watch.
-func (k knownEvents) of(w domain.Watch) map[string]bool {
-	if k.watchID != w.ID {
-		return nil
-	}
-	return k.events
 }
 
 // learnEvents reads which payments of a part have an event already. An event exists from the
@@ -51,13 +42,17 @@ func (k knownEvents) of(w domain.Watch) map[string]bool {
 func (b *Backfiller) learnEvents(
 	ctx context.Context, w domain.Watch, part domain.Part, closedAtMillis int64,
 ) error {
-	k := b.known
-	if k.watchID == w.ID && k.request == w.Backfill.Request && part.Within(k.Range) {
+	k := b.known[w.ID]
+	if k.request == w.Backfill.Request && part.Within(k.Range) {
 		return nil
+	}
+	delete(b.known, w.ID)
+	others := 0
+	for _, of := range b.known {
+		others += 1 + len(of.events)
 	}
 	k = knownEvents{
 		Range:   domain.Range{From: part.From, To: max(part.To, min(w.Backfill.Until, b.done.Load()))},
-		watchID: w.ID,
 		request: w.Backfill.Request,
 		events:  make(map[string]bool),
 	}
@@ -85,6 +80,10 @@ func (b *Backfiller) learnEvents(
 			k.From <= m.Ledger && m.Ledger <= k.To) {
 			k.events[m.EventID] = true
 		}
+		if others > 0 && others+len(k.events) > knownMax { // they are read again
+			clear(b.known)
+			others = 0
+		}
 		if len(k.events) > knownMax {
 			return errTooMany
 		}
@@ -93,6 +92,6 @@ func (b *Backfiller) learnEvents(
 	if err != nil {
 		return fmt.Errorf("follower: reading which events a watch has: %w", err)
 	}
-	b.known = k
+	b.known[w.ID] = k
 	return nil
 }

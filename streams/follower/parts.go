@@ -32,7 +32,7 @@ func (b *Backfiller) takeOver(ctx context.Context) error {
 	if err := b.log.TakeOver(ctx); err != nil {
 		return err
 	}
-	b.reports, b.known = make(map[string]reported), knownEvents{}
+	b.reports, b.known = make(map[string]reported), make(map[string]knownEvents)
 	return nil
 }
 
@@ -297,7 +297,7 @@ func (b *Backfiller) appendLedger(
 	if err := b.check(l, due); err != nil {
 		return s, err
 	}
-	s, err = match(l.Payments, only{w}, appended{events: b.known.of(w)}, b.claims(ctx))
+	s, err = match(l.Payments, only{w}, appended{events: b.known[w.ID].events}, b.claims(ctx))
 	if err != nil {
 		return s, err
 	}
