@@ -54,6 +54,14 @@ func (h transactionLog) Handle(ctx context.Context, r slog.Record) error {
 	return h.Handler.Handle(ctx, r)
 }
 
+func (h transactionLog) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return transactionLog{h.Handler.WithAttrs(attrs)}
+}
+
+func (h transactionLog) WithGroup(name string) slog.Handler {
+	return transactionLog{h.Handler.WithGroup(name)}
+}
+
 // isRoutine reports whether every transaction has the message.
 func isRoutine(message string) bool {
 	return strings.HasPrefix(message, "beginning transaction") ||
