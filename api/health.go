@@ -76,7 +76,8 @@ type health struct {
 	nowMillis int64
 }
 
-// healthOf reads how endpoints of the caller's account do.
+// healthOf reads how endpoints of the caller's account do. Of more than fit on a page it sends no
+// ids: it asks for all endpoints of the account.
 func (a *API) healthOf(
 	ctx context.Context, r *request, endpoints []domain.Endpoint,
 ) (h health) {
@@ -85,8 +86,10 @@ func (a *API) healthOf(
 		return h
 	}
 	f := HealthFilter{AccountID: r.caller.accountID, NowMillis: h.nowMillis}
-	for _, e := range endpoints {
-		f.EndpointIDs = append(f.EndpointIDs, e.ID)
+	if len(endpoints) <= maxPage {
+		for _, e := range endpoints {
+			f.EndpointIDs = append(f.EndpointIDs, e.ID)
+		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, healthMax)
 	defer cancel()

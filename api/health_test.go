@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"cmp"
 	"strings"
 	"testing"
 	"time"
@@ -101,6 +102,38 @@ func TestEndpointsSayHowTheyDo(t *testing.T) {
 	if all.Hour.Attempts != 3 || all.Day.Attempts != 6 || all.Week.Delivered != 3 ||
 		*all.Hour.SuccessRate != 0.6666 {
 		t.Errorf("of all: %+v", all)
+	}
+}
+
+// TestManyEndpointsAreSortedByHealth: the history is asked for all endpoints of the account, and not
+// for a list of ids without a bound. Pages have each endpoint once.
+func TestManyEndpointsAreSortedByHealth(t *testing.T) {
+	w, k, endpoints := clinic(t)
+	const added = 250
+	for range added {
+		w.newEndpoint(k)
+		w.now = w.now.Add(time.Millisecond)
+	}
+	var first string
+	seen := make(map[string]bool)
+	for cursor, more := "", true; more; {
+		page := decode[struct {
+			Data       []shownHealth
+			NextCursor *string
+		}](t, wantStatus(t, w.call("GET", "/v1/endpoints?sort=health&limit=250"+cursor, k, ""), 200).body)
+		if n := len(w.healthAsked.EndpointIDs); n > 0 || w.healthAsked.AccountID != account("a") {
+			t.Fatalf("the history was asked for %d endpoints", n)
+		}
+		for _, e := range page.Data {
+			first = cmp.Or(first, e.ID)
+			seen[e.ID] = true
+		}
+		if more = page.NextCursor != nil; more {
+			cursor = "&cursor=" + *page.NextCursor
+		}
+	}
+	if len(seen) != added+5 || first != endpoints["down"] {
+		t.Errorf("%d endpoints are listed, first %s", len(seen), first)
 	}
 }
 

@@ -31,12 +31,13 @@ import (
 // one lock, a directory that lags until it is awaited, a history, a ledger network and a
 // policy for URLs.
 type world struct {
-	t      testing.TB
-	api    *api.API
-	config api.Config
-	server *httptest.Server
-	log    *testkit.Buffer
-	now    time.Time
+	healthAsked api.HealthFilter // of the last reading of health
+	t           testing.TB
+	api         *api.API
+	config      api.Config
+	server      *httptest.Server
+	log         *testkit.Buffer
+	now         time.Time
 
 	mu        sync.Mutex
 	facts     int
@@ -694,6 +695,7 @@ func (w *world) Health(
 ) (map[string]domain.EndpointHealth, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.healthAsked = f
 	if w.historyErr != nil {
 		return nil, fmt.Errorf("reading: %w", w.historyErr)
 	}
