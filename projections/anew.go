@@ -40,7 +40,7 @@ func BeginAnew(ctx context.Context, db *DB, journal []int64) error {
 		}
 	}
 	// Parts that are gone by now are not lost.
-	err = db.exec(ctx, recordParts, parameters{"damaged": arrayOf(damaged.tables())})
+	err = db.exec(ctx, recordParts, parameters{"damaged": arrayOf(damaged.generations())})
 	if err != nil && !isDenied(err) {
 		return fmt.Errorf("projections: recording the parts of the emptied tables: %w", err)
 	}

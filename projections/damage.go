@@ -32,6 +32,10 @@ ENGINE = ReplacingMergeTree(taken_at)
 ORDER BY (generation, lost)
 COMMENT 'The parts that each table had, to notice lost ones'`
 
+	// generationOf is the table of a part, from its folder: a rebuild may give the table's name to
+	// another one between two reads.
+	generationOf = `toUUIDOrZero(extract(path, 'store/[0-9a-f]{3}/([0-9a-f-]{36})/'))`
+
 	// The progress is a scalar subquery, which ClickHouse reads before the parts.
 	recordParts = `
 INSERT INTO {database:Identifier}.projection_parts (generation, parts, progress)
@@ -44,10 +48,11 @@ SELECT t.uuid,
         p.rows > 0),
     any(arrayMap(x -> (x.2, x.3, x.4), arrayFilter(x -> x.1 = t.uuid, at)))
 FROM system.tables AS t LEFT JOIN (
-    SELECT table, partition_id, min_block_number, max_block_number, delete_ttl_info_max, rows
-    FROM system.parts WHERE database = {database:String} AND active) AS p ON p.table = t.name
+    SELECT ` + generationOf + ` AS generation, partition_id, min_block_number, max_block_number,
+        delete_ttl_info_max, rows
+    FROM system.parts WHERE database = {database:String} AND active) AS p ON p.generation = t.uuid
 WHERE t.database = {database:String} AND t.engine LIKE '%MergeTree'
-    AND t.name != 'projection_parts' AND t.name NOT IN {damaged:Array(String)}
+    AND t.name != 'projection_parts' AND toString(t.uuid) NOT IN {damaged:Array(String)}
 GROUP BY t.uuid`
 
 	// A retention may empty parts within moments: for an hour no part of the table is known.
@@ -61,12 +66,12 @@ GROUP BY generation`
 
 	markLost = `
 INSERT INTO {database:Identifier}.projection_parts (generation, lost, parts)
-SELECT uuid, 1, [('lost', 0, 0, toDateTime(0))]
-FROM system.tables WHERE database = {database:String} AND name = {table:String}`
+SELECT toUUID({generation:String}), 1, [('lost', 0, 0, toDateTime(0))]`
 
 	selectDamage = `
-SELECT table, count(), minIf(part, part != 'lost_0_0'), max(part = 'lost_0_0') FROM (
-    SELECT t.name AS table, p.1 AS partition, p.2 AS first, p.3 AS last,
+SELECT table, toString(known.id), count(), minIf(part, part != 'lost_0_0'), max(part = 'lost_0_0')
+FROM (
+    SELECT t.name AS table, t.uuid AS id, p.1 AS partition, p.2 AS first, p.3 AS last,
         concat(partition, '_', toString(first), '_', toString(last)) AS part
     FROM (
         SELECT generation, arrayJoin(argMax(parts, taken_at)) AS p
@@ -74,16 +79,17 @@ SELECT table, count(), minIf(part, part != 'lost_0_0'), max(part = 'lost_0_0') F
     ) AS had JOIN system.tables AS t ON t.uuid = had.generation
     WHERE t.database = {database:String} AND (p.4 = toDateTime(0) OR p.4 > now())
     UNION ALL
-    SELECT table, assumeNotNull(partition_id), assumeNotNull(min_block_number),
-        assumeNotNull(max_block_number), name
+    SELECT table, ` + generationOf + `, assumeNotNull(partition_id),
+        assumeNotNull(min_block_number), assumeNotNull(max_block_number), name
     FROM system.detached_parts WHERE database = {database:String} AND partition_id IS NOT NULL
 ) AS known LEFT JOIN (
-    SELECT table, partition_id, groupArray((min_block_number, max_block_number)) AS parts
+    SELECT ` + generationOf + ` AS id, partition_id,
+        groupArray((min_block_number, max_block_number)) AS parts
     FROM system.parts WHERE database = {database:String} AND active AND rows > 0
-    GROUP BY table, partition_id
-) AS has ON has.table = known.table AND has.partition_id = known.partition
+    GROUP BY id, partition_id
+) AS has ON has.id = known.id AND has.partition_id = known.partition
 WHERE NOT arrayExists(b -> b.1 <= first AND b.2 >= last, has.parts)
-GROUP BY table ORDER BY table`
+GROUP BY table, known.id ORDER BY table`
 
 	// selectSafeProgress is selectProgress for what the recorded parts hold.
 	selectSafeProgress = `
@@ -98,7 +104,9 @@ type Damage struct {
 	Table   string
 	Parts   uint64 // that are lost or broken
 	Example string // one of them
-	marked  bool
+
+	generation string
+	marked     bool
 }
 
 // Damages are the tables that lost rows.
@@ -109,6 +117,13 @@ func (d Damages) tables() (names []string) {
 		names = append(names, of.Table)
 	}
 	return names
+}
+
+func (d Damages) generations() (ids []string) {
+	for _, of := range d {
+		ids = append(ids, of.generation)
+	}
+	return ids
 }
 
 // Error names the tables and the command that fills them again.
@@ -136,7 +151,7 @@ func (db *DB) Damage(ctx context.Context) (list Damages, err error) {
 	err = db.query(ctx, selectDamage, nil, func(read func(...any) error) error {
 		var d Damage
 		var marked uint8
-		err := read(&d.Table, &d.Parts, &d.Example, &marked)
+		err := read(&d.Table, &d.generation, &d.Parts, &d.Example, &marked)
 		d.marked = marked > 0
 		list = append(list, d)
 		return err
@@ -154,22 +169,23 @@ func (db *DB) Damage(ctx context.Context) (list Damages, err error) {
 }
 
 // markDamage is Damage, and marks these tables before new parts take the numbers of lost ones.
+// Then it looks again: a table that a rebuild replaced meanwhile lost nothing that is read.
 func (db *DB) markDamage(ctx context.Context) (Damages, error) {
 	list, err := db.Damage(ctx)
-	if err != nil || len(list) == 0 {
+	if err != nil || !slices.ContainsFunc(list, func(d Damage) bool { return !d.marked }) {
 		return list, err
 	}
 	for _, d := range list {
-		if !d.marked && err == nil {
-			err = db.mark(ctx, d.Table)
+		if err := db.mark(ctx, d.Table, d.generation); err != nil {
+			return list, err
 		}
 	}
-	return list, err
+	return db.Damage(ctx)
 }
 
 // mark marks a table as damaged.
-func (db *DB) mark(ctx context.Context, table string) error {
-	if err := db.exec(ctx, markLost, parameters{"table": table}); err != nil {
+func (db *DB) mark(ctx context.Context, table, generation string) error {
+	if err := db.exec(ctx, markLost, parameters{"generation": generation}); err != nil {
 		return fmt.Errorf("projections: marking the table %s as damaged: %w", table, err)
 	}
 	return nil

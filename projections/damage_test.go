@@ -389,6 +389,36 @@ func TestAPartThatBreaksWhileTheHistoryIsRead(t *testing.T) {
 	})
 }
 
+// TestATableThatIsReplacedLostNothing: tables are exchanged while their parts are recorded and
+// looked for, as a rebuild does it. The parts of one are not taken for those of the other.
+func TestATableThatIsReplacedLostNothing(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	must(t, projections.Migrate(t.Context(), r.db))
+	r.exec("SYSTEM STOP MERGES")
+	r.exec("CREATE TABLE events_rebuild AS events")
+	for _, table := range []string{"events", "events", "events", "events_rebuild"} {
+		r.exec("INSERT INTO " + table + " (event_id) VALUES ('evt_1')")
+	}
+	exchanging, end := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		var err error
+		for err == nil && exchanging.Err() == nil {
+			err = r.sql.Exec(t.Context(), "EXCHANGE TABLES events AND events_rebuild")
+		}
+		ended <- err
+	}()
+	for range 30 {
+		r.guard(false)()
+	}
+	end()
+	must(t, <-ended)
+	if lost, err := r.db.Damage(t.Context()); err != nil || len(lost) > 0 {
+		t.Errorf("lost: %+v, %v", lost, err)
+	}
+}
+
 // claimsNoMore fails if an answer leaves something out and does not say so.
 func (d *damaged) claimsNoMore(h *projections.History) {
 	d.t.Helper()

@@ -76,7 +76,7 @@ func (g *guard) look(ctx context.Context) {
 		g.report(nil, err)
 	}
 	if err == nil && g.looks%recordEach == 0 {
-		err = db.exec(ctx, recordParts, parameters{"damaged": arrayOf(damaged.tables())})
+		err = db.exec(ctx, recordParts, parameters{"damaged": arrayOf(damaged.generations())})
 		if err != nil && !isMissing(err) && ctx.Err() == nil {
 			g.Logger.Warn("cannot record the parts of the history", "error", err)
 		}
@@ -170,8 +170,12 @@ func (g *guard) check(ctx context.Context) {
 func (g *guard) checkTable(ctx context.Context, db *DB, table string) error {
 	checking, cancel := context.WithTimeout(ctx, checkMax)
 	defer cancel()
+	generations, err := db.generations(checking)
+	if err != nil {
+		return err
+	}
 	var broken []string
-	err := db.query(checking, fmt.Sprintf(checkTable, db.name, table), nil,
+	err = db.query(checking, fmt.Sprintf(checkTable, db.name, table), nil,
 		func(read func(...any) error) error {
 			var part, why string
 			var passed bool
@@ -186,8 +190,12 @@ func (g *guard) checkTable(ctx context.Context, db *DB, table string) error {
 	if err != nil || len(broken) == 0 {
 		return err
 	}
+	checked := layout{table: {name: table, generation: generations[table]}}
+	if err := db.check(ctx, checked); err != nil {
+		return err // a rebuild replaced it
+	}
 	if g.Heal {
 		g.broken[table] = broken
 	}
-	return db.mark(ctx, table)
+	return db.mark(ctx, table, generations[table])
 }
