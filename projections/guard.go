@@ -27,17 +27,28 @@ type GuardConfig struct {
 	Heal bool
 }
 
+// healPolicy is when a rebuild that failed is tried again.
+var healPolicy = retry.Policy{First: guardEvery, Last: 5 * time.Minute}
+
 type guard struct {
 	GuardConfig
 	looks  int
 	logged string              // of the last look
 	broken map[string][]string // parts that a check found, by table
+
+	waits  *retry.Backoff // between rebuilds that fail
+	healAt time.Time      // no rebuild begins before
+	failed string         // why the last rebuild failed
+}
+
+func newGuard(cfg GuardConfig) *guard {
+	return &guard{GuardConfig: cfg, broken: make(map[string][]string), waits: healPolicy.Backoff()}
 }
 
 // Guard notices tables that lost rows on disk, until its context ends. One guard of a database
 // may heal.
 func Guard(ctx context.Context, cfg GuardConfig) error {
-	g := &guard{GuardConfig: cfg, broken: make(map[string][]string)}
+	g := newGuard(cfg)
 	tick := time.NewTicker(guardEvery)
 	defer tick.Stop()
 	var checked time.Time
@@ -69,11 +80,17 @@ func (g *guard) look(ctx context.Context) {
 		damaged, err = db.markDamage(ctx)
 	}
 	g.report(damaged, err)
-	if err == nil && len(damaged) > 0 && g.Heal {
-		if err = g.heal(ctx, db, damaged); err == nil {
+	if err == nil && len(damaged) > 0 && g.Heal && !g.Now().Before(g.healAt) {
+		if err = g.heal(ctx, db, damaged); err != nil {
+			g.delay(err)
+		} else {
 			damaged, g.looks = nil, 0
+			g.report(nil, nil)
 		}
-		g.report(nil, err)
+	}
+	if err == nil && len(damaged) == 0 {
+		g.waits.Reset()
+		g.healAt, g.failed = time.Time{}, ""
 	}
 	if err == nil && g.looks%recordEach == 0 {
 		err = db.exec(ctx, recordParts, parameters{"damaged": arrayOf(damaged.generations())})
@@ -82,6 +99,16 @@ func (g *guard) look(ctx context.Context) {
 		}
 	}
 	g.looks++
+}
+
+// delay has a rebuild that failed wait, and logs each new reason.
+func (g *guard) delay(err error) {
+	wait := g.waits.Next()
+	g.healAt = g.Now().Add(wait)
+	if text := err.Error(); text != g.failed {
+		g.failed = text
+		g.Logger.Warn("cannot rebuild the damaged tables; trying again", "error", err, "wait", wait)
+	}
 }
 
 // report logs each change.
@@ -121,7 +148,7 @@ func (g *guard) heal(ctx context.Context, db *DB, damaged Damages) error {
 		return db.dropDamaged(ctx)
 	}
 	cfg.DB, cfg.CopyOlder = db, true
-	var next time.Time
+	next := g.Now().Add(reportWait)
 	cfg.Report = func(p RefoldProgress) {
 		if now := g.Now(); now.After(next) {
 			next = now.Add(reportWait)
