@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/streams"
 )
 
 func backfillKey(watchID string) []byte {
@@ -32,9 +33,30 @@ func unadmittedOf(w domain.Watch) [][]byte {
 	return [][]byte{unadmittedKey(w.ID)}
 }
 
+// indexUnadmitted lists a watch if its first live ledger is not recorded, unless it has missed
+// ledgers because its endpoint is deleted: nobody can admit it before it has another, and then its
+// row is written again.
+func indexUnadmitted(batch *streams.Batch, before, after domain.Watch) error {
+	listed := unadmittedOf(after)
+	if len(listed) > 0 && after.MissedSince != 0 {
+		e, err := readRow(batch, endpoints, after.EndpointID, endpointOf)
+		if err != nil {
+			return err
+		}
+		if e.Deleted() {
+			listed = nil
+		}
+	}
+	if len(listed) == 0 {
+		return relist(batch, unadmittedOf(before), nil)
+	}
+	return relist(batch, nil, listed)
+}
+
 // EachUnadmitted calls take for each watch whose first live ledger is not recorded, in the
 // order of their ids, until it fails. It holds at most a few hundred ids at a time. A watch that
-// has missed ledgers because its endpoint is deleted is passed once it has another.
+// has missed ledgers because its endpoint is deleted is passed once it has another: the index may
+// list it before, if it was read before the deletion of its endpoint.
 func (d *Directory) EachUnadmitted(take func(domain.Watch) error) error {
 	return d.eachIndexed(unadmittedKey, unadmittedOf, func(w domain.Watch) error {
 		if w.MissedSince != 0 {

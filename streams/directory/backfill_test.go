@@ -129,3 +129,45 @@ func TestUnadmittedWatchesAreFound(t *testing.T) {
 	}
 	expect(many...)
 }
+
+// Watches that missed ledgers without an endpoint are not even in the index, until they have another.
+func TestAbandonedWatchesAreNotListed(t *testing.T) {
+	s := memoryStore(t)
+	defer s.Close()
+	d := &Directory{store: s}
+	put := func(id, endpointID string, deletedAtMillis int64) streams.Record {
+		return row(watches.topic, id, schemas.EncodeWatch(domain.Watch{
+			ID: id, AccountID: "acc_1", WalletAddress: "GA", MissedSince: 9, DeletedAtMillis: deletedAtMillis,
+			EndpointID: endpointID,
+		}))
+	}
+	endpoint := func(id string, status domain.EndpointStatus) streams.Record {
+		return row(endpoints.topic, id, schemas.EncodeEndpoint(domain.Endpoint{
+			ID: id, AccountID: "acc_1", Status: status,
+		}))
+	}
+	expect := func(indexed, want []string) {
+		t.Helper()
+		var got []string
+		err := d.EachUnadmitted(func(w domain.Watch) error { got = append(got, w.ID); return nil })
+		if err != nil || !slices.Equal(got, want) {
+			t.Fatalf("the watches %v, want %v (%v)", got, want, err)
+		}
+		ids, err := d.watchIDs(unadmittedKey(""), []byte{spaceUnadmitted + 1})
+		if err != nil || !slices.Equal(ids, indexed) {
+			t.Fatalf("the index has %v, want %v (%v)", ids, indexed, err)
+		}
+	}
+	both := []string{"wat_1", "wat_2"}
+	applyAll(t, s, endpoint("ep_1", domain.StatusActive),
+		endpoint("ep_2", domain.StatusActive), put("wat_1", "ep_1", 0))
+	expect(both[:1], both[:1])
+	applyAll(t, s, endpoint("ep_1", domain.StatusDeleted)) // its deletion is read after the watch
+	expect(both[:1], nil)
+	applyAll(t, s, put("wat_1", "ep_1", 0), put("wat_2", "ep_1", 0))
+	expect(nil, nil)
+	applyAll(t, s, put("wat_1", "ep_2", 0), put("wat_2", "ep_2", 0))
+	expect(both, both)
+	applyAll(t, s, put("wat_1", "ep_1", 0), put("wat_2", "ep_2", 7))
+	expect(nil, nil)
+}

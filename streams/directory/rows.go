@@ -161,14 +161,12 @@ func applyWatch(batch *streams.Batch, id string, rec streams.Record) (change, er
 	if after.WalletAddress != before.WalletAddress {
 		c.wallet = after.WalletAddress
 	}
-	for _, placesOf := range []func(domain.Watch) [][]byte{
-		placesOfWatch, walletOf, backfillsOf, unadmittedOf,
-	} {
+	for _, placesOf := range []func(domain.Watch) [][]byte{placesOfWatch, walletOf, backfillsOf} {
 		if err := relist(batch, placesOf(before), placesOf(after)); err != nil {
 			return c, err
 		}
 	}
-	return c, nil
+	return c, indexUnadmitted(batch, before, after)
 }
 
 func readRow[T any](
