@@ -64,19 +64,21 @@ func (h *health) trouble() error {
 	return h.problem
 }
 
-// check returns why no ledgers are read; nil: they are, or none was due yet.
+// check returns why no ledgers are read; nil: they are, or may be again within the bound. An error
+// that waiting does not help counts at once.
 func (h *health) check(now time.Time, bound time.Duration) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	age, since := now.Sub(h.readAt).Round(time.Second), h.readAt.UTC().Format(time.RFC3339)
+	_, lasting := errors.AsType[domain.LedgerError](h.problem)
 	switch {
 	case h.other != nil:
 		return h.other
+	case age < bound && !lasting:
+		return nil
 	case h.problem != nil:
 		return fmt.Errorf("no ledger was read since %s (%s ago), and reading is tried again: %w", since,
 			age, h.problem)
-	case age < bound:
-		return nil
 	case h.ledger == 0:
 		return fmt.Errorf("no ledger was read since %s (%s ago), when following began: the source gives "+
 			"none", since, age)

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -56,6 +57,8 @@ func TestAWrongAnswerPausesFollowing(t *testing.T) {
 	var log testkit.Buffer
 	config := r.config()
 	config.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	var later atomic.Int64
+	config.Now = func() time.Time { return time.Now().Add(time.Duration(later.Load())) }
 	source := &liar{Source: config.Source}
 	config.Source = source
 	x := r.startReady(config)
@@ -79,6 +82,11 @@ func TestAWrongAnswerPausesFollowing(t *testing.T) {
 		page[0].Sequence += 5
 		return page, nil
 	})
+	testkit.Eventually(t, "the source is asked again", func() bool { return source.times() >= 3 })
+	if err := x.Check(); err != nil {
+		t.Errorf("an error that may pass counts at once: %v", err)
+	}
+	later.Store(int64(61 * time.Second))
 	x.failsWith("is due", nil)
 	source.set(nil)
 	x.until(r.pay(wallet, "1").Ledger)
