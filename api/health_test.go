@@ -105,8 +105,8 @@ func TestEndpointsSayHowTheyDo(t *testing.T) {
 	}
 }
 
-// TestManyEndpointsAreSortedByHealth: the history is asked for all endpoints of the account, and not
-// for a list of ids without a bound. Pages have each endpoint once.
+// TestManyEndpointsAreSortedByHealth: the history is asked for all endpoints of the account, and
+// not for a list of ids without a bound. Pages have each endpoint once.
 func TestManyEndpointsAreSortedByHealth(t *testing.T) {
 	w, k, endpoints := clinic(t)
 	const added = 250
@@ -117,10 +117,11 @@ func TestManyEndpointsAreSortedByHealth(t *testing.T) {
 	var first string
 	seen := make(map[string]bool)
 	for cursor, more := "", true; more; {
+		got := w.call("GET", "/v1/endpoints?sort=health&limit=250"+cursor, k, "")
 		page := decode[struct {
 			Data       []shownHealth
 			NextCursor *string
-		}](t, wantStatus(t, w.call("GET", "/v1/endpoints?sort=health&limit=250"+cursor, k, ""), 200).body)
+		}](t, wantStatus(t, got, 200).body)
 		if n := len(w.healthAsked.EndpointIDs); n > 0 || w.healthAsked.AccountID != account("a") {
 			t.Fatalf("the history was asked for %d endpoints", n)
 		}

@@ -130,15 +130,16 @@ func TestUnadmittedWatchesAreFound(t *testing.T) {
 	expect(many...)
 }
 
-// Watches that missed ledgers without an endpoint are not even in the index, until they have another.
+// Watches that missed ledgers without an endpoint are not even in the index, until they have
+// another.
 func TestAbandonedWatchesAreNotListed(t *testing.T) {
 	s := memoryStore(t)
 	defer s.Close()
 	d := &Directory{store: s}
 	put := func(id, endpointID string, deletedAtMillis int64) streams.Record {
 		return row(watches.topic, id, schemas.EncodeWatch(domain.Watch{
-			ID: id, AccountID: "acc_1", WalletAddress: "GA", MissedSince: 9, DeletedAtMillis: deletedAtMillis,
-			EndpointID: endpointID,
+			ID: id, AccountID: "acc_1", WalletAddress: "GA", EndpointID: endpointID, MissedSince: 9,
+			DeletedAtMillis: deletedAtMillis,
 		}))
 	}
 	endpoint := func(id string, status domain.EndpointStatus) streams.Record {
