@@ -55,7 +55,7 @@ var mutants = []mutant{
 	},
 	{
 		"what a watch missed is not read", "domain/backfill.go",
-		"; due && (first || !failed) {", "; due && !MUTANT && (first || !failed) {",
+		"state.gap(first, c.Next.From); due {", "state.gap(first, c.Next.From); due && !MUTANT {",
 		"has an endpoint, and missed the ledgers",
 	},
 	{
