@@ -11,8 +11,9 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// healthMax bounds the reading of health: an endpoint is shown without it rather than late.
-const healthMax = 3 * time.Second
+// healthMax bounds the reading of health: an endpoint is shown without it rather than late. Shells
+// wait for a second at most for the ids that they complete.
+const healthMax = 500 * time.Millisecond
 
 // shownEndpoint is an endpoint that is read, with how it does: null, with the code of the reason,
 // while the history cannot tell.

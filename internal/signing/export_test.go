@@ -7,3 +7,6 @@ func (r *Ring) Look() (failed bool) {
 	r.follow()
 	return r.said
 }
+
+// NewKey draws a key and seals it.
+var NewKey = newKey

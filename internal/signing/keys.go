@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/lumenhook/lumenhook/domain"
@@ -50,14 +51,19 @@ type Sealer interface {
 // sealedFor is what a private key is bound to.
 func sealedFor(id string) string { return "signing key " + id }
 
-// newKey draws a key and seals it.
+// newKey draws a key and seals it. It draws again where the id begins with a hyphen, which a command
+// line takes for a flag.
 func newKey(s Sealer, now, signsFrom time.Time) (Key, error) {
 	public, private, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
 		return Key{}, fmt.Errorf("signing: drawing a key: %w", err)
 	}
+	id := domain.SigningKeyID(public)
+	if strings.HasPrefix(id, "-") {
+		return newKey(s, now, signsFrom)
+	}
 	k := Key{
-		ID:        domain.SigningKeyID(public),
+		ID:        id,
 		Public:    public,
 		MadeAt:    now.UTC().Truncate(time.Second),
 		SignsFrom: signsFrom.UTC().Truncate(time.Second),

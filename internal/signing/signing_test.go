@@ -316,3 +316,14 @@ func TestWhatAFileMayHold(t *testing.T) {
 		t.Errorf("the folder holds %v (%v)", entries, err)
 	}
 }
+
+// TestNoIDLooksLikeAFlag: one id in 64 would begin with a hyphen.
+func TestNoIDLooksLikeAFlag(t *testing.T) {
+	p := newPlace(t)
+	for range 500 {
+		k, err := signing.NewKey(p.sealer, begin, begin)
+		if err != nil || strings.HasPrefix(k.ID, "-") {
+			t.Fatalf("%q, %v", k.ID, err)
+		}
+	}
+}
