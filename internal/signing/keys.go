@@ -51,7 +51,7 @@ type Sealer interface {
 // sealedFor is what a private key is bound to.
 func sealedFor(id string) string { return "signing key " + id }
 
-// newKey draws a key and seals it. It draws again where the id begins with a hyphen, which a command
+// newKey draws a key and seals it. It draws again if the id begins with a hyphen, which a command
 // line takes for a flag.
 func newKey(s Sealer, now, signsFrom time.Time) (Key, error) {
 	public, private, err := ed25519.GenerateKey(rand.Reader)
