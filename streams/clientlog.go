@@ -24,7 +24,7 @@ func (errorsOnly) Level() kgo.LogLevel { return kgo.LogLevelError }
 
 // transactionLogger returns the logger of a client that writes in transactions. It also passes
 // on the client's messages below errors: as debug messages, because each transaction has three
-// of them. A message about a transaction that is none of the three is a warning: the client
+// of them. Any other message about a transaction is a warning: the client
 // uses them to say that it aborts in place of a commit.
 func (c Cluster) transactionLogger() kgo.Logger {
 	if c.Quiet {

@@ -234,7 +234,7 @@ func waitingAt(endpointID string, dryRun bool) client.ResendMany {
 	return client.ResendMany{EndpointID: endpointID, State: "WAITING", DryRun: dryRun}
 }
 
-// sendPending sends now what waits for a later attempt at an endpoint.
+// sendPending sends the pending deliveries of an endpoint now.
 func (x *Console) sendPending(v *visit) (string, error) {
 	sent, err := v.api.ResendEvents(v.r.Context(), waitingAt(v.r.PathValue("id"), false), v.once())
 	if sent.Truncated {
