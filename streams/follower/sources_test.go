@@ -13,6 +13,7 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -243,6 +244,7 @@ func (c *busyChain) lying(t *testing.T) *httptest.Server {
 		t.Fatal(err)
 	}
 	proxy := httputil.NewSingleHostReverseProxy(target)
+	var turn sync.Mutex // a follower that gives up on an answer asks again before it is written
 	told := map[uint32]int{}
 	proxy.ModifyResponse = func(answer *http.Response) error {
 		raw, err := io.ReadAll(answer.Body)
@@ -254,6 +256,8 @@ func (c *busyChain) lying(t *testing.T) *httptest.Server {
 				Ledgers []map[string]any `json:"ledgers"`
 			} `json:"result"`
 		}
+		turn.Lock()
+		defer turn.Unlock()
 		if err := json.Unmarshal(raw, &page); err == nil && len(page.Result.Ledgers) > 0 {
 			first := page.Result.Ledgers[0]
 			if before := first["metadataXdr"].(string); lie(t, told, first) {
