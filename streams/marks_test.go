@@ -143,8 +143,8 @@ func TestARestoreNoticesAbortedRecords(t *testing.T) {
 	}
 }
 
-// A state folder of an older version may hold what such a broker returned: it is rebuilt.
-func TestAnOlderStateIsRebuilt(t *testing.T) {
+// A store of another format is rebuilt from the journal, whatever it says that it has folded.
+func TestAStoreOfAnotherFormatIsRebuilt(t *testing.T) {
 	r := newRig(t)
 	r.misleading()
 	db, err := pebble.Open(r.dir,
@@ -155,7 +155,7 @@ func TestAnOlderStateIsRebuilt(t *testing.T) {
 	checkpoint := append(append([]byte("\x00c"), sumsTopic...), 0, 0, 0, 0, 0)
 	set := func(key, value []byte) error { return db.Set(key, value, pebble.Sync) }
 	if err := errors.Join(
-		set([]byte("\x00i"), []byte("test")),
+		set([]byte("\x00i"), []byte("store 0: test")),
 		set(checkpoint, binary.BigEndian.AppendUint64(nil, 8)),
 		set(sumKey, binary.BigEndian.AppendUint64(nil, 5_111)),
 		db.Close(),

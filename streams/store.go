@@ -34,12 +34,11 @@ type Store struct {
 	latestBytes atomic.Int64 // of the batch that was committed last
 }
 
-// storeFormat is incremented when stores of older programs must not be used, whatever they
-// cache. From 2 on, stores are filled by readers that notice aborted records; from 3 on, parts
-// of backfills have an identity. Snapshots have it in their identity, and another one makes
-// all that there are unreadable: EarlierFormat has to name it then (the engine's
-// TestEveryFormatIsRead).
-const storeFormat = 3
+// storeFormat numbers the form of the store's own entries (see Store). Increment it when a store
+// that an earlier program wrote must not be used, whatever it caches. Snapshots have the number
+// in their identity, so an increment makes the existing ones unreadable unless an EarlierFormat
+// names them.
+const storeFormat = 1
 
 // FirstKey is the lowest first byte of keys that are the owner's.
 const FirstKey = 0x10

@@ -59,27 +59,3 @@ func (m *machine) expireAnswer(b *streams.Batch, due streams.Claimed) error {
 	// two stay until a later start, which finds them without an answer, or with one of its own time.
 	return b.SetTimer(due.Group, expires, due.ID)
 }
-
-// dateAnswers makes a state of format 15, whose answers did not say when they were given, one in
-// which they do: so long before they are forgotten. Of two times of an answer the later is its own.
-func dateAnswers(s *streams.Store) error {
-	return convertTimers(s, func(batch *streams.Batch, c streams.Claimed) error {
-		if c.Group != groupCommands {
-			return nil
-		}
-		key := keyOf(spaceCommand, c.ID)
-		value, err := s.Get(key)
-		if err != nil || value == nil {
-			return err
-		}
-		aggregate, _, err := schemas.HandledFor(value)
-		if err != nil {
-			return err
-		}
-		handled, err := schemas.UnmarshalHandled(value)
-		if err != nil {
-			return err
-		}
-		return batch.Set(key, schemas.MarshalHandled(aggregate, c.DueMillis-rememberCommands, handled))
-	})
-}

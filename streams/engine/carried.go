@@ -130,23 +130,3 @@ func bodyIn(body domain.FactBody) []byte {
 		return nil
 	}
 }
-
-// carryBodies makes a state of format 8, in which every body that is needed had a record of its
-// own, one in which the timer index carries those of deliveries that were not attempted yet.
-func carryBodies(s *streams.Store) error {
-	return convertTimers(s, func(batch *streams.Batch, c streams.Claimed) error {
-		if domain.KindOf(endpointOf(c.Group)) != domain.KindEndpoint {
-			return nil
-		}
-		d, err := load(s, spaceDelivery, c.ID, schemas.UnmarshalDelivery)
-		if err != nil || !unattempted(d) {
-			return err
-		}
-		body, err := s.Get(keyOf(spaceBody, c.ID))
-		if err != nil {
-			return err
-		}
-		key := streams.TimerKey(c.Group, c.DueMillis, c.ID)
-		return errors.Join(batch.Set(key, carried(d), body), batch.Delete(keyOf(spaceBody, c.ID)))
-	})
-}

@@ -137,7 +137,7 @@ func (e *Engine) Run(ctx context.Context) error {
 		return err
 	}
 	e.cfg.PartitionOf = streams.PartitionOf(partitions)
-	formats := e.cfg.Formats.orToday()
+	formats := e.cfg.Formats.orOwn()
 	e.identity = fmt.Sprintf("engine state %d of %s over %d partitions, with %d settled deliveries",
 		formats.Number, topic, partitions, e.cfg.remembered())
 	e.snapshots = formats.snapshots(partitions)

@@ -10,35 +10,24 @@ import (
 	"github.com/lumenhook/lumenhook/streams"
 )
 
-// StateFormat is incremented when the same journal is folded into other keys or values than
-// before, or into as many settled deliveries as another rememberedSettled leaves. conversions
-// then has what makes the former entries of it, and testdata a folder of the new format
-// (formats_test.go).
-const StateFormat = 16
+// StateFormat numbers the form of the keys and values that a journal is folded into, and with it
+// how many settled deliveries a partition remembers (rememberedSettled). To change either,
+// increment it, add the conversion of the format before to conversions, and write a folder of
+// testdata for the new format (formats_test.go).
+const StateFormat = 1
 
-// conversions has, by the number of each earlier format, what makes entries of it entries of
-// the next one. None is ever removed: a partition that is quiet for years has a snapshot of
-// then.
-var conversions = map[int]streams.Conversion{
-	7:  {}, // 8 numbers the deliveries of each endpoint: entries of 7 have none
-	8:  {Whole: carryBodies},
-	9:  {}, // 10 has lines of deliveries: at no endpoint of 9 is there one
-	10: {}, // 11 has watches that expire, and that are for one payment: there are none in 10
-	11: {}, // 12 gives accounts other emails: in 11 none had
-	12: {}, // 13 has logs of attempts: the next attempt of each endpoint of 12 begins one
-	13: {}, // 14 gives accounts several emails: in 13 none had
-	14: {}, // 15 has what endpoints met since their last success: those of 14 begin anew
-	15: {Whole: dateAnswers},
-}
+// conversions has, by the number of each earlier format, what converts its entries to the next
+// one. Do not remove one: a partition that was quiet for years has a snapshot of that age.
+var conversions = map[int]streams.Conversion{}
 
-// Formats are the format of the states of an engine, and those that it reads.
+// Formats are the format that an engine writes its states in, and the earlier ones that it reads.
 type Formats struct {
-	Number      int // of today's
+	Number      int // of the format that it writes
 	Conversions map[int]streams.Conversion
 }
 
-// orToday is the format of this program, unless a test names another.
-func (f Formats) orToday() Formats {
+// orOwn returns the formats of this program, unless a test sets others.
+func (f Formats) orOwn() Formats {
 	if f.Number == 0 {
 		return Formats{Number: StateFormat, Conversions: conversions}
 	}
@@ -53,7 +42,7 @@ func identityOf(format, partitions int) string {
 // Snapshots says where the snapshots of the states of so many partitions are, and which of
 // them are read.
 func Snapshots(partitions int) streams.SnapshotConfig {
-	return Formats{}.orToday().snapshots(partitions)
+	return Formats{}.orOwn().snapshots(partitions)
 }
 
 func (f Formats) snapshots(partitions int) streams.SnapshotConfig {
@@ -139,28 +128,4 @@ func (f Formats) advise(identity string, partitions int) string {
 	}
 	return are + "an older version wrote them. Nothing is lost: start that version again, and go " +
 		"from there to one that still reads them (docs/decisions/upgrades.md)"
-}
-
-// convertedAtOnce is how many timers a batch of a conversion is of: a body each, at most.
-const convertedAtOnce = 256
-
-// convertTimers has what each timer of a state leads to converted, in batches: what is converted
-// again after a crash must come to the same.
-func convertTimers(
-	s *streams.Store, convert func(*streams.Batch, streams.Claimed) error,
-) error {
-	batch, n := s.Begin(), 0
-	err := s.ScanTimers(func(c streams.Claimed) error {
-		err := convert(batch, c)
-		if n++; n%convertedAtOnce == 0 && err == nil {
-			err = batch.Commit()
-			batch = s.Begin()
-		}
-		return err
-	})
-	if err != nil {
-		batch.Discard()
-		return err
-	}
-	return batch.Commit()
 }

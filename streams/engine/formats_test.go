@@ -20,12 +20,12 @@ import (
 	"github.com/lumenhook/lumenhook/streams/engine"
 )
 
-// testdata/formatN has, for each StateFormat that ever was, a journal, the snapshot that the
-// program of then made of it, and what it was compiled with. They are written once, by
+// testdata/formatN has, for each StateFormat, a journal, the snapshot that the program wrote of it
+// at the time, and the size of its ring. This command writes the folder of a new format:
 //
 //	go test ./streams/engine -run TestTheFormatOfToday -write-format
 //
-// and never changed: every later program reads them.
+// Do not change a folder of a released format: every later program reads it.
 
 var writeFormat = flag.Bool("write-format", false,
 	"write testdata/formatN, if StateFormat is new and has none")
@@ -254,8 +254,8 @@ func wantSameIdentity(t *testing.T, a, b []streams.Record) {
 	}
 }
 
-// TestEveryFormatIsRead: the snapshot of every format that ever was is loaded where nothing is
-// left of its journal, and becomes the state that this program folds that journal into.
+// TestEveryFormatIsRead loads the snapshot of each format where nothing is left of its journal, and
+// compares it with the state that this program folds that journal into.
 func TestEveryFormatIsRead(t *testing.T) {
 	dirs, err := filepath.Glob(filepath.Join("testdata", "format*"))
 	if err != nil || len(dirs) == 0 {

@@ -81,14 +81,14 @@ func (r *rig) runToACut(formats engine.Formats) (endpointID string, waiting []st
 	return endpointID, waiting
 }
 
-// TestTheNextVersionStartsOnAJournalThatWasCut: its format is another, and it converts the
-// snapshots of the version before. Deliveries that wait are made, what was delivered is not,
-// and commands that come again are known.
+// TestTheNextVersionStartsOnAJournalThatWasCut: version 1 writes the snapshots, and a version two
+// formats later converts them, entry by entry and then as a whole. Afterwards it makes the pending
+// deliveries, repeats no delivery that succeeded, and recognizes repeated commands.
 func TestTheNextVersionStartsOnAJournalThatWasCut(t *testing.T) {
 	r := newRig(t)
 	id, waiting := r.runToACut(engine.Formats{})
 	delivered := r.receiver.events()
-	var converted atomic.Int64
+	var converted, wholes atomic.Int64
 	next := engine.Formats{
 		Number: engine.StateFormat + 2,
 		Conversions: map[int]streams.Conversion{
@@ -97,10 +97,20 @@ func TestTheNextVersionStartsOnAJournalThatWasCut(t *testing.T) {
 					converted.Add(1)
 					return put(append([]byte{0xfe}, key...), value) // to where nobody looks for it
 				},
+				Whole: func(*streams.Store) error {
+					wholes.Add(1)
+					return nil
+				},
 			},
 			engine.StateFormat + 1: {
 				Entry: func(key, value []byte, put func(key, value []byte) error) error {
 					return put(key[1:], value)
+				},
+				Whole: func(s *streams.Store) error {
+					return s.ScanTimers(func(streams.Claimed) error { // all entries are there by now
+						wholes.Add(1)
+						return nil
+					})
 				},
 			},
 		},
@@ -125,6 +135,9 @@ func TestTheNextVersionStartsOnAJournalThatWasCut(t *testing.T) {
 	if r.receiver.attempts(paid) != 1 || r.receiver.events() != delivered+1 || converted.Load() == 0 {
 		t.Errorf("%d attempts of what was delivered; %d events, %d before; %d entries were converted",
 			r.receiver.attempts(paid), r.receiver.events(), delivered, converted.Load())
+	}
+	if n := int(wholes.Load()); n <= len(waiting) {
+		t.Errorf("the conversions of whole states saw %d timers, of at least %d", n-1, len(waiting))
 	}
 }
 
