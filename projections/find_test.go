@@ -105,7 +105,7 @@ func TestListsByWhatWasPaid(t *testing.T) {
 		r.exec("ALTER TABLE events UPDATE " + column + " = '' WHERE 1 SETTINGS mutations_sync = 1")
 		r.exec("ALTER TABLE events CLEAR COLUMN " + column + " SETTINGS mutations_sync = 1")
 	}
-	check("as versions before it wrote it")
+	check("by the defaults of the columns")
 }
 
 // choose returns the chosen events, in steps of a size.

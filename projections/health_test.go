@@ -1,7 +1,6 @@
 package projections_test
 
 import (
-	"fmt"
 	"reflect"
 	"testing"
 	"time"
@@ -149,44 +148,4 @@ func TestTheOldestPendingIsPending(t *testing.T) {
 	r.awaitProjected()
 	oldest(0)
 	run.finish(t)
-}
-
-// TestCountsOfAnEarlierVersion: a database that has attempts, and no counts of them, counts those
-// of the last week when it gets the table.
-func TestCountsOfAnEarlierVersion(t *testing.T) {
-	t.Parallel()
-	r := newRig(t)
-	s := newStory(1)
-	r.owned(s)
-	now := time.Now().UnixMilli()
-	result := domain.AttemptResult{SentAtMillis: now - 1000, StatusCode: 200}
-	r.append(s.created(0), s.attempted(0, 1, domain.StateDelivered, result))
-	r.project(nil).finish2(r)
-	r.exec("DROP TABLE attempt_counts SYNC")
-	r.exec("ALTER TABLE deliveries DROP COLUMN ended_run")
-	r.exec(fmt.Sprintf("ALTER TABLE schema_versions DELETE WHERE version = %d SETTINGS mutations_sync = 1",
-		healthMigration(t)))
-	r.append(s.created(1))
-	r.project(nil).finish2(r)
-	by, err := r.history(0).Health(t.Context(), projections.HealthFilter{
-		AccountID: testAccount, NowMillis: now,
-	})
-	must(t, err)
-	got := by[s.endpointID]
-	if got.Hour.Delivered != 1 || got.Week.Delivered != 1 ||
-		got.LastSuccessMillis != result.SentAtMillis || got.OldestPendingMillis != startMillis+1 {
-		t.Errorf("%+v", got)
-	}
-}
-
-// healthMigration is the number of the migration that makes the table of counts.
-func healthMigration(t *testing.T) uint32 {
-	t.Helper()
-	for _, m := range schemas.ClickHouseMigrations() {
-		if m.Name[5:] == "endpoint_health.sql" {
-			return m.Version
-		}
-	}
-	t.Fatal("no migration makes the table of counts")
-	return 0
 }

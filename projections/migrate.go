@@ -34,10 +34,14 @@ INSERT INTO {database:Identifier}.schema_versions (version, name)
 SELECT {version:UInt32}, {name:String}`
 )
 
-// Migrate creates the database and brings its tables to the form that this program knows.
-// Repeating it, also in several processes at once, changes nothing: a migration is recorded
-// after its statements, and each of those may be repeated.
+// Migrate creates the database and applies the migrations that it lacks. It may be repeated, and
+// run in several processes at once: a migration is recorded after its statements, and each of
+// those may be repeated.
 func Migrate(ctx context.Context, db *DB) error {
+	return migrate(ctx, db, schemas.ClickHouseMigrations())
+}
+
+func migrate(ctx context.Context, db *DB, migrations []schemas.Migration) error {
 	db, err := db.pin(ctx)
 	if err != nil {
 		return err
@@ -49,20 +53,17 @@ func Migrate(ctx context.Context, db *DB) error {
 	if err != nil {
 		return err
 	}
-	migrations := schemas.ClickHouseMigrations()
-	for version, name := range applied {
+	for _, version := range slices.Sorted(maps.Keys(applied)) {
+		name := applied[version]
 		switch {
 		case int(version) > len(migrations):
 			return fmt.Errorf("projections: the database %s has migration %s, and this program knows %d: "+
 				"run a newer lumenhook", db.name, name, len(migrations))
 		case migrations[version-1].Name != name:
 			return fmt.Errorf("projections: the database %s has migration %s where this program has %s: "+
-				"it was made by a trial version; drop it, and it is built anew from the topics", db.name, name,
+				"an unreleased version made it; drop it, and it is rebuilt from the topics", db.name, name,
 				migrations[version-1].Name)
 		}
-	}
-	if err := db.dropFormer(ctx); err != nil {
-		return err
 	}
 	// A table or view that is gone is recreated. A table has no progress then, and so it is
 	// filled from the beginning.
@@ -76,57 +77,11 @@ func Migrate(ctx context.Context, db *DB) error {
 			return made != nil && tables[made[1]] == ""
 		})
 	})
-	migrations = slices.DeleteFunc(slices.Clone(migrations), func(m schemas.Migration) bool {
-		_, done := applied[m.Version]
-		return done && !dropped
-	})
-	return db.applyAll(ctx, migrations, applied)
-}
-
-// lateTables are tables that earlier versions did not have, by the migrations that make them.
-var lateTables = map[uint32]string{
-	17: logTable, 18: factsTable, 19: deliveryFactsTable, 20: countsTable,
-}
-
-// beginLate has a late table that was made just now begin where the others are: reading all of
-// the journal for it would leave the history behind for as long as that takes. What facts of
-// before would have in it is missing until it is rebuilt. A table that has progress keeps it, for
-// it has what follows that.
-func (db *DB) beginLate(ctx context.Context, table string, applied map[uint32]string) error {
-	generations, err := db.generations(ctx)
-	if err != nil {
-		return err
-	}
-	others := make(layout)
-	for _, name := range Tables() {
-		others[name] = filled{name: name, generation: generations[name]}
-	}
-	late := layout{table: others[table]}
-	for version, name := range lateTables {
-		if _, done := applied[version]; !done {
-			delete(others, name)
-		}
-	}
-	next, err := db.progress(ctx, others)
-	if err != nil {
-		return err
-	}
-	has, err := db.progress(ctx, late)
-	if err != nil {
-		return err
-	}
-	maps.DeleteFunc(next, func(p topicPartition, _ int64) bool {
-		_, begun := has[p]
-		return begun
-	})
-	return db.recordProgress(ctx, late, next)
-}
-
-func (db *DB) applyAll(
-	ctx context.Context, migrations []schemas.Migration, applied map[uint32]string,
-) error {
 	for _, m := range migrations {
-		if err := db.apply(ctx, m, applied); err != nil {
+		if _, done := applied[m.Version]; done && !dropped {
+			continue
+		}
+		if err := db.apply(ctx, m); err != nil {
 			return fmt.Errorf("projections: migration %s: %w", m.Name, err)
 		}
 	}
@@ -154,35 +109,6 @@ func (db *DB) ensureVersions(ctx context.Context) (applied map[uint32]string, er
 		}
 	}
 	return db.appliedVersions(ctx)
-}
-
-// formerKeys are the sorting keys of tables that had one row for each event.
-var formerKeys = map[string]string{
-	"events": "account_id, created_at, event_id", "deliveries": "event_id",
-}
-
-const selectSortingKeys = `
-SELECT name, sorting_key FROM system.tables WHERE database = {database:String}`
-
-// dropFormer drops tables with a former sorting key, which cannot be changed: they are
-// recreated and filled from their topics.
-func (db *DB) dropFormer(ctx context.Context) error {
-	asking, cancel := context.WithTimeout(ctx, statementMax)
-	defer cancel()
-	var former []string
-	err := db.query(asking, selectSortingKeys, nil, func(read func(...any) error) error {
-		var name, key string
-		err := read(&name, &key)
-		table := strings.TrimSuffix(strings.TrimSuffix(name, rebuildSuffix), exchangeSuffix)
-		if of, is := formerKeys[table]; is && key == of {
-			former = append(former, name)
-		}
-		return err
-	})
-	if err != nil {
-		return fmt.Errorf("projections: asking how the tables are sorted: %w", err)
-	}
-	return db.drop(ctx, former...)
 }
 
 // ensureDatabase creates the database if it is missing: a user without the right to create
@@ -234,33 +160,14 @@ func (db *DB) appliedVersions(ctx context.Context) (map[uint32]string, error) {
 	return applied, nil
 }
 
-func (db *DB) apply(
-	ctx context.Context, m schemas.Migration, applied map[uint32]string,
-) error {
+func (db *DB) apply(ctx context.Context, m schemas.Migration) error {
 	for _, statement := range m.Statements {
 		// Written out: a query parameter in a view would become a parameter of the view.
 		statement = strings.ReplaceAll(statement, "{database:Identifier}", db.name)
-		execute := db.change
-		if strings.HasPrefix(statement, "INSERT") {
-			execute = db.fill
-		}
-		if err := execute(ctx, statement, nil); err != nil {
-			return err
-		}
-	}
-	// Before the migration is recorded: then nobody would do it after an interruption, and all
-	// tables would be filled again from the beginning.
-	_, done := applied[m.Version]
-	if table, late := lateTables[m.Version]; late && !done && len(applied) > 0 {
-		if err := db.beginLate(ctx, table, applied); err != nil {
+		if err := db.change(ctx, statement, nil); err != nil {
 			return err
 		}
 	}
 	return db.exec(ctx, insertVersion,
 		parameters{"version": strconv.Itoa(int(m.Version)), "name": m.Name})
-}
-
-// fill executes a statement that fills a table from another one.
-func (db *DB) fill(ctx context.Context, statement string, p parameters) error {
-	return db.changeWithin(inserting(ctx), copyMax, statement, p)
 }

@@ -134,8 +134,8 @@ func TestAnEndpointHasItsSteps(t *testing.T) {
 	}
 }
 
-// A table that is younger than a watch says that it lacks its first facts, until it is rebuilt.
-func TestStepsFromBeforeTheTable(t *testing.T) {
+// A table that lacks the first facts of a watch says so, until it is rebuilt.
+func TestStepsWithoutTheFirstFacts(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	run := r.project(nil)
@@ -143,8 +143,7 @@ func TestStepsFromBeforeTheTable(t *testing.T) {
 	r.append(facts[:3]...)
 	r.awaitProjected()
 	run.finish(t)
-	r.exec("DROP TABLE facts SYNC")
-	r.exec("ALTER TABLE schema_versions DELETE WHERE version = 18 SETTINGS mutations_sync = 1")
+	r.exec("TRUNCATE TABLE facts")
 	r.project(nil)
 	r.append(facts[3])
 	later, laterFacts := aWatch(1)
@@ -162,52 +161,6 @@ func TestStepsFromBeforeTheTable(t *testing.T) {
 	})))
 	if got := watchPage(t, h, id, 0, 10); len(got.Steps) != 4 {
 		t.Errorf("once rebuilt, it has %+v", got)
-	}
-}
-
-// A migration that makes a table and is interrupted is repeated: the table begins where the others
-// were when it was made, and these are not filled again.
-func TestALateTableIsBegunBeforeItsMigrationIsDone(t *testing.T) {
-	t.Parallel()
-	r := newRig(t)
-	run := r.project(nil)
-	id, facts := aWatch(0)
-	r.append(facts[:2]...)
-	r.awaitProjected()
-	run.finish(t)
-	r.exec("DROP TABLE facts SYNC")
-	r.exec("ALTER TABLE schema_versions DELETE WHERE version = 18 SETTINGS mutations_sync = 1")
-	begun := func() int {
-		return r.count(`SELECT toUInt64(max(next_offset)) FROM projection_progress WHERE generation =
-			(SELECT uuid FROM system.tables WHERE database = currentDatabase() AND name = 'facts')`)
-	}
-	interrupted := func(table, check string) {
-		t.Helper()
-		r.exec("ALTER TABLE " + table + " ADD CONSTRAINT cut CHECK " + check)
-		if err := projections.Migrate(t.Context(), r.db); err == nil {
-			t.Fatal("the migration was not interrupted")
-		}
-		r.exec("ALTER TABLE " + table + " DROP CONSTRAINT cut")
-	}
-	interrupted("projection_progress", "table_name != 'facts'")
-	if at := begun(); at != 0 {
-		t.Fatalf("it begins at %d", at)
-	}
-	interrupted("schema_versions", "version != 18")
-	at := begun()
-	if at == 0 {
-		t.Fatal("it begins at the beginning")
-	}
-	// Others go on meanwhile, as of the release before.
-	r.exec(`INSERT INTO projection_progress (generation, table_name, topic, partition, next_offset)
-		SELECT generation, table_name, topic, partition, max(next_offset) + 9 FROM projection_progress
-		WHERE table_name != 'facts' GROUP BY ALL`)
-	must(t, projections.Migrate(t.Context(), r.db))
-	if now := begun(); now != at {
-		t.Errorf("it began at %d, and is said to have all up to %d", at, now)
-	}
-	if n := r.count("SELECT count() FROM facts WHERE aggregate_id = '" + id + "'"); n != 0 {
-		t.Errorf("%d facts were read again", n)
 	}
 }
 

@@ -1,0 +1,4 @@
+package projections
+
+// MigrateTo is Migrate with the migrations of another version of the program.
+var MigrateTo = migrate

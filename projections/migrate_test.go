@@ -1,0 +1,211 @@
+package projections_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/lumenhook/lumenhook/projections"
+	"github.com/lumenhook/lumenhook/schemas"
+)
+
+// nextMigration is what a second version of the program could bring: a column, a view that shows
+// it, and a table.
+var nextMigration = schemas.Migration{Version: 2, Name: "0002_next.sql", Statements: []string{
+	`ALTER TABLE {database:Identifier}.attempts
+ADD COLUMN IF NOT EXISTS region LowCardinality(String) DEFAULT 'eu' COMMENT 'x' AFTER error`,
+	`CREATE OR REPLACE VIEW {database:Identifier}.error_mix
+AS SELECT region, count() AS attempts FROM {database:Identifier}.attempts FINAL GROUP BY region`,
+	`CREATE TABLE IF NOT EXISTS {database:Identifier}.notes (note String) ENGINE = MergeTree ORDER BY note`,
+}}
+
+// TestAHistoryIsUpgraded from version 1 of its schema to version 2, by a migration that is
+// interrupted before it is recorded, and then repeated. Rows and progress stay, and version 1 of
+// the program refuses the database afterwards.
+func TestAHistoryIsUpgraded(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.world(3)
+	s := newStory(1)
+	for n := range 10 {
+		r.append(s.created(n), s.delivered(n, 1))
+	}
+	run := r.project(nil)
+	r.awaitProjected()
+	run.finish(t)
+	rows, progress := r.checksum(), r.count("SELECT sum(cityHash64(*)) FROM projection_progress FINAL")
+	next := append(schemas.ClickHouseMigrations(), nextMigration)
+	r.exec("ALTER TABLE schema_versions ADD CONSTRAINT cut CHECK version != 2")
+	if err := projections.MigrateTo(t.Context(), r.db, next); err == nil {
+		t.Fatal("the migration was not interrupted")
+	}
+	r.exec("ALTER TABLE schema_versions DROP CONSTRAINT cut")
+	for range 2 { // repeating it changes nothing
+		must(t, projections.MigrateTo(t.Context(), r.db, next))
+	}
+	for query, want := range map[string]uint64{
+		"SELECT count() FROM attempts FINAL WHERE region = 'eu'":                                 10,
+		"SELECT attempts FROM error_mix WHERE region = 'eu'":                                     10,
+		"SELECT count() FROM notes":                                                              0,
+		"SELECT count() FROM schema_versions FINAL":                                              2,
+		"SELECT count() FROM schema_versions FINAL WHERE version = 2 AND name = '0002_next.sql'": 1,
+	} {
+		if got := r.count(query); got != int(want) {
+			t.Errorf("%s gives %d, not %d", query, got, want)
+		}
+	}
+	r.exec("ALTER TABLE attempts DROP COLUMN region") // the checksum is of all columns
+	if got := r.checksum(); got != rows {
+		t.Errorf("the tables are\n%s\nand were\n%s", got, rows)
+	}
+	if got := r.count("SELECT sum(cityHash64(*)) FROM projection_progress FINAL"); got != progress {
+		t.Error("the progress of the tables changed")
+	}
+	err := projections.Migrate(t.Context(), r.db)
+	if err == nil || !strings.Contains(err.Error(), "0002_next.sql") ||
+		!strings.Contains(err.Error(), "run a newer lumenhook") {
+		t.Errorf("version 1 meets the database with %v", err)
+	}
+}
+
+// TestADatabaseOfAnUnreleasedVersionIsRefused, and what to do is said.
+func TestADatabaseOfAnUnreleasedVersionIsRefused(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	db := r.open(strings.TrimSuffix(r.engine.DSN(), r.engine.Database()) + "unreleased")
+	must(t, projections.Migrate(t.Context(), db))
+	r.exec("ALTER TABLE unreleased.schema_versions UPDATE name = '0001_payments.sql' WHERE version = 1 " +
+		"SETTINGS mutations_sync = 1")
+	r.exec("INSERT INTO unreleased.schema_versions (version, name) VALUES (21, '0021_error_detail.sql')")
+	err := projections.Migrate(t.Context(), db)
+	if err == nil || !strings.Contains(err.Error(), "drop it, and it is rebuilt from the topics") {
+		t.Errorf("the migration ended with %v", err)
+	}
+}
+
+// lacks are what a database lacks while a migration runs: a table or a column that the program
+// reads.
+var lacks = []string{
+	"DROP TABLE attempt_log SYNC",
+	"DROP TABLE attempt_counts SYNC",
+	"DROP TABLE facts SYNC",
+	"DROP TABLE delivery_facts SYNC",
+	"DROP TABLE balance_moves SYNC",
+	"DROP TABLE deliveries SYNC",
+	"DROP TABLE events SYNC",
+	"ALTER TABLE attempts DROP COLUMN error_detail",
+	"ALTER TABLE attempts DROP COLUMN log_from",
+	"ALTER TABLE deliveries DROP COLUMN sequence",
+	"ALTER TABLE deliveries DROP COLUMN moved_to",
+	"ALTER TABLE deliveries DROP COLUMN ended_run",
+	"ALTER TABLE events DROP INDEX by_sequence, DROP COLUMN sequence",
+	"ALTER TABLE events DROP INDEX by_memo, DROP COLUMN memo",
+}
+
+// TestReadsDuringAMigration: while tables lack a column or a table, each read says that the
+// history is behind, and none reports another failure.
+func TestReadsDuringAMigration(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	s := newStory(1)
+	behind := make(map[string]bool)
+	for n, change := range append(lacks, "") {
+		db := r.open(strings.TrimSuffix(r.engine.DSN(), r.engine.Database()) + fmt.Sprintf("lacks_%d", n))
+		if change == "" { // not even the database is there
+			change = "nothing is there"
+		} else {
+			must(t, projections.Migrate(t.Context(), db))
+			r.exec(strings.NewReplacer("DROP TABLE ", "DROP TABLE "+db.Name()+".",
+				"ALTER TABLE ", "ALTER TABLE "+db.Name()+".").Replace(change))
+		}
+		h := projections.NewHistory(projections.HistoryConfig{
+			DB: db, Ends: r.journalEnds, PaymentsEnds: r.paymentsEnds,
+			WaitMax: 50 * time.Millisecond, ReadMax: readMax,
+		})
+		for what, read := range readsOf(h, s) {
+			err := read(t.Context())
+			behind[what] = behind[what] || errors.Is(err, projections.ErrBehind)
+			if err != nil && !errors.Is(err, projections.ErrBehind) &&
+				!errors.Is(err, projections.ErrNotFound) && !errors.Is(err, projections.ErrUnavailable) {
+				t.Errorf("%s after %q: %v", what, change, err)
+			}
+		}
+	}
+	for _, what := range []string{"events", "found events", "numbered", "number before"} {
+		if !behind[what] {
+			t.Errorf("%s: never behind", what)
+		}
+	}
+}
+
+// readsOf are all reads of a history.
+func readsOf(h *projections.History, s *story) map[string]func(context.Context) error {
+	account := projections.EventFilter{AccountID: testAccount}
+	found := account
+	found.Memo = "42"
+	steps := projections.StepFilter{AccountID: testAccount, ID: s.endpointID, Limit: 10}
+	return map[string]func(context.Context) error{
+		"event": func(ctx context.Context) error {
+			_, err := h.Event(ctx, testAccount, s.eventID(1))
+			return err
+		},
+		"recall": func(ctx context.Context) error {
+			_, _, err := h.Recall(ctx, testAccount, s.eventID(1))
+			return err
+		},
+		"events": func(ctx context.Context) error {
+			_, err := h.Events(ctx, account, 10, projections.EventPosition{})
+			return err
+		},
+		"found events": func(ctx context.Context) error {
+			_, err := h.Events(ctx, found, 10, projections.EventPosition{})
+			return err
+		},
+		"choose": func(ctx context.Context) error {
+			_, _, err := h.Choose(ctx, account, 10, projections.EventPosition{})
+			return err
+		},
+		"numbered": func(ctx context.Context) error {
+			_, err := h.Numbered(ctx, testAccount, s.endpointID, 0, 10)
+			return err
+		},
+		"number before": func(ctx context.Context) error {
+			_, err := h.NumberBefore(ctx, testAccount, s.endpointID, 1)
+			return err
+		},
+		"more": func(ctx context.Context) error { return h.AwaitMore(ctx, s.endpointID, -1) },
+		"rates": func(ctx context.Context) error {
+			_, err := h.Rates(ctx, projections.RatesFilter{AccountID: testAccount, ToMillis: 1})
+			return err
+		},
+		"log size": func(ctx context.Context) error {
+			_, err := h.LogSize(ctx, s.endpointID, 0)
+			return err
+		},
+		"log hashes": func(ctx context.Context) error {
+			_, err := h.LogHashes(ctx, s.endpointID, 0, []uint64{1})
+			return err
+		},
+		"statement": func(ctx context.Context) error {
+			_, err := h.Statement(ctx, projections.StatementFilter{AccountID: testAccount, Wallet: "G"}, 10,
+				projections.StatementPosition{})
+			return err
+		},
+		"endpoint steps": func(ctx context.Context) error {
+			_, err := h.EndpointSteps(ctx, steps)
+			return err
+		},
+		"watch steps": func(ctx context.Context) error {
+			_, err := h.WatchSteps(ctx, steps)
+			return err
+		},
+		"event steps": func(ctx context.Context) error {
+			_, err := h.EventSteps(ctx, steps)
+			return err
+		},
+		"catch up": func(ctx context.Context) error { return h.CatchUp(ctx) },
+	}
+}
