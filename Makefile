@@ -24,7 +24,7 @@ MODIFIED ?= $(if $(shell git status --porcelain 2>/dev/null),true,false)
 CLI := github.com/lumenhook/lumenhook/internal/cli
 LDFLAGS := -X $(CLI).version=$(VERSION) -X $(CLI).commit=$(COMMIT) -X $(CLI).date=$(DATE) -X $(CLI).modified=$(MODIFIED)
 
-.PHONY: help run build test test-kafka test-kafka-long test-cluster test-browser test-signatures test-receivers test-shells lint lint-units lint-openapi vuln fuzz race nightly sim trial reconcile-soak bench bench-waiting bench-api bench-match bench-projections bench-statement bench-receipts bench-ledger bench-restore recording site site-serve charts release-forms release-snapshot generate generate-clients clean
+.PHONY: help run build test test-kafka test-kafka-long test-cluster test-browser test-signatures test-receivers test-shells lint lint-units lint-openapi vuln fuzz race nightly sim trial reconcile-soak bench bench-waiting bench-api bench-match bench-projections bench-statement bench-receipts bench-ledger bench-compare recording site site-serve charts release-forms release-snapshot generate generate-clients clean
 
 help: ## what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -60,7 +60,7 @@ KAFKA_TEST := $(GO) test -tags kafka -p 1 -count 1 -timeout 15m
 KAFKA_LONG := RunsOver
 .PHONY: kafka-installed kafka-own kafka-logs kafka-roles
 test-kafka: kafka-installed ## the suites of everything that uses Kafka, on three real brokers; needs Java 17 and, once, Maven
-	$(GO) vet -tags kafka $(KAFKA_OWN) $(KAFKA_LOGS) $(KAFKA_ROLES) ./internal/bench/speed ./cmd/lumenhook
+	$(GO) vet -tags kafka $(KAFKA_OWN) $(KAFKA_LOGS) $(KAFKA_ROLES) ./internal/bench ./cmd/lumenhook
 	$(MAKE) -j 2 --output-sync=target kafka-roles kafka-logs kafka-own
 
 kafka-installed:
@@ -69,7 +69,7 @@ kafka-installed:
 
 kafka-own:
 	$(KAFKA_TEST) $(KAFKA_OWN)
-	$(KAFKA_TEST) -run RealKafka ./internal/bench/speed
+	$(KAFKA_TEST) -run RealKafka ./internal/bench
 	$(KAFKA_TEST) -run DoctorOfARealCluster ./cmd/lumenhook
 
 kafka-logs:
@@ -161,14 +161,19 @@ SOAK ?= 1000000
 reconcile-soak: ## SOAK=1000000 payments to watched wallets, while the source misbehaves and the program is killed: nothing may be unexplained
 	$(GO) test -count 1 -v -run PaymentsThroughFaults -timeout 6h ./cmd/lumenhook -soak.payments=$(SOAK) -soak.rounds=20
 
-# Figures are of one machine and hour: they are kept beside the repository, and not in it.
+# Figures are of one machine and hour: they stay out of the repository. Every line is a Go
+# benchmark; benchstat compares two of the files that it reads.
 LINES ?= all
 REPS ?= 5
-DELIVERIES ?= 200000
-RESUME ?=
-bench: build ## the table of docs/benchmarks.md: LINES=all REPS=5; three hours, so LINES=deliver,latency REPS=1 names a part and RESUME=1 goes on; ARGS=-help lists lines and their times
-	$(GO) run ./internal/bench/speed -service bin/lumenhook -lines $(LINES) -reps $(REPS) -deliveries $(DELIVERIES) -past $(PAST) -json bench/results/latest.json -markdown bench/results/latest.md -runs bench/results/runs.jsonl $(if $(RESUME),-resume) $(ARGS)
+BENCHSTAT := $(GO) run golang.org/x/perf/cmd/benchstat
+bench: build ## the table of docs/benchmarks.md, into bench/results: LINES=all REPS=5 takes hours, LINES=deliver/endpoints=8,latency REPS=1 a part; LINES=help lists them; ARGS='-deliveries 5000' are flags of the benchmarks
+	@$(GO) run ./internal/bench/table -lines $(LINES) -reps $(REPS) -- $(ARGS)
+	@$(BENCHSTAT) bench/results/latest.txt
 
+bench-compare: ## two results of make bench by benchstat: OLD=old.txt NEW=bench/results/latest.txt
+	@$(BENCHSTAT) $(OLD) $(NEW)
+
+NEW ?= bench/results/latest.txt
 bench-waiting: ## a million deliveries that wait: restart, and what they cost; healthy endpoints beside 50 that hang; and wallets in their order
 	$(GO) test -run XXX -bench 'Waiting|TakeOver|Fairness|Ordering' -benchtime 1x -timeout 60m ./internal/bench $(ARGS)
 
@@ -192,14 +197,6 @@ bench-receipts: ## a proof of one of 100,000 leaves by ClickHouse and in memory,
 bench-ledger: ## from ledgers to payments: real ones, and one of 1,000 payments as RPC JSON, zstd and XDR, on one core
 	$(GO) test -run XXX -bench 'From' -cpu 1 -benchtime 5s -timeout 10m ./internal/stellar/source/sourcestest $(ARGS)
 	$(GO) test -run XXX -bench 'ExtractReal' -cpu 1 -benchtime 3s -timeout 10m ./internal/stellar/ledger $(ARGS)
-
-# The deployment is made once, and kept in the user's cache folder; making it goes on where it
-# was interrupted.
-PAST ?= 10000000
-WAITING ?= 100000
-PARTITIONS ?= 4
-bench-restore: ## restores, take-overs, topics and snapshots behind PAST=10000000 deliveries beside WAITING=100000, in PARTITIONS=4
-	$(GO) run ./internal/bench/restoring -past $(PAST) -waiting $(WAITING) -partitions $(PARTITIONS) $(ARGS)
 
 site: ## these pages as static files, in bin/site: guides, reference, search
 	@$(GO) run ./docs/site -out bin/site

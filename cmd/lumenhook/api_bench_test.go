@@ -20,8 +20,8 @@ import (
 	"time"
 
 	"github.com/lumenhook/lumenhook/domain"
-	"github.com/lumenhook/lumenhook/internal/bench/measuring"
 	"github.com/lumenhook/lumenhook/internal/orphans"
+	"github.com/lumenhook/lumenhook/internal/testkit"
 	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams"
 )
@@ -113,7 +113,7 @@ func (l *load) measure(what string, at, n int, method, path, body string) {
 		floor := l.drive(l.floor, l.floorPID, at, n,
 			l.request(method, fmt.Sprintf("/?bytes=%d", service.answerBytes), body))
 		service.report(b, "")
-		floor.report(b, "bare-")
+		floor.report(b, "floor-")
 		b.ReportMetric(micros(service.load), "load-cpu-µs")
 		b.ReportMetric(0, "ns/op")
 	})
@@ -140,7 +140,7 @@ func (l *load) drive(address string, pid, at, n int, request []byte) answers {
 		defer conns[i].close()
 	}
 	var all sync.WaitGroup
-	server, own, began := processorOf(l.b, pid), processorOf(l.b, os.Getpid()), time.Now()
+	server, own, began := testkit.ProcessorTimeOf(l.b, pid), testkit.ProcessorTimeOf(l.b, os.Getpid()), time.Now()
 	for _, c := range conns {
 		all.Go(func() {
 			for i := next.Add(1); i <= int64(n); i = next.Add(1) {
@@ -162,8 +162,8 @@ func (l *load) drive(address string, pid, at, n int, request []byte) answers {
 		perSecond:   float64(n) / seconds,
 		p50:         took[n/2],
 		p99:         took[n*99/100],
-		server:      (processorOf(l.b, pid) - server) / time.Duration(n),
-		load:        (processorOf(l.b, os.Getpid()) - own) / time.Duration(n),
+		server:      (testkit.ProcessorTimeOf(l.b, pid) - server) / time.Duration(n),
+		load:        (testkit.ProcessorTimeOf(l.b, os.Getpid()) - own) / time.Duration(n),
 		answerBytes: int(size.Load()),
 	}
 }
@@ -263,16 +263,6 @@ func startFloor(b *testing.B) (address string, pid int) {
 		b.Fatal(err)
 	}
 	return strings.TrimSpace(address), c.Process.Pid
-}
-
-// processorOf returns the processor time that a process has used, without its children's.
-func processorOf(b *testing.B, pid int) time.Duration {
-	b.Helper()
-	spent, err := measuring.ProcessorTime(pid)
-	if err != nil {
-		b.Fatal(err)
-	}
-	return spent
 }
 
 // loadWatches writes rows of watches, as the engine would have published them,

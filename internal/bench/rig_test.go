@@ -1,5 +1,3 @@
-// Package bench measures deliveries that wait, and how endpoints share the engine. How fast the
-// whole service delivers is measured by the program in speed.
 package bench
 
 import (
@@ -52,6 +50,7 @@ func TestMain(m *testing.M) { clickhousetest.Main(m) }
 type sink struct {
 	mu      sync.Mutex
 	arrived map[string]time.Time
+	last    time.Time
 	all     chan struct{}
 	want    int
 }
@@ -63,6 +62,13 @@ func (s *sink) expect(n int) <-chan struct{} {
 	return s.all
 }
 
+// arrivals are how many have arrived, and when the last of them did.
+func (s *sink) arrivals() (int, time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.arrived), s.last
+}
+
 func (s *sink) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
 	_, _ = io.Copy(io.Discard, r.Body)
 	id := r.Header.Get("Webhook-Id")
@@ -71,7 +77,8 @@ func (s *sink) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
 	if _, again := s.arrived[id]; id == "" || again {
 		return
 	}
-	s.arrived[id] = time.Now()
+	s.last = time.Now()
+	s.arrived[id] = s.last
 	if len(s.arrived) == s.want {
 		close(s.all)
 	}
@@ -237,9 +244,9 @@ func matchTo(run string, n int, endpoint, wallet string) (id string, r streams.R
 		message.EachHeader)
 }
 
-func must(b *testing.B, err error) {
-	b.Helper()
+func must(t testing.TB, err error) {
+	t.Helper()
 	if err != nil {
-		b.Fatal(err)
+		t.Fatal(err)
 	}
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"io"
 	"net/http"
-	"os"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,7 +12,6 @@ import (
 	"time"
 
 	"github.com/lumenhook/lumenhook/domain"
-	"github.com/lumenhook/lumenhook/internal/bench/measuring"
 	"github.com/lumenhook/lumenhook/internal/testkit"
 	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams"
@@ -49,8 +46,6 @@ func BenchmarkWaiting(b *testing.B) {
 		b.ReportMetric(fromJournal.Seconds(), "s-from-journal")
 		b.ReportMetric(float64(2**waiting)/fromJournal.Seconds(), "facts/s")
 		b.ReportMetric(fromState.Seconds(), "s-from-state")
-		b.Logf("%s, %d cores; %d deliveries WAITING for %d endpoints in %d partitions, two facts each",
-			measuring.Machine(), runtime.NumCPU(), *waiting, endpoints, partitions)
 	}
 }
 
@@ -82,7 +77,7 @@ func (r *rig) writeWaiting(n int) {
 			})
 	}
 	due := time.Now().Add(time.Hour).UnixMilli()
-	paid := measuring.Payments{Account: "acc_1", Endpoints: []string{"ep_1"}}
+	paid := payments{account: "acc_1", endpoints: []string{"ep_1"}}
 	for i := range n {
 		id, event := endpointID(i%endpoints), domain.EventID("waiting", strconv.Itoa(i))
 		fact(id,
@@ -93,7 +88,7 @@ func (r *rig) writeWaiting(n int) {
 				Event: domain.Event{
 					ID:   event,
 					Type: domain.PaymentReceived,
-					Body: paid.Body("waiting", i),
+					Body: paid.body("waiting", i),
 				},
 			})
 		fact(id,
@@ -129,9 +124,6 @@ func (r *rig) restore(dir string, idle time.Duration) time.Duration {
 		before := testkit.ProcessorTime(r.b)
 		time.Sleep(idle) //nolint:forbidigo // the same
 		r.b.ReportMetric(100*(testkit.ProcessorTime(r.b)-before).Seconds()/idle.Seconds(), "%core-idle")
-		resident, err := measuring.ResidentMiB(os.Getpid())
-		must(r.b, err)
-		r.b.ReportMetric(resident, "MiB")
 	}
 	stop()
 	return took
@@ -204,8 +196,6 @@ func BenchmarkTakeOver(b *testing.B) {
 		b.ReportMetric(0, "ns/op")
 		b.ReportMetric(r.takeOver(1).Seconds(), "s-by-a-standby")
 		b.ReportMetric(r.takeOver(0).Seconds(), "s-without")
-		b.Logf("%s, %d cores; %d deliveries WAITING for %d endpoints in %d partitions",
-			measuring.Machine(), runtime.NumCPU(), *waiting, endpoints, partitions)
 	}
 }
 
@@ -245,13 +235,11 @@ func BenchmarkFairness(b *testing.B) {
 		alone50, alone99 := fairness(b, false)
 		beside50, beside99 := fairness(b, true)
 		b.ReportMetric(0, "ns/op")
-		b.ReportMetric(millis(alone50), "p50-ms-alone")
-		b.ReportMetric(millis(alone99), "p99-ms-alone")
-		b.ReportMetric(millis(beside50), "p50-ms-beside")
-		b.ReportMetric(millis(beside99), "p99-ms-beside")
+		b.ReportMetric(millis(alone50), "floor-p50-ms")
+		b.ReportMetric(millis(alone99), "floor-p99-ms")
+		b.ReportMetric(millis(beside50), "p50-ms")
+		b.ReportMetric(millis(beside99), "p99-ms")
 		b.ReportMetric(alone99.Seconds()/max(beside99.Seconds(), 1e-9), "alone/beside")
-		b.Logf("%s, %d cores; %d healthy endpoints at 500/s in all, beside %d that hang for 10 s each "+
-			"and get 100/s", measuring.Machine(), runtime.NumCPU(), fairEndpoints, fairEndpoints)
 	}
 }
 

@@ -1,9 +1,14 @@
 package testkit
 
 import (
+	"bytes"
+	"errors"
+	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -46,4 +51,24 @@ func FolderBytes(t testing.TB, dir string) (sum float64) {
 		t.Fatal(err)
 	}
 	return sum
+}
+
+// ProcessorTimeOf is what all threads of another process have used so far, zero if it has ended.
+func ProcessorTimeOf(t testing.TB, pid int) time.Duration {
+	t.Helper()
+	const ticksASecond = 100 // on every Linux that Go runs on
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH) {
+		return 0
+	}
+	// The name of the program, in parentheses, may contain anything.
+	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
+	var user, system int64
+	if err == nil && len(fields) > 12 {
+		_, err = fmt.Sscan(fields[11]+" "+fields[12], &user, &system)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(user+system) * time.Second / ticksASecond
 }

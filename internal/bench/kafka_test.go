@@ -1,0 +1,218 @@
+package bench
+
+import (
+	"encoding/json"
+	"errors"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/lumenhook/lumenhook/api/client"
+	"github.com/lumenhook/lumenhook/internal/apicli"
+	"github.com/lumenhook/lumenhook/internal/embedded/clickhouse"
+	"github.com/lumenhook/lumenhook/internal/freeport"
+	"github.com/lumenhook/lumenhook/internal/kafkatest"
+	"github.com/lumenhook/lumenhook/internal/runfile"
+	"github.com/lumenhook/lumenhook/schemas"
+	"github.com/lumenhook/lumenhook/streams"
+)
+
+const realBrokers = 3
+
+// BenchmarkKafka delivers by `lumenhook serve` on three brokers of Apache Kafka on this machine,
+// which write each record three times before it counts. It needs Java.
+func BenchmarkKafka(b *testing.B) {
+	b.Run("rate=100", measured(func(l *lab) metrics { return l.serveOnKafka().kafkaAtRate(100) }))
+	b.Run("rate=500", measured(func(l *lab) metrics { return l.serveOnKafka().kafkaAtRate(500) }))
+	b.Run("full", measured(func(l *lab) metrics {
+		got := l.postFloor()
+		return got.and("", l.serveOnKafka().warmed().fullSpeed(usual()))
+	}))
+}
+
+// kafkaAtRate measures a service at a rate, and transactions of the same matches alone.
+func (s *service) kafkaAtRate(rate float64) metrics {
+	s.Helper()
+	got := s.warmed().atRate(rate)
+	got["transactions-p50-ms"], got["transactions-p99-ms"] = s.commits(rate)
+	return got
+}
+
+// serveOnKafka starts the parts that `lumenhook run` starts, on real brokers.
+func (l *lab) serveOnKafka() *service {
+	l.Helper()
+	before := descendants(os.Getpid())
+	brokers, err := kafkatest.Start(l.Context(), kafkatest.Config{
+		Dir:     filepath.Join(l.dir, l.ownName("kafka")),
+		Brokers: realBrokers,
+	})
+	must(l, err)
+	l.Cleanup(func() { _ = brokers.Close() })
+	kafka := slices.DeleteFunc(descendants(os.Getpid()),
+		func(pid int) bool { return slices.Contains(before, pid) })
+	dir := filepath.Join(l.dir, l.ownName("service"))
+	must(l, os.Mkdir(dir, 0o700))
+	at := []string{"--kafka-brokers", strings.Join(brokers.Addrs(), ",")}
+	l.command(append(at, "topics", "create", "--partitions", strconv.Itoa(partitions))...)
+	key := filepath.Join(dir, "master-key")
+	l.command("secrets", "create", "--master-key-file", key)
+	engine := l.startClickHouse(dir)
+	api := l.freeAddress()
+	s := l.start(dir, []string{"LUMENHOOK_CLICKHOUSE_DSN=" + engine.DSN()}, append(at, "serve",
+		"--roles", "engine,projector,api", "--master-key-file", key,
+		"--data-dir", filepath.Join(dir, "state"), "--api-listen", api,
+		"--metrics-listen", "127.0.0.1:0", "--network", "nobody follows one here",
+		"--stellar-rpc-url", "http://127.0.0.1:1", "--egress-allow", "127.0.0.0/8",
+		"--egress-ports", "1-65535", "--egress-ca", l.roots, "--log-level", "warn")...)
+	s.others = func() map[string][]int {
+		return map[string][]int{"ClickHouse": {engine.PID()}, "brokers": kafka}
+	}
+	s.run = runfile.File{
+		APIURL:       "http://" + api,
+		KafkaBrokers: brokers.Addrs(),
+		ClickHouse: &runfile.ClickHouse{
+			HTTP:     engine.HTTPURL(),
+			Database: engine.Database(),
+			Reader:   runfile.Login(engine.Reader()),
+		},
+	}
+	var made apicli.MadeKey
+	must(l, json.Unmarshal(l.command(append(at, "accounts", "create", "--email",
+		"bench@shop.example", "--json", "--data-dir", filepath.Join(dir, "none"))...), &made))
+	s.run.APIKey, s.run.AccountID = made.Key, made.AccountID
+	s.await(func() error {
+		_, asked := s.api().ListKeys(l.Context(), client.Page{})
+		_, read := s.rows()
+		return errors.Join(asked, read)
+	})
+	s.createEndpoints(deliverEndpoints)
+	s.begin()
+	return s
+}
+
+// command runs a command of the program to its end, and returns what it printed.
+func (l *lab) command(args ...string) []byte {
+	l.Helper()
+	c := exec.CommandContext(l.Context(), *program, args...)
+	var stderr strings.Builder
+	c.Stderr = &stderr
+	out, err := c.Output()
+	if err != nil {
+		l.Fatalf("%v: %v\n%s%s", args, err, out, &stderr)
+	}
+	return out
+}
+
+func (l *lab) freeAddress() string {
+	l.Helper()
+	listener, err := freeport.Listen("127.0.0.1")
+	must(l, err)
+	defer func(c net.Listener) { _ = c.Close() }(listener)
+	return listener.Addr().String()
+}
+
+// startClickHouse starts the engine of the history as `lumenhook run` does.
+func (l *lab) startClickHouse(dir string) *clickhouse.Engine {
+	l.Helper()
+	found, err := clickhouse.Find(l.Context(),
+		clickhouse.Options{InstalledOnly: true, Logger: discarded})
+	must(l, err)
+	e, err := clickhouse.Start(l.Context(), clickhouse.Config{
+		Program:    found,
+		DataDir:    filepath.Join(dir, "clickhouse"),
+		Logger:     discarded,
+		NativeAddr: "127.0.0.1:0",
+		HTTPAddr:   "127.0.0.1:0",
+	})
+	must(l, err)
+	l.Cleanup(func() { _ = e.Stop() })
+	return e
+}
+
+// commits writes matches by transactions at a rate, of each partition one after another, with all
+// that has become due in the meantime. It returns how long they took, from when they were due. A
+// service that loses and doubles nothing has to wait for one before it may post.
+func (s *service) commits(rate float64) (p50, p99 float64) {
+	s.Helper()
+	const prefix = "floor."
+	must(s, s.cluster(prefix).EnsureTopics(s.Context(), []streams.TopicSpec{{
+		Name:              schemas.TopicJournal,
+		Partitions:        partitions,
+		ReplicationFactor: realBrokers,
+	}}))
+	var all sync.WaitGroup
+	due, took := make([]chan time.Time, partitions), make([][]time.Duration, partitions)
+	errs := make([]error, partitions)
+	for p := range due {
+		writer, err := kgo.NewClient(
+			kgo.SeedBrokers(s.run.KafkaBrokers...),
+			kgo.TransactionalID(prefix+strconv.Itoa(p)),
+			kgo.RecordPartitioner(kgo.ManualPartitioner()),
+			kgo.ProducerBatchCompression(kgo.SnappyCompression(), kgo.NoCompression()),
+			kgo.ProducerLinger(0),
+		)
+		must(s, err)
+		defer writer.Close()
+		match := s.payments.match("commits", p)
+		record := kgo.Record{
+			Topic:     prefix + schemas.TopicJournal,
+			Partition: int32(p),
+			Key:       match.Key,
+			Value:     match.Value,
+		}
+		must(s, s.commit(writer, record, 1)) // the first of a writer is not counted
+		due[p] = make(chan time.Time, 4096)
+		all.Go(func() {
+			for first := range due[p] {
+				batch := []time.Time{first}
+				for len(due[p]) > 0 {
+					batch = append(batch, <-due[p])
+				}
+				errs[p] = errors.Join(errs[p], s.commit(writer, record, len(batch)))
+				for _, at := range batch {
+					took[p] = append(took[p], time.Since(at))
+				}
+			}
+		})
+	}
+	s.pace(rate, func(n int) func() error {
+		return func() error {
+			due[n%partitions] <- time.Now()
+			return nil
+		}
+	})
+	for p := range due {
+		close(due[p])
+	}
+	all.Wait()
+	must(s, errors.Join(errs...))
+	return percentiles(slices.Concat(took...))
+}
+
+// commit makes one transaction of some copies of a record.
+func (s *service) commit(writer *kgo.Client, record kgo.Record, n int) error {
+	if err := writer.BeginTransaction(); err != nil {
+		return err
+	}
+	batch := make([]*kgo.Record, n)
+	for i := range batch {
+		one := record
+		batch[i] = &one
+	}
+	if err := writer.ProduceSync(s.Context(), batch...).FirstErr(); err != nil {
+		return err
+	}
+	if err := streams.AwaitStored(s.Context(), writer, batch); err != nil {
+		return err
+	}
+	return writer.EndTransaction(s.Context(), kgo.TryCommit)
+}
