@@ -3,8 +3,8 @@
 //
 // What it acknowledges survives a crash of the process: writes go through the page cache,
 // as Kafka's own do by default. With Sync they survive a crash of the machine too: answers wait
-// for the disk, together (disk.go). A commit that is interrupted by a kill may be torn between
-// partitions; the parts above tolerate that (docs/architecture.md).
+// for the disk, together (disk.go). A commit that a kill or a power cut interrupts is finished or
+// undone in all partitions by the next start (recover.go).
 //
 // With a user and a password, it answers only ApiVersions to a client that has not logged
 // in; a client that has may do everything.
@@ -17,6 +17,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"math"
 	"net"
 	"os"
 	"path/filepath"
@@ -75,7 +76,7 @@ type Broker struct {
 
 // Start opens the data folder and listens.
 func Start(cfg Config) (*Broker, error) {
-	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
+	if err := os.MkdirAll(filepath.Join(cfg.Dir, offsetsFolder), 0o700); err != nil {
 		return nil, fmt.Errorf("broker: making the data folder: %w", err)
 	}
 	listener, err := net.Listen("tcp", cfg.Listen)
@@ -158,11 +159,20 @@ func (b *Broker) heal() (err error) {
 	if err := healCompaction(b.dir, b.syncNow); err != nil {
 		return err
 	}
-	if b.ends, err = healEnds(b.dir, b.log.slog); err != nil {
+	if err := healLogs(b.dir); err != nil {
 		return err
 	}
-	if err := errors.Join(healIndexes(b.dir), healLogs(b.dir)); err != nil {
+	found, err := scanPartitions(b.dir)
+	if err != nil {
 		return err
+	}
+	if b.ends, err = healEnds(b.dir, found, b.log.slog); err != nil {
+		return err
+	}
+	if !b.inOrder {
+		if err := endTransactions(b.dir, found); err != nil {
+			return err
+		}
 	}
 	if b.disk != nil {
 		b.disk.alone(func() { b.disk.healed = true })
@@ -201,6 +211,9 @@ func (b *Broker) options(cfg Config, door *door) []kfake.Opt {
 		"message.max.bytes":          strconv.Itoa(maxBatchBytes),
 		"log.cleaner.backoff.ms":     kfakeCompactsMillis,
 		"transaction.max.timeout.ms": strconv.FormatInt(longestTransaction.Milliseconds(), 10),
+		// A producer that kfake forgets begins at epoch 0 again, under the same id. This is the
+		// longest time that kfake has for it.
+		"transactional.id.expiration.ms": strconv.Itoa(math.MaxInt32),
 	}
 	maps.Copy(settings, cfg.settings)
 	opts := []kfake.Opt{
@@ -229,12 +242,6 @@ func (b *Broker) makeReady(ctx context.Context, cfg Config) error {
 		if err := b.nameFirstHandshake(ctx); err != nil {
 			return err
 		}
-	}
-	if b.inOrder {
-		return nil // after a clean shutdown the broker itself keeps open transactions
-	}
-	if err := b.endHangingTransactions(ctx); err != nil {
-		return fmt.Errorf("broker: ending the transactions that were open in %s: %w", cfg.Dir, err)
 	}
 	return nil
 }

@@ -18,11 +18,16 @@ import (
 const (
 	kfakeCompactsMillis = "3153600000000" // a hundred years
 	compactEvery        = time.Hour
+	// longestTransaction is the longest timeout that a producer may ask for: the default of
+	// Kafka's clients in Java, and longer than that of others.
+	longestTransaction = time.Minute
+	// listTimeout bounds a request of a start to its own broker.
+	listTimeout = time.Minute
 )
 
 // knowTopics reads the names of the topics in the folder.
 func (b *Broker) knowTopics(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, markersTimeout)
+	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
 	client, err := b.newClient()
 	if err != nil {

@@ -1,13 +1,10 @@
 package broker
 
 import (
-	"cmp"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash/crc32"
-	"io"
 	"log/slog"
 	"maps"
 	"net/url"
@@ -136,8 +133,8 @@ func (b *Broker) noteDeleted(r kmsg.Request) kmsg.Response {
 	return refused
 }
 
-// healEnds reads the noted ends, and has partitions that are shorter end there.
-func healEnds(dir string, logger *slog.Logger) (ends, error) {
+// healEnds reads the noted ends, and makes partitions that are shorter end there.
+func healEnds(dir string, found *scan, logger *slog.Logger) (ends, error) {
 	noted := make(ends)
 	content, err := os.ReadFile(filepath.Join(dir, endsFile))
 	if errors.Is(err, os.ErrNotExist) {
@@ -151,50 +148,35 @@ func healEnds(dir string, logger *slog.Logger) (ends, error) {
 			"file", filepath.Join(dir, endsFile), "error", err)
 		return make(ends), nil
 	}
-	for _, folder := range slices.Sorted(maps.Keys(noted)) {
-		if err := healEnd(filepath.Join(dir, "partitions", folder), noted[folder]); err != nil {
-			return nil, fmt.Errorf("the end of %s: %w", folder, err)
+	for folder, end := range noted {
+		if p := found.partitions[folder]; p != nil && p.end < end { // nil: its topic was deleted
+			if err := p.endAt(end); err != nil {
+				return nil, fmt.Errorf("the end of %s: %w", folder, err)
+			}
 		}
 	}
 	return noted, nil
 }
 
-func healEnd(folder string, noted int64) error {
-	segments, err := filesIn(folder, segmentExt)
-	if errors.Is(err, os.ErrNotExist) {
-		return nil // of a topic that was deleted
-	}
-	if err != nil {
-		return err
-	}
-	base := func(segment string) int64 {
-		number := strings.TrimSuffix(filepath.Base(segment), segmentExt)
-		at, _ := strconv.ParseInt(number, 10, 64)
-		return at
-	}
-	slices.SortFunc(segments, func(a, b string) int { return cmp.Compare(base(b), base(a)) })
-	for _, segment := range segments { // the last one first: mostly it is the only one to be read
-		switch end, err := endOf(segment); {
-		case err != nil || end >= noted:
-			return err
-		case end > 0:
-			return mark(folder, noted)
-		}
-	}
-	return mark(folder, noted)
-}
-
-// mark puts a marker before an end.
-func mark(folder string, noted int64) error {
+// endAt puts a marker of no producer before an end.
+func (p *partition) endAt(end int64) error {
+	p.end = end
 	// A segment of its own: whatever may be broken at the end of another stays as it is.
-	return os.WriteFile(filepath.Join(folder, strconv.FormatInt(noted-1, 10)+segmentExt),
-		markerBatch(noted-1), 0o600)
+	return os.WriteFile(filepath.Join(p.folder, strconv.FormatInt(end-1, 10)+segmentExt),
+		markerBatch(end-1, -1, -1, true), 0o600)
 }
 
-// markerBatch is the marker that ends a transaction of nobody.
-func markerBatch(offset int64) []byte {
-	const version, commit, ofValue = 0, 1, 6 // KIP-98: key and value of a marker
-	key := binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint16(nil, version), commit)
+// commitKind is what the key of a marker says.
+const commitKind = 1
+
+// markerBatch is the marker that ends a transaction.
+func markerBatch(offset, producer int64, epoch int16, commit bool) []byte {
+	const version, ofValue = 0, 6 // KIP-98: key and value of a marker
+	var kind uint16
+	if commit {
+		kind = commitKind
+	}
+	key := binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint16(nil, version), kind)
 	record := kmsg.Record{Key: key, Value: make([]byte, ofValue)}
 	record.Length = int32(len(record.AppendTo(nil)) - 1) // without the length itself, of one byte
 	now := time.Now().UnixMilli()
@@ -204,52 +186,14 @@ func markerBatch(offset int64) []byte {
 		Attributes:     transactional | control,
 		FirstTimestamp: now,
 		MaxTimestamp:   now,
-		ProducerID:     -1,
-		ProducerEpoch:  -1,
+		ProducerID:     producer,
+		ProducerEpoch:  epoch,
 		FirstSequence:  -1,
 		NumRecords:     1,
 		Records:        record.AppendTo(nil),
 	}
 	raw := batch.AppendTo(nil)
 	binary.BigEndian.PutUint32(raw[batchLengthAt:], uint32(len(raw)-batchEpochAt))
-	binary.BigEndian.PutUint32(raw[batchSumAt:], crc32.Checksum(raw[batchAttributesAt:], castagnoli))
+	binary.BigEndian.PutUint32(raw[batchSumAt:], sumOfBatch(raw))
 	return raw
-}
-
-// endOf returns the offset behind the last whole batch of a segment, 0 if it has none.
-func endOf(segment string) (end int64, err error) {
-	file, err := os.Open(segment)
-	if err != nil {
-		return 0, err
-	}
-	defer func() { err = errors.Join(err, file.Close()) }()
-	err = eachBatch(file, func(header []byte) {
-		end = int64(binary.BigEndian.Uint64(header)) + 1 +
-			int64(binary.BigEndian.Uint32(header[batchLastDeltaAt:]))
-	})
-	return end, err
-}
-
-// eachBatch calls take with the header of each whole batch of a segment. What follows the last
-// one was interrupted by a kill.
-func eachBatch(segment *os.File, take func(header []byte)) error {
-	info, err := segment.Stat()
-	if err != nil {
-		return err
-	}
-	header := make([]byte, batchHeaderBytes)
-	for at := int64(0); ; {
-		_, err := segment.ReadAt(header, at)
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		length := int64(binary.BigEndian.Uint32(header[batchLengthAt:]))
-		if at += batchEpochAt + length; length == 0 || at > info.Size() {
-			return nil
-		}
-		take(header)
-	}
 }

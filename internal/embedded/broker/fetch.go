@@ -49,12 +49,14 @@ func (b *Broker) hook(kind kmsg.Key, look func(kmsg.Request) kmsg.Response) {
 	})
 }
 
-// hooks makes kfake respect the limits above, and compact when possible, and notes where partitions
-// end.
+// hooks makes kfake respect the limits above, and compact when possible, and notes what a start
+// needs to know: where partitions end, and the positions of transactions.
 func (b *Broker) hooks() {
 	b.hook(kmsg.Fetch, b.boundFetch)
 	b.hook(kmsg.CreateTopics, b.boundCreated)
 	b.hook(kmsg.DeleteRecords, b.noteDeleted)
+	b.hook(kmsg.TxnOffsetCommit, b.noteOffsets)
+	b.hook(kmsg.EndTxn, refuseOldCommits)
 	b.hook(kmsg.AlterConfigs, boundAltered)
 	b.hook(kmsg.IncrementalAlterConfigs, boundAlteredOne)
 }

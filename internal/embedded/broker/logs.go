@@ -3,6 +3,7 @@ package broker
 import (
 	"bytes"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"hash/crc32"
@@ -20,6 +21,7 @@ import (
 const (
 	logHeaderBytes  = 8
 	logVersionBytes = 2
+	logVersion      = 1
 )
 
 // From time to time, and at its end, kfake writes a log anew and renames it into place. With Sync a
@@ -113,6 +115,48 @@ func healLog(path string) error {
 		return os.Truncate(path, int64(whole))
 	}
 	return nil
+}
+
+// eachEntry calls take with the data of each whole entry of a log. A log that does not exist has
+// no entries.
+func eachEntry(path string, take func(data []byte)) error {
+	rest, err := os.ReadFile(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for rest = rest[:wholeEntries(rest)]; len(rest) > 0; {
+		end := logHeaderBytes + binary.LittleEndian.Uint32(rest)
+		take(rest[logHeaderBytes+logVersionBytes : end])
+		rest = rest[end:]
+	}
+	return nil
+}
+
+// appendEntries writes entries behind those of a log.
+func appendEntries(path string, entries []any) (err error) {
+	if len(entries) == 0 {
+		return nil
+	}
+	var raw []byte
+	for _, entry := range entries {
+		data, err := json.Marshal(entry)
+		if err != nil {
+			return err
+		}
+		summed := append(binary.LittleEndian.AppendUint16(nil, logVersion), data...)
+		raw = binary.LittleEndian.AppendUint32(raw, uint32(len(summed)))
+		raw = binary.LittleEndian.AppendUint32(raw, crc32.Checksum(summed, castagnoli))
+		raw = append(raw, summed...)
+	}
+	file, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(raw)
+	return errors.Join(err, file.Close())
 }
 
 // wholeEntries returns how many bytes the entries before the first broken one take.

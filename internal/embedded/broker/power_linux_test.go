@@ -300,6 +300,10 @@ func TestWhatIsAnsweredSurvivesAPowerCut(t *testing.T) {
 			if position > 1 && !slices.ContainsFunc(table, last) {
 				t.Errorf("the table has not %d of %s, only %q", position, group, table)
 			}
+			// A transaction is whole: the log and the table end with the same one of each producer.
+			if log, row := lastOf(values, group), lastOf(table, group); log != row {
+				t.Errorf("the last of %s is %q in the log, and %q in the table", group, log, row)
+			}
 			if is := positionOf(t, addr, group); is < position {
 				t.Errorf("%s is at %d, and %d was answered", group, is, position)
 			}
@@ -324,6 +328,16 @@ func TestWhatIsAnsweredSurvivesAPowerCut(t *testing.T) {
 	}
 	cancel()
 	producers.Wait()
+}
+
+// lastOf returns the last value of a producer.
+func lastOf(values []string, producer string) (last string) {
+	for _, value := range values {
+		if strings.HasPrefix(value, producer+" ") {
+			last = value
+		}
+	}
+	return last
 }
 
 // A broker whose disk fails answers nothing more, says so, and is not closed in order.

@@ -1,0 +1,257 @@
+package broker
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+)
+
+// kfake ends a transaction by several writes: a marker in each partition, an entry in groups.log
+// for each position, and an entry in pids.log. A kill, or a power cut, leaves some of them. So a
+// start finishes what was begun, before kfake reads the folder:
+//
+//   - A transaction is committed if any of these writes says so. It then gets the markers and
+//     the positions that are missing. Its records are there: the producer has had an answer for
+//     each of them, and for its positions (offsets.go), before it asked for the commit.
+//   - All other transactions without a marker are aborted.
+//
+// The producer id and the epoch identify a committed transaction, since every commit increments the
+// epoch (KIP-890): the broker refuses commits that do not (refuseOldCommits). A write of a start
+// only adds evidence for the same decision. So the next start can repeat one that was interrupted.
+//
+// After a close in order kfake knows the open transactions itself, and they may continue.
+
+// ending is how the newest transaction of a producer ended.
+type ending struct {
+	epoch  int16
+	commit bool
+}
+
+// endings are those of producers, by id.
+type endings map[int64]ending
+
+// note adds an ending, unless a newer one is known. Where a commit and an abort have one epoch, the
+// abort is of a client of before KIP-890, and the older one.
+func (e endings) note(producer int64, is ending) {
+	was, known := e[producer]
+	if !known || is.epoch > was.epoch || is.epoch == was.epoch && is.commit {
+		e[producer] = is
+	}
+}
+
+// producer is what pids.log says of a producer.
+type producer struct {
+	epoch         int16
+	committed     bool   // kfake takes the last transaction for committed
+	transactional string // id
+	timeoutMillis int32
+}
+
+// producerEntry is an entry of pids.log.
+type producerEntry struct {
+	Type    string `json:"type"` // init, endtx or timeout
+	ID      int64  `json:"pid"`
+	Epoch   int16  `json:"epoch"`
+	TxnID   string `json:"txid,omitempty"`
+	Timeout int32  `json:"timeout,omitempty"`
+	Commit  *bool  `json:"commit,omitempty"`
+}
+
+// endTransactions ends all transactions that a kill has left open.
+func endTransactions(dir string, found *scan) error {
+	producers, err := readProducers(dir, found.ended)
+	if err != nil {
+		return err
+	}
+	noted, err := readNoted(dir)
+	if err != nil {
+		return err
+	}
+	groups, err := readPositions(dir, noted)
+	if err != nil {
+		return err
+	}
+	for _, n := range noted {
+		if groups.appliedOf(n) {
+			found.ended.note(n.Producer, ending{n.Epoch, true})
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(found.partitions)) {
+		if err := found.partitions[name].endOpen(found.ended); err != nil {
+			return fmt.Errorf("ending the transactions of %s: %w", name, err)
+		}
+	}
+	if err := groups.apply(dir, noted, found.ended); err != nil {
+		return err
+	}
+	return fence(dir, producers, found.ended)
+}
+
+// readProducers reads pids.log, and adds the endings in it.
+func readProducers(dir string, ended endings) (map[int64]producer, error) {
+	producers := make(map[int64]producer)
+	err := eachEntry(filepath.Join(dir, producersLog), func(data []byte) {
+		var e producerEntry
+		if json.Unmarshal(data, &e) != nil {
+			return // as kfake does
+		}
+		p := producers[e.ID]
+		p.epoch = e.Epoch
+		switch e.Type {
+		case "init":
+			p.transactional, p.timeoutMillis = e.TxnID, e.Timeout
+			p.committed = e.Commit != nil && *e.Commit
+		case "endtx":
+			if e.Commit != nil {
+				ended.note(e.ID, ending{e.Epoch, *e.Commit})
+			}
+		}
+		producers[e.ID] = p
+	})
+	return producers, err
+}
+
+// endOpen writes a marker for each open transaction, and notes the ones that it aborts.
+func (p *partition) endOpen(ended endings) error {
+	if len(p.open) == 0 {
+		return nil
+	}
+	var markers []byte
+	first := p.end
+	for _, id := range slices.Sorted(maps.Keys(p.open)) {
+		epoch := p.open[id]
+		commit := ended[id] == ending{epoch, true}
+		ended.note(id, ending{epoch, commit})
+		markers = append(markers, markerBatch(p.end, id, epoch, commit)...)
+		p.end++
+	}
+	// A segment of its own: whatever may be broken at the end of another stays as it is.
+	return os.WriteFile(filepath.Join(p.folder, strconv.FormatInt(first, 10)+segmentExt), markers,
+		0o600)
+}
+
+// fence makes kfake know the endings, and moves the producers past them. A client that outlives the
+// broker, and asks for the end of a transaction again, gets the right answer: kfake forgets it with
+// the entry that increments the epoch.
+func fence(dir string, producers map[int64]producer, ended endings) error {
+	var entries []any
+	for _, id := range slices.Sorted(maps.Keys(ended)) {
+		is, at := ended[id], producers[id]
+		passed := is.epoch < at.epoch-1 || is.epoch == at.epoch-1 && is.commit == at.committed
+		if at.transactional == "" || passed || is.epoch == math.MaxInt16 {
+			continue
+		}
+		entries = append(entries, producerEntry{
+			Type: "init", ID: id, Epoch: is.epoch + 1, TxnID: at.transactional,
+			Timeout: at.timeoutMillis, Commit: &is.commit,
+		})
+	}
+	return appendEntries(filepath.Join(dir, producersLog), entries)
+}
+
+// offsetsFolder holds the positions of transactions (offsets.go), a file for each
+// transactional id.
+const offsetsFolder = "transaction-offsets"
+
+// noted are the positions of a transaction.
+type noted struct {
+	Producer int64      `json:"producer"`
+	Epoch    int16      `json:"epoch"`
+	AtMillis int64      `json:"at"` // when the last of them came
+	Offsets  []position `json:"offsets"`
+}
+
+// position is an entry of groups.log about a position.
+type position struct {
+	Type      string  `json:"type"` // commit or delete
+	Group     string  `json:"g"`
+	Topic     string  `json:"t,omitempty"`
+	Partition int32   `json:"p,omitempty"`
+	Offset    int64   `json:"o,omitempty"`
+	Epoch     int32   `json:"e,omitempty"`
+	Metadata  *string `json:"m,omitempty"`
+	AtMillis  *int64  `json:"lc,omitempty"`
+}
+
+// positionKey is what a position is of.
+type positionKey struct {
+	group, topic string
+	partition    int32
+}
+
+func (p position) key() positionKey { return positionKey{p.Group, p.Topic, p.Partition} }
+
+// positions are the latest of groups.
+type positions map[positionKey]position
+
+// readNoted reads the positions of the last transaction of each transactional id. A file that is
+// not whole is of a transaction that nobody has asked to commit.
+func readNoted(dir string) (all []noted, err error) {
+	files, err := filesIn(filepath.Join(dir, offsetsFolder), ".json")
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	for _, file := range files {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		var n noted
+		if json.Unmarshal(content, &n) == nil {
+			all = append(all, n)
+		}
+	}
+	return all, err
+}
+
+// readPositions reads groups.log, if anything was noted.
+func readPositions(dir string, all []noted) (positions, error) {
+	latest := make(positions)
+	if len(all) == 0 {
+		return latest, nil
+	}
+	err := eachEntry(filepath.Join(dir, groupsLog), func(data []byte) {
+		var p position
+		if json.Unmarshal(data, &p) == nil && (p.Type == "commit" || p.Type == "delete") {
+			latest[p.key()] = p
+		}
+	})
+	return latest, err
+}
+
+// appliedOf reports whether a position of a transaction was applied: kfake does that in a
+// commit only.
+func (latest positions) appliedOf(n noted) bool {
+	return slices.ContainsFunc(n.Offsets, func(p position) bool {
+		is := latest[p.key()]
+		return is.Type == "commit" && is.Offset == p.Offset && is.AtMillis != nil &&
+			*is.AtMillis >= n.AtMillis
+	})
+}
+
+// apply writes the positions of committed transactions that are missing. A group whose position was
+// committed or deleted since keeps that.
+func (latest positions) apply(dir string, all []noted, ended endings) error {
+	var entries []any
+	for _, n := range all {
+		if ended[n.Producer] != (ending{n.Epoch, true}) {
+			continue
+		}
+		for _, p := range n.Offsets {
+			is, known := latest[p.key()]
+			later := is.Type == "delete" || is.AtMillis != nil && *is.AtMillis > n.AtMillis
+			if known && (later || is.Offset == p.Offset) {
+				continue
+			}
+			p.AtMillis = &n.AtMillis
+			entries = append(entries, p)
+		}
+	}
+	return appendEntries(filepath.Join(dir, groupsLog), entries)
+}
