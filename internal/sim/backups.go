@@ -7,14 +7,12 @@ import (
 	"maps"
 	"os"
 	"slices"
-	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/engine"
-	"github.com/lumenhook/lumenhook/streams/topology"
 	"github.com/lumenhook/lumenhook/streams/transfer"
 )
 
@@ -85,13 +83,7 @@ func (w *World) backUp() {
 	w.held = true
 	defer func() { w.held = false }()
 	ctx, what := context.Background(), "a backup"
-	source, err := transfer.OpenSource(ctx, transfer.SourceConfig{
-		Log:      served{copied{w, w.log}},
-		Scratch:  scratch,
-		Now:      func() time.Time { return time.UnixMilli(w.wall()) },
-		Progress: func(int64, int64) {},
-		Logger:   slog.New(slog.DiscardHandler),
-	})
+	source, err := w.openSource(served{copied{w, w.log}}, scratch)
 	w.copying(what, err)
 	w.copying(what, source.Fold(ctx))
 	c, err := source.Capture(ctx, b.dir)
@@ -130,19 +122,10 @@ func (w *World) loseAll() {
 	clear(w.owners)
 	w.leader = nil
 	w.advance(streams.SessionTimeout.Milliseconds() + w.rnd.Int64N(6*hourMillis))
-	to := newLog(1 + w.rnd.Int32N(3))
-	to.byClient()
-	ctx, what, scratch := context.Background(), "a restore", w.newFolder()
+	partitions, what, scratch := 1+w.rnd.Int32N(3), "a restore", w.newFolder()
 	c, err := transfer.Load(b.dir, scratch, slog.New(slog.DiscardHandler), func(int64, int64) {})
 	w.copying(what, err)
-	_, err = transfer.Place(ctx, c, transfer.TargetConfig{
-		Log:      copied{w, to},
-		Shape:    topology.Shape{Partitions: to.keyed},
-		Scratch:  scratch,
-		Progress: func(int64, int64) {},
-		Logger:   slog.New(slog.DiscardHandler),
-	})
-	w.copying(what, err)
+	to := w.place(c, partitions, scratch, what)
 	w.copying(what, c.Close())
 	w.tracef("restored into %d partitions", to.keyed)
 	w.checks.goBack(b, to)

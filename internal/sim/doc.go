@@ -59,7 +59,6 @@
 //	judged.go     which matches each payment may and must have
 //	rules.go      which commands lead to which facts
 //	verify.go     state against the fold, and what is held at rest
-//	shrink.go     fewer steps that fail alike
-//	bugs.go       faults of the system itself, planted to see that they are found;
-//	              mutants_test.go has more, compiled into the code
+//
+// mutants_test.go plants defects, which the checkers must find.
 package sim

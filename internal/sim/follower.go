@@ -7,7 +7,6 @@ import (
 	"iter"
 	"log/slog"
 	"math"
-	"slices"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
@@ -257,15 +256,7 @@ func (w *World) workFollower() bool {
 			ready = append(ready, f)
 		}
 	}
-	f, ok := pick(w, ready)
-	if !ok {
-		return false
-	}
-	f.work()
-	for f.works() && f.ready() && w.chance(goesOn) {
-		f.work()
-	}
-	return true
+	return keepWorking(w, ready, func(f *followerProcess) bool { return f.works() && f.ready() })
 }
 
 // ready reports whether a running follower can continue.
@@ -381,10 +372,6 @@ func (l followerLog) Commit(_ context.Context, records ...streams.Record) error 
 	if err := l.r.wait(nil); err != nil {
 		return err
 	}
-	if w.bug == LoseMatch {
-		records = slices.DeleteFunc(records,
-			func(r streams.Record) bool { return r.Topic == schemas.TopicMatches })
-	}
 	if len(records) == 0 {
 		return nil
 	}
@@ -498,9 +485,6 @@ func (k knownWatches) CatchUp(ctx context.Context) (map[int32]int64, error) {
 		return nil, err
 	}
 	d := k.f.directory
-	if k.f.world.bug == SkipBarrier {
-		return d.Position()[schemas.TopicWatches], k.r.wait(nil)
-	}
 	if err := k.r.wait(func() bool { return d.Reached(ends) }); err != nil {
 		return nil, err
 	}

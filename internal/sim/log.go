@@ -25,10 +25,6 @@ type Log struct {
 	producers  map[string]*producer
 	// stands is called with records in the order in which they are committed.
 	stands func([]streams.Record)
-	// loses is called for each record and returns whether to lose it: a planted bug.
-	loses    func(streams.Record) bool
-	unfenced bool // a planted bug: former owners may write
-	leaks    bool // a planted bug: cut responses come without the list of aborted transactions
 }
 
 type topicPartition struct {
@@ -69,6 +65,9 @@ type producer struct {
 	txn   *transaction
 }
 
+// fences reports whether an epoch is of a former owner.
+func (p *producer) fences(epoch int) bool { return p.epoch != epoch }
+
 type transaction struct {
 	began     int64 // by the steady clock
 	spans     []*span
@@ -84,7 +83,6 @@ func newLog(keyed int32) *Log {
 		positions:  make(map[topicPartition]int64),
 		producers:  make(map[string]*producer),
 		stands:     func([]streams.Record) {},
-		loses:      func(streams.Record) bool { return false },
 	}
 	l.place = func(key string) int32 {
 		h := fnv.New32a()
@@ -122,10 +120,6 @@ func (l *Log) partitionOf(topic, key string) int32 {
 func (l *Log) write(at topicPartition, r streams.Record, s *span) streams.Record {
 	p := l.partitions[at]
 	r.Topic, r.Partition, r.Offset = at.topic, at.partition, int64(len(p.entries))
-	if l.loses(r) {
-		p.entries = append(p.entries, entry{record: r, control: true})
-		return r
-	}
 	p.entries = append(p.entries, entry{record: r, span: s})
 	return r
 }
@@ -144,19 +138,13 @@ func (l *Log) stable(at topicPartition) int64 {
 	return l.end(at)
 }
 
-// responseEntries is the number of entries after which a response is cut, where that
-// matters.
-const responseEntries = 16
-
 // read returns committed records from an offset on, and the offset to read next; control
 // records and aborted ones advance it too.
 func (l *Log) read(at topicPartition, from int64, most int) (records []streams.Record, next int64) {
 	p, stable := l.partitions[at], l.stable(at)
 	for next = from; next < stable && len(records) < most; next++ {
 		e := p.entries[next]
-		if !e.control &&
-			(e.span == nil || e.span.fate == fateCommitted ||
-				l.leaks && next/responseEntries < (stable-1)/responseEntries) {
+		if !e.control && (e.span == nil || e.span.fate == fateCommitted) {
 			records = append(records, e.record)
 		}
 	}
@@ -237,7 +225,7 @@ func (l *Log) produce(
 	nowMillis int64,
 ) (ends map[string]int64, err error) {
 	p := l.producer(id)
-	if p.epoch != epoch && !l.unfenced {
+	if p.fences(epoch) {
 		return nil, errFenced
 	}
 	l.resolve(p) // the previous one may lack markers
@@ -264,7 +252,7 @@ func (l *Log) produce(
 // decide commits a transaction. Its markers are written later, with markNext.
 func (l *Log) decide(id string, epoch int) error {
 	p := l.producers[id]
-	if p.epoch != epoch && !l.unfenced || p.txn == nil {
+	if p.fences(epoch) || p.txn == nil {
 		return errFenced
 	}
 	p.txn.decided = true
@@ -292,7 +280,7 @@ func (l *Log) markNext(p *producer) bool {
 // get their markers, and the positions, which come last, are not written.
 func (l *Log) tear(id string, epoch int, stands func(topicPartition) bool) error {
 	p := l.producers[id]
-	if p.epoch != epoch && !l.unfenced || p.txn == nil {
+	if p.fences(epoch) || p.txn == nil {
 		return errFenced
 	}
 	for _, s := range p.txn.spans {

@@ -44,13 +44,7 @@ func (w *World) move() {
 		panic(err)
 	}
 	defer os.RemoveAll(dir)
-	source, err := transfer.OpenSource(context.Background(), transfer.SourceConfig{
-		Log:      copied{w, w.log},
-		Scratch:  dir,
-		Now:      func() time.Time { return time.UnixMilli(w.wall()) },
-		Progress: func(int64, int64) {},
-		Logger:   slog.New(slog.DiscardHandler),
-	})
+	source, err := w.openSource(copied{w, w.log}, dir)
 	w.copying(what, err)
 	defer func() { w.copying(what, source.Close()) }()
 	w.copying(what, source.Fold(context.Background())) // while the service runs
@@ -60,19 +54,35 @@ func (w *World) move() {
 	}
 	c, err := source.Capture(context.Background(), dir)
 	w.copying(what, err)
-	to := newLog(1 + (w.setup.partitions+w.rnd.Int32N(2))%3)
+	to := w.place(c, 1+(w.setup.partitions+w.rnd.Int32N(2))%3, dir, what)
+	w.tracef("moved from %d partitions to %d", w.setup.partitions, to.keyed)
+	w.count("moves")
+	w.goOnWith(to, nil)
+}
+
+func (w *World) openSource(log transfer.Log, scratch string) (*transfer.Source, error) {
+	return transfer.OpenSource(context.Background(), transfer.SourceConfig{
+		Log:      log,
+		Scratch:  scratch,
+		Now:      func() time.Time { return time.UnixMilli(w.wall()) },
+		Progress: func(int64, int64) {},
+		Logger:   slog.New(slog.DiscardHandler),
+	})
+}
+
+// place fills a new log with what was captured of another.
+func (w *World) place(c *transfer.Copy, partitions int32, scratch, what string) *Log {
+	to := newLog(partitions)
 	to.byClient()
-	_, err = transfer.Place(context.Background(), c, transfer.TargetConfig{
+	_, err := transfer.Place(context.Background(), c, transfer.TargetConfig{
 		Log:      copied{w, to},
 		Shape:    topology.Shape{Partitions: to.keyed},
-		Scratch:  dir,
+		Scratch:  scratch,
 		Progress: func(int64, int64) {},
 		Logger:   slog.New(slog.DiscardHandler),
 	})
 	w.copying(what, err)
-	w.tracef("moved from %d partitions to %d", w.setup.partitions, to.keyed)
-	w.count("moves")
-	w.goOnWith(to, nil)
+	return to
 }
 
 // inMemory is a folder in memory, where the system has one: a move writes files.
@@ -184,7 +194,7 @@ func (w *World) goOnWith(to *Log, until []int64) {
 	}
 	from := w.log
 	w.former = append(w.former, formerLog{from, until})
-	to.stands, to.loses, to.unfenced, to.leaks = from.stands, from.loses, from.unfenced, from.leaks
+	to.stands = from.stands
 	w.checks.moved(from, to)
 	w.log, w.setup.partitions = to, to.keyed
 	w.txnIDs = append(engineTxns(to.keyed), followerTxn, backfillTxn)

@@ -65,6 +65,12 @@ var mutants = []mutant{
 		"is not deleted",
 	},
 	{
+		"a watch that gets another endpoint is listed for the former one", "streams/directory/list.go",
+		"\tfor _, key := range after {\n", "\tfor _, key := range after {\n" +
+			"if MUTANT && len(before) > 0 { continue }\n",
+		"lists the watches",
+	},
+	{
 		"a backfill passes over what was matched", "domain/backfill.go",
 		"		return next, true, true\n", "		return next, true, !MUTANT\n", "is done, and has read",
 	},
@@ -584,6 +590,97 @@ var mutants = []mutant{
 	},
 }
 
+// planted are defects of what the simulation replaces, and coarse ones of the code.
+var planted = []mutant{
+	{
+		"attempts start for a disabled endpoint", "streams/engine/scheduler.go",
+		"case !endpoint.Sends():\n\t\treturn 0 // until",
+		"case !endpoint.Sends() && !MUTANT:\n\t\treturn 0 // until", "G3",
+	},
+	{
+		"the log loses a fact", "internal/sim/log.go",
+		"\tp.entries = append(p.entries, entry{record: r, span: s})\n",
+		"if MUTANT && at.topic == schemas.TopicJournal && len(p.entries)%50 == 49 {\n" +
+			"p.entries = append(p.entries, entry{record: r, control: true}); return r }\n" +
+			"p.entries = append(p.entries, entry{record: r, span: s})\n",
+		"G4|G1|cannot",
+	},
+	{
+		lostMatch, "streams/follower/follow.go",
+		"s.eachPayment(nowMillis), s.eachMove(nowMillis), s.eachMatch(nowMillis),",
+		"s.eachPayment(nowMillis), s.eachMove(nowMillis), map[bool]iter.Seq[streams.Record]{" +
+			"false: s.eachMatch(nowMillis), true: s.eachMove(nowMillis)}[MUTANT],", "G2",
+	},
+	{
+		"a fresh store is taken for the fold", "internal/sim/task.go", "\tmost := math.MaxInt\n",
+		"if MUTANT && !t.begun { t.must(t.core.ReadJournal(nil, a.To)); return nil }\n" +
+			"\tmost := math.MaxInt\n", "versions|G|cannot",
+	},
+	{
+		"a broker's end of the journal is trusted", "internal/sim/task.go",
+		"\tif w.chance(0.3) {\n\t\tmost =",
+		"if MUTANT && t.begun { t.must(t.core.ReadJournal(nil, a.To)); return nil }\n" +
+			"\tif w.chance(0.3) {\n\t\tmost =", "G|versions",
+	},
+	{
+		"answers are not recognized", "streams/engine/commands.go",
+		"load(t.Batch, spaceCommand, c.ID,",
+		"load(t.Batch, spaceCommand, map[bool]string{false: c.ID}[MUTANT],", "G1",
+	},
+	{
+		"the follower does not wait for the watches", "internal/sim/follower.go",
+		"return d.Reached(ends) })", "return MUTANT || d.Reached(ends) })", "G2",
+	},
+	{
+		"former owners may write", "internal/sim/log.go", "return p.epoch != epoch }",
+		"return p.epoch != epoch && !MUTANT }", "versions|G",
+	},
+	{
+		"an outcome is lost", "internal/sim/receivers.go", "\tf.done(f.result)\n",
+		"if MUTANT { return true }\n\tf.done(f.result)\n", "G3|rest",
+	},
+	{
+		"an outcome is forged", "internal/sim/receivers.go", "\tw.tracef(\"attempt %d of %s ends:",
+		"if MUTANT { f.result.StatusCode++ }\n\tw.tracef(\"attempt %d of %s ends:", "G7",
+	},
+	{
+		"what is due is not started", "streams/engine/machine.go",
+		"\teffects, wakeMillis, err := m.scheduler.start(a)\n",
+		"if MUTANT { return nil, a.NowMillis + 60_000, nil }\n" +
+			"\teffects, wakeMillis, err := m.scheduler.start(a)\n", "G6",
+	},
+	{
+		"answers come before the commit", "internal/sim/task.go",
+		"\tw.tracef(\"partition %d writes %d records\"",
+		"for _, r := range a.Records { if MUTANT && r.Topic == schemas.TopicResults { " +
+			"w.clients.take(r) } }\n\tw.tracef(\"partition %d writes %d records\"", "G1",
+	},
+	{
+		"a row is another than the journal's", "streams/engine/machine.go",
+		"\t\treturn schemas.TopicEndpoints, schemas.EncodeEndpoint(e)",
+		"if MUTANT { e.Description = \"spoiled\" }\n" +
+			"\t\treturn schemas.TopicEndpoints, schemas.EncodeEndpoint(e)", "G4",
+	},
+	{
+		"retries come in half the time", "domain/retry.go", "\treturn wait, again\n",
+		"if MUTANT { wait /= 2 }\n\treturn wait, again\n", "G3",
+	},
+	{
+		"a task continues at the group's positions", "internal/sim/task.go",
+		"\tt.consumed = make(map[topicPartition]int64)\n",
+		"if MUTANT { from = group }\n\tt.consumed = make(map[topicPartition]int64)\n",
+		"G1|set aside",
+	},
+	{
+		"aborted records come where a response is cut", "internal/sim/log.go",
+		"(e.span == nil || e.span.fate == fateCommitted) {",
+		"(e.span == nil || e.span.fate == fateCommitted || MUTANT && next/16 < (stable-1)/16) {",
+		"G4|versions|G1|G2",
+	},
+}
+
+const lostMatch = "a match is not written"
+
 var packageClause = regexp.MustCompile(`(?m)^package \w+$`)
 
 // containsOneOf reports whether a text contains one of several others, separated by |:
@@ -601,7 +698,8 @@ const mutantVariable = "LUMENHOOK_MUTANT"
 // responsible.
 func TestMutantsAreFound(t *testing.T) {
 	program := buildMutants(t)
-	for _, m := range mutants {
+	t.Run("and shrunk", func(t *testing.T) { shrinks(t, program) })
+	for _, m := range slices.Concat(mutants, planted) {
 		t.Run(m.name, func(t *testing.T) {
 			t.Parallel()
 			switch found := findMutant(t, program, m.name); {
@@ -689,13 +787,31 @@ func findMutant(t *testing.T, program, name string) (violation string) {
 	return violation
 }
 
-func runMutant(t *testing.T, program, name, first, seeds string) string {
+// shrinks checks that a failing run is shrunk to a few of its steps, which fail alike.
+func shrinks(t *testing.T, program string) {
+	out, _ := trySeeds(t, program, lostMatch, "1", mostMutantSeeds, "10s")
+	found := regexp.MustCompile(`the same by (\d+) of its steps`).FindSubmatch(out)
+	if found == nil {
+		t.Fatalf("no run was shrunk:\n%s", out)
+	}
+	if n, err := strconv.Atoi(string(found[1])); err != nil || n > 200 {
+		t.Errorf("%s steps are left", found[1])
+	}
+}
+
+func trySeeds(
+	t *testing.T, program, mutant, first, seeds, shrink string,
+) (out []byte, err error) {
 	ctx, cancel := context.WithTimeout(t.Context(), 9*time.Minute)
 	defer cancel()
 	c := exec.CommandContext(ctx, program, "-test.run", "^TestSeeds$", "-test.v", "-sim.first",
-		first, "-sim.seeds", seeds, "-sim.for", "8m", "-sim.failures", "1", "-sim.shrink", "1ms")
-	c.Env = append(os.Environ(), mutantVariable+"="+name, "GOMAXPROCS=1")
-	out, err := c.CombinedOutput()
+		first, "-sim.seeds", seeds, "-sim.for", "8m", "-sim.failures", "1", "-sim.shrink", shrink)
+	c.Env = append(os.Environ(), mutantVariable+"="+mutant, "GOMAXPROCS=1")
+	return c.CombinedOutput()
+}
+
+func runMutant(t *testing.T, program, name, first, seeds string) string {
+	out, err := trySeeds(t, program, name, first, seeds, "1ms")
 	for line := range strings.Lines(string(out)) {
 		if _, violation, is := strings.Cut(line, ": seed "); is && err != nil {
 			return strings.TrimSpace(violation)
@@ -713,7 +829,7 @@ func buildMutants(t *testing.T) (program string) {
 	}
 	dir := t.TempDir()
 	changed := make(map[string]string)
-	for _, m := range mutants {
+	for _, m := range slices.Concat(mutants, planted) {
 		text, is := changed[m.file]
 		if !is {
 			text = read(t, filepath.Join(root, m.file))

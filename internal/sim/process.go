@@ -208,20 +208,25 @@ func (w *World) workEngine() bool {
 			}
 		}
 	}
-	t, ok := pick(w, ready)
-	if !ok {
-		return false
-	}
-	t.work()
-	for t.works() && t.ready() && w.chance(goesOn) {
-		t.work()
-	}
-	return true
+	return keepWorking(w, ready, func(t *task) bool { return t.works() && t.ready() })
 }
 
 // goesOn is the probability that a worker continues before anything else happens. Most
 // steps then make progress, and none is safe.
 const goesOn = 0.7
+
+// keepWorking lets one of several do one thing, or as long as it may several.
+func keepWorking[T interface{ work() }](w *World, ready []T, may func(T) bool) bool {
+	one, ok := pick(w, ready)
+	if !ok {
+		return false
+	}
+	one.work()
+	for may(one) && w.chance(goesOn) {
+		one.work()
+	}
+	return true
+}
 
 // works reports whether the task still belongs to its process.
 func (t *task) works() bool {
@@ -428,16 +433,18 @@ func (t *task) open() *core {
 		}
 	}
 	return w.newCore(t.partition, e.disk(t.partition), w.snapshotConfig(),
-		func(cfg engine.Config) streams.Handler[engine.Effect, engine.Outcome] {
+		func(cfg engine.Config) handler {
 			kept := e.flights[t.partition].Inherit(submit)
-			return w.spoilHandler(engine.NewHandler(cfg, kept))
+			return engine.NewHandler(cfg, kept)
 		})
 }
+
+type handler = streams.Handler[engine.Effect, engine.Outcome]
 
 // newCore makes a core of a partition with the engine's handler.
 func (w *World) newCore(
 	partition int32, disk vfs.FS, snapshots streams.SnapshotConfig,
-	newHandler func(engine.Config) streams.Handler[engine.Effect, engine.Outcome],
+	newHandler func(engine.Config) handler,
 ) *core {
 	return streams.NewCore(w.coreConfig(partition, disk, snapshots, newHandler))
 }
@@ -463,15 +470,12 @@ func (w *World) coreConfig(
 		OnFact:      w.checks.checkReported,
 		Logger:      slog.New(slog.DiscardHandler),
 	}
-	if w.bug == HurryRetries {
-		cfg.Policy = hurried(cfg.Policy)
-	}
 	return streams.CoreConfig[engine.Effect, engine.Outcome]{
 		Partition:     partition,
 		Journal:       schemas.TopicJournal,
 		Inputs:        engine.Inputs(),
 		Store:         storeConfig(disk),
-		NewHandler:    func() streams.Handler[engine.Effect, engine.Outcome] { return newHandler(cfg) },
+		NewHandler:    func() handler { return newHandler(cfg) },
 		DrainTimeout:  drainTimeout,
 		LatestRecords: latestOffsets,
 		Snapshots:     snapshots,

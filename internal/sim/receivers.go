@@ -121,13 +121,6 @@ func (w *World) deliverOutcome() bool {
 		w.count("outcomes lost with their process")
 		return true
 	}
-	switch w.bug {
-	case LoseOutcome:
-		return true
-	case ForgeOutcome:
-		f.result.StatusCode++
-	default: // planted elsewhere
-	}
 	w.tracef("attempt %d of %s ends: %d %s", f.attempt.Number, short(f.attempt.EventID),
 		f.result.StatusCode, f.result.Error)
 	f.done(f.result)

@@ -3,8 +3,12 @@ package sim
 import (
 	"fmt"
 	"runtime/debug"
+	"slices"
+	"strings"
+	"time"
 
 	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/internal/shrink"
 	"github.com/lumenhook/lumenhook/schemas"
 )
 
@@ -12,7 +16,6 @@ import (
 type Options struct {
 	Seed  uint64
 	Steps int
-	Bug   Bug            // planted, to see that it is found
 	Left  func(int) bool // steps that are left out; nil: none
 	Lines bool           // keep the transcript
 }
@@ -29,7 +32,7 @@ type Report struct {
 // Run makes one run: a number of steps with faults, and then, without faults, as many as it
 // takes until nothing more happens.
 func Run(o Options) (r Report) {
-	w := newWorld(o.Seed, o.Bug, o.Lines)
+	w := newWorld(o.Seed, o.Lines)
 	defer w.removeFolders()
 	defer func() {
 		if p := recover(); p != nil {
@@ -49,6 +52,40 @@ func Run(o Options) (r Report) {
 	w.verifyEnd()
 	w.close()
 	return r
+}
+
+// Shrink searches for fewer steps of a failing run that violate the same guarantee, within a
+// time. It returns the run's options, how many steps are left, and its report with the transcript.
+func Shrink(o Options, failed Report, within time.Duration) (Options, int, Report) {
+	o.Steps = min(o.Steps, failed.Step+1)
+	steps := make([]int, o.Steps)
+	for i := range steps {
+		steps[i] = i
+	}
+	run := func(kept []int) Report {
+		o.Left = func(i int) bool { _, is := slices.BinarySearch(kept, i); return !is }
+		return Run(o)
+	}
+	kept := shrink.List(steps, time.Now().Add(within), func(some []int) bool {
+		return kindOf(run(some).Violation) == kindOf(failed.Violation)
+	})
+	o.Lines = true
+	return o, len(kept), run(kept)
+}
+
+// kindOf is a violation without the names in it: two runs with the same kind are considered
+// to fail alike.
+func kindOf(violation string) string {
+	var kind strings.Builder
+	for word := range strings.FieldsSeq(violation) {
+		if !strings.ContainsAny(word, "_0123456789") || len(word) == 3 && word[0] == 'G' {
+			kind.WriteString(word + " ")
+		}
+		if kind.Len() > 60 {
+			break
+		}
+	}
+	return kind.String()
 }
 
 func describe(p any) string {

@@ -110,13 +110,7 @@ func table(totals map[string]int) string {
 // explain shows the shortest transcript that a failing seed could be shrunk to.
 func explain(t *testing.T, o Options) {
 	failed := Run(o)
-	shorter, r := Shrink(o, failed, *shrinkFlag)
-	steps := 0
-	for i := range shorter.Steps {
-		if !shorter.Left(i) {
-			steps++
-		}
-	}
+	_, steps, r := Shrink(o, failed, *shrinkFlag)
 	t.Errorf("seed %d: %s\nagain: make sim SEED=%d STEPS=%d\nthe same by %d of its steps:\n%s", o.Seed,
 		failed.Violation, o.Seed, o.Steps, steps, strings.Join(r.Lines, "\n"))
 }
@@ -143,7 +137,7 @@ func oneSeed(t *testing.T) {
 // and two simulated days, in well under a second.
 func TestTwoDays(t *testing.T) {
 	began := time.Now()
-	w := newWorld(3, NoBug, true)
+	w := newWorld(3, true)
 	defer w.close()
 	w.setup.policy, w.setup.faults = domain.DefaultPolicy(), 0
 	w.clients.ask(w.clients.issue(domain.CreateAccount{AccountID: account, Key: w.clients.key()}))
@@ -240,68 +234,4 @@ func TestEveryFaultHappens(t *testing.T) {
 	if len(want) > 0 {
 		t.Errorf("never: %s", strings.Join(want, ", "))
 	}
-}
-
-// TestPlantedBugsAreFound: each bug is found within a number of seeds, by the checker that
-// is responsible.
-func TestPlantedBugsAreFound(t *testing.T) {
-	finds := map[Bug][]string{
-		IgnoreDisabled: {"G3"},
-		LoseFact:       {"G4", "G1", "cannot"},
-		LoseMatch:      {"G2"},
-		SkipFold:       {"versions", "G", "cannot"},
-		ForgetDedup:    {"G1"},
-		SkipBarrier:    {"G2"},
-		NoFence:        {"versions", "G"},
-		LoseOutcome:    {"G3", "rest"},
-		ForgeOutcome:   {"G7"},
-		StartNothing:   {"G6"},
-		AckUncommitted: {"G1"},
-		StaleRow:       {"G4"},
-		HurryRetries:   {"G3"},
-		LeakAborted:    {"G4", "versions", "G1", "G2"},
-		GroupPositions: {"G1", "set aside"},
-		TrustEnd:       {"G", "versions"},
-	}
-	for bug, name := range Bugs() {
-		t.Run(name, func(t *testing.T) {
-			for seed := range uint64(400) {
-				r := Run(Options{Seed: seed, Steps: 1500, Bug: bug})
-				if r.Violation == "" {
-					continue
-				}
-				if !slices.ContainsFunc(finds[bug],
-					func(what string) bool { return strings.Contains(r.Violation, what) }) {
-					t.Errorf("seed %d: found as %s", seed, r.Violation)
-				}
-				t.Logf("seed %d: %.200s", seed, r.Violation)
-				return
-			}
-			t.Error("it was not found")
-		})
-	}
-}
-
-// TestShrinking: a failing run is shrunk to a few of its steps, which fail alike.
-func TestShrinking(t *testing.T) {
-	for seed := range uint64(100) {
-		o := Options{Seed: seed, Steps: 1500, Bug: LoseMatch}
-		failed := Run(o)
-		if failed.Violation == "" {
-			continue
-		}
-		shorter, r := Shrink(o, failed, 10*time.Second)
-		steps := 0
-		for i := range shorter.Steps {
-			if !shorter.Left(i) {
-				steps++
-			}
-		}
-		if kindOf(r.Violation) != kindOf(failed.Violation) || steps > 200 {
-			t.Errorf("%d steps, %d lines: %s", steps, len(r.Lines), r.Violation)
-		}
-		t.Logf("seed %d: %d of %d steps, %d lines", seed, steps, o.Steps, len(r.Lines))
-		return
-	}
-	t.Error("no seed failed")
 }

@@ -86,15 +86,7 @@ func (w *World) workStandby() bool {
 			}
 		}
 	}
-	s, ok := pick(w, ready)
-	if !ok {
-		return false
-	}
-	s.work()
-	for s.ready() && w.chance(goesOn) {
-		s.work()
-	}
-	return true
+	return keepWorking(w, ready, (*standby).ready)
 }
 
 // ready reports whether there is something to do. The folder is a task's as long as there

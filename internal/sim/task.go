@@ -216,10 +216,6 @@ func (t *task) locateJournal() {
 // readJournal reads the requested records, or some of them.
 func (t *task) readJournal(a streams.ReadJournal) error {
 	w := t.process.world
-	if w.bug == SkipFold && !t.begun || w.bug == TrustEnd && t.begun {
-		t.must(t.core.ReadJournal(nil, a.To))
-		return nil
-	}
 	most := math.MaxInt
 	if w.chance(0.3) {
 		most = 1 + w.rnd.IntN(64)
@@ -253,16 +249,11 @@ func (t *task) produce(a streams.Commit) (err error) {
 	for topic, offset := range a.Positions {
 		positions[topicPartition{topic, t.partition}] = offset
 	}
-	records := a.Records
-	if w.bug == StaleRow {
-		records = spoil(records)
-	}
-	t.next, err = w.log.produce(txnID(t.partition), t.epoch, records, positions, w.steady)
+	t.next, err = w.log.produce(txnID(t.partition), t.epoch, a.Records, positions, w.steady)
 	if err != nil {
 		return err
 	}
-	w.tellEarly(records)
-	w.tracef("partition %d writes %d records", t.partition, len(records))
+	w.tracef("partition %d writes %d records", t.partition, len(a.Records))
 	t.written = true
 	return nil
 }
@@ -377,7 +368,6 @@ func (t *task) apply() error {
 // harm.
 func (t *task) applied() error {
 	w := t.process.world
-	w.plant(t)
 	w.checks.checkDue(t, t.nowMillis)
 	w.checks.checkTests(t)
 	if hit := w.chance(0.3); hit && t.enabled && w.setup.faults > 0 && !w.calm {
@@ -414,9 +404,6 @@ func (t *task) locateInputs() {
 	}
 	from, err := t.core.LocatedInputs(group, ends)
 	t.must(err)
-	if w.bug == GroupPositions {
-		from = group
-	}
 	t.consumed = make(map[topicPartition]int64)
 	for _, topic := range engine.Inputs() {
 		t.consumed[topicPartition{topic, t.partition}] = from[topic]

@@ -15,6 +15,7 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/directory"
 	"github.com/lumenhook/lumenhook/streams/engine"
 )
 
@@ -507,6 +508,7 @@ func (w *World) verifyDirectory(f *followerProcess) {
 			want.Version, want.Sequence = have.Version, have.Sequence
 			differ("endpoint", id, found, err, schemas.EncodeEndpoint(have).Value,
 				schemas.EncodeEndpoint(want).Value)
+			w.verifyWatchesOf(f, want)
 		}
 	}
 	for id, want := range m.watches {
@@ -515,6 +517,28 @@ func (w *World) verifyDirectory(f *followerProcess) {
 			want.Version = have.Version
 			differ("watch", id, found, err, schemas.MarshalWatch(have), schemas.MarshalWatch(want))
 		}
+	}
+}
+
+// verifyWatchesOf checks that a directory lists all watches of an endpoint: a client that deletes
+// it is told which watches it leaves.
+func (w *World) verifyWatchesOf(f *followerProcess, e domain.Endpoint) {
+	page, _, err := f.directory.Watches(
+		directory.WatchFilter{AccountID: e.AccountID, EndpointID: e.ID}, nil, math.MaxInt)
+	listed, want := []string{}, []string{}
+	for _, watch := range page {
+		listed = append(listed, watch.ID)
+	}
+	for id, watch := range w.checks.model.watches {
+		if watch.EndpointID == e.ID && watch.Exists() && !watch.Deleted() {
+			want = append(want, id)
+		}
+	}
+	slices.Sort(listed)
+	slices.Sort(want)
+	if err != nil || !slices.Equal(listed, want) {
+		w.violate("the directory of follower %d lists the watches %v of endpoint %s, not %v (%v)", f.id,
+			listed, e.ID, want, err)
 	}
 }
 

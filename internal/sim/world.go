@@ -75,7 +75,6 @@ func newSetup(rnd *rand.Rand) setup {
 type World struct {
 	seed       uint64
 	setup      setup
-	bug        Bug
 	rnd        *rand.Rand // of the current step
 	steady     int64      // milliseconds of the steady clock
 	wallOff    int64      // offset of the wall clock
@@ -141,12 +140,11 @@ func hasInvoices(seed uint64) bool { return seed%5 == 2 }
 // sixteenth of the runs, which draw nothing else for it.
 func hasNotices(seed uint64) bool { return seed%16 == 2 }
 
-func newWorld(seed uint64, bug Bug, keepLines bool) *World {
+func newWorld(seed uint64, keepLines bool) *World {
 	rnd := rand.New(rand.NewPCG(seed, math.MaxUint64)) // #nosec G404 -- a run must repeat
 	w := &World{
 		seed:       seed,
 		setup:      newSetup(rnd),
-		bug:        bug,
 		rnd:        rnd,
 		wallOff:    startMillis,
 		hash:       fnv.New64a(),
@@ -172,7 +170,6 @@ func newWorld(seed uint64, bug Bug, keepLines bool) *World {
 	w.checks = newChecks(w)
 	w.checks.rebase()
 	w.log.stands = w.checks.stands
-	w.log.loses, w.log.unfenced, w.log.leaks = w.losesRecord, bug == NoFence, bug == LeakAborted
 	w.txnIDs = append(engineTxns(w.setup.partitions), followerTxn, backfillTxn)
 	w.clients = newClients(w)
 	w.chain = newChain(w)
