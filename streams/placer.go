@@ -21,16 +21,6 @@ func NewFiller(topic string, partition int32) Record {
 	}
 }
 
-// NewDeletedFiller returns a filler for a record that retention has deleted in the source: a
-// task that would have to fold it refuses to.
-func NewDeletedFiller(topic string, partition int32) Record {
-	r := NewFiller(topic, partition)
-	r.Headers[0].Value = []byte(fillerOfDeleted)
-	return r
-}
-
-const fillerOfDeleted = "deleted"
-
 // IsFiller reports whether a record is one of NewFiller.
 func IsFiller(r Record) bool { return len(r.Value) == 0 && r.Header(headerFiller) != "" }
 

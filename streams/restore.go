@@ -178,9 +178,6 @@ func (c *Core[E, C]) fold(r Record) error {
 	if r.Offset < c.progress.next {
 		return nil
 	}
-	if r.Header(headerFiller) == fillerOfDeleted {
-		return c.gap(r.Offset + 1)
-	}
 	if c.restore.batch == nil {
 		c.restore.batch = c.store.Begin()
 	}

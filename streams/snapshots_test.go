@@ -367,25 +367,6 @@ func TestAStateThatRetentionOvertookIsLoadedFromASnapshot(t *testing.T) {
 	}
 }
 
-// TestACopyOfAJournalThatWasCutIsNotFolded: fillers are where the source has nothing left.
-func TestACopyOfAJournalThatWasCutIsNotFolded(t *testing.T) {
-	r := newSnapshotRig(t)
-	placer, err := r.cluster.NewPlacer()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer placer.Close()
-	if err := placer.Place(t.Context(), streams.NewDeletedFiller(sumsTopic, 0)); err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), brokertest.Patience)
-	defer cancel()
-	err = r.snapshotting(r.dir, sumsIdentity, nil).Run(ctx, make(chan struct{}))
-	if err == nil || !strings.Contains(err.Error(), "Restore the topics from a backup") {
-		t.Errorf("the task ended with %v", err)
-	}
-}
-
 // TestASnapshotKeepsUpWithLargeTurns: a turn that adds much to the journal writes many chunks,
 // so that the journal does not grow by a multiple of the state meanwhile.
 func TestASnapshotKeepsUpWithLargeTurns(t *testing.T) {

@@ -3,8 +3,9 @@
 //
 // All positions of the service are offsets: a task's inputs in its journal, the follower's
 // cursor, the projector's progress, groups. So the copy preserves them. Where the source
-// has an offset without a record (a transaction's marker, what was aborted, compacted or
-// deleted by retention), the target gets a filler, which readers skip as they skip markers.
+// has an offset without a record (a transaction's marker, what was aborted or compacted), the
+// target gets a filler, which readers skip as they skip markers. What retention deleted in the
+// source is deleted in the target too: both begin at the same offset.
 //
 // Invariants:
 //

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams"
@@ -42,6 +43,7 @@ type copying struct {
 	Config
 	fromEnds, toEnds *streams.Ends
 	target           *streams.Placer
+	deleter          *streams.Deleter // of the target
 	plan             []partition
 	done, total      int64
 }
@@ -84,6 +86,9 @@ func (c *copying) open(ctx context.Context) (err error) {
 	if c.target, err = c.To.NewPlacer(); err != nil {
 		return err
 	}
+	if c.deleter, err = c.To.NewDeleter(); err != nil {
+		return err
+	}
 	for _, t := range schemas.Topics() {
 		if err := c.planTopic(ctx, t); err != nil {
 			return err
@@ -101,6 +106,9 @@ func (c *copying) close() {
 	}
 	if c.target != nil {
 		c.target.Close()
+	}
+	if c.deleter != nil {
+		c.deleter.Close()
 	}
 }
 
@@ -152,11 +160,15 @@ func (c *copying) planTopic(ctx context.Context, t schemas.Topic) error {
 
 // partition copies one partition from where the target ends.
 func (c *copying) partition(ctx context.Context, p *partition) error {
-	if err := c.sameSoFar(ctx, p); err != nil || p.have == p.end {
+	if err := c.sameSoFar(ctx, p); err != nil {
+		return err
+	}
+	b := batch{copying: c, partition: p, next: p.have}
+	if err := b.deleteToStart(ctx); err != nil || b.next == p.end {
 		return err
 	}
 	reader, err := c.From.NewReader(streams.ReaderConfig{
-		From:        streams.Offsets{p.topic: {p.number: max(p.start, p.have)}},
+		From:        streams.Offsets{p.topic: {p.number: b.next}},
 		SkipExpired: true,
 		Notes:       true,
 	})
@@ -164,7 +176,6 @@ func (c *copying) partition(ctx context.Context, p *partition) error {
 		return err
 	}
 	defer reader.Close()
-	b := batch{copying: c, partition: p, next: p.have}
 	err = reader.ReadTo(ctx, p.topic, map[int32]int64{p.number: p.end}, pollRecords,
 		func(r streams.Record) error {
 			if r.Offset >= p.end {
@@ -173,7 +184,7 @@ func (c *copying) partition(ctx context.Context, p *partition) error {
 			return b.add(ctx, r)
 		})
 	if err == nil {
-		err = b.fillTo(ctx, p.end)
+		err = b.fillTo(ctx, p.end, time.Time{})
 	}
 	if err == nil {
 		err = b.flush(ctx)
@@ -254,24 +265,42 @@ type batch struct {
 	bytes int
 }
 
+// deleteToStart gives the target's partition the first offset of the source's. Readers tell by it
+// which records retention deleted, and the engine and the follower must know that.
+func (b *batch) deleteToStart(ctx context.Context) error {
+	if b.start <= b.first {
+		return nil
+	}
+	err := b.fillTo(ctx, b.start, time.Time{})
+	if err == nil {
+		err = b.flush(ctx)
+	}
+	if err == nil {
+		err = b.deleter.DeleteBefore(ctx, streams.Offsets{b.topic: {b.number: b.start}})
+	}
+	if err != nil {
+		return fmt.Errorf("mirror: deleting the records of partition %d of %s before offset %d: %w",
+			b.number, b.topic, b.start, err)
+	}
+	return nil
+}
+
 // add adds the source's next record.
 func (b *batch) add(ctx context.Context, r streams.Record) error {
-	if err := b.fillTo(ctx, r.Offset); err != nil {
+	if err := b.fillTo(ctx, r.Offset, r.Timestamp); err != nil {
 		return err
 	}
 	b.records++
 	return b.put(ctx, r)
 }
 
-// fillTo adds fillers up to an offset.
-func (b *batch) fillTo(ctx context.Context, offset int64) error {
+// fillTo adds fillers up to an offset, of a time: that of the record behind them, so that a search
+// by time finds in the copy what it finds in the source. The zero time is now.
+func (b *batch) fillTo(ctx context.Context, offset int64, at time.Time) error {
 	for b.next < offset {
 		b.fill++
 		filler := streams.NewFiller(b.topic, b.number)
-		if b.next < b.start {
-			filler = streams.NewDeletedFiller(b.topic, b.number)
-		}
-		filler.Offset = b.next
+		filler.Offset, filler.Timestamp = b.next, at
 		if err := b.put(ctx, filler); err != nil {
 			return err
 		}

@@ -2,12 +2,12 @@ package mirror_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"reflect"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -116,22 +116,33 @@ func (s side) ends() map[string]map[int32]int64 {
 // records returns what consumers see, as text, with offset and time.
 func (s side) records() (list []string) {
 	s.t.Helper()
-	for topic, ends := range s.ends() {
-		from := make(map[int32]int64)
-		for p := range ends {
-			from[p] = 0
-		}
-		reader, err := s.NewReader(streams.ReaderConfig{From: streams.Offsets{topic: from}})
-		s.must(err)
-		s.must(reader.ReadTo(s.t.Context(), topic, ends, 100, func(r streams.Record) error {
+	for topic := range s.ends() {
+		for _, r := range s.recordsOf(topic) {
 			list = append(list,
 				fmt.Sprintf("%s/%d@%d %s=%s %q %d", r.Topic, r.Partition, r.Offset, r.Key, r.Value, r.Headers,
 					r.Timestamp.UnixMilli()))
-			return nil
-		}))
-		reader.Close()
+		}
 	}
 	slices.Sort(list)
+	return list
+}
+
+// recordsOf returns what consumers see of a topic.
+func (s side) recordsOf(topic string) (list []streams.Record) {
+	s.t.Helper()
+	asking, err := s.NewEnds()
+	s.must(err)
+	defer asking.Close()
+	starts, err := asking.Starts(s.t.Context(), topic)
+	s.must(err)
+	reader, err := s.NewReader(
+		streams.ReaderConfig{From: streams.Offsets{topic: starts}, SkipExpired: true})
+	s.must(err)
+	defer reader.Close()
+	s.must(reader.ReadTo(s.t.Context(), topic, s.ends()[topic], 100, func(r streams.Record) error {
+		list = append(list, r)
+		return nil
+	}))
 	return list
 }
 
@@ -252,34 +263,59 @@ func TestWhatIsNoCopyIsRefused(t *testing.T) {
 	}
 }
 
-// TestWhatRetentionDeletedIsMissingInTheCopyToo: a task must not take the fillers for markers.
+// TestWhatRetentionDeletedIsMissingInTheCopyToo: a copy begins where its source begins, also when
+// the source begins later than it did at the first copy. Readers judge by that what is missing.
 func TestWhatRetentionDeletedIsMissingInTheCopyToo(t *testing.T) {
 	from, to := newSide(t, 1), newSide(t, 1)
 	from.busy()
-	const start = 4
-	from.must(from.WithAdmin(t.Context(), func(ctx context.Context, admin *kadm.Client) error {
-		offsets := make(kadm.Offsets)
-		offsets.AddOffset(from.Prefix+schemas.TopicJournal, 0, start, -1)
-		deleted, err := admin.DeleteRecords(ctx, offsets)
-		return errors.Join(err, deleted.Error())
-	}))
+	from.transact(kgo.TryCommit, schemas.TopicMatches, "match")
+	for _, start := range []int64{4, 8} {
+		below := map[string]int64{schemas.TopicJournal: start, schemas.TopicMatches: 2} // all of them
+		for topic, offset := range below {
+			from.deletes(topic, offset)
+		}
+		_, err := mirror.Copy(t.Context(), mirror.Config{From: from.Cluster, To: to.Cluster})
+		to.must(err)
+		to.isCopyOf(from)
+		ends, err := to.NewEnds()
+		to.must(err)
+		defer ends.Close()
+		for topic, want := range below {
+			starts, err := ends.Starts(t.Context(), topic)
+			to.must(err)
+			if starts[0] != want {
+				t.Errorf("%s begins at %d in the copy, want %d", topic, starts[0], want)
+			}
+		}
+	}
+}
+
+// TestACopyIsSearchedByTimeAsItsSource: fillers are of the time of the record behind them.
+func TestACopyIsSearchedByTimeAsItsSource(t *testing.T) {
+	from, to := newSide(t, 1), newSide(t, 1)
+	from.transact(kgo.TryAbort, schemas.TopicMatches, "never")
+	from.transact(kgo.TryCommit, schemas.TopicMatches, "match")
+	var written time.Time
+	for _, r := range from.recordsOf(schemas.TopicMatches) {
+		written = r.Timestamp
+	}
 	_, err := mirror.Copy(t.Context(), mirror.Config{From: from.Cluster, To: to.Cluster})
 	to.must(err)
-	reader, err := to.NewReader(streams.ReaderConfig{
-		From:  streams.Offsets{schemas.TopicJournal: {0: 0}},
-		Notes: true,
-	})
+	ends, err := to.NewEnds()
 	to.must(err)
-	defer reader.Close()
-	deleted := 0
-	to.must(reader.ReadTo(t.Context(), schemas.TopicJournal,
-		to.ends()[schemas.TopicJournal], 100, func(r streams.Record) error {
-			if r.Header("filler") == "deleted" {
-				deleted++
-			}
-			return nil
-		}))
-	if deleted != start {
-		t.Errorf("%d fillers say that their record was deleted, want %d", deleted, start)
+	defer ends.Close()
+	since, err := ends.Since(t.Context(), schemas.TopicMatches, written.UnixMilli()+1)
+	to.must(err)
+	if since[0] < 3 { // the record: two fillers lie before it, and one may behind it
+		t.Errorf("offset %d is later than the record", since[0])
 	}
+}
+
+// deletes removes the records of partition 0 of a topic before an offset.
+func (s side) deletes(topic string, offset int64) {
+	s.t.Helper()
+	deleter, err := s.NewDeleter()
+	s.must(err)
+	defer deleter.Close()
+	s.must(deleter.DeleteBefore(s.t.Context(), streams.Offsets{topic: {0: offset}}))
 }
