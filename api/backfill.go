@@ -35,13 +35,15 @@ func viewBackfill(b domain.Backfill) *backfillView {
 		From:        b.From,
 		Next:        b.Next,
 		Done:        b.Done(),
-		Problem:     unlessZero(b.Problem),
 		RequestedAt: domain.FormatMillis(b.RequestedAtMillis),
 
-		LedgersRead:      b.Next - b.From,
+		LedgersRead:      b.Next - b.From - b.Skipped,
 		PaymentsMatched:  b.Matched,
 		AlreadyDelivered: b.Matched - b.Created,
 		EventsCreated:    b.Created,
+	}
+	if b.EndedAtMillis != 0 {
+		v.Problem = unlessZero(b.Problem)
 	}
 	switch {
 	case b.Until != 0:

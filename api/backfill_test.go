@@ -63,9 +63,10 @@ func TestBackfill(t *testing.T) {
 	shown(w.call("GET", path, k, ""), "map[done:true from:2 next:100 problem:<nil>"+at+" to:99]")
 	shown(w.call("POST", path+"/backfill", k, `{"from":7,"to":7}`),
 		"map[done:false from:7 next:7 problem:<nil>"+at+" to:7]")
-	w.fold(id, domain.BackfillStopped{Request: 5, Problem: "ledger 7 is gone"})
+	w.fold(id, domain.RangeCovered{Request: 5, Until: 7, Next: 7})
+	w.fold(id, domain.BackfillStopped{Request: 5, Problem: "ledger 7 is gone", Next: 8})
 	shown(w.call("GET", path, k, ""),
-		"map[done:false from:7 next:7 problem:ledger 7 is gone"+at+" to:7]")
+		"map[done:false from:7 next:8 problem:ledger 7 is gone"+at+" to:7]")
 
 	for body, want := range map[string][]string{
 		`{}`:                             {"/from REQUIRED"},

@@ -3,6 +3,7 @@ package domain
 import (
 	"math"
 	"slices"
+	"strings"
 )
 
 // FirstLedger is the first ledger that can contain a payment: a network's first ledger is
@@ -148,7 +149,8 @@ type Backfill struct {
 	Next              uint32 // the first ledger that is not done
 	RequestedAtMillis int64
 	EndedAtMillis     int64  // 0: in progress
-	Problem           string // why it ended before its last ledger
+	Problem           string // why not all of its ledgers were matched
+	Skipped           uint32 // how many before Next were not
 	// Matched are the payments that match the watch, and Created those of them that had no
 	// event of it.
 	Matched, Created uint32
@@ -160,7 +162,7 @@ func (b Backfill) UnderWay() bool { return b.Request != 0 && b.EndedAtMillis == 
 // isUnderWay reports whether the backfill of a request is in progress.
 func (b Backfill) isUnderWay(request uint64) bool { return b.UnderWay() && b.Request == request }
 
-// Done reports whether every ledger of it was read.
+// Done reports whether every ledger of it was matched.
 func (b Backfill) Done() bool { return b.EndedAtMillis != 0 && b.Problem == "" }
 
 // Uncovered returns the ledgers of a range that were not matched against this watch, as far
@@ -222,6 +224,12 @@ func decideCoverage(state Watch, c RecordCoverage, nowMillis int64) (facts []Fac
 	}
 	if c.Problem != "" && current {
 		stopped := BackfillStopped{Request: c.Request, Problem: c.Problem}
+		// Of ledgers that were matched before, the rest is matched all the same. Others are left to the
+		// next backfill, which begins with them.
+		left := Range{state.Backfill.Next, c.Next.From - 1}
+		if left.From < c.Next.From && len(state.Uncovered(left)) == 0 {
+			stopped.Next = c.Next.From
+		}
 		facts = append(facts, stopped)
 		state.Backfill = state.Backfill.stop(stopped, nowMillis)
 	}
@@ -352,8 +360,20 @@ func (w Watch) part(body PartBegun, f Fact) Part {
 }
 
 func (b Backfill) stop(body BackfillStopped, nowMillis int64) Backfill {
-	if b.isUnderWay(body.Request) {
-		b.EndedAtMillis, b.Problem = nowMillis, body.Problem
+	if !b.isUnderWay(body.Request) {
+		return b
+	}
+	switch {
+	case b.Problem == "":
+		b.Problem = body.Problem
+	case !strings.Contains(b.Problem, body.Problem): // not one of a former part
+		b.Problem += "; " + body.Problem
+	}
+	if body.Next != 0 {
+		b.Next, b.Skipped = body.Next, b.Skipped+body.Next-b.Next
+	}
+	if body.Next == 0 || b.Next > b.Until {
+		b.EndedAtMillis = nowMillis
 	}
 	return b
 }

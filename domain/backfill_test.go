@@ -96,6 +96,8 @@ func next(from, to uint32, matchesFrom int64) domain.NextPart {
 
 func TestBackfillCommands(t *testing.T) {
 	requested := domain.BackfillRequested{From: 5, To: 90}
+	matched := domain.RangeCovered{From: 2, To: 20} // before the request
+	rest := domain.NextPart{Range: domain.Range{From: 21}}
 	for name, c := range map[string]struct {
 		given   domain.Watch
 		account string
@@ -170,6 +172,16 @@ func TestBackfillCommands(t *testing.T) {
 			domain.RecordCoverage{Request: 2, From: 5, To: 9, Until: 80, Problem: "x"}, "",
 			facts(domain.RangeCovered{Request: 2, From: 5, To: 9, Until: 80, Next: 10},
 				domain.BackfillStopped{Request: 2, Problem: "x"}),
+		},
+		"leave out what cannot be matched again": {
+			givenWatch(requested, matched), ownAccount,
+			domain.RecordCoverage{Request: 2, Until: 80, Problem: "x", Next: rest}, "",
+			facts(domain.BackfillStopped{Request: 2, Problem: "x", Next: 21}),
+		},
+		"stop where ledgers were never matched": {
+			givenWatch(requested), ownAccount,
+			domain.RecordCoverage{Request: 2, Until: 80, Problem: "x", Next: rest}, "",
+			facts(domain.BackfillStopped{Request: 2, Problem: "x"}),
 		},
 		"stop, replaced": {
 			givenWatch(requested, domain.BackfillRequested{From: 6}), ownAccount,
@@ -369,6 +381,33 @@ func TestBackfillFold(t *testing.T) {
 	if w = step(domain.BackfillStopped{Request: 7, Problem: "gone"}); w.Backfill.UnderWay() ||
 		w.Backfill.Done() || w.Backfill.Problem != "gone" {
 		t.Errorf("stopped as %+v", w.Backfill)
+	}
+}
+
+// TestABackfillContinuesWithoutSomeLedgers: it keeps each problem once, and counts the ledgers
+// that it left out.
+func TestABackfillContinuesWithoutSomeLedgers(t *testing.T) {
+	w := givenWatch(domain.BackfillRequested{From: 5, To: 90},
+		domain.RangeCovered{Request: 2, From: 5, To: 9, Until: 90, Next: 10})
+	step := func(body domain.FactBody, want domain.Backfill) {
+		t.Helper()
+		w = domain.EvolveWatch(w, domain.Fact{Version: w.Version + 1, AtMillis: 7, Body: body})
+		got := w.Backfill
+		got.Request, got.RequestedAtMillis, got.From, got.To, got.Until = 0, 0, 0, 0, 0
+		if got != want {
+			t.Errorf("after %+v it is %+v, want %+v", body, got, want)
+		}
+	}
+	stopped := domain.BackfillStopped{Request: 2, Problem: "gone", Next: 21}
+	step(stopped, domain.Backfill{Next: 21, Skipped: 11, Problem: "gone"})
+	stopped.Next = 31
+	step(stopped, domain.Backfill{Next: 31, Skipped: 21, Problem: "gone"})
+	stopped.Problem, stopped.Next = "torn", 90
+	step(stopped, domain.Backfill{Next: 90, Skipped: 80, Problem: "gone; torn"})
+	stopped.Next = 91
+	step(stopped, domain.Backfill{Next: 91, Skipped: 81, Problem: "gone; torn", EndedAtMillis: 7})
+	if w.Backfill.Done() || w.Backfill.UnderWay() {
+		t.Errorf("it ended as %+v", w.Backfill)
 	}
 }
 

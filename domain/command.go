@@ -253,12 +253,12 @@ type RecordCoverage struct {
 	Until    uint32 // the last ledger of the backfill
 	// the ledger from which on the follower sees the watch; 0: it says nothing of that
 	LiveSince uint32
-	Problem   string // why it can go no further; empty: it can, or is done
+	Problem   string // why its next ledger cannot be matched; empty: it can, or none is left
 	// Part is the part that ends, with nothing in the log beyond what was read; 0: none. If it
 	// has ended before, the report is late and changes nothing.
 	Part uint64
 	// Next is the part to be begun; From 0: none. With a Problem, Next.From is the first later
-	// ledger that the source has.
+	// ledger that can be matched.
 	Next NextPart
 	// Fulfils is a payment that a watch for one payment would take, judged by its revision
 	// IfRevision. It is answered by the watch, whose Fulfilled says what it has taken. With it,

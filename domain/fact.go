@@ -200,10 +200,12 @@ type PartBegun struct {
 	Fenced      bool  // [Part.Fenced]
 }
 
-// BackfillStopped ends a backfill before its last ledger.
+// BackfillStopped says why a backfill cannot match ledgers from its next one on. It ends the
+// backfill, or has it continue at a later ledger.
 type BackfillStopped struct {
 	Request uint64
 	Problem string
+	Next    uint32 // 0: it ends
 }
 
 // DeliveryCreated queues an event for its endpoint.

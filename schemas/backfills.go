@@ -20,6 +20,7 @@ func backfillOut(b domain.Backfill) *kafka.Backfill {
 		EndedAtMillis:     b.EndedAtMillis,
 		Problem:           b.Problem,
 		Matched:           b.Matched,
+		Skipped:           b.Skipped,
 		Created:           b.Created,
 	}
 }
@@ -35,6 +36,7 @@ func backfillIn(b *kafka.Backfill) domain.Backfill {
 		EndedAtMillis:     b.GetEndedAtMillis(),
 		Problem:           b.GetProblem(),
 		Matched:           b.GetMatched(),
+		Skipped:           b.GetSkipped(),
 		Created:           b.GetCreated(),
 	}
 }
@@ -116,5 +118,9 @@ func partBegunIn(m *kafka.PartBegun) domain.FactBody {
 }
 
 func backfillStoppedIn(m *kafka.BackfillStopped) domain.FactBody {
-	return domain.BackfillStopped{Request: m.GetRequest(), Problem: m.GetProblem()}
+	return domain.BackfillStopped{
+		Request: m.GetRequest(),
+		Problem: m.GetProblem(),
+		Next:    m.GetNext(),
+	}
 }

@@ -320,7 +320,12 @@ func watchFactOut(meta *kafka.FactMeta, body domain.WatchFact) proto.Message {
 			Fenced:      b.Fenced,
 		}
 	case domain.BackfillStopped:
-		return &kafka.BackfillStopped{Meta: meta, Request: b.Request, Problem: b.Problem}
+		return &kafka.BackfillStopped{
+			Meta:    meta,
+			Request: b.Request,
+			Problem: b.Problem,
+			Next:    b.Next,
+		}
 	}
 	panic(noForm(body))
 }

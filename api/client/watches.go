@@ -79,7 +79,7 @@ type MemoRule struct {
 type WatchFilter struct{ EndpointID, WalletAddress string }
 
 // Backfill is the progress of a watch's latest backfill. To is nil until it is known,
-// Problem unless it ended before that ledger.
+// Problem unless it ended without matching all of its ledgers.
 type Backfill struct {
 	From        uint32    `json:"from"`
 	To          *uint32   `json:"to"`

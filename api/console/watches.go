@@ -113,7 +113,7 @@ func viewBackfill(b *client.Backfill) *backfillView {
 	v := backfillView{Backfill: *b}
 	switch {
 	case b.Problem != nil:
-		v.Words = "It ended before its last ledger: " + *b.Problem + "; " + b.Counts()
+		v.Words = "Not all ledgers were matched: " + *b.Problem + "; " + b.Counts()
 	case b.Done:
 		v.Percent, v.Words = 100, "done; "+b.Counts()
 	case b.To == nil || *b.To <= b.From:

@@ -27,7 +27,7 @@ func FollowBackfill(
 		case b == nil || !b.RequestedAt.Equal(asked.RequestedAt) || b.From != asked.From:
 			return w, errors.New("another backfill of the watch has taken the place of this one")
 		case b.Problem != nil:
-			return w, fmt.Errorf("the backfill has ended before its last ledger: %s; %s", *b.Problem,
+			return w, fmt.Errorf("the backfill did not match all of its ledgers: %s; %s", *b.Problem,
 				b.Counts())
 		}
 		if line := backfillText(b); line != told {

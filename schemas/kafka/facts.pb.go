@@ -1388,6 +1388,7 @@ type BackfillStopped struct {
 	Meta          *FactMeta              `protobuf:"bytes,1,opt,name=meta,proto3" json:"meta,omitempty"`
 	Request       uint64                 `protobuf:"varint,2,opt,name=request,proto3" json:"request,omitempty"`
 	Problem       string                 `protobuf:"bytes,3,opt,name=problem,proto3" json:"problem,omitempty"`
+	Next          uint32                 `protobuf:"varint,4,opt,name=next,proto3" json:"next,omitempty"` // the backfill continues at this ledger; 0: it ends
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1441,6 +1442,13 @@ func (x *BackfillStopped) GetProblem() string {
 		return x.Problem
 	}
 	return ""
+}
+
+func (x *BackfillStopped) GetNext() uint32 {
+	if x != nil {
+		return x.Next
+	}
+	return 0
 }
 
 type DeliveryCreated struct {
@@ -2368,11 +2376,12 @@ const file_facts_proto_rawDesc = "" +
 	"\x04from\x18\x03 \x01(\rR\x04from\x12\x0e\n" +
 	"\x02to\x18\x04 \x01(\rR\x02to\x12!\n" +
 	"\fmatches_from\x18\x05 \x01(\x03R\vmatchesFrom\x12\x16\n" +
-	"\x06fenced\x18\x06 \x01(\bR\x06fenced\"w\n" +
+	"\x06fenced\x18\x06 \x01(\bR\x06fenced\"\x8b\x01\n" +
 	"\x0fBackfillStopped\x120\n" +
 	"\x04meta\x18\x01 \x01(\v2\x1c.lumenhook.kafka.v1.FactMetaR\x04meta\x12\x18\n" +
 	"\arequest\x18\x02 \x01(\x04R\arequest\x12\x18\n" +
-	"\aproblem\x18\x03 \x01(\tR\aproblem\"\x87\x04\n" +
+	"\aproblem\x18\x03 \x01(\tR\aproblem\x12\x12\n" +
+	"\x04next\x18\x04 \x01(\rR\x04next\"\x87\x04\n" +
 	"\x0fDeliveryCreated\x120\n" +
 	"\x04meta\x18\x01 \x01(\v2\x1c.lumenhook.kafka.v1.FactMetaR\x04meta\x12\x1d\n" +
 	"\n" +

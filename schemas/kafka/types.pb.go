@@ -2034,6 +2034,7 @@ type Backfill struct {
 	Problem           string                 `protobuf:"bytes,8,opt,name=problem,proto3" json:"problem,omitempty"`
 	Matched           uint32                 `protobuf:"varint,9,opt,name=matched,proto3" json:"matched,omitempty"`  // payments that match the watch
 	Created           uint32                 `protobuf:"varint,10,opt,name=created,proto3" json:"created,omitempty"` // of these, the ones that had no event
+	Skipped           uint32                 `protobuf:"varint,11,opt,name=skipped,proto3" json:"skipped,omitempty"` // ledgers before next that could not be matched
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
 }
@@ -2134,6 +2135,13 @@ func (x *Backfill) GetMatched() uint32 {
 func (x *Backfill) GetCreated() uint32 {
 	if x != nil {
 		return x.Created
+	}
+	return 0
+}
+
+func (x *Backfill) GetSkipped() uint32 {
+	if x != nil {
+		return x.Skipped
 	}
 	return 0
 }
@@ -3270,7 +3278,7 @@ const file_types_proto_rawDesc = "" +
 	"\brevision\x18\x0e \x01(\x04R\brevision\"1\n" +
 	"\vLedgerRange\x12\x12\n" +
 	"\x04from\x18\x01 \x01(\rR\x04from\x12\x0e\n" +
-	"\x02to\x18\x02 \x01(\rR\x02to\"\x98\x02\n" +
+	"\x02to\x18\x02 \x01(\rR\x02to\"\xb2\x02\n" +
 	"\bBackfill\x12\x18\n" +
 	"\arequest\x18\x01 \x01(\x04R\arequest\x12\x12\n" +
 	"\x04from\x18\x02 \x01(\rR\x04from\x12\x0e\n" +
@@ -3282,7 +3290,8 @@ const file_types_proto_rawDesc = "" +
 	"\aproblem\x18\b \x01(\tR\aproblem\x12\x18\n" +
 	"\amatched\x18\t \x01(\rR\amatched\x12\x18\n" +
 	"\acreated\x18\n" +
-	" \x01(\rR\acreated\"k\n" +
+	" \x01(\rR\acreated\x12\x18\n" +
+	"\askipped\x18\v \x01(\rR\askipped\"k\n" +
 	"\x05Event\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04type\x18\x02 \x01(\tR\x04type\x12*\n" +

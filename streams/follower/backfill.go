@@ -205,9 +205,9 @@ func (b *Backfiller) problem(w domain.Watch, sequence, kept uint32, err error) s
 	b.config.Logger.Warn("a backfill cannot go on", "watch", w.ID, "ledger", sequence, "err", err)
 	switch {
 	case errors.Is(err, errForgotten):
-		return fmt.Sprintf("ledger %d was matched before, and the topic of matches no longer says which "+
-			"of its payments have an event (--topic-retention, or a copy into other topics): begin at a "+
-			"later ledger, or create another watch for it", sequence)
+		return fmt.Sprintf("ledgers %d to %d: where a ledger was matched before, the topic of matches "+
+			"no longer says which of its payments have an event (--topic-retention, or a copy into other "+
+			"topics); create another watch for these ledgers", w.Backfill.From, kept-1)
 	case errors.Is(err, errTooMany):
 		return fmt.Sprintf("from ledger %d on the watch has more than %d events in the requested "+
 			"ledgers: request fewer ledgers at once", sequence, knownMax)

@@ -82,29 +82,47 @@ func (b *Backfiller) cameTo(watchID string, page []domain.Ledger, last uint32) {
 func hashesRead(
 	ctx context.Context, log Log, ledgers domain.Range,
 ) (hashes followed, oldest uint32, err error) {
-	ctx, cancel := context.WithTimeout(ctx, cursorTimeout)
-	defer cancel()
-	starts, err := log.Starts(ctx, schemas.TopicLedgers)
-	if err != nil {
-		return nil, 0, err
-	}
-	ends, err := log.Ends(ctx, schemas.TopicLedgers)
-	if err != nil {
-		return nil, 0, err
-	}
 	hashes = followed{}
-	err = log.Read(ctx, schemas.TopicLedgers, starts, ends, func(rec streams.Record) error {
-		read, err := schemas.DecodeLedgerRead(schemas.Read(rec.Value, rec))
-		if err != nil {
-			return err
-		}
+	err = eachCursor(ctx, log, func(read schemas.LedgerRead) {
 		if oldest == 0 || read.Sequence < oldest {
 			oldest = read.Sequence
 		}
 		if ledgers.From <= read.Sequence && read.Sequence <= ledgers.To {
 			hashes[read.Sequence] = read.Hash
 		}
-		return nil
 	})
 	return hashes, oldest, err
+}
+
+// cursorBefore returns the last cursor before a ledger, of those that are still kept; the zero
+// value: there is none.
+func cursorBefore(
+	ctx context.Context, log Log, ledger uint32,
+) (before schemas.LedgerRead, err error) {
+	return before, eachCursor(ctx, log, func(read schemas.LedgerRead) {
+		if before.Sequence < read.Sequence && read.Sequence < ledger {
+			before = read
+		}
+	})
+}
+
+// eachCursor reads the cursors that the topic keeps.
+func eachCursor(ctx context.Context, log Log, take func(schemas.LedgerRead)) error {
+	ctx, cancel := context.WithTimeout(ctx, cursorTimeout)
+	defer cancel()
+	starts, err := log.Starts(ctx, schemas.TopicLedgers)
+	if err != nil {
+		return err
+	}
+	ends, err := log.Ends(ctx, schemas.TopicLedgers)
+	if err != nil {
+		return err
+	}
+	return log.Read(ctx, schemas.TopicLedgers, starts, ends, func(rec streams.Record) error {
+		read, err := schemas.DecodeLedgerRead(schemas.Read(rec.Value, rec))
+		if err == nil {
+			take(read)
+		}
+		return err
+	})
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/lumenhook/lumenhook/domain"
@@ -34,13 +35,12 @@ type knownEvents struct {
 }
 
 // learnEvents reads which payments of a part have an event already. An event exists from the
-// moment its match is in the log, whatever became of it later, and every match of a ledger was
-// appended after the ledger closed.
+// moment its match is in the log, whatever became of it later.
 //
 // All that may have been appended for these ledgers is there: the live follower is past them, and
 // this backfiller has taken over from any other.
 func (b *Backfiller) learnEvents(
-	ctx context.Context, w domain.Watch, part domain.Part, closedAtMillis int64,
+	ctx context.Context, w domain.Watch, part domain.Part, first domain.Ledger,
 ) error {
 	k := b.known[w.ID]
 	if k.request == w.Backfill.Request && part.Within(k.Range) {
@@ -56,18 +56,9 @@ func (b *Backfiller) learnEvents(
 		request: w.Backfill.Request,
 		events:  make(map[string]bool),
 	}
-	starts, err := b.log.Starts(ctx, schemas.TopicMatches)
+	since, err := b.matchesSince(ctx, w, first)
 	if err != nil {
 		return err
-	}
-	since, err := b.log.Since(ctx, schemas.TopicMatches, closedAtMillis-clockSkew.Milliseconds())
-	if err != nil {
-		return err
-	}
-	for p, start := range starts {
-		if start > 0 && since[p] <= start { // nothing older is left, so newer may be gone
-			return fmt.Errorf("%w: partition %d begins at offset %d", errForgotten, p, start)
-		}
 	}
 	ends, err := b.log.Ends(ctx, schemas.TopicMatches)
 	if err != nil {
@@ -94,4 +85,40 @@ func (b *Backfiller) learnEvents(
 	}
 	b.known[w.ID] = k
 	return nil
+}
+
+// matchesSince returns the offsets from which on the topic of matches has all that a watch has in
+// a ledger and later ones, or errForgotten if some of these may be deleted.
+//
+// A match is appended after its ledger closed and after its watch was created. So a partition has
+// all of them if it was never cut, or still has a record from before both times. A partition
+// that has nothing so old may have been cut long before: then a cursor proves it, since the matches
+// of later ledgers lie behind the offsets that it names.
+func (b *Backfiller) matchesSince(
+	ctx context.Context, w domain.Watch, of domain.Ledger,
+) (since map[int32]int64, err error) {
+	starts, err := b.log.Starts(ctx, schemas.TopicMatches)
+	if err != nil {
+		return nil, err
+	}
+	began := max(of.ClosedAtMillis, w.CreatedAtMillis) - clockSkew.Milliseconds()
+	if since, err = b.log.Since(ctx, schemas.TopicMatches, began); err != nil {
+		return nil, err
+	}
+	cut := slices.DeleteFunc(streams.Partitions(starts), func(p int32) bool {
+		return starts[p] == 0 || since[p] > starts[p]
+	})
+	if len(cut) == 0 {
+		return since, nil
+	}
+	before, err := cursorBefore(ctx, b.log, of.Sequence)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range cut {
+		if offset, named := before.MatchesOffsets[p]; !named || offset < starts[p] {
+			return nil, fmt.Errorf("%w: partition %d begins at offset %d", errForgotten, p, starts[p])
+		}
+	}
+	return since, nil
 }

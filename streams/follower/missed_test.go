@@ -2,11 +2,13 @@ package follower_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/stellar/devnet/devclient"
@@ -183,25 +185,150 @@ func TestABackfillMatchesByThePresentRules(t *testing.T) {
 		}
 	}
 
-	// Once matches are deleted, nobody knows which payments have an event.
+	if err := x.stopped(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// emptyMatches deletes all records of the topic of matches.
+func (r *rig) emptyMatches() {
+	r.t.Helper()
 	deleter, err := r.cluster.NewDeleter()
 	if err != nil {
-		t.Fatal(err)
+		r.t.Fatal(err)
 	}
 	defer deleter.Close()
-	ends, err := deleter.Of(t.Context(), schemas.TopicMatches)
+	ends, err := deleter.Of(r.t.Context(), schemas.TopicMatches)
 	if err != nil {
-		t.Fatal(err)
+		r.t.Fatal(err)
 	}
-	err = deleter.DeleteBefore(t.Context(), streams.Offsets{schemas.TopicMatches: ends})
+	err = deleter.DeleteBefore(r.t.Context(), streams.Offsets{schemas.TopicMatches: ends})
 	if err != nil {
-		t.Fatal(err)
+		r.t.Fatal(err)
 	}
-	r.directory.ask(domain.BackfillWatch{WatchID: "wat_1", From: first.Ledger, To: missed.Ledger})
-	if b := r.ended(x, "wat_1").Backfill; !strings.Contains(b.Problem, "--topic-retention") {
-		t.Errorf("the backfill is %+v", b)
+}
+
+// TestABackfillWithoutAllMatchesDoesTheRest: ledgers of which the topic of matches was deleted are
+// not matched again, and the problem names them. Ledgers after them are, and those before that were
+// never matched.
+func TestABackfillWithoutAllMatchesDoesTheRest(t *testing.T) {
+	r := newRig(t)
+	early := r.pay(r.wallet(), "1") // before the follower begins
+	x, wallet := r.watching(r.source())
+	first := r.pay(wallet, "70")
+	x.until(first.Ledger)
+	r.emptyMatches()
+	amount := func(rule domain.AmountRule) {
+		r.directory.ask(domain.UpdateWatch{WatchID: "wat_1", Change: domain.WatchChange{Amount: &rule}})
+	}
+	amount(domain.AmountRule{Kind: domain.AmountExact, AmountStroops: 1})
+	between := r.pay(wallet, "7")
+	x.until(between.Ledger) // its cursor says that nothing of later ledgers is deleted
+	last := r.pay(wallet, "7")
+	x.until(last.Ledger)
+	amount(domain.AmountRule{Kind: domain.AmountAny})
+
+	r.directory.ask(domain.BackfillWatch{WatchID: "wat_1", From: early.Ledger, To: last.Ledger})
+	w := r.ended(x, "wat_1")
+	b := w.Backfill
+	var from, to uint32
+	_, err := fmt.Sscanf(b.Problem, "ledgers %d to %d:", &from, &to)
+	if err != nil || from != early.Ledger || to < first.Ledger || last.Ledger <= to || b.Done() ||
+		b.Next != last.Ledger+1 || !strings.Contains(b.Problem, "--topic-retention") {
+		t.Errorf("the backfill from %d to %d is %+v", early.Ledger, last.Ledger, b)
+	}
+	if since := w.LiveSince; b.Skipped != to+1-since || len(w.Uncovered(domain.Range{
+		From: early.Ledger, To: last.Ledger})) != 0 {
+		t.Errorf("live since %d, it left out %d ledgers of those up to %d, and has read %v", since,
+			b.Skipped, to, w.Covered)
+	}
+	if got := r.endpointsOf(last); !slices.Equal(got, []string{"ep_wat_1"}) {
+		t.Errorf("the event of the last ledger is for %v", got)
+	}
+	if got := r.endpointsOf(first); len(got) != 0 { // deleted above
+		t.Errorf("the first payment has another event, for %v", got)
 	}
 	if err := x.stopped(); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestADeletedPartitionHidesNoEvent: ledgers are matched again although retention has cut the topic
+// of matches, where the watch's age or a cursor proves that none of the watch's records is missing.
+func TestADeletedPartitionHidesNoEvent(t *testing.T) {
+	r := newRig(t)
+	earlyWallet := r.wallet()
+	early := r.pay(earlyWallet, "1") // no cursor is as old as its ledger
+	r.cutMatches(time.Now().Add(-30 * time.Minute))
+	x, wallet := r.watching(r.source())
+	again := func(watchID string, of devclient.Payment, created uint32) {
+		t.Helper()
+		r.directory.ask(domain.BackfillWatch{WatchID: watchID, From: of.Ledger, To: of.Ledger})
+		if b := r.ended(x, watchID).Backfill; !b.Done() || b.Matched != 1 || b.Created != created {
+			t.Errorf("the backfill is %+v, and should have matched 1 and created %d", b, created)
+		}
+	}
+	const young = "wat_2"
+	r.directory.add(young, earlyWallet)
+	r.directory.created(young, time.Now().Add(40*time.Minute)) // clocks may differ by an hour
+	again(young, early, 1)
+	again(young, early, 0)
+	r.directory.created(young, time.Now())
+	r.directory.ask(domain.BackfillWatch{WatchID: young, From: early.Ledger, To: early.Ledger})
+	if b := r.ended(x, young).Backfill; b.Skipped != 1 || b.Done() {
+		t.Errorf("a watch that may have had events which are deleted: %+v", b)
+	}
+
+	old := r.pay(wallet, "1")
+	x.until(old.Ledger)
+	r.emptyMatches()
+	before := r.pay(r.wallet(), "1")
+	x.until(before.Ledger)
+	paid := r.pay(wallet, "2")
+	x.until(paid.Ledger)
+	again("wat_1", paid, 0)
+	if err := x.stopped(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// cutMatches gives each partition of the topic of matches one record of a time, and deletes what
+// was before it.
+func (r *rig) cutMatches(at time.Time) {
+	r.t.Helper()
+	deleter, err := r.cluster.NewDeleter()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer deleter.Close()
+	placer, err := r.cluster.NewPlacer()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer placer.Close()
+	ends, err := deleter.Of(r.t.Context(), schemas.TopicMatches)
+	for p := range ends {
+		for offset := range int64(2) {
+			filler := streams.NewFiller(schemas.TopicMatches, p)
+			filler.Offset, filler.Timestamp = offset, at
+			err = errors.Join(err, placer.Place(r.t.Context(), filler))
+		}
+		ends[p] = 1
+	}
+	err = errors.Join(err, deleter.DeleteBefore(r.t.Context(),
+		streams.Offsets{schemas.TopicMatches: ends}))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// created sets when a watch was created.
+func (b *directory) created(watchID string, at time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for i, w := range b.acknowledged {
+		if w.ID == watchID {
+			b.acknowledged[i].CreatedAtMillis = at.UnixMilli()
+		}
 	}
 }

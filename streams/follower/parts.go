@@ -79,7 +79,7 @@ func (b *Backfiller) mayRead(w domain.Watch, part domain.Part, asked domain.Rang
 type partRead struct {
 	last             uint32
 	matched, created uint32 // as in [domain.RecordCoverage]
-	kept             uint32 // the first later ledger that the source has; 0: it was not asked
+	kept             uint32 // the first later ledger that can be matched; 0: it is not known
 }
 
 // readPartBack returns the last ledger of a part of which the log has matches, or the one
@@ -160,7 +160,7 @@ func (b *Backfiller) readPart(
 			err = b.sameChain(ctx, page)
 		}
 		if err == nil && again {
-			err = b.learnEvents(ctx, w, part, page[0].ClosedAtMillis)
+			err = b.learnEvents(ctx, w, part, page[0])
 		}
 		if problem := b.refused(ctx, w, &read, err); problem != "" {
 			return read, problem, nil
@@ -193,14 +193,26 @@ func (b *Backfiller) readPart(
 	return read, "", nil
 }
 
-// refused returns the problem that an error is: at once if the matches of the ledger are not known,
-// and after some tries if the source refuses the ledger.
+// refused returns the problem that an error is: at once if it is not known which events the watch
+// has there, and after some tries if the source refuses the ledger.
 func (b *Backfiller) refused(
 	ctx context.Context, w domain.Watch, read *partRead, err error,
 ) string {
 	sequence := read.last + 1
-	if errors.Is(err, errForgotten) || errors.Is(err, errTooMany) {
+	if errors.Is(err, errTooMany) {
 		return b.problem(w, sequence, 0, err)
+	}
+	if errors.Is(err, errForgotten) {
+		known, unknown := b.firstKept(ctx, w, sequence)
+		if unknown != nil {
+			return "" // it is tried again
+		}
+		read.kept = known
+		// Ledgers that were never matched have no events: they can be matched.
+		if never := w.Uncovered(domain.Range{From: sequence, To: known - 1}); len(never) > 0 {
+			read.kept = never[0].From
+		}
+		return b.problem(w, sequence, known, err)
 	}
 	if _, permanent := errors.AsType[domain.LedgerError](err); !permanent {
 		return ""
@@ -210,7 +222,7 @@ func (b *Backfiller) refused(
 	}
 	if errors.Is(err, domain.ErrBehindRetention) && !errors.Is(err, errFormerChain) {
 		var unknown error
-		if read.kept, unknown = b.firstKept(ctx, sequence, w.Backfill.Until); unknown != nil {
+		if read.kept, unknown = b.firstKept(ctx, w, sequence); unknown != nil {
 			read.kept = 0
 			return "" // both are tried again
 		}
@@ -219,17 +231,24 @@ func (b *Backfiller) refused(
 	return b.problem(w, sequence, read.kept, err)
 }
 
-// firstKept returns the first ledger that the source has, of those after one that it no longer
-// keeps up to a last one, or the one after these. It bisects: a source keeps all later ones.
-func (b *Backfiller) firstKept(ctx context.Context, missing, last uint32) (uint32, error) {
-	kept := max(last, missing) + 1
+// firstKept returns the first ledger of a backfill that can be matched, of those after one that
+// cannot, or the one after the last. It bisects: the source keeps all later ones, and so does the
+// topic of matches.
+func (b *Backfiller) firstKept(
+	ctx context.Context, w domain.Watch, missing uint32,
+) (uint32, error) {
+	again := len(w.Uncovered(domain.Range{From: missing, To: missing})) == 0
+	kept := max(w.Backfill.Until, missing) + 1
 	for kept-missing > 1 {
 		middle := missing + (kept-missing)/2
 		b.Source.Continue(0, "")
-		_, err := b.page(ctx, middle)
+		page, err := b.page(ctx, middle)
+		if err == nil && again {
+			_, err = b.matchesSince(ctx, w, page[0])
+		}
 		_, permanent := errors.AsType[domain.LedgerError](err)
 		switch {
-		case errors.Is(err, domain.ErrBehindRetention):
+		case errors.Is(err, domain.ErrBehindRetention), errors.Is(err, errForgotten):
 			missing = middle
 		case err == nil || permanent:
 			kept = middle

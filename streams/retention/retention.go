@@ -156,7 +156,9 @@ func (r *Retention) readers() (groups []string) {
 	return slices.Compact(groups)
 }
 
-// old returns the offsets below which records are older, or more, than are to stay.
+// old returns the offsets below which records are older, or more, than are to stay. Of the older
+// ones the last stays: who finds it knows that nothing younger was deleted, however long the
+// partition gets no records (streams/follower/known.go).
 func (r *Retention) old(
 	ctx context.Context, d *streams.Deleter, topic Topic, starts map[int32]int64,
 ) (old map[int32]int64, err error) {
@@ -165,6 +167,9 @@ func (r *Retention) old(
 		return d.Of(ctx, topic.Name)
 	case r.cfg.Keep > 0:
 		old, err = d.Since(ctx, topic.Name, r.cfg.Now().Add(-r.cfg.Keep).UnixMilli())
+		for p, offset := range old {
+			old[p] = max(offset-1, starts[p])
+		}
 	default:
 		old = maps.Clone(starts)
 	}

@@ -180,9 +180,9 @@ func TestNothingThatIsNeededIsDeleted(t *testing.T) {
 		retention.Status{Topic: events, First: 6, Safe: 6, HeldBy: "rebuild", Known: true}, ofParts)
 
 	r.commit("rebuild", streams.Offsets{events: {0: 20}})
-	r.wantStatuses(kept, // the other ten are too young
-		retention.Status{Topic: events, First: 10, Safe: 18, HeldBy: "state", Known: true}, ofParts)
-	r.wantStarts(events, map[int32]int64{0: 10, 1: 0}) // it does not own partition 1
+	r.wantStatuses(kept, // the other ten are too young, and the last older one stays
+		retention.Status{Topic: events, First: 9, Safe: 18, HeldBy: "state", Known: true}, ofParts)
+	r.wantStarts(events, map[int32]int64{0: 9, 1: 0}) // it does not own partition 1
 	r.wantStarts(parts, map[int32]int64{0: 7, 1: 0})
 }
 
@@ -208,7 +208,7 @@ func TestWhatIsKept(t *testing.T) {
 	}{
 		"everything":       {first: 0},
 		"an hour and more": {keep: 2 * time.Hour, first: 0},
-		"a minute":         {keep: time.Minute, first: 10},
+		"a minute":         {keep: time.Minute, first: 9}, // the last older one stays
 		"one record":       {records: 1, first: 18},
 		"fifteen records":  {keep: 2 * time.Hour, records: 15, first: 5},
 		"many records":     {keep: 2 * time.Hour, records: 1 << 40, first: 0},
