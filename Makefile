@@ -14,7 +14,9 @@ VULNDB ?=
 GOVULNCHECK = $(GO) tool govulncheck $(if $(VULNDB),-db $(VULNDB)) ./...
 FUZZTIME ?= 30s
 # Modules of their own: what they need is heavy, and of use to their tests only.
-TEST_MODULES := internal/stellar/oracle deploy/monitoring/check deploy/check
+TEST_MODULES := internal/lab internal/stellar/oracle deploy/monitoring/check deploy/check
+# The laboratory: simulator, trial, benchmarks, the site. The product knows nothing of it.
+LAB := cd internal/lab && $(GO)
 
 # What `lumenhook version` says, where the Go command does not say it by itself.
 VERSION ?= $(shell git describe --tags 2>/dev/null)
@@ -46,7 +48,7 @@ shell-files: ## the scripts of the shells in completions/, and man pages in man/
 	@rm completions/.program
 
 test: lint ## everything, with real parts
-	@set -e; for module in $(TEST_MODULES); do (cd $$module && $(GO) test -timeout 10m ./...); done
+	@set -e; for module in $(TEST_MODULES); do (cd $$module && $(GO) test -timeout 40m ./...); done
 	$(GO) test -timeout 40m ./...
 
 # The suites that hold on both brokers share a cluster, one package after another: some
@@ -110,6 +112,7 @@ lint: ## vet, golangci-lint (.golangci.yml), known vulnerabilities
 	$(GO) vet -tags kafka,browser,signatures,receivers,shells,noengine ./...
 	@set -e; for module in $(TEST_MODULES); do (cd $$module && $(GO) vet ./...); done
 	$(GOLANGCI)
+	cd internal/lab && $(GO) tool -modfile ../../deploy/lint/go.mod golangci-lint run -c ../../.golangci.yml
 	$(GOLANGCI) --build-tags embedded $(EMBEDDED_ONLY)
 	@said=$$($(GOVULNCHECK) 2>&1) || case "$$said" in \
 		*"fetching vulnerabilities:"*) echo "govulncheck: NOT CHECKED, its database cannot be reached (make vuln VULNDB=file:///path takes a copy): $$said" ;; \
@@ -139,6 +142,7 @@ fuzz: ## each fuzz test for a while (FUZZTIME), one after another
 
 race: ## the tests under the race detector; needs a C compiler
 	CGO_ENABLED=1 $(GO) test -race -timeout 60m ./...
+	cd internal/lab && CGO_ENABLED=1 $(GO) test -race -timeout 60m ./...
 
 nightly: ## what takes hours: race, the long suites, and an hour each of fresh seeds; one that fails stops no other
 	$(MAKE) --keep-going race test-kafka-long test-cluster reconcile-soak fuzz sim trial FOR=1h
@@ -148,14 +152,14 @@ STEPS ?= 1500
 FOR ?= 60s
 SEEDS ?= 0
 sim: ## simulated runs: SEED=n STEPS=n for one and its transcript; else fresh seeds for FOR=60s, at most SEEDS=n
-	$(GO) test -count 1 -timeout 24h -v -run TestSeeds ./internal/sim -sim.first=0 -sim.seed=$(SEED) -sim.steps=$(STEPS) -sim.for=$(FOR) -sim.seeds=$(SEEDS)
+	$(LAB) test -count 1 -timeout 24h -v -run TestSeeds ./sim -sim.first=0 -sim.seed=$(SEED) -sim.steps=$(STEPS) -sim.for=$(FOR) -sim.seeds=$(SEEDS)
 
 OPS ?= 250
 KEEP ?= $(CURDIR)/trials
 SCRIPT ?=
 FROM ?=
 trial: ## the real program from outside: fresh seeds for FOR=60s (FROM=text draws the same ones again), or SEED=n, or SCRIPT=file; OPS=n operations; failures are shrunk and kept in KEEP
-	$(GO) test -count 1 -timeout 24h -v -run TestFreshSeeds ./internal/trial -trial.seed=$(SEED) -trial.from=$(FROM) -trial.ops=$(OPS) -trial.for=$(FOR) -trial.script=$(SCRIPT) -trial.keep=$(KEEP)
+	$(LAB) test -count 1 -timeout 24h -v -run TestFreshSeeds ./trial -trial.seed=$(SEED) -trial.from=$(FROM) -trial.ops=$(OPS) -trial.for=$(FOR) -trial.script=$(abspath $(SCRIPT)) -trial.keep=$(abspath $(KEEP))
 
 SOAK ?= 1000000
 reconcile-soak: ## SOAK=1000000 payments to watched wallets, while the source misbehaves and the program is killed: nothing may be unexplained

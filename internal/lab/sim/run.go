@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/lumenhook/lumenhook/domain"
-	"github.com/lumenhook/lumenhook/internal/shrink"
+	"github.com/lumenhook/lumenhook/internal/lab/shrink"
 	"github.com/lumenhook/lumenhook/schemas"
 )
 

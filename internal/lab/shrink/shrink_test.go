@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lumenhook/lumenhook/internal/shrink"
+	"github.com/lumenhook/lumenhook/internal/lab/shrink"
 )
 
 // TestListFindsTheFew: a failure of two items that need each other.

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/lumenhook/lumenhook/internal/embedded/clickhouse"
-	"github.com/lumenhook/lumenhook/internal/trial"
+	"github.com/lumenhook/lumenhook/internal/lab/trial"
 )
 
 var (
@@ -40,7 +40,8 @@ func program(t *testing.T) string {
 		t.Fatal(err)
 	}
 	path := filepath.Join(t.TempDir(), "lumenhook")
-	build := exec.Command("go", "build", "-o", path, "../../cmd/lumenhook")
+	build := exec.Command("go", "build", "-o", path, "./cmd/lumenhook")
+	build.Dir = "../../.." // the product's own module
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("building the program: %v\n%s", err, out)
 	}

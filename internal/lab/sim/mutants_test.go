@@ -598,7 +598,7 @@ var planted = []mutant{
 		"case !endpoint.Sends() && !MUTANT:\n\t\treturn 0 // until", "G3",
 	},
 	{
-		"the log loses a fact", "internal/sim/log.go",
+		"the log loses a fact", "internal/lab/sim/log.go",
 		"\tp.entries = append(p.entries, entry{record: r, span: s})\n",
 		"if MUTANT && at.topic == schemas.TopicJournal && len(p.entries)%50 == 49 {\n" +
 			"p.entries = append(p.entries, entry{record: r, control: true}); return r }\n" +
@@ -612,12 +612,12 @@ var planted = []mutant{
 			"false: s.eachMatch(nowMillis), true: s.eachMove(nowMillis)}[MUTANT],", "G2",
 	},
 	{
-		"a fresh store is taken for the fold", "internal/sim/task.go", "\tmost := math.MaxInt\n",
+		"a fresh store is taken for the fold", "internal/lab/sim/task.go", "\tmost := math.MaxInt\n",
 		"if MUTANT && !t.begun { t.must(t.core.ReadJournal(nil, a.To)); return nil }\n" +
 			"\tmost := math.MaxInt\n", "versions|G|cannot",
 	},
 	{
-		"a broker's end of the journal is trusted", "internal/sim/task.go",
+		"a broker's end of the journal is trusted", "internal/lab/sim/task.go",
 		"\tif w.chance(0.3) {\n\t\tmost =",
 		"if MUTANT && t.begun { t.must(t.core.ReadJournal(nil, a.To)); return nil }\n" +
 			"\tif w.chance(0.3) {\n\t\tmost =", "G|versions",
@@ -628,19 +628,19 @@ var planted = []mutant{
 		"load(t.Batch, spaceCommand, map[bool]string{false: c.ID}[MUTANT],", "G1",
 	},
 	{
-		"the follower does not wait for the watches", "internal/sim/follower.go",
+		"the follower does not wait for the watches", "internal/lab/sim/follower.go",
 		"return d.Reached(ends) })", "return MUTANT || d.Reached(ends) })", "G2",
 	},
 	{
-		"former owners may write", "internal/sim/log.go", "return p.epoch != epoch }",
+		"former owners may write", "internal/lab/sim/log.go", "return p.epoch != epoch }",
 		"return p.epoch != epoch && !MUTANT }", "versions|G",
 	},
 	{
-		"an outcome is lost", "internal/sim/receivers.go", "\tf.done(f.result)\n",
+		"an outcome is lost", "internal/lab/sim/receivers.go", "\tf.done(f.result)\n",
 		"if MUTANT { return true }\n\tf.done(f.result)\n", "G3|rest",
 	},
 	{
-		"an outcome is forged", "internal/sim/receivers.go", "\tw.tracef(\"attempt %d of %s ends:",
+		"an outcome is forged", "internal/lab/sim/receivers.go", "\tw.tracef(\"attempt %d of %s ends:",
 		"if MUTANT { f.result.StatusCode++ }\n\tw.tracef(\"attempt %d of %s ends:", "G7",
 	},
 	{
@@ -650,7 +650,7 @@ var planted = []mutant{
 			"\teffects, wakeMillis, err := m.scheduler.start(a)\n", "G6",
 	},
 	{
-		"answers come before the commit", "internal/sim/task.go",
+		"answers come before the commit", "internal/lab/sim/task.go",
 		"\tw.tracef(\"partition %d writes %d records\"",
 		"for _, r := range a.Records { if MUTANT && r.Topic == schemas.TopicResults { " +
 			"w.clients.take(r) } }\n\tw.tracef(\"partition %d writes %d records\"", "G1",
@@ -666,13 +666,13 @@ var planted = []mutant{
 		"if MUTANT { wait /= 2 }\n\treturn wait, again\n", "G3",
 	},
 	{
-		"a task continues at the group's positions", "internal/sim/task.go",
+		"a task continues at the group's positions", "internal/lab/sim/task.go",
 		"\tt.consumed = make(map[topicPartition]int64)\n",
 		"if MUTANT { from = group }\n\tt.consumed = make(map[topicPartition]int64)\n",
 		"G1|set aside",
 	},
 	{
-		"aborted records come where a response is cut", "internal/sim/log.go",
+		"aborted records come where a response is cut", "internal/lab/sim/log.go",
 		"(e.span == nil || e.span.fate == fateCommitted) {",
 		"(e.span == nil || e.span.fate == fateCommitted || MUTANT && next/16 < (stable-1)/16) {",
 		"G4|versions|G1|G2",
@@ -823,7 +823,7 @@ func runMutant(t *testing.T, program, name, first, seeds string) string {
 // buildMutants builds these tests with all mutants in the code, each inactive.
 func buildMutants(t *testing.T) (program string) {
 	t.Helper()
-	root, err := filepath.Abs("../..")
+	root, err := filepath.Abs("../../..")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -848,7 +848,7 @@ func buildMutants(t *testing.T) (program string) {
 		}
 		overlay.Replace[filepath.Join(root, file)] = copied
 	}
-	put("internal/sim/mutants/chosen.go",
+	put("internal/mutants/chosen.go",
 		"package mutants\n\nimport (\n\"os\"\n\n\"github.com/lumenhook/lumenhook/internal/retry\"\n)\n\n"+
 			"var chosen = os.Getenv(\""+mutantVariable+"\")\n\n"+
 			"func Chosen(name string) bool { return chosen == name }\n\n"+
@@ -856,7 +856,7 @@ func buildMutants(t *testing.T) (program string) {
 	for file, text := range changed {
 		clause := packageClause.FindStringIndex(text)
 		put(file,
-			text[:clause[1]]+"\n\nimport mutantPackage \"github.com/lumenhook/lumenhook/internal/sim/mutants\"\n"+text[clause[1]:])
+			text[:clause[1]]+"\n\nimport mutantPackage \"github.com/lumenhook/lumenhook/internal/mutants\"\n"+text[clause[1]:])
 	}
 	list, err := json.Marshal(overlay)
 	if err != nil {
