@@ -62,7 +62,8 @@ KAFKA_TEST := $(GO) test -tags kafka -p 1 -count 1 -timeout 15m
 KAFKA_LONG := RunsOver
 .PHONY: kafka-installed kafka-own kafka-logs kafka-roles
 test-kafka: kafka-installed ## the suites of everything that uses Kafka, on three real brokers; needs Java 17 and, once, Maven
-	$(GO) vet -tags kafka $(KAFKA_OWN) $(KAFKA_LOGS) $(KAFKA_ROLES) ./internal/bench ./cmd/lumenhook
+	$(GO) vet -tags kafka $(KAFKA_OWN) $(KAFKA_LOGS) $(KAFKA_ROLES) ./cmd/lumenhook
+	$(LAB) vet -tags kafka ./bench
 	$(MAKE) -j 2 --output-sync=target kafka-roles kafka-logs kafka-own
 
 kafka-installed:
@@ -71,7 +72,7 @@ kafka-installed:
 
 kafka-own:
 	$(KAFKA_TEST) $(KAFKA_OWN)
-	$(KAFKA_TEST) -run RealKafka ./internal/bench
+	cd internal/lab && $(KAFKA_TEST) -run RealKafka ./bench
 	$(KAFKA_TEST) -run DoctorOfARealCluster ./cmd/lumenhook
 
 kafka-logs:
@@ -89,8 +90,10 @@ test-cluster: kafka-installed ## PAYMENTS=20000 through the real program in seve
 	$(GO) test -tags kafka -count 1 -v -run ClusterDelivers -timeout 60m ./cmd/lumenhook -cluster.payments=$(PAYMENTS) $(ARGS)
 
 test-browser: ## in a real Chromium: a person at the console, the site on wide and narrow screens, and pages of other origins against every port of run; needs Node
-	$(GO) vet -tags browser ./cmd/lumenhook ./docs/site
-	$(GO) test -tags browser -run Browser -timeout 10m ./cmd/lumenhook ./docs/site
+	$(GO) vet -tags browser ./cmd/lumenhook
+	$(LAB) vet -tags browser ./site
+	$(GO) test -tags browser -run Browser -timeout 10m ./cmd/lumenhook
+	$(LAB) test -tags browser -run Browser -timeout 10m ./site
 
 # Each is fetched from its registry at the version of its lock file.
 test-signatures: ## Standard Webhooks libraries in five languages verify what is sent; needs Node, Python with pip, Java 17 with javac, Maven and Rust
@@ -110,7 +113,7 @@ lint: ## vet, golangci-lint (.golangci.yml), known vulnerabilities
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$unformatted" || { echo "not formatted: $$unformatted"; exit 1; }
 	$(GO) vet ./...
 	$(GO) vet -tags kafka,browser,signatures,receivers,shells,noengine ./...
-	@set -e; for module in $(TEST_MODULES); do (cd $$module && $(GO) vet ./...); done
+	@set -e; for module in $(TEST_MODULES); do (cd $$module && $(GO) vet ./... && $(GO) vet -tags kafka,browser ./...); done
 	$(GOLANGCI)
 	cd internal/lab && $(GO) tool -modfile ../../deploy/lint/go.mod golangci-lint run -c ../../.golangci.yml
 	$(GOLANGCI) --build-tags embedded $(EMBEDDED_ONLY)
@@ -169,17 +172,16 @@ reconcile-soak: ## SOAK=1000000 payments to watched wallets, while the source mi
 # benchmark; benchstat compares two of the files that it reads.
 LINES ?= all
 REPS ?= 5
-BENCHSTAT := $(GO) run golang.org/x/perf/cmd/benchstat
+BENCHSTAT := $(LAB) tool benchstat
 bench: build ## the table of docs/benchmarks.md, into bench/results: LINES=all REPS=5 takes hours, LINES=deliver/endpoints=8,latency REPS=1 a part; LINES=help lists them; ARGS='-deliveries 5000' are flags of the benchmarks
-	@$(GO) run ./internal/bench/table -lines $(LINES) -reps $(REPS) -- $(ARGS)
-	@$(BENCHSTAT) bench/results/latest.txt
+	@$(LAB) run ./bench/table -lines $(LINES) -reps $(REPS) -- $(ARGS)
 
 bench-compare: ## two results of make bench by benchstat: OLD=old.txt NEW=bench/results/latest.txt
-	@$(BENCHSTAT) $(OLD) $(NEW)
+	@$(BENCHSTAT) $(abspath $(OLD)) $(abspath $(NEW))
 
 NEW ?= bench/results/latest.txt
 bench-waiting: ## a million deliveries that wait: restart, and what they cost; healthy endpoints beside 50 that hang; and wallets in their order
-	$(GO) test -run XXX -bench 'Waiting|TakeOver|Fairness|Ordering' -benchtime 1x -timeout 60m ./internal/bench $(ARGS)
+	$(LAB) test -run XXX -bench 'Waiting|TakeOver|Fairness|Ordering' -benchtime 1x -timeout 60m ./bench $(ARGS)
 
 bench-api: ## requests a second of the API; LUMENHOOK_BENCH_WATCHES=1000000 loads watches first
 	$(GO) test -run XXX -bench API -benchtime 1x -timeout 20m ./cmd/lumenhook $(ARGS)
@@ -203,17 +205,17 @@ bench-ledger: ## from ledgers to payments: real ones, and one of 1,000 payments 
 	$(GO) test -run XXX -bench 'ExtractReal' -cpu 1 -benchtime 3s -timeout 10m ./internal/stellar/ledger $(ARGS)
 
 site: ## these pages as static files, in bin/site: guides, reference, search
-	@$(GO) run ./docs/site -out bin/site
+	@$(LAB) run ./site
 
 SITE_LISTEN ?= 127.0.0.1:8181
 site-serve: ## the same in a browser, at SITE_LISTEN=127.0.0.1:8181
-	@$(GO) run ./docs/site -out bin/site -listen $(SITE_LISTEN)
+	@$(LAB) run ./site -listen $(SITE_LISTEN)
 
 charts: ## the pictures of docs/analytics.md: its questions, asked of a run of a minute
 	$(GO) test ./cmd/lumenhook -count 1 -run TheChartsAreOfARun -write-charts
 
 recording: build ## the picture of the README: its first webhook, followed in a shell on a service of its own
-	$(GO) run ./docs/recording
+	$(LAB) run ./recording
 
 release-forms: ## what this program reads, as schemas/released/forms.json: when a release is made, and never otherwise
 	$(GO) test ./schemas -run ReleaseBefore -count 1 -args -release

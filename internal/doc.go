@@ -26,8 +26,9 @@
 //
 // Tests
 //
-//   - sim runs the product's own engine, follower and directory from a seed, with faults;
-//     trial does so with the real program, from outside.
-//   - brokertest, kafkatest, testkit and receiver are what tests stand on.
-//   - arch holds the rules of the house; bench has the benchmarks of the whole path.
+//   - brokertest, kafkatest, testkit and receiver are used by tests.
+//   - arch checks the rules of the house.
+//   - lab is a module of its own, and no part of the product. Its sim runs the engine, follower and
+//     directory from a seed, with faults, its trial the real program from outside; bench has the
+//     benchmarks of the whole path.
 package internal

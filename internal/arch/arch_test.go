@@ -95,6 +95,19 @@ func TestImportsKeepTheRules(t *testing.T) {
 	}
 }
 
+// TestTheClientNeedsTheStandardLibraryOnly: a merchant's program that imports the client brings
+// no other module along, which is what a module of its own would promise
+// (docs/decisions/modules.md).
+func TestTheClientNeedsTheStandardLibraryOnly(t *testing.T) {
+	const client = "api/client"
+	for _, path := range importsOf(t, ban{from: client}) {
+		first, _, _ := strings.Cut(path, "/")
+		if strings.Contains(first, ".") && path != module+client {
+			t.Errorf("%s imports %s", client, path)
+		}
+	}
+}
+
 func TestABanForbids(t *testing.T) {
 	b := ban{to: []string{"net", "net/"}}
 	for path, want := range map[string]bool{

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-const repository = "../.."
+const repository = "../../.."
 
 // TestTheSiteOfThisRepositoryIsBuilt: every page comes to a file, every link leads somewhere, and
 // nothing is loaded from elsewhere.

@@ -8,7 +8,7 @@ import (
 )
 
 const printed = `goos: linux
-pkg: github.com/lumenhook/lumenhook/internal/bench
+pkg: github.com/lumenhook/lumenhook/internal/lab/bench
 BenchmarkLatency/rate=100/sync=false-2 1 1.5 p50-ms 0.5 floor-p50-ms 9 p99-ms 1 floor-p99-ms
 BenchmarkLatency/rate=100/sync=false-2 1 1.1 p50-ms 0.1 floor-p50-ms 5 p99-ms 4 floor-p99-ms
 BenchmarkLatency/rate=100/sync=false-2 1 1.3 p50-ms 0.1 floor-p50-ms 7 p99-ms 1 floor-p99-ms

@@ -11,11 +11,11 @@ import (
 
 // The picture shows the README's blocks of now: who changes them makes it anew.
 func TestThePictureIsOfTheREADME(t *testing.T) {
-	page, err := pages.Read("../..", "README.md")
+	page, err := pages.Read("../../..", "README.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	picture, err := os.ReadFile("first-webhook.svg")
+	picture, err := os.ReadFile("../../../docs/recording/first-webhook.svg")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,6 @@
 // Package bench benchmarks the whole service, and the parts of it that have no package of their
 // own. make bench runs these benchmarks and those of other packages, and makes the table of
-// docs/benchmarks.md from what they report (internal/bench/table).
+// docs/benchmarks.md from what they report (internal/lab/bench/table).
 //
 // Each benchmark is one measurement, for -benchtime 1x. A metric "floor-X" is the floor of the
 // metric X, measured in the same run.

@@ -35,7 +35,7 @@ type line struct {
 	takes   string // one repetition, on two cores
 }
 
-const whole = "internal/bench"
+const whole = "internal/lab/bench"
 
 // once is of benchmarks that are one measurement each.
 var once = []string{"-benchtime=1x"}
@@ -70,7 +70,7 @@ func run(args []string) error {
 	f := flag.NewFlagSet("bench", flag.ExitOnError)
 	names := f.String("lines", "all", "lines, separated by commas")
 	reps := f.Int("reps", 5, "repetitions")
-	dir := f.String("out", "bench/results", "where the results go")
+	root := f.String("root", "../..", "the repository")
 	if err := f.Parse(args); err != nil {
 		return err
 	}
@@ -78,10 +78,14 @@ func run(args []string) error {
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(*dir, 0o750); err != nil {
+	const dir = "bench/results"
+	if err := os.Chdir(*root); err != nil {
 		return err
 	}
-	file := filepath.Join(*dir, "latest.txt")
+	if err := os.MkdirAll(dir, 0o750); err != nil {
+		return err
+	}
+	file := filepath.Join(dir, "latest.txt")
 	out, err := os.Create(file)
 	if err != nil {
 		return err
@@ -100,8 +104,8 @@ func run(args []string) error {
 	table := markdown(rows)
 	fmt.Print(table)
 	return errors.Join(failed,
-		os.WriteFile(filepath.Join(*dir, "latest.json"), append(text, '\n'), 0o600),
-		os.WriteFile(filepath.Join(*dir, "latest.md"), []byte(table), 0o600))
+		os.WriteFile(filepath.Join(dir, "latest.json"), append(text, '\n'), 0o600),
+		os.WriteFile(filepath.Join(dir, "latest.md"), []byte(table), 0o600))
 }
 
 // choose returns the lines of a list of names. A name may choose some of a line's benchmarks, as in

@@ -15,9 +15,9 @@ import (
 func small(t *testing.T) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "lumenhook")
-	out, err := exec.Command("go", "build", "-ldflags=-s -w", "-o", file,
-		"github.com/lumenhook/lumenhook/cmd/lumenhook").CombinedOutput()
-	if err != nil {
+	build := exec.Command("go", "build", "-ldflags=-s -w", "-o", file, "./cmd/lumenhook")
+	build.Dir = "../../.." // the product's own module
+	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	*program, *cache = file, t.TempDir()

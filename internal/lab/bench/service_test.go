@@ -25,7 +25,7 @@ import (
 	"github.com/lumenhook/lumenhook/streams"
 )
 
-var program = flag.String("service", "../../bin/lumenhook", "the program that is measured")
+var program = flag.String("service", "../../../bin/lumenhook", "the program that is measured")
 
 // lookEvery is how often the benchmarks look for progress.
 const lookEvery = 20 * time.Millisecond

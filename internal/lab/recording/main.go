@@ -33,8 +33,13 @@ func main() {
 	program := flag.String("program", "bin/lumenhook", "the program")
 	page := flag.String("page", "README.md", "the page to follow")
 	out := flag.String("out", "docs/recording/first-webhook.svg", "where the picture goes")
+	root := flag.String("root", "../..", "the repository, from which the others are named")
 	flag.Parse()
-	if err := record(*program, *page, *out); err != nil {
+	err := os.Chdir(*root)
+	if err == nil {
+		err = record(*program, *page, *out)
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "recording:", err)
 		os.Exit(1)
 	}

@@ -27,8 +27,8 @@ import (
 )
 
 func main() {
-	out := flag.String("out", "bin/site", "where the site goes; what was there is removed")
-	root := flag.String("root", ".", "the repository")
+	out := flag.String("out", "../../bin/site", "where the site goes; what was there is removed")
+	root := flag.String("root", "../..", "the repository")
 	listen := flag.String("listen", "", "serve it at this address, such as 127.0.0.1:8181")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)

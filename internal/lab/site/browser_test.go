@@ -14,7 +14,7 @@ import (
 const picturesVariable = "SITE_PICTURES"
 
 // looks has Playwright and axe, at the versions of its lock file.
-const looks = "../../cmd/lumenhook/testdata/console"
+const looks = "../../../cmd/lumenhook/testdata/console"
 
 // TestBrowserReadsTheSite: a page of every kind, on a wide and a narrow screen.
 func TestBrowserReadsTheSite(t *testing.T) {
