@@ -110,6 +110,7 @@ test-shells: ## TAB in a real zsh and fish, set up as the help of their scripts 
 	$(GO) test -tags shells -count 1 -run ShellsComplete -timeout 10m ./cmd/lumenhook
 
 lint: ## vet, golangci-lint (.golangci.yml), known vulnerabilities
+	@$(LAB) run ./weigh
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$unformatted" || { echo "not formatted: $$unformatted"; exit 1; }
 	$(GO) vet ./...
 	$(GO) vet -tags kafka,browser,signatures,receivers,shells,noengine ./...
@@ -121,6 +122,10 @@ lint: ## vet, golangci-lint (.golangci.yml), known vulnerabilities
 		*"fetching vulnerabilities:"*) echo "govulncheck: NOT CHECKED, its database cannot be reached (make vuln VULNDB=file:///path takes a copy): $$said" ;; \
 		*) echo "$$said"; exit 1 ;; \
 	esac
+
+.PHONY: weigh
+weigh: ## lines, packages, files, commands, flags and dependencies by area, next to their budgets
+	@$(LAB) run ./weigh
 
 # The unit's program is to be there and no more: its command line is held by deploy/check. A
 # setting that systemd does not know is passed over by it, and is a fault here.
