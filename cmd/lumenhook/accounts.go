@@ -10,8 +10,7 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/apicli"
 	"github.com/lumenhook/lumenhook/internal/cli"
-	"github.com/lumenhook/lumenhook/internal/connect"
-	"github.com/lumenhook/lumenhook/internal/keyflags"
+	"github.com/lumenhook/lumenhook/internal/config"
 )
 
 func newAccounts() *cobra.Command {
@@ -26,7 +25,7 @@ func newAccounts() *cobra.Command {
 
 func newAccountsCreate(r *apiFlags) *cobra.Command {
 	var emails []string
-	var k keyflags.Flags
+	var k config.Key
 	c := &cobra.Command{
 		Use:   "create --email you@example.com",
 		Short: "Open an account with a first API key",
@@ -41,7 +40,7 @@ func newAccountsCreate(r *apiFlags) *cobra.Command {
 			if err != nil {
 				return cli.Usage(err)
 			}
-			id := connect.NewID(domain.AccountPrefix)
+			id := config.NewID(domain.AccountPrefix)
 			open := domain.CreateAccount{
 				AccountID:  id,
 				Email:      emails[0],

@@ -10,12 +10,12 @@ import (
 
 	"github.com/lumenhook/lumenhook/api/client"
 	"github.com/lumenhook/lumenhook/internal/cli"
-	"github.com/lumenhook/lumenhook/internal/connect"
+	"github.com/lumenhook/lumenhook/internal/config"
 )
 
 // apiFlags are those of every command that asks the API.
 type apiFlags struct {
-	connect.Service
+	config.Service
 	cli.Output
 }
 

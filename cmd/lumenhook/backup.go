@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/lumenhook/lumenhook/internal/cli"
-	"github.com/lumenhook/lumenhook/internal/connect"
+	"github.com/lumenhook/lumenhook/internal/config"
 	"github.com/lumenhook/lumenhook/internal/terminal"
 	"github.com/lumenhook/lumenhook/streams/transfer"
 )
@@ -55,7 +55,7 @@ func telling(out io.Writer) (tell transfer.Telling, end func()) {
 
 // backingUp are the flags of backup.
 type backingUp struct {
-	at     connect.Service
+	at     config.Service
 	output cli.Output
 	tmp    scratch
 	to     string

@@ -71,6 +71,9 @@ func available(c *cobra.Command) (all []*cobra.Command) {
 
 func writeCommand(b *strings.Builder, c *cobra.Command, level string) {
 	says := cmp.Or(c.Long, c.Short+".")
+	if all := c.Flags().Lookup("help-all"); all != nil {
+		_ = all.Value.Set("true")
+	}
 	fmt.Fprintf(b, "\n%s %s\n\n%s\n", level, c.CommandPath(), asMarkdown(says))
 	usage, inherited, _ := strings.Cut(c.UsageString(), "\n\nGlobal Flags:")
 	usage, _, _ = strings.Cut(usage, "\n\nUse \"")

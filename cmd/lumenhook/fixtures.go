@@ -12,9 +12,9 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/apicli"
 	"github.com/lumenhook/lumenhook/internal/cli"
+	"github.com/lumenhook/lumenhook/internal/config"
 	"github.com/lumenhook/lumenhook/internal/fixtures"
 	"github.com/lumenhook/lumenhook/internal/forward"
-	"github.com/lumenhook/lumenhook/internal/secretflags"
 )
 
 func newFixtures() *cobra.Command {
@@ -118,7 +118,7 @@ func (r *fixturesRecord) run(cmd *cobra.Command, _ []string) error {
 // fixturesReplay is `lumenhook fixtures replay`.
 type fixturesReplay struct {
 	cli.Output
-	secrets  secretflags.Flags
+	secrets  config.Secrets
 	dir, url string
 }
 

@@ -6,11 +6,11 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lumenhook/lumenhook/internal/cli"
-	"github.com/lumenhook/lumenhook/internal/connect"
+	"github.com/lumenhook/lumenhook/internal/config"
 )
 
 func newHealth() *cobra.Command {
-	var asked connect.HealthFlags
+	var asked config.HealthFlags
 	var out cli.Output
 	c := &cobra.Command{
 		Use:   "health",
@@ -45,11 +45,11 @@ answer decides about a restart: a process whose Kafka is away does not get bette
 	}
 	asked.Register(c.Flags())
 	out.Register(c.Flags())
-	out.Reads(c, connect.Health{})
+	out.Reads(c, config.Health{})
 	return c
 }
 
-func showHealth(w io.Writer, h connect.Health) {
+func showHealth(w io.Writer, h config.Health) {
 	cli.Row(w, h.URL+": "+h.Status)
 	for _, part := range h.Checks {
 		cli.Row(w, part.Name, part.Status, part.Detail)

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/lumenhook/lumenhook/internal/cli"
-	"github.com/lumenhook/lumenhook/internal/connect"
+	"github.com/lumenhook/lumenhook/internal/config"
 	"github.com/lumenhook/lumenhook/internal/node"
 	"github.com/lumenhook/lumenhook/internal/startstop"
 )
@@ -68,7 +68,7 @@ func TestHealthSaysWhichPartIsNotWell(t *testing.T) {
 		t.Errorf("printed is\n%s", out)
 	}
 	code, out, _ = health(t, "--metrics-listen", address, "--json")
-	var got connect.Health
+	var got config.Health
 	if err := json.Unmarshal([]byte(out), &got); err != nil || code != cli.ExitFailure {
 		t.Fatalf("%d, %v: %s", code, err, out)
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/apicli"
 	"github.com/lumenhook/lumenhook/internal/cli"
-	"github.com/lumenhook/lumenhook/internal/keyflags"
+	"github.com/lumenhook/lumenhook/internal/config"
 )
 
 func newKeys() *cobra.Command {
@@ -28,7 +28,7 @@ func newKeys() *cobra.Command {
 
 func newKeysCreate(r *apiFlags) *cobra.Command {
 	var account string
-	var k keyflags.Flags
+	var k config.Key
 	c := &cobra.Command{
 		Use:   "create --permissions read,write",
 		Short: "Make an API key for an account",

@@ -9,8 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lumenhook/lumenhook/internal/cli"
-	"github.com/lumenhook/lumenhook/internal/connect"
-	"github.com/lumenhook/lumenhook/internal/ledgerflags"
+	"github.com/lumenhook/lumenhook/internal/config"
 	"github.com/lumenhook/lumenhook/internal/ledgerread"
 	"github.com/lumenhook/lumenhook/streams/follower"
 )
@@ -18,8 +17,8 @@ import (
 // ledgerCheck is `lumenhook ledger check`.
 type ledgerCheck struct {
 	from, to uint32
-	service  connect.Service
-	source   ledgerflags.Flags
+	service  config.Service
+	source   config.Ledgers
 }
 
 func newLedgerCheck() *cobra.Command {

@@ -6,12 +6,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lumenhook/lumenhook/internal/cli"
-	"github.com/lumenhook/lumenhook/internal/connect"
+	"github.com/lumenhook/lumenhook/internal/config"
 	"github.com/lumenhook/lumenhook/internal/standing"
 )
 
 func newLedgerSources() *cobra.Command {
-	var process connect.Process
+	var process config.Process
 	var out cli.Output
 	c := &cobra.Command{
 		Use:   "sources",

@@ -10,14 +10,13 @@ import (
 	"github.com/lumenhook/lumenhook/api/client"
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/cli"
-	"github.com/lumenhook/lumenhook/internal/connect"
+	"github.com/lumenhook/lumenhook/internal/config"
 	"github.com/lumenhook/lumenhook/internal/mcpserver"
-	"github.com/lumenhook/lumenhook/internal/secretflags"
 )
 
 // mcpServer is `lumenhook mcp`.
 type mcpServer struct {
-	connect.Service
+	config.Service
 	secretFile string
 }
 
@@ -66,7 +65,7 @@ func (m *mcpServer) run(cmd *cobra.Command, _ []string) error {
 	}
 	cfg := mcpserver.Config{API: api, Version: cli.ThisBuild().Version}
 	if m.secretFile != "" {
-		cfg.Secrets = func() ([]domain.Secret, error) { return secretflags.ReadFile(m.secretFile, nil) }
+		cfg.Secrets = func() ([]domain.Secret, error) { return config.ReadSecrets(m.secretFile, nil) }
 	}
 	server, err := mcpserver.New(cfg)
 	if err != nil {

@@ -6,13 +6,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lumenhook/lumenhook/internal/cli"
-	"github.com/lumenhook/lumenhook/internal/connect"
+	"github.com/lumenhook/lumenhook/internal/config"
 	"github.com/lumenhook/lumenhook/projections"
 )
 
 func newMigrate() *cobra.Command {
 	var (
-		t         connect.Service
+		t         config.Service
 		retention string
 	)
 	c := &cobra.Command{

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/lumenhook/lumenhook/api/client"
+	"github.com/lumenhook/lumenhook/internal/config"
 	"github.com/lumenhook/lumenhook/internal/egress"
-	"github.com/lumenhook/lumenhook/internal/ledgerflags"
 	"github.com/lumenhook/lumenhook/internal/node"
 	"github.com/lumenhook/lumenhook/internal/sealing"
 	"github.com/lumenhook/lumenhook/internal/startstop"
@@ -26,7 +26,7 @@ func (s *testService) secondNode() string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	wallets, err := new(ledgerflags.Flags).Lookup(logger)
+	wallets, err := new(config.Ledgers).Lookup(logger)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,14 +15,14 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/lumenhook/lumenhook/internal/cli"
-	"github.com/lumenhook/lumenhook/internal/connect"
+	"github.com/lumenhook/lumenhook/internal/config"
 	"github.com/lumenhook/lumenhook/internal/terminal"
 	"github.com/lumenhook/lumenhook/projections"
 )
 
 // refoldFlags are what rebuild and verify-projection have in common.
 type refoldFlags struct {
-	connect.Service
+	config.Service
 	tables []string
 	all    bool
 }

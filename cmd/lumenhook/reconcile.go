@@ -11,7 +11,7 @@ import (
 
 	"github.com/lumenhook/lumenhook/internal/apicli"
 	"github.com/lumenhook/lumenhook/internal/cli"
-	"github.com/lumenhook/lumenhook/internal/ledgerflags"
+	"github.com/lumenhook/lumenhook/internal/config"
 	"github.com/lumenhook/lumenhook/internal/reconcile"
 )
 
@@ -21,7 +21,7 @@ const reconcileTimeoutMax = 10 * time.Minute
 // reconcileFlags are the flags of `lumenhook reconcile`.
 type reconcileFlags struct {
 	apiFlags
-	source        ledgerflags.Flags
+	source        config.Ledgers
 	wallet, asset string
 	timeout       time.Duration
 }

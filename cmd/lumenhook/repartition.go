@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lumenhook/lumenhook/internal/cli"
-	"github.com/lumenhook/lumenhook/internal/connect"
+	"github.com/lumenhook/lumenhook/internal/config"
 	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/transfer"
@@ -20,7 +20,7 @@ import (
 
 // repartition is the command's flags.
 type repartition struct {
-	connect.Service
+	config.Service
 	cli.Output
 	scratch
 	newTopicsFlags

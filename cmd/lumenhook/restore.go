@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/lumenhook/lumenhook/internal/cli"
-	"github.com/lumenhook/lumenhook/internal/connect"
+	"github.com/lumenhook/lumenhook/internal/config"
 	"github.com/lumenhook/lumenhook/projections"
 	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/topology"
@@ -46,7 +46,7 @@ func (n *newTopicsFlags) check() error {
 type history struct{ db *projections.DB }
 
 // openHistory opens the database that flags name; without one there is none.
-func openHistory(at *connect.Service) (transfer.History, func(), error) {
+func openHistory(at *config.Service) (transfer.History, func(), error) {
 	if at.ClickHouse.DSN == "" {
 		return nil, func() {}, nil
 	}
@@ -76,7 +76,7 @@ func (h history) BeginAnew(ctx context.Context, of transfer.Manifest) error {
 
 // restoring are the flags of restore.
 type restoring struct {
-	at     connect.Service
+	at     config.Service
 	output cli.Output
 	tmp    scratch
 	topics newTopicsFlags
@@ -170,7 +170,7 @@ func (r *restoring) place(
 }
 
 // namedCluster is the cluster that flags name.
-func namedCluster(at *connect.Service) (streams.Cluster, error) {
+func namedCluster(at *config.Service) (streams.Cluster, error) {
 	cluster, err := at.NamedCluster(stderrLog())
 	if err == nil && len(cluster.Brokers) == 0 {
 		err = cli.Usage(fmt.Errorf("--kafka-brokers: must name the brokers of the cluster"))

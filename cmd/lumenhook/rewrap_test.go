@@ -21,8 +21,7 @@ import (
 	"time"
 
 	"github.com/lumenhook/lumenhook/domain"
-	"github.com/lumenhook/lumenhook/internal/connect"
-	"github.com/lumenhook/lumenhook/internal/kafkaflags"
+	"github.com/lumenhook/lumenhook/internal/config"
 	"github.com/lumenhook/lumenhook/internal/pki"
 	"github.com/lumenhook/lumenhook/internal/rewrap"
 	"github.com/lumenhook/lumenhook/internal/sealing"
@@ -126,7 +125,7 @@ func (s *testService) rewrapCutShort(steps int64) {
 	s.t.Helper()
 	ctx, cancel := context.WithCancel(s.t.Context())
 	defer cancel()
-	service := connect.Service{DataDir: s.dir, Kafka: kafkaflags.Flags{Prefix: "lumenhook."}}
+	service := config.Service{DataDir: s.dir, Kafka: config.Kafka{Prefix: "lumenhook."}}
 	quiet := slog.New(slog.DiscardHandler)
 	var taken atomic.Int64
 	_, err := rewrap.Run(ctx, rewrap.Config{

@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lumenhook/lumenhook/internal/cli"
-	"github.com/lumenhook/lumenhook/internal/connect"
+	"github.com/lumenhook/lumenhook/internal/config"
 	"github.com/lumenhook/lumenhook/internal/rewrap"
 	"github.com/lumenhook/lumenhook/internal/sealing"
 	"github.com/lumenhook/lumenhook/internal/signing"
@@ -23,7 +23,7 @@ import (
 // masterKeyPlace says where the subcommands find the master key, and the service
 // whose endpoints it seals for.
 type masterKeyPlace struct {
-	connect.Service
+	config.Service
 	file   string
 	asJSON bool
 	// signingFile is empty for the one beside the master key

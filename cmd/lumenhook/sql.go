@@ -7,14 +7,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lumenhook/lumenhook/internal/cli"
-	"github.com/lumenhook/lumenhook/internal/connect"
+	"github.com/lumenhook/lumenhook/internal/config"
 	"github.com/lumenhook/lumenhook/internal/sqlshell"
 	"github.com/lumenhook/lumenhook/projections"
 )
 
 func newSQL() *cobra.Command {
 	var (
-		t      connect.Service
+		t      config.Service
 		format string
 		cfg    projections.ConsoleConfig
 	)
@@ -64,7 +64,7 @@ Tables, views and twenty-one questions: docs/analytics.md.`,
 
 // query runs the query that args name, or those on standard input.
 func query(
-	cmd *cobra.Command, args []string, t *connect.Service, cfg projections.ConsoleConfig,
+	cmd *cobra.Command, args []string, t *config.Service, cfg projections.ConsoleConfig,
 	write sqlshell.Format,
 ) error {
 	console, err := projections.OpenConsole(cmd.Context(), cfg)
@@ -98,7 +98,7 @@ func checkBounds(cfg projections.ConsoleConfig) error {
 
 // noteLag says beside the answer that the history lacks what its topics hold. Its error is
 // one of the flags that name the brokers; a password for them without the brokers is none.
-func noteLag(cmd *cobra.Command, t *connect.Service, dsn string) error {
+func noteLag(cmd *cobra.Command, t *config.Service, dsn string) error {
 	if len(t.Kafka.Brokers) > 0 {
 		if _, err := t.NamedCluster(stderrLog()); err != nil {
 			return err

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lumenhook/lumenhook/internal/connect"
+	"github.com/lumenhook/lumenhook/internal/config"
 	"github.com/lumenhook/lumenhook/projections"
 )
 
@@ -127,7 +127,7 @@ func TestAskingARunningService(t *testing.T) {
 
 func (s *testService) console() *projections.Console {
 	s.t.Helper()
-	t := connect.Service{DataDir: s.dir}
+	t := config.Service{DataDir: s.dir}
 	dsn, err := t.ReaderDSN()
 	if err != nil {
 		s.t.Fatal(err)

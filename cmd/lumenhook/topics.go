@@ -4,12 +4,12 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lumenhook/lumenhook/internal/cli"
-	"github.com/lumenhook/lumenhook/internal/connect"
+	"github.com/lumenhook/lumenhook/internal/config"
 	"github.com/lumenhook/lumenhook/internal/topicview"
 )
 
 func newTopics() *cobra.Command {
-	var t connect.Service
+	var t config.Service
 	c := &cobra.Command{Use: "topics", Short: "Make, check and read the topics"}
 	t.Register(c.PersistentFlags())
 	t.RegisterKafka(c.PersistentFlags())
@@ -19,7 +19,7 @@ func newTopics() *cobra.Command {
 	return c
 }
 
-func newTopicsCat(t *connect.Service) *cobra.Command {
+func newTopicsCat(t *config.Service) *cobra.Command {
 	var r topicview.Reading
 	c := &cobra.Command{
 		Use:   "cat NAME",
@@ -39,7 +39,7 @@ func newTopicsCat(t *connect.Service) *cobra.Command {
 	return c
 }
 
-func newTopicsTail(t *connect.Service) *cobra.Command {
+func newTopicsTail(t *config.Service) *cobra.Command {
 	var r topicview.Reading
 	c := &cobra.Command{
 		Use:   "tail NAME",
@@ -57,7 +57,7 @@ func newTopicsTail(t *connect.Service) *cobra.Command {
 }
 
 func printTopic(
-	cmd *cobra.Command, t *connect.Service, r *topicview.Reading, name string, follow bool,
+	cmd *cobra.Command, t *config.Service, r *topicview.Reading, name string, follow bool,
 ) error {
 	topic, err := topicview.Find(t.Kafka.Prefix, name)
 	if err != nil {
@@ -70,7 +70,7 @@ func printTopic(
 	return r.Print(cmd.Context(), cluster, topic, follow, cmd.OutOrStdout())
 }
 
-func newTopicsDescribe(t *connect.Service) *cobra.Command {
+func newTopicsDescribe(t *config.Service) *cobra.Command {
 	return &cobra.Command{
 		Use:   "describe [NAME]",
 		Short: "Print partitions, offsets and settings of one topic, or of all",

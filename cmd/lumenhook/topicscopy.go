@@ -10,14 +10,14 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lumenhook/lumenhook/internal/cli"
-	"github.com/lumenhook/lumenhook/internal/connect"
+	"github.com/lumenhook/lumenhook/internal/config"
 	"github.com/lumenhook/lumenhook/internal/standalone"
 	"github.com/lumenhook/lumenhook/internal/terminal"
 	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/mirror"
 )
 
-func newTopicsCopy(at *connect.Service) *cobra.Command {
+func newTopicsCopy(at *config.Service) *cobra.Command {
 	var output cli.Output
 	c := &cobra.Command{
 		Use:   "copy --data-dir FOLDER --kafka-brokers HOST:PORT…",

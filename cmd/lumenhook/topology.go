@@ -14,14 +14,14 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/lumenhook/lumenhook/internal/cli"
-	"github.com/lumenhook/lumenhook/internal/connect"
+	"github.com/lumenhook/lumenhook/internal/config"
 	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/topology"
 )
 
 // topologyFlags are those of the commands that hold a cluster against what is wanted.
 type topologyFlags struct {
-	*connect.Service
+	*config.Service
 	cli.Output
 	shape  topology.Shape
 	accept []string
@@ -113,7 +113,7 @@ func (t *topologyFlags) well(w io.Writer, said string) {
 	cli.Row(w, said)
 }
 
-func newTopicsPlan(at *connect.Service) *cobra.Command {
+func newTopicsPlan(at *config.Service) *cobra.Command {
 	t := topologyFlags{Service: at}
 	c := &cobra.Command{
 		Use:   "plan",
@@ -182,7 +182,7 @@ func (t *topologyFlags) show(w io.Writer, list []topology.Difference) {
 	}
 }
 
-func newTopicsCreate(at *connect.Service) *cobra.Command {
+func newTopicsCreate(at *config.Service) *cobra.Command {
 	t := topologyFlags{Service: at}
 	c := &cobra.Command{
 		Use:   "create --partitions N",
@@ -230,7 +230,7 @@ func (t *topologyFlags) create(ctx context.Context, out io.Writer) error {
 	return err
 }
 
-func newTopicsCheck(at *connect.Service) *cobra.Command {
+func newTopicsCheck(at *config.Service) *cobra.Command {
 	t := topologyFlags{Service: at}
 	c := &cobra.Command{
 		Use:   "check",
@@ -285,14 +285,14 @@ of this host is far from the cluster's. Nothing is changed. The broker of a data
 
 // aclFlags are those of topics acls.
 type aclFlags struct {
-	*connect.Service
+	*config.Service
 	cli.Output
 	userPrefix string
 	roles      []string
 	apply      bool
 }
 
-func newTopicsACLs(at *connect.Service) *cobra.Command {
+func newTopicsACLs(at *config.Service) *cobra.Command {
 	a := aclFlags{Service: at}
 	c := &cobra.Command{
 		Use:   "acls",

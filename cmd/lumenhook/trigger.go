@@ -15,9 +15,8 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/apicli"
 	"github.com/lumenhook/lumenhook/internal/cli"
-	"github.com/lumenhook/lumenhook/internal/connect"
+	"github.com/lumenhook/lumenhook/internal/config"
 	"github.com/lumenhook/lumenhook/internal/forward"
-	"github.com/lumenhook/lumenhook/internal/secretflags"
 )
 
 const (
@@ -32,7 +31,7 @@ const (
 type trigger struct {
 	apiFlags
 	endpointID, url      string
-	secrets              secretflags.Flags
+	secrets              config.Secrets
 	sample               forward.Sample
 	count, repeat        int
 	stale, failSignature bool
@@ -210,7 +209,7 @@ func (t *trigger) checkStraight() error {
 
 // made makes the event.
 func (t *trigger) made(kind domain.EventType, now time.Time) (domain.Event, error) {
-	id := connect.NewID(domain.EventPrefix)
+	id := config.NewID(domain.EventPrefix)
 	if kind == domain.TestPing {
 		e := domain.Endpoint{ID: domain.EndpointPrefix + zeros}
 		e.URL = t.url

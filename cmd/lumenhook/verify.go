@@ -12,14 +12,14 @@ import (
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/cli"
+	"github.com/lumenhook/lumenhook/internal/config"
 	"github.com/lumenhook/lumenhook/internal/devnetcli"
 	"github.com/lumenhook/lumenhook/internal/fixtures"
-	"github.com/lumenhook/lumenhook/internal/secretflags"
 )
 
 // verification is `lumenhook verify`.
 type verification struct {
-	secrets              secretflags.Flags
+	secrets              config.Secrets
 	timestamp, signature string
 	file                 string
 	webhook              string // a file with all three

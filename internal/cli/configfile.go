@@ -161,7 +161,7 @@ func (c *configFile) mapping(before string, m *yaml.Node) {
 		switch f, known := c.flags.find(name); {
 		case value.Kind == yaml.MappingNode:
 			c.mapping(name+"-", value)
-		case !known || name == configFlag || name == "help":
+		case !known || name == configFlag || name == "help" || name == helpAll:
 			c.fault(key, "%s sets nothing%s", name, c.meant(name))
 		case c.seen[name] > 0:
 			c.fault(key, "%s was set in line %d already", name, c.seen[name])

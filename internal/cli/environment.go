@@ -32,7 +32,7 @@ func Variable(flag string) string {
 func fromEnvironment(flags *pflag.FlagSet) (faults []error) {
 	flags.VisitAll(func(f *pflag.Flag) {
 		value, set := os.LookupEnv(Variable(f.Name))
-		if !set || f.Changed || f.Name == "help" {
+		if !set || f.Changed || isHelp(f) {
 			return
 		}
 		if err := setFrom(flags, f, value, Variable(f.Name)); err != nil {

@@ -62,3 +62,49 @@ Global Flags:
 		t.Errorf("the help is\n%s\nand should be\n%s", got, want)
 	}
 }
+
+// A command with many flags shows the important ones, and all of them when asked to, with the
+// roles that use them. Neither flag of the help is a setting.
+func TestABriefHelp(t *testing.T) {
+	help := func(args ...string) string {
+		root := &cobra.Command{Use: "prog"}
+		c := &cobra.Command{Use: "adopt", RunE: func(*cobra.Command, []string) error { return nil }}
+		f := c.Flags()
+		f.String("name", "", "what it is called")
+		f.String("roles", "", "who does it")
+		f.Int("bowls", 2, "how many bowls")
+		Describe(f.Lookup("bowls"), "Food", "keeper", false)
+		Brief(f, "name", "roles")
+		f.Bool("json", false, "print JSON")
+		root.AddCommand(c)
+		var out bytes.Buffer
+		root.SetOut(&out)
+		args = append([]string{"adopt"}, args...)
+		line := Line{Root: root, Args: args, Stderr: &out}
+		if code := Execute(context.Background(), line); code != 0 {
+			t.Fatalf("it ended with %d: %s", code, &out)
+		}
+		for _, s := range Effective(f) {
+			if s.Name == helpAll {
+				t.Errorf("--%s is a setting", helpAll)
+			}
+		}
+		return out.String()
+	}
+	t.Setenv(Variable(helpAll), "true") // as that of --help, it sets nothing
+	if said := help(); said != "" {
+		t.Errorf("it printed\n%s", said)
+	}
+	brief, all := help("--help"), help("--help-all")
+	for _, want := range []string{"--name", "--json", "`prog adopt --help-all` shows all of them"} {
+		if !strings.Contains(brief, want) {
+			t.Errorf("the brief help does not say %q:\n%s", want, brief)
+		}
+	}
+	if strings.Contains(brief, "bowls") || strings.Contains(all, "shows all of them") {
+		t.Errorf("the brief help is\n%s\nand all of it is\n%s", brief, all)
+	}
+	if !strings.Contains(all, "\nFood (keeper):\n      --bowls int") {
+		t.Errorf("the help of all flags is\n%s", all)
+	}
+}

@@ -13,6 +13,11 @@ const (
 	secretKey = "lumenhook_secret" // the value is not to be shown
 	// headingKey has the heading of the help under which the flag stands.
 	headingKey = "lumenhook_heading"
+	// rolesKey has the roles that use the flag; empty: all.
+	rolesKey = "lumenhook_roles"
+	// furtherKey marks a flag that --help leaves out, shownKey that --help-all was given.
+	furtherKey = "lumenhook_further"
+	shownKey   = "lumenhook_shown"
 	// sharedKey marks --config of a command that uses the file of another, notSharedKey a
 	// flag that such a file does not set.
 	sharedKey    = "lumenhook_shared"
@@ -74,7 +79,7 @@ const masked = "********"
 // Effective lists the values of flags, with their origins. Secrets are masked.
 func Effective(flags *pflag.FlagSet) (settings []Setting) {
 	flags.VisitAll(func(f *pflag.Flag) {
-		if f.Hidden || f.Name == "help" || !isSetting(f) {
+		if f.Hidden || isHelp(f) || !isSetting(f) {
 			return
 		}
 		s := Setting{Name: f.Name, Value: f.Value.String(), From: "default"}

@@ -62,7 +62,7 @@ func DurationWithin(
 	usage string,
 ) {
 	*value = unlessGiven
-	span := "from " + short(least) + " to " + short(most)
+	span := "from " + ShortDuration(least) + " to " + ShortDuration(most)
 	f.Var(&bounded{value: value, least: least, most: most}, name, usage+", "+span)
 	annotate(f.Lookup(name), within, span)
 }
@@ -87,8 +87,8 @@ func (b *bounded) String() string {
 
 func (*bounded) Type() string { return "duration" }
 
-// short is the text of a duration as people write it: 24h, and not 24h0m0s.
-func short(d time.Duration) string {
+// ShortDuration is the text of a duration as people write it: 24h, and not 24h0m0s.
+func ShortDuration(d time.Duration) string {
 	text := d.String()
 	for _, zero := range []string{"m0s", "h0m"} {
 		if strings.HasSuffix(text, zero) {

@@ -11,7 +11,7 @@ import (
 
 	"github.com/lumenhook/lumenhook/api/client"
 	"github.com/lumenhook/lumenhook/internal/cli"
-	"github.com/lumenhook/lumenhook/internal/connect"
+	"github.com/lumenhook/lumenhook/internal/config"
 )
 
 const (
@@ -57,7 +57,7 @@ func (ask ids) complete(c *cobra.Command, _ []string, _ string) (
 
 // serviceOf connects as the command itself would.
 func serviceOf(given *pflag.FlagSet) (*client.Client, error) {
-	var s connect.Service
+	var s config.Service
 	flags := pflag.NewFlagSet("completion", pflag.ContinueOnError)
 	s.Register(flags)
 	s.RegisterAPI(flags)

@@ -14,11 +14,11 @@ import (
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/cli"
+	"github.com/lumenhook/lumenhook/internal/config"
 	"github.com/lumenhook/lumenhook/internal/egress"
 	"github.com/lumenhook/lumenhook/internal/pki"
 	"github.com/lumenhook/lumenhook/internal/receiver"
 	"github.com/lumenhook/lumenhook/internal/runfile"
-	"github.com/lumenhook/lumenhook/internal/secretflags"
 )
 
 // closeMax bounds the wait for requests under way at the end.
@@ -90,7 +90,7 @@ func (r *Receiver) checkPort(allowed string) error {
 
 // secrets are those in the file now; none while it is not there.
 func (r *Receiver) secrets() []domain.Secret {
-	secrets, err := secretflags.ReadFile(r.SecretFile, nil)
+	secrets, err := config.ReadSecrets(r.SecretFile, nil)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		fmt.Fprintf(os.Stderr, "--secret-file %s: %v\n", r.SecretFile, err)
 	}

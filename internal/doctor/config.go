@@ -4,8 +4,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/lumenhook/lumenhook/internal/config"
 	"github.com/lumenhook/lumenhook/internal/egress"
-	"github.com/lumenhook/lumenhook/internal/ledgerflags"
 	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/mailer"
 	"github.com/lumenhook/lumenhook/streams/topology"
@@ -24,10 +24,10 @@ type Config struct {
 
 	ClickHouse   string // DSN; empty: there is none
 	NoClickHouse string // why
-	Ledgers      []ledgerflags.Server
-	Clocks       []ledgerflags.Server // the same once more, since each is asked by one goroutine
-	Quorum       int                  // of them
-	Passphrase   string               // of their network
+	Ledgers      []config.Server
+	Clocks       []config.Server // the same once more, since each is asked by one goroutine
+	Quorum       int             // of them
+	Passphrase   string          // of their network
 	NoLedgers    error
 	Egress       egress.Config
 	TryURL       string // a receiver's; empty: none is tried

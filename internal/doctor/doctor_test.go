@@ -26,10 +26,10 @@ import (
 
 	"github.com/lumenhook/lumenhook/internal/brokertest"
 	"github.com/lumenhook/lumenhook/internal/cli"
+	"github.com/lumenhook/lumenhook/internal/config"
 	"github.com/lumenhook/lumenhook/internal/doctor"
 	"github.com/lumenhook/lumenhook/internal/egress"
 	"github.com/lumenhook/lumenhook/internal/embedded/clickhouse/clickhousetest"
-	"github.com/lumenhook/lumenhook/internal/ledgerflags"
 	"github.com/lumenhook/lumenhook/projections"
 	"github.com/lumenhook/lumenhook/streams/mailer"
 	"github.com/lumenhook/lumenhook/streams/topology"
@@ -198,7 +198,7 @@ func (n *node) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func follow(t *testing.T, cfg *doctor.Config, nodes ...*node) {
 	t.Helper()
 	flags := pflag.NewFlagSet("test", pflag.ContinueOnError)
-	var ledgers ledgerflags.Flags
+	var ledgers config.Ledgers
 	ledgers.Register(flags, "our network")
 	args := []string{"--ledger-quorum", fmt.Sprint(len(nodes))}
 	for _, n := range nodes {
@@ -214,7 +214,7 @@ func follow(t *testing.T, cfg *doctor.Config, nodes ...*node) {
 	}
 	cfg.Ledgers, cfg.NoLedgers = ledgers.Servers()
 	cfg.Clocks, _ = ledgers.Servers()
-	cfg.Quorum = ledgers.Quorum()
+	cfg.Quorum = ledgers.Quorum
 }
 
 func TestSourcesOfLedgersAreAskedOneByOne(t *testing.T) {

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/lumenhook/lumenhook/domain"
-	"github.com/lumenhook/lumenhook/internal/ledgerflags"
+	"github.com/lumenhook/lumenhook/internal/config"
 	"github.com/lumenhook/lumenhook/internal/stellar/source"
 	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams/follower"
@@ -76,7 +76,7 @@ func (cfg *Config) lastRead(ctx context.Context, f *findings) schemas.LedgerRead
 
 // sameChain says whether a server serves another chain than the one that was followed.
 func (cfg *Config) sameChain(
-	ctx context.Context, server ledgerflags.Server, last schemas.LedgerRead, f *findings,
+	ctx context.Context, server config.Server, last schemas.LedgerRead, f *findings,
 ) {
 	reader, err := source.NewReader(server.Source, cfg.Passphrase)
 	if err == nil {
@@ -119,7 +119,7 @@ func (cfg *Config) agree(latest []uint32, f *findings) {
 
 // ledgerServer asks one server which network it serves, and what it has.
 func (cfg *Config) ledgerServer(
-	ctx context.Context, server ledgerflags.Server, f *findings,
+	ctx context.Context, server config.Server, f *findings,
 ) (latest uint32) {
 	begin := time.Now()
 	err := server.Source.Check(ctx)

@@ -9,7 +9,7 @@ import (
 	"os"
 	"time"
 
-	"github.com/lumenhook/lumenhook/internal/connect"
+	"github.com/lumenhook/lumenhook/internal/config"
 	"github.com/lumenhook/lumenhook/internal/retry"
 	"github.com/lumenhook/lumenhook/internal/sealing"
 	"github.com/lumenhook/lumenhook/internal/signing"
@@ -116,7 +116,7 @@ func (cfg Config) open(ctx context.Context, resealing bool) (*walker, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, reachTimeout)
 	defer cancel()
-	w.engine, err = connect.OpenEngine(ctx, w.cluster)
+	w.engine, err = config.OpenEngine(ctx, w.cluster)
 	return w, err
 }
 

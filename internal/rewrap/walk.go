@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/lumenhook/lumenhook/domain"
-	"github.com/lumenhook/lumenhook/internal/connect"
+	"github.com/lumenhook/lumenhook/internal/config"
 	"github.com/lumenhook/lumenhook/internal/sealing"
 	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams"
@@ -37,7 +37,7 @@ const (
 type walker struct {
 	cluster  streams.Cluster
 	sealer   *sealing.Sealer
-	engine   *connect.Engine // nil: only count
+	engine   *config.Engine // nil: only count
 	progress func(done, total int64)
 	logger   *slog.Logger
 

@@ -82,9 +82,9 @@ func (c *Checkup) fill(cfg *doctor.Config) error {
 	}
 	cfg.LeastFree = c.node.LeastFreeBytes()
 	cfg.LeastFiles = c.node.Connections(1)
-	cfg.MailServer = c.node.MailServer()
+	cfg.MailServer = c.node.Mail.Addr
 	var err error
-	if cfg.Mail, err = c.node.TryMail(); err != nil {
+	if cfg.Mail, err = c.node.Mail.Sender(); err != nil {
 		cfg.Mail = nil // a fault of the configuration
 	}
 	return nil
@@ -133,7 +133,7 @@ func (c *Checkup) askLedgers(cfg *doctor.Config) {
 	cfg.Ledgers, cfg.NoLedgers = c.source.Servers()
 	cfg.Clocks, again = c.source.Servers()
 	cfg.NoLedgers = cmp.Or(cfg.NoLedgers, again)
-	cfg.Quorum, cfg.Passphrase = c.source.Quorum(), c.source.Passphrase
+	cfg.Quorum, cfg.Passphrase = c.source.Quorum, c.source.Passphrase
 }
 
 // secretFiles are the files that the settings name, certificates and authorities aside.

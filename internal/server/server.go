@@ -7,7 +7,7 @@ import (
 	"os"
 	"time"
 
-	"github.com/lumenhook/lumenhook/internal/ledgerflags"
+	"github.com/lumenhook/lumenhook/internal/config"
 	"github.com/lumenhook/lumenhook/internal/node"
 	"github.com/lumenhook/lumenhook/internal/runfile"
 	"github.com/lumenhook/lumenhook/internal/startstop"
@@ -41,7 +41,7 @@ func Run(ctx context.Context, flags *Flags) error {
 }
 
 func (s *Flags) logger() *slog.Logger {
-	options := slog.HandlerOptions{Level: s.node.LogLevel()}
+	options := slog.HandlerOptions{Level: s.node.LogLevel}
 	return slog.New(slog.NewJSONHandler(os.Stderr, &options))
 }
 
@@ -90,13 +90,13 @@ func (v *server) equip(cfg *node.Config, role node.Role) (err error) {
 		cfg.Follower.Trusted = v.flags.source.Trusted()
 		v.flags.source.OnRefused = cfg.Metrics.LedgerRefused
 		v.flags.source.OnSource, v.flags.source.OnLeft = cfg.Metrics.KnowSource, cfg.Metrics.SourceLeft
-		var both ledgerflags.Readers
+		var both config.Readers
 		both, err = v.flags.source.OpenBoth(v.Logger)
 		cfg.Follower.Live, cfg.Follower.Past = both.Live, both.Past
 		cfg.Follower.Probe = both.Probe
 		cfg.Follower.Standings = both.Standings
 	case node.RoleMailer:
-		cfg.Sender, err = v.flags.node.MailSender()
+		cfg.Sender, err = v.flags.node.Mail.Sender()
 	case node.RoleProjector: // needs nothing beyond any node's configuration
 	}
 	return err

@@ -53,7 +53,7 @@ func TestThePortOfTheDemoIsNobodyElses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if ports := v.flags.node.Ports.String(); ports != "443,"+permitted.Port() {
+	if ports := v.flags.node.Set.Egress.Policy.Ports.String(); ports != "443,"+permitted.Port() {
 		t.Errorf("the ports %s are permitted, and the receiver is at %s", ports, permitted.Host)
 	}
 	if _, err := net.Listen("tcp", permitted.Host); !errors.Is(err, syscall.EADDRINUSE) {

@@ -11,8 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/lumenhook/lumenhook/internal/cli"
-	"github.com/lumenhook/lumenhook/internal/ledgerflags"
-	"github.com/lumenhook/lumenhook/internal/nodeflags"
+	"github.com/lumenhook/lumenhook/internal/config"
 	"github.com/lumenhook/lumenhook/internal/runfile"
 	"github.com/lumenhook/lumenhook/internal/stellar/devnet"
 )
@@ -29,95 +28,75 @@ type Flags struct {
 	noDemo           bool
 	demoInterval     time.Duration
 	ledgerInterval   time.Duration
-	node             nodeflags.Flags
-	source           ledgerflags.Flags // without a network: the service follows its own
+	own              config.Flags
+	node             config.Node
+	source           config.Ledgers // without a network: the service follows its own
 	stellarRetention uint32
-	stellarFaults    string
 	stellarLake      string
 	holdFile         string // for tests
 	faults           []devnet.Fault
-	changed          func(name string) bool
 }
 
 // Register adds the flags.
 func (s *Flags) Register(f *pflag.FlagSet) {
-	f.StringVar(&s.dataDir, "data-dir", ".lumenhook", "folder of all data and secrets")
-	cli.Group(f, "Kafka", func(f *pflag.FlagSet) {
-		f.StringVar(&s.kafkaListen, "kafka-listen", "127.0.0.1:9092",
-			"address of the embedded Kafka broker")
-		f.BoolVar(&s.brokerSync, "broker-sync", false,
-			"the embedded broker answers once what it wrote is on the disk, by fsync "+
-				"(default true with --network)")
-	})
-	cli.Group(f, "ClickHouse", func(f *pflag.FlagSet) {
-		f.StringVar(&s.clickhouseNative, "clickhouse-native-listen", "127.0.0.1:9000",
-			"address of the embedded ClickHouse, native protocol")
-		f.StringVar(&s.clickhouseHTTP, "clickhouse-http-listen", "127.0.0.1:8123",
-			"address of the embedded ClickHouse, HTTP")
-	})
-	cli.Group(f, "Demo", func(f *pflag.FlagSet) {
-		f.StringVar(&s.receiverListen, "receiver-listen", "127.0.0.1:8444",
-			"address of the demo receiver (HTTPS); 8443 is left to a receiver of yours")
-		f.BoolVar(&s.noDemo, "no-demo", false, "no demo receiver, endpoint, watch and payments")
-		f.DurationVar(&s.demoInterval, "demo-interval", 15*time.Second,
-			"time between the demo's payments")
-	})
-	cli.Group(f, "Development network", s.registerNetwork)
+	s.own.Group(f, "", "",
+		config.Value("data-dir", &s.dataDir, ".lumenhook", "folder of all data and secrets",
+			config.Into(&s.dataDir, absolute)))
+	s.own.Group(f, "Kafka", "",
+		config.Value("kafka-listen", &s.kafkaListen, "127.0.0.1:9092",
+			"address of the embedded Kafka broker", cli.CheckAddress),
+		config.Value("broker-sync", &s.brokerSync, false, "the embedded broker answers once what it "+
+			"wrote is on the disk, by fsync (default true with --network)"))
+	s.own.Group(f, "ClickHouse", "",
+		config.Value("clickhouse-native-listen", &s.clickhouseNative, "127.0.0.1:9000",
+			"address of the embedded ClickHouse, native protocol", cli.CheckAddress),
+		config.Value("clickhouse-http-listen", &s.clickhouseHTTP, "127.0.0.1:8123",
+			"address of the embedded ClickHouse, HTTP", cli.CheckAddress))
+	s.own.Group(f, "Demo", "",
+		config.Value("receiver-listen", &s.receiverListen, "127.0.0.1:8444", "address of the demo "+
+			"receiver (HTTPS); 8443 is left to a receiver of yours", cli.CheckAddress),
+		config.Value("no-demo", &s.noDemo, false, "no demo receiver, endpoint, watch and payments"),
+		config.Value("demo-interval", &s.demoInterval, 15*time.Second, "time between the demo's "+
+			"payments", config.Between(10*time.Millisecond, time.Hour)))
+	s.registerNetwork(f)
 	s.source.Register(f, "")
 	s.source.RegisterMoves(f)
 	s.node.Register(f, "warn")
 	f.StringVar(&s.holdFile, "fault-hold-file", "",
 		"for tests: file that names a request of the broker to hold")
 	_ = f.MarkHidden("fault-hold-file")
-	s.changed = f.Changed
+	cli.Brief(f, "data-dir", "network", "stellar-rpc-url", "start", "no-demo", "api-listen",
+		"metrics-listen", "egress-ports", "egress-allow", "log-level")
 }
 
 // registerNetwork adds the flags of the own network.
 func (s *Flags) registerNetwork(f *pflag.FlagSet) {
-	f.StringVar(&s.stellarListen, "stellar-listen", "127.0.0.1:8000",
-		"address of the development network's RPC and friendbot")
-	f.DurationVar(&s.ledgerInterval, "ledger-interval", time.Second,
-		"time between ledgers of the development network")
-	f.Uint32Var(&s.stellarRetention, "stellar-retention", 0,
-		"ledgers that the development network keeps; 0: as many as a public server")
-	f.StringVar(&s.stellarFaults, "stellar-faults", "", "for tests: answers of the development "+
-		"network to spoil, KIND@LEDGERxANSWERS, comma-separated; the kinds are errors, garbage, gap, "+
-		"behind, reset, frozen, ahead, form, unauthorized, quota and hang")
-	f.StringVar(&s.stellarLake, "stellar-lake", "",
-		"folder to export the development network's ledgers to, as a lake")
+	s.own.Group(f, "Development network", "",
+		config.Value("stellar-listen", &s.stellarListen, "127.0.0.1:8000",
+			"address of the development network's RPC and friendbot", cli.CheckAddress),
+		config.Value("ledger-interval", &s.ledgerInterval, time.Second, "time between ledgers of the "+
+			"development network", config.Between(50*time.Millisecond, time.Hour)),
+		config.Value("stellar-retention", &s.stellarRetention, 0,
+			"ledgers that the development network keeps; 0: as many as a public server"),
+		config.Value("stellar-faults", new(string), "", "for tests: answers of the development "+
+			"network to spoil, KIND@LEDGERxANSWERS, comma-separated; the kinds are errors, garbage, gap, "+
+			"behind, reset, frozen, ahead, form, unauthorized, quota and hang",
+			config.Into(&s.faults, devnet.ParseFaults)),
+		config.Value("stellar-lake", &s.stellarLake, "",
+			"folder to export the development network's ledgers to, as a lake"))
+}
+
+func absolute(dir string) (string, error) {
+	if dir == "" {
+		return "", runfile.ErrNoFolder
+	}
+	return filepath.Abs(dir)
 }
 
 // Check parses the values and returns every fault.
-func (s *Flags) Check() (faults []error) {
-	fault := func(flag, value string, err error) {
-		if err != nil {
-			faults = append(faults, fmt.Errorf("--%s %q: %w", flag, value, err))
-		}
-	}
-	var err error
-	if s.dataDir == "" {
-		fault("data-dir", s.dataDir, runfile.ErrNoFolder)
-	} else if s.dataDir, err = filepath.Abs(s.dataDir); err != nil {
-		fault("data-dir", s.dataDir, err)
-	}
-	for flag, address := range map[string]string{
-		"kafka-listen":             s.kafkaListen,
-		"clickhouse-native-listen": s.clickhouseNative,
-		"clickhouse-http-listen":   s.clickhouseHTTP,
-		"stellar-listen":           s.stellarListen,
-		"receiver-listen":          s.receiverListen,
-	} {
-		fault(flag, address, cli.CheckAddress(address))
-	}
-	s.faults, err = devnet.ParseFaults(s.stellarFaults)
-	fault("stellar-faults", s.stellarFaults, err)
-	if s.demoInterval < 10*time.Millisecond || s.demoInterval > time.Hour {
-		fault("demo-interval", s.demoInterval.String(), errors.New("must be from 10ms to 1h"))
-	}
-	if s.ledgerInterval < 50*time.Millisecond || s.ledgerInterval > time.Hour {
-		fault("ledger-interval", s.ledgerInterval.String(), errors.New("must be from 50ms to 1h"))
-	}
-	if s.node.HasTLS() && !s.noDemo {
+func (s *Flags) Check() []error {
+	faults := s.own.Faults()
+	if s.node.Set.API.Server.CertFile != "" && !s.noDemo {
 		faults = append(faults,
 			errors.New("--api-tls-cert: the demo speaks to the API without TLS: add --no-demo"))
 	}
@@ -128,7 +107,7 @@ func (s *Flags) Check() (faults []error) {
 		reason = "is of the development network, which is not started with --network"
 	}
 	for _, flag := range unfit {
-		if s.changed(flag) { // whatever its value is
+		if s.own.Changed(flag) { // whatever its value is
 			faults = append(slices.DeleteFunc(faults, func(err error) bool {
 				return err != nil && strings.HasPrefix(err.Error(), "--"+flag+" ")
 			}), fmt.Errorf("--%s %s", flag, reason))
@@ -139,7 +118,7 @@ func (s *Flags) Check() (faults []error) {
 
 // ownNetwork reports whether run follows a development network that it starts.
 func (s *Flags) ownNetwork() bool {
-	return s.source.Network == "" || s.source.Network == ledgerflags.Devnet
+	return s.source.Network == "" || s.source.Network == config.Devnet
 }
 
 // otherNetwork returns the passphrase of the network that run follows, or "" of its own.
@@ -170,7 +149,7 @@ func (s *Flags) checkNetwork() (faults []error) {
 	if err := s.source.CheckNetwork(); err != nil {
 		return []error{err}
 	}
-	if !s.changed("broker-sync") {
+	if !s.own.Changed("broker-sync") {
 		s.brokerSync = true
 	}
 	faults = []error{s.source.Check()}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/lumenhook/lumenhook/internal/ledgerflags"
+	"github.com/lumenhook/lumenhook/internal/config"
 	"github.com/lumenhook/lumenhook/internal/stellar/devnet"
 )
 
@@ -51,7 +51,7 @@ func TestOneMistakeIsOneError(t *testing.T) {
 
 func TestDevnetIsTheNetworkThatRunStarts(t *testing.T) {
 	var s Flags
-	s.source.Network = ledgerflags.Devnet
+	s.source.Network = config.Devnet
 	if err := s.source.CheckNetwork(); err != nil || s.source.Passphrase != devnet.DefaultPassphrase {
 		t.Errorf("%q, %v", s.source.Passphrase, err)
 	}

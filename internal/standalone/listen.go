@@ -10,7 +10,7 @@ import (
 // address returns the address to listen on for a flag; a default that is in use is
 // replaced.
 func (v *service) address(flag, address string) string {
-	return freeAddress(address, v.flags.changed(flag), func(from, to string) {
+	return freeAddress(address, v.flags.own.Changed(flag), func(from, to string) {
 		note := fmt.Sprintf("%s is taken: --%s is %s this time", from, flag, to)
 		v.out.Say("%s", note)
 		v.mu.Lock()

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spf13/pflag"
+
 	"github.com/lumenhook/lumenhook/internal/runfile"
 	"github.com/lumenhook/lumenhook/internal/terminal"
 	"github.com/lumenhook/lumenhook/internal/testkit"
@@ -24,8 +26,10 @@ func TestATakenPortIsPrintedWithTheAddresses(t *testing.T) {
 	}
 	defer dir.Close()
 	var out testkit.Buffer
+	var flags Flags
+	flags.Register(pflag.NewFlagSet("run", pflag.ContinueOnError))
 	v := &service{
-		flags: &Flags{changed: func(string) bool { return false }},
+		flags: &flags,
 		out:   &narrator{terminal.NewLines(&out)},
 		dir:   dir,
 	}

@@ -77,7 +77,7 @@ func (v *service) startDevnet(context.Context) (err error) {
 	if v.ids, err = devnet.LoadOrCreateIdentities(runfile.IdentitiesFile(v.dir.Path())); err != nil {
 		return err
 	}
-	sockets := v.flags.node.Sockets("")
+	sockets := v.flags.node.Set.API.Server
 	n, err := devnet.Open(devnet.Config{
 		Dir:              v.dir.Join("devnet"),
 		Identities:       v.ids,

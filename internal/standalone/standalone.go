@@ -66,7 +66,7 @@ func Run(ctx context.Context, flags *Flags, out io.Writer) error {
 	shown := terminal.NewQueue(out)
 	defer shown.Close()
 	logger := slog.New(slog.NewTextHandler(os.Stderr,
-		&slog.HandlerOptions{Level: flags.node.LogLevel()}))
+		&slog.HandlerOptions{Level: flags.node.LogLevel}))
 	told := &narrator{terminal.NewLines(shown)}
 	start := func(ctx context.Context, stack *startstop.Stack) error {
 		v := &service{Stack: stack, flags: flags, terminal: shown, out: told}
@@ -150,13 +150,13 @@ func (v *service) assemble(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	v.file.EgressPorts = v.flags.node.Ports.String()
+	v.file.EgressPorts = v.flags.node.Set.Egress.Policy.Ports.String()
 	cfg.Cluster, cfg.StateDir, cfg.Disk = v.cluster, v.dir.Join("state"), v.disk
 	cfg.Tracing, cfg.Logger, cfg.Say = tracing, v.Logger, v.out.Say
 	cfg.Passphrase = v.file.Stellar.NetworkPassphrase
 	cfg.Sealer, cfg.MasterKey, cfg.SigningKeys = v.sealer, v.keyText, v.signing
 	v.reachDevnet(&cfg.Egress)
-	cfg.API.Server.Listen = v.address("api-listen", v.flags.node.APIListen)
+	cfg.API.Server.Listen = v.address("api-listen", v.flags.node.Set.API.Server.Listen)
 	cfg.Engine.TornCommits = true
 	cfg.History.OneProcess = true
 	cfg.Engine.OnFact, cfg.Follower.OnMatched = v.out.fact, v.out.ledger
@@ -197,8 +197,8 @@ func (v *service) reachDevnet(cfg *egress.Config) {
 
 // sender returns the mail sender: the configured server, or a folder if there is none.
 func (v *service) sender() (mailer.Sender, error) {
-	if v.flags.node.HasMailServer() {
-		return v.flags.node.MailSender()
+	if v.flags.node.Mail.Addr != "" {
+		return v.flags.node.Mail.Sender()
 	}
 	return mailer.NewFolder(v.dir.Join("mail"), "lumenhook@localhost", v.out.mail)
 }

@@ -1,0 +1,31 @@
+package main
+
+import (
+	"bytes"
+	"io"
+	"regexp"
+	"testing"
+
+	"github.com/lumenhook/lumenhook/internal/cli"
+)
+
+// The commands with the most flags show the ten that matter, and all of them with --help-all.
+func TestABriefHelpHasTenFlags(t *testing.T) {
+	flag := regexp.MustCompile(`(?m)^ +--[a-z-]+`)
+	for _, command := range []string{"run", "serve"} {
+		shown := func(help string) int {
+			var out bytes.Buffer
+			root := newRoot()
+			root.SetOut(&out)
+			line := cli.Line{Root: root, Args: []string{command, help}, Stderr: io.Discard}
+			if code := cli.Execute(t.Context(), line); code != 0 {
+				t.Fatalf("%s %s ended with %d", command, help, code)
+			}
+			return len(flag.FindAllString(out.String(), -1))
+		}
+		// --help-all itself is the eleventh; -h, --help is not counted.
+		if brief, all := shown("--help"), shown("--help-all"); brief != 11 || all < 60 {
+			t.Errorf("%s: --help shows %d flags, and --help-all %d", command, brief, all)
+		}
+	}
+}

@@ -1,0 +1,163 @@
+package config
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/lumenhook/lumenhook/internal/cli"
+)
+
+// Flag is the declaration of one flag. Its variable follows from its name (cli.Variable).
+type Flag struct {
+	name   string
+	add    func(*pflag.FlagSet)
+	fault  func() (value any, fault error) // of the value by itself
+	secret bool                            // no error or list of settings shows the value
+}
+
+// kind is what a flag's value may be.
+type kind interface {
+	string | []string | bool | int | int32 | int64 | uint32 | float64 | time.Duration
+}
+
+// Value declares a flag: where its value goes, the default, the help, and what checks the value by
+// itself. A check may also parse it ([Into]).
+func Value[T kind](name string, to *T, unset T, help string, checks ...func(T) error) Flag {
+	add := func(f *pflag.FlagSet) {
+		switch to := any(to).(type) {
+		case *string:
+			f.StringVar(to, name, any(unset).(string), help)
+		case *[]string:
+			f.StringSliceVar(to, name, any(unset).([]string), help)
+		case *bool:
+			f.BoolVar(to, name, any(unset).(bool), help)
+		case *int:
+			f.IntVar(to, name, any(unset).(int), help)
+		case *int32:
+			f.Int32Var(to, name, any(unset).(int32), help)
+		case *int64:
+			f.Int64Var(to, name, any(unset).(int64), help)
+		case *uint32:
+			f.Uint32Var(to, name, any(unset).(uint32), help)
+		case *float64:
+			f.Float64Var(to, name, any(unset).(float64), help)
+		case *time.Duration:
+			f.DurationVar(to, name, any(unset).(time.Duration), help)
+		}
+	}
+	return Flag{name: name, add: add, fault: func() (any, error) {
+		for _, check := range checks {
+			if err := check(*to); err != nil {
+				return *to, err
+			}
+		}
+		return nil, nil
+	}}
+}
+
+// Hidden declares that the value is a secret: no fault repeats it.
+func (d Flag) Hidden() Flag {
+	d.secret = true
+	return d
+}
+
+// Flags are the declared flags of a part of the program.
+type Flags struct {
+	*pflag.FlagSet
+	declared []Flag
+}
+
+// Group adds flags under a heading of the help. roles are those that use them; none: all.
+func (s *Flags) Group(f *pflag.FlagSet, heading, roles string, declared ...Flag) {
+	s.FlagSet = f
+	s.declared = append(s.declared, declared...)
+	for _, d := range declared {
+		d.add(f)
+		cli.Describe(f.Lookup(d.name), heading, roles, d.secret)
+	}
+}
+
+// Faults returns the fault of each value that is wrong by itself.
+func (s *Flags) Faults() (faults []error) {
+	for _, d := range s.declared {
+		if given, err := d.fault(); err != nil {
+			faults = append(faults, fmt.Errorf("--%s%s: %w", d.name, d.shown(given), err))
+		}
+	}
+	return faults
+}
+
+// shown is a value as its fault repeats it. The fault of a list names the wrong part itself.
+func (d Flag) shown(value any) string {
+	_, isList := value.([]string)
+	text, isText := value.(string)
+	switch {
+	case d.secret || isList:
+		return ""
+	case isText:
+		return fmt.Sprintf(" %q", text)
+	}
+	return fmt.Sprintf(" %v", value)
+}
+
+// Into makes a check that keeps what it parses.
+func Into[F, T any](to *T, parse func(F) (T, error)) func(F) error {
+	return func(from F) (err error) {
+		*to, err = parse(from)
+		return err
+	}
+}
+
+// Between makes a check of bounds.
+func Between[T cmp.Ordered](low, high T) func(T) error {
+	return func(n T) error {
+		if n < low || n > high {
+			return fmt.Errorf("must be from %s to %s", bound(low), bound(high))
+		}
+		return nil
+	}
+}
+
+// bound is a number, or a duration as people write it: 1h, and not 1h0m0s.
+func bound(n any) string {
+	if d, is := n.(time.Duration); is {
+		return cli.ShortDuration(d)
+	}
+	return fmt.Sprint(n)
+}
+
+// AtLeast makes a check of a lower bound.
+func AtLeast[T cmp.Ordered](low T) func(T) error {
+	return func(n T) error {
+		if n < low {
+			return fmt.Errorf("must be %v or more", low)
+		}
+		return nil
+	}
+}
+
+// Optional makes a check that an empty value passes.
+func Optional(check func(string) error) func(string) error {
+	return func(text string) error {
+		if text == "" {
+			return nil
+		}
+		return check(text)
+	}
+}
+
+// readPassword reads the password in a file, which may end with a line break.
+func readPassword(file string) (string, error) {
+	data, err := os.ReadFile(file)
+	password := strings.TrimRight(string(data), "\r\n")
+	if err == nil && password == "" {
+		err = errors.New("holds no password")
+	}
+	return password, err
+}

@@ -1,0 +1,95 @@
+package config
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"strconv"
+
+	"github.com/spf13/pflag"
+
+	"github.com/lumenhook/lumenhook/streams"
+)
+
+// Kafka are the flags with which every command connects to Kafka: brokers, prefix, SASL and TLS.
+// Files are read at each login and connection, so that their contents can change while the program
+// runs.
+type Kafka struct {
+	Brokers []string // none: the caller knows others
+	Prefix  string
+
+	flags Flags
+	sasl  streams.SASL
+	tls   streams.TLS
+}
+
+// Register adds the flags.
+func (k *Kafka) Register(f *pflag.FlagSet) {
+	k.flags.Group(f, "Kafka", "",
+		Value("kafka-brokers", &k.Brokers, nil,
+			"HOST:PORT of Kafka brokers, instead of the data folder's"),
+		Value("topic-prefix", &k.Prefix, "lumenhook.",
+			"what the names of topics, groups and transactional ids begin with"),
+		Value("kafka-sasl", &k.sasl.Mechanism, "", "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or "+
+			"OAUTHBEARER (default SCRAM-SHA-256 with --kafka-user, OAUTHBEARER with --kafka-token-file)"),
+		Value("kafka-user", &k.sasl.User, "",
+			"user at --kafka-brokers; without one there is no login by password"),
+		Value("kafka-password", &k.sasl.Password, "", "password at --kafka-brokers (better given as "+
+			"LUMENHOOK_KAFKA_PASSWORD or in a file)").Hidden(),
+		Value("kafka-password-file", &k.sasl.PasswordFile, "",
+			"file of the password at --kafka-brokers; read at each login"),
+		Value("kafka-token-file", &k.sasl.TokenFile, "",
+			"file of the token for OAUTHBEARER; read at each login"),
+		Value("kafka-tls", &k.tls.Enabled, false,
+			"speak TLS with --kafka-brokers; --kafka-ca-file and --kafka-cert-file imply it"),
+		Value("kafka-ca-file", &k.tls.CAFile, "",
+			"PEM file of the authorities that sign the brokers' certificates (default the system's)"),
+		Value("kafka-cert-file", &k.tls.CertFile, "",
+			"PEM file of the client's certificate, for mutual TLS; read at each connection"),
+		Value("kafka-key-file", &k.tls.KeyFile, "", "PEM file of the key of --kafka-cert-file"))
+}
+
+// Cluster returns the connection settings, or every fault at once.
+func (k *Kafka) Cluster(clientID string, l *slog.Logger) (streams.Cluster, error) {
+	c := streams.Cluster{
+		Brokers:  k.Brokers,
+		Prefix:   k.Prefix,
+		ClientID: clientID,
+		Logger:   l,
+		SASL:     k.sasl,
+		TLS:      k.tls,
+	}
+	switch {
+	case c.SASL.TokenFile != "":
+		c.SASL.Mechanism = cmp.Or(c.SASL.Mechanism, streams.SASLOAuthBearer)
+	case c.SASL.User != "":
+		c.SASL.Mechanism = cmp.Or(c.SASL.Mechanism, streams.SASLScramSHA256)
+	}
+	c.TLS.Enabled = k.tls != streams.TLS{}
+	var faults []error
+	for _, broker := range k.Brokers {
+		faults = append(faults, checkBroker(broker))
+	}
+	if err := c.SASL.Check(); err != nil {
+		faults = append(faults,
+			fmt.Errorf("--kafka-sasl, --kafka-user, --kafka-password, --kafka-password-file, "+
+				"--kafka-token-file: %w", err))
+	}
+	if err := c.TLS.Check(); err != nil {
+		faults = append(faults,
+			fmt.Errorf("--kafka-ca-file, --kafka-cert-file, --kafka-key-file: %w", err))
+	}
+	return c, errors.Join(faults...)
+}
+
+// checkBroker refuses an address without a port: the Kafka client would add one of its own.
+func checkBroker(address string) error {
+	host, port, err := net.SplitHostPort(address)
+	if n, portErr := strconv.ParseUint(port, 10, 16); err != nil || portErr != nil || host == "" ||
+		n == 0 {
+		return fmt.Errorf("--kafka-brokers %q: must be HOST:PORT, such as kafka:9092", address)
+	}
+	return nil
+}

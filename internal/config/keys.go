@@ -1,0 +1,154 @@
+package config
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/internal/cli"
+)
+
+// Key are the flags of commands that create an API key. The key's text is returned once; only its
+// hash is stored.
+type Key struct {
+	name        string
+	permissions []string
+	cidrs       []string
+	expiresIn   time.Duration
+	live        bool
+}
+
+// Register adds the flags, with a key's default permissions.
+func (k *Key) Register(f *pflag.FlagSet, permissions ...string) {
+	new(Flags).Group(f, "", "",
+		Value("name", &k.name, "", "name of the key, for people"),
+		Value("permissions", &k.permissions, permissions, "read, write, operate"),
+		Value("allow-cidr", &k.cidrs, nil,
+			"networks that the key may be used from; anywhere when not given"),
+		Value("expires-in", &k.expiresIn, 0, "when the key ends, such as 720h; never when not given"),
+		Value("live", &k.live, false, "a key for the public network (whk_live_)"))
+}
+
+// Draw generates a key: one for the public network if the service or --live says so. All
+// faults of the flags are reported at once.
+func (k *Key) Draw(live bool) (key domain.Key, text string, err error) {
+	var entropy [32]byte
+	rand.Read(entropy[:])
+	text = domain.NewAPIKey(live || k.live, entropy)
+	key = domain.Key{ID: NewID(domain.KeyPrefix), Name: k.name, Hash: domain.APIKeyHash(text)}
+	faults := append(k.parsePermissions(&key), k.parseNetworks(&key)...)
+	if k.expiresIn < 0 {
+		faults = append(faults, fmt.Errorf("--expires-in %s: must be in the future", k.expiresIn))
+	}
+	if k.expiresIn > 0 {
+		key.ExpiresAtMillis = time.Now().Add(k.expiresIn).UnixMilli()
+	}
+	return key, text, errors.Join(faults...)
+}
+
+func (k *Key) parsePermissions(key *domain.Key) (faults []error) {
+	for _, name := range k.permissions {
+		p := domain.Permission(name)
+		if !slices.Contains(domain.Permissions(), p) {
+			faults = append(faults, fmt.Errorf("--permissions %q: must be read, write or operate", p))
+		}
+		if !slices.Contains(key.Permissions, p) {
+			key.Permissions = append(key.Permissions, p)
+		}
+	}
+	if len(key.Permissions) == 0 {
+		faults = append(faults,
+			errors.New("--permissions: name one or more of read, write and operate"))
+	}
+	return faults
+}
+
+func (k *Key) parseNetworks(key *domain.Key) (faults []error) {
+	for _, text := range k.cidrs {
+		if address, err := netip.ParseAddr(text); err == nil {
+			text = netip.PrefixFrom(address, address.BitLen()).String()
+		}
+		prefix, err := netip.ParsePrefix(text)
+		if err != nil {
+			faults = append(faults, fmt.Errorf("--allow-cidr %q: "+
+				"must be a network such as 192.0.2.0/24, or one address", text))
+			continue
+		}
+		key.AllowedCIDRs = append(key.AllowedCIDRs, prefix.Masked().String())
+	}
+	return faults
+}
+
+// Secrets are the flags with which a command that checks signatures receives an endpoint's signing
+// secrets. No error repeats a value: it is a secret, or was mistaken for one.
+type Secrets struct {
+	given []string
+	File  string // empty: none; -: standard input
+}
+
+const secretFileUsage = "file of the endpoint's signing secrets, one a line; - for standard input"
+
+// Register adds the flags.
+func (s *Secrets) Register(f *pflag.FlagSet) {
+	new(Flags).Group(f, "", "",
+		Value("secret", &s.given, nil, "signing secret of the endpoint "+
+			"(better given as LUMENHOOK_SECRET or in a file); may be repeated"),
+		Value("secret-file", &s.File, "", secretFileUsage))
+}
+
+// Given reports whether a secret, or a file of secrets, was given.
+func (s *Secrets) Given() bool { return s.File != "" || len(s.given) > 0 }
+
+// Read returns the secrets.
+func (s *Secrets) Read(stdin io.Reader) ([]domain.Secret, error) {
+	if !s.Given() {
+		return nil, fmt.Errorf("--secret-file must be given: the %s; or give the "+
+			"secret as LUMENHOOK_SECRET", secretFileUsage)
+	}
+	if s.File != "" {
+		secrets, err := ReadSecrets(s.File, stdin)
+		if err != nil {
+			return nil, fmt.Errorf("--secret-file %q: %w", s.File, err)
+		}
+		return secrets, nil
+	}
+	secrets, err := parseSecrets(s.given)
+	if err != nil {
+		return nil, fmt.Errorf("--secret: %w", err)
+	}
+	return secrets, nil
+}
+
+// maxSecretBytes bounds a file of secrets; an endpoint has 25 of 58 bytes at most.
+const maxSecretBytes = 64 << 10
+
+// ReadSecrets reads the secrets in a file, one a line.
+func ReadSecrets(file string, stdin io.Reader) ([]domain.Secret, error) {
+	text, err := cli.ReadInput(stdin, file, maxSecretBytes)
+	if err != nil {
+		return nil, err
+	}
+	return parseSecrets(strings.Fields(string(text)))
+}
+
+func parseSecrets(given []string) (secrets []domain.Secret, err error) {
+	for _, s := range given {
+		if !strings.HasPrefix(s, domain.SecretPrefix) || s == domain.SecretPrefix {
+			return nil, fmt.Errorf("must be the endpoint's whole secret, which starts with %s",
+				domain.SecretPrefix)
+		}
+		secrets = append(secrets, domain.Secret(s))
+	}
+	if len(secrets) == 0 {
+		return nil, errors.New("holds no secret")
+	}
+	return secrets, nil
+}

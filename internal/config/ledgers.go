@@ -1,0 +1,263 @@
+package config
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+	"github.com/stellar/go-stellar-sdk/network"
+
+	"github.com/lumenhook/lumenhook/internal/cli"
+	"github.com/lumenhook/lumenhook/internal/stellar/source"
+	"github.com/lumenhook/lumenhook/internal/stellar/source/lake"
+	"github.com/lumenhook/lumenhook/internal/stellar/source/rpc"
+	"github.com/lumenhook/lumenhook/streams/follower"
+)
+
+// Sources of ledgers, as --ledger-source names them.
+const (
+	sourceRPC  = "rpc"
+	sourceLake = "lake"
+)
+
+// Servers of the networks that have public ones. The public network's RPC is run by
+// many, so that an operator chooses.
+const (
+	testnetRPC = "https://soroban-testnet.stellar.org"
+	pubnetLake = "s3://aws-public-blockchain/v1.1/stellar/ledgers/pubnet" +
+		"?region=us-east-2&anonymous=true"
+)
+
+// Ledgers are the flags that say which Stellar network is followed, and where its ledgers come
+// from. Passphrase and StartAt are known once Check has returned.
+type Ledgers struct {
+	Network    string // as it was named; empty: none was
+	Passphrase string
+	StartAt    follower.Start // where to begin when nothing was followed yet
+	Quorum     int            // how many servers must agree
+
+	OnRefused func()                    // called for each ledger that is refused; may be nil
+	OnLeft    func(name, reason string) // called when one of several sources is left; may be nil
+	// OnSource is called with each of several sources and each reason to leave it, before any is;
+	// it may be nil.
+	OnSource func(name, reason string)
+
+	flags        Flags
+	kind         string
+	rpcURLs      []string
+	lakeAddress  string
+	layout       lake.Layout
+	start        string
+	trusted      string
+	anchor       source.Anchor
+	pollInterval time.Duration
+	balanceMoves bool
+}
+
+// Register adds the flags, with a default network.
+func (s *Ledgers) Register(f *pflag.FlagSet, network string) {
+	s.flags.Group(f, "Ledgers", "api, follower",
+		Value("network", &s.Network, network, "Stellar network: pubnet, testnet, devnet, or "+
+			"the passphrase of another; devnet is what \"lumenhook run\" starts without it"),
+		s.serversFlag(),
+		Value("ledger-source", &s.kind, sourceRPC, "where ledgers come from: rpc or lake"),
+		Value("ledger-lake", &s.lakeAddress, "", "lake of exported ledgers: a folder, "+
+			"s3://bucket/prefix?region=… or gs://bucket/prefix; with --ledger-source rpc, for ledgers "+
+			"that the server no longer keeps (default for pubnet, as the source, that of AWS)"),
+		Value("lake-ledgers-per-file", &s.layout.LedgersPerFile, 0,
+			"ledgers in each file of a lake that has no manifest"),
+		Value("lake-files-per-partition", &s.layout.FilesPerPartition, 0,
+			"files in each folder of a lake that has no manifest"),
+		Value("ledger-poll-interval", &s.pollInterval, time.Second,
+			"time between looks for the next ledger", Between(time.Millisecond, time.Minute)),
+		Value("ledger-quorum", &s.Quorum, 1, "how many servers must name the same hash before a "+
+			"ledger counts; with 2 or more, every server of --stellar-rpc-url and the lake of "+
+			"--ledger-lake take part, whatever --ledger-source is", AtLeast(1)),
+		Value("trusted-ledger", &s.trusted, "", "SEQUENCE:HASH of a ledger that is known from "+
+			"elsewhere; without --start, following begins after it when nothing was followed yet"),
+		Value("start", &s.start, "latest", "where to begin when nothing was followed yet: "+
+			"latest, or a ledger's sequence"))
+}
+
+// RegisterMoves adds the flag of processes that record balance moves.
+func (s *Ledgers) RegisterMoves(f *pflag.FlagSet) {
+	s.flags.Group(f, "Ledgers", "api, follower",
+		Value("balance-moves", &s.balanceMoves, false, "record every change of a watched wallet's "+
+			"balances, for statements; turn it on once all processes are of this version"))
+}
+
+// RegisterAccounts adds the flags of a command that asks for accounts of a service's network, and
+// reads no ledgers.
+func (s *Ledgers) RegisterAccounts(f *pflag.FlagSet) {
+	s.kind = sourceRPC
+	s.flags.Group(f, "Source", "",
+		Value("network", &s.Network, "", "Stellar network of the source: pubnet, testnet, or the "+
+			"passphrase of another (default that of the service)"),
+		s.serversFlag())
+}
+
+func (s *Ledgers) serversFlag() Flag {
+	return Value("stellar-rpc-url", &s.rpcURLs, nil, "URL of a Stellar RPC server; of "+
+		"several, the next is used while one fails (default for testnet "+testnetRPC+")", checkURLs)
+}
+
+// checkURLs repeats no address: it may hold a provider's key.
+func checkURLs(addresses []string) error {
+	for _, address := range addresses {
+		if !isHTTP(address) {
+			return errors.New("must be like https://host:port/path")
+		}
+	}
+	return nil
+}
+
+func isHTTP(address string) bool {
+	u, err := url.Parse(address)
+	return err == nil && u.Host != "" && (u.Scheme == "http" || u.Scheme == "https")
+}
+
+// networks are the networks that have a name, with their passphrases.
+var networks = map[string]string{
+	"pubnet":  network.PublicNetworkPassphrase,
+	"testnet": network.TestNetworkPassphrase,
+	Devnet:    "Lumenhook Devnet ; November 2026",
+}
+
+// Devnet names the network that `lumenhook run` starts.
+const Devnet = "devnet"
+
+// CheckNetwork reads --network alone: the name of a network, or a passphrase, which is no word.
+func (s *Ledgers) CheckNetwork() error {
+	s.Passphrase = cmp.Or(networks[s.Network], s.Network)
+	if strings.ContainsAny(strings.TrimSpace(s.Passphrase), " ;") {
+		return nil
+	}
+	meant := cli.DidYouMean(s.Network, []string{"pubnet", "testnet", Devnet, "mainnet", "public"}, "")
+	return fmt.Errorf("--network: unknown network %q (known: pubnet, testnet, devnet; or give the "+
+		"passphrase of another)%s", s.Network,
+		strings.NewReplacer("mainnet", "pubnet", "public", "pubnet").Replace(meant))
+}
+
+// Check parses the values and returns every fault at once.
+func (s *Ledgers) Check() error {
+	if err := s.CheckNetwork(); err != nil {
+		return err // what else is needed depends on the network
+	}
+	s.preset()
+	faults := append(s.flags.Faults(), s.checkSource(), s.checkQuorum(), s.CheckStart())
+	return errors.Join(faults...)
+}
+
+// preset names the public server of a network where none is named.
+func (s *Ledgers) preset() {
+	switch {
+	case s.Network == "testnet" && s.kind == sourceRPC && len(s.rpcURLs) == 0:
+		s.rpcURLs = []string{testnetRPC}
+	case s.Network == "pubnet" && s.kind == sourceLake && s.lakeAddress == "":
+		s.lakeAddress = pubnetLake
+	}
+}
+
+// checkSource names the server that the kind of source needs and does not have.
+func (s *Ledgers) checkSource() error {
+	needs := func(flag, server string) error {
+		return fmt.Errorf("--%s \"\": name %s, or choose another --ledger-source", flag, server)
+	}
+	switch {
+	case s.kind == sourceRPC && len(s.rpcURLs) == 0:
+		return needs("stellar-rpc-url", "at least one Stellar RPC server")
+	case s.kind == sourceLake && s.lakeAddress == "":
+		return needs("ledger-lake", "a lake")
+	case s.kind != sourceRPC && s.kind != sourceLake:
+		return fmt.Errorf("--ledger-source %q: must be rpc or lake", s.kind)
+	}
+	return nil
+}
+
+// checkQuorum checks that enough sources are named for the quorum.
+func (s *Ledgers) checkQuorum() error {
+	named := len(s.rpcURLs)
+	if s.lakeAddress != "" {
+		named++
+	}
+	if named == 0 || s.Quorum <= max(1, named) { // checkSource asks for the first
+		return nil
+	}
+	return fmt.Errorf("--ledger-quorum %d: %d servers are named: name one more than must agree, or "+
+		"as many, with --stellar-rpc-url and --ledger-lake", s.Quorum, named)
+}
+
+// CheckStart reads --start and --trusted-ledger alone, for a service with a network of its own.
+func (s *Ledgers) CheckStart() (err error) {
+	if s.StartAt, err = follower.ParseStart(s.start); err != nil {
+		return fmt.Errorf("--start: %w", err)
+	}
+	if s.trusted == "" {
+		return nil
+	}
+	if s.anchor, err = source.ParseAnchor(s.trusted); err != nil {
+		return fmt.Errorf("--trusted-ledger %q: %w", s.trusted, err)
+	}
+	switch after := s.anchor.Sequence + 1; {
+	case s.StartAt == follower.Start{}:
+		s.StartAt.Sequence = after
+	case s.StartAt.Sequence > after:
+		return fmt.Errorf("--trusted-ledger %q: ledger %d, where --start begins, does not follow it: "+
+			"name the one before it, or a later one", s.trusted, s.StartAt.Sequence)
+	}
+	return nil
+}
+
+// CheckAccounts checks the flags of RegisterAccounts.
+func (s *Ledgers) CheckAccounts() error {
+	if s.Network != "" {
+		if err := s.CheckNetwork(); err != nil {
+			return err
+		}
+	}
+	return errors.Join(s.flags.Faults()...)
+}
+
+// OpenAccounts makes what asks for accounts of the network that a service follows, and its name. It
+// asks nothing yet.
+func (s *Ledgers) OpenAccounts(
+	passphrase string,
+) (accounts source.Accounts, name string, err error) {
+	named := s.Network
+	if named == "" && passphrase == network.TestNetworkPassphrase {
+		s.Network = "testnet"
+	}
+	if s.Passphrase = cmp.Or(s.Passphrase, passphrase); s.Passphrase != passphrase {
+		return nil, "", cli.Usage(fmt.Errorf("--network %q: the service follows another network: %q",
+			named, passphrase))
+	}
+	s.preset()
+	if len(s.rpcURLs) == 0 {
+		return nil, "", cli.Usage(errors.New(`--stellar-rpc-url "": name a Stellar RPC server of the ` +
+			"network"))
+	}
+	accounts, err = rpc.NewAccounts(s.rpcConfig(nil, s.rpcURLs))
+	return accounts, rpcName(s.rpcURLs), err
+}
+
+// Follow sets a network that is not of the flags, with its RPC server and, for ledgers that the
+// server no longer keeps, its lake, if there is one.
+func (s *Ledgers) Follow(rpcURL, passphrase, lake string, pollInterval time.Duration) {
+	s.kind, s.rpcURLs, s.Passphrase = sourceRPC, []string{rpcURL}, passphrase
+	s.lakeAddress, s.pollInterval = lake, pollInterval
+}
+
+// NamesServer reports whether the flags name where ledgers come from.
+func (s *Ledgers) NamesServer() bool { return s.kind != sourceRPC || len(s.rpcURLs) > 0 }
+
+// UseServer names an RPC server and its network, where the flags name none.
+func (s *Ledgers) UseServer(rpcURL, network string) {
+	s.rpcURLs, s.Network = []string{rpcURL}, network
+}
+
+// RPCURL is the first RPC server; empty where there is none.
+func (s *Ledgers) RPCURL() string { return cmp.Or(s.rpcURLs...) }

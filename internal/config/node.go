@@ -1,0 +1,305 @@
+package config
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/internal/cli"
+	"github.com/lumenhook/lumenhook/internal/egress"
+	"github.com/lumenhook/lumenhook/internal/node"
+	"github.com/lumenhook/lumenhook/internal/pki"
+	"github.com/lumenhook/lumenhook/internal/startstop"
+	"github.com/lumenhook/lumenhook/internal/telemetry"
+	"github.com/lumenhook/lumenhook/internal/webguard"
+	"github.com/lumenhook/lumenhook/projections"
+)
+
+const defaultSchedule = "30s,2m,10m,30m,1h,3h,6h,12h,24h"
+
+// Node are the flags of the roles, which `lumenhook run` and `lumenhook serve` share. What a flag's
+// text stands for is known once Check has returned.
+type Node struct {
+	Set           node.Config // what the flags set of it
+	MetricsListen string      // empty: none
+	ClickHouse    ClickHouse
+	Mail          Mail
+	LogLevel      slog.Level
+
+	flags        Flags
+	egressPorts  string
+	traces       telemetry.TracingConfig
+	retentionMiB int64
+	leastFreeMiB int
+}
+
+// Register adds the flags, with a level of the log.
+func (s *Node) Register(f *pflag.FlagSet, logLevel string) {
+	s.registerAPI(f)
+	s.ClickHouse.Register(f, "ClickHouse of the history, such as "+
+		"clickhouse://host:9000/lumenhook?secure=true with TLS; without it, \"lumenhook run\" "+
+		"starts one of its own")
+	s.registerDelivery(f)
+	s.registerEgress(f)
+	s.registerHistory(f)
+	s.Mail.register(f)
+	s.flags.Group(f, "Metrics and traces", "",
+		Value("metrics-listen", &s.MetricsListen, "127.0.0.1:9464", "address of /metrics, for "+
+			"Prometheus, and of /healthz and /readyz; empty: none", Optional(cli.CheckAddress)),
+		Value("traces-endpoint", &s.traces.Endpoint, "", "URL at which a collector takes traces "+
+			"(OTLP over HTTP), such as http://127.0.0.1:4318/v1/traces; empty: none",
+			Optional(checkCollector)),
+		Value("traces-ratio", &s.traces.SampleRatio, 1, "part of the events whose traces are kept, "+
+			"above 0 and up to 1; the same events in every process", checkRatio))
+	s.flags.Group(f, "", "",
+		Value("least-free-mib", &s.leastFreeMiB, 256, "room that the data folder's disk must have; "+
+			"with less, no new work is taken", Between(1, 1<<30)),
+		Value("log-level", new(string), logLevel, "debug, info, warn or error",
+			Into(&s.LogLevel, parseLevel)))
+}
+
+func (s *Node) registerAPI(f *pflag.FlagSet) {
+	at := &s.Set.API.Server
+	s.flags.Group(f, "API", "api",
+		Value("api-listen", &at.Listen, "127.0.0.1:8080", "address of the API; port 0 picks a free one",
+			cli.CheckAddress),
+		Value("api-rate-limit", &s.Set.API.RateLimit.PerSecond, 10_000, "requests a second that each "+
+			"API key may make, with bursts of twice as many", Between(1, 1_000_000)),
+		Value("api-tls-cert", &at.CertFile, "", "certificate chain of the API in PEM, "+
+			"which turns TLS on; a renewed file is used without a restart"),
+		Value("api-tls-key", &at.KeyFile, "", "key of that certificate in PEM"),
+		Value("api-max-connections", &at.MaxConns, 10_000, "connections that the API keeps open",
+			Between(1, 1_000_000)),
+		Value("api-max-connections-per-client", &at.MaxConnsPerClient, 1_000,
+			"connections that the API keeps open to one address", Between(1, 1_000_000)),
+		Value("allowed-hosts", &at.Hosts, nil, "host names, such as a proxy's, by which requests may "+
+			"call this server; localhost and IP addresses always may (default any name where it listens "+
+			"beyond this machine, none elsewhere)",
+			func(names []string) error { return webguard.Check(names, nil) }),
+		Value("allowed-origins", &at.Origins, nil, "origins of other web pages that may use the HTTP "+
+			"ports, such as http://localhost:3000", checkOrigins),
+		Value("portal-frame-ancestors", &at.FrameAncestors, nil, "origins of web pages that may show "+
+			"the portal in a frame, such as https://shop.example (default none)", checkOrigins),
+		Value("api-trusted-proxies", new([]string), nil, "address ranges of proxies before the API "+
+			"(10.1.0.0/16): their X-Forwarded-For says where a key is used from",
+			Into(&at.TrustedProxies, egress.ParsePrefixes)))
+}
+
+func (s *Node) registerDelivery(f *pflag.FlagSet) {
+	s.flags.Group(f, "Delivery", "engine",
+		Value("retry-schedule", new(string), defaultSchedule, "waits between attempts, "+
+			"comma-separated; attempts = waits + 1", Into(&s.Set.Policy.Schedule, parseSchedule)),
+		Value("honour-retry-after", &s.Set.Policy.HonourRetryAfter, false, "let a receiver's "+
+			"Retry-After lengthen a wait, at most to the next one of the schedule"),
+		Value("disable-after", &s.Set.Policy.DisableAfter, domain.DefaultDisableAfter, "events in a "+
+			"row that used up all attempts before an endpoint is disabled; 0: never",
+			Between(0, 1_000_000)),
+		Value("attempt-timeout", &s.Set.AttemptTimeout, 10*time.Second, "time that a receiver has for "+
+			"a complete answer", Between(10*time.Millisecond, time.Hour)),
+		Value("attempts-in-flight", &s.Set.Engine.AttemptsInFlight, 512, "attempts under way for each "+
+			"partition", Between(1, 10_000)),
+		Value("attempts-per-endpoint", &s.Set.Engine.AttemptsPerEndpoint, 128, "attempts under way to "+
+			"one endpoint", Between(1, 10_000)))
+}
+
+func (s *Node) registerEgress(f *pflag.FlagSet) {
+	to := &s.Set.Egress
+	s.flags.Group(f, "Egress", "api, engine",
+		Value("egress-ports", &s.egressPorts, "443,8443", "ports that endpoint URLs may name, with "+
+			"ranges: 443,9000-9100", Into(&to.Policy.Ports, egress.ParsePorts)),
+		Value("egress-ca", new(string), "", "PEM file of further certificate authorities to trust",
+			Into(&to.RootCAs, readRoots)),
+		Value("egress-allow", new([]string), nil, "private address ranges that receivers may have "+
+			"(10.1.0.0/16); loopback and link-local only if a range lies within them",
+			Into(&to.Policy.Allow, egress.ParsePrefixes)),
+		Value("egress-deny", new([]string), nil, "further address ranges that receivers must not have",
+			Into(&to.Policy.Deny, egress.ParsePrefixes)),
+		Value("dns-server", new(string), "", "name server to ask for receivers (192.0.2.53:53) "+
+			"(default those of /etc/resolv.conf)", Optional(Into(&to.DNSServer, parseNameServer))),
+		Value("egress-proxy", new(string), "", "HTTP proxy for every attempt (http://host:port): it "+
+			"connects, so it must refuse private addresses itself",
+			Optional(Into(&to.Proxy, egress.ParseProxy))).Hidden())
+}
+
+func (s *Node) registerHistory(f *pflag.FlagSet) {
+	to, topics := &s.Set.History, &s.Set.Engine
+	s.flags.Group(f, "History", "api, projector",
+		Value("history-block-rows", &to.BlockRows, 50_000,
+			"records after which a block of history is written", Between(1, 1_000_000)),
+		Value("history-block-wait", &to.BlockWait, 200*time.Millisecond, "time after which a block of "+
+			"history is written, however small: less is fresher, and more work for ClickHouse. In run it "+
+			"is five times as long while the API is not asked for events",
+			Between(time.Millisecond, time.Minute)),
+		Value("history-lag-max", &to.LagMax, 1_000_000,
+			"records that the history may be behind before /readyz fails", AtLeast[int64](1)),
+		Value("history-retention", new(string), "", "after how many days rows of the history are "+
+			"deleted, such as 90d; 0 keeps everything. Not given, it stays as it is",
+			Optional(Into(&to.Keep, parseHistoryRetention))))
+	s.flags.Group(f, "Topics", "engine",
+		Value("topic-retention", new(string), "0", "how long the topics keep records that are in the "+
+			"history and that no restore needs, such as 90d; 0 keeps everything. What is needed stays",
+			Into(&topics.Keep, cli.ParseDays)),
+		Value("topic-retention-records", &topics.KeepRecords, 0,
+			"how many of such records each partition keeps at most; 0: any number", AtLeast[int64](0)),
+		Value("topic-retention-mib", &s.retentionMiB, 0, "how many MiB of such records each partition "+
+			"keeps, and up to a file more; 0: any number", Between[int64](0, 1<<40)))
+}
+
+// Check parses the values and returns every fault.
+func (s *Node) Check() []error {
+	faults := append(s.flags.Faults(), s.ClickHouse.Check()...)
+	if at := s.Set.API.Server; (at.CertFile == "") != (at.KeyFile == "") {
+		faults = append(faults,
+			errors.New("--api-tls-cert and --api-tls-key go together: set both or none"))
+	}
+	return append(faults, s.Mail.flags.Faults()...)
+}
+
+func parseLevel(text string) (level slog.Level, err error) {
+	if level.UnmarshalText([]byte(text)) != nil {
+		err = errors.New("must be debug, info, warn or error")
+	}
+	return level, err
+}
+
+// parseSchedule parses waits such as "30s,2m".
+func parseSchedule(text string) (domain.Schedule, error) {
+	var s domain.Schedule
+	for part := range strings.SplitSeq(text, ",") {
+		d, err := time.ParseDuration(strings.TrimSpace(part))
+		if err != nil {
+			return s, fmt.Errorf("%q is not a wait such as 30s, 2m or 1h", part)
+		}
+		if d < time.Millisecond || d > 30*24*time.Hour {
+			return s, fmt.Errorf("%q: a wait must be from 1ms to 720h", part)
+		}
+		s.WaitsMillis = append(s.WaitsMillis, d.Milliseconds())
+	}
+	if len(s.WaitsMillis) > 100 {
+		return s, errors.New("at most 100 waits")
+	}
+	return s, nil
+}
+
+func parseHistoryRetention(text string) (*time.Duration, error) {
+	keep, err := cli.ParseDays(text)
+	if err == nil {
+		err = projections.CheckRetention(keep)
+	}
+	return &keep, err
+}
+
+// parseNameServer parses an address with or without a port.
+func parseNameServer(text string) (string, error) {
+	if addr, err := netip.ParseAddr(text); err == nil {
+		return net.JoinHostPort(addr.String(), "53"), nil
+	}
+	if _, err := netip.ParseAddrPort(text); err != nil {
+		return "", errors.New("must be an address, with a port if it is not 53, " +
+			"such as 192.0.2.53 or [2001:db8::53]:5353")
+	}
+	return text, nil
+}
+
+// readRoots returns the system's authorities with those in a file, if one is named.
+func readRoots(file string) (*x509.CertPool, error) {
+	roots, err := x509.SystemCertPool()
+	if err != nil {
+		roots = x509.NewCertPool()
+	}
+	pem, err := pki.ReadAuthorities(file)
+	roots.AppendCertsFromPEM(pem)
+	return roots, err
+}
+
+func checkOrigins(origins []string) error { return webguard.Check(nil, origins) }
+
+func checkCollector(text string) error {
+	if !isHTTP(text) {
+		return errors.New("must be a URL such as http://127.0.0.1:4318/v1/traces")
+	}
+	return nil
+}
+
+func checkRatio(ratio float64) error {
+	if !(ratio > 0 && ratio <= 1) { // also no number at all
+		return errors.New("must be above 0 and at most 1")
+	}
+	return nil
+}
+
+// ShortensTopics reports whether records that nobody needs are deleted from topics.
+func (s *Node) ShortensTopics() bool {
+	e := s.Set.Engine
+	return e.Keep > 0 || e.KeepRecords > 0 || s.retentionMiB > 0
+}
+
+// LeastFreeBytes is the free space that the data folder's disk must have.
+func (s *Node) LeastFreeBytes() uint64 { return uint64(s.leastFreeMiB) << 20 }
+
+// PermitPort permits another port in endpoint URLs.
+func (s *Node) PermitPort(port string) (err error) {
+	s.Set.Egress.Policy.Ports, err = egress.ParsePorts(s.egressPorts + "," + port)
+	if err != nil {
+		return fmt.Errorf("--egress-ports: %w", err)
+	}
+	return nil
+}
+
+// Connections is how many connections to receivers the attempts of some partitions may have open.
+func (s *Node) Connections(partitions int) uint64 {
+	n := max(1, partitions) * s.Set.Engine.AttemptsInFlight
+	return uint64(n) // #nosec G115 -- positive
+}
+
+// idleConnections is how many connections are kept for later attempts, to one host or to all: as
+// many as attempts of the usual number of partitions may be in flight at once. With fewer,
+// endpoints of one host that are busy together close connections that they need again at once, and
+// each TLS handshake costs more than twenty attempts.
+func (s *Node) idleConnections() int {
+	const usualPartitions = 4
+	return int(s.Connections(usualPartitions)) // #nosec G115 -- at most 40,000
+}
+
+// StartTracing starts tracing, which the stack closes; nil without a collector.
+func (s *Node) StartTracing(
+	ctx context.Context, stack *startstop.Stack, instance string,
+) (*telemetry.Tracing, error) {
+	if s.traces.Endpoint == "" {
+		return nil, nil
+	}
+	cfg := s.traces
+	cfg.Version, cfg.Instance, cfg.Logger = cli.ThisBuild().Version, instance, stack.Logger
+	t, err := telemetry.NewTracing(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	stack.OnStop(func() {
+		if err := t.Close(); err != nil {
+			stack.Logger.Warn("ending the traces", "error", err)
+		}
+	})
+	return t, nil
+}
+
+// Config returns the node.Config of the flags. A database that they name is external, and may be
+// unavailable at the start; without one, it is set later. Nothing on this machine or in private
+// networks may be reached, unless flags allow it.
+func (s *Node) Config() node.Config {
+	c := s.Set
+	c.Egress.AttemptTimeout = c.AttemptTimeout
+	c.Egress.MaxIdlePerHost, c.Egress.MaxIdle = s.idleConnections(), s.idleConnections()
+	c.Engine.KeepBytes = s.retentionMiB << 20
+	c.History.DSN = s.ClickHouse.Address
+	c.Metrics, c.Now = node.NewMetrics(), time.Now
+	return c
+}

@@ -1,0 +1,56 @@
+package config
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/spf13/pflag"
+)
+
+// TestConnectionsStayForAllAttempts holds what is kept idle against what may be under way, also
+// of more attempts than usual.
+func TestConnectionsStayForAllAttempts(t *testing.T) {
+	for _, args := range [][]string{nil, {"--attempts-in-flight", "3000"}} {
+		var s Node
+		flags := pflag.NewFlagSet("run", pflag.ContinueOnError)
+		s.Register(flags, "info")
+		if err := flags.Parse(args); err != nil {
+			t.Fatal(err)
+		}
+		cfg := s.Config()
+		most := 4 * cfg.Engine.AttemptsInFlight
+		if cfg.Egress.MaxIdlePerHost < most || cfg.Egress.MaxIdle < most {
+			t.Errorf("%v: %d connections stay, %d to one host, for %d attempts", args, cfg.Egress.MaxIdle,
+				cfg.Egress.MaxIdlePerHost, most)
+		}
+	}
+}
+
+func TestSettingsOfTheHistoryNameTheirFaults(t *testing.T) {
+	for args, want := range map[string]string{
+		"":                         "",
+		"--history-retention=90d":  "",
+		"--history-retention=0":    "",
+		"--history-retention=6d":   "--history-retention \"6d\": projections: a retention of 144h0m0s is too short",
+		"--history-retention=long": "--history-retention \"long\": must be days such as 90d",
+		"--history-block-rows=0":   "--history-block-rows 0: must be from 1 to 1000000",
+		"--history-block-wait=2h":  "--history-block-wait 2h0m0s: must be from 1ms to 1m",
+		"--history-lag-max=0":      "--history-lag-max 0: must be 1 or more",
+		"--history-lag-max=0 --history-block-rows=0": "--history-block-rows 0",
+	} {
+		var s Node
+		flags := pflag.NewFlagSet("run", pflag.ContinueOnError)
+		s.Register(flags, "info")
+		if err := flags.Parse(strings.Fields(args)); err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		if err := errors.Join(s.Check()...); err != nil {
+			got = err.Error()
+		}
+		if want == "" && got != "" || !strings.Contains(got, want) {
+			t.Errorf("%s: %q, not %q", args, got, want)
+		}
+	}
+}

@@ -1,0 +1,44 @@
+package config
+
+import (
+	"net"
+	"strings"
+	"testing"
+
+	"github.com/spf13/pflag"
+
+	"github.com/lumenhook/lumenhook/internal/runfile"
+)
+
+// Where neither the data folder's service runs nor a process listens at the usual address, what
+// became of the folder's is told, and how to go on: whoever stopped it knows no other address.
+func TestAServiceThatWasStoppedIsToldOf(t *testing.T) {
+	dir := t.TempDir()
+	folder, err := runfile.Open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := folder.Close(); err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Close()
+	var p Process
+	p.Register(pflag.NewFlagSet("test", pflag.ContinueOnError))
+	p.DataDir, p.listen = dir, l.Addr().String() // in place of the defaults
+	_, err = p.LedgerSources(t.Context())
+	if err == nil {
+		t.Fatal("it is answered")
+	}
+	for _, want := range []string{
+		"has been stopped: start it again with `lumenhook run --data-dir " + dir,
+		"nothing listens at " + p.listen, "--metrics-listen",
+	} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("it does not say %q: %v", want, err)
+		}
+	}
+}
