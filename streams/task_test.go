@@ -121,7 +121,11 @@ type rig struct {
 
 func newRig(t *testing.T) *rig {
 	t.Helper()
-	b := brokertest.Start(t)
+	return rigOn(t, brokertest.Start(t))
+}
+
+func rigOn(t *testing.T, b *brokertest.Broker) *rig {
+	t.Helper()
 	r := &rig{t: t, dir: t.TempDir(), cluster: b.Cluster(nil)}
 	r.replicas = b.Replicas()
 	r.makeTopics()

@@ -9,6 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/lumenhook/lumenhook/internal/brokertest"
 	"github.com/lumenhook/lumenhook/internal/testkit"
 )
 
@@ -63,7 +64,7 @@ func (r *rig) groupAt() (next int64) {
 // together under each level of transaction.version that a cluster can have, and while it is
 // upgraded.
 func TestTurnsUnderEachVersionOfTransactions(t *testing.T) {
-	r := newRig(t)
+	r := rigOn(t, brokertest.StartLowered(t))
 	fed := 0
 	turns := func() {
 		t.Helper()

@@ -7,6 +7,8 @@ import (
 	"os"
 	"testing"
 
+	"github.com/twmb/franz-go/pkg/kfake"
+
 	"github.com/lumenhook/lumenhook/internal/embedded/broker"
 )
 
@@ -15,6 +17,7 @@ type Broker struct {
 	t   testing.TB
 	dir string
 	b   *broker.Broker
+	low *kfake.Cluster // in place of b
 }
 
 // Main runs a package's tests.
@@ -27,6 +30,18 @@ func Start(t testing.TB) *Broker {
 	k.start("127.0.0.1:0")
 	t.Cleanup(func() { k.b.Close() })
 	return k
+}
+
+// StartLowered starts a broker whose transaction.version can be lowered. The embedded broker refuses
+// the commits of lower versions.
+func StartLowered(t testing.TB) *Broker {
+	t.Helper()
+	low, err := kfake.NewCluster(kfake.NumBrokers(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(low.Close)
+	return &Broker{t: t, low: low}
 }
 
 func (k *Broker) start(listen string) {
@@ -44,7 +59,12 @@ func (k *Broker) start(listen string) {
 }
 
 // Addrs are the addresses of the brokers.
-func (k *Broker) Addrs() []string { return []string{k.b.Addr()} }
+func (k *Broker) Addrs() []string {
+	if k.low != nil {
+		return k.low.ListenAddrs()
+	}
+	return []string{k.b.Addr()}
+}
 
 // Prefix is the prefix of the names of all topics, groups and transactional ids.
 func (k *Broker) Prefix() string { return "test." }

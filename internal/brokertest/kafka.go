@@ -72,6 +72,12 @@ func Start(t testing.TB) *Broker {
 	return k
 }
 
+// StartLowered starts a broker whose transaction.version can be lowered.
+func StartLowered(t testing.TB) *Broker {
+	t.Helper()
+	return Start(t)
+}
+
 // deleteTopics deletes the test's topics: brokers spend work on every partition, used or
 // not.
 func (k *Broker) deleteTopics() {
