@@ -9,6 +9,7 @@ import (
 	"github.com/lumenhook/lumenhook/api/decode"
 	"github.com/lumenhook/lumenhook/api/problem"
 	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/projections/readmodel"
 )
 
 // A portal link may be of one endpoint of its account. Whoever has it sees and does nothing of the
@@ -80,8 +81,8 @@ func endpointParameter(r *request, q *decode.Query) string {
 
 // endpointsOf lists the endpoints that a caller may see.
 func (a *API) endpointsOf(
-	r *request, f EndpointFilter, after *Position, limit int,
-) (page []domain.Endpoint, next *Position, err error) {
+	r *request, f readmodel.EndpointFilter, after *readmodel.Position, limit int,
+) (page []domain.Endpoint, next *readmodel.Position, err error) {
 	if r.caller.endpointID == "" {
 		return a.Directory.Endpoints(f, after, limit)
 	}
@@ -94,12 +95,12 @@ func (a *API) endpointsOf(
 
 // narrowed leaves of an event what a caller may see: nothing of one that is at another endpoint
 // now, and no attempt of an endpoint that it has left.
-func narrowed(r *request, e EventRecord) (EventRecord, error) {
+func narrowed(r *request, e readmodel.Event) (readmodel.Event, error) {
 	if !r.caller.sees(e.EndpointID) {
-		return EventRecord{}, noSuch("event")
+		return readmodel.Event{}, noSuch("event")
 	}
 	e.Attempts = slices.DeleteFunc(slices.Clone(e.Attempts),
-		func(made AttemptRecord) bool { return !r.caller.sees(made.EndpointID) })
+		func(made readmodel.Attempt) bool { return !r.caller.sees(made.EndpointID) })
 	return e, nil
 }
 
@@ -107,20 +108,20 @@ func narrowed(r *request, e EventRecord) (EventRecord, error) {
 // one endpoint they begin with the creation there, and say nothing of where the event was before,
 // nor of where it goes on: the history may have that it left, and not yet that it arrived.
 func narrowedSteps(
-	r *request, page StepPage[domain.TrackedDelivery],
-) StepPage[domain.TrackedDelivery] {
+	r *request, page readmodel.StepPage[domain.TrackedDelivery],
+) readmodel.StepPage[domain.TrackedDelivery] {
 	if r.caller.endpointID == "" {
 		return page
 	}
 	for i := range page.Steps {
 		step := &page.Steps[i]
 		if !r.caller.sees(step.Fact.Aggregate) {
-			return StepPage[domain.TrackedDelivery]{Steps: page.Steps[:i]}
+			return readmodel.StepPage[domain.TrackedDelivery]{Steps: page.Steps[:i]}
 		}
 		step.Before.MovedTo, step.After.MovedTo = "", ""
 		if _, first := step.Fact.Body.(domain.DeliveryCreated); first {
 			step.Before = domain.TrackedDelivery{}
-			return StepPage[domain.TrackedDelivery]{Steps: page.Steps[:i+1]}
+			return readmodel.StepPage[domain.TrackedDelivery]{Steps: page.Steps[:i+1]}
 		}
 	}
 	return page
@@ -137,19 +138,19 @@ func narrowedWatch(r *request, w domain.Watch) domain.Watch {
 
 // narrowedWatchSteps leaves of a watch's steps, the newest first, what a caller may see: for a link
 // of one endpoint they begin where the watch came to it, and say nothing of what it was before.
-func narrowedWatchSteps(r *request, page StepPage[domain.Watch]) StepPage[domain.Watch] {
+func narrowedWatchSteps(r *request, page readmodel.StepPage[domain.Watch]) readmodel.StepPage[domain.Watch] {
 	if r.caller.endpointID == "" {
 		return page
 	}
 	for i := range page.Steps {
 		step := &page.Steps[i]
 		if !r.caller.sees(step.After.EndpointID) {
-			return StepPage[domain.Watch]{Steps: page.Steps[:i]}
+			return readmodel.StepPage[domain.Watch]{Steps: page.Steps[:i]}
 		}
 		step.After = narrowedWatch(r, step.After)
 		if !r.caller.sees(step.Before.EndpointID) {
 			step.Before = domain.Watch{}
-			return StepPage[domain.Watch]{Steps: page.Steps[:i+1]}
+			return readmodel.StepPage[domain.Watch]{Steps: page.Steps[:i+1]}
 		}
 		step.Before = narrowedWatch(r, step.Before)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/lumenhook/lumenhook/api"
 	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/projections/readmodel"
 )
 
 // twoEndpoints are two endpoints of one account with a watch and an event each, and the credential
@@ -177,7 +178,7 @@ func TestALinkOfOneEndpointShowsItsOwnAttempts(t *testing.T) {
 	w := two.w
 	w.mu.Lock()
 	r := w.history[two.own.event]
-	r.record.Attempts = append([]api.AttemptRecord{{
+	r.record.Attempts = append([]readmodel.Attempt{{
 		EndpointID: two.other.endpoint, Number: 1, Run: 1,
 		Result: domain.AttemptResult{StatusCode: 418, ResponseBody: []byte("theirs")},
 	}}, r.record.Attempts...)
@@ -534,7 +535,7 @@ func TestPortalNumbersOnWhatIsToCome(t *testing.T) {
 	r.record.State = domain.StateWaiting
 	r.record.Attempts = nil
 	for n, at := range []string{two.other.endpoint, two.other.endpoint, two.own.endpoint} {
-		r.record.Attempts = append(r.record.Attempts, api.AttemptRecord{
+		r.record.Attempts = append(r.record.Attempts, readmodel.Attempt{
 			EndpointID: at,
 			Number:     n + 1,
 			Run:        n + 1,

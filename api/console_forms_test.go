@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/lumenhook/lumenhook/api"
 	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/projections/readmodel"
 )
 
 // fill posts the form of a page with fields of its own; a field may be there several times.
@@ -217,9 +217,9 @@ func TestConsoleShowsAStatement(t *testing.T) {
 	d, k := signedIn(t, w, domain.Permissions()...)
 	w.watching(k, w.newEndpoint(k), 5, "")
 	w.followed.MovesSince, w.followed.Ledger = 5, 700
-	w.statement = api.Statement{
-		Balances: []api.BalanceRecord{{Balance: "XLM", Moves: 2, ClosingStroops: 30_000_000}},
-		Moves:    []api.MoveRecord{moved(7, 0, 10_000_000), moved(8, 10_000_000, 30_000_000)},
+	w.statement = readmodel.Statement{
+		Balances: []readmodel.Balance{{Balance: "XLM", Moves: 2, ClosingStroops: 30_000_000}},
+		Moves:    []readmodel.Move{moved(7, 0, 10_000_000), moved(8, 10_000_000, 30_000_000)},
 	}
 	page := "/console/wallets/" + wallet
 	d.get(page).shows(t, 200, "Every balance is explained", "3.0000000", "ledger 8", "Paid in")

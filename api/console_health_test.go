@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lumenhook/lumenhook/api"
 	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/projections/readmodel"
 )
 
 // atDesk signs in to the account of the clinic.
@@ -58,7 +58,7 @@ func TestConsoleSaysWhichEndpointsAreDown(t *testing.T) {
 			t.Errorf("its page lacks %s: %s", want, one)
 		}
 	}
-	w.historyErr = api.ErrHistoryUnavailable
+	w.historyErr = readmodel.ErrUnavailable
 	for _, page := range []string{"/console", "/console/endpoints"} {
 		if text := d.open(page); strings.Count(text, ">Unknown<") != 4 ||
 			strings.Count(text, ">Disabled<") < 1 {

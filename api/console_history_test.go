@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/lumenhook/lumenhook/api"
 	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/projections/readmodel"
 )
 
 // The page of a history has each change, and the state after the fact that is chosen; without
@@ -31,8 +31,8 @@ func TestConsoleShowsAHistory(t *testing.T) {
 	has(d.get(page+"?version=1").text, "What it was after version 1", "<dd>the till</dd>")
 	has(d.get(page+"?version=9").text, "No fact of this page has that version")
 	for err, says := range map[error]string{
-		api.ErrFactsMissing:  "The first facts are no longer stored",
-		api.ErrHistoryBehind: "Still catching up",
+		readmodel.ErrFactsMissing: "The first facts are no longer stored",
+		readmodel.ErrBehind:       "Still catching up",
 	} {
 		w.historyErr = err
 		has(d.get(page).text, says)

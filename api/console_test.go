@@ -23,6 +23,7 @@ import (
 	"github.com/lumenhook/lumenhook/api/receipt"
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/testkit"
+	"github.com/lumenhook/lumenhook/projections/readmodel"
 )
 
 // desk is a person's browser at the console of a world.
@@ -626,7 +627,7 @@ func TestConsoleShowsAnEventAsItIsSent(t *testing.T) {
 	e := w.newEndpoint(k)
 	event := w.delivered(account("a"), e, domain.StateWaiting,
 		domain.AttemptResult{Error: domain.AttemptTimeout, ErrorDetail: "connect: timed out <b>"})
-	w.number(e, api.NumberedEvent{ID: event.ID, Sequence: 12, Body: event.Body})
+	w.number(e, readmodel.NumberedEvent{ID: event.ID, Sequence: 12, Body: event.Body})
 	text := d.open("/console/events/" + event.ID)
 	for _, want := range []string{
 		string(event.Body), "Webhook-Id: " + event.ID, "Webhook-Sequence: 12", "v1=",
@@ -727,7 +728,7 @@ func TestConsoleNamesEntriesOfASignature(t *testing.T) {
 	secret := decode[endpointAnswer](t,
 		wantStatus(t, w.call("POST", "/v1/endpoints/"+e+"/rotate-secret", k, ""), 200).body).Secret
 	event := w.delivered(account("a"), e, domain.StateDelivered)
-	w.number(e, api.NumberedEvent{ID: event.ID, Sequence: 12, Body: event.Body})
+	w.number(e, readmodel.NumberedEvent{ID: event.ID, Sequence: 12, Body: event.Body})
 	text := html.UnescapeString(d.open("/console/events/" + event.ID))
 	for want, times := range map[string]int{
 		"<th scope=\"row\"><code>v1=": 2, "<th scope=\"row\"><code>v1,": 2,
@@ -750,7 +751,7 @@ func TestConsoleSaysWhatStandsInItsWay(t *testing.T) {
 		t.Errorf("empty: %s", text)
 	}
 	e := w.newEndpoint(k)
-	w.historyErr = api.ErrHistoryBehind
+	w.historyErr = readmodel.ErrBehind
 	for path, status := range map[string]int{"": 200, "/endpoints/" + e: 200, "/events": 503} {
 		s := d.get("/console" + path)
 		if s.StatusCode != status || !strings.Contains(s.text, "Still catching up") {

@@ -9,6 +9,7 @@ import (
 	"github.com/lumenhook/lumenhook/api/decode"
 	"github.com/lumenhook/lumenhook/api/problem"
 	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/projections/readmodel"
 )
 
 // showEndpoint converts an endpoint to the form of the API. In a replayed answer, the
@@ -151,7 +152,7 @@ func (a *API) getEndpoint(ctx context.Context, r *request) (reply, error) {
 
 func (a *API) listEndpoints(ctx context.Context, r *request) (reply, error) {
 	q := newListQuery(r, "status", "sort")
-	f := EndpointFilter{
+	f := readmodel.EndpointFilter{
 		AccountID: r.caller.accountID,
 		Status:    decode.OneOf(q, "status", domain.StatusActive, domain.StatusDisabled),
 	}
@@ -161,7 +162,7 @@ func (a *API) listEndpoints(ctx context.Context, r *request) (reply, error) {
 		return reply{}, err
 	}
 	var page []domain.Endpoint
-	var next *Position
+	var next *readmodel.Position
 	var h health
 	if worst {
 		page, next, h, err = a.worstFirst(ctx, r, f, after, limit)
@@ -299,9 +300,9 @@ func (a *API) deleteEndpoint(ctx context.Context, r *request) (reply, error) {
 func (a *API) leftWatches(accountID, endpointID string) (left leftWatchesView, err error) {
 	left.IDs = []string{}
 	var page []domain.Watch
-	var after *Position
+	var after *readmodel.Position
 	for looked := 0; looked < leftWatchesRead; looked += max(1, len(page)) {
-		page, after, err = a.Directory.Watches(WatchFilter{AccountID: accountID, EndpointID: endpointID},
+		page, after, err = a.Directory.Watches(readmodel.WatchFilter{AccountID: accountID, EndpointID: endpointID},
 			after, maxPage)
 		if err != nil {
 			return left, err
@@ -407,7 +408,7 @@ func (a *API) testEndpoint(ctx context.Context, r *request) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	shown := viewAttempt(AttemptRecord{Result: made.Result})
+	shown := viewAttempt(readmodel.Attempt{Result: made.Result})
 	view := testView{made.EventID, testAttemptView{
 		shown.StatusCode, shown.DurationMs, shown.Error, shown.ErrorDetail,
 	}}

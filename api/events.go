@@ -14,6 +14,7 @@ import (
 	"github.com/lumenhook/lumenhook/api/decode"
 	"github.com/lumenhook/lumenhook/api/problem"
 	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/projections/readmodel"
 )
 
 // historyRetrySeconds is when a read of the history may be repeated.
@@ -105,7 +106,7 @@ func (a *API) listEvents(ctx context.Context, r *request) (reply, error) {
 	return list(a, r, q, views, next, func(v jsontext.Value) (jsontext.Value, error) { return v, nil })
 }
 
-func readEventFilter(r *request) (*decode.Query, EventFilter) {
+func readEventFilter(r *request) (*decode.Query, readmodel.EventFilter) {
 	q := newListQuery(r, eventFilters()...)
 	return q, eventFilterOf(r, q)
 }
@@ -118,8 +119,8 @@ func eventFilters() []string {
 	}
 }
 
-func eventFilterOf(r *request, q *decode.Query) EventFilter {
-	f := EventFilter{
+func eventFilterOf(r *request, q *decode.Query) readmodel.EventFilter {
+	f := readmodel.EventFilter{
 		AccountID:     r.caller.accountID,
 		EndpointID:    endpointParameter(r, q),
 		WatchID:       idParameter(q, "watchId", domain.WatchPrefix),
@@ -149,7 +150,7 @@ func eventFilterOf(r *request, q *decode.Query) EventFilter {
 }
 
 // viewEvents converts a page of events to the form of a list.
-func (a *API) viewEvents(r *request, page []EventRecord) ([]jsontext.Value, error) {
+func (a *API) viewEvents(r *request, page []readmodel.Event) ([]jsontext.Value, error) {
 	views := make([]jsontext.Value, 0, len(page))
 	known := make(map[string]bool) // whether deliveries are held, by endpoint
 	for _, record := range page {
@@ -179,7 +180,7 @@ func (a *API) viewEvents(r *request, page []EventRecord) ([]jsontext.Value, erro
 }
 
 // held reports whether a pending delivery waits for its endpoint to be enabled.
-func (a *API) held(r EventRecord) (bool, error) {
+func (a *API) held(r readmodel.Event) (bool, error) {
 	if !r.State.Pending() {
 		return false, nil
 	}
@@ -191,7 +192,7 @@ func (a *API) held(r EventRecord) (bool, error) {
 }
 
 // viewDelivery converts the present delivery of an event. One that has ended is not held.
-func viewDelivery(r EventRecord, held bool) deliveryView {
+func viewDelivery(r readmodel.Event, held bool) deliveryView {
 	held = held && r.State.Pending()
 	v := deliveryView{
 		State:      r.State,
@@ -222,7 +223,7 @@ func viewEvent(body []byte, part any) (jsontext.Value, error) {
 	return append(shown, added[1:]...), nil
 }
 
-func viewAttempt(a AttemptRecord) attemptView {
+func viewAttempt(a readmodel.Attempt) attemptView {
 	return attemptView{
 		Number:       a.Number,
 		Run:          a.Run,

@@ -10,6 +10,7 @@ import (
 
 	"github.com/lumenhook/lumenhook/api"
 	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/projections/readmodel"
 )
 
 // delivered adds a payment's event to the history, with attempts.
@@ -47,7 +48,7 @@ func (w *world) deliveredOf(
 		w.t.Fatal("no match")
 	}
 	event := domain.NewPaymentEvent(match, w.now.UnixMilli())
-	r := api.EventRecord{
+	r := readmodel.Event{
 		Body:                event.Body,
 		EndpointID:          endpointID,
 		Sequence:            12,
@@ -56,7 +57,7 @@ func (w *world) deliveredOf(
 	}
 	for i, a := range attempts {
 		r.Attempts = append(r.Attempts,
-			api.AttemptRecord{EndpointID: r.EndpointID, Number: i + 1, Run: 1, Result: a})
+			readmodel.Attempt{EndpointID: r.EndpointID, Number: i + 1, Run: 1, Result: a})
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -156,8 +157,8 @@ func TestGetEventWhenTheHistoryCannotTell(t *testing.T) {
 		status int
 		code   string
 	}{
-		{api.ErrHistoryBehind, 503, "HISTORY_BEHIND"},
-		{api.ErrHistoryUnavailable, 503, "HISTORY_UNAVAILABLE"},
+		{readmodel.ErrBehind, 503, "HISTORY_BEHIND"},
+		{readmodel.ErrUnavailable, 503, "HISTORY_UNAVAILABLE"},
 		{fmt.Errorf("odd"), 500, "INTERNAL"},
 	} {
 		w.historyErr = c.err
@@ -170,7 +171,7 @@ func TestGetEventWhenTheHistoryCannotTell(t *testing.T) {
 	w.historyErr = nil
 	w.history[domain.EventID("w", "p")] = record{
 		account("a"),
-		api.EventRecord{Body: []byte(`{"id":`), State: domain.StateDelivered},
+		readmodel.Event{Body: []byte(`{"id":`), State: domain.StateDelivered},
 	}
 	wantProblem(t, w.call("GET", path, k, ""), 500, "INTERNAL")
 }
@@ -179,10 +180,10 @@ func TestGetEventWhenTheHistoryCannotTell(t *testing.T) {
 type spoiled struct{ api.History }
 
 func (s spoiled) Events(
-	ctx context.Context, f api.EventFilter, after *api.Position, limit int,
-) ([]api.EventRecord, *api.Position, error) {
+	ctx context.Context, f readmodel.EventFilter, after *readmodel.Position, limit int,
+) ([]readmodel.Event, *readmodel.Position, error) {
 	page, next, err := s.History.Events(ctx, f, after, limit)
-	return append([]api.EventRecord{{ID: domain.EventID("w",
+	return append([]readmodel.Event{{ID: domain.EventID("w",
 		"p"), State: domain.StateDelivered}}, page...), next, err
 }
 
@@ -239,7 +240,7 @@ func TestTheHistoryShowsWhatWasJustWritten(t *testing.T) {
 		}
 	}
 	// A history that is far behind is read as it is, after a wait of at most some seconds.
-	h.err = api.ErrHistoryBehind
+	h.err = readmodel.ErrBehind
 	wantStatus(t, node.call("DELETE", e, k, ""), 200)
 	for range 2 {
 		wantStatus(t, node.call("GET", event, k, ""), 200)
@@ -260,7 +261,7 @@ type lagging struct {
 	waiting func() // if set, is called meanwhile
 }
 
-func (h *lagging) AwaitWrites(context.Context) error {
+func (h *lagging) CatchUp(context.Context) error {
 	h.waits++
 	if h.waiting != nil {
 		h.waiting()
@@ -288,7 +289,7 @@ func TestAReadThatWaitedForAWriteIsHeldAgainstItsKey(t *testing.T) {
 		"/v1/endpoints/" + e + "/events", "/v1/endpoints/" + e + "/history",
 		"/v1/watches/" + watch + "/history", "/v1/wallets/" + wallet + "/statement",
 	} {
-		for _, h.err = range []error{nil, api.ErrHistoryBehind} {
+		for _, h.err = range []error{nil, readmodel.ErrBehind} {
 			h.waits, h.waiting = 0, nil
 			wantStatus(t, node.call("POST", "/v1/endpoints/"+e+"/enable", k, ""), 200)
 			h.waiting = func() {
@@ -309,13 +310,13 @@ func TestAReadThatWaitedForAWriteIsHeldAgainstItsKey(t *testing.T) {
 // anew is a history that is being refilled: it has a part of each event.
 type anew struct{ *world }
 
-func (h anew) Event(ctx context.Context, accountID, id string) (api.EventRecord, error) {
+func (h anew) Event(ctx context.Context, accountID, id string) (readmodel.Event, error) {
 	r, err := h.world.Event(ctx, accountID, id)
 	r.Behind = true
 	return r, err
 }
 
-func (h anew) Recall(ctx context.Context, accountID, id string) (api.RecalledEvent, error) {
+func (h anew) Recall(ctx context.Context, accountID, id string) (readmodel.Recalled, error) {
 	r, err := h.world.Recall(ctx, accountID, id)
 	r.Deliveries = nil
 	return r, err

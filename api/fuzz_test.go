@@ -108,7 +108,7 @@ func (w *world) furnish(endpointID, apiKey string) {
 	})
 	w.delivered(accountID, endpointID, domain.StateFailed,
 		domain.AttemptResult{SentAtMillis: 1, StatusCode: 500})
-	if err := w.CatchUp(w.t.Context()); err != nil {
+	if err := w.Confirm(w.t.Context()); err != nil {
 		w.t.Fatal(err)
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/lumenhook/lumenhook/api/problem"
 	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/projections/readmodel"
 )
 
 // healthMax bounds the reading of health: an endpoint is shown without it rather than late. Shells
@@ -86,7 +87,7 @@ func (a *API) healthOf(
 	if len(endpoints) == 0 {
 		return h
 	}
-	f := HealthFilter{AccountID: r.caller.accountID, NowMillis: h.nowMillis}
+	f := readmodel.HealthFilter{AccountID: r.caller.accountID, NowMillis: h.nowMillis}
 	if len(endpoints) <= maxPage {
 		for _, e := range endpoints {
 			f.EndpointIDs = append(f.EndpointIDs, e.ID)
@@ -127,10 +128,10 @@ func (h health) rank(e domain.Endpoint) int64 {
 // worstFirst returns a page of the endpoints that a caller may see, those first that do worst. A
 // position holds a rank: an endpoint whose rank changes between two pages may be on both, or none.
 func (a *API) worstFirst(
-	ctx context.Context, r *request, f EndpointFilter, after *Position, limit int,
-) (page []domain.Endpoint, next *Position, h health, err error) {
+	ctx context.Context, r *request, f readmodel.EndpointFilter, after *readmodel.Position, limit int,
+) (page []domain.Endpoint, next *readmodel.Position, h health, err error) {
 	var all []domain.Endpoint
-	for from, more := (*Position)(nil), true; more; more = from != nil {
+	for from, more := (*readmodel.Position)(nil), true; more; more = from != nil {
 		var some []domain.Endpoint
 		if some, from, err = a.endpointsOf(r, f, from, maxPage); err != nil {
 			return nil, nil, h, err
@@ -138,10 +139,12 @@ func (a *API) worstFirst(
 		all = append(all, some...)
 	}
 	h = a.healthOf(ctx, r, all)
-	order := func(e domain.Endpoint, at Position) int {
+	order := func(e domain.Endpoint, at readmodel.Position) int {
 		return cmp.Or(cmp.Compare(h.rank(e), at.CreatedAtMillis), cmp.Compare(e.ID, at.ID))
 	}
-	place := func(e domain.Endpoint) Position { return Position{h.rank(e), e.ID} }
+	place := func(e domain.Endpoint) readmodel.Position {
+		return readmodel.Position{CreatedAtMillis: h.rank(e), ID: e.ID}
+	}
 	slices.SortFunc(all, func(x, y domain.Endpoint) int { return order(x, place(y)) })
 	if after != nil {
 		all = slices.DeleteFunc(all, func(e domain.Endpoint) bool { return order(e, *after) <= 0 })

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lumenhook/lumenhook/api"
 	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/projections/readmodel"
 )
 
 // counted are attempts as the API counts them.
@@ -142,9 +142,9 @@ func TestManyEndpointsAreSortedByHealth(t *testing.T) {
 func TestEndpointsWithoutTheHistory(t *testing.T) {
 	w, k, endpoints := clinic(t)
 	for err, why := range map[error]string{
-		api.ErrHistoryBehind:                  "HISTORY_BEHIND",
-		api.ErrHistoryUnavailable:             "HISTORY_UNAVAILABLE",
-		api.HistoryMissing{Why: "it is away"}: "HISTORY_UNAVAILABLE",
+		readmodel.ErrBehind:                  "HISTORY_BEHIND",
+		readmodel.ErrUnavailable:             "HISTORY_UNAVAILABLE",
+		readmodel.Missing{Why: "it is away"}: "HISTORY_UNAVAILABLE",
 	} {
 		w.historyErr = err
 		for _, query := range []string{"", "?sort=health"} {

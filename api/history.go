@@ -13,6 +13,7 @@ import (
 
 	"github.com/lumenhook/lumenhook/api/problem"
 	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/projections/readmodel"
 )
 
 // A page of a history is short: each of its facts has the whole state after it.
@@ -149,7 +150,7 @@ func (a *API) getWatchHistory(ctx context.Context, r *request) (reply, error) {
 	return getHistory(ctx, a, r, object[domain.Watch]{
 		what:   "watch",
 		prefix: domain.WatchPrefix,
-		read: func(ctx context.Context, f StepFilter) (StepPage[domain.Watch], error) {
+		read: func(ctx context.Context, f readmodel.StepFilter) (readmodel.StepPage[domain.Watch], error) {
 			page, err := a.History.WatchSteps(ctx, f)
 			return narrowedWatchSteps(r, page), err
 		},
@@ -182,7 +183,7 @@ func (a *API) getEventHistory(ctx context.Context, r *request) (reply, error) {
 	return getHistory(ctx, a, r, object[domain.TrackedDelivery]{
 		what:   "event",
 		prefix: domain.EventPrefix,
-		read: func(ctx context.Context, f StepFilter) (StepPage[domain.TrackedDelivery], error) {
+		read: func(ctx context.Context, f readmodel.StepFilter) (readmodel.StepPage[domain.TrackedDelivery], error) {
 			page, err := a.History.EventSteps(ctx, f)
 			return narrowedSteps(r, page), err
 		},
@@ -193,7 +194,7 @@ func (a *API) getEventHistory(ctx context.Context, r *request) (reply, error) {
 // object is how the history of one kind of objects is read and shown.
 type object[S any] struct {
 	what, prefix string
-	read         func(context.Context, StepFilter) (StepPage[S], error)
+	read         func(context.Context, readmodel.StepFilter) (readmodel.StepPage[S], error)
 	view         func(S) any
 	// look finds it in the directory; nil: it is in none, and its facts tell whose it is.
 	look  func(id string) (S, bool, error)
@@ -213,7 +214,7 @@ func getHistory[S any](
 	if !domain.IsID(of.prefix, r.subjectID) {
 		return reply{}, noSuch(of.what)
 	}
-	f := StepFilter{AccountID: r.caller.accountID, ID: r.subjectID, Limit: limit}
+	f := readmodel.StepFilter{AccountID: r.caller.accountID, ID: r.subjectID, Limit: limit}
 	if after != nil {
 		f.Before = uint64(after.CreatedAtMillis) // #nosec G115 -- the cursor is signed
 		f.BeforeAt = after.ID
@@ -222,16 +223,16 @@ func getHistory[S any](
 		return reply{}, err
 	}
 	page, err := of.read(ctx, f)
-	if of.look != nil && (errors.Is(err, ErrEventNotFound) || errors.Is(err, ErrFactsMissing)) {
+	if of.look != nil && (errors.Is(err, readmodel.ErrNotFound) || errors.Is(err, readmodel.ErrFactsMissing)) {
 		err = whyNoFacts(ctx, a, r, of)
 	}
 	if err := stepsError(of.what, of.look == nil, err); err != nil {
 		return reply{}, err
 	}
-	var next *Position
+	var next *readmodel.Position
 	if page.More {
 		last := page.Steps[len(page.Steps)-1].Fact
-		next = &Position{
+		next = &readmodel.Position{
 			CreatedAtMillis: int64(last.Version), // #nosec G115 -- counts by one
 			ID:              last.Aggregate,
 		}
@@ -248,26 +249,26 @@ func whyNoFacts[S any](ctx context.Context, a *API, r *request, of object[S]) er
 		return found, there && of.owner(found) == r.caller.accountID, err
 	})
 	if err == nil && ours {
-		err = ErrFactsMissing
+		err = readmodel.ErrFactsMissing
 	}
-	return cmp.Or(err, ErrEventNotFound)
+	return cmp.Or(err, readmodel.ErrNotFound)
 }
 
 // stepsError returns the problem of a history that cannot be folded.
 func stepsError(what string, expires bool, err error) error {
 	switch {
-	case errors.Is(err, ErrEventNotFound):
+	case errors.Is(err, readmodel.ErrNotFound):
 		return noSuch(what)
-	case errors.Is(err, ErrFactsMissing) && expires:
+	case errors.Is(err, readmodel.ErrFactsMissing) && expires:
 		return problem.New(problem.CodeFactsNotKept, "The facts of the "+what+" are no longer "+
 			"stored: they are older than the history, or than its record of facts. The operator can "+
 			"recover those that the journal still holds with "+
 			"`lumenhook rebuild --table delivery_facts --table facts`.")
-	case errors.Is(err, ErrFactsMissing):
+	case errors.Is(err, readmodel.ErrFactsMissing):
 		return problem.New(problem.CodeFactsNotKept, "The "+what+" is older than the record of its "+
 			"facts. The operator can fill the record from the journal with "+
 			"`lumenhook rebuild --table facts`.")
-	case errors.Is(err, ErrManyFacts):
+	case errors.Is(err, readmodel.ErrManyFacts):
 		return problem.New(problem.CodeTooManyFacts, "The "+what+" has too many facts before the page "+
 			"to compute its state: the limits are 100000 facts, 32 MiB and a few seconds.")
 	}

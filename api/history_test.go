@@ -7,6 +7,7 @@ import (
 
 	"github.com/lumenhook/lumenhook/api"
 	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/projections/readmodel"
 )
 
 // happened is a page of a history.
@@ -128,10 +129,10 @@ func TestAHistoryThatCannotBeFolded(t *testing.T) {
 		status int
 		code   string
 	}{
-		{api.ErrFactsMissing, 410, "FACTS_NOT_KEPT"},
-		{api.ErrManyFacts, 409, "TOO_MANY_FACTS"},
-		{api.ErrHistoryBehind, 503, "HISTORY_BEHIND"},
-		{api.ErrHistoryUnavailable, 503, "HISTORY_UNAVAILABLE"},
+		{readmodel.ErrFactsMissing, 410, "FACTS_NOT_KEPT"},
+		{readmodel.ErrManyFacts, 409, "TOO_MANY_FACTS"},
+		{readmodel.ErrBehind, 503, "HISTORY_BEHIND"},
+		{readmodel.ErrUnavailable, 503, "HISTORY_UNAVAILABLE"},
 	} {
 		w.historyErr = c.err
 		wantProblem(t, w.call("GET", path, k, ""), c.status, c.code)
@@ -153,7 +154,7 @@ func TestAHistoryFromBeforeTheRecordIsTheOwnersAlone(t *testing.T) {
 		if other == path {
 			other = path[:len(path)-1] + "1"
 		}
-		for _, err := range []error{api.ErrEventNotFound, api.ErrFactsMissing} {
+		for _, err := range []error{readmodel.ErrNotFound, readmodel.ErrFactsMissing} {
 			w.historyErr = err
 			wantProblem(t, w.call("GET", path+"/history", k, ""), 410, "FACTS_NOT_KEPT")
 			wantProblem(t, w.call("GET", path+"/history", strange, ""), 404, "NOT_FOUND")
@@ -259,7 +260,7 @@ func TestAnEventsHistory(t *testing.T) {
 	strange := w.newKey(account("b"), domain.Permissions()...)
 	wantProblem(t, w.call("GET", path, strange, ""), 404, "NOT_FOUND")
 	wantProblem(t, w.call("GET", "/v1/events/evt_x/history", k, ""), 404, "NOT_FOUND")
-	w.historyErr = api.ErrFactsMissing
+	w.historyErr = readmodel.ErrFactsMissing
 	problem := wantProblem(t, w.call("GET", path, k, ""), 410, "FACTS_NOT_KEPT")
 	if !strings.Contains(problem.Detail, "--table delivery_facts") {
 		t.Errorf("it says %q", problem.Detail)

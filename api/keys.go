@@ -12,6 +12,7 @@ import (
 
 	"github.com/lumenhook/lumenhook/api/problem"
 	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/projections/readmodel"
 )
 
 func (a *API) viewKey(k domain.Key) (keyView, error) {
@@ -46,7 +47,7 @@ func (a *API) listKeys(_ context.Context, r *request) (reply, error) {
 	slices.SortFunc(keys, func(a, b domain.Key) int {
 		return newestFirst(positionOf(a), positionOf(b))
 	})
-	var next *Position
+	var next *readmodel.Position
 	if len(keys) > limit {
 		keys = keys[:limit]
 		next = pointer(positionOf(keys[limit-1]))
@@ -54,12 +55,12 @@ func (a *API) listKeys(_ context.Context, r *request) (reply, error) {
 	return list(a, r, q, keys, next, a.viewKey)
 }
 
-func positionOf(k domain.Key) Position {
-	return Position{CreatedAtMillis: k.CreatedAtMillis, ID: k.ID}
+func positionOf(k domain.Key) readmodel.Position {
+	return readmodel.Position{CreatedAtMillis: k.CreatedAtMillis, ID: k.ID}
 }
 
 // newestFirst is the order of the list.
-func newestFirst(a, b Position) int {
+func newestFirst(a, b readmodel.Position) int {
 	return cmp.Or(cmp.Compare(b.CreatedAtMillis, a.CreatedAtMillis), cmp.Compare(b.ID, a.ID))
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/lumenhook/lumenhook/api/decode"
 	"github.com/lumenhook/lumenhook/api/problem"
 	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/projections/readmodel"
 )
 
 // Bounds of a list.
@@ -54,7 +55,7 @@ func addressParameter(
 // its own, where objects would silently be left out.
 
 // cursorSum authenticates a position for its list.
-func (a *API) cursorSum(r *request, q *decode.Query, at Position) []byte {
+func (a *API) cursorSum(r *request, q *decode.Query, at readmodel.Position) []byte {
 	mac := hmac.New(sha256.New, a.cursorKey[:])
 	part := func(s string) { fmt.Fprintf(mac, "%d:%s", len(s), s) }
 	part(r.route)
@@ -75,14 +76,14 @@ func (a *API) cursorSum(r *request, q *decode.Query, at Position) []byte {
 
 // page reads where a list continues and how many objects are requested, after all other
 // parameters.
-func (a *API) page(r *request, q *decode.Query) (after *Position, limit int, err error) {
+func (a *API) page(r *request, q *decode.Query) (after *readmodel.Position, limit int, err error) {
 	return a.pageWithin(r, q, defaultPage, maxPage)
 }
 
 // pageWithin is page for a list with bounds of its own.
 func (a *API) pageWithin(
 	r *request, q *decode.Query, unlessGiven, most int,
-) (after *Position, limit int, err error) {
+) (after *readmodel.Position, limit int, err error) {
 	limit = q.Count("limit", unlessGiven, most)
 	if err := q.Err(); err != nil {
 		return nil, 0, err
@@ -99,10 +100,10 @@ func (a *API) pageWithin(
 }
 
 // position returns where a cursor continues.
-func (a *API) position(r *request, q *decode.Query, text string) (*Position, bool) {
+func (a *API) position(r *request, q *decode.Query, text string) (*readmodel.Position, bool) {
 	raw, err := base64.RawURLEncoding.Strict().DecodeString(text)
 	if err == nil && len(raw) > 8+cursorSumBytes {
-		at := Position{
+		at := readmodel.Position{
 			CreatedAtMillis: int64(binary.BigEndian.Uint64(raw)),
 			ID:              string(raw[8+cursorSumBytes:]),
 		}
@@ -130,7 +131,7 @@ type listView[T any] struct {
 
 // list answers with a page, each object in the form of the API.
 func list[T, V any](
-	a *API, r *request, q *decode.Query, page []T, next *Position, view func(T) (V, error),
+	a *API, r *request, q *decode.Query, page []T, next *readmodel.Position, view func(T) (V, error),
 ) (reply, error) {
 	shown := listView[V]{Data: make([]V, len(page))}
 	for i, object := range page {
@@ -146,7 +147,7 @@ func list[T, V any](
 }
 
 // cursorText is the cursor of a position, as clients get it.
-func (a *API) cursorText(r *request, q *decode.Query, at Position) string {
+func (a *API) cursorText(r *request, q *decode.Query, at readmodel.Position) string {
 	raw := binary.BigEndian.AppendUint64(nil, uint64(at.CreatedAtMillis))
 	raw = append(append(raw, a.cursorSum(r, q, at)...), at.ID...)
 	return base64.RawURLEncoding.EncodeToString(raw)

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lumenhook/lumenhook/api"
 	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/projections/readmodel"
 )
 
 // walk reads a list to its end and returns the ids.
@@ -129,7 +129,7 @@ func TestListEvents(t *testing.T) {
 	if got := w.call("GET", "/v1/events", k, ""); strings.Count(string(got.body), `"held":true`) != 1 {
 		t.Errorf("%s", got.body)
 	}
-	w.historyErr = api.ErrHistoryUnavailable
+	w.historyErr = readmodel.ErrUnavailable
 	wantProblem(t, w.call("GET", "/v1/events", k, ""), 503, "HISTORY_UNAVAILABLE")
 }
 

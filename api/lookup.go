@@ -8,6 +8,7 @@ import (
 
 	"github.com/lumenhook/lumenhook/api/problem"
 	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/projections/readmodel"
 )
 
 // catchUpTimeout bounds the wait for what another node may have just written.
@@ -23,7 +24,7 @@ func lookUp[T any](
 	if err == nil && !ok {
 		waiting, cancel := context.WithTimeout(ctx, catchUpTimeout)
 		defer cancel()
-		if behind := a.Directory.CatchUp(waiting); behind != nil {
+		if behind := a.Directory.Confirm(waiting); behind != nil {
 			return found, false, problem.New(problem.CodeDirectoryBehind,
 				"This node cannot tell whether the object exists: it has not read the newest writes. Repeat "+
 					"the request after the time in Retry-After.").
@@ -105,7 +106,7 @@ func (a *API) findEvent(ctx context.Context, r *request) (err error) {
 		return noSuch("event")
 	}
 	r.event, err = a.History.Event(ctx, r.caller.accountID, r.subjectID)
-	if errors.Is(err, ErrEventNotFound) {
+	if errors.Is(err, readmodel.ErrNotFound) {
 		return noSuch("event")
 	}
 	if err := historyError(err); err != nil {
@@ -125,15 +126,15 @@ func (a *API) findRecalled(ctx context.Context, r *request) (err error) {
 	defer cancel()
 	r.recalled, err = a.History.Recall(ctx, r.caller.accountID, r.subjectID)
 	switch {
-	case errors.Is(err, ErrEventNotFound):
-		return noSuch("event")
-	case errors.Is(err, ErrEventExpired):
+	case errors.Is(err, readmodel.ErrExpired):
 		return expired()
+	case errors.Is(err, readmodel.ErrNotFound):
+		return noSuch("event")
 	}
 	if err := historyError(err); err != nil {
 		return err
 	}
-	_, err = narrowed(r, r.recalled.EventRecord)
+	_, err = narrowed(r, r.recalled.Event)
 	return err
 }
 
@@ -148,18 +149,18 @@ func historyError(err error) error {
 		return problem.New(code, detail+" Repeat the request after the time in Retry-After.").
 			RetryAfter(historyRetrySeconds).Because(err)
 	}
-	var missing HistoryMissing
+	var missing readmodel.Missing
 	switch {
 	case err == nil:
 		return nil
 	case errors.As(err, &missing) && missing.Why != "":
 		return unavailable(problem.CodeHistoryUnavailable, "There is no history now: "+missing.Why+
 			". Payments are still observed and delivered.")
-	case errors.Is(err, ErrHistoryBehind):
+	case errors.Is(err, readmodel.ErrBehind):
 		return unavailable(problem.CodeHistoryBehind,
 			"The history has not caught up, or is being rebuilt: it cannot tell yet whether the event "+
 				"exists, or all that a list holds.")
-	case errors.Is(err, ErrHistoryUnavailable), errors.Is(err, context.DeadlineExceeded),
+	case errors.Is(err, readmodel.ErrUnavailable), errors.Is(err, context.DeadlineExceeded),
 		errors.Is(err, context.Canceled):
 		return unavailable(problem.CodeHistoryUnavailable,
 			"The history cannot be read now; payments are still observed and delivered.")

@@ -15,6 +15,7 @@ import (
 	"github.com/lumenhook/lumenhook/api"
 	"github.com/lumenhook/lumenhook/api/problem"
 	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/projections/readmodel"
 )
 
 // in returns one member of an answer, by its path of names.
@@ -260,14 +261,14 @@ func TestTestReplayAndResend(t *testing.T) {
 	}
 	wantProblem(t, w.call("POST", "/v1/events/"+domain.EventID("no", "where")+"/resend", k, ""), 404,
 		"NOT_FOUND")
-	w.historyErr = api.ErrEventExpired
+	w.historyErr = readmodel.ErrExpired
 	wantProblem(t, w.call("POST", resend, k, ""), 410, "EVENT_EXPIRED")
 	w.historyErr = nil
 	r := w.history[event]
 	r.record.State = domain.StateCancelled
 	w.history[event] = r
 	wantProblem(t, w.call("POST", resend, k, ""), 409, "DELIVERY_CANCELLED")
-	w.historyErr = api.ErrHistoryUnavailable
+	w.historyErr = readmodel.ErrUnavailable
 	wantProblem(t, w.call("POST", resend, k, ""), 503, "HISTORY_UNAVAILABLE")
 }
 
@@ -531,7 +532,7 @@ func TestARepeatShowsTheSameKey(t *testing.T) {
 	wantProblem(t, w.call("POST", "/v1/api-keys", k, body, "Idempotency-Key", "1"), 503,
 		"COMMAND_UNANSWERED")
 	w.loseAnswer = false
-	if err := w.CatchUp(t.Context()); err != nil {
+	if err := w.Confirm(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	w.now = w.now.Add(23 * time.Hour)

@@ -10,6 +10,7 @@ import (
 	"github.com/lumenhook/lumenhook/api/decode"
 	"github.com/lumenhook/lumenhook/api/problem"
 	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/projections/readmodel"
 )
 
 // A receiver may pull the events of its endpoint, in the order of their numbers, and have a
@@ -101,8 +102,8 @@ func (a *API) pullEvents(ctx context.Context, r *request) (reply, error) {
 }
 
 // pull reads a page, and reads again for as long as it may wait for one.
-func (a *API) pull(ctx context.Context, r *request, p pullRequest) (NumberedPage, error) {
-	read := func() (NumberedPage, error) {
+func (a *API) pull(ctx context.Context, r *request, p pullRequest) (readmodel.NumberedPage, error) {
+	read := func() (readmodel.NumberedPage, error) {
 		page, err := a.History.Numbered(ctx, r.caller.accountID, r.subjectID, p.after, p.limit)
 		return page, historyError(err)
 	}
@@ -145,7 +146,7 @@ func (a *API) afterWait(ctx context.Context, r *request) error {
 }
 
 // viewPulled signs events as deliveries of this moment.
-func (a *API) viewPulled(e domain.Endpoint, page NumberedPage) (pulledView, error) {
+func (a *API) viewPulled(e domain.Endpoint, page readmodel.NumberedPage) (pulledView, error) {
 	now := a.Now()
 	secrets, keys, err := a.signersOf(e, now.UnixMilli())
 	view := pulledView{

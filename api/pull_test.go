@@ -17,12 +17,13 @@ import (
 	"github.com/lumenhook/lumenhook/api/problem"
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/testkit"
+	"github.com/lumenhook/lumenhook/projections/readmodel"
 )
 
 // numberedEvent is an event whose body JSON would write in another way.
-func numberedEvent(sequence uint64) api.NumberedEvent {
+func numberedEvent(sequence uint64) readmodel.NumberedEvent {
 	id := domain.DeriveID(domain.EventPrefix, fmt.Sprint(sequence))
-	return api.NumberedEvent{
+	return readmodel.NumberedEvent{
 		ID:       id,
 		Sequence: sequence,
 		Body:     fmt.Appendf(nil, "{\"id\": %q, \"note\":\"<é&>\u2028\"}", id),
@@ -141,7 +142,7 @@ func TestPullingBeginsAtATime(t *testing.T) {
 	if !slices.Equal(got.numbers(), []uint64{5}) {
 		t.Errorf("%+v", got)
 	}
-	w.historyErr = api.ErrHistoryBehind
+	w.historyErr = readmodel.ErrBehind
 	wantProblem(t, w.call("GET", "/v1/endpoints/"+e+"/events?since=1970-01-01T00:00:02Z", k, ""), 503,
 		"HISTORY_BEHIND")
 }
@@ -152,7 +153,7 @@ func TestPullingSaysWhatIsMissing(t *testing.T) {
 	e := w.newEndpoint(k)
 	w.number(e, numberedEvent(17))
 	page := w.numbered[e]
-	page.Missing = []api.Numbers{{From: 1, To: 16}}
+	page.Missing = []readmodel.Numbers{{From: 1, To: 16}}
 	w.numbered[e] = page
 	got := w.pull(e, k, "?after=9")
 	if len(got.Missing) != 1 || got.Missing[0].From != 10 || got.Missing[0].To != 16 ||
@@ -182,7 +183,7 @@ func TestPullingIsRefused(t *testing.T) {
 		"MISSING_PERMISSION")
 	wantProblem(t, w.call("GET", path, w.newKey(account("b"), domain.PermissionRead), ""), 404,
 		"NOT_FOUND")
-	w.historyErr = api.ErrHistoryBehind
+	w.historyErr = readmodel.ErrBehind
 	wantProblem(t, w.call("GET", path+"?waitSeconds=30", k, ""), 503, "HISTORY_BEHIND")
 	w.historyErr = nil
 	wantStatus(t, w.call("DELETE", "/v1/endpoints/"+e, k, ""), 200)

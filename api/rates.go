@@ -6,6 +6,7 @@ import (
 
 	"github.com/lumenhook/lumenhook/api/decode"
 	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/projections/readmodel"
 )
 
 // Bounds of what rates look back on, in minutes.
@@ -51,7 +52,7 @@ func (a *API) getRates(ctx context.Context, r *request) (reply, error) {
 	if err := a.awaitOwnWrites(ctx, r); err != nil {
 		return reply{}, err
 	}
-	rates, err := a.History.Rates(ctx, RatesFilter{
+	rates, err := a.History.Rates(ctx, readmodel.RatesFilter{
 		AccountID:  r.caller.accountID,
 		EndpointID: endpointID,
 		FromMillis: from.UnixMilli(),
@@ -60,7 +61,7 @@ func (a *API) getRates(ctx context.Context, r *request) (reply, error) {
 	if err := historyError(err); err != nil {
 		return reply{}, err
 	}
-	all := HealthFilter{
+	all := readmodel.HealthFilter{
 		AccountID: r.caller.accountID, NowMillis: a.Now().UnixMilli(), CountsOnly: true,
 	}
 	if endpointID != "" {
@@ -82,7 +83,7 @@ func (a *API) getRates(ctx context.Context, r *request) (reply, error) {
 	return reply{view: view}, nil
 }
 
-func viewRates(rates Rates, fromMillis, toMillis int64) ratesView {
+func viewRates(rates readmodel.Rates, fromMillis, toMillis int64) ratesView {
 	v := ratesView{
 		From:       domain.FormatMillis(fromMillis),
 		To:         domain.FormatMillis(toMillis),

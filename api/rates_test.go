@@ -4,8 +4,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lumenhook/lumenhook/api"
 	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/projections/readmodel"
 )
 
 // TestRatesAreOfTheLastMinutes, and of one's own attempts.
@@ -50,6 +50,6 @@ func TestRatesAreOfTheLastMinutes(t *testing.T) {
 		t.Errorf("of another account: %+v", got)
 	}
 	wantProblem(t, w.call("GET", "/v1/attempts/rates?minutes=1441", k, ""), 400, "INVALID_PARAMETER")
-	w.historyErr = api.ErrHistoryBehind
+	w.historyErr = readmodel.ErrBehind
 	wantProblem(t, w.call("GET", "/v1/attempts/rates", k, ""), 503, "HISTORY_BEHIND")
 }

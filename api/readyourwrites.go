@@ -40,7 +40,7 @@ func (a *API) awaitAnswer(
 ) {
 	a.await(ctx, r, id, func(ctx context.Context) error {
 		if result.Replayed {
-			return a.Directory.CatchUp(ctx)
+			return a.Directory.Confirm(ctx)
 		}
 		return read(ctx, id, version)
 	})
@@ -123,7 +123,7 @@ func (a *API) awaitRead(ctx context.Context, r *request, unread *unreadWrites) e
 		unread.read(accountID, since)
 		return nil
 	}
-	if err := a.History.AwaitWrites(ctx); err == nil {
+	if err := a.History.CatchUp(ctx); err == nil {
 		unread.read(accountID, since)
 	}
 	return a.stillValid(r)

@@ -10,6 +10,7 @@ import (
 	"github.com/lumenhook/lumenhook/api/problem"
 	"github.com/lumenhook/lumenhook/api/receipt"
 	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/projections/readmodel"
 )
 
 // getReceipt answers with evidence of an event's attempts: all of them, to a bound, or one.
@@ -27,7 +28,7 @@ func (a *API) getReceipt(ctx context.Context, r *request) (reply, error) {
 		return reply{}, err
 	}
 	if r.event.Behind {
-		return reply{}, historyError(ErrHistoryBehind)
+		return reply{}, historyError(readmodel.ErrBehind)
 	}
 	keys, err := a.receiptSigners()
 	if err != nil {
@@ -67,7 +68,7 @@ func (a *API) receiptSigners() (keys []domain.Secret, err error) {
 
 // loggedAttempts are the attempts of an event that are in a log, the last of them if there are
 // many; with a number, that one.
-func loggedAttempts(e EventRecord, number uint64) (logged []AttemptRecord) {
+func loggedAttempts(e readmodel.Event, number uint64) (logged []readmodel.Attempt) {
 	for _, attempt := range e.Attempts {
 		wanted := number == 0 || uint64(attempt.Number) == number // #nosec G115 -- not negative
 		if wanted && attempt.Entry.Number != 0 {
@@ -78,7 +79,7 @@ func loggedAttempts(e EventRecord, number uint64) (logged []AttemptRecord) {
 }
 
 // sameLog counts the attempts at the beginning that are in one log.
-func sameLog(logged []AttemptRecord) int {
+func sameLog(logged []readmodel.Attempt) int {
 	for i, attempt := range logged {
 		if attempt.EndpointID != logged[0].EndpointID || attempt.Entry.From != logged[0].Entry.From {
 			return i
@@ -89,7 +90,7 @@ func sameLog(logged []AttemptRecord) int {
 
 // prove proves attempts of one log.
 func (a *API) prove(
-	ctx context.Context, r *request, of []AttemptRecord, earlier uint64, keys []domain.Secret,
+	ctx context.Context, r *request, of []readmodel.Attempt, earlier uint64, keys []domain.Secret,
 ) (receipt.Log, error) {
 	name := receipt.Name{
 		AccountID:  r.caller.accountID,

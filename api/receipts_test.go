@@ -8,6 +8,7 @@ import (
 	"github.com/lumenhook/lumenhook/api"
 	"github.com/lumenhook/lumenhook/api/receipt"
 	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/projections/readmodel"
 )
 
 // logAttempts gives the attempts of an event their leaves in a log of their endpoint.
@@ -94,7 +95,7 @@ func TestNoReceiptOfWhatIsNotWhole(t *testing.T) {
 	w.logAttempts(event.ID)
 	path := "/v1/events/" + event.ID + "/receipt"
 
-	w.historyErr = api.ErrHistoryUnavailable
+	w.historyErr = readmodel.ErrUnavailable
 	wantProblem(t, w.call("GET", path, k, ""), 503, "HISTORY_UNAVAILABLE")
 	w.historyErr = nil
 	of := w.history[event.ID]

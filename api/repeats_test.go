@@ -113,7 +113,7 @@ func (r *repetition) pass(what func(*repetition)) {
 	}
 	r.attempt = domain.AttemptResult{SentAtMillis: 2, DurationMillis: 99, StatusCode: 418}
 	r.restart(func(c *api.Config) { c.URLs = resolving{r.world} })
-	if err := r.CatchUp(r.t.Context()); err != nil {
+	if err := r.Confirm(r.t.Context()); err != nil {
 		r.t.Fatal(err)
 	}
 }

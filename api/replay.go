@@ -6,6 +6,7 @@ import (
 	"github.com/lumenhook/lumenhook/api/decode"
 	"github.com/lumenhook/lumenhook/api/problem"
 	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/projections/readmodel"
 )
 
 // replayView is the result of a replay, or of its dry run, which queues nothing.
@@ -59,7 +60,7 @@ func (a *API) replayEndpoint(ctx context.Context, r *request) (reply, error) {
 	}
 	var body domain.CommandBody = asked.ReplayEndpoint
 	if asked.filtered() || asked.dryRun {
-		chosen, more, err := a.choose(ctx, asked.filter, nil, ChooseMax)
+		chosen, more, err := a.choose(ctx, asked.filter, nil, readmodel.ChooseMax)
 		if err != nil {
 			return reply{}, err
 		}
@@ -85,7 +86,7 @@ func (a *API) replayEndpoint(ctx context.Context, r *request) (reply, error) {
 
 // replayOf queues the oldest of the chosen events, which come newest first. More says that
 // there are others that were not counted.
-func replayOf(endpointID string, chosen []Position, more bool) domain.ReplayEvents {
+func replayOf(endpointID string, chosen []readmodel.Position, more bool) domain.ReplayEvents {
 	body := domain.ReplayEvents{EndpointID: endpointID, Matched: len(chosen)}
 	for i := len(chosen) - 1; i >= 0 && len(body.EventIDs) < domain.MaxReplay; i-- {
 		body.EventIDs = append(body.EventIDs, chosen[i].ID)
@@ -99,9 +100,9 @@ func replayOf(endpointID string, chosen []Position, more bool) domain.ReplayEven
 // choose returns which events a filter selects, as the history has them after every write that
 // was acknowledged.
 func (a *API) choose(
-	ctx context.Context, f EventFilter, after *Position, limit int,
-) (chosen []Position, more *Position, err error) {
-	if err := historyError(a.History.AwaitWrites(ctx)); err != nil {
+	ctx context.Context, f readmodel.EventFilter, after *readmodel.Position, limit int,
+) (chosen []readmodel.Position, more *readmodel.Position, err error) {
+	if err := historyError(a.History.CatchUp(ctx)); err != nil {
 		return nil, nil, err
 	}
 	chosen, more, err = a.History.Choose(ctx, f, after, limit)

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/lumenhook/lumenhook/api"
 	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/projections/readmodel"
 )
 
 const sinceBefore = `"since":"2026-11-21T00:00:00Z"`
@@ -85,7 +85,7 @@ func TestReplaysThatAreRefused(t *testing.T) {
 			t.Errorf("%s: %v, not %v", fields, got, want)
 		}
 	}
-	w.historyErr = api.ErrHistoryBehind
+	w.historyErr = readmodel.ErrBehind
 	wantProblem(t, w.call("POST", path, k, `{`+sinceBefore+`,"memo":"1"}`), 503, "HISTORY_BEHIND")
 	wantProblem(t, w.call("POST", path, k, `{`+sinceBefore+`,"dryRun":true}`), 503, "HISTORY_BEHIND")
 	wantStatus(t, w.call("POST", path, k, `{`+sinceBefore+`}`), 200) // the engine knows these itself

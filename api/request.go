@@ -13,6 +13,7 @@ import (
 	"github.com/lumenhook/lumenhook/api/decode"
 	"github.com/lumenhook/lumenhook/api/problem"
 	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/projections/readmodel"
 )
 
 // overloadRetrySeconds is when a node that was overloaded may be tried again.
@@ -39,8 +40,8 @@ type request struct {
 	endpoint domain.Endpoint
 	watch    domain.Watch
 	key      domain.Key
-	event    EventRecord
-	recalled RecalledEvent // of a resend
+	event    readmodel.Event
+	recalled readmodel.Recalled // of a resend
 }
 
 // handler makes the answer to a request. Its error is a *problem.Problem, or internal.

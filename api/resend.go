@@ -9,6 +9,7 @@ import (
 
 	"github.com/lumenhook/lumenhook/api/problem"
 	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/projections/readmodel"
 )
 
 // resentView is a delivery after a resend.
@@ -27,7 +28,7 @@ type resentView struct {
 func (a *API) resendEvent(ctx context.Context, r *request) (reply, error) {
 	if len(r.recalled.Deliveries) == 0 {
 		return reply{}, historyError(fmt.Errorf("%w: it lacks one of the event's first deliveries",
-			ErrHistoryBehind))
+			readmodel.ErrBehind))
 	}
 	envelope := r.sent()
 	to, err := a.presentEndpoint(ctx, r, envelope.Data.Watch.ID)
@@ -115,7 +116,7 @@ func onItsWay(endpointID string) domain.Delivery {
 }
 
 func (a *API) resent(r *request, d domain.Delivery, replayed bool) (reply, error) {
-	record := EventRecord{
+	record := readmodel.Event{
 		State:               d.State,
 		EndpointID:          d.EndpointID,
 		Sequence:            d.Sequence,

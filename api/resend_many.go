@@ -13,6 +13,7 @@ import (
 	"github.com/lumenhook/lumenhook/api/decode"
 	"github.com/lumenhook/lumenhook/api/problem"
 	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/projections/readmodel"
 )
 
 // Bounds of a resend of many events.
@@ -40,7 +41,7 @@ type refusedView struct {
 }
 
 // decodeResend decodes the filters of a resend, and where it goes on.
-func (a *API) decodeResend(r *request) (s selection, after *Position, err error) {
+func (a *API) decodeResend(r *request) (s selection, after *readmodel.Position, err error) {
 	var cursor string
 	s, faults := decodeSelection(r, eventFilters(),
 		decode.Into("cursor", &cursor, func(v decode.Value) string {
@@ -76,7 +77,7 @@ func (a *API) resendEvents(ctx context.Context, r *request) (reply, error) {
 	}
 	most := maxResend
 	if asked.dryRun {
-		most = ChooseMax
+		most = readmodel.ChooseMax
 	}
 	chosen, more, err := a.choose(ctx, asked.filter, after, most)
 	if err != nil {
@@ -108,7 +109,7 @@ func (a *API) resendEvents(ctx context.Context, r *request) (reply, error) {
 // resendChosen sends the chosen events again, as many as begin in time, and the first in any case.
 // What one of them is refused for is said of it; an error is what holds all of them up.
 func (a *API) resendChosen(
-	ctx context.Context, r *request, chosen []Position,
+	ctx context.Context, r *request, chosen []readmodel.Position,
 ) (view resendManyView, replayed bool, err error) {
 	beginning, end := context.WithTimeout(ctx, resendBeginning)
 	defer end()

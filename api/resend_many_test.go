@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/lumenhook/lumenhook/api"
 	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/projections/readmodel"
 )
 
 // TestAResendWithAFilter sends again what the history has of it, in any state, says how much that
@@ -156,6 +156,6 @@ func TestEventsThatAreNotResent(t *testing.T) {
 	if !strings.Contains(string(of.body), `"matched":0`) {
 		t.Errorf("another account: %s", of.body)
 	}
-	w.historyErr = api.ErrHistoryBehind
+	w.historyErr = readmodel.ErrBehind
 	wantProblem(t, w.call("POST", "/v1/events/resend", k, `{"asset":"XLM"}`), 503, "HISTORY_BEHIND")
 }

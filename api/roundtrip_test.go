@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lumenhook/lumenhook/api"
 	"github.com/lumenhook/lumenhook/api/problem"
 	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/projections/readmodel"
 )
 
 // changeByThemselves are the read-only fields whose value is ignored in a PATCH.
@@ -47,7 +47,7 @@ func TestWhatWasReadCanBeSentBack(t *testing.T) {
 	for _, path := range paths {
 		w.sendsBack(k, path)
 	}
-	w.historyErr = api.ErrHistoryUnavailable
+	w.historyErr = readmodel.ErrUnavailable
 	w.sendsBack(k, "/v1/endpoints/"+e)
 	w.historyErr = nil
 	// What was fine when it was set is no fault when it is sent back.

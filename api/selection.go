@@ -6,6 +6,7 @@ import (
 
 	"github.com/lumenhook/lumenhook/api/decode"
 	"github.com/lumenhook/lumenhook/api/problem"
+	"github.com/lumenhook/lumenhook/projections/readmodel"
 )
 
 // maxFilterCharacters is more than any filter has.
@@ -13,7 +14,7 @@ const maxFilterCharacters = 256
 
 // selection are events that a body selects, with the filters of lists.
 type selection struct {
-	filter EventFilter
+	filter readmodel.EventFilter
 	values *decode.Query // the filters, as they were given
 	dryRun bool          // to be counted only
 }

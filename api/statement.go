@@ -14,6 +14,7 @@ import (
 	"github.com/lumenhook/lumenhook/api/decode"
 	"github.com/lumenhook/lumenhook/api/problem"
 	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/projections/readmodel"
 )
 
 // Bounds of a statement.
@@ -86,7 +87,7 @@ type statementQuery struct {
 	asset    string
 	from, to boundary
 	csv      bool
-	after    StatementPosition
+	after    readmodel.StatementPosition
 	through  uint32 // of the first page; 0: this is it
 	limit    int
 }
@@ -121,7 +122,7 @@ func (a *API) getStatement(ctx context.Context, r *request) (reply, error) {
 		return reply{}, err
 	}
 	view, f, statement, err := a.findStatement(ctx, r, asked, watches, followed)
-	if errors.Is(err, ErrManyBalances) {
+	if errors.Is(err, readmodel.ErrManyBalances) {
 		q.Fault("asset", problem.FaultRequired, "must name one balance: more than 2000 moved")
 		return reply{}, q.Err()
 	}
@@ -129,8 +130,8 @@ func (a *API) getStatement(ctx context.Context, r *request) (reply, error) {
 		return reply{}, err
 	}
 	view.fill(statement, watches, asked)
-	if next := statement.Next; next != (StatementPosition{}) {
-		view.NextCursor = pointer(a.cursorText(r, q, Position{
+	if next := statement.Next; next != (readmodel.StatementPosition{}) {
+		view.NextCursor = pointer(a.cursorText(r, q, readmodel.Position{
 			CreatedAtMillis: int64(f.LastLedger),
 			ID:              fmt.Sprintf("%d.%d.%s", next.Ledger, next.Place, next.MoveID),
 		}))
@@ -225,9 +226,9 @@ func (a *API) findOwnWatches(ctx context.Context, r *request) ([]domain.Watch, e
 }
 
 func (a *API) ownWatches(accountID, wallet string) (own []domain.Watch, err error) {
-	f := WatchFilter{AccountID: accountID, WalletAddress: wallet}
+	f := readmodel.WatchFilter{AccountID: accountID, WalletAddress: wallet}
 	known := make(map[string]watchStatus) // by endpoint
-	var after *Position
+	var after *readmodel.Position
 	for looked := 0; looked < ownWatchesMax; {
 		page, next, err := a.Directory.Watches(f, after, maxPage)
 		if err != nil {
@@ -258,7 +259,7 @@ func (a *API) ownWatches(accountID, wallet string) (own []domain.Watch, err erro
 // a watch of its own saw, after recording began.
 func newStatement(
 	r *request, asked statementQuery, watches []domain.Watch, followed Followed,
-) (statementView, StatementFilter) {
+) (statementView, readmodel.StatementFilter) {
 	var since uint32
 	var sinceMillis int64 // nothing that closed before was seen
 	for _, w := range watches {
@@ -266,7 +267,7 @@ func newStatement(
 			since, sinceMillis = w.LiveSince, w.CreatedAtMillis
 		}
 	}
-	f := StatementFilter{
+	f := readmodel.StatementFilter{
 		AccountID:   r.caller.accountID,
 		Wallet:      r.subjectID,
 		Balance:     asked.asset,
@@ -304,7 +305,7 @@ func newStatement(
 }
 
 // fill adds what the history has.
-func (v *statementView) fill(s Statement, watches []domain.Watch, asked statementQuery) {
+func (v *statementView) fill(s readmodel.Statement, watches []domain.Watch, asked statementQuery) {
 	v.KeptSince = instant(s.KeptSinceMillis)
 	if asked.from.millis < s.KeptSinceMillis && asked.from.ledger == 0 {
 		v.BeginsLater = true
@@ -323,7 +324,7 @@ func (v *statementView) fill(s Statement, watches []domain.Watch, asked statemen
 	}
 }
 
-func viewMove(m MoveRecord, watches []domain.Watch) moveView {
+func viewMove(m readmodel.Move, watches []domain.Watch) moveView {
 	v := moveView{
 		ID:             m.ID,
 		Asset:          m.Balance,

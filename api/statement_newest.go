@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/projections/readmodel"
 )
 
 const (
@@ -21,11 +22,11 @@ const (
 // is left out, and so is one for which as many statements wait as may: throughLedger says so.
 func (a *API) findStatement(
 	ctx context.Context, r *request, asked statementQuery, watches []domain.Watch, followed Followed,
-) (view statementView, f StatementFilter, s Statement, err error) {
+) (view statementView, f readmodel.StatementFilter, s readmodel.Statement, err error) {
 	for waited := false; ; waited = true {
 		view, f = newStatement(r, asked, watches, followed)
 		if f.FirstLedger > f.LastLedger && f.OpenMillis == 0 {
-			return view, f, Statement{}, nil
+			return view, f, readmodel.Statement{}, nil
 		}
 		s, err = a.History.Statement(ctx, f, asked.after, asked.limit)
 		if err != nil || s.Uncounted == 0 || waited || a.counting.take(f.AccountID) != "" {

@@ -11,13 +11,14 @@ import (
 	"github.com/lumenhook/lumenhook/api"
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/testkit"
+	"github.com/lumenhook/lumenhook/projections/readmodel"
 )
 
 const closedMillis = 1_795_000_000_000
 
 // moved is a move of the wallet's lumens in a ledger.
-func moved(ledger uint32, before, after int64, payments ...api.PaidRecord) api.MoveRecord {
-	m := api.MoveRecord{Balance: "XLM", Payments: payments}
+func moved(ledger uint32, before, after int64, payments ...readmodel.Paid) readmodel.Move {
+	m := readmodel.Move{Balance: "XLM", Payments: payments}
 	m.ID = domain.DeriveID(domain.MovePrefix, fmt.Sprint(ledger))
 	m.Ledger, m.Place, m.ClosedAtMillis = ledger, 1<<63, closedMillis
 	m.TxHash = strings.Repeat("ab", 32)
@@ -27,8 +28,8 @@ func moved(ledger uint32, before, after int64, payments ...api.PaidRecord) api.M
 }
 
 // paidIn is a payment in a ledger.
-func paidIn(ledger uint32, stroops int64, events ...api.PaidEvent) api.PaidRecord {
-	return api.PaidRecord{
+func paidIn(ledger uint32, stroops int64, events ...readmodel.PaidEvent) readmodel.Paid {
+	return readmodel.Paid{
 		Payment: domain.Payment{
 			ID:             fmt.Sprint(uint64(ledger) << 32),
 			Ledger:         ledger,
@@ -73,16 +74,16 @@ func TestAStatementSaysWhatBecameOfEachPayment(t *testing.T) {
 	event := domain.DeriveID(domain.EventPrefix, "1")
 	fee := moved(60, 50_000_000, 49_999_900)
 	fee.Kind, fee.Operation, fee.UnexplainedStroops = domain.MoveFee, 0, 20_000_000
-	w.statement = api.Statement{
-		Balances: []api.BalanceRecord{{
+	w.statement = readmodel.Statement{
+		Balances: []readmodel.Balance{{
 			Balance:            "XLM",
 			Moves:              3,
 			OpeningStroops:     0,
 			ClosingStroops:     49_999_900,
 			UnexplainedStroops: 20_000_000,
 		}},
-		Moves: []api.MoveRecord{
-			moved(50, 0, 20_000_000, paidIn(50, 20_000_000, api.PaidEvent{ID: event, WatchID: id})),
+		Moves: []readmodel.Move{
+			moved(50, 0, 20_000_000, paidIn(50, 20_000_000, readmodel.PaidEvent{ID: event, WatchID: id})),
 			moved(55, 20_000_000, 30_000_000, paidIn(55, 10_000_000)),
 			fee,
 		},
@@ -126,7 +127,7 @@ func TestAStatementSaysWhyNoWatchTookAPayment(t *testing.T) {
 	k := w.newKey(account("a"), domain.Permissions()...)
 	e := w.newEndpoint(k)
 	w.followed = api.Followed{Ledger: 90, MovesSince: 30}
-	w.statement.Moves = []api.MoveRecord{moved(50, 0, 10_000_000, paidIn(50, 10_000_000))}
+	w.statement.Moves = []readmodel.Move{moved(50, 0, 10_000_000, paidIn(50, 10_000_000))}
 	want := map[string]string{
 		w.watching(k, e, 40, ""):                                          "PENDING",
 		w.watching(k, e, 51, ""):                                          "WATCHED_LATER",
@@ -182,7 +183,7 @@ func TestAStatementIsOfWhatTheAccountsOwnWatchesSaw(t *testing.T) {
 		MovesSinceMillis: closedMillis - 1000,
 	}
 	path := "/v1/wallets/" + wallet + "/statement"
-	asked := func(key, query string) api.StatementFilter {
+	asked := func(key, query string) readmodel.StatementFilter {
 		t.Helper()
 		w.statements = nil
 		got := wantStatus(t, w.call("GET", path+query, key, ""), 200)
@@ -191,7 +192,7 @@ func TestAStatementIsOfWhatTheAccountsOwnWatchesSaw(t *testing.T) {
 		}
 		return w.statements[0]
 	}
-	filter := api.StatementFilter{
+	filter := readmodel.StatementFilter{
 		AccountID:   account("b"),
 		Wallet:      wallet,
 		RecordSince: 70,
@@ -311,7 +312,7 @@ func TestAStatementWaitsForWhatIsRecorded(t *testing.T) {
 		got := wantStatus(t, w.call("GET", path+query, k, ""), 200)
 		return in(t, got.body, "throughLedger").(float64), len(in(t, got.body, "data").([]any))
 	}
-	w.statement.Moves = []api.MoveRecord{moved(89, 0, 1), moved(90, 1, 2), moved(91, 2, 3)}
+	w.statement.Moves = []readmodel.Move{moved(89, 0, 1), moved(90, 1, 2), moved(91, 2, 3)}
 	w.followed = api.Followed{Ledger: 90, MovesSince: 30, ClosedAtMillis: closedMillis}
 	w.counts = 3 // the ledger counts when it is looked for the second time
 	if through, moves := ask(""); through != 91 || moves != 3 {
@@ -343,7 +344,7 @@ func TestAStatementWaitsForWhatIsRecorded(t *testing.T) {
 			t.Errorf("to=%d: %d reads, %d moves through %v", to, len(w.statements), moves, through)
 		}
 	}
-	w.statement.Moves = []api.MoveRecord{moved(89, 0, 1), moved(90, 1, 2), moved(94, 2, 3)}
+	w.statement.Moves = []readmodel.Move{moved(89, 0, 1), moved(90, 1, 2), moved(94, 2, 3)}
 	w.followed.Ledger, w.statements = 90, nil
 	if through, moves := ask("?to=93"); len(w.statements) != 1 || through != 90 || moves != 2 {
 		t.Errorf("it waited for a ledger behind its end: %d moves through %v, %d reads", moves, through,
@@ -401,7 +402,7 @@ func TestFewStatementsOfAnAccountWait(t *testing.T) {
 	for _, k := range keys {
 		w.watching(k, w.newEndpoint(k), 40, "")
 	}
-	w.statement.Moves = []api.MoveRecord{moved(90, 0, 1), moved(91, 1, 2)}
+	w.statement.Moves = []readmodel.Move{moved(90, 0, 1), moved(91, 1, 2)}
 	w.followed = api.Followed{Ledger: 90, MovesSince: 30, ClosedAtMillis: closedMillis}
 	through := make(chan any)
 	ask := func(key string) {
@@ -443,7 +444,7 @@ func TestAStatementThatWaitedIsHeldAgainstItsKey(t *testing.T) {
 	k := w.newKey(account("a"), domain.Permissions()...)
 	w.watching(k, w.newEndpoint(k), 40, "")
 	link := w.credential(k, `{"permissions":["read"]}`)
-	w.statement.Moves = []api.MoveRecord{moved(90, 0, 1), moved(91, 1, 2)}
+	w.statement.Moves = []readmodel.Move{moved(90, 0, 1), moved(91, 1, 2)}
 	before := w.accounts[account("a")]
 	for who, key := range map[string]string{"the key": k, "a link": link} {
 		w.accounts[account("a")], w.statements = before, nil
@@ -487,9 +488,9 @@ func TestAStatementsFaultsAreNamed(t *testing.T) {
 			t.Errorf("%s: %s", query, got.body)
 		}
 	}
-	w.historyErr = api.ErrManyBalances
+	w.historyErr = readmodel.ErrManyBalances
 	got := w.call("GET", path, k, "")
 	wantProblem(t, got, 400, "INVALID_PARAMETER")
-	w.historyErr = api.ErrHistoryBehind
+	w.historyErr = readmodel.ErrBehind
 	wantProblem(t, w.call("GET", path, k, ""), 503, "HISTORY_BEHIND")
 }

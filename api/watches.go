@@ -8,6 +8,7 @@ import (
 	"github.com/lumenhook/lumenhook/api/decode"
 	"github.com/lumenhook/lumenhook/api/problem"
 	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/projections/readmodel"
 )
 
 func (a *API) createWatch(ctx context.Context, r *request) (reply, error) {
@@ -116,7 +117,7 @@ func (a *API) getWatch(_ context.Context, r *request) (reply, error) {
 
 func (a *API) listWatches(_ context.Context, r *request) (reply, error) {
 	q := newListQuery(r, "endpointId", "walletAddress")
-	f := WatchFilter{
+	f := readmodel.WatchFilter{
 		AccountID:     r.caller.accountID,
 		EndpointID:    endpointParameter(r, q),
 		WalletAddress: addressParameter(q, "walletAddress", accountFault),

@@ -25,13 +25,14 @@ import (
 	"github.com/lumenhook/lumenhook/api"
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/testkit"
+	"github.com/lumenhook/lumenhook/projections/readmodel"
 )
 
 // world is everything behind the API, in memory: the domain's own Decide and Evolve behind
 // one lock, a directory that lags until it is awaited, a history, a ledger network and a
 // policy for URLs.
 type world struct {
-	healthAsked api.HealthFilter // of the last reading of health
+	healthAsked readmodel.HealthFilter // of the last reading of health
 	t           testing.TB
 	api         *api.API
 	config      api.Config
@@ -47,12 +48,12 @@ type world struct {
 	accounts  map[string]domain.Account
 	seen      map[string]uint64 // versions that the directory shows
 	history   map[string]record
-	numbered  map[string]api.NumberedPage  // events that are pulled, by endpoint
-	happened  map[string][]domain.Fact     // kept facts, by endpoint, watch and event
-	logs      map[string]map[uint64][]byte // hashes of attempts, by endpoint and leaf
-	more      chan struct{}                // closed when there are more of them
-	waiting   int                          // requests that wait for more
-	left      map[string][]domain.Delivery // by the endpoint that the event has left
+	numbered  map[string]readmodel.NumberedPage // events that are pulled, by endpoint
+	happened  map[string][]domain.Fact          // kept facts, by endpoint, watch and event
+	logs      map[string]map[uint64][]byte      // hashes of attempts, by endpoint and leaf
+	more      chan struct{}                     // closed when there are more of them
+	waiting   int                               // requests that wait for more
+	left      map[string][]domain.Delivery      // by the endpoint that the event has left
 	wallets   map[string][]domain.Asset
 	used      map[string]int64
 	attempt   domain.AttemptResult // of a test
@@ -65,8 +66,8 @@ type world struct {
 	counts     int    // looks at the cursor until one more ledger counts; 0: none will
 	counted    func() // is called once it does, while mu is held
 	ledgersErr error
-	statement  api.Statement
-	statements []api.StatementFilter // that were asked for
+	statement  readmodel.Statement
+	statements []readmodel.StatementFilter // that were asked for
 
 	catchUpErr, freshErr, submitErr, historyErr, directoryErr error
 	// the engine acts, its answer is lost
@@ -77,7 +78,7 @@ type world struct {
 
 type record struct {
 	accountID string
-	record    api.EventRecord
+	record    readmodel.Event
 }
 
 // newWorld serves the API on a port of its own.
@@ -125,7 +126,7 @@ func assemble(t testing.TB, change ...func(*api.Config)) *world {
 		seen:      map[string]uint64{},
 		happened:  map[string][]domain.Fact{},
 		history:   map[string]record{},
-		numbered:  map[string]api.NumberedPage{},
+		numbered:  map[string]readmodel.NumberedPage{},
 		more:      make(chan struct{}),
 		wallets:   map[string][]domain.Asset{},
 	}
@@ -282,12 +283,12 @@ func (w *world) decideTest(c domain.Command, body domain.TestEndpoint) domain.An
 	}
 	w.history[id] = record{
 		e.AccountID,
-		api.EventRecord{
+		readmodel.Event{
 			Body:       event.Body,
 			EndpointID: e.ID,
 			Sequence:   13,
 			State:      state,
-			Attempts:   []api.AttemptRecord{{EndpointID: e.ID, Number: 1, Run: 1, Result: w.attempt}},
+			Attempts:   []readmodel.Attempt{{EndpointID: e.ID, Number: 1, Run: 1, Result: w.attempt}},
 		},
 	}
 	return domain.Answer{Test: &domain.TestResult{EventID: id, Result: w.attempt}}
@@ -413,8 +414,8 @@ func (w *world) move(d domain.Delivery) {
 
 func (w *world) Fresh() error { return w.freshErr }
 
-// CatchUp makes everything visible.
-func (w *world) CatchUp(context.Context) error {
+// Confirm makes everything visible.
+func (w *world) Confirm(context.Context) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.catchUps++
@@ -486,23 +487,23 @@ func (w *world) Watch(id string) (domain.Watch, bool, error) {
 }
 
 func (w *world) Endpoints(
-	f api.EndpointFilter, after *api.Position, limit int,
-) ([]domain.Endpoint, *api.Position, error) {
+	f readmodel.EndpointFilter, after *readmodel.Position, limit int,
+) ([]domain.Endpoint, *readmodel.Position, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return pageOf(w.endpoints, after, limit, func(e domain.Endpoint) (api.Position, bool) {
-		return api.Position{CreatedAtMillis: e.CreatedAtMillis, ID: e.ID}, !e.Deleted() &&
+	return pageOf(w.endpoints, after, limit, func(e domain.Endpoint) (readmodel.Position, bool) {
+		return readmodel.Position{CreatedAtMillis: e.CreatedAtMillis, ID: e.ID}, !e.Deleted() &&
 			e.AccountID == f.AccountID && (f.Status == "" || e.Status == f.Status)
 	})
 }
 
 func (w *world) Watches(
-	f api.WatchFilter, after *api.Position, limit int,
-) ([]domain.Watch, *api.Position, error) {
+	f readmodel.WatchFilter, after *readmodel.Position, limit int,
+) ([]domain.Watch, *readmodel.Position, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return pageOf(w.watches, after, limit, func(x domain.Watch) (api.Position, bool) {
-		return api.Position{CreatedAtMillis: x.CreatedAtMillis, ID: x.ID}, !x.Deleted() &&
+	return pageOf(w.watches, after, limit, func(x domain.Watch) (readmodel.Position, bool) {
+		return readmodel.Position{CreatedAtMillis: x.CreatedAtMillis, ID: x.ID}, !x.Deleted() &&
 			x.AccountID == f.AccountID &&
 			(f.EndpointID == "" || x.EndpointID == f.EndpointID) &&
 			(f.WalletAddress == "" || x.WalletAddress == f.WalletAddress)
@@ -511,14 +512,14 @@ func (w *world) Watches(
 
 // pageOf sorts, newest first and then by id, and cuts a page.
 func pageOf[T any](
-	all map[string]T, after *api.Position, limit int, place func(T) (api.Position, bool),
-) (page []T, next *api.Position, err error) {
-	before := func(a, b api.Position) bool {
+	all map[string]T, after *readmodel.Position, limit int, place func(T) (readmodel.Position, bool),
+) (page []T, next *readmodel.Position, err error) {
+	before := func(a, b readmodel.Position) bool {
 		return a.CreatedAtMillis > b.CreatedAtMillis ||
 			a.CreatedAtMillis == b.CreatedAtMillis && a.ID < b.ID
 	}
 	type placed struct {
-		at api.Position
+		at readmodel.Position
 		of T
 	}
 	var kept []placed
@@ -572,14 +573,14 @@ func (w *world) await(id string, version uint64) error {
 }
 
 func (w *world) Events(
-	_ context.Context, f api.EventFilter, after *api.Position, limit int,
-) ([]api.EventRecord, *api.Position, error) {
+	_ context.Context, f readmodel.EventFilter, after *readmodel.Position, limit int,
+) ([]readmodel.Event, *readmodel.Position, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.historyErr != nil {
 		return nil, nil, fmt.Errorf("reading: %w", w.historyErr)
 	}
-	page, next, err := pageOf(w.history, after, limit, func(r record) (api.Position, bool) {
+	page, next, err := pageOf(w.history, after, limit, func(r record) (readmodel.Position, bool) {
 		at := createdAt(w.t, r.record.Body)
 		e := decode[struct {
 			ID   string
@@ -596,7 +597,7 @@ func (w *world) Events(
 				}
 			}
 		}](w.t, r.record.Body)
-		return api.Position{CreatedAtMillis: at, ID: e.ID}, r.accountID == f.AccountID &&
+		return readmodel.Position{CreatedAtMillis: at, ID: e.ID}, r.accountID == f.AccountID &&
 			(f.EndpointID == "" || r.record.EndpointID == f.EndpointID) &&
 			(f.WatchID == "" || e.Data.Watch.ID == f.WatchID) &&
 			(f.WalletAddress == "" || e.Data.Watch.WalletAddress == f.WalletAddress) &&
@@ -610,7 +611,7 @@ func (w *world) Events(
 			(!f.NoTests || e.Type != domain.TestPing) &&
 			at >= f.SinceMillis && (f.UntilMillis == 0 || at < f.UntilMillis)
 	})
-	var records []api.EventRecord
+	var records []readmodel.Event
 	for _, r := range page {
 		one := r.record
 		if n := len(one.Attempts); n > 0 {
@@ -624,12 +625,12 @@ func (w *world) Events(
 
 // Choose returns which events Events lists.
 func (w *world) Choose(
-	ctx context.Context, f api.EventFilter, after *api.Position, limit int,
-) (chosen []api.Position, next *api.Position, err error) {
+	ctx context.Context, f readmodel.EventFilter, after *readmodel.Position, limit int,
+) (chosen []readmodel.Position, next *readmodel.Position, err error) {
 	records, next, err := w.Events(ctx, f, after, limit)
 	for _, r := range records {
 		id := decode[struct{ ID string }](w.t, r.Body).ID
-		chosen = append(chosen, api.Position{CreatedAtMillis: createdAt(w.t, r.Body), ID: id})
+		chosen = append(chosen, readmodel.Position{CreatedAtMillis: createdAt(w.t, r.Body), ID: id})
 	}
 	return chosen, next, err
 }
@@ -637,7 +638,7 @@ func (w *world) Choose(
 // Numbered returns what was added with number.
 func (w *world) Numbered(
 	_ context.Context, accountID, endpointID string, after uint64, limit int,
-) (page api.NumberedPage, err error) {
+) (page readmodel.NumberedPage, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.historyErr != nil {
@@ -651,7 +652,7 @@ func (w *world) Numbered(
 	}
 	for _, m := range all.Missing {
 		if m.To > after {
-			page.Missing = append(page.Missing, api.Numbers{From: max(m.From, after+1), To: m.To})
+			page.Missing = append(page.Missing, readmodel.Numbers{From: max(m.From, after+1), To: m.To})
 		}
 	}
 	page.AsOf = all.AsOf
@@ -659,7 +660,7 @@ func (w *world) Numbered(
 }
 
 // Rates counts the attempts of the history.
-func (w *world) Rates(_ context.Context, f api.RatesFilter) (rates api.Rates, err error) {
+func (w *world) Rates(_ context.Context, f readmodel.RatesFilter) (rates readmodel.Rates, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.historyErr != nil {
@@ -673,7 +674,7 @@ func (w *world) Rates(_ context.Context, f api.RatesFilter) (rates api.Rates, er
 			if at := a.Result.SentAtMillis; at < f.FromMillis || at >= f.ToMillis {
 				continue
 			}
-			m := api.RatesMinute{AtMillis: a.Result.SentAtMillis / 60_000 * 60_000}
+			m := readmodel.RatesMinute{AtMillis: a.Result.SentAtMillis / 60_000 * 60_000}
 			switch {
 			case a.Result.Succeeded():
 				m.Delivered, rates.Delivered = 1, rates.Delivered+1
@@ -691,7 +692,7 @@ func (w *world) Rates(_ context.Context, f api.RatesFilter) (rates api.Rates, er
 
 // Health adds up the attempts of the history. Spans are exact here.
 func (w *world) Health(
-	_ context.Context, f api.HealthFilter,
+	_ context.Context, f readmodel.HealthFilter,
 ) (map[string]domain.EndpointHealth, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -720,7 +721,7 @@ func (w *world) Health(
 
 // attempted is the health after an attempt.
 func attempted(
-	h domain.EndpointHealth, a api.AttemptRecord, nowMillis int64,
+	h domain.EndpointHealth, a readmodel.Attempt, nowMillis int64,
 ) domain.EndpointHealth {
 	at, one := a.Result.SentAtMillis, domain.AttemptCounts{Failed: 1}
 	if a.Result.Succeeded() {
@@ -748,8 +749,8 @@ func attempted(
 
 // EndpointSteps folds what happened to an endpoint.
 func (w *world) EndpointSteps(
-	_ context.Context, f api.StepFilter,
-) (api.StepPage[domain.Endpoint], error) {
+	_ context.Context, f readmodel.StepFilter,
+) (readmodel.StepPage[domain.Endpoint], error) {
 	return stepsOf(w, f, func(e domain.Endpoint, fact domain.Fact) domain.Endpoint {
 		e, _ = domain.EvolveEndpoint(e, domain.Delivery{}, fact)
 		return e
@@ -758,22 +759,22 @@ func (w *world) EndpointSteps(
 
 // WatchSteps folds what happened to a watch.
 func (w *world) WatchSteps(
-	_ context.Context, f api.StepFilter,
-) (api.StepPage[domain.Watch], error) {
+	_ context.Context, f readmodel.StepFilter,
+) (readmodel.StepPage[domain.Watch], error) {
 	return stepsOf(w, f, domain.EvolveWatch, func(x domain.Watch) string { return x.AccountID })
 }
 
 // EventSteps folds what happened to an event.
 func (w *world) EventSteps(
-	_ context.Context, f api.StepFilter,
-) (api.StepPage[domain.TrackedDelivery], error) {
+	_ context.Context, f readmodel.StepFilter,
+) (readmodel.StepPage[domain.TrackedDelivery], error) {
 	return stepsOf(w, f, domain.TrackedDelivery.Evolve,
 		func(d domain.TrackedDelivery) string { return d.AccountID })
 }
 
 func stepsOf[S any](
-	w *world, f api.StepFilter, evolve func(S, domain.Fact) S, owner func(S) string,
-) (page api.StepPage[S], err error) {
+	w *world, f readmodel.StepFilter, evolve func(S, domain.Fact) S, owner func(S) string,
+) (page readmodel.StepPage[S], err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.historyErr != nil {
@@ -792,7 +793,7 @@ func stepsOf[S any](
 		page.Steps = append(page.Steps, domain.Step[S]{Fact: fact, Before: before, After: state})
 	}
 	if owner(state) != f.AccountID {
-		return api.StepPage[S]{}, api.ErrEventNotFound
+		return readmodel.StepPage[S]{}, readmodel.ErrNotFound
 	}
 	slices.Reverse(page.Steps)
 	page.More = len(page.Steps) > f.Limit
@@ -865,7 +866,7 @@ func (w *world) AwaitMore(ctx context.Context, endpointID string, asOf int64) er
 }
 
 // number gives an endpoint an event with a number.
-func (w *world) number(endpointID string, e api.NumberedEvent) {
+func (w *world) number(endpointID string, e readmodel.NumberedEvent) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	page := w.numbered[endpointID]
@@ -893,7 +894,7 @@ func isBetween(stroops string, least, most *int64) bool {
 		(most == nil || n <= *most)
 }
 
-// AwaitWrites has nothing to wait for.
+// CatchUp has nothing to wait for.
 func (w *world) Followed(context.Context) (api.Followed, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -910,12 +911,12 @@ func (w *world) Followed(context.Context) (api.Followed, error) {
 }
 
 func (w *world) Statement(
-	_ context.Context, f api.StatementFilter, after api.StatementPosition, limit int,
-) (api.Statement, error) {
+	_ context.Context, f readmodel.StatementFilter, after readmodel.StatementPosition, limit int,
+) (readmodel.Statement, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.historyErr != nil {
-		return api.Statement{}, fmt.Errorf("reading: %w", w.historyErr)
+		return readmodel.Statement{}, fmt.Errorf("reading: %w", w.historyErr)
 	}
 	w.statements = append(w.statements, f)
 	s := w.statement
@@ -932,28 +933,28 @@ func (w *world) Statement(
 			break
 		}
 	}
-	i := slices.IndexFunc(s.Moves, func(m api.MoveRecord) bool {
+	i := slices.IndexFunc(s.Moves, func(m readmodel.Move) bool {
 		return m.Ledger == after.Ledger && m.Place == after.Place && m.ID == after.MoveID
 	})
 	if s.Moves = s.Moves[i+1:]; len(s.Moves) > limit {
 		s.Moves = s.Moves[:limit]
 		last := s.Moves[limit-1]
-		s.Next = api.StatementPosition{Ledger: last.Ledger, Place: last.Place, MoveID: last.ID}
+		s.Next = readmodel.StatementPosition{Ledger: last.Ledger, Place: last.Place, MoveID: last.ID}
 	}
 	return s, nil
 }
 
-func (w *world) AwaitWrites(context.Context) error { return nil }
+func (w *world) CatchUp(context.Context) error { return nil }
 
-func (w *world) Event(_ context.Context, accountID, eventID string) (api.EventRecord, error) {
+func (w *world) Event(_ context.Context, accountID, eventID string) (readmodel.Event, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.historyErr != nil {
-		return api.EventRecord{}, fmt.Errorf("reading: %w", w.historyErr)
+		return readmodel.Event{}, fmt.Errorf("reading: %w", w.historyErr)
 	}
 	r, found := w.history[eventID]
 	if !found || r.accountID != accountID {
-		return api.EventRecord{}, api.ErrEventNotFound
+		return readmodel.Event{}, readmodel.ErrNotFound
 	}
 	return r.record, nil
 }
@@ -961,9 +962,9 @@ func (w *world) Event(_ context.Context, accountID, eventID string) (api.EventRe
 // Recall returns an event with its deliveries. There are moves of one event at most.
 func (w *world) Recall(
 	ctx context.Context, accountID, eventID string,
-) (api.RecalledEvent, error) {
+) (readmodel.Recalled, error) {
 	r, err := w.Event(ctx, accountID, eventID)
-	found := api.RecalledEvent{EventRecord: r, AsOf: func(string) int64 { return 0 }}
+	found := readmodel.Recalled{Event: r, AsOf: func(string) int64 { return 0 }}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, endpoint := range w.went {

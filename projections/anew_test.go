@@ -11,6 +11,7 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/testkit"
 	"github.com/lumenhook/lumenhook/projections"
+	"github.com/lumenhook/lumenhook/projections/readmodel"
 )
 
 // A history goes on with other topics only if these continue what it has: of one that is
@@ -151,8 +152,8 @@ func TestTheHistoryOfAnotherJournalRecallsNothing(t *testing.T) {
 		WaitMax: time.Second,
 		ReadMax: readMax,
 	})
-	_, _, err = history.Recall(t.Context(), testAccount, first.eventID(1))
-	if !errors.Is(err, projections.ErrBehind) || !strings.Contains(err.Error(), "of another one") {
+	_, err = history.Recall(t.Context(), testAccount, first.eventID(1))
+	if !errors.Is(err, readmodel.ErrBehind) || !strings.Contains(err.Error(), "of another one") {
 		t.Errorf("recalled: %v", err)
 	}
 }

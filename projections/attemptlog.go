@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/projections/readmodel"
 )
 
 // logTable has the hashes of the logs of attempts.
@@ -52,7 +53,7 @@ func (h *History) askLog(ctx context.Context, question func(context.Context, *DB
 		}
 		err := of.look(ctx, func(ctx context.Context) error { return question(ctx, of.cfg.DB) })
 		if err != nil {
-			return callersFirst(ctx, fmt.Errorf("%w: %w", ErrUnavailable, err))
+			return callersFirst(ctx, fmt.Errorf("%w: %w", readmodel.ErrUnavailable, err))
 		}
 		return nil
 	})

@@ -20,6 +20,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/embedded/clickhouse"
 	"github.com/lumenhook/lumenhook/internal/embedded/clickhouse/clickhousetest"
 	"github.com/lumenhook/lumenhook/projections"
+	"github.com/lumenhook/lumenhook/projections/readmodel"
 	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams"
 )
@@ -185,23 +186,23 @@ func BenchmarkReads(b *testing.B) {
 		}, func(n int) int { return (n * 7919) % events })
 		b.ReportMetric(float64((processCPU(b, r.engine.PID())-cpu).Microseconds())/1000/reads,
 			"event-clickhouse-cpu-ms")
-		lists := map[string]projections.EventFilter{
+		lists := map[string]readmodel.EventFilter{
 			"newest":   {AccountID: account},
 			"endpoint": {AccountID: account, EndpointID: generatedEndpoint(7)},
 			"time": {
-				AccountID:  account,
-				EndpointID: generatedEndpoint(17),
-				FromMillis: startMillis + int64(events)/2,
-				ToMillis:   startMillis + int64(events)/2 + 500_000,
+				AccountID:   account,
+				EndpointID:  generatedEndpoint(17),
+				SinceMillis: startMillis + int64(events)/2,
+				UntilMillis: startMillis + int64(events)/2 + 500_000,
 			},
 			"waiting":   {AccountID: account, State: domain.StateWaiting},
 			"delivered": {AccountID: account, State: domain.StateDelivered},
 		}
 		for name, filter := range lists {
 			measure(b, name, 40, func(n int) error {
-				page, err := history.Events(b.Context(), filter, 50,
-					projections.EventPosition{CreatedAtMillis: startMillis + int64(n), EventID: "z"})
-				if err == nil && len(page.Events) == 0 && page.Next.EventID == "" {
+				page, next, err := history.Events(b.Context(), filter,
+					&readmodel.Position{CreatedAtMillis: startMillis + int64(n), ID: "z"}, 50)
+				if err == nil && len(page) == 0 && next == nil {
 					err = fmt.Errorf("the list %s is empty", name)
 				}
 				return err

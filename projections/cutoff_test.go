@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/lumenhook/lumenhook/projections"
+	"github.com/lumenhook/lumenhook/projections/readmodel"
 )
 
 // path is a proxy between a client and a server. A connection that it deadens stays open
@@ -117,8 +118,7 @@ func TestALookUpThatIsCutOffIsMadeAgain(t *testing.T) {
 			return err
 		},
 		"a list": func(h *projections.History) error {
-			_, err := h.Events(t.Context(), projections.EventFilter{AccountID: testAccount}, 1,
-				projections.EventPosition{})
+			_, _, err := h.Events(t.Context(), readmodel.EventFilter{AccountID: testAccount}, nil, 1)
 			return err
 		},
 	} {

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/lumenhook/lumenhook/projections/readmodel"
 )
 
 // ClickHouse detaches a part that it cannot load, and answers without the part's rows. It does
@@ -216,7 +218,7 @@ func (h *reading) whole(ctx context.Context, tables ...string) error {
 	for {
 		if known := h.damage.Load(); known != nil {
 			if slices.ContainsFunc(*known, func(d Damage) bool { return slices.Contains(tables, d.Table) }) {
-				return fmt.Errorf("%w: %w", ErrBehind, *known)
+				return fmt.Errorf("%w: %w", readmodel.ErrBehind, *known)
 			}
 			return nil
 		}

@@ -19,6 +19,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/embedded/clickhouse/clickhousetest"
 	"github.com/lumenhook/lumenhook/internal/testkit"
 	"github.com/lumenhook/lumenhook/projections"
+	"github.com/lumenhook/lumenhook/projections/readmodel"
 )
 
 // damaged is a rig whose engine can be stopped, and its folder torn.
@@ -132,9 +133,8 @@ func (d *damaged) readFolders() error {
 
 // listed returns how many events a list has.
 func (d *damaged) listed(h *projections.History) (int, error) {
-	page, err := h.Events(d.t.Context(), projections.EventFilter{AccountID: testAccount}, 250,
-		projections.EventPosition{})
-	return len(page.Events), err
+	page, _, err := h.Events(d.t.Context(), readmodel.EventFilter{AccountID: testAccount}, nil, 250)
+	return len(page), err
 }
 
 // isWhole fails unless the history shows every event with its attempt.
@@ -435,6 +435,6 @@ func (d *damaged) claimsNoMore(h *projections.History) {
 
 // unknown reports whether an answer says that the history may have more.
 func unknown(err error) bool {
-	return strings.Contains(err.Error(), projections.ErrBehind.Error()) ||
-		strings.Contains(err.Error(), projections.ErrUnavailable.Error())
+	return strings.Contains(err.Error(), readmodel.ErrBehind.Error()) ||
+		strings.Contains(err.Error(), readmodel.ErrUnavailable.Error())
 }

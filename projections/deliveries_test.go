@@ -7,6 +7,7 @@ import (
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/projections"
+	"github.com/lumenhook/lumenhook/projections/readmodel"
 )
 
 // also creates a delivery of another endpoint's event at this one, with a body of its own
@@ -104,9 +105,9 @@ func TestEventOfTwoDeliveries(t *testing.T) {
 func (r *rig) listsEachOnce(when string, ids []string, present map[string]string) {
 	r.t.Helper()
 	for _, limit := range []int{1, 7, 250} {
-		all := projections.EventFilter{AccountID: testAccount}
-		delivered := projections.EventFilter{AccountID: testAccount, State: domain.StateDelivered}
-		for _, f := range []projections.EventFilter{all, delivered} {
+		all := readmodel.EventFilter{AccountID: testAccount}
+		delivered := readmodel.EventFilter{AccountID: testAccount, State: domain.StateDelivered}
+		for _, f := range []readmodel.EventFilter{all, delivered} {
 			got := r.list(f, limit)
 			slices.Sort(got)
 			if !slices.Equal(got, ids) {
@@ -114,7 +115,7 @@ func (r *rig) listsEachOnce(when string, ids []string, present map[string]string
 					limit, len(got), len(ids))
 			}
 		}
-		cancelled := projections.EventFilter{AccountID: testAccount, State: domain.StateCancelled}
+		cancelled := readmodel.EventFilter{AccountID: testAccount, State: domain.StateCancelled}
 		if got := r.list(cancelled, limit); len(got) > 0 {
 			r.t.Errorf("%s: %d events are listed as cancelled", when, len(got))
 		}
@@ -125,7 +126,7 @@ func (r *rig) listsEachOnce(when string, ids []string, present map[string]string
 					want = append(want, id)
 				}
 			}
-			got := r.list(projections.EventFilter{AccountID: testAccount, EndpointID: endpointID}, limit)
+			got := r.list(readmodel.EventFilter{AccountID: testAccount, EndpointID: endpointID}, limit)
 			slices.Sort(got)
 			if !slices.Equal(got, want) {
 				r.t.Errorf("%s: in pages of %d an endpoint has the events %v, not %v", when, limit, got, want)
@@ -144,15 +145,15 @@ func (r *rig) showsBothDeliveries(when string, ids []string, present map[string]
 			r.t.Errorf("%s: %s is %s at %s, not at %s", when, id, record.State, record.EndpointID,
 				present[id])
 		}
-		page, err := r.history(0).Events(r.t.Context(), projections.EventFilter{
-			AccountID:  testAccount,
-			FromMillis: record.CreatedAtMillis,
-			ToMillis:   record.CreatedAtMillis + 1,
-		}, 250, projections.EventPosition{})
+		page, _, err := r.history(0).Events(r.t.Context(), readmodel.EventFilter{
+			AccountID:   testAccount,
+			SinceMillis: record.CreatedAtMillis,
+			UntilMillis: record.CreatedAtMillis + 1,
+		}, nil, 250)
 		must(r.t, err)
-		i := slices.IndexFunc(page.Events, func(e projections.EventRecord) bool { return e.ID == id })
-		if i < 0 || !bytes.Equal(page.Events[i].Body, record.Body) ||
-			page.Events[i].EndpointID != record.EndpointID {
+		i := slices.IndexFunc(page, func(e readmodel.Event) bool { return e.ID == id })
+		if i < 0 || !bytes.Equal(page[i].Body, record.Body) ||
+			page[i].EndpointID != record.EndpointID {
 			r.t.Errorf("%s: %s is not listed as it is read", when, id)
 		}
 		attempts := r.count("SELECT count() FROM attempts FINAL WHERE event_id = ?", id)
@@ -176,7 +177,7 @@ func TestTheLatestHandOverIsPresent(t *testing.T) {
 	r.append(two.also(created, 0), two.fact(domain.DeliveryCancelled{EventID: id}))
 	r.project(nil)
 	r.awaitProjected()
-	read := func() projections.EventRecord {
+	read := func() readmodel.Event {
 		t.Helper()
 		record, err := r.history(0).Event(t.Context(), testAccount, id)
 		must(t, err)
@@ -189,7 +190,7 @@ func TestTheLatestHandOverIsPresent(t *testing.T) {
 	if at := read().EndpointID; at != two.endpointID {
 		t.Errorf("after a hand-over, the one at %s is present", at)
 	}
-	if ids := r.list(projections.EventFilter{
+	if ids := r.list(readmodel.EventFilter{
 		AccountID:  testAccount,
 		EndpointID: two.endpointID,
 		State:      domain.StateCancelled,

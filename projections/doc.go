@@ -91,8 +91,7 @@
 //	history.go, read.go  events with their deliveries and attempts, for the API
 //	attemptlog.go        hashes of the logs of attempts, for receipts
 //	statement.go         statements of a wallet, for the API
-//	choose.go            which events a filter selects, for what is done with them
-//	list.go              lists of events, for the API; full.go, from complete tables only
+//	list.go              lists and choices of events, for the API; full.go, from complete tables only
 //	rates.go             attempts by the minute
 //	health.go            how endpoints do: attempts by spans, last success, oldest pending
 //	outcomes.go          the last attempts of the deliveries of a list

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/projections/readmodel"
 )
 
 // deliveryFactsTable has the facts of deliveries beside those that the tables events and attempts
@@ -18,8 +19,8 @@ const deliveryFactsTable = "delivery_facts"
 // EventSteps returns the facts of an event's deliveries, with their states; and of the endpoints
 // that they were at, what held them and let them go on. Its errors are those of EndpointSteps.
 func (h *History) EventSteps(
-	ctx context.Context, f StepFilter,
-) (StepPage[domain.TrackedDelivery], error) {
+	ctx context.Context, f readmodel.StepFilter,
+) (readmodel.StepPage[domain.TrackedDelivery], error) {
 	return steps(ctx, h, f, folding[domain.TrackedDelivery]{
 		evolve:   domain.TrackedDelivery.Evolve,
 		each:     (*DB).eachEventFact,
@@ -34,7 +35,7 @@ func (h *History) EventSteps(
 // eachEventFact calls visit with the facts of an account's event, endpoint by endpoint as it was
 // handed over, and those that the endpoint has for its deliveries.
 func (db *DB) eachEventFact(
-	ctx context.Context, f StepFilter, visit func(domain.Fact) error,
+	ctx context.Context, f readmodel.StepFilter, visit func(domain.Fact) error,
 ) error {
 	// Up to here every table has its rows. The tables of a block are not written at once: of what
 	// is above, one may have a fact and another not yet one that was before it.
@@ -85,7 +86,7 @@ type deliveryFacts struct {
 // read reads the facts in their order, without copies.
 func (d *deliveryFacts) read(ctx context.Context) error {
 	if len(d.sentAt) > factsMax {
-		return ErrManyFacts
+		return readmodel.ErrManyFacts
 	}
 	for _, some := range []func(context.Context) error{
 		d.readCreation, d.readAttempts, d.readOthers,
@@ -95,7 +96,7 @@ func (d *deliveryFacts) read(ctx context.Context) error {
 		}
 	}
 	if d.newest < d.version || d.runs < int(d.run) || d.made < int(d.attempts) {
-		return fmt.Errorf("%w: version %d, run %d, attempt %d of %d, %d and %d", ErrFactsMissing,
+		return fmt.Errorf("%w: version %d, run %d, attempt %d of %d, %d and %d", readmodel.ErrFactsMissing,
 			d.newest, d.runs, d.made, d.version, d.run, d.attempts)
 	}
 	own := len(d.facts)
@@ -103,7 +104,7 @@ func (d *deliveryFacts) read(ctx context.Context) error {
 		return err
 	}
 	if d.state.Pending() && len(d.facts) == own {
-		return fmt.Errorf("%w: those of its endpoint", ErrFactsMissing)
+		return fmt.Errorf("%w: those of its endpoint", readmodel.ErrFactsMissing)
 	}
 	slices.SortFunc(d.facts, func(a, b domain.Fact) int { return cmp.Compare(a.Version, b.Version) })
 	d.facts = slices.CompactFunc(d.facts,

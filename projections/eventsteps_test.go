@@ -7,6 +7,7 @@ import (
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/projections"
+	"github.com/lumenhook/lumenhook/projections/readmodel"
 )
 
 // endpointMade is the fact of a story's endpoint.
@@ -181,13 +182,13 @@ func TestAnEventHasItsSteps(t *testing.T) {
 	check()
 	r.rebuiltAndVerified("delivery_facts", 5)
 	check()
-	for name, f := range map[string]projections.StepFilter{
+	for name, f := range map[string]readmodel.StepFilter{
 		"another account's": {AccountID: otherAccount, ID: id, Limit: 1},
 		"nobody's":          {AccountID: testAccount, ID: id[:len(id)-1] + "0", Limit: 1},
 	} {
 		_, err := h.EventSteps(t.Context(), f)
 		t.Log(name)
-		isFault(t, err, projections.ErrNotFound)
+		isFault(t, err, readmodel.ErrNotFound)
 	}
 }
 
@@ -196,7 +197,7 @@ func eventSteps(
 	t *testing.T, h *projections.History, id string, limit int,
 ) (all []domain.Step[domain.TrackedDelivery]) {
 	t.Helper()
-	f := projections.StepFilter{AccountID: testAccount, ID: id, Limit: limit}
+	f := readmodel.StepFilter{AccountID: testAccount, ID: id, Limit: limit}
 	for more := true; more; {
 		page, err := h.EventSteps(t.Context(), f)
 		must(t, err)
@@ -230,8 +231,8 @@ func TestEventStepsWithoutTheFirstFacts(t *testing.T) {
 	h := r.history(0)
 	for _, id := range []string{id, resent} {
 		_, err := h.EventSteps(t.Context(),
-			projections.StepFilter{AccountID: testAccount, ID: id, Limit: 10})
-		isFault(t, err, projections.ErrFactsMissing)
+			readmodel.StepFilter{AccountID: testAccount, ID: id, Limit: 10})
+		isFault(t, err, readmodel.ErrFactsMissing)
 	}
 	// What was only attempted has no row in the table.
 	want := shownSteps(plain, plainFacts[:10])
@@ -248,8 +249,8 @@ func TestEventStepsWithoutTheFirstFacts(t *testing.T) {
 	}
 	r.exec("TRUNCATE TABLE facts") // without its endpoint's, nobody knows what was held
 	_, err := h.EventSteps(t.Context(),
-		projections.StepFilter{AccountID: testAccount, ID: plain, Limit: 10})
-	isFault(t, err, projections.ErrFactsMissing)
+		readmodel.StepFilter{AccountID: testAccount, ID: plain, Limit: 10})
+	isFault(t, err, readmodel.ErrFactsMissing)
 }
 
 // After a move to other topics, whose offsets begin again, events from before keep their steps,
@@ -333,6 +334,6 @@ func TestEventStepsBeyondTheRetention(t *testing.T) {
 			"SETTINGS mutations_sync = 1")
 	}
 	_, err := h.EventSteps(t.Context(),
-		projections.StepFilter{AccountID: testAccount, ID: id, Limit: 250})
-	isFault(t, err, projections.ErrFactsMissing)
+		readmodel.StepFilter{AccountID: testAccount, ID: id, Limit: 250})
+	isFault(t, err, readmodel.ErrFactsMissing)
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/projections"
+	"github.com/lumenhook/lumenhook/projections/readmodel"
 )
 
 // No query of the API scans a whole table: ClickHouse's progress packets say how many rows
@@ -24,12 +25,12 @@ func TestReadsTouchFewRows(t *testing.T) {
 		clickhouse.WithProgress(func(p *clickhouse.Progress) { rows.Add(int64(p.Rows)) }))
 	history := r.history(0)
 	account := generatedAccount(7)
-	middle := projections.EventPosition{CreatedAtMillis: startMillis + events/2, EventID: "evt_z"}
-	list := func(f projections.EventFilter) func() error {
+	middle := readmodel.Position{CreatedAtMillis: startMillis + events/2, ID: "evt_z"}
+	list := func(f readmodel.EventFilter) func() error {
 		f.AccountID = account
 		return func() error {
-			page, err := history.Events(ctx, f, 50, middle)
-			if err == nil && len(page.Events) == 0 {
+			page, _, err := history.Events(ctx, f, &middle, 50)
+			if err == nil && len(page) == 0 {
 				err = fmt.Errorf("the list of %+v is empty", f)
 			}
 			return err
@@ -46,14 +47,14 @@ func TestReadsTouchFewRows(t *testing.T) {
 			}
 			return err
 		}, 5_000},
-		"the newest": {list(projections.EventFilter{}), 40_000},
+		"the newest": {list(readmodel.EventFilter{}), 40_000},
 		// About 20,000 of these for what the last attempts of the page met.
-		"a state":     {list(projections.EventFilter{State: domain.StateWaiting}), 90_000},
-		"an endpoint": {list(projections.EventFilter{EndpointID: generatedEndpoint(17)}), 40_000},
+		"a state":     {list(readmodel.EventFilter{State: domain.StateWaiting}), 90_000},
+		"an endpoint": {list(readmodel.EventFilter{EndpointID: generatedEndpoint(17)}), 40_000},
 		"endpoint, and time": {
-			list(projections.EventFilter{
-				EndpointID: generatedEndpoint(17),
-				FromMillis: startMillis + events/4,
+			list(readmodel.EventFilter{
+				EndpointID:  generatedEndpoint(17),
+				SinceMillis: startMillis + events/4,
 			}),
 			40_000,
 		},
@@ -70,12 +71,11 @@ func TestReadsTouchFewRows(t *testing.T) {
 	}
 	// A list by a state without events reads a stretch, not everything.
 	rows.Store(0)
-	page, err := history.Events(ctx,
-		projections.EventFilter{AccountID: account, State: domain.StateCancelled}, 50,
-		projections.EventPosition{})
+	page, next, err := history.Events(ctx,
+		readmodel.EventFilter{AccountID: account, State: domain.StateCancelled}, nil, 50)
 	must(t, err)
-	if len(page.Events) != 0 || page.Next == (projections.EventPosition{}) {
-		t.Errorf("the list of a state that there is not gives %d events and goes on at %+v",
-			len(page.Events), page.Next)
+	if len(page) != 0 || next == nil {
+		t.Errorf("the list of a state that no event has gives %d events and continues at %+v",
+			len(page), next)
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/lumenhook/lumenhook/domain"
-	"github.com/lumenhook/lumenhook/projections"
+	"github.com/lumenhook/lumenhook/projections/readmodel"
 )
 
 // Lists are filtered by what was paid, exactly; and a row that a version without these columns has
@@ -59,27 +59,27 @@ func TestListsByWhatWasPaid(t *testing.T) {
 	check := func(when string) {
 		t.Helper()
 		for name, c := range map[string]struct {
-			filter projections.EventFilter
+			filter readmodel.EventFilter
 			want   []string
 		}{
-			"a transaction": {projections.EventFilter{TxHash: fmt.Sprintf("%064x", 2)}, []string{second}},
-			"a payment":     {projections.EventFilter{PaymentID: "103"}, []string{third}},
-			"a sender":      {projections.EventFilter{Sender: "GPAYER"}, []string{third, first}},
-			"a memo":        {projections.EventFilter{Memo: shown}, []string{first}},
-			"another memo":  {projections.EventFilter{Memo: "42"}, []string{second}},
-			"no such memo":  {projections.EventFilter{Memo: "4"}, nil},
-			"an asset":      {projections.EventFilter{Asset: usd}, []string{first}},
+			"a transaction": {readmodel.EventFilter{TxHash: fmt.Sprintf("%064x", 2)}, []string{second}},
+			"a payment":     {readmodel.EventFilter{PaymentID: "103"}, []string{third}},
+			"a sender":      {readmodel.EventFilter{Sender: "GPAYER"}, []string{third, first}},
+			"a memo":        {readmodel.EventFilter{Memo: shown}, []string{first}},
+			"another memo":  {readmodel.EventFilter{Memo: "42"}, []string{second}},
+			"no such memo":  {readmodel.EventFilter{Memo: "4"}, nil},
+			"an asset":      {readmodel.EventFilter{Asset: usd}, []string{first}},
 			"the native asset": {
-				projections.EventFilter{Asset: domain.NativeAsset()}, []string{third, second},
+				readmodel.EventFilter{Asset: domain.NativeAsset()}, []string{third, second},
 			},
 			"at least": {
-				projections.EventFilter{MinStroops: stroops(90_071_992_547_409_93)}, []string{second, first},
+				readmodel.EventFilter{MinStroops: stroops(90_071_992_547_409_93)}, []string{second, first},
 			},
 			"more": {
-				projections.EventFilter{MinStroops: stroops(90_071_992_547_409_94)}, []string{first},
+				readmodel.EventFilter{MinStroops: stroops(90_071_992_547_409_94)}, []string{first},
 			},
-			"at most": {projections.EventFilter{MaxStroops: stroops(1)}, []string{third}},
-			"between, with a state": {projections.EventFilter{
+			"at most": {readmodel.EventFilter{MaxStroops: stroops(1)}, []string{third}},
+			"between, with a state": {readmodel.EventFilter{
 				MinStroops: stroops(0), MaxStroops: stroops(2), State: domain.StateQueued,
 			}, []string{third}},
 		} {
@@ -93,7 +93,7 @@ func TestListsByWhatWasPaid(t *testing.T) {
 		}
 	}
 	check("as it is written")
-	all := projections.EventFilter{AccountID: testAccount}
+	all := readmodel.EventFilter{AccountID: testAccount}
 	if got := r.choose(all, 100); len(got) != 4 {
 		t.Errorf("%v are chosen of all", got)
 	}
@@ -109,18 +109,18 @@ func TestListsByWhatWasPaid(t *testing.T) {
 }
 
 // choose returns the chosen events, in steps of a size.
-func (r *rig) choose(f projections.EventFilter, limit int) (ids []string) {
+func (r *rig) choose(f readmodel.EventFilter, limit int) (ids []string) {
 	r.t.Helper()
-	var after projections.EventPosition
+	var after *readmodel.Position
 	for {
-		chosen, next, err := r.history(0).Choose(r.t.Context(), f, limit, after)
+		chosen, next, err := r.history(0).Choose(r.t.Context(), f, after, limit)
 		if err != nil || len(chosen) > limit {
 			r.t.Fatal(len(chosen), err)
 		}
 		for _, at := range chosen {
-			ids = append(ids, at.EventID)
+			ids = append(ids, at.ID)
 		}
-		if next == (projections.EventPosition{}) {
+		if next == nil {
 			return ids
 		}
 		after = next

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/projections/readmodel"
 )
 
 // A server that sends facts until the time of the fold is over is not left for another; one that
@@ -25,16 +26,16 @@ func TestAFoldThatIsSlowHasManyFacts(t *testing.T) {
 		want  error
 	}{
 		"all were folded":      {t.Context(), 9, nil, nil},
-		"there are more":       {t.Context(), 9, ErrManyFacts, ErrManyFacts},
-		"the time is over":     {t.Context(), 9, late, ErrManyFacts},
-		"no fact came":         {t.Context(), 0, late, ErrUnavailable},
-		"the server died":      {t.Context(), 9, io.ErrUnexpectedEOF, ErrUnavailable},
+		"there are more":       {t.Context(), 9, readmodel.ErrManyFacts, readmodel.ErrManyFacts},
+		"the time is over":     {t.Context(), 9, late, readmodel.ErrManyFacts},
+		"no fact came":         {t.Context(), 0, late, readmodel.ErrUnavailable},
+		"the server died":      {t.Context(), 9, io.ErrUnexpectedEOF, readmodel.ErrUnavailable},
 		"the caller's is over": {over, 9, late, context.DeadlineExceeded},
 	} {
 		b := fold[domain.Watch]{facts: c.facts}
 		got := b.ended(c.ctx, c.err)
-		if !errors.Is(got, c.want) || c.want != ErrUnavailable && errors.Is(got, ErrUnavailable) ||
-			c.want != ErrManyFacts && errors.Is(got, ErrManyFacts) {
+		if !errors.Is(got, c.want) || c.want != readmodel.ErrUnavailable && errors.Is(got, readmodel.ErrUnavailable) ||
+			c.want != readmodel.ErrManyFacts && errors.Is(got, readmodel.ErrManyFacts) {
 			t.Errorf("%s: %v, want %v", name, got, c.want)
 		}
 	}

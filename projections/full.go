@@ -11,6 +11,8 @@ import (
 
 	"github.com/lumenhook/lumenhook/internal/retry"
 	"github.com/lumenhook/lumenhook/schemas"
+
+	"github.com/lumenhook/lumenhook/projections/readmodel"
 )
 
 // readsMin is how often a list is read at least if its tables were exchanged or recreated
@@ -74,7 +76,7 @@ func (h *reading) onFull(ctx context.Context, read func() error) error {
 		if errors.Is(err, errOlder) && retry.Sleep(waiting, progressPoll) == nil {
 			continue
 		}
-		if err != nil && !errors.Is(err, ErrNotFound) {
+		if err != nil && !errors.Is(err, readmodel.ErrNotFound) {
 			return err
 		}
 		tables, uptime, err := h.cfg.DB.journalTables(ctx)
@@ -88,7 +90,7 @@ func (h *reading) onFull(ctx context.Context, read func() error) error {
 		h.full.lost(known)
 		h.damage.Store(nil)
 	}
-	return fmt.Errorf("%w: its tables are being made anew", ErrBehind)
+	return fmt.Errorf("%w: its tables are being made anew", readmodel.ErrBehind)
 }
 
 // awaitFull returns the tables once they are complete. It waits for at most WaitMax.
@@ -105,7 +107,7 @@ func (h *reading) awaitFull(ctx context.Context) (map[string]string, error) {
 		switch {
 		case err == nil:
 			continue
-		case waiting.Err() == nil && !errors.Is(err, ErrBehind):
+		case waiting.Err() == nil && !errors.Is(err, readmodel.ErrBehind):
 			return nil, err
 		}
 		h.cfg.Ask(waiting, h.full.lacking())
@@ -113,7 +115,7 @@ func (h *reading) awaitFull(ctx context.Context) (map[string]string, error) {
 		case <-tick.C:
 		case <-waiting.Done():
 			return nil, callersFirst(ctx,
-				fmt.Errorf("%w: its tables are being filled, and were not full within %s: %w", ErrBehind,
+				fmt.Errorf("%w: its tables are being filled, and were not full within %s: %w", readmodel.ErrBehind,
 					h.cfg.WaitMax, err))
 		}
 	}
@@ -140,20 +142,20 @@ func (h *reading) checkFull(ctx context.Context) error {
 	}
 	tables, _, err := h.cfg.DB.journalTables(ctx)
 	if err != nil {
-		return fmt.Errorf("%w: %w", ErrUnavailable, err)
+		return fmt.Errorf("%w: %w", readmodel.ErrUnavailable, err)
 	}
 	at := make(map[int32]int64)
 	if l := journalLayout(tables); len(l) == len(tables) {
 		all, err := h.cfg.DB.progress(ctx, l)
 		if err != nil && !isMissing(err) {
-			return fmt.Errorf("%w: %w", ErrUnavailable, err)
+			return fmt.Errorf("%w: %w", readmodel.ErrUnavailable, err)
 		}
 		for p, next := range all {
 			at[p.partition] = next
 		}
 	} // otherwise one is missing: the journal's progress is that of its slowest table
 	if !passed(at, owed) {
-		return ErrBehind
+		return readmodel.ErrBehind
 	}
 	h.full.mu.Lock()
 	defer h.full.mu.Unlock()
@@ -169,7 +171,7 @@ func (h *reading) readOwed(ctx context.Context) (map[int32]int64, error) {
 	}
 	owed, err := h.cfg.Ends(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("%w: asking for the journal's ends: %w", ErrBehind, err)
+		return nil, fmt.Errorf("%w: asking for the journal's ends: %w", readmodel.ErrBehind, err)
 	}
 	h.full.mu.Lock()
 	defer h.full.mu.Unlock()

@@ -4,14 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
+	"reflect"
 	"testing"
 	"time"
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/testkit"
 	"github.com/lumenhook/lumenhook/projections"
+	"github.com/lumenhook/lumenhook/projections/readmodel"
+	"github.com/lumenhook/lumenhook/streams"
 )
 
 // TestListsOfTablesThatAreBeingFilled: a history that was lost and is being refilled
@@ -28,17 +29,17 @@ func TestListsOfTablesThatAreBeingFilled(t *testing.T) {
 		s := stories[n%len(stories)]
 		r.append(s.created(n), s.delivered(n, 1))
 	}
-	delivered := projections.EventFilter{AccountID: testAccount, State: domain.StateDelivered}
+	delivered := readmodel.EventFilter{AccountID: testAccount, State: domain.StateDelivered}
 	before := r.history(2 * time.Second)
 	complete := func(h *projections.History) (bool, error) {
-		all, after := 0, projections.EventPosition{}
+		all, after := 0, (*readmodel.Position)(nil)
 		for {
-			page, err := h.Events(t.Context(), delivered, 250, after)
+			page, next, err := h.Events(t.Context(), delivered, after, 250)
 			if err != nil {
 				return false, err
 			}
-			all += len(page.Events)
-			if after = page.Next; after == (projections.EventPosition{}) {
+			all += len(page)
+			if after = next; after == nil {
 				break
 			}
 		}
@@ -58,8 +59,8 @@ func TestListsOfTablesThatAreBeingFilled(t *testing.T) {
 	}
 	// Nothing fills them, whether or not this process knew them.
 	for _, h := range []*projections.History{before, r.history(time.Millisecond)} {
-		if _, err := h.Events(t.Context(), delivered, 10, projections.EventPosition{}); !errors.Is(err,
-			projections.ErrBehind) {
+		if _, _, err := h.Events(t.Context(), delivered, nil, 10); !errors.Is(err,
+			readmodel.ErrBehind) {
 			t.Errorf("without tables a list ends with %v", err)
 		}
 	}
@@ -68,7 +69,7 @@ func TestListsOfTablesThatAreBeingFilled(t *testing.T) {
 	patient, hasty := r.history(eventualMax), r.history(time.Millisecond)
 	for full := false; !full; {
 		var err error
-		if full, err = complete(hasty); err != nil && !errors.Is(err, projections.ErrBehind) {
+		if full, err = complete(hasty); err != nil && !errors.Is(err, readmodel.ErrBehind) {
 			t.Fatal(err)
 		}
 	}
@@ -87,8 +88,8 @@ func TestListsOfTablesThatAreBeingFilled(t *testing.T) {
 		DB:   r.db,
 		Ends: func(context.Context) (map[int32]int64, error) { return nil, errors.New("no broker") },
 	})
-	if _, err := blind.Events(t.Context(), delivered, 10, projections.EventPosition{}); !errors.Is(err,
-		projections.ErrBehind) {
+	if _, _, err := blind.Events(t.Context(), delivered, nil, 10); !errors.Is(err,
+		readmodel.ErrBehind) {
 		t.Errorf("without a broker a list ends with %v", err)
 	}
 }
@@ -104,7 +105,7 @@ func TestAnEventOfTablesThatAreBeingFilledSaysSo(t *testing.T) {
 	r.awaitProjected()
 	run.finish(t)
 	r.append(s.delivered(1, 1))
-	read := func(h *projections.History) projections.EventRecord {
+	read := func(h *projections.History) readmodel.Event {
 		t.Helper()
 		record, err := h.Event(t.Context(), testAccount, s.eventID(1))
 		must(t, err)
@@ -115,12 +116,12 @@ func TestAnEventOfTablesThatAreBeingFilledSaysSo(t *testing.T) {
 		t.Errorf("of tables that are half filled it is %s, behind: %t", got.State, got.Behind)
 	}
 	_, err := hasty.Event(t.Context(), testAccount, s.eventID(2))
-	isFault(t, err, projections.ErrBehind)
+	isFault(t, err, readmodel.ErrBehind)
 	run = r.project(nil)
 	r.awaitProjected()
 	testkit.EventuallyNil(t, "the mark is taken away", func() error {
 		if read(hasty).Behind {
-			return projections.ErrBehind
+			return readmodel.ErrBehind
 		}
 		return nil
 	})
@@ -138,7 +139,7 @@ func TestAnEventOfTablesThatAreBeingFilledSaysSo(t *testing.T) {
 	run.finish(t)
 	r.exec("DROP TABLE events SYNC")
 	_, err = hasty.Event(t.Context(), testAccount, s.eventID(1))
-	isFault(t, err, projections.ErrBehind)
+	isFault(t, err, readmodel.ErrBehind)
 }
 
 // TestWhereAnEventWentFirstIsNotGuessed: a resend starts at the event's first endpoint.
@@ -158,11 +159,14 @@ func TestWhereAnEventWentFirstIsNotGuessed(t *testing.T) {
 	}{{second.fact(moved), ""}, {created, first.endpointID}} {
 		r.append(c.fact)
 		r.awaitProjected()
-		record, err := history.Event(t.Context(), testAccount, first.eventID(1))
+		record, err := history.Recall(t.Context(), testAccount, first.eventID(1))
 		must(t, err)
-		if record.FirstEndpointID != c.want || record.EndpointID != second.endpointID {
-			t.Errorf("it went to %q first and is at %s; want %q", record.FirstEndpointID, record.EndpointID,
-				c.want)
+		if c.want == "" != (len(record.Deliveries) == 0) || record.EndpointID != second.endpointID {
+			t.Fatalf("it has %d deliveries and is at %s; want the first one %q", len(record.Deliveries),
+				record.EndpointID, c.want)
+		}
+		if c.want != "" && record.Deliveries[0].EndpointID != c.want {
+			t.Errorf("it went to %s first, not %s", record.Deliveries[0].EndpointID, c.want)
 		}
 	}
 }
@@ -181,49 +185,62 @@ func TestWhatIsRecalled(t *testing.T) {
 	r.project(nil)
 	r.awaitProjected()
 	history := r.history(0)
-	want := []projections.DeliveryRecord{{
-		EndpointID: first.endpointID,
-		State:      domain.StateCancelled,
-		Sequence:   1,
-		MovedTo:    second.endpointID,
-		Attempts:   1,
-		Run:        1,
+	want := []domain.Delivery{{
+		EventID:         id,
+		AccountID:       testAccount,
+		EndpointID:      first.endpointID,
+		State:           domain.StateCancelled,
+		CreatedAtMillis: startMillis + 1,
+		Sequence:        1,
+		MovedTo:         second.endpointID,
+		Attempts:        1,
+		Run:             1,
 	}}
 	for range 2 {
 		ends, err := r.journalEnds(t.Context())
 		must(t, err)
-		record, asOf, err := history.Recall(t.Context(), testAccount, id)
+		record, err := history.Recall(t.Context(), testAccount, id)
 		must(t, err)
-		if !slices.Equal(record.Deliveries, want) || !maps.Equal(asOf, ends) {
-			t.Errorf("recalled %+v as of %v, want %+v as of %v", record.Deliveries, asOf, want, ends)
+		if !reflect.DeepEqual(record.Deliveries, want) {
+			t.Errorf("recalled %+v, want %+v", record.Deliveries, want)
+		}
+		partitionOf := streams.PartitionOf(len(ends))
+		for _, endpoint := range []string{first.endpointID, second.endpointID} {
+			if at := record.AsOf(endpoint); at != ends[partitionOf(endpoint)] {
+				t.Errorf("recalled as of %d, want %d", at, ends[partitionOf(endpoint)])
+			}
 		}
 		moved := created.Body.(domain.DeliveryCreated)
 		moved.EndpointID, moved.Moved = second.endpointID, domain.Moved{Moves: 1, Attempts: 1, Runs: 1}
 		moved.Sequence = 9
 		r.append(second.fact(moved))
 		r.awaitProjected()
-		want = append(want, projections.DeliveryRecord{
-			EndpointID: second.endpointID,
-			State:      domain.StateQueued,
-			Sequence:   9,
-			Moves:      1,
-			Attempts:   1,
-			Run:        2,
+		want = append(want, domain.Delivery{
+			EventID:           id,
+			AccountID:         testAccount,
+			EndpointID:        second.endpointID,
+			State:             domain.StateQueued,
+			CreatedAtMillis:   startMillis + 1,
+			Sequence:          9,
+			Moves:             1,
+			FormerEndpointIDs: []string{first.endpointID},
+			Attempts:          1,
+			Run:               2,
 		})
 	}
 	r.exec("ALTER TABLE events DELETE WHERE event_id = '" + id + "' SETTINGS mutations_sync = 2")
 	// One in some ten times the engine aborts when rows of a new table were deleted, and is
 	// started again.
 	testkit.EventuallyNil(t, "an event without a body has expired", func() error {
-		_, _, err := history.Recall(t.Context(), testAccount, id)
-		if errors.Is(err, projections.ErrExpired) && errors.Is(err, projections.ErrNotFound) {
+		_, err := history.Recall(t.Context(), testAccount, id)
+		if errors.Is(err, readmodel.ErrExpired) && errors.Is(err, readmodel.ErrNotFound) {
 			return nil
 		}
 		return fmt.Errorf("recalled: %w", err)
 	})
 	testkit.EventuallyNil(t, "it is not found", func() error {
 		_, err := history.Event(t.Context(), testAccount, id)
-		if errors.Is(err, projections.ErrNotFound) {
+		if errors.Is(err, readmodel.ErrNotFound) {
 			return nil
 		}
 		return fmt.Errorf("read: %w", err)

@@ -8,6 +8,7 @@ import (
 	"github.com/ClickHouse/clickhouse-go/v2"
 
 	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/projections/readmodel"
 )
 
 // countsTable counts attempts by spans of time.
@@ -21,14 +22,6 @@ const (
 
 // pendingSpare is what is left of a read when the oldest pending is given up.
 const pendingSpare = 500 * time.Millisecond
-
-// HealthFilter selects endpoints of an account.
-type HealthFilter struct {
-	AccountID   string
-	EndpointIDs []string // empty: all of the account
-	NowMillis   int64
-	CountsOnly  bool // neither the last attempts nor the oldest pending are asked for
-}
 
 // Numbers of spans that are counted, up to now.
 const (
@@ -94,7 +87,7 @@ FROM (
 // Health returns how endpoints do, by their ids; those that were never sent anything are left out.
 // Its errors are those of Events.
 func (h *History) Health(
-	ctx context.Context, f HealthFilter,
+	ctx context.Context, f readmodel.HealthFilter,
 ) (by map[string]domain.EndpointHealth, err error) {
 	err = h.onJournal(ctx, func(ctx context.Context, db *DB) error {
 		by, err = db.health(ctx, f)
@@ -123,7 +116,7 @@ func since(nowMillis, seconds, n int64) string {
 // health asks for one after another: the oldest pending last, which takes the longer the more is
 // pending, and is given up in time to show the rest without it.
 func (db *DB) health(
-	ctx context.Context, f HealthFilter,
+	ctx context.Context, f readmodel.HealthFilter,
 ) (map[string]domain.EndpointHealth, error) {
 	// Sums over all that an account has are worth more than one thread.
 	ctx = clickhouse.Context(ctx, clickhouse.WithSettings(clickhouse.Settings{"max_threads": 4}))

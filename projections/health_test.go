@@ -7,6 +7,7 @@ import (
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/projections"
+	"github.com/lumenhook/lumenhook/projections/readmodel"
 	"github.com/lumenhook/lumenhook/schemas"
 )
 
@@ -48,7 +49,7 @@ func TestHealthCountsEachAttemptOnce(t *testing.T) {
 		bad.attempted(1, 2, domain.StateWaiting, sent(2*minute)))
 	r.project(nil).finish2(r)
 	h := r.history(0)
-	ask := func(f projections.HealthFilter) map[string]domain.EndpointHealth {
+	ask := func(f readmodel.HealthFilter) map[string]domain.EndpointHealth {
 		t.Helper()
 		f.NowMillis = now
 		by, err := h.Health(t.Context(), f)
@@ -57,7 +58,7 @@ func TestHealthCountsEachAttemptOnce(t *testing.T) {
 	}
 	check := func(when string) {
 		t.Helper()
-		by := ask(projections.HealthFilter{AccountID: testAccount})
+		by := ask(readmodel.HealthFilter{AccountID: testAccount})
 		want := domain.EndpointHealth{
 			Hour:              domain.AttemptCounts{Delivered: 1, Failed: 1},
 			Day:               domain.AttemptCounts{Delivered: 2, Failed: 1},
@@ -92,13 +93,13 @@ func TestHealthCountsEachAttemptOnce(t *testing.T) {
 	r.rebuiltAndVerified("attempt_counts", 10)
 	check("once rebuilt")
 
-	one := ask(projections.HealthFilter{
+	one := ask(readmodel.HealthFilter{
 		AccountID: testAccount, EndpointIDs: []string{good.endpointID}, CountsOnly: true,
 	})
 	if len(one) != 1 || one[good.endpointID].Week.Delivered != 3 {
 		t.Errorf("of one endpoint: %+v", one)
 	}
-	if none := ask(projections.HealthFilter{AccountID: otherAccount}); len(none) != 0 {
+	if none := ask(readmodel.HealthFilter{AccountID: otherAccount}); len(none) != 0 {
 		t.Errorf("of another account: %+v", none)
 	}
 }
@@ -119,7 +120,7 @@ func TestTheOldestPendingIsPending(t *testing.T) {
 	r.awaitProjected()
 	oldest := func(want int64) {
 		t.Helper()
-		by, err := r.history(0).Health(t.Context(), projections.HealthFilter{
+		by, err := r.history(0).Health(t.Context(), readmodel.HealthFilter{
 			AccountID: testAccount, NowMillis: startMillis,
 		})
 		must(t, err)

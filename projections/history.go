@@ -16,26 +16,14 @@ import (
 	"github.com/ClickHouse/clickhouse-go/v2"
 	"golang.org/x/sync/singleflight"
 
-	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/projections/readmodel"
 	"github.com/lumenhook/lumenhook/schemas"
-)
-
-// Errors of reading the history.
-var (
-	// ErrNotFound means that the account has no such event at the time of the call.
-	ErrNotFound = errors.New("projections: no such event")
-	// ErrExpired is an ErrNotFound: what became of the event is there, and its body is not.
-	ErrExpired = fmt.Errorf("%w: its body is no longer kept", ErrNotFound)
-	// ErrBehind means that the history did not catch up in time, or that it is unknown how
-	// far it should be: whether the event exists is unknown.
-	ErrBehind = errors.New("projections: the history is behind the journal")
-	// ErrUnavailable means that ClickHouse cannot be read.
-	ErrUnavailable = errors.New("projections: the history is unavailable")
+	"github.com/lumenhook/lumenhook/streams"
 )
 
 // errOlder means that tables lack a column: a migration runs, or no projector of this version
 // has started yet.
-var errOlder = fmt.Errorf("%w: its tables are being migrated", ErrBehind)
+var errOlder = fmt.Errorf("%w: its tables are being migrated", readmodel.ErrBehind)
 
 const (
 	defaultRead  = 2 * time.Second // for one lookup
@@ -54,6 +42,8 @@ type HistoryConfig struct {
 	// Ask, if set, is Projector.Ask of the projector that fills the tables, if that is in this
 	// process: it is called with each read, and with the ends that a read waits for.
 	Ask func(ctx context.Context, ends map[int32]int64)
+	// Stuck, if set, returns why nothing is written at present; nil: something is.
+	Stuck func() error
 	// WaitMax bounds the wait for a history that is behind; 0: 2 s.
 	WaitMax time.Duration
 	// ReadMax bounds one lookup; 0: 2 s. One that was cut off is retried once, and may take
@@ -62,10 +52,16 @@ type HistoryConfig struct {
 }
 
 // History reads events with their deliveries and attempts. It may be used by many
-// goroutines.
+// goroutines. Until it has a database, each read returns a [readmodel.Missing].
 type History struct {
+	from atomic.Pointer[servers] // nil: there is no history
+	why  atomic.Pointer[string]  // why there is none; may be nil
+}
+
+// servers are the histories of the servers of one database.
+type servers struct {
 	db  *DB
-	all []*reading // one for each server
+	all []*reading
 }
 
 // reading is the history on one server: what is known of its tables does not apply to
@@ -80,88 +76,65 @@ type reading struct {
 	partitions atomic.Int32
 }
 
-// EventRecord is an event with its present delivery. Whether the delivery is held is not
-// part of it: it is held if its state is pending and its endpoint is disabled at the time
-// of reading.
-type EventRecord struct {
-	EventHead
-	Body []byte // the envelope, byte for byte as receivers get it
-
-	State               domain.DeliveryState
-	NextAttemptAtMillis int64 // 0: none
-	AttemptsMade        int   // over all runs
-
-	// Lists have these, of the last attempt at the present endpoint; zero without one.
-	LastStatusCode int
-	LastError      domain.AttemptError
-
-	// Lists leave these out.
-	Behind          bool   // the tables are being filled: this may be an earlier state
-	FirstEndpointID string // the event's first endpoint; empty: not in the tables yet
-	Run             int    // 1 is the first
-	UpdatedAtMillis int64
-	Attempts        []AttemptRecord  // of all its deliveries, oldest first
-	Deliveries      []DeliveryRecord // oldest first
-}
-
-// DeliveryRecord is one delivery of an event.
-type DeliveryRecord struct {
-	EndpointID string
-	State      domain.DeliveryState
-	Sequence   uint64 // domain.DeliveryCreated.Sequence; 0: none
-	Moves      int    // hand-overs of the event before it
-	MovedTo    string // endpoint that the event was handed over to; empty: none
-	Attempts   int    // over all runs, those before it included
-	Run        int
-}
-
-// EventHead are an event's identifying fields; the rest is in its body.
-type EventHead struct {
-	ID              string
-	EndpointID      string
-	CreatedAtMillis int64
-	Sequence        uint64 // of its delivery to the endpoint; 0: none
-}
-
-// AttemptRecord is one attempt of a delivery.
-type AttemptRecord struct {
-	EndpointID string
-	Number     int // counts over all runs; 1 is the first
-	Run        int
-	Result     domain.AttemptResult
-	Entry      domain.LogEntry // without its hashes: History.LogHashes has them
-}
-
 // readSettings suit queries that read few rows: spreading them over threads takes longer
 // than reading them.
 var readSettings = clickhouse.WithSettings(clickhouse.Settings{"max_threads": 1})
 
-// NewHistory returns a reader of the history.
+// NewHistory returns a reader of the history of a database.
 func NewHistory(cfg HistoryConfig) *History {
+	h := new(History)
+	h.ReadFrom(cfg)
+	return h
+}
+
+// ReadFrom sets the database to read.
+func (h *History) ReadFrom(cfg HistoryConfig) {
 	cfg.WaitMax = cmp.Or(cfg.WaitMax, defaultWait)
 	cfg.ReadMax = cmp.Or(cfg.ReadMax, defaultRead)
 	if cfg.Ask == nil {
 		cfg.Ask = func(context.Context, map[int32]int64) {}
 	}
-	h := &History{db: cfg.DB}
+	if cfg.Stuck == nil {
+		cfg.Stuck = func() error { return nil }
+	}
+	from := &servers{db: cfg.DB}
 	for _, one := range cfg.DB.servers() {
 		of := cfg
 		of.DB = one
-		h.all = append(h.all, &reading{cfg: of})
+		from.all = append(from.all, &reading{cfg: of})
 	}
-	return h
+	h.from.Store(from)
+}
+
+// Lacks sets why there is no history.
+func (h *History) Lacks(why string) { h.why.Store(&why) }
+
+// Missing returns why there is no history; nil: there is one.
+func (h *History) Missing() error {
+	if h.from.Load() != nil {
+		return nil
+	}
+	var missing readmodel.Missing
+	if why := h.why.Load(); why != nil {
+		missing.Why = *why
+	}
+	return missing
 }
 
 // ask queries one server, and the others in turn if it is unavailable.
 func (h *History) ask(ctx context.Context, question func(*reading) error) (err error) {
-	first := slices.IndexFunc(h.all, func(r *reading) bool { return r.cfg.DB == h.db.server() })
-	for i := range h.all {
-		of := h.all[(first+i)%len(h.all)]
-		if err = question(of); !errors.Is(err, ErrUnavailable) || ctx.Err() != nil {
+	from := h.from.Load()
+	if from == nil {
+		return h.Missing()
+	}
+	first := slices.IndexFunc(from.all, func(r *reading) bool { return r.cfg.DB == from.db.server() })
+	for i := range from.all {
+		of := from.all[(first+i)%len(from.all)]
+		if err = question(of); !errors.Is(err, readmodel.ErrUnavailable) || ctx.Err() != nil {
 			return err
 		}
 		of.full.forget() // others may be ahead when it is queried again
-		h.db.moveOn(of.cfg.DB)
+		from.db.moveOn(of.cfg.DB)
 	}
 	return err
 }
@@ -173,51 +146,51 @@ func (h *History) ask(ctx context.Context, question func(*reading) error) (err e
 // ErrUnavailable and the context's own.
 func (h *History) Event(
 	ctx context.Context, accountID, eventID string,
-) (record EventRecord, err error) {
+) (record readmodel.Event, err error) {
 	err = h.ask(ctx, func(of *reading) error {
 		record, err = of.event(ctx, accountID, eventID)
-		return err
+		return of.stuck(err)
 	})
 	return record, err
 }
 
-func (h *reading) event(ctx context.Context, accountID, eventID string) (EventRecord, error) {
-	var record EventRecord
+func (h *reading) event(ctx context.Context, accountID, eventID string) (readmodel.Event, error) {
+	var record readmodel.Recalled
 	var found error
 	err := h.onFull(ctx, func() error {
 		record, found = h.await(ctx, accountID, eventID)
 		return found
 	})
 	if err == nil {
-		return record, found
+		return record.Event, found
 	}
-	if !errors.Is(err, ErrBehind) {
-		return EventRecord{}, err
+	if !errors.Is(err, readmodel.ErrBehind) {
+		return readmodel.Event{}, err
 	}
 	record, found = h.find(ctx, accountID, eventID)
-	if errors.Is(found, ErrNotFound) {
-		return EventRecord{}, err
+	if errors.Is(found, readmodel.ErrNotFound) {
+		return readmodel.Event{}, err
 	}
 	record.Behind = true
-	return record, found
+	return record.Event, found
 }
 
-// Recall is Event for an event that is to be sent again. AsOf has every partition of the
-// journal: everything below these offsets is in what it returns. An event whose body is not
-// kept is ErrExpired, and tables that are being refilled are ErrBehind.
+// Recall is Event for an event that is to be sent again, with its deliveries. An event whose body
+// is not kept is ErrExpired, and tables that are being refilled are ErrBehind.
 func (h *History) Recall(
 	ctx context.Context, accountID, eventID string,
-) (record EventRecord, asOf map[int32]int64, err error) {
+) (record readmodel.Recalled, err error) {
 	err = h.ask(ctx, func(of *reading) error {
-		record, asOf, err = of.recall(ctx, accountID, eventID)
-		return err
+		record, err = of.recall(ctx, accountID, eventID)
+		return of.stuck(err)
 	})
-	return record, asOf, err
+	return record, err
 }
 
 func (h *reading) recall(
 	ctx context.Context, accountID, eventID string,
-) (record EventRecord, asOf map[int32]int64, err error) {
+) (record readmodel.Recalled, err error) {
+	var asOf map[int32]int64
 	var found error
 	err = h.onFull(ctx, func() error {
 		if asOf, found = h.asOf(ctx); found != nil {
@@ -226,7 +199,20 @@ func (h *reading) recall(
 		record, found = h.await(ctx, accountID, eventID)
 		return found
 	})
-	return record, asOf, cmp.Or(err, found)
+	partitionOf := streams.PartitionOf(len(asOf))
+	record.AsOf = func(endpointID string) int64 { return asOf[partitionOf(endpointID)] }
+	return record, cmp.Or(err, found)
+}
+
+// stuck returns an error of reading one event. While nothing is written, an event that is not
+// found may exist all the same.
+func (h *reading) stuck(err error) error {
+	if errors.Is(err, readmodel.ErrNotFound) {
+		if stuck := h.cfg.Stuck(); stuck != nil {
+			return fmt.Errorf("%w: %w", readmodel.ErrBehind, stuck)
+		}
+	}
+	return err
 }
 
 // asOf returns the offset of each partition of the journal up to which this server has what
@@ -238,18 +224,18 @@ func (h *reading) asOf(ctx context.Context) (asOf map[int32]int64, err error) {
 		return err
 	})
 	if err != nil {
-		return nil, callersFirst(ctx, fmt.Errorf("%w: %w", ErrUnavailable, err))
+		return nil, callersFirst(ctx, fmt.Errorf("%w: %w", readmodel.ErrUnavailable, err))
 	}
 	waiting, cancel := context.WithTimeout(ctx, h.cfg.WaitMax)
 	defer cancel()
 	ends, err := h.cfg.Ends(waiting) // after the progress, which cannot have passed them
 	if err != nil {
-		return nil, callersFirst(ctx, fmt.Errorf("%w: asking for the journal's ends: %w", ErrBehind, err))
+		return nil, callersFirst(ctx, fmt.Errorf("%w: asking for the journal's ends: %w", readmodel.ErrBehind, err))
 	}
 	for partition, end := range ends {
 		if asOf[partition] > end {
 			return nil, fmt.Errorf("%w: it has partition %d of another one, up to offset %d, and this one "+
-				"ends at %d", ErrBehind, partition, asOf[partition], end)
+				"ends at %d", readmodel.ErrBehind, partition, asOf[partition], end)
 		}
 		asOf[partition] = max(asOf[partition], 0)
 	}
@@ -257,13 +243,15 @@ func (h *reading) asOf(ctx context.Context) (asOf map[int32]int64, err error) {
 }
 
 // await looks for an event that may have been written only just now.
-func (h *reading) await(ctx context.Context, accountID, eventID string) (EventRecord, error) {
+func (h *reading) await(
+	ctx context.Context, accountID, eventID string,
+) (readmodel.Recalled, error) {
 	record, err := h.find(ctx, accountID, eventID)
-	if !errors.Is(err, ErrNotFound) {
+	if !errors.Is(err, readmodel.ErrNotFound) {
 		return record, err
 	}
 	if err := h.catchUp(ctx); err != nil {
-		return EventRecord{}, err
+		return readmodel.Recalled{}, err
 	}
 	return h.find(ctx, accountID, eventID)
 }
@@ -280,7 +268,7 @@ func (h *reading) catchUp(ctx context.Context) error {
 	defer cancel()
 	ends, err := h.cfg.Ends(waiting)
 	if err != nil {
-		return callersFirst(ctx, fmt.Errorf("%w: asking for the journal's ends: %w", ErrBehind, err))
+		return callersFirst(ctx, fmt.Errorf("%w: asking for the journal's ends: %w", readmodel.ErrBehind, err))
 	}
 	tick := time.NewTicker(progressPoll)
 	defer tick.Stop()
@@ -297,7 +285,7 @@ func (h *reading) catchUp(ctx context.Context) error {
 		case <-tick.C:
 		case <-waiting.Done():
 			return callersFirst(ctx,
-				fmt.Errorf("%w: it was not brought up to date within %s", ErrBehind, h.cfg.WaitMax))
+				fmt.Errorf("%w: it was not brought up to date within %s", readmodel.ErrBehind, h.cfg.WaitMax))
 		}
 	}
 }
@@ -335,7 +323,7 @@ func (h *reading) topicProgress(ctx context.Context, topic string) (map[int32]in
 	select {
 	case r := <-read:
 		if r.Err != nil {
-			return nil, fmt.Errorf("%w: %w", ErrUnavailable, r.Err)
+			return nil, fmt.Errorf("%w: %w", readmodel.ErrUnavailable, r.Err)
 		}
 		return r.Val.(map[int32]int64), nil
 	case <-ctx.Done():
@@ -346,7 +334,7 @@ func (h *reading) topicProgress(ctx context.Context, topic string) (map[int32]in
 // find looks an event up, for a bounded time.
 func (h *reading) find(
 	ctx context.Context, accountID, eventID string,
-) (record EventRecord, err error) {
+) (record readmodel.Recalled, err error) {
 	err = h.look(ctx, func(ctx context.Context) error {
 		record, err = h.cfg.DB.event(ctx, accountID, eventID)
 		return err
@@ -389,11 +377,11 @@ func readFault(ctx context.Context, err error) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, errNoBody):
-		return ErrExpired
+		return readmodel.ErrExpired
 	case errors.Is(err, sql.ErrNoRows), isMissing(err):
-		return ErrNotFound
+		return readmodel.ErrNotFound
 	case hasCode(err, olderCodes...):
 		return fmt.Errorf("%w: %w", errOlder, err)
 	}
-	return callersFirst(ctx, fmt.Errorf("%w: %w", ErrUnavailable, err))
+	return callersFirst(ctx, fmt.Errorf("%w: %w", readmodel.ErrUnavailable, err))
 }

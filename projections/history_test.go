@@ -10,6 +10,7 @@ import (
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/projections"
+	"github.com/lumenhook/lumenhook/projections/readmodel"
 	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams"
 )
@@ -30,10 +31,9 @@ func TestHistoryWaitsForWhatWasWritten(t *testing.T) {
 		}
 	}
 	for _, state := range []domain.DeliveryState{"", domain.StateDelivered} {
-		page, err := history.Events(t.Context(),
-			projections.EventFilter{AccountID: testAccount, State: state}, 5, projections.EventPosition{})
+		page, _, err := history.Events(t.Context(), readmodel.EventFilter{AccountID: testAccount, State: state}, nil, 5)
 		must(t, err)
-		for i, record := range page.Events {
+		for i, record := range page {
 			if record.Sequence != uint64(5-i) {
 				t.Errorf("in a list of %q: %+v", state, record)
 			}
@@ -42,9 +42,9 @@ func TestHistoryWaitsForWhatWasWritten(t *testing.T) {
 
 	// Something that does not exist is not found, and without the full wait.
 	_, err := history.Event(t.Context(), testAccount, s.eventID(99))
-	isFault(t, err, projections.ErrNotFound)
+	isFault(t, err, readmodel.ErrNotFound)
 	_, err = history.Event(t.Context(), otherAccount, s.eventID(1))
-	isFault(t, err, projections.ErrNotFound)
+	isFault(t, err, readmodel.ErrNotFound)
 
 	// A journal that ends with control records and an aborted fact is caught up with too.
 	r.transact(kgo.TryCommit, s.created(50))
@@ -55,14 +55,14 @@ func TestHistoryWaitsForWhatWasWritten(t *testing.T) {
 		t.Errorf("the record is %+v", record)
 	}
 	_, err = history.Event(t.Context(), testAccount, s.eventID(51))
-	isFault(t, err, projections.ErrNotFound)
+	isFault(t, err, readmodel.ErrNotFound)
 
 	// Without a projector it is unknown.
 	run.finish(t)
 	r.append(s.created(100))
 	short := r.history(200 * time.Millisecond)
 	_, err = short.Event(t.Context(), testAccount, s.eventID(100))
-	isFault(t, err, projections.ErrBehind)
+	isFault(t, err, readmodel.ErrBehind)
 	if _, err := short.Event(t.Context(), testAccount, s.eventID(1)); err != nil {
 		t.Errorf("what is there is not read while the history is behind: %v", err)
 	}
@@ -71,7 +71,7 @@ func TestHistoryWaitsForWhatWasWritten(t *testing.T) {
 		Ends: func(context.Context) (map[int32]int64, error) { return nil, errors.New("no broker") },
 	})
 	_, err = blind.Event(t.Context(), testAccount, s.eventID(100))
-	isFault(t, err, projections.ErrBehind)
+	isFault(t, err, readmodel.ErrBehind)
 	hurried, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	_, err = history.Event(hurried, testAccount, s.eventID(100))
@@ -79,7 +79,7 @@ func TestHistoryWaitsForWhatWasWritten(t *testing.T) {
 
 	must(t, r.engine.Stop())
 	_, err = history.Event(t.Context(), testAccount, s.eventID(1))
-	isFault(t, err, projections.ErrUnavailable)
+	isFault(t, err, readmodel.ErrUnavailable)
 }
 
 // An attempt that is in the tables before its delivery's new state is left out, so that a

@@ -22,6 +22,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/embedded/clickhouse/clickhousetest"
 	"github.com/lumenhook/lumenhook/internal/testkit"
 	"github.com/lumenhook/lumenhook/projections"
+	"github.com/lumenhook/lumenhook/projections/readmodel"
 	"github.com/lumenhook/lumenhook/streams"
 )
 
@@ -170,12 +171,12 @@ func TestKillsLeaveNoRowMissingOrDoubled(t *testing.T) {
 	history := k.history(0)
 	stories := []*story{newStory(0), newStory(1), newStory(2), newStory(3), newStory(4)}
 	for n := 0; n < events; n += max(1, events/200) {
-		var record projections.EventRecord
+		var record readmodel.Event
 		var found error
 		// libchdb may crash once more because of the readers that have ended.
 		testkit.EventuallyNil(t, "ClickHouse answers", func() error {
 			record, found = history.Event(t.Context(), testAccount, stories[n%5].eventID(n))
-			if errors.Is(found, projections.ErrUnavailable) {
+			if errors.Is(found, readmodel.ErrUnavailable) {
 				return found
 			}
 			return nil
@@ -185,7 +186,7 @@ func TestKillsLeaveNoRowMissingOrDoubled(t *testing.T) {
 			t.Fatalf("event %d is %+v", n, record)
 		}
 	}
-	filter := projections.EventFilter{AccountID: testAccount, EndpointID: stories[2].endpointID}
+	filter := readmodel.EventFilter{AccountID: testAccount, EndpointID: stories[2].endpointID}
 	ids := k.list(filter, 250)
 	if len(ids) != (events+2)/5 {
 		t.Errorf("a list of an endpoint has %d events, not %d", len(ids), (events+2)/5)
@@ -233,8 +234,8 @@ func (k *killed) readMeanwhile() (answers *atomic.Int64, stop func()) {
 					record.AttemptsMade)
 			case err == nil:
 				answers.Add(1)
-			case !errors.Is(err, projections.ErrUnavailable) && !errors.Is(err, projections.ErrBehind) &&
-				!errors.Is(err, projections.ErrNotFound):
+			case !errors.Is(err, readmodel.ErrUnavailable) && !errors.Is(err, readmodel.ErrBehind) &&
+				!errors.Is(err, readmodel.ErrNotFound):
 				k.t.Errorf("event %d: %v", event, err)
 			}
 		}

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/projections/readmodel"
 )
 
 const (
@@ -24,98 +25,89 @@ const (
 	stepsMax  = 5
 
 	headsAhead = 500 // that a list of one state reads at a time, at least
+
+	// chooseSteps bounds the events that a choice looks at, to 1,000 of each step.
+	chooseSteps = 40
 )
-
-// EventFilter selects events. AccountID must be set; other fields do not filter if they are
-// empty.
-type EventFilter struct {
-	AccountID     string
-	EndpointID    string
-	WatchID       string
-	WalletAddress string
-	Type          domain.EventType
-	State         domain.DeliveryState
-	PaymentID     string
-	TxHash        string
-	Sender        string
-	Memo          string // as events show it
-	Asset         domain.Asset
-	MinStroops    *int64 // paid at least
-	MaxStroops    *int64 // paid at most
-	FromMillis    int64  // created at or after
-	ToMillis      int64  // created before
-	NoTests       bool   // without events of the type test.ping
-}
-
-// EventPosition is a position in a list: the event that was returned last. Zero is the
-// beginning.
-type EventPosition struct {
-	CreatedAtMillis int64
-	EventID         string
-}
-
-// EventPage is one page of a list.
-type EventPage struct {
-	Events []EventRecord // newest first, without the fields that lists leave out
-	// Next is where the list continues; zero at its end. A page may have fewer events than
-	// requested, even none, and not be the last: a list of a rare state reads a bounded
-	// stretch for each page.
-	Next EventPosition
-}
 
 // Events lists events of an account, newest first, at most limit (1 to 250) of them, from a
 // position on. It does not wait for facts that are not projected yet, but it does wait for
 // tables that are being refilled. Its errors are ErrBehind, ErrUnavailable and the
 // context's own.
 func (h *History) Events(
-	ctx context.Context, f EventFilter, limit int, after EventPosition,
-) (page EventPage, err error) {
+	ctx context.Context, f readmodel.EventFilter, after *readmodel.Position, limit int,
+) (page []readmodel.Event, next *readmodel.Position, err error) {
 	if f.AccountID == "" || limit < 1 || limit > listMax {
-		return EventPage{}, fmt.Errorf("projections: a list is of one account and of 1 to %d events, "+
+		return nil, nil, fmt.Errorf("projections: a list is of one account and of 1 to %d events, "+
 			"not of %q and %d", listMax, f.AccountID, limit)
 	}
 	err = h.ask(ctx, func(of *reading) error {
-		page, err = of.events(ctx, f, limit, after, false)
+		page, next, err = of.events(ctx, f, after, limit, false)
 		return err
 	})
-	return page, err
+	return page, next, err
+}
+
+// Choose returns which events of an account a filter selects, newest first, at most limit (1
+// to readmodel.ChooseMax) of them, from a position on. A rare state may end it before the limit:
+// a bounded stretch is read. Its errors are those of Events.
+func (h *History) Choose(
+	ctx context.Context, f readmodel.EventFilter, after *readmodel.Position, limit int,
+) (chosen []readmodel.Position, next *readmodel.Position, err error) {
+	if f.AccountID == "" || limit < 1 || limit > readmodel.ChooseMax {
+		return nil, nil, fmt.Errorf("projections: a choice is of one account and of 1 to %d events, "+
+			"not of %q and %d", readmodel.ChooseMax, f.AccountID, limit)
+	}
+	var page []readmodel.Event
+	err = h.ask(ctx, func(of *reading) error {
+		page, next, err = of.events(ctx, f, after, limit, true)
+		return err
+	})
+	for _, e := range page {
+		chosen = append(chosen, positionOf(e))
+	}
+	return chosen, next, err
 }
 
 func (h *reading) events(
-	ctx context.Context, f EventFilter, limit int, after EventPosition, bare bool,
-) (EventPage, error) {
-	var page EventPage
-	err := h.onFull(ctx, func() error {
+	ctx context.Context, f readmodel.EventFilter, after *readmodel.Position, limit int, bare bool,
+) (page []readmodel.Event, next *readmodel.Position, err error) {
+	err = h.onFull(ctx, func() error {
 		return readFault(ctx, h.look(ctx, func(ctx context.Context) error {
 			list := lister{
 				db:        h.cfg.DB,
 				filter:    f,
 				limit:     limit,
 				bare:      bare,
-				after:     after,
 				standings: make(map[string]standing),
 			}
+			if after != nil {
+				list.after = *after
+			}
 			err := list.run(ctx)
-			if page = list.page; err != nil {
-				page = EventPage{} // as when no projector has created the tables yet
+			if page, next = list.page, list.next; err != nil {
+				page, next = nil, nil // as when no projector has created the tables yet
 			}
 			return err
 		}))
 	})
-	return page, err
+	return page, next, err
 }
 
 // lister makes one page.
 type lister struct {
 	db     *DB
-	filter EventFilter
+	filter readmodel.EventFilter
 	limit  int
 	bare   bool // which events there are, and no more of them
-	page   EventPage
+	page   []readmodel.Event
+	// next is where the list continues. A page may have fewer events than requested, even none,
+	// and not be the last: a list of a rare state reads a bounded stretch for each page.
+	next *readmodel.Position
 
-	after     EventPosition // last event read
-	ahead     []EventRecord // events after it that were read ahead
-	ended     bool          // none come after those
+	after     readmodel.Position // last event read; zero: the beginning
+	ahead     []readmodel.Event  // events after it that were read ahead
+	ended     bool               // none come after those
 	standings map[string]standing
 }
 
@@ -134,11 +126,12 @@ func (l *lister) run(ctx context.Context) error {
 			return err
 		}
 		for _, r := range found {
-			if len(l.page.Events) == l.limit {
-				l.page.Next = l.page.Events[l.limit-1].position()
+			if len(l.page) == l.limit {
+				last := positionOf(l.page[l.limit-1])
+				l.next = &last
 				return l.complete(ctx)
 			}
-			l.page.Events = append(l.page.Events, r)
+			l.page = append(l.page, r)
 		}
 		if last {
 			return l.complete(ctx)
@@ -146,7 +139,7 @@ func (l *lister) run(ctx context.Context) error {
 		looked += step
 		step = l.nextStep(step, looked)
 	}
-	l.page.Next = l.after
+	l.next = &l.after
 	return l.complete(ctx)
 }
 
@@ -155,7 +148,7 @@ func (l *lister) nextStep(step, looked int) int {
 	if l.bare {
 		return step
 	}
-	found := len(l.page.Events)
+	found := len(l.page)
 	if found == 0 {
 		return min(2*step, lastStep)
 	}
@@ -163,23 +156,25 @@ func (l *lister) nextStep(step, looked int) int {
 	return min(max(missing*looked/found*5/4, firstStep), lastStep)
 }
 
-func (h EventHead) position() EventPosition { return EventPosition{h.CreatedAtMillis, h.ID} }
+func positionOf(e readmodel.Event) readmodel.Position {
+	return readmodel.Position{CreatedAtMillis: e.CreatedAtMillis, ID: e.ID}
+}
 
 // step reads the next n events and returns those with the requested state. The last step
 // reports that no events follow.
-func (l *lister) step(ctx context.Context, n int) (found []EventRecord, last bool, err error) {
+func (l *lister) step(ctx context.Context, n int) (found []readmodel.Event, last bool, err error) {
 	if len(l.ahead) < n && !l.ended {
 		if err := l.readAhead(ctx, n); err != nil {
 			return nil, false, err
 		}
 	}
 	n = min(n, len(l.ahead))
-	for n > 0 && n < len(l.ahead) && l.ahead[n].position() == l.ahead[n-1].position() {
+	for n > 0 && n < len(l.ahead) && positionOf(l.ahead[n]) == positionOf(l.ahead[n-1]) {
 		n++ // the rows of an event stay together
 	}
 	found, l.ahead = l.ahead[:n], l.ahead[n:]
 	if n > 0 {
-		l.after = found[n-1].position()
+		l.after = positionOf(found[n-1])
 	}
 	standings, err := l.db.standings(ctx, found)
 	if err != nil {
@@ -206,7 +201,7 @@ func (l *lister) readAhead(ctx context.Context, n int) error {
 	}
 	from := l.after
 	if len(l.ahead) > 0 {
-		from = l.ahead[len(l.ahead)-1].position()
+		from = positionOf(l.ahead[len(l.ahead)-1])
 	}
 	had := len(l.ahead)
 	for n += rowsOfEvent; ; n *= 2 {
@@ -214,8 +209,8 @@ func (l *lister) readAhead(ctx context.Context, n int) error {
 			return err
 		}
 		// The last event may have more rows. It is read again.
-		last := l.ahead[len(l.ahead)-1].position()
-		for len(l.ahead) > had && l.ahead[len(l.ahead)-1].position() == last {
+		last := positionOf(l.ahead[len(l.ahead)-1])
+		for len(l.ahead) > had && positionOf(l.ahead[len(l.ahead)-1]) == last {
 			l.ahead = l.ahead[:len(l.ahead)-1]
 		}
 		if len(l.ahead) > had {
@@ -229,7 +224,7 @@ func (l *lister) readAhead(ctx context.Context, n int) error {
 const rowsOfEvent = 16
 
 // readRows reads at most n rows.
-func (l *lister) readRows(ctx context.Context, from EventPosition, n int) error {
+func (l *lister) readRows(ctx context.Context, from readmodel.Position, n int) error {
 	rows := 0
 	query, which := l.heads(from, n)
 	err := l.db.query(ctx, query, which, func(scan func(...any) error) error {
@@ -245,9 +240,9 @@ func (l *lister) readRows(ctx context.Context, from EventPosition, n int) error 
 
 // has reports whether a row was read already. Copies of it, and the rows of the event's
 // other deliveries, are adjacent.
-func (l *lister) has(r EventRecord) bool {
+func (l *lister) has(r readmodel.Event) bool {
 	for _, read := range slices.Backward(l.ahead) {
-		if read.position() != r.position() {
+		if positionOf(read) != positionOf(r) {
 			return false
 		}
 		if read.EndpointID == r.EndpointID {
@@ -258,7 +253,7 @@ func (l *lister) has(r EventRecord) bool {
 }
 
 // heads returns the query for the next n rows of events after a position.
-func (l *lister) heads(after EventPosition, n int) (query string, which parameters) {
+func (l *lister) heads(after readmodel.Position, n int) (query string, which parameters) {
 	f := l.filter
 	which = parameters{"account": f.AccountID, "limit": strconv.Itoa(n)}
 	where := []string{"account_id = {account:String}"}
@@ -278,29 +273,29 @@ func (l *lister) heads(after EventPosition, n int) (query string, which paramete
 	if f.NoTests {
 		where = append(where, "type != '"+string(domain.TestPing)+"'")
 	}
-	where = append(where, f.paid(which)...)
+	where = append(where, paidConditions(f, which)...)
 	at := func(compare string, millis int64) {
 		if millis != 0 {
 			where = append(where,
 				fmt.Sprintf("created_at %s fromUnixTimestamp64Milli(%d, 'UTC')", compare, millis))
 		}
 	}
-	at(">=", f.FromMillis)
-	at("<", f.ToMillis)
-	if after != (EventPosition{}) {
+	at(">=", f.SinceMillis)
+	at("<", f.UntilMillis)
+	if after != (readmodel.Position{}) {
 		at("<=", after.CreatedAtMillis)
 		where = append(where,
 			fmt.Sprintf("(created_at, event_id) < (fromUnixTimestamp64Milli(%d, 'UTC'), {after:String})",
 				after.CreatedAtMillis))
-		which["after"] = after.EventID
+		which["after"] = after.ID
 	}
 	return `SELECT ` + l.columns() + ` FROM {database:Identifier}.events
 WHERE ` + strings.Join(where, " AND ") +
 		` ORDER BY account_id DESC, created_at DESC, event_id DESC LIMIT {limit:UInt32}`, which
 }
 
-// paid returns the conditions on what was paid. A memo is any text, so it is sent in hex.
-func (f EventFilter) paid(which parameters) (where []string) {
+// paidConditions returns the conditions on what was paid. A memo is any text, so it is sent in hex.
+func paidConditions(f readmodel.EventFilter, which parameters) (where []string) {
 	if f.Memo != "" {
 		where = append(where, "memo = unhex({memo:String})")
 		which["memo"] = hex.EncodeToString([]byte(f.Memo))
@@ -332,7 +327,7 @@ func (l *lister) columns() string {
 	return "event_id, endpoint_id, created_at, sequence"
 }
 
-func (l *lister) readHead(read func(...any) error) (r EventRecord, err error) {
+func (l *lister) readHead(read func(...any) error) (r readmodel.Event, err error) {
 	var created time.Time
 	into := []any{&r.ID, &r.EndpointID, &created, &r.Sequence, &r.Body}
 	if !l.withBodies() {
@@ -345,12 +340,12 @@ func (l *lister) readHead(read func(...any) error) (r EventRecord, err error) {
 
 // complete fills in what only the events of the page need.
 func (l *lister) complete(ctx context.Context) error {
-	if len(l.page.Events) == 0 || l.bare {
+	if len(l.page) == 0 || l.bare {
 		return nil
 	}
 	stand := func() {
-		for i := range l.page.Events {
-			r := &l.page.Events[i]
+		for i := range l.page {
+			r := &l.page[i]
 			l.standings[r.ID].into(r)
 		}
 	}
@@ -374,11 +369,11 @@ PREWHERE account_id = {account:String}
 
 // readBodies fills in the envelopes of the page.
 func (l *lister) readBodies(ctx context.Context) error {
-	at := make(map[deliveryKey]*EventRecord, len(l.page.Events))
+	at := make(map[deliveryKey]*readmodel.Event, len(l.page))
 	var ids []string
 	var times []int64
-	for i := range l.page.Events {
-		r := &l.page.Events[i]
+	for i := range l.page {
+		r := &l.page[i]
 		at[deliveryKey{r.ID, r.EndpointID}] = r
 		ids = append(ids, r.ID)
 		times = append(times, r.CreatedAtMillis)

@@ -8,27 +8,27 @@ import (
 	"time"
 
 	"github.com/lumenhook/lumenhook/domain"
-	"github.com/lumenhook/lumenhook/projections"
+	"github.com/lumenhook/lumenhook/projections/readmodel"
 	"github.com/lumenhook/lumenhook/schemas"
 )
 
 // list reads all pages and returns the ids.
-func (r *rig) list(f projections.EventFilter, limit int) (ids []string) {
+func (r *rig) list(f readmodel.EventFilter, limit int) (ids []string) {
 	r.t.Helper()
-	var after projections.EventPosition
+	var after *readmodel.Position
 	for range 1000 {
-		page, err := r.history(0).Events(r.t.Context(), f, limit, after)
+		page, next, err := r.history(0).Events(r.t.Context(), f, after, limit)
 		must(r.t, err)
-		if len(page.Events) > limit {
-			r.t.Fatalf("a page has %d events, not at most %d", len(page.Events), limit)
+		if len(page) > limit {
+			r.t.Fatalf("a page has %d events, not at most %d", len(page), limit)
 		}
-		for _, e := range page.Events {
+		for _, e := range page {
 			if len(e.Body) == 0 || e.State == "" {
 				r.t.Fatalf("a list has %+v", e)
 			}
 			ids = append(ids, e.ID)
 		}
-		if after = page.Next; after == (projections.EventPosition{}) {
+		if after = next; after == nil {
 			return ids
 		}
 	}
@@ -40,7 +40,7 @@ func TestListsNewestFirst(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	r.project(nil)
-	if ids := r.list(projections.EventFilter{AccountID: testAccount}, 10); len(ids) != 0 {
+	if ids := r.list(readmodel.EventFilter{AccountID: testAccount}, 10); len(ids) != 0 {
 		t.Fatalf("an empty history lists %v", ids)
 	}
 	one, two := newStory(1), newStory(2)
@@ -75,54 +75,54 @@ func TestListsNewestFirst(t *testing.T) {
 	}
 
 	for _, limit := range []int{39, 250} {
-		if ids := r.list(projections.EventFilter{AccountID: testAccount, EndpointID: one.endpointID},
+		if ids := r.list(readmodel.EventFilter{AccountID: testAccount, EndpointID: one.endpointID},
 			limit); !slices.Equal(ids, newest) {
 			t.Errorf("with limit %d one's events are %d: %v…", limit, len(ids), ids[:min(len(ids), 3)])
 		}
-		if ids := r.list(projections.EventFilter{AccountID: testAccount}, limit); len(ids) != 306 {
+		if ids := r.list(readmodel.EventFilter{AccountID: testAccount}, limit); len(ids) != 306 {
 			t.Errorf("with limit %d there are %d events, not 306", limit, len(ids))
 		}
 	}
 	from, to := int64(startMillis+100), int64(startMillis+110)
 	for name, c := range map[string]struct {
-		filter projections.EventFilter
+		filter readmodel.EventFilter
 		want   int
 	}{
-		"another account": {projections.EventFilter{AccountID: otherAccount}, 0},
+		"another account": {readmodel.EventFilter{AccountID: otherAccount}, 0},
 		"a state": {
-			projections.EventFilter{AccountID: testAccount, State: domain.StateWaiting}, 6,
+			readmodel.EventFilter{AccountID: testAccount, State: domain.StateWaiting}, 6,
 		},
 		"another state": {
-			projections.EventFilter{AccountID: testAccount, State: domain.StateDelivered}, 300,
+			readmodel.EventFilter{AccountID: testAccount, State: domain.StateDelivered}, 300,
 		},
 		"no such state": {
-			projections.EventFilter{AccountID: testAccount, State: domain.StateFailed}, 0,
+			readmodel.EventFilter{AccountID: testAccount, State: domain.StateFailed}, 0,
 		},
 		"a time": {
-			projections.EventFilter{AccountID: testAccount, FromMillis: from, ToMillis: to},
+			readmodel.EventFilter{AccountID: testAccount, SinceMillis: from, UntilMillis: to},
 			11,
 		},
 		"endpoint, time": {
-			projections.EventFilter{
-				AccountID:  testAccount,
-				EndpointID: two.endpointID,
-				FromMillis: from,
-				ToMillis:   to,
+			readmodel.EventFilter{
+				AccountID:   testAccount,
+				EndpointID:  two.endpointID,
+				SinceMillis: from,
+				UntilMillis: to,
 			},
 			1,
 		},
 		"wallet and watch": {
-			projections.EventFilter{
+			readmodel.EventFilter{
 				AccountID:     testAccount,
 				WalletAddress: "GWALLET",
 				WatchID:       "wat_00000000000000000000000001",
 			},
 			306,
 		},
-		"another wallet": {projections.EventFilter{AccountID: testAccount, WalletAddress: "GOTHER"}, 0},
-		"a type":         {projections.EventFilter{AccountID: testAccount, Type: domain.TestPing}, 0},
+		"another wallet": {readmodel.EventFilter{AccountID: testAccount, WalletAddress: "GOTHER"}, 0},
+		"a type":         {readmodel.EventFilter{AccountID: testAccount, Type: domain.TestPing}, 0},
 		"another type": {
-			projections.EventFilter{AccountID: testAccount, Type: domain.PaymentReceived}, 306,
+			readmodel.EventFilter{AccountID: testAccount, Type: domain.PaymentReceived}, 306,
 		},
 	} {
 		ids := r.list(c.filter, 40)
@@ -131,23 +131,20 @@ func TestListsNewestFirst(t *testing.T) {
 			t.Errorf("%s: %d events, %d of them different, not %d", name, len(ids), len(unique), c.want)
 		}
 	}
-	page, err := r.history(0).Events(t.Context(),
-		projections.EventFilter{AccountID: testAccount, EndpointID: one.endpointID}, 1,
-		projections.EventPosition{})
+	page, next, err := r.history(0).Events(t.Context(),
+		readmodel.EventFilter{AccountID: testAccount, EndpointID: one.endpointID}, nil, 1)
 	must(t, err)
-	if e := page.Events[0]; e.State != domain.StateDelivered || e.CreatedAtMillis != startMillis+299 ||
+	if e := page[0]; e.State != domain.StateDelivered || e.CreatedAtMillis != startMillis+299 ||
 		!bytes.HasPrefix(e.Body, []byte(`{"id":"`+e.ID)) || e.EndpointID != one.endpointID ||
-		page.Next != (projections.EventPosition{CreatedAtMillis: e.CreatedAtMillis, EventID: e.ID}) {
-		t.Errorf("the newest is %+v, and then comes %+v", e, page.Next)
+		next == nil || *next != (readmodel.Position{CreatedAtMillis: e.CreatedAtMillis, ID: e.ID}) {
+		t.Errorf("the newest is %+v, and then comes %+v", e, next)
 	}
-	if _, err := r.history(0).Events(t.Context(), projections.EventFilter{AccountID: testAccount}, 251,
-		projections.EventPosition{}); err == nil {
+	if _, _, err := r.history(0).Events(t.Context(), readmodel.EventFilter{AccountID: testAccount}, nil, 251); err == nil {
 		t.Error("a page of 251 is not refused")
 	}
 	must(t, r.engine.Stop())
-	_, err = r.history(0).Events(t.Context(), projections.EventFilter{AccountID: testAccount}, 1,
-		projections.EventPosition{})
-	isFault(t, err, projections.ErrUnavailable)
+	_, _, err = r.history(0).Events(t.Context(), readmodel.EventFilter{AccountID: testAccount}, nil, 1)
+	isFault(t, err, readmodel.ErrUnavailable)
 }
 
 // Enabling makes waiting deliveries due at once, without a fact for each of them; what is
@@ -178,15 +175,13 @@ func TestEnablingIsCountedIn(t *testing.T) {
 		t.Helper()
 		record, err := r.history(0).Event(t.Context(), testAccount, s.eventID(n))
 		must(t, err)
-		page, err := r.history(0).Events(t.Context(),
-			projections.EventFilter{
-				AccountID:  testAccount,
-				FromMillis: startMillis + int64(n),
-				ToMillis:   startMillis + int64(n) + 1,
-			},
-			1, projections.EventPosition{})
+		page, _, err := r.history(0).Events(t.Context(), readmodel.EventFilter{
+			AccountID:   testAccount,
+			SinceMillis: startMillis + int64(n),
+			UntilMillis: startMillis + int64(n) + 1,
+		}, nil, 1)
 		must(t, err)
-		if listed := page.Events[0]; listed.ID != record.ID ||
+		if listed := page[0]; listed.ID != record.ID ||
 			listed.NextAttemptAtMillis != record.NextAttemptAtMillis || listed.State != record.State {
 			t.Errorf("the list has %+v, and the event is %+v", listed, record)
 		}
@@ -236,9 +231,10 @@ func TestEnablingIsCountedIn(t *testing.T) {
 	row.Status, row.DeletedAtMillis = domain.StatusDeleted, startMillis+100_000
 	r.appendRecord(schemas.TopicEndpoints, s.endpointID, schemas.EncodeEndpoint(row))
 	r.awaitProjected()
-	record, err := r.history(time.Second).Event(t.Context(), testAccount, s.eventID(2))
+	record, err := r.history(time.Second).Recall(t.Context(), testAccount, s.eventID(2))
 	must(t, err)
-	if record.State != domain.StateQueued || record.Run != 2 || record.AttemptsMade != 1 ||
+	if record.State != domain.StateQueued || len(record.Deliveries) != 1 ||
+		record.Deliveries[0].Run != 2 || record.AttemptsMade != 1 ||
 		record.NextAttemptAtMillis != startMillis+99_000 {
 		t.Errorf("the requeued record is %+v", record)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/projections/readmodel"
 )
 
 // The times of the last attempts lead to them: attempts are sorted by endpoint and time.
@@ -22,10 +23,10 @@ ORDER BY number`
 // readOutcomes fills in what came of the last attempt of each delivery of the page. An attempt that
 // the delivery does not count yet is left for the next query (P3).
 func (l *lister) readOutcomes(ctx context.Context) error {
-	at := make(map[deliveryKey]*EventRecord, len(l.page.Events))
+	at := make(map[deliveryKey]*readmodel.Event, len(l.page))
 	var events, endpoints []string
-	for i := range l.page.Events {
-		if r := &l.page.Events[i]; r.AttemptsMade > 0 {
+	for i := range l.page {
+		if r := &l.page[i]; r.AttemptsMade > 0 {
 			at[deliveryKey{r.ID, r.EndpointID}] = r
 			events, endpoints = append(events, r.ID), append(endpoints, r.EndpointID)
 		}

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/lumenhook/lumenhook/domain"
-	"github.com/lumenhook/lumenhook/projections"
+	"github.com/lumenhook/lumenhook/projections/readmodel"
 )
 
 // TestListsSayWhatTheLastAttemptMet: the number of attempts, the last status and the last error of
@@ -27,16 +27,16 @@ func TestListsSayWhatTheLastAttemptMet(t *testing.T) {
 	r.exec("TRUNCATE TABLE projection_progress") // all is written once more
 	r.project(nil).finish2(r)
 	for _, state := range []domain.DeliveryState{"", domain.StateWaiting} {
-		page, err := r.history(0).Events(t.Context(), projections.EventFilter{
+		page, _, err := r.history(0).Events(t.Context(), readmodel.EventFilter{
 			AccountID: testAccount, State: state,
-		}, 10, projections.EventPosition{})
+		}, nil, 10)
 		must(t, err)
 		type last struct {
 			attempts, status int
 			fault            domain.AttemptError
 		}
 		got := make(map[string]last)
-		for _, e := range page.Events {
+		for _, e := range page {
 			got[e.ID] = last{e.AttemptsMade, e.LastStatusCode, e.LastError}
 		}
 		for n, want := range []last{{}, {2, 503, ""}, {2, 0, domain.AttemptDNS}, {1, 204, ""}} {

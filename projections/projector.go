@@ -74,6 +74,9 @@ type Projector struct {
 	changed chan struct{}            // closed when next changes, and replaced
 }
 
+// Stuck returns why nothing is being written; nil while all is well.
+func (p *Projector) Stuck() error { return p.Status().Err }
+
 // Status is the state of a projector.
 type Status struct {
 	Partitions []int32 // assigned

@@ -18,6 +18,7 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/testkit"
 	"github.com/lumenhook/lumenhook/projections"
+	"github.com/lumenhook/lumenhook/projections/readmodel"
 	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams"
 )
@@ -200,7 +201,7 @@ func TestClickHouseHangs(t *testing.T) {
 	r.append(s.created(2))
 	hasty := r.historyOf(r.db, time.Second, 200*time.Millisecond)
 	_, err := hasty.Event(t.Context(), testAccount, s.eventID(2))
-	isFault(t, err, projections.ErrUnavailable)
+	isFault(t, err, readmodel.ErrUnavailable)
 	run.stop()
 	<-run.ended // while ClickHouse hangs
 	must(t, run.err)
@@ -437,7 +438,7 @@ func TestClickHouseIsAwayFromTheStart(t *testing.T) {
 	}
 	history := projections.NewHistory(projections.HistoryConfig{DB: away, Ends: r.journalEnds})
 	_, err := history.Event(t.Context(), testAccount, s.eventID(1))
-	isFault(t, err, projections.ErrUnavailable)
+	isFault(t, err, readmodel.ErrUnavailable)
 	run.finish(t)
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -9,26 +9,9 @@ import (
 
 	"github.com/lumenhook/lumenhook/internal/retry"
 	"github.com/lumenhook/lumenhook/streams"
+
+	"github.com/lumenhook/lumenhook/projections/readmodel"
 )
-
-// NumberedEvent is an event as its endpoint gets it.
-type NumberedEvent struct {
-	ID       string
-	Sequence uint64 // [domain.DeliveryCreated.Sequence]
-	Body     []byte // byte for byte as it is sent
-}
-
-// Numbers are the numbers from one to another, both included.
-type Numbers struct{ From, To uint64 }
-
-// NumberedPage are the events of an endpoint that follow a number.
-type NumberedPage struct {
-	Events  []NumberedEvent // in the order of their numbers
-	Missing []Numbers       // before and between them: of events that are no longer kept
-	// AsOf is the offset of the endpoint's partition up to which the tables were filled at
-	// least: once they have more, there may be another event. For [History.AwaitMore].
-	AsOf int64
-}
 
 // pullPoll is how often waiting readers look whether the tables have more. They share it: it is
 // one query for all of them.
@@ -67,7 +50,7 @@ ORDER BY sequence, event_id LIMIT 1 BY sequence, event_id`
 // ErrUnavailable and the context's own.
 func (h *History) Numbered(
 	ctx context.Context, accountID, endpointID string, after uint64, limit int,
-) (page NumberedPage, err error) {
+) (page readmodel.NumberedPage, err error) {
 	if limit < 1 || limit > listMax {
 		return page, fmt.Errorf("projections: a page has 1 to %d numbers, not %d", listMax, limit)
 	}
@@ -127,7 +110,7 @@ type pull struct {
 	limit                 int
 }
 
-func (h *reading) numbered(ctx context.Context, p pull) (page NumberedPage, err error) {
+func (h *reading) numbered(ctx context.Context, p pull) (page readmodel.NumberedPage, err error) {
 	progress, err := h.progress(ctx) // before the rows
 	if err != nil && !isMissing(err) {
 		return page, err
@@ -145,7 +128,7 @@ func (h *reading) numbered(ctx context.Context, p pull) (page NumberedPage, err 
 }
 
 // readNumbered reads a page from tables that stay what they are.
-func (h *reading) readNumbered(ctx context.Context, p pull) (page NumberedPage, err error) {
+func (h *reading) readNumbered(ctx context.Context, p pull) (page readmodel.NumberedPage, err error) {
 	next, err := h.nextNumber(ctx, p)
 	if err != nil || next == 0 {
 		return page, err
@@ -167,13 +150,13 @@ func (h *reading) readNumbered(ctx context.Context, p pull) (page NumberedPage, 
 }
 
 // pageOf makes a page of what was read. Unless gaps are final, it ends before the first one.
-func pageOf(after uint64, events []NumberedEvent, final bool) (page NumberedPage) {
+func pageOf(after uint64, events []readmodel.NumberedEvent, final bool) (page readmodel.NumberedPage) {
 	for _, e := range events {
 		if e.Sequence > after+1 {
 			if !final {
 				return page
 			}
-			page.Missing = append(page.Missing, Numbers{From: after + 1, To: e.Sequence - 1})
+			page.Missing = append(page.Missing, readmodel.Numbers{From: after + 1, To: e.Sequence - 1})
 		}
 		page.Events, after = append(page.Events, e), e.Sequence
 	}
@@ -195,7 +178,7 @@ func (h *reading) nextNumber(ctx context.Context, p pull) (next uint64, err erro
 
 func (h *reading) numberedFrom(
 	ctx context.Context, p pull, after uint64,
-) (events []NumberedEvent, err error) {
+) (events []readmodel.NumberedEvent, err error) {
 	which := parameters{
 		"account":  p.accountID,
 		"endpoint": p.endpointID,
@@ -205,7 +188,7 @@ func (h *reading) numberedFrom(
 	err = h.look(ctx, func(ctx context.Context) error {
 		events = events[:0]
 		return h.cfg.DB.query(ctx, selectNumbered, which, func(read func(...any) error) error {
-			var e NumberedEvent
+			var e readmodel.NumberedEvent
 			err := read(&e.ID, &e.Sequence, &e.Body)
 			events = append(events, e)
 			return err
@@ -230,7 +213,7 @@ func (h *reading) nextProgress(ctx context.Context) (by map[int32]int64, err err
 		if isMissing(r.Err) {
 			return nil, nil
 		}
-		return nil, fmt.Errorf("%w: %w", ErrUnavailable, r.Err)
+		return nil, fmt.Errorf("%w: %w", readmodel.ErrUnavailable, r.Err)
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
@@ -248,7 +231,7 @@ func (h *reading) progressOf(
 			err = errors.New("it has no partitions")
 		}
 		if err != nil {
-			return 0, callersFirst(ctx, fmt.Errorf("%w: asking for the journal's ends: %w", ErrBehind, err))
+			return 0, callersFirst(ctx, fmt.Errorf("%w: asking for the journal's ends: %w", readmodel.ErrBehind, err))
 		}
 		h.partitions.Store(int32(len(ends))) // #nosec G115 -- partitions
 	}

@@ -13,10 +13,11 @@ import (
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/projections"
+	"github.com/lumenhook/lumenhook/projections/readmodel"
 )
 
 // pulled are the numbers of a page, and what it says is missing.
-func pulled(page projections.NumberedPage) string {
+func pulled(page readmodel.NumberedPage) string {
 	var list []string
 	for _, e := range page.Events {
 		list = append(list, fmt.Sprint(e.Sequence))
@@ -148,7 +149,7 @@ func TestNoNumberIsPassedOver(t *testing.T) {
 		t.Errorf("before number 7 is written it shows %s", got)
 	}
 	if page, err := hasty.Numbered(t.Context(), testAccount, s.endpointID, 6, 50); !errors.Is(err,
-		projections.ErrBehind) {
+		readmodel.ErrBehind) {
 		t.Errorf("while number 7 is to be written it shows %q, %v", pulled(page), err)
 	}
 	r.project(nil)
@@ -201,7 +202,7 @@ func TestNumbersOfTablesThatAreBeingFilled(t *testing.T) {
 	r.project(func(c *projections.ProjectorConfig) { c.BlockRows, c.BlockWait = 20, time.Millisecond })
 	for after := uint64(0); after < events; {
 		page, err := hasty.Numbered(t.Context(), testAccount, s.endpointID, after, 30)
-		if err != nil && !errors.Is(err, projections.ErrBehind) {
+		if err != nil && !errors.Is(err, readmodel.ErrBehind) {
 			t.Fatal(err)
 		}
 		if len(page.Missing) > 0 {

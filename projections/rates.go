@@ -3,28 +3,9 @@ package projections
 import (
 	"context"
 	"strconv"
+
+	"github.com/lumenhook/lumenhook/projections/readmodel"
 )
-
-// RatesFilter selects attempts of an account, sent from one time to before another.
-type RatesFilter struct {
-	AccountID            string
-	EndpointID           string // empty: all of the account
-	FromMillis, ToMillis int64
-}
-
-// Rates are attempts counted by the minute in which they were sent.
-type Rates struct {
-	Minutes                   []RatesMinute // in order, those with attempts
-	MedianMillis, P99Millis   float64       // of all attempts; 0 without any
-	Delivered, Refused, Unmet uint64        // of all
-}
-
-// RatesMinute is one minute: attempts that delivered, that were answered otherwise, and that got
-// no complete answer.
-type RatesMinute struct {
-	AtMillis                  int64
-	Delivered, Refused, Unmet uint64
-}
 
 // The attempts of an endpoint lie by time, so a question reads no others; copies of a row are
 // counted once.
@@ -51,7 +32,7 @@ SELECT ifNotFinite(quantile(0.5)(duration_ms), 0), ifNotFinite(quantile(0.99)(du
 )
 
 // Rates counts attempts. Its errors are those of Events.
-func (h *History) Rates(ctx context.Context, f RatesFilter) (rates Rates, err error) {
+func (h *History) Rates(ctx context.Context, f readmodel.RatesFilter) (rates readmodel.Rates, err error) {
 	which := parameters{
 		"account":  f.AccountID,
 		"endpoint": f.EndpointID,
@@ -78,14 +59,14 @@ func (h *History) onJournal(
 	})
 }
 
-func (db *DB) rates(ctx context.Context, which parameters) (rates Rates, err error) {
+func (db *DB) rates(ctx context.Context, which parameters) (rates readmodel.Rates, err error) {
 	err = db.queryRow(ctx, selectRates, which, &rates.MedianMillis, &rates.P99Millis,
 		&rates.Delivered, &rates.Refused, &rates.Unmet)
 	if err != nil {
-		return Rates{}, err
+		return readmodel.Rates{}, err
 	}
 	err = db.query(ctx, selectMinutes, which, func(read func(...any) error) error {
-		var m RatesMinute
+		var m readmodel.RatesMinute
 		err := read(&m.AtMillis, &m.Delivered, &m.Refused, &m.Unmet)
 		rates.Minutes = append(rates.Minutes, m)
 		return err

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/lumenhook/lumenhook/domain"
-	"github.com/lumenhook/lumenhook/projections"
+	"github.com/lumenhook/lumenhook/projections/readmodel"
 	"github.com/lumenhook/lumenhook/schemas"
 )
 
@@ -33,9 +33,9 @@ func TestRatesCountAttempts(t *testing.T) {
 		two.attempted(0, 1, domain.StateDelivered, at(2, 30, 204, "")))
 	r.project(nil).finish2(r)
 	h := r.history(0)
-	ask := func(account, endpoint string, minutes int64) projections.Rates {
+	ask := func(account, endpoint string, minutes int64) readmodel.Rates {
 		t.Helper()
-		rates, err := h.Rates(t.Context(), projections.RatesFilter{
+		rates, err := h.Rates(t.Context(), readmodel.RatesFilter{
 			AccountID: account, EndpointID: endpoint, FromMillis: minute,
 			ToMillis: minute + minutes*60_000,
 		})
@@ -44,7 +44,7 @@ func TestRatesCountAttempts(t *testing.T) {
 	}
 	all := ask(testAccount, "", 3)
 	if len(all.Minutes) != 3 || all.Delivered != 2 || all.Refused != 1 || all.Unmet != 1 ||
-		all.Minutes[1] != (projections.RatesMinute{AtMillis: minute + 60_000, Delivered: 1, Unmet: 1}) ||
+		all.Minutes[1] != (readmodel.RatesMinute{AtMillis: minute + 60_000, Delivered: 1, Unmet: 1}) ||
 		all.MedianMillis != 25 || all.P99Millis < 900 {
 		t.Errorf("%+v", all)
 	}

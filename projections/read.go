@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/projections/readmodel"
 )
 
 // standing is the state of a delivery.
@@ -158,7 +159,7 @@ func (w *whole) join(row whole) {
 
 // standings returns the state of the present delivery of each event, without the effect of
 // enablings. For many events it makes two queries at once.
-func (db *DB) standings(ctx context.Context, events []EventRecord) (map[string]standing, error) {
+func (db *DB) standings(ctx context.Context, events []readmodel.Event) (map[string]standing, error) {
 	all := make(map[deliveryKey]standing, len(events))
 	var mu sync.Mutex
 	reads, reading := errgroup.WithContext(ctx)
@@ -189,7 +190,7 @@ func (db *DB) standings(ctx context.Context, events []EventRecord) (map[string]s
 const standingsMin = 64
 
 func (db *DB) standingsOf(
-	ctx context.Context, events []EventRecord, give func(eventID string, s standing),
+	ctx context.Context, events []readmodel.Event, give func(eventID string, s standing),
 ) error {
 	ids := make([]string, len(events))
 	for i, e := range events {
@@ -245,33 +246,25 @@ func (db *DB) countEnabling(ctx context.Context, by map[string]standing) error {
 
 // event reads the tables in the opposite order of writing: first the deliveries, which
 // refer to the event and the attempts.
-func (db *DB) event(ctx context.Context, accountID, eventID string) (EventRecord, error) {
+func (db *DB) event(
+	ctx context.Context, accountID, eventID string,
+) (readmodel.Recalled, error) {
 	if strings.ContainsAny(eventID, `'\`) {
-		return EventRecord{}, sql.ErrNoRows
+		return readmodel.Recalled{}, sql.ErrNoRows
 	}
 	deliveries, err := db.deliveries(ctx, accountID, eventID)
 	if err != nil {
-		return EventRecord{}, err
+		return readmodel.Recalled{}, err
 	}
 	if len(deliveries) == 0 {
-		return EventRecord{}, sql.ErrNoRows
+		return readmodel.Recalled{}, sql.ErrNoRows
 	}
 	w := deliveries[len(deliveries)-1]
-	r := EventRecord{
-		EventHead: EventHead{
-			ID:              eventID,
-			EndpointID:      w.endpointID,
-			CreatedAtMillis: w.createdAt.UnixMilli(),
-			Sequence:        w.sequence,
-		},
-		Run:             int(w.run),
-		UpdatedAtMillis: w.updatedAt.UnixMilli(),
-	}
-	if deliveries[0].moves == 0 {
-		r.FirstEndpointID = deliveries[0].endpointID
-	}
-	for _, of := range deliveries {
-		r.Deliveries = append(r.Deliveries, of.record())
+	r := readmodel.Event{
+		ID:              eventID,
+		EndpointID:      w.endpointID,
+		CreatedAtMillis: w.createdAt.UnixMilli(),
+		Sequence:        w.sequence,
 	}
 	reads, reading := errgroup.WithContext(ctx)
 	reads.Go(func() error {
@@ -292,11 +285,11 @@ func (db *DB) event(ctx context.Context, accountID, eventID string) (EventRecord
 		return nil
 	})
 	err = reads.Wait()
-	return r, err
+	return readmodel.Recalled{Event: r, Deliveries: recalled(eventID, deliveries)}, err
 }
 
 // into copies the state of the delivery into the event.
-func (s standing) into(r *EventRecord) {
+func (s standing) into(r *readmodel.Event) {
 	r.State, r.NextAttemptAtMillis, r.AttemptsMade = s.state, s.nextAttemptAtMs, int(s.attempts)
 }
 
@@ -309,7 +302,7 @@ PREWHERE account_id = {account:String}
     AND endpoint_id = {endpoint:String}
 LIMIT 1`
 
-func (db *DB) readBody(ctx context.Context, w whole, r *EventRecord) error {
+func (db *DB) readBody(ctx context.Context, w whole, r *readmodel.Event) error {
 	which := parameters{
 		"account": w.accountID,
 		"created": strconv.FormatInt(w.createdAt.UnixMilli(), 10),
@@ -325,16 +318,33 @@ func (db *DB) readBody(ctx context.Context, w whole, r *EventRecord) error {
 // errNoBody means that a delivery has outlived the body of its event.
 var errNoBody = errors.New("projections: the event's body is not kept")
 
-func (w whole) record() DeliveryRecord {
-	return DeliveryRecord{
-		EndpointID: w.endpointID,
-		State:      w.state,
-		Sequence:   w.sequence,
-		Moves:      int(w.moves),
-		MovedTo:    w.movedTo,
-		Attempts:   int(w.attempts),
-		Run:        int(w.run),
+// recalled returns the deliveries of an event, each with the endpoints before it; none if one of
+// them is missing.
+func recalled(eventID string, found []whole) (all []domain.Delivery) {
+	var former []string
+	for i, w := range found {
+		if int(w.moves) != i {
+			return nil
+		}
+		d := domain.Delivery{
+			EventID:           eventID,
+			AccountID:         w.accountID,
+			EndpointID:        w.endpointID,
+			State:             w.state,
+			CreatedAtMillis:   found[len(found)-1].createdAt.UnixMilli(),
+			Attempts:          int(w.attempts),
+			Run:               int(w.run),
+			Sequence:          w.sequence,
+			Moves:             i,
+			FormerEndpointIDs: slices.Clone(former),
+			MovedTo:           w.movedTo,
+		}
+		if i+1 < len(found) {
+			d.MovedTo = found[i+1].endpointID
+		}
+		all, former = append(all, d), append(former, w.endpointID)
 	}
+	return all
 }
 
 // Attempts above the delivery's version are left for the next query, so that state and
@@ -351,7 +361,7 @@ PREWHERE endpoint_id = {endpoint:String}
 
 func (db *DB) attempts(
 	ctx context.Context, eventID string, s whole,
-) (list []AttemptRecord, err error) {
+) (list []readmodel.Attempt, err error) {
 	if len(s.sentAt) == 0 {
 		return nil, nil
 	}
@@ -371,11 +381,11 @@ func (db *DB) attempts(
 		list = append(list, attempt)
 		return err
 	})
-	slices.SortFunc(list, func(a, b AttemptRecord) int { return cmp.Compare(a.Number, b.Number) })
-	return slices.CompactFunc(list, func(a, b AttemptRecord) bool { return a.Number == b.Number }), err
+	slices.SortFunc(list, func(a, b readmodel.Attempt) int { return cmp.Compare(a.Number, b.Number) })
+	return slices.CompactFunc(list, func(a, b readmodel.Attempt) bool { return a.Number == b.Number }), err
 }
 
-func readAttempt(read func(...any) error) (AttemptRecord, error) {
+func readAttempt(read func(...any) error) (readmodel.Attempt, error) {
 	var (
 		number, run, durationMillis uint32
 		sentAt                      time.Time
@@ -386,7 +396,7 @@ func readAttempt(read func(...any) error) (AttemptRecord, error) {
 	)
 	err := read(&number, &run, &sentAt, &durationMillis, &status, &fault, &detail, &response,
 		&entry.From, &entry.Number, &entry.BodySHA256, &entry.SignatureSHA256)
-	a := AttemptRecord{Number: int(number), Run: int(run), Entry: entry, Result: domain.AttemptResult{
+	a := readmodel.Attempt{Number: int(number), Run: int(run), Entry: entry, Result: domain.AttemptResult{
 		SentAtMillis:   sentAt.UnixMilli(),
 		DurationMillis: int64(durationMillis),
 		Error:          domain.AttemptError(fault),

@@ -15,6 +15,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/embedded/clickhouse/clickhousetest"
 	"github.com/lumenhook/lumenhook/internal/testkit"
 	"github.com/lumenhook/lumenhook/projections"
+	"github.com/lumenhook/lumenhook/projections/readmodel"
 )
 
 // twoServers are two engines with the same logins, and a DSN that names both. Neither
@@ -153,10 +154,9 @@ func TestTheHistoryIsReadFromTheServerThatIsThere(t *testing.T) {
 		if err == nil && (record.State != domain.StateDelivered || len(record.Attempts) != 1) {
 			err = fmt.Errorf("the event is %+v", record)
 		}
-		page, listed := history.Events(t.Context(), projections.EventFilter{AccountID: testAccount}, 250,
-			projections.EventPosition{})
-		if listed == nil && len(page.Events) != 40 {
-			listed = fmt.Errorf("a list has %d events", len(page.Events))
+		page, _, listed := history.Events(t.Context(), readmodel.EventFilter{AccountID: testAccount}, nil, 250)
+		if listed == nil && len(page) != 40 {
+			listed = fmt.Errorf("a list has %d events", len(page))
 		}
 		return errors.Join(err, listed)
 	}
@@ -173,7 +173,7 @@ func TestTheHistoryIsReadFromTheServerThatIsThere(t *testing.T) {
 	}
 	must(t, console.Close())
 	must(t, second.Stop())
-	if err := read(); !errors.Is(err, projections.ErrUnavailable) {
+	if err := read(); !errors.Is(err, readmodel.ErrUnavailable) {
 		t.Errorf("without any server it says %v", err)
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/projections/readmodel"
 	"github.com/lumenhook/lumenhook/schemas"
 )
 
@@ -19,84 +20,18 @@ const (
 	statementMovesMax    = 250
 )
 
-// ErrManyBalances means that a wallet has moved more than 2,000 balances: one is to be named.
-var ErrManyBalances = errors.New("projections: more than 2,000 balances moved")
-
-// StatementFilter selects balance moves of a wallet. All but Balance and the times must be set.
-type StatementFilter struct {
-	AccountID string // whose events are named
-	Wallet    string
-	Balance   string // BalanceMove.BalanceName; empty: all
-
-	// RecordSince is the first ledger that is looked at: what a balance was before a statement
-	// begins is told by a move from it on.
-	RecordSince uint32
-	FirstLedger uint32 // of the statement
-	LastLedger  uint32 // of the statement, included
-	FromMillis  int64  // closed at or after; 0: no bound
-	ToMillis    int64  // closed before; 0: no bound
-	// OpenMillis is when LastLedger closed, where it is looked for moves of later ledgers; 0: it is
-	// not.
-	OpenMillis int64
-	OpenUntil  uint32 // the last one that is looked at so; 0: any
-}
-
-// StatementPosition is the move that was returned last. Zero is the beginning.
-type StatementPosition struct {
-	Ledger uint32
-	Place  uint64
-	MoveID string
-}
-
-// StatementPage is one page of a statement. Its balances are those of all pages.
-type StatementPage struct {
-	Balances        []BalanceRecord // by name
-	Moves           []MoveRecord    // oldest first
-	Next            StatementPosition
-	KeptSinceMillis int64 // moves of ledgers that closed earlier are not kept; 0: all are
-	// Uncounted is the newest ledger after LastLedger, up to OpenUntil, that has such moves; 0: none
-	// has, or it was not looked for.
-	Uncounted uint32
-}
-
-// BalanceRecord is one balance over a statement.
-type BalanceRecord struct {
-	Balance            string
-	Moves              uint64
-	OpeningStroops     int64
-	ClosingStroops     int64
-	UnexplainedStroops int64 // of all gaps, each without its sign; at most what an int64 holds
-}
-
-// MoveRecord is a move with its payments.
-type MoveRecord struct {
-	domain.BalanceMove // Asset and Pool are empty: Balance names it
-	Balance            string
-	UnexplainedStroops int64 // how far before is from where the last move of the balance ended
-	Payments           []PaidRecord
-}
-
-// PaidRecord is a payment to the wallet, with the account's events of it.
-type PaidRecord struct {
-	Payment domain.Payment
-	Events  []PaidEvent
-}
-
-// PaidEvent is an event that tells of a payment.
-type PaidEvent struct{ ID, WatchID string }
-
 // Statement returns a page of at most limit (1 to 250) moves of a wallet, and its balances. It
 // waits, for a bounded time, for the moves that the topic held at the time of the call. Its errors
 // are ErrBehind, ErrUnavailable, ErrManyBalances and the context's own.
 func (h *History) Statement(
-	ctx context.Context, f StatementFilter, limit int, after StatementPosition,
-) (page StatementPage, err error) {
+	ctx context.Context, f readmodel.StatementFilter, after readmodel.StatementPosition, limit int,
+) (page readmodel.Statement, err error) {
 	if f.AccountID == "" || f.Wallet == "" || limit < 1 || limit > statementMovesMax {
 		return page, fmt.Errorf("projections: a statement is of one account, one wallet and 1 to %d "+
 			"moves, not of %q, %q and %d", statementMovesMax, f.AccountID, f.Wallet, limit)
 	}
 	err = h.ask(ctx, func(of *reading) error {
-		page = StatementPage{}
+		page = readmodel.Statement{}
 		if err := of.awaitMoves(ctx); err != nil {
 			return err
 		}
@@ -106,11 +41,11 @@ func (h *History) Statement(
 			page = s.page
 			return err
 		})
-		if errors.Is(err, ErrManyBalances) {
+		if errors.Is(err, readmodel.ErrManyBalances) {
 			return err
 		}
-		if err = readFault(ctx, err); errors.Is(err, ErrNotFound) {
-			return fmt.Errorf("%w: its tables are being made", ErrBehind)
+		if err = readFault(ctx, err); errors.Is(err, readmodel.ErrNotFound) {
+			return fmt.Errorf("%w: its tables are being made", readmodel.ErrBehind)
 		}
 		return err
 	})
@@ -127,7 +62,7 @@ func (h *reading) awaitMoves(ctx context.Context) error {
 	defer cancel()
 	ends, err := h.cfg.PaymentsEnds(waiting)
 	if err != nil {
-		return callersFirst(ctx, fmt.Errorf("%w: asking for the payments' ends: %w", ErrBehind, err))
+		return callersFirst(ctx, fmt.Errorf("%w: asking for the payments' ends: %w", readmodel.ErrBehind, err))
 	}
 	tick := time.NewTicker(progressPoll)
 	defer tick.Stop()
@@ -144,7 +79,7 @@ func (h *reading) awaitMoves(ctx context.Context) error {
 		case <-tick.C:
 		case <-waiting.Done():
 			return callersFirst(ctx,
-				fmt.Errorf("%w: the moves were not brought up to date within %s", ErrBehind, h.cfg.WaitMax))
+				fmt.Errorf("%w: the moves were not brought up to date within %s", readmodel.ErrBehind, h.cfg.WaitMax))
 		}
 	}
 }
@@ -152,10 +87,10 @@ func (h *reading) awaitMoves(ctx context.Context) error {
 // statement makes one page.
 type statement struct {
 	db     *DB
-	filter StatementFilter
+	filter readmodel.StatementFilter
 	limit  int
-	after  StatementPosition
-	page   StatementPage
+	after  readmodel.StatementPosition
+	page   readmodel.Statement
 	before map[string]int64 // where each balance was before the page's first move
 }
 
@@ -170,7 +105,7 @@ func (s *statement) read(ctx context.Context) error {
 	if err := s.readBalances(ctx, opening); err != nil {
 		return err
 	}
-	if s.before = opening; s.after != (StatementPosition{}) {
+	if s.before = opening; s.after != (readmodel.StatementPosition{}) {
 		if s.before, err = s.standing(ctx, "(ledger, place, move_id) <= "+s.position()); err != nil {
 			return err
 		}
@@ -303,7 +238,7 @@ FROM (
 GROUP BY balance` + monthByMonth
 	moved := make(map[string]bool)
 	err := s.db.query(ctx, query, s.which(), func(read func(...any) error) error {
-		var b BalanceRecord
+		var b readmodel.Balance
 		err := read(&b.Balance, &b.Moves, &b.OpeningStroops, &b.ClosingStroops, &b.UnexplainedStroops)
 		if was, known := opening[b.Balance]; known {
 			b.UnexplainedStroops = addCapped(b.UnexplainedStroops, abs(b.OpeningStroops-was))
@@ -316,14 +251,14 @@ GROUP BY balance` + monthByMonth
 	for balance, stroops := range opening {
 		if !moved[balance] {
 			s.page.Balances = append(s.page.Balances,
-				BalanceRecord{Balance: balance, OpeningStroops: stroops, ClosingStroops: stroops})
+				readmodel.Balance{Balance: balance, OpeningStroops: stroops, ClosingStroops: stroops})
 		}
 	}
 	if len(s.page.Balances) > statementBalancesMax && err == nil {
-		return ErrManyBalances
+		return readmodel.ErrManyBalances
 	}
 	slices.SortFunc(s.page.Balances,
-		func(a, b BalanceRecord) int { return strings.Compare(a.Balance, b.Balance) })
+		func(a, b readmodel.Balance) int { return strings.Compare(a.Balance, b.Balance) })
 	return err
 }
 
@@ -358,12 +293,12 @@ ORDER BY ledger, place, move_id LIMIT ` + strconv.Itoa(s.limit+1) + monthByMonth
 	if len(s.page.Moves) > s.limit {
 		s.page.Moves = s.page.Moves[:s.limit]
 		last := s.page.Moves[s.limit-1]
-		s.page.Next = StatementPosition{Ledger: last.Ledger, Place: last.Place, MoveID: last.ID}
+		s.page.Next = readmodel.StatementPosition{Ledger: last.Ledger, Place: last.Place, MoveID: last.ID}
 	}
 	return err
 }
 
-func readMove(read func(...any) error) (m MoveRecord, err error) {
+func readMove(read func(...any) error) (m readmodel.Move, err error) {
 	var kind string
 	var closed time.Time
 	var operation uint32
@@ -409,18 +344,18 @@ func (s *statement) readPayments(ctx context.Context) error {
 		"since": strconv.FormatInt(max(0, s.page.Moves[0].ClosedAtMillis-clocksDifferMillis),
 			10),
 	}
-	paid := make(map[string]*PaidRecord, len(ids))
+	paid := make(map[string]*readmodel.Paid, len(ids))
 	err := s.db.query(ctx, selectPaid, which, func(read func(...any) error) error {
 		p, err := readPaidRow(read)
 		p.To = s.filter.Wallet
-		paid[p.ID] = &PaidRecord{Payment: p}
+		paid[p.ID] = &readmodel.Paid{Payment: p}
 		return err
 	})
 	if err != nil {
 		return err
 	}
 	err = s.db.query(ctx, selectPaidEvents, which, func(read func(...any) error) error {
-		var e PaidEvent
+		var e readmodel.PaidEvent
 		var paymentID string
 		err := read(&e.ID, &e.WatchID, &paymentID)
 		if p := paid[paymentID]; p != nil {

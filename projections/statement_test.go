@@ -11,6 +11,7 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/testkit"
 	"github.com/lumenhook/lumenhook/projections"
+	"github.com/lumenhook/lumenhook/projections/readmodel"
 	"github.com/lumenhook/lumenhook/schemas"
 )
 
@@ -48,8 +49,8 @@ func (r *rig) statements() *projections.History {
 	})
 }
 
-func wholeStatement() projections.StatementFilter {
-	return projections.StatementFilter{
+func wholeStatement() readmodel.StatementFilter {
+	return readmodel.StatementFilter{
 		AccountID:   testAccount,
 		Wallet:      "GWALLET",
 		RecordSince: 1,
@@ -77,8 +78,8 @@ func TestAStatementHasEveryMoveAndWhatIsMissing(t *testing.T) {
 	poolName := "pool:" + strings.Repeat("ef", 32)
 	balance := func(
 		name string, moves uint64, opening, closing, unexplained int64,
-	) projections.BalanceRecord {
-		return projections.BalanceRecord{
+	) readmodel.Balance {
+		return readmodel.Balance{
 			Balance:            name,
 			Moves:              moves,
 			OpeningStroops:     opening,
@@ -87,61 +88,61 @@ func TestAStatementHasEveryMoveAndWhatIsMissing(t *testing.T) {
 		}
 	}
 	for name, c := range map[string]struct {
-		change func(*projections.StatementFilter)
-		want   []projections.BalanceRecord
+		change func(*readmodel.StatementFilter)
+		want   []readmodel.Balance
 		gaps   []int64
 	}{
 		"all": {
-			func(*projections.StatementFilter) {},
-			[]projections.BalanceRecord{balance("XLM", 4, 10, 0, 5), balance(poolName, 1, 0, 5, 0)},
+			func(*readmodel.StatementFilter) {},
+			[]readmodel.Balance{balance("XLM", 4, 10, 0, 5), balance(poolName, 1, 0, 5, 0)},
 			[]int64{0, 0, 0, 5, 0},
 		},
 		"one balance": {
-			func(f *projections.StatementFilter) { f.Balance = poolName },
-			[]projections.BalanceRecord{balance(poolName, 1, 0, 5, 0)}, []int64{0},
+			func(f *readmodel.StatementFilter) { f.Balance = poolName },
+			[]readmodel.Balance{balance(poolName, 1, 0, 5, 0)}, []int64{0},
 		},
 		"another wallet": {
-			func(f *projections.StatementFilter) { f.Wallet = "GOTHER" },
-			[]projections.BalanceRecord{balance("XLM", 1, 1, 2, 0)}, []int64{0},
+			func(f *readmodel.StatementFilter) { f.Wallet = "GOTHER" },
+			[]readmodel.Balance{balance("XLM", 1, 1, 2, 0)}, []int64{0},
 		},
 		"from a ledger, with what was before it": {
-			func(f *projections.StatementFilter) { f.FirstLedger = 5 },
-			[]projections.BalanceRecord{balance("XLM", 2, 25, 0, 5), balance(poolName, 0, 5, 5, 0)},
+			func(f *readmodel.StatementFilter) { f.FirstLedger = 5 },
+			[]readmodel.Balance{balance("XLM", 2, 25, 0, 5), balance(poolName, 0, 5, 5, 0)},
 			[]int64{5, 0},
 		},
 		"from a ledger that is the first of the record": {
-			func(f *projections.StatementFilter) { f.FirstLedger, f.RecordSince = 5, 5 },
-			[]projections.BalanceRecord{balance("XLM", 2, 30, 0, 0)}, []int64{0, 0},
+			func(f *readmodel.StatementFilter) { f.FirstLedger, f.RecordSince = 5, 5 },
+			[]readmodel.Balance{balance("XLM", 2, 30, 0, 0)}, []int64{0, 0},
 		},
 		"to a ledger": {
-			func(f *projections.StatementFilter) { f.LastLedger = 2 },
-			[]projections.BalanceRecord{balance("XLM", 1, 10, 20, 0)}, []int64{0},
+			func(f *readmodel.StatementFilter) { f.LastLedger = 2 },
+			[]readmodel.Balance{balance("XLM", 1, 10, 20, 0)}, []int64{0},
 		},
 		"between times": {
-			func(f *projections.StatementFilter) {
+			func(f *readmodel.StatementFilter) {
 				f.FromMillis, f.ToMillis = startMillis+3000, startMillis+5001
 			},
-			[]projections.BalanceRecord{balance("XLM", 2, 20, 22, 5), balance(poolName, 1, 0, 5, 0)},
+			[]readmodel.Balance{balance("XLM", 2, 20, 22, 5), balance(poolName, 1, 0, 5, 0)},
 			[]int64{0, 0, 5},
 		},
 		"between times that are no whole seconds": {
-			func(f *projections.StatementFilter) {
+			func(f *readmodel.StatementFilter) {
 				f.FromMillis, f.ToMillis = startMillis+2001, startMillis+5000
 			},
-			[]projections.BalanceRecord{balance("XLM", 1, 20, 25, 0), balance(poolName, 1, 0, 5, 0)},
+			[]readmodel.Balance{balance("XLM", 1, 20, 25, 0), balance(poolName, 1, 0, 5, 0)},
 			[]int64{0, 0},
 		},
 		"nothing": {
-			func(f *projections.StatementFilter) { f.LastLedger, f.RecordSince = 1, 1 }, nil, nil,
+			func(f *readmodel.StatementFilter) { f.LastLedger, f.RecordSince = 1, 1 }, nil, nil,
 		},
 	} {
 		filter := wholeStatement()
 		c.change(&filter)
 		for _, limit := range []int{250, 1, 2} {
 			var gaps []int64
-			var after projections.StatementPosition
+			var after readmodel.StatementPosition
 			for pages := 0; ; pages++ {
-				page, err := history.Statement(t.Context(), filter, limit, after)
+				page, err := history.Statement(t.Context(), filter, after, limit)
 				must(t, err)
 				if !reflect.DeepEqual(page.Balances, c.want) {
 					t.Fatalf("%s: the balances are %+v, want %+v", name, page.Balances, c.want)
@@ -149,7 +150,7 @@ func TestAStatementHasEveryMoveAndWhatIsMissing(t *testing.T) {
 				for _, m := range page.Moves {
 					gaps = append(gaps, m.UnexplainedStroops)
 				}
-				if after = page.Next; after == (projections.StatementPosition{}) || pages > 10 {
+				if after = page.Next; after == (readmodel.StatementPosition{}) || pages > 10 {
 					break
 				}
 			}
@@ -198,17 +199,17 @@ func TestAStatementsPaymentsNameTheAccountsEvents(t *testing.T) {
 		r.append(f)
 	}
 	history := r.statements()
-	want := []projections.PaidRecord{
+	want := []readmodel.Paid{
 		{
 			Payment: paid,
-			Events: []projections.PaidEvent{
+			Events: []readmodel.PaidEvent{
 				{ID: told.eventID(0), WatchID: "wat_00000000000000000000000001"},
 			},
 		},
 		{Payment: other},
 	}
 	testkit.EventuallyNil(t, "the payment names its event", func() error {
-		page, err := history.Statement(t.Context(), wholeStatement(), 10, projections.StatementPosition{})
+		page, err := history.Statement(t.Context(), wholeStatement(), readmodel.StatementPosition{}, 10)
 		must(t, err)
 		if !reflect.DeepEqual(page.Moves[0].Payments, want) {
 			return fmt.Errorf("the payments are %+v, want %+v", page.Moves[0].Payments, want)
@@ -233,11 +234,10 @@ func TestAStatementIsNeverShort(t *testing.T) {
 		WaitMax:      200 * time.Millisecond,
 		ReadMax:      readMax,
 	})
-	_, err := history.Statement(t.Context(), wholeStatement(), 10, projections.StatementPosition{})
-	isFault(t, err, projections.ErrBehind)
+	_, err := history.Statement(t.Context(), wholeStatement(), readmodel.StatementPosition{}, 10)
+	isFault(t, err, readmodel.ErrBehind)
 	r.project(nil)
-	page, err := r.statements().Statement(t.Context(), wholeStatement(), 10,
-		projections.StatementPosition{})
+	page, err := r.statements().Statement(t.Context(), wholeStatement(), readmodel.StatementPosition{}, 10)
 	must(t, err)
 	if len(page.Moves) != 2 {
 		t.Errorf("%d moves", len(page.Moves))
@@ -258,24 +258,24 @@ func TestMovesBeyondAStatementAreFound(t *testing.T) {
 	open := wholeStatement()
 	open.LastLedger, open.OpenMillis = 2, startMillis+2000
 	for name, c := range map[string]struct {
-		change func(*projections.StatementFilter)
+		change func(*readmodel.StatementFilter)
 		want   uint32
 	}{
-		"of all balances": {func(*projections.StatementFilter) {}, 4},
-		"of one":          {func(f *projections.StatementFilter) { f.Balance = "XLM" }, 3},
+		"of all balances": {func(*readmodel.StatementFilter) {}, 4},
+		"of one":          {func(f *readmodel.StatementFilter) { f.Balance = "XLM" }, 3},
 		"until a time": {
-			func(f *projections.StatementFilter) { f.ToMillis = startMillis + 4000 }, 3,
+			func(f *readmodel.StatementFilter) { f.ToMillis = startMillis + 4000 }, 3,
 		},
-		"until a ledger":          {func(f *projections.StatementFilter) { f.OpenUntil = 3 }, 3},
-		"that begins later":       {func(f *projections.StatementFilter) { f.FirstLedger = 3 }, 4},
-		"that begins after them":  {func(f *projections.StatementFilter) { f.FirstLedger = 5 }, 0},
-		"that has them":           {func(f *projections.StatementFilter) { f.LastLedger = 4 }, 0},
-		"with an end of its own":  {func(f *projections.StatementFilter) { f.OpenMillis = 0 }, 0},
-		"of ledgers closed later": {func(f *projections.StatementFilter) { f.OpenMillis += 3000 }, 0},
+		"until a ledger":          {func(f *readmodel.StatementFilter) { f.OpenUntil = 3 }, 3},
+		"that begins later":       {func(f *readmodel.StatementFilter) { f.FirstLedger = 3 }, 4},
+		"that begins after them":  {func(f *readmodel.StatementFilter) { f.FirstLedger = 5 }, 0},
+		"that has them":           {func(f *readmodel.StatementFilter) { f.LastLedger = 4 }, 0},
+		"with an end of its own":  {func(f *readmodel.StatementFilter) { f.OpenMillis = 0 }, 0},
+		"of ledgers closed later": {func(f *readmodel.StatementFilter) { f.OpenMillis += 3000 }, 0},
 	} {
 		f := open
 		c.change(&f)
-		page, err := history.Statement(t.Context(), f, 10, projections.StatementPosition{})
+		page, err := history.Statement(t.Context(), f, readmodel.StatementPosition{}, 10)
 		must(t, err)
 		if page.Uncounted != c.want {
 			t.Errorf("a statement %s: %d and not %d", name, page.Uncounted, c.want)
@@ -293,8 +293,7 @@ func TestAStatementBeginsWhereMovesAreKept(t *testing.T) {
 	r.move(2, 10, 20, func(m *domain.BalanceMove) { m.ClosedAtMillis = now - 8*24*3_600_000 })
 	r.move(3, 20, 30, func(m *domain.BalanceMove) { m.ClosedAtMillis = now - 24*3_600_000 })
 	r.awaitProjected()
-	page, err := r.statements().Statement(t.Context(), wholeStatement(), 10,
-		projections.StatementPosition{})
+	page, err := r.statements().Statement(t.Context(), wholeStatement(), readmodel.StatementPosition{}, 10)
 	must(t, err)
 	if len(page.Moves) != 1 || page.Moves[0].Ledger != 3 || page.Balances[0].OpeningStroops != 20 ||
 		page.KeptSinceMillis < now-week.Milliseconds()-1000 {

@@ -9,6 +9,7 @@ import (
 	"strconv"
 
 	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/projections/readmodel"
 	"github.com/lumenhook/lumenhook/schemas"
 )
 
@@ -21,37 +22,12 @@ const (
 	factsMaxSize = 32 << 20 // bytes of them
 )
 
-var (
-	// ErrFactsMissing means that the table has later facts of the object and not its first one:
-	// the table is younger than the object.
-	ErrFactsMissing = errors.New("projections: the first facts of the object are not kept")
-	// ErrManyFacts means that more facts of the object come before the page than are folded, by
-	// their number or their size, or than could be in the time for it.
-	ErrManyFacts = errors.New("projections: too many facts to fold")
-)
-
-// StepFilter selects a page of the steps of an account's endpoint, watch or event. A deleted one
-// has its steps still.
-type StepFilter struct {
-	AccountID string
-	ID        string
-	Before    uint64 // only facts of lower versions; 0: all
-	BeforeAt  string // endpoint whose version Before is; of an event's facts only
-	Limit     int    // 1 to 250 steps
-}
-
-// StepPage are steps, the newest first.
-type StepPage[S any] struct {
-	Steps []domain.Step[S]
-	More  bool // there are earlier ones
-}
-
 // EndpointSteps returns the facts of an endpoint itself, with its states ([domain.Fact.Kept]). Its
 // errors are ErrNotFound, ErrFactsMissing, ErrManyFacts, ErrBehind, ErrUnavailable and the
 // context's own.
 func (h *History) EndpointSteps(
-	ctx context.Context, f StepFilter,
-) (StepPage[domain.Endpoint], error) {
+	ctx context.Context, f readmodel.StepFilter,
+) (readmodel.StepPage[domain.Endpoint], error) {
 	return steps(ctx, h, f, folding[domain.Endpoint]{
 		evolve: func(e domain.Endpoint, fact domain.Fact) domain.Endpoint {
 			e, _ = domain.EvolveEndpoint(e, domain.Delivery{}, fact)
@@ -63,7 +39,7 @@ func (h *History) EndpointSteps(
 }
 
 // WatchSteps returns the facts of a watch, with its states. Its errors are those of EndpointSteps.
-func (h *History) WatchSteps(ctx context.Context, f StepFilter) (StepPage[domain.Watch], error) {
+func (h *History) WatchSteps(ctx context.Context, f readmodel.StepFilter) (readmodel.StepPage[domain.Watch], error) {
 	return steps(ctx, h, f, folding[domain.Watch]{
 		evolve: domain.EvolveWatch,
 		owner:  func(w domain.Watch) string { return w.AccountID },
@@ -75,7 +51,7 @@ func (h *History) WatchSteps(ctx context.Context, f StepFilter) (StepPage[domain
 type folding[S any] struct {
 	evolve func(S, domain.Fact) S
 	owner  func(S) string // nil: only facts of the account's own objects are read
-	each   func(*DB, context.Context, StepFilter, func(domain.Fact) error) error
+	each   func(*DB, context.Context, readmodel.StepFilter, func(domain.Fact) error) error
 	// precedes reports whether a fact may come next; nil: the read of the first one tells.
 	precedes func(S, domain.Fact) bool
 	// shows reports whether a step is one of the object's; nil: all are.
@@ -83,15 +59,15 @@ type folding[S any] struct {
 }
 
 func steps[S any](
-	ctx context.Context, h *History, f StepFilter, how folding[S],
-) (page StepPage[S], err error) {
+	ctx context.Context, h *History, f readmodel.StepFilter, how folding[S],
+) (page readmodel.StepPage[S], err error) {
 	if f.Limit < 1 || f.Limit > stepsMaxPage {
 		return page, fmt.Errorf("projections: a page has 1 to %d steps, not %d", stepsMaxPage, f.Limit)
 	}
 	err = h.ask(ctx, func(of *reading) error {
 		page, err = readSteps(ctx, of, f, how)
 		// It may have been made only just now; and nobody tells by the wait what is another's.
-		if errors.Is(err, ErrNotFound) || errors.Is(err, ErrFactsMissing) {
+		if errors.Is(err, readmodel.ErrNotFound) || errors.Is(err, readmodel.ErrFactsMissing) {
 			if err := of.catchUp(ctx); err != nil {
 				return err
 			}
@@ -104,8 +80,8 @@ func steps[S any](
 
 // readSteps reads a page from tables that stay what they are.
 func readSteps[S any](
-	ctx context.Context, of *reading, f StepFilter, how folding[S],
-) (page StepPage[S], err error) {
+	ctx context.Context, of *reading, f readmodel.StepFilter, how folding[S],
+) (page readmodel.StepPage[S], err error) {
 	var found error
 	err = of.onFull(ctx, func() error {
 		var folded fold[S]
@@ -141,10 +117,10 @@ type fold[S any] struct {
 // add folds a fact.
 func (b *fold[S]) add(f domain.Fact) error {
 	if b.facts++; b.facts > factsMax {
-		return ErrManyFacts
+		return readmodel.ErrManyFacts
 	}
 	if b.precedes != nil && !b.precedes(b.state, f) {
-		return fmt.Errorf("%w: %s %d does not follow", ErrFactsMissing, f.Body.FactType(), f.Version)
+		return fmt.Errorf("%w: %s %d does not follow", readmodel.ErrFactsMissing, f.Body.FactType(), f.Version)
 	}
 	step := domain.Step[S]{Fact: f, Before: b.state, After: b.evolve(b.state, f)}
 	b.state = step.After
@@ -163,7 +139,7 @@ func (b *fold[S]) add(f domain.Fact) error {
 
 // isOfFacts reports whether an error tells of the facts, and not of reading them.
 func isOfFacts(err error) bool {
-	return errors.Is(err, ErrManyFacts) || errors.Is(err, ErrFactsMissing)
+	return errors.Is(err, readmodel.ErrManyFacts) || errors.Is(err, readmodel.ErrFactsMissing)
 }
 
 // ended returns why a fold has not all facts. A server that sends facts until the time is over is
@@ -174,8 +150,8 @@ func (b *fold[S]) ended(ctx context.Context, err error) error {
 	}
 	fault := readFault(ctx, err)
 	late := errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded)
-	if late && b.facts > 0 && errors.Is(fault, ErrUnavailable) {
-		return fmt.Errorf("%w in time: %w", ErrManyFacts, err)
+	if late && b.facts > 0 && errors.Is(fault, readmodel.ErrUnavailable) {
+		return fmt.Errorf("%w in time: %w", readmodel.ErrManyFacts, err)
 	}
 	return fault
 }
@@ -187,20 +163,20 @@ func (b *fold[S]) fault(accountID string, ofFacts error) error {
 	if b.owner != nil {
 		owner = b.owner(b.state)
 	} else if b.facts == 0 && ofFacts == nil {
-		return ErrNotFound
+		return readmodel.ErrNotFound
 	}
 	switch owner {
 	case accountID:
 		return ofFacts
 	case "":
 		if b.facts > 0 {
-			return ErrFactsMissing
+			return readmodel.ErrFactsMissing
 		}
 	}
-	return ErrNotFound
+	return readmodel.ErrNotFound
 }
 
-func (b *fold[S]) page() (page StepPage[S]) {
+func (b *fold[S]) page() (page readmodel.StepPage[S]) {
 	page.More = b.shown > b.limit
 	for i := len(b.last) - 1; i >= 0 && len(page.Steps) < b.limit; i-- {
 		page.Steps = append(page.Steps, b.last[i])
@@ -215,7 +191,7 @@ ORDER BY version LIMIT 1 BY version LIMIT {most:UInt32}`
 
 // eachFact calls visit with an aggregate's kept facts, in their order, and one more than are
 // folded at most.
-func (db *DB) eachFact(ctx context.Context, f StepFilter, visit func(domain.Fact) error) error {
+func (db *DB) eachFact(ctx context.Context, f readmodel.StepFilter, visit func(domain.Fact) error) error {
 	before := f.Before
 	if before == 0 {
 		before = ^before
@@ -251,7 +227,7 @@ func (k *keptFacts) decode(
 		return f, err
 	}
 	if k.sizeBytes += len(m.Value); k.sizeBytes > factsMaxSize {
-		return f, ErrManyFacts
+		return f, readmodel.ErrManyFacts
 	}
 	if err := ctx.Err(); err != nil { // facts that came in time are many to decode
 		return f, err

@@ -8,6 +8,7 @@ import (
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/projections"
+	"github.com/lumenhook/lumenhook/projections/readmodel"
 	"github.com/lumenhook/lumenhook/schemas"
 )
 
@@ -31,10 +32,10 @@ func aWatch(n int) (id string, facts []domain.Fact) {
 
 func watchPage(
 	t *testing.T, h *projections.History, id string, before uint64, limit int,
-) projections.StepPage[domain.Watch] {
+) readmodel.StepPage[domain.Watch] {
 	t.Helper()
 	page, err := h.WatchSteps(t.Context(),
-		projections.StepFilter{AccountID: testAccount, ID: id, Before: before, Limit: limit})
+		readmodel.StepFilter{AccountID: testAccount, ID: id, Before: before, Limit: limit})
 	must(t, err)
 	return page
 }
@@ -74,13 +75,13 @@ func TestAWatchHasItsSteps(t *testing.T) {
 	r.awaitProjected()
 	r.rebuiltAndVerified("facts", 4)
 	check()
-	for name, f := range map[string]projections.StepFilter{
+	for name, f := range map[string]readmodel.StepFilter{
 		"another account's": {AccountID: otherAccount, ID: id, Limit: 1},
 		"nobody's":          {AccountID: testAccount, ID: id[:len(id)-1] + "0", Limit: 1},
 	} {
 		_, err := h.WatchSteps(t.Context(), f)
 		t.Log(name)
-		isFault(t, err, projections.ErrNotFound)
+		isFault(t, err, readmodel.ErrNotFound)
 	}
 }
 
@@ -110,7 +111,7 @@ func TestAnEndpointHasItsSteps(t *testing.T) {
 		s.fact(domain.EndpointDeleted{}),
 	)
 	page, err := r.history(0).EndpointSteps(t.Context(),
-		projections.StepFilter{AccountID: testAccount, ID: s.endpointID, Limit: 10})
+		readmodel.StepFilter{AccountID: testAccount, ID: s.endpointID, Limit: 10})
 	must(t, err)
 	var names []string
 	for _, step := range page.Steps {
@@ -151,8 +152,8 @@ func TestStepsWithoutTheFirstFacts(t *testing.T) {
 	r.awaitProjected()
 	h := r.history(0)
 	_, err := h.WatchSteps(t.Context(),
-		projections.StepFilter{AccountID: testAccount, ID: id, Limit: 10})
-	isFault(t, err, projections.ErrFactsMissing)
+		readmodel.StepFilter{AccountID: testAccount, ID: id, Limit: 10})
+	isFault(t, err, readmodel.ErrFactsMissing)
 	if got := watchPage(t, h, later, 0, 10); len(got.Steps) != 4 {
 		t.Errorf("a later watch has %+v", got)
 	}
@@ -175,13 +176,13 @@ func TestManyFactsAreRefused(t *testing.T) {
 	r.exec(`INSERT INTO facts (aggregate_id, version, fact, form, value)
 		SELECT aggregate_id, number + 3, fact, form, value
 		FROM facts, numbers(99999) AS n WHERE version = 2`)
-	filter := projections.StepFilter{AccountID: testAccount, ID: id, Limit: 2}
+	filter := readmodel.StepFilter{AccountID: testAccount, ID: id, Limit: 2}
 	h := r.history(0)
 	_, err := h.WatchSteps(t.Context(), filter)
-	isFault(t, err, projections.ErrManyFacts)
+	isFault(t, err, readmodel.ErrManyFacts)
 	filter.AccountID = otherAccount
 	_, err = h.WatchSteps(t.Context(), filter)
-	isFault(t, err, projections.ErrNotFound)
+	isFault(t, err, readmodel.ErrNotFound)
 }
 
 // A few facts that are large are refused as well.
@@ -206,6 +207,6 @@ func TestLargeFactsAreRefused(t *testing.T) {
 		t.Errorf("below the bound it has %d steps", len(got.Steps))
 	}
 	_, err := h.WatchSteps(t.Context(),
-		projections.StepFilter{AccountID: testAccount, ID: id, Limit: 2})
-	isFault(t, err, projections.ErrManyFacts)
+		readmodel.StepFilter{AccountID: testAccount, ID: id, Limit: 2})
+	isFault(t, err, readmodel.ErrManyFacts)
 }

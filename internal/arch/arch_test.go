@@ -60,8 +60,8 @@ const (
 var core = []string{
 	"domain", "schemas", "schemas/kafka", "streams", "streams/engine", "streams/directory",
 	"streams/commands", "streams/follower", "streams/intake", "streams/mailer",
-	"streams/topology", "streams/transfer", "projections", "api", "internal/egress", "internal/node",
-	lab + "sim", "internal/telemetry",
+	"streams/topology", "streams/transfer", "projections", "projections/readmodel", "api",
+	"internal/egress", "internal/node", lab + "sim", "internal/telemetry",
 }
 
 func TestTheCoreSeesNothingOfStellar(t *testing.T) {

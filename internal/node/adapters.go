@@ -64,27 +64,6 @@ func (s submitter) Submit(ctx context.Context, c domain.Command) (domain.Result,
 	return result, err
 }
 
-// reads is the API's view of the directory.
-type reads struct{ *directory.Directory }
-
-func (r reads) CatchUp(ctx context.Context) error { return r.Confirm(ctx) }
-
-func (r reads) Endpoints(
-	f api.EndpointFilter, after *api.Position, limit int,
-) ([]domain.Endpoint, *api.Position, error) {
-	page, next, err := r.Directory.Endpoints(directory.EndpointFilter(f), (*directory.Position)(after),
-		limit)
-	return page, (*api.Position)(next), err
-}
-
-func (r reads) Watches(
-	f api.WatchFilter, after *api.Position, limit int,
-) ([]domain.Watch, *api.Position, error) {
-	page, next, err := r.Directory.Watches(directory.WatchFilter(f), (*directory.Position)(after),
-		limit)
-	return page, (*api.Position)(next), err
-}
-
 // maxUsesUnderWay bounds the appends of last uses that are in flight. More are dropped: the
 // key's next minute brings another.
 const maxUsesUnderWay = 64

@@ -115,7 +115,7 @@ func serve(ctx context.Context, server *apiserver.Server, l net.Listener) error 
 // openHistory opens a history that a projector of another process writes.
 func (r *apiRole) openHistory() error {
 	dsn := r.node.historyDSN()
-	if _, err := r.node.history.now(); err == nil || dsn == "" {
+	if r.node.history.Missing() == nil || dsn == "" {
 		return nil
 	}
 	db, err := projections.Open(dsn)
@@ -145,7 +145,7 @@ func (r *apiRole) handler() (*api.API, error) {
 	r.OnStop(cursor.Close)
 	return api.New(api.Config{
 		Commands:       submitter{n.commands.Client, cfg.Disk},
-		Directory:      reads{n.directory.Directory},
+		Directory:      n.directory.Directory,
 		History:        n.history,
 		Ledgers:        newLedgers(cursor.Newest, cfg.Now),
 		Sealer:         cfg.Sealer,
@@ -180,7 +180,7 @@ func (r *apiRole) newConsole(
 	cfg := r.node.cfg
 	c := console.Config{
 		API:          handler,
-		Keys:         reads{r.node.directory.Directory},
+		Keys:         r.node.directory.Directory,
 		Entropy:      rand.Reader,
 		Now:          cfg.Now,
 		Log:          cfg.Logger,

@@ -21,7 +21,7 @@
 //	api.go        the API and its sockets
 //	engine.go, follower.go, projector.go, mailer.go
 //	catchup.go    progress reports while the follower is behind
-//	history.go    the history for the API
+//	history.go    the history, and how far it is behind
 //	ledgers.go    how far ledgers were followed, for the API
 //	adapters.go   adapters between the interfaces of the parts
 //	disk.go       the guard over the disk

@@ -41,12 +41,11 @@ func (r *projectorRole) Start(ctx context.Context) error {
 		return err
 	}
 	r.OnStop(p.Close)
-	closeReads, err := r.node.history.readFrom(db, r.clusterOf("history"), p.Ask)
+	closeReads, err := r.node.history.readFrom(db, r.clusterOf("history"), p)
 	if err != nil {
 		return err
 	}
 	r.OnStop(closeReads)
-	r.node.history.writtenBy(p)
 	r.Go("projector", p.Run)
 	guarded := projections.RefoldConfig{
 		DB: db, Cluster: r.clusterOf("history-guard"), Logger: cfg.Logger, Now: cfg.Now,

@@ -9,32 +9,13 @@ import (
 	"slices"
 
 	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/projections/readmodel"
 	"github.com/lumenhook/lumenhook/streams"
 )
 
 // maxLooked bounds the rows that one page reads: with a rare filter a page may end there,
 // with the position to continue at.
 const maxLooked = 2000
-
-// Position is a position in a list, by the list's sort key.
-type Position struct {
-	CreatedAtMillis int64
-	ID              string
-}
-
-// EndpointFilter selects endpoints; AccountID must be set, an empty Status does not filter.
-type EndpointFilter struct {
-	AccountID string
-	Status    domain.EndpointStatus
-}
-
-// WatchFilter selects watches; AccountID must be set, other fields do not filter if they
-// are empty.
-type WatchFilter struct {
-	AccountID     string
-	EndpointID    string
-	WalletAddress string
-}
 
 // Kinds of lists, the second byte of their keys.
 const (
@@ -139,8 +120,8 @@ func relist(batch *streams.Batch, before, after [][]byte) error {
 // most limit of them. next is nil at the end of the list; a page may have fewer than limit
 // and not be the last.
 func (d *Directory) Endpoints(
-	f EndpointFilter, after *Position, limit int,
-) (page []domain.Endpoint, next *Position, err error) {
+	f readmodel.EndpointFilter, after *readmodel.Position, limit int,
+) (page []domain.Endpoint, next *readmodel.Position, err error) {
 	entries := listOf(listEndpoints, f.AccountID)
 	return list(d, entries, after, limit, d.Endpoint, func(e domain.Endpoint) bool {
 		return e.AccountID == f.AccountID && !e.Deleted() && (f.Status == "" || e.Status == f.Status)
@@ -149,8 +130,8 @@ func (d *Directory) Endpoints(
 
 // Watches returns watches of an account in the same way.
 func (d *Directory) Watches(
-	f WatchFilter, after *Position, limit int,
-) (page []domain.Watch, next *Position, err error) {
+	f readmodel.WatchFilter, after *readmodel.Position, limit int,
+) (page []domain.Watch, next *readmodel.Position, err error) {
 	entries := listOf(listWatches, f.AccountID)
 	switch {
 	case f.WalletAddress != "":
@@ -168,14 +149,14 @@ func (d *Directory) Watches(
 // list reads a page. An object that changes meanwhile is returned as it was or as it is;
 // one that left the list is left out.
 func list[T any](
-	d *Directory, entries []byte, after *Position, limit int,
+	d *Directory, entries []byte, after *readmodel.Position, limit int,
 	row func(string) (T, bool, error), keep func(T) bool,
-) (page []T, next *Position, err error) {
+) (page []T, next *readmodel.Position, err error) {
 	lower, upper := entries, endOf(entries)
 	if after != nil {
 		lower = append(entryKey(entries, after.CreatedAtMillis, after.ID), 0)
 	}
-	var last Position
+	var last readmodel.Position
 	looked, more := 0, false
 	err = d.store.Scan(lower, upper, func(key, _ []byte) (bool, error) {
 		if looked == maxLooked || len(page) == limit {
@@ -183,9 +164,9 @@ func list[T any](
 			return false, nil
 		}
 		looked++
-		last = Position{
-			int64(math.MaxUint64 - binary.BigEndian.Uint64(key[len(entries):])),
-			string(key[len(entries)+entryTimeBytes:]),
+		last = readmodel.Position{
+			CreatedAtMillis: int64(math.MaxUint64 - binary.BigEndian.Uint64(key[len(entries):])),
+			ID:              string(key[len(entries)+entryTimeBytes:]),
 		}
 		object, found, err := row(last.ID)
 		if err != nil || !found {

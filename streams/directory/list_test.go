@@ -13,6 +13,7 @@ import (
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/testkit"
+	"github.com/lumenhook/lumenhook/projections/readmodel"
 	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams"
 )
@@ -42,9 +43,9 @@ func listedEndpoint(
 }
 
 // walkWatches reads a list to its end, in pages.
-func walkWatches(t *testing.T, d *Directory, f WatchFilter, limit int) (ids []string) {
+func walkWatches(t *testing.T, d *Directory, f readmodel.WatchFilter, limit int) (ids []string) {
 	t.Helper()
-	var after *Position
+	var after *readmodel.Position
 	for {
 		page, next, err := d.Watches(f, after, limit)
 		if err != nil {
@@ -96,7 +97,7 @@ func TestListsAreTheTables(t *testing.T) {
 	}
 	w.write(records...)
 	r.caughtUp(d)
-	for _, f := range []WatchFilter{
+	for _, f := range []readmodel.WatchFilter{
 		{AccountID: "acc_0"}, {AccountID: "acc_1"}, {AccountID: "acc_2"}, {AccountID: "acc_"},
 		{AccountID: "acc_0", EndpointID: "ep_1"}, {AccountID: "acc_0", WalletAddress: "G1"},
 		{AccountID: "acc_1", EndpointID: "ep_2", WalletAddress: "G0"},
@@ -143,7 +144,7 @@ func TestAccountsOfOneHashAreToldApart(t *testing.T) {
 		listedWatch("wat_4", other, "ep_2", wallet, 4))
 	for account, want := range map[string]string{one: "[wat_3 wat_1]", other: "[wat_4 wat_2]"} {
 		for _, limit := range []int{1, 2} {
-			f := WatchFilter{AccountID: account, WalletAddress: wallet}
+			f := readmodel.WatchFilter{AccountID: account, WalletAddress: wallet}
 			if got := walkWatches(t, d, f, limit); fmt.Sprint(got) != want {
 				t.Errorf("%s by %d: %v, want %s", account, limit, got, want)
 			}
@@ -172,7 +173,7 @@ func TestEndpointsAreListedByStatusUntilTheyAreDeleted(t *testing.T) {
 		listedEndpoint("ep_4", "acc_2", domain.StatusActive, 4),
 	)
 	r.caughtUp(d)
-	for f, want := range map[EndpointFilter]string{
+	for f, want := range map[readmodel.EndpointFilter]string{
 		{AccountID: "acc_1"}:                                "[ep_2 ep_1]",
 		{AccountID: "acc_1", Status: domain.StatusActive}:   "[ep_1]",
 		{AccountID: "acc_1", Status: domain.StatusDisabled}: "[ep_2]", {AccountID: "acc"}: "[]",
@@ -198,7 +199,7 @@ func TestAPageOfARareFilterIsBounded(t *testing.T) {
 			listedEndpoint(fmt.Sprintf("ep_%d", i), "acc_1", domain.StatusActive, int64(10+i)))
 	}
 	applyAll(t, d.store, records...)
-	f := EndpointFilter{AccountID: "acc_1", Status: domain.StatusDisabled}
+	f := readmodel.EndpointFilter{AccountID: "acc_1", Status: domain.StatusDisabled}
 	page, next, err := d.Endpoints(f, nil, 10)
 	if err != nil || len(page) != 0 || next == nil {
 		t.Fatalf("%v %v %v", page, next, err)
