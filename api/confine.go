@@ -138,7 +138,9 @@ func narrowedWatch(r *request, w domain.Watch) domain.Watch {
 
 // narrowedWatchSteps leaves of a watch's steps, the newest first, what a caller may see: for a link
 // of one endpoint they begin where the watch came to it, and say nothing of what it was before.
-func narrowedWatchSteps(r *request, page readmodel.StepPage[domain.Watch]) readmodel.StepPage[domain.Watch] {
+func narrowedWatchSteps(
+	r *request, page readmodel.StepPage[domain.Watch],
+) readmodel.StepPage[domain.Watch] {
 	if r.caller.endpointID == "" {
 		return page
 	}

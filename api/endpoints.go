@@ -302,7 +302,8 @@ func (a *API) leftWatches(accountID, endpointID string) (left leftWatchesView, e
 	var page []domain.Watch
 	var after *readmodel.Position
 	for looked := 0; looked < leftWatchesRead; looked += max(1, len(page)) {
-		page, after, err = a.Directory.Watches(readmodel.WatchFilter{AccountID: accountID, EndpointID: endpointID},
+		page, after, err = a.Directory.Watches(
+			readmodel.WatchFilter{AccountID: accountID, EndpointID: endpointID},
 			after, maxPage)
 		if err != nil {
 			return left, err

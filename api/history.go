@@ -150,7 +150,9 @@ func (a *API) getWatchHistory(ctx context.Context, r *request) (reply, error) {
 	return getHistory(ctx, a, r, object[domain.Watch]{
 		what:   "watch",
 		prefix: domain.WatchPrefix,
-		read: func(ctx context.Context, f readmodel.StepFilter) (readmodel.StepPage[domain.Watch], error) {
+		read: func(
+			ctx context.Context, f readmodel.StepFilter,
+		) (readmodel.StepPage[domain.Watch], error) {
 			page, err := a.History.WatchSteps(ctx, f)
 			return narrowedWatchSteps(r, page), err
 		},
@@ -183,7 +185,9 @@ func (a *API) getEventHistory(ctx context.Context, r *request) (reply, error) {
 	return getHistory(ctx, a, r, object[domain.TrackedDelivery]{
 		what:   "event",
 		prefix: domain.EventPrefix,
-		read: func(ctx context.Context, f readmodel.StepFilter) (readmodel.StepPage[domain.TrackedDelivery], error) {
+		read: func(
+			ctx context.Context, f readmodel.StepFilter,
+		) (readmodel.StepPage[domain.TrackedDelivery], error) {
 			page, err := a.History.EventSteps(ctx, f)
 			return narrowedSteps(r, page), err
 		},
@@ -223,7 +227,8 @@ func getHistory[S any](
 		return reply{}, err
 	}
 	page, err := of.read(ctx, f)
-	if of.look != nil && (errors.Is(err, readmodel.ErrNotFound) || errors.Is(err, readmodel.ErrFactsMissing)) {
+	if of.look != nil &&
+		(errors.Is(err, readmodel.ErrNotFound) || errors.Is(err, readmodel.ErrFactsMissing)) {
 		err = whyNoFacts(ctx, a, r, of)
 	}
 	if err := stepsError(of.what, of.look == nil, err); err != nil {

@@ -660,7 +660,9 @@ func (w *world) Numbered(
 }
 
 // Rates counts the attempts of the history.
-func (w *world) Rates(_ context.Context, f readmodel.RatesFilter) (rates readmodel.Rates, err error) {
+func (w *world) Rates(
+	_ context.Context, f readmodel.RatesFilter,
+) (rates readmodel.Rates, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.historyErr != nil {

@@ -96,8 +96,8 @@ func (d *deliveryFacts) read(ctx context.Context) error {
 		}
 	}
 	if d.newest < d.version || d.runs < int(d.run) || d.made < int(d.attempts) {
-		return fmt.Errorf("%w: version %d, run %d, attempt %d of %d, %d and %d", readmodel.ErrFactsMissing,
-			d.newest, d.runs, d.made, d.version, d.run, d.attempts)
+		return fmt.Errorf("%w: version %d, run %d, attempt %d of %d, %d and %d",
+			readmodel.ErrFactsMissing, d.newest, d.runs, d.made, d.version, d.run, d.attempts)
 	}
 	own := len(d.facts)
 	if err := d.readEndpoint(ctx); err != nil {

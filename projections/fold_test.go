@@ -34,7 +34,8 @@ func TestAFoldThatIsSlowHasManyFacts(t *testing.T) {
 	} {
 		b := fold[domain.Watch]{facts: c.facts}
 		got := b.ended(c.ctx, c.err)
-		if !errors.Is(got, c.want) || c.want != readmodel.ErrUnavailable && errors.Is(got, readmodel.ErrUnavailable) ||
+		if !errors.Is(got, c.want) ||
+			c.want != readmodel.ErrUnavailable && errors.Is(got, readmodel.ErrUnavailable) ||
 			c.want != readmodel.ErrManyFacts && errors.Is(got, readmodel.ErrManyFacts) {
 			t.Errorf("%s: %v, want %v", name, got, c.want)
 		}

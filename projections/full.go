@@ -115,8 +115,8 @@ func (h *reading) awaitFull(ctx context.Context) (map[string]string, error) {
 		case <-tick.C:
 		case <-waiting.Done():
 			return nil, callersFirst(ctx,
-				fmt.Errorf("%w: its tables are being filled, and were not full within %s: %w", readmodel.ErrBehind,
-					h.cfg.WaitMax, err))
+				fmt.Errorf("%w: its tables are being filled, and were not full within %s: %w",
+					readmodel.ErrBehind, h.cfg.WaitMax, err))
 		}
 	}
 }

@@ -230,7 +230,8 @@ func (h *reading) asOf(ctx context.Context) (asOf map[int32]int64, err error) {
 	defer cancel()
 	ends, err := h.cfg.Ends(waiting) // after the progress, which cannot have passed them
 	if err != nil {
-		return nil, callersFirst(ctx, fmt.Errorf("%w: asking for the journal's ends: %w", readmodel.ErrBehind, err))
+		return nil, callersFirst(ctx,
+			fmt.Errorf("%w: asking for the journal's ends: %w", readmodel.ErrBehind, err))
 	}
 	for partition, end := range ends {
 		if asOf[partition] > end {
@@ -268,7 +269,8 @@ func (h *reading) catchUp(ctx context.Context) error {
 	defer cancel()
 	ends, err := h.cfg.Ends(waiting)
 	if err != nil {
-		return callersFirst(ctx, fmt.Errorf("%w: asking for the journal's ends: %w", readmodel.ErrBehind, err))
+		return callersFirst(ctx,
+			fmt.Errorf("%w: asking for the journal's ends: %w", readmodel.ErrBehind, err))
 	}
 	tick := time.NewTicker(progressPoll)
 	defer tick.Stop()

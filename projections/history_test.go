@@ -31,7 +31,8 @@ func TestHistoryWaitsForWhatWasWritten(t *testing.T) {
 		}
 	}
 	for _, state := range []domain.DeliveryState{"", domain.StateDelivered} {
-		page, _, err := history.Events(t.Context(), readmodel.EventFilter{AccountID: testAccount, State: state}, nil, 5)
+		page, _, err := history.Events(t.Context(),
+			readmodel.EventFilter{AccountID: testAccount, State: state}, nil, 5)
 		must(t, err)
 		for i, record := range page {
 			if record.Sequence != uint64(5-i) {

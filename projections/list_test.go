@@ -139,7 +139,8 @@ func TestListsNewestFirst(t *testing.T) {
 		next == nil || *next != (readmodel.Position{CreatedAtMillis: e.CreatedAtMillis, ID: e.ID}) {
 		t.Errorf("the newest is %+v, and then comes %+v", e, next)
 	}
-	if _, _, err := r.history(0).Events(t.Context(), readmodel.EventFilter{AccountID: testAccount}, nil, 251); err == nil {
+	if _, _, err := r.history(0).Events(t.Context(), readmodel.EventFilter{AccountID: testAccount},
+		nil, 251); err == nil {
 		t.Error("a page of 251 is not refused")
 	}
 	must(t, r.engine.Stop())

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/lumenhook/lumenhook/projections"
+	"github.com/lumenhook/lumenhook/projections/readmodel"
 	"github.com/lumenhook/lumenhook/schemas"
 )
 
@@ -127,9 +128,9 @@ func TestReadsDuringAMigration(t *testing.T) {
 		})
 		for what, read := range readsOf(h, s) {
 			err := read(t.Context())
-			behind[what] = behind[what] || errors.Is(err, projections.ErrBehind)
-			if err != nil && !errors.Is(err, projections.ErrBehind) &&
-				!errors.Is(err, projections.ErrNotFound) && !errors.Is(err, projections.ErrUnavailable) {
+			behind[what] = behind[what] || errors.Is(err, readmodel.ErrBehind)
+			if err != nil && !errors.Is(err, readmodel.ErrBehind) &&
+				!errors.Is(err, readmodel.ErrNotFound) && !errors.Is(err, readmodel.ErrUnavailable) {
 				t.Errorf("%s after %q: %v", what, change, err)
 			}
 		}
@@ -143,29 +144,29 @@ func TestReadsDuringAMigration(t *testing.T) {
 
 // readsOf are all reads of a history.
 func readsOf(h *projections.History, s *story) map[string]func(context.Context) error {
-	account := projections.EventFilter{AccountID: testAccount}
+	account := readmodel.EventFilter{AccountID: testAccount}
 	found := account
 	found.Memo = "42"
-	steps := projections.StepFilter{AccountID: testAccount, ID: s.endpointID, Limit: 10}
+	steps := readmodel.StepFilter{AccountID: testAccount, ID: s.endpointID, Limit: 10}
 	return map[string]func(context.Context) error{
 		"event": func(ctx context.Context) error {
 			_, err := h.Event(ctx, testAccount, s.eventID(1))
 			return err
 		},
 		"recall": func(ctx context.Context) error {
-			_, _, err := h.Recall(ctx, testAccount, s.eventID(1))
+			_, err := h.Recall(ctx, testAccount, s.eventID(1))
 			return err
 		},
 		"events": func(ctx context.Context) error {
-			_, err := h.Events(ctx, account, 10, projections.EventPosition{})
+			_, _, err := h.Events(ctx, account, nil, 10)
 			return err
 		},
 		"found events": func(ctx context.Context) error {
-			_, err := h.Events(ctx, found, 10, projections.EventPosition{})
+			_, _, err := h.Events(ctx, found, nil, 10)
 			return err
 		},
 		"choose": func(ctx context.Context) error {
-			_, _, err := h.Choose(ctx, account, 10, projections.EventPosition{})
+			_, _, err := h.Choose(ctx, account, nil, 10)
 			return err
 		},
 		"numbered": func(ctx context.Context) error {
@@ -178,7 +179,7 @@ func readsOf(h *projections.History, s *story) map[string]func(context.Context) 
 		},
 		"more": func(ctx context.Context) error { return h.AwaitMore(ctx, s.endpointID, -1) },
 		"rates": func(ctx context.Context) error {
-			_, err := h.Rates(ctx, projections.RatesFilter{AccountID: testAccount, ToMillis: 1})
+			_, err := h.Rates(ctx, readmodel.RatesFilter{AccountID: testAccount, ToMillis: 1})
 			return err
 		},
 		"log size": func(ctx context.Context) error {
@@ -190,8 +191,8 @@ func readsOf(h *projections.History, s *story) map[string]func(context.Context) 
 			return err
 		},
 		"statement": func(ctx context.Context) error {
-			_, err := h.Statement(ctx, projections.StatementFilter{AccountID: testAccount, Wallet: "G"}, 10,
-				projections.StatementPosition{})
+			_, err := h.Statement(ctx, readmodel.StatementFilter{AccountID: testAccount, Wallet: "G"},
+				readmodel.StatementPosition{}, 10)
 			return err
 		},
 		"endpoint steps": func(ctx context.Context) error {

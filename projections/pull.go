@@ -128,7 +128,9 @@ func (h *reading) numbered(ctx context.Context, p pull) (page readmodel.Numbered
 }
 
 // readNumbered reads a page from tables that stay what they are.
-func (h *reading) readNumbered(ctx context.Context, p pull) (page readmodel.NumberedPage, err error) {
+func (h *reading) readNumbered(
+	ctx context.Context, p pull,
+) (page readmodel.NumberedPage, err error) {
 	next, err := h.nextNumber(ctx, p)
 	if err != nil || next == 0 {
 		return page, err
@@ -150,7 +152,9 @@ func (h *reading) readNumbered(ctx context.Context, p pull) (page readmodel.Numb
 }
 
 // pageOf makes a page of what was read. Unless gaps are final, it ends before the first one.
-func pageOf(after uint64, events []readmodel.NumberedEvent, final bool) (page readmodel.NumberedPage) {
+func pageOf(
+	after uint64, events []readmodel.NumberedEvent, final bool,
+) (page readmodel.NumberedPage) {
 	for _, e := range events {
 		if e.Sequence > after+1 {
 			if !final {
@@ -231,7 +235,8 @@ func (h *reading) progressOf(
 			err = errors.New("it has no partitions")
 		}
 		if err != nil {
-			return 0, callersFirst(ctx, fmt.Errorf("%w: asking for the journal's ends: %w", readmodel.ErrBehind, err))
+			return 0, callersFirst(ctx,
+				fmt.Errorf("%w: asking for the journal's ends: %w", readmodel.ErrBehind, err))
 		}
 		h.partitions.Store(int32(len(ends))) // #nosec G115 -- partitions
 	}

@@ -32,7 +32,9 @@ SELECT ifNotFinite(quantile(0.5)(duration_ms), 0), ifNotFinite(quantile(0.99)(du
 )
 
 // Rates counts attempts. Its errors are those of Events.
-func (h *History) Rates(ctx context.Context, f readmodel.RatesFilter) (rates readmodel.Rates, err error) {
+func (h *History) Rates(
+	ctx context.Context, f readmodel.RatesFilter,
+) (rates readmodel.Rates, err error) {
 	which := parameters{
 		"account":  f.AccountID,
 		"endpoint": f.EndpointID,

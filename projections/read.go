@@ -159,7 +159,9 @@ func (w *whole) join(row whole) {
 
 // standings returns the state of the present delivery of each event, without the effect of
 // enablings. For many events it makes two queries at once.
-func (db *DB) standings(ctx context.Context, events []readmodel.Event) (map[string]standing, error) {
+func (db *DB) standings(
+	ctx context.Context, events []readmodel.Event,
+) (map[string]standing, error) {
 	all := make(map[deliveryKey]standing, len(events))
 	var mu sync.Mutex
 	reads, reading := errgroup.WithContext(ctx)
@@ -382,7 +384,8 @@ func (db *DB) attempts(
 		return err
 	})
 	slices.SortFunc(list, func(a, b readmodel.Attempt) int { return cmp.Compare(a.Number, b.Number) })
-	return slices.CompactFunc(list, func(a, b readmodel.Attempt) bool { return a.Number == b.Number }), err
+	same := func(a, b readmodel.Attempt) bool { return a.Number == b.Number }
+	return slices.CompactFunc(list, same), err
 }
 
 func readAttempt(read func(...any) error) (readmodel.Attempt, error) {
@@ -396,13 +399,14 @@ func readAttempt(read func(...any) error) (readmodel.Attempt, error) {
 	)
 	err := read(&number, &run, &sentAt, &durationMillis, &status, &fault, &detail, &response,
 		&entry.From, &entry.Number, &entry.BodySHA256, &entry.SignatureSHA256)
-	a := readmodel.Attempt{Number: int(number), Run: int(run), Entry: entry, Result: domain.AttemptResult{
+	a := readmodel.Attempt{Number: int(number), Run: int(run), Entry: entry}
+	a.Result = domain.AttemptResult{
 		SentAtMillis:   sentAt.UnixMilli(),
 		DurationMillis: int64(durationMillis),
 		Error:          domain.AttemptError(fault),
 		ErrorDetail:    detail,
 		ResponseBody:   response,
-	}}
+	}
 	if status != nil {
 		a.Result.StatusCode = int(*status)
 	}

@@ -154,7 +154,8 @@ func TestTheHistoryIsReadFromTheServerThatIsThere(t *testing.T) {
 		if err == nil && (record.State != domain.StateDelivered || len(record.Attempts) != 1) {
 			err = fmt.Errorf("the event is %+v", record)
 		}
-		page, _, listed := history.Events(t.Context(), readmodel.EventFilter{AccountID: testAccount}, nil, 250)
+		page, _, listed := history.Events(t.Context(), readmodel.EventFilter{AccountID: testAccount},
+			nil, 250)
 		if listed == nil && len(page) != 40 {
 			listed = fmt.Errorf("a list has %d events", len(page))
 		}

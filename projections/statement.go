@@ -62,7 +62,8 @@ func (h *reading) awaitMoves(ctx context.Context) error {
 	defer cancel()
 	ends, err := h.cfg.PaymentsEnds(waiting)
 	if err != nil {
-		return callersFirst(ctx, fmt.Errorf("%w: asking for the payments' ends: %w", readmodel.ErrBehind, err))
+		return callersFirst(ctx,
+			fmt.Errorf("%w: asking for the payments' ends: %w", readmodel.ErrBehind, err))
 	}
 	tick := time.NewTicker(progressPoll)
 	defer tick.Stop()
@@ -79,7 +80,8 @@ func (h *reading) awaitMoves(ctx context.Context) error {
 		case <-tick.C:
 		case <-waiting.Done():
 			return callersFirst(ctx,
-				fmt.Errorf("%w: the moves were not brought up to date within %s", readmodel.ErrBehind, h.cfg.WaitMax))
+				fmt.Errorf("%w: the moves were not brought up to date within %s", readmodel.ErrBehind,
+					h.cfg.WaitMax))
 		}
 	}
 }

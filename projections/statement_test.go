@@ -237,7 +237,8 @@ func TestAStatementIsNeverShort(t *testing.T) {
 	_, err := history.Statement(t.Context(), wholeStatement(), readmodel.StatementPosition{}, 10)
 	isFault(t, err, readmodel.ErrBehind)
 	r.project(nil)
-	page, err := r.statements().Statement(t.Context(), wholeStatement(), readmodel.StatementPosition{}, 10)
+	page, err := r.statements().Statement(t.Context(), wholeStatement(),
+		readmodel.StatementPosition{}, 10)
 	must(t, err)
 	if len(page.Moves) != 2 {
 		t.Errorf("%d moves", len(page.Moves))
@@ -293,7 +294,8 @@ func TestAStatementBeginsWhereMovesAreKept(t *testing.T) {
 	r.move(2, 10, 20, func(m *domain.BalanceMove) { m.ClosedAtMillis = now - 8*24*3_600_000 })
 	r.move(3, 20, 30, func(m *domain.BalanceMove) { m.ClosedAtMillis = now - 24*3_600_000 })
 	r.awaitProjected()
-	page, err := r.statements().Statement(t.Context(), wholeStatement(), readmodel.StatementPosition{}, 10)
+	page, err := r.statements().Statement(t.Context(), wholeStatement(),
+		readmodel.StatementPosition{}, 10)
 	must(t, err)
 	if len(page.Moves) != 1 || page.Moves[0].Ledger != 3 || page.Balances[0].OpeningStroops != 20 ||
 		page.KeptSinceMillis < now-week.Milliseconds()-1000 {

@@ -39,7 +39,9 @@ func (h *History) EndpointSteps(
 }
 
 // WatchSteps returns the facts of a watch, with its states. Its errors are those of EndpointSteps.
-func (h *History) WatchSteps(ctx context.Context, f readmodel.StepFilter) (readmodel.StepPage[domain.Watch], error) {
+func (h *History) WatchSteps(
+	ctx context.Context, f readmodel.StepFilter,
+) (readmodel.StepPage[domain.Watch], error) {
 	return steps(ctx, h, f, folding[domain.Watch]{
 		evolve: domain.EvolveWatch,
 		owner:  func(w domain.Watch) string { return w.AccountID },
@@ -120,7 +122,8 @@ func (b *fold[S]) add(f domain.Fact) error {
 		return readmodel.ErrManyFacts
 	}
 	if b.precedes != nil && !b.precedes(b.state, f) {
-		return fmt.Errorf("%w: %s %d does not follow", readmodel.ErrFactsMissing, f.Body.FactType(), f.Version)
+		return fmt.Errorf("%w: %s %d does not follow", readmodel.ErrFactsMissing, f.Body.FactType(),
+			f.Version)
 	}
 	step := domain.Step[S]{Fact: f, Before: b.state, After: b.evolve(b.state, f)}
 	b.state = step.After
@@ -191,7 +194,9 @@ ORDER BY version LIMIT 1 BY version LIMIT {most:UInt32}`
 
 // eachFact calls visit with an aggregate's kept facts, in their order, and one more than are
 // folded at most.
-func (db *DB) eachFact(ctx context.Context, f readmodel.StepFilter, visit func(domain.Fact) error) error {
+func (db *DB) eachFact(
+	ctx context.Context, f readmodel.StepFilter, visit func(domain.Fact,
+	) error) error {
 	before := f.Before
 	if before == 0 {
 		before = ^before

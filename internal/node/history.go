@@ -81,7 +81,8 @@ func (h *History) check(ctx context.Context) error {
 		return fmt.Errorf("%w: by %d records, where --history-lag-max allows %d", readmodel.ErrBehind,
 			records, h.lagMax)
 	}
-	if damaged, _ := h.writes.Load().damage(ctx); len(damaged) > 0 { // a user may lack the right to ask
+	damaged, _ := h.writes.Load().damage(ctx) // a user may lack the right to ask
+	if len(damaged) > 0 {
 		return fmt.Errorf("%w: %w", readmodel.ErrBehind, damaged)
 	}
 	return nil
