@@ -13,9 +13,9 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/projections/readmodel"
 	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams"
-	"github.com/lumenhook/lumenhook/streams/directory"
 	"github.com/lumenhook/lumenhook/streams/engine"
 )
 
@@ -524,7 +524,7 @@ func (w *World) verifyDirectory(f *followerProcess) {
 // it is told which watches it leaves.
 func (w *World) verifyWatchesOf(f *followerProcess, e domain.Endpoint) {
 	page, _, err := f.directory.Watches(
-		directory.WatchFilter{AccountID: e.AccountID, EndpointID: e.ID}, nil, math.MaxInt)
+		readmodel.WatchFilter{AccountID: e.AccountID, EndpointID: e.ID}, nil, math.MaxInt)
 	listed, want := []string{}, []string{}
 	for _, watch := range page {
 		listed = append(listed, watch.ID)
