@@ -43,13 +43,10 @@ func (w *world) eventually(ctx context.Context, what string, holds func() (strin
 	return nil
 }
 
-// calm lets everything finish: receivers answer 200 without limits, ledgers are read,
+// calm lets everything finish: receivers answer 200, ledgers are read,
 // backfills done; then what was disabled is enabled and what failed is replayed.
 func (w *world) calm(ctx context.Context) error {
 	w.receivers.healAll()
-	if err := w.liftLimits(ctx); err != nil {
-		return err
-	}
 	if err := w.allRead(ctx); err != nil {
 		return err
 	}
@@ -64,26 +61,6 @@ func (w *world) calm(ctx context.Context) error {
 		}
 	}
 	return w.settle(ctx, false)
-}
-
-// liftLimits raises rate limits of two posts a second, with which a few thousand would take
-// longer than all the rest.
-func (w *world) liftLimits(ctx context.Context) error {
-	for _, a := range w.accounts {
-		h := &worker{world: w, account: a}
-		for _, slot := range slices.Sorted(maps.Keys(a.endpoints)) {
-			e := a.endpoints[slot]
-			if e.limit == 0 || !e.deletedAsked.IsZero() {
-				continue
-			}
-			lift := Op{Do: "endpoint.patch", Endpoint: slot, Mode: "limit"}
-			once := fmt.Sprintf("%d-lift-%s", w.seed, slot)
-			if err := h.patchEndpoint(ctx, lift, once, e); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
 }
 
 func (w *world) allRead(ctx context.Context) error {
@@ -163,9 +140,6 @@ func (w *world) heal(ctx context.Context, a *account, e *endpoint) error {
 		return nil
 	}
 	h := &worker{world: w, account: a}
-	if err := h.noteDisabled(ctx, e); err != nil {
-		return err
-	}
 	once := fmt.Sprintf("%d-heal-%s", w.seed, e.slot)
 	if e.server == "closed" || e.server == "badtls" {
 		e.server, e.url = "h2", w.receivers.urls["h2"]+"/hook/"+e.slot
@@ -175,9 +149,8 @@ func (w *world) heal(ctx context.Context, a *account, e *endpoint) error {
 			return err
 		}
 	}
-	enabling := request{method: "POST", path: "/v1/endpoints/" + e.id + "/enable",
-		once: once + "-enable"}
-	if err := h.enable(ctx, Op{}, enabling, e); err != nil {
+	enabling := Op{Do: "endpoint.enable", Endpoint: e.slot}
+	if err := h.onEndpoint(ctx, enabling, once+"-enable"); err != nil {
 		return err
 	}
 	return h.replayAll(ctx, e, once)

@@ -13,25 +13,7 @@ import (
 	"github.com/stellar/go-stellar-sdk/keypair"
 	protocol "github.com/stellar/go-stellar-sdk/protocols/rpc"
 	"github.com/stellar/go-stellar-sdk/txnbuild"
-	"github.com/stellar/go-stellar-sdk/xdr"
 )
-
-// Asset is an asset as events name it; the native one has no issuer.
-type Asset struct{ Code, Issuer string }
-
-func (a Asset) view() map[string]any {
-	if a.Issuer == "" {
-		return map[string]any{"code": a.Code, "issuer": nil}
-	}
-	return map[string]any{"code": a.Code, "issuer": a.Issuer}
-}
-
-func (a Asset) build() txnbuild.Asset {
-	if a.Issuer == "" {
-		return txnbuild.NativeAsset{}
-	}
-	return txnbuild.CreditAsset{Code: a.Code, Issuer: a.Issuer}
-}
 
 // chain is the development network as any client of Stellar RPC sees it. A transaction is
 // sent again until it is in a ledger, also after kills.
@@ -68,7 +50,7 @@ func (c chain) until(ctx context.Context, what string,
 func (c chain) latest(ctx context.Context) (sequence uint32, err error) {
 	err = c.until(ctx, "asking for the latest ledger", func(rpc *rpcclient.Client, _ runInfo) error {
 		answer, err := rpc.GetLatestLedger(ctx)
-		sequence = answer.Sequence
+		sequence = answer.Sequence + c.w.base.Load()
 		return err
 	})
 	return sequence, err
@@ -100,11 +82,9 @@ func (c chain) fund(ctx context.Context, address string) error {
 // envelope is a signed transaction.
 type envelope struct{ text, hash string }
 
-// signed builds the next transaction of an account. With a bumper it is wrapped in a fee
-// bump that the bumper pays.
+// signed builds the next transaction of an account.
 func (c chain) signed(
-	ctx context.Context, from *keypair.Full, memo txnbuild.Memo, others []*keypair.Full,
-	bumper *keypair.Full, ops []txnbuild.Operation,
+	ctx context.Context, from *keypair.Full, memo txnbuild.Memo, ops []txnbuild.Operation,
 ) (e envelope, err error) {
 	err = c.until(ctx, "building a transaction", func(rpc *rpcclient.Client, info runInfo) error {
 		account, err := rpc.LoadAccount(ctx, from.Address())
@@ -122,38 +102,15 @@ func (c chain) signed(
 		if err != nil {
 			return err
 		}
-		passphrase := info.Stellar.Passphrase
-		if tx, err = tx.Sign(passphrase, append(others, from)...); err != nil {
+		if tx, err = tx.Sign(info.Stellar.Passphrase, from); err != nil {
 			return err
 		}
-		if bumper == nil {
-			e.hash, err = tx.HashHex(passphrase)
-			if err == nil {
-				e.text, err = tx.Base64()
-			}
-			return err
+		if e.hash, err = tx.HashHex(info.Stellar.Passphrase); err == nil {
+			e.text, err = tx.Base64()
 		}
-		return e.bump(tx, bumper, passphrase)
+		return err
 	})
 	return e, err
-}
-
-func (e *envelope) bump(inner *txnbuild.Transaction, by *keypair.Full, passphrase string) error {
-	tx, err := txnbuild.NewFeeBumpTransaction(txnbuild.FeeBumpTransactionParams{
-		Inner:      inner,
-		FeeAccount: by.Address(),
-		BaseFee:    2 * txnbuild.MinBaseFee,
-	})
-	if err != nil {
-		return err
-	}
-	if tx, err = tx.Sign(passphrase, by); err != nil {
-		return err
-	}
-	if e.hash, err = tx.HashHex(passphrase); err == nil {
-		e.text, err = tx.Base64()
-	}
-	return err
 }
 
 // mine sends a transaction until a ledger holds it.
@@ -172,6 +129,7 @@ func (c chain) mine(
 					return err
 				}
 				if got.Status != protocol.TransactionStatusNotFound {
+					got.Ledger += c.w.base.Load()
 					return nil
 				}
 				if sent.Status == "TRY_AGAIN_LATER" {
@@ -185,47 +143,4 @@ func (c chain) mine(
 			return errors.New("no ledger has it: " + sent.Status)
 		})
 	return got, err
-}
-
-// asContract makes a transfer by the contract of an asset.
-func asContract(
-	passphrase string, from *keypair.Full, asset Asset, to string, muxed *uint64, stroops int64,
-) (txnbuild.Operation, error) {
-	known, err := asset.build().ToXDR()
-	if err != nil {
-		return nil, err
-	}
-	id, err := known.ContractID(passphrase)
-	if err != nil {
-		return nil, err
-	}
-	contract := xdr.ContractId(id)
-	amount := xdr.ScVal{Type: xdr.ScValTypeScvI128,
-		I128: &xdr.Int128Parts{Lo: xdr.Uint64(stroops)}} // #nosec G115
-	return &txnbuild.InvokeHostFunction{
-		HostFunction: xdr.HostFunction{
-			Type: xdr.HostFunctionTypeHostFunctionTypeInvokeContract,
-			InvokeContract: &xdr.InvokeContractArgs{
-				ContractAddress: xdr.ScAddress{
-					Type:       xdr.ScAddressTypeScAddressTypeContract,
-					ContractId: &contract,
-				},
-				FunctionName: "transfer",
-				Args:         xdr.ScVec{scAddress(from.Address(), nil), scAddress(to, muxed), amount},
-			},
-		},
-		Ext: xdr.TransactionExt{V: 1, SorobanData: &xdr.SorobanTransactionData{ResourceFee: 1000}},
-	}, nil
-}
-
-func scAddress(account string, muxed *uint64) xdr.ScVal {
-	id := xdr.MustAddress(account)
-	a := xdr.ScAddress{Type: xdr.ScAddressTypeScAddressTypeAccount, AccountId: &id}
-	if muxed != nil {
-		a = xdr.ScAddress{
-			Type:         xdr.ScAddressTypeScAddressTypeMuxedAccount,
-			MuxedAccount: &xdr.MuxedEd25519Account{Id: xdr.Uint64(*muxed), Ed25519: *id.Ed25519},
-		}
-	}
-	return xdr.ScVal{Type: xdr.ScValTypeScvAddress, Address: &a}
 }

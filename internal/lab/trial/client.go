@@ -20,7 +20,6 @@ type request struct {
 	raw          []byte // instead of body
 	key          string // API key
 	once         string // Idempotency-Key
-	match        string // If-Match
 	mime         string
 }
 
@@ -96,7 +95,7 @@ func (w *world) try(ctx context.Context, base string, r request, payload []byte,
 		req.Header.Set("Content-Type", "application/json")
 	}
 	for name, value := range map[string]string{
-		"Idempotency-Key": r.once, "If-Match": r.match, "Content-Type": r.mime,
+		"Idempotency-Key": r.once, "Content-Type": r.mime,
 	} {
 		if value != "" {
 			req.Header.Set(name, value)

@@ -21,6 +21,7 @@ func Generate(seed uint64, n int) []Op {
 	g := &generator{
 		Rand:    rand.New(rand.NewPCG(seed, 16)), // #nosec G404 -- must repeat
 		fresh:   wallets,
+		of:      map[string]watching{},
 		wallets: wallets,
 		heavy:   seed%5 == 0,
 	}
@@ -46,12 +47,15 @@ type generator struct {
 	now       int
 	endpoints [accounts][]string
 	watches   [accounts][]string
-	keys      [accounts][]string
-	wallets   int // that are paid
+	of        map[string]watching // by watch
+	wallets   int                 // that are paid
 	heavy     bool
 	fresh     int // index of the next wallet that does not exist yet
 	named     int
 }
+
+// watching is what a watch names.
+type watching struct{ wallet, endpoint string }
 
 func (g *generator) add(op Op) {
 	op.At = g.now
@@ -85,13 +89,11 @@ func (g *generator) step() {
 func (g *generator) choices() []choice {
 	return []choice{
 		{40, func(int) Op { return g.pay() }},
-		{4, g.createEndpoint}, {3, g.patchEndpoint}, {2, g.deleteEndpoint},
-		{3, g.onEndpoint("disable")}, {4, g.onEndpoint("enable")}, {4, g.onEndpoint("test")},
-		{2, g.onEndpoint("rotate-secret")}, {3, g.onEndpoint("replay")},
-		{2, g.onEndpoint("writers")}, {8, g.receiver},
+		{4, g.createEndpoint}, {3, g.patchEndpoint}, {3, g.deleteEndpoint},
+		{3, g.onEndpoint("disable")}, {4, g.onEndpoint("enable")},
+		{2, g.onEndpoint("rotate-secret")}, {3, g.onEndpoint("replay")}, {8, g.receiver},
 		{5, g.createWatch}, {9, g.patchWatch}, {2, g.deleteWatch}, {6, g.backfill},
-		{4, g.resend}, {2, g.createKey}, {1, g.onKey("key.roll")}, {1, g.onKey("key.revoke")},
-		{3, g.badRequest}, {1, g.foreign}, {3, g.read}, {6, func(int) Op { return g.chaos() }},
+		{6, g.orphan}, {5, g.correct}, {4, g.resend}, {6, func(int) Op { return g.chaos() }},
 	}
 }
 
@@ -121,37 +123,17 @@ func (g *generator) createEndpoint(account int) Op {
 		op.Mode = pick(g, servers)
 	}
 	op.Text = fmt.Sprintf("endpoint %d", g.IntN(1000))
-	if g.one(6) {
-		op.N = 1 + g.IntN(8) // deliveries a second
-	}
 	g.repeat(&op)
 	g.endpoints[account] = append(g.endpoints[account], op.Endpoint)
 	return op
 }
 
-func (g *generator) repeat(op *Op) {
-	switch g.IntN(6) {
-	case 0:
-		op.Repeat = "same"
-	case 1:
-		op.Repeat = "other"
-	}
-}
-
-func (g *generator) match(op *Op) {
-	switch g.IntN(5) {
-	case 0:
-		op.Match = "current"
-	case 1:
-		op.Match = "stale"
-	}
-}
+func (g *generator) repeat(op *Op) { op.Repeat = g.one(4) }
 
 func (g *generator) patchEndpoint(account int) Op {
 	op := Op{Lane: lane(account), Do: "endpoint.patch", Endpoint: pick(g, g.endpoints[account])}
-	op.Mode = pick(g, []string{"description", "url", "limit", "headers"})
+	op.Mode = pick(g, []string{"description", "url"})
 	op.Text, op.N = fmt.Sprintf("described %d", g.IntN(1000)), g.IntN(5)
-	g.match(&op)
 	g.repeat(&op)
 	return op
 }
@@ -161,9 +143,9 @@ func (g *generator) deleteEndpoint(account int) Op {
 		return Op{}
 	}
 	op := Op{Lane: lane(account), Do: "endpoint.delete", Endpoint: pick(g, g.endpoints[account])}
-	g.match(&op)
-	if op.Match == "stale" {
-		op.Match = ""
+	if g.one(3) {
+		op.Mode = "refuse" // if it has watches
+		return op
 	}
 	g.endpoints[account] = without(g.endpoints[account], op.Endpoint)
 	return op
@@ -202,15 +184,12 @@ func (g *generator) createWatch(account int) Op {
 	op.Text = fmt.Sprintf("label %d %s", g.IntN(100), strings.Repeat("é", g.IntN(3)*40))
 	g.repeat(&op)
 	g.watches[account] = append(g.watches[account], op.Watch)
+	g.of[op.Watch] = watching{op.Wallet, op.Endpoint}
 	return op
 }
 
 func (g *generator) rules() *Rules {
-	r := &Rules{Assets: []string{"XLM"}, Amount: "any", MemoIs: "any",
-		Types: []string{"payment.received"}}
-	if g.one(2) {
-		r.Assets = append(r.Assets, pick(g, []string{"USD", "DEMO"}))
-	}
+	r := anything()
 	if g.one(3) {
 		r.Amount = pick(g, []string{"exact", "min", "max", "range"})
 		r.Low = g.amount()
@@ -242,12 +221,12 @@ func (g *generator) patchWatch(account int) Op {
 	switch op.Mode = pick(g, []string{"move", "move", "move", "rules", "label"}); op.Mode {
 	case "move":
 		op.Endpoint = pick(g, g.endpoints[account])
+		g.of[op.Watch] = watching{g.of[op.Watch].wallet, op.Endpoint}
 	case "rules":
 		op.Rules = g.rules()
 	default:
 		op.Text = fmt.Sprintf("relabelled %d", g.IntN(100))
 	}
-	g.match(&op)
 	g.repeat(&op)
 	return op
 }
@@ -272,6 +251,61 @@ func (g *generator) backfill(account int) Op {
 	return op
 }
 
+// orphan deletes the endpoint of a watch, which is refused first, pays the watch, and gives it
+// another endpoint.
+func (g *generator) orphan(account int) Op {
+	watch, of := g.anyWatch(account)
+	if len(g.endpoints[account]) < 3 || !slices.Contains(g.endpoints[account], of.endpoint) {
+		return Op{}
+	}
+	g.add(Op{Lane: lane(account), Do: "watch.patch", Watch: watch, Mode: "rules", Rules: anything()})
+	gone := Op{Lane: lane(account), Do: "endpoint.delete", Endpoint: of.endpoint, Mode: "refuse"}
+	g.add(gone)
+	gone.Mode = ""
+	g.add(gone)
+	g.endpoints[account] = without(g.endpoints[account], of.endpoint)
+	g.payLater(of.wallet)
+	next := pick(g, g.endpoints[account])
+	g.of[watch] = watching{of.wallet, next}
+	return Op{Lane: lane(account), Do: "watch.patch", Watch: watch, Mode: "move", Endpoint: next}
+}
+
+// correct pays a watch whose rules refuse it, corrects the rules, and has the ledgers read again.
+func (g *generator) correct(account int) Op {
+	watch, of := g.anyWatch(account)
+	if of.wallet == "" {
+		return Op{}
+	}
+	rules := anything()
+	rules.Amount, rules.Low = "exact", 1
+	op := Op{Lane: lane(account), Do: "watch.patch", Watch: watch, Mode: "rules", Rules: rules}
+	g.add(op)
+	g.payLater(of.wallet)
+	op.Rules = anything()
+	g.add(op)
+	return Op{Lane: lane(account), Do: "watch.backfill", Watch: watch, N: 60, Mode: "wait"}
+}
+
+func (g *generator) anyWatch(account int) (watch string, of watching) {
+	if len(g.watches[account]) > 0 {
+		watch = pick(g, g.watches[account])
+	}
+	return watch, g.of[watch]
+}
+
+// payLater pays a wallet, with time for a few ledgers before and after.
+func (g *generator) payLater(wallet string) {
+	g.now += 10 * opMillis
+	op := g.pay()
+	op.Wallet, op.Pay.Creates = wallet, false
+	g.add(op)
+	g.now += 20 * opMillis
+}
+
+func anything() *Rules {
+	return &Rules{Amount: "any", MemoIs: "any", Types: []string{"payment.received"}}
+}
+
 func (g *generator) resend(account int) Op {
 	op := Op{Lane: lane(account), Do: "event.resend", N: g.IntN(50)}
 	if g.one(2) {
@@ -279,38 +313,6 @@ func (g *generator) resend(account int) Op {
 	}
 	g.repeat(&op)
 	return op
-}
-
-func (g *generator) createKey(account int) Op {
-	op := Op{Lane: lane(account), Do: "key.create", Key: g.name("k"), N: g.IntN(3)}
-	g.keys[account] = append(g.keys[account], op.Key)
-	g.repeat(&op)
-	return op
-}
-
-func (g *generator) onKey(do string) func(int) Op {
-	return func(account int) Op {
-		if len(g.keys[account]) == 0 {
-			return Op{}
-		}
-		op := Op{Lane: lane(account), Do: do, Key: pick(g, g.keys[account])}
-		if do == "key.revoke" {
-			g.keys[account] = without(g.keys[account], op.Key)
-		}
-		return op
-	}
-}
-
-func (g *generator) badRequest(account int) Op {
-	return Op{Lane: lane(account), Do: "bad", N: g.IntN(len(badRequests))}
-}
-
-func (g *generator) foreign(account int) Op {
-	return Op{Lane: lane(account), Do: "foreign", N: g.IntN(1000)}
-}
-
-func (g *generator) read(account int) Op {
-	return Op{Lane: lane(account), Do: "read", N: g.IntN(4)}
 }
 
 func (g *generator) amount() int64 { return (1 + g.Int64N(20)) * stroopsPerUnit / 2 }
@@ -329,35 +331,23 @@ func (g *generator) memo() *Memo {
 	return nil
 }
 
-var payKinds = []string{
-	"native", "native", "native", "native", "credit", "credit", "strict-send", "strict-receive",
-	"create", "merge", "contract", "failing", "fee-bump", "many", "burst",
-}
-
+// pay is a payment to a wallet, several or a hundred in one transaction, or one that creates the
+// wallet.
 func (g *generator) pay() Op {
-	p := &Pay{Kind: pick(g, payKinds), Payer: g.IntN(payers), Amount: g.amount(), Memo: g.memo()}
-	if g.heavy && g.one(4) {
-		p.Kind = "burst"
-	}
+	p := &Pay{Payer: g.IntN(payers), Amount: g.amount(), Memo: g.memo()}
 	op := Op{Lane: fmt.Sprintf("p%d", p.Payer), Do: "pay", Wallet: g.wallet(), Pay: p}
-	p.Asset = "XLM"
-	if p.Kind == "credit" {
-		p.Asset = "USD"
-	}
-	if p.Kind != "create" && g.one(4) {
+	if g.one(4) {
 		id := g.Uint64N(3) << 40
 		p.Muxed = &id
 	}
-	switch p.Kind {
-	case "create":
-		op.Wallet = fmt.Sprintf("g%d", g.fresh)
-		g.fresh++
-	case "many":
-		p.Times = 2 + g.IntN(5)
-	case "burst":
+	switch draw := g.IntN(12); {
+	case draw == 0 || g.heavy && draw < 4:
 		p.Times, p.Amount = 100, stroopsPerUnit/10
-	case "contract":
-		p.Memo = nil
+	case draw == 4:
+		p.Times = 2 + g.IntN(5)
+	case draw == 5:
+		op.Wallet, p.Creates, p.Muxed = fmt.Sprintf("g%d", g.fresh), true, nil
+		g.fresh++
 	}
 	return op
 }
@@ -365,7 +355,7 @@ func (g *generator) pay() Op {
 // chaos is an operation on the whole program.
 func (g *generator) chaos() Op {
 	op := Op{Lane: "chaos", Do: pick(g, []string{
-		"kill", "kill", "kill-held", "kill-held", "kill-held", "kill-post", "kill-moved", "kill-moved",
+		"kill", "kill", "kill-held", "kill-held", "kill-held", "kill-post",
 		"stop", "pause", "lose-engine", "lose-directory", "lose-state", "lose-history",
 		"tear-history", "tear-history", "rebuild",
 		"rebuild", "rebuild-killed", "verify",
@@ -378,13 +368,6 @@ func (g *generator) chaos() Op {
 			"append ledgers", "append matches", "append payments", "commit engine", "positions engine",
 			"append journal", "append commands", "commit follower",
 		})
-	case "kill-moved":
-		account := g.IntN(accounts)
-		if len(g.watches[account]) == 0 {
-			return Op{}
-		}
-		op.Lane, op.Point = lane(account), "append ledgers"
-		op.Watch, op.Endpoint = pick(g, g.watches[account]), pick(g, g.endpoints[account])
 	case "rebuild", "rebuild-killed":
 		op.Lane, op.N = "rebuilds", 50+g.IntN(1500)
 	case "pause":

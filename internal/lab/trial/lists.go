@@ -7,14 +7,11 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"net/url"
 	"slices"
-	"strings"
 )
 
 // checkStates: at the end everything is delivered, except what was cancelled or had failed
-// when its endpoint was deleted, and tests: nobody replays one that failed, and disabling
-// the endpoint cancels one that was not sent yet.
+// when its endpoint was deleted.
 func (b *observed) checkStates() {
 	for id, e := range b.events {
 		target := b.targets[e.Delivery.EndpointID]
@@ -25,7 +22,7 @@ func (b *observed) checkStates() {
 		switch state := e.Delivery.State; {
 		case state == "DELIVERED":
 			b.checkDelivered(id)
-		case (state == "CANCELLED" || state == "FAILED") && (gone || e.Type == "test.ping"):
+		case (state == "CANCELLED" || state == "FAILED") && gone:
 		default:
 			b.violate("STATES", "%s (%s) to %s is %s in the end", id, e.Type, e.Delivery.EndpointID, state)
 		}
@@ -80,82 +77,6 @@ func (b *observed) checkObserved(ctx context.Context) error {
 	return nil
 }
 
-// checkLists compares lists with every filter, single reads and SQL with each other.
-func (b *observed) checkLists(ctx context.Context) error {
-	for _, a := range b.accounts {
-		for _, f := range b.filters(a) {
-			if err := b.checkList(ctx, a, f); err != nil {
-				return err
-			}
-		}
-	}
-	if err := b.checkReads(ctx); err != nil {
-		return err
-	}
-	return b.checkSQL(ctx)
-}
-
-// filter is a filter of the list of events, and a predicate of the events that it selects.
-type filter struct {
-	name, value string
-	page        int
-	lets        func(eventView) bool
-}
-
-func (b *observed) filters(a *account) []filter {
-	filters := []filter{{"limit", "", 17, func(eventView) bool { return true }}}
-	for _, state := range states {
-		filters = append(filters, filter{"state", state, 50,
-			func(e eventView) bool { return e.Delivery.State == state }})
-	}
-	for _, kind := range []string{"payment.received", "payment.rejected", "test.ping"} {
-		filters = append(filters, filter{"type", kind, 100,
-			func(e eventView) bool { return e.Type == kind }})
-	}
-	for _, slot := range slices.Sorted(maps.Keys(a.endpoints)) {
-		id := a.endpoints[slot].id
-		filters = append(filters, filter{"endpointId", id, 100,
-			func(e eventView) bool { return e.Delivery.EndpointID == id }})
-	}
-	for _, slot := range slices.Sorted(maps.Keys(a.watches)) {
-		id := a.watches[slot].id
-		filters = append(filters, filter{"watchId", id, 100,
-			func(e eventView) bool { return e.Data.Watch.ID == id }})
-	}
-	return filters
-}
-
-func (b *observed) checkList(ctx context.Context, a *account, f filter) error {
-	query := url.Values{}
-	if f.value != "" {
-		query.Set(f.name, f.value)
-	}
-	events, err := b.world.events(ctx, a.key, query, f.page)
-	if err != nil {
-		return err
-	}
-	listed, due := map[string]bool{}, 0
-	for _, e := range events {
-		listed[e.ID] = true
-		if known, ok := b.events[e.ID]; !ok || !f.lets(known) {
-			b.violate("LISTS", "the list by %s=%s has %s, which it should not", f.name, f.value, e.ID)
-		}
-	}
-	for id, e := range b.events {
-		if b.owner[id] != a || !f.lets(e) {
-			continue
-		}
-		if due++; !listed[id] {
-			b.violate("LISTS", "the list by %s=%s lacks %s", f.name, f.value, id)
-		}
-	}
-	newestFirst := func(x, y eventView) int { return strings.Compare(y.CreatedAt, x.CreatedAt) }
-	if !slices.IsSortedFunc(events, newestFirst) {
-		b.violate("LISTS", "the list by %s=%s is not newest first", f.name, f.value)
-	}
-	return nil
-}
-
 // readsAtMost bounds how many events are read one by one.
 const readsAtMost = 300
 
@@ -188,7 +109,7 @@ func (b *observed) checkRead(id string, raw []byte, got eventView) {
 	}
 	if posts := b.posts[id]; len(posts) > 0 {
 		envelope := bytes.TrimSuffix(posts[0].body, []byte("}"))
-		if !bytes.HasPrefix(raw, append(envelope, ',')) {
+		if !bytes.HasPrefix(raw, slices.Concat(envelope, []byte(","))) {
 			b.violate("READS", "%s is not read as it was posted:\n%s\n%s", id, raw, posts[0].body)
 		}
 	}
@@ -216,36 +137,4 @@ func deref(n *int) int {
 		return 0
 	}
 	return *n
-}
-
-// checkSQL compares the tables with the lists.
-func (b *observed) checkSQL(ctx context.Context) error {
-	type row struct {
-		ID       string `json:"event_id"`
-		Endpoint string `json:"endpoint_id"`
-		State    string `json:"state"`
-	}
-	rows, err := sql[row](ctx, b.world,
-		"SELECT event_id, endpoint_id, toString(state) AS state FROM current_deliveries")
-	if err != nil {
-		return err
-	}
-	seen := map[string]bool{}
-	for _, r := range rows {
-		e, known := b.events[r.ID]
-		if known && e.Delivery.EndpointID != r.Endpoint && b.targets[r.Endpoint].ended() {
-			continue // it was handed over to another endpoint
-		}
-		if seen[r.ID] || !known || e.Delivery.State != r.State || e.Delivery.EndpointID != r.Endpoint {
-			b.violate("SQL", "current_deliveries has %+v (again: %v), the list %+v", r, seen[r.ID],
-				e.Delivery)
-		}
-		seen[r.ID] = true
-	}
-	for id := range b.events {
-		if !seen[id] {
-			b.violate("SQL", "current_deliveries lacks %s", id)
-		}
-	}
-	return nil
 }

@@ -17,8 +17,6 @@ type model struct {
 	mu       sync.Mutex
 	payments []Payment
 	watches  []*watch
-	tests    map[string]string // event id of a test.ping → endpoint slot
-	owned    []owned
 	moved    map[string]string // event id → endpoint that it has left
 }
 
@@ -32,43 +30,21 @@ func (m *model) movedFrom(eventID, endpointID string) {
 	m.moved[eventID] = endpointID
 }
 
-// owned is an object of the API and its owner.
-type owned struct{ account, path string }
-
-func (m *model) owns(a *account, path string) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.owned = append(m.owned, owned{a.id, path})
-}
-
 // account is one customer.
 type account struct {
 	id, key   string
 	endpoints map[string]*endpoint
 	watches   map[string]*watch
-	keys      map[string]*apiKey
 }
 
 // endpoint is an endpoint of the model. Only its account's lane changes it.
 type endpoint struct {
 	slot, id, account string
 	server            string // h2, h1, closed or badtls
-	url, description  string
-	headers           map[string]string
-	limit             int
-	limits            []stamp // each limit, and since when
-	etag              string
+	url               string
 	secrets           []secret
 	deletedAsked      time.Time
 	deleted           time.Time // when the deletion was answered; zero: not deleted
-	silent            []span    // when it was known to be disabled
-	enabledAsked      []time.Time
-	testsRefused      bool // that a test was answered 409
-}
-
-type stamp struct {
-	at    time.Time
-	value int
 }
 
 // secret is valid from some moment between these two on. None expires within a run.
@@ -81,7 +57,6 @@ type secret struct {
 // versions.
 type watch struct {
 	slot, id, account, wallet string
-	etag                      string
 	versions                  []version
 	backfills                 []backfill
 }
@@ -118,12 +93,6 @@ type backfill struct {
 	first    int    // the latest version at the request
 	last     int    // the latest version when it had ended; -1: it did not end
 	complete bool   // it ended without a problem
-}
-
-type apiKey struct {
-	id, text    string
-	permissions []string
-	gone        bool
 }
 
 func (m *model) paid(p Payment) {

@@ -9,9 +9,8 @@ import (
 )
 
 // Op is one operation of a script. It names its objects by slots (e3 is the fourth endpoint
-// of the script, w0 the first watch, g2 the third wallet, k1 the second key), so that a
-// script still means the same when operations are left out of it: one with an empty slot
-// does nothing.
+// of the script, w0 the first watch, g2 the third wallet), so that a script still means the
+// same when operations are left out of it: one with an empty slot does nothing.
 type Op struct {
 	At   int    `json:"at"`   // milliseconds after the start, at the earliest
 	Lane string `json:"lane"` // operations of one lane run one after another
@@ -20,26 +19,23 @@ type Op struct {
 	Endpoint string `json:"endpoint,omitempty"`
 	Watch    string `json:"watch,omitempty"`
 	Wallet   string `json:"wallet,omitempty"`
-	Key      string `json:"key,omitempty"`
 	Mode     string `json:"mode,omitempty"`   // how a receiver behaves, or a form of Do
 	Point    string `json:"point,omitempty"`  // the request that is held during a kill
 	Text     string `json:"text,omitempty"`   // description or label
-	Repeat   string `json:"repeat,omitempty"` // "same" or "other": the request is made again
-	Match    string `json:"match,omitempty"`  // "current" or "stale": with If-Match
+	Repeat   bool   `json:"repeat,omitempty"` // the request is made again
 	Rules    *Rules `json:"rules,omitempty"`
 	Pay      *Pay   `json:"pay,omitempty"`
 	N        int    `json:"n,omitempty"` // a count, an index or milliseconds
 }
 
-// Pay is a payment to the wallet of an operation.
+// Pay is a payment of XLM to the wallet of an operation.
 type Pay struct {
-	Kind   string  `json:"kind"`
-	Payer  int     `json:"payer"`
-	Asset  string  `json:"asset,omitempty"` // XLM, USD or DEMO
-	Amount int64   `json:"amount"`          // stroops
-	Memo   *Memo   `json:"memo,omitempty"`
-	Muxed  *uint64 `json:"muxed,omitempty"`
-	Times  int     `json:"times,omitempty"` // operations in the transaction
+	Payer   int     `json:"payer"`
+	Amount  int64   `json:"amount"` // stroops
+	Memo    *Memo   `json:"memo,omitempty"`
+	Muxed   *uint64 `json:"muxed,omitempty"`
+	Times   int     `json:"times,omitempty"`   // operations in the transaction
+	Creates bool    `json:"creates,omitempty"` // the wallet, which does not exist yet
 }
 
 // Memo is a memo in the API's form.

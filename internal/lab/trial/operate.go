@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -42,28 +40,19 @@ func (w *worker) operate(ctx context.Context, op Op, once string) error {
 		return w.pay(ctx, op)
 	case "endpoint":
 		return w.onEndpoint(ctx, op, once)
-	case "watch", "kill-moved":
+	case "watch":
 		return w.onWatch(ctx, op, once)
-	case "key":
-		return w.onKey(ctx, op, once)
 	case "event":
 		return w.resend(ctx, op, once)
 	case "receiver":
 		w.receivers.setMode(op.Endpoint, op.Mode)
 		return nil
-	case "bad":
-		return w.beRefused(ctx, op)
-	case "foreign":
-		return w.reachOver(ctx, op, once)
-	case "read":
-		return w.readLists(ctx, op)
 	}
 	return w.disturb(ctx, op)
 }
 
-// change makes a request that changes something, and repeats it if the operation says so:
-// with the same body the answer must be the first one's, with another body it must be
-// refused.
+// change makes a request that changes something, and repeats it if the operation says so: the
+// answer must be the first one's.
 func (w *worker) change(ctx context.Context, op Op, r request) (answer, error) {
 	if r.key == "" {
 		r.key = w.account.key
@@ -73,43 +62,14 @@ func (w *worker) change(ctx context.Context, op Op, r request) (answer, error) {
 		return first, err
 	}
 	w.log("%s: %s %s → %d %s", op.Lane, r.method, r.path, first.status, first.code())
-	switch op.Repeat {
-	case "same":
+	if op.Repeat {
 		again, err := w.call(ctx, r)
 		if err != nil {
 			return first, err
 		}
 		w.sameAnswer(r, first, again)
-	case "other":
-		if body, ok := otherBody(r.body); ok && first.ok() {
-			r.body = body
-			again, err := w.call(ctx, r)
-			if err != nil {
-				return first, err
-			}
-			if again.code() != "IDEMPOTENCY_KEY_REUSED" {
-				w.violate("IDEMPOTENCY", "%s %s with the key of another body was answered %d %s", r.method,
-					r.path, again.status, again.body)
-			}
-		}
 	}
 	return first, nil
-}
-
-// otherBody is a body of the same kind that differs in a text.
-func otherBody(body any) (map[string]any, bool) {
-	fields, ok := body.(map[string]any)
-	if !ok {
-		return nil, false
-	}
-	for _, name := range []string{"description", "label", "name"} {
-		if _, has := fields[name]; has {
-			other := maps.Clone(fields)
-			other[name] = "of another request"
-			return other, true
-		}
-	}
-	return nil, false
 }
 
 func (w *worker) sameAnswer(r request, first, again answer) {
@@ -131,21 +91,6 @@ func withoutRequest(body []byte) string {
 	delete(fields, "requestId")
 	text, _ := json.Marshal(fields) // cannot fail: it came from JSON
 	return string(text)
-}
-
-// ifMatch returns the If-Match of an operation, and whether it is stale.
-func ifMatch(op Op, etag string) (match string, stale bool) {
-	switch op.Match {
-	case "current":
-		return etag, false
-	case "stale":
-		revision, err := strconv.ParseUint(strings.Trim(etag, `"`), 10, 64)
-		if err != nil {
-			return "", false
-		}
-		return fmt.Sprintf(`"%d"`, revision+7), true
-	}
-	return "", false
 }
 
 // expect checks that a status is one of those allowed.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"strings"
 	"time"
 )
 
@@ -83,10 +82,10 @@ func (w *worker) resend(ctx context.Context, op Op, once string) error {
 		return err
 	}
 	switch code := a.code(); {
-	case e.Delivery.State == "CANCELLED" && e.Type != "test.ping":
+	case e.Delivery.State == "CANCELLED":
 		return w.goesOn(op, e, a)
-	case code == "DELIVERY_CANCELLED" && e.Type == "test.ping", code == "ENDPOINT_DELETED",
-		code == "DELIVERY_ENDING", code == "NO_ENDPOINT": // deleted since it was read
+	case code == "ENDPOINT_DELETED", code == "DELIVERY_ENDING", code == "NO_ENDPOINT":
+		// deleted since it was read
 		return nil
 	}
 	w.expect(op, a, http.StatusOK)
@@ -116,205 +115,16 @@ func (w *worker) goesOn(op Op, e eventView, a answer) error {
 	return nil
 }
 
-// replay replays all FAILED deliveries of an endpoint (0), those created in the exact
-// millisecond of a listed one (1), or those of the last second (2).
-func (w *worker) replay(ctx context.Context, op Op, r request, e *endpoint) error {
-	failed, err := w.events(ctx, w.account.key, url.Values{"endpointId": {e.id},
-		"state": {"FAILED"}}, 50)
-	if err != nil {
-		return err
+// replay replays all FAILED deliveries of an endpoint, or those of the last second (2).
+func (w *worker) replay(ctx context.Context, op Op, r request) error {
+	since := w.began
+	if op.N == 2 {
+		since = time.Now().Add(-time.Second)
 	}
-	body, least := map[string]any{"since": w.began.UTC().Format(time.RFC3339)}, 0
-	switch {
-	case op.N == 1 && len(failed) > 0:
-		since, err := time.Parse(time.RFC3339Nano, failed[0].CreatedAt)
-		if err != nil {
-			return err
-		}
-		body["since"] = failed[0].CreatedAt
-		body["until"] = since.Add(time.Millisecond).Format("2006-01-02T15:04:05.000Z")
-		for _, f := range failed {
-			if f.CreatedAt == failed[0].CreatedAt && f.Type != "test.ping" {
-				least++
-			}
-		}
-	case op.N == 2:
-		body["since"] = time.Now().Add(-time.Second).UTC().Format(time.RFC3339Nano)
-	}
-	r.body = body
+	r.body = map[string]any{"since": since.UTC().Format(time.RFC3339Nano)}
 	a, err := w.change(ctx, op, r)
-	if err != nil || !w.expect(op, a, http.StatusOK) {
-		return err
-	}
-	var got struct{ Queued, Matched int }
-	if err := a.into(&got); err != nil {
-		return err
-	}
-	// FAILED remains FAILED unless this lane changes it: none of the listed ones may be
-	// missing.
-	if got.Matched < least {
-		w.violate("REPLAY", "a replay of %v matched %d where %d are listed as FAILED: %s",
-			body, got.Matched, least, e.id)
-	}
-	return nil
-}
-
-var permissionSets = [][]string{{"read"}, {"read", "write"}, {"read", "write", "operate"}}
-
-func (w *worker) onKey(ctx context.Context, op Op, once string) error {
-	if op.Do == "key.create" {
-		body := map[string]any{"name": "trial " + op.Key, "permissions": permissionSets[op.N]}
-		a, err := w.change(ctx, op, request{method: "POST", path: "/v1/api-keys", body: body, once: once})
-		if err != nil || !w.expect(op, a, http.StatusCreated) {
-			return err
-		}
-		k := &apiKey{permissions: permissionSets[op.N]}
-		w.account.keys[op.Key] = k
-		return w.keyMade(ctx, a, k)
-	}
-	k := w.account.keys[op.Key]
-	if k == nil || k.gone {
-		return nil
-	}
-	if op.Do == "key.revoke" {
-		a, err := w.change(ctx, op, request{method: "DELETE", path: "/v1/api-keys/" + k.id, once: once})
-		if err != nil || !w.expect(op, a, http.StatusNoContent) {
-			return err
-		}
-		k.gone = true
-		return w.keyRefused(ctx, k)
-	}
-	old := *k
-	a, err := w.change(ctx, op, request{
-		method: "POST",
-		path:   "/v1/api-keys/" + k.id + "/roll",
-		once:   once,
-		body:   map[string]any{"graceSeconds": 0},
-	})
-	if err != nil || !w.expect(op, a, http.StatusCreated) {
-		return err
-	}
-	if err := w.keyMade(ctx, a, k); err != nil {
-		return err
-	}
-	return w.keyRefused(ctx, &old)
-}
-
-// keyMade records a new key, which must work.
-func (w *worker) keyMade(ctx context.Context, a answer, k *apiKey) error {
-	var made struct{ ID, Key string }
-	if err := a.into(&made); err != nil {
-		return err
-	}
-	k.id, k.text = made.ID, made.Key
-	got, err := w.call(ctx, request{method: "GET", path: "/v1/endpoints", key: k.text})
-	if err == nil && got.status != http.StatusOK {
-		w.violate("KEYS", "the new key %s was answered %d: %s", k.id, got.status, got.body)
-	}
-	if len(k.permissions) > 1 || err != nil {
-		return err
-	}
-	got, err = w.call(ctx, request{method: "POST", path: "/v1/endpoints", key: k.text,
-		body: map[string]any{}})
-	if err == nil && got.status != http.StatusForbidden {
-		w.violate("KEYS", "a key that only reads wrote: %d", got.status)
-	}
-	return err
-}
-
-func (w *worker) keyRefused(ctx context.Context, k *apiKey) error {
-	got, err := w.call(ctx, request{method: "GET", path: "/v1/endpoints", key: k.text})
-	if err == nil && got.status != http.StatusUnauthorized {
-		w.violate("KEYS", "the ended key %s was answered %d", k.id, got.status)
-	}
-	return err
-}
-
-// badRequests must be refused, and have no effect.
-var badRequests = []struct {
-	r      request
-	status int
-}{
-	{request{method: "POST", path: "/v1/endpoints", raw: []byte(`{"url":`)}, 400},
-	{request{method: "POST", path: "/v1/endpoints", raw: []byte(`{"url":"http://x.example/"}`)}, 422},
-	{request{method: "POST", path: "/v1/endpoints", raw: []byte(`{"url":"https://10.0.0.1/"}`)}, 422},
-	{request{method: "POST", path: "/v1/endpoints",
-		raw: []byte(`{"url":"https://x.example/","force":1}`)}, 422},
-	{request{method: "POST", path: "/v1/endpoints", raw: []byte(`{}`), mime: "text/plain"}, 415},
-	{request{method: "POST", path: "/v1/watches", raw: []byte(`{"walletAddress":"GABC"}`)}, 422},
-	{request{method: "GET", path: "/v1/endpoints/ep_00000000000000000000000000"}, 404},
-	{request{method: "GET", path: "/v1/events?state=LOST"}, 400},
-	{request{method: "GET", path: "/v1/events?limit=100000"}, 400},
-	{request{method: "PUT", path: "/v1/endpoints"}, 405},
-	{request{method: "GET", path: "/v1/nowhere"}, 404},
-	{request{method: "GET", path: "/v1/endpoints", key: "whk_test_nothing"}, 401},
-}
-
-func (w *worker) beRefused(ctx context.Context, op Op) error {
-	bad := badRequests[op.N%len(badRequests)]
-	r := bad.r
-	if r.key == "" {
-		r.key = w.account.key
-	}
-	a, err := w.call(ctx, r)
 	if err == nil {
-		w.expect(op, a, bad.status)
-	}
-	return err
-}
-
-// reachOver requests another account's objects, which must not be found.
-func (w *worker) reachOver(ctx context.Context, op Op, once string) error {
-	w.model.mu.Lock()
-	var others []string
-	for _, o := range w.model.owned {
-		if o.account != w.account.id {
-			others = append(others, o.path)
-		}
-	}
-	w.model.mu.Unlock()
-	if len(others) == 0 {
-		return nil
-	}
-	path := others[op.N%len(others)]
-	for _, r := range []request{
-		{method: "GET", path: path},
-		{method: "PATCH", path: path, body: map[string]any{"label": "mine"}, once: once + "-patch"},
-		{method: "DELETE", path: path, once: once + "-delete"},
-	} {
-		r.key = w.account.key
-		a, err := w.call(ctx, r)
-		if err != nil {
-			return err
-		}
-		unknownField := strings.Contains(path, "endpoints") && a.status == http.StatusUnprocessableEntity
-		if a.status != http.StatusNotFound && !unknownField {
-			w.violate("FOREIGN", "%s %s of another account was answered %d: %s", r.method, path, a.status,
-				a.body)
-		}
-	}
-	return nil
-}
-
-// readLists reads lists during all other operations: none may fail or show an event twice.
-func (w *worker) readLists(ctx context.Context, op Op) error {
-	var err error
-	switch op.N {
-	case 0:
-		_, err = w.events(ctx, w.account.key, nil, 37)
-	case 1:
-		for _, state := range states {
-			if _, err = w.events(ctx, w.account.key, url.Values{"state": {state}}, 50); err != nil {
-				return err
-			}
-		}
-	default:
-		for _, path := range []string{"/v1/endpoints", "/v1/watches", "/v1/api-keys"} {
-			if err = w.list(ctx, w.account.key, path, 3,
-				func(json.RawMessage) error { return nil }); err != nil {
-				return err
-			}
-		}
+		w.expect(op, a, http.StatusOK)
 	}
 	return err
 }

@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -36,7 +35,6 @@ func (b *observed) checkPosts() {
 			b.checkPost(p)
 		}
 	}
-	b.checkRates()
 }
 
 func (e *endpoint) ended() bool { return e == nil || !e.deletedAsked.IsZero() }
@@ -99,55 +97,6 @@ func (b *observed) checkSignature(p *post, e *endpoint) {
 		b.violate("SIGNATURES", "%s to %s: %d of %d signatures are of its secrets: %q", p.id, e.slot,
 			named, len(given), p.signature)
 	}
-}
-
-// checkRates: no endpoint got more in half a second than its limit allows in a whole one,
-// while the limit did not change and the program was undisturbed. Network delays may move
-// posts closer together. Tests are exempt.
-func (b *observed) checkRates() {
-	times := map[string][]time.Time{}
-	for _, posts := range b.posts {
-		for _, p := range posts {
-			if b.events[p.id].Type != "test.ping" {
-				times[p.endpoint] = append(times[p.endpoint], p.at)
-			}
-		}
-	}
-	const window = 500 * time.Millisecond
-	for slot, at := range times {
-		slices.SortFunc(at, time.Time.Compare)
-		e := b.endpointOf(slot)
-		for i, from := range at {
-			limit := e.limitBetween(from, from.Add(window))
-			next := i + limit // one too many
-			if limit == 0 || next >= len(at) ||
-				b.service.disturbed(from.Add(-time.Second), from.Add(window)) {
-				continue
-			}
-			if within := at[next].Sub(from); within < window {
-				b.violate("RATE", "%s allows %d a second and got %d in %s", slot, limit, limit+1, within)
-				break
-			}
-		}
-	}
-}
-
-// limitBetween returns the limit that applied throughout an interval; 0 if it changed, or
-// there was none.
-func (e *endpoint) limitBetween(from, to time.Time) int {
-	if e == nil {
-		return 0
-	}
-	limit := 0
-	for _, l := range e.limits {
-		if l.at.After(from) && l.at.Before(to) {
-			return 0
-		}
-		if !l.at.After(from) {
-			limit = l.value
-		}
-	}
-	return limit
 }
 
 // checkAttempts: the history has each post as an attempt, except those that were in flight
@@ -234,67 +183,6 @@ func (b *observed) checkAnswers(id string, attempts []attempt) {
 		}
 		if a.Status == nil && a.Error == "" {
 			b.violate("ATTEMPTS", "attempt %d of %s has neither a status nor an error", a.Number, id)
-		}
-	}
-}
-
-// checkWaits: within a run attempts follow each other after the waits of the schedule,
-// unless the endpoint was enabled or a resend or replay was requested meanwhile, and a run
-// has no more of them than the schedule.
-func (b *observed) checkWaits() {
-	for id, attempts := range b.attempts {
-		inRun := 0
-		for i, a := range attempts {
-			if i == 0 || attempts[i-1].Run != a.Run || attempts[i-1].EndpointID != a.EndpointID {
-				inRun = 0
-			} else if inRun++; inRun > len(retryWaits) {
-				b.violate("SCHEDULE", "run %d of %s has more than %d attempts", a.Run, id, len(retryWaits)+1)
-			} else {
-				b.checkWait(id, attempts[i-1], a, retryWaits[inRun-1])
-			}
-		}
-	}
-}
-
-func (b *observed) checkWait(id string, before, after attempt, wait time.Duration) {
-	if e := b.targets[after.EndpointID]; e == nil ||
-		e.enabledBetween(before.sentAt(), after.sentBy()) {
-		return
-	}
-	least := time.Duration(math.Floor(0.8*float64(wait))) - 10*time.Millisecond
-	if waited := after.sentAt().Sub(before.ended()); waited < least {
-		b.violate("SCHEDULE", "attempt %d of %s came %s after the one before, and %s were due",
-			after.Number, id, waited, least)
-	}
-}
-
-func (e *endpoint) enabledBetween(from, to time.Time) bool {
-	return slices.ContainsFunc(e.enabledAsked, func(at time.Time) bool {
-		return at.After(from.Add(-time.Minute)) && at.Before(to)
-	})
-}
-
-// checkSilence: nothing was sent to an endpoint while it was known to be disabled, or after
-// it was deleted.
-func (b *observed) checkSilence() {
-	for id, attempts := range b.attempts {
-		for _, a := range attempts {
-			e := b.targets[a.EndpointID]
-			if e == nil {
-				b.violate("ATTEMPTS", "attempt %d of %s went to %s, which is no endpoint", a.Number, id,
-					a.EndpointID)
-				continue
-			}
-			for _, s := range e.silent {
-				if a.sentAt().After(s.from) && (s.to.IsZero() || !a.sentBy().After(s.to)) {
-					b.violate("SILENCE", "%s was sent to %s %s after that was disabled", id, e.slot,
-						a.sentAt().Sub(s.from))
-				}
-			}
-			if !e.deleted.IsZero() && a.sentAt().After(e.deleted) {
-				b.violate("DELETED", "%s was sent to %s %s after that was deleted", id, e.slot,
-					a.sentAt().Sub(e.deleted))
-			}
 		}
 	}
 }

@@ -6,10 +6,8 @@ import (
 	"time"
 )
 
-// Rules are a watch's rules in the specification's terms. Assets and senders are names that
-// the world resolves: USD, DEMO, XLM, and payers p0, p1, ….
+// Rules are a watch's rules in the specification's terms. Senders are payers. The asset is XLM.
 type Rules struct {
-	Assets  []string `json:"assets"`
 	Amount  string   `json:"amount"` // any, exact, min, max or range
 	Low     int64    `json:"low,omitempty"`
 	High    int64    `json:"high,omitempty"`
@@ -32,6 +30,9 @@ func (r Rules) expiry(w *world) *time.Time {
 // stroopsPerUnit is the number of stroops in one unit of an asset.
 const stroopsPerUnit = 10_000_000
 
+// lumens is XLM in the API's form.
+var lumens = map[string]any{"code": "XLM", "issuer": nil}
+
 func decimal(stroops int64) string {
 	return fmt.Sprintf("%d.%07d", stroops/stroopsPerUnit, stroops%stroopsPerUnit)
 }
@@ -39,9 +40,6 @@ func decimal(stroops int64) string {
 // reasons returns why a payment does not match, in the order in which events list them.
 func (r Rules) reasons(p Payment, w *world) []string {
 	reasons := []string{}
-	if !slices.ContainsFunc(r.Assets, func(name string) bool { return w.asset(name) == p.Asset }) {
-		reasons = append(reasons, "ASSET_NOT_ACCEPTED")
-	}
 	if reason := r.amountReason(p.Stroops); reason != "" {
 		reasons = append(reasons, reason)
 	}
@@ -87,10 +85,6 @@ func (r Rules) memoReason(memo *Memo) string {
 
 // body returns the rules in the API's form.
 func (r Rules) body(w *world) map[string]any {
-	assets := []any{}
-	for _, name := range r.Assets {
-		assets = append(assets, w.asset(name).view())
-	}
 	senders := []string{}
 	for _, payer := range r.Senders {
 		senders = append(senders, w.payers[payer].Address())
@@ -100,7 +94,7 @@ func (r Rules) body(w *world) map[string]any {
 		memo["type"], memo["value"] = r.Memo.Type, r.Memo.Value
 	}
 	return map[string]any{
-		"assets": assets, "amountRule": r.amountBody(), "memoRule": memo,
+		"assets": []any{lumens}, "amountRule": r.amountBody(), "memoRule": memo,
 		"senderAllowlist": senders, "eventTypes": r.Types, "expiresAt": r.expiry(w),
 	}
 }

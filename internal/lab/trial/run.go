@@ -93,7 +93,11 @@ func (w *world) run(ctx context.Context, ops []Op) error {
 		return err
 	}
 	w.late.Store(true)
-	return w.endure(ctx)
+	if err := w.endure(ctx); err != nil || w.network == nil {
+		return err
+	}
+	w.log("the network is reset")
+	return errors.Join(w.resetNetwork(ctx), w.calm(ctx), w.check(ctx))
 }
 
 // workAll runs all lanes concurrently.
@@ -174,7 +178,9 @@ func (w *world) snapshot(ctx context.Context) (snapshot, error) {
 				if err := json.Unmarshal(item, &fields); err != nil {
 					return err
 				}
-				delete(fields, "lastUsedAt") // reading changes it
+				for _, field := range changing {
+					delete(fields, field)
+				}
 				text, err := json.Marshal(fields)
 				at := fmt.Sprintf("account %d: %s", i, path)
 				s[at] = append(s[at], string(text))
@@ -190,6 +196,9 @@ func (w *world) snapshot(ctx context.Context) (snapshot, error) {
 	}
 	return s, nil
 }
+
+// changing are fields that change by themselves: with each read, or with the time.
+var changing = []string{"lastUsedAt", "health", "healthUnavailable"}
 
 // readsInSnapshot bounds the events of an account that are read one by one.
 const readsInSnapshot = 25

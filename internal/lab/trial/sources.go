@@ -3,6 +3,8 @@ package trial
 import (
 	"bytes"
 	"context"
+	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -43,10 +45,87 @@ func (w *world) follow(ctx context.Context) error {
 		go func() { _ = server.Serve(listener) }()
 		urls = append(urls, "http://"+listener.Addr().String())
 	}
-	w.service.args = append(w.service.args, "--network", w.network.info.Stellar.Passphrase,
-		"--stellar-rpc-url", strings.Join(urls, ","), "--ledger-quorum", "2", "--broker-sync=false",
+	w.sources = []string{"--network", w.network.info.Stellar.Passphrase,
+		"--stellar-rpc-url", strings.Join(urls, ","), "--ledger-quorum", "2"}
+	w.service.args = append(w.service.args, "--broker-sync=false",
 		"--ledger-poll-interval", "100ms", "--egress-allow", "127.0.0.0/8",
 		"--egress-ca", filepath.Join(w.network.dir, "ca.pem"))
+	w.service.args = append(w.service.args, w.sources...)
+	return nil
+}
+
+// chainNumbers is how many numbers of ledgers each chain of a network has.
+const chainNumbers = 200_000_000
+
+// resetNetwork resets the network, as Stellar resets its test network: another chain begins under
+// the same passphrase. The program must report that and read nothing until `ledger reset` starts
+// the new chain. Endpoints and watches stay, and the payments of the new chain have events, which
+// no event of the former chain shares an id with.
+func (w *world) resetNetwork(ctx context.Context) error {
+	reset := append([]string{"ledger", "reset"}, w.sources...)
+	if out, err := w.service.command(ctx, reset...); err == nil {
+		w.violate("RESET", "a network that was not reset was: %s", out)
+	}
+	rpc, err := url.Parse(w.network.info.Stellar.RPCURL)
+	if err != nil {
+		return err
+	}
+	w.network.args = append(w.network.args, "--stellar-listen", rpc.Host)
+	err = errors.Join(w.network.stop(), w.network.lose("devnet"), w.network.start(ctx),
+		w.resetReported(ctx))
+	if err != nil {
+		return err
+	}
+	w.base.Store(chainNumbers)
+	if err := w.payWatched(ctx, true); err != nil { // before the new chain is followed
+		return err
+	}
+	err = w.eventually(ctx, "the new chain is followed", func() (string, error) {
+		_, err := w.service.command(ctx, reset...)
+		if err != nil {
+			return err.Error(), nil
+		}
+		return "", nil
+	})
+	return errors.Join(err, w.payWatched(ctx, false))
+}
+
+// resetReported waits until the program is not ready because of the reset, and checks that doctor
+// reports it too.
+func (w *world) resetReported(ctx context.Context) error {
+	const says = "the network was reset: ledger "
+	err := w.eventually(ctx, "the reset of the network is reported", func() (string, error) {
+		a, err := w.operatorsGet(ctx, "/readyz")
+		if err != nil ||
+			a.status == http.StatusServiceUnavailable && bytes.Contains(a.body, []byte(says)) {
+			return "", err
+		}
+		return fmt.Sprintf("/readyz answers %d without %q", a.status, says), nil
+	})
+	if out, failed := w.service.command(ctx, "doctor", "--only", "ledgers"); failed == nil ||
+		!bytes.Contains(out, []byte(says)) {
+		w.violate("RESET", "doctor says (%v): %s", failed, out)
+	}
+	return err
+}
+
+// payWatched pays each watched wallet on the new chain, or creates it there.
+func (w *world) payWatched(ctx context.Context, creates bool) error {
+	payer := w.payers[0]
+	if err := w.chain.fund(ctx, payer.Address()); err != nil {
+		return err
+	}
+	paid := map[string]bool{}
+	for _, k := range w.model.watches {
+		if slot := w.slotOf(k.wallet); !paid[slot] {
+			paid[slot] = true
+			err := w.pay(ctx, Op{Lane: "reset", Wallet: slot,
+				Pay: &Pay{Amount: stroopsPerUnit, Creates: creates}})
+			if err != nil {
+				return err
+			}
+		}
+	}
 	return nil
 }
 

@@ -174,24 +174,6 @@ func shrink(t *testing.T, bin, at string, seed uint64, ops []trial.Op, v trial.V
 		strings.TrimSpace(script.String()), seed, rule, len(short), len(ops), runs, path)
 }
 
-// TestShrinkFindsTheFew plants a failure of two operations that need each other.
-func TestShrinkFindsTheFew(t *testing.T) {
-	ops := trial.Generate(7, 200)
-	wanted := []string{ops[31].String(), ops[170].String()}
-	short := trial.Shrink(ops, time.Now().Add(time.Minute), func(some []trial.Op) bool {
-		found := 0
-		for _, op := range some {
-			if slices.Contains(wanted, op.String()) {
-				found++
-			}
-		}
-		return found >= 2
-	})
-	if len(short) != 2 {
-		t.Fatalf("%d operations are left of 2: %v", len(short), short)
-	}
-}
-
 // TestASeedGivesAScript: the same one every time, also after it was written and read.
 func TestASeedGivesAScript(t *testing.T) {
 	ops := trial.Generate(42, 300)

@@ -2,7 +2,6 @@ package trial
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -72,8 +71,6 @@ func (w *worker) onWatch(ctx context.Context, op Op, once string) error {
 		return w.patchWatch(ctx, op, once, k)
 	case "watch.delete":
 		return w.deleteWatch(ctx, op, once, k)
-	case "kill-moved":
-		return w.killMoved(ctx, op, once, k)
 	}
 	return w.backfill(ctx, op, once, k)
 }
@@ -118,9 +115,8 @@ func (w *worker) createWatch(ctx context.Context, op Op, once string) error {
 	if err := a.into(&made); err != nil {
 		return err
 	}
-	k.id, k.etag = made.ID, a.header.Get("ETag")
+	k.id = made.ID
 	w.account.watches[op.Watch] = k
-	w.model.owns(w.account, "/v1/watches/"+k.id)
 	return bound.close(ctx, []*watch{k})
 }
 
@@ -140,21 +136,11 @@ func (w *worker) patchWatch(ctx context.Context, op Op, once string, k *watch) e
 		next.label = op.Text
 		body["label"] = op.Text
 	}
-	match, stale := ifMatch(op, k.etag)
-	if stale {
-		a, err := w.change(ctx, op, request{method: "PATCH", path: "/v1/watches/" + k.id, body: body,
-			once: once, match: match})
-		if err == nil {
-			w.expect(op, a, http.StatusPreconditionFailed)
-		}
-		return err
-	}
 	return w.moveOn(ctx, op, k, next, request{
 		method: "PATCH",
 		path:   "/v1/watches/" + k.id,
 		body:   body,
 		once:   once,
-		match:  match,
 	})
 }
 
@@ -173,7 +159,6 @@ func (w *worker) moveOn(ctx context.Context, op Op, k *watch, next version, r re
 		bound.undo([]*watch{k})
 		return nil
 	}
-	k.etag = a.header.Get("ETag")
 	return bound.close(ctx, []*watch{k})
 }
 
@@ -245,25 +230,4 @@ func (w *worker) getWatch(ctx context.Context, k *watch) (got watchView, err err
 		err = a.into(&got)
 	}
 	return got, err
-}
-
-// killMoved moves a watch while a ledger with a payment to it is being written, and kills
-// the program before the ledger's cursor is written: the ledger will be read again.
-func (w *worker) killMoved(ctx context.Context, op Op, once string, k *watch) error {
-	w.service.turn.Lock()
-	defer w.service.turn.Unlock()
-	paid := make(chan error, 1)
-	slot := w.slotOf(k.wallet)
-	go func() {
-		paid <- w.pay(ctx, Op{Lane: op.Lane, Wallet: slot,
-			Pay: &Pay{Kind: "spare", Payer: payers, Asset: "XLM", Amount: stroopsPerUnit, Times: 4}})
-	}()
-	// While its matches wait to be written, a hold of the cursor can be prepared.
-	held := w.service.hold(ctx, "append matches", holdLength/8) &&
-		w.service.hold(ctx, op.Point, holdLength)
-	move := op
-	move.Do, move.Mode = "watch.patch", "move"
-	err := w.patchWatch(ctx, move, once, k)
-	w.log("%s: killed after the move, held %v", op.Lane, held)
-	return errors.Join(err, w.service.kill(), w.service.start(ctx), <-paid)
 }

@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/stellar/go-stellar-sdk/keypair"
-	"github.com/stellar/go-stellar-sdk/txnbuild"
 )
 
 // The program runs with waits that are short enough for a trial.
@@ -47,14 +46,12 @@ type world struct {
 	seed      uint64
 	service   *service
 	network   *service // runs the network that the service follows; nil: the service does
+	sources   []string // flags that name the sources of ledgers, if a network runs
 	receivers *receivers
 	chain     chain
 	model     *model
 	accounts  []*account
 	payers    []*keypair.Full
-	bumper    *keypair.Full
-	issuer    *keypair.Full
-	demo      Asset
 	stop      context.CancelFunc
 	until     string // the rule at whose violation the run ends
 	brief     bool   // the run ends after the accounts are checked
@@ -65,7 +62,8 @@ type world struct {
 	violations []Violation
 	transcript *os.File
 	began      time.Time
-	read       uint32 // the newest ledger that has surely been read
+	read       uint32        // the newest ledger that has surely been read
+	base       atomic.Uint32 // what the program adds to the numbers of the chain's ledgers
 }
 
 // Violation is a violated rule.
@@ -110,7 +108,7 @@ func newWorld(bin, dir string, seed uint64) (*world, error) {
 		receivers: newReceivers(),
 		began:     time.Now(),
 		wallets:   map[string]*keypair.Full{},
-		model:     &model{tests: map[string]string{}},
+		model:     &model{},
 	}
 	w.chain = chain{w}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -188,100 +186,26 @@ func (w *world) openAccount(ctx context.Context, n int) (*account, error) {
 		key:       made.Key,
 		endpoints: map[string]*endpoint{},
 		watches:   map[string]*watch{},
-		keys:      map[string]*apiKey{},
 	}, nil
 }
 
-// makeWallets funds payers and wallets. A wallet trusts the assets that it may be paid in.
+// makeWallets funds payers, of whom one creates the wallets.
 func (w *world) makeWallets(ctx context.Context) error {
-	var seeds struct{ IssuerSeed string }
-	text, err := os.ReadFile(filepath.Join(cmp.Or(w.network, w.service).dir, "secrets", "devnet.json"))
-	if err != nil {
-		return err
-	}
-	if err := json.Unmarshal(text, &seeds); err != nil {
-		return err
-	}
-	demo, err := keypair.ParseFull(seeds.IssuerSeed)
-	if err != nil {
-		return err
-	}
-	w.demo = Asset{"DEMO", demo.Address()}
-	w.issuer, w.bumper = keypair.MustRandom(), keypair.MustRandom()
-	for range payers + 1 { // one for kill-moved
-		w.payers = append(w.payers, keypair.MustRandom())
-	}
-	for _, funded := range append([]*keypair.Full{w.issuer, w.bumper}, w.payers...) {
-		if err := w.chain.fund(ctx, funded.Address()); err != nil {
+	for range payers {
+		payer := keypair.MustRandom()
+		w.payers = append(w.payers, payer)
+		if err := w.chain.fund(ctx, payer.Address()); err != nil {
 			return err
 		}
 	}
-	return w.trust(ctx)
-}
-
-func (w *world) trust(ctx context.Context) error {
-	var ops []txnbuild.Operation
-	var signers []*keypair.Full
-	line := func(of *keypair.Full, asset Asset) {
-		ops = append(ops, &txnbuild.ChangeTrust{
-			SourceAccount: of.Address(),
-			Limit:         txnbuild.MaxTrustlineLimit,
-			Line:          txnbuild.ChangeTrustAssetWrapper{Asset: asset.build()},
-		})
-	}
 	for n := range wallets {
-		wallet := w.walletOf(fmt.Sprintf("g%d", n))
-		ops = append(ops, &txnbuild.CreateAccount{Destination: wallet.Address(), Amount: "100"})
-		line(wallet, w.asset("USD"))
-		line(wallet, w.asset("DEMO"))
-		signers = append(signers, wallet)
-	}
-	for _, payer := range w.payers {
-		line(payer, w.asset("USD"))
-		ops = append(ops, &txnbuild.Payment{
-			Destination: payer.Address(),
-			Amount:      "1000000",
-			Asset:       w.asset("USD").build(),
-		})
-		signers = append(signers, payer)
-	}
-	e, err := w.chain.signed(ctx, w.issuer, nil, signers, nil, ops)
-	if err != nil {
-		return err
-	}
-	mined, err := w.chain.mine(ctx, e)
-	if err == nil && mined.Status != "SUCCESS" {
-		err = fmt.Errorf("trial: the wallets could not be made: %s", mined.ResultXDR)
-	}
-	if err != nil {
-		return err
-	}
-	for i, op := range ops {
-		if made, ok := op.(*txnbuild.CreateAccount); ok {
-			w.model.paid(Payment{
-				ID:       paymentID(mined, i),
-				TxHash:   e.hash,
-				Ledger:   mined.Ledger,
-				ClosedAt: mined.LedgerCloseTime,
-				From:     w.issuer.Address(),
-				To:       made.Destination,
-				Asset:    Asset{Code: "XLM"},
-				Stroops:  100 * stroopsPerUnit,
-			})
+		err := w.pay(ctx, Op{Wallet: fmt.Sprintf("g%d", n),
+			Pay: &Pay{Amount: 100 * stroopsPerUnit, Creates: true}})
+		if err != nil {
+			return err
 		}
 	}
 	return nil
-}
-
-// asset resolves XLM, USD and DEMO.
-func (w *world) asset(name string) Asset {
-	switch name {
-	case "USD":
-		return Asset{"USD", w.issuer.Address()}
-	case "DEMO":
-		return w.demo
-	}
-	return Asset{Code: "XLM"}
 }
 
 func (w *world) walletOf(slot string) *keypair.Full {
@@ -307,17 +231,8 @@ func (w *world) slotOf(address string) string {
 
 // readLedger returns the newest ledger that has surely been read: it never decreases.
 func (w *world) readLedger(ctx context.Context) uint32 {
-	info, err := w.service.await(ctx)
+	a, err := w.operatorsGet(ctx, "/metrics")
 	if err != nil {
-		return w.newestRead(0)
-	}
-	base := info.APIURL
-	if info.MetricsURL != "" {
-		base = info.MetricsURL
-	}
-	var a answer
-	if w.try(ctx, strings.TrimSuffix(base, "/metrics"), request{method: "GET", path: "/metrics"},
-		nil, &a) != nil {
 		return w.newestRead(0)
 	}
 	for line := range strings.Lines(string(a.body)) {
@@ -329,6 +244,17 @@ func (w *world) readLedger(ctx context.Context) uint32 {
 		}
 	}
 	return w.newestRead(0)
+}
+
+// operatorsGet gets a page of the listener for operators.
+func (w *world) operatorsGet(ctx context.Context, path string) (a answer, err error) {
+	info, err := w.service.await(ctx)
+	if err != nil {
+		return a, err
+	}
+	base := strings.TrimSuffix(cmp.Or(info.MetricsURL, info.APIURL), "/metrics")
+	err = w.try(ctx, base, request{method: "GET", path: path}, nil, &a)
+	return a, err
 }
 
 func (w *world) newestRead(sequence uint32) uint32 {
