@@ -363,7 +363,8 @@ func TestAPaymentReachesAReceiverThroughKills(t *testing.T) {
 	s.eventually("the attempt among the metrics", func() bool {
 		numbers = s.text(s.file.MetricsURL)
 		return strings.Contains(numbers, `lumenhook_facts_total{type="AttemptMade"} 1`) &&
-			strings.Contains(numbers, "lumenhook_topic_safe_offset") // the topics were looked at
+			strings.Contains(numbers, "lumenhook_topic_safe_offset") && // the topics were looked at
+			strings.Contains(numbers, "lumenhook_endpoints_down") // and so was the history
 	})
 	for _, line := range []string{
 		`lumenhook_attempts_total{error="",state="DELIVERED",status="2xx"} 1`, `lumenhook_matches_total 1`,
