@@ -124,7 +124,7 @@ func CheckChain(ctx context.Context, source Source, cursor schemas.LedgerRead) e
 	const remedy = "no ledger is read until `lumenhook ledger reset` starts the new chain, or the " +
 		"source serves the former one again"
 	switch {
-	case l.Sequence == last && cursor.Hash != "" && l.Hash != cursor.Hash:
+	case l.Sequence == last && followedHash(cursor) != "" && l.Hash != cursor.Hash:
 		return fmt.Errorf("%w: ledger %d of the source has hash %s, and was read with %s; %s",
 			ErrOtherChain, l.Sequence, l.Hash, cursor.Hash, remedy)
 	case l.Sequence < last && l.ClosedAtMillis > cursor.ClosedAtMillis:

@@ -64,9 +64,14 @@ func TestOnlyAnotherChainLooksLikeOne(t *testing.T) {
 			Sequence:       sequence,
 			Hash:           followed.hash(domain.OnChain(sequence)),
 			ClosedAtMillis: followed.began + int64(domain.OnChain(sequence))*5000,
+			Coverage:       domain.Coverage{}.Read(sequence, true),
 		}
 	}
 	later := followed.began + 1736*5000
+	begun := schemas.LedgerRead{Sequence: 1736, Hash: "wrong", ClosedAtMillis: later}
+	if err := follower.CheckChain(t.Context(), followed, begun); err != nil {
+		t.Errorf("a wrong answer before the first ledger was followed: %v", err)
+	}
 	for name, c := range map[string]struct {
 		source *aChain
 		cursor uint32

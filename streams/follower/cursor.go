@@ -77,6 +77,16 @@ func (r *Reading) newestCursor(
 	return newest, found, nil
 }
 
+// followedHash returns the hash of a cursor's ledger, which the next ledger must follow. It is
+// empty before the first ledger is followed: nothing of the cursor's ledger was used, so a
+// source that was wrong about it may correct itself.
+func followedHash(cursor schemas.LedgerRead) string {
+	if len(cursor.Coverage) == 0 {
+		return ""
+	}
+	return cursor.Hash
+}
+
 // Cursor reads how far ledgers were followed, for whoever does not follow. It may be used by many
 // goroutines.
 type Cursor struct {

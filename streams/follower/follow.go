@@ -86,7 +86,7 @@ func (r *Reading) position(ctx context.Context) (next uint32, err error) {
 		if err := r.checkTrusted(ctx, cursor); err != nil {
 			return 0, err
 		}
-		r.source.Continue(cursor.Sequence, cursor.Hash)
+		r.source.Continue(cursor.Sequence, followedHash(cursor))
 		r.say(slog.LevelInfo, "following the ledger from its cursor", "ledger", cursor.Sequence+1)
 		return cursor.Sequence + 1, nil
 	}
@@ -108,6 +108,10 @@ func (r *Reading) say(level slog.Level, message string, args ...any) {
 
 // anchor makes the newest ledger the cursor, so that after a crash right after the first
 // start, following does not begin later and skip ledgers in between.
+//
+// A single source may give one wrong answer, and nothing that was read before shows it. So the
+// source must name that ledger or a later one twice, and the next ledger need not follow it
+// ([followedHash]).
 func (r *Reading) anchor(ctx context.Context) (next uint32, err error) {
 	if !r.isElected() {
 		return 0, errNotElected
@@ -127,7 +131,15 @@ func (r *Reading) anchor(ctx context.Context) (next uint32, err error) {
 	if err := r.check(l, latest); err != nil {
 		return 0, err
 	}
-	r.source.Continue(l.Sequence, l.Hash) // the page may have held more
+	again, err := r.source.Latest(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("follower: asking for the newest ledger again: %w", err)
+	}
+	if again < latest {
+		return 0, fmt.Errorf("follower: waiting for the ledger to begin at: the source gave ledger %d as "+
+			"its newest, and then named ledger %d", latest, again)
+	}
+	r.source.Continue(l.Sequence, "") // the page may have held more
 	// Nothing in it was looked at, so nothing covers it.
 	if err := r.commitCursor(ctx, l, matched{}, nil, r.config.Now().UnixMilli()); err != nil {
 		return 0, err

@@ -312,6 +312,7 @@ func TestForkIsNotFollowed(t *testing.T) {
 		NetworkPassphrase: r.network.Passphrase(),
 		Sequence:          3,
 		Hash:              strings.Repeat("ab", 32),
+		Coverage:          domain.Coverage{}.Read(3, true),
 	})
 	r.start(r.config()).failsWith("reset or forked", domain.ErrForked)
 	if got := r.cursors(); len(got) != 1 {

@@ -1,6 +1,7 @@
 package follower_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -129,6 +130,61 @@ func TestTheNewestLedgerIsAskedForAgain(t *testing.T) {
 	if ahead.asked < 2 {
 		t.Errorf("the newest ledger was asked for %d times", ahead.asked)
 	}
+}
+
+// TestALieAboutTheFirstLedgerIsNotKept: one wrong answer when following begins, and nothing to
+// compare it with. Following begins where the source then is, without anybody's help.
+func TestALieAboutTheFirstLedgerIsNotKept(t *testing.T) {
+	for name, lie := range map[string]*firstLie{
+		"another hash":          {hash: strings.Repeat("ab", 32)},
+		"a ledger of far ahead": {ahead: 1000},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			config := r.config()
+			lie.Source = config.Source
+			config.Source = lie
+			wallet := r.wallet()
+			r.directory.add("wat_1", wallet)
+			x := r.startReady(config)
+			x.until(r.pay(wallet, "1").Ledger)
+			if err := x.stopped(); err != nil {
+				t.Fatal(err)
+			}
+			if got := len(r.matches()); got != 1 || !lie.told {
+				t.Errorf("%d matches of one payment, lied: %t", got, lie.told)
+			}
+		})
+	}
+}
+
+// firstLie is a source whose first ledger is wrong: of another hash, or one that is far ahead.
+type firstLie struct {
+	follower.Source
+	ahead uint32
+	hash  string
+	told  bool
+}
+
+func (f *firstLie) Latest(ctx context.Context) (uint32, error) {
+	latest, err := f.Source.Latest(ctx)
+	if !f.told {
+		latest += f.ahead
+	}
+	return latest, err
+}
+
+func (f *firstLie) Next(ctx context.Context, sequence uint32) ([]domain.Ledger, error) {
+	if f.told {
+		return f.Source.Next(ctx, sequence)
+	}
+	f.told = true
+	page, err := f.Source.Next(ctx, sequence-f.ahead)
+	if err == nil {
+		page = page[:1]
+		page[0].Sequence, page[0].Hash = sequence, cmp.Or(f.hash, page[0].Hash)
+	}
+	return page, err
 }
 
 // aheadOnce says once that it has a ledger which it does not have, and fails to wait for it.
