@@ -23,7 +23,6 @@ type release struct {
 // task is a task of a release, on a state in a folder.
 func (r *rig) ofRelease(of release, dir string, effects func(streams.Claimed)) *summerTask {
 	cfg := r.config(dir, effects)
-	cfg.LatestRecords = 8
 	cfg.NewHandler = func() streams.Handler[streams.Claimed, none] {
 		return &summer{former: of.former}
 	}

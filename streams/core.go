@@ -16,10 +16,8 @@ type Handler[E, C any] interface {
 	// Fold changes the state according to a committed record of the journal. It must be
 	// deterministic: the same records give the same state.
 	Fold(b *Batch, r Record) error
-	// Start is the first turn after a restore. Latest are the journal's last records, at
-	// least those of the last transaction, so that what a crash separated from that
-	// transaction can be written again.
-	Start(t *Turn, latest []Record) error
+	// Start is the first turn after a restore.
+	Start(t *Turn) error
 	// Turn decides on inputs and completions. It folds what it appends to the journal
 	// itself, so that later inputs of the turn see it.
 	Turn(t *Turn, completions []C) error
@@ -84,20 +82,15 @@ type CoreConfig[E, C any] struct {
 	NewHandler func() Handler[E, C]
 	// DrainTimeout bounds how long a stopping task waits for completions.
 	DrainTimeout time.Duration
-	// LatestRecords is how many of the journal's last offsets a start reads again; 0:
-	// enough for the longest turn, and for the start records of owners that failed before
-	// their first turn. The simulation sets it: its journals are shorter than that.
-	LatestRecords int64
-	Snapshots     SnapshotConfig
-	Logger        *slog.Logger
+	Snapshots    SnapshotConfig
+	Logger       *slog.Logger
 }
 
 const (
 	// TurnInputs bounds how many records of one topic, and how many completions, a
 	// turn takes.
 	TurnInputs = 1024
-	// TurnFacts bounds how many records of the journal a turn may write: a start
-	// reads that many again.
+	// TurnFacts bounds how many records of the journal a turn may write.
 	TurnFacts = 8 * TurnInputs
 	// positionsEvery is how long a task may go without a transaction before it writes its
 	// input positions, so that neither they nor its transactional id expire.
@@ -322,12 +315,10 @@ func (c *Core[E, C]) Start(now Moment) (err error) {
 	if c.timers, err = newTimerIndex(c.store); err != nil {
 		return err
 	}
-	latest := slices.DeleteFunc(c.restore.latest, isNote)
-	c.restore.latest = nil
 	if err := c.begin(now); err != nil {
 		return err
 	}
-	if err := c.handler.Start(c.turn, latest); err != nil {
+	if err := c.handler.Start(c.turn); err != nil {
 		return err
 	}
 	return c.decided()
@@ -378,8 +369,8 @@ func (c *Core[E, C]) decided() error {
 		}
 	}
 	if facts > TurnFacts {
-		return fmt.Errorf("streams: a turn wrote %d records to the journal, more than the %d "+
-			"that a start reads again", facts, TurnFacts)
+		return fmt.Errorf("streams: a turn wrote %d records to the journal, and %d are allowed", facts,
+			TurnFacts)
 	}
 	c.turnNext, c.stage = 0, applying
 	if len(c.turn.out) > 0 {

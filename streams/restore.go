@@ -1,16 +1,8 @@
 package streams
 
-import (
-	"cmp"
-	"fmt"
-)
+import "fmt"
 
 const (
-	// LatestRecords is how many offsets a start reads again: a turn's facts and the marker
-	// that ends its transaction, and the start records of owners that failed before their
-	// first turn.
-	LatestRecords = TurnFacts + 1 + 2*idleStarts
-	idleStarts    = 1024
 	// restoreBatch is how many records are folded in one batch of state.
 	restoreBatch = 4096
 	// chunksAtOnce bounds how many chunks of a snapshot are in memory.
@@ -26,21 +18,18 @@ const (
 // theirs comes after it. It is written after the known part of the journal was folded: a
 // journal that cannot be folded does not grow with each attempt.
 type restore struct {
-	start      int64    // of the journal
-	from       int64    // offset at which reading began
-	at, to     int64    // offset to read next, and end
-	latestFrom int64    // offset of the first of the latest records
-	latest     []Record // those that were read
-	mark       bookmark // of the state, until the journal has confirmed it
-	batch      *Batch
-	folded     int  // records in the batch
-	long       bool // it is not the first batch
+	start  int64    // of the journal
+	from   int64    // offset at which reading began
+	at, to int64    // offset to read next, and end
+	mark   bookmark // of the state, until the journal has confirmed it
+	batch  *Batch
+	folded int  // records in the batch
+	long   bool // it is not the first batch
 }
 
 // LocatedJournal reports the journal's first offset and its known end.
 func (c *Core[E, C]) LocatedJournal(start, known int64) error {
-	latestFrom := known - cmp.Or(c.cfg.LatestRecords, LatestRecords)
-	c.restore = restore{start: start, to: known, latestFrom: latestFrom}
+	c.restore = restore{start: start, to: known}
 	if c.read && c.progress.next > 0 && c.progress.next < start {
 		return c.gap(start)
 	}
@@ -53,8 +42,8 @@ func (c *Core[E, C]) LocatedJournal(start, known int64) error {
 // startFolding starts reading the journal behind what the state has of it.
 func (c *Core[E, C]) startFolding() error {
 	c.stage = folding
-	r := &c.restore
-	c.beginReading(max(0, r.start, min(c.progress.firstUnproved(), r.latestFrom)))
+	// A state that is ahead of the known end may be of another journal.
+	c.beginReading(max(c.restore.start, min(c.progress.firstUnproved(), c.restore.to)))
 	return c.checkRetention()
 }
 
@@ -81,7 +70,7 @@ func (c *Core[E, C]) gap(start int64) error {
 // beginReading starts reading at an offset, or restarts there.
 func (c *Core[E, C]) beginReading(from int64) {
 	r := &c.restore
-	r.from, r.latest, r.mark = from, nil, c.progress.mark
+	r.from, r.mark = from, c.progress.mark
 	if from > r.mark.offset {
 		r.mark.known = false // retention deleted the fact: it cannot be compared
 	}
@@ -116,9 +105,6 @@ func (c *Core[E, C]) ReadJournal(records []Record, next int64) error {
 	for _, r := range records {
 		if !c.restore.checkMark(r) {
 			return c.foldAnew("the last record that the state has folded is not in its journal")
-		}
-		if r.Offset >= c.restore.latestFrom {
-			c.restore.latest = append(c.restore.latest, r)
 		}
 		if err := c.fold(r); err != nil {
 			return err

@@ -1,7 +1,6 @@
 package streams
 
 import (
-	"cmp"
 	"encoding/binary"
 	"encoding/json"
 	"errors"
@@ -200,8 +199,7 @@ func (c *Core[E, C]) NeededFrom() NeededFrom {
 		return NeededFrom{}
 	}
 	older := c.snapshots.kept.Before
-	latest := older.Next - cmp.Or(c.cfg.LatestRecords, LatestRecords)
-	return NeededFrom{Journal: max(0, min(older.Fact, latest)), Snapshots: older.First}
+	return NeededFrom{Journal: max(0, older.Fact), Snapshots: older.First}
 }
 
 // snapshotDue reports whether the journal has grown enough since the latest snapshot, and no

@@ -55,7 +55,6 @@ func (r *rig) snapshottingConfig(
 		Every:      20,
 		ChunkBytes: 256,
 	}
-	cfg.LatestRecords = 8
 	return cfg
 }
 
@@ -217,7 +216,7 @@ func TestWhatNoRestoreNeedsMayBeDeleted(t *testing.T) {
 	r := newSnapshotRig(t)
 	list, needed := r.takeSnapshots(4)
 	before := list[len(list)-2]
-	if needed.Snapshots != before.records[0].Offset || needed.Journal != before.next()-8 {
+	if needed.Snapshots != before.records[0].Offset || needed.Journal != before.next()-1 {
 		t.Errorf("%+v is needed; the snapshot before the newest is of %d and begins at %d", needed,
 			before.next(), before.records[0].Offset)
 	}

@@ -22,7 +22,6 @@ type StandbyCore[E, C any] struct {
 
 // NewStandbyCore makes one; it opens nothing yet.
 func NewStandbyCore[E, C any](cfg CoreConfig[E, C]) *StandbyCore[E, C] {
-	cfg.LatestRecords = 1 // nobody takes a first turn
 	return &StandbyCore[E, C]{core: NewCore(cfg)}
 }
 
@@ -36,7 +35,6 @@ func (s *StandbyCore[E, C]) Next() Action { return s.core.Next(Moment{}) }
 // LocatedJournal is [Core.LocatedJournal].
 func (s *StandbyCore[E, C]) LocatedJournal(start, known int64) error {
 	err := s.core.LocatedJournal(start, known)
-	s.core.restore.latestFrom = math.MaxInt64
 	return errors.Join(err, s.follow())
 }
 

@@ -25,7 +25,6 @@ const (
 var sumKey = []byte{streams.FirstKey, 's'}
 
 type summer struct {
-	latest   int
 	draining bool
 	former   bool // it is of the program of before, whose keys of numbers were others
 }
@@ -70,10 +69,7 @@ func readSum(get func([]byte) ([]byte, error)) (int, error) {
 	return int(binary.BigEndian.Uint64(value)), nil
 }
 
-func (s *summer) Start(_ *streams.Turn, latest []streams.Record) error {
-	s.latest = len(latest)
-	return nil
-}
+func (s *summer) Start(*streams.Turn) error { return nil }
 
 func (s *summer) Turn(t *streams.Turn, _ []none) error {
 	for _, r := range t.Inputs {

@@ -36,7 +36,6 @@ func (r *engineRole) Start(context.Context) error {
 		AttemptsPerEndpoint: cfg.Engine.AttemptsPerEndpoint,
 		StandbyReplicas:     cfg.Engine.StandbyReplicas,
 		Rack:                cfg.Engine.Rack,
-		TornCommits:         cfg.Engine.TornCommits,
 		DrainTimeout:        cfg.AttemptTimeout + drainSlack,
 		Retained:            topology.Retained(),
 		Keep:                cfg.Engine.Keep,

@@ -76,7 +76,6 @@ type EngineConfig struct {
 	Keep        time.Duration
 	KeepRecords int64
 	KeepBytes   int64
-	TornCommits bool              // the broker is an embedded one
 	OnFact      func(domain.Fact) // may be nil
 }
 

@@ -157,7 +157,6 @@ func (v *service) assemble(ctx context.Context) error {
 	cfg.Sealer, cfg.MasterKey, cfg.SigningKeys = v.sealer, v.keyText, v.signing
 	v.reachDevnet(&cfg.Egress)
 	cfg.API.Server.Listen = v.address("api-listen", v.flags.node.Set.API.Server.Listen)
-	cfg.Engine.TornCommits = true
 	cfg.History.OneProcess = true
 	cfg.Engine.OnFact, cfg.Follower.OnMatched = v.out.fact, v.out.ledger
 	v.node = node.New(cfg, v.Stack)

@@ -12,10 +12,8 @@
 //     position is published only after its batch is committed, so a reader that waited for
 //     a position sees everything before it.
 //   - The log's order decides: the last record of a key is its row, an empty value
-//     deletes it. Versions are not compared. The engine's task is the only writer and is
-//     fenced, and after a torn commit (docs/architecture.md) the row that it publishes
-//     again may have a lower version than the torn one. A reader that kept the higher
-//     version would for ever differ from one that refills from the compacted table (G4).
+//     deletes it. Versions are not compared: the engine's task is the only writer and is
+//     fenced (G4).
 //   - Compaction may drop a tombstone 24 hours after it was written
 //     (delete.retention.ms). A store that has not passed the tables' ends for 12
 //     hours could therefore miss a deletion, and is filled again from nothing.

@@ -27,8 +27,7 @@ type core struct {
 	now         int64
 	ours        bool
 	inFlight    int
-	torn        bool // its broker's commits may be torn
-	settled     int  // deliveries that it remembers; 0: the real number
+	settled     int // deliveries that it remembers; 0: the real number
 	partitionOf func(string) int32
 	unseal      func(sealed []byte, boundTo string) (domain.Secret, error)
 	signingKeys func(nowMillis int64) ([]domain.Secret, error)
@@ -94,7 +93,6 @@ func (c *core) tryToOpen() error {
 		AttemptsInFlight:    c.inFlight,
 		AttemptsPerEndpoint: 8,
 		RememberedSettled:   c.settled,
-		TornCommits:         c.torn,
 		Unseal: func(sealed []byte, boundTo string) (domain.Secret, error) {
 			return c.unseal(sealed, boundTo)
 		},
@@ -333,36 +331,6 @@ func TestARebuiltStatePublishesItsRows(t *testing.T) {
 	c.reopen(true)
 	if rows := published(); rows != len(endpoints) {
 		t.Errorf("%d of %d rows were published", rows, len(endpoints))
-	}
-}
-
-// TestAfterATornCommitAllRowsAreRight: found by the simulation. A kill of the embedded broker
-// may keep a row of an outcome and lose its fact. The outcome is lost with its process, and
-// the endpoint's latest fact may lie far back in the journal.
-func TestAfterATornCommitAllRowsAreRight(t *testing.T) {
-	c := newCore(t)
-	c.torn = true
-	for n := range 300 {
-		c.turn(creation(fmt.Sprintf("ep_%03d", n)))
-	}
-	for range 2 { // the process may be killed again before all rows are published
-		if err := c.Close(); err != nil {
-			t.Fatal(err)
-		}
-		for range 3 * streams.TurnFacts { // more than a start reads again
-			c.write([]streams.Record{streams.StartRecord(schemas.TopicJournal, 0)})
-		}
-		c.open()
-		published := make(map[string]bool)
-		for range 3 {
-			for _, r := range c.writtenTo(schemas.TopicEndpoints) {
-				published[string(r.Key)] = true
-			}
-			c.turn()
-		}
-		if len(published) != 300 {
-			t.Errorf("%d of 300 rows were published", len(published))
-		}
 	}
 }
 

@@ -50,9 +50,6 @@ type Config struct {
 	// RememberedSettled is how many of the deliveries that settled last a partition
 	// remembers; 0: 16,384. Tests set it.
 	RememberedSettled int
-	// TornCommits says that a kill of the broker may leave a part of a transaction, as one of
-	// the embedded broker does.
-	TornCommits bool
 	// DrainTimeout bounds how long a stop waits for attempts in flight.
 	DrainTimeout time.Duration
 	// StandbyReplicas is how many other engines keep a copy of each partition, Rack where

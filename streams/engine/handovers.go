@@ -17,11 +17,7 @@ import (
 // The numbers of one partition arrive in their order. They rise from fact to fact. A turn's
 // records are one transaction, the next one begins when it has ended, and another owner begins
 // with numbers above those of an aborted turn: its records have taken up as many offsets of the
-// journal. A commit that is torn (docs/decisions/embedded-broker.md) leaves all of a turn's
-// hand-overs to a partition or none. If it leaves the facts, the next start writes the same
-// hand-overs again before any new one. If it leaves the hand-overs without the facts, their
-// commands are taken again: what moves then has a number of its own, and the event that was
-// handed over is known by its delivery, which is as new as the repeat.
+// journal.
 
 // handOver appends an event to the partition of the endpoint that it was moved to, as a
 // match. There it is deduplicated.
@@ -57,37 +53,6 @@ func (m *machine) tell(t *streams.Turn, f domain.Fact) error {
 func handedOver(in domain.MatchInput) streams.Record {
 	m := schemas.EncodeHandOver(in)
 	return streams.NewRecord(schemas.TopicMatches, in.EndpointID, m.Value, m.EachHeader)
-}
-
-// HandOverOf returns the match by which a fact hands an event over, or tells another endpoint of
-// itself, by the state of the fact's partition; false if the fact is another, or the event went on
-// in that partition.
-func HandOverOf(s *streams.Store, r streams.Record) (match streams.Record, is bool, err error) {
-	f, err := readFact(r)
-	if err != nil {
-		return match, false, err
-	}
-	if f.Telling().EndpointID != "" {
-		e, err := load(s, spaceEndpoint, f.Aggregate, schemas.UnmarshalEndpoint)
-		in, is := f.Told(e, r.Partition)
-		return handedOver(in), is && err == nil, err
-	}
-	moved, hands := f.Body.(domain.DeliveryMoved)
-	if !hands {
-		return match, false, nil
-	}
-	d, err := load(s, spaceDelivery, moved.EventID, schemas.UnmarshalDelivery)
-	if err != nil || d.EndpointID != f.Aggregate || d.MovedTo == "" {
-		return match, false, err
-	}
-	in := d.HandOver(moved.Body)
-	in.Moved.FromPartition, in.Moved.Number = r.Partition, moved.Number
-	return handedOver(in), true, nil
-}
-
-// KnowsHandOver reports whether a state has taken in a hand-over of a partition.
-func KnowsHandOver(s *streams.Store, moved domain.Moved) (bool, error) {
-	return new(state).knowsHandOver(s, moved)
 }
 
 // handOverNumber returns the number of a hand-over whose fact is the next one of a turn: the

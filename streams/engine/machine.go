@@ -2,7 +2,6 @@ package engine
 
 import (
 	"bytes"
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -90,40 +89,14 @@ func readFact(r streams.Record) (domain.Fact, error) {
 // Flush writes the state's buffered changes.
 func (m *machine) Flush(batch *streams.Batch) error { return m.state.flush(batch) }
 
-// Start publishes again the rows that the latest facts changed, and their hand-overs: a
-// crash of the embedded broker may have kept the facts and lost the rest of the last
-// transaction. If it has kept a row and lost its fact, nothing says whose row that is, and
-// what it came from may never come again: then every row is published.
-func (m *machine) Start(t *streams.Turn, latest []streams.Record) error {
-	for _, r := range latest {
-		f, err := readFact(r)
-		if err != nil {
-			return err
-		}
-		if mayChangeRow(f.Body) {
-			m.rows[f.Aggregate] = true
-		}
-		if moved, ok := f.Body.(domain.DeliveryMoved); ok {
-			if err := m.handOver(t, f.Aggregate, moved); err != nil {
-				return err
-			}
-		}
-		if err := m.tell(t, f); err != nil {
-			return err
-		}
-	}
+// Start takes over the attempts of a former owner, and counts the notices that are due.
+func (m *machine) Start(t *streams.Turn) error {
 	if err := m.scheduler.inherit(t, m.inherited); err != nil {
 		return err
 	}
 	m.inherited = nil
 	if err := m.countNotices(t); err != nil {
 		return err
-	}
-	if m.cfg.TornCommits {
-		err := t.Batch.Delete([]byte{spaceTabled})
-		if err = cmp.Or(err, m.tableRows(t)); err != nil {
-			return err
-		}
 	}
 	return m.publishRows(t)
 }
@@ -132,7 +105,7 @@ func (m *machine) Start(t *streams.Turn, latest []streams.Record) error {
 const rowsAtOnce = 256
 
 // tableRows publishes the rows of a rebuilt state, some in each turn: the published ones
-// may come from a state that was not the journal's, or from a torn commit.
+// may come from a state that was not the journal's.
 func (m *machine) tableRows(t *streams.Turn) error {
 	if m.tabled {
 		return nil

@@ -187,9 +187,9 @@ func TestAnOrderWhoseTimeIsOverIsNotCarriedOut(t *testing.T) {
 func TestAnOrderThatCannotBeReadIsSetAside(t *testing.T) {
 	r, s := newRig(t), newServer(t)
 	s.start(serving{})
-	newer, torn, other, h := newHolder(1), newHolder(2), newHolder(3), newHolder(4)
+	newer, broken, other, h := newHolder(1), newHolder(2), newHolder(3), newHolder(4)
 	records := []streams.Record{
-		orderRecord(newer.order), orderRecord(torn.order), orderRecord(other.order),
+		orderRecord(newer.order), orderRecord(broken.order), orderRecord(other.order),
 	}
 	for i := range records[0].Headers {
 		if records[0].Headers[i].Key == schemas.HeaderVersion {

@@ -24,9 +24,9 @@ type counter struct{ folded int }
 
 func (c *counter) Fold(*streams.Batch, streams.Record) error { c.folded++; return nil }
 
-func (c *counter) Start(*streams.Turn, []streams.Record) error { return nil }
-func (c *counter) Turn(*streams.Turn, []struct{}) error        { return nil }
-func (c *counter) Flush(*streams.Batch) error                  { return nil }
+func (c *counter) Start(*streams.Turn) error            { return nil }
+func (c *counter) Turn(*streams.Turn, []struct{}) error { return nil }
+func (c *counter) Flush(*streams.Batch) error           { return nil }
 func (c *counter) AfterCommit(streams.After) ([]struct{}, int64, error) {
 	return nil, 0, nil
 }
@@ -135,9 +135,8 @@ func (c *tieredCluster) fold() (records int, err error) {
 			MemTableBytes: 1 << 20,
 			Logger:        c.Logger,
 		},
-		NewHandler:    func() streams.Handler[struct{}, struct{}] { return count },
-		LatestRecords: 1,
-		Logger:        c.Logger,
+		NewHandler: func() streams.Handler[struct{}, struct{}] { return count },
+		Logger:     c.Logger,
 	})
 	must(c.t, err)
 	defer func() { must(c.t, replica.Close()) }()

@@ -26,7 +26,6 @@
 //	source.go    the states of a cluster, folded beside the service, and its position
 //	remains.go   records that the states have not taken, and others that nothing replaces
 //	cut.go       which records belong to the copy's position, and which are made again
-//	torn.go      hand-overs that a torn commit has lost
 //	portable.go  entries and records without offsets of the old topics
 //	copy.go      what lies between two clusters
 //	digest.go    whether two sets of states are equal

@@ -3,7 +3,6 @@ package transfer
 import (
 	"context"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"path/filepath"
 	"time"
@@ -24,8 +23,6 @@ type part struct {
 	from, to map[int32]int64
 	// keep reports whether a record goes along; nil: all do.
 	keep func(streams.Record) (bool, error)
-	// rest returns records that go along behind these; nil: there are none.
-	rest func() []streams.Record
 }
 
 // others are the topics whose records are copied whole: nothing else has them.
@@ -50,10 +47,6 @@ func (s *Source) remains(
 	if err != nil {
 		return nil, err
 	}
-	torn, err := s.tornOff(ctx)
-	if err != nil {
-		return nil, err
-	}
 	parts := []part{
 		{
 			topic: schemas.TopicMatches,
@@ -66,10 +59,8 @@ func (s *Source) remains(
 			from:  taken[schemas.TopicMatches],
 			to:    matches,
 			keep: func(r streams.Record) (bool, error) {
-				torn.stands(r)
 				return s.goesAlong(r, before.matches)
 			},
-			rest: torn.records,
 		},
 		{
 			topic: schemas.TopicCommands,
@@ -152,11 +143,6 @@ func (s *Source) copyPart(ctx context.Context, dir string, p part) (recordsFile,
 		}
 		return w.write(fieldsOf(portableRecord(r))...)
 	})
-	if err == nil && p.rest != nil {
-		for _, r := range p.rest() {
-			err = errors.Join(err, w.write(fieldsOf(portableRecord(r))...))
-		}
-	}
 	if err != nil {
 		w.abandon()
 		return f, err

@@ -82,9 +82,8 @@ func replicaConfig(
 		NewHandler: func() streams.Handler[engine.Effect, engine.Outcome] {
 			return engine.NewHandler(engine.Config{Logger: logger}, nil)
 		},
-		LatestRecords: 1, // no turn follows
-		Snapshots:     engine.Snapshots(partitions),
-		Logger:        logger,
+		Snapshots: engine.Snapshots(partitions),
+		Logger:    logger,
 	}
 }
 

@@ -439,7 +439,7 @@ func TestADamagedBackupIsRefused(t *testing.T) {
 			"restore it with version test",
 		},
 		"other states": {
-			func(dir string) { rewrite(r, dir, func(m map[string]any) { m["stateFormat"] = 1 }) },
+			func(dir string) { rewrite(r, dir, func(m map[string]any) { m["stateFormat"] = 99 }) },
 			"restore it with version test",
 		},
 		"a state that was left out": {

@@ -23,10 +23,8 @@
 //   - After the steps with faults, faults stop: processes run, receivers answer 200,
 //     clients repeat their requests. Then everything must come to rest.
 //
-// There are two kinds of broker. The embedded one tears a commit when it is killed: any
-// subset of the transaction's partitions is committed, positions are not. The other is a
-// cluster: a commit is atomic, and its markers come late and one by one. With both, a start
-// may get an end offset that is too low.
+// A commit is atomic, on a cluster and on the embedded broker. Its markers come at once, or
+// late and one by one. A start may get an end offset that is too low.
 //
 // A crash loses state: a store's write-ahead log is truncated anywhere, or the store is
 // lost. Retention deletes of the journal and of the snapshots what a task says that no

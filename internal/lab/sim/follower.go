@@ -43,7 +43,6 @@ type followerProcess struct {
 	after   string         // the watch whose backfill was advanced last
 	unsure  bool           // isElected returned false
 	epochs  map[string]int // of the transactional ids, at the take-over
-	tore    bool           // it was killed with everything else, in the middle of a commit
 	elected bool           // as far as it knows
 }
 
@@ -294,9 +293,6 @@ func (f *followerProcess) work() {
 	err := r.failed
 	r.end()
 	switch {
-	case f.tore:
-		f.tore = false
-		w.killEverything()
 	case errors.Is(err, errKilled):
 		f.crash()
 	case errors.Is(err, errFenced):
@@ -364,8 +360,8 @@ func (l followerLog) TakeOver(context.Context) error {
 	return l.r.wait(nil)
 }
 
-// Commit may end anywhere: before anything is written, with the transaction open, torn by a
-// kill of everything, or with its answer lost.
+// Commit may end anywhere: before anything is written, with the transaction open, or with its
+// answer lost.
 func (l followerLog) Commit(_ context.Context, records ...streams.Record) error {
 	f := l.f
 	w := f.world
@@ -402,24 +398,14 @@ func (l followerLog) end(topic string) error {
 	default:
 		more = 4
 	}
-	switch {
-	case w.fault(0.04 * more):
+	if w.fault(0.04 * more) {
 		w.count("crashes of a follower")
-		return errKilled
-	case w.setup.embedded && w.fault(0.08):
-		some := func(topicPartition) bool { return w.chance(0.5) }
-		if err := w.log.tear(l.id, f.epochs[l.id], some); err != nil {
-			return err
-		}
-		w.tracef("everything is killed during the commit of follower %d", f.id)
-		w.count("torn commits of a follower")
-		f.tore = true
 		return errKilled
 	}
 	if err := w.log.decide(l.id, f.epochs[l.id]); err != nil {
 		return err
 	}
-	if w.setup.embedded || w.chance(0.5) {
+	if w.chance(0.5) {
 		for w.log.markNext(w.log.producers[l.id]) {
 		}
 	}

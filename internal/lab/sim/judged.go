@@ -49,9 +49,7 @@ func (j *judged) changed(w domain.Watch) {
 	}
 }
 
-// shown records a watch as its table row shows it. A torn commit may keep the row without
-// its fact. Followers may use it: the command is still in the log, after the same facts,
-// and will be decided in the same way.
+// shown records a watch as its table row shows it.
 func (j *judged) shown(row streams.Record) {
 	watch, err := schemas.DecodeWatch(schemas.Read(row.Value, row))
 	if err != nil {

@@ -276,29 +276,6 @@ func (l *Log) markNext(p *producer) bool {
 	return false
 }
 
-// tear is a kill of the embedded broker during a commit: only some partitions
-// get their markers, and the positions, which come last, are not written.
-func (l *Log) tear(id string, epoch int, stands func(topicPartition) bool) error {
-	p := l.producers[id]
-	if p.fences(epoch) || p.txn == nil {
-		return errFenced
-	}
-	for _, s := range p.txn.spans {
-		if !stands(s.at) {
-			continue
-		}
-		l.mark(s, fateCommitted)
-		var there []streams.Record
-		for _, r := range p.txn.records {
-			if (topicPartition{r.Topic, r.Partition}) == s.at {
-				there = append(there, r)
-			}
-		}
-		l.stands(there)
-	}
-	return nil
-}
-
 // unmarked returns the transactional ids of committed transactions whose markers are
 // missing.
 func (l *Log) unmarked(ids []string) (some []string) {

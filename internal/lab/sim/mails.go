@@ -21,8 +21,7 @@ type mailerProcess struct {
 	order  domain.MailOrder // in hand, if its number is not 0
 	answer domain.MailAnswer
 	told   bool // the answer stands in the log
-	// answered is what it remembers of its answers, by order. A torn commit leaves an
-	// order whose fact does not stand, and the same order follows.
+	// answered is what it remembers of its answers, by order.
 	answered map[string]domain.MailAnswer
 	crashes  int
 }
@@ -308,7 +307,7 @@ func (n *referenceNotice) attempt(
 	return nil
 }
 
-// ordered holds that an order is the one of the journal, which a torn commit may lack.
+// ordered checks that an order is the one of the journal.
 func (c *mailChecks) ordered(w *World, r streams.Record) {
 	o, err := schemas.DecodeMailOrder(schemas.Read(r.Value, r))
 	if err != nil {
@@ -317,7 +316,6 @@ func (c *mailChecks) ordered(w *World, r streams.Record) {
 	n := c.notices[noticeID(o.EndpointID, o.Notice)]
 	e := w.checks.reference.endpoints[o.EndpointID]
 	switch {
-	case w.tearing || w.Stats["torn commits"] > 0:
 	case n == nil || n.settled != "" || n.number != o.Number:
 		w.violate("order %d of %s/%d stands, and the journal has another", o.Number, o.EndpointID,
 			o.Notice)

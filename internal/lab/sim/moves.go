@@ -206,7 +206,6 @@ func (w *World) goOnWith(to *Log, until []int64) {
 		}
 	}
 	clear(w.owned)
-	clear(w.torn)
 	clear(w.handedOut)
 	w.clients.from = make(map[topicPartition]int64)
 	w.clients.restart()
@@ -355,17 +354,6 @@ func (c *checks) moved(from, to *Log) {
 	for id, m := range c.handed {
 		m.partition = place(m.endpoint)
 		c.handed[id] = m
-	}
-	// One that a torn commit has lost stands in the copy only.
-	for _, r := range to.copiedRecords(schemas.TopicMatches) {
-		in, err := schemas.DecodePaymentMatched(schemas.Read(r.Value, r))
-		switch {
-		case err != nil || isDamaged(r):
-		case in.Moved.Moves > 0:
-			c.checkHandOver(r, in)
-		case in.Event.Type.TellsOfEndpoint():
-			c.checkTelling(r, in)
-		}
 	}
 	c.model.moved(c.world, from, to)
 }

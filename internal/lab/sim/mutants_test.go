@@ -331,16 +331,6 @@ var mutants = []mutant{
 		"nobody knows how far",
 	},
 	{
-		"torn rows stay torn", "streams/engine/machine.go",
-		"return m.publishRows(t)\n}\n\n// rowsAtOnce",
-		"if MUTANT { clear(m.rows) }\n\treturn m.publishRows(t)\n}\n\n// rowsAtOnce", "G",
-	},
-	{
-		"torn hand-overs stay torn", "streams/engine/machine.go",
-		"f.Body.(domain.DeliveryMoved); ok {",
-		"f.Body.(domain.DeliveryMoved); ok && !MUTANT {", "was handed over",
-	},
-	{
 		"a hand-over after another is dropped", "streams/engine/handovers.go",
 		"if moved.Number == 0 {",
 		"if MUTANT && moved.Number > 30 { moved.Number -= 30 }\nif moved.Number == 0 {",
@@ -758,8 +748,6 @@ var shownBy = map[string]int{
 	"only the latest enabling resumes":                         1,
 	"tests are replayed":                                       14,
 	"the first chunk is not needed":                            155,
-	"torn hand-overs stay torn":                                31,
-	"torn rows stay torn":                                      19,
 	"what a part has is not read back":                         564,
 	"what a watch missed is not read":                          4,
 	"what follows the cursor does not go along":                32,

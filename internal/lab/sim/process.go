@@ -461,7 +461,6 @@ func (w *World) coreConfig(
 		AttemptsInFlight:    w.setup.inFlight,
 		AttemptsPerEndpoint: w.setup.perEndpoint,
 		RememberedSettled:   w.setup.remembered,
-		TornCommits:         w.setup.embedded,
 		Unseal: func(sealed []byte, _ string) (domain.Secret, error) {
 			return domain.Secret(sealed), nil
 		},
@@ -471,15 +470,14 @@ func (w *World) coreConfig(
 		Logger:      slog.New(slog.DiscardHandler),
 	}
 	return streams.CoreConfig[engine.Effect, engine.Outcome]{
-		Partition:     partition,
-		Journal:       schemas.TopicJournal,
-		Inputs:        engine.Inputs(),
-		Store:         storeConfig(disk),
-		NewHandler:    func() handler { return newHandler(cfg) },
-		DrainTimeout:  drainTimeout,
-		LatestRecords: latestOffsets,
-		Snapshots:     snapshots,
-		Logger:        slog.New(alarm{slog.DiscardHandler, w, partition}),
+		Partition:    partition,
+		Journal:      schemas.TopicJournal,
+		Inputs:       engine.Inputs(),
+		Store:        storeConfig(disk),
+		NewHandler:   func() handler { return newHandler(cfg) },
+		DrainTimeout: drainTimeout,
+		Snapshots:    snapshots,
+		Logger:       slog.New(alarm{slog.DiscardHandler, w, partition}),
 	}
 }
 

@@ -379,8 +379,7 @@ func (m *referenceModel) cancel(
 }
 
 // goesOn checks that an event has one delivery that continues, and that a hand-over carries
-// its history. A torn commit may keep the match and lose the fact, which comes again with
-// its command.
+// its history.
 func (m *referenceModel) goesOn(id deliveryID, body domain.DeliveryCreated) error {
 	d := m.deliveries[id]
 	from, is := m.latest[id.event]
@@ -406,8 +405,7 @@ func (m *referenceModel) goesOn(id deliveryID, body domain.DeliveryCreated) erro
 	if body.Moved.Number == 0 && m.world.checks.model.wasMoved {
 		want.FromPartition = 0 // it was on its way during a move
 	}
-	told := was.movedTo == id.endpoint || was.movedTo == "" && m.world.Stats["torn commits"] > 0
-	if !told || was.state != domain.StateCancelled || was.body != d.body ||
+	if was.movedTo != id.endpoint || was.state != domain.StateCancelled || was.body != d.body ||
 		!reflect.DeepEqual(body.Moved, want) {
 		return fmt.Errorf("%s of %s, %s and handed over to %q with %+v, is created for %s with %+v and "+
 			"the body %q",

@@ -205,15 +205,15 @@ func TestEveryFaultHappens(t *testing.T) {
 		"attempts in no history", "pauses", "rebalances", "repeated commands", "repeated inputs",
 		"damaged inputs", "groups that have forgotten", "refusals: COMMAND_UNREADABLE",
 		"refusals: HISTORY_BEHIND", "recalled deliveries",
-		"state: gone", "state: torn or stale", "states compared", "torn commits", "zombies",
-		"expected events", "torn commits of a follower",
+		"state: gone", "state: torn or stale", "states compared", "zombies",
+		"expected events",
 		"covered ranges", "events of backfills", "reports lost before the log", "fenced followers",
 		"follower's commits whose answer was lost", "acknowledged commands",
 		"deliveries DELIVERED", "deliveries WAITING", "deliveries FAILED", "deliveries CANCELLED",
 		"moves", "moves: zombies that go on", "backups", "disasters",
 		"acknowledged commands that a disaster took",
 		"attempts that others stand behind",
-		"hand-overs", "torn hand-overs", "events moved", "ends that were stale",
+		"hand-overs", "events moved", "ends that were stale",
 		"lies of the source of ledgers",
 	}
 	for _, b := range behaviours {

@@ -16,8 +16,8 @@ type standby struct {
 	process   *engineProcess
 	partition int32
 	core      *standbyCore // nil before it starts
-	// torn are the undecided transactions whose records a broker handed out as committed.
-	torn []*span
+	// undecided are the transactions whose records a broker handed out as committed.
+	undecided []*span
 }
 
 type standbyCore = streams.StandbyCore[engine.Effect, engine.Outcome]
@@ -73,7 +73,7 @@ func (s *standby) close() {
 	if err := s.core.Close(); err != nil {
 		s.process.world.violate("closing the copy of partition %d: %v", s.partition, err)
 	}
-	s.core, s.torn = nil, nil
+	s.core, s.undecided = nil, nil
 }
 
 // workStandby lets one standby do one thing, or several.
@@ -99,7 +99,7 @@ func (s *standby) ready() bool {
 	}
 	switch a := s.core.Next().(type) {
 	case streams.ReadJournal:
-		return w.log.stable(s.journal()) > a.From || s.tornSettled()
+		return w.log.stable(s.journal()) > a.From || s.undecidedSettled()
 	case streams.ReadSnapshots:
 		return w.log.stable(s.snapshots()) > a.From
 	default:
@@ -107,8 +107,8 @@ func (s *standby) ready() bool {
 	}
 }
 
-func (s *standby) tornSettled() bool {
-	return slices.ContainsFunc(s.torn, func(t *span) bool { return t.fate != fateOpen })
+func (s *standby) undecidedSettled() bool {
+	return slices.ContainsFunc(s.undecided, func(t *span) bool { return t.fate != fateOpen })
 }
 
 func (s *standby) work() {
@@ -160,7 +160,7 @@ func (s *standby) fallBehind(err error) {
 
 func (s *standby) readJournal(a streams.ReadJournal) {
 	w := s.process.world
-	if s.noticesTorn() {
+	if s.noticesAborted() {
 		w.tracef("engine %d drops its copy of partition %d: it has aborted records", s.process.id,
 			s.partition)
 		w.count("standby: copies distrusted")
@@ -173,10 +173,10 @@ func (s *standby) readJournal(a streams.ReadJournal) {
 	s.read(a)
 }
 
-// noticesTorn reports whether a marker says that records which were handed out are aborted.
-func (s *standby) noticesTorn() bool {
-	aborted := slices.ContainsFunc(s.torn, func(t *span) bool { return t.fate == fateAborted })
-	s.torn = slices.DeleteFunc(s.torn, func(t *span) bool { return t.fate != fateOpen })
+// noticesAborted reports whether a marker says that records which were handed out are aborted.
+func (s *standby) noticesAborted() bool {
+	aborted := slices.ContainsFunc(s.undecided, func(t *span) bool { return t.fate == fateAborted })
+	s.undecided = slices.DeleteFunc(s.undecided, func(t *span) bool { return t.fate != fateOpen })
 	return aborted
 }
 
@@ -195,7 +195,7 @@ func (s *standby) read(a streams.ReadJournal) {
 	}
 	if next == w.log.stable(s.journal()) && w.fault(0.5) {
 		var undecided []streams.Record
-		if undecided, s.torn = w.log.undecided(s.journal(), next); len(undecided) > 0 {
+		if undecided, s.undecided = w.log.undecided(s.journal(), next); len(undecided) > 0 {
 			w.count("standby: undecided records handed out")
 			w.handedOut[s.partition] = true
 			records, next = append(records, undecided...), w.log.end(s.journal())
@@ -203,7 +203,7 @@ func (s *standby) read(a streams.ReadJournal) {
 	}
 	s.must(s.core.ReadJournal(records, next))
 	s.verify()
-	if owner := w.owners[s.partition]; len(s.torn) > 0 && owner != nil && owner.alive &&
+	if owner := w.owners[s.partition]; len(s.undecided) > 0 && owner != nil && owner.alive &&
 		w.chance(0.3) {
 		w.count("standby: crashes of an owner whose undecided records it has")
 		owner.crash()
@@ -214,7 +214,7 @@ func (s *standby) read(a streams.ReadJournal) {
 func (s *standby) verify() {
 	w := s.process.world
 	end := w.log.end(s.journal())
-	if !s.core.Following() || len(s.torn) > 0 || w.log.stable(s.journal()) < end ||
+	if !s.core.Following() || len(s.undecided) > 0 || w.log.stable(s.journal()) < end ||
 		s.core.Read() < end || !w.calm && !w.chance(0.1) || s.unproved() {
 		return
 	}

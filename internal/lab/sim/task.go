@@ -57,15 +57,6 @@ type underWay struct {
 	urgent   bool // somebody waits for it
 }
 
-const (
-	// turnRecords is more than a turn of a simulation writes (streams.TurnFacts is the real
-	// limit).
-	turnRecords = 128
-	// latestOffsets is how much of the journal a start reads again: a turn, and the start
-	// records of 32 owners that failed before their first turn.
-	latestOffsets = turnRecords + 2*32
-)
-
 // journal returns the partition of the task's journal.
 func (t *task) journal() topicPartition { return topicPartition{schemas.TopicJournal, t.partition} }
 
@@ -235,16 +226,6 @@ func (t *task) readJournal(a streams.ReadJournal) error {
 // produce writes the records of a commit, undecided.
 func (t *task) produce(a streams.Commit) (err error) {
 	w := t.process.world
-	facts := 0
-	for _, r := range a.Records {
-		if r.Topic == schemas.TopicJournal {
-			facts++
-		}
-	}
-	if facts >= turnRecords {
-		w.violate("a turn of partition %d writes %d facts, more than a start reads again", t.partition,
-			facts)
-	}
 	positions := make(map[topicPartition]int64)
 	for topic, offset := range a.Positions {
 		positions[topicPartition{topic, t.partition}] = offset
@@ -260,35 +241,19 @@ func (t *task) produce(a streams.Commit) (err error) {
 
 var errUnknown = errors.New("sim: the answer to the commit did not come")
 
-// tears reports whether the commit is torn: far more often if it hands events over, which
-// is rare, and of which both parts matter.
-func (t *task) tears(a streams.Commit) bool {
-	w := t.process.world
-	handsOver := slices.ContainsFunc(a.Records,
-		func(r streams.Record) bool { return r.Topic == schemas.TopicMatches })
-	if hit := w.chance(0.5); hit && handsOver && w.setup.faults > 0 && !w.calm {
-		w.count("torn hand-overs")
-		return true
-	}
-	return w.fault(0.04)
-}
-
 // commit decides a transaction, unless it is interrupted.
 func (t *task) commit(a streams.Commit) error {
 	w := t.process.world
 	id := txnID(t.partition)
 	t.written = false
-	switch {
-	case w.setup.embedded && t.tears(a):
-		return t.tear()
-	case w.fault(0.02):
+	if w.fault(0.02) {
 		w.count("commits that failed")
 		return errUnknown
 	}
 	if err := w.log.decide(id, t.epoch); err != nil {
 		return err
 	}
-	if w.setup.embedded || w.chance(0.5) {
+	if w.chance(0.5) {
 		for w.log.markNext(w.log.producers[id]) {
 		}
 	}
@@ -299,33 +264,6 @@ func (t *task) commit(a streams.Commit) error {
 	}
 	t.begun = true
 	t.must(t.core.Committed(t.next, w.moment()))
-	return nil
-}
-
-// tear is a kill of everything in the middle of a commit.
-func (t *task) tear() error {
-	w := t.process.world
-	stands := make(map[topicPartition]bool)
-	w.tearing = true
-	defer func() { w.tearing = false }()
-	err := w.log.tear(txnID(t.partition), t.epoch, func(at topicPartition) bool {
-		stands[at] = w.chance(0.5)
-		return stands[at]
-	})
-	if err != nil {
-		return err
-	}
-	for _, topic := range schemas.Topics() {
-		for p := range w.setup.partitions {
-			if at := (topicPartition{topic.Name, p}); stands[at] {
-				w.tracef("torn off: %s/%d stands", at.topic, at.partition)
-			}
-		}
-	}
-	w.tracef("everything is killed during the commit of partition %d", t.partition)
-	w.count("torn commits")
-	w.torn[t.partition] = true
-	w.killEverything()
 	return nil
 }
 
@@ -414,10 +352,6 @@ func (t *task) locateInputs() {
 		if w.checks.owns(t) { // else the journal is further than what a paused owner restored
 			w.verifyTask(t)
 		}
-	}
-	if w.torn[t.partition] {
-		delete(w.torn, t.partition)
-		w.verifyRows(t.partition)
 	}
 }
 

@@ -367,8 +367,7 @@ func (c *checks) delivered(id deliveryID) bool {
 	return false
 }
 
-// verifyDeadLetters checks that exactly the damaged inputs were set aside, once. A torn
-// commit may lose a dead letter.
+// verifyDeadLetters checks that exactly the damaged inputs were set aside, once.
 func (w *World) verifyDeadLetters() {
 	type stand struct {
 		topicPartition
@@ -398,9 +397,9 @@ func (w *World) verifyDeadLetters() {
 				case n > 0 && !isDamaged(r):
 					w.violate("record %d of %s/%d can be read and was set aside", r.Offset, topic, p)
 				case r.Offset < w.copiedTo[at] && n == 0: // perhaps it was, before a move
-				case n == 0 && isDamaged(r) && w.Stats["torn commits"] == 0:
+				case n == 0 && isDamaged(r):
 					w.violate("record %d of %s/%d cannot be read and was not set aside", r.Offset, topic, p)
-				case n > 1 && w.Stats["torn commits"] == 0:
+				case n > 1:
 					w.violate("record %d of %s/%d was set aside %d times", r.Offset, topic, p, n)
 				}
 			}
@@ -423,9 +422,7 @@ func (w *World) verifyEvents() {
 		}
 	}
 	for event, matches := range w.checks.matched {
-		// A torn commit may keep the event about an endpoint and lose its fact. A move drops it.
-		torn := matches[0].event.Type.TellsOfEndpoint() && w.checks.told[event] == ""
-		if _, is := m.deliveries[deliveryID{matches[0].endpoint, event}]; !is && !torn {
+		if _, is := m.deliveries[deliveryID{matches[0].endpoint, event}]; !is {
 			w.violate("G2: event %s was matched and has no delivery", event)
 		}
 	}
@@ -436,54 +433,10 @@ func (w *World) verifyEvents() {
 		}
 	}
 	for id, d := range w.checks.reference.deliveries {
-		if d.movedTo != d.next && !w.overtook(id.endpoint, d) {
+		if d.movedTo != d.next {
 			w.violate("G2: event %s was handed over to %q and went on at %q", id.event, d.movedTo, d.next)
 		}
 	}
-}
-
-// overtook reports whether a torn commit kept the hand-over and lost its fact, and the
-// event arrived in the same partition before the command was processed again. Then that
-// finds the later delivery.
-func (w *World) overtook(endpoint string, d *referenceDelivery) bool {
-	return w.Stats["torn commits"] > 0 && d.movedTo == "" &&
-		(w.partitionOf(endpoint) == w.partitionOf(d.next) || len(w.former) > 0)
-}
-
-// verifyRows checks that the tables' latest rows of a partition agree with its journal
-// (G4): a start has written again what a kill lost.
-func (w *World) verifyRows(partition int32) {
-	m := w.checks.model
-	rows := make(map[string]streams.Record)
-	for _, topic := range tables {
-		records, _ := w.log.read(topicPartition{topic, partition}, 0, math.MaxInt)
-		for _, r := range records {
-			rows[string(r.Key)] = r
-		}
-	}
-	differ := func(id string, exists bool, have, want []byte, err error) {
-		if exists && w.log.partitionOf(schemas.TopicJournal, id) == partition &&
-			(err != nil || string(have) != string(want)) {
-			w.violate("G4: after a torn commit, the table has another row of %s: %v", id, err)
-		}
-	}
-	for id, want := range m.endpoints {
-		have, err := schemas.DecodeEndpoint(schemas.Read(rows[id].Value, rows[id]))
-		want.Version, want.Sequence = have.Version, have.Sequence
-		differ(id, want.Exists(), schemas.EncodeEndpoint(have).Value,
-			schemas.EncodeEndpoint(want).Value, err)
-	}
-	for id, want := range m.watches {
-		have, err := schemas.DecodeWatch(schemas.Read(rows[id].Value, rows[id]))
-		want.Version = have.Version
-		differ(id, want.Exists(), schemas.MarshalWatch(have), schemas.MarshalWatch(want), err)
-	}
-	for id, want := range m.accounts {
-		have, err := schemas.DecodeAccount(schemas.Read(rows[id].Value, rows[id]))
-		want.Version = have.Version
-		differ(id, want.Exists(), schemas.MarshalAccount(have), schemas.MarshalAccount(want), err)
-	}
-	w.count("tables compared after a torn commit")
 }
 
 // verifyDirectory checks that a directory agrees with the journal (G4).

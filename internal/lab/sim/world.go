@@ -27,7 +27,6 @@ type setup struct {
 	partitions  int32
 	engines     int
 	followers   int
-	embedded    bool // kind of broker: a kill tears its commits; otherwise markers come late
 	policy      domain.Policy
 	inFlight    int
 	perEndpoint int
@@ -51,7 +50,6 @@ func newSetup(rnd *rand.Rand) setup {
 		partitions:  1 + rnd.Int32N(3),
 		engines:     1 + rnd.IntN(3),
 		followers:   1 + rnd.IntN(2),
-		embedded:    rnd.IntN(2) == 0,
 		inFlight:    4 + rnd.IntN(13),
 		perEndpoint: 1 + rnd.IntN(8),
 		jumps:       rnd.IntN(3) == 0,
@@ -105,9 +103,6 @@ type World struct {
 	verifyLeft int
 	askAgain   int64 // when clients give up waiting, by the steady clock
 	latestWall int64 // the latest time of the wall clock
-	// torn are the partitions with a torn commit and no start of a task since.
-	torn    map[int32]bool
-	tearing bool // a commit is being torn
 	// handedOut are the partitions of whose journal a standby was given undecided records.
 	handedOut map[int32]bool
 	// former are the logs that the deployment was moved away from, and copiedTo where what
@@ -153,7 +148,6 @@ func newWorld(seed uint64, keepLines bool) *World {
 		owners:     make(map[int32]*engineProcess),
 		owned:      make(map[int32][]*engineProcess),
 		receivers:  make(map[string]behaviour),
-		torn:       make(map[int32]bool),
 		handedOut:  make(map[int32]bool),
 		verifyLeft: 3,
 	}
@@ -436,7 +430,7 @@ func (w *World) writeMarker() bool {
 	return true
 }
 
-// crashAll is a kill of everything, the embedded broker included.
+// crashAll is a kill of everything.
 func (w *World) crashAll() bool {
 	w.tracef("everything is killed")
 	w.count("kills of everything")
