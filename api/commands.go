@@ -8,6 +8,7 @@ import (
 	"io"
 	"strings"
 
+	"github.com/lumenhook/lumenhook/api/decode"
 	"github.com/lumenhook/lumenhook/api/problem"
 	"github.com/lumenhook/lumenhook/domain"
 )
@@ -133,6 +134,23 @@ func partOf[T any](result domain.Result, err error, part *T) (*T, error) {
 			result.CommandID)
 	}
 	return part, err
+}
+
+// askWatch submits a command that is answered with a watch, looks the wallet up meanwhile,
+// and waits until this node has read the change. It does not fill in the answer's view.
+func (a *API) askWatch(
+	ctx context.Context, r *request, body domain.CommandBody, warn func() []string,
+) (reply, *domain.Watch, []string, error) {
+	found := make(chan []string, 1)
+	go func() { found <- warn() }()
+	result, err := a.submit(ctx, r, body)
+	watch, err := partOf(result, err, result.Answer.Watch)
+	if err != nil {
+		return reply{}, nil, nil, err
+	}
+	a.awaitAnswer(ctx, r, result, watch.ID, watch.Revision, a.Directory.AwaitWatch)
+	answer := reply{etag: decode.ETag(watch.Revision), replayed: result.Replayed}
+	return answer, watch, a.warnings.settle(r, result.Replayed, <-found), nil
 }
 
 // isProblem reports whether an error is a problem with a code.

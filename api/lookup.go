@@ -76,6 +76,24 @@ func (a *API) ownEndpoint(r *request, id string) (domain.Endpoint, bool, error) 
 	return e, found && e.AccountID == r.caller.accountID && !e.Deleted() && r.caller.sees(e.ID), err
 }
 
+// checkEndpoint adds a fault if a body names an endpoint that the caller does not have. An empty
+// id was reported already.
+func (a *API) checkEndpoint(
+	ctx context.Context, r *request, id string, faults *problem.Faults,
+) error {
+	if id == "" {
+		return nil
+	}
+	_, found, err := lookUp(ctx, a, "endpoint", func() (domain.Endpoint, bool, error) {
+		return a.ownEndpoint(r, id)
+	})
+	if err == nil && !found {
+		faults.Add("/endpointId", problem.FaultEndpointNotFound,
+			"names no endpoint of your account: create one with POST /v1/endpoints and use its id")
+	}
+	return err
+}
+
 func (a *API) findWatch(ctx context.Context, r *request) (err error) {
 	r.watch, err = find(ctx, a, r, "watch", domain.WatchPrefix,
 		func() (domain.Watch, bool, error) { return a.ownWatch(r, r.subjectID) })

@@ -41,41 +41,6 @@ func (a *API) createWatch(ctx context.Context, r *request) (reply, error) {
 	return answer, nil
 }
 
-// askWatch submits a command that is answered with a watch, looks the wallet up meanwhile,
-// and waits until this node has read the change. It does not fill in the answer's view.
-func (a *API) askWatch(
-	ctx context.Context, r *request, body domain.CommandBody, warn func() []string,
-) (reply, *domain.Watch, []string, error) {
-	found := make(chan []string, 1)
-	go func() { found <- warn() }()
-	result, err := a.submit(ctx, r, body)
-	watch, err := partOf(result, err, result.Answer.Watch)
-	if err != nil {
-		return reply{}, nil, nil, err
-	}
-	a.awaitAnswer(ctx, r, result, watch.ID, watch.Revision, a.Directory.AwaitWatch)
-	answer := reply{etag: decode.ETag(watch.Revision), replayed: result.Replayed}
-	return answer, watch, a.warnings.settle(r, result.Replayed, <-found), nil
-}
-
-// checkEndpoint adds a fault if a watch names an endpoint that the caller does not have. An
-// empty id was reported already.
-func (a *API) checkEndpoint(
-	ctx context.Context, r *request, id string, faults *problem.Faults,
-) error {
-	if id == "" {
-		return nil
-	}
-	_, found, err := lookUp(ctx, a, "endpoint", func() (domain.Endpoint, bool, error) {
-		return a.ownEndpoint(r, id)
-	})
-	if err == nil && !found {
-		faults.Add("/endpointId", problem.FaultEndpointNotFound,
-			"names no endpoint of your account: create one with POST /v1/endpoints and use its id")
-	}
-	return err
-}
-
 // statusOf returns whether a watch's endpoint still exists.
 func (a *API) statusOf(w domain.Watch) (watchStatus, error) {
 	e, found, err := a.Directory.Endpoint(w.EndpointID)

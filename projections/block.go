@@ -61,8 +61,10 @@ func (b *block) empty() bool { return len(b.next) == 0 }
 // add decodes a record and collects its rows. A record of the journal must be a fact; an
 // invalid one of another topic is left out and noted.
 func (b *block) add(r streams.Record, nowMillis int64) error {
-	err := b.addRows(r)
-	if err != nil && r.Topic != schemas.TopicJournal && !errors.Is(err, schemas.ErrNewer) {
+	var err error
+	if r.Topic == schemas.TopicJournal {
+		err = b.addFact(r)
+	} else if err = b.addCurrent(r); err != nil && !errors.Is(err, schemas.ErrNewer) {
 		b.dead = append(b.dead, intake.DeadLetter(r, err, nowMillis))
 		err = nil
 	}
@@ -73,20 +75,6 @@ func (b *block) add(r streams.Record, nowMillis int64) error {
 	b.records++
 	b.sizeBytes += rowOverheadBytes + len(r.Value)
 	return nil
-}
-
-func (b *block) addRows(r streams.Record) (err error) {
-	switch r.Topic {
-	case schemas.TopicJournal:
-		err = b.addFact(r)
-	case schemas.TopicPayments:
-		err = b.addPayment(r)
-	case schemas.TopicEndpoints:
-		err = b.addEndpoint(r)
-	case schemas.TopicWatches:
-		err = b.addWatch(r)
-	}
-	return err
 }
 
 // cover notes how far a partition is advanced.

@@ -2,6 +2,7 @@ package projections
 
 import (
 	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/intake"
 )
@@ -12,51 +13,50 @@ type endpointRow struct {
 	gone bool
 }
 
+func readEndpointRow(r streams.Record) (endpointRow, error) {
+	e, gone, err := intake.Endpoint(r)
+	if gone {
+		e.ID = string(r.Key)
+	}
+	return endpointRow{e, gone}, err
+}
+
 // watchRow is the row of a watch, or its absence.
 type watchRow struct {
 	domain.Watch
 	gone bool
 }
 
-// addPayment collects the row of a payment, or of a move of a balance.
-func (b *block) addPayment(r streams.Record) error {
-	if m, is, err := intake.Move(r); is {
-		if err == nil {
-			b.moves.add(placed(r, m))
-		}
-		return err
-	}
-	p, err := intake.Payment(r)
-	if err == nil {
-		b.payments.add(placed(r, p))
-	}
-	return err
-}
-
-// addEndpoint collects a row of the table topic.
-func (b *block) addEndpoint(r streams.Record) error {
-	e, gone, err := intake.Endpoint(r)
-	if gone {
-		e.ID = string(r.Key)
-	}
-	if err == nil {
-		b.endpoints.add(placed(r, endpointRow{e, gone}))
-	}
-	return err
-}
-
-// addWatch collects a row of the table topic, as addEndpoint does.
-func (b *block) addWatch(r streams.Record) error {
+func readWatchRow(r streams.Record) (watchRow, error) {
 	w, gone, err := intake.Watch(r)
 	if gone {
 		w.ID = string(r.Key)
 	}
-	if err == nil {
-		b.watches.add(placed(r, watchRow{w, gone}))
-	}
-	return err
+	return watchRow{w, gone}, err
 }
 
-func placed[B any](r streams.Record, body B) row[B] {
-	return row[B]{body: body, partition: r.Partition, offset: r.Offset}
+// addCurrent collects the row of a payment, of a move of a balance, or of a table topic.
+func (b *block) addCurrent(r streams.Record) error {
+	switch {
+	case r.Topic == schemas.TopicPayments && schemas.IsBalanceMoved(r):
+		return addOne(&b.moves, r, intake.Move)
+	case r.Topic == schemas.TopicPayments:
+		return addOne(&b.payments, r, intake.Payment)
+	case r.Topic == schemas.TopicEndpoints:
+		return addOne(&b.endpoints, r, readEndpointRow)
+	case r.Topic == schemas.TopicWatches:
+		return addOne(&b.watches, r, readWatchRow)
+	}
+	return nil
+}
+
+// addOne collects the row that a record decodes to.
+func addOne[B any](
+	to *rows[B], r streams.Record, decode func(streams.Record) (B, error),
+) error {
+	body, err := decode(r)
+	if err == nil {
+		to.add(row[B]{body: body, partition: r.Partition, offset: r.Offset})
+	}
+	return err
 }

@@ -16,13 +16,14 @@ import (
 func (r *rig) moved() (all []domain.BalanceMove) {
 	r.t.Helper()
 	for _, record := range r.read(schemas.TopicPayments) {
-		m, is, err := intake.Move(record)
+		if !schemas.IsBalanceMoved(record) {
+			continue
+		}
+		m, err := intake.Move(record)
 		if err != nil {
 			r.t.Fatal(err)
 		}
-		if is {
-			all = append(all, m.Move)
-		}
+		all = append(all, m.Move)
 	}
 	return all
 }

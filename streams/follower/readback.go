@@ -115,7 +115,8 @@ func (r *Reading) readBackPayments(
 	}
 	return r.readBackTopic(ctx, schemas.TopicPayments, cursor, cursor.PaymentsOffsets,
 		r.ends.payments, func(rec streams.Record) (ledger uint32, add func(appended), err error) {
-			if m, is, err := intake.Move(rec); is {
+			if schemas.IsBalanceMoved(rec) {
+				m, err := intake.Move(rec)
 				return m.Move.Ledger, func(of appended) { of.moves[m.Move.ID] = true }, err
 			}
 			p, err := intake.Payment(rec)

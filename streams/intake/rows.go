@@ -42,24 +42,22 @@ func Row[T any](
 	return row, false, nil
 }
 
-// Move decodes a record of the topic "payments" that is a move of a balance, or returns why it is
-// invalid. is reports whether it is one: other records are payments.
-func Move(r streams.Record) (m schemas.BalanceMoved, is bool, err error) {
-	if !schemas.IsBalanceMoved(r) {
-		return m, false, nil
-	}
-	if m, err = schemas.DecodeBalanceMoved(schemas.Read(r.Value, r)); err != nil {
-		return schemas.BalanceMoved{}, true, err
+// Move decodes a record of the topic "payments" that is a move of a balance
+// ([schemas.IsBalanceMoved]), or returns why it is invalid.
+func Move(r streams.Record) (schemas.BalanceMoved, error) {
+	m, err := schemas.DecodeBalanceMoved(schemas.Read(r.Value, r))
+	if err != nil {
+		return schemas.BalanceMoved{}, err
 	}
 	if m.Move.Wallet != string(r.Key) {
-		return schemas.BalanceMoved{}, true, fmt.Errorf("the key is %.80q and the move is of %.80q",
+		return schemas.BalanceMoved{}, fmt.Errorf("the key is %.80q and the move is of %.80q",
 			r.Key, m.Move.Wallet)
 	}
-	return m, true, m.Move.WellFormed()
+	return m, m.Move.WellFormed()
 }
 
-// Payment decodes a record of the topic "payments", or returns why it is invalid. Moves of
-// balances are no payments: Move is asked first.
+// Payment decodes a record of the topic "payments" that is not a move of a balance, or returns why
+// it is invalid.
 func Payment(r streams.Record) (schemas.PaymentObserved, error) {
 	if len(r.Value) == 0 {
 		return schemas.PaymentObserved{}, errors.New("the record has no value")
