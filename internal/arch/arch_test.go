@@ -108,6 +108,32 @@ func TestTheClientNeedsTheStandardLibraryOnly(t *testing.T) {
 	}
 }
 
+// TestTheProductIsInstalledAsItIs: go install refuses a module with a replace, and what the
+// product requires is published, which the laboratory and other modules below it are not.
+func TestTheProductIsInstalledAsItIs(t *testing.T) {
+	out, err := exec.Command("go", "mod", "edit", "-json", "../../go.mod").Output()
+	if err != nil {
+		t.Fatalf("go mod edit: %v", err)
+	}
+	var mod struct {
+		Require []struct{ Path string }
+		Replace []any
+		Exclude []any
+	}
+	if err := json.Unmarshal(out, &mod); err != nil {
+		t.Fatal(err)
+	}
+	if len(mod.Replace)+len(mod.Exclude) > 0 || len(mod.Require) == 0 {
+		t.Errorf("go.mod has %d requirements, replaces %v and excludes %v", len(mod.Require),
+			mod.Replace, mod.Exclude)
+	}
+	for _, r := range mod.Require {
+		if strings.HasPrefix(r.Path+"/", module) {
+			t.Errorf("go.mod requires %s, a module of this repository", r.Path)
+		}
+	}
+}
+
 func TestABanForbids(t *testing.T) {
 	b := ban{to: []string{"net", "net/"}}
 	for path, want := range map[string]bool{

@@ -21,7 +21,7 @@ import (
 
 func main() {
 	root := flag.String("root", "../..", "the repository")
-	budgets := flag.String("budget", "weigh/budget.txt", "most weights: a name and a number in each line")
+	budgets := flag.String("budget", "weigh/budget.txt", "names and their most weights, in lines")
 	flag.Parse()
 	over, err := run(*root, *budgets)
 	if err == nil && over > 0 {
