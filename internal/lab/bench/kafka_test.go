@@ -3,6 +3,7 @@ package bench
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
@@ -85,10 +86,16 @@ func (l *lab) serveOnKafka() *service {
 			Reader:   runfile.Login(engine.Reader()),
 		},
 	}
-	var made apicli.MadeKey
-	must(l, json.Unmarshal(l.command(append(at, "accounts", "create", "--email",
-		"bench@shop.example", "--json", "--data-dir", filepath.Join(dir, "none"))...), &made))
-	s.run.APIKey, s.run.AccountID = made.Key, made.AccountID
+	s.await(func() error { // until the engine has its partitions
+		var made apicli.MadeKey
+		out, err := l.try(append(at, "accounts", "create", "--email", "bench@shop.example",
+			"--json", "--data-dir", filepath.Join(dir, "none"))...)
+		if err == nil {
+			err = json.Unmarshal(out, &made)
+		}
+		s.run.APIKey, s.run.AccountID = made.Key, made.AccountID
+		return err
+	})
 	s.await(func() error {
 		_, asked := s.api().ListKeys(l.Context(), client.Page{})
 		_, read := s.rows()
@@ -99,17 +106,23 @@ func (l *lab) serveOnKafka() *service {
 	return s
 }
 
-// command runs a command of the program to its end, and returns what it printed.
-func (l *lab) command(args ...string) []byte {
+// command runs a command of the program to its end.
+func (l *lab) command(args ...string) {
 	l.Helper()
+	_, err := l.try(args...)
+	must(l, err)
+}
+
+// try runs a command of the program to its end, and returns what it printed.
+func (l *lab) try(args ...string) ([]byte, error) {
 	c := exec.CommandContext(l.Context(), *program, args...)
 	var stderr strings.Builder
 	c.Stderr = &stderr
 	out, err := c.Output()
 	if err != nil {
-		l.Fatalf("%v: %v\n%s%s", args, err, out, &stderr)
+		err = fmt.Errorf("%v: %w\n%s%s", args, err, out, &stderr)
 	}
-	return out
+	return out, err
 }
 
 func (l *lab) freeAddress() string {

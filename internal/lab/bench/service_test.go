@@ -107,7 +107,12 @@ func (l *lab) start(dir string, env []string, args ...string) *service {
 		close(s.ended)
 		_ = log.Close()
 	}()
-	l.Cleanup(s.stop)
+	l.Cleanup(func() {
+		s.stop()
+		if l.Failed() {
+			l.Logf("the service said: %s", s.lastWords())
+		}
+	})
 	return s
 }
 
