@@ -125,7 +125,7 @@ func (w Watch) gap(again bool, kept uint32) (gap Range, due bool) {
 	}
 	from := max(w.MissedSince, ChainBase(w.LiveSince)+FirstLedger)
 	missing := w.Uncovered(Range{from, w.LiveSince - 1})
-	if w.Backfill.Problem != "" && !again {
+	if w.Backfill.failed() && !again {
 		at := w.Backfill.Next
 		failed := slices.IndexFunc(missing, func(x Range) bool { return x.From <= at && at <= x.To })
 		if failed >= 0 && at < kept && kept <= missing[failed].To {
@@ -161,6 +161,10 @@ func (b Backfill) UnderWay() bool { return b.Request != 0 && b.EndedAtMillis == 
 
 // isUnderWay reports whether the backfill of a request is in progress.
 func (b Backfill) isUnderWay(request uint64) bool { return b.UnderWay() && b.Request == request }
+
+// failed reports whether the backfill has ended before its last ledger. One that left ledgers out
+// may have come to its end all the same.
+func (b Backfill) failed() bool { return b.Problem != "" && (b.Until == 0 || b.Next <= b.Until) }
 
 // Done reports whether every ledger of it was matched.
 func (b Backfill) Done() bool { return b.EndedAtMillis != 0 && b.Problem == "" }

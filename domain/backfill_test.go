@@ -465,6 +465,13 @@ func TestAGapInTheCoverage(t *testing.T) {
 			domain.RecordCoverage{Request: 4, Problem: "x"},
 			facts(domain.BackfillStopped{Request: 4, Problem: "x"}, gap),
 		},
+		"end another backfill, which left ledgers out, before the gap": {
+			givenWatch(live, missed, domain.BackfillRequested{From: 5, To: 119}, again,
+				domain.RangeCovered{Request: 4, Until: 119, Next: 5},
+				domain.BackfillStopped{Request: 4, Problem: "x", Next: 21}),
+			domain.RecordCoverage{Request: 4, Until: 119},
+			facts(domain.RangeCovered{Request: 4, Until: 119, Next: 120}, gap),
+		},
 		"stop the backfill of the gap": {
 			givenWatch(live, missed, toAnother, again, gap),
 			domain.RecordCoverage{Request: 6, Problem: "x"}, facts(stopped),
