@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"io"
 
@@ -39,8 +38,8 @@ What assistants are configured with, as JSON:
     "env": {"LUMENHOOK_API_KEY": "…"}}}}
 
 On the machine of a run, "args": ["mcp", "--data-dir", "/full/path/.lumenhook"] is all. It ends
-when its standard input does. It takes messages of up to 1 MiB, and refuses a request while 16 are
-being answered.`,
+when its standard input does. It takes messages of up to 1 MiB, one a
+line, and ends at a line that is no message. It refuses a request while 16 are being answered.`,
 		Example: `  # What an assistant starts; here nobody asks anything
   lumenhook mcp --secret-file hook.secret < /dev/null`,
 		Args: cli.NoArguments,
@@ -71,9 +70,17 @@ func (m *mcpServer) run(cmd *cobra.Command, _ []string) error {
 	if err != nil {
 		return err
 	}
-	err = server.Run(cmd.Context(), mcpserver.Stdio{In: cmd.InOrStdin(), Out: cmd.OutOrStdout()})
-	if errors.Is(err, context.Canceled) || errors.Is(err, io.EOF) {
-		return nil // it was interrupted, or nobody asks any more
+	ended := make(chan error, 1)
+	go func() {
+		ended <- server.Run(cmd.Context(), mcpserver.Stdio{In: cmd.InOrStdin(), Out: cmd.OutOrStdout()})
+	}()
+	select {
+	case err = <-ended:
+		if errors.Is(err, io.EOF) {
+			return nil // the client asks nothing more
+		}
+		return err
+	case <-cmd.Context().Done():
+		return nil // an answer that nobody reads cannot be interrupted, and ends with the program
 	}
-	return err
 }

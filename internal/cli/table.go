@@ -2,9 +2,10 @@ package cli
 
 import (
 	"io"
+	"strings"
+	"unicode"
 
-	"github.com/jedib0t/go-pretty/v6/table"
-	"github.com/jedib0t/go-pretty/v6/text"
+	"golang.org/x/text/width"
 )
 
 // Column is one column of a table.
@@ -17,36 +18,53 @@ type Column struct {
 // an East Asian character takes two columns. Cells are written as they are: the caller
 // removes control characters.
 func WriteTable(w io.Writer, columns []Column, rows [][]string) error {
-	t := table.NewWriter()
-	t.SetStyle(plain)
-	t.SuppressTrailingSpaces()
-	header, configs := make(table.Row, len(columns)), make([]table.ColumnConfig, len(columns))
+	header := make([]string, len(columns))
+	widths := make([]int, len(columns))
 	for i, c := range columns {
-		header[i] = c.Name
-		configs[i] = table.ColumnConfig{Number: i + 1, Align: text.AlignLeft, AlignHeader: text.AlignLeft}
-		if c.Numbers {
-			configs[i].Align, configs[i].AlignHeader = text.AlignRight, text.AlignRight
+		header[i], widths[i] = c.Name, shownWidth(c.Name)
+		for _, cells := range rows {
+			widths[i] = max(widths[i], shownWidth(cells[i]))
 		}
 	}
-	t.SetColumnConfigs(configs)
-	t.AppendHeader(header)
-	for _, cells := range rows {
-		row := make(table.Row, len(cells))
+	var text strings.Builder
+	write := func(cells []string) {
+		var line strings.Builder
 		for i, cell := range cells {
-			row[i] = cell
+			padding := strings.Repeat(" ", widths[i]-shownWidth(cell))
+			if i > 0 {
+				line.WriteString("  ")
+			}
+			if columns[i].Numbers {
+				cell, padding = padding, cell
+			}
+			line.WriteString(cell + padding)
 		}
-		t.AppendRow(row)
+		text.WriteString(strings.TrimRight(line.String(), " ") + "\n")
 	}
-	_, err := io.WriteString(w, t.Render()+"\n")
+	write(header)
+	total := 2 * (len(columns) - 1)
+	for _, one := range widths {
+		total += one
+	}
+	text.WriteString(strings.Repeat("─", max(0, total)) + "\n")
+	for _, cells := range rows {
+		write(cells)
+	}
+	_, err := io.WriteString(w, text.String())
 	return err
 }
 
-// plain has no frame: two spaces between columns, a line below the names.
-var plain = table.Style{
-	Box: table.BoxStyle{
-		MiddleHorizontal: "─",
-		MiddleSeparator:  "──",
-		MiddleVertical:   "  ",
-	},
-	Options: table.Options{SeparateColumns: true, SeparateHeader: true},
+// shownWidth is how many columns of a terminal a text takes.
+func shownWidth(text string) (columns int) {
+	for _, r := range text {
+		kind := width.LookupRune(r).Kind()
+		switch {
+		case unicode.In(r, unicode.Mn, unicode.Me, unicode.Cf): // on the character before
+		case kind == width.EastAsianWide || kind == width.EastAsianFullwidth:
+			columns += 2
+		default:
+			columns++
+		}
+	}
+	return columns
 }

@@ -17,6 +17,8 @@ func TestATableIsAlignedByWhatATerminalShows(t *testing.T) {
 		{"no row", nil, "label  n  memo\n──────────────\n"},
 		{"wide characters", [][]string{{"東京", "7", "a"}, {"Zürich", "12345", ""}},
 			"label       n  memo\n───────────────────\n東京        7  a\nZürich  12345\n"},
+		{"combining marks", [][]string{{"Zu\u0308rich", "1", ""}, {"Genf", "2", ""}},
+			"label   n  memo\n───────────────\nZu\u0308rich  1\nGenf    2\n"},
 	} {
 		var out strings.Builder
 		if err := cli.WriteTable(&out, columns, c.rows); err != nil || out.String() != c.want {

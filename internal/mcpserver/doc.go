@@ -10,7 +10,7 @@
 //     are JSON's escapes.
 //   - An answer has at most answerMaxBytes, and a list at most pageMax entries: more is an error
 //     that says how to ask for less.
-//   - A request has at most requestMaxBytes, and askedAtOnce are answered at once: more are left
+//   - A request has at most requestMaxBytes, and askedAtOnce are answered at once: more stay
 //     in the pipe, also while nobody reads the answers.
 //   - No secret is shown, and none is asked for: values of endpoints' headers are left out, and
 //     the secret of a webhook's check is in a file that whoever started the program has named.
@@ -18,7 +18,7 @@
 // File map:
 //
 //	server.go     the tools, the resources, and what is told of them all
-//	stdio.go      standard input and output, with their bounds
+//	stdio.go      bounds around the SDK's transport of standard input and output
 //	arguments.go  what a tool does not take is refused in words
 //	answer.go     how an answer is written, and an error explained
 //	endpoints.go  endpoints and watches
