@@ -368,9 +368,11 @@ func (c *checks) checkHandOver(r streams.Record, in domain.MatchInput) {
 	c.world.count("hand-overs")
 }
 
-// checkTelling notes that an endpoint is told of another. A start tells it again, with the body
-// of the endpoint as it is then.
+// checkTelling checks that an endpoint is told of another once.
 func (c *checks) checkTelling(r streams.Record, in domain.MatchInput) {
+	if len(c.matched[in.Event.ID]) > 0 {
+		c.world.violate("G2: event %s is told to %s twice", in.Event.ID, in.EndpointID)
+	}
 	found := match{in.EndpointID, r.Partition, in.Event}
 	c.matched[in.Event.ID] = append(c.matched[in.Event.ID], found)
 	c.world.count("tellings: " + string(in.Event.Type))

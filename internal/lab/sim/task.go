@@ -154,7 +154,7 @@ func (t *task) perform() error {
 		if !t.written {
 			return t.produce(a)
 		}
-		return t.commit(a)
+		return t.commit()
 	case streams.Apply:
 		return t.apply()
 	case streams.LocateInputs:
@@ -242,7 +242,7 @@ func (t *task) produce(a streams.Commit) (err error) {
 var errUnknown = errors.New("sim: the answer to the commit did not come")
 
 // commit decides a transaction, unless it is interrupted.
-func (t *task) commit(a streams.Commit) error {
+func (t *task) commit() error {
 	w := t.process.world
 	id := txnID(t.partition)
 	t.written = false
