@@ -83,6 +83,7 @@
 //	session.go           collecting one block while another is written
 //	asking.go            blocks that do not wait, because somebody reads
 //	refold.go            filling tables beside the live ones
+//	turn.go              one at a time
 //	rebuild.go           replacing the live ones by them
 //	anew.go              going on with other topics
 //	verify.go            comparing them with the live ones

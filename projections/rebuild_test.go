@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -227,6 +230,58 @@ func TestRebuildWhileFactsCome(t *testing.T) {
 	if n := r.count("SELECT count() FROM system.tables WHERE database = currentDatabase() AND (name LIKE '%rebuild' OR name LIKE '%exchange')"); n != 0 {
 		t.Errorf("%d tables of the rebuilds are left", n)
 	}
+}
+
+// TestRebuildsTakeTurns: a rebuild by the guard and one by a person at the same time. The second
+// waits for the first, and neither fails or loses rows.
+func TestRebuildsTakeTurns(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	r.world(3)
+	run := r.project(nil)
+	defer run.finish(t)
+	r.awaitProjected()
+	want := r.checksum()
+	began, finish := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	ended := make(chan error, 2)
+	go func() {
+		ended <- projections.Rebuild(t.Context(), r.refold(func(c *projections.RefoldConfig) {
+			c.Tables = []string{"attempts"}
+			c.Report = func(projections.RefoldProgress) {
+				once.Do(func() { close(began); <-finish })
+			}
+		}))
+	}()
+	<-began
+	var second atomic.Int64
+	go func() {
+		ended <- projections.Rebuild(t.Context(), r.refold(func(c *projections.RefoldConfig) {
+			c.Report = func(projections.RefoldProgress) { second.Add(1) }
+			c.Logger = slog.New(slog.NewTextHandler(writer(func(line string) {
+				if strings.Contains(line, "another rebuild or verification of this history runs") {
+					close(finish)
+				}
+			}), nil))
+		}))
+	}()
+	<-finish
+	if n := second.Load(); n != 0 {
+		t.Errorf("the second rebuild reported %d times before the first had ended", n)
+	}
+	must(t, <-ended)
+	must(t, <-ended)
+	if got := r.checksum(); got != want {
+		t.Errorf("the rebuilt tables are\n%s\nand were\n%s", got, want)
+	}
+}
+
+// writer is called with what is written.
+type writer func(string)
+
+func (w writer) Write(line []byte) (int, error) {
+	w(string(line))
+	return len(line), nil
 }
 
 func TestDroppedTableIsRefilled(t *testing.T) {

@@ -71,6 +71,7 @@ type refold struct {
 	ends    *streams.Ends
 	extents map[string]extent
 	layout  layout
+	turn    *turn
 	anew    []string // of the tables compared: those that went on with other topics
 
 	mu   sync.Mutex
@@ -78,21 +79,29 @@ type refold struct {
 	dead map[string]int // records that are left out, by topic
 }
 
-// newRefold reads the extents of the topics. Close frees what it holds.
+// newRefold waits until no other refold fills tables of the same names, and reads the extents of
+// the topics. Close frees what it holds.
 func newRefold(ctx context.Context, cfg RefoldConfig, suffix string) (*refold, error) {
+	turn, err := cfg.awaitTurn(ctx, suffix)
+	if err != nil {
+		return nil, err
+	}
 	ends, err := cfg.Cluster.NewEnds()
 	if err != nil {
+		turn.end()
 		return nil, err
 	}
 	f := &refold{
 		RefoldConfig: cfg,
 		suffix:       suffix,
 		ends:         ends,
+		turn:         turn,
 		extents:      make(map[string]extent),
 		dead:         make(map[string]int),
 	}
 	if err := f.holdExtents(ctx); err != nil {
 		ends.Close()
+		turn.end()
 		return nil, err
 	}
 	return f, nil
@@ -140,6 +149,7 @@ func (f *refold) close() {
 		f.Logger.Warn("the topics' records are held until the cluster forgets the group", "error", err)
 	}
 	f.ends.Close()
+	f.turn.end()
 }
 
 // beginsLate returns the first partition that no longer begins at offset 0.
