@@ -130,13 +130,17 @@ var networks = map[string]string{
 // Devnet names the network that `lumenhook run` starts.
 const Devnet = "devnet"
 
-// CheckNetwork reads --network alone: the name of a network, or a passphrase, which is no word.
+// CheckNetwork reads --network alone: the name of a network, or a passphrase. A private network
+// may have any passphrase, so only one word that is similar to a name is an error.
 func (s *Ledgers) CheckNetwork() error {
 	s.Passphrase = cmp.Or(networks[s.Network], s.Network)
 	if strings.ContainsAny(strings.TrimSpace(s.Passphrase), " ;") {
 		return nil
 	}
 	meant := cli.DidYouMean(s.Network, []string{"pubnet", "testnet", Devnet, "mainnet", "public"}, "")
+	if meant == "" && s.Network != "futurenet" && strings.TrimSpace(s.Network) != "" {
+		return nil
+	}
 	return fmt.Errorf("--network: unknown network %q (known: pubnet, testnet, devnet; or give the "+
 		"passphrase of another)%s", s.Network,
 		strings.NewReplacer("mainnet", "pubnet", "public", "pubnet").Replace(meant))

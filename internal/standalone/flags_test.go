@@ -22,6 +22,7 @@ func TestOneMistakeIsOneError(t *testing.T) {
 		{"--network=devnt", "did you mean devnet?"},
 		{"--network=futurenet", `unknown network "futurenet" (known: `},
 		{"--network=devnet", ""},
+		{"--network=AcmePay --no-demo --stellar-rpc-url=http://127.0.0.1:1", ""}, // a private network's
 		{"--network=testnet --no-demo", ""},
 		{"--network=testnet", "add --no-demo"},
 		{"--network=pubnet --no-demo", "--stellar-rpc-url \"\": name at least one"},
