@@ -16,6 +16,7 @@ import (
 	"github.com/ClickHouse/clickhouse-go/v2"
 	"golang.org/x/sync/singleflight"
 
+	"github.com/lumenhook/lumenhook/internal/retry"
 	"github.com/lumenhook/lumenhook/projections/readmodel"
 	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams"
@@ -265,18 +266,30 @@ func (h *History) CatchUp(ctx context.Context) error {
 }
 
 func (h *reading) catchUp(ctx context.Context) error {
+	return h.awaitTopic(ctx, schemas.TopicJournal, h.cfg.Ends)
+}
+
+// awaitTopic returns when the tables hold what a topic held at the time of the call. It waits for
+// at most WaitMax.
+func (h *reading) awaitTopic(
+	ctx context.Context, topic string, endsOf func(context.Context) (map[int32]int64, error),
+) error {
 	waiting, cancel := context.WithTimeout(ctx, h.cfg.WaitMax)
 	defer cancel()
-	ends, err := h.cfg.Ends(waiting)
+	ends, err := endsOf(waiting)
 	if err != nil {
 		return callersFirst(ctx,
-			fmt.Errorf("%w: asking for the journal's ends: %w", readmodel.ErrBehind, err))
+			fmt.Errorf("%w: asking for the ends of %s: %w", readmodel.ErrBehind, topic, err))
+	}
+	var ofJournal map[int32]int64 // what the projector is asked for
+	if topic == schemas.TopicJournal {
+		ofJournal = ends
 	}
 	tick := time.NewTicker(progressPoll)
 	defer tick.Stop()
 	for {
-		h.cfg.Ask(waiting, ends)
-		progress, err := h.progress(waiting)
+		h.cfg.Ask(waiting, ofJournal)
+		progress, err := h.topicProgress(waiting, topic)
 		switch {
 		case (err == nil || isMissing(err)) && passed(progress, ends):
 			return nil
@@ -286,8 +299,8 @@ func (h *reading) catchUp(ctx context.Context) error {
 		select {
 		case <-tick.C:
 		case <-waiting.Done():
-			return callersFirst(ctx,
-				fmt.Errorf("%w: it was not brought up to date within %s", readmodel.ErrBehind, h.cfg.WaitMax))
+			return callersFirst(ctx, fmt.Errorf("%w: %s was not brought up to date within %s",
+				readmodel.ErrBehind, topic, h.cfg.WaitMax))
 		}
 	}
 }
@@ -317,8 +330,19 @@ func (h *reading) progress(ctx context.Context) (map[int32]int64, error) {
 // topicProgress reads the progress of a topic once for all concurrent callers. Any result holds
 // for all of them: progress only grows.
 func (h *reading) topicProgress(ctx context.Context, topic string) (map[int32]int64, error) {
-	read := h.flight.DoChan("progress of "+topic, func() (any, error) {
-		reading, cancel := context.WithTimeout(context.WithoutCancel(ctx), h.cfg.ReadMax)
+	return h.progressAfter(ctx, topic, 0)
+}
+
+// progressAfter is topicProgress after a wait, which the callers share.
+func (h *reading) progressAfter(
+	ctx context.Context, topic string, wait time.Duration,
+) (map[int32]int64, error) {
+	read := h.flight.DoChan(fmt.Sprintf("progress of %s after %s", topic, wait), func() (any, error) {
+		lasting := context.WithoutCancel(ctx)
+		if wait > 0 {
+			_ = retry.Sleep(lasting, wait)
+		}
+		reading, cancel := context.WithTimeout(lasting, h.cfg.ReadMax)
 		defer cancel()
 		return h.cfg.DB.topicProgress(reading, topic)
 	})

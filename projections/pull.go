@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/lumenhook/lumenhook/internal/retry"
+	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams"
 
 	"github.com/lumenhook/lumenhook/projections/readmodel"
@@ -201,26 +201,13 @@ func (h *reading) numberedFrom(
 	return events, readFault(ctx, err)
 }
 
-// nextProgress reads the progress a while from now, once for all who wait.
+// nextProgress reads the progress a while from now, once for all who wait; nil without tables.
 func (h *reading) nextProgress(ctx context.Context) (by map[int32]int64, err error) {
-	read := h.flight.DoChan("next progress", func() (any, error) {
-		_ = retry.Sleep(context.WithoutCancel(ctx), pullPoll)
-		reading, cancel := context.WithTimeout(context.WithoutCancel(ctx), h.cfg.ReadMax)
-		defer cancel()
-		return h.cfg.DB.journalProgress(reading)
-	})
-	select {
-	case r := <-read:
-		if r.Err == nil {
-			return r.Val.(map[int32]int64), nil
-		}
-		if isMissing(r.Err) {
-			return nil, nil
-		}
-		return nil, fmt.Errorf("%w: %w", readmodel.ErrUnavailable, r.Err)
-	case <-ctx.Done():
-		return nil, ctx.Err()
+	by, err = h.progressAfter(ctx, schemas.TopicJournal, pullPoll)
+	if isMissing(err) {
+		return nil, nil
 	}
+	return by, err
 }
 
 // progressOf returns the progress of the partition that an endpoint's facts are in.

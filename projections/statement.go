@@ -58,32 +58,7 @@ func (h *reading) awaitMoves(ctx context.Context) error {
 	if err := h.whole(ctx, "payments", "balance_moves", "events"); err != nil {
 		return err
 	}
-	waiting, cancel := context.WithTimeout(ctx, h.cfg.WaitMax)
-	defer cancel()
-	ends, err := h.cfg.PaymentsEnds(waiting)
-	if err != nil {
-		return callersFirst(ctx,
-			fmt.Errorf("%w: asking for the payments' ends: %w", readmodel.ErrBehind, err))
-	}
-	tick := time.NewTicker(progressPoll)
-	defer tick.Stop()
-	for {
-		progress, err := h.topicProgress(waiting, schemas.TopicPayments)
-		switch {
-		case err == nil && passed(progress, ends):
-			return nil
-		case err != nil && waiting.Err() == nil && !isMissing(err):
-			return err
-		}
-		h.cfg.Ask(waiting, nil)
-		select {
-		case <-tick.C:
-		case <-waiting.Done():
-			return callersFirst(ctx,
-				fmt.Errorf("%w: the moves were not brought up to date within %s", readmodel.ErrBehind,
-					h.cfg.WaitMax))
-		}
-	}
+	return h.awaitTopic(ctx, schemas.TopicPayments, h.cfg.PaymentsEnds)
 }
 
 // statement makes one page.
