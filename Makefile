@@ -26,7 +26,7 @@ MODIFIED ?= $(if $(shell git status --porcelain 2>/dev/null),true,false)
 CLI := github.com/lumenhook/lumenhook/internal/cli
 LDFLAGS := -X $(CLI).version=$(VERSION) -X $(CLI).commit=$(COMMIT) -X $(CLI).date=$(DATE) -X $(CLI).modified=$(MODIFIED)
 
-.PHONY: help run build test test-kafka test-kafka-long test-cluster test-browser test-signatures test-receivers test-shells lint lint-units lint-openapi vuln fuzz race nightly sim trial reconcile-soak bench bench-waiting bench-api bench-match bench-projections bench-statement bench-receipts bench-ledger bench-compare recording site site-serve charts release-forms release-snapshot generate generate-clients clean
+.PHONY: help run build test test-kafka test-kafka-long test-cluster test-browser test-signatures test-receivers test-shells lint lint-units lint-openapi vuln fuzz race nightly sim trial reconcile-soak bench bench-waiting bench-api bench-match bench-projections bench-statement bench-receipts bench-ledger bench-compare recording site site-serve charts release-snapshot generate generate-clients clean
 
 help: ## what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -221,9 +221,6 @@ charts: ## the pictures of docs/analytics.md: its questions, asked of a run of a
 
 recording: build ## the picture of the README: its first webhook, followed in a shell on a service of its own
 	$(LAB) run ./recording
-
-release-forms: ## what this program reads, as schemas/released/forms.json: when a release is made, and never otherwise
-	$(GO) test ./schemas -run ReleaseBefore -count 1 -args -release
 
 GORELEASER ?= $(GO) run github.com/goreleaser/goreleaser/v2@v2.14.0
 release-snapshot: ## the archives of a release, with checksums and lists of contents, into dist/, without a tag

@@ -57,9 +57,11 @@ func TestBackfill(t *testing.T) {
 		w.facts != facts {
 		t.Errorf("repeated: %s", again.body)
 	}
-	w.fold(id, domain.RangeCovered{Request: 2, From: 2, To: 40, Until: 99, LiveSince: 5000})
+	w.fold(id, domain.RangeCovered{
+		Request: 2, From: 2, To: 40, Until: 99, LiveSince: 5000, Next: 41,
+	})
 	shown(w.call("GET", path, k, ""), "map[done:false from:2 next:41 problem:<nil>"+at+" to:99]")
-	w.fold(id, domain.RangeCovered{Request: 2, From: 41, To: 99, Until: 99})
+	w.fold(id, domain.RangeCovered{Request: 2, From: 41, To: 99, Until: 99, Next: 100})
 	shown(w.call("GET", path, k, ""), "map[done:true from:2 next:100 problem:<nil>"+at+" to:99]")
 	shown(w.call("POST", path+"/backfill", k, `{"from":7,"to":7}`),
 		"map[done:false from:7 next:7 problem:<nil>"+at+" to:7]")

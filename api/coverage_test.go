@@ -33,7 +33,7 @@ func TestCoverageSaysWhichLedgersWereRead(t *testing.T) {
 	}{
 		"nothing": {api.Followed{}, `{"networkPassphrase":null,"cursor":null,"sinceLedger":null,` +
 			`"verified":false,"ranges":[],"gaps":[],"balanceMovesSince":null}`},
-		"the cursor of an older release": {
+		"no ledger yet": {
 			cursor,
 			at + `"sinceLedger":null,"verified":false,"ranges":[],"gaps":[],"balanceMovesSince":null}`,
 		},

@@ -165,7 +165,7 @@ type Followed struct {
 	Hash              string // its hash, 64 lowercase hex characters
 	ClosedAtMillis    int64
 	ReadAtMillis      int64
-	Coverage          domain.Coverage // nil: a follower of an older release read it
+	Coverage          domain.Coverage
 	// From this ledger on balance moves were recorded, without a break; 0: they are not.
 	MovesSince       uint32
 	MovesSinceMillis int64 // when it closed

@@ -37,8 +37,7 @@ func (a *API) getReceipt(ctx context.Context, r *request) (reply, error) {
 	logged := loggedAttempts(r.event, number)
 	if len(logged) == 0 {
 		return reply{}, problem.New(problem.CodeNoReceipt,
-			"No attempt at this event is in a log: there was none yet, or it is older than the logs of "+
-				"this deployment.")
+			"No attempt at this event is in a log yet.")
 	}
 	view := receipt.Receipt{Format: receipt.Format, EventID: r.subjectID}
 	for len(logged) > 0 {

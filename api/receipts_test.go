@@ -54,7 +54,7 @@ func TestReceipts(t *testing.T) {
 		domain.AttemptResult{SentAtMillis: 9, StatusCode: 200})
 	path := "/v1/events/" + event.ID + "/receipt"
 
-	wantProblem(t, w.call("GET", path, k, ""), 404, "NO_RECEIPT") // attempts of before
+	wantProblem(t, w.call("GET", path, k, ""), 404, "NO_RECEIPT")
 	w.logAttempts(event.ID)
 
 	published, err := receipt.ParseKeys(w.call("GET", "/.well-known/jwks.json", "", "").body)

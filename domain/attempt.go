@@ -36,7 +36,7 @@ type Attempt struct {
 	EventID    string
 	EndpointID string
 	Number     int
-	Sequence   uint64 // of the delivery; 0: it has none
+	Sequence   uint64 // of the delivery
 	URL        string
 	Headers    []SentHeader // the endpoint's own
 	Secrets    []Secret     // newest first

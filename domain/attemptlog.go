@@ -123,8 +123,8 @@ func (l AttemptLog) next(version uint64, endpointID string, made AttemptMade) Lo
 	return entry
 }
 
-// with is the log with one entry more. An attempt without one, of an engine that had no logs,
-// closes the log, for a log tells of every attempt between its first and its last.
+// with returns the log with one more entry. An entry that does not follow closes the log: a log has
+// every attempt between its first and its last.
 func (l AttemptLog) with(e LogEntry) AttemptLog {
 	if e.Number == 1 {
 		l = AttemptLog{From: e.From}

@@ -15,8 +15,7 @@ const FirstLedger = 2
 const MaxCoveredRanges = 100
 
 // Part is a range of ledgers that a backfill has begun to read, with the watch as it was
-// then. A watch has one at most: the next one is begun when it has ended, as it does with the
-// first report of it. Facts of older versions may have left several.
+// then. A watch has at most one: its first report ends it, and only then does the next begin.
 type Part struct {
 	Range
 	Version       uint64 // of the fact that began it: its identity
@@ -31,9 +30,6 @@ type Part struct {
 	// MatchesFrom is where its matches are: not before this offset of its endpoint's partition
 	// of the topic "matches".
 	MatchesFrom int64
-	// Fenced reports whether they are appended ledger by ledger, by one follower only. Those of
-	// a part of an older version may come from several, and half of a ledger's may be missing.
-	Fenced bool
 }
 
 // Pinned returns the watch as pinned by a part.
@@ -89,14 +85,6 @@ func (w Watch) Ending(part uint64) Watch {
 // already.
 func (w Watch) Covering(x Range) Watch {
 	w.Covered = w.coveredWith(x)
-	var open []Part
-	for _, p := range w.Parts {
-		for _, rest := range (Ranges{x}).Missing(p.Range) {
-			p.Range = rest
-			open = append(open, p)
-		}
-	}
-	w.Parts = open
 	return w
 }
 
@@ -111,7 +99,7 @@ func (w Watch) coveredWith(x Range) Ranges {
 // what it pins must be of the endpoint that the watch has.
 func (w Watch) mayBegin(x NextPart) bool {
 	return len(w.Parts) == 0 && w.LiveSince != 0 && w.Backfill.Next <= x.From && x.From <= x.To &&
-		x.To <= w.Backfill.Until && (x.EndpointID == w.EndpointID || x.EndpointID == "")
+		x.To <= w.Backfill.Until && x.EndpointID == w.EndpointID
 }
 
 // gap returns the first ledgers that the watch missed without an endpoint. It is due when the
@@ -243,7 +231,6 @@ func decideCoverage(state Watch, c RecordCoverage, nowMillis int64) (facts []Fac
 			From:        c.Next.From,
 			To:          c.Next.To,
 			MatchesFrom: c.Next.MatchesFrom,
-			Fenced:      c.Next.EndpointID != "",
 		})
 	}
 	if gap, due := state.gap(first, c.Next.From); due {
@@ -352,7 +339,6 @@ func (w Watch) part(body PartBegun, f Fact) Part {
 		Version:       f.Version,
 		BegunAtMillis: f.AtMillis,
 		MatchesFrom:   body.MatchesFrom,
-		Fenced:        body.Fenced,
 		Label:         w.Label,
 		EndpointID:    w.EndpointID,
 		Rules:         w.Rules,
@@ -388,12 +374,6 @@ func (w Watch) advance(body RangeCovered, nowMillis int64) Backfill {
 	b.Until = body.Until
 	b.Matched, b.Created = b.Matched+body.Matched, b.Created+body.Created
 	b.Next = body.Next
-	if body.Next == 0 { // an older fact: such a backfill read what was not covered
-		b.Next = body.Until + 1
-		if missing := w.Uncovered(Range{b.From, body.Until}); len(missing) > 0 {
-			b.Next = missing[0].From
-		}
-	}
 	if b.Next > b.Until {
 		b.Next, b.EndedAtMillis = b.Until+1, nowMillis
 	}

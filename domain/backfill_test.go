@@ -22,11 +22,11 @@ var live = domain.RangeCovered{LiveSince: 100}
 // A part pins the watch as it was, and ends with the first report of it.
 func TestPartsPinTheWatch(t *testing.T) {
 	w := givenWatch(live, domain.BackfillRequested{From: 5, To: 90},
-		domain.PartBegun{Request: 3, From: 5, To: 40, MatchesFrom: 77, Fenced: true},
+		domain.PartBegun{Request: 3, From: 5, To: 40, MatchesFrom: 77},
 		domain.WatchUpdated{Change: domain.WatchChange{EndpointID: new("ep_2"), Label: new("later")}})
 	part, found := w.Part(4)
 	if !found || part.Range != (domain.Range{From: 5, To: 40}) || part.BegunAtMillis != startedAt+3 ||
-		part.MatchesFrom != 77 || !part.Fenced {
+		part.MatchesFrom != 77 {
 		t.Fatalf("the open part is %+v", part)
 	}
 	if pinned := w.Pinned(part); pinned.EndpointID != endpointID || pinned.Label != "shop" ||
@@ -68,20 +68,6 @@ func TestPartsOfABackfill(t *testing.T) {
 		if next != want.next || again != want.again || found != want.found {
 			t.Errorf("from %d: %v, again %t, found %t", from, next, again, found)
 		}
-	}
-}
-
-// A report of an older version says which ledgers are covered, and not of which part: the
-// part stays open for the others.
-func TestAReportWithoutAPartCutsIt(t *testing.T) {
-	w := givenWatch(live, domain.BackfillRequested{From: 5, To: 90},
-		domain.PartBegun{Request: 3, From: 5, To: 40}, domain.RangeCovered{From: 10, To: 19})
-	if got := []domain.Range{w.Parts[0].Range, w.Parts[1].Range}; len(w.Parts) != 2 ||
-		got[0] != (domain.Range{From: 5, To: 9}) || got[1] != (domain.Range{From: 20, To: 40}) {
-		t.Errorf("left open: %v", got)
-	}
-	if w = w.Covering(domain.Range{From: 5, To: 60}); len(w.Parts) != 0 {
-		t.Errorf("left open: %v", w.Parts)
 	}
 }
 
@@ -200,17 +186,6 @@ func TestBackfillCommands(t *testing.T) {
 			domain.RecordCoverage{Request: 3, Until: 80, Next: next(5, 9, 0)},
 			"",
 			facts(domain.RangeCovered{Request: 3, Until: 80, Next: 5},
-				domain.PartBegun{Request: 3, From: 5, To: 9, Fenced: true}),
-		},
-		"begin a part, of an older version": {
-			givenWatch(live, requested), ownAccount,
-			domain.RecordCoverage{
-				Request: 3,
-				Until:   80,
-				Next:    domain.NextPart{Range: domain.Range{From: 5, To: 9}},
-			},
-			"",
-			facts(domain.RangeCovered{Request: 3, Until: 80, Next: 5},
 				domain.PartBegun{Request: 3, From: 5, To: 9}),
 		},
 		"begin a part, moved meanwhile": {
@@ -233,7 +208,7 @@ func TestBackfillCommands(t *testing.T) {
 			},
 			"",
 			facts(domain.RangeCovered{Request: 3, From: 5, To: 9, Until: 80, Part: 4, Next: 10},
-				domain.PartBegun{Request: 3, From: 10, To: 14, MatchesFrom: 77, Fenced: true}),
+				domain.PartBegun{Request: 3, From: 10, To: 14, MatchesFrom: 77}),
 		},
 		"end a part half way": {
 			givenWatch(live, requested, domain.PartBegun{Request: 3, From: 5, To: 9}),
@@ -248,7 +223,7 @@ func TestBackfillCommands(t *testing.T) {
 			},
 			"",
 			facts(domain.RangeCovered{Request: 3, From: 5, To: 6, Until: 80, Part: 4, Next: 7},
-				domain.PartBegun{Request: 3, From: 7, To: 16, Fenced: true}),
+				domain.PartBegun{Request: 3, From: 7, To: 16}),
 		},
 		"end a part, unread": {
 			givenWatch(live, requested, domain.PartBegun{Request: 3, From: 5, To: 9},
@@ -259,7 +234,7 @@ func TestBackfillCommands(t *testing.T) {
 		},
 		"end what has ended": {
 			givenWatch(live, requested, domain.PartBegun{Request: 3, From: 5, To: 9},
-				domain.RangeCovered{Request: 3, From: 5, To: 6, Until: 80, Part: 4}),
+				domain.RangeCovered{Request: 3, From: 5, To: 6, Until: 80, Part: 4, Next: 7}),
 			ownAccount,
 			domain.RecordCoverage{
 				Request: 3,
@@ -282,7 +257,7 @@ func TestBackfillCommands(t *testing.T) {
 			givenWatch(live, requested, domain.RangeCovered{From: 5, To: 9}), ownAccount,
 			domain.RecordCoverage{Request: 3, Until: 80, Next: next(5, 9, 0)}, "",
 			facts(domain.RangeCovered{Request: 3, Until: 80, Next: 5},
-				domain.PartBegun{Request: 3, From: 5, To: 9, Fenced: true}),
+				domain.PartBegun{Request: 3, From: 5, To: 9}),
 		},
 		"begin what is read": {
 			givenWatch(live, requested,
@@ -354,15 +329,15 @@ func TestBackfillFold(t *testing.T) {
 	if w.Backfill.Until != 0 || !reflect.DeepEqual(w.Covered, domain.Ranges{{30, 40}}) {
 		t.Fatalf("another request's coverage made it %+v", w)
 	}
-	w = step(domain.RangeCovered{Request: 2, Until: 60, LiveSince: 61})
+	w = step(domain.RangeCovered{Request: 2, Until: 60, LiveSince: 61, Next: 5})
 	if w.Backfill.Until != 60 || w.Backfill.Next != 5 || w.LiveSince != 61 || !w.Backfill.UnderWay() {
 		t.Fatalf("begun as %+v", w)
 	}
-	w = step(domain.RangeCovered{Request: 2, From: 5, To: 29, Until: 60, LiveSince: 70})
-	if w.Backfill.Next != 41 || w.LiveSince != 61 || !w.Backfill.UnderWay() {
+	w = step(domain.RangeCovered{Request: 2, From: 5, To: 29, Until: 60, LiveSince: 70, Next: 30})
+	if w.Backfill.Next != 30 || w.LiveSince != 61 || !w.Backfill.UnderWay() {
 		t.Fatalf("half way as %+v", w)
 	}
-	w = step(domain.RangeCovered{Request: 2, From: 41, To: 60, Until: 60})
+	w = step(domain.RangeCovered{Request: 2, From: 30, To: 60, Until: 60, Next: 61})
 	if !w.Backfill.Done() || w.Backfill.UnderWay() || w.Backfill.Next != 61 ||
 		!reflect.DeepEqual(w.Covered, domain.Ranges{{5, 60}}) {
 		t.Fatalf("done as %+v", w)

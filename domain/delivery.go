@@ -119,7 +119,8 @@ type Moved struct {
 	Runs              int
 	FormerEndpointIDs []string // its earlier endpoints, oldest first
 	// FromPartition is the partition of the endpoint that it has left, and Number that of the
-	// hand-over: later ones from the partition have higher ones. 0 in data of older versions.
+	// hand-over: later ones from the partition have higher ones. 0 if the hand-over was copied into
+	// other topics.
 	FromPartition int32
 	Number        uint64
 }

@@ -181,9 +181,8 @@ type RangeCovered struct {
 	LiveSince uint32
 	Part      uint64 // that ends, with nothing in the log beyond the range; 0: none
 	Fulfilled Fulfilment
-	// Next is the first ledger that the backfill has not read; 0 in older facts, where what is
-	// covered says so. Matched are the payments in the range that match the watch, and Created
-	// those of them that had no event.
+	// Next is the first ledger that the backfill has not read; 0 if none is under way. Matched are
+	// the payments in the range that match the watch, and Created those of them that had no event.
 	Next             uint32
 	Matched, Created uint32
 	// Missed is the first ledger with a payment that the watch could not report, because its
@@ -197,7 +196,6 @@ type PartBegun struct {
 	Request     uint64
 	From, To    uint32
 	MatchesFrom int64 // [Part.MatchesFrom]
-	Fenced      bool  // [Part.Fenced]
 }
 
 // BackfillStopped says why a backfill cannot match ledgers from its next one on. It ends the

@@ -64,7 +64,6 @@ func partOut(p domain.Part) *kafka.BackfillPart {
 		EventTypes:      strings[string](p.EventTypes),
 		Version:         p.Version,
 		MatchesFrom:     p.MatchesFrom,
-		Fenced:          p.Fenced,
 		ExpiresAtMillis: p.ExpiresAtMillis,
 		Revision:        p.Revision,
 	}
@@ -80,7 +79,6 @@ func partIn(p *kafka.BackfillPart) domain.Part {
 		EventTypes:    strings[domain.EventType](p.GetEventTypes()),
 		Version:       p.GetVersion(),
 		MatchesFrom:   p.GetMatchesFrom(),
-		Fenced:        p.GetFenced(),
 
 		ExpiresAtMillis: p.GetExpiresAtMillis(),
 		Revision:        p.GetRevision(),
@@ -113,7 +111,6 @@ func partBegunIn(m *kafka.PartBegun) domain.FactBody {
 		From:        m.GetFrom(),
 		To:          m.GetTo(),
 		MatchesFrom: m.GetMatchesFrom(),
-		Fenced:      m.GetFenced(),
 	}
 }
 

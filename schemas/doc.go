@@ -30,7 +30,6 @@
 //	ledgers.go     ledgers that were read, and transactions that could not be
 //	keyuse.go      when a key was last used
 //	deadletter.go  records that do not count
-//	released/      what the release before reads
 //	events.go      JSON Schemas of the events, events/
 //	openapi.go     the description of the API, openapi.yaml
 //	vectors/       the test vector of the signature, and a checker in JavaScript

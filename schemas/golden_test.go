@@ -260,7 +260,6 @@ func laterWatch() domain.Watch {
 		Rules:         w.Rules,
 		EventTypes:    w.EventTypes,
 		MatchesFrom:   1 << 40,
-		Fenced:        true,
 
 		ExpiresAtMillis: 4000,
 		Revision:        4,
@@ -364,7 +363,7 @@ var laterFacts = []domain.FactBody{
 	domain.EndpointDisabled{Reason: domain.DisabledGone, EventID: "evt_1", FailingSinceMillis: 77},
 	domain.RangeCovered{Fulfilled: domain.Fulfilment{PaymentID: "1-2", Ledger: 99, ClosedAtMillis: 7}},
 	domain.WatchUpdated{Change: domain.WatchChange{ExpiresAtMillis: new(int64(0))}},
-	domain.PartBegun{Request: 4, From: 100, To: 199, MatchesFrom: 1 << 40, Fenced: true},
+	domain.PartBegun{Request: 4, From: 100, To: 199, MatchesFrom: 1 << 40},
 }
 
 func TestLaterFactsComeBack(t *testing.T) {

@@ -18,9 +18,9 @@ type LedgerRead struct {
 	// next offset by partition of "watches" when the ledger was matched
 	WatchesOffsets  map[int32]int64
 	MatchesOffsets  map[int32]int64 // by partition of "matches": later ledgers come after
-	PaymentsOffsets map[int32]int64 // by partition of "payments", likewise; nil in older records
+	PaymentsOffsets map[int32]int64 // by partition of "payments", likewise
 	ReadAtMillis    int64
-	// Coverage is what was read up to this ledger; nil in older records.
+	// Coverage is what was read up to this ledger.
 	Coverage domain.Coverage
 	// From this ledger on balance moves were recorded, without a break; 0: they were not.
 	MovesSince       uint32

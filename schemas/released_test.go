@@ -1,8 +1,7 @@
 package schemas_test
 
 import (
-	"encoding/json"
-	"errors"
+	"cmp"
 	"flag"
 	"fmt"
 	"os"
@@ -10,34 +9,26 @@ import (
 	"strings"
 	"testing"
 
-	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protodesc"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
 	"google.golang.org/protobuf/types/descriptorpb"
-	"google.golang.org/protobuf/types/dynamicpb"
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/schemas"
 )
 
-// While a deployment is upgraded, the program of the release before reads what this
-// one writes. released/forms.json is what that release knows: its messages, and the
-// schema versions and types that its decoder takes. `make release-forms` writes it,
-// once a release is made and never otherwise.
+// During an upgrade, the release before reads what this program writes. released.txt lists what
+// that release reads: one line per field of its messages, and one per fact and command that its
+// decoder accepts. It is written when a release is made, and at no other time:
+//
+//	go test ./schemas -run ReleaseBefore -args -release
 
-const releasedFile = "released/forms.json"
+const releasedFile = "testdata/released.txt"
 
-var release = flag.Bool("release", false,
-	"write released/forms.json: this program's forms are those of a release")
-
-// forms are what a release reads.
-type forms struct {
-	Messages json.RawMessage `json:"messages"` // a FileDescriptorSet
-	// Read are the facts and commands that its decoder takes, as type and version.
-	Read []string `json:"read"`
-}
+var release = flag.Bool("release", false, "write "+releasedFile+": the forms of this program "+
+	"are those of a release")
 
 // presentFiles are the Protobuf files of this program.
 func presentFiles() *descriptorpb.FileDescriptorSet {
@@ -81,158 +72,124 @@ func written() (all []schemas.Message) {
 		}))
 }
 
-func formOf(m schemas.Message) string { return m.Type + " v" + m.Version }
+// readsLine is the line of a fact, command or row that a decoder accepts.
+func readsLine(m schemas.Message) string { return "reads " + m.Type + " v" + m.Version }
 
-func loadReleased(t *testing.T) (*protoregistry.Files, []string) {
+// fieldKey names a field as the wire does.
+type fieldKey struct {
+	message string
+	number  protoreflect.FieldNumber
+}
+
+// formsOf lists the fields of files, as lines of released.txt by their keys.
+func formsOf(t *testing.T, set *descriptorpb.FileDescriptorSet) (
+	fields map[fieldKey]string, messages map[string]protoreflect.MessageDescriptor,
+) {
 	t.Helper()
+	files, err := protodesc.NewFiles(set)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fields = make(map[fieldKey]string)
+	messages = make(map[string]protoreflect.MessageDescriptor)
+	files.RangeFiles(func(file protoreflect.FileDescriptor) bool {
+		for i := range file.Messages().Len() {
+			m := file.Messages().Get(i)
+			messages[string(m.Name())] = m
+			for j := range m.Fields().Len() {
+				f := m.Fields().Get(j)
+				fields[fieldKey{string(m.Name()), f.Number()}] = wire(f)
+			}
+		}
+		return true
+	})
+	return fields, messages
+}
+
+// lines are the lines of released.txt for this program.
+func lines(t *testing.T) (all []string) {
+	t.Helper()
+	fields, _ := formsOf(t, presentFiles())
+	keys := make([]fieldKey, 0, len(fields))
+	for key := range fields {
+		keys = append(keys, key)
+	}
+	slices.SortFunc(keys, func(a, b fieldKey) int {
+		return cmp.Or(cmp.Compare(a.message, b.message), cmp.Compare(a.number, b.number))
+	})
+	for _, key := range keys {
+		all = append(all, fmt.Sprintf("%s %d %s", key.message, key.number, fields[key]))
+	}
+	var reads []string
+	for _, m := range written() {
+		reads = append(reads, readsLine(m))
+	}
+	slices.Sort(reads)
+	return append(all, slices.Compact(reads)...)
+}
+
+// TestTheReleaseBeforeReadsWhatThisProgramWrites: each fact, command and row has a type and version
+// that it accepts, and each field means on the wire what it meant. A release reads a new type or
+// version before a later one writes it (docs/decisions/upgrades.md).
+func TestTheReleaseBeforeReadsWhatThisProgramWrites(t *testing.T) {
 	if *release {
-		writeReleased(t)
+		text := strings.Join(lines(t), "\n") + "\n"
+		if err := os.WriteFile(releasedFile, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
 	text, err := os.ReadFile(releasedFile)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var f forms
-	if err := json.Unmarshal(text, &f); err != nil {
-		t.Fatal(err)
-	}
-	return filesOf(t, f.Messages), f.Read
-}
-
-func filesOf(t *testing.T, text []byte) *protoregistry.Files {
-	t.Helper()
-	set := new(descriptorpb.FileDescriptorSet)
-	if err := protojson.Unmarshal(text, set); err != nil {
-		t.Fatal(err)
-	}
-	files, err := protodesc.NewFiles(set)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return files
-}
-
-func writeReleased(t *testing.T) {
-	t.Helper()
-	set, err := protojson.Marshal(presentFiles())
-	if err != nil {
-		t.Fatal(err)
-	}
-	f := forms{Messages: set}
+	before := strings.Split(strings.TrimSpace(string(text)), "\n")
 	for _, m := range written() {
-		f.Read = append(f.Read, formOf(m))
-	}
-	slices.Sort(f.Read)
-	f.Read = slices.Compact(f.Read)
-	text, err := json.MarshalIndent(f, "", " ")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(releasedFile, append(text, '\n'), 0o600); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// TestTheReleaseBeforeReadsWhatThisProgramWrites: each fact, command and row is of a
-// type and version that it takes, and says to it what it says to us, but for fields
-// that it does not know. A new type, or a new version, is read a release before it
-// is written (docs/decisions/upgrades.md).
-func TestTheReleaseBeforeReadsWhatThisProgramWrites(t *testing.T) {
-	files, reads := loadReleased(t)
-	for _, m := range written() {
-		if !slices.Contains(reads, formOf(m)) {
-			t.Errorf("%s is written, and the release before does not read it: read it in this release, and write it in the next", formOf(
-				m,
-			))
-			continue
-		}
-		if err := readsAlike(files, m); err != nil {
-			t.Errorf("%s: %v", formOf(m), err)
+		if !slices.Contains(before, readsLine(m)) {
+			t.Errorf("%s v%s is written, and the release before does not read it: read it in this "+
+				"release, and write it in the next", m.Type, m.Version)
 		}
 	}
-	for _, fault := range breaks(files, presentFiles()) {
+	for _, fault := range breaks(t, before, presentFiles()) {
 		t.Error(fault)
 	}
 }
 
-// readsAlike decodes a message as the release before does, writes what it knows of
-// it, and holds it against the same of ours.
-func readsAlike(files *protoregistry.Files, m schemas.Message) error {
-	name := protoreflect.FullName("lumenhook.kafka.v1." + m.Type)
-	found, err := files.FindDescriptorByName(name)
-	if err != nil {
-		return err
-	}
-	theirs := dynamicpb.NewMessage(found.(protoreflect.MessageDescriptor))
-	if err := proto.Unmarshal(m.Value, theirs); err != nil {
-		return err
-	}
-	ours, err := protoregistry.GlobalTypes.FindMessageByName(name)
-	if err != nil {
-		return err
-	}
-	read := ours.New().Interface()
-	known, err := proto.Marshal(theirs)
-	if err != nil {
-		return err
-	}
-	if err := proto.Unmarshal(known, read); err != nil {
-		return err
-	}
-	full := ours.New().Interface()
-	if err := proto.Unmarshal(m.Value, full); err != nil {
-		return err
-	}
-	if !proto.Equal(read, full) {
-		return errors.New("it reads as something else")
-	}
-	return nil
-}
-
-// breaks names what makes two sets of files disagree on the wire: a field of another
-// kind under its number, and one that is gone without its number being reserved.
-func breaks(before *protoregistry.Files, now *descriptorpb.FileDescriptorSet) (faults []string) {
-	present, err := protodesc.NewFiles(now)
-	if err != nil {
-		return []string{err.Error()}
-	}
-	before.RangeFiles(func(file protoreflect.FileDescriptor) bool {
-		for i := range file.Messages().Len() {
-			was := file.Messages().Get(i)
-			found, err := present.FindDescriptorByName(was.FullName())
-			if err != nil {
-				faults = append(faults, fmt.Sprintf("%s is gone", was.FullName()))
-				continue
-			}
-			faults = append(faults, breaksOf(was, found.(protoreflect.MessageDescriptor))...)
+// breaks names what makes released lines and files disagree on the wire: a field of another kind
+// under its number, and a field that is gone although its number is not reserved.
+func breaks(t *testing.T, before []string, now *descriptorpb.FileDescriptorSet) (faults []string) {
+	t.Helper()
+	fields, messages := formsOf(t, now)
+	for _, line := range before {
+		if strings.HasPrefix(line, "reads ") {
+			continue
 		}
-		return true
-	})
-	return faults
-}
-
-func breaksOf(was, is protoreflect.MessageDescriptor) (faults []string) {
-	for i := range was.Fields().Len() {
-		before := was.Fields().Get(i)
-		now := is.Fields().ByNumber(before.Number())
+		var key fieldKey
+		if _, err := fmt.Sscan(line, &key.message, &key.number); err != nil {
+			t.Fatalf("%s: %q: %v", releasedFile, line, err)
+		}
+		_, was, _ := strings.Cut(line, fmt.Sprintf(" %d ", key.number))
+		m, found := messages[key.message]
+		is, there := fields[key]
 		switch {
-		case now == nil && !is.ReservedRanges().Has(before.Number()):
-			faults = append(faults, fmt.Sprintf("%s is gone, and its number %d is not reserved",
-				before.FullName(), before.Number()))
-		case now != nil && wire(now) != wire(before):
+		case !found:
+			faults = append(faults, key.message+" is gone")
+		case !there && !m.ReservedRanges().Has(key.number):
+			faults = append(faults, fmt.Sprintf("field %d of %s is gone, and its number is not reserved",
+				key.number, key.message))
+		case there && is != was:
 			faults = append(faults,
-				fmt.Sprintf("%s was %s and is %s", before.FullName(), wire(before), wire(now)))
+				fmt.Sprintf("field %d of %s was %s and is %s", key.number, key.message, was, is))
 		}
 	}
 	return faults
 }
 
-// wire is what of a field must stay: its kind, whether it repeats, the message in it,
-// and the oneof that it is in.
+// wire returns what must stay the same of a field: its kind, whether it repeats, the message in it,
+// and its oneof.
 func wire(f protoreflect.FieldDescriptor) string {
 	parts := []string{f.Kind().String(), f.Cardinality().String()}
 	if f.Message() != nil {
-		parts = append(parts, string(f.Message().FullName()))
+		parts = append(parts, string(f.Message().Name()))
 	}
 	if one := f.ContainingOneof(); one != nil {
 		parts = append(parts, "in "+string(one.Name()))
@@ -240,12 +197,10 @@ func wire(f protoreflect.FieldDescriptor) string {
 	return strings.Join(parts, " ")
 }
 
-// What would break the release before is named.
+// TestAFormThatTheReleaseBeforeCannotReadIsNamed upgrades the forms by changes that would break the
+// release before, and by one that does not.
 func TestAFormThatTheReleaseBeforeCannotReadIsNamed(t *testing.T) {
-	before, err := protodesc.NewFiles(presentFiles())
-	if err != nil {
-		t.Fatal(err)
-	}
+	before := lines(t)
 	for name, c := range map[string]struct {
 		change func(*descriptorpb.DescriptorProto)
 		want   string
@@ -253,7 +208,7 @@ func TestAFormThatTheReleaseBeforeCannotReadIsNamed(t *testing.T) {
 		"another kind": {func(m *descriptorpb.DescriptorProto) {
 			m.Field[1].Type = descriptorpb.FieldDescriptorProto_TYPE_BYTES.Enum()
 		}, "was string optional and is bytes optional"},
-		"gone": {func(m *descriptorpb.DescriptorProto) { m.Field = m.Field[:1] }, "is not reserved"},
+		"gone": {func(m *descriptorpb.DescriptorProto) { m.Field = m.Field[:1] }, "its number is not reserved"},
 		"a number that is used again": {func(m *descriptorpb.DescriptorProto) {
 			m.Field[2].Number, m.Field[1].Number = m.Field[1].Number, proto.Int32(99)
 			m.Field[2].Label = descriptorpb.FieldDescriptorProto_LABEL_REPEATED.Enum()
@@ -267,7 +222,7 @@ func TestAFormThatTheReleaseBeforeCannotReadIsNamed(t *testing.T) {
 				}
 			}
 		}
-		if faults := strings.Join(breaks(before, now), "\n"); !strings.Contains(faults, c.want) {
+		if faults := strings.Join(breaks(t, before, now), "\n"); !strings.Contains(faults, c.want) {
 			t.Errorf("%s: %q does not say %q", name, faults, c.want)
 		}
 	}
@@ -282,7 +237,7 @@ func TestAFormThatTheReleaseBeforeCannotReadIsNamed(t *testing.T) {
 			})
 		}
 	}
-	if faults := breaks(before, reserved); len(faults) > 0 {
+	if faults := breaks(t, before, reserved); len(faults) > 0 {
 		t.Errorf("a field that is reserved is called a fault: %v", faults)
 	}
 }

@@ -317,7 +317,6 @@ func watchFactOut(meta *kafka.FactMeta, body domain.WatchFact) proto.Message {
 			From:        b.From,
 			To:          b.To,
 			MatchesFrom: b.MatchesFrom,
-			Fenced:      b.Fenced,
 		}
 	case domain.BackfillStopped:
 		return &kafka.BackfillStopped{

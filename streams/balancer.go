@@ -11,8 +11,6 @@ import (
 )
 
 // warmProtocol is the name of the group protocol that divides partitions by [Balance].
-// Members offer cooperative-sticky beside it, by which a group works while one of its
-// members is of an older program.
 const warmProtocol = "lumenhook-warm"
 
 // userDataVersion is that of memberData and assignmentData. A reader of another version
@@ -173,17 +171,6 @@ func (p *warmPlan) IntoSyncAssignment() (all []kmsg.SyncGroupRequestGroupAssignm
 		all = append(all, sync)
 	}
 	return all
-}
-
-// stickyFallback is cooperative-sticky, under which nobody stands by.
-type stickyFallback struct {
-	kgo.GroupBalancer
-	assigned func(assignmentData)
-}
-
-func (b stickyFallback) ParseSyncAssignment(assignment []byte) (map[string][]int32, error) {
-	b.assigned(assignmentData{})
-	return b.GroupBalancer.ParseSyncAssignment(assignment) //nolint:wrapcheck // the client's own
 }
 
 // StandbyConfig has the members of a group stand by for each other's partitions.

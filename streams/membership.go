@@ -111,7 +111,7 @@ func (c Cluster) Join(cfg MembershipConfig) (*Membership, error) {
 	client, err := c.client(append(static,
 		kgo.ConsumerGroup(m.group),
 		kgo.ConsumeTopics(c.fullName(cfg.Topic)),
-		kgo.Balancers(m.balancers()...),
+		kgo.Balancers(m.balancer()),
 		kgo.SessionTimeout(SessionTimeout),
 		kgo.HeartbeatInterval(heartbeatEvery),
 		kgo.RebalanceTimeout(cfg.RevokeMax+2*transactionTimeout),
@@ -132,16 +132,12 @@ func (c Cluster) Join(cfg MembershipConfig) (*Membership, error) {
 	return m, nil
 }
 
-// balancers are the protocols that this member offers, the preferred one first.
-func (m *Membership) balancers() []kgo.GroupBalancer {
-	sticky := kgo.CooperativeStickyBalancer()
+// balancer is the protocol by which the group divides the partitions.
+func (m *Membership) balancer() kgo.GroupBalancer {
 	if m.standbys == nil {
-		return []kgo.GroupBalancer{sticky}
+		return kgo.CooperativeStickyBalancer()
 	}
-	return []kgo.GroupBalancer{
-		&warmBalancer{topic: m.topic, cfg: *m.standbys, assigned: m.standBy},
-		stickyFallback{sticky, m.standBy},
-	}
+	return &warmBalancer{topic: m.topic, cfg: *m.standbys, assigned: m.standBy}
 }
 
 // standBy follows an assignment's part beside the partitions to own.

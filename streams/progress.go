@@ -90,11 +90,10 @@ func (p *progress) advance(r Record) (err error) {
 	return nil
 }
 
-// resume returns the input positions to continue at: the larger ones of what the state and
-// the group have. The group may be ahead of journals that an older program wrote. An input
-// that has become shorter is continued at its end. Where no positions are known and the
-// journal is not empty, it refuses: reading from the beginning would carry out commands
-// again.
+// resume returns the input positions to continue at: the larger ones of the state's and the
+// group's. An input that has become shorter is continued at its end. If the journal is not empty
+// and has no positions, and neither has the group, it refuses: reading from the beginning would
+// carry out commands again.
 func (p *progress) resume(group, ends map[string]int64) (map[string]int64, error) {
 	from := make(inputPositions)
 	for _, topic := range p.inputs {
@@ -104,7 +103,7 @@ func (p *progress) resume(group, ends map[string]int64) (map[string]int64, error
 		}
 		if !known && p.next > 0 && ends[topic] > 0 {
 			return nil, fmt.Errorf("streams: nobody knows how far %s was taken in partition %d: its "+
-				"consumer group lost its positions and the journal, of an older version, has none. "+
+				"consumer group lost its positions and the journal has none. "+
 				"Stop the engine and set the position of that partition (kafka-consumer-groups.sh "+
 				"--reset-offsets --to-latest skips what is not taken yet; --to-datetime takes again what "+
 				"came since), then start it",

@@ -120,8 +120,7 @@ func TestAFirstOwnerMayBeFenced(t *testing.T) {
 	}
 }
 
-// TestUnknownPositionsAreRefused: a journal of an older version has no positions; when its
-// group is gone too, they are unknown.
+// TestUnknownPositionsAreRefused: neither the journal nor the group has positions.
 func TestUnknownPositionsAreRefused(t *testing.T) {
 	r := newRig(t)
 	p, err := r.cluster.NewProducer()

@@ -314,30 +314,6 @@ func wantSum(t *testing.T, cfg streams.StoreConfig, want int) {
 	}
 }
 
-// TestAGroupWithAnOlderProgramWorks: while one of its members knows cooperative-sticky only,
-// a group divides its partitions by that, and nobody stands by; afterwards they do.
-func TestAGroupWithAnOlderProgramWorks(t *testing.T) {
-	r := newRig(t)
-	first := r.standMember(1, nil)
-	testkit.Eventually(t, "the first has both", func() bool { return len(first.owns()) == 2 })
-	old := r.member()
-	testkit.Eventually(t, "the older one has a partition",
-		func() bool { return len(first.owns()) == 1 })
-	r.feed(1, 100)
-	r.wantAll(100)
-	second := r.standMember(1, nil)
-	if got := first.stands(); len(got) > 0 {
-		t.Errorf("the first stands by for %v", got)
-	}
-	old()
-	testkit.Eventually(t, "they stand by for each other",
-		func() bool { return len(first.stands()) == 1 && len(second.stands()) == 1 })
-	r.feed(101, 200)
-	r.wantAll(200)
-	first.leave()
-	second.leave()
-}
-
 // TestAStormOfMembersWithStandbys: members come and go while partitions are warmed, given up
 // and handed over. Each number is processed once.
 func TestAStormOfMembersWithStandbys(t *testing.T) {

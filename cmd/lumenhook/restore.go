@@ -67,7 +67,7 @@ func (h history) CatchUp(ctx context.Context, from streams.Cluster) error {
 }
 
 func (h history) CheckAt(ctx context.Context, of transfer.Manifest) error {
-	return projections.CheckAt(ctx, h.db, of.Journal, of.Ends())
+	return projections.CheckAt(ctx, h.db, of.Journal, of.JournalEnds)
 }
 
 func (h history) BeginAnew(ctx context.Context, of transfer.Manifest) error {

@@ -64,10 +64,7 @@ func (d *Dispatcher) request(a domain.Attempt) (r Request, signature string) {
 		{Name: "Webhook-Id", Value: a.EventID},
 		{Name: "Webhook-Timestamp", Value: strconv.FormatInt(timestamp, 10)},
 		{Name: "Webhook-Signature", Value: signature},
-	}
-	if a.Sequence != 0 {
-		header = append(header,
-			Field{Name: "Webhook-Sequence", Value: strconv.FormatUint(a.Sequence, 10)})
+		{Name: "Webhook-Sequence", Value: strconv.FormatUint(a.Sequence, 10)},
 	}
 	for _, own := range a.Headers {
 		header = append(header, Field{Name: own.Name, Value: string(own.Value)})

@@ -70,15 +70,6 @@ func TestTheRequest(t *testing.T) {
 	if got := <-h.requests; !reflect.DeepEqual(got, want) {
 		t.Errorf("\n%+v, not\n%+v", got, want)
 	}
-	unnumbered := attempt // of a delivery that an earlier version created
-	unnumbered.Sequence = 0
-	h.answers <- Result{}
-	d.Dispatch(unnumbered, func(domain.AttemptResult) {})
-	for _, field := range (<-h.requests).Header {
-		if field.Name == "Webhook-Sequence" {
-			t.Errorf("what has no number is sent as number %s", field.Value)
-		}
-	}
 }
 
 // TestTheOutcome: the client's results are converted to the domain's.

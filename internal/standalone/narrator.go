@@ -29,7 +29,7 @@ func (p *narrator) ledger(l follower.LedgerSummary) {
 	}
 }
 
-// cancelWords say why a delivery was cancelled. Facts of older versions do not say it.
+// cancelWords say why a delivery was cancelled.
 var cancelWords = map[domain.CancelReason]string{
 	domain.CancelMissing:  "there is no such endpoint",
 	domain.CancelDeleted:  "its endpoint was deleted",

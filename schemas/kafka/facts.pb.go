@@ -1174,7 +1174,7 @@ type RangeCovered struct {
 	LiveSince     uint32                 `protobuf:"varint,6,opt,name=live_since,json=liveSince,proto3" json:"live_since,omitempty"`
 	Part          uint64                 `protobuf:"varint,7,opt,name=part,proto3" json:"part,omitempty"`          // the version of the PartBegun of the part that ends; 0: none
 	Fulfilled     *Fulfilment            `protobuf:"bytes,8,opt,name=fulfilled,proto3" json:"fulfilled,omitempty"` // by what the watch is fulfilled now; absent: nothing
-	Next          uint32                 `protobuf:"varint,9,opt,name=next,proto3" json:"next,omitempty"`          // first ledger that the backfill has not read; 0: as older facts, by coverage
+	Next          uint32                 `protobuf:"varint,9,opt,name=next,proto3" json:"next,omitempty"`          // first ledger that the backfill has not read
 	Matched       uint32                 `protobuf:"varint,10,opt,name=matched,proto3" json:"matched,omitempty"`   // payments in the range that match the watch
 	Created       uint32                 `protobuf:"varint,11,opt,name=created,proto3" json:"created,omitempty"`   // of these, the ones that had no event
 	Missed        uint32                 `protobuf:"varint,12,opt,name=missed,proto3" json:"missed,omitempty"`     // first ledger that the watch missed without an endpoint; 0: none
@@ -1306,7 +1306,6 @@ type PartBegun struct {
 	// No match of the part lies before this offset of its endpoint's partition of the topic
 	// "matches".
 	MatchesFrom   int64 `protobuf:"varint,5,opt,name=matches_from,json=matchesFrom,proto3" json:"matches_from,omitempty"`
-	Fenced        bool  `protobuf:"varint,6,opt,name=fenced,proto3" json:"fenced,omitempty"` // its matches are appended by one follower only; false in older facts
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1374,13 +1373,6 @@ func (x *PartBegun) GetMatchesFrom() int64 {
 		return x.MatchesFrom
 	}
 	return 0
-}
-
-func (x *PartBegun) GetFenced() bool {
-	if x != nil {
-		return x.Fenced
-	}
-	return false
 }
 
 type BackfillStopped struct {
@@ -2115,7 +2107,7 @@ type DeliveryMoved struct {
 	EventId       string                 `protobuf:"bytes,2,opt,name=event_id,json=eventId,proto3" json:"event_id,omitempty"`
 	ToEndpointId  string                 `protobuf:"bytes,3,opt,name=to_endpoint_id,json=toEndpointId,proto3" json:"to_endpoint_id,omitempty"`
 	Moves         uint32                 `protobuf:"varint,4,opt,name=moves,proto3" json:"moves,omitempty"`   // hand-overs of the event, this one included
-	Number        uint64                 `protobuf:"varint,5,opt,name=number,proto3" json:"number,omitempty"` // counts up in a partition, with gaps; 0 in older facts
+	Number        uint64                 `protobuf:"varint,5,opt,name=number,proto3" json:"number,omitempty"` // counts up in a partition, with gaps
 	Body          []byte                 `protobuf:"bytes,6,opt,name=body,proto3" json:"body,omitempty"`      // of the event
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2369,14 +2361,13 @@ const file_facts_proto_rawDesc = "" +
 	"\amatched\x18\n" +
 	" \x01(\rR\amatched\x12\x18\n" +
 	"\acreated\x18\v \x01(\rR\acreated\x12\x16\n" +
-	"\x06missed\x18\f \x01(\rR\x06missed\"\xb6\x01\n" +
+	"\x06missed\x18\f \x01(\rR\x06missed\"\x9e\x01\n" +
 	"\tPartBegun\x120\n" +
 	"\x04meta\x18\x01 \x01(\v2\x1c.lumenhook.kafka.v1.FactMetaR\x04meta\x12\x18\n" +
 	"\arequest\x18\x02 \x01(\x04R\arequest\x12\x12\n" +
 	"\x04from\x18\x03 \x01(\rR\x04from\x12\x0e\n" +
 	"\x02to\x18\x04 \x01(\rR\x02to\x12!\n" +
-	"\fmatches_from\x18\x05 \x01(\x03R\vmatchesFrom\x12\x16\n" +
-	"\x06fenced\x18\x06 \x01(\bR\x06fenced\"\x8b\x01\n" +
+	"\fmatches_from\x18\x05 \x01(\x03R\vmatchesFrom\"\x8b\x01\n" +
 	"\x0fBackfillStopped\x120\n" +
 	"\x04meta\x18\x01 \x01(\v2\x1c.lumenhook.kafka.v1.FactMetaR\x04meta\x12\x18\n" +
 	"\arequest\x18\x02 \x01(\x04R\arequest\x12\x18\n" +

@@ -1834,7 +1834,6 @@ type BackfillPart struct {
 	EventTypes      []string               `protobuf:"bytes,9,rep,name=event_types,json=eventTypes,proto3" json:"event_types,omitempty"`
 	Version         uint64                 `protobuf:"varint,10,opt,name=version,proto3" json:"version,omitempty"` // of its PartBegun
 	MatchesFrom     int64                  `protobuf:"varint,11,opt,name=matches_from,json=matchesFrom,proto3" json:"matches_from,omitempty"`
-	Fenced          bool                   `protobuf:"varint,12,opt,name=fenced,proto3" json:"fenced,omitempty"`
 	ExpiresAtMillis int64                  `protobuf:"varint,13,opt,name=expires_at_millis,json=expiresAtMillis,proto3" json:"expires_at_millis,omitempty"` // Watch.expires_at_millis
 	Revision        uint64                 `protobuf:"varint,14,opt,name=revision,proto3" json:"revision,omitempty"`                                        // Watch.revision
 	unknownFields   protoimpl.UnknownFields
@@ -1946,13 +1945,6 @@ func (x *BackfillPart) GetMatchesFrom() int64 {
 		return x.MatchesFrom
 	}
 	return 0
-}
-
-func (x *BackfillPart) GetFenced() bool {
-	if x != nil {
-		return x.Fenced
-	}
-	return false
 }
 
 func (x *BackfillPart) GetExpiresAtMillis() int64 {
@@ -3137,10 +3129,10 @@ const file_types_proto_rawDesc = "" +
 	"\fSealedSecret\x12\x16\n" +
 	"\x06sealed\x18\x01 \x01(\fR\x06sealed\x12*\n" +
 	"\x11created_at_millis\x18\x02 \x01(\x03R\x0fcreatedAtMillis\x12*\n" +
-	"\x11expires_at_millis\x18\x03 \x01(\x03R\x0fexpiresAtMillis\":\n" +
+	"\x11expires_at_millis\x18\x03 \x01(\x03R\x0fexpiresAtMillis\"4\n" +
 	"\x06Header\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
-	"\x06sealed\x18\x03 \x01(\fR\x06sealedJ\x04\b\x02\x10\x03\"\x8d\a\n" +
+	"\x06sealed\x18\x03 \x01(\fR\x06sealed\"\x8d\a\n" +
 	"\bEndpoint\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1d\n" +
 	"\n" +
@@ -3256,7 +3248,7 @@ const file_types_proto_rawDesc = "" +
 	"\n" +
 	"payment_id\x18\x01 \x01(\tR\tpaymentId\x12\x16\n" +
 	"\x06ledger\x18\x02 \x01(\rR\x06ledger\x12(\n" +
-	"\x10closed_at_millis\x18\x03 \x01(\x03R\x0eclosedAtMillis\"\xbc\x04\n" +
+	"\x10closed_at_millis\x18\x03 \x01(\x03R\x0eclosedAtMillis\"\xa4\x04\n" +
 	"\fBackfillPart\x125\n" +
 	"\x05range\x18\x01 \x01(\v2\x1f.lumenhook.kafka.v1.LedgerRangeR\x05range\x12&\n" +
 	"\x0fbegun_at_millis\x18\x02 \x01(\x03R\rbegunAtMillis\x12\x14\n" +
@@ -3272,8 +3264,7 @@ const file_types_proto_rawDesc = "" +
 	"eventTypes\x12\x18\n" +
 	"\aversion\x18\n" +
 	" \x01(\x04R\aversion\x12!\n" +
-	"\fmatches_from\x18\v \x01(\x03R\vmatchesFrom\x12\x16\n" +
-	"\x06fenced\x18\f \x01(\bR\x06fenced\x12*\n" +
+	"\fmatches_from\x18\v \x01(\x03R\vmatchesFrom\x12*\n" +
 	"\x11expires_at_millis\x18\r \x01(\x03R\x0fexpiresAtMillis\x12\x1a\n" +
 	"\brevision\x18\x0e \x01(\x04R\brevision\"1\n" +
 	"\vLedgerRange\x12\x12\n" +

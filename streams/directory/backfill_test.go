@@ -71,7 +71,6 @@ func TestOpenPartsAreFound(t *testing.T) {
 			Version:     uint64(from),
 			EndpointID:  "ep_1",
 			MatchesFrom: int64(from),
-			Fenced:      true,
 		}
 	}
 	expect := func(want ...domain.Part) {

@@ -27,9 +27,7 @@ func (m *machine) handOver(t *streams.Turn, endpointID string, moved domain.Deli
 		return err
 	}
 	in := delivery.HandOver(moved.Body)
-	if moved.Number != 0 {
-		in.Moved.FromPartition, in.Moved.Number = m.cfg.PartitionOf(endpointID), moved.Number
-	}
+	in.Moved.FromPartition, in.Moved.Number = m.cfg.PartitionOf(endpointID), moved.Number
 	t.AppendTo(m.cfg.PartitionOf(in.EndpointID), handedOver(in))
 	return nil
 }

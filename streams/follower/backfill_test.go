@@ -351,7 +351,7 @@ func TestAPartReadAgainAppendsTheRestOnly(t *testing.T) {
 		if !errors.Is(err, errKilled) {
 			t.Fatalf("life %d ended with %v", life, err)
 		}
-		if w, _, _ := r.directory.Watch("wat_1"); len(w.Parts) != 1 || !w.Parts[0].Fenced {
+		if w, _, _ := r.directory.Watch("wat_1"); len(w.Parts) != 1 {
 			t.Fatalf("life %d leaves the parts %+v", life, w.Parts)
 		}
 	}
@@ -496,55 +496,6 @@ func TestALateReportChangesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.checkEachOnce(c)
-}
-
-// TestAPartOfAnOlderVersionLosesNothing: its matches were appended without a fence, and half
-// of its last ledger's may be missing, so that ledger is read again.
-func TestAPartOfAnOlderVersionLosesNothing(t *testing.T) {
-	r, c := asked(t)
-	w, _ := r.directory.ask(domain.RecordCoverage{
-		WatchID: "wat_1",
-		Request: 2,
-		Until:   80,
-		Next:    domain.NextPart{Range: domain.Range{From: 2, To: 80}},
-	})
-	if len(w.Parts) != 1 || w.Parts[0].Fenced {
-		t.Fatalf("the parts are %+v", w.Parts)
-	}
-	errStop := errors.New("enough")
-	commits := 0
-	d := &desk{directory: r.directory}
-	if err := r.pastLife(c, d, func() (before, after error) {
-		if commits++; commits > 5 {
-			return errStop, nil
-		}
-		return nil, nil
-	}); !errors.Is(err, errStop) {
-		t.Fatal(err)
-	}
-	// What stands is the older version's word, as if its part were open still.
-	r.directory.unreport("wat_1", w)
-	if err := r.pastLife(c, d, uninterrupted); err != nil {
-		t.Fatal(err)
-	}
-	w, _, _ = r.directory.Watch("wat_1")
-	all := r.told("wat_1")
-	if got, want := slices.Compact(slices.Clone(all)), c.past(t, w, 2, 80); !slices.Equal(got, want) ||
-		len(all) == len(got) {
-		t.Errorf("%d events, %d of them different, want %d, and those of one ledger twice",
-			len(all), len(got), len(want))
-	}
-}
-
-// unreport puts a watch back to an earlier state.
-func (b *directory) unreport(watchID string, w domain.Watch) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for i := range b.acknowledged {
-		if b.acknowledged[i].ID == watchID {
-			b.acknowledged[i] = w
-		}
-	}
 }
 
 // Two backfills take turns.

@@ -113,9 +113,6 @@ func (b *Backfiller) readPartBack(
 	if err != nil {
 		return read, fmt.Errorf("follower: reading back a part of a backfill: %w", err)
 	}
-	if !part.Fenced && read.last >= part.From {
-		read.last-- // half of it may be missing
-	}
 	read.matched = read.created
 	return read, nil
 }

@@ -105,14 +105,9 @@ func (r *Reading) readBackMatches(
 		})
 }
 
-// readBackPayments skips what a cursor of an older version does not say: its ledger's
-// payments are then appended again, under the same ids.
 func (r *Reading) readBackPayments(
 	ctx context.Context, cursor schemas.LedgerRead,
 ) (from map[int32]int64, err error) {
-	if cursor.Sequence > 0 && len(cursor.PaymentsOffsets) == 0 {
-		return nil, nil
-	}
 	return r.readBackTopic(ctx, schemas.TopicPayments, cursor, cursor.PaymentsOffsets,
 		r.ends.payments, func(rec streams.Record) (ledger uint32, add func(appended), err error) {
 			if schemas.IsBalanceMoved(rec) {

@@ -12,7 +12,8 @@ import (
 	"github.com/lumenhook/lumenhook/streams"
 )
 
-// copyFormat is incremented when older programs cannot read a copy any more.
+// copyFormat numbers the form of a copy. Increment it when a program that reads the present form
+// cannot read the new one.
 const copyFormat = 1
 
 // Copy is a deployment at one position: its states, and records of its topics.
@@ -37,7 +38,7 @@ type Manifest struct {
 	Journal []int64 `json:"journal"`
 	// JournalEnds is up to which offset each partition was read: from Journal on there are no
 	// records, only ends of transactions.
-	JournalEnds []int64 `json:"journalEnds,omitempty"`
+	JournalEnds []int64 `json:"journalEnds"`
 	// Cursor is the last ledger whose payments are all in the copy; nil: none was read.
 	Cursor  *Cursor `json:"cursor,omitempty"`
 	Entries int64   `json:"entries"` // of all states
@@ -47,21 +48,13 @@ type Manifest struct {
 	Records []recordsFile `json:"records"`
 }
 
-// Ends returns up to which offset each partition of the journal was read.
-func (m Manifest) Ends() []int64 {
-	if len(m.JournalEnds) != len(m.Journal) { // of an older version
-		return m.Journal
-	}
-	return m.JournalEnds
-}
-
 // Cursor is how far the follower had read.
 type Cursor struct {
 	Network        string `json:"network"` // passphrase
 	Ledger         uint32 `json:"ledger"`
 	Hash           string `json:"hash"`
 	ClosedAtMillis int64  `json:"closedAtMillis"`
-	// What it says of the ledgers before it; absent in older copies.
+	// What it says of the ledgers before it.
 	Coverage         []CursorRange `json:"coverage,omitempty"`
 	MovesSince       uint32        `json:"movesSince,omitempty"`
 	MovesSinceMillis int64         `json:"movesSinceMillis,omitempty"`

@@ -96,7 +96,7 @@ func (s *Source) taken() (map[string]map[int32]int64, error) {
 		positions, known := r.Taken()
 		if !known && r.Folded() > 0 {
 			return nil, fmt.Errorf("transfer: the journal of partition %d does not say how far its "+
-				"inputs were taken: it is of an older version; start the engine of this version once", p)
+				"inputs were taken: start the engine once, and repeat", p)
 		}
 		for topic := range by {
 			by[topic][int32(p)] = positions[topic] // #nosec G115 -- a partition
