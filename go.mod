@@ -9,7 +9,6 @@ tool (
 
 require (
 	github.com/ClickHouse/clickhouse-go/v2 v2.50.0
-	github.com/CycloneDX/cyclonedx-go v0.12.0
 	github.com/cenkalti/backoff/v5 v5.0.3
 	github.com/cockroachdb/pebble/v2 v2.1.7
 	github.com/ebitengine/purego v0.11.3
