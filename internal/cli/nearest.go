@@ -3,56 +3,27 @@ package cli
 import (
 	"cmp"
 	"strings"
+
+	"github.com/spf13/cobra"
 )
 
-// Nearest returns the name that is most similar to a word, or "" if none is: it differs by
-// two letters or a third of them at most, and by less than half, or begins with the word.
-func Nearest(word string, names []string) string {
-	best, bestDistance := "", max(len(word)/3, min(len(word)/2, 2))+1
+// Nearest returns the names that cobra suggests for a word: those that begin with it, or differ by
+// at most two letters, and at most half.
+func Nearest(word string, names []string) []string {
+	c := &cobra.Command{SuggestionsMinimumDistance: max(1, min(2, len(word)/2))}
 	for _, name := range names {
-		distance := editDistance(strings.ToLower(word), strings.ToLower(name))
-		if distance > 0 && len(word) > 1 && strings.HasPrefix(name, word) {
-			distance = 1
-		}
-		if distance < bestDistance {
-			best, bestDistance = name, distance
-		}
+		c.AddCommand(&cobra.Command{Use: name, Run: func(*cobra.Command, []string) {}})
 	}
-	return best
-}
-
-// editDistance is the number of letters to add, remove, replace or exchange with the next one to
-// turn one word into another (Damerau and Levenshtein, each place being changed once).
-func editDistance(a, b string) int {
-	rows := make([][]int, len(a)+1)
-	for i := range rows {
-		rows[i] = make([]int, len(b)+1)
-		rows[i][0] = i
-	}
-	for j := range rows[0] {
-		rows[0][j] = j
-	}
-	for i := 1; i <= len(a); i++ {
-		for j := 1; j <= len(b); j++ {
-			replaced := rows[i-1][j-1]
-			if a[i-1] != b[j-1] {
-				replaced++
-			}
-			rows[i][j] = min(replaced, rows[i-1][j]+1, rows[i][j-1]+1)
-			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
-				rows[i][j] = min(rows[i][j], rows[i-2][j-2]+1)
-			}
-		}
-	}
-	return rows[len(a)][len(b)]
+	return c.SuggestionsFor(word)
 }
 
 // DidYouMean returns the end of a sentence about an unknown word.
 func DidYouMean(word string, names []string, before string) string {
-	if name := Nearest(word, names); name != "" {
-		return "; did you mean " + before + name + "?"
+	nearest := Nearest(word, names)
+	if len(nearest) == 0 {
+		return ""
 	}
-	return ""
+	return "; did you mean " + before + strings.Join(nearest, " or "+before) + "?"
 }
 
 // flagsToldMost bounds how many flags are told for one that there is not.
