@@ -64,7 +64,7 @@ func TestAReceiptOutlivesTheService(t *testing.T) {
 	}
 	s.interrupt() // nobody is asked from here on
 
-	body := write("body.json", h.got[len(h.got)-1].Body)
+	body := write("body.json", h.last().Body)
 	said := s.offline(0, "verify-receipt", file("rebuilt.json"), "--keys", keys, "--body", body,
 		"--earlier", file("failed.json"))
 	for _, want := range []string{

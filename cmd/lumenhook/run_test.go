@@ -234,6 +234,12 @@ func (h *hooks) count() int {
 	return len(h.got)
 }
 
+func (h *hooks) last() receiver.Webhook {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.got[len(h.got)-1]
+}
+
 func startHooks(t *testing.T, dir string) *hooks {
 	t.Helper()
 	ca, err := pki.LoadOrCreateCA(filepath.Join(dir,
