@@ -2,7 +2,6 @@ package sim
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"maps"
 	"os"
@@ -221,9 +220,7 @@ func (s servedPartition) ReadSome(
 	at := topicPartition{topic, s.partition}
 	s.world.goOnBeside()
 	s.world.untilDecided(at, from+1)
-	list, next, err = s.log.readKept(at, from, 1+s.world.rnd.IntN(64))
-	list = slices.DeleteFunc(list, func(r streams.Record) bool { return r.Offset >= to })
-	return list, min(next, to), err
+	return s.log.readUpTo(at, from, to, 1+s.world.rnd.IntN(64))
 }
 
 // replicaOn folds with the run's settings, on a disk in memory.
@@ -245,7 +242,9 @@ func (c copied) replicaOn(
 func (l *Log) copiedRecords(topic string) (all []streams.Record) {
 	for p := range l.count(topic) {
 		for _, e := range l.partitions[topicPartition{topic, p}].entries {
-			all = append(all, e.record)
+			if !e.control { // a filler
+				all = append(all, e.record)
+			}
 		}
 	}
 	return all
@@ -255,10 +254,7 @@ func (l *Log) copiedRecords(topic string) (all []streams.Record) {
 func (l *Log) payments() map[string]bool {
 	ids := make(map[string]bool)
 	for _, r := range l.copiedRecords(schemas.TopicPayments) {
-		p, err := schemas.DecodePaymentObserved(schemas.Read(r.Value, r))
-		if err != nil {
-			panic(fmt.Sprintf("a payment cannot be read: %v", err))
-		}
+		p := decode(r, schemas.DecodePaymentObserved)
 		ids[p.Payment.ID] = true
 	}
 	return ids

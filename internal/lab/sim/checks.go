@@ -118,10 +118,7 @@ func (c *checks) checkObserved(log *Log, seen map[string]bool) {
 			if e.control || e.span == nil || e.span.id != followerTxn || e.span.fate != fateCommitted {
 				continue
 			}
-			p, err := schemas.DecodePaymentObserved(schemas.Read(e.record.Value, e.record))
-			if err != nil {
-				c.world.violate("a payment cannot be read: %v", err)
-			}
+			p := decode(e.record, schemas.DecodePaymentObserved)
 			if seen[p.Payment.ID] {
 				c.world.violate("G2: payment %s was observed twice", p.Payment.ID)
 			}
@@ -148,10 +145,7 @@ func (c *checks) checkCoverage(f domain.Fact) {
 
 func (c *checks) fact(r streams.Record) {
 	w := c.world
-	f, err := schemas.DecodeFact(schemas.Read(r.Value, r))
-	if err != nil {
-		w.violate("the journal cannot be read: %v", err)
-	}
+	f := decode(r, schemas.DecodeFact)
 	if r.Partition != w.log.partitionOf(r.Topic, f.Aggregate) {
 		w.violate("%s of %s is in partition %d", f.Body.FactType(), f.Aggregate, r.Partition)
 	}
@@ -323,10 +317,7 @@ func (c *checks) countCommand(r streams.Record) {
 	if isDamaged(r) {
 		return
 	}
-	cmd, err := schemas.DecodeCommand(schemas.Read(r.Value, r))
-	if err != nil {
-		c.world.violate("a command cannot be read: %v", err)
-	}
+	cmd := decode(r, schemas.DecodeCommand)
 	c.stood[cmd.ID]++
 }
 
@@ -335,10 +326,7 @@ func (c *checks) match(r streams.Record) {
 	if isDamaged(r) {
 		return
 	}
-	in, err := schemas.DecodePaymentMatched(schemas.Read(r.Value, r))
-	if err != nil {
-		c.world.violate("a match cannot be read: %v", err)
-	}
+	in := decode(r, schemas.DecodePaymentMatched)
 	if in.Moved.Moves > 0 {
 		c.checkHandOver(r, in)
 		return
@@ -395,20 +383,14 @@ func (c *checks) allTold() {
 }
 
 func (c *checks) payment(r streams.Record) {
-	p, err := schemas.DecodePaymentObserved(schemas.Read(r.Value, r))
-	if err != nil {
-		c.world.violate("a payment cannot be read: %v", err)
-	}
+	p := decode(r, schemas.DecodePaymentObserved)
 	c.observed[p.Payment.ID] = true
 }
 
 // checkLedger checks that a ledger's matches are complete when its cursor is written (G2).
 func (c *checks) checkLedger(r streams.Record) {
 	w := c.world
-	read, err := schemas.DecodeLedgerRead(schemas.Read(r.Value, r))
-	if err != nil {
-		w.violate("the cursor cannot be read: %v", err)
-	}
+	read := decode(r, schemas.DecodeLedgerRead)
 	if closed := w.chain.ledgers[read.Sequence-1]; read.Hash != closed.Hash ||
 		read.ClosedAtMillis != closed.ClosedAtMillis {
 		w.violate("G2: ledger %d is read as %s of %d", read.Sequence, read.Hash, read.ClosedAtMillis)

@@ -67,10 +67,7 @@ const repeatsForMillis = 20 * hourMillis
 // old reports whether a command is too old to be repeated, by a wall clock that
 // may have jumped.
 func (c *clients) old(r streams.Record) bool {
-	cmd, err := schemas.DecodeCommand(schemas.Read(r.Value, r))
-	if err != nil {
-		panic(err)
-	}
+	cmd := decode(r, schemas.DecodeCommand)
 	if _, answers := cmd.Body.(domain.RecordMail); answers {
 		return false // what it repeats is of its notice
 	}
@@ -178,10 +175,7 @@ func (c *clients) tellFor(records []streams.Record) {
 		if r.Topic != schemas.TopicCommands {
 			continue
 		}
-		cmd, err := schemas.DecodeCommand(schemas.Read(r.Value, r))
-		if err != nil {
-			panic(err)
-		}
+		cmd := decode(r, schemas.DecodeCommand)
 		if c.byID[cmd.ID] == nil {
 			c.byID[cmd.ID] = &issued{Command: cmd, atMillis: c.world.wall()}
 		}
@@ -588,10 +582,7 @@ func (w *World) clientReads() bool {
 
 func (c *clients) take(r streams.Record) {
 	w := c.world
-	result, err := schemas.DecodeResult(schemas.Read(r.Value, r))
-	if err != nil {
-		w.violate("an answer cannot be read: %v", err)
-	}
+	result := decode(r, schemas.DecodeResult)
 	cmd := c.byID[result.CommandID]
 	if rejection := result.Answer.Rejection; rejection != nil &&
 		(rejection.Code == domain.CodeCommandUnreadable || rejection.Temporary()) {

@@ -128,19 +128,11 @@ func (f *followerProcess) boot() {
 type ends struct{ log *Log }
 
 func (e ends) Starts(_ context.Context, topic string) (map[int32]int64, error) {
-	by := make(map[int32]int64)
-	for p := range e.log.count(topic) {
-		by[p] = 0
-	}
-	return by, nil
+	return e.log.offsets(topic, func(topicPartition) int64 { return 0 }), nil
 }
 
 func (e ends) Of(_ context.Context, topic string) (map[int32]int64, error) {
-	by := make(map[int32]int64)
-	for p := range e.log.count(topic) {
-		by[p] = e.log.end(topicPartition{topic, p})
-	}
-	return by, nil
+	return e.log.offsets(topic, e.log.end), nil
 }
 
 // OfEpochs returns nothing: the simulation's log has one leader.

@@ -120,14 +120,11 @@ func (c *checks) goBack(b *backup, to *Log) {
 
 // refold folds a fact again.
 func (c *checks) refold(r streams.Record) {
-	f, err := schemas.DecodeFact(schemas.Read(r.Value, r))
-	if err == nil {
-		err = c.model.fold(f)
-	}
-	if err != nil {
+	f := decode(r, schemas.DecodeFact)
+	if err := c.model.fold(f); err != nil {
 		c.world.violate("a backup: %v", err)
 	}
-	err = c.reference.apply(f)
+	err := c.reference.apply(f)
 	if handled, is := f.Body.(domain.CommandHandled); is {
 		c.carried[handled.CommandID]++
 		err = nil // the answer may say that something was in flight, and nothing is now
@@ -146,10 +143,10 @@ func (c *checks) refold(r streams.Record) {
 func (c *checks) goBackToMatches(b *backup, to *Log) {
 	w, there := c.world, make(map[string]bool)
 	for _, r := range to.copiedRecords(schemas.TopicMatches) {
-		in, err := schemas.DecodePaymentMatched(schemas.Read(r.Value, r))
-		if err != nil || isDamaged(r) {
+		if isDamaged(r) {
 			continue
 		}
+		in := decode(r, schemas.DecodePaymentMatched)
 		there[in.Event.ID] = true
 		if _, is := c.model.endpoints[in.EndpointID]; !is && in.Moved.Moves == 0 &&
 			!in.Event.Type.TellsOfEndpoint() {

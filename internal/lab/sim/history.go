@@ -37,10 +37,7 @@ func factsOf(id deliveryID, records []streams.Record, below int64) (facts []doma
 		if r.Offset >= below || r.Header(schemas.HeaderType) == "" {
 			continue
 		}
-		f, err := schemas.DecodeFact(schemas.Read(r.Value, r))
-		if err != nil {
-			panic(err)
-		}
+		f := decode(r, schemas.DecodeFact)
 		if f.Aggregate == id.endpoint && f.EventID() == id.event {
 			facts = append(facts, f)
 		}

@@ -51,20 +51,14 @@ func (j *judged) changed(w domain.Watch) {
 
 // shown records a watch as its table row shows it.
 func (j *judged) shown(row streams.Record) {
-	watch, err := schemas.DecodeWatch(schemas.Read(row.Value, row))
-	if err != nil {
-		panic(err)
-	}
+	watch := decode(row, schemas.DecodeWatch)
 	j.changed(watch)
 }
 
 // shownEndpoint records an endpoint as its table row shows it, which followers use
 // likewise.
 func (j *judged) shownEndpoint(row streams.Record) {
-	endpoint, err := schemas.DecodeEndpoint(schemas.Read(row.Value, row))
-	if err != nil {
-		panic(err)
-	}
+	endpoint := decode(row, schemas.DecodeEndpoint)
 	if endpoint.Deleted() {
 		j.gone[endpoint.ID] = true
 	}
@@ -91,10 +85,7 @@ func (c *checks) asked(r streams.Record) {
 	if isDamaged(r) {
 		return
 	}
-	asked, err := schemas.DecodeCommand(schemas.Read(r.Value, r))
-	if err != nil {
-		panic(err)
-	}
+	asked := decode(r, schemas.DecodeCommand)
 	body, is := asked.Body.(domain.RecordCoverage)
 	j := c.judged
 	if is && body.Missed != 0 {

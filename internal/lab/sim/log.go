@@ -104,6 +104,15 @@ func (l *Log) count(topic string) int32 {
 	return l.keyed
 }
 
+// offsets returns an offset of each partition of a topic.
+func (l *Log) offsets(topic string, of func(topicPartition) int64) map[int32]int64 {
+	by := make(map[int32]int64)
+	for p := range l.count(topic) {
+		by[p] = of(topicPartition{topic, p})
+	}
+	return by
+}
+
 // partitionOf returns the partition of an aggregate's records.
 func (w *World) partitionOf(aggregate string) int32 {
 	return w.log.partitionOf(schemas.TopicJournal, aggregate)

@@ -98,10 +98,7 @@ func (m *mailerProcess) take() bool {
 		if len(records) == 0 {
 			continue
 		}
-		order, err := schemas.DecodeMailOrder(schemas.Read(records[0].Value, records[0]))
-		if err != nil {
-			w.violate("an order of a mail cannot be read: %v", err)
-		}
+		order := decode(records[0], schemas.DecodeMailOrder)
 		m.record, m.order = records[0], order
 		return true
 	}
@@ -309,10 +306,7 @@ func (n *referenceNotice) attempt(
 
 // ordered checks that an order is the one of the journal.
 func (c *mailChecks) ordered(w *World, r streams.Record) {
-	o, err := schemas.DecodeMailOrder(schemas.Read(r.Value, r))
-	if err != nil {
-		w.violate("an order of a mail cannot be read: %v", err)
-	}
+	o := decode(r, schemas.DecodeMailOrder)
 	n := c.notices[noticeID(o.EndpointID, o.Notice)]
 	e := w.checks.reference.endpoints[o.EndpointID]
 	switch {

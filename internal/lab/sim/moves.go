@@ -39,11 +39,7 @@ func movesDrawn(seed uint64) []int {
 // move brings everything to another partition count.
 func (w *World) move() {
 	const what = "a move"
-	dir, err := os.MkdirTemp(inMemory(), "lumenhook-sim-")
-	if err != nil {
-		panic(err)
-	}
-	defer os.RemoveAll(dir)
+	dir := w.newFolder()
 	source, err := w.openSource(copied{w, w.log}, dir)
 	w.copying(what, err)
 	defer func() { w.copying(what, source.Close()) }()
@@ -233,20 +229,12 @@ type copied struct {
 func (c copied) Close() {}
 
 func (c copied) Starts(_ context.Context, topic string) (map[int32]int64, error) {
-	by := make(map[int32]int64)
-	for p := range c.count(topic) {
-		by[p] = c.partitions[topicPartition{topic, p}].start
-	}
-	return by, nil
+	return c.offsets(topic, func(at topicPartition) int64 { return c.partitions[at].start }), nil
 }
 
 // Of returns how far the log is decided.
 func (c copied) Of(_ context.Context, topic string) (map[int32]int64, error) {
-	by := make(map[int32]int64)
-	for p := range c.count(topic) {
-		by[p] = c.stable(topicPartition{topic, p})
-	}
-	return by, nil
+	return c.offsets(topic, c.stable), nil
 }
 
 func (c copied) Read(
@@ -263,14 +251,11 @@ func (c copied) readTo(
 ) error {
 	for _, p := range slices.Sorted(maps.Keys(to)) {
 		at := topicPartition{topic, p}
-		records, _, err := c.readKept(at, max(from[p], c.partitions[at].start), math.MaxInt)
+		records, _, err := c.readUpTo(at, max(from[p], c.partitions[at].start), to[p], math.MaxInt)
 		if err != nil {
 			return err
 		}
 		for _, r := range records {
-			if r.Offset >= to[p] {
-				break
-			}
 			if err := take(r); err != nil {
 				return err
 			}
@@ -334,12 +319,11 @@ func (c copiedPartition) Bounds(
 func (c copiedPartition) ReadSome(
 	_ context.Context, topic string, from, to int64,
 ) (list []streams.Record, next int64, err error) {
-	list, next, err = c.log.readKept(topicPartition{topic, c.partition}, from, math.MaxInt)
-	list = slices.DeleteFunc(list, func(r streams.Record) bool { return r.Offset >= to })
+	list, next, err = c.log.readUpTo(topicPartition{topic, c.partition}, from, to, math.MaxInt)
 	if err == nil && next < to {
 		err = errors.New("sim: a copy reads what is undecided")
 	}
-	return list, min(next, to), err
+	return list, next, err
 }
 
 // moved has the checkers expect what a move leaves of numbers and of places.

@@ -69,6 +69,15 @@ func (l *Log) readKept(
 	return records, next, nil
 }
 
+// readUpTo is readKept without what begins at an offset.
+func (l *Log) readUpTo(
+	at topicPartition, from, to int64, most int,
+) (records []streams.Record, next int64, err error) {
+	records, next, err = l.readKept(at, from, most)
+	records = slices.DeleteFunc(records, func(r streams.Record) bool { return r.Offset >= to })
+	return records, min(next, to), err
+}
+
 // loseState loses the state of a partition on one process while no task has it open.
 func (t *task) loseState() {
 	w := t.process.world
@@ -89,17 +98,13 @@ func (t *task) locateSnapshots() {
 // readSnapshots reads the requested records, or some of them.
 func (t *task) readSnapshots(a streams.ReadSnapshots) error {
 	w := t.process.world
-	records, next, err := w.log.readKept(topicPartition{schemas.TopicSnapshots, t.partition}, a.From,
-		1+w.rnd.IntN(8))
+	records, next, err := w.log.readUpTo(topicPartition{schemas.TopicSnapshots, t.partition}, a.From,
+		a.To, 1+w.rnd.IntN(8))
 	if err != nil {
 		return err
 	}
-	beyond := slices.IndexFunc(records, func(r streams.Record) bool { return r.Offset >= a.To })
-	if beyond >= 0 {
-		records = records[:beyond]
-	}
 	t.restored = true
-	t.must(t.core.ReadSnapshots(records, min(next, a.To)))
+	t.must(t.core.ReadSnapshots(records, next))
 	return nil
 }
 

@@ -140,13 +140,12 @@ func (s *standby) work() {
 
 func (s *standby) readSnapshots(a streams.ReadSnapshots) {
 	w := s.process.world
-	records, next, err := w.log.readKept(s.snapshots(), a.From, 1+w.rnd.IntN(8))
+	records, next, err := w.log.readUpTo(s.snapshots(), a.From, a.To, 1+w.rnd.IntN(8))
 	if err != nil {
 		s.fallBehind(err)
 		return
 	}
-	records = slices.DeleteFunc(records, func(r streams.Record) bool { return r.Offset >= a.To })
-	s.must(s.core.ReadSnapshots(records, min(next, a.To)))
+	s.must(s.core.ReadSnapshots(records, next))
 }
 
 // fallBehind ends a copy that lacks what retention has deleted. The next goes on from a

@@ -3,7 +3,6 @@ package sim
 import (
 	"errors"
 	"math"
-	"slices"
 
 	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams"
@@ -211,15 +210,11 @@ func (t *task) readJournal(a streams.ReadJournal) error {
 	if w.chance(0.3) {
 		most = 1 + w.rnd.IntN(64)
 	}
-	records, next, err := w.log.readKept(t.journal(), a.From, most)
+	records, next, err := w.log.readUpTo(t.journal(), a.From, a.To, most)
 	if err != nil {
 		return err
 	}
-	beyond := slices.IndexFunc(records, func(r streams.Record) bool { return r.Offset >= a.To })
-	if beyond >= 0 {
-		records = records[:beyond]
-	}
-	t.must(t.core.ReadJournal(records, min(next, a.To)))
+	t.must(t.core.ReadJournal(records, next))
 	return nil
 }
 

@@ -381,10 +381,7 @@ func (w *World) verifyDeadLetters() {
 			if w.log.partitions[at].entries[r.Offset].span == nil {
 				continue // copied, of the log of before
 			}
-			d, err := schemas.DecodeDeadLetter(schemas.Read(r.Value, r))
-			if err != nil {
-				w.violate("a dead letter cannot be read: %v", err)
-			}
+			d := decode(r, schemas.DecodeDeadLetter)
 			letters[stand{topicPartition{d.Topic, d.Partition}, d.Offset}]++
 		}
 	}

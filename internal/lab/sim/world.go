@@ -501,8 +501,11 @@ func (w *World) repeatInput() bool {
 func (w *World) handOvers(matches []streams.Record) []streams.Record {
 	var all, forgotten []streams.Record
 	for _, r := range matches {
-		in, err := schemas.DecodePaymentMatched(schemas.Read(r.Value, r))
-		if err != nil || isDamaged(r) || in.Moved.Number == 0 {
+		if isDamaged(r) {
+			continue
+		}
+		in := decode(r, schemas.DecodePaymentMatched)
+		if in.Moved.Number == 0 {
 			continue
 		}
 		all = append(all, r)
@@ -518,8 +521,7 @@ func (w *World) handOvers(matches []streams.Record) []streams.Record {
 
 // handsOver reports whether a match hands an event over.
 func handsOver(r streams.Record) bool {
-	in, err := schemas.DecodePaymentMatched(schemas.Read(r.Value, r))
-	return err == nil && in.Moved.Moves > 0
+	return decode(r, schemas.DecodePaymentMatched).Moved.Moves > 0
 }
 
 // forgetGroup drops the group's positions, all or those of one topic, or deletes the group.
@@ -591,6 +593,16 @@ func ofAnother(r streams.Record) []byte {
 const headerDamaged = "damaged"
 
 func isDamaged(r streams.Record) bool { return r.Header(headerDamaged) != "" }
+
+// decode reads a record that is not damaged.
+func decode[T any](r streams.Record, as func(schemas.Message) (T, error)) T {
+	v, err := as(schemas.Read(r.Value, r))
+	if err != nil {
+		panic(violation{fmt.Sprintf("record %d of %s/%d cannot be read: %v", r.Offset, r.Topic, r.Partition,
+			err)})
+	}
+	return v
+}
 
 // pick draws one of several, nil of none.
 func pick[T any](w *World, of []T) (T, bool) {

@@ -1,8 +1,9 @@
 // Package trial tests the real program from outside: random operations through the public
-// API over several accounts, payments of all kinds on its development network, receivers
-// that misbehave, kills in windows that are held open, lost state, rebuilds under load; and
-// exact accounting at the end. It imports nothing of the product (internal/arch checks
-// that): its expectations come from the specification and from its own requests.
+// API over several accounts, payments on a development network whose RPC lies, receivers that
+// misbehave, kills in windows that are held open, lost state, rebuilds under load, a reset of
+// the network; and exact accounting at the end. It imports nothing of the product
+// (internal/arch checks that): its expectations come from the specification and from its own
+// requests.
 //
 // A run is a script of operations on a fresh data folder. A script is a function of its
 // seed; timing differs from run to run. Lanes run concurrently, each with its operations in

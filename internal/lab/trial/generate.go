@@ -38,7 +38,7 @@ func Generate(seed uint64, n int) []Op {
 		g.now += g.IntN(2 * opMillis)
 		g.step()
 	}
-	return g.ops
+	return g.ops[:n]
 }
 
 type generator struct {
