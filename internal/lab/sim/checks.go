@@ -30,7 +30,7 @@ type checks struct {
 	starts    map[string][]int64  // of attempts in the last second, by endpoint: [World.passed]
 	routes    map[[2]int32]uint64 // the last hand-over from a partition to another
 	cursor    uint32
-	had       map[string]map[string]bool // by watch: events that there were when its part began
+	had       map[partID]map[string]bool // events that there were when a part began
 	reread    map[string]uint32          // by watch: how many ledgers its backfill has read
 
 	// For runs with a disaster: what the facts since the last copy were folded onto, these facts
@@ -65,7 +65,7 @@ func newChecks(w *World) *checks {
 		made:      make(map[attemptID]domain.AttemptResult),
 		matched:   make(map[string][]match),
 		took:      make(map[string]string),
-		had:       make(map[string]map[string]bool),
+		had:       make(map[partID]map[string]bool),
 		reread:    make(map[string]uint32),
 		observed:  make(map[string]bool),
 		handed:    make(map[deliveryID]match),
@@ -139,7 +139,7 @@ func (c *checks) checkCoverage(f domain.Fact) {
 		c.checkFulfilled(before, covered.Fulfilled)
 	}
 	if begun, is := f.Body.(domain.PartBegun); is {
-		c.begun(f.Aggregate, begun)
+		c.begun(partID{f.Aggregate, f.Version}, begun)
 	}
 }
 

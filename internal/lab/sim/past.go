@@ -119,9 +119,9 @@ func (c *checks) checkCovered(before domain.Watch, covered domain.RangeCovered) 
 			continue
 		}
 		for _, p := range w.chain.ledgers[sequence-1].Payments {
-			c.toldOf(before.Pinned(part), part.BegunAtMillis, p)
+			c.toldOf(before.Pinned(part), part, p)
 			if event := domain.EventID(before.ID, p.ID); len(c.matched[event]) > 0 &&
-				!c.had[before.ID][event] {
+				!c.had[partID{before.ID, part.Version}][event] {
 				created++
 			}
 		}
@@ -136,16 +136,22 @@ func (c *checks) checkCovered(before domain.Watch, covered domain.RangeCovered) 
 	}
 }
 
+// partID identifies a part of a backfill. A restore goes back to parts that began earlier.
+type partID struct {
+	watch   string
+	version uint64
+}
+
 // begun notes which payments of a part have an event already.
-func (c *checks) begun(watchID string, part domain.PartBegun) {
+func (c *checks) begun(id partID, part domain.PartBegun) {
 	had := make(map[string]bool)
 	for sequence := part.From; sequence <= part.To; sequence++ {
 		for _, p := range c.world.chain.ledgers[sequence-1].Payments {
-			event := domain.EventID(watchID, p.ID)
+			event := domain.EventID(id.watch, p.ID)
 			had[event] = len(c.matched[event]) > 0
 		}
 	}
-	c.had[watchID] = had
+	c.had[id] = had
 }
 
 // checkDone checks that a backfill that is done has read each of its ledgers, also those that had
@@ -191,7 +197,7 @@ func (c *checks) checkEnded(before domain.Watch, covered domain.RangeCovered) {
 	for ; beyond <= part.To; beyond++ {
 		for _, p := range w.chain.ledgers[beyond-1].Payments {
 			if event := domain.EventID(before.ID, p.ID); len(c.matched[event]) > 0 &&
-				!c.had[before.ID][event] {
+				!c.had[partID{before.ID, part.Version}][event] {
 				w.violate("G2: part %d of watch %s ends before ledger %d, whose payment %s it matched",
 					part.Version, before.ID, beyond, p.ID)
 			}
@@ -202,12 +208,12 @@ func (c *checks) checkEnded(before domain.Watch, covered domain.RangeCovered) {
 	}
 }
 
-func (c *checks) toldOf(pinned domain.Watch, createdAtMillis int64, p domain.Payment) {
+func (c *checks) toldOf(pinned domain.Watch, part domain.Part, p domain.Payment) {
 	w := c.world
 	m, matches := matchPayment(c.decided(pinned, p), p)
 	found := c.matched[domain.EventID(pinned.ID, p.ID)]
 	switch {
-	case c.had[pinned.ID][domain.EventID(pinned.ID, p.ID)]:
+	case c.had[partID{pinned.ID, part.Version}][domain.EventID(pinned.ID, p.ID)]:
 		w.count("payments of backfills that had an event")
 	case !matches && len(found) > 0:
 		w.violate("G2: payment %s was matched by a backfill of watch %s, which does not match it", p.ID,
@@ -217,7 +223,7 @@ func (c *checks) toldOf(pinned domain.Watch, createdAtMillis int64, p domain.Pay
 		w.violate("G2: ledger %d is covered, and payment %s was not matched by watch %s", p.Ledger, p.ID,
 			pinned.ID)
 	case found[0].endpoint != pinned.EndpointID ||
-		!bytes.Equal(found[0].event.Body, domain.NewPaymentEvent(m, createdAtMillis).Body):
+		!bytes.Equal(found[0].event.Body, domain.NewPaymentEvent(m, part.BegunAtMillis).Body):
 		w.violate("G2: payment %s of a backfill of watch %s is for %s: %s", p.ID, pinned.ID,
 			found[0].endpoint, found[0].event.Body)
 	default:
