@@ -136,8 +136,8 @@ func (r *Reading) anchor(ctx context.Context) (next uint32, err error) {
 		return 0, fmt.Errorf("follower: asking for the newest ledger again: %w", err)
 	}
 	if again < latest {
-		return 0, fmt.Errorf("follower: waiting for the ledger to begin at: the source gave ledger %d as "+
-			"its newest, and then named ledger %d", latest, again)
+		return 0, fmt.Errorf("follower: waiting for the ledger to begin at: the source gave ledger %d "+
+			"as its newest, and then named ledger %d", latest, again)
 	}
 	r.source.Continue(l.Sequence, "") // the page may have held more
 	// Nothing in it was looked at, so nothing covers it.
