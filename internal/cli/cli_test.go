@@ -205,7 +205,7 @@ func TestVariablesSetFlagsOrAreFaults(t *testing.T) {
 }
 
 func TestNearest(t *testing.T) {
-	names := []string{"create", "list", "get", "delete", "disable", "enable", "rotate-secret"}
+	names := []string{"create", "list", "get", "delete", "disable", "enable", "rotate-secret", "list"}
 	for word, want := range map[string][]string{
 		"lst":    {"list"},
 		"remove": {},

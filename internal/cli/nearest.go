@@ -2,16 +2,17 @@ package cli
 
 import (
 	"cmp"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 )
 
 // Nearest returns the names that cobra suggests for a word: those that begin with it, or differ by
-// at most two letters, and at most half.
+// at most two letters, and at most half. A name that is given twice is suggested once.
 func Nearest(word string, names []string) []string {
 	c := &cobra.Command{SuggestionsMinimumDistance: max(1, min(2, len(word)/2))}
-	for _, name := range names {
+	for _, name := range slices.Compact(slices.Sorted(slices.Values(names))) {
 		c.AddCommand(&cobra.Command{Use: name, Run: func(*cobra.Command, []string) {}})
 	}
 	return c.SuggestionsFor(word)
