@@ -58,12 +58,25 @@ func TestConsoleSaysWhichEndpointsAreDown(t *testing.T) {
 			t.Errorf("its page lacks %s: %s", want, one)
 		}
 	}
+	const none = "no enabled endpoint has pending deliveries"
+	w.pendingUnknown = true
+	if text := d.open("/console"); strings.Contains(text, none) ||
+		!strings.Contains(text, "<dd>unknown</dd>") {
+		t.Errorf("what is pending is not known, and the overview says %s", text)
+	}
+	w.pendingUnknown = false
 	w.historyErr = readmodel.ErrUnavailable
 	for _, page := range []string{"/console", "/console/endpoints"} {
 		if text := d.open(page); strings.Count(text, ">Unknown<") != 4 ||
 			strings.Count(text, ">Disabled<") < 1 {
 			t.Errorf("without the history %s is %s", page, text)
 		}
+	}
+	w.historyErr = nil
+	page := "/console/endpoints/" + endpoints["down"]
+	d.press(page, page+"/disable")
+	if text := d.open("/console"); !strings.Contains(text, none) {
+		t.Errorf("nothing is pending for enabled endpoints, and the overview says %s", text)
 	}
 }
 

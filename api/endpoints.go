@@ -146,7 +146,7 @@ func (a *API) judgeURL(
 
 func (a *API) getEndpoint(ctx context.Context, r *request) (reply, error) {
 	one := []domain.Endpoint{r.endpoint}
-	view, err := a.showHealth(r.endpoint, a.healthOf(ctx, r, one))
+	view, err := a.showHealth(r.endpoint, a.healthOf(ctx, r, one, healthMax))
 	return reply{view: view, etag: decode.ETag(r.endpoint.Revision)}, err
 }
 
@@ -167,7 +167,7 @@ func (a *API) listEndpoints(ctx context.Context, r *request) (reply, error) {
 	if worst {
 		page, next, h, err = a.worstFirst(ctx, r, f, after, limit)
 	} else if page, next, err = a.endpointsOf(r, f, after, limit); err == nil {
-		h = a.healthOf(ctx, r, page)
+		h = a.healthOf(ctx, r, page, healthMaxListed)
 	}
 	if err != nil {
 		return reply{}, fmt.Errorf("listing endpoints: %w", err)

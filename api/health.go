@@ -12,9 +12,14 @@ import (
 	"github.com/lumenhook/lumenhook/projections/readmodel"
 )
 
-// healthMax bounds the reading of health: an endpoint is shown without it rather than late. Shells
-// wait for a second at most for the ids that they complete.
-const healthMax = 500 * time.Millisecond
+// Bounds of reading health: an endpoint is shown without it rather than late.
+const (
+	// healthMax applies where health is what the caller asks for: one endpoint, or the worst first.
+	healthMax = 3 * time.Second
+	// healthMaxListed applies to other lists. Shells wait for a second at most for the ids that they
+	// complete.
+	healthMaxListed = 500 * time.Millisecond
+)
 
 // shownEndpoint is an endpoint that is read, with how it does: null, with the code of the reason,
 // while the history cannot tell.
@@ -81,7 +86,7 @@ type health struct {
 // healthOf reads how endpoints of the caller's account do. Of more than fit on a page it sends no
 // ids: it asks for all endpoints of the account.
 func (a *API) healthOf(
-	ctx context.Context, r *request, endpoints []domain.Endpoint,
+	ctx context.Context, r *request, endpoints []domain.Endpoint, longest time.Duration,
 ) (h health) {
 	h.nowMillis = a.Now().UnixMilli()
 	if len(endpoints) == 0 {
@@ -93,7 +98,7 @@ func (a *API) healthOf(
 			f.EndpointIDs = append(f.EndpointIDs, e.ID)
 		}
 	}
-	ctx, cancel := context.WithTimeout(ctx, healthMax)
+	ctx, cancel := context.WithTimeout(ctx, longest)
 	defer cancel()
 	var err error
 	if h.by, err = a.History.Health(ctx, f); err != nil {
@@ -138,7 +143,7 @@ func (a *API) worstFirst(
 		}
 		all = append(all, some...)
 	}
-	h = a.healthOf(ctx, r, all)
+	h = a.healthOf(ctx, r, all, healthMax)
 	order := func(e domain.Endpoint, at readmodel.Position) int {
 		return cmp.Or(cmp.Compare(h.rank(e), at.CreatedAtMillis), cmp.Compare(e.ID, at.ID))
 	}

@@ -60,7 +60,9 @@ type world struct {
 	catchUps  int
 	went      []string // endpoints that events have left, in order
 	forgets   bool     // the engine has no deliveries any more
-	behind    bool     // the history lacks too much for the engine
+
+	pendingUnknown bool // the oldest pending events cannot be read in time
+	behind         bool // the history lacks too much for the engine
 
 	followed   api.Followed
 	counts     int    // looks at the cursor until one more ledger counts; 0: none will
@@ -713,7 +715,8 @@ func (w *world) Health(
 		for _, a := range one.record.Attempts {
 			h = attempted(h, a, f.NowMillis)
 		}
-		if made := createdAt(w.t, one.record.Body); one.record.State.Pending() {
+		made := createdAt(w.t, one.record.Body)
+		if h.PendingUnknown = w.pendingUnknown; one.record.State.Pending() && !h.PendingUnknown {
 			h.OldestPendingMillis = made
 		}
 		by[id] = h

@@ -20,8 +20,9 @@ const (
 	longSpan  = 60 * 60
 )
 
-// pendingSpare is what is left of a read when the oldest pending is given up.
-const pendingSpare = 500 * time.Millisecond
+// pendingShare is how much of the time that is left may be spent on the oldest pending events: the
+// rest returns what was read before.
+const pendingShare = 0.75
 
 // Numbers of spans that are counted, up to now.
 const (
@@ -144,7 +145,8 @@ func (db *DB) health(
 	}
 	pending, cancel := ctx, func() {}
 	if deadline, has := ctx.Deadline(); has {
-		pending, cancel = context.WithDeadline(ctx, deadline.Add(-pendingSpare))
+		left := time.Until(deadline) //nolint:forbidigo // the deadline is of this clock
+		pending, cancel = context.WithTimeout(ctx, time.Duration(pendingShare*float64(left)))
 	}
 	defer cancel()
 	oldest, unknown := db.oldestPending(pending, which)

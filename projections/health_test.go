@@ -1,11 +1,13 @@
 package projections_test
 
 import (
+	"context"
 	"reflect"
 	"testing"
 	"time"
 
 	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/internal/testkit"
 	"github.com/lumenhook/lumenhook/projections"
 	"github.com/lumenhook/lumenhook/projections/readmodel"
 	"github.com/lumenhook/lumenhook/schemas"
@@ -129,6 +131,15 @@ func TestTheOldestPendingIsPending(t *testing.T) {
 		}
 	}
 	oldest(startMillis)
+	testkit.Eventually(t, "the oldest pending event is read within half a second, too", func() bool {
+		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+		defer cancel()
+		by, err := r.history(0).Health(ctx, readmodel.HealthFilter{
+			AccountID: testAccount, NowMillis: startMillis,
+		})
+		of := by[s.endpointID]
+		return err == nil && !of.PendingUnknown && of.OldestPendingMillis == startMillis
+	})
 	for n := range ended {
 		r.append(s.delivered(n, 1))
 	}

@@ -25,6 +25,7 @@ type overviewView struct {
 	Bad       bool   // of the verdict
 	Rows      []endpointRow
 	Oldest    *endpointRow // whose oldest pending event is the oldest of all
+	Unread    bool         // the pending events of an enabled endpoint could not be read
 	Live      string
 	History   *troubleView // in place of what follows
 	Attempts  ratesView
@@ -66,7 +67,11 @@ func (x *Console) judge(view *overviewView, endpoints []client.Endpoint) {
 		if states[row.Word.Word]++; i < overviewRows {
 			view.Rows = append(view.Rows, row)
 		}
-		if at := row.OldestPending; at != nil && e.Status == "active" &&
+		if e.Status != "active" {
+			continue
+		}
+		view.Unread = view.Unread || !row.PendingKnown
+		if at := row.OldestPending; at != nil &&
 			(view.Oldest == nil || at.ISO < view.Oldest.OldestPending.ISO) {
 			view.Oldest = &row
 		}
