@@ -41,3 +41,39 @@ func TestAProjectorStopsWhenItsTopicIsCut(t *testing.T) {
 		t.Error("it goes on")
 	}
 }
+
+// A projector that a person has to help is restarted, and fails again. Until then it has no
+// partitions for a moment. It must not count as working in that moment: an event that is not found
+// would be answered as one that does not exist.
+func TestARestartedProjectorStaysStuckUntilItHasReadItsPositions(t *testing.T) {
+	r := newRig(t)
+	run := r.project(nil)
+	r.world(1)
+	r.awaitProjected()
+	run.finish(t)
+	others, err := kfake.NewCluster(kfake.NumBrokers(1))
+	must(t, err)
+	t.Cleanup(others.Close)
+	r.cluster = newRigAt(t, r.engine, 1,
+		streams.Cluster{Brokers: others.ListenAddrs(), Prefix: "test."}).cluster
+	run = r.project(nil)
+	<-run.ended
+	if run.err == nil || !strings.Contains(run.err.Error(), "drop the database") {
+		t.Fatalf("it ended with %v", run.err)
+	}
+	again := make(chan error, 1)
+	go func() { again <- run.Run(t.Context()) }()
+	for {
+		select {
+		case err := <-again:
+			if err == nil || !strings.Contains(err.Error(), "drop the database") {
+				t.Errorf("its second run ended with %v", err)
+			}
+			return
+		default:
+			if run.Stuck() == nil {
+				t.Fatal("it counts as working before it has read where its partitions stand")
+			}
+		}
+	}
+}

@@ -29,6 +29,7 @@ const (
 	lastWait   = 5 * time.Second
 	prepareMax = 15 * time.Second // for finding where a session begins
 	leaveMax   = 5 * time.Second
+	joinMax    = 15 * time.Second // for a group to give a projector its partitions
 )
 
 // ProjectorConfig configures a projector. Zero limits mean the defaults.
@@ -226,8 +227,7 @@ func (p *Projector) runSession(ctx context.Context, owned []int32, changed <-cha
 		}
 	}()
 	if len(owned) == 0 {
-		p.noteBegin(nil)
-		<-ctx.Done()
+		p.waitForPartitions(ctx)
 		return nil
 	}
 	db, err := p.cfg.DB.pin(ctx)
@@ -394,6 +394,25 @@ func (p *Projector) noteBegin(from map[topicPartition]int64) {
 	p.next = maps.Clone(from)
 	p.tell()
 	p.clearFailure()
+}
+
+// waitForPartitions returns when the context ends. A projector without partitions is not stuck. But
+// one that has just joined its group has none either, and an event that it did not find must not
+// count as missing until it has read where its partitions stand. So an earlier failure stays noted
+// for a while.
+func (p *Projector) waitForPartitions(ctx context.Context) {
+	p.mu.Lock()
+	p.next = nil
+	p.tell()
+	p.mu.Unlock()
+	joined := time.NewTimer(joinMax)
+	defer joined.Stop()
+	select {
+	case <-joined.C:
+		p.noteBegin(nil)
+		<-ctx.Done()
+	case <-ctx.Done():
+	}
 }
 
 // noteWritten notes that a block was written.

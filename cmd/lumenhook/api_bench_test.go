@@ -140,7 +140,8 @@ func (l *load) drive(address string, pid, at, n int, request []byte) answers {
 		defer conns[i].close()
 	}
 	var all sync.WaitGroup
-	server, own, began := testkit.ProcessorTimeOf(l.b, pid), testkit.ProcessorTimeOf(l.b, os.Getpid()), time.Now()
+	server, own := testkit.ProcessorTimeOf(l.b, pid), testkit.ProcessorTimeOf(l.b, os.Getpid())
+	began := time.Now()
 	for _, c := range conns {
 		all.Go(func() {
 			for i := next.Add(1); i <= int64(n); i = next.Add(1) {
