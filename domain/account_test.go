@@ -202,3 +202,29 @@ func TestAnAccountGetsAnotherEmail(t *testing.T) {
 		t.Errorf("%+v, not %+v", updated, want)
 	}
 }
+
+// TestWhereAnAccountGetsMail: its first address comes first; an account without one gets none.
+func TestWhereAnAccountGetsMail(t *testing.T) {
+	more := []string{"b", "c"}
+	for want, a := range map[string]domain.Account{
+		"[]":      {MoreEmails: more},
+		"[a]":     {Email: "a"},
+		"[a b c]": {Email: "a", MoreEmails: more},
+	} {
+		if got := fmt.Sprint(a.Emails()); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+}
+
+// TestAKeyAllowsWhatItWasCreatedFor and nothing else.
+func TestAKeyAllowsWhatItWasCreatedFor(t *testing.T) {
+	for _, one := range domain.Permissions() {
+		key := domain.Key{Permissions: []domain.Permission{one}}
+		for _, p := range domain.Permissions() {
+			if key.Allows(p) != (p == one) || (domain.Key{}).Allows(p) {
+				t.Errorf("a key for %s: %s is %t", one, p, key.Allows(p))
+			}
+		}
+	}
+}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/lumenhook/lumenhook/domain"
@@ -558,10 +559,34 @@ func TestAnEventOfACancelledDeliveryMoves(t *testing.T) {
 	often.Moved.Moves = domain.MaxMoves
 	got, rejection = ask(cancelled(often), "ep_2")
 	expect(t, got, rejection, domain.CodeTooManyMoves)
-	test := matched("evt_1")
-	test.WatchID, test.Event.Type = "", domain.TestPing
-	got, rejection = ask(cancelled(test), "ep_2")
-	expect(t, got, rejection, domain.CodeDeliveryCancelled)
+	for _, ours := range []domain.EventType{ // of no watch: it does not move
+		domain.TestPing, domain.EndpointFailingEvent, domain.EndpointDisabledEvent,
+	} {
+		test := matched("evt_1")
+		test.WatchID, test.Event.Type = "", ours
+		got, rejection = ask(cancelled(test), "ep_2")
+		expect(t, got, rejection, domain.CodeDeliveryCancelled)
+		if notice := ours.TellsOfEndpoint(); strings.Contains(rejection.Detail, "noticesTo") != notice {
+			t.Errorf("%s: %s", ours, rejection.Detail)
+		}
+	}
+	for _, c := range []domain.ResendEvent{ // the body of what has settled is in the history only
+		{EndpointID: endpointID, EventID: "evt_1", ToEndpointID: "ep_2"},
+		{
+			EndpointID: endpointID, EventID: "evt_1", ToEndpointID: "ep_2",
+			Remembered: new(domain.Remembered{}),
+		},
+	} {
+		s := cancelled(matched("evt_1"))
+		got, rejection = domain.DecideResend(s.endpoint, s.deliveries["evt_1"], ownAccount, c, false,
+			s.nowMillis)
+		expect(t, got, rejection, domain.CodeHistoryBehind)
+		s = newStory().given(matched("evt_1"))
+		s.attempt("evt_1", domain.AttemptResult{StatusCode: 200})
+		got, rejection = domain.DecideResend(s.endpoint, s.deliveries["evt_1"], ownAccount, c, false,
+			s.nowMillis)
+		expect(t, got, rejection, domain.CodeHistoryBehind)
+	}
 }
 
 // TestAMovedEventGoesOn: the counts of attempts and runs continue, and the receiving
@@ -598,6 +623,15 @@ func TestAMovedEventGoesOn(t *testing.T) {
 	}
 	if seen := d.SeenFrom("ep_0"); seen.MovedTo != endpointID || seen.State != domain.StateCancelled {
 		t.Errorf("the former endpoint knows of %+v", seen)
+	}
+	if seen := d.SeenFrom(endpointID); !reflect.DeepEqual(seen, d) {
+		t.Errorf("its own endpoint knows of %+v", seen)
+	}
+	// A resend at the former endpoint is no error: the caller continues where the event is.
+	for account, code := range map[string]string{ownAccount: "", "acc_other": domain.CodeNotFound} {
+		facts, rejection := domain.DecideResend(domain.Endpoint{ID: "ep_0"}, d, account,
+			domain.ResendEvent{EndpointID: "ep_0", EventID: "evt_1"}, false, to.nowMillis)
+		expect(t, facts, rejection, code)
 	}
 }
 
@@ -671,6 +705,73 @@ func TestReplays(t *testing.T) {
 	}
 }
 
+// TestChosenReplays: deliveries that are still failed at the endpoint are queued in the order of
+// the choice, each once, at most 1,000. The answer says whether some were left out.
+func TestChosenReplays(t *testing.T) {
+	s := newStory().failedRuns("evt_", 3)
+	s.given(matched("evt_waiting")).attempt("evt_waiting", domain.AttemptResult{})
+	ping, elsewhere := matched("evt_ping"), s.deliveries["evt_a"]
+	ping.Event.Type = domain.TestPing
+	s.given(ping).failedRun("evt_ping", 500)
+	elsewhere.EventID, elsewhere.EndpointID = "evt_elsewhere", "ep_2"
+	s.deliveries["evt_elsewhere"] = elsewhere
+	for name, c := range map[string]struct {
+		chosen  string
+		matched int
+		queued  string
+		want    domain.ReplayResult
+	}{
+		"in their order": {"evt_c evt_a", 2, "evt_c evt_a", domain.ReplayResult{Queued: 2, Matched: 2}},
+		"twice": {
+			"evt_a evt_b evt_a", 3, "evt_a evt_b", domain.ReplayResult{Queued: 2, Matched: 3},
+		},
+		"others": {
+			"evt_waiting evt_ping evt_elsewhere evt_b", 4, "evt_b",
+			domain.ReplayResult{Queued: 1, Matched: 4},
+		},
+		"none": {"", 0, "", domain.ReplayResult{}},
+		"of more": {
+			"evt_b", 2, "evt_b", domain.ReplayResult{Queued: 1, Matched: 2, Truncated: true},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ids := strings.Fields(c.chosen)
+			var candidates []domain.Delivery
+			for _, id := range ids {
+				candidates = append(candidates, s.deliveries[id])
+			}
+			var want []domain.FactBody
+			for i, id := range strings.Fields(c.queued) {
+				want = append(want, domain.DeliveryRequeued{
+					EventID: id, Run: 2, NextAttemptAtMillis: s.nowMillis + int64(i),
+					Reason: domain.RequeueReplay,
+				})
+			}
+			asked := domain.ReplayEvents{EndpointID: endpointID, EventIDs: ids, Matched: c.matched}
+			got, result, rejection := domain.DecideReplayEvents(s.endpoint, ownAccount, asked, candidates,
+				s.nowMillis)
+			expect(t, got, rejection, "", want...)
+			if result != c.want {
+				t.Errorf("says %+v", result)
+			}
+			got, _, rejection = domain.DecideReplayEvents(s.endpoint, "acc_other", asked, candidates,
+				s.nowMillis)
+			expect(t, got, rejection, domain.CodeNotFound)
+		})
+	}
+	many := make([]domain.Delivery, 1001)
+	for n := range many {
+		many[n] = domain.Delivery{
+			EventID: fmt.Sprint("evt_", n), EndpointID: endpointID, State: domain.StateFailed,
+		}
+	}
+	got, result, _ := domain.DecideReplayEvents(s.endpoint, ownAccount,
+		domain.ReplayEvents{EndpointID: endpointID}, many, s.nowMillis)
+	if len(got) != 1000 || result.Queued != 1000 {
+		t.Errorf("%d facts, %+v", len(got), result)
+	}
+}
+
 // TestTests: a test.ping is one delivery for one command, and its command is
 // answered once.
 func TestTests(t *testing.T) {
@@ -724,6 +825,65 @@ func TestTests(t *testing.T) {
 		s := newStory().given(fact)
 		facts, rejection := domain.DecideTest(s.endpoint, domain.Delivery{}, c, s.nowMillis)
 		expect(t, facts, rejection, code)
+	}
+}
+
+// TestASampleIsATestOfAnotherForm: only its receiver sees a payment; everything else sees a
+// test.ping. It is worth nothing and belongs to nobody.
+func TestASampleIsATestOfAnotherForm(t *testing.T) {
+	s := newStory()
+	c := s.command(domain.TestEndpoint{EndpointID: endpointID, Sample: domain.PaymentReceived})
+	got, rejection := domain.DecideTest(s.endpoint, domain.Delivery{}, c, s.nowMillis)
+	zeros, wallet := strings.Repeat("0", 64), "G"+strings.Repeat("A", 52)+"WHF"
+	expect(t, got, rejection, "", domain.DeliveryCreated{
+		AccountID:    ownAccount,
+		EndpointID:   endpointID,
+		TestBodyHash: []byte("hash"),
+		Event: domain.Event{
+			ID:              domain.TestEventID(c.ID),
+			Type:            domain.TestPing,
+			CreatedAtMillis: startedAt,
+			Body: []byte(`{"id":"` + domain.TestEventID(c.ID) + `","type":"payment.received",` +
+				`"apiVersion":"2026-11-01","createdAt":"2023-11-14T22:13:20.000Z","data":{"payment":` +
+				`{"id":"0","txHash":"` + zeros + `","ledger":1,"ledgerClosedAt":"2023-11-14T22:13:20Z",` +
+				`"from":"` + wallet + `","to":"` + wallet + `","toMuxedId":null,"memo":"sample",` +
+				`"memoType":"text","asset":{"code":"XLM","issuer":null},"amount":"0.0000000",` +
+				`"amountStroops":"0"},"watch":{"id":"wat_00000000000000000000000000",` +
+				`"label":"sample: no payment","walletAddress":"` + wallet + `"},` +
+				`"verification":{"outcome":"VERIFIED","reasons":[]}}}`),
+		},
+		Sequence: 1,
+	})
+}
+
+// TestWhichAttemptIsAwaited: the next one of a delivery that is open, also if it was cancelled in
+// the meantime.
+func TestWhichAttemptIsAwaited(t *testing.T) {
+	open := domain.Delivery{
+		EventID: "evt_1", EndpointID: endpointID, State: domain.StateWaiting, Attempts: 2,
+	}
+	for name, c := range map[string]struct {
+		change func(*domain.Delivery)
+		number int
+		want   bool
+	}{
+		"the next":       {func(*domain.Delivery) {}, 3, true},
+		"one made":       {func(*domain.Delivery) {}, 2, false},
+		"a later one":    {func(*domain.Delivery) {}, 4, false},
+		"queued":         {func(d *domain.Delivery) { d.State = domain.StateQueued }, 3, true},
+		"cancelled":      {func(d *domain.Delivery) { d.State = domain.StateCancelled }, 3, true},
+		"delivered":      {func(d *domain.Delivery) { d.State = domain.StateDelivered }, 3, false},
+		"failed":         {func(d *domain.Delivery) { d.State = domain.StateFailed }, 3, false},
+		"handed over":    {func(d *domain.Delivery) { d.MovedTo = "ep_2" }, 3, false},
+		"at another":     {func(d *domain.Delivery) { d.EndpointID = "ep_2" }, 3, false},
+		"never existing": {func(d *domain.Delivery) { d.EventID = "" }, 3, false},
+	} {
+		d := open
+		c.change(&d)
+		a := domain.Attempt{EventID: "evt_1", EndpointID: endpointID, Number: c.number}
+		if got := d.Awaits(a); got != c.want {
+			t.Errorf("%s: %t", name, got)
+		}
 	}
 }
 

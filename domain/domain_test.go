@@ -396,3 +396,22 @@ func TestAnEmptySecretVerifiesNothing(t *testing.T) {
 		t.Errorf("a forgery is answered %v", err)
 	}
 }
+
+// TestEachMoveHasItsOwnID: none of the parts may be left out.
+func TestEachMoveHasItsOwnID(t *testing.T) {
+	seen := make(map[string]bool)
+	for _, id := range []string{
+		domain.MoveID("GA", "XLM", "ab", "fee", 0, 0), domain.MoveID("GB", "XLM", "ab", "fee", 0, 0),
+		domain.MoveID("GA", "USD", "ab", "fee", 0, 0), domain.MoveID("GA", "XLM", "cd", "fee", 0, 0),
+		domain.MoveID("GA", "XLM", "ab", "after", 0, 0), domain.MoveID("GA", "XLM", "ab", "fee", 1, 0),
+		domain.MoveID("GA", "XLM", "ab", "fee", 0, 1),
+	} {
+		if seen[id] || !domain.IsID(domain.MovePrefix, id) {
+			t.Errorf("%s is another's, or not an id", id)
+		}
+		seen[id] = true
+	}
+	if !seen[domain.MoveID("GA", "XLM", "ab", "fee", 0, 0)] {
+		t.Error("a move changes its id")
+	}
+}

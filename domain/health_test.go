@@ -1,6 +1,7 @@
 package domain
 
 import (
+	"slices"
 	"testing"
 	"time"
 )
@@ -45,5 +46,23 @@ func TestHealthIsSaidInAWord(t *testing.T) {
 		if got := c.health.State(c.status, now); got != c.want {
 			t.Errorf("%s: %s, not %s", name, got, c.want)
 		}
+	}
+}
+
+// TestAttemptsOfTwoSpans: their sum, its rate, and the order of the states.
+func TestAttemptsOfTwoSpans(t *testing.T) {
+	sum := AttemptCounts{Delivered: 2, Failed: 1}
+	sum.Add(AttemptCounts{Delivered: 1, Failed: 4})
+	if sum != (AttemptCounts{Delivered: 3, Failed: 5}) || sum.All() != 8 || sum.Rate() != 0.375 {
+		t.Errorf("%+v, %v", sum, sum.Rate())
+	}
+	if rate := (AttemptCounts{}).Rate(); rate != 0 {
+		t.Errorf("the rate of no attempts is %v", rate)
+	}
+	worstFirst := []HealthState{
+		HealthDown, HealthFailing, HealthDisabled, HealthHealthy, HealthIdle,
+	}
+	if got := HealthStates(); !slices.Equal(got, worstFirst) {
+		t.Errorf("the states are %q", got)
 	}
 }

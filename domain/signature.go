@@ -57,11 +57,8 @@ func (a Attempt) SignatureHeader(timestampSeconds int64) string {
 // Verify verifies a delivery as receivers are to (specification, "Signature", 1 to 3). The
 // timestamp is the header's text, the body the bytes as received.
 func Verify(header, timestamp string, body []byte, secrets []Secret, nowSeconds int64) error {
-	if len(timestamp) > 12 || !allDigits(timestamp) {
-		return ErrTimestampSyntax
-	}
 	seconds, err := strconv.ParseInt(timestamp, 10, 64)
-	if err != nil {
+	if err != nil || len(timestamp) > 12 || !allDigits(timestamp) {
 		return ErrTimestampSyntax
 	}
 	if d := nowSeconds - seconds; d > SignatureToleranceSeconds || d < -SignatureToleranceSeconds {

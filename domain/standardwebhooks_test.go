@@ -2,6 +2,8 @@ package domain_test
 
 import (
 	"crypto/ed25519"
+	"crypto/hmac"
+	"crypto/sha256"
 	"encoding/base64"
 	"slices"
 	"strings"
@@ -147,5 +149,32 @@ func BenchmarkSignatureHeader(b *testing.B) {
 				a.SignatureHeader(1793620801)
 			}
 		})
+	}
+}
+
+// TestASecretThatIsNotBase64IsARawKey: as libraries of Standard Webhooks take it.
+func TestASecretThatIsNotBase64IsARawKey(t *testing.T) {
+	a := standardVector
+	for secret, key := range map[domain.Secret]string{
+		"whsec_no base64": "no base64", "whsec_": "", "wh": "",
+	} {
+		a.Secrets = []domain.Secret{secret}
+		h := hmac.New(sha256.New, []byte(key))
+		h.Write([]byte(a.EventID + ".7." + string(a.Body)))
+		want := "v1," + base64.StdEncoding.EncodeToString(h.Sum(nil))
+		if first, _, _ := strings.Cut(a.SignatureHeader(7), " "); first != want {
+			t.Errorf("%q signs %s, want %s", string(secret), first, want)
+		}
+	}
+}
+
+// TestAKeyIsNamedByItsThumbprint: the example of RFC 8037, appendix A.3.
+func TestAKeyIsNamedByItsThumbprint(t *testing.T) {
+	public, err := base64.RawURLEncoding.DecodeString("11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if id := domain.SigningKeyID(public); id != "kPrK_qmxVWaYVA9wwBF6Iuo3vVzz7TxHCTwXBygrS4k" {
+		t.Errorf("the key is named %s", id)
 	}
 }

@@ -156,3 +156,26 @@ func TestAnEndpointIsSaidToFailAtHalfOfTheRuns(t *testing.T) {
 		}
 	}
 }
+
+// The event of a disabling contains the last attempt: its status if one arrived, its error if it
+// had one.
+func TestADisablingContainsTheLastAttempt(t *testing.T) {
+	for want, f := range map[string]domain.EndpointDisabled{
+		`{"eventId":"evt_1","statusCode":410,"error":null}`: {
+			LastStatusCode: 410,
+		},
+		`{"eventId":"evt_1","statusCode":null,"error":"TIMEOUT"}`: {
+			LastError: domain.AttemptTimeout,
+		},
+	} {
+		f.EventID, f.Telling.EndpointID = "evt_1", "ep_told"
+		in, _ := (domain.Fact{Body: f}).Told(tellingEndpoint(), 0)
+		var body struct {
+			Data struct{ LastAttempt json.RawMessage }
+		}
+		err := json.Unmarshal(in.Event.Body, &body)
+		if got := string(body.Data.LastAttempt); err != nil || got != want {
+			t.Errorf("%s, want %s (%v)", got, want, err)
+		}
+	}
+}

@@ -98,3 +98,44 @@ func TestARecallIsNoBeginning(t *testing.T) {
 		t.Error("a whole history does not go on with a recall")
 	}
 }
+
+// TestWhenATrackedDeliveryIsDue: at the time of its retry, at once when its endpoint is enabled
+// (G3), and never while that is disabled or when the delivery has ended.
+func TestWhenATrackedDeliveryIsDue(t *testing.T) {
+	var d domain.TrackedDelivery
+	version := uint64(0)
+	for _, c := range []struct {
+		name      string
+		atMillis  int64
+		fact      domain.FactBody
+		dueMillis int64
+	}{
+		{"no delivery", 1, domain.EndpointCreated{EndpointID: "ep_1", AccountID: "acc_1"}, 0},
+		{"created", 10, domain.DeliveryCreated{EndpointID: "ep_1", Event: domain.Event{ID: "evt_1"}}, 10},
+		{"waits", 20, domain.AttemptMade{
+			EventID: "evt_1", Number: 1, Run: 1, State: domain.StateWaiting, NextAttemptAtMillis: 500,
+		}, 500},
+		{"disabled", 30, domain.EndpointDisabled{}, 0},
+		{"enabled", 40, domain.EndpointEnabled{}, 40},
+		{"waits again", 50, domain.AttemptMade{
+			EventID: "evt_1", Number: 2, Run: 1, State: domain.StateWaiting, NextAttemptAtMillis: 600,
+		}, 600},
+		{"disabled again", 60, domain.EndpointDisabled{}, 0},
+		{"enabled after its time", 700, domain.EndpointEnabled{}, 600},
+		{"fails", 710, domain.AttemptMade{
+			EventID: "evt_1", Number: 3, Run: 1, State: domain.StateFailed,
+		}, 0},
+		{"requeued", 720, domain.DeliveryRequeued{
+			EventID: "evt_1", Run: 2, NextAttemptAtMillis: 725,
+		}, 725},
+		{"the endpoint is deleted", 730, domain.EndpointDeleted{}, 0},
+	} {
+		version++
+		d = d.Evolve(domain.Fact{
+			Aggregate: "ep_1", Version: version, AtMillis: c.atMillis, Body: c.fact,
+		})
+		if got := d.DueMillis(); got != c.dueMillis {
+			t.Errorf("%s: due at %d, want %d", c.name, got, c.dueMillis)
+		}
+	}
+}

@@ -173,3 +173,24 @@ func TestWatchFold(t *testing.T) {
 		t.Error("a deleted watch matches")
 	}
 }
+
+// TestWhichWatchesAwaitTheFollower: those with a backfill that is under way, or with a part that
+// has not ended, until they are deleted.
+func TestWhichWatchesAwaitTheFollower(t *testing.T) {
+	part := []domain.Part{{Version: 3}}
+	running := domain.Backfill{Request: 2, Next: 5}
+	for name, c := range map[string]struct {
+		watch domain.Watch
+		want  bool
+	}{
+		"nothing to do":       {domain.Watch{}, false},
+		"a backfill":          {domain.Watch{Backfill: running}, true},
+		"a part":              {domain.Watch{Parts: part}, true},
+		"a backfill, deleted": {domain.Watch{Backfill: running, DeletedAtMillis: 1}, false},
+		"a part, deleted":     {domain.Watch{Parts: part, DeletedAtMillis: 1}, false},
+	} {
+		if got := c.watch.AwaitsFollower(); got != c.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}

@@ -24,6 +24,8 @@ func TestValuesInWords(t *testing.T) {
 		answer(503, "", "ignored without an error"):   "HTTP 503",
 		answer(200, "UNKNOWN", ""):                    "HTTP 200, UNKNOWN",
 		answer(0, "DNS", "resolve the host name"):     "no answer, DNS (resolve the host name)",
+		domain.ErrForked.Error():                      "the network was reset or forked",
+		domain.Secret("whsec_1").String():             "[redacted]",
 	} {
 		if got != want {
 			t.Errorf("%q, want %q", got, want)
