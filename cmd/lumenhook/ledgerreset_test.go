@@ -5,12 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/lumenhook/lumenhook/api/client"
 	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/internal/node"
 	"github.com/lumenhook/lumenhook/internal/stellar/devnet"
 	"github.com/lumenhook/lumenhook/internal/stellar/devnet/devclient"
 )
@@ -22,25 +24,25 @@ type aChain struct {
 	payer  string
 }
 
-func (s *testService) aChain(interval time.Duration) *aChain {
-	s.t.Helper()
+func newChain(t *testing.T, interval time.Duration) *aChain {
+	t.Helper()
 	ids, err := devnet.NewIdentities()
 	if err != nil {
-		s.t.Fatal(err)
+		t.Fatal(err)
 	}
 	n, err := devnet.Open(devnet.Config{
-		Dir: s.t.TempDir(), Identities: ids, Listen: "127.0.0.1:0", CloseInterval: interval,
+		Dir: t.TempDir(), Identities: ids, Listen: "127.0.0.1:0", CloseInterval: interval,
 	})
 	if err != nil {
-		s.t.Fatal(err)
+		t.Fatal(err)
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- n.Run(context.Background()) }()
 	c, err := devclient.New(n.RPCURL(), n.FriendbotURL())
 	if err != nil {
-		s.t.Fatal(err)
+		t.Fatal(err)
 	}
-	s.t.Cleanup(func() { _ = errors.Join(c.Close(), n.Close(), <-ended) })
+	t.Cleanup(func() { _ = errors.Join(c.Close(), n.Close(), <-ended) })
 	return &aChain{n, c, ids.PayerSeed}
 }
 
@@ -75,7 +77,7 @@ func (c *aChain) open(t *testing.T, address string) {
 func TestAResetNetworkIsReported(t *testing.T) {
 	t.Parallel()
 	s := &testService{t: t, dir: t.TempDir()}
-	former := s.aChain(50 * time.Millisecond)
+	former := newChain(t, 50*time.Millisecond)
 	d := newDoor(t, former.RPCURL())
 	args := []string{"--no-demo", "--broker-sync=false", "--network", devnet.DefaultPassphrase,
 		"--ledger-poll-interval", "20ms", "--stellar-rpc-url", d.URL}
@@ -104,7 +106,7 @@ func TestAResetNetworkIsReported(t *testing.T) {
 		d.URL}
 	s.refused("nothing proves that the network was reset", reset...)
 
-	next := s.aChain(50 * time.Millisecond)
+	next := newChain(t, 50*time.Millisecond)
 	next.open(t, wallet)
 	early := next.pay(t, wallet) // before anybody notices
 	d.open(t, next.RPCURL())
@@ -178,4 +180,113 @@ func (s *testService) eventsOf(wallet string) []client.Event {
 	var list client.List[client.Event]
 	s.call("GET", "/v1/events?walletAddress="+wallet, nil, &list)
 	return list.Data
+}
+
+// TestAResetNetworkIsReportedByServe: the same with a process per role, and a second follower. Only
+// the follower that reads ledgers is not ready. `lumenhook ledger reset`, with the service's own
+// configuration, starts the new chain while all of them run. The follower that takes over after a
+// kill follows it, too.
+func TestAResetNetworkIsReportedByServe(t *testing.T) {
+	t.Parallel()
+	a := newAddresses(t)
+	d := newDoor(t, a.rpc)
+	a.rpc = d.URL
+	config, secrets := a.configure()
+	serve := func(of node.Role, name string) *role {
+		return a.serveRole(of, name, config, secrets)
+	}
+	projector, engine := serve(node.RoleProjector, "projector"), serve(node.RoleEngine, "engine")
+	api, active := serve(node.RoleAPI, "api"), serve(node.RoleFollower, "follower-0")
+	standby := serve(node.RoleFollower, "follower-1")
+	a.watch(api)
+	paid, err := a.pays.Pay(t.Context(),
+		devclient.PayRequest{From: a.payer, To: a.wallet, Amount: "1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.receives(engine, paid)
+
+	settings := []string{"--config", config, "--secrets-dir", secrets}
+	reset := append([]string{"ledger", "reset"}, settings...)
+	refused := func() {
+		t.Helper()
+		out, err := program(reset...).CombinedOutput()
+		if err == nil || !strings.Contains(string(out), "nothing proves that the network was reset") {
+			t.Errorf("it should be refused, and said (%v)\n%s", err, out)
+		}
+	}
+	refused()
+
+	next := newChain(t, 50*time.Millisecond)
+	next.open(t, a.wallet) // a payment, too
+	early := next.pay(t, a.wallet)
+	d.open(t, next.RPCURL())
+	active.until("the follower says so", func() bool {
+		status, checks := active.ready()
+		return status == http.StatusServiceUnavailable &&
+			strings.Contains(checks["follower"], "the network was reset: ledger ")
+	})
+	for _, r := range []*role{projector, engine, api, standby} {
+		if status, checks := r.ready(); status != http.StatusOK {
+			t.Errorf("%s is not ready: %q", r.name, checks)
+		}
+	}
+	out, err := program(append([]string{"doctor", "--only", "ledgers", "--roles", "follower"},
+		settings...)...).CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "the network was reset") {
+		t.Errorf("doctor said (%v)\n%s", err, out)
+	}
+	if out := a.program(append(reset, "--dry-run")...); !strings.Contains(string(out),
+		"no: --dry-run") || len(a.hooks.events()) != 1 {
+		t.Errorf("--dry-run said\n%s", out)
+	}
+	a.program(reset...)
+	a.receives(engine, early)
+	a.receives(engine, next.pay(t, a.wallet))
+	active.untilReady()
+	refused()
+
+	active.kill()
+	a.receives(standby, next.pay(t, a.wallet))
+	active.start()
+	active.untilReady()
+	a.receives(engine, next.pay(t, a.wallet))
+	engine.until("an event of each of 6 payments", func() bool { return len(a.hooks.events()) >= 6 })
+	if n := len(a.hooks.events()); n != 6 {
+		t.Errorf("%d events were received, want 6", n)
+	}
+	for _, r := range []*role{standby, active, api, engine, projector} {
+		r.terminate()
+	}
+}
+
+// serveRole starts a process of one role, and waits until it is ready.
+func (a *addresses) serveRole(of node.Role, name, config, secrets string) *role {
+	a.t.Helper()
+	r := &role{t: a.t, name: name, args: []string{
+		"serve", "--config", config, "--secrets-dir", secrets, "--roles", string(of),
+		"--node-name", name, "--data-dir", filepath.Join(a.dir, "of-"+name),
+	}}
+	r.start()
+	r.untilReady()
+	return r
+}
+
+// receives waits until the event of a payment is received.
+func (a *addresses) receives(while *role, paid devclient.Payment) {
+	a.t.Helper()
+	while.until("a payment is received", func() bool {
+		for _, w := range a.hooks.events() {
+			var event struct {
+				Data struct{ Payment struct{ TxHash string } }
+			}
+			if err := json.Unmarshal(w.Body, &event); err != nil {
+				a.t.Fatal(err)
+			}
+			if event.Data.Payment.TxHash == paid.TxHash {
+				return true
+			}
+		}
+		return false
+	})
 }

@@ -41,6 +41,7 @@ type addresses struct {
 	stack   *startstop.Stack
 	broker  string
 	devnet  *devnet.Network
+	rpc     string // where the service finds the network
 	history string // its DSN
 	hooks   *hooks
 
@@ -123,6 +124,7 @@ func (a *addresses) startDevnet(closeInterval time.Duration, logger *slog.Logger
 	if err != nil {
 		a.t.Fatal(err)
 	}
+	a.rpc = a.devnet.RPCURL()
 	a.stack.OnStop(func() { _ = a.devnet.Close() })
 	a.stack.Go("the development network", a.devnet.Run)
 	if a.pays, err = devclient.New(a.devnet.RPCURL(), a.devnet.FriendbotURL()); err != nil {
@@ -183,7 +185,7 @@ egress:
 smtp:
   addr: 127.0.0.1:1
   from: webhooks@shop.example
-`, a.broker, strings.Join(topology.Names(), ", "), a.devnet.Passphrase(), a.devnet.RPCURL(),
+`, a.broker, strings.Join(topology.Names(), ", "), a.devnet.Passphrase(), a.rpc,
 			filepath.Join(a.dir, "ca.pem")),
 		filepath.Join(secrets, "kafka-password"): "not told to anybody\n",
 		filepath.Join(secrets, "clickhouse-dsn"): a.history + "\n",
