@@ -198,33 +198,3 @@ func TestTheLatestHandOverIsPresent(t *testing.T) {
 		t.Errorf("the endpoint has %v", ids)
 	}
 }
-
-// TestOlderTablesAreRecreated: older tables have one row for each event and cannot hold
-// two deliveries; they are recreated and filled from the journal.
-func TestOlderTablesAreRecreated(t *testing.T) {
-	t.Parallel()
-	r := newRig(t)
-	s := newStory(1)
-	for n := range 20 {
-		r.append(s.created(n), s.delivered(n, 1))
-	}
-	run := r.project(nil)
-	r.awaitProjected()
-	run.finish(t)
-	want := r.checksum()
-	r.exec("DROP TABLE deliveries")
-	r.exec("CREATE TABLE deliveries (event_id String, endpoint_id SimpleAggregateFunction(max, String)) ENGINE = AggregatingMergeTree ORDER BY event_id")
-	r.exec("CREATE TABLE deliveries_rebuild AS deliveries")
-	r.exec("DROP TABLE events")
-	r.exec("CREATE TABLE events (account_id String, created_at DateTime64(3), event_id String, endpoint_id String) ENGINE = ReplacingMergeTree ORDER BY (account_id, created_at, event_id)")
-	r.project(nil)
-	r.awaitProjected()
-	if got := r.checksum(); got != want {
-		t.Errorf("the tables are\n%s\nand were\n%s", got, want)
-	}
-	must(t, projections.Rebuild(t.Context(), r.refold(nil)))
-	r.awaitProjected()
-	if got := r.checksum(); got != want {
-		t.Errorf("after a rebuild the tables are\n%s\nand were\n%s", got, want)
-	}
-}
