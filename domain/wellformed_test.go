@@ -257,7 +257,7 @@ func TestBoundsOfEndpointCommands(t *testing.T) {
 	expectBounds(t, func() domain.RotateSecret {
 		return domain.RotateSecret{EndpointID: "ep_1", SealedSecret: make([]byte, 6144)}
 	}, map[string]func(*domain.RotateSecret){
-		"sealed secret: 0 is not": func(c *domain.RotateSecret) { c.SealedSecret = nil },
+		"sealed secret: 0 is not from 1 to 6144": func(c *domain.RotateSecret) { c.SealedSecret = nil },
 		"sealed secret: 6145 is not": func(c *domain.RotateSecret) {
 			c.SealedSecret = make([]byte, 6145)
 		},
@@ -268,7 +268,9 @@ func TestBoundsOfEndpointCommands(t *testing.T) {
 			Values:     times(2, domain.Resealed{Sealed: make([]byte, 6144)}),
 		}
 	}, map[string]func(*domain.ResealSecrets){
-		"sealed value: 0 is not": func(c *domain.ResealSecrets) { c.Values[0].Sealed = nil },
+		"sealed value: 0 is not from 1 to 6144": func(c *domain.ResealSecrets) {
+			c.Values[0].Sealed = nil
+		},
 		"sealed value: 6145 is not": func(c *domain.ResealSecrets) {
 			c.Values[1].Sealed = make([]byte, 6145)
 		},
@@ -294,13 +296,15 @@ func TestBoundsOfEndpointCommands(t *testing.T) {
 		return domain.ReplayEvents{
 			EndpointID: "ep_1",
 			EventIDs:   times(1000, "evt_1"),
-			Matched:    1000,
+			Matched:    math.MaxInt32,
 		}
 	}, map[string]func(*domain.ReplayEvents){
 		"chosen events: 1001 is not from 0 to 1000": func(c *domain.ReplayEvents) {
 			c.EventIDs, c.Matched = times(1001, "evt_1"), 1001
 		},
-		"matching events: 999 is not from 1000": func(c *domain.ReplayEvents) { c.Matched = 999 },
+		"matching events: 999 is not from 1000 to 2147483647": func(c *domain.ReplayEvents) {
+			c.Matched = 999
+		},
 		"matching events: 2147483648 is not": func(c *domain.ReplayEvents) {
 			c.Matched = math.MaxInt32 + 1
 		},
@@ -332,7 +336,7 @@ func TestBoundsOfEndpointCommands(t *testing.T) {
 	order := domain.MailOrder{
 		EndpointID: "ep_1",
 		AccountID:  "acc_1",
-		Number:     1,
+		Number:     1 << 30,
 		AtMillis:   latestMillis,
 		Done:       done(),
 	}
@@ -340,10 +344,10 @@ func TestBoundsOfEndpointCommands(t *testing.T) {
 		t.Errorf("an order at its limits: %v", err)
 	}
 	for want, change := range map[string]func(*domain.MailOrder){
-		`endpoint "" does not begin`:     func(o *domain.MailOrder) { o.EndpointID = "" },
-		`account "" does not begin`:      func(o *domain.MailOrder) { o.AccountID = "" },
-		"order: 0 is not from 1":         func(o *domain.MailOrder) { o.Number = 0 },
-		"disabling 7258118400001 is not": func(o *domain.MailOrder) { o.AtMillis++ },
+		`endpoint "" does not begin`:           func(o *domain.MailOrder) { o.EndpointID = "" },
+		`account "" does not begin`:            func(o *domain.MailOrder) { o.AccountID = "" },
+		"order: 0 is not from 1 to 1073741824": func(o *domain.MailOrder) { o.Number = 0 },
+		"disabling 7258118400001 is not":       func(o *domain.MailOrder) { o.AtMillis++ },
 		"address: 65 is not from 1 to 64": func(o *domain.MailOrder) {
 			o.Done.Taken = times(1, long(65))
 		},
@@ -407,7 +411,9 @@ func TestBoundsOfAResend(t *testing.T) {
 		},
 		"moves: 17 is not from 0 to 16": func(c *domain.ResendEvent) { c.Remembered.Delivery.Moves = 17 },
 		"attempts: 1073741825 is not":   func(c *domain.ResendEvent) { c.Remembered.Delivery.Attempts++ },
-		"runs: 0 is not from 1":         func(c *domain.ResendEvent) { c.Remembered.Delivery.Run = 0 },
+		"runs: 0 is not from 1 to 1073741824": func(c *domain.ResendEvent) {
+			c.Remembered.Delivery.Run = 0
+		},
 		"former endpoints: 16 is not from 0 to 15": func(c *domain.ResendEvent) {
 			c.Remembered.Delivery.Moves = 15
 		},
@@ -448,19 +454,19 @@ func TestBoundsOfWatchSettings(t *testing.T) {
 		"assets: 1001 is not from 0 to 1000": func(c *domain.CreateWatch) {
 			c.Watch.Rules.Assets = times(1001, domain.Asset{})
 		},
-		"asset code: 129 is not":   func(c *domain.CreateWatch) { c.Watch.Rules.Assets[999].Code = long(129) },
-		"issuer: 129 is not":       func(c *domain.CreateWatch) { c.Watch.Rules.Assets[0].Issuer = long(129) },
-		"senders: 4001 is not":     func(c *domain.CreateWatch) { c.Watch.Rules.SenderAllowlist = times(4001, "") },
-		"sender: 129 is not":       func(c *domain.CreateWatch) { c.Watch.Rules.SenderAllowlist[3999] = long(129) },
-		`amount rule "newer"`:      func(c *domain.CreateWatch) { c.Watch.Rules.Amount.Kind = "newer" },
-		`memo rule ""`:             func(c *domain.CreateWatch) { c.Watch.Rules.Memo.Kind = "" },
-		"memo type: 65 is not":     func(c *domain.CreateWatch) { c.Watch.Rules.Memo.Value.Type += "a" },
-		"memo: 1025 is not":        func(c *domain.CreateWatch) { c.Watch.Rules.Memo.Value.Raw = make([]byte, 1025) },
-		"event types: 0 is not":    func(c *domain.CreateWatch) { c.Watch.EventTypes = nil },
-		"event types: 17 is not":   func(c *domain.CreateWatch) { c.Watch.EventTypes = times(17, domain.PaymentReceived) },
-		`of type "test.ping"`:      func(c *domain.CreateWatch) { c.Watch.EventTypes[15] = domain.TestPing },
-		"expiry 7258118400001 is ": func(c *domain.CreateWatch) { c.Watch.ExpiresAtMillis++ },
-		"expiry -1 is not a time":  func(c *domain.CreateWatch) { c.Watch.ExpiresAtMillis = -1 },
+		"asset code: 129 is not":             func(c *domain.CreateWatch) { c.Watch.Rules.Assets[999].Code = long(129) },
+		"issuer: 129 is not":                 func(c *domain.CreateWatch) { c.Watch.Rules.Assets[0].Issuer = long(129) },
+		"senders: 4001 is not":               func(c *domain.CreateWatch) { c.Watch.Rules.SenderAllowlist = times(4001, "") },
+		"sender: 129 is not":                 func(c *domain.CreateWatch) { c.Watch.Rules.SenderAllowlist[3999] = long(129) },
+		`amount rule "newer"`:                func(c *domain.CreateWatch) { c.Watch.Rules.Amount.Kind = "newer" },
+		`memo rule ""`:                       func(c *domain.CreateWatch) { c.Watch.Rules.Memo.Kind = "" },
+		"memo type: 65 is not":               func(c *domain.CreateWatch) { c.Watch.Rules.Memo.Value.Type += "a" },
+		"memo: 1025 is not":                  func(c *domain.CreateWatch) { c.Watch.Rules.Memo.Value.Raw = make([]byte, 1025) },
+		"event types: 0 is not from 1 to 16": func(c *domain.CreateWatch) { c.Watch.EventTypes = nil },
+		"event types: 17 is not":             func(c *domain.CreateWatch) { c.Watch.EventTypes = times(17, domain.PaymentReceived) },
+		`of type "test.ping"`:                func(c *domain.CreateWatch) { c.Watch.EventTypes[15] = domain.TestPing },
+		"expiry 7258118400001 is ":           func(c *domain.CreateWatch) { c.Watch.ExpiresAtMillis++ },
+		"expiry -1 is not a time":            func(c *domain.CreateWatch) { c.Watch.ExpiresAtMillis = -1 },
 	}
 	for want, change := range faults {
 		c := whole()
@@ -557,19 +563,19 @@ func TestBoundsOfAMatch(t *testing.T) {
 		}
 	}
 	for want, change := range map[string]func(*domain.MatchInput){
-		`account "ep_1" does not begin`:    func(m *domain.MatchInput) { m.AccountID = "ep_1" },
-		`endpoint "" does not begin`:       func(m *domain.MatchInput) { m.EndpointID = "" },
-		`watch "" does not begin`:          func(m *domain.MatchInput) { m.WatchID = "" },
-		`event "1" does not begin`:         func(m *domain.MatchInput) { m.Event.ID = "1" },
-		`of type "test.ping"`:              func(m *domain.MatchInput) { m.Event.Type = domain.TestPing },
-		"wallet: 129 is not":               func(m *domain.MatchInput) { m.WalletAddress = long(129) },
-		"event's time 7258118400001 is":    func(m *domain.MatchInput) { m.Event.CreatedAtMillis++ },
-		"event's body: 0 is not from 1":    func(m *domain.MatchInput) { m.Event.Body = nil },
-		"event's body: 65537 is not":       func(m *domain.MatchInput) { m.Event.Body = make([]byte, 65537) },
-		"moves: 17 is not from 0 to 16":    func(m *domain.MatchInput) { m.Moved.Moves = 17 },
-		"attempts: 1073741825 is not":      func(m *domain.MatchInput) { m.Moved.Attempts++ },
-		"runs: -1 is not from 0":           func(m *domain.MatchInput) { m.Moved.Runs = -1 },
-		"former endpoints: 16 is not from": func(m *domain.MatchInput) { m.Moved.Moves = 15 },
+		`account "ep_1" does not begin`:        func(m *domain.MatchInput) { m.AccountID = "ep_1" },
+		`endpoint "" does not begin`:           func(m *domain.MatchInput) { m.EndpointID = "" },
+		`watch "" does not begin`:              func(m *domain.MatchInput) { m.WatchID = "" },
+		`event "1" does not begin`:             func(m *domain.MatchInput) { m.Event.ID = "1" },
+		`of type "test.ping"`:                  func(m *domain.MatchInput) { m.Event.Type = domain.TestPing },
+		"wallet: 129 is not":                   func(m *domain.MatchInput) { m.WalletAddress = long(129) },
+		"event's time 7258118400001 is":        func(m *domain.MatchInput) { m.Event.CreatedAtMillis++ },
+		"event's body: 0 is not from 1":        func(m *domain.MatchInput) { m.Event.Body = nil },
+		"event's body: 65537 is not":           func(m *domain.MatchInput) { m.Event.Body = make([]byte, 65537) },
+		"moves: 17 is not from 0 to 16":        func(m *domain.MatchInput) { m.Moved.Moves = 17 },
+		"attempts: 1073741825 is not":          func(m *domain.MatchInput) { m.Moved.Attempts++ },
+		"runs: -1 is not from 0 to 1073741824": func(m *domain.MatchInput) { m.Moved.Runs = -1 },
+		"former endpoints: 16 is not from":     func(m *domain.MatchInput) { m.Moved.Moves = 15 },
 	} {
 		m := payment
 		change(&m)
