@@ -598,8 +598,8 @@ func isDamaged(r streams.Record) bool { return r.Header(headerDamaged) != "" }
 func decode[T any](r streams.Record, as func(schemas.Message) (T, error)) T {
 	v, err := as(schemas.Read(r.Value, r))
 	if err != nil {
-		panic(violation{fmt.Sprintf("record %d of %s/%d cannot be read: %v", r.Offset, r.Topic, r.Partition,
-			err)})
+		panic(violation{fmt.Sprintf("record %d of %s/%d cannot be read: %v", r.Offset, r.Topic,
+			r.Partition, err)})
 	}
 	return v
 }
