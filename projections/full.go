@@ -90,7 +90,7 @@ func (h *reading) onFull(ctx context.Context, read func() error) error {
 		h.full.lost(known)
 		h.damage.Store(nil)
 	}
-	return fmt.Errorf("%w: its tables are being made anew", readmodel.ErrBehind)
+	return fmt.Errorf("%w: its tables are being built again", readmodel.ErrBehind)
 }
 
 // awaitFull returns the tables once they are complete. It waits for at most WaitMax.

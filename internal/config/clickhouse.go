@@ -42,8 +42,8 @@ func (s *ClickHouse) Register(f *pflag.FlagSet, dsnUsage string) {
 		Value("clickhouse-key-file", &s.tls.KeyFile, "", "PEM file of the key of --clickhouse-cert-file"))
 }
 
-// errBadDSN repeats nothing: the DSN may hold a password, and so may the error of
-// whoever reads it.
+// errBadDSN repeats nothing: the DSN may hold a password, and so may the error of the driver that
+// parses it.
 var errBadDSN = errors.New("--clickhouse-dsn: must be like " +
 	"clickhouse://user:password@host:9000/lumenhook, with a database of 1 to 63 letters, " +
 	"digits or underscores, and say nothing that another flag says too")

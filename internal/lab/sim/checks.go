@@ -356,7 +356,7 @@ func (c *checks) checkHandOver(r streams.Record, in domain.MatchInput) {
 	c.world.count("hand-overs")
 }
 
-// checkTelling checks that an endpoint is told of another once.
+// checkTelling checks that an endpoint gets one message about each disabling or failing endpoint.
 func (c *checks) checkTelling(r streams.Record, in domain.MatchInput) {
 	if len(c.matched[in.Event.ID]) > 0 {
 		c.world.violate("G2: event %s is told to %s twice", in.Event.ID, in.EndpointID)
