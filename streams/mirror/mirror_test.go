@@ -311,11 +311,23 @@ func TestACopyIsSearchedByTimeAsItsSource(t *testing.T) {
 	}
 }
 
-// deletes removes the records of partition 0 of a topic before an offset.
+// deletes removes the records of partition 0 of a topic before an offset. It asks until they are
+// gone: a broker writes a transaction's marker after it has answered, and deletes nothing before
+// an offset that it has not reached.
 func (s side) deletes(topic string, offset int64) {
 	s.t.Helper()
 	deleter, err := s.NewDeleter()
 	s.must(err)
 	defer deleter.Close()
-	s.must(deleter.DeleteBefore(s.t.Context(), streams.Offsets{topic: {0: offset}}))
+	ends, err := s.NewEnds()
+	s.must(err)
+	defer ends.Close()
+	for {
+		s.must(deleter.DeleteBefore(s.t.Context(), streams.Offsets{topic: {0: offset}}))
+		starts, err := ends.Starts(s.t.Context(), topic)
+		s.must(err)
+		if starts[0] == offset {
+			return
+		}
+	}
 }
