@@ -57,7 +57,7 @@ func failed(atMillis int64, status int) domain.AttemptResult {
 
 // analytics fills the tables with a known story, each fact twice.
 func analytics(t *testing.T) *rig {
-	r := newRig(t)
+	r := newRigAlone(t)
 	r.world(3)
 	good, bad := newStory(1), newStory(2)
 	at := int64(startMillis + 2000)

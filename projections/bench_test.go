@@ -37,7 +37,7 @@ var (
 // BenchmarkRebuild rebuilds all tables from a journal that was filled before: half of its
 // facts create deliveries, half are attempts.
 func BenchmarkRebuild(b *testing.B) {
-	r := newRig(b)
+	r := newRigAlone(b)
 	fill(r, *benchFacts)
 	// As `lumenhook rebuild` sets them.
 	defer debug.SetGCPercent(debug.SetGCPercent(400))
@@ -84,7 +84,7 @@ func BenchmarkLiveProjector(b *testing.B) {
 }
 
 func liveProjector(b *testing.B, asksPerSecond int) {
-	r := newRig(b)
+	r := newRigAlone(b)
 	k := &killed{rig: r, blocks: "200ms 50000 1s"} // as `lumenhook run` has them
 	for b.Loop() {
 		k.startProjector()
@@ -159,7 +159,7 @@ func BenchmarkReads(b *testing.B) {
 	if dir == "" {
 		dir = b.TempDir()
 	}
-	r := newRigOn(b,
+	r := newRigOf(b,
 		clickhousetest.StartWith(b, clickhouse.Config{Program: clickhousetest.Program(b), DataDir: dir}))
 	must(b, projections.Migrate(b.Context(), r.db))
 	events := *benchAttempts / 2

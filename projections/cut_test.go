@@ -21,7 +21,7 @@ func TestAProjectorStopsWhenItsTopicIsCut(t *testing.T) {
 	must(t, err)
 	t.Cleanup(fake.Close)
 	cut := brokertest.NewCut(fake)
-	r := newRigAt(t, clickhousetest.Start(t), 2,
+	r := newRigAt(t, clickhousetest.Database(t), 2,
 		streams.Cluster{Brokers: fake.ListenAddrs(), Prefix: "test."})
 	run := r.project(nil)
 	r.world(1)
@@ -54,7 +54,7 @@ func TestARestartedProjectorStaysStuckUntilItHasReadItsPositions(t *testing.T) {
 	others, err := kfake.NewCluster(kfake.NumBrokers(1))
 	must(t, err)
 	t.Cleanup(others.Close)
-	r.cluster = newRigAt(t, r.engine, 1,
+	r.cluster = newRigAt(t, r.dsn, 1,
 		streams.Cluster{Brokers: others.ListenAddrs(), Prefix: "test."}).cluster
 	run = r.project(nil)
 	<-run.ended

@@ -108,7 +108,7 @@ func TestALookUpThatIsCutOffIsMadeAgain(t *testing.T) {
 	s := newStory(1)
 	r.append(s.created(1), s.delivered(1, 1))
 	r.awaitProjected()
-	native, err := url.Parse(r.engine.DSN())
+	native, err := url.Parse(r.dsn)
 	must(t, err)
 	path, addr := newPath(t, native.Host)
 	native.Host = addr
@@ -138,7 +138,7 @@ func TestALookUpThatIsCutOffIsMadeAgain(t *testing.T) {
 // start. Waiting connections are reset, and queries are retried.
 func TestAServerThatResetsItsFirstConnections(t *testing.T) {
 	r := newRig(t)
-	u, err := url.Parse(r.engine.DSN())
+	u, err := url.Parse(r.dsn)
 	must(t, err)
 	path, addr := newPath(t, u.Host)
 	u.Host = addr

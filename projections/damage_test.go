@@ -47,7 +47,7 @@ func newDamaged(t *testing.T) *damaged {
 		Grants:   clickhousetest.Grants(),
 	}}
 	engine := d.start(t)
-	d.rig = newRigOn(t, engine)
+	d.rig = newRigOf(t, engine)
 	d.logger = slog.New(slog.NewTextHandler(t.Output(), nil))
 	must(t, projections.Migrate(t.Context(), d.db))
 	d.exec("SYSTEM STOP MERGES") // a part that was merged already is no loss
@@ -87,8 +87,9 @@ func (d *damaged) restart(tear func(store string)) {
 	must(d.t, d.stop())
 	tear(filepath.Join(d.cfg.DataDir, "data"))
 	d.engine = d.start(d.t.(*testing.T))
-	d.db = d.open(d.engine.DSN())
-	opts, err := driver.ParseDSN(d.engine.DSN())
+	d.dsn = d.engine.DSN()
+	d.db = d.open(d.dsn)
+	opts, err := driver.ParseDSN(d.dsn)
 	must(d.t, err)
 	d.sql, err = driver.Open(opts)
 	must(d.t, err)
@@ -400,7 +401,7 @@ func TestAPartThatBreaksWhileTheHistoryIsRead(t *testing.T) {
 // looked for, as a rebuild does it. The parts of one are not taken for those of the other.
 func TestATableThatIsReplacedLostNothing(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newRigAlone(t)
 	must(t, projections.Migrate(t.Context(), r.db))
 	r.exec("SYSTEM STOP MERGES")
 	r.exec("CREATE TABLE events_rebuild AS events")

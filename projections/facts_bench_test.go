@@ -24,7 +24,7 @@ func BenchmarkFacts(b *testing.B) {
 var timeTravel = []string{"facts", "delivery_facts"}
 
 func factsCost(b *testing.B, fill func(*rig)) {
-	r := newRig(b)
+	r := newRigAlone(b)
 	fill(r)
 	must(b, projections.Migrate(b.Context(), r.db))
 	defer debug.SetGCPercent(debug.SetGCPercent(400)) // as `lumenhook rebuild` sets it

@@ -14,7 +14,7 @@ import (
 // and one for the failure.
 func TestARebuildThatFailsIsTriedLessOften(t *testing.T) {
 	ctx := t.Context()
-	db, err := Open(clickhousetest.Start(t).DSN())
+	db, err := Open(clickhousetest.Database(t))
 	if err == nil {
 		defer db.Close()
 		err = Migrate(ctx, db)

@@ -110,7 +110,7 @@ func TestHealthCountsEachAttemptOnce(t *testing.T) {
 // not hide what is; nor is what was sent again after its end left out.
 func TestTheOldestPendingIsPending(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newRigAlone(t)
 	s := newStory(1)
 	r.owned(s)
 	run := r.project(nil)

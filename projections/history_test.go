@@ -17,7 +17,7 @@ import (
 
 func TestHistoryWaitsForWhatWasWritten(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newRigAlone(t)
 	run := r.project(func(c *projections.ProjectorConfig) { c.BlockWait = 300 * time.Millisecond })
 	history := r.history(time.Hour)
 	s := newStory(1)

@@ -86,7 +86,7 @@ func (k *killed) startProjector() {
 	k.started++
 	k.projector = exec.Command(os.Args[0])
 	k.projector.Env = append(os.Environ(), fmt.Sprintf("%s=%s %s projector-%d %s %s", childVariable,
-		strings.Join(k.cluster.Brokers, ","), k.engine.DSN(), k.started, k.cluster.Prefix,
+		strings.Join(k.cluster.Brokers, ","), k.dsn, k.started, k.cluster.Prefix,
 		cmp.Or(k.blocks, "20ms 2000 20ms")))
 	k.projector.Stderr = k.t.Output()
 	must(k.t, k.projector.Start())
@@ -137,7 +137,7 @@ func TestKillsLeaveNoRowMissingOrDoubled(t *testing.T) {
 	must(t, err)
 	cfg.NativeAddr, cfg.HTTPAddr = first.NativeAddr(), strings.TrimPrefix(first.HTTPURL(), "http://")
 	cfg.Service, cfg.Reader = first.Service(), first.Reader()
-	k := &killed{rig: newRigOn(t, first), cfg: cfg}
+	k := &killed{rig: newRigOf(t, first), cfg: cfg}
 	t.Cleanup(func() { must(t, k.engine.Stop()) })
 	k.world(5)
 	k.startProjector()

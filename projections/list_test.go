@@ -38,7 +38,7 @@ func (r *rig) list(f readmodel.EventFilter, limit int) (ids []string) {
 
 func TestListsNewestFirst(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newRigAlone(t)
 	r.project(nil)
 	if ids := r.list(readmodel.EventFilter{AccountID: testAccount}, 10); len(ids) != 0 {
 		t.Fatalf("an empty history lists %v", ids)

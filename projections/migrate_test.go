@@ -76,11 +76,11 @@ func TestAHistoryIsUpgraded(t *testing.T) {
 func TestADatabaseOfAnUnreleasedVersionIsRefused(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	db := r.open(strings.TrimSuffix(r.engine.DSN(), r.engine.Database()) + "unreleased")
+	db := r.openOther("unreleased")
 	must(t, projections.Migrate(t.Context(), db))
-	r.exec("ALTER TABLE unreleased.schema_versions UPDATE name = '0001_payments.sql' WHERE version = 1 " +
+	r.exec("ALTER TABLE " + db.Name() + ".schema_versions UPDATE name = '0001_payments.sql' WHERE version = 1 " +
 		"SETTINGS mutations_sync = 1")
-	r.exec("INSERT INTO unreleased.schema_versions (version, name) VALUES (21, '0021_error_detail.sql')")
+	r.exec("INSERT INTO " + db.Name() + ".schema_versions (version, name) VALUES (21, '0021_error_detail.sql')")
 	err := projections.Migrate(t.Context(), db)
 	if err == nil || !strings.Contains(err.Error(), "drop it, and it is rebuilt from the topics") {
 		t.Errorf("the migration ended with %v", err)
@@ -114,7 +114,7 @@ func TestReadsDuringAMigration(t *testing.T) {
 	s := newStory(1)
 	behind := make(map[string]bool)
 	for n, change := range append(lacks, "") {
-		db := r.open(strings.TrimSuffix(r.engine.DSN(), r.engine.Database()) + fmt.Sprintf("lacks_%d", n))
+		db := r.openOther(fmt.Sprintf("lacks_%d", n))
 		if change == "" { // not even the database is there
 			change = "nothing is there"
 		} else {

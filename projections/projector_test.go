@@ -112,7 +112,7 @@ func TestFactsBecomeRows(t *testing.T) {
 func TestMigrateMayBeRepeated(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
-	db := r.open(strings.TrimSuffix(r.engine.DSN(), "/"+r.engine.Database()) + "/made_anew")
+	db := r.openOther("new")
 	var group sync.WaitGroup
 	for range 4 {
 		group.Go(func() {
@@ -123,18 +123,18 @@ func TestMigrateMayBeRepeated(t *testing.T) {
 	}
 	group.Wait()
 	must(t, projections.Migrate(t.Context(), db))
-	const in = " FROM system.columns WHERE database = 'made_anew' AND table NOT IN (SELECT name FROM system.tables WHERE engine = 'View')"
+	in := " FROM system.columns WHERE database = '" + db.Name() + "' AND table NOT IN (SELECT name FROM system.tables WHERE engine = 'View')"
 	if n := r.count("SELECT count()" + in); n < 40 {
 		t.Errorf("there are only %d columns", n)
 	}
 	if n := r.count("SELECT count()" + in + " AND comment = ''"); n != 0 {
 		t.Errorf("%d columns have no comment", n)
 	}
-	n := r.count("SELECT count() FROM system.tables WHERE database = 'made_anew' AND comment = ''")
+	n := r.count("SELECT count() FROM system.tables WHERE comment = '' AND database = '" + db.Name() + "'")
 	if n != 0 {
 		t.Errorf("%d tables have no comment", n)
 	}
-	r.exec("INSERT INTO made_anew.schema_versions (version, name) VALUES (9999, '9999_future.sql')")
+	r.exec("INSERT INTO " + db.Name() + ".schema_versions (version, name) VALUES (9999, '9999_future.sql')")
 	if err := projections.Migrate(t.Context(), db); err == nil ||
 		!strings.Contains(err.Error(), "9999_future.sql") {
 		t.Errorf("a database from the future is met with %v", err)
@@ -143,7 +143,7 @@ func TestMigrateMayBeRepeated(t *testing.T) {
 
 func TestClickHouseIsKilledUnderLoad(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newRigAlone(t)
 	run := r.project(func(c *projections.ProjectorConfig) { c.BlockRows = 50 })
 	const rounds, events = 3, 200
 	stories := []*story{newStory(1), newStory(2), newStory(3), newStory(4), newStory(5)}
@@ -189,7 +189,7 @@ func TestClickHouseIsKilledUnderLoad(t *testing.T) {
 // A hung server is not a dead one: it neither refuses nor answers.
 func TestClickHouseHangs(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newRigAlone(t)
 	run := r.project(nil)
 	s := newStory(1)
 	r.append(s.created(1))
@@ -287,7 +287,7 @@ func TestRepeatedFactsChangeNoAnswer(t *testing.T) {
 
 func TestLostTablesAreRebuilt(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
+	r := newRigAlone(t)
 	run := r.project(nil)
 	s := newStory(1)
 	for n := range 50 {
@@ -297,7 +297,7 @@ func TestLostTablesAreRebuilt(t *testing.T) {
 	want := r.checksum()
 
 	// Dropped while the projector runs, and noticed at the next fact.
-	r.exec("DROP DATABASE " + r.engine.Database() + " SYNC")
+	r.exec("DROP DATABASE " + r.db.Name() + " SYNC")
 	r.append(domain.Fact{
 		Aggregate: s.endpointID,
 		Version:   1000,

@@ -154,7 +154,7 @@ func TestAMissingMoveShows(t *testing.T) {
 // same topics.
 func (r *rig) twinChecksum() string {
 	r.t.Helper()
-	twin := r.open(strings.TrimSuffix(r.engine.DSN(), "/"+r.engine.Database()) + "/twin")
+	twin := r.openOther("twin")
 	run := r.project(func(c *projections.ProjectorConfig) { c.DB = twin })
 	testkit.EventuallyNil(r.t, "the twin is made", func() error {
 		if lag, err := run.Lag(r.t.Context()); err != nil || lag > 0 ||
@@ -164,7 +164,7 @@ func (r *rig) twinChecksum() string {
 		return nil
 	})
 	run.finish(r.t)
-	return r.checksumOf("twin")
+	return r.checksumOf(twin.Name())
 }
 
 // load appends the facts of events until it is stopped, and returns their number.

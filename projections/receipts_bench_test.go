@@ -19,7 +19,7 @@ const provedLeaves = 100_000
 //
 //	make bench-receipts
 func BenchmarkProof(b *testing.B) {
-	r := newRig(b)
+	r := newRigAlone(b)
 	must(b, projections.Migrate(b.Context(), r.db))
 	name := receipt.Name{AccountID: testAccount, EndpointID: "ep_proved", From: 1}
 	made, hashes := attemptsOf(name)

@@ -28,7 +28,7 @@ func TestMain(m *testing.M) {
 		os.Exit(projectorChild())
 	}
 	clickhouse.MaybeChild()
-	brokertest.Main(m)
+	brokertest.Main(clickhousetest.Sharing(m))
 }
 
 const (
@@ -40,11 +40,12 @@ const (
 	startMillis    = 1_790_000_000_000
 )
 
-// rig is a broker with a journal and a ClickHouse engine.
+// rig is a broker with a journal and a database.
 type rig struct {
 	t        testing.TB
 	cluster  streams.Cluster
-	engine   *clickhouse.Engine
+	engine   *clickhouse.Engine // the test's own, or nil if other tests use it too
+	dsn      string
 	db       *projections.DB
 	sql      driver.Conn
 	producer *streams.Producer
@@ -52,20 +53,35 @@ type rig struct {
 	logger   *slog.Logger
 }
 
+// newRig returns a rig with a database of its own on an engine that other tests use too.
 func newRig(t testing.TB) *rig {
 	t.Helper()
-	return newRigOn(t, clickhousetest.Start(t))
+	return newRigOn(t, clickhousetest.Database(t))
 }
 
-func newRigOn(t testing.TB, engine *clickhouse.Engine) *rig {
+// newRigAlone returns a rig with an engine of its own, which the test may kill, stop, fill or read
+// as the reader, who sees one database only.
+func newRigAlone(t testing.TB) *rig {
+	t.Helper()
+	return newRigOf(t, clickhousetest.Start(t))
+}
+
+func newRigOf(t testing.TB, engine *clickhouse.Engine) *rig {
+	t.Helper()
+	r := newRigOn(t, engine.DSN())
+	r.engine = engine
+	return r
+}
+
+func newRigOn(t testing.TB, dsn string) *rig {
 	t.Helper()
 	b := brokertest.Start(t)
-	return newRigAt(t, engine, b.Replicas(), b.Cluster(nil))
+	return newRigAt(t, dsn, b.Replicas(), b.Cluster(nil))
 }
 
-func newRigAt(t testing.TB, engine *clickhouse.Engine, replicas int16, at streams.Cluster) *rig {
+func newRigAt(t testing.TB, dsn string, replicas int16, at streams.Cluster) *rig {
 	t.Helper()
-	r := &rig{t: t, logger: slog.New(slog.DiscardHandler), engine: engine, cluster: at}
+	r := &rig{t: t, logger: slog.New(slog.DiscardHandler), dsn: dsn, cluster: at}
 	r.cluster.ClientID, r.cluster.Logger = "test", r.logger
 	var topics []streams.TopicSpec
 	for _, name := range append(projections.Topics(), schemas.TopicDeadLetters) {
@@ -83,8 +99,8 @@ func newRigAt(t testing.TB, engine *clickhouse.Engine, replicas int16, at stream
 	r.ends, err = r.cluster.NewEnds()
 	must(t, err)
 	t.Cleanup(r.ends.Close)
-	r.db = r.open(r.engine.DSN())
-	opts, err := driver.ParseDSN(r.engine.DSN())
+	r.db = r.open(r.dsn)
+	opts, err := driver.ParseDSN(r.dsn)
 	must(t, err)
 	r.sql, err = driver.Open(opts)
 	must(t, err)
@@ -98,6 +114,12 @@ func (r *rig) open(dsn string) *projections.DB {
 	must(r.t, err)
 	r.t.Cleanup(func() { must(r.t, db.Close()) })
 	return db
+}
+
+// openOther opens another database of the test, which does not exist yet.
+func (r *rig) openOther(name string) *projections.DB {
+	r.t.Helper()
+	return r.open(r.dsn + "_" + name)
 }
 
 // running is a projector that runs.
@@ -179,7 +201,9 @@ func (r *rig) journalAt() []int64 {
 func (r *rig) beginAnew() *rig {
 	r.t.Helper()
 	must(r.t, projections.BeginAnew(r.t.Context(), r.db, r.journalAt()))
-	return newRigOn(r.t, r.engine)
+	other := newRigOn(r.t, r.dsn)
+	other.engine = r.engine
+	return other
 }
 
 func (r *rig) paymentsEnds(ctx context.Context) (map[int32]int64, error) {
@@ -246,7 +270,7 @@ func (r *rig) exec(statement string) {
 }
 
 // checksum covers all rows as a reader sees them, with their positions.
-func (r *rig) checksum() string { return r.checksumOf(r.engine.Database()) }
+func (r *rig) checksum() string { return r.checksumOf(r.db.Name()) }
 
 func (r *rig) checksumOf(database string) string {
 	r.t.Helper()

@@ -88,7 +88,7 @@ func (r *rig) sameTables(second driver.Conn) {
 func TestEachServerIsExactWhileTheProjectorMovesBetweenThem(t *testing.T) {
 	t.Parallel()
 	first, second, dsn := twoServers(t)
-	r := newRigOn(t, first)
+	r := newRigOf(t, first)
 	both := r.open(dsn)
 	r.sameTables(connect(t, second))
 	r.world(5)
@@ -137,7 +137,7 @@ func TestEachServerIsExactWhileTheProjectorMovesBetweenThem(t *testing.T) {
 func TestTheHistoryIsReadFromTheServerThatIsThere(t *testing.T) {
 	t.Parallel()
 	first, second, dsn := twoServers(t)
-	r := newRigOn(t, first)
+	r := newRigOf(t, first)
 	s := newStory(1)
 	for n := range 40 {
 		r.append(s.created(n), s.delivered(n, 1))

@@ -21,7 +21,7 @@ type Broker struct {
 }
 
 // Main runs a package's tests.
-func Main(m *testing.M) { os.Exit(m.Run()) }
+func Main(m interface{ Run() int }) { os.Exit(m.Run()) }
 
 // Start starts a broker for a test; it ends with the test.
 func Start(t testing.TB) *Broker {

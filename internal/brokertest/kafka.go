@@ -28,7 +28,7 @@ var shared struct {
 }
 
 // Main runs a package's tests, and ends the cluster afterwards.
-func Main(m *testing.M) {
+func Main(m interface{ Run() int }) {
 	code := m.Run()
 	if shared.cluster != nil {
 		if err := shared.cluster.Close(); err != nil {

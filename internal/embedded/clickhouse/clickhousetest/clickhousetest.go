@@ -9,7 +9,10 @@
 // Invariant: a test that needs the engine gets it or fails; none is skipped. The
 // library is installed through npm into the user's cache when it is missing.
 //
-// File map: clickhousetest.go (everything).
+// File map:
+//
+//	clickhousetest.go  an engine of the test's own
+//	shared.go          a database of the test's own, on an engine that tests share
 package clickhousetest
 
 import (
@@ -30,7 +33,7 @@ const (
 // Main is the whole TestMain of a package that starts engines.
 func Main(m *testing.M) {
 	clickhouse.MaybeChild()
-	os.Exit(m.Run())
+	os.Exit(Sharing(m).Run())
 }
 
 // Program finds the engine and installs it when missing.
@@ -51,7 +54,7 @@ func Grants() []string {
 	return []string{
 		"SHOW, SELECT, INSERT, ALTER TABLE, CREATE TABLE, CREATE VIEW, DROP TABLE, DROP VIEW, " +
 			"TRUNCATE, OPTIMIZE ON *.*",
-		"CREATE DATABASE, DROP DATABASE, SYSTEM MERGES ON *.*", "TABLE ENGINE ON Atomic",
+		"CREATE DATABASE, DROP DATABASE, SYSTEM MERGES, CHECK ON *.*", "TABLE ENGINE ON Atomic",
 	}
 }
 
