@@ -55,7 +55,7 @@ test: lint ## everything, with real parts
 # end all brokers. They wait more than they compute, so that two clusters at a time make
 # them half as long. Some start brokers of their own only.
 KAFKA_OWN := ./internal/kafkatest ./internal/config
-KAFKA_LOGS := ./streams ./streams/commands ./streams/directory ./streams/topology ./streams/retention
+KAFKA_LOGS := ./streams ./streams/commands ./streams/directory ./streams/topology
 KAFKA_ROLES := ./streams/engine ./streams/follower ./streams/mailer ./streams/mirror ./streams/transfer ./projections
 KAFKA_TEST := $(GO) test -tags kafka -p 1 -count 1 -timeout 15m
 # What takes minutes by itself is a target of its own: test-kafka-long.

@@ -26,7 +26,6 @@ import (
 	"github.com/lumenhook/lumenhook/internal/apicli"
 	"github.com/lumenhook/lumenhook/internal/kafkatest"
 	"github.com/lumenhook/lumenhook/internal/node"
-	"github.com/lumenhook/lumenhook/internal/startstop"
 	"github.com/lumenhook/lumenhook/streams/topology"
 )
 
@@ -74,7 +73,7 @@ type site struct {
 // newSite starts everything as docs/operations.md says.
 func newSite(t *testing.T) *site {
 	t.Helper()
-	a := &addresses{t: t, dir: t.TempDir(), stack: &startstop.Stack{
+	a := &addresses{t: t, dir: t.TempDir(), stack: &node.Stack{
 		Failed: func(err error) { t.Error(err) },
 		Logger: slog.New(slog.DiscardHandler),
 	}}

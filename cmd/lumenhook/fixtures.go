@@ -13,7 +13,6 @@ import (
 	"github.com/lumenhook/lumenhook/internal/apicli"
 	"github.com/lumenhook/lumenhook/internal/cli"
 	"github.com/lumenhook/lumenhook/internal/config"
-	"github.com/lumenhook/lumenhook/internal/fixtures"
 	"github.com/lumenhook/lumenhook/internal/forward"
 )
 
@@ -96,7 +95,7 @@ func (r *fixturesRecord) run(cmd *cobra.Command, _ []string) error {
 		return err
 	}
 	filter.EndpointID = endpoint.ID
-	recorder := fixtures.Recorder{
+	recorder := forward.Recorder{
 		Client: c,
 		Filter: filter,
 		Last:   r.last,
@@ -160,7 +159,7 @@ func (r *fixturesReplay) run(cmd *cobra.Command, _ []string) error {
 			return cli.Usage(err)
 		}
 	}
-	all, err := fixtures.ReadAll(r.dir)
+	all, err := forward.ReadAll(r.dir)
 	if err != nil {
 		return fmt.Errorf("--from %q: %w", r.dir, err)
 	}
@@ -196,7 +195,7 @@ func newFixturesSchema() *cobra.Command {
   lumenhook fixtures schema > fixture.schema.json`,
 		Args: cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, err := cmd.OutOrStdout().Write(fixtures.Schema)
+			_, err := cmd.OutOrStdout().Write(forward.Schema)
 			return err
 		},
 	}

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/lumenhook/lumenhook/internal/cli"
-	"github.com/lumenhook/lumenhook/internal/fixtures"
+	"github.com/lumenhook/lumenhook/internal/forward"
 )
 
 // What was delivered is recorded without the endpoint's secret, and posted to a receiver that
@@ -36,7 +36,7 @@ func TestDeliveriesAreRecordedForTests(t *testing.T) {
 	s.must("fixtures", "record", "--to", dir, "--last", "2")
 	s.must("fixtures", "record", "--endpoint", endpoint, "--to", redacted, "--redact",
 		"--memo", "order-1")
-	all, err := fixtures.ReadAll(dir)
+	all, err := forward.ReadAll(dir)
 	if err != nil || len(all) != 2 {
 		t.Fatalf("%v: %d fixtures", err, len(all))
 	}
@@ -46,7 +46,7 @@ func TestDeliveriesAreRecordedForTests(t *testing.T) {
 			t.Errorf("it is not what was delivered: %s", f.Body)
 		}
 	}
-	one, err := fixtures.ReadAll(redacted)
+	one, err := forward.ReadAll(redacted)
 	if err != nil || len(one) != 1 {
 		t.Fatalf("%v: %d fixtures", err, len(one))
 	}
@@ -67,7 +67,7 @@ func TestDeliveriesAreRecordedForTests(t *testing.T) {
 	}
 	s.interrupt()
 
-	laptop := &onLaptop{secret: fixtures.Secret, times: make(map[string]int)}
+	laptop := &onLaptop{secret: forward.Secret, times: make(map[string]int)}
 	server := httptest.NewServer(laptop)
 	t.Cleanup(server.Close)
 	code, out, said := invoked(t, "fixtures", "replay", "--from", dir, "--to", server.URL)
@@ -85,7 +85,7 @@ func TestDeliveriesAreRecordedForTests(t *testing.T) {
 // time.
 func TestARecordedDeliveryIsVerified(t *testing.T) {
 	created := time.Unix(1_793_620_801, 0)
-	fixture := fixtures.New("evt_1", `{"type":"test.ping"}`, 1, created, false)
+	fixture := forward.NewFixture("evt_1", `{"type":"test.ping"}`, 1, created, false)
 	file, err := fixture.Write(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
@@ -99,7 +99,7 @@ func TestARecordedDeliveryIsVerified(t *testing.T) {
 	if err := os.WriteFile(later, []byte(`{"format":"lumenhook-fixture/9"}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	secret := string(fixtures.Secret)
+	secret := string(forward.Secret)
 	for _, c := range []struct {
 		file, secret, anyTime string
 		code                  int

@@ -15,7 +15,6 @@ import (
 	"github.com/lumenhook/lumenhook/internal/cli"
 	"github.com/lumenhook/lumenhook/internal/config"
 	"github.com/lumenhook/lumenhook/internal/node"
-	"github.com/lumenhook/lumenhook/internal/startstop"
 )
 
 // newStarting is a process of two roles that are not started yet, as operators see it. Its
@@ -23,7 +22,7 @@ import (
 func newStarting(t *testing.T, more ...func(*node.Config)) (address string) {
 	t.Helper()
 	logger := slog.New(slog.DiscardHandler)
-	stack := &startstop.Stack{Failed: func(err error) { t.Error(err) }, Logger: logger}
+	stack := &node.Stack{Failed: func(err error) { t.Error(err) }, Logger: logger}
 	t.Cleanup(stack.Stop)
 	say := func(string, ...any) {}
 	cfg := node.Config{

@@ -11,7 +11,6 @@ import (
 	"github.com/lumenhook/lumenhook/internal/egress"
 	"github.com/lumenhook/lumenhook/internal/node"
 	"github.com/lumenhook/lumenhook/internal/sealing"
-	"github.com/lumenhook/lumenhook/internal/startstop"
 	"github.com/lumenhook/lumenhook/streams"
 )
 
@@ -30,7 +29,7 @@ func (s *testService) secondNode() string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stack := &startstop.Stack{Failed: func(err error) { t.Error(err) }, Logger: logger}
+	stack := &node.Stack{Failed: func(err error) { t.Error(err) }, Logger: logger}
 	t.Cleanup(stack.Stop)
 	n := node.New(node.Config{
 		Cluster: streams.Cluster{

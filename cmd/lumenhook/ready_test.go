@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lumenhook/lumenhook/internal/startstop"
+	"github.com/lumenhook/lumenhook/internal/node"
 	"github.com/lumenhook/lumenhook/internal/stellar/devnet"
 )
 
@@ -51,7 +51,7 @@ func TestRunIsReadyWhenReadyzSaysSo(t *testing.T) {
 	if network, err = devnet.Open(cfg); err != nil {
 		t.Fatal(err)
 	}
-	stack := &startstop.Stack{Failed: func(err error) { t.Error(err) }, Logger: cfg.Logger}
+	stack := &node.Stack{Failed: func(err error) { t.Error(err) }, Logger: cfg.Logger}
 	t.Cleanup(stack.Stop)
 	stack.OnStop(func() { _ = network.Close() })
 	stack.Go("the development network", network.Run)

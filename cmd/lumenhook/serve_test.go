@@ -25,7 +25,6 @@ import (
 	"github.com/lumenhook/lumenhook/internal/embedded/broker"
 	"github.com/lumenhook/lumenhook/internal/embedded/clickhouse"
 	"github.com/lumenhook/lumenhook/internal/node"
-	"github.com/lumenhook/lumenhook/internal/startstop"
 	"github.com/lumenhook/lumenhook/internal/stellar/devnet"
 	"github.com/lumenhook/lumenhook/internal/stellar/devnet/devclient"
 	"github.com/lumenhook/lumenhook/internal/testkit"
@@ -38,7 +37,7 @@ import (
 type addresses struct {
 	t       *testing.T
 	dir     string
-	stack   *startstop.Stack
+	stack   *node.Stack
 	broker  string
 	devnet  *devnet.Network
 	rpc     string // where the service finds the network
@@ -63,7 +62,7 @@ func newAddresses(t *testing.T) *addresses {
 func newNetwork(t *testing.T) *addresses {
 	t.Helper()
 	logger := slog.New(slog.DiscardHandler)
-	a := &addresses{t: t, dir: t.TempDir(), stack: &startstop.Stack{
+	a := &addresses{t: t, dir: t.TempDir(), stack: &node.Stack{
 		Failed: func(err error) { t.Error(err) },
 		Logger: logger,
 	}}

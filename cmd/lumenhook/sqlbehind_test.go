@@ -10,13 +10,13 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/sasl/scram"
 
-	"github.com/lumenhook/lumenhook/internal/startstop"
+	"github.com/lumenhook/lumenhook/internal/node"
 )
 
 // Who asks a history that lacks what its topics hold is told beside the answer, which
 // stays the same.
 func TestSQLSaysThatTheHistoryIsBehind(t *testing.T) {
-	a := &addresses{t: t, dir: t.TempDir(), stack: &startstop.Stack{
+	a := &addresses{t: t, dir: t.TempDir(), stack: &node.Stack{
 		Failed: func(err error) { t.Error(err) },
 		Logger: slog.New(slog.DiscardHandler),
 	}}

@@ -14,7 +14,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/cli"
 	"github.com/lumenhook/lumenhook/internal/config"
 	"github.com/lumenhook/lumenhook/internal/devnetcli"
-	"github.com/lumenhook/lumenhook/internal/fixtures"
+	"github.com/lumenhook/lumenhook/internal/forward"
 )
 
 // verification is `lumenhook verify`.
@@ -105,8 +105,8 @@ func (v *verification) run(stdin io.Reader) error {
 
 // take takes everything from a line of the receiver for development, or from a fixture.
 func (v *verification) take(text []byte) (body []byte, err error) {
-	if v.recorded = fixtures.Is(text); v.recorded {
-		f, err := fixtures.Decode(text)
+	if v.recorded = forward.Is(text); v.recorded {
+		f, err := forward.Decode(text)
 		v.timestamp, v.signature = f.Headers["Webhook-Timestamp"], f.Headers["Webhook-Signature"]
 		return f.Body, err
 	}

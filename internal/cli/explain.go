@@ -126,7 +126,7 @@ func brokerCause(err error, address string) string {
 // packages are those whose errors begin with their name, which is for logs and is removed
 // for people.
 var packages = []string{
-	"api", "apiserver", "broker", "client", "commands", "console", "directory", "egress",
+	"api", "broker", "client", "commands", "console", "directory", "egress",
 	"engine", "follower", "lake", "ledger", "mailer", "mirror", "orphans", "portal",
 	"projections", "receipt", "receiver", "rpc", "schemas", "sealing", "signing", "sim",
 	"streams", "telemetry", "topology", "transfer", "trial",

@@ -18,7 +18,6 @@ import (
 	"github.com/lumenhook/lumenhook/internal/egress"
 	"github.com/lumenhook/lumenhook/internal/node"
 	"github.com/lumenhook/lumenhook/internal/pki"
-	"github.com/lumenhook/lumenhook/internal/startstop"
 	"github.com/lumenhook/lumenhook/internal/telemetry"
 	"github.com/lumenhook/lumenhook/internal/webguard"
 	"github.com/lumenhook/lumenhook/projections"
@@ -272,7 +271,7 @@ func (s *Node) idleConnections() int {
 
 // StartTracing starts tracing, which the stack closes; nil without a collector.
 func (s *Node) StartTracing(
-	ctx context.Context, stack *startstop.Stack, instance string,
+	ctx context.Context, stack *node.Stack, instance string,
 ) (*telemetry.Tracing, error) {
 	if s.traces.Endpoint == "" {
 		return nil, nil

@@ -1,9 +1,17 @@
-// Package forward posts events that were pulled to a receiver on this machine, as the service
-// would post them: it is `lumenhook listen`.
+// Package forward is what developers of a receiver use: it posts events that were pulled to a
+// receiver on this machine, as the service would post them (`lumenhook listen`), and records
+// deliveries for a receiver's own tests (`lumenhook fixtures`).
 //
 // It hides what is waited for (a receiver that is being started), what is not (an answer that
 // refuses an event is shown, and the next one follows), and how deliveries are made to fail on
-// purpose.
+// purpose; how the bytes of a body are found again, and what of them may be nobody's business.
+//
+// Invariants of fixtures:
+//
+//   - A file holds the body byte for byte as it was delivered, unless it was redacted.
+//   - No file has the secret of an endpoint, or a signature made with it: each is signed again with
+//     [Secret], which is published, and for the time at which its event was created.
+//   - The same event is the same file, whenever it is recorded.
 //
 // File map:
 //
@@ -11,4 +19,8 @@
 //	fault.go      failures on purpose
 //	sample.go     events that are made up, and signatures
 //	report.go     what is said of each
+//	fixture.go    the form of a fixture: reading, checking, signing
+//	record.go     events of an endpoint become fixtures
+//	redact.go     what names people and their payments is replaced
+//	schema.json   the form of a fixture as a JSON Schema
 package forward

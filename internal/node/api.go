@@ -15,8 +15,6 @@ import (
 	"github.com/lumenhook/lumenhook/api"
 	"github.com/lumenhook/lumenhook/api/console"
 	"github.com/lumenhook/lumenhook/api/portal"
-	"github.com/lumenhook/lumenhook/internal/apiserver"
-	"github.com/lumenhook/lumenhook/internal/startstop"
 	"github.com/lumenhook/lumenhook/internal/webguard"
 	"github.com/lumenhook/lumenhook/projections"
 	"github.com/lumenhook/lumenhook/streams/follower"
@@ -81,7 +79,7 @@ func (r *apiRole) Start(context.Context) error {
 	guarded.RegisterOnShutdown(handler.EndWaits)
 	guarded.RegisterOnShutdown(r.console.EndStreams)
 	guarded.RegisterOnShutdown(r.portal.EndStreams)
-	server, err := apiserver.New(apiserver.Config{
+	server, err := NewHTTPServer(HTTPConfig{
 		Server:            guarded,
 		CertFile:          cfg.CertFile,
 		KeyFile:           cfg.KeyFile,
@@ -98,7 +96,7 @@ func (r *apiRole) Start(context.Context) error {
 }
 
 // serve serves on a listener until ctx ends, and lets requests in progress finish.
-func serve(ctx context.Context, server *apiserver.Server, l net.Listener) error {
+func serve(ctx context.Context, server *Server, l net.Listener) error {
 	ended := make(chan error, 1)
 	stop := context.AfterFunc(ctx, func() {
 		ending, cancel := context.WithTimeout(context.Background(), endRequestsMax)
@@ -214,7 +212,7 @@ func (n *Node) apiChecks() []api.Check {
 		name := role.Name()
 		if name == string(RoleEngine) || name == string(RoleFollower) && n.isWhole() {
 			checks = append(checks, api.Check{Name: name, Run: func(ctx context.Context) error {
-				return startstop.Check(ctx, role)
+				return Check(ctx, role)
 			}})
 		}
 	}

@@ -13,7 +13,6 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/egress"
 	"github.com/lumenhook/lumenhook/internal/embedded/broker"
-	"github.com/lumenhook/lumenhook/internal/startstop"
 	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/topology"
 )
@@ -51,7 +50,7 @@ func TestEachPartOfANodeHasAClientIDOfItsOwn(t *testing.T) {
 	}
 	seen := new(clientIDs)
 	cluster.Hooks = []kgo.Hook{seen}
-	stack := &startstop.Stack{Failed: func(err error) { t.Error(err) }, Logger: logger}
+	stack := &Stack{Failed: func(err error) { t.Error(err) }, Logger: logger}
 	defer stack.Stop()
 	n := New(Config{
 		Cluster:        cluster,

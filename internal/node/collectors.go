@@ -6,7 +6,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/lumenhook/lumenhook/internal/startstop"
 	"github.com/lumenhook/lumenhook/projections"
 	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/engine"
@@ -202,7 +201,7 @@ func age(sinceMillis int64, now time.Time) float64 {
 
 // readyParts exports whether each part of a node works, read at each scrape.
 type readyParts struct {
-	ready func(context.Context) []startstop.Report
+	ready func(context.Context) []Report
 }
 
 var readyDesc = prometheus.NewDesc("lumenhook_ready",

@@ -8,9 +8,23 @@
 //   - A process has one of each part, however many roles use it: one directory,
 //     one client of the engine, one guarded client of receivers.
 //   - Any set of roles makes a node. No role needs another one in its process.
-//   - A role that fails is restarted, is not ready meanwhile, and stops no other role. A
-//     few failures end the process (docs/decisions/failing-parts.md).
+//   - A role that fails is restarted, with growing waits, is not ready until it has worked again
+//     for a while, and stops no other role. Only Stack.Failed and a panic end the process
+//     (docs/decisions/failing-parts.md).
+//   - Parts are stopped in the reverse order of their start: what a part depends on runs until it
+//     has ended. Stop returns when everything that was started has ended. It may be called again,
+//     and while parts are being started: these are then stopped at once.
 //   - With too little room on the disk no new work is taken, by any role.
+//   - At most HTTPConfig.MaxConns connections to the API are open, and MaxConnsPerClient from one
+//     address (an IPv6 network of /64 counts as one). More are closed at once, so that nobody
+//     waits in a queue that an attacker filled.
+//   - The API uses a certificate that changed on disk within a second, and never a broken or
+//     half-written pair: the previous one stays.
+//   - An address whose keys were refused too often waits for every further refusal; how many may
+//     wait is bounded, and the rest are answered 429. An accepted request is never delayed.
+//   - A request that net/http refuses before any handler sees it is answered in the API's form: a
+//     problem (RFC 9457). The exception is non-HTTP data inside TLS, where net/http requires a
+//     connection of crypto/tls and answers itself.
 //   - Metrics have labels of few values: never an identifier, an address or a URL.
 //
 // File map:
@@ -28,6 +42,12 @@
 //	tune.go       Go's runtime for a process that serves
 //	memory.go     how seldom garbage is collected
 //	metrics.go, collectors.go, retained.go  the numbers
+//	service.go, stack.go, loop.go, run.go  starting and stopping parts; restarting what fails
+//	httpserver.go serving the API: what concerns connections rather than requests
+//	conns.go      connection bounds
+//	keypair.go    the certificate and its reload
+//	authlimiter.go  delaying refusals of keys
+//	refusals.go   refusals of requests that no handler sees
 //	ready.go      waiting until every part is ready
 //	operations.go the listener of operators: /metrics, /healthz, /readyz
 package node

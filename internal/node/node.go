@@ -11,12 +11,10 @@ import (
 
 	"github.com/lumenhook/lumenhook/api"
 	"github.com/lumenhook/lumenhook/domain"
-	"github.com/lumenhook/lumenhook/internal/apiserver"
 	"github.com/lumenhook/lumenhook/internal/egress"
 	"github.com/lumenhook/lumenhook/internal/sealing"
 	"github.com/lumenhook/lumenhook/internal/signing"
 	"github.com/lumenhook/lumenhook/internal/standing"
-	"github.com/lumenhook/lumenhook/internal/startstop"
 	"github.com/lumenhook/lumenhook/internal/telemetry"
 	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/follower"
@@ -72,7 +70,7 @@ type EngineConfig struct {
 	StandbyReplicas     int    // engines that have a copy of each partition
 	Rack                string // of this process; empty: unknown
 	// Keep and KeepRecords are how long, and how many, records stay in the topics that
-	// nobody needs: retention.Config.
+	// nobody needs: topology.RetentionConfig.
 	Keep        time.Duration
 	KeepRecords int64
 	KeepBytes   int64
@@ -109,7 +107,7 @@ type HistoryConfig struct {
 // Node is the roles of one process.
 type Node struct {
 	cfg     Config
-	stack   *startstop.Stack
+	stack   *Stack
 	history *History
 
 	directory *directoryPart
@@ -126,7 +124,7 @@ type Node struct {
 }
 
 // New returns a node whose roles are started on a stack, which stops them.
-func New(cfg Config, stack *startstop.Stack) *Node {
+func New(cfg Config, stack *Stack) *Node {
 	cfg.Cluster.Hooks = append(cfg.Cluster.Hooks, cfg.Metrics.kafka)
 	cfg.Cluster.Hooks = append(cfg.Cluster.Hooks,
 		cfg.Tracing.KafkaHooks(cfg.Cluster.ClientID, cfg.Cluster.Prefix)...)
@@ -142,12 +140,12 @@ func New(cfg Config, stack *startstop.Stack) *Node {
 // part is what all parts of a node have in common: the node, and a stack of what
 // they have started themselves.
 type part struct {
-	*startstop.Stack
+	*Stack
 	node *Node
 }
 
 func (n *Node) part() part {
-	return part{&startstop.Stack{Restarted: n.cfg.Metrics.restarted, Logger: n.cfg.Logger}, n}
+	return part{&Stack{Restarted: n.cfg.Metrics.restarted, Logger: n.cfg.Logger}, n}
 }
 
 // Go starts a loop of the part. Its restarts are counted from 0 on: an alert sees an increase only
@@ -172,7 +170,7 @@ func mayTakeOver(cluster streams.Cluster) func(context.Context) error {
 }
 
 // serve answers on a listener, and on a new one of its address when that fails.
-func (p part) serve(name string, server *apiserver.Server, listener net.Listener) {
+func (p part) serve(name string, server *Server, listener net.Listener) {
 	address := listener.Addr()
 	p.Go(name, func(ctx context.Context) (err error) {
 		if listener == nil {
@@ -199,18 +197,18 @@ func (n *Node) Start(ctx context.Context, roles ...Role) error {
 }
 
 // needs is what a role stands on, and itself.
-func (n *Node) needs(role Role) []startstop.Service {
+func (n *Node) needs(role Role) []Service {
 	switch role {
 	case RoleProjector:
-		return []startstop.Service{n.projector}
+		return []Service{n.projector}
 	case RoleEngine:
-		return []startstop.Service{n.receivers, n.engine}
+		return []Service{n.receivers, n.engine}
 	case RoleMailer:
-		return []startstop.Service{n.directory, n.mailer}
+		return []Service{n.directory, n.mailer}
 	case RoleFollower:
-		return []startstop.Service{n.directory, n.commands, n.follower}
+		return []Service{n.directory, n.commands, n.follower}
 	default:
-		return []startstop.Service{n.directory, n.commands, n.receivers, n.api}
+		return []Service{n.directory, n.commands, n.receivers, n.api}
 	}
 }
 
@@ -218,13 +216,13 @@ var errNotStarted = errors.New("it is not started yet")
 
 // Ready says of the disk, of every part that was started and of every role that is
 // still to be, whether it works.
-func (n *Node) Ready(ctx context.Context) []startstop.Report {
-	disk := startstop.Report{Name: "disk", Err: n.cfg.Disk.Check()}
-	reports := append([]startstop.Report{disk}, n.stack.Ready(ctx)...)
+func (n *Node) Ready(ctx context.Context) []Report {
+	disk := Report{Name: "disk", Err: n.cfg.Disk.Check()}
+	reports := append([]Report{disk}, n.stack.Ready(ctx)...)
 	for _, role := range n.cfg.Roles {
-		there := func(r startstop.Report) bool { return r.Name == string(role) }
+		there := func(r Report) bool { return r.Name == string(role) }
 		if !slices.ContainsFunc(reports, there) {
-			reports = append(reports, startstop.Report{Name: string(role), Err: errNotStarted})
+			reports = append(reports, Report{Name: string(role), Err: errNotStarted})
 		}
 	}
 	return reports

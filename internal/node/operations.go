@@ -8,9 +8,7 @@ import (
 	"net/http"
 
 	"github.com/lumenhook/lumenhook/api"
-	"github.com/lumenhook/lumenhook/internal/apiserver"
 	"github.com/lumenhook/lumenhook/internal/standing"
-	"github.com/lumenhook/lumenhook/internal/startstop"
 )
 
 // maxScrapers bounds the connections of clients that read metrics.
@@ -24,7 +22,7 @@ func (n *Node) ServeOperations(listen string) (address string, err error) {
 		return "", fmt.Errorf("--metrics-listen: %w", err)
 	}
 	guarded := n.cfg.API.Server.Guard(listen).Wrap(n.operations())
-	server, err := apiserver.New(apiserver.Config{
+	server, err := NewHTTPServer(HTTPConfig{
 		Server:   api.NewServer(guarded, n.cfg.Logger),
 		MaxConns: maxScrapers,
 		Log:      n.cfg.Logger,
@@ -78,7 +76,7 @@ type readyPart struct {
 	Detail string `json:"detail,omitempty"`
 }
 
-func readinessOf(reports []startstop.Report) (status int, view readiness) {
+func readinessOf(reports []Report) (status int, view readiness) {
 	status, view.Status = http.StatusOK, "ready"
 	for _, r := range reports {
 		shown := readyPart{Name: r.Name, Status: "ok"}

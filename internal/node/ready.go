@@ -4,8 +4,6 @@ import (
 	"context"
 	"strings"
 	"time"
-
-	"github.com/lumenhook/lumenhook/internal/startstop"
 )
 
 const (
@@ -56,7 +54,7 @@ func (n *Node) unready(ctx context.Context) string {
 	return strings.Join(parts, "; ")
 }
 
-func (n *Node) readyNow(ctx context.Context) []startstop.Report {
+func (n *Node) readyNow(ctx context.Context) []Report {
 	ctx, cancel := context.WithTimeout(ctx, readyMax)
 	defer cancel()
 	return n.Ready(ctx)

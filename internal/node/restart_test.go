@@ -13,8 +13,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/lumenhook/lumenhook/api"
-	"github.com/lumenhook/lumenhook/internal/apiserver"
-	"github.com/lumenhook/lumenhook/internal/startstop"
 	"github.com/lumenhook/lumenhook/internal/testkit"
 )
 
@@ -50,7 +48,7 @@ func (r *failingRole) Start(context.Context) error {
 // is counted, and the other parts, here a listener that breaks too, work.
 func TestARoleThatFailsEndsNoOther(t *testing.T) {
 	logger := slog.New(slog.DiscardHandler)
-	stack := &startstop.Stack{
+	stack := &Stack{
 		Failed: func(err error) { t.Errorf("the process ends: %v", err) },
 		Logger: logger,
 	}
@@ -66,7 +64,7 @@ func TestARoleThatFailsEndsNoOther(t *testing.T) {
 		t.Fatal(err)
 	}
 	address := listener.Addr().String()
-	server, err := apiserver.New(apiserver.Config{
+	server, err := NewHTTPServer(HTTPConfig{
 		Server: api.NewServer(n.operations(), logger), Log: logger,
 	})
 	if err != nil {
@@ -93,6 +91,6 @@ func TestARoleThatFailsEndsNoOther(t *testing.T) {
 	}
 	close(role.healed)
 	testkit.EventuallyNil(t, "the role works again", func() error {
-		return startstop.Check(context.Background(), role)
+		return Check(context.Background(), role)
 	})
 }

@@ -5,12 +5,12 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/lumenhook/lumenhook/streams/retention"
+	"github.com/lumenhook/lumenhook/streams/topology"
 )
 
 // retainedTopics exports how far the topics of an engine's partitions are needed, as the
 // latest round of its retention has found it.
-type retainedTopics func() []retention.Status
+type retainedTopics func() []topology.RetentionStatus
 
 var (
 	firstOffsetDesc = prometheus.NewDesc("lumenhook_topic_first_offset",

@@ -10,14 +10,13 @@ import (
 	"github.com/lumenhook/lumenhook/internal/config"
 	"github.com/lumenhook/lumenhook/internal/node"
 	"github.com/lumenhook/lumenhook/internal/runfile"
-	"github.com/lumenhook/lumenhook/internal/startstop"
 	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/topology"
 )
 
 // server is one process: a node with addresses.
 type server struct {
-	*startstop.Stack
+	*node.Stack
 	flags   *Flags
 	say     func(format string, args ...any)
 	dir     *runfile.Folder
@@ -31,7 +30,7 @@ func Run(ctx context.Context, flags *Flags) error {
 	node.Tune()
 	logger := flags.logger()
 	say := func(format string, args ...any) { logger.Info(fmt.Sprintf(format, args...)) }
-	return startstop.Run(ctx, logger, say, func(ctx context.Context, stack *startstop.Stack) error {
+	return node.Run(ctx, logger, say, func(ctx context.Context, stack *node.Stack) error {
 		v := &server{Stack: stack, flags: flags, say: say}
 		if err := v.assemble(ctx); err != nil {
 			return err

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/lumenhook/lumenhook/internal/cli"
-	"github.com/lumenhook/lumenhook/internal/supervise"
 	"github.com/lumenhook/lumenhook/streams/topology"
 )
 
@@ -29,7 +28,7 @@ func (s *Flags) Supervised() bool { return s.supervised }
 // last is [Unsupervised]. The flags must have been checked.
 func Supervise(ctx context.Context, flags *Flags, args []string) error {
 	logger := flags.logger()
-	end, err := supervise.Run(ctx, args, func(pid int) {
+	end, err := RunChild(ctx, args, func(pid int) {
 		logger.Info("a child process serves, and is supervised", "pid", pid)
 		debug.FreeOSMemory() // used by the settings: nothing more is done here
 	})

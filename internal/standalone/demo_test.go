@@ -12,9 +12,9 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/lumenhook/lumenhook/internal/node"
 	"github.com/lumenhook/lumenhook/internal/pki"
 	"github.com/lumenhook/lumenhook/internal/runfile"
-	"github.com/lumenhook/lumenhook/internal/startstop"
 	"github.com/lumenhook/lumenhook/internal/terminal"
 )
 
@@ -26,7 +26,7 @@ func TestThePortOfTheDemoIsNobodyElses(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer dir.Close()
-	stack := &startstop.Stack{
+	stack := &node.Stack{
 		Failed: func(err error) { t.Error(err) },
 		Logger: slog.New(slog.DiscardHandler),
 	}

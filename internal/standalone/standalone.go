@@ -19,7 +19,6 @@ import (
 	"github.com/lumenhook/lumenhook/internal/runfile"
 	"github.com/lumenhook/lumenhook/internal/sealing"
 	"github.com/lumenhook/lumenhook/internal/signing"
-	"github.com/lumenhook/lumenhook/internal/startstop"
 	"github.com/lumenhook/lumenhook/internal/stellar/devnet"
 	"github.com/lumenhook/lumenhook/internal/terminal"
 	"github.com/lumenhook/lumenhook/streams"
@@ -35,7 +34,7 @@ const (
 
 // service is everything that is started: embedded parts, and a node that uses them.
 type service struct {
-	*startstop.Stack
+	*node.Stack
 	flags    *Flags
 	terminal io.Writer
 	out      *narrator
@@ -68,11 +67,11 @@ func Run(ctx context.Context, flags *Flags, out io.Writer) error {
 	logger := slog.New(slog.NewTextHandler(os.Stderr,
 		&slog.HandlerOptions{Level: flags.node.LogLevel}))
 	told := &narrator{terminal.NewLines(shown)}
-	start := func(ctx context.Context, stack *startstop.Stack) error {
+	start := func(ctx context.Context, stack *node.Stack) error {
 		v := &service{Stack: stack, flags: flags, terminal: shown, out: told}
 		return v.start(ctx)
 	}
-	return startstop.Run(ctx, logger, told.Say, start)
+	return node.Run(ctx, logger, told.Say, start)
 }
 
 func (v *service) start(ctx context.Context) error {

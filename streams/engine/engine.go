@@ -15,7 +15,7 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams"
-	"github.com/lumenhook/lumenhook/streams/retention"
+	"github.com/lumenhook/lumenhook/streams/topology"
 )
 
 // group is the consumer group that divides the partitions among engines, and that stores
@@ -73,8 +73,8 @@ type Config struct {
 	// OnTurn, if set, is called for each turn that wrote something.
 	OnTurn func(streams.TurnStats)
 	// Retained are the topics of which this engine deletes what nobody needs any more, in its
-	// partitions; Keep, KeepRecords and KeepBytes as in retention.Config.
-	Retained    []retention.Topic
+	// partitions; Keep, KeepRecords and KeepBytes as in topology.RetentionConfig.
+	Retained    []topology.RetainedTopic
 	Keep        time.Duration
 	KeepRecords int64
 	KeepBytes   int64
@@ -93,7 +93,7 @@ type Engine struct {
 	cfg        Config
 	identity   string // of the states on this machine
 	snapshots  streams.SnapshotConfig
-	retention  *retention.Retention
+	retention  *topology.Retention
 	membership atomic.Pointer[streams.Membership]
 	tasks      atomic.Pointer[streams.Tasks]
 
@@ -109,7 +109,7 @@ func New(cfg Config) *Engine {
 		flights: make(map[int32]*Flights),
 		rests:   make(map[int32]*streams.SnapshotRest),
 	}
-	e.retention = retention.New(retention.Config{
+	e.retention = topology.NewRetention(topology.RetentionConfig{
 		Cluster:     cfg.Cluster,
 		Topics:      cfg.Retained,
 		Keep:        cfg.Keep,
@@ -192,13 +192,13 @@ func (e *Engine) owned() bool {
 }
 
 // Retained returns how far the topics of this engine's partitions are needed.
-func (e *Engine) Retained() []retention.Status { return e.retention.Statuses() }
+func (e *Engine) Retained() []topology.RetentionStatus { return e.retention.Statuses() }
 
 // restores returns what a restore of this engine's partitions may read.
-func (e *Engine) restores() []retention.Partition {
-	var list []retention.Partition
+func (e *Engine) restores() []topology.RetainedPartition {
+	var list []topology.RetainedPartition
 	for _, p := range e.Stats() {
-		list = append(list, retention.Partition{Number: p.Partition, Restores: map[string]int64{
+		list = append(list, topology.RetainedPartition{Number: p.Partition, Restores: map[string]int64{
 			schemas.TopicJournal:   p.Needed.Journal,
 			schemas.TopicSnapshots: p.Needed.Snapshots,
 		}})

@@ -1,13 +1,26 @@
 // Package topology is what the product requires of a Kafka cluster: topics with their
-// settings, and ACLs.
+// settings, and ACLs. It also deletes the records that nobody needs any more.
 //
-// It hides how the requirements are described, compared with a cluster and established.
-// Everything that creates or checks topics uses one list.
+// It hides how the requirements are described, compared with a cluster and established, and who
+// needs which records. Everything that creates or checks topics uses one list.
+//
+// Retention: a record is needed while a group that reads its topic has not committed a position
+// beyond it, and while the state of its partition may be restored from it. Other records stay for
+// the time, or up to the number or size, that the operator asks for; then Kafka's DeleteRecords
+// deletes them. A topic's own settings keep everything: a broker that deletes by age does not know
+// who has read what. Each process does this for the partitions whose tasks it runs. Two that
+// believe to own a partition do no harm: bounds only grow, and the lower one deletes less.
 //
 // Invariants:
 //
 //   - Nothing here deletes a topic, removes a replica, changes a partition count or
-//     shortens retention.
+//     shortens a topic's retention.
+//   - Retention deletes nothing of a partition of which a reader has committed no position: before
+//     its first start, and after it was away for longer than the cluster keeps positions of groups
+//     without members (offsets.retention.minutes, 7 days by default).
+//   - Any group whose name begins with the deployment's prefix, and that has committed a position
+//     in a topic, keeps the records above it.
+//   - While a broker does not answer, nothing is deleted: it may know of a group.
 //   - If all topics exist, the right to describe them is enough.
 //   - A denied or unanswered request is an error, never assumed to be fine.
 //
@@ -22,5 +35,7 @@
 //	access.go    the rights of each role
 //	rights.go    whether a user has them
 //	tiered.go    topics of which brokers keep the older files elsewhere
-//	retained.go  topics of which is deleted what nobody needs
+//	retention.go what is deleted, and when
+//	needed.go    who needs which records
+//	growth.go    how large records are
 package topology

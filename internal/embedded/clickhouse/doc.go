@@ -20,7 +20,7 @@
 //   - Only loopback addresses are bound: the native port and the HTTP port, which clients
 //     use, and two of the server's own behind them.
 //   - No client of those two ports ends the server, by what it says or how it leaves
-//     (package gateway).
+//     (gateway.go).
 //   - Without one of the two passwords no statement can be executed, on either port, at
 //     any moment of a child's life. With them one database can be filled, or read; nothing
 //     outside of it can be read or written. An engine that does not enforce this is
@@ -39,7 +39,8 @@
 // library in the user's cache), errors.go (what can be missing, with the fix),
 // settings.go (addresses, the server's configuration file), users.go (who may do
 // what), child.go and library.go (inside the child),
-// confine*.go (what files and ports it may reach), spawn.go (one child's life,
+// confine*.go (what files and ports it may reach), gateway.go and native.go (what stands
+// between clients and the server), spawn.go (one child's life,
 // seen from the parent), engine.go (Start, Stop, supervision), stale.go and
 // process_*.go (a child left behind).
 package clickhouse

@@ -18,7 +18,6 @@ import (
 
 	"github.com/gofrs/flock"
 
-	"github.com/lumenhook/lumenhook/internal/embedded/clickhouse/gateway"
 	"github.com/lumenhook/lumenhook/internal/retry"
 )
 
@@ -38,7 +37,7 @@ type Engine struct {
 	folder folder
 	listen listen // where clients connect
 	inner  listen // where the server listens, behind the gateway
-	ports  []*gateway.Port
+	ports  []*gatewayPort
 	token  string // our child's answer to getMacro('lumenhook')
 	lock   *flock.Flock
 	http   *http.Client
@@ -148,16 +147,16 @@ func (e *Engine) openPorts() error {
 		http.Close()
 		return err
 	}
-	e.ports = []*gateway.Port{
-		gateway.Serve(native, e.inner.nativeAddr(), gateway.Native(e.cfg.allows, e.HTTPURL())),
-		gateway.Serve(http, e.inner.httpAddr(), nil),
+	e.ports = []*gatewayPort{
+		serveGateway(native, e.inner.nativeAddr(), nativeHandshake(e.cfg.allows, e.HTTPURL())),
+		serveGateway(http, e.inner.httpAddr(), nil),
 	}
 	return nil
 }
 
 func (e *Engine) closePorts() {
 	for _, p := range e.ports {
-		p.Close()
+		p.close()
 	}
 }
 
@@ -314,7 +313,7 @@ func (e *Engine) supervise(ctx context.Context, c *child) {
 		e.setDown(err)
 		if ctx.Err() != nil {
 			for _, p := range e.ports {
-				p.Drain()
+				p.drain()
 			}
 			e.stopErr = c.stop()
 			return

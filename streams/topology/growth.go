@@ -1,4 +1,4 @@
-package retention
+package topology
 
 import (
 	"context"
@@ -44,7 +44,9 @@ func (g growths) offsets(topic string, partition int32, size int64) int64 {
 }
 
 // measure looks how far the owned partitions have grown.
-func (r *Retention) measure(ctx context.Context, d *streams.Deleter, owned []Partition) error {
+func (r *Retention) measure(
+	ctx context.Context, d *streams.Deleter, owned []RetainedPartition,
+) error {
 	if r.cfg.KeepBytes == 0 {
 		return nil
 	}

@@ -1,4 +1,4 @@
-package startstop_test
+package node_test
 
 import (
 	"context"
@@ -11,7 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/lumenhook/lumenhook/internal/startstop"
+	"github.com/lumenhook/lumenhook/internal/node"
 )
 
 // diary records what parts did, in order.
@@ -44,12 +44,12 @@ func (p *part) Stop() { p.diary.note("stop " + p.name) }
 
 func (p *part) Ready(context.Context) error { return p.unwell }
 
-func newStack(t *testing.T, failed func(error)) *startstop.Stack {
+func newStack(t *testing.T, failed func(error)) *node.Stack {
 	t.Helper()
 	if failed == nil {
 		failed = func(err error) { t.Errorf("it failed: %v", err) }
 	}
-	return &startstop.Stack{Failed: failed, Logger: slog.New(slog.DiscardHandler)}
+	return &node.Stack{Failed: failed, Logger: slog.New(slog.DiscardHandler)}
 }
 
 func TestPartsStopInTheReverseOrder(t *testing.T) {
@@ -70,7 +70,7 @@ func TestPartsStopInTheReverseOrder(t *testing.T) {
 	s.Stop()
 	s.OnStop(func() { d.note("too late") })
 	if err := s.Start(t.Context(), &part{name: "d", diary: &d}); !errors.Is(err,
-		startstop.ErrStopped) {
+		node.ErrStopped) {
 		t.Errorf("a start after the stop: %v", err)
 	}
 	want := []string{
@@ -122,7 +122,7 @@ func TestALoopThatEndsIsRestarted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var text strings.Builder
 		var names []string
-		s := &startstop.Stack{
+		s := &node.Stack{
 			Failed:    func(err error) { t.Errorf("the process ends: %v", err) },
 			Restarted: func(loop string) { names = append(names, loop) },
 			Logger:    slog.New(slog.NewTextHandler(&text, nil)),

@@ -1,26 +1,27 @@
-package retention
+package topology
 
 import (
 	"maps"
 	"slices"
 
+	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams"
 )
 
-// Topic is a topic of which records are deleted.
-type Topic struct {
+// RetainedTopic is a topic of which records are deleted.
+type RetainedTopic struct {
 	Name string
 	// Readers are the groups that read it and commit their positions.
 	Readers []string
-	// Restored says that states are restored from it: [Partition.Restores] bounds what may be
+	// Restored says that states are restored from it: [RetainedPartition.Restores] bounds what may be
 	// deleted.
 	Restored bool
 	// AtOnce has everything deleted that is not needed, however young.
 	AtOnce bool
 }
 
-// Partition is a partition that a process owns.
-type Partition struct {
+// RetainedPartition is a partition that a process owns.
+type RetainedPartition struct {
 	Number int32
 	// Restores are the first offsets that a restore of its state may read, of the topics
 	// that states are restored from. A topic that is left out may be needed whole.
@@ -38,7 +39,7 @@ type bound struct {
 }
 
 // needed returns the first record of a partition that a restore or a group needs.
-func (t Topic) needed(p Partition, groups map[string]streams.Offsets) bound {
+func (t RetainedTopic) needed(p RetainedPartition, groups map[string]streams.Offsets) bound {
 	b := bound{}
 	lower := func(by string, offset int64) {
 		if !b.known || offset < b.offset {
@@ -63,4 +64,16 @@ func (t Topic) needed(p Partition, groups map[string]streams.Offsets) bound {
 		}
 	}
 	return b
+}
+
+// Retained are the topics whose records are deleted when nobody needs them any more, and
+// who needs them. The groups are those of the roles that read the topic.
+func Retained() []RetainedTopic {
+	return []RetainedTopic{
+		{Name: schemas.TopicCommands, Readers: []string{engineName}},
+		{Name: schemas.TopicMatches, Readers: []string{engineName, followerName}},
+		{Name: schemas.TopicPayments, Readers: []string{followerName, projectorName}},
+		{Name: schemas.TopicJournal, Readers: []string{projectorName}, Restored: true},
+		{Name: schemas.TopicSnapshots, Restored: true, AtOnce: true},
+	}
 }

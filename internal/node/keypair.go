@@ -1,4 +1,4 @@
-package apiserver
+package node
 
 import (
 	"crypto/tls"
@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// lookEvery is how often handshakes check the files, at most.
-const lookEvery = time.Second
+// lookAtCertificateEvery is how often handshakes check the files, at most.
+const lookAtCertificateEvery = time.Second
 
 // keyPair is a certificate and its key on disk, reloaded when they change.
 type keyPair struct {
@@ -33,7 +33,7 @@ func loadKeyPair(certFile, keyFile string, log *slog.Logger) (*keyPair, error) {
 	p.stamp = p.stampNow()
 	cert, err := tls.LoadX509KeyPair(certFile, keyFile)
 	if err != nil {
-		return nil, fmt.Errorf("apiserver: the certificate %s and its key %s cannot be used: %w",
+		return nil, fmt.Errorf("api: the certificate %s and its key %s cannot be used: %w",
 			certFile, keyFile, err)
 	}
 	p.cert = &cert
@@ -44,7 +44,7 @@ func loadKeyPair(certFile, keyFile string, log *slog.Logger) (*keyPair, error) {
 func (p *keyPair) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if now := time.Now(); now.Sub(p.looked) >= lookEvery {
+	if now := time.Now(); now.Sub(p.looked) >= lookAtCertificateEvery {
 		p.looked = now
 		p.look()
 	}

@@ -1,4 +1,4 @@
-package apiserver
+package node
 
 import (
 	"cmp"
@@ -17,8 +17,8 @@ const (
 	defaultMaxConnsPerClient = 1_000
 )
 
-// Config configures the server. Zero values mean the defaults named.
-type Config struct {
+// HTTPConfig configures the server. Zero values mean the defaults named.
+type HTTPConfig struct {
 	// Server has the handler and the time and header limits. The caller must not use it
 	// afterwards.
 	Server *http.Server
@@ -38,15 +38,15 @@ type Server struct {
 	conns *conns
 }
 
-// New wraps a server of net/http. Its errors name the wrong field.
-func New(cfg Config) (*Server, error) {
+// NewHTTPServer wraps a server of net/http. Its errors name the wrong field.
+func NewHTTPServer(cfg HTTPConfig) (*Server, error) {
 	switch {
 	case cfg.Server == nil || cfg.Server.Handler == nil || cfg.Log == nil:
-		return nil, errors.New("apiserver: Server with a Handler, and Log, are required: set them")
+		return nil, errors.New("api: Server with a Handler, and Log, are required: set them")
 	case cfg.MaxConns < 0 || cfg.MaxConnsPerClient < 0:
-		return nil, errors.New("apiserver: MaxConns and MaxConnsPerClient must not be negative")
+		return nil, errors.New("api: MaxConns and MaxConnsPerClient must not be negative")
 	case (cfg.CertFile == "") != (cfg.KeyFile == ""):
-		return nil, errors.New("apiserver: a certificate and a key are needed, and only one of them is " +
+		return nil, errors.New("api: a certificate and a key are needed, and only one of them is " +
 			"set: set both or none")
 	}
 	s := &Server{
@@ -92,13 +92,13 @@ func (s *Server) Serve(l net.Listener) error {
 	if errors.Is(err, http.ErrServerClosed) {
 		return nil
 	}
-	return fmt.Errorf("apiserver: %w", err)
+	return fmt.Errorf("api: %w", err)
 }
 
 // Shutdown lets requests in progress finish, until ctx ends.
 func (s *Server) Shutdown(ctx context.Context) error {
 	if err := s.http.Shutdown(ctx); err != nil {
-		return errors.Join(fmt.Errorf("apiserver: requests were cut off: %w", err), s.http.Close())
+		return errors.Join(fmt.Errorf("api: requests were cut off: %w", err), s.http.Close())
 	}
 	return nil
 }

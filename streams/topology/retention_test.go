@@ -1,4 +1,4 @@
-package retention_test
+package topology_test
 
 import (
 	"context"
@@ -13,10 +13,8 @@ import (
 	"github.com/lumenhook/lumenhook/internal/brokertest"
 	"github.com/lumenhook/lumenhook/internal/testkit"
 	"github.com/lumenhook/lumenhook/streams"
-	"github.com/lumenhook/lumenhook/streams/retention"
+	"github.com/lumenhook/lumenhook/streams/topology"
 )
-
-func TestMain(m *testing.M) { brokertest.Main(m) }
 
 // Topics of a rig: events is read by two groups, and states are restored from it.
 const (
@@ -108,23 +106,23 @@ func (r *rig) commit(group string, done streams.Offsets) {
 }
 
 // run runs a retention of both topics; it owns partition 0 only.
-func (r *rig) run(change func(*retention.Config)) *retention.Retention {
-	cfg := retention.Config{
+func (r *rig) run(change func(*topology.RetentionConfig)) *topology.Retention {
+	cfg := topology.RetentionConfig{
 		Cluster: r.cluster,
-		Topics: []retention.Topic{
+		Topics: []topology.RetainedTopic{
 			{Name: events, Readers: []string{"projector", "engine"}, Restored: true},
 			{Name: parts, Restored: true, AtOnce: true},
 		},
 		Keep: time.Minute,
-		Owned: func() []retention.Partition {
-			return []retention.Partition{{Restores: map[string]int64{events: 18, parts: 7}}}
+		Owned: func() []topology.RetainedPartition {
+			return []topology.RetainedPartition{{Restores: map[string]int64{events: 18, parts: 7}}}
 		},
 		Every:  time.Millisecond,
 		Now:    func() time.Time { return r.now },
 		Logger: r.cluster.Logger,
 	}
 	change(&cfg)
-	kept := retention.New(cfg)
+	kept := topology.NewRetention(cfg)
 	ctx, cancel := context.WithCancel(r.t.Context())
 	ended := make(chan error)
 	go func() { ended <- kept.Run(ctx) }()
@@ -138,7 +136,7 @@ func (r *rig) run(change func(*retention.Config)) *retention.Retention {
 }
 
 // wantStatuses waits for what a round finds.
-func (r *rig) wantStatuses(kept *retention.Retention, want ...retention.Status) {
+func (r *rig) wantStatuses(kept *topology.Retention, want ...topology.RetentionStatus) {
 	r.t.Helper()
 	have := kept.Statuses()
 	testkit.Eventually(r.t, fmt.Sprintf("a round finds %+v", want), func() bool {
@@ -162,26 +160,29 @@ func (r *rig) wantStarts(topic string, want map[int32]int64) {
 // then each in its turn holds what it has not read.
 func TestNothingThatIsNeededIsDeleted(t *testing.T) {
 	r := newRig(t)
-	kept := r.run(func(*retention.Config) {})
-	ofParts := retention.Status{Topic: parts, First: 7, Safe: 7, HeldBy: "state", Known: true}
-	r.wantStatuses(kept, retention.Status{Topic: events, HeldBy: "projector"}, ofParts)
+	kept := r.run(func(*topology.RetentionConfig) {})
+	ofParts := topology.RetentionStatus{Topic: parts, First: 7, Safe: 7, HeldBy: "state", Known: true}
+	r.wantStatuses(kept, topology.RetentionStatus{Topic: events, HeldBy: "projector"}, ofParts)
 
 	r.commit("projector", streams.Offsets{events: {0: 5, 1: 20}})
-	r.wantStatuses(kept, retention.Status{Topic: events, HeldBy: "engine"}, ofParts)
+	r.wantStatuses(kept, topology.RetentionStatus{Topic: events, HeldBy: "engine"}, ofParts)
 	r.wantStarts(events, map[int32]int64{0: 0, 1: 0})
 
 	r.commit("engine", streams.Offsets{events: {0: 20, 1: 20}})
 	r.wantStatuses(kept,
-		retention.Status{Topic: events, First: 5, Safe: 5, HeldBy: "projector", Known: true}, ofParts)
+		topology.RetentionStatus{Topic: events, First: 5, Safe: 5, HeldBy: "projector", Known: true},
+		ofParts)
 
 	r.commit("rebuild", streams.Offsets{events: {0: 6}}) // of whom the topic knows nothing
 	r.commit("projector", streams.Offsets{events: {0: 19, 1: 20}})
 	r.wantStatuses(kept,
-		retention.Status{Topic: events, First: 6, Safe: 6, HeldBy: "rebuild", Known: true}, ofParts)
+		topology.RetentionStatus{Topic: events, First: 6, Safe: 6, HeldBy: "rebuild", Known: true},
+		ofParts)
 
 	r.commit("rebuild", streams.Offsets{events: {0: 20}})
 	r.wantStatuses(kept, // the other ten are too young, and the last older one stays
-		retention.Status{Topic: events, First: 9, Safe: 18, HeldBy: "state", Known: true}, ofParts)
+		topology.RetentionStatus{Topic: events, First: 9, Safe: 18, HeldBy: "state", Known: true},
+		ofParts)
 	r.wantStarts(events, map[int32]int64{0: 9, 1: 0}) // it does not own partition 1
 	r.wantStarts(parts, map[int32]int64{0: 7, 1: 0})
 }
@@ -191,11 +192,11 @@ func TestAStateThatIsNotKnownHoldsEverything(t *testing.T) {
 	r := newRig(t)
 	r.commit("projector", streams.Offsets{events: {0: 20}})
 	r.commit("engine", streams.Offsets{events: {0: 20}})
-	kept := r.run(func(cfg *retention.Config) {
-		cfg.Owned = func() []retention.Partition { return []retention.Partition{{}} }
+	kept := r.run(func(cfg *topology.RetentionConfig) {
+		cfg.Owned = func() []topology.RetainedPartition { return []topology.RetainedPartition{{}} }
 	})
-	r.wantStatuses(kept, retention.Status{Topic: events, HeldBy: "state"},
-		retention.Status{Topic: parts, HeldBy: "state"})
+	r.wantStatuses(kept, topology.RetentionStatus{Topic: events, HeldBy: "state"},
+		topology.RetentionStatus{Topic: parts, HeldBy: "state"})
 	r.wantStarts(events, map[int32]int64{0: 0, 1: 0})
 }
 
@@ -217,10 +218,12 @@ func TestWhatIsKept(t *testing.T) {
 			r := newRig(t)
 			r.commit("projector", streams.Offsets{events: {0: 20}})
 			r.commit("engine", streams.Offsets{events: {0: 20}})
-			kept := r.run(func(cfg *retention.Config) { cfg.Keep, cfg.KeepRecords = c.keep, c.records })
+			kept := r.run(func(cfg *topology.RetentionConfig) {
+				cfg.Keep, cfg.KeepRecords = c.keep, c.records
+			})
 			r.wantStatuses(kept,
-				retention.Status{Topic: events, First: c.first, Safe: 18, HeldBy: "state", Known: true},
-				retention.Status{Topic: parts, First: 7, Safe: 7, HeldBy: "state", Known: true})
+				topology.RetentionStatus{Topic: events, First: c.first, Safe: 18, HeldBy: "state", Known: true},
+				topology.RetentionStatus{Topic: parts, First: 7, Safe: 7, HeldBy: "state", Known: true})
 		})
 	}
 }
@@ -239,14 +242,14 @@ func TestWhatExceedsASizeIsDeleted(t *testing.T) {
 	r.commit("projector", far)
 	r.commit("engine", far)
 	rounds := make(chan struct{}) // each begins when it is told to
-	retained := r.run(func(cfg *retention.Config) {
+	retained := r.run(func(cfg *topology.RetentionConfig) {
 		cfg.Keep, cfg.KeepBytes = 0, kept*record
-		cfg.Owned = func() []retention.Partition {
+		cfg.Owned = func() []topology.RetainedPartition {
 			select {
 			case rounds <- struct{}{}:
 			case <-t.Context().Done():
 			}
-			return []retention.Partition{{Restores: map[string]int64{events: 1000, parts: 7}}}
+			return []topology.RetainedPartition{{Restores: map[string]int64{events: 1000, parts: 7}}}
 		}
 	})
 	want := func(first int64) {

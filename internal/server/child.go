@@ -1,4 +1,4 @@
-package supervise
+package server
 
 import (
 	"context"
@@ -11,19 +11,19 @@ import (
 	"github.com/lumenhook/lumenhook/internal/orphans"
 )
 
-// End is how a child ended.
-type End struct {
+// ChildEnd is how a child ended.
+type ChildEnd struct {
 	state   *os.ProcessState
 	ordered bool // it was told to end before it ended
 }
 
-// Run starts this program with some arguments, its environment and its standard streams,
+// RunChild starts this program with some arguments, its environment and its standard streams,
 // and returns when the child has ended. When ctx ends, the child gets a SIGTERM. started is
 // called once it runs.
-func Run(ctx context.Context, args []string, started func(pid int)) (End, error) {
+func RunChild(ctx context.Context, args []string, started func(pid int)) (ChildEnd, error) {
 	program, err := os.Executable()
 	if err != nil {
-		return End{}, fmt.Errorf("finding this program to start it again: %w", err)
+		return ChildEnd{}, fmt.Errorf("finding this program to start it again: %w", err)
 	}
 	// The kernel kills the child when the thread ends that started it.
 	runtime.LockOSThread()
@@ -34,14 +34,14 @@ func Run(ctx context.Context, args []string, started func(pid int)) (End, error)
 	child.Cancel = func() error { return child.Process.Signal(syscall.SIGTERM) }
 	child.SysProcAttr = attributes()
 	if err := child.Start(); err != nil {
-		return End{}, fmt.Errorf("starting this program again: %w", err)
+		return ChildEnd{}, fmt.Errorf("starting this program again: %w", err)
 	}
 	started(child.Process.Pid)
 	err = child.Wait()
 	if child.ProcessState == nil {
-		return End{}, fmt.Errorf("waiting for the child: %w", err)
+		return ChildEnd{}, fmt.Errorf("waiting for the child: %w", err)
 	}
-	return End{state: child.ProcessState, ordered: ctx.Err() != nil}, nil
+	return ChildEnd{state: child.ProcessState, ordered: ctx.Err() != nil}, nil
 }
 
 // attributes are those of a process that gets signals from its parent only.
@@ -56,12 +56,12 @@ func attributes() *syscall.SysProcAttr {
 
 // Clean reports whether the child exited successfully, or by the SIGTERM that told it to
 // end. Otherwise it died.
-func (e End) Clean() bool {
+func (e ChildEnd) Clean() bool {
 	return e.state.Success() || e.ordered && e.signal() == syscall.SIGTERM
 }
 
 // signal returns the signal that killed the child; 0: it ended by itself.
-func (e End) signal() syscall.Signal {
+func (e ChildEnd) signal() syscall.Signal {
 	status, ok := e.state.Sys().(syscall.WaitStatus)
 	if !ok || !status.Signaled() {
 		return 0
@@ -71,7 +71,7 @@ func (e End) signal() syscall.Signal {
 
 // Code returns the child's exit code, and for one that a signal killed 128 plus the
 // signal's number, as shells do: 137 for SIGKILL.
-func (e End) Code() int {
+func (e ChildEnd) Code() int {
 	if signal := e.signal(); signal != 0 {
 		return 128 + int(signal)
 	}
@@ -79,4 +79,4 @@ func (e End) Code() int {
 }
 
 // String describes how it ended.
-func (e End) String() string { return e.state.String() }
+func (e ChildEnd) String() string { return e.state.String() }

@@ -1,4 +1,4 @@
-package supervise_test
+package server_test
 
 import (
 	"context"
@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/lumenhook/lumenhook/internal/supervise"
+	"github.com/lumenhook/lumenhook/internal/server"
 )
 
 // asChild names what this test binary does as a child.
@@ -40,7 +40,7 @@ var children = map[string]func(){
 	},
 	"is a parent itself": func() {
 		must(os.Setenv(asChild, "takes no order"))
-		_, err := supervise.Run(context.Background(), nil, func(int) {})
+		_, err := server.RunChild(context.Background(), nil, func(int) {})
 		panic(err) // it is killed before
 	},
 }
@@ -80,7 +80,7 @@ func begun() {
 
 // child runs a child, and calls then once it runs, with a function that tells it to end and
 // its pid.
-func child(t *testing.T, does string, then func(order func(), pid int)) supervise.End {
+func child(t *testing.T, does string, then func(order func(), pid int)) server.ChildEnd {
 	t.Helper()
 	t.Setenv(asChild, does)
 	ours, its, err := os.Pipe()
@@ -93,7 +93,7 @@ func child(t *testing.T, does string, then func(order func(), pid int)) supervis
 	t.Cleanup(func() { os.Stdin = stdin; _ = its.Close() })
 	ctx, order := context.WithCancel(t.Context())
 	defer order()
-	end, err := supervise.Run(ctx, nil, func(pid int) {
+	end, err := server.RunChild(ctx, nil, func(pid int) {
 		go func() {
 			if n, _ := ours.Read(make([]byte, 1)); n > 0 {
 				then(order, pid)

@@ -1,4 +1,4 @@
-package apiserver
+package node
 
 import (
 	"math"
@@ -43,7 +43,7 @@ type guesser struct {
 func newAuthLimiter() *authLimiter {
 	guessers, err := simplelru.NewLRU[netip.Prefix, *guesser](maxGuessers, nil)
 	if err != nil {
-		panic("apiserver: " + err.Error()) // of a size that is not positive
+		panic("api: " + err.Error()) // of a size that is not positive
 	}
 	return &authLimiter{guessers: guessers}
 }

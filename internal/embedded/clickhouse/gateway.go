@@ -1,4 +1,4 @@
-package gateway
+package clickhouse
 
 import (
 	"context"
@@ -16,39 +16,52 @@ const (
 	acceptPause    = 10 * time.Millisecond
 )
 
-// Opening reads what a client says first. It returns all that it read, which is then passed on
+// handshake reads what a client says first. It returns all that it read, which is then passed on
 // to the server, or an answer for a client that is refused; an error ends the connection without
 // one.
-type Opening func(client io.Reader) (said, refusal []byte, err error)
+type handshake func(client io.Reader) (said, refusal []byte, err error)
 
-// Port relays the connections of a listener to a server.
-type Port struct {
-	listener net.Listener
-	server   string
-	opening  Opening
-	slots    chan struct{}
-	work     sync.WaitGroup
+// gatewayPort relays the connections of a listener to a server.
+//
+// `clickhouse local`, which the embedded server is, was not made for clients: any exception in the
+// handling of a connection ends the whole process. A refused password on the native port is such an
+// exception, bytes that are not its protocol, and a connection that is reset, as every client does
+// that closes with an answer half read. So clients talk to the gateway:
+//
+//   - It refuses a native login itself, in the protocol's own words.
+//   - The server sees a client that leaves, however it does, as an orderly end of input. What the
+//     server still answers is read to its end and dropped.
+//   - Connections are bounded in number, and the first packet in bytes and time.
+//
+// It does not read what a logged-in client sends (on Linux the kernel copies it, splice(2)). HTTP
+// is passed on as it is: its refusals are answers, not exceptions.
+type gatewayPort struct {
+	listener  net.Listener
+	server    string
+	handshake handshake
+	slots     chan struct{}
+	work      sync.WaitGroup
 
 	mu       sync.Mutex
 	draining bool
 	open     map[*net.TCPConn]*net.TCPConn // clients, and the connections to the server
 }
 
-// Serve relays what comes to a TCP listener, of which it becomes the owner, to a server's
-// address, until Drain. A nil opening lets everybody in.
-func Serve(l net.Listener, server string, opening Opening) *Port {
-	p := &Port{
-		listener: l,
-		server:   server,
-		opening:  opening,
-		slots:    make(chan struct{}, connectionsMax),
-		open:     make(map[*net.TCPConn]*net.TCPConn),
+// serveGateway relays what comes to a TCP listener, of which it becomes the owner, to a server's
+// address, until drain. Without a handshake everybody is let in.
+func serveGateway(l net.Listener, server string, first handshake) *gatewayPort {
+	p := &gatewayPort{
+		listener:  l,
+		server:    server,
+		handshake: first,
+		slots:     make(chan struct{}, connectionsMax),
+		open:      make(map[*net.TCPConn]*net.TCPConn),
 	}
 	p.work.Go(p.accept)
 	return p
 }
 
-func (p *Port) accept() {
+func (p *gatewayPort) accept() {
 	for {
 		p.slots <- struct{}{}
 		conn, err := p.listener.Accept()
@@ -70,7 +83,7 @@ func (p *Port) accept() {
 
 // remember notes a client and, once there is one, its connection to the server. It is false when
 // the port is draining.
-func (p *Port) remember(client, server *net.TCPConn) bool {
+func (p *gatewayPort) remember(client, server *net.TCPConn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if !p.draining {
@@ -79,24 +92,24 @@ func (p *Port) remember(client, server *net.TCPConn) bool {
 	return !p.draining
 }
 
-func (p *Port) forget(client *net.TCPConn) {
+func (p *gatewayPort) forget(client *net.TCPConn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.open, client)
 }
 
-func (p *Port) relay(client *net.TCPConn) {
+func (p *gatewayPort) relay(client *net.TCPConn) {
 	defer client.Close()
 	defer p.forget(client)
 	if !p.remember(client, nil) {
 		return
 	}
 	var said []byte
-	if p.opening != nil {
+	if p.handshake != nil {
 		var refusal []byte
 		var err error
 		_ = client.SetReadDeadline(time.Now().Add(openingMax))
-		if said, refusal, err = p.opening(client); err != nil {
+		if said, refusal, err = p.handshake(client); err != nil {
 			return
 		}
 		if refusal != nil {
@@ -143,9 +156,9 @@ func refuse(client *net.TCPConn, answer []byte) {
 	_, _ = io.Copy(io.Discard, io.LimitReader(client, openingBytesMax))
 }
 
-// Drain accepts no further clients and tells the server that those it has will say nothing more,
+// drain accepts no further clients and tells the server that those it has will say nothing more,
 // so that it can end in order.
-func (p *Port) Drain() {
+func (p *gatewayPort) drain() {
 	p.listener.Close()
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -159,9 +172,9 @@ func (p *Port) Drain() {
 	}
 }
 
-// Close ends what is left, once the server is gone, and returns when nothing is.
-func (p *Port) Close() {
-	p.Drain()
+// close ends what is left, once the server is gone, and returns when nothing is.
+func (p *gatewayPort) close() {
+	p.drain()
 	p.mu.Lock()
 	for client, server := range p.open {
 		client.Close()

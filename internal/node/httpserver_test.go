@@ -1,4 +1,4 @@
-package apiserver_test
+package node_test
 
 import (
 	"bufio"
@@ -21,7 +21,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/lumenhook/lumenhook/internal/apiserver"
+	"github.com/lumenhook/lumenhook/internal/node"
 	"github.com/lumenhook/lumenhook/internal/pki"
 	"github.com/lumenhook/lumenhook/internal/testkit"
 )
@@ -39,16 +39,16 @@ var guarded = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, "welcome")
 })
 
-func newEdge(t *testing.T, change func(*apiserver.Config)) *apiserver.Server {
+func newEdge(t *testing.T, change func(*node.HTTPConfig)) *node.Server {
 	t.Helper()
-	cfg := apiserver.Config{
+	cfg := node.HTTPConfig{
 		Server: &http.Server{Handler: guarded, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, 0)},
 		Log:    slog.New(slog.DiscardHandler),
 	}
 	if change != nil {
 		change(&cfg)
 	}
-	s, err := apiserver.New(cfg)
+	s, err := node.NewHTTPServer(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +56,7 @@ func newEdge(t *testing.T, change func(*apiserver.Config)) *apiserver.Server {
 }
 
 // serve runs a server on loopback until the test ends.
-func serve(t *testing.T, s *apiserver.Server) string {
+func serve(t *testing.T, s *node.Server) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -101,9 +101,9 @@ func dial(t *testing.T, addr string) net.Conn {
 // TestConnectionsAreBounded: excess connections are closed at once, and a freed place is
 // given to the next.
 func TestConnectionsAreBounded(t *testing.T) {
-	for name, change := range map[string]func(*apiserver.Config){
-		"in all":     func(c *apiserver.Config) { c.MaxConns = 3 },
-		"one client": func(c *apiserver.Config) { c.MaxConnsPerClient = 3 },
+	for name, change := range map[string]func(*node.HTTPConfig){
+		"in all":     func(c *node.HTTPConfig) { c.MaxConns = 3 },
+		"one client": func(c *node.HTTPConfig) { c.MaxConnsPerClient = 3 },
 	} {
 		t.Run(name, func(t *testing.T) {
 			addr := serve(t, newEdge(t, change))
@@ -134,7 +134,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 // TestSlowClientsAreCutOff: headers that come a byte at a time are cut off at the server's
 // limit, and so are silent connections.
 func TestSlowClientsAreCutOff(t *testing.T) {
-	addr := serve(t, newEdge(t, func(c *apiserver.Config) {
+	addr := serve(t, newEdge(t, func(c *node.HTTPConfig) {
 		c.Server.ReadHeaderTimeout, c.Server.IdleTimeout = 200*time.Millisecond, 200*time.Millisecond
 	}))
 	for name, first := range map[string]string{
@@ -153,7 +153,7 @@ func TestSlowClientsAreCutOff(t *testing.T) {
 // TestRefusalsOfTheServerAreProblems: requests that net/http refuses by itself, before any
 // handler, are answered in the API's form.
 func TestRefusalsOfTheServerAreProblems(t *testing.T) {
-	plain := serve(t, newEdge(t, func(c *apiserver.Config) { c.Server.MaxHeaderBytes = 4096 }))
+	plain := serve(t, newEdge(t, func(c *node.HTTPConfig) { c.Server.MaxHeaderBytes = 4096 }))
 	long := func(bytes int) string {
 		return "GET / HTTP/1.1\r\nHost: a\r\nX-Long: " + strings.Repeat("x", bytes) + "\r\n\r\n"
 	}
@@ -218,7 +218,7 @@ func checkProblem(t *testing.T, name string, conn net.Conn, status int, code str
 // long are refused in the API's form in HTTP/1.1 and HTTP/2.
 func TestRefusalsOnAPortWithTLS(t *testing.T) {
 	certFile, keyFile, roots := certificate(t, t.TempDir())
-	addr := serve(t, newEdge(t, func(c *apiserver.Config) {
+	addr := serve(t, newEdge(t, func(c *node.HTTPConfig) {
 		c.CertFile, c.KeyFile, c.Server.MaxHeaderBytes = certFile, keyFile, 4096
 	}))
 	conn := dial(t, addr)
@@ -271,7 +271,7 @@ func TestAnswersNameNoVersion(t *testing.T) {
 func TestRefusedKeysAreSlowed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := &http.Server{Handler: guarded}
-		newEdge(t, func(c *apiserver.Config) { c.Server = server })
+		newEdge(t, func(c *node.HTTPConfig) { c.Server = server })
 		request := func(client, key string) (*httptest.ResponseRecorder, time.Duration) {
 			r := httptest.NewRequest(http.MethodGet, "/", nil)
 			r.RemoteAddr = client
@@ -358,7 +358,7 @@ func checkTooMany(t *testing.T, out *httptest.ResponseRecorder) {
 func TestACallerWhoLeavesDoesNotWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := &http.Server{Handler: guarded}
-		newEdge(t, func(c *apiserver.Config) { c.Server = server })
+		newEdge(t, func(c *node.HTTPConfig) { c.Server = server })
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
 		began := time.Now()
@@ -395,7 +395,7 @@ func TestTLSReloads(t *testing.T) {
 	dir := t.TempDir()
 	certFile, keyFile, first := certificate(t, dir)
 	log := &testkit.Buffer{}
-	s := newEdge(t, func(c *apiserver.Config) {
+	s := newEdge(t, func(c *node.HTTPConfig) {
 		c.CertFile, c.KeyFile, c.Log = certFile, keyFile, slog.New(slog.NewTextHandler(log, nil))
 	})
 	if s.Scheme() != "https" {
@@ -452,14 +452,14 @@ func TestTLSReloads(t *testing.T) {
 func TestNewRefusesNonsense(t *testing.T) {
 	ok := &http.Server{Handler: guarded}
 	log := slog.New(slog.DiscardHandler)
-	for want, cfg := range map[string]apiserver.Config{
+	for want, cfg := range map[string]node.HTTPConfig{
 		"Server":       {Log: log},
 		"Log":          {Server: ok},
 		"both or none": {Server: ok, Log: log, CertFile: "x"},
 		"MaxConns":     {Server: ok, Log: log, MaxConns: -1},
 		"missing.pem":  {Server: ok, Log: log, CertFile: "missing.pem", KeyFile: "missing.key"},
 	} {
-		if _, err := apiserver.New(cfg); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := node.NewHTTPServer(cfg); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v does not name %s", err, want)
 		}
 	}

@@ -1,4 +1,4 @@
-package gateway
+package clickhouse
 
 import (
 	"bufio"
@@ -17,13 +17,12 @@ const (
 	helloPacket     = 0 // ClickHouse's numbers of packets, in its Core/Protocol.h
 	exceptionPacket = 2
 
-	codeUnexpectedPacket     = 101 // and of its errors, in Common/ErrorCodes.cpp
-	codeAuthenticationFailed = 516
+	codeUnexpectedPacket = 101 // and of its errors, in Common/ErrorCodes.cpp
 )
 
-// Native reads the first packet of ClickHouse's native protocol and refuses whoever is not
+// nativeHandshake reads the first packet of ClickHouse's native protocol and refuses whoever is not
 // allowed to log in. httpURL is named to those who speak HTTP instead.
-func Native(allowed func(user, password string) bool, httpURL string) Opening {
+func nativeHandshake(allowed func(user, password string) bool, httpURL string) handshake {
 	return func(client io.Reader) (said, refusal []byte, err error) {
 		var all bytes.Buffer
 		r := bufio.NewReader(io.LimitReader(io.TeeReader(client, &all), openingBytesMax))

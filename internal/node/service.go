@@ -1,4 +1,4 @@
-package startstop
+package node
 
 import "context"
 

@@ -1,4 +1,4 @@
-package retention
+package topology
 
 import (
 	"cmp"
@@ -20,10 +20,10 @@ const (
 	roundMax     = 30 * time.Second
 )
 
-// Config configures a retention.
-type Config struct {
+// RetentionConfig configures a retention.
+type RetentionConfig struct {
 	Cluster streams.Cluster
-	Topics  []Topic
+	Topics  []RetainedTopic
 	// Keep is how long records stay after their timestamp, 0: for ever; KeepRecords how many
 	// of a partition stay, and KeepBytes how many bytes of them, 0: any number. What exceeds
 	// one of them goes.
@@ -31,7 +31,7 @@ type Config struct {
 	KeepRecords int64
 	KeepBytes   int64
 	// Owned returns the partitions that this process owns.
-	Owned  func() []Partition
+	Owned  func() []RetainedPartition
 	Every  time.Duration // 0: a minute
 	Now    func() time.Time
 	Logger *slog.Logger
@@ -39,16 +39,16 @@ type Config struct {
 
 // Retention deletes what is not needed.
 type Retention struct {
-	cfg    Config
+	cfg    RetentionConfig
 	growth growths
 
 	mu       sync.Mutex
-	statuses []Status
+	statuses []RetentionStatus
 	held     map[string]string // by topics: the reader that was last reported
 }
 
-// Status is what the latest round found in a partition.
-type Status struct {
+// RetentionStatus is what the latest round found in a partition.
+type RetentionStatus struct {
 	Topic     string
 	Partition int32
 	First     int64  // offset of the topic's first record, before the round
@@ -57,13 +57,13 @@ type Status struct {
 	Known     bool   // false: HeldBy has committed no position, and may need everything
 }
 
-// New makes a retention; Run runs it.
-func New(cfg Config) *Retention {
+// NewRetention makes a retention; Run runs it.
+func NewRetention(cfg RetentionConfig) *Retention {
 	return &Retention{cfg: cfg, growth: make(growths), held: make(map[string]string)}
 }
 
 // Statuses returns what the latest round found, by topics and partitions.
-func (r *Retention) Statuses() []Status {
+func (r *Retention) Statuses() []RetentionStatus {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.statuses)
@@ -113,7 +113,7 @@ func (r *Retention) round(ctx context.Context, d *streams.Deleter) error {
 		return err
 	}
 	below := make(streams.Offsets)
-	var statuses []Status
+	var statuses []RetentionStatus
 	for _, topic := range r.cfg.Topics {
 		starts, err := d.Starts(ctx, topic.Name)
 		if err != nil {
@@ -125,7 +125,7 @@ func (r *Retention) round(ctx context.Context, d *streams.Deleter) error {
 		}
 		for _, p := range owned {
 			b := topic.needed(p, groups)
-			statuses = append(statuses, Status{
+			statuses = append(statuses, RetentionStatus{
 				Topic:     topic.Name,
 				Partition: p.Number,
 				First:     starts[p.Number],
@@ -160,7 +160,7 @@ func (r *Retention) readers() (groups []string) {
 // ones the last stays: who finds it knows that nothing younger was deleted, however long the
 // partition gets no records (streams/follower/known.go).
 func (r *Retention) old(
-	ctx context.Context, d *streams.Deleter, topic Topic, starts map[int32]int64,
+	ctx context.Context, d *streams.Deleter, topic RetainedTopic, starts map[int32]int64,
 ) (old map[int32]int64, err error) {
 	switch {
 	case topic.AtOnce:
@@ -189,7 +189,7 @@ func (r *Retention) old(
 }
 
 // note keeps the statuses, and logs once when somebody begins to hold a whole topic.
-func (r *Retention) note(statuses []Status) {
+func (r *Retention) note(statuses []RetentionStatus) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.statuses = statuses
