@@ -26,7 +26,7 @@ MODIFIED ?= $(if $(shell git status --porcelain 2>/dev/null),true,false)
 CLI := github.com/lumenhook/lumenhook/internal/cli
 LDFLAGS := -X $(CLI).version=$(VERSION) -X $(CLI).commit=$(COMMIT) -X $(CLI).date=$(DATE) -X $(CLI).modified=$(MODIFIED)
 
-.PHONY: help run build test test-kafka test-kafka-long test-cluster test-browser test-signatures test-receivers test-shells lint lint-units lint-openapi vuln fuzz race nightly sim trial reconcile-soak bench bench-waiting bench-api bench-match bench-projections bench-statement bench-receipts bench-ledger bench-compare recording site site-serve charts release-snapshot generate generate-clients clean
+.PHONY: help run build test test-kafka test-kafka-long test-cluster test-browser test-signatures test-receivers test-shells lint lint-units lint-openapi vuln fuzz race nightly sim mutants trial reconcile-soak bench bench-waiting bench-api bench-match bench-projections bench-statement bench-receipts bench-ledger bench-compare recording site site-serve charts release-snapshot generate generate-clients clean
 
 help: ## what can be made
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -153,7 +153,7 @@ race: ## the tests under the race detector; needs a C compiler
 	cd internal/lab && CGO_ENABLED=1 $(GO) test -race -timeout 60m ./...
 
 nightly: ## what takes hours: race, the long suites, and an hour each of fresh seeds; one that fails stops no other
-	$(MAKE) --keep-going race test-kafka-long test-cluster reconcile-soak fuzz sim trial FOR=1h
+	$(MAKE) --keep-going race test-kafka-long test-cluster reconcile-soak mutants fuzz sim trial FOR=1h
 
 SEED ?= 0
 STEPS ?= 1500
@@ -161,6 +161,9 @@ FOR ?= 60s
 SEEDS ?= 0
 sim: ## simulated runs: SEED=n STEPS=n for one and its transcript; else fresh seeds for FOR=60s, at most SEEDS=n
 	$(LAB) test -count 1 -timeout 24h -v -run TestSeeds ./sim -sim.first=0 -sim.seed=$(SEED) -sim.steps=$(STEPS) -sim.for=$(FOR) -sim.seeds=$(SEEDS)
+
+mutants: ## every defect that is planted in the code is found by the simulator; make test searches a fixed quarter of them
+	$(LAB) test -count 1 -timeout 2h -run TestMutantsAreFound ./sim -sim.mutants=1
 
 OPS ?= 250
 KEEP ?= $(CURDIR)/trials
