@@ -48,6 +48,15 @@ var bans = []ban{
 		},
 		why: "a data folder is read by who knows nothing of flags and roles",
 	},
+	{
+		from: lab + "sim",
+		to: []string{
+			module + "internal/node", module + "internal/cli", module + "internal/embedded/",
+			module + devnet, module + devnet + "/", module + stellar + "source/rpc",
+			module + stellar + "source/lake",
+		},
+		why: "a simulated run has no real parts: only what decides without I/O",
+	},
 }
 
 const (
@@ -56,12 +65,13 @@ const (
 	lab     = "internal/lab/"
 )
 
-// core is what works on payments, wherever they come from.
+// core is what works on payments, wherever they come from. The simulator is not in it: it also runs
+// what decides between several sources of ledgers (package quorum).
 var core = []string{
 	"domain", "schemas", "schemas/kafka", "streams", "streams/engine", "streams/directory",
 	"streams/commands", "streams/follower", "streams/intake", "streams/mailer",
 	"streams/topology", "streams/transfer", "projections", "projections/readmodel", "api",
-	"internal/egress", "internal/node", lab + "sim", "internal/telemetry",
+	"internal/egress", "internal/node", "internal/telemetry",
 }
 
 func TestTheCoreSeesNothingOfStellar(t *testing.T) {

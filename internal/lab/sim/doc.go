@@ -46,6 +46,7 @@
 //	once.go       watches for one payment, and watches that expire
 //	past.go       backfills, and what they must have covered
 //	chain.go      the ledger network
+//	panel.go      three sources of it that are read as one; one of them lies
 //	mails.go      the mailer and its server, and what must become of mails
 //	receivers.go  receivers and the dispatcher
 //	clients.go    commands and their answers

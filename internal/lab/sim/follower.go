@@ -56,6 +56,7 @@ type routine struct {
 	lied    bool  // its source gave something else than the ledger that is due
 	failed  error // how it ended
 	backoff int64 // by the steady clock
+	panel   *panel
 }
 
 func (r *routine) begin(do func() error) {
@@ -307,7 +308,7 @@ func (f *followerProcess) follow() {
 	f.unsure = false
 	if f.reading == nil {
 		f.reading = follower.NewReading(follower.Config{
-			Source:     source{f, &f.live},
+			Source:     f.sourcesOf(&f.live),
 			Watches:    knownWatches{f, &f.live},
 			Claims:     desk{f, &f.live},
 			Passphrase: networkName,

@@ -92,6 +92,18 @@ var mutants = []mutant{
 			"if MUTANT && err != nil { err = mutantPackage.Final(err) }", "stops: ",
 	},
 	{
+		"a source that waits cannot give the ledger", "internal/stellar/source/quorum/verdict.go",
+		"	left := len(c.members) - c.config.Need\n",
+		"	for _, m := range c.members {\n" +
+			"if MUTANT && m.idle > 0 && errors.Is(lack, domain.ErrBehindRetention) { lacks++ }\n}\n" +
+			"	left := len(c.members) - c.config.Need\n",
+		"ends reading",
+	},
+	{
+		"a ledger counts that one source names", "internal/stellar/source/quorum/verdict.go",
+		"if n < c.config.Need {", "if n < c.config.Need && !MUTANT {", "is believed",
+	},
+	{
 		"a ledger is taken that is not due", "streams/follower/follow.go",
 		"if l.Sequence != due {", "if !MUTANT && l.Sequence != due {", "is read after",
 	},
@@ -741,12 +753,13 @@ var shownBy = map[string]int{
 	"a restart forgets what was made due":                      5,
 	"a snapshot is of no moment":                               8,
 	"a snapshot leaves out what is due":                        1,
+	"a source that waits cannot give the ledger":               68,
 	"a start reads no further than what is known":              1,
 	"a sum is not compared":                                    9,
 	"a watch for one payment is not asked":                     7,
 	"a watch for one payment takes another":                    7,
 	"a watch is live a ledger late":                            15,
-	"a wrong answer of a source ends following":                36,
+	"a wrong answer of a source ends following":                43,
 	"an answer to a mail is taken again":                       177,
 	"an endpoint is told of more than once":                    130,
 	"an event goes back to where it was":                       79,

@@ -38,7 +38,7 @@ func (f *followerProcess) newFiller() *follower.Backfiller {
 		Watches:    knownWatches{f, &f.past},
 		Passphrase: networkName,
 		Backfill: follower.BackfillConfig{
-			Source:      source{f, &f.past},
+			Source:      f.sourcesOf(&f.past),
 			Requests:    f.directory,
 			Commands:    desk{f, &f.past},
 			PartLedgers: uint32(1 + w.rnd.IntN(6)),

@@ -214,7 +214,9 @@ func TestEveryFaultHappens(t *testing.T) {
 		"acknowledged commands that a disaster took",
 		"attempts that others stand behind",
 		"hand-overs", "events moved", "ends that were stale",
-		"lies of the source of ledgers",
+		"lies of the source of ledgers", "one of three sources: fails for good",
+		"one of three sources: gives another ledger", "one of three sources: is silent",
+		"one of three sources: lags",
 	}
 	for _, b := range behaviours {
 		want = append(want, "receiver: "+b.name)

@@ -43,6 +43,7 @@ type setup struct {
 	options     bool // see hasOptions
 	invoices    bool // see hasInvoices
 	notices     bool // see hasNotices
+	quorum      bool // see hasQuorum
 }
 
 func newSetup(rnd *rand.Rand) setup {
@@ -135,6 +136,10 @@ func hasInvoices(seed uint64) bool { return seed%5 == 2 }
 // sixteenth of the runs, which draw nothing else for it.
 func hasNotices(seed uint64) bool { return seed%16 == 2 }
 
+// hasQuorum reports whether, in the run of a seed, three sources are read as one: in an eighth of
+// the runs.
+func hasQuorum(seed uint64) bool { return seed%8 == 4 }
+
 func newWorld(seed uint64, keepLines bool) *World {
 	rnd := rand.New(rand.NewPCG(seed, math.MaxUint64)) // #nosec G404 -- a run must repeat
 	w := &World{
@@ -153,7 +158,7 @@ func newWorld(seed uint64, keepLines bool) *World {
 	}
 	w.setup.standbys, w.setup.moves = standbysDrawn(seed), movesDrawn(seed)
 	w.setup.options, w.setup.invoices = hasOptions(seed), hasInvoices(seed)
-	w.setup.notices = hasNotices(seed)
+	w.setup.notices, w.setup.quorum = hasNotices(seed), hasQuorum(seed)
 	if disasters, moves := disastersDrawn(seed); len(disasters) > 0 {
 		w.setup.disasters, w.setup.moves = disasters, moves
 	}
@@ -355,6 +360,9 @@ func (w *World) nextDue() int64 {
 		for _, r := range []*routine{&f.live, &f.past} {
 			if f.works() && r.backoff > w.steady {
 				next = min(next, r.backoff-w.steady)
+			}
+			if p := r.panel; w.calm && p != nil && r.next != nil && p.due <= w.chain.latest() {
+				next = min(next, p.dueAt()-w.steady)
 			}
 		}
 	}

@@ -19,7 +19,8 @@
 //
 // File map:
 //
-//	quorum.go  Source: the loop that asks, waits and gives
+//	core.go    Core: which sources to ask and what their answers mean, without goroutine or I/O
+//	quorum.go  Source: asks them in goroutines, and waits
 //	member.go  one source: what it said, and until when it is left alone
 //	verdict.go which ledgers count, and when waiting does not help
 //	standing.go how each source stands, for whoever asks

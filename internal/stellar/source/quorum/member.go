@@ -47,25 +47,14 @@ func reasonOf(err error) string {
 	return reasonAway
 }
 
-// answer is what a look came to.
-type answer struct {
-	member   *member
-	turn     uint64
-	sequence uint32
-	page     []ledger.Raw
-	err      error
-}
-
 // member is one of the sources, as the loop knows it.
 type member struct {
 	Member
-	life context.Context // of its requests: what it fetches ahead outlives a look
-	end  context.CancelFunc
+	at int // its place among the members
 
-	turn   uint64 // of its looks: an answer to an earlier one is of before a Continue
+	turn   uint64 // of its looks: an answer to an earlier one is from before a Continue
 	asking bool
 	asked  time.Time
-	cut    *time.Timer // ends a look that takes too long
 
 	votes []ledger.Raw // what it gave, from the ledger that is due on
 
@@ -102,37 +91,14 @@ func (m *member) forget(due uint32) {
 	}
 }
 
-// ask begins to look, without waiting for it.
-func (m *member) ask(ctx context.Context, before chain, due uint32, s *Source) {
-	if m.life == nil || m.life.Err() != nil {
-		m.life, m.end = context.WithCancel(context.WithoutCancel(ctx))
-	}
-	m.asking, m.asked = true, s.config.Now()
-	m.cut = time.AfterFunc(lookMax, m.end)
-	life, turn := m.life, m.turn
-	m.Source.Continue(before.sequence, before.hash)
-	go func() {
-		page, err := m.Source.Look(life, due)
-		s.answers <- answer{m, turn, due, page, err}
-	}()
-}
-
-// answered notes that it may be asked again.
-func (m *member) answered() {
-	m.asking = false
-	if m.cut != nil {
-		m.cut.Stop()
-	}
-}
-
 // leave leaves it alone for a while.
-func (s *Source) leave(m *member, reason string, sequence uint32, why error) {
+func (c *Core) leave(m *member, reason string, sequence uint32, why error) {
 	wait := m.alone.Next()
 	if reason == reasonAway || reason == reasonBehind {
-		wait = min(wait, s.config.LeftLast/4)
+		wait = min(wait, c.config.LeftLast/4)
 	}
-	m.votes, m.until, m.idle = nil, s.config.Now().Add(wait), 0
-	s.report(m, reason, sequence, why, wait)
+	m.votes, m.until, m.idle = nil, c.config.Now().Add(wait), 0
+	c.report(m, reason, sequence, why, wait)
 }
 
 // isLie reports whether a source was left for what it gave, and not for giving nothing.
@@ -142,34 +108,34 @@ func isLie(reason string) bool {
 
 // report says why a source is not counted on: in the log once for each reason. One that was left
 // for a lie stays left for it, whatever else keeps it from answering: silence takes nothing back.
-func (s *Source) report(
+func (c *Core) report(
 	m *member, reason string, sequence uint32, why error, wait time.Duration,
 ) {
 	if isLie(m.reason) && !isLie(reason) {
 		m.left.AgainAt = m.until
 		return
 	}
-	s.explain(m, reason, sequence, why)
+	c.explain(m, reason, sequence, why)
 	if m.reason == reason {
 		return
 	}
 	m.reason = reason
-	if reason == reasonBehind && s.config.Need == 1 { // as was to be expected
+	if reason == reasonBehind && c.config.Need == 1 { // as was to be expected
 		return
 	}
-	if s.config.OnLeft != nil {
-		s.config.OnLeft(m.Name, reason)
+	if c.config.OnLeft != nil {
+		c.config.OnLeft(m.Name, reason)
 	}
 	if reason == reasonLate {
-		s.config.Log.Warn("a source of ledgers is late: the others are not kept waiting", "source",
-			m.Name, "ledger", sequence, "late", s.config.Late)
+		c.config.Log.Warn("a source of ledgers is late: the others are not kept waiting", "source",
+			m.Name, "ledger", sequence, "late", c.config.Late)
 		return
 	}
 	level := slog.LevelWarn
 	if isLie(reason) {
 		level = slog.LevelError
 	}
-	s.config.Log.Log(context.Background(), level, "a source of ledgers is left alone for a while, "+
+	c.config.Log.Log(context.Background(), level, "a source of ledgers is left alone for a while, "+
 		"and then asked again", "source", m.Name, "reason", reason, "ledger", sequence, "err", why,
 		"wait", wait)
 }
@@ -177,20 +143,20 @@ func (s *Source) report(
 // agrees notes that a ledger of a page that it gave counts. One that was left is counted on again
 // only when its whole page counts: behind a right ledger may stand a lie about one that the others
 // have not told of yet.
-func (s *Source) agrees(m *member, page []ledger.Raw, sequence uint32) {
+func (c *Core) agrees(m *member, page []ledger.Raw, sequence uint32) {
 	m.counted = max(m.counted, sequence)
 	if m.reason == "" || sequence == page[len(page)-1].Sequence {
-		s.well(m, sequence)
+		c.well(m, sequence)
 	}
 }
 
 // well says that it is counted on again.
-func (s *Source) well(m *member, sequence uint32) {
+func (c *Core) well(m *member, sequence uint32) {
 	m.until = time.Time{}
 	m.alone.Reset()
 	m.again.Reset()
-	if m.reason != "" && (m.reason != reasonBehind || s.config.Need > 1) {
-		s.config.Log.Info("a source of ledgers is counted on again", "source", m.Name, "ledger", sequence)
+	if m.reason != "" && (m.reason != reasonBehind || c.config.Need > 1) {
+		c.config.Log.Info("a source of ledgers is counted on again", "source", m.Name, "ledger", sequence)
 	}
 	m.reason = ""
 }

@@ -1,19 +1,15 @@
 package quorum
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/lumenhook/lumenhook/domain"
-	"github.com/lumenhook/lumenhook/internal/retry"
-	"github.com/lumenhook/lumenhook/internal/standing"
 	"github.com/lumenhook/lumenhook/internal/stellar/ledger"
 	"github.com/lumenhook/lumenhook/internal/stellar/source"
 )
@@ -53,61 +49,40 @@ type Config struct {
 	Now func() time.Time
 	// OnLeft is called when a source is left alone, once for each reason in a row; it may be nil.
 	OnLeft func(name, reason string)
-}
-
-// chain is a ledger's number and hash.
-type chain struct {
-	sequence uint32
-	hash     string
+	// Jitter varies the waits, as in retry.Policy.
+	Jitter func() float64
 }
 
 // Source is a source.Source over several. It is for one goroutine, and asks in others.
 type Source struct {
-	config     Config
-	members    []*member
-	answers    chan answer
-	before     chain                // the ledger that was given last
-	remembered [rememberedMax]chain // what was given, by its number
-	told       uint32               // the ledger of which it was said that it is waited for
-	giver      string               // with Need 1, as last logged
-	unusable   string               // the members that each last warned about
-	shown      atomic.Pointer[standing.Standings]
+	*Core
+	answers  chan answer
+	requests []request // by member
+	unusable string    // the members that each last warned about
+}
+
+// request is what is under way at a member.
+type request struct {
+	life context.Context // what it fetches ahead outlives a look
+	end  context.CancelFunc
+	cut  *time.Timer // ends a look that takes too long
+}
+
+// answer is what a look came to.
+type answer struct {
+	Look
+	page []ledger.Raw
+	err  error
 }
 
 // New makes a source of several. It asks nothing yet.
 func New(config Config) (*Source, error) {
-	config.Interval = cmp.Or(config.Interval, intervalDefault)
-	config.Late = cmp.Or(config.Late, lateDefault)
-	config.LeftFirst = cmp.Or(config.LeftFirst, leftFirst)
-	config.LeftLast = cmp.Or(config.LeftLast, leftLast)
-	config.Log = cmp.Or(config.Log, slog.New(slog.DiscardHandler))
-	if config.Now == nil {
-		config.Now = time.Now
+	core, err := NewCore(config)
+	if err != nil {
+		return nil, err
 	}
-	s := &Source{config: config}
-	names := map[string]bool{}
-	for _, m := range config.Members {
-		if names[m.Name] {
-			return nil, fmt.Errorf("%s is named twice: each of several sources must be another server",
-				m.Name)
-		}
-		names[m.Name] = true
-		s.members = append(s.members, &member{
-			Member: m,
-			alone:  retry.Policy{First: config.LeftFirst, Last: config.LeftLast}.Backoff(),
-			again:  retry.Policy{First: config.Interval, Last: config.LeftLast / 4}.Backoff(),
-		})
-	}
-	switch {
-	case len(s.members) > membersMax:
-		return nil, fmt.Errorf("%d sources are more than %d", len(s.members), membersMax)
-	case config.Need < 1 || config.Need > len(s.members):
-		return nil, fmt.Errorf("%d of %d sources cannot agree: name more servers, or ask for fewer",
-			config.Need, len(s.members))
-	}
-	s.answers = make(chan answer, len(s.members))
-	s.show()
-	return s, nil
+	n := len(core.members)
+	return &Source{Core: core, answers: make(chan answer, n), requests: make([]request, n)}, nil
 }
 
 // Check asks all. Sources that do not answer, or with Need 2 and more serve another network, are
@@ -143,13 +118,13 @@ func each[T any](
 	ctx, cancel := context.WithTimeout(ctx, latestMax)
 	defer cancel()
 	values, failed := make([]T, len(s.members)), make([]error, len(s.members))
-	open := map[*member]int{}
+	open := map[int]bool{}
 	for i, m := range s.members {
 		failed[i] = fmt.Errorf("%s has not answered yet", m.Name)
 		if m.asking {
 			continue
 		}
-		open[m] = i
+		open[i] = true
 		// Until it answers nothing else is asked of it, and an answer that comes too late is of a
 		// turn that has ended.
 		turn := m.turn
@@ -158,7 +133,7 @@ func each[T any](
 		go func() {
 			value, err := ask(ctx, m)
 			values[i] = value
-			s.answers <- answer{member: m, turn: turn, err: err}
+			s.answers <- answer{Look: Look{Member: i, turn: turn}, err: err}
 		}()
 	}
 	s.collect(ctx, open, failed)
@@ -205,18 +180,17 @@ func (s *Source) judge(failed []error) error {
 
 // collect notes what came of each that was asked, until all have answered, or Need of them have and
 // the others had as long again as graceMax.
-func (s *Source) collect(ctx context.Context, open map[*member]int, failed []error) {
+func (s *Source) collect(ctx context.Context, open map[int]bool, failed []error) {
 	var grace <-chan time.Time
 	for well := 0; len(open) > 0; {
 		select {
 		case a := <-s.answers:
-			a.member.answered()
-			i, asked := open[a.member]
-			if !asked {
+			s.answered(a.Member)
+			if !open[a.Member] {
 				continue
 			}
-			delete(open, a.member)
-			if failed[i] = a.err; a.err == nil {
+			delete(open, a.Member)
+			if failed[a.Member] = a.err; a.err == nil {
 				well++
 			}
 			if well == s.config.Need && grace == nil {
@@ -233,12 +207,10 @@ func (s *Source) collect(ctx context.Context, open map[*member]int, failed []err
 // await ends what is under way, for a call that takes the place of it.
 func (s *Source) await(ctx context.Context) {
 	busy := 0
-	for _, m := range s.members {
+	for i, m := range s.members {
 		if m.asking {
 			busy++
-			if m.end != nil {
-				m.end()
-			}
+			s.requests[i].stop()
 		}
 	}
 	timer := time.NewTimer(s.config.Late)
@@ -250,7 +222,7 @@ func (s *Source) await(ctx context.Context) {
 		}
 		select {
 		case a := <-s.answers:
-			a.member.answered()
+			s.answered(a.Member)
 			busy--
 		case <-grace:
 			return
@@ -262,45 +234,23 @@ func (s *Source) await(ctx context.Context) {
 	}
 }
 
-// Continue says which ledger was read last: the next must follow it.
-func (s *Source) Continue(sequence uint32, hash string) {
-	if s.before == (chain{sequence, hash}) {
-		return
-	}
-	s.before, s.told = chain{sequence, hash}, 0
-	clear(s.remembered[:])
-	for _, m := range s.members {
-		m.turn++
-		m.votes, m.final, m.idle = nil, nil, 0
-		if m.reason == "" || m.reason == reasonBehind {
-			m.until = time.Time{}
-		}
-	}
-}
-
 // Next waits until Need sources agree on a ledger and gives it, and those after it on which they
 // agree too. It fails only for what waiting does not help against: see domain.LedgerError.
 func (s *Source) Next(ctx context.Context, sequence uint32) ([]ledger.Raw, error) {
 	s.drain(sequence)
-	for _, m := range s.members {
-		m.forget(sequence)
-	}
 	for {
 		if ctx.Err() != nil {
 			s.stop(ctx)
 			return nil, ctx.Err()
 		}
-		page := s.agreed(sequence)
-		s.show()
-		if len(page) > 0 {
-			return page, nil
+		step := s.Step(sequence)
+		if len(step.Page) > 0 || step.Err != nil {
+			return step.Page, step.Err
 		}
-		if err := s.hopeless(sequence); err != nil {
-			return nil, err
+		for _, look := range step.Ask {
+			s.ask(ctx, look)
 		}
-		s.start(ctx, sequence)
-		s.tell(sequence)
-		timer := time.NewTimer(s.wait())
+		timer := time.NewTimer(step.Wait)
 		select {
 		case a := <-s.answers:
 			s.take(a, sequence)
@@ -308,6 +258,41 @@ func (s *Source) Next(ctx context.Context, sequence uint32) ([]ledger.Raw, error
 		case <-ctx.Done():
 		}
 		timer.Stop()
+	}
+}
+
+// ask begins to look, without waiting for it.
+func (s *Source) ask(ctx context.Context, look Look) {
+	r, of := &s.requests[look.Member], s.members[look.Member].Source
+	if r.life == nil || r.life.Err() != nil {
+		r.life, r.end = context.WithCancel(context.WithoutCancel(ctx))
+	}
+	r.cut = time.AfterFunc(lookMax, r.end)
+	life := r.life
+	of.Continue(s.before.sequence, s.before.hash)
+	go func() {
+		page, err := of.Look(life, look.Sequence)
+		s.answers <- answer{look, page, err}
+	}()
+}
+
+// answered notes that a member may be asked again.
+func (s *Source) answered(member int) {
+	s.members[member].asking = false
+	if cut := s.requests[member].cut; cut != nil {
+		cut.Stop()
+	}
+}
+
+func (s *Source) take(a answer, due uint32) {
+	s.answered(a.Member)
+	s.Take(due, a.Look, a.page, a.err)
+}
+
+// stop ends what is under way.
+func (r request) stop() {
+	if r.end != nil {
+		r.end()
 	}
 }
 
@@ -328,101 +313,7 @@ func (s *Source) stop(ctx context.Context) {
 	if !errors.Is(ctx.Err(), context.Canceled) {
 		return
 	}
-	for _, m := range s.members {
-		if m.end != nil {
-			m.end()
-		}
+	for _, r := range s.requests {
+		r.stop()
 	}
-}
-
-// start asks who is to be asked: with Need 1 the first that may be, and another when that one is
-// late or has nothing new for long; else all.
-func (s *Source) start(ctx context.Context, due uint32) {
-	now := s.config.Now()
-	for _, m := range s.members {
-		if _, voted := m.vote(due); voted && m.until.IsZero() {
-			m.until = now.Add(m.again.Next()) // it said what the others do not
-		}
-		late := m.asking && now.Sub(m.asked) >= s.config.Late
-		if late && m.reason == "" {
-			s.report(m, reasonLate, due, nil, 0)
-		}
-		if !m.asking && !now.Before(m.until) {
-			m.ask(ctx, s.before, due, s)
-		}
-		if s.config.Need == 1 && (m.asking && !late || m.idle > 0 && m.idle < idleLooksMax) {
-			return
-		}
-	}
-}
-
-// wait is until somebody may be asked, or is late.
-func (s *Source) wait() time.Duration {
-	now, wait := s.config.Now(), s.config.Late
-	for _, m := range s.members {
-		switch {
-		case m.asking && m.reason == "":
-			wait = min(wait, m.asked.Add(s.config.Late).Sub(now))
-		case !m.asking && m.until.After(now):
-			wait = min(wait, m.until.Sub(now))
-		}
-	}
-	return max(wait, time.Millisecond)
-}
-
-// take notes what a source answered.
-func (s *Source) take(a answer, due uint32) {
-	m := a.member
-	m.answered()
-	if a.turn != m.turn {
-		return
-	}
-	switch {
-	case a.err != nil:
-		if source.IsPermanent(a.err) {
-			m.final, m.finalAt = a.err, a.sequence
-		}
-		s.leave(m, reasonOf(a.err), a.sequence, a.err)
-	case len(a.page) == 0:
-		s.waits(m, due)
-	default:
-		m.votes, m.idle, m.final = a.page, 0, nil
-		if m.until = (time.Time{}); m.reason == reasonLate {
-			m.reason = ""
-		}
-		for _, l := range a.page {
-			was := s.remembered[l.Sequence%rememberedMax]
-			if was.sequence != l.Sequence {
-				continue
-			}
-			if was.hash != l.Hash {
-				s.disagrees(m, l, was.hash)
-				return
-			}
-			s.agrees(m, a.page, l.Sequence)
-		}
-		m.forget(due)
-	}
-}
-
-// waits notes that a source does not have the ledger yet. What it lacks, one that kept no older
-// ones may have by now.
-func (s *Source) waits(m *member, due uint32) {
-	m.idle++
-	m.final = nil
-	m.until = s.config.Now().Add(s.config.Interval)
-	if m.reason == reasonAway || m.reason == reasonLate || m.reason == reasonBehind {
-		s.well(m, due)
-		m.until = s.config.Now().Add(s.config.Interval)
-	}
-	for _, other := range s.members {
-		if other.reason == reasonBehind && other.finalAt < due {
-			other.until = time.Time{}
-		}
-	}
-}
-
-func (s *Source) disagrees(m *member, l ledger.Raw, hash string) {
-	s.leave(m, reasonDisagrees, l.Sequence, fmt.Errorf("%s gave ledger %d with hash %s, and %d other "+
-		"sources gave it with %s", m.Name, l.Sequence, l.Hash, s.config.Need, hash))
 }

@@ -12,15 +12,15 @@ const lagsFrom = 5
 
 // Standings say how each source stood when the loop last had news of one. They are for any
 // goroutine.
-func (s *Source) Standings() standing.Standings { return *s.shown.Load() }
+func (c *Core) Standings() standing.Standings { return *c.shown.Load() }
 
 // show has Standings say how the sources stand now.
-func (s *Source) show() {
-	now := standing.Standings{Need: s.config.Need, Ledger: s.before.sequence}
-	for _, m := range s.members {
-		now.Sources = append(now.Sources, m.standing(s.before.sequence))
+func (c *Core) show() {
+	now := standing.Standings{Need: c.config.Need, Ledger: c.before.sequence}
+	for _, m := range c.members {
+		now.Sources = append(now.Sources, m.standing(c.before.sequence))
 	}
-	s.shown.Store(&now)
+	c.shown.Store(&now)
 }
 
 // standing says how the source stands where newest is the newest ledger that counts.
@@ -46,13 +46,13 @@ func (m *member) standing(newest uint32) standing.Source {
 
 // explain notes why a source is left. One that is left for another reason when it is asked again is
 // left since the first one: what is forked now began to disagree then.
-func (s *Source) explain(m *member, reason string, sequence uint32, why error) {
+func (c *Core) explain(m *member, reason string, sequence uint32, why error) {
 	if m.reason == "" || m.reason == reasonLate {
-		m.left = standing.Left{Ledger: sequence, Since: s.config.Now()}
+		m.left = standing.Left{Ledger: sequence, Since: c.config.Now()}
 	}
 	m.left.Reason = reason
 	if reason == reasonLate { // and is waited for
-		m.left.Detail = fmt.Sprintf("it has not answered for %s", s.config.Late)
+		m.left.Detail = fmt.Sprintf("it has not answered for %s", c.config.Late)
 		return
 	}
 	m.left.AgainAt, m.left.Detail = m.until, why.Error()
