@@ -13,6 +13,11 @@ import (
 // ClickHouse detaches a part that it cannot load, and answers without the part's rows. It does
 // not notice a part whose folder is gone. So projection_parts holds, for each table, the parts
 // that it had: each must still exist, or be covered by the part that it was merged into.
+//
+// A merge takes a range of block numbers, whether or not all of its blocks are there. At a start
+// ClickHouse merges many small parts within milliseconds, so a new part may cover the place of one
+// that is lost. It proves nothing: the parts that it was merged from count in its place. ClickHouse
+// keeps them for 8 minutes (old_parts_lifetime).
 
 // partsTable holds the parts of each table by its generation. The row with lost = 1 is a mark:
 // new parts may get the numbers of lost ones, so a table that lost rows stays damaged until
@@ -38,21 +43,34 @@ COMMENT 'The parts that each table had, to notice lost ones'`
 	// another one between two reads.
 	generationOf = `toUUIDOrZero(extract(path, 'store/[0-9a-f]{3}/([0-9a-f-]{36})/'))`
 
+	// allKept is true while ClickHouse keeps all parts that it merged since its start. Replicas
+	// fetch parts from each other, for which they need no source.
+	allKept = `(uptime() < 400 AND NOT match(engine, '^(Replicated|Shared)'))`
+
+	// wholeParts are the parts of each partition that prove that their rows are there. A part that
+	// was merged since the start is none. uptime() and modification_time are whole seconds.
+	wholeParts = `
+    SELECT ` + generationOf + ` AS id, partition_id,
+        groupArrayIf((min_block_number, max_block_number), active AND rows > 0) AS present,
+        groupArrayIf((min_block_number, max_block_number),
+            level > 0 AND modification_time >= now() - uptime() - 1 AND ` + allKept + `) AS merged,
+        groupArray((min_block_number, max_block_number, delete_ttl_info_max)) AS every,
+        arrayFilter(m -> arrayExists(
+            p -> p.1 >= m.1 AND p.2 <= m.2 AND (p.1, p.2) != m, every), merged) AS unproven,
+        arrayFilter(p -> NOT has(unproven, (p.1, p.2)) AND arrayExists(
+            a -> a.1 <= p.1 AND a.2 >= p.2, present), every) AS whole
+    FROM system.parts WHERE database = {database:String} AND (active OR ` + allKept + `)
+    GROUP BY id, partition_id`
+
 	// The progress is a scalar subquery, which ClickHouse reads before the parts.
 	recordParts = `
 INSERT INTO {database:Identifier}.projection_parts (generation, parts, progress)
 WITH (SELECT groupArray((generation, topic, partition, next)) FROM (
     SELECT generation, toString(topic) AS topic, partition, max(next_offset) AS next
     FROM {database:Identifier}.projection_progress GROUP BY generation, topic, partition)) AS at
-SELECT t.uuid,
-    groupArrayIf(
-        (p.partition_id, p.min_block_number, p.max_block_number, p.delete_ttl_info_max),
-        p.rows > 0),
+SELECT t.uuid, groupArrayArray(arrayMap(w -> (p.partition_id, w.1, w.2, w.3), p.whole)),
     any(arrayMap(x -> (x.2, x.3, x.4), arrayFilter(x -> x.1 = t.uuid, at)))
-FROM system.tables AS t LEFT JOIN (
-    SELECT ` + generationOf + ` AS generation, partition_id, min_block_number, max_block_number,
-        delete_ttl_info_max, rows
-    FROM system.parts WHERE database = {database:String} AND active) AS p ON p.generation = t.uuid
+FROM system.tables AS t LEFT JOIN (` + wholeParts + `) AS p ON p.id = t.uuid
 WHERE t.database = {database:String} AND t.engine LIKE '%MergeTree'
     AND t.name != 'projection_parts' AND toString(t.uuid) NOT IN {damaged:Array(String)}
 GROUP BY t.uuid`
@@ -84,13 +102,9 @@ FROM (
     SELECT table, ` + generationOf + `, assumeNotNull(partition_id),
         assumeNotNull(min_block_number), assumeNotNull(max_block_number), name
     FROM system.detached_parts WHERE database = {database:String} AND partition_id IS NOT NULL
-) AS known LEFT JOIN (
-    SELECT ` + generationOf + ` AS id, partition_id,
-        groupArray((min_block_number, max_block_number)) AS parts
-    FROM system.parts WHERE database = {database:String} AND active AND rows > 0
-    GROUP BY id, partition_id
-) AS has ON has.id = known.id AND has.partition_id = known.partition
-WHERE NOT arrayExists(b -> b.1 <= first AND b.2 >= last, has.parts)
+) AS known LEFT JOIN (` + wholeParts + `) AS has
+    ON has.id = known.id AND has.partition_id = known.partition
+WHERE NOT arrayExists(w -> w.1 <= first AND w.2 >= last, has.whole)
 GROUP BY table, known.id ORDER BY table`
 
 	// selectSafeProgress is selectProgress for what the recorded parts hold.
