@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/lumenhook/lumenhook/internal/kafkatest"
-	"github.com/lumenhook/lumenhook/internal/pki"
+	"github.com/lumenhook/lumenhook/internal/keys"
 )
 
 // askWho listens for clients with certificates of an authority, and sends the name of each.
@@ -21,7 +21,7 @@ func askWho(
 	t *testing.T, clients *kafkatest.ClientCA, caFile string,
 ) (address string, names <-chan string) {
 	t.Helper()
-	ca, err := pki.LoadOrCreateCA(t.TempDir(), caFile, time.Now)
+	ca, err := keys.LoadOrCreateCA(t.TempDir(), caFile, time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}

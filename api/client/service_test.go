@@ -21,7 +21,7 @@ import (
 	"github.com/lumenhook/lumenhook/api/client"
 	"github.com/lumenhook/lumenhook/internal/devnetcli"
 	"github.com/lumenhook/lumenhook/internal/embedded/clickhouse"
-	"github.com/lumenhook/lumenhook/internal/pki"
+	"github.com/lumenhook/lumenhook/internal/keys"
 	"github.com/lumenhook/lumenhook/internal/runfile"
 	"github.com/lumenhook/lumenhook/internal/standalone"
 	"github.com/lumenhook/lumenhook/internal/stellar/devnet/devclient"
@@ -114,11 +114,11 @@ func (s *said) Write(p []byte) (int, error) {
 // listen serves a receiver over HTTPS, with a certificate that the service trusts.
 func listen(hook http.HandlerFunc) (server *httptest.Server, err error) {
 	secrets, certificate := filepath.Join(dataDir, "secrets"), filepath.Join(dataDir, "ca.pem")
-	ca, err := pki.LoadOrCreateCA(secrets, certificate, time.Now)
+	ca, err := keys.LoadOrCreateCA(secrets, certificate, time.Now)
 	if err != nil {
 		return nil, err
 	}
-	own, err := ca.Issue(pki.DefaultHosts()...)
+	own, err := ca.Issue(keys.DefaultHosts()...)
 	if err != nil {
 		return nil, err
 	}

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lumenhook/lumenhook/internal/pki"
+	"github.com/lumenhook/lumenhook/internal/keys"
 )
 
 // TestTheAPISpeaksTLS: with a certificate the API is served over TLS alone, and
@@ -17,11 +17,11 @@ import (
 // too many of them.
 func TestTheAPISpeaksTLS(t *testing.T) {
 	dir := t.TempDir()
-	ca, err := pki.LoadOrCreateCA(dir, filepath.Join(dir, "ca.pem"), time.Now)
+	ca, err := keys.LoadOrCreateCA(dir, filepath.Join(dir, "ca.pem"), time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
-	certFile, keyFile, err := ca.WriteFiles(dir, pki.DefaultHosts()...)
+	certFile, keyFile, err := ca.WriteFiles(dir, keys.DefaultHosts()...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,8 +18,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lumenhook/lumenhook/internal/keys"
 	"github.com/lumenhook/lumenhook/internal/pages"
-	"github.com/lumenhook/lumenhook/internal/pki"
 )
 
 var writeCharts = flag.Bool("write-charts", false, "draw the pictures of docs/analytics.md anew")
@@ -119,7 +119,7 @@ type paidShop struct {
 // openPaidShop starts a shop, and gives the wallet of a watch that tells it of payments.
 func (s *testService) openPaidShop(shop paidShop) (wallet string) {
 	s.t.Helper()
-	ca, err := pki.LoadOrCreateCA(filepath.Join(s.dir, "secrets"), filepath.Join(s.dir, "ca.pem"),
+	ca, err := keys.LoadOrCreateCA(filepath.Join(s.dir, "secrets"), filepath.Join(s.dir, "ca.pem"),
 		time.Now)
 	if err != nil {
 		s.t.Fatal(err)

@@ -14,11 +14,11 @@ import (
 
 	"github.com/lumenhook/lumenhook/internal/embedded/clickhouse/clickhousetest"
 	"github.com/lumenhook/lumenhook/internal/kafkatest"
-	"github.com/lumenhook/lumenhook/internal/pki"
+	"github.com/lumenhook/lumenhook/internal/keys"
 )
 
 // endTLS listens with TLS before a server that speaks none. Clients show a certificate.
-func endTLS(t *testing.T, ca *pki.CA, clients *kafkatest.ClientCA, server string) (address string) {
+func endTLS(t *testing.T, ca *keys.CA, clients *kafkatest.ClientCA, server string) (address string) {
 	t.Helper()
 	trusted := x509.NewCertPool()
 	trusted.AddCert(clients.Certificate())
@@ -68,7 +68,7 @@ func TestClickHouseByTLSAndPassword(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ca, err := pki.LoadOrCreateCA(filepath.Join(dir, "authority"), filepath.Join(dir, "ca.pem"),
+	ca, err := keys.LoadOrCreateCA(filepath.Join(dir, "authority"), filepath.Join(dir, "ca.pem"),
 		time.Now)
 	if err != nil {
 		t.Fatal(err)

@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"github.com/lumenhook/lumenhook/domain"
-	"github.com/lumenhook/lumenhook/internal/pki"
+	"github.com/lumenhook/lumenhook/internal/keys"
 )
 
 // post is one request that a receiver had.
@@ -57,7 +57,7 @@ const (
 func startReceipts(t *testing.T, dir string) *receipts {
 	t.Helper()
 	secrets, caFile := filepath.Join(dir, "secrets"), filepath.Join(dir, "ca.pem")
-	ca, err := pki.LoadOrCreateCA(secrets, caFile, time.Now)
+	ca, err := keys.LoadOrCreateCA(secrets, caFile, time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,7 +20,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lumenhook/lumenhook/internal/pki"
+	"github.com/lumenhook/lumenhook/internal/keys"
 )
 
 // picturesVariable names a folder that keeps the pictures which the test makes of each page.
@@ -114,7 +114,7 @@ func (r *consoleRig) pictures() string {
 // openShop makes a receiver, an endpoint and a watch.
 func (r *consoleRig) openShop(name, description string, shop watchedShop) {
 	r.t.Helper()
-	ca, err := pki.LoadOrCreateCA(filepath.Join(r.dir, "secrets"), filepath.Join(r.dir, "ca.pem"),
+	ca, err := keys.LoadOrCreateCA(filepath.Join(r.dir, "secrets"), filepath.Join(r.dir, "ca.pem"),
 		time.Now)
 	if err != nil {
 		r.t.Fatal(err)

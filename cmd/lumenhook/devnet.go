@@ -11,7 +11,7 @@ import (
 
 	"github.com/lumenhook/lumenhook/internal/cli"
 	"github.com/lumenhook/lumenhook/internal/devnetcli"
-	"github.com/lumenhook/lumenhook/internal/pki"
+	"github.com/lumenhook/lumenhook/internal/keys"
 	"github.com/lumenhook/lumenhook/internal/runfile"
 	"github.com/lumenhook/lumenhook/internal/stellar/devnet/devclient"
 )
@@ -190,7 +190,7 @@ else, or a key of another kind, is left as it is, and that is an error.`,
 			if err != nil {
 				return fmt.Errorf("--data-dir %q: %w", *dir, err)
 			}
-			ca, err := pki.LoadOrCreateCA(
+			ca, err := keys.LoadOrCreateCA(
 				filepath.Join(data, "secrets"), filepath.Join(data, "ca.pem"), time.Now)
 			if err != nil {
 				return err
@@ -199,7 +199,7 @@ else, or a key of another kind, is left as it is, and that is an error.`,
 			if err != nil {
 				return fmt.Errorf("--out %q: %w", out, err)
 			}
-			cert, key, err := ca.WriteFiles(folder, pki.DefaultHosts()...)
+			cert, key, err := ca.WriteFiles(folder, keys.DefaultHosts()...)
 			if err != nil {
 				return fmt.Errorf("--out %q: %w", out, err)
 			}

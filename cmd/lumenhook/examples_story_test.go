@@ -19,9 +19,8 @@ import (
 	"github.com/lumenhook/lumenhook/internal/cli"
 	"github.com/lumenhook/lumenhook/internal/devnetcli"
 	"github.com/lumenhook/lumenhook/internal/embedded/broker"
+	"github.com/lumenhook/lumenhook/internal/keys"
 	"github.com/lumenhook/lumenhook/internal/runfile"
-	"github.com/lumenhook/lumenhook/internal/sealing"
-	"github.com/lumenhook/lumenhook/internal/signing"
 	"github.com/lumenhook/lumenhook/streams/topology"
 )
 
@@ -208,7 +207,7 @@ api-listen: 127.0.0.1:0
 metrics-listen: %s
 data-dir: served
 `, s.names["kafka-1:9092"], fmt.Sprintf("clickhouse://%s:%s@%s/%s", history.User,
-		history.Password, history.Native, history.Database), sealing.PathIn(s.dir),
+		history.Password, history.Native, history.Database), keys.MasterKeyPath(s.dir),
 		s.file.Stellar.NetworkPassphrase, s.file.Stellar.RPCURL, s.names["10.0.0.7:9464"])
 	for _, name := range []string{"lumenhook.yaml", "etc/lumenhook.yaml"} {
 		s.write(name, []byte(config))
@@ -293,7 +292,7 @@ func (s *stage) knowsAnOldKey() {
 
 func (s *stage) masterKey() []byte {
 	s.t.Helper()
-	text, err := os.ReadFile(sealing.PathIn(s.dir))
+	text, err := os.ReadFile(keys.MasterKeyPath(s.dir))
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -305,7 +304,7 @@ func (s *stage) hasItsKey()     { s.write("key.json", s.masterKey()) }
 
 // hasOtherSigningKeys copies the file, in which a key signs already.
 func (s *stage) hasOtherSigningKeys() {
-	s.write("other-keys", s.read(".lumenhook/secrets/"+signing.FileName))
+	s.write("other-keys", s.read(".lumenhook/secrets/"+keys.SigningFileName))
 }
 
 // signsFrom is since when a key signs.
@@ -314,17 +313,17 @@ var signsFrom = regexp.MustCompile(`"signsFrom": ?"[^"]*"`)
 // waitsForAMonth has keys be older than they are: the first is not needed any more.
 func (s *stage) waitsForAMonth() {
 	s.t.Helper()
-	const name = ".lumenhook/secrets/" + signing.FileName
+	const name = ".lumenhook/secrets/" + keys.SigningFileName
 	month := 0
 	s.write(name, signsFrom.ReplaceAllFunc(s.read(name), func([]byte) []byte {
 		month++
 		return fmt.Appendf(nil, `"signsFrom":"2020-%02d-01T00:00:00Z"`, month)
 	}))
-	keys, err := signing.Read(filepath.Join(s.home, name))
-	if err != nil || len(keys) != 2 {
-		s.t.Fatalf("%d keys: %v", len(keys), err)
+	list, err := keys.ReadSigning(filepath.Join(s.home, name))
+	if err != nil || len(list) != 2 {
+		s.t.Fatalf("%d keys: %v", len(list), err)
 	}
-	s.names["kPrK_qmxVWaYVA9wwBF6Iuo3vVzz7TxHCTwXBygrS4k"] = keys[0].ID
+	s.names["kPrK_qmxVWaYVA9wwBF6Iuo3vVzz7TxHCTwXBygrS4k"] = list[0].ID
 }
 
 // hasAPlainReceiver starts a receiver without TLS, which knows the secret of hook.secret.

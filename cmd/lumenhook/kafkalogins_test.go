@@ -10,14 +10,14 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 
 	"github.com/lumenhook/lumenhook/internal/cli"
-	"github.com/lumenhook/lumenhook/internal/pki"
+	"github.com/lumenhook/lumenhook/internal/keys"
 )
 
 // Who misses a login, or TLS, is told which flags are for it, and no line of a log stands
 // before that.
 func TestABrokerThatHangsUpIsExplained(t *testing.T) {
 	caFile := filepath.Join(t.TempDir(), "ca.pem")
-	ca, err := pki.LoadOrCreateCA(t.TempDir(), caFile, time.Now)
+	ca, err := keys.LoadOrCreateCA(t.TempDir(), caFile, time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,7 +17,7 @@ import (
 
 	"github.com/emersion/go-smtp"
 
-	"github.com/lumenhook/lumenhook/internal/pki"
+	"github.com/lumenhook/lumenhook/internal/keys"
 	"github.com/lumenhook/lumenhook/internal/testkit"
 )
 
@@ -25,7 +25,7 @@ import (
 // authority.
 func goneReceiver(t *testing.T, dir string) (url string) {
 	t.Helper()
-	ca, err := pki.LoadOrCreateCA(filepath.Join(dir,
+	ca, err := keys.LoadOrCreateCA(filepath.Join(dir,
 		"secrets"), filepath.Join(dir, "ca.pem"), time.Now)
 	if err != nil {
 		t.Fatal(err)

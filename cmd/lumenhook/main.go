@@ -16,7 +16,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/cli"
 	"github.com/lumenhook/lumenhook/internal/completion"
 	"github.com/lumenhook/lumenhook/internal/embedded/clickhouse"
-	"github.com/lumenhook/lumenhook/internal/sealing"
+	"github.com/lumenhook/lumenhook/internal/keys"
 )
 
 func main() {
@@ -43,7 +43,7 @@ func commandLine(args []string) cli.Line {
 		Root:      newRoot(),
 		Args:      args,
 		Stderr:    os.Stderr,
-		Elsewhere: []string{sealing.Variable, clickhouse.CacheDirVariable},
+		Elsewhere: []string{keys.MasterKeyVariable, clickhouse.CacheDirVariable},
 	}
 }
 

@@ -9,8 +9,8 @@ import (
 	"github.com/lumenhook/lumenhook/api/client"
 	"github.com/lumenhook/lumenhook/internal/config"
 	"github.com/lumenhook/lumenhook/internal/egress"
+	"github.com/lumenhook/lumenhook/internal/keys"
 	"github.com/lumenhook/lumenhook/internal/node"
-	"github.com/lumenhook/lumenhook/internal/sealing"
 	"github.com/lumenhook/lumenhook/streams"
 )
 
@@ -21,7 +21,7 @@ func (s *testService) secondNode() string {
 	t.Helper()
 	logger := slog.New(slog.DiscardHandler)
 	say := func(string, ...any) {}
-	sealer, keyText, err := (sealing.Place{DataDir: s.dir}).Open()
+	sealer, keyText, err := (keys.MasterKeyPlace{DataDir: s.dir}).Open()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,7 +18,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lumenhook/lumenhook/internal/pki"
+	"github.com/lumenhook/lumenhook/internal/keys"
 )
 
 // TestBrowserPortalInAFrame: a merchant uses the portal in a frame of a page that the operator has
@@ -108,11 +108,11 @@ func framePortal(t *testing.T, chromium, dir string, secure bool) {
 func (s *testService) withTLS() []string {
 	s.t.Helper()
 	dir := s.t.TempDir()
-	ca, err := pki.LoadOrCreateCA(dir, filepath.Join(dir, "ca.pem"), time.Now)
+	ca, err := keys.LoadOrCreateCA(dir, filepath.Join(dir, "ca.pem"), time.Now)
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	cert, key, err := ca.WriteFiles(dir, pki.DefaultHosts()...)
+	cert, key, err := ca.WriteFiles(dir, keys.DefaultHosts()...)
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -22,9 +22,8 @@ import (
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/config"
-	"github.com/lumenhook/lumenhook/internal/pki"
+	"github.com/lumenhook/lumenhook/internal/keys"
 	"github.com/lumenhook/lumenhook/internal/rewrap"
-	"github.com/lumenhook/lumenhook/internal/sealing"
 	"github.com/lumenhook/lumenhook/streams"
 )
 
@@ -59,14 +58,14 @@ func startListener(t *testing.T, dir string) *listener {
 // serveTLS serves by a certificate of a run's own authority, which the run trusts.
 func serveTLS(t *testing.T, dir string, handle http.HandlerFunc) (url string) {
 	t.Helper()
-	ca, err := pki.LoadOrCreateCA(filepath.Join(dir,
+	ca, err := keys.LoadOrCreateCA(filepath.Join(dir,
 		"secrets"), filepath.Join(dir, "ca.pem"), time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := httptest.NewUnstartedServer(handle)
 	s.TLS = &tls.Config{
-		GetCertificate: ca.GetCertificate(pki.DefaultHosts()...),
+		GetCertificate: ca.GetCertificate(keys.DefaultHosts()...),
 		MinVersion:     tls.VersionTLS12,
 	}
 	s.StartTLS()
@@ -107,17 +106,17 @@ func (s *testService) rewrap(args ...string) rewrap.Report {
 	return report
 }
 
-func (s *testService) ring() []sealing.Key {
+func (s *testService) ring() []keys.MasterKey {
 	s.t.Helper()
-	text, err := os.ReadFile(sealing.PathIn(s.dir))
+	text, err := os.ReadFile(keys.MasterKeyPath(s.dir))
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	keys, err := sealing.Keys(text)
+	list, err := keys.MasterKeys(text)
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	return keys
+	return list
 }
 
 // rewrapCutShort begins a rewrap and ends it after some steps.
@@ -129,7 +128,7 @@ func (s *testService) rewrapCutShort(steps int64) {
 	quiet := slog.New(slog.DiscardHandler)
 	var taken atomic.Int64
 	_, err := rewrap.Run(ctx, rewrap.Config{
-		Key:     sealing.Place{DataDir: s.dir},
+		Key:     keys.MasterKeyPlace{DataDir: s.dir},
 		Logger:  quiet,
 		Cluster: func() (streams.Cluster, error) { return service.Cluster(quiet) },
 		Progress: func(int64, int64) {
@@ -313,11 +312,11 @@ func TestTheMasterKeyOfAVariable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Setenv(sealing.Variable, string(text))
+	t.Setenv(keys.MasterKeyVariable, string(text))
 	s := &testService{t: t, dir: t.TempDir()}
 	flags := []string{"--no-demo", "--egress-ports", "1024-65535"}
 	s.start(flags...)
-	if _, err := os.Stat(sealing.PathIn(s.dir)); !os.IsNotExist(err) {
+	if _, err := os.Stat(keys.MasterKeyPath(s.dir)); !os.IsNotExist(err) {
 		t.Errorf("the run made a key of its own (%v)", err)
 	}
 	var endpoint struct{ ID string }
@@ -331,21 +330,21 @@ func TestTheMasterKeyOfAVariable(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.interrupt()
-	t.Setenv(sealing.Variable, rotated)
+	t.Setenv(keys.MasterKeyVariable, rotated)
 	s.start(flags...)
 	if done := s.rewrap("--resume"); done.Secrets.Resealed != 1 || done.Headers.Resealed != 1 {
 		t.Errorf("%+v", done)
 	}
-	keys, err := sealing.Keys([]byte(rotated))
+	list, err := keys.MasterKeys([]byte(rotated))
 	if err != nil {
 		t.Fatal(err)
 	}
-	left, err := s.tryCLI("secrets", "drop", rewrap.KeyName(keys[0].ID))
+	left, err := s.tryCLI("secrets", "drop", rewrap.KeyName(list[0].ID))
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.interrupt()
-	t.Setenv(sealing.Variable, left)
+	t.Setenv(keys.MasterKeyVariable, left)
 	s.start(flags...)
 	var shown struct{ Headers map[string]string }
 	if status := s.call("GET", "/v1/endpoints/"+endpoint.ID, nil, &shown); status != http.StatusOK ||
@@ -353,7 +352,7 @@ func TestTheMasterKeyOfAVariable(t *testing.T) {
 		t.Errorf("shown as %d %v", status, shown)
 	}
 	s.interrupt()
-	newSealerAt(t, sealing.PathIn(s.dir))
+	newSealerAt(t, keys.MasterKeyPath(s.dir))
 	if out, err := program(anyPorts(s.dir, flags...)...).CombinedOutput(); err == nil ||
 		!strings.Contains(string(out), "two master keys") {
 		t.Errorf("with two keys it ended with %v\n%s", err, out)

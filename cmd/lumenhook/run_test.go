@@ -25,8 +25,8 @@ import (
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/embedded/clickhouse"
+	"github.com/lumenhook/lumenhook/internal/keys"
 	"github.com/lumenhook/lumenhook/internal/orphans"
-	"github.com/lumenhook/lumenhook/internal/pki"
 	"github.com/lumenhook/lumenhook/internal/receiver"
 	"github.com/lumenhook/lumenhook/internal/runfile"
 	"github.com/lumenhook/lumenhook/internal/testkit"
@@ -242,7 +242,7 @@ func (h *hooks) last() receiver.Webhook {
 
 func startHooks(t *testing.T, dir string) *hooks {
 	t.Helper()
-	ca, err := pki.LoadOrCreateCA(filepath.Join(dir,
+	ca, err := keys.LoadOrCreateCA(filepath.Join(dir,
 		"secrets"), filepath.Join(dir, "ca.pem"), time.Now)
 	if err != nil {
 		t.Fatal(err)
@@ -251,7 +251,7 @@ func startHooks(t *testing.T, dir string) *hooks {
 	check := checkEvents(t)
 	r, err := receiver.New(receiver.Config{
 		Listen:         "127.0.0.1:0",
-		GetCertificate: ca.GetCertificate(pki.DefaultHosts()...),
+		GetCertificate: ca.GetCertificate(keys.DefaultHosts()...),
 		Secrets: func() []domain.Secret {
 			h.mu.Lock()
 			defer h.mu.Unlock()

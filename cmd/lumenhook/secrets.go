@@ -13,9 +13,8 @@ import (
 
 	"github.com/lumenhook/lumenhook/internal/cli"
 	"github.com/lumenhook/lumenhook/internal/config"
+	"github.com/lumenhook/lumenhook/internal/keys"
 	"github.com/lumenhook/lumenhook/internal/rewrap"
-	"github.com/lumenhook/lumenhook/internal/sealing"
-	"github.com/lumenhook/lumenhook/internal/signing"
 	"github.com/lumenhook/lumenhook/internal/terminal"
 	"github.com/lumenhook/lumenhook/streams"
 )
@@ -31,13 +30,13 @@ type masterKeyPlace struct {
 }
 
 // key is where the master key is.
-func (p *masterKeyPlace) key() sealing.Place {
-	return sealing.Place{File: p.file, DataDir: p.DataDir}
+func (p *masterKeyPlace) key() keys.MasterKeyPlace {
+	return keys.MasterKeyPlace{File: p.file, DataDir: p.DataDir}
 }
 
 // signingKeys is where the signing keys are.
 func (p *masterKeyPlace) signingKeys() string {
-	return cmp.Or(p.signingFile, signing.Beside(p.key().Path()))
+	return cmp.Or(p.signingFile, keys.SigningBeside(p.key().Path()))
 }
 
 // walk says what a walk over all endpoints needs. It tells on out how far it is, until
@@ -70,7 +69,8 @@ LUMENHOOK_MASTER_KEY, then in the folder of a run (--data-dir).`,
 	c.PersistentFlags().StringVar(&place.file, "master-key-file", "",
 		"the master key's file, where it is not a run's")
 	c.PersistentFlags().StringVar(&place.signingFile, "signing-keys-file", "",
-		"file of the keys of signatures by Ed25519; default: "+signing.FileName+" beside the master key")
+		"file of the keys of signatures by Ed25519; default: "+keys.SigningFileName+
+			" beside the master key")
 	c.AddCommand(newSecretsCreate(&place), newSecretsList(&place),
 		newSecretsRewrap(&place), newSecretsDrop(&place), newSigningKeys(&place))
 	c.Example = examplesOf(c, "create", "rewrap")
@@ -92,18 +92,18 @@ func newSecretsCreate(place *masterKeyPlace) *cobra.Command {
 				return fmt.Errorf("--master-key-file %q: it exists, and what was sealed with it "+
 					"opens with no other (%w)", place.file, cmp.Or(err, os.ErrExist))
 			}
-			if _, err := sealing.LoadOrCreate(place.file); err != nil {
+			if _, err := keys.LoadOrCreateSealer(place.file); err != nil {
 				return err
 			}
 			text, err := os.ReadFile(place.file)
 			if err != nil {
 				return err
 			}
-			keys, err := sealing.Keys(text)
+			list, err := keys.MasterKeys(text)
 			if err != nil {
 				return err
 			}
-			return printKeys(cmd.OutOrStdout(), keys)
+			return printKeys(cmd.OutOrStdout(), list)
 		},
 	}
 }
@@ -120,11 +120,11 @@ func newSecretsList(place *masterKeyPlace) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			keys, err := sealing.Keys(text)
+			list, err := keys.MasterKeys(text)
 			if err != nil {
 				return err
 			}
-			return printKeys(cmd.OutOrStdout(), keys)
+			return printKeys(cmd.OutOrStdout(), list)
 		},
 	}
 }
@@ -168,11 +168,11 @@ values: facts in the journal stay as they were sealed, and open with the copy.`,
 			case isVariable && !resume:
 				return rotateVariable(cmd, place, stage)
 			case stage || keyOnly:
-				keys, err := sealing.RotateFile(place.key().Path(), stage)
+				list, err := keys.RotateMasterFile(place.key().Path(), stage)
 				if err != nil {
 					return err
 				}
-				return printKeys(cmd.OutOrStdout(), keys)
+				return printKeys(cmd.OutOrStdout(), list)
 			}
 			return runRewrap(cmd, place, resume)
 		},
@@ -191,17 +191,17 @@ func rotateVariable(cmd *cobra.Command, place *masterKeyPlace, stage bool) error
 	if err != nil {
 		return err
 	}
-	rotated, keys, err := sealing.Rotate(text, stage)
+	rotated, list, err := keys.RotateMaster(text, stage)
 	if err != nil {
 		return err
 	}
-	if err := printKeys(cmd.ErrOrStderr(), keys); err != nil {
+	if err := printKeys(cmd.ErrOrStderr(), list); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s\n", rotated)
 	if err == nil && !stage {
 		_, err = fmt.Fprintf(cmd.ErrOrStderr(), "give the new value of %s to every process, "+
-			"then run `lumenhook secrets rewrap --resume` with it\n", sealing.Variable)
+			"then run `lumenhook secrets rewrap --resume` with it\n", keys.MasterKeyVariable)
 	}
 	return err
 }
@@ -246,20 +246,20 @@ is printed.
 
 func runDrop(cmd *cobra.Command, place *masterKeyPlace, id uint32) error {
 	cfg, bar := place.walk(cmd.ErrOrStderr())
-	left, keys, err := rewrap.Drop(cmd.Context(), cfg, id)
+	left, list, err := rewrap.Drop(cmd.Context(), cfg, id)
 	bar.End()
 	switch {
 	case err != nil:
 		return err
 	case left == nil:
-		return printKeys(cmd.OutOrStdout(), keys)
+		return printKeys(cmd.OutOrStdout(), list)
 	}
 	_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s\n", left)
-	return errors.Join(err, printKeys(cmd.ErrOrStderr(), keys))
+	return errors.Join(err, printKeys(cmd.ErrOrStderr(), list))
 }
 
-func printKeys(w io.Writer, keys []sealing.Key) error {
-	for _, k := range keys {
+func printKeys(w io.Writer, list []keys.MasterKey) error {
+	for _, k := range list {
 		what := "opens"
 		switch {
 		case k.Seals:

@@ -20,8 +20,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/internal/keys"
 	"github.com/lumenhook/lumenhook/internal/runfile"
-	"github.com/lumenhook/lumenhook/internal/sealing"
 	"github.com/lumenhook/lumenhook/internal/testkit"
 	"github.com/lumenhook/lumenhook/streams"
 )
@@ -43,10 +43,10 @@ func TestSecretsRewrap(t *testing.T) {
 		return stdout.String()
 	}
 	run("no such file", "rewrap", "--key-only", "--data-dir", dir)
-	if _, err := os.Stat(sealing.PathIn(dir) + ".new"); !os.IsNotExist(err) {
+	if _, err := os.Stat(keys.MasterKeyPath(dir) + ".new"); !os.IsNotExist(err) {
 		t.Errorf("a failed rewrap leaves something behind: %v", err)
 	}
-	s := newSealerAt(t, sealing.PathIn(dir))
+	s := newSealerAt(t, keys.MasterKeyPath(dir))
 	sealed, err := s.Seal([]byte("whsec_x"), "ep_1")
 	if err != nil {
 		t.Fatal(err)
@@ -55,23 +55,23 @@ func TestSecretsRewrap(t *testing.T) {
 		strings.Count(out, "seals and opens") != 1 {
 		t.Errorf("rewrap printed %q", out)
 	}
-	run("", "rewrap", "--stage", "--master-key-file", sealing.PathIn(dir))
+	run("", "rewrap", "--stage", "--master-key-file", keys.MasterKeyPath(dir))
 	run("staged already", "rewrap", "--stage", "--data-dir", dir)
 	if out := run("", "list", "--data-dir", dir); strings.Count(out, "key ") != 3 ||
 		!strings.Contains(out, "staged") {
 		t.Errorf("list printed %q", out)
 	}
-	if opened, err := newSealerAt(t, sealing.PathIn(dir)).Open(sealed, "ep_1"); err != nil ||
+	if opened, err := newSealerAt(t, keys.MasterKeyPath(dir)).Open(sealed, "ep_1"); err != nil ||
 		string(opened) != "whsec_x" {
 		t.Errorf("opened %q, %v", opened, err)
 	}
-	text, err := os.ReadFile(sealing.PathIn(dir))
+	text, err := os.ReadFile(keys.MasterKeyPath(dir))
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Setenv(sealing.Variable, string(text))
+	t.Setenv(keys.MasterKeyVariable, string(text))
 	rotated := run("", "rewrap")
-	t.Setenv(sealing.Variable, rotated)
+	t.Setenv(keys.MasterKeyVariable, rotated)
 	if out := run("", "list"); strings.Count(out, "key ") != 3 || strings.Contains(out, "staged") {
 		t.Errorf("list of the variable printed %q", out)
 	}
@@ -160,9 +160,9 @@ func TestNoSecretIsLeftBehind(t *testing.T) {
 	}
 }
 
-func newSealerAt(t *testing.T, path string) *sealing.Sealer {
+func newSealerAt(t *testing.T, path string) *keys.Sealer {
 	t.Helper()
-	s, err := sealing.LoadOrCreate(path)
+	s, err := keys.LoadOrCreateSealer(path)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,8 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lumenhook/lumenhook/internal/cli"
-	"github.com/lumenhook/lumenhook/internal/sealing"
-	"github.com/lumenhook/lumenhook/internal/signing"
+	"github.com/lumenhook/lumenhook/internal/keys"
 )
 
 func newSigningKeys(place *masterKeyPlace) *cobra.Command {
@@ -48,9 +47,9 @@ is due to an endpoint that asks for its signature waits until then.`,
 			if after < 0 || after > maxSigningLead {
 				return cli.Usage(fmt.Errorf("--after %s: must be from 0s to %s", after, maxSigningLead))
 			}
-			return place.changeSigning(cmd, func(s *sealing.Sealer) ([]signing.Key, error) {
+			return place.changeSigning(cmd, func(s *keys.Sealer) ([]keys.SigningKey, error) {
 				now := time.Now()
-				return signing.Create(place.signingKeys(), s, now, now.Add(after))
+				return keys.CreateSigning(place.signingKeys(), s, now, now.Add(after))
 			})
 		},
 	}
@@ -69,11 +68,11 @@ func newSigningList(place *masterKeyPlace) *cobra.Command {
   lumenhook secrets signing list --json`,
 		Args: cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			keys, err := signing.Read(place.signingKeys())
+			list, err := keys.ReadSigning(place.signingKeys())
 			if err != nil {
 				return err
 			}
-			return place.printSigning(cmd, keys)
+			return place.printSigning(cmd, list)
 		},
 	}
 	c.Flags().BoolVar(&place.asJSON, "json", false, "print the keys as JSON")
@@ -100,16 +99,16 @@ for up to an hour refuse what comes until they look again.`,
   lumenhook secrets signing rotate --after 72h`,
 		Args: cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if after < signing.LeastLead || after > maxSigningLead {
+			if after < keys.LeastLead || after > maxSigningLead {
 				return cli.Usage(fmt.Errorf("--after %s: must be from %s to %s; --stolen replaces all keys "+
-					"at once", after, signing.LeastLead, maxSigningLead))
+					"at once", after, keys.LeastLead, maxSigningLead))
 			}
-			return place.changeSigning(cmd, func(s *sealing.Sealer) ([]signing.Key, error) {
+			return place.changeSigning(cmd, func(s *keys.Sealer) ([]keys.SigningKey, error) {
 				now := time.Now()
 				if stolen {
-					return signing.Replace(place.signingKeys(), s, now)
+					return keys.ReplaceSigning(place.signingKeys(), s, now)
 				}
-				return signing.Rotate(place.signingKeys(), s, now, now.Add(after))
+				return keys.RotateSigning(place.signingKeys(), s, now, now.Add(after))
 			})
 		},
 	}
@@ -126,32 +125,32 @@ func newSigningDrop(place *masterKeyPlace) *cobra.Command {
   lumenhook secrets signing drop kPrK_qmxVWaYVA9wwBF6Iuo3vVzz7TxHCTwXBygrS4k`,
 		Args: cli.OneArgument,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			keys, err := signing.Drop(place.signingKeys(), args[0], time.Now())
+			list, err := keys.DropSigning(place.signingKeys(), args[0], time.Now())
 			if err != nil {
 				return err
 			}
-			return place.printSigning(cmd, keys)
+			return place.printSigning(cmd, list)
 		},
 	}
 }
 
 // changeSigning changes the signing keys with the master key, and prints them.
 func (p *masterKeyPlace) changeSigning(
-	cmd *cobra.Command, by func(*sealing.Sealer) ([]signing.Key, error),
+	cmd *cobra.Command, by func(*keys.Sealer) ([]keys.SigningKey, error),
 ) error {
 	text, err := p.key().Text()
 	if err != nil {
 		return err
 	}
-	sealer, err := sealing.Parse(text)
+	sealer, err := keys.ParseSealer(text)
 	if err != nil {
 		return err
 	}
-	keys, err := by(sealer)
+	list, err := by(sealer)
 	if err != nil {
 		return err
 	}
-	return p.printSigning(cmd, keys)
+	return p.printSigning(cmd, list)
 }
 
 // signingKeyView is a signing key without its private half. The public key is as Standard
@@ -163,15 +162,15 @@ type signingKeyView struct {
 	SignsUntil *time.Time `json:"signsUntil"` // null: no key follows it
 }
 
-func (p *masterKeyPlace) printSigning(cmd *cobra.Command, keys []signing.Key) error {
+func (p *masterKeyPlace) printSigning(cmd *cobra.Command, list []keys.SigningKey) error {
 	var views []signingKeyView
-	for i, k := range keys {
+	for i, k := range list {
 		view := signingKeyView{
 			ID:        k.ID,
 			PublicKey: "whpk_" + base64.StdEncoding.EncodeToString(k.Public),
 			SignsFrom: k.SignsFrom,
 		}
-		if until := signing.SignsUntil(keys, i); !until.IsZero() {
+		if until := keys.SignsUntil(list, i); !until.IsZero() {
 			view.SignsUntil = &until
 		}
 		views = append(views, view)

@@ -12,9 +12,8 @@ import (
 	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
 	"github.com/lumenhook/lumenhook/api/client"
+	"github.com/lumenhook/lumenhook/internal/keys"
 	"github.com/lumenhook/lumenhook/internal/rewrap"
-	"github.com/lumenhook/lumenhook/internal/sealing"
-	"github.com/lumenhook/lumenhook/internal/signing"
 )
 
 // wantStandard verifies a request by the library of Standard Webhooks, with each secret as it
@@ -161,11 +160,11 @@ func TestAMasterKeyThatSigningKeysNeedIsNotDropped(t *testing.T) {
 		!strings.Contains(err.Error(), "1 values of endpoints, or signing keys") {
 		t.Errorf("the key was dropped: %v", err)
 	}
-	keys, err := signing.Read(signing.Beside(sealing.PathIn(s.dir)))
-	if err != nil || len(keys) != 1 {
-		t.Fatalf("%+v, %v", keys, err)
+	list, err := keys.ReadSigning(keys.SigningBeside(keys.MasterKeyPath(s.dir)))
+	if err != nil || len(list) != 1 {
+		t.Fatalf("%+v, %v", list, err)
 	}
-	if by, _ := sealing.KeyOf(keys[0].Sealed); by != old {
+	if by, _ := keys.SealedBy(list[0].Sealed); by != old {
 		t.Errorf("the signing key lies under %d", by)
 	}
 }

@@ -13,7 +13,7 @@ import (
 
 	"github.com/lumenhook/lumenhook/api/client"
 	"github.com/lumenhook/lumenhook/internal/cli"
-	"github.com/lumenhook/lumenhook/internal/pki"
+	"github.com/lumenhook/lumenhook/internal/keys"
 )
 
 const (
@@ -55,7 +55,7 @@ func (s *Service) API() (*client.Client, error) {
 
 // trusting returns a transport that trusts the system's authorities, and over TLS those in a file.
 func trusting(caFile, url string) (http.RoundTripper, error) {
-	pem, err := pki.ReadAuthorities(caFile)
+	pem, err := keys.ReadAuthorities(caFile)
 	if err != nil || pem == nil || strings.HasPrefix(url, "http://") {
 		return http.DefaultTransport, err
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/pflag"
 	"github.com/twmb/franz-go/pkg/kfake"
 
-	"github.com/lumenhook/lumenhook/internal/pki"
+	"github.com/lumenhook/lumenhook/internal/keys"
 	"github.com/lumenhook/lumenhook/streams"
 )
 
@@ -62,7 +62,7 @@ func write(t *testing.T, name, text string) string {
 func newBroker(t *testing.T) (address, caFile string) {
 	t.Helper()
 	caFile = filepath.Join(t.TempDir(), "ca.pem")
-	ca, err := pki.LoadOrCreateCA(t.TempDir(), caFile, time.Now)
+	ca, err := keys.LoadOrCreateCA(t.TempDir(), caFile, time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,8 +16,8 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/cli"
 	"github.com/lumenhook/lumenhook/internal/egress"
+	"github.com/lumenhook/lumenhook/internal/keys"
 	"github.com/lumenhook/lumenhook/internal/node"
-	"github.com/lumenhook/lumenhook/internal/pki"
 	"github.com/lumenhook/lumenhook/internal/telemetry"
 	"github.com/lumenhook/lumenhook/internal/webguard"
 	"github.com/lumenhook/lumenhook/projections"
@@ -215,7 +215,7 @@ func readRoots(file string) (*x509.CertPool, error) {
 	if err != nil {
 		roots = x509.NewCertPool()
 	}
-	pem, err := pki.ReadAuthorities(file)
+	pem, err := keys.ReadAuthorities(file)
 	roots.AppendCertsFromPEM(pem)
 	return roots, err
 }

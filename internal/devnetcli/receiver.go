@@ -16,7 +16,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/cli"
 	"github.com/lumenhook/lumenhook/internal/config"
 	"github.com/lumenhook/lumenhook/internal/egress"
-	"github.com/lumenhook/lumenhook/internal/pki"
+	"github.com/lumenhook/lumenhook/internal/keys"
 	"github.com/lumenhook/lumenhook/internal/receiver"
 	"github.com/lumenhook/lumenhook/internal/runfile"
 )
@@ -44,14 +44,14 @@ func (r *Receiver) Run(ctx context.Context, out, tell io.Writer) error {
 	if err := r.checkPort(run.EgressPorts); err != nil {
 		return err
 	}
-	ca, err := pki.LoadOrCreateCA(filepath.Join(r.DataDir, "secrets"), run.CAFile, time.Now)
+	ca, err := keys.LoadOrCreateCA(filepath.Join(r.DataDir, "secrets"), run.CAFile, time.Now)
 	if err != nil {
 		return err
 	}
 	printed := &webhookPrinter{out: out, asJSON: r.JSON}
 	server, err := receiver.New(receiver.Config{
 		Listen:         r.Listen,
-		GetCertificate: ca.GetCertificate(pki.DefaultHosts()...),
+		GetCertificate: ca.GetCertificate(keys.DefaultHosts()...),
 		Secrets:        r.secrets,
 		OnWebhook:      printed.print,
 	})

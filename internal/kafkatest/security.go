@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/lumenhook/lumenhook/internal/pki"
+	"github.com/lumenhook/lumenhook/internal/keys"
 )
 
 // Admin is the user of the brokers themselves, which may do everything.
@@ -20,14 +20,14 @@ const Admin = "admin"
 
 // security is what clients need, and brokers have, in a secure cluster.
 type security struct {
-	ca       *pki.CA
+	ca       *keys.CA
 	clients  *ClientCA
 	keyStore string // PEM: key and certificate of the brokers
 	users    []string
 }
 
 func newSecurity(dir string, users []string) (*security, error) {
-	ca, err := pki.LoadOrCreateCA(filepath.Join(dir,
+	ca, err := keys.LoadOrCreateCA(filepath.Join(dir,
 		"secrets"), filepath.Join(dir, "ca.pem"), time.Now)
 	if err != nil {
 		return nil, err

@@ -16,7 +16,7 @@ import (
 	"github.com/lumenhook/lumenhook/api"
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/egress"
-	"github.com/lumenhook/lumenhook/internal/signing"
+	"github.com/lumenhook/lumenhook/internal/keys"
 	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/commands"
@@ -27,7 +27,7 @@ import (
 // another part.
 
 // publishedKeys shows the API the signing keys: the public half, and what signs what is pulled.
-type publishedKeys struct{ ring *signing.Ring }
+type publishedKeys struct{ ring *keys.SigningRing }
 
 func (p publishedKeys) Signs() bool { return p.ring.Signs() }
 

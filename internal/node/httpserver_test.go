@@ -21,8 +21,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/lumenhook/lumenhook/internal/keys"
 	"github.com/lumenhook/lumenhook/internal/node"
-	"github.com/lumenhook/lumenhook/internal/pki"
 	"github.com/lumenhook/lumenhook/internal/testkit"
 )
 
@@ -377,11 +377,11 @@ func TestACallerWhoLeavesDoesNotWait(t *testing.T) {
 func certificate(t *testing.T, dir string) (certFile, keyFile string, roots *x509.CertPool) {
 	t.Helper()
 	secrets := t.TempDir()
-	ca, err := pki.LoadOrCreateCA(secrets, filepath.Join(secrets, "ca.pem"), time.Now)
+	ca, err := keys.LoadOrCreateCA(secrets, filepath.Join(secrets, "ca.pem"), time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if certFile, keyFile, err = ca.WriteFiles(dir, pki.DefaultHosts()...); err != nil {
+	if certFile, keyFile, err = ca.WriteFiles(dir, keys.DefaultHosts()...); err != nil {
 		t.Fatal(err)
 	}
 	roots = x509.NewCertPool()

@@ -12,8 +12,7 @@ import (
 	"github.com/lumenhook/lumenhook/api"
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/egress"
-	"github.com/lumenhook/lumenhook/internal/sealing"
-	"github.com/lumenhook/lumenhook/internal/signing"
+	"github.com/lumenhook/lumenhook/internal/keys"
 	"github.com/lumenhook/lumenhook/internal/standing"
 	"github.com/lumenhook/lumenhook/internal/telemetry"
 	"github.com/lumenhook/lumenhook/streams"
@@ -42,10 +41,10 @@ type Config struct {
 	AttemptTimeout time.Duration
 	Passphrase     string // of the network: api, follower
 	// Sealer seals and opens what is secret, MasterKey is its text: api, engine.
-	Sealer    *sealing.Sealer
+	Sealer    *keys.Sealer
 	MasterKey []byte
 	// SigningKeys sign for endpoints that ask for Ed25519: api, engine.
-	SigningKeys *signing.Ring
+	SigningKeys *keys.SigningRing
 	Egress      egress.Config // api, engine
 
 	API      APIConfig

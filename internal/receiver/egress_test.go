@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/lumenhook/lumenhook/internal/egress"
-	"github.com/lumenhook/lumenhook/internal/pki"
+	"github.com/lumenhook/lumenhook/internal/keys"
 
 	"github.com/lumenhook/lumenhook/domain"
 )
@@ -18,7 +18,7 @@ import (
 func pair(t testing.TB, onWebhook func(Webhook)) (*Receiver, *egress.Client) {
 	t.Helper()
 	dir := t.TempDir()
-	ca, err := pki.LoadOrCreateCA(dir+"/secrets", dir+"/ca.pem", time.Now)
+	ca, err := keys.LoadOrCreateCA(dir+"/secrets", dir+"/ca.pem", time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}

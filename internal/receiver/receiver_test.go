@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lumenhook/lumenhook/internal/pki"
+	"github.com/lumenhook/lumenhook/internal/keys"
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/testkit"
@@ -34,7 +34,7 @@ type rig struct {
 func newRig(t *testing.T, change func(*Config)) *rig {
 	t.Helper()
 	dir := t.TempDir()
-	ca, err := pki.LoadOrCreateCA(dir+"/secrets", dir+"/ca.pem", time.Now)
+	ca, err := keys.LoadOrCreateCA(dir+"/secrets", dir+"/ca.pem", time.Now)
 	if err != nil {
 		t.Fatal(err)
 	}

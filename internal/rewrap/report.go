@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/lumenhook/lumenhook/internal/cli"
-	"github.com/lumenhook/lumenhook/internal/sealing"
+	"github.com/lumenhook/lumenhook/internal/keys"
 )
 
 // Report is the result of a rewrap, for people and as JSON.
@@ -32,7 +32,7 @@ type KeyUse struct {
 // KeyName formats the id of a key.
 func KeyName(id uint32) string { return fmt.Sprintf("%010d", id) }
 
-func reportOf(found tally, newest uint32, keys []sealing.Key) Report {
+func reportOf(found tally, newest uint32, list []keys.MasterKey) Report {
 	report := Report{
 		NewestKey: KeyName(newest),
 		Endpoints: found.endpoints,
@@ -40,7 +40,7 @@ func reportOf(found tally, newest uint32, keys []sealing.Key) Report {
 		Headers:   found.headers,
 	}
 	left := maps.Clone(found.byKey)
-	for _, k := range keys {
+	for _, k := range list {
 		one := KeyUse{ID: KeyName(k.ID), Use: "opens", Values: left[k.ID]}
 		switch {
 		case k.Seals:

@@ -10,9 +10,8 @@ import (
 	"time"
 
 	"github.com/lumenhook/lumenhook/internal/config"
+	"github.com/lumenhook/lumenhook/internal/keys"
 	"github.com/lumenhook/lumenhook/internal/retry"
-	"github.com/lumenhook/lumenhook/internal/sealing"
-	"github.com/lumenhook/lumenhook/internal/signing"
 	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams"
 )
@@ -26,7 +25,7 @@ const (
 
 // Config configures the walk over sealed values. All fields are required.
 type Config struct {
-	Key     sealing.Place
+	Key     keys.MasterKeyPlace
 	Signing string                          // the file of the signing keys, which need not exist
 	Cluster func() (streams.Cluster, error) // called once the master key is read
 	// Progress is called with records and endpoints, done and in total.
@@ -54,7 +53,7 @@ func Run(ctx context.Context, cfg Config, resume bool) (Report, error) {
 	if err != nil {
 		return Report{}, interrupted(err)
 	}
-	signingKeys, err := signing.Reseal(cfg.Signing, w.sealer)
+	signingKeys, err := keys.ResealSigning(cfg.Signing, w.sealer)
 	if err != nil {
 		return Report{}, interrupted(err)
 	}
@@ -62,11 +61,11 @@ func Run(ctx context.Context, cfg Config, resume bool) (Report, error) {
 	if err != nil {
 		return Report{}, err
 	}
-	keys, err := sealing.Keys(text)
+	list, err := keys.MasterKeys(text)
 	if err != nil {
 		return Report{}, err
 	}
-	report := reportOf(found, w.sealer.Newest(), keys)
+	report := reportOf(found, w.sealer.Newest(), list)
 	report.SigningKeysResealed = signingKeys
 	return report, nil
 }
@@ -86,7 +85,7 @@ func (cfg Config) rotate(ctx context.Context) error {
 	defer w.close()
 	_, _, err = w.extent(ctx, schemas.TopicEndpoints)
 	if err == nil {
-		_, err = sealing.RotateFile(cfg.Key.Path(), false)
+		_, err = keys.RotateMasterFile(cfg.Key.Path(), false)
 	}
 	return err
 }
@@ -108,7 +107,7 @@ func (cfg Config) open(ctx context.Context, resealing bool) (*walker, error) {
 		return nil, err
 	}
 	w := &walker{progress: cfg.Progress, logger: cfg.Logger}
-	if w.sealer, err = sealing.Parse(text); err != nil {
+	if w.sealer, err = keys.ParseSealer(text); err != nil {
 		return nil, err
 	}
 	if w.cluster, err = cfg.Cluster(); err != nil || !resealing {
@@ -122,13 +121,15 @@ func (cfg Config) open(ctx context.Context, resealing bool) (*walker, error) {
 
 // Drop removes a key from the master key, once nothing is found that it sealed; else it
 // changes nothing. For a master key in a variable it returns the new text.
-func Drop(ctx context.Context, cfg Config, id uint32) (left []byte, keys []sealing.Key, err error) {
+func Drop(
+	ctx context.Context, cfg Config, id uint32,
+) (left []byte, kept []keys.MasterKey, err error) {
 	text, err := cfg.Key.Text()
 	if err != nil {
 		return nil, nil, err
 	}
 	// What can be refused without reading topics is refused first.
-	if left, keys, err = sealing.Drop(text, id); err != nil {
+	if left, kept, err = keys.DropMaster(text, id); err != nil {
 		return nil, nil, err
 	}
 	inUse, err := cfg.inUse(ctx, id)
@@ -145,20 +146,20 @@ func Drop(ctx context.Context, cfg Config, id uint32) (left []byte, keys []seali
 			"run `lumenhook secrets rewrap --resume` first", KeyName(id), inUse)
 	}
 	if _, isVariable := cfg.Key.FromVariable(); isVariable {
-		return left, keys, nil
+		return left, kept, nil
 	}
-	keys, err = sealing.DropFile(cfg.Key.Path(), id)
-	return nil, keys, err
+	kept, err = keys.DropMasterFile(cfg.Key.Path(), id)
+	return nil, kept, err
 }
 
 // signingInUse counts the signing keys that a key sealed.
 func signingInUse(path string, id uint32) (n int, err error) {
-	keys, err := signing.Read(path)
+	signing, err := keys.ReadSigning(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return 0, nil
 	}
-	for _, k := range keys {
-		if by, _ := sealing.KeyOf(k.Sealed); by == id {
+	for _, k := range signing {
+		if by, _ := keys.SealedBy(k.Sealed); by == id {
 			n++
 		}
 	}

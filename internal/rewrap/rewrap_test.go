@@ -15,7 +15,7 @@ import (
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/cli"
-	"github.com/lumenhook/lumenhook/internal/sealing"
+	"github.com/lumenhook/lumenhook/internal/keys"
 	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams"
 )
@@ -27,8 +27,8 @@ func TestTheReportOfARewrap(t *testing.T) {
 		headers:   Counts{Unopened: 1},
 		byKey:     map[uint32]int{2: 7, 3: 1, 9: 1},
 	}
-	keys := []sealing.Key{{ID: 1}, {ID: 2}, {ID: 3, Seals: true}, {ID: 4, Staged: true}}
-	report := reportOf(found, 3, keys)
+	list := []keys.MasterKey{{ID: 1}, {ID: 2}, {ID: 3, Seals: true}, {ID: 4, Staged: true}}
+	report := reportOf(found, 3, list)
 	want := []KeyUse{
 		{"0000000001", "opens", 0, true},
 		{"0000000002", "opens", 7, false},
@@ -70,16 +70,16 @@ func TestTheReportOfARewrap(t *testing.T) {
 func TestDropLooksAtCommandsThatWait(t *testing.T) {
 	cluster := newCluster(t)
 	path := filepath.Join(t.TempDir(), "key")
-	sealer, err := sealing.LoadOrCreate(path)
+	sealer, err := keys.LoadOrCreateSealer(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	old := appendCommands(t, cluster, sealer)
-	if _, err := sealing.RotateFile(path, false); err != nil {
+	if _, err := keys.RotateMasterFile(path, false); err != nil {
 		t.Fatal(err)
 	}
 	cfg := Config{
-		Key:      sealing.Place{File: path},
+		Key:      keys.MasterKeyPlace{File: path},
 		Cluster:  func() (streams.Cluster, error) { return cluster, nil },
 		Progress: func(int64, int64) {},
 		Logger:   cluster.Logger,
@@ -140,7 +140,7 @@ func newCluster(t *testing.T) streams.Cluster {
 
 // appendCommands appends one of each kind of command with sealed values, five of them in
 // all, and one without. It returns the key that sealed them.
-func appendCommands(t *testing.T, cluster streams.Cluster, sealer *sealing.Sealer) uint32 {
+func appendCommands(t *testing.T, cluster streams.Cluster, sealer *keys.Sealer) uint32 {
 	t.Helper()
 	seal := func() []byte {
 		sealed, err := sealer.Seal([]byte("x"), "ep_1")
@@ -172,6 +172,6 @@ func appendCommands(t *testing.T, cluster streams.Cluster, sealer *sealing.Seale
 			t.Fatal(err)
 		}
 	}
-	old, _ := sealing.KeyOf(headers[0].Sealed)
+	old, _ := keys.SealedBy(headers[0].Sealed)
 	return old
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 
 	"github.com/lumenhook/lumenhook/domain"
-	"github.com/lumenhook/lumenhook/internal/sealing"
+	"github.com/lumenhook/lumenhook/internal/keys"
 	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams"
 )
@@ -44,7 +44,7 @@ func (w *walker) waiting(ctx context.Context) (map[uint32]int, error) {
 			return nil // the engine says what is wrong with it
 		}
 		for _, sealed := range sealedIn(c.Body) {
-			id, _ := sealing.KeyOf(sealed)
+			id, _ := keys.SealedBy(sealed)
 			byKey[id]++
 		}
 		return nil

@@ -14,7 +14,7 @@ import (
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/config"
-	"github.com/lumenhook/lumenhook/internal/sealing"
+	"github.com/lumenhook/lumenhook/internal/keys"
 	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/intake"
@@ -36,7 +36,7 @@ const (
 // its values with the newest key.
 type walker struct {
 	cluster  streams.Cluster
-	sealer   *sealing.Sealer
+	sealer   *keys.Sealer
 	engine   *config.Engine // nil: only count
 	progress func(done, total int64)
 	logger   *slog.Logger
@@ -282,7 +282,7 @@ func replaced[T any](c domain.ResealSecrets, have []T, sealed func(T) []byte) in
 func (w *walker) look(e domain.Endpoint) (domain.ResealSecrets, tally) {
 	body, found := domain.ResealSecrets{EndpointID: e.ID}, tally{byKey: make(map[uint32]int)}
 	one := func(what string, sealed []byte, boundTo string, counts *Counts) {
-		id, _ := sealing.KeyOf(sealed)
+		id, _ := keys.SealedBy(sealed)
 		found.byKey[id]++
 		resealed, changed, err := w.sealer.Reseal(sealed, boundTo)
 		switch {

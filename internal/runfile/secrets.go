@@ -9,12 +9,12 @@ import (
 	"strings"
 
 	"github.com/lumenhook/lumenhook/domain"
-	"github.com/lumenhook/lumenhook/internal/sealing"
+	"github.com/lumenhook/lumenhook/internal/keys"
 	"github.com/lumenhook/lumenhook/streams"
 )
 
 // MasterKey returns where the service of the folder has its master key.
-func (d *Folder) MasterKey() sealing.Place { return sealing.Place{DataDir: d.path} }
+func (d *Folder) MasterKey() keys.MasterKeyPlace { return keys.MasterKeyPlace{DataDir: d.path} }
 
 // CheckSecrets refuses a folder with data that has lost what only its first start creates.
 // With a new master key no endpoint's secret could be opened, and with a new API key nobody

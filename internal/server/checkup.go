@@ -17,10 +17,9 @@ import (
 	"github.com/lumenhook/lumenhook/internal/cli"
 	"github.com/lumenhook/lumenhook/internal/doctor"
 	"github.com/lumenhook/lumenhook/internal/egress"
+	"github.com/lumenhook/lumenhook/internal/keys"
 	"github.com/lumenhook/lumenhook/internal/node"
-	"github.com/lumenhook/lumenhook/internal/pki"
 	"github.com/lumenhook/lumenhook/internal/runfile"
-	"github.com/lumenhook/lumenhook/internal/signing"
 	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/topology"
 )
@@ -150,7 +149,7 @@ func (c *Checkup) secretFiles() (paths []string) {
 		(slices.Contains(c.roles, node.RoleAPI) || slices.Contains(c.roles, node.RoleEngine)) {
 		paths = append(paths, key.Path())
 	}
-	beside := cmp.Or(c.signingKeysFile, signing.Beside(key.Path()))
+	beside := cmp.Or(c.signingKeysFile, keys.SigningBeside(key.Path()))
 	if _, err := os.Stat(beside); err == nil || c.signingKeysFile != "" {
 		paths = append(paths, beside)
 	}
@@ -211,7 +210,7 @@ func (c *Checkup) ofStopped(cfg *doctor.Config, why error) {
 func (c *Checkup) egressOfRun(run runfile.File) (egress.Config, error) {
 	cfg := c.node.Config().Egress
 	ports, err := egress.ParsePorts(run.EgressPorts)
-	authorities, readErr := pki.ReadAuthorities(run.CAFile)
+	authorities, readErr := keys.ReadAuthorities(run.CAFile)
 	if err := errors.Join(err, readErr); err != nil {
 		return cfg, fmt.Errorf("reading what the service may reach: %w", err)
 	}

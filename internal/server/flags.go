@@ -14,10 +14,9 @@ import (
 
 	"github.com/lumenhook/lumenhook/internal/cli"
 	"github.com/lumenhook/lumenhook/internal/config"
+	"github.com/lumenhook/lumenhook/internal/keys"
 	"github.com/lumenhook/lumenhook/internal/node"
 	"github.com/lumenhook/lumenhook/internal/runfile"
-	"github.com/lumenhook/lumenhook/internal/sealing"
-	"github.com/lumenhook/lumenhook/internal/signing"
 	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/topology"
 )
@@ -65,7 +64,7 @@ func (s *Flags) Register(f *pflag.FlagSet) {
 			"have the same; a changed file is followed"),
 		config.Value("signing-keys-file", &s.signingKeysFile, "", "keys of signatures by Ed25519, of "+
 			"which all processes have the same; a changed file is followed; default: "+
-			signing.FileName+" beside the master key"),
+			keys.SigningFileName+" beside the master key"),
 		config.Value("partitions", &s.partitions, 0,
 			"partitions that keyed topics must have; 0: as many as they have", config.AtLeast[int32](0)),
 		config.Value("accept-loss", &s.accept, nil, "faults of the cluster to put up with, of "+
@@ -143,15 +142,15 @@ func (s *Flags) openKeys(cfg *node.Config, logger *slog.Logger) (err error) {
 	if cfg.Sealer, cfg.MasterKey, err = s.masterKey().OpenExisting(); err != nil {
 		return err
 	}
-	path := cmp.Or(s.signingKeysFile, signing.Beside(s.masterKey().Path()))
-	if cfg.SigningKeys, err = signing.Open(path, cfg.Sealer, time.Now, logger); err != nil {
+	path := cmp.Or(s.signingKeysFile, keys.SigningBeside(s.masterKey().Path()))
+	if cfg.SigningKeys, err = keys.OpenSigning(path, cfg.Sealer, time.Now, logger); err != nil {
 		return fmt.Errorf("--signing-keys-file: %w", err)
 	}
 	return nil
 }
 
-func (s *Flags) masterKey() sealing.Place {
-	return sealing.Place{File: s.masterKeyFile, DataDir: s.dataDir}
+func (s *Flags) masterKey() keys.MasterKeyPlace {
+	return keys.MasterKeyPlace{File: s.masterKeyFile, DataDir: s.dataDir}
 }
 
 // cluster returns the connection settings of Kafka.

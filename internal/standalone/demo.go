@@ -18,7 +18,7 @@ import (
 	"github.com/stellar/go-stellar-sdk/txnbuild"
 
 	"github.com/lumenhook/lumenhook/domain"
-	"github.com/lumenhook/lumenhook/internal/pki"
+	"github.com/lumenhook/lumenhook/internal/keys"
 	"github.com/lumenhook/lumenhook/internal/receiver"
 	"github.com/lumenhook/lumenhook/internal/retry"
 	"github.com/lumenhook/lumenhook/internal/runfile"
@@ -115,7 +115,7 @@ func (d *demo) save() error {
 func (d *demo) startReceiver() (port string, err error) {
 	r, err := receiver.New(receiver.Config{
 		Listen:         d.v.address("receiver-listen", d.v.flags.receiverListen),
-		GetCertificate: d.v.ca.GetCertificate(pki.DefaultHosts()...),
+		GetCertificate: d.v.ca.GetCertificate(keys.DefaultHosts()...),
 		Secrets: func() []domain.Secret {
 			if s := d.secret.Load(); s != nil {
 				return []domain.Secret{domain.Secret(*s)}

@@ -12,8 +12,8 @@ import (
 
 	"github.com/spf13/pflag"
 
+	"github.com/lumenhook/lumenhook/internal/keys"
 	"github.com/lumenhook/lumenhook/internal/node"
-	"github.com/lumenhook/lumenhook/internal/pki"
 	"github.com/lumenhook/lumenhook/internal/runfile"
 	"github.com/lumenhook/lumenhook/internal/terminal"
 )
@@ -43,7 +43,7 @@ func TestThePortOfTheDemoIsNobodyElses(t *testing.T) {
 		flags: flags,
 		out:   &narrator{terminal.NewLines(io.Discard)},
 	}
-	if v.ca, err = pki.LoadOrCreateCA(dir.Join("secrets"), dir.Join("ca.pem"), time.Now); err != nil {
+	if v.ca, err = keys.LoadOrCreateCA(dir.Join("secrets"), dir.Join("ca.pem"), time.Now); err != nil {
 		t.Fatal(err)
 	}
 	if err := v.startDemoReceiver(); err != nil {

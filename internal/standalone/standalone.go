@@ -14,11 +14,9 @@ import (
 	"github.com/lumenhook/lumenhook/api/console"
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/egress"
+	"github.com/lumenhook/lumenhook/internal/keys"
 	"github.com/lumenhook/lumenhook/internal/node"
-	"github.com/lumenhook/lumenhook/internal/pki"
 	"github.com/lumenhook/lumenhook/internal/runfile"
-	"github.com/lumenhook/lumenhook/internal/sealing"
-	"github.com/lumenhook/lumenhook/internal/signing"
 	"github.com/lumenhook/lumenhook/internal/stellar/devnet"
 	"github.com/lumenhook/lumenhook/internal/terminal"
 	"github.com/lumenhook/lumenhook/streams"
@@ -41,10 +39,10 @@ type service struct {
 	dir      *runfile.Folder
 	logins   runfile.Logins
 	cluster  streams.Cluster
-	ca       *pki.CA
-	sealer   *sealing.Sealer
+	ca       *keys.CA
+	sealer   *keys.Sealer
 	keyText  []byte // of the master key
-	signing  *signing.Ring
+	signing  *keys.SigningRing
 	ids      devnet.Identities
 	disk     *node.DiskGuard
 	node     *node.Node
@@ -116,7 +114,7 @@ func (v *service) readSecrets() (err error) {
 	if v.sealer, v.keyText, err = v.dir.MasterKey().Open(); err != nil {
 		return err
 	}
-	v.signing, err = signing.Open(signing.Beside(v.dir.MasterKey().Path()), v.sealer, time.Now,
+	v.signing, err = keys.OpenSigning(keys.SigningBeside(v.dir.MasterKey().Path()), v.sealer, time.Now,
 		v.Logger)
 	if err != nil {
 		return err
@@ -130,7 +128,7 @@ func (v *service) readSecrets() (err error) {
 	}
 	hash := string(domain.APIKeyHash(v.file.APIKey))
 	v.file.AccountID = domain.DeriveID(domain.AccountPrefix, "run", hash)
-	v.ca, err = pki.LoadOrCreateCA(v.dir.Join("secrets"), v.dir.Join("ca.pem"), time.Now)
+	v.ca, err = keys.LoadOrCreateCA(v.dir.Join("secrets"), v.dir.Join("ca.pem"), time.Now)
 	v.file.CAFile = v.dir.Join("ca.pem")
 	v.file.PID = os.Getpid()
 	return err

@@ -16,7 +16,7 @@ import (
 	"github.com/emersion/go-sasl"
 	"github.com/emersion/go-smtp"
 
-	"github.com/lumenhook/lumenhook/internal/pki"
+	"github.com/lumenhook/lumenhook/internal/keys"
 )
 
 // server is a real SMTP server in this process, which does with mails as told.
@@ -47,7 +47,7 @@ type taken struct {
 func newServer(t *testing.T) *server {
 	t.Helper()
 	dir := t.TempDir()
-	ca, err := pki.LoadOrCreateCA(filepath.Join(dir,
+	ca, err := keys.LoadOrCreateCA(filepath.Join(dir,
 		"secrets"), filepath.Join(dir, "ca.pem"), time.Now)
 	if err != nil {
 		t.Fatal(err)

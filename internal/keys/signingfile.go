@@ -1,4 +1,4 @@
-package signing
+package keys
 
 import (
 	"errors"
@@ -8,33 +8,31 @@ import (
 	"path/filepath"
 	"slices"
 	"time"
-
-	"github.com/lumenhook/lumenhook/internal/secretfile"
 )
 
-// FileName is the name of the keys' file, in the folder of the master key's.
-const FileName = "signing-keys"
+// SigningFileName is the name of the keys' file, in the folder of the master key's.
+const SigningFileName = "signing-keys"
 
-// Beside returns the path of the keys' file in the folder of a master key's file.
-func Beside(masterKeyFile string) string {
-	return filepath.Join(filepath.Dir(masterKeyFile), FileName)
+// SigningBeside returns the path of the keys' file in the folder of a master key's file.
+func SigningBeside(masterKeyFile string) string {
+	return filepath.Join(filepath.Dir(masterKeyFile), SigningFileName)
 }
 
-// Create makes the file with a first key, which signs from then on or later.
-func Create(path string, s Sealer, now, signsFrom time.Time) ([]Key, error) {
-	return replace(path, func(text []byte) ([]Key, error) {
+// CreateSigning makes the file with a first key, which signs from then on or later.
+func CreateSigning(path string, s *Sealer, now, signsFrom time.Time) ([]SigningKey, error) {
+	return replace(path, func(text []byte) ([]SigningKey, error) {
 		if text != nil {
 			return nil, fmt.Errorf("signing: %s exists: `lumenhook secrets signing rotate` makes another "+
 				"key in it", path)
 		}
-		k, err := newKey(s, now, signsFrom)
-		return []Key{k}, err
+		k, err := newSigningKey(s, now, signsFrom)
+		return []SigningKey{k}, err
 	})
 }
 
-// Rotate adds a key that signs from a time on, which is LeastLead away or more.
-func Rotate(path string, s Sealer, now, signsFrom time.Time) ([]Key, error) {
-	return change(path, func(keys []Key) ([]Key, error) {
+// RotateSigning adds a key that signs from a time on, which is LeastLead away or more.
+func RotateSigning(path string, s *Sealer, now, signsFrom time.Time) ([]SigningKey, error) {
+	return change(path, func(keys []SigningKey) ([]SigningKey, error) {
 		newest := keys[len(keys)-1]
 		switch {
 		case signsFrom.Before(now.Add(LeastLead)):
@@ -48,24 +46,24 @@ func Rotate(path string, s Sealer, now, signsFrom time.Time) ([]Key, error) {
 			return nil, fmt.Errorf("signing: there are %d keys, which is the most: drop those that nothing "+
 				"is verified by any more", maxKeys)
 		}
-		k, err := newKey(s, now, signsFrom)
+		k, err := newSigningKey(s, now, signsFrom)
 		return append(keys, k), err
 	})
 }
 
-// Replace makes a new key in place of all, which signs at once: nothing that an earlier one
+// ReplaceSigning makes a new key in place of all, which signs at once: nothing that an earlier one
 // signed is verified any more.
-func Replace(path string, s Sealer, now time.Time) ([]Key, error) {
-	return change(path, func([]Key) ([]Key, error) {
-		k, err := newKey(s, now, now)
-		return []Key{k}, err
+func ReplaceSigning(path string, s *Sealer, now time.Time) ([]SigningKey, error) {
+	return change(path, func([]SigningKey) ([]SigningKey, error) {
+		k, err := newSigningKey(s, now, now)
+		return []SigningKey{k}, err
 	})
 }
 
-// Drop takes a key out of the file that signed last KeptPublished ago.
-func Drop(path, id string, now time.Time) ([]Key, error) {
-	return change(path, func(keys []Key) ([]Key, error) {
-		i := slices.IndexFunc(keys, func(k Key) bool { return k.ID == id })
+// DropSigning takes a key out of the file that signed last KeptPublished ago.
+func DropSigning(path, id string, now time.Time) ([]SigningKey, error) {
+	return change(path, func(keys []SigningKey) ([]SigningKey, error) {
+		i := slices.IndexFunc(keys, func(k SigningKey) bool { return k.ID == id })
 		if i < 0 {
 			return nil, fmt.Errorf("signing: there is no key %s in %s", id, path)
 		}
@@ -81,24 +79,24 @@ func Drop(path, id string, now time.Time) ([]Key, error) {
 	})
 }
 
-// Reseal puts the private keys under the newest master key, and returns how many it did. No
+// ResealSigning puts the private keys under the newest master key, and returns how many it did. No
 // file is none.
-func Reseal(path string, s Sealer) (resealed int, err error) {
-	keys, err := Read(path)
+func ResealSigning(path string, s *Sealer) (resealed int, err error) {
+	keys, err := ReadSigning(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return 0, nil
 	}
 	if err != nil {
 		return 0, err
 	}
-	old := func(k Key) bool {
+	old := func(k SigningKey) bool {
 		_, changed, err := s.Reseal(k.Sealed, sealedFor(k.ID))
 		return changed || err != nil
 	}
 	if !slices.ContainsFunc(keys, old) {
 		return 0, nil
 	}
-	_, err = change(path, func(keys []Key) ([]Key, error) {
+	_, err = change(path, func(keys []SigningKey) ([]SigningKey, error) {
 		for i, k := range keys {
 			sealed, changed, err := s.Reseal(k.Sealed, sealedFor(k.ID))
 			if err != nil {
@@ -123,8 +121,8 @@ func (e missingError) Error() string {
 
 func (missingError) Is(target error) bool { return target == fs.ErrNotExist }
 
-// Read returns the keys of a file, oldest first.
-func Read(path string) ([]Key, error) {
+// ReadSigning returns the keys of a file, oldest first.
+func ReadSigning(path string) ([]SigningKey, error) {
 	text, err := readFile(path)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -132,7 +130,7 @@ func Read(path string) ([]Key, error) {
 	case err != nil:
 		return nil, fmt.Errorf("signing: %w", err)
 	}
-	keys, err := parse(text)
+	keys, err := parseSigning(text)
 	if err != nil {
 		return nil, fmt.Errorf("signing: %s: %w", path, err)
 	}
@@ -151,12 +149,12 @@ func readFile(path string) ([]byte, error) {
 }
 
 // change replaces the keys of a file that exists.
-func change(path string, by func([]Key) ([]Key, error)) ([]Key, error) {
-	return replace(path, func(text []byte) ([]Key, error) {
+func change(path string, by func([]SigningKey) ([]SigningKey, error)) ([]SigningKey, error) {
+	return replace(path, func(text []byte) ([]SigningKey, error) {
 		if text == nil {
 			return nil, missingError(path)
 		}
-		keys, err := parse(text)
+		keys, err := parseSigning(text)
 		if err != nil {
 			return nil, fmt.Errorf("signing: %s: %w", path, err)
 		}
@@ -164,9 +162,11 @@ func change(path string, by func([]Key) ([]Key, error)) ([]Key, error) {
 	})
 }
 
-// replace writes a file anew. It gives its present text to by, nil if there is none.
-func replace(path string, by func(text []byte) ([]Key, error)) (keys []Key, err error) {
-	err = secretfile.Change(path, func() ([]byte, error) {
+// replace writes a file again. It gives its present text to by, nil if there is none.
+func replace(
+	path string, by func(text []byte) ([]SigningKey, error),
+) (keys []SigningKey, err error) {
+	err = changeFile(path, func() ([]byte, error) {
 		text, err := readFile(path)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, fmt.Errorf("signing: %w", err)
@@ -174,7 +174,7 @@ func replace(path string, by func(text []byte) ([]Key, error)) (keys []Key, err 
 		if keys, err = by(text); err != nil {
 			return nil, err
 		}
-		return encode(keys)
+		return encodeSigning(keys)
 	})
 	return keys, err
 }

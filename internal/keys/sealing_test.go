@@ -1,4 +1,4 @@
-package sealing_test
+package keys_test
 
 import (
 	"bytes"
@@ -10,12 +10,12 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/lumenhook/lumenhook/internal/sealing"
+	"github.com/lumenhook/lumenhook/internal/keys"
 )
 
-func newSealer(t testing.TB, path string) *sealing.Sealer {
+func newSealer(t testing.TB, path string) *keys.Sealer {
 	t.Helper()
-	s, err := sealing.LoadOrCreate(path)
+	s, err := keys.LoadOrCreateSealer(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,14 +33,14 @@ func TestASealedSecretOpensForWhatItWasSealedFor(t *testing.T) {
 		if plaintext != "" && bytes.Contains(sealed, []byte(plaintext)) {
 			t.Error("the plaintext is in the sealed value")
 		}
-		again, err := sealing.Load(path) // as another process would
+		again, err := keys.LoadSealer(path) // as another process would
 		if err != nil {
 			t.Fatal(err)
 		}
 		if opened, err := again.Open(sealed, "ep_1"); err != nil || string(opened) != plaintext {
 			t.Errorf("opened %q (%v), want %q", opened, err, plaintext)
 		}
-		if _, err := s.Open(sealed, "ep_2"); !errors.Is(err, sealing.ErrAltered) {
+		if _, err := s.Open(sealed, "ep_2"); !errors.Is(err, keys.ErrAltered) {
 			t.Errorf("opening it for another endpoint gave %v", err)
 		}
 	}
@@ -62,7 +62,7 @@ func TestEveryAlteredByteIsFound(t *testing.T) {
 		t.Helper()
 		opened, err := s.Open(value, "ep_1")
 		if opened != nil ||
-			!errors.Is(err, sealing.ErrAltered) && !errors.Is(err, sealing.ErrUnknownKey) {
+			!errors.Is(err, keys.ErrAltered) && !errors.Is(err, keys.ErrUnknownKey) {
 			t.Errorf("%s: opened %q with %v", what, opened, err)
 		}
 		if strings.Contains(fmt.Sprint(err), plaintext) {
@@ -78,7 +78,7 @@ func TestEveryAlteredByteIsFound(t *testing.T) {
 	wrong(append(bytes.Clone(sealed), 0), "one byte more")
 
 	other := newSealer(t, filepath.Join(t.TempDir(), "key"))
-	if _, err := other.Open(sealed, "ep_1"); !errors.Is(err, sealing.ErrUnknownKey) {
+	if _, err := other.Open(sealed, "ep_1"); !errors.Is(err, keys.ErrUnknownKey) {
 		t.Errorf("another key file gave %v", err)
 	}
 }
@@ -98,9 +98,9 @@ func TestTheKeyFileIsPrivate(t *testing.T) {
 		if err := os.Chmod(path, mode); err != nil {
 			t.Fatal(err)
 		}
-		for name, load := range map[string]func(string) (*sealing.Sealer, error){
-			"Load":         sealing.Load,
-			"LoadOrCreate": sealing.LoadOrCreate,
+		for name, load := range map[string]func(string) (*keys.Sealer, error){
+			"Load":         keys.LoadSealer,
+			"LoadOrCreate": keys.LoadOrCreateSealer,
 		} {
 			if _, err := load(path); err == nil || !strings.Contains(err.Error(), "chmod 600 "+path) {
 				t.Errorf("%s with mode %o gave %v", name, mode, err)
@@ -115,13 +115,13 @@ func TestTheKeyFileIsPrivate(t *testing.T) {
 
 func TestAFileWithoutAKeyIsNotOverwritten(t *testing.T) {
 	dir := t.TempDir()
-	if _, err := sealing.Load(filepath.Join(dir, "none")); !errors.Is(err, os.ErrNotExist) {
+	if _, err := keys.LoadSealer(filepath.Join(dir, "none")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("no file gave %v", err)
 	}
-	if _, err := sealing.LoadOrCreate(filepath.Join(dir, "no", "folder")); err == nil {
+	if _, err := keys.LoadOrCreateSealer(filepath.Join(dir, "no", "folder")); err == nil {
 		t.Error("a folder that is not there gave no error")
 	}
-	if _, err := sealing.Load(dir); err == nil {
+	if _, err := keys.LoadSealer(dir); err == nil {
 		t.Error("a folder gave no error")
 	}
 	for _, text := range []string{
@@ -132,7 +132,7 @@ func TestAFileWithoutAKeyIsNotOverwritten(t *testing.T) {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		_, err := sealing.LoadOrCreate(path)
+		_, err := keys.LoadOrCreateSealer(path)
 		if err == nil || !strings.Contains(err.Error(), path) ||
 			strings.Contains(err.Error(), "topsecretkey") {
 			t.Errorf("a file of %q gave %v", text, err)
@@ -145,11 +145,11 @@ func TestAFileWithoutAKeyIsNotOverwritten(t *testing.T) {
 
 func TestConcurrentCreationsEndWithOneKey(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "key")
-	sealers := make([]*sealing.Sealer, 16)
+	sealers := make([]*keys.Sealer, 16)
 	var all sync.WaitGroup
 	for i := range sealers {
 		all.Go(func() {
-			s, err := sealing.LoadOrCreate(path)
+			s, err := keys.LoadOrCreateSealer(path)
 			if err != nil {
 				t.Error(err)
 			}

@@ -1,4 +1,4 @@
-package sealing
+package keys
 
 import (
 	"errors"
@@ -7,26 +7,24 @@ import (
 
 	"github.com/tink-crypto/tink-go/v2/aead"
 	"github.com/tink-crypto/tink-go/v2/keyset"
-
-	"github.com/lumenhook/lumenhook/internal/secretfile"
 )
 
-// maxKeys bounds the keys in a master key file; one a month fills it in eight years.
+// maxKeys bounds the keys in a file; one a month fills it in eight years.
 const maxKeys = 100
 
 // ErrStaged means that a key is staged already.
 var ErrStaged = errors.New("a key is staged already: rewrap without --stage makes it the one " +
 	"that seals")
 
-// Key describes one key of a master key file, without the secret.
-type Key struct {
+// MasterKey describes one key of a master key file, without the secret.
+type MasterKey struct {
 	ID     uint32 // part of what was sealed with it
 	Seals  bool   // the one that seals
 	Staged bool   // newer than that one
 }
 
-// Keys lists the keys of a master key's text, oldest first.
-func Keys(text []byte) ([]Key, error) {
+// MasterKeys lists the keys of a master key's text, oldest first.
+func MasterKeys(text []byte) ([]MasterKey, error) {
 	h, err := parseKeyset(text)
 	if err != nil {
 		return nil, fmt.Errorf("sealing: the master key %w", err)
@@ -34,22 +32,22 @@ func Keys(text []byte) ([]Key, error) {
 	return keysOf(h), nil
 }
 
-func keysOf(h *keyset.Handle) []Key {
+func keysOf(h *keyset.Handle) []MasterKey {
 	info := h.KeysetInfo()
-	var keys []Key
+	var keys []MasterKey
 	passed := false
 	for _, k := range info.GetKeyInfo() {
 		seals := k.GetKeyId() == info.GetPrimaryKeyId()
-		keys = append(keys, Key{ID: k.GetKeyId(), Seals: seals, Staged: passed})
+		keys = append(keys, MasterKey{ID: k.GetKeyId(), Seals: seals, Staged: passed})
 		passed = passed || seals
 	}
 	return keys
 }
 
-// Rotate returns the text of a master key with a newer key that seals: the staged one, or a
+// RotateMaster returns the text of a master key with a newer key that seals: the staged one, or a
 // new one. With stage it adds a key that does not seal yet, so that every process can get
 // it first.
-func Rotate(text []byte, stage bool) (rotated []byte, keys []Key, err error) {
+func RotateMaster(text []byte, stage bool) (rotated []byte, keys []MasterKey, err error) {
 	h, err := parseKeyset(text)
 	if err != nil {
 		return nil, nil, fmt.Errorf("sealing: the master key %w", err)
@@ -82,14 +80,14 @@ func Rotate(text []byte, stage bool) (rotated []byte, keys []Key, err error) {
 	return rotated, keysOf(h), err
 }
 
-// Drop returns the text of a master key without one of its keys: what that key sealed can
+// DropMaster returns the text of a master key without one of its keys: what that key sealed can
 // no longer be opened. The key that seals cannot be dropped.
-func Drop(text []byte, id uint32) (left []byte, keys []Key, err error) {
+func DropMaster(text []byte, id uint32) (left []byte, keys []MasterKey, err error) {
 	h, err := parseKeyset(text)
 	if err != nil {
 		return nil, nil, fmt.Errorf("sealing: the master key %w", err)
 	}
-	at := slices.IndexFunc(keysOf(h), func(k Key) bool { return k.ID == id })
+	at := slices.IndexFunc(keysOf(h), func(k MasterKey) bool { return k.ID == id })
 	switch {
 	case at < 0:
 		return nil, nil, fmt.Errorf("sealing: the master key has no key %010d", id)
@@ -107,20 +105,24 @@ func Drop(text []byte, id uint32) (left []byte, keys []Key, err error) {
 	return left, keysOf(h), err
 }
 
-// RotateFile applies Rotate to a master key file, atomically.
-func RotateFile(path string, stage bool) ([]Key, error) {
-	return rewriteFile(path, func(text []byte) ([]byte, []Key, error) { return Rotate(text, stage) })
+// RotateMasterFile applies Rotate to a master key file, atomically.
+func RotateMasterFile(path string, stage bool) ([]MasterKey, error) {
+	return rewriteFile(path, func(text []byte) ([]byte, []MasterKey, error) {
+		return RotateMaster(text, stage)
+	})
 }
 
-// DropFile applies Drop to a master key file, atomically.
-func DropFile(path string, id uint32) ([]Key, error) {
-	return rewriteFile(path, func(text []byte) ([]byte, []Key, error) { return Drop(text, id) })
+// DropMasterFile applies Drop to a master key file, atomically.
+func DropMasterFile(path string, id uint32) ([]MasterKey, error) {
+	return rewriteFile(path, func(text []byte) ([]byte, []MasterKey, error) {
+		return DropMaster(text, id)
+	})
 }
 
 func rewriteFile(
-	path string, change func(text []byte) ([]byte, []Key, error),
-) (keys []Key, err error) {
-	err = secretfile.Change(path, func() ([]byte, error) {
+	path string, change func(text []byte) ([]byte, []MasterKey, error),
+) (keys []MasterKey, err error) {
+	err = changeFile(path, func() ([]byte, error) {
 		text, _, err := readKeyFile(path)
 		if err != nil {
 			return nil, err

@@ -1,4 +1,4 @@
-package signing_test
+package keys_test
 
 import (
 	"bytes"
@@ -14,8 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lumenhook/lumenhook/internal/sealing"
-	"github.com/lumenhook/lumenhook/internal/signing"
+	"github.com/lumenhook/lumenhook/internal/keys"
 )
 
 var begin = time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
@@ -25,42 +24,42 @@ type place struct {
 	t      *testing.T
 	master string
 	path   string
-	sealer *sealing.Sealer
+	sealer *keys.Sealer
 	logged bytes.Buffer // by processes that follow the file
 }
 
 func newPlace(t *testing.T) *place {
 	t.Helper()
 	p := &place{t: t, master: filepath.Join(t.TempDir(), "master-key")}
-	p.path = signing.Beside(p.master)
+	p.path = keys.SigningBeside(p.master)
 	var err error
-	if p.sealer, err = sealing.LoadOrCreate(p.master); err != nil {
+	if p.sealer, err = keys.LoadOrCreateSealer(p.master); err != nil {
 		t.Fatal(err)
 	}
 	return p
 }
 
-func (p *place) create() signing.Key {
+func (p *place) create() keys.SigningKey {
 	p.t.Helper()
-	keys, err := signing.Create(p.path, p.sealer, begin, begin)
-	if err != nil || len(keys) != 1 {
-		p.t.Fatalf("%d keys, %v", len(keys), err)
+	list, err := keys.CreateSigning(p.path, p.sealer, begin, begin)
+	if err != nil || len(list) != 1 {
+		p.t.Fatalf("%d keys, %v", len(list), err)
 	}
-	return keys[0]
+	return list[0]
 }
 
-func (p *place) rotate(now, from time.Time) signing.Key {
+func (p *place) rotate(now, from time.Time) keys.SigningKey {
 	p.t.Helper()
-	keys, err := signing.Rotate(p.path, p.sealer, now, from)
+	list, err := keys.RotateSigning(p.path, p.sealer, now, from)
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	return keys[len(keys)-1]
+	return list[len(list)-1]
 }
 
-func (p *place) open() *signing.Ring {
+func (p *place) open() *keys.SigningRing {
 	p.t.Helper()
-	r, err := signing.Open(p.path, p.sealer, func() time.Time { return begin },
+	r, err := keys.OpenSigning(p.path, p.sealer, func() time.Time { return begin },
 		slog.New(slog.NewTextHandler(&p.logged, nil)))
 	if err != nil {
 		p.t.Fatal(err)
@@ -69,7 +68,7 @@ func (p *place) open() *signing.Ring {
 }
 
 // wantSigners holds who signs at a time, newest first: what they sign verifies.
-func (p *place) wantSigners(r *signing.Ring, at time.Time, want ...signing.Key) {
+func (p *place) wantSigners(r *keys.SigningRing, at time.Time, want ...keys.SigningKey) {
 	p.t.Helper()
 	signers, err := r.Signers(at.UnixMilli())
 	if err != nil || len(signers) != len(want) {
@@ -95,13 +94,13 @@ func wantErr(t *testing.T, err error, text string) {
 func TestWhoSignsWhen(t *testing.T) {
 	p := newPlace(t)
 	first := p.create()
-	_, err := signing.Create(p.path, p.sealer, begin, begin)
+	_, err := keys.CreateSigning(p.path, p.sealer, begin, begin)
 	wantErr(t, err, "exists")
-	_, err = signing.Rotate(p.path, p.sealer, begin, begin.Add(2*time.Hour-time.Second))
+	_, err = keys.RotateSigning(p.path, p.sealer, begin, begin.Add(2*time.Hour-time.Second))
 	wantErr(t, err, "must be published for 2h0m0s before it signs")
 	from := begin.Add(48 * time.Hour)
 	second := p.rotate(begin.Add(time.Hour), from)
-	_, err = signing.Rotate(p.path, p.sealer, begin.Add(2*time.Hour), from.Add(time.Hour))
+	_, err = keys.RotateSigning(p.path, p.sealer, begin.Add(2*time.Hour), from.Add(time.Hour))
 	wantErr(t, err, "was made already and signs from 2026-11-25T12:00:00Z")
 
 	r := p.open()
@@ -109,22 +108,22 @@ func TestWhoSignsWhen(t *testing.T) {
 	p.wantSigners(r, begin, first)
 	p.wantSigners(r, from.Add(-time.Second), first)
 	p.wantSigners(r, from, second, first)
-	p.wantSigners(r, from.Add(signing.Overlap-time.Second), second, first)
-	p.wantSigners(r, from.Add(signing.Overlap), second)
-	if keys := r.Published(); len(keys) != 2 || keys[0].ID != first.ID || keys[1].ID != second.ID {
-		t.Errorf("published %+v", keys)
+	p.wantSigners(r, from.Add(keys.Overlap-time.Second), second, first)
+	p.wantSigners(r, from.Add(keys.Overlap), second)
+	if list := r.Published(); len(list) != 2 || list[0].ID != first.ID || list[1].ID != second.ID {
+		t.Errorf("published %+v", list)
 	}
 
-	gone := from.Add(signing.Overlap + signing.KeptPublished)
-	_, err = signing.Drop(p.path, first.ID, gone.Add(-time.Second))
+	gone := from.Add(keys.Overlap + keys.KeptPublished)
+	_, err = keys.DropSigning(p.path, first.ID, gone.Add(-time.Second))
 	wantErr(t, err, "stays published until 2026-12-26T12:00:00Z")
-	_, err = signing.Drop(p.path, second.ID, gone)
+	_, err = keys.DropSigning(p.path, second.ID, gone)
 	wantErr(t, err, "is the newest")
-	_, err = signing.Drop(p.path, "x", gone)
+	_, err = keys.DropSigning(p.path, "x", gone)
 	wantErr(t, err, "there is no key x")
-	if keys, err := signing.Drop(p.path, first.ID, gone); err != nil || len(keys) != 1 ||
-		keys[0].ID != second.ID {
-		t.Errorf("left %+v, %v", keys, err)
+	if list, err := keys.DropSigning(p.path, first.ID, gone); err != nil || len(list) != 1 ||
+		list[0].ID != second.ID {
+		t.Errorf("left %+v, %v", list, err)
 	}
 }
 
@@ -133,11 +132,11 @@ func TestAStolenKeyIsReplacedAtOnce(t *testing.T) {
 	p := newPlace(t)
 	p.create()
 	p.rotate(begin, begin.Add(24*time.Hour))
-	keys, err := signing.Replace(p.path, p.sealer, begin.Add(time.Hour))
-	if err != nil || len(keys) != 1 {
-		t.Fatalf("%+v, %v", keys, err)
+	list, err := keys.ReplaceSigning(p.path, p.sealer, begin.Add(time.Hour))
+	if err != nil || len(list) != 1 {
+		t.Fatalf("%+v, %v", list, err)
 	}
-	p.wantSigners(p.open(), begin.Add(time.Hour), keys[0])
+	p.wantSigners(p.open(), begin.Add(time.Hour), list[0])
 }
 
 // TestARunningProcessFollows: a process sees a file that is made after its start, and its
@@ -197,9 +196,9 @@ func TestARunningProcessFollows(t *testing.T) {
 			t.Error("a file that is good again cannot be read")
 		}
 	}
-	var none *signing.Ring
-	keys, err := none.Signers(0)
-	if none.Signs() || none.Published() != nil || keys != nil || err != nil {
+	var none *keys.SigningRing
+	list, err := none.Signers(0)
+	if none.Signs() || none.Published() != nil || list != nil || err != nil {
 		t.Error("a process without signing keys has some")
 	}
 }
@@ -215,46 +214,46 @@ func TestPrivateKeysAreSealed(t *testing.T) {
 		t.Fatalf("%d bytes, %v", len(opened), err)
 	}
 	other := newPlace(t)
-	r, err := signing.Open(p.path, other.sealer, time.Now, slog.Default())
+	r, err := keys.OpenSigning(p.path, other.sealer, time.Now, slog.Default())
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, err = r.Signers(begin.UnixMilli())
 	wantErr(t, err, "is this the master key it was sealed with?")
-	if !errors.Is(err, sealing.ErrUnknownKey) {
+	if !errors.Is(err, keys.ErrUnknownKey) {
 		t.Errorf("got %v", err)
 	}
 
-	if n, err := signing.Reseal(p.path, p.sealer); n != 0 || err != nil {
+	if n, err := keys.ResealSigning(p.path, p.sealer); n != 0 || err != nil {
 		t.Errorf("resealed %d, %v", n, err)
 	}
 	old := p.sealer.Newest()
-	if _, err := sealing.RotateFile(p.master, false); err != nil {
+	if _, err := keys.RotateMasterFile(p.master, false); err != nil {
 		t.Fatal(err)
 	}
-	fresh, err := sealing.Load(p.master)
+	fresh, err := keys.LoadSealer(p.master)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n, err := signing.Reseal(p.path, fresh); n != 2 || err != nil {
+	if n, err := keys.ResealSigning(p.path, fresh); n != 2 || err != nil {
 		t.Errorf("resealed %d, %v", n, err)
 	}
-	keys, err := signing.Read(p.path)
+	list, err := keys.ReadSigning(p.path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, k := range keys {
-		if by, _ := sealing.KeyOf(k.Sealed); by == old || by != fresh.Newest() {
+	for _, k := range list {
+		if by, _ := keys.SealedBy(k.Sealed); by == old || by != fresh.Newest() {
 			t.Errorf("key %s lies under %d", k.ID, by)
 		}
 	}
 	p.wantSigners(p.open(), begin.Add(2*time.Hour), second, first)
-	if n, err := signing.Reseal(filepath.Join(t.TempDir(), "none"), fresh); n != 0 || err != nil {
+	if n, err := keys.ResealSigning(filepath.Join(t.TempDir(), "none"), fresh); n != 0 || err != nil {
 		t.Errorf("no file: %d, %v", n, err)
 	}
 
-	keys[0].Sealed, keys[1].Sealed = keys[1].Sealed, keys[0].Sealed
-	text, err := json.Marshal(map[string]any{"keys": keys})
+	list[0].Sealed, list[1].Sealed = list[1].Sealed, list[0].Sealed
+	text, err := json.Marshal(map[string]any{"keys": list})
 	if err == nil {
 		err = os.WriteFile(p.path, text, 0o600)
 	}
@@ -262,7 +261,7 @@ func TestPrivateKeysAreSealed(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = p.open().Signers(begin.UnixMilli())
-	if !errors.Is(err, sealing.ErrAltered) {
+	if !errors.Is(err, keys.ErrAltered) {
 		t.Errorf("a key in another's place: %v", err)
 	}
 }
@@ -270,29 +269,29 @@ func TestPrivateKeysAreSealed(t *testing.T) {
 // TestWhatAFileMayHold: what commands did not write is refused whole, by its name alone.
 func TestWhatAFileMayHold(t *testing.T) {
 	p := newPlace(t)
-	_, err := signing.Rotate(p.path, p.sealer, begin, begin.Add(24*time.Hour))
+	_, err := keys.RotateSigning(p.path, p.sealer, begin, begin.Add(24*time.Hour))
 	wantErr(t, err, "`lumenhook secrets signing create` makes it")
-	if _, err := signing.Read(p.path); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := keys.ReadSigning(p.path); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("no file: %v", err)
 	}
 	p.create()
 	p.rotate(begin, begin.Add(2*time.Hour))
-	keys, err := signing.Read(p.path)
+	list, err := keys.ReadSigning(p.path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	changed := func(change func(*signing.Key)) []signing.Key {
-		all := slices.Clone(keys)
+	changed := func(change func(*keys.SigningKey)) []keys.SigningKey {
+		all := slices.Clone(list)
 		change(&all[1])
 		return all
 	}
-	for name, all := range map[string][]signing.Key{
+	for name, all := range map[string][]keys.SigningKey{
 		"no keys":        {},
-		"another id":     changed(func(k *signing.Key) { k.ID = "x" }),
-		"another key":    changed(func(k *signing.Key) { k.Public = slices.Clone(keys[0].Public) }),
-		"half a key":     changed(func(k *signing.Key) { k.Public = k.Public[:16] }),
-		"another order":  changed(func(k *signing.Key) { k.SignsFrom = begin.Add(-time.Hour) }),
-		"more than many": slices.Repeat(keys[:1], 101),
+		"another id":     changed(func(k *keys.SigningKey) { k.ID = "x" }),
+		"another key":    changed(func(k *keys.SigningKey) { k.Public = slices.Clone(list[0].Public) }),
+		"half a key":     changed(func(k *keys.SigningKey) { k.Public = k.Public[:16] }),
+		"another order":  changed(func(k *keys.SigningKey) { k.SignsFrom = begin.Add(-time.Hour) }),
+		"more than many": slices.Repeat(list[:1], 101),
 	} {
 		text, err := json.Marshal(map[string]any{"keys": all})
 		if err == nil {
@@ -301,7 +300,7 @@ func TestWhatAFileMayHold(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := signing.Open(p.path, p.sealer, time.Now, slog.Default()); err == nil ||
+		if _, err := keys.OpenSigning(p.path, p.sealer, time.Now, slog.Default()); err == nil ||
 			!strings.Contains(err.Error(), "restore it from a copy") {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -309,7 +308,7 @@ func TestWhatAFileMayHold(t *testing.T) {
 	if err := os.WriteFile(p.path, []byte("topsecret"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := signing.Read(p.path); err == nil || strings.Contains(err.Error(), "topsecret") {
+	if _, err := keys.ReadSigning(p.path); err == nil || strings.Contains(err.Error(), "topsecret") {
 		t.Errorf("nonsense: %v", err)
 	}
 	if entries, err := os.ReadDir(filepath.Dir(p.path)); err != nil || len(entries) != 2 {
@@ -321,7 +320,7 @@ func TestWhatAFileMayHold(t *testing.T) {
 func TestNoIDLooksLikeAFlag(t *testing.T) {
 	p := newPlace(t)
 	for range 500 {
-		k, err := signing.NewKey(p.sealer, begin, begin)
+		k, err := keys.NewKey(p.sealer, begin, begin)
 		if err != nil || strings.HasPrefix(k.ID, "-") {
 			t.Fatalf("%q, %v", k.ID, err)
 		}

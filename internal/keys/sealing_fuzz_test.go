@@ -1,4 +1,4 @@
-package sealing_test
+package keys_test
 
 import (
 	"bytes"
@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/lumenhook/lumenhook/internal/sealing"
+	"github.com/lumenhook/lumenhook/internal/keys"
 )
 
 // FuzzOpen: any sealed value from a topic opens only if it was sealed with one of our keys
@@ -20,7 +20,7 @@ func FuzzOpen(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	if _, err := sealing.RotateFile(path, false); err != nil {
+	if _, err := keys.RotateMasterFile(path, false); err != nil {
 		f.Fatal(err)
 	}
 	s := newSealer(f, path)
@@ -36,7 +36,7 @@ func FuzzOpen(f *testing.F) {
 		}
 		if err != nil {
 			if plain != nil || resealed != nil ||
-				!errors.Is(err, sealing.ErrAltered) && !errors.Is(err, sealing.ErrUnknownKey) {
+				!errors.Is(err, keys.ErrAltered) && !errors.Is(err, keys.ErrUnknownKey) {
 				t.Fatalf("%q, %v", plain, err)
 			}
 			return
@@ -63,8 +63,8 @@ func FuzzKeyText(f *testing.F) {
 	f.Add([]byte(`{"primaryKeyId":1,"key":[]}`))
 	f.Add([]byte("topsecret"))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		keys, err := sealing.Keys(text)
-		if _, parseErr := sealing.Parse(text); parseErr == nil && err != nil {
+		list, err := keys.MasterKeys(text)
+		if _, parseErr := keys.ParseSealer(text); parseErr == nil && err != nil {
 			t.Fatalf("it seals, and its keys cannot be listed: %v", err)
 		}
 		if err != nil {
@@ -73,15 +73,15 @@ func FuzzKeyText(f *testing.F) {
 			}
 			return
 		}
-		rotated, after, err := sealing.Rotate(text, false)
+		rotated, after, err := keys.RotateMaster(text, false)
 		if err != nil {
 			return // too many keys, or of another type
 		}
-		if len(after) != len(keys)+1 && !keys[len(keys)-1].Staged {
-			t.Fatalf("%d keys became %d", len(keys), len(after))
+		if len(after) != len(list)+1 && !list[len(list)-1].Staged {
+			t.Fatalf("%d keys became %d", len(list), len(after))
 		}
 		for _, k := range after {
-			if left, _, err := sealing.Drop(rotated, k.ID); (err == nil) == k.Seals && err == nil {
+			if left, _, err := keys.DropMaster(rotated, k.ID); (err == nil) == k.Seals && err == nil {
 				t.Fatalf("the key that seals was dropped: %d bytes are left", len(left))
 			}
 		}

@@ -1,4 +1,4 @@
-package pki
+package keys
 
 import (
 	"bytes"

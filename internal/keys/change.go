@@ -1,4 +1,4 @@
-package secretfile
+package keys
 
 import (
 	"errors"
@@ -8,11 +8,11 @@ import (
 	"path/filepath"
 )
 
-// Change writes the file at path anew, with mode 0600: next reads what is there and returns the
+// changeFile writes the file at path anew, with mode 0600: next reads what is there and returns the
 // new text. Readers see the old text or the new one, and the new one is on disk when Change
 // returns. A second change at the same time is refused, and leaves the file as it is. An error of
 // next is returned as it is.
-func Change(path string, next func() (text []byte, err error)) error {
+func changeFile(path string, next func() (text []byte, err error)) error {
 	// The new file's name excludes a second process that changes it at once.
 	temp := path + ".new"
 	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
@@ -23,17 +23,17 @@ func Change(path string, next func() (text []byte, err error)) error {
 	if err != nil {
 		return fmt.Errorf("changing %s: %w", path, err)
 	}
-	err = write(f, next)
+	err = writeNext(f, next)
 	if err := errors.Join(err, f.Close()); err != nil {
 		return errors.Join(err, os.Remove(temp))
 	}
 	if err := os.Rename(temp, path); err != nil {
 		return errors.Join(fmt.Errorf("changing %s: %w", path, err), os.Remove(temp))
 	}
-	return SyncFolder(filepath.Dir(path))
+	return syncFolder(filepath.Dir(path))
 }
 
-func write(f *os.File, next func() ([]byte, error)) error {
+func writeNext(f *os.File, next func() ([]byte, error)) error {
 	text, err := next()
 	if err != nil {
 		return err
@@ -44,8 +44,8 @@ func write(f *os.File, next func() ([]byte, error)) error {
 	return f.Sync()
 }
 
-// SyncFolder makes the names in a folder durable.
-func SyncFolder(dir string) error {
+// syncFolder makes the names in a folder durable.
+func syncFolder(dir string) error {
 	f, err := os.Open(dir)
 	if err != nil {
 		return err

@@ -1,4 +1,4 @@
-package sealing
+package keys
 
 import (
 	"bytes"
@@ -13,15 +13,13 @@ import (
 	"github.com/tink-crypto/tink-go/v2/aead"
 	"github.com/tink-crypto/tink-go/v2/insecurecleartextkeyset"
 	"github.com/tink-crypto/tink-go/v2/keyset"
-
-	"github.com/lumenhook/lumenhook/internal/secretfile"
 )
 
 // maxKeyFileBytes bounds the size of a master key file.
 const maxKeyFileBytes = 1 << 20
 
-// Load reads a master key file: a Tink keyset in JSON.
-func Load(path string) (*Sealer, error) {
+// LoadSealer reads a master key file: a Tink keyset in JSON.
+func LoadSealer(path string) (*Sealer, error) {
 	r, err := readRing(path)
 	if err != nil {
 		return nil, err
@@ -31,9 +29,9 @@ func Load(path string) (*Sealer, error) {
 	return s, nil
 }
 
-// Parse makes a sealer from the text of a master key file, for keys that come from a
+// ParseSealer makes a sealer from the text of a master key file, for keys that come from a
 // variable.
-func Parse(text []byte) (*Sealer, error) {
+func ParseSealer(text []byte) (*Sealer, error) {
 	h, err := parseKeyset(text)
 	if err != nil {
 		return nil, fmt.Errorf("sealing: the master key %w", err)
@@ -138,22 +136,22 @@ func ownerOf(info fs.FileInfo) int {
 	return -1
 }
 
-// LoadOrCreate reads a master key file, and creates one with a new key if there is none.
+// LoadOrCreateSealer reads a master key file, and creates one with a new key if there is none.
 // The folder must exist.
-func LoadOrCreate(path string) (*Sealer, error) {
-	s, err := Load(path)
+func LoadOrCreateSealer(path string) (*Sealer, error) {
+	s, err := LoadSealer(path)
 	if !errors.Is(err, fs.ErrNotExist) {
 		return s, err
 	}
-	if err := create(path); err != nil {
+	if err := createMasterKey(path); err != nil {
 		return nil, fmt.Errorf("sealing: making the master key file %s: %w", path, err)
 	}
-	return Load(path)
+	return LoadSealer(path)
 }
 
-// create writes a new keyset to the disk and then links it to its name, unless another
+// createMasterKey writes a new keyset to the disk and then links it to its name, unless another
 // process was faster: then its key is used.
-func create(path string) (err error) {
+func createMasterKey(path string) (err error) {
 	text, err := newKeyset()
 	if err != nil {
 		return err
@@ -180,7 +178,7 @@ func create(path string) (err error) {
 			return err
 		}
 	}
-	return secretfile.SyncFolder(filepath.Dir(path))
+	return syncFolder(filepath.Dir(path))
 }
 
 func newKeyset() ([]byte, error) {

@@ -1,4 +1,4 @@
-package sealing_test
+package keys_test
 
 import (
 	"bytes"
@@ -11,10 +11,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lumenhook/lumenhook/internal/sealing"
+	"github.com/lumenhook/lumenhook/internal/keys"
 )
 
-func seal(t *testing.T, s *sealing.Sealer, text string) []byte {
+func seal(t *testing.T, s *keys.Sealer, text string) []byte {
 	t.Helper()
 	sealed, err := s.Seal([]byte(text), "ep_1")
 	if err != nil {
@@ -23,7 +23,7 @@ func seal(t *testing.T, s *sealing.Sealer, text string) []byte {
 	return sealed
 }
 
-func wantOpens(t *testing.T, s *sealing.Sealer, sealed []byte, want string) {
+func wantOpens(t *testing.T, s *keys.Sealer, sealed []byte, want string) {
 	t.Helper()
 	if opened, err := s.Open(sealed, "ep_1"); err != nil || string(opened) != want {
 		t.Errorf("opened %q (%v), want %q", opened, err, want)
@@ -37,16 +37,16 @@ func TestWhatAnOlderKeySealedStillOpens(t *testing.T) {
 	old := newSealer(t, path)
 	sealed := [][]byte{seal(t, old, "secret")}
 	for n := range 5 {
-		keys, err := sealing.RotateFile(path, false)
-		if err != nil || len(keys) != n+2 || !keys[n+1].Seals || keys[0].Seals || keys[0].Staged {
-			t.Fatalf("keys %+v, %v", keys, err)
+		list, err := keys.RotateMasterFile(path, false)
+		if err != nil || len(list) != n+2 || !list[n+1].Seals || list[0].Seals || list[0].Staged {
+			t.Fatalf("keys %+v, %v", list, err)
 		}
 		fresh := newSealer(t, path)
 		sealed = append(sealed, seal(t, fresh, "secret"))
 		if bytes.Equal(sealed[n][:5], sealed[n+1][:5]) {
 			t.Error("the new key does not seal")
 		}
-		for _, s := range []*sealing.Sealer{old, fresh} {
+		for _, s := range []*keys.Sealer{old, fresh} {
 			for _, value := range sealed {
 				wantOpens(t, s, value, "secret")
 			}
@@ -61,7 +61,7 @@ func TestWhatAnOlderKeySealedStillOpens(t *testing.T) {
 		!bytes.Equal(again, resealed) {
 		t.Errorf("resealed twice: %v, %v", changed, err)
 	}
-	if _, _, err := old.Reseal(sealed[0], "ep_2"); !errors.Is(err, sealing.ErrAltered) {
+	if _, _, err := old.Reseal(sealed[0], "ep_2"); !errors.Is(err, keys.ErrAltered) {
 		t.Errorf("resealed for another endpoint: %v", err)
 	}
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
@@ -74,19 +74,19 @@ func TestAStagedKeySealsNothingYet(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "key")
 	s := newSealer(t, path)
 	before := seal(t, s, "x")
-	keys, err := sealing.RotateFile(path, true)
-	if err != nil || len(keys) != 2 || !keys[0].Seals || !keys[1].Staged {
-		t.Fatalf("keys %+v, %v", keys, err)
+	list, err := keys.RotateMasterFile(path, true)
+	if err != nil || len(list) != 2 || !list[0].Seals || !list[1].Staged {
+		t.Fatalf("keys %+v, %v", list, err)
 	}
 	if staged := seal(t, newSealer(t, path), "x"); !bytes.Equal(staged[:5], before[:5]) {
 		t.Error("a staged key seals")
 	}
-	if _, err := sealing.RotateFile(path, true); !errors.Is(err, sealing.ErrStaged) {
+	if _, err := keys.RotateMasterFile(path, true); !errors.Is(err, keys.ErrStaged) {
 		t.Errorf("staging twice: %v", err)
 	}
-	keys, err = sealing.RotateFile(path, false)
-	if err != nil || len(keys) != 2 || keys[0].Seals || !keys[1].Seals {
-		t.Fatalf("keys %+v, %v", keys, err)
+	list, err = keys.RotateMasterFile(path, false)
+	if err != nil || len(list) != 2 || list[0].Seals || !list[1].Seals {
+		t.Fatalf("keys %+v, %v", list, err)
 	}
 	if after := seal(t, newSealer(t, path), "x"); bytes.Equal(after[:5], before[:5]) {
 		t.Error("the staged key did not take over")
@@ -99,7 +99,7 @@ func TestASealerFollowsItsFile(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "key")
 	running := newSealer(t, path)
 	before := seal(t, running, "x")
-	if _, err := sealing.RotateFile(path, false); err != nil {
+	if _, err := keys.RotateMasterFile(path, false); err != nil {
 		t.Fatal(err)
 	}
 	wantOpens(t, running, seal(t, newSealer(t, path), "y"), "y")
@@ -115,7 +115,7 @@ func TestASealerFollowsItsFile(t *testing.T) {
 	// key makes the sealer read the file at once.
 	unknown := seal(t, newSealer(t, filepath.Join(t.TempDir(), "key")), "z")
 	look := func() {
-		if _, err := running.Open(unknown, "ep_1"); !errors.Is(err, sealing.ErrUnknownKey) {
+		if _, err := running.Open(unknown, "ep_1"); !errors.Is(err, keys.ErrUnknownKey) {
 			t.Errorf("an unknown key gave %v", err)
 		}
 	}
@@ -139,7 +139,7 @@ func TestRotatingAtOnceLosesNoKey(t *testing.T) {
 	var all sync.WaitGroup
 	for range 8 {
 		all.Go(func() {
-			if _, err := sealing.RotateFile(path, false); err == nil {
+			if _, err := keys.RotateMasterFile(path, false); err == nil {
 				done.Add(1)
 			} else if !strings.Contains(err.Error(), path+".new") {
 				t.Error(err)
@@ -151,9 +151,9 @@ func TestRotatingAtOnceLosesNoKey(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	keys, err := sealing.Keys(text)
-	if err != nil || len(keys) != int(done.Load())+1 {
-		t.Errorf("%d keys after %d rotations (%v)", len(keys), done.Load(), err)
+	list, err := keys.MasterKeys(text)
+	if err != nil || len(list) != int(done.Load())+1 {
+		t.Errorf("%d keys after %d rotations (%v)", len(list), done.Load(), err)
 	}
 	wantOpens(t, newSealer(t, path), sealed, "x")
 	if entries, err := os.ReadDir(filepath.Dir(path)); err != nil || len(entries) != 1 {
@@ -163,7 +163,7 @@ func TestRotatingAtOnceLosesNoKey(t *testing.T) {
 
 func TestRotateRefuses(t *testing.T) {
 	dir := t.TempDir()
-	if _, err := sealing.RotateFile(filepath.Join(dir,
+	if _, err := keys.RotateMasterFile(filepath.Join(dir,
 		"none"), false); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("no file: %v", err)
 	}
@@ -171,7 +171,7 @@ func TestRotateRefuses(t *testing.T) {
 	if err := os.WriteFile(broken, []byte("topsecret"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := sealing.RotateFile(broken, false); err == nil ||
+	if _, err := keys.RotateMasterFile(broken, false); err == nil ||
 		strings.Contains(err.Error(), "topsecret") {
 		t.Errorf("a broken file: %v", err)
 	}
@@ -183,7 +183,7 @@ func TestRotateRefuses(t *testing.T) {
 	if err := os.Chmod(open, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := sealing.RotateFile(open, false); err == nil ||
+	if _, err := keys.RotateMasterFile(open, false); err == nil ||
 		!strings.Contains(err.Error(), "chmod 600") {
 		t.Errorf("a file that others may read: %v", err)
 	}
@@ -196,18 +196,18 @@ func TestAKeyFromAVariable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rotated, _, err := sealing.Rotate(text, false)
+	rotated, _, err := keys.RotateMaster(text, false)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, one := range [][]byte{text, rotated} {
-		s, err := sealing.Parse(one)
+		s, err := keys.ParseSealer(one)
 		if err != nil {
 			t.Fatal(err)
 		}
 		wantOpens(t, s, sealed, "x")
 	}
-	if _, err := sealing.Parse([]byte("topsecret")); err == nil ||
+	if _, err := keys.ParseSealer([]byte("topsecret")); err == nil ||
 		strings.Contains(err.Error(), "topsecret") {
 		t.Errorf("nonsense: %v", err)
 	}
@@ -219,31 +219,31 @@ func TestDrop(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "key")
 	running := newSealer(t, path)
 	before := seal(t, running, "x")
-	old, ok := sealing.KeyOf(before)
+	old, ok := keys.SealedBy(before)
 	if !ok || old != running.Newest() {
 		t.Fatalf("key %d, newest %d", old, running.Newest())
 	}
-	if _, err := sealing.DropFile(path, old); err == nil ||
+	if _, err := keys.DropMasterFile(path, old); err == nil ||
 		!strings.Contains(err.Error(), "the one that seals") {
 		t.Errorf("the key that seals: %v", err)
 	}
-	if _, err := sealing.RotateFile(path, false); err != nil {
+	if _, err := keys.RotateMasterFile(path, false); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := sealing.DropFile(path, old+1); err == nil ||
+	if _, err := keys.DropMasterFile(path, old+1); err == nil ||
 		!strings.Contains(err.Error(), "has no key") {
 		t.Errorf("a key that is not there: %v", err)
 	}
 	after := seal(t, newSealer(t, path), "x")
-	keys, err := sealing.DropFile(path, old)
-	if err != nil || len(keys) != 1 || keys[0].ID == old || !keys[0].Seals {
-		t.Fatalf("keys %+v, %v", keys, err)
+	list, err := keys.DropMasterFile(path, old)
+	if err != nil || len(list) != 1 || list[0].ID == old || !list[0].Seals {
+		t.Fatalf("keys %+v, %v", list, err)
 	}
 	wantOpens(t, newSealer(t, path), after, "x")
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for deadline := time.Now().Add(10 * time.Second); ; <-tick.C {
-		if _, err := running.Open(before, "ep_1"); errors.Is(err, sealing.ErrUnknownKey) {
+		if _, err := running.Open(before, "ep_1"); errors.Is(err, keys.ErrUnknownKey) {
 			break
 		}
 		if time.Now().After(deadline) {
@@ -251,11 +251,11 @@ func TestDrop(t *testing.T) {
 		}
 	}
 	wantOpens(t, running, after, "x")
-	if _, _, err := sealing.Drop([]byte("topsecret"), 1); err == nil ||
+	if _, _, err := keys.DropMaster([]byte("topsecret"), 1); err == nil ||
 		strings.Contains(err.Error(), "topsecret") {
 		t.Errorf("nonsense: %v", err)
 	}
-	if _, ok := sealing.KeyOf([]byte("short")); ok {
+	if _, ok := keys.SealedBy([]byte("short")); ok {
 		t.Error("what is no sealed value has a key")
 	}
 }

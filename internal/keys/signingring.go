@@ -1,4 +1,4 @@
-package signing
+package keys
 
 import (
 	"errors"
@@ -11,14 +11,11 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// lookEvery is how often the file is checked for changes.
-const lookEvery = time.Second
-
-// Ring is the keys of a running process. It may be used by many goroutines. One that is nil
+// SigningRing is the keys of a running process. It may be used by many goroutines. One that is nil
 // has no keys.
-type Ring struct {
+type SigningRing struct {
 	path   string
-	sealer Sealer
+	sealer *Sealer
 	now    func() time.Time
 	logger *slog.Logger
 
@@ -26,13 +23,15 @@ type Ring struct {
 	looked time.Time
 	said   bool        // that the file could not be followed
 	info   fs.FileInfo // of the file that was read; nil: there was none
-	keys   []Key
+	keys   []SigningKey
 	opened map[string]domain.Secret // private keys by id
 }
 
-// Open returns the keys of a file, which need not exist yet.
-func Open(path string, s Sealer, now func() time.Time, logger *slog.Logger) (*Ring, error) {
-	r := &Ring{
+// OpenSigning returns the keys of a file, which need not exist yet.
+func OpenSigning(
+	path string, s *Sealer, now func() time.Time, logger *slog.Logger,
+) (*SigningRing, error) {
+	r := &SigningRing{
 		path:   path,
 		sealer: s,
 		now:    now,
@@ -47,7 +46,7 @@ func Open(path string, s Sealer, now func() time.Time, logger *slog.Logger) (*Ri
 }
 
 // read reads the file. The caller holds the lock, or is the only one.
-func (r *Ring) read() error {
+func (r *SigningRing) read() error {
 	r.looked = time.Now()
 	info, err := os.Stat(r.path)
 	if err != nil {
@@ -57,7 +56,7 @@ func (r *Ring) read() error {
 		info.ModTime().Equal(r.info.ModTime()) {
 		return nil
 	}
-	keys, err := Read(r.path)
+	keys, err := ReadSigning(r.path)
 	if err == nil {
 		r.keys, r.info = keys, info
 		clear(r.opened)
@@ -66,7 +65,7 @@ func (r *Ring) read() error {
 }
 
 // current returns the keys, after a look at the file now and then. The caller holds the lock.
-func (r *Ring) current() []Key {
+func (r *SigningRing) current() []SigningKey {
 	if time.Since(r.looked) >= lookEvery {
 		r.follow()
 	}
@@ -76,7 +75,7 @@ func (r *Ring) current() []Key {
 // follow reads the file. If that fails, the known keys stay in use, which is said once: a key
 // that was made since would not sign here, and the process would not start again. The caller
 // holds the lock.
-func (r *Ring) follow() {
+func (r *SigningRing) follow() {
 	err := r.read()
 	if errors.Is(err, fs.ErrNotExist) && r.info == nil {
 		err = nil // there was none either
@@ -90,7 +89,7 @@ func (r *Ring) follow() {
 }
 
 // Published returns the keys that are published, oldest first.
-func (r *Ring) Published() []Key {
+func (r *SigningRing) Published() []SigningKey {
 	if r == nil {
 		return nil
 	}
@@ -100,7 +99,7 @@ func (r *Ring) Published() []Key {
 }
 
 // Signs reports whether a key signs now.
-func (r *Ring) Signs() bool {
+func (r *SigningRing) Signs() bool {
 	if r == nil {
 		return false
 	}
@@ -110,7 +109,7 @@ func (r *Ring) Signs() bool {
 }
 
 // Signers returns the private keys that sign at a time, newest first.
-func (r *Ring) Signers(nowMillis int64) ([]domain.Secret, error) {
+func (r *SigningRing) Signers(nowMillis int64) ([]domain.Secret, error) {
 	if r == nil {
 		return nil, nil
 	}

@@ -1,4 +1,4 @@
-package sealing
+package keys
 
 import (
 	"encoding/binary"
@@ -21,7 +21,7 @@ var ErrUnknownKey = errors.New("it was sealed with a key that the master key fil
 // something else.
 var ErrAltered = errors.New("it was altered, or was sealed for something else")
 
-// lookEvery is how often a master key file is checked for new keys.
+// lookEvery is how often a file of keys is checked for changes.
 const lookEvery = time.Second
 
 // Sealer seals and opens. It may be used by many goroutines. One that was made from a file
@@ -73,7 +73,7 @@ func (s *Sealer) Seal(plaintext []byte, associatedData string) ([]byte, error) {
 // Open decrypts what Seal made with the same associatedData. Its errors are
 // ErrUnknownKey and ErrAltered.
 func (s *Sealer) Open(sealed []byte, associatedData string) ([]byte, error) {
-	id, ok := KeyOf(sealed)
+	id, ok := SealedBy(sealed)
 	if !ok {
 		return nil, fmt.Errorf("sealing: opening a secret: it is no sealed value: %w", ErrAltered)
 	}
@@ -100,7 +100,7 @@ func (s *Sealer) Reseal(
 	if err != nil {
 		return nil, false, err
 	}
-	if id, _ := KeyOf(sealed); id == s.Newest() {
+	if id, _ := SealedBy(sealed); id == s.Newest() {
 		return sealed, false, nil
 	}
 	resealed, err = s.Seal(plaintext, associatedData)
@@ -110,8 +110,8 @@ func (s *Sealer) Reseal(
 // Newest returns the id of the key that seals.
 func (s *Sealer) Newest() uint32 { return s.current().primary }
 
-// KeyOf returns which key sealed a value, without opening it.
-func KeyOf(sealed []byte) (id uint32, ok bool) {
+// SealedBy returns which key sealed a value, without opening it.
+func SealedBy(sealed []byte) (id uint32, ok bool) {
 	if len(sealed) < prefixSizeBytes+overheadGCMBytes || sealed[0] != tinkPrefix {
 		return 0, false
 	}

@@ -1,4 +1,4 @@
-package pki
+package keys
 
 import (
 	"bytes"
@@ -100,4 +100,16 @@ func writeByRename(path string, content []byte, mode fs.FileMode) (err error) {
 		return err
 	}
 	return os.Rename(f.Name(), path)
+}
+
+// ReadAuthorities reads a PEM file of certificates; an empty name means none.
+func ReadAuthorities(path string) ([]byte, error) {
+	if path == "" {
+		return nil, nil
+	}
+	pem, err := os.ReadFile(path)
+	if err == nil && !x509.NewCertPool().AppendCertsFromPEM(pem) {
+		err = errors.New("holds no certificate in PEM form")
+	}
+	return pem, err
 }

@@ -1,7 +1,7 @@
-package signing
+package keys
 
 // Look reads the file now, and reports whether that failed, which a running process says once.
-func (r *Ring) Look() (failed bool) {
+func (r *SigningRing) Look() (failed bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.follow()
@@ -9,4 +9,4 @@ func (r *Ring) Look() (failed bool) {
 }
 
 // NewKey draws a key and seals it.
-var NewKey = newKey
+var NewKey = newSigningKey

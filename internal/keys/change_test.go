@@ -1,4 +1,4 @@
-package secretfile_test
+package keys
 
 import (
 	"errors"
@@ -7,8 +7,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"github.com/lumenhook/lumenhook/internal/secretfile"
 )
 
 func TestAFileIsChangedWholeOrNotAtAll(t *testing.T) {
@@ -26,7 +24,7 @@ func TestAFileIsChangedWholeOrNotAtAll(t *testing.T) {
 			t.Errorf("the new file is still there: %v", err)
 		}
 	}
-	if err := secretfile.Change(path, text("first")); err != nil {
+	if err := changeFile(path, text("first")); err != nil {
 		t.Fatal(err)
 	}
 	holds("first")
@@ -35,14 +33,14 @@ func TestAFileIsChangedWholeOrNotAtAll(t *testing.T) {
 	}
 
 	refused := errors.New("refused")
-	err := secretfile.Change(path, func() ([]byte, error) { return []byte("second"), refused })
+	err := changeFile(path, func() ([]byte, error) { return []byte("second"), refused })
 	if !errors.Is(err, refused) {
 		t.Errorf("a refused change ended with %v", err)
 	}
 	holds("first")
 
-	err = secretfile.Change(path, func() ([]byte, error) {
-		err := secretfile.Change(path, text("of another process"))
+	err = changeFile(path, func() ([]byte, error) {
+		err := changeFile(path, text("of another process"))
 		if err == nil || !strings.Contains(err.Error(), "another change is under way") {
 			t.Errorf("a change during another ended with %v", err)
 		}
@@ -59,7 +57,7 @@ func TestAFileThatCannotTakeItsNameLeavesNothing(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(path, "full"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	err := secretfile.Change(path, func() ([]byte, error) { return []byte("text"), nil })
+	err := changeFile(path, func() ([]byte, error) { return []byte("text"), nil })
 	if err == nil {
 		t.Error("a folder was replaced by a file")
 	}

@@ -1,4 +1,4 @@
-package sealing
+package keys
 
 import (
 	"io/fs"

@@ -1,4 +1,4 @@
-package signing
+package keys
 
 import (
 	"bytes"
@@ -21,14 +21,12 @@ const (
 	// KeptPublished is how long a key stays published after it signed last, at least.
 	KeptPublished = 30 * 24 * time.Hour
 
-	// maxKeys bounds the file: one a month fills it in eight years.
-	maxKeys = 100
 	// maxFileBytes is more than maxKeys need.
 	maxFileBytes = 1 << 20
 )
 
-// Key is one key of the file.
-type Key struct {
+// SigningKey is one key of the file.
+type SigningKey struct {
 	ID        string    `json:"kid"` // the JWK thumbprint (RFC 7638)
 	Public    []byte    `json:"publicKey"`
 	Sealed    []byte    `json:"sealedPrivateKey"` // the seed, under the master key
@@ -36,33 +34,26 @@ type Key struct {
 	SignsFrom time.Time `json:"signsFrom"`
 }
 
-// keyset is the file: oldest first.
-type keyset struct {
-	Keys []Key `json:"keys"`
-}
-
-// Sealer seals and opens private keys: a sealing.Sealer.
-type Sealer interface {
-	Seal(plaintext []byte, associatedData string) ([]byte, error)
-	Open(sealed []byte, associatedData string) ([]byte, error)
-	Reseal(sealed []byte, associatedData string) (resealed []byte, changed bool, err error)
+// signingFile is the file: oldest first.
+type signingFile struct {
+	Keys []SigningKey `json:"keys"`
 }
 
 // sealedFor is what a private key is bound to.
 func sealedFor(id string) string { return "signing key " + id }
 
-// newKey draws a key and seals it. It draws again if the id begins with a hyphen, which a command
-// line takes for a flag.
-func newKey(s Sealer, now, signsFrom time.Time) (Key, error) {
+// newSigningKey draws a key and seals it. It draws again if the id begins with a hyphen, which a
+// command line takes for a flag.
+func newSigningKey(s *Sealer, now, signsFrom time.Time) (SigningKey, error) {
 	public, private, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
-		return Key{}, fmt.Errorf("signing: drawing a key: %w", err)
+		return SigningKey{}, fmt.Errorf("signing: drawing a key: %w", err)
 	}
 	id := domain.SigningKeyID(public)
 	if strings.HasPrefix(id, "-") {
-		return newKey(s, now, signsFrom)
+		return newSigningKey(s, now, signsFrom)
 	}
-	k := Key{
+	k := SigningKey{
 		ID:        id,
 		Public:    public,
 		MadeAt:    now.UTC().Truncate(time.Second),
@@ -73,7 +64,7 @@ func newKey(s Sealer, now, signsFrom time.Time) (Key, error) {
 }
 
 // open returns the private key.
-func (k Key) open(s Sealer) (ed25519.PrivateKey, error) {
+func (k SigningKey) open(s *Sealer) (ed25519.PrivateKey, error) {
 	seed, err := s.Open(k.Sealed, sealedFor(k.ID))
 	if err != nil {
 		return nil, fmt.Errorf("signing: opening key %s (is this the master key it was sealed with?): %w",
@@ -91,7 +82,7 @@ func (k Key) open(s Sealer) (ed25519.PrivateKey, error) {
 }
 
 // SignsUntil returns when the i-th key signs last; the zero time while no other follows it.
-func SignsUntil(keys []Key, i int) time.Time {
+func SignsUntil(keys []SigningKey, i int) time.Time {
 	if i == len(keys)-1 {
 		return time.Time{}
 	}
@@ -99,7 +90,7 @@ func SignsUntil(keys []Key, i int) time.Time {
 }
 
 // signersAt returns the keys that sign at a time, newest first.
-func signersAt(keys []Key, now time.Time) (signers []Key) {
+func signersAt(keys []SigningKey, now time.Time) (signers []SigningKey) {
 	for i := len(keys) - 1; i >= 0; i-- {
 		until := SignsUntil(keys, i)
 		if !keys[i].SignsFrom.After(now) && (until.IsZero() || now.Before(until)) {
@@ -113,8 +104,8 @@ func signersAt(keys []Key, now time.Time) (signers []Key) {
 var errNotKeys = errors.New("it does not hold signing keys as `lumenhook secrets signing create` " +
 	"makes them: restore it from a copy")
 
-func parse(text []byte) ([]Key, error) {
-	var set keyset
+func parseSigning(text []byte) ([]SigningKey, error) {
+	var set signingFile
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(&set); err != nil || decoder.More() {
@@ -132,7 +123,7 @@ func parse(text []byte) ([]Key, error) {
 	return set.Keys, nil
 }
 
-func encode(keys []Key) ([]byte, error) {
-	text, err := json.MarshalIndent(keyset{keys}, "", "  ")
+func encodeSigning(keys []SigningKey) ([]byte, error) {
+	text, err := json.MarshalIndent(signingFile{keys}, "", "  ")
 	return append(text, '\n'), err
 }
