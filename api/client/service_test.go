@@ -19,12 +19,12 @@ import (
 	"github.com/stellar/go-stellar-sdk/txnbuild"
 
 	"github.com/lumenhook/lumenhook/api/client"
+	"github.com/lumenhook/lumenhook/internal/devnet/devclient"
 	"github.com/lumenhook/lumenhook/internal/devnetcli"
 	"github.com/lumenhook/lumenhook/internal/embedded/clickhouse"
 	"github.com/lumenhook/lumenhook/internal/keys"
 	"github.com/lumenhook/lumenhook/internal/runfile"
 	"github.com/lumenhook/lumenhook/internal/standalone"
-	"github.com/lumenhook/lumenhook/internal/stellar/devnet/devclient"
 )
 
 // What the examples talk to: a service, with its broker, its history and a development

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/lumenhook/lumenhook/api/client"
-	"github.com/lumenhook/lumenhook/internal/stellar/devnet/devclient"
+	"github.com/lumenhook/lumenhook/internal/devnet/devclient"
 )
 
 // turnMax is the longest that an answer waits to be recorded: the time of a

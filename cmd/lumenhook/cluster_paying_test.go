@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lumenhook/lumenhook/internal/stellar/devnet/devclient"
+	"github.com/lumenhook/lumenhook/internal/devnet/devclient"
 )
 
 const (

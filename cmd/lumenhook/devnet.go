@@ -10,10 +10,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lumenhook/lumenhook/internal/cli"
+	"github.com/lumenhook/lumenhook/internal/devnet/devclient"
 	"github.com/lumenhook/lumenhook/internal/devnetcli"
 	"github.com/lumenhook/lumenhook/internal/keys"
 	"github.com/lumenhook/lumenhook/internal/runfile"
-	"github.com/lumenhook/lumenhook/internal/stellar/devnet/devclient"
 )
 
 func newDevnet() *cobra.Command {

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/lumenhook/lumenhook/api/client"
-	"github.com/lumenhook/lumenhook/internal/stellar/devnet/devclient"
+	"github.com/lumenhook/lumenhook/internal/devnet/devclient"
 )
 
 // TestAForgottenEventIsSentAgain: through the real program, with more deliveries behind it

@@ -19,8 +19,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lumenhook/lumenhook/internal/devnet/devclient"
 	"github.com/lumenhook/lumenhook/internal/receiver"
-	"github.com/lumenhook/lumenhook/internal/stellar/devnet/devclient"
 )
 
 var (

@@ -12,9 +12,9 @@ import (
 
 	"github.com/lumenhook/lumenhook/api/client"
 	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/internal/devnet"
+	"github.com/lumenhook/lumenhook/internal/devnet/devclient"
 	"github.com/lumenhook/lumenhook/internal/node"
-	"github.com/lumenhook/lumenhook/internal/stellar/devnet"
-	"github.com/lumenhook/lumenhook/internal/stellar/devnet/devclient"
 )
 
 // aChain is a development network that can be paid on.

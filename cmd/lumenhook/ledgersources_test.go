@@ -13,9 +13,9 @@ import (
 	"time"
 
 	"github.com/lumenhook/lumenhook/internal/cli"
+	"github.com/lumenhook/lumenhook/internal/devnet"
 	"github.com/lumenhook/lumenhook/internal/node"
 	"github.com/lumenhook/lumenhook/internal/standing"
-	"github.com/lumenhook/lumenhook/internal/stellar/devnet"
 )
 
 // door is a server in front of a network that another one can be put behind.

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/lumenhook/lumenhook/internal/stellar/devnet"
-	"github.com/lumenhook/lumenhook/internal/stellar/devnet/devclient"
+	"github.com/lumenhook/lumenhook/internal/devnet"
+	"github.com/lumenhook/lumenhook/internal/devnet/devclient"
 )
 
 // lies is a fault of each kind that a development network has, three answers each: the next kind a

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lumenhook/lumenhook/internal/devnet"
 	"github.com/lumenhook/lumenhook/internal/node"
-	"github.com/lumenhook/lumenhook/internal/stellar/devnet"
 )
 
 // A network that does not answer holds neither the API nor run.json up: what is not ready

@@ -16,8 +16,8 @@ import (
 	driver "github.com/ClickHouse/clickhouse-go/v2"
 
 	"github.com/lumenhook/lumenhook/api/client"
+	"github.com/lumenhook/lumenhook/internal/devnet"
 	"github.com/lumenhook/lumenhook/internal/reconcile"
-	"github.com/lumenhook/lumenhook/internal/stellar/devnet"
 )
 
 // nobodysURL is of an endpoint where nothing listens.

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/lumenhook/lumenhook/api/client"
-	"github.com/lumenhook/lumenhook/internal/stellar/devnet/devclient"
+	"github.com/lumenhook/lumenhook/internal/devnet/devclient"
 	"github.com/lumenhook/lumenhook/internal/testkit"
 )
 

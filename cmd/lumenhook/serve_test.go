@@ -22,11 +22,11 @@ import (
 
 	"github.com/lumenhook/lumenhook/api/client"
 	"github.com/lumenhook/lumenhook/internal/apicli"
+	"github.com/lumenhook/lumenhook/internal/devnet"
+	"github.com/lumenhook/lumenhook/internal/devnet/devclient"
 	"github.com/lumenhook/lumenhook/internal/embedded/broker"
 	"github.com/lumenhook/lumenhook/internal/embedded/clickhouse"
 	"github.com/lumenhook/lumenhook/internal/node"
-	"github.com/lumenhook/lumenhook/internal/stellar/devnet"
-	"github.com/lumenhook/lumenhook/internal/stellar/devnet/devclient"
 	"github.com/lumenhook/lumenhook/internal/testkit"
 	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/topology"

@@ -61,7 +61,7 @@ var bans = []ban{
 
 const (
 	stellar = "internal/stellar/"
-	devnet  = stellar + "devnet"
+	devnet  = "internal/devnet"
 	lab     = "internal/lab/"
 )
 
@@ -78,7 +78,7 @@ func TestTheCoreSeesNothingOfStellar(t *testing.T) {
 	for _, from := range core {
 		b := ban{
 			from: from,
-			to:   []string{module + stellar},
+			to:   []string{module + stellar, module + devnet, module + devnet + "/"},
 			why:  "the forms of ledgers are one wing's: the core knows payments of the domain",
 		}
 		for _, path := range importsOf(t, b) {

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/lumenhook/lumenhook/internal/devnet"
+	"github.com/lumenhook/lumenhook/internal/devnet/devclient"
 	"github.com/lumenhook/lumenhook/internal/runfile"
-	"github.com/lumenhook/lumenhook/internal/stellar/devnet"
-	"github.com/lumenhook/lumenhook/internal/stellar/devnet/devclient"
 	"github.com/lumenhook/lumenhook/internal/stellar/source/rpc"
 )
 

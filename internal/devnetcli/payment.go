@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/pflag"
 	"github.com/stellar/go-stellar-sdk/txnbuild"
 
-	"github.com/lumenhook/lumenhook/internal/stellar/devnet/devclient"
+	"github.com/lumenhook/lumenhook/internal/devnet/devclient"
 )
 
 // Payment is the flags of a payment.

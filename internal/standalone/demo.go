@@ -18,11 +18,11 @@ import (
 	"github.com/stellar/go-stellar-sdk/txnbuild"
 
 	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/internal/devnet/devclient"
 	"github.com/lumenhook/lumenhook/internal/keys"
 	"github.com/lumenhook/lumenhook/internal/receiver"
 	"github.com/lumenhook/lumenhook/internal/retry"
 	"github.com/lumenhook/lumenhook/internal/runfile"
-	"github.com/lumenhook/lumenhook/internal/stellar/devnet/devclient"
 )
 
 // DemoEndpoint is the description of the demo's endpoint.

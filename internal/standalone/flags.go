@@ -12,8 +12,8 @@ import (
 
 	"github.com/lumenhook/lumenhook/internal/cli"
 	"github.com/lumenhook/lumenhook/internal/config"
+	"github.com/lumenhook/lumenhook/internal/devnet"
 	"github.com/lumenhook/lumenhook/internal/runfile"
-	"github.com/lumenhook/lumenhook/internal/stellar/devnet"
 )
 
 // Flags are the flags of `lumenhook run`, checked.

@@ -8,7 +8,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/lumenhook/lumenhook/internal/config"
-	"github.com/lumenhook/lumenhook/internal/stellar/devnet"
+	"github.com/lumenhook/lumenhook/internal/devnet"
 )
 
 // TestOneMistakeIsOneError: what follows from a fault is no fault of its own.

@@ -6,10 +6,10 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/lumenhook/lumenhook/internal/devnet"
 	"github.com/lumenhook/lumenhook/internal/embedded/broker"
 	"github.com/lumenhook/lumenhook/internal/embedded/clickhouse"
 	"github.com/lumenhook/lumenhook/internal/runfile"
-	"github.com/lumenhook/lumenhook/internal/stellar/devnet"
 	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/topology"
 )
@@ -85,7 +85,6 @@ func (v *service) startDevnet(context.Context) (err error) {
 		Hosts:            sockets.Hosts,
 		Origins:          sockets.Origins,
 		CloseInterval:    v.flags.ledgerInterval,
-		Sync:             v.flags.brokerSync,
 		Hold:             v.disk.Check,
 		Logger:           v.Logger,
 		RetentionLedgers: v.flags.stellarRetention,

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/lumenhook/lumenhook/domain"
-	"github.com/lumenhook/lumenhook/internal/stellar/devnet/devclient"
+	"github.com/lumenhook/lumenhook/internal/devnet/devclient"
 	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/follower"

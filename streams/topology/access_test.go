@@ -16,7 +16,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 
 	"github.com/lumenhook/lumenhook/domain"
-	"github.com/lumenhook/lumenhook/internal/stellar/devnet"
+	"github.com/lumenhook/lumenhook/internal/devnet"
 	"github.com/lumenhook/lumenhook/internal/stellar/source"
 	"github.com/lumenhook/lumenhook/internal/stellar/source/rpc"
 	"github.com/lumenhook/lumenhook/projections"

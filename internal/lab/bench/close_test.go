@@ -15,7 +15,7 @@ import (
 
 	"github.com/lumenhook/lumenhook/api/client"
 	"github.com/lumenhook/lumenhook/domain"
-	"github.com/lumenhook/lumenhook/internal/stellar/devnet/devclient"
+	"github.com/lumenhook/lumenhook/internal/devnet/devclient"
 )
 
 var closeTime = flag.Duration("close-time", 40*time.Second, "Close: how long payments are made")

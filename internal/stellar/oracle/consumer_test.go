@@ -12,7 +12,7 @@ import (
 	"github.com/stellar/go-stellar-sdk/processors/token_transfer"
 	"github.com/stellar/go-stellar-sdk/xdr"
 
-	"github.com/lumenhook/lumenhook/internal/stellar/devnet/devtraffic"
+	"github.com/lumenhook/lumenhook/internal/devnet/devtraffic"
 )
 
 // consumer reads ledgers in order as an indexer of the network does, by the SDK's own readers, and

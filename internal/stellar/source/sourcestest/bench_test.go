@@ -15,8 +15,8 @@ import (
 	"github.com/klauspost/compress/zstd"
 	"github.com/stellar/go-stellar-sdk/xdr"
 
-	"github.com/lumenhook/lumenhook/internal/stellar/devnet"
-	"github.com/lumenhook/lumenhook/internal/stellar/devnet/devtraffic"
+	"github.com/lumenhook/lumenhook/internal/devnet"
+	"github.com/lumenhook/lumenhook/internal/devnet/devtraffic"
 	"github.com/lumenhook/lumenhook/internal/stellar/ledger"
 	"github.com/lumenhook/lumenhook/internal/stellar/source/rpc"
 	"github.com/lumenhook/lumenhook/internal/testkit"

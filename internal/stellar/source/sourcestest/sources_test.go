@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/lumenhook/lumenhook/domain"
-	"github.com/lumenhook/lumenhook/internal/stellar/devnet"
-	"github.com/lumenhook/lumenhook/internal/stellar/devnet/devtraffic"
+	"github.com/lumenhook/lumenhook/internal/devnet"
+	"github.com/lumenhook/lumenhook/internal/devnet/devtraffic"
 	"github.com/lumenhook/lumenhook/internal/stellar/ledger"
 	"github.com/lumenhook/lumenhook/internal/stellar/source"
 	"github.com/lumenhook/lumenhook/internal/stellar/source/lake"

@@ -1,0 +1,433 @@
+package devclient_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/lumenhook/lumenhook/internal/devnet"
+	"github.com/lumenhook/lumenhook/internal/devnet/devclient"
+	"github.com/stellar/go-stellar-sdk/clients/rpcclient"
+	"github.com/stellar/go-stellar-sdk/keypair"
+	protocol "github.com/stellar/go-stellar-sdk/protocols/rpc"
+	"github.com/stellar/go-stellar-sdk/toid"
+	"github.com/stellar/go-stellar-sdk/txnbuild"
+	"github.com/stellar/go-stellar-sdk/xdr"
+)
+
+// rig is a running network of the fastest ledgers, and a client of it.
+type rig struct {
+	*devclient.Client
+	t   *testing.T
+	net *devnet.Network
+	id  devnet.Identities
+	rpc *rpcclient.Client
+	ctx context.Context
+}
+
+func start(t *testing.T) *rig {
+	t.Helper()
+	id, err := devnet.NewIdentities()
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := devnet.Open(devnet.Config{
+		Dir:           t.TempDir(),
+		Identities:    id,
+		Listen:        "127.0.0.1:0",
+		CloseInterval: 50 * time.Millisecond,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- n.Run(context.Background()) }()
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	r := &rig{t: t, net: n, id: id, rpc: rpcclient.NewClient(n.RPCURL(), nil), ctx: ctx}
+	r.Client = r.client()
+	t.Cleanup(func() {
+		cancel()
+		r.rpc.Close()
+		if err := errors.Join(n.Close(), <-ended); err != nil {
+			t.Error(err)
+		}
+	})
+	return r
+}
+
+func (r *rig) client() *devclient.Client {
+	r.t.Helper()
+	c, err := devclient.New(r.net.RPCURL(), r.net.FriendbotURL())
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.t.Cleanup(func() { c.Close() })
+	return c
+}
+
+// onLedger reads the payment back from its ledger by its id.
+func (r *rig) onLedger(p devclient.Payment) (xdr.TransactionEnvelope, xdr.PaymentOp) {
+	r.t.Helper()
+	n, err := strconv.ParseInt(p.ID, 10, 64)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	id := toid.Parse(n)
+	done, err := r.rpc.GetTransaction(r.ctx, protocol.GetTransactionRequest{Hash: p.TxHash})
+	if err != nil || done.Status != "SUCCESS" || done.Ledger != p.Ledger {
+		r.t.Fatal(done.Status, done.Ledger, err)
+	}
+	if uint32(id.LedgerSequence) != p.Ledger || id.TransactionOrder != done.ApplicationOrder ||
+		id.OperationOrder != 1 {
+		r.t.Fatalf("id %+v of %+v", id, p)
+	}
+	var env xdr.TransactionEnvelope
+	if err := xdr.SafeUnmarshalBase64(done.EnvelopeXDR, &env); err != nil {
+		r.t.Fatal(err)
+	}
+	return env, env.Operations()[0].Body.MustPaymentOp()
+}
+
+func TestPay(t *testing.T) {
+	r := start(t)
+	to, _, err := r.CreateAccount(r.ctx, r.id.DemoAsset())
+	if err != nil {
+		t.Fatal(err)
+	}
+	muxedID := uint64(1<<63 + 5)
+	muxed, err := xdr.MuxedAccountFromAccountId(to, muxedID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cases := []struct {
+		name  string
+		req   devclient.PayRequest
+		dest  string
+		asset string
+		memo  xdr.MemoType
+	}{
+		{"lumens", devclient.PayRequest{To: to}, to, "native", xdr.MemoTypeMemoNone},
+		{
+			"lumens by name",
+			devclient.PayRequest{To: to, Asset: "XLM", Memo: txnbuild.MemoText("hi")}, to,
+			"native", xdr.MemoTypeMemoText,
+		},
+		{
+			"asset",
+			devclient.PayRequest{To: to, Asset: r.id.DemoAsset(), Memo: txnbuild.MemoID(7)},
+			to, r.id.DemoAsset(), xdr.MemoTypeMemoId,
+		},
+		{
+			"muxed by id",
+			devclient.PayRequest{To: to, MuxedID: &muxedID, Memo: txnbuild.MemoHash{1}},
+			muxed.Address(), "native", xdr.MemoTypeMemoHash,
+		},
+		{
+			"muxed address",
+			devclient.PayRequest{To: muxed.Address(), Memo: txnbuild.MemoReturn{1}},
+			muxed.Address(), "native", xdr.MemoTypeMemoReturn,
+		},
+	}
+	for _, c := range cases {
+		t.Run(c.name, func(t *testing.T) {
+			c.req.From, c.req.Amount = r.id.PayerSeed, "12.5"
+			paid, err := r.Pay(r.ctx, c.req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			env, op := r.onLedger(paid)
+			if op.Destination.Address() != c.dest || op.Amount != 125_000_000 ||
+				op.Asset.StringCanonical() != c.asset || env.Memo().Type != c.memo {
+				t.Fatalf("%+v %+v", op, env.Memo())
+			}
+		})
+	}
+}
+
+// Payments of one transaction are all made, in one ledger, or none is.
+func TestPayMany(t *testing.T) {
+	r := start(t)
+	to, secret, err := r.CreateAccount(r.ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	one := devclient.PayRequest{From: r.id.PayerSeed, To: to, Amount: "0.5"}
+	ledger, err := r.PayMany(r.ctx, slices.Repeat([]devclient.PayRequest{one}, 100))
+	if err != nil || ledger == 0 {
+		t.Fatalf("ledger %d: %v", ledger, err)
+	}
+	if got := r.lumens(to); got != 10_050*10_000_000 {
+		t.Errorf("the wallet holds %d stroops", got)
+	}
+	unpayable, strange := one, one
+	unpayable.Amount = "900000000000"
+	strange.From = secret
+	for _, bad := range [][]devclient.PayRequest{
+		nil, slices.Repeat([]devclient.PayRequest{one}, 101), {one, unpayable}, {one, strange}, {one, {}},
+	} {
+		if _, err := r.PayMany(r.ctx, bad); err == nil {
+			t.Errorf("%d payments were made", len(bad))
+		}
+	}
+	if got := r.lumens(to); got != 10_050*10_000_000 {
+		t.Errorf("after payments that are refused the wallet holds %d stroops", got)
+	}
+}
+
+// lumens reads what an account holds.
+func (r *rig) lumens(address string) (stroops xdr.Int64) {
+	r.t.Helper()
+	id := xdr.MustAddress(address)
+	key, err := xdr.MarshalBase64(xdr.LedgerKey{
+		Type:    xdr.LedgerEntryTypeAccount,
+		Account: &xdr.LedgerKeyAccount{AccountId: id},
+	})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	got, err := r.rpc.GetLedgerEntries(r.ctx, protocol.GetLedgerEntriesRequest{Keys: []string{key}})
+	if err != nil || len(got.Entries) != 1 {
+		r.t.Fatalf("%v: %d entries", err, len(got.Entries))
+	}
+	var entry xdr.LedgerEntryData
+	if err := xdr.SafeUnmarshalBase64(got.Entries[0].DataXDR, &entry); err != nil {
+		r.t.Fatal(err)
+	}
+	return entry.Account.Balance
+}
+
+// Faults of a request are told before anything is sent, all at once, and no secret among them.
+func TestPayRequestFaults(t *testing.T) {
+	c, err := devclient.New("http://127.0.0.1:1", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	pair, id := keypair.MustRandom(), uint64(1)
+	muxed, _ := xdr.MuxedAccountFromAccountId(pair.Address(), 1)
+	good := devclient.PayRequest{From: pair.Seed(), To: pair.Address(), Amount: "1"}
+	cases := map[string]func(*devclient.PayRequest){
+		"from is not a Stellar secret key": func(r *devclient.PayRequest) { r.From = pair.Address() },
+		"to \"x\" is not":                  func(r *devclient.PayRequest) { r.To = "x" },
+		"to is a secret key":               func(r *devclient.PayRequest) { r.To = pair.Seed() },
+		"to is a muxed address": func(r *devclient.PayRequest) {
+			r.To, r.MuxedID = muxed.Address(),
+				&id
+		},
+		"amount \"0\"":           func(r *devclient.PayRequest) { r.Amount = "0" },
+		"amount \"-1\"":          func(r *devclient.PayRequest) { r.Amount = "-1" },
+		"amount \"1.00000001\"":  func(r *devclient.PayRequest) { r.Amount = "1.00000001" },
+		"amount \"\"":            func(r *devclient.PayRequest) { r.Amount = "" },
+		"asset \"USD\"":          func(r *devclient.PayRequest) { r.Asset = "USD" },
+		"asset code \"U-D\"":     func(r *devclient.PayRequest) { r.Asset = "U-D:" + pair.Address() },
+		"memo text has 29 bytes": func(r *devclient.PayRequest) { r.Memo = txnbuild.MemoText(strings.Repeat("x", 29)) },
+		"is it running?":         func(*devclient.PayRequest) {}, // nothing at fault but the network
+	}
+	for want, edit := range cases {
+		req := good
+		edit(&req)
+		_, err := c.Pay(context.Background(), req)
+		if err == nil || !strings.Contains(err.Error(), want) ||
+			strings.Contains(err.Error(), pair.Seed()) {
+			t.Errorf("want %q, got %v", want, err)
+		}
+	}
+	_, err = c.Pay(context.Background(), devclient.PayRequest{})
+	for _, field := range []string{"from", "to", "amount"} {
+		if err == nil || !strings.Contains(err.Error(), field) {
+			t.Errorf("%s is not told: %v", field, err)
+		}
+	}
+	for _, url := range []string{"", "127.0.0.1:8000", "ftp://x"} {
+		if _, err := devclient.New(url, ""); err == nil || !strings.Contains(err.Error(), "RPC URL") {
+			t.Errorf("%q: %v", url, err)
+		}
+	}
+}
+
+// What the network refuses or fails is told in words.
+func TestPayFailures(t *testing.T) {
+	r := start(t)
+	to, seed, err := r.CreateAccount(r.ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stranger := keypair.MustRandom()
+	cases := []struct {
+		want string
+		req  devclient.PayRequest
+	}{
+		{
+			"PAYMENT_NO_TRUST: the destination has no trustline",
+			devclient.PayRequest{From: r.id.PayerSeed, To: to, Amount: "1", Asset: r.id.DemoAsset()},
+		},
+		{
+			"PAYMENT_NO_DESTINATION",
+			devclient.PayRequest{From: r.id.PayerSeed, To: stranger.Address(), Amount: "1"},
+		},
+		{
+			"PAYMENT_UNDERFUNDED",
+			devclient.PayRequest{From: seed, To: r.id.PayerAddress(), Amount: "10000"},
+		},
+		{
+			"PAYMENT_SRC_NO_TRUST",
+			devclient.PayRequest{From: seed, To: r.id.PayerAddress(), Amount: "1", Asset: r.id.DemoAsset()},
+		},
+		{"fund it by friendbot first", devclient.PayRequest{From: stranger.Seed(), To: to, Amount: "1"}},
+	}
+	for _, c := range cases {
+		if _, err := r.Pay(r.ctx, c.req); err == nil || !strings.Contains(err.Error(), c.want) ||
+			strings.Contains(err.Error(), c.req.From) {
+			t.Errorf("want %q, got %v", c.want, err)
+		}
+	}
+	if err := r.Fund(r.ctx, to); err == nil || !strings.Contains(err.Error(), "already funded") {
+		t.Error(err)
+	}
+	// Lumens down to the reserve: the next fee cannot be paid, and that is refused, not failed.
+	if _, err := r.Pay(r.ctx,
+		devclient.PayRequest{From: seed, To: r.id.PayerAddress(), Amount: "9998.99997"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Pay(r.ctx, devclient.PayRequest{From: seed, To: to, Amount: "1"}); err == nil ||
+		!strings.Contains(err.Error(), "txINSUFFICIENT_BALANCE") {
+		t.Error(err)
+	}
+}
+
+func TestTrustlines(t *testing.T) {
+	r := start(t)
+	other := "LONGCODE:" + r.id.IssuerAddress()
+	address, seed, err := r.CreateAccount(r.ctx, r.id.DemoAsset(), other)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // the second time there is nothing to do
+		if err := r.EnsureTrustline(r.ctx, seed, "EUR:"+r.id.IssuerAddress()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, asset := range []string{r.id.DemoAsset(), other, "EUR:" + r.id.IssuerAddress()} {
+		pay := devclient.PayRequest{From: r.id.IssuerSeed, To: address, Amount: "3", Asset: asset}
+		if _, err := r.Pay(r.ctx, pay); err != nil {
+			t.Fatal(asset, err)
+		}
+	}
+	account, err := r.rpc.LoadAccount(r.ctx, address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, _ := account.GetSequenceNumber(); n&0xffffffff != 2 {
+		t.Fatal("two transactions should have done, not", n&0xffffffff)
+	}
+	if _, _, err := r.CreateAccount(r.ctx, "XLM"); err == nil ||
+		!strings.Contains(err.Error(), "needs no trustline") {
+		t.Fatal(err)
+	}
+	if err := r.EnsureTrustline(r.ctx, seed, "EUR:"+keypair.MustRandom().Address()); err == nil ||
+		!strings.Contains(err.Error(), "CHANGE_TRUST_NO_ISSUER") {
+		t.Fatal(err)
+	}
+	noBot, err := devclient.New(r.net.RPCURL(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer noBot.Close()
+	if err := noBot.Fund(r.ctx, address); err == nil ||
+		!strings.Contains(err.Error(), "friendbot URL") {
+		t.Fatal(err)
+	}
+}
+
+// Several clients, as several processes would, pay from one account at once, some of them the
+// very same payment: each gets a payment of its own.
+func TestConcurrentSenders(t *testing.T) {
+	r := start(t)
+	to, _, err := r.CreateAccount(r.ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const clients, callers, each = 4, 5, 5
+	var mu sync.Mutex
+	seen := map[string]bool{}
+	var wg sync.WaitGroup
+	for range clients {
+		c := r.client()
+		for range callers {
+			wg.Go(func() {
+				for range each {
+					paid, err := c.Pay(r.ctx, devclient.PayRequest{From: r.id.PayerSeed, To: to, Amount: "1"})
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					mu.Lock()
+					if seen[paid.TxHash] || seen[paid.ID] {
+						t.Error("two calls were given one payment")
+					}
+					seen[paid.TxHash], seen[paid.ID] = true, true
+					mu.Unlock()
+				}
+			})
+		}
+	}
+	wg.Wait()
+	id := xdr.MustAddress(to)
+	key, _ := id.LedgerKey()
+	text, _ := xdr.MarshalBase64(key)
+	answer, err := r.rpc.GetLedgerEntries(r.ctx,
+		protocol.GetLedgerEntriesRequest{Keys: []string{text}})
+	if err != nil || len(answer.Entries) != 1 {
+		t.Fatal(err)
+	}
+	var data xdr.LedgerEntryData
+	if err := xdr.SafeUnmarshalBase64(answer.Entries[0].DataXDR, &data); err != nil {
+		t.Fatal(err)
+	}
+	if want := xdr.Int64(10_000+clients*callers*each) * 10_000_000; data.Account.Balance != want {
+		t.Fatalf("balance %d, want %d", data.Account.Balance, want)
+	}
+}
+
+// A call that is given up says so at once.
+func TestContextEnds(t *testing.T) {
+	r := start(t)
+	ctx, cancel := context.WithCancel(r.ctx)
+	cancel()
+	if _, err := r.Pay(ctx,
+		devclient.PayRequest{From: r.id.PayerSeed, To: r.id.IssuerAddress(), Amount: "1"}); err == nil {
+		t.Fatal("paid under a context that had ended")
+	}
+}
+
+// The payer of the network can pay an asset that was just made, to a wallet that trusts it.
+func TestIssueAsset(t *testing.T) {
+	r := start(t)
+	issued, err := r.IssueAsset(r.ctx, r.id.PayerSeed, "USDC", "1000")
+	if err != nil {
+		t.Fatal(err)
+	}
+	wallet, _, err := r.CreateAccount(r.ctx, issued.Asset)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pay := devclient.PayRequest{From: r.id.PayerSeed, To: wallet, Amount: "12.5", Asset: issued.Asset}
+	if _, err := r.Pay(r.ctx, pay); err != nil {
+		t.Error(err)
+	}
+	pay.Amount = "1000"
+	if _, err := r.Pay(r.ctx, pay); err == nil ||
+		!strings.Contains(err.Error(), "PAYMENT_UNDERFUNDED") {
+		t.Errorf("more than was issued: %v", err)
+	}
+	if _, err := r.IssueAsset(r.ctx, r.id.PayerSeed, "NO-CODE", "0"); err == nil ||
+		!strings.Contains(err.Error(), "NO-CODE") ||
+		!strings.Contains(err.Error(), "amount") {
+		t.Errorf("two faults: %v", err)
+	}
+}

@@ -1,0 +1,56 @@
+// Package devnet is a Stellar network in one process, for development: it closes a ledger every
+// second and serves the methods of Stellar RPC, and friendbot, over HTTP, so that the rest of
+// Lumenhook, the Stellar SDKs and users with curl meet it as they meet the real one.
+//
+// It hides the ledger: accounts, trustlines, offers and balances, the admission and application of
+// transactions, the building of real XDR (envelopes, results, meta, LedgerCloseMeta, the chain of
+// header hashes), and the folder that holds it. It knows create account, payment, change trust,
+// offers to sell and to buy, path payments through them, account merges, claimable balances and
+// their conditions, account data, home domains, the transfer function of the asset contracts of
+// lumens and the demo asset, all memo types, muxed accounts, operation sources and fee bumps. It
+// refuses any other operation as the network refuses one that it does not support.
+//
+// It has all methods of Stellar RPC, but no batches. simulateTransaction knows the transfer only,
+// and charges a fixed fee. getLedgerEntries answers for a trustline of lumens, which does not
+// exist: Stellar's JavaScript SDK asks for one.
+//
+// Invariants:
+//
+//   - D1: a ledger, its transactions and the state after it are on the disk in one batch before
+//     any answer shows them. A kill at any moment leaves a folder that continues from the
+//     last ledger that was served.
+//   - D2: every header holds the hash of the header before it, of its transaction set and of
+//     its results.
+//   - D3: the balances of all accounts, claimable balances and the fee pool add up to the
+//     lumens of the genesis.
+//   - D4: a transaction that fails in a ledger pays its fee, uses its sequence number, and
+//     changes nothing else. One that is refused, or expires in the queue, costs nothing and
+//     is in no ledger.
+//   - D5: replaying the changes of all ledgers (fees of a ledger first, then transactions in
+//     order) gives the state.
+//   - D6: the queue, a ledger, a request, an answer and the number of requests at once are
+//     bounded; beyond that a client is asked to try again.
+//   - D7: what a result claims is in the changes of its operation, and what an offer promises
+//     is reserved.
+//
+// The state and the queue are in memory. A transaction that was PENDING when the process died is
+// NOT_FOUND after it, and can be sent again, as on the network.
+//
+// File map:
+//
+//   - config.go, identities.go: the settings, and the accounts of the first ledger
+//   - network.go: the life of a network, its queue, the closing of a ledger
+//   - genesis.go: the first ledger
+//   - transaction.go: what may enter the queue
+//   - operations.go, offers.go, paths.go, claimable.go, contract.go: what operations do
+//   - outcome.go: the results of operations
+//   - book.go, exchange.go: the order book and the arithmetic of a trade
+//   - state.go: ledger entries, and the layers that change them
+//   - ledger.go: a closed ledger in XDR
+//   - store.go: the folder
+//   - rpc.go, methods.go, events.go, simulate.go, friendbot.go: the HTTP server
+//   - faults.go: answers that are spoiled on demand
+//   - lake.go: the ledgers as files, for readers of a ledger lake
+//   - devclient/: paying and creating accounts, from the outside
+//   - devtraffic/: transactions of every kind, for tests
+package devnet

@@ -1,0 +1,123 @@
+package devnet
+
+import (
+	"fmt"
+
+	"github.com/stellar/go-stellar-sdk/amount"
+	"github.com/stellar/go-stellar-sdk/keypair"
+	"github.com/stellar/go-stellar-sdk/txnbuild"
+	"github.com/stellar/go-stellar-sdk/xdr"
+)
+
+// Ledger 1 is the network's beginning: the root account with all lumens, and no transaction. As on
+// every Stellar network it is not served. Ledger 2, the first that is, sets up the accounts by a
+// real transaction, so that a reader that starts there knows every account but the root from
+// changes.
+const (
+	totalStroops = 100_000_000_000 * stroopsPerUnit
+
+	payerLumens     = "1000000000"
+	issuerLumens    = "1000000000"
+	friendbotLumens = "50000000000"
+	payerDemoAsset  = "10000000000"
+
+	lumensPerDemo = 10            // the market's rate
+	marketDemo    = "10000000000" // what the issuer sells of the demo asset
+	marketLumens  = "999000000"   // and of its lumens
+)
+
+// genesis builds ledger 2 on ledger 1, and returns the state after ledger 1.
+func genesis(cfg Config) (*entries, *closedLedger, error) {
+	root := keypair.Root(cfg.Passphrase)
+	now := cfg.Clock().Unix()
+	header := xdr.LedgerHeader{
+		LedgerVersion:  ProtocolVersion,
+		LedgerSeq:      1,
+		ScpValue:       xdr.StellarValue{CloseTime: xdr.TimePoint(now)},
+		TotalCoins:     totalStroops,
+		BaseFee:        BaseFeeStroops,
+		BaseReserve:    BaseReserveStroops,
+		MaxTxSetSize:   xdr.Uint32(cfg.MaxPendingOperations),
+		BucketListHash: chainState(xdr.Hash{}, nil),
+	}
+	first := newEntries()
+	start := newLayer(first, &closing{sequence: 1})
+	start.createAccount(xdr.MustAddress(root.Address()), totalStroops, 0)
+	first.merge(start.rows)
+	setup, err := setupTransaction(cfg, root)
+	if err != nil {
+		return nil, nil, fmt.Errorf("set up the development network: %w", err)
+	}
+	l := buildLedger(first, newClosing(cfg, first, 2, now),
+		xdr.LedgerHeaderHistoryEntry{Hash: hashOf(header), Header: header}, []*transaction{setup})
+	if len(l.transactions) != 1 || l.transactions[0].Status != "SUCCESS" {
+		return nil, nil, fmt.Errorf("set up the development network: %+v", l.transactions)
+	}
+	return first, l, nil
+}
+
+// setupTransaction creates the accounts, has the payer trust the issuer and receive the demo asset,
+// and opens the market of the demo asset. Its offers are passive, so that they do not take each
+// other at the same rate.
+func setupTransaction(cfg Config, root *keypair.Full) (*transaction, error) {
+	payer, payerErr := keypair.ParseFull(cfg.Identities.PayerSeed)
+	issuer, err := keypair.ParseFull(cfg.Identities.IssuerSeed)
+	if err != nil || payerErr != nil {
+		return nil, fmt.Errorf("identities: %w, %w", payerErr, err)
+	}
+	demo := txnbuild.CreditAsset{Code: DemoAssetCode, Issuer: issuer.Address()}
+	lumens := txnbuild.NativeAsset{}
+	return signedTransaction(cfg.Passphrase, root, 1, []txnbuild.Operation{
+		&txnbuild.CreateAccount{Destination: payer.Address(), Amount: payerLumens},
+		&txnbuild.CreateAccount{Destination: issuer.Address(), Amount: issuerLumens},
+		&txnbuild.CreateAccount{
+			Destination: addressOf(cfg.Identities.FriendbotSeed),
+			Amount:      friendbotLumens,
+		},
+		&txnbuild.ChangeTrust{
+			SourceAccount: payer.Address(),
+			Line:          txnbuild.ChangeTrustAssetWrapper{Asset: demo},
+			Limit:         amount.StringFromInt64(unlimited),
+		},
+		&txnbuild.Payment{
+			SourceAccount: issuer.Address(),
+			Destination:   payer.Address(),
+			Asset:         demo,
+			Amount:        payerDemoAsset,
+		},
+		&txnbuild.CreatePassiveSellOffer{
+			SourceAccount: issuer.Address(),
+			Selling:       demo,
+			Buying:        lumens,
+			Amount:        marketDemo,
+			Price:         xdr.Price{N: lumensPerDemo, D: 1},
+		},
+		&txnbuild.CreatePassiveSellOffer{
+			SourceAccount: issuer.Address(),
+			Selling:       lumens,
+			Buying:        demo,
+			Amount:        marketLumens,
+			Price:         xdr.Price{N: 1, D: lumensPerDemo},
+		},
+	}, payer, issuer)
+}
+
+// signedTransaction builds one of the network's own transactions.
+func signedTransaction(
+	passphrase string, source *keypair.Full, seqNum int64, ops []txnbuild.Operation,
+	others ...*keypair.Full,
+) (*transaction, error) {
+	tx, err := txnbuild.NewTransaction(txnbuild.TransactionParams{
+		SourceAccount: &txnbuild.SimpleAccount{AccountID: source.Address(), Sequence: seqNum},
+		Operations:    ops,
+		BaseFee:       BaseFeeStroops,
+		Preconditions: txnbuild.Preconditions{TimeBounds: txnbuild.NewInfiniteTimeout()},
+	})
+	if err != nil {
+		return nil, err
+	}
+	if tx, err = tx.Sign(passphrase, append(others, source)...); err != nil {
+		return nil, err
+	}
+	return newTransaction(tx.ToXDR(), passphrase)
+}

@@ -1,0 +1,137 @@
+package devnet_test
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/lumenhook/lumenhook/internal/devnet"
+)
+
+// installSDK has npm install Stellar's JavaScript SDK as its lock file pins it, into the user's
+// cache, once for each lock.
+func installSDK(t *testing.T, ctx context.Context) (dir string) {
+	t.Helper()
+	lock, err := os.ReadFile("javascript/package-lock.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := sha256.Sum256(lock)
+	dir = filepath.Join(cache, "lumenhook", "devnet-javascript-"+hex.EncodeToString(sum[:8]))
+	done := filepath.Join(dir, "node_modules", ".package-lock.json")
+	if _, err := os.Stat(done); err == nil {
+		return dir
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	copyInto(t, dir, "package.json", "package-lock.json")
+	npm := exec.CommandContext(ctx, "npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund",
+		"--loglevel=error")
+	npm.Dir = dir
+	if out, err := npm.CombinedOutput(); err != nil {
+		t.Fatalf("npm cannot install Stellar's JavaScript SDK (Node.js 20 or newer with npm, and a registry, are needed): %v\n%s", err, out)
+	}
+	return dir
+}
+
+func copyInto(t *testing.T, dir string, names ...string) {
+	t.Helper()
+	for _, name := range names {
+		raw, err := os.ReadFile(filepath.Join("javascript", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), raw, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// Stellar's own JavaScript SDK, unchanged, meets the development network as it meets the real one.
+func TestJavaScriptSDK(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	dir := installSDK(t, ctx)
+	copyInto(t, dir, "pay.mjs")
+	n, _ := open(t, func(c *devnet.Config) { c.CloseInterval = 100 * time.Millisecond })
+	node := exec.CommandContext(ctx, "node", "pay.mjs", n.RPCURL())
+	node.Dir, node.Stderr = dir, os.Stderr
+	out, err := node.Output()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	type outcome struct {
+		Hash, Status string
+		Ledger       uint32
+	}
+	var got struct {
+		Destination, Balance string // the balance in stroops
+		Paid, Failed         outcome
+	}
+	if err := json.Unmarshal(out, &got); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if got.Destination[0] != 'M' || got.Paid.Status != "SUCCESS" || got.Failed.Status != "FAILED" ||
+		got.Balance != "100125000000" {
+		t.Errorf("got %s", out)
+	}
+}
+
+// What programs ask of an RPC server besides: lists, fees, simulation, balances, and the
+// operations of a market, of account data and of conditional claimants.
+func TestJavaScriptSDKAsksForEverything(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	dir := installSDK(t, ctx)
+	copyInto(t, dir, "everything.mjs")
+	n, _ := open(t, func(c *devnet.Config) { c.CloseInterval = 100 * time.Millisecond })
+	node := exec.CommandContext(ctx, "node", "everything.mjs", n.RPCURL())
+	node.Dir, node.Stderr = dir, os.Stderr
+	out, err := node.Output()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	var got struct {
+		Version, Auth, Listed, Later     int
+		Fee, Euros, Lumens, Transfer     string
+		Alice                            string
+		Statuses                         map[string]string
+		Refused, Distinct, ContractHolds bool
+		Events                           []struct{ From, Amount, Hash string }
+	}
+	if err := json.Unmarshal(out, &got); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for step, status := range got.Statuses {
+		if want := map[bool]string{true: "FAILED", false: "SUCCESS"}[step == "early"]; status != want {
+			t.Errorf("%s: %s, want %s", step, status, want)
+		}
+	}
+	if got.Version != devnet.ProtocolVersion || got.Fee != "100" || got.Auth != 1 || !got.Refused ||
+		!got.ContractHolds {
+		t.Errorf("got %s", out)
+	}
+	if !got.Distinct || got.Listed != 11 || got.Later != 0 { // two of friendbot's, nine here
+		t.Errorf("listed %d transactions, distinct %v, %d events after the last", got.Listed, got.Distinct,
+			got.Later)
+	}
+	if len(got.Events) != 1 || got.Events[0].From != got.Alice ||
+		got.Events[0].Amount != "125000000" || got.Events[0].Hash != got.Transfer {
+		t.Errorf("events %+v", got.Events)
+	}
+	// 10,000 and what was paid, less four euros at two lumens, plus the claim, less three fees.
+	if got.Euros != "40000000" || got.Lumens != "100114999700" {
+		t.Errorf("balances: %s euros, %s lumens", got.Euros, got.Lumens)
+	}
+}

@@ -1,0 +1,282 @@
+package devnet
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"maps"
+	"slices"
+
+	protocol "github.com/stellar/go-stellar-sdk/protocols/rpc"
+	"github.com/stellar/go-stellar-sdk/xdr"
+)
+
+// closedLedger is a ledger ready to be written: what readers get, and the entries that it changes.
+type closedLedger struct {
+	record       ledgerRecord
+	header       xdr.LedgerHeaderHistoryEntry
+	changed      map[entryKey]*xdr.LedgerEntry // nil: deleted
+	transactions []protocol.TransactionInfo
+}
+
+// applied is a transaction with what it did.
+type applied struct {
+	*transaction
+	fee        int64
+	feeChanges xdr.LedgerEntryChanges
+	success    bool
+	result     xdr.TransactionResult
+	meta       xdr.TransactionMetaV4
+}
+
+// buildLedger makes the ledger after prev from the transactions in the order given. It leaves out
+// those that ceased to be valid since they were admitted, as the network does: they are in no
+// ledger and cost nothing.
+func buildLedger(
+	base *entries, c *closing, prev xdr.LedgerHeaderHistoryEntry, queue []*transaction,
+) *closedLedger {
+	top := newLayer(base, c)
+	top.lastOffer = xdr.Int64(prev.Header.IdPool)
+	txs := stillValid(base, queue, newPending(c.sequence, c.closeTime))
+	fees := chargeFees(top, txs)
+	for _, tx := range txs {
+		tx.apply(top)
+	}
+	meta := closeMeta(prev, txs, fees, top)
+	l := &closedLedger{header: meta.V2.LedgerHeader, changed: top.rows}
+	l.record = ledgerRecord{LedgerInfo: protocol.LedgerInfo{
+		Hash:            l.header.Hash.HexString(),
+		Sequence:        c.sequence,
+		LedgerCloseTime: c.closeTime,
+		LedgerHeader:    base64XDR(l.header),
+		LedgerMetadata:  base64XDR(meta),
+	}}
+	for i, tx := range txs {
+		info := tx.info(i+1, c)
+		l.transactions = append(l.transactions, info)
+		l.record.Transactions = append(l.record.Transactions, info.TransactionHash)
+	}
+	return l
+}
+
+// stillValid repeats the questions of the admission, now that the close time is known.
+func stillValid(s state, queue []*transaction, p *pending) []*applied {
+	out := make([]*applied, 0, len(queue))
+	for _, tx := range queue {
+		if tx.check(s, p) == nil {
+			p.admit(tx)
+			out = append(out, &applied{transaction: tx})
+		}
+	}
+	return out
+}
+
+// chargeFees takes every transaction's fee before any of them is applied, as readers of the
+// meta expect.
+func chargeFees(top *layer, txs []*applied) (total int64) {
+	for _, tx := range txs {
+		l := top.over()
+		tx.fee = tx.minFee()
+		l.editAccount(tx.feeSource).Balance -= xdr.Int64(tx.fee)
+		tx.feeChanges = l.changes()
+		l.mergeInto(top)
+		total += tx.fee
+	}
+	return total
+}
+
+// apply uses the sequence number, then applies the operations: all of them, or none if one fails.
+func (tx *applied) apply(top *layer) {
+	if code := tx.overtaken(top); code != xdr.TransactionResultCodeTxSuccess {
+		tx.result = tx.innerResult(code, nil, tx.fee)
+		return
+	}
+	before := top.over()
+	before.bumpSequence(tx.source, tx.tx.SeqNum)
+	tx.meta.TxChangesBefore = before.changes()
+	before.mergeInto(top)
+
+	tx.success = true
+	all := top.over()
+	results := make([]xdr.OperationResult, len(tx.tx.Operations))
+	metas := make([]xdr.OperationMetaV2, len(tx.tx.Operations))
+	for i, op := range tx.tx.Operations {
+		one := all.over()
+		o := tx.applyOperation(one, i)
+		results[i] = o.result(op.Body.Type)
+		if !o.ok() {
+			tx.success = false
+			continue // the network continues too, to have a result of each operation
+		}
+		metas[i].Changes, metas[i].Events = one.changes(), one.events
+		one.mergeInto(all)
+	}
+	code := xdr.TransactionResultCodeTxFailed
+	if tx.success {
+		code = xdr.TransactionResultCodeTxSuccess
+		tx.meta.Operations = metas
+		if tx.isContractCall() {
+			tx.meta.SorobanMeta = &xdr.SorobanTransactionMetaV2{ReturnValue: &nothing}
+		}
+		all.mergeInto(top)
+	}
+	tx.result = tx.innerResult(code, results, tx.fee)
+}
+
+func (tx *applied) applyOperation(l *layer, i int) outcome {
+	source, body := tx.opSource(i), tx.tx.Operations[i].Body
+	if account(l, source) == nil {
+		return general(xdr.OperationResultCodeOpNoAccount)
+	}
+	l.operation = xdr.HashIdPreimageOperationId{
+		SourceAccount: tx.source,
+		SeqNum:        tx.tx.SeqNum,
+		OpNum:         xdr.Uint32(i),
+	}
+	return operations[body.Type].apply(l, source, body)
+}
+
+// overtaken asks whether a transaction before this one, in the same ledger, merged its account
+// away or created it again. It has paid its fee, and fails.
+func (tx *applied) overtaken(top *layer) xdr.TransactionResultCode {
+	source := account(top, tx.source)
+	switch {
+	case source == nil:
+		return xdr.TransactionResultCodeTxNoAccount
+	case source.SeqNum+1 != tx.tx.SeqNum:
+		return xdr.TransactionResultCodeTxBadSeq
+	}
+	return xdr.TransactionResultCodeTxSuccess
+}
+
+// closeMeta puts the ledger together: transaction set, results and the header whose hash covers
+// them all.
+func closeMeta(
+	prev xdr.LedgerHeaderHistoryEntry, txs []*applied, fees int64, top *layer,
+) xdr.LedgerCloseMeta {
+	set := transactionSet(prev.Hash, txs)
+	var results xdr.TransactionResultSet
+	processing := make([]xdr.TransactionResultMetaV1, len(txs))
+	for i, tx := range txs {
+		pair := xdr.TransactionResultPair{TransactionHash: tx.hash, Result: tx.result}
+		results.Results = append(results.Results, pair)
+		processing[i] = xdr.TransactionResultMetaV1{
+			Result:            pair,
+			FeeProcessing:     tx.feeChanges,
+			TxApplyProcessing: xdr.TransactionMeta{V: 4, V4: &tx.meta},
+		}
+	}
+	header := prev.Header
+	header.LedgerSeq++
+	header.PreviousLedgerHash = prev.Hash
+	header.FeePool += xdr.Int64(fees)
+	header.IdPool = xdr.Uint64(top.lastOffer)
+	header.ScpValue = xdr.StellarValue{
+		TxSetHash: hashOf(set),
+		CloseTime: xdr.TimePoint(top.closeTime),
+	}
+	header.TxSetResultHash = hashOf(results)
+	header.BucketListHash = chainState(prev.Header.BucketListHash, top.rows)
+	entry := xdr.LedgerHeaderHistoryEntry{Hash: hashOf(header), Header: header}
+	return xdr.LedgerCloseMeta{
+		V:  2,
+		V2: &xdr.LedgerCloseMetaV2{LedgerHeader: entry, TxSet: set, TxProcessing: processing},
+	}
+}
+
+// transactionSet is the generalized form: a classic phase of one component at the base fee, and
+// a smart contract phase of one stage whose clusters have one transaction each.
+func transactionSet(prev xdr.Hash, txs []*applied) xdr.GeneralizedTransactionSet {
+	baseFee := xdr.Int64(BaseFeeStroops)
+	var classic []xdr.TransactionEnvelope
+	var stage xdr.ParallelTxExecutionStage
+	for _, tx := range inSetOrder(txs) {
+		if tx.isContractCall() {
+			stage = append(stage, xdr.DependentTxCluster{tx.envelope})
+		} else {
+			classic = append(classic, tx.envelope)
+		}
+	}
+	components := []xdr.TxSetComponent{}
+	if len(classic) > 0 {
+		components = append(components, xdr.TxSetComponent{
+			TxsMaybeDiscountedFee: &xdr.TxSetComponentTxsMaybeDiscountedFee{
+				BaseFee: &baseFee,
+				Txs:     classic,
+			},
+		})
+	}
+	parallel := &xdr.ParallelTxsComponent{BaseFee: &baseFee}
+	if len(stage) > 0 {
+		parallel.ExecutionStages = []xdr.ParallelTxExecutionStage{stage}
+	}
+	return xdr.GeneralizedTransactionSet{V: 1, V1TxSet: &xdr.TransactionSetV1{
+		PreviousLedgerHash: prev,
+		Phases: []xdr.TransactionPhase{
+			{V: 0, V0Components: &components}, {V: 1, ParallelTxsComponent: parallel},
+		},
+	}}
+}
+
+// inSetOrder sorts by the hash of the whole envelope, as a transaction set must be. The results
+// have the order in which the transactions were applied.
+func inSetOrder(txs []*applied) []*applied {
+	hashes := make(map[*applied][sha256.Size]byte, len(txs))
+	for _, tx := range txs {
+		hashes[tx] = sha256.Sum256(tx.raw)
+	}
+	return slices.SortedFunc(maps.Keys(hashes), func(a, b *applied) int {
+		x, y := hashes[a], hashes[b]
+		return bytes.Compare(x[:], y[:])
+	})
+}
+
+// chainState takes the place of the hash of the network's bucket list: it chains the changes of
+// the state, so that two folders with the same header hash hold the same state.
+func chainState(prev xdr.Hash, changed map[entryKey]*xdr.LedgerEntry) xdr.Hash {
+	h := sha256.New()
+	h.Write(prev[:])
+	write := func(part []byte) {
+		h.Write(binary.BigEndian.AppendUint32(nil, uint32(len(part))))
+		h.Write(part)
+	}
+	for _, key := range slices.Sorted(maps.Keys(changed)) {
+		write([]byte(key))
+		var row []byte
+		if changed[key] != nil {
+			row = mustEncode(changed[key])
+		}
+		write(row)
+	}
+	return xdr.Hash(h.Sum(nil))
+}
+
+// info is the transaction as the RPC shows it.
+func (tx *applied) info(order int, c *closing) protocol.TransactionInfo {
+	d := protocol.TransactionDetails{
+		Status:           protocol.TransactionStatusFailed,
+		TransactionHash:  tx.hash.HexString(),
+		ApplicationOrder: int32(order),
+		FeeBump:          tx.envelope.IsFeeBump(),
+		Ledger:           c.sequence,
+		EnvelopeXDR:      base64.StdEncoding.EncodeToString(tx.raw),
+		ResultXDR:        base64XDR(tx.result),
+		ResultMetaXDR:    base64XDR(xdr.TransactionMeta{V: 4, V4: &tx.meta}),
+	}
+	if tx.success {
+		d.Status = protocol.TransactionStatusSuccess
+	}
+	for _, operation := range tx.meta.Operations {
+		texts := []string{}
+		for _, event := range operation.Events {
+			texts = append(texts, base64XDR(event))
+		}
+		d.Events.ContractEventsXDR = append(d.Events.ContractEventsXDR, texts)
+	}
+	return protocol.TransactionInfo{TransactionDetails: d, LedgerCloseTime: c.closeTime}
+}
+
+func base64XDR(v encodable) string {
+	return base64.StdEncoding.EncodeToString(mustEncode(v))
+}

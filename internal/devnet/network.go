@@ -1,0 +1,300 @@
+package devnet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/stellar/go-stellar-sdk/keypair"
+	"github.com/stellar/go-stellar-sdk/xdr"
+)
+
+// Network is a running development network.
+//
+// Lifecycle: Open has the folder and the address bound when it returns, so Addr and the URLs
+// are known. Run, called at most once, answers requests and closes ledgers until its context
+// ends. Close ends a Run in progress, waits for it, and releases folder and address. CloseNow
+// works from Open to Close, with or without Run.
+type Network struct {
+	cfg      Config
+	store    *store
+	listener net.Listener
+	bot      *keypair.Full
+	pages    chan struct{} // slots for answers that hold ledgers
+	stage    stage         // of ordered faults
+	exporter *exporter     // nil: there is no lake
+
+	context context.Context // ends with Close
+	end     context.CancelFunc
+	runs    sync.WaitGroup
+
+	// Whoever admits a transaction or makes a ledger holds mu, and readers share it, so that no
+	// answer mixes two ledgers.
+	mu      sync.RWMutex
+	tip     tip
+	state   *entries      // after the latest ledger
+	closed  chan struct{} // closed and replaced with every ledger
+	queue   []*transaction
+	queued  map[xdr.Hash]bool
+	pending *pending
+	ops     int   // operations in the queue
+	ran     bool  // Run or Close was called
+	broken  error // a ledger could not be written, or the network is closed
+}
+
+var errClosed = errors.New("the development network is closed")
+
+// Open opens or creates the network in its folder and binds its address.
+func Open(cfg Config) (*Network, error) {
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return nil, fmt.Errorf("devnet configuration: %w", err)
+	}
+	n := &Network{
+		cfg:    cfg,
+		bot:    keypair.MustParseFull(cfg.Identities.FriendbotSeed), // checked with the configuration
+		closed: make(chan struct{}),
+		pages:  make(chan struct{}, maxPages),
+		stage:  stage{faults: slices.Clone(cfg.Faults)},
+	}
+	if n.store, err = openStore(cfg.Dir, cfg.Logger); err != nil {
+		return nil, err
+	}
+	if err := n.load(); err != nil {
+		return nil, errors.Join(err, n.store.db.Close())
+	}
+	n.resetQueue()
+	if n.exporter, err = openExporter(cfg); err == nil {
+		err = n.export()
+	}
+	if err != nil {
+		return nil, errors.Join(err, n.store.db.Close())
+	}
+	if n.listener, err = net.Listen("tcp", cfg.Listen); err != nil {
+		return nil, errors.Join(fmt.Errorf("cannot listen on %q for the development network: %w "+
+			"(choose another address, or port 0 for a free one)", cfg.Listen, err), n.store.db.Close())
+	}
+	n.context, n.end = context.WithCancel(context.Background())
+	return n, nil
+}
+
+// load reads where the network stopped, or begins it.
+func (n *Network) load() error {
+	identity := folderIdentity{
+		Format:     storeFormat,
+		Passphrase: n.cfg.Passphrase,
+		Payer:      n.cfg.Identities.PayerAddress(),
+		Issuer:     n.cfg.Identities.IssuerAddress(),
+		Friendbot:  n.bot.Address(),
+	}
+	begun, err := n.store.begun(identity)
+	if err != nil {
+		return err
+	}
+	if begun {
+		n.tip, n.state, err = n.store.load()
+		return err
+	}
+	state, first, err := genesis(n.cfg)
+	if err != nil {
+		return err
+	}
+	n.state = state
+	return n.publish(first, &identity)
+}
+
+// publish writes a ledger, and only then lets answers show it.
+func (n *Network) publish(l *closedLedger, identity *folderIdentity) error {
+	next, err := n.store.write(n.tip, l, n.cfg.RetentionLedgers, identity)
+	if err != nil {
+		return err
+	}
+	n.tip = next
+	n.state.merge(l.changed)
+	close(n.closed)
+	n.closed = make(chan struct{})
+	return nil
+}
+
+// Addr is the address that the network listens on.
+func (n *Network) Addr() net.Addr { return n.listener.Addr() }
+
+// RPCURL is where the JSON-RPC methods are.
+func (n *Network) RPCURL() string { return "http://" + n.listener.Addr().String() }
+
+// FriendbotURL is where accounts are funded: ?addr=G….
+func (n *Network) FriendbotURL() string { return n.RPCURL() + "/friendbot" }
+
+// Passphrase is the network's name, which signatures cover.
+func (n *Network) Passphrase() string { return n.cfg.Passphrase }
+
+// Run answers requests and closes a ledger every CloseInterval until the context ends, which is
+// no error. It returns an error if a ledger cannot be written or the server fails.
+func (n *Network) Run(ctx context.Context) error {
+	n.mu.Lock()
+	if n.ran {
+		n.mu.Unlock()
+		return errors.New("run the development network: it ran already or is closed; open it again")
+	}
+	n.ran = true
+	n.runs.Add(1)
+	n.mu.Unlock()
+	defer n.runs.Done()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(n.context, cancel)()
+
+	server := n.newServer(ctx)
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(n.listener) }()
+	err := n.closeLedgers(ctx, served)
+	cancel() // releases requests that wait for a ledger
+	grace, done := context.WithTimeout(context.Background(), 2*time.Second)
+	defer done()
+	if server.Shutdown(grace) != nil {
+		_ = server.Close() // a client that does not let go
+	}
+	return err
+}
+
+func (n *Network) closeLedgers(ctx context.Context, served <-chan error) error {
+	ticker := time.NewTicker(n.cfg.CloseInterval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case err := <-served:
+			if errors.Is(err, http.ErrServerClosed) {
+				return nil
+			}
+			return fmt.Errorf("serve the development network: %w", err)
+		case <-ticker.C:
+			if n.cfg.Hold() != nil {
+				continue // whoever holds the ledgers has said why
+			}
+			if _, err := n.CloseNow(); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// Close stops a Run in progress and waits for it, then releases folder and address. Calling it
+// again does nothing.
+func (n *Network) Close() error {
+	n.end()
+	n.mu.Lock()
+	n.ran = true
+	n.mu.Unlock()
+	n.runs.Wait()
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if errors.Is(n.broken, errClosed) {
+		return nil
+	}
+	n.broken = errClosed
+	_ = n.listener.Close() // closed already if Run ended
+	return n.store.db.Close()
+}
+
+// CloseNow closes a ledger at once and returns its sequence.
+func (n *Network) CloseNow() (sequence uint32, err error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.broken != nil {
+		return 0, n.broken
+	}
+	began := time.Now()
+	l := buildLedger(n.state, n.nextClosing(), n.tip.header, n.queue)
+	if err := n.publish(l, nil); err != nil {
+		return 0, n.breakDown(err)
+	}
+	if err := n.export(); err != nil {
+		return 0, n.breakDown(err)
+	}
+	if dropped := len(n.queue) - len(l.transactions); dropped > 0 {
+		n.cfg.Logger.Warn("transactions expired before their ledger closed", "ledger", n.tip.latest,
+			"count", dropped)
+	}
+	n.cfg.Logger.Debug("ledger closed", "ledger", n.tip.latest, "transactions", len(l.transactions),
+		"took", time.Since(began))
+	n.resetQueue()
+	return n.tip.latest, nil
+}
+
+func (n *Network) breakDown(err error) error {
+	n.broken = fmt.Errorf("the development network stopped: %w", err)
+	return n.broken
+}
+
+func (n *Network) nextClosing() *closing {
+	return newClosing(n.cfg, n.state, n.tip.latest+1, n.closeTime())
+}
+
+// closeTime is that of the next ledger. Times never run backwards. Ledgers less than a second apart
+// share one, unlike on the network, rather than run ahead of the clock.
+func (n *Network) closeTime() int64 {
+	return max(n.cfg.Clock().Unix(), n.tip.latestClose)
+}
+
+func (n *Network) resetQueue() {
+	n.queue, n.queued, n.ops = nil, map[xdr.Hash]bool{}, 0
+	n.pending = newPending(n.tip.latest+1, n.closeTime())
+}
+
+// submission is the answer to a submitted transaction.
+type submission struct {
+	status string
+	result *xdr.TransactionResult // with statusError
+	tip    tip
+}
+
+// The answers of stellar-core, as sendTransaction passes them on.
+const (
+	statusPending       = "PENDING"
+	statusDuplicate     = "DUPLICATE"
+	statusTryAgainLater = "TRY_AGAIN_LATER"
+	statusError         = "ERROR"
+)
+
+// submit puts a transaction into the queue of the next ledger, or says why not.
+func (n *Network) submit(tx *transaction) (submission, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.submitLocked(tx)
+}
+
+func (n *Network) submitLocked(tx *transaction) (submission, error) {
+	answer := submission{status: statusPending, tip: n.tip}
+	if n.broken != nil {
+		return answer, n.broken
+	}
+	_, known, err := n.store.get(txKey(tx.hash.HexString()))
+	if err != nil {
+		return answer, err
+	}
+	n.pending.closeTime = n.closeTime()
+	switch {
+	case known || n.queued[tx.hash]:
+		answer.status = statusDuplicate
+		return answer, nil
+	case n.ops+len(tx.tx.Operations) > n.cfg.MaxPendingOperations:
+		answer.status = statusTryAgainLater
+		return answer, nil
+	}
+	if answer.result = tx.check(n.state, n.pending); answer.result != nil {
+		answer.status = statusError
+		return answer, nil
+	}
+	n.pending.admit(tx)
+	n.queue = append(n.queue, tx)
+	n.queued[tx.hash] = true
+	n.ops += len(tx.tx.Operations)
+	return answer, nil
+}

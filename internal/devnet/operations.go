@@ -1,0 +1,272 @@
+package devnet
+
+import (
+	"crypto/sha256"
+
+	"github.com/stellar/go-stellar-sdk/xdr"
+)
+
+// operation is one kind of operation that the network applies.
+type operation struct {
+	// check asks what depends on the operation alone. Its refusals keep a transaction out of the
+	// ledger.
+	check func(source xdr.AccountId, body xdr.OperationBody) outcome
+	// apply changes the layer. After a failure the layer is dropped.
+	apply func(l *layer, source xdr.AccountId, body xdr.OperationBody) outcome
+}
+
+var operations = map[xdr.OperationType]operation{
+	xdr.OperationTypeCreateAccount:            {checkCreateAccount, applyCreateAccount},
+	xdr.OperationTypePayment:                  {checkPayment, applyPayment},
+	xdr.OperationTypeChangeTrust:              {checkChangeTrust, applyChangeTrust},
+	xdr.OperationTypePathPaymentStrictSend:    {checkPath, applyPath},
+	xdr.OperationTypePathPaymentStrictReceive: {checkPath, applyPath},
+	xdr.OperationTypeManageSellOffer:          {checkOffer, applyOffer},
+	xdr.OperationTypeManageBuyOffer:           {checkOffer, applyOffer},
+	xdr.OperationTypeCreatePassiveSellOffer:   {checkOffer, applyOffer},
+	xdr.OperationTypeAccountMerge:             {checkMerge, applyMerge},
+	xdr.OperationTypeCreateClaimableBalance:   {checkCreateClaimable, applyCreateClaimable},
+	xdr.OperationTypeClaimClaimableBalance:    {noCheck, applyClaim},
+	xdr.OperationTypeManageData:               {checkManageData, applyManageData},
+	xdr.OperationTypeSetOptions:               {checkSetOptions, applySetOptions},
+	xdr.OperationTypeInvokeHostFunction:       {checkTransfer, applyTransfer},
+}
+
+var (
+	notSupported = general(xdr.OperationResultCodeOpNotSupported)
+	tooManyOwned = general(xdr.OperationResultCodeOpTooManySubentries)
+)
+
+// maxSubEntries is the network's bound on the entries of one account's own.
+const maxSubEntries = 1000
+
+func noCheck(xdr.AccountId, xdr.OperationBody) outcome { return outcome{} }
+
+func checkCreateAccount(source xdr.AccountId, body xdr.OperationBody) outcome {
+	op := body.CreateAccountOp
+	if op.StartingBalance < 0 || op.Destination.Equals(source) {
+		return because(xdr.CreateAccountResultCodeCreateAccountMalformed)
+	}
+	return outcome{}
+}
+
+func applyCreateAccount(l *layer, source xdr.AccountId, body xdr.OperationBody) outcome {
+	op := body.CreateAccountOp
+	switch {
+	case account(l, op.Destination) != nil:
+		return because(xdr.CreateAccountResultCodeCreateAccountAlreadyExist)
+	case int64(op.StartingBalance) < minBalance(&xdr.AccountEntry{}):
+		return because(xdr.CreateAccountResultCodeCreateAccountLowReserve)
+	case available(account(l, source)) < int64(op.StartingBalance):
+		return because(xdr.CreateAccountResultCodeCreateAccountUnderfunded)
+	}
+	l.editAccount(source).Balance -= op.StartingBalance
+	l.createAccount(op.Destination, int64(op.StartingBalance), int64(l.sequence)<<32)
+	return outcome{}
+}
+
+func checkPayment(_ xdr.AccountId, body xdr.OperationBody) outcome {
+	if op := body.PaymentOp; op.Amount <= 0 || !validAsset(op.Asset) {
+		return because(xdr.PaymentResultCodePaymentMalformed)
+	}
+	return outcome{}
+}
+
+func applyPayment(l *layer, source xdr.AccountId, body xdr.OperationBody) outcome {
+	op := body.PaymentOp
+	return because(l.pay(source, op.Destination.ToAccountId(), op.Asset, int64(op.Amount)))
+}
+
+// checkChangeTrust refuses a trustline to oneself as malformed: since protocol 16 the network
+// does too.
+func checkChangeTrust(source xdr.AccountId, body xdr.OperationBody) outcome {
+	op := body.ChangeTrustOp
+	if op.Line.Type == xdr.AssetTypeAssetTypePoolShare {
+		return notSupported
+	}
+	asset := op.Line.ToAsset()
+	if op.Limit < 0 || asset.IsNative() || !validAsset(asset) || isIssuer(source, asset) {
+		return because(xdr.ChangeTrustResultCodeChangeTrustMalformed)
+	}
+	return outcome{}
+}
+
+// applyChangeTrust creates authorized trustlines: no issuer here can demand authorization, since
+// that takes a flag of its account.
+func applyChangeTrust(l *layer, source xdr.AccountId, body xdr.OperationBody) outcome {
+	op := body.ChangeTrustOp
+	asset := op.Line.ToAsset()
+	key, line := trustlineKey(source, asset), trustline(l, source, asset)
+	issuer, _ := asset.GetIssuerAccountId()
+	switch {
+	case line == nil && op.Limit == 0,
+		line != nil && op.Limit < line.Balance+line.Liabilities().Buying:
+		return because(xdr.ChangeTrustResultCodeChangeTrustInvalidLimit)
+	case op.Limit == 0:
+		l.set(key, nil)
+		l.editAccount(source).NumSubEntries--
+		return outcome{}
+	case account(l, issuer) == nil:
+		return because(xdr.ChangeTrustResultCodeChangeTrustNoIssuer)
+	case line != nil:
+		l.edit(key).TrustLine.Limit = op.Limit
+		return outcome{}
+	}
+	switch tooMany, low := l.reserveEntry(source); {
+	case tooMany:
+		return tooManyOwned
+	case low:
+		return because(xdr.ChangeTrustResultCodeChangeTrustLowReserve)
+	}
+	l.put(key, xdr.LedgerEntryData{
+		Type: xdr.LedgerEntryTypeTrustline,
+		TrustLine: &xdr.TrustLineEntry{
+			AccountId: source,
+			Asset:     asset.ToTrustLineAsset(),
+			Limit:     op.Limit,
+			Flags:     xdr.Uint32(xdr.TrustLineFlagsAuthorizedFlag),
+		},
+	})
+	return outcome{}
+}
+
+func isIssuer(id xdr.AccountId, asset xdr.Asset) bool {
+	issuer, err := asset.GetIssuerAccountId()
+	return err == nil && issuer.Equals(id)
+}
+
+// validAsset checks the code of a credit asset: letters and digits, then only padding; one to
+// four of them in the short form, five to twelve in the long one.
+func validAsset(asset xdr.Asset) bool {
+	switch asset.Type {
+	case xdr.AssetTypeAssetTypeNative:
+		return true
+	case xdr.AssetTypeAssetTypeCreditAlphanum4:
+		return validCode(asset.AlphaNum4.AssetCode[:], 1)
+	case xdr.AssetTypeAssetTypeCreditAlphanum12:
+		return validCode(asset.AlphaNum12.AssetCode[:], 5)
+	default:
+		return false
+	}
+}
+
+func validCode(code []byte, minLength int) bool {
+	length := 0
+	for i, c := range code {
+		switch {
+		case c == 0:
+			continue
+		case i != length: // something after the padding began
+			return false
+		case c >= '0' && c <= '9', c >= 'A' && c <= 'Z', c >= 'a' && c <= 'z':
+			length++
+		default:
+			return false
+		}
+	}
+	return length >= minLength
+}
+
+func checkMerge(source xdr.AccountId, body xdr.OperationBody) outcome {
+	if destination := body.Destination.ToAccountId(); destination.Equals(source) {
+		return because(xdr.AccountMergeResultCodeAccountMergeMalformed)
+	}
+	return outcome{}
+}
+
+func applyMerge(l *layer, source xdr.AccountId, body xdr.OperationBody) outcome {
+	destination := body.Destination.ToAccountId()
+	from, to := account(l, source), account(l, destination)
+	switch {
+	case to == nil:
+		return because(xdr.AccountMergeResultCodeAccountMergeNoAccount)
+	case from.NumSubEntries != 0:
+		return because(xdr.AccountMergeResultCodeAccountMergeHasSubEntries)
+	case int64(from.SeqNum) >= int64(l.sequence)<<32:
+		return because(xdr.AccountMergeResultCodeAccountMergeSeqnumTooFar)
+	case roomFor(to) < int64(from.Balance):
+		return because(xdr.AccountMergeResultCodeAccountMergeDestFull)
+	}
+	l.editAccount(destination).Balance += from.Balance
+	l.set(accountKey(source), nil)
+	return outcome{value: from.Balance}
+}
+
+// Data entries of accounts, and the options that say something about an account and do nothing:
+// its home domain and its inflation destination. Keys, thresholds and flags stay as they are
+// created.
+
+func checkManageData(_ xdr.AccountId, body xdr.OperationBody) outcome {
+	if name := string(body.ManageDataOp.DataName); name == "" || !printable(name) {
+		return because(xdr.ManageDataResultCodeManageDataInvalidName)
+	}
+	return outcome{}
+}
+
+func applyManageData(l *layer, source xdr.AccountId, body xdr.OperationBody) outcome {
+	op := body.ManageDataOp
+	key := dataKey(source, op.DataName)
+	exists := l.load(key) != nil
+	if op.DataValue == nil {
+		if !exists {
+			return because(xdr.ManageDataResultCodeManageDataNameNotFound)
+		}
+		l.set(key, nil)
+		l.editAccount(source).NumSubEntries--
+		return outcome{}
+	}
+	if !exists {
+		switch tooMany, low := l.reserveEntry(source); {
+		case tooMany:
+			return tooManyOwned
+		case low:
+			return because(xdr.ManageDataResultCodeManageDataLowReserve)
+		}
+	}
+	entry := xdr.DataEntry{AccountId: source, DataName: op.DataName, DataValue: *op.DataValue}
+	l.put(key, xdr.LedgerEntryData{Type: xdr.LedgerEntryTypeData, Data: &entry})
+	return outcome{}
+}
+
+func checkSetOptions(_ xdr.AccountId, body xdr.OperationBody) outcome {
+	op := *body.SetOptionsOp
+	domain := op.HomeDomain
+	op.HomeDomain, op.InflationDest = nil, nil
+	switch {
+	case op != (xdr.SetOptionsOp{}):
+		return notSupported
+	case domain != nil && !printable(string(*domain)):
+		return because(xdr.SetOptionsResultCodeSetOptionsInvalidHomeDomain)
+	}
+	return outcome{}
+}
+
+func applySetOptions(l *layer, source xdr.AccountId, body xdr.OperationBody) outcome {
+	op := body.SetOptionsOp
+	if op.InflationDest != nil && account(l, *op.InflationDest) == nil {
+		return because(xdr.SetOptionsResultCodeSetOptionsInvalidInflation)
+	}
+	a := l.editAccount(source)
+	if op.InflationDest != nil {
+		a.InflationDest = op.InflationDest
+	}
+	if op.HomeDomain != nil {
+		a.HomeDomain = *op.HomeDomain
+	}
+	return outcome{}
+}
+
+// printable reports whether a text is ASCII without control characters, as names must be.
+func printable(text string) bool {
+	for i := range len(text) {
+		if text[i] < ' ' || text[i] > '~' {
+			return false
+		}
+	}
+	return true
+}
+
+// hashOf is the SHA-256 of a value in XDR.
+func hashOf(v encodable) xdr.Hash {
+	return sha256.Sum256(mustEncode(v))
+}

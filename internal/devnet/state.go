@@ -1,0 +1,374 @@
+package devnet
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+
+	"github.com/stellar/go-stellar-sdk/xdr"
+)
+
+// unlimited bounds nothing.
+const unlimited = math.MaxInt64
+
+// entryKey is a LedgerKey in XDR: the name of a ledger entry.
+type entryKey string
+
+func keyOf(k xdr.LedgerKey) entryKey { return entryKey(mustEncode(k)) }
+
+// mustEncode encodes what always encodes: values of this package's own making, and what was
+// decoded before.
+func mustEncode(v encodable) []byte {
+	raw, err := v.MarshalBinary()
+	if err != nil {
+		panic(fmt.Sprintf("devnet: %T does not encode: %v", v, err))
+	}
+	return raw
+}
+
+func accountKey(id xdr.AccountId) entryKey {
+	key := xdr.LedgerKeyAccount{AccountId: id}
+	return keyOf(xdr.LedgerKey{Type: xdr.LedgerEntryTypeAccount, Account: &key})
+}
+
+func trustlineKey(id xdr.AccountId, asset xdr.Asset) entryKey {
+	key := xdr.LedgerKeyTrustLine{AccountId: id, Asset: asset.ToTrustLineAsset()}
+	return keyOf(xdr.LedgerKey{Type: xdr.LedgerEntryTypeTrustline, TrustLine: &key})
+}
+
+func offerKey(seller xdr.AccountId, id xdr.Int64) entryKey {
+	key := xdr.LedgerKeyOffer{SellerId: seller, OfferId: id}
+	return keyOf(xdr.LedgerKey{Type: xdr.LedgerEntryTypeOffer, Offer: &key})
+}
+
+func claimableKey(id xdr.ClaimableBalanceId) entryKey {
+	key := xdr.LedgerKeyClaimableBalance{BalanceId: id}
+	return keyOf(xdr.LedgerKey{Type: xdr.LedgerEntryTypeClaimableBalance, ClaimableBalance: &key})
+}
+
+func dataKey(id xdr.AccountId, name xdr.String64) entryKey {
+	key := xdr.LedgerKeyData{AccountId: id, DataName: name}
+	return keyOf(xdr.LedgerKey{Type: xdr.LedgerEntryTypeData, Data: &key})
+}
+
+// state returns ledger entries, nil where there is none. The caller must not change them.
+type state interface {
+	load(key entryKey) *xdr.LedgerEntry
+}
+
+// entries is the state after a ledger.
+type entries struct {
+	rows   map[entryKey]*xdr.LedgerEntry
+	offers map[entryKey]bool
+}
+
+func newEntries() *entries {
+	return &entries{rows: map[entryKey]*xdr.LedgerEntry{}, offers: map[entryKey]bool{}}
+}
+
+func (e *entries) load(key entryKey) *xdr.LedgerEntry { return e.rows[key] }
+
+// merge applies the changes of a ledger; a nil row deletes.
+func (e *entries) merge(changed map[entryKey]*xdr.LedgerEntry) {
+	for key, row := range changed {
+		switch {
+		case row == nil:
+			delete(e.rows, key)
+			delete(e.offers, key)
+			continue
+		case row.Data.Type == xdr.LedgerEntryTypeOffer:
+			e.offers[key] = true
+		}
+		e.rows[key] = row
+	}
+}
+
+// closing is what the layers of one ledger share.
+type closing struct {
+	passphrase string
+	demo       xdr.Asset
+	sequence   uint32
+	closeTime  int64      // Unix seconds
+	offers     []entryKey // all that the ledger may meet: those before it, and those it creates
+}
+
+func newClosing(cfg Config, before *entries, sequence uint32, closeTime int64) *closing {
+	return &closing{
+		passphrase: cfg.Passphrase,
+		demo:       xdr.MustNewCreditAsset(DemoAssetCode, cfg.Identities.IssuerAddress()),
+		sequence:   sequence,
+		closeTime:  closeTime,
+		offers:     slices.Collect(maps.Keys(before.offers)),
+	}
+}
+
+// layer holds changes over a state that stays as it is: a ledger's changes over the state before
+// it, a transaction's over the ledger's, an operation's over the transaction's. A layer that is
+// dropped never happened.
+type layer struct {
+	*closing
+	below     state
+	rows      map[entryKey]*xdr.LedgerEntry // nil: deleted
+	order     []entryKey                    // of first change, so that meta repeats
+	lastOffer xdr.Int64                     // identifier of the newest offer
+
+	// Of the operation that is being applied: its name, and the events it emits.
+	operation xdr.HashIdPreimageOperationId
+	events    []xdr.ContractEvent
+}
+
+func newLayer(below state, c *closing) *layer {
+	return &layer{closing: c, below: below, rows: map[entryKey]*xdr.LedgerEntry{}}
+}
+
+// over returns an empty layer over this one.
+func (l *layer) over() *layer {
+	upper := newLayer(l, l.closing)
+	upper.lastOffer = l.lastOffer
+	return upper
+}
+
+// mergeInto moves the layer's changes to the layer below it.
+func (l *layer) mergeInto(below *layer) {
+	for _, key := range l.order {
+		below.set(key, l.rows[key])
+	}
+	below.lastOffer = l.lastOffer
+}
+
+func (l *layer) load(key entryKey) *xdr.LedgerEntry {
+	if row, ok := l.rows[key]; ok {
+		return row
+	}
+	return l.below.load(key)
+}
+
+func (l *layer) set(key entryKey, row *xdr.LedgerEntry) {
+	if _, ok := l.rows[key]; !ok {
+		l.order = append(l.order, key)
+	}
+	if row != nil {
+		row.LastModifiedLedgerSeq = xdr.Uint32(l.sequence)
+	}
+	l.rows[key] = row
+}
+
+// put creates an entry, or replaces it.
+func (l *layer) put(key entryKey, data xdr.LedgerEntryData) {
+	l.set(key, &xdr.LedgerEntry{Data: data})
+}
+
+// edit returns a copy of an entry to change; it must exist.
+func (l *layer) edit(key entryKey) *xdr.LedgerEntryData {
+	row := new(xdr.LedgerEntry)
+	if err := xdr.SafeUnmarshal(mustEncode(l.load(key)), row); err != nil {
+		panic(fmt.Sprintf("devnet: a ledger entry does not decode: %v", err))
+	}
+	l.set(key, row)
+	return &row.Data
+}
+
+func (l *layer) editAccount(id xdr.AccountId) *xdr.AccountEntry {
+	return l.edit(accountKey(id)).Account
+}
+
+// account returns the account to read, nil if there is none.
+func account(s state, id xdr.AccountId) *xdr.AccountEntry {
+	if row := s.load(accountKey(id)); row != nil {
+		return row.Data.Account
+	}
+	return nil
+}
+
+func trustline(s state, id xdr.AccountId, asset xdr.Asset) *xdr.TrustLineEntry {
+	if row := s.load(trustlineKey(id, asset)); row != nil {
+		return row.Data.TrustLine
+	}
+	return nil
+}
+
+func (l *layer) createAccount(id xdr.AccountId, balance, seqNum int64) {
+	l.put(accountKey(id), xdr.LedgerEntryData{
+		Type: xdr.LedgerEntryTypeAccount,
+		Account: &xdr.AccountEntry{
+			AccountId:  id,
+			Balance:    xdr.Int64(balance),
+			SeqNum:     xdr.SequenceNumber(seqNum),
+			Thresholds: xdr.Thresholds{1, 0, 0, 0},
+		},
+	})
+}
+
+// changes lists what the layer changes: STATE and UPDATED, STATE and REMOVED, or CREATED.
+func (l *layer) changes() xdr.LedgerEntryChanges {
+	out := make(xdr.LedgerEntryChanges, 0, 2*len(l.order))
+	add := func(c xdr.LedgerEntryChange) { out = append(out, c) }
+	for _, key := range l.order {
+		before, after := l.below.load(key), l.rows[key]
+		if before != nil {
+			add(xdr.LedgerEntryChange{Type: xdr.LedgerEntryChangeTypeLedgerEntryState, State: before})
+		}
+		switch {
+		case before == nil && after != nil:
+			add(xdr.LedgerEntryChange{Type: xdr.LedgerEntryChangeTypeLedgerEntryCreated, Created: after})
+		case after != nil:
+			add(xdr.LedgerEntryChange{Type: xdr.LedgerEntryChangeTypeLedgerEntryUpdated, Updated: after})
+		case before != nil:
+			removed := key.decode()
+			add(xdr.LedgerEntryChange{
+				Type:    xdr.LedgerEntryChangeTypeLedgerEntryRemoved,
+				Removed: &removed,
+			})
+		}
+	}
+	return out
+}
+
+func (k entryKey) decode() (key xdr.LedgerKey) {
+	if err := xdr.SafeUnmarshal([]byte(k), &key); err != nil {
+		panic(fmt.Sprintf("devnet: a ledger key does not decode: %v", err))
+	}
+	return key
+}
+
+// minBalance is what an account must keep: two base reserves and one for each entry of its own.
+func minBalance(a *xdr.AccountEntry) int64 {
+	return (2 + int64(a.NumSubEntries)) * BaseReserveStroops
+}
+
+// available is what an account can spend beyond what its offers promise; negative if it is below
+// its reserve.
+func available(a *xdr.AccountEntry) int64 {
+	return int64(a.Balance) - minBalance(a) - int64(a.Liabilities().Selling)
+}
+
+// roomFor is how many lumens an account can receive: what its offers buy is kept free.
+func roomFor(a *xdr.AccountEntry) int64 {
+	return unlimited - int64(a.Balance) - int64(a.Liabilities().Buying)
+}
+
+// lineAvailable and lineRoom are the same of a trustline.
+func lineAvailable(line *xdr.TrustLineEntry) int64 {
+	return int64(line.Balance) - int64(line.Liabilities().Selling)
+}
+
+func lineRoom(line *xdr.TrustLineEntry) int64 {
+	return int64(line.Limit) - int64(line.Balance) - int64(line.Liabilities().Buying)
+}
+
+// canGive is how much of an asset an account can part with.
+func (l *layer) canGive(id xdr.AccountId, asset xdr.Asset) int64 {
+	return l.capacity(id, asset, available, lineAvailable)
+}
+
+// canTake is how much of an asset an account can receive.
+func (l *layer) canTake(id xdr.AccountId, asset xdr.Asset) int64 {
+	return l.capacity(id, asset, roomFor, lineRoom)
+}
+
+func (l *layer) capacity(
+	id xdr.AccountId, asset xdr.Asset,
+	lumens func(*xdr.AccountEntry) int64, line func(*xdr.TrustLineEntry) int64,
+) int64 {
+	switch {
+	case asset.IsNative():
+		return max(0, lumens(account(l, id)))
+	case isIssuer(id, asset):
+		return unlimited
+	}
+	if held := trustline(l, id, asset); held != nil {
+		return max(0, line(held))
+	}
+	return 0
+}
+
+// add changes a balance within its capacity. An issuer's own asset is minted and burnt.
+func (l *layer) add(id xdr.AccountId, asset xdr.Asset, amount int64) {
+	switch {
+	case amount == 0 || isIssuer(id, asset):
+	case asset.IsNative():
+		l.editAccount(id).Balance += xdr.Int64(amount)
+	default:
+		l.edit(trustlineKey(id, asset)).TrustLine.Balance += xdr.Int64(amount)
+	}
+}
+
+// credit and debit are the two halves of a payment. A payment to the issuer burns the asset, and
+// succeeds even if the issuer is gone.
+func (l *layer) credit(id xdr.AccountId, asset xdr.Asset, amount int64) xdr.PaymentResultCode {
+	switch {
+	case isIssuer(id, asset):
+		return xdr.PaymentResultCodePaymentSuccess
+	case account(l, id) == nil:
+		return xdr.PaymentResultCodePaymentNoDestination
+	case !asset.IsNative() && trustline(l, id, asset) == nil:
+		return xdr.PaymentResultCodePaymentNoTrust
+	case l.canTake(id, asset) < amount:
+		return xdr.PaymentResultCodePaymentLineFull
+	}
+	l.add(id, asset, amount)
+	return xdr.PaymentResultCodePaymentSuccess
+}
+
+func (l *layer) debit(id xdr.AccountId, asset xdr.Asset, amount int64) xdr.PaymentResultCode {
+	switch {
+	case isIssuer(id, asset):
+		return xdr.PaymentResultCodePaymentSuccess
+	case !asset.IsNative() && trustline(l, id, asset) == nil:
+		return xdr.PaymentResultCodePaymentSrcNoTrust
+	case l.canGive(id, asset) < amount:
+		return xdr.PaymentResultCodePaymentUnderfunded
+	}
+	l.add(id, asset, -amount)
+	return xdr.PaymentResultCodePaymentSuccess
+}
+
+// pay credits the destination before it debits the source, as the network does: if both fail, the
+// destination's fault is reported.
+func (l *layer) pay(
+	source, destination xdr.AccountId, asset xdr.Asset, amount int64,
+) xdr.PaymentResultCode {
+	if asset.IsNative() && source.Equals(destination) {
+		return xdr.PaymentResultCodePaymentSuccess // whatever the balance, and nothing changes
+	}
+	code := l.credit(destination, asset, amount)
+	if code == xdr.PaymentResultCodePaymentSuccess {
+		code = l.debit(source, asset, amount)
+	}
+	return code
+}
+
+// reserveEntry counts one more entry of an account's own, if the account can pay its reserve.
+func (l *layer) reserveEntry(id xdr.AccountId) (tooMany, lowReserve bool) {
+	switch holder := account(l, id); {
+	case holder.NumSubEntries >= maxSubEntries:
+		return true, false
+	case available(holder) < BaseReserveStroops:
+		return false, true
+	}
+	l.editAccount(id).NumSubEntries++
+	return false, false
+}
+
+// bumpSequence uses a sequence number and records when, as CAP-21 demands of every transaction.
+func (l *layer) bumpSequence(id xdr.AccountId, seqNum xdr.SequenceNumber) {
+	a := l.editAccount(id)
+	a.SeqNum = seqNum
+	v1 := extension(a)
+	if v1.Ext.V2 == nil {
+		v1.Ext = xdr.AccountEntryExtensionV1Ext{V: 2, V2: &xdr.AccountEntryExtensionV2{}}
+	}
+	v1.Ext.V2.Ext = xdr.AccountEntryExtensionV2Ext{V: 3, V3: &xdr.AccountEntryExtensionV3{
+		SeqLedger: xdr.Uint32(l.sequence),
+		SeqTime:   xdr.TimePoint(l.closeTime),
+	}}
+}
+
+// extension is the part of an account that exists only when needed.
+func extension(a *xdr.AccountEntry) *xdr.AccountEntryExtensionV1 {
+	if a.Ext.V1 == nil {
+		a.Ext = xdr.AccountEntryExt{V: 1, V1: &xdr.AccountEntryExtensionV1{}}
+	}
+	return a.Ext.V1
+}
