@@ -249,11 +249,6 @@ func (a *API) judgeNoticesTo(
 	return err
 }
 
-const (
-	leftWatchesMax  = 100    // ids of watches in the answer to a deletion
-	leftWatchesRead = 10_000 // watches that are counted for it
-)
-
 // deletedView says which watches a deletion leaves without an endpoint.
 type deletedView struct {
 	ID          string          `json:"id"`
@@ -277,7 +272,9 @@ func (a *API) deleteEndpoint(ctx context.Context, r *request) (reply, error) {
 	if err := q.Err(); err != nil {
 		return reply{}, err
 	}
-	left, err := a.leftWatches(r.caller.accountID, r.subjectID)
+	var left leftWatchesView
+	var err error
+	left.Total, left.IDs, err = a.Directory.LeftWatches(r.caller.accountID, r.subjectID)
 	if err != nil {
 		return reply{}, err
 	}
@@ -294,30 +291,6 @@ func (a *API) deleteEndpoint(ctx context.Context, r *request) (reply, error) {
 		a.Directory.AwaitEndpointGone)
 	deleted.status, deleted.view = http.StatusOK, deletedView{r.subjectID, left}
 	return deleted, err
-}
-
-// leftWatches returns the watches of an endpoint.
-func (a *API) leftWatches(accountID, endpointID string) (left leftWatchesView, err error) {
-	left.IDs = []string{}
-	var page []domain.Watch
-	var after *readmodel.Position
-	for looked := 0; looked < leftWatchesRead; looked += max(1, len(page)) {
-		page, after, err = a.Directory.Watches(
-			readmodel.WatchFilter{AccountID: accountID, EndpointID: endpointID},
-			after, maxPage)
-		if err != nil {
-			return left, err
-		}
-		for _, w := range page {
-			if left.Total++; left.Total <= leftWatchesMax {
-				left.IDs = append(left.IDs, w.ID)
-			}
-		}
-		if after == nil {
-			break
-		}
-	}
-	return left, nil
 }
 
 // delete submits a deletion and waits until this node has read it.

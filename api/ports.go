@@ -58,6 +58,9 @@ type Directory interface {
 	Watches(
 		f readmodel.WatchFilter, after *readmodel.Position, limit int,
 	) (page []domain.Watch, next *readmodel.Position, err error)
+	// LeftWatches returns which watches an endpoint leaves when it is deleted: how many, and the ids
+	// of some of them.
+	LeftWatches(accountID, endpointID string) (total int, ids []string, err error)
 
 	// The following return when this node has read that version of an object, or its
 	// deletion, or the context's error.

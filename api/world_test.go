@@ -12,6 +12,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -510,6 +511,16 @@ func (w *world) Watches(
 			(f.EndpointID == "" || x.EndpointID == f.EndpointID) &&
 			(f.WalletAddress == "" || x.WalletAddress == f.WalletAddress)
 	})
+}
+
+func (w *world) LeftWatches(accountID, endpointID string) (total int, ids []string, err error) {
+	left, _, err := w.Watches(
+		readmodel.WatchFilter{AccountID: accountID, EndpointID: endpointID}, nil, math.MaxInt)
+	ids = []string{}
+	for _, x := range left {
+		ids = append(ids, x.ID)
+	}
+	return len(ids), ids, err
 }
 
 // pageOf sorts, newest first and then by id, and cuts a page.

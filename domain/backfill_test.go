@@ -134,6 +134,10 @@ func TestBackfillCommands(t *testing.T) {
 			fullyCovered(), ownAccount, domain.BackfillWatch{From: 5}, "",
 			facts(domain.BackfillRequested{From: 5}),
 		},
+		"ask for what joins one of the most ranges": {
+			fullyCovered(), ownAccount, domain.BackfillWatch{From: 9, To: 9}, "",
+			facts(domain.BackfillRequested{From: 9, To: 9}),
+		},
 		"cover": {
 			givenWatch(requested), ownAccount,
 			domain.RecordCoverage{Request: 2, From: 5, To: 9, Until: 80, LiveSince: 81}, "",

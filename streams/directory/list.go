@@ -146,6 +146,35 @@ func (d *Directory) Watches(
 	})
 }
 
+const (
+	leftWatchesMax  = 100    // ids that LeftWatches returns
+	leftWatchesRead = 10_000 // watches that it counts
+	leftWatchesPage = 250
+)
+
+// LeftWatches returns which watches an endpoint leaves when it is deleted: how many, of at most
+// 10,000, and the ids of the first 100.
+func (d *Directory) LeftWatches(accountID, endpointID string) (total int, ids []string, err error) {
+	filter := readmodel.WatchFilter{AccountID: accountID, EndpointID: endpointID}
+	ids = []string{}
+	var page []domain.Watch
+	var after *readmodel.Position
+	for looked := 0; looked < leftWatchesRead; looked += max(1, len(page)) {
+		if page, after, err = d.Watches(filter, after, leftWatchesPage); err != nil {
+			return 0, nil, err
+		}
+		for _, w := range page {
+			if total++; total <= leftWatchesMax {
+				ids = append(ids, w.ID)
+			}
+		}
+		if after == nil {
+			break
+		}
+	}
+	return total, ids, nil
+}
+
 // list reads a page. An object that changes meanwhile is returned as it was or as it is;
 // one that left the list is left out.
 func list[T any](

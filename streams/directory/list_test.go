@@ -210,6 +210,26 @@ func TestAPageOfARareFilterIsBounded(t *testing.T) {
 	}
 }
 
+// An endpoint of many watches leaves all of them, and no other's: the answer counts them over more
+// pages than one, and names the newest.
+func TestAnEndpointLeavesItsWatches(t *testing.T) {
+	r := newRig(t)
+	d, _ := r.open(r.dir)
+	var records []streams.Record
+	for n := range 2*leftWatchesPage + 7 {
+		id := fmt.Sprintf("wat_%03d", n)
+		records = append(records, listedWatch(id, "acc_1", "ep_1", "GA", int64(n)))
+	}
+	records = append(records, listedWatch("wat_x", "acc_1", "ep_2", "GA", 1),
+		listedWatch("wat_y", "acc_2", "ep_1", "GA", 1), tombstone(schemas.TopicWatches, "wat_001"))
+	applyAll(t, d.store, records...)
+	total, ids, err := d.LeftWatches("acc_1", "ep_1")
+	if err != nil || total != 2*leftWatchesPage+6 || len(ids) != leftWatchesMax ||
+		ids[0] != fmt.Sprintf("wat_%03d", 2*leftWatchesPage+6) {
+		t.Errorf("it leaves %d watches, %d of them named: %v, %v", total, len(ids), ids, err)
+	}
+}
+
 func TestWaitingForWhatIsGone(t *testing.T) {
 	r := newRig(t)
 	d, _ := r.open(r.dir)

@@ -69,7 +69,7 @@ var mutants = []mutant{
 		"a watch that gets another endpoint is listed for the former one", "streams/directory/list.go",
 		"\tfor _, key := range after {\n", "\tfor _, key := range after {\n" +
 			"if MUTANT && len(before) > 0 { continue }\n",
-		"lists the watches",
+		"leaves the",
 	},
 	{
 		"a backfill passes over what was matched", "domain/backfill.go",

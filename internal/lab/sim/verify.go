@@ -13,7 +13,6 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/lumenhook/lumenhook/domain"
-	"github.com/lumenhook/lumenhook/projections/readmodel"
 	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/engine"
@@ -470,15 +469,10 @@ func (w *World) verifyDirectory(f *followerProcess) {
 	}
 }
 
-// verifyWatchesOf checks that a directory lists all watches of an endpoint: a client that deletes
-// it is told which watches it leaves.
+// verifyWatchesOf checks which watches a deletion of the endpoint would leave, as the API answers.
 func (w *World) verifyWatchesOf(f *followerProcess, e domain.Endpoint) {
-	page, _, err := f.directory.Watches(
-		readmodel.WatchFilter{AccountID: e.AccountID, EndpointID: e.ID}, nil, math.MaxInt)
-	listed, want := []string{}, []string{}
-	for _, watch := range page {
-		listed = append(listed, watch.ID)
-	}
+	total, listed, err := f.directory.LeftWatches(e.AccountID, e.ID)
+	want := []string{}
 	for id, watch := range w.checks.model.watches {
 		if watch.EndpointID == e.ID && watch.Exists() && !watch.Deleted() {
 			want = append(want, id)
@@ -486,9 +480,9 @@ func (w *World) verifyWatchesOf(f *followerProcess, e domain.Endpoint) {
 	}
 	slices.Sort(listed)
 	slices.Sort(want)
-	if err != nil || !slices.Equal(listed, want) {
-		w.violate("the directory of follower %d lists the watches %v of endpoint %s, not %v (%v)", f.id,
-			listed, e.ID, want, err)
+	if err != nil || total != len(want) || !slices.Equal(listed, want) {
+		w.violate("the directory of follower %d says that endpoint %s leaves the %d watches %v, not %v "+
+			"(%v)", f.id, e.ID, total, listed, want, err)
 	}
 }
 
