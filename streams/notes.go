@@ -16,24 +16,6 @@ import (
 // ago must not be processed again then: what identifies them as repeats may have been
 // dropped.
 
-const (
-	// headerInputs holds input positions, as topic=offset,topic=offset.
-	headerInputs = "inputs"
-	// headerStart marks the record that an owner writes first (restore.go).
-	headerStart = "start"
-)
-
-// headerType is a header of every record except a task's own.
-const headerType = "type"
-
-// isNote reports whether a record holds only a task's notes for itself. Readers skip these,
-// as they skip control records.
-func isNote(r Record) bool {
-	return len(r.Value) == 0 &&
-		r.Header(headerInputs)+r.Header(headerStart)+r.Header(headerFiller) != "" &&
-		r.Header(headerType) == ""
-}
-
 // StartRecord returns the record that an owner writes before anything else.
 func StartRecord(journal string, partition int32) Record {
 	return Record{

@@ -7,10 +7,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// headerFiller marks the records with which a copy of a topic fills offsets that hold no
-// record in its source.
-const headerFiller = "filler"
-
 // NewFiller returns a record that readers skip, for a copy that keeps its source's offsets.
 func NewFiller(topic string, partition int32) Record {
 	return Record{

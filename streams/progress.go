@@ -199,7 +199,9 @@ func (p *progress) saveInputs(b *Batch) error {
 		return nil
 	}
 	text := p.positions.String()
-	b.again = text == p.kept && b.changes.Empty()
+	if text == p.kept {
+		b.Repeats()
+	}
 	p.kept = text
 	return b.Set(inputsKey, []byte(text))
 }

@@ -31,6 +31,27 @@ func (r Record) Header(name string) string {
 	return ""
 }
 
+const (
+	// headerInputs holds input positions, as topic=offset,topic=offset.
+	headerInputs = "inputs"
+	// headerStart marks the record that an owner writes first (restore.go).
+	headerStart = "start"
+	// headerFiller marks the records with which a copy of a topic fills offsets that hold no
+	// record in its source.
+	headerFiller = "filler"
+)
+
+// headerType is a header of every record except a task's own.
+const headerType = "type"
+
+// isNote reports whether a record holds only a task's notes for itself. Readers skip these,
+// as they skip control records.
+func isNote(r Record) bool {
+	return len(r.Value) == 0 &&
+		r.Header(headerInputs)+r.Header(headerStart)+r.Header(headerFiller) != "" &&
+		r.Header(headerType) == ""
+}
+
 // size is about how many bytes the record takes in its topic.
 func (r Record) size() int64 {
 	size := recordOverhead + len(r.Key) + len(r.Value)

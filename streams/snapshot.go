@@ -13,7 +13,6 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/cockroachdb/pebble/v2"
 	"github.com/klauspost/compress/zstd"
 )
 
@@ -54,14 +53,14 @@ type manifest struct {
 
 // onlyOfStore reports whether a key belongs to a store, not to the state that it holds.
 func onlyOfStore(key []byte) bool {
-	return bytes.Equal(key, identityKey) || bytes.Equal(key, snapshotsKey) ||
+	return IsIdentity(key) || bytes.Equal(key, snapshotsKey) ||
 		bytes.Equal(key, grownKey)
 }
 
 // snapshotWriter writes one snapshot.
 type snapshotWriter struct {
 	cfg      SnapshotConfig
-	view     *pebble.Snapshot
+	view     View
 	from     []byte // the next key
 	manifest manifest
 	encoder  *zstd.Encoder
@@ -77,7 +76,7 @@ func newSnapshotWriter(s *Store, cfg SnapshotConfig, m manifest) (*snapshotWrite
 	}
 	return &snapshotWriter{
 		cfg:      cfg,
-		view:     s.db.NewSnapshot(),
+		view:     s.View(),
 		from:     []byte{},
 		manifest: m,
 		encoder:  encoder,
@@ -127,7 +126,7 @@ func (w *snapshotWriter) chunk() (chunk []byte, err error) {
 	most := cmp.Or(w.cfg.ChunkBytes, defaultChunkBytes)
 	chunk = w.buffer[:0]
 	defer func() { w.buffer = chunk }()
-	err = scan(w.view, w.from, []byte{0xff, 0xff, 0xff, 0xff}, func(key, value []byte) (bool, error) {
+	err = w.view.Scan(w.from, []byte{0xff, 0xff, 0xff, 0xff}, func(key, value []byte) (bool, error) {
 		if size := len(chunk) + len(key) + len(value); len(chunk) > 0 && size > most {
 			w.from = bytes.Clone(key)
 			return false, nil
@@ -282,28 +281,25 @@ func (l *snapshotReader) load(compressed []byte) error {
 	}
 	l.buffer = chunk
 	l.sum = crc32.Update(l.sum, castagnoli, chunk)
-	b := l.store.db.NewBatch()
-	for len(chunk) > 0 {
-		var key, value []byte
-		if key, chunk, err = cutBytes(chunk); err == nil {
-			value, chunk, err = cutBytes(chunk)
+	return l.store.Load(func(set func(key, value []byte) error) error {
+		for len(chunk) > 0 {
+			var key, value []byte
+			if key, chunk, err = cutBytes(chunk); err == nil {
+				value, chunk, err = cutBytes(chunk)
+			}
+			if err == nil && !onlyOfStore(key) {
+				err = l.put(set, key, value)
+			}
+			if err != nil {
+				return err
+			}
 		}
-		if err == nil && !onlyOfStore(key) {
-			err = l.put(b, key, value)
-		}
-		if err != nil {
-			return errors.Join(err, b.Close())
-		}
-	}
-	if err := b.Commit(pebble.NoSync); err != nil {
-		return fmt.Errorf("streams: loading a snapshot: %w", err)
-	}
-	return b.Close()
+		return nil
+	})
 }
 
 // put writes an entry as it is today.
-func (l *snapshotReader) put(b *pebble.Batch, key, value []byte) error {
-	set := func(key, value []byte) error { return b.Set(key, value, nil) }
+func (l *snapshotReader) put(set func(key, value []byte) error, key, value []byte) error {
 	if l.of.convert == nil || l.of.convert.Entry == nil {
 		return set(key, value)
 	}

@@ -57,11 +57,7 @@ const (
 )
 
 // identity includes the format of what the store keeps of its own.
-func (c SnapshotConfig) identity() string { return storeIdentity(c.Identity) }
-
-func storeIdentity(identity string) string {
-	return fmt.Sprintf("store %d: %s", storeFormat, identity)
-}
+func (c SnapshotConfig) identity() string { return IdentityOf(c.Identity) }
 
 // reads reports whether snapshots of an identity are loaded, and how their entries are
 // converted: not at all if convert is nil.
@@ -70,7 +66,7 @@ func (c SnapshotConfig) reads(identity string) (convert *Conversion, does bool) 
 		return nil, true
 	}
 	for _, e := range c.Earlier {
-		if identity == storeIdentity(e.Identity) {
+		if identity == IdentityOf(e.Identity) {
 			return &e.Convert, true
 		}
 	}

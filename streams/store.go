@@ -51,6 +51,14 @@ const (
 
 var identityKey = []byte{keySpaceOwn, 'i'}
 
+// IdentityOf is the identity of a state with the format of what the store keeps of its own.
+func IdentityOf(identity string) string {
+	return fmt.Sprintf("store %d: %s", storeFormat, identity)
+}
+
+// IsIdentity reports whether a key is that of a store's identity, which is part of no state.
+func IsIdentity(key []byte) bool { return bytes.Equal(key, identityKey) }
+
 const denseBlockBytes = 16 << 10
 
 // StoreConfig is a store's folder and what it caches.
@@ -84,7 +92,7 @@ func OpenStore(cfg StoreConfig) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{db: db, identity: storeIdentity(cfg.Identity)}
+	s := &Store{db: db, identity: IdentityOf(cfg.Identity)}
 	if cfg.Unlogged {
 		s.flusher = &flusher{db: db, every: cmp.Or(cfg.FlushEvery, defaultFlushEvery)}
 	}
@@ -179,6 +187,33 @@ func (s *Store) endLoading() error {
 	return nil
 }
 
+// Load writes entries, which need not be read before they are all there.
+func (s *Store) Load(fill func(set func(key, value []byte) error) error) error {
+	b := s.db.NewBatch()
+	err := fill(func(key, value []byte) error { return b.Set(key, value, nil) })
+	if err != nil {
+		return errors.Join(err, b.Close())
+	}
+	if err := b.Commit(pebble.NoSync); err != nil {
+		return fmt.Errorf("streams: loading state: %w", err)
+	}
+	return b.Close()
+}
+
+// View is a store at one moment.
+type View struct{ snapshot *pebble.Snapshot }
+
+// View returns the committed state, in which later changes do not show. It must be closed.
+func (s *Store) View() View { return View{s.db.NewSnapshot()} }
+
+// Scan calls take for keys from lower up to upper, in order, until it returns false.
+func (v View) Scan(lower, upper []byte, take func(key, value []byte) (bool, error)) error {
+	return scan(v.snapshot, lower, upper, take)
+}
+
+// Close releases the view.
+func (v View) Close() error { return v.snapshot.Close() }
+
 // Distrust marks the store as wrong: the next OpenStore empties it. Until then it is
 // unchanged.
 func (s *Store) Distrust() error {
@@ -262,7 +297,7 @@ type Batch struct {
 	changes *pebble.Batch
 	store   *Store
 	timer   []timerChange
-	again   bool // the state has all of it already: a flush would bring nothing to disk
+	repeats bool // the state has all of it already: a flush would bring nothing to disk
 }
 
 // Get returns a value, or nil when there is none.
@@ -285,6 +320,10 @@ func (b *Batch) Set(key []byte, value ...[]byte) error {
 	}
 	return nil
 }
+
+// Repeats says that the state has what is written next. If the batch writes nothing else, its commit
+// is no reason to bring anything to disk.
+func (b *Batch) Repeats() { b.repeats = b.changes.Empty() }
 
 // Delete removes a value.
 func (b *Batch) Delete(key []byte) error {
@@ -329,7 +368,7 @@ func (b *Batch) SetEpoch(topic string, partition, epoch int32) error {
 func (s *Store) Epoch(topic string, partition int32) (int32, error) {
 	value, err := s.get(epochKey(topic, partition))
 	if err != nil || len(value) != 4 {
-		return unknownEpoch, err
+		return -1, err
 	}
 	return int32(binary.BigEndian.Uint32(value)), nil // #nosec G115 -- it was an int32
 }
@@ -352,7 +391,7 @@ func (b *Batch) Commit() error {
 	if err := b.changes.Commit(pebble.NoSync); err != nil {
 		return fmt.Errorf("streams: committing state: %w", err)
 	}
-	if f := b.store.flusher; f != nil && !b.again {
+	if f := b.store.flusher; f != nil && !b.repeats {
 		f.wrote()
 	}
 	return b.changes.Close()

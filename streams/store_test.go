@@ -188,29 +188,34 @@ func TestAFlushThatIsMadeIsNoLongerToCome(t *testing.T) {
 	}
 }
 
-// TestAnIdleTaskBringsNothingToTheDisk: its turns keep positions that the state has.
-func TestAnIdleTaskBringsNothingToTheDisk(t *testing.T) {
+// TestWhatTheStateHasIsNotBroughtToTheDisk: the turns of an idle task write positions again.
+func TestWhatTheStateHasIsNotBroughtToTheDisk(t *testing.T) {
 	cfg := unloggedConfig(vfs.NewMem())
 	cfg.FlushEvery = time.Hour
 	s, err := OpenStore(cfg)
 	check(t, err)
 	defer s.Close()
-	p := progress{inputs: []string{"commands"}, positions: inputPositions{"commands": 3}}
-	flushes := func() bool {
+	flushes := func(before, repeats string) bool {
 		check(t, s.beginFlushUnlogged())
 		b := s.Begin()
-		check(t, p.saveInputs(b))
+		if before != "" {
+			check(t, b.Set([]byte(before), []byte("1")))
+		}
+		if repeats != "" {
+			b.Repeats()
+			check(t, b.Set([]byte(repeats), []byte("1")))
+		}
 		check(t, b.Commit())
 		return s.flusher.armed.Load()
 	}
-	if !flushes() {
-		t.Error("positions that are new stay in memory")
+	if !flushes("positions", "") {
+		t.Error("what is new stays in memory")
 	}
-	if flushes() {
-		t.Error("positions that are known are brought to the disk")
+	if flushes("", "positions") {
+		t.Error("what is known is brought to the disk")
 	}
-	if p.positions["commands"] = 4; !flushes() {
-		t.Error("positions that moved stay in memory")
+	if !flushes("another", "positions") {
+		t.Error("what is new stays in memory beside what is known")
 	}
 }
 

@@ -262,12 +262,12 @@ func (e *Engine) restOf(partition int32) *streams.SnapshotRest {
 
 func (e *Engine) newTask(partition int32) streams.Runner {
 	flights := e.flightsOf(partition)
-	var task *streams.Task[Effect, Outcome]
+	var owner *streams.Task[Effect, Outcome]
 	core := e.coreConfig(partition)
 	core.NewHandler = func() streams.Handler[Effect, Outcome] {
-		return NewHandler(e.cfg, flights.Inherit(task.Complete))
+		return NewHandler(e.cfg, flights.Inherit(owner.Complete))
 	}
-	task = streams.NewTask(streams.TaskConfig[Effect, Outcome]{
+	owner = streams.NewTask(streams.TaskConfig[Effect, Outcome]{
 		CoreConfig:  core,
 		Cluster:     e.cfg.Cluster,
 		Group:       group,
@@ -278,7 +278,7 @@ func (e *Engine) newTask(partition int32) streams.Runner {
 		OnTurn:      e.cfg.OnTurn,
 		Now:         e.cfg.Now,
 	})
-	return task
+	return owner
 }
 
 // newStandby makes the standby of a partition: its handler folds, and does nothing else.
