@@ -56,7 +56,7 @@ test: lint ## everything, with real parts
 # them half as long. Some start brokers of their own only.
 KAFKA_OWN := ./internal/kafkatest ./internal/config
 KAFKA_LOGS := ./streams ./streams/commands ./streams/directory ./streams/topology
-KAFKA_ROLES := ./streams/engine ./streams/follower ./streams/mailer ./streams/mirror ./streams/transfer ./projections
+KAFKA_ROLES := ./streams/engine ./streams/follower ./streams/mailer ./streams/transfer ./projections
 KAFKA_TEST := $(GO) test -tags kafka -p 1 -count 1 -timeout 15m
 # What takes minutes by itself is a target of its own: test-kafka-long.
 KAFKA_LONG := RunsOver
@@ -68,7 +68,7 @@ test-kafka: kafka-installed ## the suites of everything that uses Kafka, on thre
 
 kafka-installed:
 	@command -v java >/dev/null || { echo "test-kafka needs Java 17 or later (Debian: apt-get install openjdk-17-jre-headless)"; exit 1; }
-	$(GO) run ./internal/kafkatest/install
+	$(GO) run ./internal/kafkatest/with
 
 kafka-own:
 	$(KAFKA_TEST) $(KAFKA_OWN)
@@ -209,7 +209,7 @@ bench-receipts: ## a proof of one of 100,000 leaves by ClickHouse and in memory,
 	$(GO) test -run XXX -bench AttemptLog -count 3 ./domain $(ARGS)
 
 bench-ledger: ## from ledgers to payments: real ones, and one of 1,000 payments as RPC JSON, zstd and XDR, on one core
-	$(GO) test -run XXX -bench 'From' -cpu 1 -benchtime 5s -timeout 10m ./internal/stellar/source/sourcestest $(ARGS)
+	$(GO) test -run XXX -bench 'From' -cpu 1 -benchtime 5s -timeout 10m ./internal/stellar/source $(ARGS)
 	$(GO) test -run XXX -bench 'ExtractReal' -cpu 1 -benchtime 3s -timeout 10m ./internal/stellar/ledger $(ARGS)
 
 site: ## these pages as static files, in bin/site: guides, reference, search

@@ -1,11 +1,11 @@
-// Package deploy carries the files under deploy/ that the program itself needs
-// at run time. It hides where they lie and how they are written.
+// Package deploy carries the files under deploy/ that the program itself needs at run time, and
+// those that tests need. It hides where they are and how they are written.
 //
 // Invariant: an Engine is complete (package, version, lock, hash of the library)
 // or it is not there at all; a test reads every folder.
 //
-// File map: deploy.go (everything); clickhouse/ (one folder a platform, see its
-// README.md).
+// File map: deploy.go (ClickHouse; clickhouse/ has one folder per platform, see its README.md),
+// kafka.go (the Kafka that tests run against; kafka/).
 package deploy
 
 import (

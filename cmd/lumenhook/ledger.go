@@ -7,7 +7,7 @@ import (
 	"github.com/stellar/go-stellar-sdk/network"
 
 	"github.com/lumenhook/lumenhook/internal/cli"
-	"github.com/lumenhook/lumenhook/internal/ledgerread"
+	"github.com/lumenhook/lumenhook/internal/ops"
 	"github.com/lumenhook/lumenhook/internal/stellar/ledger"
 )
 
@@ -47,7 +47,7 @@ error, and so is a transaction that cannot: the others are printed first.`,
 			if err != nil {
 				return fmt.Errorf("--network-passphrase: %w", err)
 			}
-			return ledgerread.Payments{
+			return ops.LedgerPayments{
 				Extractor:  e,
 				Passphrase: passphrase,
 				Stdin:      cmd.InOrStdin(),

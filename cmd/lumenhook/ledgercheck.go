@@ -10,7 +10,7 @@ import (
 
 	"github.com/lumenhook/lumenhook/internal/cli"
 	"github.com/lumenhook/lumenhook/internal/config"
-	"github.com/lumenhook/lumenhook/internal/ledgerread"
+	"github.com/lumenhook/lumenhook/internal/ops"
 	"github.com/lumenhook/lumenhook/streams/follower"
 )
 
@@ -77,7 +77,7 @@ func (k *ledgerCheck) run(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	differences, err := ledgerread.Check{
+	differences, err := ops.LedgerCheck{
 		From:    k.from,
 		To:      k.to,
 		Cluster: cluster,

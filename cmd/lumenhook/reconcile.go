@@ -12,7 +12,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/apicli"
 	"github.com/lumenhook/lumenhook/internal/cli"
 	"github.com/lumenhook/lumenhook/internal/config"
-	"github.com/lumenhook/lumenhook/internal/reconcile"
+	"github.com/lumenhook/lumenhook/internal/ops"
 )
 
 // reconcileTimeoutMax bounds --timeout.
@@ -66,7 +66,7 @@ clone "make run ARGS=--balance-moves").`,
 		},
 	}
 	r.register(c)
-	r.Reads(c, reconcile.Report{})
+	r.Reads(c, ops.ReconcileReport{})
 	f := c.Flags()
 	f.StringVar(&r.wallet, "wallet", "", "the wallet's public address")
 	f.StringVar(&r.asset, "asset", "",
@@ -78,7 +78,7 @@ clone "make run ARGS=--balance-moves").`,
 	return c
 }
 
-func (r *reconcileFlags) run(ctx context.Context) (report reconcile.Report, err error) {
+func (r *reconcileFlags) run(ctx context.Context) (report ops.ReconcileReport, err error) {
 	if err := r.source.CheckAccounts(); err != nil {
 		return report, cli.Usage(err)
 	}
@@ -114,7 +114,7 @@ func (r *reconcileFlags) run(ctx context.Context) (report reconcile.Report, err 
 	if err != nil {
 		return report, err
 	}
-	return reconcile.Check{
+	return ops.Reconciliation{
 		API:      c,
 		Accounts: accounts,
 		Source:   name,

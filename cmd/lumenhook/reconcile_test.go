@@ -17,7 +17,7 @@ import (
 
 	"github.com/lumenhook/lumenhook/api/client"
 	"github.com/lumenhook/lumenhook/internal/devnet"
-	"github.com/lumenhook/lumenhook/internal/reconcile"
+	"github.com/lumenhook/lumenhook/internal/ops"
 )
 
 // nobodysURL is of an endpoint where nothing listens.
@@ -117,7 +117,7 @@ func (s *testService) loseMove(wallet string, stroops int64) {
 // reconciled runs the command, which ends with a code and says something.
 func (s *testService) reconciled(
 	code int, says, wallet string, more ...string,
-) (r reconcile.Report) {
+) (r ops.ReconcileReport) {
 	s.t.Helper()
 	out, stderr, err := s.command(append([]string{"reconcile", "--wallet", wallet, "--json"},
 		more...)...)

@@ -23,7 +23,7 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/config"
 	"github.com/lumenhook/lumenhook/internal/keys"
-	"github.com/lumenhook/lumenhook/internal/rewrap"
+	"github.com/lumenhook/lumenhook/internal/ops"
 	"github.com/lumenhook/lumenhook/streams"
 )
 
@@ -99,9 +99,9 @@ func (r received) verify(t *testing.T, secrets ...string) {
 	}
 }
 
-func (s *testService) rewrap(args ...string) rewrap.Report {
+func (s *testService) rewrap(args ...string) ops.RewrapReport {
 	s.t.Helper()
-	var report rewrap.Report
+	var report ops.RewrapReport
 	s.cli(&report, append([]string{"secrets", "rewrap"}, args...)...)
 	return report
 }
@@ -127,7 +127,7 @@ func (s *testService) rewrapCutShort(steps int64) {
 	service := config.Service{DataDir: s.dir, Kafka: config.Kafka{Prefix: "lumenhook."}}
 	quiet := slog.New(slog.DiscardHandler)
 	var taken atomic.Int64
-	_, err := rewrap.Run(ctx, rewrap.Config{
+	_, err := ops.Rewrap(ctx, ops.RewrapConfig{
 		Key:     keys.MasterKeyPlace{DataDir: s.dir},
 		Logger:  quiet,
 		Cluster: func() (streams.Cluster, error) { return service.Cluster(quiet) },
@@ -190,7 +190,7 @@ func TestTheMasterKeyIsReplaced(t *testing.T) {
 	s.devnet(&waits, "pay", "--to", wallet.Address, "--amount", "1", "--json")
 
 	old := s.ring()[0].ID
-	if out, err := s.tryCLI("secrets", "drop", rewrap.KeyName(old)); err == nil ||
+	if out, err := s.tryCLI("secrets", "drop", ops.KeyName(old)); err == nil ||
 		!strings.Contains(err.Error(), "the one that seals") {
 		t.Fatalf("the key that seals was dropped: %s %v", out, err)
 	}
@@ -198,7 +198,7 @@ func TestTheMasterKeyIsReplaced(t *testing.T) {
 	if _, err := s.tryCLI("secrets", "rewrap", "--key-only"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.tryCLI("secrets", "drop", rewrap.KeyName(old)); err == nil ||
+	if _, err := s.tryCLI("secrets", "drop", ops.KeyName(old)); err == nil ||
 		!strings.Contains(err.Error(), "is in use") || len(s.ring()) != 2 {
 		t.Fatalf("a key in use was dropped: %v", err)
 	}
@@ -225,7 +225,7 @@ func TestTheMasterKeyIsReplaced(t *testing.T) {
 		t.Errorf("rewrapped %+v", done)
 	}
 	if i := slices.IndexFunc(done.Keys,
-		func(k rewrap.KeyUse) bool { return k.ID == rewrap.KeyName(old) }); i < 0 ||
+		func(k ops.KeyUse) bool { return k.ID == ops.KeyName(old) }); i < 0 ||
 		!done.Keys[i].Removable || done.Keys[i].Values != 0 {
 		t.Errorf("the old key cannot go: %+v", done.Keys)
 	}
@@ -235,12 +235,12 @@ func TestTheMasterKeyIsReplaced(t *testing.T) {
 		t.Errorf("a second time: %+v, with %d secrets", again, len(secrets))
 	}
 	// Another whole rotation, while the old key is still there.
-	if whole := s.rewrap(); whole.Headers != (rewrap.Counts{Resealed: 2 * endpoints}) ||
+	if whole := s.rewrap(); whole.Headers != (ops.RewrapCounts{Resealed: 2 * endpoints}) ||
 		whole.Secrets.Resealed != endpoints+len(secrets)-1 || len(whole.Keys) != 3 {
 		t.Errorf("another rotation: %+v", whole)
 	}
 	for _, k := range s.ring()[:2] {
-		if _, err := s.tryCLI("secrets", "drop", rewrap.KeyName(k.ID)); err != nil {
+		if _, err := s.tryCLI("secrets", "drop", ops.KeyName(k.ID)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -339,7 +339,7 @@ func TestTheMasterKeyOfAVariable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	left, err := s.tryCLI("secrets", "drop", rewrap.KeyName(list[0].ID))
+	left, err := s.tryCLI("secrets", "drop", ops.KeyName(list[0].ID))
 	if err != nil {
 		t.Fatal(err)
 	}

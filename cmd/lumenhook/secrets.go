@@ -14,7 +14,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/cli"
 	"github.com/lumenhook/lumenhook/internal/config"
 	"github.com/lumenhook/lumenhook/internal/keys"
-	"github.com/lumenhook/lumenhook/internal/rewrap"
+	"github.com/lumenhook/lumenhook/internal/ops"
 	"github.com/lumenhook/lumenhook/internal/terminal"
 	"github.com/lumenhook/lumenhook/streams"
 )
@@ -41,9 +41,9 @@ func (p *masterKeyPlace) signingKeys() string {
 
 // walk says what a walk over all endpoints needs. It tells on out how far it is, until
 // the bar ends.
-func (p *masterKeyPlace) walk(out io.Writer) (rewrap.Config, *terminal.Progress) {
+func (p *masterKeyPlace) walk(out io.Writer) (ops.RewrapConfig, *terminal.Progress) {
 	bar := terminal.NewProgress(out)
-	return rewrap.Config{
+	return ops.RewrapConfig{
 		Key:      p.key(),
 		Signing:  p.signingKeys(),
 		Progress: bar.Show,
@@ -208,7 +208,7 @@ func rotateVariable(cmd *cobra.Command, place *masterKeyPlace, stage bool) error
 
 func runRewrap(cmd *cobra.Command, place *masterKeyPlace, resume bool) error {
 	cfg, bar := place.walk(cmd.ErrOrStderr())
-	report, err := rewrap.Run(cmd.Context(), cfg, resume)
+	report, err := ops.Rewrap(cmd.Context(), cfg, resume)
 	bar.End()
 	if err != nil {
 		return err
@@ -229,7 +229,7 @@ service keeps anything that only it opens; else it refuses and changes nothing. 
 ` + "`lumenhook secrets rewrap`" + ` first. With the key in LUMENHOOK_MASTER_KEY, the new value
 is printed.
 
-` + rewrap.WhatDroppingMeans,
+` + ops.WhatDroppingMeans,
 		Example: `  # Take a key away that "secrets list" shows, and rewrap has left behind
   lumenhook secrets drop 1483920075`,
 		Args: cli.OneArgument,
@@ -246,7 +246,7 @@ is printed.
 
 func runDrop(cmd *cobra.Command, place *masterKeyPlace, id uint32) error {
 	cfg, bar := place.walk(cmd.ErrOrStderr())
-	left, list, err := rewrap.Drop(cmd.Context(), cfg, id)
+	left, list, err := ops.DropKey(cmd.Context(), cfg, id)
 	bar.End()
 	switch {
 	case err != nil:

@@ -13,7 +13,7 @@ import (
 
 	"github.com/lumenhook/lumenhook/api/client"
 	"github.com/lumenhook/lumenhook/internal/keys"
-	"github.com/lumenhook/lumenhook/internal/rewrap"
+	"github.com/lumenhook/lumenhook/internal/ops"
 )
 
 // wantStandard verifies a request by the library of Standard Webhooks, with each secret as it
@@ -116,7 +116,7 @@ func TestOthersVerifyWhatIsSent(t *testing.T) {
 	if report.SigningKeysResealed != 1 {
 		t.Errorf("the rewrap did %+v", report)
 	}
-	if _, err := s.tryCLI("secrets", "drop", rewrap.KeyName(old)); err != nil {
+	if _, err := s.tryCLI("secrets", "drop", ops.KeyName(old)); err != nil {
 		t.Fatal(err)
 	}
 	s.interrupt()
@@ -156,7 +156,7 @@ func TestAMasterKeyThatSigningKeysNeedIsNotDropped(t *testing.T) {
 	if _, err := s.tryCLI("secrets", "rewrap", "--key-only"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.tryCLI("secrets", "drop", rewrap.KeyName(old)); err == nil ||
+	if _, err := s.tryCLI("secrets", "drop", ops.KeyName(old)); err == nil ||
 		!strings.Contains(err.Error(), "1 values of endpoints, or signing keys") {
 		t.Errorf("the key was dropped: %v", err)
 	}

@@ -8,7 +8,7 @@ import (
 
 	"github.com/lumenhook/lumenhook/internal/cli"
 	"github.com/lumenhook/lumenhook/internal/config"
-	"github.com/lumenhook/lumenhook/internal/sqlshell"
+	"github.com/lumenhook/lumenhook/internal/ops"
 	"github.com/lumenhook/lumenhook/projections"
 )
 
@@ -39,7 +39,7 @@ Tables, views and twenty-one questions: docs/analytics.md.`,
   lumenhook sql "SHOW TABLES"`,
 		Args: cli.OptionalArgument,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			write, known := sqlshell.Formats[format]
+			write, known := ops.SQLFormats[format]
 			if !known {
 				return cli.Usage(fmt.Errorf("--format %q: must be table, json or csv", format))
 			}
@@ -65,7 +65,7 @@ Tables, views and twenty-one questions: docs/analytics.md.`,
 // query runs the query that args name, or those on standard input.
 func query(
 	cmd *cobra.Command, args []string, t *config.Service, cfg projections.ConsoleConfig,
-	write sqlshell.Format,
+	write ops.SQLFormat,
 ) error {
 	console, err := projections.OpenConsole(cmd.Context(), cfg)
 	if err != nil {
@@ -75,7 +75,7 @@ func query(
 	if err := noteLag(cmd, t, cfg.DSN); err != nil {
 		return err
 	}
-	s := sqlshell.Session{
+	s := ops.SQLSession{
 		Console: console,
 		Write:   write,
 		RowsMax: cfg.RowsMax,

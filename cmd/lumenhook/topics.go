@@ -5,7 +5,7 @@ import (
 
 	"github.com/lumenhook/lumenhook/internal/cli"
 	"github.com/lumenhook/lumenhook/internal/config"
-	"github.com/lumenhook/lumenhook/internal/topicview"
+	"github.com/lumenhook/lumenhook/internal/ops"
 )
 
 func newTopics() *cobra.Command {
@@ -20,7 +20,7 @@ func newTopics() *cobra.Command {
 }
 
 func newTopicsCat(t *config.Service) *cobra.Command {
-	var r topicview.Reading
+	var r ops.TopicReading
 	c := &cobra.Command{
 		Use:   "cat NAME",
 		Short: "Print a topic's records up to its end",
@@ -40,7 +40,7 @@ func newTopicsCat(t *config.Service) *cobra.Command {
 }
 
 func newTopicsTail(t *config.Service) *cobra.Command {
-	var r topicview.Reading
+	var r ops.TopicReading
 	c := &cobra.Command{
 		Use:   "tail NAME",
 		Short: "Print a topic's records as they come, until Ctrl-C",
@@ -57,9 +57,9 @@ func newTopicsTail(t *config.Service) *cobra.Command {
 }
 
 func printTopic(
-	cmd *cobra.Command, t *config.Service, r *topicview.Reading, name string, follow bool,
+	cmd *cobra.Command, t *config.Service, r *ops.TopicReading, name string, follow bool,
 ) error {
-	topic, err := topicview.Find(t.Kafka.Prefix, name)
+	topic, err := ops.FindTopic(t.Kafka.Prefix, name)
 	if err != nil {
 		return err
 	}
@@ -86,13 +86,13 @@ func newTopicsDescribe(t *config.Service) *cobra.Command {
 				return err
 			}
 			if len(args) == 0 {
-				return topicview.DescribeAll(cmd.Context(), cluster, cmd.OutOrStdout())
+				return ops.DescribeTopics(cmd.Context(), cluster, cmd.OutOrStdout())
 			}
-			topic, err := topicview.Find(t.Kafka.Prefix, args[0])
+			topic, err := ops.FindTopic(t.Kafka.Prefix, args[0])
 			if err != nil {
 				return err
 			}
-			return topicview.Describe(cmd.Context(), cluster, topic, cmd.OutOrStdout())
+			return ops.DescribeTopic(cmd.Context(), cluster, topic, cmd.OutOrStdout())
 		},
 	}
 }

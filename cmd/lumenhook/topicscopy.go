@@ -14,7 +14,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/standalone"
 	"github.com/lumenhook/lumenhook/internal/terminal"
 	"github.com/lumenhook/lumenhook/streams"
-	"github.com/lumenhook/lumenhook/streams/mirror"
+	"github.com/lumenhook/lumenhook/streams/transfer"
 )
 
 func newTopicsCopy(at *config.Service) *cobra.Command {
@@ -46,21 +46,21 @@ and build the history there: it is made of the topics.`,
 			if len(to.Brokers) == 0 {
 				return cli.Usage(errors.New("--kafka-brokers: must name the brokers of the cluster to copy to"))
 			}
-			show := func(report mirror.Report) error {
+			show := func(report transfer.MirrorReport) error {
 				return output.Print(cmd.OutOrStdout(), report, func(w io.Writer) { showCopy(w, report) })
 			}
 			return copyTopics(cmd.Context(), at.DataDir, to, cmd.ErrOrStderr(), show)
 		},
 	}
 	output.Register(c.Flags())
-	output.Changes(c, mirror.Report{})
+	output.Changes(c, transfer.MirrorReport{})
 	return c
 }
 
 // copyTopics copies from the broker of a data folder, that of a running service too.
 func copyTopics(
 	ctx context.Context, dir string, to streams.Cluster, tell io.Writer,
-	show func(mirror.Report) error,
+	show func(transfer.MirrorReport) error,
 ) error {
 	from, err := standalone.OpenTopics(dir, to.Logger)
 	if err != nil {
@@ -68,7 +68,8 @@ func copyTopics(
 	}
 	defer from.Close()
 	bar := terminal.NewProgress(tell)
-	report, err := mirror.Copy(ctx, mirror.Config{From: from.Cluster, To: to, Progress: bar.Show})
+	report, err := transfer.Mirror(ctx,
+		transfer.MirrorConfig{From: from.Cluster, To: to, Progress: bar.Show})
 	bar.End()
 	if ctx.Err() != nil {
 		return fmt.Errorf("interrupted; the same command goes on where it was: %w", context.Cause(ctx))
@@ -83,7 +84,7 @@ func copyTopics(
 	return show(report)
 }
 
-func showCopy(w io.Writer, report mirror.Report) {
+func showCopy(w io.Writer, report transfer.MirrorReport) {
 	cli.Row(w, "TOPIC", "COPIED", "THERE BEFORE", "OFFSETS WITHOUT A RECORD")
 	for _, t := range report.Topics {
 		cli.Row(w, t.Topic, t.Records, t.Before, t.Fillers)

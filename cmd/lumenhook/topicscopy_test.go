@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/lumenhook/lumenhook/api/client"
-	"github.com/lumenhook/lumenhook/streams/mirror"
+	"github.com/lumenhook/lumenhook/streams/transfer"
 )
 
 // TestFromOneMachineToACluster: a merchant's service on one machine goes on in the form
@@ -39,7 +39,7 @@ func TestFromOneMachineToACluster(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var report mirror.Report
+	var report transfer.MirrorReport
 	out := a.program("topics", "copy", "--json", "--data-dir", s.dir, "--config", config,
 		"--secrets-dir", secrets)
 	if err := json.Unmarshal(out, &report); err != nil || len(report.Topics) == 0 ||

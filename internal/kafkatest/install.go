@@ -16,7 +16,7 @@ import (
 
 	"github.com/gofrs/flock"
 
-	"github.com/lumenhook/lumenhook/deploy/kafka"
+	"github.com/lumenhook/lumenhook/deploy"
 )
 
 const (
@@ -27,7 +27,7 @@ const (
 // Install returns the folder of Kafka's jars. It fetches them through Maven if necessary;
 // concurrent processes fetch them once.
 func Install(ctx context.Context) (dir string, err error) {
-	pin, err := kafka.Pinned()
+	pin, err := deploy.Kafka()
 	if err != nil {
 		return "", err
 	}
@@ -36,7 +36,7 @@ func Install(ctx context.Context) (dir string, err error) {
 
 // installTiered returns the folder of the jar with a remote storage.
 func installTiered(ctx context.Context) (dir string, err error) {
-	pin, err := kafka.Tiered()
+	pin, err := deploy.TieredKafka()
 	if err != nil {
 		return "", err
 	}
@@ -44,7 +44,7 @@ func installTiered(ctx context.Context) (dir string, err error) {
 }
 
 // install returns a folder of the cache with what is pinned.
-func install(ctx context.Context, name string, pin kafka.Pin) (dir string, err error) {
+func install(ctx context.Context, name string, pin deploy.KafkaPin) (dir string, err error) {
 	root, err := cacheDir()
 	if err != nil {
 		return "", err
@@ -82,7 +82,7 @@ func cacheDir() (string, error) {
 }
 
 // fetch lets Maven resolve the pinned artifacts into dir, all of them or none.
-func fetch(ctx context.Context, dir string, pin kafka.Pin) error {
+func fetch(ctx context.Context, dir string, pin deploy.KafkaPin) error {
 	staging, err := os.MkdirTemp(filepath.Dir(dir), ".install-")
 	if err != nil {
 		return err
@@ -104,7 +104,7 @@ func fetch(ctx context.Context, dir string, pin kafka.Pin) error {
 }
 
 // verify checks that dir holds exactly the pinned files.
-func verify(dir string, pin kafka.Pin) error {
+func verify(dir string, pin deploy.KafkaPin) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return err

@@ -1,10 +1,24 @@
 // Package transfer takes a deployment to other topics: to another partition count
-// (repartition), into a folder (backup), and from a folder into an empty cluster (restore).
+// (repartition), into a folder (backup), from a folder into an empty cluster (restore), and record
+// by record at the same offsets from the embedded broker of one machine to a cluster (mirror).
 //
 // It hides how the states of all partitions are read at one position while the service
-// runs, in which form they lie between two clusters, and how they are divided anew.
+// runs, in which form they are stored between two clusters, and how they are divided again.
 //
-// Invariants:
+// A mirror preserves offsets, because all positions of the service are offsets: a task's inputs in
+// its journal, the follower's cursor, the projector's progress, groups. So the history is built
+// from the copy, which a restore cannot do. Where the source has an offset without a record (a
+// transaction's marker, what was aborted or compacted), the target gets a filler, which readers
+// skip as they skip markers. Retention's deletions are repeated: both begin at the same offset.
+//
+// Invariants of a mirror:
+//
+//   - The target's partition is a prefix of the source's: an interrupted copy is continued, and a
+//     repeated one adds new records.
+//   - A partition with other content is refused, and so is one that somebody else writes to.
+//   - Positions of groups are copied when all records are.
+//
+// Invariants of the others:
 //
 //   - A copy is consistent. The follower's cursor is read first, then the ends of the inputs,
 //     then the states are folded to the ends of the journals. So what a record of the copy
@@ -33,5 +47,7 @@
 //	folder.go    a backup: files, checksums, the manifest
 //	divide.go    states of another partition count
 //	place.go     a copy becomes the topics of a cluster
+//	mirror.go    a mirror: topics, partition by partition
+//	positions.go a mirror: positions of groups
 //	closing.go   who still uses the topics, and keeping the service off them
 package transfer

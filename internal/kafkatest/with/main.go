@@ -1,5 +1,7 @@
 // Command with starts a cluster of three brokers, runs the command that it is
-// given, whose test binaries share the cluster, and ends both.
+// given, whose test binaries share the cluster, and ends both. Without a command it installs
+// the Kafka that tests run into the user's cache folder, unless it is there, and checks every
+// file of it.
 package main
 
 import (
@@ -34,8 +36,11 @@ func main() {
 
 func run(ctx context.Context, args []string) (err error) {
 	if len(args) == 0 {
-		return errors.New("with: say which command is to run beside a cluster, such as: with go test " +
-			"-tags kafka ./streams")
+		dir, err := kafkatest.Install(ctx)
+		if err == nil {
+			fmt.Println("Kafka is in", dir)
+		}
+		return err
 	}
 	dir, err := os.MkdirTemp("", "lumenhook-kafka-")
 	if err != nil {

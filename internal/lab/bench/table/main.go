@@ -45,7 +45,7 @@ var lines = []line{
 	{"latency", "^BenchmarkLatency$", whole, once, "8 min"},
 	{"close", "^BenchmarkClose$", whole, once, "1 min"},
 	{"extract", "^Benchmark(FromXDR|FromRPC|FloorFromXDRBySDK)$",
-		"internal/stellar/source/sourcestest", []string{"-cpu=1", "-benchtime=3s"}, "15 s"},
+		"internal/stellar/source", []string{"-cpu=1", "-benchtime=3s"}, "15 s"},
 	{"catchup", "^BenchmarkFarCatchUp$", "streams/follower", []string{"-benchtime=3x"}, "40 s"},
 	{"match", "^BenchmarkMatch$", "streams/follower", []string{"-cpu=1", "-benchtime=2s"}, "1 min"},
 	{"waiting", "^BenchmarkWaiting$", whole, once, "4 min"},

@@ -1,0 +1,232 @@
+package ops
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/schemas"
+	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/follower"
+	"github.com/lumenhook/lumenhook/streams/intake"
+)
+
+const (
+	// recordedMax bounds the payments of a range that are held in memory.
+	recordedMax = 5_000_000
+	// readTimeout bounds the reading of one topic.
+	readTimeout = time.Hour
+)
+
+// LedgerCheck says which ledgers are read again. All fields are required.
+type LedgerCheck struct {
+	From, To uint32 // sequences of ledgers, the last one included
+	Cluster  streams.Cluster
+	Source   follower.Source
+	Out      io.Writer
+}
+
+// Run prints each difference and a summary, and counts the differences.
+func (c LedgerCheck) Run(ctx context.Context) (differences int, err error) {
+	known, err := c.readTopics(ctx)
+	if err != nil {
+		return 0, err
+	}
+	if err := c.Source.Check(ctx); err != nil {
+		return 0, err
+	}
+	latest, err := c.Source.Latest(ctx)
+	if err != nil {
+		return 0, err
+	}
+	if latest < c.To {
+		return 0, fmt.Errorf("--to %d: the source reaches to ledger %d", c.To, latest)
+	}
+	if differences, err = c.reread(ctx, known); err != nil {
+		return differences, err
+	}
+	fmt.Fprintf(c.Out, "%d ledgers read again, %d payments were observed in them, %d differences\n",
+		c.To-c.From+1, known.count, differences)
+	if known.leftOut > 0 {
+		fmt.Fprintf(c.Out, "%d records of the topics payments and watches do not count "+
+			"and were left out: lumenhook topics cat dead-letters\n", known.leftOut)
+	}
+	return differences, nil
+}
+
+// knownPayments is what the topics say of the range.
+type knownPayments struct {
+	payments map[string]domain.Payment
+	wallets  map[string]int64 // watched, and since when (Unix milliseconds)
+	count    int
+	leftOut  int // records that do not count
+}
+
+func (c LedgerCheck) readTopics(ctx context.Context) (knownPayments, error) {
+	all := knownPayments{payments: map[string]domain.Payment{}, wallets: map[string]int64{}}
+	err := c.readTopic(ctx, schemas.TopicPayments, func(r streams.Record) error {
+		if schemas.IsBalanceMoved(r) {
+			return nil
+		}
+		observed, err := intake.Payment(r)
+		if err != nil {
+			return all.leaveOut(err)
+		}
+		if p := observed.Payment; p.Ledger >= c.From && p.Ledger <= c.To {
+			all.payments[p.ID] = p
+			if len(all.payments) > recordedMax {
+				return fmt.Errorf("more than %d payments were observed between --from and --to: "+
+					"check in smaller ranges", recordedMax)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return all, err
+	}
+	all.count = len(all.payments)
+	err = c.readTopic(ctx, schemas.TopicWatches, func(r streams.Record) error {
+		w, gone, err := intake.Watch(r)
+		if err != nil {
+			return all.leaveOut(err)
+		}
+		if since, ok := all.wallets[w.WalletAddress]; !gone && (!ok || w.CreatedAtMillis < since) {
+			all.wallets[w.WalletAddress] = w.CreatedAtMillis
+		}
+		return nil
+	})
+	return all, err
+}
+
+// leaveOut counts a record that does not count, as all who read these topics leave it
+// out. One of a newer program is not left out.
+func (k *knownPayments) leaveOut(why error) error {
+	if errors.Is(why, schemas.ErrNewer) {
+		return why
+	}
+	k.leftOut++
+	return nil
+}
+
+// readTopic gives every record of a topic to take.
+func (c LedgerCheck) readTopic(
+	ctx context.Context, topic string, take func(streams.Record) error,
+) error {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	ends, err := c.Cluster.NewEnds()
+	if err != nil {
+		return err
+	}
+	defer ends.Close()
+	until, err := ends.Of(ctx, topic)
+	if err != nil {
+		return err
+	}
+	starts, err := ends.Starts(ctx, topic)
+	if err != nil {
+		return err
+	}
+	err = c.Cluster.ReadBetween(ctx, topic, starts, until, pollRecords, take)
+	if err != nil {
+		return fmt.Errorf("reading the topic %q: %w", topic, err)
+	}
+	return nil
+}
+
+// reread prints the differences of each ledger, and counts them.
+func (c LedgerCheck) reread(ctx context.Context, all knownPayments) (differences int, err error) {
+	for next := c.From; next <= c.To; {
+		page, err := c.Source.Next(ctx, next)
+		if err != nil {
+			return differences, err
+		}
+		for _, l := range page[:min(len(page), int(c.To-next)+1)] {
+			for _, line := range all.differences(l) {
+				differences++
+				if _, err := fmt.Fprintln(c.Out, line); err != nil {
+					return differences, err
+				}
+			}
+		}
+		next += uint32(len(page))
+	}
+	for _, id := range sortedIDs(all.payments) {
+		p := all.payments[id]
+		differences++
+		_, err := fmt.Fprintf(c.Out, "ledger %d: payment %s to %s was observed, "+
+			"and is no longer seen\n", p.Ledger, id, p.To)
+		if err != nil {
+			return differences, err
+		}
+	}
+	return differences, nil
+}
+
+// differences takes the ledger's payments out of what is known.
+func (k knownPayments) differences(l domain.Ledger) (lines []string) {
+	for _, q := range l.Quarantined {
+		lines = append(lines, fmt.Sprintf("ledger %d: transaction %s cannot be read: %s",
+			l.Sequence, q.TxHash, q.Reason))
+	}
+	for _, p := range l.Payments {
+		before, observed := k.payments[p.ID]
+		delete(k.payments, p.ID)
+		switch {
+		case observed && !reflect.DeepEqual(domain.ViewPayment(before), domain.ViewPayment(p)):
+			lines = append(lines, fmt.Sprintf("ledger %d: payment %s is seen differently: %s",
+				p.Ledger, p.ID, strings.Join(fieldsThatDiffer(before, p), ", ")))
+		case !observed && k.wants(p):
+			lines = append(lines, fmt.Sprintf("ledger %d: payment %s to %s would now be seen: %s %s; "+
+				"to deliver it, make a new watch of the wallet and run "+
+				"lumenhook backfill --watch NEW --from %d --to %d", p.Ledger, p.ID, p.To,
+				domain.FormatAmount(p.AmountStroops), p.Asset, p.Ledger, p.Ledger))
+		}
+	}
+	return lines
+}
+
+// wants reports whether a payment would have been observed, had it been seen.
+func (k knownPayments) wants(p domain.Payment) bool {
+	since, watched := k.wallets[p.To]
+	return watched && since <= p.ClosedAtMillis && p.AmountStroops > 0 && !p.PaysOneself()
+}
+
+// fieldsThatDiffer names what an event would show otherwise, before and now.
+func fieldsThatDiffer(before, now domain.Payment) (fields []string) {
+	b, n := reflect.ValueOf(domain.ViewPayment(before)), reflect.ValueOf(domain.ViewPayment(now))
+	for i := range b.NumField() {
+		if was, is := asJSON(b.Field(i)), asJSON(n.Field(i)); was != is {
+			name := b.Type().Field(i).Tag.Get("json")
+			fields = append(fields, fmt.Sprintf("%s %s is now %s", name, was, is))
+		}
+	}
+	return fields
+}
+
+// asJSON shows a field as an event does: null where there is none.
+func asJSON(field reflect.Value) string {
+	text, err := json.Marshal(field.Interface())
+	if err != nil {
+		panic("ledger check: " + err.Error()) // of a struct of texts and numbers
+	}
+	return string(text)
+}
+
+func sortedIDs(payments map[string]domain.Payment) (ids []string) {
+	for id := range payments {
+		ids = append(ids, id)
+	}
+	slices.SortFunc(ids, func(a, b string) int {
+		return cmp.Or(cmp.Compare(payments[a].Ledger, payments[b].Ledger), strings.Compare(a, b))
+	})
+	return ids
+}

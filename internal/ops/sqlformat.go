@@ -1,0 +1,171 @@
+package ops
+
+import (
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"io"
+	"reflect"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/lumenhook/lumenhook/internal/cli"
+	"github.com/lumenhook/lumenhook/projections"
+)
+
+// SQLFormat writes an answer.
+type SQLFormat func(io.Writer, projections.Answer) error
+
+// SQLFormats are all there are, by their names.
+var SQLFormats = map[string]SQLFormat{"table": writeTable, "json": writeJSON, "csv": writeCSV}
+
+const cellMaxRunes = 80 // of a table; json and csv print all
+
+// writeTable prints columns side by side, for people.
+func writeTable(w io.Writer, a projections.Answer) error {
+	columns := make([]cli.Column, len(a.Columns))
+	for i, name := range a.Columns {
+		columns[i] = cli.Column{Name: cell(name), Numbers: len(a.Rows) > 0 && isNumber(a.Rows[0][i])}
+	}
+	rows := make([][]string, len(a.Rows))
+	for n, row := range a.Rows {
+		for _, v := range row {
+			rows[n] = append(rows[n], cell(v))
+		}
+	}
+	if err := cli.WriteTable(w, columns, rows); err != nil {
+		return err
+	}
+	noun := "rows"
+	if len(rows) == 1 {
+		noun = "row"
+	}
+	_, err := fmt.Fprintf(w, "(%d %s)\n", len(rows), noun)
+	return err
+}
+
+func isNumber(v any) bool {
+	switch reflect.ValueOf(v).Kind() {
+	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64,
+		reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64,
+		reflect.Float32, reflect.Float64:
+		return true
+	}
+	return false
+}
+
+func cell(v any) string {
+	text := strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f {
+			return '·'
+		}
+		return r
+	}, strings.ToValidUTF8(textOf(v), "\uFFFD"))
+	if v == nil {
+		return "NULL"
+	}
+	if utf8.RuneCountInString(text) > cellMaxRunes {
+		return string([]rune(text)[:cellMaxRunes-1]) + "…"
+	}
+	return text
+}
+
+// textOf writes a value as ClickHouse people expect it, times as ISO 8601.
+func textOf(v any) string {
+	switch v := v.(type) {
+	case nil:
+		return ""
+	case string:
+		return v
+	case time.Time:
+		return isoTime(v)
+	case fmt.Stringer:
+		return v.String()
+	case float64, float32:
+		return strings.TrimSuffix(fmt.Sprintf("%.6g", v), ".0")
+	}
+	if kind := reflect.ValueOf(v).Kind(); kind == reflect.Slice || kind == reflect.Map {
+		data, err := json.Marshal(jsonValue(v))
+		if err == nil {
+			return string(data)
+		}
+	}
+	return fmt.Sprint(v)
+}
+
+func isoTime(t time.Time) string {
+	t = t.UTC()
+	switch {
+	case t.Nanosecond() != 0:
+		return t.Format("2006-01-02T15:04:05.000Z")
+	case t.Equal(t.Truncate(24 * time.Hour)):
+		return t.Format("2006-01-02")
+	}
+	return t.Format("2006-01-02T15:04:05Z")
+}
+
+// writeJSON prints one object on a line for each row, its fields in the order of
+// the columns.
+func writeJSON(w io.Writer, a projections.Answer) error {
+	for _, row := range a.Rows {
+		var line strings.Builder
+		for i, v := range row {
+			name, err := json.Marshal(a.Columns[i])
+			if err != nil {
+				return err
+			}
+			value, err := json.Marshal(jsonValue(v))
+			if err != nil {
+				return fmt.Errorf("writing the column %s: %w", a.Columns[i], err)
+			}
+			before := map[bool]string{true: "{", false: ","}[i == 0]
+			line.WriteString(before + string(name) + ":" + string(value))
+		}
+		if _, err := fmt.Fprintln(w, line.String()+"}"); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// jsonValue makes times and decimals texts, as the API has them.
+func jsonValue(v any) any {
+	switch v := v.(type) {
+	case nil, bool, string:
+		return v
+	case []byte:
+		return string(v)
+	case time.Time:
+		return isoTime(v)
+	case fmt.Stringer:
+		return v.String()
+	}
+	value := reflect.ValueOf(v)
+	if value.Kind() == reflect.Slice {
+		list := make([]any, value.Len())
+		for i := range list {
+			list[i] = jsonValue(value.Index(i).Interface())
+		}
+		return list
+	}
+	return v
+}
+
+func writeCSV(w io.Writer, a projections.Answer) error {
+	out := csv.NewWriter(w)
+	if err := out.Write(a.Columns); err != nil {
+		return err
+	}
+	for _, row := range a.Rows {
+		texts := make([]string, len(row))
+		for i, v := range row {
+			texts[i] = textOf(v)
+		}
+		if err := out.Write(texts); err != nil {
+			return err
+		}
+	}
+	out.Flush()
+	return out.Error()
+}

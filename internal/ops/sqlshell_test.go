@@ -1,0 +1,61 @@
+package ops
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+func TestStatementsEndAtTheirSemicolon(t *testing.T) {
+	for text, want := range map[string][]string{
+		"SELECT 1;":                    {"SELECT 1", ""},
+		"SELECT 1; SELECT 2":           {"SELECT 1", " SELECT 2"},
+		`SELECT ';', ";", 'a\';';x`:    {`SELECT ';', ";", 'a\';'`, "x"},
+		"SELECT 1 -- a; b\n;":          {"SELECT 1 -- a; b\n", ""},
+		"SELECT /* ; */ 1; -- the end": {"SELECT /* ; */ 1", " -- the end"},
+		"SELECT 'open;":                {"SELECT 'open;"},
+		"SELECT 1 /* open;":            {"SELECT 1 /* open;"},
+		"-- open;":                     {"-- open;"},
+		"":                             {""},
+	} {
+		statements, rest := splitStatements(text)
+		if got := append(statements, rest); !reflect.DeepEqual(got, want) {
+			t.Errorf("%q: %q, not %q", text, got, want)
+		}
+	}
+}
+
+// typist is a terminal at which lines are typed.
+type typist struct {
+	lines   []string
+	prompts []string
+	bytes.Buffer
+}
+
+func (s *typist) SetPrompt(p string) { s.prompts = append(s.prompts, strings.TrimSpace(p)) }
+
+func (s *typist) ReadLine() (string, error) {
+	if len(s.lines) == 0 {
+		return "", io.EOF
+	}
+	line := s.lines[0]
+	s.lines = s.lines[1:]
+	return line, nil
+}
+
+func TestShellAsksForWholeStatements(t *testing.T) {
+	screen := &typist{lines: []string{"", "SELECT", "  1", `\q`}}
+	session := SQLSession{Out: screen, Notes: screen}
+	if err := session.converse(context.Background(), screen); err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Join(screen.prompts, " "); got != "lumenhook> ...> ...> ...>" {
+		t.Errorf("the prompts are %s", got)
+	}
+	if got := shortcut(`\d attempts`); !strings.Contains(got, "table = 'attempts'") {
+		t.Errorf(`\d gives %s`, got)
+	}
+}

@@ -1,0 +1,197 @@
+package ops
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+	"github.com/twmb/franz-go/pkg/kadm"
+
+	"github.com/lumenhook/lumenhook/internal/cli"
+	"github.com/lumenhook/lumenhook/schemas"
+	"github.com/lumenhook/lumenhook/streams"
+)
+
+// pollRecords is how many records are read at once.
+const pollRecords = 1000
+
+// TopicReading selects which records of a topic are printed.
+type TopicReading struct {
+	from       string
+	keys       []string
+	types      []string
+	partitions []int32
+	limit      int
+}
+
+// Register adds the flags, with the default of where reading begins.
+func (r *TopicReading) Register(f *pflag.FlagSet, from string) {
+	f.StringVar(&r.from, "from", from, "start, end, an offset, a time such as "+
+		"2026-11-21T15:04:05Z, or how long ago, such as 10m")
+	f.StringSliceVar(&r.keys, "key", nil, "only records with this key; may be repeated")
+	f.StringSliceVar(&r.types, "type", nil,
+		"only records of this type, such as AttemptMade; may be repeated")
+	f.Int32SliceVar(&r.partitions, "partition", nil, "only this partition; may be repeated")
+	f.IntVar(&r.limit, "limit", 0, "stop after so many records; 0 for no limit")
+}
+
+// Check returns every fault of the flags at once.
+func (r *TopicReading) Check() error {
+	var faults []error
+	if r.limit < 0 {
+		faults = append(faults, fmt.Errorf("--limit %d: must not be negative", r.limit))
+	}
+	for _, name := range r.types {
+		faults = append(faults, checkType(name))
+	}
+	return errors.Join(faults...)
+}
+
+// Print prints the records of a topic up to its end, or as they come until ctx ends.
+func (r *TopicReading) Print(
+	ctx context.Context, cluster streams.Cluster, topic schemas.Topic, follow bool, out io.Writer,
+) error {
+	from, ends, err := r.positions(ctx, cluster, topic.Name)
+	if err != nil {
+		return err
+	}
+	reader, err := cluster.NewReader(streams.ReaderConfig{
+		From:        streams.Offsets{topic.Name: from},
+		SkipExpired: true,
+	})
+	if err != nil {
+		return err
+	}
+	defer reader.Close()
+	printed := 0
+	show := func(record streams.Record) error {
+		if !follow && record.Offset >= ends[record.Partition] || !r.wants(record) {
+			return nil
+		}
+		printed++
+		if err := writeRecord(out, record); err != nil {
+			return err
+		}
+		if r.limit > 0 && printed >= r.limit {
+			return errEnough
+		}
+		return nil
+	}
+	if follow {
+		for err == nil {
+			err = reader.Poll(ctx, pollRecords, show)
+		}
+	} else {
+		err = reader.ReadTo(ctx, topic.Name, ends, pollRecords, show)
+	}
+	if errors.Is(err, errEnough) || ctx.Err() != nil {
+		return nil
+	}
+	return err
+}
+
+// checkType refuses an unknown type of records.
+func checkType(name string) error {
+	types := recordTypes()
+	if slices.Contains(types, name) {
+		return nil
+	}
+	return fmt.Errorf("--type %q: no record is of this type%s; the types are %s",
+		name, cli.DidYouMean(name, types, ""), strings.Join(types, ", "))
+}
+
+var errEnough = errors.New("enough records")
+
+func (r *TopicReading) wants(record streams.Record) bool {
+	return (len(r.keys) == 0 || slices.Contains(r.keys, string(record.Key))) &&
+		(len(r.types) == 0 || slices.Contains(r.types, record.Header(schemas.HeaderType)))
+}
+
+// positions returns where reading begins and where the topic ends.
+func (r *TopicReading) positions(
+	ctx context.Context, cluster streams.Cluster, topic string,
+) (from, ends map[int32]int64, err error) {
+	asking, err := cluster.NewEnds()
+	if err != nil {
+		return nil, nil, err
+	}
+	defer asking.Close()
+	if ends, err = asking.Of(ctx, topic); err != nil {
+		return nil, nil, err
+	}
+	starts, err := asking.Starts(ctx, topic)
+	if err != nil {
+		return nil, nil, err
+	}
+	if from, err = r.begin(ctx, cluster, topic, starts, ends); err != nil {
+		return nil, nil, err
+	}
+	for _, p := range r.partitions {
+		if _, there := ends[p]; !there {
+			return nil, nil, cli.Usage(fmt.Errorf("--partition %d: %s has the partitions 0 to %d",
+				p, topic, len(ends)-1))
+		}
+	}
+	for p := range ends {
+		if len(r.partitions) > 0 && !slices.Contains(r.partitions, p) {
+			delete(from, p)
+			delete(ends, p)
+		}
+	}
+	return from, ends, nil
+}
+
+func (r *TopicReading) begin(
+	ctx context.Context, cluster streams.Cluster, topic string, starts, ends map[int32]int64,
+) (map[int32]int64, error) {
+	from := make(map[int32]int64)
+	if offset, err := strconv.ParseInt(r.from, 10, 64); err == nil {
+		for p := range ends {
+			from[p] = min(max(offset, starts[p]), ends[p])
+		}
+		return from, nil
+	}
+	switch r.from {
+	case "start":
+		return starts, nil
+	case "end":
+		for p, end := range ends {
+			from[p] = end
+		}
+		return from, nil
+	}
+	at, err := parseStart(r.from)
+	if err != nil {
+		return nil, err
+	}
+	err = cluster.WithAdmin(ctx, func(ctx context.Context, admin *kadm.Client) error {
+		listed, err := admin.ListOffsetsAfterMilli(ctx, at.UnixMilli(), cluster.Prefix+topic)
+		if err == nil {
+			err = listed.Error()
+		}
+		listed.Each(func(o kadm.ListedOffset) { from[o.Partition] = o.Offset })
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("asking for the offsets of %s: %w", r.from, err)
+	}
+	return from, nil
+}
+
+func parseStart(text string) (time.Time, error) {
+	if ago, err := time.ParseDuration(text); err == nil && ago > 0 {
+		return time.Now().Add(-ago), nil
+	}
+	at, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return at, cli.Usage(fmt.Errorf("--from %q: must be start, end, an offset, a time such as "+
+			"2026-11-21T15:04:05Z, or how long ago, such as 10m", text))
+	}
+	return at, nil
+}

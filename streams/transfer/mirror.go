@@ -1,0 +1,344 @@
+package transfer
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/lumenhook/lumenhook/schemas"
+	"github.com/lumenhook/lumenhook/streams"
+)
+
+// MirrorConfig is what is copied where. Both clusters may have prefixes of their own.
+type MirrorConfig struct {
+	From, To streams.Cluster
+	// Progress is called periodically with offsets, done and in total. It may be nil.
+	Progress func(done, total int64)
+}
+
+// MirroredTopic is the result for one topic.
+type MirroredTopic struct {
+	Topic   string `json:"topic"`
+	Records int64  `json:"records"` // copied now
+	Fillers int64  `json:"fillers"` // offsets without a record
+	Before  int64  `json:"before"`  // offsets that the target already had
+}
+
+// MirrorReport is the result of a copy.
+type MirrorReport struct {
+	Topics []MirroredTopic `json:"topics"`
+	Groups []string        `json:"groups"` // those whose positions were copied
+}
+
+const (
+	batchRecords = 2_000
+	batchBytes   = 4 << 20
+)
+
+// mirroring is the state of one copy.
+type mirroring struct {
+	MirrorConfig
+	fromEnds, toEnds *streams.Ends
+	target           *streams.Placer
+	deleter          *streams.Deleter // of the target
+	plan             []mirrorPartition
+	done, total      int64
+}
+
+// mirrorPartition is what is to be copied of one partition.
+type mirrorPartition struct {
+	topic         string
+	number        int32
+	compacted     bool
+	start, end    int64 // of the source
+	first, have   int64 // of the target: its first offset, and its end
+	records, fill int64
+}
+
+// Mirror copies what the source has at the time of the call, and returns when the target has
+// acknowledged it. The topics must exist in the target, as `topics create` makes them, with
+// as many partitions as in the source.
+func Mirror(ctx context.Context, cfg MirrorConfig) (MirrorReport, error) {
+	c := &mirroring{MirrorConfig: cfg}
+	defer c.close()
+	if err := c.open(ctx); err != nil {
+		return MirrorReport{}, err
+	}
+	for i := range c.plan {
+		if err := c.partition(ctx, &c.plan[i]); err != nil {
+			return MirrorReport{}, err
+		}
+	}
+	groups, err := copyPositions(ctx, cfg.From, cfg.To)
+	return MirrorReport{Topics: c.topics(), Groups: groups}, err
+}
+
+func (c *mirroring) open(ctx context.Context) (err error) {
+	if c.fromEnds, err = c.From.NewEnds(); err != nil {
+		return err
+	}
+	if c.toEnds, err = c.To.NewEnds(); err != nil {
+		return err
+	}
+	if c.target, err = c.To.NewPlacer(); err != nil {
+		return err
+	}
+	if c.deleter, err = c.To.NewDeleter(); err != nil {
+		return err
+	}
+	for _, t := range schemas.Topics() {
+		if err := c.planTopic(ctx, t); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *mirroring) close() {
+	if c.fromEnds != nil {
+		c.fromEnds.Close()
+	}
+	if c.toEnds != nil {
+		c.toEnds.Close()
+	}
+	if c.target != nil {
+		c.target.Close()
+	}
+	if c.deleter != nil {
+		c.deleter.Close()
+	}
+}
+
+// planTopic reads a topic's offsets on both sides.
+func (c *mirroring) planTopic(ctx context.Context, t schemas.Topic) error {
+	topic := t.Name
+	starts, err := c.fromEnds.Starts(ctx, topic)
+	if err != nil {
+		return fmt.Errorf("mirror: the source: %w", err)
+	}
+	ends, err := c.fromEnds.Of(ctx, topic)
+	if err != nil {
+		return fmt.Errorf("mirror: the source: %w", err)
+	}
+	have, err := c.toEnds.Of(ctx, topic)
+	if err != nil {
+		return fmt.Errorf("mirror: the target (lumenhook topics create makes its topics): %w", err)
+	}
+	first, err := c.toEnds.Starts(ctx, topic)
+	if err != nil {
+		return fmt.Errorf("mirror: the target: %w", err)
+	}
+	if len(have) != len(ends) {
+		return fmt.Errorf("mirror: %s has %d partitions in the target and %d in the source, and "+
+			"records are placed by that for ever: "+
+			"make the target's topics with `lumenhook topics create --partitions %d`", topic, len(have),
+			len(ends), len(ends))
+	}
+	for _, p := range streams.Partitions(ends) {
+		if have[p] > ends[p] {
+			return fmt.Errorf("mirror: partition %d of %s ends at %d in the target and at %d in the "+
+				"source: it is no copy of it; "+
+				"copy into topics of their own (another --topic-prefix)", p, topic, have[p], ends[p])
+		}
+		c.plan = append(c.plan, mirrorPartition{
+			topic:     topic,
+			number:    p,
+			compacted: t.Cleanup == schemas.CleanupCompact,
+			start:     starts[p],
+			end:       ends[p],
+			first:     first[p],
+			have:      have[p],
+		})
+		c.total += ends[p]
+		c.done += have[p]
+	}
+	return nil
+}
+
+// partition copies one partition from where the target ends.
+func (c *mirroring) partition(ctx context.Context, p *mirrorPartition) error {
+	if err := c.sameSoFar(ctx, p); err != nil {
+		return err
+	}
+	b := mirrorBatch{mirroring: c, mirrorPartition: p, next: p.have}
+	if err := b.deleteToStart(ctx); err != nil || b.next == p.end {
+		return err
+	}
+	reader, err := c.From.NewReader(streams.ReaderConfig{
+		From:        streams.Offsets{p.topic: {p.number: b.next}},
+		SkipExpired: true,
+		Notes:       true,
+	})
+	if err != nil {
+		return err
+	}
+	defer reader.Close()
+	err = reader.ReadTo(ctx, p.topic, map[int32]int64{p.number: p.end}, pollRecords,
+		func(r streams.Record) error {
+			if r.Offset >= p.end {
+				return nil // newer records
+			}
+			return b.add(ctx, r)
+		})
+	if err == nil {
+		err = b.fillTo(ctx, p.end, time.Time{})
+	}
+	if err == nil {
+		err = b.flush(ctx)
+	}
+	if err != nil {
+		return fmt.Errorf("mirror: copying partition %d of %s: %w", p.number, p.topic, err)
+	}
+	return nil
+}
+
+// comparedOffsets is how much of the target is compared with the source.
+const comparedOffsets = 1_000
+
+// sameSoFar compares the target's last records with the source's at those offsets.
+func (c *mirroring) sameSoFar(ctx context.Context, p *mirrorPartition) error {
+	from := max(p.start, p.first, p.have-comparedOffsets)
+	if from >= p.have {
+		return nil // nothing there, or nothing to compare it with
+	}
+	theirs, err := recordsOf(ctx, c.From, p, from)
+	if err != nil {
+		return err
+	}
+	ours, err := recordsOf(ctx, c.To, p, from)
+	if err != nil {
+		return err
+	}
+	for offset := from; offset < p.have; offset++ {
+		a, there := theirs[offset]
+		b, here := ours[offset]
+		if there && here && sameRecord(a, b) || there == here && !here || there != here && p.compacted {
+			continue
+		}
+		return fmt.Errorf("mirror: partition %d of %s has something else at offset %d in the target "+
+			"than in the source: it is no copy of it; "+
+			"copy into topics of their own (another --topic-prefix)", p.number, p.topic, offset)
+	}
+	return nil
+}
+
+// recordsOf reads a cluster's records from an offset up to the target's end.
+func recordsOf(
+	ctx context.Context, cluster streams.Cluster, p *mirrorPartition, from int64,
+) (map[int64]streams.Record, error) {
+	reader, err := cluster.NewReader(streams.ReaderConfig{
+		From:        streams.Offsets{p.topic: {p.number: from}},
+		SkipExpired: true,
+		Notes:       true,
+	})
+	if err != nil {
+		return nil, err
+	}
+	defer reader.Close()
+	found := make(map[int64]streams.Record)
+	err = reader.ReadTo(ctx, p.topic, map[int32]int64{p.number: p.have}, pollRecords,
+		func(r streams.Record) error {
+			if !streams.IsFiller(r) {
+				found[r.Offset] = r
+			}
+			return nil
+		})
+	return found, err
+}
+
+func sameRecord(a, b streams.Record) bool {
+	return bytes.Equal(a.Key, b.Key) && bytes.Equal(a.Value, b.Value) &&
+		slices.EqualFunc(a.Headers, b.Headers, func(x, y streams.Header) bool {
+			return x.Key == y.Key && bytes.Equal(x.Value, y.Value)
+		})
+}
+
+// mirrorBatch collects records that are placed at once.
+type mirrorBatch struct {
+	*mirroring
+	*mirrorPartition
+	next  int64 // the offset that the next record gets
+	out   []streams.Record
+	bytes int
+}
+
+// deleteToStart gives the target's partition the first offset of the source's. Readers tell by it
+// which records retention deleted, and the engine and the follower must know that.
+func (b *mirrorBatch) deleteToStart(ctx context.Context) error {
+	if b.start <= b.first {
+		return nil
+	}
+	err := b.fillTo(ctx, b.start, time.Time{})
+	if err == nil {
+		err = b.flush(ctx)
+	}
+	if err == nil {
+		err = b.deleter.DeleteBefore(ctx, streams.Offsets{b.topic: {b.number: b.start}})
+	}
+	if err != nil {
+		return fmt.Errorf("mirror: deleting the records of partition %d of %s before offset %d: %w",
+			b.number, b.topic, b.start, err)
+	}
+	return nil
+}
+
+// add adds the source's next record.
+func (b *mirrorBatch) add(ctx context.Context, r streams.Record) error {
+	if err := b.fillTo(ctx, r.Offset, r.Timestamp); err != nil {
+		return err
+	}
+	b.records++
+	return b.put(ctx, r)
+}
+
+// fillTo adds fillers up to an offset, of a time: that of the record behind them, so that a search
+// by time finds in the copy what it finds in the source. The zero time is now.
+func (b *mirrorBatch) fillTo(ctx context.Context, offset int64, at time.Time) error {
+	for b.next < offset {
+		b.fill++
+		filler := streams.NewFiller(b.topic, b.number)
+		filler.Offset, filler.Timestamp = b.next, at
+		if err := b.put(ctx, filler); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (b *mirrorBatch) put(ctx context.Context, r streams.Record) error {
+	b.out = append(b.out, r)
+	b.next = r.Offset + 1
+	b.bytes += len(r.Key) + len(r.Value)
+	if len(b.out) < batchRecords && b.bytes < batchBytes {
+		return nil
+	}
+	return b.flush(ctx)
+}
+
+func (b *mirrorBatch) flush(ctx context.Context) error {
+	if err := b.target.Place(ctx, b.out...); err != nil {
+		return err
+	}
+	b.done += int64(len(b.out))
+	b.out, b.bytes = b.out[:0], 0
+	if b.Progress != nil {
+		b.Progress(b.done, b.total)
+	}
+	return nil
+}
+
+// topics sums up the partitions.
+func (c *mirroring) topics() (list []MirroredTopic) {
+	for _, p := range c.plan {
+		if len(list) == 0 || list[len(list)-1].Topic != p.topic {
+			list = append(list, MirroredTopic{Topic: p.topic})
+		}
+		t := &list[len(list)-1]
+		t.Records += p.records
+		t.Fillers += p.fill
+		t.Before += p.have
+	}
+	return list
+}
