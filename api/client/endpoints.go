@@ -57,39 +57,26 @@ type AttemptCounts struct {
 
 // EndpointCreate are the fields of a new endpoint; URL must be set.
 type EndpointCreate struct {
-	URL                string            `json:"url"`
-	Description        string            `json:"description,omitempty"`
-	Headers            map[string]string `json:"headers,omitempty"`
-	RateLimitPerSecond int               `json:"rateLimitPerSecond,omitempty"`
-	Signatures         []string          `json:"signatures,omitempty"` // besides the specification's
-	Ordering           string            `json:"ordering,omitempty"`   // "wallet"; empty: none
-	// NoticesTo is the endpoint that is told when this one fails or is disabled; empty: none.
-	NoticesTo string `json:"noticesTo,omitempty"`
+	URL                string            `json:"url" help:"where events are posted"`
+	Description        string            `json:"description,omitempty" help:"a text for people"`
+	Headers            map[string]string `json:"headers,omitempty" flag:"header" help:"a header of your own, Name: value; may be repeated; when updating, Name: alone removes it"`
+	RateLimitPerSecond int               `json:"rateLimitPerSecond,omitempty" flag:"rate-limit" help:"deliveries a second at most; 0: no limit"`
+	Signatures         []string          `json:"signatures,omitempty" flag:"signature" values:"standard-webhooks standard-webhooks-ed25519" help:"signature besides the usual one: standard-webhooks or standard-webhooks-ed25519; may be repeated; empty: none"`
+	Ordering           string            `json:"ordering,omitempty" values:"wallet" help:"wallet: the events of a wallet arrive one after another, each when the one before has ended; empty: no event waits for another"`
+	NoticesTo          string            `json:"noticesTo,omitempty" help:"id of another endpoint, which receives endpoint.failing and endpoint.disabled when this one fails; empty: none"`
 }
 
 // EndpointFilter selects and sorts endpoints; empty fields do not filter.
 type EndpointFilter struct {
-	Status string
-	Sort   string // created (or empty): newest first; health: worst first
+	Status string `json:"status,omitempty" values:"active disabled" help:"active or disabled; empty: both"`
+	Sort   string `json:"sort,omitempty" values:"created health" help:"created: newest first; health: worst first"` // empty: created
 }
 
-// Replay selects the failed deliveries to queue again: those created at Since or later, and
-// before Until if that is set. The other fields are those of [EventFilter]; empty ones do not
-// filter.
+// Replay selects the failed deliveries to queue again. Since must be set, EndpointID and State
+// must not.
 type Replay struct {
-	Since         time.Time  `json:"since"`
-	Until         *time.Time `json:"until,omitempty"`
-	WatchID       string     `json:"watchId,omitempty"`
-	WalletAddress string     `json:"walletAddress,omitempty"`
-	Type          string     `json:"type,omitempty"`
-	PaymentID     string     `json:"paymentId,omitempty"`
-	TxHash        string     `json:"txHash,omitempty"`
-	Sender        string     `json:"sender,omitempty"`
-	Memo          string     `json:"memo,omitempty"`
-	Asset         string     `json:"asset,omitempty"`
-	MinAmount     string     `json:"minAmount,omitempty"`
-	MaxAmount     string     `json:"maxAmount,omitempty"`
-	DryRun        bool       `json:"dryRun,omitempty"` // count them, and queue none
+	EventFilter
+	DryRun bool `json:"dryRun,omitempty" help:"say how many match, and queue none"`
 }
 
 // ReplayResult is how many deliveries were queued, of those that matched. After a dry run
@@ -103,7 +90,7 @@ type ReplayResult struct {
 
 // Test is what a test sends: a test.ping, or with the type payment.received a sample of one.
 type Test struct {
-	Type string `json:"type,omitempty"`
+	Type string `json:"type,omitempty" values:"test.ping payment.received" help:"test.ping, or payment.received for a sample of one"`
 }
 
 // TestResult is the first attempt of a test.
@@ -132,8 +119,7 @@ func (c *Client) CreateEndpoint(
 func (c *Client) ListEndpoints(
 	ctx context.Context, f EndpointFilter, p Page,
 ) (List[Endpoint], error) {
-	return list[Endpoint](ctx, c, endpoints, p,
-		"status", f.Status, "sort", f.Sort)
+	return list[Endpoint](ctx, c, endpoints, p, f)
 }
 
 // GetEndpoint reads an endpoint.

@@ -3,8 +3,6 @@ package client
 import (
 	"context"
 	"encoding/json"
-	"net/url"
-	"strconv"
 	"time"
 )
 
@@ -57,21 +55,27 @@ type Resent struct {
 
 // EventFilter selects events; empty fields do not filter.
 type EventFilter struct {
-	EndpointID, WatchID, WalletAddress, Type, State string
-	Since, Until                                    time.Time
+	EndpointID    string    `json:"endpointId,omitempty" help:"only events of this endpoint (ep_…)"`
+	WatchID       string    `json:"watchId,omitempty" help:"only events of this watch (wat_…)"`
+	WalletAddress string    `json:"walletAddress,omitempty" flag:"wallet" help:"only payments to this wallet (G…)"`
+	Type          string    `json:"type,omitempty" values:"payment.received payment.rejected test.ping endpoint.failing endpoint.disabled" help:"only events of this type: payment.received, payment.rejected, test.ping, endpoint.failing or endpoint.disabled"`
+	State         string    `json:"state,omitempty" values:"QUEUED WAITING DELIVERED FAILED CANCELLED" help:"QUEUED (the first attempt is due), WAITING (an attempt failed and another is due), DELIVERED, FAILED (no attempt is left) or CANCELLED"`
+	Since         time.Time `json:"since,omitzero" help:"only events created then or later: a time, or how long ago, such as 24h"`
+	Until         time.Time `json:"until,omitzero" help:"only events created before: a time, or how long ago"`
 
-	// What was paid. Amounts are in units, such as "12.5", and both ends are included; an asset
-	// is XLM or CODE:ISSUER; a memo is as events show it.
-	PaymentID, TxHash, Sender, Memo, Asset, MinAmount, MaxAmount string
+	// What was paid. Both ends of a range of amounts are included.
+	PaymentID string `json:"paymentId,omitempty" help:"only events of this payment: data.payment.id"`
+	TxHash    string `json:"txHash,omitempty" flag:"tx" help:"only events of this transaction: its hash, 64 hex digits"`
+	Sender    string `json:"sender,omitempty" help:"only payments from this account or contract"`
+	Memo      string `json:"memo,omitempty" help:"only payments with this memo, as events show it"`
+	Asset     string `json:"asset,omitempty" help:"only payments in this asset: XLM or CODE:ISSUER"`
+	MinAmount string `json:"minAmount,omitempty" help:"only payments of this amount or more, such as 12.5"`
+	MaxAmount string `json:"maxAmount,omitempty" help:"only payments of this amount or less"`
 }
 
 // ListEvents lists events, newest first and without their attempts.
 func (c *Client) ListEvents(ctx context.Context, f EventFilter, p Page) (List[Event], error) {
-	return list[Event](ctx, c, events, p,
-		"endpointId", f.EndpointID, "watchId", f.WatchID, "walletAddress", f.WalletAddress,
-		"type", f.Type, "state", f.State, "since", instant(f.Since), "until", instant(f.Until),
-		"paymentId", f.PaymentID, "txHash", f.TxHash, "sender", f.Sender, "memo", f.Memo,
-		"asset", f.Asset, "minAmount", f.MinAmount, "maxAmount", f.MaxAmount)
+	return list[Event](ctx, c, events, p, f)
 }
 
 // GetEvent reads an event and every attempt to deliver it.
@@ -119,26 +123,18 @@ type ReceiptAttempt struct {
 
 // ReceiptQuery says what a receipt is to prove.
 type ReceiptQuery struct {
-	Attempt int // the number of one attempt; 0: all of them, the last 100
-	// EarlierSize is the size of the log in a receipt of before: that the log goes on from there is
-	// proved too. 0: it is not.
-	EarlierSize int64
+	// Attempt is the number of one attempt; 0: all of them, the last 100.
+	Attempt int `json:"attempt,omitempty" help:"number of the one attempt to prove; 0: all, the last 100"`
+	// EarlierSize is the size of the log in an earlier receipt: the receipt then also proves that
+	// the log continues from there. 0: it does not.
+	EarlierSize int64 `json:"earlierSize,omitempty" help:"size of the log in a receipt that you have: prove as well that the log continues from there"`
 }
 
 // GetReceipt reads evidence of an event's attempts.
 func (c *Client) GetReceipt(
 	ctx context.Context, eventID string, q ReceiptQuery,
-) (answer Receipt, err error) {
-	query := url.Values{}
-	if q.Attempt != 0 {
-		query.Set("attempt", strconv.Itoa(q.Attempt))
-	}
-	if q.EarlierSize != 0 {
-		query.Set("earlierSize", strconv.FormatInt(q.EarlierSize, 10))
-	}
-	path := id(events, eventID, "receipt")
-	err = c.do(ctx, call{method: get, path: path, query: query, into: &answer})
-	return answer, err
+) (Receipt, error) {
+	return read[Receipt](ctx, c, id(events, eventID, "receipt"), q)
 }
 
 // ResendEvent queues an event again.
@@ -146,24 +142,11 @@ func (c *Client) ResendEvent(ctx context.Context, eventID string, o ...Option) (
 	return ask[Resent](ctx, c, post, id(events, eventID, "resend"), nil, o)
 }
 
-// ResendMany selects events to queue again, by one filter at least. Empty fields do not filter.
+// ResendMany selects events to queue again, by one filter at least.
 type ResendMany struct {
-	EndpointID    string     `json:"endpointId,omitempty"`
-	WatchID       string     `json:"watchId,omitempty"`
-	WalletAddress string     `json:"walletAddress,omitempty"`
-	Type          string     `json:"type,omitempty"`
-	State         string     `json:"state,omitempty"`
-	Since         *time.Time `json:"since,omitempty"`
-	Until         *time.Time `json:"until,omitempty"`
-	PaymentID     string     `json:"paymentId,omitempty"`
-	TxHash        string     `json:"txHash,omitempty"`
-	Sender        string     `json:"sender,omitempty"`
-	Memo          string     `json:"memo,omitempty"`
-	Asset         string     `json:"asset,omitempty"`
-	MinAmount     string     `json:"minAmount,omitempty"`
-	MaxAmount     string     `json:"maxAmount,omitempty"`
-	Cursor        string     `json:"cursor,omitempty"` // NextCursor of the answer before
-	DryRun        bool       `json:"dryRun,omitempty"` // count them, and queue none
+	EventFilter
+	Cursor string `json:"cursor,omitempty" help:"continue where another resend with the same filters ended"`
+	DryRun bool   `json:"dryRun,omitempty" help:"say how many match, and queue none"`
 }
 
 // ResendManyResult is how many events were queued, or are on their way already, of those that
@@ -217,20 +200,22 @@ type RatesMinute struct {
 
 // GetRates counts the attempts of the last minutes (0: 60, 1440 at most), of one endpoint or, if
 // it is empty, of all.
-func (c *Client) GetRates(
-	ctx context.Context, endpointID string, minutes int,
-) (answer Rates, err error) {
-	query := parameters("endpointId", endpointID, "minutes", count(uint64(max(minutes, 0))))
-	err = c.do(ctx, call{method: get, path: "/v1/attempts/rates", query: query, into: &answer})
-	return answer, err
+func (c *Client) GetRates(ctx context.Context, endpointID string, minutes int) (Rates, error) {
+	return read[Rates](ctx, c, "/v1/attempts/rates", struct {
+		EndpointID string `json:"endpointId"`
+		Minutes    int    `json:"minutes"`
+	}{endpointID, minutes})
 }
 
 // Pull selects events of an endpoint by their numbers.
 type Pull struct {
-	After int64         // numbers above this; NextAfter of the answer before
-	Since time.Time     // in place of After: from the first that was created then or later
-	Limit int           // 0: 50
-	Wait  time.Duration // for an event, if there is none: whole seconds, 30 at most; 0: none
+	// After is the number before the first: NextAfter of the answer before.
+	After int64 `json:"after"`
+	// Since takes the place of After: from the first event that was created then or later.
+	Since time.Time `json:"since"`
+	Limit int       `json:"limit"` // 0: 50
+	// Wait is how long to wait for an event if there is none: whole seconds, 30 at most; 0: no time.
+	Wait time.Duration `json:"waitSeconds"`
 }
 
 // PulledEvents are events of an endpoint, in the order of their numbers.
@@ -266,25 +251,6 @@ type Numbers struct {
 // An HTTP client that is given to [New] must allow for the wait.
 func (c *Client) PullEvents(
 	ctx context.Context, endpointID string, p Pull,
-) (answer PulledEvents, err error) {
-	query := url.Values{}
-	if p.After != 0 {
-		query.Set("after", strconv.FormatInt(p.After, 10))
-	}
-	if !p.Since.IsZero() {
-		query.Set("since", instant(p.Since))
-	}
-	if p.Limit != 0 {
-		query.Set("limit", strconv.Itoa(p.Limit))
-	}
-	if p.Wait != 0 {
-		query.Set("waitSeconds", strconv.FormatInt(int64(p.Wait/time.Second), 10))
-	}
-	err = c.do(ctx, call{
-		method: get,
-		path:   id(endpoints, endpointID, "events"),
-		query:  query,
-		into:   &answer,
-	})
-	return answer, err
+) (PulledEvents, error) {
+	return read[PulledEvents](ctx, c, id(endpoints, endpointID, "events"), p)
 }

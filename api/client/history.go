@@ -50,16 +50,16 @@ type FieldChange struct {
 func (c *Client) GetEndpointHistory(
 	ctx context.Context, endpointID string, p Page,
 ) (List[Fact], error) {
-	return list[Fact](ctx, c, id(endpoints, endpointID, "history"), p)
+	return list[Fact](ctx, c, id(endpoints, endpointID, "history"), p, struct{}{})
 }
 
 // GetEventHistory lists the facts of an event's deliveries, newest first, with what its endpoints
 // did to them.
 func (c *Client) GetEventHistory(ctx context.Context, eventID string, p Page) (List[Fact], error) {
-	return list[Fact](ctx, c, id(events, eventID, "history"), p)
+	return list[Fact](ctx, c, id(events, eventID, "history"), p, struct{}{})
 }
 
 // GetWatchHistory lists the facts of a watch, newest first; of a deleted one too.
 func (c *Client) GetWatchHistory(ctx context.Context, watchID string, p Page) (List[Fact], error) {
-	return list[Fact](ctx, c, id(watches, watchID, "history"), p)
+	return list[Fact](ctx, c, id(watches, watchID, "history"), p, struct{}{})
 }

@@ -25,12 +25,12 @@ type KeyCreate struct {
 	Name         string     `json:"name,omitempty"`
 	Permissions  []string   `json:"permissions"`
 	ExpiresAt    *time.Time `json:"expiresAt,omitempty"`
-	AllowedCIDRs []string   `json:"allowedCidrs,omitempty"`
+	AllowedCIDRs []string   `json:"allowedCidrs,omitempty" flag:"allow-cidr"`
 }
 
 // KeyRoll says how a key is rolled; nil means the default.
 type KeyRoll struct {
-	GraceSeconds *int       `json:"graceSeconds,omitempty"`
+	GraceSeconds *int       `json:"graceSeconds,omitempty" flag:"grace"`
 	ExpiresAt    *time.Time `json:"expiresAt,omitempty"`
 }
 
@@ -41,7 +41,7 @@ func (c *Client) CreateKey(ctx context.Context, k KeyCreate, o ...Option) (Key, 
 
 // ListKeys lists API keys, newest first.
 func (c *Client) ListKeys(ctx context.Context, p Page) (List[Key], error) {
-	return list[Key](ctx, c, keys, p)
+	return list[Key](ctx, c, keys, p, struct{}{})
 }
 
 // GetKey reads an API key by its id, which is not the key.

@@ -2,8 +2,10 @@ package client
 
 import (
 	"context"
+	"fmt"
 	"net/url"
-	"strconv"
+	"reflect"
+	"strings"
 	"time"
 )
 
@@ -15,36 +17,46 @@ type List[T any] struct {
 
 // Page selects a page of a list.
 type Page struct {
-	Limit  int    // 0: 50
-	Cursor string // of the previous page; empty: the first
+	Limit  int    `json:"limit,omitempty" help:"how many to list"` // 0: 50
+	Cursor string `json:"cursor,omitempty" help:"nextCursor of the list before, to continue it"`
 }
 
-// list reads a page; filters are alternating names and values, and empty ones are left out.
+// list reads a page of what a filter selects.
 func list[T any](
-	ctx context.Context, c *Client, path string, p Page, filters ...string,
+	ctx context.Context, c *Client, path string, p Page, filter any,
 ) (answer List[T], err error) {
-	if p.Limit != 0 {
-		filters = append(filters, "limit", strconv.Itoa(p.Limit))
-	}
-	query := parameters(append(filters, "cursor", p.Cursor)...)
-	err = c.do(ctx, call{method: get, path: path, query: query, into: &answer})
-	return answer, err
+	return read[List[T]](ctx, c, path, filter, p)
 }
 
-// parameters are of alternating names and values, without those that are empty.
-func parameters(pairs ...string) url.Values {
-	query := url.Values{}
-	for i := 0; i < len(pairs); i += 2 {
-		if pairs[i+1] != "" {
-			query.Set(pairs[i], pairs[i+1])
+// read makes a call with parameters.
+func read[T any](
+	ctx context.Context, c *Client, path string, parameters ...any,
+) (answer T, err error) {
+	one := call{method: get, path: path, query: query(parameters...), into: &answer}
+	return answer, c.do(ctx, one)
+}
+
+// query encodes the fields of structs as parameters, named as their JSON is. A field without a
+// value is left out.
+func query(structs ...any) url.Values {
+	q := url.Values{}
+	for _, one := range structs {
+		v := reflect.ValueOf(one)
+		for _, f := range reflect.VisibleFields(v.Type()) {
+			value := v.FieldByIndex(f.Index)
+			if f.Anonymous || value.IsZero() {
+				continue
+			}
+			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+			switch value := value.Interface().(type) {
+			case time.Time:
+				q.Set(name, value.UTC().Format(time.RFC3339Nano))
+			case time.Duration:
+				q.Set(name, fmt.Sprint(int64(value/time.Second)))
+			default:
+				q.Set(name, fmt.Sprint(value))
+			}
 		}
 	}
-	return query
-}
-
-func instant(t time.Time) string {
-	if t.IsZero() {
-		return ""
-	}
-	return t.UTC().Format(time.RFC3339Nano)
+	return q
 }

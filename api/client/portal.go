@@ -11,7 +11,7 @@ type PortalLinkCreate struct {
 	// EndpointID is the endpoint of which alone the link is; nil: it is of the whole account.
 	EndpointID *string `json:"endpointId,omitempty"`
 	// ExpiresInSeconds is how long the portal can be used; nil: an hour.
-	ExpiresInSeconds *int `json:"expiresInSeconds,omitempty"`
+	ExpiresInSeconds *int `json:"expiresInSeconds,omitempty" flag:"expires-in"`
 }
 
 // PortalLink opens the account's pages in a browser. Path is at the address of the API.

@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"net/url"
 	"strconv"
 	"time"
 )
@@ -60,42 +59,30 @@ type NotTaken struct {
 	Reasons []string `json:"reasons"`
 }
 
-// StatementFilter selects moves. Of each bound one form is set, or none.
+// StatementFilter selects moves; empty fields do not filter.
 type StatementFilter struct {
-	Asset                string // XLM, CODE:ISSUER, or pool:ID; empty: all
-	FromLedger, ToLedger uint32 // both included
-	From, To             time.Time
+	Asset string `json:"asset,omitempty" help:"only this balance: XLM, CODE:ISSUER, or pool:ID for shares in a liquidity pool"`
+	From  Bound  `json:"from,omitzero" help:"the first ledger, or a time, or how long ago"`
+	To    Bound  `json:"to,omitzero" help:"the last ledger, or a time before which it closed, or how long ago"`
+}
+
+// Bound is a ledger, which is included, or a time; neither: there is no bound.
+type Bound struct {
+	Ledger uint32
+	Time   time.Time
+}
+
+// String returns the bound as the API takes it.
+func (b Bound) String() string {
+	if b.Ledger != 0 {
+		return strconv.FormatUint(uint64(b.Ledger), 10)
+	}
+	return b.Time.UTC().Format(time.RFC3339Nano)
 }
 
 // GetStatement reads a page of a wallet's statement.
 func (c *Client) GetStatement(
 	ctx context.Context, wallet string, f StatementFilter, p Page,
-) (answer Statement, err error) {
-	query := url.Values{}
-	for name, value := range map[string]string{
-		"asset": f.Asset, "cursor": p.Cursor, "from": bound(f.FromLedger, f.From),
-		"to": bound(f.ToLedger, f.To), "limit": count(uint64(max(p.Limit, 0))),
-	} {
-		if value != "" {
-			query.Set(name, value)
-		}
-	}
-	path := id("/v1/wallets", wallet, "statement")
-	err = c.do(ctx, call{method: get, path: path, query: query, into: &answer})
-	return answer, err
-}
-
-// bound is a ledger, or a time; empty: neither.
-func bound(ledger uint32, at time.Time) string {
-	if ledger != 0 {
-		return count(uint64(ledger))
-	}
-	return instant(at)
-}
-
-func count(n uint64) string {
-	if n == 0 {
-		return ""
-	}
-	return strconv.FormatUint(n, 10)
+) (Statement, error) {
+	return read[Statement](ctx, c, id("/v1/wallets", wallet, "statement"), f, p)
 }

@@ -56,8 +56,9 @@ func TestAStatementOfARun(t *testing.T) {
 	if event.Delivery.EndpointID != endpoint.ID {
 		t.Errorf("%+v", event)
 	}
-	later, err := c.GetStatement(t.Context(), wallet,
-		client.StatementFilter{From: left.LedgerClosedAt.Add(time.Second)}, client.Page{})
+	after := client.Bound{Time: left.LedgerClosedAt.Add(time.Second)}
+	later, err := c.GetStatement(t.Context(), wallet, client.StatementFilter{From: after},
+		client.Page{})
 	must(t, err)
 	if len(later.Data) != 0 || later.Balances[0].Opening != left.After || later.BeginsLater {
 		t.Errorf("%+v", later)

@@ -34,16 +34,16 @@ type Watch struct {
 // WatchCreate are the fields of a new watch; WalletAddress, EndpointID and Assets must be
 // set.
 type WatchCreate struct {
-	WalletAddress   string      `json:"walletAddress"`
-	Label           string      `json:"label,omitempty"`
-	EndpointID      string      `json:"endpointId"`
-	Assets          []Asset     `json:"assets"`
-	AmountRule      *AmountRule `json:"amountRule,omitempty"`
-	MemoRule        *MemoRule   `json:"memoRule,omitempty"`
-	SenderAllowlist []string    `json:"senderAllowlist,omitempty"`
-	EventTypes      []string    `json:"eventTypes,omitempty"`
+	WalletAddress   string      `json:"walletAddress" flag:"wallet" help:"the wallet's public address"`
+	Label           string      `json:"label,omitempty" help:"a text for people"`
+	EndpointID      string      `json:"endpointId" help:"id of the endpoint that receives the events"`
+	Assets          []Asset     `json:"assets" flag:"asset"`
+	AmountRule      *AmountRule `json:"amountRule,omitempty" flag:"amount"`
+	MemoRule        *MemoRule   `json:"memoRule,omitempty" flag:"memo"`
+	SenderAllowlist []string    `json:"senderAllowlist,omitempty" flag:"sender" help:"an address that may pay; may be repeated (default anyone)"`
+	EventTypes      []string    `json:"eventTypes,omitempty" flag:"event-type" values:"payment.received payment.rejected" help:"payment.received, payment.rejected or both (default payment.received)"`
 	ExpiresAt       *time.Time  `json:"expiresAt,omitempty"` // payments of later ledgers are not taken
-	Once            bool        `json:"once,omitempty"`      // for one payment
+	Once            bool        `json:"once,omitempty" help:"the watch is for one payment: the first that meets its rules"`
 }
 
 // Fulfilment is the payment that a watch for one payment has taken.
@@ -76,7 +76,10 @@ type MemoRule struct {
 }
 
 // WatchFilter selects watches; empty fields do not filter.
-type WatchFilter struct{ EndpointID, WalletAddress string }
+type WatchFilter struct {
+	EndpointID    string `json:"endpointId,omitempty" help:"only watches of this endpoint (ep_…)"`
+	WalletAddress string `json:"walletAddress,omitempty" flag:"wallet" help:"only watches of this wallet (G…)"`
+}
 
 // Backfill is the progress of a watch's latest backfill. To is nil until it is known,
 // Problem unless it ended without matching all of its ledgers.
@@ -114,8 +117,7 @@ func (c *Client) CreateWatch(ctx context.Context, w WatchCreate, o ...Option) (W
 
 // ListWatches lists watches, newest first.
 func (c *Client) ListWatches(ctx context.Context, f WatchFilter, p Page) (List[Watch], error) {
-	return list[Watch](ctx, c, watches, p,
-		"endpointId", f.EndpointID, "walletAddress", f.WalletAddress)
+	return list[Watch](ctx, c, watches, p, f)
 }
 
 // GetWatch reads a watch.
@@ -137,7 +139,13 @@ func (c *Client) DeleteWatch(ctx context.Context, watchID string, o ...Option) e
 
 // ImaginedPayment is a payment to a watch's wallet that nobody has made. Amount and Asset must be
 // set; a memo has a type: text, id or hash.
-type ImaginedPayment struct{ Amount, Asset, Memo, MemoType, Sender string }
+type ImaginedPayment struct {
+	Amount   string `json:"amount" help:"how much is paid, in units of the asset"`
+	Asset    string `json:"asset" help:"XLM or CODE:ISSUER"`
+	Memo     string `json:"memo"`
+	MemoType string `json:"memoType"`
+	Sender   string `json:"sender" help:"the address that pays"`
+}
 
 // WatchCheck is what a watch would make of a payment.
 type WatchCheck struct {
@@ -155,12 +163,8 @@ type Verification struct {
 // CheckWatch asks what a watch would make of a payment of this moment. It changes nothing.
 func (c *Client) CheckWatch(
 	ctx context.Context, watchID string, p ImaginedPayment,
-) (answer WatchCheck, err error) {
-	query := parameters("amount", p.Amount, "asset", p.Asset, "memo", p.Memo,
-		"memoType", p.MemoType, "sender", p.Sender)
-	path := id(watches, watchID, "check")
-	err = c.do(ctx, call{method: get, path: path, query: query, into: &answer})
-	return answer, err
+) (WatchCheck, error) {
+	return read[WatchCheck](ctx, c, id(watches, watchID, "check"), p)
 }
 
 // BackfillWatch requests the payments to a watch in past ledgers. It returns when the

@@ -34,6 +34,7 @@
 //	watches.go    watches, the rule tester, backfills
 //	statement.go  statements of a wallet
 //	history.go    what an endpoint or a watch was after any fact
+//	filters.go    filters of lists, as the client's structs have them
 //	form.go       what a person fills in, and what is wrong with it
 //	endpoint_form.go  making, changing and deleting endpoints, and their secrets
 //	watch_form.go     making, changing and deleting watches

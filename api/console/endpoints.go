@@ -173,8 +173,8 @@ func (x *Console) countReplay(v *visit) (page, error) {
 	}
 	if v.key.Allows(domain.PermissionOperate) {
 		counted, err := v.api.ReplayEndpoint(v.r.Context(), e.ID, client.Replay{
-			Since:  since,
-			DryRun: true,
+			EventFilter: client.EventFilter{Since: since},
+			DryRun:      true,
 		})
 		if err != nil {
 			return page{}, err
@@ -198,8 +198,8 @@ func (x *Console) replayEndpoint(v *visit) (string, error) {
 			Detail: "The time from which to replay is not one: count again, and repeat it.",
 		}
 	}
-	_, err = v.api.ReplayEndpoint(v.r.Context(), v.r.PathValue("id"), client.Replay{Since: since},
-		v.once())
+	replay := client.Replay{EventFilter: client.EventFilter{Since: since}}
+	_, err = v.api.ReplayEndpoint(v.r.Context(), v.r.PathValue("id"), replay, v.once())
 	return v.endpointPath("replayed"), err
 }
 
@@ -231,7 +231,8 @@ func (x *Console) countPending(v *visit) (page, error) {
 }
 
 func waitingAt(endpointID string, dryRun bool) client.ResendMany {
-	return client.ResendMany{EndpointID: endpointID, State: "WAITING", DryRun: dryRun}
+	waiting := client.EventFilter{EndpointID: endpointID, State: "WAITING"}
+	return client.ResendMany{EventFilter: waiting, DryRun: dryRun}
 }
 
 // sendPending sends the pending deliveries of an endpoint now.

@@ -71,93 +71,29 @@ func lastWords(d client.Delivery) string {
 	return ""
 }
 
-// eventFields are the filters of the list, as the API names them.
-var eventFields = []string{
-	"endpointId", "watchId", "walletAddress", "type", "state", "since", "until", "paymentId",
-	"txHash", "sender", "memo", "asset", "minAmount", "maxAmount",
-}
-
-// The choices of the filters.
-var (
-	eventStates = []string{"QUEUED", "WAITING", "DELIVERED", "FAILED", "CANCELLED"}
-	eventTypes  = []string{"payment.received", "payment.rejected", "test.ping", "endpoint.failing",
-		"endpoint.disabled"}
-)
-
-// eventFilter reads the filters of an address. The API judges them, but for times.
-func eventFilter(f *form) (filter client.EventFilter) {
-	for name, into := range map[string]*time.Time{"since": &filter.Since, "until": &filter.Until} {
-		text := f.text(name)
-		if text == "" {
-			continue
-		}
-		at, err := readTime(text)
-		if err != nil {
-			f.fault(name, "must be a time like 2026-11-23T10:15, in UTC")
-		}
-		*into = at
-	}
-	filter.EndpointID, filter.WatchID = f.text("endpointId"), f.text("watchId")
-	filter.WalletAddress = f.text("walletAddress")
-	filter.Type, filter.State = f.text("type"), f.text("state")
-	filter.PaymentID, filter.TxHash = f.text("paymentId"), f.text("txHash")
-	filter.Sender, filter.Memo, filter.Asset = f.text("sender"), f.Value("memo"), f.text("asset")
-	filter.MinAmount, filter.MaxAmount = f.text("minAmount"), f.text("maxAmount")
-	return filter
-}
-
-// readTime reads a time as browsers send it, which is taken as UTC, or as the API takes it.
-func readTime(text string) (t time.Time, err error) {
-	for _, form := range []string{"2006-01-02T15:04", "2006-01-02T15:04:05", time.RFC3339Nano} {
-		if t, err = time.Parse(form, text); err == nil {
-			return t, nil
-		}
-	}
-	return t, err
-}
-
 func (x *Console) listEvents(v *visit) (page, error) {
 	view := listView[eventRow]{form: v.filters()}
 	shown := func() page { return page{"events", "Events", "events", &view} }
-	filter := eventFilter(&view.form)
-	if view.Wrong() {
+	var filter client.EventFilter
+	if view.read(&filter); view.Wrong() {
 		return v.unfiltered(shown())
 	}
 	found, err := v.api.ListEvents(v.r.Context(), filter,
 		client.Page{Limit: listPage, Cursor: view.Value("cursor")})
 	if err != nil {
-		if err := view.refused(err, eventPointers()); err != nil {
+		if err := view.refused(err, pointersOf(filter)); err != nil {
 			return page{}, err
 		}
 		return v.unfiltered(shown())
 	}
 	view.First, view.Next = !view.Values.Has("cursor"), v.nextPage(found.NextCursor)
 	if view.First {
-		view.Live = x.at + "/events/live?" + v.following(view.form).Encode()
+		view.Live = x.at + "/events/live?" + v.following(view.form, filter).Encode()
 	}
 	for _, e := range found.Data {
 		view.Rows = append(view.Rows, x.eventRow(e))
 	}
 	return shown(), nil
-}
-
-// eventPointers are where the API's faults of the filters lead: each to the field of its name.
-func eventPointers() (fields [][2]string) {
-	for _, name := range eventFields {
-		fields = append(fields, [2]string{"/" + name, name})
-	}
-	return fields
-}
-
-// following are the filters of a list of events, and what is shown of it.
-func (v *visit) following(f form) url.Values {
-	follow := url.Values{"shown": {v.shown()}}
-	for _, name := range eventFields {
-		if text := f.Value(name); text != "" {
-			follow.Set(name, text)
-		}
-	}
-	return follow
 }
 
 // eventView is one event.

@@ -145,8 +145,8 @@ func (v *visit) say(text string) error {
 // followEvents tells the first page of the list, with its filters.
 func (x *Console) followEvents(v *visit) error {
 	f := v.filters()
-	filter := eventFilter(&f)
-	if f.Wrong() {
+	var filter client.EventFilter
+	if f.read(&filter); f.Wrong() {
 		return errNoPage
 	}
 	_, err := v.api.ListEvents(v.r.Context(), filter, client.Page{Limit: listPage})

@@ -74,8 +74,8 @@ type frame struct {
 func readPages(at string) (map[string]*template.Template, error) {
 	common, err := template.New("frame").Funcs(template.FuncMap{
 		"at":     func() string { return at },
-		"states": func() []string { return eventStates },
-		"types":  func() []string { return eventTypes },
+		"states": allowed[client.EventFilter]("State"),
+		"types":  allowed[client.EventFilter]("Type"),
 
 		"amountChoices":  func() []choice { return amountChoices },
 		"memoChoices":    func() []choice { return memoChoices },

@@ -49,49 +49,19 @@ var moveWords = map[string]string{
 	"pool": "Liquidity pool", "clawback": "Clawback", "contract": "Contract call", "other": "Other",
 }
 
-// statementFields are the fields of the filter.
-var statementFields = [][2]string{{"/asset", "asset"}, {"/from", "from"}, {"/to", "to"}}
-
-var ledgerForm = regexp.MustCompile(`^[0-9]{1,10}$`)
-
-// statementFilter reads the filter of an address. Bounds are ledgers or times.
-func statementFilter(f *form) (filter client.StatementFilter) {
-	filter.Asset = f.text("asset")
-	for _, b := range []struct {
-		name   string
-		ledger *uint32
-		at     *time.Time
-	}{
-		{"from", &filter.FromLedger, &filter.From}, {"to", &filter.ToLedger, &filter.To},
-	} {
-		switch text := f.text(b.name); {
-		case text == "":
-		case ledgerForm.MatchString(text):
-			*b.ledger = f.ledger(b.name)
-		default:
-			at, err := readTime(text)
-			if err != nil {
-				f.fault(b.name, "must be a ledger, or a time like 2026-11-23T10:15, in UTC")
-			}
-			*b.at = at
-		}
-	}
-	return filter
-}
-
 func (x *Console) showStatement(v *visit) (page, error) {
 	wallet, q := v.r.PathValue("address"), v.r.URL.Query()
 	view := statementView{form: form{Values: q}, First: !q.Has("cursor")}
 	view.WalletAddress = wallet
 	shown := func() page { return page{"statement", "Statement", "watches", &view} }
-	filter := statementFilter(&view.form)
-	if view.Wrong() {
+	var filter client.StatementFilter
+	if view.read(&filter); view.Wrong() {
 		return *v.again(shown()), nil
 	}
 	found, err := v.api.GetStatement(v.r.Context(), wallet, filter,
 		client.Page{Limit: listPage, Cursor: q.Get("cursor")})
 	if err != nil {
-		if err := view.refused(err, statementFields); err != nil {
+		if err := view.refused(err, pointersOf(filter)); err != nil {
 			return page{}, err
 		}
 		return *v.again(shown()), nil

@@ -41,18 +41,15 @@ func (x *Console) watchRow(w client.Watch) watchRow {
 	return row
 }
 
-// watchFilters are the filters of the list, as the API names them.
-var watchFilters = [][2]string{{"/endpointId", "endpointId"}, {"/walletAddress", "walletAddress"}}
-
 func (x *Console) listWatches(v *visit) (page, error) {
 	view := listView[watchRow]{form: v.filters()}
 	shown := func() page { return page{"watches", "Watches", "watches", &view} }
-	found, err := v.api.ListWatches(v.r.Context(), client.WatchFilter{
-		EndpointID:    view.text("endpointId"),
-		WalletAddress: view.text("walletAddress"),
-	}, client.Page{Limit: listPage, Cursor: view.Value("cursor")})
+	var filter client.WatchFilter
+	view.read(&filter)
+	found, err := v.api.ListWatches(v.r.Context(), filter,
+		client.Page{Limit: listPage, Cursor: view.Value("cursor")})
 	if err != nil {
-		if err := view.refused(err, watchFilters); err != nil {
+		if err := view.refused(err, pointersOf(filter)); err != nil {
 			return page{}, err
 		}
 		return v.unfiltered(shown())

@@ -58,7 +58,7 @@ func newAccountsCreate(r *apiFlags) *cobra.Command {
 	c.Flags().StringArrayVar(&emails, "email", nil,
 		"where the account's holder is told of a disabled endpoint; may be repeated, 10 times at most")
 	k.Register(c.Flags(), "read", "write", "operate")
-	r.Changes(c, apicli.MadeKey{})
+	r.Changes(c)
 	_ = c.MarkFlagRequired("email")
 	return c
 }
@@ -99,7 +99,6 @@ disabled endpoint. They are read from the brokers: no key of the API sees anothe
 			return r.Print(cmd.OutOrStdout(), list, list.Show)
 		},
 	}
-	r.Reads(c, apicli.Accounts{})
 	return c
 }
 
@@ -138,7 +137,7 @@ are not mailed yet go to the new ones.`,
 	c.Flags().StringVar(&account, "account", "", "the account; the data folder's when not given")
 	c.Flags().StringArrayVar(&emails, "email", nil,
 		"an address from now on; may be repeated, 10 times at most")
-	r.Changes(c, apicli.Account{})
+	r.Changes(c)
 	_ = c.MarkFlagRequired("email")
 	return c
 }

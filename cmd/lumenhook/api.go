@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lumenhook/lumenhook/api/client"
+	"github.com/lumenhook/lumenhook/internal/apicli"
 	"github.com/lumenhook/lumenhook/internal/cli"
 	"github.com/lumenhook/lumenhook/internal/config"
 )
@@ -27,27 +28,18 @@ func (a *apiFlags) register(c *cobra.Command) {
 	a.Output.Register(f)
 }
 
-// asking makes the command of one operation of the API that changes nothing, which prints what
-// it answers: JSON, or as a person reads it.
-func asking[T any](a *apiFlags, use, short string, arguments cobra.PositionalArgs,
-	ask func(context.Context, *client.Client, []string) (T, error), show func(io.Writer, T),
-) *cobra.Command {
-	c := operation(a, use, short, arguments, ask, show)
-	a.Reads(c, *new(T))
-	return c
-}
-
 // changing is asking of an operation that changes something.
 func changing[T any](a *apiFlags, use, short string, arguments cobra.PositionalArgs,
 	ask func(context.Context, *client.Client, []string) (T, error), show func(io.Writer, T),
 ) *cobra.Command {
-	c := operation(a, use, short, arguments, ask, show)
-	a.Changes(c, *new(T))
+	c := asking(a, use, short, arguments, ask, show)
+	a.Changes(c)
 	return c
 }
 
-// operation makes a command of asking or changing, or one whose answer is of several forms.
-func operation[T any](a *apiFlags, use, short string, arguments cobra.PositionalArgs,
+// asking makes the command of one operation of the API, which prints what it answers: JSON, or as a
+// person reads it.
+func asking[T any](a *apiFlags, use, short string, arguments cobra.PositionalArgs,
 	ask func(context.Context, *client.Client, []string) (T, error), show func(io.Writer, T),
 ) *cobra.Command {
 	return &cobra.Command{
@@ -66,6 +58,41 @@ func operation[T any](a *apiFlags, use, short string, arguments cobra.Positional
 			return a.Print(cmd.OutOrStdout(), answer, func(w io.Writer) { show(w, answer) })
 		},
 	}
+}
+
+// listing makes the command that lists a resource.
+func listing[T, F any](a *apiFlags, r apicli.Resource[T, F], short string) *cobra.Command {
+	var p cli.PageFlags
+	f := r.Filter
+	c := asking(a, "list", short, cli.NoArguments,
+		func(ctx context.Context, c *client.Client, _ []string) (client.List[T], error) {
+			return r.List(c, ctx, f, p.Page)
+		}, r.ShowAll)
+	p.Register(c)
+	cli.AddFields(c.Flags(), &f)
+	return c
+}
+
+// getting makes the command that shows one object of a resource.
+func getting[T, F any](
+	a *apiFlags, r apicli.Resource[T, F], short, example string,
+) *cobra.Command {
+	return withExample(asking(a, "get "+r.ID, short, cli.OneArgument,
+		func(ctx context.Context, c *client.Client, args []string) (T, error) {
+			return r.Get(c, ctx, args[0])
+		}, r.Show), example)
+}
+
+// acting makes a command that does something to one object of a resource.
+func acting[T any](
+	a *apiFlags, use, short string,
+	act func(*client.Client, context.Context, string, ...client.Option) (T, error),
+	show func(io.Writer, T), example string,
+) *cobra.Command {
+	return withExample(changing(a, use, short, cli.OneArgument,
+		func(ctx context.Context, c *client.Client, args []string) (T, error) {
+			return act(c, ctx, args[0])
+		}, show), example)
 }
 
 func showDeleted(w io.Writer, _ struct{}) { cli.Row(w, "deleted") }

@@ -284,12 +284,12 @@ func (s *testService) failing(c *client.Client) {
 		event, err := c.GetEvent(ctx, test.EventID)
 		return err == nil && event.Delivery.State == "FAILED" && len(event.Attempts) == 2
 	})
-	replay, err := c.ReplayEndpoint(ctx, e.ID, client.Replay{Since: since},
-		client.IdempotencyKey("replay"))
+	all := client.Replay{EventFilter: client.EventFilter{Since: since}}
+	replay, err := c.ReplayEndpoint(ctx, e.ID, all, client.IdempotencyKey("replay"))
 	if err != nil || replay != (client.ReplayResult{}) {
 		t.Errorf("%v %+v", err, replay)
 	}
-	if again, err := c.ReplayEndpoint(ctx, e.ID, client.Replay{Since: since},
+	if again, err := c.ReplayEndpoint(ctx, e.ID, all,
 		client.IdempotencyKey("replay")); err != nil || again != replay {
 		t.Errorf("%v %+v", err, again)
 	}
@@ -329,11 +329,15 @@ func (s *testService) sampled(c *client.Client, endpointID string, since time.Ti
 	if err != nil || len(paid.Data) != 0 {
 		t.Errorf("%v, %d payments", err, len(paid.Data))
 	}
-	dry, err := c.ReplayEndpoint(ctx, endpointID, client.Replay{Since: since, DryRun: true})
+	dry, err := c.ReplayEndpoint(ctx, endpointID, client.Replay{
+		EventFilter: client.EventFilter{Since: since}, DryRun: true,
+	})
 	if err != nil || dry != (client.ReplayResult{DryRun: true}) {
 		t.Errorf("%v %+v", err, dry)
 	}
-	none, err := c.ReplayEndpoint(ctx, endpointID, client.Replay{Since: since, Asset: "XLM"})
+	none, err := c.ReplayEndpoint(ctx, endpointID, client.Replay{
+		EventFilter: client.EventFilter{Since: since, Asset: "XLM"},
+	})
 	if err != nil || none != (client.ReplayResult{}) {
 		t.Errorf("%v %+v", err, none)
 	}

@@ -59,7 +59,7 @@ shows it.`,
 		},
 	}
 	r.register(c)
-	r.Changes(c, client.Watch{})
+	r.Changes(c)
 	f := c.Flags()
 	f.StringVar(&watchID, "watch", "", "id of the watch")
 	f.Uint32Var(&from, "from", 0, "first ledger to look at")

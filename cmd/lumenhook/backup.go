@@ -89,7 +89,7 @@ which is a database of its own (BACKUP DATABASE, a statement of ClickHouse).`,
 	b.at.Register(c.Flags())
 	b.at.RegisterKafka(c.Flags())
 	b.output.Register(c.Flags())
-	b.output.Changes(c, transfer.Manifest{})
+	b.output.Changes(c)
 	b.tmp.register(c.Flags())
 	c.Flags().StringVar(&b.to, "to", "", "folder to write; it must be empty, or not there yet")
 	return c

@@ -81,17 +81,18 @@ func shellsHome(t *testing.T) (home, endpoint string) {
 	return home, e.ID
 }
 
-// installsAsHelpSays runs what the help of a shell's script has about files of the home.
+// installsAsHelpSays runs the example of the help that is for a shell.
 func installsAsHelpSays(t *testing.T, home, shell string) {
 	t.Helper()
-	help, err := program("completion", shell, "--help").Output()
+	help, err := program("completion", "--help").Output()
 	if err != nil {
 		t.Fatal(err)
 	}
+	_, example, _ := strings.Cut(string(help), "  # "+shell+",")
+	example, _, _ = strings.Cut(example, "\n\n")
 	ran := 0
-	for line := range strings.Lines(string(help)) {
-		isCommand := strings.HasPrefix(line, "  ") && !strings.HasPrefix(line, "  #")
-		if !isCommand || !strings.Contains(line, "~/") {
+	for line := range strings.Lines(example) {
+		if !strings.Contains(line, "~/") {
 			continue
 		}
 		if said, err := inShell(home, shell, "-c", line); err != nil {

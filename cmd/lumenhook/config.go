@@ -36,7 +36,6 @@ whether the cluster is fit is the question of ` + "`lumenhook topics check`" + `
 	}
 	s.Register(c.Flags())
 	out.Register(c.Flags())
-	out.Reads(c, []cli.Setting{})
 	c.RunE = func(cmd *cobra.Command, _ []string) error {
 		settings := cli.Effective(cmd.Flags())
 		shown := out.Print(cmd.OutOrStdout(), settings, func(w io.Writer) {

@@ -5,7 +5,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/lumenhook/lumenhook/api/client"
 	"github.com/lumenhook/lumenhook/internal/apicli"
 	"github.com/lumenhook/lumenhook/internal/cli"
 )
@@ -41,6 +40,5 @@ range. If ledgers may be missing between two ranges, the command ends with 3.`,
 		},
 	}
 	a.register(c)
-	a.Reads(c, client.Coverage{})
 	return c
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/lumenhook/lumenhook/internal/cli"
-	"github.com/lumenhook/lumenhook/internal/devnet/devclient"
 	"github.com/lumenhook/lumenhook/internal/devnetcli"
 	"github.com/lumenhook/lumenhook/internal/keys"
 	"github.com/lumenhook/lumenhook/internal/runfile"
@@ -66,7 +65,7 @@ func newDevnetPay(dir *string) *cobra.Command {
 	}
 	payment.Register(c.Flags())
 	out.Register(c.Flags())
-	out.Changes(c, devclient.Payment{})
+	out.Changes(c)
 	_ = c.MarkFlagRequired("to")
 	_ = c.MarkFlagRequired("amount")
 	return c
@@ -113,7 +112,7 @@ must trust an asset before it can receive it: "devnet account --asset" makes one
 	f.StringVar(&code, "code", "", "the asset's code: 1 to 12 letters and digits")
 	f.StringVar(&amount, "amount", "1000000000", "how much the payer receives")
 	out.Register(f)
-	out.Changes(c, devclient.IssuedAsset{})
+	out.Changes(c)
 	_ = c.MarkFlagRequired("code")
 	return c
 }
@@ -163,7 +162,7 @@ func newDevnetAccount(dir *string) *cobra.Command {
 	}
 	c.Flags().StringSliceVar(&assets, "asset", nil, "CODE:ISSUER to trust; may be repeated")
 	out.Register(c.Flags())
-	out.Changes(c, wallet{})
+	out.Changes(c)
 	return c
 }
 

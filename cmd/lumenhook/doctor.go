@@ -53,7 +53,6 @@ warned of only; with 1 when there is a problem, or something could not be checke
 	}
 	asked.Register(c.Flags())
 	out.Register(c.Flags())
-	out.Reads(c, doctor.Report{})
 	return c
 }
 

@@ -19,21 +19,16 @@ func newEndpoints() *cobra.Command {
 		newEndpointsCreate(&a), newEndpointsList(&a), newEndpointsUpdate(&a),
 		newEndpointsReplay(&a), newEndpointsRotate(&a), newEndpointsTest(&a),
 		newEndpointsHistory(&a),
-		withExample(asking(&a, "get ENDPOINT_ID", "Show an endpoint", cli.OneArgument,
-			func(ctx context.Context, c *client.Client, args []string) (client.Endpoint, error) {
-				return c.GetEndpoint(ctx, args[0])
-			}, apicli.ShowEndpoint), `  # Its state: failures in a row, and why it is disabled
+		getting(&a, apicli.Endpoints, "Show an endpoint",
+			`  # Its state: failures in a row, and why it is disabled
   lumenhook endpoints get ep_…`),
-		withExample(changing(&a, "enable ENDPOINT_ID", "Let the sending go on, with what has waited",
-			cli.OneArgument,
-			func(ctx context.Context, c *client.Client, args []string) (client.Endpoint, error) {
-				return c.EnableEndpoint(ctx, args[0])
-			}, apicli.ShowEndpoint), `  # The shop is well again: send what has waited
+		acting(&a, "enable ENDPOINT_ID", "Resume sending, beginning with the events that waited",
+			(*client.Client).EnableEndpoint, apicli.ShowEndpoint,
+			`  # The shop works again: send the events that waited
   lumenhook endpoints enable ep_…`),
-		withExample(changing(&a, "disable ENDPOINT_ID", "Stop the sending; events wait", cli.OneArgument,
-			func(ctx context.Context, c *client.Client, args []string) (client.Endpoint, error) {
-				return c.DisableEndpoint(ctx, args[0])
-			}, apicli.ShowEndpoint), `  # The shop is being mended: let everything wait
+		acting(&a, "disable ENDPOINT_ID", "Stop sending; events wait",
+			(*client.Client).DisableEndpoint, apicli.ShowEndpoint,
+			`  # The shop is being repaired: let every event wait
   lumenhook endpoints disable ep_…`),
 		newEndpointsDelete(&a),
 	)
@@ -64,23 +59,22 @@ watches update". At a terminal, the command shows these watches and asks first.`
 }
 
 func newEndpointsCreate(a *apiFlags) *cobra.Command {
-	var e apicli.Endpoint
+	var e client.EndpointCreate
 	var keep apicli.SecretOut
 	c := changing(a, "create --url https://…", "Register an endpoint and show its secret",
 		cli.NoArguments,
 		func(ctx context.Context, c *client.Client, _ []string) (client.Endpoint, error) {
-			body, err := e.Create()
-			if err != nil {
+			if err := apicli.CheckURL(e.URL); err != nil {
 				return client.Endpoint{}, err
 			}
-			return keep.Keep(func() (client.Endpoint, error) { return c.CreateEndpoint(ctx, body) })
+			return keep.Keep(func() (client.Endpoint, error) { return c.CreateEndpoint(ctx, e) })
 		}, keep.Show)
 	c.Example = `  # Where a shop wants its payments told
   lumenhook endpoints create --url https://shop.example:8443/hook --description "the shop"
 
   # The receiver of "devnet receiver"; the secret goes into a file, and not onto the screen
   lumenhook endpoints create --url https://127.0.0.1:8443/webhooks --secret-out hook.secret`
-	e.Register(c.Flags())
+	cli.AddFields(c.Flags(), &e)
 	keep.Register(c.Flags())
 	cli.Before(c, func() error { return keep.Check(a.Field) })
 	_ = c.MarkFlagRequired("url")
@@ -109,7 +103,7 @@ func newEndpointsTest(a *apiFlags) *cobra.Command {
 			result, err = c.TestEndpoint(ctx, args[0], test)
 			return result, err
 		}, apicli.ShowTest)
-	c.Flags().StringVar(&test.Type, "type", "", "test.ping, or payment.received for a sample of one")
+	cli.AddFields(c.Flags(), &test)
 	c.Example = `  # Does the receiver answer, and take the signature?
   lumenhook endpoints test ep_…
 
@@ -131,31 +125,27 @@ when it answered anything else, or nothing; what was asked for is printed either
 }
 
 func newEndpointsUpdate(a *apiFlags) *cobra.Command {
-	var e apicli.Endpoint
-	c := changing(a, "update ENDPOINT_ID", "Change an endpoint", cli.OneArgument,
-		func(ctx context.Context, c *client.Client, args []string) (client.Endpoint, error) {
-			patch, err := e.Patch()
-			if err != nil {
+	var e client.EndpointCreate
+	var c *cobra.Command
+	c = changing(a, "update ENDPOINT_ID", "Change an endpoint", cli.OneArgument,
+		func(ctx context.Context, api *client.Client, args []string) (client.Endpoint, error) {
+			patch := cli.ChangedFields(c.Flags(), &e)
+			if err := apicli.NothingToChange(patch); err != nil {
 				return client.Endpoint{}, err
 			}
-			return c.UpdateEndpoint(ctx, args[0], patch)
+			return api.UpdateEndpoint(ctx, args[0], patch)
 		}, apicli.ShowEndpoint)
 	c.Example = `  # At most 20 webhooks a second
   lumenhook endpoints update ep_… --rate-limit 20
 
   # A header of your own with each of them
   lumenhook endpoints update ep_… --header "X-Shop: 7"`
-	e.Register(c.Flags())
+	cli.AddFields(c.Flags(), &e)
 	return c
 }
 
 func newEndpointsList(a *apiFlags) *cobra.Command {
-	var p cli.PageFlags
-	var f client.EndpointFilter
-	c := asking(a, "list", "List endpoints and how they do, worst first", cli.NoArguments,
-		func(ctx context.Context, c *client.Client, _ []string) (client.List[client.Endpoint], error) {
-			return c.ListEndpoints(ctx, f, p.Page)
-		}, apicli.ShowEndpoints)
+	c := listing(a, apicli.Endpoints, "List endpoints and their health, worst first")
 	c.Long = `Lists endpoints, those first that do worst:
 
   down      the last attempt failed, and none has delivered for 5 minutes or more
@@ -172,22 +162,15 @@ more of its attempts delivered; a dot is an hour without attempts.`
 
   # Those to which nothing is sent
   lumenhook endpoints list --status disabled`
-	p.Register(c)
-	c.Flags().StringVar(&f.Status, "status", "", "active or disabled")
-	c.Flags().StringVar(&f.Sort, "sort", "health", "health: worst first; created: newest first")
 	return c
 }
 
 func newEndpointsReplay(a *apiFlags) *cobra.Command {
-	var f apicli.Replay
+	var f client.Replay
 	c := changing(a, "replay ENDPOINT_ID --since 24h", "Queue failed deliveries again",
 		cli.OneArgument,
 		func(ctx context.Context, c *client.Client, args []string) (client.ReplayResult, error) {
-			body, err := f.Body()
-			if err != nil {
-				return client.ReplayResult{}, err
-			}
-			return c.ReplayEndpoint(ctx, args[0], body)
+			return c.ReplayEndpoint(ctx, args[0], f)
 		}, apicli.ShowReplay)
 	c.Long = `Queues up to 1,000 failed deliveries of an endpoint again: those of a span of time, or of
 those the ones that every filter takes. --dry-run says how many they are, and queues none.`
@@ -196,7 +179,7 @@ those the ones that every filter takes. --dry-run says how many they are, and qu
 
   # Queue those again that matter most
   lumenhook endpoints replay ep_… --since 24h --asset XLM --min-amount 100`
-	f.Register(c.Flags())
+	cli.AddFields(c.Flags(), &f, "endpoint", "state")
 	_ = c.MarkFlagRequired("since")
 	return c
 }

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/lumenhook/lumenhook/api/client"
 	"github.com/lumenhook/lumenhook/internal/apicli"
@@ -20,11 +22,8 @@ func newEvents() *cobra.Command {
 		newEventsList(&a),
 		newEventsPull(&a),
 		newEventsTail(&a),
-		withExample(asking(&a, "get EVENT_ID", "Show an event and every attempt to deliver it",
-			cli.OneArgument,
-			func(ctx context.Context, c *client.Client, args []string) (client.Event, error) {
-				return c.GetEvent(ctx, args[0])
-			}, apicli.ShowEvent), `  # Why did it not arrive? Each attempt, with what the receiver answered
+		getting(&a, apicli.Events, "Show an event and every attempt to deliver it",
+			`  # Why did it not arrive? Each attempt, with what the receiver answered
   lumenhook events get evt_…`),
 		newEventsHistory(&a),
 		newEventsResend(&a),
@@ -48,18 +47,20 @@ func anEventOrFilters(c *cobra.Command, args []string, filtered bool) error {
 }
 
 func newEventsResend(a *apiFlags) *cobra.Command {
-	var f apicli.Resend
-	c := operation(a, "resend [EVENT_ID]", "Queue events again, delivered or not",
-		func(c *cobra.Command, args []string) error { return anEventOrFilters(c, args, f.Given()) },
+	var f client.ResendMany
+	given := pflag.NewFlagSet("", pflag.ContinueOnError)
+	cli.AddFields(given, &f)
+	filtered := func() (any bool) {
+		given.VisitAll(func(flag *pflag.Flag) { any = any || flag.Changed })
+		return any
+	}
+	c := changing(a, "resend [EVENT_ID]", "Queue events again, delivered or not",
+		func(c *cobra.Command, args []string) error { return anEventOrFilters(c, args, filtered()) },
 		func(ctx context.Context, c *client.Client, args []string) (any, error) {
 			if len(args) == 1 {
 				return c.ResendEvent(ctx, args[0])
 			}
-			body, err := f.Body()
-			if err != nil {
-				return nil, err
-			}
-			return c.ResendEvents(ctx, body)
+			return c.ResendEvents(ctx, f)
 		}, apicli.ShowAnyResent)
 	c.Long = `Queues an event again, delivered or not, or up to 1,000 that every filter takes, newest
 first. One that was cancelled with its endpoint goes to the one that its watch names now.
@@ -72,22 +73,12 @@ first. One that was cancelled with its endpoint goes to the one that its watch n
 
   # The events of one transaction
   lumenhook events resend --tx 3f…`
-	a.Changes(c, client.Resent{}, client.ResendManyResult{})
-	f.Register(c.Flags())
+	c.Flags().AddFlagSet(given)
 	return c
 }
 
 func newEventsList(a *apiFlags) *cobra.Command {
-	var p cli.PageFlags
-	var f apicli.EventFilter
-	c := asking(a, "list", "List events, newest first", cli.NoArguments,
-		func(ctx context.Context, c *client.Client, _ []string) (client.List[client.Event], error) {
-			filter, err := f.Filter()
-			if err != nil {
-				return client.List[client.Event]{}, err
-			}
-			return c.ListEvents(ctx, filter, p.Page)
-		}, apicli.ShowEvents)
+	c := listing(a, apicli.Events, "List events, newest first")
 	c.Example = `  # What waits for another attempt
   lumenhook events list --state WAITING
 
@@ -96,13 +87,11 @@ func newEventsList(a *apiFlags) *cobra.Command {
 
   # The event of an order, for a script
   lumenhook events list --memo order-42 --limit 1 --field data.0.id`
-	p.Register(c)
-	f.Register(c.Flags())
 	return c
 }
 
 func newEventsTail(a *apiFlags) *cobra.Command {
-	var f apicli.EventFilter
+	var f client.EventFilter
 	c := &cobra.Command{
 		Use:   "tail",
 		Short: "Show events and the attempts to deliver them as they happen, until Ctrl-C",
@@ -126,11 +115,13 @@ and is sent again nothing is shown: "lumenhook events get" has them.`,
   lumenhook events tail --since 10m --json`,
 		Args: cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			filter, err := f.TailFilter()
-			switch {
-			case err != nil:
+			if f.Since.IsZero() {
+				f.Since = time.Now()
+			}
+			if err := cli.CheckPast("since", f.Since); err != nil {
 				return err
-			case a.Field != "":
+			}
+			if a.Field != "" {
 				return cli.Usage(errors.New("--field: events are shown as whole lines: leave it out"))
 			}
 			c, err := a.API()
@@ -139,7 +130,7 @@ and is sent again nothing is shown: "lumenhook events get" has them.`,
 			}
 			tail := apicli.Tail{
 				Client: c,
-				Filter: filter,
+				Filter: f,
 				Out:    cmd.OutOrStdout(),
 				Tell:   cmd.ErrOrStderr(),
 				JSON:   a.JSON,
@@ -148,7 +139,11 @@ and is sent again nothing is shown: "lumenhook events get" has them.`,
 			return tail.Run(cmd.Context())
 		},
 	}
-	f.RegisterTail(c.Flags())
+	cli.AddFields(c.Flags(), &f, "until")
+	c.Flags().Lookup("since").Usage = "begin with what has happened since: a time, or how long ago; " +
+		"empty: now"
+	c.Flags().Lookup("state").Usage = "only lines after which an event is QUEUED, WAITING, " +
+		"DELIVERED, FAILED or CANCELLED"
 	return c
 }
 

@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lumenhook/lumenhook/api/client"
 	"github.com/lumenhook/lumenhook/domain"
-	"github.com/lumenhook/lumenhook/internal/apicli"
 	"github.com/lumenhook/lumenhook/internal/cli"
 	"github.com/lumenhook/lumenhook/internal/config"
 	"github.com/lumenhook/lumenhook/internal/forward"
@@ -29,7 +29,7 @@ func newFixtures() *cobra.Command {
 // fixturesRecord is `lumenhook fixtures record`.
 type fixturesRecord struct {
 	apiFlags
-	filter apicli.EventFilter
+	filter client.EventFilter
 	dir    string
 	last   int
 	redact bool
@@ -63,9 +63,9 @@ another.`,
 		RunE: r.run,
 	}
 	r.register(c)
-	r.Changes(c, recorded{})
+	r.Changes(c)
 	f := c.Flags()
-	r.filter.Register(f)
+	cli.AddFields(f, &r.filter)
 	f.StringVar(&r.dir, "to", "", "folder for the files; it is made if it is missing")
 	f.IntVar(&r.last, "last", 20, "how many events, 1 to 1000")
 	f.BoolVar(&r.redact, "redact", false, "replace what names people and their payments")
@@ -74,10 +74,7 @@ another.`,
 }
 
 func (r *fixturesRecord) run(cmd *cobra.Command, _ []string) error {
-	filter, err := r.filter.Filter()
 	switch {
-	case err != nil:
-		return err
 	case r.last < 1 || r.last > 1000:
 		return cli.Usage(fmt.Errorf("--last %d: must be from 1 to 1000", r.last))
 	case r.dir == "":
@@ -90,14 +87,14 @@ func (r *fixturesRecord) run(cmd *cobra.Command, _ []string) error {
 	if err != nil {
 		return err
 	}
-	endpoint, err := theEndpoint(cmd.Context(), c, filter.EndpointID)
+	endpoint, err := theEndpoint(cmd.Context(), c, r.filter.EndpointID)
 	if err != nil {
 		return err
 	}
-	filter.EndpointID = endpoint.ID
+	r.filter.EndpointID = endpoint.ID
 	recorder := forward.Recorder{
 		Client: c,
-		Filter: filter,
+		Filter: r.filter,
 		Last:   r.last,
 		Dir:    r.dir,
 		Redact: r.redact,

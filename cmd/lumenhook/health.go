@@ -45,7 +45,6 @@ answer decides about a restart: a process whose Kafka is away does not get bette
 	}
 	asked.Register(c.Flags())
 	out.Register(c.Flags())
-	out.Reads(c, config.Health{})
 	return c
 }
 

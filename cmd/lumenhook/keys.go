@@ -67,7 +67,7 @@ of the account whose key asks, and with the permissions that this key has at mos
 	}
 	c.Flags().StringVar(&account, "account", "", "the account; the data folder's when not given")
 	k.Register(c.Flags())
-	r.Changes(c, apicli.MadeKey{})
+	r.Changes(c)
 	return c
 }
 
@@ -95,14 +95,9 @@ func askForKey(ctx context.Context, r *apiFlags, k domain.Key) (apicli.MadeKey, 
 }
 
 func newKeysList(a *apiFlags) *cobra.Command {
-	var p cli.PageFlags
-	c := asking(a, "list", "List the account's API keys", cli.NoArguments,
-		func(ctx context.Context, c *client.Client, _ []string) (client.List[client.Key], error) {
-			return c.ListKeys(ctx, p.Page)
-		}, apicli.ShowKeys)
+	c := listing(a, apicli.Keys, "List the account's API keys")
 	c.Example = `  # The keys, what each may do, and when it was last used
   lumenhook keys list`
-	p.Register(c)
 	return c
 }
 
@@ -152,6 +147,6 @@ func newKeysRevoke(r *apiFlags) *cobra.Command {
 		},
 	}
 	c.Flags().StringVar(&account, "account", "", "an account's key, without the API")
-	r.Changes(c, struct{}{})
+	r.Changes(c)
 	return c
 }

@@ -77,7 +77,7 @@ ledger 56 is ledger 200000056. Each further reset adds as much again.`,
 		"that it was reset")
 	f.BoolVar(&k.dryRun, "dry-run", false, "say what would be done, and change nothing")
 	k.output.Register(f)
-	k.output.Changes(c, startedChain{})
+	k.output.Changes(c)
 	return c
 }
 

@@ -47,7 +47,6 @@ a source is left out, the command ends with 3.`,
 	}
 	process.Register(c.Flags())
 	out.Register(c.Flags())
-	out.Reads(c, standing.Process{})
 	return c
 }
 

@@ -23,8 +23,9 @@ const listenPage = 25
 // listening is `lumenhook listen`.
 type listening struct {
 	apiFlags
-	endpointID, url, since string
-	fail, types, headers   []string
+	endpointID, url      string
+	since                time.Time
+	fail, types, headers []string
 }
 
 func newListen() *cobra.Command {
@@ -72,11 +73,13 @@ numbered and pulled.`,
 		"there is one")
 	f.StringVar(&l.url, "forward-to", "", "address that events are posted to, on this machine or "+
 		"elsewhere; empty: none, they are shown")
-	f.StringVar(&l.since, "since", "", "begin with the first event that was created then or later: a "+
-		"time, or how long ago; empty: now")
+	cli.InstantVar(f, &l.since, "since", "begin with the first event that was created then or later: "+
+		"a time, or how long ago; empty: now")
 	f.StringSliceVar(&l.fail, "fail", nil, "how each event's first attempts fail, in turn: a status, "+
 		"timeout or reset; at most 8")
 	f.StringSliceVar(&l.types, "events", nil, "only events of these types, such as payment.received")
+	cli.Offer(f, "fail", "503", "timeout", "reset")
+	cli.Offer(f, "events", apicli.EventTypes()...)
 	f.StringArrayVar(&l.headers, "header", nil, "a further header of each request, Name: value; "+
 		"may be repeated")
 	return c
@@ -121,10 +124,11 @@ func (l *listening) run(cmd *cobra.Command, _ []string) error {
 
 // flags makes of the flags how events are forwarded, and since when.
 func (l *listening) flags(report *forward.Report) (*forward.Forwarder, time.Time, error) {
-	from, sinceErr := cli.PastFlag("since", l.since)
-	if l.since == "" {
+	from := l.since
+	if from.IsZero() {
 		from = time.Now()
 	}
+	sinceErr := cli.CheckPast("since", from)
 	forwarder := forward.New(l.url, report)
 	forwarder.Types = l.types
 	typesErr := apicli.CheckTypes("events", l.types)

@@ -27,8 +27,8 @@ func newMCP() *cobra.Command {
 		Long: `Speaks the Model Context Protocol on standard input and output, and nowhere else. An
 assistant that starts it can look at endpoints, watches and events, have an event's attempts
 explained, find what is stuck, read a wallet's statement and the coverage of ledgers, check a
-webhook's signature, and read the pages of the documentation. Nothing that it offers changes
-anything, and a key with the permission to read is enough.
+webhook's signature, and read the pages of the documentation. It changes nothing, and a key
+with the permission to read is enough.
 
 What assistants are configured with, as JSON:
 
@@ -37,9 +37,9 @@ What assistants are configured with, as JSON:
     "args": ["mcp", "--api-url", "https://api.shop.example"],
     "env": {"LUMENHOOK_API_KEY": "…"}}}}
 
-On the machine of a run, "args": ["mcp", "--data-dir", "/full/path/.lumenhook"] is all. It ends
-when its standard input does. It takes messages of up to 1 MiB, one a
-line, and ends at a line that is no message. It refuses a request while 16 are being answered.`,
+On the machine of a run, "args": ["mcp", "--data-dir", "/full/path/.lumenhook"] is all. The
+program ends when its standard input does, or at a line that is not a message or has more
+than 1 MiB.`,
 		Example: `  # What an assistant starts; here nobody asks anything
   lumenhook mcp --secret-file hook.secret < /dev/null`,
 		Args: cli.NoArguments,
@@ -57,7 +57,7 @@ func (m *mcpServer) run(cmd *cobra.Command, _ []string) error {
 	if err != nil {
 		return err
 	}
-	// Who starts it is told what is wrong by its end; an assistant would try again and again.
+	// If the service cannot be asked, the program ends at once: an assistant would retry forever.
 	_, err = api.ListEndpoints(cmd.Context(), client.EndpointFilter{}, client.Page{Limit: 1})
 	if err != nil {
 		return err

@@ -65,11 +65,12 @@ would a password.`,
 	}
 	c.Flags().StringSliceVar(&permissions, "permissions", nil, "what the link may do, of read, write "+
 		"and operate: no more than the API key may")
+	cli.Offer(c.Flags(), "permissions", "read", "write", "operate")
 	c.Flags().StringVar(&endpoint, "endpoint", "",
 		"the endpoint (ep_…) of which alone the link is (default: all of the account)")
 	cli.DurationWithin(c.Flags(), &lasts, "expires-in", time.Hour, time.Minute, 24*time.Hour,
 		"how long the pages can be used")
 	_ = c.MarkFlagRequired("permissions")
-	a.Changes(c, apicli.PortalLink{})
+	a.Changes(c)
 	return c
 }

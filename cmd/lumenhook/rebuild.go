@@ -32,6 +32,7 @@ func (r *refoldFlags) register(f *pflag.FlagSet, what string) {
 	r.RegisterKafka(f)
 	r.RegisterClickHouse(f)
 	f.StringSliceVar(&r.tables, "table", nil, "table to "+what+"; may be repeated")
+	cli.Offer(f, "table", projections.Tables()...)
 	f.BoolVar(&r.all, "all", false, what+" all tables")
 }
 

@@ -58,10 +58,7 @@ The deployment needs a signing key, which "lumenhook secrets signing create" mak
 	}
 	f := c.Flags()
 	f.StringVar(&out, "out", "", "new file to write the receipt to")
-	a.Reads(c, client.Receipt{})
-	f.IntVar(&q.Attempt, "attempt", 0, "number of the one attempt to prove; 0: all, the last 100")
-	f.Int64Var(&q.EarlierSize, "earlier-size", 0,
-		"size of the log in a receipt that you have: prove as well that the log goes on from there")
+	cli.AddFields(f, &q)
 	return c
 }
 
@@ -116,7 +113,6 @@ says so too: verified, and the reason why not.`,
 	}
 	f := c.Flags()
 	v.Register(f)
-	v.Reads(c, apicli.ReceiptResult{})
 	f.StringVar(&v.keys, "keys", "",
 		"file or URL with the deployment's published keys (a JSON Web Key Set)")
 	f.StringVar(&v.body, "body", "", "file with the body that was sent")

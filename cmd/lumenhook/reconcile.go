@@ -66,7 +66,6 @@ clone "make run ARGS=--balance-moves").`,
 		},
 	}
 	r.register(c)
-	r.Reads(c, ops.ReconcileReport{})
 	f := c.Flags()
 	f.StringVar(&r.wallet, "wallet", "", "the wallet's public address")
 	f.StringVar(&r.asset, "asset", "",

@@ -56,7 +56,7 @@ them any more. Delete them when you are sure.`,
 	r.Kafka.Register(c.Flags())
 	r.RegisterClickHouse(c.Flags())
 	r.Output.Register(c.Flags())
-	r.Changes(c, transfer.Moved{})
+	r.Changes(c)
 	r.scratch.register(c.Flags())
 	c.Flags().Int32Var(&r.shape.Partitions, "to", 0, "partitions of each keyed topic, for ever")
 	c.Flags().StringVar(&r.toPrefix, "to-prefix", "",

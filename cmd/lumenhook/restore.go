@@ -110,7 +110,7 @@ history begins at the backup; keep the old one to read in.`,
 	r.at.Kafka.Register(c.Flags())
 	r.at.RegisterClickHouse(c.Flags())
 	r.output.Register(c.Flags())
-	r.output.Changes(c, transfer.Placed{})
+	r.output.Changes(c)
 	r.tmp.register(c.Flags())
 	c.Flags().StringVar(&r.from, "from", "", "folder of the backup")
 	c.Flags().Int32Var(&r.topics.shape.Partitions, "partitions", 0,

@@ -57,6 +57,7 @@ Tables, views and twenty-one questions: docs/analytics.md.`,
 	t.RegisterClickHouse(c.Flags())
 	t.RegisterKafka(c.Flags())
 	c.Flags().StringVar(&format, "format", "table", "table, json (a line for each row) or csv")
+	cli.Offer(c.Flags(), "format", "table", "json", "csv")
 	c.Flags().IntVar(&cfg.RowsMax, "max-rows", 10_000, "rows to print at most")
 	c.Flags().DurationVar(&cfg.TimeMax, "timeout", time.Minute, "how long a query may take")
 	return c

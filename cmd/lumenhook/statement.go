@@ -15,7 +15,8 @@ import (
 
 func newStatement() *cobra.Command {
 	var a apiFlags
-	var s apicli.Statement
+	var wallet string
+	var filter client.StatementFilter
 	var asCSV bool
 	c := &cobra.Command{
 		Use:   "statement --wallet G…",
@@ -38,15 +39,14 @@ statement begins with the first ledger that the oldest active watch of the accou
 			if asCSV && (a.JSON || a.Field != "") {
 				return cli.Usage(errors.New("--csv: is another form than --json and --field: give one"))
 			}
-			filter, err := s.Filter()
-			if err != nil {
+			if err := apicli.CheckWallet(wallet); err != nil {
 				return err
 			}
 			c, err := a.API()
 			if err != nil {
 				return err
 			}
-			read, err := s.Read(cmd.Context(), c)
+			read, err := apicli.ReadStatement(cmd.Context(), c, wallet, filter)
 			if err != nil {
 				return err
 			}
@@ -56,7 +56,7 @@ statement begins with the first ledger that the oldest active watch of the accou
 			if out := cmd.OutOrStdout(); asCSV {
 				err = apicli.WriteStatement(out, read)
 			} else {
-				err = a.Print(out, read, func(w io.Writer) { s.Show(w, read) })
+				err = a.Print(out, read, func(w io.Writer) { apicli.ShowStatement(w, read, filter) })
 			}
 			if gaps := apicli.Unexplained(read); err == nil && gaps != nil {
 				return cli.Differs(gaps)
@@ -65,8 +65,8 @@ statement begins with the first ledger that the oldest active watch of the accou
 		},
 	}
 	a.register(c)
-	a.Reads(c, client.Statement{})
-	s.Register(c.Flags())
+	c.Flags().StringVar(&wallet, "wallet", "", "the wallet's public address")
+	cli.AddFields(c.Flags(), &filter)
 	c.Flags().BoolVar(&asCSV, "csv", false, "print the moves as CSV")
 	_ = c.MarkFlagRequired("wallet")
 	return c

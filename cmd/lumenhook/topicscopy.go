@@ -53,7 +53,7 @@ and build the history there: it is made of the topics.`,
 		},
 	}
 	output.Register(c.Flags())
-	output.Changes(c, transfer.MirrorReport{})
+	output.Changes(c)
 	return c
 }
 

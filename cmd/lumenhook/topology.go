@@ -81,6 +81,7 @@ func (t *topologyFlags) registerShape(f *pflag.FlagSet) {
 func (t *topologyFlags) registerAccept(f *pflag.FlagSet) {
 	f.StringSliceVar(&t.accept, "accept-loss", nil,
 		"faults that you answer for, by name: "+strings.Join(topology.Names(), ", "))
+	cli.Offer(f, "accept-loss", topology.Names()...)
 }
 
 func (t *topologyFlags) reach() (streams.Cluster, error) {
@@ -146,7 +147,6 @@ record, as ` + "`lumenhook run`" + ` makes it.`,
 		},
 	}
 	t.registerShape(c.Flags())
-	t.Reads(c, planned{})
 	return c
 }
 
@@ -203,7 +203,7 @@ The number of partitions is for ever: records are placed by it.`,
 	}
 	t.registerShape(c.Flags())
 	t.registerAccept(c.Flags())
-	t.Changes(c, topology.Created{})
+	t.Changes(c)
 	return c
 }
 
@@ -279,7 +279,6 @@ of this host is far from the cluster's. Nothing is changed. The broker of a data
 		"partitions that each keyed topic must have; 0: as many as they have")
 	t.registerRetention(f)
 	t.registerAccept(f)
-	t.Reads(c, checked{})
 	return c
 }
 
@@ -318,9 +317,10 @@ A process of several roles needs a user with the rights of them all.`,
 		"what the names of the roles' users begin with")
 	f.StringSliceVar(&a.roles, "role", nil,
 		"only these roles; without it all: "+strings.Join(topology.RoleNames(), ", "))
+	cli.Offer(f, "role", topology.RoleNames()...)
 	f.BoolVar(&a.apply, "apply", false,
 		"create the rights on --kafka-brokers, in place of printing commands")
-	a.Changes(c, granted{})
+	a.Changes(c)
 	return c
 }
 

@@ -74,7 +74,7 @@ and --fail-signature, refused each (4xx); else with 1.`,
 		RunE: t.run,
 	}
 	t.register(c)
-	t.Changes(c, client.TestResult{})
+	t.Changes(c)
 	f := c.Flags()
 	f.StringVar(&t.endpointID, "endpoint", "", "id of the endpoint that the service sends to; may be "+
 		"left out where there is one")

@@ -18,15 +18,13 @@ func newWatches() *cobra.Command {
 	c.AddCommand(
 		newWatchesCreate(&a), newWatchesList(&a), newWatchesUpdate(&a), newWatchesCheck(&a),
 		newWatchesHistory(&a),
-		withExample(asking(&a, "get WATCH_ID", "Show a watch", cli.OneArgument,
-			func(ctx context.Context, c *client.Client, args []string) (client.Watch, error) {
-				return c.GetWatch(ctx, args[0])
-			}, apicli.ShowWatch), `  # Its rules, its warnings, and how far its backfill is
+		getting(&a, apicli.Watches, "Show a watch",
+			`  # Its rules, its warnings, and how far its backfill is
   lumenhook watches get wat_…`),
 		withExample(changing(&a, "delete WATCH_ID", "Delete a watch", cli.OneArgument,
 			func(ctx context.Context, c *client.Client, args []string) (struct{}, error) {
 				return struct{}{}, c.DeleteWatch(ctx, args[0])
-			}, showDeleted), `  # Tell of this wallet no more
+			}, showDeleted), `  # Send no more events of this wallet
   lumenhook watches delete wat_…`),
 	)
 	c.Example = examplesOf(c, "create")
@@ -35,10 +33,10 @@ func newWatches() *cobra.Command {
 
 func newWatchesCreate(a *apiFlags) *cobra.Command {
 	var f apicli.Watch
-	var wallet, twin string
+	var twin string
 	c := changing(a, "create --wallet G… --endpoint ep_…", "Watch a wallet", cli.NoArguments,
 		func(ctx context.Context, c *client.Client, _ []string) (client.Watch, error) {
-			body, err := f.Create(wallet)
+			body, err := f.Create()
 			if err != nil {
 				return client.Watch{}, err
 			}
@@ -54,7 +52,6 @@ func newWatchesCreate(a *apiFlags) *cobra.Command {
 				"of a payment that both match there are two events\n", twin)
 		}
 	}
-	c.Flags().StringVar(&wallet, "wallet", "", "the wallet's public address")
 	c.Example = `  # Every payment in XLM to a wallet
   lumenhook watches create --wallet G… --endpoint ep_… --label "the till"
 
@@ -65,7 +62,6 @@ func newWatchesCreate(a *apiFlags) *cobra.Command {
   # Of 5 and more, in an asset
   lumenhook watches create --wallet G… --endpoint ep_… --asset USDC:G… --amount min:5`
 	f.Register(c.Flags())
-	f.RegisterOnce(c.Flags())
 	_ = c.MarkFlagRequired("wallet")
 	_ = c.MarkFlagRequired("endpoint")
 	return c
@@ -81,27 +77,19 @@ func newWatchesUpdate(a *apiFlags) *cobra.Command {
 			}
 			return c.UpdateWatch(ctx, args[0], patch)
 		}, apicli.ShowWatch)
-	c.Example = `  # Tell of payments that the rules reject as well
+	c.Example = `  # Also send an event for each payment that the rules reject
   lumenhook watches update wat_… --event-type payment.received,payment.rejected`
-	f.Register(c.Flags())
+	f.Register(c.Flags(), "wallet", "once")
 	return c
 }
 
 func newWatchesList(a *apiFlags) *cobra.Command {
-	var p cli.PageFlags
-	var f client.WatchFilter
-	c := asking(a, "list", "List watches, newest first", cli.NoArguments,
-		func(ctx context.Context, c *client.Client, _ []string) (client.List[client.Watch], error) {
-			return c.ListWatches(ctx, f, p.Page)
-		}, apicli.ShowWatches)
+	c := listing(a, apicli.Watches, "List watches, newest first")
 	c.Example = `  # All of them
   lumenhook watches list
 
   # Those of one wallet
   lumenhook watches list --wallet G…`
-	p.Register(c)
-	c.Flags().StringVar(&f.EndpointID, "endpoint", "", "only those of this endpoint")
-	c.Flags().StringVar(&f.WalletAddress, "wallet", "", "only those of this wallet")
 	return c
 }
 
@@ -116,11 +104,11 @@ func newWatchesCheck(a *apiFlags) *cobra.Command {
 			}
 			return c.CheckWatch(ctx, args[0], payment)
 		}, apicli.ShowWatchCheck)
-	c.Long = `Holds a payment that nobody has made against the watch as it is now: what decides is
-what decides for payments of the network. It changes nothing.
+	c.Long = `Checks an imagined payment against the watch as it is now, by the same rules as
+payments of the network. It changes nothing.
 
-Without --sender it is paid by an address that is on no list.`
-	c.Example = `  # Would a payment without the right memo be told of, and as what?
+Without --sender, the payment comes from an address that is on no list.`
+	c.Example = `  # What happens to a payment with the wrong memo?
   lumenhook watches check wat_… --amount 12.5 --memo text:inv-42`
 	f.Register(c.Flags())
 	_ = c.MarkFlagRequired("amount")

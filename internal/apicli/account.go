@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/lumenhook/lumenhook/api/client"
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/cli"
 )
@@ -57,4 +58,56 @@ func (l Accounts) Show(w io.Writer) {
 	for _, a := range l.Data {
 		cli.Row(w, a.ID, strings.Join(a.Emails, " "), a.Keys, a.CreatedAt)
 	}
+}
+
+const keepIt = "\nThe key is shown this once: keep it.\n"
+
+// MadeKey is a key that was created without the API.
+type MadeKey struct {
+	AccountID string `json:"accountId,omitempty"` // the API's key says it, where an API made this one
+	KeyID     string `json:"keyId"`
+	Key       string `json:"key"`
+}
+
+// Show prints it, one field per line.
+func (m MadeKey) Show(w io.Writer) {
+	if m.AccountID != "" {
+		cli.Row(w, "account", m.AccountID)
+	}
+	cli.Row(w, "key id", m.KeyID)
+	cli.Row(w, "key", m.Key)
+	_, _ = io.WriteString(w, keepIt)
+}
+
+// ShowRolledKey prints the key that replaced another.
+func ShowRolledKey(w io.Writer, k client.Key) {
+	cli.Row(w, "key id", k.ID)
+	cli.Row(w, "key", k.Key)
+	_, _ = io.WriteString(w, keepIt)
+}
+
+// ShowKeys prints a list of keys.
+func ShowKeys(w io.Writer, l client.List[client.Key]) {
+	cli.Row(w, "ID", "NAME", "PERMISSIONS", "FROM", "LAST USED", "EXPIRES", "ROLLED TO")
+	for _, k := range l.Data {
+		cli.Row(w, k.ID, k.Name, k.Permissions, k.AllowedCIDRs, k.LastUsedAt, k.ExpiresAt, k.RolledTo)
+	}
+	cli.More(w, l.NextCursor)
+}
+
+// PortalLink is a link with its whole address.
+type PortalLink struct {
+	URL string `json:"url"`
+	client.PortalLink
+}
+
+// Show prints it, one field per line.
+func (l PortalLink) Show(w io.Writer) {
+	cli.Row(w, "url", l.URL)
+	cli.Row(w, "permissions", l.Permissions)
+	if l.EndpointID != nil {
+		cli.Row(w, "endpoint", *l.EndpointID)
+	}
+	cli.Row(w, "opens until", l.OpensUntil)
+	cli.Row(w, "ends", l.ExpiresAt)
 }

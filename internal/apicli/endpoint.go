@@ -9,6 +9,7 @@ import (
 	"math"
 	"net/netip"
 	"net/url"
+	"os"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -143,55 +144,9 @@ func CheckTest(t client.TestResult) error {
 		"endpoint's URL. This test is tried again, as every event is%s", r.Answer(), whole)
 }
 
-// Endpoint are the flags of an endpoint's fields.
-type Endpoint struct {
-	url, description string
-	headers          []string
-	rateLimit        int
-	signatures       []string
-	ordering         string
-	noticesTo        string
-	changed          func(name string) bool
-}
-
-// Register adds the flags.
-func (e *Endpoint) Register(f *pflag.FlagSet) {
-	f.StringVar(&e.url, "url", "", "where events are posted")
-	f.StringVar(&e.description, "description", "", "a text for people")
-	f.StringArrayVar(&e.headers, "header", nil, "a header of your own, Name: value; "+
-		"may be repeated; when updating, Name: alone takes it away")
-	f.IntVar(&e.rateLimit, "rate-limit", 0, "deliveries a second at most; 0: no limit")
-	f.StringSliceVar(&e.signatures, "signature", nil, "signature besides the usual one, of "+
-		strings.Join(domain.SignatureNames(), ", ")+"; may be repeated; empty: none")
-	f.StringVar(&e.ordering, "ordering", "", "wallet: the events of a wallet arrive one after "+
-		"another, each when the one before has ended; empty: none waits for another")
-	f.StringVar(&e.noticesTo, "notices-to", "", "id of another endpoint, which is told by "+
-		"endpoint.failing and endpoint.disabled when this one fails; empty: none is")
-	e.changed = f.Changed
-}
-
-// Create returns the endpoint to create.
-func (e *Endpoint) Create() (client.EndpointCreate, error) {
-	given, err := e.headerMap()
-	err = errors.Join(local(e.url), err)
-	headers := make(map[string]string, len(given))
-	for name, value := range given {
-		headers[name], _ = value.(string)
-	}
-	return client.EndpointCreate{
-		URL:                e.url,
-		Description:        e.description,
-		Headers:            headers,
-		RateLimitPerSecond: e.rateLimit,
-		Signatures:         e.signatures,
-		Ordering:           e.ordering,
-		NoticesTo:          e.noticesTo,
-	}, err
-}
-
-// local refuses the address of a receiver on one's own machine, which no service may post to
-// without TLS, with what does.
-func local(address string) error {
+// CheckURL refuses the address of a receiver on this machine without TLS, which no service may post
+// to, and names the command that may.
+func CheckURL(address string) error {
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != "http" {
 		return nil // the API says what is wrong
@@ -202,65 +157,6 @@ func local(address string) error {
 	}
 	return cli.Usage(errors.New("--url: must begin with https://; `lumenhook listen --forward-to " +
 		"URL` posts events to a receiver on this machine"))
-}
-
-// Patch returns the changes to an endpoint.
-func (e *Endpoint) Patch() (client.Patch, error) {
-	patch := client.Patch{}
-	if e.changed("url") {
-		patch["url"] = e.url
-	}
-	if e.changed("description") {
-		patch["description"] = e.description
-	}
-	if e.changed("header") {
-		headers, err := e.headerMap()
-		if err != nil {
-			return nil, err
-		}
-		patch["headers"] = headers
-	}
-	if e.changed("rate-limit") {
-		patch["rateLimitPerSecond"] = nil
-		if e.rateLimit != 0 {
-			patch["rateLimitPerSecond"] = e.rateLimit
-		}
-	}
-	if e.changed("signature") {
-		patch["signatures"] = append([]string{}, e.signatures...)
-	}
-	if e.changed("ordering") {
-		patch["ordering"] = nil
-		if e.ordering != "" {
-			patch["ordering"] = e.ordering
-		}
-	}
-	if e.changed("notices-to") {
-		patch["noticesTo"] = nil
-		if e.noticesTo != "" {
-			patch["noticesTo"] = e.noticesTo
-		}
-	}
-	if len(patch) == 0 {
-		return nil, cli.Usage(errors.New("nothing to change: " +
-			"give --url, --description, --header, --rate-limit, --signature, --ordering or --notices-to"))
-	}
-	return patch, nil
-}
-
-func (e *Endpoint) headerMap() (map[string]any, error) {
-	headers := map[string]any{}
-	for _, text := range e.headers {
-		name, value, ok := strings.Cut(text, ":")
-		if !ok {
-			return nil, cli.Usage(fmt.Errorf("--header %q: must be Name: value", text))
-		}
-		headers[strings.TrimSpace(name)] = strings.TrimSpace(value)
-		if strings.TrimSpace(value) == "" {
-			headers[strings.TrimSpace(name)] = nil
-		}
-	}
-	return headers, nil
 }
 
 // ConfirmDeletion shows which watches the deletion of an endpoint leaves without one, and fails
@@ -296,4 +192,60 @@ func ShowDeletedEndpoint(w io.Writer, d client.DeletedEndpoint) {
 		}
 		cli.Row(w, "", "give them another: lumenhook watches update WATCH_ID --endpoint ep_…")
 	}
+}
+
+// SecretOut is the flag that keeps a new secret off the terminal.
+type SecretOut struct{ file string }
+
+// Register adds the flag.
+func (s *SecretOut) Register(f *pflag.FlagSet) {
+	f.StringVar(&s.file, "secret-out", "", "file that the secret is added to, as a line, "+
+		"instead of being shown; made readable by its owner alone")
+}
+
+// Check refuses to print the member that is kept off the terminal: the answer lacks it.
+func (s *SecretOut) Check(field string) error {
+	if s.file != "" && field == "secret" {
+		return errors.New("--field and --secret-out: the secret is in the file alone: leave one of " +
+			"them out")
+	}
+	return nil
+}
+
+// Show prints an endpoint, and where its secret is.
+func (s *SecretOut) Show(w io.Writer, e client.Endpoint) {
+	ShowEndpoint(w, e)
+	if s.file != "" {
+		cli.Row(w, "secret", "added to "+s.file)
+	}
+}
+
+// ShowRotated is Show of an endpoint whose former secret goes on signing for a while.
+func (s *SecretOut) ShowRotated(w io.Writer, e client.Endpoint) {
+	s.Show(w, e)
+	_, _ = io.WriteString(w, "\nFor 24 hours the former secret signs beside it: "+
+		"put this one into the receiver by then.\n")
+}
+
+// Keep requests an endpoint with a new secret. The file is opened before: a secret is
+// returned only once, and must not be lost.
+func (s *SecretOut) Keep(ask func() (client.Endpoint, error)) (client.Endpoint, error) {
+	if s.file == "" {
+		return ask()
+	}
+	f, err := os.OpenFile(s.file, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+	if err != nil {
+		return client.Endpoint{}, fmt.Errorf("--secret-out: %w", err)
+	}
+	e, err := ask()
+	if err != nil {
+		return e, errors.Join(err, f.Close())
+	}
+	_, err = fmt.Fprintln(f, e.Secret)
+	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return e, fmt.Errorf("--secret-out: the secret of %s could not be kept, rotate it: %w",
+			e.ID, err)
+	}
+	e.Secret = ""
+	return e, nil
 }

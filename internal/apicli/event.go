@@ -3,15 +3,11 @@ package apicli
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
-	"time"
 	"unicode/utf8"
-
-	"github.com/spf13/pflag"
 
 	"github.com/lumenhook/lumenhook/api/client"
 	"github.com/lumenhook/lumenhook/domain"
@@ -121,92 +117,95 @@ func ShowResent(w io.Writer, a client.Resent) {
 	cli.Row(w, "endpoint", a.Delivery.EndpointID)
 }
 
-// States are those of a delivery.
-var States = []string{"QUEUED", "WAITING", "DELIVERED", "FAILED", "CANCELLED"}
-
-// types are those of events.
-var types = []string{
-	string(domain.PaymentReceived), string(domain.PaymentRejected), string(domain.TestPing),
-	string(domain.EndpointFailingEvent), string(domain.EndpointDisabledEvent),
+// EventTypes are the types of events.
+func EventTypes() []string {
+	return []string{
+		string(domain.PaymentReceived), string(domain.PaymentRejected), string(domain.TestPing),
+		string(domain.EndpointFailingEvent), string(domain.EndpointDisabledEvent),
+	}
 }
 
-// CheckTypes refuses what is no type of events, as the value of a flag.
+// CheckTypes refuses an unknown type of events, as the value of a flag.
 func CheckTypes(flag string, given []string) error {
 	for _, one := range given {
-		if !slices.Contains(types, one) {
-			return cli.Usage(fmt.Errorf("--%s %q: must be one of %s", flag, one, strings.Join(types, ", ")))
+		if !slices.Contains(EventTypes(), one) {
+			return cli.Usage(fmt.Errorf("--%s %q: must be one of %s", flag, one,
+				strings.Join(EventTypes(), ", ")))
 		}
 	}
 	return nil
 }
 
-// EventFilter are the flags of a list of events.
-type EventFilter struct {
-	client.EventFilter
-	since, until string
-}
-
-// Register adds the flags.
-func (e *EventFilter) Register(f *pflag.FlagSet) {
-	e.registerAll(f)
-	f.StringVar(&e.State, "state", "", "QUEUED, WAITING, DELIVERED, FAILED or CANCELLED")
-	f.StringVar(&e.since, "since", "", "those created then or later: a time, or how long ago")
-	f.StringVar(&e.until, "until", "", "those created before: a time, or how long ago")
-}
-
-// RegisterTail adds the flags of a tail of events, which has no end.
-func (e *EventFilter) RegisterTail(f *pflag.FlagSet) {
-	e.registerAll(f)
-	f.StringVar(&e.State, "state", "", "only lines after which an event is QUEUED, WAITING, "+
-		"DELIVERED, FAILED or CANCELLED")
-	f.StringVar(&e.since, "since", "", "begin with what has happened since: a time, or how long ago; "+
-		"empty: now")
-}
-
-func (e *EventFilter) registerAll(f *pflag.FlagSet) {
-	f.StringVar(&e.EndpointID, "endpoint", "", "only those of this endpoint")
-	e.registerPaid(f)
-}
-
-// registerPaid adds the flags of what was paid, to whom.
-func (e *EventFilter) registerPaid(f *pflag.FlagSet) {
-	f.StringVar(&e.WatchID, "watch", "", "only those of this watch")
-	f.StringVar(&e.WalletAddress, "wallet", "", "only payments to this wallet")
-	f.StringVar(&e.Type, "type", "", "payment.received, payment.rejected, test.ping, "+
-		"endpoint.failing or endpoint.disabled")
-	f.StringVar(&e.PaymentID, "payment", "", "only those of this payment: data.payment.id")
-	f.StringVar(&e.TxHash, "tx", "", "only those of this transaction: its hash, 64 hex digits")
-	f.StringVar(&e.Sender, "sender", "", "only payments from this account or contract")
-	f.StringVar(&e.Memo, "memo", "", "only payments with this memo, as events show it")
-	f.StringVar(&e.Asset, "asset", "", "only payments in this asset: XLM or CODE:ISSUER")
-	f.StringVar(&e.MinAmount, "min-amount", "", "only payments of this amount or more, such as 12.5")
-	f.StringVar(&e.MaxAmount, "max-amount", "", "only payments of this amount or less")
-}
-
-// TailFilter returns the filter of a tail, which begins now unless --since says when.
-func (e *EventFilter) TailFilter() (client.EventFilter, error) {
-	var faults [3]error
-	filter := e.EventFilter
-	filter.State = strings.ToUpper(filter.State)
-	filter.Since, faults[0] = cli.PastFlag("since", e.since)
-	if filter.State != "" && !slices.Contains(States, filter.State) {
-		faults[1] = cli.Usage(fmt.Errorf("--state: must be one of %s", strings.Join(States, ", ")))
+// ShowReplay prints what a replay has queued, or would.
+func ShowReplay(w io.Writer, a client.ReplayResult) {
+	if !a.DryRun {
+		cli.Row(w, "queued", a.Queued)
 	}
-	if filter.Type != "" {
-		faults[2] = CheckTypes("type", []string{filter.Type})
+	cli.Row(w, "matched", a.Matched)
+	switch {
+	case a.Truncated && a.DryRun:
+		_, _ = io.WriteString(w, "\nNothing was queued. More match than one replay queues.\n")
+	case a.Truncated:
+		_, _ = io.WriteString(w, "\nMore matched than one replay queues: replay again.\n")
+	case a.DryRun:
+		_, _ = io.WriteString(w, "\nNothing was queued: replay without --dry-run for that.\n")
 	}
-	if filter.Since.IsZero() {
-		filter.Since = time.Now()
-	}
-	return filter, errors.Join(faults[:]...)
 }
 
-// Filter returns the filter that the flags describe.
-func (e *EventFilter) Filter() (client.EventFilter, error) {
-	var err, untilErr error
-	filter := e.EventFilter
-	filter.State = strings.ToUpper(filter.State)
-	filter.Since, err = cli.InstantFlag("since", e.since)
-	filter.Until, untilErr = cli.InstantFlag("until", e.until)
-	return filter, errors.Join(err, untilErr)
+// ShowAnyResent prints what a resend of one event or of many has queued, or would.
+func ShowAnyResent(w io.Writer, answer any) {
+	switch a := answer.(type) {
+	case client.Resent:
+		ShowResent(w, a)
+	case client.ResendManyResult:
+		showResentMany(w, a)
+	}
+}
+
+func showResentMany(w io.Writer, a client.ResendManyResult) {
+	if !a.DryRun {
+		cli.Row(w, "queued", a.Queued)
+	}
+	cli.Row(w, "matched", a.Matched)
+	for _, r := range a.Refused {
+		cli.Row(w, "refused", r.EventID+" "+r.Code)
+	}
+	switch {
+	case a.DryRun && a.Truncated:
+		_, _ = io.WriteString(w, "\nNothing was queued. More match than one resend queues.\n")
+	case a.DryRun:
+		_, _ = io.WriteString(w, "\nNothing was queued: resend without --dry-run for that.\n")
+	case a.NextCursor != nil:
+		_, _ = io.WriteString(w, "\nThere are more. Resend with the same filters and --cursor "+
+			*a.NextCursor+"\n")
+	}
+}
+
+// ShowHistory prints facts for people, a line for each field that one changed: its name in the
+// journal, and what that means.
+func ShowHistory(w io.Writer, l client.List[client.Fact]) {
+	cli.Row(w, "AT", "VERSION", "FACT", "WHAT HAPPENED", "FIELD", "BEFORE", "AFTER")
+	for _, f := range l.Data {
+		at, version, name, words := any(f.At), any(f.Version), f.Fact, f.Words()
+		if len(f.Changes) == 0 {
+			cli.Row(w, at, version, name, words, client.NoChanges, "", "")
+		}
+		for _, c := range f.Changes {
+			cli.Row(w, at, version, name, words, c.Field, valueText(c.Before), valueText(c.After))
+			at, version, name, words = "", "", "", ""
+		}
+	}
+	cli.More(w, l.NextCursor)
+}
+
+// valueText is a JSON value as people read it: a text without its quotes, and nothing for null.
+func valueText(value json.RawMessage) string {
+	var text *string
+	if json.Unmarshal(value, &text) != nil {
+		return string(value)
+	}
+	if text == nil {
+		return ""
+	}
+	return *text
 }

@@ -6,13 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/spf13/pflag"
+	"github.com/stellar/go-stellar-sdk/strkey"
 
 	"github.com/lumenhook/lumenhook/api/client"
 	"github.com/lumenhook/lumenhook/internal/cli"
@@ -24,64 +23,13 @@ const StatementMovesMax = 100_000
 // nothingUnexplained is the amount of a balance that is complete.
 const nothingUnexplained = "0.0000000"
 
-// Statement are the flags of a statement.
-type Statement struct {
-	Wallet   string
-	asset    string
-	from, to string
-}
-
-// Register adds the flags.
-func (s *Statement) Register(f *pflag.FlagSet) {
-	f.StringVar(&s.Wallet, "wallet", "", "the wallet's public address")
-	f.StringVar(&s.asset, "asset", "",
-		"only this balance: XLM, CODE:ISSUER, or pool:ID for shares in a liquidity pool")
-	f.StringVar(&s.from, "from", "", "the first ledger, or a time, or how long ago")
-	f.StringVar(&s.to, "to", "", "the last ledger, or a time before which it closed, or how long ago")
-}
-
-var ledgerForm = regexp.MustCompile(`^[0-9]+$`)
-
-// Filter returns what the flags ask for.
-func (s *Statement) Filter() (f client.StatementFilter, err error) {
-	f.Asset, err = s.asset, CheckWallet(s.Wallet)
-	for _, b := range []struct {
-		flag, value string
-		ledger      *uint32
-		set         func() error
-	}{
-		{"from", s.from, &f.FromLedger, func() (err error) {
-			f.From, err = cli.InstantFlag("from", s.from)
-			return err
-		}},
-		{"to", s.to, &f.ToLedger, func() (err error) {
-			f.To, err = cli.InstantFlag("to", s.to)
-			return err
-		}},
-	} {
-		if !ledgerForm.MatchString(b.value) {
-			err = errors.Join(err, b.set())
-			continue
-		}
-		n, invalid := strconv.ParseUint(b.value, 10, 31)
-		if invalid != nil || n == 0 {
-			err = errors.Join(err, cli.Usage(fmt.Errorf("--%s %q: must be a ledger from 1 to 2147483647, "+
-				"or a time", b.flag, b.value)))
-		}
-		*b.ledger = uint32(n)
-	}
-	return f, err
-}
-
-// Read reads all pages of a statement.
-func (s *Statement) Read(ctx context.Context, c *client.Client) (all client.Statement, err error) {
-	f, err := s.Filter()
-	if err != nil {
-		return all, err
-	}
+// ReadStatement reads all pages of a statement.
+func ReadStatement(
+	ctx context.Context, c *client.Client, wallet string, f client.StatementFilter,
+) (all client.Statement, err error) {
 	page := client.Page{Limit: 250}
 	for {
-		part, err := c.GetStatement(ctx, s.Wallet, f, page)
+		part, err := c.GetStatement(ctx, wallet, f, page)
 		if err != nil {
 			return all, err
 		}
@@ -102,23 +50,23 @@ func (s *Statement) Read(ctx context.Context, c *client.Client) (all client.Stat
 func Future(f client.StatementFilter, read client.Statement, now time.Time) string {
 	const said = "--from is in the future: there is no move yet, and balances are those of now"
 	switch through := read.ThroughLedger; {
-	case f.From.After(now):
+	case f.From.Time.After(now):
 		return said
-	case through != nil && f.FromLedger > *through:
+	case through != nil && f.From.Ledger > *through:
 		return fmt.Sprintf("%s; the newest ledger that was read is %d", said, *through)
 	}
 	return ""
 }
 
-// Show prints a statement for people.
-func (s *Statement) Show(w io.Writer, read client.Statement) {
+// ShowStatement prints a statement for people, who asked for what a filter selects.
+func ShowStatement(w io.Writer, read client.Statement, f client.StatementFilter) {
 	cli.Row(w, "wallet", read.WalletAddress)
 	cli.Row(w, "recorded since", read.RecordedSince)
 	cli.Row(w, "through", read.ThroughLedger)
 	if read.KeptSince != nil {
 		cli.Row(w, "kept since", read.KeptSince)
 	}
-	if read.BeginsLater && s.from != "" {
+	if read.BeginsLater && f.From != (client.Bound{}) {
 		cli.Row(w, "note", "the record begins later than what was asked for")
 	}
 	_, _ = io.WriteString(w, "\n")
@@ -198,4 +146,56 @@ func Unexplained(s client.Statement) error {
 		"watch saw the wallet for a while, or a ledger is missing (lumenhook coverage), or its source "+
 		"was wrong",
 		strings.Join(faults, ", "))
+}
+
+// ShowCoverage prints which ledgers were read.
+func ShowCoverage(w io.Writer, c client.Coverage) {
+	cli.Row(w, "network", c.NetworkPassphrase)
+	if c.Cursor == nil {
+		cli.Row(w, "cursor", "no ledger was read yet")
+		return
+	}
+	cli.Row(w, "cursor", c.Cursor.Ledger)
+	cli.Row(w, "hash", c.Cursor.Hash)
+	cli.Row(w, "closed", c.Cursor.ClosedAt)
+	cli.Row(w, "read", c.Cursor.ReadAt)
+	cli.Row(w, "no gap since", c.SinceLedger)
+	cli.Row(w, "balance moves since", c.BalanceMovesSince)
+	_, _ = io.WriteString(w, "\n")
+	cli.Row(w, "FROM", "TO", "LEDGERS", "")
+	next := uint32(0)
+	for _, r := range c.Ranges {
+		if next != 0 && r.From > next {
+			cli.Row(w, next, r.From-1, r.From-next, "NOT READ")
+		}
+		cli.Row(w, r.From, r.To, r.To-r.From+1, verifiedText(r.Verified))
+		next = r.To + 1
+	}
+}
+
+func verifiedText(verified bool) string {
+	if verified {
+		return "verified"
+	}
+	return "not verified: their source gives nothing to verify"
+}
+
+// GapsFault is the error of a coverage with gaps; nil: it has none.
+func GapsFault(c client.Coverage) error {
+	if len(c.Gaps) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%d ranges of ledgers were not read, the first from %d to %d: "+
+		"lumenhook backfill reads them for a watch", len(c.Gaps), c.Gaps[0].From, c.Gaps[0].To)
+}
+
+// CheckWallet refuses what can be no wallet's address, as the value of --wallet: of one that is
+// only mistyped the service says that nobody watches it. The value is not repeated: it may be a
+// secret key.
+func CheckWallet(address string) error {
+	if strkey.IsValidEd25519PublicKey(address) {
+		return nil
+	}
+	return cli.Usage(errors.New("--wallet: must be an account's address: 56 characters that start " +
+		"with G, with a valid checksum"))
 }

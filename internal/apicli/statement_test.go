@@ -12,8 +12,11 @@ func TestAStatementOfTheFutureIsTold(t *testing.T) {
 	now, through := time.Now(), uint32(9)
 	read := client.Statement{ThroughLedger: &through}
 	for filter, told := range map[client.StatementFilter]bool{
-		{}: false, {From: now.Add(-time.Hour)}: false, {FromLedger: 9}: false,
-		{From: now.Add(time.Hour)}: true, {FromLedger: 10}: true,
+		{}: false,
+		{From: client.Bound{Time: now.Add(-time.Hour)}}: false,
+		{From: client.Bound{Ledger: 9}}:                 false,
+		{From: client.Bound{Time: now.Add(time.Hour)}}:  true,
+		{From: client.Bound{Ledger: 10}}:                true,
 	} {
 		if said := Future(filter, read, now); (said != "") != told {
 			t.Errorf("of %+v it says %q", filter, said)

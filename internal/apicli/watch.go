@@ -1,6 +1,7 @@
 package apicli
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -12,6 +13,7 @@ import (
 	"github.com/lumenhook/lumenhook/api/client"
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/cli"
+	"github.com/lumenhook/lumenhook/internal/terminal"
 )
 
 // ShowWatch prints a watch, one field per line.
@@ -70,85 +72,64 @@ func ShowWatches(w io.Writer, l client.List[client.Watch]) {
 
 // Watch are the flags of a watch's fields.
 type Watch struct {
-	label, endpoint, amount, memo string
-	expiresAt                     string
-	expiresIn                     time.Duration
-	once                          bool
-	assets, senders, eventTypes   []string
-	changed                       func(name string) bool
+	client.WatchCreate
+	amount, memo, expiresAt string
+	expiresIn               time.Duration
+	assets                  []string
+	flags                   *pflag.FlagSet
 }
 
-// Register adds the flags.
-func (f *Watch) Register(s *pflag.FlagSet) {
-	s.StringVar(&f.endpoint, "endpoint", "", "id of the endpoint that receives the events")
-	s.StringVar(&f.label, "label", "", "a text for people")
+// Register adds the flags, but for those of fields that are named.
+func (f *Watch) Register(s *pflag.FlagSet, except ...string) {
+	f.flags = s
+	cli.AddFields(s, &f.WatchCreate, except...)
 	s.StringSliceVar(&f.assets, "asset", []string{"XLM"}, "XLM or CODE:ISSUER; may be repeated")
 	s.StringVar(&f.amount, "amount", "any", "any, exact:12.5, min:1, max:9 or range:1:9, in "+
 		"units of the asset")
 	s.StringVar(&f.memo, "memo", "any", "any, present, absent, text:…, id:… or hash:…")
-	s.StringSliceVar(&f.senders, "sender", nil, "an address that may pay; may be repeated "+
-		"(default anyone)")
-	s.StringSliceVar(&f.eventTypes, "event-type", nil, "payment.received, payment.rejected or both "+
-		"(default payment.received)")
+	cli.Offer(s, "asset", "XLM")
+	cli.Offer(s, "amount", "any", "exact:", "min:", "max:", "range:")
+	cli.Offer(s, "memo", "any", "present", "absent", "text:", "id:", "hash:")
 	s.StringVar(&f.expiresAt, "expires-at", "", "take no payment of a ledger that closes after this "+
 		"time, such as 2026-12-01T12:00:00Z (with update, none: it does not expire)")
 	s.DurationVar(&f.expiresIn, "expires-in", 0, "the same, from now on, such as 30m")
-	f.changed = s.Changed
 }
 
-// Create returns the watch to create for a wallet.
-func (f *Watch) Create(wallet string) (client.WatchCreate, error) {
-	assets, amount, memo, err := f.parse()
-	expiry, expiryErr := f.expiry()
-	return client.WatchCreate{
-		WalletAddress:   wallet,
-		Label:           f.label,
-		EndpointID:      f.endpoint,
-		Assets:          assets,
-		AmountRule:      amount,
-		MemoRule:        memo,
-		SenderAllowlist: f.senders,
-		EventTypes:      f.eventTypes,
-		ExpiresAt:       expiry,
-		Once:            f.once,
-	}, errors.Join(err, expiryErr)
+// Create returns the watch to create.
+func (f *Watch) Create() (client.WatchCreate, error) {
+	err := f.parse()
+	return f.WatchCreate, err
 }
 
 // Patch returns the changes to a watch.
 func (f *Watch) Patch() (client.Patch, error) {
-	assets, amount, memo, err := f.parse()
-	expiry, expiryErr := f.expiry()
-	if err := errors.Join(err, expiryErr); err != nil {
+	if err := f.parse(); err != nil {
 		return nil, err
 	}
-	patch := client.Patch{}
+	patch := cli.ChangedFields(f.flags, &f.WatchCreate)
 	for _, field := range []struct {
 		flag, name string
 		value      any
 	}{
-		{"endpoint", "endpointId", f.endpoint},
-		{"label", "label", f.label},
-		{"asset", "assets", assets},
-		{"amount", "amountRule", amount},
-		{"memo", "memoRule", memo},
-		{"sender", "senderAllowlist", f.senders},
-		{"event-type", "eventTypes", f.eventTypes},
-		{"expires-at", "expiresAt", expiry},
-		{"expires-in", "expiresAt", expiry},
+		{"asset", "assets", f.Assets},
+		{"amount", "amountRule", f.AmountRule},
+		{"memo", "memoRule", f.MemoRule},
+		{"expires-at", "expiresAt", f.ExpiresAt},
+		{"expires-in", "expiresAt", f.ExpiresAt},
 	} {
-		if f.changed(field.flag) {
+		if f.flags.Changed(field.flag) {
 			patch[field.name] = field.value
 		}
 	}
-	if len(patch) == 0 {
-		return nil, cli.Usage(errors.New("nothing to change: give a flag of what is to be another"))
-	}
-	return patch, nil
+	return patch, NothingToChange(patch)
 }
 
-// RegisterOnce adds the flag of what is decided when a watch is made.
-func (f *Watch) RegisterOnce(s *pflag.FlagSet) {
-	s.BoolVar(&f.once, "once", false, "the watch is for one payment: the first that meets its rules")
+// NothingToChange returns the fault of a patch without a field.
+func NothingToChange(patch client.Patch) error {
+	if len(patch) > 0 {
+		return nil
+	}
+	return cli.Usage(errors.New("nothing to change: give the flag of a field that is to change"))
 }
 
 // noExpiry is the --expires-at of a watch that is not to expire any more.
@@ -157,13 +138,13 @@ const noExpiry = "none"
 // expiry returns when the watch is to expire; nil: it is not to.
 func (f *Watch) expiry() (*time.Time, error) {
 	switch {
-	case f.changed("expires-at") && f.changed("expires-in"):
+	case f.flags.Changed("expires-at") && f.flags.Changed("expires-in"):
 		return nil, cli.Usage(errors.New("--expires-at and --expires-in say the same: give one of them"))
-	case f.changed("expires-in") && f.expiresIn <= 0:
+	case f.flags.Changed("expires-in") && f.expiresIn <= 0:
 		return nil, cli.Usage(fmt.Errorf("--expires-in %s: must be more than nothing", f.expiresIn))
-	case f.changed("expires-in"):
+	case f.flags.Changed("expires-in"):
 		return new(time.Now().UTC().Add(f.expiresIn)), nil
-	case !f.changed("expires-at") || f.expiresAt == noExpiry:
+	case !f.flags.Changed("expires-at") || f.expiresAt == noExpiry:
 		return nil, nil
 	}
 	at, err := time.Parse(time.RFC3339, f.expiresAt)
@@ -174,9 +155,8 @@ func (f *Watch) expiry() (*time.Time, error) {
 	return new(at.UTC()), nil
 }
 
-func (f *Watch) parse() (
-	assets []client.Asset, amount *client.AmountRule, memo *client.MemoRule, err error,
-) {
+// parse reads the flags that are written in other words than their fields.
+func (f *Watch) parse() (err error) {
 	for _, text := range f.assets {
 		code, issuer, issued := strings.Cut(text, ":")
 		a := client.Asset{Code: code}
@@ -187,16 +167,16 @@ func (f *Watch) parse() (
 			err = errors.Join(err, fmt.Errorf("--asset %q: must be XLM or CODE:ISSUER, where ISSUER is "+
 				"the address (G…) of the account that issues it", text))
 		}
-		assets = append(assets, a)
+		f.Assets = append(f.Assets, a)
 	}
 	kind, rest, _ := strings.Cut(f.amount, ":")
-	amount = &client.AmountRule{Kind: kind}
+	f.AmountRule = &client.AmountRule{Kind: kind}
 	switch kind {
 	case "any":
 	case "exact", "min", "max":
-		amount.Amount = rest
+		f.AmountRule.Amount = rest
 	case "range":
-		amount.Min, amount.Max, _ = strings.Cut(rest, ":")
+		f.AmountRule.Min, f.AmountRule.Max, _ = strings.Cut(rest, ":")
 	default:
 		err = errors.Join(err, fmt.Errorf("--amount %q: "+
 			"must be any, exact:12.5, min:1, max:9 or range:1:9", f.amount))
@@ -204,14 +184,16 @@ func (f *Watch) parse() (
 	kind, rest, _ = strings.Cut(f.memo, ":")
 	switch kind {
 	case "any", "present", "absent":
-		memo = &client.MemoRule{Kind: kind}
+		f.MemoRule = &client.MemoRule{Kind: kind}
 	case "text", "id", "hash":
-		memo = &client.MemoRule{Kind: "equals", Type: kind, Value: rest}
+		f.MemoRule = &client.MemoRule{Kind: "equals", Type: kind, Value: rest}
 	default:
 		err = errors.Join(err, fmt.Errorf("--memo %q: "+
 			"must be any, present, absent, text:…, id:… or hash:…", f.memo))
 	}
-	return assets, amount, memo, cli.Usage(err)
+	var expiryErr error
+	f.ExpiresAt, expiryErr = f.expiry()
+	return errors.Join(cli.Usage(err), expiryErr)
 }
 
 // Imagined are the flags of a payment that nobody has made.
@@ -222,10 +204,9 @@ type Imagined struct {
 
 // Register adds the flags.
 func (f *Imagined) Register(s *pflag.FlagSet) {
-	s.StringVar(&f.payment.Amount, "amount", "", "how much is paid, in units of the asset")
-	s.StringVar(&f.payment.Asset, "asset", "XLM", "XLM or CODE:ISSUER")
+	f.payment.Asset = domain.NativeCode
+	cli.AddFields(s, &f.payment)
 	s.StringVar(&f.memo, "memo", "", "text:…, id:… or hash:…; none when not given")
-	s.StringVar(&f.payment.Sender, "sender", "", "the address that pays")
 }
 
 // Payment returns the payment.
@@ -252,4 +233,96 @@ func ShowWatchCheck(w io.Writer, x client.WatchCheck) {
 	} else {
 		cli.Row(w, "no event", x.NotReported)
 	}
+}
+
+// backfillInterval is how often the progress of a backfill is read.
+const backfillInterval = 300 * time.Millisecond
+
+// FollowBackfill prints the progress of a watch's backfill until it ends.
+func FollowBackfill(
+	ctx context.Context, c *client.Client, w client.Watch, tell io.Writer,
+) (client.Watch, error) {
+	tick := time.NewTicker(backfillInterval)
+	defer tick.Stop()
+	asked := *w.Backfill
+	for told := ""; ; {
+		b := w.Backfill
+		switch {
+		case b == nil || !b.RequestedAt.Equal(asked.RequestedAt) || b.From != asked.From:
+			return w, errors.New("another backfill of the watch has taken the place of this one")
+		case b.Problem != nil:
+			return w, fmt.Errorf("the backfill did not match all of its ledgers: %s; %s", *b.Problem,
+				b.Counts())
+		}
+		if line := backfillText(b); line != told {
+			_, _ = fmt.Fprintln(tell, line)
+			told = line
+		}
+		if b.Done {
+			return w, nil
+		}
+		select {
+		case <-ctx.Done():
+			return w, errors.New("interrupted; the backfill goes on (lumenhook watches get shows it)")
+		case <-tick.C:
+		}
+		next, err := c.GetWatch(ctx, w.ID)
+		if err != nil {
+			return w, fmt.Errorf("asking how far the backfill has come (it goes on): %w", err)
+		}
+		w = next
+	}
+}
+
+// backfillText returns the progress of a backfill in one line.
+func backfillText(b *client.Backfill) string {
+	switch {
+	case b == nil:
+		return ""
+	case b.Problem != nil:
+		return fmt.Sprintf("ledgers from %d: ended at %d: %s; %s", b.From, b.Next, *b.Problem, b.Counts())
+	case b.To == nil:
+		return fmt.Sprintf("ledgers from %d: waiting for its turn", b.From)
+	case b.Done:
+		return fmt.Sprintf("ledgers %d to %d: done; %s", b.From, *b.To, b.Counts())
+	}
+	done, left := b.Next-b.From, max(int64(*b.To)-int64(b.Next)+1, 0)
+	return fmt.Sprintf("ledgers %d to %d: %s %d to go",
+		b.From, *b.To, terminal.Bar(done, uint32(left)), left)
+}
+
+// Twin returns the id of another watch of a watch's wallet and endpoint; empty: there is none, or
+// it could not be asked. Nothing is wrong with two, and mostly the second was a mistake.
+func Twin(ctx context.Context, c *client.Client, made client.Watch) string {
+	found, err := c.ListWatches(ctx, client.WatchFilter{
+		WalletAddress: made.WalletAddress,
+		EndpointID:    made.EndpointID,
+	}, client.Page{Limit: 2})
+	if err != nil {
+		return ""
+	}
+	for _, other := range found.Data {
+		if other.ID != made.ID {
+			return other.ID
+		}
+	}
+	return ""
+}
+
+// warnings are the texts of the API's codes.
+var warnings = map[string]string{
+	"DNS":               "the host name does not resolve yet; nothing can be delivered until it does",
+	"ACCOUNT_NOT_FOUND": "the wallet's account does not exist yet; it must before it can receive",
+	"NO_TRUSTLINE":      "the wallet does not trust this asset yet, and cannot receive it",
+	"LOOKUP_FAILED":     "the wallet could not be looked up, so whether it can receive is unknown",
+}
+
+// warningText returns a warning of the API with what it means. A code may have a value
+// behind it, such as NO_TRUSTLINE:USDC.
+func warningText(warning string) string {
+	code, _, _ := strings.Cut(warning, ":")
+	if text, known := warnings[code]; known {
+		return warning + ": " + text
+	}
+	return warning
 }

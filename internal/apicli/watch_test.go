@@ -23,7 +23,7 @@ func TestAnAssetWithoutItsIssuerIsAFault(t *testing.T) {
 		if err := flags.Parse([]string{"--asset", assets}); err != nil {
 			t.Fatal(err)
 		}
-		_, createErr := f.Create("G…")
+		_, createErr := f.Create()
 		_, patchErr := f.Patch()
 		for _, err := range []error{createErr, patchErr} {
 			got := ""

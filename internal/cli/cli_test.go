@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"encoding/json"
 	"errors"
 	"io"
 	"net"
@@ -440,9 +441,10 @@ func TestAFutureIsNoBeginning(t *testing.T) {
 	for offset, taken := range map[time.Duration]bool{
 		-time.Hour: true, 10 * time.Second: true, time.Hour: false,
 	} {
-		text := time.Now().Add(offset).Format(time.RFC3339)
-		_, err := PastFlag("since", text)
-		if (err == nil) != taken || err != nil && !strings.Contains(err.Error(), "--since \""+text) {
+		at := time.Now().Add(offset)
+		err := CheckPast("since", at)
+		says := "--since \"" + at.Format(time.RFC3339)
+		if (err == nil) != taken || err != nil && !strings.Contains(err.Error(), says) {
 			t.Errorf("%s from now: %v", offset, err)
 		}
 	}
@@ -569,45 +571,22 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// A member that no answer has is refused before anything is done; should one be missing after all,
-// what was done is said, and its whole answer is printed.
-func TestAFieldIsCheckedBeforeTheCommandRuns(t *testing.T) {
-	type inner struct {
-		Name *string `json:"name"`
-	}
+// Where the answer to a change lacks the member, the whole answer is printed: it may hold a secret
+// that is shown only once.
+func TestAChangeIsPrintedWholeWithoutItsMember(t *testing.T) {
 	type answer struct {
-		inner
-		ID     string         `json:"id"`
-		Secret string         `json:"secret,omitempty"`
-		At     time.Time      `json:"at"`
-		List   []inner        `json:"list"`
-		Any    map[string]any `json:"any"`
-	}
-	for field, says := range map[string]string{
-		"ids":         `--field "ids": the answer has no "ids"; it has any, at, id, list, name, secret`,
-		"at.year":     "at has no members",
-		"id.x":        "id has no members",
-		"list.first":  "members are numbered from 0 on",
-		"list.0.nome": `list.0 has no "nome"; it has name`,
-	} {
-		code, out, said := answers(t, answer{}, field)
-		if code != ExitUsage || out != "" || !strings.Contains(said, says) {
-			t.Errorf("%s: ends with %d, prints %q and does not say %q: %s", field, code, out, says, said)
-		}
+		ID     string `json:"id"`
+		Secret string `json:"secret,omitempty"`
 	}
 	if code, out, said := answers(t, answer{ID: "x"}, "id"); code != 0 || out != "x\n" {
 		t.Errorf("ends with %d, prints %q: %s", code, out, said)
 	}
-	for _, field := range []string{"secret", "any.x.y", "list.0.name"} {
+	for _, field := range []string{"secret", "ids", "id.x"} {
 		code, out, said := answers(t, answer{ID: "x"}, field)
 		if code != ExitFailure || !strings.Contains(out, `"id": "x"`) ||
 			!strings.Contains(said, "what you asked for was done") {
 			t.Errorf("%s: ends with %d, prints %q: %s", field, code, out, said)
 		}
-	}
-	if code, out, said := answers(t, struct{}{}, "id"); code != ExitUsage || out != "" ||
-		!strings.Contains(said, "there is nothing to answer") {
-		t.Errorf("ends with %d, prints %q: %s", code, out, said)
 	}
 }
 
@@ -621,10 +600,59 @@ func answers(t *testing.T, answer any, field string) (code int, out, said string
 		return o.Print(&stdout, answer, nil)
 	}}
 	o.Register(c.Flags())
-	o.Changes(c, answer)
+	o.Changes(c)
 	root.AddCommand(c)
 	code = Execute(t.Context(), Line{
 		Root: root, Args: []string{"change", "--field", field}, Stderr: &stderr,
 	})
 	return code, stdout.String(), stderr.String()
+}
+
+// The fields of a struct are flags, and those that were given are a patch of it.
+func TestFieldsOfAStructAreFlags(t *testing.T) {
+	var e client.EndpointCreate
+	var f client.EventFilter
+	var s client.StatementFilter
+	flags := pflag.NewFlagSet("x", pflag.ContinueOnError)
+	AddFields(flags, &e)
+	AddFields(flags, &f, "asset")
+	AddFields(flags, &s, "asset")
+	if err := flags.Parse(strings.Fields("--rate-limit 0 --header X-A:1 --header X-B: --ordering= " +
+		"--signature= --url https://a.example --state failed --watch wat_1 --min-amount 2 " +
+		"--since 2026-11-21T10:15:30Z --from 7 --to 2026-11-21T10:15:30Z --notices-to ep_1")); err != nil {
+		t.Fatal(err)
+	}
+	at := time.Date(2026, 11, 21, 10, 15, 30, 0, time.UTC)
+	if f != (client.EventFilter{State: "FAILED", WatchID: "wat_1", MinAmount: "2", Since: at}) ||
+		s != (client.StatementFilter{From: client.Bound{Ledger: 7}, To: client.Bound{Time: at}}) {
+		t.Errorf("%+v, %+v", f, s)
+	}
+	patch, err := json.Marshal(ChangedFields(flags, &e))
+	if want := `{"headers":{"X-A":"1","X-B":null},"noticesTo":"ep_1","ordering":null,` +
+		`"rateLimitPerSecond":null,"signatures":null,"url":"https://a.example"}`; err != nil ||
+		string(patch) != want {
+		t.Errorf("the patch is %s, %v", patch, err)
+	}
+	for flag, says := range map[string]string{
+		"state": "must be one of QUEUED, WAITING, DELIVERED, FAILED, CANCELLED",
+		"since": "must be a time such as", "from": "must be a ledger from 1 to 2147483647, or a time",
+		"header": "must be Name: value",
+	} {
+		for _, text := range []string{"x", "0"} {
+			if said := Form(flags.Lookup(flag)); flags.Set(flag, text) == nil && flag != "since" ||
+				!strings.HasPrefix(said, says) {
+				t.Errorf("--%s %s: %s", flag, text, said)
+			}
+		}
+	}
+	for field, flag := range map[string]string{
+		"walletAddress": "wallet", "txHash": "tx", "maxAmount": "max-amount", "graceSeconds": "grace",
+		"senderAllowlist": "sender", "expiresInSeconds": "expires-in", "amountRule": "amount",
+	} {
+		all := pflag.NewFlagSet("x", pflag.ContinueOnError)
+		all.String(flag, "", "")
+		if flagFor(field, all) == nil {
+			t.Errorf("%s is not of --%s", field, flag)
+		}
+	}
 }

@@ -87,7 +87,7 @@ func fromSecret(flags settings, name, path string) error {
 		return fmt.Errorf("%s holds nothing: write the secret into it", path)
 	}
 	if setFrom(flags.FlagSet, f, text, path) != nil {
-		return fmt.Errorf("%s: %s", path, form(f))
+		return fmt.Errorf("%s: %s", path, Form(f))
 	}
 	return nil
 }
@@ -202,6 +202,6 @@ func (c *configFile) set(f *pflag.Flag, value *yaml.Node) {
 		err = errors.New("no value")
 	}
 	if err != nil {
-		c.fault(value, "%s: %s", f.Name, form(f))
+		c.fault(value, "%s: %s", f.Name, Form(f))
 	}
 }

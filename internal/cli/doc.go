@@ -24,7 +24,6 @@
 //
 //	execute.go      a command line, from its words to an exit code
 //	arguments.go    how many words a command takes
-//	answers.go      what a --field may name
 //	help.go         flags under headings
 //	environment.go  variables, known and unknown
 //	configfile.go   settings of a YAML file and of a folder of secrets
@@ -35,6 +34,7 @@
 //	output.go       tables, JSON, one member of an answer
 //	rows.go         the lines of an answer in columns
 //	table.go        a table with numbers at the right, for many rows
+//	fields.go       flags of the fields of the API client's structs
 //	lists.go        flags of lists, and how a list goes on
 //	values.go       values of several commands: addresses, days, files
 //	version.go      what was built

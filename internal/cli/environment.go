@@ -36,7 +36,7 @@ func fromEnvironment(flags *pflag.FlagSet) (faults []error) {
 			return
 		}
 		if err := setFrom(flags, f, value, Variable(f.Name)); err != nil {
-			faults = append(faults, fmt.Errorf("%s=%q: %s", Variable(f.Name), value, form(f)))
+			faults = append(faults, fmt.Errorf("%s=%q: %s", Variable(f.Name), value, Form(f)))
 		}
 	})
 	return faults

@@ -188,17 +188,17 @@ func (l Line) flagFault(c *cobra.Command, err error) error {
 		return fmt.Errorf("%s has no flag --%s%s", nameOf(c), unknown.GetSpecifiedName(),
 			didYouMeanFlag(unknown.GetSpecifiedName(), names))
 	case errors.As(err, &value):
-		return fmt.Errorf("--%s %q: %s", value.GetFlag().Name, value.GetValue(), form(value.GetFlag()))
+		return fmt.Errorf("--%s %q: %s", value.GetFlag().Name, value.GetValue(), Form(value.GetFlag()))
 	case errors.As(err, &bare):
 		return fmt.Errorf("--%s needs a value: %s", bare.GetSpecifiedName(), bare.GetFlag().Usage)
 	}
 	return err
 }
 
-// form describes the value of a flag that is no text.
-func form(f *pflag.Flag) string {
-	if span := f.Annotations[within]; len(span) > 0 {
-		return "must be a time " + span[0]
+// Form says what the value of a flag must be.
+func Form(f *pflag.Flag) string {
+	if v, is := f.Value.(*value); is {
+		return v.form
 	}
 	switch f.Value.Type() {
 	case "bool":

@@ -242,18 +242,6 @@ func cause(err error, address string) string {
 	return strings.ReplaceAll(err.Error(), address, "it")
 }
 
-// flagsOf maps fields of the API's bodies and parameters of its lists to their flags, where
-// the names differ.
-var flagsOf = map[string]string{
-	"walletAddress": "wallet",
-	"paymentId":     "payment",
-	"txHash":        "tx", "minAmount": "min-amount", "maxAmount": "max-amount",
-	"endpointId": "endpoint", "watchId": "watch", "assets": "asset", "amountRule": "amount",
-	"memoRule": "memo", "senderAllowlist": "sender", "eventTypes": "event-type", "headers": "header",
-	"rateLimitPerSecond": "rate-limit", "signatures": "signature", "graceSeconds": "grace",
-	"allowedCidrs": "allow-cidr", "expiresInSeconds": "expires-in", "noticesTo": "notices-to",
-}
-
 // refusal formats each fault with its flag.
 func refusal(p *client.Problem, flags *pflag.FlagSet) string {
 	var lines []string
@@ -361,7 +349,7 @@ func withFlags(f client.Fault, detail string, flags *pflag.FlagSet) string {
 		return detail
 	}
 	return words.ReplaceAllStringFunc(detail, func(word string) string {
-		if flag := flags.Lookup(cmp.Or(flagsOf[word], word)); flag != nil {
+		if flag := flagFor(word, flags); flag != nil {
 			return "--" + flag.Name
 		}
 		return word
@@ -411,7 +399,12 @@ func fieldOf(f client.Fault) (field, inside string) {
 // flagOf returns the flag of a fault's field; nil if there is none.
 func flagOf(f client.Fault, flags *pflag.FlagSet) *pflag.Flag {
 	field, _ := fieldOf(f)
-	return flags.Lookup(cmp.Or(flagsOf[field], field))
+	return flagFor(field, flags)
+}
+
+// flagFor returns the flag of a field or a parameter; nil if there is none.
+func flagFor(field string, flags *pflag.FlagSet) *pflag.Flag {
+	return flags.Lookup(cmp.Or(flagNames[field], flagOfName(field)))
 }
 
 // nth returns the one of several values that a fault is in.

@@ -3,7 +3,6 @@ package cli
 import (
 	"fmt"
 	"io"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -33,34 +32,4 @@ func More(w io.Writer, next *string) {
 	if next != nil {
 		_, _ = fmt.Fprintf(w, "\nmore: --cursor %s\n", *next)
 	}
-}
-
-// aheadMost is how far the clock of whoever told a time may be ahead of this machine's.
-const aheadMost = time.Minute
-
-// PastFlag parses the value of a flag like InstantFlag, for a command that waits for what is to
-// come: one that begins in the future would wait in silence.
-func PastFlag(name, text string) (time.Time, error) {
-	at, err := InstantFlag(name, text)
-	if err == nil && time.Until(at) > aheadMost {
-		err = Usage(fmt.Errorf("--%s %q: is in the future: must be a time that has passed, or how long "+
-			"ago, such as 24h; without --%s it begins now", name, text, name))
-	}
-	return at, err
-}
-
-// InstantFlag parses the value of a flag that is a time, or a duration before now.
-func InstantFlag(name, text string) (time.Time, error) {
-	if text == "" {
-		return time.Time{}, nil
-	}
-	if span, err := time.ParseDuration(text); err == nil && span >= 0 {
-		return time.Now().Add(-span), nil
-	}
-	at, err := time.Parse(time.RFC3339Nano, text)
-	if err != nil {
-		return at, Usage(fmt.Errorf("--%s %q: must be a time such as "+
-			"2026-11-21T10:15:30Z, or how long ago, such as 24h", name, text))
-	}
-	return at.UTC(), nil
 }

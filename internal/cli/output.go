@@ -11,6 +11,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 )
 
@@ -29,6 +30,26 @@ func (o *Output) Register(f *pflag.FlagSet) {
 	f.StringVar(&o.Field, "field", "", "print one member of the JSON alone, such as id or data.0.id")
 	for _, name := range []string{"json", "field"} {
 		annotate(f.Lookup(name), answerKey, "true")
+	}
+}
+
+// Changes marks a command that changes something. Should its answer lack the member of --field, the
+// whole answer is printed: what it shows may be shown only once.
+func (o *Output) Changes(c *cobra.Command) {
+	Before(c, func() error {
+		o.changes = true
+		return nil
+	})
+}
+
+// Before adds a check to those that a command makes before it runs.
+func Before(c *cobra.Command, check func() error) {
+	former := c.PreRunE
+	c.PreRunE = func(c *cobra.Command, args []string) error {
+		if former == nil {
+			return check()
+		}
+		return errors.Join(former(c, args), check())
 	}
 }
 

@@ -46,46 +46,28 @@ func ParseDays(text string) (time.Duration, error) {
 	return d, nil
 }
 
-// within is the annotation of a duration's flag that has bounds, with their text.
-const within = "lumenhook_within"
-
-// bounded is a duration that must be within bounds.
-type bounded struct {
-	value       *time.Duration
-	least, most time.Duration
-}
-
 // DurationWithin adds a flag of a duration from least to most. Another one is a fault of the
 // command line that names both.
 func DurationWithin(
-	f *pflag.FlagSet, value *time.Duration, name string, unlessGiven, least, most time.Duration,
+	f *pflag.FlagSet, to *time.Duration, name string, unlessGiven, least, most time.Duration,
 	usage string,
 ) {
-	*value = unlessGiven
+	*to = unlessGiven
 	span := "from " + ShortDuration(least) + " to " + ShortDuration(most)
-	f.Var(&bounded{value: value, least: least, most: most}, name, usage+", "+span)
-	annotate(f.Lookup(name), within, span)
+	f.Var(&value{
+		kind: "duration",
+		form: "must be a time " + span,
+		text: func() string { return to.String() },
+		set: func(text string) error {
+			d, err := time.ParseDuration(text)
+			if err != nil || d < least || d > most {
+				return errForm
+			}
+			*to = d
+			return nil
+		},
+	}, name, usage+", "+span)
 }
-
-func (b *bounded) Set(text string) error {
-	d, err := time.ParseDuration(text)
-	if err == nil && (d < b.least || d > b.most) {
-		err = errors.New("is out of bounds")
-	}
-	if err == nil {
-		*b.value = d
-	}
-	return err
-}
-
-func (b *bounded) String() string {
-	if b.value == nil { // pflag asks for the text of the zero value
-		return ""
-	}
-	return b.value.String()
-}
-
-func (*bounded) Type() string { return "duration" }
 
 // ShortDuration is the text of a duration as people write it: 24h, and not 24h0m0s.
 func ShortDuration(d time.Duration) string {

@@ -85,6 +85,5 @@ func NewVersion() *cobra.Command {
 		},
 	}
 	o.Register(c.Flags())
-	o.Reads(c, Build{})
 	return c
 }

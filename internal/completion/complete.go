@@ -1,112 +1,132 @@
 package completion
 
 import (
+	"context"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/lumenhook/lumenhook/api/client"
+	"github.com/lumenhook/lumenhook/internal/apicli"
+	"github.com/lumenhook/lumenhook/internal/cli"
+	"github.com/lumenhook/lumenhook/internal/config"
+	"github.com/lumenhook/lumenhook/schemas"
 )
 
-// Register gives every flag, and every word, of a tree of commands what it is completed by.
+const (
+	// askMax bounds how long a user who pressed a key waits for a service.
+	askMax = time.Second
+	// pageMax is how many ids are offered, the newest ones.
+	pageMax = 100
+	// descriptionMax bounds what is shown of an id, in characters.
+	descriptionMax = 60
+)
+
+// Flags that name files and folders, by their names, or by their commands' and theirs.
+var (
+	files = []string{
+		"config", "body", "webhook", "egress-ca", "api-tls-cert", "api-tls-key", "secret-out",
+		"events pull to",
+	}
+	folders = []string{
+		"data-dir", "secrets-dir", "scratch", "ledger-lake", "stellar-lake", "man to", "backup to",
+		"restore from", "devnet cert out",
+	}
+)
+
+// words describe values.
+var words = map[string]string{
+	"QUEUED": "its first attempt is due", "WAITING": "an attempt failed, and another is due",
+	"DELIVERED": "the receiver has taken it", "FAILED": "no attempt is left; it can be replayed",
+	"CANCELLED": "its endpoint was deleted", "disabled": "nothing is sent, and events wait",
+	"payment.received": "a watch has taken a payment",
+	"payment.rejected": "a watch has not taken one, and why", "test.ping": "a test of an endpoint",
+	"endpoint.failing":  "another endpoint takes nothing",
+	"endpoint.disabled": "another endpoint was disabled",
+	"read":              "look at everything", "write": "create, change, delete, rotate",
+	"operate": "test, enable, disable, replay, resend", "pubnet": "Stellar's public network",
+	"testnet": "Stellar's test network", "rpc": "a Stellar RPC server", "lake": "exported ledgers",
+	"XLM": "lumens; others are CODE:ISSUER", "exact:": "this amount", "min:": "this amount or more",
+	"max:": "this amount or less", "range:": "from one to another", "text:": "this text",
+	"id:": "this number", "hash:": "64 hex digits", "503": "the receiver's proxy answers so",
+	"timeout": "its answer is not heard", "reset": "the connection breaks off",
+	"wallet": "events of a wallet one after another",
+}
+
+// Register gives every flag, and every argument, of a tree of commands its completion.
 func Register(root *cobra.Command) {
 	for _, c := range root.Commands() {
 		Register(c)
 	}
 	if root.ValidArgsFunction == nil && !root.HasSubCommands() {
-		root.ValidArgsFunction = wordsOf(root)
+		root.ValidArgsFunction = argumentOf(root)
 	}
 	for _, flags := range []*pflag.FlagSet{root.Flags(), root.PersistentFlags()} {
-		flags.VisitAll(func(f *pflag.Flag) { registerFlag(root, f) })
+		flags.VisitAll(func(f *pflag.Flag) {
+			if f.Value.Type() == "bool" {
+				return
+			}
+			complete := valueOf(root, f)
+			if f.Value.Type() == "stringSlice" {
+				complete = eachOf(complete)
+			}
+			// It fails only for a flag that is not there, or has a function already, which counts.
+			_ = root.RegisterFlagCompletionFunc(f.Name, complete)
+		})
 	}
 }
 
-func registerFlag(c *cobra.Command, f *pflag.Flag) {
-	if f.Value.Type() == "bool" {
-		return
+// valueOf returns the completion of a flag's value.
+func valueOf(c *cobra.Command, f *pflag.Flag) cobra.CompletionFunc {
+	name := strings.TrimPrefix(c.CommandPath(), c.Root().Name()+" ") + " " + f.Name
+	is := func(names []string) bool {
+		return slices.Contains(names, name) || slices.Contains(names, f.Name)
 	}
-	complete := valuesOf(c, f)
-	if f.Value.Type() == "stringSlice" {
-		complete = eachOf(complete)
-	}
-	// It fails only for a flag that is not there, or has a function already, which counts.
-	_ = c.RegisterFlagCompletionFunc(f.Name, complete)
-}
-
-// valuesOf returns what the value of a flag is completed by.
-func valuesOf(c *cobra.Command, f *pflag.Flag) cobra.CompletionFunc {
-	name := strings.TrimPrefix(c.CommandPath(), c.Root().Name()+" ")
-	for _, of := range []string{name + " " + f.Name, f.Name} {
-		if list, known := flagValues[of]; known {
-			return cobra.FixedCompletions(list, directiveOf(list))
-		}
-		if ids, known := flagIDs[of]; known {
-			return ids.complete
-		}
-		if directive, known := flagPaths[of]; known {
-			return cobra.FixedCompletions(nil, directive)
-		}
-	}
-	if strings.HasSuffix(f.Name, "-file") {
+	switch values := cli.Values(f); {
+	case len(values) > 0:
+		return fixed(values)
+	case f.Value.Type() == "time":
+		return fixed([]string{"1h", "24h", "168h"})
+	case f.Name == "endpoint":
+		return offer(apicli.Endpoints)
+	case f.Name == "watch":
+		return offer(apicli.Watches)
+	case f.Name == "wallet", name == "devnet pay to":
+		return offer(wallets)
+	case is(folders):
+		return cobra.FixedCompletions(nil, cobra.ShellCompDirectiveFilterDirs)
+	case is(files), strings.HasSuffix(f.Name, "-file"):
 		return cobra.FixedCompletions(nil, cobra.ShellCompDirectiveDefault)
 	}
 	return cobra.NoFileCompletions
 }
 
-// directiveOf has a value that ends with a colon be gone on with: no space is put behind it.
-func directiveOf(list []cobra.Completion) cobra.ShellCompDirective {
-	for _, one := range list {
-		if value, _, _ := strings.Cut(one, "\t"); strings.HasSuffix(value, ":") {
-			return cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
-		}
-	}
-	return cobra.ShellCompDirectiveNoFileComp
-}
-
-// flagPaths are flags that name files (ShellCompDirectiveDefault) or folders.
-var flagPaths = map[string]cobra.ShellCompDirective{
-	"config":          cobra.ShellCompDirectiveDefault,
-	"body":            cobra.ShellCompDirectiveDefault,
-	"webhook":         cobra.ShellCompDirectiveDefault,
-	"egress-ca":       cobra.ShellCompDirectiveDefault,
-	"api-tls-cert":    cobra.ShellCompDirectiveDefault,
-	"api-tls-key":     cobra.ShellCompDirectiveDefault,
-	"secret-out":      cobra.ShellCompDirectiveDefault,
-	"events pull to":  cobra.ShellCompDirectiveDefault,
-	"data-dir":        cobra.ShellCompDirectiveFilterDirs,
-	"secrets-dir":     cobra.ShellCompDirectiveFilterDirs,
-	"scratch":         cobra.ShellCompDirectiveFilterDirs,
-	"ledger-lake":     cobra.ShellCompDirectiveFilterDirs,
-	"stellar-lake":    cobra.ShellCompDirectiveFilterDirs,
-	"man to":          cobra.ShellCompDirectiveFilterDirs,
-	"backup to":       cobra.ShellCompDirectiveFilterDirs,
-	"restore from":    cobra.ShellCompDirectiveFilterDirs,
-	"devnet cert out": cobra.ShellCompDirectiveFilterDirs,
-}
-
-// wordsOf returns what the word is completed by that a command's use line names.
-func wordsOf(c *cobra.Command) cobra.CompletionFunc {
-	words := strings.Fields(c.Use)
-	if len(words) < 2 {
-		return cobra.NoFileCompletions
-	}
-	word := strings.Trim(words[1], "[]")
-	switch {
+// argumentOf returns the completion of the argument that a command's use line names.
+func argumentOf(c *cobra.Command) cobra.CompletionFunc {
+	complete, use := cobra.NoFileCompletions, strings.Fields(c.Use+" -")
+	switch word := strings.Trim(use[1], "[]"); {
 	case word == "FILE…":
 		return nil // the shell completes files
 	case word == "NAME" && c.Parent().Name() == "topics":
-		return once(cobra.FixedCompletions(topicNames(), cobra.ShellCompDirectiveNoFileComp))
-	case word == "KEY_ID" && c.Parent().Name() != "keys":
-		return cobra.NoFileCompletions // of a file of keys
+		var names []string
+		for _, topic := range schemas.Topics() {
+			names = append(names, topic.Name)
+		}
+		complete = fixed(names)
+	case word == "SHELL":
+		complete = fixed(shells)
+	case word == apicli.Endpoints.ID:
+		complete = offer(apicli.Endpoints)
+	case word == apicli.Watches.ID:
+		complete = offer(apicli.Watches)
+	case word == apicli.Events.ID:
+		complete = offer(apicli.Events)
+	case word == apicli.Keys.ID && c.Parent().Name() == "keys": // not of a file of keys
+		complete = offer(apicli.Keys)
 	}
-	if ids, known := wordIDs[word]; known {
-		return once(ids.complete)
-	}
-	return cobra.NoFileCompletions
-}
-
-// once completes the first word alone.
-func once(complete cobra.CompletionFunc) cobra.CompletionFunc {
 	return func(c *cobra.Command, args []string, word string) (
 		[]cobra.Completion, cobra.ShellCompDirective,
 	) {
@@ -117,6 +137,23 @@ func once(complete cobra.CompletionFunc) cobra.CompletionFunc {
 	}
 }
 
+// fixed completes values, with what they mean. A space does not follow a value that ends with a
+// colon.
+func fixed(values []string) cobra.CompletionFunc {
+	directive := cobra.ShellCompDirectiveNoFileComp
+	var list []cobra.Completion
+	for _, value := range values {
+		if strings.HasSuffix(value, ":") {
+			directive |= cobra.ShellCompDirectiveNoSpace
+		}
+		if what := words[value]; what != "" {
+			value = cobra.CompletionWithDesc(value, what)
+		}
+		list = append(list, value)
+	}
+	return cobra.FixedCompletions(list, directive)
+}
+
 // eachOf completes the last of several values with commas between them, by those that are not
 // among them.
 func eachOf(complete cobra.CompletionFunc) cobra.CompletionFunc {
@@ -124,17 +161,65 @@ func eachOf(complete cobra.CompletionFunc) cobra.CompletionFunc {
 		[]cobra.Completion, cobra.ShellCompDirective,
 	) {
 		list, directive := complete(c, args, word)
-		comma := strings.LastIndex(word, ",")
-		if comma < 0 {
-			return list, directive
-		}
-		given := strings.Split(word[:comma], ",")
+		before := word[:strings.LastIndex(word, ",")+1]
 		var more []cobra.Completion
 		for _, one := range list {
-			if value, _, _ := strings.Cut(one, "\t"); !slices.Contains(given, value) {
-				more = append(more, word[:comma+1]+one)
+			if value, _, _ := strings.Cut(one, "\t"); !slices.Contains(strings.Split(before, ","), value) {
+				more = append(more, before+one)
 			}
 		}
 		return more, directive
 	}
+}
+
+// wallets are the wallets that are watched.
+var wallets = func() apicli.Resource[client.Watch, client.WatchFilter] {
+	of := apicli.Watches
+	of.Offer = func(w client.Watch) (string, []string) { return w.WalletAddress, []string{w.Label} }
+	return of
+}()
+
+// offer completes ids of the service that the line is about: that of its flags, of their variables,
+// or of the data folder.
+func offer[T, F any](r apicli.Resource[T, F]) cobra.CompletionFunc {
+	return func(c *cobra.Command, _ []string, _ string) (
+		list []cobra.Completion, _ cobra.ShellCompDirective,
+	) {
+		ctx, cancel := context.WithTimeout(c.Context(), askMax)
+		defer cancel()
+		var none F
+		var found client.List[T]
+		api, err := serviceOf(c.Flags())
+		if err == nil {
+			found, err = r.List(api, ctx, none, client.Page{Limit: pageMax})
+		}
+		if err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		for _, one := range found.Data {
+			id, about := r.Offer(one)
+			about = strings.Fields(cli.OneLine(strings.Join(about, " ")))
+			text := []rune(strings.Join(about, " "))
+			id = cobra.CompletionWithDesc(id, string(text[:min(len(text), descriptionMax)]))
+			list = append(list, id)
+		}
+		return list, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
+	}
+}
+
+// serviceOf connects as the command itself would.
+func serviceOf(given *pflag.FlagSet) (*client.Client, error) {
+	var s config.Service
+	flags := pflag.NewFlagSet("completion", pflag.ContinueOnError)
+	s.Register(flags)
+	s.RegisterAPI(flags)
+	given.Visit(func(f *pflag.Flag) {
+		if flags.Lookup(f.Name) != nil && f.Value.Type() == "string" {
+			_ = flags.Set(f.Name, f.Value.String())
+		}
+	})
+	if err := cli.FromEnvironment(flags); err != nil {
+		return nil, err
+	}
+	return s.API()
 }

@@ -1,11 +1,11 @@
-// Package completion is what a shell completes of a command line beside the names of commands
-// and flags: the values that flags take, and the ids of the service that the line is about. It
-// hides cobra's functions for that, and the scripts of the shells.
+// Package completion completes command lines in a shell beyond the names of commands and flags: the
+// values that flags take, and the ids of the service that the line is about. It hides cobra's
+// functions for that, and the scripts of the shells.
 //
 // Invariants:
 //
 //   - A service is asked for a second at most (askMax), for one page, and by reading alone. One
-//     that does not answer completes nothing, and nothing is said of it.
+//     that does not answer completes nothing, and no error is shown.
 //   - A flag that names no file completes no files: those of the folder would be taken for its
 //     values.
 //   - What others have written (labels, memos, descriptions) is shown without control
@@ -13,8 +13,6 @@
 //
 // File map:
 //
-//	complete.go  which flag and which word is completed by what
-//	values.go    values that are known beforehand
-//	ids.go       ids of a running service
+//	complete.go  the completion of each flag and argument
 //	scripts.go   `lumenhook completion`, with a script for each shell
 package completion

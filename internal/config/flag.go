@@ -19,6 +19,7 @@ type Flag struct {
 	add    func(*pflag.FlagSet)
 	fault  func() (value any, fault error) // of the value by itself
 	secret bool                            // no error or list of settings shows the value
+	values []string                        // that completion offers
 }
 
 // kind is what a flag's value may be.
@@ -67,6 +68,12 @@ func (d Flag) Hidden() Flag {
 	return d
 }
 
+// Of declares what the value may be.
+func (d Flag) Of(values ...string) Flag {
+	d.values = values
+	return d
+}
+
 // Flags are the declared flags of a part of the program.
 type Flags struct {
 	*pflag.FlagSet
@@ -80,6 +87,7 @@ func (s *Flags) Group(f *pflag.FlagSet, heading, roles string, declared ...Flag)
 	for _, d := range declared {
 		d.add(f)
 		cli.Describe(f.Lookup(d.name), heading, roles, d.secret)
+		cli.Offer(f, d.name, d.values...)
 	}
 }
 

@@ -33,7 +33,8 @@ func (k *Kafka) Register(f *pflag.FlagSet) {
 		Value("topic-prefix", &k.Prefix, "lumenhook.",
 			"what the names of topics, groups and transactional ids begin with"),
 		Value("kafka-sasl", &k.sasl.Mechanism, "", "PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or "+
-			"OAUTHBEARER (default SCRAM-SHA-256 with --kafka-user, OAUTHBEARER with --kafka-token-file)"),
+			"OAUTHBEARER (default SCRAM-SHA-256 with --kafka-user, OAUTHBEARER with --kafka-token-file)").
+			Of("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"),
 		Value("kafka-user", &k.sasl.User, "",
 			"user at --kafka-brokers; without one there is no login by password"),
 		Value("kafka-password", &k.sasl.Password, "", "password at --kafka-brokers (better given as "+

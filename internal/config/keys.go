@@ -30,7 +30,8 @@ type Key struct {
 func (k *Key) Register(f *pflag.FlagSet, permissions ...string) {
 	new(Flags).Group(f, "", "",
 		Value("name", &k.name, "", "name of the key, for people"),
-		Value("permissions", &k.permissions, permissions, "read, write, operate"),
+		Value("permissions", &k.permissions, permissions, "read, write, operate").
+			Of("read", "write", "operate"),
 		Value("allow-cidr", &k.cidrs, nil,
 			"networks that the key may be used from; anywhere when not given"),
 		Value("expires-in", &k.expiresIn, 0, "when the key ends, such as 720h; never when not given"),

@@ -62,9 +62,11 @@ type Ledgers struct {
 func (s *Ledgers) Register(f *pflag.FlagSet, network string) {
 	s.flags.Group(f, "Ledgers", "api, follower",
 		Value("network", &s.Network, network, "Stellar network: pubnet, testnet, devnet, or "+
-			"the passphrase of another; devnet is what \"lumenhook run\" starts without it"),
+			"the passphrase of another; devnet is what \"lumenhook run\" starts without it").
+			Of("pubnet", "testnet"),
 		s.serversFlag(),
-		Value("ledger-source", &s.kind, sourceRPC, "where ledgers come from: rpc or lake"),
+		Value("ledger-source", &s.kind, sourceRPC, "where ledgers come from: rpc or lake").
+			Of(sourceRPC, sourceLake),
 		Value("ledger-lake", &s.lakeAddress, "", "lake of exported ledgers: a folder, "+
 			"s3://bucket/prefix?region=… or gs://bucket/prefix; with --ledger-source rpc, for ledgers "+
 			"that the server no longer keeps (default for pubnet, as the source, that of AWS)"),
@@ -80,7 +82,7 @@ func (s *Ledgers) Register(f *pflag.FlagSet, network string) {
 		Value("trusted-ledger", &s.trusted, "", "SEQUENCE:HASH of a ledger that is known from "+
 			"elsewhere; without --start, following begins after it when nothing was followed yet"),
 		Value("start", &s.start, "latest", "where to begin when nothing was followed yet: "+
-			"latest, or a ledger's sequence"))
+			"latest, or a ledger's sequence").Of("latest"))
 }
 
 // RegisterMoves adds the flag of processes that record balance moves.

@@ -31,7 +31,8 @@ func (m *Mail) register(f *pflag.FlagSet) {
 		Value("smtp-password-file", &m.passwordFile, "", "file that holds the user's password",
 			m.checkPassword),
 		Value("smtp-tls", &m.tls, string(mailer.TLSStartTLS), "starttls, opportunistic "+
-			"(starttls if offered), implicit (TLS from the start) or none", m.checkTLS))
+			"(starttls if offered), implicit (TLS from the start) or none", m.checkTLS).
+			Of("starttls", "opportunistic", "implicit", "none"))
 }
 
 func checkMailServer(addr string) error {

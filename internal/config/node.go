@@ -63,7 +63,7 @@ func (s *Node) Register(f *pflag.FlagSet, logLevel string) {
 		Value("least-free-mib", &s.leastFreeMiB, 256, "room that the data folder's disk must have; "+
 			"with less, no new work is taken", Between(1, 1<<30)),
 		Value("log-level", new(string), logLevel, "debug, info, warn or error",
-			Into(&s.LogLevel, parseLevel)))
+			Into(&s.LogLevel, parseLevel)).Of("debug", "info", "warn", "error"))
 }
 
 func (s *Node) registerAPI(f *pflag.FlagSet) {

@@ -44,8 +44,8 @@ func (s *server) explainEvent(ctx context.Context, in byID) (*answer, error) {
 	}
 	if json.Unmarshal(e.Data, &told) == nil && told.Payment.Amount != "" {
 		p := told.Payment
-		x.Payment = fmt.Sprintf("%s %s from %s to %s in ledger %d, transaction %s", p.Amount, p.Asset.Code,
-			p.From, p.To, p.Ledger, p.TxHash)
+		x.Payment = fmt.Sprintf("%s %s from %s to %s in ledger %d, transaction %s", p.Amount,
+			p.Asset.Code, p.From, p.To, p.Ledger, p.TxHash)
 		x.Quoted.Memo = p.Memo
 	}
 	for _, a := range e.Attempts {

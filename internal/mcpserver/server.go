@@ -24,14 +24,15 @@ type Config struct {
 // server has the tools' functions.
 type server struct{ Config }
 
-const instructions = `Lumenhook watches wallets on the Stellar network, and posts each payment that a watch takes
-as a signed webhook to an endpoint. A watch names a wallet, rules and an endpoint; a payment that it
-takes makes an event; an event has one delivery with attempts.
+const instructions = `Lumenhook watches wallets on the Stellar network, and posts each payment that
+a watch takes as a signed webhook to an endpoint. A watch names a wallet, rules and an endpoint; a
+payment that it takes makes an event; an event has one delivery with attempts.
 
-These tools only read. To find out why a webhook did not arrive: list_events with the transaction, the
-wallet or the memo, then explain_event. Without an event: the watch's rules (list_watches of the
-wallet), wallet_statement (which says why no watch took a payment), coverage (whether its ledger was
-read). What an object was at a time, and what changed it since: history. The pages of the documentation are resources, lumenhook://docs/….
+These tools only read. To find out why a webhook did not arrive: list_events with the transaction,
+the wallet or the memo, then explain_event. Without an event: the watch's rules (list_watches of
+the wallet), wallet_statement (which says why no watch took a payment), coverage (whether its
+ledger was read). What an object was at a time, and what changed it since: history. The pages of
+the documentation are resources, lumenhook://docs/….
 
 ` + untrustedNote
 
@@ -40,34 +41,8 @@ func New(cfg Config) (*mcp.Server, error) {
 	s := &server{cfg}
 	to := mcp.NewServer(&mcp.Implementation{Name: "lumenhook", Version: cfg.Version},
 		&mcp.ServerOptions{Instructions: instructions})
-	s.addEndpoints(to)
-	s.addEvents(to)
-	s.addHistory(to)
-	s.addLedgers(to)
-	s.addVerify(to)
+	s.addTools(to)
 	return to, addPages(to)
-}
-
-// add adds a tool that reads.
-func add[In any](
-	to *mcp.Server, name, description string, answer func(context.Context, In) (*answer, error),
-) {
-	to.AddReceivingMiddleware(refuseWrong(name, argumentsOf[In]()))
-	tool := &mcp.Tool{
-		Name:        name,
-		Description: description,
-		Annotations: &mcp.ToolAnnotations{ReadOnlyHint: true, IdempotentHint: true},
-	}
-	mcp.AddTool(to, tool, func(ctx context.Context, _ *mcp.CallToolRequest, in In) (
-		*mcp.CallToolResult, any, error,
-	) {
-		a, err := answer(ctx, in)
-		if err != nil {
-			return nil, nil, explained(err)
-		}
-		result, err := a.result()
-		return result, nil, err
-	})
 }
 
 // addPages adds the pages of the documentation, each under its name and with its title.

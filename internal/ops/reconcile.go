@@ -89,7 +89,7 @@ func (c Reconciliation) statement(
 ) (client.Statement, error) {
 	// The balances are those of all pages: the moves are not needed.
 	one := client.Page{Limit: 1}
-	filter := client.StatementFilter{Asset: c.Asset, ToLedger: to}
+	filter := client.StatementFilter{Asset: c.Asset, To: client.Bound{Ledger: to}}
 	tick := time.NewTicker(statementInterval)
 	defer tick.Stop()
 	for {

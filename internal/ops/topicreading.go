@@ -34,6 +34,7 @@ type TopicReading struct {
 func (r *TopicReading) Register(f *pflag.FlagSet, from string) {
 	f.StringVar(&r.from, "from", from, "start, end, an offset, a time such as "+
 		"2026-11-21T15:04:05Z, or how long ago, such as 10m")
+	cli.Offer(f, "from", "start", "end")
 	f.StringSliceVar(&r.keys, "key", nil, "only records with this key; may be repeated")
 	f.StringSliceVar(&r.types, "type", nil,
 		"only records of this type, such as AttemptMade; may be repeated")

@@ -46,7 +46,7 @@ func (s *Flags) Register(f *pflag.FlagSet) {
 	cli.RegisterConfig(f)
 	s.own.Group(f, "", "",
 		config.Value("roles", new([]string), nil, "what this process does, of "+node.RoleNames(),
-			config.Into(&s.roles, node.ParseRoles)),
+			config.Into(&s.roles, node.ParseRoles)).Of(roleNames(node.Roles())...),
 		config.Value("node-name", &s.nodeName, "", "name of this process in its groups, which it "+
 			"keeps when it is restarted: its partitions wait for it, for 6 s; empty: they move at once",
 			checkNodeName),
@@ -68,7 +68,7 @@ func (s *Flags) Register(f *pflag.FlagSet) {
 		config.Value("partitions", &s.partitions, 0,
 			"partitions that keyed topics must have; 0: as many as they have", config.AtLeast[int32](0)),
 		config.Value("accept-loss", &s.accept, nil, "faults of the cluster to put up with, of "+
-			strings.Join(topology.Names(), ", "), topology.CheckNames))
+			strings.Join(topology.Names(), ", "), topology.CheckNames).Of(topology.Names()...))
 	s.kafka.Register(f)
 	s.source.Register(f, "pubnet")
 	s.source.RegisterMoves(f)

@@ -1,0 +1,236 @@
+package mcpserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/lumenhook/lumenhook/api/client"
+	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/internal/apicli"
+)
+
+const (
+	// pageMax bounds a list, historyMax one of facts with their states; pageDefault is the length of
+	// either unless another is given.
+	pageMax, historyMax, pageDefault = 100, 50, 20
+	// stuckPages bounds how far is read for the oldest, newest first, of each state.
+	stuckPages, stuckPage = 4, 250
+)
+
+type byID struct {
+	ID string `json:"id" help:"its id"`
+}
+
+func (s *server) addTools(to *mcp.Server) {
+	addResource(s, to, apicli.Endpoints, "endpoint", "Lists endpoints, where events are posted, "+
+		"newest first unless sorted: status, why one is disabled, failures in a row. An endpoint is "+
+		"disabled after a 410 or 20 events in a row that failed; then its events wait.",
+		"Shows one endpoint (ep_…). The values of its own headers are left out.", withoutValues)
+	addResource(s, to, apicli.Watches, "watch", "Lists watches, newest first: which wallet, which "+
+		"rules on asset, amount, memo and sender, and which endpoint receives the events.",
+		"Shows one watch (wat_…) with its rules, warnings, and how far its backfill is.",
+		func(w client.Watch) any { return w })
+	addResource(s, to, apicli.Events, "event", "Lists events, newest first and without their "+
+		"attempts, by any of the filters together. The body of each is data, as it is posted.",
+		"Shows one event (evt_…) with its body, its delivery, and every attempt with the receiver's "+
+			"answer.", func(e client.Event) any { return e })
+	add(to, "explain_event", "Says in words what became of an event (evt_…): its payment, each "+
+		"attempt, why it failed, what comes next and what can be done. "+untrustedNote,
+		takes(s.explainEvent))
+	add(to, "stuck_deliveries", "Lists deliveries that are late, the oldest first: queued or waiting "+
+		"for another attempt. One that is held waits for its endpoint to be enabled. "+untrustedNote,
+		s.stuck)
+	add(to, "history", "Lists what happened to an endpoint (ep_…), a watch (wat_…) or an event "+
+		"(evt_…), newest first: each fact with the fields that it changed, before and after, and the "+
+		"whole state after it. Of an event also when its endpoint held it. Also works for deleted "+
+		"objects. "+untrustedNote, s.history)
+	add(to, "wallet_statement", "Shows a watched wallet's balances before and after, and every move "+
+		"between them, oldest first: payments with their events, or why each watch did not take one. "+
+		"What is unexplained is not 0.0000000 only if something was missed. "+untrustedNote, s.statement)
+	add(to, "coverage", "Shows which ledgers were read and verified, whether there is a gap, and how "+
+		"far the service is. A payment of a ledger that was not read yet has no event.",
+		takes(func(ctx context.Context, _ struct{}) (*answer, error) {
+			read, err := s.API.GetCoverage(ctx)
+			return &answer{Result: read}, err
+		}))
+	add(to, "verify_webhook", "Checks a webhook's signature as its receiver must, with the secret in "+
+		"the file that this server was started with: no secret is needed here, and none should be "+
+		"given. The body is what is checked, and not read.", takes(s.verify))
+}
+
+// addResource adds the tools that list a resource and show one of its objects.
+func addResource[T, F any](
+	s *server, to *mcp.Server, r apicli.Resource[T, F], noun, lists, gets string, shown func(T) any,
+) {
+	plural := map[string]string{"watch": "watches"}[noun]
+	if plural == "" {
+		plural = noun + "s"
+	}
+	add(to, "list_"+plural, lists+" "+untrustedNote, func() call {
+		var f F
+		p := client.Page{Limit: pageDefault}
+		return call{[]any{&f, &p}, func(ctx context.Context) (*answer, error) {
+			if err := checkLimit(p, pageMax); err != nil {
+				return nil, err
+			}
+			found, err := r.List(s.API, ctx, f, p)
+			list := client.List[any]{NextCursor: found.NextCursor}
+			for _, one := range found.Data {
+				list.Data = append(list.Data, shown(one))
+			}
+			return listWrittenByOthers(list, r.Untrusted...), err
+		}}
+	})
+	add(to, "get_"+noun, gets+" "+untrustedNote,
+		takes(func(ctx context.Context, in byID) (*answer, error) {
+			found, err := r.Get(s.API, ctx, in.ID)
+			return writtenByOthers(shown(found), r.Untrusted...), err
+		}))
+}
+
+// withoutValues is an endpoint without the values of its headers, which may be credentials.
+func withoutValues(e client.Endpoint) any {
+	names := slices.Sorted(maps.Keys(e.Headers))
+	e.Headers, e.Secret = nil, ""
+	return struct {
+		client.Endpoint
+		Headers     *struct{} `json:"headers,omitempty"`
+		HeaderNames []string  `json:"headerNames,omitempty"`
+	}{Endpoint: e, HeaderNames: names}
+}
+
+// stuckList is what waits.
+type stuckList struct {
+	Now  time.Time      `json:"now"`
+	Data []client.Event `json:"data"` // oldest first
+	More bool           `json:"more"` // than are in data
+	// Some are older than all in data, and were not read.
+	Unread bool `json:"unread,omitempty"`
+}
+
+func (s *server) stuck() call {
+	in := struct {
+		OlderThan  string `json:"olderThan,omitempty" help:"only events that are older: a duration such as 10m, which is the default"`
+		EndpointID string `json:"endpointId,omitempty" help:"only those of this endpoint (ep_…)"`
+		Limit      int    `json:"limit,omitempty" help:"how many to list: 1 to 100"`
+	}{"10m", "", pageDefault}
+	return call{[]any{&in}, func(ctx context.Context) (*answer, error) {
+		older, err := time.ParseDuration(in.OlderThan)
+		if err != nil || older < 0 {
+			return nil, fmt.Errorf("olderThan %q: must be a duration such as 10m or 2h", in.OlderThan)
+		}
+		if err := checkLimit(client.Page{Limit: in.Limit}, pageMax); err != nil {
+			return nil, err
+		}
+		found := stuckList{Now: time.Now().UTC()}
+		filter := client.EventFilter{EndpointID: in.EndpointID, Until: found.Now.Add(-older)}
+		for _, state := range []domain.DeliveryState{domain.StateQueued, domain.StateWaiting} {
+			filter.State = string(state)
+			if err := s.readStuck(ctx, filter, &found); err != nil {
+				return nil, err
+			}
+		}
+		slices.SortStableFunc(found.Data, func(a, b client.Event) int {
+			return a.CreatedAt.Compare(b.CreatedAt)
+		})
+		if found.More = len(found.Data) > in.Limit; found.More {
+			found.Data = found.Data[:in.Limit]
+		}
+		return listWrittenByOthers(found, apicli.Events.Untrusted...), nil
+	}}
+}
+
+func (s *server) readStuck(
+	ctx context.Context, filter client.EventFilter, into *stuckList,
+) error {
+	next := client.Page{Limit: stuckPage}
+	for range stuckPages {
+		list, err := s.API.ListEvents(ctx, filter, next)
+		if err != nil {
+			return err
+		}
+		into.Data = append(into.Data, list.Data...)
+		if list.NextCursor == nil {
+			return nil
+		}
+		next.Cursor = *list.NextCursor
+	}
+	into.Unread = true
+	return nil
+}
+
+func (s *server) history() call {
+	var in byID
+	p := client.Page{Limit: pageDefault}
+	return call{[]any{&in, &p}, func(ctx context.Context) (*answer, error) {
+		if err := checkLimit(p, historyMax); err != nil {
+			return nil, err
+		}
+		read := s.API.GetEventHistory
+		switch {
+		case domain.IsID(domain.EndpointPrefix, in.ID):
+			read = s.API.GetEndpointHistory
+		case domain.IsID(domain.WatchPrefix, in.ID):
+			read = s.API.GetWatchHistory
+		case !domain.IsID(domain.EventPrefix, in.ID):
+			return nil, fmt.Errorf("id %q: must be of an endpoint (ep_…), a watch (wat_…) or an event "+
+				"(evt_…)", in.ID)
+		}
+		list, err := read(ctx, in.ID, p)
+		return listWrittenByOthers(list, "changes", "state"), err
+	}}
+}
+
+func (s *server) statement() call {
+	var wallet struct {
+		Address string `json:"walletAddress" help:"the watched wallet (G…)"`
+	}
+	var f client.StatementFilter
+	p := client.Page{Limit: pageDefault}
+	return call{[]any{&wallet, &f, &p}, func(ctx context.Context) (*answer, error) {
+		if err := checkLimit(p, pageMax); err != nil {
+			return nil, err
+		}
+		read, err := s.API.GetStatement(ctx, wallet.Address, f, p)
+		return &answer{Result: read}, err
+	}}
+}
+
+type webhook struct {
+	Body      string `json:"body" help:"the raw body, exactly as it was received"`
+	Timestamp string `json:"timestamp" help:"the header Webhook-Timestamp"`
+	Signature string `json:"signature" help:"the header Webhook-Signature, its whole value"`
+}
+
+// checked is whether a webhook's signature is right.
+type checked struct {
+	Valid bool   `json:"valid"`
+	Why   string `json:"why"`
+}
+
+func (s *server) verify(_ context.Context, in webhook) (*answer, error) {
+	if s.Secrets == nil {
+		return nil, errors.New("this server has no signing secret: start it with `lumenhook mcp " +
+			"--secret-file FILE`, with the endpoint's secret in the file")
+	}
+	secrets, err := s.Secrets()
+	if err != nil {
+		return nil, fmt.Errorf("--secret-file: %w", err)
+	}
+	result := checked{Valid: true, Why: "the signature is right, and its timestamp is recent"}
+	err = domain.Verify(in.Signature, in.Timestamp, []byte(in.Body), secrets, time.Now().Unix())
+	switch {
+	case errors.Is(err, domain.ErrTimestampTooFar):
+		result = checked{Why: err.Error() + ": a receiver refuses it, or it is an old webhook"}
+	case err != nil:
+		result = checked{Why: err.Error() + ": the secret, the timestamp or the body is not the one " +
+			"that was signed"}
+	}
+	return &answer{Result: result}, nil
+}
