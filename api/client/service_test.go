@@ -19,8 +19,8 @@ import (
 	"github.com/stellar/go-stellar-sdk/txnbuild"
 
 	"github.com/lumenhook/lumenhook/api/client"
+	"github.com/lumenhook/lumenhook/internal/devnet"
 	"github.com/lumenhook/lumenhook/internal/devnet/devclient"
-	"github.com/lumenhook/lumenhook/internal/devnetcli"
 	"github.com/lumenhook/lumenhook/internal/embedded/clickhouse"
 	"github.com/lumenhook/lumenhook/internal/keys"
 	"github.com/lumenhook/lumenhook/internal/runfile"
@@ -139,9 +139,18 @@ func listed(ctx context.Context, c *client.Client, watchID string) error {
 	}
 }
 
-// newWallet makes a wallet on the development network.
+// network returns a client of the development network.
+func network() (*devclient.Client, error) {
+	file, err := runfile.Read(dataDir)
+	if err != nil {
+		return nil, err
+	}
+	return devclient.New(file.Stellar.RPCURL, file.Stellar.FriendbotURL)
+}
+
+// newWallet creates a wallet on the development network.
 func newWallet(ctx context.Context) (address string, err error) {
-	network, err := devnetcli.Open(dataDir)
+	network, err := network()
 	if err != nil {
 		return "", err
 	}
@@ -149,22 +158,22 @@ func newWallet(ctx context.Context) (address string, err error) {
 	if address, _, err = network.CreateAccount(ctx); err != nil {
 		return "", err
 	}
-	return address, network.NextLedger(ctx)
+	return address, network.NextLedger(ctx, time.Minute)
 }
 
 // pay pays a wallet.
 func pay(ctx context.Context, to, amount, memo string) error {
-	network, err := devnetcli.Open(dataDir)
+	network, err := network()
 	if err != nil {
 		return err
 	}
 	defer network.Close()
-	seed, err := network.PayerSeed()
+	ids, err := devnet.LoadOrCreateIdentities(runfile.IdentitiesFile(dataDir))
 	if err != nil {
 		return err
 	}
 	_, err = network.Pay(ctx, devclient.PayRequest{
-		From: seed, To: to, Amount: amount, Memo: txnbuild.MemoText(memo),
+		From: ids.PayerSeed, To: to, Amount: amount, Memo: txnbuild.MemoText(memo),
 	})
 	return err
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -8,9 +9,13 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"github.com/stellar/go-stellar-sdk/txnbuild"
 
 	"github.com/lumenhook/lumenhook/internal/cli"
-	"github.com/lumenhook/lumenhook/internal/devnetcli"
+	"github.com/lumenhook/lumenhook/internal/devnet"
+	"github.com/lumenhook/lumenhook/internal/devnet/devclient"
+	"github.com/lumenhook/lumenhook/internal/forward"
 	"github.com/lumenhook/lumenhook/internal/keys"
 	"github.com/lumenhook/lumenhook/internal/runfile"
 )
@@ -28,8 +33,70 @@ func newDevnet() *cobra.Command {
 	return c
 }
 
+// openDevnet returns a client of the development network of a data folder's service, and the secret
+// key of its payer. The caller closes the client.
+func openDevnet(dir string) (c *devclient.Client, payer string, err error) {
+	run, err := runfile.Read(dir)
+	if err != nil {
+		return nil, "", err
+	}
+	if run.Stellar.FriendbotURL == "" {
+		return nil, "", fmt.Errorf("the service of %s follows %q, and has no development network: "+
+			"pay with a wallet of yours", dir, run.Stellar.NetworkPassphrase)
+	}
+	ids, err := devnet.LoadOrCreateIdentities(runfile.IdentitiesFile(dir))
+	if err != nil {
+		return nil, "", err
+	}
+	c, err = devclient.New(run.Stellar.RPCURL, run.Stellar.FriendbotURL)
+	return c, ids.PayerSeed, err
+}
+
+// paymentFlags are the flags of a payment.
+type paymentFlags struct {
+	devclient.PayRequest
+	text, hash  string
+	id, muxedID uint64
+}
+
+func (p *paymentFlags) register(f *pflag.FlagSet) {
+	f.StringVar(&p.To, "to", "", "wallet to pay: a G or M address")
+	f.StringVar(&p.Amount, "amount", "", "amount, with up to 7 digits after the point")
+	f.StringVar(&p.Asset, "asset", "", "CODE:ISSUER; lumens when not given")
+	f.StringVar(&p.text, "memo-text", "", "text memo, up to 28 bytes")
+	f.Uint64Var(&p.id, "memo-id", 0, "id memo")
+	f.StringVar(&p.hash, "memo-hash", "", "hash memo, 64 hex digits")
+	f.Uint64Var(&p.muxedID, "muxed-id", 0, "pay the muxed address of this id")
+}
+
+// check completes the request by the flags that were given, and reports every fault.
+func (p *paymentFlags) check(given func(flag string) bool) error {
+	var faults []error
+	hash, err := hex.DecodeString(p.hash)
+	text, id, hashed := given("memo-text"), given("memo-id"), given("memo-hash")
+	switch {
+	case text && id, text && hashed, id && hashed:
+		faults = append(faults, errors.New("--memo-text, --memo-id and --memo-hash: give one of them"))
+	case text && len(p.text) > txnbuild.MemoTextMaxLength:
+		faults = append(faults, fmt.Errorf("--memo-text: must have at most %d bytes, has %d",
+			txnbuild.MemoTextMaxLength, len(p.text)))
+	case text:
+		p.Memo = txnbuild.MemoText(p.text)
+	case id:
+		p.Memo = txnbuild.MemoID(p.id)
+	case hashed && (err != nil || len(hash) != len(txnbuild.MemoHash{})):
+		faults = append(faults, fmt.Errorf("--memo-hash %q: must be 64 hex digits", p.hash))
+	case hashed:
+		p.Memo = txnbuild.MemoHash(hash)
+	}
+	if given("muxed-id") {
+		p.MuxedID = &p.muxedID
+	}
+	return cli.Usage(errors.Join(append(faults, p.PayRequest.Check())...))
+}
+
 func newDevnetPay(dir *string) *cobra.Command {
-	var payment devnetcli.Payment
+	var payment paymentFlags
 	var out cli.Output
 	c := &cobra.Command{
 		Use:   "pay --to G… --amount 12.5",
@@ -41,29 +108,27 @@ func newDevnetPay(dir *string) *cobra.Command {
   lumenhook devnet pay --to G… --amount 12.5 --asset USDC:G…`,
 		Args: cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			req, err := payment.Request()
+			err := payment.check(cmd.Flags().Changed)
 			if err != nil {
-				return cli.Usage(err)
+				return err
 			}
-			n, err := devnetcli.Open(*dir)
+			n, payer, err := openDevnet(*dir)
 			if err != nil {
 				return err
 			}
 			defer n.Close()
-			if req.From, err = n.PayerSeed(); err != nil {
-				return err
-			}
-			paid, err := n.Pay(cmd.Context(), req)
+			payment.From = payer
+			paid, err := n.Pay(cmd.Context(), payment.PayRequest)
 			if err != nil {
 				return err
 			}
 			return out.Print(cmd.OutOrStdout(), paid, func(w io.Writer) {
 				fmt.Fprintf(w, "paid %s in ledger %d\n  payment %s\n  transaction %s\n",
-					req.Amount, paid.Ledger, paid.ID, paid.TxHash)
+					payment.Amount, paid.Ledger, paid.ID, paid.TxHash)
 			})
 		},
 	}
-	payment.Register(c.Flags())
+	payment.register(c.Flags())
 	out.Register(c.Flags())
 	out.Changes(c)
 	_ = c.MarkFlagRequired("to")
@@ -84,19 +149,15 @@ must trust an asset before it can receive it: "devnet account --asset" makes one
   lumenhook devnet asset --code USDC`,
 		Args: cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			err := errors.Join(devnetcli.CheckCode(code), devnetcli.CheckAmount(amount))
+			err := errors.Join(devclient.CheckCode(code), devclient.CheckAmount(amount))
 			if err != nil {
 				return cli.Usage(err)
 			}
-			n, err := devnetcli.Open(*dir)
+			n, payer, err := openDevnet(*dir)
 			if err != nil {
 				return err
 			}
 			defer n.Close()
-			payer, err := n.PayerSeed()
-			if err != nil {
-				return err
-			}
 			issued, err := n.IssueAsset(cmd.Context(), payer, code, amount)
 			if err != nil {
 				return err
@@ -117,7 +178,10 @@ must trust an asset before it can receive it: "devnet account --asset" makes one
 	return c
 }
 
-// wallet is what a new account is known by.
+// nextLedgerMax bounds the wait for one more ledger after a wallet was funded.
+const nextLedgerMax = 3 * time.Second
+
+// wallet identifies a new account.
 type wallet struct {
 	Address string `json:"address"`
 	Secret  string `json:"secret"`
@@ -137,11 +201,11 @@ func newDevnetAccount(dir *string) *cobra.Command {
 		Args: cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			for _, asset := range assets {
-				if err := devnetcli.CheckAsset(asset); err != nil {
+				if _, err := devclient.ParseAsset(asset); err != nil {
 					return cli.Usage(err)
 				}
 			}
-			n, err := devnetcli.Open(*dir)
+			n, _, err := openDevnet(*dir)
 			if err != nil {
 				return err
 			}
@@ -150,7 +214,7 @@ func newDevnetAccount(dir *string) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := n.NextLedger(cmd.Context()); err != nil {
+			if err := n.NextLedger(cmd.Context(), nextLedgerMax); err != nil {
 				return err
 			}
 			made := wallet{address, secret}
@@ -182,15 +246,11 @@ else, or a key of another kind, is left as it is, and that is an error.`,
 			if out == "" {
 				return cli.Usage(fmt.Errorf("--out %q: %w", out, runfile.ErrNoFolder))
 			}
-			if _, err := runfile.Read(*dir); err != nil {
+			run, err := runfile.Read(*dir)
+			if err != nil {
 				return err
 			}
-			data, err := filepath.Abs(*dir)
-			if err != nil {
-				return fmt.Errorf("--data-dir %q: %w", *dir, err)
-			}
-			ca, err := keys.LoadOrCreateCA(
-				filepath.Join(data, "secrets"), filepath.Join(data, "ca.pem"), time.Now)
+			ca, err := keys.LoadOrCreateCA(filepath.Join(*dir, "secrets"), run.CAFile, time.Now)
 			if err != nil {
 				return err
 			}
@@ -213,7 +273,7 @@ else, or a key of another kind, is left as it is, and that is an error.`,
 }
 
 func newDevnetReceiver(dir *string) *cobra.Command {
-	var r devnetcli.Receiver
+	var r forward.Receiver
 	c := &cobra.Command{
 		Use:   "receiver --secret-file FILE",
 		Short: "Receive webhooks on this machine, check their signatures and print them",

@@ -17,8 +17,8 @@ import (
 	"github.com/lumenhook/lumenhook/api/client"
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/cli"
-	"github.com/lumenhook/lumenhook/internal/devnetcli"
 	"github.com/lumenhook/lumenhook/internal/embedded/broker"
+	"github.com/lumenhook/lumenhook/internal/forward"
 	"github.com/lumenhook/lumenhook/internal/keys"
 	"github.com/lumenhook/lumenhook/internal/runfile"
 	"github.com/lumenhook/lumenhook/streams/topology"
@@ -265,7 +265,7 @@ func (s *stage) isTold() {
 func (s *stage) keepsAWebhook() {
 	s.t.Helper()
 	lines := strings.Split(strings.TrimSpace(string(s.read("hooks.jsonl"))), "\n")
-	received, err := devnetcli.ReadReceived([]byte(lines[len(lines)-1]))
+	received, err := forward.ReadReceived([]byte(lines[len(lines)-1]))
 	if err != nil {
 		s.t.Fatal(err)
 	}

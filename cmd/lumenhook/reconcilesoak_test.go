@@ -10,6 +10,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stellar/go-stellar-sdk/keypair"
+	"github.com/stellar/go-stellar-sdk/txnbuild"
+
 	"github.com/lumenhook/lumenhook/api/client"
 	"github.com/lumenhook/lumenhook/internal/devnet/devclient"
 	"github.com/lumenhook/lumenhook/internal/testkit"
@@ -107,17 +110,18 @@ func (s *testService) paySoaked(payers, wallets []soaked, made *atomic.Int64) (s
 	ctx, cancel := context.WithCancel(s.t.Context())
 	var paying sync.WaitGroup
 	for _, payer := range payers {
-		requests := make([]devclient.PayRequest, soakAtOnce)
-		for i := range requests {
-			requests[i] = devclient.PayRequest{
-				From:   payer.Secret,
-				To:     wallets[i%len(wallets)].Address,
-				Amount: "0.0001",
+		from := []*keypair.Full{keypair.MustParseFull(payer.Secret)}
+		payments := make([]txnbuild.Operation, soakAtOnce)
+		for i := range payments {
+			payments[i] = &txnbuild.Payment{
+				Destination: wallets[i%len(wallets)].Address,
+				Amount:      "0.0001",
+				Asset:       txnbuild.NativeAsset{},
 			}
 		}
 		paying.Go(func() {
 			for ctx.Err() == nil { // an answer of the network may be one of its faults
-				if _, err := c.PayMany(ctx, requests); err == nil {
+				if _, err := c.Execute(ctx, from, nil, payments...); err == nil {
 					made.Add(soakAtOnce)
 				}
 			}

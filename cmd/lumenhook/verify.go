@@ -13,7 +13,6 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/cli"
 	"github.com/lumenhook/lumenhook/internal/config"
-	"github.com/lumenhook/lumenhook/internal/devnetcli"
 	"github.com/lumenhook/lumenhook/internal/forward"
 )
 
@@ -110,7 +109,7 @@ func (v *verification) take(text []byte) (body []byte, err error) {
 		v.timestamp, v.signature = f.Headers["Webhook-Timestamp"], f.Headers["Webhook-Signature"]
 		return f.Body, err
 	}
-	r, err := devnetcli.ReadReceived(text)
+	r, err := forward.ReadReceived(text)
 	v.timestamp, v.signature = r.Timestamp, r.Signature
 	return r.RawBody(), err
 }

@@ -1,6 +1,7 @@
 // Package forward is what developers of a receiver use: it posts events that were pulled to a
-// receiver on this machine, as the service would post them (`lumenhook listen`), and records
-// deliveries for a receiver's own tests (`lumenhook fixtures`).
+// receiver on this machine, as the service would post them (`lumenhook listen`), records
+// deliveries for a receiver's own tests (`lumenhook fixtures`), and receives webhooks itself
+// (`lumenhook devnet receiver`).
 //
 // It hides what is waited for (a receiver that is being started), what is not (an answer that
 // refuses an event is shown, and the next one follows), and how deliveries are made to fail on
@@ -22,5 +23,7 @@
 //	fixture.go    the form of a fixture: reading, checking, signing
 //	record.go     events of an endpoint become fixtures
 //	redact.go     what names people and their payments is replaced
+//	receiver.go   a receiver that prints webhooks
+//	received.go   a webhook as a line of JSON, to check its signature
 //	schema.json   the form of a fixture as a JSON Schema
 package forward

@@ -1,6 +1,8 @@
 package devclient
 
 import (
+	"fmt"
+	"reflect"
 	"strings"
 	"unicode"
 
@@ -9,62 +11,55 @@ import (
 
 // meanings explains the codes that a user of the development network meets, and what to do.
 var meanings = map[string]string{
-	"CREATE_ACCOUNT_ALREADY_EXIST": "the account exists already",
-	"CREATE_ACCOUNT_LOW_RESERVE":   "an account needs at least 1 XLM to begin with",
-	"CREATE_ACCOUNT_MALFORMED":     "the amount is negative or the account would create itself",
-	"CREATE_ACCOUNT_UNDERFUNDED":   "the source does not have that much above its reserve",
-	"PAYMENT_LINE_FULL": "the destination's trustline has no room for that much: raise " +
-		"its limit",
-	"PAYMENT_MALFORMED":      "the amount or the asset is not valid",
+	"PAYMENT_LINE_FULL":      "the destination's trustline has no room for that much: raise its limit",
 	"PAYMENT_NO_DESTINATION": "the destination account does not exist: create it first",
 	"PAYMENT_NO_TRUST":       "the destination has no trustline for the asset: add one first",
 	"PAYMENT_SRC_NO_TRUST":   "the payer has no trustline for the asset and so holds none",
-	"PAYMENT_UNDERFUNDED": "the payer does not hold that much (the reserve of lumens cannot " +
-		"be spent)",
-	"CHANGE_TRUST_INVALID_LIMIT": "the limit is below the balance, or zero for a trustline that " +
-		"does not exist",
-	"CHANGE_TRUST_LOW_RESERVE": "the account lacks the 0.5 XLM that a trustline locks up",
-	"CHANGE_TRUST_MALFORMED": "the asset or the limit is not valid, or the account would trust " +
-		"itself",
+	"PAYMENT_UNDERFUNDED":    "the payer does not hold that much above its reserve",
 	"CHANGE_TRUST_NO_ISSUER": "the issuer's account does not exist",
-	"opBAD_AUTH":             "a signature of the operation's source is missing",
-	"opNO_ACCOUNT":           "the operation's source account does not exist",
-	"opNOT_SUPPORTED":        "the development network does not have this operation",
 	"txBAD_AUTH":             "a signature is missing or wrong: is it for this network's passphrase?",
-	"txBAD_AUTH_EXTRA":       "a signature is not needed by anybody",
-	"txBAD_SEQ":              "the sequence number is not the account's next",
 	"txINSUFFICIENT_BALANCE": "the fee would take the account below its reserve",
-	"txINSUFFICIENT_FEE":     "the fee is below 100 stroops for each operation",
-	"txMISSING_OPERATION":    "there is no operation",
 	"txNO_ACCOUNT":           "the source account does not exist: fund it by friendbot first",
-	"txTOO_EARLY":            "its time has not come",
-	"txTOO_LATE":             "its time is over",
 }
 
-// inWords tells a transaction result: the codes as Stellar's documentation writes them, each
-// with its meaning, the successes left out.
+// inWords describes a result by the codes as Stellar's documentation writes them, each with its
+// meaning, without the successes.
 func inWords(resultXDR string) string {
 	var result xdr.TransactionResult
 	if err := xdr.SafeUnmarshalBase64(resultXDR, &result); err != nil {
 		return "its result cannot be read: " + err.Error()
 	}
-	code, results := result.Result.Code, result.Result.Results
-	if pair := result.Result.InnerResultPair; pair != nil {
-		code, results = pair.Result.Result.Code, pair.Result.Result.Results
-	}
-	codes := []string{explain(transactionCode(code))}
-	if results != nil {
-		codes = nil
-		for _, op := range *results {
-			if name := operationCode(op); name != "" {
-				codes = append(codes, explain(name))
+	var codes []string
+	if results, ok := result.OperationResults(); ok {
+		for _, op := range results {
+			if code := operationCode(op); code != "" {
+				codes = append(codes, explain(code))
 			}
 		}
 	}
-	if len(codes) == 0 {
-		return transactionCode(code)
+	if len(codes) > 0 {
+		return strings.Join(codes, "; ")
 	}
-	return strings.Join(codes, "; ")
+	return explain("tx" + afterPrefix(result.Result.Code, "TransactionResultCodeTx"))
+}
+
+// operationCode is "" for an operation that succeeded. Each kind has its result in a field of its
+// own, with a field Code.
+func operationCode(op xdr.OperationResult) string {
+	if op.Tr == nil {
+		return "op" + afterPrefix(op.Code, "OperationResultCodeOp")
+	}
+	results := reflect.ValueOf(*op.Tr)
+	for i := range results.NumField() {
+		field := results.Field(i)
+		if field.Kind() != reflect.Pointer || field.IsNil() {
+			continue
+		}
+		if code := field.Elem().FieldByName("Code"); code.IsValid() && code.Int() != 0 {
+			return afterPrefix(code.Interface(), "ResultCode")
+		}
+	}
+	return ""
 }
 
 func explain(code string) string {
@@ -74,36 +69,9 @@ func explain(code string) string {
 	return code
 }
 
-func transactionCode(code xdr.TransactionResultCode) string {
-	return "tx" + upperSnake(strings.TrimPrefix(code.String(), "TransactionResultCodeTx"))
-}
-
-// operationCode is "" for an operation that succeeded.
-func operationCode(op xdr.OperationResult) string {
-	if op.Code != xdr.OperationResultCodeOpInner {
-		return "op" + upperSnake(strings.TrimPrefix(op.Code.String(), "OperationResultCodeOp"))
-	}
-	name, prefix, success := "", "", true
-	switch {
-	case op.Tr == nil:
-	case op.Tr.CreateAccountResult != nil:
-		code := op.Tr.CreateAccountResult.Code
-		name, prefix, success = code.String(), "CreateAccountResultCode", code == 0
-	case op.Tr.PaymentResult != nil:
-		code := op.Tr.PaymentResult.Code
-		name, prefix, success = code.String(), "PaymentResultCode", code == 0
-	case op.Tr.ChangeTrustResult != nil:
-		code := op.Tr.ChangeTrustResult.Code
-		name, prefix, success = code.String(), "ChangeTrustResultCode", code == 0
-	}
-	if success {
-		return ""
-	}
-	return upperSnake(strings.TrimPrefix(name, prefix))
-}
-
-// upperSnake writes NoDestination as NO_DESTINATION.
-func upperSnake(camel string) string {
+// afterPrefix writes a code such as PaymentResultCodePaymentNoTrust as PAYMENT_NO_TRUST.
+func afterPrefix(code any, prefix string) string {
+	_, camel, _ := strings.Cut(fmt.Sprint(code), prefix)
 	var b strings.Builder
 	for i, r := range camel {
 		if i > 0 && unicode.IsUpper(r) {

@@ -1,4 +1,4 @@
-package devnetcli
+package forward
 
 import (
 	"context"
