@@ -38,14 +38,6 @@ type InputStats struct {
 	Behind int64 // records that no turn has taken, by the latest fetch
 }
 
-// TimerStats counts groups of timers.
-type TimerStats struct {
-	Due            int   // groups that may have entries due
-	Later          int   // groups whose next entry is not due yet
-	HeldBack       int   // groups that may claim nothing now
-	DueSinceMillis int64 // earliest due time of an entry of a due group; 0: unknown
-}
-
 // timerStatsEvery is how old TimerStats may be.
 const timerStatsEvery = time.Second
 

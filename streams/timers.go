@@ -352,6 +352,14 @@ func (x *TimerIndex) NextMillis() int64 {
 	return math.MaxInt64
 }
 
+// TimerStats counts groups of timers.
+type TimerStats struct {
+	Due            int   // groups that may have entries due
+	Later          int   // groups whose next entry is not due yet
+	HeldBack       int   // groups that may claim nothing now
+	DueSinceMillis int64 // earliest due time of an entry of a due group; 0: unknown
+}
+
 // stats counts the groups by what they wait for.
 func (x *TimerIndex) stats() TimerStats {
 	var t TimerStats
