@@ -42,7 +42,7 @@ func (b bookmark) set(batch *Batch) error {
 }
 
 func loadBookmark(s *Store) (b bookmark, err error) {
-	value, err := s.get(bookmarkKey)
+	value, err := s.Get(bookmarkKey)
 	if err != nil || len(value) != 12 {
 		return b, err
 	}

@@ -142,7 +142,7 @@ type held struct {
 
 func (h *held) load(s *Store) error {
 	*h = held{}
-	value, err := s.get(heldKey)
+	value, err := s.Get(heldKey)
 	if err != nil || len(value) != 8 {
 		return err
 	}
@@ -169,7 +169,7 @@ func (h *held) advance(b *Batch, nowMillis int64) error {
 }
 
 func (k *keptSnapshots) load(s *Store) error {
-	value, err := s.get(snapshotsKey)
+	value, err := s.Get(snapshotsKey)
 	if err != nil || value == nil {
 		return err
 	}
@@ -315,7 +315,7 @@ func (c *Core[E, C]) dropSnapshot() error {
 
 // loadGrown reads by how much the journal has grown since the latest snapshot.
 func loadGrown(s *Store) (int64, error) {
-	value, err := s.get(grownKey)
+	value, err := s.Get(grownKey)
 	if err != nil || len(value) != 8 {
 		return 0, err
 	}

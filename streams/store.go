@@ -96,7 +96,7 @@ func OpenStore(cfg StoreConfig) (*Store, error) {
 	if cfg.Unlogged {
 		s.flusher = &flusher{db: db, every: cmp.Or(cfg.FlushEvery, defaultFlushEvery)}
 	}
-	identity, err := s.get(identityKey)
+	identity, err := s.Get(identityKey)
 	if err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
@@ -257,11 +257,9 @@ func (s *Store) beginFlushUnlogged() error {
 	return nil
 }
 
-func (s *Store) get(key []byte) ([]byte, error) { return read(s.db, key) }
-
 // Get returns a committed value, or nil when there is none. It may be called from any
 // goroutine.
-func (s *Store) Get(key []byte) ([]byte, error) { return s.get(key) }
+func (s *Store) Get(key []byte) ([]byte, error) { return read(s.db, key) }
 
 // forget deletes a key, where it does not matter if the deletion is lost.
 func (s *Store) forget(key []byte) { _ = s.db.Delete(key, pebble.NoSync) }
@@ -347,7 +345,7 @@ func (b *Batch) SetCheckpoint(topic string, partition int32, next int64) error {
 
 // Checkpoint returns the offset up to which a partition is folded into the state.
 func (s *Store) Checkpoint(topic string, partition int32) (next int64, err error) {
-	value, err := s.get(checkpointKey(topic, partition))
+	value, err := s.Get(checkpointKey(topic, partition))
 	if err != nil || len(value) != 8 {
 		return 0, err
 	}
@@ -366,7 +364,7 @@ func (b *Batch) SetEpoch(topic string, partition, epoch int32) error {
 // Epoch returns the epoch of the leader that wrote the record before the checkpoint; below
 // 0 if it is unknown.
 func (s *Store) Epoch(topic string, partition int32) (int32, error) {
-	value, err := s.get(epochKey(topic, partition))
+	value, err := s.Get(epochKey(topic, partition))
 	if err != nil || len(value) != 4 {
 		return -1, err
 	}
