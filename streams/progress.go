@@ -186,8 +186,8 @@ func (p *progress) saveJournal(b *Batch) error {
 
 // SetTaken makes a state that was made of another one the state of a partition: its journal
 // is folded up to next, and its inputs are taken up to these offsets, by topic.
-func (b *Batch) SetTaken(
-	journal string, partition int32, next int64, positions map[string]int64,
+func SetTaken(
+	b *Batch, journal string, partition int32, next int64, positions map[string]int64,
 ) error {
 	return errors.Join(b.SetCheckpoint(journal, partition, next),
 		b.Set(inputsKey, []byte(inputPositions(positions).String())))

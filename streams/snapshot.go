@@ -146,8 +146,8 @@ func (w *snapshotWriter) chunk() (chunk []byte, err error) {
 
 // EachSnapshotRecord calls take for the records of a snapshot of the state of a partition, in
 // the order in which they are to be appended, for a state that is brought to another journal.
-func (s *Store) EachSnapshotRecord(
-	cfg SnapshotConfig, journal string, partition int32, take func(Record) error,
+func EachSnapshotRecord(
+	s *Store, cfg SnapshotConfig, journal string, partition int32, take func(Record) error,
 ) error {
 	next, err := s.Checkpoint(journal, partition)
 	if err != nil {

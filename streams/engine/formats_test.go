@@ -196,7 +196,7 @@ func (c *core) on(change func()) *core {
 
 func snapshotOf(t *testing.T, c *core) (records []streams.Record) {
 	t.Helper()
-	err := c.Store().EachSnapshotRecord(engine.Snapshots(1), schemas.TopicJournal, 0,
+	err := streams.EachSnapshotRecord(c.Store(), engine.Snapshots(1), schemas.TopicJournal, 0,
 		func(r streams.Record) error {
 			r.Offset = int64(len(records))
 			records = append(records, r)

@@ -294,7 +294,7 @@ func (t *target) placeState(
 	ctx context.Context, s *streams.Store, partition int32, taken map[string]int64,
 ) error {
 	batch := s.Begin()
-	err := batch.SetTaken(schemas.TopicJournal, partition, journalBegins, taken)
+	err := streams.SetTaken(batch, schemas.TopicJournal, partition, journalBegins, taken)
 	if err != nil {
 		batch.Discard()
 		return err
@@ -303,7 +303,7 @@ func (t *target) placeState(
 		return err
 	}
 	var offset int64
-	return s.EachSnapshotRecord(engine.Snapshots(len(t.states)), schemas.TopicJournal, partition,
+	return streams.EachSnapshotRecord(s, engine.Snapshots(len(t.states)), schemas.TopicJournal, partition,
 		func(r streams.Record) error {
 			r.Offset = offset
 			offset++
