@@ -16,12 +16,12 @@ func TestATaskSaysHowItDoes(t *testing.T) {
 	cfg := r.config(r.dir, nil)
 	began := time.Now()
 	cfg.OnTurn = func(s streams.TurnStats) { turns <- s }
-	task := streams.NewTask(cfg)
-	stop := r.run(task)
+	subject := streams.NewTask(cfg)
+	stop := r.run(subject)
 	r.feed(1, 100)
 	keys := r.onPartition(0)
 	r.wantJournal(keys)
-	for _, in := range task.Stats().Inputs {
+	for _, in := range subject.Stats().Inputs {
 		if in.Topic != numbersTopic || in.Behind != 0 {
 			t.Errorf("all is taken, and the task is %d behind %s", in.Behind, in.Topic)
 		}
