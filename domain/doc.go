@@ -26,6 +26,7 @@
 //	payment.go    assets, memos, payments
 //	memo.go       memos as people write them
 //	ledger.go     closed ledgers, and why one cannot be had
+//	standing.go   which sources of ledgers agree, and which are left out
 //	move.go       changes of a wallet's balances
 //	rules.go      amount and memo rules, sender allowlists, the verification of a payment
 //	event.go      the envelope that receivers get, byte for byte

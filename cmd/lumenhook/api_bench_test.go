@@ -20,7 +20,7 @@ import (
 	"time"
 
 	"github.com/lumenhook/lumenhook/domain"
-	"github.com/lumenhook/lumenhook/internal/orphans"
+	"github.com/lumenhook/lumenhook/internal/subprocess"
 	"github.com/lumenhook/lumenhook/internal/testkit"
 	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams"
@@ -247,7 +247,7 @@ func startFloor(b *testing.B) (address string, pid int) {
 	b.Helper()
 	c := exec.Command(os.Args[0])
 	c.Env = append(os.Environ(), asFloor+"=1")
-	c.SysProcAttr = orphans.Killed()
+	c.SysProcAttr = subprocess.Killed()
 	out, err := c.StdoutPipe()
 	if err == nil {
 		err = c.Start()

@@ -12,7 +12,6 @@ import (
 
 	"github.com/lumenhook/lumenhook/internal/cli"
 	"github.com/lumenhook/lumenhook/internal/config"
-	"github.com/lumenhook/lumenhook/internal/terminal"
 	"github.com/lumenhook/lumenhook/streams/transfer"
 )
 
@@ -36,7 +35,7 @@ func (s *scratch) use(f func(dir string) error) error {
 
 // telling prints the steps of a transfer, with a bar for each.
 func telling(out io.Writer) (tell transfer.Telling, end func()) {
-	var bar *terminal.Progress
+	var bar *cli.Progress
 	end = func() {
 		if bar != nil {
 			bar.End()
@@ -47,7 +46,7 @@ func telling(out io.Writer) (tell transfer.Telling, end func()) {
 		Step: func(name string) {
 			end()
 			fmt.Fprintln(out, name)
-			bar = terminal.NewProgress(out)
+			bar = cli.NewProgress(out)
 		},
 		Progress: func(done, total int64) { bar.Show(done, total) },
 	}, end

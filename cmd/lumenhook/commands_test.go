@@ -6,13 +6,13 @@ import (
 	"os/exec"
 	"strings"
 
-	"github.com/lumenhook/lumenhook/internal/orphans"
+	"github.com/lumenhook/lumenhook/internal/subprocess"
 )
 
 // command runs a program in a folder.
 func command(dir string, args ...string) (string, error) {
 	cmd := exec.Command(args[0], args[1:]...)
-	cmd.Dir, cmd.SysProcAttr = dir, orphans.Killed()
+	cmd.Dir, cmd.SysProcAttr = dir, subprocess.Killed()
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		return "", &commandError{args, string(out), err}

@@ -8,7 +8,6 @@ import (
 	"github.com/lumenhook/lumenhook/api/client"
 	"github.com/lumenhook/lumenhook/internal/apicli"
 	"github.com/lumenhook/lumenhook/internal/cli"
-	"github.com/lumenhook/lumenhook/internal/terminal"
 )
 
 func newEndpoints() *cobra.Command {
@@ -42,7 +41,7 @@ func newEndpointsDelete(a *apiFlags) *cobra.Command {
 	c = changing(a, "delete ENDPOINT_ID", "Delete an endpoint; its pending deliveries are cancelled",
 		cli.OneArgument,
 		func(ctx context.Context, api *client.Client, args []string) (client.DeletedEndpoint, error) {
-			if in := c.InOrStdin(); !yes && terminal.IsTerminal(in) {
+			if in := c.InOrStdin(); !yes && cli.IsTerminal(in) {
 				if err := apicli.ConfirmDeletion(ctx, api, args[0], in, c.ErrOrStderr()); err != nil {
 					return client.DeletedEndpoint{}, err
 				}

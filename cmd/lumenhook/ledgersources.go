@@ -5,9 +5,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/cli"
 	"github.com/lumenhook/lumenhook/internal/config"
-	"github.com/lumenhook/lumenhook/internal/standing"
 )
 
 func newLedgerSources() *cobra.Command {
@@ -37,7 +37,7 @@ a source is left out, the command ends with 3.`,
 				return err
 			}
 			err = out.Print(cmd.OutOrStdout(), sources, func(w io.Writer) {
-				showLedgerSources(w, sources.Standings)
+				showLedgerSources(w, sources.SourceStandings)
 			})
 			if left := sources.Fault(); err == nil && left != nil {
 				return cli.Differs(left)
@@ -50,7 +50,7 @@ a source is left out, the command ends with 3.`,
 	return c
 }
 
-func showLedgerSources(w io.Writer, s standing.Standings) {
+func showLedgerSources(w io.Writer, s domain.SourceStandings) {
 	cli.Row(w, "newest ledger that counts", ledgerOrDash(s.Ledger))
 	cli.Row(w, "sources that must agree", s.Need)
 	_, _ = io.WriteString(w, "\n") // an error shows at the table's Flush

@@ -12,10 +12,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/cli"
 	"github.com/lumenhook/lumenhook/internal/devnet"
 	"github.com/lumenhook/lumenhook/internal/node"
-	"github.com/lumenhook/lumenhook/internal/standing"
 )
 
 // door is a server in front of a network that another one can be put behind.
@@ -85,7 +85,7 @@ func TestASourceThatLiesIsShown(t *testing.T) {
 }
 
 // ledgerSources runs the command, whose error names a source, or none.
-func (s *testService) ledgerSources(faulty string) (code int, got standing.Process) {
+func (s *testService) ledgerSources(faulty string) (code int, got node.LedgerSources) {
 	s.t.Helper()
 	out, stderr, err := s.command("ledger", "sources", "--json")
 	if ended, failed := errors.AsType[*exec.ExitError](err); failed {
@@ -103,7 +103,7 @@ func (s *testService) ledgerSources(faulty string) (code int, got standing.Proce
 	return code, got
 }
 
-func states(s standing.Process) string {
+func states(s node.LedgerSources) string {
 	var all []string
 	for _, one := range s.Sources {
 		all = append(all, string(one.State))
@@ -116,14 +116,14 @@ func TestSourcesOfWhoHasNone(t *testing.T) {
 	says(t, cli.ExitFailure, "the process has no follower", []string{"ledger", "sources"},
 		"--metrics-listen", newStarting(t))
 	standby := newStarting(t, func(cfg *node.Config) {
-		cfg.Follower.Standings = func() standing.Standings { return standing.Standings{} }
+		cfg.Follower.Standings = func() domain.SourceStandings { return domain.SourceStandings{} }
 	})
 	says(t, cli.ExitFailure, "stands by", []string{"ledger", "sources"}, "--metrics-listen", standby)
 	s := &testService{t: t, dir: t.TempDir()}
 	s.start("--no-demo", "--broker-sync=false", "--ledger-interval", "200ms")
 	s.eventually("it gives ledgers", func() bool {
 		code, got := s.ledgerSources("")
-		return code == 0 && got.Sources[0].State == standing.StateAlone && got.Sources[0].Ledger > 1
+		return code == 0 && got.Sources[0].State == domain.SourceAlone && got.Sources[0].Ledger > 1
 	})
 	s.interrupt()
 }

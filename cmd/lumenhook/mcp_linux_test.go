@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/lumenhook/lumenhook/internal/orphans"
+	"github.com/lumenhook/lumenhook/internal/subprocess"
 	"github.com/lumenhook/lumenhook/internal/testkit"
 )
 
@@ -88,7 +88,7 @@ func (s *testService) askByHand() *handAsked {
 	s.t.Helper()
 	a := &handAsked{t: s.t.(*testing.T), said: &testkit.Buffer{}}
 	a.cmd = program("mcp", "--data-dir", s.dir)
-	a.cmd.Stderr, a.cmd.SysProcAttr = a.said, orphans.Killed()
+	a.cmd.Stderr, a.cmd.SysProcAttr = a.said, subprocess.Killed()
 	var err error
 	if a.in, err = a.cmd.StdinPipe(); err != nil {
 		a.t.Fatal(err)

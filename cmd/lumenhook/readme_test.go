@@ -19,8 +19,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/lumenhook/lumenhook/internal/freeport"
 	"github.com/lumenhook/lumenhook/internal/pages"
+	"github.com/lumenhook/lumenhook/internal/subprocess"
 	"github.com/lumenhook/lumenhook/internal/testkit"
 )
 
@@ -234,7 +234,7 @@ func installProgram(t *testing.T, dir string) {
 
 func freePort(t *testing.T) string {
 	t.Helper()
-	free, err := freeport.Listen("127.0.0.1")
+	free, err := subprocess.ListenFree("127.0.0.1")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,7 +16,6 @@ import (
 
 	"github.com/lumenhook/lumenhook/internal/cli"
 	"github.com/lumenhook/lumenhook/internal/config"
-	"github.com/lumenhook/lumenhook/internal/terminal"
 	"github.com/lumenhook/lumenhook/projections"
 )
 
@@ -56,7 +55,7 @@ func (r *refoldFlags) config(out io.Writer) (cfg projections.RefoldConfig, end f
 	if err != nil {
 		return cfg, nil, err
 	}
-	bar := terminal.NewProgress(out)
+	bar := cli.NewProgress(out)
 	return projections.RefoldConfig{
 		DB:      db,
 		Cluster: cluster,

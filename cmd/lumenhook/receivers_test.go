@@ -23,7 +23,7 @@ import (
 
 	"github.com/lumenhook/lumenhook/api/client"
 	"github.com/lumenhook/lumenhook/domain"
-	"github.com/lumenhook/lumenhook/internal/orphans"
+	"github.com/lumenhook/lumenhook/internal/subprocess"
 	"github.com/lumenhook/lumenhook/internal/testkit"
 )
 
@@ -176,7 +176,7 @@ func (k kit) install() error {
 	for _, args := range slices.Concat(k.prepare, k.check) {
 		cmd := exec.Command(args[0], args[1:]...)
 		cmd.Dir, cmd.Env = k.dir, append(os.Environ(), k.env...)
-		cmd.SysProcAttr = orphans.Killed() // builds take minutes, and the tests may be killed
+		cmd.SysProcAttr = subprocess.Killed() // builds take minutes, and the tests may be killed
 		if out, err := cmd.CombinedOutput(); err != nil {
 			return fmt.Errorf("%s: %v: %w\n%s", k.dir, args, err, out)
 		}
@@ -262,7 +262,7 @@ func (s *testService) newReceiverApp(k kit, app kitApp) *receiverApp {
 
 // receiverProcess is one run of an example.
 type receiverProcess struct {
-	group  *orphans.Group // frameworks start processes of their own
+	group  *processGroup // frameworks start processes of their own
 	output *testkit.Buffer
 	over   chan struct{}
 	ended  error // how, once it is over
@@ -282,7 +282,7 @@ func (a *receiverApp) start(worker string) {
 
 func (a *receiverApp) launch(port, worker, secrets string) *receiverProcess {
 	a.t.Helper()
-	group, err := orphans.NewGroup()
+	group, err := newProcessGroup()
 	if err != nil {
 		a.t.Fatal(err)
 	}

@@ -15,7 +15,6 @@ import (
 	"github.com/lumenhook/lumenhook/internal/config"
 	"github.com/lumenhook/lumenhook/internal/keys"
 	"github.com/lumenhook/lumenhook/internal/ops"
-	"github.com/lumenhook/lumenhook/internal/terminal"
 	"github.com/lumenhook/lumenhook/streams"
 )
 
@@ -41,8 +40,8 @@ func (p *masterKeyPlace) signingKeys() string {
 
 // walk says what a walk over all endpoints needs. It tells on out how far it is, until
 // the bar ends.
-func (p *masterKeyPlace) walk(out io.Writer) (ops.RewrapConfig, *terminal.Progress) {
-	bar := terminal.NewProgress(out)
+func (p *masterKeyPlace) walk(out io.Writer) (ops.RewrapConfig, *cli.Progress) {
+	bar := cli.NewProgress(out)
 	return ops.RewrapConfig{
 		Key:      p.key(),
 		Signing:  p.signingKeys(),

@@ -12,7 +12,6 @@ import (
 	"github.com/lumenhook/lumenhook/internal/cli"
 	"github.com/lumenhook/lumenhook/internal/config"
 	"github.com/lumenhook/lumenhook/internal/standalone"
-	"github.com/lumenhook/lumenhook/internal/terminal"
 	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/transfer"
 )
@@ -67,7 +66,7 @@ func copyTopics(
 		return err
 	}
 	defer from.Close()
-	bar := terminal.NewProgress(tell)
+	bar := cli.NewProgress(tell)
 	report, err := transfer.Mirror(ctx,
 		transfer.MirrorConfig{From: from.Cluster, To: to, Progress: bar.Show})
 	bar.End()

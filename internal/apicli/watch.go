@@ -13,7 +13,6 @@ import (
 	"github.com/lumenhook/lumenhook/api/client"
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/cli"
-	"github.com/lumenhook/lumenhook/internal/terminal"
 )
 
 // ShowWatch prints a watch, one field per line.
@@ -288,7 +287,7 @@ func backfillText(b *client.Backfill) string {
 	}
 	done, left := b.Next-b.From, max(int64(*b.To)-int64(b.Next)+1, 0)
 	return fmt.Sprintf("ledgers %d to %d: %s %d to go",
-		b.From, *b.To, terminal.Bar(done, uint32(left)), left)
+		b.From, *b.To, cli.Bar(done, uint32(left)), left)
 }
 
 // Twin returns the id of another watch of a watch's wallet and endpoint; empty: there is none, or

@@ -36,6 +36,7 @@
 //	table.go        a table with numbers at the right, for many rows
 //	fields.go       flags of the fields of the API client's structs
 //	lists.go        flags of lists, and how a list goes on
+//	progress.go     the progress of long work, on a terminal and in a log
 //	values.go       values of several commands: addresses, days, files
 //	version.go      what was built
 package cli

@@ -17,8 +17,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/lumenhook/lumenhook/internal/cli"
+	"github.com/lumenhook/lumenhook/internal/node"
 	"github.com/lumenhook/lumenhook/internal/runfile"
-	"github.com/lumenhook/lumenhook/internal/standing"
 )
 
 const (
@@ -207,7 +207,7 @@ var (
 
 // LedgerSources returns the state of the sources of ledgers, as the process that follows them sees
 // it. A process that does not follow them is an error: its answer would be old.
-func (p *Process) LedgerSources(ctx context.Context) (sources standing.Process, err error) {
+func (p *Process) LedgerSources(ctx context.Context) (sources node.LedgerSources, err error) {
 	said, err := p.ask(ctx, "/ledger-sources")
 	if err != nil {
 		return sources, err

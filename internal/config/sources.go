@@ -12,7 +12,6 @@ import (
 
 	"github.com/lumenhook/lumenhook/api"
 	"github.com/lumenhook/lumenhook/domain"
-	"github.com/lumenhook/lumenhook/internal/standing"
 	"github.com/lumenhook/lumenhook/internal/stellar/source"
 	"github.com/lumenhook/lumenhook/internal/stellar/source/lake"
 	"github.com/lumenhook/lumenhook/internal/stellar/source/quorum"
@@ -113,7 +112,7 @@ func (s *Ledgers) Open(log *slog.Logger) (*source.Reader, error) {
 // Readers read the sources for a follower.
 type Readers struct {
 	Live, Past, Probe follower.Source
-	Standings         func() standing.Standings // how the sources of Live stand
+	Standings         func() domain.SourceStandings // how the sources of Live stand
 }
 
 // OpenBoth makes a reader of the live ledger, which gives balance moves if they are wanted, one

@@ -17,7 +17,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"github.com/twmb/franz-go/pkg/sasl/plain"
 
-	"github.com/lumenhook/lumenhook/internal/freeport"
+	"github.com/lumenhook/lumenhook/internal/subprocess"
 )
 
 const (
@@ -117,7 +117,7 @@ func (c *Cluster) prepare() error {
 // freeAddrs finds free ports. All are bound until the last is found, so that they differ.
 func freeAddrs(n int) (addrs []string, err error) {
 	for range n {
-		l, err := freeport.Listen("127.0.0.1")
+		l, err := subprocess.ListenFree("127.0.0.1")
 		if err != nil {
 			return nil, err
 		}

@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"syscall"
 
-	"github.com/lumenhook/lumenhook/internal/orphans"
+	"github.com/lumenhook/lumenhook/internal/subprocess"
 )
 
 // Node is one broker of a cluster. Its methods must be called by one goroutine.
@@ -47,7 +47,7 @@ func (n *Node) java(main string, args ...string) *exec.Cmd {
 		"-Dlog4j2.configurationFile=" + n.cluster.loggingFile(),
 		"-cp", filepath.Join(n.cluster.jars, "*"), main,
 	}, args...)...)
-	cmd.SysProcAttr = orphans.Killed()
+	cmd.SysProcAttr = subprocess.Killed()
 	return cmd
 }
 

@@ -2,10 +2,11 @@ package node
 
 import (
 	"context"
+	"fmt"
+	"strings"
 	"time"
 
 	"github.com/lumenhook/lumenhook/domain"
-	"github.com/lumenhook/lumenhook/internal/terminal"
 	"github.com/lumenhook/lumenhook/streams/follower"
 )
 
@@ -15,6 +16,7 @@ const (
 	catchUpLedgersMin   = 20
 	catchUpInterval     = time.Second
 	catchUpLookInterval = 10 * time.Second
+	catchUpBarWidth     = 24
 	catchUpLeftMax      = 1000 * time.Hour // beyond it a source's newest ledger is hard to believe
 )
 
@@ -64,7 +66,11 @@ func (c *catchUp) report(now time.Time, sequence uint32) {
 		if seconds := float64(behind) / perSecond; seconds < catchUpLeftMax.Seconds() {
 			left = time.Duration(seconds * float64(time.Second)).Round(time.Second).String()
 		}
-		bar := terminal.Bar(sequence-c.began, uint32(behind))
+		done := sequence - c.began
+		share := float64(done) / float64(int64(done)+behind)
+		full := int(share * catchUpBarWidth)
+		bar := fmt.Sprintf("[%s%s] %3.0f%%", strings.Repeat("#", full),
+			strings.Repeat(".", catchUpBarWidth-full), 100*share)
 		c.say("catching up %s %.0f ledgers/s, %d to go, %s", bar, perSecond, behind, left)
 		c.told, c.toldAt = now, sequence
 	}

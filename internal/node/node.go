@@ -13,7 +13,6 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/egress"
 	"github.com/lumenhook/lumenhook/internal/keys"
-	"github.com/lumenhook/lumenhook/internal/standing"
 	"github.com/lumenhook/lumenhook/internal/telemetry"
 	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/follower"
@@ -79,9 +78,9 @@ type EngineConfig struct {
 // FollowerConfig is what a follower reads.
 type FollowerConfig struct {
 	Live      follower.Source
-	Past      follower.Source           // another one, for backfills
-	Probe     follower.Source           // another one, asked why Live gives nothing
-	Standings func() standing.Standings // how the sources of Live stand
+	Past      follower.Source               // another one, for backfills
+	Probe     follower.Source               // another one, asked why Live gives nothing
+	Standings func() domain.SourceStandings // how the sources of Live stand
 	Start     follower.Start
 	Trusted   follower.Trusted
 	// CloseInterval is how often the network closes a ledger, where that may be seldom.

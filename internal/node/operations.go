@@ -8,7 +8,7 @@ import (
 	"net/http"
 
 	"github.com/lumenhook/lumenhook/api"
-	"github.com/lumenhook/lumenhook/internal/standing"
+	"github.com/lumenhook/lumenhook/domain"
 )
 
 // maxScrapers bounds the connections of clients that read metrics.
@@ -54,13 +54,20 @@ func (n *Node) operations() http.Handler {
 	return mux
 }
 
+// LedgerSources is what a process answers operators about its sources of ledgers.
+type LedgerSources struct {
+	Follower  bool `json:"follower"`  // the process has this role
+	Following bool `json:"following"` // and reads ledgers now; else it is a standby
+	domain.SourceStandings
+}
+
 // ledgerSources is the body of /ledger-sources.
-func (n *Node) ledgerSources() (view standing.Process) {
+func (n *Node) ledgerSources() (view LedgerSources) {
 	if n.cfg.Follower.Standings == nil {
 		return view
 	}
 	view.Follower, view.Following = true, n.follower.follows()
-	view.Standings = n.cfg.Follower.Standings()
+	view.SourceStandings = n.cfg.Follower.Standings()
 	return view
 }
 

@@ -48,8 +48,8 @@ func (c Reconciliation) Run(ctx context.Context) (ReconcileReport, error) {
 		held.Ledger += domain.ChainBase(since) // the source's number is that on its chain
 		if held.Ledger < since {
 			return ReconcileReport{}, fmt.Errorf("the source is behind: %s is at ledger %d, and moves "+
-				"of the wallet are recorded since ledger %d: wait until it is there, or name another", c.Source, held.Ledger,
-				since)
+				"of the wallet are recorded since ledger %d: wait until it is there, or name another",
+				c.Source, held.Ledger, since)
 		}
 		if statement, err = c.statement(ctx, held.Ledger, deadline); err != nil {
 			return ReconcileReport{}, err

@@ -8,7 +8,7 @@ import (
 	"runtime"
 	"syscall"
 
-	"github.com/lumenhook/lumenhook/internal/orphans"
+	"github.com/lumenhook/lumenhook/internal/subprocess"
 )
 
 // ChildEnd is how a child ended.
@@ -46,7 +46,7 @@ func RunChild(ctx context.Context, args []string, started func(pid int)) (ChildE
 
 // attributes are those of a process that gets signals from its parent only.
 func attributes() *syscall.SysProcAttr {
-	attr := orphans.Killed()
+	attr := subprocess.Killed()
 	if attr == nil {
 		attr = new(syscall.SysProcAttr)
 	}

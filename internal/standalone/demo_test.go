@@ -15,7 +15,6 @@ import (
 	"github.com/lumenhook/lumenhook/internal/keys"
 	"github.com/lumenhook/lumenhook/internal/node"
 	"github.com/lumenhook/lumenhook/internal/runfile"
-	"github.com/lumenhook/lumenhook/internal/terminal"
 )
 
 // TestThePortOfTheDemoIsNobodyElses: from the moment that the egress client permits it,
@@ -41,7 +40,7 @@ func TestThePortOfTheDemoIsNobodyElses(t *testing.T) {
 		Stack: stack,
 		dir:   dir,
 		flags: flags,
-		out:   &narrator{terminal.NewLines(io.Discard)},
+		out:   &narrator{out: io.Discard},
 	}
 	if v.ca, err = keys.LoadOrCreateCA(dir.Join("secrets"), dir.Join("ca.pem"), time.Now); err != nil {
 		t.Fatal(err)

@@ -24,6 +24,7 @@
 //	history.go     a history that starts later; updates of run.json
 //	demo.go        the demo
 //	narrator.go    what is printed
+//	queue.go       a writer that never waits for its terminal
 //	listen.go      addresses to listen on
 //	topics.go      the broker of a data folder, for copying its topics
 package standalone

@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/lumenhook/lumenhook/internal/runfile"
-	"github.com/lumenhook/lumenhook/internal/terminal"
 	"github.com/lumenhook/lumenhook/internal/testkit"
 )
 
@@ -30,7 +29,7 @@ func TestATakenPortIsPrintedWithTheAddresses(t *testing.T) {
 	flags.Register(pflag.NewFlagSet("run", pflag.ContinueOnError))
 	v := &service{
 		flags: &flags,
-		out:   &narrator{terminal.NewLines(&out)},
+		out:   &narrator{out: &out},
 		dir:   dir,
 	}
 	v.file.KafkaBrokers = []string{"127.0.0.1:9092"}

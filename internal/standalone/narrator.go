@@ -2,17 +2,29 @@ package standalone
 
 import (
 	"fmt"
+	"io"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/receiver"
-	"github.com/lumenhook/lumenhook/internal/terminal"
 	"github.com/lumenhook/lumenhook/streams/follower"
 	"github.com/lumenhook/lumenhook/streams/mailer"
 )
 
-// narrator prints what happens, one line each.
-type narrator struct{ *terminal.Lines }
+// narrator prints what happens, in one line each with the time of day.
+type narrator struct {
+	mu  sync.Mutex
+	out io.Writer
+}
+
+// Say writes a line. It may be called from any goroutine.
+func (p *narrator) Say(format string, args ...any) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	fmt.Fprintf(p.out, time.Now().Format("15:04:05.000")+"  "+format+"\n", args...)
+}
 
 // ledger prints the payments to watched wallets in a ledger.
 func (p *narrator) ledger(l follower.LedgerSummary) {

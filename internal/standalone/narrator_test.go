@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/lumenhook/lumenhook/domain"
-	"github.com/lumenhook/lumenhook/internal/terminal"
 	"github.com/lumenhook/lumenhook/internal/testkit"
 )
 
@@ -37,7 +36,7 @@ func TestWhyADeliveryWasCancelledIsSaid(t *testing.T) {
 		},
 	} {
 		var out testkit.Buffer
-		n := &narrator{terminal.NewLines(&out)}
+		n := &narrator{out: &out}
 		n.fact(domain.Fact{Body: c.body})
 		if !strings.HasSuffix(out.String(), c.want) {
 			t.Errorf("%+v: %q, and not %q", c.body, out.String(), c.want)

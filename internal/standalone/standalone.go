@@ -18,7 +18,6 @@ import (
 	"github.com/lumenhook/lumenhook/internal/keys"
 	"github.com/lumenhook/lumenhook/internal/node"
 	"github.com/lumenhook/lumenhook/internal/runfile"
-	"github.com/lumenhook/lumenhook/internal/terminal"
 	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/mailer"
 )
@@ -60,11 +59,11 @@ type service struct {
 // The flags must have been checked.
 func Run(ctx context.Context, flags *Flags, out io.Writer) error {
 	node.Tune()
-	shown := terminal.NewQueue(out)
+	shown := newLineQueue(out)
 	defer shown.Close()
 	logger := slog.New(slog.NewTextHandler(os.Stderr,
 		&slog.HandlerOptions{Level: flags.node.LogLevel}))
-	told := &narrator{terminal.NewLines(shown)}
+	told := &narrator{out: shown}
 	start := func(ctx context.Context, stack *node.Stack) error {
 		v := &service{Stack: stack, flags: flags, terminal: shown, out: told}
 		return v.start(ctx)

@@ -18,7 +18,7 @@ import (
 	"text/template"
 	"time"
 
-	"github.com/lumenhook/lumenhook/internal/freeport"
+	"github.com/lumenhook/lumenhook/internal/subprocess"
 )
 
 // Config is what to run and where. Zero values mean the defaults named.
@@ -198,7 +198,7 @@ func bindSetting(setting, addr string) (net.Listener, error) {
 // bind binds a port; 0 is for a free one.
 func bind(host string, port int) (net.Listener, error) {
 	if port == 0 {
-		return freeport.Listen(host)
+		return subprocess.ListenFree(host)
 	}
 	return net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(port)))
 }

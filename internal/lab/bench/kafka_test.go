@@ -20,9 +20,9 @@ import (
 	"github.com/lumenhook/lumenhook/api/client"
 	"github.com/lumenhook/lumenhook/internal/apicli"
 	"github.com/lumenhook/lumenhook/internal/embedded/clickhouse"
-	"github.com/lumenhook/lumenhook/internal/freeport"
 	"github.com/lumenhook/lumenhook/internal/kafkatest"
 	"github.com/lumenhook/lumenhook/internal/runfile"
+	"github.com/lumenhook/lumenhook/internal/subprocess"
 	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams"
 )
@@ -127,7 +127,7 @@ func (l *lab) try(args ...string) ([]byte, error) {
 
 func (l *lab) freeAddress() string {
 	l.Helper()
-	listener, err := freeport.Listen("127.0.0.1")
+	listener, err := subprocess.ListenFree("127.0.0.1")
 	must(l, err)
 	defer func(c net.Listener) { _ = c.Close() }(listener)
 	return listener.Addr().String()

@@ -19,8 +19,8 @@ import (
 	"time"
 
 	"github.com/lumenhook/lumenhook/api/client"
-	"github.com/lumenhook/lumenhook/internal/orphans"
 	"github.com/lumenhook/lumenhook/internal/runfile"
+	"github.com/lumenhook/lumenhook/internal/subprocess"
 	"github.com/lumenhook/lumenhook/internal/testkit"
 	"github.com/lumenhook/lumenhook/streams"
 )
@@ -99,7 +99,7 @@ func (l *lab) start(dir string, env []string, args ...string) *service {
 	must(l, err)
 	s.cmd = exec.Command(*program, args...)
 	s.cmd.Env = append(os.Environ(), env...)
-	s.cmd.Stdout, s.cmd.Stderr, s.cmd.SysProcAttr = log, log, orphans.Killed()
+	s.cmd.Stdout, s.cmd.Stderr, s.cmd.SysProcAttr = log, log, subprocess.Killed()
 	s.began = time.Now()
 	must(l, s.cmd.Start())
 	go func() {

@@ -16,7 +16,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/lumenhook/lumenhook/internal/orphans"
+	"github.com/lumenhook/lumenhook/internal/subprocess"
 )
 
 const (
@@ -140,7 +140,7 @@ func (s *service) holdFile() string { return s.dir + "-hold" }
 func (s *service) start(ctx context.Context) error {
 	cmd := exec.Command(s.bin, s.args...) // #nosec G204 -- the program under trial
 	cmd.Stdout, cmd.Stderr = s.output, s.output
-	cmd.SysProcAttr = orphans.Killed()
+	cmd.SysProcAttr = subprocess.Killed()
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("trial: starting the program: %w", err)
 	}

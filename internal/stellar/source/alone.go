@@ -4,14 +4,14 @@ import (
 	"context"
 	"sync/atomic"
 
-	"github.com/lumenhook/lumenhook/internal/standing"
+	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/stellar/ledger"
 )
 
 // Watched is a source that says how those stand that it reads from, to any goroutine.
 type Watched interface {
 	Source
-	Standings() standing.Standings
+	Standings() domain.SourceStandings
 }
 
 // Alone is a source with no other beside it. Its methods are the source's own.
@@ -34,11 +34,11 @@ func (a *Alone) Next(ctx context.Context, sequence uint32) ([]ledger.Raw, error)
 }
 
 // Standings say which ledger it gave last.
-func (a *Alone) Standings() standing.Standings {
+func (a *Alone) Standings() domain.SourceStandings {
 	newest := a.newest.Load()
-	return standing.Standings{
+	return domain.SourceStandings{
 		Need:    1,
 		Ledger:  newest,
-		Sources: []standing.Source{{Name: a.name, State: standing.StateAlone, Ledger: newest}},
+		Sources: []domain.SourceStanding{{Name: a.name, State: domain.SourceAlone, Ledger: newest}},
 	}
 }

@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/lumenhook/lumenhook/domain"
-	"github.com/lumenhook/lumenhook/internal/standing"
 	"github.com/lumenhook/lumenhook/internal/stellar/ledger"
 	"github.com/lumenhook/lumenhook/internal/stellar/source"
 	"github.com/lumenhook/lumenhook/internal/stellar/source/quorum"
@@ -331,7 +330,7 @@ func TestARightLedgerBeforeALieClearsNobody(t *testing.T) {
 			for _, until := range others.after {
 				tell(until)
 			}
-			var then standing.Left
+			var then domain.SourceLeft
 			testkit.Eventually(t, "the liar is left for its second lie", func() bool {
 				if left := p.Standings().Sources[0].Left; left != nil {
 					then = *left
@@ -436,7 +435,7 @@ func (w *watchedLooks) hang(t *testing.T, s *server, due uint32) {
 }
 
 // stands are the states of sources, in their order.
-func stands(s standing.Standings) string {
+func stands(s domain.SourceStandings) string {
 	var all []string
 	for _, one := range s.Sources {
 		all = append(all, string(one.State))

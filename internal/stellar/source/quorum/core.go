@@ -7,8 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/retry"
-	"github.com/lumenhook/lumenhook/internal/standing"
 	"github.com/lumenhook/lumenhook/internal/stellar/ledger"
 	"github.com/lumenhook/lumenhook/internal/stellar/source"
 )
@@ -29,7 +29,7 @@ type Core struct {
 	remembered [rememberedMax]chain // what was given, by its number
 	told       uint32               // the ledger of which it was said that it is waited for
 	giver      string               // with Need 1, as last logged
-	shown      atomic.Pointer[standing.Standings]
+	shown      atomic.Pointer[domain.SourceStandings]
 }
 
 // Step is what its owner does next.

@@ -8,20 +8,19 @@ import (
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/retry"
-	"github.com/lumenhook/lumenhook/internal/standing"
 	"github.com/lumenhook/lumenhook/internal/stellar/ledger"
 	"github.com/lumenhook/lumenhook/internal/stellar/source"
 )
 
 // Reasons why a source is left alone, as OnLeft is given them.
 const (
-	reasonAway      = "away"                // it does not answer, or not with a ledger
-	reasonLate      = "late"                // it takes longer to answer than Config.Late
-	reasonRefused   = "refused"             // it gives what is not as the ledger's hashes say
-	reasonForked    = "forked"              // its ledger does not follow the one before it
-	reasonDisagrees = "disagrees"           // it names another hash than Need others
-	reasonBehind    = standing.ReasonBehind // it no longer keeps the ledger
-	reasonUnknown   = "unknown"             // its ledger is of an unknown form, or of another network
+	reasonAway      = "away"              // it does not answer, or not with a ledger
+	reasonLate      = "late"              // it takes longer to answer than Config.Late
+	reasonRefused   = "refused"           // it gives what is not as the ledger's hashes say
+	reasonForked    = "forked"            // its ledger does not follow the one before it
+	reasonDisagrees = "disagrees"         // it names another hash than Need others
+	reasonBehind    = domain.SourceBehind // it no longer keeps the ledger
+	reasonUnknown   = "unknown"           // its ledger is of an unknown form, or of another network
 )
 
 // Reasons are all of them.
@@ -58,14 +57,14 @@ type member struct {
 
 	votes []ledger.Raw // what it gave, from the ledger that is due on
 
-	until   time.Time      // it is not asked before
-	alone   *retry.Backoff // how long it is left alone
-	again   *retry.Backoff // until it is asked again what nobody else says
-	reason  string         // why it is left; empty: it is not
-	left    standing.Left  // what is told of that
-	counted uint32         // the newest ledger that it gave with the hash that counts
-	idle    int            // looks in a row that found the ledger not there yet
-	final   error          // its last word about finalAt that waiting does not help against
+	until   time.Time         // it is not asked before
+	alone   *retry.Backoff    // how long it is left alone
+	again   *retry.Backoff    // until it is asked again what nobody else says
+	reason  string            // why it is left; empty: it is not
+	left    domain.SourceLeft // what is told of that
+	counted uint32            // the newest ledger that it gave with the hash that counts
+	idle    int               // looks in a row that found the ledger not there yet
+	final   error             // its last word about finalAt that waiting does not help against
 	finalAt uint32
 }
 

@@ -3,7 +3,7 @@ package quorum
 import (
 	"fmt"
 
-	"github.com/lumenhook/lumenhook/internal/standing"
+	"github.com/lumenhook/lumenhook/domain"
 )
 
 // lagsFrom is how many ledgers a source must lack to be said to lag: fewer is the time that an
@@ -12,11 +12,11 @@ const lagsFrom = 5
 
 // Standings say how each source stood when the loop last had news of one. They are for any
 // goroutine.
-func (c *Core) Standings() standing.Standings { return *c.shown.Load() }
+func (c *Core) Standings() domain.SourceStandings { return *c.shown.Load() }
 
 // show has Standings say how the sources stand now.
 func (c *Core) show() {
-	now := standing.Standings{Need: c.config.Need, Ledger: c.before.sequence}
+	now := domain.SourceStandings{Need: c.config.Need, Ledger: c.before.sequence}
 	for _, m := range c.members {
 		now.Sources = append(now.Sources, m.standing(c.before.sequence))
 	}
@@ -24,22 +24,22 @@ func (c *Core) show() {
 }
 
 // standing says how the source stands where newest is the newest ledger that counts.
-func (m *member) standing(newest uint32) standing.Source {
-	one := standing.Source{
+func (m *member) standing(newest uint32) domain.SourceStanding {
+	one := domain.SourceStanding{
 		Name:   m.Name,
-		State:  standing.StateNone,
+		State:  domain.SourceNone,
 		Ledger: m.counted,
 	}
 	if m.counted > 0 {
-		one.State = standing.StateAgrees
+		one.State = domain.SourceAgrees
 		one.Behind = newest - min(newest, m.counted)
 	}
 	if one.Behind >= lagsFrom {
-		one.State = standing.StateLags
+		one.State = domain.SourceLags
 	}
 	if m.reason != "" {
 		left := m.left
-		one.State, one.Left = standing.StateLeft, &left
+		one.State, one.Left = domain.SourceLeftOut, &left
 	}
 	return one
 }
@@ -48,7 +48,7 @@ func (m *member) standing(newest uint32) standing.Source {
 // left since the first one: what is forked now began to disagree then.
 func (c *Core) explain(m *member, reason string, sequence uint32, why error) {
 	if m.reason == "" || m.reason == reasonLate {
-		m.left = standing.Left{Ledger: sequence, Since: c.config.Now()}
+		m.left = domain.SourceLeft{Ledger: sequence, Since: c.config.Now()}
 	}
 	m.left.Reason = reason
 	if reason == reasonLate { // and is waited for

@@ -1,16 +1,57 @@
 //go:build unix
 
-package orphans_test
+package main
 
 import (
 	"bufio"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
+	"sync"
+	"syscall"
 	"testing"
-
-	"github.com/lumenhook/lumenhook/internal/orphans"
 )
+
+// processGroup is processes that end together with all that they start, at the latest with the
+// process that made the group, however that ends: of a process that is started by
+// [process.Killed], what it has started itself stays.
+type processGroup struct {
+	guard *exec.Cmd // leads the group, so that nothing else can have its id
+	lives *os.File  // the guard reads its other end
+	kill  sync.Once
+}
+
+// newProcessGroup makes a group without processes. Whoever makes it calls Kill.
+func newProcessGroup() (*processGroup, error) {
+	ends, lives, err := os.Pipe()
+	if err != nil {
+		return nil, fmt.Errorf("%w", err)
+	}
+	defer ends.Close()
+	// Nothing is written: the pipe ends with the process that has the other end.
+	guard := exec.Command("sh", "-c", "read -r nothing; kill -KILL 0")
+	guard.Stdin, guard.SysProcAttr = ends, &syscall.SysProcAttr{Setpgid: true}
+	if err := guard.Start(); err != nil {
+		_ = lives.Close()
+		return nil, fmt.Errorf("starting what ends others: %w", err)
+	}
+	return &processGroup{guard: guard, lives: lives}, nil
+}
+
+// Member has a process start in the group.
+func (g *processGroup) Member() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Setpgid: true, Pgid: g.guard.Process.Pid}
+}
+
+// Kill kills all processes of the group, as a crash does. Called again, it does nothing.
+func (g *processGroup) Kill() {
+	g.kill.Do(func() {
+		_ = syscall.Kill(-g.guard.Process.Pid, syscall.SIGKILL) // they may have ended
+		_ = g.guard.Wait()                                      // it was killed
+		_ = g.lives.Close()
+	})
+}
 
 // grandchild has a shell start another process, which holds standard output open until it is
 // killed: its input does not end.
@@ -58,7 +99,7 @@ func TestAGroupEndsWithItsMaker(t *testing.T) {
 
 // startsAGrandchild makes a group with a member that starts another process.
 func startsAGrandchild(t *testing.T, in, out *os.File) (kill func()) {
-	group, err := orphans.NewGroup()
+	group, err := newProcessGroup()
 	if err != nil {
 		t.Fatal(err)
 	}

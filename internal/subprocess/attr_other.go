@@ -1,6 +1,6 @@
 //go:build !linux
 
-package orphans
+package subprocess
 
 import "syscall"
 

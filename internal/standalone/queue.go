@@ -1,4 +1,4 @@
-package terminal
+package standalone
 
 import (
 	"fmt"
@@ -14,10 +14,10 @@ const (
 	closeMax = 2 * time.Second
 )
 
-// Queue is a writer of lines that never blocks: a terminal that was paused by Ctrl-S, or a
+// lineQueue is a writer of lines that never blocks: a terminal that was paused by Ctrl-S, or a
 // pager, must not delay deliveries. If too many lines wait, some are dropped, and that is
 // reported.
-type Queue struct {
+type lineQueue struct {
 	to    io.Writer
 	lines chan []byte
 	shown chan struct{} // closed when all is shown after Close
@@ -27,9 +27,9 @@ type Queue struct {
 	leftOut int
 }
 
-// NewQueue starts to print what is written. The caller closes it.
-func NewQueue(to io.Writer) *Queue {
-	t := &Queue{
+// newLineQueue starts to print what is written. The caller closes it.
+func newLineQueue(to io.Writer) *lineQueue {
+	t := &lineQueue{
 		to:    to,
 		lines: make(chan []byte, queueLines),
 		shown: make(chan struct{}),
@@ -39,7 +39,7 @@ func NewQueue(to io.Writer) *Queue {
 }
 
 // Write queues a line, or drops it.
-func (t *Queue) Write(line []byte) (int, error) {
+func (t *lineQueue) Write(line []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.closed {
@@ -53,7 +53,7 @@ func (t *Queue) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-func (t *Queue) show() {
+func (t *lineQueue) show() {
 	defer close(t.shown)
 	for line := range t.lines {
 		_, _ = t.to.Write(line) // an error cannot be reported
@@ -73,7 +73,7 @@ func (t *Queue) show() {
 }
 
 // Close prints what waits, unless the terminal does not accept it in time.
-func (t *Queue) Close() {
+func (t *lineQueue) Close() {
 	t.mu.Lock()
 	t.closed = true
 	close(t.lines)

@@ -1,4 +1,4 @@
-package terminal
+package standalone
 
 import (
 	"fmt"
@@ -10,7 +10,7 @@ import (
 func TestATerminalThatStandsStillHoldsNothingBack(t *testing.T) {
 	const lines = 2 * queueLines
 	reader, writer := io.Pipe() // blocks until it is read
-	shown := NewQueue(writer)
+	shown := newLineQueue(writer)
 	for n := range lines {
 		fmt.Fprintf(shown, "line %d\n", n)
 	}

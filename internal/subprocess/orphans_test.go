@@ -1,4 +1,4 @@
-package orphans_test
+package subprocess_test
 
 import (
 	"bufio"
@@ -8,7 +8,7 @@ import (
 	"runtime"
 	"testing"
 
-	"github.com/lumenhook/lumenhook/internal/orphans"
+	"github.com/lumenhook/lumenhook/internal/subprocess"
 )
 
 // TestAChildDiesWithItsParent kills a parent whose child holds the other end of a
@@ -17,7 +17,7 @@ func TestAChildDiesWithItsParent(t *testing.T) {
 	if os.Getenv("ORPHANS_PARENT") != "" {
 		runtime.LockOSThread() // the kernel looks at the thread that started the child
 		child := exec.Command("sh", "-c", "echo started; exec cat")
-		child.Stdin, child.Stdout, child.SysProcAttr = os.Stdin, os.Stdout, orphans.Killed()
+		child.Stdin, child.Stdout, child.SysProcAttr = os.Stdin, os.Stdout, subprocess.Killed()
 		t.Fatal(child.Run()) // it ends when the parent is killed
 	}
 	if runtime.GOOS != "linux" {

@@ -1,4 +1,4 @@
-package freeport_test
+package subprocess_test
 
 import (
 	"errors"
@@ -7,7 +7,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/lumenhook/lumenhook/internal/freeport"
+	"github.com/lumenhook/lumenhook/internal/subprocess"
 )
 
 func TestAFreePortIsNoConnections(t *testing.T) {
@@ -23,7 +23,7 @@ func TestAFreePortIsNoConnections(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 100 {
-		l, err := freeport.Listen("127.0.0.1")
+		l, err := subprocess.ListenFree("127.0.0.1")
 		if err != nil {
 			t.Fatal(err)
 		}
