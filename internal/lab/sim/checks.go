@@ -403,7 +403,7 @@ func (c *checks) checkLedger(r streams.Record) {
 }
 
 // checkStart checks that an attempt may start, according to the journal (G3).
-func (c *checks) checkStart(t *task, a domain.Attempt) {
+func (c *checks) checkStart(t *engineTask, a domain.Attempt) {
 	w := c.world
 	id := deliveryID{a.EndpointID, a.EventID}
 	d, e := c.model.deliveries[id], c.model.endpoints[a.EndpointID]
@@ -483,7 +483,7 @@ func (c *checks) oneOfAWallet(a domain.Attempt, line string) {
 
 // bounds checks that an endpoint gets no more attempts at once, or in any second, than it
 // may, whichever tasks begin them. Attempts that somebody waits for are exempt.
-func (c *checks) bounds(t *task, endpoint string, perSecond int) {
+func (c *checks) bounds(t *engineTask, endpoint string, perSecond int) {
 	under := 0
 	for _, u := range t.under {
 		if u.endpoint == endpoint && !u.urgent {
@@ -535,7 +535,7 @@ func (c *checks) checkHistory() {
 }
 
 // checkOutcomes checks that the outcomes of a committed turn are in the journal (G7).
-func (c *checks) checkOutcomes(t *task) {
+func (c *checks) checkOutcomes(t *engineTask) {
 	for _, o := range t.taken {
 		id := attemptID{deliveryID{o.Attempt.EndpointID, o.Attempt.EventID}, o.Attempt.Number}
 		made, is := c.made[id]
@@ -566,14 +566,14 @@ func (c *checks) checkReported(f domain.Fact) {
 }
 
 // owns reports whether a task is the one that may write.
-func (c *checks) owns(t *task) bool {
+func (c *checks) owns(t *engineTask) bool {
 	return !t.ended && c.world.log.producers[txnID(t.partition)].epoch == t.epoch
 }
 
 // checkDue checks that nothing that is due waits while there is room for it (G6): a slow
 // neighbour is no reason. It is checked after each turn. A rate limit is a reason for a
 // second.
-func (c *checks) checkDue(t *task, nowMillis int64) {
+func (c *checks) checkDue(t *engineTask, nowMillis int64) {
 	w := c.world
 	if !c.owns(t) || t.draining || !t.process.ours() || len(t.under) >= w.setup.inFlight {
 		t.limited = nil // what waits now, waits for another reason
@@ -609,7 +609,7 @@ func (c *checks) checkDue(t *task, nowMillis int64) {
 
 // waits records that a delivery is due and not begun, and checks that its endpoint's rate
 // limit is a reason for no longer than a second. Waited is since when endpoints wait.
-func (t *task) waits(id deliveryID, waited map[string]int64) {
+func (t *engineTask) waits(id deliveryID, waited map[string]int64) {
 	w := t.process.world
 	since, is := waited[id.endpoint]
 	if !is {
@@ -644,7 +644,7 @@ const mostTestTurns = 2
 // checkTests checks that a test whose endpoint was disabled or deleted before it was
 // sent is answered, and does not wait until the endpoint is enabled. It is checked after
 // each turn.
-func (c *checks) checkTests(t *task) {
+func (c *checks) checkTests(t *engineTask) {
 	for id := range t.tests {
 		d, e := c.reference.deliveries[id], c.reference.endpoints[id.endpoint]
 		if _, under := t.under[id.event]; under || !d.firstTest() || !d.pending() {

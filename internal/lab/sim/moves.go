@@ -143,7 +143,7 @@ func (e *engineProcess) stop() {
 		if !e.alive || len(e.tasks) == 0 {
 			break
 		}
-		ready := slices.DeleteFunc(slices.Clone(e.tasks), func(t *task) bool { return !t.ready() })
+		ready := slices.DeleteFunc(slices.Clone(e.tasks), func(t *engineTask) bool { return !t.ready() })
 		if t, is := pick(w, ready); is {
 			t.work()
 		} else if !w.deliverOutcome() {

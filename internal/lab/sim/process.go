@@ -25,7 +25,7 @@ type engineProcess struct {
 	world *World
 	id    int
 	disks map[int32]*vfs.MemFS // of each partition's state
-	tasks []*task              // at most one for each partition
+	tasks []*engineTask        // at most one for each partition
 	// standbys are at most one for each partition; one waits while there is a task.
 	standbys []*standby
 	boots    int
@@ -181,7 +181,7 @@ func (e *engineProcess) assign(p int32) {
 		}
 		e.endStandby(p)
 	}
-	e.tasks = append(e.tasks, &task{
+	e.tasks = append(e.tasks, &engineTask{
 		process:   e,
 		partition: p,
 		restarts:  streams.NewRestarts(func() float64 { return w.rnd.Float64() }),
@@ -189,7 +189,7 @@ func (e *engineProcess) assign(p int32) {
 	w.tracef("engine %d gets partition %d", e.id, p)
 }
 
-func (e *engineProcess) drop(t *task) {
+func (e *engineProcess) drop(t *engineTask) {
 	for i, other := range e.tasks {
 		if other == t {
 			e.tasks = append(e.tasks[:i:i], e.tasks[i+1:]...)
@@ -200,7 +200,7 @@ func (e *engineProcess) drop(t *task) {
 
 // workEngine lets one task of one engine do one thing, or several.
 func (w *World) workEngine() bool {
-	var ready []*task
+	var ready []*engineTask
 	for _, e := range workers(w.engines) {
 		for _, t := range e.tasks {
 			if t.ready() {
@@ -208,7 +208,7 @@ func (w *World) workEngine() bool {
 			}
 		}
 	}
-	return keepWorking(w, ready, func(t *task) bool { return t.works() && t.ready() })
+	return keepWorking(w, ready, func(t *engineTask) bool { return t.works() && t.ready() })
 }
 
 // goesOn is the probability that a worker continues before anything else happens. Most
@@ -229,7 +229,7 @@ func keepWorking[T interface{ work() }](w *World, ready []T, may func(T) bool) b
 }
 
 // works reports whether the task still belongs to its process.
-func (t *task) works() bool {
+func (t *engineTask) works() bool {
 	return t.process.works() && !t.ended && slices.Contains(t.process.tasks, t)
 }
 
@@ -421,7 +421,7 @@ func (e *engineProcess) recorded(p int32, taken []engine.Outcome) {
 }
 
 // open makes the task's core, with the state of its process.
-func (t *task) open() *core {
+func (t *engineTask) open() *core {
 	e := t.process
 	w := e.world
 	if e.flights[t.partition] == nil {

@@ -38,7 +38,7 @@ var behaviours = []behaviour{
 
 // flight is an attempt in flight.
 type flight struct {
-	task    *task
+	task    *engineTask
 	boot    int // of the task's process
 	attempt domain.Attempt
 	result  domain.AttemptResult
@@ -69,7 +69,7 @@ func (d dispatcher) Disconnect(string) {}
 // Dispatch starts an attempt.
 func (d dispatcher) Dispatch(a domain.Attempt, done func(domain.AttemptResult)) {
 	w := d.process.world
-	i := slices.IndexFunc(d.process.tasks, func(t *task) bool { return t.partition == d.partition })
+	i := slices.IndexFunc(d.process.tasks, func(t *engineTask) bool { return t.partition == d.partition })
 	t := d.process.tasks[i]
 	w.checks.checkStart(t, a)
 	b, ok := w.receivers[a.EndpointID]

@@ -79,7 +79,7 @@ func (l *Log) readUpTo(
 }
 
 // loseState loses the state of a partition on one process while no task has it open.
-func (t *task) loseState() {
+func (t *engineTask) loseState() {
 	w := t.process.world
 	if w.fault(0.1) {
 		t.process.disks[t.partition] = vfs.NewMem()
@@ -89,14 +89,14 @@ func (t *task) loseState() {
 }
 
 // locateSnapshots reports where the snapshots begin and end.
-func (t *task) locateSnapshots() {
+func (t *engineTask) locateSnapshots() {
 	w := t.process.world
 	at := topicPartition{schemas.TopicSnapshots, t.partition}
 	t.must(t.core.LocatedSnapshots(w.log.partitions[at].start, w.log.end(at)))
 }
 
 // readSnapshots reads the requested records, or some of them.
-func (t *task) readSnapshots(a streams.ReadSnapshots) error {
+func (t *engineTask) readSnapshots(a streams.ReadSnapshots) error {
 	w := t.process.world
 	records, next, err := w.log.readUpTo(topicPartition{schemas.TopicSnapshots, t.partition}, a.From,
 		a.To, 1+w.rnd.IntN(8))

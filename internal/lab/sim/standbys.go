@@ -95,7 +95,7 @@ func (s *standby) ready() bool {
 	w := s.process.world
 	if s.core == nil {
 		return !slices.ContainsFunc(s.process.tasks,
-			func(t *task) bool { return t.partition == s.partition })
+			func(t *engineTask) bool { return t.partition == s.partition })
 	}
 	switch a := s.core.Next().(type) {
 	case streams.ReadJournal:
@@ -276,7 +276,7 @@ func (w *World) rebalance() bool {
 	var members []streams.GroupMember
 	by := make(map[string]*engineProcess)
 	for _, e := range w.engines {
-		draining := slices.ContainsFunc(e.tasks, func(t *task) bool { return w.owners[t.partition] != e })
+		draining := slices.ContainsFunc(e.tasks, func(t *engineTask) bool { return w.owners[t.partition] != e })
 		switch {
 		case !e.alive || !e.in:
 			continue

@@ -12,7 +12,7 @@ import (
 // task is one partition on one process: a streams.Core whose owner is the simulation. Each
 // of its actions is a step of its own, a commit is two, so that anything may happen between
 // them. A task that failed is followed by another, which waits first.
-type task struct {
+type engineTask struct {
 	process   *engineProcess
 	partition int32
 	restarts  *streams.Restarts
@@ -57,16 +57,18 @@ type underWay struct {
 }
 
 // journal returns the partition of the task's journal.
-func (t *task) journal() topicPartition { return topicPartition{schemas.TopicJournal, t.partition} }
+func (t *engineTask) journal() topicPartition {
+	return topicPartition{schemas.TopicJournal, t.partition}
+}
 
 // idle reports whether the task waits for something to do.
-func (t *task) idle() bool {
+func (t *engineTask) idle() bool {
 	_, waits := t.action.(streams.Await)
 	return waits
 }
 
 // ready reports whether there is something to do.
-func (t *task) ready() bool {
+func (t *engineTask) ready() bool {
 	w := t.process.world
 	if t.core == nil {
 		return t.draining || t.mayBegin()
@@ -86,7 +88,7 @@ func (t *task) ready() bool {
 
 // mayBegin reports whether the task may start: by the rule of streams.Tasks, and the first
 // one of a partition while its process is a working member (docs/simulation.md).
-func (t *task) mayBegin() bool {
+func (t *engineTask) mayBegin() bool {
 	w := t.process.world
 	if w.steady < t.until {
 		return false
@@ -97,7 +99,7 @@ func (t *task) mayBegin() bool {
 	return wait == 0 && (ours || t.again)
 }
 
-func (t *task) hasInput() bool {
+func (t *engineTask) hasInput() bool {
 	w := t.process.world
 	for _, topic := range engine.Inputs() {
 		at := topicPartition{topic, t.partition}
@@ -109,7 +111,7 @@ func (t *task) hasInput() bool {
 }
 
 // work performs the core's action.
-func (t *task) work() {
+func (t *engineTask) work() {
 	switch {
 	case t.core == nil && t.draining:
 		t.leave()
@@ -130,14 +132,14 @@ func (t *task) work() {
 }
 
 // proceed gets the core's next action.
-func (t *task) proceed() {
+func (t *engineTask) proceed() {
 	t.action = t.core.Next(t.process.world.moment())
 	if a, waits := t.action.(streams.Await); waits {
 		t.wakeAt, t.drained = a.WallMillis, a.SteadyMillis
 	}
 }
 
-func (t *task) perform() error {
+func (t *engineTask) perform() error {
 	switch a := t.action.(type) {
 	case streams.TakeOver:
 		t.takeOver()
@@ -169,13 +171,13 @@ func (t *task) perform() error {
 }
 
 // must checks that the core accepts what was reported to it.
-func (t *task) must(err error) {
+func (t *engineTask) must(err error) {
 	if err != nil {
 		t.process.world.violate("G4: the core of partition %d: %v", t.partition, err)
 	}
 }
 
-func (t *task) takeOver() {
+func (t *engineTask) takeOver() {
 	w := t.process.world
 	t.epoch = w.log.takeOver(txnID(t.partition))
 	w.owned[t.partition] = append(w.owned[t.partition], t.process)
@@ -186,7 +188,7 @@ func (t *task) takeOver() {
 
 // locateJournal reports where the journal ends, sometimes too low: as a broker does that
 // lost the leadership without noticing.
-func (t *task) locateJournal() {
+func (t *engineTask) locateJournal() {
 	w := t.process.world
 	start, known := w.log.partitions[t.journal()].start, w.log.end(t.journal())
 	if w.log.stable(t.journal()) < known && w.checks.owns(t) {
@@ -204,7 +206,7 @@ func (t *task) locateJournal() {
 }
 
 // readJournal reads the requested records, or some of them.
-func (t *task) readJournal(a streams.ReadJournal) error {
+func (t *engineTask) readJournal(a streams.ReadJournal) error {
 	w := t.process.world
 	most := math.MaxInt
 	if w.chance(0.3) {
@@ -219,7 +221,7 @@ func (t *task) readJournal(a streams.ReadJournal) error {
 }
 
 // produce writes the records of a commit, undecided.
-func (t *task) produce(a streams.Commit) (err error) {
+func (t *engineTask) produce(a streams.Commit) (err error) {
 	w := t.process.world
 	positions := make(map[topicPartition]int64)
 	for topic, offset := range a.Positions {
@@ -237,7 +239,7 @@ func (t *task) produce(a streams.Commit) (err error) {
 var errUnknown = errors.New("sim: the answer to the commit did not come")
 
 // commit decides a transaction, unless it is interrupted.
-func (t *task) commit() error {
+func (t *engineTask) commit() error {
 	w := t.process.world
 	id := txnID(t.partition)
 	t.written = false
@@ -264,7 +266,7 @@ func (t *task) commit() error {
 
 // apply applies the turn and starts effects. The process may die before or after one of the
 // attempts that begin.
-func (t *task) apply() error {
+func (t *engineTask) apply() error {
 	w := t.process.world
 	if t.taken != nil {
 		t.process.recorded(t.partition, t.taken)
@@ -299,7 +301,7 @@ func (t *task) apply() error {
 
 // applied checks what must be true after a turn, and injects faults where they do most
 // harm.
-func (t *task) applied() error {
+func (t *engineTask) applied() error {
 	w := t.process.world
 	w.checks.checkDue(t, t.nowMillis)
 	w.checks.checkTests(t)
@@ -322,7 +324,7 @@ func (t *task) applied() error {
 }
 
 // locateInputs reports the input positions.
-func (t *task) locateInputs() {
+func (t *engineTask) locateInputs() {
 	w := t.process.world
 	if p := w.log.producers[txnID(t.partition)]; p.epoch == t.epoch && p.txn != nil && p.txn.decided {
 		w.log.resolve(p) // positions are read until they are stable
@@ -351,13 +353,13 @@ func (t *task) locateInputs() {
 }
 
 // start has the core take its first turn.
-func (t *task) start() {
+func (t *engineTask) start() {
 	t.under = t.process.carried(t.partition)
 	t.must(t.core.Start(t.process.world.moment()))
 }
 
 // decide passes the core some of what has arrived, and has it take a turn.
-func (t *task) decide(a streams.Await) {
+func (t *engineTask) decide(a streams.Await) {
 	w := t.process.world
 	for i, topic := range engine.Inputs() {
 		if a.Inputs {
@@ -378,7 +380,7 @@ func (t *task) decide(a streams.Await) {
 }
 
 // take records which of the outcomes that are to be recorded the turn has.
-func (t *task) take(outcomes []engine.Outcome) {
+func (t *engineTask) take(outcomes []engine.Outcome) {
 	for _, o := range outcomes {
 		if u, is := t.under[o.Attempt.EventID]; is && u.number == o.Attempt.Number {
 			t.taken = append(t.taken, o)
@@ -389,7 +391,7 @@ func (t *task) take(outcomes []engine.Outcome) {
 }
 
 // fail ends the task as an error does; it is restarted a little later.
-func (t *task) fail(err error) {
+func (t *engineTask) fail(err error) {
 	w := t.process.world
 	w.tracef("partition %d on engine %d fails: %v", t.partition, t.process.id, err)
 	w.count("failed tasks")
@@ -402,7 +404,7 @@ func (t *task) fail(err error) {
 		return
 	}
 	t.restarts.Failed(w.steady)
-	t.process.tasks = append(t.process.tasks, &task{
+	t.process.tasks = append(t.process.tasks, &engineTask{
 		process:   t.process,
 		partition: t.partition,
 		restarts:  t.restarts,
@@ -412,7 +414,7 @@ func (t *task) fail(err error) {
 }
 
 // revoke asks the task to end when its attempts in flight have ended.
-func (t *task) revoke() {
+func (t *engineTask) revoke() {
 	t.draining = true
 	if t.core != nil {
 		t.core.Drain(t.process.world.moment())
@@ -420,14 +422,14 @@ func (t *task) revoke() {
 	}
 }
 
-func (t *task) leave() {
+func (t *engineTask) leave() {
 	t.process.world.tracef("engine %d gives partition %d up", t.process.id, t.partition)
 	t.end()
 	t.process.drop(t)
 }
 
 // end closes the task's state as it is.
-func (t *task) end() {
+func (t *engineTask) end() {
 	t.ended = true
 	if t.core == nil {
 		return

@@ -261,7 +261,7 @@ func (w *World) verify() bool {
 	return false
 }
 
-func (w *World) verifyTask(t *task) {
+func (w *World) verifyTask(t *engineTask) {
 	if d := w.differs(t.core.Store(), t.partition); d != "" {
 		w.violate("G4: the state of partition %d is not the fold of its journal: %s", t.partition, d)
 	}
