@@ -22,7 +22,7 @@ import (
 	"github.com/lumenhook/lumenhook/projections"
 	"github.com/lumenhook/lumenhook/projections/readmodel"
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
 var (
@@ -330,10 +330,10 @@ func fill(r *rig, facts int) {
 	for i := range stories {
 		stories[i] = newStory(i)
 	}
-	var batch []streams.Record
+	var batch []kafka.Record
 	add := func(f domain.Fact) {
 		m := schemas.EncodeFact(f)
-		batch = append(batch, streams.NewRecord(schemas.TopicJournal, f.Aggregate, m.Value, m.EachHeader))
+		batch = append(batch, kafka.NewRecord(schemas.TopicJournal, f.Aggregate, m.Value, m.EachHeader))
 	}
 	for n := range facts / 2 {
 		s := stories[n%len(stories)]

@@ -7,8 +7,8 @@ import (
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/intake"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
 // topicPartition is a partition of a topic.
@@ -60,7 +60,7 @@ func (b *block) empty() bool { return len(b.next) == 0 }
 
 // add decodes a record and collects its rows. A record of the journal must be a fact; an
 // invalid one of another topic is left out and noted.
-func (b *block) add(r streams.Record, nowMillis int64) error {
+func (b *block) add(r kafka.Record, nowMillis int64) error {
 	var err error
 	if r.Topic == schemas.TopicJournal {
 		err = b.addFact(r)

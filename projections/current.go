@@ -3,8 +3,8 @@ package projections
 import (
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/intake"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
 // endpointRow is the row of an endpoint, or its absence.
@@ -13,7 +13,7 @@ type endpointRow struct {
 	gone bool
 }
 
-func readEndpointRow(r streams.Record) (endpointRow, error) {
+func readEndpointRow(r kafka.Record) (endpointRow, error) {
 	e, gone, err := intake.Endpoint(r)
 	if gone {
 		e.ID = string(r.Key)
@@ -27,7 +27,7 @@ type watchRow struct {
 	gone bool
 }
 
-func readWatchRow(r streams.Record) (watchRow, error) {
+func readWatchRow(r kafka.Record) (watchRow, error) {
 	w, gone, err := intake.Watch(r)
 	if gone {
 		w.ID = string(r.Key)
@@ -36,7 +36,7 @@ func readWatchRow(r streams.Record) (watchRow, error) {
 }
 
 // addCurrent collects the row of a payment, of a move of a balance, or of a table topic.
-func (b *block) addCurrent(r streams.Record) error {
+func (b *block) addCurrent(r kafka.Record) error {
 	switch {
 	case r.Topic == schemas.TopicPayments && schemas.IsBalanceMoved(r):
 		return addOne(&b.moves, r, intake.Move)
@@ -52,7 +52,7 @@ func (b *block) addCurrent(r streams.Record) error {
 
 // addOne collects the row that a record decodes to.
 func addOne[B any](
-	to *rows[B], r streams.Record, decode func(streams.Record) (B, error),
+	to *rows[B], r kafka.Record, decode func(kafka.Record) (B, error),
 ) error {
 	body, err := decode(r)
 	if err == nil {

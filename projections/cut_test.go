@@ -10,7 +10,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/brokertest"
 	"github.com/lumenhook/lumenhook/internal/embedded/clickhouse/clickhousetest"
 	"github.com/lumenhook/lumenhook/projections"
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
 // A projector whose topic is truncated stops, and says what to do: what it would read from
@@ -22,7 +22,7 @@ func TestAProjectorStopsWhenItsTopicIsCut(t *testing.T) {
 	t.Cleanup(fake.Close)
 	cut := brokertest.NewCut(fake)
 	r := newRigAt(t, clickhousetest.Database(t), 2,
-		streams.Cluster{Brokers: fake.ListenAddrs(), Prefix: "test."})
+		kafka.Cluster{Brokers: fake.ListenAddrs(), Prefix: "test."})
 	run := r.project(nil)
 	r.world(1)
 	r.awaitProjected()
@@ -55,7 +55,7 @@ func TestARestartedProjectorStaysStuckUntilItHasReadItsPositions(t *testing.T) {
 	must(t, err)
 	t.Cleanup(others.Close)
 	r.cluster = newRigAt(t, r.dsn, 1,
-		streams.Cluster{Brokers: others.ListenAddrs(), Prefix: "test."}).cluster
+		kafka.Cluster{Brokers: others.ListenAddrs(), Prefix: "test."}).cluster
 	run = r.project(nil)
 	<-run.ended
 	if run.err == nil || !strings.Contains(run.err.Error(), "drop the database") {

@@ -14,7 +14,7 @@ import (
 
 	"github.com/ClickHouse/clickhouse-go/v2"
 
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
 const (
@@ -146,12 +146,12 @@ func takeParameter(opts *clickhouse.Options, name string) string {
 
 // useFiles makes TLS use the files that the DSN names.
 func useFiles(opts *clickhouse.Options) error {
-	files := streams.TLS{
+	files := kafka.TLS{
 		CAFile:   takeParameter(opts, DSNCAFile),
 		CertFile: takeParameter(opts, DSNCertFile),
 		KeyFile:  takeParameter(opts, DSNKeyFile),
 	}
-	if files == (streams.TLS{}) {
+	if files == (kafka.TLS{}) {
 		return nil
 	}
 	if opts.TLS == nil {

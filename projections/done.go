@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/lumenhook/lumenhook/internal/retry"
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
 const (
@@ -19,7 +19,7 @@ const (
 // keepCommitting commits to the group how far the tables are, until ctx ends, and then once
 // more: records below may be deleted (package retention). Where a projector continues is in
 // the tables alone.
-func (p *Projector) keepCommitting(ctx context.Context, m *streams.Membership) {
+func (p *Projector) keepCommitting(ctx context.Context, m *kafka.Membership) {
 	var committed map[topicPartition]int64
 	for ended := false; !ended; {
 		ended = retry.Sleep(ctx, commitEvery) != nil
@@ -35,7 +35,7 @@ func (p *Projector) keepCommitting(ctx context.Context, m *streams.Membership) {
 		switch {
 		case err == nil:
 			committed = next
-		case errors.Is(err, streams.ErrNotMember):
+		case errors.Is(err, kafka.ErrNotMember):
 			// Another projector has the partitions, or this one joins again.
 		default:
 			p.cfg.Logger.Warn("the projector cannot commit how far the history is; until it can, nothing "+

@@ -8,11 +8,11 @@ import (
 	"github.com/lumenhook/lumenhook/internal/testkit"
 	"github.com/lumenhook/lumenhook/projections"
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
 // positions returns what the groups have committed.
-func (r *rig) positions() map[string]streams.Offsets {
+func (r *rig) positions() map[string]kafka.Offsets {
 	r.t.Helper()
 	d, err := r.cluster.NewDeleter()
 	must(r.t, err)

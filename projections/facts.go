@@ -3,7 +3,7 @@ package projections
 import (
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
 // delivery is what a fact says of a delivery. Unknown fields are zero; another fact of the
@@ -43,7 +43,7 @@ const changeEnabled = "enabled"
 // addFact collects the rows of a fact of the journal. The last case makes none but those of
 // tables facts and delivery_facts: the rows of accounts and watches come from their tables, and a
 // delivery that is recalled has its row.
-func (b *block) addFact(r streams.Record) error {
+func (b *block) addFact(r kafka.Record) error {
 	f, err := schemas.DecodeFactInPlace(schemas.Read(r.Value, r))
 	if err != nil {
 		return err
@@ -89,7 +89,7 @@ func (b *block) addFact(r streams.Record) error {
 	return nil
 }
 
-func (b *block) deliveryCreated(r streams.Record, f domain.Fact, body domain.DeliveryCreated) {
+func (b *block) deliveryCreated(r kafka.Record, f domain.Fact, body domain.DeliveryCreated) {
 	b.events.add(newRow(r, f, body))
 	b.addDelivery(newRow(r, f, delivery{
 		eventID:             body.Event.ID,
@@ -104,7 +104,7 @@ func (b *block) deliveryCreated(r streams.Record, f domain.Fact, body domain.Del
 	}))
 }
 
-func (b *block) attemptMade(r streams.Record, f domain.Fact, body domain.AttemptMade) {
+func (b *block) attemptMade(r kafka.Record, f domain.Fact, body domain.AttemptMade) {
 	b.attempts.add(newRow(r, f, body))
 	if body.Entry.Number != 0 {
 		b.leaves.add(newRow(r, f, leaf{body.Entry, body.Result.SentAtMillis}))
@@ -119,11 +119,11 @@ func (b *block) attemptMade(r streams.Record, f domain.Fact, body domain.Attempt
 	}))
 }
 
-func (b *block) deliveryCancelled(r streams.Record, f domain.Fact, body domain.DeliveryCancelled) {
+func (b *block) deliveryCancelled(r kafka.Record, f domain.Fact, body domain.DeliveryCancelled) {
 	b.addDelivery(newRow(r, f, delivery{eventID: body.EventID, state: domain.StateCancelled}))
 }
 
-func (b *block) deliveryRequeued(r streams.Record, f domain.Fact, body domain.DeliveryRequeued) {
+func (b *block) deliveryRequeued(r kafka.Record, f domain.Fact, body domain.DeliveryRequeued) {
 	b.addDelivery(newRow(r, f, delivery{
 		eventID:             body.EventID,
 		state:               domain.StateQueued,
@@ -132,7 +132,7 @@ func (b *block) deliveryRequeued(r streams.Record, f domain.Fact, body domain.De
 	}))
 }
 
-func (b *block) deliveryMoved(r streams.Record, f domain.Fact, body domain.DeliveryMoved) {
+func (b *block) deliveryMoved(r kafka.Record, f domain.Fact, body domain.DeliveryMoved) {
 	b.addDelivery(newRow(r, f, delivery{
 		eventID: body.EventID,
 		state:   domain.StateCancelled,
@@ -141,7 +141,7 @@ func (b *block) deliveryMoved(r streams.Record, f domain.Fact, body domain.Deliv
 }
 
 func (b *block) endpointChanged(
-	r streams.Record, f domain.Fact, change string, reason domain.DisabledReason,
+	r kafka.Record, f domain.Fact, change string, reason domain.DisabledReason,
 ) {
 	b.changes.add(newRow(r, f, endpointChange{change: change, reason: reason}))
 }
@@ -183,7 +183,7 @@ func (d *delivery) join(earlier delivery) {
 
 // newRow uses the fact's aggregate as the endpoint: a delivery belongs to its endpoint's. In the
 // table of facts it may be a watch.
-func newRow[B any](r streams.Record, f domain.Fact, body B) row[B] {
+func newRow[B any](r kafka.Record, f domain.Fact, body B) row[B] {
 	return row[B]{
 		body:       body,
 		endpointID: f.Aggregate,

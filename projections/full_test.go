@@ -12,7 +12,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/testkit"
 	"github.com/lumenhook/lumenhook/projections"
 	"github.com/lumenhook/lumenhook/projections/readmodel"
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
 // TestListsOfTablesThatAreBeingFilled: a history that was lost and is being refilled
@@ -204,7 +204,7 @@ func TestWhatIsRecalled(t *testing.T) {
 		if !reflect.DeepEqual(record.Deliveries, want) {
 			t.Errorf("recalled %+v, want %+v", record.Deliveries, want)
 		}
-		partitionOf := streams.PartitionOf(len(ends))
+		partitionOf := kafka.PartitionOf(len(ends))
 		for _, endpoint := range []string{first.endpointID, second.endpointID} {
 			if at := record.AsOf(endpoint); at != ends[partitionOf(endpoint)] {
 				t.Errorf("recalled as of %d, want %d", at, ends[partitionOf(endpoint)])

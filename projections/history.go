@@ -19,7 +19,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/retry"
 	"github.com/lumenhook/lumenhook/projections/readmodel"
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
 // errOlder means that tables lack a column: a migration runs, or no projector of this version
@@ -200,7 +200,7 @@ func (h *reading) recall(
 		record, found = h.await(ctx, accountID, eventID)
 		return found
 	})
-	partitionOf := streams.PartitionOf(len(asOf))
+	partitionOf := kafka.PartitionOf(len(asOf))
 	record.AsOf = func(endpointID string) int64 { return asOf[partitionOf(endpointID)] }
 	return record, cmp.Or(err, found)
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/lumenhook/lumenhook/projections"
 	"github.com/lumenhook/lumenhook/projections/readmodel"
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
 func TestHistoryWaitsForWhatWasWritten(t *testing.T) {
@@ -123,7 +123,7 @@ func (r *rig) transact(end kgo.TransactionEndTry, facts ...domain.Fact) {
 			record.Headers = append(record.Headers, kgo.RecordHeader{Key: name, Value: []byte(value)})
 		}
 		must(r.t, client.ProduceSync(r.t.Context(), record).FirstErr())
-		must(r.t, streams.AwaitStored(r.t.Context(), client, []*kgo.Record{record}))
+		must(r.t, kafka.AwaitStored(r.t.Context(), client, []*kgo.Record{record}))
 	}
 	must(r.t, client.EndTransaction(r.t.Context(), end))
 }

@@ -23,7 +23,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/testkit"
 	"github.com/lumenhook/lumenhook/projections"
 	"github.com/lumenhook/lumenhook/projections/readmodel"
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
 var (
@@ -53,7 +53,7 @@ func projectorChild() int {
 			BlockWait:   wait,
 			BlockRows:   rows,
 			UnaskedWait: unasked,
-			Cluster: streams.Cluster{
+			Cluster: kafka.Cluster{
 				Brokers:  strings.Split(settings[0], ","),
 				Prefix:   settings[3],
 				ClientID: "child",

@@ -4,17 +4,17 @@ import (
 	"context"
 	"time"
 
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
 // Lag measures how far the live tables are behind the topics, whoever fills them.
 type Lag struct {
 	db   *DB
-	ends *streams.Ends
+	ends *kafka.Ends
 }
 
 // NewLag returns a Lag. Close frees what it holds.
-func NewLag(db *DB, cluster streams.Cluster) (*Lag, error) {
+func NewLag(db *DB, cluster kafka.Cluster) (*Lag, error) {
 	ends, err := cluster.NewEnds()
 	if err != nil {
 		return nil, err

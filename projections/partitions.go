@@ -6,7 +6,7 @@ import (
 )
 
 // partitions are the assigned partitions. Its methods are the callbacks of a
-// streams.Membership.
+// kafka.Membership.
 type partitions struct {
 	mu      sync.Mutex
 	owned   []int32

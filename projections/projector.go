@@ -13,8 +13,8 @@ import (
 
 	"github.com/lumenhook/lumenhook/internal/retry"
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/intake"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
 // Group is the default consumer group in which projectors share the partitions.
@@ -35,7 +35,7 @@ const (
 // ProjectorConfig configures a projector. Zero limits mean the defaults.
 type ProjectorConfig struct {
 	DB      *DB
-	Cluster streams.Cluster
+	Cluster kafka.Cluster
 	Logger  *slog.Logger
 	Now     func() time.Time
 	// Group is the consumer group; "projector" when empty. Projectors that fill another
@@ -64,8 +64,8 @@ type ProjectorConfig struct {
 type Projector struct {
 	cfg   ProjectorConfig
 	parts *partitions
-	ends  *streams.Ends
-	dead  *streams.Producer
+	ends  *kafka.Ends
+	dead  *kafka.Producer
 
 	asking asking
 
@@ -125,7 +125,7 @@ func (p *Projector) Close() {
 // setAside appends dead letters before the block that leaves their records out is written.
 // After a crash in between they are appended again, under the same keys.
 func (p *Projector) setAside(ctx context.Context, letters []schemas.DeadLetter) error {
-	records := make([]streams.Record, len(letters))
+	records := make([]kafka.Record, len(letters))
 	for i, letter := range letters {
 		records[i] = intake.DeadLetterRecord(letter)
 	}
@@ -163,7 +163,7 @@ func (p *Projector) limits() limits {
 // It waits out transient errors. It returns an error only when a fact cannot be decoded or
 // is gone (P5): then a person is needed.
 func (p *Projector) Run(ctx context.Context) error {
-	membership, err := p.cfg.Cluster.Join(streams.MembershipConfig{
+	membership, err := p.cfg.Cluster.Join(kafka.MembershipConfig{
 		Group:    cmp.Or(p.cfg.Group, Group),
 		Topic:    schemas.TopicJournal,
 		Assigned: p.parts.assigned,
@@ -185,7 +185,7 @@ func (p *Projector) Run(ctx context.Context) error {
 }
 
 // runAndCommit keeps running, and commits beside it how far it is.
-func (p *Projector) runAndCommit(ctx context.Context, m *streams.Membership) error {
+func (p *Projector) runAndCommit(ctx context.Context, m *kafka.Membership) error {
 	committing, end := context.WithCancel(ctx)
 	var beside sync.WaitGroup
 	beside.Go(func() { p.keepCommitting(committing, m) })
@@ -251,7 +251,7 @@ func (p *Projector) projectOn(ctx context.Context, db *DB, owned []int32) error 
 	if err != nil {
 		return err
 	}
-	reader, err := p.cfg.Cluster.NewReader(streams.ReaderConfig{From: offsetsOf(from)})
+	reader, err := p.cfg.Cluster.NewReader(kafka.ReaderConfig{From: offsetsOf(from)})
 	if err != nil {
 		return err
 	}
@@ -275,15 +275,15 @@ func (p *Projector) projectOn(ctx context.Context, db *DB, owned []int32) error 
 	if err == nil && ctx.Err() == nil {
 		err = context.Cause(session)
 	}
-	if errors.Is(err, streams.ErrCut) {
+	if errors.Is(err, kafka.ErrCut) {
 		return retry.Permanent(fmt.Errorf("projections: %w; the history holds them still: `lumenhook "+
 			"rebuild --all` makes it what the topics say, then start again", err))
 	}
 	return err
 }
 
-func offsetsOf(by map[topicPartition]int64) streams.Offsets {
-	offsets := make(streams.Offsets)
+func offsetsOf(by map[topicPartition]int64) kafka.Offsets {
+	offsets := make(kafka.Offsets)
 	for p, next := range by {
 		if offsets[p.topic] == nil {
 			offsets[p.topic] = make(map[int32]int64)
@@ -353,7 +353,7 @@ func (p *Projector) makeTables(ctx context.Context, db *DB) error {
 // extent is where a topic's partitions start and end.
 type extent struct{ starts, ends map[int32]int64 }
 
-func extentOf(ctx context.Context, asking *streams.Ends, topic string) (e extent, err error) {
+func extentOf(ctx context.Context, asking *kafka.Ends, topic string) (e extent, err error) {
 	if e.starts, err = asking.Starts(ctx, topic); err != nil {
 		return e, err
 	}

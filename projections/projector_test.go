@@ -20,7 +20,7 @@ import (
 	"github.com/lumenhook/lumenhook/projections"
 	"github.com/lumenhook/lumenhook/projections/readmodel"
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
 func TestFactsBecomeRows(t *testing.T) {
@@ -382,7 +382,7 @@ func TestUndecodableFactStopsTheProjector(t *testing.T) {
 	r.append(s.created(1))
 	must(t,
 		r.producer.Append(t.Context(),
-			streams.NewRecord(schemas.TopicJournal, s.endpointID, []byte("?"),
+			kafka.NewRecord(schemas.TopicJournal, s.endpointID, []byte("?"),
 				schemas.Message{Type: "FromTheFuture", Version: "1"}.EachHeader)))
 	run := r.project(nil)
 	select {

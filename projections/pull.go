@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 
 	"github.com/lumenhook/lumenhook/projections/readmodel"
 )
@@ -227,5 +227,5 @@ func (h *reading) progressOf(
 		}
 		h.partitions.Store(int32(len(ends))) // #nosec G115 -- partitions
 	}
-	return by[streams.PartitionOf(int(h.partitions.Load()))(endpointID)], nil
+	return by[kafka.PartitionOf(int(h.partitions.Load()))(endpointID)], nil
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/testkit"
 	"github.com/lumenhook/lumenhook/projections"
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
 func (r *rig) refold(change func(*projections.RefoldConfig)) projections.RefoldConfig {
@@ -33,7 +33,7 @@ func (r *rig) refold(change func(*projections.RefoldConfig)) projections.RefoldC
 // appendRecord appends a record to a topic.
 func (r *rig) appendRecord(topic, key string, m schemas.Message) {
 	r.t.Helper()
-	must(r.t, r.producer.Append(r.t.Context(), streams.NewRecord(topic, key, m.Value, m.EachHeader)))
+	must(r.t, r.producer.Append(r.t.Context(), kafka.NewRecord(topic, key, m.Value, m.EachHeader)))
 }
 
 // world appends endpoints, watches and payments to their topics.

@@ -17,7 +17,7 @@ import (
 
 	"github.com/lumenhook/lumenhook/internal/retry"
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
 // refoldGiveUp is how long a refold may go without a block before it fails: a person waits.
@@ -34,7 +34,7 @@ const dropMax = 2 * time.Minute
 // RefoldConfig configures what is folded again from the topics' beginning.
 type RefoldConfig struct {
 	DB      *DB
-	Cluster streams.Cluster
+	Cluster kafka.Cluster
 	Logger  *slog.Logger
 	Now     func() time.Time
 	Tables  []string // all when empty
@@ -68,7 +68,7 @@ func (cfg RefoldConfig) complete() (RefoldConfig, error) {
 type refold struct {
 	RefoldConfig
 	suffix  string // of the tables' names
-	ends    *streams.Ends
+	ends    *kafka.Ends
 	extents map[string]extent
 	layout  layout
 	turn    *turn
@@ -113,7 +113,7 @@ func (f *refold) holdExtents(ctx context.Context) error {
 	if err := f.readExtents(ctx); err != nil {
 		return err
 	}
-	from := make(streams.Offsets)
+	from := make(kafka.Offsets)
 	for topic, e := range f.extents {
 		from[topic] = e.starts
 	}
@@ -156,7 +156,7 @@ func (f *refold) close() {
 func (f *refold) beginsLate() (at topicPartition, start int64, late bool) {
 	for _, topic := range topicsOf(f.Tables) {
 		starts := f.extents[topic].starts
-		for _, p := range streams.Partitions(starts) {
+		for _, p := range kafka.Partitions(starts) {
 			if starts[p] > 0 {
 				return topicPartition{topic, p}, starts[p], true
 			}
@@ -371,7 +371,7 @@ func (f *refold) session(
 func (f *refold) fold(
 	ctx context.Context, from, target map[topicPartition]int64, onWritten func(*block),
 ) error {
-	reader, err := f.Cluster.NewReader(streams.ReaderConfig{
+	reader, err := f.Cluster.NewReader(kafka.ReaderConfig{
 		From:     offsetsOf(from),
 		MaxBytes: refoldFetchBytes,
 	})

@@ -20,7 +20,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/testkit"
 	"github.com/lumenhook/lumenhook/projections"
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
 func TestMain(m *testing.M) {
@@ -43,13 +43,13 @@ const (
 // rig is a broker with a journal and a database.
 type rig struct {
 	t        testing.TB
-	cluster  streams.Cluster
+	cluster  kafka.Cluster
 	engine   *clickhouse.Engine // the test's own, or nil if other tests use it too
 	dsn      string
 	db       *projections.DB
 	sql      driver.Conn
-	producer *streams.Producer
-	ends     *streams.Ends
+	producer *kafka.Producer
+	ends     *kafka.Ends
 	logger   *slog.Logger
 }
 
@@ -79,13 +79,13 @@ func newRigOn(t testing.TB, dsn string) *rig {
 	return newRigAt(t, dsn, b.Replicas(), b.Cluster(nil))
 }
 
-func newRigAt(t testing.TB, dsn string, replicas int16, at streams.Cluster) *rig {
+func newRigAt(t testing.TB, dsn string, replicas int16, at kafka.Cluster) *rig {
 	t.Helper()
 	r := &rig{t: t, logger: slog.New(slog.DiscardHandler), dsn: dsn, cluster: at}
 	r.cluster.ClientID, r.cluster.Logger = "test", r.logger
-	var topics []streams.TopicSpec
+	var topics []kafka.TopicSpec
 	for _, name := range append(projections.Topics(), schemas.TopicDeadLetters) {
-		topics = append(topics, streams.TopicSpec{
+		topics = append(topics, kafka.TopicSpec{
 			Name:              name,
 			Partitions:        testPartitions,
 			ReplicationFactor: replicas,
@@ -229,10 +229,10 @@ func (r *rig) rebuiltAndVerified(table string, rows uint64) {
 // append appends facts to the journal.
 func (r *rig) append(facts ...domain.Fact) {
 	r.t.Helper()
-	records := make([]streams.Record, len(facts))
+	records := make([]kafka.Record, len(facts))
 	for i, f := range facts {
 		m := schemas.EncodeFact(f)
-		records[i] = streams.NewRecord(schemas.TopicJournal, f.Aggregate, m.Value, m.EachHeader)
+		records[i] = kafka.NewRecord(schemas.TopicJournal, f.Aggregate, m.Value, m.EachHeader)
 	}
 	must(r.t, r.producer.Append(r.t.Context(), records...))
 }

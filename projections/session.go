@@ -9,7 +9,7 @@ import (
 
 	"github.com/lumenhook/lumenhook/internal/retry"
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
 const (
@@ -42,7 +42,7 @@ type session struct {
 // sessionConfig is what a session reads and where it writes.
 type sessionConfig struct {
 	db        *DB
-	reader    *streams.Reader
+	reader    *kafka.Reader
 	layout    layout
 	limits    limits
 	now       func() time.Time
@@ -161,7 +161,7 @@ func (s *session) poll(ctx context.Context, b *block, notBefore time.Time) error
 		return nil
 	}
 	before := b.records
-	err := s.reader.Poll(polling, min(pollMax, s.limits.rows-b.records), func(r streams.Record) error {
+	err := s.reader.Poll(polling, min(pollMax, s.limits.rows-b.records), func(r kafka.Record) error {
 		if err := b.add(r, s.now().UnixMilli()); err != nil {
 			return retry.Permanent(err)
 		}

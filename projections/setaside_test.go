@@ -10,7 +10,7 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/projections"
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
 func payment(id string, closedAtMillis int64) schemas.Message {
@@ -47,14 +47,14 @@ func TestTheProjectorGoesOnBehindWhatIsNoRow(t *testing.T) {
 	r.appendRecord(schemas.TopicWatches, "wat_1", schemas.EncodeWatch(watch))
 	r.appendRecord(schemas.TopicPayments, "GWALLET", payment("1", startMillis))
 	noise := schemas.Message{Type: "Watch", Version: "1", Value: []byte("\xff\xff")}
-	dead := []streams.Record{
-		streams.NewRecord(schemas.TopicEndpoints, s.endpointID, noise.Value, noise.EachHeader),
-		streams.NewRecord(schemas.TopicWatches, "wat_1", noise.Value, noise.EachHeader),
-		streams.NewRecord(schemas.TopicWatches, "wat_1", schemas.EncodeWatch(other).Value,
+	dead := []kafka.Record{
+		kafka.NewRecord(schemas.TopicEndpoints, s.endpointID, noise.Value, noise.EachHeader),
+		kafka.NewRecord(schemas.TopicWatches, "wat_1", noise.Value, noise.EachHeader),
+		kafka.NewRecord(schemas.TopicWatches, "wat_1", schemas.EncodeWatch(other).Value,
 			schemas.EncodeWatch(other).EachHeader),
-		streams.NewRecord(schemas.TopicPayments, "GWALLET", noise.Value, noise.EachHeader),
-		streams.NewRecord(schemas.TopicPayments, "GWALLET", nil, payment("2", 0).EachHeader),
-		streams.NewRecord(schemas.TopicPayments, "GWALLET", payment("3", -1).Value,
+		kafka.NewRecord(schemas.TopicPayments, "GWALLET", noise.Value, noise.EachHeader),
+		kafka.NewRecord(schemas.TopicPayments, "GWALLET", nil, payment("2", 0).EachHeader),
+		kafka.NewRecord(schemas.TopicPayments, "GWALLET", payment("3", -1).Value,
 			payment("3", -1).EachHeader),
 	}
 	must(t, r.producer.Append(t.Context(), dead...))

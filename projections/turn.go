@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
 const (
@@ -22,7 +22,7 @@ const (
 // It is the first partition of a topic, in a group whose members are refolds: the owner gives the
 // partition up only when it has ended.
 type turn struct {
-	membership *streams.Membership
+	membership *kafka.Membership
 	ended      chan struct{}
 }
 
@@ -32,7 +32,7 @@ func (cfg RefoldConfig) awaitTurn(ctx context.Context, suffix string) (*turn, er
 	begun := make(chan struct{}, 1)
 	is := func(partitions []int32) bool { return slices.Contains(partitions, 0) }
 	var err error
-	t.membership, err = cfg.Cluster.Join(streams.MembershipConfig{
+	t.membership, err = cfg.Cluster.Join(kafka.MembershipConfig{
 		Group: HoldersPrefix + cfg.DB.Name() + suffix + "-turn",
 		Topic: schemas.TopicJournal,
 		Now:   cfg.Now,

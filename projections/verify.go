@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
 const (
@@ -172,7 +172,7 @@ func (f *refold) rowsOf(name, suffix string, columns []string, since string) str
 	how := verified[name]
 	bounds := f.extents[topicOf(name)].starts
 	var partitions, ends []string
-	for _, p := range streams.Partitions(bounds) {
+	for _, p := range kafka.Partitions(bounds) {
 		partitions = append(partitions, strconv.Itoa(int(p)))
 		ends = append(ends, strconv.FormatInt(f.next[topicPartition{topicOf(name), p}], 10))
 	}

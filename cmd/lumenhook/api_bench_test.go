@@ -23,7 +23,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/subprocess"
 	"github.com/lumenhook/lumenhook/internal/testkit"
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
 // BenchmarkAPI measures the API of the real program with the broker's default
@@ -269,7 +269,7 @@ func startFloor(b *testing.B) (address string, pid int) {
 // loadWatches writes rows of watches, as the engine would have published them,
 // of accounts of a thousand watches each.
 func (l *load) loadWatches(n int) {
-	cluster := streams.Cluster{
+	cluster := kafka.Cluster{
 		Brokers:  l.s.file.KafkaBrokers,
 		Prefix:   "lumenhook.",
 		ClientID: "bench",
@@ -283,7 +283,7 @@ func (l *load) loadWatches(n int) {
 	defer producer.Close()
 	endpoint := domain.DeriveID(domain.EndpointPrefix, "bench")
 	began := time.Now()
-	batch := make([]streams.Record, 0, 2000)
+	batch := make([]kafka.Record, 0, 2000)
 	for i := range n {
 		w := domain.Watch{
 			ID:        domain.DeriveID(domain.WatchPrefix, "bench", strconv.Itoa(i)),
@@ -304,7 +304,7 @@ func (l *load) loadWatches(n int) {
 			UpdatedAtMillis: began.UnixMilli(),
 		}
 		m := schemas.EncodeWatch(w)
-		batch = append(batch, streams.NewRecord(schemas.TopicWatches, w.ID, m.Value, m.EachHeader))
+		batch = append(batch, kafka.NewRecord(schemas.TopicWatches, w.ID, m.Value, m.EachHeader))
 		if len(batch) == cap(batch) || i == n-1 {
 			if err := producer.Append(l.b.Context(), batch...); err != nil {
 				l.b.Fatal(err)

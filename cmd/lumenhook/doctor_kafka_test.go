@@ -13,7 +13,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/kafkatest"
 	"github.com/lumenhook/lumenhook/internal/testkit"
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 	"github.com/lumenhook/lumenhook/streams/topology"
 )
 
@@ -27,8 +27,8 @@ const (
 type doctorsCluster struct {
 	t       *testing.T
 	cluster *kafkatest.Cluster
-	admin   streams.Cluster
-	rights  []streams.ACL
+	admin   kafka.Cluster
+	rights  []kafka.ACL
 }
 
 // TestDoctorOfARealCluster: of a cluster that is fit it says so, and of one that is not it names
@@ -53,14 +53,14 @@ func startDoctorsCluster(t *testing.T) *doctorsCluster {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := &doctorsCluster{t: t, cluster: cluster, admin: streams.Cluster{
+	c := &doctorsCluster{t: t, cluster: cluster, admin: kafka.Cluster{
 		Brokers:  cluster.Addrs(),
 		Prefix:   doctorsPrefix,
 		ClientID: "test",
 		Logger:   slog.New(slog.DiscardHandler),
-		TLS:      streams.TLS{Enabled: true, CAFile: cluster.CAFile()},
-		SASL: streams.SASL{
-			Mechanism: streams.SASLPlain, User: kafkatest.Admin,
+		TLS:      kafka.TLS{Enabled: true, CAFile: cluster.CAFile()},
+		SASL: kafka.SASL{
+			Mechanism: kafka.SASLPlain, User: kafkatest.Admin,
 			Password: kafkatest.Password(kafkatest.Admin),
 		},
 	}}
@@ -127,12 +127,12 @@ func (c *doctorsCluster) createTopics(replicas int16) {
 // rightsAreMissing: one right, and all of them.
 func (c *doctorsCluster) rightsAreMissing() {
 	c.t.Helper()
-	at := slices.IndexFunc(c.rights, func(a streams.ACL) bool {
-		return a.Resource == streams.ResourceTopic && a.Operation == streams.OpRead
+	at := slices.IndexFunc(c.rights, func(a kafka.ACL) bool {
+		return a.Resource == kafka.ResourceTopic && a.Operation == kafka.OpRead
 	})
 	one := c.rights[at]
 	one.Names = one.Names[:1]
-	c.must(c.admin.DeleteACLs(c.t.Context(), []streams.ACL{one}))
+	c.must(c.admin.DeleteACLs(c.t.Context(), []kafka.ACL{one}))
 	c.says(doctorsUser, "a right less",
 		"rights         PROBLEM  the user of this process may not read topic "+one.Names[0])
 	c.must(topology.Grant(c.t.Context(), c.admin, c.rights))
@@ -149,7 +149,7 @@ func (c *doctorsCluster) loginsAreWrong() {
 	}{
 		"a wrong password": {[]string{"--kafka-password", "wrong"}, "the brokers refused the login"},
 		"a mechanism of which the brokers have no password": {
-			[]string{"--kafka-password", password, "--kafka-sasl", streams.SASLScramSHA512},
+			[]string{"--kafka-password", password, "--kafka-sasl", kafka.SASLScramSHA512},
 			"the brokers refused the login",
 		},
 		"no TLS": {
@@ -188,7 +188,7 @@ func (c *doctorsCluster) examined(user string, flags ...string) (out string) {
 		"--only", "kafka,topics,transactions,rights", "--roles", "projector", "--data-dir", c.t.TempDir(),
 		"--clickhouse-dsn", "clickhouse://127.0.0.1:9/lumenhook", "--topic-prefix", doctorsPrefix,
 		"--kafka-brokers", strings.Join(c.cluster.Addrs(), ","), "--kafka-ca-file", c.cluster.CAFile(),
-		"--kafka-sasl", streams.SASLPlain, "--kafka-user", user,
+		"--kafka-sasl", kafka.SASLPlain, "--kafka-user", user,
 	}, flags...)...)
 	if code == cli.ExitUsage {
 		c.t.Fatal(said)

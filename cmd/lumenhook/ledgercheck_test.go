@@ -17,7 +17,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/stellar/ledger"
 	"github.com/lumenhook/lumenhook/internal/stellar/source/rpc"
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 	"github.com/lumenhook/lumenhook/streams/topology"
 )
 
@@ -27,7 +27,7 @@ type checkRig struct {
 	t        *testing.T
 	brokers  string
 	network  *devnet.Network
-	producer *streams.Producer
+	producer *kafka.Producer
 	traffic  *devtraffic.Traffic
 }
 
@@ -44,7 +44,7 @@ func newCheckRig(t *testing.T) *checkRig {
 		t.Fatal(err)
 	}
 	t.Cleanup(b.Close)
-	cluster := streams.Cluster{
+	cluster := kafka.Cluster{
 		Brokers:  []string{b.Addr()},
 		Prefix:   "lumenhook.",
 		ClientID: "test",
@@ -106,7 +106,7 @@ func (r *checkRig) payments(sequence uint32) []domain.Payment {
 
 func (r *checkRig) append(topic, key string, m schemas.Message) {
 	r.t.Helper()
-	if err := r.producer.Append(r.t.Context(), streams.NewRecord(topic, key, m.Value,
+	if err := r.producer.Append(r.t.Context(), kafka.NewRecord(topic, key, m.Value,
 		m.EachHeader)); err != nil {
 		r.t.Fatal(err)
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/egress"
 	"github.com/lumenhook/lumenhook/internal/keys"
 	"github.com/lumenhook/lumenhook/internal/node"
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
 // secondNode is an API in this process, beside the service's own, on the same
@@ -32,7 +32,7 @@ func (s *testService) secondNode() string {
 	stack := &node.Stack{Failed: func(err error) { t.Error(err) }, Logger: logger}
 	t.Cleanup(stack.Stop)
 	n := node.New(node.Config{
-		Cluster: streams.Cluster{
+		Cluster: kafka.Cluster{
 			Brokers:  s.file.KafkaBrokers,
 			Prefix:   "lumenhook.",
 			ClientID: "second",

@@ -19,7 +19,7 @@ import (
 
 	"github.com/lumenhook/lumenhook/internal/runfile"
 	"github.com/lumenhook/lumenhook/internal/stellar/source/rpc"
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
 // attack is a request that a web page, or a page whose name was rebound to this
@@ -249,7 +249,7 @@ func (s *testService) clickhouseIsClosed() {
 }
 
 // topicsAs lists topics as a client with a login.
-func (s *testService) topicsAs(login streams.SASL) ([]string, error) {
+func (s *testService) topicsAs(login kafka.SASL) ([]string, error) {
 	ctx, cancel := context.WithTimeout(s.t.Context(), 10*time.Second)
 	defer cancel()
 	client, err := kgo.NewClient(append(login.Option(), kgo.SeedBrokers(s.file.KafkaBrokers...),
@@ -291,7 +291,7 @@ func TestARunHasPasswordsOfItsOwn(t *testing.T) {
 		if got, err := s.topicsAs(now.Kafka.SASL()); err != nil || len(got) == 0 {
 			t.Errorf("round %d: with the password: %v, %v", round, got, err)
 		}
-		for name, login := range map[string]streams.SASL{
+		for name, login := range map[string]kafka.SASL{
 			"nobody": {},
 			"another": {
 				Mechanism: now.Kafka.Mechanism,

@@ -14,7 +14,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/cli"
 	"github.com/lumenhook/lumenhook/internal/config"
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 	"github.com/lumenhook/lumenhook/streams/transfer"
 )
 
@@ -119,7 +119,7 @@ func (r *repartition) checkPrefixes() error {
 }
 
 // shapeOf has the new topics be like the present ones where no flag says otherwise.
-func (r *repartition) shapeOf(ctx context.Context, c streams.Cluster) error {
+func (r *repartition) shapeOf(ctx context.Context, c kafka.Cluster) error {
 	if r.shape.Replicas == 0 {
 		have, err := c.DescribeTopics(ctx, schemas.TopicJournal)
 		if err != nil {
@@ -137,7 +137,7 @@ func (r *repartition) shapeOf(ctx context.Context, c streams.Cluster) error {
 }
 
 func (r *repartition) move(
-	c streams.Cluster, dir string, h transfer.History, tell transfer.Telling, stop func(error),
+	c kafka.Cluster, dir string, h transfer.History, tell transfer.Telling, stop func(error),
 ) transfer.Move {
 	to := c
 	to.Prefix = r.toPrefix

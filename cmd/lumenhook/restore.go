@@ -15,7 +15,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/cli"
 	"github.com/lumenhook/lumenhook/internal/config"
 	"github.com/lumenhook/lumenhook/projections"
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 	"github.com/lumenhook/lumenhook/streams/topology"
 	"github.com/lumenhook/lumenhook/streams/transfer"
 )
@@ -57,7 +57,7 @@ func openHistory(at *config.Service) (transfer.History, func(), error) {
 	return history{db: db}, func() { _ = db.Close() }, nil
 }
 
-func (h history) CatchUp(ctx context.Context, from streams.Cluster) error {
+func (h history) CatchUp(ctx context.Context, from kafka.Cluster) error {
 	return projections.Finish(ctx, projections.ProjectorConfig{
 		DB:      h.db,
 		Cluster: from,
@@ -149,7 +149,7 @@ func (r *restoring) run(cmd *cobra.Command, _ []string) error {
 
 // place writes the backup into a cluster's empty topics, with progress.
 func (r *restoring) place(
-	cmd *cobra.Command, cluster streams.Cluster, h transfer.History,
+	cmd *cobra.Command, cluster kafka.Cluster, h transfer.History,
 ) (placed transfer.Placed, err error) {
 	tell, end := telling(cmd.ErrOrStderr())
 	err = r.tmp.use(func(dir string) error {
@@ -170,7 +170,7 @@ func (r *restoring) place(
 }
 
 // namedCluster is the cluster that flags name.
-func namedCluster(at *config.Service) (streams.Cluster, error) {
+func namedCluster(at *config.Service) (kafka.Cluster, error) {
 	cluster, err := at.NamedCluster(stderrLog())
 	if err == nil && len(cluster.Brokers) == 0 {
 		err = cli.Usage(fmt.Errorf("--kafka-brokers: must name the brokers of the cluster"))

@@ -24,7 +24,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/config"
 	"github.com/lumenhook/lumenhook/internal/keys"
 	"github.com/lumenhook/lumenhook/internal/ops"
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
 // listener is a receiver that keeps whole requests.
@@ -130,7 +130,7 @@ func (s *testService) rewrapCutShort(steps int64) {
 	_, err := ops.Rewrap(ctx, ops.RewrapConfig{
 		Key:     keys.MasterKeyPlace{DataDir: s.dir},
 		Logger:  quiet,
-		Cluster: func() (streams.Cluster, error) { return service.Cluster(quiet) },
+		Cluster: func() (kafka.Cluster, error) { return service.Cluster(quiet) },
 		Progress: func(int64, int64) {
 			if taken.Add(1) == steps {
 				cancel()

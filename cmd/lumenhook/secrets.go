@@ -15,7 +15,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/config"
 	"github.com/lumenhook/lumenhook/internal/keys"
 	"github.com/lumenhook/lumenhook/internal/ops"
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
 // masterKeyPlace says where the subcommands find the master key, and the service
@@ -46,7 +46,7 @@ func (p *masterKeyPlace) walk(out io.Writer) (ops.RewrapConfig, *cli.Progress) {
 		Key:      p.key(),
 		Signing:  p.signingKeys(),
 		Progress: bar.Show,
-		Cluster:  func() (streams.Cluster, error) { return p.Cluster(stderrLog()) },
+		Cluster:  func() (kafka.Cluster, error) { return p.Cluster(stderrLog()) },
 		Logger:   slog.New(slog.NewTextHandler(out, nil)),
 	}, bar
 }

@@ -23,7 +23,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/keys"
 	"github.com/lumenhook/lumenhook/internal/runfile"
 	"github.com/lumenhook/lumenhook/internal/testkit"
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
 func TestSecretsRewrap(t *testing.T) {
@@ -269,7 +269,7 @@ func formsOf(secret string) []string {
 }
 
 // topics reads every record of the cluster, uncommitted ones too.
-func (h *hunt) topics(t *testing.T, brokers []string, sasl streams.SASL) {
+func (h *hunt) topics(t *testing.T, brokers []string, sasl kafka.SASL) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 60*time.Second)
 	defer cancel()

@@ -28,7 +28,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/embedded/clickhouse"
 	"github.com/lumenhook/lumenhook/internal/node"
 	"github.com/lumenhook/lumenhook/internal/testkit"
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 	"github.com/lumenhook/lumenhook/streams/topology"
 )
 
@@ -90,13 +90,13 @@ func (a *addresses) startBroker(logger *slog.Logger) {
 	}
 	a.stack.OnStop(b.Close)
 	a.broker = b.Addr()
-	cluster := streams.Cluster{
+	cluster := kafka.Cluster{
 		Brokers:  []string{a.broker},
 		Prefix:   "shop.",
 		ClientID: "test",
 		Logger:   logger,
-		SASL: streams.SASL{
-			Mechanism: streams.SASLScramSHA256,
+		SASL: kafka.SASL{
+			Mechanism: kafka.SASLScramSHA256,
 			User:      "lumenhook",
 			Password:  "not told to anybody",
 		},

@@ -16,7 +16,7 @@ import (
 	"github.com/lumenhook/lumenhook/api/client"
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
 // BenchmarkStatement measures the first page (50 moves) of statements of wallets with 10, 1,000
@@ -105,7 +105,7 @@ func (s *testService) recordMoves(wallet string, n int) {
 		return s.call(http.MethodGet, path, nil, &statement) == http.StatusOK &&
 			statement.RecordedSince != nil && *statement.ThroughLedger >= *statement.RecordedSince
 	})
-	producer, err := streams.Cluster{
+	producer, err := kafka.Cluster{
 		Brokers:  s.file.KafkaBrokers,
 		Prefix:   "lumenhook.",
 		ClientID: "bench",
@@ -118,7 +118,7 @@ func (s *testService) recordMoves(wallet string, n int) {
 	defer producer.Close()
 	now := time.Now().UnixMilli()
 	for at := range slices.Chunk(slices.Collect(numbers(n)), 1000) {
-		var batch []streams.Record
+		var batch []kafka.Record
 		for _, i := range at {
 			m := domain.BalanceMove{
 				Wallet:         wallet,
@@ -134,7 +134,7 @@ func (s *testService) recordMoves(wallet string, n int) {
 			}
 			m.ID = domain.DeriveID(domain.MovePrefix, wallet, strconv.Itoa(i))
 			e := schemas.EncodeBalanceMoved(schemas.BalanceMoved{Move: m, ObservedAtMillis: now})
-			batch = append(batch, streams.NewRecord(schemas.TopicPayments, wallet, e.Value, e.EachHeader))
+			batch = append(batch, kafka.NewRecord(schemas.TopicPayments, wallet, e.Value, e.EachHeader))
 		}
 		if err := producer.Append(s.t.Context(), batch...); err != nil {
 			s.t.Fatal(err)

@@ -12,7 +12,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/cli"
 	"github.com/lumenhook/lumenhook/internal/config"
 	"github.com/lumenhook/lumenhook/internal/standalone"
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 	"github.com/lumenhook/lumenhook/streams/transfer"
 )
 
@@ -58,7 +58,7 @@ and build the history there: it is made of the topics.`,
 
 // copyTopics copies from the broker of a data folder, that of a running service too.
 func copyTopics(
-	ctx context.Context, dir string, to streams.Cluster, tell io.Writer,
+	ctx context.Context, dir string, to kafka.Cluster, tell io.Writer,
 	show func(transfer.MirrorReport) error,
 ) error {
 	from, err := standalone.OpenTopics(dir, to.Logger)

@@ -15,7 +15,7 @@ import (
 
 	"github.com/lumenhook/lumenhook/internal/cli"
 	"github.com/lumenhook/lumenhook/internal/config"
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 	"github.com/lumenhook/lumenhook/streams/topology"
 )
 
@@ -84,16 +84,16 @@ func (t *topologyFlags) registerAccept(f *pflag.FlagSet) {
 	cli.Offer(f, "accept-loss", topology.Names()...)
 }
 
-func (t *topologyFlags) reach() (streams.Cluster, error) {
+func (t *topologyFlags) reach() (kafka.Cluster, error) {
 	if err := topology.CheckNames(t.accept); err != nil {
-		return streams.Cluster{}, cli.Usage(fmt.Errorf("--accept-loss: %w", err))
+		return kafka.Cluster{}, cli.Usage(fmt.Errorf("--accept-loss: %w", err))
 	}
 	if t.shape.Partitions < 0 || t.shape.Partitions > 10_000 || t.shape.Replicas < 0 {
-		return streams.Cluster{}, cli.Usage(fmt.Errorf("--partitions %d --replication %d: "+
+		return kafka.Cluster{}, cli.Usage(fmt.Errorf("--partitions %d --replication %d: "+
 			"must be from 0 to 10000, and at least 1", t.shape.Partitions, t.shape.Replicas))
 	}
 	if err := t.retain(); err != nil {
-		return streams.Cluster{}, err
+		return kafka.Cluster{}, err
 	}
 	cluster, err := t.Cluster(stderrLog())
 	asked := t.copies != nil && t.copies.Changed
@@ -159,7 +159,7 @@ type (
 		Faults []topology.Fault `json:"faults"`
 	}
 	granted struct {
-		ACLs []streams.ACL `json:"acls"`
+		ACLs []kafka.ACL `json:"acls"`
 	}
 )
 
@@ -325,7 +325,7 @@ A process of several roles needs a user with the rights of them all.`,
 }
 
 func (a *aclFlags) run(ctx context.Context, out io.Writer) error {
-	acls, err := topology.Access(streams.Cluster{Prefix: a.Kafka.Prefix}, a.userPrefix, a.roles...)
+	acls, err := topology.Access(kafka.Cluster{Prefix: a.Kafka.Prefix}, a.userPrefix, a.roles...)
 	if err != nil {
 		return cli.Usage(fmt.Errorf("--role: %w", err))
 	}
@@ -341,7 +341,7 @@ func (a *aclFlags) run(ctx context.Context, out io.Writer) error {
 	return a.Print(out, granted{acls}, func(w io.Writer) { a.show(w, acls) })
 }
 
-func (a *aclFlags) show(w io.Writer, acls []streams.ACL) {
+func (a *aclFlags) show(w io.Writer, acls []kafka.ACL) {
 	if a.apply {
 		showGranted(w, acls)
 		return
@@ -353,7 +353,7 @@ func (a *aclFlags) show(w io.Writer, acls []streams.ACL) {
 }
 
 // showGranted prints a line for each user.
-func showGranted(w io.Writer, acls []streams.ACL) {
+func showGranted(w io.Writer, acls []kafka.ACL) {
 	granted := make(map[string]int)
 	for _, acl := range acls {
 		granted[acl.Principal]++

@@ -11,7 +11,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/cli"
 	"github.com/lumenhook/lumenhook/internal/embedded/broker"
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 	"github.com/lumenhook/lumenhook/streams/topology"
 )
 
@@ -154,7 +154,7 @@ func TestACLsArePrintedForKafkasTool(t *testing.T) {
 		t.Errorf("%d:\n%s", code, out)
 	}
 	_, out, _ = topicsRun(t, "acls", "--json", "--role", "engine")
-	var printed struct{ ACLs []streams.ACL }
+	var printed struct{ ACLs []kafka.ACL }
 	if err := json.Unmarshal([]byte(out), &printed); err != nil || len(printed.ACLs) < 5 {
 		t.Errorf("%v: %s", err, out)
 	}

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
 // Patience is how long a test waits for a condition: three brokers, or a machine with a load of
@@ -15,11 +15,11 @@ const Patience = 3 * time.Minute
 
 // Cluster returns the connection settings of the test's Kafka. If log is nil, nothing is
 // logged.
-func (k *Broker) Cluster(log *slog.Logger) streams.Cluster {
+func (k *Broker) Cluster(log *slog.Logger) kafka.Cluster {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	return streams.Cluster{
+	return kafka.Cluster{
 		Brokers:  k.Addrs(),
 		Prefix:   k.Prefix(),
 		ClientID: "test",
@@ -29,11 +29,11 @@ func (k *Broker) Cluster(log *slog.Logger) streams.Cluster {
 
 // MakeTopics creates the product's topics, the keyed ones with this many partitions, with
 // the brokers' own settings.
-func MakeTopics(t testing.TB, c streams.Cluster, partitions int32, replicas int16) {
+func MakeTopics(t testing.TB, c kafka.Cluster, partitions int32, replicas int16) {
 	t.Helper()
-	var specs []streams.TopicSpec
+	var specs []kafka.TopicSpec
 	for _, topic := range schemas.Topics() {
-		spec := streams.TopicSpec{Name: topic.Name, Partitions: 1, ReplicationFactor: replicas}
+		spec := kafka.TopicSpec{Name: topic.Name, Partitions: 1, ReplicationFactor: replicas}
 		if topic.Keyed {
 			spec.Partitions = partitions
 		}

@@ -5,7 +5,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
 // Log reads topics for a test that repeatedly needs their content. Its clients stay open,
@@ -13,28 +13,28 @@ import (
 // test would spend most of their time on that.
 type Log struct {
 	t       testing.TB
-	cluster streams.Cluster
+	cluster kafka.Cluster
 
 	mu     sync.Mutex
-	ends   *streams.Ends
+	ends   *kafka.Ends
 	topics map[string]*topicLog
 }
 
 // topicLog is what was read of a topic so far.
 type topicLog struct {
-	reader  *streams.Reader
-	records []streams.Record
+	reader  *kafka.Reader
+	records []kafka.Record
 }
 
 // NewLog reads topics of a cluster until the test ends.
-func NewLog(t testing.TB, cluster streams.Cluster) *Log {
+func NewLog(t testing.TB, cluster kafka.Cluster) *Log {
 	l := &Log{t: t, cluster: cluster, topics: make(map[string]*topicLog)}
 	t.Cleanup(l.close)
 	return l
 }
 
 // Read returns all committed records of a topic up to now. The caller must not change them.
-func (l *Log) Read(topic string) []streams.Record {
+func (l *Log) Read(topic string) []kafka.Record {
 	l.t.Helper()
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -43,7 +43,7 @@ func (l *Log) Read(topic string) []streams.Record {
 	if known == nil {
 		known = l.open(topic)
 	}
-	err := known.reader.ReadTo(l.t.Context(), topic, until, 1000, func(r streams.Record) error {
+	err := known.reader.ReadTo(l.t.Context(), topic, until, 1000, func(r kafka.Record) error {
 		known.records = append(known.records, r)
 		return nil
 	})
@@ -74,7 +74,7 @@ func (l *Log) open(topic string) *topicLog {
 	if err != nil {
 		l.t.Fatal(err)
 	}
-	reader, err := l.cluster.NewReader(streams.ReaderConfig{From: streams.Offsets{topic: from}})
+	reader, err := l.cluster.NewReader(kafka.ReaderConfig{From: kafka.Offsets{topic: from}})
 	if err != nil {
 		l.t.Fatal(err)
 	}

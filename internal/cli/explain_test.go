@@ -19,7 +19,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
 // The name of a package at the start of an error is removed, wherever it occurs; what only
@@ -106,14 +106,14 @@ func TestBrokersThatCannotBeReachedAreToldOnce(t *testing.T) {
 	}
 	for want, err := range map[string]error{
 		"opening the account: no broker can be reached at 127.0.0.1:1: nothing listens there; is the service running, " +
-			"and is this its address?": &streams.UnreachableError{
+			"and is this its address?": &kafka.UnreachableError{
 			Brokers: []string{"127.0.0.1:1"},
 			Causes:  []error{fmt.Errorf("unable to dial: %w", refused)},
 		},
 		"opening the account: no broker can be reached at a:1, b:1: nothing listens there; is the service running, " +
 			"and is this its address?;\nnor at kafka.invalid:9092: the name kafka.invalid does not " +
 			"resolve: is it the right one?;\nnor at c:1: something listens there, and does not " +
-			"answer as a broker does; is this a broker's address?": &streams.UnreachableError{
+			"answer as a broker does; is this a broker's address?": &kafka.UnreachableError{
 			Brokers: []string{"a:1", "kafka.invalid:9092", "b:1", "c:1"},
 			Causes:  []error{refused, unknown, refused, context.DeadlineExceeded},
 		},

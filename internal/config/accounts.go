@@ -13,7 +13,7 @@ import (
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
 const (
@@ -44,7 +44,7 @@ func (s *Service) Accounts(ctx context.Context) ([]domain.Account, error) {
 
 // readAccounts reads the table up to where it ends now.
 func readAccounts(
-	ctx context.Context, cluster streams.Cluster,
+	ctx context.Context, cluster kafka.Cluster,
 ) (map[string]domain.Account, error) {
 	asking, err := cluster.NewEnds()
 	if err != nil {
@@ -61,7 +61,7 @@ func readAccounts(
 	}
 	found := make(map[string]domain.Account)
 	err = cluster.ReadBetween(ctx, schemas.TopicAccounts, starts, ends, accountsAtOnce,
-		func(r streams.Record) error {
+		func(r kafka.Record) error {
 			a, err := schemas.DecodeAccount(schemas.Read(r.Value, r))
 			if err != nil {
 				return fmt.Errorf("record %d of partition %d: %w", r.Offset, r.Partition, err)

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/lumenhook/lumenhook/projections"
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
 // ClickHouse are the flags with which every command connects to ClickHouse: address, login and
@@ -20,7 +20,7 @@ type ClickHouse struct {
 
 	flags                        Flags
 	user, password, passwordFile string
-	tls                          streams.TLS
+	tls                          kafka.TLS
 }
 
 // Register adds the flags, with the command's own help for the address.
@@ -51,7 +51,7 @@ var errBadDSN = errors.New("--clickhouse-dsn: must be like " +
 // Check returns every fault, and puts the address together.
 func (s *ClickHouse) Check() []error {
 	if s.DSN == "" {
-		if s.user+s.password+s.passwordFile == "" && s.tls == (streams.TLS{}) {
+		if s.user+s.password+s.passwordFile == "" && s.tls == (kafka.TLS{}) {
 			return nil
 		}
 		return []error{errors.New("--clickhouse-user, --clickhouse-password, " +
@@ -95,7 +95,7 @@ func (s *ClickHouse) with(password string) string {
 			added.Set(name, value)
 		}
 	}
-	if s.tls != (streams.TLS{}) {
+	if s.tls != (kafka.TLS{}) {
 		added.Set("secure", "true")
 	}
 	switch {

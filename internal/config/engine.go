@@ -12,8 +12,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 
 	"github.com/lumenhook/lumenhook/domain"
-	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/commands"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
 // submitTimeout bounds the wait for brokers and the engine's answer.
@@ -35,7 +35,7 @@ type Engine struct {
 
 // OpenEngine connects to the brokers, for as long as ctx lasts. The caller closes the
 // Engine.
-func OpenEngine(ctx context.Context, cluster streams.Cluster) (*Engine, error) {
+func OpenEngine(ctx context.Context, cluster kafka.Cluster) (*Engine, error) {
 	c, err := commands.Open(ctx, commands.Config{
 		Cluster: cluster,
 		Logger:  slog.New(slog.DiscardHandler),

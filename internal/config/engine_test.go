@@ -11,7 +11,7 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/config"
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
 const prefix = "lumenhook."
@@ -41,19 +41,19 @@ func TestAUserWithoutRightsIsToldWhichAreNeeded(t *testing.T) {
 			b, err := kfake.NewCluster(
 				kfake.NumBrokers(1), kfake.EnableSASL(), kfake.EnableACLs(),
 				kfake.SeedTopics(1, prefix+schemas.TopicCommands, prefix+schemas.TopicResults),
-				kfake.User(streams.SASLPlain, "clerk", "secret", rights...),
+				kfake.User(kafka.SASLPlain, "clerk", "secret", rights...),
 			)
 			if err != nil {
 				t.Fatal(err)
 			}
 			t.Cleanup(b.Close)
-			err = openAccount(t, streams.Cluster{
+			err = openAccount(t, kafka.Cluster{
 				Brokers: b.ListenAddrs(),
 				Prefix:  prefix,
 				Quiet:   true,
 				Logger:  slog.New(slog.DiscardHandler),
-				SASL: streams.SASL{
-					Mechanism: streams.SASLPlain,
+				SASL: kafka.SASL{
+					Mechanism: kafka.SASLPlain,
 					User:      "clerk",
 					Password:  "secret",
 				},
@@ -68,7 +68,7 @@ func TestAUserWithoutRightsIsToldWhichAreNeeded(t *testing.T) {
 }
 
 // openAccount submits one command.
-func openAccount(t *testing.T, cluster streams.Cluster) error {
+func openAccount(t *testing.T, cluster kafka.Cluster) error {
 	t.Helper()
 	e, err := config.OpenEngine(t.Context(), cluster)
 	if err != nil {

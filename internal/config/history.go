@@ -13,7 +13,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/cli"
 	"github.com/lumenhook/lumenhook/internal/runfile"
 	"github.com/lumenhook/lumenhook/projections"
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
 // catchUpMax bounds the wait for a history that is behind; normally that is less than a
@@ -56,7 +56,7 @@ func (s *Service) AwaitHistory(ctx context.Context, dsn string) (missing int64, 
 	return missingRecords(ctx, dsn, cluster)
 }
 
-func missingRecords(ctx context.Context, dsn string, of streams.Cluster) (int64, error) {
+func missingRecords(ctx context.Context, dsn string, of kafka.Cluster) (int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, catchUpMax)
 	defer cancel()
 	db, err := projections.Open(dsn)

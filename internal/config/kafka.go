@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
 // Kafka are the flags with which every command connects to Kafka: brokers, prefix, SASL and TLS.
@@ -21,8 +21,8 @@ type Kafka struct {
 	Prefix  string
 
 	flags Flags
-	sasl  streams.SASL
-	tls   streams.TLS
+	sasl  kafka.SASL
+	tls   kafka.TLS
 }
 
 // Register adds the flags.
@@ -53,8 +53,8 @@ func (k *Kafka) Register(f *pflag.FlagSet) {
 }
 
 // Cluster returns the connection settings, or every fault at once.
-func (k *Kafka) Cluster(clientID string, l *slog.Logger) (streams.Cluster, error) {
-	c := streams.Cluster{
+func (k *Kafka) Cluster(clientID string, l *slog.Logger) (kafka.Cluster, error) {
+	c := kafka.Cluster{
 		Brokers:  k.Brokers,
 		Prefix:   k.Prefix,
 		ClientID: clientID,
@@ -64,11 +64,11 @@ func (k *Kafka) Cluster(clientID string, l *slog.Logger) (streams.Cluster, error
 	}
 	switch {
 	case c.SASL.TokenFile != "":
-		c.SASL.Mechanism = cmp.Or(c.SASL.Mechanism, streams.SASLOAuthBearer)
+		c.SASL.Mechanism = cmp.Or(c.SASL.Mechanism, kafka.SASLOAuthBearer)
 	case c.SASL.User != "":
-		c.SASL.Mechanism = cmp.Or(c.SASL.Mechanism, streams.SASLScramSHA256)
+		c.SASL.Mechanism = cmp.Or(c.SASL.Mechanism, kafka.SASLScramSHA256)
 	}
-	c.TLS.Enabled = k.tls != streams.TLS{}
+	c.TLS.Enabled = k.tls != kafka.TLS{}
 	var faults []error
 	for _, broker := range k.Brokers {
 		faults = append(faults, checkBroker(broker))

@@ -14,11 +14,11 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 
 	"github.com/lumenhook/lumenhook/internal/keys"
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
 // parsed returns the connection settings of a command line.
-func parsed(t *testing.T, args ...string) (streams.Cluster, error) {
+func parsed(t *testing.T, args ...string) (kafka.Cluster, error) {
 	t.Helper()
 	var k Kafka
 	f := pflag.NewFlagSet("test", pflag.ContinueOnError)
@@ -163,9 +163,9 @@ func TestFlagsSayWhichMechanism(t *testing.T) {
 	token := write(t, "token", "t")
 	for args, want := range map[string]string{
 		"":                                  "",
-		"--kafka-user=u --kafka-password=p": streams.SASLScramSHA256,
-		"--kafka-token-file=" + token:       streams.SASLOAuthBearer,
-		"--kafka-user=u --kafka-password=p --kafka-sasl=PLAIN": streams.SASLPlain,
+		"--kafka-user=u --kafka-password=p": kafka.SASLScramSHA256,
+		"--kafka-token-file=" + token:       kafka.SASLOAuthBearer,
+		"--kafka-user=u --kafka-password=p --kafka-sasl=PLAIN": kafka.SASLPlain,
 	} {
 		c, err := parsed(t, strings.Fields(args)...)
 		if err != nil || c.SASL.Mechanism != want || c.TLS.Enabled {

@@ -11,7 +11,7 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/cli"
 	"github.com/lumenhook/lumenhook/internal/runfile"
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
 // Service is where a service is. Its zero value has no folder and no address.
@@ -53,14 +53,14 @@ func (s *Service) RegisterKafka(f *pflag.FlagSet) {
 
 // NamedCluster returns the connection settings of the brokers that flags name; none if they
 // name none. The Kafka client logs nothing: its errors are returned.
-func (s *Service) NamedCluster(logger *slog.Logger) (streams.Cluster, error) {
+func (s *Service) NamedCluster(logger *slog.Logger) (kafka.Cluster, error) {
 	c, err := s.Kafka.Cluster("lumenhook-cli", logger)
 	c.Quiet = true
 	return c, cli.Usage(err)
 }
 
 // Cluster returns how Kafka is reached, or an error if nothing listens there.
-func (s *Service) Cluster(logger *slog.Logger) (streams.Cluster, error) {
+func (s *Service) Cluster(logger *slog.Logger) (kafka.Cluster, error) {
 	c, err := s.addressedCluster(logger)
 	if err != nil {
 		return c, err
@@ -69,7 +69,7 @@ func (s *Service) Cluster(logger *slog.Logger) (streams.Cluster, error) {
 }
 
 // addressedCluster returns how Kafka is reached, by flags or by the data folder.
-func (s *Service) addressedCluster(logger *slog.Logger) (streams.Cluster, error) {
+func (s *Service) addressedCluster(logger *slog.Logger) (kafka.Cluster, error) {
 	c, err := s.NamedCluster(logger)
 	if err != nil || len(c.Brokers) > 0 {
 		return c, err
@@ -78,7 +78,7 @@ func (s *Service) addressedCluster(logger *slog.Logger) (streams.Cluster, error)
 	if err != nil {
 		return c, err
 	}
-	c.Brokers, c.SASL, c.TLS = run.KafkaBrokers, run.Kafka.SASL(), streams.TLS{}
+	c.Brokers, c.SASL, c.TLS = run.KafkaBrokers, run.Kafka.SASL(), kafka.TLS{}
 	return c, nil
 }
 

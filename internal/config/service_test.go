@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/lumenhook/lumenhook/internal/config"
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
 // TestWhereNoServiceRunsEachErrorNamesTheFlagThatWouldDo: every part of the service is
@@ -47,7 +47,7 @@ func TestABrokerOfAnUnknownNameIsReported(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := s.Cluster(slog.New(slog.DiscardHandler))
-	var unreachable *streams.UnreachableError
+	var unreachable *kafka.UnreachableError
 	var name *net.DNSError
 	if !errors.As(err, &unreachable) || !slices.Equal(unreachable.Brokers, []string{unknown}) ||
 		!errors.As(err, &name) {

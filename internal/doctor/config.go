@@ -6,7 +6,7 @@ import (
 
 	"github.com/lumenhook/lumenhook/internal/config"
 	"github.com/lumenhook/lumenhook/internal/egress"
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 	"github.com/lumenhook/lumenhook/streams/mailer"
 	"github.com/lumenhook/lumenhook/streams/topology"
 )
@@ -18,7 +18,7 @@ type Config struct {
 	Faults      []error  // of its settings
 	SecretFiles []string // that others must not read
 
-	Cluster  streams.Cluster
+	Cluster  kafka.Cluster
 	Embedded bool // broker and database are those of lumenhook run
 	Topology topology.CheckOptions
 

@@ -18,9 +18,9 @@ import (
 	"github.com/lumenhook/lumenhook/internal/egress"
 	"github.com/lumenhook/lumenhook/internal/keys"
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/commands"
 	"github.com/lumenhook/lumenhook/streams/directory"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
 // The parts do not know each other: the adapters here implement one part's interface with
@@ -70,12 +70,12 @@ const maxUsesUnderWay = 64
 
 // keyUses stores the last uses of keys in their topic.
 type keyUses struct {
-	producer *streams.Producer
+	producer *kafka.Producer
 	logger   *slog.Logger
 	places   chan struct{}
 }
 
-func newKeyUses(cluster streams.Cluster, logger *slog.Logger) (*keyUses, error) {
+func newKeyUses(cluster kafka.Cluster, logger *slog.Logger) (*keyUses, error) {
 	producer, err := cluster.NewProducer()
 	if err != nil {
 		return nil, err
@@ -86,15 +86,15 @@ func newKeyUses(cluster streams.Cluster, logger *slog.Logger) (*keyUses, error) 
 // Used records when a key was last used.
 func (u *keyUses) Used(keyID string, atMillis int64) {
 	m := schemas.EncodeKeyUse(atMillis)
-	u.append(streams.NewRecord(schemas.TopicKeyUses, keyID, m.Value, m.EachHeader))
+	u.append(kafka.NewRecord(schemas.TopicKeyUses, keyID, m.Value, m.EachHeader))
 }
 
 // Forget appends a tombstone.
 func (u *keyUses) Forget(keyID string) {
-	u.append(streams.Record{Topic: schemas.TopicKeyUses, Key: []byte(keyID)})
+	u.append(kafka.Record{Topic: schemas.TopicKeyUses, Key: []byte(keyID)})
 }
 
-func (u *keyUses) append(rec streams.Record) {
+func (u *keyUses) append(rec kafka.Record) {
 	select {
 	case u.places <- struct{}{}:
 	default:

@@ -13,7 +13,7 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/egress"
 	"github.com/lumenhook/lumenhook/internal/embedded/broker"
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 	"github.com/lumenhook/lumenhook/streams/topology"
 )
 
@@ -38,7 +38,7 @@ func TestEachPartOfANodeHasAClientIDOfItsOwn(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(b.Close)
-	cluster := streams.Cluster{
+	cluster := kafka.Cluster{
 		Brokers:  []string{b.Addr()},
 		Prefix:   "test.",
 		ClientID: "lumenhook",

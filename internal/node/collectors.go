@@ -7,8 +7,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/lumenhook/lumenhook/projections"
-	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/engine"
+	"github.com/lumenhook/lumenhook/streams/task"
 )
 
 // projectionLag exports the lag as metrics, read at each scrape.
@@ -78,7 +78,7 @@ func (d endpointsDown) Collect(to chan<- prometheus.Metric) {
 // Partitions are summed: a series for each would be thousands.
 type engineStats struct {
 	stats    func() []engine.PartitionStats
-	standbys func() []streams.StandbyStats
+	standbys func() []task.StandbyStats
 	now      func() time.Time
 }
 

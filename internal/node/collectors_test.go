@@ -9,8 +9,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/engine"
+	"github.com/lumenhook/lumenhook/streams/store"
+	"github.com/lumenhook/lumenhook/streams/task"
 )
 
 // TestEngineStatsAreAddedUp: one partition works, another is half restored, and of those of
@@ -19,24 +20,24 @@ func TestEngineStatsAreAddedUp(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(engineStats{
 		now: func() time.Time { return time.UnixMilli(10_000) },
-		standbys: func() []streams.StandbyStats {
-			return []streams.StandbyStats{
+		standbys: func() []task.StandbyStats {
+			return []task.StandbyStats{
 				{Partition: 2, Folded: 70, Behind: 30, Following: true},
 				{Partition: 3, Folded: 0, Behind: 100},
 			}
 		},
 		stats: func() []engine.PartitionStats {
 			return []engine.PartitionStats{
-				{InFlight: 3, TaskStats: streams.TaskStats{
+				{InFlight: 3, TaskStats: task.TaskStats{
 					Partition: 0,
 					From:      0,
 					At:        100,
 					End:       100,
 					Restored:  true,
-					Timers:    streams.TimerStats{Due: 1, Later: 2, HeldBack: 3, DueSinceMillis: 7_500},
-					Inputs:    []streams.InputStats{{Topic: schemas.TopicMatches, Behind: 5}},
+					Timers:    store.TimerStats{Due: 1, Later: 2, HeldBack: 3, DueSinceMillis: 7_500},
+					Inputs:    []task.InputStats{{Topic: schemas.TopicMatches, Behind: 5}},
 				}},
-				{TaskStats: streams.TaskStats{
+				{TaskStats: task.TaskStats{
 					Partition:        1,
 					From:             200,
 					At:               250,

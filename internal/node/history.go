@@ -8,7 +8,7 @@ import (
 	"github.com/lumenhook/lumenhook/projections"
 	"github.com/lumenhook/lumenhook/projections/readmodel"
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
 // History is the history for the API, and how far it is behind. A node may have none, or none
@@ -29,7 +29,7 @@ type written struct {
 // readFrom opens the history of a database that a projector of this process writes; nil: others
 // write it. The caller closes the result.
 func (h *History) readFrom(
-	db *projections.DB, cluster streams.Cluster, writer *projections.Projector,
+	db *projections.DB, cluster kafka.Cluster, writer *projections.Projector,
 ) (closed func(), err error) {
 	ends, err := cluster.NewEnds()
 	if err != nil {

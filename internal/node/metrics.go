@@ -13,9 +13,9 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/telemetry"
 	"github.com/lumenhook/lumenhook/projections"
-	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/engine"
 	"github.com/lumenhook/lumenhook/streams/follower"
+	"github.com/lumenhook/lumenhook/streams/task"
 )
 
 // Metrics are the numbers at /metrics. Labels have few values each: never an
@@ -228,7 +228,7 @@ func (m *Metrics) deadLetterOf(reader string) func(topic string) {
 func (m *Metrics) restarted(part string) { m.restarts.WithLabelValues(part).Inc() }
 
 // turn takes a turn's times.
-func (m *Metrics) turn(t streams.TurnStats) {
+func (m *Metrics) turn(t task.TurnStats) {
 	m.turnSeconds.WithLabelValues("decide").Observe(t.Decide.Seconds())
 	m.turnSeconds.WithLabelValues("commit").Observe(t.Commit.Seconds())
 	m.turnSeconds.WithLabelValues("settle").Observe(t.Settle.Seconds())

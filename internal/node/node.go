@@ -14,8 +14,8 @@ import (
 	"github.com/lumenhook/lumenhook/internal/egress"
 	"github.com/lumenhook/lumenhook/internal/keys"
 	"github.com/lumenhook/lumenhook/internal/telemetry"
-	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/follower"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 	"github.com/lumenhook/lumenhook/streams/mailer"
 	"github.com/lumenhook/lumenhook/streams/topology"
 )
@@ -23,7 +23,7 @@ import (
 // Config says what a node is made of. The fields down to Say are required; those
 // below by the roles that they name.
 type Config struct {
-	Cluster  streams.Cluster
+	Cluster  kafka.Cluster
 	StateDir string // holds the stores of directory and engine
 	// Roles are those without which the node is not ready.
 	Roles   []Role
@@ -155,7 +155,7 @@ func (p part) Go(name string, run func(context.Context) error) {
 
 // clusterOf is the cluster for one of the node's parts. Each has a client id of its
 // own: a quota, or a broker's log, is of one part and not of the whole process.
-func (p part) clusterOf(name string) streams.Cluster {
+func (p part) clusterOf(name string) kafka.Cluster {
 	cluster := p.node.cfg.Cluster
 	cluster.ClientID += "-" + name
 	return cluster
@@ -163,7 +163,7 @@ func (p part) clusterOf(name string) streams.Cluster {
 
 // mayTakeOver returns what fails when the deployment's topics were closed since the process
 // started, as while it was paused: whoever has closed them has fenced it, too.
-func mayTakeOver(cluster streams.Cluster) func(context.Context) error {
+func mayTakeOver(cluster kafka.Cluster) func(context.Context) error {
 	return func(ctx context.Context) error { return topology.CheckOpen(ctx, cluster) }
 }
 

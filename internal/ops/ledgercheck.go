@@ -14,9 +14,9 @@ import (
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/follower"
 	"github.com/lumenhook/lumenhook/streams/intake"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
 const (
@@ -29,7 +29,7 @@ const (
 // LedgerCheck says which ledgers are read again. All fields are required.
 type LedgerCheck struct {
 	From, To uint32 // sequences of ledgers, the last one included
-	Cluster  streams.Cluster
+	Cluster  kafka.Cluster
 	Source   follower.Source
 	Out      io.Writer
 }
@@ -72,7 +72,7 @@ type knownPayments struct {
 
 func (c LedgerCheck) readTopics(ctx context.Context) (knownPayments, error) {
 	all := knownPayments{payments: map[string]domain.Payment{}, wallets: map[string]int64{}}
-	err := c.readTopic(ctx, schemas.TopicPayments, func(r streams.Record) error {
+	err := c.readTopic(ctx, schemas.TopicPayments, func(r kafka.Record) error {
 		if schemas.IsBalanceMoved(r) {
 			return nil
 		}
@@ -93,7 +93,7 @@ func (c LedgerCheck) readTopics(ctx context.Context) (knownPayments, error) {
 		return all, err
 	}
 	all.count = len(all.payments)
-	err = c.readTopic(ctx, schemas.TopicWatches, func(r streams.Record) error {
+	err = c.readTopic(ctx, schemas.TopicWatches, func(r kafka.Record) error {
 		w, gone, err := intake.Watch(r)
 		if err != nil {
 			return all.leaveOut(err)
@@ -118,7 +118,7 @@ func (k *knownPayments) leaveOut(why error) error {
 
 // readTopic gives every record of a topic to take.
 func (c LedgerCheck) readTopic(
-	ctx context.Context, topic string, take func(streams.Record) error,
+	ctx context.Context, topic string, take func(kafka.Record) error,
 ) error {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()

@@ -13,7 +13,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/keys"
 	"github.com/lumenhook/lumenhook/internal/retry"
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
 const (
@@ -26,8 +26,8 @@ const (
 // RewrapConfig configures the walk over sealed values. All fields are required.
 type RewrapConfig struct {
 	Key     keys.MasterKeyPlace
-	Signing string                          // the file of the signing keys, which need not exist
-	Cluster func() (streams.Cluster, error) // called once the master key is read
+	Signing string                        // the file of the signing keys, which need not exist
+	Cluster func() (kafka.Cluster, error) // called once the master key is read
 	// Progress is called with records and endpoints, done and in total.
 	Progress func(done, total int64)
 	Logger   *slog.Logger // gets values that cannot be opened

@@ -17,7 +17,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/cli"
 	"github.com/lumenhook/lumenhook/internal/keys"
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
 func TestTheReportOfARewrap(t *testing.T) {
@@ -80,7 +80,7 @@ func TestDropLooksAtCommandsThatWait(t *testing.T) {
 	}
 	cfg := RewrapConfig{
 		Key:      keys.MasterKeyPlace{File: path},
-		Cluster:  func() (streams.Cluster, error) { return cluster, nil },
+		Cluster:  func() (kafka.Cluster, error) { return cluster, nil },
 		Progress: func(int64, int64) {},
 		Logger:   cluster.Logger,
 	}
@@ -115,20 +115,20 @@ func TestDropLooksAtCommandsThatWait(t *testing.T) {
 	}
 }
 
-func newCluster(t *testing.T) streams.Cluster {
+func newCluster(t *testing.T) kafka.Cluster {
 	t.Helper()
 	fake, err := kfake.NewCluster(kfake.NumBrokers(1))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(fake.Close)
-	cluster := streams.Cluster{
+	cluster := kafka.Cluster{
 		Brokers:  fake.ListenAddrs(),
 		Prefix:   "lumenhook.",
 		ClientID: "test",
 		Logger:   slog.New(slog.DiscardHandler),
 	}
-	err = cluster.EnsureTopics(t.Context(), []streams.TopicSpec{
+	err = cluster.EnsureTopics(t.Context(), []kafka.TopicSpec{
 		{Name: schemas.TopicCommands, Partitions: 2, ReplicationFactor: 1},
 		{Name: schemas.TopicEndpoints, Partitions: 2, ReplicationFactor: 1},
 	})
@@ -140,7 +140,7 @@ func newCluster(t *testing.T) streams.Cluster {
 
 // appendCommands appends one of each kind of command with sealed values, five of them in
 // all, and one without. It returns the key that sealed them.
-func appendCommands(t *testing.T, cluster streams.Cluster, sealer *keys.Sealer) uint32 {
+func appendCommands(t *testing.T, cluster kafka.Cluster, sealer *keys.Sealer) uint32 {
 	t.Helper()
 	seal := func() []byte {
 		sealed, err := sealer.Seal([]byte("x"), "ep_1")
@@ -167,7 +167,7 @@ func appendCommands(t *testing.T, cluster streams.Cluster, sealer *keys.Sealer) 
 		domain.EnableEndpoint{EndpointID: "ep_5"},
 	} {
 		m := schemas.EncodeCommand(domain.Command{ID: "cmd_1", Body: body})
-		r := streams.NewRecord(schemas.TopicCommands, body.Aggregate(), m.Value, m.EachHeader)
+		r := kafka.NewRecord(schemas.TopicCommands, body.Aggregate(), m.Value, m.EachHeader)
 		if err := producer.Append(t.Context(), r); err != nil {
 			t.Fatal(err)
 		}

@@ -11,7 +11,7 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/keys"
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
 // waiting counts, for each key, the values in commands that no engine has
@@ -38,7 +38,7 @@ func (w *walker) waiting(ctx context.Context) (map[uint32]int, error) {
 	if err != nil {
 		return nil, err
 	}
-	count := func(record streams.Record) error {
+	count := func(record kafka.Record) error {
 		c, err := schemas.DecodeCommand(schemas.Read(record.Value, record))
 		if err != nil {
 			return nil // the engine says what is wrong with it

@@ -16,8 +16,8 @@ import (
 	"github.com/lumenhook/lumenhook/internal/config"
 	"github.com/lumenhook/lumenhook/internal/keys"
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/intake"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
 const (
@@ -34,7 +34,7 @@ const (
 // walker walks over the table of endpoints, and submits a command for each one to reseal
 // its values with the newest key.
 type walker struct {
-	cluster  streams.Cluster
+	cluster  kafka.Cluster
 	sealer   *keys.Sealer
 	engine   *config.Engine // nil: only count
 	progress func(done, total int64)
@@ -103,7 +103,7 @@ func (w *walker) pass(ctx context.Context) (rewrapTally, error) {
 	for p, end := range ends {
 		w.total.Add(end - starts[p])
 	}
-	for _, p := range streams.Partitions(ends) {
+	for _, p := range kafka.Partitions(ends) {
 		rows, err := w.rows(ctx, p, starts[p], ends[p])
 		if err != nil {
 			return found, fmt.Errorf("reading the table of endpoints: %w", err)
@@ -141,7 +141,7 @@ func (w *walker) rows(
 	rows := make(map[string]domain.Endpoint)
 	at, from, until := start, map[int32]int64{partition: start}, map[int32]int64{partition: end}
 	err := w.cluster.ReadBetween(ctx, schemas.TopicEndpoints, from, until, pollRecords,
-		func(r streams.Record) error {
+		func(r kafka.Record) error {
 			w.advance(r.Offset + 1 - at)
 			at = r.Offset + 1
 			return w.fold(rows, r)
@@ -151,7 +151,7 @@ func (w *walker) rows(
 }
 
 // fold applies a record of the table.
-func (w *walker) fold(rows map[string]domain.Endpoint, r streams.Record) error {
+func (w *walker) fold(rows map[string]domain.Endpoint, r kafka.Record) error {
 	e, gone, err := intake.Endpoint(r)
 	switch {
 	case errors.Is(err, schemas.ErrNewer):

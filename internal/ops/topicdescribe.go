@@ -13,7 +13,7 @@ import (
 
 	"github.com/lumenhook/lumenhook/internal/cli"
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
 // FindTopic returns one of our topics by its name, with the prefix or without.
@@ -30,7 +30,7 @@ func FindTopic(prefix, name string) (schemas.Topic, error) {
 }
 
 // DescribeTopics prints a line for each topic.
-func DescribeTopics(ctx context.Context, cluster streams.Cluster, out io.Writer) error {
+func DescribeTopics(ctx context.Context, cluster kafka.Cluster, out io.Writer) error {
 	asking, err := cluster.NewEnds()
 	if err != nil {
 		return err
@@ -64,7 +64,7 @@ func DescribeTopics(ctx context.Context, cluster streams.Cluster, out io.Writer)
 
 // DescribeTopic prints partitions, offsets and settings of a topic.
 func DescribeTopic(
-	ctx context.Context, cluster streams.Cluster, topic schemas.Topic, out io.Writer,
+	ctx context.Context, cluster kafka.Cluster, topic schemas.Topic, out io.Writer,
 ) error {
 	asking, err := cluster.NewEnds()
 	if err != nil {
@@ -80,7 +80,7 @@ func DescribeTopic(
 		return err
 	}
 	var rows [][]string
-	for _, p := range streams.Partitions(ends) {
+	for _, p := range kafka.Partitions(ends) {
 		rows = append(rows, []string{
 			strconv.Itoa(int(p)), strconv.FormatInt(starts[p], 10), strconv.FormatInt(ends[p], 10),
 		})
@@ -99,7 +99,7 @@ func DescribeTopic(
 var describedSettings = []string{"cleanup.policy", "retention.bytes", "retention.ms"}
 
 func describeTopicSettings(
-	ctx context.Context, cluster streams.Cluster, topic schemas.Topic, out io.Writer,
+	ctx context.Context, cluster kafka.Cluster, topic schemas.Topic, out io.Writer,
 ) error {
 	return cluster.WithAdmin(ctx, func(ctx context.Context, admin *kadm.Client) error {
 		configs, err := admin.DescribeTopicConfigs(ctx, cluster.Prefix+topic.Name)

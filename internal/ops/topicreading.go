@@ -15,7 +15,7 @@ import (
 
 	"github.com/lumenhook/lumenhook/internal/cli"
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
 // pollRecords is how many records are read at once.
@@ -56,14 +56,14 @@ func (r *TopicReading) Check() error {
 
 // Print prints the records of a topic up to its end, or as they come until ctx ends.
 func (r *TopicReading) Print(
-	ctx context.Context, cluster streams.Cluster, topic schemas.Topic, follow bool, out io.Writer,
+	ctx context.Context, cluster kafka.Cluster, topic schemas.Topic, follow bool, out io.Writer,
 ) error {
 	from, ends, err := r.positions(ctx, cluster, topic.Name)
 	if err != nil {
 		return err
 	}
-	reader, err := cluster.NewReader(streams.ReaderConfig{
-		From:        streams.Offsets{topic.Name: from},
+	reader, err := cluster.NewReader(kafka.ReaderConfig{
+		From:        kafka.Offsets{topic.Name: from},
 		SkipExpired: true,
 	})
 	if err != nil {
@@ -71,7 +71,7 @@ func (r *TopicReading) Print(
 	}
 	defer reader.Close()
 	printed := 0
-	show := func(record streams.Record) error {
+	show := func(record kafka.Record) error {
 		if !follow && record.Offset >= ends[record.Partition] || !r.wants(record) {
 			return nil
 		}
@@ -109,14 +109,14 @@ func checkType(name string) error {
 
 var errEnough = errors.New("enough records")
 
-func (r *TopicReading) wants(record streams.Record) bool {
+func (r *TopicReading) wants(record kafka.Record) bool {
 	return (len(r.keys) == 0 || slices.Contains(r.keys, string(record.Key))) &&
 		(len(r.types) == 0 || slices.Contains(r.types, record.Header(schemas.HeaderType)))
 }
 
 // positions returns where reading begins and where the topic ends.
 func (r *TopicReading) positions(
-	ctx context.Context, cluster streams.Cluster, topic string,
+	ctx context.Context, cluster kafka.Cluster, topic string,
 ) (from, ends map[int32]int64, err error) {
 	asking, err := cluster.NewEnds()
 	if err != nil {
@@ -149,7 +149,7 @@ func (r *TopicReading) positions(
 }
 
 func (r *TopicReading) begin(
-	ctx context.Context, cluster streams.Cluster, topic string, starts, ends map[int32]int64,
+	ctx context.Context, cluster kafka.Cluster, topic string, starts, ends map[int32]int64,
 ) (map[int32]int64, error) {
 	from := make(map[int32]int64)
 	if offset, err := strconv.ParseInt(r.from, 10, 64); err == nil {

@@ -14,7 +14,8 @@ import (
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/kafka"
+	"github.com/lumenhook/lumenhook/streams/task"
 )
 
 // protoPackage is where the topics' messages are registered, by package schemas.
@@ -35,7 +36,7 @@ type recordLine struct {
 
 // writeRecord prints a record as one line of JSON. A value that this program cannot decode
 // is printed raw, with the reason.
-func writeRecord(w io.Writer, r streams.Record) error {
+func writeRecord(w io.Writer, r kafka.Record) error {
 	m := schemas.Read(r.Value, r)
 	line := recordLine{
 		Topic:     r.Topic,
@@ -63,11 +64,11 @@ func writeRecord(w io.Writer, r streams.Record) error {
 
 // snapshotPart returns what a record of a snapshot shows: a manifest as it is, of a chunk, which
 // is compressed, its number and its size. Its kind is empty for other records.
-func snapshotPart(r streams.Record) (kind string, value any) {
+func snapshotPart(r kafka.Record) (kind string, value any) {
 	if r.Topic != schemas.TopicSnapshots {
 		return "", nil
 	}
-	chunk := r.Header(streams.HeaderChunk)
+	chunk := r.Header(task.HeaderChunk)
 	switch {
 	case chunk != "":
 		return "SnapshotChunk", map[string]any{"chunk": chunk, "compressedBytes": len(r.Value)}

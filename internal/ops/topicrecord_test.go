@@ -6,23 +6,24 @@ import (
 	"testing"
 
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/kafka"
+	"github.com/lumenhook/lumenhook/streams/task"
 )
 
 // TestASnapshotIsShown: its manifest as it is, its chunks by their sizes.
 func TestASnapshotIsShown(t *testing.T) {
 	for header, of := range map[string]struct{ value, want string }{
-		streams.HeaderChunk: {
+		task.HeaderChunk: {
 			"\x28\xb5\x2f\xfd", `"type":"SnapshotChunk","value":{"chunk":"7","compressedBytes":4}`,
 		},
-		streams.HeaderManifest: {`{"next":12}`, `"type":"SnapshotManifest","value":{"next":12}`},
+		task.HeaderManifest: {`{"next":12}`, `"type":"SnapshotManifest","value":{"next":12}`},
 	} {
 		var out bytes.Buffer
-		err := writeRecord(&out, streams.Record{
+		err := writeRecord(&out, kafka.Record{
 			Topic:   schemas.TopicSnapshots,
 			Key:     []byte("12.14.00000000"),
 			Value:   []byte(of.value),
-			Headers: []streams.Header{{Key: header, Value: []byte("7")}},
+			Headers: []kafka.Header{{Key: header, Value: []byte("7")}},
 		})
 		if err != nil || !strings.Contains(out.String(), of.want) {
 			t.Errorf("%s: %v, %s", header, err, &out)

@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"syscall"
 
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
 // Name is the name of the file in its folder.
@@ -81,8 +81,8 @@ type Kafka struct {
 }
 
 // SASL is the login as a client gives it.
-func (k Kafka) SASL() streams.SASL {
-	return streams.SASL{Mechanism: k.Mechanism, User: k.User, Password: k.Password}
+func (k Kafka) SASL() kafka.SASL {
+	return kafka.SASL{Mechanism: k.Mechanism, User: k.User, Password: k.Password}
 }
 
 // Read returns the run.json of the service that runs on a data folder.

@@ -10,7 +10,7 @@ import (
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/keys"
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
 // MasterKey returns where the service of the folder has its master key.
@@ -74,7 +74,7 @@ func (d *Folder) Logins() (l Logins, err error) {
 	data, err := os.ReadFile(path)
 	if errors.Is(err, os.ErrNotExist) {
 		l = Logins{
-			Kafka:      Kafka{streams.SASLScramSHA256, Login{"lumenhook", rand.Text()}},
+			Kafka:      Kafka{kafka.SASLScramSHA256, Login{"lumenhook", rand.Text()}},
 			ClickHouse: Login{"lumenhook", rand.Text()},
 			Reader:     Login{"reader", rand.Text()},
 		}

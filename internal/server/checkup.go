@@ -20,7 +20,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/keys"
 	"github.com/lumenhook/lumenhook/internal/node"
 	"github.com/lumenhook/lumenhook/internal/runfile"
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 	"github.com/lumenhook/lumenhook/streams/topology"
 )
 
@@ -170,7 +170,7 @@ func (c *Checkup) ofRun(cfg *doctor.Config) error {
 	cfg.What = fmt.Sprintf("the service of %s, which runs as process %d", c.dataDir, run.PID)
 	cfg.Cluster, _ = c.cluster(slog.New(slog.DiscardHandler))
 	cfg.Cluster.Brokers, cfg.Cluster.SASL, cfg.Cluster.TLS = run.KafkaBrokers, run.Kafka.SASL(),
-		streams.TLS{}
+		kafka.TLS{}
 	cfg.Cluster.Quiet, cfg.Embedded = true, true
 	cfg.Topology = topology.CheckOptions{
 		Replicas: 1, // as it promises: one copy of each record, on this machine

@@ -17,7 +17,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/keys"
 	"github.com/lumenhook/lumenhook/internal/node"
 	"github.com/lumenhook/lumenhook/internal/runfile"
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 	"github.com/lumenhook/lumenhook/streams/topology"
 )
 
@@ -154,7 +154,7 @@ func (s *Flags) masterKey() keys.MasterKeyPlace {
 }
 
 // cluster returns the connection settings of Kafka.
-func (s *Flags) cluster(logger *slog.Logger) (streams.Cluster, error) {
+func (s *Flags) cluster(logger *slog.Logger) (kafka.Cluster, error) {
 	c, err := s.kafka.Cluster(cmp.Or(s.nodeName, "lumenhook"), logger)
 	c.InstanceID = s.nodeName
 	return c, err

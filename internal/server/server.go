@@ -10,7 +10,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/config"
 	"github.com/lumenhook/lumenhook/internal/node"
 	"github.com/lumenhook/lumenhook/internal/runfile"
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 	"github.com/lumenhook/lumenhook/streams/topology"
 )
 
@@ -20,7 +20,7 @@ type server struct {
 	flags   *Flags
 	say     func(format string, args ...any)
 	dir     *runfile.Folder
-	cluster streams.Cluster
+	cluster kafka.Cluster
 	node    *node.Node
 }
 

@@ -10,7 +10,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/embedded/broker"
 	"github.com/lumenhook/lumenhook/internal/embedded/clickhouse"
 	"github.com/lumenhook/lumenhook/internal/runfile"
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 	"github.com/lumenhook/lumenhook/streams/topology"
 )
 
@@ -57,8 +57,8 @@ func (v *service) startBroker(ctx context.Context) error {
 // brokerOf returns the client settings of a broker.
 func brokerOf(
 	b *broker.Broker, logins runfile.Logins, clientID string, l *slog.Logger,
-) streams.Cluster {
-	return streams.Cluster{
+) kafka.Cluster {
+	return kafka.Cluster{
 		Brokers:  []string{b.Addr()},
 		Prefix:   topicPrefix,
 		ClientID: clientID,

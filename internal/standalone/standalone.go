@@ -18,7 +18,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/keys"
 	"github.com/lumenhook/lumenhook/internal/node"
 	"github.com/lumenhook/lumenhook/internal/runfile"
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 	"github.com/lumenhook/lumenhook/streams/mailer"
 )
 
@@ -37,7 +37,7 @@ type service struct {
 	out      *narrator
 	dir      *runfile.Folder
 	logins   runfile.Logins
-	cluster  streams.Cluster
+	cluster  kafka.Cluster
 	ca       *keys.CA
 	sealer   *keys.Sealer
 	keyText  []byte // of the master key

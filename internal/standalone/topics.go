@@ -8,13 +8,13 @@ import (
 
 	"github.com/lumenhook/lumenhook/internal/embedded/broker"
 	"github.com/lumenhook/lumenhook/internal/runfile"
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
 // Topics is the broker of a data folder: that of the running service, or one that was
 // started for the purpose.
 type Topics struct {
-	Cluster streams.Cluster
+	Cluster kafka.Cluster
 	Running bool // a service runs there, and continues to write
 	close   func()
 }
@@ -26,7 +26,7 @@ func (t *Topics) Close() { t.close() }
 func OpenTopics(dir string, logger *slog.Logger) (*Topics, error) {
 	run, notRunning := runfile.Read(dir)
 	if notRunning == nil {
-		c := streams.Cluster{
+		c := kafka.Cluster{
 			Brokers:  run.KafkaBrokers,
 			Prefix:   topicPrefix,
 			ClientID: "lumenhook-cli",

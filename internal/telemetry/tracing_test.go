@@ -22,8 +22,8 @@ import (
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/follower"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
 // collected is a collector that keeps spans.
@@ -196,7 +196,7 @@ func TestTracesCrossTopics(t *testing.T) {
 	tracing, spans := newTracing(t, 1)
 	registry := prometheus.NewRegistry()
 	metrics := NewKafkaMetrics(registry)
-	cluster := streams.Cluster{
+	cluster := kafka.Cluster{
 		Brokers:  broker.ListenAddrs(),
 		Prefix:   "t.",
 		ClientID: "test",
@@ -210,20 +210,20 @@ func TestTracesCrossTopics(t *testing.T) {
 	defer producer.Close()
 	const event = "evt_2"
 	if err := producer.Append(t.Context(),
-		streams.Record{Topic: schemas.TopicJournal, Key: []byte(event), Value: []byte("a fact")},
-		streams.Record{Topic: schemas.TopicPayments, Key: []byte("G"), Value: []byte("a payment")},
+		kafka.Record{Topic: schemas.TopicJournal, Key: []byte(event), Value: []byte("a fact")},
+		kafka.Record{Topic: schemas.TopicPayments, Key: []byte("G"), Value: []byte("a payment")},
 	); err != nil {
 		t.Fatal(err)
 	}
 	reader, err := cluster.NewReader(
-		streams.ReaderConfig{From: streams.Offsets{schemas.TopicJournal: {0: 0}}},
+		kafka.ReaderConfig{From: kafka.Offsets{schemas.TopicJournal: {0: 0}}},
 	)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var carried string
 	if err := reader.ReadTo(t.Context(), schemas.TopicJournal, map[int32]int64{0: 1}, 10,
-		func(r streams.Record) error {
+		func(r kafka.Record) error {
 			carried = r.Header("traceparent")
 			return nil
 		}); err != nil {

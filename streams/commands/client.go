@@ -10,7 +10,7 @@ import (
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
 const (
@@ -41,7 +41,7 @@ func (e ErrNotConfirmed) Unwrap() error { return e.Cause }
 
 // Config configures a client.
 type Config struct {
-	Cluster     streams.Cluster
+	Cluster     kafka.Cluster
 	Wait        time.Duration // for an answer, unless the caller's ctx has an earlier deadline; 0: 5 s
 	MaxUnderWay int           // commands in flight at once; 0: 4096
 	Logger      *slog.Logger
@@ -50,8 +50,8 @@ type Config struct {
 // Client submits commands. Submit may be called from any goroutine.
 type Client struct {
 	cfg      Config
-	producer *streams.Producer
-	from     streams.Offsets // where results are read from; owned by Run
+	producer *kafka.Producer
+	from     kafka.Offsets // where results are read from; owned by Run
 	waiting  waiting
 	places   chan struct{} // one for each command in flight
 
@@ -85,7 +85,7 @@ func Open(ctx context.Context, cfg Config) (*Client, error) {
 	return &Client{
 		cfg:      cfg,
 		producer: producer,
-		from:     streams.Offsets{schemas.TopicResults: from},
+		from:     kafka.Offsets{schemas.TopicResults: from},
 		waiting:  waiting{byCommand: make(map[string]map[chan domain.Result]struct{})},
 		places:   make(chan struct{}, cfg.MaxUnderWay),
 		stopping: make(chan struct{}),
@@ -138,7 +138,7 @@ func (c *Client) Submit(ctx context.Context, cmd domain.Command) (domain.Result,
 // caller has stopped waiting.
 func (c *Client) append(cmd domain.Command, waited <-chan struct{}) <-chan error {
 	m := schemas.EncodeCommand(cmd)
-	rec := streams.NewRecord(schemas.TopicCommands, cmd.Body.Aggregate(), m.Value, m.EachHeader)
+	rec := kafka.NewRecord(schemas.TopicCommands, cmd.Body.Aggregate(), m.Value, m.EachHeader)
 	appended := make(chan error, 1)
 	go func() {
 		ctx, cancel := context.WithTimeout(context.Background(), c.cfg.Wait)

@@ -16,13 +16,13 @@ import (
 	"github.com/lumenhook/lumenhook/internal/brokertest"
 	"github.com/lumenhook/lumenhook/internal/testkit"
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/commands"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
 type rig struct {
 	t       testing.TB
-	cluster streams.Cluster
+	cluster kafka.Cluster
 	broker  *brokertest.Broker
 }
 
@@ -32,7 +32,7 @@ func newRig(t testing.TB) *rig {
 	t.Helper()
 	r := &rig{t: t, broker: brokertest.Start(t)}
 	r.cluster = r.broker.Cluster(nil)
-	specs := []streams.TopicSpec{
+	specs := []kafka.TopicSpec{
 		{Name: schemas.TopicCommands, Partitions: 3, ReplicationFactor: r.broker.Replicas()},
 		{Name: schemas.TopicResults, Partitions: 3, ReplicationFactor: r.broker.Replicas()},
 	}
@@ -74,7 +74,7 @@ func (r *rig) startEngine(e *engine) {
 	r.t.Helper()
 	from := map[int32]int64{0: 0, 1: 0, 2: 0}
 	reader, err := r.cluster.NewReader(
-		streams.ReaderConfig{From: streams.Offsets{schemas.TopicCommands: from}},
+		kafka.ReaderConfig{From: kafka.Offsets{schemas.TopicCommands: from}},
 	)
 	if err != nil {
 		r.t.Fatal(err)
@@ -106,11 +106,11 @@ func (r *rig) startEngine(e *engine) {
 
 // turn answers the commands that it reads.
 func (e *engine) turn(
-	ctx context.Context, r *rig, reader *streams.Reader, writer *kgo.Client,
+	ctx context.Context, r *rig, reader *kafka.Reader, writer *kgo.Client,
 ) error {
 	var results []*kgo.Record
 	end := kgo.TryCommit
-	err := reader.Poll(ctx, 1000, func(rec streams.Record) error {
+	err := reader.Poll(ctx, 1000, func(rec kafka.Record) error {
 		cmd, err := schemas.DecodeCommand(schemas.Read(rec.Value, rec))
 		if err != nil {
 			return err
@@ -135,13 +135,13 @@ func (e *engine) turn(
 	if err := writer.ProduceSync(ctx, results...).FirstErr(); err != nil {
 		return err
 	}
-	if err := streams.AwaitStored(ctx, writer, results); err != nil {
+	if err := kafka.AwaitStored(ctx, writer, results); err != nil {
 		return err
 	}
 	return writer.EndTransaction(ctx, end)
 }
 
-func (e *engine) answer(cmd domain.Command, rec streams.Record) (*kgo.Record, error) {
+func (e *engine) answer(cmd domain.Command, rec kafka.Record) (*kgo.Record, error) {
 	if string(rec.Key) != cmd.Body.Aggregate() {
 		return nil, fmt.Errorf("command %s has the key %q", cmd.ID, rec.Key)
 	}

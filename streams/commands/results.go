@@ -8,7 +8,7 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/retry"
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
 const (
@@ -48,7 +48,7 @@ func (c *Client) Run(ctx context.Context) error {
 // read passes on results until an error, and records its position.
 func (c *Client) read(ctx context.Context) (moved bool, err error) {
 	// Results are retained for an hour: nobody waits for expired ones.
-	r, err := c.cfg.Cluster.NewReader(streams.ReaderConfig{From: c.from, SkipExpired: true})
+	r, err := c.cfg.Cluster.NewReader(kafka.ReaderConfig{From: c.from, SkipExpired: true})
 	if err != nil {
 		return false, err
 	}
@@ -67,7 +67,7 @@ func (c *Client) read(ctx context.Context) (moved bool, err error) {
 
 // take passes one result to its waiters. One that cannot be decoded is logged and skipped:
 // its waiters time out.
-func (c *Client) take(rec streams.Record) error {
+func (c *Client) take(rec kafka.Record) error {
 	if !c.waiting.someFor(string(rec.Key)) {
 		return nil // most are for other nodes
 	}

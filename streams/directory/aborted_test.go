@@ -14,7 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/lumenhook/lumenhook/internal/embedded/broker"
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
 // A directory whose broker returned aborted rows ends, and is filled again when it is
@@ -54,7 +54,7 @@ func TestADirectoryNoticesAbortedRows(t *testing.T) {
 	}
 	d := open()
 	err = d.Run(soon(t))
-	if !errors.Is(err, streams.ErrAborted) || !errors.Is(err, ErrRebuild) {
+	if !errors.Is(err, kafka.ErrAborted) || !errors.Is(err, ErrRebuild) {
 		t.Fatalf("it ended with %v", err)
 	}
 	if err := d.Close(); err != nil {

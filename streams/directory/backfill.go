@@ -4,7 +4,7 @@ import (
 	"fmt"
 
 	"github.com/lumenhook/lumenhook/domain"
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/store"
 )
 
 func backfillKey(watchID string) []byte {
@@ -36,7 +36,7 @@ func unadmittedOf(w domain.Watch) [][]byte {
 // indexUnadmitted lists a watch if its first live ledger is not recorded, unless it has missed
 // ledgers because its endpoint is deleted: nobody can admit it before it has another, and then its
 // row is written again.
-func indexUnadmitted(batch *streams.Batch, before, after domain.Watch) error {
+func indexUnadmitted(batch *store.Batch, before, after domain.Watch) error {
 	listed := unadmittedOf(after)
 	if len(listed) > 0 && after.MissedSince != 0 {
 		e, err := readRow(batch, endpoints, after.EndpointID, endpointOf)

@@ -8,7 +8,7 @@ import (
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
 // Backfills are found while they are in progress, one after the other.
@@ -18,7 +18,7 @@ func TestBackfillsInProgressAreFound(t *testing.T) {
 	d := &Directory{store: s}
 	underWay, ended := domain.Backfill{Request: 2, From: 5, Next: 5},
 		domain.Backfill{Request: 2, From: 5, Next: 9, EndedAtMillis: 7}
-	put := func(id string, b domain.Backfill, deletedAtMillis int64) streams.Record {
+	put := func(id string, b domain.Backfill, deletedAtMillis int64) kafka.Record {
 		return row(watches.topic, id,
 			schemas.EncodeWatch(domain.Watch{
 				ID:              id,
@@ -55,7 +55,7 @@ func TestOpenPartsAreFound(t *testing.T) {
 	s := memoryStore(t)
 	defer s.Close()
 	d := &Directory{store: s}
-	put := func(id string, deletedAtMillis int64, parts ...domain.Part) streams.Record {
+	put := func(id string, deletedAtMillis int64, parts ...domain.Part) kafka.Record {
 		return row(watches.topic, id,
 			schemas.EncodeWatch(domain.Watch{
 				ID:              id,
@@ -98,7 +98,7 @@ func TestUnadmittedWatchesAreFound(t *testing.T) {
 	s := memoryStore(t)
 	defer s.Close()
 	d := &Directory{store: s}
-	put := func(id string, liveSince uint32, deletedAtMillis int64) streams.Record {
+	put := func(id string, liveSince uint32, deletedAtMillis int64) kafka.Record {
 		return row(watches.topic, id,
 			schemas.EncodeWatch(domain.Watch{
 				ID:              id,
@@ -135,13 +135,13 @@ func TestAbandonedWatchesAreNotListed(t *testing.T) {
 	s := memoryStore(t)
 	defer s.Close()
 	d := &Directory{store: s}
-	put := func(id, endpointID string, deletedAtMillis int64) streams.Record {
+	put := func(id, endpointID string, deletedAtMillis int64) kafka.Record {
 		return row(watches.topic, id, schemas.EncodeWatch(domain.Watch{
 			ID: id, AccountID: "acc_1", WalletAddress: "GA", EndpointID: endpointID, MissedSince: 9,
 			DeletedAtMillis: deletedAtMillis,
 		}))
 	}
-	endpoint := func(id string, status domain.EndpointStatus) streams.Record {
+	endpoint := func(id string, status domain.EndpointStatus) kafka.Record {
 		return row(endpoints.topic, id, schemas.EncodeEndpoint(domain.Endpoint{
 			ID: id, AccountID: "acc_1", Status: status,
 		}))

@@ -9,7 +9,7 @@ import (
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
 // TestWhatIsKeptEndsWithItsRow: a key that was used is refused from the moment on that its
@@ -18,18 +18,18 @@ func TestWhatIsKeptEndsWithItsRow(t *testing.T) {
 	d := openFiltered(t, vfs.NewMem(), 0)
 	defer func() { _ = d.Close() }()
 	var at read
-	take := func(records ...streams.Record) {
+	take := func(records ...kafka.Record) {
 		t.Helper()
 		at += read(len(records))
 		if err := d.Take(at, records); err != nil {
 			t.Fatal(err)
 		}
 	}
-	account := func(version uint64, keys ...domain.Key) streams.Record {
+	account := func(version uint64, keys ...domain.Key) kafka.Record {
 		return row(schemas.TopicAccounts, "acc_1",
 			schemas.EncodeAccount(domain.Account{ID: "acc_1", Version: version, Keys: keys}))
 	}
-	endpoint := func(version uint64) streams.Record {
+	endpoint := func(version uint64) kafka.Record {
 		return row(schemas.TopicEndpoints, "ep_1",
 			schemas.EncodeEndpoint(domain.Endpoint{ID: "ep_1", Version: version, Status: "active"}))
 	}

@@ -16,7 +16,8 @@ import (
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/kafka"
+	"github.com/lumenhook/lumenhook/streams/store"
 )
 
 const (
@@ -43,7 +44,7 @@ var ErrEnded = errors.New("the directory has stopped")
 
 // Config is what a directory is filled from and where it is stored.
 type Config struct {
-	Cluster       streams.Cluster
+	Cluster       kafka.Cluster
 	Dir           string             // the store's folder
 	FS            vfs.FS             // nil: the disk
 	CacheBytes    int64              // bounds the store's block cache; 0: 64 MiB
@@ -58,7 +59,7 @@ type Config struct {
 type Directory struct {
 	cfg      Config
 	identity string
-	store    *streams.Store
+	store    *store.Store
 	ends     Ends
 	close    func()
 	progress *progress
@@ -131,7 +132,7 @@ func OpenOn(ctx context.Context, cfg Config, identity string, ends Ends) (*Direc
 		endpoints: newRowCache[domain.Endpoint](cachedEndpoints),
 	}
 	var err error
-	d.store, err = streams.OpenStore(streams.StoreConfig{
+	d.store, err = store.OpenStore(store.StoreConfig{
 		Dir:           cfg.Dir,
 		Identity:      identity,
 		FS:            cfg.FS,
@@ -150,7 +151,7 @@ func OpenOn(ctx context.Context, cfg Config, identity string, ends Ends) (*Direc
 }
 
 // identityOf returns the identity of the tables and of the store's format.
-func identityOf(ctx context.Context, c streams.Cluster) (string, error) {
+func identityOf(ctx context.Context, c kafka.Cluster) (string, error) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "directory/%d", format)
 	for _, t := range tables {
@@ -206,8 +207,8 @@ func (d *Directory) begin(ctx context.Context) error {
 // positions returns the offset at which each partition is continued: its checkpoint, or its
 // first record if compaction has moved that up. A checkpoint beyond the end means that the
 // table lost records.
-func (d *Directory) positions(ctx context.Context) (streams.Offsets, error) {
-	from := make(streams.Offsets)
+func (d *Directory) positions(ctx context.Context) (kafka.Offsets, error) {
+	from := make(kafka.Offsets)
 	for _, t := range tables {
 		starts, err := d.ends.Starts(ctx, t.topic)
 		if err != nil {

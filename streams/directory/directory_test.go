@@ -18,7 +18,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/embedded/broker"
 	"github.com/lumenhook/lumenhook/internal/testkit"
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
 // clock is the wall clock, which a test may advance.
@@ -30,7 +30,7 @@ func (c *clock) advance(d time.Duration) { c.forward.Add(int64(d)) }
 type rig struct {
 	t       *testing.T
 	broker  *brokertest.Broker // nil if the test has its own
-	cluster streams.Cluster
+	cluster kafka.Cluster
 	dir     string
 	clock   clock
 }
@@ -48,7 +48,7 @@ func newRig(t *testing.T) *rig {
 // newRigOn uses the test's own brokers.
 func newRigOn(t *testing.T, addrs ...string) *rig {
 	t.Helper()
-	return newRigAt(t, 1, streams.Cluster{
+	return newRigAt(t, 1, kafka.Cluster{
 		Brokers:  addrs,
 		Prefix:   "test.",
 		ClientID: "test",
@@ -56,12 +56,12 @@ func newRigOn(t *testing.T, addrs ...string) *rig {
 	})
 }
 
-func newRigAt(t *testing.T, replicas int16, cluster streams.Cluster) *rig {
+func newRigAt(t *testing.T, replicas int16, cluster kafka.Cluster) *rig {
 	t.Helper()
 	r := &rig{t: t, dir: t.TempDir(), cluster: cluster}
-	var specs []streams.TopicSpec
+	var specs []kafka.TopicSpec
 	for _, table := range tables {
-		specs = append(specs, streams.TopicSpec{
+		specs = append(specs, kafka.TopicSpec{
 			Name:              table.topic,
 			Partitions:        3,
 			ReplicationFactor: replicas,
@@ -124,7 +124,7 @@ func (r *rig) txn(id string) *txn {
 	return &txn{t: r.t, client: client, prefix: r.cluster.Prefix}
 }
 
-func (x *txn) begin(records ...streams.Record) {
+func (x *txn) begin(records ...kafka.Record) {
 	x.t.Helper()
 	if err := x.client.BeginTransaction(); err != nil {
 		x.t.Fatal(err)
@@ -137,7 +137,7 @@ func (x *txn) begin(records ...streams.Record) {
 			Headers: rec.Headers,
 		}
 		err := x.client.ProduceSync(x.t.Context(), k).FirstErr()
-		stored := streams.AwaitStored(x.t.Context(), x.client, []*kgo.Record{k})
+		stored := kafka.AwaitStored(x.t.Context(), x.client, []*kgo.Record{k})
 		if err := errors.Join(err, stored); err != nil {
 			x.t.Fatal(err)
 		}
@@ -151,13 +151,13 @@ func (x *txn) end(commit kgo.TransactionEndTry) {
 	}
 }
 
-func (x *txn) write(records ...streams.Record) {
+func (x *txn) write(records ...kafka.Record) {
 	x.t.Helper()
 	x.begin(records...)
 	x.end(kgo.TryCommit)
 }
 
-func watchRow(id, wallet string, version uint64) streams.Record {
+func watchRow(id, wallet string, version uint64) kafka.Record {
 	return row(schemas.TopicWatches, id,
 		schemas.EncodeWatch(domain.Watch{
 			ID:            id,
@@ -167,7 +167,7 @@ func watchRow(id, wallet string, version uint64) streams.Record {
 		}))
 }
 
-func endpointRow(id, url string, version uint64) streams.Record {
+func endpointRow(id, url string, version uint64) kafka.Record {
 	return row(schemas.TopicEndpoints, id,
 		schemas.EncodeEndpoint(domain.Endpoint{
 			ID:               id,
@@ -176,7 +176,7 @@ func endpointRow(id, url string, version uint64) streams.Record {
 		}))
 }
 
-func accountRow(id string, version uint64, hashes ...string) streams.Record {
+func accountRow(id string, version uint64, hashes ...string) kafka.Record {
 	a := domain.Account{ID: id, Version: version}
 	for _, h := range hashes {
 		a.Keys = append(a.Keys,
@@ -609,7 +609,7 @@ func BenchmarkCatchUp(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer broker.Close()
-	cluster := streams.Cluster{
+	cluster := kafka.Cluster{
 		Brokers:  []string{broker.Addr()},
 		Prefix:   "bench.",
 		ClientID: "bench",
@@ -617,7 +617,7 @@ func BenchmarkCatchUp(b *testing.B) {
 	}
 	for _, t := range tables {
 		if err := cluster.EnsureTopics(b.Context(),
-			[]streams.TopicSpec{{Name: t.topic, Partitions: 4, ReplicationFactor: 1}}); err != nil {
+			[]kafka.TopicSpec{{Name: t.topic, Partitions: 4, ReplicationFactor: 1}}); err != nil {
 			b.Fatal(err)
 		}
 	}

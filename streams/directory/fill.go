@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/lumenhook/lumenhook/internal/retry"
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
 const (
@@ -58,15 +58,15 @@ func (d *Directory) sameTables(ctx context.Context) error {
 func (d *Directory) fillFromCheckpoints(ctx context.Context) (moved bool, err error) {
 	// What compaction removes is superseded or was seen (doc.go), so reading continues at
 	// the oldest record when the requested one is gone.
-	r, err := d.cfg.Cluster.NewReader(streams.ReaderConfig{From: d.progress.all(), SkipExpired: true})
+	r, err := d.cfg.Cluster.NewReader(kafka.ReaderConfig{From: d.progress.all(), SkipExpired: true})
 	if err != nil {
 		return false, err
 	}
 	defer r.Close()
-	records := make([]streams.Record, 0, fillBatch)
+	records := make([]kafka.Record, 0, fillBatch)
 	for {
 		records = records[:0]
-		if err := r.Poll(ctx, fillBatch, func(rec streams.Record) error {
+		if err := r.Poll(ctx, fillBatch, func(rec kafka.Record) error {
 			records = append(records, rec)
 			return nil
 		}); err != nil {
@@ -83,7 +83,7 @@ func (d *Directory) fillFromCheckpoints(ctx context.Context) (moved bool, err er
 // distrust marks the store to be refilled at the next opening if its reader got records
 // that the tables do not hold, or no longer hold.
 func (d *Directory) distrust(err error) error {
-	if !errors.Is(err, streams.ErrAborted) && !errors.Is(err, streams.ErrCut) {
+	if !errors.Is(err, kafka.ErrAborted) && !errors.Is(err, kafka.ErrCut) {
 		return err
 	}
 	return retry.Permanent(errors.Join(fmt.Errorf("directory: %w: %w", err, ErrRebuild),
@@ -93,7 +93,7 @@ func (d *Directory) distrust(err error) error {
 // passOver logs a record that is no row of its table. The previous row of its key stays. A
 // row of a newer version is not skipped: its content, such as which payments are watched
 // for, must not be missed.
-func (d *Directory) passOver(rec streams.Record, why error) {
+func (d *Directory) passOver(rec kafka.Record, why error) {
 	d.cfg.Logger.Error("a record of a table cannot be read and is passed over; the row before it "+
 		"stays, and any change of the object writes it anew",
 		"topic", rec.Topic, "partition", rec.Partition, "offset", rec.Offset, "error", why)
@@ -112,7 +112,7 @@ type Positions interface {
 
 // Take writes what was read, with the positions after it, and then publishes both. Run
 // calls it; without Run, the reader of the tables does.
-func (d *Directory) Take(r Positions, records []streams.Record) (err error) {
+func (d *Directory) Take(r Positions, records []kafka.Record) (err error) {
 	batch := d.store.Begin()
 	defer func() {
 		if err != nil {

@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
 // FreshFor is how old the latest confirmation may be before the directory is not trusted: a
@@ -119,7 +119,7 @@ func (d *Directory) Confirm(ctx context.Context) error {
 }
 
 // endsOf reads the high watermarks of tables concurrently.
-func (d *Directory) endsOf(ctx context.Context, of ...table) (streams.Offsets, error) {
+func (d *Directory) endsOf(ctx context.Context, of ...table) (kafka.Offsets, error) {
 	g, ctx := errgroup.WithContext(ctx)
 	by := make([]map[int32]int64, len(of))
 	for i, t := range of {
@@ -131,7 +131,7 @@ func (d *Directory) endsOf(ctx context.Context, of ...table) (streams.Offsets, e
 	if err := g.Wait(); err != nil {
 		return nil, fmt.Errorf("directory: taking the tables' ends: %w", err)
 	}
-	ends := make(streams.Offsets, len(of))
+	ends := make(kafka.Offsets, len(of))
 	for i, t := range of {
 		ends[t.topic] = by[i]
 	}
@@ -140,19 +140,19 @@ func (d *Directory) endsOf(ctx context.Context, of ...table) (streams.Offsets, e
 
 // Barrier returns the ends of the tables that matching reads. A directory that has Reached
 // them holds every watch and endpoint that was acknowledged before.
-func (d *Directory) Barrier(ctx context.Context) (streams.Offsets, error) {
+func (d *Directory) Barrier(ctx context.Context) (kafka.Offsets, error) {
 	return d.endsOf(ctx, watches, endpoints)
 }
 
 // Reached reports whether the directory holds everything before the ends.
-func (d *Directory) Reached(ends streams.Offsets) bool {
+func (d *Directory) Reached(ends kafka.Offsets) bool {
 	d.progress.mu.Lock()
 	defer d.progress.mu.Unlock()
 	return d.progress.behind(ends) == ""
 }
 
 // Position returns the directory's position in each partition of the tables.
-func (d *Directory) Position() streams.Offsets { return d.progress.all() }
+func (d *Directory) Position() kafka.Offsets { return d.progress.all() }
 
 // CatchUp waits until the directory holds every watch and endpoint that was acknowledged
 // before the call, and returns its position in each partition of `watches`. It waits for

@@ -10,7 +10,7 @@ import (
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/projections/readmodel"
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/store"
 )
 
 // maxLooked bounds the rows that one page reads: with a rare filter a page may end there,
@@ -93,7 +93,7 @@ func walletOf(w domain.Watch) [][]byte {
 
 // relist moves an object from its former keys to its present ones. What stays is not written
 // again.
-func relist(batch *streams.Batch, before, after [][]byte) error {
+func relist(batch *store.Batch, before, after [][]byte) error {
 	has := func(keys [][]byte, key []byte) bool {
 		return slices.ContainsFunc(keys, func(k []byte) bool { return bytes.Equal(k, key) })
 	}

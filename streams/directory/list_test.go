@@ -15,10 +15,10 @@ import (
 	"github.com/lumenhook/lumenhook/internal/testkit"
 	"github.com/lumenhook/lumenhook/projections/readmodel"
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-func listedWatch(id, account, endpoint, wallet string, createdAtMillis int64) streams.Record {
+func listedWatch(id, account, endpoint, wallet string, createdAtMillis int64) kafka.Record {
 	return row(schemas.TopicWatches, id, schemas.EncodeWatch(domain.Watch{
 		ID:              id,
 		AccountID:       account,
@@ -31,7 +31,7 @@ func listedWatch(id, account, endpoint, wallet string, createdAtMillis int64) st
 
 func listedEndpoint(
 	id, account string, status domain.EndpointStatus, createdAtMillis int64,
-) streams.Record {
+) kafka.Record {
 	return row(schemas.TopicEndpoints, id,
 		schemas.EncodeEndpoint(domain.Endpoint{
 			ID:              id,
@@ -72,7 +72,7 @@ func TestListsAreTheTables(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	model := map[string]domain.Watch{}
 	created := map[string]int64{}
-	var records []streams.Record
+	var records []kafka.Record
 	for range 300 {
 		id := fmt.Sprintf("wat_%02d", random.IntN(40))
 		if random.IntN(5) == 0 {
@@ -193,7 +193,7 @@ func TestEndpointsAreListedByStatusUntilTheyAreDeleted(t *testing.T) {
 func TestAPageOfARareFilterIsBounded(t *testing.T) {
 	r := newRig(t)
 	d, _ := r.open(r.dir)
-	records := []streams.Record{listedEndpoint("ep_rare", "acc_1", domain.StatusDisabled, 1)}
+	records := []kafka.Record{listedEndpoint("ep_rare", "acc_1", domain.StatusDisabled, 1)}
 	for i := range maxLooked + 10 {
 		records = append(records,
 			listedEndpoint(fmt.Sprintf("ep_%d", i), "acc_1", domain.StatusActive, int64(10+i)))
@@ -215,7 +215,7 @@ func TestAPageOfARareFilterIsBounded(t *testing.T) {
 func TestAnEndpointLeavesItsWatches(t *testing.T) {
 	r := newRig(t)
 	d, _ := r.open(r.dir)
-	var records []streams.Record
+	var records []kafka.Record
 	for n := range 2*leftWatchesPage + 7 {
 		id := fmt.Sprintf("wat_%03d", n)
 		records = append(records, listedWatch(id, "acc_1", "ep_1", "GA", int64(n)))
@@ -267,7 +267,7 @@ func TestLastUsesOfKeys(t *testing.T) {
 	if at, err := d.KeyUsedAt("key_1"); err != nil || at != 0 {
 		t.Errorf("a key that was never used: %d %v", at, err)
 	}
-	use := func(at int64) streams.Record {
+	use := func(at int64) kafka.Record {
 		return row(schemas.TopicKeyUses, "key_1", schemas.EncodeKeyUse(at))
 	}
 	w.write(use(60_001), use(120_001))

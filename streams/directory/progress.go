@@ -6,26 +6,26 @@ import (
 	"maps"
 	"sync"
 
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
 // progress holds the offset up to which the store holds each partition. One goroutine moves
 // it, any may wait for it.
 type progress struct {
 	mu    sync.Mutex
-	at    streams.Offsets
+	at    kafka.Offsets
 	moved chan struct{} // closed and replaced at each move
 }
 
-func newProgress(from streams.Offsets) *progress {
+func newProgress(from kafka.Offsets) *progress {
 	return &progress{at: from, moved: make(chan struct{})}
 }
 
 // all returns a copy of the positions.
-func (p *progress) all() streams.Offsets {
+func (p *progress) all() kafka.Offsets {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	c := make(streams.Offsets, len(p.at))
+	c := make(kafka.Offsets, len(p.at))
 	for topic, partitions := range p.at {
 		c[topic] = maps.Clone(partitions)
 	}
@@ -34,10 +34,10 @@ func (p *progress) all() streams.Offsets {
 
 // ahead returns the positions in which a reader is ahead. A reader that is behind was reset
 // because a table lost its end.
-func (p *progress) ahead(r Positions) (streams.Offsets, error) {
+func (p *progress) ahead(r Positions) (kafka.Offsets, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	moved := make(streams.Offsets)
+	moved := make(kafka.Offsets)
 	for topic, partitions := range p.at {
 		for n, at := range partitions {
 			now := r.Position(topic, n)
@@ -58,7 +58,7 @@ func (p *progress) ahead(r Positions) (streams.Offsets, error) {
 }
 
 // move sets positions and wakes the goroutines that wait for some.
-func (p *progress) move(to streams.Offsets) {
+func (p *progress) move(to kafka.Offsets) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for topic, partitions := range to {
@@ -69,7 +69,7 @@ func (p *progress) move(to streams.Offsets) {
 }
 
 // await waits until the positions have reached the ends.
-func (p *progress) await(ctx context.Context, ended <-chan struct{}, ends streams.Offsets) error {
+func (p *progress) await(ctx context.Context, ended <-chan struct{}, ends kafka.Offsets) error {
 	for {
 		p.mu.Lock()
 		behind, moved := p.behind(ends), p.moved
@@ -88,7 +88,7 @@ func (p *progress) await(ctx context.Context, ended <-chan struct{}, ends stream
 }
 
 // behind names a partition that has not reached its end, or returns "".
-func (p *progress) behind(ends streams.Offsets) string {
+func (p *progress) behind(ends kafka.Offsets) string {
 	for topic, partitions := range ends {
 		for n, end := range partitions {
 			if at := p.at[topic][n]; at < end {

@@ -6,22 +6,23 @@ import (
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/intake"
+	"github.com/lumenhook/lumenhook/streams/kafka"
+	"github.com/lumenhook/lumenhook/streams/store"
 )
 
 // The first bytes of the store's keys (doc.go).
 const (
-	spaceAccounts   = streams.FirstKey + 0
-	spaceEndpoints  = streams.FirstKey + 1
-	spaceWatches    = streams.FirstKey + 2
-	spaceKeyHashes  = streams.FirstKey + 3
-	spaceWallets    = streams.FirstKey + 4
-	spaceWhole      = streams.FirstKey + 6 // up to format 4 there were counts under 5
-	spaceLists      = streams.FirstKey + 7
-	spaceKeyUses    = streams.FirstKey + 8
-	spaceBackfills  = streams.FirstKey + 9
-	spaceUnadmitted = streams.FirstKey + 10
+	spaceAccounts   = store.FirstKey + 0
+	spaceEndpoints  = store.FirstKey + 1
+	spaceWatches    = store.FirstKey + 2
+	spaceKeyHashes  = store.FirstKey + 3
+	spaceWallets    = store.FirstKey + 4
+	spaceWhole      = store.FirstKey + 6 // up to format 4 there were counts under 5
+	spaceLists      = store.FirstKey + 7
+	spaceKeyUses    = store.FirstKey + 8
+	spaceBackfills  = store.FirstKey + 9
+	spaceUnadmitted = store.FirstKey + 10
 )
 
 var wholeKey = []byte{spaceWhole}
@@ -86,7 +87,7 @@ type change struct {
 }
 
 // apply applies one record of a table to the rows and indexes.
-func apply(batch *streams.Batch, rec streams.Record) (change, error) {
+func apply(batch *store.Batch, rec kafka.Record) (change, error) {
 	id := string(rec.Key)
 	var (
 		c   change
@@ -112,7 +113,7 @@ func apply(batch *streams.Batch, rec streams.Record) (change, error) {
 	return c, nil
 }
 
-func applyAccount(batch *streams.Batch, id string, rec streams.Record) (change, error) {
+func applyAccount(batch *store.Batch, id string, rec kafka.Record) (change, error) {
 	before, err := readRow(batch, accounts, id, accountOf)
 	if err != nil {
 		return change{}, err
@@ -134,7 +135,7 @@ func applyAccount(batch *streams.Batch, id string, rec streams.Record) (change, 
 	return c, err
 }
 
-func applyEndpoint(batch *streams.Batch, id string, rec streams.Record) (change, error) {
+func applyEndpoint(batch *store.Batch, id string, rec kafka.Record) (change, error) {
 	before, err := readRow(batch, endpoints, id, endpointOf)
 	if err != nil {
 		return change{}, err
@@ -147,7 +148,7 @@ func applyEndpoint(batch *streams.Batch, id string, rec streams.Record) (change,
 	return change{table: endpoints, id: id, version: after.Version, deleted: len(rec.Value) == 0}, err
 }
 
-func applyWatch(batch *streams.Batch, id string, rec streams.Record) (change, error) {
+func applyWatch(batch *store.Batch, id string, rec kafka.Record) (change, error) {
 	before, err := readRow(batch, watches, id, watchOf)
 	if err != nil {
 		return change{}, err
@@ -170,7 +171,7 @@ func applyWatch(batch *streams.Batch, id string, rec streams.Record) (change, er
 }
 
 func readRow[T any](
-	batch *streams.Batch, t table, id string, decode func([]byte) (T, error),
+	batch *store.Batch, t table, id string, decode func([]byte) (T, error),
 ) (T, error) {
 	row, err := batch.Get(t.rowKey(id))
 	if err != nil {
@@ -188,7 +189,7 @@ func (e unreadable) Unwrap() error { return e.error }
 // replace writes a record's row, or deletes it if the record is a tombstone; then it
 // returns the zero value.
 func replace[T any](
-	batch *streams.Batch, t table, id string, rec streams.Record,
+	batch *store.Batch, t table, id string, rec kafka.Record,
 	decode func(schemas.Message) (T, error),
 	idOf func(T) string,
 ) (T, error) {

@@ -14,7 +14,8 @@ import (
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/kafka"
+	"github.com/lumenhook/lumenhook/streams/store"
 )
 
 // fatal is the common part of testing.T and rapid.T.
@@ -24,9 +25,9 @@ type fatal interface {
 	Fatalf(string, ...any)
 }
 
-func memoryStore(t fatal) *streams.Store {
+func memoryStore(t fatal) *store.Store {
 	t.Helper()
-	s, err := streams.OpenStore(streams.StoreConfig{
+	s, err := store.OpenStore(store.StoreConfig{
 		Dir:           "d",
 		Identity:      "test",
 		FS:            vfs.NewMem(),
@@ -40,15 +41,15 @@ func memoryStore(t fatal) *streams.Store {
 	return s
 }
 
-func row(topic, id string, m schemas.Message) streams.Record {
-	return streams.NewRecord(topic, id, m.Value, m.EachHeader)
+func row(topic, id string, m schemas.Message) kafka.Record {
+	return kafka.NewRecord(topic, id, m.Value, m.EachHeader)
 }
 
-func tombstone(topic, id string) streams.Record {
-	return streams.Record{Topic: topic, Key: []byte(id)}
+func tombstone(topic, id string) kafka.Record {
+	return kafka.Record{Topic: topic, Key: []byte(id)}
 }
 
-func applyAll(t fatal, s *streams.Store, records ...streams.Record) {
+func applyAll(t fatal, s *store.Store, records ...kafka.Record) {
 	t.Helper()
 	batch := s.Begin()
 	for _, r := range records {
@@ -121,7 +122,7 @@ func TestIndexesFollowTheRows(t *testing.T) {
 				hashes = append(hashes, fmt.Appendf(nil, "hash %d %d", i, k))
 			}
 		}
-		var batch []streams.Record
+		var batch []kafka.Record
 		for range rapid.IntRange(1, 60).Draw(t, "steps") {
 			n := rapid.IntRange(0, 5).Draw(t, "id")
 			id := fmt.Sprintf("wat_%d", n)
@@ -179,7 +180,7 @@ func TestManyWatchesOfOneWallet(t *testing.T) {
 	defer func() { _ = s.Close() }()
 	d := &Directory{store: s}
 	add := func(from, to int) {
-		var batch []streams.Record
+		var batch []kafka.Record
 		for i := from; i < to; i++ {
 			w := domain.Watch{
 				ID:              fmt.Sprintf("wat_%08d", i),
@@ -215,7 +216,7 @@ func TestRowsThatCannotBeKept(t *testing.T) {
 	watch := schemas.EncodeWatch(domain.Watch{ID: "wat_1", Version: 1, WalletAddress: "GA"})
 	newer := watch
 	newer.Version = "99"
-	for name, rec := range map[string]streams.Record{
+	for name, rec := range map[string]kafka.Record{
 		"another row's key":   row(schemas.TopicWatches, "wat_2", watch),
 		"another table's row": row(schemas.TopicEndpoints, "wat_1", watch),
 		"a newer schema":      row(schemas.TopicWatches, "wat_1", newer),
@@ -237,11 +238,11 @@ func TestWatchesThatMatchNothing(t *testing.T) {
 	s := memoryStore(t)
 	defer func() { _ = s.Close() }()
 	d := &Directory{store: s}
-	endpoint := func(id string, status domain.EndpointStatus) streams.Record {
+	endpoint := func(id string, status domain.EndpointStatus) kafka.Record {
 		return row(schemas.TopicEndpoints, id,
 			schemas.EncodeEndpoint(domain.Endpoint{ID: id, Version: 1, Status: status}))
 	}
-	watch := func(id, endpointID string, version uint64, deletedAtMillis int64) streams.Record {
+	watch := func(id, endpointID string, version uint64, deletedAtMillis int64) kafka.Record {
 		return row(schemas.TopicWatches, id,
 			schemas.EncodeWatch(domain.Watch{
 				ID:              id,

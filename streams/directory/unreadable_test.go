@@ -5,7 +5,7 @@ import (
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
 // TestWhatIsNoRowIsPassedOver: the previous row stays, later records are read, and
@@ -26,7 +26,7 @@ func TestWhatIsNoRowIsPassedOver(t *testing.T) {
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- d.Run(t.Context()) }()
-	noise := func(topic, key string) streams.Record {
+	noise := func(topic, key string) kafka.Record {
 		return row(topic, key, schemas.Message{Type: "Watch", Version: "1", Value: []byte("\xff\xff")})
 	}
 	account := accountRow("acc_1", 1, "hash")

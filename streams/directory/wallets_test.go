@@ -12,7 +12,7 @@ import (
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
 // read is how far a reader of `watches` is, which has one partition.
@@ -64,7 +64,7 @@ func TestNoWatchedWalletIsDenied(t *testing.T) {
 	}
 	var at read
 	for n := range batches {
-		var records []streams.Record
+		var records []kafka.Record
 		for i := n * batch; i < (n+1)*batch; i++ {
 			records = append(records, watchOfWallet(i))
 		}
@@ -86,7 +86,7 @@ func TestNoWatchedWalletIsDenied(t *testing.T) {
 	holds(0, batches*batch)
 }
 
-func watchOfWallet(i int) streams.Record {
+func watchOfWallet(i int) kafka.Record {
 	w := domain.Watch{ID: fmt.Sprint("wat_", i), Version: 1, WalletAddress: wallet(i)}
 	return row(schemas.TopicWatches, w.ID, schemas.EncodeWatch(w))
 }

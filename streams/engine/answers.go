@@ -3,7 +3,8 @@ package engine
 import (
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/store"
+	"github.com/lumenhook/lumenhook/streams/task"
 )
 
 // groupCommands is the timer group of answers that will be forgotten.
@@ -17,7 +18,7 @@ const rememberCommands = 48 * 3_600_000 // milliseconds
 func expiry(atMillis int64) int64 { return atMillis + rememberCommands }
 
 // remember stores the answer to a command, and when it expires.
-func (s *state) remember(batch *streams.Batch, f domain.Fact, body domain.CommandHandled) error {
+func (s *state) remember(batch *store.Batch, f domain.Fact, body domain.CommandHandled) error {
 	err := batch.SetTimer(groupCommands, expiry(f.AtMillis), body.CommandID)
 	if err != nil {
 		return err
@@ -29,7 +30,7 @@ func (s *state) remember(batch *streams.Batch, f domain.Fact, body domain.Comman
 // expireAnswers deletes expired answers to commands. That is no fact: where a command was handled
 // anew after its answer had been forgotten, folding the journal again sets the timers of both, and
 // the first of them finds the second answer, which is kept for its own.
-func (m *machine) expireAnswers(t *streams.Turn) error {
+func (m *machine) expireAnswers(t *task.Turn) error {
 	for _, c := range m.scheduler.popExpired() {
 		if err := m.expireAnswer(t.Batch, c); err != nil {
 			return err
@@ -38,7 +39,7 @@ func (m *machine) expireAnswers(t *streams.Turn) error {
 	return nil
 }
 
-func (m *machine) expireAnswer(b *streams.Batch, due streams.Claimed) error {
+func (m *machine) expireAnswer(b *store.Batch, due store.Claimed) error {
 	key := keyOf(spaceCommand, due.ID)
 	value, err := b.Get(key)
 	if err != nil {

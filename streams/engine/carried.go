@@ -7,7 +7,7 @@ import (
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/store"
 )
 
 // Where an event's body is:
@@ -47,7 +47,7 @@ func splitCarried(value []byte) (delivery, body []byte, err error) {
 
 // claimed returns a claimed delivery with its body, which is nil when there is none.
 func (s *state) claimed(
-	r reader, c streams.Claimed,
+	r reader, c store.Claimed,
 ) (d domain.Delivery, body []byte, err error) {
 	if len(c.Value) == 0 {
 		if d, err = s.delivery(r, c.ID); err != nil {
@@ -78,7 +78,7 @@ func (s *state) body(r reader, d domain.Delivery) ([]byte, error) {
 	if !unattempted(d) {
 		return r.Get(keyOf(spaceBody, d.EventID))
 	}
-	value, err := r.Get(streams.TimerKey(groupOf(d), d.NextAttemptAtMillis, d.EventID))
+	value, err := r.Get(store.TimerKey(groupOf(d), d.NextAttemptAtMillis, d.EventID))
 	if err != nil || len(value) == 0 {
 		return nil, err
 	}
@@ -89,7 +89,7 @@ func (s *state) body(r reader, d domain.Delivery) ([]byte, error) {
 // moveBody writes or deletes a body's own record, as a fact's delivery is before and after it,
 // and returns the body, where an entry of the timer index is to carry it.
 func (s *state) moveBody(
-	batch *streams.Batch, f domain.Fact, before, after domain.Delivery,
+	batch *store.Batch, f domain.Fact, before, after domain.Delivery,
 ) (body []byte, err error) {
 	if !after.Exists() {
 		return nil, nil

@@ -5,14 +5,14 @@ import (
 	"testing"
 
 	"github.com/lumenhook/lumenhook/domain"
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/store"
 )
 
 // carrying returns the events whose entry of the timer index carries a value that ends with the
 // event's body, which is its name in these tests.
 func (c *core) carrying() (events []string) {
 	c.t.Helper()
-	err := c.Store().ScanTimers(func(e streams.Claimed) error {
+	err := c.Store().ScanTimers(func(e store.Claimed) error {
 		if bytes.HasSuffix(e.Value, []byte(e.ID)) {
 			events = append(events, e.ID)
 		}

@@ -5,13 +5,14 @@ import (
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/intake"
+	"github.com/lumenhook/lumenhook/streams/kafka"
+	"github.com/lumenhook/lumenhook/streams/task"
 )
 
 // commands answers the turn's commands, until they have led to so many facts that the rest
 // is left for the next turn, or one has recalled the delivery that it will be decided on.
-func (m *machine) commands(t *streams.Turn) error {
+func (m *machine) commands(t *task.Turn) error {
 	for i, r := range t.Inputs[inputCommands] {
 		if len(m.facts) >= commandFactsAtOnce {
 			t.Inputs[inputCommands] = t.Inputs[inputCommands][:i]
@@ -31,7 +32,7 @@ func (m *machine) commands(t *streams.Turn) error {
 
 // command answers a command. A repeated one gets the same answer and its rows are published
 // again; it changes nothing.
-func (m *machine) command(t *streams.Turn, r streams.Record) error {
+func (m *machine) command(t *task.Turn, r kafka.Record) error {
 	c, err := intake.Command(r, m.cfg.PartitionOf)
 	if err != nil {
 		m.setAside(t, r, err)
@@ -62,7 +63,7 @@ func (m *machine) command(t *streams.Turn, r streams.Record) error {
 // decide records what a command changes and returns its answer. A test is answered later,
 // when its first attempt has ended; a mailer is not answered.
 func (m *machine) decide(
-	t *streams.Turn, c domain.Command,
+	t *task.Turn, c domain.Command,
 ) (answer domain.Answer, answered bool, err error) {
 	switch body := c.Body.(type) {
 	case domain.TestEndpoint:
@@ -82,7 +83,7 @@ func (m *machine) decide(
 }
 
 // decideAlone decides a command that concerns only its aggregate.
-func (m *machine) decideAlone(t *streams.Turn, c domain.Command) (domain.Answer, error) {
+func (m *machine) decideAlone(t *task.Turn, c domain.Command) (domain.Answer, error) {
 	var facts []domain.FactBody
 	var rejection *domain.Rejection
 	var err error
@@ -107,7 +108,7 @@ func (m *machine) decideAlone(t *streams.Turn, c domain.Command) (domain.Answer,
 
 // decideOn has an aggregate decide a command.
 func decideOn[S any](
-	t *streams.Turn, c domain.Command, load func(reader, string) (S, error),
+	t *task.Turn, c domain.Command, load func(reader, string) (S, error),
 	decide func(S, domain.Command, int64) ([]domain.FactBody, *domain.Rejection),
 ) ([]domain.FactBody, *domain.Rejection, error) {
 	s, err := load(t.Batch, c.Body.Aggregate())
@@ -120,7 +121,7 @@ func decideOn[S any](
 
 // answer returns the object as a command left it: the key for commands that make one, else
 // the aggregate.
-func (m *machine) answer(t *streams.Turn, c domain.Command) (domain.Answer, error) {
+func (m *machine) answer(t *task.Turn, c domain.Command) (domain.Answer, error) {
 	id := c.Body.Aggregate()
 	switch c.Kind() {
 	case domain.KindAccount:
@@ -161,7 +162,7 @@ func answerOfAccount(a domain.Account, body domain.CommandBody) (domain.Answer, 
 // decideTest queues a test.ping that is sent out of turn. Repeated before the first attempt
 // has ended, the command finds its delivery and keeps waiting.
 func (m *machine) decideTest(
-	t *streams.Turn, c domain.Command, body domain.TestEndpoint,
+	t *task.Turn, c domain.Command, body domain.TestEndpoint,
 ) (domain.Answer, bool, error) {
 	endpoint, err := m.state.endpoint(t.Batch, body.EndpointID)
 	if err != nil {
@@ -182,7 +183,7 @@ func (m *machine) decideTest(
 
 // decideReplay queues failed deliveries again.
 func (m *machine) decideReplay(
-	t *streams.Turn, c domain.Command, body domain.ReplayEndpoint,
+	t *task.Turn, c domain.Command, body domain.ReplayEndpoint,
 ) (domain.Answer, bool, error) {
 	endpoint, err := m.state.endpoint(t.Batch, body.EndpointID)
 	if err != nil {
@@ -203,7 +204,7 @@ func (m *machine) decideReplay(
 
 // decideReplayEvents queues failed deliveries again that somebody chose.
 func (m *machine) decideReplayEvents(
-	t *streams.Turn, c domain.Command, body domain.ReplayEvents,
+	t *task.Turn, c domain.Command, body domain.ReplayEvents,
 ) (domain.Answer, bool, error) {
 	endpoint, err := m.state.endpoint(t.Batch, body.EndpointID)
 	if err != nil {
@@ -227,7 +228,7 @@ func (m *machine) decideReplayEvents(
 
 // replayed records what a replay queues, and answers with it.
 func (m *machine) replayed(
-	t *streams.Turn, c domain.Command, facts []domain.FactBody, result domain.ReplayResult,
+	t *task.Turn, c domain.Command, facts []domain.FactBody, result domain.ReplayResult,
 ) (domain.Answer, bool, error) {
 	endpointID := c.Body.Aggregate()
 	if err := m.record(t, endpointID, c.ID, facts...); err != nil {
@@ -240,7 +241,7 @@ func (m *machine) replayed(
 // decideResend queues one delivery again. One that was forgotten is recalled first, and then
 // the command is decided in the next turn.
 func (m *machine) decideResend(
-	t *streams.Turn, c domain.Command, body domain.ResendEvent,
+	t *task.Turn, c domain.Command, body domain.ResendEvent,
 ) (domain.Answer, bool, error) {
 	endpoint, err := m.state.endpoint(t.Batch, body.EndpointID)
 	if err != nil {
@@ -270,7 +271,7 @@ func (m *machine) decideResend(
 
 // resent answers with the delivery as a resend has left it.
 func (m *machine) resent(
-	t *streams.Turn, body domain.ResendEvent,
+	t *task.Turn, body domain.ResendEvent,
 ) (domain.Answer, bool, error) {
 	delivery, err := m.state.delivery(t.Batch, body.EventID)
 	if err != nil {

@@ -14,13 +14,15 @@ import (
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/engine"
+	"github.com/lumenhook/lumenhook/streams/kafka"
+	"github.com/lumenhook/lumenhook/streams/store"
+	"github.com/lumenhook/lumenhook/streams/task"
 )
 
 // core is a task on a log in memory, where commits always succeed.
 type core struct {
-	*streams.Core[engine.Effect, engine.Outcome]
+	*task.Core[engine.Effect, engine.Outcome]
 	t           *testing.T
 	disk        *vfs.MemFS
 	buffer      uint64 // of its state, in bytes
@@ -31,11 +33,11 @@ type core struct {
 	partitionOf func(string) int32
 	unseal      func(sealed []byte, boundTo string) (domain.Secret, error)
 	signingKeys func(nowMillis int64) ([]domain.Secret, error)
-	journal     []streams.Record // offsets are indexes
-	begins      int64            // the first offset that is left of it
-	snapshot    []streams.Record // what the topic of snapshots has; none: there is no topic
-	snapshotted int64            // by how many offsets the journal grows between two; 0: as it is
-	written     []streams.Record // by the latest turn
+	journal     []kafka.Record // offsets are indexes
+	begins      int64          // the first offset that is left of it
+	snapshot    []kafka.Record // what the topic of snapshots has; none: there is no topic
+	snapshotted int64          // by how many offsets the journal grows between two; 0: as it is
+	written     []kafka.Record // by the latest turn
 	attempts    []domain.Attempt
 	done        []func(domain.AttemptResult)
 	flights     *engine.Flights
@@ -100,11 +102,11 @@ func (c *core) tryToOpen() error {
 		Logger:      slog.New(slog.DiscardHandler),
 		PartitionOf: c.partitionOf,
 	}
-	c.Core = streams.NewCore(streams.CoreConfig[engine.Effect, engine.Outcome]{
+	c.Core = task.NewCore(task.CoreConfig[engine.Effect, engine.Outcome]{
 		Journal: schemas.TopicJournal,
 		Inputs:  engine.Inputs(),
 		Store:   c.store(),
-		NewHandler: func() streams.Handler[engine.Effect, engine.Outcome] {
+		NewHandler: func() task.Handler[engine.Effect, engine.Outcome] {
 			return engine.NewHandler(cfg, c.flights.Inherit(func(o engine.Outcome) { c.Completed(o) }))
 		},
 		Snapshots: c.snapshots(),
@@ -113,8 +115,8 @@ func (c *core) tryToOpen() error {
 	return c.advance()
 }
 
-func (c *core) store() streams.StoreConfig {
-	return streams.StoreConfig{
+func (c *core) store() store.StoreConfig {
+	return store.StoreConfig{
 		Dir:           "state",
 		Identity:      "test",
 		FS:            c.disk,
@@ -125,9 +127,9 @@ func (c *core) store() streams.StoreConfig {
 	}
 }
 
-func (c *core) snapshots() streams.SnapshotConfig {
+func (c *core) snapshots() task.SnapshotConfig {
 	if c.snapshot == nil {
-		return streams.SnapshotConfig{}
+		return task.SnapshotConfig{}
 	}
 	cfg := engine.Snapshots(1)
 	cfg.Every = c.snapshotted
@@ -148,36 +150,36 @@ func (c *core) reopen(lost bool) {
 
 // advance performs the core's actions until it has restored its state and awaits inputs.
 func (c *core) advance() error {
-	now, end := streams.Moment{WallMillis: c.now}, int64(len(c.journal))
+	now, end := kafka.Moment{WallMillis: c.now}, int64(len(c.journal))
 	for {
 		var err error
 		switch a := c.Next(now).(type) {
-		case streams.TakeOver:
+		case task.TakeOver:
 			err = c.TookOver()
-		case streams.LocateJournal:
+		case task.LocateJournal:
 			err = c.LocatedJournal(c.begins, end)
-		case streams.ReadJournal:
+		case task.ReadJournal:
 			err = c.ReadJournal(c.journal[a.From:a.To], a.To)
-		case streams.Start:
+		case task.Start:
 			err = c.Start(now)
-		case streams.Commit:
+		case task.Commit:
 			err = c.Committed(c.write(a.Records), now)
-		case streams.Apply:
+		case task.Apply:
 			var effects []engine.Effect
 			effects, err = c.Apply(now, c.ours)
 			for _, e := range effects {
 				c.flights.Perform(e)
 			}
-		case streams.LocateInputs:
+		case task.LocateInputs:
 			_, err = c.LocatedInputs(nil, map[string]int64{
 				schemas.TopicCommands: math.MaxInt64,
 				schemas.TopicMatches:  math.MaxInt64,
 			})
-		case streams.LocateSnapshots:
+		case task.LocateSnapshots:
 			err = c.LocatedSnapshots(0, int64(len(c.snapshot)))
-		case streams.ReadSnapshots:
+		case task.ReadSnapshots:
 			err = c.ReadSnapshots(c.snapshot[a.From:a.To], a.To)
-		case streams.Await, streams.Done:
+		case task.Await, task.Done:
 			return nil
 		}
 		if err != nil {
@@ -187,9 +189,9 @@ func (c *core) advance() error {
 }
 
 // write appends what is for the journal and the topic of snapshots, and returns their ends.
-func (c *core) write(records []streams.Record) (ends map[string]int64) {
+func (c *core) write(records []kafka.Record) (ends map[string]int64) {
 	c.written, ends = records, make(map[string]int64)
-	to := map[string]*[]streams.Record{
+	to := map[string]*[]kafka.Record{
 		schemas.TopicJournal: &c.journal,
 		c.snapshots().Topic:  &c.snapshot,
 	}
@@ -204,13 +206,13 @@ func (c *core) write(records []streams.Record) (ends map[string]int64) {
 }
 
 // take takes a turn with records of the inputs, and returns its facts.
-func (c *core) take(records ...streams.Record) (facts []domain.Fact) {
+func (c *core) take(records ...kafka.Record) (facts []domain.Fact) {
 	c.t.Helper()
 	c.written = nil
 	for _, r := range records {
-		c.Arrived(slices.Index(engine.Inputs(), r.Topic), []streams.Record{r})
+		c.Arrived(slices.Index(engine.Inputs(), r.Topic), []kafka.Record{r})
 	}
-	_, err := c.Decide(streams.Moment{WallMillis: c.now})
+	_, err := c.Decide(kafka.Moment{WallMillis: c.now})
 	if err := errors.Join(err, c.advance()); err != nil {
 		c.t.Fatalf("the partition stops: %v", err)
 	}
@@ -226,21 +228,21 @@ func (c *core) take(records ...streams.Record) (facts []domain.Fact) {
 }
 
 // isNote reports whether a record is a note of the task's own.
-func isNote(r streams.Record) bool { return r.Header(schemas.HeaderType) == "" }
+func isNote(r kafka.Record) bool { return r.Header(schemas.HeaderType) == "" }
 
 // writtenTo returns what the latest turn wrote to a topic.
-func (c *core) writtenTo(topic string) []streams.Record {
+func (c *core) writtenTo(topic string) []kafka.Record {
 	return slices.DeleteFunc(slices.Clone(c.written),
-		func(r streams.Record) bool { return r.Topic != topic })
+		func(r kafka.Record) bool { return r.Topic != topic })
 }
 
 // turn decides commands and the outcomes that have arrived, and returns its facts.
 func (c *core) turn(commands ...domain.Command) []domain.Fact {
 	c.t.Helper()
-	var records []streams.Record
+	var records []kafka.Record
 	for i, cmd := range commands {
 		m := schemas.EncodeCommand(cmd)
-		r := streams.NewRecord(schemas.TopicCommands, cmd.Body.Aggregate(), m.Value, m.EachHeader)
+		r := kafka.NewRecord(schemas.TopicCommands, cmd.Body.Aggregate(), m.Value, m.EachHeader)
 		r.Offset = int64(i)
 		records = append(records, r)
 	}
@@ -257,7 +259,7 @@ func (c *core) pay(endpoint, event string) {
 			Watch:   domain.Watch{ID: watchID, AccountID: accountID, EndpointID: endpoint},
 		},
 		domain.Event{ID: event, Type: domain.PaymentReceived, Body: []byte(event)})
-	c.take(streams.NewRecord(schemas.TopicMatches, endpoint, m.Value, m.EachHeader))
+	c.take(kafka.NewRecord(schemas.TopicMatches, endpoint, m.Value, m.EachHeader))
 }
 
 func creation(endpoint string) domain.Command {
@@ -342,8 +344,8 @@ func TestAVersionThatComesTwiceEndsTheFold(t *testing.T) {
 	other := created
 	other.AtMillis++
 	m := schemas.EncodeFact(other)
-	c.write([]streams.Record{
-		streams.NewRecord(schemas.TopicJournal, other.Aggregate, m.Value, m.EachHeader),
+	c.write([]kafka.Record{
+		kafka.NewRecord(schemas.TopicJournal, other.Aggregate, m.Value, m.EachHeader),
 	})
 	if err := errors.Join(c.Close(), c.tryToOpen()); err == nil ||
 		!strings.Contains(err.Error(), "not committed") {

@@ -13,15 +13,16 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/testkit"
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/kafka"
+	"github.com/lumenhook/lumenhook/streams/store"
 )
 
-func commandRecord(c domain.Command) streams.Record {
+func commandRecord(c domain.Command) kafka.Record {
 	m := schemas.EncodeCommand(c)
-	return streams.NewRecord(schemas.TopicCommands, c.Body.Aggregate(), m.Value, m.EachHeader)
+	return kafka.NewRecord(schemas.TopicCommands, c.Body.Aggregate(), m.Value, m.EachHeader)
 }
 
-func matchRecord(in domain.MatchInput) streams.Record {
+func matchRecord(in domain.MatchInput) kafka.Record {
 	w := domain.Watch{
 		ID:            in.WatchID,
 		AccountID:     in.AccountID,
@@ -29,12 +30,12 @@ func matchRecord(in domain.MatchInput) streams.Record {
 		WalletAddress: in.WalletAddress,
 	}
 	m := schemas.EncodePaymentMatched(domain.Match{Watch: w}, in.Event)
-	return streams.NewRecord(schemas.TopicMatches, in.EndpointID, m.Value, m.EachHeader)
+	return kafka.NewRecord(schemas.TopicMatches, in.EndpointID, m.Value, m.EachHeader)
 }
 
 // typed returns a record with another type and version in its headers.
-func typed(r streams.Record, typ, version string) streams.Record {
-	return streams.NewRecord(r.Topic, string(r.Key), r.Value,
+func typed(r kafka.Record, typ, version string) kafka.Record {
+	return kafka.NewRecord(r.Topic, string(r.Key), r.Value,
 		schemas.Message{Type: typ, Version: version}.EachHeader)
 }
 
@@ -73,37 +74,37 @@ func asked(body domain.CommandBody) domain.Command {
 }
 
 // wrong gives good's record of an input with one thing changed.
-func wrongWatch(change func(*domain.Watch)) streams.Record {
+func wrongWatch(change func(*domain.Watch)) kafka.Record {
 	w := goodWatch()
 	change(&w)
 	return commandRecord(asked(domain.CreateWatch{Watch: w}))
 }
 
-func wrongMatch(change func(*domain.MatchInput)) streams.Record {
+func wrongMatch(change func(*domain.MatchInput)) kafka.Record {
 	in := goodMatch()
 	change(&in)
 	return matchRecord(in)
 }
 
-func keyed(r streams.Record, key string) streams.Record {
+func keyed(r kafka.Record, key string) kafka.Record {
 	r.Key = []byte(key)
 	return r
 }
 
-func valued(r streams.Record, value []byte) streams.Record {
+func valued(r kafka.Record, value []byte) kafka.Record {
 	r.Value = value
 	return r
 }
 
 // deadInputs are records that cannot be processed, by what is wrong with them.
-func deadInputs() map[string]streams.Record {
+func deadInputs() map[string]kafka.Record {
 	enable := commandRecord(asked(domain.EnableEndpoint{EndpointID: endpointID}))
 	watch := commandRecord(asked(domain.CreateWatch{Watch: goodWatch()}))
 	match := matchRecord(goodMatch())
-	update := func(c domain.EndpointChange) streams.Record {
+	update := func(c domain.EndpointChange) kafka.Record {
 		return commandRecord(asked(domain.UpdateEndpoint{EndpointID: endpointID, Change: c}))
 	}
-	return map[string]streams.Record{
+	return map[string]kafka.Record{
 		"a command of a newer type":    typed(enable, "PauseEndpoint", "1"),
 		"a command of a newer version": typed(enable, "EnableEndpoint", "2"),
 		"a command without headers": {
@@ -200,13 +201,13 @@ func deadInputs() map[string]streams.Record {
 }
 
 // outputOf returns what a turn with one record wrote.
-func (c *core) outputOf(r streams.Record) []streams.Record {
+func (c *core) outputOf(r kafka.Record) []kafka.Record {
 	c.t.Helper()
 	c.take(r)
 	return c.written
 }
 
-func deadLetters(t *testing.T, records []streams.Record) (letters []schemas.DeadLetter) {
+func deadLetters(t *testing.T, records []kafka.Record) (letters []schemas.DeadLetter) {
 	t.Helper()
 	for _, r := range records {
 		if r.Topic != schemas.TopicDeadLetters {
@@ -259,7 +260,7 @@ func TestAClientOfADeadCommandIsAnswered(t *testing.T) {
 	truncated := commandRecord(good)
 	truncated.Value = truncated.Value[:len(truncated.Value)-3]
 	newer := typed(commandRecord(good), "SuspendEndpoint", "1")
-	for name, r := range map[string]streams.Record{"truncated": truncated, "newer": newer} {
+	for name, r := range map[string]kafka.Record{"truncated": truncated, "newer": newer} {
 		var results []domain.Result
 		for _, o := range c.outputOf(r) {
 			if o.Topic == schemas.TopicResults {
@@ -287,9 +288,9 @@ func TestAClientOfADeadCommandIsAnswered(t *testing.T) {
 // lacks a fact, and the error says what to do.
 func TestADamagedJournalStopsItsPartition(t *testing.T) {
 	c := newCore(t)
-	r := streams.NewRecord(schemas.TopicJournal, endpointID, []byte("\xff"),
+	r := kafka.NewRecord(schemas.TopicJournal, endpointID, []byte("\xff"),
 		schemas.Message{Type: "EndpointCreated", Version: "1"}.EachHeader)
-	c.write([]streams.Record{r})
+	c.write([]kafka.Record{r})
 	if err := errors.Join(c.Close(), c.tryToOpen()); err == nil ||
 		!strings.Contains(err.Error(), "restore the topic from a backup") {
 		t.Error("it is folded")
@@ -329,7 +330,7 @@ func FuzzInputs(f *testing.F) {
 		}
 		m := schemas.Message{Type: typ, Version: version, Cause: cause, Value: value}
 		for range 2 { // again: a repeat is answered, or becomes a dead letter as before
-			c.take(streams.NewRecord(topic, key, value, m.EachHeader))
+			c.take(kafka.NewRecord(topic, key, value, m.EachHeader))
 			c.turn()
 		}
 		had := c.contents()
@@ -352,7 +353,7 @@ func (c *core) contents() map[string]string {
 	c.t.Helper()
 	all := make(map[string]string)
 	const tabled = 0x17 // the store's last own key: how far rows are published
-	err := c.Store().Scan([]byte{streams.FirstKey}, []byte{tabled},
+	err := c.Store().Scan([]byte{store.FirstKey}, []byte{tabled},
 		func(key, value []byte) (bool, error) {
 			all[string(key)] = string(value)
 			return true, nil
@@ -392,7 +393,7 @@ func TestAnEngineGoesOnBehindDeadLetters(t *testing.T) {
 	// Otherwise the match may be processed before the command that creates the endpoint.
 	r.withEndpoint()
 	stop := r.start(t.TempDir())
-	var of []streams.Record
+	var of []kafka.Record
 	for _, dead := range deadInputs() {
 		if dead.Key = []byte(endpointID); len(dead.Value) < 900_000 { // all into the endpoint's partition
 			of = append(of, dead)

@@ -14,7 +14,9 @@ import (
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/kafka"
+	"github.com/lumenhook/lumenhook/streams/store"
+	"github.com/lumenhook/lumenhook/streams/task"
 	"github.com/lumenhook/lumenhook/streams/topology"
 )
 
@@ -33,7 +35,7 @@ type Dispatcher interface {
 
 // Config configures an engine.
 type Config struct {
-	Cluster    streams.Cluster
+	Cluster    kafka.Cluster
 	StateDir   string // holds one folder for each partition
 	Policy     domain.Policy
 	Dispatcher Dispatcher
@@ -53,12 +55,12 @@ type Config struct {
 	// DrainTimeout bounds how long a stop waits for attempts in flight.
 	DrainTimeout time.Duration
 	// StandbyReplicas is how many other engines keep a copy of each partition, Rack where
-	// this one is, and AcceptableLag that of streams.StandbyConfig.
+	// this one is, and AcceptableLag that of kafka.StandbyConfig.
 	StandbyReplicas int
 	Rack            string
 	AcceptableLag   int64
 	// SnapshotEvery is by how many offsets a journal grows between two snapshots of its
-	// state; 0: as streams.SnapshotConfig has it.
+	// state; 0: as task.SnapshotConfig has it.
 	SnapshotEvery int64
 	// Formats are those of the states; without a number, this program's. Tests set them.
 	Formats Formats
@@ -71,7 +73,7 @@ type Config struct {
 	// letter.
 	OnDeadLetter func(topic string)
 	// OnTurn, if set, is called for each turn that wrote something.
-	OnTurn func(streams.TurnStats)
+	OnTurn func(task.TurnStats)
 	// Retained are the topics of which this engine deletes what nobody needs any more, in its
 	// partitions; Keep, KeepRecords and KeepBytes as in topology.RetentionConfig.
 	Retained    []topology.RetainedTopic
@@ -92,14 +94,14 @@ func (cfg Config) remembered() int { return cmp.Or(cfg.RememberedSettled, rememb
 type Engine struct {
 	cfg        Config
 	identity   string // of the states on this machine
-	snapshots  streams.SnapshotConfig
+	snapshots  task.SnapshotConfig
 	retention  *topology.Retention
-	membership atomic.Pointer[streams.Membership]
-	tasks      atomic.Pointer[streams.Tasks]
+	membership atomic.Pointer[kafka.Membership]
+	tasks      atomic.Pointer[task.Tasks]
 
 	mu      sync.Mutex
 	flights map[int32]*Flights // by partition
-	rests   map[int32]*streams.SnapshotRest
+	rests   map[int32]*task.SnapshotRest
 }
 
 // New makes an engine; Run runs it.
@@ -107,7 +109,7 @@ func New(cfg Config) *Engine {
 	e := &Engine{
 		cfg:     cfg,
 		flights: make(map[int32]*Flights),
-		rests:   make(map[int32]*streams.SnapshotRest),
+		rests:   make(map[int32]*task.SnapshotRest),
 	}
 	e.retention = topology.NewRetention(topology.RetentionConfig{
 		Cluster:     cfg.Cluster,
@@ -133,17 +135,17 @@ func (e *Engine) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	e.cfg.PartitionOf = streams.PartitionOf(partitions)
+	e.cfg.PartitionOf = kafka.PartitionOf(partitions)
 	formats := e.cfg.Formats.orOwn()
 	e.identity = fmt.Sprintf("engine state %d of %s over %d partitions, with %d settled deliveries",
 		formats.Number, topic, partitions, e.cfg.remembered())
 	e.snapshots = formats.snapshots(partitions)
 	e.snapshots.Every = e.cfg.SnapshotEvery
-	tasks := streams.NewTasks(e.newTask, e.cfg.Logger)
+	tasks := task.NewTasks(e.newTask, e.cfg.Logger)
 	tasks.Owned, tasks.NewStandby = e.owned, e.newStandby
 	defer tasks.Close()
 	e.tasks.Store(tasks)
-	membership, err := e.cfg.Cluster.Join(streams.MembershipConfig{
+	membership, err := e.cfg.Cluster.Join(kafka.MembershipConfig{
 		Group:     group,
 		Topic:     schemas.TopicCommands,
 		Now:       e.cfg.Now,
@@ -151,7 +153,7 @@ func (e *Engine) Run(ctx context.Context) error {
 		Revoked:   tasks.Revoked,
 		Lost:      tasks.Lost,
 		RevokeMax: e.cfg.DrainTimeout,
-		Standbys: &streams.StandbyConfig{
+		Standbys: &kafka.StandbyConfig{
 			Replicas:      e.cfg.StandbyReplicas,
 			Rack:          e.cfg.Rack,
 			AcceptableLag: e.cfg.AcceptableLag,
@@ -208,7 +210,7 @@ func (e *Engine) restores() []topology.RetainedPartition {
 
 // PartitionStats are the statistics of one partition.
 type PartitionStats struct {
-	streams.TaskStats
+	task.TaskStats
 	InFlight int // attempts in flight
 }
 
@@ -227,7 +229,7 @@ func (e *Engine) Stats() []PartitionStats {
 
 // StandbyStats returns the statistics of the partitions that this engine has a copy of for
 // others, in their order.
-func (e *Engine) StandbyStats() []streams.StandbyStats {
+func (e *Engine) StandbyStats() []task.StandbyStats {
 	tasks := e.tasks.Load()
 	if tasks == nil {
 		return nil
@@ -251,23 +253,23 @@ func (e *Engine) flightsOf(partition int32) *Flights {
 }
 
 // restOf returns the rest of a partition's snapshots, which outlives its task.
-func (e *Engine) restOf(partition int32) *streams.SnapshotRest {
+func (e *Engine) restOf(partition int32) *task.SnapshotRest {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.rests[partition] == nil {
-		e.rests[partition] = streams.NewSnapshotRest()
+		e.rests[partition] = task.NewSnapshotRest()
 	}
 	return e.rests[partition]
 }
 
-func (e *Engine) newTask(partition int32) streams.Runner {
+func (e *Engine) newTask(partition int32) task.Runner {
 	flights := e.flightsOf(partition)
-	var owner *streams.Task[Effect, Outcome]
+	var owner *task.Task[Effect, Outcome]
 	core := e.coreConfig(partition)
-	core.NewHandler = func() streams.Handler[Effect, Outcome] {
+	core.NewHandler = func() task.Handler[Effect, Outcome] {
 		return NewHandler(e.cfg, flights.Inherit(owner.Complete))
 	}
-	owner = streams.NewTask(streams.TaskConfig[Effect, Outcome]{
+	owner = task.NewTask(task.TaskConfig[Effect, Outcome]{
 		CoreConfig:  core,
 		Cluster:     e.cfg.Cluster,
 		Group:       group,
@@ -282,10 +284,10 @@ func (e *Engine) newTask(partition int32) streams.Runner {
 }
 
 // newStandby makes the standby of a partition: its handler folds, and does nothing else.
-func (e *Engine) newStandby(partition int32, following func()) streams.Standby {
+func (e *Engine) newStandby(partition int32, following func()) task.Standby {
 	core := e.coreConfig(partition)
-	core.NewHandler = func() streams.Handler[Effect, Outcome] { return NewHandler(e.cfg, nil) }
-	return streams.NewStandbyTask(streams.StandbyTaskConfig[Effect, Outcome]{
+	core.NewHandler = func() task.Handler[Effect, Outcome] { return NewHandler(e.cfg, nil) }
+	return task.NewStandbyTask(task.StandbyTaskConfig[Effect, Outcome]{
 		CoreConfig:  core,
 		Cluster:     e.cfg.Cluster,
 		OnFollowing: following,
@@ -293,14 +295,14 @@ func (e *Engine) newStandby(partition int32, following func()) streams.Standby {
 }
 
 // coreConfig is what a partition's task and standby have in common: all but the handler.
-func (e *Engine) coreConfig(partition int32) streams.CoreConfig[Effect, Outcome] {
+func (e *Engine) coreConfig(partition int32) task.CoreConfig[Effect, Outcome] {
 	snapshots := e.snapshots
 	snapshots.Rest = e.restOf(partition)
-	return streams.CoreConfig[Effect, Outcome]{
+	return task.CoreConfig[Effect, Outcome]{
 		Partition: partition,
 		Journal:   schemas.TopicJournal,
 		Inputs:    Inputs(),
-		Store: streams.StoreConfig{
+		Store: store.StoreConfig{
 			Dir:           filepath.Join(e.cfg.StateDir, strconv.Itoa(int(partition))),
 			Identity:      e.identity,
 			CacheBytes:    taskCacheBytes,

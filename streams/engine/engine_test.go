@@ -25,8 +25,8 @@ import (
 	"github.com/lumenhook/lumenhook/internal/egress"
 	"github.com/lumenhook/lumenhook/internal/testkit"
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/engine"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
 const (
@@ -42,11 +42,11 @@ const (
 // rig is a broker on disk, a receiver on a TLS socket, and engines on both.
 type rig struct {
 	t        *testing.T
-	cluster  streams.Cluster
+	cluster  kafka.Cluster
 	dir      string
 	client   *egress.Client
 	receiver *receiver
-	producer *streams.Producer
+	producer *kafka.Producer
 	log      *brokertest.Log
 	timeout  time.Duration                             // of attempts; 0: the default
 	window   int                                       // attempts in flight to one endpoint; 0: 16
@@ -249,21 +249,21 @@ func (r *rig) config(stateDir string, policy domain.Policy, d engine.Dispatcher)
 	}
 }
 
-func (r *rig) append(records ...streams.Record) {
+func (r *rig) append(records ...kafka.Record) {
 	r.t.Helper()
 	if err := r.producer.Append(r.t.Context(), records...); err != nil {
 		r.t.Fatal(err)
 	}
 }
 
-func (r *rig) command(id string, body domain.CommandBody) streams.Record {
+func (r *rig) command(id string, body domain.CommandBody) kafka.Record {
 	m := schemas.EncodeCommand(domain.Command{
 		ID:        id,
 		AccountID: accountID,
 		BodyHash:  []byte("hash"),
 		Body:      body,
 	})
-	return streams.NewRecord(schemas.TopicCommands, body.Aggregate(), m.Value, m.EachHeader)
+	return kafka.NewRecord(schemas.TopicCommands, body.Aggregate(), m.Value, m.EachHeader)
 }
 
 // createEndpoint sends the command; withEndpoint also waits for its answer, as a client
@@ -286,7 +286,7 @@ func (r *rig) createEndpoint() {
 }
 
 // match returns the match of the n-th payment, matched at a given time.
-func (r *rig) match(n int, nowMillis int64) (eventID string, record streams.Record) {
+func (r *rig) match(n int, nowMillis int64) (eventID string, record kafka.Record) {
 	m := domain.Match{
 		EventID: domain.EventID(watchID, strconv.Itoa(n)),
 		Type:    domain.PaymentReceived,
@@ -306,12 +306,12 @@ func (r *rig) match(n int, nowMillis int64) (eventID string, record streams.Reco
 		Verification: domain.Verification{Outcome: domain.OutcomeVerified},
 	}
 	message := schemas.EncodePaymentMatched(m, domain.NewPaymentEvent(m, nowMillis))
-	return m.EventID, streams.NewRecord(schemas.TopicMatches, endpointID, message.Value,
+	return m.EventID, kafka.NewRecord(schemas.TopicMatches, endpointID, message.Value,
 		message.EachHeader)
 }
 
 // read returns all committed records of a topic up to now.
-func (r *rig) read(topic string) []streams.Record { return r.log.Read(topic) }
+func (r *rig) read(topic string) []kafka.Record { return r.log.Read(topic) }
 
 // facts counts the journal's facts by type.
 func (r *rig) facts() map[string]int {
@@ -499,7 +499,7 @@ func TestManyDeliveriesShareTheWindow(t *testing.T) {
 	r := newRig(t)
 	r.withEndpoint()
 	const events = 2000
-	var records []streams.Record
+	var records []kafka.Record
 	for n := range events {
 		_, record := r.match(n, 1000)
 		records = append(records, record)

@@ -15,7 +15,7 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/brokertest"
 	"github.com/lumenhook/lumenhook/internal/testkit"
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
 // TestFlightsOutliveTheirTask: an attempt that is in flight when its task ends belongs to
@@ -42,7 +42,7 @@ func TestFlightsOutliveTheirTask(t *testing.T) {
 		},
 		"the turn that took the outcome failed": func(c *core, done func(domain.AttemptResult)) {
 			done(taken)
-			if _, err := c.Decide(streams.Moment{WallMillis: c.now}); err != nil {
+			if _, err := c.Decide(kafka.Moment{WallMillis: c.now}); err != nil {
 				c.t.Fatal(err)
 			}
 			next(c)

@@ -7,7 +7,8 @@ import (
 	"strings"
 
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/store"
+	"github.com/lumenhook/lumenhook/streams/task"
 )
 
 // StateFormat numbers the form of the keys and values that a journal is folded into, and with it
@@ -18,12 +19,12 @@ const StateFormat = 1
 
 // conversions has, by the number of each earlier format, what converts its entries to the next
 // one. Do not remove one: a partition that was quiet for years has a snapshot of that age.
-var conversions = map[int]streams.Conversion{}
+var conversions = map[int]task.Conversion{}
 
 // Formats are the format that an engine writes its states in, and the earlier ones that it reads.
 type Formats struct {
 	Number      int // of the format that it writes
-	Conversions map[int]streams.Conversion
+	Conversions map[int]task.Conversion
 }
 
 // orOwn returns the formats of this program, unless a test sets others.
@@ -41,22 +42,22 @@ func identityOf(format, partitions int) string {
 
 // Snapshots says where the snapshots of the states of so many partitions are, and which of
 // them are read.
-func Snapshots(partitions int) streams.SnapshotConfig {
+func Snapshots(partitions int) task.SnapshotConfig {
 	return Formats{}.orOwn().snapshots(partitions)
 }
 
-func (f Formats) snapshots(partitions int) streams.SnapshotConfig {
-	cfg := streams.SnapshotConfig{
+func (f Formats) snapshots(partitions int) task.SnapshotConfig {
+	cfg := task.SnapshotConfig{
 		Topic:    schemas.TopicSnapshots,
 		Identity: identityOf(f.Number, partitions),
 		Advise: func(identity string) string {
 			return f.advise(identity, partitions)
 		},
 	}
-	var convert streams.Conversion
+	var convert task.Conversion
 	for n := f.Number - 1; f.has(n); n-- {
 		convert = following(f.Conversions[n], convert)
-		cfg.Earlier = append(cfg.Earlier, streams.EarlierFormat{
+		cfg.Earlier = append(cfg.Earlier, task.EarlierFormat{
 			Identity: identityOf(n, partitions),
 			Convert:  convert,
 		})
@@ -72,7 +73,7 @@ func (f Formats) has(number int) bool {
 
 // following converts by one conversion and then by the next ones. Every entry is converted
 // before any whole: an Entry that follows a Whole sees entries as they were before that.
-func following(first, rest streams.Conversion) (both streams.Conversion) {
+func following(first, rest task.Conversion) (both task.Conversion) {
 	switch {
 	case first.Entry == nil:
 		both.Entry = rest.Entry
@@ -91,7 +92,7 @@ func following(first, rest streams.Conversion) (both streams.Conversion) {
 	case rest.Whole == nil:
 		both.Whole = first.Whole
 	default:
-		both.Whole = func(s *streams.Store) error { return errors.Join(first.Whole(s), rest.Whole(s)) }
+		both.Whole = func(s *store.Store) error { return errors.Join(first.Whole(s), rest.Whole(s)) }
 	}
 	return both
 }

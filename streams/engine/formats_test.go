@@ -16,8 +16,9 @@ import (
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/engine"
+	"github.com/lumenhook/lumenhook/streams/kafka"
+	"github.com/lumenhook/lumenhook/streams/task"
 )
 
 // testdata/formatN has, for each StateFormat, a journal, the snapshot that the program wrote of it
@@ -39,7 +40,7 @@ type about struct {
 type kept struct {
 	Key     []byte
 	Value   []byte
-	Headers []streams.Header
+	Headers []kafka.Header
 }
 
 func formatDir(format int) string { return filepath.Join("testdata", fmt.Sprint("format", format)) }
@@ -150,7 +151,7 @@ func (c *core) handsOver() {
 		},
 		Moved: domain.Moved{Moves: 1, Attempts: 2, Runs: 1, FromPartition: 5, Number: 77},
 	})
-	c.match(streams.NewRecord(schemas.TopicMatches, endpointID, message.Value, message.EachHeader))
+	c.match(kafka.NewRecord(schemas.TopicMatches, endpointID, message.Value, message.EachHeader))
 }
 
 // stand makes an endpoint with a line: its head waits, and two stand behind it.
@@ -167,14 +168,14 @@ func (c *core) stand() {
 }
 
 // folded is a partition with a journal, and a state that was folded from it.
-func folded(t *testing.T, journal []streams.Record) *core {
+func folded(t *testing.T, journal []kafka.Record) *core {
 	t.Helper()
 	c := newCore(t)
 	return c.on(func() { c.journal = journal })
 }
 
 // loaded is a partition with a snapshot, of whose journal is left what is behind it.
-func loaded(t *testing.T, journal, snapshot []streams.Record) (*core, error) {
+func loaded(t *testing.T, journal, snapshot []kafka.Record) (*core, error) {
 	t.Helper()
 	c := newCore(t)
 	if err := c.Close(); err != nil {
@@ -194,10 +195,10 @@ func (c *core) on(change func()) *core {
 	return c
 }
 
-func snapshotOf(t *testing.T, c *core) (records []streams.Record) {
+func snapshotOf(t *testing.T, c *core) (records []kafka.Record) {
 	t.Helper()
-	err := streams.EachSnapshotRecord(c.Store(), engine.Snapshots(1), schemas.TopicJournal, 0,
-		func(r streams.Record) error {
+	err := task.EachSnapshotRecord(c.Store(), engine.Snapshots(1), schemas.TopicJournal, 0,
+		func(r kafka.Record) error {
 			r.Offset = int64(len(records))
 			records = append(records, r)
 			return nil
@@ -240,10 +241,10 @@ func TestTheFormatOfToday(t *testing.T) {
 }
 
 // wantSameIdentity compares what two snapshots say that they are.
-func wantSameIdentity(t *testing.T, a, b []streams.Record) {
+func wantSameIdentity(t *testing.T, a, b []kafka.Record) {
 	t.Helper()
 	var of [2]struct{ Identity string }
-	for i, records := range [][]streams.Record{a, b} {
+	for i, records := range [][]kafka.Record{a, b} {
 		if err := json.Unmarshal(records[len(records)-1].Value, &of[i]); err != nil {
 			t.Fatal(err)
 		}
@@ -313,7 +314,7 @@ func writeFormatOfToday(t *testing.T, dir string) {
 	writeRecords(t, dir, "snapshot", snapshotOf(t, c))
 }
 
-func writeRecords(t *testing.T, dir, name string, records []streams.Record) {
+func writeRecords(t *testing.T, dir, name string, records []kafka.Record) {
 	t.Helper()
 	var text bytes.Buffer
 	for _, r := range records {
@@ -328,7 +329,7 @@ func writeRecords(t *testing.T, dir, name string, records []streams.Record) {
 	}
 }
 
-func readRecords(t *testing.T, dir, name string) (records []streams.Record) {
+func readRecords(t *testing.T, dir, name string) (records []kafka.Record) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(dir, name+".jsonl"))
 	if err != nil {
@@ -343,7 +344,7 @@ func readRecords(t *testing.T, dir, name string) (records []streams.Record) {
 		if name == "snapshot" {
 			topic = schemas.TopicSnapshots
 		}
-		records = append(records, streams.Record{
+		records = append(records, kafka.Record{
 			Topic:   topic,
 			Offset:  int64(len(records)),
 			Key:     r.Key,

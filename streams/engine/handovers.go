@@ -5,7 +5,9 @@ import (
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/kafka"
+	"github.com/lumenhook/lumenhook/streams/store"
+	"github.com/lumenhook/lumenhook/streams/task"
 )
 
 // What one endpoint is told of another (docs/decisions/notices.md) goes the way of hand-overs.
@@ -21,7 +23,7 @@ import (
 
 // handOver appends an event to the partition of the endpoint that it was moved to, as a
 // match. There it is deduplicated.
-func (m *machine) handOver(t *streams.Turn, endpointID string, moved domain.DeliveryMoved) error {
+func (m *machine) handOver(t *task.Turn, endpointID string, moved domain.DeliveryMoved) error {
 	delivery, err := m.state.delivery(t.Batch, moved.EventID)
 	if err != nil || delivery.EndpointID != endpointID { // it continues in this partition
 		return err
@@ -34,7 +36,7 @@ func (m *machine) handOver(t *streams.Turn, endpointID string, moved domain.Deli
 
 // tell appends the event by which another endpoint is told of a fact to the partition of that
 // endpoint, as a match. There it is deduplicated, as a hand-over is.
-func (m *machine) tell(t *streams.Turn, f domain.Fact) error {
+func (m *machine) tell(t *task.Turn, f domain.Fact) error {
 	if f.Telling().EndpointID == "" {
 		return nil
 	}
@@ -48,14 +50,14 @@ func (m *machine) tell(t *streams.Turn, f domain.Fact) error {
 }
 
 // handedOver is an event on its way to another endpoint, as a record.
-func handedOver(in domain.MatchInput) streams.Record {
+func handedOver(in domain.MatchInput) kafka.Record {
 	m := schemas.EncodeHandOver(in)
-	return streams.NewRecord(schemas.TopicMatches, in.EndpointID, m.Value, m.EachHeader)
+	return kafka.NewRecord(schemas.TopicMatches, in.EndpointID, m.Value, m.EachHeader)
 }
 
 // handOverNumber returns the number of a hand-over whose fact is the next one of a turn: the
 // offset of the journal that the fact has, or would have if nothing else stood before it.
-func (m *machine) handOverNumber(t *streams.Turn) uint64 {
+func (m *machine) handOverNumber(t *task.Turn) uint64 {
 	return uint64(t.Next) + uint64(len(m.facts))
 }
 
@@ -80,7 +82,7 @@ func (s *state) knowsHandOver(r reader, moved domain.Moved) (bool, error) {
 }
 
 // noteHandOver remembers that an event was handed over to this partition.
-func (s *state) noteHandOver(batch *streams.Batch, moved domain.Moved) error {
+func (s *state) noteHandOver(batch *store.Batch, moved domain.Moved) error {
 	known, err := s.knowsHandOver(batch, moved)
 	if err != nil || known || moved.Number == 0 {
 		return err

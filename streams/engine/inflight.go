@@ -2,7 +2,7 @@ package engine
 
 import (
 	"github.com/lumenhook/lumenhook/domain"
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/store"
 )
 
 // inFlight counts the attempts in flight, in all and by endpoint.
@@ -19,7 +19,7 @@ type inFlight struct {
 
 // begun is an attempt in flight.
 type begun struct {
-	claim    streams.Claimed
+	claim    store.Claimed
 	number   int
 	endpoint string
 	probing  bool
@@ -56,7 +56,7 @@ func (f *inFlight) window(endpointID string) *window {
 
 // begin counts an attempt in.
 func (f *inFlight) begin(
-	claim streams.Claimed, a domain.Attempt, nowMillis int64, limited bool,
+	claim store.Claimed, a domain.Attempt, nowMillis int64, limited bool,
 ) {
 	w := f.window(a.EndpointID)
 	w.begin(nowMillis, limited)
@@ -83,7 +83,7 @@ func (f *inFlight) block(w *window, group string) {
 // its endpoint that waited for it to end.
 func (f *inFlight) end(
 	o Outcome, nowMillis int64,
-) (claim streams.Claimed, unblocked []string, was bool) {
+) (claim store.Claimed, unblocked []string, was bool) {
 	attempt, ok := f.byEvent[o.Attempt.EventID]
 	if !ok || attempt.number != o.Attempt.Number {
 		return claim, nil, false

@@ -11,7 +11,9 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/testkit"
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/kafka"
+	"github.com/lumenhook/lumenhook/streams/store"
+	"github.com/lumenhook/lumenhook/streams/task"
 )
 
 // left is what a loss of power now leaves of the disk.
@@ -38,7 +40,7 @@ func (c *core) folds(random *rand.Rand) int {
 	c.t.Helper()
 	cfg := c.store()
 	cfg.FS = c.left(random)
-	s, err := streams.OpenStore(cfg)
+	s, err := store.OpenStore(cfg)
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -117,9 +119,9 @@ func (c *core) alive() map[string]string {
 			c.turn()
 		}
 	}
-	err := c.Store().ScanTimers(func(t streams.Claimed) error {
+	err := c.Store().ScanTimers(func(t store.Claimed) error {
 		if t.Group == "commands" && t.DueMillis <= c.now {
-			delete(all, string(streams.TimerKey(t.Group, t.DueMillis, t.ID)))
+			delete(all, string(store.TimerKey(t.Group, t.DueMillis, t.ID)))
 		}
 		return nil
 	})
@@ -174,12 +176,12 @@ func TestAKilledProcessLosesNothingOfItsJournal(t *testing.T) {
 // a state on disk that ended there could not be completed by it.
 func TestAWholeSnapshotBringsTheStateToDisk(t *testing.T) {
 	c := newCore(t)
-	c.on(func() { c.snapshot, c.snapshotted = []streams.Record{}, 100 })
+	c.on(func() { c.snapshot, c.snapshotted = []kafka.Record{}, 100 })
 	random := rand.New(rand.NewPCG(15, 2))
 	c.turn(creation(endpointID))
 	whole := func() bool {
-		return slices.ContainsFunc(c.snapshot, func(r streams.Record) bool {
-			return r.Header(streams.HeaderManifest) != ""
+		return slices.ContainsFunc(c.snapshot, func(r kafka.Record) bool {
+			return r.Header(task.HeaderManifest) != ""
 		})
 	}
 	for n := 0; !whole(); n++ {
@@ -193,7 +195,7 @@ func TestALongFoldIsDoneOnce(t *testing.T) {
 	const long = 5000 // more than a batch of a restore
 	c := newCore(t)
 	for range long {
-		c.write([]streams.Record{streams.StartRecord(schemas.TopicJournal, 0)})
+		c.write([]kafka.Record{task.StartRecord(schemas.TopicJournal, 0)})
 	}
 	c.reopen(true)
 	random := rand.New(rand.NewPCG(15, 3))

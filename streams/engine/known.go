@@ -5,7 +5,7 @@ import (
 	"hash/maphash"
 	"math"
 
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/store"
 )
 
 // known says of which events the state has no delivery, without a look into it: nearly every
@@ -34,7 +34,7 @@ func newKnown() *known {
 }
 
 // scan goes on with the scan. It is called before the turn changes any delivery.
-func (k *known) scan(batch *streams.Batch) error {
+func (k *known) scan(batch *store.Batch) error {
 	if k.all {
 		return nil
 	}

@@ -8,14 +8,14 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/store"
 )
 
 // TestWhatIsThereIsNeverMissed: deliveries come and go while the scan passes over them, and
 // at no time is one said to be missing that the state has. After the scan each that the
 // state has not is said to be missing.
 func TestWhatIsThereIsNeverMissed(t *testing.T) {
-	store, err := streams.OpenStore(streams.StoreConfig{
+	store, err := store.OpenStore(store.StoreConfig{
 		Dir:           "state",
 		Identity:      "of a test",
 		FS:            vfs.NewMem(),

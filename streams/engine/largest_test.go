@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/lumenhook/lumenhook/domain"
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
 // mostRecordBytes is a broker's limit for one record (max.message.bytes), less what a batch
@@ -146,7 +146,7 @@ func growWatch(g *growing) {
 }
 
 // recordBytes is an upper bound of a record's size in a batch.
-func recordBytes(r streams.Record) int {
+func recordBytes(r kafka.Record) int {
 	n := len(r.Topic) + len(r.Key) + len(r.Value)
 	for _, h := range r.Headers {
 		n += len(h.Key) + len(h.Value) + 10

@@ -15,8 +15,8 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/testkit"
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/engine"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
 const hour = 3_600_000
@@ -60,7 +60,7 @@ func (r *rig) url(n int) string { return r.receiver.server.URL + "/" + strconv.I
 // pay appends count matches for an endpoint, from a number on.
 func (r *rig) pay(endpointID string, from, count int) (eventIDs []string) {
 	r.t.Helper()
-	var records []streams.Record
+	var records []kafka.Record
 	for n := from; n < from+count; n++ {
 		m := domain.Match{
 			EventID: domain.EventID(endpointID, strconv.Itoa(n)),
@@ -82,7 +82,7 @@ func (r *rig) pay(endpointID string, from, count int) (eventIDs []string) {
 		}
 		message := schemas.EncodePaymentMatched(m, domain.NewPaymentEvent(m, int64(n)))
 		records = append(records,
-			streams.NewRecord(schemas.TopicMatches, endpointID, message.Value, message.EachHeader))
+			kafka.NewRecord(schemas.TopicMatches, endpointID, message.Value, message.EachHeader))
 		eventIDs = append(eventIDs, m.EventID)
 	}
 	r.append(records...)
@@ -545,7 +545,7 @@ func TestReceiversThatHangHoldBackNoOther(t *testing.T) {
 		return domain.DeriveID(domain.EndpointPrefix, "many",
 			strconv.Itoa(n))
 	}
-	var commands []streams.Record
+	var commands []kafka.Record
 	for n := range hanging + healthy {
 		url := r.receiver.server.URL + "/hang/"
 		if n >= hanging {

@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/lumenhook/lumenhook/domain"
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/store"
 )
 
 // A line is the pending deliveries of one wallet at one endpoint, in the order of their
@@ -25,7 +25,7 @@ import (
 // of it is claimed unless the endpoint is deleted. That it is enabled changes nothing of it.
 func behindGroup(endpointID string) string { return endpointID + behindSuffix }
 
-const behindSuffix = streams.ParkedSuffix
+const behindSuffix = store.ParkedSuffix
 
 // isBehindGroup reports whether a timer group is of deliveries that stand behind another.
 func isBehindGroup(group string) bool { return strings.HasSuffix(group, behindSuffix) }
@@ -49,7 +49,7 @@ func behindKey(d domain.Delivery, sequence uint64) []byte {
 }
 
 // join has a delivery that was created stand at the end of its line.
-func (s *state) join(batch *streams.Batch, d domain.Delivery) (domain.Delivery, error) {
+func (s *state) join(batch *store.Batch, d domain.Delivery) (domain.Delivery, error) {
 	key := lineKey(spaceLine, d.EndpointID, d.Line)
 	last, err := batch.Get(key)
 	if err != nil {
@@ -65,7 +65,7 @@ func (s *state) join(batch *streams.Batch, d domain.Delivery) (domain.Delivery, 
 
 // leave takes a delivery that has ended at a time out of its line. If it was the head, the
 // next one is due from then on.
-func (s *state) leave(batch *streams.Batch, d domain.Delivery, atMillis int64) error {
+func (s *state) leave(batch *store.Batch, d domain.Delivery, atMillis int64) error {
 	if d.Behind {
 		return batch.Delete(behindKey(d, d.Sequence))
 	}
@@ -92,7 +92,7 @@ func (s *state) leave(batch *streams.Batch, d domain.Delivery, atMillis int64) e
 }
 
 // nextOf returns the event of the first delivery behind another in its line; empty: none.
-func (s *state) nextOf(batch *streams.Batch, d domain.Delivery) (event string, err error) {
+func (s *state) nextOf(batch *store.Batch, d domain.Delivery) (event string, err error) {
 	end := append(lineKey(spaceBehind, d.EndpointID, d.Line), 1)
 	err = batch.Scan(behindKey(d, d.Sequence), end, func(_, value []byte) (bool, error) {
 		event = string(value)
@@ -104,7 +104,7 @@ func (s *state) nextOf(batch *streams.Batch, d domain.Delivery) (event string, e
 // advance makes a delivery the head of its line. It is due at the time of its turn and not at
 // that of its creation: the clock may have been set back since.
 func (s *state) advance(
-	batch *streams.Batch, eventID string, epoch uint32, atMillis int64,
+	batch *store.Batch, eventID string, epoch uint32, atMillis int64,
 ) error {
 	before, err := s.delivery(batch, eventID)
 	if err != nil {
@@ -129,13 +129,13 @@ func (s *state) advance(
 }
 
 // clearTimer removes the entry of a pending delivery from the timer index.
-func (s *state) clearTimer(batch *streams.Batch, d domain.Delivery) error {
+func (s *state) clearTimer(batch *store.Batch, d domain.Delivery) error {
 	return batch.ClearTimer(groupOf(d), d.NextAttemptAtMillis, d.EventID)
 }
 
 // setTimer adds the entry of a pending delivery to the timer index. It carries the delivery
 // and its body until the first attempt.
-func (s *state) setTimer(batch *streams.Batch, d domain.Delivery, body []byte) error {
+func (s *state) setTimer(batch *store.Batch, d domain.Delivery, body []byte) error {
 	if unattempted(d) {
 		return batch.SetTimerCarrying(groupOf(d), d.NextAttemptAtMillis, d.EventID, carried(d), body)
 	}
@@ -143,7 +143,7 @@ func (s *state) setTimer(batch *streams.Batch, d domain.Delivery, body []byte) e
 }
 
 // dissolve makes what stands behind others at a deleted endpoint due, to be cancelled.
-func (s *state) dissolve(batch *streams.Batch, endpointID string) error {
+func (s *state) dissolve(batch *store.Batch, endpointID string) error {
 	stand := false
 	from := lineKey(spaceBehind, endpointID, "")
 	end := append(keyOf(spaceBehind, endpointID), 1)

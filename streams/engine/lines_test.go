@@ -13,7 +13,7 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/testkit"
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
 // Spaces of the state (doc.go).
@@ -41,7 +41,7 @@ func orderedCreation(endpoint string) domain.Command {
 // payTo takes a turn with matches for a wallet's watch.
 func (c *core) payTo(wallet string, events ...string) {
 	c.t.Helper()
-	var records []streams.Record
+	var records []kafka.Record
 	for _, event := range events {
 		records = append(records, paidTo(endpointID, wallet, event))
 	}
@@ -49,7 +49,7 @@ func (c *core) payTo(wallet string, events ...string) {
 }
 
 // paidTo is a match for the watch of a wallet.
-func paidTo(endpoint, wallet, event string) streams.Record {
+func paidTo(endpoint, wallet, event string) kafka.Record {
 	m := schemas.EncodePaymentMatched(
 		domain.Match{
 			EventID: event,
@@ -62,7 +62,7 @@ func paidTo(endpoint, wallet, event string) streams.Record {
 			},
 		},
 		domain.Event{ID: event, Type: domain.PaymentReceived, Body: []byte(event)})
-	return streams.NewRecord(schemas.TopicMatches, endpoint, m.Value, m.EachHeader)
+	return kafka.NewRecord(schemas.TopicMatches, endpoint, m.Value, m.EachHeader)
 }
 
 // wantAttempts checks which events were attempted so far, in their order.
@@ -303,7 +303,7 @@ func TestAHandOverStandsAtTheEnd(t *testing.T) {
 		Event:         domain.Event{ID: "evt_came", Type: domain.PaymentReceived, Body: []byte("came")},
 		Moved:         domain.Moved{Moves: 1, Attempts: 2, Runs: 1, FromPartition: 5, Number: 77},
 	})
-	c.match(streams.NewRecord(schemas.TopicMatches, endpointID, message.Value, message.EachHeader))
+	c.match(kafka.NewRecord(schemas.TopicMatches, endpointID, message.Value, message.EachHeader))
 	c.payTo("GA", "evt_2")
 	c.wantAttempts("at first", "evt_1")
 	c.wantFoldedAlike()

@@ -8,8 +8,10 @@ import (
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/intake"
+	"github.com/lumenhook/lumenhook/streams/kafka"
+	"github.com/lumenhook/lumenhook/streams/store"
+	"github.com/lumenhook/lumenhook/streams/task"
 )
 
 // machine is the handler of one task: it decides, folds, and starts attempts.
@@ -27,7 +29,7 @@ type machine struct {
 
 // NewHandler makes the handler of one partition. Inherited are the attempts that its former
 // tasks in this process have in flight ([Flights.Inherit]).
-func NewHandler(cfg Config, inherited []domain.Attempt) streams.Handler[Effect, Outcome] {
+func NewHandler(cfg Config, inherited []domain.Attempt) task.Handler[Effect, Outcome] {
 	s := newState(cfg.remembered())
 	return &machine{
 		cfg:       cfg,
@@ -47,24 +49,24 @@ const (
 // Inputs are the topics that an engine's turns read, in this order.
 func Inputs() []string { return []string{schemas.TopicCommands, schemas.TopicMatches} }
 
-// Bounds of a turn. The number of its facts stays below streams.TurnFacts, since each
+// Bounds of a turn. The number of its facts stays below task.TurnFacts, since each
 // outcome leads to at most three facts, each match to two, each cancellation to two,
 // each mail to one, and the last command of a turn to one for each delivery of a replay.
 const (
 	// commandFactsAtOnce is how many facts of commands a turn records before it leaves the
 	// remaining commands for the next turn.
-	commandFactsAtOnce = streams.TurnInputs
+	commandFactsAtOnce = task.TurnInputs
 	cancelAtOnce       = 256
 	expireAtOnce       = 256
 )
 
-// This does not compile if a turn may have more facts than streams.TurnFacts. The last
+// This does not compile if a turn may have more facts than task.TurnFacts. The last
 // command has at most two beside those of its replay.
-const _ = uint(streams.TurnFacts - (commandFactsAtOnce + domain.MaxReplay + 2) -
-	3*streams.TurnInputs - 2*streams.TurnInputs - 2*cancelAtOnce - ordersAtOnce)
+const _ = uint(task.TurnFacts - (commandFactsAtOnce + domain.MaxReplay + 2) -
+	3*task.TurnInputs - 2*task.TurnInputs - 2*cancelAtOnce - ordersAtOnce)
 
 // Fold folds a record of the journal during a restore.
-func (m *machine) Fold(batch *streams.Batch, r streams.Record) error {
+func (m *machine) Fold(batch *store.Batch, r kafka.Record) error {
 	f, err := readFact(r)
 	if err != nil {
 		return err
@@ -75,7 +77,7 @@ func (m *machine) Fold(batch *streams.Batch, r streams.Record) error {
 
 // readFact decodes a record of the journal. One that cannot be read stops its partition: it
 // did happen, and folding without it would give another history.
-func readFact(r streams.Record) (domain.Fact, error) {
+func readFact(r kafka.Record) (domain.Fact, error) {
 	f, err := schemas.DecodeFact(schemas.Read(r.Value, r))
 	if err != nil {
 		return f, fmt.Errorf("engine: record %d of partition %d of the journal cannot be read, and its "+
@@ -87,10 +89,10 @@ func readFact(r streams.Record) (domain.Fact, error) {
 }
 
 // Flush writes the state's buffered changes.
-func (m *machine) Flush(batch *streams.Batch) error { return m.state.flush(batch) }
+func (m *machine) Flush(batch *store.Batch) error { return m.state.flush(batch) }
 
 // Start takes over the attempts of a former owner, and counts the notices that are due.
-func (m *machine) Start(t *streams.Turn) error {
+func (m *machine) Start(t *task.Turn) error {
 	if err := m.scheduler.inherit(t, m.inherited); err != nil {
 		return err
 	}
@@ -106,7 +108,7 @@ const rowsAtOnce = 256
 
 // tableRows publishes the rows of a rebuilt state, some in each turn: the published ones
 // may come from a state that was not the journal's.
-func (m *machine) tableRows(t *streams.Turn) error {
+func (m *machine) tableRows(t *task.Turn) error {
 	if m.tabled {
 		return nil
 	}
@@ -159,7 +161,7 @@ func changesRow(body domain.FactBody, c change) bool {
 
 // Turn processes commands, outcomes, due timers and matches, in this order: a flood of
 // payments never delays a person.
-func (m *machine) Turn(t *streams.Turn, outcomes []Outcome) error {
+func (m *machine) Turn(t *task.Turn, outcomes []Outcome) error {
 	m.facts, m.dead = m.facts[:0], m.dead[:0]
 	if err := m.state.known.scan(t.Batch); err != nil {
 		return err
@@ -172,7 +174,7 @@ func (m *machine) Turn(t *streams.Turn, outcomes []Outcome) error {
 			return err
 		}
 	}
-	for _, due := range []func(*streams.Turn) error{
+	for _, due := range []func(*task.Turn) error{
 		m.cancelDeliveries, m.expireAnswers, m.orderMails,
 	} {
 		if err := due(t); err != nil {
@@ -192,7 +194,7 @@ func (m *machine) Turn(t *streams.Turn, outcomes []Outcome) error {
 
 // record appends facts to the journal and folds them.
 func (m *machine) record(
-	t *streams.Turn, aggregate, cause string, bodies ...domain.FactBody,
+	t *task.Turn, aggregate, cause string, bodies ...domain.FactBody,
 ) error {
 	if len(bodies) == 0 {
 		return nil
@@ -212,7 +214,7 @@ func (m *machine) record(
 			Body:      body,
 		}
 		message := schemas.EncodeFact(f)
-		t.Append(streams.NewRecord(schemas.TopicJournal, aggregate, message.Value, message.EachHeader))
+		t.Append(kafka.NewRecord(schemas.TopicJournal, aggregate, message.Value, message.EachHeader))
 		if err := m.foldRecorded(t, f); err != nil {
 			return err
 		}
@@ -221,7 +223,7 @@ func (m *machine) record(
 }
 
 // foldRecorded folds a fact and does what belongs to the same transaction.
-func (m *machine) foldRecorded(t *streams.Turn, f domain.Fact) error {
+func (m *machine) foldRecorded(t *task.Turn, f domain.Fact) error {
 	c, err := m.state.fold(t.Batch, f)
 	if err != nil {
 		return err
@@ -251,20 +253,20 @@ func (m *machine) foldRecorded(t *streams.Turn, f domain.Fact) error {
 	return nil
 }
 
-func (m *machine) publishResult(t *streams.Turn, handled domain.CommandHandled, replayed bool) {
+func (m *machine) publishResult(t *task.Turn, handled domain.CommandHandled, replayed bool) {
 	result := schemas.EncodeResult(domain.Result{
 		CommandID: handled.CommandID,
 		BodyHash:  handled.BodyHash,
 		Answer:    handled.Answer,
 		Replayed:  replayed,
 	})
-	t.Append(streams.NewRecord(
+	t.Append(kafka.NewRecord(
 		schemas.TopicResults, handled.CommandID, result.Value, result.EachHeader))
 }
 
 // publishRows writes the current rows of the changed aggregates to their tables. An
 // aggregate that was never created has none.
-func (m *machine) publishRows(t *streams.Turn) error {
+func (m *machine) publishRows(t *task.Turn) error {
 	// in a deterministic order
 	for _, aggregate := range slices.Sorted(maps.Keys(m.rows)) {
 		topic, row, exists, err := m.row(t, aggregate)
@@ -272,7 +274,7 @@ func (m *machine) publishRows(t *streams.Turn) error {
 			return err
 		}
 		if exists {
-			t.Append(streams.NewRecord(topic, aggregate, row.Value, row.EachHeader))
+			t.Append(kafka.NewRecord(topic, aggregate, row.Value, row.EachHeader))
 		}
 	}
 	clear(m.rows)
@@ -281,7 +283,7 @@ func (m *machine) publishRows(t *streams.Turn) error {
 
 // row returns an aggregate's table row.
 func (m *machine) row(
-	t *streams.Turn, id string,
+	t *task.Turn, id string,
 ) (topic string, row schemas.Message, exists bool, err error) {
 	switch domain.KindOf(id) {
 	case domain.KindAccount:
@@ -299,7 +301,7 @@ func (m *machine) row(
 }
 
 // match queues the event of a match.
-func (m *machine) match(t *streams.Turn, r streams.Record) error {
+func (m *machine) match(t *task.Turn, r kafka.Record) error {
 	in, err := intake.Match(r, m.cfg.PartitionOf)
 	if err != nil {
 		m.setAside(t, r, err)
@@ -321,7 +323,7 @@ func (m *machine) match(t *streams.Turn, r streams.Record) error {
 
 // outcome records the result of an attempt, and answers the command that waits for it if
 // the attempt was a test's first.
-func (m *machine) outcome(t *streams.Turn, o Outcome) error {
+func (m *machine) outcome(t *task.Turn, o Outcome) error {
 	delivery, err := m.state.delivery(t.Batch, o.Attempt.EventID)
 	if err != nil {
 		return err
@@ -349,7 +351,7 @@ func (m *machine) outcome(t *streams.Turn, o Outcome) error {
 // cancelDeliveries cancels deliveries whose endpoint was deleted, and tests whose endpoint
 // was disabled before they were sent. One whose endpoint was enabled again meanwhile is
 // sent.
-func (m *machine) cancelDeliveries(t *streams.Turn) error {
+func (m *machine) cancelDeliveries(t *task.Turn) error {
 	for _, c := range m.scheduler.popCancels() {
 		delivery, err := m.state.delivery(t.Batch, c.ID)
 		if err != nil {
@@ -373,7 +375,7 @@ func (m *machine) cancelDeliveries(t *streams.Turn) error {
 }
 
 // AfterCommit reports the turn's facts and returns the attempts that are due.
-func (m *machine) AfterCommit(a streams.After) ([]Effect, int64, error) {
+func (m *machine) AfterCommit(a task.After) ([]Effect, int64, error) {
 	for _, f := range m.facts {
 		m.reportGivenUp(f)
 		if m.cfg.OnFact != nil {

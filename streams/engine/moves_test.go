@@ -7,7 +7,7 @@ import (
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
 const (
@@ -40,7 +40,7 @@ func resending(id, endpoint, to string) domain.Command {
 
 // match takes a turn with a record of the topic "matches", written by this partition or
 // another.
-func (c *core) match(r streams.Record) []domain.Fact {
+func (c *core) match(r kafka.Record) []domain.Fact {
 	c.t.Helper()
 	r.Partition = 0 // each core is partition 0
 	return c.take(r)
@@ -158,7 +158,7 @@ func TestAnEventMovesWithinItsPartition(t *testing.T) {
 }
 
 // arrival is a hand-over of an event by a partition.
-func arrival(event string, from int32, number uint64) streams.Record {
+func arrival(event string, from int32, number uint64) kafka.Record {
 	m := schemas.EncodeHandOver(domain.MatchInput{
 		AccountID:  accountID,
 		EndpointID: nextEndpoint,
@@ -177,7 +177,7 @@ func arrival(event string, from int32, number uint64) streams.Record {
 			Number:            number,
 		},
 	})
-	return streams.NewRecord(schemas.TopicMatches, nextEndpoint, m.Value, m.EachHeader)
+	return kafka.NewRecord(schemas.TopicMatches, nextEndpoint, m.Value, m.EachHeader)
 }
 
 // TestAHandOverThatComesAgainIsDropped: by its number, whatever is known of its event, and
@@ -210,7 +210,7 @@ func TestAHandOverThatComesAgainIsDropped(t *testing.T) {
 // too, and of before a start, which writes none again.
 func TestHandOversAreNumbered(t *testing.T) {
 	c := movedOnce(t, 3)
-	number := func(r streams.Record) uint64 {
+	number := func(r kafka.Record) uint64 {
 		t.Helper()
 		in, err := schemas.DecodePaymentMatched(schemas.Read(r.Value, r))
 		if err != nil {
@@ -261,10 +261,10 @@ func TestHandOversAreNumbered(t *testing.T) {
 }
 
 // handedOver returns the hand-overs of the latest turn.
-func (c *core) handedOver() []streams.Record { return c.writtenTo(schemas.TopicMatches) }
+func (c *core) handedOver() []kafka.Record { return c.writtenTo(schemas.TopicMatches) }
 
 // handed returns the hand-over of the latest turn.
-func (c *core) handed() streams.Record {
+func (c *core) handed() kafka.Record {
 	c.t.Helper()
 	handed := c.handedOver()
 	if len(handed) != 1 {

@@ -3,7 +3,9 @@ package engine
 import (
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/kafka"
+	"github.com/lumenhook/lumenhook/streams/store"
+	"github.com/lumenhook/lumenhook/streams/task"
 )
 
 // Timer groups of notices: those that are to be ordered, and those whose order may get
@@ -22,7 +24,7 @@ const ordersAtOnce = 32
 type mails struct {
 	pending  int // notices that are not settled
 	ordered  int // those that wait for an answer
-	taken    []streams.Claimed
+	taken    []store.Claimed
 	unserved int   // answers in a row that no mail would have been taken
 	resume   int64 // when to order again while there are such
 }
@@ -80,7 +82,7 @@ func (s *state) notice(r reader, id string) (domain.Notice, error) {
 // foldNotice folds a fact into the notice that it is about, and moves its entry in
 // the timer index.
 func (s *state) foldNotice(
-	batch *streams.Batch, f domain.Fact,
+	batch *store.Batch, f domain.Fact,
 ) (before, after domain.Notice, err error) {
 	id := domain.NoticeID(f.Aggregate, f.Notice())
 	if before, err = s.notice(batch, id); err != nil {
@@ -109,7 +111,7 @@ func noticeGroup(n domain.Notice) string {
 }
 
 // countNotices counts the notices that a restored state holds.
-func (m *machine) countNotices(t *streams.Turn) error {
+func (m *machine) countNotices(t *task.Turn) error {
 	return t.Batch.Scan([]byte{spaceNotice}, []byte{spaceNotice + 1},
 		func(_, value []byte) (bool, error) {
 			n, err := schemas.UnmarshalNotice(value)
@@ -119,7 +121,7 @@ func (m *machine) countNotices(t *streams.Turn) error {
 }
 
 // orderMails orders the notices that are due.
-func (m *machine) orderMails(t *streams.Turn) error {
+func (m *machine) orderMails(t *task.Turn) error {
 	taken := m.scheduler.mails.taken
 	m.scheduler.mails.taken = nil
 	for _, c := range taken {
@@ -143,19 +145,19 @@ func (m *machine) orderMails(t *streams.Turn) error {
 }
 
 // order gives a notice that was ordered to whoever sends it.
-func (m *machine) order(t *streams.Turn, notice domain.Notice) error {
+func (m *machine) order(t *task.Turn, notice domain.Notice) error {
 	endpoint, err := m.state.endpoint(t.Batch, notice.EndpointID)
 	if err != nil {
 		return err
 	}
 	order := schemas.EncodeMailOrder(notice.Order(endpoint))
-	t.Append(streams.NewRecord(
+	t.Append(kafka.NewRecord(
 		schemas.TopicMails, notice.EndpointID, order.Value, order.EachHeader))
 	return nil
 }
 
 // recordMail records a mailer's answer. Nobody waits for an answer to it.
-func (m *machine) recordMail(t *streams.Turn, c domain.Command, body domain.RecordMail) error {
+func (m *machine) recordMail(t *task.Turn, c domain.Command, body domain.RecordMail) error {
 	notice, err := m.state.notice(t.Batch, domain.NoticeID(body.EndpointID, body.Notice))
 	if err != nil {
 		return err

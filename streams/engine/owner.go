@@ -6,14 +6,15 @@ import (
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/kafka"
+	"github.com/lumenhook/lumenhook/streams/store"
 )
 
 // Owner returns the aggregate that an entry of a task's state belongs to: it lies in that
 // aggregate's partition. What belongs to the partition itself has none, and means nothing
 // beside another journal: numbers of hand-overs are offsets of it. The entry is of s.
-func Owner(s *streams.Store, key, value []byte) (aggregate string, err error) {
-	group, id, err := streams.TimerOf(key)
+func Owner(s *store.Store, key, value []byte) (aggregate string, err error) {
+	group, id, err := store.TimerOf(key)
 	switch {
 	case err != nil:
 		return "", err
@@ -48,7 +49,7 @@ func Owner(s *streams.Store, key, value []byte) (aggregate string, err error) {
 }
 
 // timerOwner is Owner of an entry of the timer index, or of the mark of a group.
-func timerOwner(s *streams.Store, group, id string) (aggregate string, err error) {
+func timerOwner(s *store.Store, group, id string) (aggregate string, err error) {
 	switch group {
 	case groupCommands:
 		value, err := s.Get(keyOf(spaceCommand, id))
@@ -106,19 +107,19 @@ func WatchIn(key, value []byte) (w domain.Watch, is bool, err error) {
 }
 
 // WatchOf returns a watch of a state; one that the state does not have does not exist.
-func WatchOf(s *streams.Store, id string) (domain.Watch, error) {
+func WatchOf(s *store.Store, id string) (domain.Watch, error) {
 	return load(s, spaceWatch, id, schemas.UnmarshalWatch)
 }
 
 // HasEndpoint reports whether a state has an endpoint. It keeps deleted ones.
-func HasEndpoint(s *streams.Store, id string) (bool, error) {
+func HasEndpoint(s *store.Store, id string) (bool, error) {
 	value, err := s.Get(keyOf(spaceEndpoint, id))
 	return value != nil, err
 }
 
 // Row returns the row of an entry of the state that tables have: of an account, an endpoint
 // or a watch.
-func Row(key, value []byte) (r streams.Record, is bool, err error) {
+func Row(key, value []byte) (r kafka.Record, is bool, err error) {
 	if len(key) < 2 {
 		return r, false, nil
 	}
@@ -137,6 +138,6 @@ func Row(key, value []byte) (r streams.Record, is bool, err error) {
 	return r, false, nil
 }
 
-func rowRecord(topic, id string, row schemas.Message) streams.Record {
-	return streams.NewRecord(topic, id, row.Value, row.EachHeader)
+func rowRecord(topic, id string, row schemas.Message) kafka.Record {
+	return kafka.NewRecord(topic, id, row.Value, row.EachHeader)
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/brokertest"
 	"github.com/lumenhook/lumenhook/internal/egress"
-	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/engine"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
 // engineVariable makes the test binary an engine: an [engineProcess] as JSON.
@@ -46,7 +46,7 @@ func runEngine(settings string) error {
 	if err != nil {
 		return err
 	}
-	r := &rig{cluster: streams.Cluster{
+	r := &rig{cluster: kafka.Cluster{
 		Brokers:  s.Brokers,
 		Prefix:   s.Prefix,
 		ClientID: "process",

@@ -6,7 +6,8 @@ import (
 	"slices"
 
 	"github.com/lumenhook/lumenhook/domain"
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/store"
+	"github.com/lumenhook/lumenhook/streams/task"
 )
 
 // scheduler turns what is due into attempts. It is all in memory: after a restart of the
@@ -24,9 +25,9 @@ type scheduler struct {
 	relimited  []domain.Endpoint // whose rate limit was changed in the turn
 	// effects of the turn that do not depend on what is due
 	effects   []Effect
-	cancels   []streams.Claimed // deliveries of deleted endpoints, tests of disabled ones
-	crowded   []string          // groups of deleted endpoints that a turn had no room for
-	expired   []streams.Claimed // expired answers to commands
+	cancels   []store.Claimed // deliveries of deleted endpoints, tests of disabled ones
+	crowded   []string        // groups of deleted endpoints that a turn had no room for
+	expired   []store.Claimed // expired answers to commands
 	mails     mails
 	draining  bool
 	nowMillis int64 // time of the current or latest start
@@ -57,7 +58,7 @@ func newScheduler(cfg Config, s *state) *scheduler {
 // inherit counts in the attempts that former tasks of the partition have in flight, and
 // claims their deliveries, so that none is made again. Those that are recorded already, or
 // were made by another process since, are dropped.
-func (s *scheduler) inherit(t *streams.Turn, inherited []domain.Attempt) error {
+func (s *scheduler) inherit(t *task.Turn, inherited []domain.Attempt) error {
 	s.nowMillis, s.inFlight.uncountedMillis = t.NowMillis, t.NowMillis
 	for _, attempt := range inherited {
 		delivery, err := s.state.delivery(t.Batch, attempt.EventID)
@@ -68,7 +69,7 @@ func (s *scheduler) inherit(t *streams.Turn, inherited []domain.Attempt) error {
 			s.forget(attempt)
 			continue
 		}
-		var claim streams.Claimed
+		var claim store.Claimed
 		if delivery.State.Pending() {
 			claim, _, err = t.Timers.ClaimOne(groupOf(delivery), delivery.NextAttemptAtMillis,
 				delivery.EventID)
@@ -87,7 +88,7 @@ func (s *scheduler) forget(a domain.Attempt) {
 
 // end removes an attempt. If its outcome was not recorded, it is still due, and its claim
 // is released.
-func (s *scheduler) end(timers *streams.TimerIndex, o Outcome, recorded bool) {
+func (s *scheduler) end(timers *store.TimerIndex, o Outcome, recorded bool) {
 	s.forget(o.Attempt)
 	claim, unblocked, was := s.inFlight.end(o, s.nowMillis)
 	for _, group := range unblocked {
@@ -112,13 +113,13 @@ func (s *scheduler) noteChange(before, after domain.Endpoint) {
 	}
 }
 
-func (s *scheduler) popCancels() []streams.Claimed {
+func (s *scheduler) popCancels() []store.Claimed {
 	taken := s.cancels
 	s.cancels = nil
 	return taken
 }
 
-func (s *scheduler) popExpired() []streams.Claimed {
+func (s *scheduler) popExpired() []store.Claimed {
 	taken := s.expired
 	s.expired = nil
 	return taken
@@ -127,15 +128,15 @@ func (s *scheduler) popExpired() []streams.Claimed {
 // round is one call of start: the scheduler with the arguments of the call.
 type round struct {
 	*scheduler
-	timers    *streams.TimerIndex
-	committed *streams.Store
+	timers    *store.TimerIndex
+	committed *store.Store
 	granted   map[string]bool // waitlisted groups whose turn has come
 	attempts  []Effect
 }
 
 // start claims what is due and may be attempted, and returns the effects to perform, and
 // when to call again.
-func (s *scheduler) start(a streams.After) (effects []Effect, wakeMillis int64, err error) {
+func (s *scheduler) start(a task.After) (effects []Effect, wakeMillis int64, err error) {
 	effects, s.effects = s.effects, nil
 	if s.draining {
 		return effects, math.MaxInt64, nil
@@ -145,7 +146,7 @@ func (s *scheduler) start(a streams.After) (effects []Effect, wakeMillis int64, 
 	return append(effects, r.attempts...), wakeMillis, err
 }
 
-func (r *round) start(a streams.After) (wakeMillis int64, err error) {
+func (r *round) start(a task.After) (wakeMillis int64, err error) {
 	if a.NowMillis < r.nowMillis {
 		r.setBack(a.NowMillis)
 	}
@@ -250,7 +251,7 @@ func (r *round) claim() error {
 }
 
 // handle files a claim by its group.
-func (r *round) handle(c streams.Claimed) error {
+func (r *round) handle(c store.Claimed) error {
 	switch c.Group {
 	case groupCommands:
 		r.expired = append(r.expired, c)
@@ -388,7 +389,7 @@ func (r *round) allowAttempts(group string, endpoint domain.Endpoint) int {
 }
 
 // begin starts an attempt of a delivery, with the endpoint's current url and secrets.
-func (r *round) begin(c streams.Claimed, endpoint domain.Endpoint) error {
+func (r *round) begin(c store.Claimed, endpoint domain.Endpoint) error {
 	delivery, body, err := r.state.claimed(r.committed, c)
 	if err != nil {
 		return err
@@ -426,7 +427,7 @@ func (r *round) begin(c streams.Claimed, endpoint domain.Endpoint) error {
 
 // leaveSealed blocks an endpoint for a while whose secrets cannot be opened, as after the
 // master key was lost: its deliveries wait, and others continue.
-func (r *round) leaveSealed(c streams.Claimed, endpoint domain.Endpoint, err error) {
+func (r *round) leaveSealed(c store.Claimed, endpoint domain.Endpoint, err error) {
 	r.cfg.Logger.Error("nothing can be sent to an endpoint, because its secrets and headers cannot "+
 		"all be opened, or nothing signs as it asks for",
 		"endpoint", endpoint.ID, "again", sealedAgainMillis/1000, "error", err)

@@ -6,8 +6,9 @@ import (
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/intake"
+	"github.com/lumenhook/lumenhook/streams/kafka"
+	"github.com/lumenhook/lumenhook/streams/task"
 )
 
 // maxAnsweredID bounds the identifier of an unreadable command: no client waits under a
@@ -16,7 +17,7 @@ const maxAnsweredID = 128
 
 // setAside writes a record that cannot be processed to the dead letters, reports it, and
 // lets the partition continue.
-func (m *machine) setAside(t *streams.Turn, r streams.Record, why error) {
+func (m *machine) setAside(t *task.Turn, r kafka.Record, why error) {
 	letter := intake.DeadLetter(r, why, t.NowMillis)
 	t.Append(intake.DeadLetterRecord(letter))
 	m.dead = append(m.dead, letter)
@@ -24,7 +25,7 @@ func (m *machine) setAside(t *streams.Turn, r streams.Record, why error) {
 
 // refuseUnread answers the client that waits for a command that was set aside. The command
 // is not remembered: repeated to a program that can read it, it takes effect.
-func (m *machine) refuseUnread(t *streams.Turn, r streams.Record) {
+func (m *machine) refuseUnread(t *task.Turn, r kafka.Record) {
 	id, bodyHash := schemas.CommandHead(schemas.Read(r.Value, r))
 	if !strings.HasPrefix(id, domain.CommandPrefix) || len(id) > maxAnsweredID ||
 		!utf8.ValidString(id) {

@@ -7,7 +7,8 @@ import (
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/store"
+	"github.com/lumenhook/lumenhook/streams/task"
 )
 
 // rememberedSettled is how many of the deliveries that settled last a partition remembers.
@@ -17,7 +18,7 @@ import (
 const rememberedSettled = 16_384
 
 // This does not compile if a turn could forget what it has settled itself.
-const _ = uint(rememberedSettled - streams.TurnFacts)
+const _ = uint(rememberedSettled - task.TurnFacts)
 
 // ring remembers the deliveries that settled last, in the order of the facts that settled
 // them, and nothing but the journal decides which these are.
@@ -64,7 +65,7 @@ func (r *ring) load(from reader) error {
 	return nil
 }
 
-func (r *ring) flush(batch *streams.Batch) error {
+func (r *ring) flush(batch *store.Batch) error {
 	if !r.changed {
 		return nil
 	}
@@ -74,7 +75,7 @@ func (r *ring) flush(batch *streams.Batch) error {
 }
 
 // add adds a delivery, and reports whether the oldest entry has to go.
-func (r *ring) add(batch *streams.Batch, d domain.Delivery) (full bool, err error) {
+func (r *ring) add(batch *store.Batch, d domain.Delivery) (full bool, err error) {
 	if err := r.load(batch); err != nil {
 		return false, err
 	}
@@ -95,7 +96,7 @@ func (r *ring) leave(eventID string) { delete(r.latest, eventID) }
 // drop removes the oldest entry. It returns the event whose delivery is to be forgotten;
 // empty: a later fact of it counts.
 func (r *ring) drop(
-	batch *streams.Batch, deliveries *writeBackCache[domain.Delivery],
+	batch *store.Batch, deliveries *writeBackCache[domain.Delivery],
 ) (forgotten string, err error) {
 	number, key := r.oldest, entryKey(r.oldest)
 	r.oldest++
@@ -127,7 +128,7 @@ func (r *ring) drop(
 
 // settle remembers a delivery that a fact has left settled, and forgets the one that settled
 // longest ago.
-func (s *state) settle(batch *streams.Batch, after domain.Delivery) error {
+func (s *state) settle(batch *store.Batch, after domain.Delivery) error {
 	full, err := s.settled.add(batch, after)
 	if err != nil || !full {
 		return err
@@ -160,7 +161,7 @@ func IsSettled(key []byte) bool { return len(key) == 9 && key[0] == spaceSettled
 
 // AddSettled adds an entry of another state to the ring of a batch's state, as its n-th, if
 // that state has the delivery as the entry has it.
-func AddSettled(b *streams.Batch, entry []byte, n uint64) (added bool, err error) {
+func AddSettled(b *store.Batch, entry []byte, n uint64) (added bool, err error) {
 	d, err := settledAs(b, entry)
 	if err != nil || !d.Exists() {
 		return false, err
@@ -169,7 +170,7 @@ func AddSettled(b *streams.Batch, entry []byte, n uint64) (added bool, err error
 }
 
 // SetSettled ends the ring of a batch's state, whose entries AddSettled has added.
-func SetSettled(b *streams.Batch, entries uint64) error {
+func SetSettled(b *store.Batch, entries uint64) error {
 	r := ring{next: entries, changed: true}
 	return r.flush(b)
 }
@@ -186,7 +187,7 @@ func (c *writeBackCache[T]) peek(r reader, id string) (T, error) {
 }
 
 // remove deletes an aggregate.
-func (c *writeBackCache[T]) remove(batch *streams.Batch, id string) error {
+func (c *writeBackCache[T]) remove(batch *store.Batch, id string) error {
 	delete(c.changed, id)
 	c.clean.Remove(id)
 	return batch.Delete(keyOf(c.space, id))
@@ -196,7 +197,7 @@ func (c *writeBackCache[T]) remove(batch *streams.Batch, id string) error {
 // a delivery which is forgotten here. After its last fact as many deliveries settled as
 // are remembered, each with a record of the journal of its own: a history that lacks fewer
 // records has that fact.
-func (m *machine) upToDate(t *streams.Turn, c domain.ResendEvent) bool {
+func (m *machine) upToDate(t *task.Turn, c domain.ResendEvent) bool {
 	at := t.Next + int64(len(m.facts))
 	return c.Remembered != nil && at-c.Remembered.AsOf < int64(m.state.settled.size)
 }

@@ -12,12 +12,12 @@ import (
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/store"
 )
 
 // First bytes of the store's keys.
 const (
-	spaceAccount    = streams.FirstKey + iota
+	spaceAccount    = store.FirstKey + iota
 	spaceEndpoint   // 0x11
 	spaceWatch      // 0x12
 	spaceDelivery   // 0x13
@@ -49,7 +49,7 @@ func keyOf(space byte, id string) []byte { return append([]byte{space}, id...) }
 
 // deliveryGroup is the timer group of an endpoint's pending deliveries. Each enabling
 // begins another, so that everything that waited before is made due by one write
-// (streams.Batch.MakeDue), and later failures wait on the schedule.
+// (store.Batch.MakeDue), and later failures wait on the schedule.
 func deliveryGroup(endpointID string, epoch uint32) string {
 	return endpointID + "/" + strconv.FormatUint(uint64(epoch), 10)
 }
@@ -151,7 +151,7 @@ func (c *writeBackCache[T]) get(r reader, id string) (T, error) {
 	return v, err
 }
 
-func (c *writeBackCache[T]) flush(batch *streams.Batch) error {
+func (c *writeBackCache[T]) flush(batch *store.Batch) error {
 	for id, v := range c.changed {
 		if err := batch.Set(keyOf(c.space, id), c.encode(v)); err != nil {
 			return err
@@ -199,7 +199,7 @@ func (s *state) endpoint(r reader, id string) (domain.Endpoint, error) {
 // whose events were created in a time range, up to the limit of one replay, and how many
 // there are, counted up to maxCounted.
 func (s *state) replayableBetween(
-	batch *streams.Batch, endpointID string, sinceMillis, untilMillis int64,
+	batch *store.Batch, endpointID string, sinceMillis, untilMillis int64,
 ) (first []domain.Delivery, matched int, err error) {
 	if untilMillis == 0 {
 		untilMillis = math.MaxInt64
@@ -227,7 +227,7 @@ func (s *state) replayableBetween(
 }
 
 // flush writes the changed aggregates.
-func (s *state) flush(batch *streams.Batch) error {
+func (s *state) flush(batch *store.Batch) error {
 	return errors.Join(s.accounts.flush(batch), s.watches.flush(batch), s.endpoints.flush(batch),
 		s.deliveries.flush(batch), s.settled.flush(batch))
 }
@@ -262,7 +262,7 @@ type change struct {
 
 // fold applies a fact to the stored state. Each fact must have its aggregate's next
 // version: otherwise a turn that the journal does not hold was folded.
-func (s *state) fold(batch *streams.Batch, f domain.Fact) (change, error) {
+func (s *state) fold(batch *store.Batch, f domain.Fact) (change, error) {
 	version, err := s.version(batch, f.Aggregate)
 	if err != nil {
 		return change{}, err
@@ -306,7 +306,7 @@ func evolve[T any](
 }
 
 // foldEndpoint applies a fact to an endpoint and to the fact's delivery or notice.
-func (s *state) foldEndpoint(batch *streams.Batch, f domain.Fact) (change, error) {
+func (s *state) foldEndpoint(batch *store.Batch, f domain.Fact) (change, error) {
 	endpoint, err := s.endpoint(batch, f.Aggregate)
 	if err != nil {
 		return change{}, err
@@ -339,7 +339,7 @@ func (s *state) foldEndpoint(batch *streams.Batch, f domain.Fact) (change, error
 // storeDelivery stores a delivery, and moves its entries in the timer index (G3), among the
 // failed and among the settled.
 func (s *state) storeDelivery(
-	batch *streams.Batch, f domain.Fact, before, after domain.Delivery,
+	batch *store.Batch, f domain.Fact, before, after domain.Delivery,
 ) error {
 	eventID := f.EventID()
 	if created, ok := f.Body.(domain.DeliveryCreated); ok {

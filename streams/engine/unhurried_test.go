@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/lumenhook/lumenhook/domain"
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
 // TestOutcomesWaitForInputs: an outcome waits some milliseconds for a match to share its
@@ -14,7 +14,7 @@ func TestOutcomesWaitForInputs(t *testing.T) {
 	c := newCore(t)
 	c.turn(creation("ep_1"))
 	due := func(afterMillis int64) bool {
-		return c.Due(streams.Moment{WallMillis: c.now, SteadyMillis: 1000 + afterMillis})
+		return c.Due(kafka.Moment{WallMillis: c.now, SteadyMillis: 1000 + afterMillis})
 	}
 	answer := func(n int) { c.done[n](domain.AttemptResult{StatusCode: 200}) }
 	c.pay("ep_1", "evt_0")
@@ -30,7 +30,7 @@ func TestOutcomesWaitForInputs(t *testing.T) {
 
 	c.pay("ep_1", "evt_1")
 	answer(1)
-	c.Arrived(1, []streams.Record{{Topic: "matches"}})
+	c.Arrived(1, []kafka.Record{{Topic: "matches"}})
 	if !due(0) {
 		t.Error("an outcome beside a match waits")
 	}
@@ -63,9 +63,9 @@ func TestInputsWaitForOthers(t *testing.T) {
 	c := newCore(t)
 	waits := func(after int, want bool) {
 		t.Helper()
-		c.Arrived(1, []streams.Record{{Topic: "matches"}})
+		c.Arrived(1, []kafka.Record{{Topic: "matches"}})
 		due := func(afterMillis int64) bool { // turns of the test begin at 0
-			return c.Due(streams.Moment{WallMillis: c.now, SteadyMillis: afterMillis})
+			return c.Due(kafka.Moment{WallMillis: c.now, SteadyMillis: afterMillis})
 		}
 		if due(0) == want || due(5) == want || !due(6) {
 			t.Errorf("after %d inputs another is due after 0, 5 and 6 ms: %t, %t, %t", after, due(0), due(5),

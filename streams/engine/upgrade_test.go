@@ -12,8 +12,10 @@ import (
 	"github.com/lumenhook/lumenhook/internal/egress"
 	"github.com/lumenhook/lumenhook/internal/testkit"
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/engine"
+	"github.com/lumenhook/lumenhook/streams/kafka"
+	"github.com/lumenhook/lumenhook/streams/store"
+	"github.com/lumenhook/lumenhook/streams/task"
 )
 
 // startVersion runs an engine of a version on a new folder; the returned function stops it.
@@ -36,9 +38,9 @@ func (r *rig) startVersion(formats engine.Formats) (e *engine.Engine, stop func(
 // cutJournal deletes of the journal what the newest snapshot of each partition has.
 func (r *rig) cutJournal() {
 	r.t.Helper()
-	below := make(streams.Offsets)
+	below := make(kafka.Offsets)
 	for _, rec := range r.read(schemas.TopicSnapshots) {
-		if rec.Header(streams.HeaderManifest) == "" {
+		if rec.Header(task.HeaderManifest) == "" {
 			continue
 		}
 		var m struct{ Next int64 }
@@ -91,13 +93,13 @@ func TestTheNextVersionStartsOnAJournalThatWasCut(t *testing.T) {
 	var converted, wholes atomic.Int64
 	next := engine.Formats{
 		Number: engine.StateFormat + 2,
-		Conversions: map[int]streams.Conversion{
+		Conversions: map[int]task.Conversion{
 			engine.StateFormat: {
 				Entry: func(key, value []byte, put func(key, value []byte) error) error {
 					converted.Add(1)
 					return put(append([]byte{0xfe}, key...), value) // to where nobody looks for it
 				},
-				Whole: func(*streams.Store) error {
+				Whole: func(*store.Store) error {
 					wholes.Add(1)
 					return nil
 				},
@@ -106,8 +108,8 @@ func TestTheNextVersionStartsOnAJournalThatWasCut(t *testing.T) {
 				Entry: func(key, value []byte, put func(key, value []byte) error) error {
 					return put(key[1:], value)
 				},
-				Whole: func(s *streams.Store) error {
-					return s.ScanTimers(func(streams.Claimed) error { // all entries are there by now
+				Whole: func(s *store.Store) error {
+					return s.ScanTimers(func(store.Claimed) error { // all entries are there by now
 						wholes.Add(1)
 						return nil
 					})

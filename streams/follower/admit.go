@@ -9,7 +9,7 @@ import (
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
 // admit catches up with the watches, and has the engine record this ledger as the first one
@@ -23,7 +23,7 @@ func (r *Reading) admit(ctx context.Context, ledger uint32) (offsets map[int32]i
 	known, pending := r.pending, make(map[string]bool)
 	nowMillis := r.config.Now().UnixMilli()
 	var listing error
-	err = r.commitParts(ctx, func(yield func(streams.Record) bool) {
+	err = r.commitParts(ctx, func(yield func(kafka.Record) bool) {
 		listing = r.config.Watches.EachUnadmitted(func(w domain.Watch) error {
 			pending[w.ID] = true
 			if !known[w.ID] && !yield(admission(w, ledger, nowMillis)) {
@@ -45,7 +45,7 @@ var errStopped = errors.New("the listing was broken off")
 // admission returns the command that records the first ledger of a watch. Its id is derived
 // from both and the watch's revision: a watch that missed ledgers without an endpoint is admitted
 // again. Of several the first one counts.
-func admission(w domain.Watch, ledger uint32, nowMillis int64) streams.Record {
+func admission(w domain.Watch, ledger uint32, nowMillis int64) kafka.Record {
 	c := domain.Command{
 		ID: domain.DeriveID(domain.CommandPrefix, "live", w.ID,
 			decimal(ledger), decimal(w.Revision)),

@@ -15,8 +15,8 @@ import (
 	"github.com/lumenhook/lumenhook/internal/stellar/ledger"
 	"github.com/lumenhook/lumenhook/internal/stellar/source"
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/follower"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
 // ask applies a command to a watch, as the engine does.
@@ -274,7 +274,7 @@ type interrupted struct {
 	at func() (before, after error)
 }
 
-func (l interrupted) Commit(ctx context.Context, records ...streams.Record) error {
+func (l interrupted) Commit(ctx context.Context, records ...kafka.Record) error {
 	if records[0].Topic != schemas.TopicMatches {
 		return l.Log.Commit(ctx, records...)
 	}
@@ -412,7 +412,7 @@ func TestWhatIsNeeded(t *testing.T) {
 			t.Fatal(err)
 		}
 		w, _, _ := r.directory.Watch("wat_1")
-		return needed[schemas.TopicMatches][streams.PartitionOf(2)(w.EndpointID)]
+		return needed[schemas.TopicMatches][kafka.PartitionOf(2)(w.EndpointID)]
 	}
 	if got := at(); got != 0 {
 		t.Errorf("without a cursor it is needed from %d on", got)
@@ -699,7 +699,7 @@ type counted struct {
 }
 
 func (c counted) Read(
-	ctx context.Context, topic string, from, ends map[int32]int64, take func(streams.Record) error,
+	ctx context.Context, topic string, from, ends map[int32]int64, take func(kafka.Record) error,
 ) error {
 	c.reads[topic]++
 	return c.Log.Read(ctx, topic, from, ends, take)

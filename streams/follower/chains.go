@@ -11,7 +11,7 @@ import (
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
 // chainPrefix begins what the ids of balance moves of further chains are derived of.
@@ -167,7 +167,7 @@ func (b *Backfiller) sameChain(ctx context.Context, page []domain.Ledger) error 
 // ledger of it on, and returns the number that this one has from now on. The follower need not be
 // stopped: it notices. closedAtMillis is when that ledger closed.
 func StartChain(
-	ctx context.Context, c streams.Cluster, passphrase string, first uint32,
+	ctx context.Context, c kafka.Cluster, passphrase string, first uint32,
 	closedAtMillis, nowMillis int64,
 ) (number uint32, err error) {
 	log, err := openLog(c, liveProducer)

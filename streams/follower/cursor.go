@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
 const (
@@ -55,7 +55,7 @@ func (r *Reading) newestCursor(
 	ctx context.Context, from, end int64,
 ) (newest schemas.LedgerRead, found bool, err error) {
 	err = r.log.Read(ctx, schemas.TopicLedgers, map[int32]int64{partition: from},
-		map[int32]int64{partition: end}, func(rec streams.Record) error {
+		map[int32]int64{partition: end}, func(rec kafka.Record) error {
 			read, err := schemas.DecodeLedgerRead(schemas.Read(rec.Value, rec))
 			if err != nil {
 				return err
@@ -95,7 +95,7 @@ type Cursor struct {
 }
 
 // OpenCursor opens the cursor of a deployment that follows the network with this passphrase.
-func OpenCursor(c streams.Cluster, passphrase string) (*Cursor, error) {
+func OpenCursor(c kafka.Cluster, passphrase string) (*Cursor, error) {
 	log, err := openLog(c, liveProducer) // nothing is appended
 	if err != nil {
 		return nil, err

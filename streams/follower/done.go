@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/lumenhook/lumenhook/internal/retry"
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
 const (
@@ -23,7 +23,7 @@ func (f *Follower) keepCommitting(ctx context.Context) {
 	pause := commitFirst
 	for {
 		err := f.commitNeeded(ctx)
-		silent := errors.Is(err, errNotElected) || errors.Is(err, streams.ErrNotMember)
+		silent := errors.Is(err, errNotElected) || errors.Is(err, kafka.ErrNotMember)
 		if err != nil && !silent && ctx.Err() == nil {
 			f.config.Logger.Warn("the follower cannot commit what it needs of the topics; until it can, "+
 				"no more is deleted", "err", err)

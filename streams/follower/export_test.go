@@ -2,14 +2,14 @@ package follower
 
 import (
 	"github.com/lumenhook/lumenhook/domain"
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
 // OpenLog opens a follower's log, for tests that wrap it.
-func OpenLog(c streams.Cluster) (*kafkaLog, error) { return openLog(c, liveProducer) }
+func OpenLog(c kafka.Cluster) (*kafkaLog, error) { return openLog(c, liveProducer) }
 
 // OpenPastLog opens that of its backfills.
-func OpenPastLog(c streams.Cluster) (*kafkaLog, error) { return openLog(c, pastProducer) }
+func OpenPastLog(c kafka.Cluster) (*kafkaLog, error) { return openLog(c, pastProducer) }
 
 // Close ends its clients.
 func (l *kafkaLog) Close() { l.close() }

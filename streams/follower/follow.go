@@ -9,7 +9,7 @@ import (
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
 // appendedAtOnce bounds the records that are passed to the log in one call.
@@ -203,9 +203,9 @@ func (r *Reading) check(l domain.Ledger, due uint32) error {
 
 // eachRecord iterates over the records to append for a ledger before its cursor, payments
 // first.
-func (r *Reading) eachRecord(l domain.Ledger, s matched, nowMillis int64) iter.Seq[streams.Record] {
-	return func(yield func(streams.Record) bool) {
-		for _, records := range []iter.Seq[streams.Record]{
+func (r *Reading) eachRecord(l domain.Ledger, s matched, nowMillis int64) iter.Seq[kafka.Record] {
+	return func(yield func(kafka.Record) bool) {
+		for _, records := range []iter.Seq[kafka.Record]{
 			s.eachPayment(nowMillis), s.eachMove(nowMillis), s.eachMatch(nowMillis),
 		} {
 			for rec := range records {
@@ -232,8 +232,8 @@ func (r *Reading) eachRecord(l domain.Ledger, s matched, nowMillis int64) iter.S
 }
 
 // inParts passes records on in bounded slices.
-func inParts(records iter.Seq[streams.Record], put func(part []streams.Record) error) error {
-	var part []streams.Record
+func inParts(records iter.Seq[kafka.Record], put func(part []kafka.Record) error) error {
+	var part []kafka.Record
 	for r := range records {
 		if part = append(part, r); len(part) < appendedAtOnce {
 			continue
@@ -249,8 +249,8 @@ func inParts(records iter.Seq[streams.Record], put func(part []streams.Record) e
 	return put(part)
 }
 
-func (r *Reading) commitParts(ctx context.Context, records iter.Seq[streams.Record]) error {
-	return inParts(records, func(part []streams.Record) error { return r.log.Commit(ctx, part...) })
+func (r *Reading) commitParts(ctx context.Context, records iter.Seq[kafka.Record]) error {
+	return inParts(records, func(part []kafka.Record) error { return r.log.Commit(ctx, part...) })
 }
 
 func (r *Reading) commitCursor(

@@ -7,7 +7,7 @@ import (
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
 // endsMax bounds of how many backfills it is known where they came to.
@@ -118,7 +118,7 @@ func eachCursor(ctx context.Context, log Log, take func(schemas.LedgerRead)) err
 	if err != nil {
 		return err
 	}
-	return log.Read(ctx, schemas.TopicLedgers, starts, ends, func(rec streams.Record) error {
+	return log.Read(ctx, schemas.TopicLedgers, starts, ends, func(rec kafka.Record) error {
 		read, err := schemas.DecodeLedgerRead(schemas.Read(rec.Value, rec))
 		if err == nil {
 			take(read)

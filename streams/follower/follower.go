@@ -12,7 +12,7 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/retry"
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
 // group is the consumer group in which the followers of a deployment elect the active one.
@@ -63,7 +63,7 @@ type LedgerSummary struct {
 // Config configures a follower. All fields but Trusted, Probe, CloseInterval, Allowed, OnMatched,
 // OnLedger and Backfill must be set; Start's zero value is "latest".
 type Config struct {
-	Cluster    streams.Cluster
+	Cluster    kafka.Cluster
 	Source     Source
 	Watches    Watches
 	Claims     Claims
@@ -92,7 +92,7 @@ type Follower struct {
 	config      Config
 	reading     *Reading
 	past        Log // of backfills
-	membership  atomic.Pointer[streams.Membership]
+	membership  atomic.Pointer[kafka.Membership]
 	ready       chan struct{}
 	becomeReady sync.Once
 	positioned  atomic.Bool // it is certain which ledgers are passed over, if any
@@ -146,7 +146,7 @@ func (f *Follower) Run(ctx context.Context) error {
 	f.reading, f.past = NewReading(f.config, log, f.isElected), past
 	f.reading.started = func() { f.becomeReady.Do(func() { close(f.ready) }) }
 	f.reading.positioned = func() { f.positioned.Store(true) }
-	membership, err := f.config.Cluster.Join(streams.MembershipConfig{
+	membership, err := f.config.Cluster.Join(kafka.MembershipConfig{
 		Group:    group,
 		Topic:    schemas.TopicLedgers,
 		Now:      f.config.Now,

@@ -16,8 +16,8 @@ import (
 	"github.com/lumenhook/lumenhook/internal/stellar/source/rpc"
 	"github.com/lumenhook/lumenhook/internal/testkit"
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/follower"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
 func TestPaymentIsObservedMatchedAndRead(t *testing.T) {
@@ -109,7 +109,7 @@ func TestTheGroupIsWhereTheFollowerReadsBack(t *testing.T) {
 }
 
 // between reports whether a position is not before another, nor behind a third.
-func between(from, have, to streams.Offsets) bool {
+func between(from, have, to kafka.Offsets) bool {
 	for topic, partitions := range from {
 		for p := range partitions {
 			at, is := have[topic][p]

@@ -9,8 +9,8 @@ import (
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/intake"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
 const (
@@ -65,7 +65,7 @@ func (b *Backfiller) learnEvents(
 		return err
 	}
 	partitionOf := b.log.PartitionOf(schemas.TopicMatches, len(ends))
-	err = b.log.Read(ctx, schemas.TopicMatches, since, ends, func(rec streams.Record) error {
+	err = b.log.Read(ctx, schemas.TopicMatches, since, ends, func(rec kafka.Record) error {
 		m, err := intake.Matched(rec, partitionOf)
 		if err == nil && m.WatchID == w.ID && (m.Ledger == ofNoLedger ||
 			k.From <= m.Ledger && m.Ledger <= k.To) {
@@ -105,7 +105,7 @@ func (b *Backfiller) matchesSince(
 	if since, err = b.log.Since(ctx, schemas.TopicMatches, began); err != nil {
 		return nil, err
 	}
-	cut := slices.DeleteFunc(streams.Partitions(starts), func(p int32) bool {
+	cut := slices.DeleteFunc(kafka.Partitions(starts), func(p int32) bool {
 		return starts[p] == 0 || since[p] > starts[p]
 	})
 	if len(cut) == 0 {

@@ -6,7 +6,7 @@ import (
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
 // matched are a ledger's payments to watched wallets and their matches.
@@ -53,8 +53,8 @@ func match(payments []domain.Payment, watches interface {
 }
 
 // eachPayment iterates over the records of payments to append, in ledger order.
-func (s matched) eachPayment(nowMillis int64) iter.Seq[streams.Record] {
-	return func(yield func(streams.Record) bool) {
+func (s matched) eachPayment(nowMillis int64) iter.Seq[kafka.Record] {
+	return func(yield func(kafka.Record) bool) {
 		for _, p := range s.observed {
 			if s.already.observed[p.ID] {
 				continue
@@ -71,8 +71,8 @@ func (s matched) eachPayment(nowMillis int64) iter.Seq[streams.Record] {
 }
 
 // eachMatch iterates over the records of matches to append, in ledger order.
-func (s matched) eachMatch(nowMillis int64) iter.Seq[streams.Record] {
-	return func(yield func(streams.Record) bool) {
+func (s matched) eachMatch(nowMillis int64) iter.Seq[kafka.Record] {
+	return func(yield func(kafka.Record) bool) {
 		for _, match := range s.matches {
 			m := schemas.EncodePaymentMatched(match, domain.NewPaymentEvent(match, nowMillis))
 			if !yield(record(schemas.TopicMatches, match.Watch.EndpointID, m)) {
@@ -82,6 +82,6 @@ func (s matched) eachMatch(nowMillis int64) iter.Seq[streams.Record] {
 	}
 }
 
-func record(topic, key string, m schemas.Message) streams.Record {
-	return streams.NewRecord(topic, key, m.Value, m.EachHeader)
+func record(topic, key string, m schemas.Message) kafka.Record {
+	return kafka.NewRecord(topic, key, m.Value, m.EachHeader)
 }

@@ -16,9 +16,9 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/testkit"
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
 	tables "github.com/lumenhook/lumenhook/streams/directory"
 	"github.com/lumenhook/lumenhook/streams/follower"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
 var benchWatches = flag.Int("watches", 1_000_000, "watches of BenchmarkMatch")
@@ -159,10 +159,10 @@ func (w *watched) open(b *testing.B, cfg tables.Config) *tables.Directory {
 func (w *watched) fill(b *testing.B, cfg tables.Config) {
 	b.Helper()
 	d := w.open(b, cfg)
-	at := streams.Offsets{schemas.TopicEndpoints: {0: 0}, schemas.TopicWatches: {0: 0}}
-	var batch []streams.Record
+	at := kafka.Offsets{schemas.TopicEndpoints: {0: 0}, schemas.TopicWatches: {0: 0}}
+	var batch []kafka.Record
 	take := func(topic, id string, m schemas.Message, last bool) {
-		batch = append(batch, streams.NewRecord(topic, id, m.Value, m.EachHeader))
+		batch = append(batch, kafka.NewRecord(topic, id, m.Value, m.EachHeader))
 		at[topic][0]++
 		if len(batch) < 4096 && !last {
 			return
@@ -278,7 +278,7 @@ func (w *watched) ledgers(percent int) []domain.Ledger {
 }
 
 // positions are those of a reader of tables with one partition.
-type positions streams.Offsets
+type positions kafka.Offsets
 
 func (p positions) Position(topic string, partition int32) int64 { return p[topic][partition] }
 func (positions) Epoch(string, int32) int32                      { return -1 }

@@ -13,8 +13,8 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/devnet/devclient"
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/follower"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
 // watching is a follower with one watch, wat_1, of a wallet. Claims, admissions and backfills are
@@ -202,7 +202,7 @@ func (r *rig) emptyMatches() {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	err = deleter.DeleteBefore(r.t.Context(), streams.Offsets{schemas.TopicMatches: ends})
+	err = deleter.DeleteBefore(r.t.Context(), kafka.Offsets{schemas.TopicMatches: ends})
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -309,14 +309,14 @@ func (r *rig) cutMatches(at time.Time) {
 	ends, err := deleter.Of(r.t.Context(), schemas.TopicMatches)
 	for p := range ends {
 		for offset := range int64(2) {
-			filler := streams.NewFiller(schemas.TopicMatches, p)
+			filler := kafka.NewFiller(schemas.TopicMatches, p)
 			filler.Offset, filler.Timestamp = offset, at
 			err = errors.Join(err, placer.Place(r.t.Context(), filler))
 		}
 		ends[p] = 1
 	}
 	err = errors.Join(err, deleter.DeleteBefore(r.t.Context(),
-		streams.Offsets{schemas.TopicMatches: ends}))
+		kafka.Offsets{schemas.TopicMatches: ends}))
 	if err != nil {
 		r.t.Fatal(err)
 	}

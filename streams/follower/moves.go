@@ -6,7 +6,7 @@ import (
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
 // moves returns the balance moves of wallets that a watch sees in this ledger; none where the
@@ -33,8 +33,8 @@ func (r *Reading) moves(l domain.Ledger) ([]domain.BalanceMove, error) {
 }
 
 // eachMove iterates over the records of balance moves to append, in ledger order.
-func (s matched) eachMove(nowMillis int64) iter.Seq[streams.Record] {
-	return func(yield func(streams.Record) bool) {
+func (s matched) eachMove(nowMillis int64) iter.Seq[kafka.Record] {
+	return func(yield func(kafka.Record) bool) {
 		for _, move := range s.moves {
 			if s.already.moves[move.ID] {
 				continue

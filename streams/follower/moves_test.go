@@ -7,9 +7,9 @@ import (
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/follower"
 	"github.com/lumenhook/lumenhook/streams/intake"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
 // moved returns the moves in the topic "payments", in the order of the ledgers.
@@ -39,8 +39,8 @@ func (r *rig) moving() follower.Config {
 }
 
 // isMove matches the n-th move, from 1.
-func isMove(n int) func(streams.Record) bool {
-	return func(r streams.Record) bool {
+func isMove(n int) func(kafka.Record) bool {
+	return func(r kafka.Record) bool {
 		if schemas.IsBalanceMoved(r) {
 			n--
 		}
@@ -58,13 +58,13 @@ func TestEachMoveOfAWatchedWalletIsAppendedOnce(t *testing.T) {
 	last := r.pay(watched, "2")
 	config := r.moving()
 	config.Start = follower.Start{Sequence: first.Ledger}
-	for i, at := range []func(streams.Record) bool{
+	for i, at := range []func(kafka.Record) bool{
 		isMove(1),
-		func(record streams.Record) bool { return record.Topic == schemas.TopicMatches },
-		func(record streams.Record) bool { return isCursor(record, first.Ledger) },
+		func(record kafka.Record) bool { return record.Topic == schemas.TopicMatches },
+		func(record kafka.Record) bool { return isCursor(record, first.Ledger) },
 		isMove(1),
-		func(record streams.Record) bool { return isCursor(record, last.Ledger) },
-		func(record streams.Record) bool { return isCursor(record, last.Ledger+1) },
+		func(record kafka.Record) bool { return isCursor(record, last.Ledger) },
+		func(record kafka.Record) bool { return isCursor(record, last.Ledger+1) },
 	} {
 		if err := r.life(config, at); !errors.Is(err, errKilled) {
 			t.Fatalf("life %d ended with %v", i, err)
@@ -99,7 +99,7 @@ func TestMovesAreAppendedOnlyWhereTheyAreGiven(t *testing.T) {
 	paid := r.pay(watched, "1")
 	config := r.config()
 	config.Start = follower.Start{Sequence: paid.Ledger}
-	at := func(record streams.Record) bool { return isCursor(record, paid.Ledger+1) }
+	at := func(record kafka.Record) bool { return isCursor(record, paid.Ledger+1) }
 	if err := r.life(config, at); !errors.Is(err, errKilled) {
 		t.Fatal(err)
 	}
@@ -120,13 +120,13 @@ func TestTheCursorSaysWhatWasRead(t *testing.T) {
 	watched := r.wallet()
 	r.directory.add("wat_1", watched)
 	config := r.moving()
-	admission := func(record streams.Record) bool { return record.Topic == schemas.TopicCommands }
+	admission := func(record kafka.Record) bool { return record.Topic == schemas.TopicCommands }
 	if err := r.life(config, admission); !errors.Is(err, errKilled) {
 		t.Fatal(err)
 	}
 	paid := r.pay(watched, "1")
 	for _, last := range []uint32{paid.Ledger, paid.Ledger + 2} {
-		at := func(record streams.Record) bool { return isCursor(record, last) }
+		at := func(record kafka.Record) bool { return isCursor(record, last) }
 		if err := r.life(config, at); !errors.Is(err, errKilled) {
 			t.Fatal(err)
 		}

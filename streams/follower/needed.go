@@ -6,7 +6,7 @@ import (
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
 // OpenParts is where open parts of backfills are found: the directory.
@@ -24,8 +24,8 @@ type OpenParts interface {
 // A part that the directory does not have after its catch-up has no matches yet: they will
 // lie behind the ends that the cursor names, which was read before.
 func Needed(
-	ctx context.Context, c streams.Cluster, passphrase string, parts OpenParts,
-) (streams.Offsets, error) {
+	ctx context.Context, c kafka.Cluster, passphrase string, parts OpenParts,
+) (kafka.Offsets, error) {
 	log, err := openLog(c, liveProducer) // nothing is appended
 	if err != nil {
 		return nil, err
@@ -36,7 +36,7 @@ func Needed(
 	if err != nil {
 		return nil, err
 	}
-	needed := make(streams.Offsets)
+	needed := make(kafka.Offsets)
 	for topic, named := range map[string]map[int32]int64{
 		schemas.TopicMatches:  cursor.MatchesOffsets,
 		schemas.TopicPayments: cursor.PaymentsOffsets,

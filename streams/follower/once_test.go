@@ -8,8 +8,8 @@ import (
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/follower"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
 // claim has a watch decide a claim, and answers it.
@@ -63,10 +63,10 @@ func TestAWatchForOnePaymentMakesOneEvent(t *testing.T) {
 	config := r.config()
 	config.Start = follower.Start{Sequence: first.Ledger}
 	config.Claims = &counter{directory: r.directory, before: func(int) {}}
-	deaths := []func(streams.Record) bool{
-		func(record streams.Record) bool { return record.Topic == schemas.TopicMatches },
-		func(record streams.Record) bool { return isCursor(record, first.Ledger) },
-		func(record streams.Record) bool { return isCursor(record, first.Ledger+2) },
+	deaths := []func(kafka.Record) bool{
+		func(record kafka.Record) bool { return record.Topic == schemas.TopicMatches },
+		func(record kafka.Record) bool { return isCursor(record, first.Ledger) },
+		func(record kafka.Record) bool { return isCursor(record, first.Ledger+2) },
 	}
 	for i, at := range deaths {
 		if err := r.life(config, at); !errors.Is(err, errKilled) {
@@ -101,7 +101,7 @@ func TestAClaimIsJudgedByTheWatchAsItIs(t *testing.T) {
 	}
 	config := r.config()
 	config.Start, config.Claims = follower.Start{Sequence: first.Ledger}, claims
-	err := r.life(config, func(record streams.Record) bool { return isCursor(record, first.Ledger+1) })
+	err := r.life(config, func(record kafka.Record) bool { return isCursor(record, first.Ledger+1) })
 	if !errors.Is(err, errKilled) {
 		t.Fatal(err)
 	}
@@ -123,7 +123,7 @@ func TestAClaimOfADeletedWatch(t *testing.T) {
 	config.Claims = &counter{directory: r.directory, before: func(int) {
 		r.directory.ask(domain.DeleteWatch{WatchID: "wat_1"})
 	}}
-	err := r.life(config, func(record streams.Record) bool { return isCursor(record, paid.Ledger) })
+	err := r.life(config, func(record kafka.Record) bool { return isCursor(record, paid.Ledger) })
 	if !errors.Is(err, errKilled) {
 		t.Fatal(err)
 	}

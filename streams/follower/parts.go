@@ -9,8 +9,8 @@ import (
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/intake"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
 // reported is what the latest report of a watch since the take-over was based on. A part
@@ -102,7 +102,7 @@ func (b *Backfiller) readPartBack(
 	}
 	from := map[int32]int64{at: max(starts[at], part.MatchesFrom)}
 	err = b.log.Read(ctx, schemas.TopicMatches, from, map[int32]int64{at: end},
-		func(rec streams.Record) error {
+		func(rec kafka.Record) error {
 			m, err := intake.Matched(rec, partitionOf)
 			if err == nil && m.WatchID == w.ID && part.Has(m.Ledger) {
 				read.last = max(read.last, m.Ledger)
@@ -317,7 +317,7 @@ func (b *Backfiller) appendLedger(
 	if err != nil {
 		return s, err
 	}
-	commit := func(records []streams.Record) error { return b.log.Commit(ctx, records...) }
+	commit := func(records []kafka.Record) error { return b.log.Commit(ctx, records...) }
 	err = inParts(s.eachPayment(createdAtMillis), commit)
 	if matches := slices.Collect(s.eachMatch(createdAtMillis)); err == nil && len(matches) > 0 {
 		err = commit(matches)

@@ -5,8 +5,8 @@ import (
 	"fmt"
 
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/intake"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
 // maxReadBack bounds the records of a topic that are read back. After the cursor there are
@@ -97,7 +97,7 @@ func (r *Reading) readBackMatches(
 ) (from map[int32]int64, err error) {
 	partitionOf := r.log.PartitionOf(schemas.TopicMatches, len(r.ends.matches))
 	return r.readBackTopic(ctx, schemas.TopicMatches, cursor, cursor.MatchesOffsets, r.ends.matches,
-		func(rec streams.Record) (ledger uint32, add func(appended), err error) {
+		func(rec kafka.Record) (ledger uint32, add func(appended), err error) {
 			m, err := intake.Matched(rec, partitionOf)
 			return m.Ledger, func(of appended) {
 				of.events[m.EventID], of.payments[m.PaymentID], of.watches[m.WatchID] = true, true, true
@@ -109,7 +109,7 @@ func (r *Reading) readBackPayments(
 	ctx context.Context, cursor schemas.LedgerRead,
 ) (from map[int32]int64, err error) {
 	return r.readBackTopic(ctx, schemas.TopicPayments, cursor, cursor.PaymentsOffsets,
-		r.ends.payments, func(rec streams.Record) (ledger uint32, add func(appended), err error) {
+		r.ends.payments, func(rec kafka.Record) (ledger uint32, add func(appended), err error) {
 			if schemas.IsBalanceMoved(rec) {
 				m, err := intake.Move(rec)
 				return m.Move.Ledger, func(of appended) { of.moves[m.Move.ID] = true }, err
@@ -123,7 +123,7 @@ func (r *Reading) readBackPayments(
 // read returns the ledger of a record, and what to add to the entry of that ledger.
 func (r *Reading) readBackTopic(
 	ctx context.Context, topic string, cursor schemas.LedgerRead, offsets, ends map[int32]int64,
-	read func(streams.Record) (ledger uint32, add func(appended), err error),
+	read func(kafka.Record) (ledger uint32, add func(appended), err error),
 ) (from map[int32]int64, err error) {
 	if from, err = r.log.Starts(ctx, topic); err != nil {
 		return nil, err
@@ -132,7 +132,7 @@ func (r *Reading) readBackTopic(
 		from[p] = max(from[p], offsets[p])
 	}
 	n := 0
-	err = r.log.Read(ctx, topic, from, ends, func(rec streams.Record) error {
+	err = r.log.Read(ctx, topic, from, ends, func(rec kafka.Record) error {
 		ledger, add, err := read(rec)
 		if err != nil { // consumers send it to dead letters: it has no effect
 			r.config.Logger.Warn("a record does not count and is passed over", "topic", topic,

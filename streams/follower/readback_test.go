@@ -9,9 +9,9 @@ import (
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/follower"
 	"github.com/lumenhook/lumenhook/streams/intake"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
 var errKilled = errors.New("killed")
@@ -19,10 +19,10 @@ var errKilled = errors.New("killed")
 // mortal is a log whose follower crashes at some record instead of committing it.
 type mortal struct {
 	follower.Log
-	at func(streams.Record) bool
+	at func(kafka.Record) bool
 }
 
-func (m mortal) Commit(ctx context.Context, records ...streams.Record) error {
+func (m mortal) Commit(ctx context.Context, records ...kafka.Record) error {
 	if slices.ContainsFunc(records, m.at) {
 		return errKilled
 	}
@@ -30,7 +30,7 @@ func (m mortal) Commit(ctx context.Context, records ...streams.Record) error {
 }
 
 // life follows as a separate process would, until it crashes.
-func (r *rig) life(config follower.Config, at func(streams.Record) bool) error {
+func (r *rig) life(config follower.Config, at func(kafka.Record) bool) error {
 	r.t.Helper()
 	log, err := follower.OpenLog(r.cluster)
 	if err != nil {
@@ -44,9 +44,9 @@ func (r *rig) life(config follower.Config, at func(streams.Record) bool) error {
 }
 
 // second matches the second record of a topic.
-func second(topic string) func(streams.Record) bool {
+func second(topic string) func(kafka.Record) bool {
 	n := 0
-	return func(r streams.Record) bool {
+	return func(r kafka.Record) bool {
 		if r.Topic == topic {
 			n++
 		}
@@ -54,7 +54,7 @@ func second(topic string) func(streams.Record) bool {
 	}
 }
 
-func isCursor(r streams.Record, sequence uint32) bool {
+func isCursor(r kafka.Record, sequence uint32) bool {
 	l, err := schemas.DecodeLedgerRead(schemas.Read(r.Value, r))
 	return r.Topic == schemas.TopicLedgers && err == nil && l.Sequence == sequence
 }
@@ -75,13 +75,13 @@ func TestAWatchThatMovesLeavesItsEvents(t *testing.T) {
 	paid := r.pay(watched, "1")
 	config := r.config()
 	config.Start = follower.Start{Sequence: paid.Ledger}
-	deaths := []func(streams.Record) bool{
-		func(record streams.Record) bool { return string(record.Key) == "wat_2" },
-		func(record streams.Record) bool { return record.Topic == schemas.TopicMatches },
+	deaths := []func(kafka.Record) bool{
+		func(record kafka.Record) bool { return string(record.Key) == "wat_2" },
+		func(record kafka.Record) bool { return record.Topic == schemas.TopicMatches },
 		second(schemas.TopicMatches),
-		func(record streams.Record) bool { return isCursor(record, paid.Ledger) },
-		func(record streams.Record) bool { return isCursor(record, paid.Ledger) },
-		func(record streams.Record) bool { return isCursor(record, paid.Ledger+1) },
+		func(record kafka.Record) bool { return isCursor(record, paid.Ledger) },
+		func(record kafka.Record) bool { return isCursor(record, paid.Ledger) },
+		func(record kafka.Record) bool { return isCursor(record, paid.Ledger+1) },
 	}
 	for i, at := range deaths {
 		for n, id := range []string{"wat_1", "wat_2", "wat_3"} {
@@ -112,8 +112,8 @@ func TestAWatchThatMovesLeavesItsEvents(t *testing.T) {
 // cursorless is a log that loses cursors.
 type cursorless struct{ follower.Log }
 
-func (c cursorless) Commit(ctx context.Context, records ...streams.Record) error {
-	return c.Log.Commit(ctx, slices.DeleteFunc(slices.Clone(records), func(r streams.Record) bool {
+func (c cursorless) Commit(ctx context.Context, records ...kafka.Record) error {
+	return c.Log.Commit(ctx, slices.DeleteFunc(slices.Clone(records), func(r kafka.Record) bool {
 		return r.Topic == schemas.TopicLedgers
 	})...)
 }
@@ -129,8 +129,8 @@ func TestMatchesOfLaterLedgersAreReadBackAtEachStart(t *testing.T) {
 	last := r.pay(watched, "3")
 	config := r.config()
 	config.Start = follower.Start{Sequence: first.Ledger}
-	diesAt := func(sequence uint32) func(streams.Record) bool {
-		return func(record streams.Record) bool { return isCursor(record, sequence) }
+	diesAt := func(sequence uint32) func(kafka.Record) bool {
+		return func(record kafka.Record) bool { return isCursor(record, sequence) }
 	}
 	log, err := follower.OpenLog(r.cluster)
 	if err != nil {
@@ -163,14 +163,14 @@ func TestMatchesOfLaterLedgersAreReadBackAtEachStart(t *testing.T) {
 // A match that the engine sent to dead letters does not count: the payment is matched
 // again, and delivered.
 func TestADeadLetterIsNoMatch(t *testing.T) {
-	for name, spoil := range map[string]func(*streams.Record){
-		"under another key": func(r *streams.Record) { r.Key = append(r.Key, 'x') },
-		"of another endpoint": func(r *streams.Record) {
+	for name, spoil := range map[string]func(*kafka.Record){
+		"under another key": func(r *kafka.Record) { r.Key = append(r.Key, 'x') },
+		"of another endpoint": func(r *kafka.Record) {
 			r.Value = bytes.Replace(r.Value, r.Key, bytes.Repeat([]byte("x"), len(r.Key)), 1)
 		},
-		"cut short":       func(r *streams.Record) { r.Value = r.Value[:len(r.Value)-1] },
-		"without headers": func(r *streams.Record) { r.Headers = nil },
-		"of an event that is none": func(r *streams.Record) {
+		"cut short":       func(r *kafka.Record) { r.Value = r.Value[:len(r.Value)-1] },
+		"without headers": func(r *kafka.Record) { r.Headers = nil },
+		"of an event that is none": func(r *kafka.Record) {
 			r.Value = bytes.Replace(r.Value, []byte(domain.EventPrefix), []byte("evt:"), 1)
 		},
 	} {
@@ -181,8 +181,8 @@ func TestADeadLetterIsNoMatch(t *testing.T) {
 			paid := r.pay(watched, "1")
 			config := r.config()
 			config.Start = follower.Start{Sequence: paid.Ledger}
-			var match streams.Record
-			err := r.life(config, func(record streams.Record) bool {
+			var match kafka.Record
+			err := r.life(config, func(record kafka.Record) bool {
 				match = record
 				return record.Topic == schemas.TopicMatches
 			})
@@ -204,13 +204,13 @@ func TestADeadLetterIsNoMatch(t *testing.T) {
 				t.Fatal(err)
 			}
 			r.directory.move("wat_1", "ep_2")
-			err = r.life(config, func(record streams.Record) bool { return isCursor(record, paid.Ledger+1) })
+			err = r.life(config, func(record kafka.Record) bool { return isCursor(record, paid.Ledger+1) })
 			if !errors.Is(err, errKilled) {
 				t.Fatal(err)
 			}
 			delivered := 0
 			for _, record := range r.read(schemas.TopicMatches) {
-				if in, err := intake.Match(record, streams.PartitionOf(partitions)); err == nil &&
+				if in, err := intake.Match(record, kafka.PartitionOf(partitions)); err == nil &&
 					in.EndpointID == "ep_2" {
 					delivered++
 				}
@@ -232,12 +232,12 @@ func TestAFormerFollowerWritesNothing(t *testing.T) {
 	config := r.config()
 	config.Start = follower.Start{Sequence: paid.Ledger}
 	var ended error
-	at := func(record streams.Record) bool { return record.Topic == schemas.TopicMatches }
-	err := r.life(config, func(record streams.Record) bool {
+	at := func(record kafka.Record) bool { return record.Topic == schemas.TopicMatches }
+	err := r.life(config, func(record kafka.Record) bool {
 		if at(record) && ended == nil { // the one that is about to commit is paused
 			r.directory.move("wat_1", "ep_2")
 			ended = r.life(config,
-				func(record streams.Record) bool { return isCursor(record, paid.Ledger+1) })
+				func(record kafka.Record) bool { return isCursor(record, paid.Ledger+1) })
 		}
 		return false
 	})
@@ -260,7 +260,7 @@ func TestWatchesAreAdmittedOnce(t *testing.T) {
 	first := r.pay(watched, "1")
 	config.Start = follower.Start{Sequence: first.Ledger}
 	added, admitted := false, false
-	err := r.life(config, func(record streams.Record) bool {
+	err := r.life(config, func(record kafka.Record) bool {
 		if isCursor(record, first.Ledger) && !added {
 			r.directory.add("wat_2", watched)
 			added = true

@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
 // Log is the log as a reading uses it.
@@ -15,7 +15,7 @@ type Log interface {
 	TakeOver(ctx context.Context) error
 	// Commit appends records in one transaction. After an error the outcome is unknown
 	// until the next TakeOver.
-	Commit(ctx context.Context, records ...streams.Record) error
+	Commit(ctx context.Context, records ...kafka.Record) error
 	// Starts and Ends return the first offset and the end of each partition of a topic.
 	Starts(ctx context.Context, topic string) (map[int32]int64, error)
 	Ends(ctx context.Context, topic string) (map[int32]int64, error)
@@ -28,7 +28,7 @@ type Log interface {
 	// Read reads the committed records of a topic from offsets up to ends.
 	Read(
 		ctx context.Context, topic string, from, ends map[int32]int64,
-		take func(streams.Record) error,
+		take func(kafka.Record) error,
 	) error
 }
 
@@ -106,15 +106,15 @@ const (
 
 // kafkaLog is the log in Kafka.
 type kafkaLog struct {
-	cluster streams.Cluster
+	cluster kafka.Cluster
 	id      string                      // transactional
 	allowed func(context.Context) error // as in Config
-	ends    *streams.Ends
-	fenced  *streams.FencedProducer // nil before the first TakeOver
+	ends    *kafka.Ends
+	fenced  *kafka.FencedProducer // nil before the first TakeOver
 }
 
 // openLog opens a log whose transactions have an id.
-func openLog(c streams.Cluster, id string) (*kafkaLog, error) {
+func openLog(c kafka.Cluster, id string) (*kafkaLog, error) {
 	ends, err := c.NewEnds()
 	if err != nil {
 		return nil, err
@@ -140,7 +140,7 @@ func (l *kafkaLog) TakeOver(ctx context.Context) (err error) {
 	return l.allowed(ctx)
 }
 
-func (l *kafkaLog) Commit(ctx context.Context, records ...streams.Record) error {
+func (l *kafkaLog) Commit(ctx context.Context, records ...kafka.Record) error {
 	return l.fenced.Append(ctx, records...)
 }
 
@@ -160,7 +160,7 @@ func (l *kafkaLog) Since(
 
 // PartitionOf partitions as every producer does, whatever the topic.
 func (l *kafkaLog) PartitionOf(_ string, partitions int) func(key string) int32 {
-	return streams.PartitionOf(partitions)
+	return kafka.PartitionOf(partitions)
 }
 
 // readBatch is how many records are polled at once.
@@ -168,7 +168,7 @@ const readBatch = 100
 
 // Read reads with a client of its own.
 func (l *kafkaLog) Read(
-	ctx context.Context, topic string, from, ends map[int32]int64, take func(streams.Record) error,
+	ctx context.Context, topic string, from, ends map[int32]int64, take func(kafka.Record) error,
 ) error {
 	return l.cluster.ReadBetween(ctx, topic, from, ends, readBatch, take)
 }

@@ -19,8 +19,8 @@ import (
 	"github.com/lumenhook/lumenhook/internal/stellar/source/rpc"
 	"github.com/lumenhook/lumenhook/internal/testkit"
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/follower"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
 const patience = brokertest.Patience
@@ -30,7 +30,7 @@ const patience = brokertest.Patience
 type rig struct {
 	t          testing.TB
 	broker     *brokertest.Broker
-	cluster    streams.Cluster
+	cluster    kafka.Cluster
 	network    *devnet.Network
 	client     *devclient.Client
 	identities devnet.Identities
@@ -233,11 +233,11 @@ func (r *rig) pay(to, amount string) devclient.Payment {
 }
 
 // read returns all records of a topic, in the order of their partitions.
-func (r *rig) read(topic string) []streams.Record {
+func (r *rig) read(topic string) []kafka.Record {
 	r.t.Helper()
 	records := slices.Clone(r.log.Read(topic))
 	slices.SortStableFunc(records,
-		func(a, b streams.Record) int { return int(a.Partition - b.Partition) })
+		func(a, b kafka.Record) int { return int(a.Partition - b.Partition) })
 	return records
 }
 
@@ -295,7 +295,7 @@ func (r *rig) appendCursor(l schemas.LedgerRead) {
 	defer p.Close()
 	m := schemas.EncodeLedgerRead(l)
 	if err := p.Append(r.t.Context(),
-		streams.NewRecord(schemas.TopicLedgers, l.NetworkPassphrase, m.Value, m.EachHeader)); err != nil {
+		kafka.NewRecord(schemas.TopicLedgers, l.NetworkPassphrase, m.Value, m.EachHeader)); err != nil {
 		r.t.Fatal(err)
 	}
 }
@@ -386,7 +386,7 @@ func (r *rig) admitting() {
 	r.t.Helper()
 	ends := map[int32]int64{0: 0, 1: 0}
 	reader, err := r.cluster.NewReader(
-		streams.ReaderConfig{From: streams.Offsets{schemas.TopicCommands: ends}},
+		kafka.ReaderConfig{From: kafka.Offsets{schemas.TopicCommands: ends}},
 	)
 	if err != nil {
 		r.t.Fatal(err)
@@ -396,7 +396,7 @@ func (r *rig) admitting() {
 	go func() {
 		defer close(ended)
 		for ctx.Err() == nil {
-			err := reader.Poll(ctx, 100, func(record streams.Record) error {
+			err := reader.Poll(ctx, 100, func(record kafka.Record) error {
 				c, err := schemas.DecodeCommand(schemas.Read(record.Value, record))
 				if err == nil {
 					r.directory.ask(c.Body)

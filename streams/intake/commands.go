@@ -6,7 +6,7 @@ import (
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
 // maxBytes bounds the size of commands and matches. Whatever follows from one, with all
@@ -15,7 +15,7 @@ const maxBytes = 256 << 10
 
 // Command decodes a command, or returns why it is invalid. PartitionOf returns the
 // partition of a key; if it is nil, the partition is not checked.
-func Command(r streams.Record, partitionOf func(key string) int32) (domain.Command, error) {
+func Command(r kafka.Record, partitionOf func(key string) int32) (domain.Command, error) {
 	if err := checkSize(r); err != nil {
 		return domain.Command{}, err
 	}
@@ -27,7 +27,7 @@ func Command(r streams.Record, partitionOf func(key string) int32) (domain.Comma
 }
 
 // Match decodes a match as [Command] does a command.
-func Match(r streams.Record, partitionOf func(key string) int32) (domain.MatchInput, error) {
+func Match(r kafka.Record, partitionOf func(key string) int32) (domain.MatchInput, error) {
 	if err := checkSize(r); err != nil {
 		return domain.MatchInput{}, err
 	}
@@ -39,7 +39,7 @@ func Match(r streams.Record, partitionOf func(key string) int32) (domain.MatchIn
 }
 
 // MailOrder decodes an order of a mail, or returns why it is invalid.
-func MailOrder(r streams.Record) (domain.MailOrder, error) {
+func MailOrder(r kafka.Record) (domain.MailOrder, error) {
 	if err := checkSize(r); err != nil {
 		return domain.MailOrder{}, err
 	}
@@ -51,14 +51,14 @@ func MailOrder(r streams.Record) (domain.MailOrder, error) {
 }
 
 // Matched decodes what a match matched. It is valid when [Match] says so.
-func Matched(r streams.Record, partitionOf func(key string) int32) (schemas.MatchMade, error) {
+func Matched(r kafka.Record, partitionOf func(key string) int32) (schemas.MatchMade, error) {
 	if _, err := Match(r, partitionOf); err != nil {
 		return schemas.MatchMade{}, err
 	}
 	return schemas.DecodeMatchMade(schemas.Read(r.Value, r))
 }
 
-func checkSize(r streams.Record) error {
+func checkSize(r kafka.Record) error {
 	switch n := len(r.Value); {
 	case n == 0:
 		return errors.New("the record has no value")
@@ -68,7 +68,7 @@ func checkSize(r streams.Record) error {
 	return nil
 }
 
-func belongs(r streams.Record, aggregate string, partitionOf func(key string) int32) error {
+func belongs(r kafka.Record, aggregate string, partitionOf func(key string) int32) error {
 	if string(r.Key) != aggregate {
 		return fmt.Errorf("the record's key is %.80q and it concerns %.80q", r.Key, aggregate)
 	}

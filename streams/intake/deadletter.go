@@ -4,11 +4,11 @@ import (
 	"fmt"
 
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
 // DeadLetter describes an invalid record, with the reason.
-func DeadLetter(r streams.Record, why error, nowMillis int64) schemas.DeadLetter {
+func DeadLetter(r kafka.Record, why error, nowMillis int64) schemas.DeadLetter {
 	letter := schemas.DeadLetter{
 		Topic:            r.Topic,
 		Partition:        r.Partition,
@@ -27,8 +27,8 @@ func DeadLetter(r streams.Record, why error, nowMillis int64) schemas.DeadLetter
 
 // DeadLetterRecord returns the record of a dead letter. Its key is the position of the
 // invalid record, so that repeats of it are equal.
-func DeadLetterRecord(letter schemas.DeadLetter) streams.Record {
+func DeadLetterRecord(letter schemas.DeadLetter) kafka.Record {
 	m := schemas.EncodeDeadLetter(letter)
 	key := fmt.Sprintf("%s/%d/%d", letter.Topic, letter.Partition, letter.Offset)
-	return streams.NewRecord(schemas.TopicDeadLetters, key, m.Value, m.EachHeader)
+	return kafka.NewRecord(schemas.TopicDeadLetters, key, m.Value, m.EachHeader)
 }

@@ -6,24 +6,24 @@ import (
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
 // Endpoint decodes a row of the table "endpoints", or returns why it is invalid. A record
 // without a value means that the endpoint is gone.
-func Endpoint(r streams.Record) (e domain.Endpoint, gone bool, err error) {
+func Endpoint(r kafka.Record) (e domain.Endpoint, gone bool, err error) {
 	return Row(r, schemas.DecodeEndpoint, func(e domain.Endpoint) string { return e.ID })
 }
 
 // Watch decodes a row of the table "watches" as [Endpoint] does.
-func Watch(r streams.Record) (w domain.Watch, gone bool, err error) {
+func Watch(r kafka.Record) (w domain.Watch, gone bool, err error) {
 	return Row(r, schemas.DecodeWatch, func(w domain.Watch) string { return w.ID })
 }
 
 // Row decodes a row of the table that decode belongs to. keyOf returns what its key must
 // be. The result is zero when the row is gone, and with every error.
 func Row[T any](
-	r streams.Record, decode func(schemas.Message) (T, error), keyOf func(T) string,
+	r kafka.Record, decode func(schemas.Message) (T, error), keyOf func(T) string,
 ) (row T, gone bool, err error) {
 	var none T
 	if len(r.Key) == 0 {
@@ -44,7 +44,7 @@ func Row[T any](
 
 // Move decodes a record of the topic "payments" that is a move of a balance
 // ([schemas.IsBalanceMoved]), or returns why it is invalid.
-func Move(r streams.Record) (schemas.BalanceMoved, error) {
+func Move(r kafka.Record) (schemas.BalanceMoved, error) {
 	m, err := schemas.DecodeBalanceMoved(schemas.Read(r.Value, r))
 	if err != nil {
 		return schemas.BalanceMoved{}, err
@@ -58,7 +58,7 @@ func Move(r streams.Record) (schemas.BalanceMoved, error) {
 
 // Payment decodes a record of the topic "payments" that is not a move of a balance, or returns why
 // it is invalid.
-func Payment(r streams.Record) (schemas.PaymentObserved, error) {
+func Payment(r kafka.Record) (schemas.PaymentObserved, error) {
 	if len(r.Value) == 0 {
 		return schemas.PaymentObserved{}, errors.New("the record has no value")
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/retry"
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
 // Group is the consumer group in which mailers divide the orders.
@@ -57,7 +57,7 @@ func (r *Refusal) Unwrap() error { return r.Err }
 
 // Config says what a mailer works on.
 type Config struct {
-	Cluster   streams.Cluster
+	Cluster   kafka.Cluster
 	Directory Directory
 	Sender    Sender
 	// DisableAfter is how many failed events in a row disable an endpoint; 0: the
@@ -76,8 +76,8 @@ type Config struct {
 // Mailer is one mailer of a deployment.
 type Mailer struct {
 	cfg        Config
-	membership atomic.Pointer[streams.Membership]
-	producer   *streams.Producer
+	membership atomic.Pointer[kafka.Membership]
+	producer   *kafka.Producer
 	answered   *lru.Cache[string, reply] // to orders that were carried out
 	sending    chan struct{}             // a place for each mail that is being sent
 	failure    atomic.Pointer[failure]   // why the latest round failed; nil: it did not
@@ -114,7 +114,7 @@ func (m *Mailer) Run(ctx context.Context) (err error) {
 		return err
 	}
 	defer m.producer.Close()
-	membership, err := m.cfg.Cluster.Join(streams.MembershipConfig{
+	membership, err := m.cfg.Cluster.Join(kafka.MembershipConfig{
 		Group:     Group,
 		Topic:     schemas.TopicMails,
 		Now:       m.cfg.Now,

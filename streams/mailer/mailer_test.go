@@ -21,8 +21,8 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/testkit"
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/directory"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 	"github.com/lumenhook/lumenhook/streams/mailer"
 )
 
@@ -188,7 +188,7 @@ func TestAnOrderThatCannotBeReadIsSetAside(t *testing.T) {
 	r, s := newRig(t), newServer(t)
 	s.start(serving{})
 	newer, broken, other, h := newHolder(1), newHolder(2), newHolder(3), newHolder(4)
-	records := []streams.Record{
+	records := []kafka.Record{
 		orderRecord(newer.order), orderRecord(broken.order), orderRecord(other.order),
 	}
 	for i := range records[0].Headers {
@@ -341,8 +341,8 @@ func newRefusingRig(t *testing.T, refusing, refused *atomic.Int32) *rig {
 }
 
 // clusterOf is a broker of kfake as a mailer reaches it.
-func clusterOf(t *testing.T, fake *kfake.Cluster) streams.Cluster {
-	return streams.Cluster{
+func clusterOf(t *testing.T, fake *kfake.Cluster) kafka.Cluster {
+	return kafka.Cluster{
 		Brokers:  fake.ListenAddrs(),
 		Prefix:   "lumenhook.",
 		ClientID: "test",

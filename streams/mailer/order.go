@@ -11,8 +11,8 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/retry"
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/intake"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
 const (
@@ -22,7 +22,7 @@ const (
 
 // carryOut has an order answered in the log, or set aside. An error means that it is
 // not: it is to be taken again.
-func (r *round) carryOut(record streams.Record) error {
+func (r *round) carryOut(record kafka.Record) error {
 	order, err := intake.MailOrder(record)
 	if err != nil {
 		return r.setAside(record, err)
@@ -180,10 +180,10 @@ func (r *round) tell(order domain.MailOrder, said reply) error {
 		Body:           order.Answered(said.answer, said.done),
 	}
 	m := schemas.EncodeCommand(command)
-	return r.append(streams.NewRecord(schemas.TopicCommands, order.EndpointID, m.Value, m.EachHeader))
+	return r.append(kafka.NewRecord(schemas.TopicCommands, order.EndpointID, m.Value, m.EachHeader))
 }
 
-func (r *round) setAside(record streams.Record, why error) error {
+func (r *round) setAside(record kafka.Record, why error) error {
 	letter := intake.DeadLetter(record, why, r.cfg.Now().UnixMilli())
 	if err := r.append(intake.DeadLetterRecord(letter)); err != nil {
 		return err
@@ -197,7 +197,7 @@ func (r *round) setAside(record streams.Record, why error) error {
 	return nil
 }
 
-func (r *round) append(record streams.Record) error {
+func (r *round) append(record kafka.Record) error {
 	if err := r.producer.Append(r.working, record); err != nil {
 		return fmt.Errorf("mailer: a mail may be sent again, for its outcome could not be recorded: %w",
 			err)

@@ -12,8 +12,8 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/testkit"
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/engine"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
 // receivers are gone, each of them.
@@ -63,7 +63,7 @@ func (r *rig) disable(h holder) {
 		},
 	} {
 		m := schemas.EncodeCommand(domain.Command{ID: id, AccountID: h.account.ID, Body: body})
-		r.append(streams.NewRecord(schemas.TopicCommands, body.Aggregate(), m.Value, m.EachHeader))
+		r.append(kafka.NewRecord(schemas.TopicCommands, body.Aggregate(), m.Value, m.EachHeader))
 	}
 	r.eventuallyFact("the endpoint", func(f domain.Fact) bool {
 		_, is := f.Body.(domain.EndpointCreated)
@@ -79,7 +79,7 @@ func (r *rig) disable(h holder) {
 			},
 		},
 		domain.Event{ID: h.order.Disabled.EventID, Type: domain.PaymentReceived, Body: []byte("{}")})
-	r.append(streams.NewRecord(schemas.TopicMatches, h.order.EndpointID, m.Value, m.EachHeader))
+	r.append(kafka.NewRecord(schemas.TopicMatches, h.order.EndpointID, m.Value, m.EachHeader))
 }
 
 func (r *rig) facts() (facts []domain.Fact) {

@@ -13,8 +13,8 @@ import (
 	"github.com/lumenhook/lumenhook/internal/brokertest"
 	"github.com/lumenhook/lumenhook/internal/testkit"
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/directory"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 	"github.com/lumenhook/lumenhook/streams/mailer"
 )
 
@@ -22,8 +22,8 @@ import (
 // mailers on both. The test is who orders mails; retries_test.go has an engine do so.
 type rig struct {
 	t         *testing.T
-	cluster   streams.Cluster
-	producer  *streams.Producer
+	cluster   kafka.Cluster
+	producer  *kafka.Producer
 	log       *brokertest.Log
 	directory *directory.Directory
 	now       func() time.Time
@@ -38,7 +38,7 @@ func newRig(t *testing.T) *rig {
 	return newRigOn(t, b.Replicas(), b.Cluster(logger))
 }
 
-func newRigOn(t *testing.T, replicas int16, cluster streams.Cluster) *rig {
+func newRigOn(t *testing.T, replicas int16, cluster kafka.Cluster) *rig {
 	t.Helper()
 	r := &rig{t: t, cluster: cluster, log: brokertest.NewLog(t, cluster), now: time.Now}
 	brokertest.MakeTopics(t, r.cluster, 2, replicas)
@@ -97,7 +97,7 @@ func (r *rig) mail(sender mailer.Sender) (stop func()) {
 
 // append appends records one after the other: whoever reads one can read those
 // before it.
-func (r *rig) append(records ...streams.Record) {
+func (r *rig) append(records ...kafka.Record) {
 	r.t.Helper()
 	for _, record := range records {
 		if err := r.producer.Append(r.t.Context(), record); err != nil {
@@ -171,14 +171,14 @@ func plain(t *testing.T, s *server) *mailer.SMTP {
 	return smtpTo(t, s, mailer.SMTPConfig{TLS: mailer.TLSNone, Timeout: 20 * time.Second})
 }
 
-func accountRow(a domain.Account) streams.Record {
+func accountRow(a domain.Account) kafka.Record {
 	m := schemas.EncodeAccount(a)
-	return streams.NewRecord(schemas.TopicAccounts, a.ID, m.Value, m.EachHeader)
+	return kafka.NewRecord(schemas.TopicAccounts, a.ID, m.Value, m.EachHeader)
 }
 
-func orderRecord(o domain.MailOrder) streams.Record {
+func orderRecord(o domain.MailOrder) kafka.Record {
 	m := schemas.EncodeMailOrder(o)
-	return streams.NewRecord(schemas.TopicMails, o.EndpointID, m.Value, m.EachHeader)
+	return kafka.NewRecord(schemas.TopicMails, o.EndpointID, m.Value, m.EachHeader)
 }
 
 // holder is an account with an endpoint that was disabled at version 7, and the order
@@ -213,8 +213,8 @@ func newHolder(n int) holder {
 	return h
 }
 
-func (h holder) records() []streams.Record {
-	return []streams.Record{accountRow(h.account), orderRecord(h.order)}
+func (h holder) records() []kafka.Record {
+	return []kafka.Record{accountRow(h.account), orderRecord(h.order)}
 }
 
 // contains holds that a text has each of some words.

@@ -9,7 +9,7 @@ import (
 
 	"github.com/lumenhook/lumenhook/internal/retry"
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
 const (
@@ -104,8 +104,8 @@ func (r *round) run() error {
 	for p := range r.lanes {
 		from[p] = committed[p]
 	}
-	reader, err := r.cfg.Cluster.NewReader(streams.ReaderConfig{
-		From:        streams.Offsets{schemas.TopicMails: from},
+	reader, err := r.cfg.Cluster.NewReader(kafka.ReaderConfig{
+		From:        kafka.Offsets{schemas.TopicMails: from},
 		SkipExpired: true,
 		MaxBytes:    readBytes,
 	})
@@ -134,7 +134,7 @@ func (r *round) run() error {
 }
 
 // take begins an order.
-func (r *round) take(record streams.Record) error {
+func (r *round) take(record kafka.Record) error {
 	r.window <- struct{}{} // there is room for as many as are polled
 	r.mu.Lock()
 	l := r.lanes[record.Partition]
@@ -154,7 +154,7 @@ func (r *round) take(record streams.Record) error {
 
 // done moves the position of a partition behind the orders that are done, if the first
 // of them is. Positions are committed one after another, so that none goes back.
-func (r *round) done(record streams.Record) error {
+func (r *round) done(record kafka.Record) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	l := r.lanes[record.Partition]
@@ -187,13 +187,13 @@ func (r *round) commit(partition int32, next int64) error {
 	defer cancel()
 	policy := retry.Policy{
 		First: commitAgain,
-		If:    func(err error) bool { return !errors.Is(err, streams.ErrNotMember) },
+		If:    func(err error) bool { return !errors.Is(err, kafka.ErrNotMember) },
 		OnFailure: retry.Warn(r.cfg.Logger, "the mailer cannot commit its position and tries again",
 			"partition", partition),
 	}
 	err := retry.Do(ctx, policy, func() error {
 		return r.membership.Load().Commit(ctx,
-			streams.Offsets{schemas.TopicMails: {partition: next}})
+			kafka.Offsets{schemas.TopicMails: {partition: next}})
 	})
 	if err != nil {
 		return fmt.Errorf("mailer: a mail may be sent again: %w", err)

@@ -8,14 +8,14 @@ import (
 	"strings"
 
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
 // Right is one operation that a role may do, on some resources of one kind. READ
 // and WRITE bring DESCRIBE with them, ALTER_CONFIGS brings DESCRIBE_CONFIGS.
 type Right struct {
-	Resource  streams.Resource
-	Operation streams.Operation
+	Resource  kafka.Resource
+	Operation kafka.Operation
 	// Names are without the deployment's prefix. An empty one is the prefix itself.
 	Names []string
 	// Prefixed has each name stand for all names that begin with it.
@@ -31,21 +31,21 @@ type Role struct {
 }
 
 func read(topics ...string) Right {
-	return Right{Resource: streams.ResourceTopic, Operation: streams.OpRead, Names: topics}
+	return Right{Resource: kafka.ResourceTopic, Operation: kafka.OpRead, Names: topics}
 }
 
 func write(topics ...string) Right {
-	return Right{Resource: streams.ResourceTopic, Operation: streams.OpWrite, Names: topics}
+	return Right{Resource: kafka.ResourceTopic, Operation: kafka.OpWrite, Names: topics}
 }
 
 func group(name string) Right {
-	return Right{Resource: streams.ResourceGroup, Operation: streams.OpRead, Names: []string{name}}
+	return Right{Resource: kafka.ResourceGroup, Operation: kafka.OpRead, Names: []string{name}}
 }
 
 func transactions(name string, prefixed bool) Right {
 	return Right{
-		Resource:  streams.ResourceTransactionalID,
-		Operation: streams.OpWrite,
+		Resource:  kafka.ResourceTransactionalID,
+		Operation: kafka.OpWrite,
 		Names:     []string{name},
 		Prefixed:  prefixed,
 	}
@@ -53,7 +53,7 @@ func transactions(name string, prefixed bool) Right {
 
 // deleteRecords is the right to delete what nobody needs any more.
 func deleteRecords() Right {
-	r := Right{Resource: streams.ResourceTopic, Operation: streams.OpDelete}
+	r := Right{Resource: kafka.ResourceTopic, Operation: kafka.OpDelete}
 	for _, topic := range Retained() {
 		r.Names = append(r.Names, topic.Name)
 	}
@@ -63,8 +63,8 @@ func deleteRecords() Right {
 // describeGroups is the right to ask how far all readers are.
 func describeGroups() Right {
 	return Right{
-		Resource:  streams.ResourceGroup,
-		Operation: streams.OpDescribe,
+		Resource:  kafka.ResourceGroup,
+		Operation: kafka.OpDescribe,
 		Names:     []string{""},
 		Prefixed:  true,
 	}
@@ -72,9 +72,9 @@ func describeGroups() Right {
 
 // holdRecords are the rights to keep records from being deleted for a while.
 func holdRecords() (rights []Right) {
-	for _, op := range []streams.Operation{streams.OpRead, streams.OpDelete} {
+	for _, op := range []kafka.Operation{kafka.OpRead, kafka.OpDelete} {
 		rights = append(rights, Right{
-			Resource:  streams.ResourceGroup,
+			Resource:  kafka.ResourceGroup,
 			Operation: op,
 			Names:     []string{historyHolders},
 			Prefixed:  true,
@@ -84,21 +84,21 @@ func holdRecords() (rights []Right) {
 }
 
 // all is an operation on every topic of the deployment.
-func all(op streams.Operation) Right {
-	return Right{Resource: streams.ResourceTopic, Operation: op, Names: []string{""}, Prefixed: true}
+func all(op kafka.Operation) Right {
+	return Right{Resource: kafka.ResourceTopic, Operation: op, Names: []string{""}, Prefixed: true}
 }
 
 // look is what Check asks: names and settings of topics, not what is in them, and
 // the cluster's clock.
 func look() []Right {
-	return with(lookInside(), all(streams.OpDescribe), all(streams.OpDescribeConfigs), clock())
+	return with(lookInside(), all(kafka.OpDescribe), all(kafka.OpDescribeConfigs), clock())
 }
 
 // lookInside is what Check asks of Kafka's own topics.
 func lookInside() (rights []Right) {
-	for _, op := range []streams.Operation{streams.OpDescribe, streams.OpDescribeConfigs} {
+	for _, op := range []kafka.Operation{kafka.OpDescribe, kafka.OpDescribeConfigs} {
 		rights = append(rights, Right{
-			Resource:  streams.ResourceTopic,
+			Resource:  kafka.ResourceTopic,
 			Operation: op,
 			Names:     []string{transactionState, groupPositions},
 			Internal:  true,
@@ -110,13 +110,13 @@ func lookInside() (rights []Right) {
 // describeBrokers is the right to ask whether brokers can tier topics.
 func describeBrokers() Right {
 	r := clock()
-	r.Operation = streams.OpDescribeConfigs
+	r.Operation = kafka.OpDescribeConfigs
 	return r
 }
 
 // clock is the right to ask the cluster for its time.
 func clock() Right {
-	return Right{Resource: streams.ResourceCluster, Operation: streams.OpDescribe, Names: []string{""}}
+	return Right{Resource: kafka.ResourceCluster, Operation: kafka.OpDescribe, Names: []string{""}}
 }
 
 // directory are the tables that whoever has the read model reads.
@@ -180,18 +180,18 @@ func Roles() []Role {
 		{"rewrap", with(commands,
 			read(schemas.TopicEndpoints, schemas.TopicCommands),
 			Right{
-				Resource:  streams.ResourceGroup,
-				Operation: streams.OpDescribe,
+				Resource:  kafka.ResourceGroup,
+				Operation: kafka.OpDescribe,
 				Names:     []string{engineName},
 			})},
 		// accounts create, keys create without the API
 		{"operator", commands},
 		// topics cat, tail, describe, plan, check; accounts list
-		{"inspect", with(lookInside(), all(streams.OpRead), all(streams.OpDescribeConfigs), clock(),
+		{"inspect", with(lookInside(), all(kafka.OpRead), all(kafka.OpDescribeConfigs), clock(),
 			describeBrokers())},
 		// topics create, plan, check
 		{"topics", with(lookInside(),
-			all(streams.OpDescribe), all(streams.OpCreate), all(streams.OpAlterConfigs), clock(),
+			all(kafka.OpDescribe), all(kafka.OpCreate), all(kafka.OpAlterConfigs), clock(),
 			describeBrokers())},
 	}
 }
@@ -210,8 +210,8 @@ func RoleNames() (names []string) {
 func Groups(roles ...string) (groups []string) {
 	for _, role := range Roles() {
 		for _, right := range role.Rights {
-			if slices.Contains(roles, role.Name) && right.Resource == streams.ResourceGroup &&
-				right.Operation == streams.OpRead {
+			if slices.Contains(roles, role.Name) && right.Resource == kafka.ResourceGroup &&
+				right.Operation == kafka.OpRead {
 				groups = append(groups, right.Names...)
 			}
 		}
@@ -224,7 +224,7 @@ func Groups(roles ...string) (groups []string) {
 func TransactionalIDs(partitions int32) (ids []string) {
 	for _, role := range Roles() {
 		for _, right := range role.Rights {
-			if right.Resource != streams.ResourceTransactionalID {
+			if right.Resource != kafka.ResourceTransactionalID {
 				continue
 			}
 			for _, name := range right.Names {
@@ -243,13 +243,13 @@ func TransactionalIDs(partitions int32) (ids []string) {
 
 // Access returns the ACLs of roles, by names; all of them for none. The user of a role
 // is userPrefix and its name.
-func Access(c streams.Cluster, userPrefix string, names ...string) ([]streams.ACL, error) {
+func Access(c kafka.Cluster, userPrefix string, names ...string) ([]kafka.ACL, error) {
 	for _, name := range names {
 		if !slices.Contains(RoleNames(), name) {
 			return nil, fmt.Errorf("%q is no role: there are %s", name, strings.Join(RoleNames(), ", "))
 		}
 	}
-	var acls []streams.ACL
+	var acls []kafka.ACL
 	for _, role := range Roles() {
 		if len(names) > 0 && !slices.Contains(names, role.Name) {
 			continue
@@ -261,15 +261,15 @@ func Access(c streams.Cluster, userPrefix string, names ...string) ([]streams.AC
 	return acls, nil
 }
 
-func (r Right) acl(prefix, principal string) streams.ACL {
-	a := streams.ACL{
+func (r Right) acl(prefix, principal string) kafka.ACL {
+	a := kafka.ACL{
 		Principal: principal,
 		Resource:  r.Resource,
 		Operation: r.Operation,
 		Prefixed:  r.Prefixed,
 	}
 	for _, name := range r.Names {
-		if r.Resource != streams.ResourceCluster && !r.Internal {
+		if r.Resource != kafka.ResourceCluster && !r.Internal {
 			name = prefix + name
 		}
 		a.Names = append(a.Names, name)
@@ -278,7 +278,7 @@ func (r Right) acl(prefix, principal string) streams.ACL {
 }
 
 // Grant creates the ACLs. Those that exist stay.
-func Grant(ctx context.Context, c streams.Cluster, acls []streams.ACL) error {
+func Grant(ctx context.Context, c kafka.Cluster, acls []kafka.ACL) error {
 	if err := c.CreateACLs(ctx, acls); err != nil {
 		return fmt.Errorf("topology: %w", err)
 	}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kfake"
 
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
 // tellsTime reports whether the guarded broker knows its clock.
@@ -18,19 +18,19 @@ const tellsTime = false
 const hasInternalTopics = false
 
 // newGuarded starts a broker that requires a login and allows nobody but admin anything.
-func newGuarded(t *testing.T, users ...string) streams.Cluster {
+func newGuarded(t *testing.T, users ...string) kafka.Cluster {
 	t.Helper()
 	opts := []kfake.Opt{
 		kfake.NumBrokers(1), kfake.EnableSASL(), kfake.EnableACLs(),
-		kfake.Superuser(streams.SASLPlain, adminUser, passwordOf(adminUser)),
+		kfake.Superuser(kafka.SASLPlain, adminUser, passwordOf(adminUser)),
 	}
 	for _, user := range users {
-		opts = append(opts, kfake.User(streams.SASLPlain, user, passwordOf(user)))
+		opts = append(opts, kfake.User(kafka.SASLPlain, user, passwordOf(user)))
 	}
 	b, err := kfake.NewCluster(opts...)
 	must(t, err)
 	t.Cleanup(b.Close)
-	return streams.Cluster{Brokers: b.ListenAddrs()}
+	return kafka.Cluster{Brokers: b.ListenAddrs()}
 }
 
 func passwordOf(user string) string { return "secret-of-" + user }

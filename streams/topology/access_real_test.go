@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/lumenhook/lumenhook/internal/kafkatest"
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
 // tellsTime reports whether the guarded broker knows its clock.
@@ -18,7 +18,7 @@ const hasInternalTopics = true
 
 // newGuarded starts a real broker that requires a login and allows nobody but admin
 // anything.
-func newGuarded(t *testing.T, users ...string) streams.Cluster {
+func newGuarded(t *testing.T, users ...string) kafka.Cluster {
 	t.Helper()
 	c, err := kafkatest.Start(t.Context(), kafkatest.Config{
 		Dir:     t.TempDir(),
@@ -28,7 +28,7 @@ func newGuarded(t *testing.T, users ...string) streams.Cluster {
 	})
 	must(t, err)
 	t.Cleanup(func() { must(t, c.Close()) })
-	return streams.Cluster{Brokers: c.Addrs(), TLS: streams.TLS{Enabled: true, CAFile: c.CAFile()}}
+	return kafka.Cluster{Brokers: c.Addrs(), TLS: kafka.TLS{Enabled: true, CAFile: c.CAFile()}}
 }
 
 func passwordOf(user string) string { return kafkatest.Password(user) }

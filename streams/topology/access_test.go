@@ -21,11 +21,11 @@ import (
 	"github.com/lumenhook/lumenhook/internal/stellar/source/rpc"
 	"github.com/lumenhook/lumenhook/projections"
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/commands"
 	"github.com/lumenhook/lumenhook/streams/directory"
 	"github.com/lumenhook/lumenhook/streams/engine"
 	"github.com/lumenhook/lumenhook/streams/follower"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 	"github.com/lumenhook/lumenhook/streams/mailer"
 	"github.com/lumenhook/lumenhook/streams/topology"
 	"github.com/lumenhook/lumenhook/streams/transfer"
@@ -43,22 +43,22 @@ const (
 // guarded is a deployment for one role, on a broker that requires a login.
 type guarded struct {
 	t     *testing.T
-	admin streams.Cluster
+	admin kafka.Cluster
 	role  string
 	runs  int
 	net   *devnet.Network // of a follower
 }
 
 // as returns the deployment's settings for a user, with its log going to l.
-func (g *guarded) as(user string, l *slog.Logger) streams.Cluster {
+func (g *guarded) as(user string, l *slog.Logger) kafka.Cluster {
 	c := g.admin
-	c.SASL = streams.SASL{Mechanism: streams.SASLPlain, User: user, Password: passwordOf(user)}
+	c.SASL = kafka.SASL{Mechanism: kafka.SASLPlain, User: user, Password: passwordOf(user)}
 	c.Logger = l
 	return c
 }
 
 // work does what a role does; it returns once all of it was done.
-type work func(ctx context.Context, g *guarded, c streams.Cluster) error
+type work func(ctx context.Context, g *guarded, c kafka.Cluster) error
 
 // ofTheHistory are the topics that the history is made of.
 var ofTheHistory = []string{
@@ -111,20 +111,20 @@ func TestEachRoleWorksWithItsRightsAloneAndSaysWhichIsMissing(t *testing.T) {
 			}
 			must(t, g.removeDead())
 			for _, one := range rights {
-				if one.Resource == streams.ResourceCluster && one.Operation == streams.OpDescribe &&
+				if one.Resource == kafka.ResourceCluster && one.Operation == kafka.OpDescribe &&
 					!tellsTime {
 					continue
 				}
-				if strings.HasPrefix(one.Names[0], "__") && one.Operation == streams.OpDescribeConfigs &&
+				if strings.HasPrefix(one.Names[0], "__") && one.Operation == kafka.OpDescribeConfigs &&
 					!hasInternalTopics {
 					continue
 				}
-				must(t, g.admin.DeleteACLs(t.Context(), []streams.ACL{one}))
+				must(t, g.admin.DeleteACLs(t.Context(), []kafka.ACL{one}))
 				g.awaitRights(len(rights) - 1)
 				if err := g.try(); err == nil || !strings.Contains(err.Error(), refusedWord) {
 					t.Errorf("without %s: %v", one, err)
 				}
-				must(t, g.admin.CreateACLs(t.Context(), []streams.ACL{one}))
+				must(t, g.admin.CreateACLs(t.Context(), []kafka.ACL{one}))
 				g.awaitRights(len(rights))
 			}
 		})
@@ -156,7 +156,7 @@ func (g *guarded) awaitRights(n int) {
 }
 
 // single returns ACLs with one name each.
-func single(acls []streams.ACL) (all []streams.ACL) {
+func single(acls []kafka.ACL) (all []kafka.ACL) {
 	for _, a := range acls {
 		for _, name := range a.Names {
 			one := a
@@ -167,7 +167,7 @@ func single(acls []streams.ACL) (all []streams.ACL) {
 	return all
 }
 
-func newDeployment(t *testing.T, broker streams.Cluster, role string) *guarded {
+func newDeployment(t *testing.T, broker kafka.Cluster, role string) *guarded {
 	t.Helper()
 	g := &guarded{t: t, role: role, admin: broker}
 	g.admin.Prefix, g.admin.ClientID = role+".", "test"
@@ -179,7 +179,7 @@ func newDeployment(t *testing.T, broker streams.Cluster, role string) *guarded {
 	defer producer.Close()
 	for _, topic := range works[role].seed {
 		must(t,
-			producer.Append(t.Context(), streams.Record{Topic: topic, Key: []byte("k"), Value: []byte("v")}))
+			producer.Append(t.Context(), kafka.Record{Topic: topic, Key: []byte("k"), Value: []byte("v")}))
 	}
 	if role == "follower" {
 		g.startNetwork()
@@ -241,7 +241,7 @@ func (r refusals) Handle(_ context.Context, record slog.Record) error {
 }
 
 // check makes the requests of every role's start.
-func check(ctx context.Context, c streams.Cluster) error {
+func check(ctx context.Context, c kafka.Cluster) error {
 	faults, err := topology.Check(ctx, c, topology.CheckOptions{Accept: ofOneReplica, Now: time.Now})
 	return errors.Join(err, topology.Refusal(faults))
 }
@@ -277,7 +277,7 @@ func until(ctx context.Context, so func() error) error {
 	}
 }
 
-func newEngine(c streams.Cluster, stateDir string) *engine.Engine {
+func newEngine(c kafka.Cluster, stateDir string) *engine.Engine {
 	return engine.New(engine.Config{
 		Cluster:    c,
 		StateDir:   stateDir,
@@ -309,11 +309,11 @@ func (gone) Disconnect(string) {}
 // workEngine lets an engine decide on an account, an endpoint and a watch, order the
 // mail about an endpoint that a match disables, set aside a record of each input, and write
 // a snapshot of its state, which the next one loads.
-func workEngine(ctx context.Context, g *guarded, c streams.Cluster) error {
+func workEngine(ctx context.Context, g *guarded, c kafka.Cluster) error {
 	if err := check(ctx, c); err != nil {
 		return err
 	}
-	reader := streams.Offsets{schemas.TopicJournal: {0: 0}} // whose position is asked for
+	reader := kafka.Offsets{schemas.TopicJournal: {0: 0}} // whose position is asked for
 	if err := g.admin.Hold(ctx, "projector", reader); err != nil {
 		return err
 	}
@@ -330,7 +330,7 @@ func workEngine(ctx context.Context, g *guarded, c streams.Cluster) error {
 	}
 	defer producer.Close()
 	for _, topic := range []string{schemas.TopicCommands, schemas.TopicMatches} {
-		err := producer.Append(ctx, streams.Record{Topic: topic, Key: []byte("k"), Value: []byte("v")})
+		err := producer.Append(ctx, kafka.Record{Topic: topic, Key: []byte("k"), Value: []byte("v")})
 		if err != nil {
 			return err
 		}
@@ -370,7 +370,7 @@ func workEngine(ctx context.Context, g *guarded, c streams.Cluster) error {
 }
 
 // match is one for the endpoint that submitAll has made.
-func (g *guarded) match() streams.Record {
+func (g *guarded) match() kafka.Record {
 	event := fmt.Sprintf("evt_%d", g.runs)
 	m := schemas.EncodePaymentMatched(
 		domain.Match{
@@ -383,7 +383,7 @@ func (g *guarded) match() streams.Record {
 			},
 		},
 		domain.Event{ID: event, Type: domain.PaymentReceived, Body: []byte("{}")})
-	return streams.NewRecord(schemas.TopicMatches, fmt.Sprintf("ep_%d", g.runs), m.Value,
+	return kafka.NewRecord(schemas.TopicMatches, fmt.Sprintf("ep_%d", g.runs), m.Value,
 		m.EachHeader)
 }
 
@@ -398,7 +398,7 @@ func (g *guarded) end(ctx context.Context, topic string) (int64, error) {
 }
 
 // submitAll submits commands that together write every table.
-func submitAll(ctx context.Context, g *guarded, c streams.Cluster) error {
+func submitAll(ctx context.Context, g *guarded, c kafka.Cluster) error {
 	client, err := commands.Open(ctx, commands.Config{Cluster: c, Wait: patience, Logger: c.Logger})
 	if err != nil {
 		return err
@@ -450,7 +450,7 @@ func submitAll(ctx context.Context, g *guarded, c streams.Cluster) error {
 }
 
 // workCommands submits commands to an engine of another user.
-func workCommands(ctx context.Context, g *guarded, c streams.Cluster) error {
+func workCommands(ctx context.Context, g *guarded, c kafka.Cluster) error {
 	_, end := beside(ctx, newEngine(g.admin, g.t.TempDir()).Run)
 	defer end()
 	return submitAll(ctx, g, c)
@@ -458,7 +458,7 @@ func workCommands(ctx context.Context, g *guarded, c streams.Cluster) error {
 
 // withDirectory runs work with a read model that was filled.
 func withDirectory(
-	ctx context.Context, g *guarded, c streams.Cluster, then func(*directory.Directory) error,
+	ctx context.Context, g *guarded, c kafka.Cluster, then func(*directory.Directory) error,
 ) error {
 	d, err := directory.Open(ctx,
 		directory.Config{Cluster: c, Dir: g.t.TempDir(), Now: time.Now, Logger: c.Logger})
@@ -476,7 +476,7 @@ func withDirectory(
 
 // workAPI fills a directory, submits commands, records the use of a key, and reads the ends
 // that the history is compared with.
-func workAPI(ctx context.Context, g *guarded, c streams.Cluster) error {
+func workAPI(ctx context.Context, g *guarded, c kafka.Cluster) error {
 	if err := check(ctx, c); err != nil {
 		return err
 	}
@@ -499,20 +499,20 @@ func workAPI(ctx context.Context, g *guarded, c streams.Cluster) error {
 }
 
 // useKey records the use of a key.
-func useKey(ctx context.Context, c streams.Cluster) error {
+func useKey(ctx context.Context, c kafka.Cluster) error {
 	producer, err := c.NewProducer()
 	if err != nil {
 		return err
 	}
 	defer producer.Close()
 	m := schemas.EncodeKeyUse(1)
-	return producer.Append(ctx, streams.NewRecord(schemas.TopicKeyUses, "key_1", m.Value,
+	return producer.Append(ctx, kafka.NewRecord(schemas.TopicKeyUses, "key_1", m.Value,
 		m.EachHeader))
 }
 
 // workMailer lets a mailer join its group, set an order aside that it cannot read, and
 // answer one whose account is not there.
-func workMailer(ctx context.Context, g *guarded, c streams.Cluster) error {
+func workMailer(ctx context.Context, g *guarded, c kafka.Cluster) error {
 	if err := check(ctx, c); err != nil {
 		return err
 	}
@@ -549,11 +549,11 @@ func carriedOut(ctx context.Context, g *guarded, works func() error) error {
 		Number:      1,
 		UntilMillis: math.MaxInt64,
 	})
-	err = producer.Append(ctx, streams.Record{
+	err = producer.Append(ctx, kafka.Record{
 		Topic: schemas.TopicMails,
 		Key:   []byte("ep_1"),
 		Value: []byte("v"),
-	}, streams.NewRecord(schemas.TopicMails, "ep_1", order.Value, order.EachHeader))
+	}, kafka.NewRecord(schemas.TopicMails, "ep_1", order.Value, order.EachHeader))
 	if err != nil {
 		return err
 	}
@@ -577,7 +577,7 @@ func mailsEnds(ctx context.Context, g *guarded) (ends [2]int64, err error) {
 
 // workFollower lets a follower read a ledger and write its cursor, and writes what only
 // rare ledgers lead to.
-func workFollower(ctx context.Context, g *guarded, c streams.Cluster) error {
+func workFollower(ctx context.Context, g *guarded, c kafka.Cluster) error {
 	if err := check(ctx, c); err != nil {
 		return err
 	}
@@ -619,14 +619,14 @@ func workFollower(ctx context.Context, g *guarded, c streams.Cluster) error {
 }
 
 // appendAs appends a record to topics under a transactional id.
-func appendAs(ctx context.Context, c streams.Cluster, id string, topics ...string) error {
+func appendAs(ctx context.Context, c kafka.Cluster, id string, topics ...string) error {
 	fenced, err := c.NewFencedProducer(ctx, id)
 	if err != nil {
 		return err
 	}
 	defer fenced.Close()
 	for _, topic := range topics {
-		err := fenced.Append(ctx, streams.Record{Topic: topic, Key: []byte("k"), Value: []byte("v")})
+		err := fenced.Append(ctx, kafka.Record{Topic: topic, Key: []byte("k"), Value: []byte("v")})
 		if err != nil {
 			return err
 		}
@@ -664,7 +664,7 @@ func (g *guarded) startNetwork() {
 }
 
 // follow runs a follower until it has read a ledger.
-func follow(ctx context.Context, c streams.Cluster, cfg follower.Config) error {
+func follow(ctx context.Context, c kafka.Cluster, cfg follower.Config) error {
 	read := make(chan struct{}, 1)
 	cfg.OnLedger = func(follower.LedgerSummary) {
 		select {
@@ -683,12 +683,12 @@ func follow(ctx context.Context, c streams.Cluster, cfg follower.Config) error {
 }
 
 // workProjector makes a projector's requests: its rows go to a database.
-func workProjector(ctx context.Context, g *guarded, c streams.Cluster) error {
+func workProjector(ctx context.Context, g *guarded, c kafka.Cluster) error {
 	if err := check(ctx, c); err != nil {
 		return err
 	}
 	ours := make(chan struct{}, 1)
-	m, err := c.Join(streams.MembershipConfig{
+	m, err := c.Join(kafka.MembershipConfig{
 		Group:    "projector",
 		Topic:    schemas.TopicJournal,
 		Now:      time.Now,
@@ -705,7 +705,7 @@ func workProjector(ctx context.Context, g *guarded, c streams.Cluster) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	done := make(streams.Offsets)
+	done := make(kafka.Offsets)
 	for _, topic := range ofTheHistory {
 		done[topic] = map[int32]int64{0: 0}
 	}
@@ -713,9 +713,9 @@ func workProjector(ctx context.Context, g *guarded, c streams.Cluster) error {
 }
 
 // workHistory holds what it reads, as rebuild and verify-projection do.
-func workHistory(ctx context.Context, g *guarded, c streams.Cluster) error {
+func workHistory(ctx context.Context, g *guarded, c kafka.Cluster) error {
 	holder := projections.HoldersPrefix + "lumenhook_verify"
-	held := streams.Offsets{schemas.TopicJournal: {0: 0}}
+	held := kafka.Offsets{schemas.TopicJournal: {0: 0}}
 	if err := reads(ofTheHistory...)(ctx, g, c); err != nil {
 		return err
 	}
@@ -723,7 +723,7 @@ func workHistory(ctx context.Context, g *guarded, c streams.Cluster) error {
 }
 
 // workRewrap makes the requests of `secrets rewrap`.
-func workRewrap(ctx context.Context, g *guarded, c streams.Cluster) error {
+func workRewrap(ctx context.Context, g *guarded, c kafka.Cluster) error {
 	err := c.WithAdmin(ctx, func(ctx context.Context, admin *kadm.Client) error {
 		_, err := admin.FetchOffsets(ctx, c.Prefix+"engine")
 		return err
@@ -732,13 +732,13 @@ func workRewrap(ctx context.Context, g *guarded, c streams.Cluster) error {
 		workCommands(ctx, g, c))
 }
 
-func workInspect(ctx context.Context, g *guarded, c streams.Cluster) error {
+func workInspect(ctx context.Context, g *guarded, c kafka.Cluster) error {
 	return errors.Join(check(ctx, c), reads(schemas.TopicDeadLetters)(ctx, g, c),
 		asksToTier(ctx, c))
 }
 
 // asksToTier asks whether topics could be tiered, which no broker of these tests can.
-func asksToTier(ctx context.Context, c streams.Cluster) error {
+func asksToTier(ctx context.Context, c kafka.Cluster) error {
 	_, err := topology.Plan(ctx, c, topology.Shape{Partitions: 1, Replicas: 1, LocalMillis: 1})
 	if err != nil && strings.Contains(err.Error(), "no topic can be tiered") {
 		return nil
@@ -747,7 +747,7 @@ func asksToTier(ctx context.Context, c streams.Cluster) error {
 }
 
 // workTopics creates a missing topic and corrects a setting.
-func workTopics(ctx context.Context, g *guarded, c streams.Cluster) error {
+func workTopics(ctx context.Context, g *guarded, c kafka.Cluster) error {
 	err := g.admin.WithAdmin(ctx, func(ctx context.Context, admin *kadm.Client) error {
 		_, err := admin.DeleteTopic(ctx, c.Prefix+schemas.TopicQuarantine)
 		if errors.Is(err, kerr.UnknownTopicOrPartition) {
@@ -780,7 +780,7 @@ func workTopics(ctx context.Context, g *guarded, c streams.Cluster) error {
 
 // reads returns the work of reading topics.
 func reads(topics ...string) work {
-	return func(ctx context.Context, _ *guarded, c streams.Cluster) error {
+	return func(ctx context.Context, _ *guarded, c kafka.Cluster) error {
 		ends, err := c.NewEnds()
 		if err != nil {
 			return err
@@ -795,14 +795,14 @@ func reads(topics ...string) work {
 			if err != nil {
 				return err
 			}
-			r, err := c.NewReader(streams.ReaderConfig{
-				From:        streams.Offsets{topic: from},
+			r, err := c.NewReader(kafka.ReaderConfig{
+				From:        kafka.Offsets{topic: from},
 				SkipExpired: true,
 			})
 			if err != nil {
 				return err
 			}
-			err = r.ReadTo(ctx, topic, to, 100, func(streams.Record) error { return nil })
+			err = r.ReadTo(ctx, topic, to, 100, func(kafka.Record) error { return nil })
 			r.Close()
 			if err != nil {
 				return err
@@ -812,7 +812,7 @@ func reads(topics ...string) work {
 	}
 }
 
-func workBackup(ctx context.Context, g *guarded, c streams.Cluster) error {
+func workBackup(ctx context.Context, g *guarded, c kafka.Cluster) error {
 	_, err := transfer.WriteBackup(ctx, transfer.SourceConfig{
 		Cluster: c,
 		Scratch: g.t.TempDir(),
@@ -849,10 +849,10 @@ func TestATopicThatMayNotBeWrittenIsAFault(t *testing.T) {
 		t.Errorf("with all rights: %v", list)
 	}
 	for _, one := range rights {
-		if one.Operation != streams.OpWrite || one.Names[0] != "engine."+schemas.TopicSnapshots {
+		if one.Operation != kafka.OpWrite || one.Names[0] != "engine."+schemas.TopicSnapshots {
 			continue
 		}
-		must(t, g.admin.DeleteACLs(t.Context(), []streams.ACL{one}))
+		must(t, g.admin.DeleteACLs(t.Context(), []kafka.ACL{one}))
 		g.awaitRights(len(rights) - 1)
 	}
 	list := faults()

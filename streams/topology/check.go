@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
 // Fault is a reason against using a cluster.
@@ -87,7 +87,7 @@ func CheckNames(accept []string) error {
 // missing topics or wrong settings, Kafka's own topics included, old transactions, a clock
 // of this host that differs from the cluster's, topics that are closed, or that the user may
 // not read or write. What cannot be checked is an error.
-func Check(ctx context.Context, c streams.Cluster, o CheckOptions) (faults []Fault, err error) {
+func Check(ctx context.Context, c kafka.Cluster, o CheckOptions) (faults []Fault, err error) {
 	for _, part := range Parts(c, o) {
 		found, err := part.Ask(ctx)
 		if err != nil {
@@ -110,7 +110,7 @@ type Part struct {
 const Topics = "topics"
 
 // Parts are the questions of Check, in its order.
-func Parts(c streams.Cluster, o CheckOptions) []Part {
+func Parts(c kafka.Cluster, o CheckOptions) []Part {
 	want := Shape{
 		Partitions:  o.Partitions,
 		Replicas:    cmp.Or(o.Replicas, LeastReplicas),
@@ -151,7 +151,7 @@ func Parts(c streams.Cluster, o CheckOptions) []Part {
 	return parts
 }
 
-func checkTopics(ctx context.Context, c streams.Cluster, s Shape) ([]Fault, error) {
+func checkTopics(ctx context.Context, c kafka.Cluster, s Shape) ([]Fault, error) {
 	var names []string
 	for _, t := range schemas.Topics() {
 		names = append(names, t.Name)
@@ -211,7 +211,7 @@ func (d Difference) advice() string {
 	return "add replicas with kafka-reassign-partitions.sh, then run `lumenhook topics create`"
 }
 
-func checkTransactions(ctx context.Context, c streams.Cluster) (*Fault, error) {
+func checkTransactions(ctx context.Context, c kafka.Cluster) (*Fault, error) {
 	levels, err := c.Features(ctx)
 	if err != nil {
 		return nil, err
@@ -232,7 +232,7 @@ func transactionFault(level int16) *Fault {
 	}
 }
 
-func checkClock(ctx context.Context, c streams.Cluster, now func() time.Time) (*Fault, error) {
+func checkClock(ctx context.Context, c kafka.Cluster, now func() time.Time) (*Fault, error) {
 	asked := now()
 	cluster, known, err := c.Clock(ctx)
 	if err != nil {

@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
 // Topics that mark a prefix as closed: the service does not start on its topics.
@@ -37,8 +37,8 @@ var (
 )
 
 // Close keeps the service from starting on the topics of a cluster's prefix.
-func Close(ctx context.Context, c streams.Cluster, why Closing, replicas int16) error {
-	err := c.EnsureTopics(ctx, []streams.TopicSpec{
+func Close(ctx context.Context, c kafka.Cluster, why Closing, replicas int16) error {
+	err := c.EnsureTopics(ctx, []kafka.TopicSpec{
 		{Name: why.mark, Partitions: 1, ReplicationFactor: replicas},
 	})
 	if err != nil {
@@ -48,7 +48,7 @@ func Close(ctx context.Context, c streams.Cluster, why Closing, replicas int16) 
 }
 
 // Open undoes Close.
-func Open(ctx context.Context, c streams.Cluster, why Closing) error {
+func Open(ctx context.Context, c kafka.Cluster, why Closing) error {
 	if err := c.DeleteTopic(ctx, why.mark); err != nil {
 		return fmt.Errorf("topology: opening the topics: %w", err)
 	}
@@ -56,7 +56,7 @@ func Open(ctx context.Context, c streams.Cluster, why Closing) error {
 }
 
 // checkClosed returns why the topics are closed; nil if they are not.
-func checkClosed(ctx context.Context, c streams.Cluster) (*Fault, error) {
+func checkClosed(ctx context.Context, c kafka.Cluster) (*Fault, error) {
 	marks, err := c.DescribeTopics(ctx, markFilling, markMoved)
 	if err != nil {
 		return nil, err
@@ -75,7 +75,7 @@ func checkClosed(ctx context.Context, c streams.Cluster) (*Fault, error) {
 }
 
 // CheckOpen fails if the topics of a cluster's prefix are closed.
-func CheckOpen(ctx context.Context, c streams.Cluster) error {
+func CheckOpen(ctx context.Context, c kafka.Cluster) error {
 	fault, err := checkClosed(ctx, c)
 	if err != nil || fault == nil {
 		return err

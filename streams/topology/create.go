@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/lumenhook/lumenhook/internal/retry"
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
 // Created is what Create did, and what it left.
@@ -19,7 +19,7 @@ type Created struct {
 
 // Create creates missing topics and changes settings that differ. It returns when every
 // broker knows every topic, and the settings are in force. It may run twice at once.
-func Create(ctx context.Context, c streams.Cluster, want Shape) (Created, error) {
+func Create(ctx context.Context, c kafka.Cluster, want Shape) (Created, error) {
 	want, err := want.withCount(ctx, c)
 	if err != nil {
 		return Created{}, err
@@ -33,7 +33,7 @@ func Create(ctx context.Context, c streams.Cluster, want Shape) (Created, error)
 		return Created{Left: planned}, fmt.Errorf(
 			"topology: topic %s has %s partitions and %s are wanted: %w: "+
 				"name the count that it has, or a prefix of another deployment",
-			d.Topic, d.Have, d.Want, streams.ErrPartitionCount)
+			d.Topic, d.Have, d.Want, kafka.ErrPartitionCount)
 	}
 	if err := c.EnsureTopics(ctx, Wanted(want)); err != nil {
 		return Created{}, fmt.Errorf("topology: %w", err)
@@ -52,7 +52,7 @@ func Create(ctx context.Context, c streams.Cluster, want Shape) (Created, error)
 func isPartitions(d Difference) bool { return d.Setting == partitions }
 
 // alter changes settings that differ, one topic after the other.
-func alter(ctx context.Context, c streams.Cluster, planned []Difference) error {
+func alter(ctx context.Context, c kafka.Cluster, planned []Difference) error {
 	settings := make(map[string]map[string]string)
 	var order []string
 	for _, d := range planned {
@@ -85,7 +85,7 @@ var settling = retry.Policy{
 }
 
 // awaitSettings waits until only differences are left that need a person.
-func awaitSettings(ctx context.Context, c streams.Cluster, want Shape) ([]Difference, error) {
+func awaitSettings(ctx context.Context, c kafka.Cluster, want Shape) ([]Difference, error) {
 	return retry.Value(ctx, settling, func() ([]Difference, error) {
 		left, err := Plan(ctx, c, want)
 		if err != nil {

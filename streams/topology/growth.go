@@ -4,7 +4,7 @@ import (
 	"context"
 	"math"
 
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
 // growth is what is known of the size of a partition's records. A broker says how large its
@@ -45,7 +45,7 @@ func (g growths) offsets(topic string, partition int32, size int64) int64 {
 
 // measure looks how far the owned partitions have grown.
 func (r *Retention) measure(
-	ctx context.Context, d *streams.Deleter, owned []RetainedPartition,
+	ctx context.Context, d *kafka.Deleter, owned []RetainedPartition,
 ) error {
 	if r.cfg.KeepBytes == 0 {
 		return nil

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
 // Kafka's own topics that our writes depend on. A cluster creates them when they are first
@@ -18,7 +18,7 @@ const (
 // checkInternal returns what could make Kafka's own topics lose acknowledged records. A
 // commit is acknowledged once transactionState has it: if that is lost, so are committed
 // records. Groups' positions are in the journal too.
-func checkInternal(ctx context.Context, c streams.Cluster) ([]Fault, error) {
+func checkInternal(ctx context.Context, c kafka.Cluster) ([]Fault, error) {
 	c.Prefix = ""
 	have, err := c.DescribeTopics(ctx, transactionState, groupPositions)
 	if err != nil {
@@ -34,14 +34,14 @@ func checkInternal(ctx context.Context, c streams.Cluster) ([]Fault, error) {
 		if !found {
 			continue
 		}
-		want := streams.TopicSpec{
+		want := kafka.TopicSpec{
 			Name:              name,
 			Partitions:        int32(state.Partitions), // #nosec G115 -- a count of partitions
 			ReplicationFactor: LeastReplicas,
 			Configs:           settings,
 		}
 		differences = append(differences,
-			compare("", []streams.TopicSpec{want}, map[string]streams.TopicState{name: state})...)
+			compare("", []kafka.TopicSpec{want}, map[string]kafka.TopicState{name: state})...)
 	}
 	for i := range differences {
 		differences[i].Remedy = RemedyByHand // not ours to change

@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
 // RetainedTopic is a topic of which records are deleted.
@@ -39,7 +39,7 @@ type bound struct {
 }
 
 // needed returns the first record of a partition that a restore or a group needs.
-func (t RetainedTopic) needed(p RetainedPartition, groups map[string]streams.Offsets) bound {
+func (t RetainedTopic) needed(p RetainedPartition, groups map[string]kafka.Offsets) bound {
 	b := bound{}
 	lower := func(by string, offset int64) {
 		if !b.known || offset < b.offset {

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 	"github.com/lumenhook/lumenhook/streams/topology"
 )
 
@@ -32,7 +32,7 @@ func TestWhoReadsATopicHoldsIt(t *testing.T) {
 
 func mayRead(role topology.Role, topic string) bool {
 	return slices.ContainsFunc(role.Rights, func(r topology.Right) bool {
-		return r.Resource == streams.ResourceTopic && r.Operation == streams.OpRead && !r.Prefixed &&
+		return r.Resource == kafka.ResourceTopic && r.Operation == kafka.OpRead && !r.Prefixed &&
 			slices.Contains(r.Names, topic)
 	})
 }

@@ -15,19 +15,21 @@ import (
 	"github.com/lumenhook/lumenhook/internal/kafkatest"
 	"github.com/lumenhook/lumenhook/internal/testkit"
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/kafka"
+	"github.com/lumenhook/lumenhook/streams/store"
+	"github.com/lumenhook/lumenhook/streams/task"
 	"github.com/lumenhook/lumenhook/streams/topology"
 )
 
 // counter is a handler that counts what it folds.
 type counter struct{ folded int }
 
-func (c *counter) Fold(*streams.Batch, streams.Record) error { c.folded++; return nil }
+func (c *counter) Fold(*store.Batch, kafka.Record) error { c.folded++; return nil }
 
-func (c *counter) Start(*streams.Turn) error            { return nil }
-func (c *counter) Turn(*streams.Turn, []struct{}) error { return nil }
-func (c *counter) Flush(*streams.Batch) error           { return nil }
-func (c *counter) AfterCommit(streams.After) ([]struct{}, int64, error) {
+func (c *counter) Start(*task.Turn) error            { return nil }
+func (c *counter) Turn(*task.Turn, []struct{}) error { return nil }
+func (c *counter) Flush(*store.Batch) error          { return nil }
+func (c *counter) AfterCommit(task.After) ([]struct{}, int64, error) {
 	return nil, 0, nil
 }
 func (c *counter) Drain()          {}
@@ -37,7 +39,7 @@ func (c *counter) Unhurried() bool { return false }
 // tieredCluster is a broker with a remote storage, and tiered topics with small files that
 // leave the broker's disk a second after they are closed.
 type tieredCluster struct {
-	streams.Cluster
+	kafka.Cluster
 	t       *testing.T
 	brokers *kafkatest.Cluster
 }
@@ -51,7 +53,7 @@ func newTieredCluster(t *testing.T) *tieredCluster {
 	})
 	must(t, err)
 	t.Cleanup(func() { must(t, brokers.Close()) })
-	c := &tieredCluster{t: t, brokers: brokers, Cluster: streams.Cluster{
+	c := &tieredCluster{t: t, brokers: brokers, Cluster: kafka.Cluster{
 		Brokers:  brokers.Addrs(),
 		Prefix:   "test.",
 		ClientID: "test",
@@ -78,7 +80,7 @@ func (c *tieredCluster) write(n int) {
 	for range n {
 		value := make([]byte, 64<<10)
 		rand.Read(value)
-		must(c.t, producer.Append(c.t.Context(), streams.Record{
+		must(c.t, producer.Append(c.t.Context(), kafka.Record{
 			Topic: schemas.TopicJournal,
 			Key:   []byte("k"),
 			Value: value,
@@ -126,16 +128,16 @@ func (c *tieredCluster) bounds() (start, end int64) {
 func (c *tieredCluster) fold() (records int, err error) {
 	c.t.Helper()
 	count := new(counter)
-	replica, err := streams.NewReplica(c.Cluster, streams.CoreConfig[struct{}, struct{}]{
+	replica, err := task.NewReplica(c.Cluster, task.CoreConfig[struct{}, struct{}]{
 		Journal: schemas.TopicJournal,
-		Store: streams.StoreConfig{
+		Store: store.StoreConfig{
 			Dir:           c.t.TempDir(),
 			Identity:      "test",
 			CacheBytes:    1 << 20,
 			MemTableBytes: 1 << 20,
 			Logger:        c.Logger,
 		},
-		NewHandler: func() streams.Handler[struct{}, struct{}] { return count },
+		NewHandler: func() task.Handler[struct{}, struct{}] { return count },
 		Logger:     c.Logger,
 	})
 	must(c.t, err)
@@ -163,7 +165,7 @@ func TestATieredJournalIsFoldedWhole(t *testing.T) {
 	deleter, err := c.NewDeleter()
 	must(t, err)
 	defer deleter.Close()
-	below := make(streams.Offsets)
+	below := make(kafka.Offsets)
 	below.Set(schemas.TopicJournal, 0, 60)
 	must(t, deleter.DeleteBefore(t.Context(), below))
 	if start, _ := c.bounds(); start != 60 {

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
 // Difference is one requirement that a topic does not meet.
@@ -69,7 +69,7 @@ var rules = map[string]struct {
 // difference in the order of the topics.
 //
 // Without a partition count it uses that of the journal.
-func Plan(ctx context.Context, c streams.Cluster, want Shape) ([]Difference, error) {
+func Plan(ctx context.Context, c kafka.Cluster, want Shape) ([]Difference, error) {
 	want, err := want.withCount(ctx, c)
 	if err == nil {
 		err = want.refuseUntierable(ctx, c)
@@ -90,7 +90,7 @@ func Plan(ctx context.Context, c streams.Cluster, want Shape) ([]Difference, err
 }
 
 func compare(
-	prefix string, want []streams.TopicSpec, have map[string]streams.TopicState,
+	prefix string, want []kafka.TopicSpec, have map[string]kafka.TopicState,
 ) (all []Difference) {
 	for _, spec := range want {
 		state, found := have[spec.Name]
@@ -102,7 +102,7 @@ func compare(
 	return all
 }
 
-func compareTopic(want streams.TopicSpec, have streams.TopicState, found bool) (all []Difference) {
+func compareTopic(want kafka.TopicSpec, have kafka.TopicState, found bool) (all []Difference) {
 	if !found {
 		shape := fmt.Sprintf("%d × %d", want.Partitions, want.ReplicationFactor)
 		if want.Partitions == 0 { // nobody has said how many, and there is no topic that shows it

@@ -11,12 +11,12 @@ import (
 
 	"github.com/lumenhook/lumenhook/internal/kafkatest"
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 	"github.com/lumenhook/lumenhook/streams/topology"
 )
 
 // names returns the names of the faults, with nothing accepted.
-func names(t *testing.T, o topology.CheckOptions, c streams.Cluster) (names []string) {
+func names(t *testing.T, o topology.CheckOptions, c kafka.Cluster) (names []string) {
 	t.Helper()
 	faults, err := topology.Check(t.Context(), c, o)
 	must(t, err)
@@ -86,7 +86,7 @@ func TestACommitThatOneBrokerHasIsRefused(t *testing.T) {
 	cluster, err := kafkatest.Start(t.Context(), kafkatest.Config{Dir: t.TempDir(), Brokers: 1})
 	must(t, err)
 	t.Cleanup(func() { must(t, cluster.Close()) })
-	c := streams.Cluster{
+	c := kafka.Cluster{
 		Brokers:  cluster.Addrs(),
 		Prefix:   "test.",
 		ClientID: "test",
@@ -98,7 +98,7 @@ func TestACommitThatOneBrokerHasIsRefused(t *testing.T) {
 	defer producer.Close()
 	must(t,
 		producer.Append(t.Context(),
-			streams.Record{Topic: schemas.TopicJournal, Key: []byte("k"), Value: []byte("v")}))
+			kafka.Record{Topic: schemas.TopicJournal, Key: []byte("k"), Value: []byte("v")}))
 	faults, err := topology.Check(t.Context(), c, topology.CheckOptions{Now: time.Now})
 	must(t, err)
 	said := topology.Refusal(faults).Error()

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/lumenhook/lumenhook/internal/retry"
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
 const (
@@ -22,7 +22,7 @@ const (
 
 // RetentionConfig configures a retention.
 type RetentionConfig struct {
-	Cluster streams.Cluster
+	Cluster kafka.Cluster
 	Topics  []RetainedTopic
 	// Keep is how long records stay after their timestamp, 0: for ever; KeepRecords how many
 	// of a partition stay, and KeepBytes how many bytes of them, 0: any number. What exceeds
@@ -99,7 +99,7 @@ func (r *Retention) pause() time.Duration {
 }
 
 // round looks at all topics once.
-func (r *Retention) round(ctx context.Context, d *streams.Deleter) error {
+func (r *Retention) round(ctx context.Context, d *kafka.Deleter) error {
 	owned := r.cfg.Owned()
 	if len(owned) == 0 {
 		r.note(nil)
@@ -112,7 +112,7 @@ func (r *Retention) round(ctx context.Context, d *streams.Deleter) error {
 	if err := r.measure(ctx, d, owned); err != nil {
 		return err
 	}
-	below := make(streams.Offsets)
+	below := make(kafka.Offsets)
 	var statuses []RetentionStatus
 	for _, topic := range r.cfg.Topics {
 		starts, err := d.Starts(ctx, topic.Name)
@@ -160,7 +160,7 @@ func (r *Retention) readers() (groups []string) {
 // ones the last stays: who finds it knows that nothing younger was deleted, however long the
 // partition gets no records (streams/follower/known.go).
 func (r *Retention) old(
-	ctx context.Context, d *streams.Deleter, topic RetainedTopic, starts map[int32]int64,
+	ctx context.Context, d *kafka.Deleter, topic RetainedTopic, starts map[int32]int64,
 ) (old map[int32]int64, err error) {
 	switch {
 	case topic.AtOnce:

@@ -12,7 +12,7 @@ import (
 
 	"github.com/lumenhook/lumenhook/internal/brokertest"
 	"github.com/lumenhook/lumenhook/internal/testkit"
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 	"github.com/lumenhook/lumenhook/streams/topology"
 )
 
@@ -25,8 +25,8 @@ const (
 // rig is a broker with records of different ages: ten of an hour ago, ten of now.
 type rig struct {
 	t       *testing.T
-	cluster streams.Cluster
-	deleter *streams.Deleter
+	cluster kafka.Cluster
+	deleter *kafka.Deleter
 	now     time.Time
 }
 
@@ -37,9 +37,9 @@ func newRig(t *testing.T) *rig {
 	logger := slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
 	b := brokertest.Start(t)
 	r := &rig{t: t, cluster: b.Cluster(logger), now: time.Now()}
-	var specs []streams.TopicSpec
+	var specs []kafka.TopicSpec
 	for _, name := range []string{events, parts} {
-		specs = append(specs, streams.TopicSpec{
+		specs = append(specs, kafka.TopicSpec{
 			Name:              name,
 			Partitions:        2,
 			ReplicationFactor: b.Replicas(),
@@ -82,10 +82,10 @@ func (r *rig) append(at time.Time) {
 }
 
 // commit commits the positions of a group that has no other member.
-func (r *rig) commit(group string, done streams.Offsets) {
+func (r *rig) commit(group string, done kafka.Offsets) {
 	r.t.Helper()
 	assigned := make(chan struct{}, 10)
-	m, err := r.cluster.Join(streams.MembershipConfig{
+	m, err := r.cluster.Join(kafka.MembershipConfig{
 		Group:    group,
 		Topic:    events,
 		Assigned: func([]int32) { assigned <- struct{}{} },
@@ -164,22 +164,22 @@ func TestNothingThatIsNeededIsDeleted(t *testing.T) {
 	ofParts := topology.RetentionStatus{Topic: parts, First: 7, Safe: 7, HeldBy: "state", Known: true}
 	r.wantStatuses(kept, topology.RetentionStatus{Topic: events, HeldBy: "projector"}, ofParts)
 
-	r.commit("projector", streams.Offsets{events: {0: 5, 1: 20}})
+	r.commit("projector", kafka.Offsets{events: {0: 5, 1: 20}})
 	r.wantStatuses(kept, topology.RetentionStatus{Topic: events, HeldBy: "engine"}, ofParts)
 	r.wantStarts(events, map[int32]int64{0: 0, 1: 0})
 
-	r.commit("engine", streams.Offsets{events: {0: 20, 1: 20}})
+	r.commit("engine", kafka.Offsets{events: {0: 20, 1: 20}})
 	r.wantStatuses(kept,
 		topology.RetentionStatus{Topic: events, First: 5, Safe: 5, HeldBy: "projector", Known: true},
 		ofParts)
 
-	r.commit("rebuild", streams.Offsets{events: {0: 6}}) // of whom the topic knows nothing
-	r.commit("projector", streams.Offsets{events: {0: 19, 1: 20}})
+	r.commit("rebuild", kafka.Offsets{events: {0: 6}}) // of whom the topic knows nothing
+	r.commit("projector", kafka.Offsets{events: {0: 19, 1: 20}})
 	r.wantStatuses(kept,
 		topology.RetentionStatus{Topic: events, First: 6, Safe: 6, HeldBy: "rebuild", Known: true},
 		ofParts)
 
-	r.commit("rebuild", streams.Offsets{events: {0: 20}})
+	r.commit("rebuild", kafka.Offsets{events: {0: 20}})
 	r.wantStatuses(kept, // the other ten are too young, and the last older one stays
 		topology.RetentionStatus{Topic: events, First: 9, Safe: 18, HeldBy: "state", Known: true},
 		ofParts)
@@ -190,8 +190,8 @@ func TestNothingThatIsNeededIsDeleted(t *testing.T) {
 // TestAStateThatIsNotKnownHoldsEverything: a task that is being restored says nothing yet.
 func TestAStateThatIsNotKnownHoldsEverything(t *testing.T) {
 	r := newRig(t)
-	r.commit("projector", streams.Offsets{events: {0: 20}})
-	r.commit("engine", streams.Offsets{events: {0: 20}})
+	r.commit("projector", kafka.Offsets{events: {0: 20}})
+	r.commit("engine", kafka.Offsets{events: {0: 20}})
 	kept := r.run(func(cfg *topology.RetentionConfig) {
 		cfg.Owned = func() []topology.RetainedPartition { return []topology.RetainedPartition{{}} }
 	})
@@ -216,8 +216,8 @@ func TestWhatIsKept(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t)
-			r.commit("projector", streams.Offsets{events: {0: 20}})
-			r.commit("engine", streams.Offsets{events: {0: 20}})
+			r.commit("projector", kafka.Offsets{events: {0: 20}})
+			r.commit("engine", kafka.Offsets{events: {0: 20}})
 			kept := r.run(func(cfg *topology.RetentionConfig) {
 				cfg.Keep, cfg.KeepRecords = c.keep, c.records
 			})
@@ -238,7 +238,7 @@ func TestWhatExceedsASizeIsDeleted(t *testing.T) {
 	}
 	const kept = 15
 	record := sizes[events][0] / (2 * recordsOfAnAge)
-	far := streams.Offsets{events: {0: 1000}}
+	far := kafka.Offsets{events: {0: 1000}}
 	r.commit("projector", far)
 	r.commit("engine", far)
 	rounds := make(chan struct{}) // each begins when it is told to

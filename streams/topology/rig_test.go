@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/lumenhook/lumenhook/internal/brokertest"
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 	"github.com/lumenhook/lumenhook/streams/topology"
 )
 
@@ -14,7 +14,7 @@ const keyedPartitions = 3
 
 // newCluster provides a test with an embedded broker, or a share of a real cluster, and the
 // required topics.
-func newCluster(t *testing.T) (streams.Cluster, topology.Shape) {
+func newCluster(t *testing.T) (kafka.Cluster, topology.Shape) {
 	t.Helper()
 	b := brokertest.Start(t)
 	return b.Cluster(nil), topology.Shape{Partitions: keyedPartitions, Replicas: b.Replicas()}
@@ -27,14 +27,14 @@ func must(t *testing.T, err error) {
 	}
 }
 
-func mustPlan(t *testing.T, c streams.Cluster, s topology.Shape) []topology.Difference {
+func mustPlan(t *testing.T, c kafka.Cluster, s topology.Shape) []topology.Difference {
 	t.Helper()
 	d, err := topology.Plan(t.Context(), c, s)
 	must(t, err)
 	return d
 }
 
-func mustCreate(t *testing.T, c streams.Cluster, s topology.Shape) topology.Created {
+func mustCreate(t *testing.T, c kafka.Cluster, s topology.Shape) topology.Created {
 	t.Helper()
 	created, err := topology.Create(t.Context(), c, s)
 	must(t, err)

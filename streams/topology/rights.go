@@ -7,13 +7,13 @@ import (
 	"strings"
 
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
 // checkRights returns which topics the user may not read or write that the roles read or
 // write. Whatever else a role may do, it reports where it does it: without these it would
 // begin, and fail later. A missing topic is a fault of its own.
-func checkRights(ctx context.Context, c streams.Cluster, roles []string) (*Fault, error) {
+func checkRights(ctx context.Context, c kafka.Cluster, roles []string) (*Fault, error) {
 	if len(roles) == 0 {
 		return nil, nil
 	}
@@ -49,10 +49,10 @@ func checkRights(ctx context.Context, c streams.Cluster, roles []string) (*Fault
 // missing returns what of a right to read or write topics is not allowed. Of a topic that is
 // left out nothing is known.
 func (r Right) missing(
-	prefix string, allowed map[string][]streams.Operation,
+	prefix string, allowed map[string][]kafka.Operation,
 ) (list []string) {
-	if r.Resource != streams.ResourceTopic || r.Prefixed ||
-		r.Operation != streams.OpRead && r.Operation != streams.OpWrite {
+	if r.Resource != kafka.ResourceTopic || r.Prefixed ||
+		r.Operation != kafka.OpRead && r.Operation != kafka.OpWrite {
 		return nil
 	}
 	for _, topic := range r.Names {

@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
 // RemoteStorage is the setting of a broker with which topics can be tiered.
@@ -32,7 +32,7 @@ func (s Shape) localMillis(t schemas.Topic) int64 {
 }
 
 // tierable returns a fault if topics are to be tiered and brokers cannot.
-func (s Shape) tierable(ctx context.Context, c streams.Cluster) (*Fault, error) {
+func (s Shape) tierable(ctx context.Context, c kafka.Cluster) (*Fault, error) {
 	if s.LocalMillis == 0 {
 		return nil, nil
 	}
@@ -61,7 +61,7 @@ func notTierable(broker int32, have string) *Fault {
 }
 
 // refuseUntierable returns an error if topics are to be tiered and brokers cannot.
-func (s Shape) refuseUntierable(ctx context.Context, c streams.Cluster) error {
+func (s Shape) refuseUntierable(ctx context.Context, c kafka.Cluster) error {
 	fault, err := s.tierable(ctx, c)
 	if err == nil && fault != nil {
 		err = fmt.Errorf("%s", fault)

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
 // Shape is what differs between deployments.
@@ -24,7 +24,7 @@ type Shape struct {
 }
 
 // withCount sets a missing partition count to that of the journal.
-func (s Shape) withCount(ctx context.Context, c streams.Cluster) (Shape, error) {
+func (s Shape) withCount(ctx context.Context, c kafka.Cluster) (Shape, error) {
 	if s.Partitions > 0 {
 		return s, nil
 	}
@@ -104,10 +104,10 @@ const (
 )
 
 // Wanted lists the required topics.
-func Wanted(s Shape) []streams.TopicSpec {
-	var specs []streams.TopicSpec
+func Wanted(s Shape) []kafka.TopicSpec {
+	var specs []kafka.TopicSpec
 	for _, t := range schemas.Topics() {
-		spec := streams.TopicSpec{
+		spec := kafka.TopicSpec{
 			Name:              t.Name,
 			Partitions:        1,
 			ReplicationFactor: s.Replicas,

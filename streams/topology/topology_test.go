@@ -10,7 +10,7 @@ import (
 
 	"github.com/lumenhook/lumenhook/internal/testkit"
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 	"github.com/lumenhook/lumenhook/streams/topology"
 )
 
@@ -100,7 +100,7 @@ func TestEachWrongSettingIsNamedRefusedAndPutRight(t *testing.T) {
 }
 
 // awaitSetting waits until every broker knows of a setting.
-func awaitSetting(t *testing.T, c streams.Cluster, topic, setting, value string) {
+func awaitSetting(t *testing.T, c kafka.Cluster, topic, setting, value string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), testkit.Patience(t))
 	defer cancel()
@@ -114,7 +114,7 @@ func awaitSetting(t *testing.T, c streams.Cluster, topic, setting, value string)
 }
 
 // refused returns the names of faults except those of the embedded broker's one replica.
-func refused(t *testing.T, c streams.Cluster, accept ...string) (names []string) {
+func refused(t *testing.T, c kafka.Cluster, accept ...string) (names []string) {
 	t.Helper()
 	faults, err := topology.Check(t.Context(), c, topology.CheckOptions{
 		Accept: append(accept, ofOneReplica...),
@@ -152,7 +152,7 @@ func TestAnotherPartitionCountIsRefused(t *testing.T) {
 	mustCreate(t, c, shape)
 	shape.Partitions++
 	created, err := topology.Create(t.Context(), c, shape)
-	if !errors.Is(err, streams.ErrPartitionCount) || len(created.Done) > 0 {
+	if !errors.Is(err, kafka.ErrPartitionCount) || len(created.Done) > 0 {
 		t.Errorf("%+v, %v", created, err)
 	}
 	faults, err := topology.Check(t.Context(), c, topology.CheckOptions{

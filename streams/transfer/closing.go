@@ -9,7 +9,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 	"github.com/lumenhook/lumenhook/streams/topology"
 )
 
@@ -17,7 +17,7 @@ import (
 var ErrInUse = errors.New("the service still runs on these topics")
 
 // checkUnused fails with ErrInUse while a group of the deployment has members.
-func checkUnused(ctx context.Context, c streams.Cluster) error {
+func checkUnused(ctx context.Context, c kafka.Cluster) error {
 	return c.WithAdmin(ctx, func(ctx context.Context, admin *kadm.Client) error {
 		var names []string
 		for _, name := range topology.Groups(topology.RoleNames()...) {
@@ -43,7 +43,7 @@ func checkUnused(ctx context.Context, c streams.Cluster) error {
 
 // fence takes over every transactional id of a deployment. Whoever had one, and hung while
 // the groups were asked, writes nothing any more, and what it had open is aborted.
-func fence(ctx context.Context, c streams.Cluster, partitions int32) error {
+func fence(ctx context.Context, c kafka.Cluster, partitions int32) error {
 	for _, id := range topology.TransactionalIDs(partitions) {
 		if err := c.Fence(ctx, id); err != nil {
 			return err

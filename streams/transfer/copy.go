@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/lumenhook/lumenhook/domain"
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/store"
 )
 
 // copyFormat numbers the form of a copy. Increment it when a program that reads the present form
@@ -19,7 +19,7 @@ const copyFormat = 1
 // Copy is a deployment at one position: its states, and records of its topics.
 type Copy struct {
 	dir    string // of the records' files
-	states []*streams.Store
+	states []*store.Store
 	closer io.Closer // of the states
 	about  Manifest
 }
@@ -99,7 +99,7 @@ func (c *Copy) Manifest() Manifest { return c.about }
 func (c *Copy) Close() error { return c.closer.Close() }
 
 // stores are states in a scratch folder.
-type stores []*streams.Store
+type stores []*store.Store
 
 const (
 	scratchCacheBytes    = 8 << 20
@@ -107,8 +107,8 @@ const (
 )
 
 // scratchConfig is a state in a scratch folder.
-func scratchConfig(dir string, partition int32, logger *slog.Logger) streams.StoreConfig {
-	return streams.StoreConfig{
+func scratchConfig(dir string, partition int32, logger *slog.Logger) store.StoreConfig {
+	return store.StoreConfig{
 		Dir:           filepath.Join(dir, strconv.Itoa(int(partition))),
 		Identity:      "scratch",
 		CacheBytes:    scratchCacheBytes,
@@ -119,7 +119,7 @@ func scratchConfig(dir string, partition int32, logger *slog.Logger) streams.Sto
 
 func openStores(dir string, count int32, logger *slog.Logger) (list stores, err error) {
 	for p := range count {
-		s, err := streams.OpenStore(scratchConfig(dir, p, logger))
+		s, err := store.OpenStore(scratchConfig(dir, p, logger))
 		if err != nil {
 			return nil, errors.Join(err, list.Close())
 		}

@@ -7,8 +7,9 @@ import (
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/engine"
+	"github.com/lumenhook/lumenhook/streams/kafka"
+	"github.com/lumenhook/lumenhook/streams/store"
 )
 
 // inputEnds are the ends of inputs, read after the follower's cursor and before the states
@@ -68,8 +69,8 @@ func (s *Source) isWhole() (whole bool, err error) {
 }
 
 // stateOf returns the state of an aggregate's partition.
-func (s *Source) stateOf(aggregate string) *streams.Store {
-	return s.replicas[streams.PartitionOf(len(s.replicas))(aggregate)].Store()
+func (s *Source) stateOf(aggregate string) *store.Store {
+	return s.replicas[kafka.PartitionOf(len(s.replicas))(aggregate)].Store()
 }
 
 // goesAlong reports whether a match that the states have not taken belongs to the copy. One
@@ -78,7 +79,7 @@ func (s *Source) stateOf(aggregate string) *streams.Store {
 // for the watches that there are. Taken in before its endpoint, it would be cancelled.
 //
 // It stays if the copy says that its ledger was judged for its watch: nobody makes it again.
-func (s *Source) goesAlong(r streams.Record, before map[int32]int64) (bool, error) {
+func (s *Source) goesAlong(r kafka.Record, before map[int32]int64) (bool, error) {
 	in, err := schemas.DecodePaymentMatched(schemas.Read(r.Value, r))
 	if err != nil {
 		return true, nil // the engine sets it aside
@@ -121,7 +122,7 @@ func (s *Source) isAhead(in domain.MatchInput) bool {
 
 // readBackFrom lowers offsets of "matches" to where the open parts of backfills began.
 func (s *Source) readBackFrom(offsets map[int32]int64) (map[int32]int64, error) {
-	partitionOf := streams.PartitionOf(len(s.replicas))
+	partitionOf := kafka.PartitionOf(len(s.replicas))
 	from := make(map[int32]int64)
 	for p := range s.Partitions() {
 		from[p] = offsets[p]

@@ -8,7 +8,7 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/testkit"
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 	"github.com/lumenhook/lumenhook/streams/transfer"
 )
 
@@ -39,7 +39,7 @@ func (s *shop) backedUp(to *deployment, meanwhile func()) {
 }
 
 // otherwise returns a match of something else than a match is of.
-func (s *shop) otherwise(r streams.Record, change func(*domain.Match)) (string, streams.Record) {
+func (s *shop) otherwise(r kafka.Record, change func(*domain.Match)) (string, kafka.Record) {
 	s.t.Helper()
 	in, err := schemas.DecodePaymentMatched(schemas.Read(r.Value, r))
 	s.must(err)
@@ -66,7 +66,7 @@ func (s *shop) otherwise(r streams.Record, change func(*domain.Match)) (string, 
 	change(&m)
 	m.EventID = domain.EventID(m.Watch.ID, m.Payment.ID)
 	message := schemas.EncodePaymentMatched(m, domain.NewPaymentEvent(m, 1000))
-	return m.EventID, streams.NewRecord(schemas.TopicMatches, m.Watch.EndpointID, message.Value,
+	return m.EventID, kafka.NewRecord(schemas.TopicMatches, m.Watch.EndpointID, message.Value,
 		message.EachHeader)
 }
 
@@ -97,7 +97,7 @@ func TestABackupIsOfOneMoment(t *testing.T) {
 			"cmd_late_endpoint": creationOf(from, late),
 			"cmd_late_watch":    watchOf(late),
 		})
-		var records [5]streams.Record
+		var records [5]kafka.Record
 		ofLate, records[0] = paid(late, 0, 11)
 		// The watch is new, its endpoint is not.
 		_, match := paid(others, 300, 11)
@@ -168,7 +168,7 @@ func TestABackupHasNoGaps(t *testing.T) {
 		for p := range ends {
 			ends[p]-- // the last one stays
 		}
-		r.must(deleter.DeleteBefore(t.Context(), streams.Offsets{schemas.TopicMatches: ends}))
+		r.must(deleter.DeleteBefore(t.Context(), kafka.Offsets{schemas.TopicMatches: ends}))
 	}))
 	if err == nil || !strings.Contains(err.Error(), "records were deleted") {
 		t.Errorf("what is missing is left out: %v", err)

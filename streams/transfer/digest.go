@@ -5,8 +5,8 @@ import (
 	"encoding/binary"
 	"fmt"
 
-	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/engine"
+	"github.com/lumenhook/lumenhook/streams/store"
 )
 
 // Digest sums up entries of states. It does not depend on their order, nor on how they are
@@ -51,7 +51,7 @@ func (d *Digest) remove(key, value []byte) {
 // eachOwned calls take for the entries of a state that belong to an aggregate, as they are
 // under other topics.
 func eachOwned(
-	s *streams.Store, take func(aggregate string, key, value []byte) error,
+	s *store.Store, take func(aggregate string, key, value []byte) error,
 ) error {
 	return s.Each(func(key, value []byte) (bool, error) {
 		aggregate, err := engine.Owner(s, key, value)
@@ -66,7 +66,7 @@ func eachOwned(
 }
 
 // digestOf sums up states.
-func digestOf(states []*streams.Store) (d Digest, err error) {
+func digestOf(states []*store.Store) (d Digest, err error) {
 	for _, s := range states {
 		err := eachOwned(s, func(_ string, key, value []byte) error {
 			d.add(key, value)

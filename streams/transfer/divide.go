@@ -4,14 +4,15 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/engine"
+	"github.com/lumenhook/lumenhook/streams/kafka"
+	"github.com/lumenhook/lumenhook/streams/store"
 )
 
 // divider writes the entries of states into the states of another partition count.
 type divider struct {
 	targets     stores
-	batches     []*streams.Batch
+	batches     []*store.Batch
 	pending     []int    // entries of each batch
 	settled     []uint64 // settled deliveries of each target
 	partitionOf func(aggregate string) int32
@@ -21,12 +22,12 @@ type divider struct {
 
 // divide fills empty states with the entries of others, and returns their digest. First come
 // the deliveries: of two of one event one stays, and other entries depend on which.
-func divide(from []*streams.Store, to stores, progress func(entries int64)) (Digest, error) {
+func divide(from []*store.Store, to stores, progress func(entries int64)) (Digest, error) {
 	d := &divider{
 		targets:     to,
 		pending:     make([]int, len(to)),
 		settled:     make([]uint64, len(to)),
-		partitionOf: streams.PartitionOf(len(to)),
+		partitionOf: kafka.PartitionOf(len(to)),
 		progress:    progress,
 	}
 	for _, s := range to {
@@ -43,7 +44,7 @@ func divide(from []*streams.Store, to stores, progress func(entries int64)) (Dig
 	return d.digest, err
 }
 
-func (d *divider) each(from []*streams.Store, put func(p int32, key, value []byte) error) error {
+func (d *divider) each(from []*store.Store, put func(p int32, key, value []byte) error) error {
 	for _, s := range from {
 		err := eachOwned(s, func(aggregate string, key, value []byte) error {
 			return put(d.partitionOf(aggregate), key, value)

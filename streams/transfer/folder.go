@@ -9,8 +9,8 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/engine"
+	"github.com/lumenhook/lumenhook/streams/store"
 )
 
 // manifestName is the file that makes a folder a backup. It is written last.
@@ -154,7 +154,7 @@ func (c *Copy) load(progress func(done, total int64)) error {
 func stateFile(partition int) string { return fmt.Sprintf("state-%05d.zst", partition) }
 
 // writeState writes the entries of a state into a file.
-func writeState(path, name string, s *streams.Store) (f file, err error) {
+func writeState(path, name string, s *store.Store) (f file, err error) {
 	w, err := newTupleWriter(path, name)
 	if err != nil {
 		return f, err
@@ -168,7 +168,7 @@ func writeState(path, name string, s *streams.Store) (f file, err error) {
 }
 
 // readState fills an empty state with the entries of a file.
-func readState(path string, s *streams.Store) error {
+func readState(path string, s *store.Store) error {
 	batch, n := s.Begin(), 0
 	err := readTuples(path, func(fields [][]byte) error {
 		if len(fields) != 2 {

@@ -3,8 +3,9 @@ package transfer
 import (
 	"context"
 
-	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/engine"
+	"github.com/lumenhook/lumenhook/streams/kafka"
+	"github.com/lumenhook/lumenhook/streams/task"
 )
 
 // Log is the topics of one deployment, as a copy is read from them or written to them: those
@@ -16,23 +17,23 @@ type Log interface {
 	// Read calls take for the committed records of a topic between offsets; some that follow
 	// may come, too.
 	Read(
-		ctx context.Context, topic string, from, to map[int32]int64, take func(streams.Record) error,
+		ctx context.Context, topic string, from, to map[int32]int64, take func(kafka.Record) error,
 	) error
 	// Replica opens the state of a partition, which is folded beside its owner.
-	Replica(cfg streams.CoreConfig[engine.Effect, engine.Outcome]) (*replica, error)
+	Replica(cfg task.CoreConfig[engine.Effect, engine.Outcome]) (*replica, error)
 	// Append appends records by their keys, and Place at the partitions and offsets that they
 	// name. DeleteBefore deletes those below offsets.
-	Append(ctx context.Context, records ...streams.Record) error
-	Place(ctx context.Context, records ...streams.Record) error
-	DeleteBefore(ctx context.Context, below streams.Offsets) error
+	Append(ctx context.Context, records ...kafka.Record) error
+	Place(ctx context.Context, records ...kafka.Record) error
+	DeleteBefore(ctx context.Context, below kafka.Offsets) error
 	Close()
 }
 
 // replica is a partition's state, folded beside its owner.
-type replica = streams.Replica[engine.Effect, engine.Outcome]
+type replica = task.Replica[engine.Effect, engine.Outcome]
 
 // openLog returns a log, or else a cluster's.
-func openLog(log Log, c streams.Cluster) (Log, error) {
+func openLog(log Log, c kafka.Cluster) (Log, error) {
 	if log != nil {
 		return log, nil
 	}
@@ -45,27 +46,27 @@ func openLog(log Log, c streams.Cluster) (Log, error) {
 
 // clusterLog is the topics of a cluster. Clients that write are opened when they are needed.
 type clusterLog struct {
-	*streams.Ends
-	cluster  streams.Cluster
-	producer *streams.Producer
-	placer   *streams.Placer
+	*kafka.Ends
+	cluster  kafka.Cluster
+	producer *kafka.Producer
+	placer   *kafka.Placer
 }
 
 const pollRecords = 2_000
 
 func (l *clusterLog) Read(
-	ctx context.Context, topic string, from, to map[int32]int64, take func(streams.Record) error,
+	ctx context.Context, topic string, from, to map[int32]int64, take func(kafka.Record) error,
 ) error {
 	return l.cluster.ReadBetween(ctx, topic, from, to, pollRecords, take)
 }
 
 func (l *clusterLog) Replica(
-	cfg streams.CoreConfig[engine.Effect, engine.Outcome],
+	cfg task.CoreConfig[engine.Effect, engine.Outcome],
 ) (*replica, error) {
-	return streams.NewReplica(l.cluster, cfg)
+	return task.NewReplica(l.cluster, cfg)
 }
 
-func (l *clusterLog) Append(ctx context.Context, records ...streams.Record) (err error) {
+func (l *clusterLog) Append(ctx context.Context, records ...kafka.Record) (err error) {
 	if l.producer == nil {
 		if l.producer, err = l.cluster.NewProducer(); err != nil {
 			return err
@@ -74,7 +75,7 @@ func (l *clusterLog) Append(ctx context.Context, records ...streams.Record) (err
 	return l.producer.Append(ctx, records...)
 }
 
-func (l *clusterLog) Place(ctx context.Context, records ...streams.Record) (err error) {
+func (l *clusterLog) Place(ctx context.Context, records ...kafka.Record) (err error) {
 	if l.placer == nil {
 		if l.placer, err = l.cluster.NewPlacer(); err != nil {
 			return err
@@ -83,7 +84,7 @@ func (l *clusterLog) Place(ctx context.Context, records ...streams.Record) (err 
 	return l.placer.Place(ctx, records...)
 }
 
-func (l *clusterLog) DeleteBefore(ctx context.Context, below streams.Offsets) error {
+func (l *clusterLog) DeleteBefore(ctx context.Context, below kafka.Offsets) error {
 	deleter, err := l.cluster.NewDeleter()
 	if err != nil {
 		return err

@@ -8,12 +8,12 @@ import (
 	"time"
 
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
 // MirrorConfig is what is copied where. Both clusters may have prefixes of their own.
 type MirrorConfig struct {
-	From, To streams.Cluster
+	From, To kafka.Cluster
 	// Progress is called periodically with offsets, done and in total. It may be nil.
 	Progress func(done, total int64)
 }
@@ -40,9 +40,9 @@ const (
 // mirroring is the state of one copy.
 type mirroring struct {
 	MirrorConfig
-	fromEnds, toEnds *streams.Ends
-	target           *streams.Placer
-	deleter          *streams.Deleter // of the target
+	fromEnds, toEnds *kafka.Ends
+	target           *kafka.Placer
+	deleter          *kafka.Deleter // of the target
 	plan             []mirrorPartition
 	done, total      int64
 }
@@ -136,7 +136,7 @@ func (c *mirroring) planTopic(ctx context.Context, t schemas.Topic) error {
 			"make the target's topics with `lumenhook topics create --partitions %d`", topic, len(have),
 			len(ends), len(ends))
 	}
-	for _, p := range streams.Partitions(ends) {
+	for _, p := range kafka.Partitions(ends) {
 		if have[p] > ends[p] {
 			return fmt.Errorf("mirror: partition %d of %s ends at %d in the target and at %d in the "+
 				"source: it is no copy of it; "+
@@ -166,8 +166,8 @@ func (c *mirroring) partition(ctx context.Context, p *mirrorPartition) error {
 	if err := b.deleteToStart(ctx); err != nil || b.next == p.end {
 		return err
 	}
-	reader, err := c.From.NewReader(streams.ReaderConfig{
-		From:        streams.Offsets{p.topic: {p.number: b.next}},
+	reader, err := c.From.NewReader(kafka.ReaderConfig{
+		From:        kafka.Offsets{p.topic: {p.number: b.next}},
 		SkipExpired: true,
 		Notes:       true,
 	})
@@ -176,7 +176,7 @@ func (c *mirroring) partition(ctx context.Context, p *mirrorPartition) error {
 	}
 	defer reader.Close()
 	err = reader.ReadTo(ctx, p.topic, map[int32]int64{p.number: p.end}, pollRecords,
-		func(r streams.Record) error {
+		func(r kafka.Record) error {
 			if r.Offset >= p.end {
 				return nil // newer records
 			}
@@ -226,10 +226,10 @@ func (c *mirroring) sameSoFar(ctx context.Context, p *mirrorPartition) error {
 
 // recordsOf reads a cluster's records from an offset up to the target's end.
 func recordsOf(
-	ctx context.Context, cluster streams.Cluster, p *mirrorPartition, from int64,
-) (map[int64]streams.Record, error) {
-	reader, err := cluster.NewReader(streams.ReaderConfig{
-		From:        streams.Offsets{p.topic: {p.number: from}},
+	ctx context.Context, cluster kafka.Cluster, p *mirrorPartition, from int64,
+) (map[int64]kafka.Record, error) {
+	reader, err := cluster.NewReader(kafka.ReaderConfig{
+		From:        kafka.Offsets{p.topic: {p.number: from}},
 		SkipExpired: true,
 		Notes:       true,
 	})
@@ -237,10 +237,10 @@ func recordsOf(
 		return nil, err
 	}
 	defer reader.Close()
-	found := make(map[int64]streams.Record)
+	found := make(map[int64]kafka.Record)
 	err = reader.ReadTo(ctx, p.topic, map[int32]int64{p.number: p.have}, pollRecords,
-		func(r streams.Record) error {
-			if !streams.IsFiller(r) {
+		func(r kafka.Record) error {
+			if !kafka.IsFiller(r) {
 				found[r.Offset] = r
 			}
 			return nil
@@ -248,9 +248,9 @@ func recordsOf(
 	return found, err
 }
 
-func sameRecord(a, b streams.Record) bool {
+func sameRecord(a, b kafka.Record) bool {
 	return bytes.Equal(a.Key, b.Key) && bytes.Equal(a.Value, b.Value) &&
-		slices.EqualFunc(a.Headers, b.Headers, func(x, y streams.Header) bool {
+		slices.EqualFunc(a.Headers, b.Headers, func(x, y kafka.Header) bool {
 			return x.Key == y.Key && bytes.Equal(x.Value, y.Value)
 		})
 }
@@ -260,7 +260,7 @@ type mirrorBatch struct {
 	*mirroring
 	*mirrorPartition
 	next  int64 // the offset that the next record gets
-	out   []streams.Record
+	out   []kafka.Record
 	bytes int
 }
 
@@ -275,7 +275,7 @@ func (b *mirrorBatch) deleteToStart(ctx context.Context) error {
 		err = b.flush(ctx)
 	}
 	if err == nil {
-		err = b.deleter.DeleteBefore(ctx, streams.Offsets{b.topic: {b.number: b.start}})
+		err = b.deleter.DeleteBefore(ctx, kafka.Offsets{b.topic: {b.number: b.start}})
 	}
 	if err != nil {
 		return fmt.Errorf("mirror: deleting the records of partition %d of %s before offset %d: %w",
@@ -285,7 +285,7 @@ func (b *mirrorBatch) deleteToStart(ctx context.Context) error {
 }
 
 // add adds the source's next record.
-func (b *mirrorBatch) add(ctx context.Context, r streams.Record) error {
+func (b *mirrorBatch) add(ctx context.Context, r kafka.Record) error {
 	if err := b.fillTo(ctx, r.Offset, r.Timestamp); err != nil {
 		return err
 	}
@@ -298,7 +298,7 @@ func (b *mirrorBatch) add(ctx context.Context, r streams.Record) error {
 func (b *mirrorBatch) fillTo(ctx context.Context, offset int64, at time.Time) error {
 	for b.next < offset {
 		b.fill++
-		filler := streams.NewFiller(b.topic, b.number)
+		filler := kafka.NewFiller(b.topic, b.number)
 		filler.Offset, filler.Timestamp = b.next, at
 		if err := b.put(ctx, filler); err != nil {
 			return err
@@ -307,7 +307,7 @@ func (b *mirrorBatch) fillTo(ctx context.Context, offset int64, at time.Time) er
 	return nil
 }
 
-func (b *mirrorBatch) put(ctx context.Context, r streams.Record) error {
+func (b *mirrorBatch) put(ctx context.Context, r kafka.Record) error {
 	b.out = append(b.out, r)
 	b.next = r.Offset + 1
 	b.bytes += len(r.Key) + len(r.Value)

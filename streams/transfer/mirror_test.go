@@ -14,7 +14,7 @@ import (
 
 	"github.com/lumenhook/lumenhook/internal/brokertest"
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 	"github.com/lumenhook/lumenhook/streams/topology"
 	"github.com/lumenhook/lumenhook/streams/transfer"
 )
@@ -22,7 +22,7 @@ import (
 // side is one of the two clusters.
 type side struct {
 	t *testing.T
-	streams.Cluster
+	kafka.Cluster
 }
 
 func newSide(t *testing.T, partitions int32) side {
@@ -59,7 +59,7 @@ func (s side) transact(how kgo.TransactionEndTry, topic string, keys ...string) 
 			Headers: []kgo.RecordHeader{{Key: "type", Value: []byte("test")}},
 		}
 		s.must(client.ProduceSync(s.t.Context(), record).FirstErr())
-		s.must(streams.AwaitStored(s.t.Context(), client, []*kgo.Record{record}))
+		s.must(kafka.AwaitStored(s.t.Context(), client, []*kgo.Record{record}))
 	}
 	s.must(client.EndTransaction(s.t.Context(), how))
 }
@@ -126,7 +126,7 @@ func (s side) records() (list []string) {
 }
 
 // recordsOf returns what consumers see of a topic.
-func (s side) recordsOf(topic string) (list []streams.Record) {
+func (s side) recordsOf(topic string) (list []kafka.Record) {
 	s.t.Helper()
 	asking, err := s.NewEnds()
 	s.must(err)
@@ -134,10 +134,10 @@ func (s side) recordsOf(topic string) (list []streams.Record) {
 	starts, err := asking.Starts(s.t.Context(), topic)
 	s.must(err)
 	reader, err := s.NewReader(
-		streams.ReaderConfig{From: streams.Offsets{topic: starts}, SkipExpired: true})
+		kafka.ReaderConfig{From: kafka.Offsets{topic: starts}, SkipExpired: true})
 	s.must(err)
 	defer reader.Close()
-	s.must(reader.ReadTo(s.t.Context(), topic, s.ends()[topic], 100, func(r streams.Record) error {
+	s.must(reader.ReadTo(s.t.Context(), topic, s.ends()[topic], 100, func(r kafka.Record) error {
 		list = append(list, r)
 		return nil
 	}))
@@ -247,7 +247,7 @@ func TestWhatIsNoCopyIsRefused(t *testing.T) {
 			to.must(err)
 			defer p.Close()
 			to.must(p.Append(t.Context(),
-				streams.Record{Topic: schemas.TopicLedgers, Key: []byte("other"), Value: []byte("record")}))
+				kafka.Record{Topic: schemas.TopicLedgers, Key: []byte("other"), Value: []byte("record")}))
 		}, "something else at offset 0"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -322,7 +322,7 @@ func (s side) deletes(topic string, offset int64) {
 	s.must(err)
 	defer ends.Close()
 	for {
-		s.must(deleter.DeleteBefore(s.t.Context(), streams.Offsets{topic: {0: offset}}))
+		s.must(deleter.DeleteBefore(s.t.Context(), kafka.Offsets{topic: {0: offset}}))
 		starts, err := ends.Starts(s.t.Context(), topic)
 		s.must(err)
 		if starts[0] == offset {

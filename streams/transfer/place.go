@@ -10,14 +10,16 @@ import (
 	"slices"
 
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/engine"
+	"github.com/lumenhook/lumenhook/streams/kafka"
+	"github.com/lumenhook/lumenhook/streams/store"
+	"github.com/lumenhook/lumenhook/streams/task"
 	"github.com/lumenhook/lumenhook/streams/topology"
 )
 
 // TargetConfig is where a copy is to go.
 type TargetConfig struct {
-	Cluster streams.Cluster
+	Cluster kafka.Cluster
 	Log     Log // if set, it is written to in place of the cluster
 	Shape   topology.Shape
 	// Scratch is an empty folder for the states.
@@ -57,7 +59,7 @@ func PrepareTarget(ctx context.Context, cfg TargetConfig) error {
 }
 
 // checkEmpty fails if there are topics with records.
-func checkEmpty(ctx context.Context, c streams.Cluster) error {
+func checkEmpty(ctx context.Context, c kafka.Cluster) error {
 	if err := topology.CheckOpen(ctx, c); err != nil {
 		return err
 	}
@@ -128,10 +130,10 @@ func (t *target) place(ctx context.Context, c *Copy) error {
 // placeBarrier begins each partition of matches with a filler, behind one that is deleted. So the
 // follower sees that what was matched before the copy is not there (streams/follower/known.go).
 func (t *target) placeBarrier(ctx context.Context, _ *Copy) error {
-	below := make(streams.Offsets)
+	below := make(kafka.Offsets)
 	for p := range t.Shape.Partitions {
 		for offset := range int64(2) {
-			filler := streams.NewFiller(schemas.TopicMatches, p)
+			filler := kafka.NewFiller(schemas.TopicMatches, p)
 			filler.Offset = offset
 			if err := t.log.Place(ctx, filler); err != nil {
 				return err
@@ -222,7 +224,7 @@ func (t *target) placeCursor(ctx context.Context, c *Copy) error {
 		MovesSinceMillis:  from.MovesSinceMillis,
 	})
 	b := batch{target: t, total: 1}
-	err := b.add(ctx, streams.NewRecord(schemas.TopicLedgers, from.Network, m.Value, m.EachHeader))
+	err := b.add(ctx, kafka.NewRecord(schemas.TopicLedgers, from.Network, m.Value, m.EachHeader))
 	if err != nil {
 		return err
 	}
@@ -232,7 +234,7 @@ func (t *target) placeCursor(ctx context.Context, c *Copy) error {
 // batch collects records that are appended at once.
 type batch struct {
 	*target
-	out         []streams.Record
+	out         []kafka.Record
 	bytes       int
 	done, total int64
 }
@@ -242,7 +244,7 @@ const (
 	appendBytes   = 4 << 20
 )
 
-func (b *batch) add(ctx context.Context, r streams.Record) error {
+func (b *batch) add(ctx context.Context, r kafka.Record) error {
 	b.out = append(b.out, r)
 	b.bytes += len(r.Key) + len(r.Value)
 	if len(b.out) < appendRecords && b.bytes < appendBytes {
@@ -270,14 +272,14 @@ const journalBegins = 1
 
 // placeStates begins each journal, and writes each state as a snapshot.
 func (t *target) placeStates(ctx context.Context, _ *Copy) error {
-	below := make(streams.Offsets)
+	below := make(kafka.Offsets)
 	for p, s := range t.states {
 		partition := int32(p) // #nosec G115 -- a partition
 		taken := map[string]int64{
 			schemas.TopicCommands: 0,
 			schemas.TopicMatches:  t.taken[partition],
 		}
-		note := streams.TakenRecord(schemas.TopicJournal, partition, taken)
+		note := task.TakenRecord(schemas.TopicJournal, partition, taken)
 		if err := t.log.Place(ctx, note); err != nil {
 			return err
 		}
@@ -291,10 +293,10 @@ func (t *target) placeStates(ctx context.Context, _ *Copy) error {
 }
 
 func (t *target) placeState(
-	ctx context.Context, s *streams.Store, partition int32, taken map[string]int64,
+	ctx context.Context, s *store.Store, partition int32, taken map[string]int64,
 ) error {
 	batch := s.Begin()
-	err := streams.SetTaken(batch, schemas.TopicJournal, partition, journalBegins, taken)
+	err := task.SetTaken(batch, schemas.TopicJournal, partition, journalBegins, taken)
 	if err != nil {
 		batch.Discard()
 		return err
@@ -303,8 +305,8 @@ func (t *target) placeState(
 		return err
 	}
 	var offset int64
-	return streams.EachSnapshotRecord(s, engine.Snapshots(len(t.states)), schemas.TopicJournal, partition,
-		func(r streams.Record) error {
+	return task.EachSnapshotRecord(s, engine.Snapshots(len(t.states)), schemas.TopicJournal, partition,
+		func(r kafka.Record) error {
 			r.Offset = offset
 			offset++
 			return t.log.Place(ctx, r)

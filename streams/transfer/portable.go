@@ -5,8 +5,8 @@ import (
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/engine"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
 // Some entries and records name offsets of "matches": from where on a part of a backfill has
@@ -34,7 +34,7 @@ func portableEntry(key, value []byte) ([]byte, error) {
 }
 
 // portableRecord returns a record of an input without offsets.
-func portableRecord(r streams.Record) streams.Record {
+func portableRecord(r kafka.Record) kafka.Record {
 	if r.Topic == schemas.TopicMatches {
 		return portableMatch(r)
 	}
@@ -84,7 +84,7 @@ func portableResend(c domain.Command) (domain.Command, bool) {
 }
 
 // portableMatch returns a match without the number of a hand-over.
-func portableMatch(r streams.Record) streams.Record {
+func portableMatch(r kafka.Record) kafka.Record {
 	in, err := schemas.DecodePaymentMatched(schemas.Read(r.Value, r))
 	if err != nil || in.Moved.Number == 0 {
 		return r // or the engine sets it aside
@@ -95,11 +95,11 @@ func portableMatch(r streams.Record) streams.Record {
 
 // inPlaceOf returns a record with another message. It has the headers of before that are not
 // the message's.
-func inPlaceOf(r streams.Record, m schemas.Message) streams.Record {
-	portable := streams.NewRecord(r.Topic, string(r.Key), m.Value, m.EachHeader)
+func inPlaceOf(r kafka.Record, m schemas.Message) kafka.Record {
+	portable := kafka.NewRecord(r.Topic, string(r.Key), m.Value, m.EachHeader)
 	portable.Timestamp = r.Timestamp
 	for _, h := range r.Headers {
-		is := func(other streams.Header) bool { return other.Key == h.Key }
+		is := func(other kafka.Header) bool { return other.Key == h.Key }
 		if !slices.ContainsFunc(portable.Headers, is) {
 			portable.Headers = append(portable.Headers, h)
 		}

@@ -6,7 +6,7 @@ import (
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
 // TestAHandOverLeavesItsNumber: and nothing else, since its number would be held against those
@@ -32,7 +32,7 @@ func TestAHandOverLeavesItsNumber(t *testing.T) {
 		},
 	}
 	m := schemas.EncodeHandOver(in)
-	r := streams.NewRecord(schemas.TopicMatches, in.EndpointID, m.Value, m.EachHeader)
+	r := kafka.NewRecord(schemas.TopicMatches, in.EndpointID, m.Value, m.EachHeader)
 	portable := portableRecord(r)
 	got, err := schemas.DecodePaymentMatched(schemas.Read(portable.Value, portable))
 	in.Moved.FromPartition, in.Moved.Number = 0, 0
@@ -55,8 +55,8 @@ func TestOtherHeadersGoAlong(t *testing.T) {
 			Remembered: &domain.Remembered{AsOf: 7},
 		},
 	})
-	r := streams.NewRecord(schemas.TopicCommands, "ep_1", m.Value, m.EachHeader)
-	r.Headers = append(r.Headers, streams.Header{Key: "traceparent", Value: []byte("00-1-2-01")})
+	r := kafka.NewRecord(schemas.TopicCommands, "ep_1", m.Value, m.EachHeader)
+	r.Headers = append(r.Headers, kafka.Header{Key: "traceparent", Value: []byte("00-1-2-01")})
 	portable := portableRecord(r)
 	if reflect.DeepEqual(portable.Value, r.Value) {
 		t.Error("the resend still names an offset of the old journal")

@@ -8,12 +8,12 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
 // copyPositions commits the positions of the source's groups for the target's, and returns
 // the names of the groups. Offsets are the same on both sides.
-func copyPositions(ctx context.Context, from, to streams.Cluster) (groups []string, err error) {
+func copyPositions(ctx context.Context, from, to kafka.Cluster) (groups []string, err error) {
 	taken := make(map[string]kadm.Offsets)
 	err = from.WithAdmin(ctx, func(ctx context.Context, admin *kadm.Client) error {
 		taken, err = positionsOf(ctx, admin, from.Prefix)

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/engine"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
 // A follower reads back what it appended after its cursor, and the engine does not take
@@ -22,7 +22,7 @@ type part struct {
 	taken    bool // by the states
 	from, to map[int32]int64
 	// keep reports whether a record goes along; nil: all do.
-	keep func(streams.Record) (bool, error)
+	keep func(kafka.Record) (bool, error)
 }
 
 // others are the topics whose records are copied whole: nothing else has them.
@@ -58,7 +58,7 @@ func (s *Source) remains(
 			topic: schemas.TopicMatches,
 			from:  taken[schemas.TopicMatches],
 			to:    matches,
-			keep: func(r streams.Record) (bool, error) {
+			keep: func(r kafka.Record) (bool, error) {
 				return s.goesAlong(r, before.matches)
 			},
 		},
@@ -135,7 +135,7 @@ func (s *Source) copyPart(ctx context.Context, dir string, p part) (recordsFile,
 	if err != nil {
 		return f, err
 	}
-	err = s.read(ctx, p.topic, starts, p.to, func(r streams.Record) error {
+	err = s.read(ctx, p.topic, starts, p.to, func(r kafka.Record) error {
 		if p.keep != nil {
 			if keep, err := p.keep(r); err != nil || !keep {
 				return err
@@ -174,7 +174,7 @@ func (s *Source) startsOf(ctx context.Context, p part) (map[int32]int64, error) 
 
 // fieldsOf are the fields of a record in a file: time, key, value, and names and values of
 // headers.
-func fieldsOf(r streams.Record) [][]byte {
+func fieldsOf(r kafka.Record) [][]byte {
 	fields := [][]byte{
 		binary.BigEndian.AppendUint64(nil, uint64(r.Timestamp.UnixMilli())), r.Key, r.Value,
 	}
@@ -185,18 +185,18 @@ func fieldsOf(r streams.Record) [][]byte {
 }
 
 // recordOf is the record of fields.
-func recordOf(topic string, fields [][]byte) (streams.Record, error) {
+func recordOf(topic string, fields [][]byte) (kafka.Record, error) {
 	if len(fields) < 3 || len(fields)%2 == 0 || len(fields[0]) != 8 {
-		return streams.Record{}, errDamaged
+		return kafka.Record{}, errDamaged
 	}
-	r := streams.Record{
+	r := kafka.Record{
 		Topic:     topic,
 		Timestamp: time.UnixMilli(int64(binary.BigEndian.Uint64(fields[0]))),
 		Key:       fields[1],
 		Value:     fields[2],
 	}
 	for i := 3; i < len(fields); i += 2 {
-		r.Headers = append(r.Headers, streams.Header{Key: string(fields[i]), Value: fields[i+1]})
+		r.Headers = append(r.Headers, kafka.Header{Key: string(fields[i]), Value: fields[i+1]})
 	}
 	return r, nil
 }

@@ -20,8 +20,8 @@ import (
 	"github.com/lumenhook/lumenhook/internal/egress"
 	"github.com/lumenhook/lumenhook/internal/testkit"
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/engine"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 	"github.com/lumenhook/lumenhook/streams/topology"
 	"github.com/lumenhook/lumenhook/streams/transfer"
 )
@@ -120,10 +120,10 @@ func (r *rig) requests(event string) int {
 // deployment is what is under one prefix.
 type deployment struct {
 	*rig
-	streams.Cluster
+	kafka.Cluster
 	partitions int32
 	log        *brokertest.Log
-	producer   *streams.Producer
+	producer   *kafka.Producer
 }
 
 // under returns a deployment without topics.
@@ -195,19 +195,19 @@ func (d *deployment) start() (stop func()) {
 	return stop
 }
 
-func (d *deployment) append(records ...streams.Record) {
+func (d *deployment) append(records ...kafka.Record) {
 	d.t.Helper()
 	d.must(d.producer.Append(d.t.Context(), records...))
 }
 
-func command(id string, body domain.CommandBody) streams.Record {
+func command(id string, body domain.CommandBody) kafka.Record {
 	m := schemas.EncodeCommand(domain.Command{
 		ID:        id,
 		AccountID: account,
 		BodyHash:  []byte("hash"),
 		Body:      body,
 	})
-	return streams.NewRecord(schemas.TopicCommands, body.Aggregate(), m.Value, m.EachHeader)
+	return kafka.NewRecord(schemas.TopicCommands, body.Aggregate(), m.Value, m.EachHeader)
 }
 
 // answers returns the answers to a command, oldest first.
@@ -241,7 +241,7 @@ func endpointID(n int) string { return fmt.Sprintf("ep_%026d", n) }
 func watchID(n int) string    { return fmt.Sprintf("wat_%026d", n) }
 
 // paid returns the match of a payment to an endpoint's watch, and its event.
-func paid(endpoint, payment int, ledger uint32) (eventID string, r streams.Record) {
+func paid(endpoint, payment int, ledger uint32) (eventID string, r kafka.Record) {
 	p := fmt.Sprintf("%d-%d", endpoint, payment)
 	m := domain.Match{
 		EventID: domain.EventID(watchID(endpoint), p),
@@ -263,7 +263,7 @@ func paid(endpoint, payment int, ledger uint32) (eventID string, r streams.Recor
 		Verification: domain.Verification{Outcome: domain.OutcomeVerified},
 	}
 	message := schemas.EncodePaymentMatched(m, domain.NewPaymentEvent(m, 1000))
-	return m.EventID, streams.NewRecord(schemas.TopicMatches, endpointID(endpoint), message.Value,
+	return m.EventID, kafka.NewRecord(schemas.TopicMatches, endpointID(endpoint), message.Value,
 		message.EachHeader)
 }
 

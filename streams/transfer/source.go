@@ -8,8 +8,10 @@ import (
 	"time"
 
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/engine"
+	"github.com/lumenhook/lumenhook/streams/kafka"
+	"github.com/lumenhook/lumenhook/streams/store"
+	"github.com/lumenhook/lumenhook/streams/task"
 )
 
 // Source is a deployment that is copied. The service may run meanwhile.
@@ -22,7 +24,7 @@ type Source struct {
 
 // SourceConfig is where a deployment is and what is told.
 type SourceConfig struct {
-	Cluster streams.Cluster
+	Cluster kafka.Cluster
 	// Log, if set, is read in place of the cluster.
 	Log Log
 	// Scratch is an empty folder for the states.
@@ -63,7 +65,7 @@ func (s *Source) open(ctx context.Context) (err error) {
 }
 
 // states returns the states, in the order of the partitions.
-func (s *Source) states() (list []*streams.Store) {
+func (s *Source) states() (list []*store.Store) {
 	for _, r := range s.replicas {
 		list = append(list, r.Store())
 	}
@@ -73,13 +75,13 @@ func (s *Source) states() (list []*streams.Store) {
 // replicaConfig is a state in a scratch folder, of one partition of so many.
 func replicaConfig(
 	dir string, partition int32, partitions int, logger *slog.Logger,
-) streams.CoreConfig[engine.Effect, engine.Outcome] {
-	return streams.CoreConfig[engine.Effect, engine.Outcome]{
+) task.CoreConfig[engine.Effect, engine.Outcome] {
+	return task.CoreConfig[engine.Effect, engine.Outcome]{
 		Partition: partition,
 		Journal:   schemas.TopicJournal,
 		Inputs:    engine.Inputs(),
 		Store:     scratchConfig(dir, partition, logger),
-		NewHandler: func() streams.Handler[engine.Effect, engine.Outcome] {
+		NewHandler: func() task.Handler[engine.Effect, engine.Outcome] {
 			return engine.NewHandler(engine.Config{Logger: logger}, nil)
 		},
 		Snapshots: engine.Snapshots(partitions),
@@ -93,7 +95,7 @@ func (s *Source) Partitions() int32 {
 }
 
 // State returns the state of a partition, as far as it is folded.
-func (s *Source) State(partition int32) *streams.Store { return s.replicas[partition].Store() }
+func (s *Source) State(partition int32) *store.Store { return s.replicas[partition].Store() }
 
 // Close closes the states.
 func (s *Source) Close() (err error) {
@@ -113,7 +115,7 @@ const releaseMax = 10 * time.Second
 
 // holding reads while the owners of partitions delete nothing of the topics that is there now.
 func (s *Source) holding(ctx context.Context, read func() error) error {
-	from := make(streams.Offsets)
+	from := make(kafka.Offsets)
 	for _, topic := range append(engine.Inputs(), schemas.TopicJournal, schemas.TopicSnapshots,
 		schemas.TopicPayments) {
 		starts, err := s.ends.Starts(ctx, topic)
@@ -222,7 +224,7 @@ func (s *Source) readCursor(
 	if err != nil {
 		return newest, false, err
 	}
-	err = s.read(ctx, schemas.TopicLedgers, starts, ends, func(r streams.Record) error {
+	err = s.read(ctx, schemas.TopicLedgers, starts, ends, func(r kafka.Record) error {
 		read, err := schemas.DecodeLedgerRead(schemas.Read(r.Value, r))
 		if err != nil {
 			return fmt.Errorf("transfer: the follower's cursor: %w", err)
@@ -237,9 +239,9 @@ func (s *Source) readCursor(
 
 // read reads a topic between offsets.
 func (s *Source) read(
-	ctx context.Context, topic string, from, to map[int32]int64, take func(streams.Record) error,
+	ctx context.Context, topic string, from, to map[int32]int64, take func(kafka.Record) error,
 ) error {
-	return s.ends.Read(ctx, topic, from, to, func(r streams.Record) error {
+	return s.ends.Read(ctx, topic, from, to, func(r kafka.Record) error {
 		if r.Offset >= to[r.Partition] {
 			return nil
 		}

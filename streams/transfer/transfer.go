@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/lumenhook/lumenhook/internal/retry"
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 	"github.com/lumenhook/lumenhook/streams/topology"
 )
 
@@ -24,7 +24,7 @@ type Telling struct {
 // if it is of no concern.
 type History interface {
 	// CatchUp returns when the history has all that the topics of a cluster have.
-	CatchUp(ctx context.Context, from streams.Cluster) error
+	CatchUp(ctx context.Context, from kafka.Cluster) error
 	// CheckAt fails unless the history is as far as a copy.
 	CheckAt(ctx context.Context, of Manifest) error
 	// BeginAnew has the history, which is as far as a copy, go on with what the copy's topics

@@ -14,8 +14,8 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/testkit"
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/engine"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 	"github.com/lumenhook/lumenhook/streams/topology"
 	"github.com/lumenhook/lumenhook/streams/transfer"
 )
@@ -123,7 +123,7 @@ func openShop(d *deployment) (s *shop, stop func()) {
 		MatchesOffsets:    map[int32]int64{},
 		PaymentsOffsets:   map[int32]int64{0: 0},
 	})
-	d.append(streams.NewRecord(schemas.TopicLedgers, "test", cursor.Value, cursor.EachHeader))
+	d.append(kafka.NewRecord(schemas.TopicLedgers, "test", cursor.Value, cursor.EachHeader))
 	for event := range s.once {
 		testkit.Eventually(d.t, "delivered", func() bool { return s.requests(event) == 1 })
 	}
@@ -176,7 +176,7 @@ func forgotten() domain.ResendEvent {
 const fromTheFuture = "evt_from_the_future"
 
 // handOver is a hand-over of an event by partition 0, under a number.
-func (s *shop) handOver(event string, number uint64) streams.Record {
+func (s *shop) handOver(event string, number uint64) kafka.Record {
 	m := schemas.EncodeHandOver(domain.MatchInput{
 		AccountID:  account,
 		EndpointID: endpointID(others),
@@ -195,7 +195,7 @@ func (s *shop) handOver(event string, number uint64) streams.Record {
 			Number:            number,
 		},
 	})
-	return streams.NewRecord(schemas.TopicMatches, endpointID(others), m.Value, m.EachHeader)
+	return kafka.NewRecord(schemas.TopicMatches, endpointID(others), m.Value, m.EachHeader)
 }
 
 // backfills asks for a backfill of an endpoint's watch.
@@ -209,7 +209,7 @@ func (s *shop) backfills(n int) {
 }
 
 // beginPart is the command by which a follower begins a part of a backfill.
-func (s *shop) beginPart(n int) streams.Record {
+func (s *shop) beginPart(n int) kafka.Record {
 	s.t.Helper()
 	watch := s.answersTo(fmt.Sprint("cmd_past_", n))[0].Answer.Watch
 	return command(fmt.Sprint("cmd_part_", n), domain.RecordCoverage{

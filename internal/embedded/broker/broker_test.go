@@ -19,7 +19,7 @@ import (
 
 	"github.com/lumenhook/lumenhook/internal/embedded/broker"
 	"github.com/lumenhook/lumenhook/internal/testkit"
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
 const topic = "facts"
@@ -79,7 +79,7 @@ func acknowledged(ctx context.Context, c *kgo.Client, records ...*kgo.Record) er
 	if err := c.ProduceSync(ctx, records...).FirstErr(); err != nil {
 		return err
 	}
-	return streams.AwaitStored(ctx, c, records)
+	return kafka.AwaitStored(ctx, c, records)
 }
 
 // committed reads committed records up to the present end of the log.

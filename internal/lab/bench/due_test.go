@@ -10,8 +10,8 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/testkit"
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/engine"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
 const (
@@ -76,7 +76,7 @@ func (r *rig) dueBeside(dir string) {
 	const batch = duePerSecond * int(dueEvery) / int(time.Second)
 	for n := 0; n < s.want; {
 		<-tick.C
-		var records []streams.Record
+		var records []kafka.Record
 		for range min(batch, s.want-n) {
 			_, record := matchFor("due", n, endpointID(n%endpoints))
 			records = append(records, record)
@@ -123,7 +123,7 @@ func (r *rig) engineHeap(dir, round string) float64 {
 
 // writeEndpoints writes the facts of endpoints that were created.
 func (r *rig) writeEndpoints(n int) {
-	var records []streams.Record
+	var records []kafka.Record
 	for i := range n {
 		id := domain.DeriveID(domain.EndpointPrefix, "many", strconv.Itoa(i))
 		m := schemas.EncodeFact(domain.Fact{
@@ -139,7 +139,7 @@ func (r *rig) writeEndpoints(n int) {
 				Secret: domain.SealedSecret{Sealed: make([]byte, 100)},
 			},
 		})
-		records = append(records, streams.NewRecord(schemas.TopicJournal, id, m.Value, m.EachHeader))
+		records = append(records, kafka.NewRecord(schemas.TopicJournal, id, m.Value, m.EachHeader))
 		if len(records) == 4000 || i == n-1 {
 			must(r.b, r.producer.Append(r.b.Context(), records...))
 			records = records[:0]

@@ -24,7 +24,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/runfile"
 	"github.com/lumenhook/lumenhook/internal/subprocess"
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
 const realBrokers = 3
@@ -157,7 +157,7 @@ func (l *lab) startClickHouse(dir string) *clickhouse.Engine {
 func (s *service) commits(rate float64) (p50, p99 float64) {
 	s.Helper()
 	const prefix = "floor."
-	must(s, s.cluster(prefix).EnsureTopics(s.Context(), []streams.TopicSpec{{
+	must(s, s.cluster(prefix).EnsureTopics(s.Context(), []kafka.TopicSpec{{
 		Name:              schemas.TopicJournal,
 		Partitions:        partitions,
 		ReplicationFactor: realBrokers,
@@ -224,7 +224,7 @@ func (s *service) commit(writer *kgo.Client, record kgo.Record, n int) error {
 	if err := writer.ProduceSync(s.Context(), batch...).FirstErr(); err != nil {
 		return err
 	}
-	if err := streams.AwaitStored(s.Context(), writer, batch); err != nil {
+	if err := kafka.AwaitStored(s.Context(), writer, batch); err != nil {
 		return err
 	}
 	return writer.EndTransaction(s.Context(), kgo.TryCommit)

@@ -23,7 +23,7 @@ import (
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
 var discarded = slog.New(slog.DiscardHandler)
@@ -41,10 +41,10 @@ const label = " of a shop with an address and a street, the third on the left be
 func eventID(run string, n int) string { return domain.EventID(run, strconv.Itoa(n)) }
 
 // match is the record of the n-th delivery of a run.
-func (p payments) match(run string, n int) streams.Record {
+func (p payments) match(run string, n int) kafka.Record {
 	m := p.of(run, n)
 	message := schemas.EncodePaymentMatched(m, domain.NewPaymentEvent(m, time.Now().UnixMilli()))
-	return streams.NewRecord(schemas.TopicMatches, m.Watch.EndpointID, message.Value,
+	return kafka.NewRecord(schemas.TopicMatches, m.Watch.EndpointID, message.Value,
 		message.EachHeader)
 }
 
@@ -138,7 +138,7 @@ func (s *service) append(run string, how full) (n int) {
 		if n < how.atLeast { // no more than the run needs, unless it needs time
 			count = min(chunk, how.atLeast-n)
 		}
-		records := make([]streams.Record, 0, count)
+		records := make([]kafka.Record, 0, count)
 		for range count {
 			records = append(records, s.payments.match(run, n))
 			n++

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/lumenhook/lumenhook/domain"
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
 // BenchmarkOrdering measures deliveries to an endpoint whose wallets' events come one after
@@ -49,7 +49,7 @@ func BenchmarkOrdering(b *testing.B) {
 // append to the last arrival.
 func (r *rig) deliverTo(endpoint, wallets, events int) float64 {
 	run := fmt.Sprint("to ", endpoint, " of ", wallets, time.Now())
-	records := make([]streams.Record, 0, events)
+	records := make([]kafka.Record, 0, events)
 	for n := range events {
 		_, record := matchTo(run, n, endpointID(endpoint), fmt.Sprintf("G%055d", n%wallets))
 		records = append(records, record)

@@ -23,9 +23,9 @@ import (
 	"github.com/lumenhook/lumenhook/internal/embedded/clickhouse/clickhousetest"
 	"github.com/lumenhook/lumenhook/projections"
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/commands"
 	"github.com/lumenhook/lumenhook/streams/engine"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
 var (
@@ -89,8 +89,8 @@ type rig struct {
 	sink     *sink
 	server   *httptest.Server
 	roots    *x509.CertPool
-	cluster  streams.Cluster
-	producer *streams.Producer
+	cluster  kafka.Cluster
+	producer *kafka.Producer
 
 	emptyHeap float64 // what an engine takes that has nothing
 }
@@ -110,16 +110,16 @@ func newRig(b *testing.B, sync bool) *rig {
 	})
 	must(b, err)
 	b.Cleanup(k.Close)
-	r.cluster = streams.Cluster{
+	r.cluster = kafka.Cluster{
 		Brokers:  []string{k.Addr()},
 		Prefix:   "bench.",
 		ClientID: "bench",
 		Logger:   logger,
 	}
-	var specs []streams.TopicSpec
+	var specs []kafka.TopicSpec
 	for _, t := range schemas.Topics() {
 		specs = append(specs,
-			streams.TopicSpec{Name: t.Name, Partitions: partitions, ReplicationFactor: 1})
+			kafka.TopicSpec{Name: t.Name, Partitions: partitions, ReplicationFactor: 1})
 	}
 	must(b, r.cluster.EnsureTopics(b.Context(), specs))
 	r.producer, err = r.cluster.NewProducer()
@@ -213,12 +213,12 @@ func endpointID(n int) string {
 }
 
 // matchFor is one PaymentMatched fact with a body of about 900 bytes.
-func matchFor(run string, n int, endpoint string) (id string, r streams.Record) {
+func matchFor(run string, n int, endpoint string) (id string, r kafka.Record) {
 	return matchTo(run, n, endpoint, strings.Repeat("G", 56))
 }
 
 // matchTo is one of a payment to a wallet.
-func matchTo(run string, n int, endpoint, wallet string) (id string, r streams.Record) {
+func matchTo(run string, n int, endpoint, wallet string) (id string, r kafka.Record) {
 	m := domain.Match{
 		EventID: domain.EventID(run, strconv.Itoa(n)),
 		Type:    domain.PaymentReceived,
@@ -240,7 +240,7 @@ func matchTo(run string, n int, endpoint, wallet string) (id string, r streams.R
 		Verification: domain.Verification{Outcome: domain.OutcomeVerified},
 	}
 	message := schemas.EncodePaymentMatched(m, domain.NewPaymentEvent(m, time.Now().UnixMilli()))
-	return m.EventID, streams.NewRecord(schemas.TopicMatches, endpoint, message.Value,
+	return m.EventID, kafka.NewRecord(schemas.TopicMatches, endpoint, message.Value,
 		message.EachHeader)
 }
 

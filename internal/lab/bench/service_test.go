@@ -22,7 +22,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/runfile"
 	"github.com/lumenhook/lumenhook/internal/subprocess"
 	"github.com/lumenhook/lumenhook/internal/testkit"
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
 var program = flag.String("service", "../../../bin/lumenhook", "the program that is measured")
@@ -199,15 +199,15 @@ func (s *service) createEndpoints(n int) {
 }
 
 // producer opens a client of the service's broker.
-func (s *service) producer() *streams.Producer {
+func (s *service) producer() *kafka.Producer {
 	s.Helper()
 	producer, err := s.cluster("lumenhook.").NewProducer()
 	must(s, err)
 	return producer
 }
 
-func (s *service) cluster(prefix string) streams.Cluster {
-	return streams.Cluster{
+func (s *service) cluster(prefix string) kafka.Cluster {
+	return kafka.Cluster{
 		Brokers:  s.run.KafkaBrokers,
 		Prefix:   prefix,
 		ClientID: "bench",

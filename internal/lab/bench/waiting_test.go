@@ -14,8 +14,8 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/testkit"
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/engine"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
 // deaf is a dispatcher for benchmarks in which nothing may be due.
@@ -53,7 +53,7 @@ func BenchmarkWaiting(b *testing.B) {
 // owner wrote: without that, nobody would know how far its inputs were taken.
 func (r *rig) writeWaiting(n int) {
 	r.emptyHeap = r.engineHeap(r.b.TempDir(), "first")
-	var records []streams.Record
+	var records []kafka.Record
 	version := make(map[string]uint64)
 	fact := func(aggregate string, body domain.FactBody) {
 		version[aggregate]++
@@ -64,7 +64,7 @@ func (r *rig) writeWaiting(n int) {
 			Body:      body,
 		})
 		records = append(records,
-			streams.NewRecord(schemas.TopicJournal, aggregate, m.Value, m.EachHeader))
+			kafka.NewRecord(schemas.TopicJournal, aggregate, m.Value, m.EachHeader))
 	}
 	for n := range endpoints {
 		id := endpointID(n)
@@ -265,7 +265,7 @@ func fairness(b *testing.B, hanging bool) (p50, p99 time.Duration) {
 	defer tick.Stop()
 	for i, round := 0, 0; i < n; round++ {
 		<-tick.C
-		var batch []streams.Record
+		var batch []kafka.Record
 		for range 5 {
 			id, record := matchFor("fair", i, fairID(false, i))
 			sent[id] = time.Now()

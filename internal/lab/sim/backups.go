@@ -10,8 +10,9 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/engine"
+	"github.com/lumenhook/lumenhook/streams/kafka"
+	"github.com/lumenhook/lumenhook/streams/task"
 	"github.com/lumenhook/lumenhook/streams/transfer"
 )
 
@@ -120,7 +121,7 @@ func (w *World) loseAll() {
 	w.killEverything()
 	clear(w.owners)
 	w.leader = nil
-	w.advance(streams.SessionTimeout.Milliseconds() + w.rnd.Int64N(6*hourMillis))
+	w.advance(kafka.SessionTimeout.Milliseconds() + w.rnd.Int64N(6*hourMillis))
 	partitions, what, scratch := 1+w.rnd.Int32N(3), "a restore", w.newFolder()
 	c, err := transfer.Load(b.dir, scratch, slog.New(slog.DiscardHandler), func(int64, int64) {})
 	w.copying(what, err)
@@ -185,7 +186,7 @@ func (s served) Of(_ context.Context, topic string) (map[int32]int64, error) {
 }
 
 func (s served) Read(
-	_ context.Context, topic string, from, to map[int32]int64, take func(streams.Record) error,
+	_ context.Context, topic string, from, to map[int32]int64, take func(kafka.Record) error,
 ) error {
 	for _, p := range slices.Sorted(maps.Keys(to)) {
 		s.world.untilDecided(topicPartition{topic, p}, to[p])
@@ -194,8 +195,8 @@ func (s served) Read(
 }
 
 func (s served) Replica(
-	cfg streams.CoreConfig[engine.Effect, engine.Outcome],
-) (*streams.Replica[engine.Effect, engine.Outcome], error) {
+	cfg task.CoreConfig[engine.Effect, engine.Outcome],
+) (*task.Replica[engine.Effect, engine.Outcome], error) {
 	return s.replicaOn(servedPartition{copiedPartition{s.Log, cfg.Partition}, s.world}, cfg)
 }
 
@@ -216,7 +217,7 @@ func (s servedPartition) Bounds(
 
 func (s servedPartition) ReadSome(
 	_ context.Context, topic string, from, to int64,
-) (list []streams.Record, next int64, err error) {
+) (list []kafka.Record, next int64, err error) {
 	at := topicPartition{topic, s.partition}
 	s.world.goOnBeside()
 	s.world.untilDecided(at, from+1)
@@ -225,8 +226,8 @@ func (s servedPartition) ReadSome(
 
 // replicaOn folds with the run's settings, on a disk in memory.
 func (c copied) replicaOn(
-	log streams.ReplicaLog, cfg streams.CoreConfig[engine.Effect, engine.Outcome],
-) (*streams.Replica[engine.Effect, engine.Outcome], error) {
+	log task.ReplicaLog, cfg task.CoreConfig[engine.Effect, engine.Outcome],
+) (*task.Replica[engine.Effect, engine.Outcome], error) {
 	w := c.world
 	cfg.Store.FS = vfs.NewMem()
 	cfg.NewHandler = func() handler {
@@ -235,11 +236,11 @@ func (c copied) replicaOn(
 			Logger:            slog.New(slog.DiscardHandler),
 		}, nil)
 	}
-	return streams.NewReplicaOn(log, cfg)
+	return task.NewReplicaOn(log, cfg)
 }
 
 // copiedRecords returns what a new log has of a topic, which is all copied.
-func (l *Log) copiedRecords(topic string) (all []streams.Record) {
+func (l *Log) copiedRecords(topic string) (all []kafka.Record) {
 	for p := range l.count(topic) {
 		for _, e := range l.partitions[topicPartition{topic, p}].entries {
 			if !e.control { // a filler

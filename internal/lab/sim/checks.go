@@ -6,8 +6,8 @@ import (
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/engine"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
 // checks check the guarantees of docs/architecture.md during a run. A violation panics.
@@ -36,7 +36,7 @@ type checks struct {
 	// For runs with a disaster: what the facts since the last copy were folded onto, these facts
 	// in the order in which they were committed, and the payments that had been observed by then.
 	base      timeline
-	committed []streams.Record
+	committed []kafka.Record
 	since     observed
 }
 
@@ -81,7 +81,7 @@ func newChecks(w *World) *checks {
 }
 
 // stands takes note of committed records.
-func (c *checks) stands(records []streams.Record) {
+func (c *checks) stands(records []kafka.Record) {
 	for _, r := range records {
 		switch r.Topic {
 		case schemas.TopicJournal:
@@ -143,7 +143,7 @@ func (c *checks) checkCoverage(f domain.Fact) {
 	}
 }
 
-func (c *checks) fact(r streams.Record) {
+func (c *checks) fact(r kafka.Record) {
 	w := c.world
 	f := decode(r, schemas.DecodeFact)
 	if r.Partition != w.log.partitionOf(r.Topic, f.Aggregate) {
@@ -313,7 +313,7 @@ func same(a, b domain.AttemptResult) bool {
 
 // countCommand counts how often a command was issued: however often its record is read again,
 // it is not executed more often.
-func (c *checks) countCommand(r streams.Record) {
+func (c *checks) countCommand(r kafka.Record) {
 	if isDamaged(r) {
 		return
 	}
@@ -322,7 +322,7 @@ func (c *checks) countCommand(r streams.Record) {
 }
 
 // match checks that an event is matched once (G2).
-func (c *checks) match(r streams.Record) {
+func (c *checks) match(r kafka.Record) {
 	if isDamaged(r) {
 		return
 	}
@@ -346,7 +346,7 @@ func (c *checks) match(r streams.Record) {
 
 // checkHandOver checks that an event is handed over as its journal says, with the body that it
 // was matched with.
-func (c *checks) checkHandOver(r streams.Record, in domain.MatchInput) {
+func (c *checks) checkHandOver(r kafka.Record, in domain.MatchInput) {
 	matches := c.matched[in.Event.ID]
 	if len(matches) == 0 || !bytes.Equal(matches[0].event.Body, in.Event.Body) {
 		c.world.violate("G2: event %s is handed over to %s with another body: %s", in.Event.ID,
@@ -357,7 +357,7 @@ func (c *checks) checkHandOver(r streams.Record, in domain.MatchInput) {
 }
 
 // checkTelling checks that an endpoint gets one message about each disabling or failing endpoint.
-func (c *checks) checkTelling(r streams.Record, in domain.MatchInput) {
+func (c *checks) checkTelling(r kafka.Record, in domain.MatchInput) {
 	if len(c.matched[in.Event.ID]) > 0 {
 		c.world.violate("G2: event %s is told to %s twice", in.Event.ID, in.EndpointID)
 	}
@@ -382,13 +382,13 @@ func (c *checks) allTold() {
 	}
 }
 
-func (c *checks) payment(r streams.Record) {
+func (c *checks) payment(r kafka.Record) {
 	p := decode(r, schemas.DecodePaymentObserved)
 	c.observed[p.Payment.ID] = true
 }
 
 // checkLedger checks that a ledger's matches are complete when its cursor is written (G2).
-func (c *checks) checkLedger(r streams.Record) {
+func (c *checks) checkLedger(r kafka.Record) {
 	w := c.world
 	read := decode(r, schemas.DecodeLedgerRead)
 	if closed := w.chain.ledgers[read.Sequence-1]; read.Hash != closed.Hash ||

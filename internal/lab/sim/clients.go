@@ -7,7 +7,7 @@ import (
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
 // clients are the API's users, and the API's connection to the engine.
@@ -66,7 +66,7 @@ const repeatsForMillis = 20 * hourMillis
 
 // old reports whether a command is too old to be repeated, by a wall clock that
 // may have jumped.
-func (c *clients) old(r streams.Record) bool {
+func (c *clients) old(r kafka.Record) bool {
 	cmd := decode(r, schemas.DecodeCommand)
 	if _, answers := cmd.Body.(domain.RecordMail); answers {
 		return false // what it repeats is of its notice
@@ -164,13 +164,13 @@ func (c *clients) append(cmd *issued) {
 		}
 	}
 	m := schemas.EncodeCommand(cmd.Command)
-	w.log.append(streams.NewRecord(schemas.TopicCommands, cmd.Body.Aggregate(), m.Value, m.EachHeader))
+	w.log.append(kafka.NewRecord(schemas.TopicCommands, cmd.Body.Aggregate(), m.Value, m.EachHeader))
 	w.tracef("%s %s asks %s", cmd.Body.CommandType(), short(cmd.ID), short(cmd.Body.Aggregate()))
 	w.count("commands")
 }
 
 // tellFor records the commands of a follower, for whose answers nobody waits.
-func (c *clients) tellFor(records []streams.Record) {
+func (c *clients) tellFor(records []kafka.Record) {
 	for _, r := range records {
 		if r.Topic != schemas.TopicCommands {
 			continue
@@ -580,7 +580,7 @@ func (w *World) clientReads() bool {
 	return true
 }
 
-func (c *clients) take(r streams.Record) {
+func (c *clients) take(r kafka.Record) {
 	w := c.world
 	result := decode(r, schemas.DecodeResult)
 	cmd := c.byID[result.CommandID]

@@ -3,17 +3,17 @@
 // docs/simulation.md says how to use it.
 //
 // It hides the log, the clocks, the receivers, the clients and the ledger network, all of
-// which are in memory, and the order of events. It runs the production code: streams.Core
+// which are in memory, and the order of events. It runs the production code: task.Core
 // with the engine's handler and engine.Flights on Pebble, follower.Reading,
 // directory.Directory. It replaces Kafka: its clients, which perform a core's actions
-// (streams.Task), and its group (streams.Membership).
+// (task.Task), and its group (kafka.Membership).
 //
 // Invariants:
 //
 //   - A run is a function of its seed and the steps that are left out. Each step has its
 //     own random generator, so that leaving one out does not change the others, and a
 //     failing run can be shrunk.
-//   - Each action of a streams.Core is a step, a commit is two, and a journal is read in
+//   - Each action of a task.Core is a step, a commit is two, and a journal is read in
 //     several. Anything may happen between two steps; a crash also within a commit, within
 //     an append, and between two attempts of a turn.
 //   - The model is the fold of the committed facts, in order, by package domain alone.
@@ -41,7 +41,7 @@
 //	backups.go    disasters: all is lost but a backup, which is restored
 //	goback.go     the checkers go back to what a backup has
 //	standbys.go   copies of partitions on processes that do not own them; their group's balancer
-//	task.go       a task: performs the actions of its streams.Core, a step each
+//	task.go       a task: performs the actions of its task.Core, a step each
 //	follower.go   follower processes, their election and directories
 //	once.go       watches for one payment, and watches that expire
 //	past.go       backfills, and what they must have covered

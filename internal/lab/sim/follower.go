@@ -14,9 +14,9 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/retry"
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/directory"
 	"github.com/lumenhook/lumenhook/streams/follower"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
 // errKilled ends whatever a process was doing when it died.
@@ -93,7 +93,7 @@ func (r *routine) ready(now int64) bool {
 	return r.backoff <= now && (r.next == nil || r.blocked == nil || r.blocked())
 }
 
-type positions streams.Offsets
+type positions kafka.Offsets
 
 // Position returns the position of the directory's reader.
 func (p positions) Position(topic string, partition int32) int64 { return p[topic][partition] }
@@ -355,7 +355,7 @@ func (l followerLog) TakeOver(context.Context) error {
 
 // Commit may end anywhere: before anything is written, with the transaction open, or with its
 // answer lost.
-func (l followerLog) Commit(_ context.Context, records ...streams.Record) error {
+func (l followerLog) Commit(_ context.Context, records ...kafka.Record) error {
 	f := l.f
 	w := f.world
 	if err := l.r.wait(nil); err != nil {
@@ -430,10 +430,10 @@ func (l followerLog) Since(
 // Read returns committed records. It waits for open transactions.
 func (l followerLog) Read(
 	_ context.Context, topic string, from, ends map[int32]int64,
-	take func(streams.Record) error,
+	take func(kafka.Record) error,
 ) error {
 	log := l.f.world.log
-	for _, p := range streams.Partitions(ends) {
+	for _, p := range kafka.Partitions(ends) {
 		at := topicPartition{topic, p}
 		if err := l.r.wait(func() bool { return log.stable(at) >= ends[p] }); err != nil {
 			return err

@@ -7,7 +7,7 @@ import (
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
 // A restore goes back in time, and the checkers go with it: to the facts that the backup has. What
@@ -119,7 +119,7 @@ func (c *checks) goBack(b *backup, to *Log) {
 }
 
 // refold folds a fact again.
-func (c *checks) refold(r streams.Record) {
+func (c *checks) refold(r kafka.Record) {
 	f := decode(r, schemas.DecodeFact)
 	if err := c.model.fold(f); err != nil {
 		c.world.violate("a backup: %v", err)

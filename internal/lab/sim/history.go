@@ -5,7 +5,7 @@ import (
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
 // mostHistoryLag bounds by how many records of the journal the history is behind.
@@ -32,7 +32,7 @@ func (w *World) history(id deliveryID) *domain.Remembered {
 }
 
 // factsOf returns the facts of a delivery among records below an offset.
-func factsOf(id deliveryID, records []streams.Record, below int64) (facts []domain.Fact) {
+func factsOf(id deliveryID, records []kafka.Record, below int64) (facts []domain.Fact) {
 	for _, r := range records {
 		if r.Offset >= below || r.Header(schemas.HeaderType) == "" {
 			continue

@@ -6,7 +6,7 @@ import (
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
 // judged is which matches each payment may and must have (G2), by the history of the
@@ -50,14 +50,14 @@ func (j *judged) changed(w domain.Watch) {
 }
 
 // shown records a watch as its table row shows it.
-func (j *judged) shown(row streams.Record) {
+func (j *judged) shown(row kafka.Record) {
 	watch := decode(row, schemas.DecodeWatch)
 	j.changed(watch)
 }
 
 // shownEndpoint records an endpoint as its table row shows it, which followers use
 // likewise.
-func (j *judged) shownEndpoint(row streams.Record) {
+func (j *judged) shownEndpoint(row kafka.Record) {
 	endpoint := decode(row, schemas.DecodeEndpoint)
 	if endpoint.Deleted() {
 		j.gone[endpoint.ID] = true
@@ -81,7 +81,7 @@ type admission struct {
 
 // asked records the first admission of a watch in the log since it missed a ledger, which names a
 // ledger after those read by then, and what a watch is said to miss.
-func (c *checks) asked(r streams.Record) {
+func (c *checks) asked(r kafka.Record) {
 	if isDamaged(r) {
 		return
 	}

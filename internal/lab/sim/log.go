@@ -5,7 +5,7 @@ import (
 	"hash/fnv"
 
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
 // errFenced is the answer to a former owner of a transactional id.
@@ -24,7 +24,7 @@ type Log struct {
 	positions  map[topicPartition]int64
 	producers  map[string]*producer
 	// stands is called with records in the order in which they are committed.
-	stands func([]streams.Record)
+	stands func([]kafka.Record)
 }
 
 type topicPartition struct {
@@ -39,7 +39,7 @@ type partition struct {
 }
 
 type entry struct {
-	record  streams.Record
+	record  kafka.Record
 	control bool
 	span    *span // nil: written outside of transactions
 }
@@ -71,7 +71,7 @@ func (p *producer) fences(epoch int) bool { return p.epoch != epoch }
 type transaction struct {
 	began     int64 // by the steady clock
 	spans     []*span
-	records   []streams.Record
+	records   []kafka.Record
 	positions map[topicPartition]int64
 	decided   bool // committed; markers may be missing
 }
@@ -82,7 +82,7 @@ func newLog(keyed int32) *Log {
 		partitions: make(map[topicPartition]*partition),
 		positions:  make(map[topicPartition]int64),
 		producers:  make(map[string]*producer),
-		stands:     func([]streams.Record) {},
+		stands:     func([]kafka.Record) {},
 	}
 	l.place = func(key string) int32 {
 		h := fnv.New32a()
@@ -126,7 +126,7 @@ func (l *Log) partitionOf(topic, key string) int32 {
 	return l.place(key)
 }
 
-func (l *Log) write(at topicPartition, r streams.Record, s *span) streams.Record {
+func (l *Log) write(at topicPartition, r kafka.Record, s *span) kafka.Record {
 	p := l.partitions[at]
 	r.Topic, r.Partition, r.Offset = at.topic, at.partition, int64(len(p.entries))
 	p.entries = append(p.entries, entry{record: r, span: s})
@@ -149,7 +149,7 @@ func (l *Log) stable(at topicPartition) int64 {
 
 // read returns committed records from an offset on, and the offset to read next; control
 // records and aborted ones advance it too.
-func (l *Log) read(at topicPartition, from int64, most int) (records []streams.Record, next int64) {
+func (l *Log) read(at topicPartition, from int64, most int) (records []kafka.Record, next int64) {
 	p, stable := l.partitions[at], l.stable(at)
 	for next = from; next < stable && len(records) < most; next++ {
 		e := p.entries[next]
@@ -161,9 +161,9 @@ func (l *Log) read(at topicPartition, from int64, most int) (records []streams.R
 }
 
 // append writes a record outside of transactions.
-func (l *Log) append(r streams.Record) {
+func (l *Log) append(r kafka.Record) {
 	at := topicPartition{r.Topic, l.partitionOf(r.Topic, string(r.Key))}
-	l.stands([]streams.Record{l.write(at, r, nil)})
+	l.stands([]kafka.Record{l.write(at, r, nil)})
 }
 
 // takeOver makes the caller the owner of a transactional id: a former owner's open
@@ -220,7 +220,7 @@ func (l *Log) mark(s *span, f fate) {
 }
 
 // byKey assigns records to the partitions of their keys.
-func (l *Log) byKey(records []streams.Record) []streams.Record {
+func (l *Log) byKey(records []kafka.Record) []kafka.Record {
 	for i, r := range records {
 		records[i].Partition = l.partitionOf(r.Topic, string(r.Key))
 	}
@@ -230,7 +230,7 @@ func (l *Log) byKey(records []streams.Record) []streams.Record {
 // produce writes the records of a transaction, undecided, each to its partition, and
 // returns the offsets after the last ones, by topic.
 func (l *Log) produce(
-	id string, epoch int, records []streams.Record, positions map[topicPartition]int64,
+	id string, epoch int, records []kafka.Record, positions map[topicPartition]int64,
 	nowMillis int64,
 ) (ends map[string]int64, err error) {
 	p := l.producer(id)

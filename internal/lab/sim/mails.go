@@ -7,7 +7,7 @@ import (
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
 // mailerProcess is the one process with the role of a mailer. It does what package
@@ -17,7 +17,7 @@ type mailerProcess struct {
 	world  *World
 	alive  bool
 	next   map[int32]int64 // what it has taken of each partition
-	record streams.Record
+	record kafka.Record
 	order  domain.MailOrder // in hand, if its number is not 0
 	answer domain.MailAnswer
 	told   bool // the answer stands in the log
@@ -137,7 +137,7 @@ func (m *mailerProcess) tell() {
 		Body:           m.order.Answered(m.answer, domain.MailDone{}),
 	}
 	message := schemas.EncodeCommand(c)
-	w.log.append(streams.NewRecord(schemas.TopicCommands, m.order.EndpointID, message.Value,
+	w.log.append(kafka.NewRecord(schemas.TopicCommands, m.order.EndpointID, message.Value,
 		message.EachHeader))
 	m.told = true
 }
@@ -305,7 +305,7 @@ func (n *referenceNotice) attempt(
 }
 
 // ordered checks that an order is the one of the journal.
-func (c *mailChecks) ordered(w *World, r streams.Record) {
+func (c *mailChecks) ordered(w *World, r kafka.Record) {
 	o := decode(r, schemas.DecodeMailOrder)
 	n := c.notices[noticeID(o.EndpointID, o.Notice)]
 	e := w.checks.reference.endpoints[o.EndpointID]

@@ -13,8 +13,9 @@ import (
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/engine"
+	"github.com/lumenhook/lumenhook/streams/kafka"
+	"github.com/lumenhook/lumenhook/streams/task"
 	"github.com/lumenhook/lumenhook/streams/topology"
 	"github.com/lumenhook/lumenhook/streams/transfer"
 )
@@ -120,7 +121,7 @@ func (w *World) standStill() {
 		w.mailer.crash()
 	}
 	if hangs {
-		w.advance(streams.SessionTimeout.Milliseconds() + 1)
+		w.advance(kafka.SessionTimeout.Milliseconds() + 1)
 		w.log.expire(w.txnIDs, w.steady)
 	}
 	for _, e := range w.engines {
@@ -217,7 +218,7 @@ type formerLog struct {
 
 // byClient places keys as Kafka's clients do, which is what a copy does.
 func (l *Log) byClient() {
-	l.place = streams.PartitionOf(int(l.keyed))
+	l.place = kafka.PartitionOf(int(l.keyed))
 }
 
 // copied is a log as package transfer reads and fills it.
@@ -238,7 +239,7 @@ func (c copied) Of(_ context.Context, topic string) (map[int32]int64, error) {
 }
 
 func (c copied) Read(
-	_ context.Context, topic string, from, to map[int32]int64, take func(streams.Record) error,
+	_ context.Context, topic string, from, to map[int32]int64, take func(kafka.Record) error,
 ) error {
 	if c.Log == c.world.log {
 		c.world.goOnAsZombies()
@@ -247,7 +248,7 @@ func (c copied) Read(
 }
 
 func (c copied) readTo(
-	topic string, from, to map[int32]int64, take func(streams.Record) error,
+	topic string, from, to map[int32]int64, take func(kafka.Record) error,
 ) error {
 	for _, p := range slices.Sorted(maps.Keys(to)) {
 		at := topicPartition{topic, p}
@@ -264,14 +265,14 @@ func (c copied) readTo(
 	return nil
 }
 
-func (c copied) Append(_ context.Context, records ...streams.Record) error {
+func (c copied) Append(_ context.Context, records ...kafka.Record) error {
 	for _, r := range records {
 		c.write(topicPartition{r.Topic, c.partitionOf(r.Topic, string(r.Key))}, r, nil)
 	}
 	return nil
 }
 
-func (c copied) Place(_ context.Context, records ...streams.Record) error {
+func (c copied) Place(_ context.Context, records ...kafka.Record) error {
 	for _, r := range records {
 		at := topicPartition{r.Topic, r.Partition}
 		if end := c.end(at); r.Offset != end {
@@ -279,14 +280,14 @@ func (c copied) Place(_ context.Context, records ...streams.Record) error {
 				at.partition, r.Offset, end)
 		}
 		c.write(at, r, nil)
-		if entries := c.partitions[at].entries; streams.IsFiller(r) { // readers skip it
+		if entries := c.partitions[at].entries; kafka.IsFiller(r) { // readers skip it
 			entries[len(entries)-1].control = true
 		}
 	}
 	return nil
 }
 
-func (c copied) DeleteBefore(_ context.Context, below streams.Offsets) error {
+func (c copied) DeleteBefore(_ context.Context, below kafka.Offsets) error {
 	for topic, by := range below {
 		for p, offset := range by {
 			c.partitions[topicPartition{topic, p}].start = offset
@@ -296,8 +297,8 @@ func (c copied) DeleteBefore(_ context.Context, below streams.Offsets) error {
 }
 
 func (c copied) Replica(
-	cfg streams.CoreConfig[engine.Effect, engine.Outcome],
-) (*streams.Replica[engine.Effect, engine.Outcome], error) {
+	cfg task.CoreConfig[engine.Effect, engine.Outcome],
+) (*task.Replica[engine.Effect, engine.Outcome], error) {
 	return c.replicaOn(copiedPartition{c.Log, cfg.Partition}, cfg)
 }
 
@@ -318,7 +319,7 @@ func (c copiedPartition) Bounds(
 
 func (c copiedPartition) ReadSome(
 	_ context.Context, topic string, from, to int64,
-) (list []streams.Record, next int64, err error) {
+) (list []kafka.Record, next int64, err error) {
 	list, next, err = c.log.readUpTo(topicPartition{topic, c.partition}, from, to, math.MaxInt)
 	if err == nil && next < to {
 		err = errors.New("sim: a copy reads what is undecided")

@@ -9,8 +9,8 @@ import (
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/follower"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
 // backfill starts a part of a backfill. Its context has ended, so that nothing
@@ -76,8 +76,8 @@ func (d desk) Submit(_ context.Context, c domain.Command) (domain.Result, error)
 		return domain.Result{}, err
 	}
 	m := schemas.EncodeCommand(c)
-	r := streams.NewRecord(schemas.TopicCommands, c.Body.Aggregate(), m.Value, m.EachHeader)
-	w.clients.tellFor([]streams.Record{r})
+	r := kafka.NewRecord(schemas.TopicCommands, c.Body.Aggregate(), m.Value, m.EachHeader)
+	w.clients.tellFor([]kafka.Record{r})
 	if w.fault(0.1) {
 		w.count("reports lost before the log")
 	} else {

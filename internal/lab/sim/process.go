@@ -15,8 +15,9 @@ import (
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/engine"
+	"github.com/lumenhook/lumenhook/streams/store"
+	"github.com/lumenhook/lumenhook/streams/task"
 )
 
 // engineProcess is one process with the role of an engine.
@@ -184,7 +185,7 @@ func (e *engineProcess) assign(p int32) {
 	e.tasks = append(e.tasks, &engineTask{
 		process:   e,
 		partition: p,
-		restarts:  streams.NewRestarts(func() float64 { return w.rnd.Float64() }),
+		restarts:  task.NewRestarts(func() float64 { return w.rnd.Float64() }),
 	})
 	w.tracef("engine %d gets partition %d", e.id, p)
 }
@@ -373,8 +374,8 @@ const stateDir = "state"
 // storeConfig is of a store in memory. Its write buffer is larger than a run's state, so
 // that nothing is flushed unexpectedly. It has a log, which the engine's has not, so that a
 // crash can leave it after any of its batches.
-func storeConfig(fs vfs.FS) streams.StoreConfig {
-	return streams.StoreConfig{
+func storeConfig(fs vfs.FS) store.StoreConfig {
+	return store.StoreConfig{
 		Dir:           stateDir,
 		Identity:      "sim",
 		FS:            fs,
@@ -439,23 +440,23 @@ func (t *engineTask) open() *core {
 		})
 }
 
-type handler = streams.Handler[engine.Effect, engine.Outcome]
+type handler = task.Handler[engine.Effect, engine.Outcome]
 
 // newCore makes a core of a partition with the engine's handler.
 func (w *World) newCore(
-	partition int32, disk vfs.FS, snapshots streams.SnapshotConfig,
+	partition int32, disk vfs.FS, snapshots task.SnapshotConfig,
 	newHandler func(engine.Config) handler,
 ) *core {
-	return streams.NewCore(w.coreConfig(partition, disk, snapshots, newHandler))
+	return task.NewCore(w.coreConfig(partition, disk, snapshots, newHandler))
 }
 
 // signingKeys are the deployment's.
 func signingKeys() []domain.Secret { return []domain.Secret{"a signing key"} }
 
 func (w *World) coreConfig(
-	partition int32, disk vfs.FS, snapshots streams.SnapshotConfig,
+	partition int32, disk vfs.FS, snapshots task.SnapshotConfig,
 	newHandler func(engine.Config) handler,
-) streams.CoreConfig[engine.Effect, engine.Outcome] {
+) task.CoreConfig[engine.Effect, engine.Outcome] {
 	cfg := engine.Config{
 		Policy:              w.setup.policy,
 		AttemptsInFlight:    w.setup.inFlight,
@@ -469,7 +470,7 @@ func (w *World) coreConfig(
 		OnFact:      w.checks.checkReported,
 		Logger:      slog.New(slog.DiscardHandler),
 	}
-	return streams.CoreConfig[engine.Effect, engine.Outcome]{
+	return task.CoreConfig[engine.Effect, engine.Outcome]{
 		Partition:    partition,
 		Journal:      schemas.TopicJournal,
 		Inputs:       engine.Inputs(),

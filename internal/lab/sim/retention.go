@@ -7,8 +7,9 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/engine"
+	"github.com/lumenhook/lumenhook/streams/kafka"
+	"github.com/lumenhook/lumenhook/streams/task"
 )
 
 const (
@@ -19,8 +20,8 @@ const (
 )
 
 // snapshotConfig is where the simulation keeps snapshots. Those of a copy are the engine's.
-func (w *World) snapshotConfig() streams.SnapshotConfig {
-	cfg := streams.SnapshotConfig{Topic: schemas.TopicSnapshots, Identity: "sim"}
+func (w *World) snapshotConfig() task.SnapshotConfig {
+	cfg := task.SnapshotConfig{Topic: schemas.TopicSnapshots, Identity: "sim"}
 	if w.setup.isCopied() {
 		cfg = engine.Snapshots(int(w.setup.partitions))
 	}
@@ -60,7 +61,7 @@ func (w *World) deleteTo(at topicPartition, offset int64) {
 // readKept is read, and fails at what is deleted.
 func (l *Log) readKept(
 	at topicPartition, from int64, most int,
-) (records []streams.Record, next int64, err error) {
+) (records []kafka.Record, next int64, err error) {
 	if start := l.partitions[at].start; from < start {
 		return nil, 0, fmt.Errorf("sim: %s/%d begins at %d, after %d", at.topic, at.partition, start,
 			from)
@@ -72,9 +73,9 @@ func (l *Log) readKept(
 // readUpTo is readKept without what begins at an offset.
 func (l *Log) readUpTo(
 	at topicPartition, from, to int64, most int,
-) (records []streams.Record, next int64, err error) {
+) (records []kafka.Record, next int64, err error) {
 	records, next, err = l.readKept(at, from, most)
-	records = slices.DeleteFunc(records, func(r streams.Record) bool { return r.Offset >= to })
+	records = slices.DeleteFunc(records, func(r kafka.Record) bool { return r.Offset >= to })
 	return records, min(next, to), err
 }
 
@@ -96,7 +97,7 @@ func (t *engineTask) locateSnapshots() {
 }
 
 // readSnapshots reads the requested records, or some of them.
-func (t *engineTask) readSnapshots(a streams.ReadSnapshots) error {
+func (t *engineTask) readSnapshots(a task.ReadSnapshots) error {
 	w := t.process.world
 	records, next, err := w.log.readUpTo(topicPartition{schemas.TopicSnapshots, t.partition}, a.From,
 		a.To, 1+w.rnd.IntN(8))
@@ -120,11 +121,11 @@ func (l *Log) wholeSnapshots(at topicPartition) (list []snapshotParts) {
 	records, _ := l.read(at, l.partitions[at].start, int(l.end(at)))
 	var s snapshotParts
 	for _, r := range records {
-		if r.Header(streams.HeaderChunk) == "0" {
+		if r.Header(task.HeaderChunk) == "0" {
 			s = snapshotParts{}
 		}
 		s.damaged = s.damaged || isDamaged(r)
-		if r.Header(streams.HeaderManifest) == "" {
+		if r.Header(task.HeaderManifest) == "" {
 			s.chunks = append(s.chunks, r.Offset)
 			continue
 		}
@@ -159,7 +160,7 @@ func (w *World) damageSnapshot() bool {
 		r = &entries[newest.manifest].record
 		r.Value = r.Value[:w.rnd.IntN(len(r.Value))]
 	}
-	r.Headers = append(slices.Clone(r.Headers), streams.Header{Key: headerDamaged, Value: []byte{1}})
+	r.Headers = append(slices.Clone(r.Headers), kafka.Header{Key: headerDamaged, Value: []byte{1}})
 	w.tracef("the newest snapshot of partition %d is damaged", at.partition)
 	w.count(damagedSnapshots)
 	return true

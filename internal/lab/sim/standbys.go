@@ -6,11 +6,12 @@ import (
 	"strconv"
 
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/engine"
+	"github.com/lumenhook/lumenhook/streams/kafka"
+	"github.com/lumenhook/lumenhook/streams/task"
 )
 
-// standby is a copy of a partition on a process that does not own it: a streams.StandbyCore
+// standby is a copy of a partition on a process that does not own it: a task.StandbyCore
 // whose owner is the simulation.
 type standby struct {
 	process   *engineProcess
@@ -20,9 +21,9 @@ type standby struct {
 	undecided []*span
 }
 
-type standbyCore = streams.StandbyCore[engine.Effect, engine.Outcome]
+type standbyCore = task.StandbyCore[engine.Effect, engine.Outcome]
 
-// acceptableLag is streams.BalanceConfig.AcceptableLag; journals of runs are short.
+// acceptableLag is kafka.BalanceConfig.AcceptableLag; journals of runs are short.
 const acceptableLag = 24
 
 func (s *standby) journal() topicPartition {
@@ -98,9 +99,9 @@ func (s *standby) ready() bool {
 			func(t *engineTask) bool { return t.partition == s.partition })
 	}
 	switch a := s.core.Next().(type) {
-	case streams.ReadJournal:
+	case task.ReadJournal:
 		return w.log.stable(s.journal()) > a.From || s.undecidedSettled()
-	case streams.ReadSnapshots:
+	case task.ReadSnapshots:
 		return w.log.stable(s.snapshots()) > a.From
 	default:
 		return true
@@ -114,31 +115,31 @@ func (s *standby) undecidedSettled() bool {
 func (s *standby) work() {
 	w := s.process.world
 	if s.core == nil {
-		s.core = streams.NewStandbyCore(w.coreConfig(s.partition, s.process.disk(s.partition),
+		s.core = task.NewStandbyCore(w.coreConfig(s.partition, s.process.disk(s.partition),
 			w.snapshotConfig(), func(cfg engine.Config) handler { return engine.NewHandler(cfg, nil) }))
 		s.must(s.core.Open())
 		return
 	}
 	switch a := s.core.Next().(type) {
-	case streams.LocateJournal:
+	case task.LocateJournal:
 		start, known := w.log.partitions[s.journal()].start, w.log.end(s.journal())
 		if w.fault(0.1) {
 			known = start + w.rnd.Int64N(known-start+1)
 		}
 		s.must(s.core.LocatedJournal(start, known))
-	case streams.LocateSnapshots:
+	case task.LocateSnapshots:
 		start := w.log.partitions[s.snapshots()].start
 		s.must(s.core.LocatedSnapshots(start, w.log.end(s.snapshots())))
-	case streams.ReadSnapshots:
+	case task.ReadSnapshots:
 		s.readSnapshots(a)
-	case streams.ReadJournal:
+	case task.ReadJournal:
 		s.readJournal(a)
 	default:
 		w.violate("a standby wants to do %T", a)
 	}
 }
 
-func (s *standby) readSnapshots(a streams.ReadSnapshots) {
+func (s *standby) readSnapshots(a task.ReadSnapshots) {
 	w := s.process.world
 	records, next, err := w.log.readUpTo(s.snapshots(), a.From, a.To, 1+w.rnd.IntN(8))
 	if err != nil {
@@ -157,13 +158,13 @@ func (s *standby) fallBehind(err error) {
 	s.close()
 }
 
-func (s *standby) readJournal(a streams.ReadJournal) {
+func (s *standby) readJournal(a task.ReadJournal) {
 	w := s.process.world
 	if s.noticesAborted() {
 		w.tracef("engine %d drops its copy of partition %d: it has aborted records", s.process.id,
 			s.partition)
 		w.count("standby: copies distrusted")
-		if err := s.core.Failed(streams.ErrAborted); err == nil {
+		if err := s.core.Failed(kafka.ErrAborted); err == nil {
 			w.violate("a standby that has aborted records goes on")
 		}
 		s.close()
@@ -181,7 +182,7 @@ func (s *standby) noticesAborted() bool {
 
 // read reads some records; sometimes also what is undecided, as a broker hands it out whose
 // list of aborted transactions is wrong.
-func (s *standby) read(a streams.ReadJournal) {
+func (s *standby) read(a task.ReadJournal) {
 	w := s.process.world
 	most := math.MaxInt
 	if w.chance(0.3) {
@@ -193,7 +194,7 @@ func (s *standby) read(a streams.ReadJournal) {
 		return
 	}
 	if next == w.log.stable(s.journal()) && w.fault(0.5) {
-		var undecided []streams.Record
+		var undecided []kafka.Record
 		if undecided, s.undecided = w.log.undecided(s.journal(), next); len(undecided) > 0 {
 			w.count("standby: undecided records handed out")
 			w.handedOut[s.partition] = true
@@ -239,7 +240,7 @@ func (s *standby) must(err error) {
 }
 
 // undecided returns the records behind an offset whose transactions are open, and those.
-func (l *Log) undecided(at topicPartition, from int64) (records []streams.Record, open []*span) {
+func (l *Log) undecided(at topicPartition, from int64) (records []kafka.Record, open []*span) {
 	for _, e := range l.partitions[at].entries[from:] {
 		if e.control || e.span == nil || e.span.fate != fateOpen {
 			continue
@@ -273,7 +274,7 @@ func (e *engineProcess) folded() map[int32]int64 {
 // rebalance divides the partitions among the members as an engine's group does. It waits for
 // members that give partitions up, and for those that have not noticed it.
 func (w *World) rebalance() bool {
-	var members []streams.GroupMember
+	var members []kafka.GroupMember
 	by := make(map[string]*engineProcess)
 	for _, e := range w.engines {
 		draining := slices.ContainsFunc(e.tasks, func(t *engineTask) bool { return w.owners[t.partition] != e })
@@ -285,14 +286,14 @@ func (w *World) rebalance() bool {
 		}
 		id := strconv.Itoa(e.id)
 		by[id] = e
-		members = append(members, streams.GroupMember{
+		members = append(members, kafka.GroupMember{
 			ID:     id,
 			Rack:   []string{"", "a", "b"}[(e.id+int(w.seed%3))%3], // #nosec G115 -- below 3
 			Owns:   e.owns(),
 			Folded: e.folded(),
 		})
 	}
-	assigned := streams.Balance(members, streams.BalanceConfig{
+	assigned := kafka.Balance(members, kafka.BalanceConfig{
 		Partitions:    w.setup.partitions,
 		Replicas:      w.setup.standbys,
 		AcceptableLag: acceptableLag,
@@ -315,7 +316,7 @@ func (e *engineProcess) owns() (list []int32) {
 
 // follow has a member do what it is assigned.
 func (w *World) follow(
-	e *engineProcess, a streams.Assignment, members []streams.GroupMember,
+	e *engineProcess, a kafka.Assignment, members []kafka.GroupMember,
 ) (did bool) {
 	for _, p := range e.owns() {
 		if !slices.Contains(a.Owns, p) {
@@ -337,7 +338,7 @@ func (w *World) follow(
 
 // checkAssigned checks that a partition which a member is given is nobody else's, and that
 // nobody else is warm if this one is not.
-func (w *World) checkAssigned(e *engineProcess, p int32, members []streams.GroupMember) {
+func (w *World) checkAssigned(e *engineProcess, p int32, members []kafka.GroupMember) {
 	var furthest int64
 	for _, m := range members {
 		furthest = max(furthest, m.Folded[p])
@@ -347,7 +348,7 @@ func (w *World) checkAssigned(e *engineProcess, p int32, members []streams.Group
 		}
 	}
 	id := slices.IndexFunc(members,
-		func(m streams.GroupMember) bool { return m.ID == strconv.Itoa(e.id) })
+		func(m kafka.GroupMember) bool { return m.ID == strconv.Itoa(e.id) })
 	if lag := furthest - members[id].Folded[p]; lag > acceptableLag {
 		w.violate("partition %d is given to engine %d, which is %d behind another", p, e.id, lag)
 	}

@@ -5,21 +5,21 @@ import (
 	"math"
 
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/engine"
+	"github.com/lumenhook/lumenhook/streams/task"
 )
 
-// task is one partition on one process: a streams.Core whose owner is the simulation. Each
+// task is one partition on one process: a task.Core whose owner is the simulation. Each
 // of its actions is a step of its own, a commit is two, so that anything may happen between
 // them. A task that failed is followed by another, which waits first.
 type engineTask struct {
 	process   *engineProcess
 	partition int32
-	restarts  *streams.Restarts
+	restarts  *task.Restarts
 	again     bool  // it is not the first
 	until     int64 // before it starts, by the steady clock
 	core      *core // nil before it starts
-	action    streams.Action
+	action    task.Action
 	written   bool             // the records of the action are written, but not committed
 	next      map[string]int64 // offsets after the last records written, by topic
 	begun     bool             // the owner's own record is committed
@@ -47,7 +47,7 @@ type engineTask struct {
 	nowMillis int64            // of the turn being applied
 }
 
-type core = streams.Core[engine.Effect, engine.Outcome]
+type core = task.Core[engine.Effect, engine.Outcome]
 
 type underWay struct {
 	endpoint string
@@ -63,7 +63,7 @@ func (t *engineTask) journal() topicPartition {
 
 // idle reports whether the task waits for something to do.
 func (t *engineTask) idle() bool {
-	_, waits := t.action.(streams.Await)
+	_, waits := t.action.(task.Await)
 	return waits
 }
 
@@ -74,11 +74,11 @@ func (t *engineTask) ready() bool {
 		return t.draining || t.mayBegin()
 	}
 	switch a := t.action.(type) {
-	case streams.ReadSnapshots:
+	case task.ReadSnapshots:
 		return w.log.stable(topicPartition{schemas.TopicSnapshots, t.partition}) > a.From
-	case streams.ReadJournal:
+	case task.ReadJournal:
 		return w.log.stable(t.journal()) > a.From
-	case streams.Await:
+	case task.Await:
 		return len(t.arrived) > 0 || w.wall() >= t.wakeAt || w.steady >= t.drained ||
 			a.Inputs && t.hasInput()
 	default:
@@ -86,7 +86,7 @@ func (t *engineTask) ready() bool {
 	}
 }
 
-// mayBegin reports whether the task may start: by the rule of streams.Tasks, and the first
+// mayBegin reports whether the task may start: by the rule of task.Tasks, and the first
 // one of a partition while its process is a working member (docs/simulation.md).
 func (t *engineTask) mayBegin() bool {
 	w := t.process.world
@@ -134,37 +134,37 @@ func (t *engineTask) work() {
 // proceed gets the core's next action.
 func (t *engineTask) proceed() {
 	t.action = t.core.Next(t.process.world.moment())
-	if a, waits := t.action.(streams.Await); waits {
+	if a, waits := t.action.(task.Await); waits {
 		t.wakeAt, t.drained = a.WallMillis, a.SteadyMillis
 	}
 }
 
 func (t *engineTask) perform() error {
 	switch a := t.action.(type) {
-	case streams.TakeOver:
+	case task.TakeOver:
 		t.takeOver()
-	case streams.LocateJournal:
+	case task.LocateJournal:
 		t.locateJournal()
-	case streams.LocateSnapshots:
+	case task.LocateSnapshots:
 		t.locateSnapshots()
-	case streams.ReadSnapshots:
+	case task.ReadSnapshots:
 		return t.readSnapshots(a)
-	case streams.ReadJournal:
+	case task.ReadJournal:
 		return t.readJournal(a)
-	case streams.Commit:
+	case task.Commit:
 		if !t.written {
 			return t.produce(a)
 		}
 		return t.commit()
-	case streams.Apply:
+	case task.Apply:
 		return t.apply()
-	case streams.LocateInputs:
+	case task.LocateInputs:
 		t.locateInputs()
-	case streams.Start:
+	case task.Start:
 		t.start()
-	case streams.Await:
+	case task.Await:
 		t.decide(a)
-	case streams.Done:
+	case task.Done:
 		t.leave()
 	}
 	return nil
@@ -206,7 +206,7 @@ func (t *engineTask) locateJournal() {
 }
 
 // readJournal reads the requested records, or some of them.
-func (t *engineTask) readJournal(a streams.ReadJournal) error {
+func (t *engineTask) readJournal(a task.ReadJournal) error {
 	w := t.process.world
 	most := math.MaxInt
 	if w.chance(0.3) {
@@ -221,7 +221,7 @@ func (t *engineTask) readJournal(a streams.ReadJournal) error {
 }
 
 // produce writes the records of a commit, undecided.
-func (t *engineTask) produce(a streams.Commit) (err error) {
+func (t *engineTask) produce(a task.Commit) (err error) {
 	w := t.process.world
 	positions := make(map[topicPartition]int64)
 	for topic, offset := range a.Positions {
@@ -359,7 +359,7 @@ func (t *engineTask) start() {
 }
 
 // decide passes the core some of what has arrived, and has it take a turn.
-func (t *engineTask) decide(a streams.Await) {
+func (t *engineTask) decide(a task.Await) {
 	w := t.process.world
 	for i, topic := range engine.Inputs() {
 		if a.Inputs {

@@ -14,8 +14,10 @@ import (
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/engine"
+	"github.com/lumenhook/lumenhook/streams/kafka"
+	"github.com/lumenhook/lumenhook/streams/store"
+	"github.com/lumenhook/lumenhook/streams/task"
 )
 
 // rememberMillis is how long the engine keeps answers.
@@ -192,7 +194,7 @@ func (w *World) forgot(id deliveryID) bool {
 
 // differs compares a store with the model (G4), except for expired answers; empty when they
 // agree.
-func (w *World) differs(store *streams.Store, partition int32) string {
+func (w *World) differs(store *store.Store, partition int32) string {
 	m := w.checks.model
 	want := m.state(func(id string) bool {
 		return w.log.partitionOf(schemas.TopicJournal,
@@ -270,7 +272,7 @@ func (w *World) verifyTask(t *engineTask) {
 
 // verifyRefold folds a journal from offset zero into an empty store.
 func (w *World) verifyRefold(partition int32) {
-	var snapshots streams.SnapshotConfig
+	var snapshots task.SnapshotConfig
 	var begins int64 // the journal
 	if len(w.former) > 0 {
 		snapshots, begins = w.snapshotConfig(), 1
@@ -310,10 +312,10 @@ func (w *World) verifyRefold(partition int32) {
 }
 
 // readCopied returns the first snapshot of a partition, which a move has written there.
-func (l *Log) readCopied(at topicPartition) (chunks []streams.Record, end int64) {
+func (l *Log) readCopied(at topicPartition) (chunks []kafka.Record, end int64) {
 	for _, e := range l.partitions[at].entries {
 		chunks = append(chunks, e.record)
-		if e.record.Header(streams.HeaderManifest) != "" {
+		if e.record.Header(task.HeaderManifest) != "" {
 			break
 		}
 	}

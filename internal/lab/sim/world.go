@@ -12,8 +12,8 @@ import (
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/schemas"
-	"github.com/lumenhook/lumenhook/streams"
 	"github.com/lumenhook/lumenhook/streams/engine"
+	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
 const (
@@ -197,8 +197,8 @@ func (w *World) close() {
 
 func (w *World) wall() int64 { return w.steady + w.wallOff }
 
-func (w *World) moment() streams.Moment {
-	return streams.Moment{WallMillis: w.wall(), SteadyMillis: w.steady}
+func (w *World) moment() kafka.Moment {
+	return kafka.Moment{WallMillis: w.wall(), SteadyMillis: w.steady}
 }
 
 // passed is the time that the wall clock has advanced, without its setbacks.
@@ -384,8 +384,8 @@ func (w *World) advance(millis int64) {
 // member is a membership in a consumer group.
 type member struct {
 	alive, paused bool
-	in            bool           // the group has admitted it
-	acknowledged  streams.Moment // of the latest acknowledged heartbeat
+	in            bool         // the group has admitted it
+	acknowledged  kafka.Moment // of the latest acknowledged heartbeat
 }
 
 func (m *member) works() bool { return m.alive && !m.paused }
@@ -401,7 +401,7 @@ func (m *member) fresh(w *World) bool { return m.acknowledged.Fresh(w.moment()) 
 // expelled reports whether its session has expired.
 func (m *member) expelled(w *World) bool {
 	silent := w.steady - m.acknowledged.SteadyMillis
-	return m.in && silent >= streams.SessionTimeout.Milliseconds()
+	return m.in && silent >= kafka.SessionTimeout.Milliseconds()
 }
 
 func (w *World) jumpClock() bool {
@@ -506,8 +506,8 @@ func (w *World) repeatInput() bool {
 
 // handOvers returns the hand-overs among matches; those whose delivery is forgotten, if
 // there are any: nothing but their number tells that they come again.
-func (w *World) handOvers(matches []streams.Record) []streams.Record {
-	var all, forgotten []streams.Record
+func (w *World) handOvers(matches []kafka.Record) []kafka.Record {
+	var all, forgotten []kafka.Record
 	for _, r := range matches {
 		if isDamaged(r) {
 			continue
@@ -528,7 +528,7 @@ func (w *World) handOvers(matches []streams.Record) []streams.Record {
 }
 
 // handsOver reports whether a match hands an event over.
-func handsOver(r streams.Record) bool {
+func handsOver(r kafka.Record) bool {
 	return decode(r, schemas.DecodePaymentMatched).Moved.Moves > 0
 }
 
@@ -568,7 +568,7 @@ func (w *World) spoilInput() bool {
 	case 1:
 		r.Value = append([]byte{0xff}, r.Value...)
 	case 2:
-		r.Headers = []streams.Header{
+		r.Headers = []kafka.Header{
 			{Key: schemas.HeaderType, Value: []byte("SomethingNewer")},
 			{Key: schemas.HeaderVersion, Value: []byte("1")},
 		}
@@ -579,7 +579,7 @@ func (w *World) spoilInput() bool {
 	case 5:
 		r.Value = ofAnother(r)
 	}
-	r.Headers = append(slices.Clone(r.Headers), streams.Header{Key: headerDamaged, Value: []byte{1}})
+	r.Headers = append(slices.Clone(r.Headers), kafka.Header{Key: headerDamaged, Value: []byte{1}})
 	w.log.append(r)
 	w.tracef("record %d of %s/%d is appended again, damaged", r.Offset, topic, at.partition)
 	w.count("damaged inputs")
@@ -588,7 +588,7 @@ func (w *World) spoilInput() bool {
 
 // ofAnother returns the value of a record with a changed byte in the name of its aggregate;
 // without such a name, truncated.
-func ofAnother(r streams.Record) []byte {
+func ofAnother(r kafka.Record) []byte {
 	if !bytes.Contains(r.Value, r.Key) {
 		return r.Value[:1]
 	}
@@ -600,10 +600,10 @@ func ofAnother(r streams.Record) []byte {
 // headerDamaged marks the records of spoilInput, for checkers.
 const headerDamaged = "damaged"
 
-func isDamaged(r streams.Record) bool { return r.Header(headerDamaged) != "" }
+func isDamaged(r kafka.Record) bool { return r.Header(headerDamaged) != "" }
 
 // decode reads a record that is not damaged.
-func decode[T any](r streams.Record, as func(schemas.Message) (T, error)) T {
+func decode[T any](r kafka.Record, as func(schemas.Message) (T, error)) T {
 	v, err := as(schemas.Read(r.Value, r))
 	if err != nil {
 		panic(violation{fmt.Sprintf("record %d of %s/%d cannot be read: %v", r.Offset, r.Topic,

@@ -1,0 +1,184 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// Resource is a kind of Kafka resource that an ACL protects.
+type Resource string
+
+// Kinds of resources, as kafka-acls.sh names them.
+const (
+	ResourceTopic           Resource = "topic"
+	ResourceGroup           Resource = "group"
+	ResourceTransactionalID Resource = "transactional-id"
+	ResourceCluster         Resource = "cluster"
+)
+
+// Operation is an ACL operation, as kafka-acls.sh names it.
+type Operation string
+
+// Operations.
+const (
+	OpRead            Operation = "Read"
+	OpWrite           Operation = "Write"
+	OpDescribe        Operation = "Describe"
+	OpDescribeConfigs Operation = "DescribeConfigs"
+	OpCreate          Operation = "Create"
+	OpDelete          Operation = "Delete"
+	OpAlterConfigs    Operation = "AlterConfigs"
+)
+
+var kafkaOperations = map[Operation]kmsg.ACLOperation{
+	OpRead:            kadm.OpRead,
+	OpWrite:           kadm.OpWrite,
+	OpDescribe:        kadm.OpDescribe,
+	OpDescribeConfigs: kadm.OpDescribeConfigs,
+	OpCreate:          kadm.OpCreate,
+	OpDelete:          kadm.OpDelete,
+	OpAlterConfigs:    kadm.OpAlterConfigs,
+}
+
+// ACL lets one principal perform one operation on resources of one type, from any host.
+type ACL struct {
+	Principal string    `json:"principal"` // such as User:lumenhook-engine
+	Operation Operation `json:"operation"`
+	Resource  Resource  `json:"resource"`
+	Names     []string  `json:"names"` // full names; for the cluster, one empty name
+	Prefixed  bool      `json:"prefixed"`
+}
+
+// Arguments returns the kafka-acls.sh arguments that add the ACL.
+func (a ACL) Arguments() []string {
+	args := []string{"--add", "--allow-principal", a.Principal, "--operation", string(a.Operation)}
+	for _, name := range a.Names {
+		args = append(args, "--"+string(a.Resource))
+		if a.Resource != ResourceCluster {
+			args = append(args, name)
+		}
+	}
+	if a.Prefixed {
+		args = append(args, "--resource-pattern-type", "prefixed")
+	}
+	return args
+}
+
+// String describes the ACL for error messages.
+func (a ACL) String() string {
+	what := strings.TrimSpace(string(a.Resource) + " " + strings.Join(a.Names, ", "))
+	if a.Prefixed {
+		what += "…"
+	}
+	return fmt.Sprintf("%s of %s by %s", a.Operation, what, a.Principal)
+}
+
+// builder returns the ACL in the admin client's form.
+func (a ACL) builder() *kadm.ACLBuilder {
+	b := kadm.NewACLs().Allow(a.Principal).AllowHosts().Operations(kafkaOperations[a.Operation])
+	pattern := kadm.ACLPatternLiteral
+	if a.Prefixed {
+		pattern = kadm.ACLPatternPrefixed
+	}
+	b.ResourcePatternType(pattern)
+	switch a.Resource {
+	case ResourceTopic:
+		b.Topics(a.Names...)
+	case ResourceGroup:
+		b.Groups(a.Names...)
+	case ResourceTransactionalID:
+		b.TransactionalIDs(a.Names...)
+	case ResourceCluster:
+		b.Clusters()
+	}
+	return b
+}
+
+// AllowedOnTopics returns what the cluster's user may do with topics. Topics that do not
+// exist, and those of which the broker does not say it, are left out.
+func (c Cluster) AllowedOnTopics(
+	ctx context.Context, topics ...string,
+) (map[string][]Operation, error) {
+	client, err := c.client()
+	if err != nil {
+		return nil, err
+	}
+	defer client.Close()
+	req := c.metadataRequest(topics)
+	req.IncludeTopicAuthorizedOperations = true
+	return whileTransient(ctx, func() (map[string][]Operation, error) {
+		resp, err := req.RequestWith(ctx, client)
+		if err != nil {
+			return nil, fmt.Errorf("streams: asking what is allowed: %w", err)
+		}
+		by := make(map[string][]Operation)
+		for _, t := range resp.Topics {
+			err := kerr.ErrorForCode(t.ErrorCode)
+			switch {
+			case t.Topic == nil || errors.Is(err, kerr.UnknownTopicOrPartition):
+			case errors.Is(err, kerr.TopicAuthorizationFailed):
+				by[c.shortName(*t.Topic)] = nil
+			case err != nil:
+				return nil, fmt.Errorf("streams: asking what is allowed of topic %s: %w", *t.Topic, err)
+			case t.AuthorizedOperations != math.MinInt32:
+				by[c.shortName(*t.Topic)] = operations(t.AuthorizedOperations)
+			}
+		}
+		return by, nil
+	})
+}
+
+// operations returns those of a set of Kafka's operations that have a name here.
+func operations(set int32) (list []Operation) {
+	allowed := kadm.DecodeACLOperations(set)
+	for name, op := range kafkaOperations {
+		if slices.Contains(allowed, op) {
+			list = append(list, name)
+		}
+	}
+	return list
+}
+
+// CreateACLs creates ACLs; existing ones are left unchanged.
+func (c Cluster) CreateACLs(ctx context.Context, acls []ACL) error {
+	return c.WithAdmin(ctx, func(ctx context.Context, admin *kadm.Client) error {
+		for _, a := range acls {
+			made, err := admin.CreateACLs(ctx, a.builder())
+			for _, m := range made {
+				if err == nil && m.Err != nil {
+					err = fmt.Errorf("%w: %s", m.Err, m.ErrMessage)
+				}
+			}
+			if err != nil {
+				return fmt.Errorf("streams: allowing %s: %w", a, err)
+			}
+		}
+		return nil
+	})
+}
+
+// DeleteACLs deletes ACLs, for each of their names.
+func (c Cluster) DeleteACLs(ctx context.Context, acls []ACL) error {
+	return c.WithAdmin(ctx, func(ctx context.Context, admin *kadm.Client) error {
+		for _, a := range acls {
+			gone, err := admin.DeleteACLs(ctx, a.builder())
+			for _, g := range gone {
+				if err == nil {
+					err = g.Err
+				}
+			}
+			if err != nil {
+				return fmt.Errorf("streams: no longer allowing %s: %w", a, err)
+			}
+		}
+		return nil
+	})
+}

@@ -1,0 +1,369 @@
+package kafka
+
+import (
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// groupModel is a group whose members do what they are assigned: they give up what they are
+// no longer assigned, then join again.
+type groupModel struct {
+	t          *rapid.T
+	cfg        BalanceConfig
+	members    map[string]*GroupMember
+	ends       []int64 // of the journals
+	generation int32
+	latest     map[string]Assignment
+}
+
+func drawGroup(t *rapid.T) *groupModel {
+	g := &groupModel{
+		t: t,
+		cfg: BalanceConfig{
+			Partitions:    rapid.Int32Range(1, 24).Draw(t, "partitions"),
+			Replicas:      rapid.IntRange(0, 3).Draw(t, "replicas"),
+			AcceptableLag: 10,
+		},
+		members: make(map[string]*GroupMember),
+	}
+	for p := range g.cfg.Partitions {
+		end := int64(rapid.IntRange(0, 100).Draw(t, fmt.Sprint("end of ", p)))
+		g.ends = append(g.ends, end)
+	}
+	return g
+}
+
+func (g *groupModel) join(id string) {
+	if g.members[id] != nil {
+		return
+	}
+	m := &GroupMember{
+		ID:         id,
+		Rack:       rapid.SampledFrom([]string{"", "a", "b", "c"}).Draw(g.t, "rack"),
+		Generation: -1,
+		Folded:     make(map[int32]int64),
+	}
+	g.members[id] = m
+}
+
+// grow has copies fold some of what they lack, or all of it.
+func (g *groupModel) grow(all bool) {
+	for _, id := range slices.Sorted(maps.Keys(g.members)) {
+		m := g.members[id]
+		for _, p := range slices.Sorted(maps.Keys(m.Folded)) {
+			if all || slices.Contains(m.Owns, p) {
+				m.Folded[p] = g.ends[p]
+			} else {
+				m.Folded[p] = rapid.Int64Range(m.Folded[p], g.ends[p]).Draw(g.t, "folded")
+			}
+		}
+	}
+}
+
+func (g *groupModel) list() (list []GroupMember) {
+	for _, id := range slices.Sorted(maps.Keys(g.members)) {
+		m := *g.members[id]
+		m.Owns, m.Folded = slices.Clone(m.Owns), maps.Clone(m.Folded)
+		list = append(list, m)
+	}
+	return list
+}
+
+// rebalance assigns, checks the assignment, and has the members follow it. It reports
+// whether one gave something up, so that another assignment follows.
+func (g *groupModel) rebalance() (again bool) {
+	before := g.list()
+	g.latest = Balance(before, g.cfg)
+	g.check(before)
+	g.generation++
+	for id, m := range g.members {
+		a := g.latest[id]
+		for _, p := range m.Owns {
+			again = again || !slices.Contains(a.Owns, p)
+		}
+		m.Owns, m.Generation = slices.Clone(a.Owns), g.generation
+		for p := range g.cfg.Partitions {
+			_, has := m.Folded[p]
+			switch keeps := slices.Contains(a.Owns, p) || slices.Contains(a.Standbys, p); {
+			case keeps && !has:
+				m.Folded[p] = 0
+			case !keeps:
+				delete(m.Folded, p)
+			}
+		}
+	}
+	g.grow(false)
+	return again
+}
+
+// check holds what every assignment must be like.
+func (g *groupModel) check(before []GroupMember) {
+	for p := range g.cfg.Partitions {
+		var owner string
+		for id, a := range g.latest {
+			if !slices.Contains(a.Owns, p) {
+				continue
+			}
+			if owner != "" {
+				g.t.Fatalf("partition %d is both %s's and %s's", p, owner, id)
+			}
+			owner = id
+			if slices.Contains(a.Standbys, p) {
+				g.t.Fatalf("%s owns partition %d and stands by for it", id, p)
+			}
+		}
+		if owner != "" {
+			g.checkMove(before, p, owner)
+		}
+	}
+	g.checkUndisturbed(before)
+	for id, a := range g.latest {
+		warming := 0
+		for _, p := range a.Warming {
+			if !slices.Contains(a.Standbys, p) {
+				g.t.Fatalf("%s warms partition %d and does not fold it", id, p)
+			}
+			if g.end(before, p)-g.members[id].Folded[p] > g.cfg.AcceptableLag {
+				warming++
+			}
+		}
+		if g.cfg.Replicas == 0 && warming > maxWarming {
+			g.t.Fatalf("%s warms %d partitions at once", id, warming)
+		}
+	}
+}
+
+// checkUndisturbed holds that nobody gives up a partition in the round in which one that is
+// nobody's is given to somebody.
+func (g *groupModel) checkUndisturbed(before []GroupMember) {
+	holder, generation := make(map[int32]string), make(map[int32]int32)
+	for _, m := range before { // as Balance sees them, in the order of their ids
+		for _, p := range m.Owns {
+			if holder[p] == "" || m.Generation > generation[p] {
+				holder[p], generation[p] = m.ID, m.Generation
+			}
+		}
+	}
+	if len(holder) == int(g.cfg.Partitions) {
+		return
+	}
+	for p, id := range holder {
+		if !slices.Contains(g.latest[id].Owns, p) {
+			g.t.Fatalf("%s gives partition %d up while another is nobody's", id, p)
+		}
+	}
+}
+
+func (g *groupModel) end(members []GroupMember, p int32) (end int64) {
+	for _, m := range members {
+		end = max(end, m.Folded[p])
+	}
+	return end
+}
+
+// checkMove holds that a partition which a member is given is nobody else's, and that it is
+// warm there if it was anybody's, or if anybody was warm.
+func (g *groupModel) checkMove(before []GroupMember, p int32, owner string) {
+	end, warmest := g.end(before, p), int64(-1)
+	for _, m := range before {
+		warmest = max(warmest, m.Folded[p])
+		switch {
+		case !slices.Contains(m.Owns, p):
+		case m.ID == owner:
+			return
+		case m.Generation == g.generation:
+			g.t.Fatalf("partition %d is given to %s, and %s has not given it up", p, owner, m.ID)
+		}
+	}
+	if lag := end - g.members[owner].Folded[p]; lag > g.cfg.AcceptableLag {
+		g.t.Fatalf("partition %d is given to %s, which is %d behind; another is %d behind",
+			p, owner, lag, end-warmest)
+	}
+}
+
+// settle rebalances until nothing changes any more, while copies are folded to the end
+// between the rounds.
+func (g *groupModel) settle() {
+	g.latest = nil
+	for range 4 + 2*int(g.cfg.Partitions) {
+		before := g.latest
+		g.grow(true)
+		again := g.rebalance()
+		if !again && reflect.DeepEqual(before, g.latest) {
+			return
+		}
+	}
+	g.t.Fatalf("the group does not come to rest: %v", g.latest)
+}
+
+// checkRest holds what an assignment must be like at which nothing changes.
+func (g *groupModel) checkRest() {
+	fewest, most := int(g.cfg.Partitions), 0
+	for id, a := range g.latest {
+		fewest, most = min(fewest, len(a.Owns)), max(most, len(a.Owns))
+		if len(a.Warming) > 0 {
+			g.t.Fatalf("%s still warms %v", id, a.Warming)
+		}
+	}
+	if most-fewest > 1 {
+		g.t.Fatalf("a member has %d partitions, another %d", most, fewest)
+	}
+	for p := range g.cfg.Partitions {
+		g.checkCopies(p)
+	}
+}
+
+func (g *groupModel) checkCopies(p int32) {
+	owner, standbys, racks := "", 0, make(map[string]bool)
+	for id, a := range g.latest {
+		if slices.Contains(a.Owns, p) {
+			owner = id
+		}
+		if slices.Contains(a.Standbys, p) {
+			standbys++
+			racks[g.members[id].Rack] = true
+		}
+	}
+	if owner == "" {
+		g.t.Fatalf("partition %d is nobody's", p)
+	}
+	if want := min(g.cfg.Replicas, len(g.members)-1); standbys != want {
+		g.t.Fatalf("partition %d has %d standbys, want %d", p, standbys, want)
+	}
+	home := g.members[owner].Rack
+	if standbys == 0 || home == "" || len(racks) > 1 || !racks[home] {
+		return
+	}
+	for id, m := range g.members {
+		if m.Rack != home {
+			g.t.Fatalf("partition %d of %s has standbys in its rack only, and %s is in another",
+				p, owner, id)
+		}
+	}
+}
+
+// TestBalance: whatever a group goes through, each partition has one owner at a time and
+// moves only to a warm one; and when nothing happens any more the group comes to rest,
+// balanced, with standbys in other racks.
+func TestBalance(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		g := drawGroup(t)
+		id := rapid.SampledFrom([]string{"u", "v", "w", "x", "y", "z"})
+		g.join("u")
+		t.Repeat(map[string]func(*rapid.T){
+			"joins":      func(t *rapid.T) { g.join(id.Draw(t, "id")) },
+			"rebalances": func(*rapid.T) { g.rebalance() },
+			"leaves": func(t *rapid.T) {
+				if who := id.Draw(t, "id"); len(g.members) > 1 {
+					delete(g.members, who)
+				}
+			},
+			"forgets": func(t *rapid.T) { // as a process that has restarted with its state lost
+				if m := g.members[id.Draw(t, "id")]; m != nil {
+					m.Owns, m.Generation, m.Folded = nil, -1, make(map[int32]int64)
+				}
+			},
+			"journals grow": func(t *rapid.T) {
+				for p := range g.ends {
+					g.ends[p] += int64(rapid.IntRange(0, 50).Draw(t, "more"))
+				}
+				g.grow(false)
+			},
+		})
+		g.settle()
+		g.checkRest()
+	})
+}
+
+func ids(by map[string]Assignment, of func(Assignment) []int32, p int32) (list []string) {
+	for _, id := range slices.Sorted(maps.Keys(by)) {
+		if slices.Contains(of(by[id]), p) {
+			list = append(list, id)
+		}
+	}
+	return list
+}
+
+func owns(a Assignment) []int32     { return a.Owns }
+func standbys(a Assignment) []int32 { return a.Standbys }
+func warming(a Assignment) []int32  { return a.Warming }
+
+// TestTheDeadOnesStandbyIsItsHeir: of those that are left, the warm one gets the partition,
+// and without one the one that is least behind, though it has more to do.
+func TestTheDeadOnesStandbyIsItsHeir(t *testing.T) {
+	cfg := BalanceConfig{Partitions: 3, AcceptableLag: 10}
+	busy := GroupMember{ID: "busy", Owns: []int32{0, 1}, Generation: 4}
+	busy.Folded = map[int32]int64{0: 90, 1: 90, 2: 500}
+	for _, idle := range []int64{0, 300, 480} {
+		fresh := GroupMember{ID: "idle", Generation: 4, Folded: map[int32]int64{2: idle}}
+		by := Balance([]GroupMember{busy, fresh}, cfg)
+		if got := ids(by, owns, 2); !slices.Equal(got, []string{"busy"}) {
+			t.Errorf("with %d folded elsewhere partition 2 is %v's", idle, got)
+		}
+	}
+	fresh := GroupMember{ID: "idle", Generation: 4, Folded: map[int32]int64{2: 495}}
+	if got := ids(Balance([]GroupMember{busy, fresh}, cfg), owns, 2); got[0] != "idle" {
+		t.Errorf("of two that are warm %v gets it, which has more to do", got)
+	}
+}
+
+// TestAClaimOfAnEarlierGenerationGivesNothing: a member that missed an assignment still
+// claims what another has by now. It must not keep it, and the other does.
+func TestAClaimOfAnEarlierGenerationGivesNothing(t *testing.T) {
+	stale := GroupMember{ID: "a", Owns: []int32{0}, Generation: 3}
+	owner := GroupMember{ID: "b", Owns: []int32{0}, Generation: 4}
+	third := GroupMember{ID: "c", Owns: []int32{1}, Generation: 4}
+	by := Balance([]GroupMember{stale, owner, third}, BalanceConfig{Partitions: 2})
+	if got := ids(by, owns, 0); !slices.Equal(got, []string{"b"}) {
+		t.Errorf("partition 0 is %v's", got)
+	}
+}
+
+// TestAMemberThatJoinsIsWarmedFirst: its partition stays with the owner until it is warm,
+// then is given up, and then is its own.
+func TestAMemberThatJoinsIsWarmedFirst(t *testing.T) {
+	cfg := BalanceConfig{Partitions: 2, AcceptableLag: 10}
+	owner := GroupMember{ID: "a", Owns: []int32{0, 1}, Generation: 1}
+	owner.Folded = map[int32]int64{0: 100, 1: 100}
+	joins := GroupMember{ID: "b", Generation: -1}
+	by := Balance([]GroupMember{owner, joins}, cfg)
+	if !slices.Equal(by["a"].Owns, []int32{0, 1}) || len(ids(by, warming, 0)) != 1 {
+		t.Fatalf("while it is cold: %+v", by)
+	}
+	joins.Folded = map[int32]int64{0: 95}
+	by = Balance([]GroupMember{owner, joins}, cfg)
+	if !slices.Equal(by["a"].Owns, []int32{1}) || len(by["b"].Owns) > 0 ||
+		!slices.Equal(ids(by, standbys, 0), []string{"b"}) {
+		t.Fatalf("when it is warm: %+v", by)
+	}
+	owner.Owns = []int32{1}
+	by = Balance([]GroupMember{owner, joins}, cfg)
+	if !slices.Equal(by["b"].Owns, []int32{0}) {
+		t.Fatalf("when it was given up: %+v", by)
+	}
+}
+
+// TestAnHeirIsNotRelievedAtOnce: the only warm member gets what the dead one had, though it
+// has more to do. What it already works on is not interrupted in the same round; the one that
+// has less to do asks for it.
+func TestAnHeirIsNotRelievedAtOnce(t *testing.T) {
+	cfg := BalanceConfig{Partitions: 4, AcceptableLag: 10}
+	heir := GroupMember{ID: "heir", Owns: []int32{0, 1}, Generation: 4}
+	heir.Folded = map[int32]int64{0: 90, 1: 90, 2: 500}
+	other := GroupMember{ID: "other", Owns: []int32{3}, Generation: 4}
+	other.Folded = map[int32]int64{1: 90, 3: 70}
+	by := Balance([]GroupMember{heir, other}, cfg)
+	if !slices.Equal(by["heir"].Owns, []int32{0, 1, 2}) ||
+		!slices.Equal(ids(by, warming, 1), []string{"other"}) {
+		t.Fatalf("at first: %+v", by)
+	}
+	heir.Owns = by["heir"].Owns
+	if by = Balance([]GroupMember{heir, other}, cfg); !slices.Equal(by["heir"].Owns, []int32{0, 2}) {
+		t.Fatalf("then: %+v", by)
+	}
+}

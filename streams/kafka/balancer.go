@@ -1,0 +1,211 @@
+package kafka
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// warmProtocol is the name of the group protocol that divides partitions by [Balance].
+const warmProtocol = "lumenhook-warm"
+
+// userDataVersion is that of memberData and assignmentData. A reader of another version
+// ignores them: the member has no copies, and stands by for nobody.
+const userDataVersion = 1
+
+// memberData is what a member adds to its request to join.
+type memberData struct {
+	Version  int             `json:"version"`
+	Replicas int             `json:"replicas"`
+	Folded   map[int32]int64 `json:"folded"`
+}
+
+// assignmentData is what an assignment has beside the partitions to own.
+type assignmentData struct {
+	Version  int     `json:"version"`
+	Standbys []int32 `json:"standbys,omitempty"`
+	Warming  []int32 `json:"warming,omitempty"`
+}
+
+// warmBalancer is the wire form of [Balance], in the messages that consumers use.
+type warmBalancer struct {
+	topic string // with the deployment's prefix
+	cfg   StandbyConfig
+	// assigned is called with each assignment, before the client acts on it.
+	assigned func(assignmentData)
+}
+
+func (*warmBalancer) ProtocolName() string { return warmProtocol }
+
+func (*warmBalancer) IsCooperative() bool { return true }
+
+func (b *warmBalancer) JoinGroupMetadata(
+	topics []string, owned map[string][]int32, generation int32,
+) []byte {
+	meta := kmsg.NewConsumerMemberMetadata()
+	meta.Version, meta.Topics, meta.Generation = 3, topics, generation
+	if b.cfg.Rack != "" {
+		meta.Rack = &b.cfg.Rack
+	}
+	if partitions := owned[b.topic]; len(partitions) > 0 {
+		owns := kmsg.NewConsumerMemberMetadataOwnedPartition()
+		owns.Topic, owns.Partitions = b.topic, partitions
+		meta.OwnedPartitions = append(meta.OwnedPartitions, owns)
+	}
+	meta.UserData = encodeUserData(memberData{
+		Version:  userDataVersion,
+		Replicas: b.cfg.Replicas,
+		Folded:   b.cfg.Folded(),
+	})
+	return meta.AppendTo(nil)
+}
+
+func encodeUserData(v any) []byte {
+	text, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // numbers and lists of them
+	}
+	return text
+}
+
+func (b *warmBalancer) ParseSyncAssignment(assignment []byte) (map[string][]int32, error) {
+	var a kmsg.ConsumerMemberAssignment
+	if err := a.ReadFrom(assignment); err != nil {
+		return nil, fmt.Errorf("streams: reading the assignment of a group: %w", err)
+	}
+	by := make(map[string][]int32, len(a.Topics))
+	for _, t := range a.Topics {
+		by[t.Topic] = t.Partitions
+	}
+	var data assignmentData
+	if json.Unmarshal(a.UserData, &data) != nil || data.Version != userDataVersion {
+		data = assignmentData{}
+	}
+	b.assigned(data)
+	return by, nil
+}
+
+func (b *warmBalancer) MemberBalancer(
+	members []kmsg.JoinGroupResponseMember,
+) (kgo.GroupMemberBalancer, map[string]struct{}, error) {
+	balancer, err := kgo.NewConsumerBalancer(b, members)
+	if err != nil {
+		return nil, nil, fmt.Errorf("streams: reading what members of a group say: %w", err)
+	}
+	return balancer, balancer.MemberTopics(), nil
+}
+
+// Balance implements kgo.ConsumerBalancerBalance.
+func (b *warmBalancer) Balance(
+	joined *kgo.ConsumerBalancer, topics map[string]int32,
+) kgo.IntoSyncAssignment {
+	cfg := BalanceConfig{Partitions: topics[b.topic], AcceptableLag: b.cfg.acceptableLag()}
+	var members []GroupMember
+	plan := &warmPlan{topic: b.topic}
+	joined.EachMember(func(m *kmsg.JoinGroupResponseMember, meta *kmsg.ConsumerMemberMetadata) {
+		member, replicas := b.readMember(m, meta)
+		cfg.Replicas = max(cfg.Replicas, replicas)
+		members = append(members, member)
+		plan.ids = append(plan.ids, m.MemberID)
+		plan.names = append(plan.names, member.ID)
+	})
+	if cfg.Partitions == 0 {
+		joined.SetError(errors.New("streams: the partitions of the group's topic are not known yet"))
+		return plan
+	}
+	plan.by = Balance(members, cfg)
+	return plan
+}
+
+// readMember reads what a member says of itself, and how many standbys it asks for.
+func (b *warmBalancer) readMember(
+	m *kmsg.JoinGroupResponseMember, meta *kmsg.ConsumerMemberMetadata,
+) (member GroupMember, replicas int) {
+	member = GroupMember{ID: "member " + m.MemberID, Generation: meta.Generation}
+	if m.InstanceID != nil {
+		member.ID = "instance " + *m.InstanceID // stays the same when it restarts
+	}
+	if meta.Rack != nil {
+		member.Rack = *meta.Rack
+	}
+	for _, owned := range meta.OwnedPartitions {
+		if owned.Topic == b.topic {
+			member.Owns = owned.Partitions
+		}
+	}
+	var data memberData
+	if json.Unmarshal(meta.UserData, &data) == nil && data.Version == userDataVersion {
+		member.Folded, replicas = data.Folded, data.Replicas
+	}
+	return member, replicas
+}
+
+// warmPlan are assignments on their way to the members.
+type warmPlan struct {
+	topic string
+	ids   []string // of the members, by which the group knows them
+	names []string // of the same, by which they were balanced
+	by    map[string]Assignment
+}
+
+func (p *warmPlan) IntoSyncAssignment() (all []kmsg.SyncGroupRequestGroupAssignment) {
+	for i, id := range p.ids {
+		a := p.by[p.names[i]]
+		assignment := kmsg.NewConsumerMemberAssignment()
+		if len(a.Owns) > 0 {
+			topic := kmsg.NewConsumerMemberAssignmentTopic()
+			topic.Topic, topic.Partitions = p.topic, a.Owns
+			assignment.Topics = append(assignment.Topics, topic)
+		}
+		assignment.UserData = encodeUserData(assignmentData{
+			Version:  userDataVersion,
+			Standbys: a.Standbys,
+			Warming:  a.Warming,
+		})
+		sync := kmsg.NewSyncGroupRequestGroupAssignment()
+		sync.MemberID, sync.MemberAssignment = id, assignment.AppendTo(nil)
+		all = append(all, sync)
+	}
+	return all
+}
+
+// StandbyConfig has the members of a group stand by for each other's partitions.
+type StandbyConfig struct {
+	// Replicas is how many members stand by for each partition. The largest number that a
+	// member asks for counts.
+	Replicas int
+	Rack     string // of this process; empty: unknown
+	// AcceptableLag is BalanceConfig.AcceptableLag; 0: 10,000, which are folded in a
+	// fraction of a second.
+	AcceptableLag int64
+	// Folded returns, for each partition that this process has a copy of, up to where in its
+	// journal it is folded.
+	Folded func() map[int32]int64
+	// StandBy is called with all partitions to stand by for, whenever they are assigned. It
+	// must not block.
+	StandBy func(partitions []int32)
+	// Lag returns how far the copy of a partition is behind its journal, once that is known.
+	Lag func(partition int32) (offsets int64, known bool)
+}
+
+const defaultAcceptableLag = 10_000
+
+func (c StandbyConfig) acceptableLag() int64 {
+	if c.AcceptableLag == 0 {
+		return defaultAcceptableLag
+	}
+	return c.AcceptableLag
+}
+
+// warmed returns which of the copies that others wait for are warm: by half of what is
+// acceptable, so that they still are when the members have joined.
+func (c StandbyConfig) warmed(waiting []int32) []int32 {
+	return slices.DeleteFunc(slices.Clone(waiting), func(p int32) bool {
+		lag, known := c.Lag(p)
+		return !known || lag > c.acceptableLag()/2
+	})
+}

@@ -1,0 +1,65 @@
+package kafka
+
+import (
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// TestATurnIsOfOneProducer: when the client gets another epoch within a turn, what was
+// written before is aborted, and the rest must not be committed as if it were the turn.
+func TestATurnIsOfOneProducer(t *testing.T) {
+	owner := newOwner(t)
+	sum := func() *kgo.Record { return &kgo.Record{Topic: "test.sums", Value: []byte("1")} }
+	err := owner.inOne(t.Context(), []*kgo.Record{sum()}, func(identity) error {
+		// As a client does that must ask for a new epoch: the open transaction ends.
+		if err := owner.client.EndTransaction(t.Context(), kgo.TryAbort); err != nil {
+			return err
+		}
+		if err := owner.client.BeginTransaction(); err != nil {
+			return err
+		}
+		return owner.client.ProduceSync(t.Context(), sum()).FirstErr()
+	})
+	if err == nil || !strings.Contains(err.Error(), "no part of it") {
+		t.Errorf("the turn ended with %v", err)
+	}
+}
+
+// TestATransactionWithoutRecordsIsAnError: the client returns nil for it and commits nothing,
+// also no positions that belong to it.
+func TestATransactionWithoutRecordsIsAnError(t *testing.T) {
+	owner := newOwner(t)
+	if err := owner.inOne(t.Context(), nil, func(identity) error { return nil }); err == nil {
+		t.Error("nothing was committed, and there is no error")
+	}
+	sum := &kgo.Record{Topic: "test.sums", Value: []byte("1")}
+	err := owner.inOne(t.Context(), []*kgo.Record{sum}, func(identity) error { return nil })
+	if err != nil {
+		t.Errorf("afterwards: %v", err)
+	}
+}
+
+func newOwner(t *testing.T) transactions {
+	t.Helper()
+	fake, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "test.sums"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(fake.Close)
+	c := Cluster{
+		Brokers:  fake.ListenAddrs(),
+		Prefix:   "test.",
+		ClientID: "test",
+		Logger:   slog.New(slog.DiscardHandler),
+	}
+	owner, err := c.takeOver(t.Context(), "test.owner", kgo.ManualPartitioner())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(owner.Close)
+	return owner
+}

@@ -1,0 +1,158 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// leader is the leader of a partition, and its epoch.
+type leader struct{ broker, epoch int32 }
+
+// answerTimeout bounds one request to one broker.
+const answerTimeout = 5 * time.Second
+
+// leadersOf returns the leader of each partition of a topic, the latest that all brokers
+// but one know. What was acknowledged is on min.insync.replicas of the partition's
+// replicas, and those knew the epoch in which it was written: where that is 2 or more, as
+// for our topics in a cluster, leaving one broker out cannot miss the epoch. So a broker
+// that hangs delays nobody, and one that hung for a while misleads nobody.
+func (e *Ends) leadersOf(ctx context.Context, topic string) (map[int32]leader, error) {
+	brokers, err := e.brokers(ctx)
+	if err != nil {
+		return nil, err
+	}
+	answers := make(chan answer[*kmsg.MetadataResponse], len(brokers))
+	for id := range brokers {
+		// Not cancelled after the first answers: cancelling a request would close its
+		// connection.
+		go func() {
+			answers <- askBroker[*kmsg.MetadataResponse](ctx, e.client, id,
+				e.cluster.metadataRequest([]string{topic}))
+		}()
+	}
+	v := view{leaders: make(map[int32]leader), brokers: make(map[int32]bool)}
+	quorum := max(1, len(brokers)-1)
+	for range brokers {
+		v.take(e.cluster.fullName(topic), <-answers)
+		if v.answers == quorum {
+			break
+		}
+	}
+	if len(v.brokers) > 0 {
+		e.known.Store(&v.brokers)
+	}
+	return v.verdict(quorum, brokers)
+}
+
+// brokers returns the ids of the cluster's brokers, as last reported.
+func (e *Ends) brokers(ctx context.Context) (map[int32]bool, error) {
+	if known := e.known.Load(); known != nil {
+		return *known, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	defer cancel()
+	req := kmsg.NewPtrMetadataRequest()
+	req.Topics = []kmsg.MetadataRequestTopic{}
+	resp, err := req.RequestWith(ctx, e.client)
+	if err != nil { // the next time, another broker is asked
+		return nil, fmt.Errorf("asking for the brokers: %w", unlessFinal(err))
+	}
+	if len(resp.Brokers) == 0 {
+		return nil, fmt.Errorf("%w: the cluster names no broker", errAskAgain)
+	}
+	ids := make(map[int32]bool)
+	for _, b := range resp.Brokers {
+		ids[b.NodeID] = true
+	}
+	return ids, nil
+}
+
+// view combines the answers of several brokers.
+type view struct {
+	leaders map[int32]leader
+	brokers map[int32]bool // named in an answer
+	answers int
+	topic   error // what an answer reports of the topic
+	failed  error // brokers that did not answer
+}
+
+func (v *view) take(name string, a answer[*kmsg.MetadataResponse]) {
+	if a.err != nil {
+		v.failed = errors.Join(v.failed, a.err)
+		return
+	}
+	v.answers++
+	for _, b := range a.resp.Brokers {
+		v.brokers[b.NodeID] = true
+	}
+	for _, t := range a.resp.Topics {
+		if err := kerr.ErrorForCode(t.ErrorCode); err != nil {
+			v.topic = fmt.Errorf("describing topic %s (`lumenhook topics create` makes it): %w", name, err)
+		}
+		for _, p := range t.Partitions {
+			if l, known := v.leaders[p.Partition]; !known || l.epoch < p.LeaderEpoch {
+				v.leaders[p.Partition] = leader{p.Leader, p.LeaderEpoch}
+			}
+		}
+	}
+}
+
+// verdict returns the leaders if the view suffices, or an error.
+func (v *view) verdict(quorum int, asked map[int32]bool) (map[int32]leader, error) {
+	if v.answers < quorum {
+		return nil, fmt.Errorf("%d of %d brokers answer, and %d must: %w", v.answers, len(asked), quorum,
+			v.failed)
+	}
+	for id := range v.brokers {
+		if !asked[id] {
+			return nil, fmt.Errorf("%w: broker %d is new", errAskAgain, id)
+		}
+	}
+	if v.topic != nil {
+		return nil, v.topic
+	}
+	if len(v.leaders) == 0 {
+		return nil, errors.New("the topic has no partitions: run `lumenhook topics create` first")
+	}
+	for p, l := range v.leaders {
+		if l.broker < 0 {
+			return nil, fmt.Errorf("partition %d: %w", p, kerr.LeaderNotAvailable)
+		}
+	}
+	return v.leaders, nil
+}
+
+// answer is one broker's.
+type answer[R kmsg.Response] struct {
+	resp R
+	err  error
+}
+
+// askBroker sends a request to one broker, once.
+func askBroker[R kmsg.Response](
+	ctx context.Context, client *kgo.Client, broker int32, req kmsg.Request,
+) (a answer[R]) {
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	defer cancel()
+	resp, err := client.Broker(int(broker)).Request(ctx, req)
+	if err != nil {
+		a.err = fmt.Errorf("asking broker %d: %w", broker, unlessFinal(err))
+		return a
+	}
+	a.resp = resp.(R)
+	return a
+}
+
+// unlessFinal makes an error retriable if no broker has answered.
+func unlessFinal(err error) error {
+	if _, refused := errors.AsType[*kerr.Error](err); refused || errors.Is(err, kgo.ErrClientClosed) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", errAskAgain, err)
+}

@@ -1,0 +1,68 @@
+package kafka
+
+import (
+	"context"
+	"strings"
+	"time"
+)
+
+// listeningTimeout bounds [Cluster.Listening]. A broker answers within milliseconds,
+// whatever its cluster is busy with.
+const listeningTimeout = 5 * time.Second
+
+// UnreachableError means that no broker can be reached.
+type UnreachableError struct {
+	Brokers []string
+	Causes  []error // one for each broker
+}
+
+func (e *UnreachableError) Error() string {
+	var why strings.Builder
+	for i, broker := range e.Brokers {
+		why.WriteString("; " + broker + ": " + e.Causes[i].Error())
+	}
+	return "streams: no broker can be reached" + why.String()
+}
+
+func (e *UnreachableError) Unwrap() []error { return e.Causes }
+
+// Unreached returns the brokers, and one cause for each.
+func (e *UnreachableError) Unreached() ([]string, []error) { return e.Brokers, e.Causes }
+
+// Listening fails with an *[UnreachableError] unless a broker answers at one of the
+// addresses. A command reports that at once; a service retries instead.
+func (c Cluster) Listening(ctx context.Context) error {
+	if len(c.Brokers) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, listeningTimeout)
+	defer cancel()
+	type answer struct {
+		of  int
+		err error
+	}
+	answers := make(chan answer, len(c.Brokers))
+	for i, address := range c.Brokers {
+		go func() { answers <- answer{i, c.ping(ctx, address)} }()
+	}
+	failed := &UnreachableError{Brokers: c.Brokers, Causes: make([]error, len(c.Brokers))}
+	for range c.Brokers {
+		a := <-answers
+		if a.err == nil {
+			return nil
+		}
+		failed.Causes[a.of] = a.err
+	}
+	return failed
+}
+
+// ping logs in at one address and sends one request.
+func (c Cluster) ping(ctx context.Context, address string) error {
+	c.Brokers = []string{address}
+	client, err := c.client()
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	return client.Ping(ctx)
+}

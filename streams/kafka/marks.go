@@ -1,0 +1,61 @@
+package kafka
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// ErrAborted means that a broker returned records of an aborted transaction as committed.
+// What was derived from them cannot be trusted.
+var ErrAborted = errors.New("records of an aborted transaction were read as committed")
+
+// marks checks records that were read against the markers that end transactions: since a
+// producer's previous marker, none of its records may have been read when an abort marker
+// comes.
+type marks struct {
+	given  map[author]int64 // the first offset since the author's last marker
+	latest author           // of the previous record, which usually is this one's too
+}
+
+// author is a producer's part in one partition.
+type author struct {
+	topic     string
+	partition int32
+	producer  int64
+}
+
+func newMarks() marks { return marks{given: make(map[author]int64)} }
+
+// pass records a data record, or checks a marker.
+func (m *marks) pass(k *kgo.Record) error {
+	by := author{k.Topic, k.Partition, k.ProducerID}
+	if !k.Attrs.IsControl() {
+		if by != m.latest && k.Attrs.IsTransactional() {
+			m.latest = by
+			if _, is := m.given[by]; !is {
+				m.given[by] = k.Offset
+			}
+		}
+		return nil
+	}
+	first, is := m.given[by]
+	delete(m.given, by)
+	m.latest = author{}
+	if is && isAbortMarker(k) {
+		return fmt.Errorf("streams: %s/%d: the record at offset %d was handed out, and the marker at "+
+			"offset %d says that its transaction was aborted: %w "+
+			"(a fault of the broker: update it, then start again; verify-projection names what of the "+
+			"history differs and rebuild heals it)",
+			k.Topic, k.Partition, first, k.Offset, ErrAborted)
+	}
+	return nil
+}
+
+// isAbortMarker reads the type of a control record: it follows a version of two bytes.
+func isAbortMarker(k *kgo.Record) bool {
+	const abort = 0
+	return len(k.Key) >= 4 && binary.BigEndian.Uint16(k.Key[2:]) == abort
+}

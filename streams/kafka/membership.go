@@ -1,0 +1,248 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"sync/atomic"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// SessionTimeout is how long a member may go without a heartbeat before it loses its
+// partitions. It bounds fail-over.
+const SessionTimeout = 6 * time.Second
+
+// MembershipConfig names a group and the topic whose partitions it divides.
+type MembershipConfig struct {
+	Group string
+	Topic string
+	// Assigned is called with partitions that were assigned. It must not block.
+	Assigned func(partitions []int32)
+	// Revoked is called with partitions that are given up. The group waits until it
+	// returns, so that work in progress ends first.
+	Revoked func(partitions []int32)
+	// Lost is called with partitions that others may own by now.
+	Lost func(partitions []int32)
+	// RevokeMax is how long Revoked may take: the group waits that long, and twice a
+	// transaction's timeout, before it continues without this member.
+	RevokeMax time.Duration
+	// Standbys, if set, moves partitions to warm members only.
+	Standbys *StandbyConfig
+	Now      func() time.Time
+}
+
+// Membership is a membership in a group that divides the partitions of a topic. It does
+// nothing else: the owner of a partition reads and writes it through clients of its own.
+type Membership struct {
+	client       *kgo.Client
+	group        string
+	fullName     func(topic string) string
+	instance     *string // nil: without a static name
+	topic        string
+	now          func() Moment
+	acknowledged atomic.Pointer[Moment] // when the latest acknowledged heartbeat was sent
+	prompt       chan struct{}          // requests a heartbeat at once
+	placed       atomic.Bool            // a rebalance ended for it since it was expelled
+	failure      groupFailure
+	standbys     *StandbyConfig
+	warming      atomic.Pointer[[]int32] // standbys that something waits for
+	asks         *asks                   // for rebalances, since they are warm
+	stop         context.CancelFunc
+	stopped      chan struct{}
+}
+
+// groupFailure is why the client last left the group, as the client reports it.
+type groupFailure struct{ latest atomic.Pointer[error] }
+
+// OnGroupManageError implements the client's hook.
+func (f *groupFailure) OnGroupManageError(err error) { f.latest.Store(&err) }
+
+// heartbeatEvery bounds how late members learn of a rebalance, since brokers report it in
+// their answers. A session survives many lost heartbeats.
+const heartbeatEvery = SessionTimeout / 12
+
+// Join enters a group. The callbacks run until Leave.
+func (c Cluster) Join(cfg MembershipConfig) (*Membership, error) {
+	ctx, stop := context.WithCancel(context.Background())
+	joined := cfg.Now()
+	m := &Membership{
+		group:    c.fullName(cfg.Group),
+		fullName: c.fullName,
+		topic:    c.fullName(cfg.Topic),
+		now:      func() Moment { return MomentOf(cfg.Now(), joined) },
+		prompt:   make(chan struct{}, 1),
+		standbys: cfg.Standbys,
+		asks:     newAsks(),
+		stop:     stop,
+		stopped:  make(chan struct{}),
+	}
+	only := func(f func([]int32)) func(context.Context, *kgo.Client, map[string][]int32) {
+		return func(_ context.Context, _ *kgo.Client, by map[string][]int32) {
+			if partitions := by[c.fullName(cfg.Topic)]; len(partitions) > 0 {
+				f(partitions)
+			}
+		}
+	}
+	// Called when the group goes on without this member, also where it had no partition.
+	expelled := func(ctx context.Context, client *kgo.Client, by map[string][]int32) {
+		m.placed.Store(false)
+		m.acknowledged.Store(nil) // acknowledgements of before do not count
+		only(cfg.Lost)(ctx, client, by)
+	}
+	// Called at the end of each rebalance, also where nothing is assigned.
+	assigned := func(ctx context.Context, client *kgo.Client, by map[string][]int32) {
+		select {
+		case m.prompt <- struct{}{}:
+		default:
+		}
+		only(cfg.Assigned)(ctx, client, by)
+		m.placed.Store(true)
+	}
+	var static []kgo.Opt
+	if c.InstanceID != "" {
+		m.instance = &c.InstanceID
+		static = append(static, kgo.InstanceID(c.InstanceID))
+	}
+	client, err := c.client(append(static,
+		kgo.ConsumerGroup(m.group),
+		kgo.ConsumeTopics(c.fullName(cfg.Topic)),
+		kgo.Balancers(m.balancer()),
+		kgo.SessionTimeout(SessionTimeout),
+		kgo.HeartbeatInterval(heartbeatEvery),
+		kgo.RebalanceTimeout(cfg.RevokeMax+2*TransactionTimeout),
+		kgo.DisableAutoCommit(),
+		kgo.OnPartitionsAssigned(assigned),
+		kgo.OnPartitionsRevoked(only(cfg.Revoked)),
+		kgo.OnPartitionsLost(expelled),
+		kgo.WithHooks(&m.failure),
+	)...)
+	if err != nil {
+		stop()
+		return nil, err
+	}
+	// Nothing is consumed through the group.
+	client.PauseFetchTopics(c.fullName(cfg.Topic))
+	m.client = client
+	go m.beat(ctx)
+	return m, nil
+}
+
+// balancer is the protocol by which the group divides the partitions.
+func (m *Membership) balancer() kgo.GroupBalancer {
+	if m.standbys == nil {
+		return kgo.CooperativeStickyBalancer()
+	}
+	return &warmBalancer{topic: m.topic, cfg: *m.standbys, assigned: m.standBy}
+}
+
+// standBy follows an assignment's part beside the partitions to own.
+func (m *Membership) standBy(a assignmentData) {
+	m.warming.Store(&a.Warming)
+	m.standbys.StandBy(a.Standbys)
+}
+
+// askWhenWarm asks for a rebalance when a copy is warm that others wait for.
+func (m *Membership) askWhenWarm() {
+	waiting := m.warming.Load()
+	if waiting != nil && m.asks.due(m.standbys.warmed(*waiting), m.now().SteadyMillis) {
+		m.client.ForceRebalance()
+	}
+}
+
+// Fresh reports whether the group acknowledged a heartbeat within the session timeout. If
+// not, others may own the partitions already, even if no callback has run yet: this is how
+// a process that was paused finds out.
+func (m *Membership) Fresh() bool {
+	sent := m.acknowledged.Load()
+	return sent != nil && sent.Fresh(m.now())
+}
+
+// Check returns an error while the member is not fresh, or was not told yet which partitions
+// it has, with the reason if it is known.
+func (m *Membership) Check() error {
+	if m.placed.Load() && m.Fresh() {
+		return nil
+	}
+	why := m.failure.latest.Load()
+	switch {
+	case why == nil:
+		return fmt.Errorf("streams: the brokers have not confirmed lately that this process is one of "+
+			"group %s", m.group)
+	case errors.Is(*why, kerr.InvalidSessionTimeout):
+		return fmt.Errorf("streams: group %s does not take this process in: the brokers refuse a "+
+			"session timeout of %s (set group.min.session.timeout.ms to %d or less, and "+
+			"group.max.session.timeout.ms above): %w",
+			m.group, SessionTimeout, SessionTimeout.Milliseconds(), *why)
+	case errors.Is(*why, kerr.FencedInstanceID):
+		return fmt.Errorf("streams: another process is in group %s under this one's name: give each a "+
+			"name of its own (--node-name): %w", m.group, *why)
+	case errors.Is(*why, kerr.GroupAuthorizationFailed):
+		return fmt.Errorf("streams: group %s does not take this process in: its user needs READ on the "+
+			"group (`lumenhook topics acls` prints the ACLs of each role): %w", m.group, *why)
+	}
+	return fmt.Errorf("streams: this process is not one of group %s: %w", m.group, *why)
+}
+
+// beat sends heartbeats beside the client's own: only the answer says whether the group
+// acknowledges, and the client does not expose it.
+func (m *Membership) beat(ctx context.Context) {
+	defer close(m.stopped)
+	tick := time.NewTicker(heartbeatEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-m.prompt:
+		case <-tick.C:
+		}
+		m.heartbeat(ctx)
+		m.askWhenWarm()
+	}
+}
+
+func (m *Membership) heartbeat(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, SessionTimeout)
+	defer cancel()
+	req := kmsg.NewPtrHeartbeatRequest()
+	req.Group, req.InstanceID = m.group, m.instance
+	if req.MemberID, req.Generation = m.client.GroupMetadata(); req.MemberID == "" {
+		return
+	}
+	// Counted from when the request was sent: the group's own clock starts no earlier.
+	asked := m.now()
+	resp, err := req.RequestWith(ctx, m.client)
+	if err != nil {
+		return
+	}
+	switch err := kerr.ErrorForCode(resp.ErrorCode); {
+	case err == nil, errors.Is(err, kerr.RebalanceInProgress):
+		// During a rebalance, members stay members.
+		m.acknowledged.Store(&asked)
+		m.failure.latest.Store(nil)
+	case errors.Is(err, kerr.UnknownMemberID), errors.Is(err, kerr.IllegalGeneration), errors.Is(err,
+		kerr.FencedInstanceID):
+		if member, generation := m.client.GroupMetadata(); member == req.MemberID &&
+			generation == req.Generation {
+			m.acknowledged.Store(nil) // the group has continued without this member
+		}
+	}
+}
+
+// Leave gives up all partitions, calling Revoked, and leaves the group. A member with a
+// static name stays a member until its session ends, so that it can come back.
+func (m *Membership) Leave(ctx context.Context) error {
+	err := m.client.LeaveGroupContext(ctx)
+	m.stop()
+	<-m.stopped
+	m.client.Close()
+	if errors.Is(err, context.Canceled) || errors.Is(err, net.ErrClosed) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,111 @@
+package kafka
+
+import (
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+)
+
+// Record is one record of a topic. Its topic's name is without the deployment's prefix. A
+// record that was read must not be modified.
+type Record struct {
+	Topic     string
+	Partition int32
+	Offset    int64
+	Timestamp time.Time
+	Key       []byte
+	Value     []byte
+	Headers   []Header
+}
+
+// Header is one header of a record.
+type Header = kgo.RecordHeader
+
+// Header returns the value of the first header of that name, or "".
+func (r Record) Header(name string) string {
+	for _, h := range r.Headers {
+		if h.Key == name {
+			return string(h.Value)
+		}
+	}
+	return ""
+}
+
+const (
+	// HeaderInputs holds input positions, as topic=offset,topic=offset.
+	HeaderInputs = "inputs"
+	// HeaderStart marks the record that an owner writes first (restore.go).
+	HeaderStart = "start"
+	// headerFiller marks the records with which a copy of a topic fills offsets that hold no
+	// record in its source.
+	headerFiller = "filler"
+)
+
+// headerType is a header of every record except a task's own.
+const headerType = "type"
+
+// IsNote reports whether a record holds only a task's notes for itself. Readers skip these,
+// as they skip control records.
+func IsNote(r Record) bool {
+	return len(r.Value) == 0 &&
+		r.Header(HeaderInputs)+r.Header(HeaderStart)+r.Header(headerFiller) != "" &&
+		r.Header(headerType) == ""
+}
+
+// Size is about how many bytes the record takes in its topic.
+func (r Record) Size() int64 {
+	size := recordOverhead + len(r.Key) + len(r.Value)
+	for _, h := range r.Headers {
+		size += len(h.Key) + len(h.Value)
+	}
+	return int64(size)
+}
+
+// recordOverhead is what Kafka's form of a record adds.
+const recordOverhead = 16
+
+// NewRecord makes a record to append. Headers iterates over header names and values.
+func NewRecord(
+	topic, key string, value []byte,
+	eachHeader func(yield func(name, value string) bool),
+) Record {
+	const most = 3 // headers, of nearly all records
+	r := Record{Topic: topic, Key: []byte(key), Value: value, Headers: make([]Header, 0, most)}
+	for name, text := range eachHeader {
+		r.Headers = append(r.Headers, Header{Key: name, Value: []byte(text)})
+	}
+	return r
+}
+
+func (c Cluster) fromKafka(k *kgo.Record) Record {
+	return Record{
+		Topic:     c.shortName(k.Topic),
+		Partition: k.Partition,
+		Offset:    k.Offset,
+		Timestamp: k.Timestamp,
+		Key:       k.Key,
+		Value:     k.Value,
+		Headers:   k.Headers,
+	}
+}
+
+// toKafka returns records as the client takes them, made together: a turn has thousands of them,
+// of few topics.
+func (c Cluster) toKafka(records []Record) []*kgo.Record {
+	all, each := make([]kgo.Record, len(records)), make([]*kgo.Record, len(records))
+	var short, full string // the latest name
+	for i, r := range records {
+		if full == "" || r.Topic != short {
+			short, full = r.Topic, c.fullName(r.Topic)
+		}
+		all[i] = kgo.Record{
+			Topic:     full,
+			Partition: r.Partition,
+			Key:       r.Key,
+			Value:     r.Value,
+			Headers:   r.Headers,
+		}
+		each[i] = &all[i]
+	}
+	return each
+}

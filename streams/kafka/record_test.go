@@ -1,0 +1,49 @@
+package kafka
+
+import (
+	"strconv"
+	"testing"
+)
+
+// recordsOf are n records of two topics, in runs.
+func recordsOf(n int) []Record {
+	records := make([]Record, n)
+	for i := range records {
+		topic := "journal"
+		if i >= n/2 {
+			topic = "results"
+		}
+		records[i] = NewRecord(topic, "key "+strconv.Itoa(i), []byte("value"),
+			func(yield func(name, value string) bool) {
+				_ = yield("type", "DeliveryCreated") && yield("v", "1")
+			})
+		records[i].Partition = int32(i % 4) // #nosec G115 -- small
+	}
+	return records
+}
+
+// TestToKafka: the client gets each record as it is, under the deployment's name of its topic.
+func TestToKafka(t *testing.T) {
+	c := Cluster{Prefix: "lumenhook."}
+	records := recordsOf(10)
+	for i, k := range c.toKafka(records) {
+		want := records[i]
+		if k.Topic != "lumenhook."+want.Topic || k.Partition != want.Partition ||
+			string(k.Key) != string(want.Key) || string(k.Value) != "value" || len(k.Headers) != 2 {
+			t.Errorf("record %d is %+v", i, k)
+		}
+		if back := c.fromKafka(k); back.Topic != want.Topic || back.Header("v") != "1" {
+			t.Errorf("record %d is read as %+v", i, back)
+		}
+	}
+}
+
+// BenchmarkToKafka makes the records of a turn, and what the client takes of them: 1,000 of them
+// at a time, so allocations are thousandths of one for a record.
+func BenchmarkToKafka(b *testing.B) {
+	c := Cluster{Prefix: "lumenhook."}
+	b.ReportAllocs()
+	for b.Loop() {
+		c.toKafka(recordsOf(1000))
+	}
+}

@@ -1,0 +1,188 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// TopicSpec is how a topic must be configured.
+type TopicSpec struct {
+	Name              string // without the prefix
+	Partitions        int32
+	ReplicationFactor int16
+	Configs           map[string]string
+}
+
+// ErrPartitionCount means that a topic exists with another partition count. The count is
+// part of the data: records were partitioned by it.
+var ErrPartitionCount = errors.New("the partition count is part of the data and cannot be " +
+	"changed here")
+
+// EnsureTopics creates the topics that are missing, checks the partition counts of those
+// that exist, and returns when every broker that is up knows all of them: a broker learns
+// of a new topic some time after its creation was acknowledged. Several processes may do so
+// at once, and where nothing is missing the right to create topics is not needed.
+func (c Cluster) EnsureTopics(ctx context.Context, specs []TopicSpec) error {
+	client, err := c.client()
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	exist, err := whileTransient(ctx, func() (map[string]TopicState, error) {
+		return c.topicsThatExist(ctx, client, namesOf(specs))
+	})
+	if err != nil {
+		return err
+	}
+	admin := kadm.NewClient(client)
+	for _, s := range specs {
+		if _, found := exist[s.Name]; found {
+			continue
+		}
+		if err := c.createTopic(ctx, admin, s); err != nil {
+			return err
+		}
+	}
+	return c.awaitTopics(ctx, client, specs)
+}
+
+func namesOf(specs []TopicSpec) (names []string) {
+	for _, s := range specs {
+		names = append(names, s.Name)
+	}
+	return names
+}
+
+// createTopic creates a topic, unless another process just did.
+func (c Cluster) createTopic(ctx context.Context, admin *kadm.Client, s TopicSpec) error {
+	configs := make(map[string]*string, len(s.Configs))
+	for k, v := range s.Configs {
+		configs[k] = &v
+	}
+	name := c.fullName(s.Name)
+	_, err := whileTransient(ctx, func() (kadm.CreateTopicResponse, error) {
+		created, err := admin.CreateTopic(ctx, s.Partitions, s.ReplicationFactor, configs, name)
+		if err == nil {
+			err = created.Err
+		}
+		return created, err
+	})
+	if err != nil && !errors.Is(err, kerr.TopicAlreadyExists) {
+		return fmt.Errorf("streams: creating topic %s: %w", name, err)
+	}
+	return nil
+}
+
+// awaitTopics asks every broker for the topics until it knows them all, each
+// partition with a leader.
+func (c Cluster) awaitTopics(ctx context.Context, client *kgo.Client, specs []TopicSpec) error {
+	return c.everyBroker(ctx, client, namesOf(specs), func(topics topicsByName) error {
+		return c.checkTopics(topics, specs)
+	})
+}
+
+// topicsByName are topics by their full names as a broker describes them.
+type topicsByName map[string]kmsg.MetadataResponseTopic
+
+// everyBroker asks each broker for topics until ok accepts what it describes.
+func (c Cluster) everyBroker(
+	ctx context.Context, client *kgo.Client, names []string, ok func(topicsByName) error,
+) error {
+	brokers, err := whileTransient(ctx, func() ([]kmsg.MetadataResponseBroker, error) {
+		resp, err := kmsg.NewPtrMetadataRequest().RequestWith(ctx, client)
+		if err != nil {
+			return nil, err
+		}
+		return resp.Brokers, nil
+	})
+	if err != nil {
+		return fmt.Errorf("streams: asking for the brokers of the cluster: %w", err)
+	}
+	for _, b := range brokers {
+		if err := c.askBroker(ctx, client.Broker(int(b.NodeID)), names, ok); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// askBroker asks one broker. One that went away meanwhile is left out: it learns of what
+// happened to topics before it leads any.
+func (c Cluster) askBroker(
+	ctx context.Context, broker *kgo.Broker, names []string, ok func(topicsByName) error,
+) error {
+	req := c.metadataRequest(names)
+	_, err := whileTransient(ctx, func() (struct{}, error) {
+		resp, err := broker.Request(ctx, req)
+		if err != nil {
+			return struct{}{}, fmt.Errorf("%w: %w", errBrokerAway, err)
+		}
+		topics := make(topicsByName)
+		for _, t := range resp.(*kmsg.MetadataResponse).Topics {
+			if unknown := kerr.UnknownTopicOrPartition.Code; t.Topic != nil && t.ErrorCode != unknown {
+				topics[*t.Topic] = t
+			}
+		}
+		return struct{}{}, ok(topics)
+	})
+	if errors.Is(err, errBrokerAway) && ctx.Err() == nil {
+		return nil
+	}
+	return err
+}
+
+var errBrokerAway = errors.New("streams: a broker does not answer")
+
+// checkTopics compares what a broker describes with what is wanted.
+func (c Cluster) checkTopics(topics topicsByName, specs []TopicSpec) error {
+	for _, s := range specs {
+		name := c.fullName(s.Name)
+		t, found := topics[name]
+		var err error = kerr.UnknownTopicOrPartition
+		if found {
+			err = kerr.ErrorForCode(t.ErrorCode)
+		}
+		if err != nil {
+			return fmt.Errorf("streams: describing topic %s: %w", name, err)
+		}
+		if have := int32(len(t.Partitions)); have != s.Partitions {
+			return fmt.Errorf("streams: topic %s has %d partitions and %d are configured: %w",
+				name, have, s.Partitions, ErrPartitionCount)
+		}
+		for _, p := range t.Partitions {
+			if err := kerr.ErrorForCode(p.ErrorCode); err != nil {
+				return fmt.Errorf("streams: describing partition %d of topic %s: %w", p.Partition, name, err)
+			}
+		}
+	}
+	return nil
+}
+
+// TopicIdentity returns the id that the cluster gave a topic when it was created. A topic
+// that was deleted and recreated has another.
+func (c Cluster) TopicIdentity(
+	ctx context.Context, topic string,
+) (identity string, partitions int, err error) {
+	err = c.WithAdmin(ctx, func(ctx context.Context, admin *kadm.Client) error {
+		name := c.fullName(topic)
+		detail, err := whileTransient(ctx, func() (kadm.TopicDetail, error) {
+			details, err := admin.ListTopics(ctx, name)
+			if err != nil {
+				return kadm.TopicDetail{}, err
+			}
+			return details[name], details[name].Err
+		})
+		if err != nil {
+			return fmt.Errorf("streams: describing topic %s: %w", name, err)
+		}
+		identity, partitions = detail.ID.String(), len(detail.Partitions)
+		return nil
+	})
+	return identity, partitions, err
+}

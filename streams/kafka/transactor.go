@@ -1,0 +1,414 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+	"github.com/twmb/franz-go/pkg/kversion"
+)
+
+// TransactionTimeout bounds how long a dead owner's open transaction can hold readers back
+// if no new owner aborts it.
+const TransactionTimeout = 10 * time.Second
+
+// Transactor makes the transactions of one task. Whoever opened the latest one for a group
+// and partition is the owner; all earlier ones are fenced.
+type Transactor struct {
+	transactions
+	group     string
+	partition int32
+}
+
+// transactions are the transactions of one transactional id. Whoever took the id over last
+// is its owner.
+type transactions struct {
+	cluster Cluster
+	client  *kgo.Client
+	txnID   string
+	// implied: under transaction.version 2 (KIP-890), committing positions adds
+	// their group to the transaction.
+	implied bool
+}
+
+// identity is the producer id and epoch of a transaction's writes. The client may get
+// another by asking for a new epoch, and what was written under the previous one is
+// aborted.
+type identity struct {
+	id    int64
+	epoch int16
+}
+
+func (c Cluster) NewTransactor(
+	ctx context.Context, group string, partition int32,
+) (*Transactor, error) {
+	t := &Transactor{group: c.fullName(group), partition: partition}
+	var err error
+	t.transactions, err = c.takeOver(ctx, t.group+"-"+strconv.Itoa(int(partition)),
+		kgo.ManualPartitioner())
+	if err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+// takeOver makes the caller the owner of a transactional id. A former owner's open
+// transaction is aborted, one that was being committed is committed, and the former owner
+// can write nothing any more.
+func (c Cluster) takeOver(
+	ctx context.Context, txnID string, partitioner kgo.Partitioner,
+) (transactions, error) {
+	t := transactions{cluster: c, txnID: txnID, implied: true}
+	if err := t.open(ctx, partitioner); err != nil {
+		return t, err
+	}
+	// Asking for the producer id fences every earlier owner and aborts its open
+	// transaction.
+	if _, _, err := t.client.ProducerID(ctx); err != nil {
+		t.client.Close()
+		return t, fmt.Errorf("streams: taking over transactional id %s: %w", t.txnID, err)
+	}
+	return t, nil
+}
+
+// Fence takes a transactional id over, and gives it up: whoever had it writes nothing any
+// more, and what it had open is aborted.
+func (c Cluster) Fence(ctx context.Context, id string) error {
+	t, err := c.takeOver(ctx, c.fullName(id), kgo.ManualPartitioner())
+	if err != nil {
+		return err
+	}
+	t.client.Close()
+	return nil
+}
+
+// open opens a client that uses the cluster's version of transactions. The client chooses
+// its requests by itself; restricting the versions that it may send makes it choose as this
+// code does. A client that was opened before an upgrade of the feature continues as before,
+// which the cluster allows.
+func (t *transactions) open(ctx context.Context, partitioner kgo.Partitioner) error {
+	var err error
+	for {
+		t.client, err = t.cluster.client(
+			kgo.MaxVersions(positionVersions(t.implied)),
+			kgo.TransactionalID(t.txnID),
+			kgo.TransactionTimeout(TransactionTimeout),
+			kgo.WithLogger(t.cluster.transactionLogger()),
+			kgo.RecordPartitioner(partitioner),
+			kgo.ProducerBatchMaxBytes(1<<20),
+			kgo.MaxBufferedRecords(100_000),
+			kgo.ProducerLinger(0),
+		)
+		if err != nil || !t.implied {
+			return err
+		}
+		version, err := transactionVersion(ctx, t.client)
+		if err != nil || version >= 2 {
+			return err
+		}
+		t.client.Close()
+		t.implied = false
+	}
+}
+
+// transactionVersion asks a broker for the finalized level of the feature, which is the
+// same at all brokers except during an upgrade.
+func transactionVersion(ctx context.Context, client *kgo.Client) (level int16, err error) {
+	req := kmsg.NewPtrApiVersionsRequest()
+	req.ClientSoftwareName, req.ClientSoftwareVersion = "lumenhook", "1"
+	resp, err := req.RequestWith(ctx, client)
+	if err == nil {
+		err = kerr.ErrorForCode(resp.ErrorCode)
+	}
+	if err != nil {
+		client.Close()
+		return 0, fmt.Errorf("streams: asking for the version of transactions: %w", err)
+	}
+	for _, f := range resp.FinalizedFeatures {
+		if f.Name == "transaction.version" {
+			return f.MaxVersionLevel, nil
+		}
+	}
+	return 0, nil
+}
+
+// positionVersions limits the two requests that this code makes itself to versions that
+// name topics by name: later ones use topic ids. TxnOffsetCommit below 5 makes the client
+// use the transactions of before KIP-890 in all requests.
+func positionVersions(implied bool) *kversion.Versions {
+	v := kversion.Stable()
+	v.SetMaxKeyVersion(int16(kmsg.OffsetFetch), 9)
+	v.SetMaxKeyVersion(int16(kmsg.TxnOffsetCommit), 5)
+	if !implied {
+		v.SetMaxKeyVersion(int16(kmsg.TxnOffsetCommit), 4)
+	}
+	return v
+}
+
+// Commit writes records, each to its partition, and the input positions to the group, in one
+// transaction. It returns the offsets after the last records written to the transactor's own
+// partition, by topic.
+func (t *Transactor) Commit(
+	ctx context.Context, records []Record, positions Offsets, journalTopic string,
+) (ends map[string]int64, err error) {
+	for _, r := range records {
+		if r.Topic == journalTopic && r.Partition != t.partition {
+			return nil, fmt.Errorf("streams: the task of partition %d wrote to partition %d of its journal",
+				t.partition, r.Partition)
+		}
+	}
+	batch := t.cluster.toKafka(records)
+	err = t.inOne(ctx, batch,
+		func(as identity) error { return t.commitPositions(ctx, as, positions) })
+	if err != nil {
+		return nil, err
+	}
+	ends = make(map[string]int64)
+	for i, k := range batch {
+		if topic := records[i].Topic; k.Partition == t.partition && k.Offset >= ends[topic] {
+			ends[topic] = k.Offset + 1
+		}
+	}
+	return ends, nil
+}
+
+// inOne writes records in one transaction, together with what else belongs to it. There must
+// be a record: the client commits only transactions in which it has written one, and returns
+// nil for others.
+func (t *transactions) inOne(
+	ctx context.Context, records []*kgo.Record, also func(identity) error,
+) error {
+	if len(records) == 0 {
+		return errors.New("streams: the client cannot commit a transaction without records")
+	}
+	if err := t.client.BeginTransaction(); err != nil {
+		return fmt.Errorf("streams: beginning a transaction: %w", err)
+	}
+	as, err := t.identity(ctx)
+	if err != nil {
+		return t.abort(err)
+	}
+	if err := t.produce(ctx, records); err != nil {
+		return t.abort(err)
+	}
+	if err := AwaitStored(ctx, t.client, records); err != nil {
+		return t.abort(err)
+	}
+	if err := also(as); err != nil {
+		return t.abort(err)
+	}
+	if now, err := t.identity(ctx); err != nil || now != as {
+		return t.abort(errors.Join(err,
+			fmt.Errorf("streams: the producer was %v when the transaction began and is %v before its end: "+
+				"what was written before is no part of it", as, now)))
+	}
+	if err := t.client.EndTransaction(ctx, kgo.TryCommit); err != nil {
+		return fmt.Errorf("streams: committing a transaction: %w", err)
+	}
+	return nil
+}
+
+// AwaitStored returns when the client has stored the partitions of records that a broker has
+// acknowledged. Only then does EndTransaction see them. The client sends the first records
+// for a topic before it stores the topic's partitions. Without this wait, a quick
+// acknowledgement makes EndTransaction abort, and return nil
+// (docs/decisions/franz-go-aborted-commit.md).
+func AwaitStored(ctx context.Context, client *kgo.Client, records []*kgo.Record) error {
+	for _, k := range records {
+		for {
+			if leader, _, _ := client.PartitionLeader(k.Topic, k.Partition); leader >= 0 {
+				break
+			}
+			select {
+			case <-ctx.Done():
+				return fmt.Errorf("streams: waiting until the client has stored partition %d of %s: %w",
+					k.Partition, k.Topic, context.Cause(ctx))
+			case <-time.After(time.Millisecond):
+			}
+		}
+	}
+	return nil
+}
+
+// produce returns when all records are acknowledged, or with the first error.
+func (t *transactions) produce(ctx context.Context, records []*kgo.Record) error {
+	var (
+		mu    sync.Mutex
+		first error
+	)
+	for _, k := range records {
+		t.client.Produce(ctx, k, func(_ *kgo.Record, err error) {
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil && first == nil {
+				first = err
+			}
+		})
+	}
+	if err := t.client.Flush(ctx); err != nil {
+		return fmt.Errorf("streams: flushing a transaction: %w", err)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if first != nil {
+		return fmt.Errorf("streams: writing in a transaction: %w", first)
+	}
+	return nil
+}
+
+func (t *transactions) identity(ctx context.Context) (as identity, err error) {
+	if as.id, as.epoch, err = t.client.ProducerID(ctx); err != nil {
+		return as, fmt.Errorf("streams: asking for the producer id: %w", err)
+	}
+	return as, nil
+}
+
+// abort aborts the transaction and returns why. An error of the abort itself is ignored:
+// the task ends, and its next owner aborts again.
+func (t *transactions) abort(why error) error {
+	ctx, cancel := context.WithTimeout(context.Background(), TransactionTimeout)
+	defer cancel()
+	return errors.Join(why, t.client.EndTransaction(ctx, kgo.TryAbort))
+}
+
+// commitPositions adds the input positions to the transaction. They name no member of the
+// group: the transactional id does the fencing.
+func (t *Transactor) commitPositions(ctx context.Context, as identity, positions Offsets) error {
+	if len(positions) == 0 {
+		return nil
+	}
+	if !t.implied {
+		if err := t.addGroup(ctx, as); err != nil {
+			return err
+		}
+	}
+	req := kmsg.NewPtrTxnOffsetCommitRequest()
+	req.TransactionalID, req.Group, req.ProducerID, req.ProducerEpoch = t.txnID, t.group, as.id,
+		as.epoch
+	for topic, partitions := range positions {
+		rt := kmsg.NewTxnOffsetCommitRequestTopic()
+		rt.Topic = t.cluster.fullName(topic)
+		for p, at := range partitions {
+			rp := kmsg.NewTxnOffsetCommitRequestTopicPartition()
+			rp.Partition, rp.Offset = p, at
+			rt.Partitions = append(rt.Partitions, rp)
+		}
+		req.Topics = append(req.Topics, rt)
+	}
+	_, err := whileTransient(ctx, func() (struct{}, error) {
+		resp, err := req.RequestWith(ctx, t.client)
+		if err != nil {
+			return struct{}{}, fmt.Errorf("streams: committing input positions: %w", err)
+		}
+		for _, rt := range resp.Topics {
+			for _, rp := range rt.Partitions {
+				if err := kerr.ErrorForCode(rp.ErrorCode); err != nil {
+					return struct{}{}, fmt.Errorf("streams: committing the input position of %s/%d: %w", rt.Topic,
+						rp.Partition, err)
+				}
+			}
+		}
+		return struct{}{}, nil
+	})
+	return err
+}
+
+// addGroup adds the group's positions to the transaction, unless committing them implies
+// that. While the previous transaction is being ended, it retries.
+func (t *Transactor) addGroup(ctx context.Context, as identity) error {
+	req := kmsg.NewPtrAddOffsetsToTxnRequest()
+	req.TransactionalID, req.ProducerID, req.ProducerEpoch, req.Group = t.txnID, as.id, as.epoch,
+		t.group
+	_, err := whileTransient(ctx, func() (struct{}, error) {
+		resp, err := req.RequestWith(ctx, t.client)
+		if err == nil {
+			err = kerr.ErrorForCode(resp.ErrorCode)
+		}
+		return struct{}{}, err
+	})
+	if err != nil {
+		return fmt.Errorf("streams: adding input positions to a transaction: %w", err)
+	}
+	return nil
+}
+
+// Positions reads the committed input positions of the task's partition. A topic without
+// one is left out: the group may have dropped it. While a transaction of the group is open,
+// Positions are unstable; its timeout bounds that.
+func (t *Transactor) Positions(ctx context.Context, topics []string) (map[string]int64, error) {
+	return whileTransient(ctx, func() (map[string]int64, error) {
+		return t.askPositions(ctx, topics)
+	})
+}
+
+func (t *Transactor) askPositions(ctx context.Context, topics []string) (map[string]int64, error) {
+	req := kmsg.NewPtrOffsetFetchRequest()
+	req.Group = t.group
+	req.RequireStable = true
+	rg := kmsg.NewOffsetFetchRequestGroup()
+	rg.Group = t.group
+	for _, topic := range topics {
+		rt := kmsg.NewOffsetFetchRequestTopic()
+		rt.Topic, rt.Partitions = t.cluster.fullName(topic), []int32{t.partition}
+		req.Topics = append(req.Topics, rt)
+		gt := kmsg.NewOffsetFetchRequestGroupTopic()
+		gt.Topic, gt.Partitions = rt.Topic, rt.Partitions
+		rg.Topics = append(rg.Topics, gt)
+	}
+	req.Groups = append(req.Groups, rg)
+	at := make(map[string]int64)
+	resp, err := req.RequestWith(ctx, t.client)
+	if err != nil {
+		return nil, fmt.Errorf("streams: asking for input positions: %w", err)
+	}
+	if err := groupError(resp.ErrorCode); err != nil {
+		return nil, err
+	}
+	note := func(topic string, offset int64, code int16) error {
+		if err := kerr.ErrorForCode(code); err != nil {
+			return fmt.Errorf("streams: asking for the input position of %s/%d: %w", topic, t.partition, err)
+		}
+		if offset >= 0 { // below: none
+			at[t.cluster.shortName(topic)] = offset
+		}
+		return nil
+	}
+	for _, rt := range resp.Topics {
+		for _, rp := range rt.Partitions {
+			if err := note(rt.Topic, rp.Offset, rp.ErrorCode); err != nil {
+				return nil, err
+			}
+		}
+	}
+	for _, g := range resp.Groups {
+		if err := groupError(g.ErrorCode); err != nil {
+			return nil, err
+		}
+		for _, rt := range g.Topics {
+			for _, rp := range rt.Partitions {
+				if err := note(rt.Topic, rp.Offset, rp.ErrorCode); err != nil {
+					return nil, err
+				}
+			}
+		}
+	}
+	return at, nil
+}
+
+// groupError returns the error of a group's answer. That a group does not exist yet is no
+// error: it has no positions.
+func groupError(code int16) error {
+	err := kerr.ErrorForCode(code)
+	if err == nil || errors.Is(err, kerr.GroupIDNotFound) {
+		return nil
+	}
+	return fmt.Errorf("streams: asking for input positions: %w", err)
+}
+
+func (t *transactions) Close() { t.client.Close() }

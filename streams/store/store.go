@@ -1,0 +1,452 @@
+package store
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/bloom"
+	"github.com/cockroachdb/pebble/v2/vfs"
+)
+
+// Store keeps a task's state in Pebble. It is a cache of a topic: it stores the identity of
+// what it caches, and is emptied when that has changed. Writes are not synced: a lost tail
+// is folded again. What is left after a crash is the state after one of the batches, never a
+// part of one.
+//
+// Keys, by their first byte:
+//
+//	0x00  the store's own: identity, checkpoints and their epochs, bookmark, where the
+//	      latest snapshots are, for how long nothing is deleted after a conversion
+//	0x01, 0x02  the timer index (timers.go)
+//	0x10… the owner's
+type Store struct {
+	db          *pebble.DB
+	identity    string
+	flusher     *flusher     // nil: there is a log
+	latestBytes atomic.Int64 // of the batch that was committed last
+}
+
+// storeFormat numbers the form of the store's own entries (see Store). Increment it when a store
+// that an earlier program wrote must not be used, whatever it caches. Snapshots have the number
+// in their identity, so an increment makes the existing ones unreadable unless an EarlierFormat
+// names them.
+const storeFormat = 1
+
+// FirstKey is the lowest first byte of keys that are the owner's.
+const FirstKey = 0x10
+
+const (
+	KeySpaceOwn    = 0x00
+	keySpaceTimers = 0x01
+	keySpaceDue    = 0x02
+)
+
+var identityKey = []byte{KeySpaceOwn, 'i'}
+
+// IdentityOf is the identity of a state with the format of what the store keeps of its own.
+func IdentityOf(identity string) string {
+	return fmt.Sprintf("store %d: %s", storeFormat, identity)
+}
+
+// IsIdentity reports whether a key is that of a store's identity, which is part of no state.
+func IsIdentity(key []byte) bool { return bytes.Equal(key, identityKey) }
+
+const denseBlockBytes = 16 << 10
+
+// StoreConfig is a store's folder and what it caches.
+type StoreConfig struct {
+	Dir string
+	// Identity names what is cached and its format. A store with another identity is
+	// emptied.
+	Identity string
+	FS       vfs.FS // nil: the disk
+	// CacheBytes bounds the block cache, MemTableBytes each write buffer.
+	CacheBytes    int64
+	MemTableBytes uint64
+	// Dense compresses what has settled by zstd, in blocks of denseBlockBytes: for stores that
+	// are read and written rarely for their size.
+	Dense bool
+	// Unlogged keeps no write-ahead log: a crash loses what is only in write buffers, at most two
+	// of MemTableBytes, and nothing that is older than FlushEvery. With a log, the batch that fills
+	// a buffer waits until the log of that buffer is on disk. It is for states whose topic is
+	// folded quickly.
+	Unlogged   bool
+	FlushEvery time.Duration // 0: a minute
+	Logger     *slog.Logger
+}
+
+// OpenStore opens a store. It is empty if it is new or caches something else.
+func OpenStore(cfg StoreConfig) (*Store, error) {
+	if cfg.FS == nil {
+		cfg.FS = vfs.Default
+	}
+	db, err := openPebble(cfg)
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{db: db, identity: IdentityOf(cfg.Identity)}
+	if cfg.Unlogged {
+		s.flusher = &flusher{db: db, every: cmp.Or(cfg.FlushEvery, defaultFlushEvery)}
+	}
+	identity, err := s.Get(identityKey)
+	if err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	if string(identity) == s.identity {
+		return s, nil
+	}
+	if identity != nil {
+		cfg.Logger.Warn("state is of other topics, of another format or not to be trusted, and is "+
+			"built anew", "dir", cfg.Dir)
+	}
+	if err := s.empty(s.identity); err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	return s, nil
+}
+
+func openPebble(cfg StoreConfig) (*pebble.DB, error) {
+	// Pebble takes its write buffers out of the cache: the one that is written, and one that is
+	// being flushed. Without room for them no block stays, and each read is one of the disk.
+	const buffers = 2
+	size := cfg.CacheBytes + buffers*int64(cfg.MemTableBytes) // #nosec G115 -- some MB
+	cache := pebble.NewCache(size)
+	defer cache.Unref()
+	if err := cfg.FS.MkdirAll(cfg.Dir, 0o700); err != nil {
+		return nil, fmt.Errorf("streams: making the state folder %s: %w", cfg.Dir, err)
+	}
+	opts := &pebble.Options{
+		FS:                 cfg.FS,
+		Cache:              cache,
+		MemTableSize:       cfg.MemTableBytes,
+		DisableWAL:         cfg.Unlogged,
+		Logger:             pebbleLog{cfg.Logger},
+		FormatMajorVersion: pebble.FormatNewest,
+	}
+	if cfg.Unlogged {
+		opts.EventListener = (&flushes{log: opts.Logger}).listener()
+	}
+	opts.Experimental.CompactionScheduler = new(compactions)
+	for i := range opts.Levels {
+		opts.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
+	}
+	if cfg.Dense {
+		opts.ApplyCompressionSettings(func() pebble.DBCompressionSettings {
+			return pebble.DBCompressionGood
+		})
+		opts.Levels[len(opts.Levels)-1].BlockSize = denseBlockBytes
+		// Only the last level is packed well: until the one above the others has so much, there is
+		// no level between.
+		opts.LBaseMaxBytes = 256 << 20
+	}
+	db, err := pebble.Open(cfg.Dir, opts)
+	if err != nil {
+		return nil, fmt.Errorf("streams: opening the state in %s (it is a cache: delete the folder if "+
+			"it is damaged): %w", cfg.Dir, err)
+	}
+	return db, nil
+}
+
+// empty deletes everything and writes the identity.
+func (s *Store) empty(identity string) error {
+	b := s.db.NewBatch()
+	if err := errors.Join(
+		b.DeleteRange([]byte{0}, []byte{0xff, 0xff, 0xff, 0xff}, nil),
+		b.Set(identityKey, []byte(identity), nil),
+	); err != nil {
+		return fmt.Errorf("streams: emptying the state: %w", err)
+	}
+	if err := b.Commit(pebble.NoSync); err != nil {
+		return fmt.Errorf("streams: emptying the state: %w", err)
+	}
+	return nil
+}
+
+// Reset empties the store: its topic will be folded from the beginning.
+func (s *Store) Reset() error { return s.empty(s.identity) }
+
+// BeginLoading empties the store, and marks it as incomplete: unless endLoading is called,
+// the next OpenStore empties it.
+func (s *Store) BeginLoading() error { return s.empty("a part of a snapshot") }
+
+// EndLoading makes what was loaded the state. Without a log it is brought to disk: a crash would
+// leave most of it there, marked as incomplete, and it would be loaded again as a whole.
+func (s *Store) EndLoading() error {
+	err := s.db.Set(identityKey, []byte(s.identity), pebble.NoSync)
+	if err = errors.Join(err, s.flushUnlogged()); err != nil {
+		return fmt.Errorf("streams: ending the loading of a snapshot: %w", err)
+	}
+	return nil
+}
+
+// Load writes entries, which need not be read before they are all there.
+func (s *Store) Load(fill func(set func(key, value []byte) error) error) error {
+	b := s.db.NewBatch()
+	err := fill(func(key, value []byte) error { return b.Set(key, value, nil) })
+	if err != nil {
+		return errors.Join(err, b.Close())
+	}
+	if err := b.Commit(pebble.NoSync); err != nil {
+		return fmt.Errorf("streams: loading state: %w", err)
+	}
+	return b.Close()
+}
+
+// View is a store at one moment.
+type View struct{ snapshot *pebble.Snapshot }
+
+// View returns the committed state, in which later changes do not show. It must be closed.
+func (s *Store) View() View { return View{s.db.NewSnapshot()} }
+
+// Scan calls take for keys from lower up to upper, in order, until it returns false.
+func (v View) Scan(lower, upper []byte, take func(key, value []byte) (bool, error)) error {
+	return scan(v.snapshot, lower, upper, take)
+}
+
+// Close releases the view.
+func (v View) Close() error { return v.snapshot.Close() }
+
+// Distrust marks the store as wrong: the next OpenStore empties it. Until then it is
+// unchanged.
+func (s *Store) Distrust() error {
+	sync := &pebble.WriteOptions{Sync: s.flusher == nil}
+	err := s.db.Set(identityKey, []byte("distrusted"), sync)
+	if err = errors.Join(err, s.flushUnlogged()); err != nil {
+		return fmt.Errorf("streams: noting that the state cannot be trusted: %w", err)
+	}
+	return nil
+}
+
+// Close closes the store. What is not in its tables yet is in its log, and is read from there;
+// without one it is brought to the tables first.
+func (s *Store) Close() error {
+	var err error
+	if s.flusher != nil {
+		err = s.flusher.close()
+	}
+	if err = errors.Join(err, s.db.Close()); err != nil {
+		return fmt.Errorf("streams: closing the state: %w", err)
+	}
+	return nil
+}
+
+// flushUnlogged brings everything to disk if there is no log that has it.
+func (s *Store) flushUnlogged() error {
+	if s.flusher == nil {
+		return nil
+	}
+	return s.db.Flush()
+}
+
+// BeginFlush is flushUnlogged, and does not wait for the disk.
+func (s *Store) BeginFlush() error {
+	if s.flusher == nil {
+		return nil
+	}
+	if err := s.flusher.begin(); err != nil {
+		return fmt.Errorf("streams: bringing the state to disk: %w", err)
+	}
+	return nil
+}
+
+// Get returns a committed value, or nil when there is none. It may be called from any
+// goroutine.
+func (s *Store) Get(key []byte) ([]byte, error) { return read(s.db, key) }
+
+// forget deletes a key, where it does not matter if the deletion is lost.
+func (s *Store) forget(key []byte) { _ = s.db.Delete(key, pebble.NoSync) }
+
+// Scan calls take for committed keys from lower up to upper, in order, until it returns
+// false. Key and value are valid during the call only. It may be called from any goroutine.
+func (s *Store) Scan(
+	lower, upper []byte, take func(key, value []byte) (more bool, err error),
+) error {
+	return scan(s.db, lower, upper, take)
+}
+
+// Each calls take for every committed key but the store's own, in order, until it returns
+// false.
+func (s *Store) Each(take func(key, value []byte) (more bool, err error)) error {
+	return s.Scan([]byte{KeySpaceOwn + 1}, []byte{0xff, 0xff, 0xff, 0xff}, take)
+}
+
+// Begin opens a batch, with room for as much as the one before had: Pebble keeps the memory of
+// small ones only, and has larger ones grow and be copied from 1 KiB on.
+func (s *Store) Begin() *Batch {
+	latest := s.latestBytes.Load()
+	room := int(min(latest+latest/4, mostRoomBytes))
+	return &Batch{changes: s.db.NewIndexedBatchWithSize(room), store: s}
+}
+
+// mostRoomBytes bounds what a batch takes before anything is in it.
+const mostRoomBytes = 4 << 20
+
+// Batch is a batch of changes to a store, which reads its own writes. It is used by
+// one goroutine and ends with Commit or Discard.
+type Batch struct {
+	changes *pebble.Batch
+	store   *Store
+	timer   []timerChange
+	repeats bool // the state has all of it already: a flush would bring nothing to disk
+}
+
+// Get returns a value, or nil when there is none.
+func (b *Batch) Get(key []byte) ([]byte, error) { return read(b.changes, key) }
+
+// Set writes a value, of these parts.
+func (b *Batch) Set(key []byte, value ...[]byte) error {
+	size := 0
+	for _, part := range value {
+		size += len(part)
+	}
+	set := b.changes.SetDeferred(len(key), size)
+	copy(set.Key, key)
+	at := 0
+	for _, part := range value {
+		at += copy(set.Value[at:], part)
+	}
+	if err := set.Finish(); err != nil {
+		return fmt.Errorf("streams: writing state: %w", err)
+	}
+	return nil
+}
+
+// Repeats says that the state has what is written next. If the batch writes nothing else, its commit
+// is no reason to bring anything to disk.
+func (b *Batch) Repeats() { b.repeats = b.changes.Empty() }
+
+// Delete removes a value.
+func (b *Batch) Delete(key []byte) error {
+	if err := b.changes.Delete(key, nil); err != nil {
+		return fmt.Errorf("streams: deleting state: %w", err)
+	}
+	return nil
+}
+
+// Scan calls take for keys from lower up to upper, in order, until it returns false.
+func (b *Batch) Scan(
+	lower, upper []byte, take func(key, value []byte) (more bool, err error),
+) error {
+	return scan(b.changes, lower, upper, take)
+}
+
+// SetCheckpoint stores the offset up to which a partition is folded into this state.
+func (b *Batch) SetCheckpoint(topic string, partition int32, next int64) error {
+	return b.Set(checkpointKey(topic, partition), binary.BigEndian.AppendUint64(nil, uint64(next)))
+}
+
+// Checkpoint returns the offset up to which a partition is folded into the state.
+func (s *Store) Checkpoint(topic string, partition int32) (next int64, err error) {
+	value, err := s.Get(checkpointKey(topic, partition))
+	if err != nil || len(value) != 8 {
+		return 0, err
+	}
+	return int64(binary.BigEndian.Uint64(value)), nil
+}
+
+// SetEpoch stores the epoch of the leader that wrote the record before the checkpoint. An
+// unknown one changes nothing.
+func (b *Batch) SetEpoch(topic string, partition, epoch int32) error {
+	if epoch < 0 {
+		return nil
+	}
+	return b.Set(epochKey(topic, partition), binary.BigEndian.AppendUint32(nil, uint32(epoch)))
+}
+
+// Epoch returns the epoch of the leader that wrote the record before the checkpoint; below
+// 0 if it is unknown.
+func (s *Store) Epoch(topic string, partition int32) (int32, error) {
+	value, err := s.Get(epochKey(topic, partition))
+	if err != nil || len(value) != 4 {
+		return -1, err
+	}
+	return int32(binary.BigEndian.Uint32(value)), nil // #nosec G115 -- it was an int32
+}
+
+func checkpointKey(topic string, partition int32) []byte { return ownKey('c', topic, partition) }
+
+func epochKey(topic string, partition int32) []byte { return ownKey('e', topic, partition) }
+
+func ownKey(kind byte, topic string, partition int32) []byte {
+	key := append([]byte{KeySpaceOwn, kind}, topic...)
+	return binary.BigEndian.AppendUint32(append(key, 0), uint32(partition))
+}
+
+// Commit writes the batch atomically, without waiting for the disk.
+func (b *Batch) Commit() error {
+	if b.changes.Empty() {
+		return b.changes.Close()
+	}
+	b.store.latestBytes.Store(int64(b.changes.Len()))
+	if err := b.changes.Commit(pebble.NoSync); err != nil {
+		return fmt.Errorf("streams: committing state: %w", err)
+	}
+	if f := b.store.flusher; f != nil && !b.repeats {
+		f.wrote()
+	}
+	return b.changes.Close()
+}
+
+// Discard drops the batch.
+func (b *Batch) Discard() { _ = b.changes.Close() }
+
+func read(r pebble.Reader, key []byte) ([]byte, error) {
+	value, closer, err := r.Get(key)
+	if errors.Is(err, pebble.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("streams: reading state: %w", err)
+	}
+	value = bytes.Clone(value)
+	if value == nil {
+		value = []byte{}
+	}
+	return value, closer.Close()
+}
+
+// scan passes an empty lower bound on as none: Pebble's own checks accept nil only.
+func scan(r pebble.Reader, lower, upper []byte, take func(key, value []byte) (bool, error)) error {
+	if len(lower) == 0 {
+		lower = nil
+	}
+	it, err := r.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
+	if err != nil {
+		return fmt.Errorf("streams: reading state: %w", err)
+	}
+	for ok := it.First(); ok; ok = it.Next() {
+		more, err := take(it.Key(), it.Value())
+		if err != nil {
+			return errors.Join(err, it.Close())
+		}
+		if !more {
+			break
+		}
+	}
+	if err := it.Close(); err != nil {
+		return fmt.Errorf("streams: reading state: %w", err)
+	}
+	return nil
+}
+
+// pebbleLog passes on Pebble's errors and drops its other messages.
+type pebbleLog struct{ logger *slog.Logger }
+
+func (pebbleLog) Infof(string, ...any) {}
+
+func (l pebbleLog) Errorf(format string, args ...any) {
+	l.logger.Error("pebble: " + fmt.Sprintf(format, args...))
+}
+
+func (l pebbleLog) Fatalf(format string, args ...any) {
+	l.logger.Error("pebble cannot go on: " + fmt.Sprintf(format, args...))
+	os.Exit(1)
+}

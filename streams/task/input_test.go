@@ -1,0 +1,62 @@
+package task_test
+
+import (
+	"sync"
+	"testing"
+
+	"github.com/lumenhook/lumenhook/internal/testkit"
+	"github.com/lumenhook/lumenhook/streams/store"
+	"github.com/lumenhook/lumenhook/streams/task"
+)
+
+// held is a summer that reports the inputs of each of its turns, and whose first turn waits.
+type held struct {
+	summer
+	turns   chan int
+	release chan struct{}
+}
+
+func (h *held) Turn(t *task.Turn, completions []none) error {
+	n := 0
+	for _, records := range t.Inputs {
+		n += len(records)
+	}
+	if n > 0 {
+		h.turns <- n
+		<-h.release
+	}
+	return h.summer.Turn(t, completions)
+}
+
+// TestATurnTakesAllThatArrived: what comes one by one during a turn is taken by the next, and not
+// by as many turns as there were answers of the broker.
+func TestATurnTakesAllThatArrived(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	h := &held{turns: make(chan int, 100), release: make(chan struct{})}
+	task := task.NewTask(summing(r.cluster, t.TempDir(), 1, // that of number 1
+		func() task.Handler[store.Claimed, none] { return h }))
+	stop := r.run(task)
+	release := sync.OnceFunc(func() { close(h.release) })
+	defer release()
+	r.feed(1, 1) // two records, in one batch
+	if n := <-h.turns; n != 2 {
+		t.Fatalf("the first turn has %d inputs; want 2", n)
+	}
+	const fed = 8 // times, each two records that the broker answers with at once
+	for n := range fed {
+		r.feed(1, 1)
+		read := int64(2 + 2*(n+1)) // with those of the turn
+		testkit.Eventually(t, "the input is read while the turn lasts", func() bool {
+			in := task.Stats().Inputs
+			return len(in) == 1 && in[0].Behind == read
+		})
+	}
+	release()
+	if n := <-h.turns; n != 2*fed {
+		t.Errorf("the next turn has %d inputs; want all %d that had arrived", n, 2*fed)
+	}
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+}

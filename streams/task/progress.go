@@ -1,0 +1,210 @@
+package task
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/lumenhook/lumenhook/streams/kafka"
+	"github.com/lumenhook/lumenhook/streams/store"
+)
+
+// progress is how far a state has advanced in its journal and in its inputs.
+type progress struct {
+	journal   string
+	partition int32
+	inputs    []string
+	logger    *slog.Logger
+
+	next      int64 // offset of the next journal record to fold
+	mark      bookmark
+	grown     int64 // bytes of the journal that were folded since the latest snapshot
+	positions inputPositions
+	kept      string // the positions that the state has, if known
+	noted     string // the positions that the journal has
+	// grouped are the positions that the group has, and groupedMillis is when this owner
+	// gave it any, by the steady clock: those of its first turn at once.
+	grouped       string
+	groupedMillis int64
+}
+
+// groupEvery is how often the group gets the input positions. Only what shows how far
+// behind an engine is, and what deletes records, reads them there: a turn need not wait for
+// another request to the broker.
+const groupEvery = time.Second
+
+// load reads the progress from a state.
+func (p *progress) load(s *store.Store) (err error) {
+	if p.next, err = s.Checkpoint(p.journal, p.partition); err != nil {
+		return err
+	}
+	if p.mark, err = loadBookmark(s); err != nil {
+		return err
+	}
+	if p.grown, err = loadGrown(s); err != nil {
+		return err
+	}
+	text, err := s.Get(inputsKey)
+	if err != nil || len(text) == 0 {
+		return err
+	}
+	p.positions, err = parsePositions(string(text))
+	p.noted = string(text)
+	return err
+}
+
+// reset sets the progress of an empty state.
+func (p *progress) reset() {
+	p.next, p.mark, p.grown, p.positions, p.noted = 0, bookmark{}, 0, nil, ""
+}
+
+// firstUnproved returns the offset to read the journal from, so that the last record that
+// the state has folded is read again.
+func (p *progress) firstUnproved() int64 {
+	if p.mark.known {
+		return min(p.next, p.mark.offset)
+	}
+	return p.next
+}
+
+// advance moves past a record of the journal, to the input positions in it.
+func (p *progress) advance(r kafka.Record) (err error) {
+	text := r.Header(kafka.HeaderInputs)
+	switch {
+	case text != "":
+		if p.positions, err = parsePositions(text); err != nil {
+			return err
+		}
+		p.noted = text
+	case p.next == 0 && kafka.IsNote(r):
+		// The first owner: nothing was processed before. Its record need not be at offset
+		// 0: that of an owner who was fenced while it started is aborted.
+		p.positions = make(inputPositions)
+		for _, topic := range p.inputs {
+			p.positions[topic] = 0
+		}
+	}
+	p.next = r.Offset + 1
+	p.grown += r.Size()
+	p.mark = bookmarkOf(r.Offset, r)
+	return nil
+}
+
+// resume returns the input positions to continue at: the larger ones of the state's and the
+// group's. An input that has become shorter is continued at its end. If the journal is not empty
+// and has no positions, and neither has the group, it refuses: reading from the beginning would
+// carry out commands again.
+func (p *progress) resume(group, ends map[string]int64) (map[string]int64, error) {
+	from := make(inputPositions)
+	for _, topic := range p.inputs {
+		at, known := p.positions[topic]
+		if theirs, is := group[topic]; is {
+			at, known = max(at, theirs), true
+		}
+		if !known && p.next > 0 && ends[topic] > 0 {
+			return nil, fmt.Errorf("streams: nobody knows how far %s was taken in partition %d: its "+
+				"consumer group lost its positions and the journal has none. "+
+				"Stop the engine and set the position of that partition (kafka-consumer-groups.sh "+
+				"--reset-offsets --to-latest skips what is not taken yet; --to-datetime takes again what "+
+				"came since), then start it",
+				topic, p.partition)
+		}
+		if at > ends[topic] {
+			p.logger.Warn("an input ends before what was taken of it and goes on at its end: it has "+
+				"lost records", "topic", topic, "partition", p.partition, "taken", at, "end", ends[topic])
+		}
+		from[topic] = min(at, ends[topic])
+	}
+	p.positions = from
+	differs := func(topic string) bool { return group[topic] != from[topic] }
+	if !slices.ContainsFunc(p.inputs, differs) {
+		p.grouped = from.String()
+	}
+	return maps.Clone(from), nil
+}
+
+// advanceInputs moves past the turn's inputs, and adds their positions to the turn: to its
+// journal if they have changed, or always, and now and then to what it commits for the
+// group. A turn that writes nothing else writes a note then: without a record there is no
+// transaction.
+func (p *progress) advanceInputs(t *Turn, steadyMillis int64, always bool) {
+	for i, records := range t.Inputs {
+		if n := len(records); n > 0 {
+			p.positions[p.inputs[i]] = records[n-1].Offset + 1
+		}
+	}
+	text := p.positions.String()
+	group := always ||
+		text != p.grouped && steadyMillis-p.groupedMillis >= groupEvery.Milliseconds()
+	if group {
+		t.positions = maps.Clone(p.positions)
+		p.grouped, p.groupedMillis = text, steadyMillis
+	}
+	if group && len(t.out) == 0 || len(t.out) > 0 && text != p.noted {
+		t.note(p.journal, text)
+		p.noted = text
+	}
+}
+
+// advanceTurn moves past what a turn wrote to the journal: next is the offset after it. The
+// bookmark moves to the last record.
+func (p *progress) advanceTurn(t *Turn, next int64) {
+	p.next = max(p.next, next)
+	last := true
+	for _, r := range slices.Backward(t.out) {
+		if r.Topic != p.journal {
+			continue
+		}
+		if last {
+			p.mark = bookmarkOf(next-1, r)
+		}
+		last = false
+		p.grown += r.Size()
+	}
+}
+
+// note writes positions to the turn's last record of the journal, or to a record of their
+// own.
+func (t *Turn) note(journal, text string) {
+	header := kafka.Header{Key: kafka.HeaderInputs, Value: []byte(text)}
+	for i, r := range slices.Backward(t.out) {
+		if r.Topic == journal {
+			t.out[i].Headers = append(slices.Clip(r.Headers), header)
+			return
+		}
+	}
+	t.Append(kafka.Record{Topic: journal, Key: []byte{}, Headers: []kafka.Header{header}})
+}
+
+var inputsKey = []byte{store.KeySpaceOwn, 'p'}
+
+// saveJournal writes the journal checkpoint into a batch of state.
+func (p *progress) saveJournal(b *store.Batch) error {
+	return errors.Join(b.SetCheckpoint(p.journal, p.partition, p.next), p.mark.set(b),
+		saveGrown(b, p.grown))
+}
+
+// SetTaken makes a state that was made of another one the state of a partition: its journal
+// is folded up to next, and its inputs are taken up to these offsets, by topic.
+func SetTaken(
+	b *store.Batch, journal string, partition int32, next int64, positions map[string]int64,
+) error {
+	return errors.Join(b.SetCheckpoint(journal, partition, next),
+		b.Set(inputsKey, []byte(inputPositions(positions).String())))
+}
+
+// saveInputs writes the input positions into a batch of state.
+func (p *progress) saveInputs(b *store.Batch) error {
+	if len(p.positions) == 0 || len(p.inputs) == 0 {
+		return nil
+	}
+	text := p.positions.String()
+	if text == p.kept {
+		b.Repeats()
+	}
+	p.kept = text
+	return b.Set(inputsKey, []byte(text))
+}

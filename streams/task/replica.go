@@ -1,0 +1,160 @@
+package task
+
+import (
+	"context"
+	"fmt"
+	"maps"
+
+	"github.com/lumenhook/lumenhook/streams/kafka"
+	"github.com/lumenhook/lumenhook/streams/store"
+)
+
+// Replica is the state of a partition, folded from its journal without taking the partition
+// over: its owner goes on. It is used by one goroutine.
+type Replica[E, C any] struct {
+	core *Core[E, C]
+	cfg  CoreConfig[E, C]
+	log  ReplicaLog
+}
+
+// ReplicaLog is what a replica reads: one partition of topics.
+type ReplicaLog interface {
+	// Bounds returns the first and end offsets of a topic.
+	Bounds(ctx context.Context, topic string) (start, end int64, err error)
+	// ReadSome returns committed records of a topic and its task's notes, from an offset on
+	// towards an end, and the offset to read next.
+	ReadSome(ctx context.Context, topic string, from, to int64) (list []kafka.Record, next int64, err error)
+	Close()
+}
+
+// NewReplica opens the state of a replica, which goes on where it was.
+func NewReplica[E, C any](cluster kafka.Cluster, cfg CoreConfig[E, C]) (*Replica[E, C], error) {
+	return NewReplicaOn(&replicaReaders{
+		cluster:   cluster,
+		partition: cfg.Partition,
+		readers:   make(map[string]*kafka.Reader),
+	}, cfg)
+}
+
+// NewReplicaOn is NewReplica on any log, which the replica closes.
+func NewReplicaOn[E, C any](log ReplicaLog, cfg CoreConfig[E, C]) (*Replica[E, C], error) {
+	r := &Replica[E, C]{core: NewCore(cfg), cfg: cfg, log: log}
+	if err := r.core.TookOver(); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// CatchUp folds what the journal has from its first offset up to an end. It may be called
+// again with a later one. The first call builds a state anew that is not of the journal; a
+// later one fails then, since its caller has gone by the state that was: what was copied of
+// the inputs by its positions would be missing.
+func (r *Replica[E, C]) CatchUp(ctx context.Context, start, end int64) error {
+	if err := r.core.LocatedJournal(start, end); err != nil {
+		return err
+	}
+	for {
+		var err error
+		switch a := r.core.Next(kafka.Moment{}).(type) {
+		case ReadJournal:
+			err = r.read(ctx, r.cfg.Journal, a.From, a.To, r.core.ReadJournal)
+		case LocateSnapshots:
+			err = r.locateSnapshots(ctx)
+		case ReadSnapshots:
+			err = r.read(ctx, r.cfg.Snapshots.Topic, a.From, a.To, r.core.ReadSnapshots)
+		default: // the next action would be the owner's
+			r.core.read = true
+			return r.core.commitRestored()
+		}
+		if err != nil {
+			return fmt.Errorf("streams: following partition %d of %s: %w", r.cfg.Partition,
+				r.cfg.Journal, err)
+		}
+	}
+}
+
+func (r *Replica[E, C]) locateSnapshots(ctx context.Context) error {
+	start, end, err := r.log.Bounds(ctx, r.cfg.Snapshots.Topic)
+	if err != nil {
+		return err
+	}
+	return r.core.LocatedSnapshots(start, end)
+}
+
+func (r *Replica[E, C]) read(
+	ctx context.Context, topic string, from, to int64, take func([]kafka.Record, int64) error,
+) error {
+	records, next, err := r.log.ReadSome(ctx, topic, from, to)
+	if err != nil {
+		return err
+	}
+	return take(records, next)
+}
+
+// Folded returns the offset of the journal that is folded next.
+func (r *Replica[E, C]) Folded() int64 { return r.core.Folded() }
+
+// Taken returns the offsets up to which the owner had taken its inputs, by topic; false if
+// the journal has none.
+func (r *Replica[E, C]) Taken() (positions map[string]int64, known bool) {
+	return maps.Clone(r.core.progress.positions), r.core.progress.positions != nil
+}
+
+// Store returns the state. It is whole up to Folded between two calls of CatchUp.
+func (r *Replica[E, C]) Store() *store.Store { return r.core.Store() }
+
+// Close closes the state.
+func (r *Replica[E, C]) Close() error {
+	r.log.Close()
+	return r.core.Close()
+}
+
+// replicaReaders is a partition of a cluster.
+type replicaReaders struct {
+	cluster   kafka.Cluster
+	partition int32
+	readers   map[string]*kafka.Reader // by topic
+}
+
+func (l *replicaReaders) Bounds(ctx context.Context, topic string) (start, end int64, err error) {
+	ends, err := l.cluster.NewEnds()
+	if err != nil {
+		return 0, 0, err
+	}
+	defer ends.Close()
+	starts, err := ends.Starts(ctx, topic)
+	if err != nil {
+		return 0, 0, err
+	}
+	known, err := ends.Of(ctx, topic)
+	return starts[l.partition], known[l.partition], err
+}
+
+func (l *replicaReaders) ReadSome(
+	ctx context.Context, topic string, from, to int64,
+) (list []kafka.Record, next int64, err error) {
+	p := l.partition
+	reader := l.readers[topic]
+	if reader == nil || reader.Position(topic, p) != from {
+		if reader != nil {
+			reader.Close()
+		}
+		reader, err = l.cluster.NewReader(kafka.ReaderConfig{From: kafka.Offsets{topic: {p: from}}, Notes: true})
+		if err != nil {
+			return nil, 0, err
+		}
+		l.readers[topic] = reader
+	}
+	err = reader.PollTowards(ctx, topic, map[int32]int64{p: to}, restoreBatch,
+		func(r kafka.Record) error {
+			list = append(list, r)
+			return nil
+		})
+	return list, reader.Position(topic, p), err
+}
+
+func (l *replicaReaders) Close() {
+	for _, reader := range l.readers {
+		reader.Close()
+	}
+}

@@ -1,0 +1,51 @@
+package task_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/lumenhook/lumenhook/internal/testkit"
+	"github.com/lumenhook/lumenhook/streams/task"
+)
+
+// TestAReplicaDoesNotBeginAnewUnnoticed: the journal is made anew between two calls, and is
+// longer than before. Whoever goes by the replica has copied inputs by what it was.
+func TestAReplicaDoesNotBeginAnewUnnoticed(t *testing.T) {
+	r := newRig(t)
+	r.writeJournal(1, 40)
+	replica, err := task.NewReplica(r.cluster, r.config(t.TempDir(), nil).CoreConfig)
+	must(t, err)
+	defer func() { must(t, replica.Close()) }()
+	must(t, replica.CatchUp(t.Context(), 0, r.endOfJournal()))
+	must(t, replica.CatchUp(t.Context(), 0, r.endOfJournal())) // nothing has happened
+	must(t, r.cluster.DeleteTopic(t.Context(), sumsTopic))
+	r.makeTopics()
+	r.log = nil // it looks for the topic that is gone
+	r.writeJournal(1001, 1200)
+	err = replica.CatchUp(t.Context(), 0, r.endOfJournal())
+	if err == nil || !strings.Contains(err.Error(), "while the state was followed") {
+		t.Errorf("the journal is another, and the replica says %v", err)
+	}
+}
+
+// writeJournal has a task without a state write numbers to the journal.
+func (r *rig) writeJournal(from, to int) {
+	r.t.Helper()
+	stop := r.run(r.task(r.t.TempDir(), nil))
+	r.feed(from, to)
+	testkit.Eventually(r.t, "the numbers are in the journal", func() bool {
+		return r.journal()[r.keyOfPartition0(from, to)] > 0
+	})
+	must(r.t, stop())
+}
+
+// endOfJournal is that of partition 0.
+func (r *rig) endOfJournal() int64 {
+	r.t.Helper()
+	ends, err := r.cluster.NewEnds()
+	must(r.t, err)
+	defer ends.Close()
+	by, err := ends.Of(r.t.Context(), sumsTopic)
+	must(r.t, err)
+	return by[0]
+}

@@ -1,0 +1,206 @@
+package task
+
+import "fmt"
+
+import (
+	"github.com/lumenhook/lumenhook/streams/kafka"
+	"github.com/lumenhook/lumenhook/streams/store"
+)
+
+const (
+	// restoreBatch is how many records are folded in one batch of state.
+	restoreBatch = 4096
+	// chunksAtOnce bounds how many chunks of a snapshot are in memory.
+	chunksAtOnce = 16
+)
+
+// restore is the progress of a start through its journal, from the state's checkpoint to
+// the journal's end (G4).
+//
+// A broker's answer cannot prove where the journal ends: one that lost the leadership
+// without noticing knows an earlier end. The owner's own record can. It is acknowledged, so
+// everything acknowledged before lies below it, and former owners are fenced, so nothing of
+// theirs comes after it. It is written after the known part of the journal was folded: a
+// journal that cannot be folded does not grow with each attempt.
+type restore struct {
+	start  int64    // of the journal
+	from   int64    // offset at which reading began
+	at, to int64    // offset to read next, and end
+	mark   bookmark // of the state, until the journal has confirmed it
+	batch  *store.Batch
+	folded int  // records in the batch
+	long   bool // it is not the first batch
+}
+
+// LocatedJournal reports the journal's first offset and its known end.
+func (c *Core[E, C]) LocatedJournal(start, known int64) error {
+	c.restore = restore{start: start, to: known}
+	if c.read && c.progress.next > 0 && c.progress.next < start {
+		return c.gap(start)
+	}
+	if c.wantsSnapshot() {
+		return c.seekSnapshot()
+	}
+	return c.startFolding()
+}
+
+// startFolding starts reading the journal behind what the state has of it.
+func (c *Core[E, C]) startFolding() error {
+	c.stage = folding
+	// A state that is ahead of the known end may be of another journal.
+	c.beginReading(max(c.restore.start, min(c.progress.firstUnproved(), c.restore.to)))
+	return c.checkRetention()
+}
+
+// checkRetention fails when retention has deleted journal records that the state has not folded.
+func (c *Core[E, C]) checkRetention() error {
+	if c.progress.next < c.restore.start {
+		return c.gap(c.restore.start)
+	}
+	return nil
+}
+
+// gap is the error of a journal that begins behind what the state has folded.
+func (c *Core[E, C]) gap(start int64) error {
+	do := fmt.Sprintf("Restore the topics from a backup, and let nothing but Lumenhook delete of %s "+
+		"(retention.ms=-1)", c.cfg.Journal)
+	if advice := c.cfg.Snapshots.advise(c.loader.foreign); advice != "" {
+		do = advice
+	}
+	return fmt.Errorf("streams: partition %d of %s begins at %d, the state of this process ends "+
+		"at %d, and no snapshot that it reads leads from there: what lies between is deleted. %s",
+		c.cfg.Partition, c.cfg.Journal, start, c.progress.next, do)
+}
+
+// beginReading starts reading at an offset, or restarts there.
+func (c *Core[E, C]) beginReading(from int64) {
+	r := &c.restore
+	r.from, r.mark = from, c.progress.mark
+	if from > r.mark.offset {
+		r.mark.known = false // retention deleted the fact: it cannot be compared
+	}
+	c.readOn(from)
+}
+
+// readOn moves to the offset to read next, and at the end to the next stage.
+func (c *Core[E, C]) readOn(at int64) {
+	c.restore.at = at
+	switch {
+	case at < c.restore.to:
+	case c.stage == folding:
+		c.stage = provingEnd
+	case c.stage == catchingUp:
+		c.stage = starting
+	}
+}
+
+// catchUpTo folds the journal up to the end of the owner's own record.
+func (c *Core[E, C]) catchUpTo(end int64) error {
+	c.stage, c.restore.to = catchingUp, end
+	if c.progress.next > end {
+		return c.foldAnew("the state reaches beyond its journal")
+	}
+	c.readOn(c.restore.at)
+	return nil
+}
+
+// ReadJournal folds committed records of the journal, in order. Next is the offset to read
+// next; control records and aborted ones advance it too.
+func (c *Core[E, C]) ReadJournal(records []kafka.Record, next int64) error {
+	for _, r := range records {
+		if !c.restore.checkMark(r) {
+			return c.foldAnew("the last record that the state has folded is not in its journal")
+		}
+		if err := c.fold(r); err != nil {
+			return err
+		}
+	}
+	c.readOn(next)
+	return nil
+}
+
+// checkMark compares the first record at or after the state's bookmark with it, and
+// returns false if they differ. Other records pass.
+func (r *restore) checkMark(record kafka.Record) bool {
+	if !r.mark.known || record.Offset < r.mark.offset {
+		return true
+	}
+	r.mark.known = false
+	return bookmarkOf(record.Offset, record) == bookmark{r.mark.offset, r.mark.sum, true}
+}
+
+// foldAnew empties a state that belongs to another journal. It is loaded from a snapshot, or
+// from the next one, or folded from the journal's beginning.
+func (c *Core[E, C]) foldAnew(why string) error {
+	if c.read {
+		return fmt.Errorf("streams: partition %d of %s: %s: the journal was lost or cut while the state "+
+			"was followed", c.cfg.Partition, c.cfg.Journal, why)
+	}
+	c.reportMisfit(why)
+	c.progress.reset()
+	c.snapshots.reset()
+	if c.restore.batch != nil {
+		c.restore.batch.Discard()
+		c.restore.batch, c.restore.folded = nil, 0
+	}
+	if err := c.store.Reset(); err != nil {
+		return err
+	}
+	if c.wantsSnapshot() && (!c.loader.indexed || len(c.loader.left) > 0) {
+		return c.seekSnapshot()
+	}
+	c.beginReading(c.restore.start)
+	return c.checkRetention()
+}
+
+func (c *Core[E, C]) reportMisfit(why string) {
+	message := ": the journal was lost or cut since, and facts with it; the state is built anew " +
+		"from what is left"
+	if c.loader.loaded {
+		message = ": the snapshot is of another journal, or the journal was lost or cut since, and " +
+			"facts with it; the state is built anew from what is left"
+	}
+	c.cfg.Logger.Error(why+message, "journal", c.cfg.Journal, "partition", c.cfg.Partition,
+		"checkpoint", c.progress.next, "end", c.restore.to)
+}
+
+// fold folds a record, unless it is folded already.
+func (c *Core[E, C]) fold(r kafka.Record) error {
+	if r.Offset < c.progress.next {
+		return nil
+	}
+	if c.restore.batch == nil {
+		c.restore.batch = c.store.Begin()
+	}
+	err := c.progress.advance(r)
+	if err == nil && !kafka.IsNote(r) {
+		err = c.handler.Fold(c.restore.batch, r)
+	}
+	if err != nil {
+		return fmt.Errorf("streams: folding record %d of %s: %w", r.Offset, c.cfg.Journal, err)
+	}
+	c.restore.folded++
+	if c.restore.folded < restoreBatch {
+		return nil
+	}
+	c.restore.long = true
+	return c.commitRestored()
+}
+
+// endFolding commits the last batch. What took long is brought to disk, so that a process that is
+// killed over and over does not begin it anew each time.
+func (c *Core[E, C]) endFolding() error {
+	if err := c.commitRestored(); err != nil || !c.restore.long {
+		return err
+	}
+	return c.store.BeginFlush()
+}
+
+func (c *Core[E, C]) commitRestored() error {
+	batch := c.restore.batch
+	if batch == nil {
+		return nil
+	}
+	c.restore.batch, c.restore.folded = nil, 0
+	return c.commitState(batch, true)
+}

@@ -1,0 +1,324 @@
+package task
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/rand"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"slices"
+	"strconv"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/lumenhook/lumenhook/streams/kafka"
+	"github.com/lumenhook/lumenhook/streams/store"
+)
+
+// A snapshot is the state of a task as it was at an offset of its journal, in a topic: chunks
+// of keys and values, in the order of the keys, and then a manifest, which counts and sums
+// them. Snapshots of a partition lie one behind the other, and the latest manifest is that of
+// the latest whole one: what precedes the one before it is not needed any more. The task
+// writes them between its turns, a record in the transaction of a turn, so nobody but the
+// owner of the partition can.
+//
+//	key:     the snapshot's id
+//	headers: chunk, with its number, or manifest, with the version of its form
+//	value:   of a chunk zstd of length, key, length, value and so on; of a manifest JSON
+const (
+	// HeaderChunk and HeaderManifest are on the one kind of record and on the other.
+	HeaderChunk    = "chunk"
+	HeaderManifest = "manifest"
+	manifestForm   = "1"
+	// defaultChunkBytes takes about a millisecond, so that no turn is held up.
+	defaultChunkBytes = 384 << 10
+	// compressesTo is into which part of its size a chunk is mostly compressed: what is made
+	// room for.
+	compressesTo = 4
+	// mostChunkBytes bounds what is decompressed: a chunk, and the largest value.
+	mostChunkBytes = 64 << 20
+)
+
+// manifest is the last record of a snapshot.
+type manifest struct {
+	ID       string `json:"id"`
+	Identity string `json:"identity"` // of the state and its format
+	Next     int64  `json:"next"`     // offset up to which the journal is folded
+	Chunks   int    `json:"chunks"`
+	Keys     int64  `json:"keys"`
+	Bytes    int64  `json:"bytes"` // of keys and values
+	Sum      uint32 `json:"sum"`   // of all chunks as they were before compression
+}
+
+// onlyOfStore reports whether a key belongs to a store, not to the state that it holds.
+func onlyOfStore(key []byte) bool {
+	return store.IsIdentity(key) || bytes.Equal(key, snapshotsKey) ||
+		bytes.Equal(key, grownKey)
+}
+
+// snapshotWriter writes one snapshot.
+type snapshotWriter struct {
+	cfg      SnapshotConfig
+	view     store.View
+	from     []byte // the next key
+	manifest manifest
+	encoder  *zstd.Encoder
+	buffer   []byte // of chunks before compression
+}
+
+// newSnapshotWriter takes a view of the committed state, which later changes are no part of.
+func newSnapshotWriter(s *store.Store, cfg SnapshotConfig, m manifest) (*snapshotWriter, error) {
+	encoder, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest),
+		zstd.WithEncoderConcurrency(1))
+	if err != nil {
+		return nil, fmt.Errorf("streams: compressing a snapshot: %w", err)
+	}
+	return &snapshotWriter{
+		cfg:      cfg,
+		view:     s.View(),
+		from:     []byte{},
+		manifest: m,
+		encoder:  encoder,
+	}, nil
+}
+
+func (w *snapshotWriter) close() error {
+	if err := errors.Join(w.encoder.Close(), w.view.Close()); err != nil {
+		return fmt.Errorf("streams: ending a snapshot: %w", err)
+	}
+	return nil
+}
+
+// next returns the next record, and whether it is the last one: the manifest.
+func (w *snapshotWriter) next() (r kafka.Record, last bool, err error) {
+	chunk, err := w.chunk()
+	if err != nil {
+		return kafka.Record{}, false, err
+	}
+	m := &w.manifest
+	if len(chunk) > 0 {
+		m.Sum = crc32.Update(m.Sum, castagnoli, chunk)
+		compressed := w.encoder.EncodeAll(chunk, make([]byte, 0, len(chunk)/compressesTo))
+		r = w.record(HeaderChunk, strconv.Itoa(m.Chunks), compressed)
+		m.Chunks++
+		return r, false, nil
+	}
+	value, err := json.Marshal(m)
+	if err != nil {
+		return kafka.Record{}, false, fmt.Errorf("streams: writing the manifest of a snapshot: %w", err)
+	}
+	return w.record(HeaderManifest, manifestForm, value), true, nil
+}
+
+func (w *snapshotWriter) record(header, text string, value []byte) kafka.Record {
+	return kafka.Record{
+		Topic:   w.cfg.Topic,
+		Key:     []byte(w.manifest.ID),
+		Value:   value,
+		Headers: []kafka.Header{{Key: header, Value: []byte(text)}},
+	}
+}
+
+// chunk returns some more keys and values, until it is called again; nothing when there are
+// no more.
+func (w *snapshotWriter) chunk() (chunk []byte, err error) {
+	most := cmp.Or(w.cfg.ChunkBytes, defaultChunkBytes)
+	chunk = w.buffer[:0]
+	defer func() { w.buffer = chunk }()
+	err = w.view.Scan(w.from, []byte{0xff, 0xff, 0xff, 0xff}, func(key, value []byte) (bool, error) {
+		if size := len(chunk) + len(key) + len(value); len(chunk) > 0 && size > most {
+			w.from = bytes.Clone(key)
+			return false, nil
+		}
+		w.from = append(append(w.from[:0], key...), 0)
+		if onlyOfStore(key) {
+			return true, nil
+		}
+		w.manifest.Keys++
+		w.manifest.Bytes += int64(len(key) + len(value))
+		chunk = append(binary.AppendUvarint(chunk, uint64(len(key))), key...)
+		chunk = append(binary.AppendUvarint(chunk, uint64(len(value))), value...)
+		return true, nil
+	})
+	return chunk, err
+}
+
+// EachSnapshotRecord calls take for the records of a snapshot of the state of a partition, in
+// the order in which they are to be appended, for a state that is brought to another journal.
+func EachSnapshotRecord(
+	s *store.Store, cfg SnapshotConfig, journal string, partition int32, take func(kafka.Record) error,
+) error {
+	next, err := s.Checkpoint(journal, partition)
+	if err != nil {
+		return err
+	}
+	var id [8]byte
+	rand.Read(id[:])
+	w, err := newSnapshotWriter(s, cfg, manifest{
+		ID:       fmt.Sprintf("%d.copy.%s", next, hex.EncodeToString(id[:])),
+		Identity: cfg.identity(),
+		Next:     next,
+	})
+	if err != nil {
+		return err
+	}
+	for last := false; !last && err == nil; {
+		var r kafka.Record
+		if r, last, err = w.next(); err == nil {
+			r.Partition = partition
+			err = take(r)
+		}
+	}
+	if closed := w.close(); err == nil {
+		err = closed
+	}
+	return err
+}
+
+// foundSnapshot is a manifest in the topic, and where its snapshot lies there.
+type foundSnapshot struct {
+	manifest
+	first, last int64       // offsets of its first chunk and of its manifest
+	convert     *Conversion // nil: its format is today's
+}
+
+// snapshotIndex is what a topic has of snapshots.
+type snapshotIndex struct {
+	first map[string]int64 // offset of the first chunk, by id
+	found []foundSnapshot  // with a manifest, oldest first
+}
+
+// add takes note of a record. What is no part of a snapshot is skipped.
+func (x *snapshotIndex) add(r kafka.Record) {
+	if id := string(r.Key); r.Header(HeaderChunk) == "0" {
+		x.first[id] = r.Offset
+	}
+	if r.Header(HeaderManifest) == "" {
+		return
+	}
+	f := foundSnapshot{last: r.Offset}
+	if r.Header(HeaderManifest) == manifestForm {
+		_ = json.Unmarshal(r.Value, &f.manifest) // a damaged one has no id, or no identity of ours
+	}
+	if first, known := x.first[f.ID]; known {
+		f.first = first
+	}
+	x.found = append(x.found, f)
+}
+
+// unfit are the snapshots that are not loaded.
+type unfit struct {
+	foreign, tooOld int
+	newest          string // identity of the newest that is foreign
+}
+
+// fitting returns the snapshots that a journal with this first offset can complete, the
+// newest first, and counts the others.
+func (x *snapshotIndex) fitting(
+	cfg SnapshotConfig, journalStart int64,
+) (list []foundSnapshot, others unfit) {
+	for _, f := range slices.Backward(x.found) {
+		_, begun := x.first[f.ID]
+		convert, reads := cfg.reads(f.Identity)
+		switch {
+		case !reads || !begun:
+			if others.foreign++; others.newest == "" && !reads {
+				others.newest = f.Identity
+			}
+		case f.Next < journalStart:
+			others.tooOld++
+		default:
+			f.convert = convert
+			list = append(list, f)
+		}
+	}
+	return list, others
+}
+
+var errTornSnapshot = errors.New("a part of it is missing or damaged")
+
+// snapshotReader writes the chunks of one snapshot into a store.
+type snapshotReader struct {
+	of      foundSnapshot
+	store   *store.Store
+	decoder *zstd.Decoder
+	buffer  []byte // of chunks after decompression
+	chunks  int
+	sum     uint32
+}
+
+func newSnapshotReader(of foundSnapshot, store *store.Store) (*snapshotReader, error) {
+	decoder, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1),
+		zstd.WithDecoderMaxMemory(mostChunkBytes))
+	if err != nil {
+		return nil, fmt.Errorf("streams: reading a snapshot: %w", err)
+	}
+	return &snapshotReader{of: of, store: store, decoder: decoder}, nil
+}
+
+// take reads a record of the topic, and reports whether it was the manifest, with which the
+// snapshot is whole.
+func (l *snapshotReader) take(r kafka.Record) (whole bool, err error) {
+	chunk := r.Header(HeaderChunk)
+	switch {
+	case string(r.Key) != l.of.ID:
+		return false, nil
+	case chunk == strconv.Itoa(l.chunks):
+		l.chunks++
+		return false, l.load(r.Value)
+	case chunk == "" && l.chunks == l.of.Chunks && l.sum == l.of.Sum:
+		return true, nil
+	}
+	return false, errTornSnapshot
+}
+
+// load writes a chunk into the store.
+func (l *snapshotReader) load(compressed []byte) error {
+	chunk, err := l.decoder.DecodeAll(compressed, l.buffer[:0])
+	if err != nil {
+		return errTornSnapshot
+	}
+	l.buffer = chunk
+	l.sum = crc32.Update(l.sum, castagnoli, chunk)
+	return l.store.Load(func(set func(key, value []byte) error) error {
+		for len(chunk) > 0 {
+			var key, value []byte
+			if key, chunk, err = cutBytes(chunk); err == nil {
+				value, chunk, err = cutBytes(chunk)
+			}
+			if err == nil && !onlyOfStore(key) {
+				err = l.put(set, key, value)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// put writes an entry as it is today.
+func (l *snapshotReader) put(set func(key, value []byte) error, key, value []byte) error {
+	if l.of.convert == nil || l.of.convert.Entry == nil {
+		return set(key, value)
+	}
+	if err := l.of.convert.Entry(key, value, set); err != nil {
+		return fmt.Errorf("streams: converting the entry %x of a snapshot of another format: %w", key,
+			err)
+	}
+	return nil
+}
+
+// cutBytes splits off what is preceded by its length.
+func cutBytes(from []byte) (data, rest []byte, err error) {
+	n, size := binary.Uvarint(from)
+	if size <= 0 || n > uint64(len(from)-size) {
+		return nil, nil, errTornSnapshot
+	}
+	end := size + int(n) // #nosec G115 -- at most len(from)
+	return from[size:end], from[end:], nil
+}

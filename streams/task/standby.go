@@ -1,0 +1,244 @@
+package task
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"sync/atomic"
+
+	"github.com/lumenhook/lumenhook/streams/kafka"
+	"github.com/lumenhook/lumenhook/streams/store"
+)
+
+// StandbyCore folds the journal of a partition that another process owns, by the rules by
+// which a [Core] restores its state, and into the same store: the core that is given the
+// partition later finds it nearly complete, and holds it against the journal as it does
+// with any state. It writes nothing but its store. Of its handler only Fold and Flush are
+// called.
+//
+// Its owner opens it, and then performs the Next action again and again.
+type StandbyCore[E, C any] struct {
+	core      *Core[E, C]
+	following bool
+}
+
+// NewStandbyCore makes one; it opens nothing yet.
+func NewStandbyCore[E, C any](cfg CoreConfig[E, C]) *StandbyCore[E, C] {
+	return &StandbyCore[E, C]{core: NewCore(cfg)}
+}
+
+// Open opens the state. No core may have it open.
+func (s *StandbyCore[E, C]) Open() error { return s.core.TookOver() }
+
+// Next returns the next action. A ReadJournal whose To is math.MaxInt64 asks for whatever
+// the journal has or will have.
+func (s *StandbyCore[E, C]) Next() Action { return s.core.Next(kafka.Moment{}) }
+
+// LocatedJournal is [Core.LocatedJournal].
+func (s *StandbyCore[E, C]) LocatedJournal(start, known int64) error {
+	err := s.core.LocatedJournal(start, known)
+	return errors.Join(err, s.follow())
+}
+
+// LocatedSnapshots is [Core.LocatedSnapshots].
+func (s *StandbyCore[E, C]) LocatedSnapshots(start, end int64) error {
+	return errors.Join(s.core.LocatedSnapshots(start, end), s.follow())
+}
+
+// ReadSnapshots is [Core.ReadSnapshots].
+func (s *StandbyCore[E, C]) ReadSnapshots(records []kafka.Record, next int64) error {
+	return errors.Join(s.core.ReadSnapshots(records, next), s.follow())
+}
+
+// ReadJournal is [Core.ReadJournal]. Only committed records may be passed in.
+func (s *StandbyCore[E, C]) ReadJournal(records []kafka.Record, next int64) error {
+	if err := s.core.ReadJournal(records, next); err != nil {
+		return err
+	}
+	if s.following {
+		return s.core.commitRestored()
+	}
+	return s.follow()
+}
+
+// follow goes on behind the end of the journal as it was known at the start.
+func (s *StandbyCore[E, C]) follow() error {
+	if s.core.stage != provingEnd {
+		return nil
+	}
+	s.following = true
+	s.core.stage, s.core.restore.to = folding, math.MaxInt64
+	return s.core.commitRestored()
+}
+
+// Following reports whether the journal is folded as far as it was known at the start.
+func (s *StandbyCore[E, C]) Following() bool { return s.following }
+
+// Folded is [Core.FoldedOf].
+func (s *StandbyCore[E, C]) Folded() int64 { return s.core.FoldedOf() }
+
+// Read returns the offset of the journal that is read next.
+func (s *StandbyCore[E, C]) Read() int64 { return s.core.restore.at }
+
+// Store is [Core.Store].
+func (s *StandbyCore[E, C]) Store() *store.Store { return s.core.Store() }
+
+// Failed is [Core.Failed].
+func (s *StandbyCore[E, C]) Failed(err error) error { return s.core.Failed(err, kafka.Moment{}) }
+
+// Close drops what is not committed, and closes the state.
+func (s *StandbyCore[E, C]) Close() error { return s.core.Close() }
+
+// StandbyTaskConfig configures the standby of one partition.
+type StandbyTaskConfig[E, C any] struct {
+	CoreConfig[E, C]
+	Cluster kafka.Cluster
+	// OnFollowing, if set, is called when the journal is folded as far as it was known.
+	OnFollowing func()
+}
+
+// StandbyTask performs the actions of a [StandbyCore] on Kafka, until it is stopped or
+// fails.
+type StandbyTask[E, C any] struct {
+	cfg     StandbyTaskConfig[E, C]
+	core    *StandbyCore[E, C]
+	reading kafka.PartitionReader // of the journal and the snapshots
+
+	// For any goroutine.
+	folded, behind atomic.Int64
+	following      atomic.Bool
+}
+
+// NewStandbyTask makes a standby; Run runs it.
+func NewStandbyTask[E, C any](cfg StandbyTaskConfig[E, C]) *StandbyTask[E, C] {
+	return &StandbyTask[E, C]{
+		cfg:  cfg,
+		core: NewStandbyCore(cfg.CoreConfig),
+		reading: kafka.PartitionReader{
+			Cluster:   cfg.Cluster,
+			Partition: cfg.Partition,
+			MaxBytes:  standbyMaxBytes,
+		},
+	}
+}
+
+// Stats returns how far the copy is.
+func (t *StandbyTask[E, C]) Stats() StandbyStats {
+	return StandbyStats{
+		Partition: t.cfg.Partition,
+		Folded:    t.folded.Load(),
+		Behind:    t.behind.Load(),
+		Following: t.following.Load(),
+	}
+}
+
+// Run folds the journal until ctx ends, which is no error, or it fails.
+func (t *StandbyTask[E, C]) Run(ctx context.Context) (err error) {
+	defer func() { err = errors.Join(err, t.close()) }()
+	if err := t.core.Open(); err != nil {
+		return err
+	}
+	for {
+		if err := t.perform(ctx, t.core.Next()); err != nil {
+			if ctx.Err() != nil {
+				return nil
+			}
+			return fmt.Errorf("streams: standing by for partition %d of %s: %w", t.cfg.Partition,
+				t.cfg.Journal, t.core.Failed(err))
+		}
+		if t.core.Following() && t.following.CompareAndSwap(false, true) && t.cfg.OnFollowing != nil {
+			t.cfg.OnFollowing()
+		}
+	}
+}
+
+func (t *StandbyTask[E, C]) close() error {
+	t.reading.Close()
+	return t.core.Close()
+}
+
+func (t *StandbyTask[E, C]) perform(ctx context.Context, action Action) error {
+	switch a := action.(type) {
+	case ReadJournal:
+		return t.readJournal(ctx, a)
+	case LocateSnapshots:
+		return t.locate(ctx, t.cfg.Snapshots.Topic, t.core.LocatedSnapshots)
+	case ReadSnapshots:
+		return t.readSnapshots(ctx, a)
+	default:
+		return t.locate(ctx, t.cfg.Journal, t.locatedJournal)
+	}
+}
+
+// locate passes the first offset and the end of a topic on.
+func (t *StandbyTask[E, C]) locate(
+	ctx context.Context, topic string, report func(start, end int64) error,
+) error {
+	asking, err := t.cfg.Cluster.NewEnds()
+	if err != nil {
+		return err
+	}
+	defer asking.Close()
+	start, end, err := t.reading.Locate(ctx, asking, topic)
+	if err != nil {
+		return err
+	}
+	return report(start, end)
+}
+
+func (t *StandbyTask[E, C]) locatedJournal(start, end int64) error {
+	if err := t.core.LocatedJournal(start, end); err != nil {
+		return err
+	}
+	t.folded.Store(t.core.Folded())
+	return nil
+}
+
+func (t *StandbyTask[E, C]) readSnapshots(ctx context.Context, a ReadSnapshots) error {
+	records, next, err := t.reading.Read(ctx, t.cfg.Snapshots.Topic, a.From, a.To, chunksAtOnce)
+	if err != nil {
+		return err
+	}
+	return t.core.ReadSnapshots(records, next)
+}
+
+// readJournal waits for records behind an offset, and folds them.
+func (t *StandbyTask[E, C]) readJournal(ctx context.Context, a ReadJournal) error {
+	journal, err := t.reading.From(t.cfg.Journal, a.From)
+	if err != nil {
+		return err
+	}
+	var records []kafka.Record
+	err = journal.Poll(ctx, restoreBatch, func(r kafka.Record) error {
+		records = append(records, r)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	p := t.cfg.Partition
+	if err := t.core.ReadJournal(records, journal.Position(t.cfg.Journal, p)); err != nil {
+		return err
+	}
+	t.folded.Store(t.core.Folded())
+	t.behind.Store(journal.Behind(t.cfg.Journal, p))
+	return nil
+}
+
+// standbyMaxBytes bounds what a standby has fetched and not folded: it waits for nobody.
+const standbyMaxBytes = 2 << 20
+
+// StandbyStats is how far a standby's copy of a partition is.
+type StandbyStats struct {
+	Partition int32
+	Folded    int64 // offset of the journal that is folded next
+	Behind    int64 // offsets of the journal that are not folded, by the latest fetch
+	Following bool  // the journal is folded as far as it was known when the standby began
+}
+
+// Standby is a [StandbyTask], of any type of effects.
+type Standby interface {
+	Run(ctx context.Context) error
+	Stats() StandbyStats
+}

@@ -1,0 +1,153 @@
+package task
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"sync"
+	"time"
+)
+
+// maxCatchingUp is how many standbys of a process fold what they missed at once, so that
+// many of them leave its tasks a processor. Those that have caught up go on beside them.
+const maxCatchingUp = 2
+
+type runningStandby struct {
+	cancel context.CancelFunc
+	ended  chan struct{}
+	latest Standby // that runs, under Tasks.mu; nil between runs
+}
+
+// StandBy starts and ends standbys, so that there is one for each of these partitions. A
+// standby whose partition has a task begins when that has ended.
+func (s *Tasks) StandBy(partitions []int32) {
+	if s.NewStandby == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for p := range s.standbys {
+		if !slices.Contains(partitions, p) {
+			s.endStandby(p)
+		}
+	}
+	for _, p := range partitions {
+		if s.standbys[p] != nil {
+			continue
+		}
+		ctx, cancel := context.WithCancel(context.Background())
+		r := &runningStandby{cancel: cancel, ended: make(chan struct{})}
+		s.standbys[p] = r
+		former := s.enter(p, r.ended)
+		go func() {
+			defer close(r.ended)
+			<-former
+			s.keepStanding(ctx, p, r)
+		}()
+	}
+}
+
+// endStandby cancels a standby; the folder's next user waits for its end.
+func (s *Tasks) endStandby(p int32) {
+	if r := s.standbys[p]; r != nil {
+		r.cancel()
+		delete(s.standbys, p)
+	}
+}
+
+// Close ends all standbys, and waits for that.
+func (s *Tasks) Close() {
+	s.mu.Lock()
+	var ending []*runningStandby
+	for p, r := range s.standbys {
+		ending = append(ending, r)
+		s.endStandby(p)
+	}
+	s.mu.Unlock()
+	for _, r := range ending {
+		<-r.ended
+	}
+}
+
+// keepStanding runs the standby of a partition, and restarts it when it has failed.
+func (s *Tasks) keepStanding(ctx context.Context, p int32, r *runningStandby) {
+	began, restarts := time.Now(), NewRestarts(nil)
+	steady := func() int64 { return time.Since(began).Milliseconds() }
+	for ctx.Err() == nil {
+		restarts.Began(steady())
+		err := s.standOnce(ctx, p, r)
+		if ctx.Err() != nil {
+			return
+		}
+		restarts.Failed(steady())
+		wait := time.Duration(restarts.Wait(steady(), true)) * time.Millisecond
+		s.logger.Warn("a standby failed and is started again: its partition would move here later",
+			"partition", p, "after", wait, "error", err)
+		select {
+		case <-ctx.Done():
+		case <-time.After(wait):
+		}
+	}
+}
+
+// standOnce runs the standby of a partition once it may catch up.
+func (s *Tasks) standOnce(ctx context.Context, p int32, r *runningStandby) error {
+	select {
+	case s.catchUp <- struct{}{}:
+	case <-ctx.Done():
+		return nil
+	}
+	following := sync.OnceFunc(func() { <-s.catchUp })
+	defer following()
+	standby := s.NewStandby(p, following)
+	s.note(func() { r.latest = standby })
+	defer s.note(func() { r.latest = nil }) // what it had may be gone
+	return standby.Run(ctx)
+}
+
+// StandbyStats returns the statistics of the standbys, in the order of their partitions.
+func (s *Tasks) StandbyStats() []StandbyStats {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var all []StandbyStats
+	for p, r := range s.standbys {
+		all = append(all, r.stats(p))
+	}
+	slices.SortFunc(all, func(a, b StandbyStats) int { return cmp.Compare(a.Partition, b.Partition) })
+	return all
+}
+
+func (r *runningStandby) stats(p int32) StandbyStats {
+	if r.latest == nil {
+		return StandbyStats{Partition: p}
+	}
+	return r.latest.Stats()
+}
+
+// Folded is StandbyConfig.Folded: of tasks and standbys.
+func (s *Tasks) Folded() map[int32]int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	folded := make(map[int32]int64)
+	for p, r := range s.standbys {
+		folded[p] = r.stats(p).Folded
+	}
+	for p, r := range s.running {
+		folded[p] = 0
+		if r.task != nil {
+			folded[p] = r.task.Stats().Folded
+		}
+	}
+	return folded
+}
+
+// Lag is StandbyConfig.Lag.
+func (s *Tasks) Lag(p int32) (offsets int64, known bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if r := s.standbys[p]; r != nil {
+		stats := r.stats(p)
+		return stats.Behind, stats.Following
+	}
+	return 0, false
+}

@@ -1,0 +1,192 @@
+package task
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Tasks runs one task for each assigned partition, and restarts tasks that fail; and, if it
+// can make them, standbys of partitions (standbys.go). Its methods are the callbacks
+// of a [kafka.Membership].
+//
+// Task and standby of a partition have one folder: each opens it once the one before has
+// closed it.
+type Tasks struct {
+	// NewStandby makes the standby of a partition, which calls following once it has caught
+	// up; nil: there are none.
+	NewStandby func(partition int32, following func()) Standby
+	// Owned reports whether the group acknowledged lately that this process owns its
+	// partitions; nil: always. A failed task is not restarted before.
+	Owned   func() bool
+	newTask func(partition int32) Runner
+	logger  *slog.Logger
+	// catchUp is the right to catch up, of which there are maxCatchingUp.
+	catchUp chan struct{}
+
+	mu       sync.Mutex
+	running  map[int32]*runningTask
+	standbys map[int32]*runningStandby
+	folders  map[int32]<-chan struct{} // closed when the latest user of a folder has ended
+}
+
+// Runner is a [Task], of any type of effects.
+type Runner interface {
+	Run(ctx context.Context, stop <-chan struct{}) error
+	Stats() TaskStats
+}
+
+// Check returns an error while a task cannot be kept running: it has failed, and its next
+// run has not lasted yet.
+func (s *Tasks) Check() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for p, r := range s.running {
+		if r.failed != nil && time.Since(r.began) < healedAfter {
+			return fmt.Errorf("streams: partition %d fails again and again, the last time with: %w", p,
+				r.failed)
+		}
+	}
+	return nil
+}
+
+// Stats returns the statistics of the tasks, in the order of their partitions.
+func (s *Tasks) Stats() []TaskStats {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var all []TaskStats
+	for _, r := range s.running {
+		if r.task != nil {
+			all = append(all, r.task.Stats())
+		}
+	}
+	slices.SortFunc(all, func(a, b TaskStats) int { return cmp.Compare(a.Partition, b.Partition) })
+	return all
+}
+
+type runningTask struct {
+	stop    chan struct{} // closed: drain and end
+	abandon context.CancelFunc
+	ended   chan struct{}
+	once    sync.Once
+
+	// Of the latest run, under Tasks.mu.
+	task   Runner
+	began  time.Time
+	failed error // how the previous run ended
+}
+
+// NewTasks makes an empty set; newTask makes the task of a partition.
+func NewTasks(newTask func(partition int32) Runner, logger *slog.Logger) *Tasks {
+	return &Tasks{
+		newTask:  newTask,
+		logger:   logger,
+		catchUp:  make(chan struct{}, maxCatchingUp),
+		running:  make(map[int32]*runningTask),
+		standbys: make(map[int32]*runningStandby),
+		folders:  make(map[int32]<-chan struct{}),
+	}
+}
+
+// enter makes a task or standby the next user of a partition's folder, until it closes
+// ended. It may open it when former is closed.
+func (s *Tasks) enter(p int32, ended <-chan struct{}) (former <-chan struct{}) {
+	former = s.folders[p]
+	s.folders[p] = ended
+	if former == nil {
+		nobody := make(chan struct{})
+		close(nobody)
+		return nobody
+	}
+	return former
+}
+
+// Assigned starts the tasks of partitions. Those that run already go on.
+func (s *Tasks) Assigned(partitions []int32) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, p := range partitions {
+		if s.running[p] != nil {
+			continue
+		}
+		ctx, cancel := context.WithCancel(context.Background())
+		r := &runningTask{stop: make(chan struct{}), abandon: cancel, ended: make(chan struct{})}
+		s.running[p] = r
+		s.endStandby(p)
+		former := s.enter(p, r.ended)
+		go func() {
+			defer close(r.ended)
+			<-former
+			s.keepRunning(ctx, p, r)
+		}()
+	}
+}
+
+// Revoked drains the tasks of partitions and waits for their end.
+func (s *Tasks) Revoked(partitions []int32) {
+	s.end(partitions, func(r *runningTask) { r.once.Do(func() { close(r.stop) }) })
+}
+
+// Lost cancels the tasks of partitions at once.
+func (s *Tasks) Lost(partitions []int32) {
+	s.end(partitions, func(r *runningTask) { r.abandon() })
+}
+
+func (s *Tasks) end(partitions []int32, how func(*runningTask)) {
+	s.mu.Lock()
+	var ending []*runningTask
+	for _, p := range partitions {
+		if r := s.running[p]; r != nil {
+			delete(s.running, p)
+			how(r)
+			ending = append(ending, r)
+		}
+	}
+	s.mu.Unlock()
+	for _, r := range ending {
+		<-r.ended
+		r.abandon()
+	}
+}
+
+// healedAfter is how long a task must run after a failure to count as healthy.
+const healedAfter = 15 * time.Second
+
+// keepRunning runs the task of a partition, and restarts it when it has failed.
+func (s *Tasks) keepRunning(ctx context.Context, p int32, r *runningTask) {
+	assigned, restarts := time.Now(), NewRestarts(nil)
+	steady := func() int64 { return time.Since(assigned).Milliseconds() }
+	for {
+		task := s.newTask(p)
+		s.note(func() { r.began, r.task = time.Now(), task })
+		restarts.Began(steady())
+		err := task.Run(ctx, r.stop)
+		if err == nil || ctx.Err() != nil {
+			return
+		}
+		restarts.Failed(steady())
+		s.note(func() { r.began, r.failed = time.Now(), err })
+		wait := restarts.Wait(steady(), true)
+		s.logger.Error("a task failed and is started again", "partition", p,
+			"after", time.Duration(wait)*time.Millisecond, "error", err)
+		for ; wait > 0; wait = restarts.Wait(steady(), s.Owned == nil || s.Owned()) {
+			select {
+			case <-ctx.Done():
+				return
+			case <-r.stop:
+				return
+			case <-time.After(time.Duration(wait) * time.Millisecond):
+			}
+		}
+	}
+}
+
+func (s *Tasks) note(change func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	change()
+}

@@ -1,0 +1,119 @@
+package task
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/lumenhook/lumenhook/streams/kafka"
+)
+
+// TestTasksReportWhatFails: Check reports a partition that fails again and again until a run
+// of it has lasted.
+func TestTasksReportWhatFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := NewTasks(nil, slog.New(slog.DiscardHandler))
+		failure := errors.New("no key opens it")
+		r := &runningTask{began: time.Now()}
+		s.running[3] = r
+		if err := s.Check(); err != nil {
+			t.Errorf("at first: %v", err)
+		}
+		r.failed = failure
+		if err := s.Check(); !errors.Is(err, failure) {
+			t.Errorf("after a failure: %v", err)
+		}
+		time.Sleep(healedAfter) //nolint:forbidigo // virtual
+		if err := s.Check(); err != nil {
+			t.Errorf("after a run that lasts: %v", err)
+		}
+	})
+}
+
+// TestATaskThatFailsTakesNothingFromItsNewOwner: a task is restarted only while the group
+// confirms the ownership of its partition. Found by the simulation: an owner whose
+// partition is taken over just before it acts would act on an outdated state (G3).
+func TestATaskThatFailsTakesNothingFromItsNewOwner(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var runs, ours atomic.Int64
+		s := NewTasks(func(int32) Runner {
+			runs.Add(1)
+			// fails at once
+			unreachable := kafka.Cluster{
+				Brokers: []string{"no:address:at all"},
+				Logger:  slog.New(slog.DiscardHandler),
+			}
+			return NewTask(TaskConfig[int, int]{Cluster: unreachable, Now: time.Now})
+		}, slog.New(slog.DiscardHandler))
+		s.Owned = func() bool { return ours.Load() == 1 }
+		s.Assigned([]int32{0})
+		time.Sleep(time.Minute) //nolint:forbidigo // virtual
+		if n := runs.Load(); n != 1 {
+			t.Errorf("%d runs while the partition may be another's", n)
+		}
+		ours.Store(1)
+		time.Sleep(time.Minute) //nolint:forbidigo // virtual
+		if n := runs.Load(); n < 2 {
+			t.Error("it is not started again when the partition is ours")
+		}
+		s.Lost([]int32{0})
+	})
+}
+
+// lasting is a task that runs until it is stopped.
+type lasting struct{}
+
+func (lasting) Stats() TaskStats { return TaskStats{} }
+
+func (lasting) Run(ctx context.Context, stop <-chan struct{}) error {
+	select {
+	case <-ctx.Done():
+	case <-stop:
+	}
+	return nil
+}
+
+// TestAPartitionThatIsAssignedAgainGoesOn: a second task would wait for ever for the first,
+// which nobody would stop.
+func TestAPartitionThatIsAssignedAgainGoesOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		made := 0
+		s := NewTasks(func(int32) Runner {
+			made++
+			return lasting{}
+		}, slog.New(slog.DiscardHandler))
+		s.Assigned([]int32{0})
+		synctest.Wait()
+		first := s.running[0]
+		s.Assigned([]int32{0, 1})
+		synctest.Wait()
+		if s.running[0] != first || made != 2 {
+			t.Errorf("%d tasks were made of two partitions", made)
+		}
+		s.Revoked([]int32{0, 1})
+	})
+}
+
+// failing is a standby that has folded much when it fails.
+type failing struct{}
+
+func (failing) Run(context.Context) error { return errors.New("it has aborted records") }
+func (failing) Stats() StandbyStats       { return StandbyStats{Folded: 500, Following: true} }
+
+// TestAStandbyThatEndedSaysNothing: its copy may be gone, and nobody folds it.
+func TestAStandbyThatEndedSaysNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := NewTasks(nil, slog.New(slog.DiscardHandler))
+		s.NewStandby = func(int32, func()) Standby { return failing{} }
+		s.StandBy([]int32{2})
+		synctest.Wait() // it waits for its next run
+		if _, known := s.Lag(2); known || s.Folded()[2] != 0 {
+			t.Errorf("it has folded %d, and its lag is known: %v", s.Folded()[2], known)
+		}
+		s.Close()
+	})
+}
