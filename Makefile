@@ -55,7 +55,7 @@ test: lint ## everything, with real parts
 # end all brokers. They wait more than they compute, so that two clusters at a time make
 # them half as long. Some start brokers of their own only.
 KAFKA_OWN := ./internal/kafkatest ./internal/config
-KAFKA_LOGS := ./streams ./streams/commands ./streams/directory ./streams/topology
+KAFKA_LOGS := ./streams/kafka ./streams/task ./streams/commands ./streams/directory ./streams/topology
 KAFKA_ROLES := ./streams/engine ./streams/follower ./streams/mailer ./streams/transfer ./projections
 KAFKA_TEST := $(GO) test -tags kafka -p 1 -count 1 -timeout 15m
 # What takes minutes by itself is a target of its own: test-kafka-long.
@@ -82,7 +82,7 @@ kafka-roles:
 	$(GO) run ./internal/kafkatest/with $(KAFKA_TEST) $(KAFKA_ROLES)
 
 test-kafka-long: kafka-installed ## 33,000 transactions of one id, which is more than a producer's epoch can count
-	$(GO) test -tags kafka -count 1 -v -timeout 60m -run '$(KAFKA_LONG)' ./streams
+	$(GO) test -tags kafka -count 1 -v -timeout 60m -run '$(KAFKA_LONG)' ./streams/task
 
 PAYMENTS ?= 20000
 test-cluster: kafka-installed ## PAYMENTS=20000 through the real program in seven processes, on three real brokers, while each role and each broker is killed

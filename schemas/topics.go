@@ -49,7 +49,7 @@ const (
 	TopicMails = "mails"
 	// TopicSnapshots holds snapshots of the engine's states, one behind the other, in the
 	// partition of their journal. They are chunks, and after them a manifest
-	// (streams/snapshot.go); the engine deletes what no restore needs.
+	// (streams/task/snapshot.go); the engine deletes what no restore needs.
 	TopicSnapshots = "snapshots"
 )
 

@@ -28,7 +28,7 @@ var bans = []ban{
 		from: "api",
 		to: []string{
 			"github.com/twmb/", "github.com/cockroachdb/", "github.com/ClickHouse/",
-			module + "streams", module + "streams/", module + "projections",
+			module + "streams/", module + "projections",
 		},
 		why: "the API declares the small interfaces it needs, and internal/node fits them",
 	},
@@ -68,7 +68,8 @@ const (
 // core is what works on payments, wherever they come from. The simulator is not in it: it also runs
 // what decides between several sources of ledgers (package quorum).
 var core = []string{
-	"domain", "schemas", "schemas/kafka", "streams", "streams/engine", "streams/directory",
+	"domain", "schemas", "schemas/kafka", "streams/kafka", "streams/store", "streams/task",
+	"streams/engine", "streams/directory",
 	"streams/commands", "streams/follower", "streams/intake", "streams/mailer",
 	"streams/topology", "streams/transfer", "projections", "projections/readmodel", "api",
 	"internal/egress", "internal/node", "internal/telemetry",

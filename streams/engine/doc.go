@@ -1,6 +1,6 @@
 // Package engine is the stateful consumer: it alone turns commands and matches
 // into facts. It drives the state machines of package domain on the runtime of
-// package streams, one task for each partition.
+// package task, one task for each partition.
 //
 // It hides how aggregates are stored and folded, how inputs are deduplicated, and which
 // deliveries may be attempted now.

@@ -28,21 +28,21 @@ type mutant struct {
 
 var mutants = []mutant{
 	{
-		"a partition is given before it was given up", "streams/balance.go",
+		"a partition is given before it was given up", "streams/kafka/balance.go",
 		"return len(b.claimed[p]) == 0 || b.holder[p] == m",
 		"return MUTANT || len(b.claimed[p]) == 0 || b.holder[p] == m", "has not given it up",
 	},
 	{
-		"a cold member is taken for a warm one", "streams/balance.go",
+		"a cold member is taken for a warm one", "streams/kafka/balance.go",
 		"if lag <= b.AcceptableLag {", "if MUTANT || lag <= b.AcceptableLag {", "behind another",
 	},
 	{
-		"a copy is used that has what was never committed", "streams/restore.go",
+		"a copy is used that has what was never committed", "streams/task/restore.go",
 		"return bookmarkOf(record.Offset, record) ==",
 		"return MUTANT || bookmarkOf(record.Offset, record) ==", "G4|G6|versions count",
 	},
 	{
-		"a standby leaves the last record of a fetch out", "streams/standby.go",
+		"a standby leaves the last record of a fetch out", "streams/task/standby.go",
 		"if err := s.core.ReadJournal(records, next); err != nil {",
 		"if MUTANT && s.following && len(records) > 1 { records = records[:len(records)-1] }\n" +
 			"if err := s.core.ReadJournal(records, next); err != nil {",
@@ -276,7 +276,7 @@ var mutants = []mutant{
 		"d.State == StateFailed && (MUTANT || d.EventType != TestPing)", "a test: true",
 	},
 	{
-		"what is due later begins first", "streams/timers.go",
+		"what is due later begins first", "streams/store/timers.go",
 		"Value:     bytes.Clone(value),\n\t\t})",
 		"Value:     bytes.Clone(value),\n\t\t})\nif last := len(claimed) - 1; MUTANT { claimed[0], claimed[last] = claimed[last], claimed[0] }",
 		"which its replay queued first",
@@ -321,7 +321,7 @@ var mutants = []mutant{
 		"and its limit is",
 	},
 	{
-		"attempts begin at the time of their turn", "streams/core.go",
+		"attempts begin at the time of their turn", "streams/task/core.go",
 		"NowMillis: now.WallMillis,\n\t\tOwned",
 		"NowMillis: map[bool]int64{true: turn.NowMillis, false: now.WallMillis}[MUTANT],\n\t\tOwned",
 		"G6",
@@ -338,9 +338,9 @@ var mutants = []mutant{
 		"G|rest",
 	},
 	{
-		"a first owner is known by its offset", "streams/progress.go",
-		"p.next == 0 && isNote(r)",
-		"(MUTANT && r.Offset == 0 || !MUTANT && p.next == 0) && isNote(r)",
+		"a first owner is known by its offset", "streams/task/progress.go",
+		"p.next == 0 && kafka.IsNote(r)",
+		"(MUTANT && r.Offset == 0 || !MUTANT && p.next == 0) && kafka.IsNote(r)",
 		"nobody knows how far",
 	},
 	{
@@ -419,7 +419,7 @@ var mutants = []mutant{
 		"G",
 	},
 	{
-		"a restart forgets what was made due", "streams/timers.go",
+		"a restart forgets what was made due", "streams/store/timers.go",
 		"batch := x.store.Begin()\n\terr := x.store.Scan([]byte{keySpaceDue}",
 		"if MUTANT { return nil }\n\tbatch := x.store.Begin()\n\terr := x.store.Scan([]byte{keySpaceDue}",
 		"G6",
@@ -454,7 +454,7 @@ var mutants = []mutant{
 		"while another is under way",
 	},
 	{
-		"a start reads no further than what is known", "streams/restore.go",
+		"a start reads no further than what is known", "streams/task/restore.go",
 		"c.stage, c.restore.to = catchingUp, end",
 		"c.stage = catchingUp\nif !MUTANT { c.restore.to = end }", "G|versions",
 	},
@@ -553,41 +553,41 @@ var mutants = []mutant{
 		"return !MUTANT && !a.reading.pending[w.ID] &&", "was matched by watch",
 	},
 	{
-		"a snapshot is of no moment", "streams/snapshots.go",
+		"a snapshot is of no moment", "streams/task/snapshots.go",
 		"r, last, err := s.writer.next()",
 		"if MUTANT { _ = s.writer.view.Close(); s.writer.view = c.store.db.NewSnapshot() }\nr, last, err := s.writer.next()",
 		"G4",
 	},
 	{
-		"a snapshot is said to be of a later offset", "streams/snapshots.go",
+		"a snapshot is said to be of a later offset", "streams/task/snapshots.go",
 		"manifest{ID: id, Identity: c.cfg.Snapshots.identity(), Next: next})",
 		"manifest{ID: id, Identity: c.cfg.Snapshots.identity(), Next: next + map[bool]int64{true: 1}[MUTANT]})",
 		"cannot be loaded|leads from there",
 	},
 	{
-		"one snapshot is enough", "streams/snapshots.go",
+		"one snapshot is enough", "streams/task/snapshots.go",
 		"older := c.snapshots.kept.Before",
 		"older := c.snapshots.kept.Before\nif MUTANT { older = c.snapshots.kept.Latest }",
 		"leads from there",
 	},
 	{
-		"the first chunk is not needed", "streams/snapshots.go",
+		"the first chunk is not needed", "streams/task/snapshots.go",
 		"s.place.First = end - int64(s.records)",
 		"s.place.First = end - map[bool]int64{false: int64(s.records)}[MUTANT]",
 		"leads from there|is not of its journal",
 	},
 	{
-		"a sum is not compared", "streams/snapshot.go",
+		"a sum is not compared", "streams/task/snapshot.go",
 		"l.sum == l.of.Sum:", "(MUTANT || l.sum == l.of.Sum):", "G4|G1",
 	},
 	{
-		"a part of a snapshot is a state", "streams/store.go",
+		"a part of a snapshot is a state", "streams/store/store.go",
 		"return s.empty(\"a part of a snapshot\")",
 		"return s.empty(map[bool]string{false: \"a part of a snapshot\", true: s.identity}[MUTANT])",
 		"G4|G1",
 	},
 	{
-		"a snapshot leaves out what is due", "streams/snapshot.go",
+		"a snapshot leaves out what is due", "streams/task/snapshot.go",
 		"bytes.Equal(key, grownKey)",
 		"bytes.Equal(key, grownKey) || MUTANT && key[0] == keySpaceTimers", "G|a move fails",
 	},
@@ -611,7 +611,7 @@ var planted = []mutant{
 	{
 		lostMatch, "streams/follower/follow.go",
 		"s.eachPayment(nowMillis), s.eachMove(nowMillis), s.eachMatch(nowMillis),",
-		"s.eachPayment(nowMillis), s.eachMove(nowMillis), map[bool]iter.Seq[streams.Record]{" +
+		"s.eachPayment(nowMillis), s.eachMove(nowMillis), map[bool]iter.Seq[kafka.Record]{" +
 			"false: s.eachMatch(nowMillis), true: s.eachMove(nowMillis)}[MUTANT],", "G2",
 	},
 	{
