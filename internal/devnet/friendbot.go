@@ -36,35 +36,25 @@ type friendbotProblem struct {
 
 func (p *friendbotProblem) Error() string { return p.Detail }
 
-func badRequest(detail string) error {
+func refuse(status int, kind, detail string) error {
 	return &friendbotProblem{
-		Type:   "https://stellar.org/horizon-errors/bad_request",
-		Title:  http.StatusText(http.StatusBadRequest),
-		Status: http.StatusBadRequest,
+		Type:   "https://stellar.org/horizon-errors/" + kind,
+		Title:  http.StatusText(status),
+		Status: status,
 		Detail: detail,
 	}
 }
 
 func unavailable(detail string) error {
-	return &friendbotProblem{
-		Type:   "https://stellar.org/horizon-errors/server_error",
-		Title:  http.StatusText(http.StatusServiceUnavailable),
-		Status: http.StatusServiceUnavailable,
-		Detail: detail,
-	}
+	return refuse(http.StatusServiceUnavailable, "server_error", detail)
 }
 
-var errAlreadyFunded = badRequest(
+var errAlreadyFunded = refuse(http.StatusBadRequest, "bad_request",
 	"account already funded to starting balance (createAccountAlreadyExist)")
 
 // serveFriendbot funds ?addr=G… (or the form field of that name) and answers when the ledger
 // that holds the new account is closed.
 func (n *Network) serveFriendbot(w http.ResponseWriter, r *http.Request) {
-	if r.Method != http.MethodGet && r.Method != http.MethodPost {
-		w.Header().Set("Allow", "GET, POST")
-		http.Error(w, "friendbot: use GET or POST with addr=G…", http.StatusMethodNotAllowed)
-		return
-	}
 	tx, err := n.grant(r)
 	problem := new(friendbotProblem)
 	switch {
@@ -91,7 +81,8 @@ func (n *Network) serveFriendbot(w http.ResponseWriter, r *http.Request) {
 func (n *Network) grant(r *http.Request) (tx protocol.TransactionInfo, err error) {
 	address := r.FormValue("addr")
 	if !strkey.IsValidEd25519PublicKey(address) {
-		return tx, badRequest("addr must be the public address of an account: G and 55 more characters")
+		return tx, refuse(http.StatusBadRequest, "bad_request",
+			"addr must be the public address of an account: G and 55 more characters")
 	}
 	sent, closed, hash, err := n.sendGrant(address)
 	switch {

@@ -88,7 +88,7 @@ func chargeFees(top *layer, txs []*applied) (total int64) {
 
 // apply uses the sequence number, then applies the operations: all of them, or none if one fails.
 func (tx *applied) apply(top *layer) {
-	if code := tx.overtaken(top); code != xdr.TransactionResultCodeTxSuccess {
+	if code := tx.overtaken(top); code != txSuccess {
 		tx.result = tx.innerResult(code, nil, tx.fee)
 		return
 	}
@@ -114,7 +114,7 @@ func (tx *applied) apply(top *layer) {
 	}
 	code := xdr.TransactionResultCodeTxFailed
 	if tx.success {
-		code = xdr.TransactionResultCodeTxSuccess
+		code = txSuccess
 		tx.meta.Operations = metas
 		if tx.isContractCall() {
 			tx.meta.SorobanMeta = &xdr.SorobanTransactionMetaV2{ReturnValue: &nothing}
@@ -147,7 +147,7 @@ func (tx *applied) overtaken(top *layer) xdr.TransactionResultCode {
 	case source.SeqNum+1 != tx.tx.SeqNum:
 		return xdr.TransactionResultCodeTxBadSeq
 	}
-	return xdr.TransactionResultCodeTxSuccess
+	return txSuccess
 }
 
 // closeMeta puts the ledger together: transaction set, results and the header whose hash covers

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stellar/go-stellar-sdk/keypair"
 	"github.com/stellar/go-stellar-sdk/xdr"
+	"golang.org/x/net/netutil"
 )
 
 // Network is a running development network.
@@ -151,7 +152,7 @@ func (n *Network) Run(ctx context.Context) error {
 
 	server := n.newServer(ctx)
 	served := make(chan error, 1)
-	go func() { served <- server.Serve(n.listener) }()
+	go func() { served <- server.Serve(netutil.LimitListener(n.listener, maxConns)) }()
 	err := n.closeLedgers(ctx, served)
 	cancel() // releases requests that wait for a ledger
 	grace, done := context.WithTimeout(context.Background(), 2*time.Second)

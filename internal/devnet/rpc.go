@@ -18,8 +18,8 @@ import (
 
 const (
 	maxBodyBytes = 512 << 10 // what a Stellar RPC server takes
-	maxRequests  = 1024      // at once, those that wait for friendbot included
-	maxPages     = 8         // of these, the ones that return ledgers
+	maxConns     = 1024      // at once; more have to wait
+	maxPages     = 8         // answers at once that hold ledgers
 )
 
 // JSON-RPC 2.0 error codes.
@@ -57,11 +57,12 @@ type rpcResponse struct {
 // are kept out, unlike on a public server: friendbot and queue are their user's own.
 func (n *Network) newServer(run context.Context) *http.Server {
 	mux := http.NewServeMux()
-	mux.HandleFunc("/friendbot", n.serveFriendbot)
+	mux.HandleFunc("GET /friendbot", n.serveFriendbot)
+	mux.HandleFunc("POST /friendbot", n.serveFriendbot)
 	mux.HandleFunc("POST /{$}", n.serveRPC)
 	guard := webguard.Config{Listen: n.cfg.Listen, Hosts: n.cfg.Hosts, Origins: n.cfg.Origins}
 	return &http.Server{
-		Handler:           guard.Wrap(bounded(mux)),
+		Handler:           guard.Wrap(http.MaxBytesHandler(mux, maxBodyBytes)),
 		BaseContext:       func(net.Listener) context.Context { return run },
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       15 * time.Second,
@@ -69,24 +70,6 @@ func (n *Network) newServer(run context.Context) *http.Server {
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    16 << 10,
 	}
-}
-
-// bounded refuses more requests than the server should hold at once.
-func bounded(next http.Handler) http.Handler {
-	slots := make(chan struct{}, maxRequests)
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		select {
-		case slots <- struct{}{}:
-			defer func() { <-slots }()
-		default:
-			w.Header().Set("Retry-After", "1")
-			http.Error(w, fmt.Sprintf("more than %d requests at once", maxRequests),
-				http.StatusServiceUnavailable)
-			return
-		}
-		r.Body = http.MaxBytesReader(w, r.Body, maxBodyBytes)
-		next.ServeHTTP(w, r)
-	})
 }
 
 func (n *Network) serveRPC(w http.ResponseWriter, r *http.Request) {

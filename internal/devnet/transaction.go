@@ -13,6 +13,8 @@ import (
 // maxEnvelopeBytes bounds one transaction: a hundred of the largest operations are well below.
 const maxEnvelopeBytes = 64 << 10
 
+const txSuccess = xdr.TransactionResultCodeTxSuccess
+
 var (
 	errInvalidXDR  = errors.New("invalid_xdr")
 	errInvalidHash = errors.New("invalid_hash")
@@ -31,11 +33,10 @@ type transaction struct {
 	feeSource xdr.AccountId
 	feeBid    int64
 
-	opSigned       []bool // for each operation: its source's master key signed
-	sourceSigned   bool
-	feeSigned      bool // the fee bump's source signed it
-	spareSignature bool // a signature of the inner transaction is not needed
-	spareFeeSign   bool // the same for the fee bump's own
+	signed       map[xdr.Uint256]bool // accounts whose master key signed the inner transaction
+	spareSigned  bool                 // one of its signatures is not needed
+	feeSigned    map[xdr.Uint256]bool // the same of the fee bump
+	feeSpareSign bool
 }
 
 // minFee counts a fee bump as one more operation. A contract call also pays a resource fee;
@@ -96,57 +97,36 @@ func newTransaction(env xdr.TransactionEnvelope, passphrase string) (*transactio
 		return nil, errInvalidHash
 	}
 	t.hash, t.txHash, t.raw = hash, inner, mustEncode(env)
-	t.checkSignatures()
+	needed := []xdr.AccountId{t.source}
+	for i := range t.tx.Operations {
+		needed = append(needed, t.opSource(i))
+	}
+	t.signed, t.spareSigned = signedBy(t.txHash, env.Signatures(), needed...)
+	if env.IsFeeBump() {
+		t.feeSigned, t.feeSpareSign = signedBy(t.hash, env.FeeBumpSignatures(), t.feeSource)
+	}
 	return t, nil
 }
 
-// checkSignatures finds out which accounts signed and whether a signature is left over.
-// Accounts here have their master key and no other signer, so the ledger has no say in it.
-func (t *transaction) checkSignatures() {
-	inner := signatureSet{hash: t.txHash, signatures: t.envelope.Signatures()}
-	t.sourceSigned = inner.signedBy(t.source)
-	t.opSigned = make([]bool, len(t.tx.Operations))
-	for i := range t.opSigned {
-		t.opSigned[i] = inner.signedBy(t.opSource(i))
+// signedBy finds the accounts that signed, and whether a signature is left over. Accounts here have
+// their master key and no other signer, so the ledger has no say in it.
+func signedBy(
+	hash xdr.Hash, signatures []xdr.DecoratedSignature, needed ...xdr.AccountId,
+) (signed map[xdr.Uint256]bool, spare bool) {
+	signed = map[xdr.Uint256]bool{}
+	for _, s := range signatures {
+		i := slices.IndexFunc(needed, func(id xdr.AccountId) bool {
+			key := *id.Ed25519
+			return !signed[key] && s.Hint == xdr.SignatureHint(key[28:]) &&
+				len(s.Signature) == ed25519.SignatureSize && ed25519.Verify(key[:], hash[:], s.Signature)
+		})
+		if i < 0 {
+			spare = true
+			continue
+		}
+		signed[*needed[i].Ed25519] = true
 	}
-	t.spareSignature = inner.spare()
-	t.feeSigned = true
-	if t.envelope.IsFeeBump() {
-		outer := signatureSet{hash: t.hash, signatures: t.envelope.FeeBumpSignatures()}
-		t.feeSigned = outer.signedBy(t.feeSource)
-		t.spareFeeSign = outer.spare()
-	}
-}
-
-// signatureSet remembers which of at most 20 signatures were needed.
-type signatureSet struct {
-	hash       xdr.Hash
-	signatures []xdr.DecoratedSignature
-	used       [20]bool
-	known      map[xdr.Uint256]bool
-}
-
-func (s *signatureSet) signedBy(id xdr.AccountId) bool {
-	key := *id.Ed25519
-	if answer, ok := s.known[key]; ok {
-		return answer
-	}
-	i := slices.IndexFunc(s.signatures, func(d xdr.DecoratedSignature) bool {
-		return d.Hint == xdr.SignatureHint(key[28:]) && len(d.Signature) == ed25519.SignatureSize &&
-			ed25519.Verify(key[:], s.hash[:], d.Signature)
-	})
-	if i >= 0 {
-		s.used[i] = true
-	}
-	if s.known == nil {
-		s.known = map[xdr.Uint256]bool{}
-	}
-	s.known[key] = i >= 0
-	return i >= 0
-}
-
-func (s *signatureSet) spare() bool {
-	return slices.Contains(s.used[:len(s.signatures)], false)
+	return signed, spare
 }
 
 // pending is what the check of a transaction needs to know besides the state: the ledger it may
@@ -172,32 +152,37 @@ func (p *pending) admit(t *transaction) {
 // the network, so that a transaction with several faults is refused with the same code. Of a fee
 // bump it asks about the outer transaction first, then about the inner one without its fee.
 func (t *transaction) check(s state, p *pending) *xdr.TransactionResult {
-	bump := t.envelope.IsFeeBump()
-	if bump {
-		if code := t.checkFeeBump(s, p); code != xdr.TransactionResultCodeTxSuccess {
+	if t.envelope.IsFeeBump() {
+		if code := t.checkFeeBump(s, p); code != txSuccess {
 			r := t.result(code, nil, t.minFee())
 			return &r
 		}
 	}
-	code := t.checkBounds(p)
-	if code == xdr.TransactionResultCodeTxSuccess && !bump && t.feeBid < t.minFee() {
-		code = xdr.TransactionResultCodeTxInsufficientFee
-	}
-	if code == xdr.TransactionResultCodeTxSuccess {
-		code = t.checkSource(s, p)
-	}
-	if code == xdr.TransactionResultCodeTxSuccess && !bump && !t.canPayFee(s, p) {
-		code = xdr.TransactionResultCodeTxInsufficientBalance
-	}
-	var results []xdr.OperationResult
-	if code == xdr.TransactionResultCodeTxSuccess {
-		code, results = t.checkOperations(s)
-	}
-	if code == xdr.TransactionResultCodeTxSuccess {
+	code, results := t.checkInner(s, p)
+	if code == txSuccess {
 		return nil
 	}
 	r := t.innerResult(code, results, t.minFee())
 	return &r
+}
+
+func (t *transaction) checkInner(
+	s state, p *pending,
+) (xdr.TransactionResultCode, []xdr.OperationResult) {
+	paysFee := !t.envelope.IsFeeBump()
+	if code := t.checkBounds(p); code != txSuccess {
+		return code, nil
+	}
+	if paysFee && t.feeBid < t.minFee() {
+		return xdr.TransactionResultCodeTxInsufficientFee, nil
+	}
+	if code := t.checkSource(s, p); code != txSuccess {
+		return code, nil
+	}
+	if paysFee && !t.canPayFee(s, p) {
+		return xdr.TransactionResultCodeTxInsufficientBalance, nil
+	}
+	return t.checkOperations(s)
 }
 
 func (t *transaction) checkFeeBump(s state, p *pending) xdr.TransactionResultCode {
@@ -206,14 +191,14 @@ func (t *transaction) checkFeeBump(s state, p *pending) xdr.TransactionResultCod
 		return xdr.TransactionResultCodeTxInsufficientFee
 	case account(s, t.feeSource) == nil:
 		return xdr.TransactionResultCodeTxNoAccount
-	case !t.feeSigned:
+	case !t.feeSigned[*t.feeSource.Ed25519]:
 		return xdr.TransactionResultCodeTxBadAuth
 	case !t.canPayFee(s, p):
 		return xdr.TransactionResultCodeTxInsufficientBalance
-	case t.spareFeeSign:
+	case t.feeSpareSign:
 		return xdr.TransactionResultCodeTxBadAuthExtra
 	}
-	return xdr.TransactionResultCodeTxSuccess
+	return txSuccess
 }
 
 // outbid reports whether the inner transaction offers more per operation than the fee bump does.
@@ -253,7 +238,7 @@ func (t *transaction) checkBounds(p *pending) xdr.TransactionResultCode {
 			return xdr.TransactionResultCodeTxTooLate
 		}
 	}
-	return xdr.TransactionResultCodeTxSuccess
+	return txSuccess
 }
 
 // validSoroban checks that contract calls are alone, and that they and only they say what they use.
@@ -280,10 +265,10 @@ func (t *transaction) checkSource(s state, p *pending) xdr.TransactionResultCode
 	switch {
 	case int64(t.tx.SeqNum)-1 != last:
 		return xdr.TransactionResultCodeTxBadSeq
-	case !t.sourceSigned:
+	case !t.signed[*t.source.Ed25519]:
 		return xdr.TransactionResultCodeTxBadAuth
 	}
-	return xdr.TransactionResultCodeTxSuccess
+	return txSuccess
 }
 
 func (t *transaction) canPayFee(s state, p *pending) bool {
@@ -306,23 +291,23 @@ func (t *transaction) checkOperations(
 		results[i] = refused.result(op.Body.Type)
 		return xdr.TransactionResultCodeTxFailed, results
 	}
-	if t.spareSignature {
+	if t.spareSigned {
 		return xdr.TransactionResultCodeTxBadAuthExtra, nil
 	}
-	return xdr.TransactionResultCodeTxSuccess, nil
+	return txSuccess, nil
 }
 
 // checkOperation lets a source pass that does not exist yet, if its key signed: an operation before
 // may create it.
 func (t *transaction) checkOperation(s state, i int) outcome {
-	body := t.tx.Operations[i].Body
+	body, source := t.tx.Operations[i].Body, t.opSource(i)
 	kind, known := operations[body.Type]
 	switch {
 	case !known:
 		return notSupported
-	case t.opSigned[i]:
-		return kind.check(t.opSource(i), body)
-	case account(s, t.opSource(i)) == nil:
+	case t.signed[*source.Ed25519]:
+		return kind.check(source, body)
+	case account(s, source) == nil:
 		return general(xdr.OperationResultCodeOpNoAccount)
 	}
 	return general(xdr.OperationResultCodeOpBadAuth)
@@ -333,7 +318,7 @@ func (t *transaction) result(
 ) xdr.TransactionResult {
 	r := xdr.TransactionResult{FeeCharged: xdr.Int64(fee)}
 	r.Result.Code = code
-	if code == xdr.TransactionResultCodeTxSuccess || code == xdr.TransactionResultCodeTxFailed {
+	if code == txSuccess || code == xdr.TransactionResultCodeTxFailed {
 		r.Result.Results = &results
 	}
 	return r
@@ -351,7 +336,7 @@ func (t *transaction) innerResult(
 	pair := &xdr.InnerTransactionResultPair{TransactionHash: t.txHash}
 	pair.Result.Result.Code, pair.Result.Result.Results = code, r.Result.Results
 	outer := xdr.TransactionResultCodeTxFeeBumpInnerFailed
-	if code == xdr.TransactionResultCodeTxSuccess {
+	if code == txSuccess {
 		outer = xdr.TransactionResultCodeTxFeeBumpInnerSuccess
 	}
 	r.Result = xdr.TransactionResultResult{Code: outer, InnerResultPair: pair}
