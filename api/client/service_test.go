@@ -158,7 +158,7 @@ func newWallet(ctx context.Context) (address string, err error) {
 	if address, _, err = network.CreateAccount(ctx); err != nil {
 		return "", err
 	}
-	return address, network.NextLedger(ctx, time.Minute)
+	return address, network.NextLedger(ctx)
 }
 
 // pay pays a wallet.

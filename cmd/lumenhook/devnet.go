@@ -24,7 +24,7 @@ func newDevnet() *cobra.Command {
 	var dir string
 	c := &cobra.Command{
 		Use:   "devnet",
-		Short: "Make wallets and payments on the development network of a running service",
+		Short: "Create wallets and payments on the development network of a running service",
 	}
 	c.PersistentFlags().StringVar(&dir, "data-dir", ".lumenhook", "data folder of the running service")
 	c.AddCommand(newDevnetPay(&dir), newDevnetAccount(&dir), newDevnetAsset(&dir),
@@ -44,12 +44,9 @@ func openDevnet(dir string) (c *devclient.Client, payer string, err error) {
 		return nil, "", fmt.Errorf("the service of %s follows %q, and has no development network: "+
 			"pay with a wallet of yours", dir, run.Stellar.NetworkPassphrase)
 	}
-	ids, err := devnet.LoadOrCreateIdentities(runfile.IdentitiesFile(dir))
-	if err != nil {
-		return nil, "", err
-	}
+	ids, idsErr := devnet.LoadOrCreateIdentities(runfile.IdentitiesFile(dir))
 	c, err = devclient.New(run.Stellar.RPCURL, run.Stellar.FriendbotURL)
-	return c, ids.PayerSeed, err
+	return c, ids.PayerSeed, errors.Join(idsErr, err)
 }
 
 // paymentFlags are the flags of a payment.
@@ -72,8 +69,8 @@ func (p *paymentFlags) register(f *pflag.FlagSet) {
 // check completes the request by the flags that were given, and reports every fault.
 func (p *paymentFlags) check(given func(flag string) bool) error {
 	var faults []error
-	hash, err := hex.DecodeString(p.hash)
 	text, id, hashed := given("memo-text"), given("memo-id"), given("memo-hash")
+	hash, err := hex.DecodeString(p.hash)
 	switch {
 	case text && id, text && hashed, id && hashed:
 		faults = append(faults, errors.New("--memo-text, --memo-id and --memo-hash: give one of them"))
@@ -101,10 +98,10 @@ func newDevnetPay(dir *string) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "pay --to G… --amount 12.5",
 		Short: "Pay a wallet from the payer's account, and wait for the ledger",
-		Example: `  # A payment to a watched wallet, as a customer would make it
+		Example: `  # A payment to a watched wallet, as a customer would pay it
   lumenhook devnet pay --to G… --amount 12.5 --memo-text order-42
 
-  # One in an asset of "devnet asset", to a wallet that trusts it
+  # A payment in an asset of "devnet asset", to a wallet that trusts it
   lumenhook devnet pay --to G… --amount 12.5 --asset USDC:G…`,
 		Args: cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -141,10 +138,11 @@ func newDevnetAsset(dir *string) *cobra.Command {
 	var out cli.Output
 	c := &cobra.Command{
 		Use:   "asset --code USDC",
-		Short: "Make an issuer of an asset, which the payer then holds and can pay",
-		Long: `Makes an account that issues an asset, has the payer of the development network trust
-it, and issues an amount to the payer, so that "devnet pay --asset" can send it. A wallet
-must trust an asset before it can receive it: "devnet account --asset" makes one that does.`,
+		Short: "Create an issuer of an asset, and issue an amount to the payer",
+		Long: `Creates an account that issues an asset, has the payer of the development network
+trust it, and issues an amount to the payer, so that "devnet pay --asset" can send it. A
+wallet must trust an asset before it can receive it: "devnet account --asset" creates a
+wallet that does.`,
 		Example: `  # An asset of the development network; its name USDC:G… is printed
   lumenhook devnet asset --code USDC`,
 		Args: cli.NoArguments,
@@ -178,9 +176,6 @@ must trust an asset before it can receive it: "devnet account --asset" makes one
 	return c
 }
 
-// nextLedgerMax bounds the wait for one more ledger after a wallet was funded.
-const nextLedgerMax = 3 * time.Second
-
 // wallet identifies a new account.
 type wallet struct {
 	Address string `json:"address"`
@@ -192,11 +187,11 @@ func newDevnetAccount(dir *string) *cobra.Command {
 	var out cli.Output
 	c := &cobra.Command{
 		Use:   "account [--asset CODE:ISSUER]",
-		Short: "Make and fund a wallet, and print its address and secret",
+		Short: "Create and fund a wallet, and print its address and secret",
 		Example: `  # A wallet with 10,000 XLM
   lumenhook devnet account
 
-  # One that can also be paid in an asset of "devnet asset"
+  # A wallet that can also receive an asset of "devnet asset"
   lumenhook devnet account --asset USDC:G…`,
 		Args: cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -214,11 +209,10 @@ func newDevnetAccount(dir *string) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := n.NextLedger(cmd.Context(), nextLedgerMax); err != nil {
+			if err := n.NextLedger(cmd.Context()); err != nil {
 				return err
 			}
-			made := wallet{address, secret}
-			return out.Print(cmd.OutOrStdout(), made, func(w io.Writer) {
+			return out.Print(cmd.OutOrStdout(), wallet{address, secret}, func(w io.Writer) {
 				cli.Row(w, "address", address)
 				cli.Row(w, "secret", secret)
 			})
@@ -234,11 +228,11 @@ func newDevnetCert(dir *string) *cobra.Command {
 	var out string
 	c := &cobra.Command{
 		Use:   "cert --out DIR",
-		Short: "Make a certificate for a receiver on this machine, signed by the run's own authority",
-		Long: `Writes cert.pem and key.pem into a folder, which is made if it is missing: a
-certificate for 127.0.0.1, ::1 and localhost, and its key, which its owner alone can
-read. Repeated, it makes a new certificate for the same key. A certificate of anybody
-else, or a key of another kind, is left as it is, and that is an error.`,
+		Short: "Create a certificate for a receiver on this machine, signed by the run's own authority",
+		Long: `Writes cert.pem and key.pem into a folder, and creates the folder if it is missing. The
+certificate is for 127.0.0.1, ::1 and localhost. Only its owner can read the key. If you
+run it again, it creates a new certificate for the same key. It does not replace a
+certificate of another authority or a key of another kind, but fails.`,
 		Example: `  # A certificate for a receiver of your own, and its key, in the folder hook
   lumenhook devnet cert --out hook`,
 		Args: cli.NoArguments,
@@ -277,21 +271,18 @@ func newDevnetReceiver(dir *string) *cobra.Command {
 	c := &cobra.Command{
 		Use:   "receiver --secret-file FILE",
 		Short: "Receive webhooks on this machine, check their signatures and print them",
-		Long: `Listens with a certificate of the run's own authority, does with every webhook
-what a receiver must (its signature, then whether its id was seen before, then 200),
-and prints it. Ctrl-C ends it.
+		Long: `Listens with a certificate of the run's own authority. It handles every webhook as a
+receiver must (it checks the signature, checks whether it saw the id before, and answers
+200), and prints it. Ctrl-C stops it.
 
-The file of secrets is read at each webhook, so that the endpoint may be made later:
+It reads the file of secrets at each webhook, so you can create the endpoint later:
 
   lumenhook devnet receiver --secret-file hook.secret
   lumenhook endpoints create --url https://127.0.0.1:8443/webhooks --secret-out hook.secret
 
-With --json each webhook is a line that "lumenhook verify --webhook" takes.`,
+With --json it prints each webhook as a line that "lumenhook verify --webhook" reads.`,
 		Example: `  # A receiver at https://127.0.0.1:8443, with secrets of "endpoints create"
-  lumenhook devnet receiver --secret-file hook.secret
-
-  # The same, which keeps what it receives
-  lumenhook devnet receiver --secret-file hook.secret --json > hooks.jsonl`,
+  lumenhook devnet receiver --secret-file hook.secret`,
 		Args: cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			r.DataDir = *dir
@@ -301,7 +292,7 @@ With --json each webhook is a line that "lumenhook verify --webhook" takes.`,
 	f := c.Flags()
 	f.StringVar(&r.Listen, "listen", "127.0.0.1:8443", "address to listen on")
 	f.StringVar(&r.SecretFile, "secret-file", "",
-		"file of the endpoint's signing secrets, one a line")
+		"file of the endpoint's signing secrets, one per line")
 	f.BoolVar(&r.JSON, "json", false, "print each webhook as a line of JSON")
 	_ = c.MarkFlagRequired("secret-file")
 	return c

@@ -60,11 +60,8 @@ func genesis(cfg Config) (*entries, *closedLedger, error) {
 // and opens the market of the demo asset. Its offers are passive, so that they do not take each
 // other at the same rate.
 func setupTransaction(cfg Config, root *keypair.Full) (*transaction, error) {
-	payer, payerErr := keypair.ParseFull(cfg.Identities.PayerSeed)
-	issuer, err := keypair.ParseFull(cfg.Identities.IssuerSeed)
-	if err != nil || payerErr != nil {
-		return nil, fmt.Errorf("identities: %w, %w", payerErr, err)
-	}
+	payer := keypair.MustParseFull(cfg.Identities.PayerSeed) // checked with the configuration
+	issuer := keypair.MustParseFull(cfg.Identities.IssuerSeed)
 	demo := txnbuild.CreditAsset{Code: DemoAssetCode, Issuer: issuer.Address()}
 	lumens := txnbuild.NativeAsset{}
 	return signedTransaction(cfg.Passphrase, root, 1, []txnbuild.Operation{

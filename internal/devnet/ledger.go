@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/base64"
-	"encoding/binary"
 	"maps"
 	"slices"
 
@@ -177,7 +176,7 @@ func closeMeta(
 		CloseTime: xdr.TimePoint(top.closeTime),
 	}
 	header.TxSetResultHash = hashOf(results)
-	header.BucketListHash = chainState(prev.Header.BucketListHash, top.rows)
+	header.BucketListHash = chainState(prev.Header.BucketListHash, top.changes())
 	entry := xdr.LedgerHeaderHistoryEntry{Hash: hashOf(header), Header: header}
 	return xdr.LedgerCloseMeta{
 		V:  2,
@@ -234,22 +233,8 @@ func inSetOrder(txs []*applied) []*applied {
 
 // chainState takes the place of the hash of the network's bucket list: it chains the changes of
 // the state, so that two folders with the same header hash hold the same state.
-func chainState(prev xdr.Hash, changed map[entryKey]*xdr.LedgerEntry) xdr.Hash {
-	h := sha256.New()
-	h.Write(prev[:])
-	write := func(part []byte) {
-		h.Write(binary.BigEndian.AppendUint32(nil, uint32(len(part))))
-		h.Write(part)
-	}
-	for _, key := range slices.Sorted(maps.Keys(changed)) {
-		write([]byte(key))
-		var row []byte
-		if changed[key] != nil {
-			row = mustEncode(changed[key])
-		}
-		write(row)
-	}
-	return xdr.Hash(h.Sum(nil))
+func chainState(prev xdr.Hash, changes xdr.LedgerEntryChanges) xdr.Hash {
+	return sha256.Sum256(append(prev[:], mustEncode(changes)...))
 }
 
 // info is the transaction as the RPC shows it.

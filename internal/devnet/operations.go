@@ -2,6 +2,7 @@ package devnet
 
 import (
 	"crypto/sha256"
+	"regexp"
 
 	"github.com/stellar/go-stellar-sdk/xdr"
 )
@@ -135,36 +136,23 @@ func isIssuer(id xdr.AccountId, asset xdr.Asset) bool {
 	return err == nil && issuer.Equals(id)
 }
 
-// validAsset checks the code of a credit asset: letters and digits, then only padding; one to
-// four of them in the short form, five to twelve in the long one.
+// The codes of assets, one to four characters in the short form and five to twelve in the long one,
+// and names, which are ASCII without control characters.
+var (
+	shortCode = regexp.MustCompile(`^[0-9A-Za-z]{1,4}\x00*$`)
+	longCode  = regexp.MustCompile(`^[0-9A-Za-z]{5,12}\x00*$`)
+	printable = regexp.MustCompile(`^[ -~]*$`)
+)
+
 func validAsset(asset xdr.Asset) bool {
 	switch asset.Type {
-	case xdr.AssetTypeAssetTypeNative:
-		return true
 	case xdr.AssetTypeAssetTypeCreditAlphanum4:
-		return validCode(asset.AlphaNum4.AssetCode[:], 1)
+		return shortCode.Match(asset.AlphaNum4.AssetCode[:])
 	case xdr.AssetTypeAssetTypeCreditAlphanum12:
-		return validCode(asset.AlphaNum12.AssetCode[:], 5)
+		return longCode.Match(asset.AlphaNum12.AssetCode[:])
 	default:
-		return false
+		return asset.IsNative()
 	}
-}
-
-func validCode(code []byte, minLength int) bool {
-	length := 0
-	for i, c := range code {
-		switch {
-		case c == 0:
-			continue
-		case i != length: // something after the padding began
-			return false
-		case c >= '0' && c <= '9', c >= 'A' && c <= 'Z', c >= 'a' && c <= 'z':
-			length++
-		default:
-			return false
-		}
-	}
-	return length >= minLength
 }
 
 func checkMerge(source xdr.AccountId, body xdr.OperationBody) outcome {
@@ -197,7 +185,7 @@ func applyMerge(l *layer, source xdr.AccountId, body xdr.OperationBody) outcome 
 // created.
 
 func checkManageData(_ xdr.AccountId, body xdr.OperationBody) outcome {
-	if name := string(body.ManageDataOp.DataName); name == "" || !printable(name) {
+	if name := string(body.ManageDataOp.DataName); name == "" || !printable.MatchString(name) {
 		return because(xdr.ManageDataResultCodeManageDataInvalidName)
 	}
 	return outcome{}
@@ -235,7 +223,7 @@ func checkSetOptions(_ xdr.AccountId, body xdr.OperationBody) outcome {
 	switch {
 	case op != (xdr.SetOptionsOp{}):
 		return notSupported
-	case domain != nil && !printable(string(*domain)):
+	case domain != nil && !printable.MatchString(string(*domain)):
 		return because(xdr.SetOptionsResultCodeSetOptionsInvalidHomeDomain)
 	}
 	return outcome{}
@@ -254,16 +242,6 @@ func applySetOptions(l *layer, source xdr.AccountId, body xdr.OperationBody) out
 		a.HomeDomain = *op.HomeDomain
 	}
 	return outcome{}
-}
-
-// printable reports whether a text is ASCII without control characters, as names must be.
-func printable(text string) bool {
-	for i := range len(text) {
-		if text[i] < ' ' || text[i] > '~' {
-			return false
-		}
-	}
-	return true
 }
 
 // hashOf is the SHA-256 of a value in XDR.

@@ -10,8 +10,8 @@ import (
 	"github.com/lumenhook/lumenhook/internal/receiver"
 )
 
-// Received is a webhook as a line of JSON: what was made of it, and what it takes to check
-// its signature.
+// Received is a webhook as a line of JSON: the receiver's verdict, and everything that is needed
+// to check the signature.
 type Received struct {
 	ID        string `json:"id"`
 	Type      string `json:"type"`
@@ -22,7 +22,7 @@ type Received struct {
 	Timestamp string `json:"timestamp"`
 	Signature string `json:"signature"`
 	Body      string `json:"body"`
-	// BodyBase64 is the body where it is no text, which a JSON string would change.
+	// BodyBase64 is the body if it is not UTF-8: a JSON string would change it.
 	BodyBase64 []byte `json:"bodyBase64,omitempty"`
 }
 

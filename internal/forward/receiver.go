@@ -21,7 +21,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/runfile"
 )
 
-// closeMax bounds the wait for requests under way at the end.
+// closeMax bounds the wait for open requests at the end.
 const closeMax = 5 * time.Second
 
 // Receiver receives webhooks on this machine, checks and prints them.
@@ -32,7 +32,7 @@ type Receiver struct {
 	JSON       bool   // a line of JSON each
 }
 
-// Run receives until ctx ends. Where it listens is said on tell, where the output is JSON.
+// Run receives until ctx ends. It prints its address on out, or on tell if the output is JSON.
 func (r *Receiver) Run(ctx context.Context, out, tell io.Writer) error {
 	if err := cli.CheckAddress(r.Listen); err != nil {
 		return cli.Usage(fmt.Errorf("--listen %q: %w", r.Listen, err))
@@ -75,8 +75,7 @@ func (r *Receiver) Run(ctx context.Context, out, tell io.Writer) error {
 	return errors.Join(server.Close(ending), printed.err)
 }
 
-// checkPort refuses a port that the service would not post to. It is not known of a
-// free one (port 0) before it is taken.
+// checkPort refuses a port that the service does not post to. A free port (0) is not known yet.
 func (r *Receiver) checkPort(allowed string) error {
 	_, port, _ := net.SplitHostPort(r.Listen)
 	ports, err := egress.ParsePorts(allowed)
@@ -88,7 +87,7 @@ func (r *Receiver) checkPort(allowed string) error {
 	return nil
 }
 
-// secrets are those in the file now; none while it is not there.
+// secrets reads the secrets of the file; none if the file does not exist.
 func (r *Receiver) secrets() []domain.Secret {
 	secrets, err := config.ReadSecrets(r.SecretFile, nil)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -104,7 +103,7 @@ type webhookPrinter struct {
 	err    error
 }
 
-// print keeps the first error of the output: the webhook was answered all the same.
+// print keeps the first error of the output: the webhook was answered nevertheless.
 func (p *webhookPrinter) print(w receiver.Webhook) {
 	var err error
 	if p.asJSON {

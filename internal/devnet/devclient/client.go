@@ -96,10 +96,10 @@ func (c *Client) Fund(ctx context.Context, address string) error {
 	return fmt.Errorf("friendbot did not fund %s (%s): %s", address, resp.Status, problem.Detail)
 }
 
-// NextLedger waits until one more ledger is closed, but at most for the given time: by then the
-// service has read the one that funded a wallet, and a new watch does not report the funding.
-func (c *Client) NextLedger(ctx context.Context, most time.Duration) error {
-	ctx, cancel := context.WithTimeout(ctx, most)
+// NextLedger waits until one more ledger is closed, but at most 3 s: by then the service has read
+// the ledger that funded a wallet, and a new watch does not report the funding.
+func (c *Client) NextLedger(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
 	defer cancel()
 	first, err := c.rpc.GetHealth(ctx)
 	for latest := first; err == nil && latest.LatestLedger == first.LatestLedger; {
