@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -54,10 +55,23 @@ type Fulfilment struct {
 	LedgerClosedAt time.Time `json:"ledgerClosedAt"`
 }
 
+// String returns the payment, its ledger and its event.
+func (f Fulfilment) String() string {
+	return fmt.Sprintf("by payment %s of ledger %d: event %s", f.PaymentID, f.Ledger, f.EventID)
+}
+
 // Asset is an asset of the network; Issuer is nil for the native one.
 type Asset struct {
 	Code   string  `json:"code"`
 	Issuer *string `json:"issuer"`
+}
+
+// String returns XLM, or CODE:ISSUER.
+func (a Asset) String() string {
+	if a.Issuer == nil {
+		return a.Code
+	}
+	return a.Code + ":" + *a.Issuer
 }
 
 // AmountRule is which amounts to accept.
@@ -68,11 +82,24 @@ type AmountRule struct {
 	Max    string `json:"max,omitempty"`
 }
 
+// String returns the rule in words, such as "range 1 9".
+func (r AmountRule) String() string { return words(r.Kind, r.Amount, r.Min, r.Max) }
+
+// words joins those that are not empty.
+func words(list ...string) string {
+	return strings.Join(strings.Fields(strings.Join(list, " ")), " ")
+}
+
 // MemoRule is which memos to accept.
 type MemoRule struct {
 	Kind  string `json:"kind"`
 	Value string `json:"value,omitempty"`
 	Type  string `json:"type,omitempty"`
+}
+
+// String returns the rule in words, such as "equals text order-42".
+func (r MemoRule) String() string {
+	return strings.TrimSpace(r.Kind + " " + r.Type + " " + r.Value)
 }
 
 // WatchFilter selects watches; empty fields do not filter.

@@ -4,7 +4,6 @@ import (
 	"maps"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/lumenhook/lumenhook/api/client"
@@ -16,13 +15,6 @@ type endpointFormView struct {
 	ID    string   // of the endpoint that is changed; empty: a new one
 	Held  []string // names of its headers: their values are not shown
 	Title string
-}
-
-// endpointFields are the fields of the form, by what the API calls them.
-var endpointFields = [][2]string{
-	{"/url", "url"}, {"/description", "description"}, {"/headers", "headers"},
-	{"/rateLimitPerSecond", "rateLimitPerSecond"}, {"/signatures", "signatures"},
-	{"/ordering", "ordering"},
 }
 
 // secretView is a signing secret, shown once.
@@ -50,13 +42,7 @@ func (x *Console) editEndpoint(v *visit) (page, error) {
 	if err != nil {
 		return page{}, err
 	}
-	values := url.Values{"url": {e.URL}, "description": {e.Description}, "signatures": e.Signatures}
-	if e.RateLimitPerSecond != nil {
-		values.Set("rateLimitPerSecond", strconv.Itoa(*e.RateLimitPerSecond))
-	}
-	if e.Ordering == "wallet" {
-		values.Set("ordering", "on")
-	}
+	values := textsOf(e, client.EndpointCreate{})
 	f := form{Values: values, ETag: e.ETag}
 	return x.endpointForm(endpointFormView{form: f, ID: e.ID, Held: headersOf(e)}), nil
 }
@@ -66,86 +52,67 @@ func headersOf(e client.Endpoint) []string {
 	return append(slices.Sorted(maps.Keys(e.Headers)), e.LostHeaders...)
 }
 
-// endpoint is what the form asks of the API. Headers that are named in "remove" are null in a
-// patch.
-func (f *form) endpoint() client.Patch {
-	body := client.Patch{"url": f.text("url"), "description": f.text("description")}
-	headers := make(map[string]any)
-	for _, name := range f.Values["remove"] {
-		headers[name] = nil
-	}
+// endpoint reads the fields of an endpoint.
+func (f *form) endpoint() (e client.EndpointCreate) {
+	f.read(&e)
+	e.Headers = make(map[string]string)
 	for _, line := range f.lines("headers") {
 		name, value, found := strings.Cut(line, ":")
 		if !found {
 			f.fault("headers", "each line must be a name, a colon and a value")
 			continue
 		}
-		headers[strings.TrimSpace(name)] = strings.TrimSpace(value)
+		e.Headers[strings.TrimSpace(name)] = strings.TrimSpace(value)
 	}
-	body["headers"] = headers
-	body["rateLimitPerSecond"] = nil
-	if text := f.text("rateLimitPerSecond"); text != "" {
-		n, err := strconv.Atoi(text)
-		if err != nil || n < 1 {
-			f.fault("rateLimitPerSecond", "must be a whole number from 1, or empty for no limit")
-		}
-		body["rateLimitPerSecond"] = n
+	return e
+}
+
+// patch is the change to an endpoint with the fields of a form, and without the headers that are
+// named in "remove".
+func (f *form) patch(e client.EndpointCreate) client.Patch {
+	headers := make(map[string]any)
+	for _, name := range f.Values["remove"] {
+		headers[name] = nil
 	}
-	body["signatures"] = append([]string{}, f.Values["signatures"]...)
-	body["ordering"] = nil
-	if f.Has("ordering", "on") {
-		body["ordering"] = "wallet"
+	for name, value := range e.Headers {
+		headers[name] = value
 	}
-	return body
+	patch := changeOf(e)
+	patch["headers"] = headers
+	delete(patch, "noticesTo") // it is no field of the form
+	return patch
 }
 
 func (x *Console) createEndpoint(v *visit) (string, *page, error) {
 	f := v.posted()
-	body := f.endpoint()
+	e := f.endpoint()
 	if f.Wrong() {
 		return "", v.again(x.endpointForm(endpointFormView{form: f})), nil
 	}
-	made, err := v.api.CreateEndpoint(v.r.Context(), newEndpointOf(body), v.once())
+	made, err := v.api.CreateEndpoint(v.r.Context(), e, v.once())
 	if err == nil {
 		view := secretView{made.ID, made.URL, made.Secret, true, made.Warnings}
 		return "", &page{"secret", "The endpoint was made", "endpoints", view}, nil
 	}
-	if err := f.refused(err, endpointFields); err != nil {
+	if err := f.refused(err, pointersOf(client.EndpointCreate{})); err != nil {
 		return "", nil, err
 	}
 	return "", v.again(x.endpointForm(endpointFormView{form: f})), nil
 }
 
-// newEndpointOf is the creation that a form asks for.
-func newEndpointOf(body client.Patch) client.EndpointCreate {
-	text := func(name string) string { s, _ := body[name].(string); return s }
-	e := client.EndpointCreate{
-		URL: text("url"), Description: text("description"), Ordering: text("ordering"),
-		Headers: make(map[string]string),
-	}
-	e.RateLimitPerSecond, _ = body["rateLimitPerSecond"].(int)
-	e.Signatures, _ = body["signatures"].([]string)
-	headers, _ := body["headers"].(map[string]any)
-	for name, value := range headers {
-		if s, set := value.(string); set {
-			e.Headers[name] = s
-		}
-	}
-	return e
-}
-
 func (x *Console) updateEndpoint(v *visit) (string, *page, error) {
 	f, id := v.posted(), v.r.PathValue("id")
-	body := f.endpoint()
+	change := f.endpoint()
 	var err error
 	if !f.Wrong() {
-		_, err = v.api.UpdateEndpoint(v.r.Context(), id, body, v.once(), client.IfMatch(f.ETag))
+		_, err = v.api.UpdateEndpoint(v.r.Context(), id, f.patch(change), v.once(),
+			client.IfMatch(f.ETag))
 		if err == nil {
 			return v.endpointPath("changed"), nil, nil
 		}
 	}
 	if err != nil {
-		err = f.refused(err, endpointFields)
+		err = f.refused(err, pointersOf(client.EndpointCreate{}))
 	}
 	if err != nil {
 		return "", nil, err

@@ -1,16 +1,20 @@
 package console
 
 import (
+	"encoding/json"
+	"fmt"
 	"net/url"
 	"reflect"
 	"regexp"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/lumenhook/lumenhook/api/client"
 )
 
-// The filters of a list are the fields of a struct of the client, and have their names in forms.
+// Filters of lists, and the fields of an endpoint, are those of structs of the client, and have
+// their JSON names in forms.
 
 // namesOf returns the names of a struct's fields.
 func namesOf(filter any) (names []string) {
@@ -49,9 +53,40 @@ func (v *visit) following(f form, filter any) url.Values {
 
 var ledgerForm = regexp.MustCompile(`^[0-9]{1,10}$`)
 
-// read reads the fields of a form into a filter. The API checks them, except for times.
-func (f *form) read(filter any) {
-	v := reflect.ValueOf(filter).Elem()
+// textsOf are the texts of an object's fields that have the names of a struct's.
+func textsOf(object, fields any) url.Values {
+	var members map[string]any
+	text, _ := json.Marshal(object) // it was decoded from JSON
+	_ = json.Unmarshal(text, &members)
+	values := url.Values{}
+	for _, name := range namesOf(fields) {
+		switch member := members[name].(type) {
+		case []any:
+			for _, one := range member {
+				values.Add(name, fmt.Sprint(one))
+			}
+		case string, float64:
+			values.Set(name, fmt.Sprint(member))
+		}
+	}
+	return values
+}
+
+// changeOf is a change to all fields of a struct: an empty one is null, which restores its default.
+func changeOf(fields any) client.Patch {
+	patch, v := client.Patch{}, reflect.ValueOf(fields)
+	for i, name := range namesOf(fields) {
+		if patch[name] = nil; !v.Field(i).IsZero() {
+			patch[name] = v.Field(i).Interface()
+		}
+	}
+	return patch
+}
+
+// read reads the fields of a form into a struct of the client. The API checks them, except for
+// times and numbers.
+func (f *form) read(fields any) {
+	v := reflect.ValueOf(fields).Elem()
 	for i, name := range namesOf(v.Interface()) {
 		text, wrong := f.text(name), "must be a time like 2026-11-23T10:15, in UTC"
 		if name == "memo" {
@@ -60,7 +95,19 @@ func (f *form) read(filter any) {
 		var at *time.Time
 		switch to := v.Field(i).Addr().Interface().(type) {
 		case *string:
-			*to = text
+			if *to = text; text == "on" { // a box that is ticked, for the only value
+				*to = v.Type().Field(i).Tag.Get("values")
+			}
+		case *[]string:
+			*to = f.Values[name]
+		case *int:
+			if *to, wrong = 0, "must be a whole number from 1, or empty"; text == "" {
+				continue
+			}
+			n, err := strconv.Atoi(text)
+			if *to = n; err != nil || n < 1 {
+				f.fault(name, wrong)
+			}
 		case *time.Time:
 			at = to
 		case *client.Bound:

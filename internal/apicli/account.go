@@ -45,12 +45,7 @@ func ViewAccount(a domain.Account) Account {
 }
 
 // Show prints it, one field per line.
-func (a Account) Show(w io.Writer) {
-	cli.Row(w, "id", a.ID)
-	cli.Row(w, "emails", strings.Join(a.Emails, " "))
-	cli.Row(w, "keys", a.Keys)
-	cli.Row(w, "created", a.CreatedAt)
-}
+func (a Account) Show(w io.Writer) { cli.ShowFields(w, a, "email") }
 
 // Show prints them, one a line.
 func (l Accounts) Show(w io.Writer) {
@@ -60,7 +55,7 @@ func (l Accounts) Show(w io.Writer) {
 	}
 }
 
-const keepIt = "\nThe key is shown this once: keep it.\n"
+const keepIt = "\nThe key is shown only once: keep it.\n"
 
 // MadeKey is a key that was created without the API.
 type MadeKey struct {
@@ -71,11 +66,7 @@ type MadeKey struct {
 
 // Show prints it, one field per line.
 func (m MadeKey) Show(w io.Writer) {
-	if m.AccountID != "" {
-		cli.Row(w, "account", m.AccountID)
-	}
-	cli.Row(w, "key id", m.KeyID)
-	cli.Row(w, "key", m.Key)
+	cli.ShowFields(w, m)
 	_, _ = io.WriteString(w, keepIt)
 }
 
@@ -102,12 +93,4 @@ type PortalLink struct {
 }
 
 // Show prints it, one field per line.
-func (l PortalLink) Show(w io.Writer) {
-	cli.Row(w, "url", l.URL)
-	cli.Row(w, "permissions", l.Permissions)
-	if l.EndpointID != nil {
-		cli.Row(w, "endpoint", *l.EndpointID)
-	}
-	cli.Row(w, "opens until", l.OpensUntil)
-	cli.Row(w, "ends", l.ExpiresAt)
-}
+func (l PortalLink) Show(w io.Writer) { cli.ShowFields(w, l, "path") }

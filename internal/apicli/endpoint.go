@@ -6,10 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"net/netip"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -21,14 +23,13 @@ import (
 
 // ShowEndpoint prints an endpoint, one field per line.
 func ShowEndpoint(w io.Writer, e client.Endpoint) {
-	cli.Row(w, "id", e.ID)
-	cli.Row(w, "url", e.URL)
-	cli.Row(w, "description", e.Description)
-	cli.Row(w, "status", e.Status)
-	if e.DisabledReason != nil {
-		cli.Row(w, "disabled", *e.DisabledReason+" at "+cli.OneLine(e.DisabledAt))
+	cli.ShowFields(w, e, "headers", "lostHeaders", "health", "healthUnavailable", "warnings", "secret")
+	for _, name := range slices.Sorted(maps.Keys(e.Headers)) {
+		cli.Row(w, "header", name+": "+e.Headers[name])
 	}
-	cli.Row(w, "failed in a row", fmt.Sprint(e.ConsecutiveFailures, " events"))
+	for _, name := range e.LostHeaders {
+		cli.Row(w, "header", name+": its value cannot be read any more and is not sent: set it again")
+	}
 	if e.Health != nil || e.HealthUnavailable != "" {
 		h := healthOf(e)
 		cli.Row(w, "health", h.State)
@@ -38,29 +39,10 @@ func ShowEndpoint(w io.Writer, e client.Endpoint) {
 		cli.Row(w, "last failure", h.LastFailureAt)
 		cli.Row(w, "oldest pending", oldestPending(h))
 	}
-	for name, value := range e.Headers {
-		cli.Row(w, "header", name+": "+value)
-	}
-	for _, name := range e.LostHeaders {
-		cli.Row(w, "header", name+": its value cannot be read any more, and nothing is sent: set it anew")
-	}
-	cli.Row(w, "rate limit", e.RateLimitPerSecond)
-	if len(e.Signatures) > 0 {
-		cli.Row(w, "signatures", strings.Join(e.Signatures, ", "))
-	}
-	if e.Ordering != "" {
-		cli.Row(w, "ordering", e.Ordering)
-	}
-	if e.NoticesTo != "" {
-		cli.Row(w, "notices to", e.NoticesTo)
-	}
-	cli.Row(w, "created", e.CreatedAt)
-	for _, warning := range e.Warnings {
-		cli.Row(w, "warning", warningText(warning))
-	}
+	showWarnings(w, e.Warnings)
 	if e.Secret != "" {
 		cli.Row(w, "secret", e.Secret)
-		_, _ = io.WriteString(w, "\nThe secret is shown this once: keep it.\n")
+		_, _ = io.WriteString(w, "\nThe secret is shown only once: keep it.\n")
 	}
 }
 
@@ -115,10 +97,7 @@ func sparkline(parts []client.AttemptCounts) string {
 // ShowTest prints the result of a test.
 func ShowTest(w io.Writer, t client.TestResult) {
 	cli.Row(w, "event", t.EventID)
-	cli.Row(w, "status code", t.Attempt.StatusCode)
-	cli.Row(w, "duration", fmt.Sprintf("%d ms", t.Attempt.DurationMs))
-	cli.Row(w, "error", t.Attempt.Error)
-	cli.Row(w, "detail", t.Attempt.ErrorDetail)
+	cli.ShowFields(w, t.Attempt)
 }
 
 // CheckTest returns the error of a test that the receiver did not accept.

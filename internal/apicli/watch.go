@@ -17,46 +17,17 @@ import (
 
 // ShowWatch prints a watch, one field per line.
 func ShowWatch(w io.Writer, x client.Watch) {
-	cli.Row(w, "id", x.ID)
-	cli.Row(w, "wallet", x.WalletAddress)
-	cli.Row(w, "label", x.Label)
-	cli.Row(w, "endpoint", x.EndpointID)
-	cli.Row(w, "status", x.Status)
-	for _, a := range x.Assets {
-		cli.Row(w, "asset", assetText(a))
-	}
-	a := x.AmountRule
-	cli.Row(w, "amount", words(a.Kind, a.Amount, a.Min, a.Max))
-	cli.Row(w, "memo", strings.TrimSpace(x.MemoRule.Kind+" "+x.MemoRule.Type+" "+x.MemoRule.Value))
-	cli.Row(w, "senders", x.SenderAllowlist)
-	cli.Row(w, "event types", x.EventTypes)
-	if x.Once {
-		cli.Row(w, "once", "for one payment")
-	}
-	cli.Row(w, "expires", x.ExpiresAt)
-	if f := x.Fulfilled; f != nil {
-		cli.Row(w, "fulfilled", fmt.Sprintf("by payment %s of ledger %d: event %s", f.PaymentID, f.Ledger,
-			f.EventID))
-	}
+	cli.ShowFields(w, x, "backfill", "warnings")
 	if x.Backfill != nil {
 		cli.Row(w, "backfill", backfillText(x.Backfill))
 	}
-	cli.Row(w, "created", x.CreatedAt)
-	for _, warning := range x.Warnings {
+	showWarnings(w, x.Warnings)
+}
+
+func showWarnings(w io.Writer, warnings []string) {
+	for _, warning := range warnings {
 		cli.Row(w, "warning", warningText(warning))
 	}
-}
-
-// words joins those that are not empty.
-func words(list ...string) string {
-	return strings.Join(strings.Fields(strings.Join(list, " ")), " ")
-}
-
-func assetText(a client.Asset) string {
-	if a.Issuer == nil {
-		return a.Code
-	}
-	return a.Code + ":" + *a.Issuer
 }
 
 // ShowWatches prints a list of them.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 )
@@ -17,6 +18,26 @@ func Row(w io.Writer, cells ...any) {
 		_, _ = fmt.Fprint(w, OneLine(cell))
 	}
 	_, _ = io.WriteString(w, "\n")
+}
+
+// ShowFields prints the fields of a struct, one per line, each by its JSON name in words. It leaves
+// out what JSON leaves out, and the fields that are named.
+func ShowFields(w io.Writer, of any, except ...string) {
+	v := reflect.ValueOf(of)
+	for _, f := range reflect.VisibleFields(v.Type()) {
+		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if f.Anonymous || name == "-" || slices.Contains(except, name) {
+			continue
+		}
+		value := v.FieldByIndex(f.Index)
+		if value.IsZero() && strings.HasPrefix(options, "omit") {
+			continue
+		}
+		words := capitals.ReplaceAllStringFunc(name, func(c string) string {
+			return " " + strings.ToLower(c)
+		})
+		Row(w, words, value.Interface())
+	}
 }
 
 // OneLine formats a value as a cell: a pointer as what it points to, nil as a
@@ -39,8 +60,14 @@ func OneLine(v any) string {
 	switch v := v.(type) {
 	case time.Time:
 		text = v.UTC().Format(time.RFC3339)
-	case []string:
-		text = strings.Join(v, ",")
+	default:
+		if list := reflect.ValueOf(v); list.Kind() == reflect.Slice {
+			cells := make([]string, list.Len())
+			for i := range cells {
+				cells[i] = OneLine(list.Index(i).Interface())
+			}
+			text = strings.Join(cells, ",")
+		}
 	}
 	if text == "" {
 		return "-"
