@@ -4,38 +4,23 @@ import (
 	"context"
 	"math"
 
+	"github.com/lumenhook/lumenhook/api/client"
 	"github.com/lumenhook/lumenhook/api/decode"
 	"github.com/lumenhook/lumenhook/api/problem"
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// backfillView is the progress of a watch's latest backfill.
-type backfillView struct {
-	From        uint32  `json:"from"`
-	To          *uint32 `json:"to"`
-	Next        uint32  `json:"next"`
-	Done        bool    `json:"done"`
-	Problem     *string `json:"problem"`
-	RequestedAt string  `json:"requestedAt"`
-	// Of the ledgers that were read: how many payments match the watch, how many of these had an
-	// event already, and how many events were created.
-	LedgersRead      uint32 `json:"ledgersRead"`
-	PaymentsMatched  uint32 `json:"paymentsMatched"`
-	AlreadyDelivered uint32 `json:"alreadyDelivered"`
-	EventsCreated    uint32 `json:"eventsCreated"`
-}
-
 // viewBackfill returns nil for a watch without a backfill. Its end is known from the
 // beginning, or once it has started.
-func viewBackfill(b domain.Backfill) *backfillView {
+func viewBackfill(b domain.Backfill) *client.Backfill {
 	if b.Request == 0 {
 		return nil
 	}
-	v := &backfillView{
+	v := &client.Backfill{
 		From:        b.From,
 		Next:        b.Next,
 		Done:        b.Done(),
-		RequestedAt: domain.FormatMillis(b.RequestedAtMillis),
+		RequestedAt: at(b.RequestedAtMillis),
 
 		LedgersRead:      b.Next - b.From - b.Skipped,
 		PaymentsMatched:  b.Matched,

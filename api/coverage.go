@@ -3,40 +3,12 @@ package api
 import (
 	"context"
 
+	"github.com/lumenhook/lumenhook/api/client"
 	"github.com/lumenhook/lumenhook/api/problem"
 )
 
 // ledgersRetrySeconds is when a read of the follower's cursor may be repeated.
 const ledgersRetrySeconds = 2
-
-type coverageView struct {
-	NetworkPassphrase *string       `json:"networkPassphrase"`
-	Cursor            *cursorView   `json:"cursor"`
-	SinceLedger       *uint32       `json:"sinceLedger"`
-	Verified          bool          `json:"verified"`
-	Ranges            []ledgersRead `json:"ranges"`
-	Gaps              []ledgerGap   `json:"gaps"`
-	BalanceMovesSince *uint32       `json:"balanceMovesSince"`
-}
-
-// cursorView is the newest ledger that was read.
-type cursorView struct {
-	Ledger   uint32  `json:"ledger"`
-	Hash     string  `json:"hash"`
-	ClosedAt *string `json:"closedAt"`
-	ReadAt   *string `json:"readAt"`
-}
-
-type ledgerGap struct {
-	From uint32 `json:"from"`
-	To   uint32 `json:"to"`
-}
-
-type ledgersRead struct {
-	From     uint32 `json:"from"`
-	To       uint32 `json:"to"`
-	Verified bool   `json:"verified"`
-}
 
 func (a *API) getCoverage(ctx context.Context, _ *request) (reply, error) {
 	f, err := a.followed(ctx)
@@ -58,17 +30,17 @@ func (a *API) followed(ctx context.Context) (Followed, error) {
 	return f, nil
 }
 
-func viewCoverage(f Followed) coverageView {
-	v := coverageView{
+func viewCoverage(f Followed) client.Coverage {
+	v := client.Coverage{
 		NetworkPassphrase: unlessZero(f.NetworkPassphrase),
 		SinceLedger:       unlessZero(f.Coverage.Since()),
 		Verified:          len(f.Coverage) > 0,
-		Ranges:            make([]ledgersRead, 0, len(f.Coverage)),
-		Gaps:              []ledgerGap{},
+		Ranges:            make([]client.LedgersRead, 0, len(f.Coverage)),
+		Gaps:              []client.LedgerGap{},
 		BalanceMovesSince: unlessZero(f.MovesSince),
 	}
 	if f.Ledger != 0 {
-		v.Cursor = &cursorView{
+		v.Cursor = &client.LedgerCursor{
 			Ledger:   f.Ledger,
 			Hash:     f.Hash,
 			ClosedAt: instant(f.ClosedAtMillis),
@@ -76,11 +48,11 @@ func viewCoverage(f Followed) coverageView {
 		}
 	}
 	for _, r := range f.Coverage {
-		v.Ranges = append(v.Ranges, ledgersRead{r.From, r.To, r.Verified})
+		v.Ranges = append(v.Ranges, client.LedgersRead{From: r.From, To: r.To, Verified: r.Verified})
 		v.Verified = v.Verified && r.Verified
 	}
 	for _, g := range f.Coverage.Gaps() {
-		v.Gaps = append(v.Gaps, ledgerGap(g))
+		v.Gaps = append(v.Gaps, client.LedgerGap(g))
 	}
 	return v
 }

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/net/http/httpguts"
 
+	"github.com/lumenhook/lumenhook/api/client"
 	"github.com/lumenhook/lumenhook/api/decode"
 	"github.com/lumenhook/lumenhook/api/problem"
 	"github.com/lumenhook/lumenhook/domain"
@@ -23,38 +24,10 @@ const (
 	maxHeaderValueCharacters = 1024
 )
 
-// endpointView is an endpoint as the API shows it. Its secrets are not part of
-// it.
-type endpointView struct {
-	ID                  string                 `json:"id"`
-	URL                 string                 `json:"url"`
-	Description         string                 `json:"description"`
-	Headers             map[string]string      `json:"headers"`
-	LostHeaders         []string               `json:"lostHeaders,omitempty"`
-	RateLimitPerSecond  *int                   `json:"rateLimitPerSecond"`
-	Signatures          []string               `json:"signatures,omitempty"`
-	Ordering            domain.Ordering        `json:"ordering,omitempty"`
-	NoticesTo           string                 `json:"noticesTo,omitempty"`
-	Status              domain.EndpointStatus  `json:"status"`
-	DisabledReason      *domain.DisabledReason `json:"disabledReason"`
-	DisabledAt          *string                `json:"disabledAt"`
-	ConsecutiveFailures int                    `json:"consecutiveFailures"`
-	CreatedAt           string                 `json:"createdAt"`
-	UpdatedAt           string                 `json:"updatedAt"`
-}
-
-// endpointAnswer is an endpoint in the answer to a write: with its secret if that is new,
-// and with warnings if its URL was checked.
-type endpointAnswer struct {
-	endpointView
-	Secret   string   `json:"secret,omitzero"`
-	Warnings []string `json:"warnings,omitzero"`
-}
-
 // viewEndpoint converts an endpoint to the form of the API. Lost are the names of the
 // headers whose value cannot be opened.
-func viewEndpoint(e domain.Endpoint, headers map[string]string, lost []string) endpointView {
-	return endpointView{
+func viewEndpoint(e domain.Endpoint, headers map[string]string, lost []string) client.Endpoint {
+	return client.Endpoint{
 		ID:                  e.ID,
 		URL:                 e.URL,
 		Description:         e.Description,
@@ -62,14 +35,14 @@ func viewEndpoint(e domain.Endpoint, headers map[string]string, lost []string) e
 		LostHeaders:         lost,
 		RateLimitPerSecond:  unlessZero(e.RateLimitPerSecond),
 		Signatures:          e.Signatures.Names(),
-		Ordering:            e.Ordering,
+		Ordering:            string(e.Ordering),
 		NoticesTo:           e.NoticesTo,
-		Status:              e.Status,
-		DisabledReason:      unlessZero(e.DisabledReason),
+		Status:              string(e.Status),
+		DisabledReason:      nullable(e.DisabledReason),
 		DisabledAt:          instant(e.DisabledAtMillis),
 		ConsecutiveFailures: e.ConsecutiveFailures,
-		CreatedAt:           domain.FormatMillis(e.CreatedAtMillis),
-		UpdatedAt:           domain.FormatMillis(e.UpdatedAtMillis),
+		CreatedAt:           at(e.CreatedAtMillis),
+		UpdatedAt:           at(e.UpdatedAtMillis),
 	}
 }
 

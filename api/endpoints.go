@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 
+	"github.com/lumenhook/lumenhook/api/client"
 	"github.com/lumenhook/lumenhook/api/decode"
 	"github.com/lumenhook/lumenhook/api/problem"
 	"github.com/lumenhook/lumenhook/domain"
@@ -14,11 +15,11 @@ import (
 
 // showEndpoint converts an endpoint to the form of the API. In a replayed answer, the
 // master key that sealed a header may be gone: a repeat shows all of the answer or nothing.
-func (a *API) showEndpoint(e domain.Endpoint, replayed bool) (endpointView, error) {
+func (a *API) showEndpoint(e domain.Endpoint, replayed bool) (client.Endpoint, error) {
 	headers, lost, err := a.openHeaders(e)
 	switch {
 	case err != nil && replayed:
-		return endpointView{}, err
+		return client.Endpoint{}, err
 	case err != nil:
 		a.Log.Warn("a header's value does not open with the master keys that there are",
 			"endpoint", e.ID, "headers", lost, "error", err)
@@ -26,7 +27,7 @@ func (a *API) showEndpoint(e domain.Endpoint, replayed bool) (endpointView, erro
 	return viewEndpoint(e, headers, lost), nil
 }
 
-func (a *API) showPresent(e domain.Endpoint) (endpointView, error) {
+func (a *API) showPresent(e domain.Endpoint) (client.Endpoint, error) {
 	return a.showEndpoint(e, false)
 }
 
@@ -77,22 +78,21 @@ func (a *API) createEndpoint(ctx context.Context, r *request) (reply, error) {
 // node has read the change. It does not fill in the answer's view.
 func (a *API) askEndpoint(
 	ctx context.Context, r *request, body domain.CommandBody,
-) (reply, endpointAnswer, error) {
+) (reply, client.Endpoint, error) {
 	result, err := a.submit(ctx, r, body)
 	e, err := partOf(result, err, result.Answer.Endpoint)
 	if err != nil {
-		return reply{}, endpointAnswer{}, err
+		return reply{}, client.Endpoint{}, err
 	}
 	// The revision: attempts increment the version of an endpoint, but not that of its row.
 	a.awaitAnswer(ctx, r, result, e.ID, e.Revision, a.Directory.AwaitEndpoint)
-	var shown endpointAnswer
+	shown, err := a.showEndpoint(*e, result.Replayed)
 	switch body.(type) {
 	case domain.CreateEndpoint, domain.RotateSecret:
-		shown.Secret, err = a.currentSecret(*e)
+		if err == nil {
+			shown.Secret, err = a.currentSecret(*e)
+		}
 	default: // the others create no secret
-	}
-	if err == nil {
-		shown.endpointView, err = a.showEndpoint(*e, result.Replayed)
 	}
 	if err != nil && result.Replayed {
 		err = forgotten(err)
@@ -183,7 +183,7 @@ func (a *API) updateEndpoint(ctx context.Context, r *request) (reply, error) {
 		return reply{}, err
 	}
 	body, faults := decodeEndpointPatch(r.body, r.endpoint, decode.Shown{
-		Object: view,
+		Object: encoded(view),
 		Changing: []string{
 			"updatedAt", "consecutiveFailures", "health", "healthUnavailable", "warnings",
 		},
@@ -249,17 +249,6 @@ func (a *API) judgeNoticesTo(
 	return err
 }
 
-// deletedView says which watches a deletion leaves without an endpoint.
-type deletedView struct {
-	ID          string          `json:"id"`
-	LeftWatches leftWatchesView `json:"leftWatches"`
-}
-
-type leftWatchesView struct {
-	Total int      `json:"total"`
-	IDs   []string `json:"ids"`
-}
-
 // deleteEndpoint deletes an endpoint also if watches name it: what they match until they have
 // another is delivered then. A client that does not want that has it refused.
 func (a *API) deleteEndpoint(ctx context.Context, r *request) (reply, error) {
@@ -272,7 +261,8 @@ func (a *API) deleteEndpoint(ctx context.Context, r *request) (reply, error) {
 	if err := q.Err(); err != nil {
 		return reply{}, err
 	}
-	var left leftWatchesView
+	view := client.DeletedEndpoint{ID: r.subjectID}
+	left := &view.LeftWatches
 	var err error
 	left.Total, left.IDs, err = a.Directory.LeftWatches(r.caller.accountID, r.subjectID)
 	if err != nil {
@@ -289,7 +279,7 @@ func (a *API) deleteEndpoint(ctx context.Context, r *request) (reply, error) {
 			IfRevision: r.ifMatch.Revision(r.endpoint.Revision),
 		},
 		a.Directory.AwaitEndpointGone)
-	deleted.status, deleted.view = http.StatusOK, deletedView{r.subjectID, left}
+	deleted.status, deleted.view = http.StatusOK, view
 	return deleted, err
 }
 
@@ -341,19 +331,6 @@ func (a *API) changeEndpoint(
 	return answer, err
 }
 
-// testView is the first attempt of a test (specification, "Attempt result").
-type testView struct {
-	EventID string          `json:"eventId"`
-	Attempt testAttemptView `json:"attempt"`
-}
-
-type testAttemptView struct {
-	StatusCode  *int                 `json:"statusCode"`
-	DurationMs  int64                `json:"durationMs"`
-	Error       *domain.AttemptError `json:"error"`
-	ErrorDetail *string              `json:"errorDetail"`
-}
-
 // decodeTest decodes which event a test sends. There may be no body.
 func decodeTest(r *request) (body domain.TestEndpoint, err error) {
 	body.EndpointID = r.subjectID
@@ -383,8 +360,11 @@ func (a *API) testEndpoint(ctx context.Context, r *request) (reply, error) {
 		return reply{}, err
 	}
 	shown := viewAttempt(readmodel.Attempt{Result: made.Result})
-	view := testView{made.EventID, testAttemptView{
-		shown.StatusCode, shown.DurationMs, shown.Error, shown.ErrorDetail,
+	view := client.TestResult{EventID: made.EventID, Attempt: client.TestAttempt{
+		StatusCode:  shown.StatusCode,
+		DurationMs:  shown.DurationMs,
+		Error:       shown.Error,
+		ErrorDetail: shown.ErrorDetail,
 	}}
 	return reply{view: view, replayed: result.Replayed}, nil
 }

@@ -8,9 +8,9 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/lumenhook/lumenhook/api/client"
 	"github.com/lumenhook/lumenhook/api/decode"
 	"github.com/lumenhook/lumenhook/api/problem"
 	"github.com/lumenhook/lumenhook/domain"
@@ -22,29 +22,9 @@ const historyRetrySeconds = 2
 
 // deliveryPart is what GET /v1/events/{id} adds to the envelope.
 type deliveryPart struct {
-	Delivery      deliveryView  `json:"delivery"`
-	Attempts      []attemptView `json:"attempts"`
-	HistoryBehind bool          `json:"historyBehind"`
-}
-
-type deliveryView struct {
-	State         domain.DeliveryState `json:"state"`
-	Held          bool                 `json:"held"`
-	EndpointID    string               `json:"endpointId"`
-	Sequence      *uint64              `json:"sequence"`
-	NextAttemptAt *string              `json:"nextAttemptAt"`
-}
-
-type attemptView struct {
-	Number       int                  `json:"number"`
-	Run          int                  `json:"run"`
-	EndpointID   string               `json:"endpointId"`
-	SentAt       string               `json:"sentAt"`
-	DurationMs   int64                `json:"durationMs"`
-	StatusCode   *int                 `json:"statusCode"`
-	Error        *domain.AttemptError `json:"error"`
-	ErrorDetail  *string              `json:"errorDetail"`
-	ResponseBody string               `json:"responseBody"`
+	Delivery      client.Delivery  `json:"delivery"`
+	Attempts      []client.Attempt `json:"attempts"`
+	HistoryBehind bool             `json:"historyBehind"`
 }
 
 func (a *API) getEvent(ctx context.Context, r *request) (reply, error) {
@@ -60,7 +40,7 @@ func (a *API) getEvent(ctx context.Context, r *request) (reply, error) {
 	}
 	part := deliveryPart{
 		Delivery:      viewDelivery(r.event, held),
-		Attempts:      make([]attemptView, len(r.event.Attempts)),
+		Attempts:      make([]client.Attempt, len(r.event.Attempts)),
 		HistoryBehind: r.event.Behind,
 	}
 	for i, attempt := range r.event.Attempts {
@@ -80,10 +60,10 @@ type listedPart struct {
 
 // listedDelivery is a delivery with why it stands where it does: a list has no attempts.
 type listedDelivery struct {
-	deliveryView
-	Attempts       int                  `json:"attempts"`
-	LastStatusCode *int                 `json:"lastStatusCode"`
-	LastError      *domain.AttemptError `json:"lastError"`
+	client.Delivery
+	Attempts       int     `json:"attempts"`
+	LastStatusCode *int    `json:"lastStatusCode"`
+	LastError      *string `json:"lastError"`
 }
 
 func (a *API) listEvents(ctx context.Context, r *request) (reply, error) {
@@ -163,10 +143,10 @@ func (a *API) viewEvents(r *request, page []readmodel.Event) ([]jsontext.Value, 
 			known[record.EndpointID] = held
 		}
 		view, err := viewEvent(record.Body, listedPart{listedDelivery{
-			deliveryView:   viewDelivery(record, held),
+			Delivery:       viewDelivery(record, held),
 			Attempts:       record.AttemptsMade,
 			LastStatusCode: unlessZero(record.LastStatusCode),
-			LastError:      unlessZero(record.LastError),
+			LastError:      nullable(record.LastError),
 		}})
 		if err != nil { // the others can still be shown
 			a.Log.Error("an event cannot be shown and is left out of a list: `lumenhook rebuild --table "+
@@ -192,13 +172,13 @@ func (a *API) held(r readmodel.Event) (bool, error) {
 }
 
 // viewDelivery converts the present delivery of an event. One that has ended is not held.
-func viewDelivery(r readmodel.Event, held bool) deliveryView {
+func viewDelivery(r readmodel.Event, held bool) client.Delivery {
 	held = held && r.State.Pending()
-	v := deliveryView{
-		State:      r.State,
+	v := client.Delivery{
+		State:      string(r.State),
 		Held:       held,
 		EndpointID: r.EndpointID,
-		Sequence:   unlessZero(r.Sequence),
+		Sequence:   unlessZero(signed(r.Sequence)),
 	}
 	if r.State.Pending() && !held {
 		v.NextAttemptAt = instant(r.NextAttemptAtMillis)
@@ -213,7 +193,7 @@ func viewEvent(body []byte, part any) (jsontext.Value, error) {
 	if len(envelope) < len(`{"":0}`) || envelope[0] != '{' || !jsontext.Value(envelope).IsValid() {
 		return nil, errors.New("the body in the history is not a JSON object")
 	}
-	added, err := json.Marshal(part)
+	added, err := marshal(part)
 	if err != nil {
 		return nil, err
 	}
@@ -223,15 +203,15 @@ func viewEvent(body []byte, part any) (jsontext.Value, error) {
 	return append(shown, added[1:]...), nil
 }
 
-func viewAttempt(a readmodel.Attempt) attemptView {
-	return attemptView{
+func viewAttempt(a readmodel.Attempt) client.Attempt {
+	return client.Attempt{
 		Number:       a.Number,
 		Run:          a.Run,
 		EndpointID:   a.EndpointID,
-		SentAt:       domain.FormatMillis(a.Result.SentAtMillis),
+		SentAt:       at(a.Result.SentAtMillis),
 		DurationMs:   a.Result.DurationMillis,
 		StatusCode:   unlessZero(a.Result.StatusCode),
-		Error:        unlessZero(a.Result.Error),
+		Error:        nullable(a.Result.Error),
 		ErrorDetail:  unlessZero(a.Result.ErrorDetail),
 		ResponseBody: strings.ToValidUTF8(string(withoutCutRune(a.Result.ResponseBody)), "\uFFFD"),
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/lumenhook/lumenhook/api/client"
 	"github.com/lumenhook/lumenhook/api/problem"
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/projections/readmodel"
@@ -24,33 +25,12 @@ const (
 // shownEndpoint is an endpoint that is read, with how it does: null, with the code of the reason,
 // while the history cannot tell.
 type shownEndpoint struct {
-	endpointView
-	Health            *endpointHealthView `json:"health"`
-	HealthUnavailable string              `json:"healthUnavailable,omitzero"`
+	client.Endpoint
+	Health *client.EndpointHealth `json:"health"`
 }
 
-// endpointHealthView is how an endpoint does.
-type endpointHealthView struct {
-	State           domain.HealthState `json:"state"`
-	LastSuccessAt   *string            `json:"lastSuccessAt"`
-	LastFailureAt   *string            `json:"lastFailureAt"`
-	OldestPendingAt *string            `json:"oldestPendingAt"`
-	PendingKnown    bool               `json:"pendingKnown"`
-	Hour            attemptsView       `json:"hour"`
-	Day             attemptsView       `json:"day"`
-	Week            attemptsView       `json:"week"`
-	Sparkline       []attemptsView     `json:"sparkline"`
-}
-
-// attemptsView counts attempts. The rate is null without any.
-type attemptsView struct {
-	Attempts    uint64   `json:"attempts"`
-	Delivered   uint64   `json:"delivered"`
-	SuccessRate *float64 `json:"successRate"`
-}
-
-func viewAttempts(c domain.AttemptCounts) attemptsView {
-	v := attemptsView{Attempts: c.All(), Delivered: c.Delivered}
+func viewAttempts(c domain.AttemptCounts) client.AttemptCounts {
+	v := client.AttemptCounts{Attempts: signed(c.All()), Delivered: signed(c.Delivered)}
 	if v.Attempts > 0 { // rounded down: only a rate without failures is 1
 		v.SuccessRate = pointer(math.Floor(c.Rate()*10_000) / 10_000)
 	}
@@ -59,9 +39,9 @@ func viewAttempts(c domain.AttemptCounts) attemptsView {
 
 func viewHealth(
 	h domain.EndpointHealth, status domain.EndpointStatus, nowMillis int64,
-) *endpointHealthView {
-	v := &endpointHealthView{
-		State:           h.State(status, nowMillis),
+) *client.EndpointHealth {
+	v := &client.EndpointHealth{
+		State:           string(h.State(status, nowMillis)),
 		LastSuccessAt:   instant(h.LastSuccessMillis),
 		LastFailureAt:   instant(h.LastFailureMillis),
 		OldestPendingAt: instant(h.OldestPendingMillis),
@@ -114,7 +94,8 @@ func (a *API) healthOf(
 // showHealth converts an endpoint to the form of the API, with its health.
 func (a *API) showHealth(e domain.Endpoint, h health) (shownEndpoint, error) {
 	view, err := a.showPresent(e)
-	shown := shownEndpoint{endpointView: view, HealthUnavailable: h.why}
+	shown := shownEndpoint{Endpoint: view}
+	shown.HealthUnavailable = h.why
 	if h.why == "" {
 		shown.Health = viewHealth(h.by[e.ID], e.Status, h.nowMillis)
 	}

@@ -8,9 +8,11 @@ import (
 	"maps"
 	"reflect"
 	"slices"
+	"time"
 
 	"github.com/go-json-experiment/json"
 
+	"github.com/lumenhook/lumenhook/api/client"
 	"github.com/lumenhook/lumenhook/api/problem"
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/projections/readmodel"
@@ -26,7 +28,7 @@ const (
 type factView struct {
 	Version uint64         `json:"version"`
 	Fact    string         `json:"fact"`
-	At      string         `json:"at"`
+	At      time.Time      `json:"at"`
 	Changes []changeView   `json:"changes"`
 	State   map[string]any `json:"state"`
 }
@@ -41,23 +43,23 @@ type changeView struct {
 // watchThen is a watch as it was. Its status is left out: that depends on the clock and on its
 // endpoint.
 type watchThen struct {
-	watchView
-	Status    string  `json:"status,omitzero"`
-	DeletedAt *string `json:"deletedAt"`
+	client.Watch
+	Status    string     `json:"status,omitzero"`
+	DeletedAt *time.Time `json:"deletedAt"`
 }
 
 // endpointThen is an endpoint as it was. What its deliveries make of it is left out.
 type endpointThen struct {
-	endpointView
+	client.Endpoint
 	ConsecutiveFailures int          `json:"consecutiveFailures,omitzero"`
 	Secrets             []secretThen `json:"secrets"` // newest first
-	DeletedAt           *string      `json:"deletedAt"`
+	DeletedAt           *time.Time   `json:"deletedAt"`
 }
 
 // secretThen is when a secret was made, and when it ends or ended.
 type secretThen struct {
-	CreatedAt string  `json:"createdAt"`
-	ExpiresAt *string `json:"expiresAt"`
+	CreatedAt time.Time  `json:"createdAt"`
+	ExpiresAt *time.Time `json:"expiresAt"`
 }
 
 // deliveryThen is an event's delivery as it was. Which is behind which in its wallet's line is left
@@ -68,21 +70,21 @@ type deliveryThen struct {
 	EndpointID    string                `json:"endpointId"`
 	WatchID       *string               `json:"watchId"`
 	Sequence      *uint64               `json:"sequence"`
-	CreatedAt     string                `json:"createdAt"` // of the event
+	CreatedAt     time.Time             `json:"createdAt"` // of the event
 	State         domain.DeliveryState  `json:"state"`
 	Held          bool                  `json:"held"`
 	Run           int                   `json:"run"`
 	RunReason     *domain.RequeueReason `json:"runReason"`
 	Attempts      int                   `json:"attempts"`
 	LastAttempt   *attemptThen          `json:"lastAttempt"`
-	NextAttemptAt *string               `json:"nextAttemptAt"`
+	NextAttemptAt *time.Time            `json:"nextAttemptAt"`
 	MovedTo       *string               `json:"movedTo"`
 }
 
 // attemptThen is the attempt that was made last.
 type attemptThen struct {
 	Number      int                  `json:"number"`
-	SentAt      string               `json:"sentAt"`
+	SentAt      time.Time            `json:"sentAt"`
 	StatusCode  *int                 `json:"statusCode"`
 	Error       *domain.AttemptError `json:"error"`
 	ErrorDetail *string              `json:"errorDetail"`
@@ -98,7 +100,7 @@ func viewDeliveryThen(d domain.TrackedDelivery) any {
 		EndpointID:    d.EndpointID,
 		WatchID:       unlessZero(d.WatchID),
 		Sequence:      unlessZero(d.Sequence),
-		CreatedAt:     domain.FormatMillis(d.CreatedAtMillis),
+		CreatedAt:     at(d.CreatedAtMillis),
 		State:         d.State,
 		Held:          d.Held(),
 		Run:           d.Run,
@@ -110,7 +112,7 @@ func viewDeliveryThen(d domain.TrackedDelivery) any {
 	if last := d.LastAttempt; last.Number != 0 {
 		then.LastAttempt = &attemptThen{
 			Number:      last.Number,
-			SentAt:      domain.FormatMillis(last.Result.SentAtMillis),
+			SentAt:      at(last.Result.SentAtMillis),
 			StatusCode:  unlessZero(last.Result.StatusCode),
 			Error:       unlessZero(last.Result.Error),
 			ErrorDetail: unlessZero(last.Result.ErrorDetail),
@@ -123,7 +125,7 @@ func viewWatchThen(w domain.Watch) any {
 	if !w.Exists() {
 		return nil
 	}
-	return watchThen{watchView: viewWatch(w, ""), DeletedAt: instant(w.DeletedAtMillis)}
+	return watchThen{Watch: viewWatch(w, ""), DeletedAt: instant(w.DeletedAtMillis)}
 }
 
 func viewEndpointThen(e domain.Endpoint) any {
@@ -135,13 +137,13 @@ func viewEndpointThen(e domain.Endpoint) any {
 		headers[h.Name] = domain.Secret("").String()
 	}
 	then := endpointThen{
-		endpointView: viewEndpoint(e, headers, nil),
-		Secrets:      []secretThen{},
-		DeletedAt:    instant(e.DeletedAtMillis),
+		Endpoint:  viewEndpoint(e, headers, nil),
+		Secrets:   []secretThen{},
+		DeletedAt: instant(e.DeletedAtMillis),
 	}
 	for _, s := range e.Secrets {
 		then.Secrets = append(then.Secrets,
-			secretThen{domain.FormatMillis(s.CreatedAtMillis), instant(s.ExpiresAtMillis)})
+			secretThen{at(s.CreatedAtMillis), instant(s.ExpiresAtMillis)})
 	}
 	return then
 }
@@ -285,7 +287,7 @@ func viewStep[S any](s domain.Step[S], view func(S) any) factView {
 	return factView{
 		Version: s.Fact.Version,
 		Fact:    s.Fact.Body.FactType(),
-		At:      domain.FormatMillis(s.Fact.AtMillis),
+		At:      at(s.Fact.AtMillis),
 		Changes: changesOf("", before, after, []changeView{}),
 		State:   after,
 	}
@@ -293,11 +295,7 @@ func viewStep[S any](s domain.Step[S], view func(S) any) factView {
 
 // fieldsOf returns what a client gets of a view; nil has no fields.
 func fieldsOf(view any) (fields map[string]any) {
-	text, err := json.Marshal(view)
-	if err == nil {
-		err = json.Unmarshal(text, &fields)
-	}
-	if err != nil {
+	if err := json.Unmarshal(encoded(view), &fields); err != nil {
 		panic(fmt.Sprintf("api: a view of %T is no object: %v", view, err))
 	}
 	return fields

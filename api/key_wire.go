@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"strings"
 
+	"github.com/lumenhook/lumenhook/api/client"
 	"github.com/lumenhook/lumenhook/api/decode"
 	"github.com/lumenhook/lumenhook/api/problem"
 	"github.com/lumenhook/lumenhook/domain"
@@ -18,36 +19,26 @@ const (
 	maxGraceSec     = 30 * 24 * 3600
 )
 
-// keyView is an API key as the API shows it.
-type keyView struct {
-	ID           string              `json:"id"`
-	Name         string              `json:"name"`
-	Permissions  []domain.Permission `json:"permissions"`
-	AllowedCIDRs []string            `json:"allowedCidrs"`
-	ExpiresAt    *string             `json:"expiresAt"`
-	LastUsedAt   *string             `json:"lastUsedAt"`
-	RolledTo     *string             `json:"rolledTo"`
-	CreatedAt    string              `json:"createdAt"`
-}
-
 // keyMade is a key in the answer to its creation. In a repeat whose key cannot be derived
 // again, the key is null.
 type keyMade struct {
-	keyView
+	shownKey
 	Key *string `json:"key"`
 }
 
+type shownKey = client.Key
+
 // viewUsedKey converts a key to the form of the API; usedAtMillis 0: never used.
-func viewUsedKey(k domain.Key, usedAtMillis int64) keyView {
-	return keyView{
+func viewUsedKey(k domain.Key, usedAtMillis int64) client.Key {
+	return client.Key{
 		ID:           k.ID,
 		Name:         k.Name,
-		Permissions:  k.Permissions,
+		Permissions:  texts(k.Permissions),
 		AllowedCIDRs: k.AllowedCIDRs,
 		ExpiresAt:    instant(k.ExpiresAtMillis),
 		LastUsedAt:   instant(usedAtMillis),
 		RolledTo:     unlessZero(k.RolledTo),
-		CreatedAt:    domain.FormatMillis(k.CreatedAtMillis),
+		CreatedAt:    at(k.CreatedAtMillis),
 	}
 }
 

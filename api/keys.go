@@ -10,15 +10,16 @@ import (
 	"slices"
 	"time"
 
+	"github.com/lumenhook/lumenhook/api/client"
 	"github.com/lumenhook/lumenhook/api/problem"
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/projections/readmodel"
 )
 
-func (a *API) viewKey(k domain.Key) (keyView, error) {
+func (a *API) viewKey(k domain.Key) (client.Key, error) {
 	used, err := a.Directory.KeyUsedAt(k.ID)
 	if err != nil {
-		return keyView{}, fmt.Errorf("looking up the last use of a key: %w", err)
+		return client.Key{}, fmt.Errorf("looking up the last use of a key: %w", err)
 	}
 	return viewUsedKey(k, used), nil
 }

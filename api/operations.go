@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/lumenhook/lumenhook/api/client"
 	"github.com/lumenhook/lumenhook/schemas"
 )
 
@@ -30,26 +31,15 @@ func (a *API) getHealth(context.Context, *request) (reply, error) {
 	return reply{view: healthView{"ok"}}, nil
 }
 
-type readinessView struct {
-	Status string      `json:"status"`
-	Checks []checkView `json:"checks"`
-}
-
-type checkView struct {
-	Name   string `json:"name"`
-	Status string `json:"status"`
-	Detail string `json:"detail,omitempty"`
-}
-
 // getReadiness reports whether requests should be sent here.
 func (a *API) getReadiness(ctx context.Context, _ *request) (reply, error) {
-	status, view := http.StatusOK, readinessView{Status: "ready"}
+	status, view := http.StatusOK, client.Readiness{Status: "ready"}
 	directory := Check{
 		Name: "directory",
 		Run:  func(context.Context) error { return a.Directory.Fresh() },
 	}
 	for _, check := range append([]Check{directory}, a.Checks...) {
-		shown := checkView{Name: check.Name, Status: "ok"}
+		shown := client.Check{Name: check.Name, Status: "ok"}
 		if err := runCheck(ctx, check); err != nil {
 			shown.Status, shown.Detail = "failed", redact(err.Error())
 			status, view.Status = http.StatusServiceUnavailable, "not ready"

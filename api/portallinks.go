@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 
+	"github.com/lumenhook/lumenhook/api/client"
 	"github.com/lumenhook/lumenhook/api/decode"
 	"github.com/lumenhook/lumenhook/api/portal"
 	"github.com/lumenhook/lumenhook/api/problem"
@@ -15,15 +16,6 @@ const (
 	defaultPortalSec = 3600
 	maxPortalSec     = 24 * 3600
 )
-
-// portalLinkView is a link to the portal. Its path is at this API's address.
-type portalLinkView struct {
-	Path        string              `json:"path"`
-	Permissions []domain.Permission `json:"permissions"`
-	EndpointID  *string             `json:"endpointId"`
-	OpensUntil  string              `json:"opensUntil"`
-	ExpiresAt   string              `json:"expiresAt"`
-}
 
 // portalLink is what a link is to give.
 type portalLink struct {
@@ -77,11 +69,11 @@ func (a *API) createPortalLink(ctx context.Context, r *request) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	return reply{view: portalLinkView{
+	return reply{view: client.PortalLink{
 		Path:        portal.Path + "/link?to=" + text,
-		Permissions: wanted.permissions,
+		Permissions: texts(wanted.permissions),
 		EndpointID:  unlessZero(wanted.endpointID),
-		OpensUntil:  domain.FormatMillis(opens),
-		ExpiresAt:   domain.FormatMillis(ends),
+		OpensUntil:  at(opens),
+		ExpiresAt:   at(ends),
 	}}, nil
 }

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/lumenhook/lumenhook/api/client"
 	"github.com/lumenhook/lumenhook/api/decode"
 	"github.com/lumenhook/lumenhook/api/problem"
 	"github.com/lumenhook/lumenhook/domain"
@@ -21,34 +22,6 @@ const (
 	// maxSequence is what JSON carries exactly everywhere (RFC 8259, section 6).
 	maxSequence = 1<<53 - 1
 )
-
-// pulledView is a page of an endpoint's events.
-type pulledView struct {
-	Data      []pulledEventView `json:"data"`
-	Missing   []numbersView     `json:"missing"`
-	NextAfter uint64            `json:"nextAfter"`
-}
-
-// pulledEventView is a delivery as it would be posted now: what its signature is of is the
-// body's text.
-type pulledEventView struct {
-	Sequence uint64          `json:"sequence"`
-	Headers  deliveryHeaders `json:"headers"`
-	Body     string          `json:"body"`
-}
-
-// deliveryHeaders are those of a delivery's request, as its endpoint gets it.
-type deliveryHeaders struct {
-	ID        string `json:"Webhook-Id"`
-	Timestamp string `json:"Webhook-Timestamp"`
-	Signature string `json:"Webhook-Signature"`
-	Sequence  string `json:"Webhook-Sequence"`
-}
-
-type numbersView struct {
-	From uint64 `json:"from"`
-	To   uint64 `json:"to"`
-}
 
 // pullRequest is what is asked of an endpoint's events.
 type pullRequest struct {
@@ -94,7 +67,7 @@ func (a *API) pullEvents(ctx context.Context, r *request) (reply, error) {
 		return reply{}, err
 	}
 	view, err := a.viewPulled(r.endpoint, page)
-	view.NextAfter = p.after
+	view.NextAfter = signed(p.after)
 	if n := len(view.Data); n > 0 {
 		view.NextAfter = view.Data[n-1].Sequence
 	}
@@ -146,34 +119,36 @@ func (a *API) afterWait(ctx context.Context, r *request) error {
 }
 
 // viewPulled signs events as deliveries of this moment.
-func (a *API) viewPulled(e domain.Endpoint, page readmodel.NumberedPage) (pulledView, error) {
+func (a *API) viewPulled(
+	e domain.Endpoint, page readmodel.NumberedPage,
+) (client.PulledEvents, error) {
 	now := a.Now()
 	secrets, keys, err := a.signersOf(e, now.UnixMilli())
-	view := pulledView{
-		Data:    make([]pulledEventView, len(page.Events)),
-		Missing: make([]numbersView, len(page.Missing)),
+	view := client.PulledEvents{
+		Data:    make([]client.PulledEvent, len(page.Events)),
+		Missing: make([]client.Numbers, len(page.Missing)),
 	}
 	for i, one := range page.Events {
-		signed := domain.Attempt{
+		attempt := domain.Attempt{
 			EventID:     one.ID,
 			Secrets:     secrets,
 			Body:        one.Body,
 			Signatures:  e.Signatures,
 			SigningKeys: keys,
 		}
-		view.Data[i] = pulledEventView{
-			Sequence: one.Sequence,
-			Headers: deliveryHeaders{
+		view.Data[i] = client.PulledEvent{
+			Sequence: signed(one.Sequence),
+			Headers: client.DeliveryHeaders{
 				ID:        one.ID,
 				Timestamp: strconv.FormatInt(now.Unix(), 10),
-				Signature: signed.SignatureHeader(now.Unix()),
+				Signature: attempt.SignatureHeader(now.Unix()),
 				Sequence:  strconv.FormatUint(one.Sequence, 10),
 			},
 			Body: string(one.Body),
 		}
 	}
 	for i, m := range page.Missing {
-		view.Missing[i] = numbersView(m)
+		view.Missing[i] = client.Numbers{From: signed(m.From), To: signed(m.To)}
 	}
 	return view, err
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/lumenhook/lumenhook/api/client"
 	"github.com/lumenhook/lumenhook/api/decode"
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/projections/readmodel"
@@ -14,30 +15,6 @@ const (
 	ratesDefault = 60
 	ratesMost    = 1440
 )
-
-// ratesView are the attempts of a time, counted.
-type ratesView struct {
-	From       string            `json:"from"`
-	To         string            `json:"to"`
-	Delivered  uint64            `json:"delivered"`
-	Refused    uint64            `json:"refused"`
-	Unanswered uint64            `json:"unanswered"`
-	MedianMs   *int64            `json:"medianMs"`
-	P99Ms      *int64            `json:"p99Ms"`
-	Minutes    []ratesMinuteView `json:"minutes"`
-	// Whatever minutes are asked for.
-	Hour attemptsView `json:"hour"`
-	Day  attemptsView `json:"day"`
-	Week attemptsView `json:"week"`
-}
-
-// ratesMinuteView is one minute of them.
-type ratesMinuteView struct {
-	Minute     string `json:"minute"`
-	Delivered  uint64 `json:"delivered"`
-	Refused    uint64 `json:"refused"`
-	Unanswered uint64 `json:"unanswered"`
-}
 
 // getRates counts the attempts of the last minutes, the present one included.
 func (a *API) getRates(ctx context.Context, r *request) (reply, error) {
@@ -83,21 +60,24 @@ func (a *API) getRates(ctx context.Context, r *request) (reply, error) {
 	return reply{view: view}, nil
 }
 
-func viewRates(rates readmodel.Rates, fromMillis, toMillis int64) ratesView {
-	v := ratesView{
-		From:       domain.FormatMillis(fromMillis),
-		To:         domain.FormatMillis(toMillis),
-		Delivered:  rates.Delivered,
-		Refused:    rates.Refused,
-		Unanswered: rates.Unmet,
-		Minutes:    make([]ratesMinuteView, len(rates.Minutes)),
+func viewRates(rates readmodel.Rates, fromMillis, toMillis int64) client.Rates {
+	v := client.Rates{
+		From:       at(fromMillis),
+		To:         at(toMillis),
+		Delivered:  signed(rates.Delivered),
+		Refused:    signed(rates.Refused),
+		Unanswered: signed(rates.Unmet),
+		Minutes:    make([]client.RatesMinute, len(rates.Minutes)),
 	}
 	if len(rates.Minutes) > 0 {
 		v.MedianMs, v.P99Ms = pointer(int64(rates.MedianMillis)), pointer(int64(rates.P99Millis))
 	}
 	for i, m := range rates.Minutes {
-		v.Minutes[i] = ratesMinuteView{
-			domain.FormatMillis(m.AtMillis), m.Delivered, m.Refused, m.Unmet,
+		v.Minutes[i] = client.RatesMinute{
+			Minute:     at(m.AtMillis),
+			Delivered:  signed(m.Delivered),
+			Refused:    signed(m.Refused),
+			Unanswered: signed(m.Unmet),
 		}
 	}
 	return v

@@ -3,19 +3,12 @@ package api
 import (
 	"context"
 
+	"github.com/lumenhook/lumenhook/api/client"
 	"github.com/lumenhook/lumenhook/api/decode"
 	"github.com/lumenhook/lumenhook/api/problem"
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/projections/readmodel"
 )
-
-// replayView is the result of a replay, or of its dry run, which queues nothing.
-type replayView struct {
-	Queued    int  `json:"queued"`
-	Matched   int  `json:"matched"`
-	Truncated bool `json:"truncated"`
-	DryRun    bool `json:"dryRun,omitzero"`
-}
 
 // replay is what a client asks to be queued again.
 type replay struct {
@@ -66,7 +59,7 @@ func (a *API) replayEndpoint(ctx context.Context, r *request) (reply, error) {
 		}
 		queue := min(len(chosen), domain.MaxReplay)
 		if asked.dryRun {
-			view := replayView{
+			view := client.ReplayResult{
 				Matched:   len(chosen),
 				Truncated: more != nil || queue < len(chosen),
 				DryRun:    true,
@@ -80,7 +73,7 @@ func (a *API) replayEndpoint(ctx context.Context, r *request) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	view := replayView{Queued: made.Queued, Matched: made.Matched, Truncated: made.Truncated}
+	view := client.ReplayResult{Queued: made.Queued, Matched: made.Matched, Truncated: made.Truncated}
 	return reply{view: view, replayed: result.Replayed}, nil
 }
 

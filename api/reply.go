@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -31,9 +32,7 @@ func (answer *reply) encode() (err error) {
 	if answer.view == nil {
 		return nil
 	}
-	answer.body, err = json.Marshal(answer.view, json.Deterministic(true),
-		jsontext.PreserveRawStrings(true))
-	if err != nil {
+	if answer.body, err = marshal(answer.view); err != nil {
 		return fmt.Errorf("encoding an answer: %w", err)
 	}
 	return nil
@@ -81,12 +80,46 @@ func unlessZero[T comparable](v T) *T {
 	return &v
 }
 
-// instant formats a time; 0: null.
-func instant(millis int64) *string {
+// wire is how answers are encoded. Each time has milliseconds.
+var wire = json.JoinOptions(json.Deterministic(true), jsontext.PreserveRawStrings(true),
+	json.WithMarshalers(json.MarshalFunc(func(t time.Time) ([]byte, error) {
+		return jsontext.AppendQuote(nil, domain.FormatMillis(t.UnixMilli()))
+	})))
+
+func marshal(view any) (jsontext.Value, error) { return json.Marshal(view, wire) }
+
+// encoded is a view as a client got it.
+func encoded(view any) jsontext.Value {
+	text, err := marshal(view)
+	if err != nil {
+		panic(fmt.Sprintf("api: a view of %T is not JSON: %v", view, err))
+	}
+	return text
+}
+
+// nullable returns nil for an empty text, which the API shows as null.
+func nullable[T ~string](v T) *string { return unlessZero(string(v)) }
+
+// texts returns names as an answer has them.
+func texts[T ~string](all []T) []string {
+	list := make([]string, len(all))
+	for i, one := range all {
+		list[i] = string(one)
+	}
+	return list
+}
+
+// signed is a count or a number of an event.
+func signed(n uint64) int64 { return int64(n) } // #nosec G115 -- counts by one
+
+func at(millis int64) time.Time { return time.UnixMilli(millis).UTC() }
+
+// instant returns nil for 0, which the API shows as null.
+func instant(millis int64) *time.Time {
 	if millis == 0 {
 		return nil
 	}
-	return pointer(domain.FormatMillis(millis))
+	return pointer(at(millis))
 }
 
 func pointer[T any](v T) *T { return &v }

@@ -7,16 +7,11 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"github.com/lumenhook/lumenhook/api/client"
 	"github.com/lumenhook/lumenhook/api/problem"
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/projections/readmodel"
 )
-
-// resentView is a delivery after a resend.
-type resentView struct {
-	ID       string       `json:"id"`
-	Delivery deliveryView `json:"delivery"`
-}
 
 // resendEvent asks the event's first endpoint, and follows the event from there: each
 // endpoint knows where it has handed it over to, or is told from the history. So a repeat
@@ -123,7 +118,7 @@ func (a *API) resent(r *request, d domain.Delivery, replayed bool) (reply, error
 		NextAttemptAtMillis: d.NextAttemptAtMillis,
 	}
 	held, err := a.held(record)
-	view := resentView{r.subjectID, viewDelivery(record, held)}
+	view := client.Resent{ID: r.subjectID, Delivery: viewDelivery(record, held)}
 	return reply{view: view, replayed: replayed}, err
 }
 

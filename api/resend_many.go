@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/lumenhook/lumenhook/api/client"
 	"github.com/lumenhook/lumenhook/api/decode"
 	"github.com/lumenhook/lumenhook/api/problem"
 	"github.com/lumenhook/lumenhook/domain"
@@ -23,22 +24,6 @@ const (
 	resendBeginning = 8 * time.Second // what does not begin in it is left for the next request
 	maxCursor       = 512
 )
-
-// resendManyView is the result of a resend of many events, or of its dry run.
-type resendManyView struct {
-	Queued     int           `json:"queued"`
-	Matched    int           `json:"matched"`
-	Refused    []refusedView `json:"refused"`
-	Truncated  bool          `json:"truncated"`
-	NextCursor *string       `json:"nextCursor"`
-	DryRun     bool          `json:"dryRun,omitzero"`
-}
-
-// refusedView is an event that cannot be sent again.
-type refusedView struct {
-	EventID string `json:"eventId"`
-	Code    string `json:"code"`
-}
 
 // decodeResend decodes the filters of a resend, and where it goes on.
 func (a *API) decodeResend(r *request) (s selection, after *readmodel.Position, err error) {
@@ -84,9 +69,9 @@ func (a *API) resendEvents(ctx context.Context, r *request) (reply, error) {
 		return reply{}, err
 	}
 	if asked.dryRun {
-		view := resendManyView{
+		view := client.ResendManyResult{
 			Matched:   len(chosen),
-			Refused:   []refusedView{},
+			Refused:   []client.ResendRefused{},
 			Truncated: more != nil || len(chosen) > maxResend,
 			DryRun:    true,
 		}
@@ -110,10 +95,10 @@ func (a *API) resendEvents(ctx context.Context, r *request) (reply, error) {
 // What one of them is refused for is said of it; an error is what holds all of them up.
 func (a *API) resendChosen(
 	ctx context.Context, r *request, chosen []readmodel.Position,
-) (view resendManyView, replayed bool, err error) {
+) (view client.ResendManyResult, replayed bool, err error) {
 	beginning, end := context.WithTimeout(ctx, resendBeginning)
 	defer end()
-	view.Refused = []refusedView{}
+	view.Refused = []client.ResendRefused{}
 	replayed = len(chosen) > 0
 	var mu sync.Mutex
 	sending, within := errgroup.WithContext(ctx)
@@ -132,7 +117,7 @@ func (a *API) resendChosen(
 			case err != nil:
 				return err
 			case code != "":
-				view.Refused = append(view.Refused, refusedView{at.ID, code})
+				view.Refused = append(view.Refused, client.ResendRefused{EventID: at.ID, Code: code})
 			default:
 				view.Queued++
 			}
@@ -140,7 +125,7 @@ func (a *API) resendChosen(
 		})
 	}
 	err = sending.Wait()
-	slices.SortFunc(view.Refused, func(a, b refusedView) int {
+	slices.SortFunc(view.Refused, func(a, b client.ResendRefused) int {
 		return strings.Compare(a.EventID, b.EventID)
 	})
 	return view, replayed, err

@@ -7,26 +7,14 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/lumenhook/lumenhook/api/client"
 	"github.com/lumenhook/lumenhook/api/decode"
 	"github.com/lumenhook/lumenhook/api/problem"
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-type amountRuleView struct {
-	Kind   domain.AmountKind `json:"kind"`
-	Amount string            `json:"amount,omitempty"`
-	Min    string            `json:"min,omitempty"`
-	Max    string            `json:"max,omitempty"`
-}
-
-type memoRuleView struct {
-	Kind  domain.MemoKind `json:"kind"`
-	Value string          `json:"value,omitempty"`
-	Type  domain.MemoType `json:"type,omitempty"`
-}
-
-func viewAmountRule(r domain.AmountRule) amountRuleView {
-	v := amountRuleView{Kind: r.Kind}
+func viewAmountRule(r domain.AmountRule) client.AmountRule {
+	v := client.AmountRule{Kind: string(r.Kind)}
 	switch r.Kind {
 	case domain.AmountAny:
 	case domain.AmountExact, domain.AmountMin, domain.AmountMax:
@@ -37,24 +25,24 @@ func viewAmountRule(r domain.AmountRule) amountRuleView {
 	return v
 }
 
-func viewMemoRule(r domain.MemoRule) memoRuleView {
+func viewMemoRule(r domain.MemoRule) client.MemoRule {
 	if r.Kind != domain.MemoEquals {
-		return memoRuleView{Kind: r.Kind}
+		return client.MemoRule{Kind: string(r.Kind)}
 	}
-	return memoRuleView{Kind: r.Kind, Value: r.Value.String(), Type: r.Value.Type}
+	return client.MemoRule{
+		Kind:  string(r.Kind),
+		Value: r.Value.String(),
+		Type:  string(r.Value.Type),
+	}
 }
 
-// texts returns the rule's fields, to merge a patch into.
-func (v amountRuleView) texts() map[string]string {
-	return notEmpty(map[string]string{
-		"kind": string(v.Kind), "amount": v.Amount, "min": v.Min, "max": v.Max,
-	})
+// amountTexts and memoTexts return a rule's fields, to merge a patch into.
+func amountTexts(r client.AmountRule) map[string]string {
+	return notEmpty(map[string]string{"kind": r.Kind, "amount": r.Amount, "min": r.Min, "max": r.Max})
 }
 
-func (v memoRuleView) texts() map[string]string {
-	return notEmpty(map[string]string{
-		"kind": string(v.Kind), "value": v.Value, "type": string(v.Type),
-	})
+func memoTexts(r client.MemoRule) map[string]string {
+	return notEmpty(map[string]string{"kind": r.Kind, "value": r.Value, "type": r.Type})
 }
 
 func notEmpty(texts map[string]string) map[string]string {

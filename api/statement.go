@@ -11,6 +11,7 @@ import (
 
 	"github.com/stellar/go-stellar-sdk/strkey"
 
+	"github.com/lumenhook/lumenhook/api/client"
 	"github.com/lumenhook/lumenhook/api/decode"
 	"github.com/lumenhook/lumenhook/api/problem"
 	"github.com/lumenhook/lumenhook/domain"
@@ -32,55 +33,6 @@ const (
 	reasonExpired      = "EXPIRED"       // the ledger closed after the watch expired
 	reasonFulfilled    = "FULFILLED"     // the watch is for one payment, and took another
 )
-
-type statementView struct {
-	WalletAddress string        `json:"walletAddress"`
-	Asset         *string       `json:"asset"`
-	RecordedSince *uint32       `json:"recordedSince"`
-	KeptSince     *string       `json:"keptSince"`
-	BeginsLater   bool          `json:"beginsLater"`
-	ThroughLedger *uint32       `json:"throughLedger"`
-	Balances      []balanceView `json:"balances"`
-	Data          []moveView    `json:"data"`
-	NextCursor    *string       `json:"nextCursor"`
-}
-
-type balanceView struct {
-	Asset       string `json:"asset"`
-	Opening     string `json:"opening"`
-	Closing     string `json:"closing"`
-	Moves       uint64 `json:"moves"`
-	Unexplained string `json:"unexplained"`
-}
-
-type moveView struct {
-	ID             string          `json:"id"`
-	Asset          string          `json:"asset"`
-	Kind           domain.MoveKind `json:"kind"`
-	Ledger         uint32          `json:"ledger"`
-	LedgerClosedAt string          `json:"ledgerClosedAt"`
-	TxHash         string          `json:"txHash"`
-	Operation      *int            `json:"operation"`
-	Before         string          `json:"before"`
-	After          string          `json:"after"`
-	Change         string          `json:"change"`
-	Unexplained    string          `json:"unexplained"`
-	Payments       []paidView      `json:"payments"`
-}
-
-type paidView struct {
-	ID       string         `json:"id"`
-	From     string         `json:"from"`
-	Amount   string         `json:"amount"`
-	EventIDs []string       `json:"eventIds"`
-	NotTaken []notTakenView `json:"notTaken"`
-}
-
-// notTakenView is why a watch made no event of a payment.
-type notTakenView struct {
-	WatchID string   `json:"watchId"`
-	Reasons []string `json:"reasons"`
-}
 
 // statementQuery is what is asked for.
 type statementQuery struct {
@@ -129,7 +81,7 @@ func (a *API) getStatement(ctx context.Context, r *request) (reply, error) {
 	if err := historyError(err); err != nil {
 		return reply{}, err
 	}
-	view.fill(statement, watches, asked)
+	fillStatement(&view, statement, watches, asked)
 	if next := statement.Next; next != (readmodel.StatementPosition{}) {
 		view.NextCursor = pointer(a.cursorText(r, q, readmodel.Position{
 			CreatedAtMillis: int64(f.LastLedger),
@@ -137,7 +89,7 @@ func (a *API) getStatement(ctx context.Context, r *request) (reply, error) {
 		}))
 	}
 	if asked.csv {
-		return view.csv(r, q)
+		return statementCSV(view, r, q)
 	}
 	return reply{view: view}, nil
 }
@@ -259,7 +211,7 @@ func (a *API) ownWatches(accountID, wallet string) (own []domain.Watch, err erro
 // a watch of its own saw, after recording began.
 func newStatement(
 	r *request, asked statementQuery, watches []domain.Watch, followed Followed,
-) (statementView, readmodel.StatementFilter) {
+) (client.Statement, readmodel.StatementFilter) {
 	var since uint32
 	var sinceMillis int64 // nothing that closed before was seen
 	for _, w := range watches {
@@ -282,12 +234,12 @@ func newStatement(
 			f.LastLedger = min(f.LastLedger, last)
 		}
 	}
-	v := statementView{
+	v := client.Statement{
 		WalletAddress: r.subjectID,
 		Asset:         unlessZero(asked.asset),
 		ThroughLedger: &f.LastLedger,
-		Balances:      []balanceView{},
-		Data:          []moveView{},
+		Balances:      []client.BalanceStatement{},
+		Data:          []client.BalanceMove{},
 	}
 	if since == 0 { // the follower has not met the watch yet
 		f.FirstLedger, f.LastLedger = 1, 0
@@ -304,14 +256,16 @@ func newStatement(
 	return v, f
 }
 
-// fill adds what the history has.
-func (v *statementView) fill(s readmodel.Statement, watches []domain.Watch, asked statementQuery) {
+// fillStatement adds what the history has.
+func fillStatement(
+	v *client.Statement, s readmodel.Statement, watches []domain.Watch, asked statementQuery,
+) {
 	v.KeptSince = instant(s.KeptSinceMillis)
 	if asked.from.millis < s.KeptSinceMillis && asked.from.ledger == 0 {
 		v.BeginsLater = true
 	}
 	for _, b := range s.Balances {
-		v.Balances = append(v.Balances, balanceView{
+		v.Balances = append(v.Balances, client.BalanceStatement{
 			Asset:       b.Balance,
 			Opening:     domain.FormatAmount(b.OpeningStroops),
 			Closing:     domain.FormatAmount(b.ClosingStroops),
@@ -324,35 +278,36 @@ func (v *statementView) fill(s readmodel.Statement, watches []domain.Watch, aske
 	}
 }
 
-func viewMove(m readmodel.Move, watches []domain.Watch) moveView {
-	v := moveView{
+func viewMove(m readmodel.Move, watches []domain.Watch) client.BalanceMove {
+	v := client.BalanceMove{
 		ID:             m.ID,
 		Asset:          m.Balance,
-		Kind:           m.Kind,
+		Kind:           string(m.Kind),
 		Ledger:         m.Ledger,
-		LedgerClosedAt: domain.FormatMillis(m.ClosedAtMillis),
+		LedgerClosedAt: at(m.ClosedAtMillis),
 		TxHash:         m.TxHash,
 		Operation:      unlessZero(m.Operation),
 		Before:         domain.FormatAmount(m.BeforeStroops),
 		After:          domain.FormatAmount(m.AfterStroops),
 		Change:         domain.FormatAmount(m.ChangeStroops()),
 		Unexplained:    domain.FormatAmount(m.UnexplainedStroops),
-		Payments:       []paidView{},
+		Payments:       []client.StatementPayment{},
 	}
 	for _, p := range m.Payments {
-		paid := paidView{
+		paid := client.StatementPayment{
 			ID:       p.Payment.ID,
 			From:     p.Payment.From,
 			Amount:   domain.FormatAmount(p.Payment.AmountStroops),
 			EventIDs: []string{},
-			NotTaken: []notTakenView{},
+			NotTaken: []client.NotTaken{},
 		}
 		for _, e := range p.Events {
 			paid.EventIDs = append(paid.EventIDs, e.ID)
 		}
 		if len(p.Events) == 0 {
 			for _, w := range watches[:min(len(watches), reasonsMax)] {
-				paid.NotTaken = append(paid.NotTaken, notTakenView{w.ID, notTaken(w, p.Payment)})
+				paid.NotTaken = append(paid.NotTaken,
+					client.NotTaken{WatchID: w.ID, Reasons: notTaken(w, p.Payment)})
 			}
 		}
 		v.Payments = append(v.Payments, paid)

@@ -7,7 +7,9 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/lumenhook/lumenhook/api/client"
 	"github.com/lumenhook/lumenhook/api/decode"
+	"github.com/lumenhook/lumenhook/domain"
 )
 
 // statementColumns are the columns of a statement in CSV (RFC 4180).
@@ -16,8 +18,8 @@ var statementColumns = []string{
 	"unexplained", "payments", "eventIds", "notTaken",
 }
 
-// csv writes the moves of the page. Where it goes on is in the header Link (RFC 8288).
-func (v statementView) csv(r *request, q *decode.Query) (reply, error) {
+// statementCSV writes the moves of the page. Where it goes on is in the header Link (RFC 8288).
+func statementCSV(v client.Statement, r *request, q *decode.Query) (reply, error) {
 	var body bytes.Buffer
 	w := csv.NewWriter(&body)
 	_ = w.Write(statementColumns) // into memory
@@ -35,8 +37,9 @@ func (v statementView) csv(r *request, q *decode.Query) (reply, error) {
 			}
 		}
 		_ = w.Write([]string{
-			strconv.FormatUint(uint64(m.Ledger), 10), m.LedgerClosedAt, m.TxHash, operation, m.Asset,
-			string(m.Kind), m.Before, m.Change, m.After, m.Unexplained, strings.Join(payments, " "),
+			strconv.FormatUint(uint64(m.Ledger), 10),
+			domain.FormatMillis(m.LedgerClosedAt.UnixMilli()), m.TxHash, operation, m.Asset, m.Kind,
+			m.Before, m.Change, m.After, m.Unexplained, strings.Join(payments, " "),
 			strings.Join(events, " "), strings.Join(notTaken, " "),
 		})
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/lumenhook/lumenhook/api/client"
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/projections/readmodel"
 )
@@ -22,7 +23,7 @@ const (
 // is left out, and so is one for which as many statements wait as may: throughLedger says so.
 func (a *API) findStatement(
 	ctx context.Context, r *request, asked statementQuery, watches []domain.Watch, followed Followed,
-) (view statementView, f readmodel.StatementFilter, s readmodel.Statement, err error) {
+) (view client.Statement, f readmodel.StatementFilter, s readmodel.Statement, err error) {
 	for waited := false; ; waited = true {
 		view, f = newStatement(r, asked, watches, followed)
 		if f.FirstLedger > f.LastLedger && f.OpenMillis == 0 {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/lumenhook/lumenhook/api/client"
 	"github.com/lumenhook/lumenhook/api/decode"
 	"github.com/lumenhook/lumenhook/api/problem"
 	"github.com/lumenhook/lumenhook/domain"
@@ -11,18 +12,6 @@ import (
 
 // reasonEndpointDeleted is why a watch reports nothing, until it gets another endpoint.
 const reasonEndpointDeleted = "ENDPOINT_DELETED"
-
-// watchCheckView is what a watch would make of a payment.
-type watchCheckView struct {
-	EventType    *domain.EventType `json:"eventType"`
-	Verification verificationView  `json:"verification"`
-	NotReported  []string          `json:"notReported"`
-}
-
-type verificationView struct {
-	Outcome domain.Outcome  `json:"outcome"`
-	Reasons []domain.Reason `json:"reasons"`
-}
 
 // checkWatch answers what the watch, as it is now, would make of a payment of this moment. The
 // rules that decide are those of the follower.
@@ -37,18 +26,18 @@ func (a *API) checkWatch(_ context.Context, r *request) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	view := watchCheckView{
-		Verification: verificationView{match.Verification.Outcome, match.Verification.Reasons},
-		NotReported:  []string{},
-	}
-	if view.Verification.Reasons == nil {
-		view.Verification.Reasons = []domain.Reason{}
+	view := client.WatchCheck{
+		Verification: client.Verification{
+			Outcome: string(match.Verification.Outcome),
+			Reasons: texts(match.Verification.Reasons),
+		},
+		NotReported: []string{},
 	}
 	switch {
 	case status == watchEndpointDeleted:
 		view.NotReported = append(view.NotReported, reasonEndpointDeleted)
 	case reported:
-		view.EventType = &match.Type
+		view.EventType = nullable(match.Type)
 	default:
 		view.NotReported = outOfTime(r.watch, payment)
 		if len(view.NotReported) == 0 {

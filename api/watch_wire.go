@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/lumenhook/lumenhook/api/client"
 	"github.com/lumenhook/lumenhook/api/decode"
 	"github.com/lumenhook/lumenhook/api/problem"
 	"github.com/lumenhook/lumenhook/domain"
@@ -18,50 +19,16 @@ const (
 	maxAssetCodeLength = 12
 )
 
-// watchView is a watch as the API shows it.
-type watchView struct {
-	ID              string             `json:"id"`
-	WalletAddress   string             `json:"walletAddress"`
-	Label           string             `json:"label"`
-	EndpointID      string             `json:"endpointId"`
-	Status          watchStatus        `json:"status"`
-	Assets          []domain.AssetView `json:"assets"`
-	AmountRule      amountRuleView     `json:"amountRule"`
-	MemoRule        memoRuleView       `json:"memoRule"`
-	SenderAllowlist []string           `json:"senderAllowlist"`
-	EventTypes      []domain.EventType `json:"eventTypes"`
-	Backfill        *backfillView      `json:"backfill"`
-	ExpiresAt       *string            `json:"expiresAt"`
-	Once            bool               `json:"once"`
-	Fulfilled       *fulfilledView     `json:"fulfilled"`
-	CreatedAt       string             `json:"createdAt"`
-	UpdatedAt       string             `json:"updatedAt"`
-}
-
-// fulfilledView is the payment that a watch for one payment has taken.
-type fulfilledView struct {
-	PaymentID      string `json:"paymentId"`
-	EventID        string `json:"eventId"`
-	Ledger         uint32 `json:"ledger"`
-	LedgerClosedAt string `json:"ledgerClosedAt"`
-}
-
-func viewFulfilled(w domain.Watch) *fulfilledView {
+func viewFulfilled(w domain.Watch) *client.Fulfilment {
 	if !w.Fulfilled.Is() {
 		return nil
 	}
-	return &fulfilledView{
+	return &client.Fulfilment{
 		PaymentID:      w.Fulfilled.PaymentID,
 		EventID:        domain.EventID(w.ID, w.Fulfilled.PaymentID),
 		Ledger:         w.Fulfilled.Ledger,
-		LedgerClosedAt: domain.FormatMillis(w.Fulfilled.ClosedAtMillis),
+		LedgerClosedAt: at(w.Fulfilled.ClosedAtMillis),
 	}
-}
-
-// watchMade is a watch in the answer to its creation or update.
-type watchMade struct {
-	watchView
-	Warnings []string `json:"warnings"`
 }
 
 // watchStatus is whether a watch takes payments, and can deliver them.
@@ -77,26 +44,26 @@ const (
 )
 
 // viewWatch converts a watch to the form of the specification's "Watch".
-func viewWatch(w domain.Watch, status watchStatus) watchView {
-	v := watchView{
+func viewWatch(w domain.Watch, status watchStatus) client.Watch {
+	v := client.Watch{
 		ID:              w.ID,
 		WalletAddress:   w.WalletAddress,
 		Label:           w.Label,
 		EndpointID:      w.EndpointID,
-		Status:          status,
+		Status:          string(status),
 		AmountRule:      viewAmountRule(w.Rules.Amount),
 		MemoRule:        viewMemoRule(w.Rules.Memo),
 		SenderAllowlist: w.Rules.SenderAllowlist,
-		EventTypes:      w.EventTypes,
+		EventTypes:      texts(w.EventTypes),
 		Backfill:        viewBackfill(w.Backfill),
 		ExpiresAt:       instant(w.ExpiresAtMillis),
 		Once:            w.Once,
 		Fulfilled:       viewFulfilled(w),
-		CreatedAt:       domain.FormatMillis(w.CreatedAtMillis),
-		UpdatedAt:       domain.FormatMillis(w.UpdatedAtMillis),
+		CreatedAt:       at(w.CreatedAtMillis),
+		UpdatedAt:       at(w.UpdatedAtMillis),
 	}
 	for _, asset := range w.Rules.Assets {
-		v.Assets = append(v.Assets, domain.ViewAsset(asset))
+		v.Assets = append(v.Assets, client.Asset(domain.ViewAsset(asset)))
 	}
 	return v
 }
@@ -117,10 +84,10 @@ func (b *watchBody) fields(have domain.Watch) []decode.Field {
 		decode.IntoNew("endpointId", &b.EndpointID, readEndpointID),
 		decode.IntoNew("assets", &b.Assets, readAssets),
 		decode.IntoNew("amountRule", &b.Amount, func(v decode.Value) domain.AmountRule {
-			return readAmountRule(b.complete(v, amount.texts()))
+			return readAmountRule(b.complete(v, amountTexts(amount)))
 		}),
 		decode.IntoNew("memoRule", &b.Memo, func(v decode.Value) domain.MemoRule {
-			return readMemoRule(b.complete(v, memo.texts()))
+			return readMemoRule(b.complete(v, memoTexts(memo)))
 		}),
 		decode.IntoNew("senderAllowlist", &b.SenderAllowlist, readSenders),
 		decode.IntoNew("eventTypes", &b.EventTypes, readEventTypes),

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 
+	"github.com/lumenhook/lumenhook/api/client"
 	"github.com/lumenhook/lumenhook/api/decode"
 	"github.com/lumenhook/lumenhook/api/problem"
 	"github.com/lumenhook/lumenhook/domain"
@@ -37,7 +38,9 @@ func (a *API) createWatch(ctx context.Context, r *request) (reply, error) {
 	if made.Expired(made.CreatedAtMillis) {
 		status = watchExpired
 	}
-	answer.view = watchMade{viewWatch(*made, status), warnings}
+	view := viewWatch(*made, status)
+	view.Warnings = warnings
+	answer.view = view
 	return answer, nil
 }
 
@@ -67,9 +70,9 @@ func (a *API) presentStatus(w domain.Watch, endpoint watchStatus) watchStatus {
 
 // showWatch converts what a caller may see of a watch, with its present status. An answer of the
 // engine may have it at an endpoint that it was not found at.
-func (a *API) showWatch(r *request, w domain.Watch) (watchView, error) {
+func (a *API) showWatch(r *request, w domain.Watch) (client.Watch, error) {
 	if !r.caller.sees(w.EndpointID) {
-		return watchView{}, noSuch("watch")
+		return client.Watch{}, noSuch("watch")
 	}
 	status, err := a.statusOf(w)
 	return viewWatch(narrowedWatch(r, w), a.presentStatus(w, status)), err
@@ -95,7 +98,7 @@ func (a *API) listWatches(_ context.Context, r *request) (reply, error) {
 	if err != nil {
 		return reply{}, fmt.Errorf("listing watches: %w", err)
 	}
-	return list(a, r, q, page, next, func(w domain.Watch) (watchView, error) {
+	return list(a, r, q, page, next, func(w domain.Watch) (client.Watch, error) {
 		return a.showWatch(r, w)
 	})
 }
@@ -106,7 +109,7 @@ func (a *API) updateWatch(ctx context.Context, r *request) (reply, error) {
 		return reply{}, err
 	}
 	patch, faults := decodeWatchPatch(r.body, r.watch, decode.Shown{
-		Object:   shown,
+		Object:   encoded(shown),
 		Changing: []string{"updatedAt", "backfill", "warnings"},
 		Repeated: a.mayRepeatChange(r),
 	})
@@ -142,7 +145,8 @@ func (a *API) updateWatch(ctx context.Context, r *request) (reply, error) {
 		return reply{}, err
 	}
 	view, err := a.showWatch(r, *watch)
-	answer.view = watchMade{view, warnings}
+	view.Warnings = warnings
+	answer.view = view
 	return answer, err
 }
 

@@ -3,6 +3,9 @@
 //
 // Each operation of schemas/openapi.yaml has one method of its operationId's name, and each
 // object one struct. A test compares both with the document.
+// The API encodes its answers from the same structs. The tags of filters and bodies also describe
+// their fields to the command line, its completion, assistants and the console
+// (docs/decisions/command-line.md).
 //
 // Invariants:
 //

@@ -25,11 +25,11 @@ type Endpoint struct {
 	ConsecutiveFailures int               `json:"consecutiveFailures"`
 	CreatedAt           time.Time         `json:"createdAt"`
 	UpdatedAt           time.Time         `json:"updatedAt"`
-	Secret              string            `json:"secret,omitempty"`
-	Warnings            []string          `json:"warnings,omitempty"`
+	Secret              string            `json:"secret,omitzero"`
+	Warnings            []string          `json:"warnings,omitzero"`
 	// Health is set when an endpoint was read, unless HealthUnavailable is the code of why not.
-	Health            *EndpointHealth `json:"health,omitempty"`
-	HealthUnavailable string          `json:"healthUnavailable,omitempty"`
+	Health            *EndpointHealth `json:"health,omitzero"`
+	HealthUnavailable string          `json:"healthUnavailable,omitzero"`
 
 	ETag string `json:"-"` // of the answer, if it has one
 }
@@ -85,7 +85,7 @@ type ReplayResult struct {
 	Queued    int  `json:"queued"`
 	Matched   int  `json:"matched"`
 	Truncated bool `json:"truncated"`
-	DryRun    bool `json:"dryRun,omitempty"`
+	DryRun    bool `json:"dryRun,omitzero"`
 }
 
 // Test is what a test sends: a test.ping, or with the type payment.received a sample of one.

@@ -29,9 +29,9 @@ type Delivery struct {
 	Sequence      *int64     `json:"sequence"` // among the endpoint's events; nil: it has none
 	NextAttemptAt *time.Time `json:"nextAttemptAt"`
 	// In lists: how many attempts were made, and what the last one at this endpoint met.
-	Attempts       int     `json:"attempts,omitempty"`
-	LastStatusCode *int    `json:"lastStatusCode,omitempty"`
-	LastError      *string `json:"lastError,omitempty"`
+	Attempts       int     `json:"attempts,omitzero"`
+	LastStatusCode *int    `json:"lastStatusCode,omitzero"`
+	LastError      *string `json:"lastError,omitzero"`
 }
 
 // Attempt is one attempt of a delivery; StatusCode is nil when no status arrived.
@@ -157,7 +157,7 @@ type ResendManyResult struct {
 	Refused    []ResendRefused `json:"refused"`
 	Truncated  bool            `json:"truncated"`
 	NextCursor *string         `json:"nextCursor"`
-	DryRun     bool            `json:"dryRun,omitempty"`
+	DryRun     bool            `json:"dryRun,omitzero"`
 }
 
 // ResendRefused is an event that cannot be sent again, and the code of why.

@@ -17,7 +17,7 @@ type Key struct {
 	LastUsedAt   *time.Time `json:"lastUsedAt"`
 	RolledTo     *string    `json:"rolledTo"`
 	CreatedAt    time.Time  `json:"createdAt"`
-	Key          *string    `json:"key,omitempty"`
+	Key          *string    `json:"key,omitzero"`
 }
 
 // KeyCreate are the fields of a new key; Permissions must be set.

@@ -27,7 +27,7 @@ type Watch struct {
 	Fulfilled       *Fulfilment `json:"fulfilled"`
 	CreatedAt       time.Time   `json:"createdAt"`
 	UpdatedAt       time.Time   `json:"updatedAt"`
-	Warnings        []string    `json:"warnings,omitempty"`
+	Warnings        []string    `json:"warnings,omitzero"`
 
 	ETag string `json:"-"` // of the answer, where it has one
 }
