@@ -179,7 +179,7 @@ var commandFaults = map[string]faultsOf{
 		args: []string{"--wallet", aWallet},
 		faults: [][]string{
 			{"--wallet: must be an account's address: 56 characters", "--wallet", "GXXX"},
-			{`--from "x": must be a time`, "--from", "x"},
+			{`--from "x": must be a ledger from 1`, "--from", "x"},
 			{`--to "0": must be a ledger from 1`, "--to", "0"},
 			{"--asset: must be XLM, a code and its issuer", "--asset", "x"},
 			{"--csv: is another form than --json", "--csv", "--json"},
