@@ -46,7 +46,6 @@ func aFirstDay() []scene {
 			env: append(anyPortsAsVariables(), "LUMENHOOK_STELLAR_RPC_URL=http://127.0.0.1:1")},
 		// Before there is a second endpoint.
 		{command: "listen", only: "the only endpoint", ready: listening},
-		{command: "trigger", only: "the only endpoint"},
 		{command: "devnet receiver", only: "with secrets", ready: "listening at", env: receiverPort},
 		{command: "devnet receiver", ready: "listening at", stays: true, env: receiverPort},
 		{command: "endpoints create"},

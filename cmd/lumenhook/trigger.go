@@ -1,19 +1,15 @@
 package main
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"github.com/lumenhook/lumenhook/api/client"
 	"github.com/lumenhook/lumenhook/domain"
-	"github.com/lumenhook/lumenhook/internal/apicli"
 	"github.com/lumenhook/lumenhook/internal/cli"
 	"github.com/lumenhook/lumenhook/internal/config"
 	"github.com/lumenhook/lumenhook/internal/forward"
@@ -29,8 +25,8 @@ const (
 
 // trigger is `lumenhook trigger`.
 type trigger struct {
-	apiFlags
-	endpointID, url      string
+	cli.Output
+	url                  string
 	secrets              config.Secrets
 	sample               forward.Sample
 	count, repeat        int
@@ -40,28 +36,22 @@ type trigger struct {
 func newTrigger() *cobra.Command {
 	var t trigger
 	c := &cobra.Command{
-		Use:   "trigger [TYPE] [--endpoint ENDPOINT_ID | --to URL --secret-file FILE]",
-		Short: "Send a sample event, through the service or straight to a receiver on this machine",
-		Long: `Sends a sample of an event: payment.received, unless TYPE names test.ping or, with --to,
-payment.rejected. Nothing is paid.
+		Use:   "trigger [TYPE] --to URL --secret-file FILE",
+		Short: "Sign a sample event and post it straight to a receiver, such as one on this machine",
+		Long: `Posts a sample of an event: payment.received, unless TYPE names payment.rejected or
+test.ping. Nothing is paid. The sample is signed with the secret that you give. No service is
+needed, and the receiver may be on this machine, without TLS. To send a sample through the
+service, use "lumenhook endpoints test".
 
-Through the service it goes to an endpoint as a delivery does, and its first attempt is shown;
---endpoint may be left out where there is one endpoint only.
-
-With --to it is signed with the secret that you give, and posted straight to that address:
-no service is needed, and the receiver may be on this machine, without TLS. Flags say what
-the payment is, and how the receiver is tried:
+Flags say what the payment is, and how the receiver is tried:
 
   --repeat N        each event is posted N times more, as after an answer that was not heard
   --stale           with a timestamp of ten minutes ago
   --fail-signature  with a signature that is wrong
 
-The program ends with 0 when the receiver took each sample (it answered 2xx) or, of --stale
+The program ends with 0 when the receiver took each sample (it answered 2xx) or, with --stale
 and --fail-signature, refused each (4xx); else with 1.`,
-		Example: `  # Through the service, to the only endpoint
-  lumenhook trigger payment.received
-
-  # Straight to a receiver that you are writing
+		Example: `  # A payment to a receiver that you are writing
   lumenhook trigger --to http://127.0.0.1:3000/webhooks --secret-file hook.secret --amount 12.5
 
   # Does it take an event once that is posted three times?
@@ -73,24 +63,20 @@ and --fail-signature, refused each (4xx); else with 1.`,
 		Args: cli.OptionalArgument,
 		RunE: t.run,
 	}
-	t.register(c)
-	t.Changes(c)
 	f := c.Flags()
-	f.StringVar(&t.endpointID, "endpoint", "", "id of the endpoint that the service sends to; may be "+
-		"left out where there is one")
-	f.StringVar(&t.url, "to", "", "address of a receiver, to post to without the service")
+	t.Output.Register(f)
+	t.secrets.Register(f)
+	t.sample.Register(f)
+	f.StringVar(&t.url, "to", "", "address of the receiver")
 	f.IntVar(&t.count, "count", 1, "how many samples, each an event of its own")
-	cli.Group(f, "Straight to a receiver", func(f *pflag.FlagSet) {
-		t.secrets.Register(f)
-		t.sample.Register(f)
-		f.IntVar(&t.repeat, "repeat", 0, "how many times more each event is posted")
-		f.BoolVar(&t.stale, "stale", false, "sign with a timestamp that is too old")
-		f.BoolVar(&t.failSignature, "fail-signature", false, "sign with another secret")
-	})
+	f.IntVar(&t.repeat, "repeat", 0, "how many times more each event is posted")
+	f.BoolVar(&t.stale, "stale", false, "sign with a timestamp that is too old")
+	f.BoolVar(&t.failSignature, "fail-signature", false, "sign with another secret")
+	_ = c.MarkFlagRequired("to")
 	return c
 }
 
-// triggered are the types of samples; through the service there are fewer.
+// triggered are the types of samples.
 var triggered = []domain.EventType{
 	domain.PaymentReceived, domain.PaymentRejected, domain.TestPing,
 }
@@ -108,59 +94,11 @@ func (t *trigger) run(cmd *cobra.Command, args []string) error {
 		return cli.Usage(fmt.Errorf("--count %d --repeat %d: must be from 1 and 0 to %d", t.count,
 			t.repeat, triggersMax))
 	}
-	if t.url != "" {
-		return t.straight(cmd, kind)
+	if err := forward.CheckURL(t.url); err != nil {
+		return cli.Usage(fmt.Errorf("--to %w", err))
 	}
-	if given := t.onlyStraight(); given != "" {
-		return cli.Usage(fmt.Errorf("--%s is of samples that are posted straight to a receiver: give "+
-			"--to", given))
-	}
-	if kind == domain.PaymentRejected {
-		return cli.Usage(errors.New("payment.rejected: the service sends samples of payment.received " +
-			"and test.ping only; with --to it is posted straight to a receiver"))
-	}
-	return t.throughService(cmd, kind)
-}
-
-// onlyStraight names a flag that was given and is for samples without the service.
-func (t *trigger) onlyStraight() string {
-	for name, given := range map[string]bool{
-		"repeat": t.repeat > 0, "stale": t.stale, "fail-signature": t.failSignature,
-	} {
-		if given {
-			return name
-		}
-	}
-	return t.sample.Given()
-}
-
-func (t *trigger) throughService(cmd *cobra.Command, kind domain.EventType) error {
-	c, err := t.API()
-	if err != nil {
-		return err
-	}
-	ctx := cmd.Context()
-	endpoint, err := theEndpoint(ctx, c, t.endpointID)
-	if err != nil {
-		return err
-	}
-	for range t.count {
-		result, err := c.TestEndpoint(ctx, endpoint.ID, client.Test{Type: string(kind)})
-		if err != nil {
-			return err
-		}
-		err = t.Print(cmd.OutOrStdout(), result, func(w io.Writer) { apicli.ShowTest(w, result) })
-		if err = cmp.Or(err, apicli.CheckTest(result)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// straight posts samples without the service.
-func (t *trigger) straight(cmd *cobra.Command, kind domain.EventType) error {
-	if err := t.checkStraight(); err != nil {
-		return err
+	if t.Field != "" {
+		return cli.Usage(errors.New("--field: posts are shown as whole lines: leave it out"))
 	}
 	secrets, err := t.secrets.Read(cmd.InOrStdin())
 	if err != nil {
@@ -192,19 +130,6 @@ func (t *trigger) straight(cmd *cobra.Command, kind domain.EventType) error {
 		}
 	}
 	return report.Fault()
-}
-
-func (t *trigger) checkStraight() error {
-	switch err := forward.CheckURL(t.url); {
-	case err != nil:
-		return cli.Usage(fmt.Errorf("--to %w", err))
-	case t.endpointID != "":
-		return cli.Usage(errors.New("--endpoint and --to: give one of them: the service posts to an " +
-			"endpoint, and --to needs no service"))
-	case t.Field != "":
-		return cli.Usage(errors.New("--field: posts are shown as whole lines: leave it out"))
-	}
-	return nil
 }
 
 // made makes the event.

@@ -20,11 +20,7 @@ import (
 type Sample struct {
 	amount, memo, asset string
 	from, to            string
-	flags               *pflag.FlagSet
 }
-
-// sampleFlags are those of a sample's payment.
-var sampleFlags = []string{"amount", "memo", "asset", "from", "to-wallet"}
 
 // Register adds the flags.
 func (s *Sample) Register(f *pflag.FlagSet) {
@@ -34,17 +30,6 @@ func (s *Sample) Register(f *pflag.FlagSet) {
 		"CODE:ISSUER")
 	f.StringVar(&s.from, "from", domain.SampleAccount, "account that the sample is from")
 	f.StringVar(&s.to, "to-wallet", domain.SampleAccount, "wallet that the sample is paid to")
-	s.flags = f
-}
-
-// Given names a flag of the sample that was given; empty: none was.
-func (s *Sample) Given() string {
-	for _, name := range sampleFlags {
-		if s.flags.Changed(name) {
-			return name
-		}
-	}
-	return ""
 }
 
 // Match makes the sample's payment and how it was judged.
