@@ -97,7 +97,10 @@ func sparkline(parts []client.AttemptCounts) string {
 // ShowTest prints the result of a test.
 func ShowTest(w io.Writer, t client.TestResult) {
 	cli.Row(w, "event", t.EventID)
-	cli.ShowFields(w, t.Attempt)
+	cli.Row(w, "status code", t.Attempt.StatusCode)
+	cli.Row(w, "duration", fmt.Sprintf("%d ms", t.Attempt.DurationMs))
+	cli.Row(w, "error", t.Attempt.Error)
+	cli.Row(w, "detail", t.Attempt.ErrorDetail)
 }
 
 // CheckTest returns the error of a test that the receiver did not accept.

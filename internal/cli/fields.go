@@ -151,8 +151,8 @@ func (one field) add(f *pflag.FlagSet, name string) {
 	case *time.Time:
 		InstantVar(f, to, name, one.help)
 	case *client.Bound:
-		f.Var(boundOf(&to.Ledger, &to.Time, "ledger or time",
-			"must be a ledger from 1 to 2147483647, or "+instantForm), name, one.help)
+		f.Var(boundOf(&to.Ledger, &to.Time, "must be a ledger from 1 to 2147483647, or "+instantForm),
+			name, one.help)
 	default:
 		panic(fmt.Sprintf("field %s: no flag has the type %T", one.json, to))
 	}
@@ -240,15 +240,15 @@ const instantForm = "a time such as 2026-11-21T10:15:30Z, or how long ago, such 
 
 // InstantVar adds a flag for a time, which may also be given as how long ago it was.
 func InstantVar(f *pflag.FlagSet, to *time.Time, name, usage string) {
-	f.Var(boundOf(nil, to, "time", "must be "+instantForm), name, usage)
+	f.Var(boundOf(nil, to, "must be "+instantForm), name, usage)
 }
 
 var ledgerForm = regexp.MustCompile(`^[0-9]+$`)
 
 // boundOf is a time or, unless ledger is nil, a ledger.
-func boundOf(ledger *uint32, at *time.Time, kind, form string) *value {
+func boundOf(ledger *uint32, at *time.Time, form string) *value {
 	return &value{
-		kind: kind,
+		kind: "time",
 		form: form,
 		text: func() string {
 			if at.IsZero() {
