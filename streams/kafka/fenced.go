@@ -30,6 +30,3 @@ func (p *FencedProducer) Append(ctx context.Context, records ...Record) error {
 	}
 	return p.inOne(ctx, p.cluster.toKafka(records), func(identity) error { return nil })
 }
-
-// Close closes the client.
-func (p *FencedProducer) Close() { p.Close() }
