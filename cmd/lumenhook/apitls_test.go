@@ -16,6 +16,7 @@ import (
 // guessed keys meet the same answer whatever is wrong with them, until there are
 // too many of them.
 func TestTheAPISpeaksTLS(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	ca, err := keys.LoadOrCreateCA(dir, filepath.Join(dir, "ca.pem"), time.Now)
 	if err != nil {

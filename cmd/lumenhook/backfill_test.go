@@ -12,6 +12,7 @@ import (
 // Payments from before a watch was made reach the receiver by a backfill, each
 // under one event, however often it is asked for, and through a kill.
 func TestABackfillDeliversThePastOnce(t *testing.T) {
+	t.Parallel()
 	s := &testService{t: t, dir: t.TempDir()}
 	flags := []string{"--no-demo", "--egress-ports", "1024-65535", "--ledger-interval", "100ms"}
 	s.start(flags...)
@@ -100,6 +101,7 @@ func TestABackfillDeliversThePastOnce(t *testing.T) {
 // An event stays with the endpoint that its watch had when it was matched: a
 // backfill over it, after the watch went over to others, tells those nothing of it.
 func TestABackfillLeavesEventsOfAMovedWatch(t *testing.T) {
+	t.Parallel()
 	s := &testService{t: t, dir: t.TempDir()}
 	s.start("--no-demo", "--egress-ports", "1024-65535", "--ledger-interval", "100ms")
 	var wallet struct{ Address string }

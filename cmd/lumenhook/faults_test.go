@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/lumenhook/lumenhook/internal/cli"
 )
@@ -441,6 +442,9 @@ func TestEveryCommandSaysWhatToDo(t *testing.T) {
 	if known := slices.Sorted(maps.Keys(commandFaults)); !slices.Equal(known, names) {
 		t.Fatalf("the commands are\n%v, and the table of faults has\n%v", names, known)
 	}
+	// The service takes longer to refuse each further wrong key, for as many as wait at once.
+	var missing errgroup.Group
+	missing.SetLimit(12)
 	for _, name := range names {
 		f := commandFaults[name]
 		line := append(strings.Fields(name), f.args...)
@@ -448,11 +452,15 @@ func TestEveryCommandSaysWhatToDo(t *testing.T) {
 		for _, fault := range f.faults {
 			says(t, cli.ExitUsage, fault[0], line, append(fault[1:], inDir(leaves[name], s.dir)...)...)
 		}
-		s.missed(f, line)
+		missing.Go(func() error {
+			s.missed(f, line)
+			return nil
+		})
 		if f.refused != "" {
 			says(t, cli.ExitFailure, f.refused, line, inDir(leaves[name], s.dir)...)
 		}
 	}
+	_ = missing.Wait() // s.missed reports what fails
 	s.interrupt()
 }
 

@@ -15,6 +15,7 @@ import (
 // What was delivered is recorded without the endpoint's secret, and posted to a receiver that
 // knows the fixtures' own.
 func TestDeliveriesAreRecordedForTests(t *testing.T) {
+	t.Parallel()
 	s := &testService{t: t, dir: t.TempDir()}
 	h := startHooks(t, s.dir)
 	s.start("--no-demo", "--egress-ports", "1024-65535", "--ledger-interval", "100ms")

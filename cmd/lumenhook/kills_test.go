@@ -32,6 +32,7 @@ var (
 // while it is starting too. In the end each payment on the ledger was observed
 // once, has one event, and that event was delivered under its one id.
 func TestKillsAtAnyMomentLoseNothing(t *testing.T) {
+	t.Parallel()
 	seed := *killsSeed
 	if seed == 0 {
 		seed = uint64(time.Now().UnixNano())

@@ -47,6 +47,7 @@ func (d *door) open(t *testing.T, address string) {
 // Of three servers one gives ledgers of another chain under the name of this network: the command
 // names it, with the ledger and the time, until it gives what the others do.
 func TestASourceThatLiesIsShown(t *testing.T) {
+	t.Parallel()
 	s := &testService{t: t, dir: t.TempDir()}
 	const interval = 200 * time.Millisecond
 	honest, other := s.otherNetwork("", interval), s.otherNetwork("", interval)

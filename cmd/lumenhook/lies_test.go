@@ -87,6 +87,8 @@ func TestAStalledSourceIsNotReady(t *testing.T) {
 	s.eventually("it is ready", s.saidReady)
 	frozen := s.otherNetwork("", time.Hour)
 	d.open(t, frozen) // a network that closes no ledger
+	const line = "reading ledgers has stalled"
+	s.eventually("it is logged", func() bool { return strings.Contains(s.output.String(), line) })
 	s.eventually("the process is not ready", func() bool {
 		_, text, err := s.command("health", "--metrics-listen", strings.TrimSuffix(
 			strings.TrimPrefix(s.file.MetricsURL, "http://"), "/metrics"))
@@ -98,8 +100,6 @@ func TestAStalledSourceIsNotReady(t *testing.T) {
 	if status := s.call("GET", "/v1/endpoints", nil, nil); status != http.StatusOK {
 		t.Errorf("the API answered %d", status)
 	}
-	const line = "reading ledgers has stalled"
-	s.eventually("it is logged", func() bool { return strings.Contains(s.output.String(), line) })
 	s.interrupt()
 	if n := strings.Count(s.output.String(), line); n != 1 {
 		t.Errorf("%d lines of the log, want one:\n%s", n, s.output)

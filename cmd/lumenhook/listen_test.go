@@ -54,6 +54,7 @@ func (l *onLaptop) got() (events, posts, bad int) {
 // signature that verifies: though it is started later, though the service goes away, and twice
 // where its answer is not heard.
 func TestAReceiverOnALaptopListens(t *testing.T) {
+	t.Parallel()
 	s := &testService{t: t, dir: t.TempDir()}
 	flags := []string{"--no-demo", "--ledger-interval", "100ms"}
 	s.start(flags...)

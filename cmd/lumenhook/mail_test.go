@@ -93,6 +93,7 @@ func (s *testService) disablesEndpoint(url string) (id string) {
 }
 
 func TestAReceiverThatIsGoneIsMailedAbout(t *testing.T) {
+	t.Parallel()
 	s := &testService{t: t, dir: t.TempDir()}
 	flags := []string{"--no-demo", "--egress-ports", "1024-65535", "--ledger-interval", "200ms"}
 	s.start(flags...)

@@ -63,6 +63,7 @@ func (s *testService) secondNode() string {
 // What one node has acknowledged, another knows: at once where it is named, and
 // keys within 5 s.
 func TestTwoNodes(t *testing.T) {
+	t.Parallel()
 	s := &testService{t: t, dir: t.TempDir()}
 	s.start("--no-demo")
 	first := s.client(s.file.APIKey)

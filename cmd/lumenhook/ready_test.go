@@ -15,6 +15,7 @@ import (
 // A network that does not answer holds neither the API nor run.json up: what is not ready
 // is named, and ready is said when /readyz says it.
 func TestRunIsReadyWhenReadyzSaysSo(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	ids, err := devnet.NewIdentities()
 	if err != nil {

@@ -18,6 +18,7 @@ import (
 // receipts, which verify without the service, and of which nothing can be changed; the log is
 // the same after a kill and after its tables were built anew.
 func TestAReceiptOutlivesTheService(t *testing.T) {
+	t.Parallel()
 	s := &testService{t: t, dir: t.TempDir()}
 	flags := []string{"--no-demo", "--egress-ports", "1024-65535", "--ledger-interval", "200ms"}
 	s.start(flags...)

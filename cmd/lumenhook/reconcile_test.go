@@ -27,6 +27,7 @@ const nobodysURL = "https://127.0.0.1:1025/nobody"
 // differs, and is unexplained from the next move on. A wallet that was merged holds nothing on both
 // sides.
 func TestAWalletIsReconciled(t *testing.T) {
+	t.Parallel()
 	s := &testService{t: t, dir: t.TempDir()}
 	s.start("--no-demo", "--egress-ports", "1024-65535", "--ledger-interval", "200ms",
 		"--retry-schedule", "1h", "--balance-moves")

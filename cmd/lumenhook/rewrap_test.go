@@ -273,6 +273,7 @@ func TestTheMasterKeyIsReplaced(t *testing.T) {
 // TestRewrapIsToldWhatIsMissing: without a service nothing is rotated, and a value
 // whose key is gone is named.
 func TestRewrapIsToldWhatIsMissing(t *testing.T) {
+	t.Parallel()
 	s := &testService{t: t, dir: t.TempDir()}
 	s.start("--no-demo", "--egress-ports", "1024-65535")
 	var endpoint struct{ ID string }

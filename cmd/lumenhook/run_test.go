@@ -115,6 +115,7 @@ func (s *testService) start(more ...string) {
 // launch runs the program.
 func (s *testService) launch(more ...string) {
 	s.t.Helper()
+	testkit.Long(s.t)
 	s.output, s.exited = &testkit.Buffer{}, make(chan error, 1)
 	s.cmd = program(anyPorts(s.dir, more...)...)
 	s.cmd.Stdout, s.cmd.Stderr = s.output, s.output
@@ -454,6 +455,7 @@ func (s *testService) text(url string) string {
 // A machine that dies may take the broker's last records with it and leave the
 // history ahead of them. That needs a person, and deliveries do not wait for one.
 func TestAHistoryThatCannotGoOnStopsNothingElse(t *testing.T) {
+	t.Parallel()
 	s := &testService{t: t, dir: t.TempDir()}
 	flags := []string{"--no-demo", "--ledger-interval", "200ms"}
 	s.start(flags...)
@@ -514,6 +516,7 @@ func (h *hooks) has(paymentID string) bool {
 }
 
 func TestTheDemoShowsTheWholePath(t *testing.T) {
+	t.Parallel()
 	s := &testService{t: t, dir: t.TempDir()}
 	s.start("--ledger-interval", "200ms", "--demo-interval", "300ms")
 	for _, word := range []string{

@@ -358,6 +358,7 @@ func (r *role) terminate() {
 // while payments come, and is started again: every payment is received under one id,
 // with the right signature.
 func TestServeInFiveProcesses(t *testing.T) {
+	t.Parallel()
 	a := newAddresses(t)
 	config, secrets := a.configure()
 	by := make(map[node.Role]*role)
@@ -463,6 +464,7 @@ func (a *addresses) payThrough(happens func()) (paid []string) {
 // A small merchant's form: all in one process, but the network. It follows one that
 // others run, through a kill, and never takes it for one of its own.
 func TestRunFollowsANetworkOfOthers(t *testing.T) {
+	t.Parallel()
 	a := newNetwork(t)
 	s := &testService{t: t, dir: t.TempDir()}
 	flags := []string{

@@ -67,6 +67,7 @@ func (r received) wantStandard(t *testing.T, keySet []byte, secrets ...string) {
 // published keys and as before; before and after rotations of its secret and of the master key,
 // whose former key then nothing needs.
 func TestOthersVerifyWhatIsSent(t *testing.T) {
+	t.Parallel()
 	s := &testService{t: t, dir: t.TempDir()}
 	s.start("--no-demo", "--egress-ports", "1024-65535")
 	l := startListener(t, s.dir)
@@ -147,6 +148,7 @@ func (s *testService) keySet() []byte {
 
 // TestAMasterKeyThatSigningKeysNeedIsNotDropped: nor are they lost with it.
 func TestAMasterKeyThatSigningKeysNeedIsNotDropped(t *testing.T) {
+	t.Parallel()
 	s := &testService{t: t, dir: t.TempDir()}
 	s.start("--no-demo")
 	if _, err := s.tryCLI("secrets", "signing", "create"); err != nil {

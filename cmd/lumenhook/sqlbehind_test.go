@@ -16,6 +16,7 @@ import (
 // Who asks a history that lacks what its topics hold is told beside the answer, which
 // stays the same.
 func TestSQLSaysThatTheHistoryIsBehind(t *testing.T) {
+	t.Parallel()
 	a := &addresses{t: t, dir: t.TempDir(), stack: &node.Stack{
 		Failed: func(err error) { t.Error(err) },
 		Logger: slog.New(slog.DiscardHandler),

@@ -13,6 +13,7 @@ import (
 // A payment's matches are committed before its ledger counts. Whoever asks for the statement in
 // between, as on getting the webhook, waits for the ledger, and sees the payment.
 func TestAStatementHasThePaymentOfAWebhook(t *testing.T) {
+	t.Parallel()
 	s := &testService{t: t, dir: t.TempDir()}
 	holds := filepath.Join(t.TempDir(), "hold")
 	s.start("--no-demo", "--egress-ports", "1024-65535", "--ledger-interval", "200ms",

@@ -48,6 +48,7 @@ func (r *role) says(what string) bool { return strings.Contains(r.output.String(
 // the brokers were told, and not because its session has ended. One that ends in order
 // keeps its place.
 func TestAnEngineThatIsKilledIsRemovedByItsSupervisor(t *testing.T) {
+	t.Parallel()
 	a := newAddresses(t)
 	config, secrets := a.configure()
 	first := a.supervised("first", config, secrets)
@@ -78,6 +79,7 @@ func TestAnEngineThatIsKilledIsRemovedByItsSupervisor(t *testing.T) {
 
 // TestASupervisedProcessEndsAsItsChild: also where the child could not even begin.
 func TestASupervisedProcessEndsAsItsChild(t *testing.T) {
+	t.Parallel()
 	a := newAddresses(t)
 	config, secrets := a.configure()
 	r := a.supervised("first", config, secrets, "--data-dir", config) // which is no folder

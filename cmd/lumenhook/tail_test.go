@@ -17,6 +17,7 @@ import (
 // What is paid is seen on its way while it happens, with each attempt and what it ended with, also
 // after the service was away; Ctrl-C ends it with 0.
 func TestEventsAreSeenAsTheyHappen(t *testing.T) {
+	t.Parallel()
 	s := &testService{t: t, dir: t.TempDir()}
 	h := startHooks(t, s.dir)
 	// So many waits that also a slow machine shows an event while it fails.
@@ -69,6 +70,7 @@ func TestEventsAreSeenAsTheyHappen(t *testing.T) {
 // A filter that names what is not there is refused, and not waited for; of one that may still take
 // events it is told that none is there yet.
 func TestATailSaysThatNothingIsSelected(t *testing.T) {
+	t.Parallel()
 	s := &testService{t: t, dir: t.TempDir()}
 	h := startHooks(t, s.dir)
 	s.start("--no-demo", "--egress-ports", "1024-65535", "--ledger-interval", "100ms")
@@ -143,6 +145,7 @@ func delivered(t *testing.T, p puller, n int) func() bool {
 // Far more events come than a tail reads, remembers and asks for: it tells of each bound that is
 // reached, once for each flood, shows no event twice, and goes on.
 func TestATailOfAFloodSaysWhatItDoesNotShow(t *testing.T) {
+	t.Parallel()
 	s := &testService{t: t, dir: t.TempDir()}
 	h := startHooks(t, s.dir)
 	s.start("--no-demo", "--egress-ports", "1024-65535", "--ledger-interval", "100ms")

@@ -15,6 +15,7 @@ import (
 // of a cluster. What was paid in between is delivered there, what was delivered before
 // is not again, and the history is whole.
 func TestFromOneMachineToACluster(t *testing.T) {
+	t.Parallel()
 	a := newNetwork(t)
 	s := &testService{t: t, dir: t.TempDir()}
 	s.start("--no-demo", "--network", a.devnet.Passphrase(), "--stellar-rpc-url", a.devnet.RPCURL(),

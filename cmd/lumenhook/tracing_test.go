@@ -18,6 +18,7 @@ import (
 // TestAnEventIsTracedFromLedgerToAttempt: the spans of a payment's event arrive at
 // a collector, under the trace that its id names.
 func TestAnEventIsTracedFromLedgerToAttempt(t *testing.T) {
+	t.Parallel()
 	var mu sync.Mutex
 	names := make(map[[16]byte]map[string]bool) // of spans, by trace
 	spans := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

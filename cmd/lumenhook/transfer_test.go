@@ -78,6 +78,7 @@ func (a *addresses) isWhole(r *role, key string, paid []string) {
 // It stands still for seconds; every payment is received, under one id and once, and the
 // history goes on.
 func TestAServiceIsBroughtToAnotherPartitionCount(t *testing.T) {
+	t.Parallel()
 	a := newAddresses(t)
 	config, secrets := a.configure()
 	old := a.serving(config, secrets, "shop.")
@@ -124,6 +125,7 @@ func TestAServiceIsBroughtToAnotherPartitionCount(t *testing.T) {
 // TestANewClusterIsMadeOfABackup: the backup is made while payments come. The cluster that it
 // was made of is lost some time after it.
 func TestANewClusterIsMadeOfABackup(t *testing.T) {
+	t.Parallel()
 	a := newAddresses(t)
 	config, secrets := a.configure()
 	old := a.serving(config, secrets, "shop.")

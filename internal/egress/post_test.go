@@ -159,6 +159,9 @@ func TestPostLeavesGzipAsItIs(t *testing.T) {
 }
 
 func TestPostTimesOut(t *testing.T) {
+	t.Parallel()
+	all := &subtests{T: t}
+	defer all.wg.Wait()
 	// Long enough to reach where each hangs on a busy machine.
 	const budget = 3 * time.Second
 	short := func(cfg *Config) { cfg.AttemptTimeout = budget }
@@ -199,8 +202,7 @@ func TestPostTimesOut(t *testing.T) {
 		},
 		"interim, then hangs": {answer("HTTP/1.1 100 Continue\r\n\r\n", hang), 0, ""},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
+		all.run(name, func(t *testing.T) {
 			r := post(t, newClient(t, short), "https://"+k.serve(t))
 			wantResult(t, r, k.status, Timeout)
 			if r.Delivered() || string(r.Body) != k.body || r.Duration < budget*9/10 {

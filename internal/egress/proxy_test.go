@@ -109,6 +109,9 @@ func TestProxyIsNotAskedForForbiddenHosts(t *testing.T) {
 }
 
 func TestProxyFaults(t *testing.T) {
+	t.Parallel()
+	all := &subtests{T: t}
+	defer all.wg.Wait()
 	write := func(text string) func(net.Conn) {
 		return func(c net.Conn) { _, _ = io.WriteString(c, text) }
 	}
@@ -132,8 +135,7 @@ func TestProxyFaults(t *testing.T) {
 			Timeout,
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
+		all.run(name, func(t *testing.T) {
 			p := &tunnels{answerer: k.answerer}
 			proxy := p.start(t)
 			c := newClient(t, func(cfg *Config) { cfg.Proxy, cfg.AttemptTimeout = proxy, 3*time.Second })

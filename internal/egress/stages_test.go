@@ -64,6 +64,7 @@ func (s *subtests) atEachEnding(
 // TestEveryStallIsATimeout: whatever an HTTP/1.1 receiver has sent before it falls silent,
 // the error is TIMEOUT; if it closes or resets the connection instead, CONN_REFUSED.
 func TestEveryStallIsATimeout(t *testing.T) {
+	t.Parallel()
 	all := &subtests{T: t}
 	defer all.wg.Wait()
 	const ok, chunked = "HTTP/1.1 200 OK\r\n", "Transfer-Encoding: chunked\r\n\r\n"
@@ -157,6 +158,7 @@ func repeatedly(do func() error) {
 // TestAStallThatReadsNothingIsATimeout: the receiver takes the connection and the handshake,
 // but not the request.
 func TestAStallThatReadsNothingIsATimeout(t *testing.T) {
+	t.Parallel()
 	all := &subtests{T: t}
 	defer all.wg.Wait()
 	for name, ending := range endings {
@@ -182,6 +184,7 @@ func TestAStallThatReadsNothingIsATimeout(t *testing.T) {
 
 // TestEveryStallOfHTTP2IsATimeout is TestEveryStallIsATimeout with frames.
 func TestEveryStallOfHTTP2IsATimeout(t *testing.T) {
+	t.Parallel()
 	all := &subtests{T: t}
 	defer all.wg.Wait()
 	headers := func(f *frames.Framer, stream uint32, end bool) {

@@ -185,6 +185,7 @@ func wantAnswer(t testing.TB, c *commands.Client, cmd domain.Command) domain.Res
 }
 
 func TestEachCommandGetsItsAnswer(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.startEngine(&engine{})
 	var all sync.WaitGroup
@@ -198,6 +199,7 @@ func TestEachCommandGetsItsAnswer(t *testing.T) {
 }
 
 func TestACommandAskedAgainIsAnsweredAgain(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.startEngine(&engine{})
 	c := r.open(commands.Config{})
@@ -216,6 +218,7 @@ func TestACommandAskedAgainIsAnsweredAgain(t *testing.T) {
 }
 
 func TestACommandWithoutAnswerIsNotConfirmedButTakesEffect(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	c := r.open(commands.Config{Wait: 100 * time.Millisecond})
 	cmd := command(1)
@@ -255,6 +258,7 @@ func TestTheCallersTimeCounts(t *testing.T) {
 
 // A caller that is cancelled takes no other caller's command with it.
 func TestCallersThatGoAwayHarmNobody(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.startEngine(&engine{})
 	c := r.open(commands.Config{})
@@ -330,6 +334,7 @@ func TestCommandsInFlightAreBounded(t *testing.T) {
 }
 
 func TestAnswersComeAfterTheClusterWasAway(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	c := r.open(commands.Config{Wait: brokertest.Patience / 100})
 	r.startEngine(&engine{})

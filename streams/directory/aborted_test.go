@@ -20,6 +20,7 @@ import (
 // A directory whose broker returned aborted rows ends, and is filled again when it is
 // reopened.
 func TestADirectoryNoticesAbortedRows(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "broker")
 	fake, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.DataDir(dir))
 	if err != nil {

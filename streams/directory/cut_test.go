@@ -13,6 +13,7 @@ import (
 // checkpoint again, is noticed by the epoch of the leader that wrote what the store holds.
 // The broker reports where that epoch ended, as after an unclean election.
 func TestADirectoryNoticesATableThatWasCut(t *testing.T) {
+	t.Parallel()
 	fake, err := kfake.NewCluster(kfake.NumBrokers(1))
 	if err != nil {
 		t.Fatal(err)

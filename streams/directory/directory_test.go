@@ -217,6 +217,7 @@ func (r *rig) wantWatches(d *Directory, wallet string, want ...string) {
 }
 
 func TestRowsAreReadAsTheyWereCommitted(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	d, _ := r.open(r.dir)
 	w := r.txn("engine")
@@ -258,6 +259,7 @@ func TestRowsAreReadAsTheyWereCommitted(t *testing.T) {
 }
 
 func TestCatchUpWaitsForOpenTransactions(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	d, _ := r.open(r.dir)
 	r.caughtUp(d)
@@ -305,6 +307,7 @@ func TestCatchUpWaitsForOpenTransactions(t *testing.T) {
 }
 
 func TestAnAcknowledgedWatchIsSeenAfterCatchUp(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	d, _ := r.open(r.dir)
 	w := r.txn("engine")
@@ -317,6 +320,7 @@ func TestAnAcknowledgedWatchIsSeenAfterCatchUp(t *testing.T) {
 }
 
 func TestRestartGoesOnFromTheCheckpoints(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	w := r.txn("engine")
 	d, stop := r.open(r.dir)
@@ -356,6 +360,7 @@ func TestRestartGoesOnFromTheCheckpoints(t *testing.T) {
 }
 
 func TestAStoreAheadOfItsTableIsRefilled(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.txn("engine").write(watchRow("wat_1", "GA", 1))
 	d, err := Open(t.Context(),
@@ -386,6 +391,7 @@ func compacting(t *testing.T) *kfake.Cluster {
 }
 
 func TestCompactionChangesNothing(t *testing.T) {
+	t.Parallel()
 	c := compacting(t)
 	r := newRigOn(t, c.ListenAddrs()...)
 	w := r.txn("engine")
@@ -415,6 +421,7 @@ func TestCompactionChangesNothing(t *testing.T) {
 }
 
 func TestAStoreThatWasClosedTooLongIsRefilled(t *testing.T) {
+	t.Parallel()
 	c := compacting(t)
 	r := newRigOn(t, c.ListenAddrs()...)
 	w := r.txn("engine")
@@ -460,6 +467,7 @@ func TestRunEndsWhenItWasAwayFromTheTablesTooLong(t *testing.T) {
 }
 
 func TestFreshnessEndsWithTheCluster(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	d, _ := r.open(r.dir)
 	testkit.Eventually(t, "fresh", func() bool { return d.Fresh() == nil })
@@ -475,6 +483,7 @@ func TestFreshnessEndsWithTheCluster(t *testing.T) {
 
 // A transaction that stays open prevents the directory from being confirmed.
 func TestAnOpenTransactionIsNotFresh(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	d, _ := r.open(r.dir)
 	testkit.Eventually(t, "fresh", func() bool { return d.Fresh() == nil })
@@ -499,6 +508,7 @@ func TestAnOpenTransactionIsNotFresh(t *testing.T) {
 }
 
 func TestAwait(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	d, _ := r.open(r.dir)
 	w := r.txn("engine")
@@ -550,6 +560,7 @@ func TestWaitersAreBounded(t *testing.T) {
 // Writers, readers, waiters and barriers at once: every reader sees what was acknowledged
 // and caught up with.
 func TestManyAtOnce(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	d, _ := r.open(r.dir)
 	var all sync.WaitGroup

@@ -163,6 +163,7 @@ func TestAccountsOfOneHashAreToldApart(t *testing.T) {
 }
 
 func TestEndpointsAreListedByStatusUntilTheyAreDeleted(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	d, _ := r.open(r.dir)
 	r.txn("engine").write(
@@ -231,6 +232,7 @@ func TestAnEndpointLeavesItsWatches(t *testing.T) {
 }
 
 func TestWaitingForWhatIsGone(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	d, _ := r.open(r.dir)
 	w := r.txn("engine")
@@ -261,6 +263,7 @@ func TestWaitingForWhatIsGone(t *testing.T) {
 }
 
 func TestLastUsesOfKeys(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	d, _ := r.open(r.dir)
 	w := r.txn("api")

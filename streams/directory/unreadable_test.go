@@ -11,6 +11,7 @@ import (
 // TestWhatIsNoRowIsPassedOver: the previous row stays, later records are read, and
 // OnUnreadable is called for each.
 func TestWhatIsNoRowIsPassedOver(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	dead := make(map[string]int)
 	d, err := Open(t.Context(), Config{

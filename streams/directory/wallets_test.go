@@ -50,6 +50,7 @@ func openFiltered(t *testing.T, disk vfs.FS, at read) *Directory {
 // TestNoWatchedWalletIsDenied: not while the filter grows, nor after it was made anew, by a
 // process that goes on or by the next one.
 func TestNoWatchedWalletIsDenied(t *testing.T) {
+	t.Parallel()
 	const batch, batches = 1000, 3 * leastWallets / 1000
 	disk := vfs.NewMem()
 	d := openFiltered(t, disk, 0)
@@ -94,6 +95,7 @@ func watchOfWallet(i int) kafka.Record {
 // TestAFullFilterDeniesNearlyAll wallets that are not watched, and a wallet that is added
 // again takes no room.
 func TestAFullFilterDeniesNearlyAll(t *testing.T) {
+	t.Parallel()
 	f := newWalletFilter(maphash.MakeSeed(), nil)
 	for i := range leastWallets {
 		f.add(wallet(i))

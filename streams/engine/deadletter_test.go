@@ -389,6 +389,7 @@ func TestARecordInAnotherPartition(t *testing.T) {
 
 // TestAnEngineGoesOnBehindDeadLetters: with a broker, an engine and a receiver.
 func TestAnEngineGoesOnBehindDeadLetters(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	// Otherwise the match may be processed before the command that creates the endpoint.
 	r.withEndpoint()

@@ -339,6 +339,7 @@ func (r *rig) results(id string) []domain.Result {
 }
 
 func TestMatchIsDeliveredOnceUnderOneID(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.withEndpoint()
 	id, record := r.match(1, 1000)
@@ -371,6 +372,7 @@ func TestMatchIsDeliveredOnceUnderOneID(t *testing.T) {
 }
 
 func TestFailuresAreRetriedOnTheScheduleUntilFailed(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.receiver.status = func(int) int { return http.StatusInternalServerError }
 	r.withEndpoint()
@@ -405,6 +407,7 @@ func TestFailuresAreRetriedOnTheScheduleUntilFailed(t *testing.T) {
 }
 
 func TestRetriesSurviveARestart(t *testing.T) {
+	t.Parallel()
 	for name, fresh := range map[string]bool{"with the state": false, "without it": true} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t)
@@ -445,6 +448,7 @@ func TestRetriesSurviveARestart(t *testing.T) {
 }
 
 func TestCommandIsAnsweredOnceAndAlikeAfterwards(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	defer r.start(r.dir)()
 	r.createEndpoint()
@@ -485,6 +489,7 @@ func TestCommandIsAnsweredOnceAndAlikeAfterwards(t *testing.T) {
 }
 
 func TestMatchForUnknownEndpointIsRecordedAndCancelled(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	_, record := r.match(1, 1000)
 	r.append(record)
@@ -496,6 +501,7 @@ func TestMatchForUnknownEndpointIsRecordedAndCancelled(t *testing.T) {
 }
 
 func TestManyDeliveriesShareTheWindow(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.withEndpoint()
 	const events = 2000

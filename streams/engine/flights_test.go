@@ -76,6 +76,7 @@ func TestFlightsOutliveTheirTask(t *testing.T) {
 // TestAttemptsOutliveTheirTask: the same with a broker and a receiver. The group reassigns
 // the partitions, as after a process was paused, or a commit fails.
 func TestAttemptsOutliveTheirTask(t *testing.T) {
+	t.Parallel()
 	for name, disturb := range map[string]func(r *rig){
 		"the group took the partitions": func(r *rig) { r.expel(r.member("")) },
 		"a commit was fenced": func(r *rig) {

@@ -135,6 +135,7 @@ func (c *core) alive() map[string]string {
 // becomes by its journal what the whole journal is folded into, however often it is killed.
 // Meanwhile each event is created once, and no command takes effect twice (G1 to G4).
 func TestAKilledProcessLosesNothingOfItsJournal(t *testing.T) {
+	t.Parallel()
 	c := newCore(t)
 	c.on(func() { c.buffer, c.inFlight = 64<<10, 1024 }) // nothing waits for a place
 	c.turn(creation(endpointID))

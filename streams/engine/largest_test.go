@@ -28,6 +28,7 @@ func many[T any](n int, of func(int) T) (all []T) {
 // who can write to the topic, and as many as an aggregate accepts, each record of a turn
 // fits what brokers accept. The API's own limits are narrower.
 func TestNoAggregateOutgrowsARecord(t *testing.T) {
+	t.Parallel()
 	for what, grow := range map[string]func(*growing){
 		"an endpoint": growEndpoint, "an account": growAccount, "a watch": growWatch,
 	} {

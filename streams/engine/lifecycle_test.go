@@ -155,6 +155,7 @@ func status(code int) func(http.ResponseWriter, *http.Request, int) {
 // (G3), a match meanwhile is recorded, and enabling sends all of them, due or not, also on
 // an engine that has just rebuilt its state.
 func TestGoneDisablesAndEnablingResumes(t *testing.T) {
+	t.Parallel()
 	for name, restarted := range map[string]bool{"in one go": false, "over a lost state": true} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t)
@@ -194,6 +195,7 @@ func TestGoneDisablesAndEnablingResumes(t *testing.T) {
 // TestDisabledAgainBeforeAllWasSent: the third enabling sends what two earlier ones left
 // behind.
 func TestDisabledAgainBeforeAllWasSent(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	defer r.startWith(r.dir, policy(hour, hour))()
 	id := r.endpoint(1)
@@ -214,6 +216,7 @@ func TestDisabledAgainBeforeAllWasSent(t *testing.T) {
 }
 
 func TestRunsThatFailInARowDisable(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	defer r.startWith(r.dir, policy(1))()
 	id := r.endpoint(1)
@@ -242,6 +245,7 @@ func TestRunsThatFailInARowDisable(t *testing.T) {
 // TestReplayQueuesFailedDeliveriesAgain: those of the time range, in a new run, up to the
 // limit of one replay.
 func TestReplayQueuesFailedDeliveriesAgain(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	defer r.startWith(r.dir, domain.Policy{})()
 	id := r.endpoint(1)
@@ -309,6 +313,7 @@ func TestReplayQueuesFailedDeliveriesAgain(t *testing.T) {
 // TestResend: a delivered event is sent again, byte for byte; one in flight is not
 // duplicated; one that waits is sent now.
 func TestResend(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	defer r.startWith(r.dir, policy(hour, hour))()
 	id := r.endpoint(1)
@@ -360,6 +365,7 @@ func TestResend(t *testing.T) {
 
 // TestRotationSignsWithBoth: after a rotation each secret verifies.
 func TestRotationSignsWithBoth(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	defer r.start(r.dir)()
 	id := r.endpoint(1)
@@ -393,6 +399,7 @@ func TestRotationSignsWithBoth(t *testing.T) {
 // its window is full; its failure is retried like any other, and a repeated command gets
 // the same answer and sends nothing.
 func TestTestIsAnsweredByItsFirstAttempt(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	defer r.startWith(r.dir, policy(hour, hour))()
 	id := r.endpoint(1)
@@ -432,6 +439,7 @@ func TestTestIsAnsweredByItsFirstAttempt(t *testing.T) {
 // TestDeletingCancelsWhatWaits: more than one turn's worth, disabled or not, and later
 // matches too.
 func TestDeletingCancelsWhatWaits(t *testing.T) {
+	t.Parallel()
 	for name, disabled := range map[string]bool{"active": false, "disabled": true} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t)
@@ -465,6 +473,7 @@ func TestDeletingCancelsWhatWaits(t *testing.T) {
 // TestAnotherURL: pending deliveries go to the endpoint's new url, with its new
 // headers.
 func TestAnotherURL(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	defer r.startWith(r.dir, policy(hour, hour))()
 	id := r.endpoint(1)
@@ -525,6 +534,7 @@ func (c *counting) Dispatch(a domain.Attempt, done func(domain.AttemptResult)) {
 // their retries keep coming, and the healthy ones get everything meanwhile, since half of
 // all places are reserved for them (G6).
 func TestReceiversThatHangHoldBackNoOther(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	const hanging, healthy = 100, 4 // and 64 places for each of two partitions
 	r.timeout = 500 * time.Millisecond
@@ -585,6 +595,7 @@ func TestReceiversThatHangHoldBackNoOther(t *testing.T) {
 // TestWindowsAndRatesBoundWhatAnEndpointGets: a receiver never has more concurrent requests
 // than its window allows, nor more in a second than its limit.
 func TestWindowsAndRatesBoundWhatAnEndpointGets(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	defer r.startWith(r.dir, policy(hour, hour))()
 	id := r.endpoint(1)
@@ -641,6 +652,7 @@ func (f *disconnecting) Disconnect(url string) {
 // TestConnectionsGoWithTheirEndpoint: Disconnect is called when an endpoint's URL changes and
 // when it is disabled or deleted, and only then.
 func TestConnectionsGoWithTheirEndpoint(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	f := &disconnecting{}
 	r.around = func(d engine.Dispatcher) engine.Dispatcher { f.Dispatcher = d; return f }
@@ -666,6 +678,7 @@ func TestConnectionsGoWithTheirEndpoint(t *testing.T) {
 // TestASecretThatCannotBeOpenedHoldsBackNoOther: deliveries that cannot be signed wait, and
 // the partition continues.
 func TestASecretThatCannotBeOpenedHoldsBackNoOther(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	defer r.startWith(r.dir, policy(hour))()
 	// Some of many endpoints share the partition of the sealed one.

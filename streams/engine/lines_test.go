@@ -396,6 +396,7 @@ func (r *walletsReceiver) handle(w http.ResponseWriter, req *http.Request, _ int
 // option, the events behind the first one arrive while that is under way, and before its second
 // attempt.
 func TestAReceiverGetsAWalletsEventsInTheirOrder(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	stop := r.start(r.dir)
 	r.append(r.command("cmd_endpoint", domain.CreateEndpoint{

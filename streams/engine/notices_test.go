@@ -204,6 +204,7 @@ func TestOrdersThatWaitForAnAnswerAreBounded(t *testing.T) {
 // While no server is there, one notice at a time is ordered, ever more rarely; when
 // there is one again, all are.
 func TestAServerThatIsDownIsAskedForOneMailAtATime(t *testing.T) {
+	t.Parallel()
 	c := newCore(t)
 	var orders []domain.MailOrder
 	for n := range 10 {

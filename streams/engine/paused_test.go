@@ -125,6 +125,7 @@ func (r *rig) pause(cmd *exec.Cmd) {
 // another engine makes the attempts that are due. When it resumes, they are all overdue
 // according to its state, and it must not make them before it notices.
 func TestAPausedEngineThatWakesStartsNothing(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.receiver.status = func(attempt int) int {
 		if attempt == 1 {

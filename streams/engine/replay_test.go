@@ -44,6 +44,7 @@ func (d ordered) Dispatch(a domain.Attempt, done func(domain.AttemptResult)) {
 // which lists show, and not with the time when the engine recorded it: the events here are
 // of 1970.
 func TestReplaySpanIsOfTheEvents(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	defer r.startWith(r.dir, domain.Policy{})()
 	id := r.endpoint(1)
@@ -68,6 +69,7 @@ func TestReplaySpanIsOfTheEvents(t *testing.T) {
 // TestReplayLeavesTestsOut: a test.ping that FAILED is not sent again, does not count as a
 // match, and does not count toward the limit of a thousand.
 func TestReplayLeavesTestsOut(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	defer r.startWith(r.dir, domain.Policy{DisableAfter: 2})()
 	id := r.endpoint(1)
@@ -100,6 +102,7 @@ func TestReplayLeavesTestsOut(t *testing.T) {
 // oldest event first, however the events came to the engine; with one attempt at
 // a time they also reach the receiver so.
 func TestReplayOrder(t *testing.T) {
+	t.Parallel()
 	for _, window := range []int{1, 16} {
 		t.Run(strconv.Itoa(window)+" at a time", func(t *testing.T) {
 			r := newRig(t)
@@ -132,6 +135,7 @@ func TestReplayOrder(t *testing.T) {
 // TestReplayOfChosenEvents: those of the choice that are FAILED and at the endpoint, in the order
 // of the choice; a repeat is answered as before, after a restart too, whatever it chooses.
 func TestReplayOfChosenEvents(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	stop := r.startWith(r.dir, domain.Policy{})
 	id, other := r.endpoint(1), r.endpoint(2)

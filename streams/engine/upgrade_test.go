@@ -87,6 +87,7 @@ func (r *rig) runToACut(formats engine.Formats) (endpointID string, waiting []st
 // formats later converts them, entry by entry and then as a whole. Afterwards it makes the pending
 // deliveries, repeats no delivery that succeeded, and recognizes repeated commands.
 func TestTheNextVersionStartsOnAJournalThatWasCut(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	id, waiting := r.runToACut(engine.Formats{})
 	delivered := r.receiver.events()
@@ -145,6 +146,7 @@ func TestTheNextVersionStartsOnAJournalThatWasCut(t *testing.T) {
 
 // TestAVersionThatCannotReadTheSnapshotsSaysSo, and what to do, and leaves everything as it is.
 func TestAVersionThatCannotReadTheSnapshotsSaysSo(t *testing.T) {
+	t.Parallel()
 	for name, by := range map[string]struct {
 		wrote, reads engine.Formats
 		says         string

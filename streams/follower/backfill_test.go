@@ -173,6 +173,7 @@ func (r *rig) ended(x *running, watchID string) domain.Watch {
 }
 
 func TestBackfillMatchesEachPastPaymentOnce(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	c := r.busyChain()
 	d := &desk{directory: r.directory}
@@ -225,6 +226,7 @@ func TestBackfillMatchesEachPastPaymentOnce(t *testing.T) {
 // After a crash between the append of matches and the report of their range, the follower
 // continues where the log ends, and appends nothing twice.
 func TestBackfillGoesOnAfterACrash(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	c := r.busyChain()
 	crashed := make(chan struct{})
@@ -334,6 +336,7 @@ func (r *rig) checkEachOnce(c *busyChain) {
 // TestAPartReadAgainAppendsTheRestOnly: each life ends at a commit, before it or after it, and
 // the watch has moved when the next begins. A payment that was matched keeps its endpoint.
 func TestAPartReadAgainAppendsTheRestOnly(t *testing.T) {
+	t.Parallel()
 	r, c := asked(t)
 	d := &desk{directory: r.directory}
 	for life := range 8 {
@@ -371,6 +374,7 @@ func TestAPartReadAgainAppendsTheRestOnly(t *testing.T) {
 // TestAPartThatFailsIsReadBackByTheSameTerm: also after an error that is no commit's, such as
 // a group that is silent for a moment.
 func TestAPartThatFailsIsReadBackByTheSameTerm(t *testing.T) {
+	t.Parallel()
 	r, c := asked(t)
 	log, err := follower.OpenPastLog(r.cluster)
 	if err != nil {
@@ -404,6 +408,7 @@ func TestAPartThatFailsIsReadBackByTheSameTerm(t *testing.T) {
 
 // TestWhatIsNeeded: what lies behind the cursor, and behind where an open part begins.
 func TestWhatIsNeeded(t *testing.T) {
+	t.Parallel()
 	r, c := asked(t)
 	at := func() int64 {
 		t.Helper()
@@ -449,6 +454,7 @@ func TestWhatIsNeeded(t *testing.T) {
 // TestAFormerFollowerAppendsNothingOfABackfill: one that is paused at any commit, while
 // another reads on, comes back with a part that has ended.
 func TestAFormerFollowerAppendsNothingOfABackfill(t *testing.T) {
+	t.Parallel()
 	r, c := asked(t)
 	d := &desk{directory: r.directory}
 	commits := 0
@@ -469,6 +475,7 @@ func TestAFormerFollowerAppendsNothingOfABackfill(t *testing.T) {
 // TestALateReportChangesNothing: the report of a former follower arrives when another has
 // found out how far the part was read, and reads the rest.
 func TestALateReportChangesNothing(t *testing.T) {
+	t.Parallel()
 	r, c := asked(t)
 	var late []domain.RecordCoverage
 	lost := &desk{directory: r.directory, before: func(report domain.RecordCoverage) error {
@@ -500,6 +507,7 @@ func TestALateReportChangesNothing(t *testing.T) {
 
 // Two backfills take turns.
 func TestBackfillsTakeTurns(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	c := r.busyChain()
 	d := &desk{directory: r.directory}
@@ -529,6 +537,7 @@ func TestBackfillsTakeTurns(t *testing.T) {
 // An error that waiting does not solve ends a backfill with a problem that says what to do,
 // and the live ledger is followed all the same.
 func TestBackfillSaysWhyItStops(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	c := r.busyChain()
 	config := r.pastConfig(c, &desk{directory: r.directory})
@@ -568,6 +577,7 @@ func TestBackfillSaysWhyItStops(t *testing.T) {
 // A backfill's source is held against the ledgers that were followed: nothing counts of a page in
 // which one has another hash, and the problem says why. One that tells the same goes on.
 func TestABackfillIsHeldAgainstWhatWasFollowed(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	c := r.busyChain()
 	hashes := map[uint32]string{}
@@ -617,6 +627,7 @@ func TestABackfillIsHeldAgainstWhatWasFollowed(t *testing.T) {
 // Each part follows the one before it, also where other backfills are read in between: a source
 // that goes over to another history between them is found out.
 func TestPartsOfABackfillAreAChain(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	c := r.busyChain()
 	config := r.pastConfig(c, &desk{directory: r.directory})
@@ -640,6 +651,7 @@ func TestPartsOfABackfillAreAChain(t *testing.T) {
 // TestBackfillsThatTakeTurnsReadMatchesOnce: each learns once which events its watch has, although
 // their parts alternate.
 func TestBackfillsThatTakeTurnsReadMatchesOnce(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	c := r.busyChain()
 	d := &desk{directory: r.directory}
@@ -743,6 +755,7 @@ func (f forgetful) Next(ctx context.Context, sequence uint32) ([]ledger.Raw, err
 // A watch that is deleted meanwhile is left alone, and so is a request that another has
 // replaced.
 func TestBackfillHeedsWhatChangesMeanwhile(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	c := r.busyChain()
 	r.directory.ask(domain.BackfillWatch{WatchID: "wat_1", From: 2})
@@ -776,6 +789,7 @@ func TestBackfillHeedsWhatChangesMeanwhile(t *testing.T) {
 // TestABackfillWaitsForAnEndpoint: without an endpoint nothing is matched, so that it still
 // can be when the watch has another endpoint.
 func TestABackfillWaitsForAnEndpoint(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	c := r.busyChain()
 	var deleted sync.Once
@@ -811,6 +825,7 @@ func TestABackfillWaitsForAnEndpoint(t *testing.T) {
 // A source that is unavailable in the middle of a part causes no repeats: what was read
 // before is reported.
 func TestBackfillWaitsForItsSource(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	c := r.busyChain()
 	config := r.pastConfig(c, &desk{directory: r.directory})

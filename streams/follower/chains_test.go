@@ -103,6 +103,7 @@ func TestOnlyAnotherChainLooksLikeOne(t *testing.T) {
 // The follower runs all the time, and waits for a ledger of the first chain. Ids of the first chain
 // are what they always were.
 func TestChainsShareNoID(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	config := r.config()
 	first := &aChain{name: "a", wallet: "GWALLET", began: 1_000_000, latest: 40}
@@ -186,6 +187,7 @@ func (d *chainDoor) Next(ctx context.Context, sequence uint32) ([]domain.Ledger,
 // chain with the numbers of the former one. A backfill waits, whether the new chain has as many
 // ledgers as were followed or not, and ends once the source serves the former one again.
 func TestNoBackfillReadsAnotherChain(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	config := r.config()
 	first := &aChain{name: "a", wallet: "GWALLET", began: 1_000_000, latest: 40}

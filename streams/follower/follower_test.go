@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,6 +22,7 @@ import (
 )
 
 func TestPaymentIsObservedMatchedAndRead(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	watched, other := r.wallet(), r.wallet()
 	x := r.startReady(r.config())
@@ -71,6 +73,7 @@ func TestPaymentIsObservedMatchedAndRead(t *testing.T) {
 
 // TestTheGroupIsWhereTheFollowerReadsBack: what lies before may be deleted.
 func TestTheGroupIsWhereTheFollowerReadsBack(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	watched := r.wallet()
 	r.directory.add("wat_1", watched)
@@ -132,6 +135,7 @@ func checkCursors(t testing.TB, cursors []schemas.LedgerRead) {
 }
 
 func TestGoesOnAtTheCursor(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	watched := r.wallet()
 	r.directory.add("wat_1", watched)
@@ -166,6 +170,7 @@ func eventIDs(matches []domain.MatchInput) (ids []string) {
 // Reading the same ledgers again, as after a crash before the cursor, appends
 // the same identifiers.
 func TestReadAgainYieldsTheSameIdentifiers(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	watched := r.wallet()
 	r.directory.add("wat_1", watched)
@@ -192,6 +197,7 @@ func TestReadAgainYieldsTheSameIdentifiers(t *testing.T) {
 }
 
 func TestInterruptedBeforeMatchingRestartsAtTheCursor(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	watched := r.wallet()
 	r.directory.add("wat_1", watched)
@@ -228,6 +234,7 @@ func (s undecided) Latest(ctx context.Context) (uint32, error) {
 // Who waits for the first follower to be ready, opens a watch and pays is told of it: it is
 // not ready before it knows which ledgers it passes over.
 func TestTheFirstFollowerIsNotReadyWithoutItsFirstLedger(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	watched := r.wallet()
 	config := r.config()
@@ -255,6 +262,7 @@ func TestTheFirstFollowerIsNotReadyWithoutItsFirstLedger(t *testing.T) {
 }
 
 func TestStandbyTakesOver(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	watched := r.wallet()
 	r.directory.add("wat_1", watched)
@@ -282,6 +290,7 @@ func TestStandbyTakesOver(t *testing.T) {
 }
 
 func TestUnreadableLedgerIsNotSkipped(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	var bad uint32
 	config := r.config()
@@ -307,6 +316,7 @@ func TestUnreadableLedgerIsNotSkipped(t *testing.T) {
 }
 
 func TestForkIsNotFollowed(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.appendCursor(schemas.LedgerRead{
 		NetworkPassphrase: r.network.Passphrase(),
@@ -323,6 +333,7 @@ func TestForkIsNotFollowed(t *testing.T) {
 // A trusted ledger that was followed already is held against what was followed; one that was
 // forgotten is told of.
 func TestATrustedLedgerBehindTheCursor(t *testing.T) {
+	t.Parallel()
 	hash := func(digits string) string { return strings.Repeat(digits, 32) }
 	r := newRig(t)
 	for sequence := uint32(7); sequence <= 9; sequence++ {
@@ -376,9 +387,20 @@ func TestATrustedLedgerBehindTheCursor(t *testing.T) {
 }
 
 func TestCursorOfAnotherNetworkIsNotFollowed(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.appendCursor(schemas.LedgerRead{NetworkPassphrase: "Another network", Sequence: 3})
-	r.start(r.config()).failsWith("Another network", nil)
+	config := r.config()
+	var log testkit.Buffer
+	config.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	var later atomic.Int64
+	config.Now = func() time.Time { return time.Now().Add(time.Duration(later.Load())) }
+	x := r.start(config)
+	testkit.Eventually(t, "following is interrupted", func() bool {
+		return strings.Contains(log.String(), "Another network")
+	})
+	later.Store(int64(2 * time.Minute)) // what lasts a minute is reported
+	x.failsWith("Another network", nil)
 }
 
 func TestSourceOfAnotherNetworkIsNotFollowed(t *testing.T) {
@@ -394,6 +416,7 @@ func TestSourceOfAnotherNetworkIsNotFollowed(t *testing.T) {
 
 // An older follower that lost its election without noticing may have appended last.
 func TestHighestCursorCounts(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	x := r.startReady(r.config())
 	summaries := x.until(r.pay(r.wallet(), "1").Ledger)
@@ -413,6 +436,7 @@ func TestHighestCursorCounts(t *testing.T) {
 }
 
 func TestOnlyIncomeIsObserved(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	payer := r.identities.PayerAddress()
 	r.directory.add("wat_1", payer)
@@ -434,6 +458,7 @@ func TestOnlyIncomeIsObserved(t *testing.T) {
 }
 
 func TestWaitsForTheSourceAtStart(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	down := &patient{Source: r.source(), refusals: 2}
 	config := r.config()
@@ -459,6 +484,7 @@ func TestParseStart(t *testing.T) {
 }
 
 func TestGoesOnWhenTheBrokerIsBack(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	watched := r.wallet()
 	r.directory.add("wat_1", watched)
@@ -526,6 +552,7 @@ func (q quarantining) Next(ctx context.Context, sequence uint32) ([]domain.Ledge
 // TestWhatCannotBeReadIsKept: a transaction in quarantine delays nothing, and its hash is
 // in a topic before the cursor passes it.
 func TestWhatCannotBeReadIsKept(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	watched := r.wallet()
 	r.directory.add("wat_1", watched)

@@ -52,6 +52,7 @@ func (l *liar) times() int {
 // why, in one line of the log and not one for each try, and continues once the source is right.
 // No payment is lost, and no ledger skipped.
 func TestAWrongAnswerPausesFollowing(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	wallet := r.wallet()
 	r.directory.add("wat_1", wallet)
@@ -121,6 +122,7 @@ func TestAWrongAnswerPausesFollowing(t *testing.T) {
 // TestTheNewestLedgerIsAskedForAgain: a source that names a newest ledger which it does not have is
 // asked again, and following begins at the one that it has.
 func TestTheNewestLedgerIsAskedForAgain(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	config := r.config()
 	ahead := &aheadOnce{Source: config.Source}
@@ -135,6 +137,7 @@ func TestTheNewestLedgerIsAskedForAgain(t *testing.T) {
 // TestALieAboutTheFirstLedgerIsNotKept: one wrong answer when following begins, and nothing to
 // compare it with. Following begins where the source then is, without anybody's help.
 func TestALieAboutTheFirstLedgerIsNotKept(t *testing.T) {
+	t.Parallel()
 	for name, lie := range map[string]*firstLie{
 		"another hash":          {hash: strings.Repeat("ab", 32)},
 		"a ledger of far ahead": {ahead: 1000},
@@ -215,6 +218,7 @@ func (a *aheadOnce) Next(ctx context.Context, sequence uint32) ([]domain.Ledger,
 // once no ledger was read for its bound, says since when, in one line of the log, and is ready
 // again with the next ledger.
 func TestAStalledSourceIsReported(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	var log testkit.Buffer
 	config := r.config()

@@ -56,6 +56,7 @@ func (k keeping) Next(ctx context.Context, sequence uint32) ([]domain.Ledger, er
 // TestWhatTheSourceHasOfAGapIsDelivered: payments to a watch without an endpoint are matched later
 // from the first ledger on that the source still has, and the watch says which ones it lacks.
 func TestWhatTheSourceHasOfAGapIsDelivered(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	oldest := new(atomic.Uint32)
 	x, wallet := r.watching(keeping{r.source(), oldest})
@@ -116,6 +117,7 @@ func (r *rig) asIs(x *running, what string, is func(domain.Watch) bool) domain.W
 // TestPaymentsWithoutAnEndpointAreDelivered: payments to a watch whose endpoint was deleted are
 // matched once it has another, without a request.
 func TestPaymentsWithoutAnEndpointAreDelivered(t *testing.T) {
+	t.Parallel()
 	r, x, wallet := watching(t)
 	before := r.pay(wallet, "1")
 	x.until(before.Ledger)
@@ -153,6 +155,7 @@ func TestPaymentsWithoutAnEndpointAreDelivered(t *testing.T) {
 // TestABackfillMatchesByThePresentRules: ledgers that were matched before are matched again, and
 // payments that have an event are skipped.
 func TestABackfillMatchesByThePresentRules(t *testing.T) {
+	t.Parallel()
 	r, x, wallet := watching(t)
 	r.directory.ask(domain.UpdateWatch{WatchID: "wat_1", Change: domain.WatchChange{
 		Amount: &domain.AmountRule{Kind: domain.AmountExact, AmountStroops: 70 * domain.StroopsPerUnit},
@@ -212,6 +215,7 @@ func (r *rig) emptyMatches() {
 // not matched again, and the problem names them. Ledgers after them are, and those before that were
 // never matched.
 func TestABackfillWithoutAllMatchesDoesTheRest(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	early := r.pay(r.wallet(), "1") // before the follower begins
 	x, wallet := r.watching(r.source())
@@ -256,6 +260,7 @@ func TestABackfillWithoutAllMatchesDoesTheRest(t *testing.T) {
 // TestADeletedPartitionHidesNoEvent: ledgers are matched again although retention has cut the topic
 // of matches, where the watch's age or a cursor proves that none of the watch's records is missing.
 func TestADeletedPartitionHidesNoEvent(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	earlyWallet := r.wallet()
 	early := r.pay(earlyWallet, "1") // no cursor is as old as its ledger

@@ -51,6 +51,7 @@ func isMove(n int) func(kafka.Record) bool {
 // Whatever record the follower crashes at, each move of the watched wallet is appended once, before
 // the cursor of its ledger, and begins where the one before ended; of other wallets there are none.
 func TestEachMoveOfAWatchedWalletIsAppendedOnce(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	watched := r.wallet()
 	r.directory.add("wat_1", watched)
@@ -93,6 +94,7 @@ func TestEachMoveOfAWatchedWalletIsAppendedOnce(t *testing.T) {
 
 // A follower whose source gives no moves, as before, appends none.
 func TestMovesAreAppendedOnlyWhereTheyAreGiven(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	watched := r.wallet()
 	r.directory.add("wat_1", watched)
@@ -116,6 +118,7 @@ func TestMovesAreAppendedOnlyWhereTheyAreGiven(t *testing.T) {
 // Every cursor says which ledgers were read, over restarts, without the one that following was
 // anchored to: nothing in it was looked at.
 func TestTheCursorSaysWhatWasRead(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	watched := r.wallet()
 	r.directory.add("wat_1", watched)

@@ -54,6 +54,7 @@ func (b *directory) once(id, wallet string) {
 // A watch for one payment makes one event, of the first payment of its wallet, however often its
 // ledger is read, and whatever becomes of its rules meanwhile.
 func TestAWatchForOnePaymentMakesOneEvent(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	watched := r.wallet()
 	r.directory.once("wat_1", watched)
@@ -85,6 +86,7 @@ func TestAWatchForOnePaymentMakesOneEvent(t *testing.T) {
 // What a watch was changed to before its claim counts: a payment that it takes no more does not
 // fulfil it, and the next one may.
 func TestAClaimIsJudgedByTheWatchAsItIs(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	watched := r.wallet()
 	r.directory.once("wat_1", watched)
@@ -113,6 +115,7 @@ func TestAClaimIsJudgedByTheWatchAsItIs(t *testing.T) {
 
 // A watch that was deleted before its claim takes nothing, and holds nothing up.
 func TestAClaimOfADeletedWatch(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	watched := r.wallet()
 	r.directory.once("wat_1", watched)

@@ -138,6 +138,7 @@ func (r *rig) quarantined() map[uint32]int {
 // Whatever contracts emit, following goes on, nothing of it is paid, and what is paid in the same
 // call is.
 func TestPoisonousEventsPayNothing(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.watchAll()
 	c := newCraftedChain(t)
@@ -172,6 +173,7 @@ func TestPoisonousEventsPayNothing(t *testing.T) {
 
 // The forms of CAP-67, and memos of any bytes, arrive as they are.
 func TestRareFormsOfPaymentsArrive(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.watchAll()
 	c := newCraftedChain(t)
@@ -208,6 +210,7 @@ func TestRareFormsOfPaymentsArrive(t *testing.T) {
 // Amounts that no account can hold, in the events of an asset's own contract, are nobody's income:
 // the transaction is named, and following goes on.
 func TestImpossibleAmountsAreQuarantined(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.watchAll()
 	c := newCraftedChain(t)
@@ -227,6 +230,7 @@ func TestImpossibleAmountsAreQuarantined(t *testing.T) {
 
 // A ledger of 10,000 operations that pay one wallet is read like any other.
 func TestALedgerOfTenThousandOperations(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.watchAll()
 	c := newCraftedChain(t)
@@ -257,6 +261,7 @@ const newerProtocol = 40
 // However many transactions of a newer protocol hold what nobody knows yet, the others of their
 // ledger are paid, and following goes on.
 func TestManyUnknownFormsStopNothing(t *testing.T) {
+	t.Parallel()
 	for name, s := range map[string]strangeness{
 		"operations": strangeOperation, "results": strangeResult,
 	} {
@@ -291,6 +296,7 @@ func TestManyUnknownFormsStopNothing(t *testing.T) {
 
 // Whoever writes the hash of another's transaction into one of an unknown form hides nothing by it.
 func TestAHashThatIsCopiedStopsNothing(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.watchAll()
 	c := newCraftedChain(t)

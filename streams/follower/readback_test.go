@@ -67,6 +67,7 @@ func (b *directory) move(watchID, endpointID string) {
 // A watch that moves while its ledger is being appended leaves each event with the endpoint
 // that it was matched for, at whatever record the follower crashes.
 func TestAWatchThatMovesLeavesItsEvents(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	watched := r.wallet()
 	for _, id := range []string{"wat_1", "wat_2", "wat_3"} {
@@ -121,6 +122,7 @@ func (c cursorless) Commit(ctx context.Context, records ...kafka.Record) error {
 // A copy of a deployment has matches of several ledgers behind its cursor (package transfer). None
 // is appended again, however often a follower starts until its cursor has passed them.
 func TestMatchesOfLaterLedgersAreReadBackAtEachStart(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	watched := r.wallet()
 	r.directory.add("wat_1", watched)
@@ -163,6 +165,7 @@ func TestMatchesOfLaterLedgersAreReadBackAtEachStart(t *testing.T) {
 // A match that the engine sent to dead letters does not count: the payment is matched
 // again, and delivered.
 func TestADeadLetterIsNoMatch(t *testing.T) {
+	t.Parallel()
 	for name, spoil := range map[string]func(*kafka.Record){
 		"under another key": func(r *kafka.Record) { r.Key = append(r.Key, 'x') },
 		"of another endpoint": func(r *kafka.Record) {
@@ -225,6 +228,7 @@ func TestADeadLetterIsNoMatch(t *testing.T) {
 // A follower that another has replaced writes nothing any more: no match, no cursor, no
 // admission of a watch.
 func TestAFormerFollowerWritesNothing(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	watched := r.wallet()
 	r.directory.add("wat_1", watched)
@@ -253,6 +257,7 @@ func TestAFormerFollowerWritesNothing(t *testing.T) {
 
 // A watch is matched against all ledgers from the recorded one on, and no others.
 func TestWatchesAreAdmittedOnce(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	watched := r.wallet()
 	r.directory.add("wat_1", watched)

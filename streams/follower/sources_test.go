@@ -305,6 +305,7 @@ func lie(t *testing.T, told map[uint32]int, l map[string]any) bool {
 // A server that says what is not so delays what it tells of, and nothing else: nothing of a lie
 // is appended, no ledger is skipped, and each is told of.
 func TestLiesAreRefused(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	c := r.busyChain()
 	want := r.facts(c, "honest", c.rpc(t, c.network.RPCURL()))
@@ -333,6 +334,7 @@ func TestLiesAreRefused(t *testing.T) {
 // Whatever source a follower reads, and however unreliable it is at times, the follower
 // appends the same facts.
 func TestEverySourceLeadsToTheSameFacts(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	c := r.busyChain()
 	want := r.facts(c, "rpc", c.rpc(t, c.network.RPCURL()))

@@ -19,6 +19,7 @@ import (
 // TestListeningFailsUnlessABrokerAnswers: one broker that is up is enough, however the
 // other addresses fail.
 func TestListeningFailsUnlessABrokerAnswers(t *testing.T) {
+	t.Parallel()
 	b, err := kfake.NewCluster(kfake.NumBrokers(1))
 	if err != nil {
 		t.Fatal(err)

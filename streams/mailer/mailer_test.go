@@ -27,6 +27,7 @@ import (
 )
 
 func TestTheHolderIsToldOnce(t *testing.T) {
+	t.Parallel()
 	r, s := newRig(t), newServer(t)
 	s.start(serving{})
 	stop := r.mail(plain(t, s))
@@ -73,6 +74,7 @@ func TestTheHolderIsToldOnce(t *testing.T) {
 }
 
 func TestNoFreeTextLeavesItsLine(t *testing.T) {
+	t.Parallel()
 	r, s := newRig(t), newServer(t)
 	s.start(serving{})
 	r.mail(plain(t, s))
@@ -97,6 +99,7 @@ func TestNoFreeTextLeavesItsLine(t *testing.T) {
 // A recipient over whom the server takes its time holds up nobody, and nothing is sent
 // again when a new mailer begins before it.
 func TestOneRecipientHoldsUpNobody(t *testing.T) {
+	t.Parallel()
 	r, s := newRig(t), newServer(t)
 	reached, release := make(chan struct{}), make(chan struct{})
 	holders := []holder{
@@ -185,6 +188,7 @@ func TestAnOrderWhoseTimeIsOverIsNotCarriedOut(t *testing.T) {
 
 // An order that cannot be read is set aside, and those behind it are carried out.
 func TestAnOrderThatCannotBeReadIsSetAside(t *testing.T) {
+	t.Parallel()
 	r, s := newRig(t), newServer(t)
 	s.start(serving{})
 	newer, broken, other, h := newHolder(1), newHolder(2), newHolder(3), newHolder(4)
@@ -243,6 +247,7 @@ func TestAnAccountThatIsLateIsWaitedFor(t *testing.T) {
 // A mail that was sent is not sent again because the broker could not remember it
 // at once: only a crash doubles.
 func TestACommitThatFailsIsTriedAgain(t *testing.T) {
+	t.Parallel()
 	var refusing, refused atomic.Int32
 	r, s := newRefusingRig(t, &refusing, &refused), newServer(t)
 	s.start(serving{})
@@ -262,6 +267,7 @@ func TestACommitThatFailsIsTriedAgain(t *testing.T) {
 // A group that divides its partitions refuses the last commit of a mailer that
 // gives one up: what was sent is remembered a moment later.
 func TestTheLastCommitIsTriedAgain(t *testing.T) {
+	t.Parallel()
 	var refusing, refused atomic.Int32
 	r, s := newRefusingRig(t, &refusing, &refused), newServer(t)
 	sending, release := make(chan struct{}), make(chan struct{})
@@ -293,6 +299,7 @@ func TestTheLastCommitIsTriedAgain(t *testing.T) {
 // the group is lost, has its partitions back a moment later: what it sent last it does not
 // send again.
 func TestAMailerThatWasExpelledRemembersWhatItSent(t *testing.T) {
+	t.Parallel()
 	var refusing, refused, expelling, expelled atomic.Int32
 	fake := newRefusingBroker(t, &refusing, &refused)
 	fake.ControlKey(int16(kmsg.Heartbeat), func(req kmsg.Request) (kmsg.Response, error, bool) {
@@ -384,6 +391,7 @@ func newRefusingBroker(t *testing.T, refusing, refused *atomic.Int32) *kfake.Clu
 // Several mailers divide the work; one that ends leaves it to the others, and
 // nothing is sent twice.
 func TestSeveralMailersSendEachMailOnce(t *testing.T) {
+	t.Parallel()
 	r, s := newRig(t), newServer(t)
 	s.start(serving{})
 	const all = 60
@@ -408,6 +416,7 @@ func TestSeveralMailersSendEachMailOnce(t *testing.T) {
 
 // A mail that is being sent when the mailer is stopped is finished and remembered.
 func TestStoppingFinishesWhatIsBeingSent(t *testing.T) {
+	t.Parallel()
 	r, s := newRig(t), newServer(t)
 	sending, release := make(chan struct{}), make(chan struct{})
 	var first sync.Once
@@ -432,6 +441,7 @@ func TestStoppingFinishesWhatIsBeingSent(t *testing.T) {
 }
 
 func TestFolderKeepsMails(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	dir := filepath.Join(t.TempDir(), "mail")
 	var told atomic.Int32

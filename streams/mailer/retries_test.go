@@ -130,6 +130,7 @@ func (r *rig) sentOnce(s *server, holders ...holder) {
 }
 
 func TestAMailWaitsForItsServer(t *testing.T) {
+	t.Parallel()
 	r, s := newRig(t), newServer(t)
 	s.start(serving{})
 	s.stop()
@@ -146,6 +147,7 @@ func TestAMailWaitsForItsServer(t *testing.T) {
 // A mailer that is stopped while the server is down leaves its mails to the next, and
 // an engine to another.
 func TestMailsThatWaitAreLeftToTheNextMailer(t *testing.T) {
+	t.Parallel()
 	r, s := newRig(t), newServer(t)
 	s.start(serving{})
 	s.stop()
@@ -163,6 +165,7 @@ func TestMailsThatWaitAreLeftToTheNextMailer(t *testing.T) {
 
 // A recipient who is refused for now is tried on, while others get theirs.
 func TestARecipientWhoIsRefusedForNowIsTriedOn(t *testing.T) {
+	t.Parallel()
 	r, s := newRig(t), newServer(t)
 	var full atomic.Bool
 	full.Store(true)
@@ -186,6 +189,7 @@ func TestARecipientWhoIsRefusedForNowIsTriedOn(t *testing.T) {
 }
 
 func TestARecipientWhoIsRefusedForGoodIsSkipped(t *testing.T) {
+	t.Parallel()
 	r, s := newRig(t), newServer(t)
 	refused, other := newHolder(1), newHolder(2)
 	s.onRcpt = func(to string) error {
@@ -209,6 +213,7 @@ func TestARecipientWhoIsRefusedForGoodIsSkipped(t *testing.T) {
 // A server that takes the content and drops the connection may have it or not:
 // the mail is sent again, under the same Message-ID.
 func TestAMailWithoutAnAnswerIsSentAgain(t *testing.T) {
+	t.Parallel()
 	r, s := newRig(t), newServer(t)
 	var mu sync.Mutex
 	var ids []string
@@ -237,6 +242,7 @@ func TestAMailWithoutAnAnswerIsSentAgain(t *testing.T) {
 
 // A mail over which the server stumbles each time does not keep others from it.
 func TestAMailThatTheServerCannotTakeHoldsUpNobody(t *testing.T) {
+	t.Parallel()
 	r, s := newRig(t), newServer(t)
 	poison := newHolder(0)
 	s.onData = func(c *smtp.Conn, raw []byte) error {

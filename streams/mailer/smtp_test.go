@@ -48,6 +48,7 @@ func body(t *testing.T, m taken) string {
 }
 
 func TestSMTPHandsAMailOver(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		how serving
 		cfg mailer.SMTPConfig
@@ -238,6 +239,7 @@ func TestSMTPConnectionThatEndsAfterThe250(t *testing.T) {
 }
 
 func TestSMTPIsBoundedInTime(t *testing.T) {
+	t.Parallel()
 	s := newServer(t)
 	release := make(chan struct{})
 	defer close(release)

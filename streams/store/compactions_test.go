@@ -51,6 +51,7 @@ func fillUp(t *testing.T, db *pebble.DB) {
 // No compaction waits when none runs: the one that had to wait for another began when that
 // ended, though nothing was written any more.
 func TestNoCompactionIsForgotten(t *testing.T) {
+	t.Parallel()
 	for _, most := range []int{1, 3} {
 		t.Run(strconv.Itoa(most), func(t *testing.T) {
 			db, scheduler := compacting(t, vfs.NewMem(), most)
@@ -74,6 +75,7 @@ func TestNoCompactionIsForgotten(t *testing.T) {
 // A store that is closed while it compacts waits for that, lets nothing begin afterwards, and is
 // whole when it is opened again.
 func TestAStoreIsClosedWhileItCompacts(t *testing.T) {
+	t.Parallel()
 	fs := vfs.NewMem()
 	for range 5 {
 		db, _ := compacting(t, fs, 3)

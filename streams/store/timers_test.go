@@ -77,6 +77,7 @@ func (m *timerModel) nextMillis() int64 {
 // and compares every claim with the model: no due entry is left out, no other is claimed,
 // and none is claimed twice (G3).
 func TestTimerIndexAgainstAModel(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		fs := vfs.NewMem()
 		store := openTestStore(t, fs)
@@ -225,6 +226,7 @@ func TestTimerIndexAgainstAModel(t *testing.T) {
 // TestAMillionWaitingCostNothing checks that claims and reopening read due entries and not
 // waiting ones.
 func TestAMillionWaitingCostNothing(t *testing.T) {
+	t.Parallel()
 	const waiting = 200_000
 	fs := vfs.NewMem()
 	store := openTestStore(t, fs)

@@ -10,6 +10,7 @@ import (
 // TestAStateOfAnotherJournalIsBuiltAnew: a journal that was truncated and has grown past a
 // state's checkpoint is long enough, but its content differs.
 func TestAStateOfAnotherJournalIsBuiltAnew(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	stop := r.run(r.task(r.dir, nil))
 	r.feed(1, 60)

@@ -107,6 +107,7 @@ func (r *rig) wantKnown(of release, dir string) {
 // TestASnapshotOfAnEarlierFormatIsConverted: the journal's beginning is gone, so the next
 // release has nothing else, in a new folder or in one that holds a state of before.
 func TestASnapshotOfAnEarlierFormatIsConverted(t *testing.T) {
+	t.Parallel()
 	r := newSnapshotRig(t)
 	_, needed := r.works(release{former: true}, r.dir, 1, 3)
 	list := r.snapshots()
@@ -121,6 +122,7 @@ func TestASnapshotOfAnEarlierFormatIsConverted(t *testing.T) {
 
 // TestAFormatThatIsNotReadIsNamed, older or newer, and what to do is said.
 func TestAFormatThatIsNotReadIsNamed(t *testing.T) {
+	t.Parallel()
 	for name, by := range map[string]struct {
 		wrote, reads release
 		says         string
@@ -147,6 +149,7 @@ func TestAFormatThatIsNotReadIsNamed(t *testing.T) {
 // its own snapshots and the journal from there. Whoever loads a snapshot of the converted state
 // keeps to it.
 func TestAConvertedStateFreesNothingForADay(t *testing.T) {
+	t.Parallel()
 	r := newSnapshotRig(t)
 	next, needed := r.works(release{former: true}, r.dir, 1, 3)
 	if needed.Snapshots == 0 {
@@ -178,6 +181,7 @@ func TestAConvertedStateFreesNothingForADay(t *testing.T) {
 // TestAClockThatWasAheadHoldsForADay: what was converted by a clock that is set back is held for a
 // day from then on, and not until that clock's time comes.
 func TestAClockThatWasAheadHoldsForADay(t *testing.T) {
+	t.Parallel()
 	r := newSnapshotRig(t)
 	next, _ := r.works(release{former: true}, r.dir, 1, 3)
 	now := time.Now().AddDate(1, 0, 0)

@@ -118,6 +118,7 @@ func TestAStaleLeaderIsNotBelieved(t *testing.T) {
 // TestABrokerThatIsGoneHoldsNobodyUp: one broker that does not answer is left out; two are
 // an error.
 func TestABrokerThatIsGoneHoldsNobodyUp(t *testing.T) {
+	t.Parallel()
 	fake, err := kfake.NewCluster(kfake.NumBrokers(3), kfake.SeedTopics(1, "test."+numbersTopic))
 	if err != nil {
 		t.Fatal(err)

@@ -15,6 +15,7 @@ import (
 // it was acknowledged. Until then it describes the topic as it was, and who makes sure that
 // the topic is there would create none.
 func TestATopicIsDeletedWhereBrokersHaveForgottenIt(t *testing.T) {
+	t.Parallel()
 	fake, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(2, "test."+sumsTopic))
 	if err != nil {
 		t.Fatal(err)

@@ -133,6 +133,7 @@ func newMisleadingRig(t *testing.T) (r *rig, fix func()) {
 // A task whose broker returns aborted records does not start with a wrong state, now or
 // later: it reports what is wrong, and starts when the broker is fixed.
 func TestARestoreNoticesAbortedRecords(t *testing.T) {
+	t.Parallel()
 	r, fix := newMisleadingRig(t)
 	r.misleading()
 	if sum, err := r.restored(); !errors.Is(err, kafka.ErrAborted) {
@@ -146,6 +147,7 @@ func TestARestoreNoticesAbortedRecords(t *testing.T) {
 
 // A store of another format is rebuilt from the journal, whatever it says that it has folded.
 func TestAStoreOfAnotherFormatIsRebuilt(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.misleading()
 	db, err := pebble.Open(r.dir,

@@ -40,6 +40,7 @@ func (c *clock) jump(d time.Duration) {
 // answer to its next heartbeat. That answer is no acknowledgement: until its partitions are
 // revoked, it must not believe that it still owns them.
 func TestRefusedHeartbeatIsNoAcknowledgement(t *testing.T) {
+	t.Parallel()
 	r, fake := newFakeRig(t)
 	var (
 		paused   clock
@@ -91,6 +92,7 @@ func TestRefusedHeartbeatIsNoAcknowledgement(t *testing.T) {
 // TestAGroupThatRefusesIsNamed: the health check names why a process is not admitted, and
 // what to do.
 func TestAGroupThatRefusesIsNamed(t *testing.T) {
+	t.Parallel()
 	for code, want := range map[int16]string{
 		kerr.InvalidSessionTimeout.Code:    "group.min.session.timeout.ms",
 		kerr.GroupAuthorizationFailed.Code: "READ on the group",
@@ -149,6 +151,7 @@ func (r *rig) named(name string) (m *kafka.Membership, assigned, taken chan []in
 // A member that ends and comes back under its name gets its partition back at once, and the
 // other's stays where it is.
 func TestAMemberThatComesBackUnderItsNameHasItsPartition(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	first, assigned, taken := r.named("one")
 	<-assigned
@@ -186,6 +189,7 @@ func TestAMemberThatComesBackUnderItsNameHasItsPartition(t *testing.T) {
 // Of two members with one name the group accepts the later one, and the earlier one loses
 // its partitions. Both rejoin again and again, and their health checks say why.
 func TestOfTwoWithOneNameTheLaterCounts(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	first, assigned, taken := r.named("one")
 	<-assigned
@@ -248,6 +252,7 @@ func TestTheMemberOfADeadProcessIsRemovedBeforeItsSessionEnds(t *testing.T) {
 // A process that already uses a dead one's name is removed instead of it, notices, and
 // joins again.
 func TestAMemberThatIsRemovedWhileItLivesJoinsAgain(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	member, assigned, taken := r.named("one")
 	<-assigned

@@ -72,6 +72,7 @@ func (r *rig) end(topic string) int64 {
 // processed, so neither a deleted group nor a lost state nor both make a task process them
 // again.
 func TestInputsAreTakenOnceWithoutGroupAndState(t *testing.T) {
+	t.Parallel()
 	for name, lose := range map[string]struct{ group, state bool }{
 		"nothing is lost": {},
 		"the group":       {group: true}, "the state": {state: true}, "both": {true, true},
@@ -111,6 +112,7 @@ func TestInputsAreTakenOnceWithoutGroupAndState(t *testing.T) {
 // TestAFirstOwnerMayBeFenced: the first record of a partition's first owner is aborted when
 // the next owner fences it. Nothing was processed yet all the same.
 func TestAFirstOwnerMayBeFenced(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	r.feed(1, 40)
 	r.transact(kgo.TryAbort, 0, 1)
@@ -150,6 +152,7 @@ func TestUnknownPositionsAreRefused(t *testing.T) {
 // TestIdleTasksKeepTheirPositions: an idle task writes its positions once a day, and
 // readers of the journal do not see that.
 func TestIdleTasksKeepTheirPositions(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	var given, days atomic.Int64
 	now := func() time.Time { return time.Now().Add(time.Duration(days.Load()) * 24 * time.Hour) }
@@ -175,6 +178,7 @@ func TestIdleTasksKeepTheirPositions(t *testing.T) {
 // TestTheGroupGetsPositionsNowAndThen: the group gets the positions of an owner's first
 // turn, and then once a second, also when no turn follows. The journal has each turn's.
 func TestTheGroupGetsPositionsNowAndThen(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	began := time.Now()
 	var given, seconds atomic.Int64

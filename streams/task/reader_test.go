@@ -15,6 +15,7 @@ import (
 // What an open transaction holds back cannot be read: a reader that must reach the end
 // fails with an error that says so, and succeeds as soon as the transaction has ended.
 func TestReadToNamesATransactionThatHoldsTheEndBack(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	writer, err := kgo.NewClient(kgo.SeedBrokers(r.cluster.Brokers...),
 		kgo.TransactionalID(r.cluster.Prefix+"stranger"), kgo.TransactionTimeout(15*time.Second),

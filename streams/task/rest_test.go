@@ -12,6 +12,7 @@ import (
 // TestAPartitionGoesOnWithoutSnapshotsThatCannotBeWritten: their topic is deleted, and comes
 // back. The task starts anew once for it, not for ever.
 func TestAPartitionGoesOnWithoutSnapshotsThatCannotBeWritten(t *testing.T) {
+	t.Parallel()
 	r := newSnapshotRig(t)
 	r.takeSnapshots(1)
 	rest := task.NewSnapshotRest()

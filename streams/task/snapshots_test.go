@@ -178,6 +178,7 @@ func (r *rig) wantRestored(total int) (stop func() error) {
 
 // TestALostStateIsLoadedFromASnapshot: what the snapshot holds is gone from the journal.
 func TestALostStateIsLoadedFromASnapshot(t *testing.T) {
+	t.Parallel()
 	r := newSnapshotRig(t)
 	list, _ := r.takeSnapshots(2)
 	newest := list[len(list)-1]
@@ -215,6 +216,7 @@ func (r *rig) keyOfPartition0(from, to int) (key string) {
 // TestWhatNoRestoreNeedsMayBeDeleted: what lies before NeededFrom is deleted, the newest
 // snapshot is damaged, and the state is lost.
 func TestWhatNoRestoreNeedsMayBeDeleted(t *testing.T) {
+	t.Parallel()
 	r := newSnapshotRig(t)
 	list, needed := r.takeSnapshots(4)
 	before := list[len(list)-2]
@@ -289,6 +291,7 @@ var damages = map[string]func(w writtenSnapshot) []kafka.Record{
 
 // TestADamagedSnapshotLeavesTheOneBefore, from which the journal is folded on.
 func TestADamagedSnapshotLeavesTheOneBefore(t *testing.T) {
+	t.Parallel()
 	for name, damage := range damages {
 		t.Run(name, func(t *testing.T) {
 			r := newSnapshotRig(t)
@@ -306,6 +309,7 @@ func TestADamagedSnapshotLeavesTheOneBefore(t *testing.T) {
 // TestASnapshotOfAnotherJournalIsNotLoaded: the journal was made anew, and is shorter, or as
 // long as the snapshot's by now.
 func TestASnapshotOfAnotherJournalIsNotLoaded(t *testing.T) {
+	t.Parallel()
 	for name, numbers := range map[string]int{"shorter": 10, "longer": 400} {
 		t.Run(name, func(t *testing.T) {
 			r := newSnapshotRig(t)
@@ -329,6 +333,7 @@ func TestASnapshotOfAnotherJournalIsNotLoaded(t *testing.T) {
 // TestAGapWithoutASnapshotIsRefused: the journal's beginning is deleted, and nothing else has
 // what it held.
 func TestAGapWithoutASnapshotIsRefused(t *testing.T) {
+	t.Parallel()
 	r := newSnapshotRig(t)
 	list, _ := r.takeSnapshots(2)
 	r.deleteBefore(sumsTopic, list[len(list)-1].next())
@@ -348,6 +353,7 @@ func TestAGapWithoutASnapshotIsRefused(t *testing.T) {
 // TestAStateThatRetentionOvertookIsLoadedFromASnapshot: a process comes back whose state ends
 // before the journal begins.
 func TestAStateThatRetentionOvertookIsLoadedFromASnapshot(t *testing.T) {
+	t.Parallel()
 	r := newSnapshotRig(t)
 	away := t.TempDir()
 	stop := r.run(r.snapshotting(away, sumsIdentity, nil))
@@ -371,6 +377,7 @@ func TestAStateThatRetentionOvertookIsLoadedFromASnapshot(t *testing.T) {
 // TestASnapshotKeepsUpWithLargeTurns: a turn that adds much to the journal writes many chunks,
 // so that the journal does not grow by a multiple of the state meanwhile.
 func TestASnapshotKeepsUpWithLargeTurns(t *testing.T) {
+	t.Parallel()
 	r := newSnapshotRig(t)
 	r.feed(1, 8*task.TurnInputs)
 	turns := 0

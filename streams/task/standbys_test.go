@@ -179,6 +179,7 @@ func (r *rig) wantAll(last int) {
 // TestAPartitionMovesToAWarmMemberOnly: a member that joins gets a partition once it has
 // folded its journal; until then the owner works on.
 func TestAPartitionMovesToAWarmMemberOnly(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	owner := r.standMember(0, nil)
 	r.feed(1, 100)
@@ -210,6 +211,7 @@ func TestAPartitionMovesToAWarmMemberOnly(t *testing.T) {
 // TestAStandbyHandsItsStateOver: when the owner of a partition is gone, its standby's member
 // has it, and folds nothing again.
 func TestAStandbyHandsItsStateOver(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	first, second := r.standMember(1, nil), r.standMember(1, nil)
 	r.feed(1, 300)
@@ -319,6 +321,7 @@ func wantSum(t *testing.T, cfg store.StoreConfig, want int) {
 // TestAStormOfMembersWithStandbys: members come and go while partitions are warmed, given up
 // and handed over. Each number is processed once.
 func TestAStormOfMembersWithStandbys(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	fed := 0
 	feed := func() {

@@ -22,6 +22,7 @@ var widened = flag.Bool("streams.widened", false,
 // before it stores the topic's partitions. This test builds the client with a pause of 200 ms in
 // between, and runs itself and other tests of transactions with it.
 func TestCommitsWhileTheClientStoresPartitions(t *testing.T) {
+	t.Parallel()
 	if *widened {
 		t.Run("the client alone loses the record", theClientAloneLosesTheRecord)
 		return

@@ -16,6 +16,7 @@ const stormy = 12
 // numbers are fed, so that partitions move before their tasks have started and while they
 // drain. Each number is processed once.
 func TestAStormOfMembers(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	fed := 0
 	feed := func() {

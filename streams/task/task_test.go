@@ -266,6 +266,7 @@ func (r *rig) wantJournal(total int) {
 }
 
 func TestTaskTakesEachInputOnceOverRestarts(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	total := 0
 	for round := range 3 {

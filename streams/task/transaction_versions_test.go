@@ -64,6 +64,7 @@ func (r *rig) groupAt() (next int64) {
 // together under each level of transaction.version that a cluster can have, and while it is
 // upgraded.
 func TestTurnsUnderEachVersionOfTransactions(t *testing.T) {
+	t.Parallel()
 	r := rigOn(t, brokertest.StartLowered(t))
 	fed := 0
 	turns := func() {

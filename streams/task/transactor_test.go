@@ -62,6 +62,7 @@ func unstable(request kmsg.Request) kmsg.Response {
 
 // A task that starts waits for an open transaction of the group.
 func TestTaskWaitsForStablePositions(t *testing.T) {
+	t.Parallel()
 	r, fake := newFakeRig(t)
 	const answers = 3
 	var asked atomic.Int32

@@ -286,6 +286,7 @@ func wantOneAtATime(t *testing.T, history []written) {
 // over, still believes that it is the owner. What it writes then is refused, also by turns
 // that consumed nothing.
 func TestPausedOwnerIsFenced(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	former := r.start(ownerAlone, "former")
 	r.feed(1, 50)
@@ -320,6 +321,7 @@ func TestPausedOwnerIsFenced(t *testing.T) {
 // The same with a group that divides the partitions: it assigns them to another when a
 // member is paused for longer than its session, and readmits that member when it resumes.
 func TestPausedMemberIsFenced(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	former := r.start(ownerMember, "former")
 	r.feed(1, 50)

@@ -90,6 +90,7 @@ var works = map[string]struct {
 // the rights in its row of the table; without any one of them, it reports that it lacks it,
 // and does not just hang.
 func TestEachRoleWorksWithItsRightsAloneAndSaysWhichIsMissing(t *testing.T) {
+	t.Parallel()
 	var users []string
 	for _, name := range topology.RoleNames() {
 		users = append(users, userPrefix+name)

@@ -17,6 +17,7 @@ const unsafeDowngrade = 3 // of UpdateFeatures (KIP-778)
 
 // The features of a real cluster are shared with the tests of other packages.
 func TestOlderTransactionsAreRefused(t *testing.T) {
+	t.Parallel()
 	c, shape := newCluster(t)
 	mustCreate(t, c, shape)
 	level := func(n int16) {
@@ -42,6 +43,7 @@ func TestOlderTransactionsAreRefused(t *testing.T) {
 }
 
 func TestOneReplicaIsRefused(t *testing.T) {
+	t.Parallel()
 	c, shape := newCluster(t)
 	mustCreate(t, c, shape)
 	faults, err := topology.Check(t.Context(), c, topology.CheckOptions{Now: time.Now})

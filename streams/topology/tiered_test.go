@@ -84,6 +84,7 @@ func TestWhatGrowsIsTiered(t *testing.T) {
 
 // TestBrokersThatCannotTierAreRefused, before anything is changed.
 func TestBrokersThatCannotTierAreRefused(t *testing.T) {
+	t.Parallel()
 	c, shape := newCluster(t)
 	shape.LocalMillis = dayMillis
 	_, planned := topology.Plan(t.Context(), c, shape)

@@ -15,6 +15,7 @@ import (
 )
 
 func TestCreateMakesWhatPlanMisses(t *testing.T) {
+	t.Parallel()
 	c, shape := newCluster(t)
 	missing := mustPlan(t, c, shape)
 	if len(missing) != len(schemas.Topics()) {
@@ -37,6 +38,7 @@ func TestCreateMakesWhatPlanMisses(t *testing.T) {
 }
 
 func TestTwoCreateAtOnce(t *testing.T) {
+	t.Parallel()
 	c, shape := newCluster(t)
 	ended := make(chan error)
 	for range 2 {
@@ -74,6 +76,7 @@ var wrong = []struct {
 }
 
 func TestEachWrongSettingIsNamedRefusedAndPutRight(t *testing.T) {
+	t.Parallel()
 	c, shape := newCluster(t)
 	mustCreate(t, c, shape)
 	for _, w := range wrong {
@@ -131,6 +134,7 @@ func refused(t *testing.T, c kafka.Cluster, accept ...string) (names []string) {
 var ofOneReplica = []string{"replication", "min.insync.replicas", "unclean.leader.election.enable"}
 
 func TestMoreThanWantedIsNoDifference(t *testing.T) {
+	t.Parallel()
 	c, shape := newCluster(t)
 	mustCreate(t, c, shape)
 	more := map[string]string{
@@ -148,6 +152,7 @@ func TestMoreThanWantedIsNoDifference(t *testing.T) {
 }
 
 func TestAnotherPartitionCountIsRefused(t *testing.T) {
+	t.Parallel()
 	c, shape := newCluster(t)
 	mustCreate(t, c, shape)
 	shape.Partitions++
@@ -169,6 +174,7 @@ func TestAnotherPartitionCountIsRefused(t *testing.T) {
 }
 
 func TestAMissingTopicIsRefused(t *testing.T) {
+	t.Parallel()
 	c, shape := newCluster(t)
 	if names := refused(t, c); !slices.Contains(names, "topic") {
 		t.Errorf("of an empty cluster: refused for %v", names)
@@ -199,6 +205,7 @@ func TestARefusalSaysWhatToDo(t *testing.T) {
 // TestACheckOfOneCopyNamesAllElse: the topics of `lumenhook run` have one replica, and must
 // be right otherwise.
 func TestACheckOfOneCopyNamesAllElse(t *testing.T) {
+	t.Parallel()
 	c, shape := newCluster(t)
 	mustCreate(t, c, shape)
 	check := func() []topology.Fault {

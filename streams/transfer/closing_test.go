@@ -13,6 +13,7 @@ import (
 // A process that was paused while its deployment was moved finds its topics closed: its tasks
 // were fenced, take their partitions over again, and refuse.
 func TestATaskDoesNotGoOnWithClosedTopics(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	d := r.under("shop", 2)
 	var log testkit.Buffer

@@ -87,6 +87,7 @@ func (d *deployment) matches() map[string]int {
 // and a match that is taken in before its endpoint is cancelled. What the new follower does
 // not make again goes along.
 func TestABackupIsOfOneMoment(t *testing.T) {
+	t.Parallel()
 	const late = total + 1
 	r := newRig(t)
 	from, to := r.under("from", 4), r.under("to", 4)
@@ -145,6 +146,7 @@ func TestABackupIsOfOneMoment(t *testing.T) {
 // What a backup reads is held meanwhile, so that no engine deletes it; if somebody does, the
 // backup fails and does not leave it out.
 func TestABackupHasNoGaps(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	from := r.under("from", 4)
 	s, stop := openShop(from)
@@ -184,6 +186,7 @@ func TestABackupHasNoGaps(t *testing.T) {
 // A state may have a watch whose endpoint was made after the end of the endpoint's journal was
 // asked for: brokers do not answer at one moment. The journals are read again.
 func TestABackupHasTheEndpointsOfItsWatches(t *testing.T) {
+	t.Parallel()
 	const late = total + 1
 	r := newRig(t)
 	from, to := r.under("from", 4), r.under("to", 4)

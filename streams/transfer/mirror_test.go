@@ -166,6 +166,7 @@ func copied(r transfer.MirrorReport) (records, fillers int64) {
 // TestACopyKeepsEveryOffset: records, times and positions are the same on both sides, and a
 // repeated copy adds new records.
 func TestACopyKeepsEveryOffset(t *testing.T) {
+	t.Parallel()
 	from, to := newSide(t, 2), newSide(t, 2)
 	from.busy()
 	from.takes("mailer", schemas.TopicJournal, 7)
@@ -200,6 +201,7 @@ func TestACopyKeepsEveryOffset(t *testing.T) {
 
 // TestACopyThatEndedEarlyGoesOn: wherever it was interrupted.
 func TestACopyThatEndedEarlyGoesOn(t *testing.T) {
+	t.Parallel()
 	from, to := newSide(t, 2), newSide(t, 2)
 	from.busy()
 	interruptions := 0
@@ -230,6 +232,7 @@ func TestACopyThatEndedEarlyGoesOn(t *testing.T) {
 
 // TestWhatIsNoCopyIsRefused: nothing is added to topics that hold something else.
 func TestWhatIsNoCopyIsRefused(t *testing.T) {
+	t.Parallel()
 	for name, c := range map[string]struct {
 		partitions int32
 		before     func(to side)
@@ -265,6 +268,7 @@ func TestWhatIsNoCopyIsRefused(t *testing.T) {
 // TestWhatRetentionDeletedIsMissingInTheCopyToo: a copy begins where its source begins, also when
 // the source begins later than it did at the first copy. Readers judge by that what is missing.
 func TestWhatRetentionDeletedIsMissingInTheCopyToo(t *testing.T) {
+	t.Parallel()
 	from, to := newSide(t, 1), newSide(t, 1)
 	from.busy()
 	from.transact(kgo.TryCommit, schemas.TopicMatches, "match")
@@ -291,6 +295,7 @@ func TestWhatRetentionDeletedIsMissingInTheCopyToo(t *testing.T) {
 
 // TestACopyIsSearchedByTimeAsItsSource: fillers are of the time of the record behind them.
 func TestACopyIsSearchedByTimeAsItsSource(t *testing.T) {
+	t.Parallel()
 	from, to := newSide(t, 1), newSide(t, 1)
 	from.transact(kgo.TryAbort, schemas.TopicMatches, "never")
 	from.transact(kgo.TryCommit, schemas.TopicMatches, "match")

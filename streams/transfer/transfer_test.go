@@ -344,6 +344,7 @@ func (s *shop) followsOn(to *deployment) {
 }
 
 func TestADeploymentGoesOnWithAnotherPartitionCount(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct{ from, to int32 }{{4, 7}, {7, 3}} {
 		t.Run(fmt.Sprintf("%d to %d", c.from, c.to), func(t *testing.T) {
 			r := newRig(t)
@@ -381,6 +382,7 @@ func TestADeploymentGoesOnWithAnotherPartitionCount(t *testing.T) {
 
 // A backup that is made while the engine works makes a cluster that goes on.
 func TestAClusterIsMadeOfABackup(t *testing.T) {
+	t.Parallel()
 	for _, partitions := range []int32{4, 5} {
 		t.Run(fmt.Sprint(partitions, " partitions"), func(t *testing.T) {
 			r := newRig(t)
@@ -410,6 +412,7 @@ func TestAClusterIsMadeOfABackup(t *testing.T) {
 
 // What is damaged, or is no backup, is refused before anything is written.
 func TestADamagedBackupIsRefused(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	from, to := r.under("from", 2), r.under("to", 2)
 	_, stop := openShop(from)
@@ -493,6 +496,7 @@ func rewrite(r *rig, dir string, change func(map[string]any)) {
 // What each partition remembers of settled deliveries goes along, each to its endpoint's, and
 // is forgotten there in its turn.
 func TestSettledDeliveriesAreRememberedBehindAMove(t *testing.T) {
+	t.Parallel()
 	r := newRig(t)
 	from, to := r.under("from", 3), r.under("to", 2)
 	_, stop := openShop(from)

@@ -159,6 +159,7 @@ func (s *story) bounds() (all []int32) {
 // An aborted record can be recognized only by the list in its response: wherever a limit
 // cuts the response, the list must be there.
 func TestNoBoundOfAFetchHandsOutAbortedRecords(t *testing.T) {
+	t.Parallel()
 	s := tell(t)
 	client := newClient(t, s.addr, kgo.DisableFetchSessions())
 	topicID := topicIDOf(t, client)
@@ -231,6 +232,7 @@ func (s *story) fetchAll(
 
 // Every client, with fetch sessions or without, reads exactly what is committed.
 func TestNoClientIsHandedAbortedRecords(t *testing.T) {
+	t.Parallel()
 	s := tell(t)
 	for _, whole := range []int32{1, 4096, 1 << 20, 50 << 20} {
 		for _, each := range []int32{1, 10_000, 50 << 20} {

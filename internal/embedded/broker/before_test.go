@@ -13,6 +13,7 @@ import (
 
 // A compaction that is cut short loses nothing of what was there before.
 func TestWhatACompactionThatWasCutShortTookComesBack(t *testing.T) {
+	t.Parallel()
 	first := filepath.Join(t.TempDir(), "broker")
 	addr := start(t, first)
 	if _, err := kadm.NewClient(newClient(t, addr)).CreateTopics(t.Context(), 1, 1, nil, topic,

@@ -156,6 +156,7 @@ func TestATransactionThatAKillLeftOpenEndsAtTheNextStart(t *testing.T) {
 
 // A transaction that is open at a clean shutdown is ended as well.
 func TestATransactionThatACloseLeftOpenEndsAtTheNextStart(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "broker")
 	b, err := broker.Start(broker.Config{
 		Dir:    dir,
@@ -179,6 +180,7 @@ func TestATransactionThatACloseLeftOpenEndsAtTheNextStart(t *testing.T) {
 // TestClientsWithinTheProcess: a client without a socket meets the same broker, with as much as
 // many times a connection's own buffer, and is refused once the broker is closed.
 func TestClientsWithinTheProcess(t *testing.T) {
+	t.Parallel()
 	b, err := broker.Start(broker.Config{
 		Dir:    t.TempDir(),
 		Listen: "127.0.0.1:0",

@@ -14,6 +14,7 @@ import (
 
 // Compaction removes no committed record in favour of one that may be aborted.
 func TestCompactionWaitsForOpenTransactions(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "broker")
 	open := func() *broker.Broker {
 		b, err := broker.Start(broker.Config{

@@ -94,6 +94,7 @@ func TestAnswersThatWaitTogetherAreSyncedTogether(t *testing.T) {
 // A watcher reports what is there at first and each change, in folders that are made later, too,
 // and whatever may have changed once the kernel's queue has overflowed.
 func TestEachChangeIsSeen(t *testing.T) {
+	t.Parallel()
 	limit, err := os.ReadFile("/proc/sys/fs/inotify/max_queued_events")
 	if err != nil {
 		t.Fatal(err)

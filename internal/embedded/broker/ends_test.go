@@ -18,6 +18,7 @@ import (
 // Where a partition ends is known after all of its records were deleted, by a request and by
 // retention; a topic that is made anew begins at its beginning.
 func TestAnEmptyPartitionEndsWhereItEnded(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "broker")
 	open := func() (*broker.Broker, *kadm.Client) {
 		b, err := broker.Start(broker.Config{
@@ -105,6 +106,7 @@ func TestAnEmptyPartitionEndsWhereItEnded(t *testing.T) {
 
 // A topic that was deleted has no end any more, and one of its name loses nothing by the old one's.
 func TestATopicOfADeletedOnesNameLosesNothing(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "a [folder]*", "broker")
 	var b *broker.Broker
 	open := func() *kadm.Client {

@@ -62,6 +62,7 @@ func topicsAs(t *testing.T, addr string, m sasl.Mechanism) ([]string, error) {
 // A folder of a broker without passwords continues with one, and with another one when that
 // is regenerated; a restart keeps it.
 func TestOnlyWhoHasThePasswordIsServed(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "broker")
 	b, err := broker.Start(broker.Config{
 		Dir:    dir,

@@ -10,6 +10,7 @@ import (
 // TestMemoryConn holds the connections within a process to what is asked of every net.Conn:
 // deadlines, closing, and use by several goroutines.
 func TestMemoryConn(t *testing.T) {
+	t.Parallel()
 	nettest.TestConn(t, func() (client, server net.Conn, stop func(), err error) {
 		a, b := pipe(&net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 9092})
 		return a, b, func() { _, _ = a.Close(), b.Close() }, nil

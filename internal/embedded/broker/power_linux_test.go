@@ -182,6 +182,7 @@ func (p *platter) cut(t *testing.T, random *rand.Rand) string {
 // transactions and of partitions, and positions of groups; while logs and a table are compacted,
 // segments are begun, and records deleted.
 func TestWhatIsAnsweredSurvivesAPowerCut(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "broker")
 	disk := newPlatter(t, dir)
 	cfg := broker.Config{
@@ -342,6 +343,7 @@ func lastOf(values []string, producer string) (last string) {
 
 // A broker whose disk fails answers nothing more, says so, and is not closed in order.
 func TestABrokerWhoseDiskFailsAnswersNothing(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "broker")
 	failed := make(chan error, 1)
 	cfg := broker.Config{

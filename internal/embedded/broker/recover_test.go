@@ -296,6 +296,7 @@ func readParts(t *testing.T, addr string) (values [parts][]string) {
 // A commit that a kill cuts at any of its writes, or in the middle of one, is whole in all
 // partitions and positions, or nothing of it is there.
 func TestACommitThatAKillCutsIsWholeOrNothing(t *testing.T) {
+	t.Parallel()
 	c := newCutting(t)
 	for first := range parts {
 		writes := c.order(first)
@@ -318,6 +319,7 @@ func TestACommitThatAKillCutsIsWholeOrNothing(t *testing.T) {
 
 // The same after a power cut, which leaves of each file any part of what was not synced.
 func TestACommitThatAPowerCutCutsIsWholeOrNothing(t *testing.T) {
+	t.Parallel()
 	c := newCutting(t)
 	order := c.order(0)
 	of := func(path string) (all []diskWrite) {
@@ -349,6 +351,7 @@ func TestACommitThatAPowerCutCutsIsWholeOrNothing(t *testing.T) {
 
 // A start that is cut between its own writes is repeated by the next one.
 func TestAStartThatIsCutIsRepeated(t *testing.T) {
+	t.Parallel()
 	c := newCutting(t)
 	for _, committed := range []bool{true, false} {
 		var begun []diskWrite

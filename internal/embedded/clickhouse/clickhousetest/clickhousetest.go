@@ -6,8 +6,8 @@
 //
 //	func TestMain(m *testing.M) { clickhousetest.Main(m) }
 //
-// Invariant: a test that needs the engine gets it or fails; none is skipped. The
-// library is installed through npm into the user's cache when it is missing.
+// Invariant: a test that needs the engine gets it or fails; only the short run (go test -short)
+// leaves it out. The library is installed through npm into the user's cache when it is missing.
 //
 // File map:
 //
@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"github.com/lumenhook/lumenhook/internal/embedded/clickhouse"
+	"github.com/lumenhook/lumenhook/internal/testkit"
 )
 
 const (
@@ -39,6 +40,7 @@ func Main(m *testing.M) {
 // Program finds the engine and installs it when missing.
 func Program(t testing.TB) clickhouse.Program {
 	t.Helper()
+	testkit.Long(t)
 	ctx, cancel := context.WithTimeout(context.Background(), installMax)
 	defer cancel()
 	p, err := clickhouse.Find(ctx, clickhouse.Options{Progress: t.Output(), Logger: Logger(t)})
