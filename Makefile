@@ -5,7 +5,9 @@ BUF := $(GO) run github.com/bufbuild/buf/cmd/buf@v1.75.0
 
 # The linter is a module of its own (deploy/lint): it brings 200 others, of use to nobody else.
 # Building it takes two minutes of two cores, once; what it found is cached.
-GOLANGCI := $(GO) tool -modfile deploy/lint/go.mod golangci-lint run
+# It has vet's analyzers, and builds with all tags that only add files (.golangci.yml).
+GOLANGCI := $(GO) tool -modfile deploy/lint/go.mod golangci-lint run --allow-parallel-runners
+GOLANGCI_LAB := cd internal/lab && $(GO) tool -modfile ../../deploy/lint/go.mod golangci-lint run --allow-parallel-runners -c ../../.golangci.yml
 # Packages with files that only a build without the tag kafka has (.golangci.yml has the tag).
 EMBEDDED_ONLY := ./internal/brokertest ./streams/topology
 # Where govulncheck finds its database: https://vuln.go.dev when left out, or a
@@ -47,9 +49,19 @@ shell-files: ## the scripts of the shells in completions/, and man pages in man/
 	@completions/.program man --to man
 	@rm completions/.program
 
-test: lint ## everything, with real parts
-	@set -e; for module in $(TEST_MODULES); do (cd $$module && $(GO) test -timeout 40m ./...); done
-	$(GO) test -timeout 40m ./...
+test: lint test-modules test-product ## everything, with real parts
+
+# lint has vetted.
+TEST := test -vet off -timeout 40m
+.PHONY: build-all test-product test-modules
+test-product:
+	$(GO) $(TEST) ./...
+
+test-modules:
+	@set -e; for module in $(TEST_MODULES); do echo "== $$module"; (cd $$module && $(GO) $(TEST) ./...); done
+
+build-all:
+	$(GO) vet ./...
 
 # The suites that hold on both brokers share a cluster, one package after another: some
 # end all brokers. They wait more than they compute, so that two clusters at a time make
@@ -57,7 +69,8 @@ test: lint ## everything, with real parts
 KAFKA_OWN := ./internal/kafkatest ./internal/config
 KAFKA_LOGS := ./streams/kafka ./streams/task ./streams/commands ./streams/directory ./streams/topology
 KAFKA_ROLES := ./streams/engine ./streams/follower ./streams/mailer ./streams/transfer ./projections
-KAFKA_TEST := $(GO) test -tags kafka -p 1 -count 1 -timeout 15m
+# One test at a time: some stop brokers.
+KAFKA_TEST := $(GO) test -tags kafka -p 1 -parallel 1 -count 1 -timeout 15m
 # What takes minutes by itself is a target of its own: test-kafka-long.
 KAFKA_LONG := RunsOver
 .PHONY: kafka-installed kafka-own kafka-logs kafka-roles
@@ -111,17 +124,21 @@ test-shells: ## TAB in a real zsh and fish, set up as the help of their scripts 
 
 lint: ## vet, golangci-lint (.golangci.yml), known vulnerabilities
 	@$(LAB) run ./weigh
-	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$unformatted" || { echo "not formatted: $$unformatted"; exit 1; }
+	@$(MAKE) --no-print-directory format
 	$(GO) vet ./...
-	$(GO) vet -tags kafka,browser,signatures,receivers,shells,noengine ./...
-	@set -e; for module in $(TEST_MODULES); do (cd $$module && $(GO) vet ./... && $(GO) vet -tags kafka,browser ./...); done
+	$(GO) vet -tags noengine ./internal/embedded/clickhouse
+	@set -e; for module in $(TEST_MODULES); do echo "vet $$module"; (cd $$module && $(GO) vet ./...); done
 	$(GOLANGCI)
-	cd internal/lab && $(GO) tool -modfile ../../deploy/lint/go.mod golangci-lint run -c ../../.golangci.yml
+	$(GOLANGCI_LAB)
 	$(GOLANGCI) --build-tags embedded $(EMBEDDED_ONLY)
 	@said=$$($(GOVULNCHECK) 2>&1) || case "$$said" in \
 		*"fetching vulnerabilities:"*) echo "govulncheck: NOT CHECKED, its database cannot be reached (make vuln VULNDB=file:///path takes a copy): $$said" ;; \
 		*) echo "$$said"; exit 1 ;; \
 	esac
+
+.PHONY: format
+format:
+	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); test -z "$$unformatted" || { echo "not formatted: $$unformatted"; exit 1; }
 
 .PHONY: weigh
 weigh: ## lines, packages, files, commands, flags and dependencies by area, next to their budgets
