@@ -37,7 +37,7 @@ func (n *Network) getTransactions(
 		return answer, &rpcError{codeInvalidParams, err.Error()}
 	}
 	start := req.StartLedger
-	if after > 0 {
+	if after >= 0 {
 		start = uint32(after >> 32) // a cursor is the identifier of a transaction
 	}
 	answer = protocol.GetTransactionsResponse{

@@ -109,9 +109,9 @@ func (n *Network) getLedgers(
 	}
 	start := req.StartLedger
 	cursor, limit, err := page(req.Pagination, defaultLedgersPerPage)
-	if err == nil && cursor > 0 {
-		start = uint32(cursor) + 1
-		if !protocol.IsLedgerWithinRange(start, n.available()) {
+	if err == nil && cursor >= 0 {
+		start = uint32(cursor + 1)
+		if cursor+1 < int64(n.tip.oldest) || cursor+1 > int64(n.tip.latest) {
 			err = fmt.Errorf("cursor ('%d') must be between the oldest ledger: %d and the latest "+
 				"ledger: %d for this rpc instance", cursor, n.tip.oldest, n.tip.latest)
 		}
@@ -139,21 +139,16 @@ func (n *Network) getLedgers(
 	return answer, nil
 }
 
-// page reads where a page begins and how long it is; the cursor 0 says that there is none.
+// page reads where a page begins, -1 if it has no cursor, and how long it is.
 func page(p *protocol.LedgerPaginationOptions, limit int) (cursor int64, _ int, err error) {
-	if p == nil {
-		return 0, limit, nil
-	}
-	if p.Limit > 0 {
+	if p != nil && p.Limit > 0 {
 		limit = int(p.Limit)
 	}
-	if p.Cursor != "" {
-		cursor, err = strconv.ParseInt(p.Cursor, 10, 64)
+	if p == nil || p.Cursor == "" {
+		return -1, limit, nil
 	}
-	if cursor < 0 {
-		err = fmt.Errorf("cursor %q is negative", p.Cursor)
-	}
-	return cursor, limit, err
+	parsed, err := strconv.ParseUint(p.Cursor, 10, 63)
+	return int64(parsed), limit, err // #nosec G115 -- of 63 bits
 }
 
 func (n *Network) getLedgerEntries(

@@ -80,6 +80,14 @@ func TestRequestErrors(t *testing.T) {
 			"cursor ('10') must be between the oldest ledger: 2 and the latest ledger: 10 for this rpc instance",
 		},
 		{
+			"cursor before", call("getLedgers", `{"pagination":{"cursor":"0"}}`), -32602,
+			"cursor ('0') must be between",
+		},
+		{
+			"cursor of no ledger", call("getLedgers", `{"pagination":{"cursor":"4294967298"}}`), -32602,
+			"must be between",
+		},
+		{
 			"cursor not a number", call("getLedgers", `{"pagination":{"cursor":"x"}}`), -32602,
 			"invalid syntax",
 		},
