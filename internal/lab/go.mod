@@ -7,7 +7,6 @@ tool golang.org/x/perf/cmd/benchstat
 replace github.com/lumenhook/lumenhook => ../..
 
 require (
-	github.com/cenkalti/backoff/v5 v5.0.3 // indirect
 	github.com/cockroachdb/pebble/v2 v2.1.7
 	github.com/ebitengine/purego v0.11.3 // indirect
 	github.com/gofrs/flock v0.13.1 // indirect

@@ -2,11 +2,10 @@ package retry
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"math/rand/v2"
 	"time"
-
-	"github.com/cenkalti/backoff/v5"
 )
 
 // Policy is how long to wait before each further try, and when to give up. Zero limits mean
@@ -52,44 +51,52 @@ func Warn(log *slog.Logger, message string, args ...any) func(Failure) {
 	}
 }
 
+// Permanent marks an error as permanent; nil stays nil.
+func Permanent(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &permanent{err}
+}
+
+type permanent struct{ error }
+
+func (p *permanent) Unwrap() error { return p.error }
+
+// IsPermanent reports whether an error, or one that it wraps, was marked by Permanent.
+func IsPermanent(err error) bool {
+	_, is := errors.AsType[*permanent](err)
+	return is
+}
+
 // Backoff is the waits of one loop. It is used by one goroutine.
 type Backoff struct {
-	policy   Policy
-	interval *backoff.ExponentialBackOff
-	told     string // the last failure's text
+	policy Policy
+	next   time.Duration // the longest that the next wait may be
+	told   string        // the last failure's text
 }
 
 // Backoff returns the waits of a policy, from the first one on.
 func (p Policy) Backoff() *Backoff {
-	b := &Backoff{
-		policy: p,
-		interval: &backoff.ExponentialBackOff{
-			InitialInterval: p.First,
-			Multiplier:      2,
-			MaxInterval:     max(p.First, p.Last),
-		},
+	if p.Jitter == nil {
+		p.Jitter = rand.Float64 //nolint:forbidigo // unless a policy brings another
 	}
-	if b.policy.Jitter == nil {
-		b.policy.Jitter = rand.Float64 //nolint:forbidigo // unless a policy brings another
-	}
-	return b
+	return &Backoff{policy: p, next: p.First}
 }
 
 // Next returns the next wait, for callers that wait by other means.
 func (b *Backoff) Next() time.Duration {
-	half := b.interval.NextBackOff() / 2
+	half := b.next / 2
+	b.next = min(2*b.next, max(b.policy.First, b.policy.Last))
 	return half + time.Duration(b.policy.Jitter()*float64(half))
 }
 
 // Reset starts over with the first wait, after progress.
-func (b *Backoff) Reset() {
-	b.told = ""
-	b.interval.Reset()
-}
+func (b *Backoff) Reset() { b.told, b.next = "", b.policy.First }
 
 // Wait waits after a failure, and returns an error if the context ends first.
 func (b *Backoff) Wait(ctx context.Context, failed error) error {
-	wait := max(b.Next(), askedWait(failed))
+	wait := b.Next()
 	if b.policy.OnFailure != nil {
 		text := failed.Error()
 		b.policy.OnFailure(Failure{Err: failed, Wait: wait, New: text != b.told})

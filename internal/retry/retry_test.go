@@ -207,24 +207,6 @@ func TestForeverEndsWithItsContextWhileItWaits(t *testing.T) {
 	})
 }
 
-func TestAServersWaitIsTheLeast(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b, began := policy().Backoff(), time.Now()
-		for _, asked := range []time.Duration{5 * time.Second, time.Millisecond} {
-			busy := fmt.Errorf("asking: %w", retry.After(errAway, asked))
-			if !errors.Is(busy, errAway) || busy.Error() != "asking: it is away" {
-				t.Errorf("the error is %v", busy)
-			}
-			if err := b.Wait(t.Context(), busy); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if got := time.Since(began); got != 5200*time.Millisecond {
-			t.Errorf("it waited for %v, want 5 s and 200 ms", got)
-		}
-	})
-}
-
 func TestSleepEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
