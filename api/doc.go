@@ -14,7 +14,7 @@
 //   - An error that a handler returns is a *problem.Problem, or an internal one.
 //   - A secret that a client sends by mistake appears in no answer and no log line: no
 //     answer echoes a value, and whatever looks like a secret is redacted where answers
-//     and log lines are written (redact.go).
+//     and log lines are written (middleware.go).
 //   - A write is acknowledged after the engine committed it (G1), and the next
 //     request through the same node sees it.
 //   - The number of requests, the size, depth and count of what a body holds,
@@ -26,23 +26,19 @@
 //
 //	api.go             configuration, routes, the server's limits
 //	ports.go           what the API needs of other parts
-//	middleware.go      around every request: its id, headers, refusals, log line
+//	middleware.go      around every request: its id, headers, refusals, log line without secrets
 //	request.go         one request: its headers, its body, its route's work
 //	reply.go           answers that are no problem
 //	auth.go            bearer keys and permissions
 //	confine.go         what a portal link of one endpoint reaches
 //	limits.go          how often a key may ask
-//	redact.go          striking out what looks like a secret
 //	lookup.go          finding what a path names
 //	lists.go           parameters of lists, cursors, pages
 //	fields.go          reading texts, words and addresses
-//	commands.go        command ids, submitting
+//	commands.go        command ids, submitting; what this node warned of, for repeats
 //	readyourwrites.go  a request sees what the one before it wrote
-//	warnings.go        what this node warned of, for repeats
-//	keyusage.go        when keys were used
 //	endpoints.go       endpoints: their life, and tests
-//	endpoint_wire.go   their fields, as a client sends and gets them
-//	headers.go         sealing and opening an endpoint's own headers
+//	endpoint_wire.go   their fields, as a client sends and gets them; sealing their headers
 //	signatures.go      signatures that an endpoint may ask for, and the published keys
 //	watches.go         watches
 //	watch_wire.go      their fields, as a client sends and gets them
@@ -53,8 +49,7 @@
 //	pull.go            events of an endpoint by their numbers
 //	receipts.go        receipts of attempts
 //	waiters.go         how many requests may wait for one, and statements for a ledger
-//	filters.go         filters of lists of events by what was paid
-//	selection.go       events that a body selects, with the filters of lists
+//	filters.go         filters of lists of events by what was paid, also in a body
 //	replay.go          failed deliveries of an endpoint, queued again
 //	resend.go          events: sending them again, where they go now
 //	resend_many.go     the same of all that a filter selects
@@ -64,9 +59,8 @@
 //	rates.go           attempts counted by the minute
 //	health.go          how endpoints do, and their list with the worst first
 //	coverage.go        which ledgers were read, and verified
-//	keys.go            API keys
+//	keys.go            API keys, and when they were used
 //	key_wire.go        their fields, as a client sends and gets them
 //	portallinks.go     links to an account's pages for a browser without a key
-//	operations.go      /healthz, /readyz, /v1/openapi.yaml
-//	docs.go            /docs
+//	operations.go      /healthz, /readyz, /v1/openapi.yaml, /docs
 package api

@@ -52,3 +52,70 @@ func (c Coverage) Since() uint32 {
 	}
 	return 0
 }
+
+// Range is a closed range of ledger sequences: both ends belong to it.
+type Range struct {
+	From uint32
+	To   uint32
+}
+
+// Ranges are sorted, disjoint and not adjacent: between two of them is a ledger that is in
+// none. Nil is empty. Its methods modify and share nothing.
+type Ranges []Range
+
+// Add returns the ranges with another one added. An empty one adds nothing.
+func (r Ranges) Add(x Range) Ranges {
+	if x.From > x.To {
+		return r
+	}
+	sum := make(Ranges, 0, len(r)+1)
+	i := 0
+	for ; i < len(r) && r[i].To < x.From && r[i].To+1 < x.From; i++ {
+		sum = append(sum, r[i])
+	}
+	for ; i < len(r) && (r[i].From <= x.To || r[i].From-1 == x.To); i++ {
+		x.From, x.To = min(x.From, r[i].From), max(x.To, r[i].To)
+	}
+	return append(append(sum, x), r[i:]...)
+}
+
+// Missing returns the parts of a range that are in none of these.
+func (r Ranges) Missing(x Range) (gaps Ranges) {
+	for _, c := range r {
+		if c.To < x.From {
+			continue
+		}
+		if c.From > x.To {
+			break
+		}
+		if c.From > x.From {
+			gaps = append(gaps, Range{x.From, c.From - 1})
+		}
+		if c.To >= x.To {
+			return gaps
+		}
+		x.From = c.To + 1
+	}
+	if x.From <= x.To {
+		gaps = append(gaps, x)
+	}
+	return gaps
+}
+
+// LedgersPerChain is how many numbers of ledgers each chain of a network has. A test network is
+// reset from time to time: another chain then counts its ledgers from 1 again. So that a number
+// always names one ledger, those of the second chain that is followed have this added, those
+// of the third twice this, and so on. Whatever is derived of a number, such as the id of a
+// payment and of its events, so differs between chains.
+//
+// The public network, which is never reset, has fewer ledgers than this until about 2048.
+const LedgersPerChain = 200_000_000
+
+// ChainsMax is how many chains can be followed, one after the other.
+const ChainsMax = 1<<32/LedgersPerChain - 1
+
+// ChainBase is what is added to the numbers of the chain that a ledger is of; 0: the first one.
+func ChainBase(ledger uint32) uint32 { return ledger - ledger%LedgersPerChain }
+
+// OnChain is the number that a ledger has on its own chain.
+func OnChain(ledger uint32) uint32 { return ledger % LedgersPerChain }

@@ -25,8 +25,7 @@
 //	amount.go     stroops and their decimal form
 //	payment.go    assets, memos, payments
 //	memo.go       memos as people write them
-//	ledger.go     closed ledgers, and why one cannot be had
-//	standing.go   which sources of ledgers agree, and which are left out
+//	ledger.go     closed ledgers, why one cannot be had, and which sources of them agree
 //	move.go       changes of a wallet's balances
 //	rules.go      amount and memo rules, sender allowlists, the verification of a payment
 //	event.go      the envelope that receivers get, byte for byte
@@ -39,8 +38,7 @@
 //	apikey.go     how API keys and signing secrets are made and told from noise
 //	endpoint.go   endpoints
 //	health.go     how an endpoint takes what is sent to it, in a word
-//	secret.go     their signing secrets and how these overlap
-//	redacted.go   text that is not printed
+//	secret.go     their signing secrets and how these overlap; text that is not printed
 //	delivery.go   one event on its way to one endpoint
 //	attempt.go    what an attempt brought back, and what follows from it
 //	attemptlog.go the transparency log of an endpoint's attempts
@@ -50,9 +48,7 @@
 //	testping.go   the test.ping and its answer
 //	watch.go      watches, and what they match
 //	backfill.go   what a watch has covered of the past, and is asked to
-//	ranges.go     ranges of ledgers
-//	coverage.go   which ledgers were read, and verified
-//	chain.go      the chains of a network that is reset, and the numbers of their ledgers
+//	coverage.go   ranges of ledgers: which were read and verified; chains of a network that is reset
 //	command.go    what can be asked
 //	wellformed.go what no Decide function may be given
 //	answer.go     what is answered

@@ -1,5 +1,10 @@
 package domain
 
+import (
+	"fmt"
+	"time"
+)
+
 // Ledger is a closed ledger of the network, as a source returns it.
 type Ledger struct {
 	Sequence       uint32
@@ -34,3 +39,63 @@ const (
 )
 
 func (e LedgerError) Error() string { return string(e) }
+
+// SourceBehind is why a source is left that no longer keeps a ledger.
+const SourceBehind = "behind"
+
+// SourceState is what whoever reads ledgers makes of one of their sources.
+type SourceState string
+
+// States.
+const (
+	SourceAlone   SourceState = "alone"  // there is no other: nothing that it says is compared
+	SourceAgrees  SourceState = "agrees" // it gives the ledgers that count
+	SourceLags    SourceState = "lags"   // it agrees as far as it goes, and others are further
+	SourceLeftOut SourceState = "left"   // it is left out for a while, for a Reason
+	SourceNone    SourceState = "none"   // it has given no ledger yet
+)
+
+// SourceStanding is how one of the sources stands.
+type SourceStanding struct {
+	Name   string      `json:"name"` // says nothing of what is secret in its address
+	State  SourceState `json:"state"`
+	Ledger uint32      `json:"ledger,omitempty"` // the newest it gave that counts; 0: none yet
+	Behind uint32      `json:"behind"`           // ledgers that others gave since; 0 while Ledger is 0
+	Left   *SourceLeft `json:"left,omitempty"`   // with StateLeft
+}
+
+// SourceLeft says why a source is left out, and since when.
+type SourceLeft struct {
+	Reason  string    `json:"reason"` // one of quorum.Reasons
+	Detail  string    `json:"detail,omitempty"`
+	Ledger  uint32    `json:"ledger"` // that it was asked for
+	Since   time.Time `json:"since"`
+	AgainAt time.Time `json:"againAt,omitzero"` // zero: it is being waited for
+}
+
+// SourceStandings are how all sources of a reader stand.
+type SourceStandings struct {
+	Need    int              `json:"need"`             // how many must name the same hash
+	Ledger  uint32           `json:"ledger,omitempty"` // the newest that counts; 0: none was read yet
+	Sources []SourceStanding `json:"sources"`
+}
+
+// Fault names the sources that are left out; nil: none is. Where one that answers is enough, it is
+// no fault of the first that it no longer keeps what another gives.
+func (s SourceStandings) Fault() error {
+	var first *SourceStanding
+	left := 0
+	for i, one := range s.Sources {
+		if one.State != SourceLeftOut || s.Need == 1 && one.Left.Reason == SourceBehind {
+			continue
+		}
+		if left++; first == nil {
+			first = &s.Sources[i]
+		}
+	}
+	if first == nil {
+		return nil
+	}
+	return fmt.Errorf("%d of %d sources of ledgers are left out: %s since ledger %d (%s)", left,
+		len(s.Sources), first.Name, first.Left.Ledger, first.Left.Reason)
+}

@@ -66,20 +66,18 @@
 //
 // File map:
 //
-//	database.go          connections to ClickHouse
+//	database.go          connections to ClickHouse; statements that change tables, and the settings
+//	                     of writes
 //	servers.go           which of several servers is used
-//	change.go            statements that change tables, and the settings of writes
 //	migrate.go           creating the tables; retention.go, how long rows are kept
 //	tables.go            which topic fills which table, and which UUID each has
 //	block.go             records collected; facts.go (journal), current.go (others), envelope.go
-//	columns.go           rows into columns
-//	rows.go              the collected rows of a table
+//	columns.go           the collected rows of a table, and rows into columns
 //	write.go             columns into ClickHouse
 //	progress.go, lag.go  the progress of the tables
 //	inspect.go           what its servers say of themselves, for `lumenhook doctor`
-//	partitions.go        the assigned partitions
+//	partitions.go        the assigned partitions, and committing to the group how far the tables are
 //	projector.go         sessions, restarted after every error; health
-//	done.go              committing to the group how far the tables are
 //	session.go           collecting one block while another is written
 //	asking.go            blocks that do not wait, because somebody reads
 //	refold.go            filling tables beside the live ones
@@ -95,7 +93,6 @@
 //	list.go              lists and choices of events, for the API; full.go, from complete tables only
 //	rates.go             attempts by the minute
 //	health.go            how endpoints do: attempts by spans, last success, oldest pending
-//	outcomes.go          the last attempts of the deliveries of a list
 //	pull.go              events of an endpoint by their numbers
 //	steps.go             facts of an endpoint or a watch, with the state after each
 //	eventsteps.go        the same of an event's deliveries

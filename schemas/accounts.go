@@ -1,7 +1,10 @@
 package schemas
 
 import (
+	"time"
+
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/schemas/kafka"
@@ -192,4 +195,16 @@ func keyRolledIn(m *kafka.KeyRolled) domain.FactBody {
 
 func keyRevokedIn(m *kafka.KeyRevoked) domain.FactBody {
 	return domain.KeyRevoked{KeyID: m.GetKeyId()}
+}
+
+// EncodeKeyUse encodes a row of the topic "key-uses": when a key was last used.
+func EncodeKeyUse(atMillis int64) Message {
+	return pack("KeyUse", "", timestamppb.New(time.UnixMilli(atMillis)))
+}
+
+// DecodeKeyUse decodes a row of the topic "key-uses".
+func DecodeKeyUse(m Message) (atMillis int64, err error) {
+	var at timestamppb.Timestamp
+	err = unpackAs(m, "KeyUse", &at)
+	return at.AsTime().UnixMilli(), err
 }

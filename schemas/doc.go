@@ -14,23 +14,21 @@
 //	clickhouse.go  the tables of the history, clickhouse/
 //	message.go     a record's value and the headers that say what it is
 //	facts.go       facts of the journal; facts_quick.go reads the two that are nearly all of it,
-//	               and names.go remembers the names in them
+//	               and remembers the names in them
 //	commands.go    commands
 //	answers.go     answers to commands, and what tasks remember of them
-//	accounts.go    accounts and their keys: rows, what tasks keep, commands, facts
+//	accounts.go    accounts and their keys: rows, what tasks keep, commands, facts, when a key was
+//	               used
 //	endpoints.go   endpoints, their secrets and headers: likewise
 //	watches.go     watches and their rules: likewise
 //	backfills.go   what a watch keeps of backfills, and their facts
-//	attemptlog.go  what facts and states have of the logs of attempts
-//	deliveries.go  deliveries, events and attempts: what tasks keep, facts
+//	deliveries.go  deliveries, events, attempts and their logs: what tasks keep, facts
 //	mails.go       notices as tasks keep them, their facts, orders of mails and answers
 //	matches.go     matches, as followers and endpoints read them
 //	payments.go    payments
 //	moves.go       changes of balances
 //	ledgers.go     ledgers that were read, and transactions that could not be
-//	keyuse.go      when a key was last used
 //	deadletter.go  records that do not count
-//	events.go      JSON Schemas of the events, events/
-//	openapi.go     the description of the API, openapi.yaml
+//	openapi.go     the description of the API, openapi.yaml; JSON Schemas of the events, events/
 //	vectors/       the test vector of the signature, and a checker in JavaScript
 package schemas

@@ -2,6 +2,7 @@ package schemas
 
 import (
 	"bytes"
+	"embed"
 	_ "embed"
 )
 
@@ -34,3 +35,10 @@ func DocsStyle() []byte {
 	style, _, _ := bytes.Cut(rest, []byte("</style>"))
 	return style
 }
+
+// Events holds a JSON Schema (draft 2020-12) of each event type, for those who receive
+// deliveries: events/<type>.json, and events/common.json, to which they refer. They allow
+// unknown fields, because fields may be added; what is sent has only fields that they name.
+//
+//go:embed events/*.json
+var Events embed.FS

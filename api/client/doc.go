@@ -16,17 +16,14 @@
 //
 // File map:
 //
-//	client.go     one call, with its repeats
+//	client.go     one call, with its repeats and its refusal
 //	lists.go      pages of lists
-//	problem.go    refusals
 //	endpoints.go  endpoints, and what is done with them
 //	watches.go    watches, likewise
 //	events.go     events, likewise
 //	listen.go     an endpoint's events as they come, for who has no public address
-//	keys.go       API keys, likewise
-//	portal.go     links to the account's pages
-//	coverage.go   which ledgers were read
+//	keys.go       API keys, likewise, and links to the account's pages
 //	history.go    facts of an endpoint, a watch or an event, with the state after each
 //	statement.go  what moved a wallet's balances
-//	service.go    health, readiness, and what the service says of itself
+//	service.go    health, readiness, which ledgers were read, and what the service is
 package client

@@ -28,8 +28,7 @@
 //	overview.go   the first page
 //	health.go     how endpoints do, in words and small plots
 //	endpoints.go  endpoints, and what is done with them
-//	events.go     events, likewise
-//	receipt.go    the receipt of an event's attempts, as a file
+//	events.go     events, likewise; the receipt of an event's attempts, as a file
 //	signature.go  how a receiver checks a signature, step by step
 //	watches.go    watches, the rule tester, backfills
 //	statement.go  statements of a wallet

@@ -18,6 +18,5 @@
 //	value.go   reading one value, and the members of an object, while collecting faults
 //	fields.go  the list of fields that a body may have
 //	query.go   parameters of a query; times
-//	etag.go    ETag and If-Match
-//	header.go  Idempotency-Key
+//	header.go  ETag, If-Match and Idempotency-Key
 package decode

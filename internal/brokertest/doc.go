@@ -15,7 +15,6 @@
 //
 //	embedded.go  the embedded broker
 //	kafka.go     the real cluster
-//	cluster.go   its connection settings and topics
-//	cut.go       a topic that was cut
+//	cluster.go   its connection settings and topics; a topic that was cut
 //	log.go       the content of topics
 package brokertest

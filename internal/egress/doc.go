@@ -41,9 +41,9 @@
 // for itself, so open connections are at most the Posts in flight plus MaxIdle.
 //
 // Files: client.go configuration and one attempt; result.go results; reason.go stages, and the
-// code and text of errors; policy.go, ports.go and url.go what may be reached; dial.go connect and
-// handshake; resolver.go and dns.go names and their cache; dispatcher.go attempts of the
-// engine as requests; proxy.go tunnels; sessions.go TLS sessions; wire.go metered reading;
-// pool.go idle connections; probe.go whether one of them is still usable; http1.go and
-// http2.go the exchanges; body.go bounded reading; try.go the way to a receiver without a request.
+// code and text of errors; policy.go, ports.go and url.go what may be reached; dial.go connect
+// and handshake; resolver.go and dns.go names and their cache; dispatcher.go attempts of the
+// engine as requests; proxy.go tunnels; sessions.go TLS sessions; wire.go metered and bounded
+// reading; pool.go idle connections; probe.go whether one of them is still usable; http1.go and
+// http2.go the exchanges; try.go the way to a receiver without a request.
 package egress

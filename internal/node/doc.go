@@ -39,10 +39,9 @@
 //	ledgers.go    how far ledgers were followed, for the API
 //	adapters.go   adapters between the interfaces of the parts
 //	disk.go       the guard over the disk
-//	tune.go       Go's runtime for a process that serves
-//	memory.go     how seldom garbage is collected
-//	metrics.go, collectors.go, retained.go  the numbers
-//	service.go, stack.go, loop.go, run.go  starting and stopping parts; restarting what fails
+//	tune.go       Go's runtime for a process that serves; how seldom garbage is collected
+//	metrics.go, collectors.go  the numbers
+//	stack.go, loop.go  starting and stopping parts; restarting what fails
 //	httpserver.go serving the API: what concerns connections rather than requests
 //	conns.go      connection bounds
 //	keypair.go    the certificate and its reload

@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"errors"
+	"log"
 	"log/slog"
 	"maps"
 	"slices"
@@ -159,4 +160,69 @@ func (s *Stack) Ready(ctx context.Context) []Report {
 		}
 	}
 	return reports
+}
+
+// Run starts a process, and lets it work until ctx ends or a part of it fails. Then it
+// stops everything.
+func Run(
+	ctx context.Context, logger *slog.Logger, say func(string, ...any),
+	start func(context.Context, *Stack) error,
+) error {
+	quietGlobalLog(logger)
+	serving, failed := context.WithCancelCause(ctx)
+	defer failed(nil)
+	stack := &Stack{Failed: failed, Logger: logger}
+	err := start(serving, stack)
+	if err == nil {
+		<-serving.Done()
+		say("stopping: attempts under way are finished and everything is flushed")
+	}
+	stack.Stop()
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return nil // interrupted while starting
+	case err == nil && ctx.Err() == nil:
+		return context.Cause(serving) // a part failed
+	case err == nil:
+		say("stopped")
+	}
+	return err
+}
+
+// quietGlobalLog sends what is written to the standard library's global log to the debug
+// level of ours. net/http writes a line there for each invalid frame of a receiver, which
+// could fill our log.
+func quietGlobalLog(logger *slog.Logger) {
+	log.SetFlags(0)
+	log.SetOutput(slog.NewLogLogger(logger.Handler(), slog.LevelDebug).Writer())
+}
+
+// Service is a part of a process that works from Start to Stop.
+type Service interface {
+	// Name is its name for people, such as "engine".
+	Name() string
+	// Start returns once the part works, or cannot. If it fails, Stop releases whatever the
+	// part holds. It is called once.
+	Start(ctx context.Context) error
+	// Stop returns once the part has ended. It may be called again.
+	Stop()
+	// Ready returns why the part does not do its work at present; nil: it does.
+	Ready(ctx context.Context) error
+}
+
+// Report is whether a service is ready.
+type Report struct {
+	Name string
+	Err  error // nil: it is ready
+}
+
+// Check returns why a service does not do its work at present: one of its loops has failed,
+// or it says so itself.
+func Check(ctx context.Context, one Service) error {
+	if loops, is := one.(interface{ Failing() error }); is {
+		if err := loops.Failing(); err != nil {
+			return err
+		}
+	}
+	return one.Ready(ctx)
 }

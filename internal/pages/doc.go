@@ -6,5 +6,5 @@
 // no HTML of a page's own, and anchors as GitHub makes them, of which it refuses to make two
 // alike.
 //
-// Files: pages.go a page and its parts; anchors.go the names of headings.
+// Files: pages.go a page, its parts and the names of headings.
 package pages

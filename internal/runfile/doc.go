@@ -16,7 +16,6 @@
 // File map:
 //
 //	runfile.go  run.json: its members, reading it
-//	folder.go   the folder, its lock and its files
-//	network.go  which network the folder is of
+//	folder.go   the folder, its lock, its files and its network
 //	secrets.go  the API key and the logins in the folder
 package runfile

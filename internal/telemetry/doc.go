@@ -8,6 +8,5 @@
 // event's trace can be found by the event's id. Whether a trace is sampled is decided by
 // its id too, so all processes decide alike.
 //
-// Files: event.go an event's trace; kafka.go the clients' metrics; tracing.go spans and where
-// they are sent.
+// Files: kafka.go the clients' metrics; tracing.go an event's trace, spans and where they are sent.
 package telemetry

@@ -10,8 +10,7 @@
 //
 // File map:
 //
-//	lists.go      filters and positions of lists
-//	events.go     events, attempts and deliveries; events by their numbers
+//	events.go     events, attempts and deliveries, with the filters and positions of lists
 //	statement.go  balance moves of a wallet
 //	history.go    facts with their states, rates of attempts, health; errors of the history
 package readmodel

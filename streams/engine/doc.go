@@ -70,8 +70,8 @@
 //	inflight.go  the attempts in flight, in all and by endpoint
 //	notices.go   mails about disabled endpoints: orders and answers
 //	secrets.go   what signs them
-//	effects.go   what a committed turn has its process do, and what comes back
-//	flights.go   carries that out; attempts outlive the task that began them
+//	flights.go   what a committed turn has its process do, and what comes back; attempts outlive
+//	             their task
 //	window.go    how many attempts an endpoint may have in flight
 //	starts.go    how many an endpoint may get in a second
 //	waiting.go   endpoints that wait for a place, or for their rate limit

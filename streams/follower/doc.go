@@ -43,19 +43,16 @@
 //	follower.go  Config, Follower, Run and the election
 //	reading.go   a follower without its election, and the log that it needs
 //	follow.go    reading from the cursor on
-//	cursor.go    the cursor in the topic "ledgers", also for whoever does not follow
+//	cursor.go    the cursor in the topic "ledgers", also for whoever does not follow; where to begin
 //	readback.go  what was appended before
 //	admit.go     which watches see a ledger
-//	match.go     a ledger's payments to watched wallets, and their matches
+//	match.go     a ledger's payments to watched wallets, their matches, and changes of balances
 //	once.go      watches for one payment: which one it is
-//	moves.go     changes of watched wallets' balances
 //	backfill.go  the past of a watch, read beside the live ledger
 //	parts.go     its parts: read, read back, and appended once
 //	known.go     which events a watch has, when its ledgers are matched again
-//	needed.go    what of the log a follower may read back yet
-//	done.go      committing that to the group
+//	needed.go    what of the log a follower may still read back, committed to the group
 //	priority.go  the live ledger goes before backfills
-//	start.go     where to begin when there is no cursor
 //	followed.go  what was followed, by which backfills are held
 //	chains.go    the chains of a network that is reset, and the numbers of their ledgers
 //	health.go    whether ledgers are being read

@@ -15,6 +15,5 @@
 // File map:
 //
 //	commands.go    commands and matches, which the engine takes in; orders of mails
-//	rows.go        rows of the tables, and payments
-//	deadletter.go  what is set aside
+//	rows.go        rows of the tables, payments, and what is set aside
 package intake

@@ -33,8 +33,7 @@
 //	mailer.go   Config, Mailer, Run: the group, and one round after another
 //	round.go    the partitions that are ours: reading orders, committing positions
 //	order.go    one order: the account, the sending, the answer
-//	notice.go   what a mail says
-//	message.go  the mail as bytes
+//	notice.go   what a mail says, and the mail as bytes
 //	smtp.go     the Sender that hands it to a server
 //	folder.go   the Sender that writes it to a folder
 package mailer

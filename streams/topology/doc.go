@@ -30,10 +30,8 @@
 //	plan.go      how a cluster differs from them
 //	create.go    creating what is missing, changing what is safe to change
 //	closed.go    keeping the service off topics
-//	check.go     what could lose records, and is refused
-//	internal.go  the same of Kafka's own topics
-//	access.go    the rights of each role
-//	rights.go    whether a user has them
+//	check.go     what could lose records, and is refused, also of Kafka's own topics
+//	access.go    the rights of each role, and whether a user has them
 //	tiered.go    topics of which brokers keep the older files elsewhere
 //	retention.go what is deleted, and when
 //	needed.go    who needs which records

@@ -47,7 +47,6 @@
 //	folder.go    a backup: files, checksums, the manifest
 //	divide.go    states of another partition count
 //	place.go     a copy becomes the topics of a cluster
-//	mirror.go    a mirror: topics, partition by partition
-//	positions.go a mirror: positions of groups
+//	mirror.go    a mirror: topics, partition by partition, and positions of groups
 //	closing.go   who still uses the topics, and keeping the service off them
 package transfer

@@ -35,12 +35,10 @@
 //     of package projections notices.
 //   - A definition that cannot be loaded keeps no other table away: it is moved aside.
 //
-// File map: find.go (binary or library), install.go, npm.go and progress.go (the
-// library in the user's cache), errors.go (what can be missing, with the fix),
-// settings.go (addresses, the server's configuration file), users.go (who may do
-// what), child.go and library.go (inside the child),
-// confine*.go (what files and ports it may reach), gateway.go and native.go (what stands
-// between clients and the server), spawn.go (one child's life,
-// seen from the parent), engine.go (Start, Stop, supervision), stale.go and
-// process_*.go (a child left behind).
+// File map: find.go (binary or library; what can be missing, with the fix), install.go, npm.go
+// and progress.go (the library in the user's cache), settings.go (addresses, the server's
+// configuration file), users.go (who may do what), child.go and library.go (inside the child),
+// confine*.go (what files and ports it may reach), gateway.go and native.go (what stands between
+// clients and the server), spawn.go (one child's life, seen from the parent), engine.go (Start,
+// Stop, supervision), stale.go and process_*.go (a child left behind).
 package clickhouse

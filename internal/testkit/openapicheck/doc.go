@@ -4,6 +4,5 @@
 //
 // File map:
 //
-//	compare.go    one request with its response
-//	transport.go  every exchange of a client
+//	compare.go    one request with its response; every exchange of a client
 package openapicheck

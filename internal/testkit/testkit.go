@@ -1,8 +1,12 @@
 package testkit
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"os"
+	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -47,4 +51,43 @@ func Patience(t testing.TB) time.Duration {
 		}
 	}
 	return unbounded
+}
+
+// Buffer is a log that may be read while it is written.
+type Buffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+// Write appends to the buffer.
+func (b *Buffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+// String returns all that was written since the last Reset.
+func (b *Buffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
+}
+
+// Reset empties the buffer.
+func (b *Buffer) Reset() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.b.Reset()
+}
+
+// WriteProgram writes a script that is run afterwards. No other goroutine starts a process
+// meanwhile: a child that is just being made would hold the file open for writing, and who
+// runs it would be told that the text file is busy.
+func WriteProgram(t testing.TB, path, script string) {
+	t.Helper()
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	if err := os.WriteFile(path, []byte(script), 0o755); err != nil { // #nosec G306 -- a program
+		t.Fatal(err)
+	}
 }
