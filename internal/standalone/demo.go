@@ -1,14 +1,11 @@
 package standalone
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net"
-	"net/http"
 	"os"
 	"strconv"
 	"sync/atomic"
@@ -17,6 +14,7 @@ import (
 	"github.com/stellar/go-stellar-sdk/keypair"
 	"github.com/stellar/go-stellar-sdk/txnbuild"
 
+	"github.com/lumenhook/lumenhook/api/client"
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/devnet/devclient"
 	"github.com/lumenhook/lumenhook/internal/keys"
@@ -143,6 +141,9 @@ func (d *demo) startReceiver() (port string, err error) {
 	return port, err
 }
 
+// untilAnswered repeats a request that the service cannot answer yet.
+var untilAnswered = retry.Policy{First: 200 * time.Millisecond, If: client.MayPass}
+
 // prepare creates what the demo needs and does not have yet. A receiver at another address
 // gets a new wallet too: the watch of the former address still exists, and would report
 // each payment a second time, to an address where nothing listens.
@@ -167,68 +168,37 @@ func (d *demo) prepare(ctx context.Context) error {
 	}
 	// A start that was interrupted here repeats the same request.
 	key := "demo " + url + " " + wallet.Address()
-	var endpoint struct{ ID, Secret string }
-	described := map[string]any{"url": url, "description": DemoEndpoint}
-	if err := d.create(ctx, "/v1/endpoints", key, described, &endpoint); err != nil {
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	api, err := client.New(d.v.file.APIURL, d.v.file.APIKey, nil)
+	if err != nil {
 		return err
 	}
+	described := client.EndpointCreate{URL: url, Description: DemoEndpoint}
+	endpoint, err := retry.Value(ctx, untilAnswered, func() (client.Endpoint, error) {
+		return api.CreateEndpoint(ctx, described, client.IdempotencyKey(key))
+	})
+	if err != nil {
+		return fmt.Errorf("create the endpoint: %w", err)
+	}
 	d.secret.Store(&endpoint.Secret)
-	var watch struct{ ID string }
-	if err := d.create(ctx, "/v1/watches", key, map[string]any{
-		"walletAddress": wallet.Address(), "label": "demo", "endpointId": endpoint.ID,
-		"assets": []map[string]any{{"code": "XLM", "issuer": nil}},
-	}, &watch); err != nil {
-		return err
+	watched := client.WatchCreate{
+		WalletAddress: wallet.Address(),
+		Label:         "demo",
+		EndpointID:    endpoint.ID,
+		Assets:        []client.Asset{{Code: "XLM"}},
+	}
+	watch, err := retry.Value(ctx, untilAnswered, func() (client.Watch, error) {
+		return api.CreateWatch(ctx, watched, client.IdempotencyKey(key))
+	})
+	if err != nil {
+		return fmt.Errorf("create the watch: %w", err)
 	}
 	d.state.EndpointURL, d.state.EndpointID = url, endpoint.ID
 	d.state.Secret, d.state.WatchID = endpoint.Secret, watch.ID
 	d.v.out.Say("demo       endpoint %s and watch %s on wallet %s",
 		endpoint.ID, watch.ID, short(wallet.Address()))
 	return d.save()
-}
-
-// create posts to the API until it answers. The key makes a repeat harmless.
-func (d *demo) create(ctx context.Context, path, key string, body, answer any) error {
-	data, err := json.Marshal(body)
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
-	defer cancel()
-	err = retry.Do(ctx, retry.Policy{First: 200 * time.Millisecond}, func() error {
-		status, got, err := d.post(ctx, path, key, data)
-		switch {
-		case err == nil && status == http.StatusCreated:
-			return retry.Permanent(json.Unmarshal(got, answer))
-		case err == nil && status != http.StatusServiceUnavailable:
-			return retry.Permanent(fmt.Errorf("POST %s answered %d: %s", path, status, got))
-		case err == nil:
-			return fmt.Errorf("it answered %d: %s", status, got)
-		}
-		return err
-	})
-	if ctx.Err() != nil {
-		return fmt.Errorf("POST %s was not answered in time: %w", path, err)
-	}
-	return err
-}
-
-func (d *demo) post(ctx context.Context, path, key string, body []byte) (int, []byte, error) {
-	url := d.v.file.APIURL + path
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
-	if err != nil {
-		return 0, nil, err
-	}
-	req.Header.Set("Authorization", "Bearer "+d.v.file.APIKey)
-	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("Idempotency-Key", key)
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return 0, nil, err
-	}
-	defer resp.Body.Close()
-	got, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
-	return resp.StatusCode, got, err
 }
 
 // pay pays the demo's wallet at once and then periodically.
