@@ -49,6 +49,18 @@ shell-files: ## the scripts of the shells in completions/, and man pages in man/
 	@completions/.program man --to man
 	@rm completions/.program
 
+# The packages that differ from SINCE, committed or not, of the product and of the laboratory.
+SINCE ?= main
+CHANGED = $(shell { git diff --name-only --diff-filter=d $$(git merge-base HEAD $(SINCE) 2>/dev/null || echo HEAD); \
+	git ls-files --others --exclude-standard; } | grep '\.go$$' | xargs -r -n1 dirname | sort -u | sed 's|^|./|')
+OTHER_MODULES := $(foreach module,$(TEST_MODULES),./$(module) ./$(module)/%)
+.PHONY: check
+check: format ## two minutes, for each change: gofmt, vet, the linter on packages that differ from SINCE=main, and go test -short of the product
+	$(GO) vet ./...
+	@$(if $(filter-out $(OTHER_MODULES),$(CHANGED)),$(GOLANGCI) $(filter-out $(OTHER_MODULES),$(CHANGED)))
+	@$(if $(filter ./internal/lab/%,$(CHANGED)),$(GOLANGCI_LAB) $(patsubst ./internal/lab/%,./%,$(filter ./internal/lab/%,$(CHANGED))))
+	$(GO) test -short -vet off -timeout 10m ./...
+
 test: lint test-modules test-product ## everything, with real parts
 
 # lint has vetted.
@@ -165,9 +177,14 @@ fuzz: ## each fuzz test for a while (FUZZTIME), one after another
 		done; \
 	done
 
-race: ## the tests under the race detector; needs a C compiler
-	CGO_ENABLED=1 $(GO) test -race -timeout 60m ./...
-	cd internal/lab && CGO_ENABLED=1 $(GO) test -race -timeout 60m ./...
+.PHONY: race-product race-lab
+race: race-product race-lab ## the tests under the race detector; needs a C compiler
+
+race-product:
+	CGO_ENABLED=1 $(GO) test -race -vet off -timeout 60m ./...
+
+race-lab:
+	cd internal/lab && CGO_ENABLED=1 $(GO) test -race -vet off -timeout 60m ./...
 
 nightly: ## what takes hours: race, the long suites, and an hour each of fresh seeds; one that fails stops no other
 	$(MAKE) --keep-going race test-kafka-long test-cluster reconcile-soak mutants fuzz sim trial FOR=1h

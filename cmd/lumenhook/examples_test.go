@@ -117,6 +117,7 @@ type stage struct {
 }
 
 func newStage(t *testing.T) *stage {
+	testkit.Long(t)
 	home := t.TempDir()
 	installProgram(t, filepath.Join(home, "bin"))
 	s := &stage{

@@ -52,6 +52,7 @@ type addresses struct {
 // newAddresses starts all that is not the service.
 func newAddresses(t *testing.T) *addresses {
 	t.Helper()
+	testkit.Long(t)
 	a := newNetwork(t)
 	a.startBroker(a.stack.Logger)
 	a.startClickHouse(a.stack.Logger)
