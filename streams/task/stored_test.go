@@ -105,7 +105,7 @@ func onWidenedClient(t *testing.T, tests string) string {
 	}
 	mod := filepath.Join(dir, "go.mod")
 	for _, name := range []string{"go.mod", "go.sum"} {
-		text, err := os.ReadFile(filepath.Join("..", name))
+		text, err := os.ReadFile(filepath.Join("..", "..", name))
 		if err == nil {
 			err = os.WriteFile(filepath.Join(dir, name), text, 0o600)
 		}
