@@ -92,8 +92,7 @@ func (w *World) backUp() {
 	w.copying(what, source.Close())
 	b.about = c.Manifest()
 	w.backup = b
-	w.tracef("a backup has the journals up to %v", b.about.Journal)
-	w.count("backups")
+	w.note("backups", "a backup has the journals up to %v", b.about.Journal)
 }
 
 // newFolder is a folder that is there until the run ends.
@@ -116,8 +115,7 @@ func (w *World) removeFolders() {
 // loseAll loses everything but the backup, and goes on with what is made of it, some time later.
 func (w *World) loseAll() {
 	b := w.backup
-	w.tracef("all is lost but a backup")
-	w.count("disasters")
+	w.note("disasters", "all is lost but a backup")
 	w.killEverything()
 	clear(w.owners)
 	w.leader = nil

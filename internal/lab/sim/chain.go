@@ -75,8 +75,7 @@ func (w *World) closeLedger() bool {
 		payments = append(payments, p)
 	}
 	w.chain.close(payments)
-	w.tracef("ledger %d closes with %d payments", sequence, len(payments))
-	w.count("ledgers")
+	w.note("ledgers", "ledger %d closes with %d payments", sequence, len(payments))
 	w.checks.judged.closed(sequence)
 	return true
 }

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"bytes"
+	"fmt"
 	"slices"
 
 	"github.com/lumenhook/lumenhook/domain"
@@ -675,29 +676,15 @@ func (c *checks) acknowledged(cmd *issued, r domain.Result) {
 	if h.again {
 		return // repeats are promised to be recognized for a day
 	}
-	told := schemas.EncodeResult(domain.Result{
-		CommandID: r.CommandID,
-		BodyHash:  r.BodyHash,
-		Answer:    r.Answer,
-	})
-	kept := schemas.EncodeResult(domain.Result{
-		CommandID: r.CommandID,
-		BodyHash:  h.BodyHash,
-		Answer:    h.Answer,
-	})
-	if !bytes.Equal(told.Value, kept.Value) {
+	told := encoded(r.CommandID, r.BodyHash, r.Answer)
+	if !bytes.Equal(told, encoded(r.CommandID, h.BodyHash, h.Answer)) {
 		w.violate("G1: the answer to %s %s is another than the journal's", cmd.Body.CommandType(),
 			r.CommandID)
 	}
 	if !bytes.Equal(r.BodyHash, cmd.BodyHash) {
 		w.violate("the answer to %s is of a later repeat with another body", r.CommandID)
 	}
-	if cmd.answer != nil &&
-		!bytes.Equal(schemas.EncodeResult(domain.Result{
-			CommandID: r.CommandID,
-			BodyHash:  r.BodyHash,
-			Answer:    cmd.answer.Answer,
-		}).Value, told.Value) {
+	if cmd.answer != nil && !bytes.Equal(encoded(r.CommandID, r.BodyHash, cmd.answer.Answer), told) {
 		w.violate("G1: %s %s got two answers", cmd.Body.CommandType(), r.CommandID)
 	}
 	if r.Answer.Watch != nil {
@@ -708,24 +695,44 @@ func (c *checks) acknowledged(cmd *issued, r domain.Result) {
 	}
 }
 
-// effect reports whether what was created exists.
+// encoded is an answer as it is written.
+func encoded(commandID string, bodyHash []byte, a domain.Answer) []byte {
+	return schemas.EncodeResult(domain.Result{CommandID: commandID, BodyHash: bodyHash, Answer: a}).Value
+}
+
+// effect reports whether what was created exists, and what was deleted does not: for endpoints,
+// the reference model checks more.
 func (c *checks) effect(body domain.CommandBody) bool {
-	m := c.model
 	switch b := body.(type) {
-	case domain.CreateAccount:
-		return m.accounts[b.AccountID].Exists()
-	case domain.CreateEndpoint:
-		return m.endpoints[b.EndpointID].Exists()
-	case domain.CreateWatch:
-		return m.watches[b.Watch.ID].Exists()
-	case domain.DeleteEndpoint:
-		return m.endpoints[b.EndpointID].Deleted()
+	case domain.CreateAccount, domain.CreateEndpoint, domain.CreateWatch:
+		return c.model.version(body.Aggregate()) > 0
 	case domain.DeleteWatch:
-		return m.watches[b.WatchID].Deleted()
-	case domain.TestEndpoint:
-		return slices.ContainsFunc(m.created,
-			func(id deliveryID) bool { return id.endpoint == b.EndpointID })
+		return c.model.watches[b.WatchID].Deleted()
 	default:
 		return true
 	}
+}
+
+// askedBy are the commands that lead to a fact. Others follow from matches and attempts, or the
+// reference model checks them.
+var askedBy = map[string][]string{
+	"EndpointEnabled":  {"EnableEndpoint"},
+	"EndpointDeleted":  {"DeleteEndpoint"},
+	"DeliveryRequeued": {"ReplayEndpoint", "ResendEvent"},
+	"DeliveryMoved":    {"ResendEvent"},
+	"DeliveryRecalled": {"ResendEvent"},
+}
+
+// causes checks that somebody requested a fact that only commands lead to.
+func (c *checks) causes(f domain.Fact) error {
+	commands := askedBy[f.Body.FactType()]
+	if b, is := f.Body.(domain.EndpointDisabled); is && b.Reason == domain.DisabledManual {
+		commands = []string{"DisableEndpoint"}
+	}
+	cmd := c.world.clients.byID[f.Cause]
+	if commands == nil || cmd != nil && cmd.Body.Aggregate() == f.Aggregate &&
+		slices.Contains(commands, cmd.Body.CommandType()) {
+		return nil
+	}
+	return fmt.Errorf("nobody asked for %s of %s (cause %q)", f.Body.FactType(), f.Aggregate, f.Cause)
 }

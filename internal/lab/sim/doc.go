@@ -56,7 +56,6 @@
 //	answers.go    what it says of answers, by the reference model
 //	checks.go     the checks during a run
 //	judged.go     which matches each payment may and must have
-//	rules.go      which commands lead to which facts
 //	verify.go     state against the fold, and what is held at rest
 //
 // mutants_test.go plants defects, which the checkers must find.

@@ -168,15 +168,6 @@ func (f *followerProcess) close() {
 	}
 }
 
-func (w *World) crashFollower() bool {
-	f, ok := pick(w, workers(w.followers))
-	if ok {
-		w.count("crashes of a follower")
-		f.crash()
-	}
-	return ok
-}
-
 // coordinateFollowers holds the election.
 func (w *World) coordinateFollowers() bool {
 	did := false
@@ -221,8 +212,7 @@ func (w *World) moveLeader() bool {
 	}
 	w.leader = nil
 	f.endTerm()
-	w.tracef("the election is revoked from follower %d", f.id)
-	w.count("rebalances")
+	w.note("rebalances", "the election is revoked from follower %d", f.id)
 	return true
 }
 
@@ -309,7 +299,7 @@ func (f *followerProcess) follow() {
 	if f.reading == nil {
 		f.reading = follower.NewReading(follower.Config{
 			Source:     f.sourcesOf(&f.live),
-			Watches:    knownWatches{f, &f.live},
+			Watches:    knownWatches{f.directory, &f.live},
 			Claims:     desk{f, &f.live},
 			Passphrase: networkName,
 			Start:      follower.Start{Sequence: 1},
@@ -453,38 +443,29 @@ func (l followerLog) Read(
 
 // knownWatches is what the follower's directory knows.
 type knownWatches struct {
-	f *followerProcess
+	*directory.Directory
 	r *routine
 }
 
 // CatchUp is directory.CatchUp; it yields while it waits.
 func (k knownWatches) CatchUp(ctx context.Context) (map[int32]int64, error) {
-	ends, err := k.f.directory.Barrier(ctx)
+	ends, err := k.Barrier(ctx)
 	if err != nil {
 		return nil, err
 	}
-	d := k.f.directory
+	d := k.Directory
 	if err := k.r.wait(func() bool { return d.Reached(ends) }); err != nil {
 		return nil, err
 	}
 	return d.Position()[schemas.TopicWatches], nil
 }
 
-func (k knownWatches) ByWallet(wallet string) ([]domain.Watch, error) {
-	var all []domain.Watch
-	err := k.f.directory.EachMatchingWatch(wallet, func(w domain.Watch) error {
+func (k knownWatches) ByWallet(wallet string) (all []domain.Watch, err error) {
+	err = k.EachMatchingWatch(wallet, func(w domain.Watch) error {
 		all = append(all, w)
 		return nil
 	})
 	return all, err
-}
-
-func (k knownWatches) EachUnadmitted(take func(domain.Watch) error) error {
-	return k.f.directory.EachUnadmitted(take)
-}
-
-func (k knownWatches) Endpoint(id string) (domain.Endpoint, bool, error) {
-	return k.f.directory.Endpoint(id)
 }
 
 var tables = []string{schemas.TopicAccounts, schemas.TopicEndpoints, schemas.TopicWatches}

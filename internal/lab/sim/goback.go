@@ -252,10 +252,7 @@ func (c *clients) goBack(m *model) {
 // another than before.
 func (m *model) tells(id string, a domain.Answer) bool {
 	h, is := m.handled[id]
-	of := func(a domain.Answer) []byte {
-		return schemas.EncodeResult(domain.Result{CommandID: id, Answer: a}).Value
-	}
-	return is && bytes.Equal(of(h.Answer), of(a))
+	return is && bytes.Equal(encoded(id, nil, h.Answer), encoded(id, nil, a))
 }
 
 // askForTheLost has clients repeat what they were told of and is gone: most of it, and always what

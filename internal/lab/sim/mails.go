@@ -14,8 +14,8 @@ import (
 // mailer does, a step each: it takes an order, hands its mail over, records the answer,
 // and then commits its position. A crash between two of them loses what it has in hand.
 type mailerProcess struct {
+	member
 	world  *World
-	alive  bool
 	next   map[int32]int64 // what it has taken of each partition
 	record kafka.Record
 	order  domain.MailOrder // in hand, if its number is not 0
@@ -91,16 +91,13 @@ func (w *World) workMailer() bool {
 
 // take takes an order. One whose time is over is passed by.
 func (m *mailerProcess) take() bool {
-	w := m.world
-	for p := range w.setup.partitions {
-		records, next := w.log.read(topicPartition{schemas.TopicMails, p}, m.next[p], 1)
+	for p := range m.world.setup.partitions {
+		records, next := m.world.log.read(topicPartition{schemas.TopicMails, p}, m.next[p], 1)
 		m.next[p] = next
-		if len(records) == 0 {
-			continue
+		if len(records) > 0 {
+			m.record, m.order = records[0], decode(records[0], schemas.DecodeMailOrder)
+			return true
 		}
-		order := decode(records[0], schemas.DecodeMailOrder)
-		m.record, m.order = records[0], order
-		return true
 	}
 	return false
 }

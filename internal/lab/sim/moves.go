@@ -52,8 +52,7 @@ func (w *World) move() {
 	c, err := source.Capture(context.Background(), dir)
 	w.copying(what, err)
 	to := w.place(c, 1+(w.setup.partitions+w.rnd.Int32N(2))%3, dir, what)
-	w.tracef("moved from %d partitions to %d", w.setup.partitions, to.keyed)
-	w.count("moves")
+	w.note("moves", "moved from %d partitions to %d", w.setup.partitions, to.keyed)
 	w.goOnWith(to, nil)
 }
 

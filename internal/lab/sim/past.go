@@ -35,7 +35,7 @@ func (f *followerProcess) newFiller() *follower.Backfiller {
 	w := f.world
 	log := followerLog{f, &f.past, backfillTxn}
 	return follower.NewBackfiller(f.reading.Beside(follower.Config{
-		Watches:    knownWatches{f, &f.past},
+		Watches:    knownWatches{f.directory, &f.past},
 		Passphrase: networkName,
 		Backfill: follower.BackfillConfig{
 			Source:      f.sourcesOf(&f.past),

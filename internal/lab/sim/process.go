@@ -64,12 +64,7 @@ func (e *engineProcess) boot() {
 // or its whole disk.
 func (e *engineProcess) crash() {
 	w := e.world
-	for _, t := range e.tasks {
-		t.end()
-	}
-	for _, s := range e.standbys {
-		s.close()
-	}
+	e.close()
 	e.tasks, e.standbys = nil, nil
 	e.alive, e.in = false, false
 	for p := range w.setup.partitions {
@@ -89,8 +84,7 @@ func (e *engineProcess) damage(p int32) {
 	switch draw := w.rnd.IntN(10); {
 	case draw < 2:
 		e.disks[p] = vfs.NewMem()
-		w.tracef("the state of partition %d on engine %d is gone", p, e.id)
-		w.count("state: gone")
+		w.note("state: gone", "the state of partition %d on engine %d is gone", p, e.id)
 	case draw < 7:
 		kept, of := tearLog(e.disks[p], stateDir, w.rnd.Float64())
 		w.tracef("the state of partition %d on engine %d keeps %d of %d bytes of its log", p, e.id, kept,
@@ -312,17 +306,7 @@ func (w *World) revoke(e *engineProcess, p int32) {
 			t.revoke()
 		}
 	}
-	w.tracef("partition %d is revoked from engine %d", p, e.id)
-	w.count("rebalances")
-}
-
-func (w *World) crashEngine() bool {
-	e, ok := pick(w, workers(w.engines))
-	if ok {
-		w.count("crashes of an engine")
-		e.crash()
-	}
-	return ok
+	w.note("rebalances", "partition %d is revoked from engine %d", p, e.id)
 }
 
 // pause stops a process without its knowledge, as a stopped or starved one is.
@@ -330,16 +314,14 @@ func (w *World) pause() bool {
 	if w.setup.followers > 1 && w.rnd.IntN(3) == 0 {
 		if f, ok := pick(w, workers(w.followers)); ok {
 			f.paused = true
-			w.tracef("follower %d stands still", f.id)
-			w.count("pauses")
+			w.note("pauses", "follower %d stands still", f.id)
 			return true
 		}
 	}
 	e, ok := pick(w, workers(w.engines))
 	if ok {
 		e.paused = true
-		w.tracef("engine %d stands still", e.id)
-		w.count("pauses")
+		w.note("pauses", "engine %d stands still", e.id)
 	}
 	return ok
 }

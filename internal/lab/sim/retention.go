@@ -54,8 +54,7 @@ func (w *World) deleteTo(at topicPartition, offset int64) {
 		return
 	}
 	p.start = offset
-	w.tracef("%s/%d begins at %d", at.topic, at.partition, offset)
-	w.count("deletions from " + at.topic)
+	w.note("deletions from "+at.topic, "%s/%d begins at %d", at.topic, at.partition, offset)
 }
 
 // readKept is read, and fails at what is deleted.
@@ -161,8 +160,7 @@ func (w *World) damageSnapshot() bool {
 		r.Value = r.Value[:w.rnd.IntN(len(r.Value))]
 	}
 	r.Headers = append(slices.Clone(r.Headers), kafka.Header{Key: headerDamaged, Value: []byte{1}})
-	w.tracef("the newest snapshot of partition %d is damaged", at.partition)
-	w.count(damagedSnapshots)
+	w.note(damagedSnapshots, "the newest snapshot of partition %d is damaged", at.partition)
 	return true
 }
 

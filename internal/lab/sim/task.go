@@ -306,8 +306,7 @@ func (t *engineTask) applied() error {
 	w.checks.checkDue(t, t.nowMillis)
 	w.checks.checkTests(t)
 	if hit := w.chance(0.3); hit && t.enabled && w.setup.faults > 0 && !w.calm {
-		w.tracef("engine %d dies with much to do", t.process.id)
-		w.count("crashes after an enabling")
+		w.note("crashes after an enabling", "engine %d dies with much to do", t.process.id)
 		t.process.crash()
 		return nil
 	}
@@ -393,8 +392,7 @@ func (t *engineTask) take(outcomes []engine.Outcome) {
 // fail ends the task as an error does; it is restarted a little later.
 func (t *engineTask) fail(err error) {
 	w := t.process.world
-	w.tracef("partition %d on engine %d fails: %v", t.partition, t.process.id, err)
-	w.count("failed tasks")
+	w.note("failed tasks", "partition %d on engine %d fails: %v", t.partition, t.process.id, err)
 	if errors.Is(err, errFenced) {
 		w.count("fenced writes")
 	}

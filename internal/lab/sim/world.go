@@ -40,10 +40,10 @@ type setup struct {
 	spoiled     float64 // share of receivers that start with any behaviour, not with 200
 	moves       []int   // steps in which the deployment is moved
 	disasters   []disaster
-	options     bool // see hasOptions
-	invoices    bool // see hasInvoices
-	notices     bool // see hasNotices
-	quorum      bool // see hasQuorum
+	options     bool // endpoints may order the events of a wallet, and get chosen events again
+	invoices    bool // watches may expire, and be for one payment
+	notices     bool // each endpoint is notified of the next one
+	quorum      bool // three sources of ledgers are read as one
 }
 
 func newSetup(rnd *rand.Rand) setup {
@@ -123,23 +123,6 @@ func (w *World) violate(format string, args ...any) {
 	panic(violation{fmt.Sprintf(format, args...)})
 }
 
-// hasOptions reports whether, in the run of a seed, endpoints may have their wallets' events in
-// order, and be sent chosen events again: in a third of the runs. The others are what they were
-// before there was either, so that seeds which showed something still do.
-func hasOptions(seed uint64) bool { return seed%3 == 0 }
-
-// hasInvoices reports whether, in the run of a seed, watches may expire, and be for one payment: in
-// a fifth of the runs, for the same reason.
-func hasInvoices(seed uint64) bool { return seed%5 == 2 }
-
-// hasNotices reports whether, in the run of a seed, each endpoint is told of the next one: in a
-// sixteenth of the runs, which draw nothing else for it.
-func hasNotices(seed uint64) bool { return seed%16 == 2 }
-
-// hasQuorum reports whether, in the run of a seed, three sources are read as one: in an eighth of
-// the runs.
-func hasQuorum(seed uint64) bool { return seed%8 == 4 }
-
 func newWorld(seed uint64, keepLines bool) *World {
 	rnd := rand.New(rand.NewPCG(seed, math.MaxUint64)) // #nosec G404 -- a run must repeat
 	w := &World{
@@ -157,8 +140,9 @@ func newWorld(seed uint64, keepLines bool) *World {
 		verifyLeft: 3,
 	}
 	w.setup.standbys, w.setup.moves = standbysDrawn(seed), movesDrawn(seed)
-	w.setup.options, w.setup.invoices = hasOptions(seed), hasInvoices(seed)
-	w.setup.notices, w.setup.quorum = hasNotices(seed), hasQuorum(seed)
+	// Not drawn: the runs without them are what they were before there were any of these.
+	w.setup.options, w.setup.invoices = seed%3 == 0, seed%5 == 2
+	w.setup.notices, w.setup.quorum = seed%16 == 2, seed%8 == 4
 	if disasters, moves := disastersDrawn(seed); len(disasters) > 0 {
 		w.setup.disasters, w.setup.moves = disasters, moves
 	}
@@ -216,6 +200,12 @@ func (w *World) tracef(format string, args ...any) {
 
 func (w *World) count(what string) { w.Stats[what]++ }
 
+// note counts what happens, and adds a line to the transcript.
+func (w *World) note(what, format string, args ...any) {
+	w.count(what)
+	w.tracef(format, args...)
+}
+
 // chance returns true with a probability; never for a fault once faults have ended.
 func (w *World) chance(p float64) bool { return w.rnd.Float64() < p }
 
@@ -252,8 +242,8 @@ var actions = []action{
 }
 
 var faults = []action{
-	{3, (*World).crashEngine},
-	{2, (*World).crashFollower},
+	{3, func(w *World) bool { return crashOne(w, w.engines, "crashes of an engine") }},
+	{2, func(w *World) bool { return crashOne(w, w.followers, "crashes of a follower") }},
 	{1, (*World).crashMailer},
 	{2, (*World).crashAll},
 	{2, (*World).pause},
@@ -373,11 +363,8 @@ func (w *World) nextDue() int64 {
 func (w *World) advance(millis int64) {
 	w.steady += millis
 	w.latestWall = max(w.latestWall, w.wall())
-	for _, e := range w.engines {
-		e.beat(w)
-	}
-	for _, f := range w.followers {
-		f.beat(w)
+	for _, p := range w.processes() {
+		p.beat(w)
 	}
 }
 
@@ -387,6 +374,8 @@ type member struct {
 	in            bool         // the group has admitted it
 	acknowledged  kafka.Moment // of the latest acknowledged heartbeat
 }
+
+func (m *member) lives() bool { return m.alive }
 
 func (m *member) works() bool { return m.alive && !m.paused }
 
@@ -422,8 +411,7 @@ func (w *World) moveClock(jump int64) {
 			t.wakeAt, t.limited = min(t.wakeAt, w.wall()+secondMillis), nil
 		}
 	}
-	w.tracef("the wall clock jumps by %d ms", jump)
-	w.count("clock jumps")
+	w.note("clock jumps", "the wall clock jumps by %d ms", jump)
 }
 
 // writeMarker makes a committed transaction visible in one more partition.
@@ -438,48 +426,61 @@ func (w *World) writeMarker() bool {
 	return true
 }
 
+// crashOne kills one of several processes that work.
+func crashOne[T interface {
+	works() bool
+	crash()
+}](w *World, of []T, what string) bool {
+	p, ok := pick(w, workers(of))
+	if ok {
+		w.count(what)
+		p.crash()
+	}
+	return ok
+}
+
 // crashAll is a kill of everything.
 func (w *World) crashAll() bool {
-	w.tracef("everything is killed")
-	w.count("kills of everything")
+	w.note("kills of everything", "everything is killed")
 	w.killEverything()
 	return true
 }
 
 func (w *World) killEverything() {
-	for _, e := range w.engines {
-		if e.alive {
-			e.crash()
+	for _, p := range w.processes() {
+		if p.lives() {
+			p.crash()
 		}
-	}
-	for _, f := range w.followers {
-		if f.alive {
-			f.crash()
-		}
-	}
-	if w.mailer.alive {
-		w.mailer.crash()
 	}
 	w.clients.restart()
 }
 
-// bootSomething starts a process that is down.
-func (w *World) bootSomething() bool {
+// process is one of any role.
+type process interface {
+	lives() bool
+	boot()
+	crash()
+	beat(w *World)
+}
+
+// processes are all: engines, followers and the mailer.
+func (w *World) processes() (all []process) {
 	for _, e := range w.engines {
-		if !e.alive {
-			e.boot()
-			return true
-		}
+		all = append(all, e)
 	}
 	for _, f := range w.followers {
-		if !f.alive {
-			f.boot()
+		all = append(all, f)
+	}
+	return append(all, w.mailer)
+}
+
+// bootSomething starts a process that is down.
+func (w *World) bootSomething() bool {
+	for _, p := range w.processes() {
+		if !p.lives() {
+			p.boot()
 			return true
 		}
-	}
-	if !w.mailer.alive {
-		w.mailer.boot()
-		return true
 	}
 	return false
 }
@@ -499,8 +500,7 @@ func (w *World) repeatInput() bool {
 		return false
 	}
 	w.log.append(r)
-	w.tracef("record %d of %s/%d is appended again", r.Offset, topic, at.partition)
-	w.count("repeated inputs")
+	w.note("repeated inputs", "record %d of %s/%d is appended again", r.Offset, topic, at.partition)
 	return true
 }
 
@@ -543,8 +543,7 @@ func (w *World) forgetGroup() bool {
 			delete(w.log.positions, topicPartition{topic, p})
 		}
 	}
-	w.tracef("the group has forgotten %v", topics)
-	w.count("groups that have forgotten")
+	w.note("groups that have forgotten", "the group has forgotten %v", topics)
 	return true
 }
 

@@ -1,17 +1,13 @@
 package trial
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
 	"fmt"
 	"io"
 	"log"
-	"math/big"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"sync"
 	"time"
@@ -60,14 +56,14 @@ func newReceivers() *receivers {
 
 // start listens, with a certificate that the program trusts and with one that it does not.
 func (r *receivers) start(cert tls.Certificate) error {
-	stranger, err := selfSigned()
-	if err != nil {
-		return err
-	}
-	for name, c := range map[string]tls.Certificate{"h2": cert, "h1": cert, "badtls": stranger} {
-		if err := r.serve(name, c); err != nil {
-			return err
-		}
+	for name, certs := range map[string][]tls.Certificate{"h2": {cert}, "h1": {cert}, "badtls": nil} {
+		server := httptest.NewUnstartedServer(http.HandlerFunc(r.handle))
+		server.Config.ErrorLog = log.New(io.Discard, "", 0)
+		server.TLS = &tls.Config{Certificates: certs, MinVersion: tls.VersionTLS12} // none: httptest's own
+		server.EnableHTTP2 = name != "h1"
+		server.StartTLS()
+		r.urls[name] = server.URL
+		r.stops = append(r.stops, func() { _ = server.Config.Close() })
 	}
 	closed, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -75,29 +71,6 @@ func (r *receivers) start(cert tls.Certificate) error {
 	}
 	r.urls["closed"] = "https://" + closed.Addr().String()
 	return closed.Close()
-}
-
-func (r *receivers) serve(name string, cert tls.Certificate) error {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return err
-	}
-	server := &http.Server{
-		Handler:           http.HandlerFunc(r.handle),
-		ReadHeaderTimeout: 30 * time.Second,
-		ErrorLog:          log.New(io.Discard, "", 0),
-		TLSConfig: &tls.Config{
-			Certificates: []tls.Certificate{cert},
-			MinVersion:   tls.VersionTLS12,
-		},
-	}
-	if name == "h1" {
-		server.TLSNextProto = map[string]func(*http.Server, *tls.Conn, http.Handler){}
-	}
-	r.urls[name] = "https://" + listener.Addr().String()
-	r.stops = append(r.stops, func() { _ = server.Close() })
-	go func() { _ = server.ServeTLS(listener, "", "") }()
-	return nil
 }
 
 func (r *receivers) close() {
@@ -201,20 +174,4 @@ func (r *receivers) behave(p *post, out http.ResponseWriter, in *http.Request) {
 		out.(http.Flusher).Flush()
 		panic(http.ErrAbortHandler)
 	}
-}
-
-// selfSigned returns an untrusted certificate.
-func selfSigned() (tls.Certificate, error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return tls.Certificate{}, err
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1),
-		NotBefore:    time.Now().Add(-time.Hour),
-		NotAfter:     time.Now().Add(24 * time.Hour),
-		IPAddresses:  []net.IP{net.IPv4(127, 0, 0, 1)},
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, err
 }

@@ -6,15 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"sync/atomic"
-	"time"
 )
 
 // follow runs the development network in a program of its own, and has the program under trial
@@ -36,14 +35,9 @@ func (w *world) follow(ctx context.Context) error {
 		if n == 2 {
 			proxy.ModifyResponse = (&liar{}).spoil
 		}
-		listener, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return err
-		}
-		server := &http.Server{Handler: proxy, ReadHeaderTimeout: time.Minute}
-		w.receivers.stops = append(w.receivers.stops, func() { _ = server.Close() })
-		go func() { _ = server.Serve(listener) }()
-		urls = append(urls, "http://"+listener.Addr().String())
+		server := httptest.NewServer(proxy)
+		w.receivers.stops = append(w.receivers.stops, func() { _ = server.Config.Close() })
+		urls = append(urls, server.URL)
 	}
 	w.sources = []string{"--network", w.network.info.Stellar.Passphrase,
 		"--stellar-rpc-url", strings.Join(urls, ","), "--ledger-quorum", "2"}
