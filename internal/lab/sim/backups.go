@@ -9,7 +9,6 @@ import (
 
 	"github.com/cockroachdb/pebble/v2/vfs"
 
-	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams/engine"
 	"github.com/lumenhook/lumenhook/streams/kafka"
 	"github.com/lumenhook/lumenhook/streams/task"
@@ -247,14 +246,4 @@ func (l *Log) copiedRecords(topic string) (all []kafka.Record) {
 		}
 	}
 	return all
-}
-
-// payments are the ids of the payments that a new log has.
-func (l *Log) payments() map[string]bool {
-	ids := make(map[string]bool)
-	for _, r := range l.copiedRecords(schemas.TopicPayments) {
-		p := decode(r, schemas.DecodePaymentObserved)
-		ids[p.Payment.ID] = true
-	}
-	return ids
 }

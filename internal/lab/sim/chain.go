@@ -2,37 +2,38 @@ package sim
 
 import (
 	"context"
+	"encoding/hex"
 	"fmt"
 	"slices"
 
 	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/internal/lab/draw"
 )
 
 // chain is the ledger network: closed ledgers, 1 is the first.
 type chain struct {
 	world   *World
 	ledgers []domain.Ledger
+	drawn   map[string]draw.Payment // by id
 }
 
 var (
 	issuer = address("issuer")
 	assets = []domain.Asset{domain.NativeAsset(), {Code: "USDC", Issuer: issuer}}
-	memos  = []domain.Memo{
-		{}, {}, {Type: domain.MemoText, Raw: []byte("invoice 7")},
-		{Type: domain.MemoID, Raw: []byte("42")},
-	}
 )
 
 func address(name string) string { return "G" + domain.DeriveID("", name) }
 
 func wallet(i int) string { return address(fmt.Sprint("wallet", i)) }
 
+func payer(i int) string { return address(fmt.Sprint("sender", i)) }
+
 const wallets = 4
 
 const networkName = "the network of the simulation"
 
 func newChain(w *World) *chain {
-	c := &chain{world: w}
+	c := &chain{world: w, drawn: make(map[string]draw.Payment)}
 	c.close(nil) // the first ledger has none
 	return c
 }
@@ -48,6 +49,14 @@ func (c *chain) close(payments []domain.Payment) {
 	})
 }
 
+// payments are those of some ledgers, in order.
+func (c *chain) payments(from, to uint32) (all []domain.Payment) {
+	for _, l := range c.ledgers[from-1 : to] {
+		all = append(all, l.Payments...)
+	}
+	return all
+}
+
 func hashOf(sequence uint32) string { return fmt.Sprintf("%064x", sequence) }
 
 func (c *chain) latest() uint32 { return uint32(len(c.ledgers)) }
@@ -57,21 +66,29 @@ func (w *World) closeLedger() bool {
 	sequence := w.chain.latest() + 1
 	var payments []domain.Payment
 	for i := range w.rnd.IntN(5) {
+		drawn := draw.Payment{Payer: w.rnd.IntN(draw.Payers), Memo: w.draw().Memo()}
+		if asset := w.rnd.IntN(2); asset > 0 {
+			drawn.Asset = assets[asset].Code
+		}
+		if !w.chance(0.05) {
+			drawn.Stroops = w.draw().Amount()
+		}
 		p := domain.Payment{
 			ID:             fmt.Sprintf("%d-%d", sequence, i),
 			TxHash:         hashOf(sequence),
 			Ledger:         sequence,
 			ClosedAtMillis: w.wall(),
 			Operation:      "payment",
-			From:           address(fmt.Sprint("sender", w.rnd.IntN(3))),
+			From:           payer(drawn.Payer),
 			To:             wallet(w.rnd.IntN(wallets)),
-			Memo:           memos[w.rnd.IntN(len(memos))],
-			Asset:          assets[w.rnd.IntN(len(assets))],
-			AmountStroops:  w.rnd.Int64N(20) * domain.StroopsPerUnit,
+			Memo:           memoOf(drawn.Memo),
+			Asset:          assets[min(len(drawn.Asset), 1)],
+			AmountStroops:  drawn.Stroops,
 		}
 		if w.chance(0.05) {
 			p.From = p.To
 		}
+		w.chain.drawn[p.ID] = drawn
 		payments = append(payments, p)
 	}
 	w.chain.close(payments)
@@ -121,4 +138,15 @@ func (s source) Next(_ context.Context, sequence uint32) ([]domain.Ledger, error
 	}
 	last := min(c.latest(), sequence+uint32(c.world.rnd.IntN(3)))
 	return slices.Clone(c.ledgers[sequence-1 : last]), nil
+}
+
+func memoOf(m *draw.Memo) domain.Memo {
+	if m == nil {
+		return domain.Memo{}
+	}
+	raw := []byte(m.Value)
+	if m.Type == "hash" || m.Type == "return" {
+		raw, _ = hex.DecodeString(m.Value) // it is hex
+	}
+	return domain.Memo{Type: domain.MemoType(m.Type), Raw: raw}
 }

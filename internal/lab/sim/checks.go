@@ -697,7 +697,8 @@ func (c *checks) acknowledged(cmd *issued, r domain.Result) {
 
 // encoded is an answer as it is written.
 func encoded(commandID string, bodyHash []byte, a domain.Answer) []byte {
-	return schemas.EncodeResult(domain.Result{CommandID: commandID, BodyHash: bodyHash, Answer: a}).Value
+	r := domain.Result{CommandID: commandID, BodyHash: bodyHash, Answer: a}
+	return schemas.EncodeResult(r).Value
 }
 
 // effect reports whether what was created exists, and what was deleted does not: for endpoints,

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/internal/lab/draw"
 	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
@@ -44,11 +45,7 @@ var (
 )
 
 func newClients(w *World) *clients {
-	c := &clients{world: w, byID: make(map[string]*issued), from: make(map[topicPartition]int64)}
-	for p := range w.setup.partitions {
-		c.from[topicPartition{schemas.TopicResults, p}] = 0
-	}
-	return c
+	return &clients{world: w, byID: make(map[string]*issued), from: make(map[topicPartition]int64)}
 }
 
 // restart is the API after a kill: results are read from their ends, and waiting clients
@@ -280,14 +277,8 @@ func (c *clients) newWatch() (domain.CommandBody, bool) {
 	}
 	id := domain.DeriveID(domain.WatchPrefix, fmt.Sprint(len(c.watches)))
 	c.watches = append(c.watches, id)
-	types := []domain.EventType{domain.PaymentReceived}
-	if w.chance(0.3) {
-		types = append(types, domain.PaymentRejected)
-	}
 	once, expiry := c.invoice(len(c.watches))
-	if once {
-		types = types[:1]
-	}
+	rules, types := c.rules(once)
 	return domain.CreateWatch{Watch: domain.Watch{
 		ID:            id,
 		AccountID:     account,
@@ -295,7 +286,7 @@ func (c *clients) newWatch() (domain.CommandBody, bool) {
 		Label:         "till",
 		EndpointID:    endpoint,
 		EventTypes:    types,
-		Rules:         c.rules(),
+		Rules:         rules,
 
 		Once:            once,
 		ExpiresAtMillis: expiry,
@@ -318,23 +309,39 @@ func (c *clients) expiry(n int) int64 {
 	return c.world.wall() + int64(1+n%7)*600*secondMillis
 }
 
-func (c *clients) rules() domain.Rules {
+// rules draws rules, and the types of events that a watch with them makes.
+func (c *clients) rules(once bool) (domain.Rules, []domain.EventType) {
 	w := c.world
-	return domain.Rules{
-		Assets: assets[:1+w.rnd.IntN(2)],
-		Amount: c.amount(),
-		Memo:   domain.MemoRule{Kind: domain.MemoAny},
+	r := *draw.Anything()
+	if w.chance(0.4) {
+		r = *w.draw().Rules()
 	}
-}
-
-func (c *clients) amount() domain.AmountRule {
-	if c.world.chance(0.7) {
-		return domain.AmountRule{Kind: domain.AmountAny}
+	if w.chance(0.5) {
+		r.Assets = []string{assets[1].Code}
 	}
-	return domain.AmountRule{
-		Kind:          domain.AmountMin,
-		AmountStroops: c.world.rnd.Int64N(15) * domain.StroopsPerUnit,
+	if once {
+		r.Types = r.Types[:1]
 	}
+	rules := domain.Rules{
+		Assets: assets[:1+len(r.Assets)],
+		Amount: domain.AmountRule{Kind: domain.AmountKind(r.Amount), AmountStroops: r.Low},
+		Memo:   domain.MemoRule{Kind: domain.MemoKind(r.MemoIs)},
+	}
+	if r.Amount == "range" {
+		rules.Amount = domain.AmountRule{Kind: domain.AmountRange, MinStroops: r.Low, MaxStroops: r.High}
+	}
+	if r.MemoIs == "equals" {
+		rules.Memo.Value = memoOf(r.Memo)
+	}
+	for _, n := range r.Senders {
+		rules.SenderAllowlist = append(rules.SenderAllowlist, payer(n))
+	}
+	var types []domain.EventType
+	for _, kind := range r.Types {
+		types = append(types, domain.EventType(kind))
+	}
+	w.checks.judged.drawn[fmt.Sprint(rules, types)] = r
+	return rules, types
 }
 
 // knownEndpoints are existing endpoints, and sometimes one that was deleted meanwhile.
@@ -352,8 +359,16 @@ func (c *clients) watchChange() domain.CommandBody {
 	if w.chance(0.03) {
 		return domain.DeleteWatch{WatchID: id}
 	}
-	label, amount := fmt.Sprint("till ", w.rnd.IntN(3)), c.amount()
-	change := domain.WatchChange{Label: &label, Amount: &amount}
+	label := fmt.Sprint("till ", w.rnd.IntN(3))
+	rules, types := c.rules(w.checks.model.watches[id].Once)
+	change := domain.WatchChange{
+		Label:           &label,
+		Assets:          &rules.Assets,
+		Amount:          &rules.Amount,
+		Memo:            &rules.Memo,
+		SenderAllowlist: &rules.SenderAllowlist,
+		EventTypes:      &types,
+	}
 	if w.setup.invoices && w.rnd.IntN(3) == 0 {
 		change.ExpiresAtMillis = new(c.expiry(w.rnd.IntN(10)))
 	}
@@ -399,24 +414,16 @@ func (c *clients) endpointCommand() (domain.CommandBody, bool) {
 	id := c.endpoints[w.rnd.IntN(len(c.endpoints))]
 	revision := c.revision(w.checks.model.endpoints[id].Revision)
 	switch draw := w.rnd.IntN(126); {
-	case draw < 16 && w.chance(0.3):
-		rate := w.rnd.IntN(5)
-		return domain.UpdateEndpoint{
-			EndpointID: id,
-			IfRevision: revision,
-			Change: domain.EndpointChange{
-				RateLimitPerSecond: &rate,
-				Signatures:         new(domain.Signatures(rate % 4)),
-				Ordering:           new(c.ordering(rate)),
-			},
-		}, true
 	case draw < 16:
-		url := fmt.Sprintf("https://shop.example/%s/%d", id, w.rnd.IntN(4))
-		return domain.UpdateEndpoint{
-			EndpointID: id,
-			IfRevision: revision,
-			Change:     domain.EndpointChange{URL: &url},
-		}, true
+		change := domain.EndpointChange{}
+		if w.chance(0.3) {
+			rate := w.rnd.IntN(5)
+			change.RateLimitPerSecond, change.Ordering = &rate, new(c.ordering(rate))
+			change.Signatures = new(domain.Signatures(rate % 4))
+		} else {
+			change.URL = new(fmt.Sprintf("https://shop.example/%s/%d", id, w.rnd.IntN(4)))
+		}
+		return domain.UpdateEndpoint{EndpointID: id, IfRevision: revision, Change: change}, true
 	case draw < 26:
 		if w.chance(0.5) { // the tested endpoint may be disabled in the same turn
 			c.ask(c.issue(domain.TestEndpoint{EndpointID: id}))
@@ -469,9 +476,11 @@ func (c *clients) resend() (domain.CommandBody, bool) {
 	if e.ID != d.endpoint && (!e.Deleted() || w.chance(0.1)) {
 		body.ToEndpointID = e.ID
 	}
-	left, is := pick(w, w.checks.reference.left(d))
-	if is && w.chance(0.7) { // from a table that is behind
-		body.ToEndpointID = left
+	if of := w.checks.reference.deliveries[d]; of != nil {
+		left, is := pick(w, of.former)
+		if is && w.chance(0.7) { // from a table that is behind
+			body.ToEndpointID = left
+		}
 	}
 	return body, ok
 }

@@ -43,7 +43,6 @@
 //	standbys.go   copies of partitions on processes that do not own them; their group's balancer
 //	task.go       a task: performs the actions of its task.Core, a step each
 //	follower.go   follower processes, their election and directories
-//	once.go       watches for one payment, and watches that expire
 //	past.go       backfills, and what they must have covered
 //	chain.go      the ledger network
 //	panel.go      three sources of it that are read as one; one of them lies
@@ -55,7 +54,7 @@
 //	reference.go  the reference model: what the specification says of endpoints and deliveries
 //	answers.go    what it says of answers, by the reference model
 //	checks.go     the checks during a run
-//	judged.go     which matches each payment may and must have
+//	judged.go     which matches each payment may and must have; watches for one payment
 //	verify.go     state against the fold, and what is held at rest
 //
 // mutants_test.go plants defects, which the checkers must find.

@@ -292,20 +292,24 @@ func (f *followerProcess) work() {
 	}
 }
 
+// config is what its reading and its backfills share.
+func (f *followerProcess) config(r *routine) follower.Config {
+	return follower.Config{
+		Watches:    knownWatches{f.directory, r},
+		Passphrase: networkName,
+		Now:        func() time.Time { return time.UnixMilli(f.world.wall()) },
+		Logger:     slog.New(slog.DiscardHandler),
+	}
+}
+
 // follow starts reading from the cursor.
 func (f *followerProcess) follow() {
-	w := f.world
 	f.unsure = false
 	if f.reading == nil {
-		f.reading = follower.NewReading(follower.Config{
-			Source:     f.sourcesOf(&f.live),
-			Watches:    knownWatches{f.directory, &f.live},
-			Claims:     desk{f, &f.live},
-			Passphrase: networkName,
-			Start:      follower.Start{Sequence: 1},
-			Now:        func() time.Time { return time.UnixMilli(w.wall()) },
-			Logger:     slog.New(slog.DiscardHandler),
-		}, followerLog{f, &f.live, followerTxn}, f.ours)
+		cfg := f.config(&f.live)
+		cfg.Source, cfg.Claims = f.sourcesOf(&f.live), desk{f, &f.live}
+		cfg.Start = follower.Start{Sequence: 1}
+		f.reading = follower.NewReading(cfg, followerLog{f, &f.live, followerTxn}, f.ours)
 	}
 	f.live.begin(func() error {
 		_, err := f.reading.Follow(context.Background())

@@ -156,13 +156,11 @@ func (c *checks) goBackToMatches(b *backup, to *Log) {
 	for event := range c.model.endpointOf {
 		there[event] = true
 	}
-	for _, l := range w.chain.ledgers[:c.cursor] {
-		for _, p := range l.Payments {
-			for _, watch := range w.clients.watches {
-				if event := domain.EventID(watch, p.ID); b.matched[event] && !there[event] {
-					w.violate("G2: event %s of ledger %d was matched before the backup was begun, which has "+
-						"the ledgers up to %d and not the event", event, l.Sequence, c.cursor)
-				}
+	for _, p := range w.chain.payments(1, c.cursor) {
+		for _, watch := range w.clients.watches {
+			if event := domain.EventID(watch, p.ID); b.matched[event] && !there[event] {
+				w.violate("G2: event %s of ledger %d was matched before the backup was begun, which has "+
+					"the ledgers up to %d and not the event", event, p.Ledger, c.cursor)
 			}
 		}
 	}
@@ -185,11 +183,12 @@ func (c *checks) allObserved() {
 // goBackToPayments leaves the payments of the ledgers that are not read again, and those that the
 // new log has.
 func (c *checks) goBackToPayments(to *Log) {
-	there := to.payments()
-	for _, l := range c.world.chain.ledgers[:c.cursor] {
-		for _, p := range l.Payments {
-			there[p.ID] = there[p.ID] || c.observed[p.ID]
-		}
+	there := make(map[string]bool)
+	for _, r := range to.copiedRecords(schemas.TopicPayments) {
+		there[decode(r, schemas.DecodePaymentObserved).Payment.ID] = true
+	}
+	for _, p := range c.world.chain.payments(1, c.cursor) {
+		there[p.ID] = there[p.ID] || c.observed[p.ID]
 	}
 	maps.DeleteFunc(c.observed, func(id string, _ bool) bool { return !there[id] })
 	c.since = observed{maps.Clone(c.observed), len(c.world.former) + 1}

@@ -2,9 +2,11 @@ package sim
 
 import (
 	"bytes"
+	"fmt"
 	"slices"
 
 	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/internal/lab/draw"
 	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
@@ -22,8 +24,9 @@ type judged struct {
 	claimed      map[string]int64       // by command: the first offset of such a claim
 	// by ledger and watch: the oldest settings that its reader may have used
 	least map[uint32]map[string]int
-	read  map[uint32]bool // ledgers
-	gone  map[string]bool // endpoints whose table row showed them as deleted
+	read  map[uint32]bool       // ledgers
+	gone  map[string]bool       // endpoints whose table row showed them as deleted
+	drawn map[string]draw.Rules // by how the product's are printed, with the types of events
 }
 
 func newJudged() *judged {
@@ -38,6 +41,7 @@ func newJudged() *judged {
 		least:    make(map[uint32]map[string]int),
 		read:     make(map[uint32]bool),
 		gone:     make(map[string]bool),
+		drawn:    make(map[string]draw.Rules),
 	}
 }
 
@@ -214,9 +218,7 @@ func (c *checks) beganPart(watchID string, sequence uint32) bool {
 func (c *checks) checkUnmatched(settings []domain.Watch, p domain.Payment) {
 	c.checkNotTheOne(settings, p)
 	for _, watch := range settings {
-		watch = c.decided(watch, p)
-		if _, matches := matchPayment(watch, p); !matches {
-			c.countLate(watch, p)
+		if _, matches := c.matchPayment(c.decided(watch, p), p); !matches {
 			return
 		}
 	}
@@ -237,7 +239,7 @@ func (c *checks) checkMatchOf(settings []domain.Watch, p domain.Payment, found m
 		c.checkTime(c.judged.settings[watch.ID], p)
 	}
 	for _, watch := range settings {
-		m, matches := matchPayment(c.decided(watch, p), p)
+		m, matches := c.matchPayment(c.decided(watch, p), p)
 		if matches && found.endpoint == watch.EndpointID &&
 			bytes.Equal(found.event.Body, domain.NewPaymentEvent(m, found.event.CreatedAtMillis).Body) {
 			return
@@ -247,8 +249,118 @@ func (c *checks) checkMatchOf(settings []domain.Watch, p domain.Payment, found m
 		found.endpoint, found.event.Body)
 }
 
-// matchPayment returns a watch's match of a payment.
-func matchPayment(watch domain.Watch, p domain.Payment) (domain.Match, bool) {
+// matchPayment returns a watch's match of a payment, and checks that the specification makes the
+// same event of both. What a watch for one payment takes is checked below.
+func (c *checks) matchPayment(watch domain.Watch, p domain.Payment) (domain.Match, bool) {
 	m, matches := domain.MatchPayment(watch, p)
-	return m, matches && p.AmountStroops > 0
+	matches = matches && p.AmountStroops > 0
+	if watch.Once || watch.Deleted() || p.To != watch.WalletAddress || p.From == p.To ||
+		p.AmountStroops == 0 {
+		return m, matches
+	}
+	rules, is := c.judged.drawn[fmt.Sprint(watch.Rules, watch.EventTypes)]
+	if !is {
+		c.world.violate("watch %s has the rules %+v, which nobody gave it", watch.ID, watch.Rules)
+	}
+	kind, reasons := rules.Event(c.world.chain.drawn[p.ID])
+	if watch.ExpiresAtMillis != 0 && p.ClosedAtMillis > watch.ExpiresAtMillis {
+		kind = ""
+	}
+	if matches != (kind != "") || matches && (string(m.Type) != kind ||
+		fmt.Sprint(m.Verification.Reasons) != fmt.Sprint(reasons)) {
+		c.world.violate("G2: payment %s makes %t %s %v with watch %s, and is to make %q %v", p.ID,
+			matches, m.Type, m.Verification.Reasons, watch.ID, kind, reasons)
+	}
+	return m, matches
+}
+
+// takes checks that a watch for one payment makes one event, however often ledgers are read and
+// whoever reads them (G2).
+func (c *checks) takes(in domain.MatchInput) {
+	if settings := c.judged.settings[in.WatchID]; len(settings) == 0 || !settings[0].Once {
+		return
+	}
+	if former := c.tookEvent(in.WatchID); former != "" && former != in.Event.ID {
+		c.world.violate("G2: watch %s is for one payment, and makes the events %s and %s", in.WatchID,
+			former, in.Event.ID)
+	}
+	c.took[in.WatchID] = in.Event.ID
+	c.world.count("events of watches for one payment")
+}
+
+// tookEvent returns the event that a watch for one payment has made, as far as the log has it.
+func (c *checks) tookEvent(watchID string) string {
+	if event := c.took[watchID]; len(c.matched[event]) > 0 {
+		return event
+	}
+	return ""
+}
+
+// checkFulfilled checks that a watch is fulfilled once, by a payment that it may take.
+func (c *checks) checkFulfilled(before domain.Watch, by domain.Fulfilment) {
+	w := c.world
+	switch {
+	case !by.Is():
+		return
+	case !before.Once || before.Fulfilled.Is():
+		w.violate("G2: watch %s is fulfilled by %s, and is for one payment: %t, and has %q", before.ID,
+			by.PaymentID, before.Once, before.Fulfilled.PaymentID)
+	}
+	payments := w.chain.ledgers[by.Ledger-1].Payments
+	i := slices.IndexFunc(payments, func(p domain.Payment) bool { return p.ID == by.PaymentID })
+	if i < 0 {
+		w.violate("G2: watch %s is fulfilled by %+v, which is no payment", before.ID, by)
+	}
+	judgedBy := slices.Clone(c.judged.settings[before.ID])
+	for _, part := range before.Parts {
+		judgedBy = append(judgedBy, before.Pinned(part))
+	}
+	if !slices.ContainsFunc(judgedBy, func(s domain.Watch) bool {
+		_, matches := c.matchPayment(s, payments[i])
+		return matches
+	}) {
+		w.violate("G2: watch %s is fulfilled by payment %s, which it does not match", before.ID,
+			by.PaymentID)
+	}
+	w.count("fulfilled watches")
+}
+
+// decided returns settings of a watch with the payment that it has taken, if it is for one.
+func (c *checks) decided(settings domain.Watch, p domain.Payment) domain.Watch {
+	if !settings.Once {
+		return settings
+	}
+	settings.Fulfilled = c.model.watches[settings.ID].Fulfilled
+	switch event := c.tookEvent(settings.ID); event {
+	case "":
+	case domain.EventID(settings.ID, p.ID):
+		settings.Fulfilled = domain.FulfilledBy(p)
+	default:
+		settings.Fulfilled = domain.Fulfilment{PaymentID: event}
+	}
+	return settings
+}
+
+// checkTime checks that no payment is taken whose ledger closed after all that a watch may have
+// had as its end. What a watch was fulfilled by before that may have changed since.
+func (c *checks) checkTime(settings []domain.Watch, p domain.Payment) {
+	late := func(s domain.Watch) bool {
+		return s.ExpiresAtMillis != 0 && p.ClosedAtMillis > s.ExpiresAtMillis
+	}
+	if slices.ContainsFunc(settings, func(s domain.Watch) bool { return !late(s) }) {
+		return
+	}
+	c.world.violate("G2: payment %s was taken by watch %s, which had expired when ledger %d closed",
+		p.ID, settings[0].ID, p.Ledger)
+}
+
+// checkNotTheOne checks that a payment of which a watch made no event has not fulfilled it.
+func (c *checks) checkNotTheOne(settings []domain.Watch, p domain.Payment) {
+	id := settings[0].ID
+	over := slices.ContainsFunc(settings, func(s domain.Watch) bool {
+		return s.Deleted() || c.judged.gone[s.EndpointID]
+	})
+	if c.model.watches[id].Fulfilled.PaymentID == p.ID && !over {
+		c.world.violate("G2: watch %s is fulfilled by payment %s, and made no event of it", id, p.ID)
+	}
 }

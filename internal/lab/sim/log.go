@@ -133,6 +133,11 @@ func (l *Log) write(at topicPartition, r kafka.Record, s *span) kafka.Record {
 	return r
 }
 
+// bounds are where a partition begins and ends.
+func (l *Log) bounds(at topicPartition) (start, end int64) {
+	return l.partitions[at].start, l.end(at)
+}
+
 // end is the high watermark.
 func (l *Log) end(at topicPartition) int64 { return int64(len(l.partitions[at].entries)) }
 

@@ -92,6 +92,20 @@ var mutants = []mutant{
 			"if MUTANT && err != nil { err = mutantPackage.Final(err) }", "stops: ",
 	},
 	{
+		"an amount at a bound is too low", "domain/rules.go",
+		"case stroops < minStroops:", "case stroops < minStroops || MUTANT && stroops == minStroops:",
+		"and is to make",
+	},
+	{
+		"a memo of another type is another memo", "domain/rules.go",
+		"case m.Type != r.Value.Type:", "case m.Type != r.Value.Type && !MUTANT:", "and is to make",
+	},
+	{
+		"any sender may pay", "domain/rules.go",
+		"if len(r.SenderAllowlist) > 0 &&", "if !MUTANT && len(r.SenderAllowlist) > 0 &&",
+		"and is to make",
+	},
+	{
 		"a source that waits cannot give the ledger", "internal/stellar/source/quorum/verdict.go",
 		"	left := len(c.members) - c.config.Need\n",
 		"	for _, m := range c.members {\n" +
@@ -363,7 +377,7 @@ var mutants = []mutant{
 	{
 		"any history is believed", "streams/engine/settled.go",
 		"at-c.Remembered.AsOf < int64", "at-c.Remembered.AsOf < map[bool]int64{true: 1 << 62}[MUTANT]+int64",
-		"recalled|where it never was|nothing is the matter",
+		"recalled|where it never was|nothing is the matter|is matched twice",
 	},
 	{
 		"what a part has is not read back", "streams/follower/parts.go",
@@ -501,7 +515,7 @@ var mutants = []mutant{
 		"a part is read again from its beginning", "streams/follower/parts.go",
 		"return is && part.Version > max(latest.version, w.Backfill.Request) &&",
 		"return MUTANT || is && part.Version > latest.version &&",
-		"is matched twice|is another",
+		"is matched twice|is another|it matched",
 	},
 	{
 		"a late report counts", "domain/backfill.go",

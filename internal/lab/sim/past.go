@@ -3,9 +3,7 @@ package sim
 import (
 	"bytes"
 	"context"
-	"log/slog"
 	"slices"
-	"time"
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/schemas"
@@ -32,20 +30,14 @@ func (f *followerProcess) backfill() {
 
 // newFiller makes what runs the backfills of a term.
 func (f *followerProcess) newFiller() *follower.Backfiller {
-	w := f.world
-	log := followerLog{f, &f.past, backfillTxn}
-	return follower.NewBackfiller(f.reading.Beside(follower.Config{
-		Watches:    knownWatches{f.directory, &f.past},
-		Passphrase: networkName,
-		Backfill: follower.BackfillConfig{
-			Source:      f.sourcesOf(&f.past),
-			Requests:    f.directory,
-			Commands:    desk{f, &f.past},
-			PartLedgers: uint32(1 + w.rnd.IntN(6)),
-		},
-		Now:    func() time.Time { return time.UnixMilli(w.wall()) },
-		Logger: slog.New(slog.DiscardHandler),
-	}, log), log)
+	log, cfg := followerLog{f, &f.past, backfillTxn}, f.config(&f.past)
+	cfg.Backfill = follower.BackfillConfig{
+		Source:      f.sourcesOf(&f.past),
+		Requests:    f.directory,
+		Commands:    desk{f, &f.past},
+		PartLedgers: uint32(1 + f.world.rnd.IntN(6)),
+	}
+	return follower.NewBackfiller(f.reading.Beside(cfg, log), log)
 }
 
 // desk submits the reports of backfills, and claims of payments, to the engine.
@@ -120,8 +112,7 @@ func (c *checks) checkCovered(before domain.Watch, covered domain.RangeCovered) 
 		}
 		for _, p := range w.chain.ledgers[sequence-1].Payments {
 			c.toldOf(before.Pinned(part), part, p)
-			if event := domain.EventID(before.ID, p.ID); len(c.matched[event]) > 0 &&
-				!c.had[partID{before.ID, part.Version}][event] {
+			if c.isNew(before.ID, part, p) {
 				created++
 			}
 		}
@@ -145,13 +136,17 @@ type partID struct {
 // begun notes which payments of a part have an event already.
 func (c *checks) begun(id partID, part domain.PartBegun) {
 	had := make(map[string]bool)
-	for sequence := part.From; sequence <= part.To; sequence++ {
-		for _, p := range c.world.chain.ledgers[sequence-1].Payments {
-			event := domain.EventID(id.watch, p.ID)
-			had[event] = len(c.matched[event]) > 0
-		}
+	for _, p := range c.world.chain.payments(part.From, part.To) {
+		event := domain.EventID(id.watch, p.ID)
+		had[event] = len(c.matched[event]) > 0
 	}
 	c.had[id] = had
+}
+
+// isNew reports whether a payment has an event that it had not when a part of a backfill began.
+func (c *checks) isNew(watchID string, part domain.Part, p domain.Payment) bool {
+	event := domain.EventID(watchID, p.ID)
+	return len(c.matched[event]) > 0 && !c.had[partID{watchID, part.Version}][event]
 }
 
 // checkDone checks that a backfill that is done has read each of its ledgers, also those that had
@@ -194,13 +189,10 @@ func (c *checks) checkEnded(before domain.Watch, covered domain.RangeCovered) {
 	if covered.From != 0 {
 		beyond = covered.To + 1
 	}
-	for ; beyond <= part.To; beyond++ {
-		for _, p := range w.chain.ledgers[beyond-1].Payments {
-			if event := domain.EventID(before.ID, p.ID); len(c.matched[event]) > 0 &&
-				!c.had[partID{before.ID, part.Version}][event] {
-				w.violate("G2: part %d of watch %s ends before ledger %d, whose payment %s it matched",
-					part.Version, before.ID, beyond, p.ID)
-			}
+	for _, p := range w.chain.payments(min(beyond, part.To+1), part.To) {
+		if c.isNew(before.ID, part, p) {
+			w.violate("G2: part %d of watch %s ends before ledger %d, whose payment %s it matched",
+				part.Version, before.ID, p.Ledger, p.ID)
 		}
 	}
 	if covered.From == 0 {
@@ -210,7 +202,7 @@ func (c *checks) checkEnded(before domain.Watch, covered domain.RangeCovered) {
 
 func (c *checks) toldOf(pinned domain.Watch, part domain.Part, p domain.Payment) {
 	w := c.world
-	m, matches := matchPayment(c.decided(pinned, p), p)
+	m, matches := c.matchPayment(c.decided(pinned, p), p)
 	found := c.matched[domain.EventID(pinned.ID, p.ID)]
 	switch {
 	case c.had[partID{pinned.ID, part.Version}][domain.EventID(pinned.ID, p.ID)]:

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"context"
+	"errors"
 	"io"
 	"log/slog"
 	"math"
@@ -110,24 +111,14 @@ func tearLog(fs *vfs.MemFS, dir string, keep float64) (kept, of int) {
 		return 0, 0
 	}
 	name := path.Join(dir, newest)
-	f, err := fs.Open(name)
-	if err != nil {
-		panic(err)
-	}
-	content, err := io.ReadAll(f)
-	if err != nil {
-		panic(err)
-	}
-	_ = f.Close()
+	f, opened := fs.Open(name)
+	content, read := io.ReadAll(f)
 	kept = int(keep * float64(len(content)))
-	cut, err := fs.Create(name, vfs.WriteCategoryUnspecified)
-	if err != nil {
+	cut, created := fs.Create(name, vfs.WriteCategoryUnspecified)
+	_, written := cut.Write(content[:kept])
+	if err := errors.Join(opened, read, created, written, f.Close(), cut.Close()); err != nil {
 		panic(err)
 	}
-	if _, err := cut.Write(content[:kept]); err != nil {
-		panic(err)
-	}
-	_ = cut.Close()
 	return kept, len(content)
 }
 
@@ -329,7 +320,11 @@ func (w *World) pause() bool {
 func (w *World) resume() bool {
 	for _, e := range w.engines {
 		if e.paused {
-			e.wakeUp()
+			e.paused = false
+			if !e.in {
+				w.count("zombies")
+			}
+			w.tracef("engine %d goes on", e.id)
 			return true
 		}
 	}
@@ -341,14 +336,6 @@ func (w *World) resume() bool {
 		}
 	}
 	return false
-}
-
-func (e *engineProcess) wakeUp() {
-	e.paused = false
-	if !e.in {
-		e.world.count("zombies")
-	}
-	e.world.tracef("engine %d goes on", e.id)
 }
 
 const stateDir = "state"

@@ -37,16 +37,9 @@ type referenceEndpoint struct {
 	events          []string // oldest first
 	ordering        domain.Ordering
 	noticesTo       string
-	trouble         referenceTrouble
+	trouble         domain.Trouble           // since the last success, or the enabling
 	lines           map[string][]string      // pending events that wait for each other, by wallet
 	disabling       *domain.EndpointDisabled // what its next fact must be
-}
-
-// referenceTrouble is what happened since the last success, or the enabling.
-type referenceTrouble struct {
-	sinceMillis int64
-	failed      int
-	told        bool
 }
 
 type referenceSecret struct {
@@ -83,14 +76,6 @@ func newReferenceModel(w *World) *referenceModel {
 		latest:     make(map[string]deliveryID),
 		replays:    make(map[string][]deliveryID),
 	}
-}
-
-// left returns the endpoints that an event was at before.
-func (m *referenceModel) left(id deliveryID) []string {
-	if d := m.deliveries[id]; d != nil {
-		return d.former
-	}
-	return nil
 }
 
 func (d *referenceDelivery) pending() bool {
@@ -250,7 +235,7 @@ func (m *referenceModel) applyEndpoint(
 		if e.active {
 			return errors.New("an endpoint is enabled that is active")
 		}
-		e.active, e.streak, e.trouble = true, 0, referenceTrouble{}
+		e.active, e.streak, e.trouble = true, 0, domain.Trouble{}
 		for _, event := range e.events {
 			if d := m.deliveries[deliveryID{f.Aggregate, event}]; d.pending() {
 				d.dueAtMillis = 0
@@ -491,10 +476,10 @@ func (m *referenceModel) attempt(
 		EventID:            made.EventID,
 		LastStatusCode:     r.StatusCode,
 		LastError:          r.Error,
-		FailingSinceMillis: e.trouble.sinceMillis,
+		FailingSinceMillis: e.trouble.SinceMillis,
 	}
 	if !d.test {
-		due.FailingSinceMillis = cmp.Or(e.trouble.sinceMillis, f.AtMillis)
+		due.FailingSinceMillis = cmp.Or(e.trouble.SinceMillis, f.AtMillis)
 	}
 	switch {
 	case !e.active:
@@ -516,15 +501,15 @@ func (e *referenceEndpoint) fails(
 	due := false
 	switch {
 	case made.State == domain.StateDelivered:
-		e.trouble = referenceTrouble{}
+		e.trouble = domain.Trouble{}
 	case e.active && !succeeded:
-		if e.trouble.failed++; e.trouble.failed == 1 {
-			e.trouble.sinceMillis = f.AtMillis
+		if e.trouble.Attempts++; e.trouble.Attempts == 1 {
+			e.trouble.SinceMillis = f.AtMillis
 		}
-		hour := e.trouble.failed >= 5 && f.AtMillis-e.trouble.sinceMillis >= hourMillis
+		hour := e.trouble.Attempts >= 5 && f.AtMillis-e.trouble.SinceMillis >= hourMillis
 		half := made.State == domain.StateFailed && disableAfter > 1 && e.streak >= disableAfter/2
-		due = (hour || half) && !e.trouble.told && e.disabling == nil
-		e.trouble.told = e.trouble.told || due
+		due = (hour || half) && !e.trouble.Told && e.disabling == nil
+		e.trouble.Told = e.trouble.Told || due
 	}
 	to := ""
 	if due {
@@ -535,9 +520,9 @@ func (e *referenceEndpoint) fails(
 			made.Telling.EndpointID, to)
 	}
 	counts := e.active && !succeeded && made.State != domain.StateDelivered
-	if want := (domain.Trouble{SinceMillis: e.trouble.sinceMillis, Attempts: e.trouble.failed,
-		Told: e.trouble.told}); counts && made.Trouble != want {
-		return fmt.Errorf("%s has the trouble %+v, and is to have %+v", f.Aggregate, made.Trouble, want)
+	if counts && made.Trouble != e.trouble {
+		return fmt.Errorf("%s has the trouble %+v, and is to have %+v", f.Aggregate, made.Trouble,
+			e.trouble)
 	}
 	return nil
 }

@@ -39,7 +39,7 @@ func (w *World) retain() bool {
 			if t.core != nil && t.core.Working() && w.chance(0.5) {
 				needed := t.core.NeededFrom()
 				w.deleteTo(t.journal(), needed.Journal)
-				w.deleteTo(topicPartition{schemas.TopicSnapshots, t.partition}, needed.Snapshots)
+				w.deleteTo(t.snapshots(), needed.Snapshots)
 				return true
 			}
 		}
@@ -88,18 +88,10 @@ func (t *engineTask) loseState() {
 	}
 }
 
-// locateSnapshots reports where the snapshots begin and end.
-func (t *engineTask) locateSnapshots() {
-	w := t.process.world
-	at := topicPartition{schemas.TopicSnapshots, t.partition}
-	t.must(t.core.LocatedSnapshots(w.log.partitions[at].start, w.log.end(at)))
-}
-
 // readSnapshots reads the requested records, or some of them.
 func (t *engineTask) readSnapshots(a task.ReadSnapshots) error {
 	w := t.process.world
-	records, next, err := w.log.readUpTo(topicPartition{schemas.TopicSnapshots, t.partition}, a.From,
-		a.To, 1+w.rnd.IntN(8))
+	records, next, err := w.log.readUpTo(t.snapshots(), a.From, a.To, 1+w.rnd.IntN(8))
 	if err != nil {
 		return err
 	}

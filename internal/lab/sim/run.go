@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/lumenhook/lumenhook/domain"
-	"github.com/lumenhook/lumenhook/internal/lab/shrink"
+	"github.com/lumenhook/lumenhook/internal/lab/draw"
 	"github.com/lumenhook/lumenhook/schemas"
 )
 
@@ -38,7 +38,10 @@ func Run(o Options) (r Report) {
 		if p := recover(); p != nil {
 			r.Violation = describe(p)
 			w.tracef("VIOLATION: %s", r.Violation)
-			w.abandon()
+			func() { // as far as possible
+				defer func() { _ = recover() }()
+				w.close()
+			}()
 		}
 		r.Hash, r.Step, r.Lines, r.Stats = w.hash.Sum64(), w.step, w.lines, w.Stats
 	}()
@@ -66,7 +69,7 @@ func Shrink(o Options, failed Report, within time.Duration) (Options, int, Repor
 		o.Left = func(i int) bool { _, is := slices.BinarySearch(kept, i); return !is }
 		return Run(o)
 	}
-	kept := shrink.List(steps, time.Now().Add(within), func(some []int) bool {
+	kept := draw.Shrink(steps, time.Now().Add(within), func(some []int) bool {
 		return kindOf(run(some).Violation) == kindOf(failed.Violation)
 	})
 	o.Lines = true
@@ -93,12 +96,6 @@ func describe(p any) string {
 		return v.text
 	}
 	return fmt.Sprintf("panic: %v\n%s", p, debug.Stack())
-}
-
-// abandon closes what an aborted run has open, as far as possible.
-func (w *World) abandon() {
-	defer func() { _ = recover() }()
-	w.close()
 }
 
 // mostCalmSteps bounds how long a run may take to come to rest.

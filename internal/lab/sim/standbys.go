@@ -122,14 +122,9 @@ func (s *standby) work() {
 	}
 	switch a := s.core.Next().(type) {
 	case task.LocateJournal:
-		start, known := w.log.partitions[s.journal()].start, w.log.end(s.journal())
-		if w.fault(0.1) {
-			known = start + w.rnd.Int64N(known-start+1)
-		}
-		s.must(s.core.LocatedJournal(start, known))
+		s.must(s.core.LocatedJournal(w.bounds(s.journal())))
 	case task.LocateSnapshots:
-		start := w.log.partitions[s.snapshots()].start
-		s.must(s.core.LocatedSnapshots(start, w.log.end(s.snapshots())))
+		s.must(s.core.LocatedSnapshots(w.log.bounds(s.snapshots())))
 	case task.ReadSnapshots:
 		s.readSnapshots(a)
 	case task.ReadJournal:

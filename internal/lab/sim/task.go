@@ -61,6 +61,10 @@ func (t *engineTask) journal() topicPartition {
 	return topicPartition{schemas.TopicJournal, t.partition}
 }
 
+func (t *engineTask) snapshots() topicPartition {
+	return topicPartition{schemas.TopicSnapshots, t.partition}
+}
+
 // idle reports whether the task waits for something to do.
 func (t *engineTask) idle() bool {
 	_, waits := t.action.(task.Await)
@@ -75,7 +79,7 @@ func (t *engineTask) ready() bool {
 	}
 	switch a := t.action.(type) {
 	case task.ReadSnapshots:
-		return w.log.stable(topicPartition{schemas.TopicSnapshots, t.partition}) > a.From
+		return w.log.stable(t.snapshots()) > a.From
 	case task.ReadJournal:
 		return w.log.stable(t.journal()) > a.From
 	case task.Await:
@@ -140,13 +144,14 @@ func (t *engineTask) proceed() {
 }
 
 func (t *engineTask) perform() error {
+	w := t.process.world
 	switch a := t.action.(type) {
 	case task.TakeOver:
 		t.takeOver()
 	case task.LocateJournal:
 		t.locateJournal()
 	case task.LocateSnapshots:
-		t.locateSnapshots()
+		t.must(t.core.LocatedSnapshots(w.log.bounds(t.snapshots())))
 	case task.ReadSnapshots:
 		return t.readSnapshots(a)
 	case task.ReadJournal:
@@ -190,7 +195,7 @@ func (t *engineTask) takeOver() {
 // lost the leadership without noticing.
 func (t *engineTask) locateJournal() {
 	w := t.process.world
-	start, known := w.log.partitions[t.journal()].start, w.log.end(t.journal())
+	known := w.log.end(t.journal())
 	if w.log.stable(t.journal()) < known && w.checks.owns(t) {
 		w.violate("the journal of partition %d has undecided records after taking over", t.partition)
 	}
@@ -198,11 +203,17 @@ func (t *engineTask) locateJournal() {
 		w.violate("G4: the state of partition %d reaches %d and its journal %d", t.partition, at, known)
 	}
 	w.count("restores")
+	t.must(t.core.LocatedJournal(w.bounds(t.journal())))
+}
+
+// bounds are where a journal begins and ends. The end may be one of before.
+func (w *World) bounds(journal topicPartition) (start, end int64) {
+	start, end = w.log.bounds(journal)
 	if w.fault(0.1) {
 		w.count("ends that were stale")
-		known = start + w.rnd.Int64N(known-start+1)
+		end = start + w.rnd.Int64N(end-start+1)
 	}
-	t.must(t.core.LocatedJournal(start, known))
+	return start, end
 }
 
 // readJournal reads the requested records, or some of them.

@@ -11,6 +11,7 @@ import (
 	"strconv"
 
 	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/internal/lab/draw"
 	"github.com/lumenhook/lumenhook/schemas"
 	"github.com/lumenhook/lumenhook/streams/engine"
 	"github.com/lumenhook/lumenhook/streams/kafka"
@@ -214,12 +215,8 @@ func (w *World) fault(p float64) bool {
 	return hit && !w.calm
 }
 
-// action is something that can happen in a step; it returns false when there is nothing to
-// do.
-type action struct {
-	weight float64
-	do     func(*World) bool
-}
+// action is something that can happen in a step; it returns false when there is nothing to do.
+type action = draw.Choice[func(*World) bool]
 
 var actions = []action{
 	{40, (*World).workEngine},
@@ -292,19 +289,10 @@ func newStepRand(seed uint64, step int) *rand.Rand {
 	return rand.New(rand.NewPCG(seed, uint64(step))) // #nosec G404 -- a run must repeat
 }
 
-func (w *World) act(from []action) bool {
-	var total float64
-	for _, a := range from {
-		total += a.weight
-	}
-	at := w.rnd.Float64() * total
-	for _, a := range from {
-		if at -= a.weight; at < 0 {
-			return a.do(w)
-		}
-	}
-	return false
-}
+func (w *World) act(from []action) bool { return draw.ByWeight(w.draw(), from)(w) }
+
+// draw is where payments and rules are drawn from in this step.
+func (w *World) draw() draw.Source { return draw.Source{Rand: w.rnd} }
 
 // mostWaitMillis bounds a jump in time: a bit more than the longest wait of the schedule.
 const mostWaitMillis = 29 * hourMillis

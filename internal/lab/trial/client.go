@@ -17,10 +17,8 @@ const answerWait = 3 * time.Minute
 type request struct {
 	method, path string
 	body         any    // nil: none
-	raw          []byte // instead of body
 	key          string // API key
 	once         string // Idempotency-Key
-	mime         string
 }
 
 // answer is the API's answer, with its times.
@@ -55,7 +53,7 @@ var httpClient = &http.Client{
 // carries an Idempotency-Key, so that it may be repeated after a kill.
 func (w *world) call(ctx context.Context, r request) (answer, error) {
 	a := answer{sent: time.Now()}
-	payload := r.raw
+	var payload []byte
 	if r.body != nil {
 		var err error
 		if payload, err = json.Marshal(r.body); err != nil {
@@ -94,12 +92,8 @@ func (w *world) try(ctx context.Context, base string, r request, payload []byte,
 	if payload != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
-	for name, value := range map[string]string{
-		"Idempotency-Key": r.once, "Content-Type": r.mime,
-	} {
-		if value != "" {
-			req.Header.Set(name, value)
-		}
+	if r.once != "" {
+		req.Header.Set("Idempotency-Key", r.once)
 	}
 	resp, err := httpClient.Do(req)
 	if err != nil {

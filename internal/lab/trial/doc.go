@@ -2,8 +2,8 @@
 // API over several accounts, payments on a development network whose RPC lies, receivers that
 // misbehave, kills in windows that are held open, lost state, rebuilds under load, a reset of
 // the network; and exact accounting at the end. It imports nothing of the product
-// (internal/arch checks that): its expectations come from the specification and from its own
-// requests.
+// (internal/arch checks that): its expectations come from the specification
+// (package draw) and from its own requests.
 //
 // A run is a script of operations on a fresh data folder. A script is a function of its
 // seed; timing differs from run to run. Lanes run concurrently, each with its operations in
@@ -18,14 +18,13 @@
 //
 // File map:
 //
-//   - op.go, generate.go: operations, and scripts of them
+//   - op.go, generate.go: operations, and scripts of them, drawn or shrunk
 //   - world.go, run.go: a run from its start to its report
 //   - service.go: the program's process, and operations on it; disturb.go
 //   - operate.go, endpoints.go, watches.go, others.go, client.go: operations by the API
 //   - chain.go, pay.go: payments; sources.go: three sources of ledgers, one of which lies
 //   - receiver.go: receivers
-//   - model.go, rules.go: the expectations
+//   - model.go: the expectations
 //   - calm.go: lets everything finish
 //   - observed.go, posts.go, lists.go: compare observations with the model
-//   - shrink.go: shrinks a script
 package trial

@@ -5,12 +5,14 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+
+	"github.com/lumenhook/lumenhook/internal/lab/draw"
 )
 
 const (
 	accounts = 3
 	wallets  = 6
-	payers   = 3
+	payers   = draw.Payers
 	// opMillis is the mean time between two operations of a script.
 	opMillis = 60
 )
@@ -19,7 +21,7 @@ const (
 // heavy: a few wallets get bursts of payments, so that logs grow beyond one fetch.
 func Generate(seed uint64, n int) []Op {
 	g := &generator{
-		Rand:    rand.New(rand.NewPCG(seed, 16)), // #nosec G404 -- must repeat
+		Source:  draw.Source{Rand: rand.New(rand.NewPCG(seed, 16))}, // #nosec G404 -- must repeat
 		fresh:   wallets,
 		of:      map[string]watching{},
 		wallets: wallets,
@@ -42,7 +44,7 @@ func Generate(seed uint64, n int) []Op {
 }
 
 type generator struct {
-	*rand.Rand
+	draw.Source
 	ops       []Op
 	now       int
 	endpoints [accounts][]string
@@ -62,32 +64,15 @@ func (g *generator) add(op Op) {
 	g.ops = append(g.ops, op)
 }
 
-// choice is a kind of operation with its weight.
-type choice struct {
-	weight int
-	make   func(account int) Op
-}
-
 func (g *generator) step() {
 	account := g.IntN(accounts)
-	choices := g.choices()
-	total := 0
-	for _, c := range choices {
-		total += c.weight
-	}
-	at := g.IntN(total)
-	for _, c := range choices {
-		if at -= c.weight; at < 0 {
-			if op := c.make(account); op.Do != "" {
-				g.add(op)
-			}
-			return
-		}
+	if op := draw.ByWeight(g.Source, g.choices())(account); op.Do != "" {
+		g.add(op)
 	}
 }
 
-func (g *generator) choices() []choice {
-	return []choice{
+func (g *generator) choices() []draw.Choice[func(account int) Op] {
+	return []draw.Choice[func(account int) Op]{
 		{40, func(int) Op { return g.pay() }},
 		{4, g.createEndpoint}, {3, g.patchEndpoint}, {3, g.deleteEndpoint},
 		{3, g.onEndpoint("disable")}, {4, g.onEndpoint("enable")},
@@ -104,10 +89,6 @@ func (g *generator) name(prefix string) string {
 	return fmt.Sprintf("%s%d", prefix, g.named-1)
 }
 
-func pick[T any](g *generator, from []T) T { return from[g.IntN(len(from))] }
-
-func (g *generator) one(in int) bool { return g.IntN(in) == 0 }
-
 var (
 	modes = []string{
 		"ok", "ok", "ok", "ok", "503", "404", "410", "redirect", "slow", "reset", "hang", "large",
@@ -116,11 +97,15 @@ var (
 	servers = []string{"h2", "h2", "h1", "h1", "closed", "badtls"}
 )
 
+func (g *generator) endpoint(account int) string { return draw.Of(g.Source, g.endpoints[account]) }
+
+func (g *generator) watch(account int) string { return draw.Of(g.Source, g.watches[account]) }
+
 func (g *generator) createEndpoint(account int) Op {
 	op := Op{Lane: lane(account), Do: "endpoint.create", Endpoint: g.name("e")}
 	op.Mode = "h2"
 	if len(g.endpoints[account]) > 1 {
-		op.Mode = pick(g, servers)
+		op.Mode = draw.Of(g.Source, servers)
 	}
 	op.Text = fmt.Sprintf("endpoint %d", g.IntN(1000))
 	g.repeat(&op)
@@ -128,11 +113,11 @@ func (g *generator) createEndpoint(account int) Op {
 	return op
 }
 
-func (g *generator) repeat(op *Op) { op.Repeat = g.one(4) }
+func (g *generator) repeat(op *Op) { op.Repeat = g.One(4) }
 
 func (g *generator) patchEndpoint(account int) Op {
-	op := Op{Lane: lane(account), Do: "endpoint.patch", Endpoint: pick(g, g.endpoints[account])}
-	op.Mode = pick(g, []string{"description", "url"})
+	op := Op{Lane: lane(account), Do: "endpoint.patch", Endpoint: g.endpoint(account)}
+	op.Mode = draw.Of(g.Source, []string{"description", "url"})
 	op.Text, op.N = fmt.Sprintf("described %d", g.IntN(1000)), g.IntN(5)
 	g.repeat(&op)
 	return op
@@ -142,8 +127,8 @@ func (g *generator) deleteEndpoint(account int) Op {
 	if len(g.endpoints[account]) < 3 {
 		return Op{}
 	}
-	op := Op{Lane: lane(account), Do: "endpoint.delete", Endpoint: pick(g, g.endpoints[account])}
-	if g.one(3) {
+	op := Op{Lane: lane(account), Do: "endpoint.delete", Endpoint: g.endpoint(account)}
+	if g.One(3) {
 		op.Mode = "refuse" // if it has watches
 		return op
 	}
@@ -157,7 +142,7 @@ func without(names []string, gone string) []string {
 
 func (g *generator) onEndpoint(do string) func(int) Op {
 	return func(account int) Op {
-		op := Op{Lane: lane(account), Do: "endpoint." + do, Endpoint: pick(g, g.endpoints[account])}
+		op := Op{Lane: lane(account), Do: "endpoint." + do, Endpoint: g.endpoint(account)}
 		op.N = g.IntN(3)
 		g.repeat(&op)
 		return op
@@ -168,8 +153,8 @@ func (g *generator) receiver(account int) Op {
 	return Op{
 		Lane:     lane(account),
 		Do:       "receiver",
-		Endpoint: pick(g, g.endpoints[account]),
-		Mode:     pick(g, modes),
+		Endpoint: g.endpoint(account),
+		Mode:     draw.Of(g.Source, modes),
 	}
 }
 
@@ -177,10 +162,10 @@ func (g *generator) wallet() string { return fmt.Sprintf("g%d", g.IntN(g.wallets
 
 func (g *generator) createWatch(account int) Op {
 	op := Op{Lane: lane(account), Do: "watch.create", Watch: g.name("w"), Wallet: g.wallet()}
-	if g.one(5) {
+	if g.One(5) {
 		op.Wallet = fmt.Sprintf("g%d", g.fresh) // does not exist yet
 	}
-	op.Endpoint, op.Rules = pick(g, g.endpoints[account]), g.rules()
+	op.Endpoint, op.Rules = g.endpoint(account), g.rules()
 	op.Text = fmt.Sprintf("label %d %s", g.IntN(100), strings.Repeat("é", g.IntN(3)*40))
 	g.repeat(&op)
 	g.watches[account] = append(g.watches[account], op.Watch)
@@ -188,26 +173,10 @@ func (g *generator) createWatch(account int) Op {
 	return op
 }
 
-func (g *generator) rules() *Rules {
-	r := anything()
-	if g.one(3) {
-		r.Amount = pick(g, []string{"exact", "min", "max", "range"})
-		r.Low = g.amount()
-		r.High = r.Low + g.amount()
-	}
-	if g.one(4) {
-		r.MemoIs = pick(g, []string{"present", "absent", "equals"})
-		if r.Memo = g.memo(); r.Memo == nil || r.Memo.Type == "return" || r.MemoIs != "equals" {
-			r.Memo = &Memo{Type: "text", Value: "order 1"}
-		}
-	}
-	if g.one(5) {
-		r.Senders = []int{g.IntN(payers)}
-	}
-	if g.one(2) {
-		r.Types = []string{"payment.received", "payment.rejected"}
-	}
-	if g.one(4) {
+// rules are drawn rules that may expire, or have.
+func (g *generator) rules() *draw.Rules {
+	r := g.Rules()
+	if g.One(4) {
 		r.Expires = 1 + g.IntN(g.now+50*opMillis) // past, or soon
 	}
 	return r
@@ -217,10 +186,10 @@ func (g *generator) patchWatch(account int) Op {
 	if len(g.watches[account]) == 0 {
 		return Op{}
 	}
-	op := Op{Lane: lane(account), Do: "watch.patch", Watch: pick(g, g.watches[account])}
-	switch op.Mode = pick(g, []string{"move", "move", "move", "rules", "label"}); op.Mode {
+	op := Op{Lane: lane(account), Do: "watch.patch", Watch: g.watch(account)}
+	switch op.Mode = draw.Of(g.Source, []string{"move", "move", "move", "rules", "label"}); op.Mode {
 	case "move":
-		op.Endpoint = pick(g, g.endpoints[account])
+		op.Endpoint = g.endpoint(account)
 		g.of[op.Watch] = watching{g.of[op.Watch].wallet, op.Endpoint}
 	case "rules":
 		op.Rules = g.rules()
@@ -235,7 +204,7 @@ func (g *generator) deleteWatch(account int) Op {
 	if len(g.watches[account]) < 2 {
 		return Op{}
 	}
-	op := Op{Lane: lane(account), Do: "watch.delete", Watch: pick(g, g.watches[account])}
+	op := Op{Lane: lane(account), Do: "watch.delete", Watch: g.watch(account)}
 	g.watches[account] = without(g.watches[account], op.Watch)
 	return op
 }
@@ -245,9 +214,9 @@ func (g *generator) backfill(account int) Op {
 	if len(g.watches[account]) == 0 {
 		return Op{}
 	}
-	op := Op{Lane: lane(account), Do: "watch.backfill", Watch: pick(g, g.watches[account]),
+	op := Op{Lane: lane(account), Do: "watch.backfill", Watch: g.watch(account),
 		N: 5 + g.IntN(150)}
-	op.Mode = pick(g, []string{"wait", "wait", "leave", "bounded"})
+	op.Mode = draw.Of(g.Source, []string{"wait", "wait", "leave", "bounded"})
 	return op
 }
 
@@ -258,14 +227,16 @@ func (g *generator) orphan(account int) Op {
 	if len(g.endpoints[account]) < 3 || !slices.Contains(g.endpoints[account], of.endpoint) {
 		return Op{}
 	}
-	g.add(Op{Lane: lane(account), Do: "watch.patch", Watch: watch, Mode: "rules", Rules: anything()})
+	op := Op{Lane: lane(account), Do: "watch.patch", Watch: watch, Mode: "rules"}
+	op.Rules = draw.Anything()
+	g.add(op)
 	gone := Op{Lane: lane(account), Do: "endpoint.delete", Endpoint: of.endpoint, Mode: "refuse"}
 	g.add(gone)
 	gone.Mode = ""
 	g.add(gone)
 	g.endpoints[account] = without(g.endpoints[account], of.endpoint)
 	g.payLater(of.wallet)
-	next := pick(g, g.endpoints[account])
+	next := g.endpoint(account)
 	g.of[watch] = watching{of.wallet, next}
 	return Op{Lane: lane(account), Do: "watch.patch", Watch: watch, Mode: "move", Endpoint: next}
 }
@@ -276,19 +247,19 @@ func (g *generator) correct(account int) Op {
 	if of.wallet == "" {
 		return Op{}
 	}
-	rules := anything()
+	rules := draw.Anything()
 	rules.Amount, rules.Low = "exact", 1
 	op := Op{Lane: lane(account), Do: "watch.patch", Watch: watch, Mode: "rules", Rules: rules}
 	g.add(op)
 	g.payLater(of.wallet)
-	op.Rules = anything()
+	op.Rules = draw.Anything()
 	g.add(op)
 	return Op{Lane: lane(account), Do: "watch.backfill", Watch: watch, N: 60, Mode: "wait"}
 }
 
 func (g *generator) anyWatch(account int) (watch string, of watching) {
 	if len(g.watches[account]) > 0 {
-		watch = pick(g, g.watches[account])
+		watch = g.watch(account)
 	}
 	return watch, g.of[watch]
 }
@@ -302,50 +273,30 @@ func (g *generator) payLater(wallet string) {
 	g.now += 20 * opMillis
 }
 
-func anything() *Rules {
-	return &Rules{Amount: "any", MemoIs: "any", Types: []string{"payment.received"}}
-}
-
 func (g *generator) resend(account int) Op {
 	op := Op{Lane: lane(account), Do: "event.resend", N: g.IntN(50)}
-	if g.one(2) {
+	if g.One(2) {
 		op.Mode = "cancelled"
 	}
 	g.repeat(&op)
 	return op
 }
 
-func (g *generator) amount() int64 { return (1 + g.Int64N(20)) * stroopsPerUnit / 2 }
-
-func (g *generator) memo() *Memo {
-	switch g.IntN(6) {
-	case 0, 1:
-		return &Memo{"text", fmt.Sprintf("order %d", g.IntN(3))}
-	case 2:
-		return &Memo{"id", fmt.Sprint(g.Uint64N(4))}
-	case 3:
-		return &Memo{"hash", strings.Repeat(fmt.Sprintf("%02x", g.IntN(3)), 32)}
-	case 4:
-		return &Memo{"return", strings.Repeat("ab", 32)}
-	}
-	return nil
-}
-
 // pay is a payment to a wallet, several or a hundred in one transaction, or one that creates the
 // wallet.
 func (g *generator) pay() Op {
-	p := &Pay{Payer: g.IntN(payers), Amount: g.amount(), Memo: g.memo()}
+	p := &Pay{Payer: g.IntN(payers), Amount: g.Amount(), Memo: g.Memo()}
 	op := Op{Lane: fmt.Sprintf("p%d", p.Payer), Do: "pay", Wallet: g.wallet(), Pay: p}
-	if g.one(4) {
+	if g.One(4) {
 		id := g.Uint64N(3) << 40
 		p.Muxed = &id
 	}
-	switch draw := g.IntN(12); {
-	case draw == 0 || g.heavy && draw < 4:
-		p.Times, p.Amount = 100, stroopsPerUnit/10
-	case draw == 4:
+	switch n := g.IntN(12); {
+	case n == 0 || g.heavy && n < 4:
+		p.Times, p.Amount = 100, draw.StroopsPerUnit/10
+	case n == 4:
 		p.Times = 2 + g.IntN(5)
-	case draw == 5:
+	case n == 5:
 		op.Wallet, p.Creates, p.Muxed = fmt.Sprintf("g%d", g.fresh), true, nil
 		g.fresh++
 	}
@@ -354,7 +305,7 @@ func (g *generator) pay() Op {
 
 // chaos is an operation on the whole program.
 func (g *generator) chaos() Op {
-	op := Op{Lane: "chaos", Do: pick(g, []string{
+	op := Op{Lane: "chaos", Do: draw.Of(g.Source, []string{
 		"kill", "kill", "kill-held", "kill-held", "kill-held", "kill-post",
 		"stop", "pause", "lose-engine", "lose-directory", "lose-state", "lose-history",
 		"tear-history", "tear-history", "rebuild",
@@ -364,7 +315,7 @@ func (g *generator) chaos() Op {
 	case "tear-history":
 		op.N = g.IntN(1 << 16)
 	case "kill-held":
-		op.Point = pick(g, []string{
+		op.Point = draw.Of(g.Source, []string{
 			"append ledgers", "append matches", "append payments", "commit engine", "positions engine",
 			"append journal", "append commands", "commit follower",
 		})

@@ -125,16 +125,9 @@ func (b *observed) checkRead(id string, raw []byte, got eventView) {
 			break // handed over: the numbers of two endpoints are independent
 		}
 		if read.Number != row.Number || read.Run != row.Run || read.DurationMs != row.Took ||
-			fmt.Sprint(deref(read.StatusCode)) != fmt.Sprint(deref(row.Status)) {
+			status(read.StatusCode) != status(row.Status) {
 			b.violate("READS", "attempt %d of %s is read as %+v and is the row %+v", row.Number, id, read,
 				row)
 		}
 	}
-}
-
-func deref(n *int) int {
-	if n == nil {
-		return 0
-	}
-	return *n
 }

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/lumenhook/lumenhook/internal/lab/draw"
 )
 
 // model is what the driver expects. It is derived from its own requests and their answers,
@@ -81,7 +83,7 @@ func (k *watch) hasNamed(endpointID string) bool {
 type version struct {
 	label    string
 	endpoint *endpoint // nil: it reports nothing
-	rules    Rules
+	rules    draw.Rules
 	gone     bool   // deleted, or its endpoint is
 	notUpTo  uint32 // a ledger that had been read before the request
 	surely   uint32 // a ledger that was closed at the answer; 0: none yet
@@ -150,13 +152,9 @@ func (v version) judge(p Payment, w *world) verdict {
 	if v.gone || v.endpoint == nil {
 		return verdict{}
 	}
-	reasons := v.rules.reasons(p, w)
-	kind := "payment.received"
-	if len(reasons) > 0 {
-		kind = "payment.rejected"
-	}
-	at := v.rules.expiry(w)
-	if at != nil && time.Unix(p.ClosedAt, 0).After(*at) || !slices.Contains(v.rules.Types, kind) {
+	kind, reasons := v.rules.Event(p.Payment)
+	at := w.expiry(v.rules)
+	if kind == "" || at != nil && time.Unix(p.ClosedAt, 0).After(*at) {
 		return verdict{}
 	}
 	return verdict{kind: kind, label: v.label, endpoint: v.endpoint, reasons: reasons}

@@ -6,6 +6,10 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
+	"time"
+
+	"github.com/lumenhook/lumenhook/internal/lab/draw"
 )
 
 // Op is one operation of a script. It names its objects by slots (e3 is the fourth endpoint
@@ -16,32 +20,26 @@ type Op struct {
 	Lane string `json:"lane"` // operations of one lane run one after another
 	Do   string `json:"do"`
 
-	Endpoint string `json:"endpoint,omitempty"`
-	Watch    string `json:"watch,omitempty"`
-	Wallet   string `json:"wallet,omitempty"`
-	Mode     string `json:"mode,omitempty"`   // how a receiver behaves, or a form of Do
-	Point    string `json:"point,omitempty"`  // the request that is held during a kill
-	Text     string `json:"text,omitempty"`   // description or label
-	Repeat   bool   `json:"repeat,omitempty"` // the request is made again
-	Rules    *Rules `json:"rules,omitempty"`
-	Pay      *Pay   `json:"pay,omitempty"`
-	N        int    `json:"n,omitempty"` // a count, an index or milliseconds
+	Endpoint string      `json:"endpoint,omitempty"`
+	Watch    string      `json:"watch,omitempty"`
+	Wallet   string      `json:"wallet,omitempty"`
+	Mode     string      `json:"mode,omitempty"`   // how a receiver behaves, or a form of Do
+	Point    string      `json:"point,omitempty"`  // the request that is held during a kill
+	Text     string      `json:"text,omitempty"`   // description or label
+	Repeat   bool        `json:"repeat,omitempty"` // the request is made again
+	Rules    *draw.Rules `json:"rules,omitempty"`
+	Pay      *Pay        `json:"pay,omitempty"`
+	N        int         `json:"n,omitempty"` // a count, an index or milliseconds
 }
 
 // Pay is a payment of XLM to the wallet of an operation.
 type Pay struct {
-	Payer   int     `json:"payer"`
-	Amount  int64   `json:"amount"` // stroops
-	Memo    *Memo   `json:"memo,omitempty"`
-	Muxed   *uint64 `json:"muxed,omitempty"`
-	Times   int     `json:"times,omitempty"`   // operations in the transaction
-	Creates bool    `json:"creates,omitempty"` // the wallet, which does not exist yet
-}
-
-// Memo is a memo in the API's form.
-type Memo struct {
-	Type  string `json:"type"`
-	Value string `json:"value"`
+	Payer   int        `json:"payer"`
+	Amount  int64      `json:"amount"` // stroops
+	Memo    *draw.Memo `json:"memo,omitempty"`
+	Muxed   *uint64    `json:"muxed,omitempty"`
+	Times   int        `json:"times,omitempty"`   // operations in the transaction
+	Creates bool       `json:"creates,omitempty"` // the wallet, which does not exist yet
 }
 
 // WriteScript writes one operation per line.
@@ -79,4 +77,21 @@ func (o Op) String() string {
 		panic(err) // an Op is plain data
 	}
 	return string(text)
+}
+
+// Shrink leaves out operations as long as the script still fails, until the time is over: whole
+// lanes first. fails runs a script and reports whether it violates the same rule.
+func Shrink(ops []Op, until time.Time, fails func([]Op) bool) []Op {
+	tried := map[string]bool{}
+	for _, op := range ops {
+		if tried[op.Lane] || time.Now().After(until) {
+			continue
+		}
+		tried[op.Lane] = true
+		others := slices.DeleteFunc(slices.Clone(ops), func(o Op) bool { return o.Lane == op.Lane })
+		if len(others) > 0 && fails(others) {
+			ops = others
+		}
+	}
+	return draw.Shrink(ops, until, fails)
 }

@@ -11,10 +11,9 @@ import (
 
 // eventView is an event as lists show it, with its attempts if it is read by its id.
 type eventView struct {
-	ID        string `json:"id"`
-	Type      string `json:"type"`
-	CreatedAt string `json:"createdAt"`
-	Data      struct {
+	ID   string `json:"id"`
+	Type string `json:"type"`
+	Data struct {
 		Payment struct {
 			ID string `json:"id"`
 		} `json:"payment"`
@@ -23,22 +22,18 @@ type eventView struct {
 		} `json:"watch"`
 	} `json:"data"`
 	Delivery struct {
-		State         string  `json:"state"`
-		Held          bool    `json:"held"`
-		EndpointID    string  `json:"endpointId"`
-		NextAttemptAt *string `json:"nextAttemptAt"`
+		State      string `json:"state"`
+		Held       bool   `json:"held"`
+		EndpointID string `json:"endpointId"`
 	} `json:"delivery"`
 	Attempts []attemptView `json:"attempts"`
 }
 
 type attemptView struct {
-	Number       int     `json:"number"`
-	Run          int     `json:"run"`
-	SentAt       string  `json:"sentAt"`
-	DurationMs   int64   `json:"durationMs"`
-	StatusCode   *int    `json:"statusCode"`
-	Error        *string `json:"error"`
-	ResponseBody string  `json:"responseBody"`
+	Number     int   `json:"number"`
+	Run        int   `json:"run"`
+	DurationMs int64 `json:"durationMs"`
+	StatusCode *int  `json:"statusCode"`
 }
 
 // events reads a list of events, whose ids must differ.

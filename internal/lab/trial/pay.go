@@ -9,17 +9,18 @@ import (
 	"github.com/stellar/go-stellar-sdk/toid"
 	"github.com/stellar/go-stellar-sdk/txnbuild"
 	"github.com/stellar/go-stellar-sdk/xdr"
+
+	"github.com/lumenhook/lumenhook/internal/lab/draw"
 )
 
 // Payment is a payment of XLM in a ledger, as the model knows it.
 type Payment struct {
+	draw.Payment
 	ID, TxHash string
 	Ledger     uint32
 	ClosedAt   int64 // Unix seconds
 	From, To   string
 	Muxed      *uint64
-	Memo       *Memo
-	Stroops    int64
 }
 
 // pay makes the payments of an operation and adds them to the model.
@@ -44,10 +45,10 @@ func (w *world) pay(ctx context.Context, op Op) error {
 		})
 	}
 	if p.Creates {
-		amounts[0] += 2 * stroopsPerUnit
+		amounts[0] += 2 * draw.StroopsPerUnit
 		ops[0] = &txnbuild.CreateAccount{Destination: to, Amount: decimal(amounts[0])}
 	}
-	e, err := w.chain.signed(ctx, payer, p.Memo.build(), ops)
+	e, err := w.chain.signed(ctx, payer, memoOf(p.Memo), ops)
 	if err != nil {
 		return err
 	}
@@ -62,6 +63,7 @@ func (w *world) pay(ctx context.Context, op Op) error {
 	for i, stroops := range amounts {
 		id := toid.New(int32(mined.Ledger), mined.ApplicationOrder, int32(i+1)) // #nosec G115
 		w.model.paid(Payment{
+			Payment:  draw.Payment{Payer: p.Payer, Stroops: stroops, Memo: p.Memo},
 			ID:       strconv.FormatInt(id.ToInt64(), 10), // SEP-35
 			TxHash:   e.hash,
 			Ledger:   mined.Ledger,
@@ -69,14 +71,12 @@ func (w *world) pay(ctx context.Context, op Op) error {
 			From:     payer.Address(),
 			To:       to,
 			Muxed:    p.Muxed,
-			Memo:     p.Memo,
-			Stroops:  stroops,
 		})
 	}
 	return nil
 }
 
-func (m *Memo) build() txnbuild.Memo {
+func memoOf(m *draw.Memo) txnbuild.Memo {
 	if m == nil {
 		return nil
 	}

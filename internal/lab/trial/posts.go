@@ -135,7 +135,7 @@ func (b *observed) matchPosts(id string, posts []*post, open []attempt) {
 		}
 		if a := open[at]; a.Status == nil || *a.Status != p.status {
 			b.violate("ATTEMPTS", "attempt %d of %s has the status %s where %d was answered", a.Number, id,
-				status(a), p.status)
+				status(a.Status), p.status)
 		}
 		open = slices.Delete(open, at, at+1)
 	}
@@ -154,18 +154,18 @@ func (b *observed) matchPosts(id string, posts []*post, open []attempt) {
 	}
 }
 
-func status(a attempt) string {
-	if a.Status == nil {
+func status(n *int) string {
+	if n == nil {
 		return "none"
 	}
-	return fmt.Sprint(*a.Status)
+	return fmt.Sprint(*n)
 }
 
 func numbers(attempts []attempt) string {
 	text := ""
 	for _, a := range attempts {
 		text += fmt.Sprintf(" %d at %s (%d ms) %s %s %q;", a.Number, a.sentAt().Format("15:04:05.000"),
-			a.Took, status(a), a.Error, a.Body)
+			a.Took, status(a.Status), a.Error, a.Body)
 	}
 	return text
 }
@@ -175,8 +175,8 @@ func (b *observed) checkAnswers(id string, attempts []attempt) {
 	for _, a := range attempts {
 		good := a.Status != nil && *a.Status/100 == 2 && (a.Error == "" || a.Error == "BODY_TOO_LARGE")
 		if good != (a.State == "DELIVERED") {
-			b.violate("ATTEMPTS", "attempt %d of %s: %s %q led to %s", a.Number, id, status(a), a.Error,
-				a.State)
+			b.violate("ATTEMPTS", "attempt %d of %s: %s %q led to %s", a.Number, id, status(a.Status),
+				a.Error, a.State)
 		}
 		if a.Status != nil && *a.Status/100 == 3 && a.Error != "REDIRECT" {
 			b.violate("ATTEMPTS", "attempt %d of %s: a redirect is said to be %q", a.Number, id, a.Error)

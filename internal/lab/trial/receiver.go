@@ -59,7 +59,8 @@ func (r *receivers) start(cert tls.Certificate) error {
 	for name, certs := range map[string][]tls.Certificate{"h2": {cert}, "h1": {cert}, "badtls": nil} {
 		server := httptest.NewUnstartedServer(http.HandlerFunc(r.handle))
 		server.Config.ErrorLog = log.New(io.Discard, "", 0)
-		server.TLS = &tls.Config{Certificates: certs, MinVersion: tls.VersionTLS12} // none: httptest's own
+		// Without a certificate, httptest has its own.
+		server.TLS = &tls.Config{Certificates: certs, MinVersion: tls.VersionTLS12}
 		server.EnableHTTP2 = name != "h1"
 		server.StartTLS()
 		r.urls[name] = server.URL

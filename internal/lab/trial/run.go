@@ -26,9 +26,9 @@ type Config struct {
 
 // Report is the result of a run.
 type Report struct {
-	Violations                            []Violation
-	Payments, Events, Posts, Kills, Calls int
-	Took                                  time.Duration
+	Violations             []Violation
+	Payments, Posts, Kills int
+	Took                   time.Duration
 }
 
 // runTime bounds a run.

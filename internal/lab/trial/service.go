@@ -28,7 +28,6 @@ const (
 type runInfo struct {
 	APIURL     string `json:"apiUrl"`
 	MetricsURL string `json:"metricsUrl"`
-	APIKey     string `json:"apiKey"`
 	PID        int    `json:"pid"`
 	Stellar    struct {
 		RPCURL       string `json:"rpcUrl"`
@@ -101,7 +100,7 @@ func newService(w *world, bin, name string, args ...string) (*service, error) {
 	s.output = &output{file: file}
 	s.args = []string{
 		"run", "--data-dir", s.dir, "--no-demo", "--egress-ports", "1-65535",
-		"--retry-schedule", retrySchedule(),
+		"--retry-schedule", retrySchedule,
 		"--attempt-timeout", attemptTimeout.String(), "--disable-after", fmt.Sprint(disableAfter),
 		"--fault-hold-file", s.holdFile(),
 		// Nobody can tell that the first ledger of all is wrong: it is read before any lie.
@@ -194,7 +193,7 @@ func (s *service) watch(cmd *exec.Cmd, exited chan error) {
 	s.mu.Unlock()
 	if !meant {
 		s.w.violate("RUN", "the program ended by itself (%v):\n%s", err, s.output.tail())
-		s.w.giveUp()
+		s.w.stop() // nothing more can be learned
 	}
 }
 
@@ -364,12 +363,11 @@ func (s *service) close() {
 func (s *service) lostTo(at time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, k := range s.kills {
-		if k.touches(at, at) {
-			return true
-		}
-	}
-	return false
+	return touch(s.kills, at, at)
+}
+
+func touch(some []span, from, to time.Time) bool {
+	return slices.ContainsFunc(some, func(s span) bool { return s.touches(from, to) })
 }
 
 // wasDown reports whether the program was down at some time after a moment.
@@ -385,12 +383,5 @@ func (s *service) wasDown(after time.Time) bool {
 func (s *service) disturbed(from, to time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, spans := range [][]span{s.kills, s.pauses} {
-		for _, at := range spans {
-			if at.touches(from, to) {
-				return true
-			}
-		}
-	}
-	return false
+	return touch(s.kills, from, to) || touch(s.pauses, from, to)
 }

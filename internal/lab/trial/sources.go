@@ -14,6 +14,8 @@ import (
 	"regexp"
 	"strings"
 	"sync/atomic"
+
+	"github.com/lumenhook/lumenhook/internal/lab/draw"
 )
 
 // follow runs the development network in a program of its own, and has the program under trial
@@ -114,7 +116,7 @@ func (w *world) payWatched(ctx context.Context, creates bool) error {
 		if slot := w.slotOf(k.wallet); !paid[slot] {
 			paid[slot] = true
 			err := w.pay(ctx, Op{Lane: "reset", Wallet: slot,
-				Pay: &Pay{Amount: stroopsPerUnit, Creates: creates}})
+				Pay: &Pay{Amount: draw.StroopsPerUnit, Creates: creates}})
 			if err != nil {
 				return err
 			}

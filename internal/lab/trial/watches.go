@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"slices"
 	"time"
+
+	"github.com/lumenhook/lumenhook/internal/lab/draw"
 )
 
 // bounds are the ledgers around a change of watches.
@@ -77,11 +79,8 @@ func (w *worker) onWatch(ctx context.Context, op Op, once string) error {
 
 // watchView is a watch as the API shows it.
 type watchView struct {
-	ID         string `json:"id"`
-	Label      string `json:"label"`
-	EndpointID string `json:"endpointId"`
-	Status     string `json:"status"`
-	Backfill   *struct {
+	ID       string `json:"id"`
+	Backfill *struct {
 		From    uint32  `json:"from"`
 		To      *uint32 `json:"to"`
 		Done    bool    `json:"done"`
@@ -95,7 +94,7 @@ func (w *worker) createWatch(ctx context.Context, op Op, once string) error {
 		return nil
 	}
 	wallet := w.walletOf(op.Wallet).Address()
-	body := op.Rules.body(w.world)
+	body := w.body(*op.Rules)
 	body["walletAddress"], body["endpointId"], body["label"] = wallet, e.id, op.Text
 	bound := w.bounds(ctx)
 	k := &watch{
@@ -131,7 +130,7 @@ func (w *worker) patchWatch(ctx context.Context, op Op, once string, k *watch) e
 		body["endpointId"] = next.endpoint.id
 	case "rules":
 		next.rules = *op.Rules
-		body = op.Rules.body(w.world)
+		body = w.body(*op.Rules)
 	default:
 		next.label = op.Text
 		body["label"] = op.Text
@@ -195,30 +194,21 @@ func (w *worker) backfill(ctx context.Context, op Op, once string, k *watch) err
 	return w.awaitBackfill(ctx, k, mine)
 }
 
-const backfillWait = 90 * time.Second
-
 func (w *worker) awaitBackfill(ctx context.Context, k *watch, b *backfill) error {
-	for until := time.Now().Add(backfillWait); time.Now().Before(until) && ctx.Err() == nil; {
+	return w.eventually(ctx, "a backfill of "+k.id+" is done", func() (string, error) {
 		got, err := w.getWatch(ctx, k)
-		if err != nil {
-			return err
+		if err != nil || got.Backfill == nil || !got.Backfill.Done && got.Backfill.Problem == nil {
+			return "it has not ended", err
 		}
-		if got.Backfill != nil && (got.Backfill.Done || got.Backfill.Problem != nil) {
-			w.model.mu.Lock()
-			b.last, b.complete = len(k.versions)-1, got.Backfill.Problem == nil &&
-				got.Backfill.From == b.from
-			if got.Backfill.To != nil {
-				b.to = *got.Backfill.To
-			}
-			w.model.mu.Unlock()
-			return nil
+		w.model.mu.Lock()
+		defer w.model.mu.Unlock()
+		b.last, b.complete = len(k.versions)-1, got.Backfill.Problem == nil &&
+			got.Backfill.From == b.from
+		if got.Backfill.To != nil {
+			b.to = *got.Backfill.To
 		}
-		time.Sleep(50 * time.Millisecond)
-	}
-	if ctx.Err() == nil {
-		w.violate("BACKFILL", "a backfill of %s from %d was not done in %s", k.id, b.from, backfillWait)
-	}
-	return nil
+		return "", nil
+	})
 }
 
 func (w *worker) getWatch(ctx context.Context, k *watch) (got watchView, err error) {
@@ -230,4 +220,43 @@ func (w *worker) getWatch(ctx context.Context, k *watch) (got watchView, err err
 		err = a.into(&got)
 	}
 	return got, err
+}
+
+// expiry returns when a watch with these rules expires; nil: never.
+func (w *world) expiry(r draw.Rules) *time.Time {
+	if r.Expires == 0 {
+		return nil
+	}
+	at := w.began.Add(time.Duration(r.Expires) * time.Millisecond).UTC().Truncate(time.Millisecond)
+	return &at
+}
+
+// lumens is XLM in the API's form.
+var lumens = map[string]any{"code": "XLM", "issuer": nil}
+
+func decimal(stroops int64) string {
+	return fmt.Sprintf("%d.%07d", stroops/draw.StroopsPerUnit, stroops%draw.StroopsPerUnit)
+}
+
+// body returns rules in the API's form.
+func (w *world) body(r draw.Rules) map[string]any {
+	senders := []string{}
+	for _, payer := range r.Senders {
+		senders = append(senders, w.payers[payer].Address())
+	}
+	memo := map[string]any{"kind": r.MemoIs}
+	if r.MemoIs == "equals" {
+		memo["type"], memo["value"] = r.Memo.Type, r.Memo.Value
+	}
+	amount := map[string]any{"kind": r.Amount}
+	switch r.Amount {
+	case "exact", "min", "max":
+		amount["amount"] = decimal(r.Low)
+	case "range":
+		amount["min"], amount["max"] = decimal(r.Low), decimal(r.High)
+	}
+	return map[string]any{
+		"assets": []any{lumens}, "amountRule": amount, "memoRule": memo,
+		"senderAllowlist": senders, "eventTypes": r.Types, "expiresAt": w.expiry(r),
+	}
 }

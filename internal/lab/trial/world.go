@@ -16,11 +16,14 @@ import (
 	"time"
 
 	"github.com/stellar/go-stellar-sdk/keypair"
+
+	"github.com/lumenhook/lumenhook/internal/lab/draw"
 )
 
 // The program runs with waits that are short enough for a trial.
 const (
 	attemptTimeout = 1500 * time.Millisecond
+	retrySchedule  = "400ms,800ms,1500ms"
 	disableAfter   = 4
 	holdLength     = 4 * time.Second
 	holdWait       = 3 * time.Second
@@ -28,17 +31,6 @@ const (
 	// lost attempt may have begun: it was in flight, or its outcome was not committed yet.
 	lostByKill = attemptTimeout + time.Second
 )
-
-var retryWaits = []time.Duration{400 * time.Millisecond, 800 * time.Millisecond,
-	1500 * time.Millisecond}
-
-func retrySchedule() string {
-	var parts []string
-	for _, wait := range retryWaits {
-		parts = append(parts, wait.String())
-	}
-	return strings.Join(parts, ",")
-}
 
 // world is one run: the program, what it communicates with, and what is known of it.
 type world struct {
@@ -90,9 +82,6 @@ func (w *world) violate(rule, format string, args ...any) {
 		w.stop()
 	}
 }
-
-// giveUp ends a run in which nothing more can be learned.
-func (w *world) giveUp() { w.stop() }
 
 func (w *world) log(format string, args ...any) {
 	w.mu.Lock()
@@ -200,7 +189,7 @@ func (w *world) makeWallets(ctx context.Context) error {
 	}
 	for n := range wallets {
 		err := w.pay(ctx, Op{Wallet: fmt.Sprintf("g%d", n),
-			Pay: &Pay{Amount: 100 * stroopsPerUnit, Creates: true}})
+			Pay: &Pay{Amount: 100 * draw.StroopsPerUnit, Creates: true}})
 		if err != nil {
 			return err
 		}

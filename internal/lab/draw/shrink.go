@@ -1,14 +1,13 @@
-// Package shrink finds a short part of a failing run that fails in the same way.
-package shrink
+package draw
 
 import (
 	"slices"
 	"time"
 )
 
-// List leaves out parts of a list as long as the rest still fails, until a moment: halves first,
+// Shrink leaves out parts of a list as long as the rest still fails, until a moment: halves first,
 // then smaller and smaller parts, single items last (delta debugging). At least one item is left.
-func List[T any](list []T, until time.Time, fails func([]T) bool) []T {
+func Shrink[T any](list []T, until time.Time, fails func([]T) bool) []T {
 	for size := len(list) / 2; size > 0; {
 		found := false
 		for at := 0; at < len(list) && time.Now().Before(until); {
