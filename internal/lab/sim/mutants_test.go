@@ -485,7 +485,8 @@ var mutants = []mutant{
 		"what stands is not read back", "streams/follower/readback.go",
 		"of.events[m.EventID], of.payments[m.PaymentID], of.watches[m.WatchID] = true" +
 			strings.Repeat(", true", 2),
-		"if !MUTANT { of.events[m.EventID] = true }", "and for",
+		"of.payments[m.PaymentID], of.watches[m.WatchID] = true, true\n" +
+			"if !MUTANT { of.events[m.EventID] = true }", "and for",
 	},
 	{
 		"a watch is live a ledger late", "streams/follower/admit.go",
