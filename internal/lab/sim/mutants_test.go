@@ -3,6 +3,7 @@ package sim
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"flag"
 	"os"
 	"os/exec"
@@ -721,6 +722,7 @@ var everyFlag = flag.Int("sim.mutants", 4,
 func TestMutantsAreFound(t *testing.T) {
 	program := buildMutants(t)
 	t.Run("and shrunk", func(t *testing.T) { shrinks(t, program) })
+	t.Run("and change nothing else", func(t *testing.T) { isTheSame(t, program) })
 	for i, m := range slices.Concat(mutants, planted) {
 		if i%*everyFlag != 0 {
 			continue
@@ -829,6 +831,19 @@ func shrinks(t *testing.T, program string) {
 	}
 	if n, err := strconv.Atoi(string(found[1])); err != nil || n > 200 {
 		t.Errorf("%s steps are left", found[1])
+	}
+}
+
+// isTheSame checks that a program of defects none of which is chosen makes the same runs: one that
+// also changes something while it is not chosen would be found in place of others.
+func isTheSame(t *testing.T, program string) {
+	for _, seed := range []uint64{24, 458} {
+		want := fmt.Sprintf("transcript %016x", Run(Options{Seed: seed, Steps: 1500}).Hash)
+		c := exec.CommandContext(t.Context(), program, "-test.run", "^TestSeeds$", "-test.v", "-sim.seed",
+			strconv.FormatUint(seed, 10))
+		if out, err := c.CombinedOutput(); err != nil || !strings.Contains(string(out), want) {
+			t.Errorf("seed %d: %v, want %s:\n%.300s", seed, err, want, out)
+		}
 	}
 }
 
