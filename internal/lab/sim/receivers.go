@@ -69,7 +69,8 @@ func (d dispatcher) Disconnect(string) {}
 // Dispatch starts an attempt.
 func (d dispatcher) Dispatch(a domain.Attempt, done func(domain.AttemptResult)) {
 	w := d.process.world
-	i := slices.IndexFunc(d.process.tasks, func(t *engineTask) bool { return t.partition == d.partition })
+	i := slices.IndexFunc(d.process.tasks,
+		func(t *engineTask) bool { return t.partition == d.partition })
 	t := d.process.tasks[i]
 	w.checks.checkStart(t, a)
 	b, ok := w.receivers[a.EndpointID]

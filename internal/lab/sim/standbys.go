@@ -272,7 +272,8 @@ func (w *World) rebalance() bool {
 	var members []kafka.GroupMember
 	by := make(map[string]*engineProcess)
 	for _, e := range w.engines {
-		draining := slices.ContainsFunc(e.tasks, func(t *engineTask) bool { return w.owners[t.partition] != e })
+		draining := slices.ContainsFunc(e.tasks,
+			func(t *engineTask) bool { return w.owners[t.partition] != e })
 		switch {
 		case !e.alive || !e.in:
 			continue
