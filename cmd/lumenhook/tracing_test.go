@@ -12,7 +12,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/lumenhook/lumenhook/api/client"
-	"github.com/lumenhook/lumenhook/internal/telemetry"
+	"github.com/lumenhook/lumenhook/internal/node"
 )
 
 // TestAnEventIsTracedFromLedgerToAttempt: the spans of a payment's event arrive at
@@ -68,7 +68,7 @@ func TestAnEventIsTracedFromLedgerToAttempt(t *testing.T) {
 	for id := range h.events() {
 		event = id
 	}
-	trace := telemetry.EventTrace(event).TraceID()
+	trace := node.EventTrace(event).TraceID()
 	s.eventually("the spans of the event", func() bool {
 		mu.Lock()
 		defer mu.Unlock()

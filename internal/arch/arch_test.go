@@ -72,7 +72,7 @@ var core = []string{
 	"streams/engine", "streams/directory",
 	"streams/commands", "streams/follower", "streams/intake", "streams/mailer",
 	"streams/topology", "streams/transfer", "projections", "projections/readmodel", "api",
-	"internal/egress", "internal/node", "internal/telemetry",
+	"internal/egress", "internal/node",
 }
 
 func TestTheCoreSeesNothingOfStellar(t *testing.T) {

@@ -18,7 +18,6 @@ import (
 	"github.com/lumenhook/lumenhook/internal/egress"
 	"github.com/lumenhook/lumenhook/internal/keys"
 	"github.com/lumenhook/lumenhook/internal/node"
-	"github.com/lumenhook/lumenhook/internal/telemetry"
 	"github.com/lumenhook/lumenhook/internal/webguard"
 	"github.com/lumenhook/lumenhook/projections"
 )
@@ -36,7 +35,7 @@ type Node struct {
 
 	flags        Flags
 	egressPorts  string
-	traces       telemetry.TracingConfig
+	traces       node.TracingConfig
 	retentionMiB int64
 	leastFreeMiB int
 }
@@ -272,13 +271,13 @@ func (s *Node) idleConnections() int {
 // StartTracing starts tracing, which the stack closes; nil without a collector.
 func (s *Node) StartTracing(
 	ctx context.Context, stack *node.Stack, instance string,
-) (*telemetry.Tracing, error) {
+) (*node.Tracing, error) {
 	if s.traces.Endpoint == "" {
 		return nil, nil
 	}
 	cfg := s.traces
 	cfg.Version, cfg.Instance, cfg.Logger = cli.ThisBuild().Version, instance, stack.Logger
-	t, err := telemetry.NewTracing(ctx, cfg)
+	t, err := node.NewTracing(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}

@@ -25,8 +25,8 @@
 //
 //   - A key of the file is published, from when it was made until it is dropped.
 //   - A key signs from its time on, and until a day after the next one began to: both sign
-//     that day. A key that follows another begins at least two hours after it was made, so that every process
-//     and every receiver's copy of the published keys has it before.
+//     that day. A key that follows another begins at least two hours after it was made, so that
+//     every process and every receiver's copy of the published keys has it before.
 //   - A key is dropped at the earliest 30 days after it signed last, unless all are replaced, as
 //     after a theft.
 //   - Running processes follow the file within a second. When it cannot be read, they keep the keys

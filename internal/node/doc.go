@@ -3,6 +3,12 @@
 // they share in a process. `lumenhook run` is a node with embedded parts below it,
 // `lumenhook serve` a node with addresses.
 //
+// An event has one trace, from the ledger that it was found in to its last attempt, days later and
+// by whichever process. Nothing is stored for that: the trace's id, and that of its first span, are
+// derived from the event's id ([EventTrace]). So a ledger that is read again, a state that is
+// rebuilt and a partition that moves continue the same trace, and an event's trace can be found by
+// the event's id. Its id also decides whether it is sampled, so all processes decide alike.
+//
 // Invariants:
 //
 //   - A process has one of each part, however many roles use it: one directory,
@@ -40,7 +46,8 @@
 //	adapters.go   adapters between the interfaces of the parts
 //	disk.go       the guard over the disk
 //	tune.go       Go's runtime for a process that serves; how seldom garbage is collected
-//	metrics.go, collectors.go  the numbers
+//	metrics.go, collectors.go, kafkametrics.go  the numbers
+//	tracing.go    an event's trace, spans and where they are sent
 //	stack.go, loop.go  starting and stopping parts; restarting what fails
 //	httpserver.go serving the API: what concerns connections rather than requests
 //	conns.go      connection bounds

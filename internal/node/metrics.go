@@ -11,7 +11,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/lumenhook/lumenhook/domain"
-	"github.com/lumenhook/lumenhook/internal/telemetry"
 	"github.com/lumenhook/lumenhook/projections"
 	"github.com/lumenhook/lumenhook/streams/engine"
 	"github.com/lumenhook/lumenhook/streams/follower"
@@ -42,7 +41,7 @@ type Metrics struct {
 	restarts       *prometheus.CounterVec
 	turnSeconds    *prometheus.HistogramVec
 	turnRecords    prometheus.Histogram
-	kafka          *telemetry.KafkaMetrics
+	kafka          *KafkaMetrics
 }
 
 // NewMetrics returns the metrics of a process.
@@ -97,7 +96,7 @@ func NewMetrics() *Metrics {
 	}
 	m.addTurns()
 	m.addSetAside()
-	m.kafka = telemetry.NewKafkaMetrics(m.registry)
+	m.kafka = NewKafkaMetrics(m.registry)
 	m.registry.MustRegister(
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		m.facts, m.attempts, m.attemptSeconds, m.ledger, m.ledgerAt, m.payments, m.observed, m.matches,

@@ -13,7 +13,6 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/egress"
 	"github.com/lumenhook/lumenhook/internal/keys"
-	"github.com/lumenhook/lumenhook/internal/telemetry"
 	"github.com/lumenhook/lumenhook/streams/follower"
 	"github.com/lumenhook/lumenhook/streams/kafka"
 	"github.com/lumenhook/lumenhook/streams/mailer"
@@ -29,7 +28,7 @@ type Config struct {
 	Roles   []Role
 	Disk    *DiskGuard
 	Metrics *Metrics
-	Tracing *telemetry.Tracing // nil: none
+	Tracing *Tracing // nil: none
 	Now     func() time.Time
 	Logger  *slog.Logger
 	// Say tells a person what happens, in one line.
