@@ -67,7 +67,6 @@ func aFirstDay() []scene {
 		{command: "doctor", code: 1}, // the brokers want a login, and nobody has shop.example
 		{command: "topics tail", ready: `"type":"`},
 		{command: "verify", before: (*stage).keepsAWebhook},
-		{command: "ledger payments", before: (*stage).hasALedgersFile},
 		{command: "secrets create"},
 	}
 }
@@ -271,16 +270,6 @@ func (s *stage) keepsAWebhook() {
 	s.names["1793620801"] = received.Timestamp
 	s.names["v1=c80045e0917a30…"] = strconv.Quote(received.Signature)
 	s.write("body.json", received.RawBody())
-}
-
-// hasALedgersFile takes a file out of a lake.
-func (s *stage) hasALedgersFile() {
-	s.t.Helper()
-	text, err := os.ReadFile(filepath.Join(ledgerData, "pubnet-63092988.xdr.gz"))
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	s.write("FFFFFD5D--63092988.xdr.zst", text)
 }
 
 // knowsAnOldKey names the key that the rewrap has left behind.

@@ -367,7 +367,6 @@ var commandFaults = map[string]faultsOf{
 	"ledger sources": {asks: aFolder, faults: [][]string{
 		{`--metrics-listen "x": must be host:port`, "--metrics-listen", "x"},
 		{"--timeout 1h0m0s: must be from", "--timeout", "1h"}}},
-	"ledger payments": {args: []string{"/nowhere"}, refused: "/nowhere: no such file"},
 	"verify": {args: []string{"--secret-file", "/nowhere", "--timestamp", "1", "--signature", "v1="},
 		faults:  [][]string{{"leave --timestamp, --signature and --body out", "--webhook", "-"}},
 		refused: "/nowhere: no such file"},
@@ -478,9 +477,7 @@ func collect(c *cobra.Command, leaves map[string]*cobra.Command) {
 func misunderstood(t testing.TB, name string, line []string, c *cobra.Command) {
 	t.Helper()
 	says(t, cli.ExitUsage, "has no flag --no-such-flag", line, "--no-such-flag")
-	if name != "ledger payments" { // it takes any number of files
-		says(t, cli.ExitUsage, "argument", line, "a", "b")
-	}
+	says(t, cli.ExitUsage, "argument", line, "a", "b")
 	c.InheritedFlags() // has those of its parents among its own
 	c.Flags().VisitAll(func(flag *pflag.Flag) {
 		if strings.HasPrefix(flag.Value.Type(), "string") {

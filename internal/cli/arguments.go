@@ -57,14 +57,6 @@ func isEmpty(name string) error {
 	return fmt.Errorf("%s is empty: is the variable that it came from set?", name)
 }
 
-// SomeArguments requires at least one argument.
-func SomeArguments(c *cobra.Command, args []string) error {
-	if len(args) == 0 {
-		return fmt.Errorf("%s needs at least one %s", nameOf(c), strings.Fields(c.Use)[1])
-	}
-	return nil
-}
-
 // oneSubcommand returns the fault of a command line that lacks a subcommand.
 func oneSubcommand(c *cobra.Command, args []string) error {
 	if len(args) == 0 {

@@ -108,7 +108,7 @@ func valueOf(c *cobra.Command, f *pflag.Flag) cobra.CompletionFunc {
 func argumentOf(c *cobra.Command) cobra.CompletionFunc {
 	complete, use := cobra.NoFileCompletions, strings.Fields(c.Use+" -")
 	switch word := strings.Trim(use[1], "[]"); {
-	case word == "FILE…":
+	case word == "FILE":
 		return nil // the shell completes files
 	case word == "NAME" && c.Parent().Name() == "topics":
 		var names []string

@@ -34,7 +34,6 @@
 //	topicdescribe.go   partitions, offsets and settings of topics
 //	sqlshell.go        one query, a script of them, a shell; splitting a text into statements
 //	sqlformat.go       answers as tables, JSON and CSV
-//	ledgerpayments.go  the payments in files of ledgers
 //	ledgercheck.go     ledgers read again, compared with the observed payments
 //	reconcile.go       balances of a statement and of a source
 //	reconcilereport.go their comparison, in columns and as an error
