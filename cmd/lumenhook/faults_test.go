@@ -326,7 +326,6 @@ var commandFaults = map[string]faultsOf{
 		args:   []string{"journal"},
 		faults: [][]string{badFrom, tooFew, badType, noType},
 	},
-	"topics describe": {asks: theBrokers},
 	"topics plan":     {asks: theBrokers},
 	"topics create":   {asks: theBrokers, args: []string{"--partitions", "4"}},
 	"topics check":    {asks: theBrokers},

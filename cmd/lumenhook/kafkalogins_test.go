@@ -47,7 +47,7 @@ func TestABrokerThatHangsUpIsExplained(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			code, said := exitCode(t, nil,
-				append([]string{"topics", "describe", "--kafka-brokers"}, c.args...)...)
+				append([]string{"topics", "cat", "journal", "--kafka-brokers"}, c.args...)...)
 			if code != cli.ExitFailure || !strings.HasPrefix(said, "lumenhook: ") ||
 				!strings.Contains(said, c.says) || dialect.MatchString(said) {
 				t.Errorf("%d, and should say %q, and nothing before:\n%s", code, c.says, said)

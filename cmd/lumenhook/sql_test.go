@@ -183,14 +183,6 @@ func (s *testService) topics(eventID string) {
 		followed[0].Type != "PaymentObserved" {
 		s.t.Errorf("followed: %+v", followed)
 	}
-	if out := s.must("topics", "describe"); !strings.Contains(out, "journal") ||
-		!strings.Contains(out, "compact") {
-		s.t.Errorf("topics describe said\n%s", out)
-	}
-	out := s.must("topics", "describe", "journal")
-	if !strings.Contains(out, "cleanup.policy = delete") {
-		s.t.Errorf("topics describe journal said\n%s", out)
-	}
 	s.refused("the topics are", "topics", "cat", "jurnal")
 	s.refused("--from", "topics", "cat", "journal", "--from", "yesterday")
 	s.refused("has the partitions 0 to 3", "topics", "cat", "journal", "--partition", "9")

@@ -13,9 +13,9 @@ func newTopics() *cobra.Command {
 	c := &cobra.Command{Use: "topics", Short: "Make, check and read the topics"}
 	t.Register(c.PersistentFlags())
 	t.RegisterKafka(c.PersistentFlags())
-	c.AddCommand(newTopicsCat(&t), newTopicsTail(&t), newTopicsDescribe(&t),
-		newTopicsPlan(&t), newTopicsCreate(&t), newTopicsCheck(&t), newTopicsACLs(&t), newTopicsCopy(&t))
-	c.Example = examplesOf(c, "describe", "cat", "check")
+	c.AddCommand(newTopicsCat(&t), newTopicsTail(&t), newTopicsPlan(&t),
+		newTopicsCreate(&t), newTopicsCheck(&t), newTopicsACLs(&t), newTopicsCopy(&t))
+	c.Example = examplesOf(c, "cat", "plan", "check")
 	return c
 }
 
@@ -68,31 +68,4 @@ func printTopic(
 		return err
 	}
 	return r.Print(cmd.Context(), cluster, topic, follow, cmd.OutOrStdout())
-}
-
-func newTopicsDescribe(t *config.Service) *cobra.Command {
-	return &cobra.Command{
-		Use:   "describe [NAME]",
-		Short: "Print partitions, offsets and settings of one topic, or of all",
-		Example: `  # How much there is in each topic
-  lumenhook topics describe
-
-  # The partitions and settings of one
-  lumenhook topics describe journal`,
-		Args: cli.OptionalArgument,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			cluster, err := t.Cluster(stderrLog())
-			if err != nil {
-				return err
-			}
-			if len(args) == 0 {
-				return ops.DescribeTopics(cmd.Context(), cluster, cmd.OutOrStdout())
-			}
-			topic, err := ops.FindTopic(t.Kafka.Prefix, args[0])
-			if err != nil {
-				return err
-			}
-			return ops.DescribeTopic(cmd.Context(), cluster, topic, cmd.OutOrStdout())
-		},
-	}
 }

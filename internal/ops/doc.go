@@ -31,7 +31,6 @@
 //
 //	topicreading.go    which records of a topic are printed, and from where
 //	topicrecord.go     a record as JSON
-//	topicdescribe.go   partitions, offsets and settings of topics
 //	sqlshell.go        one query, a script of them, a shell; splitting a text into statements
 //	sqlformat.go       answers as tables, JSON and CSV
 //	ledgercheck.go     ledgers read again, compared with the observed payments

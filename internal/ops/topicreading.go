@@ -196,3 +196,16 @@ func parseStart(text string) (time.Time, error) {
 	}
 	return at, nil
 }
+
+// FindTopic returns one of our topics by its name, with the prefix or without.
+func FindTopic(prefix, name string) (schemas.Topic, error) {
+	var names []string
+	for _, t := range schemas.Topics() {
+		if strings.TrimPrefix(name, prefix) == t.Name {
+			return t, nil
+		}
+		names = append(names, t.Name)
+	}
+	return schemas.Topic{}, cli.Usage(fmt.Errorf("there is no topic %q: the topics are %s",
+		name, strings.Join(names, ", ")))
+}

@@ -10,7 +10,8 @@ import (
 	"github.com/stellar/go-stellar-sdk/xdr"
 )
 
-// fileSizeBytesMax bounds a file of ledgers after decompression. A busy ledger takes some 3 MB, and a batch holds 64 of them at most as a rule.
+// fileSizeBytesMax bounds a file of ledgers after decompression. A busy ledger takes some 3 MB, and
+// a batch holds 64 of them at most as a rule.
 const fileSizeBytesMax = 1 << 30
 
 // batchHeadSizeBytes is what comes before the ledgers of a LedgerCloseMetaBatch:
