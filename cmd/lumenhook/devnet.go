@@ -282,7 +282,10 @@ It reads the file of secrets at each webhook, so you can create the endpoint lat
 
 With --json it prints each webhook as a line that "lumenhook verify --webhook" reads.`,
 		Example: `  # A receiver at https://127.0.0.1:8443, with secrets of "endpoints create"
-  lumenhook devnet receiver --secret-file hook.secret`,
+  lumenhook devnet receiver --secret-file hook.secret
+
+  # The same, and keep each webhook as a line of JSON
+  lumenhook devnet receiver --secret-file hook.secret --json > hooks.jsonl`,
 		Args: cli.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			r.DataDir = *dir
