@@ -241,7 +241,8 @@ func TestConservation(t *testing.T) {
 		r.closeLedger()
 	})
 	r.verifyAll()
-	if n := r.claims(); n < 3 { // chance draws them; 9 were seen
+	// A short run tries a fifth of what rapid draws.
+	if n := r.claims(); n < 3 && !testing.Short() { // chance draws them; 9 were seen
 		t.Errorf("only %d offers were taken: too few to check", n)
 	}
 }
