@@ -54,7 +54,7 @@
 //	resend.go          events: sending them again, where they go now
 //	resend_many.go     the same of all that a filter selects
 //	history.go         what an endpoint, a watch or a delivery was after each fact
-//	statement.go       statements of a wallet; statement_csv.go, the same as CSV
+//	statement.go       statements of a wallet, also as CSV
 //	statement_newest.go  a ledger that is recorded and does not count yet is waited for
 //	rates.go           attempts counted by the minute
 //	health.go          how endpoints do, and their list with the worst first

@@ -57,8 +57,7 @@
 //	formats.go   the number of the state's format, and how earlier ones are read
 //	owner.go     which aggregate an entry of a state belongs to
 //	machine.go   the turn: inputs to facts
-//	setaside.go  records that do not count (package intake)
-//	commands.go  commands to facts and answers
+//	commands.go  commands to facts and answers; records that do not count (package intake)
 //	state.go     aggregates in the store, and the fold
 //	known.go     which deliveries there are, without a look into the store
 //	carried.go   where an event's body is

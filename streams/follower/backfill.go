@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/lumenhook/lumenhook/domain"
@@ -264,3 +265,46 @@ func (b *Backfiller) report(ctx context.Context, w domain.Watch, c domain.Record
 }
 
 func decimal[N uint32 | uint64 | int64](n N) string { return strconv.FormatInt(int64(n), 10) }
+
+// priority is the live ledger's priority: what runs beside it waits, for a bounded time,
+// until no live ledger is being processed.
+type priority struct {
+	mu   sync.Mutex
+	free chan struct{} // closed when there is no live work; nil: there is none
+}
+
+// begin marks the start of live work.
+func (p *priority) begin() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.free == nil {
+		p.free = make(chan struct{})
+	}
+}
+
+// end marks its end.
+func (p *priority) end() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.free != nil {
+		close(p.free)
+		p.free = nil
+	}
+}
+
+// await waits until there is no live work, or for at most that long.
+func (p *priority) await(ctx context.Context, most time.Duration) {
+	p.mu.Lock()
+	free := p.free
+	p.mu.Unlock()
+	if free == nil {
+		return
+	}
+	timer := time.NewTimer(most)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-free:
+	case <-timer.C:
+	}
+}

@@ -48,13 +48,12 @@
 //	admit.go     which watches see a ledger
 //	match.go     a ledger's payments to watched wallets, their matches, and changes of balances
 //	once.go      watches for one payment: which one it is
-//	backfill.go  the past of a watch, read beside the live ledger
+//	backfill.go  the past of a watch, read next to the live ledger, which goes first
 //	parts.go     its parts: read, read back, and appended once
 //	known.go     which events a watch has, when its ledgers are matched again
 //	needed.go    what of the log a follower may still read back, committed to the group
-//	priority.go  the live ledger goes before backfills
-//	followed.go  what was followed, by which backfills are held
+//	followed.go  what was followed, by which backfills are held; a ledger known from elsewhere,
+//	             behind the cursor
 //	chains.go    the chains of a network that is reset, and the numbers of their ledgers
 //	health.go    whether ledgers are being read
-//	trusted.go   a ledger that is known from elsewhere, and lies behind the cursor
 package follower

@@ -17,26 +17,21 @@
 //	clientlog.go   which messages of the Kafka client are logged
 //	listening.go   whether a broker answers
 //	topics.go      topics that must exist
-//	deleter.go     deleting records, and how far readers are
+//	deleter.go     deleting records, keeping them for a while, and how far readers are
 //	ends.go        first offsets and ends of topics
 //	leaders.go     leaders of partitions, by all brokers but one
-//	transient.go   retries of requests
 //	acls.go        ACLs
-//	admin.go       settings of topics, features and clock of a cluster
+//	admin.go       settings of topics, features and clock of a cluster; retries of requests
 //	sasl.go        how clients authenticate
 //	tls.go         how connections are encrypted
 //	reader.go      reading partitions, with positions that count control records
 //	marks.go       detects reads of aborted records, by the markers of transactions
-//	producer.go    appending, acknowledged by all replicas
+//	producer.go    appending, acknowledged by all replicas, or in transactions by one owner at a time
 //	transactor.go  one task's transactions
 //	placer.go      a copy of a topic, at the same offsets
-//	fenced.go      appending in transactions, by one owner at a time
-//	membership.go  group membership, and which partitions it assigns
+//	membership.go  group membership, which partitions it assigns, how long it counts, and members of
+//	               dead processes
 //	balance.go     who owns and who stands by for which partition: a pure function
-//	balancer.go    its messages in the group's protocol
-//	asks.go        when a member asks for another balance
-//	moment.go      two clocks, and how long a membership counts by them
-//	removal.go     members of processes that died
+//	balancer.go    its messages in the group's protocol, and when a member asks for another balance
 //	positions.go   committed positions of a group, for parts without other state
-//	hold.go        keeping records from being deleted for a while
 package kafka

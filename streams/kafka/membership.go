@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -245,4 +247,69 @@ func (m *Membership) Leave(ctx context.Context) error {
 		return nil
 	}
 	return err
+}
+
+// Moment is a time by two clocks: the wall clock, which may be set, and a steady one that
+// never goes back but may stop while the machine sleeps.
+type Moment struct{ WallMillis, SteadyMillis int64 }
+
+// MomentOf converts a time, for a steady clock that started at began.
+func MomentOf(now, began time.Time) Moment {
+	return Moment{WallMillis: now.UnixMilli(), SteadyMillis: now.Sub(began).Milliseconds()}
+}
+
+// Fresh reports whether a group's acknowledgement of a request that was sent at this time
+// still counts, so that the member's partitions cannot have been given to others. The
+// larger of both ages counts, since either clock may be wrong.
+func (sent Moment) Fresh(now Moment) bool {
+	age := max(now.SteadyMillis-sent.SteadyMillis, now.WallMillis-sent.WallMillis)
+	return age < SessionTimeout.Milliseconds()
+}
+
+// RemoveMember removes the member with this process' InstanceID from groups, and returns
+// the groups that it was in. Its partitions go to the other members at once, instead of
+// when its session ends.
+//
+// It is for callers who know that the process of this name is dead. If they are wrong,
+// nothing is lost: the former owner is fenced by its transactional id, as after the end of
+// a session, and a living member joins again.
+func (c Cluster) RemoveMember(ctx context.Context, groups ...string) (from []string, err error) {
+	client, err := c.client()
+	if err != nil {
+		return nil, err
+	}
+	defer client.Close()
+	admin := kadm.NewClient(client)
+	was, failed := make([]bool, len(groups)), make([]error, len(groups))
+	var asked sync.WaitGroup // one coordinator that does not answer delays no other group
+	for i, group := range groups {
+		asked.Go(func() { was[i], failed[i] = c.removeFrom(ctx, admin, group) })
+	}
+	asked.Wait()
+	for i, group := range groups {
+		if was[i] {
+			from = append(from, group)
+		}
+	}
+	return from, errors.Join(failed...)
+}
+
+// removeFrom reports whether the member was in a group and was removed.
+func (c Cluster) removeFrom(
+	ctx context.Context, admin *kadm.Client, group string,
+) (was bool, err error) {
+	name := c.fullName(group)
+	request := kadm.LeaveGroup(name).InstanceIDs(c.InstanceID).Reason("its process died")
+	removed, err := admin.LeaveGroup(ctx, request)
+	if err == nil {
+		err = removed.Error()
+	}
+	switch {
+	case errors.Is(err, kerr.UnknownMemberID), errors.Is(err, kerr.GroupIDNotFound):
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("streams: removing %s from group %s: %w", c.InstanceID, name, err)
+	}
+	_, was = removed[c.InstanceID]
+	return was, nil
 }

@@ -35,8 +35,7 @@
 //
 // File map:
 //
-//	replica.go    a state folded beside its owner
-//	bookmark.go   the last record that a state has folded
+//	replica.go    a state folded next to its owner, and the last record that it has folded
 //	notes.go      a task's notes in its journal: input positions, and start records
 //	progress.go   how far a state has advanced in its journal and its inputs
 //	core.go       a task as a state machine, without log, clock and goroutine; its stages
@@ -48,9 +47,9 @@
 //	loading.go    loading the newest that fits the journal
 //	task.go       its owner on Kafka
 //	input.go      a topic that it reads
-//	tasks.go      the tasks of one process, started and stopped as partitions move
+//	tasks.go      the tasks of one process, started and stopped as partitions move, and again after
+//	              failures
 //	standby.go    a copy of another's partition: the restoring half of a core, and its owner
 //	standbys.go   those of one process
-//	restarts.go   when a failed task runs again
 //	stats.go      statistics of turns and tasks
 package task

@@ -35,7 +35,7 @@
 //
 // File map:
 //
-//	transfer.go  the three uses: backup, restore, repartition
+//	transfer.go  the three uses: backup, restore, repartition; keeping the service off the topics
 //	log.go       the topics of a cluster, and what else may be in their place
 //	source.go    the states of a cluster, folded beside the service, and its position
 //	remains.go   records that the states have not taken, and others that nothing replaces
@@ -48,5 +48,4 @@
 //	divide.go    states of another partition count
 //	place.go     a copy becomes the topics of a cluster
 //	mirror.go    a mirror: topics, partition by partition, and positions of groups
-//	closing.go   who still uses the topics, and keeping the service off them
 package transfer

@@ -1,3 +1,6 @@
+// Package openapicheck compares what the API is asked and answers with openapi.yaml. It hides
+// the library that reads the document, and it is stricter than that library: an answer has only
+// the statuses, headers and fields that the document names.
 package openapicheck
 
 import (
