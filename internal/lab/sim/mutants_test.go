@@ -376,14 +376,14 @@ var mutants = []mutant{
 		"|| slices.Contains(d.FormerEndpointIDs, endpointID) && !MUTANT", "is moved",
 	},
 	{
-		"any history is believed", "streams/engine/settled.go",
-		"at-c.Remembered.AsOf < int64", "at-c.Remembered.AsOf < map[bool]int64{true: 1 << 62}[MUTANT]+int64",
-		"recalled|where it never was|nothing is the matter|is matched twice",
-	},
-	{
 		"what a part has is not read back", "streams/follower/parts.go",
 		"read.last = max(read.last, m.Ledger)", "if !MUTANT { read.last = max(read.last, m.Ledger) }",
 		"whose payment|is matched twice|is another",
+	},
+	{
+		"any history is believed", "streams/engine/settled.go",
+		"at-c.Remembered.AsOf < int64", "at-c.Remembered.AsOf < map[bool]int64{true: 1 << 62}[MUTANT]+int64",
+		"recalled|where it never was|nothing is the matter",
 	},
 	{
 		"a move passes one by", "streams/transfer/place.go",
@@ -780,13 +780,10 @@ var shownBy = map[string]int{
 	"a wrong answer of a source ends following":                43,
 	"an answer to a mail is taken again":                       210,
 	"an endpoint is told of more than once":                    50,
-	"an event goes back to where it was":                       79,
 	"an expired watch takes payments":                          22,
-	"any history is believed":                                  106,
 	"each turn counts its hand-overs anew":                     36,
 	"enabling keeps the streak":                                9,
 	"former owners may write":                                  6,
-	"later ledgers are read back once":                         1268,
 	"nobody is told of an endpoint":                            50,
 	"one snapshot is enough":                                   13,
 	"only the latest enabling resumes":                         1,
