@@ -18,7 +18,9 @@ import (
 )
 
 // endTLS listens with TLS before a server that speaks none. Clients show a certificate.
-func endTLS(t *testing.T, ca *keys.CA, clients *kafkatest.ClientCA, server string) (address string) {
+func endTLS(
+	t *testing.T, ca *keys.CA, clients *kafkatest.ClientCA, server string,
+) (address string) {
 	t.Helper()
 	trusted := x509.NewCertPool()
 	trusted.AddCert(clients.Certificate())

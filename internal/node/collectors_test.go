@@ -28,7 +28,7 @@ func TestEngineStatsAreAddedUp(t *testing.T) {
 		},
 		stats: func() []engine.PartitionStats {
 			return []engine.PartitionStats{
-				{InFlight: 3, TaskStats: task.TaskStats{
+				{InFlight: 3, Stats: task.Stats{
 					Partition: 0,
 					From:      0,
 					At:        100,
@@ -37,7 +37,7 @@ func TestEngineStatsAreAddedUp(t *testing.T) {
 					Timers:    store.TimerStats{Due: 1, Later: 2, HeldBack: 3, DueSinceMillis: 7_500},
 					Inputs:    []task.InputStats{{Topic: schemas.TopicMatches, Behind: 5}},
 				}},
-				{TaskStats: task.TaskStats{
+				{Stats: task.Stats{
 					Partition:        1,
 					From:             200,
 					At:               250,

@@ -132,7 +132,7 @@ func OpenOn(ctx context.Context, cfg Config, identity string, ends Ends) (*Direc
 		endpoints: newRowCache[domain.Endpoint](cachedEndpoints),
 	}
 	var err error
-	d.store, err = store.OpenStore(store.StoreConfig{
+	d.store, err = store.Open(store.Config{
 		Dir:           cfg.Dir,
 		Identity:      identity,
 		FS:            cfg.FS,

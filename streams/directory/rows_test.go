@@ -27,7 +27,7 @@ type fatal interface {
 
 func memoryStore(t fatal) *store.Store {
 	t.Helper()
-	s, err := store.OpenStore(store.StoreConfig{
+	s, err := store.Open(store.Config{
 		Dir:           "d",
 		Identity:      "test",
 		FS:            vfs.NewMem(),

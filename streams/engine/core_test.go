@@ -115,8 +115,8 @@ func (c *core) tryToOpen() error {
 	return c.advance()
 }
 
-func (c *core) store() store.StoreConfig {
-	return store.StoreConfig{
+func (c *core) store() store.Config {
+	return store.Config{
 		Dir:           "state",
 		Identity:      "test",
 		FS:            c.disk,

@@ -210,7 +210,7 @@ func (e *Engine) restores() []topology.RetainedPartition {
 
 // PartitionStats are the statistics of one partition.
 type PartitionStats struct {
-	task.TaskStats
+	task.Stats
 	InFlight int // attempts in flight
 }
 
@@ -222,7 +222,7 @@ func (e *Engine) Stats() []PartitionStats {
 	}
 	var all []PartitionStats
 	for _, t := range tasks.Stats() {
-		all = append(all, PartitionStats{TaskStats: t, InFlight: e.flightsOf(t.Partition).inFlight()})
+		all = append(all, PartitionStats{Stats: t, InFlight: e.flightsOf(t.Partition).inFlight()})
 	}
 	return all
 }
@@ -269,7 +269,7 @@ func (e *Engine) newTask(partition int32) task.Runner {
 	core.NewHandler = func() task.Handler[Effect, Outcome] {
 		return NewHandler(e.cfg, flights.Inherit(owner.Complete))
 	}
-	owner = task.NewTask(task.TaskConfig[Effect, Outcome]{
+	owner = task.NewTask(task.Config[Effect, Outcome]{
 		CoreConfig:  core,
 		Cluster:     e.cfg.Cluster,
 		Group:       group,
@@ -302,7 +302,7 @@ func (e *Engine) coreConfig(partition int32) task.CoreConfig[Effect, Outcome] {
 		Partition: partition,
 		Journal:   schemas.TopicJournal,
 		Inputs:    Inputs(),
-		Store: store.StoreConfig{
+		Store: store.Config{
 			Dir:           filepath.Join(e.cfg.StateDir, strconv.Itoa(int(partition))),
 			Identity:      e.identity,
 			CacheBytes:    taskCacheBytes,

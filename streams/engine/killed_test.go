@@ -40,7 +40,7 @@ func (c *core) folds(random *rand.Rand) int {
 	c.t.Helper()
 	cfg := c.store()
 	cfg.FS = c.left(random)
-	s, err := store.OpenStore(cfg)
+	s, err := store.Open(cfg)
 	if err != nil {
 		c.t.Fatal(err)
 	}

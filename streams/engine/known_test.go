@@ -15,7 +15,7 @@ import (
 // at no time is one said to be missing that the state has. After the scan each that the
 // state has not is said to be missing.
 func TestWhatIsThereIsNeverMissed(t *testing.T) {
-	store, err := store.OpenStore(store.StoreConfig{
+	store, err := store.Open(store.Config{
 		Dir:           "state",
 		Identity:      "of a test",
 		FS:            vfs.NewMem(),

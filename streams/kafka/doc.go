@@ -5,10 +5,10 @@
 //
 // # Fencing
 //
-// Each task has a transactional id of its own, <group>-<partition>. A new owner takes it over before
-// it reads anything. That aborts the former owner's open transaction, and the broker refuses whatever
-// the former owner writes afterwards, even if it still believes that it is a member of the group.
-// Nothing depends on input offsets being part of the turn (docs/decisions/fencing.md).
+// Each task has a transactional id of its own, <group>-<partition>. A new owner takes it over
+// before it reads anything. That aborts the former owner's open transaction, and the broker refuses
+// whatever the former owner writes afterwards, even if it still believes that it is a member of the
+// group. Nothing depends on input offsets being part of the turn (docs/decisions/fencing.md).
 //
 // File map:
 //

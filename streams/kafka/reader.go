@@ -286,6 +286,7 @@ func (p *PartitionReader) Locate(
 	return starts[p.Partition], ends[p.Partition], err
 }
 
+// Close closes the reader, if there is one.
 func (p *PartitionReader) Close() {
 	if p.reader != nil {
 		p.reader.Close()

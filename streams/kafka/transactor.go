@@ -45,6 +45,8 @@ type identity struct {
 	epoch int16
 }
 
+// NewTransactor takes over the transactional id of a task: it aborts what the former owner has
+// open, and has the broker refuse what that one writes from now on.
 func (c Cluster) NewTransactor(
 	ctx context.Context, group string, partition int32,
 ) (*Transactor, error) {

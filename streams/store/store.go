@@ -43,7 +43,9 @@ const storeFormat = 1
 // FirstKey is the lowest first byte of keys that are the owner's.
 const FirstKey = 0x10
 
+// First bytes of keys.
 const (
+	// KeySpaceOwn is of what the store and the owner's runtime keep for themselves.
 	KeySpaceOwn    = 0x00
 	keySpaceTimers = 0x01
 	keySpaceDue    = 0x02
@@ -61,8 +63,8 @@ func IsIdentity(key []byte) bool { return bytes.Equal(key, identityKey) }
 
 const denseBlockBytes = 16 << 10
 
-// StoreConfig is a store's folder and what it caches.
-type StoreConfig struct {
+// Config is a store's folder and what it caches.
+type Config struct {
 	Dir string
 	// Identity names what is cached and its format. A store with another identity is
 	// emptied.
@@ -83,8 +85,8 @@ type StoreConfig struct {
 	Logger     *slog.Logger
 }
 
-// OpenStore opens a store. It is empty if it is new or caches something else.
-func OpenStore(cfg StoreConfig) (*Store, error) {
+// Open opens a store. It is empty if it is new or caches something else.
+func Open(cfg Config) (*Store, error) {
 	if cfg.FS == nil {
 		cfg.FS = vfs.Default
 	}
@@ -113,7 +115,7 @@ func OpenStore(cfg StoreConfig) (*Store, error) {
 	return s, nil
 }
 
-func openPebble(cfg StoreConfig) (*pebble.DB, error) {
+func openPebble(cfg Config) (*pebble.DB, error) {
 	// Pebble takes its write buffers out of the cache: the one that is written, and one that is
 	// being flushed. Without room for them no block stays, and each read is one of the disk.
 	const buffers = 2
@@ -174,7 +176,7 @@ func (s *Store) empty(identity string) error {
 func (s *Store) Reset() error { return s.empty(s.identity) }
 
 // BeginLoading empties the store, and marks it as incomplete: unless endLoading is called,
-// the next OpenStore empties it.
+// the next Open empties it.
 func (s *Store) BeginLoading() error { return s.empty("a part of a snapshot") }
 
 // EndLoading makes what was loaded the state. Without a log it is brought to disk: a crash would
@@ -214,7 +216,7 @@ func (v View) Scan(lower, upper []byte, take func(key, value []byte) (bool, erro
 // Close releases the view.
 func (v View) Close() error { return v.snapshot.Close() }
 
-// Distrust marks the store as wrong: the next OpenStore empties it. Until then it is
+// Distrust marks the store as wrong: the next Open empties it. Until then it is
 // unchanged.
 func (s *Store) Distrust() error {
 	sync := &pebble.WriteOptions{Sync: s.flusher == nil}
@@ -319,8 +321,8 @@ func (b *Batch) Set(key []byte, value ...[]byte) error {
 	return nil
 }
 
-// Repeats says that the state has what is written next. If the batch writes nothing else, its commit
-// is no reason to bring anything to disk.
+// Repeats says that the state has what is written next. If the batch writes nothing else, its
+// commit is no reason to bring anything to disk.
 func (b *Batch) Repeats() { b.repeats = b.changes.Empty() }
 
 // Delete removes a value.

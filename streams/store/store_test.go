@@ -18,7 +18,7 @@ import (
 // TestBlocksStayInTheCache: write buffers, which Pebble counts against its cache, leave room
 // for what was read.
 func TestBlocksStayInTheCache(t *testing.T) {
-	s, err := OpenStore(StoreConfig{
+	s, err := Open(Config{
 		Dir:           "state",
 		FS:            vfs.NewMem(),
 		CacheBytes:    1 << 20,
@@ -151,7 +151,7 @@ func TestWhatABufferKeepsGetsToTheDisk(t *testing.T) {
 			disk := vfs.NewCrashableMem()
 			cfg := unloggedConfig(disk)
 			cfg.FlushEvery = every
-			s, err := OpenStore(cfg)
+			s, err := Open(cfg)
 			check(t, err)
 			defer s.Close()
 			for at := int64(1); at <= 3; at++ { // one flush is not the last
@@ -174,7 +174,7 @@ func TestWhatABufferKeepsGetsToTheDisk(t *testing.T) {
 func TestAFlushThatIsMadeIsNoLongerToCome(t *testing.T) {
 	cfg := unloggedConfig(vfs.NewMem())
 	cfg.FlushEvery = time.Hour
-	s, err := OpenStore(cfg)
+	s, err := Open(cfg)
 	check(t, err)
 	defer s.Close()
 	for at := range int64(3) {
@@ -192,7 +192,7 @@ func TestAFlushThatIsMadeIsNoLongerToCome(t *testing.T) {
 func TestWhatTheStateHasIsNotBroughtToTheDisk(t *testing.T) {
 	cfg := unloggedConfig(vfs.NewMem())
 	cfg.FlushEvery = time.Hour
-	s, err := OpenStore(cfg)
+	s, err := Open(cfg)
 	check(t, err)
 	defer s.Close()
 	flushes := func(before, repeats string) bool {
@@ -239,7 +239,7 @@ func TestALogOfAnEarlierProgramIsRead(t *testing.T) {
 	disk := vfs.NewCrashableMem()
 	logged := unloggedConfig(disk)
 	logged.Unlogged = false
-	earlier, err := OpenStore(logged)
+	earlier, err := Open(logged)
 	check(t, err)
 	defer earlier.Close()
 	for n := range int64(50) {
@@ -257,8 +257,8 @@ func TestALogOfAnEarlierProgramIsRead(t *testing.T) {
 	}
 }
 
-func unloggedConfig(disk vfs.FS) StoreConfig {
-	return StoreConfig{
+func unloggedConfig(disk vfs.FS) Config {
+	return Config{
 		Dir:           "state",
 		Identity:      "test",
 		FS:            disk,
@@ -271,7 +271,7 @@ func unloggedConfig(disk vfs.FS) StoreConfig {
 
 func openUnlogged(t *testing.T, disk vfs.FS) *Store {
 	t.Helper()
-	s, err := OpenStore(unloggedConfig(disk))
+	s, err := Open(unloggedConfig(disk))
 	check(t, err)
 	return s
 }

@@ -13,7 +13,7 @@ import (
 )
 
 func openTestStore(t interface{ Fatal(...any) }, fs vfs.FS) *Store {
-	s, err := OpenStore(StoreConfig{
+	s, err := Open(Config{
 		Dir:           "state",
 		Identity:      "test",
 		FS:            fs,

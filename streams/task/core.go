@@ -80,7 +80,7 @@ type CoreConfig[E, C any] struct {
 	Partition int32
 	Journal   string   // the topic that the state is folded from
 	Inputs    []string // topics, in the order in which turns take them
-	Store     store.StoreConfig
+	Store     store.Config
 	// NewHandler makes the handler, once the partition is taken over.
 	NewHandler func() Handler[E, C]
 	// DrainTimeout bounds how long a stopping task waits for completions.
@@ -264,7 +264,7 @@ func (c *Core[E, C]) await(now kafka.Moment) Await {
 
 // TookOver opens the state, after the partition was taken over.
 func (c *Core[E, C]) TookOver() (err error) {
-	if c.store, err = store.OpenStore(c.cfg.Store); err != nil {
+	if c.store, err = store.Open(c.cfg.Store); err != nil {
 		return err
 	}
 	c.handler = c.cfg.NewHandler()

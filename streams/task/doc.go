@@ -13,8 +13,8 @@
 //  2. writes the folded state and the journal checkpoint in ONE Pebble batch;
 //  3. starts the effects that the handler returns.
 //
-// A crash before 1 ends repeats the inputs: they are deduplicated by identifier. A crash between
-// 1 and 2 refolds the journal from the checkpoint. A crash after 2 starts the effects again, because
+// A crash before 1 ends repeats the inputs: they are deduplicated by identifier. A crash between 1
+// and 2 refolds the journal from the checkpoint. A crash after 2 starts the effects again, because
 // what is due is part of the state.
 //
 // The owner of a partition finds the end of the journal by writing a record of its own

@@ -87,7 +87,7 @@ func (r *rig) restored() (sum int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	store, err := store.OpenStore(store.StoreConfig{
+	store, err := store.Open(store.Config{
 		Dir:           r.dir,
 		Identity:      "test",
 		CacheBytes:    1 << 20,

@@ -25,7 +25,9 @@ type ReplicaLog interface {
 	Bounds(ctx context.Context, topic string) (start, end int64, err error)
 	// ReadSome returns committed records of a topic and its task's notes, from an offset on
 	// towards an end, and the offset to read next.
-	ReadSome(ctx context.Context, topic string, from, to int64) (list []kafka.Record, next int64, err error)
+	ReadSome(
+		ctx context.Context, topic string, from, to int64,
+	) (list []kafka.Record, next int64, err error)
 	Close()
 }
 
@@ -141,7 +143,10 @@ func (l *replicaReaders) ReadSome(
 		if reader != nil {
 			reader.Close()
 		}
-		reader, err = l.cluster.NewReader(kafka.ReaderConfig{From: kafka.Offsets{topic: {p: from}}, Notes: true})
+		reader, err = l.cluster.NewReader(kafka.ReaderConfig{
+			From:  kafka.Offsets{topic: {p: from}},
+			Notes: true,
+		})
 		if err != nil {
 			return nil, 0, err
 		}

@@ -20,7 +20,7 @@ const benchDeliveries = 50_000
 // newBenchStore is a store with deliveries that wait: of each a record, a body and a timer.
 func newBenchStore(b *testing.B, deliveries int) *store.Store {
 	b.Helper()
-	s, err := store.OpenStore(store.StoreConfig{
+	s, err := store.Open(store.Config{
 		Dir:           "state",
 		FS:            vfs.NewMem(),
 		CacheBytes:    16 << 20,

@@ -49,7 +49,7 @@ func (r *rig) snapshotting(
 
 func (r *rig) snapshottingConfig(
 	dir, identity string, effects func(store.Claimed),
-) task.TaskConfig[store.Claimed, none] {
+) task.Config[store.Claimed, none] {
 	cfg := r.config(dir, effects)
 	cfg.Snapshots = task.SnapshotConfig{
 		Topic:      snapshotsTopic,

@@ -50,7 +50,7 @@ func (r *rig) standMember(replicas int, gate chan struct{}) *standMember {
 		refolded: make(map[int32]int),
 	}
 	dir := r.t.TempDir()
-	config := func(partition int32) task.TaskConfig[store.Claimed, none] {
+	config := func(partition int32) task.Config[store.Claimed, none] {
 		return summing(r.cluster, fmt.Sprintf("%s/%d", dir, partition), partition, nil)
 	}
 	p.tasks = task.NewTasks(func(partition int32) task.Runner {
@@ -303,9 +303,9 @@ func (r *rig) journalSum(partition int32) (sum int) {
 	return sum
 }
 
-func wantSum(t *testing.T, cfg store.StoreConfig, want int) {
+func wantSum(t *testing.T, cfg store.Config, want int) {
 	t.Helper()
-	s, err := store.OpenStore(cfg)
+	s, err := store.Open(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

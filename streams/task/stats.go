@@ -17,8 +17,8 @@ type TurnStats struct {
 	Settle      time.Duration // of the state's batch, and of starting effects
 }
 
-// TaskStats is how far a task has folded its journal, and the state of its timers.
-type TaskStats struct {
+// Stats is how far a task has folded its journal, and the state of its timers.
+type Stats struct {
 	Partition int32
 	From      int64 // offset at which the restore began
 	At        int64 // offset to fold next
@@ -82,8 +82,8 @@ func (s *stats) count(now time.Time, x *store.TimerIndex) {
 }
 
 // Stats returns the task's statistics. It may be called from any goroutine.
-func (t *Task[E, C]) Stats() TaskStats {
-	s := TaskStats{
+func (t *Task[E, C]) Stats() Stats {
+	s := Stats{
 		Partition: t.cfg.Partition,
 		Folded:    t.stats.folded.Load(),
 		Restored:  t.stats.restored.Load(),

@@ -10,8 +10,8 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-// TaskConfig configures a task. E is the type of its effects, C that of their completions.
-type TaskConfig[E, C any] struct {
+// Config configures a task. E is the type of its effects, C that of their completions.
+type Config[E, C any] struct {
 	CoreConfig[E, C]
 	Cluster kafka.Cluster
 	Group   string // of its transactional id and input positions
@@ -37,7 +37,7 @@ const longestWait = time.Second
 // Task owns one partition number, from its start until it is stopped or fails: it performs
 // the actions of its [Core] on Kafka.
 type Task[E, C any] struct {
-	cfg         TaskConfig[E, C]
+	cfg         Config[E, C]
 	core        *Core[E, C]
 	tx          *kafka.Transactor
 	reading     kafka.PartitionReader // of the journal and the snapshots
@@ -53,7 +53,7 @@ type Task[E, C any] struct {
 }
 
 // NewTask makes a task; Run runs it.
-func NewTask[E, C any](cfg TaskConfig[E, C]) *Task[E, C] {
+func NewTask[E, C any](cfg Config[E, C]) *Task[E, C] {
 	return &Task[E, C]{
 		cfg:         cfg,
 		core:        NewCore(cfg.CoreConfig),

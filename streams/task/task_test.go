@@ -156,7 +156,7 @@ func (r *rig) task(dir string, effects func(store.Claimed)) *summerTask {
 
 func (r *rig) config(
 	dir string, effects func(store.Claimed),
-) task.TaskConfig[store.Claimed, none] {
+) task.Config[store.Claimed, none] {
 	if effects == nil {
 		effects = func(store.Claimed) {}
 	}
@@ -171,13 +171,13 @@ func (r *rig) config(
 func summing(
 	cluster kafka.Cluster, dir string, partition int32,
 	newHandler func() task.Handler[store.Claimed, none],
-) task.TaskConfig[store.Claimed, none] {
-	return task.TaskConfig[store.Claimed, none]{
+) task.Config[store.Claimed, none] {
+	return task.Config[store.Claimed, none]{
 		CoreConfig: task.CoreConfig[store.Claimed, none]{
 			Partition: partition,
 			Journal:   sumsTopic,
 			Inputs:    []string{numbersTopic},
-			Store: store.StoreConfig{
+			Store: store.Config{
 				Dir:           dir,
 				Identity:      "test",
 				CacheBytes:    1 << 20,

@@ -39,7 +39,7 @@ type Tasks struct {
 // Runner is a [Task], of any type of effects.
 type Runner interface {
 	Run(ctx context.Context, stop <-chan struct{}) error
-	Stats() TaskStats
+	Stats() Stats
 }
 
 // Check returns an error while a task cannot be kept running: it has failed, and its next
@@ -57,16 +57,16 @@ func (s *Tasks) Check() error {
 }
 
 // Stats returns the statistics of the tasks, in the order of their partitions.
-func (s *Tasks) Stats() []TaskStats {
+func (s *Tasks) Stats() []Stats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	var all []TaskStats
+	var all []Stats
 	for _, r := range s.running {
 		if r.task != nil {
 			all = append(all, r.task.Stats())
 		}
 	}
-	slices.SortFunc(all, func(a, b TaskStats) int { return cmp.Compare(a.Partition, b.Partition) })
+	slices.SortFunc(all, func(a, b Stats) int { return cmp.Compare(a.Partition, b.Partition) })
 	return all
 }
 

@@ -47,7 +47,7 @@ func TestATaskThatFailsTakesNothingFromItsNewOwner(t *testing.T) {
 				Brokers: []string{"no:address:at all"},
 				Logger:  slog.New(slog.DiscardHandler),
 			}
-			return NewTask(TaskConfig[int, int]{Cluster: unreachable, Now: time.Now})
+			return NewTask(Config[int, int]{Cluster: unreachable, Now: time.Now})
 		}, slog.New(slog.DiscardHandler))
 		s.Owned = func() bool { return ours.Load() == 1 }
 		s.Assigned([]int32{0})
@@ -67,7 +67,7 @@ func TestATaskThatFailsTakesNothingFromItsNewOwner(t *testing.T) {
 // lasting is a task that runs until it is stopped.
 type lasting struct{}
 
-func (lasting) Stats() TaskStats { return TaskStats{} }
+func (lasting) Stats() Stats { return Stats{} }
 
 func (lasting) Run(ctx context.Context, stop <-chan struct{}) error {
 	select {

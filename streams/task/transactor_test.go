@@ -110,7 +110,7 @@ func TestStateAheadOfAJournalThatWasCutIsAnError(t *testing.T) {
 // ahead leaves a state that has folded more than its journal holds.
 func ahead(t *testing.T, dir string) {
 	t.Helper()
-	store, err := store.OpenStore(store.StoreConfig{
+	store, err := store.Open(store.Config{
 		Dir:           dir,
 		Identity:      "test",
 		CacheBytes:    1 << 20,

@@ -130,7 +130,7 @@ func (c *tieredCluster) fold() (records int, err error) {
 	count := new(counter)
 	replica, err := task.NewReplica(c.Cluster, task.CoreConfig[struct{}, struct{}]{
 		Journal: schemas.TopicJournal,
-		Store: store.StoreConfig{
+		Store: store.Config{
 			Dir:           c.t.TempDir(),
 			Identity:      "test",
 			CacheBytes:    1 << 20,

@@ -107,8 +107,8 @@ const (
 )
 
 // scratchConfig is a state in a scratch folder.
-func scratchConfig(dir string, partition int32, logger *slog.Logger) store.StoreConfig {
-	return store.StoreConfig{
+func scratchConfig(dir string, partition int32, logger *slog.Logger) store.Config {
+	return store.Config{
 		Dir:           filepath.Join(dir, strconv.Itoa(int(partition))),
 		Identity:      "scratch",
 		CacheBytes:    scratchCacheBytes,
@@ -119,7 +119,7 @@ func scratchConfig(dir string, partition int32, logger *slog.Logger) store.Store
 
 func openStores(dir string, count int32, logger *slog.Logger) (list stores, err error) {
 	for p := range count {
-		s, err := store.OpenStore(scratchConfig(dir, p, logger))
+		s, err := store.Open(scratchConfig(dir, p, logger))
 		if err != nil {
 			return nil, errors.Join(err, list.Close())
 		}

@@ -343,8 +343,8 @@ const stateDir = "state"
 // storeConfig is of a store in memory. Its write buffer is larger than a run's state, so
 // that nothing is flushed unexpectedly. It has a log, which the engine's has not, so that a
 // crash can leave it after any of its batches.
-func storeConfig(fs vfs.FS) store.StoreConfig {
-	return store.StoreConfig{
+func storeConfig(fs vfs.FS) store.Config {
+	return store.Config{
 		Dir:           stateDir,
 		Identity:      "sim",
 		FS:            fs,

@@ -121,8 +121,8 @@ func (c *Core) Step(due uint32) (next Step) {
 	return next
 }
 
-// start returns which sources to ask: with Need 1 the first that may be asked, and another when that
-// one is late or has nothing new for long; else all.
+// start returns which sources to ask: with Need 1 the first that may be asked, and another when
+// that one is late or has nothing new for long; else all.
 func (c *Core) start(due uint32) (ask []Look) {
 	now := c.config.Now()
 	for _, m := range c.members {
