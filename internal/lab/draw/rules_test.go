@@ -21,10 +21,12 @@ func TestAPaymentMakesTheEventOfTheSpecification(t *testing.T) {
 		kind    string
 		reasons []string
 	}{
-		"anything":      {*draw.Anything(), draw.Payment{Stroops: 1}, draw.Received, nil},
-		"low edge":      {strict, draw.Payment{Payer: 1, Stroops: 5, Memo: order}, draw.Received, nil},
-		"high edge":     {strict, draw.Payment{Payer: 1, Stroops: 9, Memo: order}, draw.Received, nil},
-		"another asset": {*draw.Anything(), draw.Payment{Asset: "USDC"}, "", []string{"ASSET_NOT_ACCEPTED"}},
+		"anything":  {*draw.Anything(), draw.Payment{Stroops: 1}, draw.Received, nil},
+		"low edge":  {strict, draw.Payment{Payer: 1, Stroops: 5, Memo: order}, draw.Received, nil},
+		"high edge": {strict, draw.Payment{Payer: 1, Stroops: 9, Memo: order}, draw.Received, nil},
+		"another asset": {
+			*draw.Anything(), draw.Payment{Asset: "USDC"}, "", []string{"ASSET_NOT_ACCEPTED"},
+		},
 		"all at once": {
 			strict, draw.Payment{Asset: "USDC", Stroops: 10, Memo: &draw.Memo{Type: "id", Value: "1"}},
 			draw.Rejected,
