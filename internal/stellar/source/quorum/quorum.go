@@ -61,7 +61,7 @@ type Source struct {
 	unusable string    // the members that each last warned about
 }
 
-// request is what is under way at a member.
+// request is a request to a member that has not been answered yet.
 type request struct {
 	life context.Context // what it fetches ahead outlives a look
 	end  context.CancelFunc
@@ -289,7 +289,7 @@ func (s *Source) take(a answer, due uint32) {
 	s.Take(due, a.Look, a.page, a.err)
 }
 
-// stop ends what is under way.
+// stop cancels the requests that have not been answered.
 func (r request) stop() {
 	if r.end != nil {
 		r.end()
