@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -31,12 +32,17 @@ func (c Cluster) NewProducer() (*Producer, error) {
 }
 
 // Append appends records and returns when all are acknowledged, or with the first error;
-// then some of them may have been written.
+// then some of them may have been written. An append that ctx ended returns ctx's error, even
+// if the client then names the answer that it waited to be over, such as a coordinator that loads.
 func (p *Producer) Append(ctx context.Context, records ...Record) error {
-	if err := p.client.ProduceSync(ctx, p.cluster.toKafka(records)...).FirstErr(); err != nil {
-		return fmt.Errorf("streams: appending to the log: %w", err)
+	err := p.client.ProduceSync(ctx, p.cluster.toKafka(records)...).FirstErr()
+	if err == nil {
+		return nil
 	}
-	return nil
+	if ended := ctx.Err(); ended != nil && !errors.Is(err, ended) {
+		err = fmt.Errorf("%w: %w", ended, err)
+	}
+	return fmt.Errorf("streams: appending to the log: %w", err)
 }
 
 // PartitionOf returns the function from a key to its partition, for a topic with that many
