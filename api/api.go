@@ -62,7 +62,7 @@ type Config struct {
 	// changed, a repeat returns no key.
 	DeriveKey func(label string) [32]byte
 	Live      bool      // the public network: keys begin with whk_live_
-	RateLimit RateLimit // of each key
+	RateLimit RateLimit // of each account
 	// TrustedProxies are the proxies whose X-Forwarded-For is used for keys that are
 	// restricted to networks. Without any, only the connection's address counts.
 	TrustedProxies []netip.Prefix

@@ -26,7 +26,7 @@ type caller struct {
 // directoryRetrySeconds is when a node that was behind may be tried again.
 const directoryRetrySeconds = 1
 
-// authenticate admits a request whose key has the permission, within the key's rate limit.
+// authenticate admits a request whose key has the permission, within its account's rate limit.
 // A mistyped, unknown, revoked or expired key, or one that is used from a forbidden
 // network, gets one and the same answer.
 func (a *API) authenticate(
@@ -46,7 +46,7 @@ func (a *API) authenticate(
 		return err
 	}
 	a.noteUse(r.caller.keyID, now)
-	if err := a.limits.take(h, r.caller.keyID); err != nil {
+	if err := a.limits.take(h, r.caller); err != nil {
 		return err
 	}
 	if !slices.Contains(r.caller.permissions, needed) {

@@ -179,7 +179,7 @@ type warnings struct {
 	byCommand *lru.Cache[string, []string]
 }
 
-func newWarnings() *warnings { return &warnings{newCache[[]string](maxRemembered)} }
+func newWarnings() *warnings { return &warnings{newCache[string, []string](maxRemembered)} }
 
 // settle returns the warnings to answer with: those of the first answer, if this node gave
 // it.

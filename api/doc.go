@@ -31,7 +31,7 @@
 //	reply.go           answers that are no problem
 //	auth.go            bearer keys and permissions
 //	confine.go         what a portal link of one endpoint reaches
-//	limits.go          how often a key may ask
+//	limits.go          how often an account may ask
 //	lookup.go          finding what a path names
 //	lists.go           parameters of lists, cursors, pages
 //	fields.go          reading texts, words and addresses

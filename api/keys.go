@@ -229,7 +229,7 @@ type keyUsage struct {
 	byID *lru.Cache[string, time.Time]
 }
 
-func newKeyUsage() *keyUsage { return &keyUsage{byID: newCache[time.Time](maxLimited)} }
+func newKeyUsage() *keyUsage { return &keyUsage{byID: newCache[string, time.Time](maxLimited)} }
 
 // due reports, once a minute for each key, that its use should be recorded.
 func (u *keyUsage) due(keyID string, now time.Time) bool {

@@ -14,7 +14,8 @@ import (
 	"github.com/lumenhook/lumenhook/api/problem"
 )
 
-// RateLimit is how many requests one key may make. Each node counts for itself.
+// RateLimit is how many requests the keys of one account may make together, and again its portal
+// links together. Each node counts for itself.
 type RateLimit struct {
 	PerSecond int // 0: 1,000
 	Burst     int // 0: twice PerSecond
@@ -22,11 +23,12 @@ type RateLimit struct {
 
 const (
 	defaultPerSecond = 1000
-	// maxLimited bounds the keys whose requests are counted. The least recently used is
+	// maxLimited bounds the accounts whose requests are counted. The least recently used is
 	// evicted first, and starts again with a full burst.
 	maxLimited = 10_000
-	// limitName names the one policy that there is.
-	limitName = `"key"`
+	// The names of the two policies: of an account's keys, and of its portal links.
+	limitOfKeys  = `"account"`
+	limitOfLinks = `"links"`
 	// The headers' names as net/http writes them: it would copy any other form each time.
 	headerLimit       = "Ratelimit"
 	headerLimitPolicy = "Ratelimit-Policy"
@@ -40,12 +42,20 @@ func (l RateLimit) validate() error {
 	return nil
 }
 
-// limits counts the requests of each key.
+// limits counts the requests of each account. Keys of one account share one count: an account
+// gains nothing by more keys. Its portal links share another, so that a visitor does not use up
+// what the account's own programs need.
 type limits struct {
 	perSecond, burst int
-	policy           string
+	policy           string // without its name
 	now              func() time.Time
-	byKey            *lru.Cache[string, *rate.Limiter]
+	byHolder         *lru.Cache[holder, *rate.Limiter]
+}
+
+// holder is whose requests one limiter counts.
+type holder struct {
+	accountID string
+	byLink    bool
 }
 
 func newLimits(l RateLimit, now func() time.Time) *limits {
@@ -56,19 +66,23 @@ func newLimits(l RateLimit, now func() time.Time) *limits {
 		perSecond: l.PerSecond,
 		burst:     l.Burst,
 		now:       now,
-		byKey:     newCache[*rate.Limiter](maxLimited),
-		policy:    fmt.Sprintf("%s;q=%d;w=%d", limitName, l.Burst, window),
+		byHolder:  newCache[holder, *rate.Limiter](maxLimited),
+		policy:    fmt.Sprintf(";q=%d;w=%d", l.Burst, window),
 	}
 }
 
 // take counts one request and writes what remains into the headers of its answer
 // (draft-ietf-httpapi-ratelimit-headers): r is the number of requests left, t the seconds
 // until the burst is full again.
-func (l *limits) take(h http.Header, keyID string) error {
-	limiter, known := l.byKey.Get(keyID)
+func (l *limits) take(h http.Header, by caller) error {
+	of, name, whose := holder{by.accountID, by.byLink}, limitOfKeys, "The API keys of your account"
+	if by.byLink {
+		name, whose = limitOfLinks, "The portal links of your account"
+	}
+	limiter, known := l.byHolder.Get(of)
 	if !known {
 		limiter = rate.NewLimiter(rate.Limit(l.perSecond), l.burst)
-		if earlier, there, _ := l.byKey.PeekOrAdd(keyID, limiter); there {
+		if earlier, there, _ := l.byHolder.PeekOrAdd(of, limiter); there {
 			limiter = earlier
 		}
 	}
@@ -76,21 +90,21 @@ func (l *limits) take(h http.Header, keyID string) error {
 	allowed := limiter.AllowN(now, 1)
 	left := limiter.TokensAt(now)
 	full := int(math.Ceil((float64(l.burst) - left) / float64(l.perSecond)))
-	h.Set(headerLimitPolicy, l.policy)
-	h.Set(headerLimit, limitName+";r="+strconv.Itoa(max(0, int(left)))+";t="+
+	h.Set(headerLimitPolicy, name+l.policy)
+	h.Set(headerLimit, name+";r="+strconv.Itoa(max(0, int(left)))+";t="+
 		strconv.Itoa(max(0, full)))
 	if allowed {
 		return nil
 	}
 	wait := int(math.Ceil((1 - left) / float64(l.perSecond)))
 	return problem.New(problem.CodeRateLimited,
-		fmt.Sprintf("The API key may send %d requests a second, and %d at once. Repeat the request "+
-			"after the time in Retry-After.", l.perSecond, l.burst)).RetryAfter(max(1, wait))
+		fmt.Sprintf("%s may send %d requests a second together, and %d at once. Repeat the request "+
+			"after the time in Retry-After.", whose, l.perSecond, l.burst)).RetryAfter(max(1, wait))
 }
 
 // newCache makes a cache that evicts the least recently used entry.
-func newCache[V any](size int) *lru.Cache[string, V] {
-	cache, err := lru.New[string, V](size)
+func newCache[K comparable, V any](size int) *lru.Cache[K, V] {
+	cache, err := lru.New[K, V](size)
 	if err != nil {
 		panic(err) // sizes are constants
 	}

@@ -650,22 +650,29 @@ func TestLastUseIsKeptOnceAMinute(t *testing.T) {
 	}
 }
 
-func TestRateLimits(t *testing.T) {
+// TestRateLimitsArePerAccount: another key of an account brings it no further requests.
+func TestRateLimitsArePerAccount(t *testing.T) {
 	w := newWorld(t, func(c *api.Config) { c.RateLimit = api.RateLimit{PerSecond: 2, Burst: 4} })
 	k, other := w.newKey(account("a"), domain.PermissionRead),
 		w.newKey(account("a"), domain.PermissionRead)
-	for i, want := range []string{`"key";r=3;t=1`, `"key";r=2;t=1`, `"key";r=1;t=2`, `"key";r=0;t=2`} {
-		got := wantStatus(t, w.call("GET", "/v1/endpoints", k, ""), 200)
-		if got.Header.Get("RateLimit") != want || got.Header.Get("RateLimit-Policy") != `"key";q=4;w=2` {
+	foreign := w.newKey(account("b"), domain.PermissionRead)
+	for i, want := range []string{
+		`"account";r=3;t=1`, `"account";r=2;t=1`, `"account";r=1;t=2`, `"account";r=0;t=2`,
+	} {
+		got := wantStatus(t, w.call("GET", "/v1/endpoints", []string{k, other}[i%2], ""), 200)
+		if got.Header.Get("RateLimit") != want ||
+			got.Header.Get("RateLimit-Policy") != `"account";q=4;w=2` {
 			t.Errorf("%d: %v", i, got.Header)
 		}
 	}
 	limited := w.call("POST", "/v1/endpoints", k, `{`)
 	wantProblem(t, limited, 429, "RATE_LIMITED")
-	if limited.Header.Get("Retry-After") != "1" || limited.Header.Get("RateLimit") != `"key";r=0;t=2` {
+	if limited.Header.Get("Retry-After") != "1" ||
+		limited.Header.Get("RateLimit") != `"account";r=0;t=2` {
 		t.Errorf("%v", limited.Header)
 	}
-	wantStatus(t, w.call("GET", "/v1/endpoints", other, ""), 200)
+	wantProblem(t, w.call("GET", "/v1/endpoints", other, ""), 429, "RATE_LIMITED")
+	wantStatus(t, w.call("GET", "/v1/endpoints", foreign, ""), 200)
 	wantStatus(t, w.call("GET", "/healthz", k, ""), 200)
 	w.now = w.now.Add(500 * time.Millisecond)
 	wantStatus(t, w.call("GET", "/v1/endpoints", k, ""), 200)

@@ -107,16 +107,23 @@ func TestAPortalLinkEndsAtItsTimeAndWithItsKey(t *testing.T) {
 	wantProblem(t, w.call("GET", "/v1/endpoints", long, ""), 401, "UNAUTHENTICATED")
 }
 
-// From where the key may be used holds for the browser, and what is done counts as the key's.
-func TestAPortalLinkIsHeldToTheLimitsOfItsKey(t *testing.T) {
+// TestAPortalLinkHasALimitOfItsOwn: visitors use up the requests of the account's links, and leave
+// its keys theirs. The networks of the key hold for the browser, and a use of the link is one of
+// the key.
+func TestAPortalLinkHasALimitOfItsOwn(t *testing.T) {
 	w := newWorld(t, withLinks, func(c *api.Config) {
-		c.RateLimit = api.RateLimit{PerSecond: 1, Burst: 3}
+		c.RateLimit = api.RateLimit{PerSecond: 1, Burst: 2}
 	})
 	k := w.newKey(account("a"), domain.PermissionRead)
 	id := domain.DeriveID(domain.KeyPrefix, k)
 	one := w.credential(k, `{"permissions":["read"]}`)
 	two := w.credential(k, `{"permissions":["read"]}`)
-	wantStatus(t, w.call("GET", "/v1/endpoints", one, ""), 200)
+	wantProblem(t, w.call("GET", "/v1/endpoints", k, ""), 429, "RATE_LIMITED")
+	got := wantStatus(t, w.call("GET", "/v1/endpoints", one, ""), 200)
+	if limit := got.Header.Get("RateLimit"); limit != `"links";r=1;t=1` {
+		t.Errorf("a link has %s left", limit)
+	}
+	wantStatus(t, w.call("GET", "/v1/endpoints", two, ""), 200)
 	wantProblem(t, w.call("GET", "/v1/endpoints", two, ""), 429, "RATE_LIMITED")
 	if w.used[id] != w.now.UnixMilli() {
 		t.Error("its use is not its key's")

@@ -55,7 +55,7 @@ type unreadWrites struct {
 }
 
 func newUnreadWrites() *unreadWrites {
-	return &unreadWrites{since: newCache[time.Time](maxLimited)}
+	return &unreadWrites{since: newCache[string, time.Time](maxLimited)}
 }
 
 func (u *unreadWrites) note(accountID string, now time.Time) {

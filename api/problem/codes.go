@@ -127,7 +127,7 @@ var kinds = map[string]kind{
 	CodeEndpointWatched:      {http.StatusConflict, "The endpoint has watches"},
 	CodeNoReceipt:            {http.StatusNotFound, "There is no receipt"},
 	CodeNoSigningKey:         {http.StatusNotImplemented, "The deployment has no signing key"},
-	CodeRateLimited:          {http.StatusTooManyRequests, "Too many requests with this API key"},
+	CodeRateLimited:          {http.StatusTooManyRequests, "Too many requests of this account"},
 	CodeTooManyWaiting:       {http.StatusTooManyRequests, "Too many requests wait for events"},
 	CodeRequestTimeout:       {http.StatusRequestTimeout, "The body did not arrive in time"},
 	domain.CodeAlreadyExists: {http.StatusConflict, "The object already exists"},

@@ -70,8 +70,9 @@ func (s *Node) registerAPI(f *pflag.FlagSet) {
 	s.flags.Group(f, "API", "api",
 		Value("api-listen", &at.Listen, "127.0.0.1:8080", "address of the API; port 0 picks a free one",
 			cli.CheckAddress),
-		Value("api-rate-limit", &s.Set.API.RateLimit.PerSecond, 10_000, "requests a second that each "+
-			"API key may make, with bursts of twice as many", Between(1, 1_000_000)),
+		Value("api-rate-limit", &s.Set.API.RateLimit.PerSecond, 10_000, "requests a second that the "+
+			"API keys of one account may make together, and again its portal links, with bursts of "+
+			"twice as many", Between(1, 1_000_000)),
 		Value("api-tls-cert", &at.CertFile, "", "certificate chain of the API in PEM, "+
 			"which turns TLS on; a renewed file is used without a restart"),
 		Value("api-tls-key", &at.KeyFile, "", "key of that certificate in PEM"),

@@ -11,7 +11,7 @@ import (
 
 // TestTheTransportFindsDepartures: the other tests would prove nothing if it did not.
 func TestTheTransportFindsDepartures(t *testing.T) {
-	const headers = "X-Request-Id: r\nRateLimit: \"key\";r=1;t=1\nRateLimit-Policy: \"key\";q=1;w=1\n"
+	const headers = "X-Request-Id: r\nRateLimit: \"account\";r=1;t=1\nRateLimit-Policy: \"account\";q=1;w=1\n"
 	for _, c := range []struct {
 		path, headers, body string
 		departs             string // empty: it does not
