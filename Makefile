@@ -3,7 +3,7 @@ export CGO_ENABLED ?= 0
 GO ?= go
 BUF := $(GO) run github.com/bufbuild/buf/cmd/buf@v1.75.0
 
-# The linter is a module of its own (deploy/lint): it brings 200 others, of use to nobody else.
+# The linters are modules of their own (deploy/lint, deploy/lint/vale): they bring 200 others, of use to nobody else.
 # Building it takes two minutes of two cores, once; what it found is cached.
 # It has vet's analyzers, and builds with all tags that only add files (.golangci.yml).
 GOLANGCI := $(GO) tool -modfile deploy/lint/go.mod golangci-lint run --allow-parallel-runners
@@ -134,9 +134,10 @@ test-shells: ## TAB in a real zsh and fish, set up as the help of their scripts 
 	$(GO) vet -tags shells ./cmd/lumenhook
 	$(GO) test -tags shells -count 1 -run ShellsComplete -timeout 10m ./cmd/lumenhook
 
-lint: ## vet, golangci-lint (.golangci.yml), known vulnerabilities
+lint: ## vet, golangci-lint (.golangci.yml), the English (docs/.vale), known vulnerabilities
 	@$(LAB) run ./weigh
 	@$(MAKE) --no-print-directory format
+	@docs/.vale/check
 	$(GO) vet ./...
 	$(GO) vet -tags noengine ./internal/embedded/clickhouse
 	@set -e; for module in $(TEST_MODULES); do echo "vet $$module"; (cd $$module && $(GO) vet ./...); done
