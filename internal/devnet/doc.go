@@ -2,17 +2,16 @@
 // second and serves the methods of Stellar RPC, and friendbot, over HTTP, so that the rest of
 // Lumenhook, the Stellar SDKs and users with curl meet it as they meet the real one.
 //
-// It hides the ledger: accounts, trustlines, offers and balances, the admission and application of
+// It hides the ledger: accounts, trustlines and balances, the admission and application of
 // transactions, the building of real XDR (envelopes, results, meta, LedgerCloseMeta, the chain of
-// header hashes), and the folder that holds it. It knows create account, payment, change trust,
-// offers to sell and to buy, path payments through them, account merges, claimable balances and
-// their conditions, account data, home domains, the transfer function of the asset contracts of
-// lumens and the demo asset, all memo types, muxed accounts, operation sources and fee bumps. It
-// refuses any other operation as the network refuses one that it does not support.
+// header hashes), and the folder that holds it. It knows create account, payment, change trust, path
+// payments through a market of the demo asset at one rate, account merges, claimable balances
+// without conditions, the transfer function of the asset contracts of lumens and the demo asset, all
+// memo types, muxed accounts, operation sources and fee bumps. It refuses any other operation as the
+// network refuses one that it does not support.
 //
-// It has all methods of Stellar RPC, but no batches. simulateTransaction knows the transfer only,
-// and charges a fixed fee. getLedgerEntries answers for a trustline of lumens, which does not
-// exist: Stellar's JavaScript SDK asks for one.
+// It has the methods of Stellar RPC that a client needs to pay and to follow ledgers: getHealth,
+// getNetwork, getLatestLedger, getLedgers, getLedgerEntries, getTransaction and sendTransaction.
 //
 // Invariants:
 //
@@ -30,8 +29,7 @@
 //     order) gives the state.
 //   - D6: the queue, a ledger, a request, an answer and the number of requests at once are
 //     bounded; beyond that a client is asked to try again.
-//   - D7: what a result claims is in the changes of its operation, and what an offer promises
-//     is reserved.
+//   - D7: what a result claims is in the changes of its operation.
 //
 // The state and the queue are in memory. A transaction that was PENDING when the process died is
 // NOT_FOUND after it, and can be sent again, as on the network.
@@ -42,13 +40,12 @@
 //   - network.go: the life of a network, its queue, the closing of a ledger
 //   - genesis.go: the first ledger
 //   - transaction.go: what may enter the queue
-//   - operations.go, offers.go, paths.go, claimable.go, contract.go: what operations do
+//   - operations.go, paths.go, claimable.go, contract.go: what operations do
 //   - outcome.go: the results of operations
-//   - book.go, exchange.go: the order book and the arithmetic of a trade
 //   - state.go: ledger entries, and the layers that change them
 //   - ledger.go: a closed ledger in XDR
 //   - store.go: the folder
-//   - rpc.go, methods.go, events.go, simulate.go, friendbot.go: the HTTP server
+//   - rpc.go, methods.go, friendbot.go: the HTTP server
 //   - faults.go: answers that are spoiled on demand
 //   - lake.go: the ledgers as files, for readers of a ledger lake
 //   - devclient/: paying and creating accounts, from the outside

@@ -2,13 +2,9 @@ package devnet_test
 
 import (
 	"context"
-	"reflect"
 	"slices"
 	"testing"
 	"time"
-
-	"github.com/stellar/go-stellar-sdk/clients/rpcclient"
-	protocol "github.com/stellar/go-stellar-sdk/protocols/rpc"
 
 	"github.com/lumenhook/lumenhook/internal/devnet"
 	"github.com/lumenhook/lumenhook/internal/devnet/devtraffic"
@@ -76,42 +72,5 @@ func TestParseFaults(t *testing.T) {
 		if _, err := devnet.ParseFaults(text); err == nil {
 			t.Errorf("%q passed", text)
 		}
-	}
-}
-
-// Pages of events, however small, are the one page of all.
-func TestPagesOfEvents(t *testing.T) {
-	n, ids := open(t, nil)
-	drive(t, n, ids, 2*devtraffic.Kinds)
-	client := rpcclient.NewClient(n.RPCURL(), nil)
-	defer client.Close()
-	whole, err := client.GetEvents(t.Context(), protocol.GetEventsRequest{StartLedger: 2})
-	if err != nil || len(whole.Events) < 6 {
-		t.Fatalf("%d events (%v)", len(whole.Events), err)
-	}
-	var parts []protocol.EventInfo
-	request := protocol.GetEventsRequest{
-		StartLedger: 2,
-		Pagination:  &protocol.PaginationOptions{Limit: 2},
-	}
-	for {
-		page, err := client.GetEvents(t.Context(), request)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if parts = append(parts, page.Events...); len(page.Events) < 2 {
-			break
-		}
-		cursor, err := protocol.ParseCursor(page.Cursor)
-		if err != nil {
-			t.Fatal(err)
-		}
-		request = protocol.GetEventsRequest{Pagination: &protocol.PaginationOptions{
-			Cursor: &cursor,
-			Limit:  2,
-		}}
-	}
-	if !reflect.DeepEqual(parts, whole.Events) {
-		t.Errorf("%d events in pages, %d at once", len(parts), len(whole.Events))
 	}
 }

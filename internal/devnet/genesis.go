@@ -17,17 +17,13 @@ const (
 	totalStroops = 100_000_000_000 * stroopsPerUnit
 
 	payerLumens     = "1000000000"
-	issuerLumens    = "1000000000"
+	issuerLumens    = "1000000000" // what the market has
 	friendbotLumens = "50000000000"
 	payerDemoAsset  = "10000000000"
-
-	lumensPerDemo = 10            // the market's rate
-	marketDemo    = "10000000000" // what the issuer sells of the demo asset
-	marketLumens  = "999000000"   // and of its lumens
 )
 
 // genesis builds ledger 2 on ledger 1, and returns the state after ledger 1.
-func genesis(cfg Config) (*entries, *closedLedger, error) {
+func genesis(cfg Config) (entries, *closedLedger, error) {
 	root := keypair.Root(cfg.Passphrase)
 	now := cfg.Clock().Unix()
 	header := xdr.LedgerHeader{
@@ -40,7 +36,7 @@ func genesis(cfg Config) (*entries, *closedLedger, error) {
 		MaxTxSetSize:   xdr.Uint32(cfg.MaxPendingOperations),
 		BucketListHash: chainState(xdr.Hash{}, nil),
 	}
-	first := newEntries()
+	first := entries{}
 	start := newLayer(first, &closing{sequence: 1})
 	start.createAccount(xdr.MustAddress(root.Address()), totalStroops, 0)
 	first.merge(start.rows)
@@ -48,7 +44,7 @@ func genesis(cfg Config) (*entries, *closedLedger, error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("set up the development network: %w", err)
 	}
-	l := buildLedger(first, newClosing(cfg, first, 2, now),
+	l := buildLedger(first, newClosing(cfg, 2, now),
 		xdr.LedgerHeaderHistoryEntry{Hash: hashOf(header), Header: header}, []*transaction{setup})
 	if len(l.transactions) != 1 || l.transactions[0].Status != "SUCCESS" {
 		return nil, nil, fmt.Errorf("set up the development network: %+v", l.transactions)
@@ -56,14 +52,12 @@ func genesis(cfg Config) (*entries, *closedLedger, error) {
 	return first, l, nil
 }
 
-// setupTransaction creates the accounts, has the payer trust the issuer and receive the demo asset,
-// and opens the market of the demo asset. Its offers are passive, so that they do not take each
-// other at the same rate.
+// setupTransaction creates the accounts, and has the payer trust the issuer and receive the demo
+// asset.
 func setupTransaction(cfg Config, root *keypair.Full) (*transaction, error) {
 	payer := keypair.MustParseFull(cfg.Identities.PayerSeed) // checked with the configuration
 	issuer := keypair.MustParseFull(cfg.Identities.IssuerSeed)
 	demo := txnbuild.CreditAsset{Code: DemoAssetCode, Issuer: issuer.Address()}
-	lumens := txnbuild.NativeAsset{}
 	return signedTransaction(cfg.Passphrase, root, 1, []txnbuild.Operation{
 		&txnbuild.CreateAccount{Destination: payer.Address(), Amount: payerLumens},
 		&txnbuild.CreateAccount{Destination: issuer.Address(), Amount: issuerLumens},
@@ -81,20 +75,6 @@ func setupTransaction(cfg Config, root *keypair.Full) (*transaction, error) {
 			Destination:   payer.Address(),
 			Asset:         demo,
 			Amount:        payerDemoAsset,
-		},
-		&txnbuild.CreatePassiveSellOffer{
-			SourceAccount: issuer.Address(),
-			Selling:       demo,
-			Buying:        lumens,
-			Amount:        marketDemo,
-			Price:         xdr.Price{N: lumensPerDemo, D: 1},
-		},
-		&txnbuild.CreatePassiveSellOffer{
-			SourceAccount: issuer.Address(),
-			Selling:       lumens,
-			Buying:        demo,
-			Amount:        marketLumens,
-			Price:         xdr.Price{N: 1, D: lumensPerDemo},
 		},
 	}, payer, issuer)
 }

@@ -3,10 +3,8 @@ package devnet
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stellar/go-stellar-sdk/keypair"
-	protocol "github.com/stellar/go-stellar-sdk/protocols/rpc"
 	"github.com/stellar/go-stellar-sdk/txnbuild"
 	"github.com/stellar/go-stellar-sdk/xdr"
 )
@@ -103,180 +101,32 @@ func TestMarket(t *testing.T) {
 	r.verifyAll()
 }
 
-// Offers trade with each other at the price of the one that stood first, and what is left over
-// stands.
-func TestOffers(t *testing.T) {
+// A path that leads through an asset and back trades at each hop, in either direction.
+func TestTwoHops(t *testing.T) {
 	r := start(t, testConfig(t))
-	seller, buyer := r.account("100"), r.account("100")
-	euro := txnbuild.CreditAsset{Code: "EURO5", Issuer: r.payer.Address()}
-	for _, holder := range []*keypair.Full{seller, buyer} {
-		r.apply(txSpec{from: holder, ops: ops(trustOp(euro, "1000"))})
-	}
-	r.apply(txSpec{
-		from: r.payer,
-		ops:  ops(&txnbuild.Payment{Destination: seller.Address(), Amount: "50", Asset: euro}),
-	})
-	lumens := txnbuild.NativeAsset{}
-	sell := func(
-		from *keypair.Full, amount string, n, d xdr.Int32, id int64,
-	) xdr.ManageSellOfferResult {
-		t.Helper()
-		done := r.apply(txSpec{
-			from: from,
-			ops: ops(&txnbuild.ManageSellOffer{
-				Selling: euro,
-				Buying:  lumens,
-				Amount:  amount,
-				Price:   xdr.Price{N: n, D: d},
-				OfferID: id,
-			}),
-		})
-		return *opResult(t, done.ResultXDR).ManageSellOfferResult
-	}
-	buy := func(from *keypair.Full, amount string, n, d xdr.Int32, id int64) xdr.ManageBuyOfferResult {
-		t.Helper()
-		done := r.apply(txSpec{
-			from: from,
-			ops: ops(&txnbuild.ManageBuyOffer{
-				Selling: lumens,
-				Buying:  euro,
-				Amount:  amount,
-				Price:   xdr.Price{N: n, D: d},
-				OfferID: id,
-			}),
-		})
-		return *opResult(t, done.ResultXDR).ManageBuyOfferResult
-	}
-	dear := sell(seller, "20", 3, 1, 0).Success.Offer.MustOffer()
-	cheap := sell(seller, "10", 2, 1, 0).Success.Offer.MustOffer()
-	if dear.Amount != 20*stroopsPerUnit || cheap.OfferId <= dear.OfferId {
-		t.Fatalf("the first offers: %+v %+v", dear, cheap)
-	}
-	if got := sell(seller, "20.0000001", 3, 1, 0).Code; got !=
-		xdr.ManageSellOfferResultCodeManageSellOfferUnderfunded {
-		t.Errorf("what was promised was promised again: %v", got)
-	}
-	// 12 euros, for 2.5 lumens each at most: the cheap ten, and the rest stands.
-	bought := buy(buyer, "12", 5, 2, 0).Success
-	if len(bought.OffersClaimed) != 1 || bought.OffersClaimed[0].AmountBought() != 20*stroopsPerUnit ||
-		bought.Offer.Offer == nil ||
-		bought.Offer.Offer.Amount != 5*stroopsPerUnit {
-		t.Fatalf("bought %+v", bought)
-	}
-	// Its owner raises the price to what the dear one costs.
-	raised := buy(buyer, "4", 3, 1, int64(bought.Offer.Offer.OfferId)).Success
-	if len(raised.OffersClaimed) != 1 || raised.OffersClaimed[0].AmountSold() != 4*stroopsPerUnit ||
-		raised.Offer.Effect != xdr.ManageOfferEffectManageOfferDeleted {
-		t.Fatalf("raised %+v", raised)
-	}
-	if got := sell(seller, "0", 3, 1, int64(dear.OfferId)); got.Success == nil ||
-		got.Success.Offer.Effect != xdr.ManageOfferEffectManageOfferDeleted {
-		t.Fatalf("taken back: %+v", got)
-	}
-	if got := sell(seller, "0", 3, 1, int64(dear.OfferId)).Code; got !=
-		xdr.ManageSellOfferResultCodeManageSellOfferNotFound {
-		t.Errorf("taken back twice: %v", got)
-	}
-	if got := sell(buyer, "1000", 3, 1, 0).Code; got !=
-		xdr.ManageSellOfferResultCodeManageSellOfferUnderfunded {
-		t.Errorf("more than one holds: %v", got)
-	}
-	buy(buyer, "1", 1, 1, 0)
-	if got := sell(buyer, "1", 1, 2, 0).Code; got !=
-		xdr.ManageSellOfferResultCodeManageSellOfferCrossSelf {
-		t.Errorf("one's own offer: %v", got)
-	}
-	r.verifyAll()
-}
-
-// Data, options that say something, and what is refused of both.
-func TestDataAndOptions(t *testing.T) {
-	r := start(t, testConfig(t))
-	holder := r.account("1.5000400") // room for one entry, and four fees
-	data := func(name string, value []byte) xdr.ManageDataResultCode {
-		t.Helper()
-		done := r.apply(txSpec{from: holder, ops: ops(&txnbuild.ManageData{Name: name, Value: value})})
-		return opResult(t, done.ResultXDR).ManageDataResult.Code
-	}
-	for _, c := range []struct {
-		name  string
-		value []byte
-		want  xdr.ManageDataResultCode
-	}{
-		{"order", []byte("42"), xdr.ManageDataResultCodeManageDataSuccess},
-		{"second", []byte("1"), xdr.ManageDataResultCodeManageDataLowReserve},
-		{"order", []byte("43"), xdr.ManageDataResultCodeManageDataSuccess},
-		{"second", nil, xdr.ManageDataResultCodeManageDataNameNotFound},
-	} {
-		if got := data(c.name, c.value); got != c.want {
-			t.Errorf("%s = %q: %v, want %v", c.name, c.value, got, c.want)
+	to, lumens := r.account("20"), txnbuild.NativeAsset{}
+	path := []txnbuild.Asset{r.demo}
+	before := r.lumens(r.issuer.Address())
+	sent := opResult(t, r.apply(txSpec{from: r.payer, ops: ops(&txnbuild.PathPaymentStrictSend{
+		SendAsset: lumens, SendAmount: "1.0000009", Destination: to.Address(), DestAsset: lumens,
+		DestMin: "1", Path: path,
+	})}).ResultXDR).PathPaymentStrictSendResult.MustSuccess()
+	received := opResult(t, r.apply(txSpec{from: r.payer, ops: ops(&txnbuild.PathPaymentStrictReceive{
+		SendAsset: lumens, SendMax: "3", Destination: to.Address(), DestAsset: lumens,
+		DestAmount: "2.0000001", Path: path,
+	})}).ResultXDR).PathPaymentStrictReceiveResult.MustSuccess()
+	for i, offers := range [][]xdr.ClaimAtom{sent.Offers, received.Offers} {
+		if len(offers) != 2 || offers[0].OfferId() != sellsDemoOffer ||
+			offers[1].OfferId() != buysDemoOffer || offers[0].AmountSold() != offers[1].AmountBought() {
+			t.Errorf("payment %d took %+v", i+1, offers)
 		}
 	}
-	owner := r.account("5")
-	id := xdr.MustAddress(owner.Address())
-	set := func(op *txnbuild.SetOptions) protocol.SendTransactionResponse {
-		answer := r.send(r.build(txSpec{from: owner, ops: ops(op)}))
-		r.closeLedger()
-		return answer
+	if got := r.lumens(to.Address()); got != 23*stroopsPerUnit+1 {
+		t.Errorf("the wallet holds %d stroops", got)
 	}
-	answer := set(&txnbuild.SetOptions{HomeDomain: txnbuild.NewHomeDomain("shop.example")})
-	if answer.Status != "PENDING" {
-		t.Fatal(answer.Status)
-	}
-	answer = set(&txnbuild.SetOptions{MasterWeight: txnbuild.NewThreshold(2)})
-	if !strings.HasSuffix(resultText(t, answer.ErrorResultXDR), "OpNotSupported") {
-		t.Errorf("keys are as they were made: %+v", answer)
-	}
-	key, _ := id.LedgerKey()
-	if a := r.entry(key).Account; a.HomeDomain != "shop.example" || a.NumSubEntries != 0 {
-		t.Errorf("got %+v", a)
-	}
-	r.verifyAll()
-}
-
-// A claimant's conditions count from the ledger that makes the balance.
-func TestConditionalClaimants(t *testing.T) {
-	now := time.Unix(1_800_000_000, 0)
-	cfg := testConfig(t)
-	cfg.Clock = func() time.Time { return now }
-	r := start(t, cfg)
-	early, late := r.account("10"), r.account("10")
-	hour := txnbuild.BeforeRelativeTimePredicate(3600)
-	day := txnbuild.BeforeAbsoluteTimePredicate(now.Unix() + 86400)
-	both := txnbuild.AndPredicate(txnbuild.NotPredicate(hour),
-		txnbuild.OrPredicate(day, txnbuild.NotPredicate(txnbuild.UnconditionalPredicate)))
-	create := &txnbuild.CreateClaimableBalance{Amount: "3", Asset: txnbuild.NativeAsset{},
-		Destinations: []txnbuild.Claimant{
-			txnbuild.NewClaimant(early.Address(), &hour),
-			txnbuild.NewClaimant(late.Address(), &both),
-		}}
-	balance := func() string {
-		t.Helper()
-		done := r.apply(txSpec{from: r.payer, ops: ops(create)})
-		id, err := xdr.MarshalHex(opResult(t, done.ResultXDR).CreateClaimableBalanceResult.BalanceId)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return id
-	}
-	claim := func(who *keypair.Full, id string) string {
-		t.Helper()
-		done := r.apply(txSpec{from: who, ops: ops(&txnbuild.ClaimClaimableBalance{BalanceID: id})})
-		return opCode(t, done.ResultXDR)
-	}
-	first, second := balance(), balance()
-	if a, b := claim(late, first), claim(early, first); a != "ClaimClaimableBalanceCannotClaim" ||
-		b != "ClaimClaimableBalanceSuccess" {
-		t.Errorf("at once: %s, %s", a, b)
-	}
-	now = now.Add(time.Hour)
-	if a, b := claim(early, second), claim(late, second); a != "ClaimClaimableBalanceCannotClaim" ||
-		b != "ClaimClaimableBalanceSuccess" {
-		t.Errorf("after an hour: %s, %s", a, b)
-	}
-	create.Destinations[0].Predicate = txnbuild.BeforeRelativeTimePredicate(-1)
-	if answer := r.send(r.build(txSpec{from: r.payer, ops: ops(create)})); answer.Status != "ERROR" {
-		t.Errorf("a time before now: %s", answer.Status)
+	// 9 stroops of the first payment, and 9 of the second, do not buy a stroop of the asset.
+	if got := r.lumens(r.issuer.Address()) - before; got != 9+9 {
+		t.Errorf("rounding brought the market %d stroops", got)
 	}
 	r.verifyAll()
 }
@@ -377,6 +227,15 @@ func TestClaimableBalances(t *testing.T) {
 	r.closeLedger()
 	if done := r.transaction(sent.Hash); done.Status != "SUCCESS" {
 		t.Fatal(done.Status, resultText(t, done.ResultXDR))
+	}
+	later := txnbuild.BeforeRelativeTimePredicate(3600)
+	answer := r.send(r.build(txSpec{from: r.payer, ops: ops(&txnbuild.CreateClaimableBalance{
+		Amount:       "2",
+		Asset:        r.demo,
+		Destinations: []txnbuild.Claimant{txnbuild.NewClaimant(claimant.Address(), &later)},
+	})}))
+	if !strings.HasSuffix(resultText(t, answer.ErrorResultXDR), "OpNotSupported") {
+		t.Errorf("a claimant with a condition: %+v", answer)
 	}
 	claim := ops(&txnbuild.ClaimClaimableBalance{BalanceID: id})
 	for _, c := range []struct {

@@ -33,10 +33,9 @@ type applied struct {
 // those that ceased to be valid since they were admitted, as the network does: they are in no
 // ledger and cost nothing.
 func buildLedger(
-	base *entries, c *closing, prev xdr.LedgerHeaderHistoryEntry, queue []*transaction,
+	base entries, c *closing, prev xdr.LedgerHeaderHistoryEntry, queue []*transaction,
 ) *closedLedger {
 	top := newLayer(base, c)
-	top.lastOffer = xdr.Int64(prev.Header.IdPool)
 	txs := stillValid(base, queue, newPending(c.sequence, c.closeTime))
 	fees := chargeFees(top, txs)
 	for _, tx := range txs {
@@ -170,7 +169,6 @@ func closeMeta(
 	header.LedgerSeq++
 	header.PreviousLedgerHash = prev.Hash
 	header.FeePool += xdr.Int64(fees)
-	header.IdPool = xdr.Uint64(top.lastOffer)
 	header.ScpValue = xdr.StellarValue{
 		TxSetHash: hashOf(set),
 		CloseTime: xdr.TimePoint(top.closeTime),

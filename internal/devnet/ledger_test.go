@@ -243,11 +243,11 @@ func TestConservation(t *testing.T) {
 	r.verifyAll()
 	// A short run tries a fifth of what rapid draws.
 	if n := r.claims(); n < 3 && !testing.Short() { // chance draws them; 9 were seen
-		t.Errorf("only %d offers were taken: too few to check", n)
+		t.Errorf("only %d trades were made: too few to check", n)
 	}
 }
 
-// claims counts the offers that operations took.
+// claims counts the trades that operations made.
 func (r *rig) claims() (n int) {
 	for _, meta := range r.ledgers() {
 		for _, tx := range meta.V2.TxProcessing {
@@ -267,7 +267,7 @@ func drawOperation(t *rapid.T, r *rig, people []*keypair.Full) (txnbuild.Operati
 	amount := rapid.SampledFrom([]string{"0.0000001", "0.5", "3", "19.9999", "900000000"}).Draw(t,
 		"amount")
 	switch rapid.SampledFrom([]string{
-		"lumens", "asset", "trust", "remove", "create", "sell", "buy", "send", "receive",
+		"lumens", "asset", "trust", "remove", "create", "send", "receive",
 	}).Draw(t, "operation") {
 	case "lumens":
 		return &txnbuild.Payment{
@@ -291,7 +291,7 @@ func drawOperation(t *rapid.T, r *rig, people []*keypair.Full) (txnbuild.Operati
 		op := trustOp(r.demo, "0")
 		op.SourceAccount = as.Address()
 		return op, as
-	case "sell", "buy", "send", "receive":
+	case "send", "receive":
 		return drawTrade(t, r, as.Address(), to, amount), as
 	default:
 		seed := [32]byte{rapid.Byte().Draw(t, "new account")}
@@ -307,45 +307,13 @@ func drawOperation(t *rapid.T, r *rig, people []*keypair.Full) (txnbuild.Operati
 	}
 }
 
-// drawTrade draws an offer or a path payment, in either direction, at prices around the market's.
+// drawTrade draws a path payment, in either direction.
 func drawTrade(t *rapid.T, r *rig, as, to, amount string) txnbuild.Operation {
 	var sold, bought txnbuild.Asset = txnbuild.NativeAsset{}, r.demo
-	price := xdr.Price{
-		N: xdr.Int32(rapid.Int32Range(1, 3).Draw(t, "n")),
-		D: xdr.Int32(rapid.Int32Range(9, 31).Draw(t, "d")),
-	}
 	if rapid.Bool().Draw(t, "other direction") {
-		sold, bought, price = bought, sold, xdr.Price{N: price.D, D: price.N}
+		sold, bought = bought, sold
 	}
-	id := rapid.SampledFrom([]int64{0, 0, 0, 3, 4, 5}).Draw(t, "offer")
-	switch rapid.SampledFrom([]string{"sell", "buy", "passive", "send", "receive"}).Draw(t, "trade") {
-	case "sell":
-		return &txnbuild.ManageSellOffer{
-			SourceAccount: as,
-			Selling:       sold,
-			Buying:        bought,
-			Amount:        amount,
-			Price:         price,
-			OfferID:       id,
-		}
-	case "buy":
-		return &txnbuild.ManageBuyOffer{
-			SourceAccount: as,
-			Selling:       sold,
-			Buying:        bought,
-			Amount:        amount,
-			Price:         xdr.Price{N: price.D, D: price.N},
-			OfferID:       id,
-		}
-	case "passive":
-		return &txnbuild.CreatePassiveSellOffer{
-			SourceAccount: as,
-			Selling:       sold,
-			Buying:        bought,
-			Amount:        amount,
-			Price:         price,
-		}
-	case "send":
+	if rapid.Bool().Draw(t, "strict send") {
 		return &txnbuild.PathPaymentStrictSend{
 			SourceAccount: as,
 			SendAsset:     sold,

@@ -25,18 +25,13 @@ const (
 )
 
 var methods = map[string]func(*Network, json.RawMessage) (any, error){
-	protocol.GetHealthMethodName:           method((*Network).getHealth),
-	protocol.GetNetworkMethodName:          method((*Network).getNetwork),
-	protocol.GetVersionInfoMethodName:      method((*Network).getVersionInfo),
-	protocol.GetFeeStatsMethodName:         method((*Network).getFeeStats),
-	protocol.GetLatestLedgerMethodName:     method((*Network).getLatestLedger),
-	protocol.GetLedgersMethodName:          method((*Network).getLedgers),
-	protocol.GetLedgerEntriesMethodName:    method((*Network).getLedgerEntries),
-	protocol.GetTransactionMethodName:      method((*Network).getTransaction),
-	protocol.GetTransactionsMethodName:     method((*Network).getTransactions),
-	protocol.GetEventsMethodName:           method((*Network).getEvents),
-	protocol.SimulateTransactionMethodName: method((*Network).simulateTransaction),
-	protocol.SendTransactionMethodName:     method((*Network).sendTransaction),
+	protocol.GetHealthMethodName:        method((*Network).getHealth),
+	protocol.GetNetworkMethodName:       method((*Network).getNetwork),
+	protocol.GetLatestLedgerMethodName:  method((*Network).getLatestLedger),
+	protocol.GetLedgersMethodName:       method((*Network).getLedgers),
+	protocol.GetLedgerEntriesMethodName: method((*Network).getLedgerEntries),
+	protocol.GetTransactionMethodName:   method((*Network).getTransaction),
+	protocol.SendTransactionMethodName:  method((*Network).sendTransaction),
 }
 
 // call answers one method. Errors of type *rpcError are the client's, others ours. Methods that
@@ -72,13 +67,6 @@ func (n *Network) getNetwork(struct{}) (protocol.GetNetworkResponse, error) {
 	return protocol.GetNetworkResponse{
 		FriendbotURL:    n.FriendbotURL(),
 		Passphrase:      n.cfg.Passphrase,
-		ProtocolVersion: ProtocolVersion,
-	}, nil
-}
-
-func (n *Network) getVersionInfo(struct{}) (protocol.GetVersionInfoResponse, error) {
-	return protocol.GetVersionInfoResponse{
-		Version:         "lumenhook-devnet",
 		ProtocolVersion: ProtocolVersion,
 	}, nil
 }
@@ -171,7 +159,7 @@ func (n *Network) getLedgerEntries(
 		if key.Type == xdr.LedgerEntryTypeTtl {
 			return answer, &rpcError{codeInvalidParams, "ledger ttl entries cannot be queried directly"}
 		}
-		if row := n.servedEntry(key); row != nil {
+		if row := n.state.load(keyOf(key)); row != nil {
 			answer.Entries = append(answer.Entries, protocol.LedgerEntryResult{
 				KeyXDR:             text,
 				DataXDR:            base64XDR(row.Data),
@@ -181,32 +169,6 @@ func (n *Network) getLedgerEntries(
 		}
 	}
 	return answer, nil
-}
-
-// servedEntry finds an entry. For an account's trustline for lumens, which is no entry of the
-// ledger, it returns one with the account's balance: Stellar's JavaScript SDK asks for it to show
-// a balance of lumens.
-func (n *Network) servedEntry(key xdr.LedgerKey) *xdr.LedgerEntry {
-	line := key.TrustLine
-	if line == nil || line.Asset.Type != xdr.AssetTypeAssetTypeNative {
-		return n.state.load(keyOf(key))
-	}
-	row := n.state.load(accountKey(line.AccountId))
-	if row == nil {
-		return nil
-	}
-	return &xdr.LedgerEntry{
-		LastModifiedLedgerSeq: row.LastModifiedLedgerSeq,
-		Data: xdr.LedgerEntryData{
-			Type: xdr.LedgerEntryTypeTrustline,
-			TrustLine: &xdr.TrustLineEntry{
-				AccountId: line.AccountId,
-				Asset:     line.Asset,
-				Balance:   row.Data.Account.Balance,
-				Limit:     unlimited,
-				Flags:     xdr.Uint32(xdr.TrustLineFlagsAuthorizedFlag),
-			}},
-	}
 }
 
 func (n *Network) getTransaction(

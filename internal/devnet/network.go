@@ -38,7 +38,7 @@ type Network struct {
 	// answer mixes two ledgers.
 	mu      sync.RWMutex
 	tip     tip
-	state   *entries      // after the latest ledger
+	state   entries       // after the latest ledger
 	closed  chan struct{} // closed and replaced with every ledger
 	queue   []*transaction
 	queued  map[xdr.Hash]bool
@@ -235,7 +235,7 @@ func (n *Network) breakDown(err error) error {
 }
 
 func (n *Network) nextClosing() *closing {
-	return newClosing(n.cfg, n.state, n.tip.latest+1, n.closeTime())
+	return newClosing(n.cfg, n.tip.latest+1, n.closeTime())
 }
 
 // closeTime is that of the next ledger. Times never run backwards. Ledgers less than a second apart

@@ -22,14 +22,9 @@ var operations = map[xdr.OperationType]operation{
 	xdr.OperationTypeChangeTrust:              {checkChangeTrust, applyChangeTrust},
 	xdr.OperationTypePathPaymentStrictSend:    {checkPath, applyPath},
 	xdr.OperationTypePathPaymentStrictReceive: {checkPath, applyPath},
-	xdr.OperationTypeManageSellOffer:          {checkOffer, applyOffer},
-	xdr.OperationTypeManageBuyOffer:           {checkOffer, applyOffer},
-	xdr.OperationTypeCreatePassiveSellOffer:   {checkOffer, applyOffer},
 	xdr.OperationTypeAccountMerge:             {checkMerge, applyMerge},
 	xdr.OperationTypeCreateClaimableBalance:   {checkCreateClaimable, applyCreateClaimable},
 	xdr.OperationTypeClaimClaimableBalance:    {noCheck, applyClaim},
-	xdr.OperationTypeManageData:               {checkManageData, applyManageData},
-	xdr.OperationTypeSetOptions:               {checkSetOptions, applySetOptions},
 	xdr.OperationTypeInvokeHostFunction:       {checkTransfer, applyTransfer},
 }
 
@@ -101,7 +96,7 @@ func applyChangeTrust(l *layer, source xdr.AccountId, body xdr.OperationBody) ou
 	issuer, _ := asset.GetIssuerAccountId()
 	switch {
 	case line == nil && op.Limit == 0,
-		line != nil && op.Limit < line.Balance+line.Liabilities().Buying:
+		line != nil && op.Limit < line.Balance:
 		return because(xdr.ChangeTrustResultCodeChangeTrustInvalidLimit)
 	case op.Limit == 0:
 		l.set(key, nil)
@@ -136,12 +131,10 @@ func isIssuer(id xdr.AccountId, asset xdr.Asset) bool {
 	return err == nil && issuer.Equals(id)
 }
 
-// The codes of assets, one to four characters in the short form and five to twelve in the long one,
-// and names, which are ASCII without control characters.
+// The codes of assets, one to four characters in the short form and five to twelve in the long one.
 var (
 	shortCode = regexp.MustCompile(`^[0-9A-Za-z]{1,4}\x00*$`)
 	longCode  = regexp.MustCompile(`^[0-9A-Za-z]{5,12}\x00*$`)
-	printable = regexp.MustCompile(`^[ -~]*$`)
 )
 
 func validAsset(asset xdr.Asset) bool {
@@ -172,76 +165,12 @@ func applyMerge(l *layer, source xdr.AccountId, body xdr.OperationBody) outcome 
 		return because(xdr.AccountMergeResultCodeAccountMergeHasSubEntries)
 	case int64(from.SeqNum) >= int64(l.sequence)<<32:
 		return because(xdr.AccountMergeResultCodeAccountMergeSeqnumTooFar)
-	case roomFor(to) < int64(from.Balance):
+	case to.Balance > unlimited-from.Balance:
 		return because(xdr.AccountMergeResultCodeAccountMergeDestFull)
 	}
 	l.editAccount(destination).Balance += from.Balance
 	l.set(accountKey(source), nil)
 	return outcome{value: from.Balance}
-}
-
-// Data entries of accounts, and the options that say something about an account and do nothing:
-// its home domain and its inflation destination. Keys, thresholds and flags stay as they are
-// created.
-
-func checkManageData(_ xdr.AccountId, body xdr.OperationBody) outcome {
-	if name := string(body.ManageDataOp.DataName); name == "" || !printable.MatchString(name) {
-		return because(xdr.ManageDataResultCodeManageDataInvalidName)
-	}
-	return outcome{}
-}
-
-func applyManageData(l *layer, source xdr.AccountId, body xdr.OperationBody) outcome {
-	op := body.ManageDataOp
-	key := dataKey(source, op.DataName)
-	exists := l.load(key) != nil
-	if op.DataValue == nil {
-		if !exists {
-			return because(xdr.ManageDataResultCodeManageDataNameNotFound)
-		}
-		l.set(key, nil)
-		l.editAccount(source).NumSubEntries--
-		return outcome{}
-	}
-	if !exists {
-		switch tooMany, low := l.reserveEntry(source); {
-		case tooMany:
-			return tooManyOwned
-		case low:
-			return because(xdr.ManageDataResultCodeManageDataLowReserve)
-		}
-	}
-	entry := xdr.DataEntry{AccountId: source, DataName: op.DataName, DataValue: *op.DataValue}
-	l.put(key, xdr.LedgerEntryData{Type: xdr.LedgerEntryTypeData, Data: &entry})
-	return outcome{}
-}
-
-func checkSetOptions(_ xdr.AccountId, body xdr.OperationBody) outcome {
-	op := *body.SetOptionsOp
-	domain := op.HomeDomain
-	op.HomeDomain, op.InflationDest = nil, nil
-	switch {
-	case op != (xdr.SetOptionsOp{}):
-		return notSupported
-	case domain != nil && !printable.MatchString(string(*domain)):
-		return because(xdr.SetOptionsResultCodeSetOptionsInvalidHomeDomain)
-	}
-	return outcome{}
-}
-
-func applySetOptions(l *layer, source xdr.AccountId, body xdr.OperationBody) outcome {
-	op := body.SetOptionsOp
-	if op.InflationDest != nil && account(l, *op.InflationDest) == nil {
-		return because(xdr.SetOptionsResultCodeSetOptionsInvalidInflation)
-	}
-	a := l.editAccount(source)
-	if op.InflationDest != nil {
-		a.InflationDest = op.InflationDest
-	}
-	if op.HomeDomain != nil {
-		a.HomeDomain = *op.HomeDomain
-	}
-	return outcome{}
 }
 
 // hashOf is the SHA-256 of a value in XDR.

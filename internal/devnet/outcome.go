@@ -30,9 +30,6 @@ func (o outcome) result(kind xdr.OperationType) xdr.OperationResult {
 	if o.general != xdr.OperationResultCodeOpInner {
 		return xdr.OperationResult{Code: o.general}
 	}
-	if kind == xdr.OperationTypeCreatePassiveSellOffer {
-		kind = xdr.OperationTypeManageSellOffer // as the network answers, and its readers know it
-	}
 	raw := binary.BigEndian.AppendUint32(make([]byte, 4, 64), uint32(kind))
 	raw = binary.BigEndian.AppendUint32(raw, uint32(o.code))
 	if o.ok() && o.value != nil {

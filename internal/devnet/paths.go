@@ -1,11 +1,19 @@
 package devnet
 
 import (
+	"slices"
+
 	"github.com/stellar/go-stellar-sdk/xdr"
 )
 
-// Path payments trade through the order book, hop by hop. From the first ledger on it has a market
-// for the demo asset: two offers of the issuer at one rate, one in each direction.
+// Path payments trade hop by hop at one market: the issuer of the demo asset sells and buys it for
+// lumens at one rate. Results name the issuer's two offers, as on the network, but the offers are no
+// ledger entries: there is no order book.
+const (
+	lumensPerDemo  = 10
+	sellsDemoOffer = 1
+	buysDemoOffer  = 2
+)
 
 // pathPayment holds the fields that both kinds of path payments share.
 type pathPayment struct {
@@ -45,6 +53,7 @@ func (p pathPayment) hops() (pairs [][2]xdr.Asset) {
 
 // The codes of path payments: those of payments, which both kinds have too, and these.
 const (
+	pathSuccess      = xdr.PathPaymentStrictSendResultCodePathPaymentStrictSendSuccess
 	pathMalformed    = xdr.PathPaymentStrictSendResultCodePathPaymentStrictSendMalformed
 	pathTooFewOffers = xdr.PathPaymentStrictSendResultCodePathPaymentStrictSendTooFewOffers
 	pathOwnOffer     = xdr.PathPaymentStrictSendResultCodePathPaymentStrictSendOfferCrossSelf
@@ -98,14 +107,10 @@ func (l *layer) applyHops(source xdr.AccountId, p pathPayment, pairs [][2]xdr.As
 	if code := fixed(amount); code != xdr.PaymentResultCodePaymentSuccess {
 		return because(code)
 	}
-	moved, claimed, end := l.tradeAlong(source, pairs, amount, p.strictSend)
+	moved, claimed, code := l.tradeAlong(source, pairs, amount, p.strictSend)
 	switch {
-	case end == dealTooLong:
-		return general(xdr.OperationResultCodeOpExceededWorkLimit)
-	case end == dealOwnOffer:
-		return because(pathOwnOffer)
-	case end == dealPartly:
-		return because(pathTooFewOffers)
+	case code != pathSuccess:
+		return because(code)
 	case p.strictSend && moved < int64(p.received), !p.strictSend && moved > int64(p.sent):
 		return because(pathTooDear)
 	}
@@ -116,26 +121,78 @@ func (l *layer) applyHops(source xdr.AccountId, p pathPayment, pairs [][2]xdr.As
 	return p.outcome(other(moved), received, claimed)
 }
 
-// tradeAlong converts the amount that is sent, or backwards the one that is received.
+// tradeAlong converts the amount that is sent, or backwards the amount that is received.
 func (l *layer) tradeAlong(
 	source xdr.AccountId, pairs [][2]xdr.Asset, amount int64, forward bool,
-) (moved int64, claimed []xdr.ClaimAtom, end dealEnd) {
-	for i := range pairs {
-		pair := pairs[i]
-		var d deal
-		if forward {
-			d = l.trade(source, pair[1], pair[0], unlimited, amount, roundSend, nil)
-			amount, claimed = d.wheat, append(claimed, d.claimed...)
-		} else {
-			pair = pairs[len(pairs)-1-i]
-			d = l.trade(source, pair[1], pair[0], amount, unlimited, roundReceive, nil)
-			amount, claimed = d.sheep, append(d.claimed, claimed...)
-		}
-		if d.end != dealDone {
-			return 0, nil, d.end
-		}
+) (moved int64, claimed []xdr.ClaimAtom, code xdr.PathPaymentStrictSendResultCode) {
+	if !forward {
+		pairs = slices.Clone(pairs)
+		slices.Reverse(pairs)
 	}
-	return amount, claimed, dealDone
+	for _, pair := range pairs {
+		claim, code := l.trade(source, pair, amount, forward)
+		if code != pathSuccess {
+			return 0, nil, code
+		}
+		amount = int64(claim.AmountBought)
+		if forward {
+			amount = int64(claim.AmountSold)
+		}
+		claimed = append(claimed, xdr.ClaimAtom{
+			Type:      xdr.ClaimAtomTypeClaimAtomTypeOrderBook,
+			OrderBook: claim,
+		})
+	}
+	if !forward {
+		slices.Reverse(claimed) // results list the trades from the source to the destination
+	}
+	return amount, claimed, pathSuccess
+}
+
+// trade exchanges one asset for another at the market. amount is of the first asset, or backwards
+// of the second. Rounding favours the market.
+func (l *layer) trade(
+	trader xdr.AccountId, pair [2]xdr.Asset, amount int64, forward bool,
+) (*xdr.ClaimOfferAtom, xdr.PathPaymentStrictSendResultCode) {
+	sellsDemo := pair[0].IsNative() && pair[1].Equals(l.demo)
+	buysDemo := pair[0].Equals(l.demo) && pair[1].IsNative()
+	maker, _ := l.demo.GetIssuerAccountId()
+	multiplies := forward == buysDemo
+	switch {
+	case !sellsDemo && !buysDemo, account(l, maker) == nil,
+		multiplies && amount > unlimited/lumensPerDemo:
+		return nil, pathTooFewOffers
+	case maker.Equals(trader):
+		return nil, pathOwnOffer
+	}
+	paid, got := amount, amount
+	switch {
+	case forward && multiplies:
+		got = amount * lumensPerDemo
+	case forward:
+		got = amount / lumensPerDemo
+	case multiplies:
+		paid = amount * lumensPerDemo
+	default:
+		paid = (amount-1)/lumensPerDemo + 1
+	}
+	if l.canGive(maker, pair[1]) < got || l.canTake(maker, pair[0]) < paid {
+		return nil, pathTooFewOffers
+	}
+	l.add(maker, pair[0], paid)
+	l.add(maker, pair[1], -got)
+	offer := xdr.Int64(buysDemoOffer)
+	if sellsDemo {
+		offer = sellsDemoOffer
+	}
+	return &xdr.ClaimOfferAtom{
+		SellerId:     maker,
+		OfferId:      offer,
+		AssetSold:    pair[1],
+		AmountSold:   xdr.Int64(got),
+		AssetBought:  pair[0],
+		AmountBought: xdr.Int64(paid),
+	}, pathSuccess
 }
 
 // outcome has the success of a strict send: that of a strict receive has the same form.

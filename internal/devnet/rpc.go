@@ -109,13 +109,7 @@ func (n *Network) serveRPC(w http.ResponseWriter, r *http.Request) {
 
 // isPage reports whether a method's answers are large.
 func isPage(method string) bool {
-	switch method {
-	case protocol.GetLedgersMethodName, protocol.GetLatestLedgerMethodName,
-		protocol.GetTransactionsMethodName, protocol.GetEventsMethodName,
-		protocol.GetFeeStatsMethodName:
-		return true
-	}
-	return false
+	return method == protocol.GetLedgersMethodName || method == protocol.GetLatestLedgerMethodName
 }
 
 // answer answers one request; nil for a notification.

@@ -7,12 +7,10 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stellar/go-stellar-sdk/keypair"
-	protocol "github.com/stellar/go-stellar-sdk/protocols/rpc"
 	"github.com/stellar/go-stellar-sdk/txnbuild"
 	"github.com/stellar/go-stellar-sdk/xdr"
 )
@@ -328,57 +326,4 @@ func TestLedgerPagesAreBounded(t *testing.T) {
 		t.Fatal("bytes", len(body), "ledgers", n, "cursor", answer.Result.Cursor)
 	}
 	r.verifyAll() // reads on by cursors, and gets every ledger
-}
-
-// Pages of transactions and events neither skip nor repeat.
-func TestPagesOfTransactionsAndEvents(t *testing.T) {
-	r := start(t, testConfig(t))
-	var sent []string
-	for range 3 {
-		for after := range int64(4) {
-			sent = append(sent,
-				r.accept(txSpec{from: r.payer, after: after, ops: ops(lumensOp(r.issuer.Address(), "1"))}))
-		}
-		r.closeLedger()
-	}
-	var listed []string
-	request := protocol.GetTransactionsRequest{
-		StartLedger: 3,
-		Pagination:  &protocol.LedgerPaginationOptions{Limit: 5},
-	}
-	for {
-		page, err := r.rpc.GetTransactions(t.Context(), request)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if len(page.Transactions) == 0 {
-			break
-		}
-		for _, tx := range page.Transactions {
-			listed = append(listed, tx.TransactionHash)
-		}
-		request = protocol.GetTransactionsRequest{Pagination: &protocol.LedgerPaginationOptions{
-			Cursor: page.Cursor,
-			Limit:  5,
-		}}
-	}
-	if !slices.Equal(listed, sent) {
-		t.Errorf("listed %d transactions, and %d were sent", len(listed), len(sent))
-	}
-	stats, err := r.rpc.GetFeeStats(t.Context())
-	if err != nil || stats.InclusionFee.TransactionCount != 13 ||
-		stats.InclusionFee.P99 != BaseFeeStroops || stats.SorobanInclusionFee.TransactionCount != 0 {
-		t.Errorf("got %+v (%v)", stats, err)
-	}
-	for name, c := range map[string]protocol.GetEventsRequest{
-		"no start": {}, "before the first ledger": {StartLedger: 1}, "after the last": {StartLedger: 99},
-		"too many": {
-			StartLedger: 2,
-			Pagination:  &protocol.PaginationOptions{Limit: maxEventsPerPage + 1},
-		},
-	} {
-		if _, err := r.rpc.GetEvents(t.Context(), c); err == nil {
-			t.Errorf("events, %s: no error", name)
-		}
-	}
 }

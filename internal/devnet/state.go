@@ -2,9 +2,7 @@ package devnet
 
 import (
 	"fmt"
-	"maps"
 	"math"
-	"slices"
 
 	"github.com/stellar/go-stellar-sdk/xdr"
 )
@@ -37,19 +35,9 @@ func trustlineKey(id xdr.AccountId, asset xdr.Asset) entryKey {
 	return keyOf(xdr.LedgerKey{Type: xdr.LedgerEntryTypeTrustline, TrustLine: &key})
 }
 
-func offerKey(seller xdr.AccountId, id xdr.Int64) entryKey {
-	key := xdr.LedgerKeyOffer{SellerId: seller, OfferId: id}
-	return keyOf(xdr.LedgerKey{Type: xdr.LedgerEntryTypeOffer, Offer: &key})
-}
-
 func claimableKey(id xdr.ClaimableBalanceId) entryKey {
 	key := xdr.LedgerKeyClaimableBalance{BalanceId: id}
 	return keyOf(xdr.LedgerKey{Type: xdr.LedgerEntryTypeClaimableBalance, ClaimableBalance: &key})
-}
-
-func dataKey(id xdr.AccountId, name xdr.String64) entryKey {
-	key := xdr.LedgerKeyData{AccountId: id, DataName: name}
-	return keyOf(xdr.LedgerKey{Type: xdr.LedgerEntryTypeData, Data: &key})
 }
 
 // state returns ledger entries, nil where there is none. The caller must not change them.
@@ -58,29 +46,18 @@ type state interface {
 }
 
 // entries is the state after a ledger.
-type entries struct {
-	rows   map[entryKey]*xdr.LedgerEntry
-	offers map[entryKey]bool
-}
+type entries map[entryKey]*xdr.LedgerEntry
 
-func newEntries() *entries {
-	return &entries{rows: map[entryKey]*xdr.LedgerEntry{}, offers: map[entryKey]bool{}}
-}
-
-func (e *entries) load(key entryKey) *xdr.LedgerEntry { return e.rows[key] }
+func (e entries) load(key entryKey) *xdr.LedgerEntry { return e[key] }
 
 // merge applies the changes of a ledger; a nil row deletes.
-func (e *entries) merge(changed map[entryKey]*xdr.LedgerEntry) {
+func (e entries) merge(changed map[entryKey]*xdr.LedgerEntry) {
 	for key, row := range changed {
-		switch {
-		case row == nil:
-			delete(e.rows, key)
-			delete(e.offers, key)
-			continue
-		case row.Data.Type == xdr.LedgerEntryTypeOffer:
-			e.offers[key] = true
+		if row == nil {
+			delete(e, key)
+		} else {
+			e[key] = row
 		}
-		e.rows[key] = row
 	}
 }
 
@@ -89,17 +66,15 @@ type closing struct {
 	passphrase string
 	demo       xdr.Asset
 	sequence   uint32
-	closeTime  int64      // Unix seconds
-	offers     []entryKey // all that the ledger may meet: those before it, and those it creates
+	closeTime  int64 // Unix seconds
 }
 
-func newClosing(cfg Config, before *entries, sequence uint32, closeTime int64) *closing {
+func newClosing(cfg Config, sequence uint32, closeTime int64) *closing {
 	return &closing{
 		passphrase: cfg.Passphrase,
 		demo:       xdr.MustNewCreditAsset(DemoAssetCode, cfg.Identities.IssuerAddress()),
 		sequence:   sequence,
 		closeTime:  closeTime,
-		offers:     slices.Collect(maps.Keys(before.offers)),
 	}
 }
 
@@ -108,10 +83,9 @@ func newClosing(cfg Config, before *entries, sequence uint32, closeTime int64) *
 // dropped never happened.
 type layer struct {
 	*closing
-	below     state
-	rows      map[entryKey]*xdr.LedgerEntry // nil: deleted
-	order     []entryKey                    // of first change, so that meta repeats
-	lastOffer xdr.Int64                     // identifier of the newest offer
+	below state
+	rows  map[entryKey]*xdr.LedgerEntry // nil: deleted
+	order []entryKey                    // of first change, so that meta repeats
 
 	// Of the operation that is being applied: its name, and the events it emits.
 	operation xdr.HashIdPreimageOperationId
@@ -123,18 +97,13 @@ func newLayer(below state, c *closing) *layer {
 }
 
 // over returns an empty layer over this one.
-func (l *layer) over() *layer {
-	upper := newLayer(l, l.closing)
-	upper.lastOffer = l.lastOffer
-	return upper
-}
+func (l *layer) over() *layer { return newLayer(l, l.closing) }
 
 // mergeInto moves the layer's changes to the layer below it.
 func (l *layer) mergeInto(below *layer) {
 	for _, key := range l.order {
 		below.set(key, l.rows[key])
 	}
-	below.lastOffer = l.lastOffer
 }
 
 func (l *layer) load(key entryKey) *xdr.LedgerEntry {
@@ -237,48 +206,33 @@ func minBalance(a *xdr.AccountEntry) int64 {
 	return (2 + int64(a.NumSubEntries)) * BaseReserveStroops
 }
 
-// available is what an account can spend beyond what its offers promise; negative if it is below
-// its reserve.
-func available(a *xdr.AccountEntry) int64 {
-	return int64(a.Balance) - minBalance(a) - int64(a.Liabilities().Selling)
-}
-
-// roomFor is how many lumens an account can receive: what its offers buy is kept free.
-func roomFor(a *xdr.AccountEntry) int64 {
-	return unlimited - int64(a.Balance) - int64(a.Liabilities().Buying)
-}
-
-// lineAvailable and lineRoom are the same of a trustline.
-func lineAvailable(line *xdr.TrustLineEntry) int64 {
-	return int64(line.Balance) - int64(line.Liabilities().Selling)
-}
-
-func lineRoom(line *xdr.TrustLineEntry) int64 {
-	return int64(line.Limit) - int64(line.Balance) - int64(line.Liabilities().Buying)
-}
+// available is what an account can spend; negative if it is below its reserve.
+func available(a *xdr.AccountEntry) int64 { return int64(a.Balance) - minBalance(a) }
 
 // canGive is how much of an asset an account can part with.
 func (l *layer) canGive(id xdr.AccountId, asset xdr.Asset) int64 {
-	return l.capacity(id, asset, available, lineAvailable)
-}
-
-// canTake is how much of an asset an account can receive.
-func (l *layer) canTake(id xdr.AccountId, asset xdr.Asset) int64 {
-	return l.capacity(id, asset, roomFor, lineRoom)
-}
-
-func (l *layer) capacity(
-	id xdr.AccountId, asset xdr.Asset,
-	lumens func(*xdr.AccountEntry) int64, line func(*xdr.TrustLineEntry) int64,
-) int64 {
 	switch {
 	case asset.IsNative():
-		return max(0, lumens(account(l, id)))
+		return max(0, available(account(l, id)))
 	case isIssuer(id, asset):
 		return unlimited
 	}
 	if held := trustline(l, id, asset); held != nil {
-		return max(0, line(held))
+		return int64(held.Balance)
+	}
+	return 0
+}
+
+// canTake is how much of an asset an account can receive.
+func (l *layer) canTake(id xdr.AccountId, asset xdr.Asset) int64 {
+	switch {
+	case asset.IsNative():
+		return unlimited - int64(account(l, id).Balance)
+	case isIssuer(id, asset):
+		return unlimited
+	}
+	if held := trustline(l, id, asset); held != nil {
+		return int64(held.Limit - held.Balance)
 	}
 	return 0
 }

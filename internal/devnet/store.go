@@ -103,7 +103,7 @@ func (s *store) begun(want folderIdentity) (bool, error) {
 }
 
 // load reads the tip and the whole state.
-func (s *store) load() (t tip, state *entries, err error) {
+func (s *store) load() (t tip, state entries, err error) {
 	raw, ok, err := s.get([]byte{keyTip})
 	if err != nil || !ok || len(raw) != 8 {
 		return t, nil, errors.Join(err, errors.New("the devnet folder has no valid tip: use another one"))
@@ -128,16 +128,14 @@ func (s *store) load() (t tip, state *entries, err error) {
 	if err != nil {
 		return t, nil, err
 	}
-	found := map[entryKey]*xdr.LedgerEntry{}
+	state = entries{}
 	for ok := rows.First(); ok; ok = rows.Next() {
 		row := new(xdr.LedgerEntry)
 		if err := xdr.SafeUnmarshal(rows.Value(), row); err != nil {
 			return t, nil, errors.Join(fmt.Errorf("decode a ledger entry: %w", err), rows.Close())
 		}
-		found[entryKey(rows.Key()[1:])] = row
+		state[entryKey(rows.Key()[1:])] = row
 	}
-	state = newEntries()
-	state.merge(found)
 	return t, state, rows.Close()
 }
 
@@ -227,33 +225,6 @@ func (s *store) ledger(sequence uint32) (l ledgerRecord, err error) {
 func (s *store) transaction(hash string) (tx protocol.TransactionInfo, ok bool, err error) {
 	ok, err = s.read(txKey(hash), &tx)
 	return tx, ok, err
-}
-
-// transactions calls f with the transactions of the ledgers from first to last, in the order in
-// which they were applied, until f says to stop.
-func (s *store) transactions(
-	first, last uint32, f func(protocol.TransactionInfo) (more bool, err error),
-) error {
-	for sequence := first; sequence <= last; sequence++ {
-		l, err := s.ledger(sequence)
-		if err != nil {
-			return err
-		}
-		for _, hash := range l.Transactions {
-			tx, ok, err := s.transaction(hash)
-			if err == nil && !ok {
-				err = fmt.Errorf("transaction %s is missing from the devnet folder", hash)
-			}
-			more := false
-			if err == nil {
-				more, err = f(tx)
-			}
-			if err != nil || !more {
-				return err
-			}
-		}
-	}
-	return nil
 }
 
 func ledgerKey(sequence uint32) []byte {

@@ -25,10 +25,9 @@ type Traffic struct {
 	spare   *keypair.Full // is created and merged away in turns; nil while it does not exist
 	spareIn int           // the step that created it
 	demo    txnbuild.CreditAsset
-	euro    txnbuild.CreditAsset // the payer's own, traded by offers
-	next    map[string]int64     // sequence numbers
-	balance string               // a claimable balance to claim
-	round   uint64               // how often every kind was sent before: muxed ids begin at 0
+	next    map[string]int64 // sequence numbers
+	balance string           // a claimable balance to claim
+	round   uint64           // how often every kind was sent before: muxed ids begin at 0
 }
 
 var lumens = txnbuild.NativeAsset{}
@@ -39,8 +38,7 @@ var kinds = []func(*Traffic, context.Context, int) error{
 	(*Traffic).createAccount, (*Traffic).mergeAccount, (*Traffic).feeBump, (*Traffic).fail,
 	(*Traffic).createClaimable, (*Traffic).claim, (*Traffic).contractTransfer,
 	(*Traffic).contractMint, (*Traffic).contractBurn, (*Traffic).manyOperations,
-	(*Traffic).sellOffer, (*Traffic).buyOffer, (*Traffic).twoHops, (*Traffic).manageData,
-	(*Traffic).conditions,
+	(*Traffic).twoHops,
 }
 
 // Kinds is the number of steps after which everything has been sent once.
@@ -56,22 +54,18 @@ func New(ctx context.Context, network *devnet.Network, ids devnet.Identities) (*
 		next:    map[string]int64{},
 	}
 	t.demo = txnbuild.CreditAsset{Code: devnet.DemoAssetCode, Issuer: t.issuer.Address()}
-	t.euro = txnbuild.CreditAsset{Code: "EURO5", Issuer: t.payer.Address()}
 	var err error
 	if t.wallet, err = keypair.Random(); err != nil {
 		return nil, err
 	}
-	ops := []txnbuild.Operation{
+	err = t.send(ctx, nil, signers{t.payer, t.wallet},
 		&txnbuild.CreateAccount{Destination: t.wallet.Address(), Amount: "1000"},
-	}
-	for _, asset := range []txnbuild.CreditAsset{t.demo, t.euro} {
-		ops = append(ops, &txnbuild.ChangeTrust{
+		&txnbuild.ChangeTrust{
 			SourceAccount: t.wallet.Address(),
-			Line:          txnbuild.ChangeTrustAssetWrapper{Asset: asset},
+			Line:          txnbuild.ChangeTrustAssetWrapper{Asset: t.demo},
 			Limit:         txnbuild.MaxTrustlineLimit,
 		})
-	}
-	if err := t.send(ctx, nil, signers{t.payer, t.wallet}, ops...); err != nil {
+	if err != nil {
 		return nil, err
 	}
 	_, err = network.CloseNow()
@@ -172,11 +166,22 @@ func (t *Traffic) fail(ctx context.Context, _ int) error {
 		t.payment("1", lumens), t.payment(tooMuch, lumens)))
 }
 
-func (t *Traffic) createClaimable(ctx context.Context, _ int) (err error) {
-	if t.balance == "" {
-		t.balance, err = t.claimable(ctx, nil)
+func (t *Traffic) createClaimable(ctx context.Context, _ int) error {
+	if t.balance != "" {
+		return nil
 	}
-	return err
+	tx, err := t.build(ctx, nil, signers{t.payer}, &txnbuild.CreateClaimableBalance{
+		Amount:       "0.5",
+		Asset:        lumens,
+		Destinations: []txnbuild.Claimant{txnbuild.NewClaimant(t.wallet.Address(), nil)},
+	})
+	if err == nil {
+		t.balance, err = tx.ClaimableBalanceID(0)
+	}
+	if err != nil {
+		return err
+	}
+	return t.submit(ctx, tx)
 }
 
 func (t *Traffic) claim(ctx context.Context, _ int) error {
@@ -186,33 +191,6 @@ func (t *Traffic) claim(ctx context.Context, _ int) error {
 	id := t.balance
 	t.balance = ""
 	return t.send(ctx, nil, signers{t.wallet}, &txnbuild.ClaimClaimableBalance{BalanceID: id})
-}
-
-// conditions creates a claimable balance that the wallet can claim only in an hour, and tries to.
-func (t *Traffic) conditions(ctx context.Context, _ int) error {
-	later := txnbuild.NotPredicate(txnbuild.BeforeRelativeTimePredicate(3600))
-	id, err := t.claimable(ctx, &later)
-	if err != nil {
-		return err
-	}
-	return t.send(ctx, nil, signers{t.wallet}, &txnbuild.ClaimClaimableBalance{BalanceID: id})
-}
-
-func (t *Traffic) claimable(
-	ctx context.Context, condition *xdr.ClaimPredicate,
-) (id string, err error) {
-	tx, err := t.build(ctx, nil, signers{t.payer}, &txnbuild.CreateClaimableBalance{
-		Amount:       "0.5",
-		Asset:        lumens,
-		Destinations: []txnbuild.Claimant{txnbuild.NewClaimant(t.wallet.Address(), condition)},
-	})
-	if err == nil {
-		id, err = tx.ClaimableBalanceID(0)
-	}
-	if err != nil {
-		return "", err
-	}
-	return id, t.submit(ctx, tx)
 }
 
 func (t *Traffic) contractTransfer(ctx context.Context, _ int) error {
@@ -243,46 +221,16 @@ func (t *Traffic) manyOperations(ctx context.Context, _ int) error {
 		back, issued, swap, t.payment("0.2", t.demo))
 }
 
-// sellOffer puts euros into the book, which buyOffer and twoHops take in part and whole.
-func (t *Traffic) sellOffer(ctx context.Context, _ int) error {
-	return t.send(ctx, nil, signers{t.payer}, &txnbuild.ManageSellOffer{
-		Selling: t.euro,
-		Buying:  lumens,
-		Amount:  "0.7",
-		Price:   xdr.Price{N: 2, D: 1},
-	})
-}
-
-// buyOffer leaves what it does not get in the book, where the next sellOffer takes it.
-func (t *Traffic) buyOffer(ctx context.Context, _ int) error {
-	return t.send(ctx, nil, signers{t.wallet}, &txnbuild.ManageBuyOffer{
-		Selling: lumens,
-		Buying:  t.euro,
-		Amount:  "0.3",
-		Price:   xdr.Price{N: 5, D: 2},
-	})
-}
-
-// twoHops goes from the demo asset through lumens to euros; without euros in the book it fails.
+// twoHops goes from lumens through the demo asset back to lumens.
 func (t *Traffic) twoHops(ctx context.Context, _ int) error {
-	return t.send(ctx, nil, signers{t.wallet}, &txnbuild.PathPaymentStrictReceive{
-		SendAsset:   t.demo,
+	return t.send(ctx, nil, signers{t.payer}, &txnbuild.PathPaymentStrictReceive{
+		SendAsset:   lumens,
 		SendMax:     "1",
 		Destination: t.wallet.Address(),
-		DestAsset:   t.euro,
+		DestAsset:   lumens,
 		DestAmount:  "0.1",
-		Path:        []txnbuild.Asset{lumens},
+		Path:        []txnbuild.Asset{t.demo},
 	})
-}
-
-// manageData writes an entry and deletes it in turns, and sets the payer's home domain.
-func (t *Traffic) manageData(ctx context.Context, n int) error {
-	entry := &txnbuild.ManageData{Name: "turn", Value: fmt.Append(nil, n)}
-	if t.round%3 == 2 {
-		entry.Value = nil
-	}
-	return t.send(ctx, nil, signers{t.payer}, entry,
-		&txnbuild.SetOptions{HomeDomain: txnbuild.NewHomeDomain("shop.example")})
 }
 
 // payment pays the wallet.

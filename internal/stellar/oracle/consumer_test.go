@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"testing"
 
@@ -21,7 +20,7 @@ type consumer struct {
 	passphrase string
 	state      map[string]*xdr.LedgerEntry
 	first      bool
-	trades     map[xdr.OperationType]int // offers that were taken
+	trades     map[xdr.OperationType]int
 }
 
 func newConsumer(passphrase string) *consumer {
@@ -111,8 +110,8 @@ func usesItsSequenceNumber(tx ingest.LedgerTransaction) error {
 	return nil
 }
 
-// tradesWhatItClaims finds the change of each offer that a result claims, as Horizon's list of
-// trades does, and refuses what it cannot find.
+// tradesWhatItClaims checks that the sellers of the trades that a result claims have as many lumens
+// more or less as the trades say.
 func (c *consumer) tradesWhatItClaims(tx ingest.LedgerTransaction) error {
 	if !tx.Result.Successful() {
 		return nil
@@ -123,11 +122,29 @@ func (c *consumer) tradesWhatItClaims(tx ingest.LedgerTransaction) error {
 		if err != nil {
 			return err
 		}
+		earned := map[string]xdr.Int64{}
 		for _, atom := range claimed(*result.Tr) {
-			if err := traded(changes, atom.MustOrderBook()); err != nil {
-				return fmt.Errorf("operation %d: %w", i+1, err)
+			claim := atom.MustOrderBook()
+			if claim.AssetBought.IsNative() {
+				earned[claim.SellerId.Address()] += claim.AmountBought
+			} else {
+				earned[claim.SellerId.Address()] -= claim.AmountSold
 			}
 			c.trades[result.Tr.Type]++
+		}
+		for _, change := range changes {
+			if change.Type == xdr.LedgerEntryTypeAccount && change.Pre != nil && change.Post != nil {
+				before, after := change.Pre.Data.MustAccount(), change.Post.Data.MustAccount()
+				if _, sold := earned[before.AccountId.Address()]; sold {
+					earned[before.AccountId.Address()] -= after.Balance - before.Balance
+				}
+			}
+		}
+		for seller, unexplained := range earned {
+			if unexplained != 0 {
+				return fmt.Errorf("operation %d: the trades of %s and its balance differ by %d", i+1, seller,
+					unexplained)
+			}
 		}
 	}
 	return nil
@@ -139,43 +156,8 @@ func claimed(tr xdr.OperationResultTr) []xdr.ClaimAtom {
 		return tr.PathPaymentStrictSendResult.Success.Offers
 	case xdr.OperationTypePathPaymentStrictReceive:
 		return tr.PathPaymentStrictReceiveResult.Success.Offers
-	case xdr.OperationTypeManageSellOffer:
-		return tr.ManageSellOfferResult.Success.OffersClaimed
-	case xdr.OperationTypeManageBuyOffer:
-		return tr.ManageBuyOfferResult.Success.OffersClaimed
 	}
 	return nil
-}
-
-// traded holds a claim against the change of its offer.
-func traded(changes []ingest.Change, claim xdr.ClaimOfferAtom) error {
-	if claim.AmountBought == 0 && claim.AmountSold == 0 {
-		return nil // an offer that fell away
-	}
-	for _, change := range changes {
-		if change.Type != xdr.LedgerEntryTypeOffer || change.Pre == nil {
-			continue
-		}
-		before, after := change.Pre.Data.MustOffer(), xdr.Int64(0)
-		if before.OfferId != claim.OfferId || !before.SellerId.Equals(claim.SellerId) {
-			continue
-		}
-		if change.Post != nil {
-			after = change.Post.Data.Offer.Amount
-		}
-		if !before.Selling.Equals(claim.AssetSold) || !before.Buying.Equals(claim.AssetBought) ||
-			before.Amount-after < claim.AmountSold {
-			return fmt.Errorf(
-				"offer %d of %d, then %d, cannot have sold %d",
-				claim.OfferId,
-				before.Amount,
-				after,
-				claim.AmountSold,
-			)
-		}
-		return nil
-	}
-	return fmt.Errorf("could not find the change of offer %d", claim.OfferId)
 }
 
 // changes follows the entries: what a change begins with is what the last one left.
@@ -245,62 +227,30 @@ func same(a, b *xdr.LedgerEntry) bool {
 
 // holds checks what must be true of the entries between two ledgers.
 func (c *consumer) holds() error {
-	owned, promised := map[string]xdr.Uint32{}, map[string]xdr.Int64{}
-	for _, entry := range c.state {
-		switch data := entry.Data; data.Type {
-		case xdr.LedgerEntryTypeTrustline:
-			owned[data.TrustLine.AccountId.Address()]++
-		case xdr.LedgerEntryTypeOffer:
-			owned[data.Offer.SellerId.Address()]++
-			promised[data.Offer.SellerId.Address()+data.Offer.Selling.StringCanonical()] += data.Offer.Amount
-		case xdr.LedgerEntryTypeData:
-			owned[data.Data.AccountId.Address()]++
-		}
-	}
+	owned := map[string]xdr.Uint32{}
 	var faults []error
 	for _, entry := range c.state {
-		switch data := entry.Data; data.Type {
-		case xdr.LedgerEntryTypeAccount:
-			faults = append(faults, accountHolds(*data.Account, owned, promised))
-		case xdr.LedgerEntryTypeTrustline:
-			line := *data.TrustLine
-			liabilities := line.Liabilities()
-			name := line.AccountId.Address() + line.Asset.ToAsset().StringCanonical()
-			if liabilities.Selling != promised[name] || line.Balance < liabilities.Selling ||
-				line.Balance > line.Limit-liabilities.Buying {
-				faults = append(
-					faults,
-					fmt.Errorf(
-						"a trustline promises %+v of %d, its offers %d",
-						liabilities,
-						line.Balance,
-						promised[name],
-					),
-				)
+		if line := entry.Data.TrustLine; line != nil {
+			owned[line.AccountId.Address()]++
+			if line.Balance < 0 || line.Balance > line.Limit {
+				faults = append(faults, fmt.Errorf("a trustline of %d holds %d", line.Limit, line.Balance))
 			}
+		}
+	}
+	for _, entry := range c.state {
+		if entry.Data.Account != nil {
+			faults = append(faults, accountHolds(*entry.Data.Account, owned))
 		}
 	}
 	return errors.Join(faults...)
 }
 
-func accountHolds(
-	a xdr.AccountEntry,
-	owned map[string]xdr.Uint32,
-	promised map[string]xdr.Int64,
-) error {
+func accountHolds(a xdr.AccountEntry, owned map[string]xdr.Uint32) error {
 	address := a.AccountId.Address()
-	if count := owned[address] + xdr.Uint32(len(a.Signers)); a.NumSubEntries != count {
-		return fmt.Errorf("%s has %d entries and counts %d", address, count, a.NumSubEntries)
-	}
-	liabilities := a.Liabilities()
-	if liabilities.Selling != promised[address+"native"] || a.Balance < liabilities.Selling {
-		return fmt.Errorf(
-			"%s promises %+v of %d, its offers %d",
-			address,
-			liabilities,
-			a.Balance,
-			promised[address+"native"],
-		)
+	if count := owned[address] + xdr.Uint32(len(a.Signers)); a.NumSubEntries != count ||
+		a.Balance < 0 {
+		return fmt.Errorf("%s has %d entries, counts %d and holds %d", address, count, a.NumSubEntries,
+			a.Balance)
 	}
 	if sponsors := a.SignerSponsoringIDs(); a.Ext.V == 1 && a.Ext.V1.Ext.V == 2 &&
 		len(sponsors) != len(a.Signers) {
@@ -344,14 +294,13 @@ func TestAnIndexerTakesTheDevelopmentNetwork(t *testing.T) {
 	}
 	for _, kind := range []xdr.OperationType{
 		xdr.OperationTypePathPaymentStrictSend, xdr.OperationTypePathPaymentStrictReceive,
-		xdr.OperationTypeManageBuyOffer,
 	} {
 		if c.trades[kind] < 10 {
-			t.Errorf("%d offers were taken by %s: too few to check", c.trades[kind], kind)
+			t.Errorf("%d trades were made by %s: too few to check", c.trades[kind], kind)
 		}
 	}
 	t.Logf(
-		"%d ledgers, %d entries in the end, offers taken: %v",
+		"%d ledgers, %d entries in the end, trades: %v",
 		len(ledgers),
 		len(c.state),
 		c.trades,
@@ -396,13 +345,21 @@ func copyOf(t *testing.T, lcm xdr.LedgerCloseMeta) (copied xdr.LedgerCloseMeta) 
 
 // spoilers change one thing of a ledger, and report whether it had that thing.
 var spoilers = map[string]func(*xdr.LedgerCloseMetaV2) bool{
-	"the change of an offer is missing": func(v2 *xdr.LedgerCloseMetaV2) bool {
-		return spoilOperations(v2, func(changes xdr.LedgerEntryChanges) xdr.LedgerEntryChanges {
-			return slices.DeleteFunc(changes, func(c xdr.LedgerEntryChange) bool {
-				key, err := c.LedgerKey()
-				return err == nil && key.Type == xdr.LedgerEntryTypeOffer
-			})
-		})
+	"a trade claims another amount": func(v2 *xdr.LedgerCloseMetaV2) bool {
+		for _, tx := range v2.TxProcessing {
+			results, _ := tx.Result.Result.OperationResults()
+			for _, result := range results {
+				if !tx.Result.Result.Successful() {
+					continue
+				}
+				for _, claim := range claimed(*result.Tr) {
+					claim.OrderBook.AmountSold++
+					claim.OrderBook.AmountBought++
+					return true
+				}
+			}
+		}
+		return false
 	},
 	"a balance is another": func(v2 *xdr.LedgerCloseMetaV2) bool {
 		return spoilOperations(v2, func(changes xdr.LedgerEntryChanges) xdr.LedgerEntryChanges {
