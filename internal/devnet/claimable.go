@@ -4,7 +4,8 @@ import (
 	"github.com/stellar/go-stellar-sdk/xdr"
 )
 
-// Claimable balances (CAP-23), whose claimants have no conditions. One locks up no reserve of its creator's.
+// Claimable balances (CAP-23), whose claimants have no conditions. A balance locks up no reserve of
+// its creator's.
 
 func checkCreateClaimable(_ xdr.AccountId, body xdr.OperationBody) outcome {
 	op := body.CreateClaimableBalanceOp

@@ -4,11 +4,11 @@
 //
 // It hides the ledger: accounts, trustlines and balances, the admission and application of
 // transactions, the building of real XDR (envelopes, results, meta, LedgerCloseMeta, the chain of
-// header hashes), and the folder that holds it. It knows create account, payment, change trust, path
-// payments through a market of the demo asset at one rate, account merges, claimable balances
-// without conditions, the transfer function of the asset contracts of lumens and the demo asset, all
-// memo types, muxed accounts, operation sources and fee bumps. It refuses any other operation as the
-// network refuses one that it does not support.
+// header hashes), and the folder that holds it. It knows create account, payment, change trust,
+// path payments through a market of the demo asset at one rate, account merges, claimable balances
+// without conditions, the transfer function of the asset contracts of lumens and the demo asset,
+// all memo types, muxed accounts, operation sources and fee bumps. It refuses any other operation
+// as the network refuses one that it does not support.
 //
 // It has the methods of Stellar RPC that a client needs to pay and to follow ledgers: getHealth,
 // getNetwork, getLatestLedger, getLedgers, getLedgerEntries, getTransaction and sendTransaction.

@@ -8,11 +8,45 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/lumenhook/lumenhook/internal/devnet"
 )
+
+// open runs a network whose ledgers close when the test says so.
+func open(t *testing.T, change func(*devnet.Config)) (*devnet.Network, devnet.Identities) {
+	t.Helper()
+	ids, err := devnet.NewIdentities()
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := devnet.Config{
+		Dir:           t.TempDir(),
+		Identities:    ids,
+		Listen:        "127.0.0.1:0",
+		CloseInterval: time.Hour,
+	}
+	if change != nil {
+		change(&config)
+	}
+	n, err := devnet.Open(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- n.Run(context.Background()) }()
+	t.Cleanup(func() {
+		if err := n.Close(); err != nil {
+			t.Error(err)
+		}
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	return n, ids
+}
 
 // installSDK has npm install Stellar's JavaScript SDK as its lock file pins it, into the user's
 // cache, once for each lock.
@@ -85,5 +119,22 @@ func TestJavaScriptSDK(t *testing.T) {
 	if got.Destination[0] != 'M' || got.Paid.Status != "SUCCESS" || got.Failed.Status != "FAILED" ||
 		got.Balance != "100125000000" {
 		t.Errorf("got %s", out)
+	}
+}
+
+func TestParseFaults(t *testing.T) {
+	got, err := devnet.ParseFaults("errors@30x10, gap@50")
+	if err != nil ||
+		!slices.Equal(got,
+			[]devnet.Fault{
+				{Kind: devnet.FaultErrors, Ledger: 30, Answers: 10},
+				{Kind: devnet.FaultGap, Ledger: 50, Answers: 1},
+			}) {
+		t.Errorf("got %v (%v)", got, err)
+	}
+	for _, text := range []string{"errors", "gap@", "gap@0", "gap@5x0", "flood@5", "gap@x"} {
+		if _, err := devnet.ParseFaults(text); err == nil {
+			t.Errorf("%q passed", text)
+		}
 	}
 }

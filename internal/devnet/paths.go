@@ -7,8 +7,8 @@ import (
 )
 
 // Path payments trade hop by hop at one market: the issuer of the demo asset sells and buys it for
-// lumens at one rate. Results name the issuer's two offers, as on the network, but the offers are no
-// ledger entries: there is no order book.
+// lumens at one rate. Results name the issuer's two offers, as on the network, but no ledger entry
+// holds an offer: there is no order book.
 const (
 	lumensPerDemo  = 10
 	sellsDemoOffer = 1
