@@ -19,8 +19,10 @@ type caller struct {
 	accountID   string
 	keyID       string
 	permissions []domain.Permission
-	byLink      bool   // with the credential of a portal link that the key made
-	endpointID  string // of which alone that link is; empty: of the whole account
+	// expiresAtMillis is when the key expires; 0: never, or it is a link's, which makes no links.
+	expiresAtMillis int64
+	byLink          bool   // with the credential of a portal link that the key made
+	endpointID      string // of which alone that link is; empty: of the whole account
 }
 
 // directoryRetrySeconds is when a node that was behind may be tried again.
@@ -81,7 +83,12 @@ func (a *API) callerWith(r *request, text string, now time.Time) (caller, error)
 		!a.usableFrom(key, r.http) {
 		return caller{}, unauthenticated()
 	}
-	return caller{accountID: accountID, keyID: key.ID, permissions: key.Permissions}, nil
+	return caller{
+		accountID:       accountID,
+		keyID:           key.ID,
+		permissions:     key.Permissions,
+		expiresAtMillis: key.ExpiresAtMillis,
+	}, nil
 }
 
 func (a *API) callerByLink(r *request, credential string, now time.Time) (caller, error) {

@@ -57,6 +57,7 @@ func (a *API) submitAs(
 	result, err := a.Commands.Submit(waiting, domain.Command{
 		ID:             id,
 		AccountID:      r.caller.accountID,
+		KeyID:          r.caller.keyID,
 		BodyHash:       r.bodyHash,
 		IssuedAtMillis: a.Now().UnixMilli(),
 		Body:           body,

@@ -134,16 +134,17 @@ func (a *API) makeKey(
 		status:   http.StatusCreated,
 		location: "/v1/api-keys/" + made.ID,
 		replayed: result.Replayed,
-		view:     keyMade{view, a.sameKey(text, r.commandID, made.Hash)},
+		view:     keyMade{view, a.sameKey(r, text, made.Hash)},
 	}, nil
 }
 
 // newKeyText generates a key. For a request that may be repeated it is derived, so that the
 // repeat, at any node, yields the same one: it is not stored. The day is part of it, so
-// that a revoked key never comes back.
+// that a revoked key never comes back. So is the key that asks: a repeat by another key, which
+// may be limited more, does not learn the new one.
 func (a *API) newKeyText(r *request) (string, error) {
 	if r.idempotencyKey != "" && a.DeriveKey != nil {
-		return a.derivedKey(r.commandID, 0), nil
+		return a.derivedKey(r, 0), nil
 	}
 	var entropy [32]byte
 	if _, err := io.ReadFull(a.Entropy, entropy[:]); err != nil {
@@ -152,9 +153,10 @@ func (a *API) newKeyText(r *request) (string, error) {
 	return domain.NewAPIKey(a.Live, entropy), nil
 }
 
-func (a *API) derivedKey(commandID string, daysAgo int) string {
+func (a *API) derivedKey(r *request, daysAgo int) string {
 	day := a.Now().UTC().AddDate(0, 0, -daysAgo).Format(time.DateOnly)
-	return domain.NewAPIKey(a.Live, a.DeriveKey("API key of "+commandID+" on "+day))
+	return domain.NewAPIKey(a.Live,
+		a.DeriveKey("API key of "+r.commandID+" by "+r.caller.keyID+" on "+day))
 }
 
 // rememberedDays is how many days a repeat may span: an answer is kept for at least 24
@@ -162,7 +164,7 @@ func (a *API) derivedKey(commandID string, daysAgo int) string {
 const rememberedDays = 3
 
 // sameKey returns the key whose hash was stored, or nil.
-func (a *API) sameKey(text, commandID string, hash []byte) *string {
+func (a *API) sameKey(r *request, text string, hash []byte) *string {
 	if bytes.Equal(domain.APIKeyHash(text), hash) {
 		return &text
 	}
@@ -170,7 +172,7 @@ func (a *API) sameKey(text, commandID string, hash []byte) *string {
 		if a.DeriveKey == nil {
 			break
 		}
-		if earlier := a.derivedKey(commandID, daysAgo); bytes.Equal(domain.APIKeyHash(earlier), hash) {
+		if earlier := a.derivedKey(r, daysAgo); bytes.Equal(domain.APIKeyHash(earlier), hash) {
 			return &earlier
 		}
 	}

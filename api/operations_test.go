@@ -816,6 +816,58 @@ func TestARepeatedChangeIsNotJudgedAgain(t *testing.T) {
 		422, "VALIDATION_FAILED")
 }
 
+// A key with an expiry or networks creates, rolls and revokes no key without them, also by a
+// repeat of another key's request.
+func TestALimitedKeyMakesNoStrongerOne(t *testing.T) {
+	w := newWorld(t)
+	all := w.newKey(account("a"), domain.Permissions()...)
+	limits := `{"permissions":["read","write"],"expiresAt":"2026-11-22T00:00:00Z",
+		"allowedCidrs":["127.0.0.0/8"]}`
+	limited := in(t, wantStatus(t, w.call("POST", "/v1/api-keys", all, limits), 201).body,
+		"key").(string)
+	id := domain.DeriveID(domain.KeyPrefix, all)
+	own := ""
+	for _, k := range in(t, w.call("GET", "/v1/api-keys", limited, "").body, "data").([]any) {
+		if got := k.(map[string]any)["id"].(string); got != id {
+			own = got
+		}
+	}
+	for _, c := range [][3]string{
+		{"POST", "/v1/api-keys", `{"permissions":["read"]}`},
+		{"POST", "/v1/api-keys", `{"permissions":["read"],"expiresAt":"2026-11-22T00:00:00Z"}`},
+		{"POST", "/v1/api-keys", `{"permissions":["read"],"allowedCidrs":["127.0.0.1"]}`},
+		{"POST", "/v1/api-keys", `{"permissions":["read"],"allowedCidrs":["127.0.0.1"],
+			"expiresAt":"2026-11-22T00:00:00.001Z"}`},
+		{"POST", "/v1/api-keys/" + own + "/roll", `{"expiresAt":"2027-11-22T00:00:00Z"}`},
+	} {
+		p := wantProblem(t, w.call(c[0], c[1], limited, c[2]), 403, "KEY_LIMIT_EXCEEDED")
+		if !strings.Contains(p.Detail, "The key") || !strings.Contains(p.Detail, "or ask with a key") {
+			t.Errorf("%s", p.Detail)
+		}
+	}
+	wantProblem(t, w.call("DELETE", "/v1/api-keys/"+id, limited, ""), 403, "MISSING_PERMISSION")
+	narrow := `{"permissions":["read"],"allowedCidrs":["127.0.0.1"],
+		"expiresAt":"2026-11-21T12:00:00Z"}`
+	wantStatus(t, w.call("POST", "/v1/api-keys", limited, narrow), 201)
+
+	// the answer to another key's request has no key
+	body := `{"permissions":["read","write"]}`
+	made := wantStatus(t, w.call("POST", "/v1/api-keys", all, body, "Idempotency-Key", "1"), 201)
+	again := wantStatus(t, w.call("POST", "/v1/api-keys", limited, body, "Idempotency-Key", "1"), 201)
+	if in(t, made.body, "key") == nil || in(t, again.body, "key") != nil {
+		t.Errorf("%s", again.body)
+	}
+
+	// a roll of itself keeps its limits, and its repeat is the first answer
+	path := "/v1/api-keys/" + own + "/roll"
+	rolled := wantStatus(t, w.call("POST", path, limited, "", "Idempotency-Key", "2"), 201)
+	again = wantStatus(t, w.call("POST", path, limited, "", "Idempotency-Key", "2"), 201)
+	if in(t, rolled.body, "expiresAt") != "2026-11-22T00:00:00.000Z" ||
+		in(t, rolled.body, "key") != in(t, again.body, "key") {
+		t.Errorf("%s\n%s", rolled.body, again.body)
+	}
+}
+
 // The repeat of a roll returns the key that it created, but not to a caller that could not
 // have created it.
 func TestTheRepeatOfARollGivesNobodyMorePowers(t *testing.T) {

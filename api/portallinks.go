@@ -59,6 +59,9 @@ func (a *API) createPortalLink(ctx context.Context, r *request) (reply, error) {
 	}
 	now := a.Now()
 	ends := now.UnixMilli() + wanted.seconds*1000
+	if r.caller.expiresAtMillis != 0 {
+		ends = min(ends, r.caller.expiresAtMillis)
+	}
 	text, opens, err := a.PortalLinks.Link(portal.Grant{
 		AccountID:   r.caller.accountID,
 		EndpointID:  wanted.endpointID,

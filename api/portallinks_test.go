@@ -68,6 +68,13 @@ func TestAPortalLinkGivesNoMoreThanItsKey(t *testing.T) {
 	wantProblem(t, w.call("POST", "/v1/endpoints/"+e+"/disable", reader, ""), 403,
 		"MISSING_PERMISSION")
 
+	short := in(t, wantStatus(t, w.call("POST", "/v1/api-keys", k,
+		`{"permissions":["read"],"expiresAt":"2026-11-21T10:20:00Z"}`), 201).body, "key").(string)
+	if made := wantStatus(t, w.call("POST", "/v1/portal-links", short, `{"permissions":["read"]}`),
+		200); in(t, made.body, "expiresAt") != "2026-11-21T10:20:00.000Z" {
+		t.Errorf("a link that would outlive its key: %s", made.body)
+	}
+
 	writer := w.credential(k, `{"permissions":["read","write"]}`)
 	id := domain.DeriveID(domain.KeyPrefix, k)
 	for _, c := range [][3]string{

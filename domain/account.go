@@ -72,11 +72,11 @@ func DecideAccount(state Account, c Command, nowMillis int64) ([]FactBody, *Reje
 			Updated:    true,
 		}}, nil
 	case CreateKey:
-		return decideCreateKey(state, body, nowMillis)
+		return decideCreateKey(state, c, body, nowMillis)
 	case RollKey:
-		return decideRollKey(state, body, nowMillis)
+		return decideRollKey(state, c, body, nowMillis)
 	case RevokeKey:
-		return decideRevokeKey(state, body)
+		return decideRevokeKey(state, c, body, nowMillis)
 	case CreateAccount: // above
 	}
 	panic("domain: an account cannot answer " + c.Body.CommandType())

@@ -160,6 +160,88 @@ func TestAccountCommands(t *testing.T) {
 	}
 }
 
+// A key creates, rolls and revokes only keys that have no more permissions, no later expiry and
+// no more networks than itself. Whoever runs the service (no key) is not limited.
+func TestAKeyGivesAtMostWhatItHas(t *testing.T) {
+	const end = startedAt + 1000
+	key := func(id string, end int64, cidrs []string, permissions ...domain.Permission) domain.Key {
+		return domain.Key{
+			ID:              id,
+			Hash:            []byte(id),
+			Permissions:     permissions,
+			AllowedCIDRs:    cidrs,
+			ExpiresAtMillis: end,
+			CreatedAtMillis: startedAt,
+		}
+	}
+	const write, read = domain.PermissionWrite, domain.PermissionRead
+	near, inside := []string{"192.0.2.0/24", "2001:db8::/32"}, []string{"192.0.2.7/32"}
+	wider, all4, all6 := []string{"192.0.0.0/16"}, []string{"0.0.0.0/0"}, []string{"::/0"}
+	const permission, limit = domain.CodeMissingPermission, domain.CodeKeyLimit
+	for name, c := range map[string]struct {
+		caller, other domain.Key
+		code          string
+	}{
+		"the same":         {key("c", end, near, write), key("o", end, near, write), ""},
+		"less":             {key("c", 0, nil, write, read), key("o", end, near, read), ""},
+		"a network inside": {key("c", 0, near, write), key("o", 0, inside, write), ""},
+		"more permissions": {key("c", 0, nil, write), key("o", 0, nil, read), permission},
+		"a later expiry":   {key("c", end, nil, write), key("o", end+1, nil, write), limit},
+		"no expiry":        {key("c", end, nil, write), key("o", 0, nil, write), limit},
+		"no networks":      {key("c", 0, near, write), key("o", 0, nil, write), limit},
+		"a wider network":  {key("c", 0, near, write), key("o", 0, wider, write), limit},
+		"one network more": {key("c", 0, inside, write), key("o", 0, near, write), limit},
+		"another family":   {key("c", 0, all4, write), key("o", 0, all6, write), limit},
+		"no network":       {key("c", 0, []string{"-"}, write), key("o", 0, near, write), limit},
+		"the caller ended": {
+			key("c", startedAt, nil, write), key("o", startedAt+1, nil, write), limit,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			account := givenAccount(domain.KeyCreated{Key: c.other}, domain.KeyCreated{Key: c.caller})
+			if c.caller.Expired(startedAt) { // a key that expires is in the state until it changes
+				account.Keys = append(account.Keys, c.caller)
+			}
+			created, rolled := c.other, c.other
+			created.ID, rolled.ID = "created", "rolled"
+			for _, body := range []domain.CommandBody{
+				domain.CreateKey{Key: created},
+				domain.RollKey{KeyID: c.other.ID, Key: rolled},
+				domain.RevokeKey{KeyID: c.other.ID},
+			} {
+				asked := domain.Command{AccountID: ownAccount, KeyID: c.caller.ID, Body: body}
+				facts, rejection := domain.DecideAccount(account, asked, startedAt)
+				if c.code == "" && (rejection != nil || len(facts) != 1) ||
+					c.code != "" && (rejection == nil || rejection.Code != c.code || len(facts) > 0) {
+					t.Errorf("%T: %+v, %v", body, rejection, facts)
+				}
+				asked.KeyID = ""
+				if _, rejection := domain.DecideAccount(account, asked, startedAt); rejection != nil {
+					t.Errorf("%T of the operator: %+v", body, rejection)
+				}
+				asked.KeyID = "revoked"
+				if _, rejection := domain.DecideAccount(account, asked, startedAt); rejection == nil ||
+					rejection.Code != domain.CodeKeyLimit {
+					t.Errorf("%T of a revoked key: %+v", body, rejection)
+				}
+			}
+		})
+	}
+
+	t.Run("a roll extends nothing", func(t *testing.T) {
+		own := key("c", end, nil, write)
+		for ends, code := range map[int64]string{end: "", end + 1: limit, 0: limit} {
+			roll := domain.RollKey{KeyID: own.ID, Key: key("next", ends, nil, write)}
+			asked := domain.Command{AccountID: ownAccount, KeyID: own.ID, Body: roll}
+			state := givenAccount(domain.KeyCreated{Key: own})
+			_, rejection := domain.DecideAccount(state, asked, startedAt)
+			if rejection == nil && code != "" || rejection != nil && rejection.Code != code {
+				t.Errorf("%d: %+v", ends, rejection)
+			}
+		}
+	})
+}
+
 func TestAccountFold(t *testing.T) {
 	a := givenAccount(domain.KeyRolled{
 		KeyID:           "key_1",

@@ -34,6 +34,11 @@ const (
 	CodeTooManyKeys = "TOO_MANY_KEYS"
 	// CodeKeyRolled: 409. The key was rolled before and has a successor.
 	CodeKeyRolled = "KEY_ROLLED"
+	// CodeKeyLimit: 403. The API key that asks has less than the key that it would create, roll
+	// or revoke: an expiry, or networks.
+	CodeKeyLimit = "KEY_LIMIT_EXCEEDED"
+	// CodeMissingPermission: 403. The same, of a permission.
+	CodeMissingPermission = "MISSING_PERMISSION"
 	// CodeTooManyRanges: 409. The watch has as many separate covered ranges of ledgers as
 	// it may.
 	CodeTooManyRanges = "TOO_MANY_RANGES"

@@ -7,6 +7,7 @@ import "math"
 type Command struct {
 	ID             string
 	AccountID      string // who asks; what another account owns does not exist for it
+	KeyID          string // the API key that asks; empty: the operator, or the service itself
 	BodyHash       []byte // SHA-256 of the request's body, to tell a repeat from another request
 	IssuedAtMillis int64
 	Body           CommandBody

@@ -2,7 +2,10 @@ package domain
 
 import (
 	"fmt"
+	"net/netip"
 	"slices"
+	"strings"
+	"time"
 )
 
 // MaxKeys bounds the unexpired keys of an account: all of them are in its one row, which
@@ -35,7 +38,78 @@ func (k Key) bornAt(nowMillis int64) Key {
 	return k
 }
 
-func decideCreateKey(state Account, c CreateKey, nowMillis int64) ([]FactBody, *Rejection) {
+// Limits returns why a key may not create, roll or revoke another; nil: it may. A key gives at
+// most its own permissions, expiry and networks, and takes away no key that has more.
+func (k Key) Limits(other Key) *Rejection {
+	for _, p := range other.Permissions {
+		if !k.Allows(p) {
+			return &Rejection{
+				Code: CodeMissingPermission,
+				Detail: fmt.Sprintf("the key has the permission %q, which the API key that asks lacks; "+
+					"leave it out, or ask with a key that has it", p),
+			}
+		}
+	}
+	ends := other.ExpiresAtMillis
+	if end := k.ExpiresAtMillis; end != 0 && (ends == 0 || ends > end) {
+		return &Rejection{
+			Code: CodeKeyLimit,
+			Detail: fmt.Sprintf("the key would outlive the API key that asks, which expires at %s; "+
+				"set expiresAt to that time or earlier, or ask with a key that lasts longer",
+				time.UnixMilli(end).UTC().Format(time.RFC3339)),
+		}
+	}
+	if len(k.AllowedCIDRs) == 0 {
+		return nil
+	}
+	outside := slices.IndexFunc(other.AllowedCIDRs, func(cidr string) bool { return !k.covers(cidr) })
+	if len(other.AllowedCIDRs) > 0 && outside < 0 {
+		return nil
+	}
+	return &Rejection{
+		Code: CodeKeyLimit,
+		Detail: fmt.Sprintf("the key could be used from more networks than the API key that asks, "+
+			"which is limited to %s; set allowedCidrs to networks within these, or ask with a key "+
+			"without this limit", strings.Join(k.AllowedCIDRs, ", ")),
+	}
+}
+
+// covers reports whether a network lies within one of those that a key may be used from.
+func (k Key) covers(cidr string) bool {
+	inner, err := netip.ParsePrefix(cidr)
+	return err == nil && slices.ContainsFunc(k.AllowedCIDRs, func(text string) bool {
+		outer, err := netip.ParsePrefix(text)
+		return err == nil && outer.Bits() <= inner.Bits() && outer.Contains(inner.Addr())
+	})
+}
+
+// callerLimits returns why the API key that asks may not decide over keys. The state has the
+// newest keys: a key that was revoked while its request was in flight decides nothing.
+func callerLimits(state Account, c Command, nowMillis int64, keys ...Key) *Rejection {
+	if c.KeyID == "" {
+		return nil
+	}
+	caller, found := state.Key(c.KeyID)
+	if !found || caller.Expired(nowMillis) {
+		return &Rejection{
+			Code:   CodeKeyLimit,
+			Detail: "the API key that asks was revoked or has expired meanwhile; use another key",
+		}
+	}
+	for _, k := range keys {
+		if rejection := caller.Limits(k); rejection != nil {
+			return rejection
+		}
+	}
+	return nil
+}
+
+func decideCreateKey(
+	state Account, by Command, c CreateKey, nowMillis int64,
+) ([]FactBody, *Rejection) {
+	if rejection := callerLimits(state, by, nowMillis, c.Key); rejection != nil {
+		return nil, rejection
+	}
 	if rejection := roomForKey(state, c.Key, nowMillis); rejection != nil {
 		return nil, rejection
 	}
@@ -44,7 +118,9 @@ func decideCreateKey(state Account, c CreateKey, nowMillis int64) ([]FactBody, *
 
 // decideRollKey makes the earlier key expire after the grace, or at its own expiry if that
 // comes first.
-func decideRollKey(state Account, c RollKey, nowMillis int64) ([]FactBody, *Rejection) {
+func decideRollKey(
+	state Account, by Command, c RollKey, nowMillis int64,
+) ([]FactBody, *Rejection) {
 	former, found := state.Key(c.KeyID)
 	switch {
 	case !found:
@@ -55,6 +131,9 @@ func decideRollKey(state Account, c RollKey, nowMillis int64) ([]FactBody, *Reje
 			Detail: fmt.Sprintf("the key was rolled before; roll its successor %s, or create another key",
 				former.RolledTo),
 		}
+	}
+	if rejection := callerLimits(state, by, nowMillis, former, c.Key); rejection != nil {
+		return nil, rejection
 	}
 	if rejection := roomForKey(state, c.Key, nowMillis); rejection != nil {
 		return nil, rejection
@@ -67,9 +146,15 @@ func decideRollKey(state Account, c RollKey, nowMillis int64) ([]FactBody, *Reje
 	return []FactBody{rolled}, nil
 }
 
-func decideRevokeKey(state Account, c RevokeKey) ([]FactBody, *Rejection) {
-	if _, found := state.Key(c.KeyID); !found {
+func decideRevokeKey(
+	state Account, by Command, c RevokeKey, nowMillis int64,
+) ([]FactBody, *Rejection) {
+	key, found := state.Key(c.KeyID)
+	if !found {
 		return nil, noKey()
+	}
+	if rejection := callerLimits(state, by, nowMillis, key); rejection != nil {
+		return nil, rejection
 	}
 	return []FactBody{KeyRevoked{KeyID: c.KeyID}}, nil
 }

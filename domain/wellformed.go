@@ -33,6 +33,7 @@ const (
 func (c Command) WellFormed() error {
 	if err := errors.Join(checkID("command id", CommandPrefix, c.ID),
 		checkID("account", AccountPrefix, c.AccountID),
+		atMost("key", len(c.KeyID), maxHashBytes),
 		atMost("hash of the body", len(c.BodyHash), maxHashBytes)); err != nil {
 		return err
 	}

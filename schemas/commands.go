@@ -16,6 +16,7 @@ func EncodeCommand(c domain.Command) Message {
 		AccountId:      c.AccountID,
 		BodyHash:       c.BodyHash,
 		IssuedAtMillis: c.IssuedAtMillis,
+		KeyId:          c.KeyID,
 	}
 	return pack(c.Body.CommandType(), c.ID, commandOut(meta, c.Body))
 }
@@ -69,6 +70,7 @@ func command[T any, M interface {
 			AccountID:      meta.GetAccountId(),
 			BodyHash:       meta.GetBodyHash(),
 			IssuedAtMillis: meta.GetIssuedAtMillis(),
+			KeyID:          meta.GetKeyId(),
 			Body:           in(b),
 		}, nil
 	}

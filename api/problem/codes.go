@@ -16,7 +16,7 @@ const (
 	CodeInvalidCursor        = "INVALID_CURSOR"
 	CodeBodyUnreadable       = "BODY_UNREADABLE"
 	CodeUnauthenticated      = "UNAUTHENTICATED"
-	CodeMissingPermission    = "MISSING_PERMISSION"
+	CodeMissingPermission    = domain.CodeMissingPermission
 	CodeRateLimited          = "RATE_LIMITED"
 	CodeNotFound             = "NOT_FOUND"
 	CodeMethodNotAllowed     = "METHOD_NOT_ALLOWED"
@@ -102,6 +102,7 @@ var kinds = map[string]kind{
 	CodeBodyUnreadable:    {http.StatusBadRequest, "The body could not be read"},
 	CodeUnauthenticated:   {http.StatusUnauthorized, "No valid API key"},
 	CodeMissingPermission: {http.StatusForbidden, "The API key lacks a permission"},
+	domain.CodeKeyLimit:   {http.StatusForbidden, "The API key that asks is limited"},
 	CodeNotFound:          {http.StatusNotFound, "Not found"},
 	CodeMethodNotAllowed:  {http.StatusMethodNotAllowed, "The method is not allowed here"},
 	domain.CodePreconditionFailed: {

@@ -30,6 +30,7 @@ type CommandMeta struct {
 	AccountId      string                 `protobuf:"bytes,2,opt,name=account_id,json=accountId,proto3" json:"account_id,omitempty"`
 	BodyHash       []byte                 `protobuf:"bytes,3,opt,name=body_hash,json=bodyHash,proto3" json:"body_hash,omitempty"`
 	IssuedAtMillis int64                  `protobuf:"varint,4,opt,name=issued_at_millis,json=issuedAtMillis,proto3" json:"issued_at_millis,omitempty"`
+	KeyId          string                 `protobuf:"bytes,5,opt,name=key_id,json=keyId,proto3" json:"key_id,omitempty"` // the API key that asks; empty: whoever runs the service
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
 }
@@ -90,6 +91,13 @@ func (x *CommandMeta) GetIssuedAtMillis() int64 {
 		return x.IssuedAtMillis
 	}
 	return 0
+}
+
+func (x *CommandMeta) GetKeyId() string {
+	if x != nil {
+		return x.KeyId
+	}
+	return ""
 }
 
 type CreateAccount struct {
@@ -2747,14 +2755,15 @@ var File_commands_proto protoreflect.FileDescriptor
 
 const file_commands_proto_rawDesc = "" +
 	"\n" +
-	"\x0ecommands.proto\x12\x12lumenhook.kafka.v1\x1a\vtypes.proto\"\x92\x01\n" +
+	"\x0ecommands.proto\x12\x12lumenhook.kafka.v1\x1a\vtypes.proto\"\xa9\x01\n" +
 	"\vCommandMeta\x12\x1d\n" +
 	"\n" +
 	"command_id\x18\x01 \x01(\tR\tcommandId\x12\x1d\n" +
 	"\n" +
 	"account_id\x18\x02 \x01(\tR\taccountId\x12\x1b\n" +
 	"\tbody_hash\x18\x03 \x01(\fR\bbodyHash\x12(\n" +
-	"\x10issued_at_millis\x18\x04 \x01(\x03R\x0eissuedAtMillis\"\xdd\x01\n" +
+	"\x10issued_at_millis\x18\x04 \x01(\x03R\x0eissuedAtMillis\x12\x15\n" +
+	"\x06key_id\x18\x05 \x01(\tR\x05keyId\"\xdd\x01\n" +
 	"\rCreateAccount\x123\n" +
 	"\x04meta\x18\x01 \x01(\v2\x1f.lumenhook.kafka.v1.CommandMetaR\x04meta\x12\x1d\n" +
 	"\n" +
