@@ -70,7 +70,7 @@ type site struct {
 	logs     string // folder
 }
 
-// newSite starts everything as docs/operations.md says.
+// newSite starts everything as docs/operate/cluster.md says.
 func newSite(t *testing.T) *site {
 	t.Helper()
 	a := &addresses{t: t, dir: t.TempDir(), stack: &node.Stack{

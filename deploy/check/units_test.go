@@ -53,7 +53,7 @@ func environmentFile(t *testing.T, path string) map[string]string {
 	return env
 }
 
-// What docs/operations.md says to put into the folder of a role's secrets.
+// secretsOfRoles is what docs/operate/cluster.md puts into the secrets folder of each role.
 var secretsOfRoles = map[string][]string{
 	"api":       {"kafka-password", "kafka-ca", "master-key", "clickhouse-password", "clickhouse-ca"},
 	"engine":    {"kafka-password", "kafka-ca", "master-key"},

@@ -17,8 +17,9 @@ const (
 	mutualListener     = "MUTUAL"
 )
 
-// timings are for tests: a dead broker is noticed within seconds, as docs/operations.md
-// recommends for production too, and delays that help large clusters are removed.
+// timings are for tests: the cluster detects a dead broker within seconds, as
+// docs/decisions/real-kafka.md recommends for production too, without the delays that help
+// large clusters.
 var timings = map[string]string{
 	"broker.session.timeout.ms":                                   "4000",
 	"broker.heartbeat.interval.ms":                                "1000",

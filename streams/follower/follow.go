@@ -195,8 +195,8 @@ func (r *Reading) check(l domain.Ledger, due uint32) error {
 	}
 	for _, q := range l.Quarantined {
 		r.config.Logger.Error("a transaction cannot be read; payments in it, if any, are not reported: "+
-			"docs/operations.md (Protocol changes) says how to deliver them later", "ledger", l.Sequence,
-			"txHash", q.TxHash, "reason", q.Reason)
+			"docs/operate/troubleshoot.md (Protocol changes) says how to deliver them later",
+			"ledger", l.Sequence, "txHash", q.TxHash, "reason", q.Reason)
 	}
 	return nil
 }
