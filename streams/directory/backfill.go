@@ -1,14 +1,17 @@
 package directory
 
 import (
+	"bytes"
 	"fmt"
 
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/streams/store"
 )
 
-func backfillKey(watchID string) []byte {
-	return append(append(make([]byte, 0, 1+len(watchID)), spaceBackfills), watchID...)
+// backfillKey is ordered by account, so that accounts can take turns.
+func backfillKey(accountID, watchID string) []byte {
+	key := append(make([]byte, 0, 2+len(accountID)+len(watchID)), spaceBackfills)
+	return append(append(append(key, accountID...), 0), watchID...)
 }
 
 // backfillsOf returns the index key of a watch with a backfill in progress, or a part of one
@@ -17,7 +20,7 @@ func backfillsOf(w domain.Watch) [][]byte {
 	if !w.AwaitsFollower() {
 		return nil
 	}
-	return [][]byte{backfillKey(w.ID)}
+	return [][]byte{backfillKey(w.AccountID, w.ID)}
 }
 
 func unadmittedKey(watchID string) []byte {
@@ -58,7 +61,7 @@ func indexUnadmitted(batch *store.Batch, before, after domain.Watch) error {
 // has missed ledgers because its endpoint is deleted is passed once it has another: the index may
 // list it before, if it was read before the deletion of its endpoint.
 func (d *Directory) EachUnadmitted(take func(domain.Watch) error) error {
-	return d.eachIndexed(unadmittedKey, unadmittedOf, func(w domain.Watch) error {
+	return d.eachIndexed(spaceUnadmitted, unadmittedOf, func(w domain.Watch) error {
 		if w.MissedSince != 0 {
 			if e, _, err := d.Endpoint(w.EndpointID); err != nil || e.Deleted() {
 				return err
@@ -71,7 +74,7 @@ func (d *Directory) EachUnadmitted(take func(domain.Watch) error) error {
 // EachOpenPart calls take for each open part of a backfill, as EachUnadmitted does for
 // watches.
 func (d *Directory) EachOpenPart(take func(domain.Part) error) error {
-	return d.eachIndexed(backfillKey, backfillsOf, func(w domain.Watch) error {
+	return d.eachIndexed(spaceBackfills, backfillsOf, func(w domain.Watch) error {
 		for _, part := range w.Parts {
 			if err := take(part); err != nil {
 				return err
@@ -83,17 +86,16 @@ func (d *Directory) EachOpenPart(take func(domain.Part) error) error {
 
 // eachIndexed calls take for each watch that an index has.
 func (d *Directory) eachIndexed(
-	keyOf func(id string) []byte, keysOf func(domain.Watch) [][]byte, take func(domain.Watch) error,
+	space byte, keysOf func(domain.Watch) [][]byte, take func(domain.Watch) error,
 ) error {
-	from := keyOf("")
-	upper := []byte{from[0] + 1}
+	from := []byte{space}
 	for {
-		ids, err := d.watchIDs(from, upper)
+		keys, err := d.indexKeys(from, []byte{space + 1}, watchPage)
 		if err != nil {
 			return fmt.Errorf("directory: listing watches: %w", err)
 		}
-		for _, id := range ids {
-			w, found, err := d.Watch(id)
+		for _, key := range keys {
+			w, found, err := d.Watch(watchOfKey(key))
 			if err != nil {
 				return err
 			}
@@ -104,44 +106,45 @@ func (d *Directory) eachIndexed(
 				return err
 			}
 		}
-		if len(ids) < watchPage {
+		if len(keys) < watchPage {
 			return nil
 		}
-		from = append(keyOf(ids[len(ids)-1]), 0)
+		from = append(keys[len(keys)-1], 0)
 	}
 }
 
-// NextBackfill returns the first watch after an id, in the order of ids, with a backfill in
-// progress or an open part of one. An empty id comes before all.
-func (d *Directory) NextBackfill(afterWatchID string) (w domain.Watch, found bool, err error) {
-	lower, upper := append(backfillKey(afterWatchID), 0), []byte{spaceBackfills + 1}
+// NextBackfill returns the first watch with a backfill in progress, or an open part of one, after
+// a watch of an account, in the order of accounts and then of watches. Without a watch it is the
+// first one of the next account, and without an account the first of all.
+func (d *Directory) NextBackfill(
+	accountID, afterWatchID string,
+) (w domain.Watch, found bool, err error) {
+	lower := append(backfillKey(accountID, afterWatchID), 0)
 	if afterWatchID == "" {
-		lower = backfillKey("")
+		lower[len(lower)-2]++ // after all watches of the account
 	}
-	var ids []string
-	err = d.store.Scan(lower, upper, func(key, _ []byte) (bool, error) {
-		ids = append(ids, string(key[1:]))
-		return false, nil
-	})
+	keys, err := d.indexKeys(lower, []byte{spaceBackfills + 1}, 1)
 	if err != nil {
 		return w, false, fmt.Errorf("directory: looking for backfills: %w", err)
 	}
-	if len(ids) == 0 {
+	if len(keys) == 0 {
 		return w, false, nil
 	}
-	if w, found, err = d.Watch(ids[0]); err == nil &&
+	if w, found, err = d.Watch(watchOfKey(keys[0])); err == nil &&
 		(!found || !w.AwaitsFollower()) {
 		return domain.Watch{}, false, nil // it changed since the index was read
 	}
 	return w, found, err
 }
 
-// watchIDs returns a page of watch ids from an index by them.
-func (d *Directory) watchIDs(lower, upper []byte) ([]string, error) {
-	var ids []string
-	err := d.store.Scan(lower, upper, func(key, _ []byte) (bool, error) {
-		ids = append(ids, string(key[1:]))
-		return len(ids) < watchPage, nil
+// indexKeys returns the first keys of a range of an index of watches.
+func (d *Directory) indexKeys(lower, upper []byte, most int) (keys [][]byte, err error) {
+	err = d.store.Scan(lower, upper, func(key, _ []byte) (bool, error) {
+		keys = append(keys, bytes.Clone(key))
+		return len(keys) < most, nil
 	})
-	return ids, err
+	return keys, err
 }
+
+// watchOfKey returns the watch id at the end of an index key.
+func watchOfKey(key []byte) string { return string(key[1+bytes.LastIndexByte(key[1:], 0)+1:]) }

@@ -11,18 +11,21 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-// Backfills are found while they are in progress, one after the other.
+// Backfills are found while they are in progress, one after the other, account by account.
 func TestBackfillsInProgressAreFound(t *testing.T) {
 	s := memoryStore(t)
 	defer s.Close()
 	d := &Directory{store: s}
 	underWay, ended := domain.Backfill{Request: 2, From: 5, Next: 5},
 		domain.Backfill{Request: 2, From: 5, Next: 9, EndedAtMillis: 7}
+	accountOf := map[string]string{
+		"wat_1": "acc_2", "wat_2": "acc_2", "wat_3": "acc_1", "wat_4": "acc_2",
+	}
 	put := func(id string, b domain.Backfill, deletedAtMillis int64) kafka.Record {
 		return row(watches.topic, id,
 			schemas.EncodeWatch(domain.Watch{
 				ID:              id,
-				AccountID:       "acc_1",
+				AccountID:       accountOf[id],
 				WalletAddress:   "GA",
 				Backfill:        b,
 				DeletedAtMillis: deletedAtMillis,
@@ -30,21 +33,26 @@ func TestBackfillsInProgressAreFound(t *testing.T) {
 	}
 	expect := func(want ...string) {
 		t.Helper()
-		after := ""
+		account, after := "", ""
 		for _, id := range append(want, "") {
-			w, found, err := d.NextBackfill(after)
+			w, found, err := d.NextBackfill(account, after)
 			if err != nil || w.ID != id || found != (id != "") {
 				t.Fatalf("after %q: found %q (%t, %v), want %q", after, w.ID, found, err, id)
 			}
-			after = w.ID
+			account, after = w.AccountID, w.ID
 		}
 	}
 	expect()
 	applyAll(t, s, put("wat_1", underWay, 0), put("wat_2", domain.Backfill{}, 0),
 		put("wat_3", underWay, 0), put("wat_4", ended, 0))
-	expect("wat_1", "wat_3")
+	expect("wat_3", "wat_1")
 	applyAll(t, s, put("wat_1", ended, 0), put("wat_2", underWay, 0), put("wat_4", underWay, 0))
-	expect("wat_2", "wat_3", "wat_4")
+	expect("wat_3", "wat_2", "wat_4")
+	for account, want := range map[string]string{"": "wat_3", "acc_1": "wat_2", "acc_2": ""} {
+		if w, _, err := d.NextBackfill(account, ""); err != nil || w.ID != want {
+			t.Errorf("after account %q: found %q (%v), want %q", account, w.ID, err, want)
+		}
+	}
 	applyAll(t, s, put("wat_2", underWay, 9), tombstone(watches.topic, "wat_4"))
 	expect("wat_3")
 }
@@ -80,7 +88,7 @@ func TestOpenPartsAreFound(t *testing.T) {
 		if err != nil || !reflect.DeepEqual(got, want) {
 			t.Fatalf("the parts %+v, want %+v (%v)", got, want, err)
 		}
-		w, found, err := d.NextBackfill("")
+		w, found, err := d.NextBackfill("", "")
 		if err != nil || found != (len(want) > 0) || found && !reflect.DeepEqual(w.Parts[0], want[0]) {
 			t.Fatalf("found %+v (%t, %v)", w, found, err)
 		}
@@ -153,7 +161,11 @@ func TestAbandonedWatchesAreNotListed(t *testing.T) {
 		if err != nil || !slices.Equal(got, want) {
 			t.Fatalf("the watches %v, want %v (%v)", got, want, err)
 		}
-		ids, err := d.watchIDs(unadmittedKey(""), []byte{spaceUnadmitted + 1})
+		keys, err := d.indexKeys(unadmittedKey(""), []byte{spaceUnadmitted + 1}, watchPage)
+		var ids []string
+		for _, key := range keys {
+			ids = append(ids, watchOfKey(key))
+		}
 		if err != nil || !slices.Equal(ids, indexed) {
 			t.Fatalf("the index has %v, want %v (%v)", ids, indexed, err)
 		}

@@ -22,7 +22,7 @@ import (
 
 const (
 	// format is the version of the store's format. A store of another one is refilled.
-	format = 7
+	format = 8
 
 	defaultCacheBytes    = 64 << 20
 	defaultMemTableBytes = 16 << 20

@@ -48,8 +48,10 @@ type BackfillConfig struct {
 
 // Requests is where backfills are found.
 type Requests interface {
-	// NextBackfill returns the first watch after an id that [domain.Watch.AwaitsFollower].
-	NextBackfill(afterWatchID string) (w domain.Watch, found bool, err error)
+	// NextBackfill returns the first watch that [domain.Watch.AwaitsFollower] after a watch of an
+	// account, in the order of accounts and then of watches. Without a watch it is the first one
+	// of the next account, and without an account the first of all.
+	NextBackfill(accountID, afterWatchID string) (w domain.Watch, found bool, err error)
 	Watch(id string) (w domain.Watch, found bool, err error)
 	Endpoint(id string) (e domain.Endpoint, found bool, err error)
 }
@@ -59,19 +61,52 @@ type Commands interface {
 	Submit(ctx context.Context, c domain.Command) (domain.Result, error)
 }
 
-// keepBackfilling runs backfills until the term ends: a part of each in turn, so that a
-// long one does not delay a short one.
+// Turns says whose backfill is advanced next: accounts take turns, and within an account its
+// watches do. So a backfill waits for one part of each other account, however many backfills that
+// account has requested, and a long backfill does not delay a short one.
+type Turns struct {
+	Requests
+	account string            // whose turn was the last one
+	watches map[string]string // by account, the watch that had its last turn
+}
+
+// Next returns the watch whose turn it is; none is found if no backfill is in progress.
+func (t *Turns) Next() (w domain.Watch, found bool, err error) {
+	w, found, err = t.NextBackfill(t.account, "")
+	if err == nil && !found && t.account != "" {
+		w, found, err = t.NextBackfill("", "")
+	}
+	if err != nil || !found {
+		t.account, t.watches = "", nil
+		return domain.Watch{}, false, err
+	}
+	if last := t.watches[w.AccountID]; last != "" {
+		following, more, err := t.NextBackfill(w.AccountID, last)
+		if err != nil {
+			return domain.Watch{}, false, err
+		}
+		if more && following.AccountID == w.AccountID {
+			w = following
+		}
+	}
+	if t.watches == nil {
+		t.watches = make(map[string]string)
+	}
+	t.account, t.watches[w.AccountID] = w.AccountID, w.ID
+	return w, true, nil
+}
+
+// keepBackfilling runs backfills until the term ends, a part of each in turn.
 func (r *Reading) keepBackfilling(ctx context.Context, log Log) {
 	if r.config.Backfill.Source == nil {
 		return
 	}
 	b := NewBackfiller(r, log)
-	after := ""
+	turns := Turns{Requests: b.Requests}
 	waits := r.config.retryPolicy("a backfill was interrupted; its last part is read again").Backoff()
 	for ctx.Err() == nil {
-		w, found, err := b.Requests.NextBackfill(after)
+		w, found, err := turns.Next()
 		if err == nil && found {
-			after = w.ID
 			err = b.Advance(ctx, w.ID)
 		}
 		switch {
@@ -79,8 +114,6 @@ func (r *Reading) keepBackfilling(ctx context.Context, log Log) {
 			_ = waits.Wait(ctx, fmt.Errorf("watch %q: %w", w.ID, err))
 		case found:
 			waits.Reset()
-		case after != "":
-			after = ""
 		default:
 			_ = retry.Sleep(ctx, lookForBackfills)
 		}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"reflect"
 	"slices"
 	"strings"
@@ -35,11 +36,16 @@ func (b *directory) ask(body domain.CommandBody) (domain.Watch, *domain.Rejectio
 	return w, rejection
 }
 
-func (b *directory) NextBackfill(after string) (found domain.Watch, is bool, err error) {
+func (b *directory) NextBackfill(account, after string) (found domain.Watch, is bool, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	order := func(w domain.Watch) string { return w.AccountID + " " + w.ID }
+	last := account + " " + cmp.Or(after, "~")
+	if account == "" {
+		last = ""
+	}
 	for _, w := range b.acknowledged {
-		if w.AwaitsFollower() && w.ID > after && (!is || w.ID < found.ID) {
+		if w.AwaitsFollower() && order(w) > last && (!is || order(w) < order(found)) {
 			found, is = w, true
 		}
 	}
@@ -299,7 +305,7 @@ func (r *rig) pastLife(c *busyChain, d *desk, at func() (before, after error)) e
 	reading.SetAt(busyLast)
 	b := follower.NewBackfiller(reading, interrupted{log, at})
 	for {
-		w, found, err := r.directory.NextBackfill("")
+		w, found, err := r.directory.NextBackfill("", "")
 		if err != nil || !found {
 			return err
 		}
@@ -389,7 +395,7 @@ func TestAPartThatFailsIsReadBackByTheSameTerm(t *testing.T) {
 	reading.SetAt(busyLast)
 	b := follower.NewBackfiller(reading, interrupted{log, uninterrupted})
 	for range 1000 {
-		w, found, err := r.directory.NextBackfill("")
+		w, found, err := r.directory.NextBackfill("", "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -679,15 +685,12 @@ func TestBackfillsThatTakeTurnsReadMatchesOnce(t *testing.T) {
 	reads := map[string]int{}
 	b := follower.NewBackfiller(reading, counted{log, reads})
 	request()
-	for id := ""; ; {
-		w, found, err := r.directory.NextBackfill(id)
-		if err != nil || !found && id == "" {
+	for turns := (follower.Turns{Requests: r.directory}); ; {
+		w, found, err := turns.Next()
+		if err != nil || !found {
 			break
 		}
-		if id = w.ID; !found {
-			continue
-		}
-		if err := b.Advance(t.Context(), id); err != nil {
+		if err := b.Advance(t.Context(), w.ID); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -701,6 +704,49 @@ func TestBackfillsThatTakeTurnsReadMatchesOnce(t *testing.T) {
 	}
 	if got := reads[schemas.TopicMatches]; got != len(ids) {
 		t.Errorf("the matches were read %d times for %d backfills", got, len(ids))
+	}
+}
+
+// TestBackfillsTakeTurnsByAccount: while another account has many backfills in progress, each part
+// of a backfill is followed by its next one after one part of the other account at most.
+func TestBackfillsTakeTurnsByAccount(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	c := r.busyChain()
+	for i := range 20 {
+		id := fmt.Sprintf("wat_flood_%d", i)
+		r.directory.add(id, "GA")
+		r.directory.ask(domain.RecordCoverage{WatchID: id, LiveSince: busyLast + 1})
+		r.directory.ask(domain.BackfillWatch{WatchID: id, From: 2})
+	}
+	const victim = "wat_victim"
+	r.directory.add(victim, "GA")
+	r.directory.mu.Lock()
+	r.directory.acknowledged[len(r.directory.acknowledged)-1].AccountID = "acc_2"
+	r.directory.mu.Unlock()
+	r.directory.ask(domain.RecordCoverage{WatchID: victim, LiveSince: busyLast + 1})
+	r.directory.ask(domain.BackfillWatch{WatchID: victim, From: 2})
+	d := &desk{directory: r.directory}
+	x := r.startReady(r.pastConfig(c, d))
+	if w := r.ended(x, victim); !w.Backfill.Done() {
+		t.Errorf("ended as %+v", w.Backfill)
+	}
+	if err := x.stopped(); err != nil {
+		t.Fatal(err)
+	}
+	own, others := 0, 0
+	for _, report := range d.reports() {
+		switch {
+		case report.WatchID != victim:
+			others++
+		case own > 0 && others > 1:
+			t.Fatalf("part %d waited for %d parts of the other account", own, others)
+		default:
+			own, others = own+1, 0
+		}
+	}
+	if own < 5 {
+		t.Errorf("the backfill was read in %d parts only", own)
 	}
 }
 

@@ -40,7 +40,7 @@ type followerProcess struct {
 	past    routine // runs backfills
 	reading *follower.Reading
 	filler  *follower.Backfiller
-	after   string         // the watch whose backfill was advanced last
+	turns   follower.Turns // whose backfill is advanced next
 	unsure  bool           // isElected returned false
 	epochs  map[string]int // of the transactional ids, at the take-over
 	elected bool           // as far as it knows
@@ -254,7 +254,7 @@ func (f *followerProcess) pastReady() bool {
 	if f.past.next != nil {
 		return true
 	}
-	_, found, err := f.directory.NextBackfill("")
+	_, found, err := f.directory.NextBackfill("", "")
 	return found && err == nil
 }
 

@@ -20,8 +20,9 @@ func (f *followerProcess) backfill() {
 	ended, end := context.WithCancel(context.Background())
 	end()
 	f.past.begin(func() error {
-		watch, found, err := f.directory.NextBackfill(f.after)
-		if f.after = watch.ID; err != nil || !found {
+		f.turns.Requests = f.directory
+		watch, found, err := f.turns.Next()
+		if err != nil || !found {
 			return err
 		}
 		return f.filler.Advance(ended, watch.ID)
