@@ -102,8 +102,8 @@ func (a ACL) builder() *kadm.ACLBuilder {
 	return b
 }
 
-// AllowedOnTopics returns what the cluster's user may do with topics. Topics that do not
-// exist, and those of which the broker does not say it, are left out.
+// AllowedOnTopics returns the operations that the cluster's user may perform on topics. It omits
+// topics that do not exist, and topics for which the broker does not report the operations.
 func (c Cluster) AllowedOnTopics(
 	ctx context.Context, topics ...string,
 ) (map[string][]Operation, error) {
@@ -136,7 +136,7 @@ func (c Cluster) AllowedOnTopics(
 	})
 }
 
-// operations returns those of a set of Kafka's operations that have a name here.
+// operations returns the operations in one of Kafka's bit sets that have a name here.
 func operations(set int32) (list []Operation) {
 	allowed := kadm.DecodeACLOperations(set)
 	for name, op := range kafkaOperations {
@@ -165,7 +165,7 @@ func (c Cluster) CreateACLs(ctx context.Context, acls []ACL) error {
 	})
 }
 
-// DeleteACLs deletes ACLs, for each of their names.
+// DeleteACLs deletes ACLs.
 func (c Cluster) DeleteACLs(ctx context.Context, acls []ACL) error {
 	return c.WithAdmin(ctx, func(ctx context.Context, admin *kadm.Client) error {
 		for _, a := range acls {

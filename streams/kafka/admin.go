@@ -21,10 +21,10 @@ import (
 type TopicState struct {
 	Partitions int
 	Replicas   int               // of the partition with the fewest
-	Configs    map[string]string // every setting that is no secret, by name
+	Configs    map[string]string // every setting that is not secret, by name
 }
 
-// DescribeTopics returns those of the topics that exist, by name.
+// DescribeTopics returns the topics that exist, by name.
 func (c Cluster) DescribeTopics(
 	ctx context.Context, names ...string,
 ) (map[string]TopicState, error) {
@@ -42,7 +42,7 @@ func (c Cluster) DescribeTopics(
 	})
 }
 
-// topicsThatExist asks any broker. It may not know yet of a topic that was just created.
+// topicsThatExist asks any broker, which may not know of a topic that was just created.
 func (c Cluster) topicsThatExist(
 	ctx context.Context, client *kgo.Client, names []string,
 ) (map[string]TopicState, error) {
@@ -103,7 +103,7 @@ func (c Cluster) describeConfigs(
 	return nil
 }
 
-// AlterTopic changes settings of a topic and leaves its others alone.
+// AlterTopic changes some settings of a topic and leaves the others unchanged.
 func (c Cluster) AlterTopic(ctx context.Context, name string, settings map[string]string) error {
 	var changes []kadm.AlterConfig
 	for _, key := range slices.Sorted(maps.Keys(settings)) {
@@ -125,8 +125,8 @@ func (c Cluster) AlterTopic(ctx context.Context, name string, settings map[strin
 	})
 }
 
-// BrokerSettings returns the value of a setting of each broker, by the broker's number; empty
-// where a broker does not have it.
+// BrokerSettings returns the value of a setting on each broker, by broker id; empty if a broker
+// does not have the setting.
 func (c Cluster) BrokerSettings(
 	ctx context.Context, setting string,
 ) (values map[int32]string, err error) {
@@ -174,8 +174,9 @@ func brokerSettings(
 	return values, nil
 }
 
-// DeleteTopic deletes a topic and returns when every broker that is up has forgotten it: one
-// that has not would have EnsureTopics take it for there. One that does not exist is no error.
+// DeleteTopic deletes a topic and returns when every broker that is up has forgotten it. Otherwise
+// EnsureTopics could find it on a broker that has not. Deleting a topic that does not exist is not
+// an error.
 func (c Cluster) DeleteTopic(ctx context.Context, name string) error {
 	client, err := c.client()
 	if err != nil {
@@ -195,7 +196,7 @@ func (c Cluster) DeleteTopic(ctx context.Context, name string) error {
 			if t, found := topics[c.fullName(name)]; found && t.TopicID == deleted.ID {
 				return errNotForgotten
 			}
-			return nil // or it is another one of that name
+			return nil // or a new topic has the name
 		})
 	}
 	if err != nil {
@@ -206,8 +207,8 @@ func (c Cluster) DeleteTopic(ctx context.Context, name string) error {
 
 var errNotForgotten = fmt.Errorf("a broker still knows it: %w", errAskAgain)
 
-// Features are the finalized features of the cluster, such as
-// transaction.version, by name. One that is left out is at level 0.
+// Features returns the finalized features of the cluster, such as transaction.version, by name. A
+// feature that is omitted is at level 0.
 func (c Cluster) Features(ctx context.Context) (levels map[string]int16, err error) {
 	err = c.WithAdmin(ctx, func(ctx context.Context, admin *kadm.Client) error {
 		about, err := admin.ApiVersions(ctx)
@@ -234,8 +235,8 @@ func (c Cluster) Features(ctx context.Context) (levels map[string]int16, err err
 // metadataLog is the topic whose quorum reports the time.
 const metadataLog = "__cluster_metadata"
 
-// Clock returns the cluster's wall clock: that of its active controller, by DescribeQuorum
-// (KIP-836). A cluster without a quorum, such as the embedded broker, does not report it.
+// Clock returns the wall clock of the cluster's active controller, by DescribeQuorum (KIP-836). A
+// cluster without a quorum, such as the embedded broker, does not report it.
 func (c Cluster) Clock(ctx context.Context) (at time.Time, known bool, err error) {
 	client, err := c.client()
 	if err != nil {
@@ -300,18 +301,17 @@ func supports(ctx context.Context, client *kgo.Client, key kmsg.Key, version int
 const (
 	transientFirst = 50 * time.Millisecond
 	transientLast  = 2 * time.Second
-	// transientFor is longer than a cluster takes to notice a dead broker and to elect
-	// other leaders and coordinators.
+	// transientFor is longer than a cluster takes to notice a dead broker and to elect new leaders
+	// and coordinators.
 	transientFor = 30 * time.Second
 )
 
-// errAskAgain means that an answer was useless, or did not come.
+// errAskAgain means that an answer was useless or did not arrive.
 var errAskAgain = errors.New("streams: no answer that counts")
 
-// whileTransient calls ask until it succeeds or fails with an error that Kafka does not
-// call retriable, or for a bounded time. The client does the same for many requests, but
-// not where an error concerns one of several partitions or topics, and not while no
-// coordinator is elected.
+// whileTransient calls ask until it succeeds, fails with an error that Kafka does not call
+// retriable, or transientFor has passed. The client does the same for many requests, but not if an
+// error concerns one of several partitions or topics, and not while no coordinator is elected.
 func whileTransient[T any](ctx context.Context, ask func() (T, error)) (T, error) {
 	return retry.Value(ctx, retry.Policy{
 		First:  transientFirst,

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// TestAskingForWhatDoesNotComeIsRare: a copy that is warm by its own account, and not by the
-// group's, does not have the group rebalance for ever. Another one that becomes warm is asked
-// for soon.
+// TestAskingForWhatDoesNotComeIsRare: a copy that its member considers warm, but the group does
+// not, must not make the group rebalance forever. When another copy becomes warm, the member asks
+// soon.
 func TestAskingForWhatDoesNotComeIsRare(t *testing.T) {
 	a := newAsks()
 	var now int64

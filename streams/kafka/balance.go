@@ -5,54 +5,52 @@ import (
 	"slices"
 )
 
-// BalanceConfig is how partitions are divided among the members of a group.
+// BalanceConfig configures how partitions are divided among the members of a group.
 type BalanceConfig struct {
 	Partitions int32
-	// Replicas is how many members stand by for each partition, if there are as many.
+	// Replicas is the number of standbys for each partition, if there are enough members.
 	Replicas int
-	// AcceptableLag is by how many offsets of its journal a copy of a partition may be behind
-	// the furthest one and still be warm: its member may own the partition at once.
+	// AcceptableLag is the number of journal offsets by which a warm copy may be behind the
+	// furthest one. A member with a warm copy may own the partition at once.
 	AcceptableLag int64
 }
 
-// maxWarming bounds how many partitions a member warms at once to own them.
+// maxWarming bounds how many partitions a member warms at once in order to own them.
 const maxWarming = 2
 
-// GroupMember is what a member says of itself when it joins.
+// GroupMember is the description that a member sends when it joins.
 type GroupMember struct {
 	ID   string
 	Rack string // empty: unknown
-	// Owns are the partitions that it has not given up, Generation the one in which it was
-	// last assigned some.
+	// Owns are the partitions that it has not given up. Generation is the one in which it was last
+	// assigned any.
 	Owns       []int32
 	Generation int32
-	// Folded is, for each partition that the member has a copy of, up to where in its journal
-	// it is folded. A member's own partitions are among them.
+	// Folded is the journal offset up to which each of the member's copies is folded, including the
+	// partitions that it owns.
 	Folded map[int32]int64
 }
 
-// Assignment is what one member is assigned, in ascending order.
+// Assignment lists the partitions assigned to one member, in ascending order.
 type Assignment struct {
 	Owns     []int32
 	Standbys []int32
-	// Warming are those standbys that something waits for until they are warm: the member
-	// then asks for the next assignment.
+	// Warming are the standbys that the member must report when they are warm: it then asks for the
+	// next assignment.
 	Warming []int32
 }
 
-// Balance divides partitions among members, and returns the assignments by the members' ids.
+// Balance divides partitions among members, and returns the assignments by member id.
 //
-// Each partition stays where it is, but for what balances the members within one. It moves
-// only to a member that is warm; until one is, it stays, and a member that has too few
-// warms it. A partition without an owner goes to a warm member, or else to the one that is
-// least behind, whatever the balance; in such a round nobody gives up a partition for the
-// balance. A member is given what another one still has only
-// after that one has given it up, which takes an assignment more (KIP-429). The way to
-// balance by warming is that of KIP-441.
+// A partition moves only if that balances the members to within one, and only to a member with a
+// warm copy. Until one exists, the partition stays, and a member with too few partitions warms it.
+// A partition without an owner goes to a warm member, or else to the member that is least behind,
+// whatever the balance. In such a round no member gives up a partition for the balance. A partition
+// that another member still has is assigned only after that member has given it up, which takes
+// another assignment (KIP-429). Balancing by warming follows KIP-441.
 //
-// Standbys are placed in other racks than the owner and each other, if there are such, then
-// evenly, and stay where they are otherwise. One that moves is kept until its successor is
-// warm.
+// Standbys are placed in other racks than the owner and each other if possible, then evenly, and
+// otherwise stay where they are. A standby that moves is kept until its successor is warm.
 func Balance(members []GroupMember, cfg BalanceConfig) map[string]Assignment {
 	b := newBalancing(members, cfg)
 	b.assignUnowned()
@@ -61,10 +59,10 @@ func Balance(members []GroupMember, cfg BalanceConfig) map[string]Assignment {
 	return b.assignments()
 }
 
-// nobody stands for no member in place of an index.
+// nobody is the index of no member.
 const nobody = -1
 
-// balancing is an assignment being made. Members are named by their index.
+// balancing is an assignment in progress. Members are identified by their index.
 type balancing struct {
 	BalanceConfig
 	members []GroupMember // in the order of their ids
@@ -72,15 +70,15 @@ type balancing struct {
 	furthest []int64 // offset up to which some member has folded it
 	claimed  [][]int // the members that still have it
 	holder   []int   // the one of them whose claim is the latest
-	owner    []int   // who shall own it now
-	target   []int   // who warms it to own it later
+	owner    []int   // who will own it now
+	target   []int   // who warms it in order to own it later
 	standbys [][]int
-	awaited  [][]int // those of the standbys that something waits for
+	awaited  [][]int // the standbys that must report when they are warm
 	filling  bool    // a partition without an owner gets one
 	// By member:
 	load    []int // partitions that it owns or will own
 	warming []int
-	copies  []int // partitions that it stands by for, beside those that move to it
+	copies  []int // partitions that it stands by for, not counting those that move to it
 }
 
 func newBalancing(members []GroupMember, cfg BalanceConfig) *balancing {
@@ -125,8 +123,8 @@ func noneOf(partitions int32) []int {
 
 func (b *balancing) known(p int32) bool { return p >= 0 && p < b.Partitions }
 
-// claim notes that a member still has a partition. A claim of an earlier generation than
-// another's is that of a member which missed an assignment.
+// claim records that a member still has a partition. If two members claim it, the claim with the
+// earlier generation is from a member that missed an assignment.
 func (b *balancing) claim(m int, p int32) {
 	if slices.Contains(b.claimed[p], m) {
 		return
@@ -137,7 +135,7 @@ func (b *balancing) claim(m int, p int32) {
 	}
 }
 
-// lag returns how far a member's copy is behind the furthest one; that of a warm one is 0.
+// lag returns how far a member's copy is behind the furthest one; 0 for a warm copy.
 func (b *balancing) lag(m int, p int32) int64 {
 	lag := b.furthest[p] - b.members[m].Folded[p]
 	if lag <= b.AcceptableLag {
@@ -148,7 +146,7 @@ func (b *balancing) lag(m int, p int32) int64 {
 
 func (b *balancing) warm(m int, p int32) bool { return b.lag(m, p) == 0 }
 
-// hasNoCopy is 1 for a member without a copy of a partition, to sort by.
+// hasNoCopy is 1 for a member without a copy of a partition, as a sort key.
 func (b *balancing) hasNoCopy(m int, p int32) int {
 	if _, has := b.members[m].Folded[p]; has {
 		return 0
@@ -156,7 +154,7 @@ func (b *balancing) hasNoCopy(m int, p int32) int {
 	return 1
 }
 
-// assignUnowned gives partitions without an owner to who can begin soonest.
+// assignUnowned gives each partition without an owner to the member that can start soonest.
 func (b *balancing) assignUnowned() {
 	for p := range b.Partitions {
 		if b.owner[p] != nobody || len(b.members) == 0 {
@@ -178,16 +176,16 @@ func (b *balancing) assignUnowned() {
 	}
 }
 
-// move is one partition's way from a member that has too many to one that has too few.
+// move moves one partition from a member that has too many to one that has too few.
 type move struct {
 	p  int32
 	to int
 }
 
-// level moves partitions until the members have the same number of them within one: now
-// where the member is warm, and later where it is not. While others begin to work, nobody is
-// interrupted for the balance alone: the member that is to have such a partition asks for it
-// a little later.
+// level moves partitions until the members have the same number of them within one: now if the
+// target is warm, later if it is not. While a partition without an owner is assigned, no member is
+// interrupted for the balance alone: the member that should get such a partition asks for it a
+// little later.
 func (b *balancing) level() {
 	for {
 		best, found := b.bestMove()
@@ -209,11 +207,11 @@ func (b *balancing) level() {
 	}
 }
 
-// later stands for the target of a partition that will be warmed when other ones are.
+// later marks a partition that will be warmed after other ones.
 const later = -2
 
-// bestMove returns the move to make next: of a partition of a member with most, to one with
-// fewest, that can be made soonest and disturbs least.
+// bestMove returns the next move: from a member with most partitions to one with fewest, preferring
+// the move that can be made soonest and disturbs least.
 func (b *balancing) bestMove() (best move, found bool) {
 	if len(b.members) == 0 {
 		return best, false
@@ -269,8 +267,8 @@ func (b *balancing) standBy() {
 	}
 }
 
-// bestStandby returns the member to stand by for a partition beside those that do already.
-// None should stand by for more than most.
+// bestStandby returns the member to add to the standbys of a partition. No member should stand by
+// for more than most partitions.
 func (b *balancing) bestStandby(p int32, most int) int {
 	best := nobody
 	full := func(m int) int { return min(b.copies[m]/most, 1) }
@@ -305,9 +303,9 @@ func (b *balancing) neighbours(m int, p int32) (n int) {
 	return n
 }
 
-// keepWarm adds to the standbys of a partition who warms it to own it, who will own it once
-// the former owner has given it up, and former standbys in place of new ones that are not
-// warm yet.
+// keepWarm adds to the standbys of a partition: the member that warms it in order to own it, the
+// member that will own it once the former owner has given it up, and former standbys as long as
+// their replacements are not warm.
 func (b *balancing) keepWarm(p int32) {
 	chosen := slices.Clone(b.standbys[p])
 	for _, m := range chosen {
@@ -332,7 +330,8 @@ func (b *balancing) keepWarm(p int32) {
 	}
 }
 
-// mayOwn reports whether a member may work on a partition at once: nobody else still does.
+// mayOwn reports whether a member may work on a partition at once, because no other member still
+// does.
 func (b *balancing) mayOwn(m int, p int32) bool {
 	return len(b.claimed[p]) == 0 || b.holder[p] == m
 }

@@ -10,8 +10,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// groupModel is a group whose members do what they are assigned: they give up what they are
-// no longer assigned, then join again.
+// groupModel is a group whose members follow their assignments: they give up the partitions that
+// they are no longer assigned, then join again.
 type groupModel struct {
 	t          *rapid.T
 	cfg        BalanceConfig
@@ -51,7 +51,7 @@ func (g *groupModel) join(id string) {
 	g.members[id] = m
 }
 
-// grow has copies fold some of what they lack, or all of it.
+// grow has copies fold some of the records that they lack, or all of them.
 func (g *groupModel) grow(all bool) {
 	for _, id := range slices.Sorted(maps.Keys(g.members)) {
 		m := g.members[id]
@@ -74,8 +74,8 @@ func (g *groupModel) list() (list []GroupMember) {
 	return list
 }
 
-// rebalance assigns, checks the assignment, and has the members follow it. It reports
-// whether one gave something up, so that another assignment follows.
+// rebalance assigns, checks the assignment, and has the members follow it. It reports whether a
+// member gave something up, so that another assignment follows.
 func (g *groupModel) rebalance() (again bool) {
 	before := g.list()
 	g.latest = Balance(before, g.cfg)
@@ -101,7 +101,7 @@ func (g *groupModel) rebalance() (again bool) {
 	return again
 }
 
-// check holds what every assignment must be like.
+// check checks the properties of every assignment.
 func (g *groupModel) check(before []GroupMember) {
 	for p := range g.cfg.Partitions {
 		var owner string
@@ -138,11 +138,11 @@ func (g *groupModel) check(before []GroupMember) {
 	}
 }
 
-// checkUndisturbed holds that nobody gives up a partition in the round in which one that is
-// nobody's is given to somebody.
+// checkUndisturbed checks that no member gives up a partition in a round in which a partition
+// without an owner is assigned.
 func (g *groupModel) checkUndisturbed(before []GroupMember) {
 	holder, generation := make(map[int32]string), make(map[int32]int32)
-	for _, m := range before { // as Balance sees them, in the order of their ids
+	for _, m := range before { // in the order in which Balance sees them
 		for _, p := range m.Owns {
 			if holder[p] == "" || m.Generation > generation[p] {
 				holder[p], generation[p] = m.ID, m.Generation
@@ -166,8 +166,8 @@ func (g *groupModel) end(members []GroupMember, p int32) (end int64) {
 	return end
 }
 
-// checkMove holds that a partition which a member is given is nobody else's, and that it is
-// warm there if it was anybody's, or if anybody was warm.
+// checkMove checks that a partition that a member gets has no other owner, and that the member's
+// copy is warm if the partition had an owner or any copy was warm.
 func (g *groupModel) checkMove(before []GroupMember, p int32, owner string) {
 	end, warmest := g.end(before, p), int64(-1)
 	for _, m := range before {
@@ -186,8 +186,7 @@ func (g *groupModel) checkMove(before []GroupMember, p int32, owner string) {
 	}
 }
 
-// settle rebalances until nothing changes any more, while copies are folded to the end
-// between the rounds.
+// settle rebalances until nothing changes, while copies are folded to the end between the rounds.
 func (g *groupModel) settle() {
 	g.latest = nil
 	for range 4 + 2*int(g.cfg.Partitions) {
@@ -201,7 +200,7 @@ func (g *groupModel) settle() {
 	g.t.Fatalf("the group does not come to rest: %v", g.latest)
 }
 
-// checkRest holds what an assignment must be like at which nothing changes.
+// checkRest checks the properties of an assignment that no longer changes.
 func (g *groupModel) checkRest() {
 	fewest, most := int(g.cfg.Partitions), 0
 	for id, a := range g.latest {
@@ -247,9 +246,9 @@ func (g *groupModel) checkCopies(p int32) {
 	}
 }
 
-// TestBalance: whatever a group goes through, each partition has one owner at a time and
-// moves only to a warm one; and when nothing happens any more the group comes to rest,
-// balanced, with standbys in other racks.
+// TestBalance: in every sequence of events, each partition has one owner at a time and moves only
+// to a warm member. When no more events happen, the group settles, balanced, with standbys in other
+// racks.
 func TestBalance(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g := drawGroup(t)
@@ -263,7 +262,7 @@ func TestBalance(t *testing.T) {
 					delete(g.members, who)
 				}
 			},
-			"forgets": func(t *rapid.T) { // as a process that has restarted with its state lost
+			"forgets": func(t *rapid.T) { // like a process that restarts without its state
 				if m := g.members[id.Draw(t, "id")]; m != nil {
 					m.Owns, m.Generation, m.Folded = nil, -1, make(map[int32]int64)
 				}
@@ -293,8 +292,8 @@ func owns(a Assignment) []int32     { return a.Owns }
 func standbys(a Assignment) []int32 { return a.Standbys }
 func warming(a Assignment) []int32  { return a.Warming }
 
-// TestTheDeadOnesStandbyIsItsHeir: of those that are left, the warm one gets the partition,
-// and without one the one that is least behind, though it has more to do.
+// TestTheDeadOnesStandbyIsItsHeir: when an owner dies, its warm standby gets the partition. Without
+// a standby, the member that is least behind gets it, even if it has more partitions.
 func TestTheDeadOnesStandbyIsItsHeir(t *testing.T) {
 	cfg := BalanceConfig{Partitions: 3, AcceptableLag: 10}
 	busy := GroupMember{ID: "busy", Owns: []int32{0, 1}, Generation: 4}
@@ -312,8 +311,8 @@ func TestTheDeadOnesStandbyIsItsHeir(t *testing.T) {
 	}
 }
 
-// TestAClaimOfAnEarlierGenerationGivesNothing: a member that missed an assignment still
-// claims what another has by now. It must not keep it, and the other does.
+// TestAClaimOfAnEarlierGenerationGivesNothing: a member that missed an assignment claims a
+// partition that another member has by now. The other member keeps it.
 func TestAClaimOfAnEarlierGenerationGivesNothing(t *testing.T) {
 	stale := GroupMember{ID: "a", Owns: []int32{0}, Generation: 3}
 	owner := GroupMember{ID: "b", Owns: []int32{0}, Generation: 4}
@@ -324,8 +323,8 @@ func TestAClaimOfAnEarlierGenerationGivesNothing(t *testing.T) {
 	}
 }
 
-// TestAMemberThatJoinsIsWarmedFirst: its partition stays with the owner until it is warm,
-// then is given up, and then is its own.
+// TestAMemberThatJoinsIsWarmedFirst: the owner keeps the partition until the new member's copy is
+// warm, and then gives it up.
 func TestAMemberThatJoinsIsWarmedFirst(t *testing.T) {
 	cfg := BalanceConfig{Partitions: 2, AcceptableLag: 10}
 	owner := GroupMember{ID: "a", Owns: []int32{0, 1}, Generation: 1}
@@ -348,9 +347,9 @@ func TestAMemberThatJoinsIsWarmedFirst(t *testing.T) {
 	}
 }
 
-// TestAnHeirIsNotRelievedAtOnce: the only warm member gets what the dead one had, though it
-// has more to do. What it already works on is not interrupted in the same round; the one that
-// has less to do asks for it.
+// TestAnHeirIsNotRelievedAtOnce: the only warm member gets the dead one's partitions, although it
+// has more. The partitions that it already works on are not moved in the same round; the member
+// with fewer asks for them.
 func TestAnHeirIsNotRelievedAtOnce(t *testing.T) {
 	cfg := BalanceConfig{Partitions: 4, AcceptableLag: 10}
 	heir := GroupMember{ID: "heir", Owns: []int32{0, 1}, Generation: 4}

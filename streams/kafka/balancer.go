@@ -16,18 +16,18 @@ import (
 // warmProtocol is the name of the group protocol that divides partitions by [Balance].
 const warmProtocol = "lumenhook-warm"
 
-// userDataVersion is that of memberData and assignmentData. A reader of another version
-// ignores them: the member has no copies, and stands by for nobody.
+// userDataVersion is the version of memberData and assignmentData. A reader ignores other versions:
+// the member then has no copies, and no standbys.
 const userDataVersion = 1
 
-// memberData is what a member adds to its request to join.
+// memberData is the user data in a member's request to join.
 type memberData struct {
 	Version  int             `json:"version"`
 	Replicas int             `json:"replicas"`
 	Folded   map[int32]int64 `json:"folded"`
 }
 
-// assignmentData is what an assignment has beside the partitions to own.
+// assignmentData is the user data of an assignment, next to the owned partitions.
 type assignmentData struct {
 	Version  int     `json:"version"`
 	Standbys []int32 `json:"standbys,omitempty"`
@@ -70,7 +70,7 @@ func (b *warmBalancer) JoinGroupMetadata(
 func encodeUserData(v any) []byte {
 	text, err := json.Marshal(v)
 	if err != nil {
-		panic(err) // numbers and lists of them
+		panic(err) // cannot fail: it holds numbers and lists of numbers
 	}
 	return text
 }
@@ -124,13 +124,13 @@ func (b *warmBalancer) Balance(
 	return plan
 }
 
-// readMember reads what a member says of itself, and how many standbys it asks for.
+// readMember reads a member's metadata, and the number of standbys that it asks for.
 func (b *warmBalancer) readMember(
 	m *kmsg.JoinGroupResponseMember, meta *kmsg.ConsumerMemberMetadata,
 ) (member GroupMember, replicas int) {
 	member = GroupMember{ID: "member " + m.MemberID, Generation: meta.Generation}
 	if m.InstanceID != nil {
-		member.ID = "instance " + *m.InstanceID // stays the same when it restarts
+		member.ID = "instance " + *m.InstanceID // stays the same when the member restarts
 	}
 	if meta.Rack != nil {
 		member.Rack = *meta.Rack
@@ -147,11 +147,11 @@ func (b *warmBalancer) readMember(
 	return member, replicas
 }
 
-// warmPlan are assignments on their way to the members.
+// warmPlan holds assignments on their way to the members.
 type warmPlan struct {
 	topic string
-	ids   []string // of the members, by which the group knows them
-	names []string // of the same, by which they were balanced
+	ids   []string // member ids in the group
+	names []string // the names by which the same members were balanced
 	by    map[string]Assignment
 }
 
@@ -176,20 +176,19 @@ func (p *warmPlan) IntoSyncAssignment() (all []kmsg.SyncGroupRequestGroupAssignm
 	return all
 }
 
-// StandbyConfig has the members of a group stand by for each other's partitions.
+// StandbyConfig makes the members of a group stand by for each other's partitions.
 type StandbyConfig struct {
-	// Replicas is how many members stand by for each partition. The largest number that a
-	// member asks for counts.
+	// Replicas is the number of standbys for each partition. The largest number that any member
+	// asks for counts.
 	Replicas int
 	Rack     string // of this process; empty: unknown
-	// AcceptableLag is BalanceConfig.AcceptableLag; 0: 10,000, which are folded in a
-	// fraction of a second.
+	// AcceptableLag is BalanceConfig.AcceptableLag; 0: 10,000, which take a fraction of a second to
+	// fold.
 	AcceptableLag int64
-	// Folded returns, for each partition that this process has a copy of, up to where in its
-	// journal it is folded.
+	// Folded returns the journal offset up to which each copy in this process is folded, by
+	// partition.
 	Folded func() map[int32]int64
-	// StandBy is called with all partitions to stand by for, whenever they are assigned. It
-	// must not block.
+	// StandBy is called with all partitions to stand by for, at each assignment. It must not block.
 	StandBy func(partitions []int32)
 	// Lag returns how far the copy of a partition is behind its journal, once that is known.
 	Lag func(partition int32) (offsets int64, known bool)
@@ -204,8 +203,8 @@ func (c StandbyConfig) acceptableLag() int64 {
 	return c.AcceptableLag
 }
 
-// warmed returns which of the copies that others wait for are warm: by half of what is
-// acceptable, so that they still are when the members have joined.
+// warmed returns the copies in waiting that are warm. It requires half the acceptable lag, so that
+// they are still warm when all members have joined.
 func (c StandbyConfig) warmed(waiting []int32) []int32 {
 	return slices.DeleteFunc(slices.Clone(waiting), func(p int32) bool {
 		lag, known := c.Lag(p)
@@ -214,26 +213,27 @@ func (c StandbyConfig) warmed(waiting []int32) []int32 {
 }
 
 const (
-	// askEvery bounds how often a member asks for a rebalance because it is warm: each has all
-	// members join again, while they work.
+	// askEvery bounds how often a member asks for a rebalance because it is warm: each rebalance
+	// makes all members join again, while they work.
 	askEvery = 5 * time.Second
-	// askLast is how often it asks when nothing comes of it.
+	// askLast is the longest interval between requests that have no effect.
 	askLast = 10 * time.Minute
 )
 
-// asks decides when a member asks for a rebalance because copies that others wait for are
-// warm. It asks more and more rarely while the same ones are: by the group they are not, as
-// when a member claims to be further than the journal is. It is used by one goroutine.
+// asks decides when a member asks for a rebalance because copies that others wait for are warm. It
+// asks more and more rarely while the same copies are warm: then the group does not consider them
+// warm, for example because a member claims to be further than the journal. It must be used by one
+// goroutine.
 type asks struct {
 	waits  *retry.Backoff
-	copies []int32 // the warm copies of the latest time
-	at     int64   // of it, by the steady clock
+	copies []int32 // the warm copies at the latest request
+	at     int64   // time of the latest request, by the steady clock
 	wait   int64
 	asked  bool
 }
 
 func newAsks() *asks {
-	// A wait ends in its second half.
+	// Jitter ends a wait in its second half.
 	return &asks{waits: retry.Policy{First: 2 * askEvery, Last: askLast}.Backoff()}
 }
 

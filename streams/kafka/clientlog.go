@@ -9,8 +9,8 @@ import (
 	"github.com/twmb/franz-go/plugin/kslog"
 )
 
-// clientLogger returns the Kafka client's logger. It passes on errors only: everything else
-// that matters is returned as an error and logged by the caller.
+// clientLogger returns the Kafka client's logger. It only passes on errors. All other important
+// events are returned as errors and logged by the caller.
 func (c Cluster) clientLogger() kgo.Logger {
 	if c.Quiet {
 		return kslog.New(slog.New(slog.DiscardHandler))
@@ -22,10 +22,10 @@ type errorsOnly struct{ kgo.Logger }
 
 func (errorsOnly) Level() kgo.LogLevel { return kgo.LogLevelError }
 
-// transactionLogger returns the logger of a client that writes in transactions. It also passes
-// on the client's messages below errors: as debug messages, because each transaction has three
-// of them. Any other message about a transaction is a warning: the client
-// uses them to say that it aborts in place of a commit.
+// transactionLogger returns the logger of a client that writes in transactions. It also passes on
+// the client's routine messages about transactions at debug level, because each transaction has
+// three of them. Any other message about a transaction is a warning: the client uses them to report
+// that it aborts instead of committing.
 func (c Cluster) transactionLogger() kgo.Logger {
 	if c.Quiet {
 		return c.clientLogger()
@@ -35,7 +35,7 @@ func (c Cluster) transactionLogger() kgo.Logger {
 
 type transactionLog struct{ slog.Handler }
 
-// Enabled leaves out the client's own debug messages. Handle decides about the others.
+// Enabled drops the client's own debug messages. Handle decides about the others.
 func (transactionLog) Enabled(_ context.Context, l slog.Level) bool { return l >= slog.LevelInfo }
 
 func (h transactionLog) Handle(ctx context.Context, r slog.Record) error {
@@ -62,7 +62,7 @@ func (h transactionLog) WithGroup(name string) slog.Handler {
 	return transactionLog{h.Handler.WithGroup(name)}
 }
 
-// isRoutine reports whether every transaction has the message.
+// isRoutine reports whether every transaction logs the message.
 func isRoutine(message string) bool {
 	return strings.HasPrefix(message, "beginning transaction") ||
 		strings.HasPrefix(message, "ending transaction") ||

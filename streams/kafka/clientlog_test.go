@@ -13,8 +13,8 @@ import (
 	"github.com/lumenhook/lumenhook/internal/testkit"
 )
 
-// TestMessagesAboutTransactions: ordinary transactions log nothing above debug. The message that
-// the client aborts in place of the commit that was asked for is a warning.
+// TestMessagesAboutTransactions: ordinary transactions log nothing above debug level. The message
+// that the client aborts instead of committing is a warning.
 func TestMessagesAboutTransactions(t *testing.T) {
 	fake, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "test.sums"))
 	if err != nil {
@@ -74,7 +74,8 @@ func TestMessagesAboutTransactions(t *testing.T) {
 	}
 }
 
-// TestALoggerOfTransactionsKeepsItsLevels: also when it gets attributes or a group.
+// TestALoggerOfTransactionsKeepsItsLevels: the levels also hold for a logger with attributes or a
+// group.
 func TestALoggerOfTransactionsKeepsItsLevels(t *testing.T) {
 	var log testkit.Buffer
 	l := slog.New(transactionLog{slog.NewTextHandler(&log, nil)})

@@ -14,43 +14,41 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// Cluster is the connection settings of a Kafka cluster. Brokers, Prefix and Logger must be
-// set.
+// Cluster holds the connection settings of a Kafka cluster. Brokers, Prefix and Logger are
+// required.
 type Cluster struct {
 	Brokers  []string // host:port
 	Prefix   string   // of topics, groups and transactional ids, such as "lumenhook."
 	ClientID string
-	// InstanceID is this process' static group member name (group.instance.id), which must
-	// be unique. A process that restarts under the same name within SessionTimeout gets its
-	// partitions back, and none moves meanwhile. Empty: a process that leaves gives its
-	// partitions up.
+	// InstanceID is this process' static group member name (group.instance.id). It must be unique.
+	// A process that restarts under the same name within SessionTimeout gets its partitions back,
+	// and no partition moves in the meantime. If it is empty, a process that leaves gives up its
+	// partitions.
 	InstanceID string
 	SASL       SASL
-	// of every client, such as metrics and traces; they are shared and must be safe for
-	// that
+	// Hooks of every client, such as metrics and traces. They are shared and must be safe for
+	// concurrent use.
 	Hooks []kgo.Hook
 	TLS   TLS
-	// Dial opens each connection, to a broker within this process; nil: by TCP. It excludes TLS.
+	// Dial opens each connection, to a broker in this process; nil: TCP. It excludes TLS.
 	Dial   func(ctx context.Context, network, address string) (net.Conn, error)
 	Logger *slog.Logger
-	// Quiet suppresses the Kafka client's own log messages, for commands whose user sees
-	// the returned error.
+	// Quiet suppresses the Kafka client's own log messages, for commands whose user sees the
+	// returned error.
 	Quiet bool
 }
 
 func (c Cluster) fullName(topic string) string  { return c.Prefix + topic }
 func (c Cluster) shortName(topic string) string { return strings.TrimPrefix(topic, c.Prefix) }
 
-// hungTimeout is how long a broker may leave requests unanswered, beyond the time that the
-// request itself allows. The kernel of a process that hangs still accepts connections for
-// it.
+// hungTimeout is how long a broker may leave requests unanswered, in addition to the time that the
+// request itself allows. If a process hangs, its kernel still accepts connections.
 const hungTimeout = 5 * time.Second
 
-// maxBatchBytes bounds what a batch may take when it is decompressed: producers make them of
-// at most 1 MiB.
+// maxBatchBytes bounds the decompressed size of a batch. Producers write batches of at most 1 MiB.
 const maxBatchBytes = 16 << 20
 
-// client opens a Kafka client. Dead brokers are noticed within seconds.
+// client opens a Kafka client. It notices dead brokers within seconds.
 func (c Cluster) client(opts ...kgo.Opt) (*kgo.Client, error) {
 	if err := errors.Join(c.SASL.Check(), c.TLS.Check()); err != nil {
 		return nil, fmt.Errorf("streams: opening a Kafka client: %w", err)
@@ -63,10 +61,10 @@ func (c Cluster) client(opts ...kgo.Opt) (*kgo.Client, error) {
 		kgo.MetadataMinAge(250 * time.Millisecond),
 		kgo.RetryTimeout(30 * time.Second),
 		kgo.RequestTimeoutOverhead(hungTimeout),
-		// Metrics are Prometheus's to fetch: the embedded broker asks each client for all that it
-		// has twice a minute (KIP-714), and drops it.
+		// We use Prometheus. The embedded broker would ask each client for all its metrics twice a
+		// minute (KIP-714), and drop them.
 		kgo.DisableClientMetrics(),
-		// Why Snappy: docs/decisions/topics.md.
+		// docs/decisions/topics.md explains why Snappy.
 		kgo.ProducerBatchCompression(kgo.SnappyCompression(), kgo.NoCompression()),
 		kgo.MaxDecompressBatchBytes(maxBatchBytes),
 		kgo.WithHooks(c.Hooks...),
@@ -79,7 +77,7 @@ func (c Cluster) client(opts ...kgo.Opt) (*kgo.Client, error) {
 	return client, nil
 }
 
-// dialer returns the client's option of how connections are opened.
+// dialer returns the client option that opens connections.
 func (c Cluster) dialer() kgo.Opt {
 	if c.Dial != nil {
 		return kgo.Dialer(c.Dial)
@@ -87,7 +85,7 @@ func (c Cluster) dialer() kgo.Opt {
 	return c.TLS.option(c.Logger)
 }
 
-// WithAdmin runs f with a client for administration.
+// WithAdmin runs f with an admin client.
 func (c Cluster) WithAdmin(ctx context.Context, f func(context.Context, *kadm.Client) error) error {
 	client, err := c.client()
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 )
 
-// Deleter deletes records of topics, and asks how far their readers are.
+// Deleter deletes records of topics, and reads the positions of their readers.
 type Deleter struct{ *Ends }
 
 // NewDeleter opens a client.
@@ -24,9 +24,9 @@ func (c Cluster) NewDeleter() (*Deleter, error) {
 	return &Deleter{ends}, nil
 }
 
-// Positions returns what the groups of this deployment have committed, by their names. It
-// fails unless every broker answers: one that does not may coordinate a group that still
-// needs records. The expected groups need not exist, but it must be allowed to ask for them.
+// Positions returns the committed offsets of this deployment's groups, by group name. It fails
+// unless every broker answers: one that does not may coordinate a group that still needs records.
+// The expected groups need not exist, but the user must be allowed to describe them.
 func (d *Deleter) Positions(ctx context.Context, expected ...string) (map[string]Offsets, error) {
 	admin := kadm.NewClient(d.client)
 	listed, err := admin.ListGroups(ctx)
@@ -42,7 +42,7 @@ func (d *Deleter) Positions(ctx context.Context, expected ...string) (map[string
 		}
 	}
 	by := make(map[string]Offsets)
-	// What a transaction that is open commits is not counted: the earlier position is below.
+	// This ignores positions in an open transaction: the earlier position is lower.
 	for name, group := range admin.FetchManyOffsets(ctx, names...) {
 		if errors.Is(group.Err, kerr.GroupIDNotFound) {
 			continue
@@ -73,8 +73,8 @@ func (o Offsets) Set(topic string, partition int32, offset int64) {
 	o[topic][partition] = offset
 }
 
-// Sizes returns how many bytes brokers hold of partitions: of each its largest replica. What
-// was deleted counts until the broker has freed the file that it is in.
+// Sizes returns the size of partitions on the brokers, in bytes: for each partition that of its
+// largest replica. Deleted records count until the broker has freed their file.
 func (d *Deleter) Sizes(
 	ctx context.Context, partitions []int32, topics ...string,
 ) (map[string]map[int32]int64, error) {
@@ -99,8 +99,8 @@ func (d *Deleter) Sizes(
 	return by, nil
 }
 
-// DeleteBefore deletes the records below offsets. The first offset of a partition may be
-// beyond the asked one already; then nothing happens.
+// DeleteBefore deletes the records before offsets. If the first offset of a partition is already
+// larger, nothing happens.
 func (d *Deleter) DeleteBefore(ctx context.Context, below Offsets) error {
 	asked := make(kadm.Offsets)
 	for topic, by := range below {
@@ -123,11 +123,10 @@ func (d *Deleter) DeleteBefore(ctx context.Context, below Offsets) error {
 	return nil
 }
 
-// Hold keeps records from being deleted as not needed ([Deleter]) while somebody reads them
-// without being a member of a group: it commits their first offsets for a group of that
-// name. Release gives them free. What a process that died has held is free when the cluster
-// forgets positions of groups without members (offsets.retention.minutes), or with the next
-// hold of that name.
+// Hold keeps a [Deleter] from deleting records while a reader that is not a member of a group reads
+// them. It commits their first offsets for a group with that name. Release ends the hold. The hold
+// of a process that died ends when the cluster drops the positions of groups without members
+// (offsets.retention.minutes), or with the next hold of the same name.
 func (c Cluster) Hold(ctx context.Context, group string, from Offsets) error {
 	offsets := make(kadm.Offsets)
 	for topic, by := range from {
@@ -148,7 +147,7 @@ func (c Cluster) Hold(ctx context.Context, group string, from Offsets) error {
 	return nil
 }
 
-// Release ends a hold. There need not be one.
+// Release ends a hold. It is not an error if there is no hold.
 func (c Cluster) Release(ctx context.Context, group string) error {
 	err := c.WithAdmin(ctx, func(ctx context.Context, admin *kadm.Client) error {
 		_, err := whileTransient(ctx, func() (struct{}, error) {

@@ -12,14 +12,13 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// Ends reads the high watermarks of topics. An open transaction lies below the high
-// watermark, so a read-committed reader that has passed it has seen everything that was
-// committed before the request.
+// Ends reads the high watermarks of topics. An open transaction lies below the high watermark, so a
+// read-committed reader that has passed it has seen everything that was committed before the
+// request.
 //
-// A broker that lost the leadership of a partition without noticing, because it was paused
-// for instance, would answer with an end that is too low. So the request names the leader
-// epoch that all brokers but one know (leaders.go), and a leader of an earlier epoch
-// refuses it.
+// A broker that lost the leadership of a partition without noticing, for example because it was
+// paused, would answer with an end that is too low. The request therefore names the leader epoch
+// that all brokers but one know (leaders.go), and a leader of an earlier epoch refuses it.
 type Ends struct {
 	client  *kgo.Client
 	cluster Cluster
@@ -41,19 +40,19 @@ func (c Cluster) NewEnds() (*Ends, error) {
 	return &Ends{client: client, cluster: c}, nil
 }
 
-// Of returns the high watermark of each partition of a topic. While a partition's
-// leadership moves it retries, for a bounded time.
+// Of returns the high watermark of each partition of a topic. While the leadership of a partition
+// moves, it retries for a bounded time.
 func (e *Ends) Of(ctx context.Context, topic string) (map[int32]int64, error) {
 	return e.offsets(ctx, topic, atEnd)
 }
 
-// Starts returns the first offset of each partition of a topic, with retries as in Of.
+// Starts returns the first offset of each partition of a topic. It retries like Of.
 func (e *Ends) Starts(ctx context.Context, topic string) (map[int32]int64, error) {
 	return e.offsets(ctx, topic, atStart)
 }
 
-// Since returns the offset of the first record of each partition whose timestamp, in Unix
-// milliseconds, is not before a time, and the partition's end where there is none.
+// Since returns, for each partition, the offset of the first record whose timestamp is not before
+// millis, a Unix time in milliseconds, or the partition's end if there is no such record.
 func (e *Ends) Since(ctx context.Context, topic string, millis int64) (map[int32]int64, error) {
 	// A record that is appended between the two requests is not before the first one's end.
 	ends, err := e.Of(ctx, topic)
@@ -72,9 +71,8 @@ func (e *Ends) Since(ctx context.Context, topic string, millis int64) (map[int32
 	return since, nil
 }
 
-// OfEpochs returns where leader epochs ended: the offset after the last record of each, in
-// the log as it is now. A partition whose leader does not know the epoch, or does not
-// answer, is left out.
+// OfEpochs returns the end of leader epochs in the current log: the offset after the last record of
+// each. It omits a partition whose leader does not know the epoch or does not answer.
 func (e *Ends) OfEpochs(ctx context.Context, topic string, epochs map[int32]int32) map[int32]int64 {
 	if len(epochs) == 0 {
 		return nil
@@ -94,13 +92,12 @@ func (e *Ends) OfEpochs(ctx context.Context, topic string, epochs map[int32]int3
 	return by
 }
 
-// Close ends the client.
 func (e *Ends) Close() { e.client.Close() }
 
-// Ends uses the client of the transactions; the result is not to be closed.
+// Ends uses the client of the transactions. Do not close the result.
 func (t *transactions) Ends() *Ends { return &Ends{client: t.client, cluster: t.cluster} }
 
-// offsets asks each partition's leader for the offset of a timestamp; -1 if there is none.
+// offsets asks each partition's leader for the offset of a timestamp; -1 if there is no such record.
 func (e *Ends) offsets(
 	ctx context.Context, topic string, timestamp int64,
 ) (map[int32]int64, error) {

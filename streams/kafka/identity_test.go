@@ -9,13 +9,13 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// TestATurnIsOfOneProducer: when the client gets another epoch within a turn, what was
-// written before is aborted, and the rest must not be committed as if it were the turn.
+// TestATurnIsOfOneProducer: if the client gets another epoch within a turn, the records written
+// before are aborted, and the rest must not be committed as if they were the whole turn.
 func TestATurnIsOfOneProducer(t *testing.T) {
 	owner := newOwner(t)
 	sum := func() *kgo.Record { return &kgo.Record{Topic: "test.sums", Value: []byte("1")} }
 	err := owner.inOne(t.Context(), []*kgo.Record{sum()}, func(identity) error {
-		// As a client does that must ask for a new epoch: the open transaction ends.
+		// The open transaction ends, as if the client had to ask for a new epoch.
 		if err := owner.client.EndTransaction(t.Context(), kgo.TryAbort); err != nil {
 			return err
 		}
@@ -29,8 +29,8 @@ func TestATurnIsOfOneProducer(t *testing.T) {
 	}
 }
 
-// TestATransactionWithoutRecordsIsAnError: the client returns nil for it and commits nothing,
-// also no positions that belong to it.
+// TestATransactionWithoutRecordsIsAnError: the client would return nil and commit nothing, not even
+// the positions.
 func TestATransactionWithoutRecordsIsAnError(t *testing.T) {
 	owner := newOwner(t)
 	if err := owner.inOne(t.Context(), nil, func(identity) error { return nil }); err == nil {

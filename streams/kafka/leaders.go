@@ -17,11 +17,11 @@ type leader struct{ broker, epoch int32 }
 // answerTimeout bounds one request to one broker.
 const answerTimeout = 5 * time.Second
 
-// leadersOf returns the leader of each partition of a topic, the latest that all brokers
-// but one know. What was acknowledged is on min.insync.replicas of the partition's
-// replicas, and those knew the epoch in which it was written: where that is 2 or more, as
-// for our topics in a cluster, leaving one broker out cannot miss the epoch. So a broker
-// that hangs delays nobody, and one that hung for a while misleads nobody.
+// leadersOf returns the leader of each partition of a topic: the latest one that all brokers but
+// one know. An acknowledged record is on min.insync.replicas of the partition's replicas, and those
+// knew the epoch in which it was written. If that is 2 or more, as for our topics in a cluster,
+// leaving one broker out cannot miss the epoch. A broker that hangs therefore delays no request,
+// and a broker that hung for a while cannot mislead one.
 func (e *Ends) leadersOf(ctx context.Context, topic string) (map[int32]leader, error) {
 	brokers, err := e.brokers(ctx)
 	if err != nil {
@@ -29,7 +29,7 @@ func (e *Ends) leadersOf(ctx context.Context, topic string) (map[int32]leader, e
 	}
 	answers := make(chan answer[*kmsg.MetadataResponse], len(brokers))
 	for id := range brokers {
-		// Not cancelled after the first answers: cancelling a request would close its
+		// Not cancelled after the first answers, because cancelling a request would close its
 		// connection.
 		go func() {
 			answers <- askBroker[*kmsg.MetadataResponse](ctx, e.client, id,
@@ -60,7 +60,7 @@ func (e *Ends) brokers(ctx context.Context) (map[int32]bool, error) {
 	req := kmsg.NewPtrMetadataRequest()
 	req.Topics = []kmsg.MetadataRequestTopic{}
 	resp, err := req.RequestWith(ctx, e.client)
-	if err != nil { // the next time, another broker is asked
+	if err != nil { // the next call asks another broker
 		return nil, fmt.Errorf("asking for the brokers: %w", unlessFinal(err))
 	}
 	if len(resp.Brokers) == 0 {
@@ -78,7 +78,7 @@ type view struct {
 	leaders map[int32]leader
 	brokers map[int32]bool // named in an answer
 	answers int
-	topic   error // what an answer reports of the topic
+	topic   error // the topic's error in an answer
 	failed  error // brokers that did not answer
 }
 
@@ -128,7 +128,7 @@ func (v *view) verdict(quorum int, asked map[int32]bool) (map[int32]leader, erro
 	return v.leaders, nil
 }
 
-// answer is one broker's.
+// answer is the response of one broker.
 type answer[R kmsg.Response] struct {
 	resp R
 	err  error

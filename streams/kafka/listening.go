@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// listeningTimeout bounds [Cluster.Listening]. A broker answers within milliseconds,
-// whatever its cluster is busy with.
+// listeningTimeout bounds [Cluster.Listening]. A healthy broker answers within milliseconds,
+// however busy its cluster is.
 const listeningTimeout = 5 * time.Second
 
 // UnreachableError means that no broker can be reached.
@@ -26,11 +26,11 @@ func (e *UnreachableError) Error() string {
 
 func (e *UnreachableError) Unwrap() []error { return e.Causes }
 
-// Unreached returns the brokers, and one cause for each.
+// Unreached returns the brokers, and the cause for each.
 func (e *UnreachableError) Unreached() ([]string, []error) { return e.Brokers, e.Causes }
 
-// Listening fails with an *[UnreachableError] unless a broker answers at one of the
-// addresses. A command reports that at once; a service retries instead.
+// Listening returns an *[UnreachableError] unless a broker answers at one of the addresses. A
+// command reports the error at once; a service retries instead.
 func (c Cluster) Listening(ctx context.Context) error {
 	if len(c.Brokers) == 0 {
 		return nil

@@ -16,8 +16,8 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-// TestListeningFailsUnlessABrokerAnswers: one broker that is up is enough, however the
-// other addresses fail.
+// TestListeningFailsUnlessABrokerAnswers: one broker that is up is enough, however the other
+// addresses fail.
 func TestListeningFailsUnlessABrokerAnswers(t *testing.T) {
 	t.Parallel()
 	b, err := kfake.NewCluster(kfake.NumBrokers(1))

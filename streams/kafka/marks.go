@@ -8,19 +8,19 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// ErrAborted means that a broker returned records of an aborted transaction as committed.
-// What was derived from them cannot be trusted.
+// ErrAborted means that a broker returned records of an aborted transaction as committed. Data
+// derived from them cannot be trusted.
 var ErrAborted = errors.New("records of an aborted transaction were read as committed")
 
-// marks checks records that were read against the markers that end transactions: since a
-// producer's previous marker, none of its records may have been read when an abort marker
-// comes.
+// marks checks the records that were read against the markers that end transactions: when an abort
+// marker arrives, no record of its producer may have been read since that producer's previous
+// marker.
 type marks struct {
 	given  map[author]int64 // the first offset since the author's last marker
-	latest author           // of the previous record, which usually is this one's too
+	latest author           // of the previous record, usually also of this one
 }
 
-// author is a producer's part in one partition.
+// author is a producer in one partition.
 type author struct {
 	topic     string
 	partition int32
@@ -54,7 +54,7 @@ func (m *marks) pass(k *kgo.Record) error {
 	return nil
 }
 
-// isAbortMarker reads the type of a control record: it follows a version of two bytes.
+// isAbortMarker reads the type of a control record, which follows a two-byte version.
 func isAbortMarker(k *kgo.Record) bool {
 	const abort = 0
 	return len(k.Key) >= 4 && binary.BigEndian.Uint16(k.Key[2:]) == abort

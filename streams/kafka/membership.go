@@ -15,22 +15,22 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// SessionTimeout is how long a member may go without a heartbeat before it loses its
-// partitions. It bounds fail-over.
+// SessionTimeout is how long a member may go without a heartbeat before it loses its partitions. It
+// bounds failover.
 const SessionTimeout = 6 * time.Second
 
-// MembershipConfig names a group and the topic whose partitions it divides.
+// MembershipConfig configures a membership: the group, and the topic whose partitions it divides.
 type MembershipConfig struct {
 	Group string
 	Topic string
 	// Assigned is called with partitions that were assigned. It must not block.
 	Assigned func(partitions []int32)
-	// Revoked is called with partitions that are given up. The group waits until it
-	// returns, so that work in progress ends first.
+	// Revoked is called with partitions to give up. The group waits until it returns, so that work
+	// in progress ends first.
 	Revoked func(partitions []int32)
-	// Lost is called with partitions that others may own by now.
+	// Lost is called with partitions that other members may already own.
 	Lost func(partitions []int32)
-	// RevokeMax is how long Revoked may take: the group waits that long, and twice a
+	// RevokeMax is how long Revoked may take. The group waits for this time, plus twice a
 	// transaction's timeout, before it continues without this member.
 	RevokeMax time.Duration
 	// Standbys, if set, moves partitions to warm members only.
@@ -38,8 +38,8 @@ type MembershipConfig struct {
 	Now      func() time.Time
 }
 
-// Membership is a membership in a group that divides the partitions of a topic. It does
-// nothing else: the owner of a partition reads and writes it through clients of its own.
+// Membership is a membership in a group that divides the partitions of a topic. It does nothing
+// else: the owner of a partition reads and writes it through its own clients.
 type Membership struct {
 	client       *kgo.Client
 	group        string
@@ -49,23 +49,23 @@ type Membership struct {
 	now          func() Moment
 	acknowledged atomic.Pointer[Moment] // when the latest acknowledged heartbeat was sent
 	prompt       chan struct{}          // requests a heartbeat at once
-	placed       atomic.Bool            // a rebalance ended for it since it was expelled
+	placed       atomic.Bool            // a rebalance has ended for it since it was expelled
 	failure      groupFailure
 	standbys     *StandbyConfig
-	warming      atomic.Pointer[[]int32] // standbys that something waits for
-	asks         *asks                   // for rebalances, since they are warm
+	warming      atomic.Pointer[[]int32] // standbys that others wait for
+	asks         *asks                   // for rebalances, when they are warm
 	stop         context.CancelFunc
 	stopped      chan struct{}
 }
 
-// groupFailure is why the client last left the group, as the client reports it.
+// groupFailure is the client's error of the latest time that it left the group.
 type groupFailure struct{ latest atomic.Pointer[error] }
 
 // OnGroupManageError implements the client's hook.
 func (f *groupFailure) OnGroupManageError(err error) { f.latest.Store(&err) }
 
-// heartbeatEvery bounds how late members learn of a rebalance, since brokers report it in
-// their answers. A session survives many lost heartbeats.
+// heartbeatEvery bounds how late members learn of a rebalance, because brokers report it in their
+// answers. A session survives many lost heartbeats.
 const heartbeatEvery = SessionTimeout / 12
 
 // Join enters a group. The callbacks run until Leave.
@@ -90,13 +90,13 @@ func (c Cluster) Join(cfg MembershipConfig) (*Membership, error) {
 			}
 		}
 	}
-	// Called when the group goes on without this member, also where it had no partition.
+	// Called when the group continues without this member, even if it had no partition.
 	expelled := func(ctx context.Context, client *kgo.Client, by map[string][]int32) {
 		m.placed.Store(false)
-		m.acknowledged.Store(nil) // acknowledgements of before do not count
+		m.acknowledged.Store(nil) // earlier acknowledgements no longer count
 		only(cfg.Lost)(ctx, client, by)
 	}
-	// Called at the end of each rebalance, also where nothing is assigned.
+	// Called at the end of each rebalance, even if nothing is assigned.
 	assigned := func(ctx context.Context, client *kgo.Client, by map[string][]int32) {
 		select {
 		case m.prompt <- struct{}{}:
@@ -127,14 +127,14 @@ func (c Cluster) Join(cfg MembershipConfig) (*Membership, error) {
 		stop()
 		return nil, err
 	}
-	// Nothing is consumed through the group.
+	// The group only assigns; nothing is consumed through it.
 	client.PauseFetchTopics(c.fullName(cfg.Topic))
 	m.client = client
 	go m.beat(ctx)
 	return m, nil
 }
 
-// balancer is the protocol by which the group divides the partitions.
+// balancer returns the protocol by which the group divides the partitions.
 func (m *Membership) balancer() kgo.GroupBalancer {
 	if m.standbys == nil {
 		return kgo.CooperativeStickyBalancer()
@@ -142,13 +142,13 @@ func (m *Membership) balancer() kgo.GroupBalancer {
 	return &warmBalancer{topic: m.topic, cfg: *m.standbys, assigned: m.standBy}
 }
 
-// standBy follows an assignment's part beside the partitions to own.
+// standBy applies the standbys of an assignment.
 func (m *Membership) standBy(a assignmentData) {
 	m.warming.Store(&a.Warming)
 	m.standbys.StandBy(a.Standbys)
 }
 
-// askWhenWarm asks for a rebalance when a copy is warm that others wait for.
+// askWhenWarm asks for a rebalance when a copy that others wait for is warm.
 func (m *Membership) askWhenWarm() {
 	waiting := m.warming.Load()
 	if waiting != nil && m.asks.due(m.standbys.warmed(*waiting), m.now().SteadyMillis) {
@@ -156,16 +156,16 @@ func (m *Membership) askWhenWarm() {
 	}
 }
 
-// Fresh reports whether the group acknowledged a heartbeat within the session timeout. If
-// not, others may own the partitions already, even if no callback has run yet: this is how
-// a process that was paused finds out.
+// Fresh reports whether the group acknowledged a heartbeat within the session timeout. If not,
+// others may already own the partitions, even if no callback has run yet. A process that was paused
+// finds out in this way.
 func (m *Membership) Fresh() bool {
 	sent := m.acknowledged.Load()
 	return sent != nil && sent.Fresh(m.now())
 }
 
-// Check returns an error while the member is not fresh, or was not told yet which partitions
-// it has, with the reason if it is known.
+// Check returns an error while the member is not fresh or has no assignment yet, with the reason if
+// it is known.
 func (m *Membership) Check() error {
 	if m.placed.Load() && m.Fresh() {
 		return nil
@@ -190,8 +190,8 @@ func (m *Membership) Check() error {
 	return fmt.Errorf("streams: this process is not one of group %s: %w", m.group, *why)
 }
 
-// beat sends heartbeats beside the client's own: only the answer says whether the group
-// acknowledges, and the client does not expose it.
+// beat sends heartbeats in addition to the client's own: only the answer says whether the group
+// acknowledges the member, and the client does not expose it.
 func (m *Membership) beat(ctx context.Context) {
 	defer close(m.stopped)
 	tick := time.NewTicker(heartbeatEvery)
@@ -216,7 +216,7 @@ func (m *Membership) heartbeat(ctx context.Context) {
 	if req.MemberID, req.Generation = m.client.GroupMetadata(); req.MemberID == "" {
 		return
 	}
-	// Counted from when the request was sent: the group's own clock starts no earlier.
+	// Counted from the time of the request, because the group's own clock starts no earlier.
 	asked := m.now()
 	resp, err := req.RequestWith(ctx, m.client)
 	if err != nil {
@@ -224,7 +224,7 @@ func (m *Membership) heartbeat(ctx context.Context) {
 	}
 	switch err := kerr.ErrorForCode(resp.ErrorCode); {
 	case err == nil, errors.Is(err, kerr.RebalanceInProgress):
-		// During a rebalance, members stay members.
+		// Members stay members during a rebalance.
 		m.acknowledged.Store(&asked)
 		m.failure.latest.Store(nil)
 	case errors.Is(err, kerr.UnknownMemberID), errors.Is(err, kerr.IllegalGeneration), errors.Is(err,
@@ -236,8 +236,8 @@ func (m *Membership) heartbeat(ctx context.Context) {
 	}
 }
 
-// Leave gives up all partitions, calling Revoked, and leaves the group. A member with a
-// static name stays a member until its session ends, so that it can come back.
+// Leave gives up all partitions, calling Revoked, and leaves the group. A member with a static name
+// stays a member until its session ends, so that it can come back.
 func (m *Membership) Leave(ctx context.Context) error {
 	err := m.client.LeaveGroupContext(ctx)
 	m.stop()
@@ -249,8 +249,8 @@ func (m *Membership) Leave(ctx context.Context) error {
 	return err
 }
 
-// Moment is a time by two clocks: the wall clock, which may be set, and a steady one that
-// never goes back but may stop while the machine sleeps.
+// Moment is a time by two clocks: the wall clock, which can be set, and a steady clock, which never
+// goes back but may stop while the machine sleeps.
 type Moment struct{ WallMillis, SteadyMillis int64 }
 
 // MomentOf converts a time, for a steady clock that started at began.
@@ -258,21 +258,19 @@ func MomentOf(now, began time.Time) Moment {
 	return Moment{WallMillis: now.UnixMilli(), SteadyMillis: now.Sub(began).Milliseconds()}
 }
 
-// Fresh reports whether a group's acknowledgement of a request that was sent at this time
-// still counts, so that the member's partitions cannot have been given to others. The
-// larger of both ages counts, since either clock may be wrong.
+// Fresh reports whether a group's acknowledgement of a request that was sent at this time still
+// counts, so that the member's partitions cannot have been given to others. It uses the larger of
+// the two ages, because either clock may be wrong.
 func (sent Moment) Fresh(now Moment) bool {
 	age := max(now.SteadyMillis-sent.SteadyMillis, now.WallMillis-sent.WallMillis)
 	return age < SessionTimeout.Milliseconds()
 }
 
-// RemoveMember removes the member with this process' InstanceID from groups, and returns
-// the groups that it was in. Its partitions go to the other members at once, instead of
-// when its session ends.
+// RemoveMember removes the member with this process' InstanceID from groups, and returns the groups
+// that it was in. Its partitions go to the other members at once, instead of when its session ends.
 //
-// It is for callers who know that the process of this name is dead. If they are wrong,
-// nothing is lost: the former owner is fenced by its transactional id, as after the end of
-// a session, and a living member joins again.
+// Call it only if the process of this name is known to be dead. If it is not, nothing is lost: its
+// transactional ids are fenced, as after the end of a session, and it joins again.
 func (c Cluster) RemoveMember(ctx context.Context, groups ...string) (from []string, err error) {
 	client, err := c.client()
 	if err != nil {
@@ -281,7 +279,7 @@ func (c Cluster) RemoveMember(ctx context.Context, groups ...string) (from []str
 	defer client.Close()
 	admin := kadm.NewClient(client)
 	was, failed := make([]bool, len(groups)), make([]error, len(groups))
-	var asked sync.WaitGroup // one coordinator that does not answer delays no other group
+	var asked sync.WaitGroup // a coordinator that does not answer must not delay the other groups
 	for i, group := range groups {
 		asked.Go(func() { was[i], failed[i] = c.removeFrom(ctx, admin, group) })
 	}

@@ -17,11 +17,11 @@ func NewFiller(topic string, partition int32) Record {
 	}
 }
 
-// IsFiller reports whether a record is one of NewFiller.
+// IsFiller reports whether a record was created by NewFiller.
 func IsFiller(r Record) bool { return len(r.Value) == 0 && r.Header(headerFiller) != "" }
 
-// Placer appends records at given partitions, offsets and times, outside of transactions.
-// It is used by one goroutine.
+// Placer appends records at given partitions, offsets and times, outside of transactions. It must
+// be used by one goroutine.
 type Placer struct {
 	cluster Cluster
 	client  *kgo.Client
@@ -42,8 +42,8 @@ func (c Cluster) NewPlacer() (*Placer, error) {
 	return &Placer{cluster: c, client: client}, nil
 }
 
-// Place appends records and returns when all are acknowledged. It is an error if one gets
-// another offset than it names: then somebody else writes to the partition.
+// Place appends records and returns when all are acknowledged. It returns an error if a record gets
+// another offset than it names, because then another program writes to the partition.
 func (p *Placer) Place(ctx context.Context, records ...Record) error {
 	batch := p.cluster.toKafka(records)
 	for i, r := range records {

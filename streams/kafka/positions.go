@@ -11,7 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// Positions returns the group's committed positions; a partition without one is left out.
+// Positions returns the group's committed positions. It omits partitions without one.
 func (m *Membership) Positions(ctx context.Context) (map[int32]int64, error) {
 	committed, err := kadm.NewClient(m.client).FetchOffsetsForTopics(ctx, m.group, m.topic)
 	if err == nil {
@@ -32,9 +32,9 @@ func (m *Membership) Positions(ctx context.Context) (map[int32]int64, error) {
 // ErrNotMember means that the group has continued without this member.
 var ErrNotMember = errors.New("the group has gone on without this member")
 
-// Commit commits positions of the group: all records below them are done, and may be deleted
-// ([Deleter]). The topics may be others than the one that the group divides. If the group
-// has reached another generation without this member, it fails with ErrNotMember.
+// Commit commits positions of the group: all records before them are processed and may be deleted
+// ([Deleter]). The topics may differ from the one that the group divides. If the group has reached
+// another generation without this member, it fails with ErrNotMember.
 func (m *Membership) Commit(ctx context.Context, done Offsets) error {
 	var failed error
 	offsets := make(map[string]map[int32]kgo.EpochOffset)

@@ -8,9 +8,8 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// Producer appends records, partitioned by the hash of their key as Kafka's default
-// partitioner does. It is idempotent and waits for all in-sync replicas. It is safe for
-// concurrent use.
+// Producer appends records, partitioned by the hash of their key like Kafka's default partitioner.
+// It is idempotent and waits for all in-sync replicas. It is safe for concurrent use.
 type Producer struct {
 	cluster Cluster
 	client  *kgo.Client
@@ -31,9 +30,9 @@ func (c Cluster) NewProducer() (*Producer, error) {
 	return &Producer{cluster: c, client: client}, nil
 }
 
-// Append appends records and returns when all are acknowledged, or with the first error;
-// then some of them may have been written. An append that ctx ended returns ctx's error, even
-// if the client then names the answer that it waited to be over, such as a coordinator that loads.
+// Append appends records and returns when all are acknowledged, or with the first error, in which
+// case some of them may have been written. If ctx ends, it returns ctx's error, even if the client
+// reports the error that it was retrying, such as a coordinator that is loading.
 func (p *Producer) Append(ctx context.Context, records ...Record) error {
 	err := p.client.ProduceSync(ctx, p.cluster.toKafka(records)...).FirstErr()
 	if err == nil {
@@ -45,7 +44,7 @@ func (p *Producer) Append(ctx context.Context, records ...Record) error {
 	return fmt.Errorf("streams: appending to the log: %w", err)
 }
 
-// PartitionOf returns the function from a key to its partition, for a topic with that many
+// PartitionOf returns the function that maps a key to its partition, for a topic with that many
 // partitions.
 func PartitionOf(partitions int) func(key string) int32 {
 	partitioner := kgo.StickyKeyPartitioner(nil).ForTopic("")
@@ -58,13 +57,11 @@ func PartitionOf(partitions int) func(key string) int32 {
 // Close closes the client.
 func (p *Producer) Close() { p.client.Close() }
 
-// FencedProducer appends in transactions of one transactional id. Whoever opened the latest
-// producer of an id owns it: open transactions of former owners are aborted, and what they
-// append later is refused.
+// FencedProducer appends in transactions of one transactional id. The latest producer of an id owns
+// it: open transactions of former owners are aborted, and their later appends are refused.
 type FencedProducer struct{ transactions }
 
-// NewFencedProducer takes a transactional id over. The deployment's prefix is put before
-// the name.
+// NewFencedProducer takes over a transactional id: name, with the deployment's prefix.
 func (c Cluster) NewFencedProducer(ctx context.Context, name string) (*FencedProducer, error) {
 	t, err := c.takeOver(ctx, c.fullName(name), kgo.StickyKeyPartitioner(nil))
 	if err != nil {
@@ -73,9 +70,9 @@ func (c Cluster) NewFencedProducer(ctx context.Context, name string) (*FencedPro
 	return &FencedProducer{t}, nil
 }
 
-// Append appends records in one transaction, placed by the hash of their key as a Producer
-// places them, and returns when it is committed. After an error the outcome is unknown: the
-// producer must not be used any more, and the next owner's take-over decides.
+// Append appends records in one transaction, partitioned like a Producer's, and returns when it is
+// committed. After an error the outcome is unknown: the producer must not be used again, and the
+// next owner's takeover decides.
 func (p *FencedProducer) Append(ctx context.Context, records ...Record) error {
 	if len(records) == 0 {
 		return nil

@@ -14,33 +14,32 @@ import (
 // Offsets are positions by topic and partition.
 type Offsets map[string]map[int32]int64
 
-// unknownEpoch is the epoch of no record, or of one written by a broker without leader
-// epochs.
+// unknownEpoch is the epoch if there is no record, or if a broker without leader epochs wrote it.
 const unknownEpoch = -1
 
-// ErrCut means that records which were read are no longer in their topic: it was truncated,
-// as by an unclean election. What was derived from them cannot be trusted.
+// ErrCut means that records that were read are no longer in their topic: it was truncated, for
+// example by an unclean election. Data derived from them cannot be trusted.
 var ErrCut = errors.New("records that were read before are gone from the topic: it was cut, as " +
 	"an unclean election does")
 
 // ReaderConfig configures a reader.
 type ReaderConfig struct {
 	From Offsets
-	// SkipExpired continues at the oldest record when the requested one was deleted by
-	// retention. Otherwise that is an error.
+	// SkipExpired continues at the oldest record if retention has deleted the requested one.
+	// Otherwise that is an error.
 	SkipExpired bool
 	// Notes also returns the notes of tasks in their journal, and the fillers of a copy.
 	Notes bool
-	// MaxBytes bounds what is fetched and not yet polled, for each broker; 0: 4 MiB. What is
-	// compressed takes about four times as much in memory.
+	// MaxBytes bounds the fetched records that are not yet polled, per broker; 0: 4 MiB. Compressed
+	// records take about four times as much in memory.
 	MaxBytes int32
-	// StallTimeout is how long ReadTo waits for the next record before it fails; 0: 60 s.
-	// It is longer than the open transaction of a dead owner can last: its timeout, a
-	// fail-over of its coordinator, and the coordinator's checks every 10 s.
+	// StallTimeout is how long ReadTo waits for the next record before it fails; 0: 60 s. It is
+	// longer than the open transaction of a dead owner can last: its timeout, a failover of its
+	// coordinator, and the coordinator's checks every 10 s.
 	StallTimeout time.Duration
 }
 
-// Reader reads partitions from given positions, committed records only. It is used by one
+// Reader reads committed records of partitions from given positions. It must be used by one
 // goroutine.
 type Reader struct {
 	cluster   Cluster
@@ -101,10 +100,9 @@ func (c Cluster) NewReader(cfg ReaderConfig) (*Reader, error) {
 	return r, nil
 }
 
-// Poll waits for records, and calls take with at most max of them, in the order of their
-// Partition. Control records and notes of tasks are skipped, but advance the position. It
-// returns when at least one position has advanced, with take's first error, with
-// ErrAborted, or when ctx ends.
+// Poll waits for records, and calls take with at most max of them, in partition order. Control
+// records and notes of tasks are skipped, but advance the position. It returns when at least one
+// position has advanced, with take's first error, with ErrAborted, or when ctx ends.
 func (r *Reader) Poll(ctx context.Context, max int, take func(Record) error) error {
 	fetches := r.client.PollRecords(ctx, max)
 	if err := fetches.Err0(); err != nil {
@@ -137,7 +135,7 @@ func (r *Reader) Poll(ctx context.Context, max int, take func(Record) error) err
 	return nil
 }
 
-// orCut returns ErrCut for what the client reports as lost records.
+// orCut returns ErrCut if the client reports lost records.
 func orCut(err error) error {
 	if lost, is := errors.AsType[*kgo.ErrDataLoss](err); is {
 		return fmt.Errorf("%w: %w", ErrCut, lost)
@@ -145,8 +143,8 @@ func orCut(err error) error {
 	return err
 }
 
-// ReadTo polls until a topic's partitions are read up to these ends. It fails when no
-// record arrives for StallTimeout before that.
+// ReadTo polls until a topic's partitions are read up to these ends. It fails if no record arrives
+// for StallTimeout before that.
 func (r *Reader) ReadTo(
 	ctx context.Context, topic string, ends map[int32]int64, max int,
 	take func(Record) error,
@@ -159,9 +157,9 @@ func (r *Reader) ReadTo(
 	return nil
 }
 
-// ReadBetween reads a topic's partitions from offsets to others with a reader of its own, up
-// to max records at a time. Records beyond the others may come along. What retention has
-// deleted is skipped.
+// ReadBetween reads a topic's partitions between two sets of offsets with a new reader, up to max
+// records at a time. It may return records after the end. It skips records that retention has
+// deleted.
 func (c Cluster) ReadBetween(
 	ctx context.Context, topic string, from, to map[int32]int64, max int, take func(Record) error,
 ) error {
@@ -173,7 +171,7 @@ func (c Cluster) ReadBetween(
 	return r.ReadTo(ctx, topic, to, max, take)
 }
 
-// PollTowards is one Poll on the way to these ends.
+// PollTowards is a single Poll on the way to these ends.
 func (r *Reader) PollTowards(
 	ctx context.Context, topic string, ends map[int32]int64, max int,
 	take func(Record) error,
@@ -204,13 +202,13 @@ func (r *Reader) Position(topic string, partition int32) int64 {
 	return r.positions[topic][partition]
 }
 
-// Epoch returns the epoch of the leader that wrote the latest record; below 0 if there was
-// none.
+// Epoch returns the epoch of the leader that wrote the latest record, or a negative number if there
+// is none.
 func (r *Reader) Epoch(topic string, partition int32) int32 {
 	return r.epochs[topic][partition]
 }
 
-// Behind returns how many offsets of a partition were unread when its latest record
+// Behind returns the number of unread offsets of a partition at the time when its latest record
 // arrived.
 func (r *Reader) Behind(topic string, partition int32) int64 {
 	return max(0, r.ends[topic][partition]-r.positions[topic][partition])
@@ -226,10 +224,9 @@ func (r *Reader) Passed(topic string, ends map[int32]int64) bool {
 	return true
 }
 
-// Close closes the client.
 func (r *Reader) Close() { r.client.Close() }
 
-// PartitionReader reads one partition, of one topic after the other. It is used by one
+// PartitionReader reads one partition, of one topic after another. It must be used by one
 // goroutine.
 type PartitionReader struct {
 	Cluster   Cluster
@@ -237,10 +234,10 @@ type PartitionReader struct {
 	MaxBytes  int32 // as in ReaderConfig
 
 	topic  string
-	reader *Reader // nil until something is read
+	reader *Reader // nil until the first read
 }
 
-// From returns a reader at an offset: the latest one if it is there.
+// From returns a reader at an offset. It reuses the latest one if that is at the offset.
 func (p *PartitionReader) From(topic string, offset int64) (*Reader, error) {
 	if p.reader != nil && p.topic == topic && p.reader.Position(topic, p.Partition) == offset {
 		return p.reader, nil
@@ -258,8 +255,7 @@ func (p *PartitionReader) From(topic string, offset int64) (*Reader, error) {
 	return reader, nil
 }
 
-// Read reads at most so many records between two offsets, and returns the offset to read
-// next.
+// Read reads at most max records between two offsets, and returns the offset to read next.
 func (p *PartitionReader) Read(
 	ctx context.Context, topic string, from, to int64, most int,
 ) (records []Record, next int64, err error) {

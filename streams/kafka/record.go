@@ -6,7 +6,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// Record is one record of a topic. Its topic's name is without the deployment's prefix. A
+// Record is one record of a topic. Its topic's name does not include the deployment's prefix. A
 // record that was read must not be modified.
 type Record struct {
 	Topic     string
@@ -36,23 +36,23 @@ const (
 	HeaderInputs = "inputs"
 	// HeaderStart marks the record that an owner writes first (restore.go).
 	HeaderStart = "start"
-	// headerFiller marks the records with which a copy of a topic fills offsets that hold no
-	// record in its source.
+	// headerFiller marks the records with which a copy of a topic fills offsets that hold no record
+	// in its source.
 	headerFiller = "filler"
 )
 
 // headerType is a header of every record except a task's own.
 const headerType = "type"
 
-// IsNote reports whether a record holds only a task's notes for itself. Readers skip these,
-// as they skip control records.
+// IsNote reports whether a record holds only a task's notes for itself. Readers skip notes like
+// control records.
 func IsNote(r Record) bool {
 	return len(r.Value) == 0 &&
 		r.Header(HeaderInputs)+r.Header(HeaderStart)+r.Header(headerFiller) != "" &&
 		r.Header(headerType) == ""
 }
 
-// Size is about how many bytes the record takes in its topic.
+// Size returns the approximate size of the record in its topic, in bytes.
 func (r Record) Size() int64 {
 	size := recordOverhead + len(r.Key) + len(r.Value)
 	for _, h := range r.Headers {
@@ -61,15 +61,15 @@ func (r Record) Size() int64 {
 	return int64(size)
 }
 
-// recordOverhead is what Kafka's form of a record adds.
+// recordOverhead is the overhead of Kafka's record format, in bytes.
 const recordOverhead = 16
 
-// NewRecord makes a record to append. Headers iterates over header names and values.
+// NewRecord returns a record to append. headers iterates over header names and values.
 func NewRecord(
 	topic, key string, value []byte,
 	eachHeader func(yield func(name, value string) bool),
 ) Record {
-	const most = 3 // headers, of nearly all records
+	const most = 3 // headers of nearly all records
 	r := Record{Topic: topic, Key: []byte(key), Value: value, Headers: make([]Header, 0, most)}
 	for name, text := range eachHeader {
 		r.Headers = append(r.Headers, Header{Key: name, Value: []byte(text)})
@@ -89,8 +89,8 @@ func (c Cluster) fromKafka(k *kgo.Record) Record {
 	}
 }
 
-// toKafka returns records as the client takes them, made together: a turn has thousands of them,
-// of few topics.
+// toKafka converts records to the client's type in one allocation: a turn has thousands of records,
+// in few topics.
 func (c Cluster) toKafka(records []Record) []*kgo.Record {
 	all, each := make([]kgo.Record, len(records)), make([]*kgo.Record, len(records))
 	var short, full string // the latest name

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// recordsOf are n records of two topics, in runs.
+// recordsOf returns n records of two topics, in runs.
 func recordsOf(n int) []Record {
 	records := make([]Record, n)
 	for i := range records {
@@ -22,7 +22,7 @@ func recordsOf(n int) []Record {
 	return records
 }
 
-// TestToKafka: the client gets each record as it is, under the deployment's name of its topic.
+// TestToKafka: the client gets each record unchanged, under the prefixed name of its topic.
 func TestToKafka(t *testing.T) {
 	c := Cluster{Prefix: "lumenhook."}
 	records := recordsOf(10)
@@ -38,8 +38,8 @@ func TestToKafka(t *testing.T) {
 	}
 }
 
-// BenchmarkToKafka makes the records of a turn, and what the client takes of them: 1,000 of them
-// at a time, so allocations are thousandths of one for a record.
+// BenchmarkToKafka creates the records of a turn and converts them for the client, 1,000 at a time,
+// so one allocation counts as a thousandth per record.
 func BenchmarkToKafka(b *testing.B) {
 	c := Cluster{Prefix: "lumenhook."}
 	b.ReportAllocs()

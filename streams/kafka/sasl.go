@@ -12,9 +12,9 @@ import (
 	"github.com/twmb/franz-go/pkg/sasl/scram"
 )
 
-// The mechanisms of SASL that a Cluster may use. PLAIN and OAUTHBEARER send the password or
-// token to whoever answers, so they require TLS; SCRAM only proves that the password is
-// known.
+// The SASL mechanisms that a Cluster may use. PLAIN and OAUTHBEARER send the password or token to
+// any server that answers, so they require TLS. SCRAM only proves that both sides know the
+// password.
 const (
 	SASLPlain       = "PLAIN"
 	SASLScramSHA256 = "SCRAM-SHA-256"
@@ -22,8 +22,8 @@ const (
 	SASLOAuthBearer = "OAUTHBEARER"
 )
 
-// SASL is how clients authenticate to the brokers. The zero value means no authentication.
-// Files are read at each login, so that they can be changed while the program runs.
+// SASL configures how clients authenticate to the brokers. The zero value means no authentication.
+// Files are read at each login, so that they can change while the program runs.
 type SASL struct {
 	Mechanism string // one of the constants; empty: no SASL
 	User      string
@@ -40,7 +40,7 @@ func (s SASL) String() string { return s.Mechanism + " " + s.User }
 // GoString is String, for %#v.
 func (s SASL) GoString() string { return s.String() }
 
-// Check returns an error that names what is wrong.
+// Check returns an error that names the invalid setting.
 func (s SASL) Check() error {
 	switch s.Mechanism {
 	case "":
@@ -82,7 +82,7 @@ func (s SASL) password() (string, error) {
 	return s.Password, nil
 }
 
-// Option returns the client option, none for the zero value. The settings must have passed
+// Option returns the client option, or no option for the zero value. The settings must have passed
 // Check.
 func (s SASL) Option() []kgo.Opt {
 	proof := func(context.Context) (scram.Auth, error) {
@@ -108,9 +108,8 @@ func (s SASL) Option() []kgo.Opt {
 	return nil
 }
 
-// bearer is OAUTHBEARER with an error that says why a token was refused: brokers send the
-// reason as a challenge (RFC 7628, section 3.2.2), which the wrapped mechanism only reports
-// as unexpected.
+// bearer is OAUTHBEARER with an error that says why a token was refused: brokers send the reason as
+// a challenge (RFC 7628, section 3.2.2), which the wrapped mechanism only reports as unexpected.
 type bearer struct{ sasl.Mechanism }
 
 func (b bearer) Authenticate(ctx context.Context, host string) (sasl.Session, []byte, error) {

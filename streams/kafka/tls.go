@@ -17,20 +17,19 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
-// TLS is how connections to the brokers are encrypted. The zero value means no encryption.
-// Files are read at each connection, so that certificates can be renewed while the program
-// runs.
+// TLS configures the encryption of connections to the brokers. The zero value means no encryption.
+// Files are read at each connection, so that certificates can be renewed while the program runs.
 type TLS struct {
 	Enabled bool
-	// CAFile holds the certificate authorities of the brokers' certificates, in PEM form;
-	// empty: those of the system.
+	// CAFile holds the certificate authorities of the brokers' certificates, in PEM form; empty:
+	// the system's.
 	CAFile string
-	// CertFile and KeyFile are the client's own, in PEM form, where the brokers ask
-	// for one (mutual TLS).
+	// CertFile and KeyFile are the client's certificate and key, in PEM form, for brokers that
+	// require one (mutual TLS).
 	CertFile, KeyFile string
 }
 
-// Check returns an error that names what is wrong.
+// Check returns an error that names the invalid setting.
 func (t TLS) Check() error {
 	switch {
 	case !t.Enabled && t != TLS{}:
@@ -67,8 +66,8 @@ func (t TLS) Config() (*tls.Config, error) {
 	return c, nil
 }
 
-// dialTimeout is short: a broker whose machine is gone does not answer, and each of its
-// partitions waits that long before it asks for its new leader.
+// dialTimeout is short: a broker whose machine is gone does not answer, and each of its partitions
+// waits that long before it asks for its new leader.
 const dialTimeout = 2 * time.Second
 
 // option returns the Kafka client's dialer option.
@@ -79,8 +78,8 @@ func (t TLS) option(l *slog.Logger) kgo.Opt {
 	return kgo.Dialer((&tlsDialer{files: t, logger: l}).dial)
 }
 
-// tlsDialer dials with the current files. While they cannot be used, such as between the
-// writing of a certificate and of its key, it uses their former content.
+// tlsDialer dials with the current files. While they cannot be used, for example between writing a
+// certificate and its key, it uses their previous content.
 type tlsDialer struct {
 	files  TLS
 	logger *slog.Logger

@@ -11,7 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// TopicSpec is how a topic must be configured.
+// TopicSpec is the required configuration of a topic.
 type TopicSpec struct {
 	Name              string // without the prefix
 	Partitions        int32
@@ -19,15 +19,15 @@ type TopicSpec struct {
 	Configs           map[string]string
 }
 
-// ErrPartitionCount means that a topic exists with another partition count. The count is
-// part of the data: records were partitioned by it.
+// ErrPartitionCount means that a topic exists with another partition count. The count is part of
+// the data, because records were partitioned by it.
 var ErrPartitionCount = errors.New("the partition count is part of the data and cannot be " +
 	"changed here")
 
-// EnsureTopics creates the topics that are missing, checks the partition counts of those
-// that exist, and returns when every broker that is up knows all of them: a broker learns
-// of a new topic some time after its creation was acknowledged. Several processes may do so
-// at once, and where nothing is missing the right to create topics is not needed.
+// EnsureTopics creates missing topics, checks the partition counts of existing ones, and returns
+// when every broker that is up knows all of them: a broker learns of a new topic some time after
+// its creation was acknowledged. Several processes may call it at once. If no topic is missing, the
+// right to create topics is not required.
 func (c Cluster) EnsureTopics(ctx context.Context, specs []TopicSpec) error {
 	client, err := c.client()
 	if err != nil {
@@ -79,8 +79,7 @@ func (c Cluster) createTopic(ctx context.Context, admin *kadm.Client, s TopicSpe
 	return nil
 }
 
-// awaitTopics asks every broker for the topics until it knows them all, each
-// partition with a leader.
+// awaitTopics asks every broker until it knows all the topics and each partition has a leader.
 func (c Cluster) awaitTopics(ctx context.Context, client *kgo.Client, specs []TopicSpec) error {
 	return c.everyBroker(ctx, client, namesOf(specs), func(topics topicsByName) error {
 		return c.checkTopics(topics, specs)
@@ -112,8 +111,8 @@ func (c Cluster) everyBroker(
 	return nil
 }
 
-// askBroker asks one broker. One that went away meanwhile is left out: it learns of what
-// happened to topics before it leads any.
+// askBroker asks one broker. It skips a broker that went away: it will learn of changed topics
+// before it leads any.
 func (c Cluster) askBroker(
 	ctx context.Context, broker *kgo.Broker, names []string, ok func(topicsByName) error,
 ) error {
@@ -139,7 +138,7 @@ func (c Cluster) askBroker(
 
 var errBrokerAway = errors.New("streams: a broker does not answer")
 
-// checkTopics compares what a broker describes with what is wanted.
+// checkTopics compares a broker's description with the specs.
 func (c Cluster) checkTopics(topics topicsByName, specs []TopicSpec) error {
 	for _, s := range specs {
 		name := c.fullName(s.Name)
@@ -164,8 +163,8 @@ func (c Cluster) checkTopics(topics topicsByName, specs []TopicSpec) error {
 	return nil
 }
 
-// TopicIdentity returns the id that the cluster gave a topic when it was created. A topic
-// that was deleted and recreated has another.
+// TopicIdentity returns the id that the cluster gave a topic when it was created. A topic that was
+// deleted and recreated has another one.
 func (c Cluster) TopicIdentity(
 	ctx context.Context, topic string,
 ) (identity string, partitions int, err error) {

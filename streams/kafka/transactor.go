@@ -14,39 +14,38 @@ import (
 	"github.com/twmb/franz-go/pkg/kversion"
 )
 
-// TransactionTimeout bounds how long a dead owner's open transaction can hold readers back
-// if no new owner aborts it.
+// TransactionTimeout bounds how long the open transaction of a dead owner can block readers if no
+// new owner aborts it.
 const TransactionTimeout = 10 * time.Second
 
-// Transactor makes the transactions of one task. Whoever opened the latest one for a group
-// and partition is the owner; all earlier ones are fenced.
+// Transactor makes the transactions of one task. The latest transactor for a group and partition is
+// the owner; all earlier ones are fenced.
 type Transactor struct {
 	transactions
 	group     string
 	partition int32
 }
 
-// transactions are the transactions of one transactional id. Whoever took the id over last
-// is its owner.
+// transactions are the transactions of one transactional id. The last one to take the id over is
+// its owner.
 type transactions struct {
 	cluster Cluster
 	client  *kgo.Client
 	txnID   string
-	// implied: under transaction.version 2 (KIP-890), committing positions adds
-	// their group to the transaction.
+	// implied reports that committing positions also adds their group to the transaction, as under
+	// transaction.version 2 (KIP-890).
 	implied bool
 }
 
-// identity is the producer id and epoch of a transaction's writes. The client may get
-// another by asking for a new epoch, and what was written under the previous one is
-// aborted.
+// identity is the producer id and epoch of a transaction's writes. If the client has to ask for a
+// new epoch, the writes under the previous one are aborted.
 type identity struct {
 	id    int64
 	epoch int16
 }
 
-// NewTransactor takes over the transactional id of a task: it aborts what the former owner has
-// open, and has the broker refuse what that one writes from now on.
+// NewTransactor takes over the transactional id of a task: it aborts the former owner's open
+// transaction, and the broker refuses all later writes of the former owner.
 func (c Cluster) NewTransactor(
 	ctx context.Context, group string, partition int32,
 ) (*Transactor, error) {
@@ -60,9 +59,8 @@ func (c Cluster) NewTransactor(
 	return t, nil
 }
 
-// takeOver makes the caller the owner of a transactional id. A former owner's open
-// transaction is aborted, one that was being committed is committed, and the former owner
-// can write nothing any more.
+// takeOver makes the caller the owner of a transactional id. A former owner's open transaction is
+// aborted, or completed if it was being committed. The former owner cannot write any more.
 func (c Cluster) takeOver(
 	ctx context.Context, txnID string, partitioner kgo.Partitioner,
 ) (transactions, error) {
@@ -70,8 +68,7 @@ func (c Cluster) takeOver(
 	if err := t.open(ctx, partitioner); err != nil {
 		return t, err
 	}
-	// Asking for the producer id fences every earlier owner and aborts its open
-	// transaction.
+	// Asking for the producer id fences every earlier owner and aborts its open transaction.
 	if _, _, err := t.client.ProducerID(ctx); err != nil {
 		t.client.Close()
 		return t, fmt.Errorf("streams: taking over transactional id %s: %w", t.txnID, err)
@@ -79,8 +76,8 @@ func (c Cluster) takeOver(
 	return t, nil
 }
 
-// Fence takes a transactional id over, and gives it up: whoever had it writes nothing any
-// more, and what it had open is aborted.
+// Fence takes a transactional id over and gives it up: its former owner cannot write any more, and
+// its open transaction is aborted.
 func (c Cluster) Fence(ctx context.Context, id string) error {
 	t, err := c.takeOver(ctx, c.fullName(id), kgo.ManualPartitioner())
 	if err != nil {
@@ -90,10 +87,10 @@ func (c Cluster) Fence(ctx context.Context, id string) error {
 	return nil
 }
 
-// open opens a client that uses the cluster's version of transactions. The client chooses
-// its requests by itself; restricting the versions that it may send makes it choose as this
-// code does. A client that was opened before an upgrade of the feature continues as before,
-// which the cluster allows.
+// open opens a client that uses the cluster's version of transactions. The client chooses its
+// requests itself; restricting the versions that it may send makes it choose like this code. A
+// client that was opened before an upgrade of the feature continues as before, which the cluster
+// allows.
 func (t *transactions) open(ctx context.Context, partitioner kgo.Partitioner) error {
 	var err error
 	for {
@@ -119,8 +116,8 @@ func (t *transactions) open(ctx context.Context, partitioner kgo.Partitioner) er
 	}
 }
 
-// transactionVersion asks a broker for the finalized level of the feature, which is the
-// same at all brokers except during an upgrade.
+// transactionVersion asks a broker for the finalized level of the feature, which is the same on all
+// brokers except during an upgrade.
 func transactionVersion(ctx context.Context, client *kgo.Client) (level int16, err error) {
 	req := kmsg.NewPtrApiVersionsRequest()
 	req.ClientSoftwareName, req.ClientSoftwareVersion = "lumenhook", "1"
@@ -140,9 +137,9 @@ func transactionVersion(ctx context.Context, client *kgo.Client) (level int16, e
 	return 0, nil
 }
 
-// positionVersions limits the two requests that this code makes itself to versions that
-// name topics by name: later ones use topic ids. TxnOffsetCommit below 5 makes the client
-// use the transactions of before KIP-890 in all requests.
+// positionVersions limits the two requests that this code makes itself to versions that name topics
+// by name: later ones use topic ids. TxnOffsetCommit below 5 makes the client use pre-KIP-890
+// transactions in all requests.
 func positionVersions(implied bool) *kversion.Versions {
 	v := kversion.Stable()
 	v.SetMaxKeyVersion(int16(kmsg.OffsetFetch), 9)
@@ -180,9 +177,8 @@ func (t *Transactor) Commit(
 	return ends, nil
 }
 
-// inOne writes records in one transaction, together with what else belongs to it. There must
-// be a record: the client commits only transactions in which it has written one, and returns
-// nil for others.
+// inOne writes records in one transaction, together with its other parts. There must be a record:
+// for a transaction without records the client commits nothing and returns nil.
 func (t *transactions) inOne(
 	ctx context.Context, records []*kgo.Record, also func(identity) error,
 ) error {
@@ -271,16 +267,16 @@ func (t *transactions) identity(ctx context.Context) (as identity, err error) {
 	return as, nil
 }
 
-// abort aborts the transaction and returns why. An error of the abort itself is ignored:
-// the task ends, and its next owner aborts again.
+// abort aborts the transaction and returns why. It ignores an error of the abort itself: the task
+// ends, and its next owner aborts again.
 func (t *transactions) abort(why error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), TransactionTimeout)
 	defer cancel()
 	return errors.Join(why, t.client.EndTransaction(ctx, kgo.TryAbort))
 }
 
-// commitPositions adds the input positions to the transaction. They name no member of the
-// group: the transactional id does the fencing.
+// commitPositions adds the input positions to the transaction. They name no group member: fencing
+// is by transactional id.
 func (t *Transactor) commitPositions(ctx context.Context, as identity, positions Offsets) error {
 	if len(positions) == 0 {
 		return nil
@@ -321,8 +317,8 @@ func (t *Transactor) commitPositions(ctx context.Context, as identity, positions
 	return err
 }
 
-// addGroup adds the group's positions to the transaction, unless committing them implies
-// that. While the previous transaction is being ended, it retries.
+// addGroup adds the group's positions to the transaction, unless committing them implies that. It
+// retries while the previous transaction is ending.
 func (t *Transactor) addGroup(ctx context.Context, as identity) error {
 	req := kmsg.NewPtrAddOffsetsToTxnRequest()
 	req.TransactionalID, req.ProducerID, req.ProducerEpoch, req.Group = t.txnID, as.id, as.epoch,
@@ -340,9 +336,9 @@ func (t *Transactor) addGroup(ctx context.Context, as identity) error {
 	return nil
 }
 
-// Positions reads the committed input positions of the task's partition. A topic without
-// one is left out: the group may have dropped it. While a transaction of the group is open,
-// Positions are unstable; its timeout bounds that.
+// Positions reads the committed input positions of the task's partition. It omits topics without
+// one, because the group may have dropped it. While a transaction of the group is open, positions
+// are unstable; the transaction's timeout bounds that.
 func (t *Transactor) Positions(ctx context.Context, topics []string) (map[string]int64, error) {
 	return whileTransient(ctx, func() (map[string]int64, error) {
 		return t.askPositions(ctx, topics)
@@ -376,7 +372,7 @@ func (t *Transactor) askPositions(ctx context.Context, topics []string) (map[str
 		if err := kerr.ErrorForCode(code); err != nil {
 			return fmt.Errorf("streams: asking for the input position of %s/%d: %w", topic, t.partition, err)
 		}
-		if offset >= 0 { // below: none
+		if offset >= 0 { // negative: no position
 			at[t.cluster.shortName(topic)] = offset
 		}
 		return nil
@@ -403,7 +399,7 @@ func (t *Transactor) askPositions(ctx context.Context, topics []string) (map[str
 	return at, nil
 }
 
-// groupError returns the error of a group's answer. That a group does not exist yet is no
+// groupError returns the error of a group's answer. A group that does not exist yet is not an
 // error: it has no positions.
 func groupError(code int16) error {
 	err := kerr.ErrorForCode(code)

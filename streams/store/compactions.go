@@ -6,23 +6,22 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// compactions decides when a store's compactions run: at once, as long as there are fewer than
-// Pebble's options allow, and else when one of them ends. Pebble's own scheduler does the same,
-// and besides looks every 100 ms whether more are allowed by now. That woke a process at rest ten
-// times a second for each of its stores.
+// compactions decides when a store's compactions run: at once while fewer run than Pebble's options
+// allow, otherwise when one of them ends. Pebble's own scheduler does the same, but also polls
+// every 100 ms whether more are allowed. Polling woke an idle process ten times a second per store.
 //
-// What is allowed changes with every new version of the store, and Pebble tells of flushes and of
-// the end of a compaction that was let begin here. Of ingests, DB.Compact and others it does not;
-// this package makes none. What waits when more is allowed by one of these waits for the next flush
-// or end, and not for ever: it waits because others run.
+// The number allowed changes with every new version of the store. Pebble reports flushes here, and
+// the end of compactions that were started here. It does not report ingests, DB.Compact and others,
+// but this package uses none of them. A compaction that one of those would allow waits for the next
+// flush or end, but not forever: it only waits because others run.
 //
-// It is of one store, and may be called from any goroutine.
+// It belongs to one store, and is safe for use by any goroutine.
 type compactions struct {
 	db pebble.DBForCompaction // set before all other calls
 
-	granting sync.Mutex // held by the one that lets waiting ones begin, which calls db
+	granting sync.Mutex // held while waiting compactions are started, which calls db
 
-	mu      sync.Mutex // is taken behind granting and Pebble's own locks
+	mu      sync.Mutex // is taken after granting and Pebble's own locks
 	running int
 	ended   bool
 }
@@ -30,7 +29,7 @@ type compactions struct {
 // Register is called once, when the store is open.
 func (c *compactions) Register(_ int, db pebble.DBForCompaction) { c.db = db }
 
-// Unregister is called once, when the store is closed. Nothing is let begin afterwards.
+// Unregister is called once, when the store is closed. No compaction starts after it.
 func (c *compactions) Unregister() {
 	c.granting.Lock()
 	defer c.granting.Unlock()
@@ -39,8 +38,8 @@ func (c *compactions) Unregister() {
 	c.ended = true
 }
 
-// TrySchedule reports whether one more may begin. One that may not is asked for when another
-// ends.
+// TrySchedule reports whether another compaction may start. One that may not is retried when
+// another ends.
 func (c *compactions) TrySchedule() (bool, pebble.CompactionGrantHandle) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -51,8 +50,8 @@ func (c *compactions) TrySchedule() (bool, pebble.CompactionGrantHandle) {
 	return true, c
 }
 
-// UpdateGetAllowedWithoutPermission is called, under Pebble's locks, when more may be allowed
-// than before.
+// UpdateGetAllowedWithoutPermission is called, under Pebble's locks, when more compactions may be
+// allowed than before.
 func (c *compactions) UpdateGetAllowedWithoutPermission() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -67,14 +66,14 @@ func (c *compactions) Done() {
 	c.grant()
 }
 
-// Started, MeasureCPU and CumulativeStats tell of a compaction that runs. Nothing depends on it.
+// Started, MeasureCPU and CumulativeStats report on a running compaction. Nothing depends on them.
 func (*compactions) Started()                                          {}
 func (*compactions) MeasureCPU(pebble.CompactionGoroutineKind)         {}
 func (*compactions) CumulativeStats(pebble.CompactionGrantHandleStats) {}
 
-// grant lets those begin that wait, as many as are allowed. One is counted once Pebble has taken
-// it: if it were counted before, Pebble could be refused another in between, which nobody would
-// ask for again.
+// grant starts waiting compactions, as many as are allowed. It counts one only after Pebble has
+// taken it: if it were counted before, Pebble could be refused another one in between, and nothing
+// would retry that.
 func (c *compactions) grant() {
 	c.granting.Lock()
 	defer c.granting.Unlock()

@@ -14,7 +14,8 @@ import (
 	"github.com/lumenhook/lumenhook/internal/testkit"
 )
 
-// compacting opens a store that flushes and compacts much, by so many compactions at once.
+// compacting opens a store that flushes and compacts often, with at most that many compactions at
+// once.
 func compacting(t *testing.T, fs vfs.FS, most int) (*pebble.DB, *compactions) {
 	t.Helper()
 	scheduler := new(compactions)
@@ -34,7 +35,7 @@ func compacting(t *testing.T, fs vfs.FS, most int) (*pebble.DB, *compactions) {
 	return db, scheduler
 }
 
-// fillUp writes some hundred write buffers of random values, each key several times.
+// fillUp writes several hundred write buffers of random values, each key several times.
 func fillUp(t *testing.T, db *pebble.DB) {
 	t.Helper()
 	random := rand.NewChaCha8([32]byte{1})
@@ -48,8 +49,8 @@ func fillUp(t *testing.T, db *pebble.DB) {
 	}
 }
 
-// No compaction waits when none runs: the one that had to wait for another began when that
-// ended, though nothing was written any more.
+// No compaction waits when none runs: one that had to wait for another starts when that one ends,
+// even if nothing more is written.
 func TestNoCompactionIsForgotten(t *testing.T) {
 	t.Parallel()
 	for _, most := range []int{1, 3} {
@@ -72,8 +73,8 @@ func TestNoCompactionIsForgotten(t *testing.T) {
 	}
 }
 
-// A store that is closed while it compacts waits for that, lets nothing begin afterwards, and is
-// whole when it is opened again.
+// A store that is closed while it compacts waits for the compaction, starts no other, and is intact
+// when it is opened again.
 func TestAStoreIsClosedWhileItCompacts(t *testing.T) {
 	t.Parallel()
 	fs := vfs.NewMem()

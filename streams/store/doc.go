@@ -1,18 +1,18 @@
-// Package store keeps the state of one partition on Pebble: keys and values that change in batches,
+// Package store keeps the state of one partition in Pebble: keys and values that change in batches,
 // checkpoints, and an index of timers. It knows no log.
 //
-// It hides Pebble, when a state is brought to disk, and the keys that a store keeps for itself.
+// It hides Pebble, when a state is synced to disk, and the store's own keys.
 //
 // Invariants:
 //
 //   - A state is a cache of its topic. After a crash it is the state after one of its batches,
-//     and never a part of one; a state of another format is emptied.
+//     never a part of one. A state of another format is emptied.
 //   - A process whose state cannot be written to disk ends.
 //
 // File map:
 //
 //	store.go        state on Pebble and its batches
 //	compactions.go  when a store's compactions run
-//	flushes.go      the end of a process whose state cannot be written
+//	flushes.go      ends a process whose state cannot be written
 //	timers.go       the timer index, by group and time
 package store

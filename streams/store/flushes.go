@@ -8,18 +8,18 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// defaultFlushEvery is short enough that what came since is folded in some seconds, and long
-// enough that the small tables that it makes are merged rarely.
+// defaultFlushEvery is short enough that later records are folded again within seconds, and long
+// enough that the small tables it writes are merged rarely.
 const defaultFlushEvery = time.Minute
 
-// flusher brings what was written to a store without a log to disk, within a time: a write
-// buffer that does not fill would keep it in memory for ever.
+// flusher writes a store without a log to disk within a bounded time. Otherwise a write buffer that
+// does not fill would stay in memory forever.
 type flusher struct {
 	db    *pebble.DB
 	every time.Duration
-	armed atomic.Bool // a flush will come
+	armed atomic.Bool // a flush is scheduled
 
-	mu     sync.Mutex // held while db is used, so that it is not closed meanwhile
+	mu     sync.Mutex // held while db is used, so that it is not closed at the same time
 	timer  *time.Timer
 	closed bool
 }
@@ -34,22 +34,22 @@ func (f *flusher) wrote() {
 	f.timer = time.AfterFunc(f.every, func() { _ = f.begin() })
 }
 
-// begin has everything that was written brought to disk, and does not wait for it.
+// begin starts flushing everything that was written, without waiting for it.
 func (f *flusher) begin() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.armed.Store(false) // before the flush: what is written from now on may be no part of it
+	f.armed.Store(false) // before the flush: later writes may not be part of it
 	if f.closed {
 		return nil
 	}
 	if f.timer != nil {
-		f.timer.Stop() // else it would begin another series of flushes beside that of what comes now
+		f.timer.Stop() // otherwise it would start a second series of flushes
 	}
 	_, err := f.db.AsyncFlush()
 	return err
 }
 
-// close brings everything to disk. The store may be closed afterwards.
+// close flushes everything. The store may be closed afterwards.
 func (f *flusher) close() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -60,29 +60,29 @@ func (f *flusher) close() error {
 	return f.db.Flush()
 }
 
-// flushes ends the process when a write buffer cannot be brought to disk. Pebble tries again at
-// once and for ever, while whoever writes waits: a store with a log never comes to that, because
-// its log cannot be written either, and then Pebble ends the process itself.
+// flushes ends the process when a write buffer cannot be written to disk. Pebble retries at once
+// and forever, while writers wait. A store with a log does not get there: its log cannot be written
+// either, and then Pebble ends the process itself.
 type flushes struct {
 	log pebble.Logger
 
 	mu     sync.Mutex
-	latest error // of the flush that ended last
+	latest error // error of the latest flush
 }
 
 func (f *flushes) listener() *pebble.EventListener {
 	return &pebble.EventListener{FlushEnd: f.ended, BackgroundError: f.failed}
 }
 
-// ended is told of every flush. One that had nothing to write has an error too, which is not
-// passed to failed.
+// ended is called after every flush. A flush with nothing to write also has an error, which Pebble
+// does not pass to failed.
 func (f *flushes) ended(info pebble.FlushInfo) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.latest = info.Err
 }
 
-// failed is told of what failed in the background, of a flush just after ended was.
+// failed is called with background errors; for a flush, just after ended.
 func (f *flushes) failed(err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

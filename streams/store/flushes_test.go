@@ -10,7 +10,7 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs/errorfs"
 )
 
-// ends is a log that keeps what would have ended the process.
+// ends is a logger that records what would have ended the process.
 type ends chan string
 
 func (ends) Infof(string, ...any)  {}
@@ -19,12 +19,12 @@ func (ends) Errorf(string, ...any) {}
 func (e ends) Fatalf(format string, args ...any) {
 	select {
 	case e <- fmt.Sprintf(format, args...):
-	default: // Pebble goes on trying
+	default: // Pebble keeps retrying
 	}
 }
 
-// TestADiskThatTakesNothingEndsTheProcess: nobody waits for ever for what has no log. A flush of
-// nothing is no such case.
+// TestADiskThatTakesNothingEndsTheProcess: a writer to a store without a log must not wait forever.
+// A flush with nothing to write does not count.
 func TestADiskThatTakesNothingEndsTheProcess(t *testing.T) {
 	full := new(errorfs.Toggle)
 	full.Injector = errorfs.InjectorFunc(func(op errorfs.Op) error {

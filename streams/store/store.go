@@ -16,10 +16,9 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// Store keeps a task's state in Pebble. It is a cache of a topic: it stores the identity of
-// what it caches, and is emptied when that has changed. Writes are not synced: a lost tail
-// is folded again. What is left after a crash is the state after one of the batches, never a
-// part of one.
+// Store keeps a task's state in Pebble. It is a cache of a topic: it stores the identity of the
+// cached data, and is emptied when that changes. Writes are not synced: a lost tail is folded
+// again. After a crash it holds the state after one of the batches, never a part of one.
 //
 // Keys, by their first byte:
 //
@@ -30,22 +29,22 @@ import (
 type Store struct {
 	db          *pebble.DB
 	identity    string
-	flusher     *flusher     // nil: there is a log
-	latestBytes atomic.Int64 // of the batch that was committed last
+	flusher     *flusher     // nil if there is a log
+	latestBytes atomic.Int64 // size of the latest committed batch
 }
 
-// storeFormat numbers the form of the store's own entries (see Store). Increment it when a store
-// that an earlier program wrote must not be used, whatever it caches. Snapshots have the number
-// in their identity, so an increment makes the existing ones unreadable unless an EarlierFormat
-// names them.
+// storeFormat numbers the format of the store's own entries (see Store). Increment it if stores
+// that an earlier program wrote must not be used, whatever they cache. Snapshots include the number
+// in their identity, so an increment makes existing ones unreadable unless an EarlierFormat names
+// them.
 const storeFormat = 1
 
-// FirstKey is the lowest first byte of keys that are the owner's.
+// FirstKey is the lowest first byte of the owner's keys.
 const FirstKey = 0x10
 
 // First bytes of keys.
 const (
-	// KeySpaceOwn is of what the store and the owner's runtime keep for themselves.
+	// KeySpaceOwn is for entries of the store itself and of the owner's runtime.
 	KeySpaceOwn    = 0x00
 	keySpaceTimers = 0x01
 	keySpaceDue    = 0x02
@@ -53,39 +52,38 @@ const (
 
 var identityKey = []byte{KeySpaceOwn, 'i'}
 
-// IdentityOf is the identity of a state with the format of what the store keeps of its own.
+// IdentityOf returns the identity of a state together with the format of the store's own entries.
 func IdentityOf(identity string) string {
 	return fmt.Sprintf("store %d: %s", storeFormat, identity)
 }
 
-// IsIdentity reports whether a key is that of a store's identity, which is part of no state.
+// IsIdentity reports whether a key holds a store's identity, which is not part of the state.
 func IsIdentity(key []byte) bool { return bytes.Equal(key, identityKey) }
 
 const denseBlockBytes = 16 << 10
 
-// Config is a store's folder and what it caches.
+// Config configures a store: its folder and the identity of its data.
 type Config struct {
 	Dir string
-	// Identity names what is cached and its format. A store with another identity is
-	// emptied.
+	// Identity names the cached data and its format. A store with another identity is emptied.
 	Identity string
 	FS       vfs.FS // nil: the disk
 	// CacheBytes bounds the block cache, MemTableBytes each write buffer.
 	CacheBytes    int64
 	MemTableBytes uint64
-	// Dense compresses what has settled by zstd, in blocks of denseBlockBytes: for stores that
-	// are read and written rarely for their size.
+	// Dense compresses old data with zstd, in blocks of denseBlockBytes. It is for stores that are
+	// large and rarely used.
 	Dense bool
-	// Unlogged keeps no write-ahead log: a crash loses what is only in write buffers, at most two
-	// of MemTableBytes, and nothing that is older than FlushEvery. With a log, the batch that fills
-	// a buffer waits until the log of that buffer is on disk. It is for states whose topic is
+	// Unlogged keeps no write-ahead log. A crash loses the contents of the write buffers: at most
+	// two of MemTableBytes, and nothing older than FlushEvery. With a log, the batch that fills a
+	// buffer waits until the log of that buffer is on disk. Unlogged suits states whose topic is
 	// folded quickly.
 	Unlogged   bool
 	FlushEvery time.Duration // 0: a minute
 	Logger     *slog.Logger
 }
 
-// Open opens a store. It is empty if it is new or caches something else.
+// Open opens a store. It is empty if it is new or has another identity.
 func Open(cfg Config) (*Store, error) {
 	if cfg.FS == nil {
 		cfg.FS = vfs.Default
@@ -116,8 +114,8 @@ func Open(cfg Config) (*Store, error) {
 }
 
 func openPebble(cfg Config) (*pebble.DB, error) {
-	// Pebble takes its write buffers out of the cache: the one that is written, and one that is
-	// being flushed. Without room for them no block stays, and each read is one of the disk.
+	// Pebble takes its write buffers out of the cache: the active one, and one that is being
+	// flushed. Without room for them no block stays cached, and every read goes to disk.
 	const buffers = 2
 	size := cfg.CacheBytes + buffers*int64(cfg.MemTableBytes) // #nosec G115 -- some MB
 	cache := pebble.NewCache(size)
@@ -145,8 +143,8 @@ func openPebble(cfg Config) (*pebble.DB, error) {
 			return pebble.DBCompressionGood
 		})
 		opts.Levels[len(opts.Levels)-1].BlockSize = denseBlockBytes
-		// Only the last level is packed well: until the one above the others has so much, there is
-		// no level between.
+		// Only the last level is compressed well. Until the level above it has this many bytes,
+		// there is no level in between.
 		opts.LBaseMaxBytes = 256 << 20
 	}
 	db, err := pebble.Open(cfg.Dir, opts)
@@ -175,12 +173,12 @@ func (s *Store) empty(identity string) error {
 // Reset empties the store: its topic will be folded from the beginning.
 func (s *Store) Reset() error { return s.empty(s.identity) }
 
-// BeginLoading empties the store, and marks it as incomplete: unless endLoading is called,
-// the next Open empties it.
+// BeginLoading empties the store, and marks it as incomplete: unless EndLoading is called, the next
+// Open empties it.
 func (s *Store) BeginLoading() error { return s.empty("a part of a snapshot") }
 
-// EndLoading makes what was loaded the state. Without a log it is brought to disk: a crash would
-// leave most of it there, marked as incomplete, and it would be loaded again as a whole.
+// EndLoading makes the loaded entries the state. A store without a log is flushed: a crash would
+// leave most of it on disk, marked as incomplete, and everything would be loaded again.
 func (s *Store) EndLoading() error {
 	err := s.db.Set(identityKey, []byte(s.identity), pebble.NoSync)
 	if err = errors.Join(err, s.flushUnlogged()); err != nil {
@@ -189,7 +187,7 @@ func (s *Store) EndLoading() error {
 	return nil
 }
 
-// Load writes entries, which need not be read before they are all there.
+// Load writes entries. They cannot be read before Load returns.
 func (s *Store) Load(fill func(set func(key, value []byte) error) error) error {
 	b := s.db.NewBatch()
 	err := fill(func(key, value []byte) error { return b.Set(key, value, nil) })
@@ -205,7 +203,7 @@ func (s *Store) Load(fill func(set func(key, value []byte) error) error) error {
 // View is a store at one moment.
 type View struct{ snapshot *pebble.Snapshot }
 
-// View returns the committed state, in which later changes do not show. It must be closed.
+// View returns a view of the committed state, which later changes do not affect. It must be closed.
 func (s *Store) View() View { return View{s.db.NewSnapshot()} }
 
 // Scan calls take for keys from lower up to upper, in order, until it returns false.
@@ -216,8 +214,7 @@ func (v View) Scan(lower, upper []byte, take func(key, value []byte) (bool, erro
 // Close releases the view.
 func (v View) Close() error { return v.snapshot.Close() }
 
-// Distrust marks the store as wrong: the next Open empties it. Until then it is
-// unchanged.
+// Distrust marks the store as wrong: the next Open empties it. Until then it is unchanged.
 func (s *Store) Distrust() error {
 	sync := &pebble.WriteOptions{Sync: s.flusher == nil}
 	err := s.db.Set(identityKey, []byte("distrusted"), sync)
@@ -227,8 +224,8 @@ func (s *Store) Distrust() error {
 	return nil
 }
 
-// Close closes the store. What is not in its tables yet is in its log, and is read from there;
-// without one it is brought to the tables first.
+// Close closes the store. A store without a log is flushed first; otherwise the log holds the data
+// that is not in tables yet.
 func (s *Store) Close() error {
 	var err error
 	if s.flusher != nil {
@@ -240,7 +237,7 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// flushUnlogged brings everything to disk if there is no log that has it.
+// flushUnlogged flushes everything if the store has no log.
 func (s *Store) flushUnlogged() error {
 	if s.flusher == nil {
 		return nil
@@ -248,7 +245,7 @@ func (s *Store) flushUnlogged() error {
 	return s.db.Flush()
 }
 
-// BeginFlush is flushUnlogged, and does not wait for the disk.
+// BeginFlush starts flushUnlogged without waiting for the disk.
 func (s *Store) BeginFlush() error {
 	if s.flusher == nil {
 		return nil
@@ -259,15 +256,14 @@ func (s *Store) BeginFlush() error {
 	return nil
 }
 
-// Get returns a committed value, or nil when there is none. It may be called from any
-// goroutine.
+// Get returns a committed value, or nil if the key does not exist. It is safe for use by any goroutine.
 func (s *Store) Get(key []byte) ([]byte, error) { return read(s.db, key) }
 
-// forget deletes a key, where it does not matter if the deletion is lost.
+// forget deletes a key. A crash may lose the deletion.
 func (s *Store) forget(key []byte) { _ = s.db.Delete(key, pebble.NoSync) }
 
-// Scan calls take for committed keys from lower up to upper, in order, until it returns
-// false. Key and value are valid during the call only. It may be called from any goroutine.
+// Scan calls take for committed keys from lower up to upper, in order, until it returns false. Key
+// and value are valid only during the call. It is safe for use by any goroutine.
 func (s *Store) Scan(
 	lower, upper []byte, take func(key, value []byte) (more bool, err error),
 ) error {
@@ -280,30 +276,30 @@ func (s *Store) Each(take func(key, value []byte) (more bool, err error)) error 
 	return s.Scan([]byte{KeySpaceOwn + 1}, []byte{0xff, 0xff, 0xff, 0xff}, take)
 }
 
-// Begin opens a batch, with room for as much as the one before had: Pebble keeps the memory of
-// small ones only, and has larger ones grow and be copied from 1 KiB on.
+// Begin opens a batch, with as much room as the previous one needed: Pebble reuses only the memory
+// of small batches, and grows others by copying from 1 KiB on.
 func (s *Store) Begin() *Batch {
 	latest := s.latestBytes.Load()
 	room := int(min(latest+latest/4, mostRoomBytes))
 	return &Batch{changes: s.db.NewIndexedBatchWithSize(room), store: s}
 }
 
-// mostRoomBytes bounds what a batch takes before anything is in it.
+// mostRoomBytes bounds the initial capacity of a batch.
 const mostRoomBytes = 4 << 20
 
-// Batch is a batch of changes to a store, which reads its own writes. It is used by
-// one goroutine and ends with Commit or Discard.
+// Batch is a batch of changes to a store. It reads its own writes. It must be used by one goroutine
+// and ends with Commit or Discard.
 type Batch struct {
 	changes *pebble.Batch
 	store   *Store
 	timer   []timerChange
-	repeats bool // the state has all of it already: a flush would bring nothing to disk
+	repeats bool // the state already has all its entries, so a flush would write nothing new
 }
 
-// Get returns a value, or nil when there is none.
+// Get returns a value, or nil if the key does not exist.
 func (b *Batch) Get(key []byte) ([]byte, error) { return read(b.changes, key) }
 
-// Set writes a value, of these parts.
+// Set writes a value, the concatenation of these parts.
 func (b *Batch) Set(key []byte, value ...[]byte) error {
 	size := 0
 	for _, part := range value {
@@ -321,8 +317,8 @@ func (b *Batch) Set(key []byte, value ...[]byte) error {
 	return nil
 }
 
-// Repeats says that the state has what is written next. If the batch writes nothing else, its
-// commit is no reason to bring anything to disk.
+// Repeats declares that the state already has the entries that are written next. If the batch
+// writes nothing else, its commit does not schedule a flush.
 func (b *Batch) Repeats() { b.repeats = b.changes.Empty() }
 
 // Delete removes a value.
@@ -354,8 +350,8 @@ func (s *Store) Checkpoint(topic string, partition int32) (next int64, err error
 	return int64(binary.BigEndian.Uint64(value)), nil
 }
 
-// SetEpoch stores the epoch of the leader that wrote the record before the checkpoint. An
-// unknown one changes nothing.
+// SetEpoch stores the epoch of the leader that wrote the record before the checkpoint. An unknown
+// epoch changes nothing.
 func (b *Batch) SetEpoch(topic string, partition, epoch int32) error {
 	if epoch < 0 {
 		return nil
@@ -363,8 +359,8 @@ func (b *Batch) SetEpoch(topic string, partition, epoch int32) error {
 	return b.Set(epochKey(topic, partition), binary.BigEndian.AppendUint32(nil, uint32(epoch)))
 }
 
-// Epoch returns the epoch of the leader that wrote the record before the checkpoint; below
-// 0 if it is unknown.
+// Epoch returns the epoch of the leader that wrote the record before the checkpoint, or a negative
+// number if it is unknown.
 func (s *Store) Epoch(topic string, partition int32) (int32, error) {
 	value, err := s.Get(epochKey(topic, partition))
 	if err != nil || len(value) != 4 {
@@ -415,7 +411,7 @@ func read(r pebble.Reader, key []byte) ([]byte, error) {
 	return value, closer.Close()
 }
 
-// scan passes an empty lower bound on as none: Pebble's own checks accept nil only.
+// scan replaces an empty lower bound by nil, because Pebble's own checks accept only nil.
 func scan(r pebble.Reader, lower, upper []byte, take func(key, value []byte) (bool, error)) error {
 	if len(lower) == 0 {
 		lower = nil

@@ -15,8 +15,8 @@ import (
 	"github.com/lumenhook/lumenhook/internal/testkit"
 )
 
-// TestBlocksStayInTheCache: write buffers, which Pebble counts against its cache, leave room
-// for what was read.
+// TestBlocksStayInTheCache: the write buffers, which Pebble counts as part of its cache, leave room
+// for blocks that were read.
 func TestBlocksStayInTheCache(t *testing.T) {
 	s, err := Open(Config{
 		Dir:           "state",
@@ -53,8 +53,8 @@ func TestBlocksStayInTheCache(t *testing.T) {
 	testkit.Eventually(t, "a read needs no block from the disk", func() bool { return read() == 0 })
 }
 
-// TestAScanFromTheBeginning: an empty lower bound is none. Pebble's own checks, which the race
-// detector turns on, refuse an empty one (make race).
+// TestAScanFromTheBeginning: an empty lower bound means no bound. Pebble's own checks, which the
+// race detector turns on, refuse an empty one (make race).
 func TestAScanFromTheBeginning(t *testing.T) {
 	s := openUnlogged(t, vfs.NewCrashableMem())
 	key := []byte{FirstKey}
@@ -78,9 +78,9 @@ func TestAScanFromTheBeginning(t *testing.T) {
 	check(t, s.Close())
 }
 
-// TestACrashLeavesAStateOfOneMoment: a store without a log comes back with its first batches,
-// whole, and with their checkpoint, also after several crashes and with batches that are larger
-// than a write buffer; closed in order, with all.
+// TestACrashLeavesAStateOfOneMoment: after a crash, a store without a log has a prefix of its
+// batches, complete, and their checkpoint, even after several crashes and with batches that are
+// larger than a write buffer. After a clean close it has all of them.
 func TestACrashLeavesAStateOfOneMoment(t *testing.T) {
 	const batches, keys, usual, largest = 400, 20, 250, 6000 // 5 KiB, and twice a buffer
 	random := rand.New(rand.NewPCG(1, 2))
@@ -113,7 +113,7 @@ func TestACrashLeavesAStateOfOneMoment(t *testing.T) {
 				latest)
 		}
 		latest, furthest = left, max(furthest, left)
-		if random.IntN(3) == 0 { // it goes on from there
+		if random.IntN(3) == 0 { // it continues from there
 			s, after, disk, at = after, s, crashed, left
 		}
 		check(t, after.Close())
@@ -129,8 +129,7 @@ func TestACrashLeavesAStateOfOneMoment(t *testing.T) {
 	}
 }
 
-// TestALoadedStateOutlivesACrash: a snapshot that was loaded is not loaded again because of a
-// crash soon after.
+// TestALoadedStateOutlivesACrash: a crash soon after loading does not make the snapshot load again.
 func TestALoadedStateOutlivesACrash(t *testing.T) {
 	disk := vfs.NewCrashableMem()
 	s := openUnlogged(t, disk)
@@ -143,8 +142,8 @@ func TestALoadedStateOutlivesACrash(t *testing.T) {
 	wantCheckpointAfterACrash(t, disk, 100)
 }
 
-// TestWhatABufferKeepsGetsToTheDisk: within a time, also where nothing more is written; and at
-// once, where a task asks for it.
+// TestWhatABufferKeepsGetsToTheDisk: within a bounded time, even if nothing more is written, and at
+// once if a task asks for it.
 func TestWhatABufferKeepsGetsToTheDisk(t *testing.T) {
 	for name, every := range map[string]time.Duration{"by time": time.Millisecond, "asked": 0} {
 		t.Run(name, func(t *testing.T) {
@@ -169,8 +168,8 @@ func TestWhatABufferKeepsGetsToTheDisk(t *testing.T) {
 	}
 }
 
-// TestAFlushThatIsMadeIsNoLongerToCome: else every one that a task asks for would begin another
-// series of them, each of which goes on for ever.
+// TestAFlushThatIsMadeIsNoLongerToCome: otherwise every flush that a task asks for would start
+// another endless series.
 func TestAFlushThatIsMadeIsNoLongerToCome(t *testing.T) {
 	cfg := unloggedConfig(vfs.NewMem())
 	cfg.FlushEvery = time.Hour
@@ -188,7 +187,8 @@ func TestAFlushThatIsMadeIsNoLongerToCome(t *testing.T) {
 	}
 }
 
-// TestWhatTheStateHasIsNotBroughtToTheDisk: the turns of an idle task write positions again.
+// TestWhatTheStateHasIsNotBroughtToTheDisk: the turns of an idle task write the same positions
+// again.
 func TestWhatTheStateHasIsNotBroughtToTheDisk(t *testing.T) {
 	cfg := unloggedConfig(vfs.NewMem())
 	cfg.FlushEvery = time.Hour
@@ -219,8 +219,8 @@ func TestWhatTheStateHasIsNotBroughtToTheDisk(t *testing.T) {
 	}
 }
 
-// TestDistrustOutlivesACrash: what is known to be wrong is not used again, even where no log has
-// the note of it.
+// TestDistrustOutlivesACrash: a state that is known to be wrong is not used again, even without a
+// log.
 func TestDistrustOutlivesACrash(t *testing.T) {
 	disk := vfs.NewCrashableMem()
 	s := openUnlogged(t, disk)
@@ -233,8 +233,8 @@ func TestDistrustOutlivesACrash(t *testing.T) {
 	wantCheckpointAfterACrash(t, disk, 0) // it is emptied
 }
 
-// TestALogOfAnEarlierProgramIsRead: a program that kept a log was killed, and one that keeps none
-// goes on with its state.
+// TestALogOfAnEarlierProgramIsRead: a program with a log was killed, and its successor without a
+// log continues with its state.
 func TestALogOfAnEarlierProgramIsRead(t *testing.T) {
 	disk := vfs.NewCrashableMem()
 	logged := unloggedConfig(disk)
@@ -276,7 +276,7 @@ func openUnlogged(t *testing.T, disk vfs.FS) *Store {
 	return s
 }
 
-// checkpointAfterACrash is how far the state has folded that a crash would leave now.
+// checkpointAfterACrash returns how far the state has folded that a crash would leave now.
 func checkpointAfterACrash(t *testing.T, disk *vfs.MemFS) int64 {
 	t.Helper()
 	after := openUnlogged(t, disk.CrashClone(vfs.CrashCloneCfg{}))
@@ -293,7 +293,7 @@ func wantCheckpointAfterACrash(t *testing.T, disk *vfs.MemFS, want int64) {
 	}
 }
 
-// momentOfState returns the batch that a state is of: of all its keys the same.
+// momentOfState returns the batch that a state reflects, which must be the same for all keys.
 func momentOfState(t *testing.T, s *Store, keys int) int64 {
 	t.Helper()
 	at, err := s.Checkpoint("journal", 0)

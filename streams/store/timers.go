@@ -11,31 +11,30 @@ import (
 	"github.com/cockroachdb/pebble/v2"
 )
 
-// TimerIndex finds due entries. Entries are in the store, ordered by group and time; in
-// memory there is one small record for each group that has any, so a million entries of one
-// group cost nothing while they wait.
+// TimerIndex finds due entries. Entries are in the store, ordered by group and time. Memory holds
+// one small record per group with entries, so a million waiting entries of one group cost nothing.
 //
-//	0x01 | group | 0x00 | due, 8 bytes, big endian | id -> what the entry carries
-//	0x02 | group, where all entries of the group count as due
+//	0x01 | group | 0x00 | due, 8 bytes, big endian | id -> the entry's value
+//	0x02 | group, if all entries of the group count as due
 //
-// What an entry carries is read with it, in the order in which entries are due, while its
-// owner's own key would be read at random.
+// An entry's value is read together with it, in due order. Reading the owner's own key would be a
+// random read.
 //
-// A million entries are made due by one write, that of the second kind. It applies to
-// entries that are added later too, until the group has none.
+// One write of the second kind makes a million entries due. It also applies to entries that are
+// added later, until the group is empty.
 //
-// Due entries are claimed, in turn among groups, and stay in the store until a batch clears
-// them. Claims are memory only: after a restart everything due is claimed again. An index
-// is used by its task's goroutine alone.
+// Due entries are claimed round-robin among groups, and stay in the store until a batch clears
+// them. Claims are only in memory: after a restart everything due is claimed again. Only the
+// goroutine of its task may use an index.
 type TimerIndex struct {
 	store  *Store
 	groups map[string]*timerGroup
 	future groupHeap     // groups whose next entry is not due yet
-	ready  []*timerGroup // groups that may have entries due, in turn
+	ready  []*timerGroup // groups that may have due entries, in round-robin order
 }
 
-// ParkedSuffix ends the names of groups whose entries wait for something other than their time
-// and their owner's leave. Statistics leave them out.
+// ParkedSuffix ends the names of groups whose entries wait for something other than their time and
+// their owner's permission. Statistics omit them.
 const ParkedSuffix = "/behind"
 
 // Claimed is a due entry that was claimed.
@@ -43,13 +42,13 @@ type Claimed struct {
 	Group     string
 	ID        string
 	DueMillis int64
-	Value     []byte // as it was set with the entry; empty: none
+	Value     []byte // the value that was set with the entry, or empty
 }
 
 type timerGroup struct {
 	name       string
 	nextMillis int64             // no unclaimed entry is due before
-	from       []byte            // no unclaimed entry lies before this key
+	from       []byte            // no unclaimed entry has a smaller key
 	claimed    map[string][]byte // key by id
 	allDue     bool              // whatever their due times
 	parked     bool              // [ParkedSuffix]
@@ -63,7 +62,7 @@ const (
 	placeNowhere groupPlace = iota // has no unclaimed entry
 	placeFuture                    // in the heap
 	placeReady                     // in the ring
-	placeBlocked                   // may claim nothing now
+	placeBlocked                   // may not claim anything now
 )
 
 type timerChange struct {
@@ -87,7 +86,7 @@ func (b *Batch) SetTimer(group string, dueMillis int64, id string) error {
 	return b.SetTimerCarrying(group, dueMillis, id)
 }
 
-// SetTimerCarrying adds an entry that carries a value, of these parts.
+// SetTimerCarrying adds an entry with a value, the concatenation of these parts.
 func (b *Batch) SetTimerCarrying(
 	group string, dueMillis int64, id string, value ...[]byte,
 ) error {
@@ -97,14 +96,14 @@ func (b *Batch) SetTimerCarrying(
 	return b.Set(key, value...)
 }
 
-// ClearTimer removes an entry, and with it its claim.
+// ClearTimer removes an entry and its claim.
 func (b *Batch) ClearTimer(group string, dueMillis int64, id string) error {
 	key := TimerKey(group, dueMillis, id)
 	b.timer = append(b.timer, timerChange{kind: timerCleared, key: key, group: group, id: id})
 	return b.Delete(key)
 }
 
-// MakeDue makes all entries of a group due now, and those that will be added.
+// MakeDue makes all entries of a group due now, and those that are added later.
 func (b *Batch) MakeDue(group string) error {
 	b.timer = append(b.timer, timerChange{kind: groupMadeDue, group: group})
 	return b.Set(dueKey(group), nil)
@@ -112,7 +111,7 @@ func (b *Batch) MakeDue(group string) error {
 
 func dueKey(group string) []byte { return append([]byte{keySpaceDue}, group...) }
 
-// TimerKey is the key of an entry, by which what it carries can be read.
+// TimerKey returns the key of an entry. Its value is stored under this key.
 func TimerKey(group string, dueMillis int64, id string) []byte {
 	key := make([]byte, 0, len(group)+len(id)+10)
 	key = append(key, keySpaceTimers)
@@ -129,8 +128,8 @@ func parseTimerKey(key []byte) (group string, dueMillis int64, id string, err er
 	return string(key[1:sep]), int64(binary.BigEndian.Uint64(key[sep+1:])), string(key[sep+9:]), nil
 }
 
-// TimerOf returns the group of a key of the timer index, and the id of its entry; no id for
-// the mark that makes all of a group due. Other keys have no group.
+// TimerOf returns the group and the entry id of a key of the timer index. The id is empty for the
+// mark that makes a whole group due. Other keys have no group.
 func TimerOf(key []byte) (group, id string, err error) {
 	switch {
 	case len(key) == 0:
@@ -142,8 +141,7 @@ func TimerOf(key []byte) (group, id string, err error) {
 	return group, id, err
 }
 
-// ScanTimers calls take with every committed entry, whether or not it is due, in the order of
-// their groups.
+// ScanTimers calls take with every committed entry, due or not, in group order.
 func (s *Store) ScanTimers(take func(Claimed) error) error {
 	return s.Scan([]byte{keySpaceTimers}, []byte{keySpaceTimers + 1},
 		func(key, value []byte) (bool, error) {
@@ -155,8 +153,8 @@ func (s *Store) ScanTimers(take func(Claimed) error) error {
 		})
 }
 
-// NewTimerIndex reads which groups have entries. It seeks from group to group and does not
-// read their entries.
+// NewTimerIndex reads which groups have entries. It seeks from group to group without reading their
+// entries.
 func NewTimerIndex(store *Store) (*TimerIndex, error) {
 	x := &TimerIndex{store: store, groups: make(map[string]*timerGroup)}
 	if err := x.readGroups(); err != nil {
@@ -165,8 +163,8 @@ func NewTimerIndex(store *Store) (*TimerIndex, error) {
 	return x, x.readMadeDue()
 }
 
-// readMadeDue reads which groups were made due, and deletes the mark of those that have no
-// entries left.
+// readMadeDue reads which groups were made due, and deletes the mark of those that have no entries
+// left.
 func (x *TimerIndex) readMadeDue() error {
 	batch := x.store.Begin()
 	err := x.store.Scan([]byte{keySpaceDue}, []byte{keySpaceDue + 1},
@@ -242,8 +240,8 @@ func (x *TimerIndex) Apply(b *Batch) {
 	}
 }
 
-// dropIfEmpty forgets a group without entries, and its mark. If a crash loses the deletion,
-// the mark belongs to no group.
+// dropIfEmpty drops a group without entries, and its mark. If a crash loses the deletion, the mark
+// belongs to no group.
 func (x *TimerIndex) dropIfEmpty(g *timerGroup) {
 	if g == nil || len(g.claimed) > 0 {
 		return
@@ -267,7 +265,7 @@ func (x *TimerIndex) holdsMore(g *timerGroup) bool {
 		more = true
 		return false, nil
 	})
-	return more || err != nil // the next claim meets the error and returns it
+	return more || err != nil // the next claim hits the error and returns it
 }
 
 func upperOf(group string) []byte { return append(append([]byte{keySpaceTimers}, group...), 1) }
@@ -314,7 +312,7 @@ func (x *TimerIndex) pushReady(g *timerGroup) {
 	x.ready = append(x.ready, g)
 }
 
-// Release gives a claim back without clearing the entry, which is still due.
+// Release gives up a claim without clearing the entry, which is still due.
 func (x *TimerIndex) Release(c Claimed) {
 	g := x.groups[c.Group]
 	if g == nil {
@@ -327,7 +325,7 @@ func (x *TimerIndex) Release(c Claimed) {
 	x.unblock(g)
 }
 
-// Unblock lets a group claim again that was not allowed to.
+// Unblock lets a blocked group claim again.
 func (x *TimerIndex) Unblock(group string) {
 	if g := x.groups[group]; g != nil {
 		x.unblock(g)
@@ -340,8 +338,8 @@ func (x *TimerIndex) unblock(g *timerGroup) {
 	}
 }
 
-// NextMillis returns when to claim again: no claimable entry is due before. It is the
-// greatest time when there is nothing to wait for.
+// NextMillis returns when to claim again: no claimable entry is due before. If there is nothing to
+// wait for, it returns the largest time.
 func (x *TimerIndex) NextMillis() int64 {
 	if len(x.ready) > 0 {
 		return 0
@@ -354,9 +352,9 @@ func (x *TimerIndex) NextMillis() int64 {
 
 // TimerStats counts groups of timers.
 type TimerStats struct {
-	Due            int   // groups that may have entries due
+	Due            int   // groups that may have due entries
 	Later          int   // groups whose next entry is not due yet
-	HeldBack       int   // groups that may claim nothing now
+	HeldBack       int   // groups that may not claim anything now
 	DueSinceMillis int64 // earliest due time of an entry of a due group; 0: unknown
 }
 
@@ -382,8 +380,8 @@ func (x *TimerIndex) Stats() TimerStats {
 	return t
 }
 
-// ClaimOne claims one entry out of turn, whether or not it is due. It returns false when there
-// is no such entry, or when it is already claimed.
+// ClaimOne claims one entry out of order, due or not. It returns false if the entry does not exist
+// or is already claimed.
 func (x *TimerIndex) ClaimOne(group string, dueMillis int64, id string) (Claimed, bool, error) {
 	g := x.groups[group]
 	if g == nil {
@@ -401,13 +399,13 @@ func (x *TimerIndex) ClaimOne(group string, dueMillis int64, id string) (Claimed
 	return Claimed{Group: group, ID: id, DueMillis: dueMillis, Value: value}, true, nil
 }
 
-// claimQuantum is how many entries a group may claim before it is another's turn.
+// claimQuantum is how many entries a group may claim before the next group's turn.
 const claimQuantum = 16
 
-// Claim claims due entries, at most total of them, in turn among groups. allow returns how
-// many more entries of a group may be claimed; a group with 0 is skipped until one of its
-// claims ends or Unblock is called, and a result below zero ends the claiming. take is
-// called with each entry before the next call of allow.
+// Claim claims due entries, at most total of them, round-robin among groups. allow returns how many
+// more entries of a group may be claimed. A group with 0 is skipped until one of its claims ends or
+// Unblock is called, and a negative result ends the claiming. take is called with each entry before
+// the next call of allow.
 func (x *TimerIndex) Claim(
 	nowMillis int64, total int, allow func(group string) int, take func(Claimed) error,
 ) error {
@@ -440,8 +438,7 @@ func (x *TimerIndex) Claim(
 	return nil
 }
 
-// claimOf takes up to n due entries of one group and puts the group where its
-// next entry belongs.
+// claimOf claims up to n due entries of one group and puts the group where its next entry belongs.
 func (x *TimerIndex) claimOf(g *timerGroup, nowMillis int64, n int) (claimed []Claimed, err error) {
 	g.nextMillis = math.MaxInt64
 	err = x.store.Scan(g.from, upperOf(g.name), func(key, value []byte) (bool, error) {
@@ -483,7 +480,7 @@ func (x *TimerIndex) claimOf(g *timerGroup, nowMillis int64, n int) (claimed []C
 	return claimed, err
 }
 
-// groupHeap orders groups by when their next entry is due.
+// groupHeap orders groups by the due time of their next entry.
 type groupHeap []*timerGroup
 
 func (h groupHeap) Len() int           { return len(h) }

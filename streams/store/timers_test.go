@@ -32,8 +32,8 @@ type entry struct {
 	id    string
 }
 
-// timerModel is the reference model of the index: every entry with its due time, which
-// groups were made due, what is claimed, and which groups may claim.
+// timerModel is the reference model of the index: every entry with its due time, which groups were
+// made due, which entries are claimed, and which groups may claim.
 type timerModel struct {
 	due     map[entry]int64
 	madeDue map[string]bool
@@ -57,8 +57,7 @@ func (m *timerModel) claimable(nowMillis int64) []entry {
 	return can
 }
 
-// nextMillis is the earliest time at which an unclaimed entry of an open group
-// is due.
+// nextMillis returns the earliest due time of an unclaimed entry of an open group.
 func (m *timerModel) nextMillis() int64 {
 	next := int64(math.MaxInt64)
 	for e, due := range m.due {
@@ -73,9 +72,9 @@ func (m *timerModel) nextMillis() int64 {
 	return next
 }
 
-// TestTimerIndexAgainstAModel runs the index with arbitrary changes, claims and restarts,
-// and compares every claim with the model: no due entry is left out, no other is claimed,
-// and none is claimed twice (G3).
+// TestTimerIndexAgainstAModel runs the index with random changes, claims and restarts, and compares
+// every claim with the model: no due entry is skipped, no other entry is claimed, and none is
+// claimed twice (G3).
 func TestTimerIndexAgainstAModel(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -137,7 +136,7 @@ func TestTimerIndexAgainstAModel(t *testing.T) {
 			"make due": func(t *rapid.T) {
 				g := groups.Draw(t, "group")
 				if !m.has(g) {
-					return // there is nothing to make due
+					return // no group to make due
 				}
 				commit(func(batch *Batch) error { return batch.MakeDue(g) })
 				m.madeDue[g] = true
@@ -169,7 +168,7 @@ func TestTimerIndexAgainstAModel(t *testing.T) {
 			},
 			"claim": func(t *rapid.T) {
 				total := rapid.IntRange(1, 20).Draw(t, "total")
-				most := rapid.IntRange(1, 20).Draw(t, "most") // of all groups together
+				most := rapid.IntRange(1, 20).Draw(t, "most") // over all groups
 				can := m.claimable(now)
 				var got []Claimed
 				allowed := make(map[string]int)
@@ -223,8 +222,7 @@ func TestTimerIndexAgainstAModel(t *testing.T) {
 	})
 }
 
-// TestAMillionWaitingCostNothing checks that claims and reopening read due entries and not
-// waiting ones.
+// TestAMillionWaitingCostNothing checks that claiming and reopening do not read waiting entries.
 func TestAMillionWaitingCostNothing(t *testing.T) {
 	t.Parallel()
 	const waiting = 200_000

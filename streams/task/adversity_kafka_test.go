@@ -19,7 +19,7 @@ import (
 	"github.com/lumenhook/lumenhook/streams/store"
 )
 
-// newRigWith makes a rig on brokers of its own with these settings.
+// newRigWith creates a rig on its own brokers with these settings.
 func newRigWith(
 	t *testing.T, brokers int, properties map[string]string,
 ) (*rig, *kafkatest.Cluster) {
@@ -74,9 +74,9 @@ func (r *rig) set(topic string, settings map[string]string) {
 	})
 }
 
-// TestABrokerThatForgets: the group's positions expire while the task stands idle, and so
-// do its transactional id and its producer id. It continues and processes nothing twice,
-// neither then nor after its state is lost too.
+// TestABrokerThatForgets: while the task is idle, the group's positions, the task's transactional
+// id and its producer id expire. The task continues and processes nothing twice, even if its state
+// is lost as well.
 func TestABrokerThatForgets(t *testing.T) {
 	r, _ := newRigWith(t, 1, map[string]string{
 		"offsets.retention.minutes":                                  "1",
@@ -108,8 +108,8 @@ func TestABrokerThatForgets(t *testing.T) {
 	stop()
 }
 
-// TestFewerReplicasThanAreAskedFor: while fewer brokers are up than min.insync.replicas, no
-// write is acknowledged; then work continues.
+// TestFewerReplicasThanAreAskedFor: no write is acknowledged while fewer than min.insync.replicas
+// brokers are up. Then work continues.
 func TestFewerReplicasThanAreAskedFor(t *testing.T) {
 	r := newRig(t)
 	for _, topic := range []string{numbersTopic, sumsTopic} {
@@ -151,8 +151,8 @@ func TestFewerReplicasThanAreAskedFor(t *testing.T) {
 	r.wantJournal(r.onPartition(0))
 }
 
-// TestRetentionUnderATask: inputs that were deleted before they were processed are skipped,
-// and later ones are processed, by a task that ran meanwhile and by one that did not.
+// TestRetentionUnderATask: a task skips inputs that retention deleted before it processed them, and
+// processes later ones, whether or not it ran at the time.
 func TestRetentionUnderATask(t *testing.T) {
 	r := newRig(t)
 	stop := r.run(r.task(r.dir, nil))
@@ -166,7 +166,7 @@ func TestRetentionUnderATask(t *testing.T) {
 	r.deleteAll(numbersTopic)
 	stop = r.run(r.task(r.dir, nil))
 	r.feed(101, 150)
-	r.deleteAll(numbersTopic) // some of it under the running task
+	r.deleteAll(numbersTopic) // while the task runs
 	r.feed(151, 200)
 	r.wantEach(151, 200)
 	if err := stop(); err != nil {
@@ -203,8 +203,8 @@ func (r *rig) wantEach(from, to int) {
 	})
 }
 
-// TestAnUncleanElection: a broker that missed the last turns is made the leader by force.
-// The state that has folded them is rebuilt from what is left, and the task continues.
+// TestAnUncleanElection: a broker that missed the last turns is forced to become the leader. The
+// task rebuilds the state that has folded those turns from the shortened journal, and continues.
 func TestAnUncleanElection(t *testing.T) {
 	r, cluster := newRigWith(t, 3, map[string]string{"min.insync.replicas": "1"})
 	r.set(sumsTopic,
@@ -263,8 +263,8 @@ func TestAnUncleanElection(t *testing.T) {
 	}
 }
 
-// journalOn places the journal's first partition on two brokers only, and makes the second
-// its leader.
+// journalOn places the journal's first partition on two brokers only, and makes the second one its
+// leader.
 func (r *rig) journalOn(cluster *kafkatest.Cluster, ids ...int32) []*kafkatest.Node {
 	r.t.Helper()
 	r.admin(func(ctx context.Context, admin *kadm.Client) error {
@@ -317,12 +317,12 @@ func (r *rig) awaitLeader(id int) {
 		func() bool { return r.journalPartition().Leader == int32(id) })
 }
 
-// transactions is more than a producer's epoch can count (KIP-890: each transaction
-// increments it).
+// transactions is more than a producer's epoch can count (KIP-890 increments it with each
+// transaction).
 var transactions = flag.Int("streams.transactions", 33_000, "how many transactions one id makes")
 
-// TestAProducersEpochRunsOver: one transactional id makes more transactions than its epoch
-// can count, gets another producer id, and no record is lost or duplicated.
+// TestAProducersEpochRunsOver: a transactional id that makes more transactions than its epoch can
+// count gets a new producer id, and no record is lost or duplicated.
 func TestAProducersEpochRunsOver(t *testing.T) {
 	r, _ := newRigWith(t, 1, nil)
 	p, err := r.cluster.NewFencedProducer(t.Context(), sumGroup)

@@ -7,9 +7,9 @@ import (
 	"github.com/lumenhook/lumenhook/streams/store"
 )
 
-// TestAStateOfAnotherJournalIsBuiltAnew: a journal that was truncated and has grown past a
-// state's checkpoint is long enough, but its content differs.
-func TestAStateOfAnotherJournalIsBuiltAnew(t *testing.T) {
+// TestAStateOfAnotherJournalIsRebuilt: a journal that was truncated and has grown past a state's
+// checkpoint is long enough, but its content differs.
+func TestAStateOfAnotherJournalIsRebuilt(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	stop := r.run(r.task(r.dir, nil))
@@ -28,9 +28,9 @@ func TestAStateOfAnotherJournalIsBuiltAnew(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	// The first state replaces the second's. Everything is due, so what a start claims is
-	// what its state holds.
-	for _, round := range []string{"the state of another journal", "the state that was built anew"} {
+	// The first state replaces the second's. Everything is due, so a start claims everything that
+	// its state holds.
+	for _, round := range []string{"the state of another journal", "the rebuilt state"} {
 		claimed := make(chan store.Claimed, 10_000)
 		stop = other.run(other.task(r.dir, func(c store.Claimed) { claimed <- c }))
 		testkit.Eventually(t, "all is claimed from "+round, func() bool { return len(claimed) >= total })

@@ -12,10 +12,10 @@ import (
 	"github.com/lumenhook/lumenhook/streams/task"
 )
 
-// TestNothingIsLostOrDoubledWithoutABroker: each broker in turn is killed, and then paused,
-// until the cluster has gone on without it. Meanwhile numbers are fed, and the task
-// continues. Afterwards a new owner without a state knows them all, and stale end offsets
-// of the broker that came back are not trusted.
+// TestNothingIsLostOrDoubledWithoutABroker kills and then pauses each broker in turn, until the
+// cluster has elected leaders without it. The task keeps processing numbers in the meantime.
+// Afterwards a new owner without a state knows all numbers, and ignores stale end offsets of the
+// broker that came back.
 func TestNothingIsLostOrDoubledWithoutABroker(t *testing.T) {
 	r := newRig(t)
 	ends, err := r.cluster.NewEnds()
@@ -74,8 +74,7 @@ func TestNothingIsLostOrDoubledWithoutABroker(t *testing.T) {
 	}
 }
 
-// keepRunning runs the task of partition 0 and restarts it when it fails, as an engine
-// does.
+// keepRunning runs the task of partition 0 and restarts it when it fails, as an engine does.
 func (r *rig) keepRunning(dir string) (stop func()) {
 	tasks := task.NewTasks(func(int32) task.Runner { return r.task(dir, nil) }, r.cluster.Logger)
 	tasks.Assigned([]int32{0})

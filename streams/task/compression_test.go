@@ -10,8 +10,8 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-// TestBatchesAreCompressed: what is alike in the records of a batch is stored once, on the
-// disks of the brokers too.
+// TestBatchesAreCompressed: data that repeats across the records of a batch is stored once, on the
+// brokers' disks too.
 func TestBatchesAreCompressed(t *testing.T) {
 	r := newRig(t)
 	producer, err := r.cluster.NewProducer()
@@ -46,8 +46,8 @@ func TestBatchesAreCompressed(t *testing.T) {
 	}
 }
 
-// TestABatchThatDecompressesToTooMuchIsRefused: a few bytes may stand for gigabytes. Who reads
-// them gets an error, and not the gigabytes.
+// TestABatchThatDecompressesToTooMuchIsRefused: a few compressed bytes may expand to gigabytes. A
+// reader gets an error instead.
 func TestABatchThatDecompressesToTooMuchIsRefused(t *testing.T) {
 	r := newRig(t)
 	stranger, err := kgo.NewClient(kgo.SeedBrokers(r.cluster.Brokers...),

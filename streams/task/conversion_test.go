@@ -14,14 +14,14 @@ import (
 
 const formerIdentity = "sums 0"
 
-// release is a program whose tasks write snapshots.
+// release describes a version of the program whose tasks write snapshots.
 type release struct {
-	former bool // its format is the one of before
-	reads  bool // the one of before, too
+	former bool // writes the previous format
+	reads  bool // also reads the previous format
 	now    func() time.Time
 }
 
-// task is a task of a release, on a state in a folder.
+// ofRelease returns a task of a release, with its state in dir.
 func (r *rig) ofRelease(of release, dir string, effects func(store.Claimed)) *summerTask {
 	cfg := r.config(dir, effects)
 	cfg.NewHandler = func() task.Handler[store.Claimed, none] {
@@ -50,7 +50,7 @@ func (r *rig) ofRelease(of release, dir string, effects func(store.Claimed)) *su
 	return task.NewTask(cfg)
 }
 
-// toToday is the conversion of the format of before.
+// toToday converts the previous format to the current one.
 func toToday(key, value []byte, put func(key, value []byte) error) error {
 	if key[0] == store.FirstKey && key[1] == 'n' {
 		key = append([]byte{store.FirstKey, 'k'}, key[2:]...)
@@ -58,8 +58,8 @@ func toToday(key, value []byte, put func(key, value []byte) error) error {
 	return put(key, value)
 }
 
-// works feeds numbers to a task of a release until there are more snapshots by that many, and
-// stops it. It returns the next number, and what a restore needs.
+// works feeds numbers to a task of a release until it has written that many more snapshots, and
+// stops it. It returns the next number, and the offsets that a restore needs.
 func (r *rig) works(
 	of release, dir string, from, snapshots int,
 ) (next int, needed task.NeededFrom) {
@@ -81,8 +81,8 @@ func (r *rig) works(
 	return from, task.Stats().Needed
 }
 
-// wantKnown starts a task of a release on a folder, and checks that it has all numbers: those
-// that come again are none that are new.
+// wantKnown starts a task of a release in dir and checks that it knows all numbers: it treats every
+// number that it receives again as a repeat.
 func (r *rig) wantKnown(of release, dir string) {
 	r.t.Helper()
 	total := r.onPartition(0)
@@ -104,8 +104,9 @@ func (r *rig) wantKnown(of release, dir string) {
 	}
 }
 
-// TestASnapshotOfAnEarlierFormatIsConverted: the journal's beginning is gone, so the next
-// release has nothing else, in a new folder or in one that holds a state of before.
+// TestASnapshotOfAnEarlierFormatIsConverted: the beginning of the journal has been deleted, so the
+// next release depends on the snapshot, whether it starts in an empty folder or in one with a state
+// of the previous format.
 func TestASnapshotOfAnEarlierFormatIsConverted(t *testing.T) {
 	t.Parallel()
 	r := newSnapshotRig(t)
@@ -120,7 +121,8 @@ func TestASnapshotOfAnEarlierFormatIsConverted(t *testing.T) {
 	}
 }
 
-// TestAFormatThatIsNotReadIsNamed, older or newer, and what to do is said.
+// TestAFormatThatIsNotReadIsNamed: the error names an unknown format, older or newer, and says
+// what to do.
 func TestAFormatThatIsNotReadIsNamed(t *testing.T) {
 	t.Parallel()
 	for name, by := range map[string]struct {
@@ -145,9 +147,9 @@ func TestAFormatThatIsNotReadIsNamed(t *testing.T) {
 	}
 }
 
-// TestAConvertedStateFreesNothingForADay: the release before may have the partition back, on
-// its own snapshots and the journal from there. Whoever loads a snapshot of the converted state
-// keeps to it.
+// TestAConvertedStateFreesNothingForADay: the previous release can take the partition back, with
+// its own snapshots and the journal that follows them. A task that loads a snapshot of the
+// converted state keeps the same deadline.
 func TestAConvertedStateFreesNothingForADay(t *testing.T) {
 	t.Parallel()
 	r := newSnapshotRig(t)
@@ -170,7 +172,7 @@ func TestAConvertedStateFreesNothingForADay(t *testing.T) {
 	if needed != (task.NeededFrom{}) {
 		t.Errorf("by another process and 23 hours later, %+v is needed", needed)
 	}
-	r.wantKnown(release{former: true}, t.TempDir()) // back to the release before
+	r.wantKnown(release{former: true}, t.TempDir()) // back to the previous release
 	now = now.Add(2 * time.Hour)
 	_, needed = r.works(release{reads: true, now: clock}, fresh, next, 1)
 	if needed.Journal == 0 || needed.Snapshots == 0 {
@@ -178,8 +180,8 @@ func TestAConvertedStateFreesNothingForADay(t *testing.T) {
 	}
 }
 
-// TestAClockThatWasAheadHoldsForADay: what was converted by a clock that is set back is held for a
-// day from then on, and not until that clock's time comes.
+// TestAClockThatWasAheadHoldsForADay: if the clock is set back after a conversion, the day starts
+// at the time of the corrected clock, not when it reaches the old time.
 func TestAClockThatWasAheadHoldsForADay(t *testing.T) {
 	t.Parallel()
 	r := newSnapshotRig(t)

@@ -12,43 +12,43 @@ import (
 	"github.com/lumenhook/lumenhook/streams/store"
 )
 
-// Handler is the application part of a task: folding and decisions. E is the type of its
-// effects outside of the log and the state, C that of their completions. Its methods are
-// called by one goroutine, and it must not retain its arguments.
+// Handler is the application's part of a task: it folds records and decides. E is the type of its
+// effects outside of the log and the state, C the type of their completions. One goroutine calls
+// its methods. It must not retain its arguments.
 type Handler[E, C any] interface {
 	// Fold changes the state according to a committed record of the journal. It must be
 	// deterministic: the same records give the same state.
 	Fold(b *store.Batch, r kafka.Record) error
 	// Start is the first turn after a restore.
 	Start(t *Turn) error
-	// Turn decides on inputs and completions. It folds what it appends to the journal
-	// itself, so that later inputs of the turn see it.
+	// Turn decides on inputs and completions. It folds the records that it appends to the journal
+	// itself, so that later inputs of the turn see their effect.
 	Turn(t *Turn, completions []C) error
-	// Flush writes what Fold, Start and Turn have buffered in memory. It is the last call
-	// before a batch of state is committed.
+	// Flush writes the changes that Fold, Start and Turn have buffered in memory. It is the last
+	// call before a batch of state is committed.
 	Flush(b *store.Batch) error
-	// AfterCommit returns the effects to start now that the turn is committed, in order. It
-	// is also called when time has passed without inputs. It also returns the latest time
-	// of the next call, in Unix milliseconds.
+	// AfterCommit returns the effects to start after the turn is committed, in order, and the
+	// latest time of its next call, in Unix milliseconds. It is also called when time has passed
+	// without inputs.
 	AfterCommit(a After) (effects []E, wakeMillis int64, err error)
-	// Drain asks the handler to start no further effects.
+	// Drain asks the handler to start no more effects.
 	Drain()
-	// Busy reports whether effects are in flight whose completion has not arrived.
+	// Busy reports whether any effects are still in flight.
 	Busy() bool
-	// Unhurried reports whether completions may wait a few milliseconds for inputs, to share
-	// a turn with them: nothing waits for what they make room for.
+	// Unhurried reports whether completions may wait a few milliseconds to share a turn with
+	// inputs, because nothing is waiting for the capacity that they free.
 	Unhurried() bool
 }
 
-// Turn is one batch of inputs and what the handler decided on it.
+// Turn is one batch of inputs and the handler's decisions on it.
 type Turn struct {
 	NowMillis int64
-	// Next is the offset of the journal that the turn's first record has at least.
+	// Next is a lower bound for the journal offset of the turn's first record.
 	Next   int64
 	Batch  *store.Batch
 	Timers *store.TimerIndex
-	// Inputs are records by topic, in the order of CoreConfig.Inputs. A handler that wants
-	// to leave records for the next turn truncates them here.
+	// Inputs are records by topic, in the order of CoreConfig.Inputs. A handler that wants to leave
+	// records for the next turn truncates the slices here.
 	Inputs [][]kafka.Record
 
 	partition int32
@@ -56,18 +56,17 @@ type Turn struct {
 	positions map[string]int64
 }
 
-// Append adds a record to the turn's transaction. It goes to the task's
-// partition of its topic.
+// Append adds a record to the turn's transaction, in the task's own partition of the topic.
 func (t *Turn) Append(r kafka.Record) { t.AppendTo(t.partition, r) }
 
-// AppendTo is Append to another task's partition. It must be an input topic of tasks: no
-// task reads what it wrote to others back.
+// AppendTo is Append to another task's partition. The topic must be an input topic of tasks: a task
+// does not read back the records that it wrote to other partitions.
 func (t *Turn) AppendTo(partition int32, r kafka.Record) {
 	r.Partition = partition
 	t.out = append(t.out, r)
 }
 
-// After is what AfterCommit may use.
+// After is the input of AfterCommit.
 type After struct {
 	NowMillis int64
 	Owned     bool // the group acknowledged lately that this process owns the partition
@@ -81,7 +80,7 @@ type CoreConfig[E, C any] struct {
 	Journal   string   // the topic that the state is folded from
 	Inputs    []string // topics, in the order in which turns take them
 	Store     store.Config
-	// NewHandler makes the handler, once the partition is taken over.
+	// NewHandler creates the handler after the task has taken the partition over.
 	NewHandler func() Handler[E, C]
 	// DrainTimeout bounds how long a stopping task waits for completions.
 	DrainTimeout time.Duration
@@ -95,23 +94,23 @@ const (
 	TurnInputs = 1024
 	// TurnFacts bounds how many records of the journal a turn may write.
 	TurnFacts = 8 * TurnInputs
-	// positionsEvery is how long a task may go without a transaction before it writes its
-	// input positions, so that neither they nor its transactional id expire.
+	// positionsEvery is the longest time without a transaction before a task writes its input
+	// positions, so that neither they nor its transactional id expire.
 	positionsEvery = 24 * time.Hour
-	// completionsWait is how long completions wait for inputs if the handler is unhurried.
-	// Where inputs come more often, a turn takes both, and there are half as many.
+	// completionsWait is how long completions wait for inputs if the handler is unhurried. If
+	// inputs arrive more often than this, a turn takes both, and there are half as many turns.
 	completionsWait = 20 * time.Millisecond
-	// manyInputs are as many as show a partition at which more come while a turn is taken.
-	// inputsWait is how long after the begin of a turn with so many the next inputs wait for
-	// others: turns of more inputs are fewer transactions. Where few come none waits.
+	// manyInputs is the batch size at which a partition counts as busy. After a turn with at least
+	// that many inputs, the next inputs wait until inputsWait has passed since that turn began:
+	// larger turns need fewer transactions. On a quiet partition inputs never wait.
 	manyInputs = 3
 	inputsWait = 6 * time.Millisecond
 )
 
-// Core is a task as a state machine: its state, timers and handler, and every rule of how a
-// partition is taken over, worked and given up. It has no goroutine, no clock and no
-// network. Its owner asks it for the Next action, performs it, and reports the result; the
-// owner may be a Kafka client or a simulation.
+// Core is a task as a state machine. It holds the task's state, timers and handler, and all rules
+// for taking over, working on and giving up a partition. It has no goroutine, no clock and no
+// network: its owner asks for the Next action, performs it, and reports the result. The owner may
+// be a Kafka client or a simulation.
 type Core[E, C any] struct {
 	cfg      CoreConfig[E, C]
 	stage    stage
@@ -121,17 +120,17 @@ type Core[E, C any] struct {
 	progress progress
 	restore  restore
 	loader   loader
-	// read says that somebody has read the state and goes by it: it must not begin anew.
+	// read is set once a caller has relied on the state, which then must not be rebuilt.
 	read bool
 
 	snapshots   snapshots
-	pending     [][]kafka.Record // of each input
+	pending     [][]kafka.Record // by input
 	completions []C
-	completed   int64 // when the first of completions was seen, by the steady clock; 0: there is none
+	completed   int64 // when the first completion was seen, by the steady clock; 0: no completions
 
 	turn         *Turn
-	turnNext     int64 // offset after the turn's records in the journal; 0: it has none there
-	working      bool  // the state is restored, and the inputs are read
+	turnNext     int64 // offset after the turn's last journal record; 0: it wrote none
+	working      bool  // the state is restored and the inputs are being read
 	draining     bool
 	drainUntil   int64 // by the steady clock
 	committed    int64 // when the last transaction was committed, or work began, by the steady clock
@@ -139,27 +138,27 @@ type Core[E, C any] struct {
 	wakeAtMillis int64 // when the handler wants to be called again, by the wall clock
 }
 
-// stage is what a core does now. It restores its state, takes the first turn, and then one
+// stage is the core's current step. A core restores its state, takes the first turn, and then one
 // turn after another:
 //
 //	restore     fencing → locating → [seeking → indexing → loading] → folding →
 //	            provingEnd → catchingUp
 //	first turn  starting → [committing] → applying → positioning
-//	each other  awaiting → [committing] → applying
+//	later turns awaiting → [committing] → applying
 //
-// A turn that writes nothing skips committing. A state that the journal completes needs no
-// snapshot. Folding and catchingUp go back to seeking or loading when the journal shows that
-// the state is of another.
+// A turn that writes nothing skips committing. If the journal holds all records that the state
+// lacks, no snapshot is loaded. Folding and catchingUp return to seeking or loading if the journal
+// shows that the state belongs to another journal.
 type stage int
 
 const (
 	fencing     stage = iota
 	locating          // reading the journal's first and end offsets
 	seeking           // reading the first and end offsets of the topic of snapshots
-	indexing          // reading which snapshots there are
-	loading           // loading one of them
+	indexing          // listing the snapshots
+	loading           // loading one snapshot
 	folding           // folding the journal up to its known end
-	provingEnd        // writing a record of the owner's own: it lies at the end
+	provingEnd        // writing a record to mark the journal's end
 	catchingUp        // folding up to that record
 	starting          // the first turn is due
 	committing        // writing a turn's records
@@ -168,7 +167,7 @@ const (
 	awaiting          // waiting for the next turn
 )
 
-// NewCore makes a core. It opens nothing yet.
+// NewCore returns a core. It opens nothing yet.
 func NewCore[E, C any](cfg CoreConfig[E, C]) *Core[E, C] {
 	if cfg.Snapshots.Rest == nil {
 		cfg.Snapshots.Rest = NewSnapshotRest()
@@ -218,14 +217,14 @@ func (c *Core[E, C]) Next(now kafka.Moment) Action {
 	}
 }
 
-// Due reports whether a turn is due that was awaited.
+// Due reports whether the next turn is due.
 func (c *Core[E, C]) Due(now kafka.Moment) bool {
 	a, awaits := c.Next(now).(Await)
 	return !awaits || now.WallMillis >= a.WallMillis || now.SteadyMillis >= a.SteadyMillis
 }
 
-// isDrained reports whether a stopping core may end now. During a restore there is nothing to
-// drain; a turn that is being committed is finished.
+// isDrained reports whether a stopping core may end now. A restore has nothing to drain. A turn
+// that is being committed is finished first.
 func (c *Core[E, C]) isDrained(now kafka.Moment) bool {
 	switch c.stage {
 	case committing, applying:
@@ -273,8 +272,8 @@ func (c *Core[E, C]) TookOver() (err error) {
 		c.snapshots.held.load(c.store))
 }
 
-// Committed reports that a commit succeeded. Ends are the offsets after the last records that
-// it wrote to the owner's partition, by topic.
+// Committed reports that a commit succeeded. ends are the offsets after the last records that it
+// wrote to the owner's partition, by topic.
 func (c *Core[E, C]) Committed(ends map[string]int64, now kafka.Moment) error {
 	next := ends[c.cfg.Journal]
 	if c.stage == provingEnd {
@@ -296,13 +295,13 @@ func (c *Core[E, C]) LocatedInputs(
 	return from, err
 }
 
-// Arrived passes in records of an input, by its index in CoreConfig.Inputs.
+// Arrived passes in records of the input with this index in CoreConfig.Inputs.
 func (c *Core[E, C]) Arrived(input int, records []kafka.Record) {
 	c.pending[input] = append(c.pending[input], records...)
 }
 
-// Waiting returns how many records of an input no turn has taken. The owner passes in no
-// more while there are TurnInputs of them.
+// Waiting returns the number of records of an input that no turn has taken. The owner stops passing
+// in records when there are TurnInputs of them.
 func (c *Core[E, C]) Waiting(input int) int { return len(c.pending[input]) }
 
 // Completed passes in completions of effects.
@@ -330,8 +329,8 @@ func (c *Core[E, C]) Start(now kafka.Moment) (err error) {
 // TurnSize counts the inputs and completions of a turn.
 type TurnSize struct{ Inputs, Completions int }
 
-// Decide takes a turn with the inputs and completions that have arrived. Inputs that the
-// handler leaves stay for the next turn.
+// Decide takes a turn with the inputs and completions that have arrived. Inputs that the handler
+// leaves stay for the next turn.
 func (c *Core[E, C]) Decide(now kafka.Moment) (size TurnSize, err error) {
 	if err := c.begin(now); err != nil {
 		return size, err
@@ -363,7 +362,7 @@ func (c *Core[E, C]) Decide(now kafka.Moment) (size TurnSize, err error) {
 	return size, c.decided()
 }
 
-// decided checks what a turn has decided, and moves on to writing it.
+// decided checks the turn's decisions, and moves on to writing them.
 func (c *Core[E, C]) decided() error {
 	facts := 0
 	for _, r := range c.turn.out {
@@ -393,9 +392,9 @@ func (c *Core[E, C]) begin(now kafka.Moment) error {
 	return c.snapshots.held.advance(c.turn.Batch, now.WallMillis)
 }
 
-// Apply commits the state that the turn has folded, with its progress, and returns the
-// effects to start. Now is later than the turn's own time: a commit lies between. Owned
-// says whether the group acknowledged lately that this process owns the partition.
+// Apply commits the state that the turn has folded, with its progress, and returns the effects to
+// start. now is later than the turn's own time, because a commit lies in between. owned says
+// whether the group recently acknowledged that this process owns the partition.
 func (c *Core[E, C]) Apply(now kafka.Moment, owned bool) (effects []E, err error) {
 	turn := c.turn
 	c.turn = nil
@@ -408,7 +407,7 @@ func (c *Core[E, C]) Apply(now kafka.Moment, owned bool) (effects []E, err error
 	if err := c.commitState(turn.Batch, c.turnNext > 0); err != nil {
 		return nil, err
 	}
-	if whole { // the journal may be deleted up to the snapshot before: no state is to end there
+	if whole { // retention may delete up to the previous snapshot: no state may end before it
 		if err := c.store.BeginFlush(); err != nil {
 			return nil, err
 		}
@@ -440,8 +439,7 @@ func (c *Core[E, C]) commitState(batch *store.Batch, journalAdvanced bool) error
 	return batch.Commit()
 }
 
-// Drain asks the core to end once the effects in flight have completed, or after a bounded
-// time.
+// Drain asks the core to end when the effects in flight have completed, or after DrainTimeout.
 func (c *Core[E, C]) Drain(now kafka.Moment) {
 	c.draining, c.drainUntil = true, now.SteadyMillis+c.cfg.DrainTimeout.Milliseconds()
 	if c.handler != nil {
@@ -449,9 +447,9 @@ func (c *Core[E, C]) Drain(now kafka.Moment) {
 	}
 }
 
-// Failed reports that an action failed, and returns its error. If aborted records may have
-// been folded, the state is marked to be built anew at the next start. If a record of a
-// snapshot was being written, snapshots rest for a while.
+// Failed reports that an action failed, and returns its error. If aborted records may have been
+// folded, it marks the state to be rebuilt at the next start. If a record of a snapshot was being
+// written, it pauses snapshots for a while.
 func (c *Core[E, C]) Failed(err error, now kafka.Moment) error {
 	c.failedSnapshot(err, now)
 	if errors.Is(err, kafka.ErrAborted) && !c.Working() && c.store != nil {
@@ -460,22 +458,22 @@ func (c *Core[E, C]) Failed(err error, now kafka.Moment) error {
 	return err
 }
 
-// Working reports whether the start is over: the state is restored, the first turn is
-// applied, and the positions of the inputs are known.
+// Working reports whether the start is complete: the state is restored, the first turn is applied,
+// and the positions of the inputs are known.
 func (c *Core[E, C]) Working() bool { return c.working }
 
-// Store returns the state, for reads of what is committed; nil before it is open.
+// Store returns the state, for reading committed data; nil before it is open.
 func (c *Core[E, C]) Store() *store.Store { return c.store }
 
 // Timers returns the timer index; nil before the first turn.
 func (c *Core[E, C]) Timers() *store.TimerIndex { return c.timers }
 
-// Folded returns the offset of the journal that is folded next.
+// Folded returns the offset of the next journal record to fold.
 func (c *Core[E, C]) Folded() int64 { return c.progress.next }
 
-// FoldedOf returns how much of its journal, as far as that is known, the state has folded:
-// what a member may say of its copy. The state may be of a journal that was cut or recreated
-// since, or of none, and reach further.
+// FoldedOf returns how much of its journal the state has folded, as far as that is known. A member
+// reports it for its copy. It may be too high: the journal may have been truncated or recreated
+// since.
 func (c *Core[E, C]) FoldedOf() int64 {
 	if c.working {
 		return c.progress.next

@@ -17,9 +17,9 @@ import (
 	"github.com/lumenhook/lumenhook/streams/store"
 )
 
-// newStaleRig is a rig on three brokers. From wake on, one of them was paused while others
-// were elected: it still describes the topics as they were, and answers reads of its own
-// log unless the request names a later epoch.
+// newStaleRig returns a rig on three brokers. After wake, one of them behaves like a broker that
+// was paused during an election: it describes the topics as they were before, and answers reads of
+// its own log unless the request names a later epoch.
 func newStaleRig(t *testing.T) (r *rig, wake func()) {
 	t.Helper()
 	fake, err := kfake.NewCluster(kfake.NumBrokers(3),
@@ -73,8 +73,8 @@ func describe(t *testing.T, fake *kfake.Cluster) *kmsg.MetadataResponse {
 	return resp
 }
 
-// staleOffsets is the answer of a broker that led in epoch 0, when the topic was empty; nil
-// for a request that names a later epoch.
+// staleOffsets is the answer of a broker that led in epoch 0, when the topic was empty; nil for a
+// request that names a later epoch.
 func staleOffsets(req *kmsg.ListOffsetsRequest) *kmsg.ListOffsetsResponse {
 	resp := req.ResponseKind().(*kmsg.ListOffsetsResponse)
 	for _, topic := range req.Topics {
@@ -93,8 +93,8 @@ func staleOffsets(req *kmsg.ListOffsetsRequest) *kmsg.ListOffsetsResponse {
 	return resp
 }
 
-// TestAStaleLeaderIsNotBelieved: what was acknowledged before the request lies below the
-// returned end, whatever a broker answers that missed an election.
+// TestAStaleLeaderIsNotBelieved: the returned end lies after all records that were acknowledged
+// before the request, even if a broker that missed an election answers.
 func TestAStaleLeaderIsNotBelieved(t *testing.T) {
 	r, wake := newStaleRig(t)
 	r.feed(1, 50)
@@ -115,8 +115,7 @@ func TestAStaleLeaderIsNotBelieved(t *testing.T) {
 	}
 }
 
-// TestABrokerThatIsGoneHoldsNobodyUp: one broker that does not answer is left out; two are
-// an error.
+// TestABrokerThatIsGoneHoldsNobodyUp: one broker that does not answer is skipped; two are an error.
 func TestABrokerThatIsGoneHoldsNobodyUp(t *testing.T) {
 	t.Parallel()
 	fake, err := kfake.NewCluster(kfake.NumBrokers(3), kfake.SeedTopics(1, "test."+numbersTopic))
@@ -133,7 +132,7 @@ func TestABrokerThatIsGoneHoldsNobodyUp(t *testing.T) {
 		resp.Brokers = slices.Clone(there.Brokers)
 		for id := range gone.Load() {
 			b := kmsg.NewMetadataResponseBroker()
-			b.NodeID, b.Host, b.Port = 10+id, "127.0.0.1", 1 // nothing listens there
+			b.NodeID, b.Host, b.Port = 10+id, "127.0.0.1", 1 // nothing listens on this port
 			resp.Brokers = append(resp.Brokers, b)
 		}
 		resp.SetVersion(req.GetVersion())
@@ -161,8 +160,8 @@ func TestABrokerThatIsGoneHoldsNobodyUp(t *testing.T) {
 	}
 }
 
-// TestARestoreReadsUpToItsOwnRecord: whatever brokers answer for the journal's end, the
-// owner's own first record lies after everything that was acknowledged.
+// TestARestoreReadsUpToItsOwnRecord: whatever brokers answer for the journal's end, the owner's own
+// first record lies after everything that was acknowledged.
 func TestARestoreReadsUpToItsOwnRecord(t *testing.T) {
 	r, fake := newFakeRig(t)
 	stop := r.run(r.task(r.dir, nil))

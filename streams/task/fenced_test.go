@@ -20,8 +20,8 @@ func (r *rig) committed(topic string) map[string]int32 {
 	return values
 }
 
-// A former owner of the id appends nothing more, and the records of the present one are
-// partitioned as a Producer does.
+// A fenced former owner of the id appends nothing more. The current owner's records are partitioned
+// like a Producer's.
 func TestFencedProducer(t *testing.T) {
 	r := newRig(t)
 	ctx := t.Context()

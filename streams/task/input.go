@@ -8,25 +8,25 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-// input is one topic that a task reads. A goroutine adds its records as they arrive, also while
-// the task commits; the next turn takes all of them.
+// input is one topic that a task reads. A goroutine adds its records as they arrive, also while the
+// task commits. The next turn takes all of them.
 type input struct {
 	topic string
 
 	mu      sync.Mutex
-	arrived []kafka.Record // not passed to the core yet
-	room    chan struct{}  // holds one element after they were
+	arrived []kafka.Record // not yet passed to the core
+	room    chan struct{}  // receives one element when arrived has been taken
 
 	behind atomic.Int64 // offsets not fetched yet
-	inCore atomic.Int64 // records that the core has, and no turn that has ended
+	inCore atomic.Int64 // records in the core that no finished turn has taken
 }
 
 func newInput(topic string) *input {
 	return &input{topic: topic, room: make(chan struct{}, 1)}
 }
 
-// add adds records once fewer than TurnInputs wait, so that fewer than twice as many are held if
-// no more come at a time. It reports whether it did: not if ctx ended.
+// add adds records when fewer than TurnInputs are waiting. At most twice as many are held, provided
+// that a caller adds no more than TurnInputs at a time. It returns false if ctx ended first.
 func (in *input) add(ctx context.Context, records []kafka.Record) bool {
 	for !in.tryAdd(records) {
 		select {
@@ -52,7 +52,7 @@ func (in *input) tryAdd(records []kafka.Record) bool {
 	return true
 }
 
-// take returns all that arrived, and makes room.
+// take returns all records that arrived, and makes room.
 func (in *input) take() []kafka.Record {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -66,7 +66,7 @@ func (in *input) take() []kafka.Record {
 	return records
 }
 
-// lag returns how many records no turn has taken, by the latest fetch.
+// lag returns the number of records that no turn has taken, as of the latest fetch.
 func (in *input) lag() int64 {
 	in.mu.Lock()
 	defer in.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 	"github.com/lumenhook/lumenhook/streams/task"
 )
 
-// held is a summer that reports the inputs of each of its turns, and whose first turn waits.
+// held is a summer that reports the inputs of each of its turns, and whose first turn blocks.
 type held struct {
 	summer
 	turns   chan int
@@ -28,13 +28,13 @@ func (h *held) Turn(t *task.Turn, completions []none) error {
 	return h.summer.Turn(t, completions)
 }
 
-// TestATurnTakesAllThatArrived: what comes one by one during a turn is taken by the next, and not
-// by as many turns as there were answers of the broker.
+// TestATurnTakesAllThatArrived: the next turn takes all records that arrive one by one during a
+// turn, instead of one turn for each response of the broker.
 func TestATurnTakesAllThatArrived(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	h := &held{turns: make(chan int, 100), release: make(chan struct{})}
-	task := task.NewTask(summing(r.cluster, t.TempDir(), 1, // that of number 1
+	task := task.NewTask(summing(r.cluster, t.TempDir(), 1, // of partition 1
 		func() task.Handler[store.Claimed, none] { return h }))
 	stop := r.run(task)
 	release := sync.OnceFunc(func() { close(h.release) })
@@ -43,10 +43,10 @@ func TestATurnTakesAllThatArrived(t *testing.T) {
 	if n := <-h.turns; n != 2 {
 		t.Fatalf("the first turn has %d inputs; want 2", n)
 	}
-	const fed = 8 // times, each two records that the broker answers with at once
+	const fed = 8 // each feed is two records in one response
 	for n := range fed {
 		r.feed(1, 1)
-		read := int64(2 + 2*(n+1)) // with those of the turn
+		read := int64(2 + 2*(n+1)) // with those of the first turn
 		testkit.Eventually(t, "the input is read while the turn lasts", func() bool {
 			in := task.Stats().Inputs
 			return len(in) == 1 && in[0].Behind == read

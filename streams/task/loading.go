@@ -8,22 +8,22 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-// A core loads a snapshot when the journal cannot complete its own state: there is none, its
-// journal is another, or retention has deleted what follows it. The newest snapshot comes
-// first; one that is damaged, or that is no part of the journal, leaves the one before it.
-// What a snapshot lacks is folded from the journal, and confirmed by it, as with a state of
-// the owner's own. Where the journal's beginning is deleted, nothing else is left: the start
-// fails when no snapshot can be loaded.
+// A core loads a snapshot when the journal cannot complete its own state: because there is no
+// state, because it belongs to another journal, or because retention has deleted the records that
+// follow it. The core tries the newest snapshot first. If a snapshot is damaged or belongs to
+// another journal, it tries the one before. The records after the snapshot are folded from the
+// journal, which also confirms the snapshot, as it does with the owner's own state. If the
+// beginning of the journal is deleted and no snapshot can be loaded, the start fails.
 
 // loader finds the snapshots of a partition, and loads one.
 type loader struct {
-	from, at, to int64 // in the topic of snapshots: where reading began, what is next, the end
+	from, at, to int64 // offsets in the snapshot topic: where reading began, the next, the end
 	index        snapshotIndex
 	indexed      bool
-	left         []foundSnapshot // that were not tried, the newest first
+	left         []foundSnapshot // untried snapshots, newest first
 	reader       *snapshotReader // nil unless one is being loaded
 	loaded       bool            // the state is from a snapshot
-	foreign      string          // identity of the newest snapshot that is not loaded for it
+	foreign      string          // identity of the newest snapshot, if its identity rules it out
 }
 
 func (l *loader) close() {
@@ -33,17 +33,17 @@ func (l *loader) close() {
 	}
 }
 
-// readTo starts reading a part of the topic.
+// readTo starts reading a range of the topic.
 func (l *loader) readTo(from, to int64) { l.from, l.at, l.to = from, from, to }
 
-// wantsSnapshot reports whether the journal does not complete the state, or would be folded
+// wantsSnapshot reports whether the journal does not complete the state, or would have to be folded
 // from its beginning.
 func (c *Core[E, C]) wantsSnapshot() bool {
 	at := c.progress.next
 	return c.cfg.Snapshots.Topic != "" && (at == 0 || at < c.restore.start)
 }
 
-// seekSnapshot goes on to the next snapshot, with an empty state.
+// seekSnapshot continues with the next snapshot, on an empty state.
 func (c *Core[E, C]) seekSnapshot() error {
 	if c.loader.indexed {
 		return c.loadNext()
@@ -52,7 +52,7 @@ func (c *Core[E, C]) seekSnapshot() error {
 	return nil
 }
 
-// LocatedSnapshots reports the first and end offsets of the topic of snapshots.
+// LocatedSnapshots reports the first and end offsets of the snapshot topic.
 func (c *Core[E, C]) LocatedSnapshots(start, end int64) error {
 	c.stage = indexing
 	c.loader.index = snapshotIndex{first: make(map[string]int64)}
@@ -63,8 +63,8 @@ func (c *Core[E, C]) LocatedSnapshots(start, end int64) error {
 	return nil
 }
 
-// ReadSnapshots reports committed records of the topic of snapshots, in order. Next is the
-// offset to read next.
+// ReadSnapshots reports committed records of the snapshot topic, in order. next is the offset to
+// read next.
 func (c *Core[E, C]) ReadSnapshots(records []kafka.Record, next int64) error {
 	l := &c.loader
 	l.at = next
@@ -95,8 +95,8 @@ func (c *Core[E, C]) snapshotsIndexed() error {
 	return c.loadNext()
 }
 
-// loadNext begins to load the next snapshot that is left. Without one the journal is folded
-// from its beginning.
+// loadNext starts loading the next untried snapshot. If there is none, the journal is folded from
+// its beginning.
 func (c *Core[E, C]) loadNext() (err error) {
 	l := &c.loader
 	l.close()
@@ -118,7 +118,7 @@ func (c *Core[E, C]) loadNext() (err error) {
 	return nil
 }
 
-// load takes records of the snapshot.
+// load processes records of the snapshot.
 func (c *Core[E, C]) load(records []kafka.Record) error {
 	l := &c.loader
 	for _, r := range records {
@@ -138,7 +138,7 @@ func (c *Core[E, C]) load(records []kafka.Record) error {
 	return nil
 }
 
-// passOver leaves a damaged snapshot.
+// passOver skips a damaged snapshot.
 func (c *Core[E, C]) passOver(why error) error {
 	of := c.loader.reader.of
 	c.cfg.Logger.Warn("a snapshot of the state cannot be loaded; the one before it is tried",
@@ -149,7 +149,7 @@ func (c *Core[E, C]) passOver(why error) error {
 	return c.loadNext()
 }
 
-// loadedSnapshot makes the snapshot the state.
+// loadedSnapshot replaces the state by the loaded snapshot.
 func (c *Core[E, C]) loadedSnapshot() error {
 	l := &c.loader
 	of := l.reader.of
@@ -182,7 +182,7 @@ func (c *Core[E, C]) loadedSnapshot() error {
 	return c.startFolding()
 }
 
-// noteLoaded notes in a loaded state which snapshot it is of, and if it was converted.
+// noteLoaded records in a loaded state which snapshot it came from, and whether it was converted.
 func (c *Core[E, C]) noteLoaded(of foundSnapshot) error {
 	s := &c.snapshots
 	if err := s.held.load(c.store); err != nil {
@@ -201,8 +201,7 @@ func (c *Core[E, C]) noteLoaded(of foundSnapshot) error {
 	return errors.Join(batch.Commit(), c.store.EndLoading())
 }
 
-// converted is the identity from which the entries of a snapshot were converted; empty: they
-// were not.
+// converted returns the identity that a snapshot was converted from, or "" if it was not converted.
 func converted(of foundSnapshot) string {
 	if of.convert == nil {
 		return ""
@@ -210,7 +209,7 @@ func converted(of foundSnapshot) string {
 	return of.Identity
 }
 
-// restoring returns how far the restore is.
+// restoring returns the progress of the restore.
 func (c *Core[E, C]) restoring() restoreProgress {
 	if l := &c.loader; c.stage == indexing || c.stage == loading {
 		return restoreProgress{from: l.from, at: min(l.at, l.to), end: l.to, loading: true}

@@ -22,7 +22,7 @@ import (
 	"github.com/lumenhook/lumenhook/streams/store"
 )
 
-// beyondOneFetch is more than a reader fetches at once.
+// beyondOneFetch is more than a reader fetches at once, in bytes.
 const beyondOneFetch = 10 << 20
 
 // transact writes sums in a transaction. The sum of a record is its value, padded with
@@ -56,8 +56,8 @@ func (r *rig) transact(how kgo.TransactionEndTry, sizeBytes int, sums ...int) {
 	}
 }
 
-// misleading writes a journal of which one fetch returns only the beginning, with an
-// aborted transaction in it. The sum of what is committed is 1111.
+// misleading writes a journal that contains an aborted transaction, and of which one fetch returns
+// only the beginning. The sum of the committed records is 1111.
 func (r *rig) misleading() {
 	r.t.Helper()
 	r.transact(kgo.TryCommit, 0, 1, 10, 100)
@@ -101,8 +101,8 @@ func (r *rig) restored() (sum int, err error) {
 	return sum, errors.Join(err, store.Close())
 }
 
-// newMisleadingRig is a rig on a broker that returns aborted records where its responses
-// are cut. fix replaces it by one that does not, with the same data.
+// newMisleadingRig returns a rig on a broker that returns aborted records where its responses are
+// cut. fix replaces the broker by a correct one with the same data.
 func newMisleadingRig(t *testing.T) (r *rig, fix func()) {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "broker")
@@ -130,8 +130,8 @@ func newMisleadingRig(t *testing.T) (r *rig, fix func()) {
 	}
 }
 
-// A task whose broker returns aborted records does not start with a wrong state, now or
-// later: it reports what is wrong, and starts when the broker is fixed.
+// A task whose broker returns aborted records never starts with a wrong state. It reports the
+// problem, and starts when the broker is fixed.
 func TestARestoreNoticesAbortedRecords(t *testing.T) {
 	t.Parallel()
 	r, fix := newMisleadingRig(t)
@@ -145,7 +145,7 @@ func TestARestoreNoticesAbortedRecords(t *testing.T) {
 	}
 }
 
-// A store of another format is rebuilt from the journal, whatever it says that it has folded.
+// A store of another format is rebuilt from the journal, whatever checkpoint it has.
 func TestAStoreOfAnotherFormatIsRebuilt(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

@@ -36,9 +36,9 @@ func (c *clock) jump(d time.Duration) {
 	c.ahead += d
 }
 
-// A member that was paused for longer than its session learns of its removal from the
-// answer to its next heartbeat. That answer is no acknowledgement: until its partitions are
-// revoked, it must not believe that it still owns them.
+// A member that was paused for longer than its session learns from the answer to its next heartbeat
+// that it was removed. That answer does not count as an acknowledgement: until its partitions are
+// revoked, the member must not believe that it still owns them.
 func TestRefusedHeartbeatIsNoAcknowledgement(t *testing.T) {
 	t.Parallel()
 	r, fake := newFakeRig(t)
@@ -77,7 +77,7 @@ func TestRefusedHeartbeatIsNoAcknowledgement(t *testing.T) {
 		t.Error("a member is fresh that was not heard of for a whole session")
 	}
 	testkit.Eventually(t, "the member is fresh again", joined.Fresh)
-	refusing.Store(true) // earlier acknowledgements do not count any more
+	refusing.Store(true) // earlier acknowledgements no longer count
 	if fresh := <-lost; fresh {
 		t.Error("the refusal of a heartbeat made the member fresh")
 	}
@@ -89,8 +89,8 @@ func TestRefusedHeartbeatIsNoAcknowledgement(t *testing.T) {
 	}
 }
 
-// TestAGroupThatRefusesIsNamed: the health check names why a process is not admitted, and
-// what to do.
+// TestAGroupThatRefusesIsNamed: the health check says why a process is not admitted, and what to
+// do.
 func TestAGroupThatRefusesIsNamed(t *testing.T) {
 	t.Parallel()
 	for code, want := range map[int16]string{
@@ -148,8 +148,8 @@ func (r *rig) named(name string) (m *kafka.Membership, assigned, taken chan []in
 	return m, assigned, taken
 }
 
-// A member that ends and comes back under its name gets its partition back at once, and the
-// other's stays where it is.
+// A member that ends and returns under its name gets its partition back at once. The other member
+// keeps its own.
 func TestAMemberThatComesBackUnderItsNameHasItsPartition(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -163,7 +163,7 @@ func TestAMemberThatComesBackUnderItsNameHasItsPartition(t *testing.T) {
 	if err := first.Leave(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	ours := <-taken // a revoked task is drained all the same
+	ours := <-taken // a revoked task still drains
 	again, assigned, _ := r.named("one")
 	if got := <-assigned; len(got) != 1 || got[0] != ours[0] || got[0] == theirs[0] {
 		t.Errorf("it had %v, and has %v back; the other has %v", ours, got, theirs)
@@ -186,8 +186,8 @@ func TestAMemberThatComesBackUnderItsNameHasItsPartition(t *testing.T) {
 	}
 }
 
-// Of two members with one name the group accepts the later one, and the earlier one loses
-// its partitions. Both rejoin again and again, and their health checks say why.
+// If two members use one name, the group accepts the later one, and the earlier one loses its
+// partitions. Both keep rejoining, and their health checks say why.
 func TestOfTwoWithOneNameTheLaterCounts(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -209,8 +209,8 @@ func TestOfTwoWithOneNameTheLaterCounts(t *testing.T) {
 	}
 }
 
-// A member whose process died is removed by its name: the others get its partitions, though
-// its session has minutes left.
+// A member whose process died is removed by its name: the others get its partitions, although its
+// session would last minutes longer.
 func TestTheMemberOfADeadProcessIsRemovedBeforeItsSessionEnds(t *testing.T) {
 	r := newRig(t)
 	const session = 5 * time.Minute // the longest that the embedded broker accepts
@@ -229,7 +229,7 @@ func TestTheMemberOfADeadProcessIsRemovedBeforeItsSessionEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-joined
-	dead.CloseAllowingRebalance() // a member with a static name does not leave the group by this
+	dead.CloseAllowingRebalance() // a static member does not leave the group by this
 
 	heir, assigned, _ := r.named("two")
 	named := r.cluster
@@ -249,8 +249,7 @@ func TestTheMemberOfADeadProcessIsRemovedBeforeItsSessionEnds(t *testing.T) {
 	}
 }
 
-// A process that already uses a dead one's name is removed instead of it, notices, and
-// joins again.
+// A process that already uses a dead one's name is removed in its place, notices, and joins again.
 func TestAMemberThatIsRemovedWhileItLivesJoinsAgain(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

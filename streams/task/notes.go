@@ -10,13 +10,12 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-// A task's input positions are part of its state, and so of its journal: the last record of
-// a turn carries them in a header, and a turn that writes nothing else to the journal adds
-// a record with that header only, a note. The group stores them too, but not for ever:
-// after seven days it drops those of topics that it does not subscribe to, or all of them
-// if it is empty, and a deleted group drops them at once. Inputs that were processed long
-// ago must not be processed again then: what identifies them as repeats may have been
-// dropped.
+// A task's input positions are part of its state, and therefore of its journal: the last record of
+// a turn carries them in a header. A turn that writes nothing else to the journal adds a note: a
+// record with only that header. The group stores the positions too, but not permanently: after
+// seven days it drops those of topics that it does not subscribe to, or all of them if it is empty,
+// and a deleted group drops them at once. Old inputs must not be processed again then, because the
+// identifiers that mark them as repeats may have been dropped.
 
 // StartRecord returns the record that an owner writes before anything else.
 func StartRecord(journal string, partition int32) kafka.Record {
@@ -28,7 +27,7 @@ func StartRecord(journal string, partition int32) kafka.Record {
 	}
 }
 
-// TakenRecord returns a note that says how far a task's inputs were taken.
+// TakenRecord returns a note with the positions up to which a task has taken its inputs.
 func TakenRecord(journal string, partition int32, positions map[string]int64) kafka.Record {
 	return kafka.Record{
 		Topic:     journal,

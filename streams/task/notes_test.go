@@ -10,11 +10,10 @@ import (
 	"github.com/lumenhook/lumenhook/streams/task"
 )
 
-// TestACopyWithAnUndecidedNoteIsBuiltAnew: a broker whose list of aborted transactions was
-// wrong handed out a note that was never committed, and the copy that has folded it becomes
-// the owner's state. The positions in the note are no one's: what they pass over was not
-// taken.
-func TestACopyWithAnUndecidedNoteIsBuiltAnew(t *testing.T) {
+// TestACopyWithAnUndecidedNoteIsRebuilt: a broker whose list of aborted transactions was wrong
+// returned a note that was never committed. A standby folded it, and its copy becomes the owner's
+// state. The positions in the note are not valid: the inputs that they skip were never taken.
+func TestACopyWithAnUndecidedNoteIsRebuilt(t *testing.T) {
 	cfg := summing(kafka.Cluster{Logger: slog.New(slog.DiscardHandler)}, t.TempDir(), 0,
 		func() task.Handler[store.Claimed, none] { return &summer{} }).CoreConfig
 	at := func(offset int64, r kafka.Record) kafka.Record {
@@ -32,7 +31,7 @@ func TestACopyWithAnUndecidedNoteIsBuiltAnew(t *testing.T) {
 	must(t, standby.Open())
 	must(t, standby.LocatedJournal(0, 4))
 	must(t, standby.ReadJournal(committed, 4))
-	must(t, standby.ReadJournal([]kafka.Record{at(5, taken(7))}, 6)) // its transaction is open
+	must(t, standby.ReadJournal([]kafka.Record{at(5, taken(7))}, 6)) // its transaction is still open
 	must(t, standby.Close())
 
 	core := task.NewCore(cfg)
@@ -73,8 +72,8 @@ func TestACopyWithAnUndecidedNoteIsBuiltAnew(t *testing.T) {
 	}
 }
 
-// TestACopyClaimsNoMoreThanItsJournalHas: a folder with the state of another journal, which
-// was longer, would win the partition.
+// TestACopyClaimsNoMoreThanItsJournalHas: otherwise a folder with the state of another, longer
+// journal would win the partition.
 func TestACopyClaimsNoMoreThanItsJournalHas(t *testing.T) {
 	cfg := summing(kafka.Cluster{Logger: slog.New(slog.DiscardHandler)}, t.TempDir(), 0,
 		func() task.Handler[store.Claimed, none] { return &summer{} }).CoreConfig

@@ -7,8 +7,7 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-// A position that one member committed is what the group's next member
-// reads.
+// The group's next member reads the position that the previous member committed.
 func TestPositionsOutliveTheirMember(t *testing.T) {
 	r, _ := newFakeRig(t)
 	join := func() *kafka.Membership {

@@ -21,19 +21,18 @@ type progress struct {
 
 	next      int64 // offset of the next journal record to fold
 	mark      bookmark
-	grown     int64 // bytes of the journal that were folded since the latest snapshot
+	grown     int64 // journal bytes folded since the latest snapshot
 	positions inputPositions
-	kept      string // the positions that the state has, if known
-	noted     string // the positions that the journal has
-	// grouped are the positions that the group has, and groupedMillis is when this owner
-	// gave it any, by the steady clock: those of its first turn at once.
+	kept      string // the positions in the state, if known
+	noted     string // the positions in the journal
+	// grouped are the positions that the group has. groupedMillis is when this owner last committed
+	// any, by the steady clock. An owner commits those of its first turn at once.
 	grouped       string
 	groupedMillis int64
 }
 
-// groupEvery is how often the group gets the input positions. Only what shows how far
-// behind an engine is, and what deletes records, reads them there: a turn need not wait for
-// another request to the broker.
+// groupEvery is how often the group gets the input positions. Only the lag display and the deletion
+// of processed records read them there, so a turn need not wait for another request to the broker.
 const groupEvery = time.Second
 
 // load reads the progress from a state.
@@ -61,7 +60,7 @@ func (p *progress) reset() {
 	p.next, p.mark, p.grown, p.positions, p.noted = 0, bookmark{}, 0, nil, ""
 }
 
-// firstUnproved returns the offset to read the journal from, so that the last record that
+// firstUnproved returns the offset to start reading the journal at, so that the last record that
 // the state has folded is read again.
 func (p *progress) firstUnproved() int64 {
 	if p.mark.known {
@@ -80,8 +79,8 @@ func (p *progress) advance(r kafka.Record) (err error) {
 		}
 		p.noted = text
 	case p.next == 0 && kafka.IsNote(r):
-		// The first owner: nothing was processed before. Its record need not be at offset
-		// 0: that of an owner who was fenced while it started is aborted.
+		// The first owner: nothing was processed before. Its record need not be at offset 0,
+		// because the record of an owner that was fenced while starting is aborted.
 		p.positions = make(inputPositions)
 		for _, topic := range p.inputs {
 			p.positions[topic] = 0
@@ -93,10 +92,10 @@ func (p *progress) advance(r kafka.Record) (err error) {
 	return nil
 }
 
-// resume returns the input positions to continue at: the larger ones of the state's and the
-// group's. An input that has become shorter is continued at its end. If the journal is not empty
-// and has no positions, and neither has the group, it refuses: reading from the beginning would
-// carry out commands again.
+// resume returns the input positions to continue at: for each input, the larger of the state's and
+// the group's. If an input has become shorter, reading continues at its end. If the journal is not
+// empty and neither the journal nor the group has positions, it returns an error: reading from the
+// beginning would run commands again.
 func (p *progress) resume(group, ends map[string]int64) (map[string]int64, error) {
 	from := make(inputPositions)
 	for _, topic := range p.inputs {
@@ -126,10 +125,9 @@ func (p *progress) resume(group, ends map[string]int64) (map[string]int64, error
 	return maps.Clone(from), nil
 }
 
-// advanceInputs moves past the turn's inputs, and adds their positions to the turn: to its
-// journal if they have changed, or always, and now and then to what it commits for the
-// group. A turn that writes nothing else writes a note then: without a record there is no
-// transaction.
+// advanceInputs moves past the turn's inputs. It adds their positions to the turn's journal records
+// if they have changed, or always if asked to, and every groupEvery to the group's commit. A turn
+// that writes nothing else then writes a note, because there is no transaction without a record.
 func (p *progress) advanceInputs(t *Turn, steadyMillis int64, always bool) {
 	for i, records := range t.Inputs {
 		if n := len(records); n > 0 {
@@ -149,8 +147,8 @@ func (p *progress) advanceInputs(t *Turn, steadyMillis int64, always bool) {
 	}
 }
 
-// advanceTurn moves past what a turn wrote to the journal: next is the offset after it. The
-// bookmark moves to the last record.
+// advanceTurn moves past the turn's journal records. next is the offset after them. The bookmark
+// moves to the last record.
 func (p *progress) advanceTurn(t *Turn, next int64) {
 	p.next = max(p.next, next)
 	last := true
@@ -166,8 +164,7 @@ func (p *progress) advanceTurn(t *Turn, next int64) {
 	}
 }
 
-// note writes positions to the turn's last record of the journal, or to a record of their
-// own.
+// note adds positions to the turn's last journal record, or appends a record for them.
 func (t *Turn) note(journal, text string) {
 	header := kafka.Header{Key: kafka.HeaderInputs, Value: []byte(text)}
 	for i, r := range slices.Backward(t.out) {
@@ -187,8 +184,8 @@ func (p *progress) saveJournal(b *store.Batch) error {
 		saveGrown(b, p.grown))
 }
 
-// SetTaken makes a state that was made of another one the state of a partition: its journal
-// is folded up to next, and its inputs are taken up to these offsets, by topic.
+// SetTaken turns a state that was derived from another one into the state of a partition: its
+// journal is folded up to next, and its inputs are taken up to these offsets, by topic.
 func SetTaken(
 	b *store.Batch, journal string, partition int32, next int64, positions map[string]int64,
 ) error {

@@ -30,7 +30,7 @@ func (c *counter) Turn(t *task.Turn, completions []none) error {
 	return c.summer.Turn(t, completions)
 }
 
-// counted makes a task of partition 0 whose inputs are counted.
+// counted creates a task of partition 0 whose inputs are counted.
 func (r *rig) counted(dir string, given *atomic.Int64, now func() time.Time) *summerTask {
 	cfg := summing(r.cluster, dir, 0, func() task.Handler[store.Claimed, none] {
 		return &counter{given: given}
@@ -68,9 +68,8 @@ func (r *rig) end(topic string) int64 {
 	return until[0]
 }
 
-// TestInputsAreTakenOnceWithoutGroupAndState: the journal knows how far they were
-// processed, so neither a deleted group nor a lost state nor both make a task process them
-// again.
+// TestInputsAreTakenOnceWithoutGroupAndState: the journal has the input positions, so a task does
+// not process inputs again if its group, its state or both are lost.
 func TestInputsAreTakenOnceWithoutGroupAndState(t *testing.T) {
 	t.Parallel()
 	for name, lose := range map[string]struct{ group, state bool }{
@@ -109,8 +108,8 @@ func TestInputsAreTakenOnceWithoutGroupAndState(t *testing.T) {
 	}
 }
 
-// TestAFirstOwnerMayBeFenced: the first record of a partition's first owner is aborted when
-// the next owner fences it. Nothing was processed yet all the same.
+// TestAFirstOwnerMayBeFenced: the first record of a partition's first owner is aborted when the
+// next owner fences it. The next owner still recognizes that nothing was processed.
 func TestAFirstOwnerMayBeFenced(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -149,8 +148,8 @@ func TestUnknownPositionsAreRefused(t *testing.T) {
 	}
 }
 
-// TestIdleTasksKeepTheirPositions: an idle task writes its positions once a day, and
-// readers of the journal do not see that.
+// TestIdleTasksKeepTheirPositions: an idle task writes its positions once a day. Readers of the
+// journal do not see these records.
 func TestIdleTasksKeepTheirPositions(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -175,8 +174,9 @@ func TestIdleTasksKeepTheirPositions(t *testing.T) {
 	}
 }
 
-// TestTheGroupGetsPositionsNowAndThen: the group gets the positions of an owner's first
-// turn, and then once a second, also when no turn follows. The journal has each turn's.
+// TestTheGroupGetsPositionsNowAndThen: an owner commits the positions of its first turn to the
+// group at once, and then once a second, even if no turn follows. The journal has the positions of
+// every turn.
 func TestTheGroupGetsPositionsNowAndThen(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

@@ -11,19 +11,19 @@ import (
 	"github.com/lumenhook/lumenhook/streams/store"
 )
 
-// Replica is the state of a partition, folded from its journal without taking the partition
-// over: its owner goes on. It is used by one goroutine.
+// Replica is the state of a partition, folded from its journal while its owner keeps the partition.
+// It must be used by one goroutine.
 type Replica[E, C any] struct {
 	core *Core[E, C]
 	cfg  CoreConfig[E, C]
 	log  ReplicaLog
 }
 
-// ReplicaLog is what a replica reads: one partition of topics.
+// ReplicaLog is the log that a replica reads: one partition of each topic.
 type ReplicaLog interface {
 	// Bounds returns the first and end offsets of a topic.
 	Bounds(ctx context.Context, topic string) (start, end int64, err error)
-	// ReadSome returns committed records of a topic and its task's notes, from an offset on
+	// ReadSome returns committed records of a topic, including its task's notes, from an offset
 	// towards an end, and the offset to read next.
 	ReadSome(
 		ctx context.Context, topic string, from, to int64,
@@ -31,7 +31,8 @@ type ReplicaLog interface {
 	Close()
 }
 
-// NewReplica opens the state of a replica, which goes on where it was.
+// NewReplica opens the state of a replica. It continues where a previous replica on the same state
+// stopped.
 func NewReplica[E, C any](cluster kafka.Cluster, cfg CoreConfig[E, C]) (*Replica[E, C], error) {
 	return NewReplicaOn(&replicaReaders{
 		cluster:   cluster,
@@ -49,10 +50,10 @@ func NewReplicaOn[E, C any](log ReplicaLog, cfg CoreConfig[E, C]) (*Replica[E, C
 	return r, nil
 }
 
-// CatchUp folds what the journal has from its first offset up to an end. It may be called
-// again with a later one. The first call builds a state anew that is not of the journal; a
-// later one fails then, since its caller has gone by the state that was: what was copied of
-// the inputs by its positions would be missing.
+// CatchUp folds the journal from its first offset up to an end. It may be called again with a later
+// end. If the state belongs to another journal, the first call rebuilds it. A later call fails
+// instead, because its caller has copied inputs by the positions of the old state, and some would
+// be missing.
 func (r *Replica[E, C]) CatchUp(ctx context.Context, start, end int64) error {
 	if err := r.core.LocatedJournal(start, end); err != nil {
 		return err
@@ -66,7 +67,7 @@ func (r *Replica[E, C]) CatchUp(ctx context.Context, start, end int64) error {
 			err = r.locateSnapshots(ctx)
 		case ReadSnapshots:
 			err = r.read(ctx, r.cfg.Snapshots.Topic, a.From, a.To, r.core.ReadSnapshots)
-		default: // the next action would be the owner's
+		default: // only an owner may perform the next action
 			r.core.read = true
 			return r.core.commitRestored()
 		}
@@ -98,13 +99,13 @@ func (r *Replica[E, C]) read(
 // Folded returns the offset of the journal that is folded next.
 func (r *Replica[E, C]) Folded() int64 { return r.core.Folded() }
 
-// Taken returns the offsets up to which the owner had taken its inputs, by topic; false if
-// the journal has none.
+// Taken returns the offsets up to which the owner had taken its inputs, by topic; false if the
+// journal has no positions.
 func (r *Replica[E, C]) Taken() (positions map[string]int64, known bool) {
 	return maps.Clone(r.core.progress.positions), r.core.progress.positions != nil
 }
 
-// Store returns the state. It is whole up to Folded between two calls of CatchUp.
+// Store returns the state. Between two calls of CatchUp it is complete up to Folded.
 func (r *Replica[E, C]) Store() *store.Store { return r.core.Store() }
 
 // Close closes the state.
@@ -113,7 +114,7 @@ func (r *Replica[E, C]) Close() error {
 	return r.core.Close()
 }
 
-// replicaReaders is a partition of a cluster.
+// replicaReaders reads one partition of a cluster.
 type replicaReaders struct {
 	cluster   kafka.Cluster
 	partition int32
@@ -166,11 +167,11 @@ func (l *replicaReaders) Close() {
 	}
 }
 
-// bookmark identifies the last record that is folded into a state, a fact or a note: its
-// offset in the journal, and a checksum. A checkpoint alone is not enough: a journal that was
-// truncated since, by an unclean election or by hand, and has grown past the checkpoint again
-// has another record at that offset, or none; and a copy may have been handed a record that
-// was never committed. Notes count, since input positions are taken from them.
+// bookmark identifies the last record, a fact or a note, that is folded into a state, by its
+// journal offset and a checksum. A checkpoint alone is not enough: a journal that was truncated, by
+// an unclean election or by hand, and has grown past the checkpoint again has another record at
+// that offset, or no record. Also, a copy may have received a record that was never committed.
+// Notes count, because input positions come from them.
 type bookmark struct {
 	offset int64
 	sum    uint32

@@ -8,19 +8,19 @@ import (
 	"github.com/lumenhook/lumenhook/streams/task"
 )
 
-// TestAReplicaDoesNotBeginAnewUnnoticed: the journal is made anew between two calls, and is
-// longer than before. Whoever goes by the replica has copied inputs by what it was.
-func TestAReplicaDoesNotBeginAnewUnnoticed(t *testing.T) {
+// TestAReplicaDoesNotRestartUnnoticed: the journal is recreated between two calls, and is longer
+// than before. The caller has already copied inputs by the replica's old state.
+func TestAReplicaDoesNotRestartUnnoticed(t *testing.T) {
 	r := newRig(t)
 	r.writeJournal(1, 40)
 	replica, err := task.NewReplica(r.cluster, r.config(t.TempDir(), nil).CoreConfig)
 	must(t, err)
 	defer func() { must(t, replica.Close()) }()
 	must(t, replica.CatchUp(t.Context(), 0, r.endOfJournal()))
-	must(t, replica.CatchUp(t.Context(), 0, r.endOfJournal())) // nothing has happened
+	must(t, replica.CatchUp(t.Context(), 0, r.endOfJournal())) // nothing to do
 	must(t, r.cluster.DeleteTopic(t.Context(), sumsTopic))
 	r.makeTopics()
-	r.log = nil // it looks for the topic that is gone
+	r.log = nil // it reads the deleted topic
 	r.writeJournal(1001, 1200)
 	err = replica.CatchUp(t.Context(), 0, r.endOfJournal())
 	if err == nil || !strings.Contains(err.Error(), "while the state was followed") {
@@ -39,7 +39,7 @@ func (r *rig) writeJournal(from, to int) {
 	must(r.t, stop())
 }
 
-// endOfJournal is that of partition 0.
+// endOfJournal returns the end offset of partition 0.
 func (r *rig) endOfJournal() int64 {
 	r.t.Helper()
 	ends, err := r.cluster.NewEnds()

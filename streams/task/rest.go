@@ -12,32 +12,32 @@ const (
 	lastRest  = time.Hour
 )
 
-// SnapshotRest is for how long a partition goes on without snapshots after one could not be
-// written. It outlives the partition's task: the records of a snapshot are in the
-// transactions of turns, so that a failure of theirs ends the task, and the next one would
-// fail of the same. Whatever the cause of a failed turn that had such a record, snapshots
-// rest: one that is a minute late costs nothing.
+// SnapshotRest is the pause of a partition's snapshots after one could not be written. It outlives
+// the partition's task: the records of a snapshot are part of the transactions of turns, so a
+// failed write ends the task, and its successor would fail in the same way. Snapshots pause after
+// every failed turn that had such a record, whatever the cause: a snapshot that is a minute late
+// costs nothing.
 type SnapshotRest struct {
 	mu       sync.Mutex
 	waits    *retry.Backoff
-	failures int // since the latest whole snapshot
+	failures int // since the latest complete snapshot
 	since    int64
 	wait     int64
 }
 
-// NewSnapshotRest makes the rest of one partition's snapshots, which may be written at once.
+// NewSnapshotRest returns the rest of one partition's snapshots. Snapshots may be written at once.
 func NewSnapshotRest() *SnapshotRest {
 	return &SnapshotRest{waits: retry.Policy{First: firstRest, Last: lastRest}.Backoff()}
 }
 
-// Failures returns how often a snapshot could not be written since the latest whole one.
+// Failures returns the number of failed snapshots since the latest complete one.
 func (r *SnapshotRest) Failures() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.failures
 }
 
-// failed begins a rest, and returns how long it is.
+// failed begins a pause, and returns its length.
 func (r *SnapshotRest) failed(nowMillis int64) time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -46,7 +46,7 @@ func (r *SnapshotRest) failed(nowMillis int64) time.Duration {
 	return wait
 }
 
-// succeeded takes note of a whole snapshot.
+// succeeded records that a snapshot is complete.
 func (r *SnapshotRest) succeeded() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -54,8 +54,8 @@ func (r *SnapshotRest) succeeded() {
 	r.failures, r.wait = 0, 0
 }
 
-// over reports whether a snapshot may be written. Times are of the wall clock, since no task
-// lives as long; one that was set back ends a rest early, which does no harm.
+// over reports whether a snapshot may be written. It uses the wall clock, because a pause outlives
+// tasks and their steady clocks. If the clock was set back, a pause ends early, which does no harm.
 func (r *SnapshotRest) over(nowMillis int64) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

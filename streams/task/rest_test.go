@@ -9,9 +9,9 @@ import (
 	"github.com/lumenhook/lumenhook/streams/task"
 )
 
-// TestAPartitionGoesOnWithoutSnapshotsThatCannotBeWritten: their topic is deleted, and comes
-// back. The task starts anew once for it, not for ever.
-func TestAPartitionGoesOnWithoutSnapshotsThatCannotBeWritten(t *testing.T) {
+// TestAPartitionContinuesWithoutSnapshotsThatCannotBeWritten: the snapshot topic is deleted, and
+// comes back. The task restarts once for it, not forever.
+func TestAPartitionContinuesWithoutSnapshotsThatCannotBeWritten(t *testing.T) {
 	t.Parallel()
 	r := newSnapshotRig(t)
 	r.takeSnapshots(1)
@@ -49,7 +49,7 @@ func TestAPartitionGoesOnWithoutSnapshotsThatCannotBeWritten(t *testing.T) {
 		t.Errorf("%d tasks were made, and snapshots failed %d times", n, failures)
 	}
 	r.makeSnapshotsTopic()
-	r.log = nil // it looks for the topic that is gone
+	r.log = nil // it reads the deleted topic
 	ahead.Store(int64(2 * time.Minute))
 	for rest.Failures() > 0 {
 		feed()

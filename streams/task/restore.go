@@ -14,22 +14,22 @@ const (
 	chunksAtOnce = 16
 )
 
-// restore is the progress of a start through its journal, from the state's checkpoint to
-// the journal's end (G4).
+// restore is the progress of a start through its journal, from the state's checkpoint to the
+// journal's end (G4).
 //
-// A broker's answer cannot prove where the journal ends: one that lost the leadership
-// without noticing knows an earlier end. The owner's own record can. It is acknowledged, so
-// everything acknowledged before lies below it, and former owners are fenced, so nothing of
-// theirs comes after it. It is written after the known part of the journal was folded: a
-// journal that cannot be folded does not grow with each attempt.
+// A broker's answer cannot prove where the journal ends: a broker that lost the leadership without
+// noticing knows an earlier end. The owner's own record can. It is acknowledged, so all records
+// that were acknowledged before lie below it, and former owners are fenced, so none of their
+// records follow it. The owner writes it after it has folded the known part of the journal, so that
+// a journal that cannot be folded does not grow with each attempt.
 type restore struct {
 	start  int64    // of the journal
-	from   int64    // offset at which reading began
+	from   int64    // offset to read next, and the end
 	at, to int64    // offset to read next, and end
 	mark   bookmark // of the state, until the journal has confirmed it
 	batch  *store.Batch
 	folded int  // records in the batch
-	long   bool // it is not the first batch
+	long   bool // this is not the first batch
 }
 
 // LocatedJournal reports the journal's first offset and its known end.
@@ -44,7 +44,7 @@ func (c *Core[E, C]) LocatedJournal(start, known int64) error {
 	return c.startFolding()
 }
 
-// startFolding starts reading the journal behind what the state has of it.
+// startFolding starts reading the part of the journal that the state has not folded.
 func (c *Core[E, C]) startFolding() error {
 	c.stage = folding
 	// A state that is ahead of the known end may be of another journal.
@@ -60,7 +60,7 @@ func (c *Core[E, C]) checkRetention() error {
 	return nil
 }
 
-// gap is the error of a journal that begins behind what the state has folded.
+// gap returns the error for a journal that begins after the end of the state.
 func (c *Core[E, C]) gap(start int64) error {
 	do := fmt.Sprintf("Restore the topics from a backup, and let nothing but Lumenhook delete of %s "+
 		"(retention.ms=-1)", c.cfg.Journal)
@@ -77,7 +77,7 @@ func (c *Core[E, C]) beginReading(from int64) {
 	r := &c.restore
 	r.from, r.mark = from, c.progress.mark
 	if from > r.mark.offset {
-		r.mark.known = false // retention deleted the fact: it cannot be compared
+		r.mark.known = false // retention deleted the record, so it cannot be compared
 	}
 	c.readOn(from)
 }
@@ -104,8 +104,8 @@ func (c *Core[E, C]) catchUpTo(end int64) error {
 	return nil
 }
 
-// ReadJournal folds committed records of the journal, in order. Next is the offset to read
-// next; control records and aborted ones advance it too.
+// ReadJournal folds committed records of the journal, in order. next is the offset to read next.
+// Control records and aborted records advance it too.
 func (c *Core[E, C]) ReadJournal(records []kafka.Record, next int64) error {
 	for _, r := range records {
 		if !c.restore.checkMark(r) {
@@ -119,8 +119,8 @@ func (c *Core[E, C]) ReadJournal(records []kafka.Record, next int64) error {
 	return nil
 }
 
-// checkMark compares the first record at or after the state's bookmark with it, and
-// returns false if they differ. Other records pass.
+// checkMark compares the state's bookmark with the first journal record at or after it, and returns
+// false if they differ. It ignores all other records.
 func (r *restore) checkMark(record kafka.Record) bool {
 	if !r.mark.known || record.Offset < r.mark.offset {
 		return true
@@ -129,8 +129,8 @@ func (r *restore) checkMark(record kafka.Record) bool {
 	return bookmarkOf(record.Offset, record) == bookmark{r.mark.offset, r.mark.sum, true}
 }
 
-// foldAnew empties a state that belongs to another journal. It is loaded from a snapshot, or
-// from the next one, or folded from the journal's beginning.
+// foldAnew discards a state that belongs to another journal. The state is then loaded from a
+// snapshot, or from the next snapshot, or folded from the journal's beginning.
 func (c *Core[E, C]) foldAnew(why string) error {
 	if c.read {
 		return fmt.Errorf("streams: partition %d of %s: %s: the journal was lost or cut while the state "+
@@ -187,8 +187,8 @@ func (c *Core[E, C]) fold(r kafka.Record) error {
 	return c.commitRestored()
 }
 
-// endFolding commits the last batch. What took long is brought to disk, so that a process that is
-// killed over and over does not begin it anew each time.
+// endFolding commits the last batch. After a long fold it syncs the state to disk, so that a
+// process that is killed repeatedly does not have to start over each time.
 func (c *Core[E, C]) endFolding() error {
 	if err := c.commitRestored(); err != nil || !c.restore.long {
 		return err

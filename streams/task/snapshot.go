@@ -19,27 +19,25 @@ import (
 	"github.com/lumenhook/lumenhook/streams/store"
 )
 
-// A snapshot is the state of a task as it was at an offset of its journal, in a topic: chunks
-// of keys and values, in the order of the keys, and then a manifest, which counts and sums
-// them. Snapshots of a partition lie one behind the other, and the latest manifest is that of
-// the latest whole one: what precedes the one before it is not needed any more. The task
-// writes them between its turns, a record in the transaction of a turn, so nobody but the
-// owner of the partition can.
+// A snapshot is the state of a task at an offset of its journal, stored in a topic: chunks of keys
+// and values, in key order, and then a manifest with their count and checksum. The snapshots of a
+// partition follow each other, and the latest manifest belongs to the latest complete one. Records
+// before the previous complete snapshot are no longer needed. The task writes a snapshot between
+// its turns, each record in the transaction of a turn, so only the owner of the partition can.
 //
 //	key:     the snapshot's id
 //	headers: chunk, with its number, or manifest, with the version of its form
 //	value:   of a chunk zstd of length, key, length, value and so on; of a manifest JSON
 const (
-	// HeaderChunk and HeaderManifest are on the one kind of record and on the other.
+	// HeaderChunk and HeaderManifest mark the two kinds of records.
 	HeaderChunk    = "chunk"
 	HeaderManifest = "manifest"
 	manifestForm   = "1"
-	// defaultChunkBytes takes about a millisecond, so that no turn is held up.
+	// defaultChunkBytes takes about a millisecond to write, so that it does not delay a turn.
 	defaultChunkBytes = 384 << 10
-	// compressesTo is into which part of its size a chunk is mostly compressed: what is made
-	// room for.
+	// compressesTo is the expected compression ratio of a chunk. It sizes the output buffer.
 	compressesTo = 4
-	// mostChunkBytes bounds what is decompressed: a chunk, and the largest value.
+	// mostChunkBytes bounds the size of a decompressed chunk, and of the largest value.
 	mostChunkBytes = 64 << 20
 )
 
@@ -54,7 +52,7 @@ type manifest struct {
 	Sum      uint32 `json:"sum"`   // of all chunks as they were before compression
 }
 
-// onlyOfStore reports whether a key belongs to a store, not to the state that it holds.
+// onlyOfStore reports whether a key belongs to the store itself, not to the state in it.
 func onlyOfStore(key []byte) bool {
 	return store.IsIdentity(key) || bytes.Equal(key, snapshotsKey) ||
 		bytes.Equal(key, grownKey)
@@ -70,7 +68,7 @@ type snapshotWriter struct {
 	buffer   []byte // of chunks before compression
 }
 
-// newSnapshotWriter takes a view of the committed state, which later changes are no part of.
+// newSnapshotWriter takes a view of the committed state. Later changes do not affect it.
 func newSnapshotWriter(s *store.Store, cfg SnapshotConfig, m manifest) (*snapshotWriter, error) {
 	encoder, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest),
 		zstd.WithEncoderConcurrency(1))
@@ -93,7 +91,7 @@ func (w *snapshotWriter) close() error {
 	return nil
 }
 
-// next returns the next record, and whether it is the last one: the manifest.
+// next returns the next record, and whether it is the last one, the manifest.
 func (w *snapshotWriter) next() (r kafka.Record, last bool, err error) {
 	chunk, err := w.chunk()
 	if err != nil {
@@ -123,8 +121,8 @@ func (w *snapshotWriter) record(header, text string, value []byte) kafka.Record 
 	}
 }
 
-// chunk returns some more keys and values, until it is called again; nothing when there are
-// no more.
+// chunk returns the next keys and values, or nothing at the end. The result is valid until the next
+// call.
 func (w *snapshotWriter) chunk() (chunk []byte, err error) {
 	most := cmp.Or(w.cfg.ChunkBytes, defaultChunkBytes)
 	chunk = w.buffer[:0]
@@ -147,8 +145,8 @@ func (w *snapshotWriter) chunk() (chunk []byte, err error) {
 	return chunk, err
 }
 
-// EachSnapshotRecord calls take for the records of a snapshot of the state of a partition, in
-// the order in which they are to be appended, for a state that is brought to another journal.
+// EachSnapshotRecord calls take for each record of a snapshot of a partition's state, in append
+// order. It is used to move a state to another journal.
 func EachSnapshotRecord(
 	s *store.Store, cfg SnapshotConfig, journal string, partition int32, take func(kafka.Record) error,
 ) error {
@@ -179,20 +177,20 @@ func EachSnapshotRecord(
 	return err
 }
 
-// foundSnapshot is a manifest in the topic, and where its snapshot lies there.
+// foundSnapshot is a manifest in the topic, and the offsets of its snapshot.
 type foundSnapshot struct {
 	manifest
 	first, last int64       // offsets of its first chunk and of its manifest
-	convert     *Conversion // nil: its format is today's
+	convert     *Conversion // nil: it has the current format
 }
 
-// snapshotIndex is what a topic has of snapshots.
+// snapshotIndex lists the snapshots in a topic.
 type snapshotIndex struct {
 	first map[string]int64 // offset of the first chunk, by id
 	found []foundSnapshot  // with a manifest, oldest first
 }
 
-// add takes note of a record. What is no part of a snapshot is skipped.
+// add records the position of a chunk or a manifest. It ignores other records.
 func (x *snapshotIndex) add(r kafka.Record) {
 	if id := string(r.Key); r.Header(HeaderChunk) == "0" {
 		x.first[id] = r.Offset
@@ -202,7 +200,7 @@ func (x *snapshotIndex) add(r kafka.Record) {
 	}
 	f := foundSnapshot{last: r.Offset}
 	if r.Header(HeaderManifest) == manifestForm {
-		_ = json.Unmarshal(r.Value, &f.manifest) // a damaged one has no id, or no identity of ours
+		_ = json.Unmarshal(r.Value, &f.manifest) // a damaged manifest has no id or a foreign identity
 	}
 	if first, known := x.first[f.ID]; known {
 		f.first = first
@@ -210,14 +208,14 @@ func (x *snapshotIndex) add(r kafka.Record) {
 	x.found = append(x.found, f)
 }
 
-// unfit are the snapshots that are not loaded.
+// unfit counts the snapshots that are not loaded.
 type unfit struct {
 	foreign, tooOld int
-	newest          string // identity of the newest that is foreign
+	newest          string // identity of the newest foreign snapshot
 }
 
-// fitting returns the snapshots that a journal with this first offset can complete, the
-// newest first, and counts the others.
+// fitting returns the snapshots that a journal with this first offset can complete, newest first,
+// and counts the others.
 func (x *snapshotIndex) fitting(
 	cfg SnapshotConfig, journalStart int64,
 ) (list []foundSnapshot, others unfit) {
@@ -260,8 +258,8 @@ func newSnapshotReader(of foundSnapshot, store *store.Store) (*snapshotReader, e
 	return &snapshotReader{of: of, store: store, decoder: decoder}, nil
 }
 
-// take reads a record of the topic, and reports whether it was the manifest, with which the
-// snapshot is whole.
+// take reads a record of the topic, and reports whether it was the manifest, which completes the
+// snapshot.
 func (l *snapshotReader) take(r kafka.Record) (whole bool, err error) {
 	chunk := r.Header(HeaderChunk)
 	switch {
@@ -301,7 +299,7 @@ func (l *snapshotReader) load(compressed []byte) error {
 	})
 }
 
-// put writes an entry as it is today.
+// put writes an entry, converted to the current format.
 func (l *snapshotReader) put(set func(key, value []byte) error, key, value []byte) error {
 	if l.of.convert == nil || l.of.convert.Entry == nil {
 		return set(key, value)
@@ -313,7 +311,7 @@ func (l *snapshotReader) put(set func(key, value []byte) error, key, value []byt
 	return nil
 }
 
-// cutBytes splits off what is preceded by its length.
+// cutBytes splits off a length-prefixed byte string.
 func cutBytes(from []byte) (data, rest []byte, err error) {
 	n, size := binary.Uvarint(from)
 	if size <= 0 || n > uint64(len(from)-size) {

@@ -12,58 +12,59 @@ import (
 	"github.com/lumenhook/lumenhook/streams/store"
 )
 
-// SnapshotConfig is where a core keeps snapshots of its state.
+// SnapshotConfig configures the snapshots of a core's state.
 type SnapshotConfig struct {
-	Topic string // none are kept if it is empty
-	// Identity names what the state is and its format. A snapshot with another identity is
-	// not loaded, unless it is one of Earlier. It does not name the journal: that the journal
-	// confirms, by the last record that the snapshot has folded.
+	Topic string // empty: no snapshots
+	// Identity names the kind of the state and its format. A snapshot with another identity is not
+	// loaded, unless the identity is listed in Earlier. It does not name the journal: the journal
+	// is checked by the last record that the snapshot has folded.
 	Identity string
-	// Earlier are the formats of states that are loaded as well.
+	// Earlier lists older formats that are loaded as well.
 	Earlier []EarlierFormat
-	// Advise says what to do about snapshots of an identity that is not loaded, when nothing
-	// else completes the journal; nil or empty: nothing is known about it.
+	// Advise returns what to do about snapshots with an identity that is not loaded, when nothing
+	// else completes the journal. nil or an empty string: no advice.
 	Advise func(identity string) string
-	// Every is by how many offsets the journal grows between two snapshots; 0: by 65,536, and
-	// by twice as many bytes as the latest snapshot has. The simulation sets it.
+	// Every is the number of journal offsets between two snapshots. 0: 65,536 offsets, and at least
+	// twice the size of the latest snapshot in bytes. Only the simulation sets it.
 	Every int64
-	// ChunkBytes is after how many bytes of keys and values a chunk ends; 0: 384 KiB. The
-	// simulation sets it: its states are small.
+	// ChunkBytes is the size of keys and values at which a chunk ends; 0: 384 KiB. Only the
+	// simulation sets it, because its states are small.
 	ChunkBytes int
-	// Rest is kept over the tasks of a partition; nil: each task tries anew.
+	// Rest is shared by successive tasks of a partition. nil: each task has its own.
 	Rest *SnapshotRest
 }
 
-// EarlierFormat is one in which snapshots may lie in the topic, since before an upgrade.
+// EarlierFormat is the format of snapshots that were written before an upgrade.
 type EarlierFormat struct {
 	Identity string
 	Convert  Conversion
 }
 
-// Conversion makes a state of an earlier format one of today.
+// Conversion converts a state of an earlier format to the current one.
 type Conversion struct {
-	// Entry writes an entry as the entries that it is today: any number of them. It is a function
-	// of the entry alone, and keeps neither key nor value. It sees all entries of a state, those
-	// of the timer index and the store's own too (store.go), and passes on as they are those that
-	// mean what they meant. nil: all of them do.
+	// Entry converts one entry to any number of current entries. It must be a function of the entry
+	// alone, and must not retain key or value. It sees all entries of a state, including those of
+	// the timer index and the store's own (store.go), and must pass on unchanged the ones whose
+	// meaning has not changed. nil: all entries stay unchanged.
 	Entry func(key, value []byte, put func(key, value []byte) error) error
-	// Whole does what an entry alone does not tell, once all are in the store. nil: nothing.
+	// Whole performs the part of the conversion that needs the complete state, after all entries
+	// are stored. nil: nothing.
 	Whole func(*store.Store) error
 }
 
 const (
-	// defaultSnapshotEvery is folded in about a second.
+	// defaultSnapshotEvery is about a second of folding.
 	defaultSnapshotEvery = 65_536
 	// snapshotGrowth is how many bytes the journal grows for each byte of the latest snapshot
 	// before the next one begins.
 	snapshotGrowth = 2
 )
 
-// identity includes the format of what the store keeps of its own.
+// identity includes the format of the store's own entries.
 func (c SnapshotConfig) identity() string { return store.IdentityOf(c.Identity) }
 
-// reads reports whether snapshots of an identity are loaded, and how their entries are
-// converted: not at all if convert is nil.
+// reads reports whether snapshots with an identity are loaded, and how their entries are converted.
+// convert is nil if they need no conversion.
 func (c SnapshotConfig) reads(identity string) (convert *Conversion, does bool) {
 	if identity == c.identity() {
 		return nil, true
@@ -76,7 +77,6 @@ func (c SnapshotConfig) reads(identity string) (convert *Conversion, does bool) 
 	return nil, false
 }
 
-// advise is what Advise says.
 func (c SnapshotConfig) advise(identity string) string {
 	_, identity, _ = strings.Cut(identity, ": ")
 	if identity == "" || c.Advise == nil {
@@ -85,62 +85,62 @@ func (c SnapshotConfig) advise(identity string) string {
 	return c.Advise(identity)
 }
 
-// NeededFrom is what a restore may still read: the offsets of the first records, in the
-// journal and in the topic of snapshots. All before may be deleted.
+// NeededFrom holds the offsets of the first records that a restore may still read, in the journal
+// and in the snapshot topic. All records before them may be deleted.
 type NeededFrom struct{ Journal, Snapshots int64 }
 
-// snapshots is how a core writes snapshots of its state, one at a time: in each turn the
-// next records of it. It begins one when the journal has grown by twice as many bytes as the
-// state had at the latest.
+// snapshots writes snapshots of a core's state, one at a time: each turn includes the next records
+// of it. A snapshot begins when the journal has grown by twice the size of the latest snapshot.
 type snapshots struct {
 	kept   keptSnapshots
-	writer *snapshotWriter // nil unless one is being written
-	place  keptSnapshot    // of the one that is being written
-	grown  int64           // of the journal, when it began
-	ending bool            // the turn writes its manifest
-	// Of the turn that writes records of one: how many, and whether the first is among them.
+	writer *snapshotWriter // nil unless a snapshot is being written
+	place  keptSnapshot    // of the snapshot that is being written
+	grown  int64           // bytes of the journal when it began
+	ending bool            // this turn writes the manifest
+	// records is the number of snapshot records that the turn writes. first reports whether the
+	// first one is among them.
 	records int
 	begins  bool
-	// writing says that the turn writes a record of it.
+	// writing reports that the turn writes snapshot records.
 	writing bool
 	held    held
 }
 
-// reset is of an empty state, which no snapshot is of.
+// reset is for an empty state, which has no snapshots.
 func (s *snapshots) reset() { s.kept, s.held = keptSnapshots{}, held{} }
 
-// keptSnapshots is what a state knows of the snapshots of it.
+// keptSnapshots is the state's own record of its snapshots.
 type keptSnapshots struct {
-	Latest, Before keptSnapshot // without an ID: there is none
+	Latest, Before keptSnapshot // no ID: there is no such snapshot
 }
 
-// keptSnapshot is a whole snapshot.
+// keptSnapshot is a complete snapshot.
 type keptSnapshot struct {
 	ID    string
 	First int64 // offset of its first chunk
 	Next  int64 // offset up to which the journal is folded
-	Fact  int64 // offset of the last record folded, which a start reads again
+	Fact  int64 // offset of the last folded record, which a start reads again
 	Bytes int64 // of keys and values
 }
 
 var (
 	snapshotsKey = []byte{store.KeySpaceOwn, 's'}
-	// grownKey holds by how many bytes the journal has grown since the latest snapshot.
+	// grownKey holds the number of bytes by which the journal has grown since the latest snapshot.
 	grownKey = []byte{store.KeySpaceOwn, 'g'}
-	// heldKey is in a state that was converted, and in its snapshots, for as long as nothing is
-	// deleted for that: since when a task has worked with it, 8 bytes; 0: none has yet.
+	// heldKey is present in a converted state, and in its snapshots, while holdConverted lasts. It
+	// holds the time since when a task has worked with the state, 8 bytes; 0: no task has yet.
 	heldKey = []byte{store.KeySpaceOwn, 'h'}
 )
 
-// holdConverted is for how long a state that was converted frees nothing: the program of
-// before finds its snapshots, and the journal from there. It may still have partitions while
-// processes are replaced one by one, and be gone back to.
+// holdConverted is how long a converted state frees nothing, so that the previous release still
+// finds its snapshots and the journal after them. During a rolling upgrade the previous release may
+// still own partitions, and the upgrade may be rolled back.
 const holdConverted = 24 * time.Hour
 
-// held is whether a state was converted, and since when a task has worked with it.
+// held says whether a state was converted, and since when a task has worked with it.
 type held struct {
 	is    bool
-	since int64 // by the wall clock; 0: none has
+	since int64 // by the wall clock; 0: no task has
 }
 
 func (h *held) load(s *store.Store) error {
@@ -157,11 +157,11 @@ func (h *held) save(b *store.Batch) error {
 	return b.Set(heldKey, binary.BigEndian.AppendUint64(nil, uint64(h.since)))
 }
 
-// advance begins the time for which a converted state frees nothing, or ends it.
+// advance starts or ends the time during which a converted state frees nothing.
 func (h *held) advance(b *store.Batch, nowMillis int64) error {
 	switch {
 	case !h.is:
-	case h.since == 0 || nowMillis < h.since: // else a clock that was ahead would make it longer
+	case h.since == 0 || nowMillis < h.since: // otherwise a clock that was ahead would extend it
 		h.since = nowMillis
 		return h.save(b)
 	case nowMillis-h.since >= holdConverted.Milliseconds():
@@ -190,9 +190,9 @@ func (k *keptSnapshots) save(b *store.Batch) error {
 	return b.Set(snapshotsKey, value)
 }
 
-// NeededFrom returns what a restore by the older of two whole snapshots reads: the newer one
-// may turn out to be damaged. Without two of them, all is needed, and for some time after
-// the state was converted.
+// NeededFrom returns the offsets that a restore from the older of two complete snapshots reads,
+// because the newer one may turn out to be damaged. With fewer than two, and for holdConverted
+// after a conversion, everything is needed.
 func (c *Core[E, C]) NeededFrom() NeededFrom {
 	if c.snapshots.held.is {
 		return NeededFrom{}
@@ -216,15 +216,14 @@ func (c *Core[E, C]) snapshotDue(now kafka.Moment) bool {
 	return offsets >= defaultSnapshotEvery && c.progress.grown >= snapshotGrowth*latest.Bytes
 }
 
-// beginSnapshot takes a view of the state if a snapshot is due. The turns that follow write
-// it.
+// beginSnapshot takes a view of the state if a snapshot is due. The following turns write it.
 func (c *Core[E, C]) beginSnapshot(now kafka.Moment) (err error) {
 	s := &c.snapshots
 	if s.writer != nil || !c.snapshotDue(now) {
 		return nil
 	}
 	next := c.progress.next
-	// No two are alike: the start record is another owner's, the sum another journal's.
+	// The id is unique: the start record differs by owner, the checksum by journal.
 	id := fmt.Sprintf("%d.%d.%08x", next, c.restore.to, c.progress.mark.sum)
 	s.place = keptSnapshot{ID: id, Next: next, Fact: c.progress.firstUnproved()}
 	s.grown = c.progress.grown
@@ -234,16 +233,17 @@ func (c *Core[E, C]) beginSnapshot(now kafka.Moment) (err error) {
 }
 
 const (
-	// snapshotPace is how many bytes of the state are written for each byte that a turn adds to
-	// the journal.
+	// snapshotPace is the number of state bytes written for each byte that a turn adds to the
+	// journal.
 	snapshotPace = 4
-	// mostChunksOfATurn bounds how many chunks a turn writes.
+	// mostChunksOfATurn bounds the number of chunks that a turn writes.
 	mostChunksOfATurn = 16
 )
 
-// writeSnapshot adds the next records of the snapshot to the turn, at least one: so many that
-// it is whole when the journal has grown by a quarter of the state, however large the turns
-// are. Until then the journal stays from where the snapshot before the latest one begins.
+// writeSnapshot adds the next records of the snapshot to the turn: at least one, and enough for the
+// snapshot to be complete when the journal has grown by a quarter of the state, however large the
+// turns are. Until it is complete, the journal is kept from the start of the snapshot before the
+// latest one.
 func (c *Core[E, C]) writeSnapshot() error {
 	s := &c.snapshots
 	if s.writer == nil || c.draining {
@@ -270,7 +270,7 @@ func (c *Core[E, C]) writeSnapshot() error {
 	return nil
 }
 
-// failedSnapshot has snapshots rest if what failed is a turn that writes a record of one.
+// failedSnapshot pauses snapshots if the failed turn wrote snapshot records.
 func (c *Core[E, C]) failedSnapshot(why error, now kafka.Moment) {
 	if !c.snapshots.writing {
 		return
@@ -282,7 +282,8 @@ func (c *Core[E, C]) failedSnapshot(why error, now kafka.Moment) {
 		"rest", rest.failed(now.WallMillis), "failures", rest.Failures(), "error", why)
 }
 
-// wroteSnapshot takes note of committed records of the snapshot: end is the offset after them.
+// wroteSnapshot records that the turn's snapshot records are committed. end is the offset after
+// them.
 func (s *snapshots) wroteSnapshot(end int64) {
 	s.writing = false
 	if s.writer != nil && end > 0 && s.begins && s.writer.manifest.Chunks > 0 {
@@ -291,7 +292,7 @@ func (s *snapshots) wroteSnapshot(end int64) {
 	s.begins = false
 }
 
-// noteSnapshot writes into the turn's state that the snapshot is whole, if it is.
+// noteSnapshot records in the turn's state that the snapshot is complete, if it is.
 func (c *Core[E, C]) noteSnapshot(b *store.Batch) (whole bool, err error) {
 	s := &c.snapshots
 	if !s.ending {
@@ -305,7 +306,7 @@ func (c *Core[E, C]) noteSnapshot(b *store.Batch) (whole bool, err error) {
 	return true, errors.Join(c.dropSnapshot(), s.kept.save(b), saveGrown(b, c.progress.grown))
 }
 
-// dropSnapshot ends the writing of a snapshot.
+// dropSnapshot stops writing a snapshot.
 func (c *Core[E, C]) dropSnapshot() error {
 	s := &c.snapshots
 	if s.writer == nil {
@@ -316,7 +317,7 @@ func (c *Core[E, C]) dropSnapshot() error {
 	return writer.close()
 }
 
-// loadGrown reads by how much the journal has grown since the latest snapshot.
+// loadGrown returns the number of bytes by which the journal has grown since the latest snapshot.
 func loadGrown(s *store.Store) (int64, error) {
 	value, err := s.Get(grownKey)
 	if err != nil || len(value) != 8 {

@@ -24,8 +24,8 @@ const (
 	sumsIdentity   = "sums 1"
 )
 
-// newSnapshotRig is a rig whose tasks write a snapshot every 20 offsets of the journal, of
-// many chunks.
+// newSnapshotRig returns a rig whose tasks write a snapshot of many chunks every 20 journal
+// offsets.
 func newSnapshotRig(t *testing.T) *rig {
 	t.Helper()
 	r := newRig(t)
@@ -60,15 +60,15 @@ func (r *rig) snapshottingConfig(
 	return cfg
 }
 
-// writtenSnapshot is a snapshot that a task wrote, as it lies in the topic.
+// writtenSnapshot is a snapshot that a task wrote, as stored in the topic.
 type writtenSnapshot struct {
-	records  []kafka.Record // its manifest is the last
+	records  []kafka.Record // the last one is the manifest
 	manifest map[string]any
 }
 
 func (s writtenSnapshot) next() int64 { return int64(s.manifest["next"].(float64)) }
 
-// withManifest returns the records with something else in the manifest.
+// withManifest returns the records with one field of the manifest replaced.
 func (s writtenSnapshot) withManifest(field string, value any) []kafka.Record {
 	changed := maps.Clone(s.manifest)
 	changed[field] = value
@@ -81,7 +81,7 @@ func (s writtenSnapshot) withManifest(field string, value any) []kafka.Record {
 	return records
 }
 
-// snapshots reads the whole snapshots of partition 0, in order.
+// snapshots reads the complete snapshots of partition 0, in order.
 func (r *rig) snapshots() (list []writtenSnapshot) {
 	r.t.Helper()
 	var records []kafka.Record
@@ -110,7 +110,7 @@ func (r *rig) takeSnapshots(want int) (list []writtenSnapshot, needed task.Neede
 	r.t.Helper()
 	task := r.snapshotting(r.dir, sumsIdentity, nil)
 	stop := r.run(task)
-	const step = 4 // with a marker for each, fewer offsets than between two snapshots
+	const step = 4 // with their markers, fewer offsets than between two snapshots
 	for n := 1; len(list) < want; n += step {
 		if n > 10_000 {
 			r.t.Fatalf("%d numbers led to %d snapshots", n, len(list))
@@ -139,7 +139,7 @@ func (r *rig) deleteBefore(topic string, offset int64) {
 	}
 }
 
-// rewrite replaces what is in the topic of snapshots.
+// rewrite replaces the content of the snapshot topic.
 func (r *rig) rewrite(records ...kafka.Record) {
 	r.t.Helper()
 	r.deleteBefore(snapshotsTopic, -1)
@@ -162,8 +162,8 @@ func (r *rig) rewrite(records ...kafka.Record) {
 	}
 }
 
-// wantRestored starts a task without a state and returns when it has claimed everything:
-// all entries are due, so that is what its state holds.
+// wantRestored starts a task without a state and returns when it has claimed everything: all
+// entries are due, so the claims are the content of its state.
 func (r *rig) wantRestored(total int) (stop func() error) {
 	r.t.Helper()
 	claimed := make(chan store.Claimed, 10_000)
@@ -176,7 +176,8 @@ func (r *rig) wantRestored(total int) (stop func() error) {
 	return stop
 }
 
-// TestALostStateIsLoadedFromASnapshot: what the snapshot holds is gone from the journal.
+// TestALostStateIsLoadedFromASnapshot: the records that the snapshot covers are deleted from the
+// journal.
 func TestALostStateIsLoadedFromASnapshot(t *testing.T) {
 	t.Parallel()
 	r := newSnapshotRig(t)
@@ -187,8 +188,8 @@ func TestALostStateIsLoadedFromASnapshot(t *testing.T) {
 	}
 	r.deleteBefore(sumsTopic, newest.next())
 	stop := r.wantRestored(r.onPartition(0))
-	r.feed(1001, 1040) // it goes on
-	r.feed(1, 20)      // and knows what it loaded
+	r.feed(1001, 1040) // it continues
+	r.feed(1, 20)      // and knows the loaded numbers
 	testkit.Eventually(t, "the new numbers are in the journal", func() bool {
 		return r.journal()[r.keyOfPartition0(1001, 1040)] == 1
 	})
@@ -213,7 +214,7 @@ func (r *rig) keyOfPartition0(from, to int) (key string) {
 	return key
 }
 
-// TestWhatNoRestoreNeedsMayBeDeleted: what lies before NeededFrom is deleted, the newest
+// TestWhatNoRestoreNeedsMayBeDeleted: the records before NeededFrom are deleted, the newest
 // snapshot is damaged, and the state is lost.
 func TestWhatNoRestoreNeedsMayBeDeleted(t *testing.T) {
 	t.Parallel()
@@ -234,7 +235,7 @@ func TestWhatNoRestoreNeedsMayBeDeleted(t *testing.T) {
 	}
 }
 
-// TestOneSnapshotAloneFreesNothing: there is no other if it turns out to be damaged.
+// TestOneSnapshotAloneFreesNothing: it may turn out to be damaged, and there is no other.
 func TestOneSnapshotAloneFreesNothing(t *testing.T) {
 	r := newSnapshotRig(t)
 	list, needed := r.takeSnapshots(1)
@@ -246,7 +247,7 @@ func TestOneSnapshotAloneFreesNothing(t *testing.T) {
 	}
 }
 
-// damages are what can be wrong with the newest snapshot.
+// damages are the ways in which the newest snapshot can be damaged.
 var damages = map[string]func(w writtenSnapshot) []kafka.Record{
 	"a chunk is missing": func(w writtenSnapshot) []kafka.Record {
 		return slices.Delete(slices.Clone(w.records), 1, 2)
@@ -289,7 +290,7 @@ var damages = map[string]func(w writtenSnapshot) []kafka.Record{
 	},
 }
 
-// TestADamagedSnapshotLeavesTheOneBefore, from which the journal is folded on.
+// TestADamagedSnapshotLeavesTheOneBefore: the journal is folded from the previous snapshot.
 func TestADamagedSnapshotLeavesTheOneBefore(t *testing.T) {
 	t.Parallel()
 	for name, damage := range damages {
@@ -306,8 +307,8 @@ func TestADamagedSnapshotLeavesTheOneBefore(t *testing.T) {
 	}
 }
 
-// TestASnapshotOfAnotherJournalIsNotLoaded: the journal was made anew, and is shorter, or as
-// long as the snapshot's by now.
+// TestASnapshotOfAnotherJournalIsNotLoaded: the journal was recreated, and is now shorter than the
+// snapshot's journal, or as long.
 func TestASnapshotOfAnotherJournalIsNotLoaded(t *testing.T) {
 	t.Parallel()
 	for name, numbers := range map[string]int{"shorter": 10, "longer": 400} {
@@ -330,8 +331,7 @@ func TestASnapshotOfAnotherJournalIsNotLoaded(t *testing.T) {
 	}
 }
 
-// TestAGapWithoutASnapshotIsRefused: the journal's beginning is deleted, and nothing else has
-// what it held.
+// TestAGapWithoutASnapshotIsRefused: the journal's beginning is deleted, and no snapshot covers it.
 func TestAGapWithoutASnapshotIsRefused(t *testing.T) {
 	t.Parallel()
 	r := newSnapshotRig(t)
@@ -350,7 +350,7 @@ func TestAGapWithoutASnapshotIsRefused(t *testing.T) {
 	}
 }
 
-// TestAStateThatRetentionOvertookIsLoadedFromASnapshot: a process comes back whose state ends
+// TestAStateThatRetentionOvertookIsLoadedFromASnapshot: a process returns with a state that ends
 // before the journal begins.
 func TestAStateThatRetentionOvertookIsLoadedFromASnapshot(t *testing.T) {
 	t.Parallel()
@@ -374,8 +374,9 @@ func TestAStateThatRetentionOvertookIsLoadedFromASnapshot(t *testing.T) {
 	}
 }
 
-// TestASnapshotKeepsUpWithLargeTurns: a turn that adds much to the journal writes many chunks,
-// so that the journal does not grow by a multiple of the state meanwhile.
+// TestASnapshotKeepsUpWithLargeTurns: a turn that adds many bytes to the journal writes many
+// chunks, so that the journal does not grow to a multiple of the state before the snapshot is
+// complete.
 func TestASnapshotKeepsUpWithLargeTurns(t *testing.T) {
 	t.Parallel()
 	r := newSnapshotRig(t)

@@ -11,19 +11,18 @@ import (
 	"github.com/lumenhook/lumenhook/streams/store"
 )
 
-// StandbyCore folds the journal of a partition that another process owns, by the rules by
-// which a [Core] restores its state, and into the same store: the core that is given the
-// partition later finds it nearly complete, and holds it against the journal as it does
-// with any state. It writes nothing but its store. Of its handler only Fold and Flush are
-// called.
+// StandbyCore folds the journal of a partition that another process owns. It follows the rules by
+// which a [Core] restores its state, and writes to the same store. If this process is assigned the
+// partition later, the core finds its state nearly complete, and checks it against the journal like
+// any other. A standby writes only to its store, and calls only Fold and Flush of its handler.
 //
-// Its owner opens it, and then performs the Next action again and again.
+// Its owner opens it, and then performs one Next action after another.
 type StandbyCore[E, C any] struct {
 	core      *Core[E, C]
 	following bool
 }
 
-// NewStandbyCore makes one; it opens nothing yet.
+// NewStandbyCore returns a standby. It opens nothing yet.
 func NewStandbyCore[E, C any](cfg CoreConfig[E, C]) *StandbyCore[E, C] {
 	return &StandbyCore[E, C]{core: NewCore(cfg)}
 }
@@ -31,8 +30,8 @@ func NewStandbyCore[E, C any](cfg CoreConfig[E, C]) *StandbyCore[E, C] {
 // Open opens the state. No core may have it open.
 func (s *StandbyCore[E, C]) Open() error { return s.core.TookOver() }
 
-// Next returns the next action. A ReadJournal whose To is math.MaxInt64 asks for whatever
-// the journal has or will have.
+// Next returns the next action. A ReadJournal whose To is math.MaxInt64 reads the current and all
+// future records of the journal.
 func (s *StandbyCore[E, C]) Next() Action { return s.core.Next(kafka.Moment{}) }
 
 // LocatedJournal is [Core.LocatedJournal].
@@ -62,7 +61,7 @@ func (s *StandbyCore[E, C]) ReadJournal(records []kafka.Record, next int64) erro
 	return s.follow()
 }
 
-// follow goes on behind the end of the journal as it was known at the start.
+// follow continues after the journal's end as it was known at the start.
 func (s *StandbyCore[E, C]) follow() error {
 	if s.core.stage != provingEnd {
 		return nil
@@ -72,13 +71,13 @@ func (s *StandbyCore[E, C]) follow() error {
 	return s.core.commitRestored()
 }
 
-// Following reports whether the journal is folded as far as it was known at the start.
+// Following reports whether the journal is folded up to the end that was known at the start.
 func (s *StandbyCore[E, C]) Following() bool { return s.following }
 
 // Folded is [Core.FoldedOf].
 func (s *StandbyCore[E, C]) Folded() int64 { return s.core.FoldedOf() }
 
-// Read returns the offset of the journal that is read next.
+// Read returns the offset of the next journal record to read.
 func (s *StandbyCore[E, C]) Read() int64 { return s.core.restore.at }
 
 // Store is [Core.Store].
@@ -87,14 +86,15 @@ func (s *StandbyCore[E, C]) Store() *store.Store { return s.core.Store() }
 // Failed is [Core.Failed].
 func (s *StandbyCore[E, C]) Failed(err error) error { return s.core.Failed(err, kafka.Moment{}) }
 
-// Close drops what is not committed, and closes the state.
+// Close drops uncommitted changes and closes the state.
 func (s *StandbyCore[E, C]) Close() error { return s.core.Close() }
 
 // StandbyTaskConfig configures the standby of one partition.
 type StandbyTaskConfig[E, C any] struct {
 	CoreConfig[E, C]
 	Cluster kafka.Cluster
-	// OnFollowing, if set, is called when the journal is folded as far as it was known.
+	// OnFollowing, if set, is called when the journal is folded up to the end that was known at the
+	// start.
 	OnFollowing func()
 }
 
@@ -105,12 +105,12 @@ type StandbyTask[E, C any] struct {
 	core    *StandbyCore[E, C]
 	reading kafka.PartitionReader // of the journal and the snapshots
 
-	// For any goroutine.
+	// Safe for use by any goroutine.
 	folded, behind atomic.Int64
 	following      atomic.Bool
 }
 
-// NewStandbyTask makes a standby; Run runs it.
+// NewStandbyTask returns a standby; Run runs it.
 func NewStandbyTask[E, C any](cfg StandbyTaskConfig[E, C]) *StandbyTask[E, C] {
 	return &StandbyTask[E, C]{
 		cfg:  cfg,
@@ -123,7 +123,7 @@ func NewStandbyTask[E, C any](cfg StandbyTaskConfig[E, C]) *StandbyTask[E, C] {
 	}
 }
 
-// Stats returns how far the copy is.
+// Stats returns the progress of the copy.
 func (t *StandbyTask[E, C]) Stats() StandbyStats {
 	return StandbyStats{
 		Partition: t.cfg.Partition,
@@ -133,7 +133,7 @@ func (t *StandbyTask[E, C]) Stats() StandbyStats {
 	}
 }
 
-// Run folds the journal until ctx ends, which is no error, or it fails.
+// Run folds the journal until ctx ends, which is not an error, or until it fails.
 func (t *StandbyTask[E, C]) Run(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, t.close()) }()
 	if err := t.core.Open(); err != nil {
@@ -171,7 +171,7 @@ func (t *StandbyTask[E, C]) perform(ctx context.Context, action Action) error {
 	}
 }
 
-// locate passes the first offset and the end of a topic on.
+// locate reports the first and end offsets of a topic to the core.
 func (t *StandbyTask[E, C]) locate(
 	ctx context.Context, topic string, report func(start, end int64) error,
 ) error {
@@ -203,7 +203,7 @@ func (t *StandbyTask[E, C]) readSnapshots(ctx context.Context, a ReadSnapshots) 
 	return t.core.ReadSnapshots(records, next)
 }
 
-// readJournal waits for records behind an offset, and folds them.
+// readJournal waits for records after an offset, and folds them.
 func (t *StandbyTask[E, C]) readJournal(ctx context.Context, a ReadJournal) error {
 	journal, err := t.reading.From(t.cfg.Journal, a.From)
 	if err != nil {
@@ -226,15 +226,16 @@ func (t *StandbyTask[E, C]) readJournal(ctx context.Context, a ReadJournal) erro
 	return nil
 }
 
-// standbyMaxBytes bounds what a standby has fetched and not folded: it waits for nobody.
+// standbyMaxBytes bounds the fetched records that a standby has not folded. A standby is never
+// urgent.
 const standbyMaxBytes = 2 << 20
 
-// StandbyStats is how far a standby's copy of a partition is.
+// StandbyStats is the progress of a standby's copy of a partition.
 type StandbyStats struct {
 	Partition int32
-	Folded    int64 // offset of the journal that is folded next
-	Behind    int64 // offsets of the journal that are not folded, by the latest fetch
-	Following bool  // the journal is folded as far as it was known when the standby began
+	Folded    int64 // offset of the next journal record to fold
+	Behind    int64 // offsets of the journal that are not folded, as of the latest fetch
+	Following bool  // the journal is folded up to the end that was known when the standby began
 }
 
 // Standby is a [StandbyTask], of any type of effects.

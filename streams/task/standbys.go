@@ -8,18 +8,18 @@ import (
 	"time"
 )
 
-// maxCatchingUp is how many standbys of a process fold what they missed at once, so that
-// many of them leave its tasks a processor. Those that have caught up go on beside them.
+// maxCatchingUp bounds how many standbys of a process catch up at once, so that they leave
+// processor time for its tasks. Standbys that have caught up are not counted.
 const maxCatchingUp = 2
 
 type runningStandby struct {
 	cancel context.CancelFunc
 	ended  chan struct{}
-	latest Standby // that runs, under Tasks.mu; nil between runs
+	latest Standby // the one that runs, under Tasks.mu; nil between runs
 }
 
-// StandBy starts and ends standbys, so that there is one for each of these partitions. A
-// standby whose partition has a task begins when that has ended.
+// StandBy starts and ends standbys, so that there is one for each of these partitions. If a
+// partition still has a task, its standby begins when the task has ended.
 func (s *Tasks) StandBy(partitions []int32) {
 	if s.NewStandby == nil {
 		return
@@ -47,7 +47,7 @@ func (s *Tasks) StandBy(partitions []int32) {
 	}
 }
 
-// endStandby cancels a standby; the folder's next user waits for its end.
+// endStandby cancels a standby. The next user of its folder waits until it has ended.
 func (s *Tasks) endStandby(p int32) {
 	if r := s.standbys[p]; r != nil {
 		r.cancel()
@@ -55,7 +55,7 @@ func (s *Tasks) endStandby(p int32) {
 	}
 }
 
-// Close ends all standbys, and waits for that.
+// Close ends all standbys and waits for them.
 func (s *Tasks) Close() {
 	s.mu.Lock()
 	var ending []*runningStandby
@@ -90,7 +90,7 @@ func (s *Tasks) keepStanding(ctx context.Context, p int32, r *runningStandby) {
 	}
 }
 
-// standOnce runs the standby of a partition once it may catch up.
+// standOnce runs the standby of a partition when it gets a turn to catch up.
 func (s *Tasks) standOnce(ctx context.Context, p int32, r *runningStandby) error {
 	select {
 	case s.catchUp <- struct{}{}:
@@ -101,7 +101,7 @@ func (s *Tasks) standOnce(ctx context.Context, p int32, r *runningStandby) error
 	defer following()
 	standby := s.NewStandby(p, following)
 	s.note(func() { r.latest = standby })
-	defer s.note(func() { r.latest = nil }) // what it had may be gone
+	defer s.note(func() { r.latest = nil }) // its state may be gone
 	return standby.Run(ctx)
 }
 
@@ -124,7 +124,7 @@ func (r *runningStandby) stats(p int32) StandbyStats {
 	return r.latest.Stats()
 }
 
-// Folded is StandbyConfig.Folded: of tasks and standbys.
+// Folded implements StandbyConfig.Folded for tasks and standbys.
 func (s *Tasks) Folded() map[int32]int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -141,7 +141,7 @@ func (s *Tasks) Folded() map[int32]int64 {
 	return folded
 }
 
-// Lag is StandbyConfig.Lag.
+// Lag implements StandbyConfig.Lag.
 func (s *Tasks) Lag(p int32) (offsets int64, known bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

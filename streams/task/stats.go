@@ -11,7 +11,7 @@ import (
 type TurnStats struct {
 	Inputs      int // records of input topics
 	Completions int
-	Records     int // that were written
+	Records     int // records written
 	Decide      time.Duration
 	Commit      time.Duration // of the Kafka transaction
 	Settle      time.Duration // of the state's batch, and of starting effects
@@ -21,14 +21,15 @@ type TurnStats struct {
 type Stats struct {
 	Partition int32
 	From      int64 // offset at which the restore began
-	At        int64 // offset to fold next
+	At        int64 // offset of the next record to fold
 	End       int64 // offset after the restore's last record
-	Folded    int64 // offset of the journal up to which the state is
-	Loading   bool  // the three are offsets of the snapshot that is read, not of the journal
+	Folded    int64 // journal offset up to which the state is folded
+	Loading   bool  // From, At and End are offsets of the snapshot that is read, not of the journal
 	Restored  bool  // the task takes turns
-	// Needed is what a restore may still read, by this task; before it takes turns, all.
+	// Needed is where a restore by this task may still begin to read. Before the task takes turns,
+	// it needs everything.
 	Needed NeededFrom
-	// SnapshotFailures is how often a snapshot could not be written since the latest whole one.
+	// SnapshotFailures is the number of failed snapshots since the latest complete one.
 	SnapshotFailures int
 	Timers           store.TimerStats
 	Inputs           []InputStats
@@ -37,13 +38,13 @@ type Stats struct {
 // InputStats is how far a task is behind in one input.
 type InputStats struct {
 	Topic  string
-	Behind int64 // records that no turn has taken, by the latest fetch
+	Behind int64 // records that no turn has taken, as of the latest fetch
 }
 
-// timerStatsEvery is how old TimerStats may be.
+// timerStatsEvery is the maximum age of TimerStats.
 const timerStatsEvery = time.Second
 
-// stats collects a task's statistics. It may be read from any goroutine.
+// stats collects a task's statistics. It is safe for use by any goroutine.
 type stats struct {
 	restore  atomic.Pointer[restoreProgress]
 	folded   atomic.Int64
@@ -54,7 +55,7 @@ type stats struct {
 	counted  time.Time // when the timers were counted, by the task's clock
 }
 
-// restoreProgress is where a restore is: offsets of the journal, or of the snapshots.
+// restoreProgress is the position of a restore: offsets of the journal, or of the snapshots.
 type restoreProgress struct {
 	from, at, end int64
 	loading       bool
@@ -71,7 +72,7 @@ func (s *stats) noteNeeded(from NeededFrom) {
 	}
 }
 
-// count counts the timers, unless that was done just now.
+// count counts the timers, unless the counts are younger than timerStatsEvery.
 func (s *stats) count(now time.Time, x *store.TimerIndex) {
 	if since := now.Sub(s.counted); since >= 0 && since < timerStatsEvery {
 		return
@@ -81,7 +82,7 @@ func (s *stats) count(now time.Time, x *store.TimerIndex) {
 	s.counted = now
 }
 
-// Stats returns the task's statistics. It may be called from any goroutine.
+// Stats returns the task's statistics. It is safe for use by any goroutine.
 func (t *Task[E, C]) Stats() Stats {
 	s := Stats{
 		Partition: t.cfg.Partition,

@@ -9,7 +9,7 @@ import (
 	"github.com/lumenhook/lumenhook/streams/task"
 )
 
-// TestATaskSaysHowItDoes: turns report what they took and wrote, and a restore its
+// TestATaskSaysHowItDoes: turns report the number of inputs and records, and a restore its
 // progress.
 func TestATaskSaysHowItDoes(t *testing.T) {
 	r := newRig(t)
@@ -37,8 +37,8 @@ func TestATaskSaysHowItDoes(t *testing.T) {
 		all.Inputs += s.Inputs
 		all.Commit += s.Commit
 	}
-	// A turn of nothing but repeats writes nothing and is not reported, or, once a second, a
-	// note of how far the inputs are taken.
+	// A turn with only repeats writes nothing and is not reported, except for one note a second
+	// with the input positions.
 	notes := all.Records - keys
 	most := 1 + int(time.Since(began)/time.Second)
 	if notes < 0 || notes > most || all.Inputs < keys || all.Inputs > 2*keys || all.Commit <= 0 {
@@ -55,7 +55,7 @@ func TestATaskSaysHowItDoes(t *testing.T) {
 	if err := stop(); err != nil {
 		t.Fatal(err)
 	}
-	// Transactions end with a marker, which takes an offset too.
+	// A transaction ends with a marker, which takes an offset too.
 	s := again.Stats()
 	if s.From != 0 || s.At < int64(keys) || s.At > s.End || s.Timers != (store.TimerStats{}) ||
 		len(s.Inputs) != 1 {

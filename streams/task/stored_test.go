@@ -35,8 +35,8 @@ func TestCommitsWhileTheClientStoresPartitions(t *testing.T) {
 	}
 }
 
-// theClientAloneLosesTheRecord shows that the window is open in this process, and so that the
-// other tests prove something. When a release of the client closes it, AwaitStored can go.
+// theClientAloneLosesTheRecord shows that the race exists in this process, and so that the other
+// tests prove something. When a release of the client closes it, AwaitStored can be deleted.
 func theClientAloneLosesTheRecord(t *testing.T) {
 	r := newRig(t)
 	client := r.transactional("alone")
@@ -55,8 +55,8 @@ func theClientAloneLosesTheRecord(t *testing.T) {
 	}
 }
 
-// TestTheWaitForPartitionsEnds: with the caller's context, for a partition that the client never
-// learns.
+// TestTheWaitForPartitionsEnds: the wait for a partition that the client never learns of ends with
+// the caller's context.
 func TestTheWaitForPartitionsEnds(t *testing.T) {
 	r := newRig(t)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -118,7 +118,7 @@ func onWidenedClient(t *testing.T, tests string) string {
 		"-timeout", testkit.Patience(t).String(), ".", "-args", "-streams.widened")
 }
 
-// goTool returns what the go command prints, also if it fails.
+// goTool returns the output of the go command, even if it fails.
 func goTool(t *testing.T, args ...string) string {
 	t.Helper()
 	out, _ := exec.CommandContext(t.Context(), "go", args...).CombinedOutput()

@@ -9,7 +9,7 @@ import (
 	"github.com/lumenhook/lumenhook/streams/task"
 )
 
-// stormy is how many members come and go.
+// stormy is the number of members that come and go.
 const stormy = 12
 
 // TestAStormOfMembers: members join and leave, one after another and two at a time, while
@@ -41,8 +41,7 @@ func TestAStormOfMembers(t *testing.T) {
 	leave()
 }
 
-// member is a process in the group, with tasks for its partitions. Its states live as long
-// as it does.
+// member is a process in the group, with tasks for its partitions. Its states are deleted with it.
 func (r *rig) member() (leave func()) {
 	r.t.Helper()
 	dir := r.t.TempDir()
@@ -70,7 +69,7 @@ func (r *rig) member() (leave func()) {
 	}
 }
 
-// wantJournalOf waits until the journal has all numbers up to one, each once.
+// wantJournalOf waits until the journal has all numbers up to last, each once.
 func (r *rig) wantJournalOf(last int) {
 	r.t.Helper()
 	testkit.Eventually(r.t, "all numbers are in the journal",

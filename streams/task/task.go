@@ -10,21 +10,22 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-// Config configures a task. E is the type of its effects, C that of their completions.
+// Config configures a task. E is the type of its effects, C the type of their completions.
 type Config[E, C any] struct {
 	CoreConfig[E, C]
 	Cluster kafka.Cluster
-	Group   string // of its transactional id and input positions
-	// Perform starts an effect, and does not wait for it.
+	Group   string // for the transactional id and the input positions
+	// Perform starts an effect without waiting for it.
 	Perform func(E)
-	// Completions is the capacity for completions. The handler must not have more effects
-	// in flight, so that Complete never blocks.
+	// Completions is the capacity for completions. The handler must not have more effects in
+	// flight, so that Complete never blocks.
 	Completions int
-	// Owned reports whether the group acknowledged lately that this process owns the
-	// partition; nil: always.
+	// Owned reports whether the group recently acknowledged that this process owns the partition;
+	// nil: always.
 	Owned func() bool
-	// Allowed, if set, is asked whether the task may go on once it has taken the partition over.
-	// Whoever forbids it, and then takes the partition over, has stopped it for good.
+	// Allowed, if set, is called after the task has taken the partition over. If it returns an
+	// error, the task stops. A caller that forbids the task and then takes the partition over has
+	// therefore stopped it permanently.
 	Allowed func(context.Context) error
 	// OnTurn, if set, is called for each turn that wrote something.
 	OnTurn func(TurnStats)
@@ -45,14 +46,14 @@ type Task[E, C any] struct {
 	wakeUps     chan struct{}
 	inputs      []*input
 	done        chan struct{}
-	created     time.Time // start of its steady clock
+	created     time.Time // origin of its steady clock
 	fenced      time.Time
 	resume      map[string]int64 // positions at which the inputs continue
 	turn        TurnStats        // of the turn in progress
 	stats       stats
 }
 
-// NewTask makes a task; Run runs it.
+// NewTask returns a task; Run runs it.
 func NewTask[E, C any](cfg Config[E, C]) *Task[E, C] {
 	return &Task[E, C]{
 		cfg:         cfg,
@@ -65,8 +66,8 @@ func NewTask[E, C any](cfg Config[E, C]) *Task[E, C] {
 	}
 }
 
-// Complete passes a completion to the task. It may be called from any goroutine, once for
-// each effect. After the task's end it is dropped.
+// Complete passes a completion to the task. It is safe for use by any goroutine, once for each
+// effect. Completions after the task's end are dropped.
 func (t *Task[E, C]) Complete(c C) {
 	select {
 	case t.completions <- c:
@@ -84,9 +85,9 @@ func (t *Task[E, C]) wake() {
 
 func (t *Task[E, C]) now() kafka.Moment { return kafka.MomentOf(t.cfg.Now(), t.created) }
 
-// Run takes the partition over, restores its state and works until stop is closed (then it
-// drains: completions of running effects are still written), until ctx ends (then it drops
-// everything at once), or until it fails.
+// Run takes the partition over, restores its state and works until it fails, stop is closed or ctx
+// ends. When stop is closed, it drains: it still writes the completions of running effects. When
+// ctx ends, it drops everything at once.
 func (t *Task[E, C]) Run(ctx context.Context, stop <-chan struct{}) (err error) {
 	defer close(t.done)
 	defer func() { err = errors.Join(err, t.close()) }()
@@ -108,8 +109,8 @@ func (t *Task[E, C]) close() error {
 	return err
 }
 
-// start does everything before work. Closing stop cancels it: there is nothing to drain,
-// and the group waits.
+// start does everything before the first turn. Closing stop cancels it: there is nothing to drain,
+// and the group is waiting.
 func (t *Task[E, C]) start(ctx context.Context, stop <-chan struct{}) error {
 	starting, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -163,7 +164,7 @@ func (t *Task[E, C]) work(ctx context.Context, stop <-chan struct{}) error {
 		}
 		failed := reading.Done()
 		if !a.Inputs {
-			failed = nil // while it drains, the readers were cancelled
+			failed = nil // the readers were cancelled, and the task drains
 		}
 		timer.Reset(t.waitFor(a))
 		timed := false
@@ -189,8 +190,8 @@ func (t *Task[E, C]) work(ctx context.Context, stop <-chan struct{}) error {
 	return err
 }
 
-// waitFor returns how long to sleep if nothing arrives. The wall clock is read once here;
-// the sleep itself is monotonic.
+// waitFor returns how long to sleep if nothing arrives. It reads the wall clock once; the sleep
+// itself is monotonic.
 func (t *Task[E, C]) waitFor(a Await) time.Duration {
 	now := t.now()
 	wait := min(longestWait.Milliseconds(), a.WallMillis-now.WallMillis,
@@ -216,7 +217,6 @@ func (t *Task[E, C]) collect(a Await) {
 	}
 }
 
-// perform performs an action of the core.
 func (t *Task[E, C]) perform(ctx context.Context, action Action) error {
 	switch a := action.(type) {
 	case TakeOver:
@@ -237,7 +237,7 @@ func (t *Task[E, C]) perform(ctx context.Context, action Action) error {
 		return t.locateInputs(ctx)
 	case Start:
 		return t.takeFirstTurn()
-	case Await, Done: // they are work's
+	case Await, Done: // handled by work
 	}
 	return nil
 }
@@ -288,8 +288,7 @@ func (t *Task[E, C]) readJournal(ctx context.Context, a ReadJournal) error {
 	return t.core.ReadJournal(records, next)
 }
 
-// commit makes a transaction. Once begun it is finished even when the task is being
-// stopped.
+// commit makes a transaction. Once begun, it is finished even if the task is being stopped.
 func (t *Task[E, C]) commit(ctx context.Context, a Commit) error {
 	if t.core.Working() {
 		var cancel context.CancelFunc
@@ -309,7 +308,6 @@ func (t *Task[E, C]) commit(ctx context.Context, a Commit) error {
 	return t.core.Committed(ends, t.now())
 }
 
-// takeFirstTurn has the core take its first turn.
 func (t *Task[E, C]) takeFirstTurn() error {
 	t.reading.Close()
 	began := t.cfg.Now()
@@ -318,7 +316,6 @@ func (t *Task[E, C]) takeFirstTurn() error {
 	return err
 }
 
-// decide has the core take a turn.
 func (t *Task[E, C]) decide() error {
 	began := t.cfg.Now()
 	size, err := t.core.Decide(t.now())
@@ -333,7 +330,6 @@ func (t *Task[E, C]) decide() error {
 	return err
 }
 
-// apply has the core commit the turn's state, and starts effects.
 func (t *Task[E, C]) apply() error {
 	began := t.cfg.Now()
 	effects, err := t.core.Apply(t.now(), t.cfg.Owned == nil || t.cfg.Owned())
@@ -350,7 +346,6 @@ func (t *Task[E, C]) apply() error {
 	return err
 }
 
-// locateInputs reads the committed input positions.
 func (t *Task[E, C]) locateInputs(ctx context.Context) error {
 	group, err := t.tx.Positions(ctx, t.cfg.Inputs)
 	if err != nil {
@@ -393,7 +388,7 @@ func (t *Task[E, C]) startInputs(
 	return readers, nil
 }
 
-// receive passes records of an input on as they arrive.
+// receive passes on the records of an input as they arrive.
 func (t *Task[E, C]) receive(
 	ctx context.Context, r *kafka.Reader, in *input, fail context.CancelCauseFunc,
 ) {

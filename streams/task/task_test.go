@@ -15,8 +15,8 @@ import (
 	"github.com/lumenhook/lumenhook/streams/task"
 )
 
-// The handler of these tests sums numbers: each input record holds one, its key identifies
-// it, and the journal gets one record for each new one.
+// The handler of these tests sums numbers: each input record holds one, identified by its key, and
+// the journal gets one record for each new number.
 
 const (
 	numbersTopic = "numbers"
@@ -28,10 +28,10 @@ var sumKey = []byte{store.FirstKey, 's'}
 
 type summer struct {
 	draining bool
-	former   bool // it is of the program of before, whose keys of numbers were others
+	former   bool // it is of the previous release, which stores the keys of numbers differently
 }
 
-// seenKey is the key by which a number is known.
+// seenKey is the key under which a number is stored.
 func (s *summer) seenKey(number []byte) []byte {
 	kind := byte('k')
 	if s.former {
@@ -40,7 +40,7 @@ func (s *summer) seenKey(number []byte) []byte {
 	return append([]byte{store.FirstKey, kind}, number...)
 }
 
-// summerTask is a task whose effects are what is due, without completions.
+// summerTask is a task whose effects are its due entries, without completions.
 type summerTask = task.Task[store.Claimed, none]
 
 type none struct{}
@@ -114,7 +114,7 @@ type rig struct {
 	dir     string
 
 	replicas int16
-	log      *brokertest.Log // nil until something is read
+	log      *brokertest.Log // nil until the first read
 }
 
 func newRig(t *testing.T) *rig {
@@ -141,7 +141,7 @@ func (r *rig) makeTopics() {
 	}
 }
 
-// elsewhere is a rig with its own topics on the same brokers.
+// elsewhere returns a rig with its own topics on the same brokers.
 func (r *rig) elsewhere(prefix string) *rig {
 	r.t.Helper()
 	other := &rig{t: r.t, dir: r.t.TempDir(), cluster: r.cluster, replicas: r.replicas}
@@ -231,7 +231,7 @@ func (r *rig) feed(from, to int) {
 
 func (r *rig) keyOf(n int) string { return fmt.Sprintf("number-%d", n) }
 
-// read returns all committed records of a topic up to now.
+// read returns all records of a topic that are committed now.
 func (r *rig) read(topic string) []kafka.Record {
 	r.t.Helper()
 	if r.log == nil {
@@ -250,7 +250,7 @@ func (r *rig) journal() map[string]int {
 	return count
 }
 
-// wantJournal waits until the journal holds that many numbers, each once.
+// wantJournal waits until the journal has that many numbers, each once.
 func (r *rig) wantJournal(total int) {
 	r.t.Helper()
 	var have map[string]int
@@ -275,7 +275,7 @@ func TestTaskTakesEachInputOnceOverRestarts(t *testing.T) {
 		r.feed(round*100+1, round*100+100)
 		total = r.onPartition(0)
 		r.wantJournal(total)
-		// Everything is due, so every start claims everything, once.
+		// Everything is due, so every start claims every entry once.
 		testkit.Eventually(t, "all claimed", func() bool { return len(claimed) == total })
 		if err := stop(); err != nil {
 			t.Fatal(err)
@@ -314,8 +314,8 @@ func TestFormerOwnerIsFenced(t *testing.T) {
 	r.feed(1, 50)
 	r.wantJournal(r.onPartition(0))
 
-	// A new owner takes over while the former still believes that it is the owner. Both see
-	// the next inputs; only one may write.
+	// A new owner takes over while the former owner still believes that it owns the partition. Both
+	// see the next inputs; only one may write.
 	claimed := make(chan store.Claimed, 10_000)
 	stop := r.run(r.task(t.TempDir(), func(c store.Claimed) { claimed <- c }))
 	<-claimed // it has taken over

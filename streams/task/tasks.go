@@ -12,22 +12,22 @@ import (
 	"github.com/lumenhook/lumenhook/internal/retry"
 )
 
-// Tasks runs one task for each assigned partition, and restarts tasks that fail; and, if it
-// can make them, standbys of partitions (standbys.go). Its methods are the callbacks
-// of a [kafka.Membership].
+// Tasks runs one task for each assigned partition, restarts tasks that fail, and runs standbys of
+// partitions if it can create them (standbys.go). Its methods are the callbacks of a
+// [kafka.Membership].
 //
-// Task and standby of a partition have one folder: each opens it once the one before has
+// The task and the standby of a partition share a folder: each opens it after the previous user has
 // closed it.
 type Tasks struct {
-	// NewStandby makes the standby of a partition, which calls following once it has caught
-	// up; nil: there are none.
+	// NewStandby creates the standby of a partition, which calls following once it has caught up;
+	// nil: no standbys.
 	NewStandby func(partition int32, following func()) Standby
-	// Owned reports whether the group acknowledged lately that this process owns its
-	// partitions; nil: always. A failed task is not restarted before.
+	// Owned reports whether the group recently acknowledged that this process owns its partitions;
+	// nil: always. A failed task restarts only after that.
 	Owned   func() bool
 	newTask func(partition int32) Runner
 	logger  *slog.Logger
-	// catchUp is the right to catch up, of which there are maxCatchingUp.
+	// catchUp is a semaphore of size maxCatchingUp for standbys that catch up.
 	catchUp chan struct{}
 
 	mu       sync.Mutex
@@ -42,8 +42,7 @@ type Runner interface {
 	Stats() Stats
 }
 
-// Check returns an error while a task cannot be kept running: it has failed, and its next
-// run has not lasted yet.
+// Check returns an error if a task has failed and its current run is shorter than healedAfter.
 func (s *Tasks) Check() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -82,7 +81,7 @@ type runningTask struct {
 	failed error // how the previous run ended
 }
 
-// NewTasks makes an empty set; newTask makes the task of a partition.
+// NewTasks returns an empty set. newTask creates the task of a partition.
 func NewTasks(newTask func(partition int32) Runner, logger *slog.Logger) *Tasks {
 	return &Tasks{
 		newTask:  newTask,
@@ -94,8 +93,8 @@ func NewTasks(newTask func(partition int32) Runner, logger *slog.Logger) *Tasks 
 	}
 }
 
-// enter makes a task or standby the next user of a partition's folder, until it closes
-// ended. It may open it when former is closed.
+// enter makes a task or standby the next user of a partition's folder, until it closes ended. It
+// may open the folder when former is closed.
 func (s *Tasks) enter(p int32, ended <-chan struct{}) (former <-chan struct{}) {
 	former = s.folders[p]
 	s.folders[p] = ended
@@ -107,7 +106,7 @@ func (s *Tasks) enter(p int32, ended <-chan struct{}) (former <-chan struct{}) {
 	return former
 }
 
-// Assigned starts the tasks of partitions. Those that run already go on.
+// Assigned starts the tasks of partitions. Running tasks continue.
 func (s *Tasks) Assigned(partitions []int32) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -128,7 +127,7 @@ func (s *Tasks) Assigned(partitions []int32) {
 	}
 }
 
-// Revoked drains the tasks of partitions and waits for their end.
+// Revoked drains the tasks of partitions and waits until they have ended.
 func (s *Tasks) Revoked(partitions []int32) {
 	s.end(partitions, func(r *runningTask) { r.once.Do(func() { close(r.stop) }) })
 }
@@ -196,21 +195,20 @@ func (s *Tasks) note(change func()) {
 const (
 	firstRestart = 100 * time.Millisecond
 	lastRestart  = 10 * time.Second
-	steadyAfter  = time.Minute // a task that ran this long is restarted without a wait
+	steadyAfter  = time.Minute // a task that ran this long restarts without a wait
 )
 
-// Restarts decides when a failed task runs again: after a wait that doubles with each
-// failure, and only while the group confirms that this process owns the partition.
-// Otherwise the task would take the partition over from its new owner, which may be about
-// to act on its state.
+// Restarts decides when a failed task runs again: after a wait that doubles with each failure, and
+// only while the group confirms that this process owns the partition. Otherwise the task would take
+// the partition over from its new owner, which may be about to act on its state.
 type Restarts struct {
 	waits *retry.Backoff
 	began int64 // start of the latest run, by the steady clock
-	at    int64 // earliest time of the next run
+	at    int64 // earliest time of the next run, by the steady clock
 	wait  int64
 }
 
-// NewRestarts makes the restarts of one task. Jitter is that of retry.Policy.
+// NewRestarts returns the restarts of one task. jitter is as in retry.Policy.
 func NewRestarts(jitter func() float64) *Restarts {
 	return &Restarts{
 		waits: retry.Policy{First: firstRestart, Last: lastRestart, Jitter: jitter}.Backoff(),
@@ -229,7 +227,7 @@ func (r *Restarts) Failed(steadyMillis int64) {
 	r.at = steadyMillis + r.wait
 }
 
-// Wait returns how long to wait before calling again; 0: the task may run.
+// Wait returns how long to wait before the next call; 0: the task may run now.
 func (r *Restarts) Wait(steadyMillis int64, ours bool) (millis int64) {
 	if steadyMillis < r.at {
 		return r.at - steadyMillis

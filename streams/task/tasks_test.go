@@ -12,8 +12,8 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-// TestTasksReportWhatFails: Check reports a partition that fails again and again until a run
-// of it has lasted.
+// TestTasksReportWhatFails: Check reports a partition that keeps failing, until one of its runs has
+// lasted healedAfter.
 func TestTasksReportWhatFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := NewTasks(nil, slog.New(slog.DiscardHandler))
@@ -34,9 +34,9 @@ func TestTasksReportWhatFails(t *testing.T) {
 	})
 }
 
-// TestATaskThatFailsTakesNothingFromItsNewOwner: a task is restarted only while the group
-// confirms the ownership of its partition. Found by the simulation: an owner whose
-// partition is taken over just before it acts would act on an outdated state (G3).
+// TestATaskThatFailsTakesNothingFromItsNewOwner: a task restarts only while the group confirms that
+// this process owns its partition. The simulation found this: an owner whose partition is taken
+// over just before it acts would act on an outdated state (G3).
 func TestATaskThatFailsTakesNothingFromItsNewOwner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var runs, ours atomic.Int64
@@ -77,9 +77,9 @@ func (lasting) Run(ctx context.Context, stop <-chan struct{}) error {
 	return nil
 }
 
-// TestAPartitionThatIsAssignedAgainGoesOn: a second task would wait for ever for the first,
-// which nobody would stop.
-func TestAPartitionThatIsAssignedAgainGoesOn(t *testing.T) {
+// TestAPartitionThatIsAssignedAgainContinues: a second task would wait forever for the first, which
+// nothing would stop.
+func TestAPartitionThatIsAssignedAgainContinues(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		made := 0
 		s := NewTasks(func(int32) Runner {
@@ -98,13 +98,13 @@ func TestAPartitionThatIsAssignedAgainGoesOn(t *testing.T) {
 	})
 }
 
-// failing is a standby that has folded much when it fails.
+// failing is a standby that fails after it has folded many records.
 type failing struct{}
 
 func (failing) Run(context.Context) error { return errors.New("it has aborted records") }
 func (failing) Stats() StandbyStats       { return StandbyStats{Folded: 500, Following: true} }
 
-// TestAStandbyThatEndedSaysNothing: its copy may be gone, and nobody folds it.
+// TestAStandbyThatEndedSaysNothing: its copy may be gone, and does not advance any more.
 func TestAStandbyThatEndedSaysNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := NewTasks(nil, slog.New(slog.DiscardHandler))

@@ -60,9 +60,8 @@ func (r *rig) groupAt() (next int64) {
 	return next
 }
 
-// TestTurnsUnderEachVersionOfTransactions: records and positions of a turn are committed
-// together under each level of transaction.version that a cluster can have, and while it is
-// upgraded.
+// TestTurnsUnderEachVersionOfTransactions: records and positions of a turn are committed together
+// under each level of transaction.version that a cluster can have, and during an upgrade.
 func TestTurnsUnderEachVersionOfTransactions(t *testing.T) {
 	t.Parallel()
 	r := rigOn(t, brokertest.StartLowered(t))

@@ -20,7 +20,7 @@ import (
 	"github.com/lumenhook/lumenhook/streams/store"
 )
 
-// newFakeRig is a rig on a broker in memory, whose answers a test can replace.
+// newFakeRig returns a rig on an in-memory broker whose answers a test can replace.
 func newFakeRig(t *testing.T) (*rig, *kfake.Cluster) {
 	t.Helper()
 	fake, err := kfake.NewCluster(kfake.NumBrokers(1),
@@ -37,8 +37,8 @@ func newFakeRig(t *testing.T) (*rig, *kfake.Cluster) {
 	}}, fake
 }
 
-// unstable answers a request for input positions as a broker does while a transaction of
-// the group is open.
+// unstable answers a request for input positions like a broker does while a transaction of the
+// group is open.
 func unstable(request kmsg.Request) kmsg.Response {
 	req := request.(*kmsg.OffsetFetchRequest)
 	resp := req.ResponseKind().(*kmsg.OffsetFetchResponse)
@@ -60,7 +60,7 @@ func unstable(request kmsg.Request) kmsg.Response {
 	return resp
 }
 
-// A task that starts waits for an open transaction of the group.
+// A starting task waits for an open transaction of the group.
 func TestTaskWaitsForStablePositions(t *testing.T) {
 	t.Parallel()
 	r, fake := newFakeRig(t)
@@ -87,7 +87,7 @@ func TestTaskWaitsForStablePositions(t *testing.T) {
 	}
 }
 
-// State that is ahead of its journal is rebuilt from the journal's beginning: if that was
+// A state that is ahead of its journal is rebuilt from the journal's beginning. If that was
 // deleted, it cannot be rebuilt.
 func TestStateAheadOfAJournalThatWasCutIsAnError(t *testing.T) {
 	r, fake := newFakeRig(t)
@@ -107,7 +107,7 @@ func TestStateAheadOfAJournalThatWasCutIsAnError(t *testing.T) {
 	}
 }
 
-// ahead leaves a state that has folded more than its journal holds.
+// ahead leaves a state that has folded more records than its journal holds.
 func ahead(t *testing.T, dir string) {
 	t.Helper()
 	store, err := store.Open(store.Config{
@@ -143,8 +143,8 @@ func cut(t *testing.T, fake *kfake.Cluster, topic string) {
 	}
 }
 
-// endless answers a request for a topic's ends as if it held a million records, so that a
-// restore waits for records that never come.
+// endless answers a request for a topic's ends as if it held a million records, so that a restore
+// waits for records that never arrive.
 func endless(request kmsg.Request) kmsg.Response {
 	req := request.(*kmsg.ListOffsetsRequest)
 	resp := req.ResponseKind().(*kmsg.ListOffsetsResponse)
@@ -164,8 +164,8 @@ func endless(request kmsg.Request) kmsg.Response {
 	return resp
 }
 
-// A group that revokes a partition waits for its task to stop. A task that is restoring has
-// nothing to finish.
+// A group that revokes a partition waits for its task to stop. A task that is restoring has nothing
+// to finish.
 func TestATaskThatIsRestoringStopsAtOnce(t *testing.T) {
 	r, fake := newFakeRig(t)
 	asked := make(chan struct{}, 1)

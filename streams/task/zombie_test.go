@@ -27,11 +27,11 @@ import (
 	"github.com/lumenhook/lumenhook/streams/task"
 )
 
-// The tests of this file pause whole processes and resume them: a process that was paused
-// knows nothing of what happened meanwhile. The test binary runs itself again as the owner
-// of partitions; the broker stays in the process of the test.
+// The tests of this file pause whole processes and resume them. A paused process does not know what
+// happened in the meantime. The test binary runs itself again as the owner of partitions. The
+// broker stays in the process of the test.
 
-// ownerVariable makes the test binary an owner: how it gets its partitions.
+// ownerVariable makes the test binary an owner. Its value says how the owner gets its partitions.
 const ownerVariable = "LUMENHOOK_TEST_OWNER"
 
 const (
@@ -43,9 +43,9 @@ const (
 
 const writerHeader = "writer"
 
-// tickEvery is how often an owner writes by itself: a turn that consumes nothing is the one
-// that fencing by input positions would not stop. Most of the time no transaction is open:
-// an owner that is paused within one would be fenced by its transaction's timeout anyway.
+// tickEvery is how often an owner writes without inputs: fencing by input positions would not stop
+// a turn that consumes nothing. Most of the time no transaction is open: an owner that is paused
+// within one would be fenced by the transaction's timeout anyway.
 const tickEvery = 100 * time.Millisecond
 
 func TestMain(m *testing.M) {
@@ -59,8 +59,8 @@ func TestMain(m *testing.M) {
 	brokertest.Main(m)
 }
 
-// own is the main function of an owner. It ends with its standard input, so that
-// none outlives the test.
+// own is the main function of an owner. It ends with its standard input, so that no owner outlives
+// the test.
 func own(how, name, brokers, prefix, dir string) error {
 	ctx, cancel := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer cancel()
@@ -100,8 +100,8 @@ type owner struct {
 	tasks   atomic.Int64
 }
 
-// task makes a summer that adds the owner's name and the number of the task to what it
-// writes, and writes a tick now and then.
+// task creates a summer that adds the owner's name and the number of the task to its records, and
+// writes a tick every tickEvery.
 func (o *owner) task(p int32) task.Runner {
 	writer := fmt.Sprintf("%s/%d", o.name, o.tasks.Add(1))
 	dir := filepath.Join(o.dir, strconv.Itoa(int(p)))
@@ -151,14 +151,14 @@ func (s *signer) AfterCommit(task.After) ([]store.Claimed, int64, error) {
 	return nil, s.nextAt, nil
 }
 
-// process is an owner in a process of its own.
+// process is an owner in a separate process.
 type process struct {
 	t    *testing.T
 	cmd  *exec.Cmd
 	mu   sync.Mutex
 	said []string
 	over chan struct{}
-	err  error // how it ended, once over is closed
+	err  error // its exit error, once over is closed
 }
 
 func (r *rig) start(how, name string) *process {
@@ -282,9 +282,8 @@ func wantOneAtATime(t *testing.T, history []written) {
 	}
 }
 
-// A process that is paused while it owns a partition, and resumes after another has taken
-// over, still believes that it is the owner. What it writes then is refused, also by turns
-// that consumed nothing.
+// A process that is paused while it owns a partition, and resumes after another has taken over,
+// still believes that it is the owner. Its writes are refused, even in turns that consumed nothing.
 func TestPausedOwnerIsFenced(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -318,8 +317,8 @@ func TestPausedOwnerIsFenced(t *testing.T) {
 	}
 }
 
-// The same with a group that divides the partitions: it assigns them to another when a
-// member is paused for longer than its session, and readmits that member when it resumes.
+// The same with a group that assigns the partitions: it reassigns them when a member is paused for
+// longer than its session, and readmits that member when it resumes.
 func TestPausedMemberIsFenced(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
