@@ -20,8 +20,8 @@ import (
 
 // Blocks of code on the pages are held by their language:
 //
-//   - sh: a page below docs/guides and docs/start is followed from its first block to its last,
-//     each page in a shell of its own, beside one service (TestPagesAreFollowed; quick starts of
+//   - sh: a page in followedFolders is followed from its first block to its last,
+//     each page in a shell of its own, with one service (TestPagesAreFollowed; quick starts of
 //     languages: TestReceiverKitsPagesAreFollowed, in make test-receivers). A block of text
 //     after one of sh is what the program shows: its lines come in this order, and … stands for
 //     anything. Sections of other pages have tests of their own (followedApart). In all of them,
@@ -35,7 +35,7 @@ import (
 //
 // What is held by none of these stands in notHeld, with a reason.
 var (
-	followedFolders = []string{"docs/guides/", "docs/start/"}
+	followedFolders = []string{"docs/guides/", "docs/start/", "docs/tutorials/"}
 	receivers       = []string{"go", "javascript", "typescript", "python", "java", "rust"}
 	nothingToRun    = []string{"text", "http", "diff", "mermaid"}
 )
@@ -43,7 +43,6 @@ var (
 // followedApart are sections whose blocks other tests follow.
 var followedApart = map[string]string{
 	"README.md#A first webhook in five minutes": "TestTheREADMEsFirstWebhook",
-	"docs/receiving.md#A receiver of your own":  "TestTheDocumentedReceiver",
 }
 
 // notHeld are blocks that are only read, by their page and how they begin.
@@ -51,10 +50,6 @@ var notHeld = map[string]string{
 	"docs/architecture.md: kcat … -C -t lumenhook.journal": "kcat and protoc are tools of others",
 	"docs/benchmarks.md: make bench":                       "minutes to hours, and figures of a machine",
 	"docs/inspecting.md: lumenhook sql":                    "TestTheDocumentedLooksInside, in part",
-	// docs/guides/reconcile.md and docs/guides/local.md have the same with ids that there are.
-	"docs/receiving.md: curl -H":               "an endpoint of the reader's",
-	"docs/receiving.md: lumenhook events pull": "an endpoint of the reader's",
-	"docs/receiving.md: lumenhook listen":      "it goes on until it is interrupted",
 }
 
 // TestEveryBlockIsHeld: each block of code on each page is run, parsed or compared, or has a

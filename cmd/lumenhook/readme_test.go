@@ -106,27 +106,6 @@ func firstWebhook(t *testing.T) []string {
 	return blocks
 }
 
-// The receiver of docs/receiving.md is written, started and asked as it stands there, but for
-// its port.
-func TestTheDocumentedReceiver(t *testing.T) {
-	scripts := scriptsOf(t, "docs/receiving.md", "A receiver of your own")
-	if len(scripts) != 2 || strings.Count(strings.Join(scripts, ""), "lumenhook ") < 6 {
-		t.Fatalf("the page holds %d such scripts", len(scripts))
-	}
-	home := t.TempDir()
-	s := &testService{t: t, dir: filepath.Join(home, ".lumenhook")}
-	s.start("--no-demo", "--egress-ports", "1024-65535")
-	sh := openShell(t, home, os.Getenv("PATH"))
-	sh.follow(strings.Join(scripts, ""), "")
-	out := sh.output
-	if err := sh.end(); err != nil || !strings.Contains(out.String(), `received {"id":"evt_`) ||
-		strings.Count(out.String(), "status code  200") != 2 ||
-		!strings.HasSuffix(out.String(), "the signature is right\n") {
-		t.Errorf("it ended with %v:\n%s", err, out)
-	}
-	s.interrupt()
-}
-
 // The commands of docs/inspecting.md that need no tools of Kafka and ClickHouse are run as they
 // stand there.
 func TestTheDocumentedLooksInside(t *testing.T) {

@@ -23,8 +23,8 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// examples are the receivers of docs/receiving.md, which verify by Standard Webhooks libraries
-// as their registries have them.
+// examples are the receivers that docs/guides/standard-webhooks.md links. They verify with Standard
+// Webhooks libraries as their registries have them.
 const examples = "../../examples/verify"
 
 // language is a receiver, and how it is made runnable in a folder of its own.
