@@ -144,7 +144,7 @@ func TestEveryProblemCodeIsDescribed(t *testing.T) {
 		t.Fatal(err)
 	}
 	enum := document.Components.Schemas["Problem"].Value.Properties["code"].Value.Enum
-	codes := append(problem.Codes(), "HOST_NOT_ALLOWED", "ORIGIN_NOT_ALLOWED") // of internal/webguard
+	codes := append(problem.Codes(), "HOST_NOT_ALLOWED", "ORIGIN_NOT_ALLOWED") // of internal/ingress
 	for _, code := range codes {
 		if !slices.Contains(enum, any(code)) {
 			t.Errorf("openapi.yaml does not name the code %s", code)

@@ -85,6 +85,7 @@ type testService struct {
 	exited chan error
 	output *testkit.Buffer
 	stderr io.Writer // nil: output
+	files  int       // limit of open files; 0: that of the test
 	file   runfile.File
 	asker  *http.Client // of call; nil: http.DefaultClient
 }
@@ -118,6 +119,11 @@ func (s *testService) launch(more ...string) {
 	testkit.Long(s.t)
 	s.output, s.exited = &testkit.Buffer{}, make(chan error, 1)
 	s.cmd = program(anyPorts(s.dir, more...)...)
+	if s.files > 0 {
+		limited := append([]string{"-c", fmt.Sprintf(`ulimit -n %d; exec "$0" "$@"`, s.files)},
+			s.cmd.Args...)
+		s.cmd.Path, s.cmd.Args = "/bin/sh", append([]string{"sh"}, limited...)
+	}
 	s.cmd.Stdout, s.cmd.Stderr = s.output, s.output
 	if s.stderr != nil {
 		s.cmd.Stderr = s.stderr

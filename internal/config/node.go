@@ -16,9 +16,9 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/cli"
 	"github.com/lumenhook/lumenhook/internal/egress"
+	"github.com/lumenhook/lumenhook/internal/ingress"
 	"github.com/lumenhook/lumenhook/internal/keys"
 	"github.com/lumenhook/lumenhook/internal/node"
-	"github.com/lumenhook/lumenhook/internal/webguard"
 	"github.com/lumenhook/lumenhook/projections"
 )
 
@@ -79,11 +79,12 @@ func (s *Node) registerAPI(f *pflag.FlagSet) {
 		Value("api-max-connections", &at.MaxConns, 10_000, "connections that the API keeps open",
 			Between(1, 1_000_000)),
 		Value("api-max-connections-per-client", &at.MaxConnsPerClient, 1_000,
-			"connections that the API keeps open to one address", Between(1, 1_000_000)),
+			"connections that the API keeps open to one address that is not a trusted proxy",
+			Between(1, 1_000_000)),
 		Value("allowed-hosts", &at.Hosts, nil, "host names, such as a proxy's, by which requests may "+
 			"call this server; localhost and IP addresses always may (default any name where it listens "+
 			"beyond this machine, none elsewhere)",
-			func(names []string) error { return webguard.Check(names, nil) }),
+			func(names []string) error { return ingress.CheckNames(names, nil) }),
 		Value("allowed-origins", &at.Origins, nil, "origins of other web pages that may use the HTTP "+
 			"ports, such as http://localhost:3000", checkOrigins),
 		Value("portal-frame-ancestors", &at.FrameAncestors, nil, "origins of web pages that may show "+
@@ -220,7 +221,7 @@ func readRoots(file string) (*x509.CertPool, error) {
 	return roots, err
 }
 
-func checkOrigins(origins []string) error { return webguard.Check(nil, origins) }
+func checkOrigins(origins []string) error { return ingress.CheckNames(nil, origins) }
 
 func checkCollector(text string) error {
 	if !isHTTP(text) {

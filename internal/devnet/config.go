@@ -47,7 +47,7 @@ type Config struct {
 	Listen string
 
 	// Hosts are further names of the HTTP server, Origins the web pages that may use it: see
-	// internal/webguard. By default no page of another origin may.
+	// internal/ingress. By default no page of another origin may.
 	Hosts, Origins []string
 
 	// CloseInterval is the time between two ledgers, from 50 ms to 1 h. Default 1 s.

@@ -12,7 +12,8 @@ import (
 
 	"github.com/stellar/go-stellar-sdk/keypair"
 	"github.com/stellar/go-stellar-sdk/xdr"
-	"golang.org/x/net/netutil"
+
+	"github.com/lumenhook/lumenhook/internal/ingress"
 )
 
 // Network is a running development network.
@@ -152,7 +153,14 @@ func (n *Network) Run(ctx context.Context) error {
 
 	server := n.newServer(ctx)
 	served := make(chan error, 1)
-	go func() { served <- server.Serve(netutil.LimitListener(n.listener, maxConns)) }()
+	go func() {
+		served <- server.Serve(ingress.Listen(n.listener, ingress.Config{
+			Max:           maxConns,
+			MaxPerAddress: maxConns,
+			Share:         1.0 / 16,
+			Log:           n.cfg.Logger,
+		}))
+	}()
 	err := n.closeLedgers(ctx, served)
 	cancel() // releases requests that wait for a ledger
 	grace, done := context.WithTimeout(context.Background(), 2*time.Second)

@@ -13,12 +13,12 @@ import (
 
 	protocol "github.com/stellar/go-stellar-sdk/protocols/rpc"
 
-	"github.com/lumenhook/lumenhook/internal/webguard"
+	"github.com/lumenhook/lumenhook/internal/ingress"
 )
 
 const (
 	maxBodyBytes = 512 << 10 // what a Stellar RPC server takes
-	maxConns     = 1024      // at once; more have to wait
+	maxConns     = 1024      // at once
 	maxPages     = 8         // answers at once that hold ledgers
 )
 
@@ -60,7 +60,7 @@ func (n *Network) newServer(run context.Context) *http.Server {
 	mux.HandleFunc("GET /friendbot", n.serveFriendbot)
 	mux.HandleFunc("POST /friendbot", n.serveFriendbot)
 	mux.HandleFunc("POST /{$}", n.serveRPC)
-	guard := webguard.Config{Listen: n.cfg.Listen, Hosts: n.cfg.Hosts, Origins: n.cfg.Origins}
+	guard := ingress.Guard{Listen: n.cfg.Listen, Hosts: n.cfg.Hosts, Origins: n.cfg.Origins}
 	return &http.Server{
 		Handler:           guard.Wrap(http.MaxBytesHandler(mux, maxBodyBytes)),
 		BaseContext:       func(net.Listener) context.Context { return run },
@@ -69,6 +69,7 @@ func (n *Network) newServer(run context.Context) *http.Server {
 		WriteTimeout:      n.cfg.CloseInterval + time.Minute,
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    16 << 10,
+		ConnState:         ingress.ConnState,
 	}
 }
 

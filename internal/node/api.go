@@ -15,7 +15,7 @@ import (
 	"github.com/lumenhook/lumenhook/api"
 	"github.com/lumenhook/lumenhook/api/console"
 	"github.com/lumenhook/lumenhook/api/portal"
-	"github.com/lumenhook/lumenhook/internal/webguard"
+	"github.com/lumenhook/lumenhook/internal/ingress"
 	"github.com/lumenhook/lumenhook/projections"
 	"github.com/lumenhook/lumenhook/streams/follower"
 )
@@ -32,14 +32,14 @@ type ServerConfig struct {
 	Listen                      string // host:port; port 0 picks a free one
 	CertFile, KeyFile           string // turn TLS on; both or none
 	MaxConns, MaxConnsPerClient int
-	Hosts, Origins              []string // besides those of webguard
+	Hosts, Origins              []string // besides those of ingress.Guard
 	FrameAncestors              []string // may show the portal in a frame
 	TrustedProxies              []netip.Prefix
 }
 
 // Guard protects a server that listens on an address from other sites' web pages.
-func (c ServerConfig) Guard(listen string) webguard.Config {
-	guard := webguard.Config{Listen: listen, Hosts: c.Hosts, Origins: c.Origins, Links: true}
+func (c ServerConfig) Guard(listen string) ingress.Guard {
+	guard := ingress.Guard{Listen: listen, Hosts: c.Hosts, Origins: c.Origins, Links: true}
 	if len(c.FrameAncestors) > 0 {
 		guard.Framed = portal.Path
 	}
@@ -85,6 +85,7 @@ func (r *apiRole) Start(context.Context) error {
 		KeyFile:           cfg.KeyFile,
 		MaxConns:          cfg.MaxConns,
 		MaxConnsPerClient: cfg.MaxConnsPerClient,
+		Proxies:           cfg.TrustedProxies,
 		Log:               r.Logger,
 	})
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/lumenhook/lumenhook/api/problem"
+	"github.com/lumenhook/lumenhook/internal/ingress"
 	"github.com/lumenhook/lumenhook/internal/retry"
 )
 
@@ -98,7 +99,7 @@ type slowWriter struct {
 
 func (w *slowWriter) WriteHeader(status int) {
 	if status == http.StatusUnauthorized && !w.replaced {
-		wait, done, ok := w.limiter.refused(clientOf(w.request.RemoteAddr), time.Now())
+		wait, done, ok := w.limiter.refused(ingress.AddressOf(w.request.RemoteAddr), time.Now())
 		if !ok {
 			w.tooMany()
 			return

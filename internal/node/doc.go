@@ -22,8 +22,7 @@
 //     and while parts are being started: these are then stopped at once.
 //   - With too little room on the disk no new work is taken, by any role.
 //   - At most HTTPConfig.MaxConns connections to the API are open, and MaxConnsPerClient from one
-//     address (an IPv6 network of /64 counts as one). More are closed at once, so that nobody
-//     waits in a queue that an attacker filled.
+//     address. Package ingress says which of them is closed when there are more.
 //   - The API uses a certificate that changed on disk within a second, and never a broken or
 //     half-written pair: the previous one stays.
 //   - An address whose keys were refused too often waits for every further refusal; how many may
@@ -50,10 +49,9 @@
 //	tracing.go    an event's trace, spans and where they are sent
 //	stack.go, loop.go  starting and stopping parts; restarting what fails
 //	httpserver.go serving the API: what concerns connections rather than requests
-//	conns.go      connection bounds
 //	keypair.go    the certificate and its reload
 //	authlimiter.go  delaying refusals of keys
-//	refusals.go   refusals of requests that no handler sees
+//	refusals.go   answers to requests that no handler sees
 //	ready.go      waiting until every part is ready
 //	operations.go the listener of operators: /metrics, /healthz, /readyz
 package node

@@ -9,7 +9,10 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"time"
+
+	"github.com/lumenhook/lumenhook/internal/ingress"
 )
 
 const (
@@ -25,8 +28,10 @@ type HTTPConfig struct {
 	// CertFile and KeyFile enable TLS; both or none.
 	CertFile, KeyFile string
 
-	MaxConns          int // 10,000
-	MaxConnsPerClient int // 1,000
+	MaxConns          int            // 10,000
+	MaxConnsPerClient int            // 1,000
+	Share             float64        // of the process's descriptors; a third
+	Proxies           []netip.Prefix // MaxConnsPerClient does not bound them
 
 	Log *slog.Logger // required
 }
@@ -35,7 +40,7 @@ type HTTPConfig struct {
 type Server struct {
 	http  *http.Server
 	pair  *keyPair // nil: no TLS
-	conns *conns
+	conns ingress.Config
 }
 
 // NewHTTPServer wraps a server of net/http. Its errors name the wrong field.
@@ -51,9 +56,15 @@ func NewHTTPServer(cfg HTTPConfig) (*Server, error) {
 	}
 	s := &Server{
 		http: cfg.Server,
-		conns: newConns(cmp.Or(cfg.MaxConns, defaultMaxConns),
-			cmp.Or(cfg.MaxConnsPerClient, defaultMaxConnsPerClient)),
+		conns: ingress.Config{
+			Max:           cmp.Or(cfg.MaxConns, defaultMaxConns),
+			MaxPerAddress: cmp.Or(cfg.MaxConnsPerClient, defaultMaxConnsPerClient),
+			Share:         cmp.Or(cfg.Share, 1.0/3),
+			Proxies:       cfg.Proxies,
+			Log:           cfg.Log,
+		},
 	}
+	s.http.ConnState = ingress.ConnState
 	handler := boundHeaders(newAuthLimiter().wrap(cfg.Server.Handler),
 		cmp.Or(cfg.Server.MaxHeaderBytes, http.DefaultMaxHeaderBytes))
 	// A slightly too long header reaches the handler, which answers in the API's form with
@@ -81,7 +92,7 @@ func (s *Server) Scheme() string {
 
 // Serve answers until Shutdown, then returns nil. It closes the listener.
 func (s *Server) Serve(l net.Listener) error {
-	l = s.conns.bound(l)
+	l = refusingListener{ingress.Listen(l, s.conns)}
 	var err error
 	if s.pair == nil {
 		err = s.http.Serve(l)

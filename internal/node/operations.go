@@ -25,6 +25,7 @@ func (n *Node) ServeOperations(listen string) (address string, err error) {
 	server, err := NewHTTPServer(HTTPConfig{
 		Server:   api.NewServer(guarded, n.cfg.Logger),
 		MaxConns: maxScrapers,
+		Share:    1.0 / 32,
 		Log:      n.cfg.Logger,
 	})
 	if err != nil {

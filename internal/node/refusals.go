@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"crypto/rand"
 	"fmt"
+	"net"
 	"net/http"
 	"strconv"
 	"strings"
 
 	"github.com/lumenhook/lumenhook/api/problem"
 	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/internal/ingress"
 )
 
 // newProblem makes the problem of a request that no handler has seen.
@@ -50,6 +52,31 @@ func message(p *problem.Problem) []byte {
 	b.WriteString("\r\n")
 	b.Write(body)
 	return b.Bytes()
+}
+
+// refusingListener has its connections answer as refusingConn does.
+type refusingListener struct{ *ingress.Listener }
+
+func (l refusingListener) Accept() (net.Conn, error) {
+	conn, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return refusingConn{conn.(*ingress.Conn)}, nil
+}
+
+// refusingConn replaces net/http's own answers by problems.
+type refusingConn struct{ *ingress.Conn }
+
+func (c refusingConn) Write(b []byte) (int, error) {
+	p := refusalIn(b)
+	if p == nil {
+		return c.Conn.Write(b)
+	}
+	if _, err := c.Conn.Write(message(p)); err != nil {
+		return 0, err
+	}
+	return len(b), nil
 }
 
 // boundHeaders refuses requests whose line and headers have more bytes than a

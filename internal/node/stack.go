@@ -8,6 +8,8 @@ import (
 	"maps"
 	"slices"
 	"sync"
+
+	"github.com/lumenhook/lumenhook/internal/ingress"
 )
 
 // Stack holds what was started. Logger must be set. Its methods may be called from any
@@ -169,6 +171,7 @@ func Run(
 	start func(context.Context, *Stack) error,
 ) error {
 	quietGlobalLog(logger)
+	ingress.WarnIfLow(logger)
 	serving, failed := context.WithCancelCause(ctx)
 	defer failed(nil)
 	stack := &Stack{Failed: failed, Logger: logger}

@@ -14,7 +14,7 @@ import (
 	lru "github.com/hashicorp/golang-lru/v2"
 
 	"github.com/lumenhook/lumenhook/domain"
-	"github.com/lumenhook/lumenhook/internal/webguard"
+	"github.com/lumenhook/lumenhook/internal/ingress"
 )
 
 const (
@@ -25,6 +25,7 @@ const (
 	maxHeaderBytes = 32 << 10
 	maxSeen        = 100_000
 	maxWaiting     = 1024
+	maxConns       = 1024
 )
 
 // Webhook is a request with the receiver's verdict.
@@ -113,7 +114,7 @@ func (r *Receiver) newServer() *http.Server {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST "+Path, r.handle)
 	s := &http.Server{
-		Handler: webguard.Config{Listen: r.cfg.Listen}.Wrap(mux),
+		Handler: ingress.Guard{Listen: r.cfg.Listen}.Wrap(mux),
 		TLSConfig: &tls.Config{
 			GetCertificate: r.cfg.GetCertificate,
 			MinVersion:     tls.VersionTLS12,
@@ -125,6 +126,7 @@ func (r *Receiver) newServer() *http.Server {
 		IdleTimeout:       2 * time.Minute,
 		ErrorLog:          slog.NewLogLogger(r.cfg.Logger.Handler(), slog.LevelDebug),
 		Protocols:         new(http.Protocols),
+		ConnState:         ingress.ConnState,
 	}
 	// HTTP/1.1 only: for small bodies it costs both sides less than half of HTTP/2, and
 	// this server shares a machine with the sender.
@@ -138,14 +140,19 @@ func (r *Receiver) Start() error {
 	if err != nil {
 		return fmt.Errorf("receiver: listen on %s: %w", r.cfg.Listen, err)
 	}
-	r.listener = l
+	r.listener = ingress.Listen(l, ingress.Config{
+		Max:           maxConns,
+		MaxPerAddress: maxConns,
+		Share:         1.0 / 16,
+		Log:           r.cfg.Logger,
+	})
 	r.handed.Go(func() {
 		for w := range r.waiting {
 			r.cfg.OnWebhook(w)
 		}
 	})
 	go func() {
-		if err := r.server.ServeTLS(l, "", ""); !errors.Is(err, http.ErrServerClosed) {
+		if err := r.server.ServeTLS(r.listener, "", ""); !errors.Is(err, http.ErrServerClosed) {
 			r.cfg.Logger.Error("the receiver stopped serving", "err", err)
 		}
 	}()

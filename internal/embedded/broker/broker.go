@@ -91,7 +91,7 @@ func Start(cfg Config) (*Broker, error) {
 		compacted:    time.Now(),
 		topics:       make(map[string]bool),
 	}
-	b.door = newDoor(listener, &b.log.lost)
+	b.door = newDoor(listener, cfg, &b.log.lost)
 	if err := b.open(cfg); err != nil {
 		return nil, errors.Join(err, b.door.Close(), b.closeDisk())
 	}

@@ -8,53 +8,55 @@ import (
 	"sync"
 	"sync/atomic"
 	"syscall"
+
+	"github.com/lumenhook/lumenhook/internal/ingress"
 )
 
-// door is the listener that the cluster is given: it accepts who comes by the network, and
-// clients of this process. Nobody is let in before it is opened: requests before the hooks are in
-// place would be handled without them.
+// door is the listener that the cluster is given. It accepts connections from the network, which
+// are bounded and have to log in, and from clients of this process. It hands none over before it
+// is opened: requests would be handled before the hooks are in place.
 type door struct {
-	net.Listener
+	*ingress.Listener
 	open   chan struct{}
 	within chan net.Conn // of this process
-	came   chan accepted // by the network
+	came   chan net.Conn // from the network
 	once   sync.Once
 	closed chan struct{}
+	login  bool         // connections from the network have to log in
 	lost   *atomic.Bool // something could not be written
 	disk   *disk        // what answers wait for; nil: nothing; set before it is opened
 }
 
-type accepted struct {
-	conn net.Conn
-	err  error
-}
-
-func newDoor(l net.Listener, lost *atomic.Bool) *door {
+func newDoor(l net.Listener, cfg Config, lost *atomic.Bool) *door {
 	d := &door{
-		Listener: l,
-		open:     make(chan struct{}),
-		within:   make(chan net.Conn),
-		came:     make(chan accepted),
-		closed:   make(chan struct{}),
-		lost:     lost,
+		Listener: ingress.Listen(l, ingress.Config{
+			Max:           maxConns,
+			MaxPerAddress: maxConns,
+			Share:         1.0 / 16,
+			Log:           cfg.Logger,
+		}),
+		open:   make(chan struct{}),
+		within: make(chan net.Conn),
+		came:   make(chan net.Conn),
+		closed: make(chan struct{}),
+		login:  cfg.User != "",
+		lost:   lost,
 	}
 	go d.listen()
 	return d
 }
 
-// listen hands over who comes by the network, until the listener is closed.
+// listen hands over connections from the network, until the listener is closed.
 func (d *door) listen() {
 	for {
 		conn, err := d.Listener.Accept()
-		select {
-		case d.came <- accepted{conn, err}:
-		case <-d.closed:
-			if conn != nil {
-				_ = conn.Close()
-			}
-			return
-		}
 		if err != nil {
+			return // it is closed
+		}
+		select {
+		case d.came <- newVisitor(conn.(*ingress.Conn), d.login):
+		case <-d.closed:
+			_ = conn.Close()
 			return
 		}
 	}
@@ -66,11 +68,8 @@ func (d *door) Accept() (net.Conn, error) {
 	select {
 	case conn := <-d.within:
 		return d.settled(conn), nil
-	case a := <-d.came:
-		if a.err != nil {
-			return nil, a.err
-		}
-		return d.settled(a.conn), nil
+	case conn := <-d.came:
+		return d.settled(conn), nil
 	case <-d.closed:
 		return nil, net.ErrClosed
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"math"
 	"net"
 	"os"
 	"path/filepath"
@@ -125,6 +126,78 @@ func TestNothingIsAnsweredBeforeTheLogin(t *testing.T) {
 	}
 	if _, err := topicsAs(t, b.Addr(), login("lumenhook", "secret")); err != nil {
 		t.Errorf("after all that: %v", err)
+	}
+}
+
+// A stranger's request that is malformed, larger than a login or unknown ends its connection and
+// nothing else. The same holds for unknown requests after the login.
+func TestAStrangersRequestEndsItsConnectionOnly(t *testing.T) {
+	b := open(t, filepath.Join(t.TempDir(), "broker"), "secret")
+	t.Cleanup(b.Close)
+	request := func(size uint32, key uint16) []byte {
+		head := binary.BigEndian.AppendUint32(nil, size)
+		head = binary.BigEndian.AppendUint16(head, key)
+		return append(head, make([]byte, 8)...)
+	}
+	handshake := kmsg.NewPtrSASLHandshakeRequest()
+	handshake.Version, handshake.Mechanism = 1, "SCRAM-SHA-256"
+	shaken := kmsg.NewRequestFormatter().AppendRequest(nil, handshake, 1)
+	for name, sent := range map[string][]byte{
+		"unknown":               request(10, 9999),
+		"below all keys":        request(10, 0xffff),
+		"large":                 request(65<<10, 18),
+		"huge":                  request(math.MaxUint32, 18),
+		"without a key":         request(1, 18),
+		"unknown within logins": append(slices.Clone(shaken), request(10, 9999)...),
+		"many at once":          bytes.Repeat(shaken, 100),
+	} {
+		conn, err := net.Dial("tcp", b.Addr())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		_ = conn.SetDeadline(time.Now().Add(testkit.Patience(t)))
+		_, _ = conn.Write(sent)
+		if _, err := io.Copy(io.Discard, conn); errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("%s: the connection stays open", name)
+		}
+	}
+	if _, err := topicsAs(t, b.Addr(), login("lumenhook", "secret")); err != nil {
+		t.Errorf("after all that: %v", err)
+	}
+}
+
+// Connections that do not log in end after a while, and do not keep others from the broker before.
+// A client that has logged in may be silent.
+func TestConnectionsThatDoNotLogInEnd(t *testing.T) {
+	t.Parallel()
+	b := open(t, filepath.Join(t.TempDir(), "broker"), "secret")
+	t.Cleanup(b.Close)
+	client := kadm.NewClient(newClient(t, b.Addr(), kgo.SASL(login("lumenhook", "secret")),
+		kgo.ConnIdleTimeout(15*time.Minute)))
+	if _, err := client.ListTopics(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	var silent []net.Conn
+	for range 2000 {
+		conn, err := net.Dial("tcp", b.Addr())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		silent = append(silent, conn)
+	}
+	if _, err := topicsAs(t, b.Addr(), login("lumenhook", "secret")); err != nil {
+		t.Errorf("among silent connections: %v", err)
+	}
+	for _, conn := range silent {
+		_ = conn.SetDeadline(time.Now().Add(testkit.Patience(t)))
+		if _, err := io.Copy(io.Discard, conn); errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Fatal("a connection stays open without a login")
+		}
+	}
+	if _, err := client.ListTopics(t.Context()); err != nil {
+		t.Errorf("the client that had logged in: %v", err)
 	}
 }
 

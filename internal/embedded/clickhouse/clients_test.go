@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -140,9 +141,9 @@ func converse(
 	return io.ReadAll(tcp)
 }
 
-// Clients that take every place and say nothing, on both ports, keep neither the supervisor from
-// seeing that the engine is well nor, once they leave, others from being served.
-func TestClientsBeyondTheLimitWait(t *testing.T) {
+// Clients that say nothing, on both ports, keep neither the supervisor from seeing that the engine
+// is well nor other clients from being served. Nor do those whose password is wrong.
+func TestSilentClientsLockNobodyOut(t *testing.T) {
 	t.Parallel()
 	const hangAfter = 500 * time.Millisecond
 	e := clickhousetest.StartWith(t, clickhouse.Config{
@@ -160,6 +161,24 @@ func TestClientsBeyondTheLimitWait(t *testing.T) {
 			must(t, err)
 			held = append(held, c)
 		}
+	}
+	for range 300 {
+		c, err := net.Dial("tcp", strings.TrimPrefix(e.HTTPURL(), "http://"))
+		must(t, err)
+		_, err = io.WriteString(c, "GET /?query=SELECT+1&user=nobody HTTP/1.1\r\nHost: a\r\n\r\n")
+		must(t, err)
+		held = append(held, c)
+	}
+	must(t, connect(t, e.DSN()).Ping(deadline(t)))
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, e.HTTPURL()+"/?query=SELECT+1",
+		nil)
+	must(t, err)
+	req.SetBasicAuth(e.Reader().User, e.Reader().Password)
+	resp, err := http.DefaultClient.Do(req)
+	must(t, err)
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		t.Errorf("HTTP answers %s while silent clients hold connections", resp.Status)
 	}
 	for began := time.Now(); time.Since(began) < 4*hangAfter; {
 		must(t, conn.Exec(deadline(t), "SELECT 1"))

@@ -149,7 +149,7 @@ func (e *Engine) openPorts() error {
 	}
 	e.ports = []*gatewayPort{
 		serveGateway(native, e.inner.nativeAddr(), nativeHandshake(e.cfg.allows, e.HTTPURL())),
-		serveGateway(http, e.inner.httpAddr(), nil),
+		serveGateway(http, e.inner.httpAddr(), httpHandshake(e.cfg.allows)),
 	}
 	return nil
 }

@@ -2,24 +2,32 @@ package clickhouse
 
 import (
 	"context"
-	"errors"
 	"io"
 	"net"
 	"sync"
 	"time"
+
+	"github.com/lumenhook/lumenhook/internal/ingress"
 )
 
 const (
 	connectionsMax = 120 // of a port: both together stay below the server's max_connections, 256
 	dialMax        = 5 * time.Second
 	refusedMax     = time.Second // for a client to take its refusal
-	acceptPause    = 10 * time.Millisecond
+	// descriptorShare is for one port. A connection has two descriptors, its client's and the one
+	// to the server.
+	descriptorShare = 1.0 / 64
 )
 
-// handshake reads what a client says first. It returns all that it read, which is then passed on
-// to the server, or an answer for a client that is refused; an error ends the connection without
-// one.
-type handshake func(client io.Reader) (said, refusal []byte, err error)
+// handshake reads what a client sends first. An error ends the connection without an answer.
+type handshake func(client io.Reader) (opening, error)
+
+// opening is what a client sent first.
+type opening struct {
+	said    []byte // all that was read, which is passed on to the server
+	refusal []byte // the answer to a client that is refused
+	proven  bool   // with a password: the connection is not replaced by others
+}
 
 // gatewayPort relays the connections of a listener to a server.
 //
@@ -31,15 +39,15 @@ type handshake func(client io.Reader) (said, refusal []byte, err error)
 //   - It refuses a native login itself, in the protocol's own words.
 //   - The server sees a client that leaves, however it does, as an orderly end of input. What the
 //     server still answers is read to its end and dropped.
-//   - Connections are bounded in number, and the first packet in bytes and time.
+//   - Connections are bounded in number, and the first packet or request header in bytes and time.
+//     More connections replace those that have sent no password (package ingress).
 //
-// It does not read what a logged-in client sends (on Linux the kernel copies it, splice(2)). HTTP
-// is passed on as it is: its refusals are answers, not exceptions.
+// It does not read what a client sends after that (on Linux the kernel copies it, splice(2)). HTTP
+// is passed on as it is, with wrong passwords too: its refusals are answers, not exceptions.
 type gatewayPort struct {
-	listener  net.Listener
+	listener  *ingress.Listener
 	server    string
 	handshake handshake
-	slots     chan struct{}
 	work      sync.WaitGroup
 
 	mu       sync.Mutex
@@ -48,13 +56,16 @@ type gatewayPort struct {
 }
 
 // serveGateway relays what comes to a TCP listener, of which it becomes the owner, to a server's
-// address, until drain. Without a handshake everybody is let in.
+// address, until drain.
 func serveGateway(l net.Listener, server string, first handshake) *gatewayPort {
 	p := &gatewayPort{
-		listener:  l,
+		listener: ingress.Listen(l, ingress.Config{
+			Max:           connectionsMax,
+			MaxPerAddress: connectionsMax,
+			Share:         descriptorShare,
+		}),
 		server:    server,
 		handshake: first,
-		slots:     make(chan struct{}, connectionsMax),
 		open:      make(map[*net.TCPConn]*net.TCPConn),
 	}
 	p.work.Go(p.accept)
@@ -63,20 +74,13 @@ func serveGateway(l net.Listener, server string, first handshake) *gatewayPort {
 
 func (p *gatewayPort) accept() {
 	for {
-		p.slots <- struct{}{}
 		conn, err := p.listener.Accept()
-		if errors.Is(err, net.ErrClosed) {
-			return
-		}
-		client, isTCP := conn.(*net.TCPConn)
-		if err != nil || !isTCP {
-			<-p.slots
-			<-time.After(acceptPause) // such as no file left to open
-			continue
+		if err != nil {
+			return // it is closed
 		}
 		p.work.Go(func() {
-			defer func() { <-p.slots }()
-			p.relay(client)
+			defer conn.Close()
+			p.relay(conn.(*ingress.Conn))
 		})
 	}
 }
@@ -98,26 +102,28 @@ func (p *gatewayPort) forget(client *net.TCPConn) {
 	delete(p.open, client)
 }
 
-func (p *gatewayPort) relay(client *net.TCPConn) {
-	defer client.Close()
+func (p *gatewayPort) relay(conn *ingress.Conn) {
+	client := conn.Conn.(*net.TCPConn)
 	defer p.forget(client)
 	if !p.remember(client, nil) {
 		return
 	}
-	var said []byte
-	if p.handshake != nil {
-		var refusal []byte
-		var err error
-		_ = client.SetReadDeadline(time.Now().Add(openingMax))
-		if said, refusal, err = p.handshake(client); err != nil {
-			return
-		}
-		if refusal != nil {
-			refuse(client, refusal)
-			return
-		}
-		_ = client.SetReadDeadline(time.Time{})
+	_ = client.SetReadDeadline(time.Now().Add(openingMax))
+	first, err := p.handshake(client)
+	if err != nil {
+		return
 	}
+	if first.refusal != nil {
+		refuse(client, first.refusal)
+		return
+	}
+	conn.Busy(first.proven)
+	_ = client.SetReadDeadline(time.Time{})
+	p.join(client, first.said)
+}
+
+// join passes on what a client said, and then everything between it and the server.
+func (p *gatewayPort) join(client *net.TCPConn, said []byte) {
 	ctx, cancel := context.WithTimeout(context.Background(), dialMax)
 	defer cancel()
 	conn, err := new(net.Dialer).DialContext(ctx, "tcp", p.server)

@@ -7,12 +7,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
+	"net/http"
 	"time"
 )
 
 const (
 	openingMax      = 10 * time.Second
 	openingBytesMax = 16 << 10
+	requestHeadMax  = 2 << 20 // a query may be in the URL, in up to 1 MiB
 
 	helloPacket     = 0 // ClickHouse's numbers of packets, in its Core/Protocol.h
 	exceptionPacket = 2
@@ -23,24 +26,52 @@ const (
 // nativeHandshake reads the first packet of ClickHouse's native protocol and refuses whoever is not
 // allowed to log in. httpURL is named to those who speak HTTP instead.
 func nativeHandshake(allowed func(user, password string) bool, httpURL string) handshake {
-	return func(client io.Reader) (said, refusal []byte, err error) {
+	return func(client io.Reader) (opening, error) {
 		var all bytes.Buffer
 		r := bufio.NewReader(io.LimitReader(io.TeeReader(client, &all), openingBytesMax))
 		user, password, err := readHello(r)
 		switch {
 		case errors.Is(err, errHTTP):
-			return nil, httpRefusal(httpURL), nil
+			return opening{refusal: httpRefusal(httpURL)}, nil
 		case errors.Is(err, errNoHello):
-			return nil, exception(codeUnexpectedPacket, "Unexpected packet from client: "+
-				"a connection begins with Hello, in at most 16 KiB"), nil
+			return opening{refusal: exception(codeUnexpectedPacket, "Unexpected packet from client: "+
+				"a connection begins with Hello, in at most 16 KiB")}, nil
 		case err != nil:
-			return nil, nil, err
+			return opening{}, err
 		case !allowed(user, password):
-			return nil, exception(codeAuthenticationFailed, user+": Authentication failed: "+
-				"password is incorrect, or there is no user with such name."), nil
+			return opening{refusal: exception(codeAuthenticationFailed, user+": Authentication failed: "+
+				"password is incorrect, or there is no user with such name.")}, nil
 		}
-		return all.Bytes(), nil, nil
+		return opening{said: all.Bytes(), proven: true}, nil
 	}
+}
+
+// httpHandshake reads the first request's header.
+func httpHandshake(allowed func(user, password string) bool) handshake {
+	return func(client io.Reader) (opening, error) {
+		var all bytes.Buffer
+		r := bufio.NewReader(io.LimitReader(io.TeeReader(client, &all), requestHeadMax))
+		request, err := http.ReadRequest(r)
+		var failed net.Error
+		if errors.As(err, &failed) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+			return opening{}, err // the header is not complete
+		}
+		// The server refuses a malformed header.
+		return opening{said: all.Bytes(), proven: err == nil && allowed(httpLogin(request))}, nil
+	}
+}
+
+// httpLogin returns the user and password of a request, in the three places where ClickHouse looks
+// for them.
+func httpLogin(r *http.Request) (user, password string) {
+	if user, password, ok := r.BasicAuth(); ok {
+		return user, password
+	}
+	if user = r.Header.Get("X-ClickHouse-User"); user != "" {
+		return user, r.Header.Get("X-ClickHouse-Key")
+	}
+	query := r.URL.Query()
+	return query.Get("user"), query.Get("password")
 }
 
 var (

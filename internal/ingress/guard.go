@@ -1,28 +1,4 @@
-// Package webguard keeps web pages of other origins out of an HTTP server that browsers on
-// the same machine can reach. It hides which headers browsers send and which of them can be
-// trusted.
-//
-// A page may make its visitor's browser send requests anywhere (cross-site request
-// forgery), and may have its own name point to 127.0.0.1 so that it also reads the
-// answers (DNS rebinding). Neither can change Host, Origin or Sec-Fetch-Site, which
-// the browser writes:
-//
-//   - A name in Host that is not the server's is refused with 421. An address in Host
-//     cannot be the result of rebinding.
-//   - A request that a page of another origin sent is refused with 403. Requests of
-//     programs have neither Origin nor Sec-Fetch-Site and are let through.
-//
-// net/http's CrossOriginProtection permits every GET and does not check Host; the friendbot
-// of a development network acts on GET.
-//
-// Invariants:
-//
-//   - A refused request reaches no handler, and its body is not read.
-//   - An answer reveals nothing to another origin: only configured origins get
-//     permission to read it (CORS).
-//
-// File map: webguard.go (everything).
-package webguard
+package ingress
 
 import (
 	"crypto/rand"
@@ -37,8 +13,8 @@ import (
 	"strings"
 )
 
-// Config is which requests a server accepts.
-type Config struct {
+// Guard is which requests an HTTP server accepts from web pages.
+type Guard struct {
 	// Listen is the server's address. On a loopback address the only name of the server is
 	// localhost; elsewhere its names are unknown, and any is accepted unless Hosts are
 	// given.
@@ -56,8 +32,8 @@ type Config struct {
 	Framed string
 }
 
-// Check returns what is wrong with hosts and origins.
-func Check(hosts, origins []string) error {
+// CheckNames returns what is wrong with hosts and origins.
+func CheckNames(hosts, origins []string) error {
 	var faults []error
 	for _, h := range hosts {
 		if u, err := url.Parse("http://" + h); err != nil || u.Host != h || u.Port() != "" || h == "" {
@@ -77,8 +53,8 @@ func Check(hosts, origins []string) error {
 }
 
 // Wrap adds the guard to a handler.
-func (c Config) Wrap(next http.Handler) http.Handler {
-	g := &guard{Config: c, next: next}
+func (c Guard) Wrap(next http.Handler) http.Handler {
+	g := &guard{Guard: c, next: next}
 	host, _, err := net.SplitHostPort(c.Listen)
 	ip := net.ParseIP(host)
 	g.anyName = len(c.Hosts) == 0 && err == nil && ip != nil && !ip.IsLoopback()
@@ -89,7 +65,7 @@ func (c Config) Wrap(next http.Handler) http.Handler {
 }
 
 type guard struct {
-	Config
+	Guard
 	next    http.Handler
 	names   []string
 	anyName bool

@@ -1,4 +1,4 @@
-package webguard_test
+package ingress_test
 
 import (
 	"encoding/json"
@@ -7,14 +7,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/lumenhook/lumenhook/internal/ingress"
 	"github.com/lumenhook/lumenhook/internal/testkit/openapicheck"
-	"github.com/lumenhook/lumenhook/internal/webguard"
 )
 
 // request is what a client sends: the method and some headers.
 type request map[string]string
 
-func answer(t *testing.T, c webguard.Config, in request) *httptest.ResponseRecorder {
+func answer(t *testing.T, c ingress.Guard, in request) *httptest.ResponseRecorder {
 	t.Helper()
 	method := in["Method"]
 	if method == "" {
@@ -46,70 +46,70 @@ func TestWhoIsLetIn(t *testing.T) {
 	hosts, origins := []string{"Hooks.example.com"}, []string{"http://localhost:3000"}
 	for _, c := range []struct {
 		name string
-		of   webguard.Config
+		of   ingress.Guard
 		in   request
 		want int
 	}{
 		{
-			"a program by address", webguard.Config{Listen: loopback},
+			"a program by address", ingress.Guard{Listen: loopback},
 			request{"Host": "127.0.0.1:8080"}, 200,
 		},
-		{"a program by IPv6", webguard.Config{Listen: "[::1]:8080"}, request{"Host": "[::1]:8080"}, 200},
+		{"a program by IPv6", ingress.Guard{Listen: "[::1]:8080"}, request{"Host": "[::1]:8080"}, 200},
 		{
-			"a program by localhost", webguard.Config{Listen: loopback},
+			"a program by localhost", ingress.Guard{Listen: loopback},
 			request{"Host": "LOCALHOST.:8080"}, 200,
 		},
 		{
-			"a program by the name it listens on", webguard.Config{Listen: "box.lan:8080"},
+			"a program by the name it listens on", ingress.Guard{Listen: "box.lan:8080"},
 			request{"Host": "box.lan:8080"}, 200,
 		},
 		{
-			"a name that was rebound", webguard.Config{Listen: loopback},
+			"a name that was rebound", ingress.Guard{Listen: loopback},
 			request{"Host": "evil.test:8080"}, 421,
 		},
 		{
-			"a name that was rebound, same origin", webguard.Config{Listen: loopback},
+			"a name that was rebound, same origin", ingress.Guard{Listen: loopback},
 			request{"Host": "evil.test", "Origin": "http://evil.test", "Sec-Fetch-Site": "same-origin"},
 			421,
 		},
 		{
-			"a name that begins as an address", webguard.Config{Listen: loopback},
+			"a name that begins as an address", ingress.Guard{Listen: loopback},
 			request{"Host": "127.0.0.1.evil.test:8080"}, 421,
 		},
 		{
-			"a name that ends as ours", webguard.Config{Listen: loopback},
+			"a name that ends as ours", ingress.Guard{Listen: loopback},
 			request{"Host": "notlocalhost:8080"}, 421,
 		},
 		{
-			"a name below localhost", webguard.Config{Listen: loopback},
+			"a name below localhost", ingress.Guard{Listen: loopback},
 			request{"Host": "evil.localhost:8080"}, 421,
 		},
-		{"no Host", webguard.Config{Listen: loopback}, request{}, 421},
+		{"no Host", ingress.Guard{Listen: loopback}, request{}, 421},
 		{
-			"a name of a public address", webguard.Config{Listen: public},
+			"a name of a public address", ingress.Guard{Listen: public},
 			request{"Host": "hooks.lan:8080"}, 200,
 		},
 		{
-			"another name than those given", webguard.Config{Listen: public, Hosts: hosts},
+			"another name than those given", ingress.Guard{Listen: public, Hosts: hosts},
 			request{"Host": "evil.test"}, 421,
 		},
 		{
-			"a name that was given", webguard.Config{Listen: loopback, Hosts: hosts},
+			"a name that was given", ingress.Guard{Listen: loopback, Hosts: hosts},
 			request{"Host": "hooks.example.com"}, 200,
 		},
 		{
 			"its page through a proxy that keeps Host",
-			webguard.Config{Listen: loopback, Hosts: hosts},
+			ingress.Guard{Listen: loopback, Hosts: hosts},
 			request{"Host": "hooks.example.com", "Origin": "https://hooks.example.com"}, 200,
 		},
 		{
 			"its page through a proxy that changes Host",
-			webguard.Config{Listen: loopback, Hosts: hosts},
+			ingress.Guard{Listen: loopback, Hosts: hosts},
 			request{"Host": "127.0.0.1:8080", "Origin": "https://hooks.example.com"}, 200,
 		},
 
 		{
-			"a page of its own", webguard.Config{Listen: loopback},
+			"a page of its own", ingress.Guard{Listen: loopback},
 			request{
 				"Host":           "127.0.0.1:8080",
 				"Method":         "POST",
@@ -119,7 +119,7 @@ func TestWhoIsLetIn(t *testing.T) {
 			200,
 		},
 		{
-			"a page of another port", webguard.Config{Listen: loopback},
+			"a page of another port", ingress.Guard{Listen: loopback},
 			request{
 				"Host":           "127.0.0.1:8080",
 				"Method":         "POST",
@@ -129,33 +129,33 @@ func TestWhoIsLetIn(t *testing.T) {
 			403,
 		},
 		{
-			"a page of another name of this machine", webguard.Config{Listen: loopback},
+			"a page of another name of this machine", ingress.Guard{Listen: loopback},
 			request{"Host": "127.0.0.1:8080", "Origin": "http://localhost:8080"}, 403,
 		},
 		{
-			"another site's page", webguard.Config{Listen: loopback},
+			"another site's page", ingress.Guard{Listen: loopback},
 			request{"Host": "127.0.0.1:8080", "Method": "POST", "Origin": "https://evil.test"},
 			403,
 		},
 		{
-			"a page without an origin", webguard.Config{Listen: loopback},
+			"a page without an origin", ingress.Guard{Listen: loopback},
 			request{"Host": "127.0.0.1:8080", "Origin": "null"}, 403,
 		},
 		{
-			"an origin that cannot be read", webguard.Config{Listen: loopback},
+			"an origin that cannot be read", ingress.Guard{Listen: loopback},
 			request{"Host": "127.0.0.1:8080", "Origin": "http://%zz"}, 403,
 		},
 		{
-			"a GET without an origin", webguard.Config{Listen: loopback},
+			"a GET without an origin", ingress.Guard{Listen: loopback},
 			request{"Host": "127.0.0.1:8080", "Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors"},
 			403,
 		},
 		{
-			"a GET of another port", webguard.Config{Listen: loopback},
+			"a GET of another port", ingress.Guard{Listen: loopback},
 			request{"Host": "127.0.0.1:8080", "Sec-Fetch-Site": "same-site"}, 403,
 		},
 		{
-			"a preflight", webguard.Config{Listen: loopback},
+			"a preflight", ingress.Guard{Listen: loopback},
 			request{
 				"Host":                          "127.0.0.1:8080",
 				"Method":                        "OPTIONS",
@@ -165,7 +165,7 @@ func TestWhoIsLetIn(t *testing.T) {
 			403,
 		},
 		{
-			"a WebSocket", webguard.Config{Listen: loopback},
+			"a WebSocket", ingress.Guard{Listen: loopback},
 			request{
 				"Host":       "127.0.0.1:8080",
 				"Origin":     "https://evil.test",
@@ -175,12 +175,12 @@ func TestWhoIsLetIn(t *testing.T) {
 			403,
 		},
 		{
-			"an address that was typed", webguard.Config{Listen: loopback},
+			"an address that was typed", ingress.Guard{Listen: loopback},
 			request{"Host": "127.0.0.1:8080", "Sec-Fetch-Site": "none", "Sec-Fetch-Mode": "navigate"},
 			200,
 		},
 		{
-			"a link", webguard.Config{Listen: loopback},
+			"a link", ingress.Guard{Listen: loopback},
 			request{
 				"Host":           "127.0.0.1:8080",
 				"Sec-Fetch-Site": "cross-site",
@@ -190,7 +190,7 @@ func TestWhoIsLetIn(t *testing.T) {
 			403,
 		},
 		{
-			"a link where links are let in", webguard.Config{Listen: loopback, Links: true},
+			"a link where links are let in", ingress.Guard{Listen: loopback, Links: true},
 			request{
 				"Host":           "127.0.0.1:8080",
 				"Sec-Fetch-Site": "cross-site",
@@ -200,7 +200,7 @@ func TestWhoIsLetIn(t *testing.T) {
 			200,
 		},
 		{
-			"a frame", webguard.Config{Listen: loopback, Links: true},
+			"a frame", ingress.Guard{Listen: loopback, Links: true},
 			request{
 				"Host":           "127.0.0.1:8080",
 				"Sec-Fetch-Site": "cross-site",
@@ -210,7 +210,7 @@ func TestWhoIsLetIn(t *testing.T) {
 			403,
 		},
 		{
-			"a frame of what may be framed", webguard.Config{Listen: loopback, Framed: "/x"},
+			"a frame of what may be framed", ingress.Guard{Listen: loopback, Framed: "/x"},
 			request{
 				"Host":           "127.0.0.1:8080",
 				"Sec-Fetch-Site": "same-site",
@@ -220,7 +220,7 @@ func TestWhoIsLetIn(t *testing.T) {
 			200,
 		},
 		{
-			"a frame of what begins alike", webguard.Config{Listen: loopback, Framed: "/"},
+			"a frame of what begins alike", ingress.Guard{Listen: loopback, Framed: "/"},
 			request{
 				"Host":           "127.0.0.1:8080",
 				"Sec-Fetch-Site": "cross-site",
@@ -230,7 +230,7 @@ func TestWhoIsLetIn(t *testing.T) {
 			403,
 		},
 		{
-			"a form into a frame", webguard.Config{Listen: loopback, Framed: "/x"},
+			"a form into a frame", ingress.Guard{Listen: loopback, Framed: "/x"},
 			request{
 				"Host":           "127.0.0.1:8080",
 				"Method":         "POST",
@@ -241,7 +241,7 @@ func TestWhoIsLetIn(t *testing.T) {
 			403,
 		},
 		{
-			"what may be framed, by a script", webguard.Config{Listen: loopback, Framed: "/x"},
+			"what may be framed, by a script", ingress.Guard{Listen: loopback, Framed: "/x"},
 			request{
 				"Host":           "127.0.0.1:8080",
 				"Sec-Fetch-Site": "cross-site",
@@ -251,7 +251,7 @@ func TestWhoIsLetIn(t *testing.T) {
 			403,
 		},
 		{
-			"a form", webguard.Config{Listen: loopback, Links: true},
+			"a form", ingress.Guard{Listen: loopback, Links: true},
 			request{
 				"Host":           "127.0.0.1:8080",
 				"Method":         "POST",
@@ -263,7 +263,7 @@ func TestWhoIsLetIn(t *testing.T) {
 		},
 
 		{
-			"an origin that was given", webguard.Config{Listen: loopback, Origins: origins},
+			"an origin that was given", ingress.Guard{Listen: loopback, Origins: origins},
 			request{
 				"Host":           "127.0.0.1:8080",
 				"Method":         "POST",
@@ -273,7 +273,7 @@ func TestWhoIsLetIn(t *testing.T) {
 			200,
 		},
 		{
-			"its preflight", webguard.Config{Listen: loopback, Origins: origins},
+			"its preflight", ingress.Guard{Listen: loopback, Origins: origins},
 			request{
 				"Host":                          "127.0.0.1:8080",
 				"Method":                        "OPTIONS",
@@ -283,7 +283,7 @@ func TestWhoIsLetIn(t *testing.T) {
 			204,
 		},
 		{
-			"another port of it", webguard.Config{Listen: loopback, Origins: origins},
+			"another port of it", ingress.Guard{Listen: loopback, Origins: origins},
 			request{"Host": "127.0.0.1:8080", "Origin": "http://localhost:3001"}, 403,
 		},
 	} {
@@ -321,19 +321,19 @@ func checkProblem(t *testing.T, name string, out *httptest.ResponseRecorder) {
 }
 
 func TestCheckNamesEveryFault(t *testing.T) {
-	if err := webguard.Check([]string{"hooks.example.com", "localhost"},
+	if err := ingress.CheckNames([]string{"hooks.example.com", "localhost"},
 		[]string{"https://shop.example", "http://localhost:3000"}); err != nil {
 		t.Error(err)
 	}
 	for _, bad := range []string{"https://hooks.example.com", "hooks.example.com:443", "", "a/b"} {
-		if webguard.Check([]string{bad}, nil) == nil {
+		if ingress.CheckNames([]string{bad}, nil) == nil {
 			t.Errorf("the host %q is taken", bad)
 		}
 	}
 	for _, bad := range []string{
 		"shop.example", "https://shop.example/", "ftp://shop.example", "*", "null", "",
 	} {
-		if webguard.Check(nil, []string{bad}) == nil {
+		if ingress.CheckNames(nil, []string{bad}) == nil {
 			t.Errorf("the origin %q is taken", bad)
 		}
 	}

@@ -1,0 +1,243 @@
+package ingress
+
+import (
+	"container/list"
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"sync"
+	"syscall"
+	"time"
+)
+
+const (
+	retryFirst = 5 * time.Millisecond
+	retryMost  = time.Second
+
+	// lowDescriptors is a limit at which a listener's share may be less than clients need.
+	lowDescriptors = 8192
+)
+
+// Config bounds one listener. Max, MaxPerAddress and Share are required.
+type Config struct {
+	Max           int            // connections in all
+	MaxPerAddress int            // connections of one address
+	Share         float64        // of the process's descriptors
+	Proxies       []netip.Prefix // addresses that MaxPerAddress does not bound
+	Log           *slog.Logger   // of errors that are retried; nil: none
+}
+
+// Listener is a bounded listener. Its connections are *Conn.
+type Listener struct {
+	net.Listener
+	cfg    Config
+	closed context.Context
+	close  context.CancelFunc
+
+	mu        sync.Mutex
+	open      int
+	byAddress map[netip.Prefix]int
+	waiting   list.List // of *Conn, the longest first
+}
+
+// Listen bounds l.
+func Listen(l net.Listener, cfg Config) *Listener {
+	cfg.Max = max(1, min(cfg.Max, int(cfg.Share*float64(Descriptors()))))
+	cfg.MaxPerAddress = min(cfg.MaxPerAddress, cfg.Max-cfg.Max/4)
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	bounded := &Listener{Listener: l, cfg: cfg, byAddress: make(map[netip.Prefix]int)}
+	bounded.closed, bounded.close = context.WithCancel(context.Background())
+	return bounded
+}
+
+// Descriptors returns how many files and connections the process may have open. Go has raised
+// the soft limit to the hard one.
+func Descriptors() uint64 {
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		return lowDescriptors
+	}
+	return min(limit.Cur, 1<<30) // unlimited is a number above
+}
+
+// WarnIfLow reports a limit of descriptors that is low for a service. Call it once at the start.
+func WarnIfLow(log *slog.Logger) {
+	if n := Descriptors(); n < lowDescriptors {
+		log.Warn("the limit of open files is low: fewer connections are accepted than the flags allow; "+
+			"raise it (ulimit -n, LimitNOFILE= of systemd, nofile of a container)",
+			"limit", n, "recommended", lowDescriptors)
+	}
+}
+
+// Accept returns the next connection within the bounds.
+func (l *Listener) Accept() (net.Conn, error) {
+	wait := retryFirst
+	for {
+		conn, err := l.Listener.Accept()
+		switch {
+		case err == nil:
+			wait = retryFirst
+			if c := l.admit(conn); c != nil {
+				return c, nil
+			}
+		case l.closed.Err() != nil || errors.Is(err, net.ErrClosed):
+			return nil, err
+		default:
+			l.cfg.Log.Warn("cannot accept a connection; retrying", "address", l.Addr(), "wait", wait,
+				"error", err)
+			select {
+			case <-time.After(wait):
+			case <-l.closed.Done():
+			}
+			wait = min(2*wait, retryMost)
+		}
+	}
+}
+
+// Close ends Accept.
+func (l *Listener) Close() error {
+	l.close()
+	return l.Listener.Close()
+}
+
+// admit returns nil for a connection that is beyond the bounds, and closes it.
+func (l *Listener) admit(conn net.Conn) *Conn {
+	c := &Conn{Conn: conn, listener: l, address: AddressOf(conn.RemoteAddr().String())}
+	replaced, admitted := l.place(c)
+	if replaced != nil {
+		_ = replaced.Conn.Close()
+	}
+	if !admitted {
+		_ = conn.Close()
+		return nil
+	}
+	return c
+}
+
+// place counts a connection, and takes the place of another one if a bound is reached.
+func (l *Listener) place(c *Conn) (replaced *Conn, admitted bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	ofAddress := l.byAddress[c.address] >= l.cfg.MaxPerAddress && !l.isProxy(c.address)
+	if ofAddress || l.open >= l.cfg.Max {
+		if replaced = l.longestWaiting(c.address, ofAddress); replaced == nil {
+			return nil, false
+		}
+		l.forget(replaced)
+	}
+	l.open++
+	l.byAddress[c.address]++
+	c.place = l.waiting.PushBack(c)
+	return replaced, true
+}
+
+func (l *Listener) isProxy(address netip.Prefix) bool {
+	for _, p := range l.cfg.Proxies {
+		if p.Contains(address.Addr()) {
+			return true
+		}
+	}
+	return false
+}
+
+// longestWaiting returns the connection that waits longest, of an address or of all.
+func (l *Listener) longestWaiting(address netip.Prefix, ofAddress bool) *Conn {
+	for e := l.waiting.Front(); e != nil; e = e.Next() {
+		if c := e.Value.(*Conn); !ofAddress || c.address == address {
+			return c
+		}
+	}
+	return nil
+}
+
+// forget stops counting a connection. l.mu is held.
+func (l *Listener) forget(c *Conn) {
+	if c.gone {
+		return
+	}
+	c.gone = true
+	l.setWaiting(c, false)
+	l.open--
+	if l.byAddress[c.address]--; l.byAddress[c.address] == 0 {
+		delete(l.byAddress, c.address)
+	}
+}
+
+// setWaiting has l.mu held.
+func (l *Listener) setWaiting(c *Conn, waits bool) {
+	if c.place != nil {
+		l.waiting.Remove(c.place)
+		c.place = nil
+	}
+	if waits && !c.gone {
+		c.place = l.waiting.PushBack(c)
+	}
+}
+
+// Conn is a connection of a Listener. It waits until Busy is called.
+type Conn struct {
+	net.Conn
+	listener *Listener
+	address  netip.Prefix
+
+	place *list.Element // while it waits
+	gone  bool          // not counted any more
+}
+
+// Busy reports that the connection has logged in or has a request in progress (true), or that it
+// waits (false). A connection that is busy is not replaced.
+func (c *Conn) Busy(busy bool) {
+	c.listener.mu.Lock()
+	defer c.listener.mu.Unlock()
+	c.listener.setWaiting(c, !busy)
+}
+
+// NetConn returns the connection below.
+func (c *Conn) NetConn() net.Conn { return c.Conn }
+
+// Close closes the connection and frees its place.
+func (c *Conn) Close() error {
+	err := c.Conn.Close()
+	c.listener.mu.Lock()
+	defer c.listener.mu.Unlock()
+	c.listener.forget(c)
+	return err
+}
+
+// ConnState is the hook of an http.Server whose connections come from a Listener. It reports which
+// have a request in progress.
+func ConnState(conn net.Conn, state http.ConnState) {
+	for conn != nil {
+		switch c := conn.(type) {
+		case interface{ Busy(busy bool) }:
+			if state == http.StateActive || state == http.StateIdle {
+				c.Busy(state == http.StateActive)
+			}
+			return
+		case interface{ NetConn() net.Conn }:
+			conn = c.NetConn() // of TLS
+		default:
+			return
+		}
+	}
+}
+
+// AddressOf returns what counts as one address: an IPv4 address, or an IPv6 subscriber's network.
+// It takes a host and a port.
+func AddressOf(address string) netip.Prefix {
+	ap, err := netip.ParseAddrPort(address)
+	if err != nil {
+		return netip.Prefix{} // all of these count as one
+	}
+	addr := ap.Addr().Unmap().WithZone("")
+	bits := 32
+	if addr.Is6() {
+		bits = 64
+	}
+	return netip.PrefixFrom(addr, bits).Masked()
+}

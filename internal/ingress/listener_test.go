@@ -1,0 +1,215 @@
+package ingress_test
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/lumenhook/lumenhook/internal/ingress"
+	"github.com/lumenhook/lumenhook/internal/testkit"
+)
+
+// failing is a listener that fails before each connection.
+type failing struct {
+	net.Listener
+	failed int
+}
+
+func (l *failing) Accept() (net.Conn, error) {
+	if l.failed++; l.failed%3 != 0 {
+		return nil, &net.OpError{Op: "accept", Err: os.NewSyscallError("accept4", syscall.EMFILE)}
+	}
+	return l.Listener.Accept()
+}
+
+func listen(t *testing.T, cfg ingress.Config) *ingress.Listener {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if cfg.Share == 0 {
+		cfg.Share = 0.1
+	}
+	bounded := ingress.Listen(&failing{Listener: l}, cfg)
+	t.Cleanup(func() { _ = bounded.Close() })
+	return bounded
+}
+
+// dialFrom connects from an address of 127.0.0.0/8.
+func dialFrom(t *testing.T, from string, l net.Listener) net.Conn {
+	t.Helper()
+	d := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
+	conn, err := d.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	return conn
+}
+
+func accept(t *testing.T, l *ingress.Listener) *ingress.Conn {
+	t.Helper()
+	conn, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	return conn.(*ingress.Conn)
+}
+
+// isClosed waits for the end of a connection.
+func isClosed(t *testing.T, conn net.Conn) bool {
+	t.Helper()
+	_ = conn.SetReadDeadline(time.Now().Add(testkit.Patience(t)))
+	_, err := conn.Read(make([]byte, 1))
+	return err != nil && !errors.Is(err, os.ErrDeadlineExceeded)
+}
+
+// answers reports whether a connection is open in both directions.
+func answers(t *testing.T, client net.Conn, server *ingress.Conn) bool {
+	t.Helper()
+	if _, err := io.WriteString(server, "x"); err != nil {
+		return false
+	}
+	_ = client.SetReadDeadline(time.Now().Add(testkit.Patience(t)))
+	_, err := io.ReadFull(client, make([]byte, 1))
+	return err == nil
+}
+
+// Idle connections lock out neither a client of another address nor one of their own. Connections
+// that are busy stay open, and are never more than the bounds.
+func TestIdleConnectionsAreReplaced(t *testing.T) {
+	for name, c := range map[string]struct {
+		cfg         ingress.Config
+		first, next string
+	}{
+		"in all":        {ingress.Config{Max: 4, MaxPerAddress: 100}, "127.0.0.2", "127.0.0.3"},
+		"of an address": {ingress.Config{Max: 100, MaxPerAddress: 3}, "127.0.0.2", "127.0.0.2"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := listen(t, c.cfg)
+			var clients []net.Conn
+			var servers []*ingress.Conn
+			for range 3 {
+				clients = append(clients, dialFrom(t, c.first, l))
+				servers = append(servers, accept(t, l))
+			}
+			if name == "in all" {
+				clients = append(clients, dialFrom(t, c.next, l))
+				servers = append(servers, accept(t, l))
+			}
+			servers[0].Busy(true)
+			clients = append(clients, dialFrom(t, c.next, l))
+			servers = append(servers, accept(t, l))
+			if !isClosed(t, clients[1]) {
+				t.Error("the connection that waited longest was not replaced")
+			}
+			for i, server := range servers {
+				if i != 1 && !answers(t, clients[i], server) {
+					t.Errorf("connection %d was closed too", i)
+				}
+				server.Busy(true)
+			}
+			refused := dialFrom(t, c.next, l)
+			another := make(chan *ingress.Conn, 1)
+			go func() {
+				conn, err := l.Accept()
+				if err == nil {
+					another <- conn.(*ingress.Conn)
+				}
+				close(another)
+			}()
+			if !isClosed(t, refused) {
+				t.Error("a connection beyond the bound was accepted while all others were busy")
+			}
+			_ = servers[2].Close()
+			freed := dialFrom(t, c.next, l)
+			if !answers(t, freed, <-another) {
+				t.Error("a place that was freed is not given to the next connection")
+			}
+		})
+	}
+}
+
+// One address never has all places, unless it is a proxy's.
+func TestOneAddressLeavesPlacesToOthers(t *testing.T) {
+	proxy := netip.MustParsePrefix("127.0.0.9/32")
+	l := listen(t, ingress.Config{Max: 8, MaxPerAddress: 100, Proxies: []netip.Prefix{proxy}})
+	for from, most := range map[string]int{"127.0.0.2": 6, "127.0.0.9": 8} {
+		var open []*ingress.Conn
+		for range most {
+			dialFrom(t, from, l)
+			open = append(open, accept(t, l))
+			open[len(open)-1].Busy(true)
+		}
+		over := dialFrom(t, from, l)
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			if conn, err := l.Accept(); err == nil {
+				defer conn.Close()
+				if got := conn.RemoteAddr().(*net.TCPAddr).IP.String(); got != "127.0.0.5" {
+					t.Errorf("a connection of %s beyond the bound was accepted", got)
+				}
+			}
+		}()
+		if !isClosed(t, over) {
+			t.Errorf("%s got more than %d places", from, most)
+		}
+		_ = open[0].Close()
+		dialFrom(t, "127.0.0.5", l)
+		<-done
+		for _, c := range open {
+			_ = c.Close()
+		}
+	}
+}
+
+// A server that is out of descriptors for a moment serves on. A closed listener ends Accept.
+func TestAcceptErrorsAreRetried(t *testing.T) {
+	l := listen(t, ingress.Config{Max: 10, MaxPerAddress: 10})
+	server := &http.Server{
+		ReadHeaderTimeout: time.Minute,
+		ConnState:         ingress.ConnState,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			fmt.Fprint(w, "ok")
+		}),
+	}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(l) }()
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	for range 3 {
+		resp, err := client.Get("http://" + l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close()
+	}
+	_ = l.Close()
+	if err := <-served; !errors.Is(err, net.ErrClosed) {
+		t.Errorf("Serve ended with %v", err)
+	}
+}
+
+// What counts as one address.
+func TestAddressOf(t *testing.T) {
+	for address, want := range map[string]string{
+		"192.0.2.1:80":            "192.0.2.1/32",
+		"[::ffff:192.0.2.1]:80":   "192.0.2.1/32",
+		"[2001:db8::1]:80":        "2001:db8::/64",
+		"[2001:db8::ffff%eth0]:9": "2001:db8::/64",
+		"@":                       "invalid Prefix",
+	} {
+		if got := ingress.AddressOf(address).String(); got != want {
+			t.Errorf("AddressOf(%q) = %s, want %s", address, got, want)
+		}
+	}
+}
