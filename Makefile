@@ -247,12 +247,12 @@ bench-ledger: ## from ledgers to payments: real ones, and one of 1,000 payments 
 	$(GO) test -run XXX -bench 'From' -cpu 1 -benchtime 5s -timeout 10m ./internal/stellar/source $(ARGS)
 	$(GO) test -run XXX -bench 'ExtractReal' -cpu 1 -benchtime 3s -timeout 10m ./internal/stellar/ledger $(ARGS)
 
-site: ## these pages as static files, in bin/site: guides, reference, search
-	@$(LAB) run ./site
+site: ## these pages as static files, in bin/site, with a search; needs Python and Node
+	@internal/lab/site/build
 
-SITE_LISTEN ?= 127.0.0.1:8181
-site-serve: ## the same in a browser, at SITE_LISTEN=127.0.0.1:8181
-	@$(LAB) run ./site -listen $(SITE_LISTEN)
+SITE_PORT ?= 8181
+site-serve: site ## the same at http://127.0.0.1:8181 (SITE_PORT)
+	@python3 -m http.server --bind 127.0.0.1 --directory bin/site $(SITE_PORT)
 
 charts: ## the pictures of docs/analytics.md: its questions, asked of a run of a minute
 	$(GO) test ./cmd/lumenhook -count 1 -run TheChartsAreOfARun -write-charts

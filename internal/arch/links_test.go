@@ -1,0 +1,92 @@
+package arch
+
+import (
+	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/lumenhook/lumenhook/internal/pages"
+)
+
+// listOfPages is the navigation of the site: every page under docs has a line in it.
+const listOfPages = "docs/README.md"
+
+// TestLinksLeadToAnchors: every link to a heading leads to one, and docs/README.md lists every
+// page of docs. TestWhatIsCitedExists checks that files exist.
+func TestLinksLeadToAnchors(t *testing.T) {
+	var all []pages.Page
+	for _, name := range slices.Sorted(maps.Keys(readHouse(t).texts)) {
+		if filepath.Ext(name) != ".md" {
+			continue
+		}
+		p, err := pages.Read(filepath.Join("..", ".."), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, p)
+	}
+	if len(all) < 50 {
+		t.Errorf("only %d pages were read", len(all))
+	}
+	for _, fault := range linkFaults(all) {
+		t.Error(fault)
+	}
+}
+
+func TestAWrongLinkIsNamed(t *testing.T) {
+	var all []pages.Page
+	for name, text := range map[string]string{
+		"docs/README.md":           "# Home\n\n- [A](a.md#there)\n- [Decisions](decisions/README.md)\n",
+		"docs/a.md":                "# A\n\n## There\n\n[no](README.md#nowhere), [yes](#there)\n",
+		"docs/b.md":                "# B\n",
+		"docs/decisions/README.md": "# Decisions\n\n- [C](c.md)\n",
+		"docs/decisions/c.md":      "# C\n",
+	} {
+		p, err := pages.Parse(name, []byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, p)
+	}
+	want := []string{
+		"docs/a.md:5: docs/README.md has no heading #nowhere",
+		"docs/README.md does not list docs/b.md",
+	}
+	if got := linkFaults(all); !slices.Equal(got, want) {
+		t.Errorf("%q, not %q", got, want)
+	}
+}
+
+// linkFaults names links to missing headings, and pages of docs that no list has.
+func linkFaults(all []pages.Page) (faults []string) {
+	anchors, listed := make(map[string]bool), make(map[string]bool)
+	for _, p := range all {
+		anchors[p.Path+"#"+pages.Anchor(p.Title)] = true
+		for _, h := range p.Headings {
+			anchors[p.Path+"#"+h.Anchor] = true
+		}
+	}
+	slices.SortFunc(all, func(a, b pages.Page) int { return strings.Compare(b.Path, a.Path) })
+	for _, p := range all {
+		for _, l := range p.Links {
+			to := p.Resolve(l.Target)
+			file, anchor, hasAnchor := strings.Cut(to, "#")
+			if hasAnchor && filepath.Ext(file) == ".md" && !anchors[to] {
+				faults = append(faults,
+					fmt.Sprintf("%s:%d: %s has no heading #%s", p.Path, l.Line, file, anchor))
+			}
+			if p.Path == listOfPages || p.Path == "docs/decisions/README.md" {
+				listed[file] = true
+			}
+		}
+	}
+	for _, p := range all {
+		if strings.HasPrefix(p.Path, "docs/") && p.Path != listOfPages && !listed[p.Path] {
+			faults = append(faults, listOfPages+" does not list "+p.Path)
+		}
+	}
+	return faults
+}
