@@ -39,11 +39,11 @@ func TestLinksLeadToAnchors(t *testing.T) {
 func TestAWrongLinkIsNamed(t *testing.T) {
 	var all []pages.Page
 	for name, text := range map[string]string{
-		"docs/README.md":           "# Home\n\n- [A](a.md#there)\n- [Decisions](decisions/README.md)\n",
-		"docs/a.md":                "# A\n\n## There\n\n[no](README.md#nowhere), [yes](#there)\n",
-		"docs/b.md":                "# B\n",
-		"docs/decisions/README.md": "# Decisions\n\n- [C](c.md)\n",
-		"docs/decisions/c.md":      "# C\n",
+		"docs/README.md":           "# Home\n\n- [A](A.md#there)\n- [Decisions](decisions/README.md)\n",
+		"docs/A.md":                "# A\n\n## There\n\n[no](README.md#nowhere), [yes](#there)\n",
+		"docs/B.md":                "# B\n",
+		"docs/decisions/README.md": "# Decisions\n\n- [C](C.md)\n",
+		"docs/decisions/C.md":      "# C\n",
 	} {
 		p, err := pages.Parse(name, []byte(text))
 		if err != nil {
@@ -52,8 +52,8 @@ func TestAWrongLinkIsNamed(t *testing.T) {
 		all = append(all, p)
 	}
 	want := []string{
-		"docs/a.md:5: docs/README.md has no heading #nowhere",
-		"docs/README.md does not list docs/b.md",
+		"docs/A.md:5: docs/README.md has no heading #nowhere",
+		"docs/README.md does not list docs/B.md",
 	}
 	if got := linkFaults(all); !slices.Equal(got, want) {
 		t.Errorf("%q, not %q", got, want)
