@@ -105,6 +105,7 @@ type API struct {
 	usage    *keyUsage
 	unread   *unreadWrites // what concerns deliveries
 	waiters  *waiters      // for events
+	turns    *turns        // of reads and bulk operations
 	counting *waiters      // for a ledger of a statement to count
 	// unreadFacts are all that a history of an object shows.
 	unreadFacts *unreadWrites
@@ -128,6 +129,7 @@ func New(c Config) (*API, error) {
 		usage:    newKeyUsage(),
 		unread:   newUnreadWrites(),
 		waiters:  newWaiters(),
+		turns:    newTurns(),
 		counting: newWaiters(),
 
 		unreadFacts: newUnreadWrites(),
@@ -172,6 +174,11 @@ func (rt route) writes() bool {
 	return rt.permission == domain.PermissionWrite || rt.permission == domain.PermissionOperate
 }
 
+// takesTurns reports whether an account has only a few requests of the route running at once.
+func (rt route) takesTurns() bool {
+	return rt.permission == domain.PermissionRead || rt.takes&bulk != 0
+}
+
 // takes is what else a route reads from a request. What it does not read, but would change
 // the meaning of a request, is refused instead of ignored.
 type takes int
@@ -181,6 +188,7 @@ const (
 	takesIfMatch                   // a precondition
 	mayWait                        // up to waitMax, besides its work
 	keysOnly                       // no credential of a portal link
+	bulk                           // much work for one request: it takes turns, as reads do
 	// narrows says that the handler shows a portal link of one endpoint what is of that endpoint, and
 	// nothing else. Where the path names an endpoint or a watch, confine sees to it.
 	narrows
@@ -211,7 +219,7 @@ func (a *API) routes() []route {
 			a.rotateSecret, takesIfMatch,
 		},
 		{"/v1/endpoints/{id}/test", post, operate, decode.BodyOptional, endpoint, a.testEndpoint, 0},
-		{"/v1/endpoints/{id}/replay", post, operate, jsonBody, endpoint, a.replayEndpoint, 0},
+		{"/v1/endpoints/{id}/replay", post, operate, jsonBody, endpoint, a.replayEndpoint, bulk},
 		{"/v1/endpoints/{id}/events", get, read, noBody, endpoint, a.pullEvents, takesQuery | mayWait},
 		{"/v1/endpoints/{id}/history", get, read, noBody, nil, a.getEndpointHistory, takesQuery},
 		{"/v1/watches", post, write, jsonBody, nil, a.createWatch, narrows},
@@ -222,9 +230,9 @@ func (a *API) routes() []route {
 		{"/v1/events/{id}/history", get, read, noBody, nil, a.getEventHistory, takesQuery | narrows},
 		{"/v1/watches/{id}/history", get, read, noBody, nil, a.getWatchHistory, takesQuery},
 		{"/v1/watches/{id}/check", get, read, noBody, watch, a.checkWatch, takesQuery},
-		{"/v1/watches/{id}/backfill", post, operate, jsonBody, watch, a.backfillWatch, 0},
+		{"/v1/watches/{id}/backfill", post, operate, jsonBody, watch, a.backfillWatch, bulk},
 		{"/v1/events", get, read, noBody, nil, a.listEvents, takesQuery | narrows},
-		{"/v1/events/resend", post, operate, jsonBody, nil, a.resendEvents, narrows},
+		{"/v1/events/resend", post, operate, jsonBody, nil, a.resendEvents, narrows | bulk},
 		{"/v1/events/{id}", get, read, noBody, nil, a.getEvent, narrows},
 		{"/v1/events/{id}/receipt", get, read, noBody, nil, a.getReceipt, takesQuery | narrows},
 		{"/v1/events/{id}/resend", post, operate, emptyBody, recalled, a.resendEvent, narrows},

@@ -52,11 +52,13 @@ type limits struct {
 	byHolder         *lru.Cache[holder, *rate.Limiter]
 }
 
-// holder is whose requests one limiter counts.
+// holder is whose requests count together.
 type holder struct {
 	accountID string
 	byLink    bool
 }
+
+func (c caller) holder() holder { return holder{c.accountID, c.byLink} }
 
 func newLimits(l RateLimit, now func() time.Time) *limits {
 	l.PerSecond = cmp.Or(l.PerSecond, defaultPerSecond)
@@ -75,7 +77,7 @@ func newLimits(l RateLimit, now func() time.Time) *limits {
 // (draft-ietf-httpapi-ratelimit-headers): r is the number of requests left, t the seconds
 // until the burst is full again.
 func (l *limits) take(h http.Header, by caller) error {
-	of, name, whose := holder{by.accountID, by.byLink}, limitOfKeys, "The API keys of your account"
+	of, name, whose := by.holder(), limitOfKeys, "The API keys of your account"
 	if by.byLink {
 		name, whose = limitOfLinks, "The portal links of your account"
 	}

@@ -92,7 +92,9 @@ func (a *API) pull(ctx context.Context, r *request, p pullRequest) (readmodel.Nu
 	defer cancel()
 	defer context.AfterFunc(a.waiters.ending, cancel)()
 	for len(page.Events) == 0 {
-		err := a.History.AwaitMore(waiting, r.subjectID, page.AsOf)
+		err := r.turn.aside(ctx, func() error {
+			return a.History.AwaitMore(waiting, r.subjectID, page.AsOf)
+		})
 		switch {
 		case waiting.Err() != nil:
 			return page, a.afterWait(ctx, r)

@@ -123,8 +123,14 @@ func (a *API) awaitRead(ctx context.Context, r *request, unread *unreadWrites) e
 		unread.read(accountID, since)
 		return nil
 	}
-	if err := a.History.CatchUp(ctx); err == nil {
-		unread.read(accountID, since)
+	err := r.turn.aside(ctx, func() error {
+		if err := a.History.CatchUp(ctx); err == nil {
+			unread.read(accountID, since)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
 	}
 	return a.stillValid(r)
 }

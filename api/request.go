@@ -33,6 +33,7 @@ type request struct {
 	bodyHash       []byte // SHA-256
 	commandID      string // of a write
 	problem        *problem.Problem
+	turn           turn // until the answer is encoded
 
 	// What the path names, as this node last read it. missing is set when a request that
 	// may be a repeat names an object that is gone: only the engine knows its first answer.
@@ -62,6 +63,7 @@ func (a *API) answering(rt route) http.Handler {
 		r := requestOf(hr)
 		named := mux.Vars(hr)
 		r.http, r.route, r.subjectID = hr, rt.path, cmp.Or(named["id"], named["address"])
+		defer r.turn.end()
 		answer, err := a.answer(w, r, rt)
 		if err == nil {
 			err = answer.encode()
@@ -114,6 +116,12 @@ func (a *API) answer(w http.ResponseWriter, r *request, rt route) (reply, error)
 	}
 	ctx, cancel := context.WithTimeout(r.http.Context(), longest)
 	defer cancel()
+	if rt.takesTurns() {
+		r.turn = turn{of: a.turns, by: r.caller.holder()}
+		if err := r.turn.take(ctx); err != nil {
+			return reply{}, err
+		}
+	}
 	answer, err := rt.handle(ctx, r)
 	if r.missing != "" && isProblem(err, problem.CodeValidationFailed) {
 		err = noSuch(r.missing) // merged into nothing, a valid change may look wrong

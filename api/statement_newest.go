@@ -33,7 +33,10 @@ func (a *API) findStatement(
 		if err != nil || s.Uncounted == 0 || waited || a.counting.take(f.AccountID) != "" {
 			return view, f, s, err
 		}
-		followed, err = a.awaitCounted(ctx, f.AccountID, followed, s.Uncounted)
+		err = r.turn.aside(ctx, func() (err error) {
+			followed, err = a.awaitCounted(ctx, f.AccountID, followed, s.Uncounted)
+			return err
+		})
 		if err == nil {
 			err = a.stillValid(r)
 		}

@@ -1,0 +1,94 @@
+package api
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"golang.org/x/sync/semaphore"
+
+	"github.com/lumenhook/lumenhook/api/problem"
+)
+
+const (
+	// maxRunning is how many reads and bulk operations of one account run at once at a node.
+	maxRunning = 8
+	// turnRetrySeconds is when a request that got no turn may be repeated.
+	turnRetrySeconds = 1
+)
+
+// turns lets the keys of each account, and again its portal links, run a few reads and bulk
+// operations at once. Others wait in the order of their arrival, so that a flood of one account
+// delays only its own requests.
+type turns struct {
+	mu       sync.Mutex
+	byHolder map[holder]*holderTurns
+}
+
+type holderTurns struct {
+	running *semaphore.Weighted
+	users   int // requests that run or wait; with the last one, the entry goes
+}
+
+func newTurns() *turns { return &turns{byHolder: make(map[holder]*holderTurns)} }
+
+// turn is the turn of one request. The zero value takes none.
+type turn struct {
+	of   *turns
+	by   holder
+	held bool
+}
+
+// take waits for a turn.
+func (t *turn) take(ctx context.Context) error {
+	t.of.mu.Lock()
+	own, known := t.of.byHolder[t.by]
+	if !known {
+		own = &holderTurns{running: semaphore.NewWeighted(maxRunning)}
+		t.of.byHolder[t.by] = own
+	}
+	own.users++
+	t.of.mu.Unlock()
+	err := own.running.Acquire(ctx, 1)
+	if t.held = err == nil; !t.held {
+		t.leave(own)
+		return problem.New(problem.CodeRateLimited, fmt.Sprintf("%d reads and bulk operations of your "+
+			"account run at once at a node, and this one got no turn in time. Send fewer at once.",
+			maxRunning)).RetryAfter(turnRetrySeconds).Because(err)
+	}
+	return nil
+}
+
+// end gives the turn back, if the request has one.
+func (t *turn) end() {
+	if !t.held {
+		return
+	}
+	t.held = false
+	t.of.mu.Lock()
+	own := t.of.byHolder[t.by]
+	t.of.mu.Unlock()
+	own.running.Release(1)
+	t.leave(own)
+}
+
+func (t *turn) leave(own *holderTurns) {
+	t.of.mu.Lock()
+	defer t.of.mu.Unlock()
+	if own.users--; own.users == 0 {
+		delete(t.of.byHolder, t.by)
+	}
+}
+
+// aside gives the turn back while a request only waits for something to happen, and takes another
+// afterwards.
+func (t *turn) aside(ctx context.Context, wait func() error) error {
+	if !t.held {
+		return wait()
+	}
+	t.end()
+	if err := wait(); err != nil {
+		return err
+	}
+	return t.take(ctx)
+}
