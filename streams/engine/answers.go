@@ -7,14 +7,14 @@ import (
 	"github.com/lumenhook/lumenhook/streams/task"
 )
 
-// groupCommands is the timer group of answers that will be forgotten.
+// groupCommands is the timer group of stored answers, by their expiry.
 const groupCommands = "commands"
 
-// rememberCommands is how long an answer is kept. Repeats are promised to be recognized for
-// 24 hours; the rest is a margin for clocks and long restores.
+// rememberCommands is how long an answer is kept. We promise to recognize repeats for 24 hours; the
+// rest is a margin for clocks and long restores.
 const rememberCommands = 48 * 3_600_000 // milliseconds
 
-// expiry is when an answer is forgotten that was given at a time.
+// expiry returns when an answer given at atMillis expires.
 func expiry(atMillis int64) int64 { return atMillis + rememberCommands }
 
 // remember stores the answer to a command, and when it expires.
@@ -27,9 +27,9 @@ func (s *state) remember(batch *store.Batch, f domain.Fact, body domain.CommandH
 		schemas.MarshalHandled(f.Aggregate, f.AtMillis, body))
 }
 
-// expireAnswers deletes expired answers to commands. That is no fact: where a command was handled
-// anew after its answer had been forgotten, folding the journal again sets the timers of both, and
-// the first of them finds the second answer, which is kept for its own.
+// expireAnswers deletes expired answers to commands. Deleting is not a fact. If a command was
+// handled again after its answer had expired, folding the journal sets a timer for each of the two
+// answers. The first timer then finds the second answer, and keeps it until its own time.
 func (m *machine) expireAnswers(t *task.Turn) error {
 	for _, c := range m.scheduler.popExpired() {
 		if err := m.expireAnswer(t.Batch, c); err != nil {
@@ -56,7 +56,8 @@ func (m *machine) expireAnswer(b *store.Batch, due store.Claimed) error {
 	if expires <= due.DueMillis {
 		return b.Delete(key)
 	}
-	// Set again: while one time of an id is claimed, the index passes over its others. Times between
-	// two stay until a later start, which finds them without an answer, or with one of its own time.
+	// Set again: while one timer of an id is claimed, the index skips its others. Timers between
+	// the first and the last stay until a later start, which finds them without an answer, or with
+	// an answer that expires at their time.
 	return b.SetTimer(due.Group, expires, due.ID)
 }

@@ -6,9 +6,9 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// A command that is repeated after its answer was forgotten is handled anew, and that answer is
-// kept for as long as any: also where the journal of both is folded again, when their first time
-// to be forgotten is past already.
+// A command that is repeated after its answer has expired is handled again, and the new answer is
+// kept for the full time, even if the journal of both is folded again when the first one's time has
+// passed.
 func TestALaterAnswerOutlivesTheFirst(t *testing.T) {
 	c := newCore(t)
 	c.turn(creation(endpointID))
@@ -24,7 +24,7 @@ func TestALaterAnswerOutlivesTheFirst(t *testing.T) {
 	const hour = 3_600_000
 	later := func(hours int64) {
 		c.now += hours * hour
-		for range 2 { // what is due is claimed in one turn, and forgotten in the next
+		for range 2 { // due answers are claimed in one turn, and deleted in the next
 			c.turn()
 		}
 	}

@@ -10,19 +10,20 @@ import (
 	"github.com/lumenhook/lumenhook/streams/store"
 )
 
-// Where an event's body is:
+// An event's body is stored
 //
-//   - before the first attempt, in the delivery's entry of the timer index, with a copy of the
-//     delivery. So what is claimed next is read in the order of its keys. Most deliveries need
-//     one attempt, and their bodies are read and written nowhere else;
-//   - afterwards, while the delivery may be attempted again, in a record of its own (spaceBody),
+//     - before the first attempt, in the delivery's entry of the timer index, with a copy of the
+//     delivery. The next claims are then read in key order. Most deliveries need one attempt, so
+//     their bodies are read and written nowhere else;
+//     - afterwards, while the delivery may be attempted again, in a separate record (spaceBody),
 //     which a retry does not write again;
-//   - once it is settled, nowhere: the history has it.
+//     - once it is settled, not at all: the history has it.
 
-// unattempted reports whether a delivery's entry of the timer index carries it, and its body.
+// unattempted reports whether a delivery's entry of the timer index carries the delivery and its
+// body.
 func unattempted(d domain.Delivery) bool { return d.State.Pending() && d.Attempts == 0 }
 
-// carried is what an entry of the timer index carries before the body.
+// carried returns the part of a timer entry's value before the body.
 //
 //	length of the delivery, varint | delivery | body
 func carried(d domain.Delivery) []byte {
@@ -31,7 +32,7 @@ func carried(d domain.Delivery) []byte {
 	return append(binary.AppendUvarint(value, uint64(len(delivery))), delivery...)
 }
 
-// splitCarried returns the two parts of what an entry carries.
+// splitCarried splits the value of a timer entry into the delivery and the body.
 func splitCarried(value []byte) (delivery, body []byte, err error) {
 	n, size := binary.Uvarint(value)
 	if size <= 0 || n > uint64(len(value)-size) {
@@ -45,7 +46,7 @@ func splitCarried(value []byte) (delivery, body []byte, err error) {
 	return value[size:end:end], body, nil
 }
 
-// claimed returns a claimed delivery with its body, which is nil when there is none.
+// claimed returns a claimed delivery with its body, which is nil if it has no body.
 func (s *state) claimed(
 	r reader, c store.Claimed,
 ) (d domain.Delivery, body []byte, err error) {
@@ -70,7 +71,7 @@ func (s *state) claimed(
 	return d, body, nil
 }
 
-// body returns what is sent of a delivery's event; nil when there is none.
+// body returns the body of a delivery's event, or nil if it is not stored.
 func (s *state) body(r reader, d domain.Delivery) ([]byte, error) {
 	if body, ok := s.bodies.Get(d.EventID); ok {
 		return body, nil
@@ -86,8 +87,8 @@ func (s *state) body(r reader, d domain.Delivery) ([]byte, error) {
 	return body, err
 }
 
-// moveBody writes or deletes a body's own record, as a fact's delivery is before and after it,
-// and returns the body, where an entry of the timer index is to carry it.
+// moveBody writes or deletes a body's separate record, according to the fact's delivery before and
+// after it. It returns the body if the timer entry is to carry it.
 func (s *state) moveBody(
 	batch *store.Batch, f domain.Fact, before, after domain.Delivery,
 ) (body []byte, err error) {
@@ -106,7 +107,7 @@ func (s *state) moveBody(
 	if body = bodyIn(f.Body); len(body) > 0 {
 		s.bodies.Add(after.EventID, body)
 	} else if hadOwn && !unattempted(after) {
-		return nil, nil // it stays where it is
+		return nil, nil // it stays where it is stored
 	} else if body, err = s.body(batch, before); err != nil {
 		return nil, err
 	}
@@ -119,7 +120,7 @@ func (s *state) moveBody(
 	return body, nil
 }
 
-// bodyIn returns the body that a fact brings to a delivery which is on its way from then on.
+// bodyIn returns the body in a fact that queues a delivery.
 func bodyIn(body domain.FactBody) []byte {
 	switch b := body.(type) {
 	case domain.DeliveryCreated:

@@ -24,9 +24,9 @@ func (c *core) carrying() (events []string) {
 	return events
 }
 
-// wantBody checks where the body of the one event is: carried by its entry of the timer index, in
-// a record of its own, or nowhere; and that the latest attempts had it. Afterwards the process is
-// another, which has nothing in memory.
+// wantBody checks where the body of the event is stored: in its entry of the timer index, in a
+// separate record, or nowhere. It also checks that the latest attempts had the body. It then
+// restarts the process, which empties its memory.
 func (c *core) wantBody(after, event string, carried, own bool) {
 	c.t.Helper()
 	if got := c.carrying(); (len(got) == 1) != carried {
@@ -44,8 +44,8 @@ func (c *core) wantBody(after, event string, carried, own bool) {
 	c.reopen(false)
 }
 
-// TestABodyIsWhereItIsReadNext: the timer index carries it before the first attempt, and a retry
-// does not write it again; whoever reads it next, with memory or without, finds it.
+// TestABodyIsWhereItIsReadNext: the timer index carries the body before the first attempt, and a
+// retry does not write it again. The next reader finds it, with or without a cache.
 func TestABodyIsWhereItIsReadNext(t *testing.T) {
 	c := newCore(t)
 	c.turn(creation(endpointID))

@@ -12,8 +12,8 @@ import (
 	"github.com/lumenhook/lumenhook/streams/task"
 )
 
-// commands answers the turn's commands, until they have led to so many facts that the rest
-// is left for the next turn, or one has recalled the delivery that it will be decided on.
+// commands answers the turn's commands. It leaves the rest for the next turn when they have led to
+// too many facts, or when a command has recalled the delivery that it will be decided on.
 func (m *machine) commands(t *task.Turn) error {
 	for i, r := range t.Inputs[inputCommands] {
 		if len(m.facts) >= commandFactsAtOnce {
@@ -32,8 +32,8 @@ func (m *machine) commands(t *task.Turn) error {
 	return nil
 }
 
-// command answers a command. A repeated one gets the same answer and its rows are published
-// again; it changes nothing.
+// command answers a command. A repeated command changes nothing: it gets the same answer, and its
+// rows are published again.
 func (m *machine) command(t *task.Turn, r kafka.Record) error {
 	c, err := intake.Command(r, m.cfg.PartitionOf)
 	if err != nil {
@@ -62,8 +62,8 @@ func (m *machine) command(t *task.Turn, r kafka.Record) error {
 	return m.record(t, c.Body.Aggregate(), c.ID, handled)
 }
 
-// decide records what a command changes and returns its answer. A test is answered later,
-// when its first attempt has ended; a mailer is not answered.
+// decide records the changes of a command and returns its answer. A test is answered later, when
+// its first attempt has ended. A mailer's command gets no answer.
 func (m *machine) decide(
 	t *task.Turn, c domain.Command,
 ) (answer domain.Answer, answered bool, err error) {
@@ -121,8 +121,8 @@ func decideOn[S any](
 	return facts, rejection, nil
 }
 
-// answer returns the object as a command left it: the key for commands that make one, else
-// the aggregate.
+// answer returns the object as a command left it: the key for commands that create one, else the
+// aggregate.
 func (m *machine) answer(t *task.Turn, c domain.Command) (domain.Answer, error) {
 	id := c.Body.Aggregate()
 	switch c.Kind() {
@@ -161,8 +161,8 @@ func answerOfAccount(a domain.Account, body domain.CommandBody) (domain.Answer, 
 	return domain.Answer{Key: &key, Version: a.Version}, nil
 }
 
-// decideTest queues a test.ping that is sent out of turn. Repeated before the first attempt
-// has ended, the command finds its delivery and keeps waiting.
+// decideTest queues a test.ping that is sent ahead of other deliveries. If the command is repeated
+// before the first attempt has ended, it finds its delivery and keeps waiting.
 func (m *machine) decideTest(
 	t *task.Turn, c domain.Command, body domain.TestEndpoint,
 ) (domain.Answer, bool, error) {
@@ -204,7 +204,7 @@ func (m *machine) decideReplay(
 	return m.replayed(t, c, facts, result)
 }
 
-// decideReplayEvents queues failed deliveries again that somebody chose.
+// decideReplayEvents queues the chosen failed deliveries again.
 func (m *machine) decideReplayEvents(
 	t *task.Turn, c domain.Command, body domain.ReplayEvents,
 ) (domain.Answer, bool, error) {
@@ -228,7 +228,7 @@ func (m *machine) decideReplayEvents(
 	return m.replayed(t, c, facts, result)
 }
 
-// replayed records what a replay queues, and answers with it.
+// replayed records the deliveries that a replay queues, and answers with their number.
 func (m *machine) replayed(
 	t *task.Turn, c domain.Command, facts []domain.FactBody, result domain.ReplayResult,
 ) (domain.Answer, bool, error) {
@@ -240,8 +240,8 @@ func (m *machine) replayed(
 	return domain.Answer{Replay: &result, Version: version}, true, err
 }
 
-// decideResend queues one delivery again. One that was forgotten is recalled first, and then
-// the command is decided in the next turn.
+// decideResend queues one delivery again. A delivery that is no longer stored is first recalled,
+// and the command is decided in the next turn.
 func (m *machine) decideResend(
 	t *task.Turn, c domain.Command, body domain.ResendEvent,
 ) (domain.Answer, bool, error) {
@@ -271,7 +271,7 @@ func (m *machine) decideResend(
 	return m.resent(t, body)
 }
 
-// resent answers with the delivery as a resend has left it.
+// resent answers with the delivery after a resend.
 func (m *machine) resent(
 	t *task.Turn, body domain.ResendEvent,
 ) (domain.Answer, bool, error) {
@@ -287,20 +287,20 @@ func (m *machine) resent(
 	return domain.Answer{Delivery: &delivery, Version: version}, true, err
 }
 
-// maxAnsweredID bounds the identifier of an unreadable command: no client waits under a
+// maxAnsweredID bounds the id of an unreadable command that is answered: no client waits under a
 // longer one.
 const maxAnsweredID = 128
 
-// setAside writes a record that cannot be processed to the dead letters, reports it, and
-// lets the partition continue.
+// setAside writes a record that cannot be processed to the dead letters, reports it, and lets the
+// partition continue.
 func (m *machine) setAside(t *task.Turn, r kafka.Record, why error) {
 	letter := intake.DeadLetter(r, why, t.NowMillis)
 	t.Append(intake.DeadLetterRecord(letter))
 	m.dead = append(m.dead, letter)
 }
 
-// refuseUnread answers the client that waits for a command that was set aside. The command
-// is not remembered: repeated to a program that can read it, it takes effect.
+// refuseUnread answers the client that waits for a command that was set aside. The answer is not
+// stored: if the command is repeated to a program that can read it, it takes effect.
 func (m *machine) refuseUnread(t *task.Turn, r kafka.Record) {
 	id, bodyHash := schemas.CommandHead(schemas.Read(r.Value, r))
 	if !strings.HasPrefix(id, domain.CommandPrefix) || len(id) > maxAnsweredID ||
@@ -319,8 +319,8 @@ func (m *machine) refuseUnread(t *task.Turn, r kafka.Record) {
 		}, false)
 }
 
-// tellDead reports what the turn has set aside, once that is committed.
-func (m *machine) tellDead() {
+// reportDead reports the turn's dead letters, after it is committed.
+func (m *machine) reportDead() {
 	for _, d := range m.dead {
 		m.cfg.Logger.Error("a record was set aside; the partition goes on (lumenhook topics cat "+
 			"dead-letters shows it)",

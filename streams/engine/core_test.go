@@ -20,23 +20,23 @@ import (
 	"github.com/lumenhook/lumenhook/streams/task"
 )
 
-// core is a task on a log in memory, where commits always succeed.
+// core is a task on an in-memory log, where commits always succeed.
 type core struct {
 	*task.Core[engine.Effect, engine.Outcome]
 	t           *testing.T
 	disk        *vfs.MemFS
-	buffer      uint64 // of its state, in bytes
+	buffer      uint64 // memtable size of its store, in bytes
 	now         int64
 	ours        bool
 	inFlight    int
-	settled     int // deliveries that it remembers; 0: the real number
+	settled     int // settled deliveries that it remembers; 0: the real number
 	partitionOf func(string) int32
 	unseal      func(sealed []byte, boundTo string) (domain.Secret, error)
 	signingKeys func(nowMillis int64) ([]domain.Secret, error)
 	journal     []kafka.Record // offsets are indexes
-	begins      int64          // the first offset that is left of it
-	snapshot    []kafka.Record // what the topic of snapshots has; none: there is no topic
-	snapshotted int64          // by how many offsets the journal grows between two; 0: as it is
+	begins      int64          // the first offset that is not deleted
+	snapshot    []kafka.Record // records in the snapshot topic; none: there is no topic
+	snapshotted int64          // journal offsets between two snapshots; 0: the default
 	written     []kafka.Record // by the latest turn
 	attempts    []domain.Attempt
 	done        []func(domain.AttemptResult)
@@ -136,7 +136,7 @@ func (c *core) snapshots() task.SnapshotConfig {
 	return cfg
 }
 
-// reopen starts the task in a new process; without its state, if that is lost.
+// reopen starts the task in a new process, without its state if that is lost.
 func (c *core) reopen(lost bool) {
 	c.t.Helper()
 	if err := c.Close(); err != nil {
@@ -188,7 +188,7 @@ func (c *core) advance() error {
 	}
 }
 
-// write appends what is for the journal and the topic of snapshots, and returns their ends.
+// write appends the records for the journal and the snapshot topic, and returns the new ends.
 func (c *core) write(records []kafka.Record) (ends map[string]int64) {
 	c.written, ends = records, make(map[string]int64)
 	to := map[string]*[]kafka.Record{
@@ -205,7 +205,7 @@ func (c *core) write(records []kafka.Record) (ends map[string]int64) {
 	return ends
 }
 
-// take takes a turn with records of the inputs, and returns its facts.
+// take takes a turn with input records, and returns its facts.
 func (c *core) take(records ...kafka.Record) (facts []domain.Fact) {
 	c.t.Helper()
 	c.written = nil
@@ -227,7 +227,7 @@ func (c *core) take(records ...kafka.Record) (facts []domain.Fact) {
 	return facts
 }
 
-// isNote reports whether a record is a note of the task's own.
+// isNote reports whether a record is one of the task's own notes.
 func isNote(r kafka.Record) bool { return r.Header(schemas.HeaderType) == "" }
 
 // writtenTo returns what the latest turn wrote to a topic.
@@ -236,7 +236,7 @@ func (c *core) writtenTo(topic string) []kafka.Record {
 		func(r kafka.Record) bool { return r.Topic != topic })
 }
 
-// turn decides commands and the outcomes that have arrived, and returns its facts.
+// turn takes a turn with commands and the outcomes that have arrived, and returns its facts.
 func (c *core) turn(commands ...domain.Command) []domain.Fact {
 	c.t.Helper()
 	var records []kafka.Record
@@ -271,8 +271,8 @@ func creation(endpoint string) domain.Command {
 	}}
 }
 
-// TestWhatManyDeletedEndpointsHaveIsCancelled: also of endpoints that a turn had no room for, and
-// that have no claim.
+// TestWhatManyDeletedEndpointsHaveIsCancelled: also the deliveries of endpoints that a turn had no
+// room for, and that have no claim.
 func TestWhatManyDeletedEndpointsHaveIsCancelled(t *testing.T) {
 	c := newCore(t)
 	const endpoints, each = 20, 20
@@ -305,7 +305,7 @@ func TestWhatManyDeletedEndpointsHaveIsCancelled(t *testing.T) {
 	}
 }
 
-// A rebuilt state publishes all its rows again, once: the rows in the tables may come from
+// A rebuilt state publishes all its rows again, once, because the rows in the tables may come from
 // a state that was not the journal's.
 func TestARebuiltStatePublishesItsRows(t *testing.T) {
 	c := newCore(t)
@@ -336,8 +336,8 @@ func TestARebuiltStatePublishesItsRows(t *testing.T) {
 	}
 }
 
-// A version that occurs twice belongs to a turn that was not committed, or conflicts with
-// one: whichever was folded, the state would not be the journal's.
+// If a version occurs twice, one of the two facts belongs to a turn that was not committed.
+// Whichever was folded, the state may not be the journal's.
 func TestAVersionThatComesTwiceEndsTheFold(t *testing.T) {
 	c := newCore(t)
 	created := c.turn(creation("ep_1"))[0]
@@ -353,8 +353,8 @@ func TestAVersionThatComesTwiceEndsTheFold(t *testing.T) {
 	}
 }
 
-// TestRepeatedTestBesideItsOutcome: found by the simulation. A test that is repeated in the
-// turn with its first attempt's outcome must not make the second attempt early (G3).
+// TestRepeatedTestBesideItsOutcome: found by the simulation. A test that is repeated in the turn
+// with its first attempt's outcome must not make the second attempt early (G3).
 func TestRepeatedTestBesideItsOutcome(t *testing.T) {
 	c := newCore(t)
 	test := domain.Command{
@@ -375,9 +375,9 @@ func TestRepeatedTestBesideItsOutcome(t *testing.T) {
 	}
 }
 
-// TestRepeatedTestOfADeletedEndpoint: found by the simulation. A test whose first attempt
-// is in flight when its endpoint is deleted is answered once (G1), also when it is repeated
-// meanwhile.
+// TestRepeatedTestOfADeletedEndpoint: found by the simulation. A test whose first attempt is in
+// flight when its endpoint is deleted is answered once (G1), even if it is repeated before the
+// attempt ends.
 func TestRepeatedTestOfADeletedEndpoint(t *testing.T) {
 	c := newCore(t)
 	test := domain.Command{
@@ -407,9 +407,9 @@ func TestRepeatedTestOfADeletedEndpoint(t *testing.T) {
 	}
 }
 
-// TestATestOfAnEndpointThatIsDisabledBeforehandIsAnswered: whether it was about to be sent
-// or waited because of the bound on all attempts; it is not sent later, and repeated it
-// gets the same answer.
+// TestATestOfAnEndpointThatIsDisabledBeforehandIsAnswered: whether it was about to be sent or
+// waited for the limit on all attempts. It is not sent later, and a repeated command gets the same
+// answer.
 func TestATestOfAnEndpointThatIsDisabledBeforehandIsAnswered(t *testing.T) {
 	test := domain.Command{
 		ID:        "cmd_test",
@@ -461,9 +461,9 @@ func TestATestOfAnEndpointThatIsDisabledBeforehandIsAnswered(t *testing.T) {
 	}
 }
 
-// TestAnAnswerEndsTheWaitAmongTheProbing: found by the simulation. When a receiver has
-// answered, deliveries of a later epoch that were waitlisted as probing no longer wait
-// behind other probing endpoints (G6).
+// TestAnAnswerEndsTheWaitAmongTheProbing: found by the simulation. When a receiver has answered,
+// deliveries of a later epoch that were waitlisted as probing no longer wait for other probing
+// endpoints (G6).
 func TestAnAnswerEndsTheWaitAmongTheProbing(t *testing.T) {
 	c := newCore(t)
 	const other = "ep_00000000000000000000000002"
@@ -507,8 +507,8 @@ func (c *core) attempted() (events []string) {
 	return events
 }
 
-// TestGroupsThatNeedNoPlaceKeepNone: found by the simulation. Waitlisted groups that need no
-// place any more do not keep it from one that came in the same turn (G6).
+// TestGroupsThatNeedNoPlaceKeepNone: found by the simulation. Waitlisted groups that no longer need
+// a place do not keep it from a group that arrived in the same turn (G6).
 func TestGroupsThatNeedNoPlaceKeepNone(t *testing.T) {
 	c := newCore(t)
 	if err := c.Close(); err != nil {
@@ -540,8 +540,8 @@ func TestGroupsThatNeedNoPlaceKeepNone(t *testing.T) {
 	}
 }
 
-// answerAll gives every attempt in flight this result, and returns how many there were and
-// how many begin then.
+// answerAll gives every attempt in flight this result. It returns the number of attempts that
+// ended, and of those that began as a consequence.
 func (c *core) answerAll(r domain.AttemptResult) (ended, begun int) {
 	c.t.Helper()
 	ended = len(c.done)
@@ -553,9 +553,8 @@ func (c *core) answerAll(r domain.AttemptResult) (ended, begun int) {
 	return ended, len(c.done)
 }
 
-// TestEnablingBeginsWithOneAttempt: waiting deliveries continue at once, however many they
-// are and however large the window was, with one attempt at first and more as the receiver
-// answers.
+// TestEnablingBeginsWithOneAttempt: pending deliveries continue at once, however many they are and
+// however large the window was, starting with one attempt and growing as the receiver answers.
 func TestEnablingBeginsWithOneAttempt(t *testing.T) {
 	c := newCore(t)
 	c.turn(creation(endpointID))
@@ -603,8 +602,8 @@ func TestEnablingBeginsWithOneAttempt(t *testing.T) {
 	}
 }
 
-// TestASealOpensWhereItBelongs: a sealed value opens only for the endpoint or header that
-// it is bound to, even if it was just opened there; a resealed one is opened again.
+// TestASealOpensWhereItBelongs: a sealed value opens only for the endpoint or header that it is
+// bound to, even if it was just opened there. A resealed value is opened again.
 func TestASealOpensWhereItBelongs(t *testing.T) {
 	c := newCore(t)
 	asked := 0
@@ -657,9 +656,9 @@ func TestASealOpensWhereItBelongs(t *testing.T) {
 	}
 }
 
-// TestAttemptsCarryTheSignaturesThatAreAskedFor: an endpoint that asks for a signature of the
-// deployment's keys waits until there is a key, and no other does; what an endpoint asks for
-// outlives its task and its state.
+// TestAttemptsCarryTheSignaturesThatAreAskedFor: an endpoint that asks for a signature by the
+// deployment's keys waits until there is a key; other endpoints do not wait. The endpoint's choice
+// survives a restart and the loss of the state.
 func TestAttemptsCarryTheSignaturesThatAreAskedFor(t *testing.T) {
 	c := newCore(t)
 	asking := func(endpoint string, asked domain.Signatures) domain.Command {
@@ -698,15 +697,15 @@ func TestAttemptsCarryTheSignaturesThatAreAskedFor(t *testing.T) {
 	}
 }
 
-// TestAClockThatIsSetBackHoldsNothingUp: deliveries that waited by the former clock, for a
-// rate limit or for another try of a secret, wait for that interval at most, and so do new
-// ones to the same endpoint.
+// TestAClockThatIsSetBackHoldsNothingUp: after the clock is set back, deliveries that waited for a
+// rate limit or to retry a secret wait no longer than that interval, and so do new ones to the same
+// endpoint.
 func TestAClockThatIsSetBackHoldsNothingUp(t *testing.T) {
 	ok := domain.AttemptResult{StatusCode: 200}
 	for name, c := range map[string]struct {
 		create     func(*domain.CreateEndpoint)
 		waitMillis int64
-		before     int // attempts, until the clock is set back
+		before     int // attempts before the clock is set back
 	}{
 		"a rate limit": {func(e *domain.CreateEndpoint) { e.RateLimitPerSecond = 1 }, 1000, 1},
 		"a secret": {
@@ -728,7 +727,7 @@ func TestAClockThatIsSetBackHoldsNothingUp(t *testing.T) {
 			c.create(&create)
 			body.Body = create
 			k.turn(body)
-			k.now += 1000 // after the first second of a task, in which nothing begins
+			k.now += 1000 // no attempt begins in the first second of a task
 			k.pay(endpointID, "evt_1")
 			k.answerAll(ok)
 			k.pay(endpointID, "evt_2")
@@ -747,7 +746,7 @@ func TestAClockThatIsSetBackHoldsNothingUp(t *testing.T) {
 			if !slices.Contains(k.attempted(), "evt_3") {
 				t.Errorf("what came after the clock was set back waits for more than %d ms", c.waitMillis)
 			}
-			k.now += hour / 2 // what was due before waits until then
+			k.now += hour / 2 // earlier due times wait until then
 			for k.turn(); len(k.attempts) < 3; k.turn() {
 				k.answerAll(ok)
 				if k.now += 1000; k.now > 3*hour {
@@ -758,12 +757,12 @@ func TestAClockThatIsSetBackHoldsNothingUp(t *testing.T) {
 	}
 }
 
-// TestHowAReceiverDoesMovesItsWindow: a quick success widens it, timeouts and 5xx halve it,
-// and results that say nothing about the receiver's capacity leave it.
+// TestHowAReceiverDoesMovesItsWindow: a quick success widens the window, timeouts and 5xx halve it,
+// and results that say nothing about the receiver's capacity do not change it.
 func TestHowAReceiverDoesMovesItsWindow(t *testing.T) {
 	for name, c := range map[string]struct {
 		answer domain.AttemptResult
-		// attempts that begin after one such answer, when four were in flight
+		// attempts that begin after one such answer, with four in flight
 		begun int
 	}{
 		"quick":         {domain.AttemptResult{StatusCode: 200, DurationMillis: 1999}, 2},
@@ -780,7 +779,7 @@ func TestHowAReceiverDoesMovesItsWindow(t *testing.T) {
 			if err := task.Close(); err != nil {
 				t.Fatal(err)
 			}
-			task.inFlight = 100 // places enough for probing endpoints
+			task.inFlight = 100 // enough places for probing endpoints
 			task.open()
 			task.turn(creation(endpointID))
 			for n := range 20 {

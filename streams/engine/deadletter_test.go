@@ -73,7 +73,7 @@ func asked(body domain.CommandBody) domain.Command {
 	return domain.Command{ID: "cmd_asked", AccountID: accountID, BodyHash: []byte("hash"), Body: body}
 }
 
-// wrong gives good's record of an input with one thing changed.
+// wrongX returns good's record of an input with one field changed.
 func wrongWatch(change func(*domain.Watch)) kafka.Record {
 	w := goodWatch()
 	change(&w)
@@ -200,7 +200,7 @@ func deadInputs() map[string]kafka.Record {
 	}
 }
 
-// outputOf returns what a turn with one record wrote.
+// outputOf returns the records that a turn with one input record wrote.
 func (c *core) outputOf(r kafka.Record) []kafka.Record {
 	c.t.Helper()
 	c.take(r)
@@ -222,9 +222,8 @@ func deadLetters(t *testing.T, records []kafka.Record) (letters []schemas.DeadLe
 	return letters
 }
 
-// TestNoInputStopsAPartition: a record that cannot be read, or that nothing may be decided
-// on, becomes a dead letter with its position. It changes nothing, and later records are
-// processed.
+// TestNoInputStopsAPartition: an input that cannot be read, or that must not be decided on, becomes
+// a dead letter with its position. It changes nothing, and later records are processed.
 func TestNoInputStopsAPartition(t *testing.T) {
 	for name, r := range deadInputs() {
 		t.Run(name, func(t *testing.T) {
@@ -251,8 +250,8 @@ func TestNoInputStopsAPartition(t *testing.T) {
 	}
 }
 
-// TestAClientOfADeadCommandIsAnswered: a command whose id can be read is refused, and is
-// not remembered: repeated in a readable form, it takes effect.
+// TestAClientOfADeadCommandIsAnswered: a command whose id can be read is refused, and the answer is
+// not stored: if it is repeated in a readable form, it takes effect.
 func TestAClientOfADeadCommandIsAnswered(t *testing.T) {
 	c := newCore(t)
 	c.turn(creation(endpointID))
@@ -284,8 +283,8 @@ func TestAClientOfADeadCommandIsAnswered(t *testing.T) {
 	}
 }
 
-// TestADamagedJournalStopsItsPartition: nothing may be decided on a history that
-// lacks a fact, and the error says what to do.
+// TestADamagedJournalStopsItsPartition: the engine does not decide on a history that lacks a fact,
+// and the error says what to do.
 func TestADamagedJournalStopsItsPartition(t *testing.T) {
 	c := newCore(t)
 	r := kafka.NewRecord(schemas.TopicJournal, endpointID, []byte("\xff"),
@@ -297,8 +296,8 @@ func TestADamagedJournalStopsItsPartition(t *testing.T) {
 	}
 }
 
-// FuzzInputs: whatever an input topic contains, the partition continues, and its journal
-// folds to the same state again.
+// FuzzInputs: whatever an input topic contains, the partition continues, and folding its journal
+// again gives the same state.
 func FuzzInputs(f *testing.F) {
 	for _, r := range deadInputs() {
 		if len(r.Value) < 10_000 {
@@ -329,7 +328,7 @@ func FuzzInputs(f *testing.F) {
 			topic = schemas.TopicMatches
 		}
 		m := schemas.Message{Type: typ, Version: version, Cause: cause, Value: value}
-		for range 2 { // again: a repeat is answered, or becomes a dead letter as before
+		for range 2 { // a repeat is answered, or becomes a dead letter again
 			c.take(kafka.NewRecord(topic, key, value, m.EachHeader))
 			c.turn()
 		}
@@ -347,8 +346,8 @@ func FuzzInputs(f *testing.F) {
 	})
 }
 
-// contents returns the stored state without the marks of groups made due, which are deleted
-// with the groups' last entries.
+// contents returns the stored state without the marks of groups that were made due, which are
+// deleted with the groups' last entries.
 func (c *core) contents() map[string]string {
 	c.t.Helper()
 	all := make(map[string]string)
@@ -364,8 +363,8 @@ func (c *core) contents() map[string]string {
 	return all
 }
 
-// TestARecordInAnotherPartition: an aggregate belongs to one partition, whatever another
-// producer's partitioner does.
+// TestARecordInAnotherPartition: an aggregate belongs to one partition, however another producer
+// partitions its records.
 func TestARecordInAnotherPartition(t *testing.T) {
 	c := newCore(t)
 	if err := c.Close(); err != nil {
@@ -387,7 +386,7 @@ func TestARecordInAnotherPartition(t *testing.T) {
 	}
 }
 
-// TestAnEngineGoesOnBehindDeadLetters: with a broker, an engine and a receiver.
+// TestAnEngineGoesOnBehindDeadLetters: the same with a broker, an engine and a receiver.
 func TestAnEngineGoesOnBehindDeadLetters(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -409,7 +408,7 @@ func TestAnEngineGoesOnBehindDeadLetters(t *testing.T) {
 		func() bool { return len(r.results("cmd_asked")) > 0 })
 	stop()
 	letters := deadLetters(t, r.read(schemas.TopicDeadLetters))
-	// with the endpoint's key, some are refused or accepted
+	// the ones with the endpoint's key may be refused or accepted
 	if len(letters) < len(of)-6 || len(letters) > len(of) {
 		t.Errorf("%d dead letters of %d records", len(letters), len(of))
 	}

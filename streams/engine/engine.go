@@ -20,16 +20,15 @@ import (
 	"github.com/lumenhook/lumenhook/streams/topology"
 )
 
-// group is the consumer group that divides the partitions among engines, and that stores
-// their input positions.
+// group is the consumer group that divides the partitions among engines, and that stores their
+// input positions.
 const group = "engine"
 
 // Dispatcher makes attempts. Dispatch returns at once; done is called once, from
 // any goroutine, when the attempt has ended.
 type Dispatcher interface {
 	Dispatch(a domain.Attempt, done func(domain.AttemptResult))
-	// Disconnect says that an endpoint no longer sends to a URL: connections kept for
-	// it serve nobody.
+	// Disconnect closes the idle connections to a URL that an endpoint no longer uses.
 	Disconnect(url string)
 }
 
@@ -39,33 +38,34 @@ type Config struct {
 	StateDir   string // holds one folder for each partition
 	Policy     domain.Policy
 	Dispatcher Dispatcher
-	// Unseal opens an endpoint's signing secret, which is bound to the endpoint's id, or
-	// the value of one of its headers, which is bound to domain.Header.SealedFor.
+	// Unseal opens an endpoint's signing secret, which is bound to the endpoint's id, or the value
+	// of one of its headers, which is bound to domain.Header.SealedFor.
 	Unseal func(sealed []byte, boundTo string) (domain.Secret, error)
 	// SigningKeys returns the deployment's private Ed25519 keys that sign at that time, newest
-	// first, for endpoints that ask for such a signature; nil: there are none.
+	// first, for endpoints that ask for such a signature; nil: no keys.
 	SigningKeys func(nowMillis int64) ([]domain.Secret, error)
 	// AttemptsInFlight bounds the attempts in flight for each partition,
 	// AttemptsPerEndpoint those to one endpoint.
 	AttemptsInFlight    int
 	AttemptsPerEndpoint int
-	// RememberedSettled is how many of the deliveries that settled last a partition
-	// remembers; 0: 16,384. Tests set it.
+	// RememberedSettled is the number of settled deliveries that a partition remembers; 0: 16,384.
+	// Only tests set it.
 	RememberedSettled int
 	// DrainTimeout bounds how long a stop waits for attempts in flight.
 	DrainTimeout time.Duration
-	// StandbyReplicas is how many other engines keep a copy of each partition, Rack where
-	// this one is, and AcceptableLag that of kafka.StandbyConfig.
+	// StandbyReplicas is the number of other engines that keep a copy of each partition. Rack is
+	// this process' rack. AcceptableLag is as in kafka.StandbyConfig.
 	StandbyReplicas int
 	Rack            string
 	AcceptableLag   int64
-	// SnapshotEvery is by how many offsets a journal grows between two snapshots of its
-	// state; 0: as task.SnapshotConfig has it.
+	// SnapshotEvery is the number of journal offsets between two snapshots of the state; 0: the
+	// default of task.SnapshotConfig.
 	SnapshotEvery int64
-	// Formats are those of the states; without a number, this program's. Tests set them.
+	// Formats are the formats of the states. The zero value means this program's. Only tests set
+	// them.
 	Formats Formats
-	// Allowed, if set, is asked by each task that has taken its partition over whether it may
-	// go on: topics may have been left for others while the process was paused.
+	// Allowed, if set, decides whether a task that has taken its partition over may continue: the
+	// topics may have been replaced by others while the process was paused.
 	Allowed func(context.Context) error
 	// OnFact, if set, is called for each fact that a turn of this engine committed.
 	OnFact func(domain.Fact)
@@ -74,8 +74,8 @@ type Config struct {
 	OnDeadLetter func(topic string)
 	// OnTurn, if set, is called for each turn that wrote something.
 	OnTurn func(task.TurnStats)
-	// Retained are the topics of which this engine deletes what nobody needs any more, in its
-	// partitions; Keep, KeepRecords and KeepBytes as in topology.RetentionConfig.
+	// Retained are the topics from which this engine deletes records that are no longer needed, in
+	// its partitions. Keep, KeepRecords and KeepBytes are as in topology.RetentionConfig.
 	Retained    []topology.RetainedTopic
 	Keep        time.Duration
 	KeepRecords int64
@@ -104,7 +104,7 @@ type Engine struct {
 	rests   map[int32]*task.SnapshotRest
 }
 
-// New makes an engine; Run runs it.
+// New returns an engine; Run runs it.
 func New(cfg Config) *Engine {
 	e := &Engine{
 		cfg:     cfg,
@@ -125,8 +125,8 @@ func New(cfg Config) *Engine {
 	return e
 }
 
-// Run takes part in the group until ctx ends. Then it waits for the attempts in flight,
-// records them, and gives the partitions up.
+// Run takes part in the group until ctx ends. Then it waits for the attempts in flight, records
+// them, and gives up its partitions.
 func (e *Engine) Run(ctx context.Context) error {
 	topic, partitions, err := e.cfg.Cluster.TopicIdentity(ctx, schemas.TopicJournal)
 	if ctx.Err() != nil {
@@ -174,8 +174,8 @@ func (e *Engine) Run(ctx context.Context) error {
 	return errors.Join(err, membership.Leave(leaving))
 }
 
-// Check returns an error while the group does not confirm this engine's membership, and
-// while one of its partitions fails again and again.
+// Check returns an error while the group does not confirm this engine's membership, and while one
+// of its partitions keeps failing.
 func (e *Engine) Check() error {
 	m := e.membership.Load()
 	if m == nil {
@@ -187,16 +187,16 @@ func (e *Engine) Check() error {
 	return e.tasks.Load().Check()
 }
 
-// owned reports whether the group acknowledged lately that this engine owns its partitions.
+// owned reports whether the group recently acknowledged that this engine owns its partitions.
 func (e *Engine) owned() bool {
 	m := e.membership.Load()
 	return m != nil && m.Fresh()
 }
 
-// Retained returns how far the topics of this engine's partitions are needed.
+// Retained returns up to where the topics of this engine's partitions are needed.
 func (e *Engine) Retained() []topology.RetentionStatus { return e.retention.Statuses() }
 
-// restores returns what a restore of this engine's partitions may read.
+// restores returns the offsets that a restore of this engine's partitions may read from.
 func (e *Engine) restores() []topology.RetainedPartition {
 	var list []topology.RetainedPartition
 	for _, p := range e.Stats() {
@@ -227,8 +227,8 @@ func (e *Engine) Stats() []PartitionStats {
 	return all
 }
 
-// StandbyStats returns the statistics of the partitions that this engine has a copy of for
-// others, in their order.
+// StandbyStats returns the statistics of the partitions that this engine has standbys for, in their
+// order.
 func (e *Engine) StandbyStats() []task.StandbyStats {
 	tasks := e.tasks.Load()
 	if tasks == nil {
@@ -252,7 +252,7 @@ func (e *Engine) flightsOf(partition int32) *Flights {
 	return e.flights[partition]
 }
 
-// restOf returns the rest of a partition's snapshots, which outlives its task.
+// restOf returns the pause of a partition's snapshots, which outlives its task.
 func (e *Engine) restOf(partition int32) *task.SnapshotRest {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -283,7 +283,7 @@ func (e *Engine) newTask(partition int32) task.Runner {
 	return owner
 }
 
-// newStandby makes the standby of a partition: its handler folds, and does nothing else.
+// newStandby creates the standby of a partition. Its handler only folds.
 func (e *Engine) newStandby(partition int32, following func()) task.Standby {
 	core := e.coreConfig(partition)
 	core.NewHandler = func() task.Handler[Effect, Outcome] { return NewHandler(e.cfg, nil) }
@@ -294,7 +294,7 @@ func (e *Engine) newStandby(partition int32, following func()) task.Standby {
 	})
 }
 
-// coreConfig is what a partition's task and standby have in common: all but the handler.
+// coreConfig is the configuration that a partition's task and standby share: all but the handler.
 func (e *Engine) coreConfig(partition int32) task.CoreConfig[Effect, Outcome] {
 	snapshots := e.snapshots
 	snapshots.Rest = e.restOf(partition)

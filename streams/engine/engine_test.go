@@ -59,11 +59,11 @@ type receiver struct {
 	mu     sync.Mutex
 	got    map[string][]string // bodies by event
 	status func(attempt int) int
-	// handle answers instead of status, if it is set. It is called without the lock, with
-	// the number of requests in progress for the same path, this one included.
-	handle   func(w http.ResponseWriter, req *http.Request, underWay int)
-	underWay map[string]int // by path
-	secrets  []domain.Secret
+	// handle answers instead of status, if it is set. It is called without the lock, with the
+	// number of requests in progress for the same path, including this one.
+	handle     func(w http.ResponseWriter, req *http.Request, inProgress int)
+	inProgress map[string]int // by path
+	secrets    []domain.Secret
 }
 
 func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
@@ -84,23 +84,23 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	id := header.Get("Webhook-Id")
 	r.got[id] = append(r.got[id], string(body))
 	handle, status := r.handle, r.status(len(r.got[id]))
-	r.underWay[req.URL.Path]++
-	underWay := r.underWay[req.URL.Path]
+	r.inProgress[req.URL.Path]++
+	inProgress := r.inProgress[req.URL.Path]
 	r.mu.Unlock()
 	defer func() {
 		r.mu.Lock()
-		r.underWay[req.URL.Path]--
+		r.inProgress[req.URL.Path]--
 		r.mu.Unlock()
 	}()
 	if handle != nil {
-		handle(w, req, underWay)
+		handle(w, req, inProgress)
 		return
 	}
 	w.WriteHeader(status)
 }
 
 // answer sets how the receiver answers from now on.
-func (r *receiver) answer(handle func(w http.ResponseWriter, req *http.Request, underWay int)) {
+func (r *receiver) answer(handle func(w http.ResponseWriter, req *http.Request, inProgress int)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.handle = handle
@@ -134,10 +134,10 @@ func newRig(t *testing.T) *rig {
 	logger := slog.New(slog.NewTextHandler(t.Output(), &slog.HandlerOptions{Level: slog.LevelWarn}))
 	b := brokertest.Start(t)
 	rec := &receiver{
-		got:      make(map[string][]string),
-		underWay: make(map[string]int),
-		secrets:  []domain.Secret{secret},
-		status:   func(int) int { return http.StatusOK },
+		got:        make(map[string][]string),
+		inProgress: make(map[string]int),
+		secrets:    []domain.Secret{secret},
+		status:     func(int) int { return http.StatusOK },
 	}
 	rec.server = httptest.NewUnstartedServer(rec)
 	// handshakes that time out are expected
@@ -172,7 +172,7 @@ func (r *rig) newClient() *egress.Client {
 	return client
 }
 
-// egressTo is a client that may reach a receiver on this machine.
+// egressTo returns a client that may reach a receiver on this machine.
 func egressTo(
 	receiver string, roots *x509.CertPool, timeout time.Duration,
 ) (*egress.Client, error) {
@@ -266,8 +266,8 @@ func (r *rig) command(id string, body domain.CommandBody) kafka.Record {
 	return kafka.NewRecord(schemas.TopicCommands, body.Aggregate(), m.Value, m.EachHeader)
 }
 
-// createEndpoint sends the command; withEndpoint also waits for its answer, as a client
-// does before any match.
+// createEndpoint sends the command. withEndpoint also waits for its answer, as a client does before
+// it expects any match.
 func (r *rig) withEndpoint() {
 	r.t.Helper()
 	stop := r.start(r.dir)
@@ -310,7 +310,7 @@ func (r *rig) match(n int, nowMillis int64) (eventID string, record kafka.Record
 		message.EachHeader)
 }
 
-// read returns all committed records of a topic up to now.
+// read returns all records of a topic that are committed now.
 func (r *rig) read(topic string) []kafka.Record { return r.log.Read(topic) }
 
 // facts counts the journal's facts by type.
@@ -343,13 +343,13 @@ func TestMatchIsDeliveredOnceUnderOneID(t *testing.T) {
 	r := newRig(t)
 	r.withEndpoint()
 	id, record := r.match(1, 1000)
-	_, again := r.match(1, 2000) // the ledger read again, later
+	_, again := r.match(1, 2000) // the ledger is read again later
 	r.append(record, again, record)
 	stop := r.start(r.dir)
 	testkit.Eventually(t, "delivered", func() bool { return r.facts()["AttemptMade"] == 1 })
 	stop()
 
-	// Restarted with its state and without it, it sends nothing again.
+	// After a restart, with its state and without it, it sends nothing again.
 	for i, dir := range []string{r.dir, t.TempDir()} {
 		stop := r.start(dir)
 		other, record := r.match(2+i, 3000) // a new event shows that it works

@@ -8,15 +8,15 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// Flights perform the effects of one partition in this process, and hold its attempts in
-// flight, whichever task began them. A task may end before its attempts: the process was
-// paused and the group reassigned its partitions, or a commit failed. The partition's next
-// task in this process takes the attempts over: their results are recorded, and none is
-// made a second time meanwhile (G7). An attempt is lost only with the process, or when
-// another process has made it too.
+// Flights performs the effects of one partition in this process, and holds its attempts in flight,
+// whichever task began them. A task may end before its attempts: because the process was paused and
+// the group reassigned its partitions, or because a commit failed. The partition's next task in
+// this process takes the attempts over: it records their results, and does not make any of them
+// again in the meantime (G7). An attempt is lost only with the process, or when another process has
+// made it too.
 //
-// There are at most as many as a task may have in flight: a task counts those that it takes
-// over, and attempts that it cannot record any more are dropped.
+// There are at most as many as a task may have in flight: a task counts the attempts that it takes
+// over, and attempts that can no longer be recorded are dropped.
 type Flights struct {
 	dispatcher Dispatcher
 
@@ -30,13 +30,13 @@ type flight struct {
 	result  *domain.AttemptResult // nil: in flight
 }
 
-// NewFlights makes an empty set.
+// NewFlights returns an empty set.
 func NewFlights(d Dispatcher) *Flights {
 	return &Flights{dispatcher: d, of: make(map[string]*flight)}
 }
 
-// Inherit returns the attempts that are held, in a deterministic order. Their results,
-// available or future, are passed to submit.
+// Inherit returns the attempts that are held, in a deterministic order. Their results, available or
+// future, are passed to submit.
 func (s *Flights) Inherit(submit func(Outcome)) (held []domain.Attempt) {
 	s.mu.Lock()
 	s.submit = submit
@@ -79,7 +79,7 @@ func (s *Flights) finish(f *flight, r domain.AttemptResult) {
 	s.mu.Lock()
 	if s.of[f.attempt.EventID] != f {
 		s.mu.Unlock()
-		return // it cannot be recorded any more
+		return // it can no longer be recorded
 	}
 	f.result = &r
 	submit := s.submit
@@ -108,23 +108,23 @@ func (s *Flights) inFlight() int {
 	return n
 }
 
-// Effect is what the process does after a turn was committed: one of [Begin], [Forget] and
+// Effect is an action of the process after a turn was committed: one of [Begin], [Forget] and
 // [Disconnect].
 //
-//sumtype:decl
+// sumtype:decl
 type Effect interface{ effect() }
 
 type (
 	// Begin makes an attempt. It ends in an [Outcome].
 	Begin struct{ Attempt domain.Attempt }
 
-	// Forget drops a finished attempt: it is recorded, or never will be.
+	// Forget drops a finished attempt, because it is recorded or never will be.
 	Forget struct {
 		EventID string
 		Number  int
 	}
 
-	// Disconnect says that an endpoint no longer sends to a URL.
+	// Disconnect closes the connections to a URL that an endpoint no longer uses.
 	Disconnect struct{ URL string }
 )
 

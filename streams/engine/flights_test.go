@@ -18,8 +18,8 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-// TestFlightsOutliveTheirTask: an attempt that is in flight when its task ends belongs to
-// the next task, whenever its outcome arrives. It is made once and recorded once (G7).
+// TestFlightsOutliveTheirTask: an attempt that is in flight when its task ends belongs to the next
+// task, whenever its outcome arrives. It is made once and recorded once (G7).
 func TestFlightsOutliveTheirTask(t *testing.T) {
 	taken := domain.AttemptResult{SentAtMillis: hour, StatusCode: 200}
 	next := func(c *core) {
@@ -73,8 +73,8 @@ func TestFlightsOutliveTheirTask(t *testing.T) {
 	}
 }
 
-// TestAttemptsOutliveTheirTask: the same with a broker and a receiver. The group reassigns
-// the partitions, as after a process was paused, or a commit fails.
+// TestAttemptsOutliveTheirTask: the same with a broker and a receiver. The group reassigns the
+// partitions, as after a paused process, or a commit fails.
 func TestAttemptsOutliveTheirTask(t *testing.T) {
 	t.Parallel()
 	for name, disturb := range map[string]func(r *rig){
@@ -92,7 +92,7 @@ func TestAttemptsOutliveTheirTask(t *testing.T) {
 			id := r.endpoint(1)
 			arrived, answer := make(chan struct{}), make(chan struct{})
 			release := sync.OnceFunc(func() { close(answer) })
-			defer release() // otherwise a failing test would wait for the receiver for ever
+			defer release() // otherwise a failing test would wait for the receiver forever
 			r.receiver.answer(func(w http.ResponseWriter, req *http.Request, _ int) {
 				arrived <- struct{}{}
 				<-answer
@@ -152,7 +152,7 @@ func (r *rig) expel(member string) {
 	r.member(member)
 }
 
-// fence takes a transactional id over, as another owner does.
+// fence takes a transactional id over, like another owner.
 func (r *rig) fence(transactionalID string) {
 	r.t.Helper()
 	client, err := kgo.NewClient(kgo.SeedBrokers(r.cluster.Brokers...),

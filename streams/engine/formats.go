@@ -11,17 +11,18 @@ import (
 	"github.com/lumenhook/lumenhook/streams/task"
 )
 
-// StateFormat numbers the form of the keys and values that a journal is folded into, and with it
-// how many settled deliveries a partition remembers (rememberedSettled). To change either,
-// increment it, add the conversion of the format before to conversions, and write a folder of
-// testdata for the new format (formats_test.go).
+// StateFormat numbers the format of the keys and values that a journal is folded into, including
+// the number of settled deliveries that a partition remembers (rememberedSettled). To change
+// either, increment it, add the conversion from the previous format to conversions, and write a
+// folder of testdata for the new format (formats_test.go).
 const StateFormat = 1
 
-// conversions has, by the number of each earlier format, what converts its entries to the next
+// conversions maps the number of each earlier format to the conversion of its entries to the next
 // one. Do not remove one: a partition that was quiet for years has a snapshot of that age.
 var conversions = map[int]task.Conversion{}
 
-// Formats are the format that an engine writes its states in, and the earlier ones that it reads.
+// Formats are the format in which an engine writes its states, and the earlier formats that it
+// reads.
 type Formats struct {
 	Number      int // of the format that it writes
 	Conversions map[int]task.Conversion
@@ -35,13 +36,14 @@ func (f Formats) orOwn() Formats {
 	return f
 }
 
-// identityOf names the states of a format of so many partitions, whatever cluster they are in.
+// identityOf returns the identity of the states of a format with that many partitions, in any
+// cluster.
 func identityOf(format, partitions int) string {
 	return fmt.Sprintf("engine state %d over %d partitions", format, partitions)
 }
 
-// Snapshots says where the snapshots of the states of so many partitions are, and which of
-// them are read.
+// Snapshots returns the configuration of the snapshots of states with that many partitions,
+// including which formats are read.
 func Snapshots(partitions int) task.SnapshotConfig {
 	return Formats{}.orOwn().snapshots(partitions)
 }
@@ -71,8 +73,8 @@ func (f Formats) has(number int) bool {
 	return has
 }
 
-// following converts by one conversion and then by the next ones. Every entry is converted
-// before any whole: an Entry that follows a Whole sees entries as they were before that.
+// following chains two conversions. All entries pass through both Entry functions before the first
+// Whole runs, so the second Entry sees entries as they were before the first Whole.
 func following(first, rest task.Conversion) (both task.Conversion) {
 	switch {
 	case first.Entry == nil:
@@ -97,7 +99,7 @@ func following(first, rest task.Conversion) (both task.Conversion) {
 	return both
 }
 
-// reads lists the numbers of the formats that are read, the lowest first.
+// reads lists the numbers of the formats that are read, in ascending order.
 func (f Formats) reads() []int {
 	numbers := []int{f.Number}
 	for n := f.Number - 1; f.has(n); n-- {
@@ -107,8 +109,8 @@ func (f Formats) reads() []int {
 	return numbers
 }
 
-// advise says what to do about snapshots that are not read, where the journal does not reach
-// back to its beginning any more.
+// advise returns what to do about snapshots that are not read, when the beginning of the journal is
+// deleted.
 func (f Formats) advise(identity string, partitions int) string {
 	var format, count int
 	_, err := fmt.Sscanf(identity, "engine state %d over %d partitions", &format, &count)

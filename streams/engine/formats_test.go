@@ -21,8 +21,8 @@ import (
 	"github.com/lumenhook/lumenhook/streams/task"
 )
 
-// testdata/formatN has, for each StateFormat, a journal, the snapshot that the program wrote of it
-// at the time, and the size of its ring. This command writes the folder of a new format:
+// testdata/formatN has, for each StateFormat, a journal, the snapshot that the program of that time
+// wrote of it, and the size of its ring. This command writes the folder of a new format:
 //
 //	go test ./streams/engine -run TestTheFormatOfToday -write-format
 //
@@ -31,12 +31,12 @@ import (
 var writeFormat = flag.Bool("write-format", false,
 	"write testdata/formatN, if StateFormat is new and has none")
 
-// about is what a format was made with.
+// about is the configuration that a format was written with.
 type about struct {
 	RememberedSettled int `json:"rememberedSettled"`
 }
 
-// kept is a record of a file of testdata.
+// kept is a record in a testdata file.
 type kept struct {
 	Key     []byte
 	Value   []byte
@@ -45,7 +45,7 @@ type kept struct {
 
 func formatDir(format int) string { return filepath.Join("testdata", fmt.Sprint("format", format)) }
 
-// stateOfEverything is a partition whose state has entries of every kind.
+// stateOfEverything returns a partition whose state has entries of every kind.
 func stateOfEverything(t *testing.T) *core {
 	c := newCore(t)
 	c.partitionOf = func(id string) int32 {
@@ -81,15 +81,15 @@ func stateOfEverything(t *testing.T) *core {
 		IfRevision: 1,
 	}})
 	c.endpoints()
-	c.gone("ep_gone") // a notice that is ordered, one that is tried again, and one that waits
+	c.gone("ep_gone") // one notice that is ordered, one that is retried, and one that waits
 	c.answered(c.later(0)[0], domain.MailDeferred, "taken")
 	c.gone("ep_gone_too")
 	c.handsOver()
 	c.stand()
-	for range 3 { // the endpoint has one attempt at a time by now
+	for range 3 { // the endpoint now has one attempt at a time
 		c.now += 2 * hour
 		c.turn()
-		c.answerAll(domain.AttemptResult{StatusCode: 500}) // FAILED at last
+		c.answerAll(domain.AttemptResult{StatusCode: 500}) // finally FAILED
 	}
 	c.pay(endpointID, "evt_under_way")
 	c.turn(domain.Command{
@@ -104,7 +104,7 @@ func stateOfEverything(t *testing.T) *core {
 	return c
 }
 
-// endpoints makes two, with deliveries in every state.
+// endpoints creates two endpoints, with deliveries in every state.
 func (c *core) endpoints() {
 	c.t.Helper()
 	c.turn(creation(endpointID))
@@ -126,7 +126,7 @@ func (c *core) endpoints() {
 	c.done = nil
 }
 
-// handsOver has an event leave for another partition, and one come from another.
+// handsOver moves one event to another partition, and one from another.
 func (c *core) handsOver() {
 	c.t.Helper()
 	c.turn(creation(leftEndpoint))
@@ -154,7 +154,7 @@ func (c *core) handsOver() {
 	c.match(kafka.NewRecord(schemas.TopicMatches, endpointID, message.Value, message.EachHeader))
 }
 
-// stand makes an endpoint with a line: its head waits, and two stand behind it.
+// stand creates an endpoint with a line: its head waits, with two deliveries behind it.
 func (c *core) stand() {
 	c.t.Helper()
 	ordered := orderedCreation("ep_ordered")
@@ -167,14 +167,14 @@ func (c *core) stand() {
 	}
 }
 
-// folded is a partition with a journal, and a state that was folded from it.
+// folded returns a partition with a journal, and a state that was folded from it.
 func folded(t *testing.T, journal []kafka.Record) *core {
 	t.Helper()
 	c := newCore(t)
 	return c.on(func() { c.journal = journal })
 }
 
-// loaded is a partition with a snapshot, of whose journal is left what is behind it.
+// loaded returns a partition with a snapshot, and only the part of the journal after it.
 func loaded(t *testing.T, journal, snapshot []kafka.Record) (*core, error) {
 	t.Helper()
 	c := newCore(t)
@@ -187,7 +187,7 @@ func loaded(t *testing.T, journal, snapshot []kafka.Record) (*core, error) {
 	return c, c.tryToOpen()
 }
 
-// on opens the partition anew, without its state, after something has changed.
+// on reopens the partition, without its state, after a change.
 func (c *core) on(change func()) *core {
 	c.t.Helper()
 	change()
@@ -209,9 +209,9 @@ func snapshotOf(t *testing.T, c *core) (records []kafka.Record) {
 	return records
 }
 
-// TestTheFormatOfToday: what this program folds a journal into is what the files of its
-// StateFormat have. If that changes, StateFormat has to, and to read states of before needs a
-// conversion; a deployment whose journal was shortened has nothing else.
+// TestTheFormatOfToday: folding a journal gives the files of the current StateFormat. If that
+// changes, StateFormat must change, and reading earlier states needs a conversion: a deployment
+// whose journal was truncated has only its snapshots.
 func TestTheFormatOfToday(t *testing.T) {
 	dir := formatDir(engine.StateFormat)
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) && *writeFormat {
@@ -233,14 +233,14 @@ func TestTheFormatOfToday(t *testing.T) {
 		kinds[key[0]] = true
 	}
 	for kind := byte(0x10); kind <= 0x1d; kind++ {
-		kinds[tabled] = true // the store's own, and no part of what is compared
+		kinds[tabled] = true // the store's own, not compared
 		if !kinds[kind] || !kinds[0x01] || !kinds[0x02] {
 			t.Errorf("the state has no entry of %#x (%v), so nothing was found out", kind, kinds)
 		}
 	}
 }
 
-// wantSameIdentity compares what two snapshots say that they are.
+// wantSameIdentity compares the identities of two snapshots.
 func wantSameIdentity(t *testing.T, a, b []kafka.Record) {
 	t.Helper()
 	var of [2]struct{ Identity string }
@@ -255,8 +255,8 @@ func wantSameIdentity(t *testing.T, a, b []kafka.Record) {
 	}
 }
 
-// TestEveryFormatIsRead loads the snapshot of each format where nothing is left of its journal, and
-// compares it with the state that this program folds that journal into.
+// TestEveryFormatIsRead loads the snapshot of each format without its journal, and compares it with
+// the state that this program folds that journal into.
 func TestEveryFormatIsRead(t *testing.T) {
 	dirs, err := filepath.Glob(filepath.Join("testdata", "format*"))
 	if err != nil || len(dirs) == 0 {
@@ -276,7 +276,7 @@ func TestEveryFormatIsRead(t *testing.T) {
 	}
 }
 
-// differ reports every entry in which a state differs from what was wanted.
+// differ reports every entry in which a state differs from the wanted one.
 func differ(t *testing.T, have, want map[string]string) {
 	t.Helper()
 	if reflect.DeepEqual(have, want) {

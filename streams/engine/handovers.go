@@ -10,19 +10,19 @@ import (
 	"github.com/lumenhook/lumenhook/streams/task"
 )
 
-// What one endpoint is told of another (docs/decisions/notices.md) goes the way of hand-overs.
+// Notifications from one endpoint to another (docs/decisions/notices.md) use the same path as
+// handovers.
 //
-// Hand-overs are numbered by the partition that makes them, and a partition that takes them
-// in remembers the highest number of each other. What is not above it is a repeat, however
-// late it comes: the delivery itself may be forgotten by then.
+// The partition that makes a handover numbers it, and the receiving partition remembers the highest
+// number from each other partition. A handover whose number is not larger is a repeat, however late
+// it arrives: the delivery itself may be forgotten by then.
 //
-// The numbers of one partition arrive in their order. They rise from fact to fact. A turn's
-// records are one transaction, the next one begins when it has ended, and another owner begins
-// with numbers above those of an aborted turn: its records have taken up as many offsets of the
-// journal.
+// The numbers of one partition arrive in order. They rise from fact to fact. A turn's records are
+// one transaction, and the next one begins when it has ended. A new owner begins with numbers above
+// those of an aborted turn, because the aborted records also take up journal offsets.
 
-// handOver appends an event to the partition of the endpoint that it was moved to, as a
-// match. There it is deduplicated.
+// handOver appends an event to the partition of the endpoint that it was moved to, as a match. That
+// partition deduplicates it.
 func (m *machine) handOver(t *task.Turn, endpointID string, moved domain.DeliveryMoved) error {
 	delivery, err := m.state.delivery(t.Batch, moved.EventID)
 	if err != nil || delivery.EndpointID != endpointID { // it continues in this partition
@@ -34,9 +34,9 @@ func (m *machine) handOver(t *task.Turn, endpointID string, moved domain.Deliver
 	return nil
 }
 
-// tell appends the event by which another endpoint is told of a fact to the partition of that
-// endpoint, as a match. There it is deduplicated, as a hand-over is.
-func (m *machine) tell(t *task.Turn, f domain.Fact) error {
+// notify appends the event that notifies another endpoint of a fact to that endpoint's partition,
+// as a match. That partition deduplicates it like a handover.
+func (m *machine) notify(t *task.Turn, f domain.Fact) error {
 	if f.Telling().EndpointID == "" {
 		return nil
 	}
@@ -49,27 +49,27 @@ func (m *machine) tell(t *task.Turn, f domain.Fact) error {
 	return nil
 }
 
-// handedOver is an event on its way to another endpoint, as a record.
+// handedOver returns the record of an event that moves to another endpoint.
 func handedOver(in domain.MatchInput) kafka.Record {
 	m := schemas.EncodeHandOver(in)
 	return kafka.NewRecord(schemas.TopicMatches, in.EndpointID, m.Value, m.EachHeader)
 }
 
-// handOverNumber returns the number of a hand-over whose fact is the next one of a turn: the
-// offset of the journal that the fact has, or would have if nothing else stood before it.
+// handOverNumber returns the number of a handover whose fact is the next one of a turn: the journal
+// offset that the fact has, or would have without other records in between.
 func (m *machine) handOverNumber(t *task.Turn) uint64 {
 	return uint64(t.Next) + uint64(len(m.facts))
 }
 
-// handOverKey is the key of the highest number taken in from a partition.
+// handOverKey returns the key of the highest number received from a partition.
 //
 //	0x1b | partition, 4 bytes, big endian → number, 8 bytes, big endian
 func handOverKey(partition int32) []byte {
 	return binary.BigEndian.AppendUint32([]byte{spaceHandOver}, uint32(partition))
 }
 
-// knowsHandOver reports whether an event was handed over to this partition before. One
-// without a number is not known by it.
+// knowsHandOver reports whether an event was already handed over to this partition. It returns
+// false for a handover without a number.
 func (s *state) knowsHandOver(r reader, moved domain.Moved) (bool, error) {
 	if moved.Number == 0 {
 		return false, nil
@@ -81,7 +81,7 @@ func (s *state) knowsHandOver(r reader, moved domain.Moved) (bool, error) {
 	return moved.Number <= binary.BigEndian.Uint64(value), nil
 }
 
-// noteHandOver remembers that an event was handed over to this partition.
+// noteHandOver stores the number of a handover to this partition.
 func (s *state) noteHandOver(batch *store.Batch, moved domain.Moved) error {
 	known, err := s.knowsHandOver(batch, moved)
 	if err != nil || known || moved.Number == 0 {

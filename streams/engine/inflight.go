@@ -5,15 +5,15 @@ import (
 	"github.com/lumenhook/lumenhook/streams/store"
 )
 
-// inFlight counts the attempts in flight, in all and by endpoint.
+// inFlight counts the attempts in flight, in total and by endpoint.
 type inFlight struct {
 	perEndpoint int
 	byEvent     map[string]begun
 	windows     map[string]*window // by endpoint
 	probing     int                // attempts in flight to probing endpoints
 	blocking    int                // windows that groups wait for
-	// uncountedMillis is the time until which attempts may have begun that no window counts:
-	// when the task began, or when a window was dropped.
+	// uncountedMillis is the end of the time in which attempts may have begun that no window
+	// counts: when the task began, or when a window was dropped.
 	uncountedMillis int64
 }
 
@@ -25,7 +25,7 @@ type begun struct {
 	probing  bool
 }
 
-// rememberedWindows bounds the endpoints whose windows are remembered without attempts in
+// rememberedWindows bounds the number of windows that are kept for endpoints without attempts in
 // flight.
 const rememberedWindows = 16_384
 
@@ -71,7 +71,7 @@ func (f *inFlight) begin(
 	}
 }
 
-// block notes a group that waits for an attempt to its endpoint to end.
+// block adds a group that waits until an attempt to its endpoint ends.
 func (f *inFlight) block(w *window, group string) {
 	if len(w.blocked) == 0 {
 		f.blocking++
@@ -79,8 +79,8 @@ func (f *inFlight) block(w *window, group string) {
 	w.block(group)
 }
 
-// end counts an attempt out, if it is in flight. It returns its claim, and the groups of
-// its endpoint that waited for it to end.
+// end counts an attempt out, if it is in flight. It returns its claim, and the groups of its
+// endpoint that waited for it to end.
 func (f *inFlight) end(
 	o Outcome, nowMillis int64,
 ) (claim store.Claimed, unblocked []string, was bool) {

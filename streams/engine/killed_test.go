@@ -16,7 +16,7 @@ import (
 	"github.com/lumenhook/lumenhook/streams/task"
 )
 
-// left is what a loss of power now leaves of the disk.
+// left returns the disk as a power loss would leave it now.
 func (c *core) left(random *rand.Rand) *vfs.MemFS {
 	return c.disk.CrashClone(vfs.CrashCloneCfg{
 		UnsyncedDataPercent: random.IntN(101),
@@ -24,18 +24,18 @@ func (c *core) left(random *rand.Rand) *vfs.MemFS {
 	})
 }
 
-// kill ends the process at once, and starts it on what is left on its disk.
+// kill ends the process at once, and restarts it on the disk that is left.
 func (c *core) kill(random *rand.Rand) {
 	c.t.Helper()
 	left := c.left(random)
-	if err := c.Close(); err != nil { // which no longer changes what is left
+	if err := c.Close(); err != nil { // this no longer changes the disk that is left
 		c.t.Fatal(err)
 	}
 	c.disk, c.done = left, nil
 	c.open()
 }
 
-// folds counts the records of the journal behind the state that a loss of power leaves now.
+// folds counts the journal records that a restart after a power loss would fold again.
 func (c *core) folds(random *rand.Rand) int {
 	c.t.Helper()
 	cfg := c.store()
@@ -52,8 +52,8 @@ func (c *core) folds(random *rand.Rand) int {
 	return len(c.journal) - int(next)
 }
 
-// shop is a partition for weeks: payments, receivers that fail at times, and commands, each of
-// which is repeated.
+// shop simulates weeks of a partition: payments, receivers that sometimes fail, and commands, each
+// of which is repeated.
 type shop struct {
 	*core
 	random  *rand.Rand
@@ -68,7 +68,7 @@ func (s *shop) step() {
 		s.pay(endpointID, s.event(s.paid))
 		s.paid++
 	}
-	s.pay(endpointID, s.event(s.random.IntN(s.paid))) // one that comes again
+	s.pay(endpointID, s.event(s.random.IntN(s.paid))) // a repeated match
 	status := []int{200, 200, 200, 500}[s.random.IntN(4)]
 	s.answerAll(domain.AttemptResult{StatusCode: status})
 	s.command(fmt.Sprint("cmd_", s.random.IntN(10)))
@@ -76,7 +76,7 @@ func (s *shop) step() {
 
 func (*shop) event(n int) string { return fmt.Sprint("evt_", n) }
 
-// command sends one, and holds it to G1: within 24 hours it takes effect once.
+// command sends a command, and checks G1: within 24 hours it takes effect once.
 func (s *shop) command(id string) {
 	s.t.Helper()
 	facts := s.turn(domain.Command{
@@ -98,7 +98,7 @@ func (s *shop) command(id string) {
 	}
 }
 
-// whole is the state that a process without one makes of the journal, at the same time.
+// whole returns the state that a process without a state folds from the journal, at the same time.
 func (s *shop) whole() map[string]string {
 	s.t.Helper()
 	other := newCore(s.t)
@@ -108,8 +108,9 @@ func (s *shop) whole() map[string]string {
 	return other.alive()
 }
 
-// alive is the state once what has expired is forgotten: of a command that was handled several
-// times, one time in two turns. Of three times and more, those in between stay for later starts.
+// alive returns the state after all expired answers are deleted: for a command that was handled
+// several times, one in each of two turns. For three or more, those in between stay for later
+// starts.
 func (c *core) alive() map[string]string {
 	c.t.Helper()
 	all := c.everything()
@@ -131,13 +132,13 @@ func (c *core) alive() map[string]string {
 	return all
 }
 
-// TestAKilledProcessLosesNothingOfItsJournal: what a kill leaves of a state, which has no log,
-// becomes by its journal what the whole journal is folded into, however often it is killed.
-// Meanwhile each event is created once, and no command takes effect twice (G1 to G4).
+// TestAKilledProcessLosesNothingOfItsJournal: a kill leaves part of a state that has no log.
+// Folding the journal then gives the same state as folding the whole journal, however often the
+// process is killed. Each event is created once, and no command takes effect twice (G1 to G4).
 func TestAKilledProcessLosesNothingOfItsJournal(t *testing.T) {
 	t.Parallel()
 	c := newCore(t)
-	c.on(func() { c.buffer, c.inFlight = 64<<10, 1024 }) // nothing waits for a place
+	c.on(func() { c.buffer, c.inFlight = 64<<10, 1024 }) // no delivery waits for a place
 	c.turn(creation(endpointID))
 	s := &shop{core: c, random: rand.New(rand.NewPCG(15, 1)), handled: make(map[string]int64)}
 	var lost, kept int
@@ -173,8 +174,8 @@ func TestAKilledProcessLosesNothingOfItsJournal(t *testing.T) {
 	}
 }
 
-// TestAWholeSnapshotBringsTheStateToDisk: the journal is deleted behind the snapshot before, so
-// a state on disk that ended there could not be completed by it.
+// TestAWholeSnapshotBringsTheStateToDisk: the journal is deleted up to the previous snapshot, so it
+// could not complete a state on disk that ends before that.
 func TestAWholeSnapshotBringsTheStateToDisk(t *testing.T) {
 	c := newCore(t)
 	c.on(func() { c.snapshot, c.snapshotted = []kafka.Record{}, 100 })
@@ -191,9 +192,9 @@ func TestAWholeSnapshotBringsTheStateToDisk(t *testing.T) {
 	testkit.Eventually(t, "the state is on disk", func() bool { return c.folds(random) == 0 })
 }
 
-// TestALongFoldIsDoneOnce: a process that is killed soon after each start gets further.
+// TestALongFoldIsDoneOnce: a process that is killed soon after each start still makes progress.
 func TestALongFoldIsDoneOnce(t *testing.T) {
-	const long = 5000 // more than a batch of a restore
+	const long = 5000 // more than a restore folds in one batch
 	c := newCore(t)
 	for range long {
 		c.write([]kafka.Record{task.StartRecord(schemas.TopicJournal, 0)})

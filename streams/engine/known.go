@@ -8,21 +8,20 @@ import (
 	"github.com/lumenhook/lumenhook/streams/store"
 )
 
-// known says of which events the state has no delivery, without a look into it: nearly every
-// match is of a payment that was never seen, and looking for what is not there costs most of
-// all. It counts deliveries by a hash of their event, so one that is there is never missed;
-// two events of one hash only cost a look.
+// known tells which events have no delivery, without reading the state: nearly every match is of a
+// new payment, and looking up a missing key is the most expensive read. It counts deliveries by a
+// hash of their event, so it never misses an existing one. A hash collision only costs a read.
 //
-// It is in memory only, and filled by a scan of a few thousand keys in each turn after a
-// start. Until that has passed an event's key, the state is asked.
+// It is in memory only, and filled by a scan of several thousand keys in each turn after a start.
+// Until the scan has passed an event's key, the state is read.
 type known struct {
 	seed   maphash.Seed
 	counts map[uint64]uint8
-	passed []byte // the scan is before this key; nil: at its end
-	all    bool   // the scan is over
+	passed []byte // the scan is before this key; nil: at the end
+	all    bool   // the scan is complete
 }
 
-// scanAtOnce is how many keys of deliveries a turn reads.
+// scanAtOnce is the number of delivery keys that a turn scans.
 const scanAtOnce = 4096
 
 func newKnown() *known {
@@ -33,7 +32,7 @@ func newKnown() *known {
 	}
 }
 
-// scan goes on with the scan. It is called before the turn changes any delivery.
+// scan continues the scan. It is called before the turn changes any delivery.
 func (k *known) scan(batch *store.Batch) error {
 	if k.all {
 		return nil
@@ -56,12 +55,12 @@ func (k *known) hasPassed(eventID string) bool {
 	return k.all || bytes.Compare(keyOf(spaceDelivery, eventID), k.passed) < 0
 }
 
-// lacks reports that the state has no delivery of an event. False says nothing.
+// lacks reports that the state has no delivery of an event. False means unknown.
 func (k *known) lacks(eventID string) bool {
 	return k.hasPassed(eventID) && k.counts[maphash.String(k.seed, eventID)] == 0
 }
 
-// add notes a delivery that the state had not.
+// add counts a new delivery.
 func (k *known) add(eventID string) {
 	if !k.hasPassed(eventID) {
 		return
@@ -71,7 +70,7 @@ func (k *known) add(eventID string) {
 	}
 }
 
-// remove notes that the state has a delivery no more. A count that has reached its end stays.
+// remove counts out a deleted delivery. A saturated count stays.
 func (k *known) remove(eventID string) {
 	if !k.hasPassed(eventID) {
 		return

@@ -11,9 +11,8 @@ import (
 	"github.com/lumenhook/lumenhook/streams/store"
 )
 
-// TestWhatIsThereIsNeverMissed: deliveries come and go while the scan passes over them, and
-// at no time is one said to be missing that the state has. After the scan each that the
-// state has not is said to be missing.
+// TestWhatIsThereIsNeverMissed: deliveries come and go during the scan, and no existing one is ever
+// reported as missing. After the scan, all missing ones are reported as missing.
 func TestWhatIsThereIsNeverMissed(t *testing.T) {
 	store, err := store.Open(store.Config{
 		Dir:           "state",
@@ -82,7 +81,7 @@ func TestWhatIsThereIsNeverMissed(t *testing.T) {
 	}
 }
 
-// TestManyEventsOfOneHash: a count that is at its end says nothing any more, and stays.
+// TestManyEventsOfOneHash: a saturated count means unknown, and stays saturated.
 func TestManyEventsOfOneHash(t *testing.T) {
 	k := newKnown()
 	k.all = true

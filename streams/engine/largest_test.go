@@ -8,8 +8,8 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-// mostRecordBytes is a broker's limit for one record (max.message.bytes), less what a batch
-// adds. A turn that writes a longer record always fails.
+// mostRecordBytes is a broker's limit for one record (max.message.bytes), less the overhead of a
+// batch. A turn that writes a longer record always fails.
 const mostRecordBytes = 1_000_000
 
 // long returns a text of n bytes, different for each number.
@@ -24,9 +24,9 @@ func many[T any](n int, of func(int) T) (all []T) {
 	return all
 }
 
-// TestNoAggregateOutgrowsARecord: with the largest commands that are accepted from anybody
-// who can write to the topic, and as many as an aggregate accepts, each record of a turn
-// fits what brokers accept. The API's own limits are narrower.
+// TestNoAggregateOutgrowsARecord: with the largest commands that anyone who can write to the topic
+// can send, and as many as an aggregate accepts, each record of a turn fits the brokers' limit. The
+// API's own limits are narrower.
 func TestNoAggregateOutgrowsARecord(t *testing.T) {
 	t.Parallel()
 	for what, grow := range map[string]func(*growing){
@@ -42,11 +42,11 @@ func TestNoAggregateOutgrowsARecord(t *testing.T) {
 	}
 }
 
-// growing is an aggregate that is made as large as it can be.
+// growing is an aggregate that is made as large as possible.
 type growing struct {
 	*core
 	commands int
-	largest  int // of the records that were written
+	largest  int // of the written records
 }
 
 // most finds the largest command that is accepted.

@@ -21,8 +21,8 @@ import (
 
 const hour = 3_600_000
 
-// policy waits an hour after the first attempt: only an enabling, a replay or a resend
-// makes a second one happen in a test.
+// policy waits an hour after the first attempt: only enabling, a replay or a resend makes a second
+// one happen in a test.
 func policy(waitsMillis ...int64) domain.Policy {
 	return domain.Policy{Schedule: domain.Schedule{WaitsMillis: waitsMillis}, DisableAfter: 3}
 }
@@ -57,7 +57,7 @@ func (r *rig) endpoint(n int) string {
 
 func (r *rig) url(n int) string { return r.receiver.server.URL + "/" + strconv.Itoa(n) }
 
-// pay appends count matches for an endpoint, from a number on.
+// pay appends count matches for an endpoint, numbered from from.
 func (r *rig) pay(endpointID string, from, count int) (eventIDs []string) {
 	r.t.Helper()
 	var records []kafka.Record
@@ -123,8 +123,8 @@ func (r *rig) fold(endpointID string) (e domain.Endpoint, deliveries map[string]
 // opening is how many deliveries fully open a window.
 const opening = 64
 
-// openWindow has an endpoint answer until its window is open. A 404 leaves the window as it
-// is.
+// openWindow makes an endpoint's receiver answer until its window is open. A 404 does not change
+// the window.
 func (r *rig) openWindow(endpointID string) {
 	r.t.Helper()
 	r.receiver.answer(status(200))
@@ -151,9 +151,9 @@ func status(code int) func(http.ResponseWriter, *http.Request, int) {
 	return func(w http.ResponseWriter, _ *http.Request, _ int) { w.WriteHeader(code) }
 }
 
-// TestGoneDisablesAndEnablingResumes: 410 disables at once, waiting deliveries are held
-// (G3), a match meanwhile is recorded, and enabling sends all of them, due or not, also on
-// an engine that has just rebuilt its state.
+// TestGoneDisablesAndEnablingResumes: 410 disables at once, pending deliveries are held (G3), a
+// match in the meantime is recorded, and enabling sends all of them, due or not, even on an engine
+// that has just rebuilt its state.
 func TestGoneDisablesAndEnablingResumes(t *testing.T) {
 	t.Parallel()
 	for name, restarted := range map[string]bool{"in one go": false, "over a lost state": true} {
@@ -192,8 +192,8 @@ func TestGoneDisablesAndEnablingResumes(t *testing.T) {
 	}
 }
 
-// TestDisabledAgainBeforeAllWasSent: the third enabling sends what two earlier ones left
-// behind.
+// TestDisabledAgainBeforeAllWasSent: the third enabling sends the deliveries that two earlier ones
+// left pending.
 func TestDisabledAgainBeforeAllWasSent(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -242,8 +242,8 @@ func TestRunsThatFailInARowDisable(t *testing.T) {
 	}
 }
 
-// TestReplayQueuesFailedDeliveriesAgain: those of the time range, in a new run, up to the
-// limit of one replay.
+// TestReplayQueuesFailedDeliveriesAgain: the failed deliveries of the time range, in a new run, up
+// to the limit of one replay.
 func TestReplayQueuesFailedDeliveriesAgain(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -310,8 +310,8 @@ func TestReplayQueuesFailedDeliveriesAgain(t *testing.T) {
 	}
 }
 
-// TestResend: a delivered event is sent again, byte for byte; one in flight is not
-// duplicated; one that waits is sent now.
+// TestResend: a delivered event is sent again, byte for byte; one in flight is not duplicated; a
+// pending one is sent now.
 func TestResend(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -395,9 +395,9 @@ func TestRotationSignsWithBoth(t *testing.T) {
 	}
 }
 
-// TestTestIsAnsweredByItsFirstAttempt: out of turn, though the endpoint has a backlog and
-// its window is full; its failure is retried like any other, and a repeated command gets
-// the same answer and sends nothing.
+// TestTestIsAnsweredByItsFirstAttempt: it is sent at once, although the endpoint has a backlog and
+// its window is full. Its failure is retried like any other. A repeated command gets the same
+// answer and sends nothing.
 func TestTestIsAnsweredByItsFirstAttempt(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -436,8 +436,8 @@ func TestTestIsAnsweredByItsFirstAttempt(t *testing.T) {
 	}
 }
 
-// TestDeletingCancelsWhatWaits: more than one turn's worth, disabled or not, and later
-// matches too.
+// TestDeletingCancelsWhatWaits: more pending deliveries than one turn can cancel, disabled or not,
+// and later matches too.
 func TestDeletingCancelsWhatWaits(t *testing.T) {
 	t.Parallel()
 	for name, disabled := range map[string]bool{"active": false, "disabled": true} {
@@ -530,9 +530,9 @@ func (c *counting) Dispatch(a domain.Attempt, done func(domain.AttemptResult)) {
 	})
 }
 
-// TestReceiversThatHangHoldBackNoOther: there are more of them than places for attempts,
-// their retries keep coming, and the healthy ones get everything meanwhile, since half of
-// all places are reserved for them (G6).
+// TestReceiversThatHangHoldBackNoOther: there are more hanging receivers than places for attempts,
+// and their retries keep coming. The healthy ones still get everything, because half of all places
+// are reserved for them (G6).
 func TestReceiversThatHangHoldBackNoOther(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -628,14 +628,14 @@ func TestWindowsAndRatesBoundWhatAnEndpointGets(t *testing.T) {
 	began := time.Now()
 	r.pay(limited, 0, events)
 	r.eventuallyIn(limited, domain.StateDelivered, events)
-	// One second's worth at once, and then the rate: a lower bound, so a slow machine
-	// cannot fail it.
+	// The first second's worth arrives at once, and the rest at the rate. This is a lower bound, so
+	// a slow machine cannot fail it.
 	if took := time.Since(began); took < (events-perSecond-1)*time.Second/perSecond {
 		t.Errorf("%d deliveries took %v at %d a second", events, took, perSecond)
 	}
 }
 
-// disconnecting records the URLs that the engine says are not used any more.
+// disconnecting records the URLs that the engine no longer uses.
 type disconnecting struct {
 	engine.Dispatcher
 	mu   sync.Mutex
@@ -649,8 +649,8 @@ func (f *disconnecting) Disconnect(url string) {
 	f.Dispatcher.Disconnect(url)
 }
 
-// TestConnectionsGoWithTheirEndpoint: Disconnect is called when an endpoint's URL changes and
-// when it is disabled or deleted, and only then.
+// TestConnectionsGoWithTheirEndpoint: Disconnect is called when an endpoint's URL changes and when
+// it is disabled or deleted, and only then.
 func TestConnectionsGoWithTheirEndpoint(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -675,13 +675,13 @@ func TestConnectionsGoWithTheirEndpoint(t *testing.T) {
 	})
 }
 
-// TestASecretThatCannotBeOpenedHoldsBackNoOther: deliveries that cannot be signed wait, and
-// the partition continues.
+// TestASecretThatCannotBeOpenedHoldsBackNoOther: deliveries that cannot be signed wait, and the
+// partition continues.
 func TestASecretThatCannotBeOpenedHoldsBackNoOther(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	defer r.startWith(r.dir, policy(hour))()
-	// Some of many endpoints share the partition of the sealed one.
+	// With this many endpoints, some share the partition of the sealed one.
 	sealed := domain.DeriveID(domain.EndpointPrefix, "sealed")
 	r.ask("cmd_sealed",
 		domain.CreateEndpoint{

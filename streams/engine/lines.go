@@ -8,26 +8,25 @@ import (
 	"github.com/lumenhook/lumenhook/streams/store"
 )
 
-// A line is the pending deliveries of one wallet at one endpoint, in the order of their
-// sequence, as far as they came while the endpoint had [domain.OrderingWallet]. Only its head
-// is due. When that ends, in the same fold, the next one becomes the head
-// (docs/decisions/ordering.md).
+// A line is the sequence of pending deliveries of one wallet at one endpoint that were created
+// while the endpoint had [domain.OrderingWallet]. Only its head is due. When the head ends, the
+// same fold makes the next delivery the head (docs/decisions/ordering.md).
 //
-//	0x1c | endpoint id | 0x00 | wallet -> sequence of the last of the line, 8 bytes, big endian
+//	0x1c | endpoint id | 0x00 | wallet -> sequence of the last in the line, 8 bytes, big endian
 //	0x1d | endpoint id | 0x00 | wallet | 0x00 | sequence, 8 bytes, big endian -> event id,
-//	       of each one behind the head
+//	       for each one behind the head
 //
-// So a line of one, which most are, is one key, and the next of a long one is found by one
-// step forward from the place of its former head: what has ended is not passed again.
-// A deleted endpoint's lines do not advance: what stands in them is cancelled where it stands.
+// A line of one delivery, the usual case, is therefore one key. The next head of a long line is one
+// seek forward from the key of the former head, so tombstones are not scanned again. The lines of a
+// deleted endpoint do not advance: their deliveries are cancelled in place.
 
-// behindGroup is the timer group of an endpoint's deliveries that stand behind another. Nothing
-// of it is claimed unless the endpoint is deleted. That it is enabled changes nothing of it.
+// behindGroup returns the timer group of an endpoint's deliveries that are behind another in their
+// line. It is claimed only if the endpoint is deleted. Enabling the endpoint does not change it.
 func behindGroup(endpointID string) string { return endpointID + behindSuffix }
 
 const behindSuffix = store.ParkedSuffix
 
-// isBehindGroup reports whether a timer group is of deliveries that stand behind another.
+// isBehindGroup reports whether a timer group is a behindGroup.
 func isBehindGroup(group string) bool { return strings.HasSuffix(group, behindSuffix) }
 
 // groupOf returns the timer group of a pending delivery (G3).
@@ -38,7 +37,7 @@ func groupOf(d domain.Delivery) string {
 	return deliveryGroup(d.EndpointID, d.EndpointEpoch)
 }
 
-// lineKey is the key of a line, or of its place among those behind its head.
+// lineKey returns the key of a line, or of a delivery behind its head.
 func lineKey(space byte, endpointID, wallet string) []byte {
 	return append(append(keyOf(space, endpointID), 0), wallet...)
 }
@@ -48,7 +47,7 @@ func behindKey(d domain.Delivery, sequence uint64) []byte {
 	return binary.BigEndian.AppendUint64(key, sequence)
 }
 
-// join has a delivery that was created stand at the end of its line.
+// join adds a new delivery at the end of its line.
 func (s *state) join(batch *store.Batch, d domain.Delivery) (domain.Delivery, error) {
 	key := lineKey(spaceLine, d.EndpointID, d.Line)
 	last, err := batch.Get(key)
@@ -63,9 +62,9 @@ func (s *state) join(batch *store.Batch, d domain.Delivery) (domain.Delivery, er
 	return d, batch.Set(key, binary.BigEndian.AppendUint64(nil, d.Sequence))
 }
 
-// leave takes a delivery that has ended at a time out of its line. If it was the head, the
-// next one is due from then on.
-func (s *state) leave(batch *store.Batch, d domain.Delivery, atMillis int64) error {
+// leaveLine removes an ended delivery from its line. If it was the head, the next one is due from
+// then on.
+func (s *state) leaveLine(batch *store.Batch, d domain.Delivery, atMillis int64) error {
 	if d.Behind {
 		return batch.Delete(behindKey(d, d.Sequence))
 	}
@@ -91,7 +90,7 @@ func (s *state) leave(batch *store.Batch, d domain.Delivery, atMillis int64) err
 	return s.advance(batch, next, endpoint.Epoch, atMillis)
 }
 
-// nextOf returns the event of the first delivery behind another in its line; empty: none.
+// nextOf returns the event of the first delivery behind another in its line, or "".
 func (s *state) nextOf(batch *store.Batch, d domain.Delivery) (event string, err error) {
 	end := append(lineKey(spaceBehind, d.EndpointID, d.Line), 1)
 	err = batch.Scan(behindKey(d, d.Sequence), end, func(_, value []byte) (bool, error) {
@@ -101,8 +100,8 @@ func (s *state) nextOf(batch *store.Batch, d domain.Delivery) (event string, err
 	return event, err
 }
 
-// advance makes a delivery the head of its line. It is due at the time of its turn and not at
-// that of its creation: the clock may have been set back since.
+// advance makes a delivery the head of its line. It is due when its turn comes, not at its creation
+// time, because the clock may have been set back since.
 func (s *state) advance(
 	batch *store.Batch, eventID string, epoch uint32, atMillis int64,
 ) error {
@@ -133,8 +132,8 @@ func (s *state) clearTimer(batch *store.Batch, d domain.Delivery) error {
 	return batch.ClearTimer(groupOf(d), d.NextAttemptAtMillis, d.EventID)
 }
 
-// setTimer adds the entry of a pending delivery to the timer index. It carries the delivery
-// and its body until the first attempt.
+// setTimer adds the entry of a pending delivery to the timer index. It carries the delivery and its
+// body until the first attempt.
 func (s *state) setTimer(batch *store.Batch, d domain.Delivery, body []byte) error {
 	if unattempted(d) {
 		return batch.SetTimerCarrying(groupOf(d), d.NextAttemptAtMillis, d.EventID, carried(d), body)
@@ -142,7 +141,8 @@ func (s *state) setTimer(batch *store.Batch, d domain.Delivery, body []byte) err
 	return batch.SetTimer(groupOf(d), d.NextAttemptAtMillis, d.EventID)
 }
 
-// dissolve makes what stands behind others at a deleted endpoint due, to be cancelled.
+// dissolve makes the deliveries behind others at a deleted endpoint due, so that they are
+// cancelled.
 func (s *state) dissolve(batch *store.Batch, endpointID string) error {
 	stand := false
 	from := lineKey(spaceBehind, endpointID, "")

@@ -22,7 +22,7 @@ const (
 	behind = 0x1d
 )
 
-// inOrder is a partition with an endpoint whose wallets' events come one after another.
+// inOrder returns a partition with an endpoint that orders events by wallet.
 func inOrder(t *testing.T) *core {
 	t.Helper()
 	c := newCore(t)
@@ -48,7 +48,7 @@ func (c *core) payTo(wallet string, events ...string) {
 	c.take(records...)
 }
 
-// paidTo is a match for the watch of a wallet.
+// paidTo returns a match for the watch of a wallet.
 func paidTo(endpoint, wallet, event string) kafka.Record {
 	m := schemas.EncodePaymentMatched(
 		domain.Match{
@@ -65,7 +65,7 @@ func paidTo(endpoint, wallet, event string) kafka.Record {
 	return kafka.NewRecord(schemas.TopicMatches, endpoint, m.Value, m.EachHeader)
 }
 
-// wantAttempts checks which events were attempted so far, in their order.
+// wantAttempts checks which events were attempted so far, in order.
 func (c *core) wantAttempts(when string, want ...string) {
 	c.t.Helper()
 	if got := c.attempted(); !slices.Equal(got, want) {
@@ -73,7 +73,7 @@ func (c *core) wantAttempts(when string, want ...string) {
 	}
 }
 
-// wantFoldedAlike checks that the state is what its journal is folded into.
+// wantFoldedAlike checks that folding the journal gives the current state.
 func (c *core) wantFoldedAlike() {
 	c.t.Helper()
 	live := c.everything()
@@ -95,8 +95,8 @@ var (
 	fail50 = domain.AttemptResult{StatusCode: 500}
 )
 
-// TestAWalletsEventsComeOneAfterAnother: the next one of a wallet is attempted when the one
-// before has ended, DELIVERED or FAILED for good, and no other wallet waits for it.
+// TestAWalletsEventsComeOneAfterAnother: a wallet's next event is attempted when the previous one
+// has ended, DELIVERED or finally FAILED, and no other wallet waits for it.
 func TestAWalletsEventsComeOneAfterAnother(t *testing.T) {
 	c := inOrder(t)
 	c.payTo("GA", "evt_a1", "evt_a2", "evt_a3")
@@ -117,7 +117,7 @@ func TestAWalletsEventsComeOneAfterAnother(t *testing.T) {
 	c.answerAll(fail50)
 	c.wantAttempts("when it is FAILED", "evt_a1", "evt_b1", "evt_b2", "evt_a1", "evt_a2")
 	c.wantFoldedAlike()
-	c.done = c.done[len(c.done)-1:] // evt_a2 again, after the loss of the process
+	c.done = c.done[len(c.done)-1:] // evt_a2 again, after the process was lost
 	for range 3 {
 		c.answerAll(ok200)
 	}
@@ -131,8 +131,8 @@ func TestAWalletsEventsComeOneAfterAnother(t *testing.T) {
 	}
 }
 
-// TestALineIsTakenOver: by a start, by one without the state, by one from a snapshot, and by
-// another task of the process, which goes on with the attempt that is in flight.
+// TestALineIsTakenOver: by a restart with the state, without it, or from a snapshot, and by another
+// task of the process, which continues with the attempt that is in flight.
 func TestALineIsTakenOver(t *testing.T) {
 	c := inOrder(t)
 	c.payTo("GA", "evt_1", "evt_2", "evt_3", "evt_4", "evt_5", "evt_6")
@@ -169,8 +169,8 @@ func TestALineIsTakenOver(t *testing.T) {
 	c.wantHeld("lines", lines)
 }
 
-// TestEnablingMovesNoLineOn: of each line the head alone is due then, and while an endpoint is
-// disabled nothing is.
+// TestEnablingMovesNoLineOn: enabling makes only the head of each line due, and while an endpoint
+// is disabled nothing is due.
 func TestEnablingMovesNoLineOn(t *testing.T) {
 	c := inOrder(t)
 	c.payTo("GA", "evt_1", "evt_2", "evt_3")
@@ -195,16 +195,16 @@ func TestEnablingMovesNoLineOn(t *testing.T) {
 	c.wantAttempts("at last", "evt_1", "evt_1", "evt_1", "evt_2", "evt_3", "evt_4")
 }
 
-// TestADeletedEndpointsLinesEnd: what stands in them is cancelled, the head too when its
-// attempt ends, and nothing is left of them.
+// TestADeletedEndpointsLinesEnd: their deliveries are cancelled, the head too when its attempt
+// ends, and no entries are left.
 func TestADeletedEndpointsLinesEnd(t *testing.T) {
 	c := inOrder(t)
 	var events []string
-	for n := range 600 { // more than one turn cancels
+	for n := range 600 { // more than one turn can cancel
 		events = append(events, fmt.Sprintf("evt_%03d", n))
 	}
 	c.payTo("GA", events...)
-	c.now -= hour / 2 // what was due is not, by a clock that was set back
+	c.now -= hour / 2 // the clock is set back, so due deliveries are not due any more
 	c.turn(removal(endpointID))
 	for range 5 {
 		c.turn()
@@ -222,7 +222,8 @@ func TestADeletedEndpointsLinesEnd(t *testing.T) {
 	c.wantFoldedAlike()
 }
 
-// TestTheOrderIsChangedWhileEventsWait: each keeps what the endpoint had when it came.
+// TestTheOrderIsChangedWhileEventsWait: each event keeps the ordering that the endpoint had when it
+// arrived.
 func TestTheOrderIsChangedWhileEventsWait(t *testing.T) {
 	c := newCore(t)
 	c.turn(creation(endpointID))
@@ -243,8 +244,9 @@ func TestTheOrderIsChangedWhileEventsWait(t *testing.T) {
 	c.wantAttempts("at last", "evt_1", "evt_2", "evt_3", "evt_6", "evt_4", "evt_5", "evt_7")
 }
 
-// TestWhatIsSentAgainGoesOutOfTurn: what has ended waits for none and holds none up. A head that
-// waits for its next attempt stays the head, and one behind it is queued already.
+// TestWhatIsSentAgainGoesOutOfTurn: a replayed event waits for no other, and no other waits for it.
+// A head that waits for its next attempt stays the head, and a delivery behind it is already
+// queued.
 func TestWhatIsSentAgainGoesOutOfTurn(t *testing.T) {
 	c := inOrder(t)
 	resend := func(id, event string) {
@@ -278,7 +280,7 @@ func TestWhatIsSentAgainGoesOutOfTurn(t *testing.T) {
 	c.turn(domain.Command{ID: "cmd_replay", AccountID: accountID, Body: domain.ReplayEndpoint{
 		EndpointID: endpointID,
 	}})
-	c.done[0](fail50) // one at a time is made to who fails
+	c.done[0](fail50) // a failing receiver gets one attempt at a time
 	c.done = nil
 	c.turn()
 	c.wantAttempts("it is replayed", "evt_1", "evt_2", "evt_1", "evt_2", "evt_2", "evt_3", "evt_2")
@@ -291,7 +293,8 @@ func TestWhatIsSentAgainGoesOutOfTurn(t *testing.T) {
 	c.wantFoldedAlike()
 }
 
-// TestAHandOverStandsAtTheEnd of its wallet's line, with the attempts that it has behind it.
+// TestAHandOverStandsAtTheEnd: a handover joins the end of its wallet's line, with its earlier
+// attempts.
 func TestAHandOverStandsAtTheEnd(t *testing.T) {
 	c := inOrder(t)
 	c.payTo("GA", "evt_1")
@@ -317,7 +320,7 @@ func TestAHandOverStandsAtTheEnd(t *testing.T) {
 	c.wantAttempts("at last", "evt_1", "evt_1", "evt_came", "evt_2")
 }
 
-// TestTestsStandInNoLine: a test.ping is sent at once, and so is what has no wallet.
+// TestTestsStandInNoLine: a test.ping is sent at once, and so are events without a wallet.
 func TestTestsStandInNoLine(t *testing.T) {
 	c := inOrder(t)
 	c.payTo("GA", "evt_1", "evt_2")
@@ -331,8 +334,8 @@ func TestTestsStandInNoLine(t *testing.T) {
 	c.wantAttempts("with a test", "evt_1", domain.TestEventID("cmd_test"), "evt_of_no_wallet")
 }
 
-// TestWhatComesNextIsDueWhenItsTurnComes, though it came by a clock that was set back since, and
-// its endpoint was enabled meanwhile. Found by the simulation.
+// TestWhatComesNextIsDueWhenItsTurnComes, even if the clock was set back since it arrived, and its
+// endpoint was enabled in the meantime. Found by the simulation.
 func TestWhatComesNextIsDueWhenItsTurnComes(t *testing.T) {
 	c := inOrder(t)
 	c.now += 5 * hour
@@ -349,8 +352,8 @@ type seen struct {
 	number int
 }
 
-// walletsReceiver records what arrives by wallet. It fails the first attempt of every third
-// event, and holds the first one of all up until another wallet's has arrived.
+// walletsReceiver records deliveries by wallet. It fails the first attempt of every third event,
+// and holds the very first request until another wallet's has arrived.
 type walletsReceiver struct {
 	of       map[string]seen // by event
 	other    chan struct{}   // closed when GB's has arrived
@@ -392,8 +395,8 @@ func (r *walletsReceiver) handle(w http.ResponseWriter, req *http.Request, _ int
 	}
 }
 
-// TestAReceiverGetsAWalletsEventsInTheirOrder: a real one, that is slow and fails. Without the
-// option, the events behind the first one arrive while that is under way, and before its second
+// TestAReceiverGetsAWalletsEventsInTheirOrder: a real receiver, which is slow and fails. Without
+// the option, the events behind the first one arrive while that is in flight, and before its second
 // attempt.
 func TestAReceiverGetsAWalletsEventsInTheirOrder(t *testing.T) {
 	t.Parallel()

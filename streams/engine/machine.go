@@ -20,15 +20,15 @@ type machine struct {
 	state     *state
 	scheduler *scheduler
 	inherited []domain.Attempt     // of former tasks, until Start counts them in
-	facts     []domain.Fact        // of the turn: they bound its commands, and are reported
+	facts     []domain.Fact        // of the turn; they bound its commands, and are reported
 	dead      []schemas.DeadLetter // of the turn
 	rows      map[string]bool      // aggregates whose row the turn publishes
-	recalled  bool                 // the present command waits for the next turn
-	tabled    bool                 // the tables hold every row of this state
+	recalled  bool                 // the current command waits for the next turn
+	tabled    bool                 // the tables have every row of this state
 }
 
-// NewHandler makes the handler of one partition. Inherited are the attempts that its former
-// tasks in this process have in flight ([Flights.Inherit]).
+// NewHandler creates the handler of one partition. inherited are the attempts that its former tasks
+// in this process have in flight ([Flights.Inherit]).
 func NewHandler(cfg Config, inherited []domain.Attempt) task.Handler[Effect, Outcome] {
 	s := newState(cfg.remembered())
 	return &machine{
@@ -46,22 +46,22 @@ const (
 	inputMatches
 )
 
-// Inputs are the topics that an engine's turns read, in this order.
+// Inputs returns the topics that an engine's turns read, in this order.
 func Inputs() []string { return []string{schemas.TopicCommands, schemas.TopicMatches} }
 
-// Bounds of a turn. The number of its facts stays below task.TurnFacts, since each
-// outcome leads to at most three facts, each match to two, each cancellation to two,
-// each mail to one, and the last command of a turn to one for each delivery of a replay.
+// Bounds of a turn. The number of its facts stays below task.TurnFacts: each outcome leads to at
+// most three facts, each match to two, each cancellation to two, each mail to one, and the last
+// command of a turn to one for each delivery of a replay.
 const (
-	// commandFactsAtOnce is how many facts of commands a turn records before it leaves the
-	// remaining commands for the next turn.
+	// commandFactsAtOnce is the number of facts after which a turn leaves the remaining commands
+	// for the next turn.
 	commandFactsAtOnce = task.TurnInputs
 	cancelAtOnce       = 256
 	expireAtOnce       = 256
 )
 
-// This does not compile if a turn may have more facts than task.TurnFacts. The last
-// command has at most two beside those of its replay.
+// Fails to compile if a turn may have more facts than task.TurnFacts. The last command adds at most
+// two to those of its replay.
 const _ = uint(task.TurnFacts - (commandFactsAtOnce + domain.MaxReplay + 2) -
 	3*task.TurnInputs - 2*task.TurnInputs - 2*cancelAtOnce - ordersAtOnce)
 
@@ -75,7 +75,7 @@ func (m *machine) Fold(batch *store.Batch, r kafka.Record) error {
 	return err
 }
 
-// readFact decodes a record of the journal. One that cannot be read stops its partition: it
+// readFact decodes a record of the journal. A record that cannot be read stops its partition: it
 // did happen, and folding without it would give another history.
 func readFact(r kafka.Record) (domain.Fact, error) {
 	f, err := schemas.DecodeFact(schemas.Read(r.Value, r))
@@ -91,7 +91,7 @@ func readFact(r kafka.Record) (domain.Fact, error) {
 // Flush writes the state's buffered changes.
 func (m *machine) Flush(batch *store.Batch) error { return m.state.flush(batch) }
 
-// Start takes over the attempts of a former owner, and counts the notices that are due.
+// Start takes over the attempts of former tasks, and counts the pending notices.
 func (m *machine) Start(t *task.Turn) error {
 	if err := m.scheduler.inherit(t, m.inherited); err != nil {
 		return err
@@ -106,8 +106,8 @@ func (m *machine) Start(t *task.Turn) error {
 // rowsAtOnce bounds how many rows of a rebuilt state a turn publishes.
 const rowsAtOnce = 256
 
-// tableRows publishes the rows of a rebuilt state, some in each turn: the published ones
-// may come from a state that was not the journal's.
+// tableRows publishes the rows of a rebuilt state, some in each turn: the published rows may come
+// from a state that was not the journal's.
 func (m *machine) tableRows(t *task.Turn) error {
 	if m.tabled {
 		return nil
@@ -136,8 +136,8 @@ func (m *machine) tableRows(t *task.Turn) error {
 	return t.Batch.Set(mark, end)
 }
 
-// mayChangeRow reports whether a fact may change a row of the tables. A settled attempt
-// may: endpoints count how many runs failed in a row.
+// mayChangeRow reports whether a fact may change a row of the tables. A finished attempt may,
+// because endpoints count the failed runs in a row.
 func mayChangeRow(body domain.FactBody) bool {
 	switch b := body.(type) {
 	case domain.DeliveryCreated, domain.DeliveryRecalled, domain.DeliveryRequeued,
@@ -151,7 +151,7 @@ func mayChangeRow(body domain.FactBody) bool {
 	}
 }
 
-// changesRow is mayChangeRow of a fact whose change is known.
+// changesRow is mayChangeRow for a fact whose change is known.
 func changesRow(body domain.FactBody, c change) bool {
 	if _, is := body.(domain.AttemptMade); is {
 		return c.before.ConsecutiveFailures != c.after.ConsecutiveFailures
@@ -159,8 +159,8 @@ func changesRow(body domain.FactBody, c change) bool {
 	return mayChangeRow(body)
 }
 
-// Turn processes commands, outcomes, due timers and matches, in this order: a flood of
-// payments never delays a person.
+// Turn processes commands, outcomes, due timers and matches, in this order, so that a flood of
+// payments never delays a user's command.
 func (m *machine) Turn(t *task.Turn, outcomes []Outcome) error {
 	m.facts, m.dead = m.facts[:0], m.dead[:0]
 	if err := m.state.known.scan(t.Batch); err != nil {
@@ -222,7 +222,7 @@ func (m *machine) record(
 	return nil
 }
 
-// foldRecorded folds a fact and does what belongs to the same transaction.
+// foldRecorded folds a fact and adds the other records that belong to its transaction.
 func (m *machine) foldRecorded(t *task.Turn, f domain.Fact) error {
 	c, err := m.state.fold(t.Batch, f)
 	if err != nil {
@@ -244,7 +244,7 @@ func (m *machine) foldRecorded(t *task.Turn, f domain.Fact) error {
 		}
 	default: // nothing else to do
 	}
-	if err := m.tell(t, f); err != nil {
+	if err := m.notify(t, f); err != nil {
 		return err
 	}
 	m.scheduler.noteChange(c.before, c.after)
@@ -264,8 +264,8 @@ func (m *machine) publishResult(t *task.Turn, handled domain.CommandHandled, rep
 		schemas.TopicResults, handled.CommandID, result.Value, result.EachHeader))
 }
 
-// publishRows writes the current rows of the changed aggregates to their tables. An
-// aggregate that was never created has none.
+// publishRows writes the current rows of the changed aggregates to their tables. An aggregate that
+// was never created has no row.
 func (m *machine) publishRows(t *task.Turn) error {
 	// in a deterministic order
 	for _, aggregate := range slices.Sorted(maps.Keys(m.rows)) {
@@ -321,8 +321,8 @@ func (m *machine) match(t *task.Turn, r kafka.Record) error {
 	return m.record(t, in.EndpointID, "", domain.DecideMatch(endpoint, delivery, in)...)
 }
 
-// outcome records the result of an attempt, and answers the command that waits for it if
-// the attempt was a test's first.
+// outcome records the result of an attempt. If the attempt was a test's first, it also answers the
+// command that waits for it.
 func (m *machine) outcome(t *task.Turn, o Outcome) error {
 	delivery, err := m.state.delivery(t.Batch, o.Attempt.EventID)
 	if err != nil {
@@ -333,7 +333,7 @@ func (m *machine) outcome(t *task.Turn, o Outcome) error {
 		return err
 	}
 	if delivery.EndpointID != o.Attempt.EndpointID {
-		delivery = domain.Delivery{} // the event continued at another endpoint
+		delivery = domain.Delivery{} // the event has moved to another endpoint
 	}
 	facts := domain.DecideAttempt(endpoint, delivery, o.Attempt.Number, o.Result, m.cfg.Policy,
 		t.NowMillis)
@@ -348,9 +348,8 @@ func (m *machine) outcome(t *task.Turn, o Outcome) error {
 	return m.record(t, o.Attempt.EndpointID, "", facts...)
 }
 
-// cancelDeliveries cancels deliveries whose endpoint was deleted, and tests whose endpoint
-// was disabled before they were sent. One whose endpoint was enabled again meanwhile is
-// sent.
+// cancelDeliveries cancels deliveries whose endpoint was deleted, and tests whose endpoint was
+// disabled before they were sent. A test is sent if its endpoint was enabled again in the meantime.
 func (m *machine) cancelDeliveries(t *task.Turn) error {
 	for _, c := range m.scheduler.popCancels() {
 		delivery, err := m.state.delivery(t.Batch, c.ID)
@@ -382,7 +381,7 @@ func (m *machine) AfterCommit(a task.After) ([]Effect, int64, error) {
 			m.cfg.OnFact(f)
 		}
 	}
-	m.tellDead()
+	m.reportDead()
 	effects, wakeMillis, err := m.scheduler.start(a)
 	if !m.tabled && !m.scheduler.draining {
 		wakeMillis = min(wakeMillis, a.NowMillis)
@@ -396,7 +395,7 @@ func (m *machine) Drain() { m.scheduler.draining = true }
 // Busy reports whether attempts are in flight.
 func (m *machine) Busy() bool { return m.scheduler.inFlight.len() > 0 }
 
-// Unhurried reports whether no delivery waits for an attempt to end.
+// Unhurried reports whether no delivery is waiting for an attempt to end.
 func (m *machine) Unhurried() bool {
 	s := m.scheduler
 	return s.free() > 0 && s.waitlisted.len() == 0 && s.inFlight.blocking == 0

@@ -38,15 +38,14 @@ func resending(id, endpoint, to string) domain.Command {
 	}
 }
 
-// match takes a turn with a record of the topic "matches", written by this partition or
-// another.
+// match takes a turn with a record of the topic "matches", written by this partition or another.
 func (c *core) match(r kafka.Record) []domain.Fact {
 	c.t.Helper()
 	r.Partition = 0 // each core is partition 0
 	return c.take(r)
 }
 
-// movedOnce is a partition where an event's delivery was attempted once, cancelled with its
+// movedOnce returns a partition in which an event's delivery was attempted once, cancelled with its
 // endpoint, and moved.
 func movedOnce(t *testing.T, partitionOfNext int32) *core {
 	c := newCore(t)
@@ -78,9 +77,8 @@ func movedOnce(t *testing.T, partitionOfNext int32) *core {
 	return c
 }
 
-// TestAnEventIsHandedOver: with its id, body and history, to the partition of the other
-// endpoint, in the transaction of the fact; and it is queued there once, however often it
-// is written.
+// TestAnEventIsHandedOver: with its id, body and history, to the partition of the other endpoint,
+// in the transaction of the fact. It is queued there once, however often it is written.
 func TestAnEventIsHandedOver(t *testing.T) {
 	from := movedOnce(t, 3)
 	if len(from.handedOver()) != 1 || from.handedOver()[0].Partition != 3 ||
@@ -121,9 +119,8 @@ func TestAnEventIsHandedOver(t *testing.T) {
 	}
 }
 
-// TestAnEventMovesWithinItsPartition: the partition keeps the latest delivery of an event,
-// and every earlier endpoint of the event knows where it is. Folding the journal gives the
-// same state.
+// TestAnEventMovesWithinItsPartition: the partition keeps the latest delivery of an event, and
+// every earlier endpoint of the event knows where it is. Folding the journal gives the same state.
 func TestAnEventMovesWithinItsPartition(t *testing.T) {
 	c := movedOnce(t, 0)
 	first := c.handed()
@@ -157,7 +154,7 @@ func TestAnEventMovesWithinItsPartition(t *testing.T) {
 	check("folded")
 }
 
-// arrival is a hand-over of an event by a partition.
+// arrival returns a handover of an event from another partition.
 func arrival(event string, from int32, number uint64) kafka.Record {
 	m := schemas.EncodeHandOver(domain.MatchInput{
 		AccountID:  accountID,
@@ -180,8 +177,8 @@ func arrival(event string, from int32, number uint64) kafka.Record {
 	return kafka.NewRecord(schemas.TopicMatches, nextEndpoint, m.Value, m.EachHeader)
 }
 
-// TestAHandOverThatComesAgainIsDropped: by its number, whatever is known of its event, and
-// however late it comes.
+// TestAHandOverThatComesAgainIsDropped: by its number, whatever is known of its event, and however
+// late it arrives.
 func TestAHandOverThatComesAgainIsDropped(t *testing.T) {
 	c := newCore(t)
 	c.turn(creation(nextEndpoint))
@@ -206,8 +203,8 @@ func TestAHandOverThatComesAgainIsDropped(t *testing.T) {
 	check("with a state that was lost, a later one", '8', 3, 42, true)
 }
 
-// TestHandOversAreNumbered: each has a higher number than those before it, of the same turn
-// too, and of before a start, which writes none again.
+// TestHandOversAreNumbered: each number is larger than all before it, within a turn and across
+// restarts. A restart writes none again.
 func TestHandOversAreNumbered(t *testing.T) {
 	c := movedOnce(t, 3)
 	number := func(r kafka.Record) uint64 {
@@ -260,10 +257,10 @@ func TestHandOversAreNumbered(t *testing.T) {
 	}
 }
 
-// handedOver returns the hand-overs of the latest turn.
+// handedOver returns the handovers of the latest turn.
 func (c *core) handedOver() []kafka.Record { return c.writtenTo(schemas.TopicMatches) }
 
-// handed returns the hand-over of the latest turn.
+// handed returns the only handover of the latest turn.
 func (c *core) handed() kafka.Record {
 	c.t.Helper()
 	handed := c.handedOver()

@@ -8,28 +8,27 @@ import (
 	"github.com/lumenhook/lumenhook/streams/task"
 )
 
-// Timer groups of notices: those that are to be ordered, and those whose order may get
-// no answer.
+// Timer groups of notices: those to be ordered, and those whose order may get no answer.
 const (
 	groupMails  = "mails"
 	groupOrders = "orders"
 )
 
-// ordersAtOnce bounds the orders of a partition that wait for an answer, so that a
-// burst of disablings waits here and not before a mail server that is down.
+// ordersAtOnce bounds the orders of a partition that wait for an answer, so that a burst of
+// disabled endpoints queues here and not at a mail server that is down.
 const ordersAtOnce = 32
 
-// mails is what the scheduler knows of a partition's notices. While no mail server is
-// there, one notice is ordered at a time, to find out when there is one again.
+// mails is the scheduler's count of a partition's notices. While no mail server is available, one
+// notice is ordered at a time, to find out when there is one again.
 type mails struct {
 	pending  int // notices that are not settled
 	ordered  int // those that wait for an answer
 	taken    []store.Claimed
-	unserved int   // answers in a row that no mail would have been taken
-	resume   int64 // when to order again while there are such
+	unserved int   // answers in a row that say no mail server is available
+	resume   int64 // when to order again in that case
 }
 
-// allowed returns how many more notices may be ordered now.
+// allowed returns the number of notices that may be ordered now.
 func (m *mails) allowed() int {
 	if m.unserved > 0 {
 		return 1 - m.ordered - len(m.taken)
@@ -37,7 +36,7 @@ func (m *mails) allowed() int {
 	return ordersAtOnce - m.ordered - len(m.taken)
 }
 
-// noteChange counts a notice before and after a fact.
+// noteChange updates the counts for a notice that a fact changed.
 func (m *mails) noteChange(before, after domain.Notice) {
 	count := func(n domain.Notice, by int) {
 		if n.Exists() {
@@ -51,7 +50,7 @@ func (m *mails) noteChange(before, after domain.Notice) {
 	count(after, 1)
 }
 
-// noteAnswer notes whether there is a mail server.
+// noteAnswer records whether a mail server is available.
 func (m *mails) noteAnswer(answer domain.MailAnswer, nowMillis int64) {
 	if answer != domain.MailUnserved {
 		m.unserved = 0
@@ -61,8 +60,8 @@ func (m *mails) noteAnswer(answer domain.MailAnswer, nowMillis int64) {
 	m.resume = nowMillis + domain.MailWait(m.unserved)
 }
 
-// allowMails returns how many more notices of a group may be claimed. Those that were
-// ordered have their places already.
+// allowMails returns how many notices of a group may be claimed now. Notices that were already
+// ordered have their places.
 func (r *round) allowMails(group string) int {
 	if group == groupOrders {
 		return max(0, ordersAtOnce-len(r.mails.taken))
@@ -74,13 +73,12 @@ func (r *round) allowMails(group string) int {
 	return max(0, r.mails.allowed())
 }
 
-// notice returns a notice; the zero value when it is settled.
+// notice returns a notice, or the zero value if it is settled.
 func (s *state) notice(r reader, id string) (domain.Notice, error) {
 	return load(r, spaceNotice, id, schemas.UnmarshalNotice)
 }
 
-// foldNotice folds a fact into the notice that it is about, and moves its entry in
-// the timer index.
+// foldNotice folds a fact into its notice, and moves the notice's entry in the timer index.
 func (s *state) foldNotice(
 	batch *store.Batch, f domain.Fact,
 ) (before, after domain.Notice, err error) {
@@ -144,7 +142,7 @@ func (m *machine) orderMails(t *task.Turn) error {
 	return nil
 }
 
-// order gives a notice that was ordered to whoever sends it.
+// order sends an order for a notice to the mailers.
 func (m *machine) order(t *task.Turn, notice domain.Notice) error {
 	endpoint, err := m.state.endpoint(t.Batch, notice.EndpointID)
 	if err != nil {
@@ -156,7 +154,7 @@ func (m *machine) order(t *task.Turn, notice domain.Notice) error {
 	return nil
 }
 
-// recordMail records a mailer's answer. Nobody waits for an answer to it.
+// recordMail records a mailer's answer. The mailer does not wait for a result.
 func (m *machine) recordMail(t *task.Turn, c domain.Command, body domain.RecordMail) error {
 	notice, err := m.state.notice(t.Batch, domain.NoticeID(body.EndpointID, body.Notice))
 	if err != nil {
@@ -169,7 +167,7 @@ func (m *machine) recordMail(t *task.Turn, c domain.Command, body domain.RecordM
 	return m.record(t, body.EndpointID, c.ID, facts...)
 }
 
-// reportGivenUp logs mails that are tried no more.
+// reportGivenUp logs mails that are no longer retried.
 func (m *machine) reportGivenUp(f domain.Fact) {
 	made, ok := f.Body.(domain.MailAttempted)
 	if ok && made.Outcome == domain.MailGivenUp {

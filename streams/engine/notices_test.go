@@ -8,7 +8,7 @@ import (
 	"github.com/lumenhook/lumenhook/schemas"
 )
 
-// orders are those that the latest turn gave to mailers.
+// orders returns the orders that the latest turn sent to mailers.
 func (c *core) orders() (orders []domain.MailOrder) {
 	c.t.Helper()
 	for _, r := range c.writtenTo(schemas.TopicMails) {
@@ -21,7 +21,7 @@ func (c *core) orders() (orders []domain.MailOrder) {
 	return orders
 }
 
-// later takes a turn after so long, and gives what it orders.
+// later takes a turn after that time, and returns its orders.
 func (c *core) later(millis int64) []domain.MailOrder {
 	c.t.Helper()
 	c.now += millis
@@ -43,7 +43,7 @@ func (c *core) answered(
 	})
 }
 
-// gone has an endpoint whose receiver is gone.
+// gone makes an endpoint's receiver answer 410.
 func (c *core) gone(endpoint string) {
 	c.t.Helper()
 	c.turn(creation(endpoint))
@@ -51,7 +51,7 @@ func (c *core) gone(endpoint string) {
 	c.answerAll(domain.AttemptResult{StatusCode: 410})
 }
 
-// outcomes are those of mails among facts.
+// outcomes returns the mail outcomes among facts.
 func outcomes(facts []domain.Fact) (all []domain.MailOutcome) {
 	for _, f := range facts {
 		if made, is := f.Body.(domain.MailAttempted); is {
@@ -61,8 +61,8 @@ func outcomes(facts []domain.Fact) (all []domain.MailOutcome) {
 	return all
 }
 
-// The next order of a notice names the addresses that have the mail already, also by another
-// process, on a state built anew.
+// The next order of a notice names the addresses that already have the mail, even from another
+// process with a rebuilt state.
 func TestWhoHasTheMailIsPassedBy(t *testing.T) {
 	c := newCore(t)
 	c.gone("ep_1")
@@ -74,8 +74,8 @@ func TestWhoHasTheMailIsPassedBy(t *testing.T) {
 	}
 }
 
-// What an order says is the endpoint as it is then. An answer counts once, and a mail
-// that was sent is ordered no more: also by another process, on a state built anew.
+// An order describes the endpoint as it is at that time. An answer counts once, and a mail that was
+// sent is not ordered again, even by another process with a rebuilt state.
 func TestADisablingIsOrderedOnce(t *testing.T) {
 	c := newCore(t)
 	c.gone("ep_1")
@@ -107,7 +107,7 @@ func TestADisablingIsOrderedOnce(t *testing.T) {
 	}
 }
 
-// Who disables an endpoint knows.
+// A user who disables an endpoint gets no mail about it.
 func TestADisablingThatWasAskedForIsNotOrdered(t *testing.T) {
 	c := newCore(t)
 	c.turn(creation("ep_1"))
@@ -121,8 +121,8 @@ func TestADisablingThatWasAskedForIsNotOrdered(t *testing.T) {
 	}
 }
 
-// An order that is lost is given again, of what the endpoint is by then; one of an
-// endpoint that was deleted is not.
+// An order that is lost is repeated, with the endpoint's current state, unless the endpoint was
+// deleted.
 func TestAnOrderWithoutAnAnswerIsGivenAgain(t *testing.T) {
 	c := newCore(t)
 	c.gone("ep_1")
@@ -156,7 +156,7 @@ func TestAnOrderWithoutAnAnswerIsGivenAgain(t *testing.T) {
 	}
 }
 
-// A state that is built anew from an old journal tells nobody of what is long past.
+// A state that is rebuilt from an old journal sends no mails about old events.
 func TestOldNewsIsNotOrdered(t *testing.T) {
 	c := newCore(t)
 	c.ours = false // nothing is ordered yet
@@ -177,8 +177,8 @@ func TestOldNewsIsNotOrdered(t *testing.T) {
 	}
 }
 
-// However many endpoints are disabled at once, so many orders wait for an answer; an
-// answer makes room for the next, in another process too.
+// However many endpoints are disabled at once, only a bounded number of orders wait for an answer.
+// An answer makes room for the next, in another process too.
 func TestOrdersThatWaitForAnAnswerAreBounded(t *testing.T) {
 	c := newCore(t)
 	var orders []domain.MailOrder
@@ -201,8 +201,8 @@ func TestOrdersThatWaitForAnAnswerAreBounded(t *testing.T) {
 	}
 }
 
-// While no server is there, one notice at a time is ordered, ever more rarely; when
-// there is one again, all are.
+// While no mail server is available, one notice at a time is ordered, at growing intervals. When
+// one is available again, all are ordered.
 func TestAServerThatIsDownIsAskedForOneMailAtATime(t *testing.T) {
 	t.Parallel()
 	c := newCore(t)
@@ -237,7 +237,7 @@ func TestAServerThatIsDownIsAskedForOneMailAtATime(t *testing.T) {
 	}
 }
 
-// An order that was answered in the turn in which it would be given again is not.
+// An order that is answered in the turn in which it would be repeated is not repeated.
 func TestAnAnswerMeetsItsOrdersEnd(t *testing.T) {
 	c := newCore(t)
 	c.gone("ep_1")
@@ -249,7 +249,7 @@ func TestAnAnswerMeetsItsOrdersEnd(t *testing.T) {
 	}
 }
 
-// A mailer's answer that cannot be read is set aside; the order is given again.
+// A mailer's answer that cannot be read is set aside, and the order is repeated.
 func TestAnAnswerThatCannotBeReadIsSetAside(t *testing.T) {
 	c := newCore(t)
 	c.gone("ep_1")

@@ -10,9 +10,9 @@ import (
 	"github.com/lumenhook/lumenhook/streams/store"
 )
 
-// Owner returns the aggregate that an entry of a task's state belongs to: it lies in that
-// aggregate's partition. What belongs to the partition itself has none, and means nothing
-// beside another journal: numbers of hand-overs are offsets of it. The entry is of s.
+// Owner returns the aggregate that an entry of a task's state belongs to. The entry is stored in
+// that aggregate's partition. Entries of the partition itself belong to no aggregate, and mean
+// nothing with another journal: numbers of handovers are its offsets. The entry is in s.
 func Owner(s *store.Store, key, value []byte) (aggregate string, err error) {
 	group, id, err := store.TimerOf(key)
 	switch {
@@ -54,7 +54,7 @@ func timerOwner(s *store.Store, group, id string) (aggregate string, err error) 
 	case groupCommands:
 		value, err := s.Get(keyOf(spaceCommand, id))
 		if err == nil && value == nil {
-			return "", nil // a command that was handled anew has a second time, and no answer by then
+			return "", nil // a command that was handled again has a second timer, and by then no answer
 		}
 		if err == nil {
 			aggregate, _, err = schemas.HandledFor(value)
@@ -77,14 +77,14 @@ func owned(name, aggregate string, err error) (string, error) {
 	return aggregate, nil
 }
 
-// IsDelivery reports whether a key of the state is that of a delivery.
+// IsDelivery reports whether a key of the state holds a delivery.
 func IsDelivery(key []byte) bool { return len(key) > 1 && key[0] == spaceDelivery }
 
-// IsBody reports whether a key of the state is that of an event's body.
+// IsBody reports whether a key of the state holds an event's body.
 func IsBody(key []byte) bool { return len(key) > 1 && key[0] == spaceBody }
 
-// Later returns which of two deliveries of an event stays if their partitions become one:
-// that to the endpoint to which the event went last.
+// Later returns which of two deliveries of an event to keep when their partitions are merged: the
+// one to the endpoint that the event moved to last.
 func Later(a, b []byte) ([]byte, error) {
 	first, err := schemas.UnmarshalDelivery(a)
 	if err != nil {
@@ -97,7 +97,7 @@ func Later(a, b []byte) ([]byte, error) {
 	return b, nil
 }
 
-// WatchIn returns the watch of an entry of the state; false if it is of something else.
+// WatchIn returns the watch in an entry of the state, or false if the entry holds something else.
 func WatchIn(key, value []byte) (w domain.Watch, is bool, err error) {
 	if len(key) < 2 || key[0] != spaceWatch {
 		return w, false, nil
@@ -106,19 +106,18 @@ func WatchIn(key, value []byte) (w domain.Watch, is bool, err error) {
 	return w, true, err
 }
 
-// WatchOf returns a watch of a state; one that the state does not have does not exist.
+// WatchOf returns a watch of a state. The zero value means that it does not exist.
 func WatchOf(s *store.Store, id string) (domain.Watch, error) {
 	return load(s, spaceWatch, id, schemas.UnmarshalWatch)
 }
 
-// HasEndpoint reports whether a state has an endpoint. It keeps deleted ones.
+// HasEndpoint reports whether a state has an endpoint, even a deleted one.
 func HasEndpoint(s *store.Store, id string) (bool, error) {
 	value, err := s.Get(keyOf(spaceEndpoint, id))
 	return value != nil, err
 }
 
-// Row returns the row of an entry of the state that tables have: of an account, an endpoint
-// or a watch.
+// Row returns the table row of an entry of the state: of an account, an endpoint or a watch.
 func Row(key, value []byte) (r kafka.Record, is bool, err error) {
 	if len(key) < 2 {
 		return r, false, nil

@@ -26,8 +26,8 @@ func (c *core) owners() map[string]string {
 	return by
 }
 
-// Every entry of a state belongs to the aggregate whose facts made it: a state can be taken
-// apart, and every part is in the partition where it will be looked for.
+// Every entry of a state belongs to the aggregate whose facts created it: a state can be split, and
+// every part is in the partition where it will be looked up.
 func TestEveryEntryOfAStateHasAnOwner(t *testing.T) {
 	c := newCore(t)
 	c.turn(domain.Command{
@@ -85,7 +85,7 @@ func TestEveryEntryOfAStateHasAnOwner(t *testing.T) {
 	}
 }
 
-// Of two deliveries of one event, in partitions that become one, the later one stays.
+// Of two deliveries of one event, in partitions that are merged, the later one is kept.
 func TestTheLaterDeliveryOfAnEventStays(t *testing.T) {
 	entry := func(moves int) []byte {
 		return schemas.MarshalDelivery(domain.Delivery{
@@ -105,7 +105,7 @@ func TestTheLaterDeliveryOfAnEventStays(t *testing.T) {
 	}
 }
 
-// Tables are made of a state as its engine makes them.
+// Tables built from a state equal the ones that its engine publishes.
 func TestTheRowsOfAState(t *testing.T) {
 	c := newCore(t)
 	c.turn(creation("ep_1"))
@@ -128,8 +128,8 @@ func TestTheRowsOfAState(t *testing.T) {
 	}
 }
 
-// A command that is handled anew after its answer was forgotten may leave a second time of
-// forgetting behind. It is nobody's once the answer is gone.
+// A command that is handled again after its answer has expired may leave a second timer behind. It
+// belongs to no aggregate once the answer is gone.
 func TestATimeWithoutAnAnswerIsNobodys(t *testing.T) {
 	c := newCore(t)
 	c.turn(creation("ep_1"))

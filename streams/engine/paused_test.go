@@ -24,7 +24,7 @@ import (
 // engineVariable makes the test binary an engine: an [engineProcess] as JSON.
 const engineVariable = "LUMENHOOK_TEST_ENGINE"
 
-// engineProcess configures an engine in a process of its own.
+// engineProcess configures an engine in a separate process.
 type engineProcess struct {
 	Brokers          []string
 	Prefix, StateDir string
@@ -33,8 +33,8 @@ type engineProcess struct {
 	WaitMillis       int64
 }
 
-// runEngine is the main function of an engine. It ends with its standard input, so
-// that none outlives the test.
+// runEngine is the main function of an engine. It ends with its standard input, so that no engine
+// outlives the test.
 func runEngine(settings string) error {
 	var s engineProcess
 	if err := json.Unmarshal([]byte(settings), &s); err != nil {
@@ -65,8 +65,8 @@ func retryingAfter(waitMillis int64) domain.Policy {
 	return domain.Policy{Schedule: domain.Schedule{WaitsMillis: []int64{waitMillis}}}
 }
 
-// startProcess runs an engine in a process of its own, which is stopped gracefully at the
-// end of the test.
+// startProcess runs an engine in a separate process, which is stopped gracefully at the end of the
+// test.
 func (r *rig) startProcess(waitMillis int64) *exec.Cmd {
 	r.t.Helper()
 	settings, err := json.Marshal(engineProcess{
@@ -121,9 +121,9 @@ func (r *rig) pause(cmd *exec.Cmd) {
 	}
 }
 
-// TestAPausedEngineThatWakesStartsNothing: while it is paused, for longer than its session,
-// another engine makes the attempts that are due. When it resumes, they are all overdue
-// according to its state, and it must not make them before it notices.
+// TestAPausedEngineThatWakesStartsNothing: while it is paused, for longer than its session, another
+// engine makes the due attempts. When it resumes, they are all overdue according to its state, and
+// it must not make them before it notices.
 func TestAPausedEngineThatWakesStartsNothing(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -148,7 +148,7 @@ func TestAPausedEngineThatWakesStartsNothing(t *testing.T) {
 	r.signal(process, syscall.SIGCONT)
 	stop()
 
-	// It works again when its partitions are assigned to it again.
+	// It works again when it gets its partitions back.
 	r.pay(id, 1000, 1)
 	r.eventuallyIn(id, domain.StateDelivered, opening+events+1)
 	_, deliveries := r.fold(id)

@@ -11,7 +11,7 @@ import (
 	"github.com/lumenhook/lumenhook/streams/engine"
 )
 
-// order records the events of attempts in the order in which these begin.
+// order records the events of attempts in the order in which the attempts begin.
 type order struct {
 	mu     sync.Mutex
 	events []string
@@ -40,9 +40,8 @@ func (d ordered) Dispatch(a domain.Attempt, done func(domain.AttemptResult)) {
 	d.Dispatcher.Dispatch(a, done)
 }
 
-// TestReplaySpanIsOfTheEvents: since and until are compared with createdAt of the envelope,
-// which lists show, and not with the time when the engine recorded it: the events here are
-// of 1970.
+// TestReplaySpanIsOfTheEvents: since and until are compared with the envelope's createdAt, which
+// lists show, not with the time when the engine recorded the event. The events here are from 1970.
 func TestReplaySpanIsOfTheEvents(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -66,8 +65,8 @@ func TestReplaySpanIsOfTheEvents(t *testing.T) {
 	}
 }
 
-// TestReplayLeavesTestsOut: a test.ping that FAILED is not sent again, does not count as a
-// match, and does not count toward the limit of a thousand.
+// TestReplayLeavesTestsOut: a test.ping that FAILED is not sent again, does not count as a match,
+// and does not count toward the limit of a thousand.
 func TestReplayLeavesTestsOut(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -98,9 +97,9 @@ func TestReplayLeavesTestsOut(t *testing.T) {
 	}
 }
 
-// TestReplayOrder: what docs/state-machines.md promises. First attempts begin
-// oldest event first, however the events came to the engine; with one attempt at
-// a time they also reach the receiver so.
+// TestReplayOrder: as docs/state-machines.md promises, first attempts begin with the oldest event,
+// in whatever order the events reached the engine. With one attempt at a time they also reach the
+// receiver in this order.
 func TestReplayOrder(t *testing.T) {
 	t.Parallel()
 	for _, window := range []int{1, 16} {
@@ -132,8 +131,8 @@ func TestReplayOrder(t *testing.T) {
 	}
 }
 
-// TestReplayOfChosenEvents: those of the choice that are FAILED and at the endpoint, in the order
-// of the choice; a repeat is answered as before, after a restart too, whatever it chooses.
+// TestReplayOfChosenEvents: the chosen events that are FAILED and at the endpoint, in the chosen
+// order. A repeated command gets the same answer, after a restart too, whatever it chooses.
 func TestReplayOfChosenEvents(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

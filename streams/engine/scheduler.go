@@ -10,20 +10,20 @@ import (
 	"github.com/lumenhook/lumenhook/streams/task"
 )
 
-// scheduler turns what is due into attempts. It is all in memory: after a restart of the
-// process, attempts that were in flight are due again; after a restart of the task alone
-// they are still in flight ([Flights]).
+// scheduler turns due timers into attempts. It is all in memory: after a restart of the process,
+// attempts that were in flight are due again; after a restart of only the task they are still in
+// flight ([Flights]).
 type scheduler struct {
 	cfg        Config
 	state      *state
 	secrets    *secrets
 	inFlight   *inFlight
 	waitlisted *queue            // groups that wait for a place among the probing
-	delayed    *wakes            // groups that wait until a time: of their rate limit, or sealed
-	urgent     []string          // events to be attempted out of turn
+	delayed    *wakes            // groups that wait until a time: for their rate limit, or sealed
+	urgent     []string          // events to attempt ahead of their turn
 	newEpochs  []domain.Endpoint // whose epoch changed in the turn: enabled or deleted
-	relimited  []domain.Endpoint // whose rate limit was changed in the turn
-	// effects of the turn that do not depend on what is due
+	relimited  []domain.Endpoint // whose rate limit changed in the turn
+	// effects of the turn that do not depend on due timers
 	effects   []Effect
 	cancels   []store.Claimed // deliveries of deleted endpoints, tests of disabled ones
 	crowded   []string        // groups of deleted endpoints that a turn had no room for
@@ -34,13 +34,11 @@ type scheduler struct {
 }
 
 const (
-	// maxUrgent bounds the out-of-turn events that wait because of the bound on all
-	// attempts.
+	// maxUrgent bounds the urgent events that wait because of the limit on all attempts.
 	maxUrgent = 1024
-	// sealedAgainMillis is how long to wait before a secret is tried again.
+	// sealedAgainMillis is the wait before a secret is tried again.
 	sealedAgainMillis = 30_000
-	// ownedAgainMillis is how long to wait before the ownership of the partition is checked
-	// again.
+	// ownedAgainMillis is the wait before the ownership of the partition is checked again.
 	ownedAgainMillis = 250
 )
 
@@ -55,9 +53,9 @@ func newScheduler(cfg Config, s *state) *scheduler {
 	}
 }
 
-// inherit counts in the attempts that former tasks of the partition have in flight, and
-// claims their deliveries, so that none is made again. Those that are recorded already, or
-// were made by another process since, are dropped.
+// inherit counts in the attempts that former tasks of the partition have in flight, and claims
+// their deliveries, so that none is made again. It drops attempts that are already recorded, or
+// that another process has made since.
 func (s *scheduler) inherit(t *task.Turn, inherited []domain.Attempt) error {
 	s.nowMillis, s.inFlight.uncountedMillis = t.NowMillis, t.NowMillis
 	for _, attempt := range inherited {
@@ -86,8 +84,8 @@ func (s *scheduler) forget(a domain.Attempt) {
 	s.effects = append(s.effects, Forget{EventID: a.EventID, Number: a.Number})
 }
 
-// end removes an attempt. If its outcome was not recorded, it is still due, and its claim
-// is released.
+// end removes an attempt. If its outcome was not recorded, it is still due, and its claim is
+// released.
 func (s *scheduler) end(timers *store.TimerIndex, o Outcome, recorded bool) {
 	s.forget(o.Attempt)
 	claim, unblocked, was := s.inFlight.end(o, s.nowMillis)
@@ -99,8 +97,8 @@ func (s *scheduler) end(timers *store.TimerIndex, o Outcome, recorded bool) {
 	}
 }
 
-// noteChange notes how a fact of the turn changed an endpoint. Connections to URLs that are
-// not used any more are dropped.
+// noteChange records how a fact of the turn changed an endpoint. Connections to URLs that are no
+// longer used are dropped.
 func (s *scheduler) noteChange(before, after domain.Endpoint) {
 	if before.Epoch != after.Epoch {
 		s.newEpochs = append(s.newEpochs, after)
@@ -155,7 +153,7 @@ func (r *round) start(a task.After) (wakeMillis int64, err error) {
 	for group := range r.delayed.due(r.nowMillis) {
 		r.timers.Unblock(group)
 	}
-	for _, group := range r.crowded { // those of the turn before are cancelled
+	for _, group := range r.crowded { // those of the previous turn are cancelled
 		r.timers.Unblock(group)
 	}
 	r.crowded = r.crowded[:0]
@@ -179,17 +177,17 @@ func (r *round) start(a task.After) (wakeMillis int64, err error) {
 	return min(r.timers.NextMillis(), r.delayed.nextMillis()), nil
 }
 
-// free is how many more attempts may be in flight.
+// free returns how many more attempts may be in flight.
 func (s *scheduler) free() int { return s.cfg.AttemptsInFlight - s.inFlight.len() }
 
-// probingPlaces is how many more attempts the probing endpoints may have.
+// probingPlaces returns how many more attempts the probing endpoints may have.
 func (s *scheduler) probingPlaces() int {
 	return max(1, s.cfg.AttemptsInFlight/2) - s.inFlight.probing
 }
 
-// setBack ends waits that were computed before the clock was set back: they would last
-// until the clock reaches their time again. Groups that must still wait are scheduled anew,
-// by the present clock.
+// setBack ends waits that were computed before the clock was set back. Otherwise they would last
+// until the clock reaches their old time again. Groups that must still wait are rescheduled by the
+// current clock.
 func (r *round) setBack(nowMillis int64) {
 	for group := range r.delayed.due(math.MaxInt64) {
 		r.timers.Unblock(group)
@@ -201,8 +199,8 @@ func (r *round) setBack(nowMillis int64) {
 	r.mails.resume = min(r.mails.resume, nowMillis+domain.MailLastWait)
 }
 
-// resume unblocks the groups of endpoints that were enabled or deleted, or got another rate
-// limit. Those of former epochs too, for an endpoint may be disabled again before all
+// resume unblocks the groups of endpoints that were enabled or deleted, or got another rate limit.
+// This includes groups of former epochs, because an endpoint may be disabled again before all
 // deliveries of one epoch were sent.
 func (r *round) resume() {
 	for _, e := range slices.Concat(r.newEpochs, r.relimited) {
@@ -222,9 +220,8 @@ func (r *round) resume() {
 	r.newEpochs = r.newEpochs[:0]
 }
 
-// claim claims until nothing more is due or allowed. First, waitlisted groups are granted a
-// place each in the order of their waiting, as long as there are places: a group uses its
-// place or leaves the list.
+// claim claims until nothing more is due or allowed. First, waitlisted groups get one place each,
+// in order of arrival, while there are places. A group uses its place or leaves the list.
 func (r *round) claim() error {
 	for {
 		asked := 0
@@ -250,7 +247,7 @@ func (r *round) claim() error {
 	}
 }
 
-// handle files a claim by its group.
+// handle sorts a claim by its group.
 func (r *round) handle(c store.Claimed) error {
 	switch c.Group {
 	case groupCommands:
@@ -271,9 +268,9 @@ func (r *round) handle(c store.Claimed) error {
 	return r.begin(c, endpoint)
 }
 
-// startUrgent attempts what must not wait for its turn, whatever the window allows: a
-// person waits for it. Only the bound on all attempts holds; events beyond it are tried
-// again, unless their turn comes before.
+// startUrgent attempts urgent events at once, whatever the window allows, because a user is
+// waiting. Only the limit on all attempts applies. Events beyond it are tried again, unless their
+// turn comes before.
 func (r *round) startUrgent() error {
 	urgent := r.urgent
 	r.urgent = nil
@@ -287,7 +284,7 @@ func (r *round) startUrgent() error {
 		case err != nil:
 			return err
 		case !delivery.State.Pending() || delivery.Attempts > 0:
-			continue // it waited for a first attempt, which has ended meanwhile
+			continue // it waited for a first attempt, which has ended in the meantime
 		case endpoint.Sends() && r.free() <= 0:
 			if len(r.urgent) < maxUrgent {
 				r.urgent = append(r.urgent, eventID)
@@ -302,7 +299,7 @@ func (r *round) startUrgent() error {
 }
 
 // startUrgentOne attempts an event that is not in flight. A test of a disabled endpoint is
-// cancelled, for its command would wait until the endpoint is enabled.
+// cancelled, because its command would otherwise wait until the endpoint is enabled.
 func (r *round) startUrgentOne(delivery domain.Delivery, endpoint domain.Endpoint) error {
 	c, free, err := r.timers.ClaimOne(groupOf(delivery), delivery.NextAttemptAtMillis,
 		delivery.EventID)
@@ -316,8 +313,8 @@ func (r *round) startUrgentOne(delivery domain.Delivery, endpoint domain.Endpoin
 	return r.begin(c, endpoint)
 }
 
-// allow returns how many more entries of a group may be claimed now; below zero, no group
-// may claim any.
+// allow returns how many more entries of a group may be claimed now. A negative result means that
+// no group may claim any.
 func (r *round) allow(group string) int {
 	switch group {
 	case groupCommands:
@@ -328,19 +325,19 @@ func (r *round) allow(group string) int {
 	endpoint, err := r.state.endpoint(r.committed, endpointOf(group))
 	switch {
 	case err != nil:
-		return 1 // the claim meets the same error and returns it
+		return 1 // the claim hits the same error and returns it
 	case endpoint.Deleted():
 		return r.allowCancels(group)
 	case !endpoint.Sends():
 		return 0 // until it is enabled (G3)
 	case isBehindGroup(group):
-		return 0 // each goes over to another group when its turn comes
+		return 0 // each moves to another group when its turn comes
 	}
 	return r.allowAttempts(group, endpoint)
 }
 
-// allowCancels returns how many more deliveries of a deleted endpoint may be cancelled. One that
-// gets no room may have no claim whose end would let it go on.
+// allowCancels returns how many more deliveries of a deleted endpoint may be cancelled. A group
+// that gets no room may have no claim whose end would unblock it.
 func (r *round) allowCancels(group string) int {
 	room := cancelAtOnce - len(r.cancels)
 	if room <= 0 {
@@ -350,9 +347,9 @@ func (r *round) allowCancels(group string) int {
 	return room
 }
 
-// allowAttempts returns how many more attempts an endpoint may get: by its window, by its
-// rate limit, and, while it is probing, by what all probing endpoints may have together.
-// Half of all places are reserved for receivers that answer, however many do not (G6).
+// allowAttempts returns how many more attempts an endpoint may get: by its window, by its rate
+// limit, and, while it is probing, by the total for all probing endpoints. Half of all places are
+// reserved for receivers that answer, however many do not (G6).
 func (r *round) allowAttempts(group string, endpoint domain.Endpoint) int {
 	free := r.free()
 	if free <= 0 {
@@ -383,8 +380,8 @@ func (r *round) allowAttempts(group string, endpoint domain.Endpoint) int {
 	case places > 0 && r.waitlisted.len() == 0:
 		return min(allowed, places)
 	}
-	r.waitlisted.add(group)    // after those that wait already
-	r.inFlight.block(w, group) // unless the endpoint answers meanwhile and stops probing
+	r.waitlisted.add(group)    // after those that are already waiting
+	r.inFlight.block(w, group) // unless the endpoint answers in the meantime and stops probing
 	return 0
 }
 
@@ -404,7 +401,7 @@ func (r *round) begin(c store.Claimed, endpoint domain.Endpoint) error {
 		signingKeys, err = r.secrets.signing(endpoint, r.nowMillis)
 	}
 	if err != nil {
-		r.leaveSealed(c, endpoint, err)
+		r.blockSealed(c, endpoint, err)
 		return nil
 	}
 	attempt := domain.Attempt{
@@ -425,9 +422,9 @@ func (r *round) begin(c store.Claimed, endpoint domain.Endpoint) error {
 	return nil
 }
 
-// leaveSealed blocks an endpoint for a while whose secrets cannot be opened, as after the
-// master key was lost: its deliveries wait, and others continue.
-func (r *round) leaveSealed(c store.Claimed, endpoint domain.Endpoint, err error) {
+// blockSealed blocks an endpoint for a while if its secrets cannot be opened, for example because
+// the master key was lost. Its deliveries wait, and others continue.
+func (r *round) blockSealed(c store.Claimed, endpoint domain.Endpoint, err error) {
 	r.cfg.Logger.Error("nothing can be sent to an endpoint, because its secrets and headers cannot "+
 		"all be opened, or nothing signs as it asks for",
 		"endpoint", endpoint.ID, "again", sealedAgainMillis/1000, "error", err)

@@ -12,8 +12,8 @@ import (
 // secrets opens sealed values of endpoints, and caches the recently opened ones.
 type secrets struct {
 	unseal func(sealed []byte, boundTo string) (domain.Secret, error)
-	keys   func(nowMillis int64) ([]domain.Secret, error) // nil: the deployment has none
-	// opened is by what values are bound to, and the sealed value
+	keys   func(nowMillis int64) ([]domain.Secret, error) // nil: the deployment has no keys
+	// opened is keyed by the binding and the sealed value
 	opened *lru.Cache[string, domain.Secret]
 }
 
@@ -26,8 +26,8 @@ func newSecrets(
 	return &secrets{unseal: unseal, keys: keys, opened: newCache[domain.Secret](cachedSecrets)}
 }
 
-// signing returns the deployment's keys that sign now, newest first: at least one, or an
-// error. An endpoint that asks for their signature is sent nothing without it.
+// signing returns the deployment's keys that sign now, newest first: at least one, or an error. An
+// endpoint that asks for their signature gets nothing without it.
 func (s *secrets) signing(e domain.Endpoint, nowMillis int64) ([]domain.Secret, error) {
 	var keys []domain.Secret
 	err := errors.New("this engine has no signing key that signs now: make one with " +
@@ -43,8 +43,8 @@ func (s *secrets) signing(e domain.Endpoint, nowMillis int64) ([]domain.Secret, 
 	return keys, nil
 }
 
-// of returns the secrets that sign for an endpoint now, newest first, and the values of its
-// own headers.
+// of returns the secrets that sign for an endpoint now, newest first, and the values of its own
+// headers.
 func (s *secrets) of(
 	e domain.Endpoint, nowMillis int64,
 ) (sign []domain.Secret, headers []domain.SentHeader, err error) {
@@ -67,8 +67,8 @@ func (s *secrets) of(
 	return sign, headers, err
 }
 
-// open opens a sealed value, or returns the cached one. The cache key includes what the
-// value is bound to, so a copied seal does not open elsewhere.
+// open opens a sealed value, or returns the cached one. The cache key includes the binding, so a
+// copied seal does not open elsewhere.
 func (s *secrets) open(sealed []byte, boundTo string) (domain.Secret, error) {
 	value := boundTo + "\x00" + string(sealed)
 	if plain, ok := s.opened.Get(value); ok {

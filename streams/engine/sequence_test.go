@@ -8,7 +8,7 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// sequences returns the numbers of the attempts that were begun, by event.
+// sequences returns the sequence numbers of the attempts that were made, by event.
 func (c *core) sequences() map[string][]uint64 {
 	by := make(map[string][]uint64)
 	for _, a := range c.attempts {
@@ -17,8 +17,8 @@ func (c *core) sequences() map[string][]uint64 {
 	return by
 }
 
-// TestNumbersGoOnWithoutAGap: across starts with and without a state, a snapshot, and for an
-// event that is handed over; and every attempt of a delivery carries the same.
+// TestNumbersGoOnWithoutAGap: across restarts with a state, without one and from a snapshot, and
+// for an event that is handed over. Every attempt of a delivery carries the same number.
 func TestNumbersGoOnWithoutAGap(t *testing.T) {
 	c := newCore(t)
 	c.turn(creation(endpointID), creation("ep_other"))
@@ -53,7 +53,8 @@ func TestNumbersGoOnWithoutAGap(t *testing.T) {
 	pays("after a start from a snapshot")
 }
 
-// TestAHandOverHasTheNextNumber of the endpoint that it goes to, whatever it had before.
+// TestAHandOverHasTheNextNumber: a handover gets the next number of its new endpoint, whatever
+// number it had before.
 func TestAHandOverHasTheNextNumber(t *testing.T) {
 	from := movedOnce(t, 3)
 	to := newCore(t)

@@ -11,34 +11,34 @@ import (
 	"github.com/lumenhook/lumenhook/streams/task"
 )
 
-// rememberedSettled is how many of the deliveries that settled last a partition remembers.
-// That a resend finds what is forgotten in the history depends on it: the history may be as
-// many records behind ([machine.upToDate]). Another number is another StateFormat: a state
-// that remembered fewer has forgotten what this program believes to have.
+// rememberedSettled is the number of settled deliveries that a partition remembers. A resend of a
+// forgotten delivery reads it from the history, which may be this many records behind
+// ([machine.upToDate]). Changing the number requires another StateFormat: a state that remembered
+// fewer has forgotten deliveries that this program relies on.
 const rememberedSettled = 16_384
 
-// This does not compile if a turn could forget what it has settled itself.
+// Fails to compile if a turn could forget a delivery that it has settled itself.
 const _ = uint(rememberedSettled - task.TurnFacts)
 
-// ring remembers the deliveries that settled last, in the order of the facts that settled
-// them, and nothing but the journal decides which these are.
+// ring remembers the deliveries that settled last, in the order of the facts that settled them. It
+// is a function of the journal.
 //
 //	0x19 | number, 8 bytes, big endian -> version, 8 bytes | moves, 1 byte | event id
 //	0x1a -> numbers of the oldest entry and of the next one
 //
-// Version and moves tell the delivery as it was: one that has settled again, or is on its
-// way again, has others, and only its latest entry counts.
+// Version and moves identify the state of the delivery. If it has settled again or is pending
+// again, they differ, and only its latest entry counts.
 //
-// The entries of this process are in memory too, so that it reads neither them nor their
-// deliveries again.
+// The entries that this process added are also in memory, so that neither they nor their deliveries
+// are read again.
 type ring struct {
 	size         uint64
 	oldest, next uint64
 	loaded       bool
 	changed      bool
-	from         uint64            // the first entry of this process
-	events       []string          // of the entries from there on that are left
-	latest       map[string]uint64 // of those that count: their entry, by event
+	from         uint64            // the first entry that this process added
+	events       []string          // of the remaining entries from there on
+	latest       map[string]uint64 // the entries that count, by event
 }
 
 // entryHead is how many bytes of an entry precede the event's identifier.
@@ -74,7 +74,7 @@ func (r *ring) flush(batch *store.Batch) error {
 	return batch.Set(ringKey, binary.BigEndian.AppendUint64(value, r.next))
 }
 
-// add adds a delivery, and reports whether the oldest entry has to go.
+// add adds a delivery, and reports whether the oldest entry must be dropped.
 func (r *ring) add(batch *store.Batch, d domain.Delivery) (full bool, err error) {
 	if err := r.load(batch); err != nil {
 		return false, err
@@ -90,11 +90,11 @@ func (r *ring) add(batch *store.Batch, d domain.Delivery) (full bool, err error)
 	return r.next-r.oldest > r.size, nil
 }
 
-// leave notes that a delivery is on its way again, or that its event has another.
-func (r *ring) leave(eventID string) { delete(r.latest, eventID) }
+// requeued records that a delivery is pending again, or that its event has another one.
+func (r *ring) requeued(eventID string) { delete(r.latest, eventID) }
 
-// drop removes the oldest entry. It returns the event whose delivery is to be forgotten;
-// empty: a later fact of it counts.
+// drop removes the oldest entry. It returns the event whose delivery is to be forgotten, or "" if a
+// later fact of the event counts.
 func (r *ring) drop(
 	batch *store.Batch, deliveries *writeBackCache[domain.Delivery],
 ) (forgotten string, err error) {
@@ -126,9 +126,8 @@ func (r *ring) drop(
 	return eventID, batch.Delete(key)
 }
 
-// settle remembers a delivery that a fact has left settled, and forgets the one that settled
-// longest ago.
-func (s *state) settle(batch *store.Batch, after domain.Delivery) error {
+// rememberSettled adds a delivery that a fact has settled to the ring, and forgets the oldest one.
+func (s *state) rememberSettled(batch *store.Batch, after domain.Delivery) error {
 	full, err := s.settled.add(batch, after)
 	if err != nil || !full {
 		return err
@@ -141,8 +140,8 @@ func (s *state) settle(batch *store.Batch, after domain.Delivery) error {
 	return s.deliveries.remove(batch, eventID)
 }
 
-// settledAs returns the delivery of an entry; none if a later fact of it counts, or if it is
-// forgotten.
+// settledAs returns the delivery of an entry; the zero value if a later fact of it counts, or if it
+// is forgotten.
 func settledAs(r reader, entry []byte) (domain.Delivery, error) {
 	if len(entry) <= entryHead {
 		return domain.Delivery{}, fmt.Errorf("engine: an entry of a settled delivery is malformed: %x",
@@ -156,11 +155,11 @@ func settledAs(r reader, entry []byte) (domain.Delivery, error) {
 	return d, nil
 }
 
-// IsSettled reports whether a key of the state is that of an entry of the ring.
+// IsSettled reports whether a key of the state holds an entry of the ring.
 func IsSettled(key []byte) bool { return len(key) == 9 && key[0] == spaceSettled }
 
-// AddSettled adds an entry of another state to the ring of a batch's state, as its n-th, if
-// that state has the delivery as the entry has it.
+// AddSettled adds an entry of another state to the ring of a batch's state, as its n-th, if that
+// state's delivery matches the entry.
 func AddSettled(b *store.Batch, entry []byte, n uint64) (added bool, err error) {
 	d, err := settledAs(b, entry)
 	if err != nil || !d.Exists() {
@@ -169,13 +168,13 @@ func AddSettled(b *store.Batch, entry []byte, n uint64) (added bool, err error) 
 	return true, b.Set(entryKey(n), entry)
 }
 
-// SetSettled ends the ring of a batch's state, whose entries AddSettled has added.
+// SetSettled completes the ring of a batch's state after AddSettled has added its entries.
 func SetSettled(b *store.Batch, entries uint64) error {
 	r := ring{next: entries, changed: true}
 	return r.flush(b)
 }
 
-// peek is get without remembering what it reads.
+// peek is get without caching the result.
 func (c *writeBackCache[T]) peek(r reader, id string) (T, error) {
 	if v, ok := c.changed[id]; ok {
 		return v, nil
@@ -193,10 +192,9 @@ func (c *writeBackCache[T]) remove(batch *store.Batch, id string) error {
 	return batch.Delete(keyOf(c.space, id))
 }
 
-// upToDate reports whether the history that a resend was read from has all that became of
-// a delivery which is forgotten here. After its last fact as many deliveries settled as
-// are remembered, each with a record of the journal of its own: a history that lacks fewer
-// records has that fact.
+// upToDate reports whether the history that a resend was read from includes the last fact of a
+// delivery that is forgotten here. After that fact, rememberedSettled deliveries have settled, each
+// with its own journal record. A history that lacks fewer records therefore has the fact.
 func (m *machine) upToDate(t *task.Turn, c domain.ResendEvent) bool {
 	at := t.Next + int64(len(m.facts))
 	return c.Remembered != nil && at-c.Remembered.AsOf < int64(m.state.settled.size)

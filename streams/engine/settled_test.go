@@ -10,7 +10,7 @@ import (
 	"github.com/lumenhook/lumenhook/streams/engine"
 )
 
-// remembering is a partition that remembers as many settled deliveries, and has an endpoint.
+// remembering returns a partition that remembers that many settled deliveries, and has an endpoint.
 func remembering(t *testing.T, settled int) *core {
 	t.Helper()
 	c := newCore(t)
@@ -20,7 +20,7 @@ func remembering(t *testing.T, settled int) *core {
 	return c
 }
 
-// settles pays an event to the endpoint, whose receiver answers with a status.
+// settles sends an event to the endpoint, whose receiver answers with a status.
 func (c *core) settles(event string, status int) {
 	c.t.Helper()
 	c.pay(endpointID, event)
@@ -56,7 +56,7 @@ func (c *core) wantHeld(what string, space byte, want ...string) {
 	}
 }
 
-// everything returns the whole state, as keys and values, but for how far rows are published.
+// everything returns the whole state, as keys and values, except how far rows are published.
 func (c *core) everything() map[string]string {
 	c.t.Helper()
 	all := make(map[string]string)
@@ -72,9 +72,9 @@ func (c *core) everything() map[string]string {
 	return all
 }
 
-// TestWhatHasSettledIsForgotten: a settled delivery has no body, and only the latest of them
-// are remembered; one that is pending or FAILED stays, with its body. Folded anew, the state
-// is the same.
+// TestWhatHasSettledIsForgotten: a settled delivery has no body, and only the latest are
+// remembered. A pending or FAILED delivery stays, with its body. Folding the journal again gives
+// the same state.
 func TestWhatHasSettledIsForgotten(t *testing.T) {
 	c := remembering(t, 2)
 	c.settles("evt_0", 200)
@@ -103,7 +103,7 @@ func TestWhatHasSettledIsForgotten(t *testing.T) {
 	}
 }
 
-// resent is a resend of an event as a history shows it that lacks some records.
+// resent returns a resend of an event, read from a history that lacks some records.
 func resent(id string, d domain.Delivery, asOf int) domain.Command {
 	return domain.Command{ID: id, AccountID: accountID, Body: domain.ResendEvent{
 		EndpointID: endpointID,
@@ -112,7 +112,7 @@ func resent(id string, d domain.Delivery, asOf int) domain.Command {
 	}}
 }
 
-// past is the delivery of an event that was attempted once.
+// past returns the delivery of an event that was attempted once.
 func past(event string) domain.Delivery {
 	return domain.Delivery{
 		EventID:    event,
@@ -126,8 +126,8 @@ func past(event string) domain.Delivery {
 	}
 }
 
-// TestOnlyTheLatestSettlingCounts: a delivery that was queued again is not forgotten in the
-// place of its first settling, neither while it is on its way nor after it has settled again.
+// TestOnlyTheLatestSettlingCounts: a delivery that was queued again is not forgotten at the
+// position of its first settling, neither while it is pending nor after it has settled again.
 func TestOnlyTheLatestSettlingCounts(t *testing.T) {
 	c := remembering(t, 2)
 	c.settles("evt_0", 200)
@@ -145,9 +145,9 @@ func TestOnlyTheLatestSettlingCounts(t *testing.T) {
 	c.wantHeld("two later", deliveries, "evt_3", "evt_4")
 }
 
-// TestAForgottenEventIsSentAgain: recalled from the history, with the next attempt's number,
-// and answered like any other. A history that may lack the latest of it is not believed, and
-// the same request is decided anew once it has caught up.
+// TestAForgottenEventIsSentAgain: it is recalled from the history, with the next attempt's number,
+// and answered like any other. A history that may lack its latest facts is refused, and the same
+// request is decided again once the history has caught up.
 func TestAForgottenEventIsSentAgain(t *testing.T) {
 	c := remembering(t, 2)
 	for n := range 4 {
@@ -164,7 +164,7 @@ func TestAForgottenEventIsSentAgain(t *testing.T) {
 	if len(facts) != 1 || facts[0].Body.FactType() != "DeliveryRecalled" {
 		t.Fatalf("the first turn led to %+v", facts)
 	}
-	facts = c.turn() // the command was left for it
+	facts = c.turn() // the command was left for this turn
 	queued, is := facts[0].Body.(domain.DeliveryRequeued)
 	if len(facts) != 2 || !is || queued.Run != 2 || string(queued.Body) != "evt_0" {
 		t.Fatalf("the second turn led to %+v", facts)
@@ -179,7 +179,7 @@ func TestAForgottenEventIsSentAgain(t *testing.T) {
 }
 
 // TestAForgottenEventThatMovedIsFollowed: the endpoint that it has left knows from the history
-// where it went, however old that is, and hands it over no second time.
+// where it went, however long ago, and does not hand it over a second time.
 func TestAForgottenEventThatMovedIsFollowed(t *testing.T) {
 	c := remembering(t, 2)
 	d := past("evt_0")
@@ -191,7 +191,8 @@ func TestAForgottenEventThatMovedIsFollowed(t *testing.T) {
 	}
 }
 
-// TestAnOutcomeOfWhatIsForgottenHasNoEffect: an attempt that is reported again.
+// TestAnOutcomeOfWhatIsForgottenHasNoEffect: an attempt is reported again after its delivery was
+// forgotten.
 func TestAnOutcomeOfWhatIsForgottenHasNoEffect(t *testing.T) {
 	c := remembering(t, 1)
 	c.settles("evt_0", 200)

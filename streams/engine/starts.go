@@ -2,13 +2,13 @@ package engine
 
 import "slices"
 
-// starts are the start times of the last second's attempts to one endpoint, for its rate
-// limit. In any second of the engine's clock no more begin than the limit; what a limit has
-// left after a pause may begin at once. There is one entry for each millisecond in which
-// any began, so at most 1,000.
+// starts are the start times of the last second's attempts to one endpoint, for its rate limit. In
+// any second of the engine's clock no more attempts begin than the limit. After a pause, the whole
+// limit may be used at once. There is one entry for each millisecond in which any attempt began, so
+// at most 1,000.
 //
-// Attempts of before a task took its partition over, or before the clock was set back, may
-// have begun just now: then none begins for a second.
+// Attempts from before a task took its partition over, or before the clock was set back, may have
+// begun just now. In these cases none begins for a second.
 type starts struct {
 	entries          []startsAt // oldest first
 	total            int        // of all entries
@@ -23,11 +23,11 @@ type startsAt struct {
 // rateMillis is the interval of a rate limit.
 const rateMillis = 1000
 
-// quietSince says that uncounted attempts may have begun until a time.
+// quietSince records that uncounted attempts may have begun until a time.
 func (s *starts) quietSince(nowMillis int64) { s.quietUntilMillis = nowMillis + rateMillis }
 
-// add counts an attempt that begins. Without a limit only the latest millisecond of the
-// second is kept, with the total, for a limit that may be set meanwhile.
+// add counts an attempt that begins. Without a limit only the latest millisecond of the second is
+// kept, with the total, for a limit that may be set later.
 func (s *starts) add(nowMillis int64, limited bool) {
 	s.advance(nowMillis)
 	s.total++
@@ -40,7 +40,7 @@ func (s *starts) add(nowMillis int64, limited bool) {
 	}
 }
 
-// allowance returns how many may begin now. If none, wakeMillis is when one may.
+// allowance returns how many attempts may begin now. If that is 0, wakeMillis is when one may.
 func (s *starts) allowance(perSecond int, nowMillis int64) (n int, wakeMillis int64) {
 	s.advance(nowMillis)
 	if nowMillis < s.quietUntilMillis {
@@ -59,10 +59,10 @@ func (s *starts) allowance(perSecond int, nowMillis int64) (n int, wakeMillis in
 	return 0, wakeMillis
 }
 
-// advance drops what began a second ago or earlier.
+// advance drops entries that are a second old or older.
 func (s *starts) advance(nowMillis int64) {
 	if last := len(s.entries) - 1; last >= 0 && s.entries[last].atMillis > nowMillis {
-		s.entries, s.total = nil, 0 // the clock was set back: how long ago is unknown
+		s.entries, s.total = nil, 0 // the clock was set back, so the age is unknown
 		s.quietSince(nowMillis)
 	}
 	s.quietUntilMillis = min(s.quietUntilMillis, nowMillis+rateMillis)

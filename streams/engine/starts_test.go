@@ -6,18 +6,18 @@ import (
 	"pgregory.net/rapid"
 )
 
-// backlog is an endpoint with more deliveries waiting than its limit allows.
+// backlog is an endpoint with more pending deliveries than its limit allows.
 type backlog struct {
 	window *window
 	limit  int
 	wall   int64   // the engine's clock
-	passed int64   // elapsed time, without setbacks of the clock
+	passed int64   // elapsed time, ignoring setbacks of the clock
 	began  []int64 // start times, by elapsed time
 }
 
 func (b *backlog) pass(millis int64) { b.wall, b.passed = b.wall+millis, b.passed+max(millis, 0) }
 
-// ask begins as many as allowed, up to most.
+// ask begins as many attempts as allowed, up to most.
 func (b *backlog) ask(most int) {
 	n, wake := b.window.allowance(b.limit, b.wall)
 	if n == 0 && (wake <= b.wall || wake > b.wall+rateMillis) {
@@ -29,8 +29,8 @@ func (b *backlog) ask(most int) {
 	}
 }
 
-// TestNoSecondHoldsMoreThanTheLimit, wherever the second begins: whatever the steps and
-// settings of the clock, the restarts, and the changes of the limit.
+// TestNoSecondHoldsMoreThanTheLimit: wherever the second begins, and however the clock steps or is
+// set, the process restarts, and the limit changes.
 func TestNoSecondHoldsMoreThanTheLimit(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		b := &backlog{limit: rapid.IntRange(1, 7).Draw(t, "limit"), wall: 5_000_000}
@@ -55,8 +55,8 @@ func TestNoSecondHoldsMoreThanTheLimit(t *testing.T) {
 	})
 }
 
-// TestALimitIsUsedUp: with a backlog each second uses the whole limit, from a second after
-// the start on, and a clock that was set back costs one second.
+// TestALimitIsUsedUp: with a backlog each second uses the whole limit, starting one second after
+// the start. A clock that is set back costs one second.
 func TestALimitIsUsedUp(t *testing.T) {
 	for _, limit := range []int{1, 2, 5, 50, 1000, 10_000} {
 		b := &backlog{limit: limit, wall: 5_000_000}
@@ -76,8 +76,8 @@ func TestALimitIsUsedUp(t *testing.T) {
 	}
 }
 
-// TestALimitThatIsSetCountsWhatBeganWithout: the first second of a new limit holds no more
-// than it, whatever began before.
+// TestALimitThatIsSetCountsWhatBeganWithout: the first second of a new limit holds no more attempts
+// than the limit, including those that began before it was set.
 func TestALimitThatIsSetCountsWhatBeganWithout(t *testing.T) {
 	b := &backlog{wall: 5_000_000}
 	b.window = newWindow(16, 0)

@@ -47,8 +47,8 @@ const maxCounted = 100_000
 
 func keyOf(space byte, id string) []byte { return append([]byte{space}, id...) }
 
-// deliveryGroup is the timer group of an endpoint's pending deliveries. Each enabling
-// begins another, so that everything that waited before is made due by one write
+// deliveryGroup returns the timer group of an endpoint's pending deliveries. Each enabling starts
+// another group, so that everything that waited before is made due by one write
 // (store.Batch.MakeDue), and later failures wait on the schedule.
 func deliveryGroup(endpointID string, epoch uint32) string {
 	return endpointID + "/" + strconv.FormatUint(uint64(epoch), 10)
@@ -60,8 +60,8 @@ func endpointOf(group string) string {
 	return endpointID
 }
 
-// replayableKey orders the deliveries of an endpoint that a replay may queue by creation of
-// their events.
+// replayableKey orders the deliveries of an endpoint that a replay may queue by creation of their
+// events.
 //
 //	0x16 | endpoint id | 0x00 | created, 8 bytes, big endian | event id
 func replayableKey(endpointID string, createdAtMillis int64, eventID string) []byte {
@@ -69,14 +69,14 @@ func replayableKey(endpointID string, createdAtMillis int64, eventID string) []b
 	return append(binary.BigEndian.AppendUint64(key, uint64(max(createdAtMillis, 0))), eventID...)
 }
 
-// reader is committed state, or a batch on it.
+// reader is the committed state, or a batch on it.
 type reader interface {
 	Get(key []byte) ([]byte, error)
 }
 
-// state reads aggregates and stores what package domain folds them into. They are cached
-// decoded: every fact of a delivery increments its endpoint's version, and a delivery is
-// mostly attempted right after it was created.
+// state reads aggregates and stores the results of package domain's folds. Aggregates are cached
+// decoded: every fact of a delivery increments its endpoint's version, and a delivery is usually
+// attempted right after it was created.
 type state struct {
 	accounts   writeBackCache[domain.Account]
 	watches    writeBackCache[domain.Watch]
@@ -104,8 +104,8 @@ func newState(settled int) *state {
 	}
 }
 
-// writeBackCache caches decoded aggregates of one kind: those that the batch changed, which
-// are written once at its end, and some of the unchanged ones.
+// writeBackCache caches decoded aggregates of one kind: those that the batch changed, which are
+// written once at its end, and some of the unchanged ones.
 type writeBackCache[T any] struct {
 	space   byte
 	encode  func(T) []byte
@@ -132,7 +132,7 @@ func newWriteBackCache[T any](
 func newCache[T any](size int) *lru.Cache[string, T] {
 	c, err := lru.New[string, T](size)
 	if err != nil {
-		panic(err) // the size is a constant above zero
+		panic(err) // the size is a positive constant
 	}
 	return c
 }
@@ -195,9 +195,9 @@ func (s *state) endpoint(r reader, id string) (domain.Endpoint, error) {
 	return s.endpoints.get(r, id)
 }
 
-// replayableBetween returns the first deliveries of an endpoint that a replay may queue and
-// whose events were created in a time range, up to the limit of one replay, and how many
-// there are, counted up to maxCounted.
+// replayableBetween returns the first deliveries of an endpoint that a replay may queue and whose
+// events were created in a time range, up to the limit of one replay. It also returns their total
+// number, counted up to maxCounted.
 func (s *state) replayableBetween(
 	batch *store.Batch, endpointID string, sinceMillis, untilMillis int64,
 ) (first []domain.Delivery, matched int, err error) {
@@ -253,15 +253,15 @@ func noAggregate(id string) error {
 	return fmt.Errorf("engine: %.80q is the identifier of no account, endpoint or watch", id)
 }
 
-// change is an endpoint, and a notice of it, before and after a fact; zero for facts
-// of accounts and watches.
+// change is an endpoint, and one of its notices, before and after a fact; zero for facts of
+// accounts and watches.
 type change struct {
 	before, after domain.Endpoint
 	notice        [2]domain.Notice
 }
 
-// fold applies a fact to the stored state. Each fact must have its aggregate's next
-// version: otherwise a turn that the journal does not hold was folded.
+// fold applies a fact to the stored state. Each fact must have its aggregate's next version.
+// Otherwise a turn was folded that the journal does not have.
 func (s *state) fold(batch *store.Batch, f domain.Fact) (change, error) {
 	version, err := s.version(batch, f.Aggregate)
 	if err != nil {
@@ -320,7 +320,7 @@ func (s *state) foldEndpoint(batch *store.Batch, f domain.Fact) (change, error) 
 	}
 	after, delivered := domain.EvolveEndpoint(endpoint, delivery, f)
 	s.endpoints.changed[f.Aggregate] = after
-	if after.Epoch != endpoint.Epoch { // waiting deliveries continue, or are cancelled, at once
+	if after.Epoch != endpoint.Epoch { // pending deliveries continue, or are cancelled, at once
 		err = batch.MakeDue(deliveryGroup(endpoint.ID, endpoint.Epoch))
 	}
 	if err == nil && after.Deleted() && !endpoint.Deleted() {
@@ -336,8 +336,8 @@ func (s *state) foldEndpoint(batch *store.Batch, f domain.Fact) (change, error) 
 	return c, err
 }
 
-// storeDelivery stores a delivery, and moves its entries in the timer index (G3), among the
-// failed and among the settled.
+// storeDelivery stores a delivery, and moves its entries in the timer index (G3), among the failed
+// and among the settled.
 func (s *state) storeDelivery(
 	batch *store.Batch, f domain.Fact, before, after domain.Delivery,
 ) error {
@@ -363,7 +363,7 @@ func (s *state) storeDelivery(
 		}
 	}
 	if before.Line != "" && after.Line == "" {
-		if err := s.leave(batch, before, f.AtMillis); err != nil {
+		if err := s.leaveLine(batch, before, f.AtMillis); err != nil {
 			return err
 		}
 	}
@@ -378,7 +378,7 @@ func (s *state) storeDelivery(
 	}
 	s.deliveries.changed[eventID] = after
 	if !after.State.Settled() {
-		s.settled.leave(eventID)
+		s.settled.requeued(eventID)
 	}
 	switch {
 	case after.State.Pending():
@@ -386,7 +386,7 @@ func (s *state) storeDelivery(
 	case after.Replayable():
 		return batch.Set(replayableKey(after.EndpointID, after.CreatedAtMillis, eventID), nil)
 	case after.State.Settled():
-		return s.settle(batch, after)
+		return s.rememberSettled(batch, after)
 	}
 	return nil
 }

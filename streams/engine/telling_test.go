@@ -7,7 +7,7 @@ import (
 	"github.com/lumenhook/lumenhook/schemas"
 )
 
-// telling is an endpoint that another is told of, whose receiver is gone.
+// telling returns an endpoint that notifies another one, and whose receiver is gone.
 func telling(t *testing.T, partitionOfTold int32) *core {
 	t.Helper()
 	c := newCore(t)
@@ -28,8 +28,8 @@ func telling(t *testing.T, partitionOfTold int32) *core {
 	return c
 }
 
-// An endpoint that is disabled tells another, in its partition, by a delivery like any other: once,
-// however often it comes. A start does not tell it again.
+// When an endpoint is disabled, another endpoint in its partition is notified by an ordinary
+// delivery: once, however often the match arrives. A restart does not notify again.
 func TestAnEndpointIsToldOfAnother(t *testing.T) {
 	from := telling(t, 3)
 	told := from.handed()
@@ -59,8 +59,8 @@ func TestAnEndpointIsToldOfAnother(t *testing.T) {
 	}
 }
 
-// What is told of an endpoint makes nothing more: neither when the endpoint that is told is gone,
-// nor when it is not there.
+// A notification about an endpoint causes nothing more, neither if the notified endpoint was
+// deleted nor if it does not exist.
 func TestTellingNobodyLeadsToNothing(t *testing.T) {
 	from := telling(t, 0)
 	facts := from.match(from.handed())

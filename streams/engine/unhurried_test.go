@@ -8,8 +8,8 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-// TestOutcomesWaitForInputs: an outcome waits some milliseconds for a match to share its
-// turn with, unless a delivery waits for the place that it makes.
+// TestOutcomesWaitForInputs: an outcome waits some milliseconds to share a turn with a match,
+// unless a delivery waits for the place that the outcome frees.
 func TestOutcomesWaitForInputs(t *testing.T) {
 	c := newCore(t)
 	c.turn(creation("ep_1"))
@@ -58,7 +58,7 @@ func TestOutcomesWaitForInputs(t *testing.T) {
 }
 
 // TestInputsWaitForOthers: after a turn with three inputs the next ones wait some milliseconds for
-// others, and after one with fewer they do not.
+// others; after a turn with fewer they do not.
 func TestInputsWaitForOthers(t *testing.T) {
 	c := newCore(t)
 	waits := func(after int, want bool) {

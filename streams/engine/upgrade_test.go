@@ -18,7 +18,7 @@ import (
 	"github.com/lumenhook/lumenhook/streams/task"
 )
 
-// startVersion runs an engine of a version on a new folder; the returned function stops it.
+// startVersion runs an engine of a version on a new folder. The returned function stops it.
 func (r *rig) startVersion(formats engine.Formats) (e *engine.Engine, stop func()) {
 	r.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -35,7 +35,7 @@ func (r *rig) startVersion(formats engine.Formats) (e *engine.Engine, stop func(
 	}
 }
 
-// cutJournal deletes of the journal what the newest snapshot of each partition has.
+// cutJournal deletes the part of the journal that the newest snapshot of each partition covers.
 func (r *rig) cutJournal() {
 	r.t.Helper()
 	below := make(kafka.Offsets)
@@ -62,7 +62,7 @@ func (r *rig) cutJournal() {
 	}
 }
 
-// runToACut has a version deliver 60 payments and leave five that wait, and cuts the journal.
+// runToACut has a version deliver 60 payments and leave five pending, and cuts the journal.
 func (r *rig) runToACut(formats engine.Formats) (endpointID string, waiting []string) {
 	r.t.Helper()
 	_, stop := r.startVersion(formats)
@@ -84,8 +84,8 @@ func (r *rig) runToACut(formats engine.Formats) (endpointID string, waiting []st
 }
 
 // TestTheNextVersionStartsOnAJournalThatWasCut: version 1 writes the snapshots, and a version two
-// formats later converts them, entry by entry and then as a whole. Afterwards it makes the pending
-// deliveries, repeats no delivery that succeeded, and recognizes repeated commands.
+// formats later converts them, entry by entry and then as a whole. It then makes the pending
+// deliveries, does not repeat deliveries that succeeded, and recognizes repeated commands.
 func TestTheNextVersionStartsOnAJournalThatWasCut(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -98,7 +98,7 @@ func TestTheNextVersionStartsOnAJournalThatWasCut(t *testing.T) {
 			engine.StateFormat: {
 				Entry: func(key, value []byte, put func(key, value []byte) error) error {
 					converted.Add(1)
-					return put(append([]byte{0xfe}, key...), value) // to where nobody looks for it
+					return put(append([]byte{0xfe}, key...), value) // to a key that is never read
 				},
 				Whole: func(*store.Store) error {
 					wholes.Add(1)
@@ -110,7 +110,7 @@ func TestTheNextVersionStartsOnAJournalThatWasCut(t *testing.T) {
 					return put(key[1:], value)
 				},
 				Whole: func(s *store.Store) error {
-					return s.ScanTimers(func(store.Claimed) error { // all entries are there by now
+					return s.ScanTimers(func(store.Claimed) error { // all entries are loaded by now
 						wholes.Add(1)
 						return nil
 					})
@@ -144,7 +144,7 @@ func TestTheNextVersionStartsOnAJournalThatWasCut(t *testing.T) {
 	}
 }
 
-// TestAVersionThatCannotReadTheSnapshotsSaysSo, and what to do, and leaves everything as it is.
+// TestAVersionThatCannotReadTheSnapshotsSaysSo: the error says what to do, and nothing is changed.
 func TestAVersionThatCannotReadTheSnapshotsSaysSo(t *testing.T) {
 	t.Parallel()
 	for name, by := range map[string]struct {
@@ -170,7 +170,7 @@ func TestAVersionThatCannotReadTheSnapshotsSaysSo(t *testing.T) {
 					strings.Contains(err.Error(), "Nothing is lost")
 			})
 			stop()
-			_, stop = r.startVersion(by.wrote) // what it is told to do
+			_, stop = r.startVersion(by.wrote) // follow the advice
 			defer stop()
 			r.ask("cmd_disable", domain.DisableEndpoint{EndpointID: r.endpoint(1)})
 			r.ask("cmd_enable", domain.EnableEndpoint{EndpointID: r.endpoint(1)})

@@ -33,7 +33,7 @@ func (q *queue) pop() (group string, ok bool) {
 	return group, true
 }
 
-// wakes holds until when groups wait, earliest first.
+// wakes holds the times until which groups wait, earliest first.
 type wakes struct {
 	in      map[string]bool
 	entries wakeHeap

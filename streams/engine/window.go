@@ -6,29 +6,27 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// window bounds the attempts in flight to one endpoint. It grows while the receiver keeps
-// up and halves when it does not, so that a slow receiver uses few of the attempts that all
-// share (G6).
+// window bounds the attempts in flight to one endpoint. It grows while the receiver keeps up and
+// halves when it does not, so that a slow receiver uses few of the shared places for attempts (G6).
 type window struct {
 	size     float64
 	limit    int
 	inFlight int
-	probing  bool     // the last attempt failed, or there was none yet
-	blocked  []string // groups that wait for an attempt to end, one for each epoch at most
+	probing  bool     // the last attempt failed, or there was no attempt yet
+	blocked  []string // groups that wait for an attempt to end, at most one per epoch
 
-	sealedUntilMillis int64 // nothing can be signed for it until then
+	sealedUntilMillis int64 // its secrets are not tried again until then
 
 	starts starts // for the endpoint's rate limit
 }
 
-// firstWindow is the window of a receiver of which nothing is known.
+// firstWindow is the window of an unknown receiver.
 const firstWindow = 2
 
-// quickMillis is how soon an answer counts as keeping up.
+// quickMillis is the longest response time that counts as keeping up.
 const quickMillis = 2000
 
-// newWindow makes the window of a receiver. Attempts of before unknownUntilMillis were not
-// counted.
+// newWindow returns the window of a receiver. Attempts before unknownUntilMillis were not counted.
 func newWindow(limit int, unknownUntilMillis int64) *window {
 	w := &window{size: float64(min(firstWindow, limit)), limit: limit, probing: true}
 	w.starts.quietSince(unknownUntilMillis)
@@ -42,8 +40,8 @@ func (w *window) begin(nowMillis int64, limited bool) {
 	w.starts.add(nowMillis, limited)
 }
 
-// end counts an attempt out. A quick success adds a place, so that a window's worth of them
-// doubles it; no answer, or a server error, halves it.
+// end counts an attempt out. A quick success adds a place, so that a window's worth of them doubles
+// it. A missing answer or a server error halves it.
 func (w *window) end(r domain.AttemptResult) {
 	w.inFlight--
 	w.probing = !r.Succeeded()
@@ -55,19 +53,19 @@ func (w *window) end(r domain.AttemptResult) {
 	}
 }
 
-// block notes a group to be unblocked when an attempt has ended.
+// block adds a group to unblock when an attempt has ended.
 func (w *window) block(group string) {
 	if !slices.Contains(w.blocked, group) {
 		w.blocked = append(w.blocked, group)
 	}
 }
 
-// restart begins again with one attempt at a time: the receiver was away, and many
-// deliveries may have waited for it.
+// restart starts over with one attempt at a time: the receiver was away, and many deliveries may be
+// pending.
 func (w *window) restart() { w.size, w.probing = 1, true }
 
-// allowance returns how many attempts may start now at a rate; 0 is no limit. If none may,
-// wakeMillis is when to ask again.
+// allowance returns how many attempts may start now at a rate; 0: no limit. If none may, wakeMillis
+// is when to ask again.
 func (w *window) allowance(perSecond int, nowMillis int64) (n int, wakeMillis int64) {
 	if perSecond == 0 {
 		return w.limit, 0
