@@ -38,7 +38,7 @@ import (
 func BenchmarkAPI(b *testing.B) {
 	s := &testService{t: b, dir: b.TempDir()}
 	s.start("--no-demo", "--egress-ports", "1024-65535", "--api-rate-limit", "1000000", "--log-level",
-		"error", "--least-free-mib", "64")
+		"error")
 	defer s.interrupt()
 	l := &load{b: b, s: s, address: strings.TrimPrefix(s.file.APIURL, "http://")}
 	l.floor, l.floorPID = startFloor(b)

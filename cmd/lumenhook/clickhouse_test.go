@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -62,7 +63,7 @@ func join(client net.Conn, server string) {
 }
 
 // A ClickHouse that asks for TLS, a client's certificate and a password is reached by
-// flags, and not without any one of them.
+// address and flags, and not without any one of them.
 func TestClickHouseByTLSAndPassword(t *testing.T) {
 	dir := t.TempDir()
 	engine := clickhousetest.Start(t)
@@ -84,17 +85,15 @@ func TestClickHouseByTLSAndPassword(t *testing.T) {
 		t.Fatal(err)
 	}
 	password, _ := dsn.User.Password()
-	if err := os.WriteFile(filepath.Join(dir, "password"), []byte(password+"\n"), 0o600); err != nil {
-		t.Fatal(err)
+	address := "--clickhouse-dsn=clickhouse://" + endTLS(t, ca, clients, dsn.Host) + dsn.Path
+	login := []string{
+		"--clickhouse-user=" + dsn.User.Username(), "--clickhouse-password=" + password,
 	}
-	all := []string{
-		"--clickhouse-dsn=clickhouse://" + endTLS(t, ca, clients, dsn.Host) + dsn.Path,
-		"--clickhouse-user=" + dsn.User.Username(),
-		"--clickhouse-password-file=" + filepath.Join(dir, "password"),
-		"--clickhouse-ca-file=" + filepath.Join(dir, "ca.pem"),
-		"--clickhouse-cert-file=" + filepath.Join(dir, "cert.pem"),
-		"--clickhouse-key-file=" + filepath.Join(dir, "key.pem"),
+	files := []string{
+		"secure=true", "ca_file=" + filepath.Join(dir, "ca.pem"),
+		"cert_file=" + filepath.Join(dir, "cert.pem"), "key_file=" + filepath.Join(dir, "key.pem"),
 	}
+	all := append([]string{address + "?" + strings.Join(files, "&")}, login...)
 	if out, err := program(append([]string{"migrate"}, all...)...).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -103,11 +102,20 @@ func TestClickHouseByTLSAndPassword(t *testing.T) {
 	if err != nil || string(out) != "n\n7\n" {
 		t.Errorf("%v\n%s", err, out)
 	}
-	for without := 2; without < len(all); without++ {
-		some := append([]string{"sql", "SELECT 7"}, all[:without]...)
-		if out, err := program(append(some, all[without+1:]...)...).CombinedOutput(); err == nil {
-			t.Errorf("without %s it said %s", all[without], out)
+	without := func(list []string, i int) []string {
+		return append(slices.Clone(list[:i]), list[i+1:]...)
+	}
+	fails := func(name string, args ...string) {
+		t.Helper()
+		if out, err := program(append([]string{"sql", "SELECT 7"}, args...)...).CombinedOutput(); err == nil {
+			t.Errorf("without %s it said %s", name, out)
 		}
+	}
+	for i := range login {
+		fails(login[i], without(all, 1+i)...)
+	}
+	for i := range files {
+		fails(files[i], append([]string{address + "?" + strings.Join(without(files, i), "&")}, login...)...)
 	}
 }
 
@@ -123,21 +131,14 @@ func TestFaultsOfClickHouseFlags(t *testing.T) {
 		want string
 	}{
 		{[]string{"--clickhouse-user=shop"}, "need --clickhouse-dsn"},
-		{[]string{"--clickhouse-tls"}, "need --clickhouse-dsn"},
-		{[]string{"--clickhouse-user=shop"}, "need --clickhouse-dsn"},
-		{[]string{dsn, "--clickhouse-password-file=" + empty}, "holds no password"},
-		{
-			[]string{dsn, "--clickhouse-password=hidden", "--clickhouse-password-file=" + empty},
-			"give one of them",
-		},
-		{[]string{dsn, "--clickhouse-ca-file=" + empty}, "holds no certificate"},
-		{[]string{dsn, "--clickhouse-cert-file=" + empty}, "go together"},
-		{[]string{dsn + "?secure=false", "--clickhouse-tls"}, "that another flag says too"},
+		{[]string{"--clickhouse-password=hidden"}, "need --clickhouse-dsn"},
 		{
 			[]string{dsn + "?password=hidden", "--clickhouse-password=hidden"},
 			"that another flag says too",
 		},
 		{[]string{dsn + "?ca_file=" + empty}, "--clickhouse-dsn"},
+		{[]string{dsn + "?secure=true&ca_file=" + empty}, "files of certificates that can be read"},
+		{[]string{dsn + "?secure=true&cert_file=" + empty}, "files of certificates that can be read"},
 	} {
 		out, err := program(append([]string{
 			"config", "check", "--roles=projector", "--kafka-brokers=kafka:9092",

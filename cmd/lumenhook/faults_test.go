@@ -57,8 +57,8 @@ var (
 	badTable = []string{`--table "x": must be one of payments,`, "--table", "x"}
 	badDSN   = []string{"--clickhouse-dsn: must be like", "--clickhouse-dsn", "x"}
 	badShop  = []string{
-		"--clickhouse-password and --clickhouse-password-file: give one of them", "--clickhouse-dsn",
-		"clickhouse://x:9000/x", "--clickhouse-password", "a", "--clickhouse-password-file", "b",
+		"that another flag says too", "--clickhouse-dsn", "clickhouse://x:9000/x?password=b",
+		"--clickhouse-password", "a",
 	}
 	badCursor = []string{"--cursor: ", "--cursor", "x"}
 	badFrom   = []string{`--from "x": must be start, end,`, "--from", "x"}

@@ -111,7 +111,7 @@ func TestAHistoryThatWasLostMarksEachAnswerUntilItIsBack(t *testing.T) {
 	if err := os.RemoveAll(filepath.Join(s.dir, "clickhouse")); err != nil {
 		t.Fatal(err)
 	}
-	s.start(append(flags, "--history-block-rows", "8")...)
+	s.start(flags...)
 	c := s.client(s.file.APIKey)
 	s.eventually("the whole event", func() bool {
 		got, err := c.GetEvent(t.Context(), id)

@@ -575,7 +575,7 @@ func TestEveryBadFlagIsNamed(t *testing.T) {
 		"--attempts-in-flight", "0",
 		"--egress-allow", "10.0.0.1/8", "--egress-deny", "everything", "--dns-server", "dns.example",
 		"--egress-proxy", "socks5://user:hidden@proxy:1",
-		"--api-tls-cert", "cert.pem", "--api-max-connections", "0", "--api-trusted-proxies",
+		"--api-tls-cert", "cert.pem", "--api-max-connections-per-client", "0", "--api-trusted-proxies",
 		"nginx").CombinedOutput()
 	if err == nil {
 		t.Fatal("it started")
@@ -584,7 +584,7 @@ func TestEveryBadFlagIsNamed(t *testing.T) {
 		"api-listen", "retry-schedule", "egress-ports", "attempt-timeout",
 		"ledger-interval", "log-level", "attempts-in-flight", "egress-allow",
 		"egress-deny", "dns-server", "egress-proxy", "api-tls-key", "no-demo",
-		"api-max-connections", "api-trusted-proxies",
+		"api-max-connections-per-client", "api-trusted-proxies",
 	} {
 		if !strings.Contains(string(out), "--"+flag) {
 			t.Errorf("--%s is not named in:\n%s", flag, out)

@@ -31,15 +31,12 @@ type topologyFlags struct {
 	local  string // how long tiered topics are kept on the brokers, too
 	// What the engine keeps of what nobody needs.
 	keep      string
-	keepMost  int64 // records
 	keepSized int64 // MiB
 }
 
 func (t *topologyFlags) registerRetention(f *pflag.FlagSet) {
 	f.StringVar(&t.keep, "topic-retention", "0", "that of serve: with one, files of journal, "+
 		"matches, payments and commands are of 16 MiB, since they are deleted whole")
-	f.Int64Var(&t.keepMost, "topic-retention-records", 0,
-		"that of serve: with one, files are small likewise")
 	f.Int64Var(&t.keepSized, "topic-retention-mib", 0,
 		"that of serve: with one, files are small likewise, and a partition has up to one more")
 	f.BoolVar(&t.tiered, "topic-tiered", false, "journal, matches, payments and commands are to be "+
@@ -54,7 +51,7 @@ func (t *topologyFlags) retain() error {
 	if err != nil {
 		return cli.Usage(fmt.Errorf("--topic-retention %q: %w", t.keep, err))
 	}
-	t.shape.Shortened = keep > 0 || t.keepMost > 0 || t.keepSized > 0
+	t.shape.Shortened = keep > 0 || t.keepSized > 0
 	local, err := cli.ParseDays(t.local)
 	if err == nil && local <= 0 {
 		err = errors.New("must be more than 0")

@@ -32,7 +32,7 @@ var (
 		"events pull to",
 	}
 	folders = []string{
-		"data-dir", "secrets-dir", "scratch", "ledger-lake", "stellar-lake", "man to", "backup to",
+		"data-dir", "secrets-dir", "scratch", "ledger-lake", "man to", "backup to",
 		"restore from", "devnet cert out",
 	}
 )

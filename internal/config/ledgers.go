@@ -13,7 +13,6 @@ import (
 
 	"github.com/lumenhook/lumenhook/internal/cli"
 	"github.com/lumenhook/lumenhook/internal/stellar/source"
-	"github.com/lumenhook/lumenhook/internal/stellar/source/lake"
 	"github.com/lumenhook/lumenhook/internal/stellar/source/rpc"
 	"github.com/lumenhook/lumenhook/streams/follower"
 )
@@ -50,7 +49,6 @@ type Ledgers struct {
 	kind         string
 	rpcURLs      []string
 	lakeAddress  string
-	layout       lake.Layout
 	start        string
 	trusted      string
 	anchor       source.Anchor
@@ -70,10 +68,6 @@ func (s *Ledgers) Register(f *pflag.FlagSet, network string) {
 		Value("ledger-lake", &s.lakeAddress, "", "lake of exported ledgers: a folder, "+
 			"s3://bucket/prefix?region=… or gs://bucket/prefix; with --ledger-source rpc, for ledgers "+
 			"that the server no longer keeps (default for pubnet, as the source, that of AWS)"),
-		Value("lake-ledgers-per-file", &s.layout.LedgersPerFile, 0,
-			"ledgers in each file of a lake that has no manifest"),
-		Value("lake-files-per-partition", &s.layout.FilesPerPartition, 0,
-			"files in each folder of a lake that has no manifest"),
 		Value("ledger-poll-interval", &s.pollInterval, time.Second,
 			"time between looks for the next ledger", Between(time.Millisecond, time.Minute)),
 		Value("ledger-quorum", &s.Quorum, 1, "how many servers must name the same hash before a "+
@@ -250,11 +244,10 @@ func (s *Ledgers) OpenAccounts(
 	return accounts, rpcName(s.rpcURLs), err
 }
 
-// Follow sets a network that is not of the flags, with its RPC server and, for ledgers that the
-// server no longer keeps, its lake, if there is one.
-func (s *Ledgers) Follow(rpcURL, passphrase, lake string, pollInterval time.Duration) {
+// Follow sets a network that is not of the flags, with its RPC server.
+func (s *Ledgers) Follow(rpcURL, passphrase string, pollInterval time.Duration) {
 	s.kind, s.rpcURLs, s.Passphrase = sourceRPC, []string{rpcURL}, passphrase
-	s.lakeAddress, s.pollInterval = lake, pollInterval
+	s.lakeAddress, s.pollInterval = "", pollInterval
 }
 
 // NamesServer reports whether the flags name where ledgers come from.

@@ -37,7 +37,6 @@ type Node struct {
 	egressPorts  string
 	traces       node.TracingConfig
 	retentionMiB int64
-	leastFreeMiB int
 }
 
 // Register adds the flags, with a level of the log.
@@ -59,8 +58,6 @@ func (s *Node) Register(f *pflag.FlagSet, logLevel string) {
 		Value("traces-ratio", &s.traces.SampleRatio, 1, "part of the events whose traces are kept, "+
 			"above 0 and up to 1; the same events in every process", checkRatio))
 	s.flags.Group(f, "", "",
-		Value("least-free-mib", &s.leastFreeMiB, 256, "room that the data folder's disk must have; "+
-			"with less, no new work is taken", Between(1, 1<<30)),
 		Value("log-level", new(string), logLevel, "debug, info, warn or error",
 			Into(&s.LogLevel, parseLevel)).Of("debug", "info", "warn", "error"))
 }
@@ -76,8 +73,6 @@ func (s *Node) registerAPI(f *pflag.FlagSet) {
 		Value("api-tls-cert", &at.CertFile, "", "certificate chain of the API in PEM, "+
 			"which turns TLS on; a renewed file is used without a restart"),
 		Value("api-tls-key", &at.KeyFile, "", "key of that certificate in PEM"),
-		Value("api-max-connections", &at.MaxConns, 10_000, "connections that the API keeps open",
-			Between(1, 1_000_000)),
 		Value("api-max-connections-per-client", &at.MaxConnsPerClient, 1_000,
 			"connections that the API keeps open to one address that is not a trusted proxy",
 			Between(1, 1_000_000)),
@@ -133,14 +128,6 @@ func (s *Node) registerEgress(f *pflag.FlagSet) {
 func (s *Node) registerHistory(f *pflag.FlagSet) {
 	to, topics := &s.Set.History, &s.Set.Engine
 	s.flags.Group(f, "History", "api, projector",
-		Value("history-block-rows", &to.BlockRows, 50_000,
-			"records after which a block of history is written", Between(1, 1_000_000)),
-		Value("history-block-wait", &to.BlockWait, 200*time.Millisecond, "time after which a block of "+
-			"history is written, however small: less is fresher, and more work for ClickHouse. In run it "+
-			"is five times as long while the API is not asked for events",
-			Between(time.Millisecond, time.Minute)),
-		Value("history-lag-max", &to.LagMax, 1_000_000,
-			"records that the history may be behind before /readyz fails", AtLeast[int64](1)),
 		Value("history-retention", new(string), "", "after how many days rows of the history are "+
 			"deleted, such as 90d; 0 keeps everything. Not given, it stays as it is",
 			Optional(Into(&to.Keep, parseHistoryRetention))))
@@ -148,8 +135,6 @@ func (s *Node) registerHistory(f *pflag.FlagSet) {
 		Value("topic-retention", new(string), "0", "how long the topics keep records that are in the "+
 			"history and that no restore needs, such as 90d; 0 keeps everything. What is needed stays",
 			Into(&topics.Keep, cli.ParseDays)),
-		Value("topic-retention-records", &topics.KeepRecords, 0,
-			"how many of such records each partition keeps at most; 0: any number", AtLeast[int64](0)),
 		Value("topic-retention-mib", &s.retentionMiB, 0, "how many MiB of such records each partition "+
 			"keeps, and up to a file more; 0: any number", Between[int64](0, 1<<40)))
 }
@@ -240,11 +225,8 @@ func checkRatio(ratio float64) error {
 // ShortensTopics reports whether records that nobody needs are deleted from topics.
 func (s *Node) ShortensTopics() bool {
 	e := s.Set.Engine
-	return e.Keep > 0 || e.KeepRecords > 0 || s.retentionMiB > 0
+	return e.Keep > 0 || s.retentionMiB > 0
 }
-
-// LeastFreeBytes is the free space that the data folder's disk must have.
-func (s *Node) LeastFreeBytes() uint64 { return uint64(s.leastFreeMiB) << 20 }
 
 // PermitPort permits another port in endpoint URLs.
 func (s *Node) PermitPort(port string) (err error) {

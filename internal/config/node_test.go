@@ -34,10 +34,6 @@ func TestSettingsOfTheHistoryNameTheirFaults(t *testing.T) {
 		"--history-retention=0":    "",
 		"--history-retention=6d":   "--history-retention \"6d\": projections: a retention of 144h0m0s is too short",
 		"--history-retention=long": "--history-retention \"long\": must be days such as 90d",
-		"--history-block-rows=0":   "--history-block-rows 0: must be from 1 to 1000000",
-		"--history-block-wait=2h":  "--history-block-wait 2h0m0s: must be from 1ms to 1m",
-		"--history-lag-max=0":      "--history-lag-max 0: must be 1 or more",
-		"--history-lag-max=0 --history-block-rows=0": "--history-block-rows 0",
 	} {
 		var s Node
 		flags := pflag.NewFlagSet("run", pflag.ContinueOnError)

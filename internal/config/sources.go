@@ -148,7 +148,6 @@ func (s *Ledgers) openLake(log *slog.Logger) (*lake.Source, error) {
 		Logger:       log,
 		PollInterval: s.pollInterval,
 		Trust:        s.trust(),
-		Layout:       s.layout,
 	})
 }
 

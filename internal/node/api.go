@@ -29,12 +29,12 @@ const (
 
 // ServerConfig is where the API listens, and who may connect.
 type ServerConfig struct {
-	Listen                      string // host:port; port 0 picks a free one
-	CertFile, KeyFile           string // turn TLS on; both or none
-	MaxConns, MaxConnsPerClient int
-	Hosts, Origins              []string // besides those of ingress.Guard
-	FrameAncestors              []string // may show the portal in a frame
-	TrustedProxies              []netip.Prefix
+	Listen            string // host:port; port 0 picks a free one
+	CertFile, KeyFile string // turn TLS on; both or none
+	MaxConnsPerClient int
+	Hosts, Origins    []string // besides those of ingress.Guard
+	FrameAncestors    []string // may show the portal in a frame
+	TrustedProxies    []netip.Prefix
 }
 
 // Guard protects a server that listens on an address from other sites' web pages.
@@ -83,7 +83,6 @@ func (r *apiRole) Start(context.Context) error {
 		Server:            guarded,
 		CertFile:          cfg.CertFile,
 		KeyFile:           cfg.KeyFile,
-		MaxConns:          cfg.MaxConns,
 		MaxConnsPerClient: cfg.MaxConnsPerClient,
 		Proxies:           cfg.TrustedProxies,
 		Log:               r.Logger,

@@ -16,6 +16,10 @@ import (
 // lookEvery is how often the free space is checked.
 const lookEvery = time.Second
 
+// LeastFreeBytes is the free space that the data folder's disk must have. With less, no new work is
+// taken.
+const LeastFreeBytes = 256 << 20
+
 // DiskGuard monitors the free space of the data folder's disk. If there is less than is
 // needed, new work is refused: no command is accepted and no ledger is closed or read,
 // while work in progress is finished. Half-written work would be worse than work that

@@ -39,7 +39,6 @@ func (r *engineRole) Start(context.Context) error {
 		DrainTimeout:        cfg.AttemptTimeout + drainSlack,
 		Retained:            topology.Retained(),
 		Keep:                cfg.Engine.Keep,
-		KeepRecords:         cfg.Engine.KeepRecords,
 		KeepBytes:           cfg.Engine.KeepBytes,
 		Allowed:             mayTakeOver(r.clusterOf("engine")),
 		OnFact:              r.committed,

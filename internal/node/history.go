@@ -11,11 +11,13 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
+// lagMax is how many records the history may be behind in a process that is ready.
+const lagMax = 1_000_000
+
 // History is the history for the API, and how far it is behind. A node may have none, or none
 // yet.
 type History struct {
 	projections.History
-	lagMax int64                   // records that it may be behind
 	writes atomic.Pointer[written] // nil: there is no history
 }
 
@@ -77,9 +79,8 @@ func (h *History) check(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if records > h.lagMax {
-		return fmt.Errorf("%w: by %d records, where --history-lag-max allows %d", readmodel.ErrBehind,
-			records, h.lagMax)
+	if records > lagMax {
+		return fmt.Errorf("%w: by %d records, more than %d", readmodel.ErrBehind, records, lagMax)
 	}
 	damaged, _ := h.writes.Load().damage(ctx) // a user may lack the right to ask
 	if len(damaged) > 0 {

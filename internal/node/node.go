@@ -66,12 +66,11 @@ type EngineConfig struct {
 	AttemptsPerEndpoint int
 	StandbyReplicas     int    // engines that have a copy of each partition
 	Rack                string // of this process; empty: unknown
-	// Keep and KeepRecords are how long, and how many, records stay in the topics that
+	// Keep and KeepBytes are how long, and how many bytes of, records stay in the topics that
 	// nobody needs: topology.RetentionConfig.
-	Keep        time.Duration
-	KeepRecords int64
-	KeepBytes   int64
-	OnFact      func(domain.Fact) // may be nil
+	Keep      time.Duration
+	KeepBytes int64
+	OnFact    func(domain.Fact) // may be nil
 }
 
 // FollowerConfig is what a follower reads.
@@ -89,11 +88,7 @@ type FollowerConfig struct {
 
 // HistoryConfig is where the history is, and how it is written.
 type HistoryConfig struct {
-	DSN    string // empty: there is none, or not yet
-	LagMax int64  // records that it may be behind and still be ready
-
-	BlockRows int
-	BlockWait time.Duration
+	DSN string // empty: there is none, or not yet
 	// OneProcess tells that every reader that shall find new rows soon is in this process:
 	// while none is there, blocks wait longer.
 	OneProcess bool
@@ -125,7 +120,7 @@ func New(cfg Config, stack *Stack) *Node {
 	cfg.Cluster.Hooks = append(cfg.Cluster.Hooks, cfg.Metrics.kafka)
 	cfg.Cluster.Hooks = append(cfg.Cluster.Hooks,
 		cfg.Tracing.KafkaHooks(cfg.Cluster.ClientID, cfg.Cluster.Prefix)...)
-	n := &Node{cfg: cfg, stack: stack, history: &History{lagMax: cfg.History.LagMax}}
+	n := &Node{cfg: cfg, stack: stack, history: &History{}}
 	n.directory, n.commands = &directoryPart{part: n.part()}, &commandsPart{part: n.part()}
 	n.receivers, n.engine = &receiversPart{part: n.part()}, &engineRole{part: n.part()}
 	n.follower, n.projector = &followerRole{part: n.part()}, &projectorRole{part: n.part()}

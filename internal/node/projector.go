@@ -3,12 +3,18 @@ package node
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/lumenhook/lumenhook/projections"
 )
 
-// unaskedFactor is how much longer a block of history waits while nobody reads.
-const unaskedFactor = 5
+// A block of history is written after so many rows, or after a time, which is longer while nobody
+// reads.
+const (
+	blockRows     = 50_000
+	blockWait     = 200 * time.Millisecond
+	unaskedFactor = 5
+)
 
 type projectorRole struct{ part }
 
@@ -22,7 +28,7 @@ func (r *projectorRole) Start(ctx context.Context) error {
 	}
 	r.OnStop(func() { _ = db.Close() })
 	r.prepare(ctx, db)
-	unasked := cfg.History.BlockWait
+	unasked := blockWait
 	if cfg.History.OneProcess {
 		unasked *= unaskedFactor
 	}
@@ -31,8 +37,8 @@ func (r *projectorRole) Start(ctx context.Context) error {
 		Cluster:      r.clusterOf("projector"),
 		Now:          cfg.Now,
 		Logger:       cfg.Logger,
-		BlockRows:    cfg.History.BlockRows,
-		BlockWait:    cfg.History.BlockWait,
+		BlockRows:    blockRows,
+		BlockWait:    blockWait,
 		UnaskedWait:  unasked,
 		Retention:    cfg.History.Keep,
 		OnDeadLetter: cfg.Metrics.deadLetterOf(readerProjector),

@@ -79,7 +79,7 @@ func (c *Checkup) fill(cfg *doctor.Config) error {
 	} else if err := c.ofRun(cfg); err != nil {
 		return err
 	}
-	cfg.LeastFree = c.node.LeastFreeBytes()
+	cfg.LeastFree = node.LeastFreeBytes
 	cfg.LeastFiles = c.node.Connections(1)
 	cfg.MailServer = c.node.Mail.Addr
 	var err error
@@ -184,7 +184,7 @@ func (c *Checkup) ofRun(cfg *doctor.Config) error {
 	}
 	cfg.SecretFiles = filesIn(filepath.Join(c.dataDir, "secrets"))
 	cfg.SecretFiles = append(cfg.SecretFiles, filepath.Join(c.dataDir, runfile.Name))
-	c.source.Follow(run.Stellar.RPCURL, run.Stellar.NetworkPassphrase, "", time.Second)
+	c.source.Follow(run.Stellar.RPCURL, run.Stellar.NetworkPassphrase, time.Second)
 	if run.Stellar.RPCURL != "" {
 		c.askLedgers(cfg)
 	}

@@ -50,7 +50,7 @@ func (v *server) assemble(ctx context.Context) (err error) {
 		return err
 	}
 	v.OnStop(func() { _ = v.dir.Close() })
-	disk := node.NewDiskGuard(v.dir.Path(), v.flags.node.LeastFreeBytes(), v.say, v.Logger)
+	disk := node.NewDiskGuard(v.dir.Path(), node.LeastFreeBytes, v.say, v.Logger)
 	v.Go("disk", disk.Run)
 	if v.cluster, err = v.flags.cluster(v.Logger); err != nil {
 		return err

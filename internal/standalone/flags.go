@@ -31,9 +31,7 @@ type Flags struct {
 	own              config.Flags
 	node             config.Node
 	source           config.Ledgers // without a network: the service follows its own
-	stellarRetention uint32
-	stellarLake      string
-	holdFile         string // for tests
+	holdFile         string         // for tests
 	faults           []devnet.Fault
 }
 
@@ -76,14 +74,11 @@ func (s *Flags) registerNetwork(f *pflag.FlagSet) {
 			"address of the development network's RPC and friendbot", cli.CheckAddress),
 		config.Value("ledger-interval", &s.ledgerInterval, time.Second, "time between ledgers of the "+
 			"development network", config.Between(50*time.Millisecond, time.Hour)),
-		config.Value("stellar-retention", &s.stellarRetention, 0,
-			"ledgers that the development network keeps; 0: as many as a public server"),
 		config.Value("stellar-faults", new(string), "", "for tests: answers of the development "+
 			"network to spoil, KIND@LEDGERxANSWERS, comma-separated; the kinds are errors, garbage, gap, "+
 			"behind, reset, frozen, ahead, form, unauthorized, quota and hang",
-			config.Into(&s.faults, devnet.ParseFaults)),
-		config.Value("stellar-lake", &s.stellarLake, "",
-			"folder to export the development network's ledgers to, as a lake"))
+			config.Into(&s.faults, devnet.ParseFaults)))
+	_ = f.MarkHidden("stellar-faults")
 }
 
 func absolute(dir string) (string, error) {
@@ -132,11 +127,11 @@ func (s *Flags) otherNetwork() string {
 // Flags that concern another network, and the own one.
 var (
 	otherNetworkFlags = []string{
-		"ledger-source", "stellar-rpc-url", "ledger-lake", "lake-ledgers-per-file",
-		"lake-files-per-partition", "ledger-poll-interval", "trusted-ledger", "ledger-quorum",
+		"ledger-source", "stellar-rpc-url", "ledger-lake", "ledger-poll-interval", "trusted-ledger",
+		"ledger-quorum",
 	}
 	ownNetworkFlags = []string{
-		"stellar-retention", "stellar-faults", "stellar-lake", "ledger-interval",
+		"stellar-faults", "ledger-interval",
 	}
 )
 

@@ -79,17 +79,15 @@ func (v *service) startDevnet(context.Context) (err error) {
 	}
 	sockets := v.flags.node.Set.API.Server
 	n, err := devnet.Open(devnet.Config{
-		Dir:              v.dir.Join("devnet"),
-		Identities:       v.ids,
-		Listen:           v.address("stellar-listen", v.flags.stellarListen),
-		Hosts:            sockets.Hosts,
-		Origins:          sockets.Origins,
-		CloseInterval:    v.flags.ledgerInterval,
-		Hold:             v.disk.Check,
-		Logger:           v.Logger,
-		RetentionLedgers: v.flags.stellarRetention,
-		Faults:           v.flags.faults,
-		LakeDir:          v.flags.stellarLake,
+		Dir:           v.dir.Join("devnet"),
+		Identities:    v.ids,
+		Listen:        v.address("stellar-listen", v.flags.stellarListen),
+		Hosts:         sockets.Hosts,
+		Origins:       sockets.Origins,
+		CloseInterval: v.flags.ledgerInterval,
+		Hold:          v.disk.Check,
+		Logger:        v.Logger,
+		Faults:        v.flags.faults,
 	})
 	if err != nil {
 		return fmt.Errorf("--stellar-listen: %w", err)
@@ -112,7 +110,7 @@ func (v *service) startDevnet(context.Context) (err error) {
 		NetworkPassphrase: n.Passphrase(),
 		FriendbotURL:      n.FriendbotURL(),
 	}
-	v.flags.source.Follow(n.RPCURL(), n.Passphrase(), v.flags.stellarLake,
+	v.flags.source.Follow(n.RPCURL(), n.Passphrase(),
 		min(v.flags.ledgerInterval/20, time.Second))
 	return nil
 }

@@ -94,7 +94,7 @@ func (v *service) openData(context.Context) (err error) {
 	if err := v.dir.CheckNetwork(v.flags.otherNetwork()); err != nil {
 		return err
 	}
-	v.disk = node.NewDiskGuard(v.dir.Path(), v.flags.node.LeastFreeBytes(), v.out.Say, v.Logger)
+	v.disk = node.NewDiskGuard(v.dir.Path(), node.LeastFreeBytes, v.out.Say, v.Logger)
 	if err := v.disk.Check(); err != nil {
 		return fmt.Errorf("--data-dir %s: %w, or name a folder on another disk", v.dir.Path(), err)
 	}

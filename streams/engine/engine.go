@@ -75,10 +75,9 @@ type Config struct {
 	// OnTurn, if set, is called for each turn that wrote something.
 	OnTurn func(task.TurnStats)
 	// Retained are the topics from which this engine deletes records that are no longer needed, in
-	// its partitions. Keep, KeepRecords and KeepBytes are as in topology.RetentionConfig.
+	// its partitions. Keep and KeepBytes are as in topology.RetentionConfig.
 	Retained    []topology.RetainedTopic
 	Keep        time.Duration
-	KeepRecords int64
 	KeepBytes   int64
 	RetainEvery time.Duration // 0: a minute
 	// PartitionOf returns the partition of an aggregate. Run sets it.
@@ -112,15 +111,14 @@ func New(cfg Config) *Engine {
 		rests:   make(map[int32]*task.SnapshotRest),
 	}
 	e.retention = topology.NewRetention(topology.RetentionConfig{
-		Cluster:     cfg.Cluster,
-		Topics:      cfg.Retained,
-		Keep:        cfg.Keep,
-		KeepRecords: cfg.KeepRecords,
-		KeepBytes:   cfg.KeepBytes,
-		Owned:       e.restores,
-		Every:       cfg.RetainEvery,
-		Now:         cfg.Now,
-		Logger:      cfg.Logger,
+		Cluster:   cfg.Cluster,
+		Topics:    cfg.Retained,
+		Keep:      cfg.Keep,
+		KeepBytes: cfg.KeepBytes,
+		Owned:     e.restores,
+		Every:     cfg.RetainEvery,
+		Now:       cfg.Now,
+		Logger:    cfg.Logger,
 	})
 	return e
 }

@@ -24,12 +24,10 @@ const (
 type RetentionConfig struct {
 	Cluster kafka.Cluster
 	Topics  []RetainedTopic
-	// Keep is how long records stay after their timestamp, 0: for ever; KeepRecords how many
-	// of a partition stay, and KeepBytes how many bytes of them, 0: any number. What exceeds
-	// one of them goes.
-	Keep        time.Duration
-	KeepRecords int64
-	KeepBytes   int64
+	// Keep is how long records stay after their timestamp, 0: always; KeepBytes how many bytes of
+	// a partition stay, 0: any number. Records beyond either limit are deleted.
+	Keep      time.Duration
+	KeepBytes int64
 	// Owned returns the partitions that this process owns.
 	Owned  func() []RetainedPartition
 	Every  time.Duration // 0: a minute
@@ -173,17 +171,12 @@ func (r *Retention) old(
 	default:
 		old = maps.Clone(starts)
 	}
-	if err != nil || r.cfg.KeepRecords == 0 && r.cfg.KeepBytes == 0 {
+	if err != nil || r.cfg.KeepBytes == 0 {
 		return old, err
 	}
 	ends, err := d.Of(ctx, topic.Name)
 	for p, end := range ends {
-		if r.cfg.KeepRecords > 0 {
-			old[p] = max(old[p], end-r.cfg.KeepRecords)
-		}
-		if r.cfg.KeepBytes > 0 {
-			old[p] = max(old[p], end-r.growth.offsets(topic.Name, p, r.cfg.KeepBytes))
-		}
+		old[p] = max(old[p], end-r.growth.offsets(topic.Name, p, r.cfg.KeepBytes))
 	}
 	return old, err
 }

@@ -2,6 +2,7 @@ package lake_test
 
 import (
 	"context"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -16,17 +17,21 @@ import (
 // fuzzLayout is of the files that are tried.
 var fuzzLayout = lake.Layout{LedgersPerFile: 8, FilesPerPartition: 1}
 
-// drawer is a store of one file.
+// drawer is a store of one file and a manifest.
 type drawer struct {
 	key string
 	raw []byte
 }
 
 func (d drawer) Get(_ context.Context, key string, _ int64) ([]byte, error) {
-	if key != d.key {
-		return nil, fs.ErrNotExist
+	switch key {
+	case d.key:
+		return d.raw, nil
+	case ".config.json":
+		return fmt.Appendf(nil, `{"compression":"zstd","ledgersPerBatch":%d,"batchesPerPartition":%d}`,
+			fuzzLayout.LedgersPerFile, fuzzLayout.FilesPerPartition), nil
 	}
-	return d.raw, nil
+	return nil, fs.ErrNotExist
 }
 
 func (d drawer) First(context.Context, int) ([]string, error) { return []string{d.key}, nil }
@@ -61,7 +66,6 @@ func FuzzFile(f *testing.F) {
 		s, err := lake.New(lake.Config{
 			Store:      drawer{key: key, raw: raw},
 			Passphrase: passphrase,
-			Layout:     fuzzLayout,
 		})
 		if err != nil {
 			t.Fatal(err)

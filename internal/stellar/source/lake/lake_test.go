@@ -259,15 +259,6 @@ func TestOtherNetworksAndManifests(t *testing.T) {
 	if err := newSource(t, folder(t, dir)).Check(within(t)); err == nil {
 		t.Error("a lake without a manifest passed")
 	}
-	told, err := lake.New(lake.Config{
-		Store:      folder(t, dir),
-		Passphrase: passphrase,
-		Layout:     lake.Layout{LedgersPerFile: 4, FilesPerPartition: 1},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	readAll(t, told, 4, 7)
 	for _, address := range []string{
 		"/does/not/exist", "s3://", "ftp://x/y", "s3://b/p?colour=red",
 		"s3://b?endpoint=x",

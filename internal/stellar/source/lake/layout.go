@@ -99,8 +99,8 @@ const (
 	compressionZstd = "zstd"
 )
 
-var errNoManifest = errors.New("the lake has no " + manifestName +
-	": say how it is laid out (ledgers per file, files per partition)")
+var errNoManifest = errors.New("there is no " + manifestName +
+	", which says how the lake is laid out: export it with a Galexie that writes one")
 
 func parseManifest(raw []byte) (m manifest, err error) {
 	if err := json.Unmarshal(raw, &m); err != nil {

@@ -34,7 +34,6 @@ type Config struct {
 	Store        Store
 	Passphrase   string        // of the network that the lake must be of
 	Trust        source.Trust  // in what it gives
-	Layout       Layout        // of a lake without a manifest
 	Logger       *slog.Logger  // silent when nil
 	PollInterval time.Duration // between looks for the next file; 1 s when 0
 	FilesAhead   int           // fetched before they are asked for; 4 when 0, 64 at most
@@ -81,11 +80,6 @@ func New(config Config) (*Source, error) {
 	if config.FilesAhead == 0 {
 		config.FilesAhead = aheadDefault
 	}
-	if config.Layout != (Layout{}) {
-		if err := config.Layout.check(); err != nil {
-			return nil, fmt.Errorf("lake: %w", err)
-		}
-	}
 	poll, err := source.NewPoll(source.Poll{
 		Kind:       "lake",
 		Name:       "the lake",
@@ -111,11 +105,8 @@ func (s *Source) open(ctx context.Context) error {
 	}
 	raw, err := s.config.Store.Get(ctx, manifestName, manifestSizeBytesMax)
 	switch {
-	case errors.Is(err, fs.ErrNotExist) && s.config.Layout == (Layout{}):
-		return fmt.Errorf("lake %s: %w", s.config.Store, errNoManifest)
 	case errors.Is(err, fs.ErrNotExist):
-		s.layout, s.opened = s.config.Layout, true
-		return nil
+		return fmt.Errorf("lake %s: %w", s.config.Store, errNoManifest)
 	case err != nil:
 		return fmt.Errorf("lake %s: reading its manifest: %w", s.config.Store, err)
 	}
