@@ -6,24 +6,29 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 )
 
-// changeFile writes the file at path anew, with mode 0600: next reads what is there and returns the
-// new text. Readers see the old text or the new one, and the new one is on disk when Change
-// returns. A second change at the same time is refused, and leaves the file as it is. An error of
-// next is returned as it is.
+// changeFile replaces the text of the file at path. next reads the present text and returns the
+// new one. Readers see either of them, and the new one is on disk when changeFile returns. A
+// second change at the same time is refused, and leaves the file as it is. An error of next is
+// returned as it is. The file keeps its owner and mode.
 func changeFile(path string, next func() (text []byte, err error)) error {
 	// The new file's name excludes a second process that changes it at once.
 	temp := path + ".new"
 	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("%s exists: another change is under way; if none is, one was cut short: "+
+		return fmt.Errorf("%s exists: another change is in progress; if none is, one was interrupted: "+
 			"remove the file and repeat the command", temp)
 	}
 	if err != nil {
 		return fmt.Errorf("changing %s: %w", path, err)
 	}
 	err = writeNext(f, next)
+	if old, statErr := os.Stat(path); err == nil && statErr == nil {
+		err = f.Chmod(old.Mode().Perm())
+	}
+	err = errors.Join(err, KeepOwner(f, path))
 	if err := errors.Join(err, f.Close()); err != nil {
 		return errors.Join(err, os.Remove(temp))
 	}
@@ -42,6 +47,33 @@ func writeNext(f *os.File, next func() ([]byte, error)) error {
 		return fmt.Errorf("writing %s: %w", f.Name(), err)
 	}
 	return f.Sync()
+}
+
+// KeepOwner gives a new file the owner of the file at path, which it will replace, or of the
+// folder if there is none. What root writes for a service that runs as another user stays
+// readable for that service.
+func KeepOwner(file *os.File, path string) error {
+	old, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		old, err = os.Stat(filepath.Dir(path))
+	}
+	if err != nil {
+		return err
+	}
+	fresh, err := file.Stat()
+	if err != nil {
+		return err
+	}
+	was, isKnown := old.Sys().(*syscall.Stat_t)
+	now, _ := fresh.Sys().(*syscall.Stat_t)
+	if !isKnown || was.Uid == now.Uid && was.Gid == now.Gid {
+		return nil
+	}
+	if err := file.Chown(int(was.Uid), int(was.Gid)); err != nil && was.Uid != now.Uid {
+		return fmt.Errorf("%s belongs to another user (%d): repeat this as that user or as root: %w",
+			path, was.Uid, err)
+	}
+	return nil
 }
 
 // syncFolder makes the names in a folder durable.

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 )
 
@@ -41,7 +42,7 @@ func TestAFileIsChangedWholeOrNotAtAll(t *testing.T) {
 
 	err = changeFile(path, func() ([]byte, error) {
 		err := changeFile(path, text("of another process"))
-		if err == nil || !strings.Contains(err.Error(), "another change is under way") {
+		if err == nil || !strings.Contains(err.Error(), "another change is in progress") {
 			t.Errorf("a change during another ended with %v", err)
 		}
 		return []byte("third"), nil
@@ -63,5 +64,87 @@ func TestAFileThatCannotTakeItsNameLeavesNothing(t *testing.T) {
 	}
 	if _, err := os.Stat(path + ".new"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the new file is still there, so every later change would be refused: %v", err)
+	}
+}
+
+// TestAChangeByRootKeepsTheOwner: an operator rotates keys as root, and the service runs as another
+// user. Whether it is changed or created, the file stays readable for the service.
+func TestAChangeByRootKeepsTheOwner(t *testing.T) {
+	service, group := os.Geteuid(), os.Getegid()
+	if service == 0 { // any other user can give nothing away
+		service, group = 12345, 12346
+	}
+	dir := t.TempDir()
+	path := filepath.Join(dir, "master-key.json")
+	if err := os.Chown(dir, service, group); err != nil {
+		t.Fatal(err)
+	}
+	check := func(mode fs.FileMode) {
+		t.Helper()
+		info, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if sys := info.Sys().(*syscall.Stat_t); int(sys.Uid) != service || int(sys.Gid) != group {
+			t.Errorf("the file belongs to %d:%d, not to the service's user", sys.Uid, sys.Gid)
+		}
+		if info.Mode().Perm() != mode {
+			t.Errorf("its mode is %04o, not %04o", info.Mode().Perm(), mode)
+		}
+	}
+	if _, err := LoadOrCreateSealer(path); err != nil {
+		t.Fatal(err)
+	}
+	check(0o600)
+	if err := os.Chmod(path, 0o400); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := RotateMasterFile(path, false); err != nil {
+		t.Fatal(err)
+	}
+	check(0o400)
+	if err := writeByRename(path, []byte("certificate"), 0o640); err != nil {
+		t.Fatal(err)
+	}
+	check(0o640)
+}
+
+// TestAnUnreadableKeyFileIsReported: a sealer goes on with the keys that it has, and says why it
+// cannot open what was sealed with a new one.
+func TestAnUnreadableKeyFileIsReported(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "master-key.json")
+	service, err := LoadOrCreateSealer(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := RotateMasterFile(path, false); err != nil {
+		t.Fatal(err)
+	}
+	other, err := LoadSealer(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sealed, err := other.Seal([]byte("secret"), "endpoint")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(path, 0o666); err != nil { // root reads every file; this one it refuses
+		t.Fatal(err)
+	}
+	_, err = service.Open(sealed, "endpoint")
+	if err == nil || errors.Is(err, ErrUnknownKey) || !strings.Contains(err.Error(), "chmod 600") {
+		t.Errorf("opening without the file's new key ended with %v", err)
+	}
+	if err := service.Check(); err == nil || !strings.Contains(err.Error(), "chmod 600") {
+		t.Errorf("the check says %v", err)
+	}
+	if err := os.Chmod(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if plain, err := service.Open(sealed, "endpoint"); err != nil || string(plain) != "secret" {
+		t.Errorf("with a readable file it opens %q, %v", plain, err)
+	}
+	if err := service.Check(); err != nil {
+		t.Error(err)
 	}
 }

@@ -87,7 +87,7 @@ func writeByRename(path string, content []byte, mode fs.FileMode) (err error) {
 			_ = os.Remove(f.Name())
 		}
 	}()
-	if err = f.Chmod(mode); err != nil {
+	if err = errors.Join(f.Chmod(mode), KeepOwner(f, path)); err != nil {
 		return err
 	}
 	if _, err = f.Write(content); err != nil {

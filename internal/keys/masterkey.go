@@ -167,7 +167,7 @@ func createMasterKey(path string) (err error) {
 	}()
 	_, err = temp.Write(text)
 	if err == nil {
-		err = temp.Sync()
+		err = errors.Join(temp.Sync(), KeepOwner(temp, path))
 	}
 	if err := errors.Join(err, temp.Close()); err != nil {
 		return err

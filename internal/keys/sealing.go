@@ -31,6 +31,8 @@ type Sealer struct {
 	path   string // empty: the keys came from elsewhere and do not change
 	ring   atomic.Pointer[ring]
 	looked atomic.Int64 // when the file was last checked, Unix nanoseconds
+	// unread is why the changed file could not be read; nil if the ring is the file's.
+	unread atomic.Pointer[error]
 }
 
 // ring is the keyset of one state of the file.
@@ -71,7 +73,7 @@ func (s *Sealer) Seal(plaintext []byte, associatedData string) ([]byte, error) {
 }
 
 // Open decrypts what Seal made with the same associatedData. Its errors are
-// ErrUnknownKey and ErrAltered.
+// ErrUnknownKey and ErrAltered, or say why the master key file cannot be read.
 func (s *Sealer) Open(sealed []byte, associatedData string) ([]byte, error) {
 	id, ok := SealedBy(sealed)
 	if !ok {
@@ -82,6 +84,9 @@ func (s *Sealer) Open(sealed []byte, associatedData string) ([]byte, error) {
 		r = s.look() // another process may have sealed it with a new key
 	}
 	if !r.keys[id] {
+		if err := s.unread.Load(); err != nil { // the file may hold it
+			return nil, fmt.Errorf("sealing: opening a secret (key %d): %w", id, *err)
+		}
 		return nil, fmt.Errorf("sealing: opening a secret (key %d): %w", id, ErrUnknownKey)
 	}
 	plaintext, err := r.aead.Decrypt(sealed, []byte(associatedData))
@@ -127,15 +132,31 @@ func (s *Sealer) current() *ring {
 	return s.ring.Load()
 }
 
+// Check returns why the master key file cannot be read, if it changed and cannot be.
+func (s *Sealer) Check() error {
+	s.current()
+	if err := s.unread.Load(); err != nil {
+		return fmt.Errorf("%w; secrets under its new keys cannot be opened", *err)
+	}
+	return nil
+}
+
 // look reads the file if it changed. If it cannot be read, the known keys stay in use.
 func (s *Sealer) look() *ring {
 	now := s.ring.Load()
-	if s.path == "" || stampOf(s.path) == now.stamp {
+	if s.path == "" {
 		return now
 	}
-	if r, err := readRing(s.path); err == nil {
-		s.ring.Store(r)
-		return r
+	if stampOf(s.path) == now.stamp {
+		s.unread.Store(nil)
+		return now
 	}
-	return now
+	r, err := readRing(s.path)
+	if err != nil {
+		s.unread.Store(&err)
+		return now
+	}
+	s.unread.Store(nil)
+	s.ring.Store(r)
+	return r
 }

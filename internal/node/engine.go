@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"errors"
 	"path/filepath"
 	"time"
 
@@ -69,4 +70,6 @@ func (r *engineRole) committed(f domain.Fact) {
 	}
 }
 
-func (r *engineRole) Ready(context.Context) error { return r.engine.Check() }
+func (r *engineRole) Ready(context.Context) error {
+	return errors.Join(r.engine.Check(), r.node.cfg.Sealer.Check())
+}

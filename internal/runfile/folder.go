@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"github.com/gofrs/flock"
+
+	"github.com/lumenhook/lumenhook/internal/keys"
 )
 
 const lockName = "lock"
@@ -71,7 +73,8 @@ func (d *Folder) Unpublish() error {
 	return nil
 }
 
-// WriteFile atomically writes a file that only its owner may read.
+// WriteFile atomically writes a file that only its owner may read: the owner of the file that
+// it replaces, or of the folder.
 func WriteFile(path string, data []byte) error {
 	f, err := os.CreateTemp(filepath.Dir(path), ".new-*")
 	if err != nil {
@@ -79,7 +82,7 @@ func WriteFile(path string, data []byte) error {
 	}
 	defer os.Remove(f.Name())
 	_, err = f.Write(data)
-	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
+	if err := errors.Join(err, keys.KeepOwner(f, path), f.Sync(), f.Close()); err != nil {
 		return fmt.Errorf("writing %s: %w", path, err)
 	}
 	return os.Rename(f.Name(), path)
