@@ -233,7 +233,7 @@ func TestTheClient(t *testing.T) {
 			Headers:            map[string]string{"X-A": "1"},
 			RateLimitPerSecond: 5,
 		})
-	must("create", err, e.Secret != "" && e.ETag == `"1"` && e.Headers["X-A"] == "1")
+	must("create", err, e.Secret != "" && e.ETag == `"1"` && e.Headers["X-A"] == "[redacted]")
 	e, err = c.UpdateEndpoint(ctx, e.ID, client.Patch{"description": "mine", "headers": nil},
 		client.IfMatch(e.ETag))
 	must("update", err, e.Description == "mine" && len(e.Headers) == 0)

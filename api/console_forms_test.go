@@ -103,6 +103,25 @@ func TestConsoleMakesAndChangesEndpoints(t *testing.T) {
 	}
 }
 
+// TestConsoleSaysWhichHeadersStay: a form that moves the URL to another host leaves the headers
+// behind, and the page that follows says so.
+func TestConsoleSaysWhichHeadersStay(t *testing.T) {
+	w := newWorld(t)
+	d, k := signedIn(t, w, domain.Permissions()...)
+	made := wantStatus(t, w.call("POST", "/v1/endpoints", k,
+		`{"url":"https://a.example/","headers":{"X-Shop":"not-shown"}}`), 201)
+	page := "/console/endpoints/" + in(t, made.body, "id").(string)
+	same := d.fill(page+"/edit", page+"/edit", url.Values{"url": {"https://a.example/hook"}})
+	if at := same.Header.Get("Location"); !strings.HasSuffix(at, "?done=changed") {
+		t.Errorf("another path leads to %s", at)
+	}
+	moved := d.fill(page+"/edit", page+"/edit", url.Values{"url": {"https://b.example/hook"}})
+	d.get(moved.Header.Get("Location")).shows(t, 200, "The URL has another host or port")
+	if left := w.endpoints[in(t, made.body, "id").(string)].Headers; len(left) != 0 {
+		t.Errorf("it still has %v", left)
+	}
+}
+
 func TestConsoleMakesAndChangesWatches(t *testing.T) {
 	w := newWorld(t)
 	d, k := signedIn(t, w, domain.Permissions()...)

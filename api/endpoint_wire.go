@@ -25,9 +25,19 @@ const (
 	maxHeaderValueCharacters = 1024
 )
 
+// headerMask stands for the value of a header in every answer. A change that sends it back keeps
+// the value, so an endpoint that was read can be changed and sent as a whole.
+var headerMask = domain.Secret("").String()
+
 // viewEndpoint converts an endpoint to the form of the API. Lost are the names of the
-// headers whose value cannot be opened.
-func viewEndpoint(e domain.Endpoint, headers map[string]string, lost []string) client.Endpoint {
+// headers whose value cannot be opened. No value of a header is shown.
+func viewEndpoint(e domain.Endpoint, lost []string) client.Endpoint {
+	headers := make(map[string]string, len(e.Headers))
+	for _, h := range e.Headers {
+		if !slices.Contains(lost, h.Name) {
+			headers[h.Name] = headerMask
+		}
+	}
 	return client.Endpoint{
 		ID:                  e.ID,
 		URL:                 e.URL,
@@ -184,7 +194,13 @@ func readHeaders(v decode.Value, have []domain.Header) wantedHeaders {
 		case value.Null():
 			delete(wanted, name)
 		default:
-			wanted[name] = wantedHeader{value: readHeaderValue(value)}
+			given := readHeaderValue(value)
+			_, has := wanted[name]
+			if given == headerMask && !has {
+				value.Fault(problem.FaultInvalidValue,
+					"is what answers show in place of a value: send the value itself")
+			}
+			wanted[name] = wantedHeader{value: given, unchanged: given == headerMask}
 		}
 		seen[name] = true
 	}
@@ -237,20 +253,30 @@ func (a *API) sealHeaders(
 	return headers, nil
 }
 
-// openHeaders returns an endpoint's own headers in the clear, and the names of those whose
-// value cannot be opened.
-func (a *API) openHeaders(
-	e domain.Endpoint,
-) (values map[string]string, lost []string, cause error) {
-	values = make(map[string]string, len(e.Headers))
+// lostHeaders returns the names of the headers whose value does not open with the master keys.
+func (a *API) lostHeaders(e domain.Endpoint) (lost []string) {
 	for _, h := range e.Headers {
-		value, err := a.Sealer.Open(h.Sealed, h.SealedFor(e.ID))
-		if err != nil {
-			lost, cause = append(lost, h.Name),
-				fmt.Errorf("opening the header %s of %s: %w", h.Name, e.ID, err)
-			continue
+		if _, err := a.Sealer.Open(h.Sealed, h.SealedFor(e.ID)); err != nil {
+			a.Log.Warn("the master keys do not open the value of a header",
+				"endpoint", e.ID, "header", h.Name, "error", err)
+			lost = append(lost, h.Name)
 		}
-		values[h.Name] = string(value)
 	}
-	return values, lost, cause
+	return lost
+}
+
+// moves reports whether a change gives the endpoint a URL of another origin.
+func (b *endpointBody) moves(have domain.Endpoint) bool {
+	return b.URL != nil && !domain.SameOrigin(*b.URL, have.URL)
+}
+
+// droppedHeaders returns the names of the headers that the endpoint loses because the change moves
+// it to another origin and does not send them again.
+func (b *endpointBody) droppedHeaders(have domain.Endpoint) (dropped []string) {
+	for _, h := range have.Headers {
+		if b.moves(have) && (b.headers == nil || (*b.headers)[h.Name].unchanged) {
+			dropped = append(dropped, h.Name)
+		}
+	}
+	return dropped
 }

@@ -13,22 +13,8 @@ import (
 	"github.com/lumenhook/lumenhook/projections/readmodel"
 )
 
-// showEndpoint converts an endpoint to the form of the API. In a replayed answer, the
-// master key that sealed a header may be gone: a repeat shows all of the answer or nothing.
-func (a *API) showEndpoint(e domain.Endpoint, replayed bool) (client.Endpoint, error) {
-	headers, lost, err := a.openHeaders(e)
-	switch {
-	case err != nil && replayed:
-		return client.Endpoint{}, err
-	case err != nil:
-		a.Log.Warn("a header's value does not open with the master keys that there are",
-			"endpoint", e.ID, "headers", lost, "error", err)
-	}
-	return viewEndpoint(e, headers, lost), nil
-}
-
-func (a *API) showPresent(e domain.Endpoint) (client.Endpoint, error) {
-	return a.showEndpoint(e, false)
+func (a *API) showEndpoint(e domain.Endpoint) client.Endpoint {
+	return viewEndpoint(e, a.lostHeaders(e))
 }
 
 // forgotten returns the problem of a repeat whose answer cannot be opened: the key that
@@ -86,12 +72,10 @@ func (a *API) askEndpoint(
 	}
 	// The revision: attempts increment the version of an endpoint, but not that of its row.
 	a.awaitAnswer(ctx, r, result, e.ID, e.Revision, a.Directory.AwaitEndpoint)
-	shown, err := a.showEndpoint(*e, result.Replayed)
+	shown := a.showEndpoint(*e)
 	switch body.(type) {
 	case domain.CreateEndpoint, domain.RotateSecret:
-		if err == nil {
-			shown.Secret, err = a.currentSecret(*e)
-		}
+		shown.Secret, err = a.currentSecret(*e)
 	default: // the others create no secret
 	}
 	if err != nil && result.Replayed {
@@ -146,8 +130,8 @@ func (a *API) judgeURL(
 
 func (a *API) getEndpoint(ctx context.Context, r *request) (reply, error) {
 	one := []domain.Endpoint{r.endpoint}
-	view, err := a.showHealth(r.endpoint, a.healthOf(ctx, r, one, healthMax))
-	return reply{view: view, etag: decode.ETag(r.endpoint.Revision)}, err
+	view := a.showHealth(r.endpoint, a.healthOf(ctx, r, one, healthMax))
+	return reply{view: view, etag: decode.ETag(r.endpoint.Revision)}, nil
 }
 
 func (a *API) listEndpoints(ctx context.Context, r *request) (reply, error) {
@@ -173,17 +157,13 @@ func (a *API) listEndpoints(ctx context.Context, r *request) (reply, error) {
 		return reply{}, fmt.Errorf("listing endpoints: %w", err)
 	}
 	return list(a, r, q, page, next, func(e domain.Endpoint) (shownEndpoint, error) {
-		return a.showHealth(e, h)
+		return a.showHealth(e, h), nil
 	})
 }
 
 func (a *API) updateEndpoint(ctx context.Context, r *request) (reply, error) {
-	view, err := a.showPresent(r.endpoint)
-	if err != nil {
-		return reply{}, err
-	}
 	body, faults := decodeEndpointPatch(r.body, r.endpoint, decode.Shown{
-		Object: encoded(view),
+		Object: encoded(a.showEndpoint(r.endpoint)),
 		Changing: []string{
 			"updatedAt", "consecutiveFailures", "health", "healthUnavailable", "warnings",
 		},
@@ -203,8 +183,15 @@ func (a *API) updateEndpoint(ctx context.Context, r *request) (reply, error) {
 		IfRevision: r.ifMatch.Revision(r.endpoint.Revision),
 		Change:     body.EndpointChange,
 	}
+	for _, name := range body.droppedHeaders(r.endpoint) {
+		warnings = append(warnings, "HEADER_DROPPED:"+name)
+	}
 	if body.headers != nil {
-		headers, err := a.sealHeaders(r.subjectID, *body.headers, r.endpoint.Headers)
+		have := r.endpoint.Headers
+		if body.moves(r.endpoint) {
+			have = nil // a value that is sent again is sealed again: the engine drops those it keeps
+		}
+		headers, err := a.sealHeaders(r.subjectID, *body.headers, have)
 		if err != nil {
 			return reply{}, err
 		}

@@ -92,14 +92,13 @@ func (a *API) healthOf(
 }
 
 // showHealth converts an endpoint to the form of the API, with its health.
-func (a *API) showHealth(e domain.Endpoint, h health) (shownEndpoint, error) {
-	view, err := a.showPresent(e)
-	shown := shownEndpoint{Endpoint: view}
+func (a *API) showHealth(e domain.Endpoint, h health) shownEndpoint {
+	shown := shownEndpoint{Endpoint: a.showEndpoint(e)}
 	shown.HealthUnavailable = h.why
 	if h.why == "" {
 		shown.Health = viewHealth(h.by[e.ID], e.Status, h.nowMillis)
 	}
-	return shown, err
+	return shown
 }
 
 // rank orders endpoints by how they do, worst first: by state and then by the success of the last

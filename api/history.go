@@ -132,12 +132,8 @@ func viewEndpointThen(e domain.Endpoint) any {
 	if !e.Exists() {
 		return nil
 	}
-	headers := make(map[string]string, len(e.Headers))
-	for _, h := range e.Headers {
-		headers[h.Name] = domain.Secret("").String()
-	}
 	then := endpointThen{
-		Endpoint:  viewEndpoint(e, headers, nil),
+		Endpoint:  viewEndpoint(e, nil),
 		Secrets:   []secretThen{},
 		DeletedAt: instant(e.DeletedAtMillis),
 	}

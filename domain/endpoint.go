@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // EndpointStatus reports whether an endpoint is sent to.
@@ -226,17 +227,33 @@ func (c EndpointChange) wellFormed() error {
 	return err
 }
 
-// completed is the change with the values of headers that are kept. Whoever asks
-// does not send them back: they may have been resealed meanwhile.
+// SameOrigin reports whether two canonical https URLs have the same host and port.
+func SameOrigin(a, b string) bool { return origin(a) == origin(b) }
+
+func origin(url string) string {
+	scheme, rest, _ := strings.Cut(url, "://")
+	if end := strings.IndexAny(rest, "/?#"); end >= 0 {
+		rest = rest[:end]
+	}
+	return scheme + "://" + rest
+}
+
+// completed is the change with the values of headers that are kept. The client does not send
+// them back: they may have been resealed meanwhile. If the URL moves to another origin, no value is
+// kept: whoever may change the URL could have it sent to a server of their own.
 func (c EndpointChange) completed(e Endpoint) EndpointChange {
-	if c.Headers == nil {
+	moves := c.URL != nil && !SameOrigin(*c.URL, e.URL)
+	switch {
+	case c.Headers == nil && moves:
+		c.Headers = new([]Header)
+	case c.Headers == nil:
 		return c
 	}
 	headers := make([]Header, 0, len(*c.Headers))
 	for _, h := range *c.Headers {
 		if h.Sealed == nil {
 			have := slices.IndexFunc(e.Headers, func(other Header) bool { return other.Name == h.Name })
-			if have < 0 {
+			if have < 0 || moves {
 				continue
 			}
 			h = e.Headers[have]

@@ -287,3 +287,52 @@ func TestRotations(t *testing.T) {
 		t.Errorf("a rotation keeps what has ended: %+v", s.endpoint.Secrets)
 	}
 }
+
+// TestHeadersDoNotFollowTheURL: a change to another origin keeps no header, whoever asks for it.
+// Only values that the change itself brings remain.
+func TestHeadersDoNotFollowTheURL(t *testing.T) {
+	const at = "https://a.example/hook"
+	held := []domain.Header{{Name: "A", Sealed: []byte("a")}, {Name: "B", Sealed: []byte("b")}}
+	kept := &[]domain.Header{{Name: "A"}, {Name: "B", Sealed: []byte("new")}}
+	for name, c := range map[string]struct {
+		url    string
+		wanted *[]domain.Header
+		left   string
+	}{
+		"path":                    {"https://a.example/other", nil, "A=a B=b"},
+		"query":                   {"https://a.example/?x=https://b.example/", nil, "A=a B=b"},
+		"host":                    {"https://b.example/hook", nil, ""},
+		"port":                    {"https://a.example:8443/hook", nil, ""},
+		"scheme":                  {"http://a.example/hook", nil, ""},
+		"longer host":             {"https://a.example.evil.example/hook", nil, ""},
+		"kept and new, same":      {"https://a.example/other", kept, "A=a B=new"},
+		"kept and new, elsewhere": {"https://b.example/hook", kept, "B=new"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := domain.Endpoint{
+				ID: "ep_1", AccountID: ownAccount, Version: 1, Status: domain.StatusActive,
+				EndpointSettings: domain.EndpointSettings{URL: at, Headers: held},
+			}
+			decided, rejected := domain.DecideEndpoint(e, domain.Command{
+				AccountID: ownAccount,
+				Body: domain.UpdateEndpoint{
+					EndpointID: e.ID, Change: domain.EndpointChange{URL: &c.url, Headers: c.wanted},
+				},
+			}, 1)
+			if rejected != nil {
+				t.Fatal(rejected)
+			}
+			for _, f := range decided {
+				e, _ = domain.EvolveEndpoint(e, domain.Delivery{},
+					domain.Fact{Aggregate: e.ID, Version: e.Version + 1, Body: f})
+			}
+			var left []string
+			for _, h := range e.Headers {
+				left = append(left, h.Name+"="+string(h.Sealed))
+			}
+			if got := strings.Join(left, " "); got != c.left || e.URL != c.url {
+				t.Errorf("%s has %q, want %q", e.URL, got, c.left)
+			}
+		})
+	}
+}

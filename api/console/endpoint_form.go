@@ -105,10 +105,15 @@ func (x *Console) updateEndpoint(v *visit) (string, *page, error) {
 	change := f.endpoint()
 	var err error
 	if !f.Wrong() {
-		_, err = v.api.UpdateEndpoint(v.r.Context(), id, f.patch(change), v.once(),
+		var changed client.Endpoint
+		changed, err = v.api.UpdateEndpoint(v.r.Context(), id, f.patch(change), v.once(),
 			client.IfMatch(f.ETag))
 		if err == nil {
-			return v.endpointPath("changed"), nil, nil
+			done := "changed"
+			if slices.ContainsFunc(changed.Warnings, dropsHeader) {
+				done = "moved"
+			}
+			return v.endpointPath(done), nil, nil
 		}
 	}
 	if err != nil {
@@ -121,6 +126,9 @@ func (x *Console) updateEndpoint(v *visit) (string, *page, error) {
 	again := endpointFormView{form: f, ID: id, Held: headersOf(e)}
 	return "", v.again(x.endpointForm(again)), err
 }
+
+// dropsHeader reports whether a warning says that the endpoint lost a header as it moved.
+func dropsHeader(warning string) bool { return strings.HasPrefix(warning, "HEADER_DROPPED:") }
 
 // confirmView asks before something that cannot be undone, or not easily.
 type confirmView struct {

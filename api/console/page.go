@@ -247,11 +247,13 @@ func (v *visit) answer(p page, err error) {
 
 // notices are what a page says after something was done.
 var notices = map[string]string{
-	"tested":    "A test was sent. What came back is below.",
-	"enabled":   "The endpoint is enabled. What waited is sent now.",
-	"disabled":  "The endpoint is disabled. Its deliveries wait until it is enabled.",
-	"resent":    "The event is queued again.",
-	"changed":   "It was changed.",
+	"tested":   "A test was sent. What came back is below.",
+	"enabled":  "The endpoint is enabled. What waited is sent now.",
+	"disabled": "The endpoint is disabled. Its deliveries wait until it is enabled.",
+	"resent":   "The event is queued again.",
+	"changed":  "It was changed.",
+	"moved": "It was changed. The URL has another host or port, so headers that you did not enter " +
+		"again are removed.",
 	"deleted":   "It was deleted.",
 	"watched":   "The watch was made. It sees payments from the next ledger on.",
 	"backfill":  "The backfill was asked for. How far it is stands below.",

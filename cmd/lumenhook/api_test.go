@@ -79,7 +79,7 @@ func TestTheAPIFromEndToEnd(t *testing.T) {
 	h.mu.Lock()
 	h.secret = e.Secret
 	h.mu.Unlock()
-	if e.Status != "active" || e.Headers["X-Tenant"] != "one" {
+	if e.Status != "active" || e.Headers["X-Tenant"] != "[redacted]" {
 		t.Fatalf("%+v", e)
 	}
 	var test client.TestResult

@@ -264,7 +264,7 @@ func TestTheMasterKeyIsReplaced(t *testing.T) {
 	}
 	var shown struct{ Headers map[string]string }
 	if status := s.call("GET", "/v1/endpoints/"+first.ID, nil, &shown); status != http.StatusOK ||
-		shown.Headers["Authorization"] != token {
+		shown.Headers["Authorization"] != "[redacted]" { // it opens: one that does not is left out
 		t.Errorf("shown as %d %v", status, shown)
 	}
 	s.interrupt()
@@ -349,7 +349,7 @@ func TestTheMasterKeyOfAVariable(t *testing.T) {
 	s.start(flags...)
 	var shown struct{ Headers map[string]string }
 	if status := s.call("GET", "/v1/endpoints/"+endpoint.ID, nil, &shown); status != http.StatusOK ||
-		shown.Headers["X-A"] != "1" {
+		shown.Headers["X-A"] != "[redacted]" { // it opens: one that does not is left out
 		t.Errorf("shown as %d %v", status, shown)
 	}
 	s.interrupt()

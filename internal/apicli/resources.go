@@ -37,7 +37,7 @@ var (
 		Offer: func(e client.Endpoint) (string, []string) {
 			return e.ID, []string{e.Status, e.URL, e.Description}
 		},
-		Untrusted: []string{"url", "description", "headerNames"},
+		Untrusted: []string{"url", "description", "headers"},
 	}
 	Watches = Resource[client.Watch, client.WatchFilter]{
 		ID:      "WATCH_ID",

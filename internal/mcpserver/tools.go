@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -31,7 +30,8 @@ func (s *server) addTools(to *mcp.Server) {
 	addResource(s, to, apicli.Endpoints, "endpoint", "Lists endpoints, where events are posted, "+
 		"newest first unless sorted: status, why one is disabled, failures in a row. An endpoint is "+
 		"disabled after a 410 or 20 events in a row that failed; then its events wait.",
-		"Shows one endpoint (ep_…). The values of its own headers are left out.", withoutValues)
+		"Shows one endpoint (ep_…). Values of headers and secrets are never shown.",
+		func(e client.Endpoint) any { return e })
 	addResource(s, to, apicli.Watches, "watch", "Lists watches, newest first: which wallet, which "+
 		"rules on asset, amount, memo and sender, and which endpoint receives the events.",
 		"Shows one watch (wat_…) with its rules, warnings, and how far its backfill is.",
@@ -92,17 +92,6 @@ func addResource[T, F any](
 			found, err := r.Get(s.API, ctx, in.ID)
 			return writtenByOthers(shown(found), r.Untrusted...), err
 		}))
-}
-
-// withoutValues is an endpoint without the values of its headers, which may be credentials.
-func withoutValues(e client.Endpoint) any {
-	names := slices.Sorted(maps.Keys(e.Headers))
-	e.Headers, e.Secret = nil, ""
-	return struct {
-		client.Endpoint
-		Headers     *struct{} `json:"headers,omitempty"`
-		HeaderNames []string  `json:"headerNames,omitempty"`
-	}{Endpoint: e, HeaderNames: names}
 }
 
 // stuckList is what waits.
