@@ -169,9 +169,11 @@ type route struct {
 	takes   takes
 }
 
-// writes reports whether the route changes anything.
+// writes reports whether the route changes anything. A GET that needs more than read does not:
+// the signatures of a pull are why it needs operate.
 func (rt route) writes() bool {
-	return rt.permission == domain.PermissionWrite || rt.permission == domain.PermissionOperate
+	may := rt.permission == domain.PermissionWrite || rt.permission == domain.PermissionOperate
+	return may && rt.methods[0] != http.MethodGet
 }
 
 // takesTurns reports whether an account has only a few requests of the route running at once.
@@ -220,7 +222,10 @@ func (a *API) routes() []route {
 		},
 		{"/v1/endpoints/{id}/test", post, operate, decode.BodyOptional, endpoint, a.testEndpoint, 0},
 		{"/v1/endpoints/{id}/replay", post, operate, jsonBody, endpoint, a.replayEndpoint, bulk},
-		{"/v1/endpoints/{id}/events", get, read, noBody, endpoint, a.pullEvents, takesQuery | mayWait},
+		{
+			"/v1/endpoints/{id}/events", get, operate, noBody, endpoint,
+			a.pullEvents, takesQuery | mayWait | bulk,
+		},
 		{"/v1/endpoints/{id}/history", get, read, noBody, nil, a.getEndpointHistory, takesQuery},
 		{"/v1/watches", post, write, jsonBody, nil, a.createWatch, narrows},
 		{"/v1/watches", get, read, noBody, nil, a.listWatches, takesQuery | narrows},

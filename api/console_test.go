@@ -623,11 +623,13 @@ func TestConsoleDoesWhatItsButtonsSay(t *testing.T) {
 // TestConsoleShowsAnEventAsItIsSent: the body byte for byte, and the headers that sign it.
 func TestConsoleShowsAnEventAsItIsSent(t *testing.T) {
 	w := newWorld(t)
-	d, k := signedIn(t, w, domain.PermissionRead, domain.PermissionWrite)
+	d, k := signedIn(t, w, domain.Permissions()...)
 	e := w.newEndpoint(k)
 	event := w.delivered(account("a"), e, domain.StateWaiting,
 		domain.AttemptResult{Error: domain.AttemptTimeout, ErrorDetail: "connect: timed out <b>"})
-	w.number(e, readmodel.NumberedEvent{ID: event.ID, Sequence: 12, Body: event.Body})
+	w.number(e, readmodel.NumberedEvent{
+		ID: event.ID, Sequence: 12, CreatedAtMillis: w.now.UnixMilli(), Body: event.Body,
+	})
 	text := d.open("/console/events/" + event.ID)
 	for _, want := range []string{
 		string(event.Body), "Webhook-Id: " + event.ID, "Webhook-Sequence: 12", "v1=",
@@ -728,7 +730,9 @@ func TestConsoleNamesEntriesOfASignature(t *testing.T) {
 	secret := decode[endpointAnswer](t,
 		wantStatus(t, w.call("POST", "/v1/endpoints/"+e+"/rotate-secret", k, ""), 200).body).Secret
 	event := w.delivered(account("a"), e, domain.StateDelivered)
-	w.number(e, readmodel.NumberedEvent{ID: event.ID, Sequence: 12, Body: event.Body})
+	w.number(e, readmodel.NumberedEvent{
+		ID: event.ID, Sequence: 12, CreatedAtMillis: w.now.UnixMilli(), Body: event.Body,
+	})
 	text := html.UnescapeString(d.open("/console/events/" + event.ID))
 	for want, times := range map[string]int{
 		"<th scope=\"row\"><code>v1=": 2, "<th scope=\"row\"><code>v1,": 2,

@@ -309,6 +309,8 @@ func TestPermissions(t *testing.T) {
 		}
 		needed := domain.PermissionWrite
 		switch {
+		case method == "GET" && path == "/v1/endpoints/{id}/events": // with signatures
+			needed = domain.PermissionOperate
 		case method == "GET", path == "/v1/portal-links": // of which nothing is stored
 			needed = domain.PermissionRead
 		case slices.ContainsFunc(operate, func(end string) bool { return strings.HasSuffix(path, end) }):

@@ -96,9 +96,9 @@ func TestAPortalLinkGivesNoMoreThanItsKey(t *testing.T) {
 
 func TestAPortalLinkEndsAtItsTimeAndWithItsKey(t *testing.T) {
 	w := newWorld(t, withLinks)
-	k := w.newKey(account("a"), domain.PermissionRead, domain.PermissionWrite)
+	k := w.newKey(account("a"), domain.Permissions()...)
 	short := w.credential(k, `{"permissions":["read"],"expiresInSeconds":60}`)
-	long := w.credential(k, `{"permissions":["read"],"expiresInSeconds":86400}`)
+	long := w.credential(k, `{"permissions":["read","operate"],"expiresInSeconds":86400}`)
 	w.now = w.now.Add(time.Minute - time.Millisecond)
 	wantStatus(t, w.call("GET", "/v1/endpoints", short, ""), 200)
 	w.now = w.now.Add(time.Millisecond)

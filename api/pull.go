@@ -120,17 +120,18 @@ func (a *API) afterWait(ctx context.Context, r *request) error {
 	return a.findEndpoint(ctx, r)
 }
 
-// viewPulled signs events as deliveries of this moment.
+// viewPulled signs each event for the time when it was created, with the keys that are valid now.
+// So a signature ages with its event: whoever pulls an old event cannot post it as a new one.
 func (a *API) viewPulled(
 	e domain.Endpoint, page readmodel.NumberedPage,
 ) (client.PulledEvents, error) {
-	now := a.Now()
-	secrets, keys, err := a.signersOf(e, now.UnixMilli())
+	secrets, keys, err := a.signersOf(e, a.Now().UnixMilli())
 	view := client.PulledEvents{
 		Data:    make([]client.PulledEvent, len(page.Events)),
 		Missing: make([]client.Numbers, len(page.Missing)),
 	}
 	for i, one := range page.Events {
+		seconds := one.CreatedAtMillis / 1000
 		attempt := domain.Attempt{
 			EventID:     one.ID,
 			Secrets:     secrets,
@@ -142,8 +143,8 @@ func (a *API) viewPulled(
 			Sequence: signed(one.Sequence),
 			Headers: client.DeliveryHeaders{
 				ID:        one.ID,
-				Timestamp: strconv.FormatInt(now.Unix(), 10),
-				Signature: attempt.SignatureHeader(now.Unix()),
+				Timestamp: strconv.FormatInt(seconds, 10),
+				Signature: attempt.SignatureHeader(seconds),
 				Sequence:  strconv.FormatUint(one.Sequence, 10),
 			},
 			Body: string(one.Body),

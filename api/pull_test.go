@@ -26,7 +26,9 @@ func numberedEvent(sequence uint64) readmodel.NumberedEvent {
 	return readmodel.NumberedEvent{
 		ID:       id,
 		Sequence: sequence,
-		Body:     fmt.Appendf(nil, "{\"id\": %q, \"note\":\"<é&>\u2028\"}", id),
+		// as many seconds after 1970, which is long ago
+		CreatedAtMillis: int64(sequence) * 1000,
+		Body:            fmt.Appendf(nil, "{\"id\": %q, \"note\":\"<é&>\u2028\"}", id),
 	}
 }
 
@@ -53,7 +55,8 @@ func (p pulled) numbers() (list []uint64) {
 	return list
 }
 
-// What is pulled verifies as what is posted does, with each secret that is valid.
+// What is pulled verifies with each secret that is valid, and ages with its event: whoever pulls an
+// old event cannot post it to the receiver, which refuses it as too old.
 func TestPulledEventsAreSigned(t *testing.T) {
 	w := newWorld(t)
 	k := w.newKey(account("a"), domain.Permissions()...)
@@ -75,10 +78,15 @@ func TestPulledEventsAreSigned(t *testing.T) {
 			t.Errorf("%+v, not %s", one, want.Body)
 		}
 		for _, secret := range []string{first, second} {
-			err := domain.Verify(one.Headers["Webhook-Signature"], one.Headers["Webhook-Timestamp"],
-				[]byte(one.Body), []domain.Secret{domain.Secret(secret)}, w.now.Unix())
-			if err != nil {
+			verify := func(nowSeconds int64) error {
+				return domain.Verify(one.Headers["Webhook-Signature"], one.Headers["Webhook-Timestamp"],
+					[]byte(one.Body), []domain.Secret{domain.Secret(secret)}, nowSeconds)
+			}
+			if err := verify(want.CreatedAtMillis / 1000); err != nil {
 				t.Errorf("number %d: %v", one.Sequence, err)
+			}
+			if err := verify(w.now.Unix()); !errors.Is(err, domain.ErrTimestampTooFar) {
+				t.Errorf("number %d of 1970 is accepted today: %v", one.Sequence, err)
 			}
 		}
 	}
@@ -114,7 +122,7 @@ func TestPulledEventsHaveTheSignaturesOfTheirEndpoint(t *testing.T) {
 		Body:        numberedEvent(1).Body,
 		Signatures:  domain.StandardWebhooks | domain.StandardWebhooksEd25519,
 		SigningKeys: keys.private,
-	}.SignatureHeader(w.now.Unix())
+	}.SignatureHeader(1)
 	if got.Headers["Webhook-Signature"] != want {
 		t.Errorf("%s, not %s", got.Headers["Webhook-Signature"], want)
 	}
@@ -149,7 +157,7 @@ func TestPullingBeginsAtATime(t *testing.T) {
 
 func TestPullingSaysWhatIsMissing(t *testing.T) {
 	w := newWorld(t)
-	k := w.newKey(account("a"), domain.PermissionRead, domain.PermissionWrite)
+	k := w.newKey(account("a"), domain.PermissionOperate, domain.PermissionWrite)
 	e := w.newEndpoint(k)
 	w.number(e, numberedEvent(17))
 	page := w.numbered[e]
@@ -179,9 +187,14 @@ func TestPullingIsRefused(t *testing.T) {
 			t.Errorf("%s: %+v", query, got)
 		}
 	}
-	wantProblem(t, w.call("GET", path, w.newKey(account("a"), domain.PermissionWrite), ""), 403,
-		"MISSING_PERMISSION")
-	wantProblem(t, w.call("GET", path, w.newKey(account("b"), domain.PermissionRead), ""), 404,
+	// With the signatures of an endpoint one could post to its receiver: to read is not enough.
+	few := w.newKey(account("a"), domain.PermissionRead, domain.PermissionWrite)
+	refused := wantProblem(t, w.call("GET", path, few, ""), 403, "MISSING_PERMISSION")
+	if !strings.Contains(refused.Detail, `"operate"`) {
+		t.Errorf("%+v", refused)
+	}
+	wantStatus(t, w.call("GET", "/v1/events?endpointId="+e, few, ""), 200)
+	wantProblem(t, w.call("GET", path, w.newKey(account("b"), domain.PermissionOperate), ""), 404,
 		"NOT_FOUND")
 	w.historyErr = readmodel.ErrBehind
 	wantProblem(t, w.call("GET", path+"?waitSeconds=30", k, ""), 503, "HISTORY_BEHIND")
@@ -283,7 +296,7 @@ func TestAPullWhoseClientHasGoneIsNoFault(t *testing.T) {
 func TestAPullThatHasWaitedIsLookedAtAgain(t *testing.T) {
 	w := newWorld(t)
 	k := w.newKey(account("a"), domain.Permissions()...)
-	waiter := w.newKey(account("a"), domain.PermissionRead)
+	waiter := w.newKey(account("a"), domain.PermissionOperate)
 	e := w.newEndpoint(k)
 	done := w.awaits(e, waiter, "?waitSeconds=30")
 	rotated := wantStatus(t, w.call("POST", "/v1/endpoints/"+e+"/rotate-secret", k, ""), 200)
@@ -291,7 +304,7 @@ func TestAPullThatHasWaitedIsLookedAtAgain(t *testing.T) {
 	got := decode[pulled](t, wantStatus(t, <-done, 200).body).Data[0]
 	err := domain.Verify(got.Headers["Webhook-Signature"], got.Headers["Webhook-Timestamp"],
 		[]byte(got.Body), []domain.Secret{domain.Secret(in(t, rotated.body, "secret").(string))},
-		w.now.Unix())
+		1)
 	if err != nil {
 		t.Error(err)
 	}

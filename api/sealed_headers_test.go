@@ -105,8 +105,8 @@ func reseal(t *testing.T, w *world, id string) []domain.Header {
 	return w.endpoints[id].Headers
 }
 
-// TestWhatDoesNotOpen: every answer has the names of an endpoint's lost headers. A change of another header leaves a
-// lost one as it is; it can be set again.
+// TestWhatDoesNotOpen: every answer has the names of an endpoint's lost headers. A change of
+// another header leaves a lost one as it is; it can be set again.
 func TestWhatDoesNotOpen(t *testing.T) {
 	w := newWorld(t)
 	k := w.newKey(account("a"), domain.Permissions()...)

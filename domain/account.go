@@ -7,7 +7,7 @@ type Permission string
 
 // The three permissions.
 const (
-	PermissionRead    Permission = "read"    // every GET
+	PermissionRead    Permission = "read"    // every GET, but for signed events
 	PermissionWrite   Permission = "write"   // create, update, delete, rotate, keys
 	PermissionOperate Permission = "operate" // test, enable, disable, replay, resend, backfill
 )

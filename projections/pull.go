@@ -38,7 +38,7 @@ SELECT if(countIf(since) > 0, toUInt64(minIf(sequence, since) - 1), max(sequence
 	// Copies of a row are equal. Two events have the same number where a backup was gone back
 	// to: both are shown.
 	selectNumbered = `
-SELECT event_id, sequence, body FROM {database:Identifier}.events
+SELECT event_id, sequence, toUnixTimestamp64Milli(created_at), body FROM {database:Identifier}.events
 PREWHERE account_id = {account:String} AND endpoint_id = {endpoint:String}
     AND sequence > {after:UInt64} AND sequence <= {upTo:UInt64}
 ORDER BY sequence, event_id LIMIT 1 BY sequence, event_id`
@@ -193,7 +193,7 @@ func (h *reading) numberedFrom(
 		events = events[:0]
 		return h.cfg.DB.query(ctx, selectNumbered, which, func(read func(...any) error) error {
 			var e readmodel.NumberedEvent
-			err := read(&e.ID, &e.Sequence, &e.Body)
+			err := read(&e.ID, &e.Sequence, &e.CreatedAtMillis, &e.Body)
 			events = append(events, e)
 			return err
 		})

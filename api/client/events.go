@@ -225,8 +225,8 @@ type PulledEvents struct {
 	NextAfter int64         `json:"nextAfter"` // of the next [Pull]
 }
 
-// PulledEvent is an event with the headers of a delivery that is made now. The bytes of the
-// body are what is signed.
+// PulledEvent is an event with the headers of a delivery, signed with the secrets that are valid
+// now, for the time when the event was created. The bytes of the body are what is signed.
 type PulledEvent struct {
 	Sequence int64           `json:"sequence"`
 	Headers  DeliveryHeaders `json:"headers"`

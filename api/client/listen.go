@@ -10,16 +10,13 @@ import (
 )
 
 const (
-	listenWait = 30 * time.Second // of one request for the next event
-	// listenFresh is how old a signature may be when an event is handled: receivers refuse one
-	// of more than five minutes.
-	listenFresh    = time.Minute
+	listenWait     = 30 * time.Second // of one request for the next event
 	listenFirstTry = time.Second
 	listenLastTry  = 30 * time.Second
 )
 
-// ErrPullAgain is for a [Listener]'s function to return: the event is pulled again, with the
-// signature of that moment.
+// ErrPullAgain is for a [Listener]'s function to return: the event is pulled again, and
+// signed with the secrets of that moment.
 var ErrPullAgain = errors.New("client: the event is to be pulled again")
 
 // Listener hands an endpoint's events to a function, one after another in the order of their
@@ -30,8 +27,8 @@ type Listener struct {
 	From       Pull // where to begin; its Wait is not used
 	Once       bool // ends when there are no more, in place of waiting for the next
 
-	// Handle gets each event, with a signature that is at most a minute old. After an error the
-	// listener ends with it, but for ErrPullAgain.
+	// Handle gets each event, signed for the time when it was created. After an error the listener
+	// ends with it, but for ErrPullAgain.
 	Handle func(context.Context, PulledEvent) error
 	// Missing, if set, is told of numbers whose events are no longer kept and never come.
 	Missing func(Numbers)
@@ -87,17 +84,12 @@ func (l *Listener) Run(ctx context.Context) error {
 
 // handle hands a page's events over, and returns the number to go on after.
 func (l *Listener) handle(ctx context.Context, page PulledEvents) (after int64, err error) {
-	// By the clock on the wall, which goes on while the machine sleeps.
-	arrived := time.Now().Round(0)
 	missing := page.Missing
 	for _, e := range page.Data {
 		for ; len(missing) > 0 && missing[0].To < e.Sequence; missing = missing[1:] {
 			if l.Missing != nil {
 				l.Missing(missing[0])
 			}
-		}
-		if age := time.Now().Round(0).Sub(arrived); age < 0 || age > listenFresh {
-			return e.Sequence - 1, nil
 		}
 		switch err := l.Handle(ctx, e); {
 		case errors.Is(err, ErrPullAgain):

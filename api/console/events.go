@@ -248,8 +248,8 @@ func (x *Console) coming(e client.Event) (coming []comingView) {
 	return coming
 }
 
-// addReceiver adds the endpoint, and the headers with which a delivery would be sent now. The
-// pull of events signs them; without it the page shows the body alone.
+// addReceiver adds the endpoint, and the headers that the pull of events signs, with the time when
+// the event was created. For a key that may not pull, the page shows the body alone.
 func (x *Console) addReceiver(v *visit, view *eventView) error {
 	e, err := v.api.GetEndpoint(v.r.Context(), view.Delivery.EndpointID)
 	if isCode(err, "NOT_FOUND") {
@@ -273,7 +273,7 @@ func (x *Console) addReceiver(v *visit, view *eventView) error {
 	return nil
 }
 
-// curl is a command that sends the body as a delivery of this moment.
+// curl is a command that sends the body with the headers that the page shows.
 func curl(v eventView) string {
 	lines := []string{"curl " + quoted(v.URL), "-H 'Content-Type: application/json'"}
 	if s := v.Signed; s != nil {

@@ -16,8 +16,8 @@ import (
 const signedStart = 96
 
 // signatureView follows a receiver's check of a signature, step by step, on headers that the
-// server signed for this moment. It knows no secret, and asks for none: a person who doubts
-// compares what is signed, by its digest, with what their own program has signed.
+// server signed for the time when the event was created. It knows no secret, and asks for none: a
+// person who doubts compares what is signed, by its digest, with what their own program has signed.
 type signatureView struct {
 	Timestamp string
 	Start     string // of what is signed

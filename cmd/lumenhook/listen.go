@@ -13,16 +13,19 @@ import (
 	"github.com/lumenhook/lumenhook/api/client"
 	"github.com/lumenhook/lumenhook/internal/apicli"
 	"github.com/lumenhook/lumenhook/internal/cli"
+	"github.com/lumenhook/lumenhook/internal/config"
 	"github.com/lumenhook/lumenhook/internal/forward"
 	"github.com/lumenhook/lumenhook/internal/standalone"
 )
 
-// listenPage is how many events are pulled at once: few, since each is signed when it is pulled.
+// listenPage is how many events are pulled at once: few, because each is signed with the secrets
+// that are valid when it is pulled.
 const listenPage = 25
 
 // listening is `lumenhook listen`.
 type listening struct {
 	apiFlags
+	secrets              config.Secrets
 	endpointID, url      string
 	since                time.Time
 	fail, types, headers []string
@@ -49,6 +52,10 @@ until it is interrupted.
   reset                         the connection breaks off in the middle of the body
 Then it is posted once more: a receiver that takes each event once has it once.
 
+An event is signed for the time when it was created, so a receiver refuses one that is
+older than five minutes. With --secret-file, the secret of the receiver, each event is
+signed again for the moment when it is posted.
+
 --endpoint may be left out where there is one endpoint only. The service goes on posting to
 the endpoint's own URL: "lumenhook endpoints disable" ends that, and events are still
 numbered and pulled.`,
@@ -56,7 +63,8 @@ numbered and pulled.`,
   lumenhook listen --forward-to http://127.0.0.1:3000/webhooks
 
   # Those of the last two hours first
-  lumenhook listen --endpoint ep_… --since 2h --forward-to http://127.0.0.1:3000/webhooks
+  lumenhook listen --endpoint ep_… --since 2h --forward-to http://127.0.0.1:3000/webhooks \
+    --secret-file hook.secret
 
   # Is the server right when deliveries fail? Each event fails three times, and then arrives
   lumenhook listen --endpoint ep_… --forward-to http://127.0.0.1:3000/webhooks \
@@ -69,6 +77,7 @@ numbered and pulled.`,
 	}
 	l.register(c)
 	f := c.Flags()
+	l.secrets.Register(f)
 	f.StringVar(&l.endpointID, "endpoint", "", "id of the endpoint; may be left out where "+
 		"there is one")
 	f.StringVar(&l.url, "forward-to", "", "address that events are posted to, on this machine or "+
@@ -99,6 +108,11 @@ func (l *listening) run(cmd *cobra.Command, _ []string) error {
 	c, err := l.API()
 	if err != nil {
 		return err
+	}
+	if l.secrets.Given() {
+		if forwarder.Secrets, err = l.secrets.Read(cmd.InOrStdin()); err != nil {
+			return cli.Usage(err)
+		}
 	}
 	ctx := cmd.Context()
 	endpoint, err := theEndpoint(ctx, c, l.endpointID)

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/lumenhook/lumenhook/api/client"
+	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/forward"
 	"github.com/lumenhook/lumenhook/internal/testkit"
 )
@@ -93,6 +94,25 @@ func TestAnEventIsPostedAsTheServiceWould(t *testing.T) {
 }
 
 // What refuses an event, or answers with a redirect, has not taken it; the next one follows.
+// A pulled event is signed for the time when it was created. With the receiver's secret, each post
+// is signed for its own moment, so that the receiver takes old events too.
+func TestAnOldEventIsSignedAgain(t *testing.T) {
+	r := &receiver{}
+	server := httptest.NewServer(r)
+	t.Cleanup(server.Close)
+	f, _ := forwarder(server.URL)
+	f.Secrets = []domain.Secret{forward.Secret}
+	if err := f.Handle(t.Context(), event); err != nil {
+		t.Fatal(err)
+	}
+	got, now := r.with[0], f.Report.Now().Unix()
+	if err := domain.Verify(got.Get("Webhook-Signature"), got.Get("Webhook-Timestamp"), []byte(body),
+		f.Secrets, now); err != nil || got.Get("Webhook-Id") != "evt_1" ||
+		got.Get("Webhook-Sequence") != "17" {
+		t.Errorf("%v: %v", err, got)
+	}
+}
+
 func TestWhatIsNotAcceptedIsShown(t *testing.T) {
 	r := &receiver{}
 	server := httptest.NewServer(r)

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/lumenhook/lumenhook/api/client"
+	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/internal/retry"
 )
 
@@ -37,6 +38,9 @@ type Forwarder struct {
 	Faults []Fault     // of each event's first attempts
 	Types  []string    // empty: all; others are passed over
 	AtOnce bool        // a receiver that is not there is an error, and not waited for
+	// Secrets, if there are any, sign each post again for its moment: the signature of a pulled event
+	// is as old as the event.
+	Secrets []domain.Secret
 
 	Report *Report
 
@@ -156,6 +160,9 @@ func isAway(err error) bool { return errors.Is(err, syscall.ECONNREFUSED) }
 func (f *Forwarder) post(
 	ctx context.Context, e client.PulledEvent, fault Fault,
 ) (status int, answer string, err error) {
+	if len(f.Secrets) > 0 {
+		e = Sign(f.Secrets, e.Headers.ID, e.Body, e.Sequence, f.Report.Now())
+	}
 	request, err := e.Request(ctx, f.URL)
 	if err != nil {
 		return 0, "", err

@@ -56,9 +56,10 @@ type NumberedPage struct {
 
 // NumberedEvent is an event as its endpoint gets it.
 type NumberedEvent struct {
-	ID       string
-	Sequence uint64
-	Body     []byte // the envelope, byte for byte as receivers get it
+	ID              string
+	Sequence        uint64
+	CreatedAtMillis int64
+	Body            []byte // the envelope, byte for byte as receivers get it
 }
 
 // Numbers are the numbers from one to another, both included.
