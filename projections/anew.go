@@ -19,10 +19,10 @@ import (
 const truncateTable = "TRUNCATE TABLE {database:Identifier}.{table:Identifier} " +
 	"SETTINGS max_table_size_to_drop = 0"
 
-// BeginAnew has the projectors go on from the beginning of other topics, which continue those
+// Restart has the projectors go on from the beginning of other topics, which continue those
 // that the tables were filled from, up to these offsets of the partitions of their journal. No
 // projector may run meanwhile. It may be repeated.
-func BeginAnew(ctx context.Context, db *DB, journal []int64) error {
+func Restart(ctx context.Context, db *DB, journal []int64) error {
 	db, err := db.pin(ctx)
 	if err != nil {
 		return err

@@ -49,7 +49,7 @@ func TestAHistoryGoesOnFromTheCopysPositionOnly(t *testing.T) {
 		check("older", moved(1), moved(1))
 		check("newer", moved(-1), moved(-1))
 		check("partitions", at[:with], at[:with])
-		must(t, projections.BeginAnew(t.Context(), r.db, at))
+		must(t, projections.Restart(t.Context(), r.db, at))
 	}
 }
 
@@ -167,7 +167,7 @@ func TestAMoveToOtherTopicsIsNoDamage(t *testing.T) {
 	r.awaitProjected()
 	run.finish(t)
 	guard() // it records the parts
-	must(t, projections.BeginAnew(t.Context(), r.db, r.journalAt()))
+	must(t, projections.Restart(t.Context(), r.db, r.journalAt()))
 	damaged, err := r.db.Damage(t.Context())
 	must(t, err)
 	if len(damaged) > 0 {

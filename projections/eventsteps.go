@@ -114,7 +114,7 @@ func (d *deliveryFacts) read(ctx context.Context) error {
 
 // add adds a fact, unless it is above what every table has: the row of the delivery is written
 // last (P3), so up to its version they have everything, and asOf tells of what is above it. After
-// [BeginAnew] only an endpoint may have facts of former topics there.
+// [Restart] only an endpoint may have facts of former topics there.
 func (d *deliveryFacts) add(f domain.Fact, partition int32, offset int64) {
 	if f.EventID() != "" {
 		d.newest = max(d.newest, f.Version)

@@ -100,7 +100,7 @@ func (f *refold) clearUp(ctx context.Context) error {
 	return f.DB.drop(ctx, left...)
 }
 
-// begunAnew returns the tables that went on with other topics ([BeginAnew]): which of their rows
+// begunAnew returns the tables that went on with other topics ([Restart]): which of their rows
 // these have, their offsets do not tell.
 func (f *refold) begunAnew(ctx context.Context) (names []string, err error) {
 	at, err := f.DB.begunAnewAt(ctx)

@@ -200,7 +200,7 @@ func (r *rig) journalAt() []int64 {
 // beginAnew moves the tables to new topics, and returns a rig of these.
 func (r *rig) beginAnew() *rig {
 	r.t.Helper()
-	must(r.t, projections.BeginAnew(r.t.Context(), r.db, r.journalAt()))
+	must(r.t, projections.Restart(r.t.Context(), r.db, r.journalAt()))
 	other := newRigOn(r.t, r.dsn)
 	other.engine = r.engine
 	return other

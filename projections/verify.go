@@ -209,7 +209,7 @@ func (f *refold) keysOf(name string) string {
 	return "(SELECT " + how.key + " FROM " + table + " FINAL WHERE " + whole + ")"
 }
 
-// countFormer counts the rows of a table that went on with other topics ([BeginAnew]) which these
+// countFormer counts the rows of a table that went on with other topics ([Restart]) which these
 // lack, or lack the beginning of. Offsets do not tell that they are of the former topics.
 func (f *refold) countFormer(ctx context.Context, name string, v *Verification) error {
 	if !slices.Contains(f.anew, name) {

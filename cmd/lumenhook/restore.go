@@ -70,8 +70,8 @@ func (h history) CheckAt(ctx context.Context, of transfer.Manifest) error {
 	return projections.CheckAt(ctx, h.db, of.Journal, of.JournalEnds)
 }
 
-func (h history) BeginAnew(ctx context.Context, of transfer.Manifest) error {
-	return projections.BeginAnew(ctx, h.db, of.Journal)
+func (h history) Restart(ctx context.Context, of transfer.Manifest) error {
+	return projections.Restart(ctx, h.db, of.Journal)
 }
 
 // restoring are the flags of restore.

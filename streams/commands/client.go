@@ -19,13 +19,13 @@ const (
 )
 
 // ErrBusy means that too many commands are in flight. Nothing was appended.
-var ErrBusy = errors.New("too many commands are under way: try again in a moment")
+var ErrBusy = errors.New("too many commands in flight: try again in a moment")
 
 // ErrClosed means that the client was closed. Nothing was appended.
 var ErrClosed = errors.New("the client of the engine is closed")
 
-// ErrNotConfirmed means that a command was, or may have been, appended and that its answer
-// did not arrive in time. It may still take effect, exactly once.
+// ErrNotConfirmed means that a command was, or may have been, appended, and that its answer did not
+// arrive in time. It may still take effect, exactly once.
 type ErrNotConfirmed struct {
 	CommandID string
 	Cause     error
@@ -92,8 +92,8 @@ func Open(ctx context.Context, cfg Config) (*Client, error) {
 	}, nil
 }
 
-// Submit appends a command and waits for its answer. A refusal by the engine is an answer.
-// Its errors are ErrBusy, ErrClosed and ErrNotConfirmed.
+// Submit appends a command and waits for its answer. A refusal by the engine is an answer. Its
+// errors are ErrBusy, ErrClosed and ErrNotConfirmed.
 func (c *Client) Submit(ctx context.Context, cmd domain.Command) (domain.Result, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, c.cfg.Wait,
 		fmt.Errorf("no answer within %s: %w", c.cfg.Wait, context.DeadlineExceeded))
@@ -131,11 +131,10 @@ func (c *Client) Submit(ctx context.Context, cmd domain.Command) (domain.Result,
 	}
 }
 
-// append appends independently of the caller's context, with a timeout of its own: records
-// of several callers share a batch, and cancelling one would cancel the others. A record
-// that was sent cannot be cancelled at all, so appending may outlast the timeout while the
-// cluster is unavailable. The command's place is freed when appending has ended and the
-// caller has stopped waiting.
+// append appends independently of the caller's context, with its own timeout: records of several
+// callers share a batch, and cancelling one would cancel the others. A record that was sent cannot
+// be cancelled at all, so appending may outlast the timeout while the cluster is unavailable. The
+// command's place is freed when appending has ended and the caller has stopped waiting.
 func (c *Client) append(cmd domain.Command, waited <-chan struct{}) <-chan error {
 	m := schemas.EncodeCommand(cmd)
 	rec := kafka.NewRecord(schemas.TopicCommands, cmd.Body.Aggregate(), m.Value, m.EachHeader)

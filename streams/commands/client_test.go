@@ -61,12 +61,12 @@ func (r *rig) open(cfg commands.Config) *commands.Client {
 	return c
 }
 
-// engine plays the engine: it answers each command with an account of the command's
-// aggregate, on the command's partition, and everything that it reads at once in one
-// transaction. A repeated command gets the same answer. Its hook is called with the first
-// command of a transaction and returns whether to abort it; it may be nil.
+// engine plays the engine: it answers each command with an account of the command's aggregate, on
+// the command's partition, and all commands of one read in one transaction. A repeated command gets
+// the same answer. Its hook, if set, is called with the first command of a transaction and returns
+// whether to abort it.
 type engine struct {
-	seen  sync.Map // command id → times
+	seen  sync.Map // command id → number of times
 	abort func(domain.Command) bool
 }
 
@@ -224,7 +224,7 @@ func TestACommandWithoutAnswerIsNotConfirmedButTakesEffect(t *testing.T) {
 	cmd := command(1)
 	log := brokertest.NewLog(t, r.cluster)
 	// it is appended before the first caller gives up
-	testkit.Eventually(t, "the command stands", func() bool {
+	testkit.Eventually(t, "the command is appended", func() bool {
 		_, err := c.Submit(t.Context(), cmd)
 		var unconfirmed commands.ErrNotConfirmed
 		if !errors.As(err, &unconfirmed) || unconfirmed.CommandID != cmd.ID ||
@@ -256,7 +256,7 @@ func TestTheCallersTimeCounts(t *testing.T) {
 	}
 }
 
-// A caller that is cancelled takes no other caller's command with it.
+// A cancelled caller does not cancel other callers' commands.
 func TestCallersThatGoAwayHarmNobody(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -282,8 +282,8 @@ func TestCallersThatGoAwayHarmNobody(t *testing.T) {
 	all.Wait()
 }
 
-// An aborted result is never returned: only the committed one counts. The answer to a later
-// command, after it in its partition, shows that it was skipped.
+// An aborted result is never returned: only the committed one counts. The answer to a later command
+// in the same partition shows that it was skipped.
 func TestAbortedResultsAreNotAnswers(t *testing.T) {
 	r := newRig(t)
 	var aborted atomic.Int64

@@ -17,8 +17,8 @@ const (
 	lastWait    = 5 * time.Second
 )
 
-// Run reads results until ctx ends or Close is called. An unavailable cluster is waited
-// for. Run may be called again once it has returned.
+// Run reads results until ctx ends or Close is called. It waits for an unavailable cluster. It may
+// be called again once it has returned.
 func (c *Client) Run(ctx context.Context) error {
 	c.running.Lock()
 	defer c.running.Unlock()
@@ -47,7 +47,7 @@ func (c *Client) Run(ctx context.Context) error {
 
 // read passes on results until an error, and records its position.
 func (c *Client) read(ctx context.Context) (moved bool, err error) {
-	// Results are retained for an hour: nobody waits for expired ones.
+	// Results are retained for an hour. Expired ones have no waiters.
 	r, err := c.cfg.Cluster.NewReader(kafka.ReaderConfig{From: c.from, SkipExpired: true})
 	if err != nil {
 		return false, err
@@ -65,8 +65,8 @@ func (c *Client) read(ctx context.Context) (moved bool, err error) {
 	}
 }
 
-// take passes one result to its waiters. One that cannot be decoded is logged and skipped:
-// its waiters time out.
+// take passes one result to its waiters. It logs and skips a result that cannot be decoded: its
+// waiters time out.
 func (c *Client) take(rec kafka.Record) error {
 	if !c.waiting.someFor(string(rec.Key)) {
 		return nil // most are for other nodes

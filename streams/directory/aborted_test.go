@@ -17,8 +17,7 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-// A directory whose broker returned aborted rows ends, and is filled again when it is
-// reopened.
+// A directory whose broker returned aborted rows stops, and is refilled when it is reopened.
 func TestADirectoryNoticesAbortedRows(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "broker")

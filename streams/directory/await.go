@@ -10,7 +10,7 @@ import (
 // maxWaiters bounds how many goroutines may wait for rows at once.
 const maxWaiters = 10_000
 
-// ErrBusy means that too many are waiting already.
+// ErrBusy means that too many goroutines are already waiting.
 var ErrBusy = errors.New("too many are waiting for the directory: try again")
 
 // AwaitAccount waits until the account's row has at least that version.
@@ -38,8 +38,7 @@ func (d *Directory) AwaitWatch(ctx context.Context, id string, version uint64) e
 	})
 }
 
-// AwaitEndpointGone waits until the endpoint's row is gone, or says that it was
-// deleted.
+// AwaitEndpointGone waits until the endpoint's row is gone, or says that the endpoint was deleted.
 func (d *Directory) AwaitEndpointGone(ctx context.Context, id string) error {
 	return d.awaitGone(ctx, endpoints, id, func() (bool, error) {
 		e, found, err := d.readEndpoint(id)
@@ -47,8 +46,7 @@ func (d *Directory) AwaitEndpointGone(ctx context.Context, id string) error {
 	})
 }
 
-// AwaitWatchGone waits until the watch's row is gone, or says that it was
-// deleted.
+// AwaitWatchGone waits until the watch's row is gone, or says that the watch was deleted.
 func (d *Directory) AwaitWatchGone(ctx context.Context, id string) error {
 	return d.awaitGone(ctx, watches, id, func() (bool, error) {
 		w, found, err := d.Watch(id)
@@ -85,7 +83,7 @@ func (d *Directory) awaitGone(
 	}
 }
 
-// await registers before it looks, so that no change is missed in between.
+// await registers before it reads the row, so that it misses no change in between.
 func (d *Directory) await(
 	ctx context.Context, t table, id string, version uint64, stored func() (uint64, error),
 ) error {
@@ -118,7 +116,7 @@ type waiter struct {
 	done    chan struct{} // closed when the version is reached
 }
 
-// waiters are those that wait for rows, by row.
+// waiters holds waiters by row.
 type waiters struct {
 	mu    sync.Mutex
 	byRow map[rowID]map[*waiter]struct{}
@@ -142,7 +140,7 @@ func (ws *waiters) add(row rowID, version uint64) (*waiter, error) {
 	return w, nil
 }
 
-// remove removes a waiter; it is called once for each that was added.
+// remove removes a waiter. It is called once for each waiter that was added.
 func (ws *waiters) remove(row rowID, w *waiter) {
 	ws.mu.Lock()
 	defer ws.mu.Unlock()

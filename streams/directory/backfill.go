@@ -14,8 +14,7 @@ func backfillKey(accountID, watchID string) []byte {
 	return append(append(append(key, accountID...), 0), watchID...)
 }
 
-// backfillsOf returns the index key of a watch with a backfill in progress, or a part of one
-// that is open.
+// backfillsOf returns the index key of a watch that has a backfill in progress or an open part.
 func backfillsOf(w domain.Watch) [][]byte {
 	if !w.AwaitsFollower() {
 		return nil
@@ -36,9 +35,9 @@ func unadmittedOf(w domain.Watch) [][]byte {
 	return [][]byte{unadmittedKey(w.ID)}
 }
 
-// indexUnadmitted lists a watch if its first live ledger is not recorded, unless it has missed
-// ledgers because its endpoint is deleted: nobody can admit it before it has another, and then its
-// row is written again.
+// indexUnadmitted indexes a watch if its first live ledger is not recorded, unless it has missed
+// ledgers because its endpoint is deleted: it cannot be admitted before it has another endpoint,
+// and then its row is written again.
 func indexUnadmitted(batch *store.Batch, before, after domain.Watch) error {
 	listed := unadmittedOf(after)
 	if len(listed) > 0 && after.MissedSince != 0 {
@@ -56,10 +55,10 @@ func indexUnadmitted(batch *store.Batch, before, after domain.Watch) error {
 	return relist(batch, nil, listed)
 }
 
-// EachUnadmitted calls take for each watch whose first live ledger is not recorded, in the
-// order of their ids, until it fails. It holds at most a few hundred ids at a time. A watch that
-// has missed ledgers because its endpoint is deleted is passed once it has another: the index may
-// list it before, if it was read before the deletion of its endpoint.
+// EachUnadmitted calls take for each watch whose first live ledger is not recorded, by id, until
+// take fails. It holds at most a few hundred ids at a time. It also passes a watch that has missed
+// ledgers because its endpoint is deleted once the watch has another endpoint. The index may list
+// it earlier, if its row was read before the deletion of the endpoint.
 func (d *Directory) EachUnadmitted(take func(domain.Watch) error) error {
 	return d.eachIndexed(spaceUnadmitted, unadmittedOf, func(w domain.Watch) error {
 		if w.MissedSince != 0 {
@@ -71,8 +70,7 @@ func (d *Directory) EachUnadmitted(take func(domain.Watch) error) error {
 	})
 }
 
-// EachOpenPart calls take for each open part of a backfill, as EachUnadmitted does for
-// watches.
+// EachOpenPart calls take for each open part of a backfill, like EachUnadmitted for watches.
 func (d *Directory) EachOpenPart(take func(domain.Part) error) error {
 	return d.eachIndexed(spaceBackfills, backfillsOf, func(w domain.Watch) error {
 		for _, part := range w.Parts {
@@ -84,7 +82,7 @@ func (d *Directory) EachOpenPart(take func(domain.Part) error) error {
 	})
 }
 
-// eachIndexed calls take for each watch that an index has.
+// eachIndexed calls take for each watch in an index.
 func (d *Directory) eachIndexed(
 	space byte, keysOf func(domain.Watch) [][]byte, take func(domain.Watch) error,
 ) error {
@@ -113,9 +111,9 @@ func (d *Directory) eachIndexed(
 	}
 }
 
-// NextBackfill returns the first watch with a backfill in progress, or an open part of one, after
-// a watch of an account, in the order of accounts and then of watches. Without a watch it is the
-// first one of the next account, and without an account the first of all.
+// NextBackfill returns the first watch with a backfill in progress or an open part after a given
+// watch of an account, ordered by account and then by watch. Without a watch it returns the first
+// one of the next account, and without an account the first of all.
 func (d *Directory) NextBackfill(
 	accountID, afterWatchID string,
 ) (w domain.Watch, found bool, err error) {

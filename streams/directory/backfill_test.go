@@ -11,7 +11,7 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-// Backfills are found while they are in progress, one after the other, account by account.
+// Backfills are found while they are in progress, one after another, account by account.
 func TestBackfillsInProgressAreFound(t *testing.T) {
 	s := memoryStore(t)
 	defer s.Close()
@@ -57,8 +57,8 @@ func TestBackfillsInProgressAreFound(t *testing.T) {
 	expect("wat_3")
 }
 
-// Open parts are listed, and their watches found, also when no backfill is in progress: none
-// but a follower ends them.
+// Open parts are listed, and their watches found, even if no backfill is in progress, because only
+// a follower ends them.
 func TestOpenPartsAreFound(t *testing.T) {
 	s := memoryStore(t)
 	defer s.Close()
@@ -137,8 +137,7 @@ func TestUnadmittedWatchesAreFound(t *testing.T) {
 	expect(many...)
 }
 
-// Watches that missed ledgers without an endpoint are not even in the index, until they have
-// another.
+// Watches that missed ledgers without an endpoint are not indexed until they have another endpoint.
 func TestAbandonedWatchesAreNotListed(t *testing.T) {
 	s := memoryStore(t)
 	defer s.Close()

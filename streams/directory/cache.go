@@ -7,22 +7,22 @@ import (
 )
 
 const (
-	// cachedKeys and cachedEndpoints bound how many rows are kept decoded: a key is looked up by
-	// each request, and takes some 300 bytes; an endpoint with all its headers some 20 KiB.
+	// cachedKeys and cachedEndpoints bound the number of decoded rows in memory: each request looks
+	// up a key, which takes about 300 bytes; an endpoint with all its headers takes about 20 KiB.
 	cachedKeys      = 10_000
 	cachedEndpoints = 1_000
 )
 
-// rowCache keeps what was read and decoded lately, until its row changes. Its values are
-// shared: nobody may change what they point to. A nil one keeps nothing.
+// rowCache caches decoded rows until they change. Its values are shared: callers must not change
+// them. A nil cache caches nothing.
 //
-// The goroutine that fills the store drops what it has changed after that is committed and
-// before its position is published: who has waited for a position reads nothing older from
-// here than from the store.
+// The goroutine that fills the store drops changed rows after their batch is committed and before
+// its position is published. A caller that has waited for a position therefore reads nothing older
+// from the cache than from the store.
 type rowCache[V any] struct {
 	mu    sync.Mutex
 	byKey *simplelru.LRU[string, V]
-	drops uint64 // what was read before a drop and comes after it is not kept
+	drops uint64 // incremented by drop; a value read before a drop is not cached after it
 }
 
 func newRowCache[V any](size int) *rowCache[V] {
@@ -33,7 +33,7 @@ func newRowCache[V any](size int) *rowCache[V] {
 	return &rowCache[V]{byKey: byKey}
 }
 
-// get returns a value that is kept, or reads it. What is not found is not kept.
+// get returns a cached value, or reads it. A missing row is not cached.
 func (c *rowCache[V]) get(key string, read func() (V, bool, error)) (V, bool, error) {
 	if c == nil {
 		return read()
@@ -64,7 +64,7 @@ func (c *rowCache[V]) drop(key string) {
 	c.byKey.Remove(key)
 }
 
-// drop drops what was kept of rows that changed.
+// drop drops cached rows that changed.
 func (d *Directory) drop(changes []change) {
 	for _, c := range changes {
 		if c.table == endpoints {

@@ -14,9 +14,9 @@ import (
 	"github.com/lumenhook/lumenhook/schemas"
 )
 
-// TestTablesThatAreCleanedWhileTheyAreRead: brokers roll files every second and clean them
-// at once, tombstones too, while rows are written and read. A directory that reads all the
-// time and one that starts afterwards hold the same rows.
+// TestTablesThatAreCleanedWhileTheyAreRead: brokers roll segments every second and compact them at
+// once, including tombstones, while rows are written and read. A directory that reads all the time
+// and one that starts afterwards have the same rows.
 func TestTablesThatAreCleanedWhileTheyAreRead(t *testing.T) {
 	r := newRig(t)
 	r.cleanAtOnce(schemas.TopicWatches)

@@ -21,28 +21,28 @@ import (
 )
 
 const (
-	// format is the version of the store's format. A store of another one is refilled.
+	// format is the version of the store's format. A store of another format is refilled.
 	format = 8
 
 	defaultCacheBytes    = 64 << 20
 	defaultMemTableBytes = 16 << 20
 	defaultConfirmEvery  = 500 * time.Millisecond
 
-	// wholeFor is how long a store may go without reaching the tables' ends before
-	// tombstones may be missing: half of Kafka's delete.retention.ms.
+	// wholeFor is how long a store may go without reaching the tables' ends before it may miss
+	// tombstones: half of Kafka's delete.retention.ms.
 	wholeFor = 12 * time.Hour
 	// wholeNoteEvery is how often the time of the last confirmation is stored.
 	wholeNoteEvery = time.Minute
 )
 
-// ErrRebuild means that the tables no longer are those that the store was filled from.
-// Reopening the directory refills it.
-var ErrRebuild = errors.New("the directory must be filled anew: restart this process")
+// ErrRebuild means that the tables are no longer those that the store was filled from. Reopening
+// the directory refills it.
+var ErrRebuild = errors.New("the directory must be rebuilt: restart this process")
 
-// ErrEnded means that the directory is not being filled any more.
+// ErrEnded means that the directory is no longer being filled.
 var ErrEnded = errors.New("the directory has stopped")
 
-// Config is what a directory is filled from and where it is stored.
+// Config configures a directory: its source and its store.
 type Config struct {
 	Cluster       kafka.Cluster
 	Dir           string             // the store's folder
@@ -107,8 +107,8 @@ func Open(ctx context.Context, cfg Config) (*Directory, error) {
 	return d, nil
 }
 
-// OpenOn is Open without a cluster, for a simulation: the caller reads the tables, passes
-// what was read to Take, and does not call Run.
+// OpenOn is Open without a cluster, for a simulation: the caller reads the tables, passes the
+// records to Take, and does not call Run.
 func OpenOn(ctx context.Context, cfg Config, identity string, ends Ends) (*Directory, error) {
 	if cfg.CacheBytes == 0 {
 		cfg.CacheBytes = defaultCacheBytes
@@ -164,7 +164,7 @@ func identityOf(ctx context.Context, c kafka.Cluster) (string, error) {
 	return b.String(), nil
 }
 
-// begin decides whether the store can be continued, and from where.
+// begin decides whether the store can be continued, and from which offsets.
 func (d *Directory) begin(ctx context.Context) error {
 	now := d.cfg.Now()
 	whole, err := d.wholeAt()
@@ -177,7 +177,7 @@ func (d *Directory) begin(ctx context.Context) error {
 		return err
 	}
 	if age := now.Sub(whole).Abs(); !whole.IsZero() && age > wholeFor {
-		d.cfg.Logger.Warn("the directory was away for too long to know every deletion and is filled anew",
+		d.cfg.Logger.Warn("the directory was offline for too long to know all deletions and is rebuilt",
 			"away", age)
 		rebuild = true
 	}
@@ -204,9 +204,9 @@ func (d *Directory) begin(ctx context.Context) error {
 	return nil
 }
 
-// positions returns the offset at which each partition is continued: its checkpoint, or its
-// first record if compaction has moved that up. A checkpoint beyond the end means that the
-// table lost records.
+// positions returns the offset at which each partition continues: its checkpoint, or its first
+// record if compaction has moved that further. A checkpoint after the end means that the table lost
+// records.
 func (d *Directory) positions(ctx context.Context) (kafka.Offsets, error) {
 	from := make(kafka.Offsets)
 	for _, t := range tables {
@@ -229,8 +229,8 @@ func (d *Directory) positions(ctx context.Context) (kafka.Offsets, error) {
 				return nil, err
 			}
 			if ended, known := epochEnds[p]; known && ended < at {
-				d.cfg.Logger.Error("a table was cut, as an unclean election does, and the directory is "+
-					"filled anew", "table", t.topic, "partition", p, "checkpoint", at, "cut", ended)
+				d.cfg.Logger.Error("a table was truncated, as by an unclean election, and the directory is "+
+					"rebuilt", "table", t.topic, "partition", p, "checkpoint", at, "cut", ended)
 				return nil, fmt.Errorf("directory: partition %d of %s was cut at %d, before the checkpoint "+
 					"%d: %w", p, t.topic, ended, at, ErrRebuild)
 			}
@@ -246,8 +246,7 @@ func (d *Directory) positions(ctx context.Context) (kafka.Offsets, error) {
 	return from, nil
 }
 
-// epochEnds returns where the epochs of the leaders ended that wrote what the store holds
-// of a table.
+// epochEnds returns where the leader epochs of the stored rows of a table ended.
 func (d *Directory) epochEnds(
 	ctx context.Context, topic string, of map[int32]int64,
 ) (map[int32]int64, error) {
@@ -264,8 +263,8 @@ func (d *Directory) epochEnds(
 	return d.ends.OfEpochs(ctx, topic, epochs), nil
 }
 
-// wholeAt is when the store last was known to have reached the tables' ends, or was
-// created. It is zero for an empty store.
+// wholeAt returns when the store was last known to have reached the tables' ends, or was created;
+// zero for an empty store.
 func (d *Directory) wholeAt() (time.Time, error) {
 	value, err := d.store.Get(wholeKey)
 	if err != nil || len(value) != 8 {
@@ -284,10 +283,9 @@ func (d *Directory) noteWhole(at time.Time) error {
 	return batch.Commit()
 }
 
-// Run fills the directory until ctx ends or Close is called; then it returns nil. Any other
-// return is an error that waiting does not heal, such as a row that only a newer program can
-// read; an unavailable cluster is waited for. After an error other than ErrRebuild, Run may be
-// called again.
+// Run fills the directory until ctx ends or Close is called; then it returns nil. Any other return
+// is an error that waiting does not fix, such as a row that only a newer program can read. Run
+// waits for an unavailable cluster. After an error other than ErrRebuild, it may be called again.
 func (d *Directory) Run(ctx context.Context) error {
 	d.running.Lock()
 	defer d.running.Unlock()
@@ -315,7 +313,7 @@ func (d *Directory) Run(ctx context.Context) error {
 	}()
 	g, both := errgroup.WithContext(ctx) // if one fails, the other is cancelled
 	g.Go(func() error { return d.fill(both) })
-	g.Go(func() error { return d.confirmAgainAndAgain(both) })
+	g.Go(func() error { return d.confirmLoop(both) })
 	return g.Wait()
 }
 

@@ -379,7 +379,7 @@ func TestAStoreAheadOfItsTableIsRefilled(t *testing.T) {
 	r.wantWatches(d, "GA", "wat_1")
 }
 
-// compacting is a broker whose compaction the test triggers.
+// compacting returns a broker whose compaction the test triggers.
 func compacting(t *testing.T) *kfake.Cluster {
 	t.Helper()
 	c, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.DataDir(t.TempDir()))
@@ -471,7 +471,7 @@ func TestFreshnessEndsWithTheCluster(t *testing.T) {
 	r := newRig(t)
 	d, _ := r.open(r.dir)
 	testkit.Eventually(t, "fresh", func() bool { return d.Fresh() == nil })
-	r.clock.advance(FreshFor) // time passes, and a new confirmation comes
+	r.clock.advance(FreshFor) // time passes, and a new confirmation arrives
 	testkit.Eventually(t, "fresh again", func() bool { return d.Fresh() == nil })
 	r.broker.Outage(func() {
 		r.clock.advance(FreshFor)
@@ -521,7 +521,7 @@ func TestAwait(t *testing.T) {
 	if err := d.AwaitWatch(soon(t), "wat_1", 1); err != nil {
 		t.Fatal(err)
 	}
-	// Waiters for one row, at versions that come and at one that a deletion ends.
+	// Waiters for one row, at versions that are written and at one that a deletion ends.
 	results := make(chan error, 3)
 	for _, version := range []uint64{2, 3, 9} {
 		go func() { results <- d.AwaitWatch(soon(t), "wat_1", version) }()
@@ -557,7 +557,7 @@ func TestWaitersAreBounded(t *testing.T) {
 	}
 }
 
-// Writers, readers, waiters and barriers at once: every reader sees what was acknowledged
+// Writers, readers, waiters and barriers at once: every reader sees all rows that were acknowledged
 // and caught up with.
 func TestManyAtOnce(t *testing.T) {
 	t.Parallel()

@@ -37,9 +37,9 @@ func (d *Directory) fill(ctx context.Context) error {
 	})
 }
 
-// sameTables fails when the tables were recreated or truncated while the directory runs.
-// Then it may hold more than the tables do, and it is not emptied under its readers. A
-// cluster that does not answer is not a fault of the tables.
+// sameTables fails if the tables were recreated or truncated while the directory runs. The store
+// may then hold more than the tables, but it must not be emptied under its readers. An unavailable
+// cluster is not a fault of the tables.
 func (d *Directory) sameTables(ctx context.Context) error {
 	identity, err := identityOf(ctx, d.cfg.Cluster)
 	if err != nil {
@@ -54,10 +54,10 @@ func (d *Directory) sameTables(ctx context.Context) error {
 	return nil
 }
 
-// fillFromCheckpoints reads from the store's positions on until an error.
+// fillFromCheckpoints reads from the store's positions until an error.
 func (d *Directory) fillFromCheckpoints(ctx context.Context) (moved bool, err error) {
-	// What compaction removes is superseded or was seen (doc.go), so reading continues at
-	// the oldest record when the requested one is gone.
+	// Compaction removes only superseded or already read records (doc.go), so reading continues at
+	// the oldest record if the requested one is gone.
 	r, err := d.cfg.Cluster.NewReader(kafka.ReaderConfig{From: d.progress.all(), SkipExpired: true})
 	if err != nil {
 		return false, err
@@ -80,8 +80,8 @@ func (d *Directory) fillFromCheckpoints(ctx context.Context) (moved bool, err er
 	}
 }
 
-// distrust marks the store to be refilled at the next opening if its reader got records
-// that the tables do not hold, or no longer hold.
+// distrust marks the store to be refilled at the next opening if its reader got records that the
+// tables do not have, or no longer have.
 func (d *Directory) distrust(err error) error {
 	if !errors.Is(err, kafka.ErrAborted) && !errors.Is(err, kafka.ErrCut) {
 		return err
@@ -90,9 +90,9 @@ func (d *Directory) distrust(err error) error {
 		d.store.Distrust()))
 }
 
-// passOver logs a record that is no row of its table. The previous row of its key stays. A
-// row of a newer version is not skipped: its content, such as which payments are watched
-// for, must not be missed.
+// passOver logs a record that is not a row of its table. The previous row of its key stays. A row
+// of a newer version is not skipped: its content, such as which payments are watched, must not be
+// missed.
 func (d *Directory) passOver(rec kafka.Record, why error) {
 	d.cfg.Logger.Error("a record of a table cannot be read and is passed over; the row before it "+
 		"stays, and any change of the object writes it anew",
@@ -105,13 +105,13 @@ func (d *Directory) passOver(rec kafka.Record, why error) {
 // Positions are the positions of a reader of the tables.
 type Positions interface {
 	Position(topic string, partition int32) int64
-	// Epoch returns the epoch of the leader that wrote the previous record, if it was read;
-	// else below 0.
+	// Epoch returns the epoch of the leader that wrote the previous record, or a negative number if
+	// none was read.
 	Epoch(topic string, partition int32) int32
 }
 
-// Take writes what was read, with the positions after it, and then publishes both. Run
-// calls it; without Run, the reader of the tables does.
+// Take writes records, with the positions after them, and then publishes both. Run calls it;
+// without Run, the reader of the tables does.
 func (d *Directory) Take(r Positions, records []kafka.Record) (err error) {
 	batch := d.store.Begin()
 	defer func() {

@@ -12,26 +12,25 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-// FreshFor is how old the latest confirmation may be before the directory is not trusted: a
+// FreshFor is the maximum age of the latest confirmation before the directory is not trusted: a
 // revoked key is refused everywhere within this time (docs/architecture.md).
 const FreshFor = 5 * time.Second
 
-// ErrStale means that the directory may not hold what the tables hold. Authentication
-// answers 503.
+// ErrStale means that the directory may be behind the tables. Authentication then answers 503.
 var ErrStale = errors.New("the directory has not confirmed its tables within 5 s")
 
-// freshness is when the directory was last known to hold everything that the tables held.
+// freshness is when the directory was last known to hold everything in the tables.
 type freshness struct {
 	mu        sync.Mutex
 	confirmed time.Time // by this process; zero: not yet
-	whole     time.Time // by this or a former process
+	whole     time.Time // by this or an earlier process
 	noted     time.Time // the stored time
 }
 
 func (f *freshness) begin(whole time.Time) { f.whole, f.noted = whole, whole }
 
-// Fresh returns nil if the tables ended less than 5 s ago at the directory's present
-// position, or before it; else ErrStale.
+// Fresh returns nil if the directory's current position was at or after the tables' ends less than
+// 5 s ago; else ErrStale.
 func (d *Directory) Fresh() error {
 	d.fresh.mu.Lock()
 	confirmed := d.fresh.confirmed
@@ -45,14 +44,14 @@ func (d *Directory) Fresh() error {
 	return nil
 }
 
-// age is the larger age by the monotonic and the wall clock: the one stops while a machine
-// sleeps, the other can be set back.
+// age returns the larger of the ages by the monotonic and the wall clock: the first stops while a
+// machine sleeps, the second can be set back.
 func age(now, then time.Time) time.Duration {
 	return max(now.Sub(then), now.Round(0).Sub(then.Round(0)))
 }
 
-// confirmAgainAndAgain confirms the tables' ends until ctx ends.
-func (d *Directory) confirmAgainAndAgain(ctx context.Context) error {
+// confirmLoop confirms the tables' ends until ctx ends.
+func (d *Directory) confirmLoop(ctx context.Context) error {
 	tick := time.NewTicker(d.cfg.ConfirmEvery)
 	defer tick.Stop()
 	failing := false
@@ -77,8 +76,8 @@ func (d *Directory) confirmAgainAndAgain(ctx context.Context) error {
 	}
 }
 
-// confirm reads the tables' ends and waits until they are reached. The confirmed time is
-// that before the request.
+// confirm reads the tables' ends and waits until they are reached. The confirmed time is the time
+// before the request.
 func (d *Directory) confirm(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, FreshFor)
 	defer cancel()
@@ -108,8 +107,8 @@ func (d *Directory) confirm(ctx context.Context) error {
 	return d.noteWhole(asked)
 }
 
-// Confirm waits until the directory holds every account, endpoint and watch that
-// was acknowledged before the call.
+// Confirm waits until the directory has every account, endpoint and watch that was acknowledged
+// before the call.
 func (d *Directory) Confirm(ctx context.Context) error {
 	ends, err := d.endsOf(ctx, accounts, endpoints, watches)
 	if err != nil {
@@ -138,13 +137,13 @@ func (d *Directory) endsOf(ctx context.Context, of ...table) (kafka.Offsets, err
 	return ends, nil
 }
 
-// Barrier returns the ends of the tables that matching reads. A directory that has Reached
-// them holds every watch and endpoint that was acknowledged before.
+// Barrier returns the ends of the tables that matching reads. A directory that has Reached them has
+// every watch and endpoint that was acknowledged before.
 func (d *Directory) Barrier(ctx context.Context) (kafka.Offsets, error) {
 	return d.endsOf(ctx, watches, endpoints)
 }
 
-// Reached reports whether the directory holds everything before the ends.
+// Reached reports whether the directory has everything before the ends.
 func (d *Directory) Reached(ends kafka.Offsets) bool {
 	d.progress.mu.Lock()
 	defer d.progress.mu.Unlock()
@@ -154,10 +153,9 @@ func (d *Directory) Reached(ends kafka.Offsets) bool {
 // Position returns the directory's position in each partition of the tables.
 func (d *Directory) Position() kafka.Offsets { return d.progress.all() }
 
-// CatchUp waits until the directory holds every watch and endpoint that was acknowledged
-// before the call, and returns its position in each partition of `watches`. It waits for
-// open transactions, so ctx should allow for a dead writer's timeout (10 s). It is cheap
-// when there is nothing to wait for.
+// CatchUp waits until the directory has every watch and endpoint that was acknowledged before the
+// call, and returns its position in each partition of `watches`. It waits for open transactions, so
+// ctx should allow for a dead writer's timeout (10 s). It is cheap if there is nothing to wait for.
 func (d *Directory) CatchUp(ctx context.Context) (watchesOffsets map[int32]int64, err error) {
 	ends, err := d.Barrier(ctx)
 	if err != nil {

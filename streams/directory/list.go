@@ -24,30 +24,31 @@ const (
 	listWatchesEndpoint = 'p' // scope: account and endpoint
 )
 
-// listOf is the prefix of a list's keys.
+// listOf returns the prefix of a list's keys.
 func listOf(kind byte, scope string) []byte {
 	key := append(make([]byte, 0, 3+len(scope)), spaceLists, kind)
 	return append(append(key, scope...), 0)
 }
 
-// walletPrefix is the prefix of the watches of a wallet, whosever they are.
+// walletPrefix returns the prefix of the watches of a wallet, in all accounts.
 func walletPrefix(wallet string) []byte {
 	key := append(make([]byte, 0, 2+len(wallet)), spaceWallets)
 	return append(append(key, wallet...), 0)
 }
 
-// walletList is the prefix of an account's watches of a wallet: a list of the API, and a part
-// of what matching reads. A hash stands for the account, which the row names in full: a list
-// leaves out the watches of another account with the same hash.
+// walletList returns the prefix of an account's watches of a wallet, which is both a list of the
+// API and a part of the range that matching reads. A hash stands for the account, which the row
+// names in full: a list skips watches of another account with the same hash.
 func walletList(wallet, accountID string) []byte {
 	hash := fnv.New32a()
 	_, _ = hash.Write([]byte(accountID))
 	return append(hash.Sum(walletPrefix(wallet)), 0)
 }
 
-const walletListBytes = 4 + 1 // of a key behind the wallet's prefix: hash, 0x00
+const walletListBytes = 4 + 1 // of a key after the wallet's prefix: hash, 0x00
 
-// endOf is behind the last key with a prefix of the above, which all end with 0x00.
+// endOf returns the first key after all keys with one of the prefixes above, which all end with
+// 0x00.
 func endOf(prefix []byte) []byte {
 	end := bytes.Clone(prefix)
 	end[len(end)-1]++
@@ -56,15 +57,15 @@ func endOf(prefix []byte) []byte {
 
 const entryTimeBytes = 8 // of the creation, in an entry's key
 
-// entryKey is the key of an entry in a list: newest first, then by id.
+// entryKey returns the key of an entry in a list: newest first, then by id.
 func entryKey(list []byte, createdAtMillis int64, id string) []byte {
 	key := append(make([]byte, 0, len(list)+entryTimeBytes+len(id)), list...)
 	key = binary.BigEndian.AppendUint64(key, math.MaxUint64-uint64(createdAtMillis))
 	return append(key, id...)
 }
 
-// placesOfEndpoint returns the keys under which an endpoint is listed. A deleted one is in
-// no list.
+// placesOfEndpoint returns the keys under which an endpoint is listed. A deleted endpoint is not
+// listed.
 func placesOfEndpoint(e domain.Endpoint) [][]byte {
 	if !e.Exists() || e.Deleted() {
 		return nil
@@ -83,7 +84,7 @@ func placesOfWatch(w domain.Watch) [][]byte {
 	}
 }
 
-// walletOf returns the key under which a watch, also a deleted one, is found by its wallet.
+// walletOf returns the key under which a watch, even a deleted one, is found by its wallet.
 func walletOf(w domain.Watch) [][]byte {
 	if w.WalletAddress == "" {
 		return nil
@@ -91,7 +92,7 @@ func walletOf(w domain.Watch) [][]byte {
 	return [][]byte{entryKey(walletList(w.WalletAddress, w.AccountID), w.CreatedAtMillis, w.ID)}
 }
 
-// relist moves an object from its former keys to its present ones. What stays is not written
+// relist moves an object from its former keys to its current ones. Unchanged keys are not written
 // again.
 func relist(batch *store.Batch, before, after [][]byte) error {
 	has := func(keys [][]byte, key []byte) bool {
@@ -116,9 +117,8 @@ func relist(batch *store.Batch, before, after [][]byte) error {
 	return nil
 }
 
-// Endpoints returns endpoints of an account, newest first, from after a position on, at
-// most limit of them. next is nil at the end of the list; a page may have fewer than limit
-// and not be the last.
+// Endpoints returns at most limit endpoints of an account, newest first, after a position. next is
+// nil at the end of the list. A page may have fewer than limit and not be the last.
 func (d *Directory) Endpoints(
 	f readmodel.EndpointFilter, after *readmodel.Position, limit int,
 ) (page []domain.Endpoint, next *readmodel.Position, err error) {
@@ -152,7 +152,7 @@ const (
 	leftWatchesPage = 250
 )
 
-// LeftWatches returns which watches an endpoint leaves when it is deleted: how many, of at most
+// LeftWatches returns the watches that lose their endpoint when it is deleted: their number, up to
 // 10,000, and the ids of the first 100.
 func (d *Directory) LeftWatches(accountID, endpointID string) (total int, ids []string, err error) {
 	filter := readmodel.WatchFilter{AccountID: accountID, EndpointID: endpointID}
@@ -175,8 +175,8 @@ func (d *Directory) LeftWatches(accountID, endpointID string) (total int, ids []
 	return total, ids, nil
 }
 
-// list reads a page. An object that changes meanwhile is returned as it was or as it is;
-// one that left the list is left out.
+// list reads a page. An object that changes in the meantime is returned as it was or as it is; one
+// that left the list is skipped.
 func list[T any](
 	d *Directory, entries []byte, after *readmodel.Position, limit int,
 	row func(string) (T, bool, error), keep func(T) bool,

@@ -128,8 +128,8 @@ func TestListsAreTheTables(t *testing.T) {
 	}
 }
 
-// Two accounts whose hashes are the same stand together in a wallet's index, and each account's
-// list has its own watches only.
+// Two accounts with the same hash are next to each other in a wallet's index, and each account's
+// list has only its own watches.
 func TestAccountsOfOneHashAreToldApart(t *testing.T) {
 	r := newRig(t)
 	d, _ := r.open(r.dir)
@@ -211,8 +211,8 @@ func TestAPageOfARareFilterIsBounded(t *testing.T) {
 	}
 }
 
-// An endpoint of many watches leaves all of them, and no other's: the answer counts them over more
-// pages than one, and names the newest.
+// Deleting an endpoint leaves all of its watches, and no other's, without an endpoint: the answer
+// counts them across pages, and names the newest.
 func TestAnEndpointLeavesItsWatches(t *testing.T) {
 	r := newRig(t)
 	d, _ := r.open(r.dir)
@@ -247,7 +247,7 @@ func TestWaitingForWhatIsGone(t *testing.T) {
 	gone := make(chan error, 2)
 	go func() { gone <- d.AwaitWatchGone(soon(t), "wat_1") }()
 	go func() { gone <- d.AwaitEndpointGone(soon(t), "ep_1") }()
-	w.write(listedWatch("wat_1", "acc_1", "ep_2", "G1", 1)) // a change, but no deletion
+	w.write(listedWatch("wat_1", "acc_1", "ep_2", "G1", 1)) // a change, but not a deletion
 	w.write(tombstone(schemas.TopicWatches, "wat_1"),
 		listedEndpoint("ep_1", "acc_1", domain.StatusDeleted, 1))
 	for range 2 {
@@ -255,7 +255,7 @@ func TestWaitingForWhatIsGone(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	// A row that is gone already is not waited for.
+	// Waiting for a row that is already gone returns at once.
 	if err := errors.Join(d.AwaitWatchGone(soon(t), "wat_1"), d.AwaitEndpointGone(soon(t), "ep_1"),
 		d.AwaitEndpointGone(soon(t), "ep_never")); err != nil {
 		t.Error(err)

@@ -9,8 +9,8 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-// progress holds the offset up to which the store holds each partition. One goroutine moves
-// it, any may wait for it.
+// progress holds the offset up to which the store has each partition. One goroutine moves it, any
+// may wait for it.
 type progress struct {
 	mu    sync.Mutex
 	at    kafka.Offsets
@@ -32,8 +32,8 @@ func (p *progress) all() kafka.Offsets {
 	return c
 }
 
-// ahead returns the positions in which a reader is ahead. A reader that is behind was reset
-// because a table lost its end.
+// ahead returns the positions in which a reader is ahead. A reader that is behind was reset because
+// a table lost its end.
 func (p *progress) ahead(r Positions) (kafka.Offsets, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -57,7 +57,7 @@ func (p *progress) ahead(r Positions) (kafka.Offsets, error) {
 	return moved, nil
 }
 
-// move sets positions and wakes the goroutines that wait for some.
+// move sets positions and wakes the goroutines that wait for them.
 func (p *progress) move(to kafka.Offsets) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -7,7 +7,7 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-const watchPage = 256 // ids that are read at a time
+const watchPage = 256 // ids read at a time
 
 // ownedKey is an API key and its account.
 type ownedKey struct {
@@ -15,8 +15,8 @@ type ownedKey struct {
 	accountID string
 }
 
-// KeyByHash finds an API key by the SHA-256 of the whole key, and its account. The key is
-// shared: it must not be changed.
+// KeyByHash finds an API key by the SHA-256 of the whole key, and its account. The key is shared:
+// callers must not change it.
 func (d *Directory) KeyByHash(
 	hash []byte,
 ) (key domain.Key, accountID string, found bool, err error) {
@@ -48,7 +48,7 @@ func (d *Directory) Account(id string) (domain.Account, bool, error) {
 	return get(d, accounts, id, accountOf)
 }
 
-// Endpoint returns an endpoint's row. It is shared: what it points to must not be changed.
+// Endpoint returns an endpoint's row. It is shared: callers must not change what it points to.
 func (d *Directory) Endpoint(id string) (domain.Endpoint, bool, error) {
 	return d.endpoints.get(id, func() (domain.Endpoint, bool, error) { return d.readEndpoint(id) })
 }
@@ -81,9 +81,9 @@ func get[T any](d *Directory, t table, id string, decode func([]byte) (T, error)
 	return value, row != nil, nil
 }
 
-// EachWatchOfWallet calls take for each watch of a wallet until it fails: by the hash of its
-// account, newest first. It holds at most a few hundred ids at a time. A watch that changes
-// meanwhile is passed as it was or as it is.
+// EachWatchOfWallet calls take for each watch of a wallet, by the hash of its account, newest
+// first, until take fails. It holds at most a few hundred ids at a time. A watch that changes in
+// the meantime is passed as it was or as it is.
 func (d *Directory) EachWatchOfWallet(wallet string, take func(domain.Watch) error) error {
 	if !d.wallets.Load().mayHave(wallet) {
 		return nil

@@ -82,7 +82,7 @@ type change struct {
 	id      string
 	version uint64
 	deleted bool
-	wallet  string   // of a watch that has another than before, or is new
+	wallet  string   // of a watch that is new, or has another wallet than before
 	hashes  []string // of the keys that an account had or has
 }
 
@@ -181,13 +181,13 @@ func readRow[T any](
 	return decode(row)
 }
 
-// unreadable is the error of a record that is no row. Nothing of it was written.
+// unreadable is the error of a record that is not a row. Nothing of it was written.
 type unreadable struct{ error }
 
 func (e unreadable) Unwrap() error { return e.error }
 
-// replace writes a record's row, or deletes it if the record is a tombstone; then it
-// returns the zero value.
+// replace writes a record's row. If the record is a tombstone, it deletes the row and returns the
+// zero value.
 func replace[T any](
 	batch *store.Batch, t table, id string, rec kafka.Record,
 	decode func(schemas.Message) (T, error),

@@ -173,8 +173,8 @@ func ofWallet(d *Directory, wallet string) (all []domain.Watch, err error) {
 	return all, err
 }
 
-// Of a wallet with more watches than a page, each is returned once: by the account's hash, newest
-// first.
+// Each watch of a wallet with more than a page of watches is returned once: by the account's hash,
+// newest first.
 func TestManyWatchesOfOneWallet(t *testing.T) {
 	s := memoryStore(t)
 	defer func() { _ = s.Close() }()
@@ -232,8 +232,8 @@ func TestRowsThatCannotBeKept(t *testing.T) {
 
 func wallet(i int) string { return fmt.Sprintf("G%055d", i) }
 
-// TestWatchesThatMatchNothing: deleted ones, and those whose endpoint was deleted, until
-// they get another.
+// TestWatchesThatMatchNothing: deleted watches, and watches whose endpoint was deleted, until they
+// get another one.
 func TestWatchesThatMatchNothing(t *testing.T) {
 	s := memoryStore(t)
 	defer func() { _ = s.Close() }()
@@ -267,7 +267,7 @@ func TestWatchesThatMatchNothing(t *testing.T) {
 		watch("wat_c", "ep_gone", 1, 0),
 		watch("wat_d", "ep_unknown", 1, 0), watch("wat_e", "ep_active", 1, 5),
 	)
-	// What a watch without an endpoint would match, it misses: the follower has to know.
+	// The follower must know the watches without an endpoint, because they miss payments.
 	if got := matching(); got != "[wat_a wat_b wat_c wat_d]" {
 		t.Errorf("%s match", got)
 	}

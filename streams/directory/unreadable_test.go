@@ -8,8 +8,8 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-// TestWhatIsNoRowIsPassedOver: the previous row stays, later records are read, and
-// OnUnreadable is called for each.
+// TestWhatIsNoRowIsPassedOver: the previous row stays, later records are read, and OnUnreadable is
+// called for each unreadable record.
 func TestWhatIsNoRowIsPassedOver(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

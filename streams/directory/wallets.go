@@ -10,9 +10,9 @@ import (
 const (
 	// leastWallets is the smallest capacity of a filter.
 	leastWallets = 1 << 12
-	// bitsOfWallet are a filter's bits for each wallet of its capacity, of which each wallet
-	// sets walletProbes. Of wallets that are not watched it then takes 2 in 10,000 for watched
-	// ones when it is full, and far fewer before.
+	// bitsOfWallet is the number of a filter's bits for each wallet of its capacity; each wallet
+	// sets walletProbes of them. A full filter has 2 false positives in 10,000, and far fewer
+	// before.
 	bitsOfWallet = 24
 	walletProbes = 6
 
@@ -20,19 +20,18 @@ const (
 	blockBits  = blockWords * 64
 )
 
-// walletFilter is a blocked Bloom filter of the wallets in the index 0x14: most payments go
-// to wallets that nobody watches, and those cost no read of the store. It never denies a
-// wallet that was added. A wallet whose last watch is gone stays until the filter is made
-// anew, and costs a read.
+// walletFilter is a blocked Bloom filter of the wallets in the index 0x14: most payments go to
+// unwatched wallets, which then cost no read of the store. It has no false negatives. A wallet
+// whose last watch is gone stays until the filter is rebuilt, and costs a read.
 //
-// One goroutine adds, any may ask.
+// One goroutine adds, any may read.
 type walletFilter struct {
 	seed  maphash.Seed
-	words []uint64 // blocks of blockWords; each wallet has all its bits in one
-	room  int      // how many wallets may still be added
+	words []uint64 // blocks of blockWords; all bits of a wallet are in one block
+	room  int      // wallets that may still be added
 }
 
-// newWalletFilter makes a filter of wallets by their hashes, with room for as many again.
+// newWalletFilter returns a filter of wallets by their hashes, with room for as many again.
 func newWalletFilter(seed maphash.Seed, hashes []uint64) *walletFilter {
 	capacity := max(leastWallets, 2*len(hashes))
 	blocks := (capacity*bitsOfWallet + blockBits - 1) / blockBits
@@ -49,11 +48,12 @@ func (f *walletFilter) block(h uint64) *[blockWords]uint64 {
 	return (*[blockWords]uint64)(f.words[n*blockWords:])
 }
 
-// probes are the bits of a hash in its block, 9 bits of the result for each. The block is
-// chosen by the hash's high bits, so that these are of a product's, which differ from them.
+// probes returns the bits of a hash in its block, 9 bits of the result for each. The block is
+// chosen by the hash's high bits, so these bits are taken from a product, to be independent of
+// them.
 func probes(h uint64) uint64 { return (h * 0x9e3779b97f4a7c15) >> (64 - 9*walletProbes) }
 
-// addHash adds a wallet by its hash. One that it seems to have takes no room.
+// addHash adds a wallet by its hash. A wallet that it already seems to have takes no room.
 func (f *walletFilter) addHash(h uint64) {
 	block, added := f.block(h), false
 	for p, n := probes(h), 0; n < walletProbes; p, n = p>>9, n+1 {
@@ -69,7 +69,7 @@ func (f *walletFilter) addHash(h uint64) {
 
 func (f *walletFilter) add(wallet string) { f.addHash(maphash.String(f.seed, wallet)) }
 
-// mayHave reports whether a wallet may have been added. Without a filter any may.
+// mayHave reports whether a wallet may have been added. A nil filter returns true.
 func (f *walletFilter) mayHave(wallet string) bool {
 	if f == nil {
 		return true
@@ -84,7 +84,7 @@ func (f *walletFilter) mayHave(wallet string) bool {
 	return true
 }
 
-// filterWallets makes the filter from what the store holds.
+// filterWallets creates the filter from the stored wallets.
 func (d *Directory) filterWallets() error {
 	seed := maphash.MakeSeed()
 	var hashes []uint64
@@ -105,8 +105,8 @@ func (d *Directory) filterWallets() error {
 	return nil
 }
 
-// watch adds the wallets of changes to the filter, before they are committed: whoever reads
-// them finds them in it.
+// watch adds the wallets of changes to the filter before they are committed, so that a reader of
+// the rows finds the wallets in it.
 func (d *Directory) watch(changes []change) error {
 	if d.wallets.Load().room <= 0 {
 		if err := d.filterWallets(); err != nil {

@@ -15,13 +15,13 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-// read is how far a reader of `watches` is, which has one partition.
+// read is the position of a reader of `watches`, which has one partition.
 type read int64
 
 func (r read) Position(string, int32) int64 { return int64(r) }
 func (read) Epoch(string, int32) int32      { return -1 }
 
-// Starts, Of and OfEpochs are of a table that ends where it was read to.
+// Starts, Of and OfEpochs describe a table that ends at the read position.
 func (read) Starts(context.Context, string) (map[int32]int64, error) {
 	return map[int32]int64{0: 0}, nil
 }
@@ -47,8 +47,8 @@ func openFiltered(t *testing.T, disk vfs.FS, at read) *Directory {
 	return d
 }
 
-// TestNoWatchedWalletIsDenied: not while the filter grows, nor after it was made anew, by a
-// process that goes on or by the next one.
+// TestNoWatchedWalletIsDenied: the filter has no false negatives while it grows, or after it is
+// rebuilt, by the same process or the next one.
 func TestNoWatchedWalletIsDenied(t *testing.T) {
 	t.Parallel()
 	const batch, batches = 1000, 3 * leastWallets / 1000
@@ -92,8 +92,7 @@ func watchOfWallet(i int) kafka.Record {
 	return row(schemas.TopicWatches, w.ID, schemas.EncodeWatch(w))
 }
 
-// TestAFullFilterDeniesNearlyAll wallets that are not watched, and a wallet that is added
-// again takes no room.
+// TestAFullFilterDeniesNearlyAll unwatched wallets, and a wallet that is added again takes no room.
 func TestAFullFilterDeniesNearlyAll(t *testing.T) {
 	t.Parallel()
 	f := newWalletFilter(maphash.MakeSeed(), nil)

@@ -37,7 +37,7 @@ func splitCarried(value []byte) (delivery, body []byte, err error) {
 	n, size := binary.Uvarint(value)
 	if size <= 0 || n > uint64(len(value)-size) {
 		return nil, nil, errors.New("engine: an entry of the timer index carries half of a delivery: " +
-			"delete the state folder to build it anew")
+			"delete the state folder to rebuild it")
 	}
 	end := size + int(n) // #nosec G115 -- at most len(value)
 	if body = value[end:]; len(body) == 0 {
@@ -65,7 +65,7 @@ func (s *state) claimed(
 		return d, body, nil
 	}
 	if d, err = schemas.UnmarshalDelivery(delivery); err != nil {
-		return d, nil, fmt.Errorf("engine: decoding what the timer index carries of %s: %w", c.ID, err)
+		return d, nil, fmt.Errorf("engine: decoding the timer entry of %s: %w", c.ID, err)
 	}
 	s.deliveries.clean.Add(c.ID, d)
 	return d, body, nil

@@ -322,7 +322,7 @@ func (m *machine) refuseUnread(t *task.Turn, r kafka.Record) {
 // reportDead reports the turn's dead letters, after it is committed.
 func (m *machine) reportDead() {
 	for _, d := range m.dead {
-		m.cfg.Logger.Error("a record was set aside; the partition goes on (lumenhook topics cat "+
+		m.cfg.Logger.Error("a record was set aside; the partition continues (lumenhook topics cat "+
 			"dead-letters shows it)",
 			"topic", d.Topic, "partition", d.Partition, "offset", d.Offset, "error", d.Reason)
 		if m.cfg.OnDeadLetter != nil {

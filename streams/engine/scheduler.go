@@ -393,7 +393,7 @@ func (r *round) begin(c store.Claimed, endpoint domain.Endpoint) error {
 	}
 	if !delivery.State.Pending() || body == nil {
 		return fmt.Errorf("engine: the timer index has delivery %s (%s), which is not pending (G3): "+
-			"delete the state folder to build it anew", c.ID, delivery.State)
+			"delete the state folder to rebuild it", c.ID, delivery.State)
 	}
 	var signingKeys []domain.Secret
 	sign, headers, err := r.secrets.of(endpoint, r.nowMillis)

@@ -12,9 +12,9 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-// admit catches up with the watches, and has the engine record this ledger as the first one
-// of each new watch. That is committed before the first of them is matched: after a crash
-// in between, the ledger is read again with the watch present.
+// admit catches up with the watches, and has the engine record this ledger as the first one of each
+// new watch. That is committed before the ledger is matched against any of them: after a crash in
+// between, the ledger is read again with the watch present.
 func (r *Reading) admit(ctx context.Context, ledger uint32) (offsets map[int32]int64, err error) {
 	offsets, err = r.config.Watches.CatchUp(ctx)
 	if err != nil {
@@ -42,9 +42,9 @@ func (r *Reading) admit(ctx context.Context, ledger uint32) (offsets map[int32]i
 // errStopped ends a listing early.
 var errStopped = errors.New("the listing was broken off")
 
-// admission returns the command that records the first ledger of a watch. Its id is derived
-// from both and the watch's revision: a watch that missed ledgers without an endpoint is admitted
-// again. Of several the first one counts.
+// admission returns the command that records the first ledger of a watch. Its id is derived from
+// both and the watch's revision, because a watch that missed ledgers without an endpoint is
+// admitted again. If there are several, the first one counts.
 func admission(w domain.Watch, ledger uint32, nowMillis int64) kafka.Record {
 	c := domain.Command{
 		ID: domain.DeriveID(domain.CommandPrefix, "live", w.ID,
@@ -56,8 +56,8 @@ func admission(w domain.Watch, ledger uint32, nowMillis int64) kafka.Record {
 	return record(schemas.TopicCommands, w.ID, schemas.EncodeCommand(c))
 }
 
-// admitted are the watches that a ledger is matched against: those whose first ledger is
-// recorded, or will be. Any other was acknowledged too late for it.
+// admitted are the watches that a ledger is matched against: those whose first ledger is recorded,
+// or will be. Any other watch was acknowledged too late for it.
 type admitted struct {
 	reading *Reading
 	ledger  uint32

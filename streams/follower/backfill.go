@@ -13,64 +13,64 @@ import (
 )
 
 const (
-	// A backfill is read in parts, in turn with the other backfills in progress. After each
-	// part its progress is reported; a crash repeats one part.
+	// A backfill is read in parts, taking turns with the other backfills in progress. Progress is
+	// reported after each part; a crash repeats one part.
 	partLedgersDefault = 1000
 	partTime           = 5 * time.Second
 
 	lookForBackfills = 500 * time.Millisecond
-	// pageWait bounds the wait for a ledger that the live source has returned already, and
-	// this one has not yet.
+	// pageWait bounds the wait for a ledger that the live source has already returned, but this
+	// source has not.
 	pageWait = 30 * time.Second
-	// priorityWait bounds how long one page waits for the live ledger: a backfill advances,
-	// slowly, while the follower catches up for days.
+	// priorityWait bounds how long one page waits for the live ledger: a backfill advances slowly
+	// even if the follower catches up for days.
 	priorityWait = time.Second
-	// partAge bounds for how long a part is read or waited for before another takes its place,
-	// and with it how much of the log is read back after a crash.
+	// partAge bounds how long a part is read or waited for before another takes its turn, and with
+	// it how much of the log is read back after a crash.
 	partAge = time.Hour
 	// reportTries bounds how often one report is retried before its part is read again.
 	reportTries = 5
-	// problemTries is how often in a row a source must say that waiting does not help before a
-	// backfill ends with that: one wrong answer is no reason.
+	// problemTries is how often in a row a source must report a permanent error before a backfill
+	// ends with it: one wrong answer is not enough.
 	problemTries = 3
 )
 
-// BackfillConfig configures how backfills are found, read and reported. Without a source
-// there are none.
+// BackfillConfig configures how backfills are found, read and reported. Without a source there are
+// no backfills.
 type BackfillConfig struct {
 	Source   Source // not the live one, which remembers its position in the chain
 	Requests Requests
 	Commands Commands
-	// PartLedgers is the number of ledgers after which progress is reported; 0: 1000. It is
-	// also reported after 5 s.
+	// PartLedgers is the number of ledgers after which progress is reported; 0: 1000. It is also
+	// reported after 5 s.
 	PartLedgers uint32
 }
 
-// Requests is where backfills are found.
+// Requests finds backfills.
 type Requests interface {
-	// NextBackfill returns the first watch that [domain.Watch.AwaitsFollower] after a watch of an
-	// account, in the order of accounts and then of watches. Without a watch it is the first one
+	// NextBackfill returns the first watch that [domain.Watch.AwaitsFollower] after a given watch
+	// of an account, ordered by account and then by watch. Without a watch it returns the first one
 	// of the next account, and without an account the first of all.
 	NextBackfill(accountID, afterWatchID string) (w domain.Watch, found bool, err error)
 	Watch(id string) (w domain.Watch, found bool, err error)
 	Endpoint(id string) (e domain.Endpoint, found bool, err error)
 }
 
-// Commands is where progress is reported: the engine records it as facts.
+// Commands reports progress: the engine records it as facts.
 type Commands interface {
 	Submit(ctx context.Context, c domain.Command) (domain.Result, error)
 }
 
-// Turns says whose backfill is advanced next: accounts take turns, and within an account its
-// watches do. So a backfill waits for one part of each other account, however many backfills that
-// account has requested, and a long backfill does not delay a short one.
+// Turns decides whose backfill advances next: accounts take turns, and within an account its
+// watches do. A backfill therefore waits for at most one part of each other account, however many
+// backfills that account has requested, and a long backfill does not delay a short one.
 type Turns struct {
 	Requests
-	account string            // whose turn was the last one
-	watches map[string]string // by account, the watch that had its last turn
+	account string            // of the last turn
+	watches map[string]string // by account, the watch of its last turn
 }
 
-// Next returns the watch whose turn it is; none is found if no backfill is in progress.
+// Next returns the watch whose turn it is; found is false if no backfill is in progress.
 func (t *Turns) Next() (w domain.Watch, found bool, err error) {
 	w, found, err = t.NextBackfill(t.account, "")
 	if err == nil && !found && t.account != "" {
@@ -96,7 +96,7 @@ func (t *Turns) Next() (w domain.Watch, found bool, err error) {
 	return w, true, nil
 }
 
-// keepBackfilling runs backfills until the term ends, a part of each in turn.
+// keepBackfilling runs backfills until the term ends, one part of each in turn.
 func (r *Reading) keepBackfilling(ctx context.Context, log Log) {
 	if r.config.Backfill.Source == nil {
 		return
@@ -120,24 +120,24 @@ func (r *Reading) keepBackfilling(ctx context.Context, log Log) {
 	}
 }
 
-// Backfiller reads past ledgers beside the live ones. It is used by one goroutine.
+// Backfiller reads past ledgers concurrently with the live ones. It must be used by one goroutine.
 type Backfiller struct {
 	*Reading
 	BackfillConfig
-	log  Log    // with a transactional id of its own
-	next uint32 // the ledger that the source would return next; 0: none
-	// reports are the latest ones, by watch, since the take-over; nil: that is yet to come.
+	log  Log    // with its own transactional id
+	next uint32 // the ledger that the source would return next; 0: unknown
+	// reports are the latest reports since the takeover, by watch; nil: it has not taken over yet.
 	reports map[string]reported
-	// ends are where backfills came to, by watch, and keptSince is the first ledger of which the
-	// topic of cursors had a hash, when it was last read.
+	// ends are the last ledgers that backfills reached, by watch. keptSince is the first ledger
+	// whose hash was in the cursor topic when it was last read.
 	ends      map[string]chainEnd
 	keptSince uint32
 	known     map[string]knownEvents // by watch
-	// refusals count how often in a row a watch's ledgers were refused for good.
+	// refusals counts how often in a row the source permanently refused a watch's ledgers.
 	refusals map[string]int
 }
 
-// NewBackfiller makes a backfiller from a reading's configuration.
+// NewBackfiller returns a backfiller with a reading's configuration.
 func NewBackfiller(r *Reading, log Log) *Backfiller {
 	b := &Backfiller{
 		Reading:        r,
@@ -153,21 +153,21 @@ func NewBackfiller(r *Reading, log Log) *Backfiller {
 	return b
 }
 
-// Advance reads the open part of a watch's backfill and reports it, which ends it and begins
+// Advance reads the open part of a watch's backfill and reports it, which ends the part and begins
 // the next one.
 //
-// A part is read by the one who had it begun, after its take-over. Any other open part is one
-// of which a former follower may have appended matches, or this one before an error. How far
-// it came is read back from the log, and the part ends there: nothing is appended twice.
+// A part is read by the follower that had it begun, after its takeover. For any other open part, a
+// former follower may have appended matches, or this one before an error. How far that reading got
+// is read back from the log, and the part ends there: nothing is appended twice.
 //
-// The position of the live ledger is read after the watch was seen: ledgers that are read
-// from then on, by this follower or the next, are matched against the watch. So a backfill
-// never needs to go further than that.
+// The position of the live ledger is read after the watch was seen: this follower or the next
+// matches all ledgers that are read from then on against the watch. So a backfill never needs to go
+// further than that.
 func (b *Backfiller) Advance(ctx context.Context, watchID string) error {
 	if err := b.takeOver(ctx); err != nil {
 		return err
 	}
-	// After the take-over: a former follower may have had parts begun until then.
+	// After the takeover: a former follower may have begun parts until then.
 	if _, err := b.config.Watches.CatchUp(ctx); err != nil {
 		return fmt.Errorf("follower: catching up with the watches: %w", err)
 	}
@@ -232,9 +232,9 @@ func lastOf(f domain.Backfill, live uint32) uint32 {
 	return live
 }
 
-// problem returns why a backfill cannot continue, for the client that requested it. What
-// only the operator should know is logged. kept is the first later ledger that the source has,
-// where it has that one no longer.
+// problem returns why a backfill cannot continue, for the client that requested it. Details that
+// only concern the operator are logged. kept is the first later ledger that the source has, if it
+// no longer has this one.
 func (b *Backfiller) problem(w domain.Watch, sequence, kept uint32, err error) string {
 	b.config.Logger.Warn("a backfill cannot go on", "watch", w.ID, "ledger", sequence, "err", err)
 	switch {
@@ -264,10 +264,10 @@ func (b *Backfiller) problem(w domain.Watch, sequence, kept uint32, err error) s
 	return fmt.Sprintf("ledger %d cannot be read by this version of Lumenhook", sequence)
 }
 
-// report has the engine record a backfill's progress. Its identifier is derived from its
-// content and the watch, so it may be repeated. A refusal means that the watch was deleted:
-// nothing is left to do. Nothing more is appended to a part that it names,
-// answered or not.
+// report has the engine record a backfill's progress. Its id is derived from its content and the
+// watch, so it may be repeated. A refusal means that the watch was deleted, and nothing is left to
+// do. Nothing more is appended to a part after it was reported, whether or not the report is
+// answered.
 func (b *Backfiller) report(ctx context.Context, w domain.Watch, c domain.RecordCoverage) error {
 	command := domain.Command{
 		ID: domain.DeriveID(domain.CommandPrefix, "coverage", c.WatchID, decimal(c.Request),
@@ -299,11 +299,11 @@ func (b *Backfiller) report(ctx context.Context, w domain.Watch, c domain.Record
 
 func decimal[N uint32 | uint64 | int64](n N) string { return strconv.FormatInt(int64(n), 10) }
 
-// priority is the live ledger's priority: what runs beside it waits, for a bounded time,
-// until no live ledger is being processed.
+// priority gives the live ledger priority: other work waits, for a bounded time, until no live
+// ledger is being processed.
 type priority struct {
 	mu   sync.Mutex
-	free chan struct{} // closed when there is no live work; nil: there is none
+	free chan struct{} // closed when live work ends; nil: there is no live work
 }
 
 // begin marks the start of live work.
@@ -315,7 +315,7 @@ func (p *priority) begin() {
 	}
 }
 
-// end marks its end.
+// end marks the end of live work.
 func (p *priority) end() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -20,7 +20,7 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-// ask applies a command to a watch, as the engine does.
+// ask applies a command to a watch, like the engine.
 func (b *directory) ask(body domain.CommandBody) (domain.Watch, *domain.Rejection) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -110,7 +110,7 @@ func (d *desk) reports() []domain.RecordCoverage {
 	return slices.Clone(d.taken)
 }
 
-// pastConfig is a follower that starts after the chain's last ledger, with backfills in
+// pastConfig configures a follower that starts after the chain's last ledger, with backfills in
 // parts of ten ledgers.
 func (r *rig) pastConfig(c *busyChain, d *desk) follower.Config {
 	config := r.config()
@@ -146,7 +146,7 @@ func (c *busyChain) past(t testing.TB, w domain.Watch, from, to uint32) (ids []s
 	return ids
 }
 
-// told returns the ids of a watch's events in the log, with repeats.
+// told returns the ids of a watch's events in the log, including repeats.
 func (r *rig) told(watchID string) (ids []string) {
 	r.t.Helper()
 	for _, m := range r.matches() {
@@ -204,7 +204,7 @@ func TestBackfillMatchesEachPastPaymentOnce(t *testing.T) {
 		t.Errorf("the other watch of the wallet got %d events", len(got))
 	}
 
-	// Later payments are seen live; no range reads anything again.
+	// Later payments are seen live; no range is read again.
 	sequence, err := c.traffic.Burst(t.Context(), 3)
 	if err != nil {
 		t.Fatal(err)
@@ -229,8 +229,8 @@ func TestBackfillMatchesEachPastPaymentOnce(t *testing.T) {
 	checkCursors(t, r.cursors())
 }
 
-// After a crash between the append of matches and the report of their range, the follower
-// continues where the log ends, and appends nothing twice.
+// After a crash between the append of matches and the report of their range, the follower continues
+// where the log ends, and appends nothing twice.
 func TestBackfillGoesOnAfterACrash(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -277,8 +277,7 @@ func TestBackfillGoesOnAfterACrash(t *testing.T) {
 // interrupted is a log whose follower loses it at some commit.
 type interrupted struct {
 	follower.Log
-	// at returns what happens to a commit of matches: nothing, or an error instead of it, or one
-	// after it.
+	// at decides what happens to a commit of matches: nothing, or an error before it or after it.
 	at func() (before, after error)
 }
 
@@ -317,7 +316,7 @@ func (r *rig) pastLife(c *busyChain, d *desk, at func() (before, after error)) e
 
 func uninterrupted() (before, after error) { return nil, nil }
 
-// asked is a rig with a watch whose backfill of the ledgers 2 to 80 is asked for.
+// asked returns a rig with a watch and a requested backfill of the ledgers 2 to 80.
 func asked(t *testing.T) (*rig, *busyChain) {
 	r := newRig(t)
 	c := r.busyChain()
@@ -339,8 +338,8 @@ func (r *rig) checkEachOnce(c *busyChain) {
 	}
 }
 
-// TestAPartReadAgainAppendsTheRestOnly: each life ends at a commit, before it or after it, and
-// the watch has moved when the next begins. A payment that was matched keeps its endpoint.
+// TestAPartReadAgainAppendsTheRestOnly: each run ends at a commit, before it or after it, and the
+// watch has moved when the next run begins. A payment that was matched keeps its endpoint.
 func TestAPartReadAgainAppendsTheRestOnly(t *testing.T) {
 	t.Parallel()
 	r, c := asked(t)
@@ -377,7 +376,7 @@ func TestAPartReadAgainAppendsTheRestOnly(t *testing.T) {
 	}
 }
 
-// TestAPartThatFailsIsReadBackByTheSameTerm: also after an error that is no commit's, such as
+// TestAPartThatFailsIsReadBackByTheSameTerm: even after an error that is not from a commit, such as
 // a group that is silent for a moment.
 func TestAPartThatFailsIsReadBackByTheSameTerm(t *testing.T) {
 	t.Parallel()
@@ -412,7 +411,7 @@ func TestAPartThatFailsIsReadBackByTheSameTerm(t *testing.T) {
 	r.checkEachOnce(c)
 }
 
-// TestWhatIsNeeded: what lies behind the cursor, and behind where an open part begins.
+// TestWhatIsNeeded: the records after the cursor, and after the start of an open part.
 func TestWhatIsNeeded(t *testing.T) {
 	t.Parallel()
 	r, c := asked(t)
@@ -457,8 +456,8 @@ func TestWhatIsNeeded(t *testing.T) {
 	}
 }
 
-// TestAFormerFollowerAppendsNothingOfABackfill: one that is paused at any commit, while
-// another reads on, comes back with a part that has ended.
+// TestAFormerFollowerAppendsNothingOfABackfill: a follower is paused at any commit while another
+// continues. When it resumes, its part has ended.
 func TestAFormerFollowerAppendsNothingOfABackfill(t *testing.T) {
 	t.Parallel()
 	r, c := asked(t)
@@ -478,8 +477,8 @@ func TestAFormerFollowerAppendsNothingOfABackfill(t *testing.T) {
 	r.checkEachOnce(c)
 }
 
-// TestALateReportChangesNothing: the report of a former follower arrives when another has
-// found out how far the part was read, and reads the rest.
+// TestALateReportChangesNothing: the report of a former follower arrives when another has found out
+// how far the part was read, and reads the rest.
 func TestALateReportChangesNothing(t *testing.T) {
 	t.Parallel()
 	r, c := asked(t)
@@ -540,8 +539,8 @@ func TestBackfillsTakeTurns(t *testing.T) {
 	}
 }
 
-// An error that waiting does not solve ends a backfill with a problem that says what to do,
-// and the live ledger is followed all the same.
+// A permanent error ends a backfill with a problem that says what to do, and the live ledger is
+// still followed.
 func TestBackfillSaysWhyItStops(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -580,8 +579,9 @@ func TestBackfillSaysWhyItStops(t *testing.T) {
 	}
 }
 
-// A backfill's source is held against the ledgers that were followed: nothing counts of a page in
-// which one has another hash, and the problem says why. One that tells the same goes on.
+// A backfill's source is checked against the ledgers that were followed: a page is discarded if one
+// of its ledgers has another hash, and the problem says why. A source with the same ledgers
+// continues.
 func TestABackfillIsHeldAgainstWhatWasFollowed(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -630,8 +630,8 @@ func TestABackfillIsHeldAgainstWhatWasFollowed(t *testing.T) {
 	}
 }
 
-// Each part follows the one before it, also where other backfills are read in between: a source
-// that goes over to another history between them is found out.
+// Each part follows the one before it, even if other backfills are read in between: a source that
+// switches to another history in between is detected.
 func TestPartsOfABackfillAreAChain(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -654,8 +654,8 @@ func TestPartsOfABackfillAreAChain(t *testing.T) {
 	}
 }
 
-// TestBackfillsThatTakeTurnsReadMatchesOnce: each learns once which events its watch has, although
-// their parts alternate.
+// TestBackfillsThatTakeTurnsReadMatchesOnce: each backfill reads once which events its watch has,
+// although their parts alternate.
 func TestBackfillsThatTakeTurnsReadMatchesOnce(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -707,8 +707,8 @@ func TestBackfillsThatTakeTurnsReadMatchesOnce(t *testing.T) {
 	}
 }
 
-// TestBackfillsTakeTurnsByAccount: while another account has many backfills in progress, each part
-// of a backfill is followed by its next one after one part of the other account at most.
+// TestBackfillsTakeTurnsByAccount: while another account has many backfills in progress, at most
+// one part of that account is read between two parts of a backfill.
 func TestBackfillsTakeTurnsByAccount(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -763,7 +763,7 @@ func (c counted) Read(
 	return c.Log.Read(ctx, topic, from, ends, take)
 }
 
-// continued counts what the source is told of ledgers before the next.
+// continued records which ledger the source is told to continue after.
 type continued struct {
 	follower.Source
 	anew, resumed int
@@ -778,7 +778,7 @@ func (c *continued) Continue(sequence uint32, hash string) {
 	c.Source.Continue(sequence, hash)
 }
 
-// forgetful no longer keeps ledgers before one, and its ledger 90 is damaged.
+// forgetful no longer has ledgers before a given one, and its ledger 90 is damaged.
 type forgetful struct {
 	source.Source
 	oldest uint32
@@ -798,8 +798,7 @@ func (f forgetful) Next(ctx context.Context, sequence uint32) ([]ledger.Raw, err
 	return page, err
 }
 
-// A watch that is deleted meanwhile is left alone, and so is a request that another has
-// replaced.
+// A backfill ends without effect if its watch is deleted, or if its request is replaced by another.
 func TestBackfillHeedsWhatChangesMeanwhile(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -832,8 +831,8 @@ func TestBackfillHeedsWhatChangesMeanwhile(t *testing.T) {
 	}
 }
 
-// TestABackfillWaitsForAnEndpoint: without an endpoint nothing is matched, so that it still
-// can be when the watch has another endpoint.
+// TestABackfillWaitsForAnEndpoint: without an endpoint nothing is matched, so that the ledgers can
+// be matched when the watch has another endpoint.
 func TestABackfillWaitsForAnEndpoint(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -855,7 +854,7 @@ func TestABackfillWaitsForAnEndpoint(t *testing.T) {
 			t.Errorf("%s: it ended as %+v with %v", why, w.Backfill, w.Covered)
 		}
 	}
-	// Of the part that had begun when the endpoint was deleted, nothing is read.
+	// The part that had begun when the endpoint was deleted is not read.
 	stops("deleted meanwhile", "32", domain.Ranges{{From: 2, To: 31}})
 	stops("deleted before", "2", domain.Ranges{{From: 2, To: 31}})
 	r.directory.move("wat_1", "ep_other")
@@ -868,8 +867,8 @@ func TestABackfillWaitsForAnEndpoint(t *testing.T) {
 	}
 }
 
-// A source that is unavailable in the middle of a part causes no repeats: what was read
-// before is reported.
+// A source that is unavailable in the middle of a part causes no repeats: the ledgers before that
+// are reported.
 func TestBackfillWaitsForItsSource(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

@@ -14,20 +14,20 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-// chainPrefix begins what the ids of balance moves of further chains are derived of.
+// chainPrefix prefixes the names from which ids of balance moves of later chains are derived.
 const chainPrefix = "chain"
 
-// errFormerChain is of a ledger that no source has any more.
+// errFormerChain is the error for a ledger that no source has any more.
 var errFormerChain = errors.New("the ledger is of a chain before the network was reset")
 
-// numbered is a source whose ledgers have the numbers of the chain that is followed, and whatever
-// is derived of them too (see domain.LedgersPerChain).
+// numbered is a source that renumbers ledgers, and everything derived from their numbers, to those
+// of the chain that is followed (see domain.LedgersPerChain).
 type numbered struct {
 	Source
-	base *atomic.Uint32 // what is added to the source's numbers
+	base *atomic.Uint32 // added to the source's numbers
 }
 
-// OfChain is a source whose ledgers have the numbers of the chain that a ledger is of.
+// OfChain returns a source with the ledger numbers of the chain that ledger belongs to.
 func OfChain(s Source, ledger uint32) Source {
 	base := new(atomic.Uint32)
 	base.Store(domain.ChainBase(ledger))
@@ -40,12 +40,12 @@ func (n numbered) Latest(ctx context.Context) (uint32, error) {
 	return latest + n.base.Load(), err
 }
 
-// Continue sets which ledger was read last.
+// Continue sets the last ledger that was read.
 func (n numbered) Continue(sequence uint32, hash string) {
 	n.Source.Continue(sequence-min(sequence, n.base.Load()), hash)
 }
 
-// Next waits for a ledger, and those after it.
+// Next waits for a ledger, and returns it and those after it.
 func (n numbered) Next(ctx context.Context, sequence uint32) ([]domain.Ledger, error) {
 	base := n.base.Load()
 	if domain.ChainBase(sequence) != base {
@@ -61,7 +61,7 @@ func (n numbered) Next(ctx context.Context, sequence uint32) ([]domain.Ledger, e
 	return page, err
 }
 
-// renumber adds to the number of a ledger.
+// renumber adds base to the number of a ledger.
 func renumber(l domain.Ledger, base uint32) domain.Ledger {
 	l.Sequence += base
 	for i, p := range l.Payments {
@@ -84,12 +84,12 @@ func renumber(l domain.Ledger, base uint32) domain.Ledger {
 	return l
 }
 
-// renumberID moves a payment's id, which begins with the number of its operation (SEP-35), to that
-// of the same operation in a ledger with another number.
+// renumberID renumbers a payment's id, which begins with the number of its operation (SEP-35), to
+// that of the same operation in a ledger with another number.
 func renumberID(id string, base uint32) string {
 	operation, rest, more := strings.Cut(id, "-")
 	n, err := strconv.ParseUint(operation, 10, 64)
-	if err != nil { // no id of a source
+	if err != nil { // not an id from a source
 		return decimal(base) + ":" + id
 	}
 	operation = strconv.FormatUint(n+uint64(base)<<32, 10)
@@ -99,15 +99,15 @@ func renumberID(id string, base uint32) string {
 	return operation
 }
 
-// ErrOtherChain means that a source serves another chain of the network than the one that was
-// followed, which is proved by what it gives.
+// ErrOtherChain means that the ledgers of a source prove that it serves another chain of the
+// network than the one that was followed.
 var ErrOtherChain = errors.New("the network was reset")
 
 // CheckChain returns an ErrOtherChain if the source proves that it serves another chain than the
-// one that was read up to a cursor: a ledger with the number of one that was read has another
-// hash, or one with a lower number closed later. A source that lags, or one that was restored
-// from an old copy, gives neither; and what its clock says is not used, as the time of a close is
-// in the ledger. Other errors mean that the source did not answer.
+// one that was read up to a cursor: a ledger with the number of one that was read has another hash,
+// or one with a lower number closed later. A source that lags, or was restored from an old copy,
+// proves neither. The source's clock is not used, because the close time is in the ledger. Other
+// errors mean that the source did not answer.
 func CheckChain(ctx context.Context, source Source, cursor schemas.LedgerRead) error {
 	last := domain.OnChain(cursor.Sequence)
 	latest, err := source.Latest(ctx)
@@ -135,13 +135,14 @@ func CheckChain(ctx context.Context, source Source, cursor schemas.LedgerRead) e
 	return nil
 }
 
-// errNotProved is of a backfill's page that may be of another chain than the one that is followed.
+// errNotProved is the error for a backfill's page that may be from another chain than the one that
+// is followed.
 var errNotProved = errors.New("the source does not prove that it serves the chain that is followed")
 
-// sameChain checks that a page which was just read is of the chain that is followed: its source
-// still has the newest ledger that was followed, under the same hash. After a network reset a
-// source serves the new chain, with the numbers of the former one until StartChain was called,
-// and nothing else says so while it has fewer ledgers, or if nobody follows meanwhile.
+// sameChain checks that a page that was just read is from the chain that is followed: its source
+// must still have the newest followed ledger, with the same hash. After a network reset a source
+// serves the new chain under the numbers of the former one until StartChain is called. Nothing else
+// reveals that while it has fewer ledgers, or if no follower runs in the meantime.
 func (b *Backfiller) sameChain(ctx context.Context, page []domain.Ledger) error {
 	cursor, end := b.last.Load(), page[len(page)-1]
 	if cursor == nil || cursor.Sequence == 0 { // nothing was followed yet
@@ -163,8 +164,8 @@ func (b *Backfiller) sameChain(ctx context.Context, page []domain.Ledger) error 
 	return nil
 }
 
-// StartChain has the deployment's follower continue with another chain of the network, from a
-// ledger of it on, and returns the number that this one has from now on. The follower need not be
+// StartChain makes the deployment's follower continue with another chain of the network, from the
+// given ledger, and returns the number of that ledger from now on. The follower need not be
 // stopped: it notices. closedAtMillis is when that ledger closed.
 func StartChain(
 	ctx context.Context, c kafka.Cluster, passphrase string, first uint32,
@@ -195,7 +196,7 @@ func StartChain(
 		return 0, err
 	}
 	number = chain*domain.LedgersPerChain + first
-	// Of the new chain no moves were recorded, and nothing was appended.
+	// No moves of the new chain were recorded, and nothing was appended.
 	r.covered = covered{ledgers: cursor.Coverage}
 	before := domain.Ledger{Sequence: number - 1, ClosedAtMillis: closedAtMillis}
 	return number, r.commitCursor(ctx, before, matched{}, cursor.WatchesOffsets, nowMillis)

@@ -15,7 +15,7 @@ import (
 	"github.com/lumenhook/lumenhook/streams/follower"
 )
 
-// aChain is a chain in memory. Each of its ledgers pays the same wallet.
+// aChain is an in-memory chain. Each of its ledgers pays the same wallet.
 type aChain struct {
 	name   string
 	wallet string
@@ -56,7 +56,7 @@ func (c *aChain) Next(ctx context.Context, sequence uint32) ([]domain.Ledger, er
 }
 
 // TestOnlyAnotherChainLooksLikeOne: a source that lags, has a wrong clock, was restored from an old
-// copy, or does not answer is none.
+// copy, or does not answer is not another chain.
 func TestOnlyAnotherChainLooksLikeOne(t *testing.T) {
 	followed := &aChain{name: "a", began: 1_000_000, latest: 1736}
 	cursor := func(sequence uint32) schemas.LedgerRead {
@@ -98,10 +98,10 @@ func TestOnlyAnotherChainLooksLikeOne(t *testing.T) {
 	}
 }
 
-// TestChainsShareNoID: the same payment in the same ledger of two chains makes two events, and the
-// watch, which was admitted to a higher ledger of the first chain, sees every ledger of the second.
-// The follower runs all the time, and waits for a ledger of the first chain. Ids of the first chain
-// are what they always were.
+// TestChainsShareNoID: the same payment in the same ledger of two chains creates two events, and
+// the watch, which was admitted to a higher ledger of the first chain, sees every ledger of the
+// second. The follower runs all the time, and waits for a ledger of the first chain. Ids of the
+// first chain do not change.
 func TestChainsShareNoID(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -157,7 +157,7 @@ func TestChainsShareNoID(t *testing.T) {
 	}
 }
 
-// chainDoor is a source behind which another can be put.
+// chainDoor is a source that can be replaced by another.
 type chainDoor struct {
 	mu     sync.Mutex
 	behind follower.Source
@@ -184,8 +184,8 @@ func (d *chainDoor) Next(ctx context.Context, sequence uint32) ([]domain.Ledger,
 }
 
 // TestNoBackfillReadsAnotherChain: between a network reset and StartChain, a source serves the new
-// chain with the numbers of the former one. A backfill waits, whether the new chain has as many
-// ledgers as were followed or not, and ends once the source serves the former one again.
+// chain under the numbers of the former one. A backfill waits, whether or not the new chain has as
+// many ledgers as were followed, and ends once the source serves the former chain again.
 func TestNoBackfillReadsAnotherChain(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -236,7 +236,7 @@ func TestNoBackfillReadsAnotherChain(t *testing.T) {
 
 const problemTries = 3
 
-// interruptions takes log lines, and drops what nobody waits for.
+// interruptions receives log lines, and drops those without a reader.
 type interruptions chan string
 
 func (i interruptions) Write(line []byte) (int, error) {
@@ -247,7 +247,7 @@ func (i interruptions) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// short is a chain that does not wait for ledgers that it does not have.
+// short is a chain that does not wait for missing ledgers.
 type short struct{ *aChain }
 
 func (s short) Next(ctx context.Context, sequence uint32) ([]domain.Ledger, error) {

@@ -14,8 +14,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/stellar/source/lake"
 )
 
-// Ledgers made by hand, with all the hashes that they should have, for what no network that behaves
-// would close.
+// Handmade ledgers, with all the required hashes, for cases that no real network would produce.
 
 const craftedNetwork = "Lumenhook crafted network"
 
@@ -31,18 +30,18 @@ func craftedAccount(n byte) string {
 	return strkey.MustEncode(strkey.VersionByteAccountID, bytes.Repeat([]byte{n}, 32))
 }
 
-// craftedTx is a transaction of a crafted ledger that succeeded. Where emitted is set, its only
-// operation is a contract call.
+// craftedTx is a successful transaction of a crafted ledger. If emitted is set, its only operation
+// is a contract call.
 type craftedTx struct {
 	memo       xdr.Memo
 	operations []xdr.Operation
 	results    []xdr.OperationResult
 	emitted    []xdr.ContractEvent
-	noted      []xdr.ContractEvent // beside the first operation, of whatever kind
+	noted      []xdr.ContractEvent // in addition to the first operation, of any kind
 	strange    strangeness
 }
 
-// strangeness is what of a transaction becomes of a form that nobody knows yet.
+// strangeness says which part of a transaction gets an unknown form.
 type strangeness int
 
 const (
@@ -58,7 +57,7 @@ type craftedChain struct {
 	writer   *lake.Writer
 	next     uint32
 	previous xdr.Hash
-	sent     int // a number of each transaction's own
+	sent     int // makes each transaction unique
 }
 
 func newCraftedChain(t testing.TB) *craftedChain {
@@ -89,7 +88,7 @@ func (c *craftedChain) source() *lake.Source {
 	return s
 }
 
-// add closes a ledger of a protocol.
+// add closes a ledger with a protocol version.
 func (c *craftedChain) add(protocol xdr.Uint32, txs ...craftedTx) (sequence uint32) {
 	c.t.Helper()
 	var strange []func(part []byte) []byte
@@ -140,7 +139,7 @@ func (c *craftedChain) add(protocol xdr.Uint32, txs ...craftedTx) (sequence uint
 	return c.next - 1
 }
 
-// transaction makes one of its own hash, with the result of it.
+// transaction creates a transaction with a unique hash, and its result.
 func (c *craftedChain) transaction(
 	x *craftedTx,
 ) (xdr.TransactionEnvelope, xdr.TransactionResultPair) {
@@ -183,7 +182,7 @@ func craftedEnvelope(number int, x craftedTx) xdr.TransactionEnvelope {
 	}
 }
 
-// applied is the meta of a transaction.
+// applied returns the meta of a transaction.
 func (x *craftedTx) applied() xdr.TransactionMeta {
 	v4 := &xdr.TransactionMetaV4{Operations: make([]xdr.OperationMetaV2, len(x.operations))}
 	if len(v4.Operations) > 0 {
@@ -222,7 +221,7 @@ func craftedResult(kind xdr.OperationType, value any) xdr.OperationResult {
 	return xdr.OperationResult{Code: xdr.OperationResultCodeOpInner, Tr: &tr}
 }
 
-// craftedPayments pays so many times, in one transaction, from 1 stroop on.
+// craftedPayments returns one transaction with count payments, of 1 stroop and up.
 func craftedPayments(to string, first, count int) (x craftedTx) {
 	for i := range count {
 		x.operations = append(x.operations, craftedOperation(xdr.OperationTypePayment, xdr.PaymentOp{
@@ -235,7 +234,8 @@ func craftedPayments(to string, first, count int) (x craftedTx) {
 	return x
 }
 
-// craftedEvent is what the contract of an asset emits: its name, then addresses, then the asset.
+// craftedEvent returns an event that an asset's contract emits: its name, then addresses, then the
+// asset.
 func craftedEvent(
 	asset xdr.Asset, name string, data xdr.ScVal, parties ...string,
 ) xdr.ContractEvent {
@@ -290,7 +290,7 @@ func craftedEntry(key string, value xdr.ScVal) xdr.ScMapEntry {
 	return xdr.ScMapEntry{Key: craftedSymbol(key), Val: value}
 }
 
-// deep is a value of so many vectors within each other.
+// deep returns a value of nested vectors.
 func deep(levels int) xdr.ScVal {
 	value := xdr.ScVal{Type: xdr.ScValTypeScvVoid}
 	for range levels {
@@ -300,14 +300,14 @@ func deep(levels int) xdr.ScVal {
 	return value
 }
 
-// strangeMark begins an operation that stands for one of an unknown kind; 16 bits are left for
-// a number of its own.
+// strangeMark begins an operation that stands for one of an unknown kind; 16 bits are left for a
+// unique number.
 const strangeMark = 0x11223344 << 32
 
-// strangeKind is a kind of operation far beyond those of today.
+// strangeKind is an operation type far beyond the current ones.
 const strangeKind = 99
 
-// strangely adds an operation to a transaction, and says what of it is strange.
+// strangely adds an operation to a transaction, and says which part of it is strange.
 func strangely(x craftedTx, number int, s strangeness) craftedTx {
 	x.operations = append(slices.Clone(x.operations),
 		craftedOperation(xdr.OperationTypeBumpSequence,
@@ -318,7 +318,8 @@ func strangely(x craftedTx, number int, s strangeness) craftedTx {
 	return x
 }
 
-// estrange gives what turns a transaction into a strange one in each part of its ledger alike.
+// estrange returns a function that makes a transaction strange in the same way in each part of its
+// ledger.
 func (c *craftedChain) estrange(x craftedTx, e xdr.TransactionEnvelope) func([]byte) []byte {
 	c.t.Helper()
 	last := len(x.operations) - 1

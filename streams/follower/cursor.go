@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// cursorWindow is how many of the topic's last offsets are read at first. The newest
-	// cursor is among them, unless those records were aborted.
+	// cursorWindow is how many of the topic's last offsets are read at first. The newest cursor is
+	// among them, unless those records were aborted.
 	cursorWindow  = 100
 	cursorTimeout = 30 * time.Second
 )
@@ -51,8 +51,8 @@ func (r *Reading) readCursor(
 	return cursor, found, err
 }
 
-// newestCursor reads the topic from an offset to its end. The highest sequence counts,
-// wherever it is.
+// newestCursor reads the topic from an offset to its end. The highest sequence counts, wherever it
+// is.
 func (r *Reading) newestCursor(
 	ctx context.Context, from, end int64,
 ) (newest schemas.LedgerRead, found bool, err error) {
@@ -80,7 +80,7 @@ func (r *Reading) newestCursor(
 }
 
 // followedHash returns the hash of a cursor's ledger, which the next ledger must follow. It is
-// empty before the first ledger is followed: nothing of the cursor's ledger was used, so a
+// empty before the first ledger is followed: the content of the cursor's ledger was not used, so a
 // source that was wrong about it may correct itself.
 func followedHash(cursor schemas.LedgerRead) string {
 	if len(cursor.Coverage) == 0 {
@@ -89,8 +89,8 @@ func followedHash(cursor schemas.LedgerRead) string {
 	return cursor.Hash
 }
 
-// Cursor reads how far ledgers were followed, for whoever does not follow. It may be used by many
-// goroutines.
+// Cursor reads how far ledgers were followed, for programs that do not follow. It is safe for
+// concurrent use.
 type Cursor struct {
 	log        *kafkaLog
 	passphrase string
@@ -111,11 +111,11 @@ func (c *Cursor) Newest(ctx context.Context) (cursor schemas.LedgerRead, found b
 	return r.readCursor(ctx)
 }
 
-// Close frees what the cursor holds.
+// Close frees the cursor's clients.
 func (c *Cursor) Close() { c.log.close() }
 
-// Start is where to begin when there is no cursor. Its zero value is "latest": payments
-// count from the ledger after the newest one.
+// Start is where to begin if there is no cursor. Its zero value is "latest": payments count from
+// the ledger after the newest one.
 type Start struct {
 	Sequence uint32 // the first ledger to read; 0 is latest
 }

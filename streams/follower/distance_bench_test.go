@@ -17,8 +17,8 @@ const (
 	farRoundTrip = 80 * time.Millisecond
 )
 
-// BenchmarkFarCatchUp follows one chain from its beginning over RPC, in turns through a proxy that
-// delays nothing, which is the floor, and through one that makes a round trip of 80 ms.
+// BenchmarkFarCatchUp follows one chain from its beginning over RPC, alternating between a proxy
+// without delay, as the baseline, and a proxy with a round trip of 80 ms.
 //
 //	make bench LINES=catchup
 func BenchmarkFarCatchUp(b *testing.B) {
@@ -44,10 +44,10 @@ func BenchmarkFarCatchUp(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// catchUp follows the whole chain as it is served at an address, and returns how long that took.
+// catchUp follows the whole chain as served at an address, and returns how long that took.
 func (c *busyChain) catchUp(r *rig, address string) (seconds float64) {
 	r.t.Helper()
-	r.anew("catch-up-" + rand.Text())
+	r.renew("catch-up-" + rand.Text())
 	from, err := rpc.New(rpc.Config{URL: "http://" + address, Passphrase: c.network.Passphrase()})
 	if err != nil {
 		r.t.Fatal(err)
@@ -66,8 +66,8 @@ func (c *busyChain) catchUp(r *rig, address string) (seconds float64) {
 	return seconds
 }
 
-// delayed is the address of a proxy before a server that holds back all that passes it, either way,
-// for so long. It slows nothing down: what comes meanwhile is held back next to it.
+// delayed returns the address of a proxy in front of a server that delays all traffic in both
+// directions. It does not limit throughput.
 func delayed(t testing.TB, server string, delay time.Duration) (address string) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

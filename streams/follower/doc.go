@@ -1,59 +1,56 @@
-// Package follower reads closed ledgers in order and appends to the log which payments
-// reached watched wallets, and the event that each watch makes of them.
+// Package follower reads closed ledgers in order and appends to the log which payments reached
+// watched wallets, and the event that each watch makes of them.
 //
-// It hides the cursor, the election, and the order of writing. Of the network it knows
-// only a [Source]: ledgers of the domain, in order. For each ledger:
+// It hides the cursor, the election, and the order of writes. It knows the network only as a
+// [Source]: ledgers of the domain, in order. For each ledger:
 //
-//  1. the watches are read to the end of their topic, so that a watch that was
-//     acknowledged before the ledger closed sees it; new watches are admitted: the first
-//     ledger that they see is recorded;
-//  2. PaymentObserved, BalanceMoved where the source gives them, and PaymentMatched are
-//     committed;
-//  3. LedgerRead is committed: the cursor.
+//  1. It reads the watches to the end of their topic, so that a watch that was acknowledged before
+//     the ledger closed sees it, and admits new watches: it records the first ledger that they see.
+//  2. It commits PaymentObserved, PaymentMatched, and BalanceMoved if the source reports moves.
+//  3. It commits LedgerRead: the cursor.
 //
-// A crash between 2 and 3 reads the ledger again. What was already appended for it is read
-// back and kept, each match with its endpoint and body; the rest is matched against the
+// A crash between 2 and 3 reads the ledger again. The records that were already appended for it are
+// read back and kept, each match with its endpoint and body. The rest is matched against the
 // watches as they are then (docs/decisions/one-event.md).
 //
-// Beside the live ledger it runs backfills: requests to match past ledgers against one
-// watch. They have a source and a transactional id of their own, yield to the live ledger,
-// and read in parts, for each of which a fact has pinned the watch. A range is reported as
-// covered once everything in it is acknowledged. A part that was begun in a former term is
-// not read on, but read back and ended (docs/decisions/backfill.md).
+// Concurrently with the live ledger it runs backfills: requests to match past ledgers against one
+// watch. They have their own source and transactional id, yield to the live ledger, and are read in
+// parts, for each of which a fact has pinned the watch. A range is reported as covered once
+// everything in it is acknowledged. A part that was begun in a former term is not continued, but
+// read back and ended (docs/decisions/backfill.md).
 //
-// Not every payment is income: a payment to oneself is a trade over a path, and an account
-// can be created, merged or credited by a contract with an amount of zero. These are
-// neither observed nor matched.
+// Not every payment is income: a payment to oneself is a trade over a path, and an account can be
+// created, merged or credited by a contract with an amount of zero. These are neither observed nor
+// matched.
 //
 // Invariants:
 //
-//   - Ledgers are read in order, none is skipped: a ledger that cannot be read, or does
-//     not follow its predecessor, is asked for again until it can be read and does. Meanwhile
+//   - Ledgers are read in order, and none is skipped. A ledger that cannot be read, or does not
+//     follow its predecessor, is requested again until it can be read and does. In the meantime
 //     [Follower.Check] says why, and nothing else stops.
-//   - One follower of a deployment is active: the one that holds the partition of the
-//     topic "ledgers" in the group. Another may still believe that it is active after it
-//     has lost the partition; what it commits is refused, because the transactional id was
-//     taken over.
-//   - G2: an event is matched once, for one endpoint, with one body. A watch is matched
-//     against the ledgers from its LiveSince on, and no others.
-//   - A deployment serves one network: a cursor of another is an error.
+//   - One follower of a deployment is active: the one that holds the partition of the topic
+//     "ledgers" in the group. Another may still believe that it is active after it has lost the
+//     partition. Its commits are refused, because the transactional id was taken over.
+//   - G2: an event is matched once, for one endpoint, with one body. A watch is matched only
+//     against the ledgers from its LiveSince on.
+//   - A deployment serves one network: a cursor of another network is an error.
 //
 // File map:
 //
 //	follower.go  Config, Follower, Run and the election
 //	reading.go   a follower without its election, and the log that it needs
 //	follow.go    reading from the cursor on
-//	cursor.go    the cursor in the topic "ledgers", also for whoever does not follow; where to begin
-//	readback.go  what was appended before
+//	cursor.go    the cursor in the topic "ledgers", also for other programs; where to begin
+//	readback.go  records that were appended before
 //	admit.go     which watches see a ledger
 //	match.go     a ledger's payments to watched wallets, their matches, and changes of balances
-//	once.go      watches for one payment: which one it is
-//	backfill.go  the past of a watch, read next to the live ledger, which goes first
+//	once.go      watches for one payment: which payment it is
+//	backfill.go  the past of a watch, read next to the live ledger, which has priority
 //	parts.go     its parts: read, read back, and appended once
 //	known.go     which events a watch has, when its ledgers are matched again
-//	needed.go    what of the log a follower may still read back, committed to the group
-//	followed.go  what was followed, by which backfills are held; a ledger known from elsewhere,
-//	             behind the cursor
+//	needed.go    the part of the log that a follower may still read back, committed to the group
+//	followed.go  the followed ledgers, against which backfills are checked; a trusted ledger before
+//	             the cursor
 //	chains.go    the chains of a network that is reset, and the numbers of their ledgers
 //	health.go    whether ledgers are being read
 package follower

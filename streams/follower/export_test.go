@@ -8,7 +8,7 @@ import (
 // OpenLog opens a follower's log, for tests that wrap it.
 func OpenLog(c kafka.Cluster) (*kafkaLog, error) { return openLog(c, liveProducer) }
 
-// OpenPastLog opens that of its backfills.
+// OpenPastLog opens the log of its backfills.
 func OpenPastLog(c kafka.Cluster) (*kafkaLog, error) { return openLog(c, pastProducer) }
 
 // Close ends its clients.
@@ -20,7 +20,7 @@ func (r *Reading) SetAt(sequence uint32) {
 	r.done.Store(sequence)
 }
 
-// Matcher returns the matching of a ledger's payments, without what appends and commits it:
+// Matcher returns a function that matches a ledger's payments without appending them. It returns
 // how many payments it observes and how many matches they make.
 func Matcher(config Config) func(domain.Ledger) (observed, matches int, err error) {
 	r := NewReading(config, nil, nil)

@@ -15,12 +15,11 @@ import (
 // appendedAtOnce bounds the records that are passed to the log in one call.
 const appendedAtOnce = 1000
 
-// anchorWait bounds the wait for the ledger that a source says is its newest. Then it is asked
-// again which one that is.
+// anchorWait bounds the wait for the ledger that a source reports as its newest. After that, the
+// source is asked again.
 const anchorWait = 15 * time.Second
 
-// Follow reads ledgers from the cursor on, until something fails. advanced reports whether
-// it read any.
+// Follow reads ledgers from the cursor on until an error. advanced reports whether it read any.
 func (r *Reading) Follow(ctx context.Context) (advanced bool, err error) {
 	if !r.isElected() {
 		return false, errNotElected
@@ -47,7 +46,7 @@ func (r *Reading) Follow(ctx context.Context) (advanced bool, err error) {
 		if err != nil {
 			return advanced, err
 		}
-		// One catch-up serves the page: all its ledgers closed before it.
+		// One catch-up serves the page, because all its ledgers closed before it.
 		offsets, err := r.admit(ctx, next)
 		if err != nil {
 			return advanced, err
@@ -59,7 +58,7 @@ func (r *Reading) Follow(ctx context.Context) (advanced bool, err error) {
 			if err := r.commitLedger(ctx, l, next, offsets); err != nil {
 				return advanced, err
 			}
-			page[i] = domain.Ledger{} // what its moves were read of is let go of
+			page[i] = domain.Ledger{} // releases the data that its moves were read from
 			next, advanced = next+1, true
 		}
 	}
@@ -76,7 +75,7 @@ func (r *Reading) position(ctx context.Context) (next uint32, err error) {
 	r.last.Store(&cursor)
 	r.known, r.from = r.from == cursor.Sequence+1, cursor.Sequence+1
 	if found || r.config.Start.Sequence > 0 {
-		r.positioned() // no ledger is passed over
+		r.positioned() // no ledger is skipped
 	}
 	if err := r.readBack(ctx, cursor); err != nil {
 		return 0, err
@@ -98,7 +97,7 @@ func (r *Reading) position(ctx context.Context) (next uint32, err error) {
 	return r.anchor(ctx)
 }
 
-// say logs where following begins, once for each position however often it is tried.
+// say logs where following begins, once for each position, however often it is tried.
 func (r *Reading) say(level slog.Level, message string, args ...any) {
 	if r.known {
 		level = slog.LevelDebug
@@ -106,12 +105,12 @@ func (r *Reading) say(level slog.Level, message string, args ...any) {
 	r.config.Logger.Log(context.Background(), level, message, args...)
 }
 
-// anchor makes the newest ledger the cursor, so that after a crash right after the first
-// start, following does not begin later and skip ledgers in between.
+// anchor makes the newest ledger the cursor, so that after a crash right after the first start,
+// following does not begin later and skip ledgers in between.
 //
-// A single source may give one wrong answer, and nothing that was read before shows it. So the
-// source must name that ledger or a later one twice, and the next ledger need not follow it
-// ([followedHash]).
+// A source may give one wrong answer, and there is no earlier ledger to check it against. The
+// source must therefore name that ledger or a later one twice, and the next ledger need not follow
+// it ([followedHash]).
 func (r *Reading) anchor(ctx context.Context) (next uint32, err error) {
 	if !r.isElected() {
 		return 0, errNotElected
@@ -124,7 +123,7 @@ func (r *Reading) anchor(ctx context.Context) (next uint32, err error) {
 	defer cancel()
 	page, err := r.source.Next(waiting, latest)
 	if err != nil {
-		return 0, fmt.Errorf("follower: waiting for ledger %d, which the source says is its newest: %w",
+		return 0, fmt.Errorf("follower: waiting for ledger %d, which the source reports as its newest: %w",
 			latest, err)
 	}
 	l := page[0]
@@ -140,7 +139,7 @@ func (r *Reading) anchor(ctx context.Context) (next uint32, err error) {
 			"as its newest, and then named ledger %d", latest, again)
 	}
 	r.source.Continue(l.Sequence, "") // the page may have held more
-	// Nothing in it was looked at, so nothing covers it.
+	// Its content was not read, so it is not covered.
 	if err := r.commitCursor(ctx, l, matched{}, nil, r.config.Now().UnixMilli()); err != nil {
 		return 0, err
 	}
@@ -149,8 +148,8 @@ func (r *Reading) anchor(ctx context.Context) (next uint32, err error) {
 	return l.Sequence + 1, nil
 }
 
-// commitLedger commits one ledger's payments and matches, and then the cursor. What was
-// already matched of it is kept.
+// commitLedger commits one ledger's payments and matches, and then the cursor. It keeps existing
+// matches.
 func (r *Reading) commitLedger(
 	ctx context.Context, l domain.Ledger, due uint32, offsets map[int32]int64,
 ) error {
@@ -170,7 +169,7 @@ func (r *Reading) commitLedger(
 		return err
 	}
 	covered := r.covered.with(l)
-	l.Moves = nil // they are read
+	l.Moves = nil // they have been read
 	nowMillis := r.config.Now().UnixMilli()
 	if err := r.commitParts(ctx, r.eachRecord(l, s, nowMillis)); err != nil {
 		return err
@@ -187,8 +186,8 @@ func (r *Reading) commitLedger(
 	return nil
 }
 
-// check checks that a ledger is the one that is due, and logs which of its transactions
-// cannot be read.
+// check checks that a ledger is the expected one, and logs which of its transactions cannot be
+// read.
 func (r *Reading) check(l domain.Ledger, due uint32) error {
 	if l.Sequence != due {
 		return fmt.Errorf("the source gave ledger %d where %d is due", l.Sequence, due)
@@ -257,7 +256,7 @@ func (r *Reading) commitCursor(
 	ctx context.Context, l domain.Ledger, s matched, offsets map[int32]int64, nowMillis int64,
 ) error {
 	behind := r.ends
-	if r.appended.behind(l.Sequence) { // whoever follows reads that back, too
+	if r.appended.behind(l.Sequence) { // the active follower reads that back, too
 		behind = r.readFrom
 	}
 	cursor := schemas.LedgerRead{
@@ -285,14 +284,15 @@ func (r *Reading) commitCursor(
 	return err
 }
 
-// covered is what each cursor says of all ledgers before it, and of its own.
+// covered is the coverage that each cursor records, of all ledgers up to and including its own.
 type covered struct {
 	ledgers          domain.Coverage
 	movesSince       uint32 // 0: no moves are recorded
 	movesSinceMillis int64
 }
 
-// with returns it with the next ledger. Whether its moves are recorded is told by its Moves.
+// with returns the coverage including the next ledger. The ledger's Moves tell whether its moves
+// are recorded.
 func (c covered) with(l domain.Ledger) covered {
 	c.ledgers = c.ledgers.Read(l.Sequence, l.Verified)
 	switch {

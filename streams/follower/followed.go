@@ -11,26 +11,27 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-// endsMax bounds of how many backfills it is known where they came to.
+// endsMax bounds the number of backfills whose last ledger is remembered.
 const endsMax = 10_000
 
-// errNotFollowed is of a ledger that was followed live with another hash.
+// errNotFollowed is the error for a ledger that was followed live with another hash.
 var errNotFollowed = errors.New(
 	"the source tells of another history than the one that was followed",
 )
 
-// chainEnd is the last ledger of what a backfill has appended.
+// chainEnd is the last ledger that a backfill has appended.
 type chainEnd struct {
 	sequence uint32
 	hash     string
 }
 
-// followed is what the topic of cursors keeps of a part's ledgers, by which the source of the past
-// is held: the live one may be another, or have told something else.
+// followed holds the hashes that the cursor topic has for a part's ledgers. The backfill source is
+// checked against them: the live source may be a different one, or may have reported different
+// ledgers.
 type followed map[uint32]string // hashes, by sequence
 
-// check holds a page against it. A page is a chain, so that none of it counts if one ledger of it
-// is another.
+// check checks a page against the followed hashes. A page is a chain, so one wrong ledger
+// invalidates the whole page.
 func (f followed) check(page []domain.Ledger) error {
 	for _, l := range page {
 		if hash := f[l.Sequence]; hash != "" && hash != l.Hash {
@@ -42,7 +43,7 @@ func (f followed) check(page []domain.Ledger) error {
 	return nil
 }
 
-// followed returns what is kept of a part's ledgers, which for old ones is nothing.
+// followed returns the available hashes of a part's ledgers. Old ledgers have no hashes.
 func (b *Backfiller) followed(ctx context.Context, part domain.Range) (followed, error) {
 	if part.To < b.keptSince {
 		return nil, nil
@@ -55,8 +56,8 @@ func (b *Backfiller) followed(ctx context.Context, part domain.Range) (followed,
 	return hashes, nil
 }
 
-// resume tells the source which ledger the next one must follow: where a former part of the same
-// backfill came to, if it is known.
+// resume sets which ledger the source must continue after: the end of the previous part of the same
+// backfill, if it is known.
 func (b *Backfiller) resume(watchID string, from uint32) {
 	if end := b.ends[watchID]; end.hash != "" && end.sequence+1 == from {
 		b.Source.Continue(end.sequence, end.hash)
@@ -65,7 +66,7 @@ func (b *Backfiller) resume(watchID string, from uint32) {
 	b.Source.Continue(0, "")
 }
 
-// cameTo notes the last ledger of a page that was appended.
+// cameTo records the last appended ledger of a page.
 func (b *Backfiller) cameTo(watchID string, page []domain.Ledger, last uint32) {
 	for _, l := range page {
 		if l.Sequence != last {
@@ -78,8 +79,8 @@ func (b *Backfiller) cameTo(watchID string, page []domain.Ledger, last uint32) {
 	}
 }
 
-// hashesRead returns the hashes with which ledgers of a range were followed, of those that are
-// still kept: the topic is compacted. oldest is the first ledger that is; 0: none.
+// hashesRead returns the hashes with which ledgers of a range were followed, as far as the
+// compacted topic still has them. oldest is the first ledger in the topic; 0: the topic is empty.
 func hashesRead(
 	ctx context.Context, log Log, ledgers domain.Range,
 ) (hashes followed, oldest uint32, err error) {
@@ -95,8 +96,7 @@ func hashesRead(
 	return hashes, oldest, err
 }
 
-// cursorBefore returns the last cursor before a ledger, of those that are still kept; the zero
-// value: there is none.
+// cursorBefore returns the last available cursor before a ledger, or the zero value.
 func cursorBefore(
 	ctx context.Context, log Log, ledger uint32,
 ) (before schemas.LedgerRead, err error) {
@@ -107,7 +107,7 @@ func cursorBefore(
 	})
 }
 
-// eachCursor reads the cursors that the topic keeps.
+// eachCursor reads the cursors in the topic.
 func eachCursor(ctx context.Context, log Log, take func(schemas.LedgerRead)) error {
 	ctx, cancel := context.WithTimeout(ctx, cursorTimeout)
 	defer cancel()
@@ -128,15 +128,15 @@ func eachCursor(ctx context.Context, log Log, take func(schemas.LedgerRead)) err
 	})
 }
 
-// Trusted is a ledger whose hash is known from elsewhere. The zero value is none.
+// Trusted is a ledger whose hash is known from elsewhere. The zero value means no ledger.
 type Trusted struct {
 	Sequence uint32
 	Hash     string // 64 lowercase hex characters
 }
 
-// checkTrusted holds the trusted ledger against what was followed, where it does not lie ahead of
-// the cursor: no source is asked for it any more. The topic is compacted, so that it may have been
-// forgotten; then nothing can be said of it, and the log does.
+// checkTrusted checks the trusted ledger against the followed ledgers, if it is not after the
+// cursor: no source is asked for it any more. The topic is compacted, so the hash may be gone. Then
+// it cannot be checked, and the log says so.
 func (r *Reading) checkTrusted(ctx context.Context, cursor schemas.LedgerRead) error {
 	trusted := r.config.Trusted
 	if trusted.Hash == "" || trusted.Sequence > cursor.Sequence {
@@ -166,7 +166,7 @@ func (r *Reading) checkTrusted(ctx context.Context, cursor schemas.LedgerRead) e
 	return nil
 }
 
-// hashRead returns the hash that a ledger was followed with; empty: it is no longer kept.
+// hashRead returns the hash that a ledger was followed with, or "" if it is no longer in the topic.
 func (r *Reading) hashRead(ctx context.Context, sequence uint32) (hash string, err error) {
 	hashes, _, err := hashesRead(ctx, r.log, domain.Range{From: sequence, To: sequence})
 	return hashes[sequence], err

@@ -18,31 +18,30 @@ import (
 // group is the consumer group in which the followers of a deployment elect the active one.
 const group = "follower"
 
-// partition is the only one of the topic "ledgers".
+// partition is the only partition of the topic "ledgers".
 const partition = 0
 
 const leaveTimeout = 10 * time.Second
 
-// Source is where closed ledgers come from. It is used by one goroutine at a time.
+// Source provides closed ledgers. It is used by one goroutine at a time.
 type Source interface {
-	// Check asks the source once whether it serves the network; if it serves another, the
-	// error is a domain.ErrWrongNetwork.
+	// Check asks the source once whether it serves the network. If it serves another, the error is
+	// a domain.ErrWrongNetwork.
 	Check(ctx context.Context) error
 	// Latest asks the source once for the sequence of the newest ledger.
 	Latest(ctx context.Context) (uint32, error)
 	// Continue sets which ledger was read last: the next one must name its hash as its
 	// predecessor's. An empty hash accepts any.
 	Continue(sequence uint32, hash string)
-	// Next waits for a ledger and returns it, with those after it that are available too: at
-	// least one. The page is the caller's. It fails only where waiting does not help, with a
-	// domain.LedgerError.
+	// Next waits for a ledger and returns it, and those after it that are available too. The caller
+	// owns the page. It fails only if waiting does not help, with a domain.LedgerError.
 	Next(ctx context.Context, sequence uint32) ([]domain.Ledger, error)
 }
 
 // Watches is the follower's view of the watches.
 type Watches interface {
-	// CatchUp waits until everything is known that was appended to the topic "watches"
-	// before the call, and returns the next offset of each partition.
+	// CatchUp waits until everything is known that was appended to the topic "watches" before the
+	// call, and returns the next offset of each partition.
 	CatchUp(ctx context.Context) (offsets map[int32]int64, err error)
 	// ByWallet returns the watches of a wallet.
 	ByWallet(wallet string) ([]domain.Watch, error)
@@ -67,20 +66,21 @@ type Config struct {
 	Source     Source
 	Watches    Watches
 	Claims     Claims
-	OpenParts  OpenParts // of backfills
+	OpenParts  OpenParts // finds parts of backfills
 	Passphrase string    // of the network
-	Start      Start     // where to begin when there is no cursor
-	Trusted    Trusted   // held against what was followed, if it lies there
+	Start      Start     // where to begin if there is no cursor
+	Trusted    Trusted   // checked against the followed ledgers, if it is not after the cursor
 	Backfill   BackfillConfig
-	// Probe is another Source of the same ledgers, which is asked why Source gives none; nil: none.
+	// Probe is another Source of the same ledgers, which is asked if Source returns none; nil: no
+	// probe.
 	Probe Source
-	// CloseInterval is how often the network closes a ledger, where that may be seldom.
+	// CloseInterval is how often the network closes a ledger, for networks that may be slow.
 	CloseInterval time.Duration
-	// Allowed is asked by a term that has taken the deployment's follower over whether it may
-	// go on: topics may have been left for others while the process was paused.
+	// Allowed decides whether a term that has taken over the deployment's follower may continue:
+	// the topics may have been replaced by others while the process was paused.
 	Allowed func(context.Context) error
-	// OnMatched is called when the payments and matches of a ledger are acknowledged; again
-	// if the ledger is read again. The engine may take them from then on.
+	// OnMatched is called when the payments and matches of a ledger are acknowledged, and again if
+	// the ledger is read again. The engine may process them from then on.
 	OnMatched func(LedgerSummary)
 	OnLedger  func(LedgerSummary) // called when the cursor is acknowledged, too
 	Now       func() time.Time
@@ -95,21 +95,21 @@ type Follower struct {
 	membership  atomic.Pointer[kafka.Membership]
 	ready       chan struct{}
 	becomeReady sync.Once
-	positioned  atomic.Bool // it is certain which ledgers are passed over, if any
+	positioned  atomic.Bool // it is certain which ledgers are skipped, if any
 	health      health
-	attempt     atomic.Pointer[context.CancelFunc] // ends the present try to follow
+	attempt     atomic.Pointer[context.CancelFunc] // cancels the current attempt to follow
 
 	mu   sync.Mutex
 	term *term
 }
 
-// term is the time between being elected and losing it.
+// term is the time between winning the election and losing it.
 type term struct {
 	end   context.CancelFunc
 	ended chan struct{}
 }
 
-// New makes a follower; Run runs it.
+// New returns a follower; Run runs it.
 func New(config Config) *Follower {
 	f := &Follower{config: config, ready: make(chan struct{})}
 	f.config.OnLedger = func(s LedgerSummary) {
@@ -121,13 +121,13 @@ func New(config Config) *Follower {
 	return f
 }
 
-// Ready is closed once this follower was elected and knows its position: payments in
-// ledgers that close after that are seen.
+// Ready is closed once this follower was elected and knows its position: it sees payments in
+// ledgers that close after that.
 func (f *Follower) Ready() <-chan struct{} { return f.ready }
 
-// Run takes part in the election, and follows while elected, until ctx ends, which is no
-// error. Whatever a source answers, it tries again, and Check says what is wrong. It may be
-// called again once it has returned.
+// Run takes part in the election, and follows while elected, until ctx ends, which is not an error.
+// It retries whatever a source answers, and Check reports the error. It may be called again once it
+// has returned.
 func (f *Follower) Run(ctx context.Context) error {
 	if err := f.awaitNetwork(ctx); err != nil || ctx.Err() != nil {
 		return err
@@ -166,9 +166,9 @@ func (f *Follower) Run(ctx context.Context) error {
 	return err
 }
 
-// awaitNetwork waits for the source to answer and checks that it serves the configured
-// network. Until then the follower does not take part in the election: another one may
-// reach the source.
+// awaitNetwork waits for the source to answer and checks that it serves the configured network.
+// Until then the follower does not take part in the election, because another one may reach the
+// source.
 func (f *Follower) awaitNetwork(ctx context.Context) error {
 	policy := f.config.retryPolicy("the source of ledgers cannot be used yet; waiting for it")
 	return retry.Do(ctx, policy, func() error {
@@ -178,7 +178,7 @@ func (f *Follower) awaitNetwork(ctx context.Context) error {
 	})
 }
 
-// retryPolicy is that of what is temporarily unavailable.
+// retryPolicy is the policy for temporary failures.
 func (c Config) retryPolicy(message string) retry.Policy {
 	return retry.Policy{
 		First:     100 * time.Millisecond,
@@ -220,9 +220,9 @@ func (f *Follower) end() {
 	}
 }
 
-// keepFollowing follows until the term ends. After each failure it starts again at the cursor:
-// only the log knows what was committed, and a source that gave something wrong may be right
-// the next time. Nothing is read until then: each ledger must follow the one before it.
+// keepFollowing follows until the term ends. After each failure it starts again at the cursor: only
+// the log knows what was committed, and a source that returned a wrong ledger may be right the next
+// time. Nothing is read until then, because each ledger must follow the one before it.
 func (f *Follower) keepFollowing(ctx context.Context) {
 	policy := f.config.retryPolicy(
 		"following the ledger was interrupted and begins again at the cursor")
@@ -241,26 +241,25 @@ func (f *Follower) keepFollowing(ctx context.Context) {
 	})
 }
 
-// interrupt has following begin again at the cursor.
+// interrupt makes following start again at the cursor.
 func (f *Follower) interrupt() {
 	if end := f.attempt.Load(); end != nil {
 		(*end)()
 	}
 }
 
-// errNotElected means that the group has not confirmed lately that this follower is elected.
+// errNotElected means that the group has not recently confirmed that this follower is elected.
 var errNotElected = errors.New("the group has not confirmed that this follower is the one")
 
 var errNoNetwork = errors.New("the source of ledgers cannot be used yet, and is asked again")
 
 var errNoPosition = errors.New("it does not know yet from which ledger on payments are reported")
 
-// Check returns an error while the source has not answered since the start, and while the
-// group does not confirm this follower's membership, active or standby. Of the active one it
-// also returns an error until it has found a cursor or made one, and while it reads no ledgers
-// (see health). Where nobody has followed before, it passes over the ledgers before its cursor:
-// were it ready earlier, a payment to a watch that was just acknowledged could be in one of
-// them.
+// Check returns an error while the source has not answered since the start, and while the group
+// does not confirm this follower's membership, active or standby. For the active one it also
+// returns an error until it has found or created a cursor, and while it reads no ledgers (see
+// health). The first follower of a deployment skips the ledgers before its cursor: if it were ready
+// earlier, a payment to a watch that was just acknowledged could be in one of them.
 func (f *Follower) Check() error {
 	m := f.membership.Load()
 	if m == nil {
@@ -281,13 +280,13 @@ func (f *Follower) Check() error {
 	return nil
 }
 
-// Follows reports whether this follower is the active one, as far as the group has confirmed
-// lately.
+// Follows reports whether this follower is the active one, as far as the group has recently
+// confirmed.
 func (f *Follower) Follows() bool {
 	return f.inTerm() && f.isElected()
 }
 
-// inTerm reports whether this follower was elected, and has not heard that it no longer is.
+// inTerm reports whether this follower was elected, and has not learned that it no longer is.
 func (f *Follower) inTerm() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

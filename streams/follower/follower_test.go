@@ -71,7 +71,7 @@ func TestPaymentIsObservedMatchedAndRead(t *testing.T) {
 	}
 }
 
-// TestTheGroupIsWhereTheFollowerReadsBack: what lies before may be deleted.
+// TestTheGroupIsWhereTheFollowerReadsBack: records before that may be deleted.
 func TestTheGroupIsWhereTheFollowerReadsBack(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -79,7 +79,7 @@ func TestTheGroupIsWhereTheFollowerReadsBack(t *testing.T) {
 	r.directory.add("wat_1", watched)
 	x := r.startReady(r.config())
 	x.until(r.pay(watched, "1").Ledger)
-	x.until(r.pay(watched, "2").Ledger) // its cursor names the end behind the first
+	x.until(r.pay(watched, "2").Ledger) // its cursor names the end after the first
 	if err := x.stopped(); err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +102,7 @@ func TestTheGroupIsWhereTheFollowerReadsBack(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		// It has read on since, perhaps.
+		// It may have continued since.
 		now, err := follower.Needed(t.Context(), r.cluster, cfg.Passphrase, r.directory)
 		if have := groups["follower"]; err == nil && !between(needed, have, now) {
 			return fmt.Errorf("it is at %v, and %v was needed, and %v is", have, needed, now)
@@ -167,8 +167,7 @@ func eventIDs(matches []domain.MatchInput) (ids []string) {
 	return ids
 }
 
-// Reading the same ledgers again, as after a crash before the cursor, appends
-// the same identifiers.
+// Reading the same ledgers again, as after a crash before the cursor, appends the same ids.
 func TestReadAgainYieldsTheSameIdentifiers(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -190,7 +189,7 @@ func TestReadAgainYieldsTheSameIdentifiers(t *testing.T) {
 		return ids
 	}
 	first := read()
-	r.anew("again")
+	r.renew("again")
 	if again := read(); len(first) < 4 || !slices.Equal(first, again) {
 		t.Errorf("first %v, then %v", first, again)
 	}
@@ -216,7 +215,7 @@ func TestInterruptedBeforeMatchingRestartsAtTheCursor(t *testing.T) {
 	checkCursors(t, r.cursors())
 }
 
-// undecided does not tell its newest ledger until it is let.
+// undecided does not report its newest ledger until it is released.
 type undecided struct {
 	follower.Source
 	let chan struct{}
@@ -231,8 +230,8 @@ func (s undecided) Latest(ctx context.Context) (uint32, error) {
 	return s.Source.Latest(ctx)
 }
 
-// Who waits for the first follower to be ready, opens a watch and pays is told of it: it is
-// not ready before it knows which ledgers it passes over.
+// A client that waits until the first follower is ready, creates a watch and pays gets an event:
+// the follower is not ready before it knows which ledgers it skips.
 func TestTheFirstFollowerIsNotReadyWithoutItsFirstLedger(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -330,8 +329,8 @@ func TestForkIsNotFollowed(t *testing.T) {
 	}
 }
 
-// A trusted ledger that was followed already is held against what was followed; one that was
-// forgotten is told of.
+// A trusted ledger that was already followed is checked against the followed one. If that is no
+// longer in the topic, the log says so.
 func TestATrustedLedgerBehindTheCursor(t *testing.T) {
 	t.Parallel()
 	hash := func(digits string) string { return strings.Repeat(digits, 32) }
@@ -399,7 +398,7 @@ func TestCursorOfAnotherNetworkIsNotFollowed(t *testing.T) {
 	testkit.Eventually(t, "following is interrupted", func() bool {
 		return strings.Contains(log.String(), "Another network")
 	})
-	later.Store(int64(2 * time.Minute)) // what lasts a minute is reported
+	later.Store(int64(2 * time.Minute)) // after a minute it is reported
 	x.failsWith("Another network", nil)
 }
 
@@ -497,14 +496,14 @@ func TestGoesOnWhenTheBrokerIsBack(t *testing.T) {
 	if err := x.stopped(); err != nil {
 		t.Fatal(err)
 	}
-	got := slices.Compact(eventIDs(r.matches())) // a repeat may occur twice, under one identifier
+	got := slices.Compact(eventIDs(r.matches())) // a repeat may occur twice, with the same id
 	if !slices.Equal(got, []string{domain.EventID("wat_1",
 		first.ID), domain.EventID("wat_1", away.ID)}) {
 		t.Errorf("matches %v, want each payment", got)
 	}
 }
 
-// BenchmarkCatchUp reads some 300 ledgers of the development network, including joining and
+// BenchmarkCatchUp reads about 300 ledgers of the development network, including joining and
 // leaving the group.
 func BenchmarkCatchUp(b *testing.B) {
 	r := newRig(b)
@@ -520,7 +519,7 @@ func BenchmarkCatchUp(b *testing.B) {
 	}
 	ledgers := 0
 	for n := 0; b.Loop(); n++ {
-		r.anew(fmt.Sprint("bench", n))
+		r.renew(fmt.Sprint("bench", n))
 		config := r.config()
 		config.Start = follower.Start{Sequence: 2}
 		x := r.startReady(config)
@@ -549,8 +548,8 @@ func (q quarantining) Next(ctx context.Context, sequence uint32) ([]domain.Ledge
 	return page, err
 }
 
-// TestWhatCannotBeReadIsKept: a transaction in quarantine delays nothing, and its hash is
-// in a topic before the cursor passes it.
+// TestWhatCannotBeReadIsKept: a transaction in quarantine delays nothing, and its hash is in a
+// topic before the cursor passes it.
 func TestWhatCannotBeReadIsKept(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

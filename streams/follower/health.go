@@ -13,43 +13,43 @@ import (
 
 const (
 	// stalledAfter is how long no ledger may be read, in addition to the interval of a slow
-	// network: twelve ledgers of the public network, which closes one every five seconds.
-	// The alert LumenhookLedgerStalled waits as long.
+	// network: twelve ledgers of the public network, which closes one every five seconds. The alert
+	// LumenhookLedgerStalled waits as long.
 	stalledAfter = time.Minute
-	// watchInterval is the time between looks at whether ledgers are still read.
+	// watchInterval is the time between checks whether ledgers are still read.
 	watchInterval = time.Second
-	// A source is asked why it gives nothing when no ledger was read for probeAfter, and again
-	// after each probeInterval, for probeMax at most.
+	// If no ledger was read for probeAfter, the source is probed for the reason, and again after
+	// each probeInterval, for probeMax at most.
 	probeAfter    = 5 * time.Second
 	probeInterval = 15 * time.Second
 	probeMax      = 20 * time.Second
 )
 
-// health is whether ledgers are being read. It may be used by many goroutines.
+// health tracks whether ledgers are being read. It is safe for concurrent use.
 type health struct {
 	mu      sync.Mutex
-	probed  time.Time // when the source was last asked why it gives nothing
+	probed  time.Time // when the source was last probed
 	readAt  time.Time // when the last ledger was read, or following began
-	ledger  uint32    // the last one; 0: none since following began
-	problem error     // of the latest try; nil: a ledger was read since
+	ledger  uint32    // the last one; 0: no ledger since following began
+	problem error     // of the latest attempt; nil: a ledger was read since
 	other   error     // the source serves another chain; nil: nothing proves that
 }
 
-// begin notes that following begins.
+// begin records that following begins.
 func (h *health) begin(now time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.readAt, h.ledger = now, 0
 }
 
-// interrupted notes why following was interrupted, or could not begin; nil: it can.
+// interrupted records why following was interrupted, or could not begin; nil: it can.
 func (h *health) interrupted(why error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.problem = why
 }
 
-// read notes that a ledger was read, and reports what had interrupted following.
+// read records that a ledger was read, and returns the error that had interrupted following.
 func (h *health) read(ledger uint32, now time.Time) (healed error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -64,8 +64,8 @@ func (h *health) trouble() error {
 	return h.problem
 }
 
-// check returns why no ledgers are read; nil: they are, or may be again within the bound. An error
-// that waiting does not help counts at once.
+// check returns why no ledgers are read. It returns nil if they are, or may be again within the
+// bound. A permanent error counts at once.
 func (h *health) check(now time.Time, bound time.Duration) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -87,7 +87,7 @@ func (h *health) check(now time.Time, bound time.Duration) error {
 		since, age, h.ledger+1)
 }
 
-// stalled is check, unless something was logged that says why.
+// stalled is check, unless the reason was already logged.
 func (h *health) stalled(now time.Time, bound time.Duration) error {
 	h.mu.Lock()
 	known := h.problem != nil || h.other != nil
@@ -101,14 +101,14 @@ func (h *health) stalled(now time.Time, bound time.Duration) error {
 // stalledAfter is how long no ledger may be read.
 func (f *Follower) stalledAfter() time.Duration { return stalledAfter + f.config.CloseInterval }
 
-// ledgerRead notes that a ledger was read.
+// ledgerRead records that a ledger was read.
 func (f *Follower) ledgerRead(sequence uint32) {
 	if healed := f.health.read(sequence, f.config.Now()); healed != nil {
 		f.config.Logger.Info("ledgers are read again", "ledger", sequence, "after", healed)
 	}
 }
 
-// otherChain notes whether the source serves another chain, and reports whether that is new.
+// otherChain records whether the source serves another chain, and reports whether that changed.
 func (h *health) otherChain(why error) (changed bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -117,7 +117,7 @@ func (h *health) otherChain(why error) (changed bool) {
 	return changed
 }
 
-// probeDue reports whether to ask the source why it gives nothing.
+// probeDue reports whether to probe the source.
 func (h *health) probeDue(now time.Time) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -128,9 +128,9 @@ func (h *health) probeDue(now time.Time) bool {
 	return due
 }
 
-// probe finds out why the source gives nothing: it may serve another chain. And if the deployment
-// was told to follow another one (StartChain), reading begins again at the cursor, which it would
-// otherwise notice with its next ledger only.
+// probe finds out why the source returns nothing: it may serve another chain. It also notices if
+// the deployment was told to follow another chain (StartChain), and restarts reading at the cursor.
+// Otherwise that would be noticed only with the next ledger.
 func (f *Follower) probe(ctx context.Context, cursor *Cursor) {
 	ctx, cancel := context.WithTimeout(ctx, probeMax)
 	defer cancel()
@@ -150,7 +150,7 @@ func (f *Follower) probe(ctx context.Context, cursor *Cursor) {
 	}
 	err = CheckChain(ctx, f.config.Probe, *last)
 	if is := errors.Is(err, ErrOtherChain); err != nil && !is {
-		return // it says nothing
+		return // it does not answer
 	}
 	if f.health.otherChain(err) && err != nil {
 		f.config.Logger.Error("the source serves another chain than the one that was followed",
@@ -158,8 +158,8 @@ func (f *Follower) probe(ctx context.Context, cursor *Cursor) {
 	}
 }
 
-// keepWatch logs once when no ledger was read for long, and once when one is again: a source
-// that stands still, or does not answer, says nothing itself.
+// keepWatch logs once when no ledger was read for a long time, and once when one is again: a source
+// that stalls or does not answer returns no error.
 func (f *Follower) keepWatch(ctx context.Context) {
 	cursor, err := OpenCursor(f.config.Cluster, f.config.Passphrase)
 	if err != nil {

@@ -16,29 +16,29 @@ import (
 const (
 	// knownMax bounds the events of watches that backfills keep in memory.
 	knownMax = 1_000_000
-	// clockSkew is by how much the clock of who appended a match may have been behind the
+	// clockSkew is how far the clock of the program that appended a match may have been behind the
 	// network's.
 	clockSkew = time.Hour
 )
 
 var (
-	// errForgotten means that matches which a backfill would have to know were deleted.
+	// errForgotten means that matches that a backfill would have to know were deleted.
 	errForgotten = errors.New("the topic of matches no longer has what was appended since then")
 	errTooMany   = errors.New("the watch has too many events in these ledgers")
 )
 
-// knownEvents are the events that a watch has in ledgers that are matched against it again.
+// knownEvents are the events of a watch in ledgers that are matched against it again.
 type knownEvents struct {
 	domain.Range
 	request uint64
 	events  map[string]bool
 }
 
-// learnEvents reads which payments of a part have an event already. An event exists from the
-// moment its match is in the log, whatever became of it later.
+// learnEvents reads which payments of a part already have an event. An event exists from the moment
+// its match is in the log, whatever becomes of it later.
 //
-// All that may have been appended for these ledgers is there: the live follower is past them, and
-// this backfiller has taken over from any other.
+// All matches for these ledgers are already there: the live follower is past them, and this
+// backfiller has taken over from any other.
 func (b *Backfiller) learnEvents(
 	ctx context.Context, w domain.Watch, part domain.Part, first domain.Ledger,
 ) error {
@@ -78,7 +78,7 @@ func (b *Backfiller) learnEvents(
 		if len(k.events) > knownMax {
 			return errTooMany
 		}
-		return nil // what does not count is no event
+		return nil // an invalid match is not an event
 	})
 	if err != nil {
 		return fmt.Errorf("follower: reading which events a watch has: %w", err)
@@ -87,13 +87,14 @@ func (b *Backfiller) learnEvents(
 	return nil
 }
 
-// matchesSince returns the offsets from which on the topic of matches has all that a watch has in
+// matchesSince returns the offsets from which on the topic of matches has all matches of a watch in
 // a ledger and later ones, or errForgotten if some of these may be deleted.
 //
 // A match is appended after its ledger closed and after its watch was created. So a partition has
-// all of them if it was never cut, or still has a record from before both times. A partition
-// that has nothing so old may have been cut long before: then a cursor proves it, since the matches
-// of later ledgers lie behind the offsets that it names.
+// all of them if nothing was ever deleted from it, or if it still has a record from before both
+// times. If a partition has no record that old, records may have been deleted long before. Then a
+// cursor proves completeness, because the matches of later ledgers follow the offsets that it
+// names.
 func (b *Backfiller) matchesSince(
 	ctx context.Context, w domain.Watch, of domain.Ledger,
 ) (since map[int32]int64, err error) {

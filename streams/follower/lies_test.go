@@ -17,11 +17,11 @@ import (
 	"github.com/lumenhook/lumenhook/streams/follower"
 )
 
-// liar is a source that answers wrongly while it has a lie.
+// liar is a source that answers wrongly while its lie is set.
 type liar struct {
 	follower.Source
 	mu   sync.Mutex
-	lie  func(page []domain.Ledger) ([]domain.Ledger, error) // nil: none
+	lie  func(page []domain.Ledger) ([]domain.Ledger, error) // nil: no lie
 	told int
 }
 
@@ -48,9 +48,9 @@ func (l *liar) times() int {
 	return l.told
 }
 
-// TestAWrongAnswerPausesFollowing: whatever a source says, following is paused, the follower says
-// why, in one line of the log and not one for each try, and continues once the source is right.
-// No payment is lost, and no ledger skipped.
+// TestAWrongAnswerPausesFollowing: whatever a source answers, following is paused, the follower
+// logs the reason once and not once per attempt, and continues when the source is right again. No
+// payment is lost, and no ledger skipped.
 func TestAWrongAnswerPausesFollowing(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -80,7 +80,8 @@ func TestAWrongAnswerPausesFollowing(t *testing.T) {
 		x.until(last.Ledger)
 		testkit.EventuallyNil(t, "following continues", x.Check)
 	}
-	source.set(func(page []domain.Ledger) ([]domain.Ledger, error) { // another ledger than is due
+	// another ledger than the expected one
+	source.set(func(page []domain.Ledger) ([]domain.Ledger, error) {
 		page[0].Sequence += 5
 		return page, nil
 	})
@@ -119,8 +120,8 @@ func TestAWrongAnswerPausesFollowing(t *testing.T) {
 	}
 }
 
-// TestTheNewestLedgerIsAskedForAgain: a source that names a newest ledger which it does not have is
-// asked again, and following begins at the one that it has.
+// TestTheNewestLedgerIsAskedForAgain: a source that reports a newest ledger that it does not have
+// is asked again, and following begins at the one that it has.
 func TestTheNewestLedgerIsAskedForAgain(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -134,8 +135,8 @@ func TestTheNewestLedgerIsAskedForAgain(t *testing.T) {
 	}
 }
 
-// TestALieAboutTheFirstLedgerIsNotKept: one wrong answer when following begins, and nothing to
-// compare it with. Following begins where the source then is, without anybody's help.
+// TestALieAboutTheFirstLedgerIsNotKept: one wrong answer when following begins, with nothing to
+// compare it to. Following begins where the source is afterwards, without an operator's help.
 func TestALieAboutTheFirstLedgerIsNotKept(t *testing.T) {
 	t.Parallel()
 	for name, lie := range map[string]*firstLie{
@@ -161,7 +162,7 @@ func TestALieAboutTheFirstLedgerIsNotKept(t *testing.T) {
 	}
 }
 
-// firstLie is a source whose first ledger is wrong: of another hash, or one that is far ahead.
+// firstLie is a source whose first ledger is wrong: it has another hash, or is far ahead.
 type firstLie struct {
 	follower.Source
 	ahead uint32
@@ -190,7 +191,7 @@ func (f *firstLie) Next(ctx context.Context, sequence uint32) ([]domain.Ledger, 
 	return page, err
 }
 
-// aheadOnce says once that it has a ledger which it does not have, and fails to wait for it.
+// aheadOnce reports once a ledger that it does not have, and fails to wait for it.
 type aheadOnce struct {
 	follower.Source
 	asked int
@@ -214,9 +215,9 @@ func (a *aheadOnce) Next(ctx context.Context, sequence uint32) ([]domain.Ledger,
 	return a.Source.Next(ctx, sequence)
 }
 
-// TestAStalledSourceIsReported: a source that stands still says nothing. The follower is not ready
-// once no ledger was read for its bound, says since when, in one line of the log, and is ready
-// again with the next ledger.
+// TestAStalledSourceIsReported: a source that stalls returns no error. The follower is not ready
+// once no ledger was read for its bound, logs since when in one line, and is ready again with the
+// next ledger.
 func TestAStalledSourceIsReported(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

@@ -15,15 +15,15 @@ type matched struct {
 	matches  []domain.Match
 	moves    []domain.BalanceMove
 	already  appended // by an earlier reading, for the ledger
-	skipped  uint32   // payments that match and have an event already
+	skipped  uint32   // matching payments that already have an event
 }
 
-// isIncome excludes payments of nothing, and payments to oneself.
+// isIncome excludes payments of zero, and payments to oneself.
 func isIncome(p domain.Payment) bool { return p.AmountStroops > 0 && !p.PaysOneself() }
 
-// match selects the payments to watched wallets and matches each against the watches. What
-// was matched of the ledger before is not matched again, even if its watch has changed, and
-// what was observed is not appended again. Matches of watches for one payment are claimed.
+// match selects the payments to watched wallets and matches each against the watches. Payments of
+// the ledger that were matched before are not matched again, even if their watch has changed, and
+// observed payments are not appended again. Matches of watches for one payment are claimed.
 func match(payments []domain.Payment, watches interface {
 	ByWallet(wallet string) ([]domain.Watch, error)
 }, already appended, claims claims) (s matched, err error) {
@@ -86,8 +86,8 @@ func record(topic, key string, m schemas.Message) kafka.Record {
 	return kafka.NewRecord(topic, key, m.Value, m.EachHeader)
 }
 
-// moves returns the balance moves of wallets that a watch sees in this ledger; none where the
-// source gives none. What cannot be read is logged: the next move of that balance then does not
+// moves returns the balance moves of wallets that a watch sees in this ledger, or nil if the source
+// does not report moves. Unreadable moves are logged: the next move of that balance then does not
 // begin where its last one ended.
 func (r *Reading) moves(l domain.Ledger) ([]domain.BalanceMove, error) {
 	if l.Moves == nil {

@@ -25,16 +25,15 @@ var benchWatches = flag.Int("watches", 1_000_000, "watches of BenchmarkMatch")
 
 const (
 	watchesOfAccount = 1000
-	liveSince        = 50_000_000 // the ledger from which on the watches are matched
+	liveSince        = 50_000_000 // the first ledger that the watches are matched against
 	ledgerPayments   = 1000
-	benchLedgers     = 64 // different ones, which are matched again and again
+	benchLedgers     = 64 // different ledgers, which are matched repeatedly
 )
 
-// BenchmarkMatch matches ledgers of 1,000 payments against 1,000,000 watches of as many
-// wallets, which are in a directory on disk that was closed and opened again. In the names
-// is the share of payments that go to a watched wallet, each of them to another one: a
-// wallet that is paid often is found in Pebble's cache. The floor is a Go map of the same
-// addresses, which is asked for the same payments.
+// BenchmarkMatch matches ledgers of 1,000 payments against 1,000,000 watches of as many wallets, in
+// a directory on disk that was closed and opened again. The names include the share of payments
+// that go to a watched wallet, each to a different one, because a wallet that is paid often is
+// found in Pebble's cache. The baseline is a Go map of the same addresses, with the same payments.
 //
 //	go test ./streams/follower -run - -bench Match -cpu 1
 func BenchmarkMatch(b *testing.B) {
@@ -84,8 +83,8 @@ func (w *watched) floor(b *testing.B, ledgers []domain.Ledger) {
 	w.report(b, n, observed, testkit.ProcessorTime(b)-began)
 }
 
-// report reports rates by the processor time that the process took, which other work on the
-// machine changes least, beside that by the clock.
+// report reports rates by the processor time of the process, which other work on the machine
+// affects least, and by the clock.
 func (w *watched) report(b *testing.B, ledgers, observed int, took time.Duration) {
 	payments := float64(ledgers) * ledgerPayments
 	b.ReportMetric(payments/took.Seconds(), "payments/s")
@@ -95,7 +94,7 @@ func (w *watched) report(b *testing.B, ledgers, observed int, took time.Duration
 	b.ReportMetric(0, "ns/op")
 }
 
-// watched are the watches of the benchmark, in a directory.
+// watched holds the watches of the benchmark, in a directory.
 type watched struct {
 	count       int
 	directory   watchesOf
@@ -125,7 +124,7 @@ func newWatched(b *testing.B, count int) *watched {
 	}
 	w.fill(b, cfg)
 	w.diskBytes = testkit.FolderBytes(b, cfg.Dir)
-	// What is kept of watches, without Pebble's cache and buffers.
+	// Memory per watch, without Pebble's cache and buffers.
 	small := cfg
 	small.CacheBytes, small.MemTableBytes = 1<<20, 1<<20
 	before := testkit.HeapBytes()
@@ -200,7 +199,7 @@ func endpointNo(account int) domain.Endpoint {
 	}
 }
 
-// watch returns one of the watches: of what a merchant asks for, each of several kinds.
+// watch returns one of the watches, which cover the kinds that merchants create.
 func (w *watched) watch(i int) domain.Watch {
 	e := endpointNo(i / watchesOfAccount)
 	usdc := domain.Asset{
@@ -283,7 +282,7 @@ type positions kafka.Offsets
 func (p positions) Position(topic string, partition int32) int64 { return p[topic][partition] }
 func (positions) Epoch(string, int32) int32                      { return -1 }
 
-// Starts, Of and OfEpochs are the ends of the tables, which hold what was filled.
+// Starts, Of and OfEpochs are the ends of the filled tables.
 func (w *watched) Starts(context.Context, string) (map[int32]int64, error) {
 	return map[int32]int64{0: 0}, nil
 }

@@ -17,15 +17,15 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-// watching is a follower with one watch, wat_1, of a wallet. Claims, admissions and backfills are
-// decided by the fake directory.
+// watching returns a follower with one watch, wat_1, of a wallet. The fake directory decides
+// claims, admissions and backfills.
 func watching(t *testing.T) (r *rig, x *running, wallet string) {
 	r = newRig(t)
 	x, wallet = r.watching(r.source())
 	return r, x, wallet
 }
 
-// watching has a follower whose backfills read a source.
+// watching starts a follower whose backfills read a source.
 func (r *rig) watching(past follower.Source) (x *running, wallet string) {
 	wallet = r.wallet()
 	config := r.config()
@@ -40,7 +40,7 @@ func (r *rig) watching(past follower.Source) (x *running, wallet string) {
 	return r.startReady(config), wallet
 }
 
-// keeping is a source that keeps ledgers from one on.
+// keeping is a source that has only ledgers from a given one on.
 type keeping struct {
 	follower.Source
 	oldest *atomic.Uint32
@@ -53,8 +53,8 @@ func (k keeping) Next(ctx context.Context, sequence uint32) ([]domain.Ledger, er
 	return k.Source.Next(ctx, sequence)
 }
 
-// TestWhatTheSourceHasOfAGapIsDelivered: payments to a watch without an endpoint are matched later
-// from the first ledger on that the source still has, and the watch says which ones it lacks.
+// TestWhatTheSourceHasOfAGapIsDelivered: payments to a watch without an endpoint are matched later,
+// from the first ledger that the source still has, and the watch lists the ledgers that it lacks.
 func TestWhatTheSourceHasOfAGapIsDelivered(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -96,7 +96,7 @@ func (r *rig) endpointsOf(p devclient.Payment) (ids []string) {
 	return ids
 }
 
-// asIs waits until the directory has a watch as it should be.
+// asIs waits until a watch in the directory satisfies a condition.
 func (r *rig) asIs(x *running, what string, is func(domain.Watch) bool) domain.Watch {
 	r.t.Helper()
 	for {
@@ -115,7 +115,7 @@ func (r *rig) asIs(x *running, what string, is func(domain.Watch) bool) domain.W
 }
 
 // TestPaymentsWithoutAnEndpointAreDelivered: payments to a watch whose endpoint was deleted are
-// matched once it has another, without a request.
+// matched once it has another one, without a request.
 func TestPaymentsWithoutAnEndpointAreDelivered(t *testing.T) {
 	t.Parallel()
 	r, x, wallet := watching(t)
@@ -153,7 +153,7 @@ func TestPaymentsWithoutAnEndpointAreDelivered(t *testing.T) {
 }
 
 // TestABackfillMatchesByThePresentRules: ledgers that were matched before are matched again, and
-// payments that have an event are skipped.
+// payments that already have an event are skipped.
 func TestABackfillMatchesByThePresentRules(t *testing.T) {
 	t.Parallel()
 	r, x, wallet := watching(t)
@@ -211,9 +211,9 @@ func (r *rig) emptyMatches() {
 	}
 }
 
-// TestABackfillWithoutAllMatchesDoesTheRest: ledgers of which the topic of matches was deleted are
-// not matched again, and the problem names them. Ledgers after them are, and those before that were
-// never matched.
+// TestABackfillWithoutAllMatchesDoesTheRest: ledgers whose matches were deleted are not matched
+// again, and the problem names them. Later ledgers are, and so are earlier ones that were never
+// matched.
 func TestABackfillWithoutAllMatchesDoesTheRest(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -227,7 +227,7 @@ func TestABackfillWithoutAllMatchesDoesTheRest(t *testing.T) {
 	}
 	amount(domain.AmountRule{Kind: domain.AmountExact, AmountStroops: 1})
 	between := r.pay(wallet, "7")
-	x.until(between.Ledger) // its cursor says that nothing of later ledgers is deleted
+	x.until(between.Ledger) // its cursor proves that no matches of later ledgers are deleted
 	last := r.pay(wallet, "7")
 	x.until(last.Ledger)
 	amount(domain.AmountRule{Kind: domain.AmountAny})
@@ -257,8 +257,9 @@ func TestABackfillWithoutAllMatchesDoesTheRest(t *testing.T) {
 	}
 }
 
-// TestADeletedPartitionHidesNoEvent: ledgers are matched again although retention has cut the topic
-// of matches, where the watch's age or a cursor proves that none of the watch's records is missing.
+// TestADeletedPartitionHidesNoEvent: ledgers are matched again although retention has deleted
+// records of the topic of matches, if the watch's age or a cursor proves that none of the watch's
+// records is missing.
 func TestADeletedPartitionHidesNoEvent(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -297,8 +298,8 @@ func TestADeletedPartitionHidesNoEvent(t *testing.T) {
 	}
 }
 
-// cutMatches gives each partition of the topic of matches one record of a time, and deletes what
-// was before it.
+// cutMatches gives each partition of the topic of matches one record with a timestamp, and deletes
+// all records before it.
 func (r *rig) cutMatches(at time.Time) {
 	r.t.Helper()
 	deleter, err := r.cluster.NewDeleter()

@@ -9,9 +9,9 @@ import (
 	"github.com/lumenhook/lumenhook/streams/follower"
 )
 
-// BenchmarkBalanceMoves follows one chain, in each of whose ledgers a watched wallet has moves,
-// with their recording and without, and gives the processor time of a ledger. The embedded broker
-// and the network's server are in it, with and without alike.
+// BenchmarkBalanceMoves follows one chain in which a watched wallet has moves in every ledger, with
+// and without recording them, and reports the processor time per ledger. Both include the embedded
+// broker and the network's server.
 //
 //	make bench-statement
 func BenchmarkBalanceMoves(b *testing.B) {
@@ -25,7 +25,7 @@ func BenchmarkBalanceMoves(b *testing.B) {
 			spent, ledgers, records := 0.0, 0, 0
 			for b.Loop() {
 				run++
-				r.anew(fmt.Sprintf("bench-%d", run))
+				r.renew(fmt.Sprintf("bench-%d", run))
 				from := reader(b, c.rpc(b, c.network.RPCURL()), c.network.Passphrase())
 				if moves {
 					from.GiveMoves()

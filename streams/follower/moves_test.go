@@ -12,7 +12,7 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-// moved returns the moves in the topic "payments", in the order of the ledgers.
+// moved returns the moves in the topic "payments", in ledger order.
 func (r *rig) moved() (all []domain.BalanceMove) {
 	r.t.Helper()
 	for _, record := range r.read(schemas.TopicPayments) {
@@ -28,7 +28,7 @@ func (r *rig) moved() (all []domain.BalanceMove) {
 	return all
 }
 
-// moving is the configuration of a follower whose source gives moves.
+// moving returns the configuration of a follower whose source reports moves.
 func (r *rig) moving() follower.Config {
 	r.t.Helper()
 	config := r.config()
@@ -49,7 +49,8 @@ func isMove(n int) func(kafka.Record) bool {
 }
 
 // Whatever record the follower crashes at, each move of the watched wallet is appended once, before
-// the cursor of its ledger, and begins where the one before ended; of other wallets there are none.
+// the cursor of its ledger, and begins where the one before ended. Moves of other wallets are not
+// appended.
 func TestEachMoveOfAWatchedWalletIsAppendedOnce(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -92,7 +93,7 @@ func TestEachMoveOfAWatchedWalletIsAppendedOnce(t *testing.T) {
 	}
 }
 
-// A follower whose source gives no moves, as before, appends none.
+// A follower whose source reports no moves appends none.
 func TestMovesAreAppendedOnlyWhereTheyAreGiven(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -115,8 +116,8 @@ func TestMovesAreAppendedOnlyWhereTheyAreGiven(t *testing.T) {
 	}
 }
 
-// Every cursor says which ledgers were read, over restarts, without the one that following was
-// anchored to: nothing in it was looked at.
+// Every cursor says which ledgers were read, across restarts, excluding the one that following was
+// anchored to, whose content was not read.
 func TestTheCursorSaysWhatWasRead(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

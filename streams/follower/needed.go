@@ -12,20 +12,19 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-// OpenParts is where open parts of backfills are found: the directory.
+// OpenParts finds open parts of backfills: the directory.
 type OpenParts interface {
-	// CatchUp is that of [Watches].
+	// CatchUp is as in [Watches].
 	CatchUp(ctx context.Context) (offsets map[int32]int64, err error)
 	// EachOpenPart calls take for each open part, until it fails.
 	EachOpenPart(take func(domain.Part) error) error
 }
 
-// Needed returns, for each partition of the topics "matches" and "payments", the offset from
-// which on a follower may yet read back what was appended before. What lies before it, none
-// reads again.
+// Needed returns, for each partition of the topics "matches" and "payments", the first offset that
+// a follower may still read back. No reader needs the records before it.
 //
-// A part that the directory does not have after its catch-up has no matches yet: they will
-// lie behind the ends that the cursor names, which was read before.
+// A part that the directory does not have after its catch-up has no matches yet: they will follow
+// the ends in the cursor, which was read before.
 func Needed(
 	ctx context.Context, c kafka.Cluster, passphrase string, parts OpenParts,
 ) (kafka.Offsets, error) {
@@ -64,15 +63,15 @@ func Needed(
 }
 
 const (
-	// commitEvery is how often a follower commits from where on it needs its topics.
+	// commitEvery is how often a follower commits the offsets from which it needs its topics.
 	commitEvery = time.Minute
 	commitFirst = time.Second // between tries until the first succeeds
 	commitMax   = 30 * time.Second
 )
 
-// keepCommitting commits to the group what the follower may yet read back, until the term
-// ends: records below may be deleted (package retention). Where it continues is in the
-// cursor alone.
+// keepCommitting commits to the group the first offsets that the follower may still read back,
+// until the term ends. Records before them may be deleted (package retention). Where the follower
+// continues is stored only in the cursor.
 func (f *Follower) keepCommitting(ctx context.Context) {
 	pause := commitFirst
 	for {

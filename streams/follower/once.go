@@ -8,42 +8,42 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// Claims has the engine answer whether payments are the ones that their watches are for.
+// Claims asks the engine whether payments are the ones that their watches are for.
 type Claims interface {
 	// SubmitAll submits commands, and returns their results in the same order once all are
 	// answered.
 	SubmitAll(ctx context.Context, all []domain.Command) ([]domain.Result, error)
 }
 
-// claimRounds bounds how often a ledger's payments are claimed: again only for watches that
-// were changed meanwhile.
+// claimRounds bounds how often a ledger's payments are claimed. They are claimed again only for
+// watches that changed in the meantime.
 const claimRounds = 8
 
-// errChanges means that a watch was changed between each judgement and its claim.
+// errChanges means that a watch changed each time between its check and its claim.
 var errChanges = errors.New("a watch for one payment is changed again and again")
 
-// claims is how the matches of a ledger that the engine must confirm are claimed.
+// claims are the callbacks for claiming the matches of a ledger that the engine must confirm.
 type claims struct {
-	// ask returns, for each of these claims, its watch as it is once it was asked; zero if there
-	// is no such watch any more.
+	// ask returns the watch of each claim as it is after the claim; the zero value if the watch no
+	// longer exists.
 	ask func([]claim) ([]domain.Watch, error)
-	// missing reports whether a watch cannot report a payment, because its endpoint is deleted.
+	// missing reports whether a watch cannot deliver a payment, because its endpoint is deleted.
 	missing func(domain.Watch) (bool, error)
 	ledger  uint32
 }
 
-// claim is a match that the engine is asked about: whether the payment is the one that its watch is
-// for or, if it is missed, whether the watch is still without an endpoint.
+// claim is a match that the engine must confirm: whether the payment is the one that its watch is
+// for or, if it is missed, whether the watch still has no endpoint.
 type claim struct {
 	domain.Match
 	missed bool
 }
 
-// claim has the watches for one payment that match record which payment that is, the first of
-// the ledger for each, and the watches without an endpoint that they miss this ledger, and leaves
-// out the other matches. The watch is the judge: a payment that another follower, or a backfill,
-// had recorded before stays the one. Payments of one watch are claimed one after another, those of
-// different watches at once.
+// claim has the watches for one payment record which payment that is, the first of the ledger for
+// each, and has the watches without an endpoint record that they miss this ledger. It drops the
+// other matches. The watch decides: a payment that another follower or a backfill recorded before
+// stays. Payments of one watch are claimed one after another, those of different watches
+// concurrently.
 func (s *matched) claim(by claims) error {
 	for range claimRounds {
 		var first []claim
@@ -53,8 +53,8 @@ func (s *matched) claim(by claims) error {
 			if err != nil {
 				return err
 			}
-			// A ledger is missed as a whole. If a part of it was appended, the payment was made before
-			// the endpoint was deleted, and its event is CANCELLED.
+			// A ledger is missed as a whole. If a part of it was appended, the payment was made
+			// before the endpoint was deleted, and its event is CANCELLED.
 			missed = missed && !s.already.watches[m.Watch.ID]
 			if _, is := asked[m.Watch.ID]; !is && (missed || m.Watch.MustClaim()) {
 				asked[m.Watch.ID] = claim{m, missed}
@@ -90,7 +90,7 @@ func (s *matched) claim(by claims) error {
 }
 
 // command returns the command of a claim. Its id is derived from the watch, the payment and the
-// settings by which that was judged, so it may be repeated.
+// settings against which it was checked, so it may be repeated.
 func (c claim) command(nowMillis int64) domain.Command {
 	w := c.Watch
 	kind, body := "fulfil", domain.RecordCoverage{WatchID: w.ID, IfRevision: w.Revision}
@@ -114,8 +114,8 @@ func (r *Reading) missing(w domain.Watch) (bool, error) {
 	return e.Deleted(), err
 }
 
-// claim is how payments of a live ledger are claimed. A watch that was changed meanwhile is
-// judged as it is now, and its payment claimed again.
+// claim returns the function that claims payments of a live ledger. If a watch changed in the
+// meantime, it is checked as it is now, and its payment is claimed again.
 func (r *Reading) claim(ctx context.Context) func([]claim) ([]domain.Watch, error) {
 	return func(first []claim) ([]domain.Watch, error) {
 		var asked []domain.Command
@@ -138,7 +138,8 @@ func (r *Reading) claim(ctx context.Context) func([]claim) ([]domain.Watch, erro
 	}
 }
 
-// watchOf returns the watch of an answer; zero if it was refused: the watch was deleted.
+// watchOf returns the watch of an answer; the zero value if the claim was refused because the watch
+// was deleted.
 func watchOf(r domain.Result) (w domain.Watch) {
 	if r.Answer.Rejection == nil && r.Answer.Watch != nil {
 		w = *r.Answer.Watch
@@ -146,15 +147,15 @@ func watchOf(r domain.Result) (w domain.Watch) {
 	return w
 }
 
-// errUnpinned means that a watch was changed since a part of its backfill pinned it. The part is
-// ended as far as it was read, and the next one pins the watch as it is.
+// errUnpinned means that a watch changed after a part of its backfill had pinned it. The part ends
+// where reading stopped, and the next one pins the new watch.
 var errUnpinned = errors.New("the watch was changed since the part of its backfill began")
 
-// claims is how a payment of a past ledger is claimed: for the watch as a part has pinned it. No
-// part is begun for an endpoint that is deleted.
+// claims returns the callbacks for a past ledger: they use the watch as a part has pinned it. No
+// part begins for a deleted endpoint.
 func (b *Backfiller) claims(ctx context.Context) claims {
 	ask := func(first []claim) ([]domain.Watch, error) {
-		w := first[0].Watch // a backfill is of one watch
+		w := first[0].Watch // a backfill has one watch
 		result, err := b.Commands.Submit(ctx, first[0].command(b.config.Now().UnixMilli()))
 		if err != nil {
 			return nil, err

@@ -18,7 +18,7 @@ func (b *directory) claim(c domain.Command) domain.Result {
 	return domain.Result{CommandID: c.ID, Answer: domain.Answer{Watch: &w, Rejection: rejection}}
 }
 
-// counter answers claims, after something has happened.
+// counter answers claims after running a hook.
 type counter struct {
 	directory *directory
 	before    func(n int) // the n-th claim
@@ -39,7 +39,7 @@ func (c *counter) SubmitAll(
 	return results, nil
 }
 
-// once makes a watch for one payment.
+// once creates a watch for one payment.
 func (b *directory) once(id, wallet string) {
 	w := b.add(id, wallet)
 	b.mu.Lock()
@@ -51,8 +51,8 @@ func (b *directory) once(id, wallet string) {
 	}
 }
 
-// A watch for one payment makes one event, of the first payment of its wallet, however often its
-// ledger is read, and whatever becomes of its rules meanwhile.
+// A watch for one payment makes one event, of the first payment to its wallet, however often its
+// ledger is read, and however its rules change.
 func TestAWatchForOnePaymentMakesOneEvent(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -83,8 +83,8 @@ func TestAWatchForOnePaymentMakesOneEvent(t *testing.T) {
 	}
 }
 
-// What a watch was changed to before its claim counts: a payment that it takes no more does not
-// fulfil it, and the next one may.
+// A watch that changes before its claim is checked in its new form: a payment that it no longer
+// matches does not fulfil it, and the next one may.
 func TestAClaimIsJudgedByTheWatchAsItIs(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -113,7 +113,7 @@ func TestAClaimIsJudgedByTheWatchAsItIs(t *testing.T) {
 	}
 }
 
-// A watch that was deleted before its claim takes nothing, and holds nothing up.
+// A watch that was deleted before its claim matches nothing, and delays nothing.
 func TestAClaimOfADeletedWatch(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

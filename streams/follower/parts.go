@@ -13,15 +13,15 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-// reported is what the latest report of a watch since the take-over was based on. A part
-// that is begun later is this backfiller's: former ones append nothing by then, and it has not
+// reported is the state that the latest report of a watch since the takeover was based on. A part
+// that began later belongs to this backfiller: former ones can no longer append, and it has not
 // reported the part.
 type reported struct {
 	version uint64 // of the watch
 	at      time.Time
 }
 
-// takeOver makes this backfiller the only one who appends, unless it is already.
+// takeOver makes this backfiller the only one that appends, unless it already is.
 func (b *Backfiller) takeOver(ctx context.Context) error {
 	if b.reports != nil {
 		return nil
@@ -36,7 +36,7 @@ func (b *Backfiller) takeOver(ctx context.Context) error {
 	return nil
 }
 
-// endPart finds out how far the watch's open part is matched, or reads on in it, and adds
+// endPart finds out how far the watch's open part is matched, or continues reading it, and adds
 // that to the report. It returns the watch as the report will leave it.
 func (b *Backfiller) endPart(
 	ctx context.Context, w domain.Watch, asked domain.Range, c *domain.RecordCoverage,
@@ -67,8 +67,8 @@ func (b *Backfiller) endPart(
 	return w, nil
 }
 
-// mayRead reports whether a part was begun here since the take-over, not long ago, for the
-// ledgers that are asked for.
+// mayRead reports whether a part began here since the takeover, less than partAge ago, for the
+// requested ledgers.
 func (b *Backfiller) mayRead(w domain.Watch, part domain.Part, asked domain.Range) bool {
 	latest, is := b.reports[w.ID]
 	return is && part.Version > max(latest.version, w.Backfill.Request) && w.Backfill.UnderWay() &&
@@ -79,18 +79,19 @@ func (b *Backfiller) mayRead(w domain.Watch, part domain.Part, asked domain.Rang
 type partRead struct {
 	last             uint32
 	matched, created uint32 // as in [domain.RecordCoverage]
-	kept             uint32 // the first later ledger that can be matched; 0: it is not known
+	kept             uint32 // the first later ledger that can be matched; 0: unknown
 }
 
-// readPartBack returns the last ledger of a part of which the log has matches, or the one
-// before the part. It counts these matches: payments that had an event already left no record. A
-// ledger's matches are appended together, and one ledger after another, so the part was read that
-// far. The end was asked for after the take-over: no former follower appends behind it.
+// readPartBack returns the last ledger of a part for which the log has matches, or the one before
+// the part. It counts these matches; payments that already had an event left no record. A ledger's
+// matches are appended together, one ledger after another, so the part was read up to there. The
+// end was read after the takeover, so no former follower appends after it.
 func (b *Backfiller) readPartBack(
 	ctx context.Context, w domain.Watch, part domain.Part,
 ) (read partRead, err error) {
 	if read.last = part.From - 1; part.MatchesFrom == 0 && len(w.Uncovered(part.Range)) == 0 {
-		return read, nil // in a copy, its matches look like earlier ones of its ledgers: it is read again
+		// in a copy, its matches look like earlier ones of its ledgers: it is read again
+		return read, nil
 	}
 	at, end, partitionOf, err := b.matchesOf(ctx, part.EndpointID)
 	if err != nil {
@@ -108,7 +109,7 @@ func (b *Backfiller) readPartBack(
 				read.last = max(read.last, m.Ledger)
 				read.created++
 			}
-			return nil // what does not count has no effect
+			return nil // an invalid match has no effect
 		})
 	if err != nil {
 		return read, fmt.Errorf("follower: reading back a part of a backfill: %w", err)
@@ -130,9 +131,8 @@ func (b *Backfiller) matchesOf(
 	return at, ends[at], partitionOf, nil
 }
 
-// readPart appends the matches of a part's ledgers for the watch as the part pins it, for
-// as many ledgers as fit into a part's time, and returns how far it came. A problem is an
-// error that waiting does not solve.
+// readPart appends the matches of a part's ledgers for the pinned watch, for as many ledgers as fit
+// into a part's time, and returns how far it got. A problem is an error that waiting does not fix.
 func (b *Backfiller) readPart(
 	ctx context.Context, w domain.Watch, part domain.Part,
 ) (read partRead, problem string, err error) {
@@ -163,7 +163,7 @@ func (b *Backfiller) readPart(
 			return read, problem, nil
 		}
 		if err != nil && read.last >= part.From && ctx.Err() == nil {
-			// Report what is done; if the source is still unavailable, the next part fails.
+			// Report what is done. If the source is still unavailable, the next part fails.
 			return read, "", nil
 		}
 		if err != nil {
@@ -190,8 +190,8 @@ func (b *Backfiller) readPart(
 	return read, "", nil
 }
 
-// refused returns the problem that an error is: at once if it is not known which events the watch
-// has there, and after some tries if the source refuses the ledger.
+// refused returns the problem that an error means: at once if the watch's events in these ledgers
+// are unknown, and after some attempts if the source refuses the ledger.
 func (b *Backfiller) refused(
 	ctx context.Context, w domain.Watch, read *partRead, err error,
 ) string {
@@ -202,7 +202,7 @@ func (b *Backfiller) refused(
 	if errors.Is(err, errForgotten) {
 		known, unknown := b.firstKept(ctx, w, sequence)
 		if unknown != nil {
-			return "" // it is tried again
+			return "" // it is retried
 		}
 		read.kept = known
 		// Ledgers that were never matched have no events: they can be matched.
@@ -221,16 +221,15 @@ func (b *Backfiller) refused(
 		var unknown error
 		if read.kept, unknown = b.firstKept(ctx, w, sequence); unknown != nil {
 			read.kept = 0
-			return "" // both are tried again
+			return "" // both are retried
 		}
 	}
 	delete(b.refusals, w.ID)
 	return b.problem(w, sequence, read.kept, err)
 }
 
-// firstKept returns the first ledger of a backfill that can be matched, of those after one that
-// cannot, or the one after the last. It bisects: the source keeps all later ones, and so does the
-// topic of matches.
+// firstKept returns the first later ledger of a backfill that can be matched, or the one after the
+// last. It bisects: the source has all later ledgers, and so does the topic of matches.
 func (b *Backfiller) firstKept(
 	ctx context.Context, w domain.Watch, missing uint32,
 ) (uint32, error) {
@@ -256,8 +255,8 @@ func (b *Backfiller) firstKept(
 	return kept, nil
 }
 
-// current returns the watch as it is now. goesOn reports whether its part is still to be read:
-// what would be found for an endpoint that was deleted meanwhile could not be delivered.
+// current returns the watch as it is now. goesOn reports whether to continue reading its part:
+// matches for an endpoint that was deleted in the meantime could not be delivered.
 func (b *Backfiller) current(
 	w domain.Watch, part domain.Part,
 ) (current domain.Watch, goesOn bool, err error) {
@@ -270,8 +269,8 @@ func (b *Backfiller) current(
 		current.Backfill.Request == w.Backfill.Request, err
 }
 
-// appendPage appends the matches of ledgers from the due one up to the end of a part, and
-// counts what it has read.
+// appendPage appends the matches of ledgers, from the next one up to the end of a part, and counts
+// what it has read.
 func (b *Backfiller) appendPage(
 	ctx context.Context, page []domain.Ledger, w domain.Watch, part domain.Part, read *partRead,
 ) error {
@@ -301,9 +300,9 @@ func (b *Backfiller) page(ctx context.Context, sequence uint32) ([]domain.Ledger
 	return page, nil
 }
 
-// appendLedger appends the payments and then the matches of one ledger for one watch. The
-// matches are one transaction to one partition: the log has all of them or none. After an
-// error it is unknown which, and the part is read back.
+// appendLedger appends the payments and then the matches of one ledger for one watch. The matches
+// are one transaction to one partition, so the log has all of them or none. After an error the part
+// is read back to find out which.
 func (b *Backfiller) appendLedger(
 	ctx context.Context, l domain.Ledger, due uint32, w domain.Watch, createdAtMillis int64,
 ) (s matched, err error) {
@@ -328,7 +327,7 @@ func (b *Backfiller) appendLedger(
 	return s, err
 }
 
-// only is one watch.
+// only is a set of one watch.
 type only struct{ watch domain.Watch }
 
 func (o only) ByWallet(wallet string) ([]domain.Watch, error) {

@@ -14,8 +14,8 @@ import (
 	"github.com/lumenhook/lumenhook/streams/follower"
 )
 
-// poison is what a contract may emit, or what looks like an asset contract's event and is none.
-// Nothing of it is a payment.
+// poison returns events that any contract may emit, including lookalikes of an asset contract's
+// events. None of them is a payment.
 func poison() map[string]xdr.ContractEvent {
 	five := craftedAmount(0, 5)
 	transfer := func(data xdr.ScVal) xdr.ContractEvent {
@@ -94,7 +94,7 @@ func poison() map[string]xdr.ContractEvent {
 	}
 }
 
-// watchAll has a watch of the receiver take every payment in the crafted assets.
+// watchAll adds a watch of the receiver that matches every payment in the crafted assets.
 func (r *rig) watchAll() {
 	r.directory.add("wat_1", craftedReceiver)
 	r.directory.mu.Lock()
@@ -121,7 +121,7 @@ func (r *rig) follow(c *craftedChain) {
 	}
 }
 
-// quarantined are the transactions that could not be read, by ledger.
+// quarantined returns the number of transactions that could not be read, by ledger.
 func (r *rig) quarantined() map[uint32]int {
 	r.t.Helper()
 	all := map[uint32]int{}
@@ -135,8 +135,8 @@ func (r *rig) quarantined() map[uint32]int {
 	return all
 }
 
-// Whatever contracts emit, following goes on, nothing of it is paid, and what is paid in the same
-// call is.
+// Whatever events contracts emit, following continues. None of them counts as a payment, and real
+// payments in the same call do.
 func TestPoisonousEventsPayNothing(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -171,7 +171,7 @@ func TestPoisonousEventsPayNothing(t *testing.T) {
 	}
 }
 
-// The forms of CAP-67, and memos of any bytes, arrive as they are.
+// The forms of CAP-67, and memos of any bytes, arrive unchanged.
 func TestRareFormsOfPaymentsArrive(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -207,8 +207,8 @@ func TestRareFormsOfPaymentsArrive(t *testing.T) {
 	}
 }
 
-// Amounts that no account can hold, in the events of an asset's own contract, are nobody's income:
-// the transaction is named, and following goes on.
+// Amounts that no account can hold, in the events of an asset's own contract, are not income: the
+// transaction is logged, and following continues.
 func TestImpossibleAmountsAreQuarantined(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -255,11 +255,11 @@ func TestALedgerOfTenThousandOperations(t *testing.T) {
 	}
 }
 
-// newerProtocol is one of which this program does not know everything.
+// newerProtocol is a protocol version that this program does not fully know.
 const newerProtocol = 40
 
-// However many transactions of a newer protocol hold what nobody knows yet, the others of their
-// ledger are paid, and following goes on.
+// However many transactions of a newer protocol have unknown parts, the others of their ledger are
+// read, and following continues.
 func TestManyUnknownFormsStopNothing(t *testing.T) {
 	t.Parallel()
 	for name, s := range map[string]strangeness{
@@ -294,7 +294,7 @@ func TestManyUnknownFormsStopNothing(t *testing.T) {
 	}
 }
 
-// Whoever writes the hash of another's transaction into one of an unknown form hides nothing by it.
+// Copying the hash of another transaction into one of an unknown form hides nothing.
 func TestAHashThatIsCopiedStopsNothing(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

@@ -9,11 +9,11 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-// maxReadBack bounds the records of a topic that are read back. After the cursor there are
-// those of one ledger, or of a few in a copy: if there are more, cursors were lost.
+// maxReadBack bounds the records of a topic that are read back. After the cursor there are the
+// records of one ledger, or of a few in a copy. If there are more, cursors were lost.
 const maxReadBack = 4_000_000
 
-// appendedByLedger is what was appended for the ledgers after the cursor.
+// appendedByLedger holds the records that were appended for the ledgers after the cursor.
 type appendedByLedger map[uint32]appended
 
 // ofNoLedger is the key of matches that do not name their ledger.
@@ -42,8 +42,8 @@ func (a appendedByLedger) entry(ledger uint32) appended {
 	return of
 }
 
-// behind reports whether something is of a later ledger. A copy of a deployment has that: its
-// follower went on after the cursor was read (package transfer).
+// behind reports whether there are records of a later ledger. A copy of a deployment has such
+// records: its follower continued after the cursor was read (package transfer).
 func (a appendedByLedger) behind(ledger uint32) bool {
 	for of := range a {
 		if of > ledger {
@@ -53,7 +53,7 @@ func (a appendedByLedger) behind(ledger uint32) bool {
 	return false
 }
 
-// appended is what was appended for a ledger.
+// appended holds the records that were appended for a ledger.
 type appended struct {
 	observed map[string]bool // payments
 	moves    map[string]bool // of balances
@@ -65,9 +65,9 @@ type appended struct {
 
 func (a appended) has(eventID string) bool { return a.events[eventID] || a.unplaced[eventID] }
 
-// readBack finds the payments and matches of ledgers after the cursor. They were committed
-// before the cursor could be, and are kept: a payment is not appended again, a match keeps
-// its endpoint and body.
+// readBack finds the payments and matches of ledgers after the cursor. They were committed before
+// the cursor could be, and are kept: a payment is not appended again, and a match keeps its
+// endpoint and body.
 func (r *Reading) readBack(ctx context.Context, cursor schemas.LedgerRead) (err error) {
 	r.appended = make(appendedByLedger)
 	if r.ends, err = r.readEnds(ctx); err != nil {
@@ -119,8 +119,9 @@ func (r *Reading) readBackPayments(
 		})
 }
 
-// readBackTopic reads one topic's records of ledgers after the cursor, and returns from where on.
-// read returns the ledger of a record, and what to add to the entry of that ledger.
+// readBackTopic reads one topic's records of ledgers after the cursor, and returns the offsets
+// where it started. read returns the ledger of a record, and what to add to the entry of that
+// ledger.
 func (r *Reading) readBackTopic(
 	ctx context.Context, topic string, cursor schemas.LedgerRead, offsets, ends map[int32]int64,
 	read func(kafka.Record) (ledger uint32, add func(appended), err error),

@@ -64,8 +64,8 @@ func (b *directory) move(watchID, endpointID string) {
 	b.ask(domain.UpdateWatch{WatchID: watchID, Change: domain.WatchChange{EndpointID: &endpointID}})
 }
 
-// A watch that moves while its ledger is being appended leaves each event with the endpoint
-// that it was matched for, at whatever record the follower crashes.
+// If a watch moves while its ledger is being appended, each event stays with the endpoint that it
+// was matched for, at whatever record the follower crashes.
 func TestAWatchThatMovesLeavesItsEvents(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -119,8 +119,8 @@ func (c cursorless) Commit(ctx context.Context, records ...kafka.Record) error {
 	})...)
 }
 
-// A copy of a deployment has matches of several ledgers behind its cursor (package transfer). None
-// is appended again, however often a follower starts until its cursor has passed them.
+// A copy of a deployment has matches of several ledgers after its cursor (package transfer). None
+// is appended again, however often a follower starts before its cursor has passed them.
 func TestMatchesOfLaterLedgersAreReadBackAtEachStart(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -162,8 +162,8 @@ func TestMatchesOfLaterLedgersAreReadBackAtEachStart(t *testing.T) {
 	}
 }
 
-// A match that the engine sent to dead letters does not count: the payment is matched
-// again, and delivered.
+// A match that the engine sent to dead letters does not count: the payment is matched again, and
+// delivered.
 func TestADeadLetterIsNoMatch(t *testing.T) {
 	t.Parallel()
 	for name, spoil := range map[string]func(*kafka.Record){
@@ -225,8 +225,8 @@ func TestADeadLetterIsNoMatch(t *testing.T) {
 	}
 }
 
-// A follower that another has replaced writes nothing any more: no match, no cursor, no
-// admission of a watch.
+// A follower that another has replaced writes nothing more: no match, no cursor, no admission of a
+// watch.
 func TestAFormerFollowerWritesNothing(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -255,7 +255,7 @@ func TestAFormerFollowerWritesNothing(t *testing.T) {
 	checkCursors(t, r.cursors())
 }
 
-// A watch is matched against all ledgers from the recorded one on, and no others.
+// A watch is matched only against the ledgers from the recorded one on.
 func TestWatchesAreAdmittedOnce(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

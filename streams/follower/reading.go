@@ -8,10 +8,10 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-// Log is the log as a reading uses it.
+// Log is the part of the log that a reading uses.
 type Log interface {
-	// TakeOver makes the caller the only one who can commit. What a former one has not
-	// committed by then is never committed.
+	// TakeOver makes the caller the only one that can commit. What a former owner has not committed
+	// by then is never committed.
 	TakeOver(ctx context.Context) error
 	// Commit appends records in one transaction. After an error the outcome is unknown
 	// until the next TakeOver.
@@ -19,11 +19,11 @@ type Log interface {
 	// Starts and Ends return the first offset and the end of each partition of a topic.
 	Starts(ctx context.Context, topic string) (map[int32]int64, error)
 	Ends(ctx context.Context, topic string) (map[int32]int64, error)
-	// PartitionOf returns the function from a key to its partition, in a topic with that
-	// many partitions.
+	// PartitionOf returns the function that maps a key to its partition, in a topic with that many
+	// partitions.
 	PartitionOf(topic string, partitions int) func(key string) int32
-	// Since returns the offset of the first record of each partition that is not older than a
-	// time in Unix milliseconds; the end, if there is none.
+	// Since returns the offset of the first record of each partition that is not older than a Unix
+	// time in milliseconds, or the partition's end.
 	Since(ctx context.Context, topic string, millis int64) (map[int32]int64, error)
 	// Read reads the committed records of a topic from offsets up to ends.
 	Read(
@@ -32,38 +32,38 @@ type Log interface {
 	) error
 }
 
-// Reading is a follower without its election: the cursor, and the order of reading,
-// matching and writing. It has no goroutine, and its dependencies are interfaces, so that a
-// simulation can run it.
+// Reading is a follower without its election: the cursor, and the order of reading, matching and
+// writing. It has no goroutine, and its dependencies are interfaces, so that a simulation can run
+// it.
 type Reading struct {
 	config    Config
 	source    numbered // config.Source
 	log       Log
-	isElected func() bool // reports whether the group has confirmed the election lately
+	isElected func() bool // reports whether the group has recently confirmed the election
 	started   func()      // called when the position is known
-	// positioned is called when it is certain which ledgers are passed over, if any: where
-	// there is a cursor, before what lies behind it was read.
+	// positioned is called when it is certain which ledgers are skipped, if any. If there is a
+	// cursor, that is before the records after it are read.
 	positioned func()
 
 	appended appendedByLedger // after the cursor, before this reading began
 	pending  map[string]bool  // admitted watches whose rows do not say so yet
 	ends     topicEnds        // before the current ledger's records are written
-	covered  covered          // what the next cursor says of the ledgers before it
-	readFrom topicEnds        // the offsets from which on was read back
-	from     uint32           // the ledger that is read first, or was the last time
-	known    bool             // it was logged that this one is
+	covered  covered          // the coverage that the next cursor records
+	readFrom topicEnds        // the offsets from which records were read back
+	from     uint32           // the first ledger to read, or that was read last time
+	known    bool             // that ledger was logged
 
-	// at is the newest ledger that was, or is being, matched in this term; 0: none yet. It
-	// and the priority are for what runs beside the reading.
+	// at is the newest ledger that was, or is being, matched in this term; 0: none yet. It and the
+	// priority are for work that runs concurrently.
 	at *atomic.Uint32
 	// done is the newest ledger whose cursor is committed.
 	done     *atomic.Uint32
-	base     *atomic.Uint32 // of the numbers of the chain that is followed
+	base     *atomic.Uint32 // the offset of ledger numbers in the chain that is followed
 	last     atomic.Pointer[schemas.LedgerRead]
 	priority priority
 }
 
-// NewReading makes a reading; it does not use config.Cluster.
+// NewReading returns a reading. It does not use config.Cluster.
 func NewReading(config Config, log Log, isElected func() bool) *Reading {
 	if config.OnMatched == nil {
 		config.OnMatched = func(LedgerSummary) {}
@@ -83,19 +83,11 @@ func NewReading(config Config, log Log, isElected func() bool) *Reading {
 	return r.onChain(new(atomic.Uint32))
 }
 
-// onChain has the ledgers of the reading's sources numbered from a base on.
+// onChain makes the reading's sources number their ledgers from a base.
 func (r *Reading) onChain(base *atomic.Uint32) *Reading {
 	r.base = base
 	r.source = numbered{r.config.Source, base}
 	return r
-}
-
-// Beside returns a reading with another configuration and log that shares this one's
-// position: its backfills go as far.
-func (r *Reading) Beside(config Config, log Log) *Reading {
-	beside := NewReading(config, log, r.isElected)
-	beside.at, beside.done = r.at, r.done
-	return beside.onChain(r.base)
 }
 
 // Transactional ids of the deployment's follower, without the prefix.
@@ -158,7 +150,7 @@ func (l *kafkaLog) Since(
 	return l.ends.Since(ctx, topic, millis)
 }
 
-// PartitionOf partitions as every producer does, whatever the topic.
+// PartitionOf partitions like every producer, whatever the topic.
 func (l *kafkaLog) PartitionOf(_ string, partitions int) func(key string) int32 {
 	return kafka.PartitionOf(partitions)
 }
@@ -166,7 +158,7 @@ func (l *kafkaLog) PartitionOf(_ string, partitions int) func(key string) int32 
 // readBatch is how many records are polled at once.
 const readBatch = 100
 
-// Read reads with a client of its own.
+// Read reads with a new client.
 func (l *kafkaLog) Read(
 	ctx context.Context, topic string, from, ends map[int32]int64, take func(kafka.Record) error,
 ) error {

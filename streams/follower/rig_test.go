@@ -25,8 +25,7 @@ import (
 
 const patience = brokertest.Patience
 
-// rig is a broker and a development network, both on real sockets. Ledgers close every 100
-// ms.
+// rig is a broker and a development network, both on real sockets. Ledgers close every 100 ms.
 type rig struct {
 	t          testing.TB
 	broker     *brokertest.Broker
@@ -69,14 +68,14 @@ func newRig(t testing.TB) *rig {
 	return r
 }
 
-// anew switches to empty topics under another name.
-func (r *rig) anew(name string) {
+// renew switches to empty topics under another name.
+func (r *rig) renew(name string) {
 	r.t.Helper()
 	r.cluster.Prefix = r.broker.Prefix() + name + "."
 	r.begin()
 }
 
-// begin makes the topics.
+// begin creates the topics.
 func (r *rig) begin() {
 	r.t.Helper()
 	r.log = brokertest.NewLog(r.t, r.cluster)
@@ -169,7 +168,7 @@ func (x *running) stopped() error {
 	return x.end()
 }
 
-// failsWith waits until the follower runs, and says that it reads nothing because of an error.
+// failsWith waits until the follower runs, and its check fails with an error.
 func (x *running) failsWith(text string, is error) {
 	x.t.Helper()
 	testkit.Eventually(x.t, "the follower says "+text, func() bool {
@@ -300,8 +299,8 @@ func (r *rig) appendCursor(l schemas.LedgerRead) {
 	}
 }
 
-// directory is a fake directory in memory. As with the topic, an acknowledged watch is visible
-// only after CatchUp.
+// directory is a fake in-memory directory. As with the topic, an acknowledged watch is visible only
+// after CatchUp.
 type directory struct {
 	mu           sync.Mutex
 	acknowledged []domain.Watch
@@ -380,8 +379,8 @@ func (b *directory) EachOpenPart(take func(domain.Part) error) error {
 	return nil
 }
 
-// admitting applies the follower's admissions of new watches to the fake directory, as the
-// engine does.
+// admitting applies the follower's admissions of new watches to the fake directory, like the
+// engine.
 func (r *rig) admitting() {
 	r.t.Helper()
 	ends := map[int32]int64{0: 0, 1: 0}
@@ -429,7 +428,7 @@ func (f faulty) Next(ctx context.Context, sequence uint32) ([]ledger.Raw, error)
 	return page, err
 }
 
-// unverified is a ledger as a source has it that verifies nothing.
+// unverified returns a ledger as a source without verification returns it.
 func unverified(raw ledger.Raw) ledger.Raw {
 	return ledger.Raw{Sequence: raw.Sequence, Hash: raw.Hash, XDR: raw.XDR}
 }

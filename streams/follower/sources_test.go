@@ -127,7 +127,7 @@ func (c *busyChain) lake(t testing.TB) *lake.Source {
 	return s
 }
 
-// several joins sources of which so many must agree.
+// several joins sources, need of which must agree.
 func (c *busyChain) several(t testing.TB, need int, from ...source.Looker) *quorum.Source {
 	t.Helper()
 	config := quorum.Config{
@@ -149,10 +149,10 @@ func (c *busyChain) several(t testing.TB, need int, from ...source.Looker) *quor
 
 var createdAt = regexp.MustCompile(`"createdAt":"[^"]*"`)
 
-// facts are all records that a follower of this source appends, without their times.
+// facts returns all records that a follower of this source appends, without their times.
 func (r *rig) facts(c *busyChain, name string, from source.Source) (all []string) {
 	r.t.Helper()
-	r.anew(name)
+	r.renew(name)
 	config := r.config()
 	config.Passphrase, config.Start = c.network.Passphrase(), follower.Start{Sequence: 2}
 	config.Source = reader(r.t, from, config.Passphrase)
@@ -177,8 +177,8 @@ func (r *rig) facts(c *busyChain, name string, from source.Source) (all []string
 	return all
 }
 
-// stumbling is a server in front of the network that is down, returns nonsense, and lags
-// behind, for a while each.
+// stumbling returns a server in front of the network that is down, returns garbage, and lags, for a
+// while each.
 func (c *busyChain) stumbling(t *testing.T) *httptest.Server {
 	t.Helper()
 	target, err := url.Parse(c.network.RPCURL())
@@ -206,7 +206,7 @@ func (c *busyChain) stumbling(t *testing.T) *httptest.Server {
 	return server
 }
 
-// lies are what a server may say of a ledger with at least one transaction.
+// lies are false changes that a server may make to a ledger with at least one transaction.
 func lies() []func(*xdr.LedgerCloseMetaV2) {
 	return []func(*xdr.LedgerCloseMetaV2){
 		func(l *xdr.LedgerCloseMetaV2) { // a payment failed
@@ -216,7 +216,7 @@ func lies() []func(*xdr.LedgerCloseMetaV2) {
 		},
 		func(l *xdr.LedgerCloseMetaV2) { l.TxProcessing[0].Result.Result.FeeCharged++ },
 		func(l *xdr.LedgerCloseMetaV2) { l.LedgerHeader.Header.ScpValue.CloseTime++ },
-		func(l *xdr.LedgerCloseMetaV2) { // a transaction never was
+		func(l *xdr.LedgerCloseMetaV2) { // a transaction is missing
 			l.TxProcessing = l.TxProcessing[1:]
 			*l.TxSet.V1TxSet.Phases[0].V0Components = nil
 		},
@@ -225,7 +225,7 @@ func lies() []func(*xdr.LedgerCloseMetaV2) {
 				c.TxsMaybeDiscountedFee.Txs[0].V1.Tx.Memo = xdr.MemoID(666)
 			}
 		},
-		func(l *xdr.LedgerCloseMetaV2) { // nothing was emitted
+		func(l *xdr.LedgerCloseMetaV2) { // no events
 			for i := range l.TxProcessing {
 				for j := range l.TxProcessing[i].TxApplyProcessing.V4.Operations {
 					l.TxProcessing[i].TxApplyProcessing.V4.Operations[j].Events = nil
@@ -235,8 +235,8 @@ func lies() []func(*xdr.LedgerCloseMetaV2) {
 	}
 }
 
-// lying is a server in front of the network that tells each lie that it can of each ledger, one
-// after the other, and in the end the truth.
+// lying returns a server in front of the network that applies every possible lie to each ledger,
+// one after another, and then returns the truth.
 func (c *busyChain) lying(t *testing.T) *httptest.Server {
 	t.Helper()
 	target, err := url.Parse(c.network.RPCURL())
@@ -275,7 +275,7 @@ func (c *busyChain) lying(t *testing.T) *httptest.Server {
 	return server
 }
 
-// lie tells the next lie of a ledger that changes it.
+// lie applies the next lie that changes the ledger.
 func lie(t *testing.T, told map[uint32]int, l map[string]any) bool {
 	sequence := uint32(l["sequence"].(float64))
 	for before := l["metadataXdr"].(string); told[sequence] < len(lies()); {
@@ -293,7 +293,7 @@ func lie(t *testing.T, told map[uint32]int, l map[string]any) bool {
 		tell(meta.V2)
 		after, err := xdr.MarshalBase64(meta)
 		if err != nil {
-			continue // what is no ledger is no lie
+			continue // no longer a valid ledger
 		}
 		if l["metadataXdr"] = after; after != before {
 			return true
@@ -302,8 +302,8 @@ func lie(t *testing.T, told map[uint32]int, l map[string]any) bool {
 	return false
 }
 
-// A server that says what is not so delays what it tells of, and nothing else: nothing of a lie
-// is appended, no ledger is skipped, and each is told of.
+// False ledgers are delayed and logged, but nothing else stops: nothing of a lie is appended, and
+// no ledger is skipped.
 func TestLiesAreRefused(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -331,8 +331,8 @@ func TestLiesAreRefused(t *testing.T) {
 	t.Logf("%d lies were refused", refused)
 }
 
-// Whatever source a follower reads, and however unreliable it is at times, the follower
-// appends the same facts.
+// Whatever source a follower reads, and however unreliable it is, the follower appends the same
+// facts.
 func TestEverySourceLeadsToTheSameFacts(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

@@ -9,12 +9,12 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-// maxBytes bounds the size of commands and matches. Whatever follows from one, with all
-// that its aggregate holds, then fits into records of the journal, which are at most 1 MiB.
+// maxBytes bounds the size of commands and matches. The facts that follow from one, with everything
+// that its aggregate holds, then fit into journal records, which are at most 1 MiB.
 const maxBytes = 256 << 10
 
-// Command decodes a command, or returns why it is invalid. PartitionOf returns the
-// partition of a key; if it is nil, the partition is not checked.
+// Command decodes a command, or returns why it is invalid. partitionOf returns the partition of a
+// key; if it is nil, the partition is not checked.
 func Command(r kafka.Record, partitionOf func(key string) int32) (domain.Command, error) {
 	if err := checkSize(r); err != nil {
 		return domain.Command{}, err
@@ -26,7 +26,7 @@ func Command(r kafka.Record, partitionOf func(key string) int32) (domain.Command
 	return c, errors.Join(belongs(r, c.Body.Aggregate(), partitionOf), c.WellFormed())
 }
 
-// Match decodes a match as [Command] does a command.
+// Match decodes a match, like [Command] a command.
 func Match(r kafka.Record, partitionOf func(key string) int32) (domain.MatchInput, error) {
 	if err := checkSize(r); err != nil {
 		return domain.MatchInput{}, err
@@ -38,7 +38,7 @@ func Match(r kafka.Record, partitionOf func(key string) int32) (domain.MatchInpu
 	return in, errors.Join(belongs(r, in.EndpointID, partitionOf), in.WellFormed())
 }
 
-// MailOrder decodes an order of a mail, or returns why it is invalid.
+// MailOrder decodes the order for a mail, or returns why it is invalid.
 func MailOrder(r kafka.Record) (domain.MailOrder, error) {
 	if err := checkSize(r); err != nil {
 		return domain.MailOrder{}, err
@@ -50,7 +50,7 @@ func MailOrder(r kafka.Record) (domain.MailOrder, error) {
 	return o, errors.Join(belongs(r, o.EndpointID, nil), o.WellFormed())
 }
 
-// Matched decodes what a match matched. It is valid when [Match] says so.
+// Matched decodes what a match matched. It is valid if [Match] says so.
 func Matched(r kafka.Record, partitionOf func(key string) int32) (schemas.MatchMade, error) {
 	if _, err := Match(r, partitionOf); err != nil {
 		return schemas.MatchMade{}, err

@@ -9,19 +9,19 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-// Endpoint decodes a row of the table "endpoints", or returns why it is invalid. A record
-// without a value means that the endpoint is gone.
+// Endpoint decodes a row of the table "endpoints", or returns why it is invalid. A record without a
+// value means that the endpoint is gone.
 func Endpoint(r kafka.Record) (e domain.Endpoint, gone bool, err error) {
 	return Row(r, schemas.DecodeEndpoint, func(e domain.Endpoint) string { return e.ID })
 }
 
-// Watch decodes a row of the table "watches" as [Endpoint] does.
+// Watch decodes a row of the table "watches", like [Endpoint].
 func Watch(r kafka.Record) (w domain.Watch, gone bool, err error) {
 	return Row(r, schemas.DecodeWatch, func(w domain.Watch) string { return w.ID })
 }
 
-// Row decodes a row of the table that decode belongs to. keyOf returns what its key must
-// be. The result is zero when the row is gone, and with every error.
+// Row decodes a row of the table that decode belongs to. keyOf returns the key that it must have.
+// The result is zero if the row is gone, and on every error.
 func Row[T any](
 	r kafka.Record, decode func(schemas.Message) (T, error), keyOf func(T) string,
 ) (row T, gone bool, err error) {
@@ -42,8 +42,8 @@ func Row[T any](
 	return row, false, nil
 }
 
-// Move decodes a record of the topic "payments" that is a move of a balance
-// ([schemas.IsBalanceMoved]), or returns why it is invalid.
+// Move decodes a balance move of the topic "payments" ([schemas.IsBalanceMoved]), or returns why it
+// is invalid.
 func Move(r kafka.Record) (schemas.BalanceMoved, error) {
 	m, err := schemas.DecodeBalanceMoved(schemas.Read(r.Value, r))
 	if err != nil {
@@ -56,8 +56,8 @@ func Move(r kafka.Record) (schemas.BalanceMoved, error) {
 	return m, m.Move.WellFormed()
 }
 
-// Payment decodes a record of the topic "payments" that is not a move of a balance, or returns why
-// it is invalid.
+// Payment decodes a record of the topic "payments" that is not a balance move, or returns why it is
+// invalid.
 func Payment(r kafka.Record) (schemas.PaymentObserved, error) {
 	if len(r.Value) == 0 {
 		return schemas.PaymentObserved{}, errors.New("the record has no value")
@@ -91,8 +91,8 @@ func DeadLetter(r kafka.Record, why error, nowMillis int64) schemas.DeadLetter {
 	return letter
 }
 
-// DeadLetterRecord returns the record of a dead letter. Its key is the position of the
-// invalid record, so that repeats of it are equal.
+// DeadLetterRecord returns the record of a dead letter. Its key is the position of the invalid
+// record, so that repeats of it are equal.
 func DeadLetterRecord(letter schemas.DeadLetter) kafka.Record {
 	m := schemas.EncodeDeadLetter(letter)
 	key := fmt.Sprintf("%s/%d/%d", letter.Topic, letter.Partition, letter.Offset)

@@ -97,7 +97,8 @@ func (e *Ends) Close() { e.client.Close() }
 // Ends uses the client of the transactions. Do not close the result.
 func (t *transactions) Ends() *Ends { return &Ends{client: t.client, cluster: t.cluster} }
 
-// offsets asks each partition's leader for the offset of a timestamp; -1 if there is no such record.
+// offsets asks each partition's leader for the offset of a timestamp; -1 if there is no such
+// record.
 func (e *Ends) offsets(
 	ctx context.Context, topic string, timestamp int64,
 ) (map[int32]int64, error) {

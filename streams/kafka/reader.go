@@ -202,8 +202,8 @@ func (r *Reader) Position(topic string, partition int32) int64 {
 	return r.positions[topic][partition]
 }
 
-// Epoch returns the epoch of the leader that wrote the latest record, or a negative number if there
-// is none.
+// Epoch returns the epoch of the leader that wrote the latest record, or a negative number before
+// the first record.
 func (r *Reader) Epoch(topic string, partition int32) int32 {
 	return r.epochs[topic][partition]
 }

@@ -11,19 +11,19 @@ import (
 )
 
 const (
-	folderMax    = 1000 // mails that a folder keeps; the oldest go
+	folderMax    = 1000 // mails that a folder keeps; the oldest are deleted
 	folderSuffix = ".eml"
 )
 
-// Folder writes mails to files instead of sending them, where there is no mail
-// server. The same mail again is the same file.
+// Folder writes mails to files instead of sending them, for deployments without a mail server. The
+// same mail again is the same file.
 type Folder struct {
 	dir     string
 	from    string
 	written func(m Mail, path string)
 }
 
-// NewFolder makes the folder. written is told of each mail, and must not block.
+// NewFolder creates the folder. written is called with each mail, and must not block.
 func NewFolder(dir, from string, written func(m Mail, path string)) (*Folder, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("making the folder of mails: %w", err)
@@ -31,7 +31,7 @@ func NewFolder(dir, from string, written func(m Mail, path string)) (*Folder, er
 	return &Folder{dir: dir, from: from, written: written}, nil
 }
 
-// Send writes a mail, whole or not at all.
+// Send writes a mail atomically.
 func (f *Folder) Send(_ context.Context, m Mail) (err error) {
 	msg, err := message(m, f.from)
 	if err != nil {

@@ -22,32 +22,32 @@ const Group = "mailer"
 const (
 	leaveMax = 15 * time.Second
 	drainMax = 10 * time.Second // for a mail that is being sent when its partition is given up
-	// atOnce bounds the mails that are being sent, underWay the orders that were taken
-	// and stand behind a group's position.
-	atOnce   = 8
-	underWay = 256
-	// keptAnswers bounds the orders of which is remembered what was answered.
+	// atOnce bounds the mails that are being sent; inProgress bounds the orders that were taken and
+	// that the group's position has not passed.
+	atOnce     = 8
+	inProgress = 256
+	// keptAnswers bounds the number of orders whose answers are remembered.
 	keptAnswers = 4096
 )
 
-// Directory is what the mailer asks about accounts.
+// Directory is the mailer's view of accounts.
 type Directory interface {
-	// Account gives an account's row.
+	// Account returns an account's row.
 	Account(id string) (domain.Account, bool, error)
 	// Confirm waits until the rows are no older than the call.
 	Confirm(ctx context.Context) error
 }
 
-// Sender takes a mail over. It returns nil once another has promised to deliver
-// it; a *Refusal when this mail is the reason why it was not taken; any other
-// error when no mail would have been. It may be used by many goroutines.
+// Sender sends mails. It returns nil once a server has accepted the mail, a *Refusal if the server
+// refused this mail, and any other error if it would have refused every mail. It must be safe for
+// concurrent use.
 type Sender interface {
 	Send(ctx context.Context, m Mail) error
 }
 
-// Refusal is a Sender's no to one mail.
+// Refusal is the error of a Sender that refuses one mail.
 type Refusal struct {
-	Temporary bool // it may be taken later
+	Temporary bool // it may be accepted later
 	Err       error
 }
 
@@ -55,19 +55,18 @@ func (r *Refusal) Error() string { return "the mail was refused: " + r.Err.Error
 
 func (r *Refusal) Unwrap() error { return r.Err }
 
-// Config says what a mailer works on.
+// Config configures a mailer.
 type Config struct {
 	Cluster   kafka.Cluster
 	Directory Directory
 	Sender    Sender
-	// DisableAfter is how many failed events in a row disable an endpoint; 0: the
-	// mail does not say.
+	// DisableAfter is the number of failed events in a row that disable an endpoint; 0: the mail
+	// does not mention it.
 	DisableAfter int
-	// RunTime is how long all attempts at an event may take: the mail proposes a
-	// replay from so long before the disabling.
+	// RunTime is the longest time that all attempts of an event may take: the mail suggests a
+	// replay that starts this long before the endpoint was disabled.
 	RunTime time.Duration
-	// OnDeadLetter is told of each order that was set aside, by its topic, if it is
-	// set.
+	// OnDeadLetter, if set, is called with the topic of each order that was set aside.
 	OnDeadLetter func(topic string)
 	Now          func() time.Time
 	Logger       *slog.Logger
@@ -84,20 +83,20 @@ type Mailer struct {
 
 	mu    sync.Mutex
 	owned map[int32]bool
-	round *round // that works on them; nil between two
+	round *round // nil between two rounds
 }
 
-// failure is why a round failed: because of an order, it lasts until one is done.
+// failure is why a round failed. If an order caused it, it lasts until an order succeeds.
 type failure struct {
 	error
 	ofOrder bool
 }
 
-// New makes a mailer; Run works it.
+// New returns a mailer; Run runs it.
 func New(cfg Config) *Mailer {
 	answered, err := lru.New[string, reply](keptAnswers)
 	if err != nil {
-		panic(err) // the size is a constant above zero
+		panic(err) // the size is a positive constant
 	}
 	return &Mailer{
 		cfg:      cfg,
@@ -107,8 +106,8 @@ func New(cfg Config) *Mailer {
 	}
 }
 
-// Run carries orders out until ctx ends, which is no error; a mail that is being sent
-// then has 10 s left. It may be called again once it has returned.
+// Run carries orders out until ctx ends, which is not an error. A mail that is being sent then has
+// 10 s left. Run may be called again once it has returned.
 func (m *Mailer) Run(ctx context.Context) (err error) {
 	if m.producer, err = m.cfg.Cluster.NewProducer(); err != nil {
 		return err
@@ -142,7 +141,7 @@ func (m *Mailer) Run(ctx context.Context) (err error) {
 	return failed
 }
 
-// assigned begins a round anew, with the partitions that became ours.
+// assigned starts a new round that includes the newly assigned partitions.
 func (m *Mailer) assigned(partitions []int32) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -152,7 +151,7 @@ func (m *Mailer) assigned(partitions []int32) {
 	m.round.stop()
 }
 
-// give ends the round, so that the next is without these partitions, and returns it.
+// give ends the round, so that the next one excludes these partitions, and returns it.
 func (m *Mailer) give(partitions []int32) *round {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -163,20 +162,20 @@ func (m *Mailer) give(partitions []int32) *round {
 	return m.round
 }
 
-// begin makes a round of the partitions that are ours.
+// begin starts a round with the assigned partitions.
 func (m *Mailer) begin(ctx context.Context) *round {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.round = newRound(ctx, m)
 	for p := range m.owned {
-		m.round.lanes[p] = &lane{}
+		m.round.queues[p] = &queue{}
 	}
 	return m.round
 }
 
 var errNotJoined = errors.New("the mailer has not joined its group yet")
 
-// Check fails while the group does not confirm that this mailer is one of it, and while
+// Check returns an error while the group does not confirm this mailer's membership, and while
 // orders cannot be read or answered.
 func (m *Mailer) Check() error {
 	membership := m.membership.Load()

@@ -96,8 +96,8 @@ func TestNoFreeTextLeavesItsLine(t *testing.T) {
 	}
 }
 
-// A recipient over whom the server takes its time holds up nobody, and nothing is sent
-// again when a new mailer begins before it.
+// A recipient whose mail the server accepts slowly delays no other, and nothing is sent again when
+// a new mailer starts before that.
 func TestOneRecipientHoldsUpNobody(t *testing.T) {
 	t.Parallel()
 	r, s := newRig(t), newServer(t)
@@ -126,7 +126,7 @@ func TestOneRecipientHoldsUpNobody(t *testing.T) {
 	r.once(s, holders...)
 }
 
-// The answer to an order says whose fault it is that a mail was not taken.
+// The answer to an order says why a mail was not accepted.
 func TestAnOrdersAnswerSaysWhatCameOfIt(t *testing.T) {
 	r, s := newRig(t), newServer(t)
 	refused, full, poison, silent, stranger := newHolder(1), newHolder(2), newHolder(3),
@@ -167,8 +167,7 @@ func TestAnOrdersAnswerSaysWhatCameOfIt(t *testing.T) {
 	}
 }
 
-// A mailer that was away finds orders that were given again since: it carries out the
-// latest.
+// A mailer that was away finds orders that were repeated since. It carries out only the latest.
 func TestAnOrderWhoseTimeIsOverIsNotCarriedOut(t *testing.T) {
 	r, s := newRig(t), newServer(t)
 	s.start(serving{})
@@ -186,7 +185,7 @@ func TestAnOrderWhoseTimeIsOverIsNotCarriedOut(t *testing.T) {
 	}
 }
 
-// An order that cannot be read is set aside, and those behind it are carried out.
+// An order that cannot be read is set aside, and the next ones are carried out.
 func TestAnOrderThatCannotBeReadIsSetAside(t *testing.T) {
 	t.Parallel()
 	r, s := newRig(t), newServer(t)
@@ -213,8 +212,8 @@ func TestAnOrderThatCannotBeReadIsSetAside(t *testing.T) {
 	r.once(s, h)
 }
 
-// behind is a directory that has an account once it was asked to confirm: tables
-// are read at their own pace, and the endpoint's was quicker.
+// behind is a directory that has an account only after Confirm, because tables are read
+// independently, and the endpoint's row arrived first.
 type behind struct {
 	*directory.Directory
 	confirmed atomic.Bool
@@ -232,8 +231,8 @@ func (b *behind) Account(id string) (domain.Account, bool, error) {
 	return b.Directory.Account(id)
 }
 
-// An account that the directory does not have yet is no account without an
-// address: its holder is told.
+// An account that the directory does not have yet is not treated as an account without an address:
+// its holder gets the mail.
 func TestAnAccountThatIsLateIsWaitedFor(t *testing.T) {
 	r, s := newRig(t), newServer(t)
 	s.start(serving{})
@@ -244,8 +243,8 @@ func TestAnAccountThatIsLateIsWaitedFor(t *testing.T) {
 	testkit.Eventually(t, "the mail", func() bool { return s.mailsTo(h.account.Email) == 1 })
 }
 
-// A mail that was sent is not sent again because the broker could not remember it
-// at once: only a crash doubles.
+// A mail is not sent again if the broker could not commit its position at once: only a crash sends
+// it twice.
 func TestACommitThatFailsIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	var refusing, refused atomic.Int32
@@ -264,8 +263,8 @@ func TestACommitThatFailsIsTriedAgain(t *testing.T) {
 	r.once(s, first, second)
 }
 
-// A group that divides its partitions refuses the last commit of a mailer that
-// gives one up: what was sent is remembered a moment later.
+// A rebalancing group refuses the last commit of a mailer that gives up a partition. The mailer
+// retries it a moment later.
 func TestTheLastCommitIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	var refusing, refused atomic.Int32
@@ -295,9 +294,9 @@ func TestTheLastCommitIsTriedAgain(t *testing.T) {
 	r.once(s, h)
 }
 
-// A mailer that its group expels before it took a position, as when the broker that knew
-// the group is lost, has its partitions back a moment later: what it sent last it does not
-// send again.
+// If the group expels a mailer before it received its position, for example because the group's
+// coordinator is lost, the mailer gets its partitions back a moment later, and does not repeat its
+// last mails.
 func TestAMailerThatWasExpelledRemembersWhatItSent(t *testing.T) {
 	t.Parallel()
 	var refusing, refused, expelling, expelled atomic.Int32
@@ -311,7 +310,7 @@ func TestAMailerThatWasExpelledRemembersWhatItSent(t *testing.T) {
 	})
 	fake.ControlKey(int16(kmsg.JoinGroup), func(kmsg.Request) (kmsg.Response, error, bool) {
 		fake.KeepControl()
-		if expelled.Load() > 0 { // the sessions of before have ended
+		if expelled.Load() > 0 { // the earlier sessions have ended
 			expelling.Store(0)
 			refusing.Store(0)
 		}
@@ -341,13 +340,13 @@ func TestAMailerThatWasExpelledRemembersWhatItSent(t *testing.T) {
 	r.once(s, first, second, third)
 }
 
-// newRefusingRig is a rig on such a broker.
+// newRefusingRig returns a rig on such a broker.
 func newRefusingRig(t *testing.T, refusing, refused *atomic.Int32) *rig {
 	t.Helper()
 	return newRigOn(t, 1, clusterOf(t, newRefusingBroker(t, refusing, refused)))
 }
 
-// clusterOf is a broker of kfake as a mailer reaches it.
+// clusterOf returns a mailer's settings for a kfake broker.
 func clusterOf(t *testing.T, fake *kfake.Cluster) kafka.Cluster {
 	return kafka.Cluster{
 		Brokers:  fake.ListenAddrs(),
@@ -357,8 +356,7 @@ func clusterOf(t *testing.T, fake *kfake.Cluster) kafka.Cluster {
 	}
 }
 
-// newRefusingBroker is one that refuses commits of positions while an error's code is
-// set.
+// newRefusingBroker returns a broker that refuses commits of positions while an error code is set.
 func newRefusingBroker(t *testing.T, refusing, refused *atomic.Int32) *kfake.Cluster {
 	t.Helper()
 	fake, err := kfake.NewCluster(kfake.NumBrokers(1))
@@ -388,7 +386,7 @@ func newRefusingBroker(t *testing.T, refusing, refused *atomic.Int32) *kfake.Clu
 	return fake
 }
 
-// Several mailers divide the work; one that ends leaves it to the others, and
+// Several mailers divide the orders. When one ends, the others take over its partitions, and
 // nothing is sent twice.
 func TestSeveralMailersSendEachMailOnce(t *testing.T) {
 	t.Parallel()
@@ -414,7 +412,7 @@ func TestSeveralMailersSendEachMailOnce(t *testing.T) {
 	}
 }
 
-// A mail that is being sent when the mailer is stopped is finished and remembered.
+// A mail that is being sent when the mailer stops is finished and committed.
 func TestStoppingFinishesWhatIsBeingSent(t *testing.T) {
 	t.Parallel()
 	r, s := newRig(t), newServer(t)
@@ -475,8 +473,7 @@ func TestFolderKeepsMails(t *testing.T) {
 	}
 }
 
-// stalled is a directory that comes forward when it is released, and says when it is
-// waited for.
+// stalled is a directory that blocks until it is released, and signals when it is called.
 type stalled struct {
 	mailer.Directory
 	asked, release chan struct{}
@@ -492,8 +489,7 @@ func (d stalled) Confirm(ctx context.Context) error {
 	}
 }
 
-// TestAMailerThatStopsCarriesOutWhatItHasTaken: also an order whose account it did not know
-// yet.
+// TestAMailerThatStopsCarriesOutWhatItHasTaken: even an order whose account it did not know yet.
 func TestAMailerThatStopsCarriesOutWhatItHasTaken(t *testing.T) {
 	r, s := newRig(t), newServer(t)
 	s.start(serving{})
@@ -514,8 +510,8 @@ func TestAMailerThatStopsCarriesOutWhatItHasTaken(t *testing.T) {
 	r.once(s, h)
 }
 
-// Each address of an account gets a mail of its own, which names no other. One that refuses, for
-// now or for good, keeps none of the others from theirs, and nobody gets one twice.
+// Each address of an account gets a separate mail, which names no other address. If one address
+// refuses, temporarily or permanently, the others still get theirs, and no address gets one twice.
 func TestEachAddressGetsItsOwnMail(t *testing.T) {
 	r, s := newRig(t), newServer(t)
 	h := newHolder(1)

@@ -13,14 +13,14 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// Bounds of what a mail repeats of a client's text.
+// Bounds of the client's text in a mail.
 const (
 	maxURLRunes         = 2048
 	maxDescriptionRunes = 500
 )
 
-// Mail is one mail, plain text. To and Subject are put into the header by a
-// Sender, which must refuse or encode what has no place there.
+// Mail is one plain-text mail. A Sender puts To and Subject into the header, and must refuse or
+// encode invalid characters.
 type Mail struct {
 	ID      string // unique, and the same each time this mail is sent: the left part of the Message-ID
 	To      string
@@ -29,13 +29,13 @@ type Mail struct {
 	At      time.Time
 }
 
-// mailID names the mail that an order asks for: of each order of a notice the same.
+// mailID returns the id of the mail of an order. All orders of a notice have the same.
 func mailID(o domain.MailOrder) string {
 	return fmt.Sprintf("endpoint-disabled.%s.%d", o.EndpointID, o.Notice)
 }
 
-// compose writes what the account holder is told. Free text of clients stands in lines
-// of its own and cannot begin one.
+// compose writes the mail to the account holder. Client text is on separate lines, never at the
+// beginning of one.
 func (m *Mailer) compose(o domain.MailOrder, to string) Mail {
 	reason, subject := m.reason(o)
 	var b strings.Builder
@@ -85,7 +85,7 @@ func (m *Mailer) composeSteps(line func(string, ...any), o domain.MailOrder) {
 	line("  DELETE /v1/endpoints/%s", o.EndpointID)
 }
 
-// reason tells why, in a sentence and in the subject.
+// reason returns the reason of the disabling, as a sentence and for the subject.
 func (m *Mailer) reason(o domain.MailOrder) (sentence, subject string) {
 	subject = "Webhook endpoint " + o.EndpointID + " is disabled: "
 	if o.Disabled.Reason == domain.DisabledGone {
@@ -117,8 +117,8 @@ func oneLine(text string, maxRunes int) string {
 	return string(runes)
 }
 
-// message makes the mail's bytes: UTF-8, quoted-printable where needed. An
-// address that is none is an error.
+// message returns the mail's bytes: UTF-8, quoted-printable where needed. An invalid address is an
+// error.
 func message(m Mail, from string) (*mail.Msg, error) {
 	msg := mail.NewMsg(mail.WithCharset(mail.CharsetUTF8), mail.WithEncoding(mail.EncodingQP))
 	if err := msg.From(from); err != nil {
@@ -130,13 +130,13 @@ func message(m Mail, from string) (*mail.Msg, error) {
 	msg.Subject(m.Subject)
 	msg.SetDateWithValue(m.At.UTC())
 	msg.SetMessageIDWithValue(m.ID + "@" + domainOf(from))
-	// RFC 3834: no holiday notes, please.
+	// RFC 3834: prevents out-of-office replies.
 	msg.SetGenHeader("Auto-Submitted", "auto-generated")
 	msg.SetBodyString(mail.TypeTextPlain, m.Text)
 	return msg, nil
 }
 
-// domainOf is the domain of an address that may have a name before it.
+// domainOf returns the domain of an address, which may include a display name.
 func domainOf(address string) string {
 	at := strings.LastIndexByte(address, '@')
 	return strings.TrimRight(address[at+1:], "> ")

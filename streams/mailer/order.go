@@ -17,11 +17,11 @@ import (
 
 const (
 	directoryMax = 5 * time.Second        // for the directory to have the account
-	notOursPause = 100 * time.Millisecond // until the group is asked about again
+	notOursPause = 100 * time.Millisecond // before the group is checked again
 )
 
-// carryOut has an order answered in the log, or set aside. An error means that it is
-// not: it is to be taken again.
+// carryOut answers an order in the log, or sets it aside. After an error the order must be taken
+// again.
 func (r *round) carryOut(record kafka.Record) error {
 	order, err := intake.MailOrder(record)
 	if err != nil {
@@ -36,26 +36,26 @@ func (r *round) carryOut(record kafka.Record) error {
 		r.report(order, said.answer, err)
 		r.answered.Add(key, said)
 	}
-	return r.tell(order, said)
+	return r.record(order, said)
 }
 
-// reply is what is answered to an order: what came of it, and at which addresses it is done.
+// reply is the answer to an order: its outcome, and the addresses that are done.
 type reply struct {
 	answer domain.MailAnswer
 	done   domain.MailDone
 }
 
-// answer sends an order's mail and judges what came of it, with the reason. No answer
-// and no error: it is too late for the order, and another follows. A round that takes no
-// more orders carries out those that it has taken, while it may: the next owner takes again
-// what is not done, and all behind it.
+// answer sends an order's mail and returns its outcome, with the reason. No answer and no error
+// means that the order has expired, and another follows. A round that takes no more orders carries
+// out those that it has taken, as long as it may. The next owner takes all others again.
 func (r *round) answer(order domain.MailOrder) (reply, error) {
 	account, err := r.account(order)
-	if errors.As(err, new(nobody)) {
+	if errors.As(err, new(noRecipient)) {
 		return reply{answer: domain.MailNoAddress}, err
 	}
 	if err != nil {
-		return reply{domain.MailDeferred, order.Done}, err // of others it may be known
+		// the outcomes of other addresses may be known
+		return reply{domain.MailDeferred, order.Done}, err
 	}
 	select {
 	case r.sending <- struct{}{}:
@@ -78,10 +78,10 @@ func (r *round) over(order domain.MailOrder) bool {
 	return r.cfg.Now().UnixMilli() > order.UntilMillis
 }
 
-// mail sends an order's mail to each address that has not settled it, a mail each: none sees
-// another, and none that refuses keeps the next from its own. A server that takes no mail at all
-// is asked no more; nor is any once the order's time is over, or its partition is given up: then
-// the next order goes on with what is left.
+// mail sends an order's mail to each address that is not done yet, as separate mails: no recipient
+// sees another, and a refusal does not affect the others. It stops if the server accepts no mail at
+// all, if the order expires, or if its partition is given up. The next order then continues with
+// the remaining addresses.
 func (r *round) mail(order domain.MailOrder, emails []string) (reply, error) {
 	tags := make([]string, 0, len(emails))
 	for _, email := range emails {
@@ -121,7 +121,7 @@ func (r *round) mail(order domain.MailOrder, emails []string) (reply, error) {
 	return said, why
 }
 
-// settled is the answer when no address is left to try.
+// settled returns the answer when all addresses are done.
 func settled(done domain.MailDone) domain.MailAnswer {
 	if len(done.Taken) > 0 {
 		return domain.MailTaken
@@ -129,7 +129,7 @@ func settled(done domain.MailDone) domain.MailAnswer {
 	return domain.MailDeclined
 }
 
-// judge is what a Sender's answer means.
+// judge returns the answer for a Sender's error.
 func judge(err error) domain.MailAnswer {
 	refusal, own := errors.AsType[*Refusal](err)
 	switch {
@@ -143,13 +143,13 @@ func judge(err error) domain.MailAnswer {
 	return domain.MailUnserved
 }
 
-// nobody says why there is nobody to tell, as far as the directory has come.
-type nobody string
+// noRecipient says why there is no recipient, as far as the directory has read.
+type noRecipient string
 
-func (n nobody) Error() string { return string(n) }
+func (n noRecipient) Error() string { return string(n) }
 
-// account is the one that an order is about. One that is not there has not arrived
-// yet: tables, and even partitions of one, are read at their own pace.
+// account returns an order's account. If it is missing, its row has not arrived yet: tables, and
+// even partitions of one, are read independently.
 func (r *round) account(order domain.MailOrder) (domain.Account, error) {
 	a, found, err := r.cfg.Directory.Account(order.AccountID)
 	if err == nil && !found {
@@ -163,14 +163,13 @@ func (r *round) account(order domain.MailOrder) (domain.Account, error) {
 		return a, fmt.Errorf("asking the directory: %w", err)
 	}
 	if !found || a.Email == "" {
-		return a, nobody(fmt.Sprintf("account %s has no email address", order.AccountID))
+		return a, noRecipient(fmt.Sprintf("account %s has no email address", order.AccountID))
 	}
 	return a, nil
 }
 
-// tell has the engine record the answer. Its command's identifier is a function of
-// what it says.
-func (r *round) tell(order domain.MailOrder, said reply) error {
+// record has the engine record the answer. The id of its command is derived from its content.
+func (r *round) record(order domain.MailOrder, said reply) error {
 	parts := slices.Concat([]string{"mail", order.ID(), strconv.Itoa(order.Number),
 		string(said.answer)}, said.done.Taken, said.done.Refused)
 	command := domain.Command{
@@ -188,7 +187,7 @@ func (r *round) setAside(record kafka.Record, why error) error {
 	if err := r.append(intake.DeadLetterRecord(letter)); err != nil {
 		return err
 	}
-	r.cfg.Logger.Error("an order of a mail was set aside; the partition goes on (lumenhook topics "+
+	r.cfg.Logger.Error("the order for a mail was set aside; the partition continues (lumenhook topics "+
 		"cat dead-letters shows it)",
 		"partition", record.Partition, "offset", record.Offset, "error", why)
 	if r.cfg.OnDeadLetter != nil {
@@ -205,7 +204,7 @@ func (r *round) append(record kafka.Record) error {
 	return nil
 }
 
-// report tells of an answer. Addresses stay out of the log.
+// report logs an answer, without addresses.
 func (r *round) report(order domain.MailOrder, answer domain.MailAnswer, err error) {
 	log := r.cfg.Logger.With("endpoint", order.EndpointID, "mail", mailID(order),
 		"try", order.Number)
@@ -215,8 +214,8 @@ func (r *round) report(order domain.MailOrder, answer domain.MailAnswer, err err
 	case domain.MailDeferred, domain.MailUnserved:
 		log.Warn("a mail could not be sent; it is tried again", "error", err)
 	case domain.MailDeclined:
-		log.Error("nobody was told that an endpoint is disabled: the mail was not taken", "error", err)
+		log.Error("no mail about a disabled endpoint was sent: the server refused it", "error", err)
 	case domain.MailNoAddress:
-		log.Warn("there is nobody to tell that an endpoint is disabled", "error", err)
+		log.Warn("no mail about a disabled endpoint was sent: there is no recipient", "error", err)
 	}
 }

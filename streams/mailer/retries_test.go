@@ -16,7 +16,7 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-// receivers are gone, each of them.
+// receivers answer 410, all of them.
 type receivers struct{}
 
 func (receivers) Dispatch(_ domain.Attempt, done func(domain.AttemptResult)) {
@@ -25,7 +25,7 @@ func (receivers) Dispatch(_ domain.Attempt, done func(domain.AttemptResult)) {
 
 func (receivers) Disconnect(string) {}
 
-// engine runs an engine whose receivers are gone; the returned function stops it.
+// engine runs an engine whose receivers are gone. The returned function stops it.
 func (r *rig) engine() (stop func()) {
 	r.t.Helper()
 	e := engine.New(engine.Config{
@@ -45,8 +45,7 @@ func (r *rig) engine() (stop func()) {
 	return r.work("the engine", e.Run, func() {})
 }
 
-// disable has the engine disable a holder's endpoint, by an event whose receiver is
-// gone.
+// disable has the engine disable a holder's endpoint, by an event whose receiver is gone.
 func (r *rig) disable(h holder) {
 	r.t.Helper()
 	for id, body := range map[string]domain.CommandBody{
@@ -106,7 +105,7 @@ func (r *rig) eventuallyFact(what string, is func(domain.Fact) bool) {
 	})
 }
 
-// had is how often the journal has an outcome of mails.
+// had returns how often the journal has an outcome of mails.
 func (r *rig) had(o domain.MailOutcome) (n int) {
 	r.t.Helper()
 	for _, f := range r.facts() {
@@ -117,7 +116,7 @@ func (r *rig) had(o domain.MailOutcome) (n int) {
 	return n
 }
 
-// sentOnce waits until mails are recorded as sent, and holds that each came once.
+// sentOnce waits until mails are recorded as sent, and checks that each arrived once.
 func (r *rig) sentOnce(s *server, holders ...holder) {
 	r.t.Helper()
 	testkit.Eventually(r.t, "mails that are recorded as sent",
@@ -144,8 +143,8 @@ func TestAMailWaitsForItsServer(t *testing.T) {
 	r.sentOnce(s, first, second)
 }
 
-// A mailer that is stopped while the server is down leaves its mails to the next, and
-// an engine to another.
+// A mailer that stops while the server is down leaves its mails to the next one, and an engine to
+// another.
 func TestMailsThatWaitAreLeftToTheNextMailer(t *testing.T) {
 	t.Parallel()
 	r, s := newRig(t), newServer(t)
@@ -163,7 +162,7 @@ func TestMailsThatWaitAreLeftToTheNextMailer(t *testing.T) {
 	r.sentOnce(s, h)
 }
 
-// A recipient who is refused for now is tried on, while others get theirs.
+// Mails to a recipient who is temporarily refused are retried, while others get theirs.
 func TestARecipientWhoIsRefusedForNowIsTriedOn(t *testing.T) {
 	t.Parallel()
 	r, s := newRig(t), newServer(t)
@@ -210,8 +209,9 @@ func TestARecipientWhoIsRefusedForGoodIsSkipped(t *testing.T) {
 	}
 }
 
-// A server that takes the content and drops the connection may have it or not:
-// the mail is sent again, under the same Message-ID.
+// A server that receives the content and drops the connection may have accepted the mail: it is
+// sent again, with the same Message-ID. A mail at which the server fails each time does not delay
+// others.
 func TestAMailWithoutAnAnswerIsSentAgain(t *testing.T) {
 	t.Parallel()
 	r, s := newRig(t), newServer(t)

@@ -18,8 +18,8 @@ import (
 	"github.com/lumenhook/lumenhook/streams/mailer"
 )
 
-// rig is a broker on disk, a directory that is filled from its tables, and
-// mailers on both. The test is who orders mails; retries_test.go has an engine do so.
+// rig is a broker on disk, a directory that is filled from its tables, and mailers on both. The
+// test writes the orders; retries_test.go uses an engine instead.
 type rig struct {
 	t         *testing.T
 	cluster   kafka.Cluster
@@ -90,13 +90,12 @@ func (r *rig) mailer(sender mailer.Sender, d mailer.Directory) *mailer.Mailer {
 	})
 }
 
-// mail starts a mailer; the returned function stops it in order.
+// mail starts a mailer. The returned function stops it gracefully.
 func (r *rig) mail(sender mailer.Sender) (stop func()) {
 	return r.work("the mailer", r.mailer(sender, r.directory).Run, func() {})
 }
 
-// append appends records one after the other: whoever reads one can read those
-// before it.
+// append appends records one after another: a reader of one can read all before it.
 func (r *rig) append(records ...kafka.Record) {
 	r.t.Helper()
 	for _, record := range records {
@@ -106,7 +105,7 @@ func (r *rig) append(records ...kafka.Record) {
 	}
 }
 
-// answers are those that stand in the log, by the order's endpoint and number.
+// answers returns the answers in the log, by the order's endpoint and number.
 func (r *rig) answers() map[string][]domain.MailAnswer {
 	r.t.Helper()
 	all := make(map[string][]domain.MailAnswer)
@@ -118,7 +117,7 @@ func (r *rig) answers() map[string][]domain.MailAnswer {
 	return all
 }
 
-// said are the answers to an order, with what they say is done.
+// said returns the answers to an order, with the addresses that are done.
 func (r *rig) said(key string) []domain.RecordMail {
 	r.t.Helper()
 	return r.everythingSaid()[key]
@@ -150,8 +149,8 @@ func (r *rig) eventuallyAnswered(h holder, want domain.MailAnswer) {
 	}
 }
 
-// once holds that each holder got one mail, also after a mailer that comes later
-// has read everything again that is not committed.
+// once checks that each holder got one mail, even after another mailer has read everything again
+// that is not committed.
 func (r *rig) once(s *server, holders ...holder) {
 	r.t.Helper()
 	last := newHolder(1000)
@@ -181,8 +180,7 @@ func orderRecord(o domain.MailOrder) kafka.Record {
 	return kafka.NewRecord(schemas.TopicMails, o.EndpointID, m.Value, m.EachHeader)
 }
 
-// holder is an account with an endpoint that was disabled at version 7, and the order
-// to tell it.
+// holder is an account with an endpoint that was disabled at version 7, and the order for its mail.
 type holder struct {
 	account domain.Account
 	order   domain.MailOrder
@@ -217,7 +215,7 @@ func (h holder) records() []kafka.Record {
 	return []kafka.Record{accountRow(h.account), orderRecord(h.order)}
 }
 
-// contains holds that a text has each of some words.
+// contains checks that a text contains each of some words.
 func contains(t *testing.T, text string, wants ...string) {
 	t.Helper()
 	for _, want := range wants {

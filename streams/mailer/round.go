@@ -18,25 +18,25 @@ const (
 	readBytes   = 1 << 20
 )
 
-// round works on the partitions that are ours, from their committed positions on,
-// until others are ours. The next begins when all of it has ended.
+// round works on the assigned partitions, from their committed positions, until the assignment
+// changes. The next round begins when it has ended completely.
 type round struct {
 	*Mailer
-	reading context.Context // cancelled when no more orders are to be taken
+	reading context.Context // cancelled when no more orders may be taken
 	working context.Context // cancelled drainMax later
 	cancel  context.CancelCauseFunc
 	abandon context.CancelFunc
 	ended   chan struct{}
-	window  chan struct{} // a place for each order that no position is behind yet
+	window  chan struct{} // one element for each order that no position has passed
 	orders  sync.WaitGroup
 
-	mu    sync.Mutex
-	lanes map[int32]*lane
-	moved bool // a position was committed
+	mu     sync.Mutex
+	queues map[int32]*queue
+	moved  bool // a position was committed
 }
 
-// lane is one partition: the orders that were taken and stand behind its position.
-type lane struct{ taken []taken }
+// queue is one partition's orders that were taken and that its position has not passed.
+type queue struct{ taken []taken }
 
 type taken struct {
 	offset int64
@@ -47,8 +47,8 @@ func newRound(ctx context.Context, m *Mailer) *round {
 	r := &round{
 		Mailer: m,
 		ended:  make(chan struct{}),
-		window: make(chan struct{}, underWay),
-		lanes:  make(map[int32]*lane),
+		window: make(chan struct{}, inProgress),
+		queues: make(map[int32]*queue),
 	}
 	r.reading, r.cancel = context.WithCancelCause(ctx)
 	r.working, r.abandon = context.WithCancel(context.WithoutCancel(ctx))
@@ -70,8 +70,8 @@ func (r *round) wait() {
 	}
 }
 
-// work makes one round. It returns whether a position was committed, and any reason
-// for which the round ended that is not the group's.
+// work runs one round. It returns whether a position was committed, and the error with which the
+// round ended, unless it ended because of the group.
 func (m *Mailer) work(ctx context.Context) (moved bool, err error) {
 	r := m.begin(ctx)
 	defer close(r.ended)
@@ -92,7 +92,7 @@ func (m *Mailer) work(ctx context.Context) (moved bool, err error) {
 }
 
 func (r *round) run() error {
-	if len(r.lanes) == 0 {
+	if len(r.queues) == 0 {
 		<-r.reading.Done()
 		return nil
 	}
@@ -101,7 +101,7 @@ func (r *round) run() error {
 		return err
 	}
 	from := make(map[int32]int64)
-	for p := range r.lanes {
+	for p := range r.queues {
 		from[p] = committed[p]
 	}
 	reader, err := r.cfg.Cluster.NewReader(kafka.ReaderConfig{
@@ -135,9 +135,9 @@ func (r *round) run() error {
 
 // take begins an order.
 func (r *round) take(record kafka.Record) error {
-	r.window <- struct{}{} // there is room for as many as are polled
+	r.window <- struct{}{} // there is room for all polled records
 	r.mu.Lock()
-	l := r.lanes[record.Partition]
+	l := r.queues[record.Partition]
 	l.taken = append(l.taken, taken{offset: record.Offset})
 	r.mu.Unlock()
 	r.orders.Go(func() {
@@ -146,18 +146,18 @@ func (r *round) take(record kafka.Record) error {
 			err = r.done(record)
 		}
 		if err != nil {
-			r.cancel(err) // what is not done is taken again from the committed position
+			r.cancel(err) // orders that are not done are taken again from the committed position
 		}
 	})
 	return nil
 }
 
-// done moves the position of a partition behind the orders that are done, if the first
-// of them is. Positions are committed one after another, so that none goes back.
+// done moves the position of a partition past the completed orders, if the first order is among
+// them. Positions are committed one after another, so that none goes back.
 func (r *round) done(record kafka.Record) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	l := r.lanes[record.Partition]
+	l := r.queues[record.Partition]
 	for i := range l.taken {
 		l.taken[i].done = l.taken[i].done || l.taken[i].offset == record.Offset
 	}
@@ -180,8 +180,7 @@ func (r *round) done(record kafka.Record) error {
 	return nil
 }
 
-// commit remembers a position. The group may be dividing its partitions just then, and
-// refuse for that moment.
+// commit commits a position. It retries, because a group that is rebalancing refuses for a moment.
 func (r *round) commit(partition int32, next int64) error {
 	ctx, cancel := context.WithTimeout(r.working, commitMax)
 	defer cancel()

@@ -19,7 +19,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/keys"
 )
 
-// server is a real SMTP server in this process, which does with mails as told.
+// server is a real SMTP server in this process, which treats mails as configured.
 type server struct {
 	t     *testing.T
 	addr  string
@@ -28,14 +28,14 @@ type server struct {
 
 	mu     sync.Mutex
 	took   []taken
-	froms  int // MAIL FROMs
+	froms  int // MAIL FROM commands
 	onMail func(from string) error
 	onRcpt func(to string) error
 	onData func(c *smtp.Conn, body []byte) error
 	down   func()
 }
 
-// taken is a mail that was answered with 250, and how it came.
+// taken is a mail that was answered with 250, and its connection.
 type taken struct {
 	from, to string
 	user     string
@@ -63,10 +63,10 @@ func newServer(t *testing.T) *server {
 type serving struct {
 	startTLS bool
 	implicit bool
-	auth     bool // needed before MAIL FROM
+	auth     bool // required before MAIL FROM
 }
 
-// start listens, at the former address if there was one.
+// start listens, on the previous address if there was one.
 func (s *server) start(how serving) {
 	s.t.Helper()
 	addr := s.addr
@@ -94,7 +94,7 @@ func (s *server) start(how serving) {
 		defer close(ended)
 		_ = srv.Serve(l)
 	}()
-	// The listener is closed too: the server knows it only once it serves.
+	// Close the listener too: the server knows it only once it serves.
 	s.down = func() { _ = l.Close(); _ = srv.Close(); <-ended }
 	s.t.Cleanup(s.down)
 }
@@ -200,7 +200,7 @@ func (c *conversation) Data(r io.Reader) error {
 func (c *conversation) Reset()        {}
 func (c *conversation) Logout() error { return nil }
 
-// answer is a server's no.
+// answer returns an SMTP error.
 func answer(code int) error {
 	return &smtp.SMTPError{
 		Code:         code,

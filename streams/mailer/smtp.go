@@ -16,48 +16,48 @@ import (
 	"github.com/wneessen/go-mail"
 )
 
-// TLSMode says how the connection to a mail server is protected.
+// TLSMode is how the connection to a mail server is protected.
 type TLSMode string
 
 // TLS modes.
 const (
-	TLSStartTLS      TLSMode = "starttls"      // a plain connection is upgraded, or nothing is sent
-	TLSOpportunistic TLSMode = "opportunistic" // upgraded if the server offers it
+	TLSStartTLS      TLSMode = "starttls"      // STARTTLS is required
+	TLSOpportunistic TLSMode = "opportunistic" // STARTTLS if the server offers it
 	TLSImplicit      TLSMode = "implicit"      // TLS from the first byte
 	TLSNone          TLSMode = "none"
 )
 
-// defaultSMTPTimeout is long: a server may look through a mail before it answers,
-// and a mail that is sent again because it took its time is a mail too many.
+// defaultSMTPTimeout is long: a server may scan a mail before it answers, and a mail that is
+// repeated because of a timeout is a duplicate.
 const defaultSMTPTimeout = time.Minute
 
-// SMTPConfig says how mails are handed to a server.
+// SMTPConfig configures the connection to a mail server.
 type SMTPConfig struct {
 	Addr     string // host:port
 	From     string // an address, or a name and an address
 	User     string // empty: no authentication
 	Password string
 	TLS      TLSMode
-	Helo     string         // how we name ourselves; empty: this machine's name
-	Timeout  time.Duration  // for one mail, the connection included; 0: 1 min
+	Helo     string         // our HELO name; empty: this machine's name
+	Timeout  time.Duration  // for one mail, including the connection; 0: 1 min
 	RootCAs  *x509.CertPool // nil: the system's
 }
 
-// SMTP hands mails to a server, each over a connection of its own.
+// SMTP sends mails to a server, each over a new connection.
 type SMTP struct {
 	cfg  SMTPConfig
 	host string
 	opts []mail.Option
 }
 
-// authMechanisms, in the order of preference. PLAIN and LOGIN send the password
-// itself, which the library does only through TLS or within this machine.
+// authMechanisms in the order of preference. PLAIN and LOGIN send the password itself; the library
+// uses them only over TLS or to this machine.
 var authMechanisms = []mail.SMTPAuthType{
 	mail.SMTPAuthSCRAMSHA256PLUS, mail.SMTPAuthSCRAMSHA256, mail.SMTPAuthSCRAMSHA1PLUS,
 	mail.SMTPAuthSCRAMSHA1, mail.SMTPAuthPlain, mail.SMTPAuthLogin,
 }
 
-// NewSMTP checks the settings; it does not connect.
+// NewSMTP checks the settings. It does not connect.
 func NewSMTP(cfg SMTPConfig) (*SMTP, error) {
 	cfg.Timeout = cmp.Or(cfg.Timeout, defaultSMTPTimeout)
 	host, portText, err := net.SplitHostPort(cfg.Addr)
@@ -113,8 +113,8 @@ func (s *SMTP) tlsConfig() *tls.Config {
 	return &tls.Config{ServerName: s.host, RootCAs: s.cfg.RootCAs, MinVersion: tls.VersionTLS12}
 }
 
-// Send hands a mail to the server. It returns on the server's 250, whatever
-// becomes of the connection afterwards: the sooner that is remembered the better.
+// Send sends a mail to the server. It returns at the server's 250, whatever happens to the
+// connection afterwards, because the sooner that is recorded the better.
 func (s *SMTP) Send(ctx context.Context, m Mail) error {
 	msg, err := message(m, s.cfg.From)
 	if err != nil {
@@ -138,7 +138,7 @@ func (s *SMTP) Send(ctx context.Context, m Mail) error {
 	return s.classified(err, m.To)
 }
 
-// Try connects, secures the connection, logs in and leaves: no mail is sent.
+// Try connects, secures the connection, logs in and disconnects. It sends no mail.
 func (s *SMTP) Try(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
 	defer cancel()
@@ -150,12 +150,12 @@ func (s *SMTP) Try(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("connecting to the mail server %s: %w", s.cfg.Addr, err)
 	}
-	_, _ = conversation.Text.Cmd("QUIT") // it may answer or not: it did its part
+	_, _ = conversation.Text.Cmd("QUIT") // its answer does not matter
 	return nil
 }
 
-// client makes one whose connections are closed when ctx ends: the library leaves some open on
-// errors, and reads without a context.
+// client returns a client whose connections are closed when ctx ends: the library leaves some open
+// on errors, and reads without a context.
 func (s *SMTP) client(ctx context.Context) (*mail.Client, error) {
 	return mail.NewClient(s.host, append(s.opts[:len(s.opts):len(s.opts)],
 		mail.WithDialContextFunc(func(dialing context.Context, network, addr string) (net.Conn, error) {
@@ -174,10 +174,9 @@ func (s *SMTP) dial(ctx context.Context, network, addr string) (net.Conn, error)
 	return (&net.Dialer{}).DialContext(ctx, network, addr)
 }
 
-// classified tells a no to this mail from a no to any: only an answer to the
-// recipient or to the content is the mail's own. And of those, 421 ends the
-// service, 50x does not understand us, and 53x is about who we are (RFC 4954,
-// section 6).
+// classified distinguishes errors about this mail from errors about every mail. Only an answer to
+// the recipient or to the content can be about the mail. Of those, 421 ends the service, 50x is a
+// syntax error, and 53x is about our login (RFC 4954, section 6).
 func (s *SMTP) classified(err error, to string) error {
 	failure, ok := errors.AsType[*mail.SendError](err)
 	if !ok {
@@ -198,8 +197,8 @@ func (s *SMTP) classified(err error, to string) error {
 	return &Refusal{Temporary: code < 500, Err: err}
 }
 
-// discreet is what went wrong without the recipient's address, which the library
-// and many servers repeat: errors are logged.
+// discreet returns the error without the recipient's address, which the library and many servers
+// repeat: errors are logged.
 func discreet(failure *mail.SendError, to string) string {
 	text, _, _ := strings.Cut(failure.Error(), ", affected ")
 	if a, err := netmail.ParseAddress(to); err == nil {

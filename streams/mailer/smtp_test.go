@@ -106,8 +106,7 @@ func TestSMTPHandsAMailOver(t *testing.T) {
 	}
 }
 
-// What a server says to one recipient or of one content is the mail's own fault;
-// all else is not.
+// Only a server's answer to one recipient or one content is about that mail.
 func TestSMTPTellsWhoseFaultItIs(t *testing.T) {
 	type fault int
 	const (
@@ -198,7 +197,7 @@ func TestSMTPWrongPasswordIsEverybodysFault(t *testing.T) {
 	}
 }
 
-// The 250 is what counts, not how the server ends the connection.
+// The 250 counts, however the server ends the connection.
 func TestSMTPConnectionThatEndsAfterThe250(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -282,7 +281,7 @@ func TestSMTPSettingsNameTheirFault(t *testing.T) {
 	}
 }
 
-// An address is one address, whatever somebody wrote into it.
+// An address stays one address, whatever a client put into it.
 func TestNoAddressInjectsAHeader(t *testing.T) {
 	s := newServer(t)
 	s.start(serving{})

@@ -256,7 +256,8 @@ func (s *Store) BeginFlush() error {
 	return nil
 }
 
-// Get returns a committed value, or nil if the key does not exist. It is safe for use by any goroutine.
+// Get returns a committed value, or nil if the key does not exist. It is safe for use by any
+// goroutine.
 func (s *Store) Get(key []byte) ([]byte, error) { return read(s.db, key) }
 
 // forget deletes a key. A crash may lose the deletion.

@@ -95,8 +95,8 @@ func (c *Core[E, C]) snapshotsIndexed() error {
 	return c.loadNext()
 }
 
-// loadNext starts loading the next untried snapshot. If there is none, the journal is folded from
-// its beginning.
+// loadNext starts loading the next untried snapshot. Without one, the journal is folded from its
+// beginning.
 func (c *Core[E, C]) loadNext() (err error) {
 	l := &c.loader
 	l.close()

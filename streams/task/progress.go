@@ -104,16 +104,16 @@ func (p *progress) resume(group, ends map[string]int64) (map[string]int64, error
 			at, known = max(at, theirs), true
 		}
 		if !known && p.next > 0 && ends[topic] > 0 {
-			return nil, fmt.Errorf("streams: nobody knows how far %s was taken in partition %d: its "+
-				"consumer group lost its positions and the journal has none. "+
+			return nil, fmt.Errorf("streams: the position in %s of partition %d is unknown: its "+
+				"consumer group lost its positions and the journal has no position. "+
 				"Stop the engine and set the position of that partition (kafka-consumer-groups.sh "+
-				"--reset-offsets --to-latest skips what is not taken yet; --to-datetime takes again what "+
-				"came since), then start it",
+				"--reset-offsets --to-latest skips pending records; --to-datetime repeats the records "+
+				"since then), then start it",
 				topic, p.partition)
 		}
 		if at > ends[topic] {
-			p.logger.Warn("an input ends before what was taken of it and goes on at its end: it has "+
-				"lost records", "topic", topic, "partition", p.partition, "taken", at, "end", ends[topic])
+			p.logger.Warn("an input lost records: it ends before the position that was processed, and "+
+				"reading continues at its end", "topic", topic, "partition", p.partition, "taken", at, "end", ends[topic])
 		}
 		from[topic] = min(at, ends[topic])
 	}

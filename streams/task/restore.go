@@ -68,7 +68,7 @@ func (c *Core[E, C]) gap(start int64) error {
 		do = advice
 	}
 	return fmt.Errorf("streams: partition %d of %s begins at %d, the state of this process ends "+
-		"at %d, and no snapshot that it reads leads from there: what lies between is deleted. %s",
+		"at %d, and there is no snapshot after that: the records in between are deleted. %s",
 		c.cfg.Partition, c.cfg.Journal, start, c.progress.next, do)
 }
 
@@ -154,11 +154,11 @@ func (c *Core[E, C]) foldAnew(why string) error {
 }
 
 func (c *Core[E, C]) reportMisfit(why string) {
-	message := ": the journal was lost or cut since, and facts with it; the state is built anew " +
-		"from what is left"
+	message := ": the journal was lost or truncated since, and facts with it; the state is rebuilt " +
+		"from the remaining facts"
 	if c.loader.loaded {
-		message = ": the snapshot is of another journal, or the journal was lost or cut since, and " +
-			"facts with it; the state is built anew from what is left"
+		message = ": the snapshot is of another journal, or the journal was lost or truncated since, " +
+			"and facts with it; the state is rebuilt from the remaining facts"
 	}
 	c.cfg.Logger.Error(why+message, "journal", c.cfg.Journal, "partition", c.cfg.Partition,
 		"checkpoint", c.progress.next, "end", c.restore.to)

@@ -277,7 +277,7 @@ func (c *Core[E, C]) failedSnapshot(why error, now kafka.Moment) {
 	}
 	c.snapshots.writing = false
 	rest := c.cfg.Snapshots.Rest
-	c.cfg.Logger.Warn("a turn with a part of a snapshot failed; the partition goes on without "+
+	c.cfg.Logger.Warn("a turn with a part of a snapshot failed; the partition continues without "+
 		"snapshots for a while", "partition", c.cfg.Partition, "topic", c.cfg.Snapshots.Topic,
 		"rest", rest.failed(now.WallMillis), "failures", rest.Failures(), "error", why)
 }

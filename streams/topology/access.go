@@ -11,20 +11,20 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-// Right is one operation that a role may do, on some resources of one kind. READ
-// and WRITE bring DESCRIBE with them, ALTER_CONFIGS brings DESCRIBE_CONFIGS.
+// Right is one operation that a role may perform, on some resources of one kind. READ and WRITE
+// imply DESCRIBE, ALTER_CONFIGS implies DESCRIBE_CONFIGS.
 type Right struct {
 	Resource  kafka.Resource
 	Operation kafka.Operation
-	// Names are without the deployment's prefix. An empty one is the prefix itself.
+	// Names are without the deployment's prefix. An empty name stands for the prefix itself.
 	Names []string
-	// Prefixed has each name stand for all names that begin with it.
+	// Prefixed makes each name stand for all names that begin with it.
 	Prefixed bool
-	// Internal has the names be Kafka's own, without the deployment's prefix.
+	// Internal means that the names are Kafka's own, without the deployment's prefix.
 	Internal bool
 }
 
-// Role is who does one kind of work, and has credentials of its own.
+// Role is a set of parts that do one kind of work with their own credentials.
 type Role struct {
 	Name   string
 	Rights []Right
@@ -51,7 +51,7 @@ func transactions(name string, prefixed bool) Right {
 	}
 }
 
-// deleteRecords is the right to delete what nobody needs any more.
+// deleteRecords is the right to delete records that are no longer needed.
 func deleteRecords() Right {
 	r := Right{Resource: kafka.ResourceTopic, Operation: kafka.OpDelete}
 	for _, topic := range Retained() {
@@ -60,7 +60,7 @@ func deleteRecords() Right {
 	return r
 }
 
-// describeGroups is the right to ask how far all readers are.
+// describeGroups is the right to read the positions of all readers.
 func describeGroups() Right {
 	return Right{
 		Resource:  kafka.ResourceGroup,
@@ -88,13 +88,13 @@ func all(op kafka.Operation) Right {
 	return Right{Resource: kafka.ResourceTopic, Operation: op, Names: []string{""}, Prefixed: true}
 }
 
-// look is what Check asks: names and settings of topics, not what is in them, and
-// the cluster's clock.
+// look returns the rights that Check needs: names and settings of topics, but not their content,
+// and the cluster's clock.
 func look() []Right {
 	return with(lookInside(), all(kafka.OpDescribe), all(kafka.OpDescribeConfigs), clock())
 }
 
-// lookInside is what Check asks of Kafka's own topics.
+// lookInside returns the rights that Check needs for Kafka's own topics.
 func lookInside() (rights []Right) {
 	for _, op := range []kafka.Operation{kafka.OpDescribe, kafka.OpDescribeConfigs} {
 		rights = append(rights, Right{
@@ -107,24 +107,24 @@ func lookInside() (rights []Right) {
 	return rights
 }
 
-// describeBrokers is the right to ask whether brokers can tier topics.
+// describeBrokers is the right to read whether brokers support tiered storage.
 func describeBrokers() Right {
 	r := clock()
 	r.Operation = kafka.OpDescribeConfigs
 	return r
 }
 
-// clock is the right to ask the cluster for its time.
+// clock is the right to read the cluster's time.
 func clock() Right {
 	return Right{Resource: kafka.ResourceCluster, Operation: kafka.OpDescribe, Names: []string{""}}
 }
 
-// directory are the tables that whoever has the read model reads.
+// directory lists the tables that every user of the read model reads.
 var directory = []string{
 	schemas.TopicAccounts, schemas.TopicEndpoints, schemas.TopicWatches, schemas.TopicKeyUses,
 }
 
-// projected are the topics that the history is made of.
+// projected lists the topics that the history is projected from.
 var projected = []string{
 	schemas.TopicPayments, schemas.TopicEndpoints, schemas.TopicWatches, schemas.TopicJournal,
 }
@@ -136,13 +136,12 @@ const (
 	backfillName  = followerName + ".backfill"
 	projectorName = "projector"
 	mailerName    = "mailer"
-	// historyHolders begins the names of groups that rebuild, verify-projection
-	// (projections.HoldersPrefix) and backup hold records with.
+	// historyHolders prefixes the names of the groups with which rebuild, verify-projection
+	// (projections.HoldersPrefix) and backup hold records.
 	historyHolders = "history-"
 )
 
-// Roles lists what each role does in Kafka. It is held against the roles
-// themselves by tests.
+// Roles lists what each role does in Kafka. Tests check it against the roles themselves.
 func Roles() []Role {
 	commands := []Right{read(schemas.TopicResults), write(schemas.TopicCommands)}
 	return []Role{
@@ -206,7 +205,7 @@ func RoleNames() (names []string) {
 	return names
 }
 
-// Groups are the groups that roles join, by names and without the prefix.
+// Groups returns the groups that roles join, without the prefix.
 func Groups(roles ...string) (groups []string) {
 	for _, role := range Roles() {
 		for _, right := range role.Rights {
@@ -219,8 +218,8 @@ func Groups(roles ...string) (groups []string) {
 	return groups
 }
 
-// TransactionalIDs are those that roles take over, without the prefix, in a deployment with
-// so many partitions.
+// TransactionalIDs returns the transactional ids that roles take over, without the prefix, in a
+// deployment with that many partitions.
 func TransactionalIDs(partitions int32) (ids []string) {
 	for _, role := range Roles() {
 		for _, right := range role.Rights {
@@ -241,8 +240,8 @@ func TransactionalIDs(partitions int32) (ids []string) {
 	return ids
 }
 
-// Access returns the ACLs of roles, by names; all of them for none. The user of a role
-// is userPrefix and its name.
+// Access returns the ACLs of roles, by name; without names, of all roles. The user of a role is
+// userPrefix and its name.
 func Access(c kafka.Cluster, userPrefix string, names ...string) ([]kafka.ACL, error) {
 	for _, name := range names {
 		if !slices.Contains(RoleNames(), name) {
@@ -277,7 +276,7 @@ func (r Right) acl(prefix, principal string) kafka.ACL {
 	return a
 }
 
-// Grant creates the ACLs. Those that exist stay.
+// Grant creates the ACLs. Existing ones stay.
 func Grant(ctx context.Context, c kafka.Cluster, acls []kafka.ACL) error {
 	if err := c.CreateACLs(ctx, acls); err != nil {
 		return fmt.Errorf("topology: %w", err)
@@ -285,9 +284,9 @@ func Grant(ctx context.Context, c kafka.Cluster, acls []kafka.ACL) error {
 	return nil
 }
 
-// checkRights returns which topics the user may not read or write that the roles read or
-// write. Whatever else a role may do, it reports where it does it: without these it would
-// begin, and fail later. A missing topic is a fault of its own.
+// checkRights returns which topics the user may not read or write although the roles do. A missing
+// right of another kind is reported when it is needed. Without this check, a role would start, and
+// fail later. A missing topic is a separate fault.
 func checkRights(ctx context.Context, c kafka.Cluster, roles []string) (*Fault, error) {
 	if len(roles) == 0 {
 		return nil, nil
@@ -321,8 +320,8 @@ func checkRights(ctx context.Context, c kafka.Cluster, roles []string) (*Fault, 
 	}, nil
 }
 
-// missing returns what of a right to read or write topics is not allowed. Of a topic that is
-// left out nothing is known.
+// missing returns the topics of a right that the user may not read or write. A topic without
+// information is not reported.
 func (r Right) missing(
 	prefix string, allowed map[string][]kafka.Operation,
 ) (list []string) {

@@ -10,14 +10,14 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-// tellsTime reports whether the guarded broker knows its clock.
+// tellsTime reports whether the guarded broker reports its clock.
 const tellsTime = false
 
 // hasInternalTopics reports whether the broker keeps positions and transactions in
 // topics.
 const hasInternalTopics = false
 
-// newGuarded starts a broker that requires a login and allows nobody but admin anything.
+// newGuarded starts a broker that requires a login and denies everything to all users but admin.
 func newGuarded(t *testing.T, users ...string) kafka.Cluster {
 	t.Helper()
 	opts := []kfake.Opt{

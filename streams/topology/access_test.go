@@ -36,7 +36,7 @@ const (
 	userPrefix = "lumenhook-"
 	// refusedWord is in every answer of a broker that denies something.
 	refusedWord = "AUTHORIZATION_FAILED"
-	// patience is how long a role may take to do its work, or to report that it may not.
+	// patience is how long a role may take to do its work, or to report a missing right.
 	patience = time.Minute
 )
 
@@ -49,7 +49,7 @@ type guarded struct {
 	net   *devnet.Network // of a follower
 }
 
-// as returns the deployment's settings for a user, with its log going to l.
+// as returns the deployment's settings for a user, logging to l.
 func (g *guarded) as(user string, l *slog.Logger) kafka.Cluster {
 	c := g.admin
 	c.SASL = kafka.SASL{Mechanism: kafka.SASLPlain, User: user, Password: passwordOf(user)}
@@ -57,16 +57,16 @@ func (g *guarded) as(user string, l *slog.Logger) kafka.Cluster {
 	return c
 }
 
-// work does what a role does; it returns once all of it was done.
+// work does the work of a role. It returns when all of it is done.
 type work func(ctx context.Context, g *guarded, c kafka.Cluster) error
 
-// ofTheHistory are the topics that the history is made of.
+// ofTheHistory lists the topics that the history is projected from.
 var ofTheHistory = []string{
 	schemas.TopicPayments, schemas.TopicEndpoints, schemas.TopicWatches, schemas.TopicJournal,
 }
 
-// works are the roles' work: their own parts, or the requests that they make where a part
-// needs more than Kafka.
+// works are the roles' work: their own parts, or the requests that a part makes if it needs more
+// than Kafka.
 var works = map[string]struct {
 	work work
 	seed []string // topics that need a record to be read
@@ -86,9 +86,9 @@ var works = map[string]struct {
 	"topics":    {work: workTopics},
 }
 
-// TestEachRoleWorksWithItsRightsAloneAndSaysWhichIsMissing: every role does its work with
-// the rights in its row of the table; without any one of them, it reports that it lacks it,
-// and does not just hang.
+// TestEachRoleWorksWithItsRightsAloneAndSaysWhichIsMissing: every role does its work with the
+// rights in its row of the table. Without any one of them, it reports that it lacks it, and does
+// not hang.
 func TestEachRoleWorksWithItsRightsAloneAndSaysWhichIsMissing(t *testing.T) {
 	t.Parallel()
 	var users []string
@@ -132,8 +132,8 @@ func TestEachRoleWorksWithItsRightsAloneAndSaysWhichIsMissing(t *testing.T) {
 	}
 }
 
-// awaitRights waits until the broker knows that many rights of the role: it learns of them
-// some time after they were acknowledged.
+// awaitRights waits until the broker knows that many rights of the role: it learns of them some
+// time after they were acknowledged.
 func (g *guarded) awaitRights(n int) {
 	g.t.Helper()
 	ctx, cancel := context.WithTimeout(g.t.Context(), patience)
@@ -192,8 +192,8 @@ func newDeployment(t *testing.T, broker kafka.Cluster, role string) *guarded {
 	return g
 }
 
-// try lets the role work as its user, and returns the error that ended it, or the first
-// line in its log of a denied request.
+// try runs the role as its user, and returns the error that ended it, or the first line in its log
+// about a denied request.
 func (g *guarded) try() error {
 	g.runs++
 	ctx, cancel := context.WithTimeout(g.t.Context(), patience)
@@ -219,7 +219,7 @@ func (g *guarded) removeDead() error {
 	return err
 }
 
-// refusals is a log that keeps only denied requests.
+// refusals is a logger that keeps only denied requests.
 type refusals struct{ said chan string }
 
 func (r refusals) Enabled(_ context.Context, l slog.Level) bool { return l >= slog.LevelWarn }
@@ -247,8 +247,8 @@ func check(ctx context.Context, c kafka.Cluster) error {
 	return errors.Join(err, topology.Refusal(faults))
 }
 
-// beside runs a part until the returned function stops it.
-func beside(
+// background runs a part until the returned function stops it.
+func background(
 	ctx context.Context, run func(context.Context) error,
 ) (failed <-chan error, end func()) {
 	ctx, cancel := context.WithCancel(ctx)
@@ -298,7 +298,7 @@ func newEngine(c kafka.Cluster, stateDir string) *engine.Engine {
 	})
 }
 
-// gone are receivers that ask never to be sent to again.
+// gone are receivers that answer 410.
 type gone struct{}
 
 func (gone) Dispatch(_ domain.Attempt, done func(domain.AttemptResult)) {
@@ -307,19 +307,19 @@ func (gone) Dispatch(_ domain.Attempt, done func(domain.AttemptResult)) {
 
 func (gone) Disconnect(string) {}
 
-// workEngine lets an engine decide on an account, an endpoint and a watch, order the
-// mail about an endpoint that a match disables, set aside a record of each input, and write
-// a snapshot of its state, which the next one loads.
+// workEngine has an engine decide on an account, an endpoint and a watch, order the mail about an
+// endpoint that a match disables, set aside a record of each input, and write a snapshot of its
+// state, which the next one loads.
 func workEngine(ctx context.Context, g *guarded, c kafka.Cluster) error {
 	if err := check(ctx, c); err != nil {
 		return err
 	}
-	reader := kafka.Offsets{schemas.TopicJournal: {0: 0}} // whose position is asked for
+	reader := kafka.Offsets{schemas.TopicJournal: {0: 0}} // whose position is read
 	if err := g.admin.Hold(ctx, "projector", reader); err != nil {
 		return err
 	}
 	e := newEngine(c, g.t.TempDir())
-	_, end := beside(ctx, e.Run)
+	_, end := background(ctx, e.Run)
 	defer end()
 	before, err := g.end(ctx, schemas.TopicDeadLetters)
 	if err != nil {
@@ -370,7 +370,7 @@ func workEngine(ctx context.Context, g *guarded, c kafka.Cluster) error {
 	})
 }
 
-// match is one for the endpoint that submitAll has made.
+// match returns a match for the endpoint that submitAll has created.
 func (g *guarded) match() kafka.Record {
 	event := fmt.Sprintf("evt_%d", g.runs)
 	m := schemas.EncodePaymentMatched(
@@ -404,7 +404,7 @@ func submitAll(ctx context.Context, g *guarded, c kafka.Cluster) error {
 	if err != nil {
 		return err
 	}
-	_, end := beside(ctx, client.Run)
+	_, end := background(ctx, client.Run)
 	defer end()
 	defer client.Close()
 	account, endpoint := fmt.Sprintf("acc_%d", g.runs), fmt.Sprintf("ep_%d", g.runs)
@@ -452,12 +452,12 @@ func submitAll(ctx context.Context, g *guarded, c kafka.Cluster) error {
 
 // workCommands submits commands to an engine of another user.
 func workCommands(ctx context.Context, g *guarded, c kafka.Cluster) error {
-	_, end := beside(ctx, newEngine(g.admin, g.t.TempDir()).Run)
+	_, end := background(ctx, newEngine(g.admin, g.t.TempDir()).Run)
 	defer end()
 	return submitAll(ctx, g, c)
 }
 
-// withDirectory runs work with a read model that was filled.
+// withDirectory runs work with a filled read model.
 func withDirectory(
 	ctx context.Context, g *guarded, c kafka.Cluster, then func(*directory.Directory) error,
 ) error {
@@ -467,7 +467,7 @@ func withDirectory(
 		return err
 	}
 	defer d.Close()
-	_, end := beside(ctx, d.Run)
+	_, end := background(ctx, d.Run)
 	defer end()
 	if _, err := d.CatchUp(ctx); err != nil {
 		return err
@@ -511,15 +511,15 @@ func useKey(ctx context.Context, c kafka.Cluster) error {
 		m.EachHeader))
 }
 
-// workMailer lets a mailer join its group, set an order aside that it cannot read, and
-// answer one whose account is not there.
+// workMailer has a mailer join its group, set aside an order that it cannot read, and answer one
+// whose account does not exist.
 func workMailer(ctx context.Context, g *guarded, c kafka.Cluster) error {
 	if err := check(ctx, c); err != nil {
 		return err
 	}
 	return withDirectory(ctx, g, c, func(d *directory.Directory) error {
 		m := mailer.New(mailer.Config{Cluster: c, Directory: d, Now: time.Now, Logger: c.Logger})
-		failed, end := beside(ctx, m.Run)
+		failed, end := background(ctx, m.Run)
 		defer end()
 		return carriedOut(ctx, g, func() error {
 			select {
@@ -532,8 +532,8 @@ func workMailer(ctx context.Context, g *guarded, c kafka.Cluster) error {
 	})
 }
 
-// carriedOut orders a mail, behind a record that is none, and waits until the one is
-// answered and the other set aside.
+// carriedOut orders a mail, after an invalid record, and waits until the first is answered and the
+// second set aside.
 func carriedOut(ctx context.Context, g *guarded, works func() error) error {
 	before, err := mailsEnds(ctx, g)
 	if err != nil {
@@ -567,7 +567,7 @@ func carriedOut(ctx context.Context, g *guarded, works func() error) error {
 	})
 }
 
-// mailsEnds are the ends of what a mailer writes.
+// mailsEnds returns the ends of the topics that a mailer writes.
 func mailsEnds(ctx context.Context, g *guarded) (ends [2]int64, err error) {
 	for i, topic := range []string{schemas.TopicDeadLetters, schemas.TopicCommands} {
 		end, failed := g.end(ctx, topic)
@@ -576,7 +576,7 @@ func mailsEnds(ctx context.Context, g *guarded) (ends [2]int64, err error) {
 	return ends, err
 }
 
-// workFollower lets a follower read a ledger and write its cursor, and writes what only
+// workFollower has a follower read a ledger and write its cursor, and writes the records that only
 // rare ledgers lead to.
 func workFollower(ctx context.Context, g *guarded, c kafka.Cluster) error {
 	if err := check(ctx, c); err != nil {
@@ -646,7 +646,7 @@ func (w watches) ByWallet(wallet string) (all []domain.Watch, err error) {
 	return all, err
 }
 
-// startNetwork starts the deployment's development network, whose ledgers close often.
+// startNetwork starts the deployment's development network, with a short close interval.
 func (g *guarded) startNetwork() {
 	ids, err := devnet.NewIdentities()
 	must(g.t, err)
@@ -657,7 +657,7 @@ func (g *guarded) startNetwork() {
 		CloseInterval: 50 * time.Millisecond,
 	})
 	must(g.t, err)
-	_, stop := beside(context.Background(), g.net.Run)
+	_, stop := background(context.Background(), g.net.Run)
 	g.t.Cleanup(func() {
 		stop()
 		must(g.t, g.net.Close())
@@ -673,7 +673,7 @@ func follow(ctx context.Context, c kafka.Cluster, cfg follower.Config) error {
 		default:
 		}
 	}
-	failed, end := beside(ctx, follower.New(cfg).Run)
+	failed, end := background(ctx, follower.New(cfg).Run)
 	defer end()
 	select {
 	case <-read:
@@ -713,7 +713,7 @@ func workProjector(ctx context.Context, g *guarded, c kafka.Cluster) error {
 	return errors.Join(m.Commit(ctx, done), reads(ofTheHistory...)(ctx, g, c))
 }
 
-// workHistory holds what it reads, as rebuild and verify-projection do.
+// workHistory holds the records that it reads, like rebuild and verify-projection.
 func workHistory(ctx context.Context, g *guarded, c kafka.Cluster) error {
 	holder := projections.HoldersPrefix + "lumenhook_verify"
 	held := kafka.Offsets{schemas.TopicJournal: {0: 0}}
@@ -738,7 +738,7 @@ func workInspect(ctx context.Context, g *guarded, c kafka.Cluster) error {
 		asksToTier(ctx, c))
 }
 
-// asksToTier asks whether topics could be tiered, which no broker of these tests can.
+// asksToTier asks whether topics could be tiered, which no broker of these tests supports.
 func asksToTier(ctx context.Context, c kafka.Cluster) error {
 	_, err := topology.Plan(ctx, c, topology.Shape{Partitions: 1, Replicas: 1, LocalMillis: 1})
 	if err != nil && strings.Contains(err.Error(), "no topic can be tiered") {
@@ -826,8 +826,8 @@ func workBackup(ctx context.Context, g *guarded, c kafka.Cluster) error {
 	return err
 }
 
-// TestATopicThatMayNotBeWrittenIsAFault: the check at the start of a role asks for what the
-// role does much later, a snapshot for one.
+// TestATopicThatMayNotBeWrittenIsAFault: the check at the start of a role covers work that the role
+// does much later, such as writing a snapshot.
 func TestATopicThatMayNotBeWrittenIsAFault(t *testing.T) {
 	g := newDeployment(t, newGuarded(t, userPrefix+"engine"), "engine")
 	acls, err := topology.Access(g.admin, userPrefix, g.role)

@@ -12,13 +12,13 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-// Fault is a reason against using a cluster.
+// Fault is a reason not to use a cluster.
 type Fault struct {
-	// Name is the name of the setting, by which the fault is accepted.
+	// Name is the name of the setting, by which the fault can be accepted.
 	Name string `json:"name"`
-	// What is wrong, and what can happen.
+	// What says what is wrong, and what can happen.
 	What string `json:"what"`
-	// Do is what to do.
+	// Do says what to do.
 	Do string `json:"do"`
 }
 
@@ -32,18 +32,18 @@ const (
 	Rights             = "rights"
 )
 
-// CheckOptions are what is checked, and what is accepted.
+// CheckOptions say what to check, and which faults are accepted.
 type CheckOptions struct {
-	// Partitions is how many partitions keyed topics must have; 0: as many as they have,
-	// all the same.
+	// Partitions is the number of partitions that keyed topics must have; 0: any number, the same
+	// for all.
 	Partitions int32
-	// Replicas is how many replicas there must be; 0: LeastReplicas.
+	// Replicas is the required number of replicas; 0: LeastReplicas.
 	Replicas int16
-	// LocalMillis is that of tiered topics, as in Shape.
+	// LocalMillis is for tiered topics, as in Shape.
 	LocalMillis int64
-	// Shortened is that of Shape.
+	// Shortened is as in Shape.
 	Shortened bool
-	// Roles are those whose rights to read and write topics the user must have.
+	// Roles are the roles whose rights to read and write topics the user must have.
 	Roles []string
 	// Accept names accepted faults.
 	Accept []string
@@ -51,11 +51,11 @@ type CheckOptions struct {
 }
 
 const (
-	// leastTransactionVersion is that of KIP-890: with older ones, a producer that hangs
-	// can write into a transaction that is not its own.
+	// leastTransactionVersion is the level of KIP-890: with older ones, a producer that hangs can
+	// write into another producer's transaction.
 	leastTransactionVersion = 2
-	// mostClockSkew is far more than with NTP. Brokers refuse records that are an hour
-	// ahead of them, and receivers refuse signatures that are five minutes old.
+	// mostClockSkew is far more than NTP allows. Brokers refuse records from more than an hour in
+	// the future, and receivers refuse signatures that are five minutes old.
 	mostClockSkew = time.Minute
 )
 
@@ -73,7 +73,7 @@ func Names() []string {
 	return names
 }
 
-// CheckNames returns an error for names that are of no fault.
+// CheckNames returns an error for unknown names of faults.
 func CheckNames(accept []string) error {
 	for _, name := range accept {
 		if !slices.Contains(Names(), name) {
@@ -83,10 +83,10 @@ func CheckNames(accept []string) error {
 	return nil
 }
 
-// Check returns what could make a cluster lose acknowledged records, or stop the service:
-// missing topics or wrong settings, Kafka's own topics included, old transactions, a clock
-// of this host that differs from the cluster's, topics that are closed, or that the user may
-// not read or write. What cannot be checked is an error.
+// Check returns the faults that could make a cluster lose acknowledged records, or stop the
+// service: missing topics or wrong settings, including Kafka's own topics, old transactions, a
+// clock of this host that differs from the cluster's, closed topics, and topics that the user may
+// not read or write. If something cannot be checked, it returns an error.
 func Check(ctx context.Context, c kafka.Cluster, o CheckOptions) (faults []Fault, err error) {
 	for _, part := range Parts(c, o) {
 		found, err := part.Ask(ctx)
@@ -98,9 +98,9 @@ func Check(ctx context.Context, c kafka.Cluster, o CheckOptions) (faults []Fault
 	return faults, nil
 }
 
-// Part is one question of Check: it may fail while others are answered.
+// Part is one question of Check. It may fail while others are answered.
 type Part struct {
-	// Name is that of its faults; those of topics are named by their settings.
+	// Name is the name of its faults. Faults of topics are named by their settings.
 	Name string
 	// Ask returns the faults that are not accepted.
 	Ask func(context.Context) ([]Fault, error)
@@ -109,7 +109,7 @@ type Part struct {
 // Topics is the name of the part about settings of topics.
 const Topics = "topics"
 
-// Parts are the questions of Check, in its order.
+// Parts returns the questions of Check, in order.
 func Parts(c kafka.Cluster, o CheckOptions) []Part {
 	want := Shape{
 		Partitions:  o.Partitions,
@@ -166,8 +166,7 @@ func checkTopics(ctx context.Context, c kafka.Cluster, s Shape) ([]Fault, error)
 	return faultsOf(compare(c.Prefix, Wanted(s), have)), nil
 }
 
-// faultsOf returns the harmful differences. The same difference of several topics is one
-// fault.
+// faultsOf returns the harmful differences. The same difference in several topics is one fault.
 func faultsOf(differences []Difference) (faults []Fault) {
 	type kind struct{ setting, have, want string }
 	topics := make(map[kind][]string)
@@ -262,7 +261,7 @@ func clockFault(before, cluster, after time.Time) *Fault {
 	}
 }
 
-// Refusal returns the error of faults, nil if there are none.
+// Refusal returns the error of faults, or nil without faults.
 func Refusal(faults []Fault) error {
 	if len(faults) == 0 {
 		return nil
@@ -284,16 +283,16 @@ func namesOf(faults []Fault) (names []string) {
 	return names
 }
 
-// Kafka's own topics that our writes depend on. A cluster creates them when they are first
-// used, with settings of its brokers.
+// Kafka's own topics that our writes depend on. A cluster creates them on first use, with its
+// brokers' settings.
 const (
 	transactionState = "__transaction_state"
 	groupPositions   = "__consumer_offsets"
 )
 
-// checkInternal returns what could make Kafka's own topics lose acknowledged records. A
-// commit is acknowledged once transactionState has it: if that is lost, so are committed
-// records. Groups' positions are in the journal too.
+// checkInternal returns what could make Kafka's own topics lose acknowledged records. A commit is
+// acknowledged once transactionState has it: if that is lost, so are committed records. Groups'
+// positions are also in the journal.
 func checkInternal(ctx context.Context, c kafka.Cluster) ([]Fault, error) {
 	c.Prefix = ""
 	have, err := c.DescribeTopics(ctx, transactionState, groupPositions)

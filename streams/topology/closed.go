@@ -9,13 +9,13 @@ import (
 
 // Topics that mark a prefix as closed: the service does not start on its topics.
 const (
-	// markFilling is there while a copy is written into the topics.
+	// markFilling exists while a copy is written into the topics.
 	markFilling = "half-filled"
-	// markMoved is there once what the topics have went on elsewhere.
+	// markMoved exists once the deployment has moved to other topics.
 	markMoved = "moved-away"
 )
 
-// Closing is why the service must not start on topics.
+// Closing is a reason why the service must not start on topics.
 type Closing struct{ mark, what, do string }
 
 // Reasons to close topics.
@@ -27,7 +27,7 @@ var (
 		do: "wait for lumenhook restore or repartition to end; if it was interrupted, delete the " +
 			"topics of this prefix and repeat it",
 	}
-	// Moved: their deployment goes on elsewhere.
+	// Moved: their deployment continues on other topics.
 	Moved = Closing{
 		mark: markMoved,
 		what: "lumenhook repartition has moved this deployment to another prefix: whatever was " +

@@ -11,14 +11,14 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-// Created is what Create did, and what it left.
+// Created lists the changes that Create made, and the differences that it left.
 type Created struct {
 	Done []Difference `json:"done"`
 	Left []Difference `json:"left"` // must not be changed by a program
 }
 
-// Create creates missing topics and changes settings that differ. It returns when every
-// broker knows every topic, and the settings are in force. It may run twice at once.
+// Create creates missing topics and changes settings that differ. It returns when every broker
+// knows every topic, and the settings are in effect. It may run concurrently with itself.
 func Create(ctx context.Context, c kafka.Cluster, want Shape) (Created, error) {
 	want, err := want.withCount(ctx, c)
 	if err != nil {
@@ -51,7 +51,7 @@ func Create(ctx context.Context, c kafka.Cluster, want Shape) (Created, error) {
 
 func isPartitions(d Difference) bool { return d.Setting == partitions }
 
-// alter changes settings that differ, one topic after the other.
+// alter changes settings that differ, one topic after another.
 func alter(ctx context.Context, c kafka.Cluster, planned []Difference) error {
 	settings := make(map[string]map[string]string)
 	var order []string
@@ -75,8 +75,8 @@ func alter(ctx context.Context, c kafka.Cluster, planned []Difference) error {
 
 var errNotYet = errors.New("topology: the brokers have not heard of the new settings yet")
 
-// settling bounds how long brokers may take to learn of settings: seconds, and on machines that
-// are short of processors more than half a minute was seen.
+// settling bounds how long brokers may take to learn of settings: usually seconds, but more than
+// half a minute was seen on machines that are short of processors.
 var settling = retry.Policy{
 	First:  500 * time.Millisecond,
 	Last:   5 * time.Second,
@@ -84,7 +84,7 @@ var settling = retry.Policy{
 	If:     func(err error) bool { return errors.Is(err, errNotYet) },
 }
 
-// awaitSettings waits until only differences are left that need a person.
+// awaitSettings waits until only differences are left that an operator must fix.
 func awaitSettings(ctx context.Context, c kafka.Cluster, want Shape) ([]Difference, error) {
 	return retry.Value(ctx, settling, func() ([]Difference, error) {
 		left, err := Plan(ctx, c, want)

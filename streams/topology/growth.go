@@ -7,17 +7,17 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-// growth is what is known of the size of a partition's records. A broker says how large its
-// files are, and frees whole files, some time after records were deleted: who divides that by
-// the number of records that are left takes each for larger with every deletion, and deletes
-// on and on. So only what is added counts, since the size was first asked for or files were
-// freed. Files that are freed unnoticed, as more was added meanwhile, have records taken for
-// smaller, and more of them stay.
+// growth tracks the size of a partition's records. A broker reports the size of its files, and
+// frees whole files, some time after records were deleted. Dividing that size by the number of
+// remaining records would overestimate each record after every deletion, and delete more and more.
+// So only growth counts, since the size was first read or files were freed. If files are freed
+// unnoticed because more was added in the same time, records are underestimated, and more of them
+// stay.
 type growth struct {
-	size, end int64 // then
+	size, end int64 // at that time
 	latest    int64 // size
 	known     bool
-	mean      float64 // bytes of an offset; 0: it has not grown yet
+	mean      float64 // bytes per offset; 0: it has not grown yet
 }
 
 func (g *growth) observe(size, end int64) {
@@ -30,11 +30,11 @@ func (g *growth) observe(size, end int64) {
 	g.latest = size
 }
 
-// growths are those of the partitions of topics that this process has owned.
+// growths are the growths of the partitions that this process has owned, by topic.
 type growths map[string]map[int32]*growth
 
-// offsets returns how many offsets of a partition have so many bytes; while nothing is known
-// of them, any number.
+// offsets returns the number of a partition's offsets that take size bytes, or the largest number
+// while their size is unknown.
 func (g growths) offsets(topic string, partition int32, size int64) int64 {
 	of := g[topic][partition]
 	if of == nil || of.mean == 0 {
@@ -43,7 +43,7 @@ func (g growths) offsets(topic string, partition int32, size int64) int64 {
 	return int64(min(math.Ceil(float64(size)/of.mean), math.MaxInt64/2))
 }
 
-// measure looks how far the owned partitions have grown.
+// measure updates the growth of the owned partitions.
 func (r *Retention) measure(
 	ctx context.Context, d *kafka.Deleter, owned []RetainedPartition,
 ) error {

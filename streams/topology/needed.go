@@ -8,30 +8,30 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-// RetainedTopic is a topic of which records are deleted.
+// RetainedTopic is a topic from which records are deleted.
 type RetainedTopic struct {
 	Name string
 	// Readers are the groups that read it and commit their positions.
 	Readers []string
-	// Restored says that states are restored from it: [RetainedPartition.Restores] bounds what may be
-	// deleted.
+	// Restored means that states are restored from it: [RetainedPartition.Restores] bounds the
+	// deletion.
 	Restored bool
-	// AtOnce has everything deleted that is not needed, however young.
+	// AtOnce deletes everything that is not needed, however young.
 	AtOnce bool
 }
 
 // RetainedPartition is a partition that a process owns.
 type RetainedPartition struct {
 	Number int32
-	// Restores are the first offsets that a restore of its state may read, of the topics
-	// that states are restored from. A topic that is left out may be needed whole.
+	// Restores are the first offsets that a restore of its state may read, in the topics that
+	// states are restored from. A missing topic may be needed completely.
 	Restores map[string]int64
 }
 
-// ByState is the reader that stands for the states that are restored from a topic.
+// ByState is the name of the reader that stands for restores from a topic.
 const ByState = "state"
 
-// bound is the first offset of a partition that somebody needs, or may need.
+// bound is the first offset of a partition that a reader needs, or may need.
 type bound struct {
 	offset int64
 	by     string
@@ -66,8 +66,8 @@ func (t RetainedTopic) needed(p RetainedPartition, groups map[string]kafka.Offse
 	return b
 }
 
-// Retained are the topics whose records are deleted when nobody needs them any more, and
-// who needs them. The groups are those of the roles that read the topic.
+// Retained returns the topics from which unneeded records are deleted, and their readers: the
+// groups of the roles that read the topic.
 func Retained() []RetainedTopic {
 	return []RetainedTopic{
 		{Name: schemas.TopicCommands, Readers: []string{engineName}},

@@ -8,8 +8,8 @@ import (
 	"github.com/lumenhook/lumenhook/streams/topology"
 )
 
-// TestWhoReadsATopicHoldsIt: every group of a role that may read a topic is asked before
-// anything of it is deleted; the engine's states say themselves what they are restored from.
+// TestWhoReadsATopicHoldsIt: before records of a topic are deleted, every group of a role that may
+// read it is checked. The engine's states report themselves what they are restored from.
 func TestWhoReadsATopicHoldsIt(t *testing.T) {
 	for _, topic := range topology.Retained() {
 		want := []string{}

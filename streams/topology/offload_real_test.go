@@ -21,7 +21,7 @@ import (
 	"github.com/lumenhook/lumenhook/streams/topology"
 )
 
-// counter is a handler that counts what it folds.
+// counter is a handler that counts the records that it folds.
 type counter struct{ folded int }
 
 func (c *counter) Fold(*store.Batch, kafka.Record) error { c.folded++; return nil }
@@ -36,8 +36,8 @@ func (c *counter) Drain()          {}
 func (c *counter) Busy() bool      { return false }
 func (c *counter) Unhurried() bool { return false }
 
-// tieredCluster is a broker with a remote storage, and tiered topics with small files that
-// leave the broker's disk a second after they are closed.
+// tieredCluster is a broker with remote storage, and tiered topics with small segments that leave
+// the broker's disk a second after they are closed.
 type tieredCluster struct {
 	kafka.Cluster
 	t       *testing.T
@@ -71,7 +71,7 @@ func newTieredCluster(t *testing.T) *tieredCluster {
 	return c
 }
 
-// write appends records to the journal, in transactions as an engine does.
+// write appends records to the journal, in transactions like an engine's.
 func (c *tieredCluster) write(n int) {
 	c.t.Helper()
 	producer, err := c.NewFencedProducer(c.t.Context(), "engine-0")
@@ -93,7 +93,7 @@ func (c *tieredCluster) files(dir string) (begin []int64) {
 	c.t.Helper()
 	err := filepath.WalkDir(dir, func(path string, _ fs.DirEntry, err error) error {
 		if err != nil || !strings.HasSuffix(path, ".log") || !strings.Contains(path, "test.journal-0") {
-			return nil // it was deleted meanwhile, or is something else
+			return nil // it was deleted in the meantime, or is something else
 		}
 		digits, _, _ := strings.Cut(filepath.Base(path), ".")
 		digits, _, _ = strings.Cut(digits, "-")
@@ -124,7 +124,7 @@ func (c *tieredCluster) bounds() (start, end int64) {
 	return starts[0], of[0]
 }
 
-// fold folds the journal as a start without a state does.
+// fold folds the journal like a start without a state.
 func (c *tieredCluster) fold() (records int, err error) {
 	c.t.Helper()
 	count := new(counter)
@@ -147,8 +147,8 @@ func (c *tieredCluster) fold() (records int, err error) {
 	return count.folded, err
 }
 
-// TestATieredJournalIsFoldedWhole: its older files are in the remote storage alone, a fold from
-// the beginning reads them all, and what is deleted of it, as retention does, is deleted there.
+// TestATieredJournalIsFoldedWhole: its older segments are only in the remote storage. A fold from
+// the beginning reads them all, and records that retention deletes are deleted there.
 func TestATieredJournalIsFoldedWhole(t *testing.T) {
 	c := newTieredCluster(t)
 	const records = 80
@@ -171,7 +171,7 @@ func TestATieredJournalIsFoldedWhole(t *testing.T) {
 	if start, _ := c.bounds(); start != 60 {
 		t.Errorf("the journal begins at %d", start)
 	}
-	// How many files there are says nothing: later ones may still be moving there.
+	// The number of files says nothing: later ones may still be moving there.
 	testkit.Eventually(t, "its files are gone from the remote storage",
 		func() bool { return !containsBelow(c.remote(), 16) })
 	if _, err := c.fold(); err == nil || !strings.Contains(err.Error(), "begins at 60") {

@@ -16,25 +16,25 @@ type Difference struct {
 	Setting string `json:"setting"`
 	Have    string `json:"have"`
 	Want    string `json:"want"`
-	// Remedy is who can correct it.
+	// Remedy is who can fix it.
 	Remedy Remedy `json:"remedy"`
-	// Harm is what can happen as it is; empty: nothing that matters.
+	// Harm says what can happen if it is not fixed; empty: nothing that matters.
 	Harm string `json:"harm,omitempty"`
 
-	name, value string // of the topic without the prefix; to set
+	name, value string // name is the topic without the prefix; value is the value to set
 }
 
-// Remedy is who corrects a difference.
+// Remedy is who fixes a difference.
 type Remedy string
 
-// Remedies. Create does the first two.
+// Remedies. Create handles the first two.
 const (
 	RemedyCreate Remedy = "create"
 	RemedyAlter  Remedy = "alter"
 	RemedyByHand Remedy = "by hand"
 )
 
-// suits is which values of a setting meet the required one.
+// suits says which values of a setting meet the required one.
 type suits int
 
 const (
@@ -43,7 +43,7 @@ const (
 	atMost
 )
 
-// rules are how each setting is compared, and what happens if it is wrong.
+// rules say how each setting is compared, and what happens if it is wrong.
 var rules = map[string]struct {
 	suits suits
 	harm  string
@@ -60,13 +60,13 @@ var rules = map[string]struct {
 	maxMessageBytes: {atLeast, "a large record is refused, and its task stands still"},
 	timestampType:   {exactly, "times of records are those of their arrival"},
 	remoteStorage:   {exactly, "the brokers' own disks keep all of it"},
-	localRetention:  {exactly, ""}, // the brokers' disks keep more or less of it
+	localRetention:  {exactly, ""}, // only disk usage on the brokers
 	segmentMillis:   {atMost, ""},  // the topic only takes more space
 	segmentBytes:    {atMost, ""},  // likewise
 }
 
-// Plan compares the topics of a cluster with the required ones, and returns every
-// difference in the order of the topics.
+// Plan compares the topics of a cluster with the required ones, and returns every difference in
+// topic order.
 //
 // Without a partition count it uses that of the journal.
 func Plan(ctx context.Context, c kafka.Cluster, want Shape) ([]Difference, error) {
@@ -105,7 +105,7 @@ func compare(
 func compareTopic(want kafka.TopicSpec, have kafka.TopicState, found bool) (all []Difference) {
 	if !found {
 		shape := fmt.Sprintf("%d × %d", want.Partitions, want.ReplicationFactor)
-		if want.Partitions == 0 { // nobody has said how many, and there is no topic that shows it
+		if want.Partitions == 0 { // no partition count was given, and there is no topic to read it from
 			shape = fmt.Sprintf("there in %d copies", want.ReplicationFactor)
 		}
 		return []Difference{{
@@ -126,25 +126,25 @@ func compareTopic(want kafka.TopicSpec, have kafka.TopicState, found bool) (all 
 		})
 	}
 	replicas := strconv.Itoa(int(want.ReplicationFactor))
-	if d, differs := held(Replication, strconv.Itoa(have.Replicas), replicas); differs {
+	if d, differs := compareValue(Replication, strconv.Itoa(have.Replicas), replicas); differs {
 		d.Remedy = RemedyByHand
 		all = append(all, d)
 	}
 	for _, name := range slices.Sorted(maps.Keys(want.Configs)) {
-		d, differs := held(name, have.Configs[name], want.Configs[name])
+		d, differs := compareValue(name, have.Configs[name], want.Configs[name])
 		if !differs {
 			continue
 		}
 		if d.Remedy = RemedyAlter; name == MinInSync && have.Replicas < LeastInSync {
-			d.Remedy = RemedyByHand // more replicas first, or nothing can be written
+			d.Remedy = RemedyByHand // more replicas are needed first, or all writes fail
 		}
 		all = append(all, d)
 	}
 	return all
 }
 
-// held compares a value with the required one.
-func held(name, have, want string) (d Difference, differs bool) {
+// compareValue compares a value with the required one.
+func compareValue(name, have, want string) (d Difference, differs bool) {
 	rule := rules[name]
 	d = Difference{Setting: name, Have: have, Want: want, Harm: rule.harm, value: want}
 	switch rule.suits {
@@ -163,7 +163,7 @@ func held(name, have, want string) (d Difference, differs bool) {
 	return d, differs
 }
 
-// below reports whether one number is less than another; what is no number is less than
+// below reports whether one number is less than another. A value that is not a number is less than
 // all, and -1, which means unlimited, is greater than all.
 func below(a, b string) bool {
 	x, err := strconv.ParseInt(a, 10, 64)

@@ -80,8 +80,8 @@ func TestTooFewReplicasAreRefusedAndLeft(t *testing.T) {
 	}
 }
 
-// TestACommitThatOneBrokerHasIsRefused: on one broker, Kafka's own topics have one replica,
-// whatever ours have.
+// TestACommitThatOneBrokerHasIsRefused: on one broker, Kafka's own topics have one replica, however
+// many ours have.
 func TestACommitThatOneBrokerHasIsRefused(t *testing.T) {
 	cluster, err := kafkatest.Start(t.Context(), kafkatest.Config{Dir: t.TempDir(), Brokers: 1})
 	must(t, err)

@@ -24,7 +24,7 @@ const (
 type RetentionConfig struct {
 	Cluster kafka.Cluster
 	Topics  []RetainedTopic
-	// Keep is how long records stay after their timestamp, 0: always; KeepBytes how many bytes of
+	// Keep is how long records stay after their timestamp, 0: forever; KeepBytes how many bytes of
 	// a partition stay, 0: any number. Records beyond either limit are deleted.
 	Keep      time.Duration
 	KeepBytes int64
@@ -35,39 +35,39 @@ type RetentionConfig struct {
 	Logger *slog.Logger
 }
 
-// Retention deletes what is not needed.
+// Retention deletes records that are not needed.
 type Retention struct {
 	cfg    RetentionConfig
 	growth growths
 
 	mu       sync.Mutex
 	statuses []RetentionStatus
-	held     map[string]string // by topics: the reader that was last reported
+	held     map[string]string // by topic: the reader that was last reported
 }
 
-// RetentionStatus is what the latest round found in a partition.
+// RetentionStatus is the result of the latest round for a partition.
 type RetentionStatus struct {
 	Topic     string
 	Partition int32
 	First     int64  // offset of the topic's first record, before the round
-	Safe      int64  // offset below which nobody needs records
-	HeldBy    string // who needs the record at Safe
+	Safe      int64  // offset below which no reader needs records
+	HeldBy    string // the reader that needs the record at Safe
 	Known     bool   // false: HeldBy has committed no position, and may need everything
 }
 
-// NewRetention makes a retention; Run runs it.
+// NewRetention returns a retention; Run runs it.
 func NewRetention(cfg RetentionConfig) *Retention {
 	return &Retention{cfg: cfg, growth: make(growths), held: make(map[string]string)}
 }
 
-// Statuses returns what the latest round found, by topics and partitions.
+// Statuses returns the results of the latest round, by topic and partition.
 func (r *Retention) Statuses() []RetentionStatus {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.statuses)
 }
 
-// Run deletes from time to time, until its context ends.
+// Run runs rounds until its context ends.
 func (r *Retention) Run(ctx context.Context) error {
 	deleter, err := r.cfg.Cluster.NewDeleter()
 	if err != nil {
@@ -86,8 +86,7 @@ func (r *Retention) Run(ctx context.Context) error {
 	return nil
 }
 
-// pause returns how long to wait for the next round: not long before the first that finds
-// anything.
+// pause returns the wait before the next round. It is short until a round finds anything.
 func (r *Retention) pause() time.Duration {
 	every := cmp.Or(r.cfg.Every, everyDefault)
 	if len(r.Statuses()) == 0 {
@@ -96,7 +95,7 @@ func (r *Retention) pause() time.Duration {
 	return every
 }
 
-// round looks at all topics once.
+// round checks all topics once.
 func (r *Retention) round(ctx context.Context, d *kafka.Deleter) error {
 	owned := r.cfg.Owned()
 	if len(owned) == 0 {
@@ -131,7 +130,7 @@ func (r *Retention) round(ctx context.Context, d *kafka.Deleter) error {
 				HeldBy:    b.by,
 				Known:     b.known,
 			})
-			to := starts[p.Number] // deletes nothing, and shows that it would be allowed
+			to := starts[p.Number] // deletes nothing, but shows that deleting would be allowed
 			if b.known {
 				to = max(to, min(b.offset, old[p.Number]))
 			}
@@ -154,9 +153,9 @@ func (r *Retention) readers() (groups []string) {
 	return slices.Compact(groups)
 }
 
-// old returns the offsets below which records are older, or more, than are to stay. Of the older
-// ones the last stays: who finds it knows that nothing younger was deleted, however long the
-// partition gets no records (streams/follower/known.go).
+// old returns the offsets below which records exceed the limits. The last of the older records
+// stays: a reader that finds it knows that nothing younger was deleted, however long the partition
+// gets no records (streams/follower/known.go).
 func (r *Retention) old(
 	ctx context.Context, d *kafka.Deleter, topic RetainedTopic, starts map[int32]int64,
 ) (old map[int32]int64, err error) {
@@ -181,7 +180,7 @@ func (r *Retention) old(
 	return old, err
 }
 
-// note keeps the statuses, and logs once when somebody begins to hold a whole topic.
+// note stores the statuses, and logs once when a reader begins to hold a whole topic.
 func (r *Retention) note(statuses []RetentionStatus) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -22,7 +22,7 @@ const (
 	parts  = "parts"
 )
 
-// rig is a broker with records of different ages: ten of an hour ago, ten of now.
+// rig is a broker with records of different ages: ten from an hour ago, ten from now.
 type rig struct {
 	t       *testing.T
 	cluster kafka.Cluster
@@ -105,7 +105,7 @@ func (r *rig) commit(group string, done kafka.Offsets) {
 	}
 }
 
-// run runs a retention of both topics; it owns partition 0 only.
+// run runs a retention of both topics. It owns only partition 0.
 func (r *rig) run(change func(*topology.RetentionConfig)) *topology.Retention {
 	cfg := topology.RetentionConfig{
 		Cluster: r.cluster,
@@ -135,7 +135,7 @@ func (r *rig) run(change func(*topology.RetentionConfig)) *topology.Retention {
 	return kept
 }
 
-// wantStatuses waits for what a round finds.
+// wantStatuses waits for the result of a round.
 func (r *rig) wantStatuses(kept *topology.Retention, want ...topology.RetentionStatus) {
 	r.t.Helper()
 	have := kept.Statuses()
@@ -156,8 +156,8 @@ func (r *rig) wantStarts(topic string, want map[int32]int64) {
 	}
 }
 
-// TestNothingThatIsNeededIsDeleted: a reader without a position may need everything, and
-// then each in its turn holds what it has not read.
+// TestNothingThatIsNeededIsDeleted: a reader without a position may need everything. Then each
+// reader in turn holds the records that it has not read.
 func TestNothingThatIsNeededIsDeleted(t *testing.T) {
 	r := newRig(t)
 	kept := r.run(func(*topology.RetentionConfig) {})
@@ -173,7 +173,7 @@ func TestNothingThatIsNeededIsDeleted(t *testing.T) {
 		topology.RetentionStatus{Topic: events, First: 5, Safe: 5, HeldBy: "projector", Known: true},
 		ofParts)
 
-	r.commit("rebuild", kafka.Offsets{events: {0: 6}}) // of whom the topic knows nothing
+	r.commit("rebuild", kafka.Offsets{events: {0: 6}}) // which the topic does not list
 	r.commit("projector", kafka.Offsets{events: {0: 19, 1: 20}})
 	r.wantStatuses(kept,
 		topology.RetentionStatus{Topic: events, First: 6, Safe: 6, HeldBy: "rebuild", Known: true},
@@ -187,7 +187,7 @@ func TestNothingThatIsNeededIsDeleted(t *testing.T) {
 	r.wantStarts(parts, map[int32]int64{0: 7, 1: 0})
 }
 
-// TestAStateThatIsNotKnownHoldsEverything: a task that is being restored says nothing yet.
+// TestAStateThatIsNotKnownHoldsEverything: a task that is being restored reports nothing yet.
 func TestAStateThatIsNotKnownHoldsEverything(t *testing.T) {
 	r := newRig(t)
 	r.commit("projector", kafka.Offsets{events: {0: 20}})
@@ -224,8 +224,8 @@ func TestWhatIsKept(t *testing.T) {
 	}
 }
 
-// TestWhatExceedsASizeIsDeleted: when it is known how large records are. A broker that frees
-// files late does not lead to more being deleted.
+// TestWhatExceedsASizeIsDeleted: once the size of records is known. A broker that frees files late
+// does not cause more deletions.
 func TestWhatExceedsASizeIsDeleted(t *testing.T) {
 	r := newRig(t)
 	sizes, err := r.deleter.Sizes(t.Context(), []int32{0}, events)
@@ -237,7 +237,7 @@ func TestWhatExceedsASizeIsDeleted(t *testing.T) {
 	far := kafka.Offsets{events: {0: 1000}}
 	r.commit("projector", far)
 	r.commit("engine", far)
-	rounds := make(chan struct{}) // each begins when it is told to
+	rounds := make(chan struct{}) // each round starts when the test sends
 	retained := r.run(func(cfg *topology.RetentionConfig) {
 		cfg.Keep, cfg.KeepBytes = 0, kept*record
 		cfg.Owned = func() []topology.RetainedPartition {
@@ -250,7 +250,7 @@ func TestWhatExceedsASizeIsDeleted(t *testing.T) {
 	})
 	want := func(first int64) {
 		t.Helper()
-		for range 4 { // one may see what the one before has deleted; more see nothing else
+		for range 4 { // the first may see earlier deletions; later ones see nothing else
 			<-rounds
 		}
 		statuses := retained.Statuses()

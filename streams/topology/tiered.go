@@ -10,20 +10,19 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-// RemoteStorage is the setting of a broker with which topics can be tiered.
+// RemoteStorage is the broker setting that enables tiered storage.
 const RemoteStorage = "remote.log.storage.system.enable"
 
-// growing are the topics that grow with every payment, and can be tiered or shortened. Tables
-// cannot be tiered (Kafka does not tier what it compacts), and snapshots are read and deleted
-// soon.
+// growing lists the topics that grow with every payment, and can be tiered or shortened. Tables
+// cannot be tiered (Kafka does not tier compacted topics), and snapshots are read and deleted soon.
 var growing = []string{
 	schemas.TopicCommands, schemas.TopicMatches, schemas.TopicPayments, schemas.TopicJournal,
 }
 
 func grows(topic string) bool { return slices.Contains(growing, topic) }
 
-// localMillis is how long a topic keeps files on the brokers. Kafka refuses more than it
-// keeps them at all.
+// localMillis returns how long a topic keeps files on the brokers. Kafka refuses more than the
+// topic's total retention.
 func (s Shape) localMillis(t schemas.Topic) int64 {
 	if t.RetentionMillis < 0 {
 		return s.LocalMillis
@@ -31,7 +30,7 @@ func (s Shape) localMillis(t schemas.Topic) int64 {
 	return min(s.LocalMillis, t.RetentionMillis)
 }
 
-// tierable returns a fault if topics are to be tiered and brokers cannot.
+// tierable returns a fault if topics are to be tiered and brokers do not support it.
 func (s Shape) tierable(ctx context.Context, c kafka.Cluster) (*Fault, error) {
 	if s.LocalMillis == 0 {
 		return nil, nil
@@ -60,7 +59,7 @@ func notTierable(broker int32, have string) *Fault {
 	}
 }
 
-// refuseUntierable returns an error if topics are to be tiered and brokers cannot.
+// refuseUntierable returns an error if topics are to be tiered and brokers do not support it.
 func (s Shape) refuseUntierable(ctx context.Context, c kafka.Cluster) error {
 	fault, err := s.tierable(ctx, c)
 	if err == nil && fault != nil {

@@ -12,7 +12,8 @@ import (
 
 const dayMillis = 24 * 60 * 60 * 1000
 
-// TestWhatIsShortenedIsInSmallFiles: and what is kept is in files as the cluster has them.
+// TestWhatIsShortenedIsInSmallFiles: topics that keep everything have the cluster's default file
+// size.
 func TestWhatIsShortenedIsInSmallFiles(t *testing.T) {
 	small := func(shape topology.Shape) (names []string) {
 		for _, spec := range topology.Wanted(shape) {
@@ -46,8 +47,8 @@ func TestWhatIsShortenedIsInSmallFiles(t *testing.T) {
 	}
 }
 
-// TestWhatGrowsIsTiered: the topics of which retention deletes, without the snapshots, and
-// nothing that is compacted. A topic that is kept for a week has no longer local retention.
+// TestWhatGrowsIsTiered: the topics from which retention deletes, without the snapshots, and no
+// compacted topic. The local retention of a topic that is kept for a week is not longer than that.
 func TestWhatGrowsIsTiered(t *testing.T) {
 	shape := topology.Shape{Partitions: 1, Replicas: 1, LocalMillis: 30 * dayMillis}
 	var tiered []string

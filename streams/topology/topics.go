@@ -11,15 +11,15 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-// Shape is what differs between deployments.
+// Shape holds the settings in which deployments differ.
 type Shape struct {
 	Partitions int32 // of keyed topics; the others have one
 	Replicas   int16
-	// LocalMillis is how long tiered topics keep files on the brokers too; 0: topics need not
-	// be tiered.
+	// LocalMillis is how long tiered topics also keep files on the brokers; 0: topics need not be
+	// tiered.
 	LocalMillis int64
-	// Shortened says that the engine deletes what nobody needs any more (--topic-retention and
-	// its like).
+	// Shortened means that the engine deletes records that are no longer needed (--topic-retention
+	// and similar flags).
 	Shortened bool
 }
 
@@ -40,8 +40,8 @@ func (s Shape) withCount(ctx context.Context, c kafka.Cluster) (Shape, error) {
 	return s, nil
 }
 
-// CheckShape refuses topics that would lose acknowledged records with one broker, unless
-// that is accepted by name.
+// CheckShape refuses topics that would lose acknowledged records with one broker, unless that is
+// accepted by name.
 func CheckShape(s Shape, accept []string) error {
 	var names []string
 	for name, short := range map[string]bool{
@@ -63,31 +63,31 @@ func CheckShape(s Shape, accept []string) error {
 }
 
 const (
-	// LeastReplicas is the number of replicas with which no acknowledged record is lost
-	// with a broker.
+	// LeastReplicas is the number of replicas with which the loss of one broker loses no
+	// acknowledged record.
 	LeastReplicas = 3
 	// LeastInSync is the number of replicas that acknowledge a record.
 	LeastInSync = 2
 
-	// tombstonesMillis is how long tombstones are kept. The directory empties its store
-	// when it was down for half as long.
+	// tombstonesMillis is how long tombstones are kept. The directory empties its store if it was
+	// down for half as long.
 	tombstonesMillis = 24 * 60 * 60 * 1000
-	// shortenedSegmentBytes is small: files are deleted whole, and what is needed of a
+	// shortenedSegmentBytes is small, because files are deleted whole, and the needed part of a
 	// partition is as small as its state.
 	shortenedSegmentBytes = 16 << 20
-	// messageBytes is the largest batch that our producers send, with Kafka's own overhead;
-	// it is Kafka's default too.
+	// messageBytes is the largest batch that our producers send, with Kafka's own overhead. It is
+	// also Kafka's default.
 	messageBytes = 1_048_588
 )
 
-// Names of what is compared besides a topic's settings.
+// Names of compared properties other than a topic's settings.
 const (
 	topicItself = "topic"
 	partitions  = "partitions"
 	Replication = "replication"
 )
 
-// Names of settings, as Kafka has them.
+// Names of settings in Kafka.
 const (
 	cleanupPolicy    = "cleanup.policy"
 	deleteRetention  = "delete.retention.ms"
@@ -121,8 +121,8 @@ func Wanted(s Shape) []kafka.TopicSpec {
 	return specs
 }
 
-// configs returns a topic's settings. The cluster's defaults are included: its operator may
-// have changed them for other topics.
+// configs returns a topic's settings. It includes settings that equal the defaults, because the
+// cluster's operator may have changed those for other topics.
 func configs(t schemas.Topic, s Shape) map[string]string {
 	c := map[string]string{
 		cleanupPolicy:   string(t.Cleanup),

@@ -57,7 +57,7 @@ func TestTwoCreateAtOnce(t *testing.T) {
 	}
 }
 
-// wrong are wrong values of each setting, and the topic that gets them.
+// wrong lists wrong values of each setting, and the topic that gets them.
 var wrong = []struct {
 	topic, setting, value string
 	harmless              bool
@@ -202,8 +202,8 @@ func TestARefusalSaysWhatToDo(t *testing.T) {
 	}
 }
 
-// TestACheckOfOneCopyNamesAllElse: the topics of `lumenhook run` have one replica, and must
-// be right otherwise.
+// TestACheckOfOneCopyNamesAllElse: the topics of `lumenhook run` have one replica, and must be
+// right otherwise.
 func TestACheckOfOneCopyNamesAllElse(t *testing.T) {
 	t.Parallel()
 	c, shape := newCluster(t)

@@ -12,7 +12,7 @@ import (
 	"github.com/lumenhook/lumenhook/streams/store"
 )
 
-// copyFormat numbers the form of a copy. Increment it when a program that reads the present form
+// copyFormat numbers the format of a copy. Increment it if a program that reads the current format
 // cannot read the new one.
 const copyFormat = 1
 
@@ -30,16 +30,16 @@ type Manifest struct {
 	MadeAt  time.Time `json:"madeAt"`
 	Program string    `json:"program"` // version that made it
 	Prefix  string    `json:"prefix"`  // of the topics
-	// StateFormat is that of the entries of the states.
+	// StateFormat is the format of the states' entries.
 	StateFormat int   `json:"stateFormat"`
 	Partitions  int32 `json:"partitions"`
-	// Journal is the position of the copy: up to which offset each partition of the
-	// journal is in it.
+	// Journal is the position of the copy: the offset up to which each partition of the journal is
+	// included.
 	Journal []int64 `json:"journal"`
-	// JournalEnds is up to which offset each partition was read: from Journal on there are no
-	// records, only ends of transactions.
+	// JournalEnds are the offsets up to which each partition was read. From Journal on there are
+	// only transaction markers.
 	JournalEnds []int64 `json:"journalEnds"`
-	// Cursor is the last ledger whose payments are all in the copy; nil: none was read.
+	// Cursor is the last ledger whose payments are all in the copy; nil: no ledger was read.
 	Cursor  *Cursor `json:"cursor,omitempty"`
 	Entries int64   `json:"entries"` // of all states
 	Digest  string  `json:"digest"`  // of all states
@@ -54,13 +54,13 @@ type Cursor struct {
 	Ledger         uint32 `json:"ledger"`
 	Hash           string `json:"hash"`
 	ClosedAtMillis int64  `json:"closedAtMillis"`
-	// What it says of the ledgers before it.
+	// Coverage of the ledgers before it.
 	Coverage         []CursorRange `json:"coverage,omitempty"`
 	MovesSince       uint32        `json:"movesSince,omitempty"`
 	MovesSinceMillis int64         `json:"movesSinceMillis,omitempty"`
 }
 
-// CursorRange is a domain.LedgersRead.
+// CursorRange is the JSON form of a domain.LedgersRead.
 type CursorRange struct {
 	From     uint32 `json:"from"`
 	To       uint32 `json:"to"`
@@ -88,7 +88,7 @@ func (c *Cursor) coverage() (all domain.Coverage) {
 type recordsFile struct {
 	file
 	Topic string `json:"topic"`
-	// Taken says that the states have taken these records.
+	// Taken reports whether the states have taken these records.
 	Taken bool `json:"taken"`
 }
 
@@ -106,7 +106,7 @@ const (
 	scratchMemTableBytes = 4 << 20
 )
 
-// scratchConfig is a state in a scratch folder.
+// scratchConfig configures a state in a scratch folder.
 func scratchConfig(dir string, partition int32, logger *slog.Logger) store.Config {
 	return store.Config{
 		Dir:           filepath.Join(dir, strconv.Itoa(int(partition))),
@@ -135,7 +135,7 @@ func (l stores) Close() (err error) {
 	return err
 }
 
-// progressEvery is after how many entries or records progress is told.
+// progressEvery is the number of entries or records after which progress is reported.
 const progressEvery = 10_000
 
 // batchEntries bounds a batch of changes to a store.

@@ -12,13 +12,13 @@ import (
 	"github.com/lumenhook/lumenhook/streams/store"
 )
 
-// inputEnds are the ends of inputs, read after the follower's cursor and before the states
-// are folded. What caused a record below them is in the states, or below them too: what
-// somebody knows to be there was acknowledged, and so it is in a journal that is read later.
+// inputEnds are the ends of inputs, read after the follower's cursor and before the states are
+// folded. The cause of any record below them is in the states, or also below them: if a writer knew
+// a record, it was acknowledged, and is therefore in a journal that is read later.
 type inputEnds struct{ commands, matches, payments map[int32]int64 }
 
-// inputEnds reads the ends. Those of the commands come first: a report that a part of a
-// backfill has ended must not be in the copy without the part's matches.
+// inputEnds reads the ends. Those of the commands come first: a report that a part of a backfill
+// has ended must not be in the copy without the part's matches.
 func (s *Source) inputEnds(ctx context.Context) (ends inputEnds, err error) {
 	if ends.commands, err = s.ends.Of(ctx, schemas.TopicCommands); err != nil {
 		return ends, err
@@ -30,13 +30,13 @@ func (s *Source) inputEnds(ctx context.Context) (ends inputEnds, err error) {
 	return ends, err
 }
 
-// foldsForOne bounds how often the journals are read again for one whose end was asked for too
+// foldsForOne bounds how often the journals are read again because the end of one was read too
 // early.
 const foldsForOne = 3
 
-// foldWhole folds the states to one position. The ends of the journals are asked for at once,
-// but one broker may answer seconds before another: then a state may know a watch by now whose
-// endpoint was created in between. The end of the endpoint's journal is asked for once more.
+// foldWhole folds the states to one position. The ends of the journals are requested at once, but
+// one broker may answer seconds before another. A state may then have a watch whose endpoint was
+// created in between. In that case the ends are read again.
 func (s *Source) foldWhole(ctx context.Context) error {
 	for range foldsForOne {
 		if err := s.Fold(ctx); err != nil {
@@ -46,7 +46,7 @@ func (s *Source) foldWhole(ctx context.Context) error {
 			return err
 		}
 	}
-	return nil // it lacks the endpoint wherever one looks
+	return nil // the endpoint is missing in every journal
 }
 
 // isWhole reports whether the states have the endpoint of each watch.
@@ -73,12 +73,14 @@ func (s *Source) stateOf(aggregate string) *store.Store {
 	return s.replicas[kafka.PartitionOf(len(s.replicas))(aggregate)].Store()
 }
 
-// goesAlong reports whether a match that the states have not taken belongs to the copy. One
-// that lies behind the ends of before may be of a watch or an endpoint that the copy does not
-// have, or not yet have as the follower had it: the new follower makes it again, under its id,
-// for the watches that there are. Taken in before its endpoint, it would be cancelled.
+// goesAlong reports whether a match that the states have not taken belongs to the copy. A match
+// after the ends in before may be for a watch or an endpoint that the copy does not have, or not in
+// the version that the follower had. The new follower makes it again, with the same id, for the
+// watches that exist then. If it were copied, it would be taken before its endpoint exists, and
+// cancelled.
 //
-// It stays if the copy says that its ledger was judged for its watch: nobody makes it again.
+// It is copied if the copy records that its ledger was already matched against its watch, because
+// then it is not made again.
 func (s *Source) goesAlong(r kafka.Record, before map[int32]int64) (bool, error) {
 	in, err := schemas.DecodePaymentMatched(schemas.Read(r.Value, r))
 	if err != nil {
@@ -102,16 +104,15 @@ func (s *Source) goesAlong(r kafka.Record, before map[int32]int64) (bool, error)
 	return err == nil && w.Exists() && judged(w, made.Ledger), err
 }
 
-// judged reports whether a ledger was matched against a watch, or is being matched: it is of
-// an open part of a backfill, whose matches are read back.
+// judged reports whether a ledger was matched against a watch, or is in an open part of a backfill,
+// whose matches are read back.
 func judged(w domain.Watch, ledger uint32) bool {
 	return len(w.Uncovered(domain.Range{From: ledger, To: ledger})) == 0 ||
 		slices.ContainsFunc(w.Parts, func(p domain.Part) bool { return p.Has(ledger) })
 }
 
-// isAhead reports whether an event was handed over by a fact that is not in the state of the
-// journal that it comes from. It does not go along: what led to it is taken again, and hands
-// over again.
+// isAhead reports whether an event was handed over by a fact that is not in the state of its
+// journal. It is not copied: the input that led to it is taken again, and hands it over again.
 func (s *Source) isAhead(in domain.MatchInput) bool {
 	from := in.Moved.FromPartition
 	if in.Moved.Number == 0 || from < 0 || from >= s.Partitions() {
@@ -120,7 +121,7 @@ func (s *Source) isAhead(in domain.MatchInput) bool {
 	return in.Moved.Number >= uint64(s.replicas[from].Folded())
 }
 
-// readBackFrom lowers offsets of "matches" to where the open parts of backfills began.
+// readBackFrom lowers offsets of "matches" to the start of the open parts of backfills.
 func (s *Source) readBackFrom(offsets map[int32]int64) (map[int32]int64, error) {
 	partitionOf := kafka.PartitionOf(len(s.replicas))
 	from := make(map[int32]int64)

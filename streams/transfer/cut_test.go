@@ -12,8 +12,8 @@ import (
 	"github.com/lumenhook/lumenhook/streams/transfer"
 )
 
-// whenFolded calls then once, when a backup has folded the states to its position: while what
-// is not in them is yet to be read.
+// whenFolded calls then once, when a backup has folded the states to its position, and has not read
+// the other records.
 func whenFolded(partitions int, then func()) transfer.Telling {
 	steps, calls := 0, 0
 	return transfer.Telling{
@@ -26,7 +26,7 @@ func whenFolded(partitions int, then func()) transfer.Telling {
 	}
 }
 
-// backedUp backs the shop up while something happens, and restores it elsewhere.
+// backedUp backs up the shop while something happens, and restores it elsewhere.
 func (s *shop) backedUp(to *deployment, meanwhile func()) {
 	s.t.Helper()
 	dir := filepath.Join(s.t.TempDir(), "backup")
@@ -38,7 +38,7 @@ func (s *shop) backedUp(to *deployment, meanwhile func()) {
 	to.open()
 }
 
-// otherwise returns a match of something else than a match is of.
+// otherwise returns a match like another, with a change.
 func (s *shop) otherwise(r kafka.Record, change func(*domain.Match)) (string, kafka.Record) {
 	s.t.Helper()
 	in, err := schemas.DecodePaymentMatched(schemas.Read(r.Value, r))
@@ -82,10 +82,10 @@ func (d *deployment) matches() map[string]int {
 	return by
 }
 
-// What is made while a backup is taken is in it as a whole or not at all. A watch whose
-// creation the new cluster had yet to take in would miss the ledgers that it reads until then,
-// and a match that is taken in before its endpoint is cancelled. What the new follower does
-// not make again goes along.
+// Records that are written while a backup is taken are either completely in it or not at all. A
+// watch whose creation the new cluster had yet to take would miss the ledgers that it reads until
+// then, and a match that is taken before its endpoint is cancelled. Matches that the new follower
+// does not make again are copied.
 func TestABackupIsOfOneMoment(t *testing.T) {
 	t.Parallel()
 	const late = total + 1
@@ -104,7 +104,7 @@ func TestABackupIsOfOneMoment(t *testing.T) {
 		_, match := paid(others, 300, 11)
 		ofLateWatch, records[1] = s.otherwise(match,
 			func(m *domain.Match) { m.Watch.ID = watchID(late) })
-		// No ledger is recorded from which on this watch is live.
+		// The first live ledger of this watch is not recorded.
 		again, records[2] = paid(others+1, 301, 11)
 		live, records[3] = paid(others, 302, 11)
 		past, records[4] = paid(answering, 303, 5) // of an open part
@@ -132,7 +132,7 @@ func TestABackupIsOfOneMoment(t *testing.T) {
 		testkit.Eventually(t, "delivered by the new cluster",
 			func() bool { return s.requests(event) == 2 })
 	}
-	// The follower makes it again, when what the copy lacks was asked for again.
+	// The follower makes it again, once the missing commands are repeated.
 	to.do(map[string]domain.CommandBody{
 		"cmd_late_endpoint": creationOf(from, late),
 		"cmd_late_watch":    watchOf(late),
@@ -143,8 +143,8 @@ func TestABackupIsOfOneMoment(t *testing.T) {
 		func() bool { return s.requests(ofLate) == 2 })
 }
 
-// What a backup reads is held meanwhile, so that no engine deletes it; if somebody does, the
-// backup fails and does not leave it out.
+// The records that a backup reads are held, so that no engine deletes them. If they are deleted
+// anyway, the backup fails and does not skip them.
 func TestABackupHasNoGaps(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -183,8 +183,8 @@ func TestABackupHasNoGaps(t *testing.T) {
 	}
 }
 
-// A state may have a watch whose endpoint was made after the end of the endpoint's journal was
-// asked for: brokers do not answer at one moment. The journals are read again.
+// A state may have a watch whose endpoint was created after the end of the endpoint's journal was
+// read, because brokers do not answer at the same time. The journals are then read again.
 func TestABackupHasTheEndpointsOfItsWatches(t *testing.T) {
 	t.Parallel()
 	const late = total + 1

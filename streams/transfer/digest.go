@@ -9,7 +9,7 @@ import (
 	"github.com/lumenhook/lumenhook/streams/store"
 )
 
-// Digest sums up entries of states. It does not depend on their order, nor on how they are
+// Digest is a checksum of entries of states. It does not depend on their order, nor on how they are
 // divided into partitions.
 type Digest struct {
 	Entries int64
@@ -21,8 +21,8 @@ func (d Digest) String() string {
 	return fmt.Sprintf("%016x%016x%016x%016x", d.Sum[0], d.Sum[1], d.Sum[2], d.Sum[3])
 }
 
-// add adds an entry. The number of a settled delivery does not count: each partition has its
-// own.
+// add adds an entry. The number of a settled delivery is ignored, because each partition has its
+// own numbers.
 func (d *Digest) add(key, value []byte) {
 	if engine.IsSettled(key) {
 		key = key[:1]
@@ -38,7 +38,7 @@ func (d *Digest) add(key, value []byte) {
 	}
 }
 
-// remove takes an entry out that was added.
+// remove removes an entry that was added.
 func (d *Digest) remove(key, value []byte) {
 	var one Digest
 	one.add(key, value)
@@ -48,8 +48,8 @@ func (d *Digest) remove(key, value []byte) {
 	}
 }
 
-// eachOwned calls take for the entries of a state that belong to an aggregate, as they are
-// under other topics.
+// eachOwned calls take for the entries of a state that belong to an aggregate, in their portable
+// form.
 func eachOwned(
 	s *store.Store, take func(aggregate string, key, value []byte) error,
 ) error {
@@ -65,7 +65,7 @@ func eachOwned(
 	})
 }
 
-// digestOf sums up states.
+// digestOf returns the digest of states.
 func digestOf(states []*store.Store) (d Digest, err error) {
 	for _, s := range states {
 		err := eachOwned(s, func(_ string, key, value []byte) error {

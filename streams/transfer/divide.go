@@ -16,12 +16,12 @@ type divider struct {
 	pending     []int    // entries of each batch
 	settled     []uint64 // settled deliveries of each target
 	partitionOf func(aggregate string) int32
-	digest      Digest // of what the targets are to have
+	digest      Digest // of the targets' entries
 	progress    func(entries int64)
 }
 
-// divide fills empty states with the entries of others, and returns their digest. First come
-// the deliveries: of two of one event one stays, and other entries depend on which.
+// divide fills empty states with the entries of others, and returns their digest. Deliveries come
+// first: if there are two of one event, only one stays, and other entries depend on which.
 func divide(from []*store.Store, to stores, progress func(entries int64)) (Digest, error) {
 	d := &divider{
 		targets:     to,
@@ -74,7 +74,7 @@ func (d *divider) delivery(p int32, key, value []byte) error {
 	return d.set(p, key, value)
 }
 
-// other writes an entry that is no delivery.
+// other writes an entry that is not a delivery.
 func (d *divider) other(p int32, key, value []byte) error {
 	switch {
 	case engine.IsDelivery(key):
@@ -90,8 +90,8 @@ func (d *divider) other(p int32, key, value []byte) error {
 	return d.set(p, key, value)
 }
 
-// addSettled adds a settled delivery behind those that the target has. The order within a
-// source stays; which of two sources settled earlier is not known, and nothing depends on it.
+// addSettled adds a settled delivery after those that the target has. The order within a source is
+// kept. Which of two sources settled earlier is unknown, and nothing depends on it.
 func (d *divider) addSettled(p int32, key, value []byte) error {
 	added, err := engine.AddSettled(d.batches[p], value, d.settled[p])
 	if err != nil || !added {
@@ -102,7 +102,7 @@ func (d *divider) addSettled(p int32, key, value []byte) error {
 	return d.flush(p)
 }
 
-// endRings writes how many settled deliveries each target has.
+// endRings writes the number of settled deliveries of each target.
 func (d *divider) endRings() (err error) {
 	for p, n := range d.settled {
 		err = errors.Join(err, engine.SetSettled(d.batches[p], n))

@@ -16,7 +16,7 @@ import (
 // manifestName is the file that makes a folder a backup. It is written last.
 const manifestName = "manifest.json"
 
-// PrepareFolder makes a folder for a backup. One that has something in it is refused.
+// PrepareFolder creates a folder for a backup. It refuses a folder that is not empty.
 func PrepareFolder(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return fmt.Errorf("transfer: making the folder: %w", err)
@@ -49,7 +49,7 @@ func (c *Copy) Save(progress func(done, total int64)) error {
 	return writeWhole(filepath.Join(c.dir, manifestName), append(text, '\n'))
 }
 
-// writeWhole writes a file that is there as a whole or not at all.
+// writeWhole writes a file atomically.
 func writeWhole(path string, text []byte) error {
 	part := path + ".part"
 	// #nosec G304 -- asked for
@@ -67,7 +67,7 @@ func writeWhole(path string, text []byte) error {
 	return nil
 }
 
-// ReadManifest reads what a folder is a backup of.
+// ReadManifest reads the manifest of a backup.
 func ReadManifest(dir string) (m Manifest, err error) {
 	text, err := os.ReadFile(filepath.Join(dir, manifestName)) // #nosec G304 -- asked for
 	if errors.Is(err, fs.ErrNotExist) {
@@ -135,7 +135,7 @@ func checkFiles(dir string, m Manifest, progress func(done, total int64)) error 
 	return nil
 }
 
-// load reads the states, and compares them with the digest that was taken of them.
+// load reads the states, and compares them with their digest in the manifest.
 func (c *Copy) load(progress func(done, total int64)) error {
 	for p, s := range c.states {
 		if err := readState(filepath.Join(c.dir, c.about.States[p].Name), s); err != nil {

@@ -8,31 +8,31 @@ import (
 	"github.com/lumenhook/lumenhook/streams/task"
 )
 
-// Log is the topics of one deployment, as a copy is read from them or written to them: those
-// of a cluster, or the simulation's.
+// Log is the topics of one deployment that a copy is read from or written to: those of a cluster,
+// or the simulation's.
 type Log interface {
 	// Starts and Of return the first and the end offsets of a topic's partitions.
 	Starts(ctx context.Context, topic string) (map[int32]int64, error)
 	Of(ctx context.Context, topic string) (map[int32]int64, error)
-	// Read calls take for the committed records of a topic between offsets; some that follow
-	// may come, too.
+	// Read calls take for the committed records of a topic between offsets. It may also pass some
+	// later records.
 	Read(
 		ctx context.Context, topic string, from, to map[int32]int64, take func(kafka.Record) error,
 	) error
-	// Replica opens the state of a partition, which is folded beside its owner.
+	// Replica opens the state of a partition, which is folded while its owner keeps running.
 	Replica(cfg task.CoreConfig[engine.Effect, engine.Outcome]) (*replica, error)
-	// Append appends records by their keys, and Place at the partitions and offsets that they
-	// name. DeleteBefore deletes those below offsets.
+	// Append appends records by their keys; Place places them at the partitions and offsets that
+	// they name. DeleteBefore deletes the records below offsets.
 	Append(ctx context.Context, records ...kafka.Record) error
 	Place(ctx context.Context, records ...kafka.Record) error
 	DeleteBefore(ctx context.Context, below kafka.Offsets) error
 	Close()
 }
 
-// replica is a partition's state, folded beside its owner.
+// replica is a partition's state, folded while its owner keeps running.
 type replica = task.Replica[engine.Effect, engine.Outcome]
 
-// openLog returns a log, or else a cluster's.
+// openLog returns log, or the log of the cluster if log is nil.
 func openLog(log Log, c kafka.Cluster) (Log, error) {
 	if log != nil {
 		return log, nil
@@ -44,7 +44,7 @@ func openLog(log Log, c kafka.Cluster) (Log, error) {
 	return &clusterLog{Ends: ends, cluster: c}, nil
 }
 
-// clusterLog is the topics of a cluster. Clients that write are opened when they are needed.
+// clusterLog is the topics of a cluster. Clients for writing are opened when they are needed.
 type clusterLog struct {
 	*kafka.Ends
 	cluster  kafka.Cluster

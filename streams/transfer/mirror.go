@@ -14,10 +14,10 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-// MirrorConfig is what is copied where. Both clusters may have prefixes of their own.
+// MirrorConfig configures a mirror. The two clusters may have different prefixes.
 type MirrorConfig struct {
 	From, To kafka.Cluster
-	// Progress is called periodically with offsets, done and in total. It may be nil.
+	// Progress, if set, is called periodically with the number of copied offsets and the total.
 	Progress func(done, total int64)
 }
 
@@ -50,7 +50,7 @@ type mirroring struct {
 	done, total      int64
 }
 
-// mirrorPartition is what is to be copied of one partition.
+// mirrorPartition is one partition to copy.
 type mirrorPartition struct {
 	topic         string
 	number        int32
@@ -60,9 +60,9 @@ type mirrorPartition struct {
 	records, fill int64
 }
 
-// Mirror copies what the source has at the time of the call, and returns when the target has
-// acknowledged it. The topics must exist in the target, as `topics create` makes them, with
-// as many partitions as in the source.
+// Mirror copies all records that the source has at the time of the call, and returns when the
+// target has acknowledged them. The topics must exist in the target, as `topics create` creates
+// them, with as many partitions as in the source.
 func Mirror(ctx context.Context, cfg MirrorConfig) (MirrorReport, error) {
 	c := &mirroring{MirrorConfig: cfg}
 	defer c.close()
@@ -197,7 +197,7 @@ func (c *mirroring) partition(ctx context.Context, p *mirrorPartition) error {
 	return nil
 }
 
-// comparedOffsets is how much of the target is compared with the source.
+// comparedOffsets is how many offsets at the end of the target are compared with the source.
 const comparedOffsets = 1_000
 
 // sameSoFar compares the target's last records with the source's at those offsets.
@@ -258,7 +258,7 @@ func sameRecord(a, b kafka.Record) bool {
 		})
 }
 
-// mirrorBatch collects records that are placed at once.
+// mirrorBatch collects records that are placed together.
 type mirrorBatch struct {
 	*mirroring
 	*mirrorPartition
@@ -267,8 +267,8 @@ type mirrorBatch struct {
 	bytes int
 }
 
-// deleteToStart gives the target's partition the first offset of the source's. Readers tell by it
-// which records retention deleted, and the engine and the follower must know that.
+// deleteToStart gives the target's partition the first offset of the source's. Readers conclude
+// from it which records retention deleted, and the engine and the follower must know that.
 func (b *mirrorBatch) deleteToStart(ctx context.Context) error {
 	if b.start <= b.first {
 		return nil
@@ -296,8 +296,8 @@ func (b *mirrorBatch) add(ctx context.Context, r kafka.Record) error {
 	return b.put(ctx, r)
 }
 
-// fillTo adds fillers up to an offset, of a time: that of the record behind them, so that a search
-// by time finds in the copy what it finds in the source. The zero time is now.
+// fillTo adds fillers up to an offset. They get the timestamp of the record after them, so that a
+// search by time has the same result in the copy as in the source. The zero time means now.
 func (b *mirrorBatch) fillTo(ctx context.Context, offset int64, at time.Time) error {
 	for b.next < offset {
 		b.fill++
@@ -332,7 +332,7 @@ func (b *mirrorBatch) flush(ctx context.Context) error {
 	return nil
 }
 
-// topics sums up the partitions.
+// topics returns the totals of each topic.
 func (c *mirroring) topics() (list []MirroredTopic) {
 	for _, p := range c.plan {
 		if len(list) == 0 || list[len(list)-1].Topic != p.topic {
@@ -377,8 +377,7 @@ func copyPositions(ctx context.Context, from, to kafka.Cluster) (groups []string
 	return groups, nil
 }
 
-// positionsOf returns the positions of each group with a prefix, by its name without the
-// prefix.
+// positionsOf returns the positions of each group with a prefix, by its name without the prefix.
 func positionsOf(
 	ctx context.Context, admin *kadm.Client, prefix string,
 ) (map[string]kadm.Offsets, error) {

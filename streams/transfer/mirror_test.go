@@ -64,7 +64,7 @@ func (s side) transact(how kgo.TransactionEndTry, topic string, keys ...string) 
 	s.must(client.EndTransaction(s.t.Context(), how))
 }
 
-// busy writes records to the topics, aborted ones among them.
+// busy writes records to the topics, including aborted ones.
 func (s side) busy() {
 	s.t.Helper()
 	for round := range 3 {
@@ -76,7 +76,7 @@ func (s side) busy() {
 	s.transact(kgo.TryCommit, schemas.TopicLedgers, "network")
 }
 
-// takes commits a position of a group.
+// takes commits a group's position.
 func (s side) takes(group, topic string, offset int64) {
 	s.t.Helper()
 	s.must(s.WithAdmin(s.t.Context(), func(ctx context.Context, admin *kadm.Client) error {
@@ -111,7 +111,7 @@ func (s side) ends() map[string]map[int32]int64 {
 	return all
 }
 
-// records returns what consumers see, as text, with offset and time.
+// records returns the records that consumers see, as text, with offset and time.
 func (s side) records() (list []string) {
 	s.t.Helper()
 	for topic := range s.ends() {
@@ -125,7 +125,7 @@ func (s side) records() (list []string) {
 	return list
 }
 
-// recordsOf returns what consumers see of a topic.
+// recordsOf returns the records of a topic that consumers see.
 func (s side) recordsOf(topic string) (list []kafka.Record) {
 	s.t.Helper()
 	asking, err := s.NewEnds()
@@ -154,7 +154,7 @@ func (s side) isCopyOf(from side) {
 	}
 }
 
-// copied sums up a report.
+// copied returns the totals of a report.
 func copied(r transfer.MirrorReport) (records, fillers int64) {
 	for _, t := range r.Topics {
 		records += t.Records
@@ -230,7 +230,7 @@ func TestACopyThatEndedEarlyGoesOn(t *testing.T) {
 	to.isCopyOf(from)
 }
 
-// TestWhatIsNoCopyIsRefused: nothing is added to topics that hold something else.
+// TestWhatIsNoCopyIsRefused: nothing is added to topics with other content.
 func TestWhatIsNoCopyIsRefused(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -265,8 +265,8 @@ func TestWhatIsNoCopyIsRefused(t *testing.T) {
 	}
 }
 
-// TestWhatRetentionDeletedIsMissingInTheCopyToo: a copy begins where its source begins, also when
-// the source begins later than it did at the first copy. Readers judge by that what is missing.
+// TestWhatRetentionDeletedIsMissingInTheCopyToo: a copy begins where its source begins, even if the
+// source begins later than at the first copy. Readers conclude from that which records are missing.
 func TestWhatRetentionDeletedIsMissingInTheCopyToo(t *testing.T) {
 	t.Parallel()
 	from, to := newSide(t, 1), newSide(t, 1)
@@ -293,7 +293,7 @@ func TestWhatRetentionDeletedIsMissingInTheCopyToo(t *testing.T) {
 	}
 }
 
-// TestACopyIsSearchedByTimeAsItsSource: fillers are of the time of the record behind them.
+// TestACopyIsSearchedByTimeAsItsSource: fillers have the timestamp of the record after them.
 func TestACopyIsSearchedByTimeAsItsSource(t *testing.T) {
 	t.Parallel()
 	from, to := newSide(t, 1), newSide(t, 1)
@@ -310,14 +310,14 @@ func TestACopyIsSearchedByTimeAsItsSource(t *testing.T) {
 	defer ends.Close()
 	since, err := ends.Since(t.Context(), schemas.TopicMatches, written.UnixMilli()+1)
 	to.must(err)
-	if since[0] < 3 { // the record: two fillers lie before it, and one may behind it
+	if since[0] < 3 { // the record: there are two fillers before it, and there may be one after it
 		t.Errorf("offset %d is later than the record", since[0])
 	}
 }
 
-// deletes removes the records of partition 0 of a topic before an offset. It asks until they are
-// gone: a broker writes a transaction's marker after it has answered, and deletes nothing before
-// an offset that it has not reached.
+// deletes deletes the records of partition 0 of a topic before an offset. It retries until they are
+// gone: a broker writes a transaction's marker after it has answered, and deletes nothing before an
+// offset that it has not reached.
 func (s side) deletes(topic string, offset int64) {
 	s.t.Helper()
 	deleter, err := s.NewDeleter()

@@ -17,19 +17,19 @@ import (
 	"github.com/lumenhook/lumenhook/streams/topology"
 )
 
-// TargetConfig is where a copy is to go.
+// TargetConfig configures the target of a copy.
 type TargetConfig struct {
 	Cluster kafka.Cluster
-	Log     Log // if set, it is written to in place of the cluster
+	Log     Log // if set, it is written instead of the cluster
 	Shape   topology.Shape
 	// Scratch is an empty folder for the states.
 	Scratch string
-	// Progress is called with what is done of the present step, and its total.
+	// Progress is called with the progress of the current step, and its total.
 	Progress func(done, total int64)
 	Logger   *slog.Logger
 }
 
-// Placed is what became of a copy.
+// Placed is the result of placing a copy.
 type Placed struct {
 	Partitions int32            `json:"partitions"`
 	Entries    int64            `json:"entries"` // of the states
@@ -37,7 +37,7 @@ type Placed struct {
 	Records    map[string]int64 `json:"records"` // by topic
 }
 
-// target is the topics that a copy goes to.
+// target is the topics that a copy is written to.
 type target struct {
 	TargetConfig
 	log    Log
@@ -46,7 +46,7 @@ type target struct {
 	placed Placed
 }
 
-// PrepareTarget makes the topics and closes them. It fails if they have records.
+// PrepareTarget creates the topics and closes them. It fails if they have records.
 func PrepareTarget(ctx context.Context, cfg TargetConfig) error {
 	if err := checkEmpty(ctx, cfg.Cluster); err != nil {
 		return err
@@ -91,8 +91,8 @@ func checkEmpty(ctx context.Context, c kafka.Cluster) error {
 	return nil
 }
 
-// Place writes a copy into topics that PrepareTarget has made. The states are read back from
-// there, and held against the copy's.
+// Place writes a copy into topics that PrepareTarget has created. It reads the states back from
+// there and compares them with the copy's.
 func Place(ctx context.Context, c *Copy, cfg TargetConfig) (_ Placed, err error) {
 	t := &target{TargetConfig: cfg, taken: make(map[int32]int64)}
 	t.placed.Records = make(map[string]int64)
@@ -109,8 +109,8 @@ func Place(ctx context.Context, c *Copy, cfg TargetConfig) (_ Placed, err error)
 	return t.placed, t.place(ctx, c)
 }
 
-// place writes what is behind nothing first: a task that found a state before its inputs
-// would take none of them.
+// place writes the inputs before the states: a task that found a state before its inputs would skip
+// them.
 func (t *target) place(ctx context.Context, c *Copy) error {
 	want, err := divide(c.states, t.states, func(n int64) { t.Progress(n, c.about.Entries) })
 	if err != nil {
@@ -127,8 +127,8 @@ func (t *target) place(ctx context.Context, c *Copy) error {
 	return t.compare(ctx, want)
 }
 
-// placeBarrier begins each partition of matches with a filler, behind one that is deleted. So the
-// follower sees that what was matched before the copy is not there (streams/follower/known.go).
+// placeBarrier begins each partition of matches with a filler after a deleted one. The follower
+// concludes from it that the matches before the copy are missing (streams/follower/known.go).
 func (t *target) placeBarrier(ctx context.Context, _ *Copy) error {
 	below := make(kafka.Offsets)
 	for p := range t.Shape.Partitions {
@@ -144,7 +144,7 @@ func (t *target) placeBarrier(ctx context.Context, _ *Copy) error {
 	return t.log.DeleteBefore(ctx, below)
 }
 
-// placeTaken writes the inputs that the states have taken. The states go on behind them.
+// placeTaken writes the inputs that the states have taken. The states continue after them.
 func (t *target) placeTaken(ctx context.Context, c *Copy) (err error) {
 	if err := t.placeRecords(ctx, c, true); err != nil {
 		return err
@@ -181,8 +181,8 @@ func (t *target) placeRecords(ctx context.Context, c *Copy, taken bool) error {
 	return nil
 }
 
-// placeRows writes the rows of tables: who reads them must know every key and watch when the
-// service starts.
+// placeRows writes the rows of tables: their readers must know every key and watch when the service
+// starts.
 func (t *target) placeRows(ctx context.Context, c *Copy) error {
 	b := batch{target: t, total: c.about.Entries}
 	for _, s := range t.states {
@@ -200,7 +200,7 @@ func (t *target) placeRows(ctx context.Context, c *Copy) error {
 	return b.flush(ctx)
 }
 
-// placeCursor writes the follower's cursor. What was appended after it begins at the
+// placeCursor writes the follower's cursor. Records that were appended after it start at the
 // beginning of the new topics.
 func (t *target) placeCursor(ctx context.Context, c *Copy) error {
 	from := c.about.Cursor
@@ -231,7 +231,7 @@ func (t *target) placeCursor(ctx context.Context, c *Copy) error {
 	return b.flush(ctx)
 }
 
-// batch collects records that are appended at once.
+// batch collects records that are appended together.
 type batch struct {
 	*target
 	out         []kafka.Record
@@ -266,8 +266,8 @@ func (b *batch) flush(ctx context.Context) error {
 	return nil
 }
 
-// journalBegins is the first offset of a new journal. Before it is a note, so that nobody
-// takes it for a journal whose state is folded from the beginning.
+// journalBegins is the first offset of a new journal. There is a note before it, so that a reader
+// does not treat it as a journal that can be folded from the beginning.
 const journalBegins = 1
 
 // placeStates begins each journal, and writes each state as a snapshot.
@@ -313,8 +313,7 @@ func (t *target) placeState(
 		})
 }
 
-// compare reads the states back from the new topics, and compares them with what they are to
-// be.
+// compare reads the states back from the new topics, and compares them with the wanted digest.
 func (t *target) compare(ctx context.Context, want Digest) (err error) {
 	back := &Source{cfg: SourceConfig{
 		Cluster:  t.Cluster,

@@ -9,12 +9,12 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-// Some entries and records name offsets of "matches": from where on a part of a backfill has
-// appended. The records from there on are copied, and lie at the beginning of the new topic.
-// A resend names the offset of the journal up to which the history had been read: in another
-// journal it says nothing, and the request has to be repeated.
-// Numbers of hand-overs are offsets of a journal that the copy does not have: without one, a
-// hand-over is known by its delivery.
+// Some entries and records contain offsets of "matches": the first offset of the matches that a
+// part of a backfill has appended. The records from there on are copied to the beginning of the new
+// topic. A resend contains the journal offset up to which the history had been read. It means
+// nothing in another journal, and the request must be repeated. Numbers of handovers are offsets of
+// a journal that the copy does not have. Without a number, a handover is identified by its
+// delivery.
 
 // portableEntry returns an entry of a state without offsets.
 func portableEntry(key, value []byte) ([]byte, error) {
@@ -83,7 +83,7 @@ func portableResend(c domain.Command) (domain.Command, bool) {
 	return c, true
 }
 
-// portableMatch returns a match without the number of a hand-over.
+// portableMatch returns a match without the number of a handover.
 func portableMatch(r kafka.Record) kafka.Record {
 	in, err := schemas.DecodePaymentMatched(schemas.Read(r.Value, r))
 	if err != nil || in.Moved.Number == 0 {
@@ -93,8 +93,7 @@ func portableMatch(r kafka.Record) kafka.Record {
 	return inPlaceOf(r, schemas.EncodeHandOver(in))
 }
 
-// inPlaceOf returns a record with another message. It has the headers of before that are not
-// the message's.
+// inPlaceOf returns a record with another message. It keeps headers that are not the message's.
 func inPlaceOf(r kafka.Record, m schemas.Message) kafka.Record {
 	portable := kafka.NewRecord(r.Topic, string(r.Key), m.Value, m.EachHeader)
 	portable.Timestamp = r.Timestamp

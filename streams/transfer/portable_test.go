@@ -9,7 +9,7 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-// TestAHandOverLeavesItsNumber: and nothing else, since its number would be held against those
+// TestAHandOverLeavesItsNumber: only the number is removed, because it would be compared with those
 // of another journal. Any other match stays byte for byte.
 func TestAHandOverLeavesItsNumber(t *testing.T) {
 	in := domain.MatchInput{
@@ -44,7 +44,7 @@ func TestAHandOverLeavesItsNumber(t *testing.T) {
 	}
 }
 
-// TestOtherHeadersGoAlong: what somebody else wrote beside a message stays beside it.
+// TestOtherHeadersGoAlong: additional headers of other writers are kept.
 func TestOtherHeadersGoAlong(t *testing.T) {
 	m := schemas.EncodeCommand(domain.Command{
 		ID:        "cmd_1",

@@ -12,26 +12,26 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-// A follower reads back what it appended after its cursor, and the engine does not take
-// again what it has taken. So the matches after the cursor go along in two parts: those that
-// the states have taken, and those that they have not.
+// A follower reads back the records that it appended after its cursor, and the engine does not take
+// inputs twice. So the matches after the cursor are copied in two parts: those that the states have
+// taken, and those that they have not.
 
-// part is a part of a topic.
+// part is a range of a topic.
 type part struct {
 	topic    string
 	taken    bool // by the states
 	from, to map[int32]int64
-	// keep reports whether a record goes along; nil: all do.
+	// keep reports whether a record is copied; nil: all are.
 	keep func(kafka.Record) (bool, error)
 }
 
-// others are the topics whose records are copied whole: nothing else has them.
+// others lists the topics whose records are copied completely, because they exist nowhere else.
 func others() []string {
 	return []string{schemas.TopicQuarantine, schemas.TopicDeadLetters, schemas.TopicKeyUses}
 }
 
-// remains returns the parts of topics that the states do not replace. It is called when the
-// states are folded, with the cursor and the ends that were read before.
+// remains returns the parts of topics that the states do not replace. It is called after the states
+// are folded, with the cursor and the ends that were read before.
 func (s *Source) remains(
 	ctx context.Context, cursor schemas.LedgerRead, before inputEnds,
 ) ([]part, error) {
@@ -86,7 +86,8 @@ func (s *Source) remains(
 	return parts, nil
 }
 
-// taken returns how far the states have taken their inputs, by topic and partition.
+// taken returns the positions up to which the states have taken their inputs, by topic and
+// partition.
 func (s *Source) taken() (map[string]map[int32]int64, error) {
 	by := make(map[string]map[int32]int64)
 	for _, topic := range engine.Inputs() {
@@ -148,13 +149,13 @@ func (s *Source) copyPart(ctx context.Context, dir string, p part) (recordsFile,
 		return f, err
 	}
 	if f.file, err = w.end(); err == nil {
-		_, err = s.startsOf(ctx, p) // what was deleted meanwhile was passed over
+		_, err = s.startsOf(ctx, p) // fails if retention deleted records in the meantime
 	}
 	return f, err
 }
 
-// startsOf returns from where on to read a part. It fails if records of it were deleted. Topics
-// without positions keep what they keep.
+// startsOf returns the offsets from which to read a part. It fails if records of it were deleted.
+// Topics without positions are read from their beginning.
 func (s *Source) startsOf(ctx context.Context, p part) (map[int32]int64, error) {
 	starts, err := s.ends.Starts(ctx, p.topic)
 	if err != nil {
@@ -172,7 +173,7 @@ func (s *Source) startsOf(ctx context.Context, p part) (map[int32]int64, error) 
 	return starts, nil
 }
 
-// fieldsOf are the fields of a record in a file: time, key, value, and names and values of
+// fieldsOf returns the fields of a record in a file: time, key, value, and names and values of
 // headers.
 func fieldsOf(r kafka.Record) [][]byte {
 	fields := [][]byte{
@@ -184,7 +185,7 @@ func fieldsOf(r kafka.Record) [][]byte {
 	return fields
 }
 
-// recordOf is the record of fields.
+// recordOf returns the record with these fields.
 func recordOf(topic string, fields [][]byte) (kafka.Record, error) {
 	if len(fields) < 3 || len(fields)%2 == 0 || len(fields[0]) != 8 {
 		return kafka.Record{}, errDamaged

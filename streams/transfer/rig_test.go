@@ -117,7 +117,7 @@ func (r *rig) requests(event string) int {
 	return r.got[event]
 }
 
-// deployment is what is under one prefix.
+// deployment is the deployment under one prefix.
 type deployment struct {
 	*rig
 	kafka.Cluster
@@ -139,7 +139,7 @@ func (d *deployment) shape() topology.Shape {
 	return topology.Shape{Partitions: d.partitions, Replicas: d.broker.Replicas()}
 }
 
-// makeTopics makes the topics of a new deployment.
+// makeTopics creates the topics of a new deployment.
 func (d *deployment) makeTopics() {
 	d.t.Helper()
 	_, err := topology.Create(d.t.Context(), d.Cluster, d.shape())
@@ -147,7 +147,7 @@ func (d *deployment) makeTopics() {
 	d.open()
 }
 
-// open opens what reads and writes topics that exist.
+// open opens the clients for existing topics.
 func (d *deployment) open() {
 	d.t.Helper()
 	d.log = brokertest.NewLog(d.t, d.Cluster)
@@ -157,7 +157,7 @@ func (d *deployment) open() {
 	d.t.Cleanup(d.producer.Close)
 }
 
-// start runs an engine on an empty folder; the returned function stops it.
+// start runs an engine on an empty folder. The returned function stops it.
 func (d *deployment) start() (stop func()) {
 	d.t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -267,7 +267,7 @@ func paid(endpoint, payment int, ledger uint32) (eventID string, r kafka.Record)
 		message.EachHeader)
 }
 
-// silent tells nobody.
+// silent reports nothing.
 var silent = transfer.Telling{Step: func(string) {}, Progress: func(int64, int64) {}}
 
 func (d *deployment) source() transfer.SourceConfig {

@@ -14,24 +14,24 @@ import (
 	"github.com/lumenhook/lumenhook/streams/task"
 )
 
-// Source is a deployment that is copied. The service may run meanwhile.
+// Source is a deployment that is copied. The service may keep running.
 type Source struct {
 	cfg      SourceConfig
 	ends     Log
 	replicas []*replica
-	journal  map[int32]int64 // its ends, up to which the states are folded
+	journal  map[int32]int64 // the journal's ends, up to which the states are folded
 }
 
-// SourceConfig is where a deployment is and what is told.
+// SourceConfig configures a source and its progress reports.
 type SourceConfig struct {
 	Cluster kafka.Cluster
-	// Log, if set, is read in place of the cluster.
+	// Log, if set, is read instead of the cluster.
 	Log Log
 	// Scratch is an empty folder for the states.
 	Scratch string
 	Program string // version of this program
 	Now     func() time.Time
-	// Progress is called with what is done of the present step, and its total.
+	// Progress is called with the progress of the current step, and its total.
 	Progress func(done, total int64)
 	Logger   *slog.Logger
 }
@@ -72,7 +72,7 @@ func (s *Source) states() (list []*store.Store) {
 	return list
 }
 
-// replicaConfig is a state in a scratch folder, of one partition of so many.
+// replicaConfig configures a state in a scratch folder, for one of that many partitions.
 func replicaConfig(
 	dir string, partition int32, partitions int, logger *slog.Logger,
 ) task.CoreConfig[engine.Effect, engine.Outcome] {
@@ -94,7 +94,7 @@ func (s *Source) Partitions() int32 {
 	return int32(len(s.replicas)) // #nosec G115 -- a partition count
 }
 
-// State returns the state of a partition, as far as it is folded.
+// State returns the state of a partition, up to where it is folded.
 func (s *Source) State(partition int32) *store.Store { return s.replicas[partition].Store() }
 
 // Close closes the states.
@@ -108,12 +108,13 @@ func (s *Source) Close() (err error) {
 	return err
 }
 
-// holder is the group that holds what is read: its name is of those that the rights allow.
+// holder is the group that holds the records that are read. Its name matches the group prefix that
+// the rights allow.
 const holder = "history-copy"
 
 const releaseMax = 10 * time.Second
 
-// holding reads while the owners of partitions delete nothing of the topics that is there now.
+// holding runs read while the current records of the topics are protected from deletion.
 func (s *Source) holding(ctx context.Context, read func() error) error {
 	from := make(kafka.Offsets)
 	for _, topic := range append(engine.Inputs(), schemas.TopicJournal, schemas.TopicSnapshots,
@@ -133,7 +134,7 @@ func (s *Source) holding(ctx context.Context, read func() error) error {
 	return errors.Join(err, s.cfg.Cluster.Release(releasing, holder))
 }
 
-// Fold folds the journals up to their present ends.
+// Fold folds the journals up to their current ends.
 func (s *Source) Fold(ctx context.Context) error {
 	starts, err := s.ends.Starts(ctx, schemas.TopicJournal)
 	if err != nil {
@@ -160,8 +161,9 @@ func (s *Source) Fold(ctx context.Context) error {
 	return nil
 }
 
-// Capture copies the deployment as it is now. Records that are no part of the states go into
-// files in dir; the states stay the source's, which must be open as long as the copy is used.
+// Capture copies the deployment as it is now. Records that are not part of the states are written
+// to files in dir. The states belong to the source, which must stay open as long as the copy is
+// used.
 func (s *Source) Capture(ctx context.Context, dir string) (*Copy, error) {
 	cursor, found, err := s.readCursor(ctx)
 	if err != nil {

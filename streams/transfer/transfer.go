@@ -17,23 +17,23 @@ import (
 	"github.com/lumenhook/lumenhook/streams/topology"
 )
 
-// Telling is what a person is told meanwhile.
+// Telling receives progress reports for the user.
 type Telling struct {
-	// Step is called when a step begins, and Progress with what is done of it.
+	// Step is called when a step begins, and Progress with its progress.
 	Step     func(name string)
 	Progress func(done, total int64)
 }
 
-// History is the history in ClickHouse of a deployment that goes on under other topics; nil
-// if it is of no concern.
+// History is the history in ClickHouse of a deployment that continues on other topics; nil: there
+// is no history to move.
 type History interface {
-	// CatchUp returns when the history has all that the topics of a cluster have.
+	// CatchUp returns when the history has all records of a cluster's topics.
 	CatchUp(ctx context.Context, from kafka.Cluster) error
-	// CheckAt fails unless the history is as far as a copy.
+	// CheckAt fails unless the history is at the position of a copy.
 	CheckAt(ctx context.Context, of Manifest) error
-	// BeginAnew has the history, which is as far as a copy, go on with what the copy's topics
-	// have from their beginning.
-	BeginAnew(ctx context.Context, of Manifest) error
+	// Restart makes the history, which is at the position of a copy, continue with the copy's
+	// topics from their beginning.
+	Restart(ctx context.Context, of Manifest) error
 }
 
 // WriteBackup copies a deployment into a folder, while the service runs.
@@ -93,7 +93,7 @@ func Restore(
 	return finish(ctx, c, cfg, history, tell)
 }
 
-// finish writes a copy into topics that are prepared, and opens them.
+// finish writes a copy into prepared topics, and opens them.
 func finish(
 	ctx context.Context, c *Copy, cfg TargetConfig, history History, tell Telling,
 ) (placed Placed, err error) {
@@ -103,37 +103,38 @@ func finish(
 	}
 	if history != nil {
 		tell.Step("telling the history of the new topics")
-		if err := history.BeginAnew(ctx, c.about); err != nil {
+		if err := history.Restart(ctx, c.about); err != nil {
 			return placed, err
 		}
 	}
 	return placed, topology.Open(ctx, cfg.Cluster, topology.Filling)
 }
 
-// Move is how a deployment is brought to another prefix.
+// Move configures the move of a deployment to another prefix.
 type Move struct {
 	Source  SourceConfig
 	Target  TargetConfig
 	History History
 	Tell    Telling
-	// Stop is called once the states are warm, if the service runs: with who still does.
+	// Stop is called when the states are warm and the service still runs, with an error that names
+	// the groups in use.
 	Stop func(inUse error)
 }
 
-// Moved is what became of a move.
+// Moved is the result of a move.
 type Moved struct {
 	From   string `json:"from"` // prefixes
 	To     string `json:"to"`
 	Before int32  `json:"partitionsBefore"`
 	Placed
-	// PauseSeconds is how long the service stood still: from when nobody used the topics any
-	// more until the new ones were open.
+	// PauseSeconds is how long the service was down: from when no process used the topics until the
+	// new ones were open.
 	PauseSeconds float64 `json:"pauseSeconds"`
 }
 
-// Repartition brings a deployment to another prefix, with another partition count. The
-// service runs while the states are folded, and is stopped for the rest. Until the new topics
-// are whole, an error leaves the old ones as they were.
+// Repartition moves a deployment to another prefix, with another partition count. The service runs
+// while the states are folded, and is stopped for the rest. An error before the new topics are
+// complete leaves the old ones unchanged.
 func Repartition(ctx context.Context, m Move) (moved Moved, err error) {
 	m.Source.Progress, m.Target.Progress = m.Tell.Progress, m.Tell.Progress
 	from, to := m.Source.Cluster, m.Target.Cluster
@@ -152,24 +153,24 @@ func Repartition(ctx context.Context, m Move) (moved Moved, err error) {
 	defer func() { err = errors.Join(err, source.Close()) }()
 	moved.Before = source.Partitions()
 	m.Tell.Step("folding the journals of " + from.Prefix)
-	// Once nobody uses the topics, nobody deletes anything.
+	// Once no process uses the topics, no records are deleted.
 	err = source.holding(ctx, func() error { return m.untilUnused(ctx, source) })
 	if err != nil {
 		return moved, err
 	}
 	began := m.Source.Now()
 	if moved.Placed, err = m.moveStill(ctx, source); err != nil {
-		return moved, fmt.Errorf("%w; nothing was moved, and the service may go on with the prefix %s "+
+		return moved, fmt.Errorf("%w; nothing was moved, and the service may continue with the prefix %s "+
 			"(delete the topics of %s before you repeat this)", err, from.Prefix, to.Prefix)
 	}
 	moved.PauseSeconds = m.Source.Now().Sub(began).Seconds()
 	return moved, nil
 }
 
-// askAgain is how often it is asked whether the service has been stopped.
+// askAgain is how often to check whether the service has been stopped.
 const askAgain = 500 * time.Millisecond
 
-// untilUnused folds what comes, until nobody uses the topics any more.
+// untilUnused keeps folding new records until no process uses the topics.
 func (m *Move) untilUnused(ctx context.Context, source *Source) error {
 	for told := false; ; told = true {
 		if err := source.Fold(ctx); err != nil {
@@ -188,7 +189,7 @@ func (m *Move) untilUnused(ctx context.Context, source *Source) error {
 	}
 }
 
-// moveStill moves a deployment that nobody uses. If it fails, the old topics are open again.
+// moveStill moves a deployment that no process uses. If it fails, it opens the old topics again.
 func (m *Move) moveStill(ctx context.Context, source *Source) (placed Placed, err error) {
 	from := m.Source.Cluster
 	err = topology.Close(ctx, from, topology.Moved, m.Target.Shape.Replicas)
@@ -200,7 +201,7 @@ func (m *Move) moveStill(ctx context.Context, source *Source) (placed Placed, er
 			err = errors.Join(err, topology.Open(context.WithoutCancel(ctx), from, topology.Moved))
 		}
 	}()
-	if err := checkUnused(ctx, from); err != nil { // who started in between
+	if err := checkUnused(ctx, from); err != nil { // a process that started in between
 		return placed, err
 	}
 	if err := fence(ctx, from, source.Partitions()); err != nil {
@@ -227,7 +228,7 @@ func (m *Move) moveStill(ctx context.Context, source *Source) (placed Placed, er
 	return finish(ctx, c, m.Target, m.History, m.Tell)
 }
 
-// ErrInUse means that the service runs on topics that must stand still.
+// ErrInUse means that the service runs on topics that must not change.
 var ErrInUse = errors.New("the service still runs on these topics")
 
 // checkUnused fails with ErrInUse while a group of the deployment has members.
@@ -255,8 +256,8 @@ func checkUnused(ctx context.Context, c kafka.Cluster) error {
 	})
 }
 
-// fence takes over every transactional id of a deployment. Whoever had one, and hung while
-// the groups were asked, writes nothing any more, and what it had open is aborted.
+// fence takes over every transactional id of a deployment. A former owner that hung while the
+// groups were checked cannot write any more, and its open transaction is aborted.
 func fence(ctx context.Context, c kafka.Cluster, partitions int32) error {
 	for _, id := range topology.TransactionalIDs(partitions) {
 		if err := c.Fence(ctx, id); err != nil {

@@ -20,12 +20,12 @@ import (
 	"github.com/lumenhook/lumenhook/streams/transfer"
 )
 
-// Endpoints of a shop, by what becomes of their deliveries.
+// Endpoints of a shop, by the outcome of their deliveries.
 const (
 	answering = iota + 1
 	failing   // once an hour
 	gone      // 410: disabled by it
-	disabled  // by hand, with a delivery that waits
+	disabled  // manually, with a pending delivery
 	deleted
 	others // from here on they answer
 	total  = 16
@@ -35,7 +35,7 @@ const (
 type shop struct {
 	*deployment
 	once    map[string]bool // events that were delivered
-	waiting map[string]bool // events that are to be delivered once their endpoint answers
+	waiting map[string]bool // events that are delivered once their endpoint answers
 	untaken map[string]bool // events that no engine has seen
 }
 
@@ -62,7 +62,7 @@ func watchOf(n int) domain.CreateWatch {
 	}}
 }
 
-// opened is what a shop asks for first.
+// opened returns a shop's first commands.
 func opened(d *deployment) map[string]domain.CommandBody {
 	commands := map[string]domain.CommandBody{
 		"cmd_account": domain.CreateAccount{
@@ -134,7 +134,7 @@ func openShop(d *deployment) (s *shop, stop func()) {
 	return s, stop
 }
 
-// payOn appends matches that nobody takes.
+// payOn appends matches that no engine takes.
 func (s *shop) payOn() {
 	s.t.Helper()
 	for n := others; n <= total; n++ {
@@ -149,7 +149,7 @@ func (s *shop) payOn() {
 	s.append(command("cmd_resend", forgotten()))
 }
 
-// forgotten asks for an event again that the history of the old topics had as it ended.
+// forgotten resends an event that, according to the history of the old topics, had ended.
 func forgotten() domain.ResendEvent {
 	event := fmt.Sprintf("evt_%026d", 1)
 	return domain.ResendEvent{
@@ -172,10 +172,10 @@ func forgotten() domain.ResendEvent {
 	}
 }
 
-// fromTheFuture is an event that was handed over by a fact which the copy does not have.
+// fromTheFuture is an event that was handed over by a fact that the copy does not have.
 const fromTheFuture = "evt_from_the_future"
 
-// handOver is a hand-over of an event by partition 0, under a number.
+// handOver returns the handover of an event by partition 0, with a number.
 func (s *shop) handOver(event string, number uint64) kafka.Record {
 	m := schemas.EncodeHandOver(domain.MatchInput{
 		AccountID:  account,
@@ -198,7 +198,7 @@ func (s *shop) handOver(event string, number uint64) kafka.Record {
 	return kafka.NewRecord(schemas.TopicMatches, endpointID(others), m.Value, m.EachHeader)
 }
 
-// backfills asks for a backfill of an endpoint's watch.
+// backfills requests a backfill of an endpoint's watch.
 func (s *shop) backfills(n int) {
 	s.t.Helper()
 	s.append(command(fmt.Sprint("cmd_live_", n),
@@ -208,7 +208,7 @@ func (s *shop) backfills(n int) {
 	})
 }
 
-// beginPart is the command by which a follower begins a part of a backfill.
+// beginPart returns the command with which a follower begins a part of a backfill.
 func (s *shop) beginPart(n int) kafka.Record {
 	s.t.Helper()
 	watch := s.answersTo(fmt.Sprint("cmd_past_", n))[0].Answer.Watch
@@ -237,8 +237,8 @@ func (s *shop) watch(of *deployment, n int) (w domain.Watch) {
 	return w
 }
 
-// goesOn holds a deployment that was made of the shop's to what it must do: an engine on it
-// delivers what was waiting and what was not taken, once, and nothing that was delivered.
+// goesOn checks a deployment that was made from the shop's: an engine on it delivers the pending
+// and untaken events once, and none that was delivered.
 func (s *shop) goesOn(to *deployment) {
 	s.t.Helper()
 	to.open()
@@ -299,7 +299,7 @@ func (s *shop) goesOn(to *deployment) {
 	s.followsOn(to)
 }
 
-// followsOn holds the cursor, the matches that a follower reads back, and the tables.
+// followsOn checks the cursor, the matches that a follower reads back, and the tables.
 func (s *shop) followsOn(to *deployment) {
 	s.t.Helper()
 	ledgers := to.log.Read(schemas.TopicLedgers)
@@ -380,7 +380,7 @@ func TestADeploymentGoesOnWithAnotherPartitionCount(t *testing.T) {
 	}
 }
 
-// A backup that is made while the engine works makes a cluster that goes on.
+// A backup that is taken while the engine works restores to a cluster that continues.
 func TestAClusterIsMadeOfABackup(t *testing.T) {
 	t.Parallel()
 	for _, partitions := range []int32{4, 5} {
@@ -410,7 +410,7 @@ func TestAClusterIsMadeOfABackup(t *testing.T) {
 	}
 }
 
-// What is damaged, or is no backup, is refused before anything is written.
+// A damaged backup, or a folder that is not a backup, is refused before anything is written.
 func TestADamagedBackupIsRefused(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -493,8 +493,8 @@ func rewrite(r *rig, dir string, change func(map[string]any)) {
 	r.must(os.WriteFile(path, text, 0o600))
 }
 
-// What each partition remembers of settled deliveries goes along, each to its endpoint's, and
-// is forgotten there in its turn.
+// The remembered settled deliveries of each partition are copied to their endpoint's partition, and
+// are forgotten there in order.
 func TestSettledDeliveriesAreRememberedBehindAMove(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

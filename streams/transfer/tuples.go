@@ -14,16 +14,16 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// A file is zstd of tuples. A tuple is the number of its fields, and each with its length
-// before it; all numbers are unsigned varints.
+// A file is zstd-compressed tuples. A tuple is the number of its fields, followed by the length and
+// content of each. All numbers are unsigned varints.
 
-// mostFieldBytes bounds a field, and mostFields a tuple: more than records and states have.
+// mostFieldBytes bounds a field, and mostFields a tuple. Records and states have fewer.
 const (
 	mostFieldBytes = 64 << 20
 	mostFields     = 1 << 10
 )
 
-// file describes a file that is written: part of a backup's manifest.
+// file describes a written file, as part of a backup's manifest.
 type file struct {
 	Name   string `json:"name"`
 	Bytes  int64  `json:"bytes"`
@@ -54,7 +54,7 @@ func newTupleWriter(path, name string) (*tupleWriter, error) {
 	return w, nil
 }
 
-// counter counts what is written.
+// counter counts written bytes.
 type counter struct{ bytes *int64 }
 
 func (c counter) Write(p []byte) (int, error) {
@@ -84,10 +84,10 @@ func (w *tupleWriter) end() (file, error) {
 	return w.file, nil
 }
 
-// abandon closes the file, if an error came between. After end it does nothing.
+// abandon closes the file after an error. After end it does nothing.
 func (w *tupleWriter) abandon() { _, _ = w.zstd.Close(), w.out.Close() }
 
-// readTuples calls take for each tuple of a file. The fields are valid during the call only.
+// readTuples calls take for each tuple of a file. The fields are valid only during the call.
 func readTuples(path string, take func(fields [][]byte) error) error {
 	in, err := os.Open(path) // #nosec G304 -- asked for
 	if err != nil {
@@ -148,7 +148,7 @@ func (r *tupleReader) next() ([][]byte, error) {
 	return r.fields, nil
 }
 
-// unexpected has an end within a tuple be no end.
+// unexpected returns io.ErrUnexpectedEOF if a tuple is cut off.
 func unexpected(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF

@@ -356,7 +356,7 @@ var mutants = []mutant{
 		"a first owner is known by its offset", "streams/task/progress.go",
 		"p.next == 0 && kafka.IsNote(r)",
 		"(MUTANT && r.Offset == 0 || !MUTANT && p.next == 0) && kafka.IsNote(r)",
-		"nobody knows how far",
+		"is unknown: its",
 	},
 	{
 		"a hand-over after another is dropped", "streams/engine/handovers.go",
@@ -418,7 +418,7 @@ var mutants = []mutant{
 	},
 	{
 		"a clock set back is no reason to wait", "streams/engine/starts.go",
-		"s.entries, s.total = nil, 0 // the clock was set back: how long ago is unknown\n\t\ts.quietSince(nowMillis)",
+		"s.entries, s.total = nil, 0 // the clock was set back, so the age is unknown\n\t\ts.quietSince(nowMillis)",
 		"s.entries, s.total = nil, 0\n\t\tif !MUTANT { s.quietSince(nowMillis) }",
 		"and its limit is",
 	},
