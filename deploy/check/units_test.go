@@ -55,10 +55,10 @@ func environmentFile(t *testing.T, path string) map[string]string {
 
 // secretsOfRoles is what docs/operate/cluster.md puts into the secrets folder of each role.
 var secretsOfRoles = map[string][]string{
-	"api":       {"kafka-password", "kafka-ca", "master-key", "clickhouse-password", "clickhouse-ca"},
+	"api":       {"kafka-password", "kafka-ca", "master-key", "clickhouse-password"},
 	"engine":    {"kafka-password", "kafka-ca", "master-key"},
 	"follower":  {"kafka-password", "kafka-ca"},
-	"projector": {"kafka-password", "kafka-ca", "clickhouse-password", "clickhouse-ca"},
+	"projector": {"kafka-password", "kafka-ca", "clickhouse-password"},
 	"mailer":    {"kafka-password", "kafka-ca", "smtp-password"},
 }
 
