@@ -14,6 +14,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/apicli"
 	"github.com/lumenhook/lumenhook/internal/cli"
 	"github.com/lumenhook/lumenhook/internal/config"
+	"github.com/lumenhook/lumenhook/internal/runfile"
 )
 
 func newKeys() *cobra.Command {
@@ -107,8 +108,14 @@ func newKeysRoll(a *apiFlags) *cobra.Command {
 		"Put a new key in the place of another, which goes on working for a while", cli.OneArgument,
 		func(ctx context.Context, c *client.Client, args []string) (client.Key, error) {
 			seconds := int(grace.Seconds())
-			return c.RollKey(ctx, args[0], client.KeyRoll{GraceSeconds: &seconds})
+			rolled, err := c.RollKey(ctx, args[0], client.KeyRoll{GraceSeconds: &seconds})
+			if err != nil || rolled.Key == nil || !a.IsFoldersKey(args[0]) {
+				return rolled, err
+			}
+			return rolled, runfile.ReplaceAPIKey(a.DataDir, rolled.ID, *rolled.Key)
 		}, apicli.ShowRolledKey)
+	c.Long = `Puts a new key in the place of another. If it is the key of the data folder, the new one is
+written there too, for every command on the folder and for the next start.`
 	c.Example = `  # A new key; the former one works for an hour, in which you put it in place
   lumenhook keys roll key_… --grace 1h`
 	c.Flags().DurationVar(&grace, "grace", 24*time.Hour, "how long the former key goes on working")
@@ -124,6 +131,10 @@ func newKeysRevoke(r *apiFlags) *cobra.Command {
   lumenhook keys revoke key_…`,
 		Args: cli.OneArgument,
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if r.IsFoldersKey(args[0]) {
+				return cli.Usage(fmt.Errorf("%s is the key of the data folder, which its commands and its "+
+					"next start need: replace it with `lumenhook keys roll %s --grace 0s`", args[0], args[0]))
+			}
 			if account == "" {
 				c, err := r.API()
 				if err != nil {

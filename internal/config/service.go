@@ -92,6 +92,12 @@ func (s *Service) Run(or string) (runfile.File, error) {
 	return run, nil
 }
 
+// IsFoldersKey reports whether an id is that of the API key in the data folder.
+func (s *Service) IsFoldersKey(id string) bool {
+	run, err := runfile.Read(s.DataDir)
+	return err == nil && run.APIKeyID == id
+}
+
 // IsLive reports whether the service is on the public network, as far as its data folder
 // says.
 func (s *Service) IsLive() bool {

@@ -94,16 +94,28 @@ func (p *receiversPart) Start(context.Context) (err error) {
 	return nil
 }
 
-// openAccountMax bounds the wait for an engine that opens an account.
+// openAccountMax bounds the wait for an engine that changes an account.
 const openAccountMax = 30 * time.Second
 
-// OpenAccount opens an account unless there is one of its id. Asked again with the
-// same command, it changes nothing.
-func (n *Node) OpenAccount(ctx context.Context, c domain.Command) error {
-	if err := n.stack.Start(ctx, n.directory, n.commands); err != nil {
-		return err
+// KeyOwner is a key and the account that it belongs to.
+type KeyOwner struct {
+	AccountID string // empty: no account has the key
+	Key       domain.Key
+}
+
+// KeyByHash finds an API key by its domain.APIKeyHash.
+func (n *Node) KeyByHash(ctx context.Context, hash []byte) (o KeyOwner, err error) {
+	if err := n.stack.Start(ctx, n.directory); err != nil {
+		return o, err
 	}
-	if _, exists, err := n.directory.Account(c.AccountID); err != nil || exists {
+	o.Key, o.AccountID, _, err = n.directory.KeyByHash(hash)
+	return o, err
+}
+
+// ChangeAccount carries out a command on an account, and waits until it can be read. Repeated with
+// the same command, it changes nothing.
+func (n *Node) ChangeAccount(ctx context.Context, c domain.Command) error {
+	if err := n.stack.Start(ctx, n.directory, n.commands); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, openAccountMax)
@@ -113,11 +125,15 @@ func (n *Node) OpenAccount(ctx context.Context, c domain.Command) error {
 		refused := result.Answer.Rejection
 		switch {
 		case err == nil && refused != nil && refused.Code != domain.CodeAlreadyExists:
-			return fmt.Errorf("opening the account: %s", refused.Detail)
+			return fmt.Errorf("changing the account: %s", refused.Detail)
 		case err == nil:
-			return n.directory.AwaitAccount(ctx, c.AccountID, 1)
+			var version uint64 = 1
+			if result.Answer.Account != nil {
+				version = result.Answer.Account.Version
+			}
+			return n.directory.AwaitAccount(ctx, c.AccountID, version)
 		case errors.Is(err, commands.ErrClosed), ctx.Err() != nil:
-			return fmt.Errorf("opening the account: %w", err)
+			return fmt.Errorf("changing the account: %w", err)
 		}
 	}
 }

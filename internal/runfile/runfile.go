@@ -24,6 +24,7 @@ var ErrNoFolder = errors.New("must name a folder, such as .lumenhook")
 type File struct {
 	APIURL       string      `json:"apiUrl"`
 	APIKey       string      `json:"apiKey"`
+	APIKeyID     string      `json:"apiKeyId"`
 	AccountID    string      `json:"accountId"`
 	KafkaBrokers []string    `json:"kafkaBrokers"`
 	Kafka        Kafka       `json:"kafka"`

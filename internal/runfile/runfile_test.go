@@ -64,15 +64,15 @@ func TestWhatAFolderDrewItKeeps(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = folder.Close() })
-	key, err := folder.APIKey(true)
-	if err != nil || !strings.HasPrefix(key, "whk_live_") {
+	key, isNew, err := folder.APIKey(true)
+	if err != nil || !isNew || !strings.HasPrefix(key, "whk_live_") {
 		t.Fatalf("the API key is %q, %v", key, err)
 	}
 	logins, err := folder.Logins()
 	if err != nil || len(logins.Kafka.Password) < 26 {
 		t.Fatalf("the logins are %+v, %v", logins, err)
 	}
-	if again, err := folder.APIKey(false); again != key || err != nil {
+	if again, isNew, err := folder.APIKey(false); again != key || isNew || err != nil {
 		t.Errorf("the API key became %q, %v", again, err)
 	}
 	if again, err := folder.Logins(); again != logins || err != nil {

@@ -23,7 +23,10 @@ func (d *Folder) CheckSecrets() error {
 	if _, err := os.Stat(d.Join("broker")); err != nil {
 		return nil // nothing was ever written, or starting the broker reports it
 	}
-	needed := []string{d.apiKeyPath()}
+	var needed []string
+	if id, err := d.Account(); err != nil || id == "" { // else a start creates another key for it
+		needed = []string{d.apiKeyPath()}
+	}
 	if _, elsewhere := d.MasterKey().FromVariable(); !elsewhere {
 		needed = append([]string{d.MasterKey().Path()}, needed...)
 	}
@@ -38,25 +41,63 @@ func (d *Folder) CheckSecrets() error {
 
 func (d *Folder) apiKeyPath() string { return d.Join("secrets", "api-key") }
 
+func (d *Folder) accountPath() string { return d.Join("secrets", "account") }
+
+// Account returns the id of the account of the folder's service; "" before its first start.
+func (d *Folder) Account() (string, error) {
+	data, err := os.ReadFile(d.accountPath())
+	if errors.Is(err, os.ErrNotExist) {
+		return "", nil
+	}
+	id := strings.TrimSpace(string(data))
+	if err == nil && !domain.IsID(domain.AccountPrefix, id) {
+		err = fmt.Errorf("%s does not hold the id of an account: restore it", d.accountPath())
+	}
+	return id, err
+}
+
+// SetAccount records the account of the folder's service.
+func (d *Folder) SetAccount(id string) error {
+	return WriteFile(d.accountPath(), []byte(id+"\n"))
+}
+
 // APIKey reads the API key of the folder's service, or generates it: one for the public
 // network is marked as live.
-func (d *Folder) APIKey(live bool) (string, error) {
+func (d *Folder) APIKey(live bool) (key string, isNew bool, err error) {
 	data, err := os.ReadFile(d.apiKeyPath())
 	if err == nil {
 		key := strings.TrimSpace(string(data))
 		if !domain.WellFormedAPIKey(key) {
-			return "", fmt.Errorf("%s does not hold an API key: restore it, "+
-				"or begin with another --data-dir", d.apiKeyPath())
+			return "", false, fmt.Errorf("%s does not hold an API key: restore it, "+
+				"or use another --data-dir", d.apiKeyPath())
 		}
-		return key, nil
+		return key, false, nil
 	}
 	if !errors.Is(err, os.ErrNotExist) {
-		return "", fmt.Errorf("reading the API key: %w", err)
+		return "", false, fmt.Errorf("reading the API key: %w", err)
 	}
 	var entropy [32]byte
 	rand.Read(entropy[:])
-	key := domain.NewAPIKey(live, entropy)
-	return key, WriteFile(d.apiKeyPath(), []byte(key+"\n"))
+	key = domain.NewAPIKey(live, entropy)
+	return key, true, WriteFile(d.apiKeyPath(), []byte(key+"\n"))
+}
+
+// ErrUnknownKey is the error of a start with an API key that its account does not have.
+func (d *Folder) ErrUnknownKey() error {
+	return fmt.Errorf("the API key in %s is unknown, revoked or expired: put a valid key of the "+
+		"service's account there, or remove the file and start again to get a new key", d.apiKeyPath())
+}
+
+// ReplaceAPIKey writes the key that replaced the key of a running service: commands on its
+// folder, and its next start, use it.
+func ReplaceAPIKey(dir, id, key string) error {
+	run, err := Read(dir)
+	if err != nil {
+		return err
+	}
+	d := Folder{path: dir}
+	run.APIKey, run.APIKeyID = key, id
+	return errors.Join(WriteFile(d.apiKeyPath(), []byte(key+"\n")), d.Publish(run))
 }
 
 // Logins are the passwords of the embedded broker and the embedded ClickHouse. They are
