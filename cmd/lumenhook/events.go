@@ -99,12 +99,12 @@ func newEventsTail(a *apiFlags) *cobra.Command {
 receiver answered, in what state the event is then, and when the next attempt is to be; of all
 endpoints of the account, or those that every filter takes. With --json each is a line of JSON.
 
-It begins now, with what is on its way already, or --since a time. It outlasts a service that is
-away and a machine that sleeps, and shows what happened meanwhile. Of more than 10,000 events
-that came at once the oldest are told of, and not shown; it follows 20,000 to their end, and
-tells of those that it lets go. When more than 200 change within a second, of the others the
-state is shown without its attempts. Of the attempts of an event that was delivered long ago
-and is sent again nothing is shown: "lumenhook events get" has them.`,
+It begins now, with the events that are pending, or --since a time. After the service or your
+machine was away, it shows what happened meanwhile. If more than 10,000 events come at once, it
+does not show the oldest, and says so. It follows 20,000 events until they are settled, and says
+how many it stops to follow. If more than 200 events change within a second, their attempts are
+shown some seconds later. Attempts of an event that is sent again long after its delivery are not
+shown: "lumenhook events get" has them.`,
 		Example: `  # Watch what is delivered while a shop is tried
   lumenhook events tail
 

@@ -18,59 +18,53 @@ import (
 
 const (
 	tailEvery = time.Second
-	// tailOverlap is how long before the newest event that was seen others are looked for: they
-	// come to the history a moment after each other.
-	tailOverlap  = 30 * time.Second
-	tailFirstTry = time.Second
-	tailLastTry  = 30 * time.Second
+	// tailOverlap is how long before the newest known event a round looks for others: events reach
+	// the history in any order.
+	tailOverlap = 30 * time.Second
+	tailLastTry = 30 * time.Second
 )
 
-// TailBounds are what a tail reads and remembers at most. What is beyond them it tells of.
+// TailBounds are what a tail reads and remembers at most. It reports what exceeds them.
 type TailBounds struct {
 	Page  int // events
 	Pages int // of one round: older events are not shown
-	Known int // events that are remembered: of others, what becomes of them is not shown
-	// Asked are events of lists, and as many that lists no longer have, which are asked for by
-	// themselves in one round: of others the state is shown, and no attempt.
-	Asked int
+	Known int // events that are remembered: what becomes of others is not shown
+	Asked int // events that one round reads with their attempts: others follow in later rounds
 }
 
-// DefaultTailBounds are those of the command, whose help names them.
+// DefaultTailBounds are the bounds of the command, whose help names them.
 func DefaultTailBounds() TailBounds {
 	return TailBounds{Page: 250, Pages: 40, Known: 20_000, Asked: 200}
 }
 
-// Tail shows events and the attempts to deliver them as they happen, by polling the history. It
-// is used by one goroutine.
+// Tail shows events and the attempts to deliver them as they happen, by polling the history. One
+// goroutine uses it.
 type Tail struct {
 	Client *client.Client
 	// Filter selects events. Its State selects lines: those after which an event is in that state.
 	// Its Since is where to begin.
 	Filter client.EventFilter
 	Out    io.Writer
-	Tell   io.Writer // what else there is to say
+	Tell   io.Writer // for notices
 	JSON   bool
 	Bounds TailBounds
 
 	known  *simplelru.LRU[string, *tailed]
-	newest time.Time // creation of the newest event that was seen
-	oldest time.Time // creation of the oldest that the last list had: older ones are asked for
-	asked  int       // events of lists that were asked for in this round
-	lost   int       // events that are pending, and were forgotten in this round
+	newest time.Time // creation of the newest known event
+	lost   int       // pending events that were forgotten in this round
 }
 
 // tailed is what was shown of an event.
 type tailed struct {
-	created  time.Time
 	attempts int
 	delivery client.Delivery
-	// The event is asked for by itself at most this often, and not before; while nothing changes,
-	// less and less.
+	changed  bool // by a list, which has no attempts
+	// A pending event is read at most this often, and not before again. While nothing changes, wait
+	// doubles.
 	wait  time.Duration
 	again time.Time
 }
 
-// pending reports whether more is to become of it.
 func (k *tailed) pending() bool {
 	return k.delivery.State == "QUEUED" || k.delivery.State == "WAITING"
 }
@@ -89,8 +83,8 @@ type TailLine struct {
 	Data          json.RawMessage `json:"data,omitempty"` // of an event
 }
 
-// Run shows what happens until ctx ends, which is no error. It outlasts a service that is away,
-// once that has answered.
+// Run shows what happens until ctx ends, which is no error. While the service does not answer, it
+// tries again.
 func (t *Tail) Run(ctx context.Context) error {
 	var err error
 	forgotten := func(_ string, k *tailed) {
@@ -102,7 +96,7 @@ func (t *Tail) Run(ctx context.Context) error {
 		return err
 	}
 	t.newest = t.Filter.Since
-	if err = t.selects(ctx); err == nil {
+	if err = t.checkFilter(ctx); err == nil {
 		err = t.begin(ctx)
 	}
 	switch {
@@ -120,11 +114,11 @@ func (t *Tail) Run(ctx context.Context) error {
 			return nil
 		case errors.Is(err, errTailOutput), err != nil && !client.MayPass(err):
 			return err
-		case err != nil && !away:
-			fmt.Fprintf(t.Tell, "%s\ngoing on once the service answers\n", cli.Explain(err, noFlags))
-			wait, away = tailFirstTry, true
-		case err != nil:
+		case err != nil && away:
 			wait = min(2*wait, tailLastTry)
+		case err != nil:
+			fmt.Fprintf(t.Tell, "%s\ngoing on once the service answers\n", cli.Explain(err, noFlags))
+			wait, away = tailEvery, true
 		default:
 			if away {
 				fmt.Fprintln(t.Tell, answersAgain)
@@ -135,7 +129,32 @@ func (t *Tail) Run(ctx context.Context) error {
 	return nil
 }
 
-// begin remembers what is on its way already, so that its next attempts are shown.
+// checkFilter refuses a filter whose endpoint, watch or wallet does not exist: the tail would wait
+// for nothing. A transaction, a payment or a memo may still come.
+func (t *Tail) checkFilter(ctx context.Context) error {
+	if t.Filter.EndpointID != "" {
+		if _, err := t.Client.GetEndpoint(ctx, t.Filter.EndpointID); err != nil {
+			return err
+		}
+	}
+	if t.Filter.WatchID != "" {
+		if _, err := t.Client.GetWatch(ctx, t.Filter.WatchID); err != nil {
+			return err
+		}
+	}
+	if t.Filter.WalletAddress == "" {
+		return nil
+	}
+	watches, err := t.Client.ListWatches(ctx,
+		client.WatchFilter{WalletAddress: t.Filter.WalletAddress}, client.Page{Limit: 1})
+	if err == nil && len(watches.Data) == 0 {
+		err = errors.New("--wallet: no watch of your account is of this wallet: " +
+			"`lumenhook watches create` makes one")
+	}
+	return err
+}
+
+// begin remembers the pending events, so that their next attempts are shown.
 func (t *Tail) begin(ctx context.Context) error {
 	for _, state := range []string{"WAITING", "QUEUED"} {
 		filter := t.Filter
@@ -146,7 +165,7 @@ func (t *Tail) begin(ctx context.Context) error {
 		}
 		for _, e := range slices.Backward(pending) {
 			if e.CreatedAt.Before(t.Filter.Since) {
-				t.known.Add(e.ID, &tailed{created: e.CreatedAt, delivery: e.Delivery})
+				t.known.Add(e.ID, &tailed{delivery: e.Delivery})
 			}
 		}
 		if !whole {
@@ -158,7 +177,7 @@ func (t *Tail) begin(ctx context.Context) error {
 	return nil
 }
 
-// list reads the newest events that a filter takes; whole is false if there are more.
+// list reads the newest events that a filter selects; whole is false if there are more.
 func (t *Tail) list(
 	ctx context.Context, filter client.EventFilter,
 ) (events []client.Event, whole bool, err error) {
@@ -177,7 +196,7 @@ func (t *Tail) list(
 	return events, false, nil
 }
 
-// tellLost says how many events that are on their way were forgotten to make room for others.
+// tellLost reports how many pending events were forgotten to make room for others.
 func (t *Tail) tellLost() {
 	if t.lost > 0 {
 		fmt.Fprintf(t.Tell, "%d events that are on their way are followed no more, as there are too "+
@@ -186,16 +205,24 @@ func (t *Tail) tellLost() {
 	t.lost = 0
 }
 
-// round shows what has happened since the one before.
+// round shows what has happened since the last round.
 func (t *Tail) round(ctx context.Context) error {
-	t.asked = 0
 	defer t.tellLost()
-	recent, err := t.recent(ctx)
+	filter := t.Filter
+	filter.State, filter.Since = "", t.newest.Add(-tailOverlap)
+	if filter.Since.Before(t.Filter.Since) {
+		filter.Since = t.Filter.Since
+	}
+	recent, whole, err := t.list(ctx, filter)
 	if err != nil {
 		return err
 	}
+	if n := len(recent); !whole && n > 0 && !t.known.Contains(recent[n-1].ID) {
+		fmt.Fprintf(t.Tell, "more than %d events came at once: the oldest of them are not shown, and "+
+			"`lumenhook events list` has them\n", n)
+	}
 	for _, e := range slices.Backward(recent) {
-		if err := t.see(ctx, e); err != nil {
+		if err := t.see(e); err != nil {
 			return err
 		}
 	}
@@ -211,67 +238,25 @@ func (t *Tail) round(ctx context.Context) error {
 	return nil
 }
 
-// recent lists the events that may be new, newest first. If there are more than a round reads, it
-// tells that older ones are not shown; but not again of those that were shown, or told of, before.
-func (t *Tail) recent(ctx context.Context) ([]client.Event, error) {
-	filter := t.Filter
-	filter.State, filter.Since = "", t.newest.Add(-tailOverlap)
-	if filter.Since.Before(t.Filter.Since) {
-		filter.Since = t.Filter.Since
-	}
-	events, whole, err := t.list(ctx, filter)
-	if err != nil {
-		return nil, err
-	}
-	if t.oldest = filter.Since; whole || len(events) == 0 {
-		return events, nil
-	}
-	t.oldest = events[len(events)-1].CreatedAt
-	if t.mayMiss(events) {
-		fmt.Fprintf(t.Tell, "more than %d events came at once: the oldest of them are not shown, and "+
-			"`lumenhook events list` has them\n", len(events))
-	}
-	return events, nil
-}
-
-// mayMiss reports whether there may be older events, beyond a list of as many as a round reads,
-// that were never shown: its last was not either; or one that came late, after newer ones had been
-// shown, is in the older half of the time that the list reaches back, so that others may have come
-// as late. That a few come late is usual where many come, and is no reason to warn.
-func (t *Tail) mayMiss(events []client.Event) bool {
-	last := events[len(events)-1]
-	half := last.CreatedAt.Add(max(0, t.newest.Sub(last.CreatedAt)) / 2)
-	return !t.known.Contains(last.ID) || slices.ContainsFunc(events, func(e client.Event) bool {
-		return !t.known.Contains(e.ID) && !e.CreatedAt.After(half)
-	})
-}
-
-// see shows an event of a list: that it is there, and what became of it since.
-func (t *Tail) see(ctx context.Context, e client.Event) error {
+// see shows an event that is new, and notes whether one has changed.
+func (t *Tail) see(e client.Event) error {
 	if e.CreatedAt.After(t.newest) {
 		t.newest = e.CreatedAt
 	}
 	known, was := t.known.Get(e.ID)
 	if !was {
-		known = &tailed{created: e.CreatedAt, delivery: client.Delivery{State: "QUEUED"}}
+		known = &tailed{delivery: client.Delivery{State: "QUEUED"}}
 		t.known.Add(e.ID, known)
 		if err := t.write(lineOf(e, "event")); err != nil {
 			return err
 		}
 	}
 	if was && sameDelivery(known.delivery, e.Delivery) || !was && e.Delivery.State == "QUEUED" {
-		known.delivery = e.Delivery
-		return nil
+		known.delivery, known.again = e.Delivery, time.Now().Add(tailEvery)
+	} else {
+		known.changed = true
 	}
-	if t.asked++; t.asked > t.Bounds.Asked { // a list has no attempts
-		known.delivery = e.Delivery
-		return t.write(lineOf(e, "state"))
-	}
-	whole, err := t.Client.GetEvent(ctx, e.ID)
-	if err != nil {
-		return err
-	}
-	return t.show(whole)
+	return nil
 }
 
 func sameDelivery(a, b client.Delivery) bool {
@@ -285,19 +270,21 @@ func sameDelivery(a, b client.Delivery) bool {
 		next(a).Equal(next(b))
 }
 
-// due are events that lists of recent ones no longer have, of which more is to be known by now.
+// due returns the events to read with their attempts: those that have changed, and the pending ones
+// that lists no longer have. A round reads a bounded number of them.
 func (t *Tail) due() (ids []string) {
 	now := time.Now()
 	for _, id := range t.known.Keys() { // the longest unseen first
 		known, _ := t.known.Peek(id)
 		next := known.delivery.NextAttemptAt
-		if !known.pending() || !known.created.Before(t.oldest) || known.again.After(now) ||
-			next != nil && next.After(now) {
+		waits := !known.pending() || known.again.After(now) || next != nil && next.After(now)
+		if waits && !known.changed {
 			continue
 		}
 		if len(ids) == t.Bounds.Asked {
 			return ids
 		}
+		known.changed = false
 		known.wait = min(max(tailEvery, 2*known.wait), tailLastTry)
 		known.again = now.Add(known.wait)
 		ids = append(ids, id)
@@ -423,48 +410,4 @@ func tailPause(ctx context.Context, d time.Duration) bool {
 	case <-ctx.Done():
 		return false
 	}
-}
-
-// selects looks whether the filter can take any event: one with an id that nothing has would have
-// the tail wait for ever. Where no event was taken until now, it tells so.
-func (t *Tail) selects(ctx context.Context) error {
-	filter := t.Filter
-	filter.State, filter.Since = "", time.Time{}
-	if filter == (client.EventFilter{}) {
-		return nil
-	}
-	list, err := t.Client.ListEvents(ctx, filter, client.Page{Limit: 1}) // refuses one that is invalid
-	if err != nil || len(list.Data) > 0 {
-		return err
-	}
-	if err := t.named(ctx, filter); err != nil {
-		return err
-	}
-	fmt.Fprintln(t.Tell, "no event is of these filters yet: waiting for the first")
-	return nil
-}
-
-// named looks up what the filter names, of which there is no event. A transaction, a payment or a
-// memo may still be to come.
-func (t *Tail) named(ctx context.Context, filter client.EventFilter) error {
-	if filter.EndpointID != "" {
-		if _, err := t.Client.GetEndpoint(ctx, filter.EndpointID); err != nil {
-			return err
-		}
-	}
-	if filter.WatchID != "" {
-		if _, err := t.Client.GetWatch(ctx, filter.WatchID); err != nil {
-			return err
-		}
-	}
-	if filter.WalletAddress == "" {
-		return nil
-	}
-	watches, err := t.Client.ListWatches(ctx, client.WatchFilter{WalletAddress: filter.WalletAddress},
-		client.Page{Limit: 1})
-	if err == nil && len(watches.Data) == 0 {
-		err = errors.New("--wallet: no watch of your account is of this wallet: " +
-			"`lumenhook watches create` makes one")
-	}
-	return err
 }
