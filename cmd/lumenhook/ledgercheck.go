@@ -101,3 +101,13 @@ func (k *ledgerCheck) settle() error {
 	}
 	return cli.Usage(k.source.Check())
 }
+
+func newLedger() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "ledger",
+		Short: "Check the sources of ledgers, and what was observed in ledgers",
+	}
+	c.AddCommand(newLedgerSources(), newLedgerCheck(), newLedgerReset())
+	c.Example = examplesOf(c, "sources", "check", "reset")
+	return c
+}

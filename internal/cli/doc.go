@@ -23,19 +23,17 @@
 // File map:
 //
 //	execute.go      a command line, from its words to an exit code
-//	arguments.go    how many words a command takes
+//	arguments.go    how many words a command takes; suggestions for unknown words
 //	help.go         flags under headings
 //	environment.go  variables, known and unknown
 //	configfile.go   settings of a YAML file and of a folder of secrets
 //	sharedconfig.go settings from the files of another command
 //	origins.go      which value is effective, and its origin
-//	nearest.go      the word that was meant
 //	explain.go      refusals of the API and dead connections, in words
-//	output.go       tables, JSON, one member of an answer
+//	output.go       tables, JSON, one member of an answer; flags of lists
 //	rows.go         the lines of an answer in columns
 //	table.go        a table with numbers at the right, for many rows
 //	fields.go       flags of the fields of the API client's structs
-//	lists.go        flags of lists, and how a list goes on
 //	progress.go     the progress of long work, on a terminal and in a log
 //	values.go       values of several commands: addresses, days, files
 //	version.go      what was built

@@ -40,14 +40,12 @@
 //   - network.go: the life of a network, its queue, the closing of a ledger
 //   - genesis.go: the first ledger
 //   - transaction.go: what may enter the queue
-//   - operations.go, paths.go, claimable.go, contract.go: what operations do
-//   - outcome.go: the results of operations
+//   - operations.go, paths.go, claimable.go, contract.go: operations and their results
 //   - state.go: ledger entries, and the layers that change them
 //   - ledger.go: a closed ledger in XDR
-//   - store.go: the folder
+//   - store.go: the folder, and the export of ledgers to a lake
 //   - rpc.go, methods.go, friendbot.go: the HTTP server
 //   - faults.go: answers that are spoiled on demand
-//   - lake.go: the ledgers as files, for readers of a ledger lake
 //   - devclient/: paying and creating accounts, from the outside
 //   - devtraffic/: transactions of every kind, for tests
 package devnet

@@ -21,7 +21,6 @@
 //	clickhouse.go  servers, tables, rights, lost parts, disks
 //	ledgers.go     sources of ledgers
 //	clock.go       this host's clock against those of others
-//	egress.go      names, and the way to receivers
+//	egress.go      names, and the way to receivers and to the mail server
 //	host.go        the data folder's disk, files, memory
-//	mail.go        the mail server
 package doctor

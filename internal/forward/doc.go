@@ -16,8 +16,7 @@
 //
 // File map:
 //
-//	forwarder.go  events posted, one after another
-//	fault.go      failures on purpose
+//	forwarder.go  events posted, one after another; failures on purpose
 //	sample.go     events that are made up, and signatures
 //	report.go     what is said of each
 //	fixture.go    the form of a fixture: reading, checking, signing

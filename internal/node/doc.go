@@ -34,8 +34,7 @@
 //
 // File map:
 //
-//	node.go       what a node is made of; starting roles
-//	roles.go      their names, and what each needs
+//	node.go       the roles, and what a node is made of; starting roles
 //	shared.go     directory, client of the engine, guarded client
 //	api.go        the API and its sockets
 //	engine.go, follower.go, projector.go, mailer.go

@@ -20,11 +20,10 @@
 //
 //	flags.go       the flags of `lumenhook run`
 //	standalone.go  the service: its steps, its node
-//	parts.go       broker, development network, ClickHouse
+//	parts.go       broker, development network, ClickHouse, and their addresses
 //	history.go     a history that starts later; updates of run.json
 //	demo.go        the demo
 //	narrator.go    what is printed
 //	queue.go       a writer that never waits for its terminal
-//	listen.go      addresses to listen on
 //	topics.go      the broker of a data folder, for copying its topics
 package standalone

@@ -18,11 +18,10 @@
 // File map:
 //
 //	source.go    Source, and Looker: one that can be asked without being waited for; Watched and
-//	             Alone: how its sources stand
+//	             Alone: how its sources stand; addresses of servers, and errors without them
 //	poll.go      Poll: waiting for ledgers and servers
 //	chain.go     each ledger is what its hashes say and follows the one before it; a ledger whose
 //	             hash is known
-//	address.go   addresses of servers, errors without them, and how long one asks to wait
 //	lookup.go    Lookup: can a wallet receive an asset yet; Accounts: what an account holds
 //	reader.go    Reader: from a source's ledgers to the domain's
 package source

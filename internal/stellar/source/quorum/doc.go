@@ -21,7 +21,6 @@
 //
 //	core.go    Core: which sources to ask and what their answers mean, without goroutine or I/O
 //	quorum.go  Source: asks them in goroutines, and waits
-//	member.go  one source: what it said, and until when it is left alone
+//	member.go  one source: what it said, until when it is left alone, and its state
 //	verdict.go which ledgers count, and when waiting does not help
-//	standing.go how each source stands, for whoever asks
 package quorum
