@@ -71,7 +71,12 @@ func checkExpression(t *testing.T, where, text string, names map[string]string) 
 	})
 }
 
+// TestAlertRules checks each rule, and that docs/operate/troubleshoot.md says what to do.
 func TestAlertRules(t *testing.T) {
+	runbook, err := os.ReadFile(filepath.Join("..", "..", "..", "docs", "operate", "troubleshoot.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
 	text, err := os.ReadFile(filepath.Join("..", "lumenhook.rules.yaml"))
 	if err != nil {
 		t.Fatal(err)
@@ -95,6 +100,9 @@ func TestAlertRules(t *testing.T) {
 			checkExpression(t, rule.Alert, rule.Expr, names)
 			if severity := rule.Labels["severity"]; severity != "page" && severity != "ticket" {
 				t.Errorf("%s has the severity %q", rule.Alert, severity)
+			}
+			if !strings.Contains(string(runbook), "`"+rule.Alert+"`") {
+				t.Errorf("docs/operate/troubleshoot.md does not mention %s", rule.Alert)
 			}
 			if rule.Annotations["summary"] == "" {
 				t.Errorf("%s has no summary", rule.Alert)
