@@ -64,7 +64,7 @@ func (a *API) backfillWatch(ctx context.Context, r *request) (reply, error) {
 	}
 	body.WatchID, body.OfEndpointID = r.subjectID, r.caller.endpointID
 	result, err := a.submit(ctx, r, body)
-	watch, err := partOf(result, err, result.Answer.Watch)
+	watch, err := a.answeredWatch(ctx, r, result, err)
 	if err != nil {
 		return reply{}, err
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/lumenhook/lumenhook/api/decode"
 	"github.com/lumenhook/lumenhook/api/problem"
 	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/projections/readmodel"
 )
 
 // writeRetrySeconds is when a write that was not answered, or not accepted, may be
@@ -147,13 +148,47 @@ func (a *API) askWatch(
 	found := make(chan []string, 1)
 	go func() { found <- warn() }()
 	result, err := a.submit(ctx, r, body)
-	watch, err := partOf(result, err, result.Answer.Watch)
+	watch, err := a.answeredWatch(ctx, r, result, err)
 	if err != nil {
 		return reply{}, nil, nil, err
 	}
 	a.awaitAnswer(ctx, r, result, watch.ID, watch.Revision, a.Directory.AwaitWatch)
 	answer := reply{etag: decode.ETag(watch.Revision), replayed: result.Replayed}
 	return answer, watch, a.warnings.settle(r, result.Replayed, <-found), nil
+}
+
+// answeredWatch returns the watch of an answer. Senders that the answer leaves out are those of the
+// watch as it was or is; if they were changed since, as they may be before a repeat, the history
+// has them.
+func (a *API) answeredWatch(
+	ctx context.Context, r *request, result domain.Result, err error,
+) (*domain.Watch, error) {
+	part, err := partOf(result, err, result.Answer.Watch)
+	if err != nil {
+		return nil, err
+	}
+	if whole, ok := result.Answer.Complete(r.watch); ok {
+		return &whole, nil
+	}
+	now, _, err := a.Directory.Watch(part.ID)
+	if err != nil {
+		return nil, fmt.Errorf("looking up the senders of a watch: %w", err)
+	}
+	if whole, ok := result.Answer.Complete(now); ok {
+		return &whole, nil
+	}
+	page, err := a.History.WatchSteps(ctx, readmodel.StepFilter{
+		AccountID: r.caller.accountID, ID: part.ID, Before: part.Version + 1, BeforeAt: part.ID, Limit: 1,
+	})
+	if err == nil && len(page.Steps) == 1 {
+		if whole, ok := result.Answer.Complete(page.Steps[0].After); ok {
+			return &whole, nil
+		}
+	}
+	return nil, problem.New(domain.CodeHistoryBehind, "The request was answered before, and the "+
+		"history cannot show its answer now, because the senders of the watch were changed since. "+
+		"GET the watch, or repeat the request after the time in Retry-After.").
+		RetryAfter(historyRetrySeconds).Because(err)
 }
 
 // isProblem reports whether an error is a problem with a code.

@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -13,9 +14,11 @@ import (
 	"time"
 
 	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/stellar/go-stellar-sdk/strkey"
 
 	"github.com/lumenhook/lumenhook/api"
 	"github.com/lumenhook/lumenhook/domain"
+	"github.com/lumenhook/lumenhook/projections/readmodel"
 )
 
 // repeatable are the bodies of every operation that accepts an Idempotency-Key, by its
@@ -249,4 +252,48 @@ func fieldsOf(t *testing.T, body []byte) map[string]any {
 	}
 	walk("", v)
 	return fields
+}
+
+// TestARepeatHasTheSendersOfItsFirstAnswer: the engine leaves the senders of a watch out of the
+// answer to a change of its label. The client gets them all the same, also in a repeat after they
+// were changed, and never those of another time.
+func TestARepeatHasTheSendersOfItsFirstAnswer(t *testing.T) {
+	w := newWorld(t)
+	k := w.newKey(account("a"), domain.Permissions()...)
+	var senders []string
+	for i := range 20 {
+		sender, err := strkey.Encode(strkey.VersionByteAccountID, bytes.Repeat([]byte{byte(i)}, 32))
+		if err != nil {
+			t.Fatal(err)
+		}
+		senders = append(senders, fmt.Sprintf("%q", sender))
+	}
+	list := strings.Join(senders, ",")
+	made := wantStatus(t, w.call("POST", "/v1/watches", k,
+		watchBody(w.newEndpoint(k), `,"senderAllowlist":[`+list+`]`)), 201)
+	path := "/v1/watches/" + in(t, made.body, "id").(string)
+	for _, ask := range []struct{ method, path, body string }{
+		{"PATCH", path, `{"label":"other"}`}, {"POST", path + "/backfill", `{"from":1}`},
+	} {
+		call := func(status int) answer {
+			return wantStatus(t, w.call(ask.method, ask.path, k, ask.body,
+				"Idempotency-Key", "of "+ask.body), status)
+		}
+		first := call(200)
+		if !strings.Contains(string(first.body), `"senderAllowlist":[`+list+`]`) {
+			t.Fatalf("%s lacks the senders: %s", ask.path, first.body)
+		}
+		change := func(list string) {
+			wantStatus(t, w.call("PATCH", path, k, `{"senderAllowlist":[`+list+`]}`), 200)
+		}
+		change(senders[0])
+		if again := call(200); !bytes.Equal(again.body, first.body) ||
+			again.Header.Get("Idempotent-Replayed") != "true" {
+			t.Errorf("%s is repeated as %s, first %s", ask.path, again.body, first.body)
+		}
+		w.historyErr = readmodel.ErrUnavailable
+		wantProblem(t, call(503), 503, "HISTORY_BEHIND")
+		w.historyErr = nil
+		change(list)
+	}
 }

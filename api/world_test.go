@@ -198,7 +198,7 @@ func (w *world) decide(c domain.Command) domain.Answer {
 		if rejection != nil {
 			return domain.Answer{Rejection: rejection}
 		}
-		return domain.Answer{Watch: &state}
+		return domain.AnswerWithWatch(state, c.Body)
 	case domain.TestEndpoint:
 		return w.decideTest(c, body)
 	case domain.ReplayEndpoint:

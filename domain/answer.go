@@ -1,5 +1,11 @@
 package domain
 
+import (
+	"bytes"
+	"crypto/sha256"
+	"strings"
+)
+
 // Codes of rejections, each with the HTTP status of the answer.
 const (
 	// CodeAlreadyExists: 409. The object was created before, and the first answer is
@@ -74,6 +80,53 @@ type Answer struct {
 	// Version is the aggregate's after the command: a client that waits until a view has it
 	// sees the change. It is 0 if the object above has its own.
 	Version uint64
+	// LeftOut is the hash of the Watch's senders if they are left out of it; nil: they are in it.
+	LeftOut []byte
+}
+
+// maxAnsweredSenders is how many senders an answer has that its command did not set.
+const maxAnsweredSenders = 8
+
+// AnswerWithWatch returns the answer to a command with the watch that it left. A small command
+// gets a small answer: many senders that it did not set are named by their hash, and open parts of
+// backfills are left out. A claim of a payment is judged by the answer, so that has the senders.
+func AnswerWithWatch(w Watch, c CommandBody) Answer {
+	w.Parts = nil
+	if len(w.Rules.SenderAllowlist) <= maxAnsweredSenders {
+		return Answer{Watch: &w}
+	}
+	switch body := c.(type) {
+	case CreateWatch:
+		return Answer{Watch: &w}
+	case UpdateWatch:
+		if body.Change.SenderAllowlist != nil {
+			return Answer{Watch: &w}
+		}
+	case RecordCoverage:
+		if body.Fulfils.Is() || body.Missed != 0 {
+			return Answer{Watch: &w}
+		}
+	default: // it sets no senders
+	}
+	hash := sendersHash(w.Rules.SenderAllowlist)
+	w.Rules.SenderAllowlist = nil
+	return Answer{Watch: &w, LeftOut: hash}
+}
+
+// Complete returns the answer's watch with the senders of another state of it, if those are what
+// was left out.
+func (a Answer) Complete(from Watch) (whole Watch, ok bool) {
+	whole = *a.Watch
+	if a.LeftOut == nil {
+		return whole, true
+	}
+	whole.Rules.SenderAllowlist = from.Rules.SenderAllowlist
+	return whole, bytes.Equal(a.LeftOut, sendersHash(from.Rules.SenderAllowlist))
+}
+
+func sendersHash(senders []string) []byte {
+	sum := sha256.Sum256([]byte(strings.Join(senders, ",")))
+	return sum[:]
 }
 
 // ReplayResult is the result of a replay.

@@ -31,7 +31,7 @@ func DecodeResult(m Message) (domain.Result, error) {
 }
 
 func answerOut(a domain.Answer) *kafka.Answer {
-	out := &kafka.Answer{Version: a.Version}
+	out := &kafka.Answer{Version: a.Version, LeftOut: a.LeftOut}
 	switch {
 	case a.Rejection != nil:
 		out.Outcome = &kafka.Answer_Rejection{Rejection: &kafka.Rejection{
@@ -64,7 +64,7 @@ func answerOut(a domain.Answer) *kafka.Answer {
 }
 
 func answerIn(a *kafka.Answer) domain.Answer {
-	in := domain.Answer{Version: a.GetVersion()}
+	in := domain.Answer{Version: a.GetVersion(), LeftOut: a.GetLeftOut()}
 	switch o := a.GetOutcome().(type) {
 	case *kafka.Answer_Rejection:
 		in.Rejection = &domain.Rejection{Code: o.Rejection.GetCode(), Detail: o.Rejection.GetDetail()}

@@ -1,6 +1,8 @@
 package schemas
 
 import (
+	"slices"
+
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/schemas/kafka"
 )
@@ -49,6 +51,30 @@ func rangeOut(
 
 func rangeIn(r *kafka.LedgerRange) domain.Range {
 	return domain.Range{From: r.GetFrom(), To: r.GetTo()}
+}
+
+// partsOut encodes the open parts of a watch. Nearly always a part has the senders of the watch,
+// and they are not written twice.
+func partsOut(w domain.Watch) []*kafka.BackfillPart {
+	parts := mapped(w.Parts, partOut)
+	for _, p := range parts {
+		p.SendersOfWatch = len(p.GetSenderAllowlist()) > 0 &&
+			slices.Equal(p.GetSenderAllowlist(), w.Rules.SenderAllowlist)
+		if p.GetSendersOfWatch() {
+			p.SenderAllowlist = nil
+		}
+	}
+	return parts
+}
+
+func partsIn(w *kafka.Watch) []domain.Part {
+	parts := mapped(w.GetParts(), partIn)
+	for i, p := range w.GetParts() {
+		if p.GetSendersOfWatch() {
+			parts[i].Rules.SenderAllowlist = w.GetSenderAllowlist()
+		}
+	}
+	return parts
 }
 
 func partOut(p domain.Part) *kafka.BackfillPart {

@@ -264,6 +264,9 @@ func laterWatch() domain.Watch {
 		ExpiresAtMillis: 4000,
 		Revision:        4,
 	}}
+	other := w.Parts[0]
+	other.Range, other.Rules.SenderAllowlist = domain.Range{From: 200, To: 299}, []string{"GOTHER"}
+	w.Parts = append(w.Parts, other)
 	w.ExpiresAtMillis, w.Once = 4000, true
 	w.Fulfilled = domain.Fulfilment{PaymentID: "1-2", Ledger: 99, ClosedAtMillis: 2600}
 	return w
@@ -624,6 +627,7 @@ func TestAnswersComeBack(t *testing.T) {
 		"key":       {Key: &laterKey, Version: 9},
 		"endpoint":  {Endpoint: &laterEndpoint},
 		"watch":     {Watch: &watch},
+		"left out":  {Watch: &watch, LeftOut: []byte{7}},
 		"delivery":  {Delivery: &laterDelivery, Version: 10},
 		"replay": {
 			Replay:  &domain.ReplayResult{Queued: 1000, Matched: 2000, Truncated: true},

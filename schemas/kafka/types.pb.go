@@ -1836,6 +1836,7 @@ type BackfillPart struct {
 	MatchesFrom     int64                  `protobuf:"varint,11,opt,name=matches_from,json=matchesFrom,proto3" json:"matches_from,omitempty"`
 	ExpiresAtMillis int64                  `protobuf:"varint,13,opt,name=expires_at_millis,json=expiresAtMillis,proto3" json:"expires_at_millis,omitempty"` // Watch.expires_at_millis
 	Revision        uint64                 `protobuf:"varint,14,opt,name=revision,proto3" json:"revision,omitempty"`                                        // Watch.revision
+	SendersOfWatch  bool                   `protobuf:"varint,15,opt,name=senders_of_watch,json=sendersOfWatch,proto3" json:"senders_of_watch,omitempty"`    // its senders are those of the watch, and are left out here
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -1959,6 +1960,13 @@ func (x *BackfillPart) GetRevision() uint64 {
 		return x.Revision
 	}
 	return 0
+}
+
+func (x *BackfillPart) GetSendersOfWatch() bool {
+	if x != nil {
+		return x.SendersOfWatch
+	}
+	return false
 }
 
 // LedgerRange is closed: both ends belong to it.
@@ -2882,7 +2890,8 @@ type Answer struct {
 	//	*Answer_Replay
 	//	*Answer_Test
 	Outcome       isAnswer_Outcome `protobuf_oneof:"outcome"`
-	Version       uint64           `protobuf:"varint,9,opt,name=version,proto3" json:"version,omitempty"` // the aggregate's after the command, where the outcome has none of its own
+	Version       uint64           `protobuf:"varint,9,opt,name=version,proto3" json:"version,omitempty"`                // the aggregate's after the command, where the outcome has none of its own
+	LeftOut       []byte           `protobuf:"bytes,10,opt,name=left_out,json=leftOut,proto3" json:"left_out,omitempty"` // SHA-256 of the senders that the watch above lacks; empty: it has them
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3001,6 +3010,13 @@ func (x *Answer) GetVersion() uint64 {
 		return x.Version
 	}
 	return 0
+}
+
+func (x *Answer) GetLeftOut() []byte {
+	if x != nil {
+		return x.LeftOut
+	}
+	return nil
 }
 
 type isAnswer_Outcome interface {
@@ -3248,7 +3264,7 @@ const file_types_proto_rawDesc = "" +
 	"\n" +
 	"payment_id\x18\x01 \x01(\tR\tpaymentId\x12\x16\n" +
 	"\x06ledger\x18\x02 \x01(\rR\x06ledger\x12(\n" +
-	"\x10closed_at_millis\x18\x03 \x01(\x03R\x0eclosedAtMillis\"\xa4\x04\n" +
+	"\x10closed_at_millis\x18\x03 \x01(\x03R\x0eclosedAtMillis\"\xce\x04\n" +
 	"\fBackfillPart\x125\n" +
 	"\x05range\x18\x01 \x01(\v2\x1f.lumenhook.kafka.v1.LedgerRangeR\x05range\x12&\n" +
 	"\x0fbegun_at_millis\x18\x02 \x01(\x03R\rbegunAtMillis\x12\x14\n" +
@@ -3266,7 +3282,8 @@ const file_types_proto_rawDesc = "" +
 	" \x01(\x04R\aversion\x12!\n" +
 	"\fmatches_from\x18\v \x01(\x03R\vmatchesFrom\x12*\n" +
 	"\x11expires_at_millis\x18\r \x01(\x03R\x0fexpiresAtMillis\x12\x1a\n" +
-	"\brevision\x18\x0e \x01(\x04R\brevision\"1\n" +
+	"\brevision\x18\x0e \x01(\x04R\brevision\x12(\n" +
+	"\x10senders_of_watch\x18\x0f \x01(\bR\x0esendersOfWatch\"1\n" +
 	"\vLedgerRange\x12\x12\n" +
 	"\x04from\x18\x01 \x01(\rR\x04from\x12\x0e\n" +
 	"\x02to\x18\x02 \x01(\rR\x02to\"\xb2\x02\n" +
@@ -3354,7 +3371,7 @@ const file_types_proto_rawDesc = "" +
 	"\x14failing_since_millis\x18\x0e \x01(\x03R\x12failingSinceMillis\":\n" +
 	"\bMailDone\x12\x14\n" +
 	"\x05taken\x18\x01 \x03(\tR\x05taken\x12\x18\n" +
-	"\arefused\x18\x02 \x03(\tR\arefused\"\xef\x03\n" +
+	"\arefused\x18\x02 \x03(\tR\arefused\"\x8a\x04\n" +
 	"\x06Answer\x12=\n" +
 	"\trejection\x18\x01 \x01(\v2\x1d.lumenhook.kafka.v1.RejectionH\x00R\trejection\x127\n" +
 	"\aaccount\x18\x02 \x01(\v2\x1b.lumenhook.kafka.v1.AccountH\x00R\aaccount\x12:\n" +
@@ -3364,7 +3381,9 @@ const file_types_proto_rawDesc = "" +
 	"\bdelivery\x18\x06 \x01(\v2\x1c.lumenhook.kafka.v1.DeliveryH\x00R\bdelivery\x12:\n" +
 	"\x06replay\x18\a \x01(\v2 .lumenhook.kafka.v1.ReplayResultH\x00R\x06replay\x124\n" +
 	"\x04test\x18\b \x01(\v2\x1e.lumenhook.kafka.v1.TestResultH\x00R\x04test\x12\x18\n" +
-	"\aversion\x18\t \x01(\x04R\aversionB\t\n" +
+	"\aversion\x18\t \x01(\x04R\aversion\x12\x19\n" +
+	"\bleft_out\x18\n" +
+	" \x01(\fR\aleftOutB\t\n" +
 	"\aoutcomeB4Z2github.com/lumenhook/lumenhook/schemas/kafka;kafkab\x06proto3"
 
 var (

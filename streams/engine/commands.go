@@ -137,7 +137,7 @@ func (m *machine) answer(t *task.Turn, c domain.Command) (domain.Answer, error) 
 		return domain.Answer{Endpoint: &e}, err
 	case domain.KindWatch:
 		w, err := m.state.watch(t.Batch, id)
-		return domain.Answer{Watch: &w}, err
+		return domain.AnswerWithWatch(w, c.Body), err
 	case domain.KindNone:
 	}
 	return domain.Answer{}, noAggregate(id)
