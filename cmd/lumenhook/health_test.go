@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"net"
 	"net/http"
@@ -15,6 +16,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/cli"
 	"github.com/lumenhook/lumenhook/internal/config"
 	"github.com/lumenhook/lumenhook/internal/node"
+	"github.com/lumenhook/lumenhook/internal/runfile"
 )
 
 // newStarting is a process of two roles that are not started yet, as operators see it. Its
@@ -123,4 +125,34 @@ func TestHealthIsAnsweredInTimeByAProcessOfOurs(t *testing.T) {
 	} {
 		says(t, cli.ExitFailure, said, []string{"health"}, args...)
 	}
+}
+
+// TestHealthSpeaksForItsOwnFolder: the service of another folder answers where this one's did, and
+// a stopped service is not healthy because another one is.
+func TestHealthSpeaksForItsOwnFolder(t *testing.T) {
+	other, mine := t.TempDir(), t.TempDir()
+	address := newStarting(t, func(c *node.Config) { c.RunDir = other })
+	folder, err := runfile.Open(mine)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := folder.APIKey(false); err != nil {
+		t.Fatal(err)
+	}
+	file := runfile.File{MetricsURL: "http://" + address + "/metrics", PID: os.Getpid()}
+	if err := folder.Publish(file); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("LUMENHOOK_DATA_DIR", mine)
+	for _, args := range [][]string{nil, {"--alive"}} {
+		says(t, cli.ExitFailure, "is answered by the service of "+other, []string{"health"}, args...)
+	}
+	// The address was named: the answer counts, of whichever folder.
+	if code, _, said := health(t, "--metrics-listen", address, "--alive"); code != 0 {
+		t.Errorf("%d: %s", code, said)
+	}
+	if err := errors.Join(folder.Unpublish(), folder.Close()); err != nil {
+		t.Fatal(err)
+	}
+	says(t, cli.ExitFailure, "has been stopped", []string{"health"})
 }

@@ -114,8 +114,8 @@ func newKeysRoll(a *apiFlags) *cobra.Command {
 			}
 			return rolled, runfile.ReplaceAPIKey(a.DataDir, rolled.ID, *rolled.Key)
 		}, apicli.ShowRolledKey)
-	c.Long = `Puts a new key in the place of another. If it is the key of the data folder, the new one is
-written there too, for every command on the folder and for the next start.`
+	c.Long = `Puts a new key in the place of another. If it is the key of the data folder, the
+new one is written there too, for every command on the folder and for the next start.`
 	c.Example = `  # A new key; the former one works for an hour, in which you put it in place
   lumenhook keys roll key_… --grace 1h`
 	c.Flags().DurationVar(&grace, "grace", 24*time.Hour, "how long the former key goes on working")

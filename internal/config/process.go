@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"os"
 	"strings"
 	"syscall"
 	"time"
@@ -49,9 +50,10 @@ func (p *Process) Register(f *pflag.FlagSet) {
 
 // said is what a process answered.
 type said struct {
-	url    string // that was requested
-	status int
-	body   []byte
+	url      string // that was requested
+	status   int
+	body     []byte
+	byFolder bool // the data folder's service should answer, or one of lumenhook serve
 }
 
 // strange is the error of an answer that no process of ours gives.
@@ -69,7 +71,7 @@ func (p *Process) ask(ctx context.Context, path string) (s said, err error) {
 	if err != nil {
 		return s, err
 	}
-	s.url = base + path
+	s.url, s.byFolder = base+path, !p.flags.Changed("metrics-listen")
 	ctx, cancel := context.WithTimeout(ctx, p.timeout)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url, nil)
@@ -103,7 +105,7 @@ func (p *Process) base() (address string, noFolder, err error) {
 				"start it with --metrics-listen", p.DataDir)
 		case err == nil:
 			return strings.TrimSuffix(run.MetricsURL, "/metrics"), nil, nil
-		case cli.OnCommandLine(p.flags, "data-dir"):
+		case cli.OnCommandLine(p.flags, "data-dir") || runfile.HasRun(p.DataDir):
 			return "", nil, fmt.Errorf("%w; or name its address with --metrics-listen", err)
 		}
 		noFolder = err
@@ -150,10 +152,11 @@ func (h *HealthFlags) Register(f *pflag.FlagSet) {
 
 // Health is a process's report of its health.
 type Health struct {
-	URL    string       `json:"url"` // that was requested
-	Status string       `json:"status"`
-	Checks []HealthPart `json:"checks"`
-	ok     bool
+	URL     string       `json:"url"` // that was requested
+	Status  string       `json:"status"`
+	DataDir string       `json:"dataDir,omitempty"` // of a `lumenhook run`
+	Checks  []HealthPart `json:"checks"`
+	ok      bool
 }
 
 // HealthPart is the report of a part.
@@ -195,7 +198,21 @@ func (h *HealthFlags) Ask(ctx context.Context) (health Health, err error) {
 		return health, said.strange()
 	}
 	health.URL = said.url
+	if said.byFolder && health.DataDir != "" && !sameFolder(health.DataDir, h.DataDir) {
+		return health, fmt.Errorf("the service of %s does not run: %s is answered by the service of %s; "+
+			"name that folder with --data-dir, or the address with --metrics-listen",
+			h.DataDir, said.url, health.DataDir)
+	}
 	return health, nil
+}
+
+func sameFolder(a, b string) bool {
+	at, err := os.Stat(a)
+	if err != nil {
+		return false
+	}
+	other, err := os.Stat(b)
+	return err == nil && os.SameFile(at, other)
 }
 
 var (

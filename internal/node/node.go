@@ -42,6 +42,7 @@ type Config struct {
 	Passphrase     string // of the network: api, follower
 	// Sealer seals and opens what is secret, MasterKey is its text: api, engine.
 	Sealer    *keys.Sealer
+	RunDir    string // absolute path of the data folder of a `lumenhook run`, else empty
 	MasterKey []byte
 	// SigningKeys sign for endpoints that ask for Ed25519: api, engine.
 	SigningKeys *keys.SigningRing

@@ -43,10 +43,11 @@ func (n *Node) operations() http.Handler {
 	mux.Handle("GET /metrics", n.cfg.Metrics.handler())
 	mux.Handle("GET /{$}", http.RedirectHandler("/metrics", http.StatusTemporaryRedirect))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) {
-		answer(w, http.StatusOK, readiness{Status: "ok"})
+		answer(w, http.StatusOK, readiness{Status: "ok", DataDir: n.cfg.RunDir})
 	})
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
 		status, view := readinessOf(n.readyNow(r.Context()))
+		view.DataDir = n.cfg.RunDir
 		answer(w, status, view)
 	})
 	mux.HandleFunc("GET /ledger-sources", func(w http.ResponseWriter, _ *http.Request) {
@@ -72,10 +73,12 @@ func (n *Node) ledgerSources() (view LedgerSources) {
 	return view
 }
 
-// readiness is the body of /readyz, in the API's form.
+// readiness is the body of /readyz, in the API's form. DataDir is the folder of a `lumenhook run`:
+// `lumenhook health` of another folder does not accept its answer.
 type readiness struct {
-	Status string      `json:"status"`
-	Checks []readyPart `json:"checks,omitempty"`
+	Status  string      `json:"status"`
+	DataDir string      `json:"dataDir,omitempty"`
+	Checks  []readyPart `json:"checks,omitempty"`
 }
 
 type readyPart struct {

@@ -111,6 +111,12 @@ func Read(dir string) (File, error) {
 	return r, nil
 }
 
+// HasRun reports whether a `lumenhook run` was started on a folder.
+func HasRun(dir string) bool {
+	_, err := os.Stat((&Folder{path: dir}).apiKeyPath())
+	return err == nil
+}
+
 func othersFolder(err error) error {
 	return fmt.Errorf("%w: the data folder is another user's; run this as that user", err)
 }

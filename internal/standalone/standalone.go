@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -153,6 +154,9 @@ func (v *service) assemble(ctx context.Context) error {
 	cfg.Cluster, cfg.StateDir, cfg.Disk = v.cluster, v.dir.Join("state"), v.disk
 	cfg.Tracing, cfg.Logger, cfg.Say = tracing, v.Logger, v.out.Say
 	cfg.Passphrase = v.file.Stellar.NetworkPassphrase
+	if cfg.RunDir, err = filepath.Abs(v.dir.Path()); err != nil {
+		return err
+	}
 	cfg.Sealer, cfg.MasterKey, cfg.SigningKeys = v.sealer, v.keyText, v.signing
 	v.reachDevnet(&cfg.Egress)
 	cfg.API.Server.Listen = v.address("api-listen", v.flags.node.Set.API.Server.Listen)
