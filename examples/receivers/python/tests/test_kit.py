@@ -243,5 +243,18 @@ class Secrets(unittest.TestCase):
                         self.assertEqual(ended.returncode, 1)
 
 
+class LoggingTest(unittest.TestCase):
+    """A shop's own logging stays as it configured it."""
+
+    def test_no_root_handler_is_installed(self):
+        script = (
+            "import logging, tempfile, lumenhook_receiver as kit\n"
+            "receiver = kit.Receiver(['whsec_' + 'a' * 40], kit.Inbox(tempfile.mkdtemp() + '/inbox'))\n"
+            "receiver.receive({}, b'{}')\n"
+            "assert not logging.getLogger().handlers, logging.getLogger().handlers\n"
+        )
+        subprocess.run([sys.executable, "-c", script], check=True, env=os.environ | {"PYTHONPATH": "src"})
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -9,6 +9,8 @@ from contextlib import closing
 
 from .events import Event, parse_event
 
+LOG = logging.getLogger(__name__)
+
 # How often an event is handled before it is set aside, and the longest time between two tries:
 # ten hours in all. A try that is not finished when the next is due counts as killed.
 MAX_TRIES = 20
@@ -87,7 +89,7 @@ class Inbox:
                             # A second: for what others recorded, and for tries that are due.
                             self._wake.wait(timeout=1)
             except sqlite3.Error:
-                logging.exception("the inbox is opened again")
+                LOG.exception("the inbox failed and is opened again")
                 time.sleep(1)
 
     def _work_one(self, db: sqlite3.Connection, handle: Handle) -> bool:
@@ -111,7 +113,7 @@ class Inbox:
         except Exception as error:  # whatever it is, it is of this event
             if db.in_transaction:
                 db.execute("ROLLBACK")
-            logging.exception("%s is tried again later", webhook_id)
+            LOG.exception("%s failed and will be retried", webhook_id)
             db.execute(_FAIL, (str(error), webhook_id))
         return True
 

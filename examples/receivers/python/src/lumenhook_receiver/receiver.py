@@ -12,6 +12,8 @@ from .inbox import Inbox
 from .secrets import Secrets, check_secrets
 from .signature import PARSED_BEFORE, SignatureError, verify
 
+LOG = logging.getLogger(__name__)
+
 MAX_BODY_BYTES = 65_536
 """An event has less than 4 KB. Read one byte more than this at most, and hand that over."""
 
@@ -42,7 +44,7 @@ class Receiver:
         """Headers are those of a framework, or a dict, whatever the case of their names."""
         answer = self._receive(_lower(headers), body)
         if answer.status != 200:
-            logging.warning("a webhook was not taken: %d, %s", answer.status, answer.text)
+            LOG.warning("rejected a webhook: %d, %s", answer.status, answer.text)
         return answer
 
     def _current(self) -> Sequence[str]:
@@ -59,7 +61,7 @@ class Receiver:
             secrets = self._current()
             check_secrets(secrets)
         except Exception:  # whatever it is, the event is not lost by it
-            logging.exception("the secrets could not be read")
+            LOG.exception("cannot read the secrets")
             return Answer(503, "the secrets could not be read: send it again")
         timestamp = headers.get("webhook-timestamp", "")
         signature = headers.get("webhook-signature", "")
@@ -78,7 +80,7 @@ class Receiver:
         try:
             is_new = self.inbox.record(event.id, body)
         except sqlite3.Error:
-            logging.exception("%s could not be recorded", event.id)
+            LOG.exception("cannot record %s", event.id)
             return Answer(503, "the event could not be recorded: send it again")
         return Answer(200, "recorded" if is_new else "had before")
 

@@ -6,6 +6,8 @@ import re
 import time
 from collections.abc import Callable, Sequence
 
+LOG = logging.getLogger(__name__)
+
 _SECRET = re.compile(r"whsec_[A-Za-z0-9+/=_-]+")
 
 Secrets = Sequence[str] | Callable[[], Sequence[str]]
@@ -49,7 +51,7 @@ def secrets_from_file(
             try:
                 secrets = read()
             except (OSError, ValueError) as error:
-                logging.error("the secrets of before stay, because %s is of no use: %s", path, error)
+                LOG.error("cannot use %s, and keeps the previous secrets: %s", path, error)
         return secrets
 
     return current
