@@ -100,6 +100,7 @@ type API struct {
 	Config
 	router   *mux.Router
 	slots    chan struct{} // one for each request in progress
+	parallel *parallel
 	limits   *limits
 	warnings *warnings
 	usage    *keyUsage
@@ -124,6 +125,7 @@ func New(c Config) (*API, error) {
 		Config:   c,
 		router:   mux.NewRouter().SkipClean(true),
 		slots:    make(chan struct{}, c.MaxRequests),
+		parallel: newParallel(),
 		limits:   newLimits(c.RateLimit, c.Now),
 		warnings: newWarnings(),
 		usage:    newKeyUsage(),

@@ -156,7 +156,13 @@ func (a *API) listEndpoints(ctx context.Context, r *request) (reply, error) {
 	if err != nil {
 		return reply{}, fmt.Errorf("listing endpoints: %w", err)
 	}
-	return list(a, r, q, page, next, func(e domain.Endpoint) (shownEndpoint, error) {
+	place := func(e domain.Endpoint) readmodel.Position {
+		if worst {
+			return h.place(e)
+		}
+		return readmodel.Position{CreatedAtMillis: e.CreatedAtMillis, ID: e.ID}
+	}
+	return list(a, r, q, page, next, place, func(e domain.Endpoint) (shownEndpoint, error) {
 		return a.showHealth(e, h), nil
 	})
 }

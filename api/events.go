@@ -83,7 +83,8 @@ func (a *API) listEvents(ctx context.Context, r *request) (reply, error) {
 	if err != nil {
 		return reply{}, err
 	}
-	return list(a, r, q, views, next, func(v jsontext.Value) (jsontext.Value, error) { return v, nil })
+	return list(a, r, q, views, next, func(e listedEvent) readmodel.Position { return e.at },
+		func(e listedEvent) (jsontext.Value, error) { return e.text, nil })
 }
 
 func readEventFilter(r *request) (*decode.Query, readmodel.EventFilter) {
@@ -129,9 +130,15 @@ func eventFilterOf(r *request, q *decode.Query) readmodel.EventFilter {
 	return f
 }
 
+// listedEvent is an event in the form of a list, and its position there.
+type listedEvent struct {
+	at   readmodel.Position
+	text jsontext.Value
+}
+
 // viewEvents converts a page of events to the form of a list.
-func (a *API) viewEvents(r *request, page []readmodel.Event) ([]jsontext.Value, error) {
-	views := make([]jsontext.Value, 0, len(page))
+func (a *API) viewEvents(r *request, page []readmodel.Event) ([]listedEvent, error) {
+	views := make([]listedEvent, 0, len(page))
 	known := make(map[string]bool) // whether deliveries are held, by endpoint
 	for _, record := range page {
 		held, looked := known[record.EndpointID]
@@ -154,7 +161,8 @@ func (a *API) viewEvents(r *request, page []readmodel.Event) ([]jsontext.Value, 
 				"event", record.ID, "account", r.caller.accountID, "error", err)
 			continue
 		}
-		views = append(views, view)
+		at := readmodel.Position{CreatedAtMillis: record.CreatedAtMillis, ID: record.ID}
+		views = append(views, listedEvent{at, view})
 	}
 	return views, nil
 }

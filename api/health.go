@@ -110,6 +110,11 @@ func (h health) rank(e domain.Endpoint) int64 {
 	return int64(place)*2*scale + int64(of.Day.Rate()*scale)
 }
 
+// place is an endpoint's position in a list by how they do.
+func (h health) place(e domain.Endpoint) readmodel.Position {
+	return readmodel.Position{CreatedAtMillis: h.rank(e), ID: e.ID}
+}
+
 // worstFirst returns a page of the endpoints that a caller may see, those first that do worst. A
 // position holds a rank: an endpoint whose rank changes between two pages may be on both, or none.
 func (a *API) worstFirst(
@@ -127,16 +132,13 @@ func (a *API) worstFirst(
 	order := func(e domain.Endpoint, at readmodel.Position) int {
 		return cmp.Or(cmp.Compare(h.rank(e), at.CreatedAtMillis), cmp.Compare(e.ID, at.ID))
 	}
-	place := func(e domain.Endpoint) readmodel.Position {
-		return readmodel.Position{CreatedAtMillis: h.rank(e), ID: e.ID}
-	}
-	slices.SortFunc(all, func(x, y domain.Endpoint) int { return order(x, place(y)) })
+	slices.SortFunc(all, func(x, y domain.Endpoint) int { return order(x, h.place(y)) })
 	if after != nil {
 		all = slices.DeleteFunc(all, func(e domain.Endpoint) bool { return order(e, *after) <= 0 })
 	}
 	if len(all) > limit {
 		all = all[:limit]
-		next = pointer(place(all[limit-1]))
+		next = pointer(h.place(all[limit-1]))
 	}
 	return all, next, h, nil
 }

@@ -234,14 +234,17 @@ func getHistory[S any](
 	}
 	var next *readmodel.Position
 	if page.More {
-		last := page.Steps[len(page.Steps)-1].Fact
-		next = &readmodel.Position{
-			CreatedAtMillis: int64(last.Version), // #nosec G115 -- counts by one
-			ID:              last.Aggregate,
-		}
+		next = pointer(positionOfStep(page.Steps[len(page.Steps)-1]))
 	}
-	return list(a, r, q, page.Steps, next,
+	return list(a, r, q, page.Steps, next, positionOfStep,
 		func(s domain.Step[S]) (factView, error) { return viewStep(s, of.view), nil })
+}
+
+func positionOfStep[S any](s domain.Step[S]) readmodel.Position {
+	return readmodel.Position{
+		CreatedAtMillis: int64(s.Fact.Version), // #nosec G115 -- counts by one
+		ID:              s.Fact.Aggregate,
+	}
 }
 
 // whyNoFacts returns why the facts of an object do not tell whose it is: without the first one,

@@ -56,7 +56,7 @@ func (a *API) listKeys(_ context.Context, r *request) (reply, error) {
 		keys = keys[:limit]
 		next = pointer(positionOf(keys[limit-1]))
 	}
-	return list(a, r, q, keys, next, a.viewKey)
+	return list(a, r, q, keys, next, positionOf, a.viewKey)
 }
 
 func positionOf(k domain.Key) readmodel.Position {

@@ -6,6 +6,7 @@ import (
 	"math"
 	"net/http"
 	"strconv"
+	"sync"
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
@@ -26,6 +27,10 @@ const (
 	// maxLimited bounds the accounts whose requests are counted. The least recently used is
 	// evicted first, and starts again with a full burst.
 	maxLimited = 10_000
+	// maxParallel is how many requests of one account may be in progress at a node, besides those
+	// that wait for events, of which there are fewer.
+	maxParallel          = 256
+	parallelRetrySeconds = 1
 	// The names of the two policies: of an account's keys, and of its portal links.
 	limitOfKeys  = `"account"`
 	limitOfLinks = `"links"`
@@ -102,6 +107,38 @@ func (l *limits) take(h http.Header, by caller) error {
 	return problem.New(problem.CodeRateLimited,
 		fmt.Sprintf("%s may send %d requests a second together, and %d at once. Repeat the request "+
 			"after the time in Retry-After.", whose, l.perSecond, l.burst)).RetryAfter(max(1, wait))
+}
+
+// parallel counts the requests of each account that are in progress: from the check of the key
+// until the answer is written, which a client may read slowly. Portal links count separately.
+type parallel struct {
+	mu       sync.Mutex
+	byHolder map[holder]int
+}
+
+func newParallel() *parallel { return &parallel{byHolder: make(map[holder]int)} }
+
+// enter counts a request, until r.done.
+func (p *parallel) enter(r *request) error {
+	of := r.caller.holder()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.byHolder[of] >= maxParallel {
+		return problem.New(problem.CodeTooManyParallel, fmt.Sprintf("%d requests of your account are in "+
+			"progress at this node, which is the most. Send fewer at once, and repeat the request after "+
+			"the time in Retry-After.", maxParallel)).RetryAfter(parallelRetrySeconds)
+	}
+	p.byHolder[of]++
+	free := r.done
+	r.done = func() {
+		free()
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if p.byHolder[of]--; p.byHolder[of] == 0 {
+			delete(p.byHolder, of)
+		}
+	}
+	return nil
 }
 
 // newCache makes a cache that evicts the least recently used entry.

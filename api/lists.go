@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"strconv"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/lumenhook/lumenhook/api/decode"
 	"github.com/lumenhook/lumenhook/api/problem"
 	"github.com/lumenhook/lumenhook/domain"
@@ -19,6 +21,8 @@ const (
 	defaultPage    = 50
 	maxPage        = 250
 	cursorSumBytes = 16
+	// pageBytesMax is how much of objects a page has at most. The first object may be larger.
+	pageBytesMax = 1 << 20
 )
 
 // newListQuery parses the query of a list, which has parameters for the page.
@@ -123,27 +127,38 @@ func invalidCursor(at problem.Fault) *problem.Problem {
 	return p
 }
 
-// listView is a page of a list.
-type listView[T any] struct {
-	Data       []T     `json:"data"`
-	NextCursor *string `json:"nextCursor"`
-}
-
-// list answers with a page, each object in the form of the API.
+// list answers with a page, each object in the form of the API. A page ends after pageBytesMax,
+// even if there are more objects: nextCursor then continues after its last one, whose position
+// positionOf returns.
 func list[T, V any](
-	a *API, r *request, q *decode.Query, page []T, next *readmodel.Position, view func(T) (V, error),
+	a *API, r *request, q *decode.Query, page []T, next *readmodel.Position,
+	positionOf func(T) readmodel.Position, view func(T) (V, error),
 ) (reply, error) {
-	shown := listView[V]{Data: make([]V, len(page))}
+	body := []byte(`{"data":[`)
 	for i, object := range page {
-		var err error
-		if shown.Data[i], err = view(object); err != nil {
+		shown, err := view(object)
+		if err != nil {
 			return reply{}, err
 		}
+		text, err := marshal(shown)
+		if err != nil {
+			return reply{}, fmt.Errorf("encoding an answer: %w", err)
+		}
+		if i > 0 && len(body)+len(text) > pageBytesMax {
+			next = pointer(positionOf(page[i-1]))
+			break
+		}
+		if i > 0 {
+			body = append(body, ',')
+		}
+		body = append(body, text...)
 	}
+	cursor := jsontext.Value("null")
 	if next != nil {
-		shown.NextCursor = pointer(a.cursorText(r, q, *next))
+		cursor = encoded(a.cursorText(r, q, *next))
 	}
-	return reply{view: shown}, nil
+	body = append(append(body, `],"nextCursor":`...), cursor...)
+	return reply{body: append(body, '}')}, nil
 }
 
 // cursorText is the cursor of a position, as clients get it.

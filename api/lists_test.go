@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stellar/go-stellar-sdk/strkey"
+
 	"github.com/lumenhook/lumenhook/domain"
 	"github.com/lumenhook/lumenhook/projections/readmodel"
 )
@@ -83,6 +85,54 @@ func TestLists(t *testing.T) {
 	empty := wantStatus(t, w.call("GET", "/v1/watches", stranger, ""), 200)
 	if string(empty.body) != `{"data":[],"nextCursor":null}` {
 		t.Errorf("%s", empty.body)
+	}
+}
+
+// Pages end after 1 MiB, and the cursor leads to the rest: of watches with 1,000 senders each, and
+// of the history of one.
+func TestPagesAreBoundedByBytes(t *testing.T) {
+	const pageBytesMax = 1<<20 + 1<<10
+	w := newWorld(t)
+	k := w.newKey(account("a"), domain.Permissions()...)
+	senders := make([]string, 1000)
+	for i := range senders {
+		sender, err := strkey.Encode(strkey.VersionByteAccountID, fmt.Appendf(nil, "%032d", i))
+		if err != nil {
+			t.Fatal(err)
+		}
+		senders[i] = sender
+	}
+	many := fmt.Sprintf(`,"senderAllowlist":["%s"]`, strings.Join(senders, `","`))
+	e := w.newEndpoint(k)
+	made := wantStatus(t, w.call("POST", "/v1/watches", k, watchBody(e, many)), 201)
+	id := in(t, made.body, "id").(string)
+	for i := range 40 {
+		at := "/v1/watches/" + id
+		wantStatus(t, w.call("PATCH", at, k, fmt.Sprintf(`{"label":"%d"}`, i)), 200)
+		x := w.watches[id]
+		x.ID, x.CreatedAtMillis = domain.DeriveID(domain.WatchPrefix, fmt.Sprint(i)), int64(i/2)
+		w.watches[x.ID] = x
+	}
+	for path, want := range map[string]int{
+		"/v1/watches?": 41, "/v1/watches/" + id + "/history?": 41,
+		"/v1/watches?endpointId=" + e + "&": 41, "/v1/watches?walletAddress=" + wallet + "&": 41,
+	} {
+		seen, pages, cursor := make(map[string]bool), 0, ""
+		for more := true; more; pages++ {
+			got := wantStatus(t, w.call("GET", path+"limit=50"+cursor, k, ""), 200)
+			if len(got.body) > pageBytesMax {
+				t.Errorf("%s: a page of %d bytes", path, len(got.body))
+			}
+			for _, one := range in(t, got.body, "data").([]any) {
+				object := one.(map[string]any)
+				seen[fmt.Sprint(object["id"], object["revision"], object["version"])] = true
+			}
+			cursor, more = in(t, got.body, "nextCursor").(string)
+			cursor = "&cursor=" + url.QueryEscape(cursor)
+		}
+		if len(seen) != want || pages < 3 {
+			t.Errorf("%s: %d objects on %d pages, want %d", path, len(seen), pages, want)
+		}
 	}
 }
 

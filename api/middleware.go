@@ -32,7 +32,7 @@ const (
 // ServeHTTP answers a request and writes one line about it to the log.
 func (a *API) ServeHTTP(w http.ResponseWriter, hr *http.Request) {
 	began := a.Now()
-	r := &request{id: a.requestID(hr), traceID: traceID(hr.Header), route: "none"}
+	r := &request{id: a.requestID(hr), traceID: traceID(hr.Header), route: "none", done: func() {}}
 	r.http = hr.WithContext(context.WithValue(hr.Context(), requestKey{}, r))
 	out := &recorder{ResponseWriter: w}
 	setCommonHeaders(out.Header(), r.id)

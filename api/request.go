@@ -33,7 +33,8 @@ type request struct {
 	bodyHash       []byte // SHA-256
 	commandID      string // of a write
 	problem        *problem.Problem
-	turn           turn // until the answer is encoded
+	turn           turn   // until the answer is written
+	done           func() // frees the request's other places then
 
 	// What the path names, as this node last read it. missing is set when a request that
 	// may be a repeat names an object that is gone: only the engine knows its first answer.
@@ -64,6 +65,7 @@ func (a *API) answering(rt route) http.Handler {
 		named := mux.Vars(hr)
 		r.http, r.route, r.subjectID = hr, rt.path, cmp.Or(named["id"], named["address"])
 		defer r.turn.end()
+		defer func() { r.done() }()
 		answer, err := a.answer(w, r, rt)
 		if err == nil {
 			err = answer.encode()
@@ -84,13 +86,16 @@ func (a *API) answer(w http.ResponseWriter, r *request, rt route) (reply, error)
 	if rt.permission != "" {
 		select {
 		case a.slots <- struct{}{}:
-			defer func() { <-a.slots }()
+			r.done = func() { <-a.slots }
 		default:
 			return reply{}, problem.New(problem.CodeOverloaded,
 				"This node is at its limit of concurrent requests. Repeat the request after the time in "+
 					"Retry-After.").RetryAfter(overloadRetrySeconds)
 		}
 		if err := a.authenticate(w.Header(), r, rt.permission); err != nil {
+			return reply{}, err
+		}
+		if err := a.parallel.enter(r); err != nil {
 			return reply{}, err
 		}
 	}

@@ -13,6 +13,8 @@ import (
 const (
 	// maxRunning is how many reads and bulk operations of one account run at once at a node.
 	maxRunning = 8
+	// maxRunningInAll is of all accounts. With the bound of a page it bounds a node's memory.
+	maxRunningInAll = 64
 	// turnRetrySeconds is when a request that got no turn may be repeated.
 	turnRetrySeconds = 1
 )
@@ -21,6 +23,7 @@ const (
 // operations at once. Others wait in the order of their arrival, so that a flood of one account
 // delays only its own requests.
 type turns struct {
+	all      *semaphore.Weighted
 	mu       sync.Mutex
 	byHolder map[holder]*holderTurns
 }
@@ -30,7 +33,12 @@ type holderTurns struct {
 	users   int // requests that run or wait; with the last one, the entry goes
 }
 
-func newTurns() *turns { return &turns{byHolder: make(map[holder]*holderTurns)} }
+func newTurns() *turns {
+	return &turns{
+		all:      semaphore.NewWeighted(maxRunningInAll),
+		byHolder: make(map[holder]*holderTurns),
+	}
+}
 
 // turn is the turn of one request. The zero value takes none.
 type turn struct {
@@ -50,6 +58,14 @@ func (t *turn) take(ctx context.Context) error {
 	own.users++
 	t.of.mu.Unlock()
 	err := own.running.Acquire(ctx, 1)
+	if err == nil {
+		if err := t.of.all.Acquire(ctx, 1); err != nil {
+			own.running.Release(1)
+			t.leave(own)
+			return problem.New(problem.CodeOverloaded, "This node is at its limit of reads. Repeat the "+
+				"request after the time in Retry-After.").RetryAfter(turnRetrySeconds).Because(err)
+		}
+	}
 	if t.held = err == nil; !t.held {
 		t.leave(own)
 		return problem.New(problem.CodeRateLimited, fmt.Sprintf("%d reads and bulk operations of your "+
@@ -68,6 +84,7 @@ func (t *turn) end() {
 	t.of.mu.Lock()
 	own := t.of.byHolder[t.by]
 	t.of.mu.Unlock()
+	t.of.all.Release(1)
 	own.running.Release(1)
 	t.leave(own)
 }

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -16,7 +17,7 @@ import (
 	"github.com/lumenhook/lumenhook/projections/readmodel"
 )
 
-// gated is a directory that holds up the lists of watches of one account.
+// gated is a directory that holds up the lists of watches of one account, or of all.
 type gated struct {
 	api.Directory
 	account string
@@ -27,7 +28,7 @@ type gated struct {
 func (g *gated) Watches(
 	f readmodel.WatchFilter, after *readmodel.Position, limit int,
 ) ([]domain.Watch, *readmodel.Position, error) {
-	if f.AccountID == g.account {
+	if g.account == "" || f.AccountID == g.account {
 		g.running.Add(1)
 		<-g.pass
 		g.running.Add(-1)
@@ -74,6 +75,59 @@ func TestReadsOfAnAccountTakeTurns(t *testing.T) {
 			g.pass <- struct{}{}
 		}
 		flood.Wait()
+	})
+}
+
+// TestRequestsInProgressAreBounded: an account has at most 256 requests in progress, and one more
+// is refused. Reads of all accounts are 64 at a time, whatever the number of accounts.
+func TestRequestsInProgressAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const most, atOnce = 256, 64
+		g := &gated{pass: make(chan struct{})}
+		w := assemble(t, func(c *api.Config) { g.Directory, c.Directory = c.Directory, g })
+		list := func(key string) *httptest.ResponseRecorder {
+			request := httptest.NewRequest("GET", "/v1/watches", nil)
+			request.Header.Set("Authorization", "Bearer "+key)
+			out := httptest.NewRecorder()
+			w.api.ServeHTTP(out, request)
+			return out
+		}
+		var flood sync.WaitGroup
+		start := func(key string, n int) {
+			for range n {
+				flood.Go(func() {
+					if out := list(key); out.Code != 200 {
+						t.Errorf("a list within the bounds got %d: %s", out.Code, out.Body)
+					}
+				})
+			}
+			synctest.Wait()
+		}
+		key := w.newKey(account("a"), domain.PermissionRead)
+		start(key, most)
+		for range 3 {
+			out := list(w.newKey(account("a"), domain.PermissionRead))
+			if out.Code != http.StatusTooManyRequests || out.Header().Get("Retry-After") != "1" ||
+				!strings.Contains(out.Body.String(), "TOO_MANY_PARALLEL_REQUESTS") {
+				t.Errorf("one more got %d: %v, %s", out.Code, out.Header(), out.Body)
+			}
+		}
+		for i := range 20 {
+			start(w.newKey(account(fmt.Sprint(i)), domain.PermissionRead), 8)
+		}
+		for left := most + 20*8; left > 0; left-- {
+			if running := g.running.Load(); running > atOnce || left == most+20*8 && running != atOnce {
+				t.Fatalf("%d lists of all accounts run at once, with %d left", running, left)
+			}
+			g.pass <- struct{}{}
+			synctest.Wait()
+		}
+		flood.Wait()
+		start(key, 0)
+		go func() { g.pass <- struct{}{} }()
+		if out := list(key); out.Code != 200 {
+			t.Errorf("after the flood a list got %d", out.Code)
+		}
 	})
 }
 

@@ -98,7 +98,10 @@ func (a *API) listWatches(_ context.Context, r *request) (reply, error) {
 	if err != nil {
 		return reply{}, fmt.Errorf("listing watches: %w", err)
 	}
-	return list(a, r, q, page, next, func(w domain.Watch) (client.Watch, error) {
+	place := func(w domain.Watch) readmodel.Position {
+		return readmodel.Position{CreatedAtMillis: w.CreatedAtMillis, ID: w.ID}
+	}
+	return list(a, r, q, page, next, place, func(w domain.Watch) (client.Watch, error) {
 		return a.showWatch(r, w)
 	})
 }

@@ -43,6 +43,7 @@ const (
 	CodeNoSigningKey         = "NO_SIGNING_KEY"
 	CodeOverloaded           = "OVERLOADED"
 	CodeTooManyWaiting       = "TOO_MANY_WAITING"
+	CodeTooManyParallel      = "TOO_MANY_PARALLEL_REQUESTS"
 )
 
 // Codes of problems that the server returns before any handler sees a request.
@@ -130,6 +131,7 @@ var kinds = map[string]kind{
 	CodeNoSigningKey:         {http.StatusNotImplemented, "The deployment has no signing key"},
 	CodeRateLimited:          {http.StatusTooManyRequests, "Too many requests of this account"},
 	CodeTooManyWaiting:       {http.StatusTooManyRequests, "Too many requests wait for events"},
+	CodeTooManyParallel:      {http.StatusTooManyRequests, "Too many requests in progress"},
 	CodeRequestTimeout:       {http.StatusRequestTimeout, "The body did not arrive in time"},
 	domain.CodeAlreadyExists: {http.StatusConflict, "The object already exists"},
 	CodeRequestTooLarge:      {http.StatusRequestEntityTooLarge, "The body is too large"},

@@ -86,6 +86,7 @@ type testService struct {
 	output *testkit.Buffer
 	stderr io.Writer // nil: output
 	files  int       // limit of open files; 0: that of the test
+	group  string    // procs file of its cgroup; empty: that of the test
 	file   runfile.File
 	asker  *http.Client // of call; nil: http.DefaultClient
 }
@@ -119,10 +120,15 @@ func (s *testService) launch(more ...string) {
 	testkit.Long(s.t)
 	s.output, s.exited = &testkit.Buffer{}, make(chan error, 1)
 	s.cmd = program(anyPorts(s.dir, more...)...)
-	if s.files > 0 {
-		limited := append([]string{"-c", fmt.Sprintf(`ulimit -n %d; exec "$0" "$@"`, s.files)},
-			s.cmd.Args...)
-		s.cmd.Path, s.cmd.Args = "/bin/sh", append([]string{"sh"}, limited...)
+	if s.files > 0 || s.group != "" {
+		limit := `exec "$0" "$@"`
+		if s.files > 0 {
+			limit = fmt.Sprintf("ulimit -n %d; ", s.files) + limit
+		}
+		if s.group != "" {
+			limit = fmt.Sprintf("echo $$ >%s && ", s.group) + limit
+		}
+		s.cmd.Path, s.cmd.Args = "/bin/sh", append([]string{"sh", "-c", limit}, s.cmd.Args...)
 	}
 	s.cmd.Stdout, s.cmd.Stderr = s.output, s.output
 	if s.stderr != nil {

@@ -47,7 +47,8 @@ func TestIdleConnectionsEndNothing(t *testing.T) {
 			defer conn.Close()
 		}
 	}
-	if open, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", s.file.PID)); err != nil || len(open) > limit*4/5 {
+	open, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", s.file.PID))
+	if err != nil || len(open) > limit*4/5 {
 		t.Errorf("the service has %d files open, %v", len(open), err)
 	}
 

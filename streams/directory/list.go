@@ -17,6 +17,9 @@ import (
 // with the position to continue at.
 const maxLooked = 2000
 
+// maxLookedBytes bounds the rows of a page in the same way. A page exceeds it by one row at most.
+const maxLookedBytes = 1 << 20
+
 // Kinds of lists, the second byte of their keys.
 const (
 	listEndpoints       = 'e' // scope: account
@@ -123,7 +126,7 @@ func (d *Directory) Endpoints(
 	f readmodel.EndpointFilter, after *readmodel.Position, limit int,
 ) (page []domain.Endpoint, next *readmodel.Position, err error) {
 	entries := listOf(listEndpoints, f.AccountID)
-	return list(d, entries, after, limit, d.Endpoint, func(e domain.Endpoint) bool {
+	return list(d, entries, after, limit, endpoints, endpointOf, func(e domain.Endpoint) bool {
 		return e.AccountID == f.AccountID && !e.Deleted() && (f.Status == "" || e.Status == f.Status)
 	})
 }
@@ -139,7 +142,7 @@ func (d *Directory) Watches(
 	case f.EndpointID != "":
 		entries = listOf(listWatchesEndpoint, f.AccountID+"/"+f.EndpointID)
 	}
-	return list(d, entries, after, limit, d.Watch, func(w domain.Watch) bool {
+	return list(d, entries, after, limit, watches, watchOf, func(w domain.Watch) bool {
 		return w.AccountID == f.AccountID && !w.Deleted() &&
 			(f.EndpointID == "" || w.EndpointID == f.EndpointID) &&
 			(f.WalletAddress == "" || w.WalletAddress == f.WalletAddress)
@@ -179,16 +182,16 @@ func (d *Directory) LeftWatches(accountID, endpointID string) (total int, ids []
 // that left the list is skipped.
 func list[T any](
 	d *Directory, entries []byte, after *readmodel.Position, limit int,
-	row func(string) (T, bool, error), keep func(T) bool,
+	t table, decode func([]byte) (T, error), keep func(T) bool,
 ) (page []T, next *readmodel.Position, err error) {
 	lower, upper := entries, endOf(entries)
 	if after != nil {
 		lower = append(entryKey(entries, after.CreatedAtMillis, after.ID), 0)
 	}
 	var last readmodel.Position
-	looked, more := 0, false
+	looked, lookedBytes, more := 0, 0, false
 	err = d.store.Scan(lower, upper, func(key, _ []byte) (bool, error) {
-		if looked == maxLooked || len(page) == limit {
+		if looked == maxLooked || lookedBytes >= maxLookedBytes || len(page) == limit {
 			more = true
 			return false, nil
 		}
@@ -197,9 +200,14 @@ func list[T any](
 			CreatedAtMillis: int64(math.MaxUint64 - binary.BigEndian.Uint64(key[len(entries):])),
 			ID:              string(key[len(entries)+entryTimeBytes:]),
 		}
-		object, found, err := row(last.ID)
-		if err != nil || !found {
+		row, err := d.store.Get(t.rowKey(last.ID))
+		if err != nil || row == nil {
 			return err == nil, err
+		}
+		lookedBytes += len(row)
+		object, err := decode(row)
+		if err != nil {
+			return false, fmt.Errorf("%s %s: %w", t.topic, last.ID, err)
 		}
 		if keep(object) {
 			page = append(page, object)

@@ -211,6 +211,47 @@ func TestAPageOfARareFilterIsBounded(t *testing.T) {
 	}
 }
 
+// A page of large rows ends after about a megabyte, and the next one continues.
+func TestAPageIsBoundedByBytes(t *testing.T) {
+	r := newRig(t)
+	d, _ := r.open(r.dir)
+	var records []kafka.Record
+	for n := range 50 {
+		watch := domain.Watch{
+			ID: fmt.Sprintf("wat_%02d", n), AccountID: "acc_1", EndpointID: "ep_1", WalletAddress: "GA",
+			CreatedAtMillis: int64(n), Version: 1,
+		}
+		for i := range 1000 {
+			watch.Rules.SenderAllowlist = append(watch.Rules.SenderAllowlist, fmt.Sprintf("G%055d", i))
+		}
+		records = append(records, row(schemas.TopicWatches, watch.ID, schemas.EncodeWatch(watch)))
+	}
+	applyAll(t, d.store, records...)
+	for _, f := range []readmodel.WatchFilter{
+		{AccountID: "acc_1"},
+		{AccountID: "acc_1", EndpointID: "ep_1"},
+		{AccountID: "acc_1", WalletAddress: "GA"},
+	} {
+		found, next := 0, (*readmodel.Position)(nil)
+		for pages := 1; ; pages++ {
+			page, after, err := d.Watches(f, next, 250)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if most := maxLookedBytes/(56*1000) + 1; len(page) > most {
+				t.Fatalf("a page has %d watches of 56 KB, want at most %d", len(page), most)
+			}
+			found += len(page)
+			if next = after; next == nil {
+				break
+			}
+		}
+		if found != 50 {
+			t.Errorf("%+v: %d watches on all pages", f, found)
+		}
+	}
+}
+
 // Deleting an endpoint leaves all of its watches, and no other's, without an endpoint: the answer
 // counts them across pages, and names the newest.
 func TestAnEndpointLeavesItsWatches(t *testing.T) {

@@ -1,0 +1,181 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stellar/go-stellar-sdk/keypair"
+
+	"github.com/lumenhook/lumenhook/internal/testkit"
+)
+
+// memoryGroup is a cgroup that limits the memory of the processes in it.
+type memoryGroup struct {
+	dir                string
+	limit, peak, procs string // names of files in dir
+}
+
+// newMemoryGroup makes a cgroup below that of this process.
+func newMemoryGroup(t *testing.T, limitBytes int) (*memoryGroup, error) {
+	t.Helper()
+	own, err := os.ReadFile("/proc/self/cgroup")
+	if err != nil {
+		return nil, err
+	}
+	g := &memoryGroup{procs: "cgroup.procs"}
+	for line := range strings.Lines(string(own)) {
+		part := strings.SplitN(strings.TrimSpace(line), ":", 3)
+		switch {
+		case part[1] == "memory": // version 1
+			g.dir = filepath.Join("/sys/fs/cgroup/memory", part[2])
+			g.limit, g.peak = "memory.limit_in_bytes", "memory.max_usage_in_bytes"
+		case part[1] == "" && g.dir == "":
+			g.dir = filepath.Join("/sys/fs/cgroup", part[2])
+			g.limit, g.peak = "memory.max", "memory.peak"
+		}
+	}
+	g.dir = filepath.Join(g.dir, fmt.Sprintf("lumenhook-test-%d", os.Getpid()))
+	if err := os.Mkdir(g.dir, 0o755); err != nil {
+		return nil, err
+	}
+	t.Cleanup(func() {
+		testkit.EventuallyNil(t, "the cgroup is removed", func() error { return os.Remove(g.dir) })
+	})
+	limit := []byte(strconv.Itoa(limitBytes))
+	return g, os.WriteFile(filepath.Join(g.dir, g.limit), limit, 0)
+}
+
+func (g *memoryGroup) peakBytes(t *testing.T) int {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(g.dir, g.peak))
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// peakOf is the most memory that a process has had resident.
+func peakOf(t *testing.T, pid int) (bytes int) {
+	t.Helper()
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, after, _ := strings.Cut(string(status), "VmHWM:")
+	if _, err := fmt.Sscanf(after, "%d kB", &bytes); err != nil {
+		t.Fatal(err)
+	}
+	return bytes << 10
+}
+
+// TestParallelListsStayInTheirMemory: an account with 600 watches of 1,000 senders each asks for
+// 100 pages at once, again and again, and reads some of them slowly. The service stays within a
+// cgroup of 1 GiB, with the embedded ClickHouse, and answers its other clients.
+func TestParallelListsStayInTheirMemory(t *testing.T) {
+	const limitBytes = 1 << 30
+	s := &testService{t: t, dir: t.TempDir()}
+	group, err := newMemoryGroup(t, limitBytes)
+	if err != nil { // the process's own peak is still checked
+		t.Logf("the service runs without a cgroup, as none can be made here: %v", err)
+	} else {
+		s.group = filepath.Join(group.dir, group.procs)
+	}
+	t.Setenv("GOMEMLIMIT", strconv.Itoa(limitBytes/2)) // as node.Tune sets it in such a container
+	s.start("--no-demo")
+	var endpoint struct{ ID string }
+	s.cli(&endpoint, "endpoints", "create", "--url", "https://127.0.0.1:8443/nobody")
+	senders := make([]string, 1000)
+	for i := range senders {
+		senders[i] = keypair.MustRandom().Address()
+	}
+	var work sync.WaitGroup
+	for range 4 {
+		work.Go(func() {
+			for range 150 {
+				body, err := json.Marshal(map[string]any{
+					"walletAddress": keypair.MustRandom().Address(), "endpointId": endpoint.ID,
+					"assets":          []map[string]any{{"code": "XLM", "issuer": nil}},
+					"senderAllowlist": senders,
+				})
+				if err != nil {
+					t.Error(err)
+				}
+				if status, answer, err := s.tryCall("POST", "/v1/watches", body); status != 201 {
+					t.Errorf("a watch was answered %d, %v: %s", status, err, answer)
+					return
+				}
+			}
+		})
+	}
+	work.Wait()
+
+	at, err := url.Parse(s.file.APIURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 100 { // these read nothing
+		conn, err := net.Dial("tcp", at.Host)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		_ = conn.(*net.TCPConn).SetReadBuffer(4096)
+		fmt.Fprintf(conn, "GET /v1/watches?limit=250 HTTP/1.1\r\nHost: localhost\r\n"+
+			"Authorization: Bearer %s\r\n\r\n", s.file.APIKey)
+	}
+	for range 100 {
+		work.Go(func() {
+			for range 10 {
+				status, _, err := s.tryCall("GET", "/v1/watches?limit=250", nil)
+				if status != http.StatusOK && status != http.StatusTooManyRequests {
+					t.Errorf("a list was answered %d, %v", status, err)
+				}
+			}
+		})
+	}
+	work.Wait()
+	if status, answer, err := s.tryCall("GET", "/v1/endpoints", nil); status != http.StatusOK {
+		t.Errorf("after that a list is answered %d, %v: %s", status, err, answer)
+	}
+	peak := peakOf(t, s.file.PID)
+	t.Logf("the service had %d MiB resident at most", peak>>20)
+	if peak > limitBytes {
+		t.Errorf("the service had %d MiB resident", peak>>20)
+	}
+	if group != nil {
+		t.Logf("its cgroup had %d MiB at most", group.peakBytes(t)>>20)
+	}
+	s.interrupt()
+}
+
+// tryCall is call for requests that may be refused, from any goroutine.
+func (s *testService) tryCall(method, path string, body []byte) (int, []byte, error) {
+	req, err := http.NewRequest(method, s.file.APIURL+path, bytes.NewReader(body))
+	if err != nil {
+		return 0, nil, err
+	}
+	req.Header.Set("Authorization", "Bearer "+s.file.APIKey)
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return 0, nil, err
+	}
+	answer, err := io.ReadAll(resp.Body)
+	return resp.StatusCode, answer, errors.Join(err, resp.Body.Close())
+}
