@@ -74,7 +74,7 @@ func analytics(t *testing.T) *rig {
 		bad.paid(0, 5, at), bad.attempted(0, 1, domain.StateWaiting, failed(at, 500)),
 		bad.attempted(0, 2, domain.StateDelivered,
 			domain.AttemptResult{SentAtMillis: at + 60_000, DurationMillis: 500, StatusCode: 204}))
-	for n := 1; n <= 3; n++ { // three runs that fail permanently, of two attempts each
+	for n := 1; n <= 3; n++ { // three runs that fail permanently, with two attempts each
 		r.append(bad.paid(n, 5, at), bad.attempted(n, 1, domain.StateWaiting, failed(at+int64(n), 503)),
 			bad.attempted(n, 2, domain.StateFailed,
 				domain.AttemptResult{
@@ -149,7 +149,7 @@ func TestViewsCountEachFactOnce(t *testing.T) {
 			t.Errorf("%s gives %d, not %d", query, got, want)
 		}
 	}
-	// A success of another kind does not reset the count, a real one does.
+	// A success of another type does not reset the count, a real one does.
 	story := newStory(2)
 	story.version = 1000
 	ping := story.attempted(50, 1, domain.StateDelivered,
@@ -189,14 +189,14 @@ func TestEveryQuestionHasAnAnswer(t *testing.T) {
 		if err != nil {
 			t.Errorf("question %d: %v", i+1, err)
 		}
-		// The story is of a past day, and all of it is settled.
+		// The story is about a past day, and all of it is settled.
 		if past := map[int]bool{3: true, 6: true, 14: true}; len(answer.Rows) == 0 && !past[i+1] {
 			t.Errorf("question %d has no answer:\n%s", i+1, q[1])
 		}
 	}
 }
 
-// dashboard is what the test needs of a Grafana dashboard.
+// dashboard is the part of a Grafana dashboard that the test needs.
 type dashboard struct {
 	Templating struct{ List []struct{ Query string } }
 	Panels     []struct {
@@ -280,7 +280,7 @@ func TestEveryQueryOfTheDashboardsRuns(t *testing.T) {
 	}
 }
 
-// registeredMetrics are the names that the program's sources register.
+// registeredMetrics returns the names that the program's sources register.
 func registeredMetrics(t *testing.T) map[string]bool {
 	t.Helper()
 	files, err := filepath.Glob("../internal/node/*.go")

@@ -9,24 +9,24 @@ import (
 	"github.com/lumenhook/lumenhook/schemas"
 )
 
-// askedFor is how long after a read the blocks are written as for somebody who reads.
+// askedFor is how long after a read blocks are written without waiting.
 const askedFor = 2 * time.Second
 
-// asking is what the readers of this process have asked of the history. Nobody else's
-// reads are known. The zero value has no reader.
+// asking records the reads of the history by this process. Reads of other processes are unknown.
+// The zero value has no reader.
 type asking struct {
 	mu    sync.Mutex
 	at    time.Time                // of the latest read
-	until map[topicPartition]int64 // offsets that are waited for, and what was
-	wake  func()                   // called when something is asked; may be nil
+	until map[topicPartition]int64 // offsets that a reader waits for, or waited for
+	wake  func()                   // called at each read; may be nil
 }
 
-// asked notes that somebody reads, and which offsets of the journal he waits for.
+// asked records a read, and the offsets of the journal that it waits for.
 func (a *asking) asked(now time.Time, ends map[int32]int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.at = now
-	until := maps.Clone(a.until) // others hold the former one
+	until := maps.Clone(a.until) // others hold the former map
 	if until == nil {
 		until = make(map[topicPartition]int64)
 	}
@@ -40,24 +40,23 @@ func (a *asking) asked(now time.Time, ends map[int32]int64) {
 	}
 }
 
-// onAsked sets what is called when something is asked.
+// onAsked sets the function that is called at each read.
 func (a *asking) onAsked(wake func()) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.wake = wake
 }
 
-// reading reports whether somebody has read lately, and the offsets that were waited for.
+// reading reports whether there was a recent read, and the offsets that readers wait for.
 func (a *asking) reading(now time.Time) (lately bool, until map[topicPartition]int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return !a.at.IsZero() && now.Sub(a.at) < askedFor, a.until
 }
 
-// Ask tells the projector that somebody reads: for two seconds blocks do not wait
-// UnaskedWait. If ends are given, the block that brings the journal there is written at
-// once, and Ask returns when the tables have it, as far as the projector fills them, or ctx
-// ends.
+// Ask tells the projector that there is a reader: for two seconds blocks do not wait UnaskedWait.
+// If ends are given, the block that reaches them in the journal is written at once. Ask then
+// returns when the tables have it, as far as this projector fills them, or ctx ends.
 func (p *Projector) Ask(ctx context.Context, ends map[int32]int64) {
 	if !p.lacks(ends) {
 		ends = nil
@@ -91,8 +90,8 @@ func (p *Projector) lacks(ends map[int32]int64) bool {
 	return false
 }
 
-// tell wakes who waits for p.next. It is called with the lock held.
-func (p *Projector) tell() {
+// notify wakes the goroutines that wait for p.next. It is called with the lock held.
+func (p *Projector) notify() {
 	close(p.changed)
 	p.changed = make(chan struct{})
 }

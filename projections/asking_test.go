@@ -13,7 +13,7 @@ import (
 	"github.com/lumenhook/lumenhook/projections"
 )
 
-// patientProjector has blocks wait for longer than a test runs.
+// patientProjector makes blocks wait for longer than a test runs.
 func patientProjector(r *rig, wait time.Duration) (*running, *projections.History) {
 	p := r.project(func(cfg *projections.ProjectorConfig) {
 		cfg.BlockWait, cfg.UnaskedWait = wait, time.Hour
@@ -35,7 +35,7 @@ func TestABlockIsWrittenAtOnceForWhoWaits(t *testing.T) {
 	for n := range 10 {
 		r.append(s.created(n))
 	}
-	// The first may ask before there are tables.
+	// The first read may come before there are tables.
 	must(t, history.CatchUp(t.Context()))
 	if n := r.count("SELECT count() FROM events"); n != 10 {
 		t.Errorf("%d events are written of 10 that were waited for", n)
@@ -59,7 +59,7 @@ func TestBlocksAreNotHeldBackWhileSomebodyReads(t *testing.T) {
 	r.append(s.created(0))
 	must(t, history.CatchUp(t.Context()))
 	r.append(s.created(1))
-	// It is not waited for, neither by this read nor by what asks ClickHouse alone.
+	// Neither this read nor queries that only use ClickHouse wait for it.
 	_, err := history.Event(t.Context(), testAccount, s.eventID(0))
 	must(t, err)
 	r.awaitProjected()
@@ -75,7 +75,7 @@ func TestAskingEndsWithItsContextAndIgnoresOthersPartitions(t *testing.T) {
 	ends, err := r.journalEnds(t.Context())
 	must(t, err)
 	for partition := range ends {
-		ends[partition]++ // nothing is there
+		ends[partition]++ // there is no such offset
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
@@ -94,8 +94,8 @@ func (f *fetches) OnBrokerE2E(_ kgo.BrokerMetadata, key int16, _ kgo.BrokerE2E) 
 	}
 }
 
-// TestRecordsThatComeAloneAreReadTogether: while nobody asks, a record that comes alone does
-// not take a read of its own; for who asks, the next reads are at once.
+// TestRecordsThatComeAloneAreReadTogether: without readers, a single record does not cause a fetch
+// of its own; with a reader, fetches are immediate.
 func TestRecordsThatComeAloneAreReadTogether(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -116,7 +116,7 @@ func TestRecordsThatComeAloneAreReadTogether(t *testing.T) {
 	s := newStory(1)
 	r.append(s.created(0))
 	must(t, history.CatchUp(t.Context()))
-	later.Store(int64(time.Minute)) // who asked has gone
+	later.Store(int64(time.Minute)) // the reader has gone
 	before, began := reads.n.Load(), time.Now()
 	const alone = 500
 	for n := range alone {
@@ -126,7 +126,7 @@ func TestRecordsThatComeAloneAreReadTogether(t *testing.T) {
 	if n := r.count("SELECT count() FROM events"); n != 1+alone {
 		t.Errorf("%d events of %d are written", n, 1+alone)
 	}
-	// Two for each wait: what came while the one before was answered, and what came since.
+	// Two for each wait: records that arrived during the previous response, and records since.
 	most := 10 + 3*int64(time.Since(began)/(50*time.Millisecond))
 	if n := reads.n.Load() - before; n > most {
 		t.Errorf("%d records that came alone were read by %d requests, more than %d", alone, n, most)

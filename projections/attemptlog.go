@@ -12,17 +12,17 @@ import (
 	"github.com/lumenhook/lumenhook/projections/readmodel"
 )
 
-// logTable has the hashes of the logs of attempts.
+// logTable has the leaf hashes of the attempt logs.
 const logTable = "attempt_log"
 
-// leaf is what an attempt adds to its endpoint's log.
+// leaf is an attempt's entry in its endpoint's log.
 type leaf struct {
 	domain.LogEntry
 	sentAtMillis int64
 }
 
-// LogSize returns how many leaves a log has; 0: there is none of that name. Whoever has read an
-// attempt finds its leaf (P3).
+// LogSize returns the number of leaves in a log; 0: there is no log of that name. A caller that has
+// read an attempt finds its leaf (P3).
 func (h *History) LogSize(
 	ctx context.Context, endpointID string, from uint64,
 ) (size uint64, err error) {
@@ -33,8 +33,7 @@ func (h *History) LogSize(
 	return size, err
 }
 
-// LogHashes returns what leaves added to a log, by their numbers; those that are not there are
-// left out.
+// LogHashes returns the hashes of leaves in a log, by number. Missing leaves are omitted.
 func (h *History) LogHashes(
 	ctx context.Context, endpointID string, from uint64, leaves []uint64,
 ) (hashes map[uint64][]byte, err error) {
@@ -45,7 +44,7 @@ func (h *History) LogHashes(
 	return hashes, err
 }
 
-// askLog reads the table of logs.
+// askLog queries the table of logs.
 func (h *History) askLog(ctx context.Context, question func(context.Context, *DB) error) error {
 	return h.ask(ctx, func(of *reading) error {
 		if err := of.whole(ctx, logTable); err != nil {

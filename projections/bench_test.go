@@ -34,8 +34,8 @@ var (
 		"a folder that keeps what BenchmarkReads stores, so that the next run need not store it again; it must be of the same -attempts")
 )
 
-// BenchmarkRebuild rebuilds all tables from a journal that was filled before: half of its
-// facts create deliveries, half are attempts.
+// BenchmarkRebuild rebuilds all tables from a prefilled journal: half of its facts create
+// deliveries, half are attempts.
 func BenchmarkRebuild(b *testing.B) {
 	r := newRigAlone(b)
 	fill(r, *benchFacts)
@@ -48,8 +48,8 @@ func BenchmarkRebuild(b *testing.B) {
 		must(b, projections.Rebuild(b.Context(), r.refold(nil)))
 		facts := float64(*benchFacts)
 		rates = append(rates, facts/time.Since(began).Seconds())
-		// CPU time of this process, broker included, and of ClickHouse, merges included:
-		// what counts when the machine is shared.
+		// CPU time of this process, including the broker, and of ClickHouse, including merges: the
+		// relevant figure on a shared machine.
 		owns = append(owns, float64((processCPU(b, os.Getpid())-own).Microseconds())/facts)
 		engines = append(engines, float64((processCPU(b, r.engine.PID())-engine).Microseconds())/facts)
 		if n := r.count("SELECT count() FROM events FINAL"); n != *benchFacts/2 {
@@ -74,10 +74,9 @@ func median(values []float64) float64 {
 	return values[len(values)/2]
 }
 
-// BenchmarkLiveProjector measures a projector in a process of its own, and its ClickHouse,
-// at a rate of deliveries of two facts each: when nobody asks, and when somebody waits once
-// a second until a fact can be read. Processor time is what counts when the machine is
-// shared.
+// BenchmarkLiveProjector measures a projector in a separate process, and its ClickHouse, at a rate
+// of deliveries of two facts each: without readers, and with one that waits once a second until a
+// fact can be read. Processor time is the relevant figure on a shared machine.
 func BenchmarkLiveProjector(b *testing.B) {
 	b.Run("unasked", func(b *testing.B) { liveProjector(b, 0) })
 	b.Run("asked", func(b *testing.B) { liveProjector(b, 1) })
@@ -111,8 +110,8 @@ func liveProjector(b *testing.B, asksPerSecond int) {
 	}
 }
 
-// paced appends at a rate, and asks again and again for the latest event: it returns how
-// long each answer took.
+// paced appends at a rate, and repeatedly reads the latest event. It returns how long each answer
+// took.
 func (r *rig) paced(deliveriesPerSecond, seconds, asksPerSecond int) (lag []time.Duration) {
 	const each = 20 // milliseconds
 	stories := make([]*story, 40)
@@ -229,12 +228,12 @@ func measure(b *testing.B, name string, times int, read func(int) error, at func
 	b.ReportMetric(float64(took[times*95/100].Microseconds())/1000, name+"-p95-ms")
 }
 
-// Names that generate makes; its SQL makes the same ones.
+// generatedAccount and the next functions return the names that generate's SQL creates.
 func generatedAccount(n int) string  { return fmt.Sprintf("acc_%026d", n) }
 func generatedEndpoint(n int) string { return fmt.Sprintf("ep_%026d", n) }
 func generatedEvent(n int) string    { return "evt_" + scrambled(n) }
 
-// scrambled spreads neighbours far apart, as real event ids are.
+// scrambled spreads neighbours far apart, like real event ids.
 func scrambled(n int) string {
 	v := uint64(n+1) * 0x9E3779B97F4A7C15
 	return fmt.Sprintf("%016x%010d", v, n)
@@ -242,7 +241,7 @@ func scrambled(n int) string {
 
 const generatedID = `concat('evt_', lower(leftPad(hex(toUInt64((number + 1) * 11400714819323198485)), 16, '0')), leftPad(toString(number), 10, '0'))`
 
-// generate stores one event for each millisecond; every seventh still waits, all have two
+// generate stores one event for each millisecond; every seventh is still pending, and all have two
 // attempts.
 func (r *rig) generate(events int) {
 	r.t.Helper()
@@ -286,8 +285,8 @@ func (r *rig) slowly(statement string) {
 	}
 }
 
-// paidLikeReal is the fact of an event as the follower makes it: a body of about 900 bytes
-// of which a quarter is unique, so that it compresses as real ones do.
+// paidLikeReal returns the fact of an event like the follower creates it: with a body of about 900
+// bytes of which a quarter is unique, so that it compresses like real ones.
 func (s *story) paidLikeReal(n int) domain.Fact {
 	hash := sha256.Sum256(fmt.Appendf(nil, "%s/%d", s.endpointID, n))
 	wallet := "GD" + strings.ToUpper(s.endpointID[len(s.endpointID)-24:]) + strings.Repeat("W", 30)
@@ -323,7 +322,7 @@ func (s *story) paidLikeReal(n int) domain.Fact {
 	})
 }
 
-// fill puts facts of 40 endpoints into the journal, two for each event.
+// fill appends facts of 40 endpoints to the journal, two for each event.
 func fill(r *rig, facts int) {
 	r.t.Helper()
 	stories := make([]*story, 40)

@@ -19,7 +19,7 @@ type topicPartition struct {
 
 func (p topicPartition) String() string { return fmt.Sprintf("%s/%d", p.topic, p.partition) }
 
-// block collects the rows of records, and the positions that it advances partitions to.
+// block collects the rows of records, and the positions to which it advances partitions.
 type block struct {
 	payments   rows[schemas.PaymentObserved]
 	moves      rows[schemas.BalanceMoved]
@@ -34,12 +34,12 @@ type block struct {
 	deliveries rows[delivery]
 	at         map[deliveryKey]int // index in deliveries of a delivery's last row
 
-	dead []schemas.DeadLetter // records that are left out
+	dead []schemas.DeadLetter // records that were set aside
 
 	records      int
 	sizeBytes    int
-	began        time.Time                // when its first records came
-	oldestMillis int64                    // time of the journal's oldest fact; 0: there is none
+	began        time.Time                // when its first records arrived
+	oldestMillis int64                    // time of the journal's oldest fact; 0: no fact
 	from         map[topicPartition]int64 // the block's first offsets
 	next         map[topicPartition]int64 // the offsets after the block; only partitions that advanced
 }
@@ -58,8 +58,8 @@ func newBlock() *block {
 // empty reports whether there is neither a row nor a position to write.
 func (b *block) empty() bool { return len(b.next) == 0 }
 
-// add decodes a record and collects its rows. A record of the journal must be a fact; an
-// invalid one of another topic is left out and noted.
+// add decodes a record and collects its rows. A record of the journal must be a fact. An invalid
+// record of another topic is recorded in dead, without a row.
 func (b *block) add(r kafka.Record, nowMillis int64) error {
 	var err error
 	if r.Topic == schemas.TopicJournal {
@@ -77,7 +77,7 @@ func (b *block) add(r kafka.Record, nowMillis int64) error {
 	return nil
 }
 
-// cover notes how far a partition is advanced.
+// cover records how far a partition is advanced.
 func (b *block) cover(p topicPartition, from, next int64) {
 	if _, known := b.from[p]; !known {
 		b.from[p] = from

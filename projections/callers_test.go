@@ -11,7 +11,7 @@ import (
 	"github.com/lumenhook/lumenhook/projections/readmodel"
 )
 
-// endingContext is a context whose deadline has passed, and whose own timer has not fired yet.
+// endingContext is a context whose deadline has passed, but whose own timer has not fired yet.
 type endingContext struct {
 	context.Context
 	deadline time.Time
@@ -19,8 +19,8 @@ type endingContext struct {
 
 func (c endingContext) Deadline() (time.Time, bool) { return c.deadline, true }
 
-// TestTheCallersDeadlineComesFirst: also when a connection, which has the same deadline, tells
-// of it before the context does.
+// TestTheCallersDeadlineComesFirst: even if a connection, which has the same deadline, reports it
+// before the context does.
 func TestTheCallersDeadlineComesFirst(t *testing.T) {
 	timeout := fmt.Errorf("%w: read tcp: %w", readmodel.ErrUnavailable, os.ErrDeadlineExceeded)
 	ended := endingContext{t.Context(), time.Now().Add(-time.Nanosecond)}

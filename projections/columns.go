@@ -127,7 +127,7 @@ func attemptColumns(rows []row[domain.AttemptMade]) []column {
 	)
 }
 
-// countColumns has each attempt twice: in a short span, and in a long one.
+// countColumns includes each attempt twice: in a short span, and in a long one.
 func countColumns(rows []row[domain.AttemptMade]) []column {
 	type r = row[domain.AttemptMade]
 	columns := []column{
@@ -248,7 +248,7 @@ func moveColumns(rows []row[schemas.BalanceMoved]) []column {
 	)
 }
 
-// memoText returns the memo as events show it; an empty text is a memo too.
+// memoText returns the memo as shown in events; an empty text is a memo too.
 func memoText(m domain.Memo) *string {
 	if m.Type == domain.MemoNone {
 		return nil
@@ -307,8 +307,8 @@ func watchColumns(rows []row[watchRow]) []column {
 	)
 }
 
-// rowColumns are placeColumns for a table topic, whose offset orders the rows of one key:
-// as the version of a replacing table it is unsigned.
+// rowColumns returns placeColumns for a table topic, whose offset orders the rows of one key: it is
+// unsigned because it is the version of a replacing table.
 func rowColumns[B any](rows []row[B]) []column {
 	return []column{
 		{"partition", each(rows, func(r *row[B]) int32 { return r.partition })},
@@ -332,7 +332,7 @@ func eventTypes(types []domain.EventType) []string {
 	return names
 }
 
-// text returns bytes as a string without a copy, which the client would make of each value.
+// text returns bytes as a string without a copy, which the client would make for each value.
 // Records that were read are never modified.
 func text(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
@@ -346,22 +346,21 @@ type row[B any] struct {
 	offset     int64
 }
 
-// rows are collected in pieces, which are also sent one by one. One slice would be copied
-// again and again while it grows: that took a seventh of the projector's time.
+// rows are collected in pieces, which are also sent one by one. A single slice would be copied
+// repeatedly while it grows, which took a seventh of the projector's time.
 type rows[B any] struct {
 	pieces [][]row[B] // all but the last are full
 	n      int
 }
 
-// A statement's rows are sent in pieces: the client's buffers grow to a piece and are
-// reused for the next, while the server processes the former one. The server makes one part
-// of all of them.
+// A statement's rows are sent in pieces: the client's buffers grow to one piece and are reused for
+// the next, while the server processes the previous one. The server makes one part of all of them.
 const pieceRows = 4096
 
 func (l *rows[B]) add(r row[B]) {
 	i := l.n / pieceRows
 	if i == len(l.pieces) {
-		capacity := 0 // the first grows as it is filled, for most blocks are small
+		capacity := 0 // the first grows as it is filled, because most blocks are small
 		if i > 0 {
 			capacity = pieceRows
 		}

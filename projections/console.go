@@ -14,14 +14,14 @@ import (
 
 const consoleMemoryMaxBytes = 1 << 30
 
-// ConsoleConfig bounds the queries of people.
+// ConsoleConfig bounds the queries of users.
 type ConsoleConfig struct {
 	DSN     string
-	RowsMax int           // of one answer; more are left out
+	RowsMax int           // of one answer; more are dropped
 	TimeMax time.Duration // for one query
 }
 
-// Console answers queries of people. They cannot write, nor raise the limits.
+// Console answers queries of users. They cannot write, nor raise the limits.
 type Console struct {
 	db   *DB
 	conn clickhouse.Conn
@@ -31,7 +31,7 @@ type Console struct {
 // Answer is the result of a query.
 type Answer struct {
 	Columns   []string
-	Types     []string // as ClickHouse names them
+	Types     []string // ClickHouse's names
 	Rows      [][]any  // NULL is nil
 	Truncated bool     // there are more rows than RowsMax
 }
@@ -128,7 +128,7 @@ const (
 	codeAccessDenied        = 497
 )
 
-// consoleFault returns ClickHouse's own message: it is about what the person wrote.
+// consoleFault returns ClickHouse's own message, because it is about the user's query.
 func consoleFault(err error) error {
 	var refused *clickhouse.Exception
 	switch {

@@ -12,7 +12,7 @@ import (
 // ticksPerSecond is USER_HZ, which is 100 on every Linux that Go runs on.
 const ticksPerSecond = 100
 
-// processCPU is the CPU time that a process has used.
+// processCPU returns the CPU time that a process has used.
 func processCPU(t testing.TB, pid int) time.Duration {
 	t.Helper()
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))

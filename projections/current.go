@@ -35,7 +35,7 @@ func readWatchRow(r kafka.Record) (watchRow, error) {
 	return watchRow{w, gone}, err
 }
 
-// addCurrent collects the row of a payment, of a move of a balance, or of a table topic.
+// addCurrent collects the row of a payment, of a balance move, or of a table topic.
 func (b *block) addCurrent(r kafka.Record) error {
 	switch {
 	case r.Topic == schemas.TopicPayments && schemas.IsBalanceMoved(r):
@@ -50,7 +50,7 @@ func (b *block) addCurrent(r kafka.Record) error {
 	return nil
 }
 
-// addOne collects the row that a record decodes to.
+// addOne collects the row of a decoded record.
 func addOne[B any](
 	to *rows[B], r kafka.Record, decode func(kafka.Record) (B, error),
 ) error {

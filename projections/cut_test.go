@@ -13,9 +13,9 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-// A projector whose topic is truncated stops, and says what to do: what it would read from
-// there on does not continue the history. The leader of each topic moves, and the new
-// leaders report that the previous epoch ended earlier.
+// A projector whose topic is truncated stops, and says what to do, because later records do not
+// continue the history. The leader of each topic moves, and the new leaders report that the
+// previous epoch ended earlier.
 func TestAProjectorStopsWhenItsTopicIsCut(t *testing.T) {
 	fake, err := kfake.NewCluster(kfake.NumBrokers(2))
 	must(t, err)
@@ -38,13 +38,13 @@ func TestAProjectorStopsWhenItsTopicIsCut(t *testing.T) {
 			t.Errorf("it ended with %v", run.err)
 		}
 	case <-time.After(eventualMax):
-		t.Error("it goes on")
+		t.Error("it continues")
 	}
 }
 
-// A projector that a person has to help is restarted, and fails again. Until then it has no
-// partitions for a moment. It must not count as working in that moment: an event that is not found
-// would be answered as one that does not exist.
+// A projector that needs an operator is restarted, and fails again. Until then it has no partitions
+// for a moment. It must not count as working in that moment: an event that is not found would be
+// reported as one that does not exist.
 func TestARestartedProjectorStaysStuckUntilItHasReadItsPositions(t *testing.T) {
 	r := newRig(t)
 	run := r.project(nil)

@@ -11,14 +11,14 @@ import (
 	"github.com/lumenhook/lumenhook/projections/readmodel"
 )
 
-// path is a proxy between a client and a server. A connection that it deadens stays open
-// and delivers no answer any more, as when the host behind it disappears.
+// path is a proxy between a client and a server. A connection that it deadens stays open and
+// delivers no more answers, as if the host behind it had disappeared.
 type path struct {
 	mu    sync.Mutex
 	dead  map[net.Conn]bool
 	given []net.Conn // to clients
 	to    string
-	reset int // connections that are reset instead of being joined
+	reset int // connections that are reset instead of being forwarded
 }
 
 func newPath(t *testing.T, to string) (p *path, addr string) {
@@ -89,7 +89,7 @@ func (a answers) Write(b []byte) (int, error) {
 	return a.client.Write(b)
 }
 
-// deaden returns how many connections it found.
+// deaden deadens all connections and returns their number.
 func (p *path) deaden() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -99,8 +99,7 @@ func (p *path) deaden() int {
 	return len(p.given)
 }
 
-// TestALookUpThatIsCutOffIsMadeAgain: a dead connection delays a lookup, but does not fail
-// it.
+// TestALookUpThatIsCutOffIsMadeAgain: a dead connection delays a lookup, but does not fail it.
 func TestALookUpThatIsCutOffIsMadeAgain(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -134,8 +133,8 @@ func TestALookUpThatIsCutOffIsMadeAgain(t *testing.T) {
 	}
 }
 
-// TestAServerThatResetsItsFirstConnections: ClickHouse may reopen its ports soon after its
-// start. Waiting connections are reset, and queries are retried.
+// TestAServerThatResetsItsFirstConnections: ClickHouse may reopen its ports soon after its start.
+// Waiting connections are reset, and queries are retried.
 func TestAServerThatResetsItsFirstConnections(t *testing.T) {
 	r := newRig(t)
 	u, err := url.Parse(r.dsn)

@@ -10,18 +10,18 @@ import (
 	"github.com/lumenhook/lumenhook/projections/readmodel"
 )
 
-// ClickHouse detaches a part that it cannot load, and answers without the part's rows. It does
-// not notice a part whose folder is gone. So projection_parts holds, for each table, the parts
-// that it had: each must still exist, or be covered by the part that it was merged into.
+// ClickHouse detaches a part that it cannot load, and answers without the part's rows. It does not
+// notice a part whose folder is missing. Therefore projection_parts lists the parts that each table
+// had: each must still exist, or be covered by the part that it was merged into.
 //
-// A merge takes a range of block numbers, whether or not all of its blocks are there. At a start
-// ClickHouse merges many small parts within milliseconds, so a new part may cover the place of one
-// that is lost. It proves nothing: the parts that it was merged from count in its place. ClickHouse
+// A merge takes a range of block numbers, whether or not all of its blocks exist. At startup
+// ClickHouse merges many small parts within milliseconds, so a new part may cover the place of a
+// lost one. Such a part proves nothing: the parts that it was merged from count instead. ClickHouse
 // keeps them for 8 minutes (old_parts_lifetime).
 
-// partsTable holds the parts of each table by its generation. The row with lost = 1 is a mark:
-// new parts may get the numbers of lost ones, so a table that lost rows stays damaged until
-// another one takes its place.
+// partsTable lists the parts of each table by its generation. A row with lost = 1 marks a table
+// that lost rows: new parts may get the numbers of lost ones, so the table stays damaged until
+// another one replaces it.
 const partsTable = "projection_parts"
 
 const (
@@ -40,15 +40,15 @@ ORDER BY (generation, lost)
 COMMENT 'The parts that each table had, to notice lost ones'`
 
 	// generationOf is the table of a part, from its folder: a rebuild may give the table's name to
-	// another one between two reads.
+	// another table between two reads.
 	generationOf = `toUUIDOrZero(extract(path, 'store/[0-9a-f]{3}/([0-9a-f-]{36})/'))`
 
 	// allKept is true while ClickHouse keeps all parts that it merged since its start. Replicas
-	// fetch parts from each other, for which they need no source.
+	// fetch parts from each other, for which they need no source parts.
 	allKept = `(uptime() < 400 AND NOT match(engine, '^(Replicated|Shared)'))`
 
-	// wholeParts are the parts of each partition that prove that their rows are there. A part that
-	// was merged since the start is none. uptime() and modification_time are whole seconds.
+	// wholeParts are the parts of each partition that prove that their rows exist. A part that was
+	// merged since the start does not. uptime() and modification_time are whole seconds.
 	wholeParts = `
     SELECT ` + generationOf + ` AS id, partition_id,
         groupArrayIf((min_block_number, max_block_number), active AND rows > 0) AS present,
@@ -75,7 +75,7 @@ WHERE t.database = {database:String} AND t.engine LIKE '%MergeTree'
     AND t.name != 'projection_parts' AND toString(t.uuid) NOT IN {damaged:Array(String)}
 GROUP BY t.uuid`
 
-	// A retention may empty parts within moments: for an hour no part of the table is known.
+	// Retention may empty parts within moments, so for an hour no part of the table is known.
 	forgetParts = `
 INSERT INTO {database:Identifier}.projection_parts (generation, progress, taken_at)
 SELECT generation, argMax(progress, taken_at), now64(3) + INTERVAL 1 HOUR
@@ -107,7 +107,7 @@ FROM (
 WHERE NOT arrayExists(w -> w.1 <= first AND w.2 >= last, has.whole)
 GROUP BY table, known.id ORDER BY table`
 
-	// selectSafeProgress is selectProgress for what the recorded parts hold.
+	// selectSafeProgress is selectProgress for the recorded parts only.
 	selectSafeProgress = `
 SELECT toString(generation), p.1, p.2, p.3 FROM (
     SELECT generation, arrayJoin(argMax(progress, taken_at)) AS p
@@ -118,14 +118,14 @@ WHERE generation IN (SELECT toUUID(arrayJoin({generations:Array(String)})))`
 // Damage is a table that lost rows on disk.
 type Damage struct {
 	Table   string
-	Parts   uint64 // that are lost or broken
+	Parts   uint64 // lost or broken parts
 	Example string // one of them
 
 	generation string
 	marked     bool
 }
 
-// Damages are the tables that lost rows.
+// Damages lists the tables that lost rows.
 type Damages []Damage
 
 func (d Damages) tables() (names []string) {
@@ -142,13 +142,13 @@ func (d Damages) generations() (ids []string) {
 	return ids
 }
 
-// Error names the tables and the command that fills them again.
+// Error names the tables and the command that rebuilds them.
 func (d Damages) Error() string {
 	return fmt.Sprintf("the history lost rows on disk: ClickHouse has broken or missing parts of %s; "+
 		"%s builds them again from the topics", strings.Join(d.tables(), ", "), d.Command())
 }
 
-// Command builds the tables again.
+// Command returns the command that rebuilds the tables.
 func (d Damages) Command() string {
 	command := "lumenhook rebuild"
 	for _, name := range d.tables() {
@@ -160,7 +160,7 @@ func (d Damages) Command() string {
 	return "`" + command + "`"
 }
 
-// Damage returns the tables of a server that lost rows. Before there are tables there are none.
+// Damage returns the tables of a server that lost rows. Without tables the list is empty.
 func (db *DB) Damage(ctx context.Context) (list Damages, err error) {
 	ctx, cancel := context.WithTimeout(ctx, statementMax)
 	defer cancel()
@@ -184,8 +184,8 @@ func (db *DB) Damage(ctx context.Context) (list Damages, err error) {
 	}), nil
 }
 
-// markDamage is Damage, and marks these tables before new parts take the numbers of lost ones.
-// Then it looks again: a table that a rebuild replaced meanwhile lost nothing that is read.
+// markDamage is Damage, and marks these tables before new parts take the numbers of lost ones. Then
+// it checks again, because a rebuild may have replaced a table in the meantime.
 func (db *DB) markDamage(ctx context.Context) (Damages, error) {
 	list, err := db.Damage(ctx)
 	if err != nil || !slices.ContainsFunc(list, func(d Damage) bool { return !d.marked }) {
@@ -207,8 +207,8 @@ func (db *DB) mark(ctx context.Context, table, generation string) error {
 	return nil
 }
 
-// dropDamaged drops damaged tables that hold no history: the projector's notes, which it makes
-// again from the topics, and what an interrupted rebuild left.
+// dropDamaged drops damaged tables that hold no history: the projector's notes, which it writes
+// again from the topics, and tables that an interrupted rebuild left.
 func (db *DB) dropDamaged(ctx context.Context) error {
 	damaged, err := db.markDamage(ctx)
 	if err != nil && !isDenied(err) {
@@ -224,7 +224,7 @@ func (db *DB) dropDamaged(ctx context.Context) error {
 	return Migrate(ctx, db)
 }
 
-// damageAge is how old an answer may be whether tables lost rows.
+// damageAge is the maximum age of an answer whether tables lost rows.
 const damageAge = 5 * time.Second
 
 // whole returns ErrBehind if one of these tables lost rows.
@@ -244,7 +244,7 @@ func (h *reading) whole(ctx context.Context, tables ...string) error {
 
 func (h *reading) readDamage(ctx context.Context) error {
 	list, err := h.cfg.DB.Damage(ctx)
-	if err != nil && !isDenied(err) { // a user may lack the right to ask
+	if err != nil && !isDenied(err) { // a user may lack the right to query that
 		return err
 	}
 	h.damage.Store(&list)
@@ -252,10 +252,10 @@ func (h *reading) readDamage(ctx context.Context) error {
 	return nil
 }
 
-// damageCodes are ClickHouse's error codes of files that are missing or not what was written.
+// damageCodes are ClickHouse's error codes for files that are missing or were changed.
 var damageCodes = []int32{32, 33, 40, 74, 76, 107, 226, 228, 246, 271, 432, 740}
 
-// suspect has the guard check the tables, if an error looks like a broken file.
+// suspect makes the guard check the tables, if an error looks like a broken file.
 func (db *DB) suspect(err error) {
 	if hasCode(err, damageCodes...) {
 		db.suspected.Store(true)

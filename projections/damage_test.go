@@ -23,7 +23,7 @@ import (
 	"github.com/lumenhook/lumenhook/projections/readmodel"
 )
 
-// damaged is a rig whose engine can be stopped, and its folder torn.
+// damaged is a rig whose engine can be stopped, and its folder damaged.
 type damaged struct {
 	*rig
 	cfg   clickhouse.Config
@@ -35,7 +35,7 @@ type damaged struct {
 
 const damagedEvents = 40
 
-// newDamaged has a history of some events in several parts of each table.
+// newDamaged returns a history of some events in several parts of each table.
 func newDamaged(t *testing.T) *damaged {
 	t.Helper()
 	d := &damaged{story: newStory(1), cfg: clickhouse.Config{
@@ -50,7 +50,7 @@ func newDamaged(t *testing.T) *damaged {
 	d.rig = newRigOf(t, engine)
 	d.logger = slog.New(slog.NewTextHandler(t.Output(), nil))
 	must(t, projections.Migrate(t.Context(), d.db))
-	d.exec("SYSTEM STOP MERGES") // a part that was merged already is no loss
+	d.exec("SYSTEM STOP MERGES") // a part that was already merged is not a loss
 	run := d.project(func(c *projections.ProjectorConfig) { c.BlockWait = 300 * time.Millisecond })
 	guard := d.guard(true)
 	for first := 0; first < damagedEvents; first += 10 {
@@ -62,7 +62,7 @@ func newDamaged(t *testing.T) *damaged {
 		d.awaitProjected()
 	}
 	run.finish(t)
-	// So many small parts that ClickHouse merges them as soon as it has loaded them.
+	// Enough small parts that ClickHouse merges them as soon as it has loaded them.
 	for range 16 {
 		for _, table := range []string{"events", "deliveries", "attempts"} {
 			d.exec("INSERT INTO " + table + " SELECT * FROM " + table + " LIMIT 1")
@@ -84,7 +84,7 @@ func (d *damaged) start(t *testing.T) *clickhouse.Engine {
 	return e
 }
 
-// restart tears the folder of the stopped engine.
+// restart damages the folder of the stopped engine, and starts it.
 func (d *damaged) restart(tear func(store string)) {
 	d.t.Helper()
 	must(d.t, d.stop())
@@ -99,7 +99,7 @@ func (d *damaged) restart(tear func(store string)) {
 	d.t.Cleanup(func() { _ = d.sql.Close() })
 }
 
-// guard runs a guard, until the function that it returns is called.
+// guard runs a guard until the returned function is called.
 func (r *rig) guard(heal bool) (end func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
@@ -142,7 +142,7 @@ func (d *damaged) readFolders() error {
 	return rows.Err()
 }
 
-// listed returns how many events a list has.
+// listed returns the number of events in a list.
 func (d *damaged) listed(h *projections.History) (int, error) {
 	page, _, err := h.Events(d.t.Context(), readmodel.EventFilter{AccountID: testAccount}, nil, 250)
 	return len(page), err
@@ -171,7 +171,7 @@ func flip(t testing.TB, path string) {
 	must(t, os.WriteFile(path, b, 0o600))
 }
 
-// eachPart does something to the parts of a table, in the order of their names.
+// eachPart damages the parts of a table, in name order.
 func (d *damaged) eachPart(table string, tear func(i int, part string)) {
 	d.t.Helper()
 	parts, err := filepath.Glob(filepath.Join(d.folders[table], "*_*_*"))
@@ -185,10 +185,10 @@ func (d *damaged) eachPart(table string, tear func(i int, part string)) {
 	}
 }
 
-// tears are what happens to the data of a stopped engine, and which tables it damages.
+// tears are kinds of damage to the data of a stopped engine, and the tables that they affect.
 var tears = map[string]struct {
 	tear func(t *testing.T, d *damaged, data string)
-	lost []string // seen before a check of all files
+	lost []string // detected before a check of all files
 }{
 	"a third of all data": {
 		func(t *testing.T, d *damaged, data string) {
@@ -212,7 +212,7 @@ var tears = map[string]struct {
 				"schema_versions": func(p string) error { return os.Remove(filepath.Join(p, "count.txt")) },
 			} {
 				d.eachPart(table, func(i int, part string) {
-					if i == 0 || table == "schema_versions" { // whose parts are merged already
+					if i == 0 || table == "schema_versions" { // its parts are already merged
 						must(t, tear(part))
 					}
 				})
@@ -268,8 +268,8 @@ var tears = map[string]struct {
 	},
 }
 
-// TestTornTablesAreNoticedAndRebuilt: whatever is broken in the folder of a stopped engine, no
-// list is short and no event is missing, and the history is complete again after a while.
+// TestTornTablesAreNoticedAndRebuilt: whatever is broken in the folder of a stopped engine, no list
+// is incomplete and no event is missing, and the history is complete again after a while.
 func TestTornTablesAreNoticedAndRebuilt(t *testing.T) {
 	for name, of := range tears {
 		t.Run(name, func(t *testing.T) {
@@ -312,8 +312,8 @@ func TestTornTablesAreNoticedAndRebuilt(t *testing.T) {
 	}
 }
 
-// TestDamageIsReportedWhereNobodyHeals: a guard that may not heal leaves the tables alone. The
-// command that it names heals.
+// TestDamageIsReportedWhereNobodyHeals: a guard that may not repair does not change the tables. The
+// command that it reports repairs them.
 func TestDamageIsReportedWhereNobodyHeals(t *testing.T) {
 	t.Parallel()
 	d := newDamaged(t)
@@ -338,8 +338,8 @@ func TestDamageIsReportedWhereNobodyHeals(t *testing.T) {
 	}
 }
 
-// TestPartsThatWereNotRecordedAreWrittenAgain: what ClickHouse wrote since the parts were recorded
-// may be lost whole in a power failure.
+// TestPartsThatWereNotRecordedAreWrittenAgain: a power failure may lose all parts that ClickHouse
+// wrote since the parts were recorded.
 func TestPartsThatWereNotRecordedAreWrittenAgain(t *testing.T) {
 	t.Parallel()
 	d := newDamaged(t)
@@ -401,7 +401,7 @@ func TestAPartThatBreaksWhileTheHistoryIsRead(t *testing.T) {
 }
 
 // TestATableThatIsReplacedLostNothing: tables are exchanged while their parts are recorded and
-// looked for, as a rebuild does it. The parts of one are not taken for those of the other.
+// checked, as in a rebuild. The parts of one table are not mistaken for those of another.
 func TestATableThatIsReplacedLostNothing(t *testing.T) {
 	t.Parallel()
 	r := newRigAlone(t)
@@ -430,7 +430,7 @@ func TestATableThatIsReplacedLostNothing(t *testing.T) {
 	}
 }
 
-// claimsNoMore fails if an answer leaves something out and does not say so.
+// claimsNoMore fails if an answer is incomplete and does not say so.
 func (d *damaged) claimsNoMore(h *projections.History) {
 	d.t.Helper()
 	for n := range damagedEvents {

@@ -26,13 +26,13 @@ const (
 
 var databaseName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]{0,62}$`)
 
-// ClickHouse's error codes for what does not exist.
+// ClickHouse's error codes for objects that do not exist.
 const (
 	codeUnknownTable    = 60
 	codeUnknownDatabase = 81
 )
 
-// olderCodes are ClickHouse's error codes of columns that a table does not have.
+// olderCodes are ClickHouse's error codes for missing columns.
 var olderCodes = []int32{10, 16, 47}
 
 // hasCode reports whether ClickHouse refused a query with one of these error codes.
@@ -48,8 +48,8 @@ func isMissing(err error) bool {
 		hasCode(err, codeUnknownTable, codeUnknownDatabase)
 }
 
-// DB is a database in ClickHouse: on one server, with a bounded pool of connections, or
-// on each of several that a DSN names (servers.go). It may be used by many goroutines.
+// DB is a database in ClickHouse: on one server, with a bounded pool of connections, or on each of
+// several that a DSN names (servers.go). It is safe for concurrent use.
 type DB struct {
 	name string
 
@@ -59,7 +59,7 @@ type DB struct {
 	each []*DB         // the servers, one each; nil if this is one
 	used *atomic.Int32 // index of the server in use
 
-	suspected *atomic.Bool // of all servers: a read met a broken file
+	suspected *atomic.Bool // shared by all servers: a read met a broken file
 }
 
 // Open prepares connections to the database that a DSN names, such as
@@ -71,9 +71,9 @@ func Open(dsn string) (*DB, error) {
 		return nil, err
 	}
 	opts := d.opts
-	// The session's own database is one that always exists, and every query names ours:
-	// ours may be dropped and recreated under open connections, and a libchdb server
-	// crashes on a session that begins in one that does not exist.
+	// The session's own database is one that always exists, and every query names ours: ours may be
+	// dropped and recreated under open connections, and a libchdb server crashes on a session that
+	// begins in a database that does not exist.
 	opts.Auth.Database = "system"
 	opts.DialTimeout = cmp.Or(opts.DialTimeout, dialMax)
 	opts.ReadTimeout = cmp.Or(opts.ReadTimeout, statementMax)
@@ -114,7 +114,7 @@ func readDSN(dsn string) (d source, err error) {
 	return d, nil
 }
 
-// eachOnce refuses a repeated parameter, of which the client would use the first.
+// eachOnce refuses a repeated parameter, of which the client would use only the first.
 func eachOnce(dsn string) error {
 	_, query, _ := strings.Cut(dsn, "?")
 	values, err := url.ParseQuery(query)
@@ -126,15 +126,15 @@ func eachOnce(dsn string) error {
 	return err
 }
 
-// Parameters of a DSN besides those of the client: files of TLS in PEM form.
+// Parameters of a DSN in addition to the client's: TLS files in PEM form.
 const (
 	DSNCAFile   = "ca_file"   // certificate authorities of the server's certificate
 	DSNCertFile = "cert_file" // the client's certificate
 	DSNKeyFile  = "key_file"
 )
 
-// takeParameter removes one of our parameters from those that the client would treat as
-// settings of the session.
+// takeParameter removes one of our parameters from those that the client would treat as settings of
+// the session.
 func takeParameter(opts *clickhouse.Options, name string) string {
 	value, is := opts.Settings[name]
 	delete(opts.Settings, name)
@@ -170,10 +170,10 @@ func useFiles(opts *clickhouse.Options) error {
 	return nil
 }
 
-// Name is the database's name.
+// Name returns the database's name.
 func (db *DB) Name() string { return db.name }
 
-// Ping reports whether ClickHouse answers.
+// Ping returns an error unless ClickHouse answers.
 func (db *DB) Ping(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, dialMax)
 	defer cancel()
@@ -183,8 +183,8 @@ func (db *DB) Ping(ctx context.Context) error {
 	return nil
 }
 
-// parameters are referred to in queries as {name:Type}. ClickHouse inserts them, and
-// "database" is always one of them.
+// parameters are used in queries as {name:Type}. ClickHouse inserts them. "database" is always one
+// of them.
 type parameters map[string]string
 
 func (db *DB) bind(ctx context.Context, p parameters) context.Context {
@@ -201,8 +201,7 @@ func (db *DB) exec(ctx context.Context, statement string, p parameters) error {
 	return db.server().conn.Exec(db.bind(ctx, p), statement)
 }
 
-// queryRow reads at most one row into dest; its error is sql.ErrNoRows when there
-// is none.
+// queryRow reads at most one row into dest. Without a row its error is sql.ErrNoRows.
 func (db *DB) queryRow(ctx context.Context, query string, p parameters, dest ...any) error {
 	err := db.server().conn.QueryRow(db.bind(ctx, p), query).Scan(dest...)
 	db.suspect(err)
@@ -241,9 +240,9 @@ func (db *DB) changeWithin(
 	return db.server().conn.Exec(db.bind(ctx, p), statement)
 }
 
-// insertSettings leave it to merges to collapse rows: looking for copies in every block
-// took half of its writing time. A block may span many months: the ledgers since 2015, read
-// by a backfill, are more partitions than ClickHouse accepts in one insert by default.
+// insertSettings leave it to merges to collapse rows: looking for copies in every block took half
+// of its write time. A block may span many months: the ledgers since 2015, read by a backfill, are
+// more partitions than ClickHouse accepts in one insert by default.
 var insertSettings = clickhouse.WithSettings(clickhouse.Settings{
 	"optimize_on_insert":              0,
 	"max_partitions_per_insert_block": 0,

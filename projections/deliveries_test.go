@@ -10,8 +10,7 @@ import (
 	"github.com/lumenhook/lumenhook/projections/readmodel"
 )
 
-// also creates a delivery of another endpoint's event at this one, with a body of its own
-// or the same one.
+// also creates a delivery of another endpoint's event at this one, with another body or the same.
 func (s *story) also(first domain.Fact, laterMillis int64) domain.Fact {
 	body := first.Body.(domain.DeliveryCreated)
 	s.sequence++
@@ -36,11 +35,11 @@ func (s *story) attempt(eventID string, state domain.DeliveryState, status int) 
 	})
 }
 
-// TestEventOfTwoDeliveries: an event with deliveries at two endpoints is listed once, with
-// one of them, whatever the filter is; read by its id it shows the same one and the
-// attempts of both. After a hand-over, both bodies are equal and one delivery is cancelled;
-// in data from before an event was limited to one delivery, bodies and times may differ and
-// both may be delivered, which is reported.
+// TestEventOfTwoDeliveries: an event with deliveries at two endpoints is listed once, with one of
+// them, whatever the filter is. When it is read by its id, it shows the same one and the attempts
+// of both. After a handover, both bodies are equal and one delivery is cancelled. In data from
+// before an event was limited to one delivery, bodies and times may differ and both may be
+// delivered, which is reported.
 func TestEventOfTwoDeliveries(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

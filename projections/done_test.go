@@ -11,7 +11,7 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-// positions returns what the groups have committed.
+// positions returns the committed positions of the groups.
 func (r *rig) positions() map[string]kafka.Offsets {
 	r.t.Helper()
 	d, err := r.cluster.NewDeleter()
@@ -22,8 +22,8 @@ func (r *rig) positions() map[string]kafka.Offsets {
 	return groups
 }
 
-// TestTheGroupIsWhereTheHistoryIs: a projector that stops has committed what is in the
-// tables, of every topic.
+// TestTheGroupIsWhereTheHistoryIs: a projector that stops has committed the position of the tables,
+// for every topic.
 func TestTheGroupIsWhereTheHistoryIs(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -51,7 +51,7 @@ func TestTheGroupIsWhereTheHistoryIs(t *testing.T) {
 	}
 }
 
-// TestARebuildHoldsWhatItReads: from deletion, and no longer than it takes.
+// TestARebuildHoldsWhatItReads: records are held until the rebuild ends, and not longer.
 func TestARebuildHoldsWhatItReads(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

@@ -14,7 +14,7 @@ func TestABlockWaitsAsLongAsItsReadersAllow(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		records int
-		asked   map[int32]int64 // nil: nobody has read
+		asked   map[int32]int64 // nil: no reader
 		busy    time.Duration   // after the block began
 		want    time.Duration   // after the block began
 	}{

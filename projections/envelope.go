@@ -13,16 +13,16 @@ type paid struct {
 	paymentID       string
 	txHash          string
 	from            string
-	memo            string // as the event shows it
+	memo            string // as shown in the event
 	closedAtSeconds int64
 	assetCode       string
 	assetIssuer     string
 	amountStroops   int64
 }
 
-// readPaid extracts fields from an envelope that package domain wrote, in the order in
-// which it writes them. Text by people (memo, label) cannot be mistaken for a field: its
-// quotes are escaped.
+// readPaid extracts fields from an envelope that package domain wrote, in the order in which it
+// writes them. User text (memo, label) cannot be mistaken for a field, because its quotes are
+// escaped.
 func readPaid(body []byte) (p paid) {
 	id, rest := textAfter(body, `"payment":{"id":"`)
 	if id == "" {
@@ -37,14 +37,14 @@ func readPaid(body []byte) (p paid) {
 	p.from, rest = textAfter(rest, `"from":"`)
 	p.memo = memoIn(rest)
 	p.assetCode, rest = textAfter(rest, `"asset":{"code":"`)
-	// it follows at once, or is null
+	// it follows directly, or is null
 	p.assetIssuer, _ = textAfter(rest[:min(len(rest), 96)], `,"issuer":"`)
 	stroops, _ := textAfter(rest, `"amountStroops":"`)
 	p.amountStroops, _ = strconv.ParseInt(stroops, 10, 64)
 	return p
 }
 
-// memoIn returns the memo, which is any text and so may have escapes; empty: there is none.
+// memoIn returns the memo, which may be any text and may have escapes; empty: no memo.
 func memoIn(rest []byte) string {
 	_, quoted, found := bytes.Cut(rest, []byte(`,"memo":"`))
 	if !found {
@@ -67,8 +67,8 @@ func memoIn(rest []byte) string {
 	return ""
 }
 
-// textAfter returns the text from after a mark up to a quote, and what follows it; if the
-// mark is missing, nothing and everything.
+// textAfter returns the text from after a mark up to a quote, and the rest after that. If the mark
+// is missing, it returns an empty text and the whole body.
 func textAfter(body []byte, mark string) (text string, rest []byte) {
 	_, after, found := bytes.Cut(body, []byte(mark))
 	end := bytes.IndexByte(after, '"')

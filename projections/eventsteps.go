@@ -12,12 +12,12 @@ import (
 	"github.com/lumenhook/lumenhook/projections/readmodel"
 )
 
-// deliveryFactsTable has the facts of deliveries beside those that the tables events and attempts
-// tell.
+// deliveryFactsTable has the facts of deliveries that the tables events and attempts do not
+// contain.
 const deliveryFactsTable = "delivery_facts"
 
-// EventSteps returns the facts of an event's deliveries, with their states; and of the endpoints
-// that they were at, what held them and let them go on. Its errors are those of EndpointSteps.
+// EventSteps returns the facts of an event's deliveries, with their states, and the facts of their
+// endpoints that hold or release deliveries. Its errors are those of EndpointSteps.
 func (h *History) EventSteps(
 	ctx context.Context, f readmodel.StepFilter,
 ) (readmodel.StepPage[domain.TrackedDelivery], error) {
@@ -32,13 +32,13 @@ func (h *History) EventSteps(
 	})
 }
 
-// eachEventFact calls visit with the facts of an account's event, endpoint by endpoint as it was
-// handed over, and those that the endpoint has for its deliveries.
+// eachEventFact calls visit with the facts of an account's event, endpoint by endpoint in handover
+// order, including the facts of the endpoint that affect its deliveries.
 func (db *DB) eachEventFact(
 	ctx context.Context, f readmodel.StepFilter, visit func(domain.Fact) error,
 ) error {
-	// Up to here every table has its rows. The tables of a block are not written at once: of what
-	// is above, one may have a fact and another not yet one that was before it.
+	// Up to here every table has its rows. The tables of a block are not written at once: above it,
+	// one table may have a fact while another does not have an earlier one yet.
 	asOf, err := db.journalProgress(ctx)
 	if err != nil {
 		return err
@@ -68,7 +68,7 @@ func (db *DB) eachEventFact(
 	return nil
 }
 
-// deliveryFacts are the facts of one delivery, from the tables that tell of it.
+// deliveryFacts are the facts of one delivery, read from several tables.
 type deliveryFacts struct {
 	whole
 	db      *DB
@@ -78,12 +78,12 @@ type deliveryFacts struct {
 
 	facts  []domain.Fact
 	newest uint64 // version of its last fact that is in a table, above asOf or not
-	// runs and attempts that facts tell of, in the same way
+	// runs and attempts that the facts count
 	runs, made int
 	kept       keptFacts
 }
 
-// read reads the facts in their order, without copies.
+// read reads the facts in order, without copies.
 func (d *deliveryFacts) read(ctx context.Context) error {
 	if len(d.sentAt) > factsMax {
 		return readmodel.ErrManyFacts
@@ -112,9 +112,9 @@ func (d *deliveryFacts) read(ctx context.Context) error {
 	return nil
 }
 
-// add adds a fact, unless it is above what every table has: the row of the delivery is written
-// last (P3), so up to its version they have everything, and asOf tells of what is above it. After
-// [Restart] only an endpoint may have facts of former topics there.
+// add adds a fact, unless it is above the position that every table has reached: the row of the
+// delivery is written last (P3), so up to its version all tables are complete, and asOf bounds
+// later facts. After [Restart] only an endpoint may have facts of former topics there.
 func (d *deliveryFacts) add(f domain.Fact, partition int32, offset int64) {
 	if f.EventID() != "" {
 		d.newest = max(d.newest, f.Version)
@@ -126,7 +126,7 @@ func (d *deliveryFacts) add(f domain.Fact, partition int32, offset int64) {
 		d.made = max(d.made, body.Number)
 	case domain.DeliveryRequeued:
 		d.runs = max(d.runs, body.Run)
-	default: // it begins none
+	default: // other facts begin no run
 	}
 	former := d.anew && f.EventID() == ""
 	if f.Version <= d.version || former || offset < d.asOf[partition] {
@@ -143,8 +143,8 @@ PREWHERE account_id = {account:String}
     AND endpoint_id = {endpoint:String}
 LIMIT 1`
 
-// readCreation reads that of an event's first delivery. It is dated by the event itself, which is
-// made a moment before it is queued.
+// readCreation reads the creation of an event's first delivery. It is dated by the event
+// itself, which is created a moment before it is queued.
 func (d *deliveryFacts) readCreation(ctx context.Context) error {
 	if d.moves > 0 {
 		return nil // its fact is kept
@@ -181,7 +181,7 @@ PREWHERE endpoint_id = {endpoint:String}
     AND sent_at IN {times:Array(DateTime64(3, 'UTC'))}
     AND event_id = {event:String}`
 
-// readAttempts reads those of the delivery, each dated by its end.
+// readAttempts reads the attempts of the delivery, each dated by its end.
 func (d *deliveryFacts) readAttempts(ctx context.Context) error {
 	if len(d.sentAt) == 0 {
 		return nil
@@ -238,7 +238,7 @@ SELECT fact, form, value, partition, offset FROM {database:Identifier}.delivery_
 PREWHERE event_id = {event:String} AND endpoint_id = {endpoint:String}
 ORDER BY version LIMIT 1 BY version LIMIT {most:UInt32}`
 
-// readOthers reads the facts that are kept as such.
+// readOthers reads the facts that are stored as such.
 func (d *deliveryFacts) readOthers(ctx context.Context) error {
 	return d.readKept(ctx, selectDeliveryFacts)
 }
@@ -249,7 +249,7 @@ PREWHERE aggregate_id = {endpoint:String}
 WHERE fact IN ('EndpointCreated', 'EndpointDisabled', 'EndpointEnabled', 'EndpointDeleted')
 ORDER BY version LIMIT 1 BY version LIMIT {most:UInt32}`
 
-// readEndpoint reads what of the endpoint holds its deliveries, and lets them go on.
+// readEndpoint reads the endpoint's facts that hold or release its deliveries.
 func (d *deliveryFacts) readEndpoint(ctx context.Context) error {
 	return d.readKept(ctx, selectHolding)
 }

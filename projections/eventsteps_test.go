@@ -10,7 +10,7 @@ import (
 	"github.com/lumenhook/lumenhook/projections/readmodel"
 )
 
-// endpointMade is the fact of a story's endpoint.
+// endpointMade returns the fact that creates a story's endpoint.
 func (s *story) endpointMade() domain.Fact {
 	return s.fact(domain.EndpointCreated{
 		EndpointID:       s.endpointID,
@@ -19,7 +19,7 @@ func (s *story) endpointMade() domain.Fact {
 	})
 }
 
-// queued is the creation of an event's delivery, dated by the event.
+// queued returns the creation of an event's delivery, dated by the event.
 func (s *story) queued(eventID string, moved domain.Moved) domain.Fact {
 	f := s.fact(domain.DeliveryCreated{
 		AccountID:     testAccount,
@@ -43,7 +43,7 @@ func (s *story) queued(eventID string, moved domain.Moved) domain.Fact {
 	return f
 }
 
-// tried is an attempt, which takes 5 ms.
+// tried returns an attempt, which takes 5 ms.
 func (s *story) tried(
 	eventID string, number, run, statusCode int, state domain.DeliveryState,
 ) domain.Fact {
@@ -70,8 +70,8 @@ func (s *story) tried(
 	return f
 }
 
-// anEvent is held, delivered, sent again, cancelled with its endpoint, handed over, and FAILED and
-// replayed there: its facts, those of its endpoints among them.
+// anEvent returns the facts of an event, including those of its endpoints: it is held, delivered,
+// sent again, cancelled with its endpoint, handed over, and FAILED and replayed there.
 func anEvent(n int) (id string, facts []domain.Fact) {
 	from, to := newStory(10*n), newStory(10*n+1)
 	id = domain.DeriveID(domain.EventPrefix, "steps", fmt.Sprint(n))
@@ -91,7 +91,7 @@ func anEvent(n int) (id string, facts []domain.Fact) {
 		from.fact(domain.EndpointDisabled{Reason: domain.DisabledManual}),
 		from.fact(domain.EndpointEnabled{}),
 		from.queued(id, domain.Moved{}),
-		from.created(1), // another one's
+		from.created(1), // another event's
 		from.tried(id, 1, 1, 503, domain.StateWaiting),
 		from.fact(domain.EndpointDisabled{Reason: domain.DisabledManual}),
 		from.fact(domain.EndpointUpdated{}),
@@ -121,8 +121,8 @@ func anEvent(n int) (id string, facts []domain.Fact) {
 	return id, facts
 }
 
-// shownSteps is what a page should have of an event's facts, the newest first: none of other
-// events, nor of an endpoint what changes nothing of the delivery.
+// shownSteps returns the steps that a page should have for an event's facts, newest first: without
+// those of other events, and without endpoint facts that do not affect the delivery.
 func shownSteps(id string, facts []domain.Fact) (steps []domain.Step[domain.TrackedDelivery]) {
 	var state domain.TrackedDelivery
 	for _, f := range facts {
@@ -155,7 +155,7 @@ func TestAnEventHasItsSteps(t *testing.T) {
 	r.project(nil)
 	id, facts := anEvent(0)
 	r.append(facts...)
-	r.append(facts[3:6]...) // once more, as after a cut
+	r.append(facts[3:6]...) // once more, as after a crash
 	want := shownSteps(id, facts)
 	var names []string
 	for _, s := range want {
@@ -211,7 +211,8 @@ func eventSteps(
 	return all
 }
 
-// An event whose first facts the tables lack says so, whichever they are, until they are rebuilt.
+// If the tables lack the first facts of an event, the answer says so, whichever facts they are,
+// until the tables are rebuilt.
 func TestEventStepsWithoutTheFirstFacts(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -226,7 +227,7 @@ func TestEventStepsWithoutTheFirstFacts(t *testing.T) {
 	run.finish(t)
 	r.exec("TRUNCATE TABLE delivery_facts")
 	r.project(nil)
-	r.append(afterwards[14:]...) // cancelled and handed over, which is kept
+	r.append(afterwards[14:]...) // cancelled and handed over, which is stored
 	r.awaitProjected()
 	h := r.history(0)
 	for _, id := range []string{id, resent} {
@@ -234,7 +235,7 @@ func TestEventStepsWithoutTheFirstFacts(t *testing.T) {
 			readmodel.StepFilter{AccountID: testAccount, ID: id, Limit: 10})
 		isFault(t, err, readmodel.ErrFactsMissing)
 	}
-	// What was only attempted has no row in the table.
+	// An event that was only attempted has no row in the table.
 	want := shownSteps(plain, plainFacts[:10])
 	if got := eventSteps(t, h, plain, 250); !reflect.DeepEqual(got, want) {
 		t.Errorf("without such facts it has %+v", got)
@@ -247,14 +248,14 @@ func TestEventStepsWithoutTheFirstFacts(t *testing.T) {
 			t.Errorf("once rebuilt, it has %+v", got)
 		}
 	}
-	r.exec("TRUNCATE TABLE facts") // without its endpoint's, nobody knows what was held
+	r.exec("TRUNCATE TABLE facts") // without its endpoint's facts, the holds are unknown
 	_, err := h.EventSteps(t.Context(),
 		readmodel.StepFilter{AccountID: testAccount, ID: plain, Limit: 10})
 	isFault(t, err, readmodel.ErrFactsMissing)
 }
 
-// After a move to other topics, whose offsets begin again, events from before keep their steps,
-// and the last of them what their endpoint did to it.
+// After a move to other topics, whose offsets begin again, events from before keep their steps, and
+// the last of them has the later facts of its endpoint.
 func TestEventStepsAfterAMoveToOtherTopics(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -279,10 +280,10 @@ func TestEventStepsAfterAMoveToOtherTopics(t *testing.T) {
 		t.Fatalf("the endpoint holds %+v", want[held][0])
 	}
 	run.finish(t)
-	other := r.beginAnew()
+	other := r.restart()
 	other.world(3)
 	other.project(nil)
-	for n := range 8 { // some of the former offsets are passed, and others not yet
+	for n := range 8 { // some of the former offsets are passed, others not yet
 		other.append(newStory(1).created(n+1), newStory(20).created(n+5))
 		other.awaitProjected()
 		for id, steps := range want {
@@ -293,8 +294,8 @@ func TestEventStepsAfterAMoveToOtherTopics(t *testing.T) {
 	}
 }
 
-// An event whose beginning is beyond the retention, and that was recalled and sent again within
-// it, says that facts are missing.
+// An event that began before the retention, and was recalled and sent again within it, says that
+// facts are missing.
 func TestEventStepsBeyondTheRetention(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

@@ -12,8 +12,8 @@ import (
 	"github.com/lumenhook/lumenhook/projections/readmodel"
 )
 
-// No query of the API scans a whole table: ClickHouse's progress packets say how many rows
-// it read.
+// No query of the API scans a whole table: ClickHouse's progress packets report the number of rows
+// read.
 func TestReadsTouchFewRows(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -48,7 +48,7 @@ func TestReadsTouchFewRows(t *testing.T) {
 			return err
 		}, 5_000},
 		"the newest": {list(readmodel.EventFilter{}), 40_000},
-		// About 20,000 of these for what the last attempts of the page met.
+		// About 20,000 of these are for the outcomes of the page's last attempts.
 		"a state":     {list(readmodel.EventFilter{State: domain.StateWaiting}), 90_000},
 		"an endpoint": {list(readmodel.EventFilter{EndpointID: generatedEndpoint(17)}), 40_000},
 		"endpoint, and time": {
@@ -69,7 +69,7 @@ func TestReadsTouchFewRows(t *testing.T) {
 			t.Errorf("%s reads %d rows, and should read at most %d", name, n, c.most)
 		}
 	}
-	// A list by a state without events reads a stretch, not everything.
+	// A list by a state without events reads a bounded range, not everything.
 	rows.Store(0)
 	page, next, err := history.Events(ctx,
 		readmodel.EventFilter{AccountID: account, State: domain.StateCancelled}, nil, 50)

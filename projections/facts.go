@@ -6,8 +6,8 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-// delivery is what a fact says of a delivery. Unknown fields are zero; another fact of the
-// delivery has them.
+// delivery holds the fields of a delivery that a fact sets. Unknown fields are zero; another fact
+// of the delivery has them.
 type delivery struct {
 	eventID             string
 	accountID           string
@@ -22,7 +22,7 @@ type delivery struct {
 	nextAttemptAtMillis int64
 }
 
-// deliveryFact is a fact of a delivery that no other row tells.
+// deliveryFact is a fact of a delivery that no other row contains.
 type deliveryFact struct {
 	eventID string
 	schemas.Message
@@ -40,9 +40,9 @@ type endpointChange struct {
 // changeEnabled makes waiting deliveries due at once; other changes affect no delivery.
 const changeEnabled = "enabled"
 
-// addFact collects the rows of a fact of the journal. The last case makes none but those of
-// tables facts and delivery_facts: the rows of accounts and watches come from their tables, and a
-// delivery that is recalled has its row.
+// addFact collects the rows of a fact of the journal. The facts of the last case only have rows in
+// the tables facts and delivery_facts: the rows of accounts and watches come from their own topics,
+// and a recalled delivery already has its row.
 func (b *block) addFact(r kafka.Record) error {
 	f, err := schemas.DecodeFactInPlace(schemas.Read(r.Value, r))
 	if err != nil {
@@ -146,9 +146,8 @@ func (b *block) endpointChanged(
 	b.changes.add(newRow(r, f, endpointChange{change: change, reason: reason}))
 }
 
-// addDelivery adds a fact's row of a delivery, merged into the delivery's previous row if
-// that is in the block too: the table would do the same when it merges. A row has at most
-// one attempt.
+// addDelivery adds a fact's row of a delivery. If the delivery already has a row in the block, it
+// merges the two, as the table would. A row has at most one attempt.
 func (b *block) addDelivery(r row[delivery]) {
 	key := deliveryKey{r.body.eventID, r.endpointID}
 	i, there := b.at[key]
@@ -157,8 +156,8 @@ func (b *block) addDelivery(r row[delivery]) {
 		b.deliveries.add(r)
 		return
 	}
-	// The state and the next attempt are those of the higher version: a repeated fact may
-	// come after later ones.
+	// The state and the next attempt come from the higher version: a repeated fact may follow later
+	// ones.
 	latest, other := r, *b.deliveries.at(i)
 	if other.version > latest.version {
 		latest, other = other, latest
@@ -169,7 +168,7 @@ func (b *block) addDelivery(r row[delivery]) {
 	*b.deliveries.at(i) = latest
 }
 
-// join takes over what one of two facts leaves at zero, and the larger of what both count.
+// join takes the earlier fact's values where this one is zero, and the larger of the counts.
 func (d *delivery) join(earlier delivery) {
 	d.accountID = max(d.accountID, earlier.accountID)
 	d.createdAtMillis = max(d.createdAtMillis, earlier.createdAtMillis)
@@ -181,8 +180,8 @@ func (d *delivery) join(earlier delivery) {
 	d.sentAtMillis = max(d.sentAtMillis, earlier.sentAtMillis)
 }
 
-// newRow uses the fact's aggregate as the endpoint: a delivery belongs to its endpoint's. In the
-// table of facts it may be a watch.
+// newRow uses the fact's aggregate as the endpoint, because a delivery belongs to its endpoint's.
+// In the table of facts it may also be a watch.
 func newRow[B any](r kafka.Record, f domain.Fact, body B) row[B] {
 	return row[B]{
 		body:       body,

@@ -12,15 +12,15 @@ import (
 	"github.com/lumenhook/lumenhook/schemas"
 )
 
-// BenchmarkFacts is what time travel costs a projector: a rebuild of the journal's other tables,
-// with and without the tables facts and delivery_facts. Of deliveries that succeed, which have no
-// row there, it is a look at each fact; of changes of watches, a row for each.
+// BenchmarkFacts measures the projector's cost of time travel: a rebuild of all tables, with and
+// without the tables facts and delivery_facts. For deliveries that succeed, which have no row
+// there, the cost is a check of each fact; for changes of watches, a row each.
 func BenchmarkFacts(b *testing.B) {
 	b.Run("deliveries", func(b *testing.B) { factsCost(b, func(r *rig) { fill(r, *benchFacts) }) })
 	b.Run("watches", func(b *testing.B) { factsCost(b, func(r *rig) { fillWatches(r, *benchFacts) }) })
 }
 
-// timeTravel are the tables of it.
+// timeTravel are its tables.
 var timeTravel = []string{"facts", "delivery_facts"}
 
 func factsCost(b *testing.B, fill func(*rig)) {
@@ -75,7 +75,7 @@ func fillWatches(r *rig, facts int) {
 	}
 }
 
-// BenchmarkFactsAlone is what the projector's own process does of it for each fact.
+// BenchmarkFactsAlone measures the projector process's own part for each fact.
 func BenchmarkFactsAlone(b *testing.B) {
 	s := newStory(0)
 	_, watch := aWatch(0)

@@ -10,8 +10,8 @@ import (
 	"github.com/lumenhook/lumenhook/projections/readmodel"
 )
 
-// Lists are filtered by what was paid, exactly; and a row that a version without these columns has
-// written is found all the same.
+// Lists are filtered exactly by payment fields. A row that a version without these columns has
+// written is found too.
 func TestListsByWhatWasPaid(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -45,7 +45,7 @@ func TestListsByWhatWasPaid(t *testing.T) {
 	second := paid(2, domain.Payment{
 		From:          "CCONTRACT",
 		Asset:         domain.NativeAsset(),
-		AmountStroops: 90_071_992_547_409_93, // no float64 is
+		AmountStroops: 90_071_992_547_409_93, // not representable as a float64
 		Memo:          domain.Memo{Type: domain.MemoID, Raw: []byte("42")},
 	})
 	third := paid(3, domain.Payment{From: "GPAYER", Asset: domain.NativeAsset(), AmountStroops: 1})
@@ -108,7 +108,7 @@ func TestListsByWhatWasPaid(t *testing.T) {
 	check("by the defaults of the columns")
 }
 
-// choose returns the chosen events, in steps of a size.
+// choose returns the chosen events, in steps of a given size.
 func (r *rig) choose(f readmodel.EventFilter, limit int) (ids []string) {
 	r.t.Helper()
 	var after *readmodel.Position

@@ -12,8 +12,8 @@ import (
 	"github.com/lumenhook/lumenhook/projections/readmodel"
 )
 
-// A server that sends facts until the time of the fold is over is not left for another; one that
-// sends none is, and a caller whose time is over gets that.
+// A server that keeps sending facts until the fold times out is not replaced by another; one that
+// sends none is. A caller whose time is over gets its context's error.
 func TestAFoldThatIsSlowHasManyFacts(t *testing.T) {
 	t.Parallel()
 	over, cancel := context.WithDeadline(t.Context(), time.Unix(0, 0))

@@ -15,17 +15,17 @@ import (
 	"github.com/lumenhook/lumenhook/projections/readmodel"
 )
 
-// readsMin is how often a list is read at least if its tables were exchanged or recreated
-// meanwhile; then it is read again until WaitMax is over.
+// readsMin is the minimum number of times a list is read if its tables are exchanged or recreated;
+// then it is retried until WaitMax has passed.
 const readsMin = 3
 
-// fullTables knows which tables are complete. A table that holds everything that the
-// journal once held stays complete as long as it has its UUID; a lost one has another UUID
-// when it comes back.
+// fullTables tracks which tables are complete. A table that has everything that the journal had at
+// some time stays complete as long as it has the same UUID. A lost table has another UUID when it
+// comes back.
 type fullTables struct {
 	mu     sync.Mutex
 	tables map[string]string // UUID by name; nil: unknown
-	owed   map[int32]int64   // the tables are complete once they hold this; nil: not read yet
+	owed   map[int32]int64   // the tables are complete once they have this; nil: not read yet
 }
 
 func (f *fullTables) known() map[string]string {
@@ -34,7 +34,7 @@ func (f *fullTables) known() map[string]string {
 	return f.tables
 }
 
-// lacking returns what the tables must hold to be complete; nil: not read yet.
+// lacking returns the offsets that the tables must reach to be complete; nil: not read yet.
 func (f *fullTables) lacking() map[int32]int64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -50,16 +50,16 @@ func (f *fullTables) lost(tables map[string]string) {
 	}
 }
 
-// forget discards what is known of the tables.
+// forget discards the state of the tables.
 func (f *fullTables) forget() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.tables, f.owed = nil, nil
 }
 
-// onFull calls read on complete tables: those that hold everything that the journal held
-// when these tables were first seen. Later rows may be missing for a moment, but no answer
-// shows only a part of earlier ones. Without tables there is nothing: [ErrNotFound].
+// onFull calls read on complete tables: those that have everything that the journal had when these
+// tables were first seen. Later rows may be missing for a moment, but no answer shows only a part
+// of earlier ones. Without tables it returns [ErrNotFound].
 func (h *reading) onFull(ctx context.Context, read func() error) error {
 	h.cfg.Ask(ctx, nil)
 	waiting, cancel := context.WithTimeout(ctx, h.cfg.WaitMax)
@@ -134,7 +134,7 @@ func (h *reading) once(ctx context.Context, what string, do func(context.Context
 	}
 }
 
-// checkFull checks whether the tables are complete; ErrBehind if not.
+// checkFull returns ErrBehind unless the tables are complete.
 func (h *reading) checkFull(ctx context.Context) error {
 	owed, err := h.readOwed(ctx)
 	if err != nil {
@@ -153,7 +153,7 @@ func (h *reading) checkFull(ctx context.Context) error {
 		for p, next := range all {
 			at[p.partition] = next
 		}
-	} // otherwise one is missing: the journal's progress is that of its slowest table
+	} // otherwise one is missing, because the journal's progress is its slowest table's
 	if !passed(at, owed) {
 		return readmodel.ErrBehind
 	}
@@ -163,7 +163,7 @@ func (h *reading) checkFull(ctx context.Context) error {
 	return nil
 }
 
-// readOwed returns what the journal held when the tables were first seen to be unknown. It is
+// readOwed returns the ends of the journal when the tables were first seen to be unknown. It is
 // called by one goroutine at a time.
 func (h *reading) readOwed(ctx context.Context) (map[int32]int64, error) {
 	if owed := h.full.lacking(); owed != nil {
@@ -190,15 +190,15 @@ func journalLayout(tables map[string]string) layout {
 	return l
 }
 
-// journalNames are the tables that are filled from the journal.
+// journalNames returns the tables that are filled from the journal.
 func journalNames() []string { return slices.Sorted(maps.Keys(journalLayout(nil))) }
 
 const selectTables = `
 SELECT name, toString(uuid), uptime() FROM system.tables
 WHERE database = {database:String} AND name IN {tables:Array(String)}`
 
-// journalTables returns the UUIDs of the tables that are filled from the journal, and for how
-// many seconds the server has been running.
+// journalTables returns the UUIDs of the tables that are filled from the journal, and the server's
+// uptime in seconds.
 func (db *DB) journalTables(
 	ctx context.Context,
 ) (by map[string]string, uptime uint32, err error) {

@@ -15,8 +15,8 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-// TestListsOfTablesThatAreBeingFilled: a history that was lost and is being refilled
-// reports that it is behind. No list shows only a part of what was there before.
+// TestListsOfTablesThatAreBeingFilled: a history that was lost and is being refilled reports that
+// it is behind. No list shows only a part of the earlier rows.
 func TestListsOfTablesThatAreBeingFilled(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -57,14 +57,14 @@ func TestListsOfTablesThatAreBeingFilled(t *testing.T) {
 	for _, lost := range []string{"events", "deliveries"} {
 		r.exec("DROP TABLE " + lost + " SYNC")
 	}
-	// Nothing fills them, whether or not this process knew them.
+	// No projector runs, and this process may or may not know the tables.
 	for _, h := range []*projections.History{before, r.history(time.Millisecond)} {
 		if _, _, err := h.Events(t.Context(), delivered, nil, 10); !errors.Is(err,
 			readmodel.ErrBehind) {
 			t.Errorf("without tables a list ends with %v", err)
 		}
 	}
-	// While they are filled, in small blocks.
+	// While they are being filled, in small blocks.
 	r.project(func(c *projections.ProjectorConfig) { c.BlockRows, c.BlockWait = 20, time.Millisecond })
 	patient, hasty := r.history(eventualMax), r.history(time.Millisecond)
 	for full := false; !full; {
@@ -94,8 +94,8 @@ func TestListsOfTablesThatAreBeingFilled(t *testing.T) {
 	}
 }
 
-// TestAnEventOfTablesThatAreBeingFilledSaysSo: an event that is read before the tables are
-// complete may lack later facts, and is marked as behind. One without the mark is complete.
+// TestAnEventOfTablesThatAreBeingFilledSaysSo: an event that is read before the tables are complete
+// may lack later facts, and is marked as behind. One without the mark is complete.
 func TestAnEventOfTablesThatAreBeingFilledSaysSo(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -142,8 +142,8 @@ func TestAnEventOfTablesThatAreBeingFilledSaysSo(t *testing.T) {
 	isFault(t, err, readmodel.ErrBehind)
 }
 
-// TestWhereAnEventWentFirstIsNotGuessed: a resend starts at the event's first endpoint.
-// While tables are refilled, a later delivery may appear before the first one.
+// TestWhereAnEventWentFirstIsNotGuessed: a resend starts at the event's first endpoint. While
+// tables are refilled, a later delivery may appear before the first one.
 func TestWhereAnEventWentFirstIsNotGuessed(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -171,9 +171,9 @@ func TestWhereAnEventWentFirstIsNotGuessed(t *testing.T) {
 	}
 }
 
-// TestWhatIsRecalled: an event that is to be sent again comes with each of its deliveries, and
-// with where it went on as soon as the fact of that is there; and with offsets below which
-// nothing is left out. One without its body has expired.
+// TestWhatIsRecalled: an event to be sent again is returned with each of its deliveries, including
+// its later endpoints as soon as those facts are there, and with offsets up to which nothing is
+// missing. An event without its body has expired.
 func TestWhatIsRecalled(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -229,8 +229,8 @@ func TestWhatIsRecalled(t *testing.T) {
 		})
 	}
 	r.exec("ALTER TABLE events DELETE WHERE event_id = '" + id + "' SETTINGS mutations_sync = 2")
-	// One in some ten times the engine aborts when rows of a new table were deleted, and is
-	// started again.
+	// In about one of ten runs the engine aborts when rows of a new table were deleted, and is
+	// restarted.
 	testkit.EventuallyNil(t, "an event without a body has expired", func() error {
 		_, err := history.Recall(t.Context(), testAccount, id)
 		if errors.Is(err, readmodel.ErrExpired) && errors.Is(err, readmodel.ErrNotFound) {

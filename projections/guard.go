@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	guardEvery = 5 * time.Second  // between two looks for lost parts
-	recordEach = 12               // looks, between two records of the parts
+	guardEvery = 5 * time.Second  // between two checks for lost parts
+	recordEach = 12               // checks between two records of the parts
 	checkEvery = 24 * time.Hour   // between two checks of all files
 	checkPause = time.Minute      // at least, between two checks
 	checkMax   = time.Hour        // for one table
@@ -22,18 +22,18 @@ const (
 // GuardConfig configures a guard.
 type GuardConfig struct {
 	RefoldConfig // without tables
-	// Heal has the guard check all files at the start and once a day, and rebuild damaged tables.
-	// Otherwise it reports them, and checks the files when a read met a broken one.
+	// Heal makes the guard check all files at startup and once a day, and rebuild damaged tables.
+	// Otherwise it reports them, and checks the files only when a read met a broken one.
 	Heal bool
 }
 
-// healPolicy is when a rebuild that failed is tried again.
+// healPolicy is the retry policy of failed rebuilds.
 var healPolicy = retry.Policy{First: guardEvery, Last: 5 * time.Minute}
 
 type guard struct {
 	GuardConfig
 	looks  int
-	logged string              // of the last look
+	logged string              // of the last check
 	broken map[string][]string // parts that a check found, by table
 
 	waits  *retry.Backoff // between rebuilds that fail
@@ -45,7 +45,7 @@ func newGuard(cfg GuardConfig) *guard {
 	return &guard{GuardConfig: cfg, broken: make(map[string][]string), waits: healPolicy.Backoff()}
 }
 
-// Guard notices tables that lost rows on disk, until its context ends. One guard of a database
+// Guard detects tables that lost rows on disk, until its context ends. Only one guard of a database
 // may heal.
 func Guard(ctx context.Context, cfg GuardConfig) error {
 	g := newGuard(cfg)
@@ -72,7 +72,7 @@ func Guard(ctx context.Context, cfg GuardConfig) error {
 	return nil
 }
 
-// look looks for lost parts, and records those that there are.
+// look checks for lost parts, and records the existing ones.
 func (g *guard) look(ctx context.Context) {
 	db, err := g.DB.pin(ctx)
 	var damaged Damages
@@ -101,7 +101,7 @@ func (g *guard) look(ctx context.Context) {
 	g.looks++
 }
 
-// delay has a rebuild that failed wait, and logs each new reason.
+// delay postpones the next rebuild after a failure, and logs each new reason.
 func (g *guard) delay(err error) {
 	wait := g.waits.Next()
 	g.healAt = g.Now().Add(wait)
@@ -158,8 +158,8 @@ func (g *guard) heal(ctx context.Context, db *DB, damaged Damages) error {
 	return Rebuild(ctx, cfg)
 }
 
-// detach takes broken parts out of their tables, so that the others can be read and merged. By
-// then no reader relies on an answer from before the tables were marked.
+// detach takes broken parts out of their tables, so that the others can be read and merged. At that
+// time no reader relies on an answer from before the tables were marked.
 func (g *guard) detach(ctx context.Context, db *DB) error {
 	if len(g.broken) == 0 {
 		return nil
@@ -170,7 +170,7 @@ func (g *guard) detach(ctx context.Context, db *DB) error {
 	for table, parts := range g.broken {
 		for _, part := range parts {
 			err := db.exec(ctx, "ALTER TABLE {database:Identifier}."+table+" DETACH PART '"+part+"'", nil)
-			if err != nil { // such as of a part that was merged
+			if err != nil { // for example because the part was merged
 				g.Logger.Warn("cannot detach a broken part of the history", "table", table, "error", err)
 			}
 		}
@@ -182,7 +182,7 @@ func (g *guard) detach(ctx context.Context, db *DB) error {
 const checkTable = `CHECK TABLE %s.%s
 SETTINGS check_query_single_value_result = 0, max_threads = 1, max_local_read_bandwidth = 67108864`
 
-// check compares all files with their checksums, and marks tables of which one differs.
+// check compares all files with their checksums, and marks tables with a mismatch.
 func (g *guard) check(ctx context.Context) {
 	g.DB.suspected.Store(false)
 	for _, db := range g.DB.servers() {

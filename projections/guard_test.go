@@ -10,8 +10,8 @@ import (
 	"github.com/lumenhook/lumenhook/internal/testkit"
 )
 
-// TestARebuildThatFailsIsTriedLessOften: with growing waits, and one line of the log for the damage
-// and one for the failure.
+// TestARebuildThatFailsIsTriedLessOften: with growing waits, and one log line for the damage and
+// one for the failure.
 func TestARebuildThatFailsIsTriedLessOften(t *testing.T) {
 	ctx := t.Context()
 	db, err := Open(clickhousetest.Database(t))

@@ -20,8 +20,8 @@ const (
 	longSpan  = 60 * 60
 )
 
-// pendingShare is how much of the time that is left may be spent on the oldest pending events: the
-// rest returns what was read before.
+// pendingShare is the share of the remaining time for reading the oldest pending events. The rest
+// is kept for returning the earlier results.
 const pendingShare = 0.75
 
 // Numbers of spans that are counted, up to now.
@@ -30,8 +30,8 @@ const (
 	weekSpans = 168
 )
 
-// A row for each span: copies of an attempt collapse in the sets. Before them come the last success
-// and the last failure of all times.
+// One row per span: copies of an attempt collapse in the sets. The last success and the last
+// failure of all time come first.
 const (
 	healthEndpoints = `endpoint_id IN (
     SELECT endpoint_id FROM {database:Identifier}.endpoints FINAL
@@ -54,8 +54,8 @@ FROM {database:Identifier}.attempt_counts
 PREWHERE ` + healthEndpoints + ` AND seconds = 3600
 GROUP BY endpoint_id`
 
-	// Rows that are not merged yet may look pending and be not: the oldest that look so are looked up
-	// again as a whole.
+	// Rows that are not merged yet may look pending although the delivery is not. The oldest
+	// candidates are therefore looked up again completely.
 	selectOldest = `
 SELECT endpoint_id, countIf(run > ended), toUnixTimestamp64Milli(minIf(created, run > ended)),
     count()
@@ -85,8 +85,8 @@ FROM (
 )`
 )
 
-// Health returns how endpoints do, by their ids; those that were never sent anything are left out.
-// Its errors are those of Events.
+// Health returns the health of endpoints, by id. Endpoints without attempts are omitted. Its errors
+// are those of Events.
 func (h *History) Health(
 	ctx context.Context, f readmodel.HealthFilter,
 ) (by map[string]domain.EndpointHealth, err error) {
@@ -114,12 +114,12 @@ func since(nowMillis, seconds, n int64) string {
 	return strconv.FormatInt((nowMillis/1000/seconds-n)*seconds, 10)
 }
 
-// health asks for one after another: the oldest pending last, which takes the longer the more is
-// pending, and is given up in time to show the rest without it.
+// health runs its queries one after another, the oldest pending events last: that query takes
+// longer the more is pending, and is cancelled in time to return the rest without it.
 func (db *DB) health(
 	ctx context.Context, f readmodel.HealthFilter,
 ) (map[string]domain.EndpointHealth, error) {
-	// Sums over all that an account has are worth more than one thread.
+	// Sums over a whole account are worth more than one thread.
 	ctx = clickhouse.Context(ctx, clickhouse.WithSettings(clickhouse.Settings{"max_threads": 4}))
 	which := parameters{
 		"account":   f.AccountID,
@@ -190,8 +190,8 @@ func (db *DB) countSpans(
 	return by, err
 }
 
-// oldestPending reads when the oldest pending event of each endpoint was created. Where none of the
-// oldest that look pending is, it looks at more.
+// oldestPending reads the creation time of each endpoint's oldest pending event. If none of the
+// oldest candidates is pending, it reads more.
 func (db *DB) oldestPending(
 	ctx context.Context, which parameters,
 ) (oldest map[string]int64, err error) {

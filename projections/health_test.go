@@ -24,7 +24,7 @@ func (r *rig) owned(stories ...*story) {
 	}
 }
 
-// TestHealthCountsEachAttemptOnce, however often the projector writes a fact: after a crash before
+// TestHealthCountsEachAttemptOnce: however often the projector writes a fact. After a crash before
 // its progress is recorded it writes all of them again. A sum over the same rows is doubled.
 func TestHealthCountsEachAttemptOnce(t *testing.T) {
 	t.Parallel()
@@ -106,15 +106,15 @@ func TestHealthCountsEachAttemptOnce(t *testing.T) {
 	}
 }
 
-// TestTheOldestPendingIsPending: what looks pending in rows that are not merged, and is not, does
-// not hide what is; nor is what was sent again after its end left out.
+// TestTheOldestPendingIsPending: rows that look pending only because they are not merged do not
+// hide real ones, and a delivery that was sent again after its end is not missed.
 func TestTheOldestPendingIsPending(t *testing.T) {
 	t.Parallel()
 	r := newRigAlone(t)
 	s := newStory(1)
 	r.owned(s)
 	run := r.project(nil)
-	r.exec("SYSTEM STOP MERGES") // each fact keeps a row of its own
+	r.exec("SYSTEM STOP MERGES") // each fact keeps a separate row
 	const ended = 40
 	for n := range ended + 2 {
 		r.append(s.created(n))

@@ -38,25 +38,25 @@ type HistoryConfig struct {
 	DB *DB
 	// Ends returns the high watermark of each partition of the journal.
 	Ends func(context.Context) (map[int32]int64, error)
-	// PaymentsEnds returns that of the topic "payments"; only statements need it.
+	// PaymentsEnds does the same for the topic "payments". Only statements need it.
 	PaymentsEnds func(context.Context) (map[int32]int64, error)
-	// Ask, if set, is Projector.Ask of the projector that fills the tables, if that is in this
-	// process: it is called with each read, and with the ends that a read waits for.
+	// Ask, if set, is Projector.Ask of a projector in this process that fills the tables. It is
+	// called with each read, and with the ends that a read waits for.
 	Ask func(ctx context.Context, ends map[int32]int64)
-	// Stuck, if set, returns why nothing is written at present; nil: something is.
+	// Stuck, if set, returns why nothing is currently written; nil: something is.
 	Stuck func() error
 	// WaitMax bounds the wait for a history that is behind; 0: 2 s.
 	WaitMax time.Duration
-	// ReadMax bounds one lookup; 0: 2 s. One that was cut off is retried once, and may take
+	// ReadMax bounds one lookup; 0: 2 s. A lookup that was cut off is retried once, and may take
 	// four times as long.
 	ReadMax time.Duration
 }
 
-// History reads events with their deliveries and attempts. It may be used by many
-// goroutines. Until it has a database, each read returns a [readmodel.Missing].
+// History reads events with their deliveries and attempts. It is safe for concurrent use. Until it
+// has a database, each read returns a [readmodel.Missing].
 type History struct {
 	from atomic.Pointer[servers] // nil: there is no history
-	why  atomic.Pointer[string]  // why there is none; may be nil
+	why  atomic.Pointer[string]  // why there is no history; may be nil
 }
 
 // servers are the histories of the servers of one database.
@@ -65,20 +65,19 @@ type servers struct {
 	all []*reading
 }
 
-// reading is the history on one server: what is known of its tables does not apply to
-// another's.
+// reading is the history on one server. The state of its tables does not apply to other servers.
 type reading struct {
 	cfg    HistoryConfig
 	flight singleflight.Group // progress is read once for all waiting callers
 	full   fullTables
-	damage atomic.Pointer[Damages] // not older than damageAge; nil: to be asked for
-	uptime atomic.Uint32           // of the server, in seconds, when it was read last
-	// of the journal, for which they are for ever; 0: not asked yet
+	damage atomic.Pointer[Damages] // not older than damageAge; nil: to be queried
+	uptime atomic.Uint32           // of the server, in seconds, when it was last read
+	// partitions of the journal, which never change; 0: not read yet
 	partitions atomic.Int32
 }
 
-// readSettings suit queries that read few rows: spreading them over threads takes longer
-// than reading them.
+// readSettings suit queries that read few rows: spreading them over threads takes longer than
+// reading them.
 var readSettings = clickhouse.WithSettings(clickhouse.Settings{"max_threads": 1})
 
 // NewHistory returns a reader of the history of a database.
@@ -140,11 +139,10 @@ func (h *History) ask(ctx context.Context, question func(*reading) error) (err e
 	return err
 }
 
-// Event returns an event of an account. If it is not there, Event waits, for a bounded
-// time, until everything that was in the journal at the time of the call is in the tables,
-// and looks again. It also waits for tables that are being refilled; an event that they
-// hold before they are complete is marked as Behind. Its errors are ErrNotFound, ErrBehind,
-// ErrUnavailable and the context's own.
+// Event returns an event of an account. If it is not found, Event waits, for a bounded time, until
+// the tables have everything that was in the journal at the time of the call, and looks again. It
+// also waits for tables that are being refilled; an event in incomplete tables is marked as Behind.
+// Its errors are ErrNotFound, ErrBehind, ErrUnavailable and the context's own.
 func (h *History) Event(
 	ctx context.Context, accountID, eventID string,
 ) (record readmodel.Event, err error) {
@@ -176,8 +174,8 @@ func (h *reading) event(ctx context.Context, accountID, eventID string) (readmod
 	return record.Event, found
 }
 
-// Recall is Event for an event that is to be sent again, with its deliveries. An event whose body
-// is not kept is ErrExpired, and tables that are being refilled are ErrBehind.
+// Recall is Event for an event that is to be sent again, with its deliveries. It returns ErrExpired
+// if the body is no longer stored, and ErrBehind for tables that are being refilled.
 func (h *History) Recall(
 	ctx context.Context, accountID, eventID string,
 ) (record readmodel.Recalled, err error) {
@@ -205,8 +203,8 @@ func (h *reading) recall(
 	return record, cmp.Or(err, found)
 }
 
-// stuck returns an error of reading one event. While nothing is written, an event that is not
-// found may exist all the same.
+// stuck returns an error of reading one event. While nothing is written, an event that is not found
+// may exist nevertheless.
 func (h *reading) stuck(err error) error {
 	if errors.Is(err, readmodel.ErrNotFound) {
 		if stuck := h.cfg.Stuck(); stuck != nil {
@@ -216,9 +214,8 @@ func (h *reading) stuck(err error) error {
 	return err
 }
 
-// asOf returns the offset of each partition of the journal up to which this server has what
-// is read of the tables afterwards. It asks anew each time: what was asked before may be of
-// tables that were exchanged since.
+// asOf returns the journal offsets up to which this server has the rows that are read afterwards.
+// It queries each time, because an earlier answer may be about tables that were exchanged since.
 func (h *reading) asOf(ctx context.Context) (asOf map[int32]int64, err error) {
 	err = h.look(ctx, func(ctx context.Context) error {
 		asOf, err = h.cfg.DB.journalProgress(ctx)
@@ -258,9 +255,8 @@ func (h *reading) await(
 	return h.find(ctx, accountID, eventID)
 }
 
-// CatchUp returns when the tables hold everything that the journal held at the time of the
-// call. It waits for at most WaitMax. Its errors are ErrBehind, ErrUnavailable and the
-// context's own.
+// CatchUp returns when the tables have everything that the journal had at the time of the call. It
+// waits for at most WaitMax. Its errors are ErrBehind, ErrUnavailable and the context's own.
 func (h *History) CatchUp(ctx context.Context) error {
 	return h.ask(ctx, func(of *reading) error { return of.catchUp(ctx) })
 }
@@ -269,8 +265,8 @@ func (h *reading) catchUp(ctx context.Context) error {
 	return h.awaitTopic(ctx, schemas.TopicJournal, h.cfg.Ends)
 }
 
-// awaitTopic returns when the tables hold what a topic held at the time of the call. It waits for
-// at most WaitMax.
+// awaitTopic returns when the tables have everything that a topic had at the time of the call. It
+// waits for at most WaitMax.
 func (h *reading) awaitTopic(
 	ctx context.Context, topic string, endsOf func(context.Context) (map[int32]int64, error),
 ) error {
@@ -281,7 +277,7 @@ func (h *reading) awaitTopic(
 		return callersFirst(ctx,
 			fmt.Errorf("%w: asking for the ends of %s: %w", readmodel.ErrBehind, topic, err))
 	}
-	var ofJournal map[int32]int64 // what the projector is asked for
+	var ofJournal map[int32]int64 // the ends to pass to Ask
 	if topic == schemas.TopicJournal {
 		ofJournal = ends
 	}
@@ -305,9 +301,8 @@ func (h *reading) awaitTopic(
 	}
 }
 
-// callersFirst returns the error of the caller's context, if it has ended, in preference to
-// err. A connection has the context's deadline for its own, and may tell of it a moment before
-// the context does.
+// callersFirst returns the error of the caller's context if that has ended, otherwise err. A
+// connection has the same deadline as the context, and may report it a moment earlier.
 func callersFirst(ctx context.Context, err error) error {
 	if ended := ctx.Err(); ended != nil {
 		return ended
@@ -327,8 +322,8 @@ func (h *reading) progress(ctx context.Context) (map[int32]int64, error) {
 	return h.topicProgress(ctx, schemas.TopicJournal)
 }
 
-// topicProgress reads the progress of a topic once for all concurrent callers. Any result holds
-// for all of them: progress only grows.
+// topicProgress reads the progress of a topic once for all concurrent callers. Any result is valid
+// for all of them, because progress only grows.
 func (h *reading) topicProgress(ctx context.Context, topic string) (map[int32]int64, error) {
 	return h.progressAfter(ctx, topic, 0)
 }
@@ -368,9 +363,9 @@ func (h *reading) find(
 	return record, readFault(ctx, err)
 }
 
-// look makes a query that may be repeated. A connection may have died silently, which takes
-// the whole timeout; and a ClickHouse that has just started, or is overloaded, is slow at
-// first. So a query that was cut off is retried once, with a longer timeout.
+// look runs a query that may be repeated. A connection may have died silently, which takes the
+// whole timeout, and a ClickHouse that has just started, or is overloaded, is slow at first. So a
+// query that was cut off is retried once, with a longer timeout.
 func (h *reading) look(ctx context.Context, ask func(context.Context) error) error {
 	once := func(limit time.Duration) error {
 		asking, cancel := context.WithTimeout(ctx, limit)

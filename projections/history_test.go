@@ -83,8 +83,8 @@ func TestHistoryWaitsForWhatWasWritten(t *testing.T) {
 	isFault(t, err, readmodel.ErrUnavailable)
 }
 
-// An attempt that is in the tables before its delivery's new state is left out, so that a
-// record's parts belong together.
+// An attempt that is in the tables before its delivery's new state is omitted, so that a record's
+// parts belong together.
 func TestStateAndAttemptsBelongTogether(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

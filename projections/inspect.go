@@ -8,15 +8,14 @@ import (
 	"github.com/lumenhook/lumenhook/schemas"
 )
 
-// ServerState is what a server of ClickHouse says of itself. What the user may not ask is in
-// Unknown.
+// ServerState is the state of a ClickHouse server. Unknown lists what the user may not query.
 type ServerState struct {
 	Address string
 	Version string
 	Clock   time.Time
-	Asked   [2]time.Time // before and after the question for its clock
+	Asked   [2]time.Time // before and after reading its clock
 
-	Pending []string // migrations of this program that its database lacks; all, if it has none
+	Pending []string // migrations that its database lacks; all of them without a database
 	Newer   []string // of a newer program
 	Denied  []string // rights on the database that the user lacks
 
@@ -31,12 +30,12 @@ type DiskState struct {
 	FreeBytes, TotalBytes uint64
 }
 
-// rights are those with which a projector works and a history is read.
+// rights are the rights that a projector and a history need.
 var rights = []string{
 	"SELECT", "INSERT", "ALTER TABLE", "CREATE TABLE", "DROP TABLE", "TRUNCATE",
 }
 
-// Inspect asks each server. An error is of one that does not answer, in its place.
+// Inspect queries each server. The error of a server that does not answer is in its entry.
 func (db *DB) Inspect(
 	ctx context.Context, now func() time.Time,
 ) (states []ServerState, errs []error) {
@@ -47,7 +46,7 @@ func (db *DB) Inspect(
 	return states, errs
 }
 
-// Clocks asks each server for its version and its time alone.
+// Clocks queries only the version and the time of each server.
 func (db *DB) Clocks(
 	ctx context.Context, now func() time.Time,
 ) (states []ServerState, errs []error) {
@@ -124,7 +123,7 @@ func (db *DB) inspectRights(ctx context.Context, state *ServerState) error {
 }
 
 func (db *DB) inspectDisks(ctx context.Context, state *ServerState) error {
-	// Object storage has no end.
+	// Object storage has no limit.
 	const disks = `SELECT name, unreserved_space, total_space FROM system.disks
 WHERE total_space < 1152921504606846976 ORDER BY name`
 	return db.query(ctx, disks, nil, func(read func(...any) error) error {

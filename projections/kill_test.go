@@ -68,8 +68,7 @@ func projectorChild() int {
 	return 1
 }
 
-// killed is what is killed and restarted: a projector in a process of its own, and
-// ClickHouse.
+// killed is a projector in a separate process and a ClickHouse, which are killed and restarted.
 type killed struct {
 	*rig
 	cfg       clickhouse.Config
@@ -78,9 +77,9 @@ type killed struct {
 	blocks    string // BlockWait, BlockRows, UnaskedWait of the projector; small ones when empty
 }
 
-// startProjector uses a new group each time: the former one keeps its partitions for
-// seconds after its death, and this test has no time for that. Two projectors at once would
-// change no answer either.
+// startProjector uses a new group each time: the former one keeps its partitions for seconds after
+// its death, which is too long for this test. Two projectors at once would not change any answer
+// either.
 func (k *killed) startProjector() {
 	k.t.Helper()
 	k.started++
@@ -98,9 +97,9 @@ func (k *killed) killProjector() {
 	_ = k.projector.Wait() // returns that it was killed
 }
 
-// killClickHouse waits until one is running: libchdb sometimes crashes when a client's
-// connection is reset in the middle of a query, as it is when the projector is killed, and
-// its supervisor restarts it.
+// killClickHouse waits until one is running: libchdb sometimes crashes when a client's connection
+// is reset in the middle of a query, as when the projector is killed, and its supervisor restarts
+// it.
 func (k *killed) killClickHouse() {
 	k.t.Helper()
 	pid := 0
@@ -150,7 +149,7 @@ func TestKillsLeaveNoRowMissingOrDoubled(t *testing.T) {
 	defer tick.Stop()
 	for n := range *kills {
 		if n == *kills/2 {
-			// On a slow machine the first kills may all come before the tables are there.
+			// On a slow machine the first kills may all come before the tables exist.
 			testkit.Eventually(t, "something is read", func() bool { return answers.Load() > 0 })
 		}
 		tick.Reset(time.Duration(20+chance.IntN(300)) * time.Millisecond)
@@ -167,7 +166,7 @@ func TestKillsLeaveNoRowMissingOrDoubled(t *testing.T) {
 	stopReading()
 	t.Logf("%d events, and %d answers while they came", events, answers.Load())
 
-	// As the API shows it.
+	// As shown by the API.
 	history := k.history(0)
 	stories := []*story{newStory(0), newStory(1), newStory(2), newStory(3), newStory(4)}
 	for n := 0; n < events; n += max(1, events/200) {
@@ -191,7 +190,7 @@ func TestKillsLeaveNoRowMissingOrDoubled(t *testing.T) {
 	if len(ids) != (events+2)/5 {
 		t.Errorf("a list of an endpoint has %d events, not %d", len(ids), (events+2)/5)
 	}
-	// As the views show it.
+	// As shown by the views.
 	for query, want := range map[string]int{
 		"SELECT count() FROM current_deliveries WHERE state = 'DELIVERED' AND attempts = 2": events,
 		"SELECT sum(attempts) FROM attempts_per_minute":                                     2 * events,

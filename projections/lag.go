@@ -7,13 +7,13 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-// Lag measures how far the live tables are behind the topics, whoever fills them.
+// Lag measures how far the live tables are behind the topics, whichever projector fills them.
 type Lag struct {
 	db   *DB
 	ends *kafka.Ends
 }
 
-// NewLag returns a Lag. Close frees what it holds.
+// NewLag returns a Lag. Close frees its client.
 func NewLag(db *DB, cluster kafka.Cluster) (*Lag, error) {
 	ends, err := cluster.NewEnds()
 	if err != nil {
@@ -22,7 +22,7 @@ func NewLag(db *DB, cluster kafka.Cluster) (*Lag, error) {
 	return &Lag{db: db, ends: ends}, nil
 }
 
-// Close frees what the Lag holds.
+// Close frees the client.
 func (l *Lag) Close() { l.ends.Close() }
 
 // Records returns how many records of all topics are missing in a table that is filled from
@@ -35,9 +35,9 @@ func (l *Lag) Records(ctx context.Context) (records int64, err error) {
 	return l.missing(ctx, ends)
 }
 
-// CatchUp waits until the tables hold what the topics held at the time of the call, ctx
-// ends, or the tables cannot be read any more. It returns how many records were missing at
-// the end.
+// CatchUp waits until the tables have everything that the topics had at the time of the call, ctx
+// ends, or the tables cannot be read any more. It returns the number of records that were missing
+// at the end.
 func (l *Lag) CatchUp(ctx context.Context) (missing int64, err error) {
 	ends, err := l.topicEnds(ctx)
 	if err != nil {

@@ -18,22 +18,21 @@ import (
 const (
 	listMax = 250 // events of one page
 
-	// A list of one state reads events in growing steps. When it has read enough, it
-	// returns what it has found and where to continue.
+	// A list of one state reads events in growing steps. When it has read enough, it returns the
+	// events that it has found, and where to continue.
 	firstStep = 100
 	lastStep  = 1000
 	stepsMax  = 5
 
 	headsAhead = 500 // that a list of one state reads at a time, at least
 
-	// chooseSteps bounds the events that a choice looks at, to 1,000 of each step.
+	// chooseSteps bounds the events that a choice reads, to 1,000 in each step.
 	chooseSteps = 40
 )
 
-// Events lists events of an account, newest first, at most limit (1 to 250) of them, from a
-// position on. It does not wait for facts that are not projected yet, but it does wait for
-// tables that are being refilled. Its errors are ErrBehind, ErrUnavailable and the
-// context's own.
+// Events lists at most limit (1 to 250) events of an account, newest first, after a position. It
+// does not wait for facts that are not projected yet, but it does wait for tables that are being
+// refilled. Its errors are ErrBehind, ErrUnavailable and the context's own.
 func (h *History) Events(
 	ctx context.Context, f readmodel.EventFilter, after *readmodel.Position, limit int,
 ) (page []readmodel.Event, next *readmodel.Position, err error) {
@@ -48,9 +47,9 @@ func (h *History) Events(
 	return page, next, err
 }
 
-// Choose returns which events of an account a filter selects, newest first, at most limit (1
-// to readmodel.ChooseMax) of them, from a position on. A rare state may end it before the limit:
-// a bounded stretch is read. Its errors are those of Events.
+// Choose returns at most limit (1 to readmodel.ChooseMax) events of an account that a filter
+// selects, newest first, after a position. With a rare state it may return fewer, because it reads
+// a bounded range. Its errors are those of Events.
 func (h *History) Choose(
 	ctx context.Context, f readmodel.EventFilter, after *readmodel.Position, limit int,
 ) (chosen []readmodel.Position, next *readmodel.Position, err error) {
@@ -86,7 +85,7 @@ func (h *reading) events(
 			}
 			err := list.run(ctx)
 			if page, next = list.page, list.next; err != nil {
-				page, next = nil, nil // as when no projector has created the tables yet
+				page, next = nil, nil // as if no projector had created the tables yet
 			}
 			return err
 		}))
@@ -99,10 +98,10 @@ type lister struct {
 	db     *DB
 	filter readmodel.EventFilter
 	limit  int
-	bare   bool // which events there are, and no more of them
+	bare   bool // only the events' ids and times
 	page   []readmodel.Event
-	// next is where the list continues. A page may have fewer events than requested, even none,
-	// and not be the last: a list of a rare state reads a bounded stretch for each page.
+	// next is where the list continues. A page may have fewer events than requested, even none, and
+	// not be the last: a list of a rare state reads a bounded range for each page.
 	next *readmodel.Position
 
 	after     readmodel.Position // last event read; zero: the beginning
@@ -182,8 +181,8 @@ func (l *lister) step(ctx context.Context, n int) (found []readmodel.Event, last
 	}
 	present := found[:0]
 	for _, r := range found {
-		// An event whose delivery is not written yet is left for the next query. One with
-		// several deliveries is listed with the present one.
+		// An event whose delivery is not written yet is left for the next query. One with several
+		// deliveries is listed with the current one.
 		s, there := standings[r.ID]
 		if there && s.endpointID == r.EndpointID && (l.filter.State == "" || s.state == l.filter.State) {
 			l.standings[r.ID] = s
@@ -193,8 +192,8 @@ func (l *lister) step(ctx context.Context, n int) (found []readmodel.Event, last
 	return present, l.ended && len(l.ahead) == 0, nil
 }
 
-// readAhead reads the next n events, and some more if a list of one state will likely need
-// them: for ClickHouse a hundred take about as long as four.
+// readAhead reads the next n events, and more if a list of one state will likely need them: for
+// ClickHouse a hundred take about as long as four.
 func (l *lister) readAhead(ctx context.Context, n int) error {
 	if l.filter.State != "" {
 		n = max(n, headsAhead)
@@ -219,8 +218,7 @@ func (l *lister) readAhead(ctx context.Context, n int) error {
 	}
 }
 
-// rowsOfEvent is usually more than an event's rows: one for each delivery, and copies of
-// these.
+// rowsOfEvent is usually more than an event's rows: one for each delivery, and their copies.
 const rowsOfEvent = 16
 
 // readRows reads at most n rows.
@@ -238,8 +236,8 @@ func (l *lister) readRows(ctx context.Context, from readmodel.Position, n int) e
 	return err
 }
 
-// has reports whether a row was read already. Copies of it, and the rows of the event's
-// other deliveries, are adjacent.
+// has reports whether a row was already read. Its copies, and the rows of the event's other
+// deliveries, are adjacent.
 func (l *lister) has(r readmodel.Event) bool {
 	for _, read := range slices.Backward(l.ahead) {
 		if positionOf(read) != positionOf(r) {
@@ -294,7 +292,8 @@ WHERE ` + strings.Join(where, " AND ") +
 		` ORDER BY account_id DESC, created_at DESC, event_id DESC LIMIT {limit:UInt32}`, which
 }
 
-// paidConditions returns the conditions on what was paid. A memo is any text, so it is sent in hex.
+// paidConditions returns the conditions on the payment. A memo may be any text, so it is sent in
+// hex.
 func paidConditions(f readmodel.EventFilter, which parameters) (where []string) {
 	if f.Memo != "" {
 		where = append(where, "memo = unhex({memo:String})")
@@ -316,8 +315,8 @@ func paidConditions(f readmodel.EventFilter, which parameters) (where []string) 
 	return where
 }
 
-// withBodies reports whether envelopes are read at once: without a filter by state, the
-// page needs all of them but one.
+// withBodies reports whether envelopes are read at once: without a filter by state, the page needs
+// all of them but one.
 func (l *lister) withBodies() bool { return l.filter.State == "" && !l.bare }
 
 func (l *lister) columns() string {
@@ -338,7 +337,7 @@ func (l *lister) readHead(read func(...any) error) (r readmodel.Event, err error
 	return r, err
 }
 
-// complete fills in what only the events of the page need.
+// complete fills in the fields that only the events of the page need.
 func (l *lister) complete(ctx context.Context) error {
 	if len(l.page) == 0 || l.bare {
 		return nil
@@ -390,7 +389,7 @@ func (l *lister) readBodies(ctx context.Context) error {
 	})
 }
 
-// The times of the last attempts lead to them: attempts are sorted by endpoint and time.
+// Their times locate the last attempts, because attempts are sorted by endpoint and time.
 const selectOutcomes = `
 SELECT event_id, endpoint_id, number, ifNull(status_code, 0), error
 FROM {database:Identifier}.attempts
@@ -403,8 +402,8 @@ PREWHERE endpoint_id IN {endpoints:Array(String)}
     AND event_id IN {events:Array(String)}
 ORDER BY number`
 
-// readOutcomes fills in what came of the last attempt of each delivery of the page. An attempt that
-// the delivery does not count yet is left for the next query (P3).
+// readOutcomes fills in the outcome of the last attempt of each delivery of the page. An attempt
+// that the delivery does not count yet is left for the next query (P3).
 func (l *lister) readOutcomes(ctx context.Context) error {
 	at := make(map[deliveryKey]*readmodel.Event, len(l.page))
 	var events, endpoints []string

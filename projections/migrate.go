@@ -34,9 +34,9 @@ INSERT INTO {database:Identifier}.schema_versions (version, name)
 SELECT {version:UInt32}, {name:String}`
 )
 
-// Migrate creates the database and applies the migrations that it lacks. It may be repeated, and
-// run in several processes at once: a migration is recorded after its statements, and each of
-// those may be repeated.
+// Migrate creates the database and applies missing migrations. It may be repeated, and run in
+// several processes at once: a migration is recorded after its statements, and each of those may be
+// repeated.
 func Migrate(ctx context.Context, db *DB) error {
 	return migrate(ctx, db, schemas.ClickHouseMigrations())
 }
@@ -65,8 +65,8 @@ func migrate(ctx context.Context, db *DB, migrations []schemas.Migration) error 
 				migrations[version-1].Name)
 		}
 	}
-	// A table or view that is gone is recreated. A table has no progress then, and so it is
-	// filled from the beginning.
+	// A missing table or view is recreated. The table then has no progress, so it is filled from
+	// the beginning.
 	tables, err := db.generations(ctx)
 	if err != nil {
 		return err
@@ -127,9 +127,9 @@ func (db *DB) ensureDatabase(ctx context.Context) error {
 	return nil
 }
 
-// firstAnswer makes the first query to ClickHouse. It is retried if the connection was
-// reset: a server that reopens its ports, as it may soon after its start, resets
-// connections that it had not accepted yet, and refuses those of the moment in between.
+// firstAnswer runs the first query to ClickHouse. It is retried if the connection was reset: a
+// server that reopens its ports, as it may soon after its start, resets connections that it had not
+// accepted yet, and refuses those in between.
 func (db *DB) firstAnswer(ctx context.Context, query string, dest ...any) error {
 	ctx, cancel := context.WithTimeout(ctx, statementMax)
 	defer cancel()
@@ -162,7 +162,7 @@ func (db *DB) appliedVersions(ctx context.Context) (map[uint32]string, error) {
 
 func (db *DB) apply(ctx context.Context, m schemas.Migration) error {
 	for _, statement := range m.Statements {
-		// Written out: a query parameter in a view would become a parameter of the view.
+		// Written out, because a query parameter in a view would become a parameter of the view.
 		statement = strings.ReplaceAll(statement, "{database:Identifier}", db.name)
 		if err := db.change(ctx, statement, nil); err != nil {
 			return err

@@ -13,8 +13,8 @@ import (
 	"github.com/lumenhook/lumenhook/schemas"
 )
 
-// nextMigration is what a second version of the program could bring: a column, a view that shows
-// it, and a table.
+// nextMigration is an example for a second version of the program: a column, a view that shows it,
+// and a table.
 var nextMigration = schemas.Migration{Version: 2, Name: "0002_next.sql", Statements: []string{
 	`ALTER TABLE {database:Identifier}.attempts
 ADD COLUMN IF NOT EXISTS region LowCardinality(String) DEFAULT 'eu' COMMENT 'x' AFTER error`,
@@ -72,7 +72,7 @@ func TestAHistoryIsUpgraded(t *testing.T) {
 	}
 }
 
-// TestADatabaseOfAnUnreleasedVersionIsRefused, and what to do is said.
+// TestADatabaseOfAnUnreleasedVersionIsRefused: the error says what to do.
 func TestADatabaseOfAnUnreleasedVersionIsRefused(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -87,8 +87,8 @@ func TestADatabaseOfAnUnreleasedVersionIsRefused(t *testing.T) {
 	}
 }
 
-// lacks are what a database lacks while a migration runs: a table or a column that the program
-// reads.
+// lacks are tables and columns that the program reads, and that a database may lack during a
+// migration.
 var lacks = []string{
 	"DROP TABLE attempt_log SYNC",
 	"DROP TABLE attempt_counts SYNC",
@@ -106,8 +106,8 @@ var lacks = []string{
 	"ALTER TABLE events DROP INDEX by_memo, DROP COLUMN memo",
 }
 
-// TestReadsDuringAMigration: while tables lack a column or a table, each read says that the
-// history is behind, and none reports another failure.
+// TestReadsDuringAMigration: while tables lack a column or a table, each read reports that the
+// history is behind, and no other failure.
 func TestReadsDuringAMigration(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -142,7 +142,7 @@ func TestReadsDuringAMigration(t *testing.T) {
 	}
 }
 
-// readsOf are all reads of a history.
+// readsOf returns all reads of a history.
 func readsOf(h *projections.History, s *story) map[string]func(context.Context) error {
 	account := readmodel.EventFilter{AccountID: testAccount}
 	found := account

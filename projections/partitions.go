@@ -17,7 +17,7 @@ import (
 type partitions struct {
 	mu      sync.Mutex
 	owned   []int32
-	changed chan struct{} // closed when owned changes, and replaced
+	changed chan struct{} // closed and replaced when owned changes
 	session chan struct{} // closed when the latest session has ended
 }
 
@@ -27,8 +27,8 @@ func newPartitions() *partitions {
 	return &partitions{changed: make(chan struct{}), session: ended}
 }
 
-// begin returns which partitions a session is to project, and a channel that is closed when
-// they change. The session must call ended at its end.
+// begin returns the partitions that a session is to project, and a channel that is closed when they
+// change. The session must call ended at its end.
 func (p *partitions) begin() (owned []int32, changed <-chan struct{}, ended func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -48,14 +48,14 @@ func (p *partitions) assigned(more []int32) {
 	p.change(func(owned []int32) []int32 { return append(owned, more...) })
 }
 
-// revoked waits until the session that had the partitions has written its rows, so that
-// their next owner need not collect them again.
+// revoked waits until the session that had the partitions has written its rows, so that their next
+// owner need not collect them again.
 func (p *partitions) revoked(fewer []int32) {
 	<-p.without(fewer)
 }
 
-// lost does not wait: others may own the partitions by now, and writing a fact
-// twice changes no answer (P2).
+// lost does not wait: others may already own the partitions, and writing a fact twice changes no
+// answer (P2).
 func (p *partitions) lost(fewer []int32) { p.without(fewer) }
 
 func (p *partitions) without(fewer []int32) (sessionEnded <-chan struct{}) {
@@ -76,14 +76,14 @@ func (p *partitions) change(f func([]int32) []int32) (sessionEnded <-chan struct
 }
 
 const (
-	// commitEvery is how often a projector commits how far the history is.
+	// commitEvery is how often a projector commits its position.
 	commitEvery = 10 * time.Second
 	commitMax   = 5 * time.Second
 )
 
-// keepCommitting commits to the group how far the tables are, until ctx ends, and then once
-// more: records below may be deleted (package retention). Where a projector continues is in
-// the tables alone.
+// keepCommitting commits the position of the tables to the group until ctx ends, and then once
+// more: records before it may be deleted (package retention). Where a projector continues is stored
+// only in the tables.
 func (p *Projector) keepCommitting(ctx context.Context, m *kafka.Membership) {
 	var committed map[topicPartition]int64
 	for ended := false; !ended; {
@@ -101,7 +101,7 @@ func (p *Projector) keepCommitting(ctx context.Context, m *kafka.Membership) {
 		case err == nil:
 			committed = next
 		case errors.Is(err, kafka.ErrNotMember):
-			// Another projector has the partitions, or this one joins again.
+			// Another projector has the partitions, or this one is joining again.
 		default:
 			p.cfg.Logger.Warn("the projector cannot commit how far the history is; until it can, nothing "+
 				"beyond is deleted from the topics", "error", err)

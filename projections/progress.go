@@ -21,8 +21,8 @@ FROM {database:Identifier}.projection_progress
 WHERE generation IN (SELECT toUUID(arrayJoin({generations:Array(String)})))
 GROUP BY generation, topic, partition`
 
-// progress returns, for each partition, the offset up to which all tables of the layout
-// that are filled from it are complete. A partition without progress is left out.
+// progress returns, for each partition, the offset up to which all tables of the layout that are
+// filled from it are complete. A partition without progress is omitted.
 func (db *DB) progress(ctx context.Context, l layout) (map[topicPartition]int64, error) {
 	return db.progressBy(ctx, selectProgress, l)
 }
@@ -70,7 +70,7 @@ func arrayOf(names []string) string {
 	return "['" + strings.Join(names, "','") + "']"
 }
 
-// timesOf formats a list of times as a parameter: a function for each would take longer to
+// timesOf formats a list of times as a parameter: a function call for each would take longer to
 // evaluate than the rows take to read.
 func timesOf(millis []int64) string {
 	texts := make([]string, len(millis))
@@ -105,9 +105,9 @@ func (db *DB) recordProgress(ctx context.Context, l layout, next map[topicPartit
 	}})
 }
 
-// checkContinuity checks that the tables still hold what precedes a block. They do not if
-// somebody emptied them and another projector started again; continuing would then record
-// older facts as present.
+// checkContinuity checks that the tables still have the rows before a block. They do not if they
+// were emptied and another projector started again; continuing would then record older facts as
+// written.
 func (db *DB) checkContinuity(ctx context.Context, l layout, from map[topicPartition]int64) error {
 	recorded, err := db.progress(ctx, l)
 	if err != nil {
@@ -122,8 +122,8 @@ func (db *DB) checkContinuity(ctx context.Context, l layout, from map[topicParti
 	return nil
 }
 
-// keepChecking returns when the tables are not those of the layout any more, or lost what
-// precedes a session: one that has nothing to write would not notice.
+// keepChecking returns when the tables differ from the layout, or lost rows before the session: a
+// session that has nothing to write would not notice.
 func (db *DB) keepChecking(
 	ctx context.Context, l layout, from map[topicPartition]int64,
 ) (err error) {

@@ -25,11 +25,11 @@ const (
 	defaultBlockBytes = 64 << 20
 	defaultBlockWait  = 200 * time.Millisecond
 
-	firstWait  = 100 * time.Millisecond // before a session that follows a failed one
+	firstWait  = 100 * time.Millisecond // before the session after a failed one
 	lastWait   = 5 * time.Second
 	prepareMax = 15 * time.Second // for finding where a session begins
 	leaveMax   = 5 * time.Second
-	joinMax    = 15 * time.Second // for a group to give a projector its partitions
+	joinMax    = 15 * time.Second // for a group to assign partitions to a projector
 )
 
 // ProjectorConfig configures a projector. Zero limits mean the defaults.
@@ -47,20 +47,20 @@ type ProjectorConfig struct {
 	// OnDeadLetter, if set, is called with the topic of each record that was set aside.
 	OnDeadLetter func(topic string)
 
-	// A block is written when it has that many facts or bytes, or when its first
-	// fact has waited that long.
+	// A block is written when it has that many facts or bytes, or when its first fact has waited
+	// that long.
 	BlockRows  int           // 100,000
 	BlockBytes int           // 64 MiB
 	BlockWait  time.Duration // 200 ms
-	// UnaskedWait is BlockWait while nobody asks (Projector.Ask): a block costs ClickHouse
-	// much the same however few rows it has. A block of 5,000 records and more waits three times as
+	// UnaskedWait is BlockWait while there is no reader (Projector.Ask): a block costs ClickHouse
+	// about the same however few rows it has. A block of 5,000 or more records waits three times as
 	// long. It is at least BlockWait; 0: BlockWait.
 	UnaskedWait time.Duration
 }
 
-// Projector writes the records of its partitions to ClickHouse. Several projectors share
-// the partitions: the owner of a journal partition also has the partitions of that number
-// of the other topics.
+// Projector writes the records of its partitions to ClickHouse. Several projectors share the
+// partitions: the owner of a journal partition also has the partitions of that number of the other
+// topics.
 type Projector struct {
 	cfg   ProjectorConfig
 	parts *partitions
@@ -72,25 +72,25 @@ type Projector struct {
 	mu      sync.Mutex
 	status  Status
 	next    map[topicPartition]int64 // offsets in the tables, of the assigned partitions
-	changed chan struct{}            // closed when next changes, and replaced
+	changed chan struct{}            // closed and replaced when next changes
 }
 
-// Stuck returns why nothing is being written; nil while all is well.
+// Stuck returns why nothing is being written; nil: no problem.
 func (p *Projector) Stuck() error { return p.Status().Err }
 
 // Status is the state of a projector.
 type Status struct {
 	Partitions []int32 // assigned
-	Facts      int64   // written since the start, repeats included
+	Facts      int64   // written since the start, including repeats
 	Blocks     int64   // written since the start
 	WrittenAt  time.Time
 	// Delay is the age of the last block's oldest fact when the block was written.
 	Delay time.Duration
-	// Err is why nothing is being written; nil while all is well.
+	// Err is why nothing is being written; nil: no problem.
 	Err error
 }
 
-// NewProjector returns a projector. Run starts it, Close frees what it holds.
+// NewProjector returns a projector. Run starts it, Close frees its clients.
 func NewProjector(cfg ProjectorConfig) (*Projector, error) {
 	if cfg.BlockRows < 0 || cfg.BlockBytes < 0 || cfg.BlockWait < 0 {
 		return nil, fmt.Errorf("projections: the limits of a block must not be negative (BlockRows %d, "+
@@ -116,14 +116,14 @@ func NewProjector(cfg ProjectorConfig) (*Projector, error) {
 	}, nil
 }
 
-// Close frees what the projector holds, after Run has returned.
+// Close frees the projector's clients, after Run has returned.
 func (p *Projector) Close() {
 	p.ends.Close()
 	p.dead.Close()
 }
 
-// setAside appends dead letters before the block that leaves their records out is written.
-// After a crash in between they are appended again, under the same keys.
+// setAside appends dead letters before the block without their records is written. After a crash in
+// between they are appended again, with the same keys.
 func (p *Projector) setAside(ctx context.Context, letters []schemas.DeadLetter) error {
 	records := make([]kafka.Record, len(letters))
 	for i, letter := range letters {
@@ -137,10 +137,10 @@ func (p *Projector) setAside(ctx context.Context, letters []schemas.DeadLetter) 
 	return nil
 }
 
-// reportDead logs and counts the records that a written block has left out.
+// reportDead logs and counts the records that a written block has skipped.
 func (p *Projector) reportDead(letters []schemas.DeadLetter) {
 	for _, d := range letters {
-		p.cfg.Logger.Error("a record was set aside and is in no table; the projector goes on "+
+		p.cfg.Logger.Error("a record was set aside and is in no table; the projector continues "+
 			"(lumenhook topics cat dead-letters shows it)",
 			"topic", d.Topic, "partition", d.Partition, "offset", d.Offset, "error", d.Reason)
 		if p.cfg.OnDeadLetter != nil {
@@ -159,9 +159,9 @@ func (p *Projector) limits() limits {
 	}
 }
 
-// Run projects until its context ends, then writes what it has collected and returns nil.
-// It waits out transient errors. It returns an error only when a fact cannot be decoded or
-// is gone (P5): then a person is needed.
+// Run projects until its context ends, then writes the collected rows and returns nil. It waits out
+// transient errors. It returns an error only if a fact cannot be decoded or is missing (P5): then
+// an operator is needed.
 func (p *Projector) Run(ctx context.Context) error {
 	membership, err := p.cfg.Cluster.Join(kafka.MembershipConfig{
 		Group:    cmp.Or(p.cfg.Group, Group),
@@ -184,7 +184,7 @@ func (p *Projector) Run(ctx context.Context) error {
 	return err
 }
 
-// runAndCommit keeps running, and commits beside it how far it is.
+// runAndCommit runs keepRunning and commits its position concurrently.
 func (p *Projector) runAndCommit(ctx context.Context, m *kafka.Membership) error {
 	committing, end := context.WithCancel(ctx)
 	var beside sync.WaitGroup
@@ -204,7 +204,7 @@ func (p *Projector) keepRunning(ctx context.Context) error {
 		err = p.runSession(ctx, owned, changed)
 		ended()
 		if errors.As(err, new(errTablesChanged)) {
-			p.cfg.Logger.Info("the projector goes on with other tables", "because", err)
+			p.cfg.Logger.Info("the projector continues with other tables", "because", err)
 			return false, nil
 		}
 		if err != nil {
@@ -214,8 +214,7 @@ func (p *Projector) keepRunning(ctx context.Context) error {
 	})
 }
 
-// runSession projects some partitions until they change, the context ends, or
-// something fails.
+// runSession projects some partitions until they change, the context ends, or an error occurs.
 func (p *Projector) runSession(ctx context.Context, owned []int32, changed <-chan struct{}) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -309,11 +308,11 @@ func (p *Projector) prepare(
 	if err != nil {
 		return nil, nil, err
 	}
-	// Before the session writes: its parts may get the numbers of lost ones.
+	// Before the session writes, because its parts may get the numbers of lost ones.
 	if _, err := db.markDamage(ctx); err != nil && !isDenied(err) {
 		return nil, nil, err
 	}
-	// Parts that ClickHouse wrote later may be lost after a power failure, for it does not sync
+	// Parts that ClickHouse wrote later may be lost after a power failure, because it does not sync
 	// them. They are written again.
 	safe, err := db.progressBy(ctx, selectSafeProgress, l)
 	if err != nil {
@@ -361,8 +360,8 @@ func extentOf(ctx context.Context, asking *kafka.Ends, topic string) (e extent, 
 	return e, err
 }
 
-// begin returns where to continue with a partition: at its tables' progress, if that is
-// still in the topic.
+// begin returns where to continue in a partition: at its tables' progress, if that is still in the
+// topic.
 func (p *Projector) begin(
 	at topicPartition, recorded map[topicPartition]int64, e extent,
 ) (next int64, err error) {
@@ -387,23 +386,23 @@ func (p *Projector) begin(
 	return next, nil
 }
 
-// noteBegin notes where a session begins.
+// noteBegin records where a session begins.
 func (p *Projector) noteBegin(from map[topicPartition]int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.next = maps.Clone(from)
-	p.tell()
+	p.notify()
 	p.clearFailure()
 }
 
 // waitForPartitions returns when the context ends. A projector without partitions is not stuck. But
-// one that has just joined its group has none either, and an event that it did not find must not
-// count as missing until it has read where its partitions stand. So an earlier failure stays noted
-// for a while.
+// one that has just joined its group has no partitions either, and an event that it did not find
+// must not count as missing until it has read its partitions' positions. So an earlier failure is
+// remembered for a while.
 func (p *Projector) waitForPartitions(ctx context.Context) {
 	p.mu.Lock()
 	p.next = nil
-	p.tell()
+	p.notify()
 	p.mu.Unlock()
 	joined := time.NewTimer(joinMax)
 	defer joined.Stop()
@@ -415,7 +414,7 @@ func (p *Projector) waitForPartitions(ctx context.Context) {
 	}
 }
 
-// noteWritten notes that a block was written.
+// noteWritten records that a block was written.
 func (p *Projector) noteWritten(b *block) {
 	p.reportDead(b.dead)
 	p.mu.Lock()
@@ -427,19 +426,19 @@ func (p *Projector) noteWritten(b *block) {
 		p.status.Delay = max(0, p.status.WrittenAt.Sub(time.UnixMilli(b.oldestMillis)))
 	}
 	maps.Copy(p.next, b.next)
-	p.tell()
+	p.notify()
 	p.clearFailure()
 }
 
-// clearFailure clears what noteFailure noted. It is called with the lock held.
+// clearFailure clears the failure of noteFailure. It is called with the lock held.
 func (p *Projector) clearFailure() {
 	if p.status.Err != nil {
-		p.cfg.Logger.Info("the projector goes on")
+		p.cfg.Logger.Info("the projector continues")
 		p.status.Err = nil
 	}
 }
 
-// noteFailure notes why nothing is being written, and logs it once until that has passed.
+// noteFailure records why nothing is being written, and logs it once until that has passed.
 func (p *Projector) noteFailure(err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -459,8 +458,8 @@ func (p *Projector) Status() Status {
 	return s
 }
 
-// Lag returns how many records of all topics, control records included, are not in the
-// tables yet, over the assigned partitions.
+// Lag returns how many records of all topics, including control records, are not in the tables yet,
+// over the assigned partitions.
 func (p *Projector) Lag(ctx context.Context) (records int64, err error) {
 	by, err := p.LagByTopic(ctx)
 	for _, n := range by {

@@ -216,7 +216,7 @@ func TestClickHouseHangs(t *testing.T) {
 // allStopped returns when a signal to stop has reached every thread of a process.
 func allStopped(pid int) error {
 	if runtime.GOOS != "linux" {
-		return nil // it cannot be asked
+		return nil // it cannot be queried
 	}
 	stats, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
 	if err != nil {
@@ -316,8 +316,8 @@ func TestLostTablesAreRebuilt(t *testing.T) {
 		t.Errorf("the rows are %s, not %s", got, want)
 	}
 
-	// Emptied, as if another projector had recreated them: continuing at this one's
-	// position would leave out everything before.
+	// Emptied, as if another projector had recreated them: continuing at this one's position would
+	// skip all earlier rows.
 	for _, table := range append(projections.Tables(), "projection_progress") {
 		r.exec("TRUNCATE TABLE " + table)
 	}

@@ -13,16 +13,15 @@ import (
 	"github.com/lumenhook/lumenhook/projections/readmodel"
 )
 
-// pullPoll is how often waiting readers look whether the tables have more. They share it: it is
-// one query for all of them.
+// pullPoll is how often waiting readers check whether the tables have more. They share one query.
 const pullPoll = 250 * time.Millisecond
 
-// An endpoint's numbers have no gap, and are in the order of its facts. So what is read may be
-// shown up to the first number that is not there. If none is left by that, the number is either
-// of a row that is still to be written, or of one that retention has removed: then whoever reads
-// waits until the tables have what the journal held after the gap was seen. What is not there
-// then never comes, for the fact of a number is before those of greater ones. Offsets in rows
-// would be no help: a copied deployment has rows with offsets of another journal.
+// An endpoint's numbers have no gap, and are in the order of its facts. So rows may be shown up to
+// the first missing number. If that leaves none, the number belongs either to a row that is still
+// to be written, or to one that retention has deleted. The reader then waits until the tables have
+// everything that the journal had after the gap was seen. A number that is still missing then never
+// appears, because its fact is before those of larger ones. Offsets in rows would not help: a
+// copied deployment has rows with offsets of another journal.
 const (
 	selectNextNumber = `
 SELECT min(sequence) FROM {database:Identifier}.events
@@ -35,8 +34,8 @@ SELECT if(countIf(since) > 0, toUInt64(minIf(sequence, since) - 1), max(sequence
     FROM {database:Identifier}.events
     PREWHERE account_id = {account:String} AND endpoint_id = {endpoint:String} AND sequence > 0)`
 
-	// Copies of a row are equal. Two events have the same number where a backup was gone back
-	// to: both are shown.
+	// Copies of a row are equal. Two events have the same number after an older backup was
+	// restored: both are shown.
 	selectNumbered = `
 SELECT event_id, sequence, toUnixTimestamp64Milli(created_at), body FROM {database:Identifier}.events
 PREWHERE account_id = {account:String} AND endpoint_id = {endpoint:String}
@@ -44,10 +43,10 @@ PREWHERE account_id = {account:String} AND endpoint_id = {endpoint:String}
 ORDER BY sequence, event_id LIMIT 1 BY sequence, event_id`
 )
 
-// Numbered returns the events of an endpoint whose numbers are above one, in their order, of
-// limit (1 to 250) numbers at most. No number is left out that is still to come: those that are
-// missing never do. The page is empty if nothing follows yet. Its errors are ErrBehind,
-// ErrUnavailable and the context's own.
+// Numbered returns the events of an endpoint with numbers above after, in order, for at most limit
+// (1 to 250) numbers. No number that may still appear is skipped: missing ones never appear. The
+// page is empty if nothing follows yet. Its errors are ErrBehind, ErrUnavailable and the context's
+// own.
 func (h *History) Numbered(
 	ctx context.Context, accountID, endpointID string, after uint64, limit int,
 ) (page readmodel.NumberedPage, err error) {
@@ -61,9 +60,9 @@ func (h *History) Numbered(
 	return page, err
 }
 
-// NumberBefore returns the number after which an endpoint's events begin that were created at a
-// time or later, of all that were acknowledged before the call. If there is none it is the last
-// number. Its errors are those of Numbered.
+// NumberBefore returns the number before the first event of an endpoint that was created at or
+// after a time, of all events that were acknowledged before the call. If there is no such event it
+// returns the last number. Its errors are those of Numbered.
 func (h *History) NumberBefore(
 	ctx context.Context, accountID, endpointID string, sinceMillis int64,
 ) (before uint64, err error) {
@@ -103,7 +102,7 @@ func (h *History) AwaitMore(ctx context.Context, endpointID string, asOf int64) 
 	})
 }
 
-// pull is what is asked of an endpoint's events.
+// pull is a request for an endpoint's events.
 type pull struct {
 	accountID, endpointID string
 	after                 uint64
@@ -127,7 +126,7 @@ func (h *reading) numbered(ctx context.Context, p pull) (page readmodel.Numbered
 	return page, err
 }
 
-// readNumbered reads a page from tables that stay what they are.
+// readNumbered reads a page, on the condition that the tables are not replaced.
 func (h *reading) readNumbered(
 	ctx context.Context, p pull,
 ) (page readmodel.NumberedPage, err error) {
@@ -151,7 +150,7 @@ func (h *reading) readNumbered(
 	return pageOf(p.after, events, final), nil
 }
 
-// pageOf makes a page of what was read. Unless gaps are final, it ends before the first one.
+// pageOf builds a page of the rows. Unless gaps are final, it ends before the first one.
 func pageOf(
 	after uint64, events []readmodel.NumberedEvent, final bool,
 ) (page readmodel.NumberedPage) {
@@ -167,7 +166,7 @@ func pageOf(
 	return page
 }
 
-// nextNumber returns the least number above one; 0: there is none.
+// nextNumber returns the smallest number above after; 0: there is no more.
 func (h *reading) nextNumber(ctx context.Context, p pull) (next uint64, err error) {
 	which := parameters{
 		"account":  p.accountID,
@@ -201,7 +200,8 @@ func (h *reading) numberedFrom(
 	return events, readFault(ctx, err)
 }
 
-// nextProgress reads the progress a while from now, once for all who wait; nil without tables.
+// nextProgress reads the progress after a short wait, once for all waiting callers; nil without
+// tables.
 func (h *reading) nextProgress(ctx context.Context) (by map[int32]int64, err error) {
 	by, err = h.progressAfter(ctx, schemas.TopicJournal, pullPoll)
 	if isMissing(err) {

@@ -16,7 +16,7 @@ import (
 	"github.com/lumenhook/lumenhook/projections/readmodel"
 )
 
-// pulled are the numbers of a page, and what it says is missing.
+// pulled returns the numbers of a page, including those that it reports as missing.
 func pulled(page readmodel.NumberedPage) string {
 	var list []string
 	for _, e := range page.Events {
@@ -35,8 +35,8 @@ func (r *rig) pull(h *projections.History, s *story, after uint64, limit int) st
 	return pulled(page)
 }
 
-// Pages follow one another by their numbers, whatever else the account has, and whatever
-// copies there are of rows.
+// Pages follow one another by their numbers, whatever else the account has, and whatever copies of
+// rows there are.
 func TestEventsByTheirNumbers(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -88,8 +88,8 @@ func TestEventsByTheirNumbers(t *testing.T) {
 	}
 }
 
-// Whoever has no number yet begins with the first event that was created at a time, or after the
-// last one, whatever order times are in.
+// A client without a number begins with the first event that was created at a time, or after the
+// last one, in whatever order the times are.
 func TestTheNumberBeforeATime(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -124,8 +124,9 @@ func TestTheNumberBeforeATime(t *testing.T) {
 	}
 }
 
-// A number whose row is still to be written holds back those that follow it: what was shown is
-// never followed by less. One that retention has removed holds nothing back, and is told of.
+// A number whose row is still to be written holds back those after it, so that a page is never
+// followed by a smaller number. A number whose row retention has deleted holds nothing back, and is
+// reported.
 func TestNoNumberIsPassedOver(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -140,8 +141,8 @@ func TestNoNumberIsPassedOver(t *testing.T) {
 	if got := r.pull(hasty, s, 0, 50); got != "1 2 3 4 5 6" {
 		t.Fatalf("there is %s", got)
 	}
-	// A fact whose row is written before that of the fact before it, as by a block of which half
-	// arrived.
+	// A fact whose row is written before that of the previous fact, as after a block of which only
+	// half was written.
 	first, second := s.created(6), s.created(7)
 	r.append(first, second)
 	r.exec(rowOf(second))
@@ -183,8 +184,8 @@ func rowOf(f domain.Fact) string {
 		f.Version)
 }
 
-// Tables that were lost show a prefix of the numbers while they are filled again, and say of no
-// number that it is missing.
+// Tables that were lost show a prefix of the numbers while they are refilled, and report no number
+// as missing.
 func TestNumbersOfTablesThatAreBeingFilled(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -216,7 +217,7 @@ func TestNumbersOfTablesThatAreBeingFilled(t *testing.T) {
 	}
 }
 
-// Who waits is woken by a fact of the endpoint's partition, and ends with its context.
+// A waiting reader is woken by a fact of the endpoint's partition, and ends with its context.
 func TestWaitingForTheNextNumber(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

@@ -7,7 +7,7 @@ import (
 	"github.com/lumenhook/lumenhook/projections/readmodel"
 )
 
-// The attempts of an endpoint lie by time, so a question reads no others; copies of a row are
+// The attempts of an endpoint are sorted by time, so a query reads no others. Copies of a row are
 // counted once.
 const (
 	fromAttempts = `
@@ -48,7 +48,7 @@ func (h *History) Rates(
 	return rates, err
 }
 
-// onJournal asks the tables of the journal once they are complete.
+// onJournal queries the tables of the journal once they are complete.
 func (h *History) onJournal(
 	ctx context.Context, question func(context.Context, *DB) error,
 ) error {

@@ -22,25 +22,25 @@ import (
 // standing is the state of a delivery.
 type standing struct {
 	endpointID      string
-	moves           uint32 // hand-overs of the event before it
+	moves           uint32 // handovers of the event before it
 	version         uint64
 	state           domain.DeliveryState
 	nextAttemptAtMs int64
 	attempts        uint32 // over all runs
 }
 
-// above reports whether a standing of a delivery is later than another; it is the order of
-// the packed number in the table.
+// above reports whether a standing of a delivery is later than another. It is the order of the
+// packed number in the table.
 func (s standing) above(other standing) bool {
 	return cmp.Or(cmp.Compare(s.version, other.version),
 		cmp.Compare(stateNumber(s.state), stateNumber(other.state)),
 		cmp.Compare(s.nextAttemptAtMs, other.nextAttemptAtMs)) > 0
 }
 
-// succeeds reports whether a delivery is its event's present one rather than another of it:
-// the one with the most hand-overs. Two with equally many are a fault (see [Verification]):
-// then one that was not cancelled is, and of two such, so that each read shows the same,
-// that of the greater endpoint.
+// succeeds reports whether a delivery, rather than another one, is its event's current one: the one
+// with the most handovers. Two with equally many are a fault (see [Verification]). Then the one
+// that was not cancelled is, and if both or neither were, the one with the greater endpoint id, so
+// that each read shows the same.
 func (s standing) succeeds(other standing) bool {
 	switch cancelled := s.state == domain.StateCancelled; {
 	case s.moves != other.moves:
@@ -64,15 +64,15 @@ func (s *standing) join(row standing) {
 type whole struct {
 	standing
 	accountID string
-	sequence  uint64 // of the endpoint's deliveries; 0: none
-	movedTo   string // endpoint that the event was handed over to; empty: none
+	sequence  uint64 // of the endpoint's deliveries; 0: no number
+	movedTo   string // endpoint that the event was handed over to, or empty
 	createdAt time.Time
 	updatedAt time.Time
 	run       uint32
 	sentAt    []time.Time
 }
 
-// states are in the order of the table's enum; 0 is none.
+// states are in the order of the table's enum; 0 means no state.
 var states = []domain.DeliveryState{
 	"", domain.StateQueued, domain.StateWaiting, domain.StateDelivered,
 	domain.StateFailed, domain.StateCancelled,
@@ -87,9 +87,8 @@ func stateOf(number int) domain.DeliveryState {
 
 func stateNumber(s domain.DeliveryState) int { return slices.Index(states, s) }
 
-// unpack decodes the column standing: 64 bits of version, 16 of state, 48 of the time of
-// the next attempt. ClickHouse could do it, but each function in a query costs more than
-// all of this.
+// unpack decodes the column standing: 64 bits of version, 16 of state, 48 of the time of the next
+// attempt. ClickHouse could do it, but each function in a query costs more than all of this.
 func (s *standing) unpack(packed *big.Int) {
 	var b [16]byte
 	packed.FillBytes(b[:])
@@ -98,9 +97,9 @@ func (s *standing) unpack(packed *big.Int) {
 	s.state, s.nextAttemptAtMs = stateOf(int(low>>48&7)), int64(low&(1<<48-1))
 }
 
-// Rows that are not merged yet are collapsed here, as the table does it: for a few rows
-// that is faster than in ClickHouse. PREWHERE is what the server would turn WHERE into,
-// after some analysis.
+// Rows that are not merged yet are collapsed here, in the same way as the table: for a few rows
+// that is faster than in ClickHouse. The server would turn WHERE into PREWHERE itself, after some
+// analysis.
 const (
 	selectDeliveries = `
 SELECT standing, account_id, endpoint_id, sequence, moves, moved_to, created_at, updated_at,
@@ -114,8 +113,8 @@ SELECT event_id, endpoint_id, moves, attempts, standing FROM {database:Identifie
 PREWHERE event_id IN {events:Array(String)}`
 )
 
-// deliveries returns the deliveries of an account's event, the present one last, without
-// the effect of enablings.
+// deliveries returns the deliveries of an account's event, the current one last, without the effect
+// of enablings.
 func (db *DB) deliveries(ctx context.Context, accountID, eventID string) (list []whole, err error) {
 	err = db.query(ctx, selectDeliveries, parameters{"event": eventID},
 		func(read func(...any) error) error {
@@ -154,11 +153,11 @@ func (w *whole) join(row whole) {
 	if row.updatedAt.After(w.updatedAt) {
 		w.updatedAt = row.updatedAt
 	}
-	w.sentAt = append(w.sentAt, row.sentAt...) // duplicates only ask for the same attempt again
+	w.sentAt = append(w.sentAt, row.sentAt...) // duplicates only request the same attempt again
 }
 
-// standings returns the state of the present delivery of each event, without the effect of
-// enablings. For many events it makes two queries at once.
+// standings returns the state of the current delivery of each event, without the effect of
+// enablings. For many events it runs two queries concurrently.
 func (db *DB) standings(
 	ctx context.Context, events []readmodel.Event,
 ) (map[string]standing, error) {
@@ -216,8 +215,8 @@ FROM {database:Identifier}.endpoint_changes
 WHERE endpoint_id IN {endpoints:Array(String)} AND change = '` + changeEnabled + `'
 GROUP BY endpoint_id`
 
-// countEnabling makes the deliveries due at once that waited when their endpoint was
-// enabled: there is no fact for each of them.
+// countEnabling makes deliveries due at once that were pending when their endpoint was enabled,
+// because there is no fact for each of them.
 func (db *DB) countEnabling(ctx context.Context, by map[string]standing) error {
 	var endpoints []string
 	asked := make(map[string]bool)
@@ -246,8 +245,8 @@ func (db *DB) countEnabling(ctx context.Context, by map[string]standing) error {
 		})
 }
 
-// event reads the tables in the opposite order of writing: first the deliveries, which
-// refer to the event and the attempts.
+// event reads the tables in the opposite order of writing: first the deliveries, which refer to the
+// event and the attempts.
 func (db *DB) event(
 	ctx context.Context, accountID, eventID string,
 ) (readmodel.Recalled, error) {
@@ -295,7 +294,7 @@ func (s standing) into(r *readmodel.Event) {
 	r.State, r.NextAttemptAtMillis, r.AttemptsMade = s.state, s.nextAttemptAtMs, int(s.attempts)
 }
 
-// Copies of an event's row are equal, so the first will do.
+// Copies of an event's row are equal, so the first one is used.
 const selectEvent = `
 SELECT body FROM {database:Identifier}.events
 PREWHERE account_id = {account:String}
@@ -320,7 +319,7 @@ func (db *DB) readBody(ctx context.Context, w whole, r *readmodel.Event) error {
 // errNoBody means that a delivery has outlived the body of its event.
 var errNoBody = errors.New("projections: the event's body is not kept")
 
-// recalled returns the deliveries of an event, each with the endpoints before it; none if one of
+// recalled returns the deliveries of an event, each with the endpoints before it, or nil if one of
 // them is missing.
 func recalled(eventID string, found []whole) (all []domain.Delivery) {
 	var former []string
@@ -349,9 +348,8 @@ func recalled(eventID string, found []whole) (all []domain.Delivery) {
 	return all
 }
 
-// Attempts above the delivery's version are left for the next query, so that state and
-// attempts belong together (P3). Copies are removed here, which is faster than in
-// ClickHouse.
+// Attempts above the delivery's version are left for the next query, so that state and attempts
+// belong together (P3). Copies are removed here, which is faster than in ClickHouse.
 const selectAttempts = `
 SELECT number, run, sent_at, duration_ms, status_code, error, error_detail, response_body,
     log_from, leaf, body_sha256, signature_sha256

@@ -15,17 +15,17 @@ const (
 	rebuildSuffix  = "_rebuild"  // of tables that are being filled
 	exchangeSuffix = "_exchange" // of complete tables that are about to be, or just were, exchanged
 
-	// A rebuild is near the end of the topics when so few records are left; then it makes
-	// one last step to the position of the live tables, and exchanges.
+	// A rebuild is near the end of the topics when so few records are left. It then makes one last
+	// step to the position of the live tables, and exchanges them.
 	nearEndRecords = 2000
 	catchUpsMax    = 1000
 	copyMax        = 10 * time.Minute
 )
 
-// Rebuild fills new tables from the topics' beginning while the live ones are read and
-// written, and exchanges each with its live one, which is dropped. The projectors continue
-// at the position of the new tables. An interrupted rebuild is continued by the next one of
-// the same tables; one that fails leaves the live tables unchanged.
+// Rebuild fills new tables from the topics' beginning while the live ones are read and written, and
+// exchanges each with its live one, which is dropped. The projectors continue at the position of
+// the new tables. An interrupted rebuild is continued by the next one of the same tables; one that
+// fails leaves the live tables unchanged.
 func Rebuild(ctx context.Context, cfg RefoldConfig) error {
 	cfg, err := cfg.complete()
 	if err != nil {
@@ -75,7 +75,7 @@ func Rebuild(ctx context.Context, cfg RefoldConfig) error {
 	return f.exchange(ctx)
 }
 
-// clearUp drops what an interrupted rebuild left, unless it can be continued.
+// clearUp drops the tables of an interrupted rebuild, unless it can be continued.
 func (f *refold) clearUp(ctx context.Context) error {
 	generations, err := f.DB.generations(ctx)
 	if err != nil {
@@ -100,8 +100,8 @@ func (f *refold) clearUp(ctx context.Context) error {
 	return f.DB.drop(ctx, left...)
 }
 
-// begunAnew returns the tables that went on with other topics ([Restart]): which of their rows
-// these have, their offsets do not tell.
+// begunAnew returns the tables that continued on other topics ([Restart]). The offsets of their
+// rows do not tell which of them the new topics have.
 func (f *refold) begunAnew(ctx context.Context) (names []string, err error) {
 	at, err := f.DB.begunAnewAt(ctx)
 	if err != nil || len(at) == 0 {
@@ -129,10 +129,10 @@ func (f *refold) mayLeaveOut(anew []string) error {
 	return nil
 }
 
-// copyOlder copies the rows of records that the topics no longer hold. Only a part of the
-// facts of a delivery, or of a span of attempts, may be gone, so all rows of these tables are
-// copied: folding the rest again only adds to them. So it does to the rows of tables that were
-// begun anew, all of which are copied.
+// copyOlder copies the rows of records that the topics no longer have. Only some of the facts of a
+// delivery, or of a span of attempts, may be missing, so all rows of these tables are copied:
+// folding the rest again only adds to them. The same holds for tables that were restarted, whose
+// rows are all copied.
 func (f *refold) copyOlder(ctx context.Context, anew []string) error {
 	for _, name := range f.Tables {
 		if slices.Contains(anew, name) {
@@ -187,7 +187,7 @@ WHERE database = {database:String} AND table = {table:String}
     AND default_kind IN ('', 'DEFAULT')
 ORDER BY position`
 
-// storedColumns returns the columns of a table that hold data of their own.
+// storedColumns returns the columns of a table that store data.
 func (db *DB) storedColumns(ctx context.Context, table string) (names []string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, statementMax)
 	defer cancel()
@@ -248,8 +248,8 @@ const (
 		"AND {database:Identifier}.{full:Identifier}"
 )
 
-// exchange replaces the live tables by the new ones, in the opposite order of writing: a
-// table that is read first is never ahead of those that it refers to (P3).
+// exchange replaces the live tables by the new ones, in the opposite order of writing: a table that
+// is read first is never ahead of those that it refers to (P3).
 func (f *refold) exchange(ctx context.Context) error {
 	ctx = context.WithoutCancel(ctx) // from here on finishing is quicker than undoing
 	for _, name := range slices.Backward(f.Tables) {

@@ -96,7 +96,8 @@ func (r *rig) world(endpoints int) {
 	}
 }
 
-// movesOf are the moves of the n-th ledger of the world: a fee, a payment, and shares in a pool.
+// movesOf returns the moves of the n-th ledger of the world: a fee, a payment, and shares in a
+// pool.
 func movesOf(n int) []domain.BalanceMove {
 	move := domain.BalanceMove{
 		Wallet:         "GWALLET",
@@ -117,8 +118,8 @@ func movesOf(n int) []domain.BalanceMove {
 	return []domain.BalanceMove{fee, paid, shares}
 }
 
-// Moves that chain are explained, in whatever order their records came; one that is missing shows,
-// and only there.
+// Moves that chain are explained, in whatever order their records arrived. A missing one shows, and
+// only there.
 func TestAMissingMoveShows(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -150,7 +151,7 @@ func TestAMissingMoveShows(t *testing.T) {
 	}
 }
 
-// twinChecksum is the checksum of a database that one undisturbed projector filled from the
+// twinChecksum returns the checksum of a database that one undisturbed projector filled from the
 // same topics.
 func (r *rig) twinChecksum() string {
 	r.t.Helper()
@@ -232,7 +233,7 @@ func TestRebuildWhileFactsCome(t *testing.T) {
 	}
 }
 
-// TestRebuildsTakeTurns: a rebuild by the guard and one by a person at the same time. The second
+// TestRebuildsTakeTurns: a rebuild by the guard and one by an operator at the same time. The second
 // waits for the first, and neither fails or loses rows.
 func TestRebuildsTakeTurns(t *testing.T) {
 	t.Parallel()
@@ -276,7 +277,7 @@ func TestRebuildsTakeTurns(t *testing.T) {
 	}
 }
 
-// writer is called with what is written.
+// writer is called with written text.
 type writer func(string)
 
 func (w writer) Write(line []byte) (int, error) {
@@ -362,7 +363,7 @@ func TestInterruptedRebuildGoesOn(t *testing.T) {
 	if first < done {
 		t.Errorf("the rebuild did not go on: it began at %d records, where the interrupted one had come to %d", first, done)
 	}
-	// What another rebuild left is dropped.
+	// Tables of another rebuild are dropped.
 	interrupt("payments", "deliveries")
 	must(t,
 		projections.Rebuild(t.Context(),
@@ -495,9 +496,8 @@ func TestVerifyNamesWhatDiffers(t *testing.T) {
 	}
 }
 
-// A history may have been filled by a broker that returned aborted records where its
-// responses were cut: these are reported, and a rebuild, which fetches in many pieces, does
-// not read them again.
+// A history may have been filled by a broker that returned aborted records where its responses were
+// cut. These are reported, and a rebuild, which fetches in many pieces, does not read them again.
 func TestAHistoryWithAbortedFactsIsNamedAndHealed(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -530,8 +530,8 @@ func TestAHistoryWithAbortedFactsIsNamedAndHealed(t *testing.T) {
 	}
 }
 
-// A projector that starts before ClickHouse has its database sets the retention once the
-// tables are made.
+// A projector that starts before ClickHouse has its database sets the retention once the tables are
+// created.
 func TestAProjectorSetsTheRetentionOfTheTablesItMakes(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

@@ -13,9 +13,9 @@ import (
 
 const provedLeaves = 100_000
 
-// BenchmarkProof proves attempts of a log of 100,000 leaves with the hashes that ClickHouse keeps,
-// as a receipt is made: the size of the log, the hashes, the proof and its signature. The floor is
-// the same with the hashes in memory.
+// BenchmarkProof proves attempts of a log of 100,000 leaves with the hashes in ClickHouse, as for a
+// receipt: the size of the log, the hashes, the proof and its signature. The baseline has the
+// hashes in memory.
 //
 //	make bench-receipts
 func BenchmarkProof(b *testing.B) {
@@ -61,8 +61,8 @@ func BenchmarkProof(b *testing.B) {
 	})
 }
 
-// attemptsOf are attempts of one delivery, as an engine decides and folds them, and the hashes that
-// each adds to the log.
+// attemptsOf returns attempts of one delivery, as an engine decides and folds them, and the hashes
+// that each adds to the log.
 func attemptsOf(name receipt.Name) (made []domain.AttemptMade, hashes map[uint64][]byte) {
 	hashes = make(map[uint64][]byte, provedLeaves)
 	endpoint := domain.Endpoint{

@@ -20,26 +20,26 @@ import (
 	"github.com/lumenhook/lumenhook/streams/kafka"
 )
 
-// refoldGiveUp is how long a refold may go without a block before it fails: a person waits.
+// refoldGiveUp is how long a refold may go without a block before it fails, because a user is
+// waiting.
 const refoldGiveUp = time.Minute
 
-// refoldFetchBytes is the size of one fetch. Fetched data is copied a few times: with this
-// size a rebuild was a fifth faster than with 8 MiB, which leave the processor's caches in
-// between.
+// refoldFetchBytes is the size of one fetch. Fetched data is copied several times: with this size a
+// rebuild was a fifth faster than with 8 MiB, which do not stay in the processor's caches.
 const refoldFetchBytes = 1 << 20
 
 // dropMax bounds the dropping of tables: for large ones it takes a while.
 const dropMax = 2 * time.Minute
 
-// RefoldConfig configures what is folded again from the topics' beginning.
+// RefoldConfig configures a refold of tables from the topics' beginning.
 type RefoldConfig struct {
 	DB      *DB
 	Cluster kafka.Cluster
 	Logger  *slog.Logger
 	Now     func() time.Time
 	Tables  []string // all when empty
-	// CopyOlder lets a rebuild copy rows from the live tables whose records the topics no
-	// longer hold; otherwise it is refused when a topic does not begin at offset 0.
+	// CopyOlder lets a rebuild copy rows from the live tables whose records the topics no longer
+	// have. Otherwise a rebuild is refused if a topic does not begin at offset 0.
 	CopyOlder bool
 	// Report, if set, is called with the progress at the beginning and after each block.
 	Report func(RefoldProgress)
@@ -47,7 +47,7 @@ type RefoldConfig struct {
 
 // RefoldProgress is the progress of a refold.
 type RefoldProgress struct {
-	Done  int64 // folded records, those of an earlier try included
+	Done  int64 // folded records, including those of an earlier attempt
 	Total int64 // records that the topics hold
 }
 
@@ -64,7 +64,7 @@ func (cfg RefoldConfig) complete() (RefoldConfig, error) {
 	return cfg, nil
 }
 
-// refold fills tables beside the live ones.
+// refold fills tables next to the live ones.
 type refold struct {
 	RefoldConfig
 	suffix  string // of the tables' names
@@ -72,15 +72,15 @@ type refold struct {
 	extents map[string]extent
 	layout  layout
 	turn    *turn
-	anew    []string // of the tables compared: those that went on with other topics
+	anew    []string // of the tables compared: those that were restarted on other topics
 
 	mu   sync.Mutex
 	next map[topicPartition]int64
-	dead map[string]int // records that are left out, by topic
+	dead map[string]int // records that were set aside, by topic
 }
 
 // newRefold waits until no other refold fills tables of the same names, and reads the extents of
-// the topics. Close frees what it holds.
+// the topics. Close frees its resources.
 func newRefold(ctx context.Context, cfg RefoldConfig, suffix string) (*refold, error) {
 	turn, err := cfg.awaitTurn(ctx, suffix)
 	if err != nil {
@@ -107,8 +107,8 @@ func newRefold(ctx context.Context, cfg RefoldConfig, suffix string) (*refold, e
 	return f, nil
 }
 
-// holdExtents reads where the topics begin and end, and holds what they have from then on:
-// their owners delete what the live tables have.
+// holdExtents reads where the topics begin and end, and holds their records from then on, because
+// their owners delete records that the live tables have.
 func (f *refold) holdExtents(ctx context.Context) error {
 	if err := f.readExtents(ctx); err != nil {
 		return err
@@ -120,11 +120,10 @@ func (f *refold) holdExtents(ctx context.Context) error {
 	if err := f.Cluster.Hold(ctx, f.holder(), from); err != nil {
 		return err
 	}
-	return f.readExtents(ctx) // something may have been deleted before it was held
+	return f.readExtents(ctx) // something may have been deleted before the hold
 }
 
-// HoldersPrefix begins the names of the groups by which rebuilds and verifications hold
-// records.
+// HoldersPrefix is the prefix of the groups with which rebuilds and verifications hold records.
 const HoldersPrefix = "history-"
 
 func (f *refold) holder() string { return HoldersPrefix + f.DB.Name() + f.suffix }
@@ -165,8 +164,7 @@ func (f *refold) beginsLate() (at topicPartition, start int64, late bool) {
 	return topicPartition{}, 0, false
 }
 
-// makeTables creates the tables that are to be filled, or finds those of an interrupted
-// refold.
+// makeTables creates the tables to fill, or finds those of an interrupted refold.
 func (f *refold) makeTables(ctx context.Context) error {
 	for _, name := range f.Tables {
 		for _, m := range schemas.ClickHouseMigrations() {
@@ -200,9 +198,8 @@ const (
 		"RESET SETTING min_parts_to_merge_at_once"
 )
 
-// holdMerges allows merges only of many parts at once while tables are filled: otherwise
-// each row would be merged again and again, which takes longer than writing it.
-// releaseMerges undoes it.
+// holdMerges allows merges only of many parts at once while tables are filled. Otherwise each row
+// would be merged repeatedly, which takes longer than writing it. releaseMerges undoes it.
 func (db *DB) holdMerges(ctx context.Context, tables []string, suffix string) error {
 	for _, name := range tables {
 		err := db.change(ctx, holdMerges, parameters{"table": name + suffix})
@@ -223,8 +220,7 @@ func (db *DB) releaseMerges(ctx context.Context, table string) error {
 var tableStatement = regexp.MustCompile(
 	`^((?:CREATE TABLE IF NOT EXISTS|ALTER TABLE) \{database:Identifier\}\.)(\w+)\b`)
 
-// forTable turns a statement that creates or changes a table into one for a table of
-// another name.
+// forTable turns a statement that creates or changes a table into one for a table of another name.
 func forTable(statement, table, other string) (changed string, ours bool) {
 	m := tableStatement.FindStringSubmatch(statement)
 	if m == nil || m[2] != table {
@@ -311,13 +307,13 @@ func (f *refold) waits() *retry.Backoff {
 	return retry.Policy{
 		First:     firstWait,
 		Last:      lastWait,
-		OnFailure: retry.Warn(f.Logger, "folding the topics again waits and goes on"),
+		OnFailure: retry.Warn(f.Logger, "refolding the topics is waiting to continue"),
 	}.Backoff()
 }
 
-// Sessions of a refold run in parallel, each on its share of the partitions: while
-// ClickHouse processes the rows of one, the other decodes. Their blocks are larger than the
-// projector's, so that less is to be merged.
+// Sessions of a refold run in parallel, each on its share of the partitions: while ClickHouse
+// processes the rows of one, the other decodes. Their blocks are larger than the projector's, so
+// that less has to be merged.
 const (
 	refoldSessions   = 2
 	refoldBlockRows  = 100_000
@@ -325,7 +321,7 @@ const (
 	refoldBlockWait  = 5 * time.Second // a block that reaches the target does not wait
 )
 
-// session folds until the target is reached or something fails.
+// session folds until the target is reached or an error occurs.
 func (f *refold) session(
 	ctx context.Context, target map[topicPartition]int64,
 ) (blocks int, err error) {
@@ -411,8 +407,8 @@ func (f *refold) report(target map[topicPartition]int64, left int64) {
 const dropTable = "DROP TABLE IF EXISTS {database:Identifier}.{table:Identifier} " +
 	"SYNC SETTINGS max_table_size_to_drop = 0"
 
-// drop drops tables by their names, stopping at the first error; a table that does not
-// exist is none.
+// drop drops tables by name, stopping at the first error. A table that does not exist is not an
+// error.
 func (db *DB) drop(ctx context.Context, names ...string) error {
 	ctx, cancel := context.WithTimeout(ctx, dropMax)
 	defer cancel()

@@ -9,8 +9,7 @@ import (
 	"time"
 )
 
-// ageColumns are the columns by which a table's rows expire. Tables of current state do not
-// expire.
+// ageColumns are the columns by which a table's rows expire. Tables of current state do not expire.
 var ageColumns = map[string]string{
 	"payments":         "ledger_closed_at",
 	"balance_moves":    "ledger_closed_at",
@@ -31,8 +30,8 @@ func CheckRetention(retention time.Duration) error {
 	return nil
 }
 
-// SetRetention makes ClickHouse delete older rows, in its own time; zero keeps everything.
-// It changes only tables with another setting.
+// SetRetention makes ClickHouse delete older rows, in its own time; zero keeps everything. It
+// changes only tables with another setting.
 func SetRetention(ctx context.Context, db *DB, retention time.Duration) error {
 	if err := CheckRetention(retention); err != nil {
 		return err
@@ -82,7 +81,7 @@ const selectEngine = `
 SELECT engine_full FROM system.tables
 WHERE database = {database:String} AND name = {table:String}`
 
-// retention returns the retention that is set; 0 is none.
+// retention returns the current retention; 0: unlimited.
 func (db *DB) retention(ctx context.Context, table string) (time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, statementMax)
 	defer cancel()

@@ -53,14 +53,14 @@ type rig struct {
 	logger   *slog.Logger
 }
 
-// newRig returns a rig with a database of its own on an engine that other tests use too.
+// newRig returns a rig with its own database on an engine that other tests use too.
 func newRig(t testing.TB) *rig {
 	t.Helper()
 	return newRigOn(t, clickhousetest.Database(t))
 }
 
-// newRigAlone returns a rig with an engine of its own, which the test may kill, stop, fill or read
-// as the reader, who sees one database only.
+// newRigAlone returns a rig with its own engine, which the test may kill, stop, fill or read as the
+// reader, who sees only one database.
 func newRigAlone(t testing.TB) *rig {
 	t.Helper()
 	return newRigOf(t, clickhousetest.Start(t))
@@ -122,7 +122,7 @@ func (r *rig) openOther(name string) *projections.DB {
 	return r.open(r.dsn + "_" + name)
 }
 
-// running is a projector that runs.
+// running is a running projector.
 type running struct {
 	*projections.Projector
 	stop  context.CancelFunc
@@ -130,7 +130,7 @@ type running struct {
 	err   error // read after ended
 }
 
-// project starts a projector. Change may modify its settings.
+// project starts a projector. change may modify its settings.
 func (r *rig) project(change func(*projections.ProjectorConfig)) *running {
 	r.t.Helper()
 	cfg := projections.ProjectorConfig{
@@ -167,7 +167,7 @@ func (run *running) finish(t testing.TB) {
 	must(t, run.err)
 }
 
-// history waits for a projection for that long, or until the test's end.
+// history returns a history that waits for a projection for that long, or until the test's end.
 func (r *rig) history(wait time.Duration) *projections.History {
 	return r.historyOf(r.db, cmp.Or(wait, eventualMax), readMax)
 }
@@ -197,8 +197,8 @@ func (r *rig) journalAt() []int64 {
 	return at
 }
 
-// beginAnew moves the tables to new topics, and returns a rig of these.
-func (r *rig) beginAnew() *rig {
+// restart moves the tables to new topics, and returns a rig of these.
+func (r *rig) restart() *rig {
 	r.t.Helper()
 	must(r.t, projections.Restart(r.t.Context(), r.db, r.journalAt()))
 	other := newRigOn(r.t, r.dsn)
@@ -210,8 +210,8 @@ func (r *rig) paymentsEnds(ctx context.Context) (map[int32]int64, error) {
 	return r.ends.Of(ctx, schemas.TopicPayments)
 }
 
-// rebuiltAndVerified rebuilds the tables, which leaves them as they are, and verifies them: a table
-// has so many rows, and nothing differs.
+// rebuiltAndVerified rebuilds the tables, which does not change them, and verifies them: a table
+// has that many rows, and nothing differs.
 func (r *rig) rebuiltAndVerified(table string, rows uint64) {
 	r.t.Helper()
 	live := r.checksum()
@@ -237,7 +237,7 @@ func (r *rig) append(facts ...domain.Fact) {
 	must(r.t, r.producer.Append(r.t.Context(), records...))
 }
 
-// awaitProjected waits until every table holds its topic to the end.
+// awaitProjected waits until every table has its topic to the end.
 func (r *rig) awaitProjected() {
 	r.t.Helper()
 	lag, err := projections.NewLag(r.db, r.cluster)
@@ -308,7 +308,7 @@ func isFault(t testing.TB, err, want error) {
 	}
 }
 
-// story makes the facts of one endpoint, incrementing its version.
+// story creates the facts of one endpoint, incrementing its version.
 type story struct {
 	endpointID string
 	version    uint64
@@ -329,7 +329,7 @@ func (s *story) fact(body domain.FactBody) domain.Fact {
 	}
 }
 
-// eventID is the id of the n-th event of the endpoint.
+// eventID returns the id of the n-th event of the endpoint.
 func (s *story) eventID(n int) string {
 	return domain.DeriveID(domain.EventPrefix, s.endpointID, fmt.Sprint(n))
 }

@@ -9,10 +9,10 @@ import (
 	"github.com/ClickHouse/clickhouse-go/v2"
 )
 
-// A DSN may name several servers. The state of one says nothing about another: its tables
-// may have other UUIDs, be behind or be ahead. So an operation of several steps, such as
-// writing a block and then its progress, uses one server for all of them, and starts again
-// on another if that one fails.
+// A DSN may name several servers. The state of one says nothing about another: its tables may have
+// other UUIDs, be behind or be ahead. So an operation of several steps, such as writing a block and
+// then its progress, uses one server for all of them, and starts again on another if that one
+// fails.
 
 // openServers prepares the connections of each server.
 func openServers(d source) (*DB, error) {
@@ -42,7 +42,7 @@ func (db *DB) Close() (err error) {
 	return err
 }
 
-// servers returns each server as a DB of its own.
+// servers returns each server as a separate DB.
 func (db *DB) servers() []*DB {
 	if db.conn != nil {
 		return []*DB{db}
@@ -58,8 +58,8 @@ func (db *DB) server() *DB {
 	return db.each[db.used.Load()]
 }
 
-// pin returns one server for all steps of an operation: the one in use, or the next that
-// answers. A single server is not asked whether it answers.
+// pin returns one server for all steps of an operation: the one in use, or the next that answers. A
+// single server is returned without checking whether it answers.
 func (db *DB) pin(ctx context.Context) (one *DB, err error) {
 	if db.conn != nil {
 		return db, nil

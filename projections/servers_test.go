@@ -18,8 +18,7 @@ import (
 	"github.com/lumenhook/lumenhook/projections/readmodel"
 )
 
-// twoServers are two engines with the same logins, and a DSN that names both. Neither
-// knows of the other.
+// twoServers returns two independent engines with the same logins, and a DSN that names both.
 func twoServers(t *testing.T) (first, second *clickhouse.Engine, dsn string) {
 	t.Helper()
 	cfg := clickhouse.Config{
@@ -38,7 +37,7 @@ func twoServers(t *testing.T) (first, second *clickhouse.Engine, dsn string) {
 	return first, second, u.String()
 }
 
-// killServer kills an engine that is up; its supervisor starts it again.
+// killServer kills an engine that is up; its supervisor restarts it.
 func killServer(t *testing.T, e *clickhouse.Engine) {
 	t.Helper()
 	must(t, e.Ready(t.Context()))
@@ -66,8 +65,8 @@ func connect(t *testing.T, e *clickhouse.Engine) driver.Conn {
 	return conn
 }
 
-// sameTables gives the second server the tables of the first, with their UUIDs, as replicas
-// have them. So only the projector's own care distinguishes them.
+// sameTables gives the second server the tables of the first, with their UUIDs, like replicas. So
+// only the projector's own care distinguishes them.
 func (r *rig) sameTables(second driver.Conn) {
 	r.t.Helper()
 	must(r.t, projections.Migrate(r.t.Context(), r.db))
@@ -82,9 +81,9 @@ func (r *rig) sameTables(second driver.Conn) {
 	}
 }
 
-// A projector whose DSN names two servers writes to one of them, and to the other when that
-// one dies. The progress of each is right for its own tables: when complete, each holds
-// every row once, and agrees with the topics.
+// A projector whose DSN names two servers writes to one of them, and to the other when that one
+// dies. The progress of each is correct for its own tables: when complete, each has every row once,
+// and agrees with the topics.
 func TestEachServerIsExactWhileTheProjectorMovesBetweenThem(t *testing.T) {
 	t.Parallel()
 	first, second, dsn := twoServers(t)
@@ -132,8 +131,8 @@ func TestEachServerIsExactWhileTheProjectorMovesBetweenThem(t *testing.T) {
 	}
 }
 
-// If one of two servers that hold the history dies, every query is still answered: of an
-// event, of a list, and of people. What one lacks is not judged by the other's progress.
+// If one of two servers that have the history dies, every query is still answered: for an event,
+// for a list, and of users. Missing rows of one server are not judged by the other's progress.
 func TestTheHistoryIsReadFromTheServerThatIsThere(t *testing.T) {
 	t.Parallel()
 	first, second, dsn := twoServers(t)

@@ -14,32 +14,32 @@ import (
 
 const (
 	pollMax  = 10_000                // records of one poll
-	askAgain = 20 * time.Millisecond // until a block that is due is offered again to a busy writer
-	drainMax = 2 * time.Second       // for writing what was collected when the session ends
+	askAgain = 20 * time.Millisecond // until a due block is offered again to a busy writer
+	drainMax = 2 * time.Second       // for writing the collected rows when the session ends
 
-	// A read of fewer records than trickle, while nobody asks, is followed by a wait.
+	// Without readers, a fetch of fewer records than trickle is followed by a wait.
 	trickle     = 100
 	trickleWait = 50 * time.Millisecond
 
-	// A block with so many records waits so many times as long while nobody asks: under load
-	// most of ClickHouse's work is to merge blocks, and there is less of it the fewer they are.
+	// Without readers, a block with so many records waits this many times as long: under load most
+	// of ClickHouse's work is merging blocks, so fewer blocks mean less work.
 	many       = 5_000
 	manyFactor = 3
 )
 
-// session projects some partitions from the recorded progress on, until its context ends or
-// something fails. It collects one block while another is written.
+// session projects some partitions from the recorded progress on, until its context ends or an
+// error occurs. It collects one block while another is written.
 type session struct {
 	sessionConfig
 
 	toWrite chan *block
-	spare   chan *block // holds the blocks that are neither being collected nor written
+	spare   chan *block // blocks that are neither being collected nor written
 	gone    chan struct{}
 
-	trickles bool // the latest read brought few records
+	trickles bool // the latest fetch returned few records
 }
 
-// sessionConfig is what a session reads and where it writes.
+// sessionConfig configures a session's input and output.
 type sessionConfig struct {
 	db        *DB
 	reader    *kafka.Reader
@@ -51,7 +51,7 @@ type sessionConfig struct {
 	// setAside is called before a block is written; it may be nil
 	setAside func(context.Context, []schemas.DeadLetter) error
 	position map[topicPartition]int64 // offsets handed to the writer
-	// a block that reaches it is written at once; it may be nil
+	// a block that reaches it is written at once; may be nil
 	target map[topicPartition]int64
 }
 
@@ -59,8 +59,8 @@ type sessionConfig struct {
 type limits struct {
 	rows      int
 	sizeBytes int
-	wait      time.Duration // while somebody reads
-	unasked   time.Duration // while nobody does
+	wait      time.Duration // with a reader
+	unasked   time.Duration // without a reader
 }
 
 func newSession(cfg sessionConfig) *session {
@@ -75,8 +75,8 @@ func newSession(cfg sessionConfig) *session {
 	return s
 }
 
-// run returns nil when its context has ended; then everything that was collected is
-// written, unless that took too long.
+// run returns nil when its context has ended. It then writes everything that was collected, unless
+// that takes too long.
 func (s *session) run(ctx context.Context) error {
 	writing, abandon := context.WithCancel(context.WithoutCancel(ctx))
 	defer abandon()
@@ -92,8 +92,8 @@ func (s *session) run(ctx context.Context) error {
 	return err
 }
 
-// gather fills blocks and hands them to the writer. While the writer is busy a block grows,
-// up to its limits; beyond them nothing is read.
+// gather fills blocks and hands them to the writer. While the writer is busy a block grows, up to
+// its limits. Beyond them nothing is read.
 func (s *session) gather(ctx context.Context) error {
 	defer close(s.toWrite)
 	defer s.asking.onAsked(nil)
@@ -101,7 +101,7 @@ func (s *session) gather(ctx context.Context) error {
 	if err != nil {
 		return nil
 	}
-	var busy time.Time // when the writer, which was busy, is offered the block again
+	var busy time.Time // when the block is offered again to the busy writer
 	for ctx.Err() == nil {
 		if err := s.poll(ctx, b, busy); err != nil {
 			return errors.Join(err, s.hand(b))
@@ -127,8 +127,8 @@ func (s *session) gather(ctx context.Context) error {
 	return s.hand(b)
 }
 
-// due returns when a block is to be written, which has something: at once if it has what
-// somebody waits for; and not before a time.
+// due returns when a non-empty block is to be written: at once if it has rows that a reader waits
+// for, but not before notBefore.
 func (s *session) due(b *block, notBefore time.Time) time.Time {
 	lately, until := s.asking.reading(s.now())
 	wait := s.limits.unasked
@@ -147,17 +147,17 @@ func (s *session) due(b *block, notBefore time.Time) time.Time {
 	return notBefore
 }
 
-// poll reads until there are records, the block is due, somebody asks, or the context ends.
+// poll reads until there are records, the block is due, there is a reader, or the context ends.
 func (s *session) poll(ctx context.Context, b *block, notBefore time.Time) error {
 	polling, wake := context.WithCancel(ctx)
 	defer wake()
-	s.asking.onAsked(wake) // before it is read what was asked
+	s.asking.onAsked(wake) // before reading what was asked
 	if !b.empty() {
 		var cancel context.CancelFunc
 		polling, cancel = context.WithTimeout(polling, s.due(b, notBefore).Sub(s.now()))
 		defer cancel()
 	}
-	if !s.leave(polling, b) {
+	if !s.pauseFetching(polling, b) {
 		return nil
 	}
 	before := b.records
@@ -183,10 +183,9 @@ func (s *session) poll(ctx context.Context, b *block, notBefore time.Time) error
 	return err
 }
 
-// leave leaves records at the broker for a while if the latest read brought few and nobody
-// asks: else each record that comes alone takes a request of its own. It reports whether to
-// read now.
-func (s *session) leave(polling context.Context, b *block) bool {
+// pauseFetching leaves records at the broker for a while if the latest fetch returned few and there
+// is no reader. Otherwise each single record would cause a request. It reports whether to read now.
+func (s *session) pauseFetching(polling context.Context, b *block) bool {
 	if lately, _ := s.asking.reading(s.now()); lately || b.empty() || !s.trickles {
 		return true
 	}
@@ -217,7 +216,7 @@ func (s *session) arrived(b *block, target map[topicPartition]int64) bool {
 	return moved
 }
 
-// fresh returns an empty block. There always is one: the writer holds at most the other.
+// fresh returns an empty block. There always is one, because the writer holds at most the other.
 func (s *session) fresh(ctx context.Context) (*block, error) {
 	select {
 	case b := <-s.spare:
@@ -227,7 +226,7 @@ func (s *session) fresh(ctx context.Context) (*block, error) {
 	}
 }
 
-// offer hands a block over if the writer waits for one.
+// offer hands a block over if the writer is waiting for one.
 func (s *session) offer(b *block) bool {
 	select {
 	case s.toWrite <- b:

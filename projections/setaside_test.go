@@ -21,8 +21,8 @@ func payment(id string, closedAtMillis int64) schemas.Message {
 	})
 }
 
-// TestTheProjectorGoesOnBehindWhatIsNoRow: the previous row stays, later records are
-// projected, and rebuild and verify-projection agree. The journal is not left out.
+// TestTheProjectorGoesOnBehindWhatIsNoRow: the previous row stays, later records are projected, and
+// rebuild and verify-projection agree. An invalid journal record is not skipped.
 func TestTheProjectorGoesOnBehindWhatIsNoRow(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

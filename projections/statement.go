@@ -21,7 +21,7 @@ const (
 )
 
 // Statement returns a page of at most limit (1 to 250) moves of a wallet, and its balances. It
-// waits, for a bounded time, for the moves that the topic held at the time of the call. Its errors
+// waits, for a bounded time, for the moves that the topic had at the time of the call. Its errors
 // are ErrBehind, ErrUnavailable, ErrManyBalances and the context's own.
 func (h *History) Statement(
 	ctx context.Context, f readmodel.StatementFilter, after readmodel.StatementPosition, limit int,
@@ -52,7 +52,8 @@ func (h *History) Statement(
 	return page, err
 }
 
-// awaitMoves returns when the tables hold what the topic "payments" held at the time of the call.
+// awaitMoves returns when the tables have everything that the topic "payments" had at the time of
+// the call.
 func (h *reading) awaitMoves(ctx context.Context) error {
 	h.cfg.Ask(ctx, nil)
 	if err := h.whole(ctx, "payments", "balance_moves", "events"); err != nil {
@@ -68,7 +69,7 @@ type statement struct {
 	limit  int
 	after  readmodel.StatementPosition
 	page   readmodel.Statement
-	before map[string]int64 // where each balance was before the page's first move
+	before map[string]int64 // each balance before the page's first move
 }
 
 func (s *statement) read(ctx context.Context) error {
@@ -96,7 +97,7 @@ func (s *statement) read(ctx context.Context) error {
 	return s.readPayments(ctx)
 }
 
-// readUncounted looks for moves after the statement. They are few: those of the ledgers that the
+// readUncounted looks for moves after the statement. There are few: those of the ledgers that the
 // follower has recorded and not counted yet.
 func (s *statement) readUncounted(ctx context.Context) error {
 	f := s.filter
@@ -120,7 +121,7 @@ WHERE wallet_address = {wallet:String} AND ledger_closed_at >= %s AND ledger > %
 
 const selectNow = `SELECT toInt64(toUnixTimestamp(now()))`
 
-// readKept reads from when on moves are kept: older ones may be gone or there.
+// readKept reads the time from which all moves are stored. Older ones may be deleted or not.
 func (s *statement) readKept(ctx context.Context) error {
 	retention, err := s.db.retention(ctx, "balance_moves")
 	if err != nil || retention == 0 {
@@ -139,18 +140,18 @@ func (s *statement) position() string {
 	return fmt.Sprintf("(%d, %d, {after:String})", s.after.Ledger, s.after.Place)
 }
 
-// began is the condition of what lies in the statement and not before it.
+// began returns the condition for moves in the statement, not before it.
 func (s *statement) began() string {
 	return fmt.Sprintf("ledger >= %d AND ledger_closed_at >= %s", s.filter.FirstLedger,
 		closing(s.filter.FromMillis))
 }
 
-// closing is the first close, in whole seconds, that is not before a time.
+// closing returns the first close time, in whole seconds, that is not before a time.
 func closing(millis int64) string {
 	return fmt.Sprintf("toDateTime(%d, 'UTC')", min((max(millis, 0)+999)/1000, math.MaxUint32))
 }
 
-// recorded is the condition of every move that may be looked at.
+// recorded returns the condition for every move that may be read.
 func (s *statement) recorded() string {
 	f := s.filter
 	where := fmt.Sprintf("wallet_address = {wallet:String} AND ledger BETWEEN %d AND %d"+
@@ -172,11 +173,11 @@ func (s *statement) which() parameters {
 	}
 }
 
-// Copies of a row lie in one month.
+// Copies of a row are in the same month.
 const monthByMonth = ` SETTINGS do_not_merge_across_partitions_select_final = 1`
 
-// readOpening returns where each balance stood before the statement: nowhere, where nothing that
-// may be looked at lies before it.
+// readOpening returns each balance before the statement. A balance without an earlier recorded move
+// is omitted.
 func (s *statement) readOpening(ctx context.Context) (map[string]int64, error) {
 	if s.filter.FirstLedger <= s.filter.RecordSince && s.filter.FromMillis == 0 {
 		return map[string]int64{}, nil
@@ -184,7 +185,7 @@ func (s *statement) readOpening(ctx context.Context) (map[string]int64, error) {
 	return s.standing(ctx, "NOT ("+s.began()+")")
 }
 
-// standing returns where the last recorded move with a condition left each balance.
+// standing returns each balance after its last recorded move that meets a condition.
 func (s *statement) standing(ctx context.Context, condition string) (map[string]int64, error) {
 	at := make(map[string]int64)
 	query := `SELECT balance, argMax(after_stroops, (ledger, place))
@@ -200,7 +201,8 @@ WHERE ` + s.recorded() + ` AND ` + condition + ` GROUP BY balance` + monthByMont
 	return at, err
 }
 
-// readBalances fills in the balances: those that moved, and those that did before.
+// readBalances fills in the balances: those that moved in the statement, and those that moved
+// before.
 func (s *statement) readBalances(ctx context.Context, opening map[string]int64) error {
 	query := `SELECT balance, count(), argMin(before_stroops, (ledger, place)),
     argMax(after_stroops, (ledger, place)),
@@ -241,7 +243,7 @@ GROUP BY balance` + monthByMonth
 
 func abs(n int64) int64 { return max(n, -n) }
 
-// addCapped adds what is not negative.
+// addCapped adds non-negative numbers.
 func addCapped(a, b int64) int64 {
 	if a > math.MaxInt64-b {
 		return math.MaxInt64
@@ -249,7 +251,7 @@ func addCapped(a, b int64) int64 {
 	return a + b
 }
 
-// readMoves fills in the moves, and one more to tell whether there are others.
+// readMoves fills in the moves, and reads one more to know whether there are others.
 func (s *statement) readMoves(ctx context.Context) error {
 	query := `SELECT move_id, balance, kind, ledger, ledger_closed_at, place, tx_hash, operation,
     before_stroops, after_stroops, payment_ids
@@ -293,7 +295,7 @@ FROM {database:Identifier}.payments
 WHERE to_address = {wallet:String} AND payment_id IN {payments:Array(String)}
 LIMIT 1 BY payment_id`
 
-	// An event is made after its payment's ledger closed; clocks may differ a little.
+	// An event is created after its payment's ledger closed; clocks may differ a little.
 	selectPaidEvents = `
 SELECT event_id, watch_id, payment_id FROM {database:Identifier}.events
 WHERE account_id = {account:String} AND wallet_address = {wallet:String}
@@ -305,7 +307,7 @@ LIMIT 1 BY event_id`
 	clocksDifferMillis = 3_600_000
 )
 
-// readPayments fills in the payments of the moves, and the account's events of them.
+// readPayments fills in the payments of the moves, and the account's events for them.
 func (s *statement) readPayments(ctx context.Context) error {
 	var ids []string
 	for _, m := range s.page.Moves {
@@ -343,7 +345,7 @@ func (s *statement) readPayments(ctx context.Context) error {
 	for i := range s.page.Moves {
 		m := &s.page.Moves[i]
 		for _, id := range m.PaymentIDs {
-			if p := paid[id]; p != nil { // what is no income was not observed
+			if p := paid[id]; p != nil { // a payment that is not income was not observed
 				m.Payments = append(m.Payments, *p)
 			}
 		}
@@ -351,8 +353,8 @@ func (s *statement) readPayments(ctx context.Context) error {
 	return err
 }
 
-// readPaidRow reads a payment. Its memo is the one that was shown: of a text that is no UTF-8
-// that is all that is kept.
+// readPaidRow reads a payment. Its memo is the displayed one: for a text that is not valid UTF-8,
+// only that is stored.
 func readPaidRow(read func(...any) error) (p domain.Payment, err error) {
 	var muxed, memo *string
 	var memoType string

@@ -38,7 +38,7 @@ func (r *rig) move(n uint32, before, after int64, change func(*domain.BalanceMov
 		schemas.EncodeBalanceMoved(schemas.BalanceMoved{Move: m, ObservedAtMillis: startMillis}))
 }
 
-// statements is a history that may be asked for statements.
+// statements returns a history that can answer statements.
 func (r *rig) statements() *projections.History {
 	return projections.NewHistory(projections.HistoryConfig{
 		DB:           r.db,
@@ -161,7 +161,7 @@ func TestAStatementHasEveryMoveAndWhatIsMissing(t *testing.T) {
 	}
 }
 
-// A payment names the events of the account that asks, and no other's.
+// A payment names the events of the requesting account, and no other's.
 func TestAStatementsPaymentsNameTheAccountsEvents(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -218,7 +218,8 @@ func TestAStatementsPaymentsNameTheAccountsEvents(t *testing.T) {
 	})
 }
 
-// Moves that are not in the tables yet are waited for; while nothing writes them, nothing is told.
+// A statement waits for moves that are not in the tables yet; while nothing writes them, it returns
+// an error.
 func TestAStatementIsNeverShort(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -245,8 +246,8 @@ func TestAStatementIsNeverShort(t *testing.T) {
 	}
 }
 
-// Moves beyond an open statement are found: of its wallet and balance, in ledgers that closed in
-// its time and do not lie before it. With an end of its own it looks for none.
+// Moves after an open statement are found: of its wallet and balance, in ledgers that closed in its
+// time and are not before it. A statement with its own end does not look for them.
 func TestMovesBeyondAStatementAreFound(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -284,7 +285,7 @@ func TestMovesBeyondAStatementAreFound(t *testing.T) {
 	}
 }
 
-// What a retention may have deleted is not told of, and the statement says so.
+// Moves that retention may have deleted are not shown, and the statement says so.
 func TestAStatementBeginsWhereMovesAreKept(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

@@ -18,7 +18,7 @@ const factsTable = "facts"
 
 const (
 	stepsMaxPage = 250
-	factsMax     = 100_000  // that are folded for one page
+	factsMax     = 100_000  // folded for one page
 	factsMaxSize = 32 << 20 // bytes of them
 )
 
@@ -49,12 +49,13 @@ func (h *History) WatchSteps(
 	})
 }
 
-// folding is how the facts of one kind of objects are read and folded.
+// folding says how the facts of one kind of object are read and folded.
 type folding[S any] struct {
 	evolve func(S, domain.Fact) S
 	owner  func(S) string // nil: only facts of the account's own objects are read
 	each   func(*DB, context.Context, readmodel.StepFilter, func(domain.Fact) error) error
-	// precedes reports whether a fact may come next; nil: the read of the first one tells.
+	// precedes reports whether a fact may come next; nil: only the read of the first one checks
+	// that.
 	precedes func(S, domain.Fact) bool
 	// shows reports whether a step is one of the object's; nil: all are.
 	shows func(domain.Step[S]) bool
@@ -68,7 +69,8 @@ func steps[S any](
 	}
 	err = h.ask(ctx, func(of *reading) error {
 		page, err = readSteps(ctx, of, f, how)
-		// It may have been made only just now; and nobody tells by the wait what is another's.
+		// It may have been created only just now. The wait is the same for another account's
+		// object, so that it reveals nothing.
 		if errors.Is(err, readmodel.ErrNotFound) || errors.Is(err, readmodel.ErrFactsMissing) {
 			if err := of.catchUp(ctx); err != nil {
 				return err
@@ -80,7 +82,7 @@ func steps[S any](
 	return page, err
 }
 
-// readSteps reads a page from tables that stay what they are.
+// readSteps reads a page, on the condition that the tables are not replaced.
 func readSteps[S any](
 	ctx context.Context, of *reading, f readmodel.StepFilter, how folding[S],
 ) (page readmodel.StepPage[S], err error) {
@@ -113,7 +115,7 @@ type fold[S any] struct {
 	state S
 	facts int
 	shown int
-	last  []domain.Step[S] // the last limit ones that are shown
+	last  []domain.Step[S] // the last limit steps that are shown
 }
 
 // add folds a fact.
@@ -131,7 +133,7 @@ func (b *fold[S]) add(f domain.Fact) error {
 		return nil
 	}
 	b.shown++
-	if len(b.last) == 2*b.limit { // moves down seldom, and keeps its memory
+	if len(b.last) == 2*b.limit { // moves down rarely, and keeps its memory
 		n := copy(b.last, b.last[b.limit:])
 		clear(b.last[n:])
 		b.last = b.last[:n]
@@ -140,13 +142,13 @@ func (b *fold[S]) add(f domain.Fact) error {
 	return nil
 }
 
-// isOfFacts reports whether an error tells of the facts, and not of reading them.
+// isOfFacts reports whether an error is about the facts, not about reading them.
 func isOfFacts(err error) bool {
 	return errors.Is(err, readmodel.ErrManyFacts) || errors.Is(err, readmodel.ErrFactsMissing)
 }
 
-// ended returns why a fold has not all facts. A server that sends facts until the time is over is
-// there, and no other would be faster.
+// ended returns why a fold is incomplete. A server that sends facts until the timeout is alive, and
+// no other would be faster.
 func (b *fold[S]) ended(ctx context.Context, err error) error {
 	if isOfFacts(err) {
 		return err
@@ -159,8 +161,8 @@ func (b *fold[S]) ended(ctx context.Context, err error) error {
 	return fault
 }
 
-// fault returns why there is no page for the account: it may not see what was folded, or what is
-// wrong with the facts.
+// fault returns why there is no page for the account: it may not see the folded object, or the
+// facts are wrong.
 func (b *fold[S]) fault(accountID string, ofFacts error) error {
 	owner := accountID
 	if b.owner != nil {
@@ -192,8 +194,8 @@ SELECT fact, form, value FROM {database:Identifier}.facts
 PREWHERE aggregate_id = {aggregate:String} AND version < {before:UInt64}
 ORDER BY version LIMIT 1 BY version LIMIT {most:UInt32}`
 
-// eachFact calls visit with an aggregate's kept facts, in their order, and one more than are
-// folded at most.
+// eachFact calls visit with an aggregate's stored facts, in order, and at most one more than are
+// folded.
 func (db *DB) eachFact(
 	ctx context.Context, f readmodel.StepFilter, visit func(domain.Fact,
 	) error) error {
@@ -234,7 +236,7 @@ func (k *keptFacts) decode(
 	if k.sizeBytes += len(m.Value); k.sizeBytes > factsMaxSize {
 		return f, readmodel.ErrManyFacts
 	}
-	if err := ctx.Err(); err != nil { // facts that came in time are many to decode
+	if err := ctx.Err(); err != nil { // facts that were read in time may be many to decode
 		return f, err
 	}
 	return schemas.DecodeFact(m)

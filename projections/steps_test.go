@@ -12,7 +12,7 @@ import (
 	"github.com/lumenhook/lumenhook/schemas"
 )
 
-// aWatch has four facts.
+// aWatch returns a watch with four facts.
 func aWatch(n int) (id string, facts []domain.Fact) {
 	s := newStory(0)
 	s.endpointID = domain.DeriveID(domain.WatchPrefix, "steps", fmt.Sprint(n))
@@ -47,10 +47,10 @@ func TestAWatchHasItsSteps(t *testing.T) {
 	r.project(nil)
 	id, facts := aWatch(0)
 	r.append(facts...)
-	r.append(facts[1:3]...) // once more, as after a cut
+	r.append(facts[1:3]...) // once more, as after a crash
 	h := r.history(0)
 	var state domain.Watch
-	var want []domain.Step[domain.Watch] // the newest first
+	var want []domain.Step[domain.Watch] // newest first
 	for _, f := range facts {
 		before := state
 		state = domain.EvolveWatch(state, f)
@@ -85,7 +85,7 @@ func TestAWatchHasItsSteps(t *testing.T) {
 	}
 }
 
-// An endpoint's steps hold nothing of its deliveries, and nothing that is sealed.
+// An endpoint's steps contain nothing of its deliveries, and nothing sealed.
 func TestAnEndpointHasItsSteps(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -165,7 +165,7 @@ func TestStepsWithoutTheFirstFacts(t *testing.T) {
 	}
 }
 
-// More facts than a fold may have are refused, and of another's object nothing is told.
+// More facts than a fold may have are refused, and nothing is revealed of another account's object.
 func TestManyFactsAreRefused(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

@@ -42,8 +42,7 @@ func Tables() []string {
 	return names
 }
 
-// Topics lists the topics that the tables are filled from. They are partitioned as the
-// journal is.
+// Topics lists the topics that the tables are filled from. They are partitioned like the journal.
 func Topics() []string { return topicsOf(Tables()) }
 
 func topicOf(table string) string {
@@ -71,7 +70,7 @@ type filled struct {
 	generation string // its UUID, which it keeps when it is renamed
 }
 
-// layout maps each table that is filled to where it is filled.
+// layout maps each table to the ClickHouse table that is filled for it.
 type layout map[string]filled
 
 // errTablesMissing means that tables were dropped, or not created yet.
@@ -81,12 +80,12 @@ func (e errTablesMissing) Error() string {
 	return fmt.Sprintf("projections: there are no tables %v", e.names)
 }
 
-// errTablesChanged means that a table was recreated or exchanged meanwhile.
+// errTablesChanged means that a table was recreated or exchanged in the meantime.
 type errTablesChanged struct{ name string }
 
 func (e errTablesChanged) Error() string {
 	return "projections: the table " + e.name +
-		" was made anew or exchanged by a rebuild; going on from its own progress"
+		" was recreated or exchanged by a rebuild; continuing from its own progress"
 }
 
 const selectGenerations = `
@@ -109,7 +108,7 @@ func (db *DB) generations(ctx context.Context) (map[string]string, error) {
 	return by, nil
 }
 
-// live returns the layout that people and the API read.
+// live returns the layout that users and the API read.
 func (db *DB) live(ctx context.Context) (layout, error) {
 	generations, err := db.generations(ctx)
 	if err != nil {

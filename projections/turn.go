@@ -10,17 +10,19 @@ import (
 )
 
 const (
-	// turnSaid is how long a refold waits for its turn before it says so.
+	// turnSaid is how long a refold waits for its turn before it logs that.
 	turnSaid = 10 * time.Second
-	// turnMax is how long the group waits for a refold to end. A process that died is not waited for.
+	// turnMax is how long the group waits for a refold to end. It does not wait for a process that
+	// died.
 	turnMax = 7 * 24 * time.Hour
 )
 
-// turn is the right to fill tables beside the live ones. Two rebuilds at the same time, such as one
-// by a guard and one by a person, would drop each other's tables or fill the same ones twice.
+// turn is the right to fill tables next to the live ones. Two rebuilds at the same time, such as
+// one by a guard and one by an operator, would drop each other's tables or fill the same ones
+// twice.
 //
-// It is the first partition of a topic, in a group whose members are refolds: the owner gives the
-// partition up only when it has ended.
+// It is the first partition of a topic, in a group whose members are refolds: the owner gives up
+// the partition only when it has ended.
 type turn struct {
 	membership *kafka.Membership
 	ended      chan struct{}
@@ -81,5 +83,5 @@ func (t *turn) end() {
 	close(t.ended)
 	ctx, cancel := context.WithTimeout(context.Background(), releaseMax)
 	defer cancel()
-	_ = t.membership.Leave(ctx) // else the group finds that it is gone
+	_ = t.membership.Leave(ctx) // otherwise the group waits for a timeout
 }

@@ -30,8 +30,8 @@ type Difference struct {
 	Examples   []string // keys of some of the rows that differ
 }
 
-// Doubled is an event with more than one delivery that was not cancelled: the journal
-// itself violates the rule that an event has one (G2).
+// Doubled is an event with more than one delivery that was not cancelled: the journal itself
+// violates the rule that an event has one (G2).
 type Doubled struct {
 	EventID   string
 	Endpoints []string // of those deliveries
@@ -40,14 +40,14 @@ type Doubled struct {
 // Verification is the result of a comparison.
 type Verification struct {
 	Rows          map[string]uint64 // compared, by table
-	Former        map[string]uint64 // not compared: the topics that a table went on with lack them
+	Former        map[string]uint64 // not compared: the topics on which a table was restarted lack them
 	LeftOut       map[string]int    // invalid records that are in no table, by topic
 	Differences   []Difference
 	Doubled       []Doubled // some of them
 	DoubledEvents uint64    // their number
 }
 
-// verified is how the rows of a table are identified and grouped.
+// verified says how the rows of a table are identified and grouped.
 var verified = map[string]struct{ key, day, only string }{
 	"payments":      {key: "payment_id", day: "ledger_closed_at"},
 	"balance_moves": {key: "move_id", day: "ledger_closed_at"},
@@ -76,9 +76,9 @@ var verified = map[string]struct{ key, day, only string }{
 	"watches":   {key: "watch_id", day: "created_at", only: "NOT deleted"},
 }
 
-// Verify folds the topics again into tables beside the live ones, and compares counts and
-// checksums by partition and day. Rows that changed after the refold ended are left out. It
-// drops its own tables at the end.
+// Verify folds the topics again into tables next to the live ones, and compares counts and
+// checksums by partition and day. It ignores rows that changed after the refold ended. It drops its
+// own tables at the end.
 func Verify(ctx context.Context, cfg RefoldConfig) (v Verification, err error) {
 	if cfg, err = cfg.complete(); err != nil {
 		return v, err
@@ -100,7 +100,7 @@ func Verify(ctx context.Context, cfg RefoldConfig) (v Verification, err error) {
 	for _, name := range cfg.Tables {
 		own = append(own, name+verifySuffix)
 	}
-	if err := cfg.DB.drop(ctx, own...); err != nil { // of an interrupted one
+	if err := cfg.DB.drop(ctx, own...); err != nil { // tables of an interrupted verification
 		return v, err
 	}
 	defer func() {
@@ -136,7 +136,7 @@ func Verify(ctx context.Context, cfg RefoldConfig) (v Verification, err error) {
 	return v, err
 }
 
-// awaitLive waits until the live tables hold everything that was folded again.
+// awaitLive waits until the live tables have everything that was folded again.
 func (f *refold) awaitLive(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, verifyWaitMax,
 		fmt.Errorf("projections: the live tables are behind the topics by more than %s; is a projector "+
@@ -209,8 +209,8 @@ func (f *refold) keysOf(name string) string {
 	return "(SELECT " + how.key + " FROM " + table + " FINAL WHERE " + whole + ")"
 }
 
-// countFormer counts the rows of a table that went on with other topics ([Restart]) which these
-// lack, or lack the beginning of. Offsets do not tell that they are of the former topics.
+// countFormer counts the rows of a table that was restarted on other topics ([Restart]) that these
+// lack, or whose beginning they lack. Offsets do not tell that they are of the former topics.
 func (f *refold) countFormer(ctx context.Context, name string, v *Verification) error {
 	if !slices.Contains(f.anew, name) {
 		return nil
@@ -233,7 +233,7 @@ func (f *refold) compare(ctx context.Context, name string, v *Verification) erro
 		return err
 	}
 	for i, c := range columns {
-		switch c { // sets: their members count, and not their order
+		switch c { // sets: only their members count, not their order
 		case "attempt_times":
 			columns[i] = "arraySort(" + c + ")"
 		case "delivered", "failed":
@@ -248,7 +248,7 @@ func (f *refold) compare(ctx context.Context, name string, v *Verification) erro
 		return err
 	}
 	live, refolded := f.rowsOf(name, "", columns, since), f.rowsOf(name, f.suffix, columns, since)
-	// The sums of the two sides are kept apart, so that the report can show both.
+	// The sums of the two sides are kept separately, so that the report can show both.
 	query := `
 SELECT part, day, sumIf(n, side = 0), sumIf(s, side = 0), sumIf(n, side = 1), sumIf(s, side = 1)
 FROM (
@@ -304,8 +304,8 @@ GROUP BY event_id HAVING count() > 1
 ORDER BY event_id LIMIT {limit:UInt32}
 SETTINGS optimize_aggregation_in_order = 1`
 
-// findDoubled looks in the refolded tables for events with two active deliveries. The
-// comparison does not find them: the live tables have the same.
+// findDoubled looks in the refolded tables for events with two active deliveries. The comparison
+// does not find them, because the live tables have the same.
 func (f *refold) findDoubled(ctx context.Context, v *Verification) error {
 	ctx, cancel := context.WithTimeout(ctx, compareMax)
 	defer cancel()
@@ -322,7 +322,7 @@ func (f *refold) findDoubled(ctx context.Context, v *Verification) error {
 	return nil
 }
 
-// withinRetention returns a condition that leaves out what ClickHouse may have deleted.
+// withinRetention returns a condition that excludes rows that ClickHouse may have deleted.
 func (f *refold) withinRetention(ctx context.Context, name string) (condition string, err error) {
 	if ageColumns[name] == "" {
 		return "", nil

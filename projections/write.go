@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	insertMax  = 30 * time.Second // for one insert, the server's part included
-	insertsMax = 3                // concurrent ones, of one block
+	insertMax  = 30 * time.Second // for one insert, including the server's part
+	insertsMax = 3                // concurrent inserts of one block
 )
 
 // leadingTable is read first, and refers to the rows of the others.
@@ -25,7 +25,7 @@ type column struct {
 	values any
 }
 
-// table are a block's rows for one table, in pieces.
+// table holds a block's rows for one table, in pieces.
 type table struct {
 	name   string
 	rows   int
@@ -82,10 +82,9 @@ func appendColumns(batch driver.Batch, columns []column) error {
 	return nil
 }
 
-// write writes a block into the tables of a layout, and then records the progress (P1). The
-// layout and what the tables have of the topics are checked in between: a table that was
-// exchanged, or that lost rows, has the rows of this block at most, and the next session
-// begins at its own progress.
+// write writes a block into the tables of a layout, and then records the progress (P1). In between
+// it checks the layout and the tables' rows: a table that was exchanged, or that lost rows, has at
+// most the rows of this block, and the next session begins at its own progress.
 func (db *DB) write(ctx context.Context, b *block, l layout) error {
 	if err := db.insertBlock(ctx, b, l); err != nil {
 		return err
@@ -99,8 +98,7 @@ func (db *DB) write(ctx context.Context, b *block, l layout) error {
 	return db.recordProgress(ctx, l, b.next)
 }
 
-// insertBlock writes the tables concurrently, and then the one that refers to the others
-// (P3).
+// insertBlock writes the tables concurrently, and then the one that refers to the others (P3).
 func (db *DB) insertBlock(ctx context.Context, b *block, l layout) error {
 	insert := func(ctx context.Context, name string) error {
 		t := b.table(name)

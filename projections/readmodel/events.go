@@ -4,23 +4,23 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// Event is an event with its present delivery. Whether the delivery is held is not part of it:
-// that depends on the state of its endpoint at the time of reading.
+// Event is an event with its current delivery. It does not say whether the delivery is held,
+// because that depends on the state of its endpoint at the time of reading.
 type Event struct {
 	ID                  string
-	EndpointID          string // its present endpoint
+	EndpointID          string // its current endpoint
 	CreatedAtMillis     int64
-	Sequence            uint64 // number among that endpoint's deliveries; 0: none
+	Sequence            uint64 // number among that endpoint's deliveries; 0: no number
 	Body                []byte // the envelope, byte for byte as receivers get it
 	State               domain.DeliveryState
-	NextAttemptAtMillis int64 // 0: none
+	NextAttemptAtMillis int64 // 0: no attempt is planned
 	AttemptsMade        int   // over all runs
 
-	// Only lists have these, of the last attempt at the present endpoint.
+	// Only in lists: from the last attempt at the current endpoint.
 	LastStatusCode int // 0: no status arrived
 	LastError      domain.AttemptError
 
-	// Lists leave these out.
+	// Not in lists.
 	Attempts []Attempt // of all its deliveries, oldest first
 	Behind   bool      // the history is being refilled: this may be an earlier state
 }
@@ -31,26 +31,26 @@ type Attempt struct {
 	Number     int // counts over all runs; 1 is the first
 	Run        int
 	Result     domain.AttemptResult
-	Entry      domain.LogEntry // without its hashes; its number is 0 for one that is in no log
+	Entry      domain.LogEntry // without its hashes; its number is 0 if it is in no log
 }
 
 // Recalled is an event with the deliveries that the engine may have forgotten.
 type Recalled struct {
 	Event
-	// Deliveries to its endpoints, oldest first, without what the body says. Empty while the
-	// history lacks one of those before the present one.
+	// Deliveries to its endpoints, oldest first, without the fields that the body contains. Empty
+	// while the history lacks one of those before the current one.
 	Deliveries []domain.Delivery
-	// AsOf returns the offset of the journal up to which the history was read, in the
-	// partition of an endpoint.
+	// AsOf returns the journal offset up to which the history was read, in the partition of an
+	// endpoint.
 	AsOf func(endpointID string) int64
 }
 
-// NumberedPage are events of an endpoint that follow a number.
+// NumberedPage holds events of an endpoint after a number.
 type NumberedPage struct {
 	Events  []NumberedEvent // in the order of their numbers
-	Missing []Numbers       // before and between them: of events that are no longer kept
-	// AsOf is how far the history was read at least, in the endpoint's partition: once it has
-	// more, there may be another event.
+	Missing []Numbers       // before and between them: of events that are no longer stored
+	// AsOf is the position up to which the history was read, at least, in the endpoint's partition.
+	// Once it has more, there may be another event.
 	AsOf int64
 }
 
@@ -91,7 +91,7 @@ type EventFilter struct {
 	Sender        string
 	Memo          string // as events show it
 	Asset         domain.Asset
-	MinStroops    *int64 // paid at least
+	MinStroops    *int64 // maximum payment
 	MaxStroops    *int64 // paid at most
 	SinceMillis   int64  // created at or after
 	UntilMillis   int64  // created before; 0: no end
@@ -101,7 +101,7 @@ type EventFilter struct {
 // ChooseMax is the largest number of events that one call selects to act on.
 const ChooseMax = 10_000
 
-// Position is a position in a list: the object that was returned last.
+// Position is a position in a list: the last object that was returned.
 type Position struct {
 	CreatedAtMillis int64
 	ID              string

@@ -8,33 +8,34 @@ type StatementFilter struct {
 	Wallet    string
 	Balance   string // domain.BalanceMove.BalanceName; empty: all
 
-	// RecordSince is the first ledger that is read; from it on, a move before the statement shows
-	// the opening balance.
+	// RecordSince is the first ledger that is read. A move from it on but before the statement
+	// determines the opening balance.
 	RecordSince uint32
 	FirstLedger uint32 // of the statement
 	LastLedger  uint32 // of the statement, included
 	FromMillis  int64  // closed at or after; 0: no bound
 	ToMillis    int64  // closed before; 0: no bound
 	// OpenMillis is when LastLedger closed, if the statement ends there only because no later
-	// ledger counts yet; 0: it has an end of its own.
+	// ledger counts yet; 0: it has its own end.
 	OpenMillis int64
-	OpenUntil  uint32 // the last ledger to look at beyond LastLedger, if OpenMillis; 0: any
+	OpenUntil  uint32 // the last ledger to read after LastLedger, if OpenMillis; 0: any
 }
 
-// StatementPosition is the move that was returned last. Zero is the beginning.
+// StatementPosition is the last move that was returned. Zero is the beginning.
 type StatementPosition struct {
 	Ledger uint32
 	Place  uint64
 	MoveID string
 }
 
-// Statement is a page of moves; its balances are those of all pages.
+// Statement is a page of moves. Its balances cover all pages.
 type Statement struct {
 	Balances        []Balance         // by name
 	Moves           []Move            // oldest first
 	Next            StatementPosition // zero at the end
-	KeptSinceMillis int64             // moves of ledgers that closed earlier are not kept; 0: all are
-	// Uncounted is the newest ledger beyond an open statement that has recorded moves; 0: none.
+	KeptSinceMillis int64             // moves of ledgers that closed earlier are deleted; 0: none are
+	// Uncounted is the newest ledger after an open statement that has recorded moves; 0: no such
+	// ledger.
 	Uncounted uint32
 }
 
@@ -44,7 +45,7 @@ type Balance struct {
 	Moves              uint64
 	OpeningStroops     int64
 	ClosingStroops     int64
-	UnexplainedStroops int64 // of all gaps, each without its sign; at most what an int64 holds
+	UnexplainedStroops int64 // sum of the absolute values of all gaps, capped at the largest int64
 }
 
 // Move is a balance move with its payments.
@@ -55,7 +56,7 @@ type Move struct {
 	Payments           []Paid
 }
 
-// Paid is a payment to the wallet, with the account's events of it.
+// Paid is a payment to the wallet, with the account's events for it.
 type Paid struct {
 	Payment domain.Payment
 	Events  []PaidEvent

@@ -14,9 +14,8 @@ import (
 	"github.com/lumenhook/lumenhook/projections/readmodel"
 )
 
-// A history goes on with other topics only if these continue what it has: of one that is
-// older or newer, later facts could not tell the truth. A copy that was interrupted after the
-// history had been told is repeated.
+// A history continues with other topics only if these continue what it has: if it is older or
+// newer, later facts would not fit. A copy that was interrupted after Restart is repeated.
 func TestAHistoryGoesOnFromTheCopysPositionOnly(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -30,7 +29,7 @@ func TestAHistoryGoesOnFromTheCopysPositionOnly(t *testing.T) {
 			t.Errorf("at %v: %v, want %q", journal, err, want)
 		}
 	}
-	check("", []int64{9}, []int64{9}) // there is none: it begins there
+	check("", []int64{9}, []int64{9}) // the history is empty: it begins there
 	first := newStory(1)
 	r.append(first.created(1), first.attempt(first.eventID(1), domain.StateWaiting, 500))
 	run := r.project(nil)
@@ -45,7 +44,7 @@ func TestAHistoryGoesOnFromTheCopysPositionOnly(t *testing.T) {
 	}
 	for range 2 {
 		check("", at, at)
-		check("", moved(-1), at) // the end of a transaction lies between
+		check("", moved(-1), at) // a transaction marker lies in between
 		check("older", moved(1), moved(1))
 		check("newer", moved(-1), moved(-1))
 		check("partitions", at[:with], at[:with])
@@ -53,8 +52,8 @@ func TestAHistoryGoesOnFromTheCopysPositionOnly(t *testing.T) {
 	}
 }
 
-// After a move to other topics, whose offsets begin again, a rebuild keeps what only the tables
-// have, as well as what the new topics have.
+// After a move to other topics, whose offsets begin again, a rebuild keeps the rows that only the
+// tables have, and those that the new topics have.
 func TestARebuildKeepsWhatIsOfFormerTopics(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -65,7 +64,7 @@ func TestARebuildKeepsWhatIsOfFormerTopics(t *testing.T) {
 	r.append(append(facts, first.created(1), first.refused(1, 1))...)
 	r.awaitProjected()
 	run.finish(t)
-	other := r.beginAnew()
+	other := r.restart()
 	other.world(3)
 	other.project(nil)
 	other.append(first.delivered(1, 2))
@@ -86,8 +85,8 @@ func TestARebuildKeepsWhatIsOfFormerTopics(t *testing.T) {
 	}
 }
 
-// After a move to other topics, rows that only the tables have are no differences, wherever their
-// offsets lie, and nor are deliveries that were created before: they are counted as not compared. A
+// After a move to other topics, rows that only the tables have are not differences, whatever their
+// offsets, and neither are deliveries that were created before: they are counted as not compared. A
 // row that the new topics have is compared.
 func TestRowsOfFormerTopicsAreNotCompared(t *testing.T) {
 	t.Parallel()
@@ -101,7 +100,7 @@ func TestRowsOfFormerTopicsAreNotCompared(t *testing.T) {
 	}
 	r.awaitProjected()
 	run.finish(t)
-	other := r.beginAnew()
+	other := r.restart()
 	other.world(3) // the same endpoints, watches and payments again
 	for n := range uint32(20) {
 		other.move(2+n, 10+int64(n), 11+int64(n), nil)
@@ -132,8 +131,8 @@ func TestRowsOfFormerTopicsAreNotCompared(t *testing.T) {
 	}
 }
 
-// A history that has more of a journal than there is, is that of another: what it says of an
-// event may be what another attempt is to be called.
+// A history that has more facts than its journal belongs to another one: an attempt that it knows
+// may get the same number again.
 func TestTheHistoryOfAnotherJournalRecallsNothing(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -158,7 +157,7 @@ func TestTheHistoryOfAnotherJournalRecallsNothing(t *testing.T) {
 	}
 }
 
-// Tables that are emptied for other topics have lost nothing.
+// Tables that are emptied for other topics have not lost rows.
 func TestAMoveToOtherTopicsIsNoDamage(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

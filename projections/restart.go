@@ -11,17 +11,17 @@ import (
 	"github.com/lumenhook/lumenhook/schemas"
 )
 
-// A deployment that goes on under other topics has another partition count, or other offsets.
-// Rows of the history name an offset, but none is found by it: facts count by the version of
-// their endpoint, which goes on. Only the tables of current rows are ordered by offsets, and
-// the new topics have every row of those.
+// A deployment that continues on other topics has another partition count, or other offsets. Rows
+// of the history contain an offset, but are not looked up by it: facts count by the version of
+// their endpoint, which continues. Only the tables of current rows are ordered by offsets, and the
+// new topics have every row of those.
 
 const truncateTable = "TRUNCATE TABLE {database:Identifier}.{table:Identifier} " +
 	"SETTINGS max_table_size_to_drop = 0"
 
-// Restart has the projectors go on from the beginning of other topics, which continue those
-// that the tables were filled from, up to these offsets of the partitions of their journal. No
-// projector may run meanwhile. It may be repeated.
+// Restart makes the projectors continue from the beginning of other topics. These continue the
+// topics that the tables were filled from, after these offsets of the partitions of their journal.
+// No projector may run in the meantime. It may be repeated.
 func Restart(ctx context.Context, db *DB, journal []int64) error {
 	db, err := db.pin(ctx)
 	if err != nil {
@@ -39,7 +39,7 @@ func Restart(ctx context.Context, db *DB, journal []int64) error {
 			return fmt.Errorf("projections: emptying %s: %w", name, err)
 		}
 	}
-	// Parts that are gone by now are not lost.
+	// Parts that are missing by now are not reported as lost.
 	err = db.exec(ctx, recordParts, parameters{"damaged": arrayOf(damaged.generations())})
 	if err != nil && !isDenied(err) {
 		return fmt.Errorf("projections: recording the parts of the emptied tables: %w", err)
@@ -47,15 +47,14 @@ func Restart(ctx context.Context, db *DB, journal []int64) error {
 	return db.recordProgress(ctx, layout{journalTable: {generation: begunAnew}}, positionsOf(journal))
 }
 
-// begunAnew is the generation of progress that tables had when they were to go on with other
-// topics. It counts until they have any of those: a copy into them may have been interrupted,
-// and is repeated.
+// begunAnew is the generation of the progress that tables had at Restart. It is valid until they
+// have rows of the new topics: a copy into those may have been interrupted, and is repeated.
 const begunAnew = "00000000-0000-0000-0000-000000000000"
 
 // journalTable is one of the tables that are filled from the journal.
 const journalTable = "deliveries"
 
-// positionsOf are offsets of the journal, by partition.
+// positionsOf returns offsets of the journal, by partition.
 func positionsOf(journal []int64) map[topicPartition]int64 {
 	by := make(map[topicPartition]int64)
 	for p, next := range journal {
@@ -64,11 +63,10 @@ func positionsOf(journal []int64) map[topicPartition]int64 {
 	return by
 }
 
-// CheckAt fails unless the tables have all of a journal below these offsets of its partitions,
-// and nothing else: up to ends it has nothing more than ends of transactions. Topics that
-// continue what is below them must not go on with other tables: of what these lack no later
-// fact tells, and of what they have too much, later facts have the versions again. Tables that
-// have nothing yet may begin there.
+// CheckAt fails unless the tables have exactly the facts of a journal below these offsets of its
+// partitions: up to ends it must have only transaction markers. The tables must not be continued
+// with topics that begin elsewhere: later facts do not include the missing ones, and have the same
+// versions as surplus ones. Tables that are still empty may begin there.
 func CheckAt(ctx context.Context, db *DB, journal, ends []int64) error {
 	db, err := db.pin(ctx)
 	if err != nil {
@@ -116,11 +114,11 @@ func CheckAt(ctx context.Context, db *DB, journal, ends []int64) error {
 
 const countDeliveries = `SELECT count() FROM {database:Identifier}.deliveries`
 
-// otherHistory is what to do when a history is not that of a copy.
+// otherHistory says what to do if a history is not at the position of a copy.
 const otherHistory = "restore the database of the same position (RESTORE DATABASE), or let the " +
 	"new topics have an empty database, and keep this one to read in"
 
-// begunAnewAt returns how far the tables were when they were to go on with other topics.
+// begunAnewAt returns the positions of the tables at Restart.
 func (db *DB) begunAnewAt(ctx context.Context) (map[int32]int64, error) {
 	at, err := db.progress(ctx, layout{journalTable: {generation: begunAnew}})
 	by := make(map[int32]int64)
@@ -130,7 +128,7 @@ func (db *DB) begunAnewAt(ctx context.Context) (map[int32]int64, error) {
 	return by, err
 }
 
-// currentTables are the tables whose rows are ordered by their offset.
+// currentTables returns the tables whose rows are ordered by their offset.
 func currentTables() (names []string) {
 	for _, t := range tableTopics {
 		if slices.Contains([]string{schemas.TopicEndpoints, schemas.TopicWatches}, t.topic) {
@@ -140,11 +138,11 @@ func currentTables() (names []string) {
 	return names
 }
 
-// finishAsk is how often it is asked whether the tables have everything.
+// finishAsk is how often Finish checks whether the tables have everything.
 const finishAsk = 5 * time.Second
 
-// Finish runs a projector until the tables have all that the topics have. Nothing may be
-// appended to them meanwhile.
+// Finish runs a projector until the tables have all records of the topics. Nothing may be appended
+// to them in the meantime.
 func Finish(ctx context.Context, cfg ProjectorConfig) error {
 	p, err := NewProjector(cfg)
 	if err != nil {
@@ -168,7 +166,7 @@ func Finish(ctx context.Context, cfg ProjectorConfig) error {
 	return errors.Join(<-ended, caught)
 }
 
-// awaitNoLag returns when no record is missing. Until the projector has made the tables they
+// awaitNoLag returns when no record is missing. Until the projector has created the tables they
 // cannot be read.
 func awaitNoLag(ctx context.Context, lag *Lag) error {
 	for {
