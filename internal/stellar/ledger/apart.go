@@ -8,16 +8,16 @@ import (
 	"github.com/stellar/go-stellar-sdk/xdr"
 )
 
-// Whoever knows the hash of another's transaction, or of one more of their own, can have it written
-// into what their transaction emits. In a ledger with unknown forms that looks like the place
-// where the other begins. It is told apart by what is known: a transaction of known forms has an
-// end, where the next begins. Behind one of an unknown form each place is possible; the hash of
-// all results then says which ones are right. So nobody can stop the reading of a ledger by a copy.
+// A client that knows the hash of another transaction can make its own transaction emit that hash.
+// In a ledger with unknown forms this looks like the place where the other transaction begins.
+// Known forms resolve the ambiguity: a transaction of known forms has an end, where the next one
+// begins. After one of an unknown form every place is possible, and the hash of all results
+// decides. So a copied hash cannot prevent a ledger from being read.
 
-// Bounds of telling places apart.
+// Bounds of the search for the right places.
 const (
-	choicesMax = 10_000 // places that are looked at, beside one for each
-	proofsMax  = 64     // ways that are held against the ledger's hashes
+	choicesMax = 10_000 // places that are tried, in addition to one for each
+	proofsMax  = 64     // combinations that are checked against the ledger's hashes
 )
 
 var errCopied = errors.New("it holds an unknown form, and hashes of transactions are found in " +
@@ -38,7 +38,7 @@ type choosing struct {
 	err    error // why the last way was not the one
 }
 
-// tellApart finds the places that count: read must prove them. Unless it does, none is believed.
+// tellApart finds the right places. read must prove them, otherwise none is accepted.
 func (s *salvager) tellApart(places []place, how demands, read func([]place) error) error {
 	if !how.proves {
 		return fmt.Errorf("%w: %d transactions, %d places", errCopied, len(s.envelopes), len(places))
@@ -62,7 +62,7 @@ func (s *salvager) tellApart(places []place, how demands, read func([]place) err
 	return c.err
 }
 
-// goOn takes a place, and tries every way on from there.
+// goOn takes a place, and tries every continuation from there.
 func (c *choosing) goOn(i int) (proved bool) {
 	p := c.places[i]
 	if c.looked++; c.taken[p.hash] || c.looked > choicesMax+len(c.places) || c.proofs > proofsMax {
@@ -91,7 +91,7 @@ func (c *choosing) goOn(i int) (proved bool) {
 	return false
 }
 
-// size is that of what was applied at a place; 0 when it is of an unknown form.
+// size returns the size of the applied transaction at a place; 0 if it is of an unknown form.
 func (c *choosing) size(p place) int {
 	sizeBytes, known := c.sizes[p.at]
 	if !known {
@@ -104,8 +104,8 @@ func (c *choosing) size(p place) int {
 	return sizeBytes
 }
 
-// latest is the latest place that may come next: behind it, a transaction that is still due has
-// no place any more. Copies mostly stand before what they are of, so it mostly is the one.
+// latest returns the last place that may come next: after it, not enough places are left for the
+// remaining transactions. Copies are usually before their original, so it is usually the right one.
 func (c *choosing) latest() int {
 	latest := len(c.places) - 1
 	for hash, last := range c.last {

@@ -10,16 +10,16 @@ import (
 	"github.com/stellar/go-stellar-sdk/xdr"
 )
 
-// fileSizeBytesMax bounds a file of ledgers after decompression. A busy ledger takes some 3 MB, and
-// a batch holds 64 of them at most as a rule.
+// fileSizeBytesMax bounds a file of ledgers after decompression. A busy ledger takes about 3 MB,
+// and a batch usually has at most 64.
 const fileSizeBytesMax = 1 << 30
 
-// batchHeadSizeBytes is what comes before the ledgers of a LedgerCloseMetaBatch:
-// first and last sequence, and the number of ledgers.
+// batchHeadSizeBytes is the size before the ledgers of a LedgerCloseMetaBatch: first and last
+// sequence, and the number of ledgers.
 const batchHeadSizeBytes = 12
 
-// millisWindowSizeBytes is what is copied at first to measure a ledger whose
-// header is to be rewritten: more than most of them take.
+// millisWindowSizeBytes is copied at first to measure a ledger whose header is to be rewritten. It
+// is more than most of them take.
 const millisWindowSizeBytes = 8 << 20
 
 var decompressor, _ = zstd.NewReader(nil, zstd.WithDecoderConcurrency(0),
@@ -34,9 +34,8 @@ func Decompress(raw []byte) ([]byte, error) {
 	return out, nil
 }
 
-// SplitBatch takes a LedgerCloseMetaBatch apart; a LedgerCloseMeta stays whole. With an error it
-// gives the ledgers before the one that cannot be told from what follows it, and as the last one
-// all that is left.
+// SplitBatch splits a LedgerCloseMetaBatch; a LedgerCloseMeta stays whole. With an error it returns
+// the ledgers before the one whose end is unknown, and all the remaining bytes as the last one.
 func SplitBatch(raw []byte) ([][]byte, error) {
 	count, ok := batchCount(raw)
 	if !ok {
@@ -52,8 +51,8 @@ func SplitBatch(raw []byte) ([][]byte, error) {
 	return ledgers, err
 }
 
-// takeLedgers takes so many ledgers that follow each other. With an error it gives those before
-// the one that cannot be taken, with which the rest begins.
+// takeLedgers splits off count consecutive ledgers. With an error it returns those before the one
+// that cannot be read, with which the rest begins.
 func takeLedgers(raw []byte, count int) (ledgers [][]byte, rest []byte, err error) {
 	for i := range count {
 		sizeBytes, err := ledgerSize(raw)
@@ -68,8 +67,8 @@ func takeLedgers(raw []byte, count int) (ledgers [][]byte, rest []byte, err erro
 	return ledgers, raw, nil
 }
 
-// batchCount tells a batch from a ledger: it begins with two sequences and the
-// number of ledgers from the one to the other, a ledger with its small version.
+// batchCount distinguishes a batch from a ledger: a batch begins with two sequences and the number
+// of ledgers between them, a ledger with its small version.
 func batchCount(raw []byte) (count int, ok bool) {
 	if len(raw) < batchHeadSizeBytes {
 		return 0, false
@@ -104,9 +103,9 @@ func ledgerSize(raw []byte) (sizeBytes int, err error) {
 	}
 }
 
-// followerOffset finds where the next ledger begins when this one holds a form
-// that is not known: the next names this one's hash as the one before it. With
-// nobody behind it, the rest is this ledger's.
+// followerOffset finds where the next ledger begins if this one has an unknown form: the next one
+// contains this one's hash as its previous hash. Without a next ledger, the rest belongs to this
+// one.
 func followerOffset(raw []byte) (int, error) {
 	this, err := ReadHeader(raw)
 	if err != nil {

@@ -82,8 +82,7 @@ func TestBatchesAndLedgers(t *testing.T) {
 	}
 }
 
-// Ledgers of a batch are told apart although one holds an unknown form, and in
-// headers of CAP-88.
+// Ledgers of a batch are split although one has an unknown form, and with headers of CAP-88.
 func TestBatchesOfTomorrow(t *testing.T) {
 	strange := marked(0)
 	plain := closeLedger(t, 2, payOne(1), strange, payOne(3))
@@ -105,8 +104,8 @@ func TestBatchesOfTomorrow(t *testing.T) {
 	}
 }
 
-// A ledger with milliseconds in its header is measured in a part of the file,
-// unless it takes more than that.
+// A ledger with milliseconds in its header is measured in a part of the file, unless it takes more
+// than that.
 func TestALongLedgerOfTomorrowInABatch(t *testing.T) {
 	long := xdr.ScBytes(make([]byte, 9<<20))
 	big := event(usd, "note", xdr.ScVal{Type: xdr.ScValTypeScvBytes, Bytes: &long})

@@ -9,7 +9,7 @@ import (
 	"github.com/stellar/go-stellar-sdk/xdr"
 )
 
-// Ledgers built by hand, for what the real ones do not hold.
+// Handmade ledgers, for cases that the real ones do not contain.
 
 const passphrase = "Lumenhook test network"
 
@@ -339,8 +339,7 @@ func contractOf(asset xdr.Asset) xdr.ContractId {
 	return id
 }
 
-// event is what the contract of an asset emits: a name, parties, and the
-// asset's name.
+// event returns an event of an asset's contract: a name, parties, and the asset's name.
 func event(asset xdr.Asset, name string, data xdr.ScVal, parties ...string) xdr.ContractEvent {
 	topics := []xdr.ScVal{symbol(name)}
 	for _, party := range parties {

@@ -6,8 +6,8 @@ import (
 	"github.com/stellar/go-stellar-sdk/xdr"
 )
 
-// paying is a transaction of these operations with their results, and payments
-// before and after, whose identifiers show that what is between was counted.
+// paying returns a transaction of these operations with their results, and payments before and
+// after, whose ids show that the operations in between were counted.
 func paying(x testTx, operations []xdr.Operation, results []xdr.OperationResult) testTx {
 	x.operations, x.results = append([]xdr.Operation{payTo(receiver, native, 1)}, operations...),
 		append([]xdr.OperationResult{paid()}, results...)
@@ -29,8 +29,8 @@ func took(from string, sold, bought xdr.Asset) xdr.ClaimAtom {
 	}
 }
 
-// TestClassicOperations has what the operations of classic accounts may hold,
-// each between two payments. want leaves those out.
+// TestClassicOperations covers the operations of classic accounts, each between two payments. want
+// does not list those.
 func TestClassicOperations(t *testing.T) {
 	sendOverOffers := sent(44)
 	sendOverOffers.Tr.PathPaymentStrictSendResult.Success.Offers = []xdr.ClaimAtom{
@@ -390,8 +390,8 @@ func TestOtherUsesOfContracts(t *testing.T) {
 	checkQuarantined(t, l)
 }
 
-// What the network tells of classic operations since CAP-67 is not counted beside
-// the operations, whatever it is.
+// Events of classic operations (CAP-67) are not counted in addition to the operations, whatever
+// they are.
 func TestEventsOfEveryClassicOperationAreNotCounted(t *testing.T) {
 	x := everyOperation(metaV4(7))
 	for i := range x.meta.V4.Operations {

@@ -28,15 +28,15 @@ const (
 // assetNameSizeBytesMax is a code of 12, a colon and a G address.
 const assetNameSizeBytesMax = 12 + 1 + 56
 
-// assetContract is an asset and the contract that holds it on this network;
-// known is false for a name that is no asset's.
+// assetContract is an asset and its contract on this network. known is false if the name is not an
+// asset's.
 type assetContract struct {
 	asset domain.Asset
 	id    xdr.ContractId
 	known bool
 }
 
-// balanceChange is what an asset contract says that it did. Burns and clawbacks
+// balanceChange is a balance change according to an asset contract's event. Burns and clawbacks
 // have no to.
 type balanceChange struct {
 	from, to xdr.ScAddress
@@ -77,8 +77,8 @@ func (r *reading) readCall(i int) error {
 	return nil
 }
 
-// eventsOf returns the contract events of an operation, but for some of those that are no
-// changes of a balance.
+// eventsOf returns the contract events of an operation. It may omit events that do not change a
+// balance.
 func (t *transaction) eventsOf(i, operations int) ([]xdr.ContractEventView, error) {
 	if t.emitted != nil && operations == 1 {
 		return t.emitted.changes, nil

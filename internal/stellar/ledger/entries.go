@@ -10,10 +10,10 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// Where things stand in a change of an entry, which begins with its own kind.
+// Offsets in a change of an entry, which begins with its own kind.
 const (
 	changeKindSizeBytes   = 4
-	lastModifiedSizeBytes = 4 // of an entry; a key has none
+	lastModifiedSizeBytes = 4 // of an entry; a key has no such field
 	entryKindSizeBytes    = 4
 	accountSizeBytes      = 4 + hashSizeBytes
 	changeSizeBytesMin    = changeKindSizeBytes + entryKindSizeBytes + 4
@@ -22,10 +22,10 @@ const (
 // change is one of an entry that holds a balance: an account or a trust line.
 type change struct {
 	kind xdr.LedgerEntryChangeType
-	// balance tells one from another: the kind of entry, the account, and of a trust line the asset
-	// or pool. nil: the entry holds no balance of an account.
+	// balance identifies a balance: the kind of entry, the account, and for a trust line the asset
+	// or pool. nil: the entry is not an account's balance.
 	balance []byte
-	stroops int64 // what the entry then holds; 0 where it was removed
+	stroops int64 // the balance after the change; 0 if the entry was removed
 }
 
 // key is the account's.
@@ -64,7 +64,7 @@ func (s *scanner) change() (c change) {
 	return c
 }
 
-// trustedSizeBytes is the size of what a trust line is for, which the SDK has stepped over.
+// trustedSizeBytes returns the size of a trust line's asset, which the SDK has skipped.
 func trustedSizeBytes(raw []byte) int {
 	switch xdr.AssetType(binary.BigEndian.Uint32(raw)) {
 	case xdr.AssetTypeAssetTypeCreditAlphanum4:
@@ -77,7 +77,7 @@ func trustedSizeBytes(raw []byte) int {
 	return 4
 }
 
-// nameBalance says what a balance is of.
+// nameBalance sets the asset or pool of a balance.
 func nameBalance(balance []byte, m *domain.BalanceMove) (err error) {
 	trusted := balance[entryKindSizeBytes+accountSizeBytes:]
 	switch {

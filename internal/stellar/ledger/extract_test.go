@@ -112,7 +112,7 @@ func TestEveryClassicOperation(t *testing.T) {
 			txs = append(txs, everyOperation(meta))
 			want = append(want, wantEveryOperation(i+1)...)
 		}
-		// Equal transactions have equal hashes; a sequence of their own tells them apart.
+		// Equal transactions have equal hashes; a unique sequence distinguishes them.
 		for i := range txs {
 			txs[i].operations[1] = operation(xdr.OperationTypeBumpSequence,
 				xdr.BumpSequenceOp{BumpTo: xdr.SequenceNumber(i)})

@@ -7,7 +7,7 @@ import (
 	"github.com/stellar/go-stellar-sdk/xdr"
 )
 
-// rewritable is an event, and what it may have been before.
+// rewritable is an event, and its possible earlier forms.
 type rewritable struct {
 	encodedEvent
 	group        string // events of one group were most likely rewritten in the same way
@@ -18,14 +18,14 @@ type rewritable struct {
 // encodedEvent is an event in its parts, as they are in the ledger.
 type encodedEvent struct {
 	contract []byte // nil: none
-	head     []byte // what comes before the topics' number
+	head     []byte // the bytes before the number of topics
 	topics   [][]byte
 	body     []byte // the topics' number, the topics and the data
 	data     []byte
 }
 
-// form is what an event of three topics was before: it had one more at an index, which is not the
-// first, and maybe another name. At index 0 it was as it is.
+// form is a possible earlier form of an event with three topics: it had one more topic at an index,
+// which is not the first, and maybe another name. At index 0 it is unchanged.
 type form struct {
 	name, more []byte
 	at         int
@@ -66,7 +66,7 @@ func (s *formerSearch) run() bool {
 	return s.from(0, s.head)
 }
 
-// from tries the forms from the event at index i on. Events without a group are on their own.
+// from tries the forms from the event at index i on. Events without a group are independent.
 func (s *formerSearch) from(i int, image []byte) bool {
 	if i == len(s.all) {
 		s.tries--
@@ -92,7 +92,7 @@ func (s *formerSearch) from(i int, image []byte) bool {
 	return false
 }
 
-// appendForm writes an event as it may have been. It overwrites what was tried before it behind
+// appendForm appends a possible earlier form of an event. It overwrites the previous attempt after
 // the same image.
 func (s *formerSearch) appendForm(image []byte, e *rewritable, i int) []byte {
 	var f form

@@ -40,8 +40,8 @@ func sum(head, body []byte) (hash [sha256.Size]byte) {
 	return hash
 }
 
-// setParts is what the transaction set's hash is of: in the older form it is without the number of
-// its envelopes, which each scanned one has.
+// setParts returns the input of the transaction set's hash. In the older form it excludes the
+// number of its envelopes, which each scanned one has.
 func (l *located) setParts() (head, body []byte) {
 	if l.generalized {
 		return nil, l.set
@@ -59,8 +59,8 @@ func (l *located) endsKnown() int {
 	return len(l.transactions)
 }
 
-// appendResults appends so many of the first results as they are hashed: behind the number of all,
-// in the order of application.
+// appendResults appends count of the first results in their hashed form: after the total number, in
+// the order of application.
 func (l *located) appendResults(to []byte, count int) []byte {
 	to = binary.BigEndian.AppendUint32(to, uint32(len(l.transactions)))
 	for i := range count {
@@ -83,8 +83,8 @@ func newHasher(passphrase string) *hasher {
 	return h
 }
 
-// parts is what the hash of a transaction is of. What is signed of the oldest form is the newer
-// one that it is equal to.
+// parts returns the input of a transaction's hash. For the oldest form, the equivalent newer form
+// is signed.
 func (h *hasher) parts(e *envelope) (head, body []byte) {
 	head = h.head[:]
 	copy(head[hashSizeBytes:], e.view[:4])

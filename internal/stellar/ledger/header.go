@@ -26,17 +26,16 @@ const (
 	upgradesMax          = 6
 	upgradeSizeBytesMax  = 128
 
-	// headSizeBytesMax is more than a LedgerCloseMeta takes up to the end of its
-	// header: upgrades are the longest part of it.
+	// headSizeBytesMax is more than a LedgerCloseMeta takes up to the end of its header. Upgrades
+	// are the longest part of it.
 	headSizeBytesMax = 8 << 10
 )
 
 var errShort = errors.New("the ledger ends inside its header")
 
-// normalise rewrites a header of the forms that CAP-88 adds into the form of
-// protocol 29 and earlier, which is all that the SDK decodes. It returns
-// the ledger to decode and the close time in milliseconds that it took out, 0
-// if there was none. raw is not changed.
+// normalise rewrites a header in a form of CAP-88 into the form of protocol 29 and earlier, because
+// the SDK decodes only that. It returns the ledger to decode and the close time in milliseconds
+// that it removed, 0 without one. raw is not changed.
 func normalise(raw []byte) (ledger []byte, closeTimeMillis uint64, err error) {
 	at, err := valueFormOffset(raw)
 	if err != nil {
@@ -135,8 +134,8 @@ func ReadHeader(raw []byte) (Header, error) {
 	return h, nil
 }
 
-// readHeader reads a header of the forms that the SDK knows. closeTimeMillis is
-// what normalise took out.
+// readHeader reads a header in a form that the SDK knows. closeTimeMillis is the value that
+// normalise removed.
 func readHeader(
 	entry xdr.LedgerHeaderHistoryEntryView, closeTimeMillis uint64,
 ) (h Header, err error) {

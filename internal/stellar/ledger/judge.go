@@ -9,13 +9,13 @@ import (
 	"github.com/stellar/go-stellar-sdk/xdr"
 )
 
-// What cannot be read is damage, or of a form that this program does not know. Damage passes when
-// the ledger is asked for again, and a form does not. Only bytes that have the hash that is
-// named for them are of a form; nobody can tell of others what they were.
+// Unreadable bytes are damaged, or of a form that this program does not know. Damage may be gone if
+// the ledger is requested again; a new form stays. Bytes are of a new form only if they have the
+// hash that the ledger names for them; for others it is unknown.
 
-// judgeHeader says of a header that cannot be read which of the two it is. The version of the
-// LedgerCloseMeta and its extension stand before everything that has a hash: those that are near
-// are believed.
+// judgeHeader decides which of the two an unreadable header is. The version of the LedgerCloseMeta
+// and its extension are before all hashed parts: values that are slightly too large are accepted as
+// newer forms.
 func (p *prover) judgeHeader(raw []byte, err error) error {
 	if errors.Is(err, ErrNotProved) {
 		return err
@@ -37,7 +37,7 @@ func (p *prover) judgeHeader(raw []byte, err error) error {
 	claimed := xdr.Hash(raw[at-hashSizeBytes : at])
 	found := p.provesPrefix(claimed, raw[at:min(len(raw), headSizeBytesMax)])
 	switch {
-	case extension > 1 && !found && extension <= unknownMetaVersion: // it has a length of its own
+	case extension > 1 && !found && extension <= unknownMetaVersion: // it includes its length
 		return err
 	case extension <= 1 && found && newer:
 		return err

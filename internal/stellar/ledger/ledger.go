@@ -13,8 +13,8 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// Raw is a closed ledger as a source gives it. Hash is what the source says, 64
-// lowercase hex characters; XDR is one LedgerCloseMeta.
+// Raw is a closed ledger as a source returns it. Hash is the source's claim, 64 lowercase hex
+// characters; XDR is one LedgerCloseMeta.
 type Raw struct {
 	Sequence uint32
 	Hash     string
@@ -23,8 +23,7 @@ type Raw struct {
 	verified *opened // once Verify has passed it
 }
 
-// Header is what a ledger says about itself. Hashes are 64 lowercase hex
-// characters.
+// Header holds a ledger's own description. Hashes are 64 lowercase hex characters.
 type Header struct {
 	Sequence       uint32
 	Hash           string
@@ -32,8 +31,8 @@ type Header struct {
 	ClosedAtMillis int64
 }
 
-// assetsCached bounds the memory of contract identifiers; a name takes at most
-// 69 bytes, and names that are longer are no assets.
+// assetsCached bounds the memory of contract identifiers. A name takes at most 69 bytes; longer
+// names are not assets.
 const assetsCached = 4096
 
 // Extractor reads ledgers of one network. It may be used by several goroutines.
@@ -73,7 +72,7 @@ func (e *Extractor) Extract(raw []byte) (domain.Ledger, error) {
 	return e.extract(parts), nil
 }
 
-// Read gives what is in a ledger, whatever form its source has it in.
+// Read returns the content of a ledger, whatever form its source uses.
 func (e *Extractor) Read(raw Raw) (l domain.Ledger, err error) {
 	defer guard(&err)
 	if raw.verified != nil {
@@ -84,8 +83,8 @@ func (e *Extractor) Read(raw Raw) (l domain.Ledger, err error) {
 	return e.Extract(raw.XDR)
 }
 
-// guard makes a panic an error: a mistake of this program in reading one source's ledger must not
-// end the process. Reading shares nothing that the panic could leave half changed.
+// guard turns a panic into an error: a bug in reading one source's ledger must not end the process.
+// Reading shares nothing that the panic could leave half changed.
 func guard(err *error) {
 	if cause := recover(); cause != nil {
 		*err = fmt.Errorf("ledger: this program panicked in reading it, which is a mistake in it: %v\n%s",
@@ -93,13 +92,13 @@ func guard(err *error) {
 	}
 }
 
-// opened is a ledger that was taken apart.
+// opened is a parsed ledger.
 type opened struct {
 	head Header
 	located
 }
 
-// open takes a ledger apart.
+// open parses a ledger.
 func open(raw []byte, passphrase string, how demands) (*opened, error) {
 	normal, closeTimeMillis, err := normalise(raw)
 	if err != nil {

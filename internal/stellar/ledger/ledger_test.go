@@ -25,7 +25,7 @@ const publicNetwork = network.PublicNetworkPassphrase
 
 var realLedgers = []uint32{51000294, 57500008, 63092988}
 
-// otherLedgers are of protocols 2, 9, 11, 17, 19, 21 and 22; what is paid in them is not at hand.
+// otherLedgers are of protocols 2, 9, 11, 17, 19, 21 and 22. We have no list of their payments.
 var otherLedgers = []uint32{
 	6154623, 16154623, 26154623, 36154623, 46154623, 53312000, 58752000,
 }

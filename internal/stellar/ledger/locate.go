@@ -22,36 +22,37 @@ type transaction struct {
 	fault    error                         // it holds a form that is not known
 	failed   bool                          // so it does, but it failed
 
-	// call is set in the place of envelope for a contract call whose arguments hold a form that is
-	// not known: what comes before them, which is all of it that payments are made of.
+	// call is set instead of envelope for a contract call whose arguments have an unknown form. It
+	// holds the part before them, which is all that payments need.
 	call *body
 
 	// emitted is set where the only operation's events were found already.
 	emitted *emitted
 
-	// fees and refunds are the changes of entries by the fee: what was charged before any
-	// transaction was applied, and what was given back after all. nil: there are none.
+	// fees and refunds are the changes of entries by the fee: the charges before any transaction
+	// was applied, and the refunds after all. nil: there are no such changes.
 	fees, refunds []byte
 	partly        bool // its fees, refunds or the end of its meta are not known
 }
 
 func (t transaction) hexHash() string { return hex.EncodeToString(t.hash[:]) }
 
-// located is a ledger taken apart. Transactions are in the order in which they
-// were applied, which is not the order of the envelopes.
+// located is a parsed ledger. Transactions are in the order in which they were applied, which is
+// not the order of the envelopes.
 type located struct {
 	header       xdr.LedgerHeaderHistoryEntryView
 	set          []byte // the transaction set
 	generalized  bool   // it is of the form since protocol 20
 	transactions []transaction
 
-	// What a header names, computed: of the set, and of the results if the ends of all are known.
+	// Computed hashes that a header names: of the set, and of the results if the ends of all are
+	// known.
 	setHash, resultsHash xdr.Hash
 }
 
-// demands is what is asked of a ledger while it is taken apart.
+// demands are the options for parsing a ledger.
 type demands struct {
-	check   func(located) error // before results are held against envelopes
+	check   func(located) error // before results are matched with envelopes
 	unknown bool                // it may hold forms that are not known
 	proves  bool                // check refuses results that the ledger does not name
 }
@@ -87,10 +88,9 @@ func locate(raw []byte, passphrase string, how demands) (located, error) {
 	return parts, pair(parts.transactions, envelopes, passphrase)
 }
 
-// takeApart reads what is not plain.
-// It panics with a *xdr.ViewError on malformed bytes, as the SDK's Must
-// functions do; its caller recovers it. It returns nothing when the version
-// is not known or bytes are left over.
+// takeApart parses ledgers that are not plain. It panics with a *xdr.ViewError on malformed bytes,
+// like the SDK's Must functions; its caller recovers it. It returns nothing if the version is
+// unknown or bytes are left over.
 func takeApart(raw []byte) (parts located, envelopes []xdr.TransactionEnvelopeView) {
 	view := xdr.LedgerCloseMetaView(raw)
 	const versionSizeBytes = 4
@@ -180,7 +180,7 @@ func envelopesOf(set xdr.GeneralizedTransactionSetView) (all []xdr.TransactionEn
 	return all
 }
 
-// signedOf finds what the hashes of envelopes are of. It panics as takeApart does.
+// signedOf finds the hashed parts of envelopes. It panics like takeApart.
 func signedOf(views []xdr.TransactionEnvelopeView) []envelope {
 	envelopes := make([]envelope, len(views))
 	for i, view := range views {
@@ -199,8 +199,8 @@ func signedOf(views []xdr.TransactionEnvelopeView) []envelope {
 
 var errNoEnvelope = errors.New("no envelope has the hash")
 
-// pair gives each transaction its envelope. The envelopes are those that the
-// network agreed on, in an order of their own: only the hash tells them apart.
+// pair assigns each transaction its envelope. The envelopes are in the order that the network
+// agreed on, so only the hash identifies them.
 func pair(txs []transaction, envelopes []envelope, passphrase string) error {
 	if len(txs) != len(envelopes) {
 		return fmt.Errorf("%d transactions were applied, but %d are in the set", len(txs), len(envelopes))

@@ -112,7 +112,7 @@ func operationOf(paymentID string) uint64 {
 	return toid
 }
 
-// kindOf tells what an operation did to a balance that no payment explains.
+// kindOf returns what an operation did to a balance that no payment explains.
 func (o *operations) kindOf(op *operation, m *domain.BalanceMove) domain.MoveKind {
 	source := o.source
 	if op.source.key != nil {
@@ -147,7 +147,7 @@ func (o *operations) kindOf(op *operation, m *domain.BalanceMove) domain.MoveKin
 	return domain.MoveOther
 }
 
-// ofOwn is the kind of what the wallet did itself.
+// ofOwn returns kind if the wallet acted itself.
 func ofOwn(own bool, kind domain.MoveKind) domain.MoveKind {
 	if own {
 		return kind

@@ -10,10 +10,10 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// Balance moves are made of the changes of entries. A ledger charges the fees of all its
-// transactions first, then applies one after the other, and since protocol 23 gives back what is
-// too much of the fees after all of them: in that order the state before each change is the state
-// after the last one.
+// Balance moves are derived from the changes of entries. A ledger charges the fees of all its
+// transactions first, then applies one after another, and since protocol 23 refunds excess fees
+// after all of them. In that order the state before each change is the state after the previous
+// one.
 
 var (
 	errChanges = errors.New("the changes of its entries cannot be read")
@@ -29,13 +29,13 @@ const (
 	roundRefunds
 )
 
-// step is one list of changes: in which round, of which transaction and what part of it.
+// step is one list of changes: its round, transaction and part.
 type step struct {
 	round     uint64
 	order     int // of the transaction, from 1
 	part      int // of the transaction, in order
 	name      string
-	operation int // from 1; 0 beside the operations
+	operation int // from 1; 0 outside the operations
 }
 
 // Names of steps, which identifiers of moves are made of. They never change.
@@ -153,7 +153,7 @@ func (m *moving) meta(s *scanner) {
 	}
 }
 
-// list reads a list of changes by itself.
+// list reads one list of changes.
 func (m *moving) list(at step, raw []byte) {
 	if len(raw) == 0 {
 		return
@@ -202,7 +202,7 @@ func (m *moving) wallet(key [hashSizeBytes]byte) string {
 	return wallet
 }
 
-// take takes a change of a watched wallet's balance: what it was, or what it became.
+// take processes a change of a watched wallet's balance: the value before or after.
 func (m *moving) take(wallet string, c change, i int) {
 	before := m.before(c.balance)
 	switch c.kind {
@@ -229,7 +229,7 @@ func (m *moving) take(wallet string, c change, i int) {
 	before.stroops = c.stroops
 }
 
-// before finds what a balance was before in this list; nil: the list does not say.
+// before finds the earlier value of a balance in this list; nil: the list does not have it.
 func (m *moving) before(balance []byte) *change {
 	for i := range m.states {
 		if bytes.Equal(m.states[i].balance, balance) {

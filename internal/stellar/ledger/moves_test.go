@@ -206,7 +206,7 @@ func partsBySDK(
 	return before, all, after
 }
 
-// Each wallet is asked for once, and of one that is not watched nothing is told.
+// Each wallet is requested once, and nothing is reported about an unwatched one.
 func TestOnlyWatchedWalletsMove(t *testing.T) {
 	raw := readReal(t, realLedgers[2])
 	all := movesOf(t, publicNetwork, raw, everyWallet).Moves
@@ -246,7 +246,7 @@ func TestMovesAreAskedFor(t *testing.T) {
 	}
 }
 
-// accountEntry is an account with so many stroops.
+// accountEntry returns an account with that many stroops.
 func accountEntry(wallet string, stroops int64) xdr.LedgerEntry {
 	return xdr.LedgerEntry{Data: xdr.LedgerEntryData{
 		Type: xdr.LedgerEntryTypeAccount,
@@ -305,7 +305,7 @@ func lumens(wallet string, before, after int64) xdr.LedgerEntryChanges {
 	}
 }
 
-// held is a change of what a trust line holds; without an asset, of shares in a pool.
+// held returns a change of a trust line's balance; without an asset, of shares in a pool.
 func held(wallet string, asset *xdr.Asset, before, after int64) xdr.LedgerEntryChanges {
 	return xdr.LedgerEntryChanges{
 		state(trustEntry(wallet, asset, before)), updated(trustEntry(wallet, asset, after)),
@@ -491,8 +491,8 @@ func moveCases(t *testing.T, id, r, s string) map[string]moveCase {
 	}
 }
 
-// Fees of all transactions come first, and what is given back after all of them; a list that
-// changes a balance twice makes two moves.
+// Fees of all transactions come first, and refunds after all of them. A list that changes a balance
+// twice makes two moves.
 func TestFeesAndRefunds(t *testing.T) {
 	x := testTx{
 		operations: []xdr.Operation{payTo(receiver, native, 5)},
@@ -528,8 +528,8 @@ func TestFeesAndRefunds(t *testing.T) {
 	checkChain(t, got.Moves, map[string]int64{})
 }
 
-// A change that does not say what was before is named, and so is a transaction of an unknown
-// form; what else can be read is.
+// A change without the earlier value is reported, and so is a transaction of an unknown form. All
+// others are read.
 func TestMovesThatCannotBeReadAreNamed(t *testing.T) {
 	x := payOne(5)
 	x.meta = metaOf(4, append(lumens(receiver, 1, 6), updated(accountEntry(sender, 3))))

@@ -42,8 +42,8 @@ func callW(meta xdr.TransactionMeta, memo xdr.Memo) testTx {
 	return x
 }
 
-// closeWithW closes a ledger in which the markers are muxed contracts. A transaction that held
-// one has another hash then.
+// closeWithW closes a ledger in which the markers are muxed contracts. A transaction with one then
+// has another hash.
 func closeWithW(t testing.TB, version int32, txs ...testTx) []byte {
 	t.Helper()
 	raw := withW(t, closeLedger(t, version, txs...))
@@ -65,7 +65,7 @@ func closeWithW(t testing.TB, version int32, txs ...testTx) []byte {
 }
 
 // A W address among the arguments hides neither the payments of its transaction nor those of
-// others: what they are made of is known.
+// others, because the parts that they are read from are known.
 func TestAMuxedContractAmongTheArguments(t *testing.T) {
 	paysG := metaV4(
 		1,
@@ -99,8 +99,8 @@ func TestAMuxedContractAmongTheArguments(t *testing.T) {
 	}
 }
 
-// The meta is read as far as it is known: what comes behind the events of the operation, such as
-// the arguments again in a diagnostic event, is no part of a payment.
+// The meta is read up to the unknown part: the parts after the events of the operation, such as the
+// arguments again in a diagnostic event, are not needed for payments.
 func TestAMuxedContractInTheMeta(t *testing.T) {
 	pays := event(usd, "transfer", amountValue(0, 5), contract, receiver)
 	names := event(usd, "note", amountValue(0, 1), marker)

@@ -105,9 +105,9 @@ func readBody(view xdr.TransactionEnvelopeView) (b body, err error) {
 	return b, nil
 }
 
-// readCall reads what comes before the operation's arguments in a transaction that is one contract
-// call; nil when it is something else, or that is not known either. The envelope's end may be of
-// any form: XDR is read from its beginning.
+// readCall reads the part before the operation's arguments of a transaction that is a single
+// contract call; nil if it is something else, or if that part is unknown too. The envelope's end
+// may be of any form, because XDR is read from its beginning.
 func readCall(view xdr.TransactionEnvelopeView) *body {
 	if kind, err := view.Type(); err != nil || kind == xdr.EnvelopeTypeEnvelopeTypeTxV0 {
 		return nil

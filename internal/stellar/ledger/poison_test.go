@@ -11,8 +11,8 @@ import (
 	"github.com/lumenhook/lumenhook/internal/stellar/ledger"
 )
 
-// What anybody may emit is read without an error, as by the SDK alone, and pays nobody but by the
-// contract of the asset that is paid.
+// Events of any contract are read without an error, as by the SDK alone, and count as payments only
+// if the contract is the paid asset's.
 func FuzzEvents(f *testing.F) {
 	amount := amountValue(0, 5)
 	for _, e := range []xdr.ContractEvent{
@@ -75,7 +75,7 @@ func ownAsset(e *xdr.ContractEvent) string {
 	return ""
 }
 
-// newerLedgers are of a protocol that is not known, with forms that nobody knows.
+// newerLedgers are of an unknown protocol, with unknown forms.
 func newerLedgers(t testing.TB) (all [][]byte) {
 	called := call(metaV4(1, event(usd, "transfer", amountWithID(8, 5), sender, receiver)), xdr.Memo{})
 	withHash(t, &called)
@@ -104,8 +104,8 @@ func newerLedgers(t testing.TB) (all [][]byte) {
 	}
 }
 
-// Whatever is changed in a ledger, in forms that are known or not, either it is refused or it
-// tells of no payment that was not in it before.
+// A changed ledger, in known or unknown forms, is either refused, or shows no payment that was not
+// in it before.
 func FuzzNewerForms(f *testing.F) {
 	ledgers := newerLedgers(f)
 	e := newExtractor(f, passphrase)
@@ -135,7 +135,7 @@ func FuzzNewerForms(f *testing.F) {
 	})
 }
 
-// viewed are the payments of a ledger that is what its hashes say.
+// viewed returns the payments of a ledger that matches its hashes.
 func viewed(t testing.TB, e *ledger.Extractor, raw []byte) map[string]bool {
 	t.Helper()
 	verified, err := ledger.Verify(ledger.Raw{XDR: raw}, passphrase)

@@ -14,8 +14,8 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// The scanner's oracle: ledgers taken apart by the SDK's views, and payments decoded by the SDK.
-// So they were read before there was the scanner.
+// The scanner's oracle: ledgers parsed by the SDK's views, and payments decoded by the SDK. This is
+// how they were read before the scanner existed.
 
 // ReadBySDK is Extract without the scanner.
 func ReadBySDK(raw []byte, passphrase string) (domain.Ledger, error) {
@@ -89,8 +89,8 @@ func locateBySDK(raw []byte, passphrase string) (parts located, err error) {
 	return parts, nil
 }
 
-// IsPlain reports whether the scanner reads a ledger by itself, and CompareScan whether it then
-// finds what the SDK finds.
+// IsPlain reports whether the scanner reads a ledger without the SDK, and CompareScan whether it
+// then finds the same as the SDK.
 func IsPlain(raw []byte) bool {
 	normal, _, err := normalise(raw)
 	if err != nil {
@@ -103,7 +103,7 @@ func IsPlain(raw []byte) bool {
 func CompareScan(raw []byte, passphrase string) error {
 	normal, _, err := normalise(raw)
 	if err != nil {
-		return nil //nolint:nilerr // it is no ledger
+		return nil //nolint:nilerr // it is not a ledger
 	}
 	parts, envelopes, plain := scan(normal)
 	if !plain {
@@ -199,7 +199,7 @@ func sdkResults(result xdr.TransactionResultView) []xdr.OperationResultView {
 	return body.MustResults().MustAll()
 }
 
-// call reads a contract call as the scanner would without what it found already.
+// call reads a contract call as the scanner would, without using its earlier results.
 func (r *sdkReading) call(i int) error {
 	tx := r.tx
 	tx.emitted = nil
@@ -396,7 +396,7 @@ func (r *sdkReading) payment(i int, name string) domain.Payment {
 	}
 }
 
-// movement is what a classic operation moved, and to whom.
+// movement is the asset and amount that a classic operation moved, and its recipient.
 type movement struct {
 	name   string
 	to     xdr.MuxedAccount
@@ -441,8 +441,7 @@ func movementOf(op xdr.OperationBody, result xdr.OperationResultView) (movement,
 	return movement{"path_payment_strict_send", o.Destination, o.DestAsset, sent}, nil
 }
 
-// address writes an account as a G address, and the identifier that an M address
-// carries besides.
+// sdkAddress returns the G address of an account, and the identifier in an M address.
 func sdkAddress(a xdr.MuxedAccount) (account, muxedID string, err error) {
 	key := a.Ed25519
 	if a.Type == xdr.CryptoKeyTypeKeyTypeMuxedEd25519 {

@@ -10,7 +10,7 @@ import (
 
 var errResult = errors.New("its result cannot be read")
 
-// Where things stand in a result.
+// Offsets in a result.
 const (
 	feeChargedSizeBytes = 8
 	codeSizeBytes       = 4
@@ -25,7 +25,7 @@ func codeOf(result []byte) (code xdr.TransactionResultCode, ok bool) {
 	return xdr.TransactionResultCode(binary.BigEndian.Uint32(result[feeChargedSizeBytes:])), true
 }
 
-// succeeded reads a result's code. A fee bump succeeded if what it carries did.
+// succeeded reads a result's code. A fee bump succeeded if its inner transaction did.
 func succeeded(result xdr.TransactionResultView) (bool, error) {
 	switch code, ok := codeOf(result); {
 	case !ok:
@@ -43,7 +43,7 @@ func succeeded(result xdr.TransactionResultView) (bool, error) {
 	})
 }
 
-// results are those of the operations of a transaction that succeeded.
+// results are the operation results of a successful transaction.
 type results struct {
 	scanner
 	count int

@@ -6,30 +6,28 @@ import (
 	"github.com/stellar/go-stellar-sdk/xdr"
 )
 
-// A stellar-core that was told to (BACKFILL_STELLAR_ASSET_EVENTS), as those behind many RPC
-// servers and lakes are, writes the events of asset contracts in ledgers of protocol 20 to 22
-// as they are since protocol 23 (CAP-67): a transfer from or to the issuer becomes a mint or a
-// burn, and the administrator is left out of the others. The hash in the result is that of the
-// events as they were. What was left out is found again: it is one of a few addresses, and the
-// hash says which.
+// A stellar-core with BACKFILL_STELLAR_ASSET_EVENTS, as behind many RPC servers and lakes, rewrites
+// the events of asset contracts in ledgers of protocols 20 to 22 to their form since protocol 23
+// (CAP-67): a transfer from or to the issuer becomes a mint or a burn, and the administrator is
+// omitted from the others. The hash in the result covers the original events. The omitted
+// address can be found again: it is one of a few, and the hash decides which.
 
-// Protocols whose asset contracts wrote events in the older form: from the first up to, and not
-// with, the second. The ledger that upgrades the network names the newer protocol, and what was
-// called in it ran before.
+// Protocols whose asset contracts wrote events in the older form: from the first up to, but
+// excluding, the second. The ledger that upgrades the network has the newer protocol number,
+// although its calls ran before the upgrade.
 const (
 	protocolContracts = 20
 	protocolUnified   = 23
 )
 
-// Bounds of events that may have been rewritten, and of those who may have been administrators:
-// several times what the network allows.
+// Bounds of events that may have been rewritten, and of possible administrators: several times the
+// network's limits.
 const (
 	rewrittenSizeBytesMax = 128 << 10
 	administratorsMax     = 256
 )
 
-// formSizeBytesMore is more than a former form takes more than the event: an address, and a longer
-// name.
+// formSizeBytesMore bounds the extra size of a former form: an address, and a longer name.
 const formSizeBytesMore = 64
 
 const eventSetAuthorized = "set_authorized"
@@ -76,8 +74,8 @@ func (p *prover) provesRewritten(
 	return search.run()
 }
 
-// formerForms gives the forms that an event may have had. Only those of an asset's own contract
-// were rewritten, and all of them: of those only a burn may have been as it is.
+// formerForms returns the possible earlier forms of an event. Only events of an asset's own
+// contract were rewritten, and all of them; of those only a burn may be unchanged.
 func (p *prover) formerForms(e encodedEvent) rewritable {
 	asIs := form{}
 	r := rewritable{encodedEvent: e, forms: []form{asIs}}
@@ -126,9 +124,8 @@ func textOf(topic []byte, kind xdr.ScValType) string {
 	return string(s.opaque(assetNameSizeBytesMax))
 }
 
-// administratorsOf gives the forms that name one of those who may have been an asset's
-// administrator in a contract call: whoever signed for it, and each contract that it says it
-// touches.
+// administratorsOf returns the forms that name a possible administrator of the asset in a contract
+// call: each signer, and each contract in its footprint.
 func administratorsOf(envelope xdr.TransactionEnvelope) (all []form) {
 	seen := map[string]bool{}
 	add := func(a xdr.ScAddress) {

@@ -88,8 +88,7 @@ func TestRewrittenEventsAreProvedUpToTheUpgrade(t *testing.T) {
 	}
 }
 
-// Many who may have been administrators of many assets are no reason to refuse what the issuers
-// paid.
+// Many possible administrators of many assets are not a reason to refuse the issuers' payments.
 func TestPaymentsOfManyIssuersInOneRewrittenCall(t *testing.T) {
 	var were, are []xdr.ContractEvent
 	for i := range 6 {
@@ -102,11 +101,11 @@ func TestPaymentsOfManyIssuersInOneRewrittenCall(t *testing.T) {
 	}
 }
 
-// A source cannot keep the processor with a ledger in which much has to be tried: what the
-// network allows in a call is proved, and four times as much is not.
+// A source cannot block the processor with a ledger that needs many attempts: calls up to the
+// network's limits are proved, and four times as much is not.
 func TestWhatProvingCostsIsBounded(t *testing.T) {
 	var were, are []xdr.ContractEvent
-	for i := range 13 { // 8,192 ways, of which the last is right
+	for i := range 13 { // 8,192 combinations, of which the last is right
 		were = append(were, event(issuedAsset(i), "transfer", amountValue(0, 1), sender, issuer))
 		are = append(are, event(issuedAsset(i), "burn", amountValue(0, 1), sender))
 	}
@@ -122,8 +121,8 @@ func TestWhatProvingCostsIsBounded(t *testing.T) {
 	}
 }
 
-// The version of the meta of a newer protocol may be newer, too. No hash covers what it says
-// before the events, so nothing of a call is proved, and the rest of the ledger is read.
+// The version of the meta of a newer protocol may be newer, too. No hash covers the part before the
+// events, so the call is not proved, and the rest of the ledger is read.
 func TestANewerMetaQuarantinesCallsAlone(t *testing.T) {
 	called := call(metaV4(1, event(usd, "transfer", amountValue(0, 5), sender, receiver)),
 		xdr.Memo{})

@@ -11,16 +11,15 @@ import (
 	"github.com/stellar/go-stellar-sdk/xdr"
 )
 
-// A ledger that holds a form the SDK does not know (an operation, an address, a
-// result) cannot be stepped over: XDR does not say how long an unknown thing is.
-// Its transactions can be told apart all the same, because each is named by its
-// hash: an envelope ends where the hash of what was read is one of those that
-// the ledger lists as applied, and what was applied begins at those hashes.
+// A form that the SDK does not know (an operation, an address, a result) cannot be skipped, because
+// XDR does not say how long an unknown value is. The transactions of the ledger can be separated
+// nevertheless, because each is identified by its hash: an envelope ends where the hash of the
+// bytes read is one of those that the ledger lists as applied, and the applied parts begin at those
+// hashes.
 //
-// Nobody can put words into the mouth of another transaction that way: of a hash
-// that is found in more than one place, only the hashes of the ledger say which is
-// the transaction's (apart.go). Where they are not asked, the whole ledger is left
-// unread.
+// This cannot be used to forge another transaction: if a hash is found in more than one place, only
+// the hashes of the ledger decide which place is the transaction's (apart.go). If they are not
+// checked, the whole ledger is refused.
 
 // Bounds of a transaction in a set.
 const (
@@ -33,7 +32,7 @@ const (
 var errUnknownForm = errors.New("it holds a form that this program does not know: a newer " +
 	"lumenhook may")
 
-// isUnknownForm tells what a newer protocol looks like from what damage does.
+// isUnknownForm distinguishes errors of a newer protocol from errors of damage.
 func isUnknownForm(err error) bool {
 	view, ok := errors.AsType[*xdr.ViewError](err)
 	return ok &&
@@ -41,7 +40,7 @@ func isUnknownForm(err error) bool {
 			view.Kind == xdr.ViewErrOpaqueExceedsMax)
 }
 
-// salvager takes a ledger apart around what cannot be read.
+// salvager parses a ledger around unreadable parts.
 type salvager struct {
 	cursor
 	raw       []byte
@@ -199,7 +198,7 @@ func (s *salvager) delimit() (hash xdr.Hash, sizeBytes int, found bool) {
 	digest := sha256.New()
 	digest.Write(s.networkID[:])
 	if binary.BigEndian.Uint32(s.rest) == uint32(xdr.EnvelopeTypeEnvelopeTypeTxV0) {
-		// What is signed of the oldest form is the newer one it is equal to.
+		// For the oldest form, the equivalent newer one is signed.
 		digest.Write([]byte{0, 0, 0, byte(xdr.EnvelopeTypeEnvelopeTypeTx), 0, 0, 0, 0})
 	} else {
 		digest.Write(s.rest[:4])
@@ -244,7 +243,7 @@ type place struct {
 	hash xdr.Hash
 }
 
-// processing reads what was applied at these places.
+// processing reads the applied transactions at these places.
 func (s *salvager) processing(places []place) (txs []transaction, err error) {
 	if len(places) == 0 {
 		return nil, nil
@@ -262,7 +261,7 @@ func (s *salvager) processing(places []place) (txs []transaction, err error) {
 	return txs, nil
 }
 
-// places finds each hash: what was applied begins at them. The first is there at once.
+// places finds each hash, where an applied transaction begins. The first one is at a known place.
 func (s *salvager) places() (places []place, err error) {
 	n := s.uint32()
 	if s.short || int64(n) != int64(len(s.envelopes)) {
@@ -293,8 +292,8 @@ func (s *salvager) places() (places []place, err error) {
 	return places, nil
 }
 
-// transaction reads one of them by itself. Only the last may have bytes of
-// something else behind it. It fails for what is damage, and no unknown form.
+// transaction reads one of them. Only the last may have bytes of something else after it. It
+// returns an error for damage, but not for an unknown form.
 func (s *salvager) transaction(p place, raw []byte, last bool) (transaction, error) {
 	tx := transaction{hash: p.hash, envelope: s.envelopes[p.hash], call: s.calls[p.hash]}
 	tx.rest = raw[s.resultOffset()-hashSizeBytes:]

@@ -12,10 +12,10 @@ import (
 	"github.com/stellar/go-stellar-sdk/xdr"
 )
 
-// bumpTo marks the operation that becomes one of a kind nobody knows yet.
+// bumpTo marks the operation that becomes one of an unknown kind.
 const bumpTo = 0x1122334455667788
 
-// unknownKind is an operation type far beyond those of today.
+// unknownKind is an operation type far beyond the current ones.
 const unknownKind = 99
 
 func marked(n int64) testTx {
@@ -111,7 +111,7 @@ func TestAnUnknownOperationQuarantinesItsTransactionAlone(t *testing.T) {
 
 func TestSeveralUnknownTransactions(t *testing.T) {
 	txs := []testTx{marked(1), marked(2), payOne(1), everyOperation(metaV4(7)), marked(3), marked(4)}
-	txs[4].failed = true // it is none of our business then
+	txs[4].failed = true // its content does not matter then
 	raw := closeLedger(t, 2, txs...)
 	for i, n := range map[int]int64{0: 1, 1: 2, 4: 3, 5: 4} {
 		raw = makeUnknown(t, raw, txs[i], n)
@@ -122,8 +122,8 @@ func TestSeveralUnknownTransactions(t *testing.T) {
 	checkQuarantined(t, l, "does not know", "does not know", "does not know")
 }
 
-// An unknown form of a result, or of an address in the meta, is in what was
-// applied, while the envelope is as ever.
+// An unknown form of a result, or of an address in the meta, is in the applied part, while the
+// envelope is unchanged.
 func TestUnknownResultsAndEvents(t *testing.T) {
 	strange := marked(0)
 	raw := closeLedger(t, 2, payOne(1), strange, payOne(3))
@@ -151,8 +151,8 @@ func TestUnknownResultsAndEvents(t *testing.T) {
 	checkQuarantined(t, l, "discriminant")
 }
 
-// Who can have the hash of a transaction written elsewhere in the ledger might
-// forge what it did; then nothing of the ledger is believed.
+// A client that can have the hash of a transaction written elsewhere in the ledger might forge its
+// effects, so nothing of the ledger is accepted.
 func TestAHashInTwoPlacesLeavesTheLedgerUnread(t *testing.T) {
 	strange, victim := marked(0), payOne(9)
 	hash, err := network.HashTransactionInEnvelope(victim.envelope(), passphrase)

@@ -6,9 +6,9 @@ import (
 	"github.com/stellar/go-stellar-sdk/xdr"
 )
 
-// Most ledgers hold plain forms only, and are read here in one pass. The SDK steps over what
-// payments are not made of. What is not plain leaves the scanner bad, and says no more than that:
-// then the SDK reads the ledger, and decides what it is.
+// Most ledgers have only plain forms, and are read here in one pass. The SDK skips parts that
+// payments do not need. Anything else makes the scanner bad, without a reason: then the SDK reads
+// the ledger, and decides what it is.
 
 // Bounds that the protocol sets.
 const (
@@ -25,15 +25,15 @@ const (
 	listed                 = 4 // anything in a list
 )
 
-// scanner steps through XDR of plain forms. When it meets anything else, or the end, it is bad
-// and stays so; what it gives from then on is not to be used.
+// scanner steps through XDR of plain forms. When it meets anything else, or the end, it becomes bad
+// and stays so. Its results are then invalid.
 type scanner struct {
 	raw []byte
 	at  int
 	bad bool
 }
 
-// take gives the next bytes; nil at the end.
+// take returns the next bytes; nil at the end.
 func (s *scanner) take(sizeBytes int) []byte {
 	if s.bad || len(s.raw)-s.at < sizeBytes {
 		s.bad = true
@@ -73,7 +73,7 @@ func (s *scanner) option() bool {
 	return there == 1 && !s.bad
 }
 
-// count reads how many there are of something; 0 when there cannot be so many.
+// count reads a number of elements; 0 if there cannot be that many.
 func (s *scanner) count(sizeBytesMin int) int {
 	n := int64(s.uint32())
 	if s.bad || n > int64(len(s.raw)-s.at)/int64(sizeBytesMin) {
@@ -101,7 +101,7 @@ func (s *scanner) opaque(sizeBytesMax uint32) []byte {
 	return padded[:n:n]
 }
 
-// known is what the SDK can step over.
+// known is a type that the SDK can skip.
 type known interface {
 	~[]byte
 	Raw() ([]byte, error)
@@ -132,14 +132,14 @@ func (s *scanner) empty() bool {
 // envelope is a transaction as it was submitted.
 type envelope struct {
 	view xdr.TransactionEnvelopeView
-	// What is hashed, after the network and the kind: of the oldest form, what comes after
-	// its kind of account.
+	// The hashed part, after the network and the kind; for the oldest form, the part after its kind
+	// of account.
 	signed []byte
 	hash   xdr.Hash // once it was computed
 }
 
-// scan takes a ledger apart that holds plain forms only. ok is false for each other one, and
-// says nothing about it.
+// scan parses a ledger that has only plain forms. ok is false for every other one, without a
+// reason.
 func scan(raw []byte) (parts located, envelopes []envelope, ok bool) {
 	s := &scanner{raw: raw}
 	version := s.uint32()
@@ -246,14 +246,14 @@ func (s *scanner) envelope() (signed []byte) {
 	return signed
 }
 
-// bump reads what comes before the transaction inside of a fee bump.
+// bump reads the part before the transaction inside a fee bump.
 func (s *scanner) bump() {
 	s.muxedAccount()
 	s.take(8)
 	s.must(uint32(xdr.EnvelopeTypeEnvelopeTypeTx))
 }
 
-// transaction steps over what is signed of one.
+// transaction skips the signed part of a transaction.
 func (s *scanner) transaction(kind xdr.EnvelopeType) {
 	s.transactionHead(kind)
 	n := s.count(listed)
@@ -272,7 +272,7 @@ func (s *scanner) transaction(kind xdr.EnvelopeType) {
 	}
 }
 
-// transactionHead reads what comes before the operations.
+// transactionHead reads the part before the operations.
 func (s *scanner) transactionHead(kind xdr.EnvelopeType) (source party, m memo) {
 	if kind == xdr.EnvelopeTypeEnvelopeTypeTxV0 {
 		source.key = s.take(hashSizeBytes)
@@ -395,7 +395,7 @@ func (s *scanner) operation() {
 	}
 }
 
-// stepOverBody steps over what is no payment, from behind its kind on.
+// stepOverBody skips an operation that is not a payment, after its kind.
 func (s *scanner) stepOverBody() {
 	if !s.bad {
 		s.at -= 4
@@ -403,7 +403,7 @@ func (s *scanner) stepOverBody() {
 	}
 }
 
-// operationHead reads who does it and what it is.
+// operationHead reads an operation's source and kind.
 func (s *scanner) operationHead() (o operation) {
 	if s.option() {
 		o.source = s.muxedAccount()
@@ -422,7 +422,7 @@ func isPayment(kind xdr.OperationType) bool {
 	return false
 }
 
-// operationBody reads what comes after the kind of a payment.
+// operationBody reads the part after the kind of a payment.
 func (s *scanner) operationBody(o *operation) {
 	switch o.kind {
 	case xdr.OperationTypeCreateAccount:
@@ -446,7 +446,7 @@ func (s *scanner) operationBody(o *operation) {
 	}
 }
 
-// processed reads what was applied.
+// processed reads the applied transactions.
 func (s *scanner) processed(version uint32) []transaction {
 	txs := make([]transaction, s.count(processingSizeBytesMin))
 	for i := range txs {
@@ -475,7 +475,7 @@ func (s *scanner) processed(version uint32) []transaction {
 	return txs
 }
 
-// changes steps over a list of changes of entries, and gives it; nil when there are none.
+// changes skips a list of changes of entries, and returns it; nil without changes.
 func (s *scanner) changes() []byte {
 	if s.empty() {
 		return nil
@@ -556,7 +556,7 @@ func (s *scanner) metaV4(tx *transaction) {
 	}
 }
 
-// emitted is what the only operation of a transaction emitted and returned.
+// emitted holds the events and the return value of the only operation of a transaction.
 type emitted struct {
 	events   []byte // as they are hashed, with their number
 	returned []byte // nil: nothing is said

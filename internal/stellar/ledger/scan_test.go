@@ -14,7 +14,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/stellar/ledger"
 )
 
-// sameAsSDK holds what the scanner makes of a ledger against what the SDK does.
+// sameAsSDK compares the scanner's reading of a ledger with the SDK's.
 func sameAsSDK(t *testing.T, e *ledger.Extractor, raw []byte, network string) {
 	t.Helper()
 	if err := ledger.CompareScan(raw, network); err != nil {
@@ -32,7 +32,7 @@ func sameAsSDK(t *testing.T, e *ledger.Extractor, raw []byte, network string) {
 	}
 }
 
-// withoutReasons takes away the words of why a transaction could not be read.
+// withoutReasons removes the reasons why transactions could not be read.
 func withoutReasons(l *domain.Ledger) {
 	for i := range l.Quarantined {
 		l.Quarantined[i].Reason = ""
@@ -50,7 +50,7 @@ func TestRealLedgersAreReadAsBySDK(t *testing.T) {
 	}
 }
 
-// plainLedgers hold every form that the scanner reads by itself.
+// plainLedgers have every form that the scanner reads without the SDK.
 func plainLedgers(t testing.TB) (all [][]byte) {
 	called := call(metaV4(1, event(usd, "transfer", amountWithID(1, 5), sender, receiver),
 		event(usd, "approve", amountValue(0, 1), sender, receiver)), xdr.Memo{})
@@ -78,7 +78,7 @@ func plainLedgers(t testing.TB) (all [][]byte) {
 	return all
 }
 
-// What is changed in them is read alike, or refused alike.
+// Changed ledgers are read alike, or refused alike.
 func TestChangedLedgersAreReadAsBySDK(t *testing.T) {
 	random := rand.New(rand.NewPCG(15, 2))
 	e := newExtractor(t, passphrase)

@@ -9,9 +9,9 @@ import (
 	"github.com/stellar/go-stellar-sdk/xdr"
 )
 
-// Where a form that this program does not know ends, nobody can tell. If a hash covers it, the
-// hash tells: of the places that are possible, it ends where the bytes have the hash. A source
-// can then not hide a result or an event behind a form that nobody knows.
+// The end of an unknown form is unknown. If a hash covers it, the hash decides: of the possible
+// places, it ends where the bytes match the hash. So a source cannot hide a result or an event
+// behind an unknown form.
 
 // Bounds of such a search.
 const (
@@ -27,8 +27,8 @@ const (
 	placeSizeBytes      = 256      // what looking at a place counts for
 )
 
-// checkUnknownResults goes on from a result of a form that is not known: it ends before what
-// can be the changes of the fee and a meta.
+// checkUnknownResults continues from a result of an unknown form: it ends before bytes that can be
+// the changes of the fee and a meta.
 func (l located) checkUnknownResults(p *prover, claimed xdr.Hash, from int) error {
 	digest := sha256.New()
 	digest.Write(l.appendResults(nil, from))
@@ -63,9 +63,9 @@ func (l located) checkUnknownResults(p *prover, claimed xdr.Hash, from int) erro
 	return nil
 }
 
-// pairEnds gives each place where a result pair may end: first those from which what is known goes
-// on to the transaction's end. Of many results of unknown forms, most of which hold places where
-// they could end, each is then tried at the right place first.
+// pairEnds yields each place where a result pair may end, beginning with those from which known
+// forms continue to the transaction's end. With many results of unknown forms, most of which
+// contain possible ends, each is then tried at the right place first.
 func (p *prover) pairEnds(rest []byte) func(yield func(end int) bool) {
 	return func(yield func(end int) bool) {
 		for _, whole := range []bool{true, false} {

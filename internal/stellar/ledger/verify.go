@@ -10,11 +10,11 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// What a ledger says is proved by hashes, from its name on: the ledger's hash is that of
-// its header. The header names the hash of the header before it, of the transaction set, and
-// of the results in the order of application. A transaction's hash leads from a result to its
-// envelope, and the result of a contract call names the hash of its return value and events.
-// Payments are made of these bytes and of no others: docs/decisions/verified-ledgers.md.
+// The content of a ledger is proved by hashes, starting with its name: the ledger's hash is that
+// of its header. The header contains the hash of the previous header, of the transaction set, and of
+// the results in the order of application. A transaction's hash leads from a result to its
+// envelope, and the result of a contract call contains the hash of its return value and events.
+// Payments are derived from only these bytes: docs/decisions/verified-ledgers.md.
 
 // ErrNotProved is why a ledger is not believed: it is damaged or false, and another answer, or
 // another source, may give it as it is.
@@ -34,19 +34,18 @@ func (m *Mismatch) Error() string {
 		m.Claimed[:])
 }
 
-// protocolKnown is the newest protocol of which real ledgers were read: up to it every form
-// is known.
+// protocolKnown is the newest protocol of which real ledgers were read: up to it every form is
+// known.
 const protocolKnown = 26
 
-// errUnproved is why payments of a contract call are not believed when a newer protocol's
-// form stands before its return value.
+// errUnproved is why payments of a contract call are not accepted if a newer protocol's form
+// precedes its return value.
 var errUnproved = errors.New("the hash of its events cannot be computed: its meta holds a form " +
 	"that this program does not know: a newer lumenhook may")
 
-// Verify holds a ledger against its hashes, and takes it apart on the way, so that an
-// Extractor need not do it again. It fails with ErrNotProved, with a domain.LedgerError, or
-// because of a form that is not known. Whether the ledger's own hash is the network's, the
-// chain of ledgers tells.
+// Verify checks a ledger against its hashes, and parses it in the process, so that an Extractor
+// need not do it again. It fails with ErrNotProved, with a domain.LedgerError, or because of an
+// unknown form. Whether the ledger's own hash is the network's is checked by the chain of ledgers.
 func Verify(raw Raw, passphrase string) (_ Raw, err error) {
 	defer guard(&err)
 	if raw.verified != nil {
@@ -60,12 +59,12 @@ func Verify(raw Raw, passphrase string) (_ Raw, err error) {
 	return raw, nil
 }
 
-// effortMax bounds what is hashed and looked through to prove one ledger around events that
-// were rewritten and forms that are not known: a source that lies cannot keep the processor. A
-// call's events in these ledgers take 16 KiB at most.
+// effortMax bounds the bytes that are hashed and searched to prove one ledger around rewritten
+// events and unknown forms, so that a malicious source cannot block the processor. A call's events
+// in these ledgers take 16 KiB at most.
 const effortMax = 256 << 20
 
-// prover is what proving one ledger takes beside the ledger.
+// prover is the state of proving one ledger.
 type prover struct {
 	passphrase string
 	protocol   uint32
@@ -73,13 +72,13 @@ type prover struct {
 	joined     []byte // memory that is used for one call after the other
 }
 
-// spend reports whether so much may still be hashed or looked through.
+// spend reports whether that many bytes may still be hashed or searched.
 func (p *prover) spend(sizeBytes int) bool {
 	p.leftBytes -= sizeBytes
 	return p.leftBytes >= 0
 }
 
-// hashOf hashes what the parts are together. They are short: one write costs less than several.
+// hashOf hashes the concatenated parts. They are short: one write costs less than several.
 func (p *prover) hashOf(parts ...[]byte) xdr.Hash {
 	p.joined = p.joined[:0]
 	for _, part := range parts {
@@ -116,14 +115,14 @@ func verify(raw []byte, passphrase string) (*opened, error) {
 	return parts, nil
 }
 
-// provedHeader is what of a header that has its hash is needed to prove the rest.
+// provedHeader holds the fields of a verified header that are needed to prove the rest.
 type provedHeader struct {
 	protocol uint32
 	setHash  xdr.Hash
 	setAt    int // where the transaction set begins
 }
 
-// checkHeader hashes the header as it came, not as it was normalised.
+// checkHeader hashes the header as received, not as normalised.
 func checkHeader(raw []byte) (h provedHeader, err error) {
 	raw = raw[:min(len(raw), headSizeBytesMax)]
 	normal, _, err := normalise(raw)
@@ -285,7 +284,7 @@ func (t *transaction) checkCall(c call, p *prover) error {
 	return nil
 }
 
-// mismatch says that the events of a call have another hash; a zero one is none.
+// mismatch returns the error for a call whose events have another hash; a zero hash means no hash.
 func (t *transaction) mismatch(c call, computed xdr.Hash) error {
 	return &Mismatch{
 		What:     fmt.Sprintf("the events of operation %d of transaction %s", c.index+1, t.hexHash()),
@@ -300,8 +299,8 @@ func (t *transaction) hasNewerMeta() bool {
 	return err == nil && version > metaUnified
 }
 
-// eventBytes are an operation's events as they are hashed, with their number; nil where there
-// are none. It panics as the SDK's Must functions do.
+// eventBytes returns an operation's events in their hashed form, with their number; nil without
+// events. It panics like the SDK's Must functions.
 func eventBytes(meta xdr.TransactionMetaView, i, operations int) []byte {
 	switch meta.MustV() {
 	case 3:
@@ -316,7 +315,7 @@ func eventBytes(meta xdr.TransactionMetaView, i, operations int) []byte {
 	return nil
 }
 
-// returnValue is what the call returned; nil where that is not said.
+// returnValue returns the return value of the call; nil if it is missing.
 func returnValue(meta xdr.TransactionMetaView) []byte {
 	switch meta.MustV() {
 	case 3:

@@ -37,7 +37,7 @@ func TestRealLedgersAreWhatTheirHashesSay(t *testing.T) {
 // span is a part of a ledger that a hash covers.
 type span struct{ from, to int }
 
-// hashCovered finds with the SDK's own decoding what the hashes of a ledger cover.
+// hashCovered finds, with the SDK's own decoding, the bytes that the hashes of a ledger cover.
 func hashCovered(t testing.TB, raw []byte) map[string][]span {
 	t.Helper()
 	var whole xdr.LedgerCloseMeta
@@ -142,7 +142,7 @@ func TestNoChangeOfWhatAHashCoversPasses(t *testing.T) {
 	}
 }
 
-// sealed gives a ledger the hashes that it should have. change may bring in what the SDK cannot
+// sealed gives a ledger the hashes that it should have. change may add forms that the SDK cannot
 // encode, in every part alike.
 func sealed(
 	t testing.TB, raw []byte, protocol xdr.Uint32, change func(part []byte) []byte,
@@ -256,7 +256,7 @@ func TestFalseEventsAreRefused(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	right.failed = true // then nobody is paid, and no hash says anything
+	right.failed = true // then there are no payments, and no hash covers it
 	right.meta = metaV0()
 	raw := sealed(t, closeLedger(t, 2, right), 23, nil)
 	if err := verify(raw, passphrase); err != nil {
@@ -264,8 +264,8 @@ func TestFalseEventsAreRefused(t *testing.T) {
 	}
 }
 
-// A newer protocol may hold forms that are not known; what is proved around them is read. In a
-// protocol whose forms are all known there are none.
+// A newer protocol may have unknown forms; the parts proved around them are read. In a protocol
+// whose forms are all known there are no unknown forms.
 func TestUnknownFormsAreProvedOrRefused(t *testing.T) {
 	strange := marked(0)
 	plain := closeLedger(t, 2, payOne(1), strange, payOne(3))
@@ -329,9 +329,9 @@ func TestEmptySets(t *testing.T) {
 	}
 }
 
-// BenchmarkVerify measures what verifying adds to extraction, in turns, so that what else the
-// machine does falls on both alike. The figures are of processor time. The floor is SHA-256 of
-// what is hashed, and of nothing else.
+// BenchmarkVerify measures the extra cost of verifying over extraction, alternating, so that other
+// work on the machine affects both alike. The figures are processor time. The baseline is SHA-256
+// of the hashed bytes alone.
 func BenchmarkVerify(b *testing.B) {
 	for _, sequence := range realLedgers {
 		raw := readReal(b, sequence)
@@ -406,7 +406,8 @@ func TestDamageIsAskedForAgain(t *testing.T) {
 	}
 }
 
-// What is of a newer form, and has its hash, is said to be: nobody asks for it again and again.
+// A newer form with a matching hash is reported as such, so that it is not requested again and
+// again.
 func TestProvedNewerFormsAreNotDamage(t *testing.T) {
 	plain := closeLedger(t, 2, payOne(1), payOne(2))
 	phase := func(part []byte) []byte {

@@ -12,8 +12,8 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// How many names are kept, each at the place that its bytes tell; another that comes to the same
-// place takes it. Powers of two.
+// Number of cached names, each at an index derived from its bytes; another name with the same index
+// replaces it. Powers of two.
 const (
 	addressesKept = 1024
 	assetsKept    = 256
@@ -87,7 +87,7 @@ func assetOf(raw []byte) (domain.Asset, error) {
 	return domain.Asset{Code: string(code)}, nil
 }
 
-// named is what an asset is called.
+// named returns the name of an asset.
 func named(asset xdr.Asset) (domain.Asset, error) {
 	raw, err := asset.MarshalBinary()
 	if err != nil {

@@ -11,14 +11,14 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// told is one event of the processor's, beside what it was made from.
+// told is one event of the processor, with its origin.
 type told struct {
 	*token_transfer.TokenTransferEvent
 	tx    ingest.LedgerTransaction
 	op    xdr.Operation
 	index int                // of the operation, from 0
 	last  bool               // of the operation's events
-	raw   *xdr.ContractEvent // what a contract emitted
+	raw   *xdr.ContractEvent // emitted by a contract
 	n     int                // of the operation's changes of balances, for contracts
 }
 
@@ -52,8 +52,8 @@ func consult(lcm xdr.LedgerCloseMeta, passphrase string) (all []told, fees int, 
 	return all, fees, err
 }
 
-// account makes sure that asking event by event has left nothing out of what the
-// processor tells of the ledger as a whole.
+// account checks that processing event by event misses nothing that the processor reports for the
+// whole ledger.
 func account(events []*token_transfer.TokenTransferEvent, all []told) (fees int, err error) {
 	rest := all
 	for _, event := range events {
@@ -104,9 +104,9 @@ func consultOperation(
 	return all, err
 }
 
-// consultContract asks about each event of a contract on its own, so that it is
-// known what the processor made of which. It is silent on what it takes for no
-// token's, and gives an asset to what comes from an asset's contract.
+// consultContract processes each event of a contract separately, so that it is known which event
+// became what. The processor skips events that it does not consider a token's, and sets the asset
+// for events of an asset's contract.
 func consultContract(
 	processor *token_transfer.EventsProcessor, of told, result xdr.OperationResult,
 ) (all []told, err error) {

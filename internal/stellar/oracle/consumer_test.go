@@ -32,7 +32,7 @@ func newConsumer(passphrase string) *consumer {
 	}
 }
 
-// take reads one ledger, and fails with all that an indexer would not take.
+// take reads one ledger, and fails for everything that an indexer would reject.
 func (c *consumer) take(lcm xdr.LedgerCloseMeta) error {
 	err := errors.Join(
 		token_transfer.VerifyEvents(lcm, c.passphrase, false),
@@ -160,7 +160,8 @@ func claimed(tr xdr.OperationResultTr) []xdr.ClaimAtom {
 	return nil
 }
 
-// changes follows the entries: what a change begins with is what the last one left.
+// changes follows the entries: the state before a change must be the state that the previous one
+// left.
 func (c *consumer) changes(lcm xdr.LedgerCloseMeta) error {
 	reader, err := ingest.NewLedgerChangeReaderFromLedgerCloseMeta(c.passphrase, lcm)
 	if err != nil {
@@ -307,8 +308,8 @@ func TestAnIndexerTakesTheDevelopmentNetwork(t *testing.T) {
 	)
 }
 
-// The indexer is not blind: it takes real ledgers, and no ledger with a change, a balance, a fee
-// or a sequence number that is wrong.
+// The indexer is not blind: it accepts real ledgers, and no ledger with a wrong change, balance,
+// fee or sequence number.
 func TestTheIndexerIsNotBlind(t *testing.T) {
 	passphrase, ledgers := consumed(t, devtraffic.Kinds)
 	for name, spoil := range spoilers {

@@ -52,7 +52,7 @@ func payments(
 	return all, fees, nil
 }
 
-// differences names what is not the same in the two lists.
+// differences lists the differences between the two lists.
 func differences(got, want []domain.Payment) (all []string) {
 	for i := range max(len(got), len(want)) {
 		switch {
@@ -146,7 +146,7 @@ func TestDevelopmentNetwork(t *testing.T) {
 	logRules(t, used)
 }
 
-// trafficked runs a development network with so many steps of traffic, and returns its last
+// trafficked runs a development network with that many steps of traffic, and returns its last
 // ledger.
 func trafficked(t *testing.T, steps int) (n *devnet.Network, last uint32) {
 	t.Helper()
@@ -207,7 +207,7 @@ func follow(t *testing.T, n *devnet.Network, last uint32) (all []ledger.Raw) {
 	return all
 }
 
-// Every rule is needed: what no ledger calls for would only hide faults.
+// Every rule is needed: a rule that no ledger needs would only hide faults.
 func TestEveryRuleIsNeeded(t *testing.T) {
 	used := map[string]int{}
 	for _, raw := range realLedgers(t) {
@@ -229,7 +229,7 @@ func TestEveryRuleIsNeeded(t *testing.T) {
 	logRules(t, used)
 }
 
-// The comparison tells of a payment that is lost, added, or wrong in any field.
+// The comparison reports a payment that is lost, added, or wrong in any field.
 func TestTheComparisonIsNotBlind(t *testing.T) {
 	raw := realLedgers(t)["pubnet-58752000.xdr.gz"]
 	want, _, err := payments(raw, network.PublicNetworkPassphrase, map[string]int{})

@@ -12,8 +12,7 @@ import (
 	"github.com/lumenhook/lumenhook/domain"
 )
 
-// noPayment is a kind of event that the processor tells of and that is no
-// payment.
+// noPayment is a kind of event that the processor reports and that is not a payment.
 type noPayment struct {
 	name   string
 	covers func(told) bool
@@ -59,8 +58,8 @@ var noPayments = []noPayment{
 	},
 }
 
-// retelling is a way in which the processor tells a payment otherwise. It puts
-// into the payment what the processor left out, or refuses it.
+// retelling is a way in which the processor reports a payment differently. It adds the fields that
+// the processor omitted, or refuses the payment.
 type retelling struct {
 	name   string
 	covers func(told) bool
@@ -108,8 +107,8 @@ var operations = map[xdr.OperationType]string{
 	xdr.OperationTypeInvokeHostFunction:       "invoke_host_function",
 }
 
-// paymentOf is the payment that an event tells of; ok is false if it is none. It
-// counts the rules that it went by.
+// paymentOf returns the payment that an event reports; ok is false if it is not a payment. It
+// counts the rules that it used.
 func paymentOf(e told, used map[string]int) (p domain.Payment, ok bool, err error) {
 	for _, rule := range noPayments {
 		if rule.covers(e) {
@@ -131,7 +130,7 @@ func paymentOf(e told, used map[string]int) (p domain.Payment, ok bool, err erro
 	return p, true, nil
 }
 
-// literal takes the processor at its word.
+// literal takes the processor's report literally.
 func literal(e told) (p domain.Payment, err error) {
 	meta := e.GetMeta()
 	name, pays := operations[e.op.Body.Type]
@@ -185,7 +184,7 @@ func isPathPayment(e told) bool {
 	return of(xdr.OperationTypePathPaymentStrictReceive, xdr.OperationTypePathPaymentStrictSend)(e)
 }
 
-// rawName is what the contract called its event.
+// rawName returns the contract's name of its event.
 func rawName(e told) string {
 	if e.raw == nil {
 		return ""

@@ -35,7 +35,7 @@ func muxed(a xdr.AccountId, id uint64) xdr.MuxedAccount {
 	}
 }
 
-// step is an operation with what came of it.
+// step is an operation with its result.
 type step struct {
 	op      xdr.Operation
 	result  xdr.OperationResult
@@ -267,12 +267,12 @@ func classic() []step {
 	)
 }
 
-// sequence is that of every transaction's source, which the identifiers of
-// balances depend on.
+// sequence is the sequence number of every transaction's source, which the identifiers of balances
+// depend on.
 const sequence = 7
 
-// revoke takes a trustline away, so that a pool pays into claimable balances. The
-// operation is at this index.
+// revoke takes a trustline away, so that a pool pays into claimable balances. The operation is at
+// this index.
 func revoke(index uint32) step {
 	id := func(asset xdr.Asset) xdr.ClaimableBalanceId {
 		id, err := token_transfer.ClaimableBalanceIdFromRevocation(xdr.PoolId{5}, asset, sequence, sender,
@@ -302,7 +302,7 @@ func call(events ...xdr.ContractEvent) step {
 	return s
 }
 
-// onContracts is what contracts emit: layout 3 or 4.
+// onContracts returns contract events in layout 3 or 4.
 func onContracts(layout int) []step {
 	g, i := receiver.Address(), issuer.Address()
 	others := []step{
@@ -316,7 +316,7 @@ func onContracts(layout int) []step {
 			unnamed(event(usd, "transfer", i128(45), contract, g)),
 			event(euro, "transfer", i128(46), contract, g)),
 	}
-	// whoever administers it comes first, and what goes back to the issuer is a transfer
+	// the administrator comes first, and a return to the issuer is a transfer
 	if layout == 3 {
 		return append(others, call(event(usd, "mint", i128(47), contract, g),
 			event(usd, "clawback", i128(48), i, g), event(usd, "burn", i128(49), g),
@@ -354,7 +354,7 @@ func unlike(e xdr.ContractEvent, other xdr.ContractId) xdr.ContractEvent {
 	return e
 }
 
-// unnamed is the event of a token that is no asset's contract.
+// unnamed returns the event of a token that is not an asset's contract.
 func unnamed(e xdr.ContractEvent) xdr.ContractEvent {
 	e.Body.V0.Topics = e.Body.V0.Topics[:3]
 	return unlike(e, xdr.ContractId{8})
@@ -421,7 +421,7 @@ func synthetic(t *testing.T) [][]byte {
 	return ledgers
 }
 
-// applied is a transaction of the sender's. fee tells equal ones apart.
+// applied is a transaction of the sender. fee distinguishes equal ones.
 type applied struct {
 	steps          []step
 	memo           xdr.Memo

@@ -200,8 +200,8 @@ func BenchmarkFromXDR(b *testing.B) {
 	measure(b, func() (int, error) { return follow(e, ledger.Raw{XDR: raw.XDR}, passphrase) })
 }
 
-// BenchmarkFromXDRAlone verifies nothing, and tells in verify-% how much more verifying takes:
-// both in turns, so that what else the machine does falls on both alike.
+// BenchmarkFromXDRAlone verifies nothing, and reports in verify-% how much more verifying takes:
+// both alternate, so that other work on the machine affects both alike.
 func BenchmarkFromXDRAlone(b *testing.B) {
 	raw, passphrase := bigLedger(b)
 	e := newExtractor(b, passphrase)
@@ -223,7 +223,7 @@ func BenchmarkFromXDRAlone(b *testing.B) {
 	b.ReportMetric(100*(float64(verified)/float64(alone)-1), "verify-%")
 }
 
-// The floors: what the SDK takes to decode the same bytes, and what it takes to hash them all.
+// The baselines: the SDK's time to decode the same bytes, and the time to hash them all.
 
 func BenchmarkFloorFromXDRBySDK(b *testing.B) {
 	raw, _ := bigLedger(b)

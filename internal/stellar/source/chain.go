@@ -15,16 +15,16 @@ import (
 // hashSizeMax bounds what of a source's words is repeated.
 const hashSizeMax = 64
 
-// chain is the last ledger that was given, so that the next can be held against it. Its
-// zero value takes any, as does one with an empty hash.
+// chain is the last ledger that was returned, so that the next one can be checked against it. Its
+// zero value accepts any ledger, as does one with an empty hash.
 type chain struct {
 	sequence uint32
 	hash     string
 }
 
-// check holds a ledger from a source against its hashes and against the one that is due, and
-// gives it back taken apart. Its errors are a domain.LedgerError, or say that the source gave
-// something else than was asked for, which may pass. from names the source.
+// check checks a ledger from a source against its hashes and against the expected one, and returns
+// it parsed. Its errors are a domain.LedgerError, or say that the source returned something else
+// than requested, which may be temporary. from names the source.
 func (p *Poll) check(
 	c chain, raw ledger.Raw, due uint32, from string,
 ) (ledger.Raw, error) {
@@ -33,7 +33,7 @@ func (p *Poll) check(
 	}
 	header, err := ledger.ReadHeader(raw.XDR)
 	if err != nil {
-		// Verify tells damage from what is of a newer form.
+		// Verify distinguishes damage from newer forms.
 		if _, why := ledger.Verify(raw, p.Passphrase); errors.Is(why, ledger.ErrNotProved) {
 			return raw, fmt.Errorf("ledger %d from %s is refused: %w", due, from, why)
 		}
@@ -86,8 +86,8 @@ func (p *Poll) Fitting(page []ledger.Raw, due uint32, from string) ([]ledger.Raw
 	return page, nil
 }
 
-// Trust is what a source believes beside the hashes of its ledgers, and who is told of one that
-// they refute. Its zero value believes nothing.
+// Trust configures a ledger that a source trusts in addition to hashes, and a callback for ledgers
+// that contradict them. Its zero value trusts nothing.
 type Trust struct {
 	Anchor    Anchor
 	OnRefused func() // may be nil

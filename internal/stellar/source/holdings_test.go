@@ -25,8 +25,8 @@ func accountsOf(t *testing.T, address, passphrase string) source.Accounts {
 	return accounts
 }
 
-// What RPC says that accounts hold is where the balance moves up to that ledger end: for every
-// account of ledgers with every kind of operation, including merged accounts.
+// The balances that RPC reports for accounts are where the balance moves up to that ledger end: for
+// every account of ledgers with every kind of operation, including merged accounts.
 func TestHoldingsAreWhereMovesEnd(t *testing.T) {
 	const last = firstLedger + 100
 	c := open(t, nil)

@@ -38,7 +38,7 @@ type Lookup struct {
 // AskWallet asks a server for a wallet, and for its trustlines for these assets at least.
 type AskWallet func(ctx context.Context, wallet string, assets []domain.Asset) (Wallet, error)
 
-// Wallet is what a server knows of one.
+// Wallet is a server's information about a wallet.
 type Wallet struct {
 	Exists bool
 	Usable map[domain.Asset]bool // its trustlines that are authorised
@@ -100,9 +100,9 @@ func (l *Lookup) Warnings(ctx context.Context, wallet string, assets []domain.As
 
 // Accounts asks a server what accounts hold.
 type Accounts interface {
-	// Holdings returns what an account held after the server's newest ledger: of these balances,
-	// named as domain.BalanceMove names them, and of others where the server tells. All are of that
-	// one ledger. A server of another network is a domain.ErrWrongNetwork.
+	// Holdings returns an account's balances after the server's newest ledger: the given ones,
+	// named like domain.BalanceMove, and others if the server reports them. All are of that one
+	// ledger. For a server of another network it returns a domain.ErrWrongNetwork.
 	Holdings(ctx context.Context, wallet string, balances []string) (Holdings, error)
 }
 
@@ -110,5 +110,5 @@ type Accounts interface {
 type Holdings struct {
 	Ledger  uint32
 	Exists  bool             // the account is in the ledger
-	Stroops map[string]int64 // by name; a balance that is not there holds 0
+	Stroops map[string]int64 // by name; a missing balance is 0
 }

@@ -20,8 +20,8 @@ const (
 // returned: a single answer may be a server's mistake.
 const finalAnswersMin = 4
 
-// Poll is how a source waits: for a ledger that is not there yet, and for a server
-// that is away. It logs each state of the server once. It is for one goroutine.
+// Poll implements waiting: for a ledger that does not exist yet, and for a server that is
+// unavailable. It logs each state of the server once. It must be used by one goroutine.
 type Poll struct {
 	Kind   string // of the source, as a log names it: rpc
 	Name   string // as people do: the Stellar RPC
@@ -39,7 +39,7 @@ type Poll struct {
 	refused map[string]uint32 // the ledger of each server that was last logged as refused
 }
 
-// NewPoll fills in what is not set.
+// NewPoll fills in defaults.
 func NewPoll(p Poll) (*Poll, error) {
 	if p.Interval < 0 || p.BackoffMax < 0 {
 		return nil, errors.New(p.Kind + ": the poll interval and the longest backoff cannot be negative")
@@ -54,8 +54,8 @@ func NewPoll(p Poll) (*Poll, error) {
 // Continue says which ledger was read last: the next must follow it.
 func (p *Poll) Continue(sequence uint32, hash string) { p.chain = chain{sequence, hash} }
 
-// Next looks until there is a page of fitting ledgers, or finalAnswersMin looks in a row say that
-// waiting does not help. A look that returns neither means that the ledger is not there yet.
+// Next polls until there is a page of matching ledgers, or finalAnswersMin polls in a row return a
+// permanent error. A poll that returns neither means that the ledger does not exist yet.
 func (p *Poll) Next(
 	ctx context.Context, sequence uint32, look func() ([]ledger.Raw, error),
 ) ([]ledger.Raw, error) {

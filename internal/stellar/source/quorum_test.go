@@ -22,13 +22,13 @@ import (
 	"github.com/lumenhook/lumenhook/internal/testkit"
 )
 
-// forgedAt is the first ledger of which lies are told, and quorumLast the last one of the chain.
+// forgedAt is the first ledger with false variants, and quorumLast the last one of the chain.
 const (
 	forgedAt   = 12
 	quorumLast = 23 // the last of a file of the lake
 )
 
-// history is what honest servers tell, and what a lying one does.
+// history holds the ledgers of honest servers, and those of a lying one.
 type history struct {
 	*chain
 	passphrase   string
@@ -56,7 +56,7 @@ func between(all map[uint32]ledger.Raw, first, last uint32) map[uint32]ledger.Ra
 	return some
 }
 
-// serve has a server tell the honest history, up to this ledger.
+// serve has a server return the honest history, up to this ledger.
 func (h *history) serve(t *testing.T, last uint32) *server {
 	t.Helper()
 	s := newServer(t, h.passphrase)
@@ -64,7 +64,7 @@ func (h *history) serve(t *testing.T, last uint32) *server {
 	return s
 }
 
-// panel is several servers that are read from as one source, and what was told of them.
+// panel is several servers that are read as one source, and its reports.
 type panel struct {
 	*quorum.Source
 	log testkit.Buffer
@@ -134,8 +134,8 @@ type given struct {
 	err  error
 }
 
-// A server that tells of a payment that never was, in ledgers whose own hashes are right, is found
-// out at the ledger where it begins: nothing of it counts, whichever of the servers it is.
+// A server that adds a false payment, in ledgers whose own hashes are right, is detected at the
+// ledger where it begins: nothing of it counts, whichever of the servers it is.
 func TestALiarIsSeenThroughWithinOneLedger(t *testing.T) {
 	h := newHistory(t)
 	for liar := range 3 {
@@ -151,7 +151,7 @@ func TestALiarIsSeenThroughWithinOneLedger(t *testing.T) {
 			compare(t, "until then", read(t, p, h.passphrase, firstLedger, forgedAt-1),
 				h.ledgers[:forgedAt-firstLedger])
 
-			// The liar has spoken, and one honest server: nobody can tell.
+			// The liar has answered, and one honest server: they cannot be distinguished.
 			last := all[(liar+1)%3]
 			last.silent()
 			for i, s := range all {
@@ -194,7 +194,7 @@ func TestALiarIsSeenThroughWithinOneLedger(t *testing.T) {
 	}
 }
 
-// Who answers after the others have agreed is held against what they said.
+// A source that answers after the others have agreed is checked against their answer.
 func TestALateLiarIsFoundOut(t *testing.T) {
 	h := newHistory(t)
 	liar, a, b := h.serve(t, forgedAt-1), h.serve(t, forgedAt-1), h.serve(t, forgedAt-1)
@@ -223,8 +223,9 @@ func TestALateLiarIsFoundOut(t *testing.T) {
 	}
 }
 
-// How a source stands is told from its lie on: since which ledger, when, why, and how far it is
-// behind. One that is slower than all others counts again as well, once it says what they said.
+// The state of a source is reported from its lie on: since which ledger, when, why, and how far it
+// is behind. A source that is slower than all others counts again as well, once it agrees with
+// them.
 func TestStandingsTellOfALiar(t *testing.T) {
 	h := newHistory(t)
 	liar, a, b := h.serve(t, forgedAt-1), h.serve(t, quorumLast), h.serve(t, quorumLast-1)
@@ -245,7 +246,7 @@ func TestStandingsTellOfALiar(t *testing.T) {
 	})
 	s := p.Standings()
 	left, old := s.Sources[0].Left, s.Sources[3]
-	// Asked again it is of another chain, and is left since its first lie all the same.
+	// When it is queried again it is of another chain, and is still left since its first lie.
 	if left == nil || !p.hasLeft("liar disagrees") || left.Ledger != forgedAt ||
 		!slices.Contains([]string{"disagrees", "forked"}, left.Reason) ||
 		!strings.Contains(left.Detail, "hash") || left.Since.Before(began) ||
@@ -260,7 +261,7 @@ func TestStandingsTellOfALiar(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 
-	// It tells the truth from now on, and always after the others.
+	// It is right from now on, and always after the others.
 	asked := liar.silent()
 	testkit.Eventually(t, "the liar is asked", func() bool { return liar.requests() > asked })
 	liar.give(h.honest)
@@ -269,7 +270,7 @@ func TestStandingsTellOfALiar(t *testing.T) {
 		t.Fatalf("got %+v", g)
 	}
 	ctx, cancel := context.WithCancel(within(t))
-	got = p.begin(ctx, quorumLast+1) // nobody has it yet
+	got = p.begin(ctx, quorumLast+1) // no source has it yet
 	liar.set(liar.answerAgain)
 	testkit.Eventually(t, "all agree", func() bool {
 		return stands(p.Standings()) == "agrees,agrees,agrees,lags"
@@ -282,14 +283,15 @@ func TestStandingsTellOfALiar(t *testing.T) {
 	<-got
 }
 
-// One that was left, and then gives a right ledger and a wrong one behind it in one answer, was
-// never right: it is left since its first lie, and is not said to be left anew. That holds whenever
-// it answers: after the others, before them, or when they have told of the first of the two.
+// A source that was left, and then returns a right ledger followed by a wrong one in one answer,
+// was never right: it is left since its first lie, and not reported again. That holds whenever it
+// answers: after the others, before them, or after they have reported the first of the two.
 func TestARightLedgerBeforeALieClearsNobody(t *testing.T) {
 	h := newHistory(t)
 	const due, last = forgedAt + 1, forgedAt + 4
 	lie := forge(t, h.honest, h.passphrase, due+1, last)
-	for name, others := range map[string]struct{ before, after []uint32 }{ // the last ledger they tell
+	// the last ledger that they report
+	for name, others := range map[string]struct{ before, after []uint32 }{
 		"after the others":                    {before: []uint32{last}},
 		"after one ledger, before the others": {before: []uint32{due}, after: []uint32{last}},
 		"before all ledgers":                  {after: []uint32{last}},
@@ -335,7 +337,7 @@ func TestARightLedgerBeforeALieClearsNobody(t *testing.T) {
 				if left := p.Standings().Sources[0].Left; left != nil {
 					then = *left
 				}
-				return then.Reason == "forked" || // asked again for what is behind the lie
+				return then.Reason == "forked" || // queried again for the ledger after the lie
 					strings.Contains(then.Detail, fmt.Sprintf("gave ledger %d ", due+1))
 			})
 			if then.Ledger != first.Ledger || !then.Since.Equal(first.Since) {
@@ -382,8 +384,8 @@ func TestSilenceClearsNoLiar(t *testing.T) {
 	}
 }
 
-// leaveForALie has the liar left for what it says of ledger forgedAt, and begins to wait for the
-// ledger after it, which nobody has.
+// leaveForALie makes the source leave the liar for its ledger forgedAt, and begins to wait for the
+// next ledger, which no source has.
 func (p *panel) leaveForALie(
 	t *testing.T, h *history, looks *watchedLooks, liar, a, b *server,
 ) chan given {
@@ -405,8 +407,8 @@ func (p *panel) leaveForALie(
 	return got
 }
 
-// watchedLooks tells of the looks of a source: each begins when the answer to the one before was
-// taken.
+// watchedLooks reports the looks of a source: each begins when the answer of the previous one was
+// processed.
 type watchedLooks struct {
 	source.Looker
 	begun atomic.Int32
@@ -434,7 +436,7 @@ func (w *watchedLooks) hang(t *testing.T, s *server, due uint32) {
 	testkit.Eventually(t, "the server is asked", func() bool { return s.requests() > asked })
 }
 
-// stands are the states of sources, in their order.
+// stands returns the states of sources, in their order.
 func stands(s domain.SourceStandings) string {
 	var all []string
 	for _, one := range s.Sources {
@@ -443,7 +445,7 @@ func stands(s domain.SourceStandings) string {
 	return strings.Join(all, ",")
 }
 
-// One that does not answer holds nobody up, is named, and is counted on again when it does.
+// A source that does not answer delays no other, is reported, and counts again when it answers.
 func TestASlowServerHoldsNobodyUp(t *testing.T) {
 	h := newHistory(t)
 	slow, a, b := h.serve(t, quorumLast), h.serve(t, quorumLast), h.serve(t, forgedAt)
@@ -461,9 +463,9 @@ func TestASlowServerHoldsNobodyUp(t *testing.T) {
 		h.ledgers[forgedAt+2-firstLedger:])
 }
 
-// One that says nothing when all are asked for their network and newest ledger keeps nobody waiting
-// until it may no longer be waited for: once enough have answered, it is asked no more. It is
-// counted on again when it answers, and what it answers too late is nothing.
+// A source that does not answer when all are queried for their network and newest ledger is waited
+// for only until enough others have answered. It counts again when it answers, and late answers are
+// ignored.
 func TestASilentServerKeepsNobodyWaiting(t *testing.T) {
 	h := newHistory(t)
 	a, b := h.serve(t, quorumLast), h.serve(t, quorumLast)
@@ -502,8 +504,8 @@ func TestASilentServerKeepsNobodyWaiting(t *testing.T) {
 	}
 }
 
-// muteSource answers for its network and newest ledger only when it is no longer held, however
-// early it was no longer asked.
+// muteSource answers for its network and newest ledger only after it is released, even if it was
+// cancelled.
 type muteSource struct {
 	source.Looker
 	ended chan error // why it was no longer asked
@@ -519,12 +521,12 @@ func (m *muteSource) Check(ctx context.Context) error {
 
 func (m *muteSource) Latest(ctx context.Context) (uint32, error) { return 0, m.Check(ctx) }
 
-// unchecked is a source of which it is known whose network it is.
+// unchecked is a source whose network is already known.
 type unchecked struct{ source.Source }
 
 func (unchecked) Check(context.Context) error { return nil }
 
-// Of a server that lied and then tells the truth no ledger is skipped: where all are needed, it is
+// No ledger of a server that was wrong and is right again is skipped: if all are needed, it is
 // waited for.
 func TestAServerComesBackHonest(t *testing.T) {
 	h := newHistory(t)
@@ -549,8 +551,8 @@ func TestAServerComesBackHonest(t *testing.T) {
 		h.ledgers[forgedAt+1-firstLedger:])
 }
 
-// One of three that is of another history from before is left, and the others go on; two of three
-// stop following, as a reset of the network does. One of two that are both needed is waited for.
+// One of three that has another history is left, and the others continue. Two of three stop
+// following, as for a reset of the network. One of two that are both needed is waited for.
 func TestForks(t *testing.T) {
 	h := newHistory(t)
 	const due = forgedAt + 4
@@ -669,8 +671,8 @@ func TestKindsOfSourcesAgree(t *testing.T) {
 	}
 }
 
-// With one that is preferred and one behind it, a server that gives what is not so is left for the
-// other, and a damaged lake for the server.
+// With a preferred and a second source, a wrong server is left for the other, and a damaged lake
+// for the server.
 func TestAFalseSourceIsLeftForTheNext(t *testing.T) {
 	h := newHistory(t)
 	damaged := map[uint32]ledger.Raw{}

@@ -8,7 +8,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/stellar/ledger"
 )
 
-// paymentsAtOnce bounds the payments of one answer, but for those of its last ledger.
+// paymentsAtOnce bounds the payments of one answer, except those of its last ledger.
 const paymentsAtOnce = 10_000
 
 // Reader gives the ledgers of a source with the payments in them. It is for one

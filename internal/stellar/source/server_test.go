@@ -20,7 +20,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/testkit"
 )
 
-// server is a Stellar RPC server that gives the ledgers it was told to.
+// server is a Stellar RPC server that returns the configured ledgers.
 type server struct {
 	*httptest.Server
 	passphrase string
@@ -45,7 +45,7 @@ func newServer(t *testing.T, passphrase string) *server {
 	return s
 }
 
-// set changes what it does.
+// set changes its behaviour.
 func (s *server) set(change func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -59,7 +59,7 @@ func (s *server) answerAgain() {
 	}
 }
 
-// give has it serve these ledgers, besides what it has.
+// give adds ledgers to the ones that it serves.
 func (s *server) give(ledgers map[uint32]ledger.Raw) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -78,7 +78,7 @@ func (s *server) source(t *testing.T, onRefused func()) *rpc.Source {
 	return s.read(t, s.passphrase, onRefused)
 }
 
-// read reads from it what is to be of a network.
+// read returns a source of this server for a network.
 func (s *server) read(t *testing.T, passphrase string, onRefused func()) *rpc.Source {
 	t.Helper()
 	from, err := rpc.New(rpc.Config{
@@ -252,9 +252,8 @@ func hashXDR(t *testing.T, v any) xdr.Hash {
 	return hash
 }
 
-// silent has a server answer nothing until answerAgain.
-// silent has it answer nothing more, and returns how many requests came before: each after them
-// hangs.
+// silent has a server answer nothing until answerAgain. It returns how many requests came before;
+// later ones hang.
 func (s *server) silent() (asked int) {
 	s.set(func() { s.hang, asked = make(chan struct{}), s.asked })
 	return asked

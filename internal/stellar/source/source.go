@@ -22,8 +22,8 @@ type Source interface {
 	Check(ctx context.Context) error
 	// Latest asks once for the sequence of the newest ledger.
 	Latest(ctx context.Context) (uint32, error)
-	// Continue says which ledger was read last: the next must name its hash as
-	// the one before it. An empty hash takes any.
+	// Continue sets which ledger was read last: the next must contain its hash as its previous one.
+	// An empty hash accepts any.
 	Continue(sequence uint32, hash string)
 	// Next waits for a ledger and returns it and those after it that are there
 	// too. It fails only where waiting does not help (see IsPermanent).
@@ -34,19 +34,19 @@ type Source interface {
 // (package quorum). It is used by one goroutine at a time.
 type Looker interface {
 	Source
-	// Look asks once for a ledger and those after it that are there too. No page and no error
-	// mean that the ledger is not there yet. It does not say which ledger was read: Continue
-	// does, before the next look.
+	// Look requests a ledger and the available ones after it, once. No page and no error mean that
+	// the ledger does not exist yet. It does not set which ledger was read: Continue does, before
+	// the next look.
 	Look(ctx context.Context, sequence uint32) ([]ledger.Raw, error)
 }
 
-// Report is what a source says of itself. What it does not say is zero.
+// Report is a source's own report. Unreported fields are zero.
 type Report struct {
 	Oldest, Latest uint32    // ledgers that it has
 	ClosedAt       time.Time // the latest
 }
 
-// Reporter is a source that says what it has.
+// Reporter is a source that reports which ledgers it has.
 type Reporter interface {
 	Source
 	// Report asks once.
@@ -60,13 +60,13 @@ func IsPermanent(err error) bool {
 	return permanent
 }
 
-// Watched is a source that says how those stand that it reads from, to any goroutine.
+// Watched is a source that reports the state of its own sources, to any goroutine.
 type Watched interface {
 	Source
 	Standings() domain.SourceStandings
 }
 
-// Alone is a source with no other beside it. Its methods are the source's own.
+// Alone is a single source. Its methods are the source's own.
 type Alone struct {
 	Source
 	name   string
@@ -76,7 +76,7 @@ type Alone struct {
 // NewAlone names a source that is read alone.
 func NewAlone(name string, s Source) *Alone { return &Alone{Source: s, name: name} }
 
-// Next is that of the source.
+// Next is the source's Next.
 func (a *Alone) Next(ctx context.Context, sequence uint32) ([]ledger.Raw, error) {
 	page, err := a.Source.Next(ctx, sequence)
 	if len(page) > 0 {
@@ -116,8 +116,8 @@ func WithoutAddress(err error) error {
 	return err
 }
 
-// RetryAfter reads the header of that name (RFC 9110, section 10.2.3): seconds or a date. What it
-// cannot read is no wait, and no wait is longer than ten minutes.
+// RetryAfter reads the header of that name (RFC 9110, section 10.2.3): seconds or a date. An
+// unreadable value means no wait, and no wait is longer than ten minutes.
 func RetryAfter(text string, now time.Time) (wait time.Duration) {
 	if seconds, err := strconv.ParseUint(text, 10, 64); err == nil {
 		return time.Duration(min(seconds, uint64(patienceMax/time.Second))) * time.Second

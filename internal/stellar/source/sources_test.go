@@ -243,8 +243,8 @@ func TestAllSourcesAgree(t *testing.T) {
 	t.Logf("%d ledgers, %d payments: %v, memos %v, %d muxed", len(want), count, kinds, memos, muxed)
 }
 
-// What the RPC server no longer keeps comes from the lake, and following goes
-// over to the RPC server without a gap.
+// Ledgers that the RPC server no longer has come from the lake, and following switches to the RPC
+// server without a gap.
 func TestHandoverFromLakeToRPC(t *testing.T) {
 	c := open(t, func(config *devnet.Config) { config.RetentionLedgers = 30 })
 	c.grow(t, 100)
@@ -299,7 +299,7 @@ func TestFaultsLeadToTheSameLedgers(t *testing.T) {
 	}
 }
 
-// shape is what two networks with the same traffic have in common.
+// shape is a summary that is equal for two networks with the same traffic.
 func shape(all []domain.Ledger) (s string) {
 	for _, l := range all {
 		for _, p := range l.Payments {

@@ -16,7 +16,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/testkit"
 )
 
-// behaviours are what a source may do when it is asked for a ledger.
+// behaviour is a source's possible reaction to a request for a ledger.
 type behaviour byte
 
 const (
@@ -95,9 +95,10 @@ func (v *verdicts) behave(t *testing.T, b behaviour) *server {
 	return s
 }
 
-// Of every combination of sources the verdict is right: a ledger that enough name is given; a fork
-// is what enough sources prove, and no ledger what enough sources cannot give; else the sources
-// wait, and once those that waited, were silent or failed answer, the ledger is given.
+// For every combination of sources the verdict is right: a ledger that enough report is returned; a
+// fork is reported if enough sources prove it, and a missing ledger if enough sources lack it.
+// Otherwise the sources wait, and once those that waited, were silent or failed answer, the ledger
+// is returned.
 func TestVerdictsOnAllCombinations(t *testing.T) {
 	h := newHistory(t)
 	v := &verdicts{history: h, due: forgedAt + 1}
@@ -148,7 +149,7 @@ func (v *verdicts) try(t *testing.T, all string, need int) {
 		t.Errorf("%d of %s: %s, got %d ledgers, %v", need, all, what, len(g.page), g.err)
 	}
 	switch a, b := count("A"), count("B"); {
-	case a >= need && b >= need: // as many lie as are believed
+	case a >= need && b >= need: // as many lie as are needed
 		cancel()
 		<-got
 	case need == 1 && a+b > 0 || (a >= need) != (b >= need):
@@ -193,8 +194,8 @@ func (v *verdicts) try(t *testing.T, all string, need int) {
 	}
 }
 
-// One of three that says that it serves another network stops nobody; two prove that the network is
-// another. Where one source is enough, none can outvote it.
+// One of three that reports another network is ignored; two prove that the network is another. If
+// one source is enough, none can outvote it.
 func TestAWrongNetworkIsOutvoted(t *testing.T) {
 	h := newHistory(t)
 	serves := func(passphrase string) *server {

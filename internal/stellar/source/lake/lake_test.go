@@ -269,8 +269,7 @@ func TestOtherNetworksAndManifests(t *testing.T) {
 	}
 }
 
-// bucket serves a folder by the protocol of S3, which is that of Google Cloud
-// Storage's XML interface too.
+// bucket serves a folder over the S3 protocol, which Google Cloud Storage's XML interface uses too.
 type bucket struct {
 	t    *testing.T
 	dir  string
@@ -278,7 +277,7 @@ type bucket struct {
 
 	mu     sync.Mutex
 	signed int
-	failed bool // one request was told to come again
+	failed bool // one request was told to retry
 }
 
 func (b *bucket) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -395,8 +394,8 @@ func TestBuckets(t *testing.T) {
 	}
 }
 
-// A damaged file is no end: what stands before the damage is given, the rest is refused, counted
-// and asked for again, and read once the file is right.
+// Damage does not end reading: the ledgers before it are returned, the rest is refused, counted and
+// requested again, and read once the file is fixed.
 func TestDamageIsRefusedAndAskedForAgain(t *testing.T) {
 	layout := lake.Layout{LedgersPerFile: 8, FilesPerPartition: 1}
 	const body = 330 // bytes from a ledger's beginning on, into its header
@@ -532,8 +531,8 @@ func TestFormerNames(t *testing.T) {
 	}
 }
 
-// Files whose names cannot be right do not say what the newest ledger is. A lake of nothing else is
-// said to hold such.
+// Files with impossible names do not count for the newest ledger. A lake with only such files is
+// reported.
 func TestNamesThatCannotBeRight(t *testing.T) {
 	layout := lake.Layout{LedgersPerFile: 1, FilesPerPartition: 1}
 	dir := fill(t, layout, 1, 3)
@@ -560,7 +559,7 @@ func TestNamesThatCannotBeRight(t *testing.T) {
 	}
 }
 
-// A file that decompresses to more than a file may hold is damage, and takes no more memory.
+// A file that decompresses to more than the limit is damaged, and takes no more memory.
 func TestAFileThatGrowsIsDamage(t *testing.T) {
 	dir := fill(t, lake.Layout{LedgersPerFile: 1, FilesPerPartition: 1}, 1, 3)
 	var file bytes.Buffer
@@ -610,7 +609,7 @@ func TestAFileThatIsPutRight(t *testing.T) {
 			t.Fatal(err)
 		}
 		for range 3 {
-			s = newSource(t, folder(t, dir)) // what was fetched ahead is right
+			s = newSource(t, folder(t, dir)) // prefetched files are right
 			if page, err := s.Look(within(t), 4); err == nil || c.is != nil && !errors.Is(err, c.is) ||
 				c.is == nil && source.IsPermanent(err) {
 				t.Errorf("%s: got %d ledgers, %v", name, len(page), err)

@@ -15,7 +15,7 @@ const manifestName = ".config.json"
 // Layout says how ledgers are spread over files and folders (SEP-54).
 type Layout struct {
 	LedgersPerFile    uint32 // 1 or more
-	FilesPerPartition uint32 // of a folder; 1 or less: there are no folders
+	FilesPerPartition uint32 // of a folder; 1 or less: no folders
 }
 
 // Bounds of a layout. More would not fit the memory of a reader.

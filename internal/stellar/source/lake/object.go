@@ -36,10 +36,9 @@ type bucket struct {
 //	s3://bucket/prefix?region=us-east-2&endpoint=https://host:port
 //	gs://bucket/prefix
 //
-// Credentials are those of the environment (AWS_ACCESS_KEY_ID and
-// AWS_SECRET_ACCESS_KEY; for GCS an HMAC key in the same variables), of
-// ~/.aws/credentials, or of the machine's role. Without any, and with
-// anonymous=true, the bucket is read as the public may.
+// Credentials come from the environment (AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY; for GCS an
+// HMAC key in the same variables), from ~/.aws/credentials, or from the machine's role. Without
+// credentials, and with anonymous=true, the bucket is read anonymously.
 func Open(address string) (Store, error) {
 	scheme, _, remote := strings.Cut(address, "://")
 	if !remote {

@@ -21,7 +21,7 @@ import (
 const (
 	fileSizeBytesMax     = 128 << 20
 	plainSizeBytesMax    = 256 << 20 // of a file that was decompressed
-	aheadSizeBytesMax    = 64 << 20  // of the files that are fetched ahead, by what the last one held
+	aheadSizeBytesMax    = 64 << 20  // of the prefetched files, estimated by the last one
 	manifestSizeBytesMax = 64 << 10
 	aheadDefault         = 4
 	aheadMax             = 64
@@ -33,7 +33,7 @@ const (
 type Config struct {
 	Store        Store
 	Passphrase   string        // of the network that the lake must be of
-	Trust        source.Trust  // in what it gives
+	Trust        source.Trust  // of the ledgers that it returns
 	Logger       *slog.Logger  // silent when nil
 	PollInterval time.Duration // between looks for the next file; 1 s when 0
 	FilesAhead   int           // fetched before they are asked for; 4 when 0, 64 at most
@@ -54,7 +54,7 @@ type Source struct {
 // fetched is a file's ledgers, by the first sequence that its name gives.
 type fetched struct {
 	ledgers []ledger.Raw
-	err     error // of what is behind these ledgers
+	err     error // for the part after these ledgers
 }
 
 // has reports whether a ledger is there, or the file is whole without it.
@@ -151,7 +151,7 @@ func (s *Source) Report(ctx context.Context) (source.Report, error) {
 	return source.Report{Latest: latest}, err
 }
 
-// Continue tells the source which ledger was read last: the next must follow it.
+// Continue sets which ledger was read last: the next must follow it.
 func (s *Source) Continue(sequence uint32, hash string) { s.poll.Continue(sequence, hash) }
 
 // Next waits until the ledger with this sequence is there and returns it
@@ -181,7 +181,7 @@ type damage struct{ error }
 func (d *damage) Unwrap() error { return ledger.ErrNotProved }
 
 func (s *Source) try(ctx context.Context, sequence uint32) ([]ledger.Raw, error) {
-	if s.newest == 0 { // so that what is there is fetched ahead
+	if s.newest == 0 { // so that existing files are fetched ahead
 		if _, err := s.Latest(ctx); err != nil {
 			return nil, err
 		}
@@ -213,8 +213,7 @@ func (s *Source) try(ctx context.Context, sequence uint32) ([]ledger.Raw, error)
 	return page, nil
 }
 
-// missing says whether a ledger that is not there may still come: files are
-// exported in order.
+// missing returns whether a missing ledger may still appear: files are exported in order.
 func (s *Source) missing(ctx context.Context, sequence uint32) error {
 	latest, err := s.Latest(ctx)
 	if err != nil || latest < sequence {
@@ -266,16 +265,16 @@ func (s *Source) file(ctx context.Context, sequence uint32) ([]ledger.Raw, error
 		}
 		return got.ledgers, nil
 	}
-	clear(s.ahead) // what was fetched before its time may be there by now
+	clear(s.ahead) // files that were fetched too early may exist by now
 	return nil, got.err
 }
 
-// decompressor bounds what a file may hold: more is damage.
+// decompressor bounds the size of a file: a larger one is damaged.
 var decompressor, _ = zstd.NewReader(nil, zstd.WithDecoderConcurrency(0),
 	zstd.WithDecoderMaxMemory(plainSizeBytesMax))
 
-// fetch begins to fetch a file, by either of its names: that of the newest file first. The channel
-// takes the result without anybody waiting for it.
+// fetch starts fetching a file, by either of its names: the newest file's name first. The result
+// goes into a buffered channel.
 func (s *Source) fetch(ctx context.Context, first uint32) chan fetched {
 	result := make(chan fetched, 1)
 	key := s.layout.Key(first)
@@ -324,7 +323,7 @@ func (s *Source) read(ctx context.Context, key string) ([]ledger.Raw, error) {
 	return ledgers, nil
 }
 
-// unreadable tells damage from what is of a newer form.
+// unreadable distinguishes damage from newer forms.
 func (s *Source) unreadable(key string, part []byte, err error) error {
 	err = fmt.Errorf("lake %s: file %s: %w", s.config.Store, key, err)
 	_, why := ledger.Verify(ledger.Raw{XDR: part}, s.config.Passphrase)

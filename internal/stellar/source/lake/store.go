@@ -13,8 +13,7 @@ import (
 
 // Store is where the files of a lake are.
 type Store interface {
-	// Get reads a file of at most this size. One that is not there is
-	// fs.ErrNotExist.
+	// Get reads a file of at most this size. A missing file is fs.ErrNotExist.
 	Get(ctx context.Context, key string, sizeBytesMax int64) ([]byte, error)
 	// First gives the first names in the order of their bytes, at most this many.
 	First(ctx context.Context, limit int) ([]string, error)
@@ -58,8 +57,8 @@ func readAll(r io.Reader, sizeBytesMax int64) ([]byte, error) {
 	return raw, err
 }
 
-// First walks the folder, which gives names in order. What is being written has
-// a name with a point in front and is left out, as is the manifest.
+// First walks the folder, which returns names in order. It skips the manifest, and incomplete
+// files, whose names begin with a dot.
 func (f folder) First(ctx context.Context, limit int) (keys []string, err error) {
 	err = filepath.WalkDir(f.root, func(path string, entry fs.DirEntry, err error) error {
 		switch {

@@ -63,8 +63,8 @@ func NewWriter(dir string, layout Layout, passphrase string) (*Writer, error) {
 	return &Writer{dir: dir, layout: layout, encoder: encoder}, nil
 }
 
-// Add takes the next ledger, and writes a file when its last ledger is there. A
-// file that begins in its middle holds what there is.
+// Add adds the next ledger, and writes a file when its last ledger arrives. A file whose first
+// ledgers are missing has only the others.
 func (w *Writer) Add(sequence uint32, ledger []byte) error {
 	first, last := w.layout.rangeOf(sequence)
 	switch {
@@ -86,8 +86,8 @@ func (w *Writer) Add(sequence uint32, ledger []byte) error {
 	return w.write(w.layout.Key(first), w.encoder.EncodeAll(raw, nil))
 }
 
-// Next is the ledger that a lake filled in order lacks, and 0 for an empty one;
-// files are whole or not there.
+// Next returns the next ledger to add to a lake filled in order, and 0 for an empty one. Files are
+// written atomically.
 func (w *Writer) Next() (uint32, error) {
 	keys, err := folder{w.dir}.First(context.Background(), 1)
 	if err != nil || len(keys) == 0 {

@@ -26,13 +26,13 @@ type Core struct {
 	config     Config
 	members    []*member
 	before     chain                // the ledger that was given last
-	remembered [rememberedMax]chain // what was given, by its number
-	told       uint32               // the ledger of which it was said that it is waited for
+	remembered [rememberedMax]chain // returned ledgers, by number
+	told       uint32               // the ledger that was last logged as awaited
 	giver      string               // with Need 1, as last logged
 	shown      atomic.Pointer[domain.SourceStandings]
 }
 
-// Step is what its owner does next.
+// Step is the next step of the owner.
 type Step struct {
 	Page []ledger.Raw  // the ledgers that count, from the due one on
 	Err  error         // waiting does not help: see domain.LedgerError
@@ -116,7 +116,7 @@ func (c *Core) Step(due uint32) (next Step) {
 		return next
 	}
 	next.Ask = c.start(due)
-	c.tell(due)
+	c.logShortage(due)
 	next.Wait = c.wait()
 	return next
 }
@@ -127,7 +127,7 @@ func (c *Core) start(due uint32) (ask []Look) {
 	now := c.config.Now()
 	for _, m := range c.members {
 		if _, voted := m.vote(due); voted && m.until.IsZero() {
-			m.until = now.Add(m.again.Next()) // it said what the others do not
+			m.until = now.Add(m.again.Next()) // it disagrees with the others
 		}
 		late := m.asking && now.Sub(m.asked) >= c.config.Late
 		if late && m.reason == "" {
@@ -144,7 +144,7 @@ func (c *Core) start(due uint32) (ask []Look) {
 	return ask
 }
 
-// wait is until somebody may be asked, or is late.
+// wait returns the time until a source may be queried, or is late.
 func (c *Core) wait() time.Duration {
 	now, wait := c.config.Now(), c.config.Late
 	for _, m := range c.members {
@@ -158,7 +158,7 @@ func (c *Core) wait() time.Duration {
 	return max(wait, time.Millisecond)
 }
 
-// Take notes what a source answered, while a ledger is due. No page and no error mean that it does
+// Take records the answer of a source while a ledger is due. No page and no error mean that it does
 // not have the ledger yet.
 func (c *Core) Take(due uint32, of Look, page []ledger.Raw, err error) {
 	m := c.members[of.Member]
@@ -194,8 +194,8 @@ func (c *Core) Take(due uint32, of Look, page []ledger.Raw, err error) {
 	}
 }
 
-// waits notes that a source does not have the ledger yet. What it lacks, one that kept no older
-// ones may have by now.
+// waits records that a source does not have the ledger yet. A source that had no older ones may
+// have the ones that it lacks by now.
 func (c *Core) waits(m *member, due uint32) {
 	m.idle++
 	m.final = nil

@@ -17,7 +17,7 @@ import (
 const (
 	reasonAway      = "away"              // it does not answer, or not with a ledger
 	reasonLate      = "late"              // it takes longer to answer than Config.Late
-	reasonRefused   = "refused"           // it gives what is not as the ledger's hashes say
+	reasonRefused   = "refused"           // it returns ledgers that do not match their hashes
 	reasonForked    = "forked"            // its ledger does not follow the one before it
 	reasonDisagrees = "disagrees"         // it names another hash than Need others
 	reasonBehind    = domain.SourceBehind // it no longer keeps the ledger
@@ -56,20 +56,20 @@ type member struct {
 	asking bool
 	asked  time.Time
 
-	votes []ledger.Raw // what it gave, from the ledger that is due on
+	votes []ledger.Raw // its ledgers, from the due one on
 
 	until   time.Time         // it is not asked before
 	alone   *retry.Backoff    // how long it is left alone
-	again   *retry.Backoff    // until it is asked again what nobody else says
+	again   *retry.Backoff    // until it is queried again for a ledger that no other reports
 	reason  string            // why it is left; empty: it is not
-	left    domain.SourceLeft // what is told of that
+	left    domain.SourceLeft // the reported reason
 	counted uint32            // the newest ledger that it gave with the hash that counts
-	idle    int               // looks in a row that found the ledger not there yet
+	idle    int               // polls in a row that found no new ledger
 	final   error             // its last word about finalAt that waiting does not help against
 	finalAt uint32
 }
 
-// vote is what it gave for a ledger.
+// vote returns its answer for a ledger.
 func (m *member) vote(sequence uint32) (l ledger.Raw, found bool) {
 	if len(m.votes) == 0 || sequence < m.votes[0].Sequence {
 		return l, false
@@ -81,7 +81,7 @@ func (m *member) vote(sequence uint32) (l ledger.Raw, found bool) {
 	return m.votes[at], true
 }
 
-// forget drops what it gave for ledgers before this one.
+// forget drops its answers for ledgers before this one.
 func (m *member) forget(due uint32) {
 	for len(m.votes) > 0 && m.votes[0].Sequence < due {
 		m.votes = m.votes[1:]
@@ -101,13 +101,13 @@ func (c *Core) leave(m *member, reason string, sequence uint32, why error) {
 	c.report(m, reason, sequence, why, wait)
 }
 
-// isLie reports whether a source was left for what it gave, and not for giving nothing.
+// isLie reports whether a source was left for a wrong answer, rather than for no answer.
 func isLie(reason string) bool {
 	return reason == reasonRefused || reason == reasonForked || reason == reasonDisagrees
 }
 
-// report says why a source is not counted on: in the log once for each reason. One that was left
-// for a lie stays left for it, whatever else keeps it from answering: silence takes nothing back.
+// report records why a source is left, and logs each reason once. A source that was left for a lie
+// stays left for it, even if something else then keeps it from answering.
 func (c *Core) report(
 	m *member, reason string, sequence uint32, why error, wait time.Duration,
 ) {
@@ -140,9 +140,9 @@ func (c *Core) report(
 		"wait", wait)
 }
 
-// agrees notes that a ledger of a page that it gave counts. One that was left is counted on again
-// only when its whole page counts: behind a right ledger may stand a lie about one that the others
-// have not told of yet.
+// agrees records that a ledger of a page of this source counts. A source that was left counts again
+// only when its whole page counts: a right ledger may be followed by a wrong one that the others
+// have not reported yet.
 func (c *Core) agrees(m *member, page []ledger.Raw, sequence uint32) {
 	m.counted = max(m.counted, sequence)
 	if m.reason == "" || sequence == page[len(page)-1].Sequence {
@@ -165,11 +165,11 @@ func (c *Core) well(m *member, sequence uint32) {
 // answer takes.
 const lagsFrom = 5
 
-// Standings say how each source stood when the loop last had news of one. They are for any
-// goroutine.
+// Standings returns the state of each source at the loop's last news of one. It is safe for use by
+// any goroutine.
 func (c *Core) Standings() domain.SourceStandings { return *c.shown.Load() }
 
-// show has Standings say how the sources stand now.
+// show updates the result of Standings.
 func (c *Core) show() {
 	now := domain.SourceStandings{Need: c.config.Need, Ledger: c.before.sequence}
 	for _, m := range c.members {
@@ -178,7 +178,7 @@ func (c *Core) show() {
 	c.shown.Store(&now)
 }
 
-// standing says how the source stands where newest is the newest ledger that counts.
+// standing returns the state of the source, where newest is the newest ledger that counts.
 func (m *member) standing(newest uint32) domain.SourceStanding {
 	one := domain.SourceStanding{
 		Name:   m.Name,
@@ -199,8 +199,8 @@ func (m *member) standing(newest uint32) domain.SourceStanding {
 	return one
 }
 
-// explain notes why a source is left. One that is left for another reason when it is asked again is
-// left since the first one: what is forked now began to disagree then.
+// explain records why a source is left. If it is left for another reason when it is queried again,
+// the time of the first reason stays: a source that is forked now began to disagree then.
 func (c *Core) explain(m *member, reason string, sequence uint32, why error) {
 	if m.reason == "" || m.reason == reasonLate {
 		m.left = domain.SourceLeft{Ledger: sequence, Since: c.config.Now()}

@@ -22,7 +22,7 @@ const (
 	rememberedMax   = 1024
 	lookMax         = 3 * time.Minute
 	latestMax       = 10 * time.Second
-	graceMax        = time.Second // for those that were asked beside Need that have answered
+	graceMax        = time.Second // for sources that have not answered yet when Need have
 	intervalDefault = time.Second
 	leftFirst       = time.Second
 	leftLast        = time.Minute
@@ -35,13 +35,13 @@ type Member struct {
 	Source source.Looker
 }
 
-// Config says who is asked, and how many must agree.
+// Config configures the sources, and how many must agree.
 type Config struct {
 	Members []Member // in order of preference; at most 32
 	Need    int      // how many must name the same hash; 1 or more
 
 	Interval  time.Duration // between looks for the next ledger; 1 s when 0
-	Late      time.Duration // how long an answer may take before others are asked; 10 s when 0
+	Late      time.Duration // how long an answer may take before others are queried; 10 s when 0
 	LeftFirst time.Duration // for how long a source is left alone at first; 1 s when 0
 	LeftLast  time.Duration // and at most, after doubling each time; 1 min when 0
 
@@ -63,12 +63,12 @@ type Source struct {
 
 // request is a request to a member that has not been answered yet.
 type request struct {
-	life context.Context // what it fetches ahead outlives a look
+	life context.Context // its prefetching outlives a look
 	end  context.CancelFunc
-	cut  *time.Timer // ends a look that takes too long
+	cut  *time.Timer // cancels a look that takes too long
 }
 
-// answer is what a look came to.
+// answer is the result of a look.
 type answer struct {
 	Look
 	page []ledger.Raw
@@ -94,8 +94,9 @@ func (s *Source) Check(ctx context.Context) error {
 	return err
 }
 
-// Latest asks all for their newest ledger, and gives the newest that Need of those have that answer
-// in time, as with Check; with Need 1 that of the first of them, in their order.
+// Latest queries all sources for their newest ledger, and returns the newest one that Need of them
+// have, of those that answer in time, like Check. With Need 1 it is the first source's, in their
+// order.
 func (s *Source) Latest(ctx context.Context) (uint32, error) {
 	latest, err := each(ctx, s, func(ctx context.Context, m *member) (uint32, error) {
 		return m.Source.Latest(ctx)
@@ -125,8 +126,8 @@ func each[T any](
 			continue
 		}
 		open[i] = true
-		// Until it answers nothing else is asked of it, and an answer that comes too late is of a
-		// turn that has ended.
+		// It is not queried again until it answers, and a late answer is ignored because its turn
+		// has ended.
 		turn := m.turn
 		m.turn++
 		m.asking, m.asked = true, s.config.Now()
@@ -145,8 +146,7 @@ func each[T any](
 	return answers, s.judge(failed)
 }
 
-// judge returns why the members' answers are too few, and logs the sources that cannot be used
-// when they change.
+// judge returns why there are too few answers, and logs changes of the unusable sources.
 func (s *Source) judge(failed []error) error {
 	var wrong error
 	var unusable []string
@@ -178,8 +178,8 @@ func (s *Source) judge(failed []error) error {
 	return nil
 }
 
-// collect notes what came of each that was asked, until all have answered, or Need of them have and
-// the others had as long again as graceMax.
+// collect records the answers until all sources have answered, or Need of them have and graceMax
+// has passed.
 func (s *Source) collect(ctx context.Context, open map[int]bool, failed []error) {
 	var grace <-chan time.Time
 	for well := 0; len(open) > 0; {
@@ -204,7 +204,7 @@ func (s *Source) collect(ctx context.Context, open map[int]bool, failed []error)
 	}
 }
 
-// await ends what is under way, for a call that takes the place of it.
+// await ends requests in flight, for a call that replaces them.
 func (s *Source) await(ctx context.Context) {
 	busy := 0
 	for i, m := range s.members {
@@ -296,7 +296,7 @@ func (r request) stop() {
 	}
 }
 
-// drain takes what was answered since the last call.
+// drain processes the answers since the last call.
 func (s *Source) drain(due uint32) {
 	for {
 		select {
@@ -308,7 +308,7 @@ func (s *Source) drain(due uint32) {
 	}
 }
 
-// stop ends what is under way when nobody will ask for it.
+// stop ends requests in flight that are no longer needed.
 func (s *Source) stop(ctx context.Context) {
 	if !errors.Is(ctx.Err(), context.Canceled) {
 		return

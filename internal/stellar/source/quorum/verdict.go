@@ -31,8 +31,8 @@ func (c *Core) agreed(due uint32) (page []ledger.Raw) {
 	return page
 }
 
-// choose gives the ledger whose hash Need sources name, from one that gives the whole of it. When
-// two hashes are named by as many, nobody can tell.
+// choose returns the ledger whose hash Need sources report, from one that returns the whole ledger.
+// If two hashes have as many, it cannot decide.
 func (c *Core) choose(sequence uint32) (l ledger.Raw, found bool) {
 	votes, whole := map[string]int{}, map[string]ledger.Raw{}
 	for _, m := range c.members {
@@ -68,10 +68,10 @@ func (c *Core) gives(m *member, sequence uint32) {
 	}
 }
 
-// hopeless returns an error when no later answer of the other sources can decide: so many say
-// that they cannot give the ledger that fewer than Need are left. A fork is proven when Need
-// sources say that the chain before the ledger is not theirs, and fewer than Need are left. A
-// source that waits, is silent or is away counts as left.
+// hopeless returns an error if no later answer of the other sources can decide: so many say that
+// they cannot return the ledger that fewer than Need are left. A fork is proven if Need sources say
+// that the chain before the ledger is not theirs, and fewer than Need are left. A source that
+// waits, is silent or is unavailable counts as left.
 func (c *Core) hopeless(due uint32) error {
 	var fork, lack error
 	forks, lacks := 0, 0
@@ -97,8 +97,8 @@ func (c *Core) hopeless(due uint32) error {
 		len(c.members), c.standing(due))
 }
 
-// tell says, once for each ledger, that fewer sources can be counted on than are needed.
-func (c *Core) tell(due uint32) {
+// logShortage logs, once per ledger, that fewer sources are usable than needed.
+func (c *Core) logShortage(due uint32) {
 	able := 0
 	hashes := map[string]bool{}
 	for _, m := range c.members {
@@ -122,7 +122,7 @@ func (c *Core) tell(due uint32) {
 		c.standing(due))
 }
 
-// pending reports whether an answer is under way that may decide.
+// pending reports whether a request is in flight whose answer may decide.
 func (c *Core) pending() bool {
 	for _, m := range c.members {
 		if m.asking && m.reason == "" {
@@ -132,7 +132,7 @@ func (c *Core) pending() bool {
 	return false
 }
 
-// standing says of each source what it is at.
+// standing describes the state of each source.
 func (c *Core) standing(due uint32) string {
 	var all []string
 	for _, m := range c.members {

@@ -12,8 +12,8 @@ import (
 	"github.com/lumenhook/lumenhook/internal/stellar/ledger"
 )
 
-// Bounds of what is fetched ahead: so many pages, each of pageSizeBytesMax at most, and fewer where
-// the last page says that they would weigh more than aheadSizeBytesMax.
+// Bounds of prefetching: that many pages, each of pageSizeBytesMax at most, and fewer if the last
+// page suggests that they would exceed aheadSizeBytesMax.
 const (
 	aheadMax          = 8
 	aheadSizeBytesMax = 32 << 20
@@ -50,7 +50,7 @@ func (s *Source) fetch(ctx context.Context, first uint32, sizeBytesMax int64) *f
 	return f
 }
 
-// drop ends what is fetched ahead, and begins with little again.
+// drop ends prefetching, and starts with little again.
 func (s *Source) drop() {
 	for _, f := range s.ahead {
 		f.cancel()
@@ -89,16 +89,15 @@ func (s *Source) page(ctx context.Context, f *fetch) ([]ledger.Raw, error) {
 	return s.poll.Fitting(page, f.first, "the Stellar RPC at "+s.client.host)
 }
 
-// grow chooses how much to ask for next, by what a page weighs: twice as many ledgers and pages as
-// before, within their bounds.
+// grow chooses the size of the next request by the size of the last page: twice as many ledgers and
+// pages as before, within their bounds.
 func (s *Source) grow(sizeBytes, ledgers int) {
 	fit := pageSizeBytesAim / (sizeBytes/ledgers + 1)
 	s.pageSize = max(1, min(2*s.pageSize, fit, cmp.Or(s.config.PageSize, pageSizeMax)))
 	s.depth = min(max(1, 2*s.depth), aheadMax, aheadSizeBytesMax/(sizeBytes+1))
 }
 
-// fetchAhead asks for the pages from this ledger on that the server has, as far as they are not
-// under way.
+// fetchAhead requests the pages from this ledger on that the server has, unless they are in flight.
 func (s *Source) fetchAhead(ctx context.Context, next uint32) {
 	if len(s.ahead) > 0 && s.ahead[0].first != next {
 		s.drop()

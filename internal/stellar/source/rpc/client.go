@@ -14,8 +14,8 @@ import (
 	"github.com/lumenhook/lumenhook/internal/stellar/source"
 )
 
-// Bounds of what one answer may weigh. A page is asked for again with fewer ledgers when it is too
-// large; a ledger alone may weigh more. A busy ledger takes some 3 MB as base64.
+// Bounds of the size of one answer. A page that is too large is requested again with fewer ledgers;
+// a single ledger may be larger. A busy ledger takes about 3 MB as base64.
 const (
 	answerSizeBytesMax  = 1 << 20 // of an answer without its ledgers
 	pageSizeBytesMax    = 8 << 20
@@ -40,7 +40,7 @@ var transport = &http.Transport{
 // client makes JSON-RPC calls to one server. Several goroutines may use it.
 type client struct {
 	address  string
-	host     string // what may be logged
+	host     string // safe to log
 	http     *http.Client
 	notUntil atomic.Pointer[time.Time] // the server asked for patience until then
 }
@@ -68,7 +68,7 @@ type answer struct {
 	Error  *serverError    `json:"error"`
 }
 
-// serverError is what the server itself says against a call.
+// serverError is an error that the server itself returns for a call.
 type serverError struct {
 	Code    int    `json:"code"`
 	Message string `json:"message"`
@@ -118,8 +118,8 @@ func (c *client) exchange(
 	return err
 }
 
-// refusal returns what the server says instead of an answer, and notes until when it is not to be
-// asked.
+// refusal returns the server's message instead of an answer, and records until when it must not be
+// queried.
 func (c *client) refusal(resp *http.Response) error {
 	raw, err := io.ReadAll(io.LimitReader(resp.Body, refusalSizeBytesMax))
 	if err != nil {

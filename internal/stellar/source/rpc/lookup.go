@@ -93,7 +93,7 @@ func trustLineKey(account xdr.AccountId, asset xdr.TrustLineAsset) (string, erro
 	return key, nil
 }
 
-// entries asks for ledger entries, by key; what is not there is left out.
+// entries requests ledger entries, by key. Missing ones are omitted.
 func (c *client) entries(ctx context.Context, keys []string) (map[string]string, error) {
 	entries := map[string]string{}
 	for chunk := range slices.Chunk(keys, entriesPerCall) {

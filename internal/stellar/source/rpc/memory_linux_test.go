@@ -25,7 +25,7 @@ import (
 	"github.com/lumenhook/lumenhook/internal/stellar/source/rpc"
 )
 
-// The detector of races takes several times the memory: without it the bounds say nothing.
+// The race detector takes several times the memory, so the bounds hold only without it.
 
 // childURL names the server that a process of this test's program reads from.
 const childURL = "LUMENHOOK_TEST_RPC_URL"
@@ -41,8 +41,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// readHostile asks as often as a follower does in minutes, and prints what memory that took at most
-// and what it takes then.
+// readHostile sends as many requests as a follower in minutes, and prints the peak memory and the
+// final one.
 func readHostile(address string) error {
 	debug.SetGCPercent(300) // as internal/node does
 	s, err := rpc.New(rpc.Config{URL: address, Passphrase: passphrase})
@@ -103,10 +103,10 @@ var hostile = map[string]func(w io.Writer, l *largeLedger){
 	},
 }
 
-// largeSizeBytes is what the largest ledger weighs that is read.
+// largeSizeBytes is the size of the largest ledger that is read.
 const largeSizeBytes = 23 << 20
 
-// What the process of the source alone may take, at most and at the end.
+// Bounds of the source process's memory, at most and at the end.
 const (
 	memoryPeakBytesMax = 300 << 20
 	memoryLeftBytesMax = 200 << 20
@@ -122,7 +122,7 @@ func flood(w io.Writer, text string) {
 	}
 }
 
-// Whatever a server answers, reading it takes a bounded amount of memory, which is given back.
+// Whatever a server answers, reading it takes a bounded amount of memory, which is released.
 func TestHostileAnswersTakeLittleMemory(t *testing.T) {
 	l := newLargeLedger(t)
 	for name, answer := range hostile {

@@ -33,7 +33,7 @@ type node struct {
 	entries    map[string]string
 	faults     []fault // one for each request, in order; then none
 	requests   map[string]int
-	onRequest  func(method string) // with mu held
+	onRequest  func(method string) // called with mu held
 	onAsk      func(protocol.GetLedgersRequest)
 }
 

@@ -30,9 +30,8 @@ type text []byte
 // pieceSizeBytes is how much of an answer is read at a time.
 const pieceSizeBytes = 64 << 10
 
-// read reads the whole answer. Nearly all of it is base64: that is decoded as it comes, so that no
-// more than the ledgers themselves is held in memory, and what reads JSON need not look at each
-// byte of it.
+// read reads the whole answer. Nearly all of it is base64, which is decoded as it arrives, so that
+// memory holds only the ledgers themselves, and the JSON decoder need not read each byte of it.
 func (l *ledgers) read(body io.Reader) error {
 	short, texts, err := takeOut(bufio.NewReaderSize(body, pieceSizeBytes))
 	if err != nil {
@@ -70,9 +69,9 @@ func (l *ledgers) unmarshal(raw []byte, options ...jsonv2.Options) error {
 	return nil
 }
 
-// takeOut leaves empty strings where an answer has ledgers, and gives what was in them by where the
-// empty ones end. Within a string of JSON no quote stands alone, so what is found is a member's
-// name, or ends one, and a string follows.
+// takeOut replaces the ledgers in an answer by empty strings, and returns their content by where
+// the empty strings end. A string of JSON has no unescaped quote, so a match is a member's name, or
+// the end of one, and a string follows.
 func takeOut(in *bufio.Reader) (short []byte, texts map[int64]text, err error) {
 	texts = map[int64]text{}
 	for {
@@ -109,8 +108,8 @@ func endsBeforeText(short []byte) bool {
 // scratches is memory that ledgers were decoded in.
 var scratches sync.Pool
 
-// readText decodes a string up to the quote that ends it. The only escape that is undone is that of
-// a slash: base64 has nothing else that is ever escaped.
+// readText decodes a string up to its closing quote. The only escape that it decodes is the slash:
+// base64 has no other character that is ever escaped.
 func readText(in *bufio.Reader) (text, error) {
 	scratch, ok := scratches.Get().(*bytes.Buffer)
 	if !ok {
@@ -159,7 +158,7 @@ func readText(in *bufio.Reader) (text, error) {
 
 var errBase64 = errors.New("a ledger is no base64")
 
-// decode appends what is encoded as base64 without line breaks.
+// decode appends decoded base64 without line breaks.
 func decode(to *bytes.Buffer, encoded []byte) (padded bool, err error) {
 	to.Grow(base64.StdEncoding.DecodedLen(len(encoded)))
 	raw := to.AvailableBuffer()[:base64.StdEncoding.DecodedLen(len(encoded))]

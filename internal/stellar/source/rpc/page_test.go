@@ -10,7 +10,7 @@ import (
 	"testing/iotest"
 )
 
-// answers are what a server may say, in well-formed JSON or not.
+// answers returns possible answers of a server, in well-formed JSON or not.
 func answers() []string {
 	long := base64.StdEncoding.EncodeToString(bytes.Repeat([]byte("a ledger of some length "), 999))
 	one := func(members string) string {
@@ -38,8 +38,8 @@ func answers() []string {
 	}
 }
 
-// sameAsJSON compares what is read of an answer with what a decoder of JSON reads alone: it is the
-// same, or the answer is refused for a ledger that is not plain base64.
+// sameAsJSON compares the reading of an answer with that of a JSON decoder: they are the same, or
+// the answer is refused for a ledger that is not plain base64.
 func sameAsJSON(t *testing.T, raw []byte) (read bool) {
 	t.Helper()
 	var got, want ledgers

@@ -31,7 +31,7 @@ type Config struct {
 	URL          string
 	FallbackURLs []string      // further servers of the same network, for when the first is not well
 	Passphrase   string        // of the network that the server must serve
-	Trust        source.Trust  // in what it gives
+	Trust        source.Trust  // of the ledgers that it returns
 	HTTPClient   *http.Client  // one of our own when nil
 	Logger       *slog.Logger  // silent when nil
 	PollInterval time.Duration // between looks at the tip; 1 s when 0
@@ -130,7 +130,7 @@ func (s *Source) checkOne(ctx context.Context) error {
 	return nil
 }
 
-// turn goes on to the next server, and after the last to the first.
+// turn switches to the next server, and after the last to the first.
 func (s *Source) turn() {
 	s.drop()
 	for i, c := range s.clients {
@@ -154,7 +154,7 @@ func (s *Source) Latest(ctx context.Context) (latest uint32, err error) {
 	return 0, err
 }
 
-// Report asks the server in use what it has.
+// Report queries the state of the server in use.
 func (s *Source) Report(ctx context.Context) (source.Report, error) {
 	health, err := s.health(ctx)
 	report := source.Report{Oldest: health.OldestLedger, Latest: health.LatestLedger}
@@ -164,8 +164,7 @@ func (s *Source) Report(ctx context.Context) (source.Report, error) {
 	return report, err
 }
 
-// Continue tells the source which ledger was read last, before a restart: the
-// next one must follow it.
+// Continue sets which ledger was read last, before a restart: the next one must follow it.
 func (s *Source) Continue(sequence uint32, hash string) { s.poll.Continue(sequence, hash) }
 
 // Next waits until the ledger with this sequence is there and returns it
@@ -187,10 +186,10 @@ func (s *Source) Look(ctx context.Context, sequence uint32) ([]ledger.Raw, error
 	}
 }
 
-// tryEach looks at one server after the other until one has the ledger. A
-// server that has nothing new is kept for a while, since ledgers take seconds;
-// then the others are asked whether they are further. What waiting does not help
-// counts when all servers say so: one that is away may know better.
+// tryEach polls one server after another until one has the ledger. A server without a new ledger is
+// kept for a while, because ledgers take seconds; then the others are queried in case they are
+// further. A permanent error counts when all servers return it, because an unavailable one may have
+// the ledger.
 func (s *Source) tryEach(ctx context.Context, sequence uint32) ([]ledger.Raw, error) {
 	var problem, final error
 	finals, waiting := 0, false
@@ -231,7 +230,7 @@ func (s *Source) tryEach(ctx context.Context, sequence uint32) ([]ledger.Raw, er
 	return nil, problem
 }
 
-// try looks once. No page and no error: the ledger is not there yet.
+// try polls once. No page and no error: the ledger does not exist yet.
 func (s *Source) try(ctx context.Context, sequence uint32) ([]ledger.Raw, error) {
 	if len(s.ahead) > 0 && s.ahead[0].first == sequence {
 		f := s.ahead[0]
@@ -241,7 +240,7 @@ func (s *Source) try(ctx context.Context, sequence uint32) ([]ledger.Raw, error)
 			return page, err
 		}
 	}
-	s.drop() // what the server says now counts
+	s.drop() // the server's current answer counts
 	health, err := s.health(ctx)
 	if err != nil {
 		return nil, err
@@ -253,7 +252,7 @@ func (s *Source) try(ctx context.Context, sequence uint32) ([]ledger.Raw, error)
 			health.OldestLedger)
 	}
 	if sequence > health.LatestLedger {
-		// Servers behind one address may be a few ledgers apart: that is nothing to report.
+		// Servers behind one address may be a few ledgers apart, which is not worth reporting.
 		if health.LatestLedger+1 < sequence && s.idle == idleLooksMax-1 {
 			s.poll.Report("lagging", slog.LevelWarn, "the newest ledger of the Stellar RPC is older than "+
 				"the one that is awaited", "ledger", sequence, "latest", health.LatestLedger)

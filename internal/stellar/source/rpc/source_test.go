@@ -397,7 +397,7 @@ func TestPagesAreFetchedAhead(t *testing.T) {
 	}
 }
 
-// A page that was fetched ahead and is not what it should be is asked for again.
+// A page that was fetched ahead and is wrong is requested again.
 func TestAPageFetchedAheadIsAskedForAgain(t *testing.T) {
 	for name, f := range map[string]fault{
 		"away": unavailable, "garbage": garbage, "hangs up": hangUp,
@@ -474,7 +474,7 @@ func TestRetryAfterIsHonoured(t *testing.T) {
 	}
 }
 
-// What a server says of its newest and oldest ledger is an error that may pass where it cannot be.
+// An impossible newest or oldest ledger of a server is an error that may be temporary.
 func TestImpossibleHealthMayPass(t *testing.T) {
 	for _, says := range []struct{ oldest, latest uint32 }{
 		{1, 1<<32 - 1}, {1, 1 << 31}, {0, 0}, {9, 3}, {1<<32 - 1, 3},
@@ -543,7 +543,7 @@ func TestSeveralServers(t *testing.T) {
 	b.mu.Lock()
 	b.faults = []fault{none, garbage, unavailable}
 	b.mu.Unlock()
-	read() // b stumbles, and there is nobody else
+	read() // b fails once, and there is no other
 	b.mu.Lock()
 	b.faults = nil // a page that was fetched ahead may have come without them
 	b.mu.Unlock()
@@ -601,8 +601,8 @@ func TestFinalErrorsNeedEveryServer(t *testing.T) {
 	}
 }
 
-// A chain that is right in itself is refused where it is not that of the trusted ledger, and a
-// server that has the right one is asked instead.
+// A chain that is consistent is refused if it does not contain the trusted ledger, and a server
+// that has the right one is used instead.
 func TestATrustedLedgerIsTheOne(t *testing.T) {
 	honest, other := newNode(t), newNode(t)
 	honest.grow(t, 1, 6, 0)
